@@ -1,0 +1,153 @@
+# One Makefile for everything. `make V=1` shows the commands. What is built lies in $(B) and mirrors the tree.
+#
+#	make                the programs; configures by itself with the defaults, installs nothing on the system
+#	make deps           install what is missing to build and test (Debian, Ubuntu)
+#	make check          deps, build, all tests; T=pattern: those whose name holds it
+#	make demo           deps, build, the whole method on built-in pictures; DATA=folder: on yours; see share/recipes/demo.mk
+#	make bench          speed of the kernels on this machine
+#	make install        to PREFIX (configure --prefix), below DESTDIR
+#	make uninstall | dist | clean | distclean
+SRC ?= .
+B ?= build
+Q = $(if $(V),,@)
+VERSION := $(shell sed -n 's/^.define DDM_VERSION "\(.*\)"/\1/p' $(SRC)/lib/core/version.h)
+
+# From nothing to a result with all processors, unless make was told otherwise.
+JOBS = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
+# The goals that must work before anything is configured.
+BARE = deps check demo dist clean distclean
+ifneq ($(filter-out $(BARE),$(or $(MAKECMDGOALS),all)),)
+include $(B)/config.mak
+endif
+
+WARN = -Wall -Wextra -Wshadow -Wstrict-prototypes
+# No contraction: the same arithmetic from every compiler; the matrix product names its fused operations.
+ALL_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARN) $(CFLAGS) $(ARCH_FLAGS) $(HARD_FLAGS) -ffp-contract=off -ffile-prefix-map=$(SRC)/= \
+	-I$(SRC) -I$(SRC)/lib -I$(B) -MD -MP -pthread
+NVCC_FLAGS = -std=c++17 -O3 $(NVCC_ARCH) -Xcompiler -fPIE,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics \
+	-I$(SRC) -I$(SRC)/lib -I$(B) -MD -MP
+
+# The library, by layer. The kernels are compiled twice: real = float and real = double.
+LIB_C = $(wildcard $(SRC)/lib/*/*.c)
+KERN_C = $(wildcard $(SRC)/kernels/*.c)
+ONCE_C = $(filter $(addprefix $(SRC)/kernels/,cpu.c device.c peak.c),$(KERN_C))
+TWICE_C = $(filter-out $(ONCE_C),$(KERN_C))
+CU = $(if $(filter 1,$(CUDA)),$(wildcard $(SRC)/kernels/*.cu))
+LIB_O = $(LIB_C:$(SRC)/%.c=$(B)/%.o) $(ONCE_C:$(SRC)/%.c=$(B)/%.o) $(TWICE_C:$(SRC)/%.c=$(B)/%.f32.o) $(TWICE_C:$(SRC)/%.c=$(B)/%.f64.o) \
+	$(CU:$(SRC)/%.cu=$(B)/%.cu.o)
+
+# The programs; what they share is libcmd.a. ddm-ingest alone links FFmpeg, and no CUDA.
+MAIN_C = $(wildcard $(SRC)/cmd/ddm-*.c)
+PROG_C = $(if $(filter 0,$(MEDIA)),$(filter-out %/ddm-ingest.c,$(MAIN_C)),$(MAIN_C))
+INGEST_C = $(if $(filter 0,$(MEDIA)),$(wildcard $(SRC)/cmd/ingest_*.c))
+CMD_C = $(filter-out $(MAIN_C) $(INGEST_C),$(wildcard $(SRC)/cmd/*.c))
+CMD_O = $(CMD_C:$(SRC)/%.c=$(B)/%.o)
+PROG_O = $(PROG_C:$(SRC)/%.c=$(B)/%.o)
+PROGS = $(PROG_C:$(SRC)/cmd/%.c=$(B)/%)
+LIBS = $(B)/libcmd.a $(B)/libddm.a
+
+TEST_C = $(wildcard $(SRC)/tests/unit/test_*.c $(SRC)/tests/op/test_*.c $(SRC)/tests/fuzz/fuzz_*.c)
+TESTS = $(TEST_C:$(SRC)/%.c=$(B)/%)
+BENCH_C = $(wildcard $(SRC)/tests/bench/*.c)
+BENCHES = $(BENCH_C:$(SRC)/%.c=$(B)/%)
+
+OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(B)/tests/op/optest.o
+
+all: $(LIBS) $(PROGS)
+tests: $(TESTS)
+
+$(B)/libddm.a: $(LIB_O)
+$(B)/libcmd.a: $(CMD_O)
+$(LIBS):
+	@echo "  AR $@"
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+# Nobody reads the flags of the floating-point unit or errno: branches become selections, and loops vectors. No result changes. A vector
+# wider than the machine's is passed in ways that differ between compilers (psabi); none is passed out of a file.
+$(B)/lib/core/rng.o $(B)/kernels/% $(B)/tests/op/% $(B)/tests/bench/%: EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi
+# gcc's straight-line vectoriser takes the product's accumulators, vectors already, out of their registers (half the speed on SSE2).
+$(B)/kernels/gemm.%: EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi -fno-tree-slp-vectorize
+
+$(B)/%.o: $(SRC)/%.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  CC $<"
+	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -c -o $@ $<
+$(B)/%.f32.o: $(SRC)/%.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  CC $< (float)"
+	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -DREAL_IS_FLOAT -c -o $@ $<
+$(B)/%.f64.o: $(SRC)/%.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  CC $< (double)"
+	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -DREAL_IS_DOUBLE -c -o $@ $<
+$(B)/%.cu.o: $(SRC)/%.cu $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  NVCC $<"
+	$(Q)$(NVCC) $(NVCC_FLAGS) -c -o $@ $<
+
+$(PROGS): $(B)/ddm-%: $(B)/cmd/ddm-%.o $(LIBS) $(B)/flags
+	@echo "  LD $@"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS) $(if $(filter %/ddm-ingest,$@),$(MEDIA_LIBS),$(CUDA_LIBS)) $(LDLIBS)
+$(filter $(B)/tests/op/%,$(TESTS)): $(B)/tests/op/optest.o
+$(TESTS) $(BENCHES): %: %.o $(LIBS) $(B)/flags
+	@echo "  LD $@"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS) -lcmocka $(CUDA_LIBS) $(LDLIBS)
+
+# Changes when a flag does; every object depends on it. Where the tree lies does not count.
+FLAGS = $(filter-out -I% -ffile-prefix-map=%,$(CC) $(ALL_CFLAGS) $(NVCC) $(NVCC_FLAGS)) $(LDFLAGS) $(MEDIA_LIBS) $(CUDA_LIBS) $(LDLIBS)
+$(B)/flags: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(FLAGS)' | cmp -s - $@ || printf '%s\n' '$(FLAGS)' >$@
+
+$(B)/config.mak: $(SRC)/configure
+	$(Q)B=$(B) $(SRC)/configure $(CONFIGURE_ARGS)
+
+deps:
+	$(Q)B=$(B) $(SRC)/share/deps.sh $(CONFIGURE_ARGS)
+
+check:
+	$(Q)B=$(B) $(SRC)/share/deps.sh --quick
+	$(Q)$(MAKE) --no-print-directory $(JOBS) check-built
+
+check-built: all tests
+	$(Q)B=$(B) $(SRC)/tests/run $(T)
+
+demo:
+	$(Q)B=$(B) $(SRC)/share/deps.sh --quick
+	$(Q)$(MAKE) --no-print-directory $(JOBS) demo-built
+
+demo-built: all
+	$(Q)$(MAKE) --no-print-directory -f $(SRC)/share/recipes/demo.mk BIN=$(abspath $(B))
+
+bench: $(BENCHES)
+	$(Q)for b in $(BENCHES); do $$b || exit 1; done
+
+INSTALL_PROGS = $(addprefix $(DESTDIR)$(BINDIR)/,$(notdir $(PROGS)))
+INSTALL_MAN = $(foreach p,$(wildcard $(SRC)/man/*.[157]),$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(p)))/$(notdir $(p)))
+INSTALL_SHARE = $(patsubst $(SRC)/share/%,$(DESTDIR)$(DATADIR)/%,$(wildcard $(SRC)/share/*/*))
+
+install: all
+	$(Q)$(foreach p,$(PROGS),install -D -m 755 $(p) $(DESTDIR)$(BINDIR)/$(notdir $(p)) &&) :
+	$(Q)$(foreach p,$(wildcard $(SRC)/man/*.[157]),\
+		install -D -m 644 $(p) $(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(p)))/$(notdir $(p)) &&) :
+	$(Q)$(foreach p,$(wildcard $(SRC)/share/*/*),\
+		install -D -m 644 $(p) $(patsubst $(SRC)/share/%,$(DESTDIR)$(DATADIR)/%,$(p)) &&) :
+
+uninstall:
+	rm -f $(INSTALL_PROGS) $(INSTALL_MAN) $(INSTALL_SHARE)
+
+dist:
+	$(Q)git -C $(SRC) archive --format=tar --prefix=ddm-$(VERSION)/ HEAD | gzip -9n >ddm-$(VERSION).tar.gz
+	@echo ddm-$(VERSION).tar.gz
+
+clean:
+	rm -rf $(addprefix $(B)/,lib kernels cmd tests flags libddm.a libcmd.a ddm-*)
+
+distclean: clean
+	rm -rf $(B)
+
+FORCE:
+.PHONY: all tests deps check check-built demo demo-built bench install uninstall dist clean distclean FORCE
+.SECONDARY:
+.DELETE_ON_ERROR:
+-include $(wildcard $(OBJECTS:.o=.d))

@@ -1,0 +1,131 @@
+#include "core/jsonio.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/str.h"
+
+enum { LIMIT = 64 << 20 };
+
+json_t *jsonio_load(const char *path, struct err *e)
+{
+	FILE *f = strcmp(path, "-") ? fopen(path, "rbe") : stdin;
+	struct str text = {0};
+	json_t *root = NULL;
+	json_error_t je;
+	char buf[65536];
+	size_t n;
+
+	if (!f) {
+		err_errno(e, "%s", path);
+		return NULL;
+	}
+	while (text.len <= LIMIT && (n = fread(buf, 1, sizeof buf, f)) > 0)
+		str_add(&text, buf, n);
+	if (ferror(f))
+		err_errno(e, "%s: read", path);
+	else if (text.len > LIMIT)
+		err_set(e, ERR_DATA, "%s: larger than %d bytes, not a JSON file of ours", path, LIMIT);
+	else if (!(root = json_loadb(str_text(&text), text.len, JSON_REJECT_DUPLICATES, &je)))
+		err_set(e, ERR_DATA, "%s:%d: %s", path, je.line, je.text);
+	else if (!json_is_object(root)) {
+		err_set(e, ERR_DATA, "%s: not a JSON object", path);
+		json_decref(root);
+		root = NULL;
+	}
+	if (f != stdin)
+		fclose(f);
+	str_release(&text);
+	return root;
+}
+
+static const json_t *member(const json_t *o, const char *key, int required, const char *where, int *rc, struct err *e)
+{
+	const json_t *v = json_object_get(o, key);
+
+	*rc = 0;
+	if (v && !json_is_null(v))
+		return v;
+	if (required)
+		*rc = err_set(e, ERR_DATA, "%s: no \"%s\"", where, key);
+	return NULL;
+}
+
+int jsonio_i64(const json_t *o, const char *key, int required, int64_t lo, int64_t hi, int64_t *out, const char *where, struct err *e)
+{
+	int rc;
+	const json_t *v = member(o, key, required, where, &rc, e);
+
+	if (!v)
+		return rc;
+	if (!json_is_integer(v) || json_integer_value(v) < lo || json_integer_value(v) > hi)
+		return err_set(e, ERR_DATA, "%s: \"%s\" is not an integer in %lld..%lld", where, key, (long long)lo, (long long)hi);
+	*out = json_integer_value(v);
+	return 0;
+}
+
+int jsonio_f64(const json_t *o, const char *key, int required, double lo, double hi, double *out, const char *where, struct err *e)
+{
+	int rc;
+	const json_t *v = member(o, key, required, where, &rc, e);
+
+	if (!v)
+		return rc;
+	if (!json_is_number(v) || json_number_value(v) < lo || json_number_value(v) > hi)
+		return err_set(e, ERR_DATA, "%s: \"%s\" is not a number in %g..%g", where, key, lo, hi);
+	*out = json_number_value(v);
+	return 0;
+}
+
+int jsonio_bool(const json_t *o, const char *key, int required, int *out, const char *where, struct err *e)
+{
+	int rc;
+	const json_t *v = member(o, key, required, where, &rc, e);
+
+	if (!v)
+		return rc;
+	if (!json_is_boolean(v))
+		return err_set(e, ERR_DATA, "%s: \"%s\" is neither true nor false", where, key);
+	*out = json_is_true(v);
+	return 0;
+}
+
+int jsonio_str(const json_t *o, const char *key, int required, const char **out, const char *where, struct err *e)
+{
+	int rc;
+	const json_t *v = member(o, key, required, where, &rc, e);
+
+	if (!v)
+		return rc;
+	if (!json_is_string(v))
+		return err_set(e, ERR_DATA, "%s: \"%s\" is not a string", where, key);
+	*out = json_string_value(v);
+	return 0;
+}
+
+static char *dump(const json_t *o, size_t flags, const char *end)
+{
+	char *raw = json_dumps(o, flags | JSON_REAL_PRECISION(9)), *text;
+
+	text = str_new("%s%s", raw ? raw : "null", end);
+	free(raw);
+	return text;
+}
+
+char *jsonio_line(const json_t *o)
+{
+	return dump(o, JSON_COMPACT, "");
+}
+
+char *jsonio_pretty(const json_t *o)
+{
+	return dump(o, JSON_INDENT(2), "\n");
+}
+
+json_t *jsonio_real(double v)
+{
+	return isfinite(v) ? json_real(v) : json_null();
+}

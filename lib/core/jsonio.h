@@ -1,0 +1,30 @@
+/* JSON over jansson: typed reading with errors that name the file and the key, and one-line output. */
+#ifndef DDM_CORE_JSONIO_H
+#define DDM_CORE_JSONIO_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "core/err.h"
+
+/* Parse a whole file ("-": standard input; at most 64 MiB) whose root must be an object. Caller
+ * json_decref()s. */
+json_t *jsonio_load(const char *path, struct err *e);
+
+/* Members of an object. Missing: leave *out alone and return 0 when `required` is 0, else ERR_DATA. Wrong type or range:
+ * ERR_DATA. `where` (a path) starts the message. jsonio_str borrows from the object. */
+int jsonio_i64(const json_t *o, const char *key, int required, int64_t lo, int64_t hi, int64_t *out, const char *where, struct err *e);
+int jsonio_f64(const json_t *o, const char *key, int required, double lo, double hi, double *out, const char *where, struct err *e);
+int jsonio_bool(const json_t *o, const char *key, int required, int *out, const char *where, struct err *e);
+int jsonio_str(const json_t *o, const char *key, int required, const char **out, const char *where, struct err *e);
+
+/* Compact text in insertion order, no newline; non-finite numbers cannot be represented and must not be put in. Caller
+ * frees with mem_free. */
+char *jsonio_line(const json_t *o);
+/* Indented by two with a final newline: config.json and sidecars. Caller frees with mem_free. */
+char *jsonio_pretty(const json_t *o);
+
+/* json_real(v), or json_null() where v is not finite. */
+json_t *jsonio_real(double v);
+
+#endif

@@ -1,0 +1,262 @@
+/* Compiled with -ffp-contract=off: the bits of every draw are part of the product's results. */
+#include "core/rng.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+void philox4x32(const uint32_t ctr[4], const uint32_t key[2], uint32_t out[4])
+{
+	uint32_t c0 = ctr[0], c1 = ctr[1], c2 = ctr[2], c3 = ctr[3], k0 = key[0], k1 = key[1];
+
+	for (int round = 0; round < 10; round++) {
+		uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+		uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+
+		c1 = (uint32_t)p1;
+		c3 = (uint32_t)p0;
+		c0 = n0;
+		c2 = n2;
+		k0 += 0x9E3779B9u;
+		k1 += 0xBB67AE85u;
+	}
+	out[0] = c0;
+	out[1] = c1;
+	out[2] = c2;
+	out[3] = c3;
+}
+
+static void counter_of(uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index, uint32_t lane, uint32_t ctr[4],
+                       uint32_t key[2])
+{
+	assert(index >> 44 == 0 && step >> 44 == 0);
+	key[0] = (uint32_t)seed;
+	key[1] = (uint32_t)(seed >> 32);
+	ctr[0] = lane;
+	ctr[1] = (uint32_t)index;
+	ctr[2] = (uint32_t)step;
+	ctr[3] = ((uint32_t)purpose << 24) | ((uint32_t)(index >> 32) << 12 & 0xfff000u) | (uint32_t)(step >> 32 & 0xfff);
+}
+
+void rng_block(uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index, uint32_t lane, uint32_t out[4])
+{
+	uint32_t ctr[4], key[2];
+
+	counter_of(seed, purpose, step, index, lane, ctr, key);
+	philox4x32(ctr, key, out);
+}
+
+double rng_uniform(uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index, uint32_t lane)
+{
+	uint32_t w[4];
+
+	rng_block(seed, purpose, step, index, lane, w);
+	return (double)(((uint64_t)w[1] << 32 | w[0]) >> 11) * 0x1p-53;
+}
+
+uint64_t rng_below(uint64_t n, uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index, uint32_t lane)
+{
+	uint32_t w[4];
+
+	rng_block(seed, purpose, step, index, lane, w);
+	return (uint64_t)(((unsigned __int128)((uint64_t)w[1] << 32 | w[0]) * n) >> 64);
+}
+
+/* x = m 2^e with m in [sqrt(1/2), sqrt(2)); log m by the atanh series in s = (m-1)/(m+1), |s| < .1716: the first omitted
+ * term is 2 s^11 / 11 < 7e-10. */
+float rng_logf(float x)
+{
+	uint32_t u;
+	int e;
+	float m, s, z, p;
+
+	memcpy(&u, &x, 4);
+	e = (int)(u >> 23) - 127;
+	u = (u & 0x7fffffu) | 0x3f800000u;
+	memcpy(&m, &u, 4);
+	if (m > 1.41421356f) {
+		m *= .5f;
+		e++;
+	}
+	s = (m - 1.f) / (m + 1.f);
+	z = s * s;
+	p = 2.f + z * (.66666667f + z * (.4f + z * (.28571429f + z * .22222222f)));
+	return (float)e * .69314718f + s * p;
+}
+
+/* u is folded to an octant: sin and cos of 2 pi r for |r| <= 1/8 by Taylor series, the first omitted terms below 1e-8. */
+void rng_sincos2pif(float u, float *s, float *c)
+{
+	int q = (int)(u * 4.f + .5f);
+	float a = (u - (float)q * .25f) * 6.28318531f, z = a * a;
+	float sn = a * (1.f + z * (-.16666667f + z * (8.3333333e-3f + z * -1.9841270e-4f + z * z * 2.7557319e-6f)));
+	float cs = 1.f + z * (-.5f + z * (4.1666667e-2f + z * (-1.3888889e-3f + z * 2.4801587e-5f)));
+
+	switch (q & 3) {
+	case 0:
+		*s = sn;
+		*c = cs;
+		break;
+	case 1:
+		*s = cs;
+		*c = -sn;
+		break;
+	case 2:
+		*s = -sn;
+		*c = -cs;
+		break;
+	default:
+		*s = -cs;
+		*c = sn;
+	}
+}
+
+void rng_normal4(const uint32_t in[4], float out[4])
+{
+	for (int i = 0; i < 4; i += 2) {
+		float u = ((float)(in[i] >> 8) + 1.f) * 0x1p-24f; /* (0, 1] */
+		float v = (float)(in[i + 1] >> 8) * 0x1p-24f;
+		float r = sqrtf(-2.f * rng_logf(u)), s, c;
+
+		rng_sincos2pif(v, &s, &c);
+		out[i] = r * c;
+		out[i + 1] = r * s;
+	}
+}
+
+/* WIDE blocks at a time, in loops that vectorise: operation for operation what rng_block, rng_logf, rng_sincos2pif and
+ * rng_normal4 do, with selections for their branches, so the bits are theirs. */
+enum { WIDE = 16 };
+
+/* Inlined, so that the compiler sees that nothing overlaps; unrolled, the loop would not be vectorised. */
+static inline __attribute__((always_inline)) void blocks_wide(const uint32_t first[4], const uint32_t key[2], uint32_t c[4][WIDE])
+{
+	uint32_t k0 = key[0], k1 = key[1];
+
+	for (int j = 0; j < WIDE; j++) {
+		c[0][j] = first[0] + (uint32_t)j;
+		c[1][j] = first[1];
+		c[2][j] = first[2];
+		c[3][j] = first[3];
+	}
+	for (int round = 0; round < 10; round++) {
+#pragma GCC unroll 1
+		for (int j = 0; j < WIDE; j++) {
+			uint64_t p0 = (uint64_t)0xD2511F53u * c[0][j], p1 = (uint64_t)0xCD9E8D57u * c[2][j];
+
+			c[0][j] = (uint32_t)(p1 >> 32) ^ c[1][j] ^ k0;
+			c[2][j] = (uint32_t)(p0 >> 32) ^ c[3][j] ^ k1;
+			c[1][j] = (uint32_t)p1;
+			c[3][j] = (uint32_t)p0;
+		}
+		k0 += 0x9E3779B9u;
+		k1 += 0xBB67AE85u;
+	}
+}
+
+void rng_words(uint32_t *out, size_t n, uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index, uint32_t lane)
+{
+	uint32_t ctr[4], key[2], w[4][WIDE], all[4 * WIDE];
+
+	counter_of(seed, purpose, step, index, lane, ctr, key);
+	for (size_t i = 0; i < n; i += 4 * WIDE, ctr[0] += WIDE) {
+		blocks_wide(ctr, key, w);
+		for (int j = 0; j < WIDE; j++)
+			for (int k = 0; k < 4; k++)
+				all[4 * j + k] = w[k][j];
+		memcpy(out + i, all, (n - i < 4 * WIDE ? n - i : 4 * WIDE) * sizeof *out);
+	}
+}
+
+static void pairs_wide(const uint32_t a[WIDE], const uint32_t b[WIDE], float even[WIDE], float odd[WIDE])
+{
+	for (int j = 0; j < WIDE; j++) {
+		float u = ((float)(int32_t)(a[j] >> 8) + 1.f) * 0x1p-24f, v = (float)(int32_t)(b[j] >> 8) * 0x1p-24f;
+		uint32_t bits;
+		int e, high, q;
+		float m, half, s, z, p, r, t, sn, cs, x, y;
+
+		memcpy(&bits, &u, 4);
+		e = (int)(bits >> 23) - 127;
+		bits = (bits & 0x7fffffu) | 0x3f800000u;
+		memcpy(&m, &bits, 4);
+		half = m * .5f;
+		high = m > 1.41421356f;
+		m = high ? half : m;
+		e += high;
+		s = (m - 1.f) / (m + 1.f);
+		z = s * s;
+		p = 2.f + z * (.66666667f + z * (.4f + z * (.28571429f + z * .22222222f)));
+		r = sqrtf(-2.f * ((float)e * .69314718f + s * p));
+
+		q = (int)(v * 4.f + .5f);
+		t = (v - (float)q * .25f) * 6.28318531f;
+		z = t * t;
+		sn = t * (1.f + z * (-.16666667f + z * (8.3333333e-3f + z * -1.9841270e-4f + z * z * 2.7557319e-6f)));
+		cs = 1.f + z * (-.5f + z * (4.1666667e-2f + z * (-1.3888889e-3f + z * 2.4801587e-5f)));
+		x = q & 1 ? cs : sn;
+		y = q & 1 ? sn : cs;
+		even[j] = r * ((q + 1) & 2 ? -y : y);
+		odd[j] = r * (q & 2 ? -x : x);
+	}
+}
+
+static void normal_wide(float out[4 * WIDE], uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index,
+                        uint32_t lane)
+{
+	uint32_t ctr[4], key[2], w[4][WIDE];
+	float v[4][WIDE];
+
+	counter_of(seed, purpose, step, index, lane, ctr, key);
+	blocks_wide(ctr, key, w);
+	pairs_wide(w[0], w[1], v[0], v[1]);
+	pairs_wide(w[2], w[3], v[2], v[3]);
+	for (int j = 0; j < WIDE; j++)
+		for (int i = 0; i < 4; i++)
+			out[4 * j + i] = v[i][j];
+}
+
+void rng_normal(float *out, size_t n, uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index)
+{
+	uint32_t w[4];
+	float tail[4];
+	size_t i = 0;
+
+	for (; i + 4 * WIDE <= n; i += 4 * WIDE)
+		normal_wide(out + i, seed, purpose, step, index, (uint32_t)(i / 4));
+	for (; i + 4 <= n; i += 4) {
+		rng_block(seed, purpose, step, index, (uint32_t)(i / 4), w);
+		rng_normal4(w, out + i);
+	}
+	if (i < n) {
+		rng_block(seed, purpose, step, index, (uint32_t)(i / 4), w);
+		rng_normal4(w, tail);
+		memcpy(out + i, tail, (n - i) * sizeof *out);
+	}
+}
+
+uint64_t rng_permute(uint64_t i, uint64_t n, uint64_t seed, enum rng_purpose purpose, uint64_t epoch)
+{
+	int half = 1;
+	uint64_t mask;
+
+	assert(i < n && n >> 40 == 0);
+	while ((uint64_t)1 << (2 * half) < n)
+		half++;
+	mask = ((uint64_t)1 << half) - 1;
+	do {
+		uint64_t l = i >> half, r = i & mask;
+
+		for (uint32_t round = 0; round < 6; round++) {
+			uint32_t w[4];
+			uint64_t t;
+
+			rng_block(seed, purpose, epoch, r, round, w);
+			t = l ^ (w[0] & mask);
+			l = r;
+			r = t;
+		}
+		i = l << half | r;
+	} while (i >= n);
+	return i;
+}

@@ -1,0 +1,510 @@
+#include "file/commit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/fileio.h"
+
+/* Temporaries of a long name keep its first bytes only, so that they stay below NAME_MAX. */
+enum { NAME_KEPT = 120 };
+
+static atomic_uint serial;
+
+static void host_name(char out[65])
+{
+	if (gethostname(out, 64))
+		out[0] = 0;
+	out[64] = 0;
+	for (char *c = out; *c; c++)
+		if (*c == '/')
+			*c = '_';
+}
+
+/* Folder and basename of a path without trailing slashes; caller frees both. */
+static void path_split(const char *path, char **dir, char **base)
+{
+	size_t n = strlen(path);
+	const char *slash;
+	char *p;
+
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	p = str_new("%.*s", (int)n, path);
+	slash = strrchr(p, '/');
+	*base = mem_strdup(slash ? slash + 1 : p);
+	*dir = !slash ? mem_strdup(".") : slash == p ? mem_strdup("/") : str_new("%.*s", (int)(slash - p), p);
+	mem_free(p);
+}
+
+/* ".NAME.tmp.HOST." for files, "NAME.tmp-HOST." for folders. */
+static char *tmp_prefix(const char *base, int folder)
+{
+	char host[65];
+
+	host_name(host);
+	return folder ? str_new("%.*s.tmp-%s.", NAME_KEPT, base, host) : str_new(".%.*s.tmp.%s.", NAME_KEPT, base, host);
+}
+
+/* "PID.N" of a process that is gone. */
+static int owner_is_dead(const char *tail)
+{
+	char *end;
+	long pid = strtol(tail, &end, 10);
+
+	if (end == tail || pid <= 0 || *end != '.' || !end[1] || end[1 + strspn(end + 1, "0123456789")])
+		return 0;
+	return kill((pid_t)pid, 0) && errno == ESRCH;
+}
+
+/* What the name says may be wrong where process numbers are counted apart: in another container with our host's name. */
+static int is_locked(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), held;
+
+	if (fd < 0)
+		return 0;
+	held = flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+	close(fd);
+	return held;
+}
+
+/* Where the part after the prefix starts, or NULL. Without a name any prefix of this host will do. */
+static const char *tmp_tail(const char *entry, const char *file, const char *folder, const char *any_file, const char *any_folder)
+{
+	const char *p;
+
+	if (file) {
+		if (!strncmp(entry, file, strlen(file)))
+			return entry + strlen(file);
+		return !strncmp(entry, folder, strlen(folder)) ? entry + strlen(folder) : NULL;
+	}
+	if (entry[0] == '.' && (p = strstr(entry, any_file)))
+		return p + strlen(any_file);
+	return (p = strstr(entry, any_folder)) ? p + strlen(any_folder) : NULL;
+}
+
+void commit_sweep(const char *dir, const char *name)
+{
+	char *file = name ? tmp_prefix(name, 0) : NULL, *folder = name ? tmp_prefix(name, 1) : NULL;
+	char host[65], *any_file, *any_folder, **names;
+	size_t n;
+
+	host_name(host);
+	any_file = str_new(".tmp.%s.", host);
+	any_folder = str_new(".tmp-%s.", host);
+	if (!dir_list(dir, &names, &n, NULL)) {
+		for (size_t i = 0; i < n; i++) {
+			const char *tail = tmp_tail(names[i], file, folder, any_file, any_folder);
+			char *victim;
+
+			if (!tail || !owner_is_dead(tail))
+				continue;
+			victim = path_join(dir, names[i]);
+			if (!is_locked(victim))
+				dir_remove(victim, NULL);
+			mem_free(victim);
+		}
+		names_free(names, n);
+	}
+	mem_free(file);
+	mem_free(folder);
+	mem_free(any_file);
+	mem_free(any_folder);
+}
+
+static int tmp_create(struct outfile *o, struct err *e)
+{
+	char *dir, *base, *prefix;
+	int fd = -1;
+
+	path_split(o->place, &dir, &base);
+	prefix = tmp_prefix(base, 0);
+	commit_sweep(dir, base);
+	do {
+		mem_free(o->tmp);
+		o->tmp = str_new("%s/%s%ld.%u", dir, prefix, (long)getpid(), atomic_fetch_add(&serial, 1));
+		fd = open(o->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	} while (fd < 0 && errno == EEXIST);
+	if (fd < 0) {
+		err_errno(e, "%s: cannot create a temporary file beside it", o->path);
+		mem_free(o->tmp);
+		o->tmp = NULL;
+	} else {
+		flock(fd, LOCK_EX | LOCK_NB); /* where there are no locks, the number of the process must do */
+	}
+	mem_free(dir);
+	mem_free(base);
+	mem_free(prefix);
+	return fd;
+}
+
+/* The mode an overwritten file had is kept, as writing in place would. */
+static int place_open(struct outfile *o, struct err *e)
+{
+	struct stat st;
+	int fd, there = !stat(o->path, &st);
+
+	if (there && S_ISDIR(st.st_mode)) {
+		err_set(e, ERR_EXISTS, "%s: is a folder", o->path);
+		return -1;
+	}
+	if (there && !S_ISREG(st.st_mode)) {
+		fd = open(o->path, O_WRONLY | O_CLOEXEC);
+		if (fd < 0)
+			err_errno(e, "%s", o->path);
+		return fd;
+	}
+	if (there) {
+		char *real = realpath(o->path, NULL);
+
+		o->place = real ? mem_strdup(real) : mem_strdup(o->path);
+		free(real);
+	} else {
+		o->place = mem_strdup(o->path);
+	}
+	fd = tmp_create(o, e);
+	if (fd >= 0 && there && fchmod(fd, st.st_mode & 0777) && errno != EPERM) {
+		err_errno(e, "%s: chmod", o->tmp);
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+int outfile_open(struct outfile *o, const char *path, struct err *e)
+{
+	int fd;
+
+	*o = (struct outfile){.path = mem_strdup(path)};
+	if (!strcmp(path, "-")) {
+		o->file = stdout;
+		return 0;
+	}
+	if (!*path || str_ends(path, "/")) {
+		outfile_abort(o);
+		return err_set(e, ERR_USAGE, "'%s': not the name of a file", path);
+	}
+	fd = place_open(o, e);
+	if (fd >= 0 && !(o->file = fdopen(fd, "wb"))) {
+		err_errno(e, "%s", path);
+		close(fd);
+	}
+	if (!o->file) {
+		outfile_abort(o);
+		return -1;
+	}
+	return 0;
+}
+
+int outfile_write(struct outfile *o, const void *p, size_t n, struct err *e)
+{
+	if (n && fwrite(p, 1, n, o->file) != n)
+		return err_errno(e, "%s: write", o->file == stdout ? "standard output" : o->path);
+	return 0;
+}
+
+/* Whether what was written is what stands under the name already. */
+static int is_unchanged(const struct outfile *o)
+{
+	struct filemap mine, old;
+	struct stat st;
+	int same = 0;
+
+	if (stat(o->place, &st) || !S_ISREG(st.st_mode) || filemap_open(&mine, o->tmp, NULL))
+		return 0;
+	if ((size_t)st.st_size == mine.len && !filemap_open(&old, o->place, NULL)) {
+		same = old.len == mine.len && !memcmp(old.data, mine.data, mine.len);
+		filemap_close(&old);
+	}
+	filemap_close(&mine);
+	return same;
+}
+
+static int publish(struct outfile *o, struct err *e)
+{
+	char *dir, *base;
+	int bad = ferror(o->file), rc = 0;
+	struct stat st;
+
+	errno = EIO;
+	if (bad || fflush(o->file))
+		return err_errno(e, "%s: write", o->file == stdout ? "standard output" : o->path);
+	if (!o->place || is_unchanged(o))
+		return 0;
+	if (o->keep && !stat(o->place, &st) && st.st_size)
+		return err_set(e, ERR_EXISTS, "%s: exists and holds something else: it was made from other inputs, or is damaged", o->path);
+	if (fsync(fileno(o->file)))
+		return err_errno(e, "%s: fsync", o->path);
+	bad = fclose(o->file);
+	o->file = NULL;
+	if (bad)
+		return err_errno(e, "%s: close", o->path);
+	if (rename(o->tmp, o->place))
+		return err_errno(e, "%s: rename", o->path);
+	mem_free(o->tmp);
+	o->tmp = NULL;
+	path_split(o->place, &dir, &base);
+	rc = dir_sync(dir, e);
+	mem_free(dir);
+	mem_free(base);
+	return rc;
+}
+
+int outfile_commit(struct outfile *o, struct err *e)
+{
+	int rc = publish(o, e);
+
+	if (!o->place && o->file && o->file != stdout) {
+		if (fclose(o->file) && !rc)
+			rc = err_errno(e, "%s: close", o->path);
+		o->file = NULL;
+	}
+	outfile_abort(o);
+	return rc;
+}
+
+void outfile_abort(struct outfile *o)
+{
+	if (o->file && o->file != stdout)
+		fclose(o->file);
+	if (o->tmp)
+		unlink(o->tmp);
+	mem_free(o->path);
+	mem_free(o->place);
+	mem_free(o->tmp);
+	*o = (struct outfile){0};
+}
+
+int commit_bytes(const char *path, const void *data, size_t len, struct err *e)
+{
+	struct outfile o;
+
+	if (outfile_open(&o, path, e))
+		return -1;
+	if (outfile_write(&o, data, len, e)) {
+		outfile_abort(&o);
+		return -1;
+	}
+	return outfile_commit(&o, e);
+}
+
+static int folder_is_taken(const char *path)
+{
+	char **names;
+	struct stat st;
+	size_t n;
+
+	if (lstat(path, &st))
+		return 0;
+	if (dir_list(path, &names, &n, NULL))
+		return 1;
+	names_free(names, n);
+	return n > 0;
+}
+
+int outdir_begin(struct outdir *d, const char *path, struct err *e)
+{
+	char *dir, *base, *prefix;
+	int rc;
+
+	*d = (struct outdir){0};
+	if (folder_is_taken(path))
+		return err_set(e, ERR_EXISTS, "%s: exists", path);
+	path_split(path, &dir, &base);
+	d->path = path_join(dir, base);
+	prefix = tmp_prefix(base, 1);
+	rc = dir_make(dir, e);
+	if (!rc) {
+		commit_sweep(dir, base);
+		do {
+			mem_free(d->tmp);
+			d->tmp = str_new("%s/%s%ld.%u", dir, prefix, (long)getpid(), atomic_fetch_add(&serial, 1));
+			rc = mkdir(d->tmp, 0777);
+		} while (rc && errno == EEXIST);
+		if (rc) {
+			err_errno(e, "%s: cannot create a temporary folder beside it", path);
+			mem_free(d->tmp);
+			d->tmp = NULL;
+		} else {
+			d->lock = 1 + open(d->tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+			if (d->lock)
+				flock(d->lock - 1, LOCK_EX | LOCK_NB);
+		}
+	}
+	mem_free(dir);
+	mem_free(base);
+	mem_free(prefix);
+	if (rc)
+		outdir_abort(d);
+	return rc;
+}
+
+/* Files are fsynced through a fresh descriptor, which on Linux flushes what any earlier one wrote. */
+static int tree_sync(const char *path, struct err *e)
+{
+	char **names, *sub;
+	struct stat st;
+	size_t n;
+	int fd, rc = 0;
+
+	if (lstat(path, &st))
+		return err_errno(e, "%s: stat", path);
+	if (S_ISREG(st.st_mode)) {
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			return err_errno(e, "%s", path);
+		if (fsync(fd))
+			rc = err_errno(e, "%s: fsync", path);
+		close(fd);
+		return rc;
+	}
+	if (!S_ISDIR(st.st_mode))
+		return 0;
+	if (dir_list(path, &names, &n, e))
+		return -1;
+	for (size_t i = 0; i < n && !rc; i++) {
+		sub = path_join(path, names[i]);
+		rc = tree_sync(sub, e);
+		mem_free(sub);
+	}
+	names_free(names, n);
+	return rc ? rc : dir_sync(path, e);
+}
+
+static int tree_publish(struct outdir *d, struct err *e)
+{
+	char *dir, *base;
+	int rc;
+
+	if (tree_sync(d->tmp, e))
+		return -1;
+	/* rename(2) replaces an empty folder and refuses any other. */
+	if (rename(d->tmp, d->path)) {
+		if (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR)
+			return err_set(e, ERR_EXISTS, "%s: exists", d->path);
+		return err_errno(e, "%s: rename", d->path);
+	}
+	mem_free(d->tmp);
+	d->tmp = NULL;
+	path_split(d->path, &dir, &base);
+	rc = dir_sync(dir, e);
+	mem_free(dir);
+	mem_free(base);
+	return rc;
+}
+
+int outdir_commit(struct outdir *d, struct err *e)
+{
+	int rc = tree_publish(d, e);
+
+	outdir_abort(d);
+	return rc;
+}
+
+void outdir_abort(struct outdir *d)
+{
+	if (d->tmp)
+		dir_remove(d->tmp, NULL);
+	if (d->lock)
+		close(d->lock - 1);
+	mem_free(d->path);
+	mem_free(d->tmp);
+	*d = (struct outdir){0};
+}
+
+static int lock_refused(int fd, const char *dir, struct err *e)
+{
+	char who[128] = "";
+	ssize_t n = fd_pread(fd, who, sizeof who - 1, 0);
+
+	if (n < 0)
+		n = 0;
+	who[n] = 0;
+	who[strcspn(who, "\n")] = 0;
+	for (char *c = who; *c; c++)
+		if (*c < ' ' || *c > '~')
+			*c = '?';
+	return err_set(e, ERR_EXISTS, "%s: in use by another process (host and pid: %s)", dir, *who ? who : "not known");
+}
+
+/* The file may be unlinked by a holder that ends between our open and our lock: then what we hold is a lock on nothing, and we
+ * try again. */
+static int lock_is_current(int fd, const char *path)
+{
+	struct stat a, b;
+
+	return !fstat(fd, &a) && !stat(path, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* A killed holder may still be dying in an fsync when its successor starts: the lock is asked for again for a while. */
+static int lock_soon(int fd)
+{
+	enum { TRIES = 40 };
+	static const struct timespec pause = {.tv_nsec = 50 * 1000 * 1000};
+
+	for (int i = 0; flock(fd, LOCK_EX | LOCK_NB); i++) {
+		if (errno != EINTR && (errno != EWOULDBLOCK || i >= TRIES))
+			return -1;
+		if (errno == EWOULDBLOCK)
+			nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
+int runlock_take(struct runlock *l, const char *dir, struct err *e)
+{
+	char host[65], *who, *path = path_join(dir, ".lock");
+	int rc;
+
+	*l = (struct runlock){.fd = -1};
+	for (;;) {
+		l->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+		if (l->fd < 0) {
+			rc = err_errno(e, "%s", path);
+			break;
+		}
+		rc = lock_soon(l->fd);
+		if (rc) {
+			rc = errno == EWOULDBLOCK ? lock_refused(l->fd, dir, e) : err_errno(e, "%s: flock", path);
+			break;
+		}
+		if (lock_is_current(l->fd, path))
+			break;
+		close(l->fd);
+	}
+	if (rc) {
+		if (l->fd >= 0)
+			close(l->fd);
+		l->fd = -1;
+		mem_free(path);
+		return -1;
+	}
+	l->path = path;
+	host_name(host);
+	who = str_new("%s %ld\n", host, (long)getpid());
+	/* The text is for the message only; a full disk must not stop the holder of the lock. */
+	if (!ftruncate(l->fd, 0) && lseek(l->fd, 0, SEEK_SET) == 0)
+		(void)!fd_write(l->fd, who, strlen(who));
+	mem_free(who);
+	return 0;
+}
+
+void runlock_drop(struct runlock *l)
+{
+	if (!l->path)
+		return;
+	unlink(l->path);
+	close(l->fd);
+	mem_free(l->path);
+	*l = (struct runlock){.fd = -1};
+}

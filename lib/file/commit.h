@@ -1,0 +1,66 @@
+/* Outputs that are there whole or not at all.
+ *
+ * A file is written beside its place under a temporary name, flushed, fsynced, renamed over the old one, and its folder
+ * fsynced: whenever the process dies, the name holds the old bytes or the new ones. A folder likewise. Temporaries of dead
+ * processes of this host are removed by the next writer of the same name; a live one holds a lock on its own, so that one in
+ * another container, whose number means nothing here, keeps it. */
+#ifndef DDM_FILE_COMMIT_H
+#define DDM_FILE_COMMIT_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "core/err.h"
+
+/* An output file being written. Zero-initialised is "nothing open". */
+struct outfile {
+	char *path;  /* as given */
+	FILE *file;  /* write here, or with outfile_write */
+	char *place; /* the final name, links followed; NULL for stdout, devices and pipes, which are written directly */
+	char *tmp;   /* ".NAME.tmp.HOST.PID.N" beside it */
+	int keep;    /* set after opening: other bytes under the name stay, and are ERR_EXISTS */
+};
+
+/* "-" is standard output. An existing device or pipe is written directly. A missing folder is ERR_NOINPUT. */
+int outfile_open(struct outfile *o, const char *path, struct err *e);
+int outfile_write(struct outfile *o, const void *p, size_t n, struct err *e);
+/* Publish; bytes that stand under the name already are left alone, time of change and all. On failure the temporary is
+ * removed, the old file is as it was, and *o is closed as by outfile_abort. A write error of any earlier stdio call on
+ * o->file is found here. */
+int outfile_commit(struct outfile *o, struct err *e);
+/* Remove the temporary; nothing happens after a commit, so clean-up paths may always call it. */
+void outfile_abort(struct outfile *o);
+
+/* A whole small file at once ("-" too). */
+int commit_bytes(const char *path, const void *data, size_t len, struct err *e);
+
+/* An output folder being filled. Zero-initialised is "nothing open". */
+struct outdir {
+	char *path;
+	char *tmp; /* fill this one: "NAME.tmp-HOST.PID.N" beside it */
+	int lock;  /* private: 1 + descriptor */
+};
+
+/* Creates the temporary folder, and missing parents. An existing, non-empty `path` is ERR_EXISTS at once. */
+int outdir_begin(struct outdir *d, const char *path, struct err *e);
+/* fsync every file and folder inside, rename, fsync the parent. On failure everything is removed as by outdir_abort; ERR_EXISTS
+ * when the name has been taken meanwhile. */
+int outdir_commit(struct outdir *d, struct err *e);
+void outdir_abort(struct outdir *d); /* removes the temporary; allowed after a commit */
+
+/* Remove the temporaries of dead processes of this host in `dir` (of any name when `name` is NULL, else of that one). Errors
+ * are ignored: it is tidying. */
+void commit_sweep(const char *dir, const char *name);
+
+/* One writer in a folder: a lock the kernel drops with the process, however that ends. */
+struct runlock {
+	int fd;     /* -1: not held */
+	char *path; /* DIR/.lock, holding "HOST PID" */
+};
+
+/* ERR_EXISTS naming the holder's host and pid when somebody else holds it and has not let go after two seconds. The folder must
+ * exist. */
+int runlock_take(struct runlock *l, const char *dir, struct err *e);
+void runlock_drop(struct runlock *l); /* a zeroed or dropped one is allowed */
+
+#endif

@@ -1,0 +1,261 @@
+#include "file/manifest.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/hash.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/commit.h"
+#include "file/fileio.h"
+#include "file/tsv.h"
+
+enum { PATH, BYTES, SAMPLES, SHA256, FIRST_KEY, LAST_KEY, CLUSTER, SPLIT, COLUMNS };
+
+static const char *const columns[COLUMNS] = {"path", "bytes", "samples", "sha256", "first_key", "last_key", "cluster", "split"};
+static const char *const splits[] = {"train", "holdout"};
+
+enum { CLUSTERS_MAX = 1 << 20 };
+
+char *manifest_name(int cluster, int holdout, int64_t number)
+{
+	return str_new("%scluster-%d/%06lld.tar.zst", holdout ? "holdout/" : "", cluster, (long long)number);
+}
+
+char *manifest_shard_path(const struct manifest *m, int64_t i)
+{
+	return path_join(m->dir, m->rows[i].path);
+}
+
+void manifest_row_release(struct manifest_row *r)
+{
+	mem_free(r->path);
+	mem_free(r->first_key);
+	mem_free(r->last_key);
+	*r = (struct manifest_row){0};
+}
+
+void manifest_release(struct manifest *m)
+{
+	for (int64_t i = 0; i < m->n; i++)
+		manifest_row_release(m->rows + i);
+	mem_free(m->rows);
+	mem_free(m->dir);
+	mem_free(m->train);
+	mem_free(m->held);
+	mem_free(m->stamp);
+	*m = (struct manifest){0};
+}
+
+/* Only names we make: a manifest must not lead out of its folder. */
+static int name_is_ours(const char *path, int cluster, int holdout)
+{
+	char *head = str_new("%scluster-%d/", holdout ? "holdout/" : "", cluster);
+	size_t n = strlen(head);
+	int ok = !strncmp(path, head, n) && path[n] && path[n] != '.' && !strchr(path + n, '/');
+
+	mem_free(head);
+	return ok;
+}
+
+static int take_row(struct manifest *m, const struct tsv *t, const int *c, int64_t i, const char *where, struct err *e)
+{
+	struct manifest_row *r = m->rows + i;
+	const char *sha = tsv_get(t, i, c[SHA256]), *split = tsv_get(t, i, c[SPLIT]);
+	int64_t bytes, cluster;
+
+	if (tsv_i64(t, i, c[BYTES], 1, INT64_MAX, &bytes, e) || tsv_i64(t, i, c[SAMPLES], 1, (int64_t)1 << 40, &r->samples, e) ||
+	    tsv_i64(t, i, c[CLUSTER], 0, m->clusters - 1, &cluster, e))
+		return -1;
+	if (strlen(sha) != 64 || strspn(sha, "0123456789abcdef") != 64)
+		return err_set(e, ERR_DATA, "%s:%lld: '%.80s' is not a SHA-256", where, (long long)i + 3, sha);
+	if (strcmp(split, splits[0]) && strcmp(split, splits[1]))
+		return err_set(e, ERR_DATA, "%s:%lld: split '%.80s' is neither train nor holdout", where, (long long)i + 3, split);
+	r->path = mem_strdup(tsv_get(t, i, c[PATH]));
+	r->bytes = (uint64_t)bytes;
+	memcpy(r->sha256, sha, 65);
+	r->first_key = mem_strdup(tsv_get(t, i, c[FIRST_KEY]));
+	r->last_key = mem_strdup(tsv_get(t, i, c[LAST_KEY]));
+	r->cluster = (int)cluster;
+	r->holdout = !strcmp(split, splits[1]);
+	if (!name_is_ours(r->path, r->cluster, r->holdout))
+		return err_set(e, ERR_DATA, "%s:%lld: '%.200s' is not the place of a %s shard of cluster %d", where, (long long)i + 3, r->path,
+		               split, r->cluster);
+	(r->holdout ? m->held : m->train)[r->cluster] += r->samples;
+	return 0;
+}
+
+static int row_cmp(const void *a, const void *b)
+{
+	return strcmp(((const struct manifest_row *)a)->path, ((const struct manifest_row *)b)->path);
+}
+
+static int take_table(struct manifest *m, const struct tsv *t, const char *where, struct err *e)
+{
+	json_t *stamp = json_loads(tsv_stamp(t), JSON_REJECT_DUPLICATES, NULL);
+	json_t *k = json_object_get(stamp, "clusters");
+	json_int_t clusters = json_is_integer(k) ? json_integer_value(k) : 0;
+	int c[COLUMNS];
+
+	json_decref(stamp);
+	if (clusters < 1 || clusters > CLUSTERS_MAX)
+		return err_set(e, ERR_DATA, "%s:2: the stamp has no \"clusters\" in 1..%d", where, CLUSTERS_MAX);
+	m->clusters = (int)clusters;
+	m->stamp = mem_strdup(tsv_stamp(t));
+	m->train = mem_zalloc((size_t)m->clusters, sizeof *m->train);
+	m->held = mem_zalloc((size_t)m->clusters, sizeof *m->held);
+	for (int i = 0; i < COLUMNS; i++)
+		if ((c[i] = tsv_need(t, columns[i], e)) < 0)
+			return -1;
+	m->rows = mem_try((size_t)tsv_rows(t), sizeof *m->rows, where, e);
+	if (!m->rows)
+		return -1;
+	m->n = tsv_rows(t);
+	for (int64_t i = 0; i < m->n; i++)
+		if (take_row(m, t, c, i, where, e))
+			return -1;
+	qsort(m->rows, (size_t)m->n, sizeof *m->rows, row_cmp);
+	for (int64_t i = 1; i < m->n; i++)
+		if (!strcmp(m->rows[i].path, m->rows[i - 1].path))
+			return err_set(e, ERR_DATA, "%s: '%s' is listed twice", where, m->rows[i].path);
+	return 0;
+}
+
+int manifest_load(struct manifest *m, const char *dir, struct err *e)
+{
+	char *path = path_join(dir, "MANIFEST.tsv");
+	struct tsv *t;
+	int rc = -1;
+
+	*m = (struct manifest){.dir = mem_strdup(dir)};
+	t = tsv_load(path, e);
+	if (t && !take_table(m, t, path, e))
+		rc = sha256_file(path, m->sha256, NULL, e);
+	tsv_free(t);
+	mem_free(path);
+	if (rc)
+		manifest_release(m);
+	return rc;
+}
+
+static struct stamp *stamp_with_clusters(const struct stamp *s, int clusters)
+{
+	struct stamp *copy = stamp_new("ddm");
+	const char *key;
+	json_t *v;
+
+	if (s)
+		json_object_foreach((json_t *)(uintptr_t)stamp_root(s), key, v)
+			stamp_json(copy, key, json_incref(v));
+	stamp_i64(copy, "clusters", clusters);
+	return copy;
+}
+
+static int write_table(const char *path, const struct manifest_row *const *row, int64_t n, const struct stamp *s, struct err *e)
+{
+	struct tsv_writer *w = tsv_create(path, columns, COLUMNS, s, e);
+
+	if (!w)
+		return -1;
+	for (int64_t i = 0; i < n; i++) {
+		tsv_put(w, row[i]->path);
+		tsv_put_i64(w, (int64_t)row[i]->bytes);
+		tsv_put_i64(w, row[i]->samples);
+		tsv_put(w, row[i]->sha256);
+		tsv_put(w, row[i]->first_key);
+		tsv_put(w, row[i]->last_key);
+		tsv_put_i64(w, row[i]->cluster);
+		tsv_put(w, splits[!!row[i]->holdout]);
+		if (tsv_row(w, e)) {
+			tsv_abort(w);
+			return -1;
+		}
+	}
+	return tsv_commit(w, e);
+}
+
+static int row_ptr_cmp(const void *a, const void *b)
+{
+	return strcmp((*(const struct manifest_row *const *)a)->path, (*(const struct manifest_row *const *)b)->path);
+}
+
+int manifest_write(const char *dir, const struct manifest_row *rows, int64_t n, int clusters, const struct stamp *s,
+                   struct err *e)
+{
+	char *table = path_join(dir, "MANIFEST.tsv"), *sums = path_join(dir, "SHA256SUMS"), sha[65];
+	const struct manifest_row **row = mem_zalloc((size_t)n, sizeof *row);
+	struct stamp *full = stamp_with_clusters(s, clusters);
+	struct str text = {0};
+	int rc;
+
+	for (int64_t i = 0; i < n; i++)
+		row[i] = rows + i;
+	qsort(row, (size_t)n, sizeof *row, row_ptr_cmp);
+	rc = write_table(table, row, n, full, e);
+	if (!rc)
+		rc = sha256_file(table, sha, NULL, e);
+	if (!rc) {
+		str_printf(&text, "%s  MANIFEST.tsv\n", sha);
+		for (int64_t i = 0; i < n; i++)
+			str_printf(&text, "%s  %s\n", row[i]->sha256, row[i]->path);
+		rc = commit_bytes(sums, text.p, text.len, e);
+	}
+	stamp_free(full);
+	str_release(&text);
+	mem_free(row);
+	mem_free(table);
+	mem_free(sums);
+	return rc;
+}
+
+static int check_ends(const struct manifest_row *r, const char *path, struct err *e)
+{
+	struct shard *s = shard_open(path, e);
+	int64_t n;
+	int rc = 0;
+
+	if (!s)
+		return -1;
+	n = shard_count(s);
+	if (n != r->samples)
+		rc = err_set(e, ERR_DATA, "%s: %lld samples where the manifest says %lld", path, (long long)n, (long long)r->samples);
+	else if (strcmp(shard_key(s, 0), r->first_key) || strcmp(shard_key(s, n - 1), r->last_key))
+		rc = err_set(e, ERR_DATA, "%s: keys '%s'..'%s' where the manifest says '%s'..'%s'", path, shard_key(s, 0), shard_key(s, n - 1),
+		             r->first_key, r->last_key);
+	shard_free(s);
+	return rc;
+}
+
+static int check(const struct manifest *m, int64_t i, int whole, struct err *e)
+{
+	const struct manifest_row *r = m->rows + i;
+	char *path = manifest_shard_path(m, i), sha[65];
+	struct stat st;
+	int rc = 0;
+
+	if (stat(path, &st))
+		rc = err_errno(e, "%s: listed in the manifest", path);
+	else if ((uint64_t)st.st_size != r->bytes)
+		rc = err_set(e, ERR_DATA, "%s: %lld bytes where the manifest says %llu", path, (long long)st.st_size,
+		             (unsigned long long)r->bytes);
+	if (!rc && whole)
+		rc = sha256_file(path, sha, NULL, e);
+	if (!rc && whole && strcmp(sha, r->sha256))
+		rc = err_set(e, ERR_DATA, "%s: SHA-256 %s where the manifest says %s", path, sha, r->sha256);
+	if (!rc)
+		rc = check_ends(r, path, e);
+	mem_free(path);
+	return rc;
+}
+
+int manifest_check(const struct manifest *m, int64_t i, struct err *e)
+{
+	return check(m, i, 1, e);
+}
+
+int manifest_check_quick(const struct manifest *m, int64_t i, struct err *e)
+{
+	return check(m, i, 0, e);
+}

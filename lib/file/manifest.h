@@ -1,0 +1,43 @@
+/* A SHARDS folder: cluster-K/NNNNNN.tar.zst (training part), holdout/cluster-K/NNNNNN.tar.zst (held-out part), MANIFEST.tsv
+ * (columns path bytes samples sha256 first_key last_key cluster split; its stamp carries "clusters") and SHA256SUMS for
+ * sha256sum -c. K is 0-based and unpadded. */
+#ifndef DDM_FILE_MANIFEST_H
+#define DDM_FILE_MANIFEST_H
+
+#include <stdint.h>
+
+#include "core/err.h"
+#include "file/shard.h"
+#include "file/stamp.h"
+
+struct manifest {
+	char *dir;
+	struct manifest_row *rows; /* sorted by path */
+	int64_t n;
+	int clusters;       /* K, empty clusters included */
+	int64_t *train;     /* [clusters] samples in the training part */
+	int64_t *held;      /* [clusters] samples in the held-out part */
+	char sha256[65];    /* of MANIFEST.tsv */
+	char *stamp;        /* JSON line */
+};
+
+/* ERR_NOINPUT when there is no folder or no manifest, ERR_DATA when it is damaged. Release with manifest_release. */
+int manifest_load(struct manifest *m, const char *dir, struct err *e);
+void manifest_release(struct manifest *m);
+void manifest_row_release(struct manifest_row *r);
+
+/* Write MANIFEST.tsv and SHA256SUMS into dir: rows (any order), the number of clusters, the stamp (may be NULL; "clusters" is
+ * added to a copy). Do it last, inside an outdir. */
+int manifest_write(const char *dir, const struct manifest_row *rows, int64_t n, int clusters, const struct stamp *s,
+                   struct err *e);
+
+/* Is the shard of row i what the manifest says: size, SHA-256, samples, first and last key. ERR_DATA names what differs. */
+int manifest_check(const struct manifest *m, int64_t i, struct err *e);
+/* The same without reading the contents: size, samples, first and last key. */
+int manifest_check_quick(const struct manifest *m, int64_t i, struct err *e);
+
+/* Caller frees with mem_free. */
+char *manifest_shard_path(const struct manifest *m, int64_t i); /* dir/path */
+char *manifest_name(int cluster, int holdout, int64_t number);  /* "holdout/cluster-3/000017.tar.zst" */
+
+#endif

@@ -1,0 +1,65 @@
+/* numpy arrays: .npy versions 1 to 3 and .npz, read and written. */
+#ifndef DDM_FILE_NPY_H
+#define DDM_FILE_NPY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/str.h"
+#include "file/fileio.h"
+
+/* Little-endian; '|b1' reads as NPY_U1. Object arrays, structures, strings, complex and big-endian are refused by name. */
+enum npy_type { NPY_F4, NPY_F8, NPY_F2, NPY_I8, NPY_I4, NPY_I2, NPY_I1, NPY_U1, NPY_U2, NPY_U4 };
+
+enum { NPY_RANK = 8 };
+
+struct npy {
+	enum npy_type type;
+	int rank;
+	int64_t shape[NPY_RANK];
+	int fortran;      /* column-major data: npy_to_* give row-major */
+	const void *data; /* possibly unaligned; use npy_to_* */
+	struct filemap map; /* private */
+	void *owned;        /* private */
+};
+
+size_t npy_type_size(enum npy_type t);
+int64_t npy_count(const struct npy *a); /* elements */
+
+/* "-" is standard input. ERR_DATA on any departure from the format, a size that does not fit the file included. */
+int npy_load(struct npy *a, const char *path, struct err *e);
+int npy_parse(struct npy *a, const void *bytes, size_t len, const char *name, struct err *e); /* data points into bytes */
+void npy_release(struct npy *a);
+
+/* Every element, row-major, as npy_count numbers. */
+void npy_to_f32(float *out, const struct npy *a);
+void npy_to_f64(double *out, const struct npy *a);
+int npy_to_i64(int64_t *out, const struct npy *a, const char *name, struct err *e); /* a fraction or NaN is ERR_DATA */
+
+/* Version 1 bytes, row-major, header padded to 64. */
+void npy_encode(struct str *out, enum npy_type type, int rank, const int64_t *shape, const void *data);
+/* By the commit protocol. */
+int npy_write(const char *path, enum npy_type type, int rank, const int64_t *shape, const void *data, struct err *e);
+
+/* .npz: a zip of .npy, stored or deflated, ZIP64 too. */
+struct npz;
+
+struct npz *npz_load(const char *path, struct err *e); /* caller frees with npz_free */
+void npz_free(struct npz *z);
+int npz_entries(const struct npz *z);
+const char *npz_name(const struct npz *z, int i); /* without ".npy" */
+const struct npy *npz_find(const struct npz *z, const char *name); /* NULL when there is none; borrowed */
+
+struct npz_entry {
+	const char *name; /* without ".npy" */
+	enum npy_type type;
+	int rank;
+	int64_t shape[NPY_RANK];
+	const void *data;
+};
+
+/* Stored, in the given order, dated 1980-01-01: the same content gives the same bytes. By the commit protocol. */
+int npz_write(const char *path, const struct npz_entry *entries, int n, struct err *e);
+
+#endif

@@ -1,0 +1,60 @@
+/* safetensors: named arrays in one file, read by mmap after every rule of the format has been checked. Format:
+ * u64 length N, N bytes of JSON, then the arrays without holes (https://github.com/huggingface/safetensors). */
+#ifndef DDM_FILE_SAFETENSORS_H
+#define DDM_FILE_SAFETENSORS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+
+/* In the order files are written, which is that of the reference writer: wide types first. Types the format knows and we do not
+ * (F4, F8_..., complex) are refused by name. */
+enum st_type { ST_U64, ST_I64, ST_F64, ST_F32, ST_U32, ST_I32, ST_BF16, ST_F16, ST_U16, ST_I16, ST_I8, ST_U8, ST_BOOL };
+
+enum { ST_RANK = 8 };
+
+struct st_tensor {
+	const char *name;
+	enum st_type type;
+	int rank;              /* 0: one number */
+	int64_t shape[ST_RANK];
+	const void *data;      /* row-major little-endian; in foreign files possibly not aligned for its type: copy with st_copy */
+};
+
+struct st_text {
+	const char *key, *value;
+};
+
+size_t st_type_size(enum st_type t);
+const char *st_type_name(enum st_type t);
+int64_t st_count(const struct st_tensor *t); /* elements */
+
+struct safetensors;
+
+/* Caller frees with st_free; tensors and texts are borrowed from it. Nothing larger than the header is allocated. */
+struct safetensors *st_open(const char *path, struct err *e);
+struct safetensors *st_open_memory(const void *data, size_t len, const char *name, struct err *e); /* data must stay */
+void st_free(struct safetensors *s);
+int st_tensors(const struct safetensors *s);
+const struct st_tensor *st_get(const struct safetensors *s, int i); /* in file order */
+const struct st_tensor *st_find(const struct safetensors *s, const char *name); /* NULL when there is none */
+/* As st_find, but absence, another type than F32/F16/BF16/F64, or another shape is ERR_DATA naming both. rank < 0: any shape. */
+const struct st_tensor *st_need(const struct safetensors *s, const char *name, int rank, const int64_t *shape, struct err *e);
+int st_texts(const struct safetensors *s);
+const struct st_text *st_text(const struct safetensors *s, int i);
+const char *st_meta(const struct safetensors *s, const char *key); /* value of __metadata__, or NULL */
+
+void st_copy(void *out, const struct st_tensor *t);                        /* raw, st_count * st_type_size bytes */
+void st_to_f32(float *out, const struct st_tensor *t);                     /* any type; f64 and integers round to nearest */
+
+float f16_to_f32(uint16_t h);
+float bf16_to_f32(uint16_t h);
+uint16_t f32_to_f16(float f);  /* nearest even, overflow to infinity, NaN stays NaN */
+uint16_t f32_to_bf16(float f);
+
+/* Write by the commit protocol. Tensors are stored by type, then bytewise by name, whatever their order here: the same content
+ * gives the same bytes. Texts (may be NULL when 0) are stored sorted by key. Equal names are ERR_USAGE. */
+int st_write(const char *path, const struct st_tensor *t, int n, const struct st_text *texts, int ntexts, struct err *e);
+
+#endif

@@ -1,0 +1,454 @@
+#include "file/shard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+#include <zstd.h>
+
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/fileio.h"
+#include "file/shardindex.h"
+#include "file/tarfile.h"
+
+struct frame {
+	uint64_t offset, hash;
+	uint32_t packed, plain, sum;
+};
+
+struct sample_at {
+	uint32_t frame, offset, bytes;
+	const char *key;
+};
+
+enum { IDLE = 16 };
+
+struct shard {
+	char *path;
+	int fd;
+	struct frame *frame;
+	struct sample_at *sample;
+	char *keys; /* NUL-terminated, one after another */
+	uint64_t frames, count, packed, plain, content;
+	struct str stamp;
+	pthread_mutex_t lock; /* of the idle decompressors */
+	ZSTD_DCtx *idle[IDLE];
+	int nidle;
+};
+
+static int damaged(const struct shard *s, uint64_t offset, const char *what, struct err *e)
+{
+	return err_set(e, ERR_DATA, "%s: at byte %llu: %s", s->path, (unsigned long long)offset, what);
+}
+
+/* Exactly n bytes at offset. */
+static int read_at(const struct shard *s, void *p, size_t n, uint64_t offset, struct err *e)
+{
+	ssize_t got = fd_pread(s->fd, p, n, (off_t)offset);
+
+	if (got < 0)
+		return err_errno(e, "%s: read at byte %llu", s->path, (unsigned long long)offset);
+	return (size_t)got == n ? 0 : damaged(s, offset + (uint64_t)got, "the file ends too early", e);
+}
+
+/* Both skippable frames in one buffer. *table is where the second one starts in it. */
+static uint8_t *load_tail(struct shard *s, uint64_t size, size_t *len, size_t *table, struct err *e)
+{
+	uint8_t foot[SHARD_FOOT_BYTES], end[SHARD_END_BYTES], *p;
+	uint64_t frames, table_len;
+
+	if (size < SHARD_FOOT_BYTES || read_at(s, foot, sizeof foot, size - sizeof foot, e)) {
+		damaged(s, size, "too short for a shard", e);
+		return NULL;
+	}
+	if (shard_get32(foot + 5) != SHARD_SEEK_MAGIC || foot[4] != 0x80) {
+		damaged(s, size, "no seek table at the end: truncated, or not one of our shards", e);
+		return NULL;
+	}
+	frames = shard_get32(foot);
+	table_len = 8 + frames * SHARD_ENTRY_BYTES + SHARD_FOOT_BYTES;
+	if (table_len + SHARD_END_BYTES > size || read_at(s, end, sizeof end, size - table_len - sizeof end, e)) {
+		damaged(s, size, "a seek table larger than the file", e);
+		return NULL;
+	}
+	s->frames = shard_get64(end);
+	s->count = shard_get64(end + 8);
+	s->packed = shard_get64(end + 16);
+	s->plain = shard_get64(end + 24);
+	s->content = shard_get64(end + 32);
+	if (s->frames != frames || s->packed > size - table_len - sizeof end) {
+		damaged(s, size - table_len - sizeof end, "index and seek table disagree: truncated or altered", e);
+		return NULL;
+	}
+	*len = (size_t)(size - s->packed);
+	*table = (size_t)(*len - table_len);
+	p = mem_try(*len, 1, s->path, e);
+	if (p && read_at(s, p, *len, s->packed, e)) {
+		mem_free(p);
+		p = NULL;
+	}
+	return p;
+}
+
+static int check_tail(const struct shard *s, const uint8_t *p, size_t len, size_t table, struct err *e)
+{
+	XXH3_state_t *h = XXH3_createState();
+	uint64_t got;
+
+	XXH3_64bits_reset(h);
+	XXH3_64bits_update(h, p, table - 8);
+	XXH3_64bits_update(h, p + table, len - table);
+	got = XXH3_64bits_digest(h);
+	XXH3_freeState(h);
+	if (got != shard_get64(p + table - 8))
+		return damaged(s, s->packed, "the index is altered (its hash differs)", e);
+	if (table < 16 + SHARD_END_BYTES || shard_get32(p) != SHARD_INDEX_MAGIC || shard_get32(p + 4) != table - 8 ||
+	    memcmp(p + 8, SHARD_NAME, 8) || shard_get32(p + table) != SHARD_TABLE_MAGIC || shard_get32(p + table + 4) != len - table - 8)
+		return damaged(s, s->packed, "no index of ours", e);
+	return 0;
+}
+
+static int take_frames(struct shard *s, const uint8_t *hashes, const uint8_t *entry, struct err *e)
+{
+	uint64_t packed = 0, plain = 0;
+
+	s->frame = mem_try(s->frames, sizeof *s->frame, s->path, e);
+	if (!s->frame)
+		return -1;
+	for (uint64_t i = 0; i < s->frames; i++, entry += SHARD_ENTRY_BYTES) {
+		s->frame[i] = (struct frame){.offset = packed, .hash = shard_get64(hashes + 8 * i), .packed = shard_get32(entry),
+		                             .plain = shard_get32(entry + 4), .sum = shard_get32(entry + 8)};
+		packed += s->frame[i].packed;
+		plain += s->frame[i].plain;
+	}
+	if (packed != s->packed || plain != s->plain)
+		return damaged(s, s->packed, "the sizes of the frames do not add up", e);
+	return 0;
+}
+
+static int take_samples(struct shard *s, const uint8_t *p, size_t len, struct err *e)
+{
+	char *key;
+
+	if (s->count > len / 16)
+		return damaged(s, s->packed, "more samples than the index has room for", e);
+	s->sample = mem_try(s->count, sizeof *s->sample, s->path, e);
+	s->keys = mem_try(len + 1, 1, s->path, e);
+	if (!s->sample || !s->keys)
+		return -1;
+	key = s->keys;
+	for (uint64_t i = 0; i < s->count; i++) {
+		struct sample_at *a = s->sample + i;
+		uint32_t n;
+
+		if (len < 16 || shard_get32(p + 12) > len - 16)
+			return damaged(s, s->packed, "the index is cut short", e);
+		*a = (struct sample_at){shard_get32(p), shard_get32(p + 4), shard_get32(p + 8), key};
+		n = shard_get32(p + 12);
+		if (a->frame >= s->frames || (uint64_t)a->offset + a->bytes > s->frame[a->frame].plain || !n || memchr(p + 16, 0, n))
+			return damaged(s, s->packed, "the index places a sample outside the file", e);
+		memcpy(key, p + 16, n);
+		key += n + 1;
+		p += 16 + n;
+		len -= 16 + n;
+	}
+	return len ? damaged(s, s->packed, "the index is too long", e) : 0;
+}
+
+static ZSTD_DCtx *borrow(struct shard *s)
+{
+	ZSTD_DCtx *d = NULL;
+
+	pthread_mutex_lock(&s->lock);
+	if (s->nidle)
+		d = s->idle[--s->nidle];
+	pthread_mutex_unlock(&s->lock);
+	return d ? d : ZSTD_createDCtx();
+}
+
+static void give_back(struct shard *s, ZSTD_DCtx *d)
+{
+	pthread_mutex_lock(&s->lock);
+	if (s->nidle < IDLE) {
+		s->idle[s->nidle++] = d;
+		d = NULL;
+	}
+	pthread_mutex_unlock(&s->lock);
+	ZSTD_freeDCtx(d);
+}
+
+static int unpack(struct shard *s, const struct frame *f, const void *packed, void *plain, struct err *e)
+{
+	ZSTD_DCtx *d;
+	size_t n;
+
+	if (XXH3_64bits(packed, f->packed) != f->hash)
+		return damaged(s, f->offset, "a frame is altered (its hash differs)", e);
+	/* Before any work: the frame must declare the size the table promises. */
+	if (ZSTD_getFrameContentSize(packed, f->packed) != f->plain)
+		return damaged(s, f->offset, "a frame's size disagrees with the seek table", e);
+	d = borrow(s);
+	if (!d)
+		return err_set(e, ERR_NOMEM, "%s: no memory for a decompressor", s->path);
+	n = ZSTD_decompressDCtx(d, plain, f->plain, packed, f->packed);
+	give_back(s, d);
+	if (ZSTD_isError(n))
+		return damaged(s, f->offset, ZSTD_getErrorName(n), e);
+	if (n != f->plain || (uint32_t)XXH64(plain, n, 0) != f->sum)
+		return damaged(s, f->offset, "a frame's content disagrees with the seek table", e);
+	return 0;
+}
+
+/* One whole frame; caller frees with mem_free. */
+static uint8_t *load_frame(struct shard *s, uint64_t i, struct err *e)
+{
+	const struct frame *f = s->frame + i;
+	uint8_t *packed = mem_try(f->packed, 1, s->path, e), *plain = NULL;
+
+	/* zstd cannot shrink by more than this: a larger promise is a lie that would only cost memory. */
+	if (packed && f->plain / 200000 > f->packed)
+		damaged(s, f->offset, "a frame promises an impossible size", e);
+	else if (packed && !read_at(s, packed, f->packed, f->offset, e))
+		plain = mem_try(f->plain, 1, s->path, e);
+	if (plain && unpack(s, f, packed, plain, e)) {
+		mem_free(plain);
+		plain = NULL;
+	}
+	mem_free(packed);
+	return plain;
+}
+
+/* A frame before the first sample's holds the stamp and nothing else. */
+static int take_stamp(struct shard *s, struct err *e)
+{
+	struct str name = {0};
+	struct tar_member m;
+	uint8_t *p;
+	size_t pos = 0;
+	int rc = 0;
+
+	if (!s->count || s->sample[0].frame == 0)
+		return 0;
+	p = load_frame(s, 0, e);
+	if (!p)
+		return -1;
+	if (tar_parse(p, s->frame[0].plain, &pos, &m, &name, &s->stamp, s->path, e) != 0)
+		rc = damaged(s, 0, "the first frame is not a stamp", e);
+	str_release(&name);
+	mem_free(p);
+	return rc;
+}
+
+static int load(struct shard *s, struct err *e)
+{
+	struct stat st;
+	size_t len, table;
+	uint8_t *p;
+	int rc = -1;
+
+	if (fstat(s->fd, &st))
+		return err_errno(e, "%s: stat", s->path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(e, ERR_DATA, "%s: not a regular file", s->path);
+	p = load_tail(s, (uint64_t)st.st_size, &len, &table, e);
+	if (!p)
+		return -1;
+	if (table < 16 + SHARD_END_BYTES || s->frames > (table - 16 - SHARD_END_BYTES) / 8)
+		damaged(s, s->packed, "no index of ours", e);
+	else if (!check_tail(s, p, len, table, e) && !take_frames(s, p + 16, p + table + 8, e) &&
+	         !take_samples(s, p + 16 + 8 * s->frames, table - SHARD_END_BYTES - 16 - 8 * s->frames, e))
+		rc = take_stamp(s, e);
+	mem_free(p);
+	return rc;
+}
+
+struct shard *shard_open(const char *path, struct err *e)
+{
+	struct shard *s = mem_zalloc(1, sizeof *s);
+
+	s->path = mem_strdup(path);
+	pthread_mutex_init(&s->lock, NULL);
+	s->fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (s->fd < 0)
+		err_errno(e, "%s", path);
+	if (s->fd < 0 || load(s, e)) {
+		shard_free(s);
+		return NULL;
+	}
+	return s;
+}
+
+void shard_free(struct shard *s)
+{
+	if (!s)
+		return;
+	if (s->fd >= 0)
+		close(s->fd);
+	for (int i = 0; i < s->nidle; i++)
+		ZSTD_freeDCtx(s->idle[i]);
+	pthread_mutex_destroy(&s->lock);
+	str_release(&s->stamp);
+	mem_free(s->frame);
+	mem_free(s->sample);
+	mem_free(s->keys);
+	mem_free(s->path);
+	mem_free(s);
+}
+
+int64_t shard_count(const struct shard *s)
+{
+	return (int64_t)s->count;
+}
+
+const char *shard_key(const struct shard *s, int64_t i)
+{
+	return s->sample[i].key;
+}
+
+const char *shard_stamp(const struct shard *s)
+{
+	return s->stamp.len ? s->stamp.p : NULL;
+}
+
+void shard_sample_release(struct shard_sample *s)
+{
+	mem_free(s->memory);
+	*s = (struct shard_sample){0};
+}
+
+const struct shard_member *shard_sample_find(const struct shard_sample *s, const char *ext)
+{
+	for (int i = 0; i < s->members; i++)
+		if (!strcmp(s->member[i].ext, ext))
+			return s->member + i;
+	return NULL;
+}
+
+static int count_members(const uint8_t *tar, size_t len, const char *where, struct err *e)
+{
+	struct tar_member m;
+	struct str name = {0};
+	size_t pos = 0;
+	int n = 0, rc;
+
+	while ((rc = tar_parse(tar, len, &pos, &m, &name, NULL, where, e)) == 1)
+		n++;
+	str_release(&name);
+	return rc ? -1 : n;
+}
+
+/* Cut a sample's tar into members. One allocation holds the array, the extensions and the contents (aligned to 16). */
+static int split(struct shard *s, int64_t i, const uint8_t *tar, struct shard_sample *out, struct err *e)
+{
+	const struct sample_at *a = s->sample + i;
+	uint64_t where = s->frame[a->frame].offset;
+	int n = count_members(tar, a->bytes, s->path, e), k = 0, rc = 0;
+	size_t head = ((size_t)(n > 0 ? n : 0) * (sizeof(struct shard_member) + 64) + 63) & ~(size_t)63, pos = 0, at = head;
+	struct shard_member *member;
+	struct str name = {0};
+	struct tar_member m;
+	uint8_t *mem;
+
+	if (n < 1)
+		return damaged(s, where, "a sample without members", e);
+	mem = mem_try(head + a->bytes, 1, s->path, e);
+	if (!mem)
+		return -1;
+	member = (struct shard_member *)mem;
+	for (; !rc && k < n && tar_parse(tar, a->bytes, &pos, &m, &name, NULL, s->path, e) == 1; k++) {
+		char *ext = (char *)(member + n) + 64 * k;
+		size_t key_len;
+
+		if (tar_key(m.name, &key_len, ext) || key_len != strlen(a->key) || memcmp(m.name, a->key, key_len))
+			rc = err_set(e, ERR_DATA, "%s: at byte %llu: member '%s' where the index has key '%s'", s->path,
+			             (unsigned long long)where, m.name, a->key);
+		memcpy(mem + at, m.data, m.size);
+		member[k] = (struct shard_member){ext, mem + at, m.size};
+		at += (m.size + 15) & ~(size_t)15;
+	}
+	str_release(&name);
+	*out = (struct shard_sample){a->key, n, member, mem};
+	if (rc)
+		shard_sample_release(out);
+	return rc;
+}
+
+int shard_read(struct shard *s, int64_t i, struct shard_sample *out, struct err *e)
+{
+	const struct sample_at *a = s->sample + i;
+	uint8_t *tar = load_frame(s, a->frame, e);
+	int rc;
+
+	*out = (struct shard_sample){0};
+	if (!tar)
+		return -1;
+	rc = split(s, i, tar + a->offset, out, e);
+	mem_free(tar);
+	return rc;
+}
+
+/* The samples of frame f, which start at *i, must fill it from start to end. */
+static int verify_frame(struct shard *s, uint64_t f, const uint8_t *tar, uint64_t *i, struct err *e)
+{
+	uint32_t at = 0;
+
+	for (; *i < s->count && s->sample[*i].frame == f; ++*i) {
+		struct shard_sample one;
+
+		if (s->sample[*i].offset != at)
+			return damaged(s, s->frame[f].offset, "bytes between two samples", e);
+		if (split(s, (int64_t)*i, tar + at, &one, e))
+			return -1;
+		shard_sample_release(&one);
+		at += s->sample[*i].bytes;
+	}
+	if (at)
+		return at == s->frame[f].plain ? 0 : damaged(s, s->frame[f].offset, "bytes after the last sample of a frame", e);
+	if (f == 0)
+		return 0;
+	if (f + 1 != s->frames || count_members(tar, s->frame[f].plain, s->path, e))
+		return damaged(s, s->frame[f].offset, "a frame of which the index knows nothing", e);
+	return 0;
+}
+
+int shard_verify(struct shard *s, struct err *e)
+{
+	XXH3_state_t *h = XXH3_createState();
+	uint64_t i = 0;
+	int rc = 0;
+
+	XXH3_64bits_reset(h);
+	for (uint64_t f = 0; f < s->frames && !rc; f++) {
+		uint8_t *tar = load_frame(s, f, e);
+
+		if (tar)
+			XXH3_64bits_update(h, tar, s->frame[f].plain);
+		rc = tar ? verify_frame(s, f, tar, &i, e) : -1;
+		mem_free(tar);
+	}
+	if (!rc && i != s->count)
+		rc = damaged(s, s->packed, "the index lists samples out of order", e);
+	if (!rc && XXH3_64bits_digest(h) != s->content)
+		rc = damaged(s, s->packed, "the content differs from its hash", e);
+	XXH3_freeState(h);
+	return rc;
+}
+
+int shard_sniff(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), yes = 0;
+	uint8_t foot[SHARD_FOOT_BYTES];
+	struct stat st;
+
+	if (fd < 0)
+		return 0;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > SHARD_FOOT_BYTES &&
+	    fd_pread(fd, foot, sizeof foot, st.st_size - SHARD_FOOT_BYTES) == SHARD_FOOT_BYTES)
+		yes = shard_get32(foot + 5) == SHARD_SEEK_MAGIC && foot[4] == 0x80;
+	close(fd);
+	return yes;
+}

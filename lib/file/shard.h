@@ -1,0 +1,82 @@
+/* Shards: .tar.zst with random access and an end that cannot be lost unnoticed.
+ *
+ * A shard is a plain zstd file to stock tools (zstd -d, tar --zstd): one checksummed frame per sample (or per few small ones),
+ * each a run of tar members, then a frame with the end-of-archive blocks. Two skippable frames close it: our index (where every
+ * sample lies, its key, counts and hashes) and zstd's seek table (contrib/seekable_format). Opening checks the end, the index
+ * and that all sizes add up to the file; reading checks the hash of every frame it touches. */
+#ifndef DDM_FILE_SHARD_H
+#define DDM_FILE_SHARD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+
+struct shard_member {
+	const char *ext; /* "jpg", "cls", "seg.png" */
+	const uint8_t *data;
+	size_t size;
+};
+
+/* One sample as read: members in bytewise order of ext. */
+struct shard_sample {
+	const char *key; /* borrowed from the shard */
+	int members;
+	const struct shard_member *member;
+	void *memory; /* owns the above; shard_sample_release */
+};
+
+void shard_sample_release(struct shard_sample *s);
+/* The member with that extension, or NULL. */
+const struct shard_member *shard_sample_find(const struct shard_sample *s, const char *ext);
+
+struct shard;
+
+/* ERR_DATA with path and offset when the file is truncated, altered or no shard of ours. Caller frees with shard_free. */
+struct shard *shard_open(const char *path, struct err *e);
+void shard_free(struct shard *s);
+int64_t shard_count(const struct shard *s);
+const char *shard_key(const struct shard *s, int64_t i);
+const char *shard_stamp(const struct shard *s); /* NULL when there is none */
+
+/* Thread-safe (pread). */
+int shard_read(struct shard *s, int64_t i, struct shard_sample *out, struct err *e);
+
+/* Read everything: every frame, every key, the content hash. */
+int shard_verify(struct shard *s, struct err *e);
+
+/* 1 when the file ends as our shards do, 0 otherwise. */
+int shard_sniff(const char *path);
+
+struct shard_writer;
+
+struct shard_options {
+	int level;         /* of zstd; 0: 3 */
+	size_t frame;      /* start a new frame once it holds this many bytes of tar; 0: one sample per frame */
+	const char *stamp; /* NULL: none */
+};
+
+/* What a manifest says of one shard. */
+struct manifest_row {
+	char *path; /* relative to the folder: "cluster-3/000000.tar.zst" */
+	uint64_t bytes;
+	int64_t samples;
+	char sha256[65];
+	char *first_key, *last_key;
+	int cluster;
+	int holdout; /* 1: split "holdout", 0: "train" */
+};
+
+/* Writes by the commit protocol. Caller ends with shard_commit or shard_abort. `o` may be NULL. */
+struct shard_writer *shard_create(const char *path, const struct shard_options *o, struct err *e);
+/* Members may come in any order and are stored sorted. A key with a tab, a newline or a dot in its basename, the key of the
+ * sample before it, an empty or repeated ext: ERR_DATA. */
+int shard_add(struct shard_writer *w, const char *key, const struct shard_member *m, int n, struct err *e);
+int64_t shard_writer_count(const struct shard_writer *w);
+uint64_t shard_writer_bytes(const struct shard_writer *w); /* written so far, compressed */
+/* Publish and free w, whatever happens. row (may be NULL) receives bytes, samples, sha256 and keys; its path, cluster and holdout
+ * are left alone. ERR_DATA when it holds no sample. */
+int shard_commit(struct shard_writer *w, struct manifest_row *row, struct err *e);
+void shard_abort(struct shard_writer *w); /* NULL is allowed */
+
+#endif

@@ -1,0 +1,192 @@
+#include "file/stamp.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/version.h"
+#include "file/commit.h"
+
+struct stamp {
+	json_t *root;
+};
+
+struct stamp *stamp_new(const char *program)
+{
+	struct stamp *s = mem_alloc(sizeof *s);
+
+	s->root = json_object();
+	stamp_text(s, "program", program);
+	stamp_text(s, "version", DDM_VERSION);
+	return s;
+}
+
+void stamp_free(struct stamp *s)
+{
+	if (!s)
+		return;
+	json_decref(s->root);
+	mem_free(s);
+}
+
+/* jansson refuses text that is not UTF-8; an option may hold any bytes. */
+static json_t *text_value(const char *value)
+{
+	json_t *v = json_string(value);
+	char *ascii;
+
+	if (v)
+		return v;
+	ascii = mem_strdup(value);
+	for (char *c = ascii; *c; c++)
+		if ((unsigned char)*c >= 128)
+			*c = '?';
+	v = json_string(ascii);
+	mem_free(ascii);
+	return v;
+}
+
+void stamp_text(struct stamp *s, const char *key, const char *value)
+{
+	json_object_set_new(s->root, key, text_value(value));
+}
+
+void stamp_i64(struct stamp *s, const char *key, int64_t value)
+{
+	json_object_set_new(s->root, key, json_integer(value));
+}
+
+void stamp_u64(struct stamp *s, const char *key, uint64_t value)
+{
+	char *text;
+
+	if (value <= INT64_MAX) {
+		stamp_i64(s, key, (int64_t)value);
+		return;
+	}
+	text = str_new("%llu", (unsigned long long)value);
+	stamp_text(s, key, text);
+	mem_free(text);
+}
+
+void stamp_f64(struct stamp *s, const char *key, double value)
+{
+	json_object_set_new(s->root, key, jsonio_real(value));
+}
+
+void stamp_json(struct stamp *s, const char *key, json_t *value)
+{
+	json_object_set_new(s->root, key, value);
+}
+
+void stamp_input(struct stamp *s, const char *role, const char *hash)
+{
+	json_t *inputs = json_object_get(s->root, "inputs");
+
+	if (!inputs) {
+		inputs = json_object();
+		json_object_set_new(s->root, "inputs", inputs);
+	}
+	json_object_set_new(inputs, role, text_value(hash));
+}
+
+const json_t *stamp_root(const struct stamp *s)
+{
+	return s->root;
+}
+
+char *stamp_line(const struct stamp *s)
+{
+	return jsonio_line(s->root);
+}
+
+int stamp_sidecar(const struct stamp *s, const char *path, struct err *e)
+{
+	char *name = str_new("%s.json", path), *text = jsonio_pretty(s->root);
+	int rc = commit_bytes(name, text, strlen(text), e);
+
+	mem_free(name);
+	mem_free(text);
+	return rc;
+}
+
+static char *value_text(const json_t *v)
+{
+	char *raw, *copy;
+
+	if (!v)
+		return mem_strdup("(none)");
+	raw = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+	copy = mem_strdup(raw ? raw : "?");
+	free(raw);
+	return copy;
+}
+
+/* Numbers are compared as written: what is read back has nine digits. */
+static int compare(const json_t *mine, const json_t *old, const char *prefix, struct str *what)
+{
+	const char *key;
+	json_t *v;
+	int n = 0;
+
+	json_object_foreach((json_t *)(uintptr_t)mine, key, v)
+	{
+		const json_t *w = json_object_get(old, key);
+		char *a, *b;
+
+		if (json_is_object(v) && json_is_object(w)) {
+			char *deeper = str_new("%s%s.", prefix, key);
+
+			n += compare(v, w, deeper, what);
+			mem_free(deeper);
+			continue;
+		}
+		a = value_text(w);
+		b = value_text(v);
+		if (strcmp(a, b)) {
+			str_printf(what, "%s%s%s: %s -> %s", what->len ? ", " : "", prefix, key, a, b);
+			n++;
+		}
+		mem_free(a);
+		mem_free(b);
+	}
+	json_object_foreach((json_t *)(uintptr_t)old, key, v)
+	{
+		char *a;
+
+		if (json_object_get(mine, key))
+			continue;
+		a = value_text(v);
+		str_printf(what, "%s%s%s: %s -> (none)", what->len ? ", " : "", prefix, key, a);
+		mem_free(a);
+		n++;
+	}
+	return n;
+}
+
+static int differs(const json_t *now, const char *line, struct str *what)
+{
+	json_t *old = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+	int n = -1;
+
+	if (json_is_object(old) && json_is_object(now))
+		n = compare(now, old, "", what);
+	json_decref(old);
+	return n;
+}
+
+int stamp_differs(const struct stamp *s, const char *line, struct str *what)
+{
+	return differs(s->root, line, what);
+}
+
+int stamp_line_differs(const char *now, const char *line, struct str *what)
+{
+	json_t *o = json_loads(now, JSON_REJECT_DUPLICATES, NULL);
+	int n = differs(o, line, what);
+
+	json_decref(o);
+	return n;
+}

@@ -1,0 +1,40 @@
+/* The stamp of an output: what determined it, and nothing else. Program, version, options that affect the result, seed, content
+ * hashes of the inputs: never time, host, threads, device, batch capacity or paths, so that the same work gives the same
+ * bytes. */
+#ifndef DDM_FILE_STAMP_H
+#define DDM_FILE_STAMP_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/str.h"
+
+struct stamp;
+
+/* Starts as {"program": program, "version": DDM_VERSION}; keys keep their order. Caller frees with stamp_free. */
+struct stamp *stamp_new(const char *program);
+void stamp_free(struct stamp *s);
+
+void stamp_text(struct stamp *s, const char *key, const char *value); /* UTF-8; other bytes become '?' */
+void stamp_i64(struct stamp *s, const char *key, int64_t value);
+void stamp_u64(struct stamp *s, const char *key, uint64_t value); /* above 2^63: as decimal text */
+void stamp_f64(struct stamp *s, const char *key, double value);
+void stamp_json(struct stamp *s, const char *key, json_t *value); /* takes the reference */
+/* Content of an input, by role rather than by path: "inputs": {"samples": "sha256..."} */
+void stamp_input(struct stamp *s, const char *role, const char *hash);
+
+const json_t *stamp_root(const struct stamp *s); /* borrowed */
+char *stamp_line(const struct stamp *s);         /* compact JSON; caller frees with mem_free */
+
+/* Write it beside an output, as PATH.json. */
+int stamp_sidecar(const struct stamp *s, const char *path, struct err *e);
+
+/* Compare with the line an existing output carries. Returns the number of differing keys (inputs one by one), and appends
+ * "key: old -> new" for each, separated by ", ". -1 when the line is not JSON. Use: the output exists and was made with other
+ * options. */
+int stamp_differs(const struct stamp *s, const char *line, struct str *what);
+/* The same for a stamp that is itself a line. */
+int stamp_line_differs(const char *now, const char *line, struct str *what);
+
+#endif

@@ -1,0 +1,141 @@
+#include "file/standing.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/fileio.h"
+#include "file/tarfile.h"
+
+enum { TEXT_MOST = 1 << 26 };
+
+static const char png_key[] = "ddm";
+static const uint8_t png_magic[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+
+static char *of_tar(const char *path)
+{
+	struct tar_reader *t = tar_open(path, NULL, NULL);
+	struct tar_member m;
+	char *line = NULL;
+
+	if (t && tar_next(t, &m, NULL) >= 0 && tar_stamp(t))
+		line = mem_strdup(tar_stamp(t));
+	tar_close(t);
+	return line;
+}
+
+static char *of_table(const struct filemap *f)
+{
+	static const char start[] = "\n#stamp ";
+	const uint8_t *line = memchr(f->data, '\n', f->len), *end;
+
+	if (!line || f->len - (size_t)(line - f->data) < sizeof start || memcmp(line, start, sizeof start - 1))
+		return NULL;
+	line += sizeof start - 1;
+	end = memchr(line, '\n', f->len - (size_t)(line - f->data));
+	return end ? str_new("%.*s", (int)(end - line), (const char *)line) : NULL;
+}
+
+/* The text of a chunk "ddm" as still_encode_png writes it: tEXt, or an iTXt that is not compressed. */
+static char *of_png(const struct filemap *f)
+{
+	size_t at = sizeof png_magic;
+
+	while (f->len - at >= 12) {
+		const uint8_t *c = f->data + at;
+		size_t len = (size_t)c[0] << 24 | (size_t)c[1] << 16 | (size_t)c[2] << 8 | c[3];
+		size_t skip = !memcmp(c + 4, "tEXt", 4) ? sizeof png_key : !memcmp(c + 4, "iTXt", 4) ? sizeof png_key + 4 : 0;
+
+		if (len > f->len - at - 12)
+			break;
+		if (skip && len >= skip && !memcmp(c + 8, png_key, sizeof png_key))
+			return str_new("%.*s", (int)(len - skip), (const char *)c + 8 + skip);
+		at += 12 + len;
+	}
+	return NULL;
+}
+
+static char *of_json(const char *path)
+{
+	json_t *o = jsonio_load(path, NULL), *s = json_object_get(o, "stamp");
+	char *line = NULL;
+
+	if (json_is_object(s))
+		line = jsonio_line(s);
+	else if (json_object_get(o, "program"))
+		line = jsonio_line(o);
+	json_decref(o);
+	return line;
+}
+
+char *standing_stamp(const char *path)
+{
+	char *side, *line = NULL;
+	struct filemap f;
+
+	if (filemap_open(&f, path, NULL))
+		return NULL;
+	if (f.len > sizeof png_magic && !memcmp(f.data, png_magic, sizeof png_magic))
+		line = of_png(&f);
+	else if (f.len && *f.data == '#')
+		line = of_table(&f);
+	else if (f.len && *f.data == '{' && f.len <= TEXT_MOST)
+		line = of_json(path);
+	else if (tar_sniff(f.data, f.len))
+		line = of_tar(path);
+	filemap_close(&f);
+	side = str_new("%s.json", path);
+	if (!line && path_exists(side))
+		line = of_json(side);
+	mem_free(side);
+	return line;
+}
+
+/* Removes from the old stamp what s does not have. */
+static void keep_common(json_t *old, const json_t *s)
+{
+	const char *key;
+	json_t *v;
+	void *next;
+
+	json_object_foreach_safe(old, next, key, v)
+	{
+		json_t *mine = json_object_get(s, key);
+
+		if (!mine)
+			json_object_del(old, key);
+		else if (json_is_object(mine) && json_is_object(v))
+			keep_common(v, mine);
+	}
+}
+
+int standing_check(const char *path, const struct stamp *s, int partial, struct err *e)
+{
+	struct str what = {0};
+	struct stat st;
+	char *line;
+	json_t *old;
+	int n;
+
+	if (!strcmp(path, "-") || stat(path, &st) || !S_ISREG(st.st_mode) || !st.st_size)
+		return 0;
+	line = standing_stamp(path);
+	old = line ? json_loads(line, JSON_REJECT_DUPLICATES, NULL) : NULL;
+	mem_free(line);
+	if (!json_is_object(old)) {
+		json_decref(old);
+		return err_set(e, ERR_EXISTS, "%s: exists and is not an output of this program", path);
+	}
+	if (partial)
+		keep_common(old, stamp_root(s));
+	line = jsonio_line(old);
+	n = stamp_differs(s, line, &what);
+	if (n)
+		err_set(e, ERR_EXISTS, "%s: exists and was made with other options or inputs: %s", path, str_text(&what));
+	json_decref(old);
+	mem_free(line);
+	str_release(&what);
+	return n ? -1 : 0;
+}

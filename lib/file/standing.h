@@ -1,0 +1,18 @@
+/* What stands under the name of an output already: a command given again must find its own work and leave it alone, and one with
+ * other options must not replace it. */
+#ifndef DDM_FILE_STANDING_H
+#define DDM_FILE_STANDING_H
+
+#include "core/err.h"
+#include "file/stamp.h"
+
+/* The stamp that a file carries, as a line of JSON: of a tar, a table, a PNG, a JSON text (its "stamp", or all of it when it names
+ * a "program"), else of the sidecar PATH.json. NULL where there is none. Caller frees with mem_free. */
+char *standing_stamp(const char *path);
+
+/* Whether an output determined by `s` may go to `path`. 0 when nothing stands there ("-", no file, an empty one, a device) or
+ * something of the same stamp; otherwise -1 and ERR_EXISTS naming what differs. `partial`: s lacks keys that only the work itself
+ * can tell; what the old stamp has beyond s is not compared. */
+int standing_check(const char *path, const struct stamp *s, int partial, struct err *e);
+
+#endif

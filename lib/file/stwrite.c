@@ -1,0 +1,235 @@
+/* Writing safetensors, and the conversions of its number formats. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/commit.h"
+#include "file/safetensors.h"
+
+float bf16_to_f32(uint16_t h)
+{
+	uint32_t u = (uint32_t)h << 16;
+	float f;
+
+	memcpy(&f, &u, 4);
+	return f;
+}
+
+float f16_to_f32(uint16_t h)
+{
+	uint32_t sign = (uint32_t)(h & 0x8000) << 16, exp = h >> 10 & 31, man = h & 0x3ff, u;
+	float f;
+
+	if (exp == 31)
+		u = sign | 0x7f800000 | man << 13;
+	else if (exp)
+		u = sign | (exp + 112) << 23 | man << 13;
+	else {
+		f = (float)man * 0x1p-24f;
+		return sign ? -f : f;
+	}
+	memcpy(&f, &u, 4);
+	return f;
+}
+
+uint16_t f32_to_bf16(float f)
+{
+	uint32_t u;
+
+	memcpy(&u, &f, 4);
+	if ((u & 0x7fffffff) > 0x7f800000)
+		return (uint16_t)(u >> 16 | 0x40);
+	return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+uint16_t f32_to_f16(float f)
+{
+	uint32_t u, sign, man;
+	int exp, shift;
+
+	memcpy(&u, &f, 4);
+	sign = u >> 16 & 0x8000;
+	u &= 0x7fffffff;
+	if (u > 0x7f800000)
+		return (uint16_t)(sign | 0x7e00 | (u >> 13 & 0x3ff));
+	if (u >= 0x477ff000) /* rounds to 65536 or more */
+		return (uint16_t)(sign | 0x7c00);
+	if (u >= 0x38800000) {
+		u += 0xfff + (u >> 13 & 1);
+		return (uint16_t)(sign | (u - 0x38000000) >> 13);
+	}
+	exp = (int)(u >> 23);
+	if (exp < 102)
+		return (uint16_t)sign;
+	man = (u & 0x7fffff) | 0x800000;
+	shift = 126 - exp; /* 14 .. 24: the result is man * 2^-shift units of 2^-24 */
+	man += (1u << (shift - 1)) - 1 + (man >> shift & 1);
+	return (uint16_t)(sign | man >> shift);
+}
+
+void st_copy(void *out, const struct st_tensor *t)
+{
+	size_t n = (size_t)st_count(t) * st_type_size(t->type);
+
+	if (n)
+		memcpy(out, t->data, n);
+}
+
+/* memcpy, since foreign files may place an array at any byte. */
+#define CONVERT(type, expression)                                     \
+	for (int64_t i = 0; i < n; i++) {                                 \
+		type v;                                                       \
+                                                                      \
+		memcpy(&v, (const char *)t->data + i * (int64_t)sizeof v, sizeof v); \
+		out[i] = (expression);                                        \
+	}                                                                 \
+	break
+
+void st_to_f32(float *out, const struct st_tensor *t)
+{
+	int64_t n = st_count(t);
+
+	switch (t->type) {
+	case ST_F32:
+		st_copy(out, t);
+		break;
+	case ST_F64:
+		CONVERT(double, (float)v);
+	case ST_I64:
+		CONVERT(int64_t, (float)v);
+	case ST_U64:
+		CONVERT(uint64_t, (float)v);
+	case ST_I32:
+		CONVERT(int32_t, (float)v);
+	case ST_U32:
+		CONVERT(uint32_t, (float)v);
+	case ST_F16:
+		CONVERT(uint16_t, f16_to_f32(v));
+	case ST_BF16:
+		CONVERT(uint16_t, bf16_to_f32(v));
+	case ST_I16:
+		CONVERT(int16_t, (float)v);
+	case ST_U16:
+		CONVERT(uint16_t, (float)v);
+	case ST_I8:
+		CONVERT(int8_t, (float)v);
+	case ST_U8:
+		CONVERT(uint8_t, (float)v);
+	case ST_BOOL:
+		CONVERT(uint8_t, (float)(v != 0));
+	}
+}
+
+static int tensor_cmp(const void *a, const void *b)
+{
+	const struct st_tensor *x = *(const struct st_tensor *const *)a, *y = *(const struct st_tensor *const *)b;
+
+	return x->type != y->type ? (int)x->type - (int)y->type : strcmp(x->name, y->name);
+}
+
+static int name_cmp(const void *a, const void *b)
+{
+	return strcmp((*(const struct st_tensor *const *)a)->name, (*(const struct st_tensor *const *)b)->name);
+}
+
+static int text_cmp(const void *a, const void *b)
+{
+	return strcmp((*(const struct st_text *const *)a)->key, (*(const struct st_text *const *)b)->key);
+}
+
+static void put_string(struct str *s, const char *text)
+{
+	str_puts(s, "\"");
+	for (const char *c = text; *c; c++) {
+		if (*c == '"' || *c == '\\')
+			str_printf(s, "\\%c", *c);
+		else if ((unsigned char)*c < 0x20)
+			str_printf(s, "\\u%04x", (unsigned)*c);
+		else
+			str_add(s, c, 1);
+	}
+	str_puts(s, "\"");
+}
+
+static void put_texts(struct str *h, const struct st_text *texts, int n)
+{
+	const struct st_text **sorted = mem_zalloc((size_t)n, sizeof *sorted);
+
+	for (int i = 0; i < n; i++)
+		sorted[i] = texts + i;
+	qsort(sorted, (size_t)n, sizeof *sorted, text_cmp);
+	str_puts(h, "\"__metadata__\":{");
+	for (int i = 0; i < n; i++) {
+		str_puts(h, i ? "," : "");
+		put_string(h, sorted[i]->key);
+		str_puts(h, ":");
+		put_string(h, sorted[i]->value);
+	}
+	str_puts(h, "}");
+	mem_free(sorted);
+}
+
+static uint64_t put_tensor(struct str *h, const struct st_tensor *t, uint64_t at)
+{
+	uint64_t end = at + (uint64_t)st_count(t) * st_type_size(t->type);
+
+	str_puts(h, h->len > 1 ? "," : "");
+	put_string(h, t->name);
+	str_printf(h, ":{\"dtype\":\"%s\",\"shape\":[", st_type_name(t->type));
+	for (int i = 0; i < t->rank; i++)
+		str_printf(h, "%s%lld", i ? "," : "", (long long)t->shape[i]);
+	str_printf(h, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at, (unsigned long long)end);
+	return end;
+}
+
+static int write_all(struct outfile *o, const struct str *h, const struct st_tensor *const *t, int n, struct err *e)
+{
+	uint8_t len[8];
+
+	for (int i = 0; i < 8; i++)
+		len[i] = (uint8_t)((uint64_t)h->len >> 8 * i);
+	if (outfile_write(o, len, 8, e) || outfile_write(o, h->p, h->len, e))
+		return -1;
+	for (int i = 0; i < n; i++)
+		if (outfile_write(o, t[i]->data, (size_t)st_count(t[i]) * st_type_size(t[i]->type), e))
+			return -1;
+	return 0;
+}
+
+static int check_names(const char *path, const struct st_tensor **t, int n, struct err *e)
+{
+	qsort(t, (size_t)n, sizeof *t, name_cmp);
+	for (int i = 0; i < n; i++)
+		if ((i && !strcmp(t[i]->name, t[i - 1]->name)) || !strcmp(t[i]->name, "__metadata__"))
+			return err_set(e, ERR_USAGE, "%s: '%s' cannot be the name of a tensor here, or names two", path, t[i]->name);
+	return 0;
+}
+
+int st_write(const char *path, const struct st_tensor *t, int n, const struct st_text *texts, int ntexts, struct err *e)
+{
+	const struct st_tensor **sorted = mem_zalloc((size_t)n, sizeof *sorted);
+	struct str h = {0};
+	struct outfile o = {0};
+	uint64_t at = 0;
+	int rc;
+
+	for (int i = 0; i < n; i++)
+		sorted[i] = t + i;
+	rc = check_names(path, sorted, n, e);
+	qsort(sorted, (size_t)n, sizeof *sorted, tensor_cmp);
+	str_puts(&h, "{");
+	if (ntexts)
+		put_texts(&h, texts, ntexts);
+	for (int i = 0; i < n; i++)
+		at = put_tensor(&h, sorted[i], at);
+	str_puts(&h, "}");
+	while (h.len % 8)
+		str_puts(&h, " ");
+	if (!rc)
+		rc = outfile_open(&o, path, e) || write_all(&o, &h, sorted, n, e) ? -1 : outfile_commit(&o, e);
+	outfile_abort(&o);
+	str_release(&h);
+	mem_free(sorted);
+	return rc;
+}

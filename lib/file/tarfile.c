@@ -1,0 +1,433 @@
+#include "file/tarfile.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+#include "file/fileio.h"
+
+/* Two libarchive readers in a row: the outer one undoes compression, the inner one knows the dialects of tar. Between them we see
+ * the plain stream, and with it what libarchive does not tell: whether the archive ends as it must. */
+struct tar_reader {
+	char *where;
+	int fd, close_fd;
+	const uint8_t *memory;
+	size_t memory_left;
+	const uint8_t *piece; /* read and not yet handed to libarchive */
+	size_t piece_len;
+	struct archive *outer, *inner;
+	uint8_t in[65536];
+	uint8_t plain[65536];
+	uint64_t total;      /* bytes of plain stream so far */
+	uint64_t zeros;      /* zero bytes at its end */
+	uint64_t last_end;   /* where the last member ended */
+	struct tar_limits limits;
+	uint64_t members;
+	uint8_t *data;
+	size_t cap;
+	struct str head; /* first bytes of the plain stream, until the stamp has been looked for */
+	struct str name, stamp;
+	int looked, at_end;
+};
+
+enum { HEAD = 65536 };
+
+/* The next piece of the file in r->piece; at the end it is empty. */
+static int fill(struct tar_reader *r)
+{
+	ssize_t n;
+
+	if (r->memory) {
+		r->piece = r->memory;
+		r->piece_len = r->memory_left < sizeof r->in ? r->memory_left : sizeof r->in;
+		r->memory += r->piece_len;
+		r->memory_left -= r->piece_len;
+		return 0;
+	}
+	/* Whole buffers, even from a pipe: the first one must show the magic. */
+	n = fd_read(r->fd, r->in, sizeof r->in);
+	if (n < 0)
+		return -1;
+	r->piece = r->in;
+	r->piece_len = (size_t)n;
+	return 0;
+}
+
+static la_ssize_t read_file(struct archive *a, void *arg, const void **buf)
+{
+	struct tar_reader *r = arg;
+	size_t n;
+
+	if (!r->piece && fill(r)) {
+		archive_set_error(a, errno, "read: %s", strerror(errno));
+		return -1;
+	}
+	*buf = r->piece;
+	n = r->piece_len;
+	r->piece = NULL;
+	return (la_ssize_t)n;
+}
+
+/* One filter, chosen by the magic. Letting libarchive choose from all would start external programs for some kinds, and takes
+ * exponential time on a gzip that decompresses to itself. gzip alone is appended without libarchive's own look at the data,
+ * which is where that time goes. */
+static void add_filter(struct tar_reader *r)
+{
+	static const struct {
+		const char *magic;
+		size_t n;
+		int (*add)(struct archive *);
+	} kinds[] = {
+	    {"BZh", 3, archive_read_support_filter_bzip2},
+	    {"\xfd" "7zXZ", 5, archive_read_support_filter_xz},
+	    {"LZIP", 4, archive_read_support_filter_lzip},
+	    {"\x28\xb5\x2f\xfd", 4, archive_read_support_filter_zstd},
+	    {"\x04\x22\x4d\x18", 4, archive_read_support_filter_lz4},
+	    {"\x02\x21\x4c\x18", 4, archive_read_support_filter_lz4},
+	    {"\x1f\x9d", 2, archive_read_support_filter_compress},
+	    {"\x5d\0\0", 3, archive_read_support_filter_lzma},
+	};
+	const uint8_t *p = r->piece;
+
+	if (r->piece_len >= 2 && p[0] == 0x1f && p[1] == 0x8b) {
+		archive_read_append_filter(r->outer, ARCHIVE_FILTER_GZIP);
+		return;
+	}
+	/* A skippable frame first: zstd and lz4 share those. */
+	if (r->piece_len >= 4 && (p[0] & 0xf0) == 0x50 && !memcmp(p + 1, "\x2a\x4d\x18", 3)) {
+		archive_read_support_filter_zstd(r->outer);
+		archive_read_support_filter_lz4(r->outer);
+	}
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (r->piece_len >= kinds[i].n && !memcmp(p, kinds[i].magic, kinds[i].n))
+			kinds[i].add(r->outer);
+}
+
+static void watch(struct tar_reader *r, size_t n)
+{
+	size_t tail = 0;
+
+	while (tail < n && !r->plain[n - 1 - tail])
+		tail++;
+	r->zeros = tail == n ? r->zeros + n : tail;
+	r->total += n;
+	if (!r->looked && r->head.len < HEAD)
+		str_add(&r->head, r->plain, n < HEAD - r->head.len ? n : HEAD - r->head.len);
+}
+
+static la_ssize_t read_plain(struct archive *a, void *arg, const void **buf)
+{
+	struct tar_reader *r = arg;
+	size_t have = 0;
+
+	/* Full blocks, whatever the decompressor hands out, so that the inner reader never sees a short one before the end. */
+	while (have < sizeof r->plain) {
+		la_ssize_t n = archive_read_data(r->outer, r->plain + have, sizeof r->plain - have);
+
+		if (n == ARCHIVE_RETRY)
+			continue;
+		if (n < 0) {
+			archive_set_error(a, EIO, "%s", archive_error_string(r->outer));
+			return -1;
+		}
+		if (!n)
+			break;
+		have += (size_t)n;
+	}
+	watch(r, have);
+	*buf = r->plain;
+	return (la_ssize_t)have;
+}
+
+static int archive_failed(struct tar_reader *r, struct archive *a, struct err *e)
+{
+	const char *text = archive_error_string(a);
+	int n = archive_errno(a);
+	/* The system's own errors while reading the file, as against what libarchive thinks of its contents. */
+	int io = r->fd >= 0 && r->memory == NULL && text && !strncmp(text, "read: ", 6);
+
+	return err_set(e, io ? ERR_IO : n == ENOMEM ? ERR_NOMEM : ERR_DATA, "%s: at byte %lld of the tar: %s", r->where,
+	               (long long)archive_filter_bytes(r->inner, 0), text ? text : "damaged");
+}
+
+static int start(struct tar_reader *r, struct err *e)
+{
+	struct archive_entry *entry;
+	int rc;
+
+	r->outer = archive_read_new();
+	r->inner = archive_read_new();
+	if (!r->outer || !r->inner)
+		return err_set(e, ERR_NOMEM, "%s: no memory for a reader", r->where);
+	if (fill(r))
+		return err_errno(e, "%s: read", r->where);
+	add_filter(r);
+	archive_read_support_format_raw(r->outer);
+	archive_read_support_format_empty(r->outer);
+	archive_read_support_format_tar(r->inner);
+	archive_read_set_options(r->inner, "tar:read_concatenated_archives");
+	rc = archive_read_open(r->outer, r, NULL, read_file, NULL);
+	if (rc == ARCHIVE_OK)
+		rc = archive_read_next_header(r->outer, &entry);
+	if (rc == ARCHIVE_EOF)
+		return err_set(e, ERR_DATA, "%s: empty, not a tar", r->where);
+	if (rc < ARCHIVE_WARN)
+		return archive_failed(r, r->outer, e);
+	if (archive_read_open(r->inner, r, NULL, read_plain, NULL) < ARCHIVE_WARN)
+		return archive_failed(r, r->inner, e);
+	return 0;
+}
+
+static struct tar_reader *reader_new(const char *name, const struct tar_limits *limits)
+{
+	struct tar_reader *r = mem_zalloc(1, sizeof *r);
+
+	r->where = mem_strdup(name);
+	r->fd = -1;
+	if (limits)
+		r->limits = *limits;
+	if (!r->limits.member)
+		r->limits.member = (uint64_t)1 << 30;
+	if (!r->limits.members)
+		r->limits.members = (uint64_t)1 << 40;
+	return r;
+}
+
+static struct tar_reader *started(struct tar_reader *r, struct err *e)
+{
+	if (!start(r, e))
+		return r;
+	tar_close(r);
+	return NULL;
+}
+
+struct tar_reader *tar_open(const char *path, const struct tar_limits *limits, struct err *e)
+{
+	struct tar_reader *r;
+	int fd;
+
+	if (!strcmp(path, "-"))
+		return tar_open_fd(STDIN_FILENO, "standard input", limits, e);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		err_errno(e, "%s", path);
+		return NULL;
+	}
+	r = reader_new(path, limits);
+	r->fd = fd;
+	r->close_fd = 1;
+	return started(r, e);
+}
+
+struct tar_reader *tar_open_fd(int fd, const char *name, const struct tar_limits *limits, struct err *e)
+{
+	struct tar_reader *r = reader_new(name, limits);
+
+	r->fd = fd;
+	return started(r, e);
+}
+
+struct tar_reader *tar_open_memory(const void *data, size_t len, const char *name, const struct tar_limits *limits, struct err *e)
+{
+	struct tar_reader *r = reader_new(name, limits);
+
+	r->memory = len ? data : (const uint8_t *)"";
+	r->memory_left = len;
+	return started(r, e);
+}
+
+void tar_close(struct tar_reader *r)
+{
+	if (!r)
+		return;
+	archive_read_free(r->inner);
+	archive_read_free(r->outer);
+	if (r->close_fd)
+		close(r->fd);
+	mem_free(r->data);
+	mem_free(r->where);
+	str_release(&r->head);
+	str_release(&r->name);
+	str_release(&r->stamp);
+	mem_free(r);
+}
+
+/* The stream has ended: after the last member there must be two zero blocks at least. */
+static int check_end(struct tar_reader *r, struct err *e)
+{
+	uint64_t last = (r->last_end + 511) / 512 * 512;
+
+	r->at_end = 1;
+	if (!r->last_end && r->total > r->zeros)
+		last = r->total - r->zeros; /* no member, but a global header */
+	if (r->total < last + 1024 || r->zeros < r->total - last)
+		return err_set(e, ERR_DATA, "%s: truncated: no end-of-archive blocks after byte %llu of the tar", r->where,
+		               (unsigned long long)(r->last_end < r->total ? r->last_end : r->total));
+	return 0;
+}
+
+static int grow(struct tar_reader *r, size_t need, struct err *e)
+{
+	size_t cap = r->cap ? r->cap : 65536;
+	uint8_t *p;
+
+	if (need <= r->cap)
+		return 0;
+	while (cap < need)
+		cap *= 2;
+	p = realloc(r->data, cap);
+	if (!p)
+		return err_set(e, ERR_NOMEM, "%s: %zu bytes for '%s' cannot be allocated", r->where, cap, str_text(&r->name));
+	r->data = p;
+	r->cap = cap;
+	return 0;
+}
+
+/* Memory grows with the bytes that are really there, not with the size a header claims. */
+static int read_content(struct tar_reader *r, size_t *size, struct err *e)
+{
+	size_t have = 0;
+
+	for (;;) {
+		la_ssize_t n;
+
+		if (grow(r, have + 1, e))
+			return -1;
+		n = archive_read_data(r->inner, r->data + have, r->cap - have);
+		if (n == ARCHIVE_RETRY)
+			continue;
+		if (n < 0)
+			return archive_failed(r, r->inner, e);
+		if (!n)
+			break;
+		have += (size_t)n;
+		if (have > r->limits.member)
+			return err_set(e, ERR_DATA, "%s: '%s' is larger than %llu bytes", r->where, str_text(&r->name),
+			               (unsigned long long)r->limits.member);
+	}
+	*size = have;
+	return 0;
+}
+
+static void look_for_stamp(struct tar_reader *r)
+{
+	struct tar_member m;
+	struct str name = {0};
+	size_t pos = 0;
+
+	r->looked = 1;
+	if (r->head.len >= 512 && r->head.p[156] == 'g')
+		tar_parse((const uint8_t *)r->head.p, r->head.len, &pos, &m, &name, &r->stamp, r->where, NULL);
+	str_release(&name);
+	str_release(&r->head);
+}
+
+static int take_entry(struct tar_reader *r, struct archive_entry *entry, struct tar_member *m, struct err *e)
+{
+	const char *name = archive_entry_pathname(entry);
+	int64_t size = archive_entry_size(entry);
+
+	if (++r->members > r->limits.members)
+		return err_set(e, ERR_DATA, "%s: more than %llu members", r->where, (unsigned long long)r->limits.members);
+	if (!name)
+		name = archive_entry_pathname_utf8(entry);
+	if (!name)
+		return err_set(e, ERR_DATA, "%s: at byte %lld: a name that cannot be read", r->where,
+		               (long long)archive_read_header_position(r->inner));
+	while (!strncmp(name, "./", 2) && name[2])
+		name += 2;
+	str_reset(&r->name);
+	str_puts(&r->name, name);
+	if (size < 0 || (uint64_t)size > r->limits.member)
+		return err_set(e, ERR_DATA, "%s: '%s' has %lld bytes, more than %llu", r->where, name, (long long)size,
+		               (unsigned long long)r->limits.member);
+	m->offset = archive_read_header_position(r->inner);
+	if (read_content(r, &m->size, e))
+		return -1;
+	m->name = str_text(&r->name);
+	m->data = r->data;
+	return 1;
+}
+
+int tar_next(struct tar_reader *r, struct tar_member *m, struct err *e)
+{
+	if (r->at_end)
+		return 0;
+	for (;;) {
+		struct archive_entry *entry;
+		int rc, regular, got;
+
+		do
+			rc = archive_read_next_header(r->inner, &entry);
+		while (rc == ARCHIVE_RETRY && archive_errno(r->inner) == EAGAIN);
+		if (!r->looked)
+			look_for_stamp(r);
+		if (rc == ARCHIVE_EOF)
+			return check_end(r, e);
+		if (rc < ARCHIVE_WARN)
+			return archive_failed(r, r->inner, e);
+		regular = archive_entry_filetype(entry) == AE_IFREG && !archive_entry_hardlink(entry);
+		got = regular ? take_entry(r, entry, m, e) : archive_read_data_skip(r->inner) < ARCHIVE_WARN ?
+		                                                 archive_failed(r, r->inner, e) : 0;
+		r->last_end = (uint64_t)archive_filter_bytes(r->inner, 0);
+		if (got)
+			return got;
+	}
+}
+
+const char *tar_stamp(const struct tar_reader *r)
+{
+	return r->stamp.len ? r->stamp.p : NULL;
+}
+
+int tar_sniff(const void *data, size_t len)
+{
+	static const struct {
+		const char *magic;
+		size_t at, n;
+	} known[] = {
+	    {"ustar", 257, 5},         {"\x1f\x8b", 0, 2},          {"BZh", 0, 3},     {"\xfd" "7zXZ", 0, 6},
+	    {"\x28\xb5\x2f\xfd", 0, 4}, {"\x04\x22\x4d\x18", 0, 4}, {"\x1f\x9d", 0, 2}, {"LZIP", 0, 4},
+	    {"\x02\x21\x4c\x18", 0, 4}, {"]\0\0", 0, 3},
+	};
+	const uint8_t *p = data;
+	uint64_t sum = 0, want = 0;
+
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (len >= known[i].at + known[i].n && !memcmp(p + known[i].at, known[i].magic, known[i].n))
+			return 1;
+	if (len >= 4 && (p[0] & 0xf0) == 0x50 && !memcmp(p + 1, "\x2a\x4d\x18", 3))
+		return 1;
+	if (len < 512)
+		return 0;
+	/* An old tar has no magic, but a sum. */
+	for (size_t i = 0; i < 512; i++)
+		sum += i >= 148 && i < 156 ? ' ' : p[i];
+	for (size_t i = 148; i < 156 && (p[i] == ' ' || (p[i] >= '0' && p[i] <= '7')); i++)
+		want = p[i] == ' ' ? want : want * 8 + (p[i] - '0');
+	return want > 256 && want == sum;
+}
+
+int tar_key(const char *name, size_t *key_len, char ext[64])
+{
+	const char *base = strrchr(name, '/');
+	const char *dot;
+	size_t n;
+
+	base = base ? base + 1 : name;
+	dot = strchr(base, '.');
+	if (!dot || dot == base)
+		return -1;
+	n = strlen(dot + 1);
+	if (!n || n >= 64)
+		return -1;
+	for (size_t i = 0; i <= n; i++)
+		ext[i] = dot[1 + i] >= 'A' && dot[1 + i] <= 'Z' ? (char)(dot[1 + i] + 32) : dot[1 + i];
+	*key_len = (size_t)(dot - name);
+	return 0;
+}

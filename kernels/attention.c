@@ -1,0 +1,338 @@
+/* Attention one (sample, head) at a time, in blocks of queries so that a block of scores stays in cache. The scores of a query
+ * against all its keys are held at once, so its softmax needs no rescaling; the backward pass recomputes them from the stored
+ * log of the denominator (Dao et al., "FlashAttention", 2022, section B.2). */
+#include <assert.h>
+
+#include "kernels/device.h"
+
+#include "kernels/gemm.h"
+#include "kernels/lanes.h"
+#include "kernels/vmath.h"
+#include "kernels/walk.h"
+
+enum {
+	SCORES = 131072, /* held at once: half a megabyte */
+	QUERIES = 96,    /* of a block, at least: its keys are packed again for each */
+	TASKS = 64,
+	ALIGN = 64 / sizeof(real)
+};
+
+/* Dimensions (B, T, heads, d) of an argument. */
+enum { SAMPLE, TOKEN, HEAD, CHANNEL };
+
+struct attention {
+	const struct op_call *c;
+	int64_t heads, t, s, d, block; /* queries, keys, of a head; queries of a block */
+	int64_t blocks, items, items_task; /* an item is a block of a head, or a head in the gradient */
+	int causal;
+	real scale;
+	char *scratch;
+	size_t stride; /* of scratch, per worker */
+};
+
+/* One operand of one head: element (token, channel) is at[token * ld + channel]. */
+struct head {
+	real *at;
+	int64_t ld;
+};
+
+static struct head head_of(const struct array *a, int64_t b, int64_t h)
+{
+	return (struct head){(real *)a->data + b * a->stride[SAMPLE] + h * a->stride[HEAD], a->stride[TOKEN]};
+}
+
+/* Ask for row i of the next item's operands while this one is worked on: a head's rows lie apart, where the processor does not
+ * see them coming. */
+struct hint {
+	int n;
+	int64_t bytes;
+	struct head at[8];
+};
+
+static inline void hint_row(const struct hint *t, int64_t i)
+{
+	for (int j = 0; j < t->n; j++) {
+		const char *row = (const char *)(t->at[j].at + i * t->at[j].ld), *line = row - (uintptr_t)row % 64;
+
+		for (; line < row + t->bytes; line += 64)
+			__builtin_prefetch(line, 0, 2);
+	}
+}
+
+/* Queries of a block, `most` of them at most: in the forward pass a block is a task. */
+static int64_t block_size(int64_t t, int64_t s, int64_t most)
+{
+	int64_t n = SCORES / s / 16 * 16;
+
+	n = n < QUERIES ? QUERIES : n > most ? most : n;
+	return n < t ? n : t;
+}
+
+static void attention_init(struct attention *k, const struct op_call *c, const struct array *q, const struct array *key,
+                           int64_t most)
+{
+	*k = (struct attention){.c = c, .scratch = c->scratch, .scale = (real)c->attr.f[0], .causal = c->attr.i[0] == 1};
+	k->t = q->shape[TOKEN];
+	k->heads = q->shape[HEAD];
+	k->d = q->shape[CHANNEL];
+	k->s = key->shape[TOKEN];
+	k->block = block_size(k->t, k->s, most);
+	k->blocks = (k->t + k->block - 1) / k->block;
+}
+
+static size_t rounded(int64_t n)
+{
+	return (size_t)((n + ALIGN - 1) / ALIGN * ALIGN);
+}
+
+/* op(a) (m, k) times op(b) (k, n). */
+static void product(struct head c, struct head a, enum gemm_trans ta, struct head b, enum gemm_trans tb, int64_t m, int64_t n,
+                    int64_t k, int accumulate, void *scratch)
+{
+	struct gemm g = {.ta = ta, .tb = tb, .m = m, .n = n, .k = k, .lda = a.ld, .ldb = b.ld, .ldc = c.ld, .accumulate = accumulate};
+
+	REAL_NAME(gemm_serial)(&g, c.at, a.at, b.at, NULL, scratch);
+}
+
+static size_t product_scratch(int64_t m, int64_t n, int64_t k, enum gemm_trans ta, enum gemm_trans tb)
+{
+	struct gemm g = {.ta = ta, .tb = tb, .m = m, .n = n, .k = k, .ldc = n};
+
+	g.lda = ta == GEMM_N ? k : m;
+	g.ldb = tb == GEMM_N ? n : k;
+	return (REAL_NAME(gemm_scratch)(&g, 1) + 63) / 64 * 64;
+}
+
+/* p = exp(scale s - shift) in place; returns the sum. */
+static real exp_row(real *p, real scale, real shift, int64_t n)
+{
+	lanes sum = {0}, v;
+	real e[LANES];
+	int64_t i = 0;
+
+	for (; i + LANES <= n; i += LANES) {
+		for (int j = 0; j < LANES; j++)
+			e[j] = real_exp_down(REAL_FMA(p[i + j], scale, -shift));
+		memcpy(p + i, e, sizeof e);
+		memcpy(&v, e, sizeof v);
+		sum += v;
+	}
+	if (i < n) {
+		for (int64_t j = i; j < n; j++)
+			p[j] = real_exp_down(REAL_FMA(p[j], scale, -shift));
+		sum += lanes_load(p + i, n - i);
+	}
+	return lanes_fold(sum);
+}
+
+/* Scores of m queries to unnormalised weights; the sums, and the logs of the softmax's denominators. Query i sees `seen` + i keys
+ * at most, the others weigh 0. */
+static void softmax_rows(struct head p, real scale, int64_t m, int64_t n, int64_t seen, real *restrict sum, real *restrict lse,
+                         const struct hint *next)
+{
+	for (int64_t i = 0; i < m; i++) {
+		real *row = p.at + i * p.ld;
+		int64_t keys = seen + i < n ? seen + i : n;
+
+		hint_row(next, i);
+		lse[i] = lanes_max(row, keys) * scale;
+		sum[i] = exp_row(row, scale, lse[i], keys);
+		for (int64_t s = keys; s < n; s++)
+			row[s] = 0;
+	}
+	for (int64_t i = 0; i < m; i++)
+		lse[i] += real_log(sum[i]);
+	for (int64_t i = 0; i < m; i++)
+		sum[i] = 1 / sum[i];
+}
+
+static void scale_row(real *y, real f, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] *= f;
+}
+
+/* What item + 1 reads, when a head is one block. */
+static struct hint next_heads(const struct attention *k, int64_t item, const struct array *const a[], int n)
+{
+	struct hint t = {.bytes = k->d * (int64_t)sizeof(real)};
+
+	if (k->blocks > 1 || k->t > k->s || ++item >= k->items)
+		return t;
+	for (t.n = 0; t.n < n; t.n++)
+		t.at[t.n] = head_of(a[t.n], item / k->heads, item % k->heads);
+	return t;
+}
+
+static void attention_item(const struct attention *k, int64_t item, real *scratch)
+{
+	const struct op_call *c = k->c;
+	int64_t b = item / k->blocks / k->heads, h = item / k->blocks % k->heads, first = item % k->blocks * k->block;
+	int64_t m = k->t - first < k->block ? k->t - first : k->block, n = k->s;
+	struct head q = head_of(&c->in[0], b, h), key = head_of(&c->in[1], b, h), v = head_of(&c->in[2], b, h);
+	struct head o = head_of(&c->out[0], b, h), p = {scratch, 0};
+	struct hint next = next_heads(k, item, (const struct array *[]){&c->in[0], &c->in[1], &c->in[2]}, 3);
+	const struct array *l = &c->out[1];
+	real *lse = (real *)l->data + b * l->stride[0] + h * l->stride[1] + first * l->stride[2];
+	real *share = scratch + rounded(k->block * k->s), *log_sum = share + rounded(k->block);
+	void *rest = log_sum + rounded(k->block);
+
+	if (k->causal && n > first + m)
+		n = first + m;
+	p.ld = n;
+	q.at += first * q.ld;
+	o.at += first * o.ld;
+	product(p, q, GEMM_N, key, GEMM_T, m, n, k->d, 0, rest);
+	softmax_rows(p, k->scale, m, n, k->causal ? first + 1 : n, share, log_sum, &next);
+	for (int64_t i = 0; i < m; i++)
+		lse[i * l->stride[2]] = log_sum[i];
+	product(o, p, GEMM_N, v, GEMM_N, m, k->d, n, 0, rest);
+	for (int64_t i = 0; i < m; i++)
+		scale_row(o.at + i * o.ld, share[i], k->d);
+}
+
+static void attention_task(void *arg, int64_t task, int worker)
+{
+	const struct attention *k = arg;
+	int64_t last = (task + 1) * k->items_task < k->items ? (task + 1) * k->items_task : k->items;
+
+	for (int64_t i = task * k->items_task; i < last; i++)
+		attention_item(k, i, (real *)(k->scratch + (size_t)worker * k->stride));
+}
+
+static void items_run(struct attention *k, int64_t items, void (*fn)(void *, int64_t, int))
+{
+	k->items = items;
+	k->items_task = items / TASKS > 1 ? items / TASKS : 1;
+	walk_run(k->c, items * k->t * k->s / k->blocks, (items + k->items_task - 1) / k->items_task, fn, k);
+}
+
+static size_t attention_stride(const struct attention *k)
+{
+	size_t a = product_scratch(k->block, k->s, k->d, GEMM_N, GEMM_T), b = product_scratch(k->block, k->d, k->s, GEMM_N, GEMM_N);
+
+	return (rounded(k->block * k->s) + 2 * rounded(k->block)) * sizeof(real) + (a > b ? a : b);
+}
+
+static void attention_run(const struct op_call *c)
+{
+	struct attention k;
+
+	attention_init(&k, c, &c->in[0], &c->in[1], 128);
+	assert(k.scale > 0);
+	k.stride = attention_stride(&k);
+	items_run(&k, c->in[0].shape[SAMPLE] * k.heads * k.blocks, attention_task);
+}
+
+static size_t attention_scratch(const struct op_call *c, int workers)
+{
+	struct attention k;
+
+	attention_init(&k, c, &c->in[0], &c->in[1], 128);
+	return attention_stride(&k) * (size_t)workers;
+}
+
+/* ds = scale p (dp - delta), p from the scores, both in place. */
+static void grad_row(real *restrict p, real *restrict dp, real scale, real lse, real delta, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++) {
+		p[i] = real_exp_down(REAL_FMA(p[i], scale, -lse));
+		dp[i] = scale * (p[i] * (dp[i] - delta));
+	}
+}
+
+struct grad_heads {
+	struct head o, dy, q, key, v, dq, dk, dv;
+};
+
+/* Queries [first, first + m) of one head. */
+static void grad_block(const struct attention *k, const struct grad_heads *g, const real *lse, int64_t lse_step, int64_t first,
+                       int64_t m, real *scratch, const struct hint *next)
+{
+	int64_t n = k->causal && k->s > first + m ? first + m : k->s;
+	int add = first > 0;
+	struct head p = {scratch, n}, dp = {scratch + rounded(k->block * k->s), n};
+	struct head o = {g->o.at + first * g->o.ld, g->o.ld}, dy = {g->dy.at + first * g->dy.ld, g->dy.ld};
+	struct head q = {g->q.at + first * g->q.ld, g->q.ld}, dq = {g->dq.at + first * g->dq.ld, g->dq.ld};
+	void *rest = dp.at + rounded(k->block * k->s);
+
+	product(p, q, GEMM_N, g->key, GEMM_T, m, n, k->d, 0, rest);
+	product(dp, dy, GEMM_N, g->v, GEMM_T, m, n, k->d, 0, rest);
+	for (int64_t i = 0; i < m; i++) {
+		int64_t seen = k->causal && first + i + 1 < n ? first + i + 1 : n;
+		real delta;
+
+		hint_row(next, i);
+		delta = lanes_dot(dy.at + i * dy.ld, o.at + i * o.ld, k->d);
+		grad_row(p.at + i * n, dp.at + i * n, k->scale, lse[i * lse_step], delta, seen);
+		for (; seen < n; seen++)
+			p.at[i * n + seen] = dp.at[i * n + seen] = 0;
+	}
+	product(g->dv, p, GEMM_T, dy, GEMM_N, n, k->d, m, add, rest);
+	product(dq, dp, GEMM_N, g->key, GEMM_N, m, k->d, n, 0, rest);
+	product(g->dk, dp, GEMM_T, q, GEMM_N, n, k->d, m, add, rest);
+}
+
+static void attention_grad_item(const struct attention *k, int64_t item, real *scratch)
+{
+	const struct op_call *c = k->c;
+	int64_t b = item / k->heads, h = item % k->heads;
+	struct grad_heads g = {
+	    .dy = head_of(&c->in[0], b, h), .q = head_of(&c->in[1], b, h),  .key = head_of(&c->in[2], b, h),
+	    .v = head_of(&c->in[3], b, h),  .o = head_of(&c->in[4], b, h),  .dq = head_of(&c->out[0], b, h),
+	    .dk = head_of(&c->out[1], b, h), .dv = head_of(&c->out[2], b, h),
+	};
+	const struct array *l = &c->in[5];
+	const real *lse = (const real *)l->data + b * l->stride[0] + h * l->stride[1];
+	struct hint next = next_heads(k, item, (const struct array *[]){&c->in[0], &c->in[1], &c->in[2], &c->in[3], &c->in[4],
+	                                                                &c->out[0], &c->out[1], &c->out[2]}, 8);
+
+	if (k->causal)
+		for (int64_t s = 0; s < k->s; s++) {
+			memset(g.dk.at + s * g.dk.ld, 0, (size_t)k->d * sizeof(real));
+			memset(g.dv.at + s * g.dv.ld, 0, (size_t)k->d * sizeof(real));
+		}
+	for (int64_t t = 0; t < k->t; t += k->block)
+		grad_block(k, &g, lse + t * l->stride[2], l->stride[2], t, k->t - t < k->block ? k->t - t : k->block, scratch,
+		           &next);
+}
+
+static void attention_grad_task(void *arg, int64_t task, int worker)
+{
+	const struct attention *k = arg;
+	int64_t last = (task + 1) * k->items_task < k->items ? (task + 1) * k->items_task : k->items;
+
+	for (int64_t i = task * k->items_task; i < last; i++)
+		attention_grad_item(k, i, (real *)(k->scratch + (size_t)worker * k->stride));
+}
+
+static size_t grad_stride(const struct attention *k)
+{
+	size_t need[] = {product_scratch(k->block, k->s, k->d, GEMM_N, GEMM_T), product_scratch(k->block, k->d, k->s, GEMM_N, GEMM_N),
+	                 product_scratch(k->s, k->d, k->block, GEMM_T, GEMM_N)};
+	size_t most = 0;
+
+	for (size_t i = 0; i < sizeof need / sizeof *need; i++)
+		most = need[i] > most ? need[i] : most;
+	return 2 * rounded(k->block * k->s) * sizeof(real) + most;
+}
+
+static void attention_grad_run(const struct op_call *c)
+{
+	struct attention k;
+
+	attention_init(&k, c, &c->in[1], &c->in[2], 256);
+	k.stride = grad_stride(&k);
+	items_run(&k, c->in[0].shape[SAMPLE] * k.heads, attention_grad_task);
+}
+
+static size_t attention_grad_scratch(const struct op_call *c, int workers)
+{
+	struct attention k;
+
+	attention_init(&k, c, &c->in[1], &c->in[2], 256);
+	return grad_stride(&k) * (size_t)workers;
+}
+
+const struct kernel REAL_NAME(kernel_attention) = {attention_run, attention_scratch};
+const struct kernel REAL_NAME(kernel_attention_grad) = {attention_grad_run, attention_grad_scratch};

@@ -1,0 +1,158 @@
+/* Devices and the operations they run.
+ *
+ * An operation (op) is the unit the tape records and a device executes: a kind, arrays in, arrays out, a few attributes. The
+ * list OPS below is the only one; kernels/cpu.c and kernels/cuda.cu fill a table with one kernel for each. A kernel writes all of
+ * its outputs, reads nothing outside its inputs, allocates nothing, and cuts its work by shape, so that its result depends
+ * neither on the number of threads nor on what the outputs held.
+ *
+ * Broadcasting is a stride of 0. Unless an op says otherwise its arrays may have any strides except in the last dimension,
+ * which is contiguous (stride 1) in every array of more than one column. */
+#ifndef DDM_KERNELS_DEVICE_H
+#define DDM_KERNELS_DEVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/pool.h"
+
+enum { ARRAY_RANK = 6, OP_IN = 8, OP_OUT = 8 };
+
+enum dtype { DT_F32, DT_F64, DT_I32 };
+
+/* A strided view of memory: element [i, j, ..] is data[i * stride[0] + j * stride[1] + ..], strides in elements. An absent
+ * optional array has data NULL. */
+struct array {
+	void *data;
+	enum dtype dtype;
+	int rank;
+	int64_t shape[ARRAY_RANK], stride[ARRAY_RANK];
+};
+
+/* Kinds of OP_UNARY, in attr.i[0]. */
+enum unary {
+	UNARY_SILU,      /* x / (1 + exp(-x)) */
+	UNARY_GELU_TANH, /* .5 x (1 + tanh(sqrt(2/pi) (x + .044715 x^3))) */
+	UNARY_GELU_ERF,  /* .5 x (1 + erf(x / sqrt 2)) */
+	UNARY_TANH,
+	UNARY_SIGMOID,
+	UNARY_EXP,
+	UNARY_SQUARE,
+	UNARY_RELU,
+	UNARY_COUNT
+};
+
+enum norm_kind { NORM_LAYER, NORM_RMS };
+
+struct op_attr {
+	int64_t i[6];
+	double f[4];
+};
+
+/* The ops. Shapes in brackets; "?" marks an array that may be absent; "bcast" one that may have strides of 0. i0.. and f0..
+ * are attr.i[0].. and attr.f[0]..
+ *
+ * VIEW        no kernel: outputs share the input's memory (tape/tape.h)
+ * COPY        y = x. Any strides on both sides, the last dimension included; rank up to 6.
+ * FILL        y = f0. Any strides.
+ * ADD         y = f0 a + f1 b. b bcast. Same shape. y may be a.
+ * MUL         y = a b. b bcast. y may be a.
+ * SUM         y = f0 * the sum of x over every dimension where y's size is 1 and x's is not. Same rank. Summed in index order
+ *             in fixed chunks. x may have any strides.
+ * UNARY       y = u(x), u = i0. y may be x.
+ * UNARY_GRAD  dx = dy u'(x), u = i0. Ins dy, x. dx may be dy.
+ * LINEAR      y [.., N] = act(x [.., K] w [N, K]^T + bias? [N]); ins x, w, bias?; outs y, pre? (as y: the value before act).
+ *             i0 = enum unary + 1, or 0 for no activation. Leading dimensions are rows, walked with one stride
+ *             (array_row_stride) in each array; w is contiguous.
+ * LINEAR_DX   dx [.., K] = dy [.., N] w [N, K]. Ins dy, w.
+ * LINEAR_DW   dw [N, K] = dy [.., N]^T x [.., K]; outs dw, db? [N] = column sums of dy. Ins dy, x.
+ * MATMUL      c [G.., M, N] = f0 op(a) op(b), i0/i1 transpose a/b: a [G.., M, K] or [G.., K, M], b [G.., K, N] or [G.., N, K].
+ * NORM        y = xhat s + shift, xhat = (x - mean) rstd over the last dimension, s = scale (+ 1 where i1), shift?; i0 = enum
+ *             norm_kind, f0 = eps added to the variance. Ins x [.., C], scale? bcast, shift? bcast, both of x's shape; outs
+ *             y, stats [.., 2] = mean (0 for RMS), rstd: x's leading dimensions, contiguous.
+ * NORM_GRAD   ins dy, x, stats, scale? (bcast), acc? (as x); outs dx = gradient + acc, dscale?, dshift?: of x's rank, size 1 in
+ *             the dimensions that were broadcast. i0, i1 as NORM. dx may be acc.
+ * GATE        y = x + g h, g bcast. Ins x, g, h.
+ * GATE_GRAD   ins dy, g (bcast), h; outs dh = g dy, dg? = sum of dy h over the broadcast dimensions (size 1 there).
+ * ATTENTION   o [B, T, heads, d] = softmax(f0 q k^T) v per (b, head); ins q [B, T, heads, d], k, v [B, S, heads, d] (the first
+ *             three dimensions may have any strides); outs o, lse [B, heads, T] = log of the softmax's denominator, maximum
+ *             included. i0 = 1: causal.
+ * ATTENTION_GRAD  ins do, q, k, v, o, lse; outs dq, dk, dv (strided as q, k, v may be). f0, i0 as ATTENTION.
+ * EMBED       y [B, C] = table [V, C] [index [B]], index of DT_I32. An index out of range is a bug.
+ * EMBED_GRAD  dtable [V, C] = rows of dy added in increasing b; ins dy, index.
+ * TIMESTEP    y [B, 2 h] = [cos(f1 t f_k), sin(f1 t f_k)], f_k = exp(-ln(f0) k / h), the argument in double; ins t [B].
+ * SOFTMAX     y = softmax over the last dimension.
+ * SOFTMAX_GRAD  dx = y (dy - sum y dy); ins dy, y.
+ * XENT        loss [B] = lse(logits [B, K]) - logits[label [B]]; label of DT_I32.
+ * XENT_GRAD   dlogits = dloss (softmax - onehot); ins dloss [B], logits, label.
+ * MSE         loss [B] = weight? [B] * mean over a sample of (a - b)^2; ins a [B, ..], b, weight?. Contiguous.
+ * MSE_GRAD    da = dloss weight 2 (a - b) / n; ins dloss [B], a, b, weight?.
+ * IM2COL      x [B, C, H, W] -> y [B, Ho Wo, C k k], zeros outside; i0 = k, i1 = stride, i2 = padding; contiguous.
+ * COL2IM      the adjoint of IM2COL: y [B, Ho Wo, C k k] -> x [B, C, H, W], terms in a fixed order.
+ * DROPOUT     y = x / (1 - f0) where kept, 0 elsewhere; kept is a pure function of (seed, step, sample, position in the sample)
+ *             through Philox with RNG_DROPOUT and lane base i0; sample = first + row of dimension 0. Its own adjoint.
+ * QSAMPLE     y = alpha [B] x0 + sigma [B] eps; ins x0 [B, ..], eps, alpha, sigma. Contiguous. */
+#define OPS(X) \
+	X(COPY, copy) X(FILL, fill) X(ADD, add) X(MUL, mul) X(SUM, sum) X(UNARY, unary) X(UNARY_GRAD, unary_grad) \
+	X(LINEAR, linear) X(LINEAR_DX, linear_dx) X(LINEAR_DW, linear_dw) X(MATMUL, matmul) \
+	X(NORM, norm) X(NORM_GRAD, norm_grad) X(GATE, gate) X(GATE_GRAD, gate_grad) \
+	X(ATTENTION, attention) X(ATTENTION_GRAD, attention_grad) \
+	X(EMBED, embed) X(EMBED_GRAD, embed_grad) X(TIMESTEP, timestep) \
+	X(SOFTMAX, softmax) X(SOFTMAX_GRAD, softmax_grad) X(XENT, xent) X(XENT_GRAD, xent_grad) X(MSE, mse) X(MSE_GRAD, mse_grad) \
+	X(IM2COL, im2col) X(COL2IM, col2im) X(DROPOUT, dropout) X(QSAMPLE, qsample)
+
+enum op {
+	OP_VIEW,
+#define X(id, fn) OP_##id,
+	OPS(X)
+#undef X
+	OP_COUNT
+};
+
+/* What one execution of an op sees. */
+struct op_call {
+	int nin, nout;
+	struct array in[OP_IN], out[OP_OUT];
+	struct op_attr attr;
+	uint64_t seed, step, first; /* of the run: dropout's keys */
+	struct pool *pool;
+	void *scratch; /* as many bytes as the kernel declared, aligned to 64 */
+};
+
+/* kernels/NAME.c defines `const struct kernel kernel_NAME_f32, kernel_NAME_f64` through REAL_NAME (kernels/real.h). */
+struct kernel {
+	void (*run)(const struct op_call *c);
+	/* Scratch bytes for arrays of these shapes (data pointers are not set) and this many workers; NULL: none. */
+	size_t (*scratch)(const struct op_call *c, int workers);
+};
+
+/* A device: memory and one kernel per op. Errors of a device stick to it and are read with `error` once per step. */
+struct device {
+	const char *name;
+	enum dtype real; /* DT_F32, or DT_F64 for gradient checks */
+	struct pool *pool;
+	const struct kernel *kernel[OP_COUNT];
+	void *(*alloc)(struct device *d, size_t bytes, const char *what, struct err *e); /* zeroed, aligned to 64 */
+	void (*release)(struct device *d, void *p);
+	void (*put)(struct device *d, void *dst, const void *src, size_t bytes); /* host to device */
+	void (*get)(struct device *d, void *dst, const void *src, size_t bytes); /* device to host */
+	int (*error)(struct device *d, struct err *e);                           /* waits for the device; 0 when all is well */
+};
+
+/* The CPU, computing in float or double. The pool is borrowed and may be NULL (serial). Caller frees with device_free. */
+struct device *device_cpu(struct pool *pool, enum dtype real);
+void device_free(struct device *d);
+
+size_t dtype_size(enum dtype t);
+const char *op_name(enum op op); /* "LINEAR" */
+
+int64_t array_count(const struct array *a);  /* elements */
+int array_contiguous(const struct array *a); /* row-major without gaps */
+int64_t array_rows(const struct array *a);   /* product of all dimensions but the last */
+/* When the leading dimensions (all but the last) can be walked with one stride, store it and return 1: a matrix of
+ * array_rows x shape[rank - 1]. */
+int array_row_stride(const struct array *a, int64_t *stride);
+/* Offset in elements of row r (leading dimensions in row-major order). */
+int64_t array_row_offset(const struct array *a, int64_t row);
+
+#endif

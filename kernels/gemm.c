@@ -1,0 +1,689 @@
+#include "kernels/gemm.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "kernels/gemm_library.h"
+#include "kernels/real.h"
+#include "kernels/simd.h"
+#include "kernels/vmath.h"
+
+/* C is made in tiles of MR x NR kept in registers. For each tile the K products of a chunk are summed from zero; a tile at an
+ * edge runs the same instructions on fewer rows or on columns padded with zeros, so its bits are those of a full one.
+ *
+ * Two plans:
+ *   op(A) = A    rows are many (tokens) and B is a weight: the pool packs all of B once into panels of NR columns, [k][NR], then
+ *                tiles of C are tasks. A chunk of the task's panels stays in the second-level cache and meets MR rows of A at a
+ *                time, read in place, which stay in the first.
+ *   op(A) = A^T  K is many (tokens, in a weight gradient): chunks of A and B are read in place, and while one is in use the next
+ *                is fetched. Where C has too few tiles for the pool, chunks are tasks too, and their sums are added in order. */
+enum {
+	NR = 2 * VLEN,
+	MR = VREGS == 32 ? 12 : 6,
+	KC = GEMM_KC,
+	LINE = 64 / (int)sizeof(real),
+	MC = 16 * MR,   /* a task's tile of C, at most: rows, */
+	NC = 12 * NR,   /* columns, */
+	MC_T = 8 * MR,  /* and in a weight gradient, where a chunk of both A and B, and the next, should fit the second-level cache */
+	NC_T = 6 * NR,
+	STREAMED = 1 << 20, /* elements of an aux array from which on it bypasses the cache: its reader is the backward pass */
+	SUMMED = 4 * VLEN, /* rows of op(A) summed together */
+	WAVE = 32,      /* chunk sums held at once, at most, */
+	HELD = 1 << 21, /* and about how many reals of them */
+	TASKS_EACH = 4, /* tasks per worker below which work is cut finer */
+	ASTEP = MR * KC + 16, /* from one packed panel of A to the next; the 16 keep them off each other's cache sets */
+	WAY = 1024            /* a row stride that is a multiple puts all rows into one cache set; such A is packed */
+};
+
+#define epilogue REAL_NAME(gemm_epilogue)
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+static int64_t min64(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+	return (a + b - 1) / b;
+}
+
+static int64_t round_up(int64_t a, int64_t b)
+{
+	return ceil_div(a, b) * b;
+}
+
+/* ---- packing ---- */
+
+/* How many of n columns lie in vector v of a row of NR. */
+static int lanes_in(int64_t n, int v)
+{
+	int64_t lanes = n - v * VLEN;
+
+	return lanes < 0 ? 0 : lanes > VLEN ? VLEN : (int)lanes;
+}
+
+/* n columns of kc, ld apart, into dst [kc][NR]. The last block of k overlaps the one before. */
+static void pack_columns(real *dst, const real *b, int64_t ld, int64_t n, int64_t kc)
+{
+	for (int64_t j = 0; j < n; j += VLEN) {
+		int64_t lanes = min64(VLEN, n - j);
+
+		for (int64_t step = 0; step < kc && kc >= VLEN; step += VLEN) {
+			int64_t k = min64(step, kc - VLEN);
+			vreal v[VLEN];
+
+			for (int64_t i = 0; i < VLEN; i++)
+				v[i] = i < lanes ? v_load(b + (j + i) * ld + k) : v_splat(0);
+			v_transpose(v);
+			for (int64_t i = 0; i < VLEN; i++)
+				v_store(dst + (k + i) * NR + j, v[i]);
+		}
+		for (int64_t k = 0; k < kc && kc < VLEN; k++)
+			for (int64_t i = 0; i < lanes; i++)
+				dst[k * NR + j + i] = b[(j + i) * ld + k];
+	}
+}
+
+/* Columns [j0, j0 + NR) of op(B), rows [k0, k0 + kc), into dst [kc][NR]; columns from N on are zero. */
+static void pack_b(const struct gemm *g, const real *b, int64_t j0, int64_t k0, int64_t kc, real *restrict dst)
+{
+	int64_t n = min64(NR, g->n - j0);
+
+	if (g->tb == GEMM_N && n == NR) {
+		for (int64_t k = 0; k < kc; k++)
+			memcpy(dst + k * NR, b + (k0 + k) * g->ldb + j0, NR * sizeof *dst);
+		return;
+	}
+	if (g->tb == GEMM_T) {
+		if (n < NR)
+			memset(dst, 0, (size_t)(kc * NR) * sizeof *dst);
+		pack_columns(dst, b + j0 * g->ldb + k0, g->ldb, n, kc);
+		return;
+	}
+	for (int64_t k = 0; k < kc; k++) {
+		const real *src = b + (k0 + k) * g->ldb + j0;
+
+		v_store(dst + k * NR, v_load_part(src, lanes_in(n, 0)));
+		v_store(dst + k * NR + VLEN, v_load_part(src + VLEN, lanes_in(n, 1)));
+	}
+}
+
+/* Rows [i0, i1) of op(A), columns [k0, k0 + kc), into panels of MR rows ASTEP apart, each [k][MR]. */
+static void pack_a(const struct gemm *g, const real *a, int64_t i0, int64_t i1, int64_t k0, int64_t kc, real *restrict dst)
+{
+	int64_t whole = (i1 - i0) / MR, rest = (i1 - i0) % MR;
+
+	if (g->ta == GEMM_N) {
+		for (int64_t i = i0; i < i1; i++) {
+			const real *src = a + i * g->lda + k0;
+			real *to = dst + (i - i0) / MR * ASTEP + (i - i0) % MR;
+
+			for (int64_t k = 0; k < kc; k++)
+				to[k * MR] = src[k];
+		}
+		return;
+	}
+	for (int64_t k = 0; k < kc; k++) {
+		const real *src = a + (k0 + k) * g->lda + i0;
+		real *to = dst + k * MR;
+
+		for (int64_t p = 0; p < whole; p++)
+			memcpy(to + p * ASTEP, src + p * MR, MR * sizeof *to);
+		if (rest)
+			memcpy(to + whole * ASTEP, src + whole * MR, (size_t)rest * sizeof *to);
+	}
+}
+
+/* ---- one tile ---- */
+
+/* What the tiles of a block share, and a hint that changes with each. Passed by reference: a copy of fields just written would
+ * wait for every store of C before them. */
+struct tile {
+	int by_rows;     /* a(i, k) = a[i * lda + k], else a[k * lda + i] */
+	int64_t lda;
+	int64_t ldb;     /* b(k, j) = b[k * ldb + j]; NR where by_rows */
+	int64_t kc;
+	int64_t ldc;
+	const real *ask; /* what to prefetch, one line per k, step apart; not where by_rows */
+	int64_t step;
+	int plain;       /* c = a b and all its columns exist; else what follows applies */
+	int64_t n;       /* columns of c that exist */
+	real alpha;
+	int add;          /* keep what c holds and add to it */
+	const real *bias; /* [NR] or NULL, added last, on the last chunk */
+	real *aux;        /* what is stored to c goes here too; or NULL */
+	int64_t ldaux;
+	int stream;       /* aux is aligned, and too large to wait in a cache for its reader */
+};
+
+ALWAYS_INLINE vreal lanes_load(const real *p, int n)
+{
+	return n == VLEN ? v_load(p) : v_load_part(p, n);
+}
+
+ALWAYS_INLINE void lanes_store(real *p, vreal v, int n)
+{
+	if (n == VLEN)
+		v_store(p, v);
+	else
+		v_store_part(p, v, n);
+}
+
+/* n0 and n1 lanes of a row exist. */
+ALWAYS_INLINE void row_store(const struct tile *t, real *c, real *aux, vreal lo, vreal hi, int n0, int n1)
+{
+	if (t->alpha != REAL_C(1.0)) {
+		lo *= v_splat(t->alpha);
+		hi *= v_splat(t->alpha);
+	}
+	if (t->add) {
+		lo += lanes_load(c, n0);
+		hi += lanes_load(c + VLEN, n1);
+	}
+	if (t->bias) {
+		lo += lanes_load(t->bias, n0);
+		hi += lanes_load(t->bias + VLEN, n1);
+	}
+	lanes_store(c, lo, n0);
+	lanes_store(c + VLEN, hi, n1);
+	if (t->stream) {
+		v_stream(aux, lo);
+		v_stream(aux + VLEN, hi);
+	} else if (aux) {
+		lanes_store(aux, lo, n0);
+		lanes_store(aux + VLEN, hi, n1);
+	}
+}
+
+/* c [m][NR] = alpha a b [+ c], b [kc][NR]. */
+ALWAYS_INLINE void tile_of(const struct tile *t, real *c, const real *a, const real *b, int m, int by_rows)
+{
+	const real *hint = t->ask;
+	const int64_t step = t->step, ldc = t->ldc, rs = by_rows ? t->lda : 1, cs = by_rows ? 1 : t->lda, ldb = by_rows ? NR : t->ldb;
+	vreal lo[MR], hi[MR];
+
+#pragma GCC unroll 14
+	for (int i = 0; i < m; i++)
+		lo[i] = hi[i] = v_splat(0);
+	for (int64_t k = t->kc; k > 0; k--) {
+		vreal b0 = v_load(b), b1 = v_load(b + VLEN);
+
+#pragma GCC unroll 14
+		for (int i = 0; i < m; i++) {
+			vreal s = v_splat(a[i * rs]);
+
+			lo[i] = v_fma(s, b0, lo[i]);
+			hi[i] = v_fma(s, b1, hi[i]);
+		}
+		a += cs;
+		b += ldb;
+		__builtin_prefetch(hint, 0, 2);
+		hint += step;
+	}
+	if (t->plain) {
+#pragma GCC unroll 14
+		for (int i = 0; i < m; i++) {
+			v_store(c + i * ldc, lo[i]);
+			v_store(c + i * ldc + VLEN, hi[i]);
+		}
+		return;
+	}
+	if (t->n == NR) {
+#pragma GCC unroll 14
+		for (int i = 0; i < m; i++)
+			row_store(t, c + i * ldc, t->aux ? t->aux + i * t->ldaux : NULL, lo[i], hi[i], VLEN, VLEN);
+	} else {
+		int n0 = lanes_in(t->n, 0), n1 = lanes_in(t->n, 1);
+
+#pragma GCC unroll 14
+		for (int i = 0; i < m; i++)
+			row_store(t, c + i * ldc, t->aux ? t->aux + i * t->ldaux : NULL, lo[i], hi[i], n0, n1);
+	}
+}
+
+/* The numbers of rows there is code for; any m is made of them. */
+#define TILE(m) \
+	static __attribute__((noinline)) void tile_rows_##m(const struct tile *t, real *c, const real *a, const real *b) \
+	{ \
+		tile_of(t, c, a, b, m, 1); \
+	} \
+	static __attribute__((noinline)) void tile_columns_##m(const struct tile *t, real *c, const real *a, const real *b) \
+	{ \
+		tile_of(t, c, a, b, m, 0); \
+	}
+TILE(1)
+TILE(2)
+TILE(4)
+TILE(6)
+#if VREGS == 32
+TILE(12)
+#endif
+
+static const struct {
+	int m;
+	void (*rows)(const struct tile *t, real *c, const real *a, const real *b);
+	void (*columns)(const struct tile *t, real *c, const real *a, const real *b);
+} tiles[] = {
+#if VREGS == 32
+    {12, tile_rows_12, tile_columns_12},
+#endif
+    {6, tile_rows_6, tile_columns_6},
+    {4, tile_rows_4, tile_columns_4},
+    {2, tile_rows_2, tile_columns_2},
+    {1, tile_rows_1, tile_columns_1},
+};
+
+static void tile_run(struct tile *t, real *c, const real *a, const real *b, int64_t m)
+{
+	for (size_t v = 0; m > 0; v++)
+		for (; m >= tiles[v].m; m -= tiles[v].m) {
+			(t->by_rows ? tiles[v].rows : tiles[v].columns)(t, c, a, b);
+			a += tiles[v].m * (t->by_rows ? t->lda : 1);
+			c += tiles[v].m * t->ldc;
+			if (t->aux)
+				t->aux += tiles[v].m * t->ldaux;
+		}
+}
+
+/* n is a constant where it matters. */
+ALWAYS_INLINE void row_activate(real *c, int64_t n, enum gemm_act act)
+{
+	if (act == GEMM_SILU)
+		for (int64_t j = 0; j < n; j++)
+			c[j] = real_silu(c[j]);
+	else
+		for (int64_t j = 0; j < n; j++)
+			c[j] = real_gelu(c[j]);
+}
+
+static void tile_activate(real *c, int64_t ldc, int64_t m, int64_t n, enum gemm_act act)
+{
+	for (int64_t i = 0; i < m; i++)
+		if (n == NR)
+			row_activate(c + i * ldc, NR, act);
+		else
+			row_activate(c + i * ldc, n, act);
+}
+
+/* ---- tasks ---- */
+
+struct job {
+	const struct gemm *g;
+	const real *a, *b;
+	real *c;
+	const struct epilogue *ep;
+	int64_t mc, nc;  /* a task's tile of C: multiples of MR and NR */
+	int64_t mt, nt;  /* tiles down and across */
+	int64_t npad;    /* N rounded up to NR */
+	real *packed;    /* all of op(B) as [chunk][panel][k][NR], or NULL */
+	real *own;       /* scratch of worker 0 */
+	int64_t each;    /* reals of scratch a worker has */
+	int64_t chunk0;  /* first chunk of this wave, where chunks are tasks */
+	int64_t wave;    /* chunks whose sums are held at once */
+	real *sums;      /* [wave][M][N] of C, then [wave][M] of row sums; or NULL */
+};
+
+static int sums_rows(const struct job *s)
+{
+	return s->ep && s->ep->row_sums;
+}
+
+static int64_t chunk_len(const struct gemm *g, int64_t chunk)
+{
+	return min64(KC, g->k - chunk * KC);
+}
+
+static int64_t chunk_count(const struct gemm *g)
+{
+	return g->k ? ceil_div(g->k, KC) : 1;
+}
+
+/* A matrix is read in place unless its rows collide in the cache. A's rows are walked MR at a time along K, or, transposed, from
+ * one to the next. */
+static int a_in_place(const struct gemm *g)
+{
+	return g->lda && (g->lda % WAY || (g->ta == GEMM_N && g->n <= NR));
+}
+
+/* B only in a weight gradient, where it is met by few rows of op(A) at a time. The last columns are packed even so. */
+static int b_in_place(const struct gemm *g)
+{
+	return g->ta == GEMM_T && g->tb == GEMM_N && g->ldb % WAY;
+}
+
+/* Ask for share `turn` of `turns` of m rows of A. */
+static void rows_prefetch(const real *a, int64_t lda, int64_t m, int64_t kc, int64_t turn, int64_t turns)
+{
+	int64_t lines = ceil_div(kc, LINE), l0 = lines * turn / turns, l1 = lines * (turn + 1) / turns;
+
+	for (int64_t i = 0; i < m; i++)
+		for (int64_t l = l0; l < l1; l++)
+			__builtin_prefetch(a + i * lda + l * LINE);
+}
+
+/* Rows [i0, i1) x columns [j0, j1) of C. */
+struct block {
+	int64_t i0, i1, j0, j1;
+};
+
+/* What a weight gradient asks for during tile `turn` of a block: a line's width of the next chunk's rows, A's lines first. */
+static void tile_ask(struct tile *t, const struct job *s, const struct block *r, int64_t k1, int64_t turn)
+{
+	const struct gemm *g = s->g;
+	int64_t lines_a = ceil_div(r->i1 - r->i0, LINE), lines_b = g->tb == GEMM_N ? ceil_div(r->j1 - r->j0, LINE) : 0;
+
+	if (turn < lines_a) {
+		t->ask = s->a + k1 * g->lda + r->i0 + turn * LINE;
+		t->step = g->lda;
+	} else if (turn < lines_a + lines_b) {
+		t->ask = s->b + k1 * g->ldb + r->j0 + (turn - lines_a) * LINE;
+		t->step = g->ldb;
+	} else {
+		t->ask = t->step ? t->ask : s->b;
+		t->step = 0;
+	}
+}
+
+/* One chunk of a block of C. b: the packed panels of its columns. While a tile is made, a part of what will be read next is asked
+ * for: the next MR rows of A, or the next chunk of a weight gradient. */
+static void block_run(const struct job *s, const struct block *r, int64_t chunk, const real *b, real *abuf, int add, int last,
+                      real *c, int64_t ldc)
+{
+	const struct gemm *g = s->g;
+	int64_t k0 = chunk * KC, across = ceil_div(r->j1 - r->j0, NR), turn = 0;
+	int a_here = a_in_place(g), b_here = b_in_place(g);
+	struct epilogue ep = last && s->ep ? *s->ep : (struct epilogue){0};
+	int plain = !add && !g->alpha && !ep.bias && !ep.aux;
+	int stream = ep.aux && (uintptr_t)ep.aux % VBYTES == 0 && ep.ldaux % VLEN == 0 && g->m * g->n >= STREAMED;
+	struct tile t = {.by_rows = a_here && g->ta == GEMM_N, .lda = a_here ? g->lda : MR, .kc = chunk_len(g, chunk), .ask = s->b,
+	                 .alpha = (real)(g->alpha ? g->alpha : 1), .add = add, .ldc = ldc, .ldaux = ep.ldaux};
+
+	if (!a_here)
+		pack_a(g, s->a, r->i0, r->i1, k0, t.kc, abuf);
+	for (int64_t i = r->i0; i < r->i1; i += MR) {
+		int64_t m = min64(MR, r->i1 - i);
+		const real *a = abuf + (i - r->i0) / MR * ASTEP;
+
+		if (a_here)
+			a = s->a + (g->ta == GEMM_T ? k0 * g->lda + i : i * g->lda + k0);
+		for (int64_t j = r->j0; j < r->j1; j += NR, turn++) {
+			int64_t n = min64(NR, r->j1 - j);
+			const real *panel = b + (j - r->j0) * t.kc;
+			real *to = c + i * ldc + j;
+
+			t.ldb = NR;
+			if (b_here && n == NR) {
+				panel = s->b + k0 * g->ldb + j;
+				t.ldb = g->ldb;
+			}
+			if (t.by_rows && g->lda == t.kc) {
+				t.ask = turn % across ? s->b : a + m * g->lda;
+				t.step = turn % across ? 0 : LINE;
+			} else if (t.by_rows)
+				rows_prefetch(a + m * g->lda, g->lda, min64(MR, r->i1 - i - m), t.kc, turn % across, across);
+			else if (g->ta == GEMM_T)
+				tile_ask(&t, s, r, k0 + t.kc < g->k ? k0 + t.kc : k0, turn);
+			t.n = n;
+			t.plain = plain && n == NR;
+			t.bias = ep.bias ? ep.bias + j : NULL;
+			t.aux = ep.aux ? ep.aux + i * ep.ldaux + j : NULL;
+			t.stream = stream && n == NR;
+			tile_run(&t, to, a, panel, m);
+			if (ep.act)
+				tile_activate(to, ldc, m, n, ep.act);
+		}
+	}
+	if (stream)
+		v_stream_end();
+}
+
+static void task_pack(void *arg, int64_t task, int worker)
+{
+	const struct job *s = arg;
+	int64_t panels = s->npad / NR, chunk = task / panels, panel = task % panels, kc = chunk_len(s->g, chunk);
+
+	(void)worker;
+	pack_b(s->g, s->b, panel * NR, chunk * KC, kc, s->packed + chunk * KC * s->npad + panel * NR * kc);
+}
+
+static void pack_part(const struct job *s, const struct block *r, int64_t chunk, real *dst)
+{
+	int64_t kc = chunk_len(s->g, chunk);
+	int here = b_in_place(s->g);
+
+	for (int64_t j = r->j0; j < r->j1; j += NR)
+		if (!here || j + NR > r->j1)
+			pack_b(s->g, s->b, j, chunk * KC, kc, dst + (j - r->j0) * kc);
+}
+
+/* Tiles go down the columns of C first, so that a worker's next one finds its part of B in cache. */
+static struct block job_block(const struct job *s, int64_t tile)
+{
+	int64_t i0 = tile % s->mt * s->mc, j0 = tile / s->mt * s->nc;
+
+	return (struct block){i0, min64(i0 + s->mc, s->g->m), j0, min64(j0 + s->nc, s->g->n)};
+}
+
+/* sums[i], for the block's rows i, = the sum of op(A)'s row over one chunk [+ what they hold]. A transposed. */
+static void row_sums(const struct job *s, const struct block *r, int64_t chunk, int add, real *restrict sums)
+{
+	const struct gemm *g = s->g;
+	int64_t kc = chunk_len(g, chunk);
+
+	for (int64_t i = r->i0; i < r->i1; i += SUMMED) {
+		const real *a = s->a + chunk * KC * g->lda + i;
+		real sum[SUMMED] = {0};
+
+		if (r->i1 - i >= SUMMED)
+			for (int64_t k = 0; k < kc; k++)
+				for (int v = 0; v < SUMMED; v++)
+					sum[v] += a[k * g->lda + v];
+		else
+			for (int64_t k = 0; k < kc; k++)
+				for (int64_t v = 0; v < r->i1 - i; v++)
+					sum[v] += a[k * g->lda + v];
+		for (int64_t v = 0; v < min64(SUMMED, r->i1 - i); v++)
+			sums[i + v] = add ? sums[i + v] + sum[v] : sum[v];
+	}
+}
+
+/* The epilogue on a row of C whose sum is complete. */
+static void row_finish(const struct epilogue *ep, int64_t row, int64_t n, real *restrict c)
+{
+	for (int64_t j = 0; ep->bias && j < n; j++)
+		c[j] += ep->bias[j];
+	if (ep->aux)
+		memcpy(ep->aux + row * ep->ldaux, c, (size_t)n * sizeof *c);
+	if (ep->act)
+		row_activate(c, n, ep->act);
+}
+
+/* A library's panel of C, all of K. */
+static void task_panel(void *arg, int64_t task, int worker)
+{
+	const struct job *s = arg;
+	const struct gemm *g = s->g;
+	struct block r = job_block(s, task);
+
+	REAL_NAME(gemm_library_panel)(g, r.i0, r.i1, s->c, s->a, s->b, s->own + worker * s->each);
+	for (int64_t i = r.i0; s->ep && i < r.i1; i++)
+		row_finish(s->ep, i, g->n, s->c + i * g->ldc);
+	for (int64_t q = 0; sums_rows(s) && q < chunk_count(g); q++)
+		row_sums(s, &r, q, q > 0, s->ep->row_sums);
+}
+
+/* One tile of C, all of K. */
+static void task_tile(void *arg, int64_t task, int worker)
+{
+	const struct job *s = arg;
+	const struct gemm *g = s->g;
+	struct block r = job_block(s, task);
+	int64_t chunks = chunk_count(g);
+	real *abuf = s->own + worker * s->each, *bbuf = abuf + MC / MR * ASTEP;
+
+	for (int64_t q = 0; q < chunks; q++) {
+		const real *b = bbuf;
+
+		if (s->packed)
+			b = s->packed + q * KC * s->npad + r.j0 * chunk_len(g, q);
+		else
+			pack_part(s, &r, q, bbuf);
+		block_run(s, &r, q, b, abuf, q > 0 || g->accumulate, q == chunks - 1, s->c, g->ldc);
+		if (sums_rows(s) && !r.j0)
+			row_sums(s, &r, q, q > 0, s->ep->row_sums);
+	}
+}
+
+/* One tile of one chunk's sum. */
+static void task_chunk(void *arg, int64_t task, int worker)
+{
+	const struct job *s = arg;
+	const struct gemm *g = s->g;
+	int64_t wave = task / (s->mt * s->nt);
+	struct block r = job_block(s, task % (s->mt * s->nt));
+	real *abuf = s->own + worker * s->each, *bbuf = abuf + MC / MR * ASTEP;
+
+	pack_part(s, &r, s->chunk0 + wave, bbuf);
+	block_run(s, &r, s->chunk0 + wave, bbuf, abuf, 0, 0, s->sums + wave * g->m * g->n, g->n);
+	if (sums_rows(s) && !r.j0)
+		row_sums(s, &r, s->chunk0 + wave, 0, s->sums + s->wave * g->m * g->n + wave * g->m);
+}
+
+/* One row of C: the wave's sums added in order. */
+static void task_combine(void *arg, int64_t row, int worker)
+{
+	const struct job *s = arg;
+	const struct gemm *g = s->g;
+	int64_t waves = min64(s->wave, chunk_count(g) - s->chunk0), w = 0;
+	real *restrict c = s->c + row * g->ldc;
+
+	(void)worker;
+	if (!s->chunk0 && !g->accumulate) {
+		memcpy(c, s->sums + row * g->n, (size_t)g->n * sizeof *c);
+		w = 1;
+	}
+	for (; w < waves; w++) {
+		const real *sum = s->sums + (w * g->m + row) * g->n;
+
+		for (int64_t j = 0; j < g->n; j++)
+			c[j] += sum[j];
+	}
+	if (sums_rows(s))
+		for (int64_t v = 0; v < waves; v++) {
+			real part = s->sums[(s->wave * g->n + v) * g->m + row], *sum = &s->ep->row_sums[row];
+
+			*sum = s->chunk0 || v ? *sum + part : part;
+		}
+	if (s->chunk0 + waves == chunk_count(g) && s->ep)
+		row_finish(s->ep, row, g->n, c);
+}
+
+/* ---- plans ---- */
+
+/* Cut C into tiles of at most MC x NC, halving them until there is work for every worker. */
+static void job_cut(struct job *s, int workers)
+{
+	const struct gemm *g = s->g;
+	int64_t want = workers > 1 ? (int64_t)workers * TASKS_EACH : 1;
+
+	s->mc = min64(g->ta == GEMM_T ? MC_T : MC, round_up(g->m | !g->m, MR));
+	s->nc = min64(g->ta == GEMM_T ? NC_T : NC, round_up(g->n | !g->n, NR));
+	for (;;) {
+		s->mt = ceil_div(g->m, s->mc);
+		s->nt = ceil_div(g->n, s->nc);
+		if (s->mt * s->nt >= want)
+			return;
+		if (s->mc > 4 * MR)
+			s->mc = round_up(s->mc / 2, MR);
+		else if (s->nc > 4 * NR || (s->nc > NR && s->mc >= g->m))
+			s->nc = round_up(s->nc / 2, NR);
+		else
+			return;
+	}
+}
+
+/* Whether chunks must be tasks. It depends on M, N and the workers, and so grows with neither M, N nor K. */
+static int job_splits(const struct job *s, int workers)
+{
+	return workers > 1 && s->g->ta == GEMM_T && s->mt * s->nt < (int64_t)workers * TASKS_EACH;
+}
+
+/* Reals of scratch: the workers' own, then the packed B or the chunks' sums. */
+static int64_t job_layout(struct job *s, const struct gemm *g, int workers, real *scratch)
+{
+	int64_t shared = 0;
+	real *common;
+
+	*s = (struct job){.g = g, .npad = round_up(g->n, NR), .own = scratch};
+	if (REAL_NAME(gemm_library)()) {
+		s->mc = GEMM_PANEL;
+		s->nc = s->npad + NR;
+		s->mt = ceil_div(g->m, s->mc);
+		s->nt = 1;
+		s->each = round_up(REAL_NAME(gemm_library_scratch)(g), LINE);
+		return workers * s->each;
+	}
+	job_cut(s, workers);
+	s->each = MC / MR * ASTEP + (g->ta == GEMM_T ? NC_T * KC : 0);
+	common = scratch ? scratch + workers * s->each : NULL; /* NULL when only the size is asked for */
+	if (g->ta == GEMM_N) {
+		shared = g->k * s->npad;
+		s->packed = common;
+	} else if (job_splits(s, workers)) {
+		s->wave = min64(WAVE, HELD / (g->m * (g->n + 1) + 1) + 1);
+		shared = s->wave * g->m * (g->n + 1);
+		s->sums = common;
+	}
+	return workers * s->each + shared;
+}
+
+size_t REAL_NAME(gemm_scratch)(const struct gemm *g, int workers)
+{
+	struct job s;
+
+	return (size_t)job_layout(&s, g, workers, NULL) * sizeof(real);
+}
+
+/* pool_run, but without a pool always on worker 0: a product inside a task has scratch for itself alone. */
+static void tasks_run(struct pool *p, int64_t tasks, void (*fn)(void *, int64_t, int), struct job *s)
+{
+	if (p)
+		pool_run(p, tasks, fn, s);
+	else
+		for (int64_t t = 0; t < tasks; t++)
+			fn(s, t, 0);
+}
+
+void REAL_NAME(gemm_run)(struct pool *p, const struct gemm *g, real *c, const real *a, const real *b, const struct epilogue *ep,
+                         void *scratch)
+{
+	struct job s;
+
+	if (!g->m || !g->n)
+		return;
+	job_layout(&s, g, pool_threads(p), scratch);
+	s.a = a;
+	s.b = b;
+	s.c = c;
+	s.ep = ep;
+	if (REAL_NAME(gemm_library)()) {
+		tasks_run(p, s.mt, task_panel, &s);
+		return;
+	}
+	if (s.packed && g->k)
+		tasks_run(p, s.npad / NR * chunk_count(g), task_pack, &s);
+	if (!s.sums) {
+		tasks_run(p, s.mt * s.nt, task_tile, &s);
+		return;
+	}
+	for (; s.chunk0 < chunk_count(g); s.chunk0 += s.wave) {
+		tasks_run(p, s.mt * s.nt * min64(s.wave, chunk_count(g) - s.chunk0), task_chunk, &s);
+		tasks_run(p, g->m, task_combine, &s);
+	}
+}
+
+void REAL_NAME(gemm_serial)(const struct gemm *g, real *c, const real *a, const real *b, const struct epilogue *ep, void *scratch)
+{
+	REAL_NAME(gemm_run)(NULL, g, c, a, b, ep, scratch);
+}

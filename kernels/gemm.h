@@ -1,0 +1,72 @@
+/* Matrix products on the CPU: C = act(op(A) op(B) [+ C] + bias), row-major, op(A) (M, K), op(B) (K, N), C (M, N).
+ *
+ * An element's bits are a function of its row of op(A), its column of op(B) and K alone: the K products are summed in order
+ * with fused multiply-adds from zero within each chunk of GEMM_KC, and the chunks' sums are added in order. M, N, the
+ * element's place, strides, transposes, threads and how the work is cut change nothing. Sampling relies on it: a picture does
+ * not depend on its batch.
+ *
+ * _f32 and _f64 are the same source; kernels compiled twice say REAL_NAME(gemm_run) and struct REAL_NAME(gemm_epilogue). */
+#ifndef DDM_KERNELS_GEMM_H
+#define DDM_KERNELS_GEMM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/pool.h"
+
+enum { GEMM_KC = 384 };
+
+enum gemm_trans { GEMM_N, GEMM_T };
+
+/* What is multiplied. Strides are in elements, of rows as stored: with ta == GEMM_N, A is (M, K) and lda >= K; with GEMM_T,
+ * A is stored (K, M) and lda >= M; B likewise (K, N) or (N, K). K may be 0, M and N too. */
+struct gemm {
+	enum gemm_trans ta, tb;
+	int64_t m, n, k;
+	int64_t lda, ldb, ldc;
+	int accumulate; /* add the old C to the product */
+	double alpha;   /* multiplies the product (each chunk of it); 0 stands for 1 */
+};
+
+enum gemm_act {
+	GEMM_LINEAR,
+	GEMM_SILU, /* z sigmoid(z) */
+	GEMM_GELU  /* z / 2 (1 + tanh(sqrt(2/pi) (z + 0.044715 z^3))), the approximation that DiT uses */
+};
+
+/* Done on a tile while it is in cache: z = op(A) op(B) [+ C] + bias; aux = z; C = act(z). */
+struct gemm_epilogue_f32 {
+	const float *bias; /* (N), or NULL */
+	enum gemm_act act;
+	float *aux;        /* (M, N) with row stride ldaux, or NULL; may not overlap C */
+	int64_t ldaux;
+	float *row_sums;   /* (M), or NULL: sums over K of the rows of op(A), in the same chunks; only with ta == GEMM_T */
+};
+
+struct gemm_epilogue_f64 {
+	const double *bias;
+	enum gemm_act act;
+	double *aux;
+	int64_t ldaux;
+	double *row_sums;
+};
+
+/* Bytes of scratch gemm_run needs with a pool of `workers` threads, and gemm_serial with workers 1. It does not
+ * shrink when K grows, nor, with ta == GEMM_N, when M does: a plan for the largest batch serves every smaller one. */
+size_t gemm_scratch_f32(const struct gemm *g, int workers);
+size_t gemm_scratch_f64(const struct gemm *g, int workers);
+
+/* The product over the pool (NULL: serially). ep may be NULL. scratch: aligned to 64, gemm_scratch bytes, contents irrelevant
+ * before and after. C overlaps neither A nor B. */
+void gemm_run_f32(struct pool *p, const struct gemm *g, float *c, const float *a, const float *b,
+                  const struct gemm_epilogue_f32 *ep, void *scratch);
+void gemm_run_f64(struct pool *p, const struct gemm *g, double *c, const double *a, const double *b,
+                  const struct gemm_epilogue_f64 *ep, void *scratch);
+
+/* The same on the calling thread, for use inside a task: many small products, one per task (attention heads). */
+void gemm_serial_f32(const struct gemm *g, float *c, const float *a, const float *b, const struct gemm_epilogue_f32 *ep,
+                     void *scratch);
+void gemm_serial_f64(const struct gemm *g, double *c, const double *a, const double *b, const struct gemm_epilogue_f64 *ep,
+                     void *scratch);
+
+#endif

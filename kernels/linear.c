@@ -1,0 +1,118 @@
+#include <assert.h>
+
+#include "kernels/device.h"
+#include "kernels/gemm.h"
+#include "kernels/real.h"
+
+#define epilogue REAL_NAME(gemm_epilogue)
+
+extern const struct kernel REAL_NAME(kernel_unary);
+
+static int64_t row_stride(const struct array *a)
+{
+	int64_t stride = 0;
+	int walks = array_row_stride(a, &stride);
+
+	assert(walks);
+	(void)walks;
+	return stride;
+}
+
+static int64_t last(const struct array *a)
+{
+	return a->shape[a->rank - 1];
+}
+
+static int present(const struct array *a, int n, int i)
+{
+	return i < n && a[i].data;
+}
+
+/* y = x w^T: ins x, w. */
+static struct gemm forward(const struct op_call *c)
+{
+	const struct array *x = &c->in[0];
+
+	return (struct gemm){.ta = GEMM_N, .tb = GEMM_T, .m = array_rows(x), .n = last(&c->out[0]), .k = last(x), .lda = row_stride(x),
+	                     .ldb = last(x), .ldc = row_stride(&c->out[0])};
+}
+
+static size_t linear_scratch(const struct op_call *c, int workers)
+{
+	struct gemm g = forward(c);
+
+	return REAL_NAME(gemm_scratch)(&g, workers);
+}
+
+/* SiLU and GELU (tanh) are done on the tile; the rest, which no hot layer uses, in a pass of their own. */
+static void linear_run(const struct op_call *c)
+{
+	struct gemm g = forward(c);
+	struct epilogue ep = {.bias = present(c->in, c->nin, 2) ? c->in[2].data : NULL};
+	int64_t act = c->attr.i[0] - 1;
+
+	if (present(c->out, c->nout, 1)) {
+		ep.aux = c->out[1].data;
+		ep.ldaux = row_stride(&c->out[1]);
+	}
+	ep.act = act == UNARY_SILU ? GEMM_SILU : act == UNARY_GELU_TANH ? GEMM_GELU : GEMM_LINEAR;
+	REAL_NAME(gemm_run)(c->pool, &g, c->out[0].data, c->in[0].data, c->in[1].data, &ep, c->scratch);
+	if (act >= 0 && ep.act == GEMM_LINEAR) {
+		struct op_call u = {.nin = 1, .nout = 1, .in = {c->out[0]}, .out = {c->out[0]}, .attr = {.i = {act}}, .pool = c->pool};
+
+		REAL_NAME(kernel_unary).run(&u);
+	}
+}
+
+const struct kernel REAL_NAME(kernel_linear) = {linear_run, linear_scratch};
+
+/* dx = dy w: ins dy, w. */
+static struct gemm input_gradient(const struct op_call *c)
+{
+	const struct array *dy = &c->in[0];
+
+	return (struct gemm){.ta = GEMM_N, .tb = GEMM_N, .m = array_rows(dy), .n = last(&c->out[0]), .k = last(dy),
+	                     .lda = row_stride(dy), .ldb = last(&c->out[0]), .ldc = row_stride(&c->out[0])};
+}
+
+static size_t linear_dx_scratch(const struct op_call *c, int workers)
+{
+	struct gemm g = input_gradient(c);
+
+	return REAL_NAME(gemm_scratch)(&g, workers);
+}
+
+static void linear_dx_run(const struct op_call *c)
+{
+	struct gemm g = input_gradient(c);
+
+	REAL_NAME(gemm_run)(c->pool, &g, c->out[0].data, c->in[0].data, c->in[1].data, NULL, c->scratch);
+}
+
+const struct kernel REAL_NAME(kernel_linear_dx) = {linear_dx_run, linear_dx_scratch};
+
+/* dw = dy^T x: ins dy, x. The bias gradient, the sums of dy's columns, comes with it while dy is in cache. */
+static struct gemm weight_gradient(const struct op_call *c)
+{
+	const struct array *dy = &c->in[0], *x = &c->in[1];
+
+	return (struct gemm){.ta = GEMM_T, .tb = GEMM_N, .m = last(dy), .n = last(x), .k = array_rows(dy), .lda = row_stride(dy),
+	                     .ldb = row_stride(x), .ldc = last(x)};
+}
+
+static size_t linear_dw_scratch(const struct op_call *c, int workers)
+{
+	struct gemm g = weight_gradient(c);
+
+	return REAL_NAME(gemm_scratch)(&g, workers);
+}
+
+static void linear_dw_run(const struct op_call *c)
+{
+	struct gemm g = weight_gradient(c);
+	struct epilogue ep = {.row_sums = present(c->out, c->nout, 1) ? c->out[1].data : NULL};
+
+	REAL_NAME(gemm_run)(c->pool, &g, c->out[0].data, c->in[0].data, c->in[1].data, &ep, c->scratch);
+}
+
+const struct kernel REAL_NAME(kernel_linear_dw) = {linear_dw_run, linear_dw_scratch};

@@ -1,0 +1,93 @@
+#include "kernels/peak.h"
+
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/mem.h"
+#include "kernels/gemm.h"
+#include "kernels/simd.h"
+
+enum { CHAINS = 12, LOOPS = 1 << 18, SIDE = 384, COPY = 64 << 20, TRIES = 8 };
+
+struct probe {
+	char *mem;
+	size_t each; /* bytes of mem a task has */
+	float *sink;
+};
+
+static void task_fma(void *arg, int64_t task, int worker)
+{
+	struct probe *q = arg;
+	vreal acc[CHAINS], s = v_splat(0), x = v_splat(0.999f), y = v_splat(1e-3f);
+
+	(void)worker;
+	for (int i = 0; i < CHAINS; i++)
+		acc[i] = v_splat((float)i);
+	for (int k = 0; k < LOOPS; k++)
+#pragma GCC unroll 12
+		for (int i = 0; i < CHAINS; i++)
+			acc[i] = v_fma(acc[i], x, y);
+	for (int i = 0; i < CHAINS; i++)
+		s += acc[i];
+	q->sink[task * VLEN] = s[0];
+}
+
+static const struct gemm square = {.tb = GEMM_T, .m = SIDE, .n = SIDE, .k = SIDE, .lda = SIDE, .ldb = SIDE, .ldc = SIDE};
+
+static void task_gemm(void *arg, int64_t task, int worker)
+{
+	struct probe *q = arg;
+	float *a = (float *)(q->mem + (size_t)task * q->each), *b = a + SIDE * SIDE, *c = b + SIDE * SIDE;
+
+	(void)worker;
+	for (int i = 0; i < 10; i++)
+		gemm_serial_f32(&square, c, a, b, NULL, c + SIDE * SIDE);
+}
+
+static void task_copy(void *arg, int64_t task, int worker)
+{
+	struct probe *q = arg;
+	size_t half = q->each / 2;
+
+	(void)worker;
+	memcpy(q->mem + (size_t)task * q->each, q->mem + (size_t)task * q->each + half, half);
+}
+
+/* Best rate of TRIES runs of one task per thread, each task worth `work`; `each` bytes of memory per task. */
+static double probe_run(struct pool *p, size_t each, double work, void (*fn)(void *, int64_t, int))
+{
+	int threads = pool_threads(p);
+	struct probe q = {.each = each};
+	double best = 0;
+
+	q.sink = mem_zalloc((size_t)threads * VLEN, sizeof *q.sink);
+	q.mem = mem_try((size_t)threads, each, "speed probe", NULL);
+	for (int i = 0; q.mem && i < TRIES; i++) {
+		double t = clock_seconds();
+
+		pool_run(p, threads, fn, &q);
+		t = clock_seconds() - t;
+		if (work * threads / t > best)
+			best = work * threads / t;
+	}
+	mem_free(q.mem);
+	mem_free(q.sink);
+	return best;
+}
+
+double peak_fma_flops(struct pool *p)
+{
+	return probe_run(p, 64, 2.0 * CHAINS * VLEN * LOOPS, task_fma);
+}
+
+double peak_gemm_flops(struct pool *p)
+{
+	size_t each = 3 * SIDE * SIDE * sizeof(float) + gemm_scratch_f32(&square, 1);
+
+	return probe_run(p, each, 10 * 2.0 * SIDE * SIDE * SIDE, task_gemm);
+}
+
+double peak_copy_bytes(struct pool *p)
+{
+	return probe_run(p, COPY, (double)COPY, task_copy);
+}

@@ -1,0 +1,240 @@
+/* Reverse mode: walk the forward nodes backwards, ask each op's rule for the gradients of its inputs, and add up what meets. */
+#include <assert.h>
+#include <string.h>
+
+#include "tape/ops.h"
+#include "tape/record.h"
+
+static int whole_storage(const struct tensor *x)
+{
+	return x->offset == 0 && tensor_contiguous(x) && tensor_count(x) == x->st->elements;
+}
+
+int node_find_producer(const struct tape *t, const struct tensor *x)
+{
+	for (int i = t->nnodes - 1; i >= 0; i--)
+		for (int k = 0; k < t->node[i].nout; k++)
+			if (t->node[i].out[k] == x)
+				return i;
+	return -1;
+}
+
+/* Gradient tensors made by a rule own their memory until somebody decides where it should be. */
+static int movable(const struct tensor *g)
+{
+	return g->st->kind == STORE_ARENA && !g->st->into && !g->st->keep && whole_storage(g);
+}
+
+static int unread(const struct tape *t, const struct tensor *g, int producer)
+{
+	for (int i = producer + 1; i < t->nnodes; i++)
+		for (int j = 0; j < t->node[i].nin; j++)
+			if (t->node[i].in[j] == g)
+				return 0;
+	return 1;
+}
+
+static int can_write(const struct node *producer, const struct tensor *dst)
+{
+	struct array a;
+	int64_t step;
+
+	tensor_array(dst, &a);
+	switch (op_defs[producer->op].strided) {
+	case STRIDED_NO:
+		return 0;
+	case STRIDED_ROWS:
+		return a.stride[a.rank - 1] == 1 && array_row_stride(&a, &step);
+	default:
+		return a.stride[a.rank - 1] == 1;
+	}
+}
+
+void grad_place(struct tape *t, struct tensor *g, struct tensor *dst)
+{
+	int producer;
+
+	assert(g->rank == dst->rank && !memcmp(g->shape, dst->shape, (size_t)g->rank * sizeof *g->shape));
+	if (movable(g) && tensor_contiguous(dst)) {
+		g->st->into = dst->st;
+		g->st->into_offset = dst->offset;
+		return;
+	}
+	producer = node_find_producer(t, g);
+	if (movable(g) && g->st->tensors == 1 && producer >= t->forward_end && unread(t, g, producer) &&
+	    can_write(&t->node[producer], dst)) {
+		g->st = dst->st;
+		g->offset = dst->offset;
+		memcpy(g->stride, dst->stride, sizeof g->stride);
+		dst->st->tensors++;
+		return;
+	}
+	node_add(t, OP_COPY, 1, &g, 1, &dst, NULL);
+}
+
+/* The copy of a tensor in a block that is computed again: the same view of its storage's clone. Tensors from outside the block
+ * are their own. */
+static struct tensor *again(struct tape *t, struct tensor *x, struct tensor **map)
+{
+	struct tensor *r;
+
+	if (!x)
+		return NULL;
+	if (x->root != x) {
+		r = again(t, x->root, map);
+		return r == x->root ? x : tensor_stretch(t, r, x);
+	}
+	return map[x->id] ? map[x->id] : x;
+}
+
+static struct storage *storage_clone(struct tape *t, struct storage *s)
+{
+	int64_t n = s->elements;
+	struct tensor *fresh;
+
+	if (!s->clone) {
+		fresh = tensor_new(t, s->dtype, 1, &n, 0);
+		fresh->st->tensors = 0;
+		s->clone = fresh->st;
+	}
+	return s->clone;
+}
+
+static void block_again(struct tape *t, int first, int last, struct tensor **map)
+{
+	t->again = 1;
+	for (int i = first; i <= last; i++) {
+		struct node n = t->node[i];
+
+		if (n.op == OP_VIEW && n.attr.i[0] != VIEW_JOIN && again(t, n.in[0], map) == n.in[0])
+			continue;
+		for (int k = 0; k < n.nout; k++) {
+			struct tensor *x = n.out[k], *c;
+
+			if (!x)
+				continue;
+			c = tensor_view(t, x, x->rank, x->shape, x->stride, x->offset, x->batched);
+			c->st->tensors--;
+			c->st = storage_clone(t, x->st);
+			c->st->tensors++;
+			map[x->id] = c;
+		}
+		for (int k = 0; k < n.nin; k++)
+			n.in[k] = again(t, n.in[k], map);
+		for (int k = 0; k < n.nout; k++)
+			n.out[k] = again(t, n.out[k], map);
+		node_add(t, n.op, n.nin, n.in, n.nout, n.out, &n.attr);
+	}
+	for (struct storage *s = t->storages; s; s = s->next)
+		s->clone = NULL;
+	t->again = 0;
+}
+
+/* With a capacity of 1 a sum over the batch looks like its operand: whether dimension 0 is a batch is for x to say. */
+static struct tensor *batched_as(struct tape *t, struct tensor *g, const struct tensor *x)
+{
+	if (!g->batched == !x->batched)
+		return g;
+	assert(t->capacity == 1);
+	return tensor_view(t, g, g->rank, g->shape, g->stride, g->offset, x->batched);
+}
+
+static void node_backward(struct tape *t, int i, struct tensor **map)
+{
+	struct node original = t->node[i], mapped = original;
+	struct vjp v = {.t = t, .n = &mapped};
+	struct tensor *before[OP_IN] = {0};
+	int have = 0, want = 0;
+
+	for (int k = 0; k < original.nout; k++)
+		if (original.out[k] && (v.dy[k] = t->grad[original.out[k]->id]))
+			have = 1;
+	for (int j = 0; have && j < original.nin; j++) {
+		if (!original.in[j])
+			continue;
+		v.need[j] = original.in[j]->root->needs_grad;
+		before[j] = v.acc[j] = v.need[j] ? t->grad[original.in[j]->root->id] : NULL;
+		want |= v.need[j];
+	}
+	if (!want)
+		return;
+	for (int j = 0; j < original.nin; j++)
+		mapped.in[j] = again(t, original.in[j], map);
+	for (int k = 0; k < original.nout; k++)
+		mapped.out[k] = again(t, original.out[k], map);
+	assert(op_defs[original.op].vjp);
+	op_defs[original.op].vjp(&v);
+	for (int j = 0; j < original.nin; j++) {
+		struct tensor *root, *g = v.dx[j], *sum;
+
+		if (!v.need[j])
+			continue;
+		root = original.in[j]->root;
+		assert(g && g->rank == root->rank && !memcmp(g->shape, root->shape, (size_t)g->rank * sizeof *g->shape));
+		g = batched_as(t, g, root);
+		sum = t->grad[root->id];
+		if (before[j] && !v.acc[j]) {
+			assert(sum == before[j]);
+			sum = NULL;
+		}
+		t->grad[root->id] = sum ? op_add(t, sum, g) : g;
+	}
+}
+
+/* Every trainable parameter's gradient goes to its place in the gradient arena; one that was recorded under its name more than
+ * once (tied) sums them; one that the loss does not depend on is zero. */
+static void place_parameter_grads(struct tape *t, int tensors)
+{
+	struct tensor **sum = mem_zalloc(t->params ? (size_t)t->params->n : 0, sizeof *sum);
+
+	for (int i = 0; i < tensors; i++) {
+		struct tensor *x = t->tensor[i], *g = t->grad[i];
+
+		if (x->st->kind != STORE_PARAM || x->st->owner != x || !g)
+			continue;
+		sum[x->st->param] = sum[x->st->param] ? op_add(t, sum[x->st->param], g) : g;
+	}
+	for (int k = 0; t->params && k < t->params->n; k++) {
+		const struct param *p = &t->params->v[k];
+		struct tensor *dst;
+
+		if (p->flags & PARAM_FROZEN)
+			continue;
+		dst = tensor_new(t, t->real, p->rank, p->shape, 0);
+		dst->st->kind = STORE_GRAD;
+		dst->st->param = k;
+		if (sum[k])
+			grad_place(t, sum[k], dst);
+		else
+			node_add(t, OP_FILL, 0, NULL, 1, &dst, NULL);
+	}
+	mem_free(sum);
+}
+
+void tape_backward(struct tape *t, struct tensor *y, struct tensor *dy)
+{
+	int tensors = t->ntensors, block = 0;
+	struct tensor **map = mem_zalloc((size_t)tensors, sizeof *map);
+
+	assert(!t->forward_end && !t->block);
+	t->forward_end = t->nnodes;
+	t->grads = tensors;
+	t->grad = mem_zalloc((size_t)tensors, sizeof *t->grad);
+	t->grad[y->id] = dy;
+	for (int i = t->forward_end - 1; i >= 0; i--) {
+		int b = t->node[i].block, begin = i;
+
+		if (t->recompute && b && b != block) {
+			while (begin > 0 && t->node[begin - 1].block == b)
+				begin--;
+			block_again(t, begin, i, map);
+		}
+		block = b;
+		node_backward(t, i, map);
+	}
+	place_parameter_grads(t, tensors);
+	for (int i = 0; i < tensors; i++)
+		if (t->grad[i] && t->tensor[i]->st->kind == STORE_INPUT && t->tensor[i]->needs_grad)
+			tape_keep(t, t->grad[i]);
+	mem_free(map);
+}

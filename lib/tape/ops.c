@@ -1,0 +1,232 @@
+/* Recorders. */
+#include "tape/ops.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "tape/record.h"
+
+static struct tensor *node1(struct tape *t, enum op op, int nin, struct tensor *const *in, struct tensor *y,
+                            const struct op_attr *attr)
+{
+	node_add(t, op, nin, in, 1, &y, attr);
+	return y;
+}
+
+struct tensor *op_copy(struct tape *t, struct tensor *x)
+{
+	return node1(t, OP_COPY, 1, &x, tensor_like(t, x), NULL);
+}
+
+struct tensor *op_axpby(struct tape *t, double a, struct tensor *x, double b, struct tensor *y)
+{
+	struct op_attr attr = {.f = {a, b}};
+	struct tensor *in[2];
+
+	in[0] = tensor_rows(t, x);
+	in[1] = tensor_stretch(t, tensor_rows(t, y), x);
+	return node1(t, OP_ADD, 2, in, tensor_like(t, x), &attr);
+}
+
+struct tensor *op_add(struct tape *t, struct tensor *x, struct tensor *y)
+{
+	return op_axpby(t, 1, x, 1, y);
+}
+
+struct tensor *op_scale(struct tape *t, struct tensor *x, double a)
+{
+	return op_axpby(t, a, x, 0, x);
+}
+
+struct tensor *op_mul(struct tape *t, struct tensor *x, struct tensor *y)
+{
+	struct tensor *in[2];
+
+	in[0] = tensor_rows(t, x);
+	in[1] = tensor_stretch(t, tensor_rows(t, y), x);
+	return node1(t, OP_MUL, 2, in, tensor_like(t, x), NULL);
+}
+
+struct tensor *op_sum(struct tape *t, struct tensor *x, const int64_t *shape, double scale)
+{
+	struct op_attr attr = {.f = {scale}};
+	int same = 1;
+
+	for (int d = 0; d < x->rank; d++) {
+		assert(shape[d] == x->shape[d] || shape[d] == 1);
+		same = same && shape[d] == x->shape[d];
+	}
+	if (same && scale == 1)
+		return x;
+	return node1(t, OP_SUM, 1, &x, tensor_new(t, x->dtype, x->rank, shape, x->batched && shape[0] == x->shape[0]), &attr);
+}
+
+struct tensor *op_unary(struct tape *t, struct tensor *x, enum unary u)
+{
+	struct op_attr attr = {.i = {u}};
+
+	x = tensor_rows(t, x);
+	return node1(t, OP_UNARY, 1, &x, tensor_like(t, x), &attr);
+}
+
+static struct tensor *linear(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, int act)
+{
+	struct op_attr attr = {.i = {act}};
+	struct tensor *in[3] = {tensor_matrix(t, x), tensor_dense(t, w), bias ? tensor_dense(t, bias) : NULL}, *out[2] = {0};
+	int64_t shape[ARRAY_RANK];
+
+	assert(w->rank == 2 && x->shape[x->rank - 1] == w->shape[1] && (!bias || tensor_count(bias) == w->shape[0]));
+	memcpy(shape, x->shape, sizeof shape);
+	shape[x->rank - 1] = w->shape[0];
+	out[0] = tensor_new(t, t->real, x->rank, shape, x->batched);
+	if (act)
+		out[1] = tensor_new(t, t->real, x->rank, shape, x->batched);
+	node_add(t, OP_LINEAR, 3, in, 2, out, &attr);
+	return out[0];
+}
+
+struct tensor *op_linear(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias)
+{
+	return linear(t, x, w, bias, 0);
+}
+
+struct tensor *op_linear_act(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, enum unary act)
+{
+	return linear(t, x, w, bias, (int)act + 1);
+}
+
+struct tensor *op_matmul(struct tape *t, struct tensor *a, int ta, struct tensor *b, int tb, double alpha)
+{
+	struct op_attr attr = {.i = {ta, tb}, .f = {alpha}};
+	struct tensor *in[2] = {tensor_rows(t, a), tensor_rows(t, b)};
+	int64_t shape[ARRAY_RANK];
+	int r = a->rank, batched;
+
+	assert(b->rank == r && r >= 2 && a->shape[ta ? r - 2 : r - 1] == b->shape[tb ? r - 1 : r - 2]);
+	memcpy(shape, a->shape, sizeof shape);
+	shape[r - 2] = a->shape[ta ? r - 1 : r - 2];
+	shape[r - 1] = b->shape[tb ? r - 2 : r - 1];
+	batched = r > 2 || !ta ? a->batched : 0; /* a transposed matrix (B, ..) is summed over its batch */
+	return node1(t, OP_MATMUL, 2, in, tensor_new(t, t->real, r, shape, batched), &attr);
+}
+
+/* What a norm scales or shifts by: its kernels read whole rows. */
+static struct tensor *modulation(struct tape *t, struct tensor *m, const struct tensor *x)
+{
+	int64_t shape[ARRAY_RANK], columns = x->shape[x->rank - 1];
+
+	if (!m)
+		return NULL;
+	if (m->shape[m->rank - 1] == columns)
+		return tensor_stretch(t, tensor_rows(t, m), x);
+	memcpy(shape, m->shape, sizeof shape);
+	shape[m->rank - 1] = columns;
+	return tensor_stretch(t, op_copy(t, op_expand(t, m, shape)), x);
+}
+
+struct tensor *op_norm(struct tape *t, struct tensor *x, struct tensor *scale, struct tensor *shift, enum norm_kind kind,
+                       double eps, int one_plus)
+{
+	struct op_attr attr = {.i = {kind, one_plus}, .f = {eps}};
+	struct tensor *in[3], *out[2];
+	int64_t shape[ARRAY_RANK];
+
+	in[0] = tensor_rows(t, x);
+	in[1] = modulation(t, scale, x);
+	in[2] = modulation(t, shift, x);
+	memcpy(shape, x->shape, sizeof shape);
+	shape[x->rank - 1] = 2;
+	out[0] = tensor_like(t, x);
+	out[1] = tensor_new(t, t->real, x->rank, shape, x->batched);
+	node_add(t, OP_NORM, 3, in, 2, out, &attr);
+	return out[0];
+}
+
+struct tensor *op_gate(struct tape *t, struct tensor *x, struct tensor *g, struct tensor *h)
+{
+	struct tensor *in[3];
+
+	in[0] = tensor_rows(t, x);
+	in[1] = tensor_stretch(t, g, x);
+	in[2] = tensor_rows(t, h);
+	return node1(t, OP_GATE, 3, in, tensor_like(t, x), NULL);
+}
+
+struct tensor *op_attention(struct tape *t, struct tensor *q, struct tensor *k, struct tensor *v, double scale, int causal)
+{
+	struct op_attr attr = {.i = {causal}, .f = {scale}};
+	struct tensor *in[3] = {tensor_rows(t, q), tensor_rows(t, k), tensor_rows(t, v)}, *out[2];
+	int64_t lse[3] = {q->shape[0], q->shape[2], q->shape[1]};
+
+	assert(q->rank == 4 && k->rank == 4 && v->rank == 4 && q->shape[3] == k->shape[3]);
+	out[0] = tensor_like(t, q);
+	out[1] = tensor_new(t, t->real, 3, lse, q->batched);
+	node_add(t, OP_ATTENTION, 3, in, 2, out, &attr);
+	return out[0];
+}
+
+struct tensor *op_embed(struct tape *t, struct tensor *table, struct tensor *index)
+{
+	struct tensor *in[2] = {tensor_rows(t, table), index};
+	int64_t shape[2] = {index->shape[0], table->shape[1]};
+
+	assert(table->rank == 2 && index->rank == 1 && index->dtype == DT_I32);
+	return node1(t, OP_EMBED, 2, in, tensor_new(t, t->real, 2, shape, index->batched), NULL);
+}
+
+struct tensor *op_timestep(struct tape *t, struct tensor *time, int64_t width, double max_period, double scale)
+{
+	struct op_attr attr = {.f = {max_period, scale}};
+	int64_t shape[2] = {time->shape[0], width};
+
+	assert(time->rank == 1 && width % 2 == 0 && !time->needs_grad);
+	return node1(t, OP_TIMESTEP, 1, &time, tensor_new(t, t->real, 2, shape, time->batched), &attr);
+}
+
+struct tensor *op_softmax(struct tape *t, struct tensor *x)
+{
+	x = tensor_rows(t, x);
+	return node1(t, OP_SOFTMAX, 1, &x, tensor_like(t, x), NULL);
+}
+
+struct tensor *op_xent(struct tape *t, struct tensor *logits, struct tensor *label)
+{
+	struct tensor *in[2] = {tensor_rows(t, logits), label};
+
+	assert(logits->rank == 2 && label->rank == 1 && label->dtype == DT_I32);
+	return node1(t, OP_XENT, 2, in, tensor_new(t, t->real, 1, logits->shape, logits->batched), NULL);
+}
+
+struct tensor *op_mse(struct tape *t, struct tensor *a, struct tensor *b, struct tensor *weight)
+{
+	struct tensor *in[3] = {tensor_dense(t, a), tensor_dense(t, b), weight};
+
+	assert(tensor_count(a) == tensor_count(b) && (!weight || weight->rank == 1));
+	return node1(t, OP_MSE, 3, in, tensor_new(t, t->real, 1, a->shape, a->batched), NULL);
+}
+
+struct tensor *op_im2col(struct tape *t, struct tensor *x, int64_t k, int64_t stride, int64_t padding)
+{
+	struct op_attr attr = {.i = {k, stride, padding}};
+	int64_t shape[3] = {x->shape[0], 0, x->shape[1] * k * k};
+
+	assert(x->rank == 4);
+	shape[1] = ((x->shape[2] + 2 * padding - k) / stride + 1) * ((x->shape[3] + 2 * padding - k) / stride + 1);
+	x = tensor_dense(t, x);
+	return node1(t, OP_IM2COL, 1, &x, tensor_new(t, t->real, 3, shape, x->batched), &attr);
+}
+
+struct tensor *op_dropout(struct tape *t, struct tensor *x, double p)
+{
+	struct op_attr attr = {.i = {t->dropouts++ << 24}, .f = {p}};
+
+	x = tensor_dense(t, x);
+	return node1(t, OP_DROPOUT, 1, &x, tensor_like(t, x), &attr);
+}
+
+struct tensor *op_qsample(struct tape *t, struct tensor *x0, struct tensor *eps, struct tensor *alpha, struct tensor *sigma)
+{
+	struct tensor *in[4] = {tensor_dense(t, x0), tensor_dense(t, eps), alpha, sigma};
+
+	return node1(t, OP_QSAMPLE, 4, in, tensor_like(t, x0), NULL);
+}

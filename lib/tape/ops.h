@@ -1,0 +1,46 @@
+/* Recording functions, one per op of kernels/device.h, and views. Each returns the output tensor, owned by the tape. Shapes that
+ * do not fit are bugs (assert). Where an op takes a broadcast operand, dimensions of size 1 stretch and missing leading
+ * dimensions are added. */
+#ifndef DDM_TAPE_OPS_H
+#define DDM_TAPE_OPS_H
+
+#include "tape/tape.h"
+
+/* Views: no copy where strides allow (reshape copies when they do not). */
+struct tensor *op_reshape(struct tape *t, struct tensor *x, int rank, const int64_t *shape);
+struct tensor *op_permute(struct tape *t, struct tensor *x,
+                          const int *order); /* output dimension d is input dimension order[d] */
+struct tensor *op_expand(struct tape *t, struct tensor *x, const int64_t *shape); /* same rank; size 1 stretches */
+struct tensor *op_repeat(struct tape *t, struct tensor *x); /* [1, ..] -> [capacity, ..], batched: the same for each sample */
+struct tensor *op_slice(struct tape *t, struct tensor *x, int dim, int64_t from, int64_t length);
+/* n slices x[.., i, ..] of dimension dim, whose size is n <= OP_OUT; the dimension is dropped. */
+void op_unstack(struct tape *t, struct tensor *x, int dim, struct tensor **out);
+struct tensor *op_concat(struct tape *t, int dim, int n, struct tensor *const *xs); /* copies; n <= OP_IN */
+
+struct tensor *op_copy(struct tape *t, struct tensor *x);                                        /* contiguous */
+struct tensor *op_axpby(struct tape *t, double a, struct tensor *x, double b, struct tensor *y); /* a x + b y; y stretches */
+struct tensor *op_add(struct tape *t, struct tensor *x, struct tensor *y);
+struct tensor *op_mul(struct tape *t, struct tensor *x, struct tensor *y); /* y stretches */
+struct tensor *op_scale(struct tape *t, struct tensor *x, double a);
+struct tensor *op_sum(struct tape *t, struct tensor *x, const int64_t *shape, double scale); /* over the sizes that become 1 */
+struct tensor *op_unary(struct tape *t, struct tensor *x, enum unary u);
+
+struct tensor *op_linear(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias); /* bias may be NULL */
+struct tensor *op_linear_act(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, enum unary act);
+struct tensor *op_matmul(struct tape *t, struct tensor *a, int transpose_a, struct tensor *b, int transpose_b, double alpha);
+
+/* Normalisation over the last dimension: y = xhat (scale [+ 1]) [+ shift]; scale and shift may be NULL and stretch. */
+struct tensor *op_norm(struct tape *t, struct tensor *x, struct tensor *scale, struct tensor *shift, enum norm_kind kind,
+                       double eps, int one_plus);
+struct tensor *op_gate(struct tape *t, struct tensor *x, struct tensor *g, struct tensor *h); /* x + g h; g stretches */
+struct tensor *op_attention(struct tape *t, struct tensor *q, struct tensor *k, struct tensor *v, double scale, int causal);
+struct tensor *op_embed(struct tape *t, struct tensor *table, struct tensor *index);
+struct tensor *op_timestep(struct tape *t, struct tensor *time, int64_t width, double max_period, double scale);
+struct tensor *op_softmax(struct tape *t, struct tensor *x);
+struct tensor *op_xent(struct tape *t, struct tensor *logits, struct tensor *label);
+struct tensor *op_mse(struct tape *t, struct tensor *a, struct tensor *b, struct tensor *weight); /* weight may be NULL */
+struct tensor *op_im2col(struct tape *t, struct tensor *x, int64_t k, int64_t stride, int64_t padding);
+struct tensor *op_dropout(struct tape *t, struct tensor *x, double p); /* each call draws its own mask */
+struct tensor *op_qsample(struct tape *t, struct tensor *x0, struct tensor *eps, struct tensor *alpha, struct tensor *sigma);
+
+#endif

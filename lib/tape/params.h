@@ -1,0 +1,68 @@
+/* The parameter table of a network: one list of names, shapes, initial values and flags drives the layout in flat arenas,
+ * initialisation, weight decay and the names in files. It is filled by recording the network (tape_param), so there is no
+ * second list to keep in step. */
+#ifndef DDM_TAPE_PARAMS_H
+#define DDM_TAPE_PARAMS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/device.h"
+
+enum {
+	PARAM_DECAY = 1,  /* weight decay applies */
+	PARAM_FROZEN = 2, /* stored, not trained: no gradient (position tables) */
+};
+
+enum init_kind {
+	INIT_ZERO,
+	INIT_ONE,
+	INIT_NORMAL, /* std a */
+	INIT_XAVIER, /* uniform in +-sqrt(6 / (fan_in + fan_out)), fans a and b */
+	INIT_FILL    /* fill() computes the values */
+};
+
+struct init {
+	enum init_kind kind;
+	double a, b;
+	void (*fill)(float *out, const int64_t *shape);
+};
+
+struct param {
+	char name[96];
+	int rank, flags;
+	int64_t shape[ARRAY_RANK];
+	struct init init;
+	int64_t count;  /* elements */
+	int64_t offset; /* in the flat arena, a multiple of 16 elements; set by params_layout */
+};
+
+/* Trainable parameters come first, so that [0, trainable) is the range of gradients, moments and updates. Gaps from alignment
+ * hold zeros. Zero-initialised is empty. */
+struct params {
+	struct param *v;
+	int n, cap;
+	int64_t trainable, total; /* elements, gaps included; set by params_layout */
+};
+
+void params_release(struct params *p);
+
+/* Index of a name, or -1. */
+int params_find(const struct params *p, const char *name);
+
+/* Add a parameter, or find one of the same name, which must have the same shape (a bug otherwise). Returns its index. */
+int params_add(struct params *p, const char *name, int rank, const int64_t *shape, int flags, struct init init);
+
+/* Assign offsets, in order of declaration. Call after recording and before any values exist. */
+void params_layout(struct params *p);
+
+/* Number of scalars: trainable ones, or all. */
+int64_t params_count(const struct params *p, int trainable_only);
+
+/* Initial values: values[total]; each parameter is a function of (seed, its name). */
+void params_init(const struct params *p, uint64_t seed, float *values);
+
+/* decay[trainable] = 1 where weight decay applies, 0 elsewhere. */
+void params_decay_mask(const struct params *p, float *decay);
+
+#endif

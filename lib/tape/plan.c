@@ -1,0 +1,216 @@
+/* Memory. Dead nodes are dropped, values that may overwrite an input at its last use do, and the rest is placed in one arena:
+ * largest first, each at the lowest offset where nothing that lives at the same time lies. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tape/record.h"
+
+static struct storage *home(const struct tensor *x)
+{
+	int64_t off = 0;
+
+	return storage_end(x->st, &off);
+}
+
+static void mark_live(struct tape *t)
+{
+	for (struct storage *s = t->storages; s; s = s->next) {
+		int64_t off = 0;
+		struct storage *end = storage_end(s, &off);
+
+		end->keep |= s->keep;
+	}
+	for (struct storage *s = t->storages; s; s = s->next)
+		s->needed = s->keep || s->kind == STORE_GRAD;
+	for (int i = t->nnodes - 1; i >= 0; i--) {
+		struct node *n = &t->node[i];
+
+		n->live = 0;
+		if (n->op == OP_VIEW)
+			continue;
+		for (int k = 0; k < n->nout; k++)
+			n->live |= n->out[k] && home(n->out[k])->needed;
+		for (int j = 0; n->live && j < n->nin; j++)
+			if (n->in[j])
+				home(n->in[j])->needed = 1;
+	}
+}
+
+static void touch(const struct tensor *x, int node)
+{
+	struct storage *s = home(x);
+
+	if (s->first < 0)
+		s->first = node;
+	s->last = node;
+}
+
+static void find_lifetimes(struct tape *t)
+{
+	for (struct storage *s = t->storages; s; s = s->next)
+		s->first = s->last = -1;
+	for (int i = 0; i < t->nnodes; i++) {
+		const struct node *n = &t->node[i];
+
+		if (!n->live)
+			continue;
+		for (int j = 0; j < n->nin; j++)
+			if (n->in[j])
+				touch(n->in[j], i);
+		for (int k = 0; k < n->nout; k++)
+			if (n->out[k])
+				touch(n->out[k], i);
+	}
+	for (struct storage *s = t->storages; s; s = s->next)
+		if (s->keep)
+			s->last = t->nnodes;
+}
+
+static int fills_its_storage(const struct tensor *x)
+{
+	return x->st->kind == STORE_ARENA && !x->st->into && x->offset == 0 && tensor_contiguous(x) &&
+	       tensor_count(x) == x->st->elements;
+}
+
+static void reuse_in_place(struct tape *t)
+{
+	for (int i = 0; i < t->nnodes; i++) {
+		const struct node *n = &t->node[i];
+		int which = op_defs[n->op].in_place - 1, shared = 0;
+		struct tensor *from, *to;
+
+		if (!n->live || which < 0)
+			continue;
+		from = n->in[which];
+		to = n->out[0];
+		if (!from || !fills_its_storage(from) || !fills_its_storage(to) || from->st == to->st ||
+		    from->st->elements != to->st->elements)
+			continue;
+		for (int j = 0; j < n->nin; j++)
+			shared |= j != which && n->in[j] && home(n->in[j]) == from->st;
+		if (shared || from->st->last != i || to->st->first != i)
+			continue;
+		to->st->into = from->st;
+		from->st->last = to->st->last;
+		from->st->keep |= to->st->keep;
+	}
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const struct storage *x = *(struct storage *const *)a, *y = *(struct storage *const *)b;
+
+	if (x->elements != y->elements)
+		return x->elements < y->elements ? 1 : -1;
+	return x->first < y->first ? -1 : x->first > y->first;
+}
+
+static int64_t bytes_of(const struct storage *s)
+{
+	return (s->elements * (int64_t)dtype_size(s->dtype) + 63) / 64 * 64;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct storage *x = *(struct storage *const *)a, *y = *(struct storage *const *)b;
+
+	return x->place < y->place ? -1 : x->place > y->place;
+}
+
+static int64_t place_all(struct tape *t)
+{
+	int n = 0, placed = 0;
+	int64_t end = 0;
+	struct storage **v, **busy;
+
+	for (struct storage *s = t->storages; s; s = s->next)
+		n += s->kind == STORE_ARENA && !s->into && s->first >= 0;
+	v = mem_zalloc((size_t)n, sizeof *v);
+	busy = mem_zalloc((size_t)n, sizeof *busy);
+	n = 0;
+	for (struct storage *s = t->storages; s; s = s->next)
+		if (s->kind == STORE_ARENA && !s->into && s->first >= 0)
+			v[n++] = s;
+	qsort(v, (size_t)n, sizeof *v, by_size);
+	for (; placed < n; placed++) {
+		struct storage *s = v[placed];
+		int64_t at = 0;
+		int m = 0;
+
+		if (t->options.no_reuse) {
+			s->place = end;
+			end += bytes_of(s);
+			continue;
+		}
+		for (int k = 0; k < placed; k++)
+			if (v[k]->first <= s->last && s->first <= v[k]->last)
+				busy[m++] = v[k];
+		qsort(busy, (size_t)m, sizeof *busy, by_place);
+		for (int k = 0; k < m; k++) {
+			if (busy[k]->place >= at + bytes_of(s))
+				break;
+			if (busy[k]->place + bytes_of(busy[k]) > at)
+				at = busy[k]->place + bytes_of(busy[k]);
+		}
+		s->place = at;
+		if (at + bytes_of(s) > end)
+			end = at + bytes_of(s);
+	}
+	mem_free(v);
+	mem_free(busy);
+	return end;
+}
+
+static int64_t most_scratch(struct tape *t)
+{
+	int64_t most = 0;
+
+	for (int i = 0; i < t->nnodes; i++) {
+		const struct node *n = &t->node[i];
+		const struct kernel *k = t->device->kernel[n->op];
+		struct op_call c;
+		int64_t bytes;
+
+		if (!n->live || !k || !k->scratch)
+			continue;
+		node_call(t, n, t->capacity, &c);
+		bytes = (int64_t)k->scratch(&c, pool_threads(t->device->pool));
+		if (bytes > most)
+			most = bytes;
+	}
+	return most;
+}
+
+void tape_layout(struct tape *t, struct device *d, const struct plan_options *o)
+{
+	assert(!t->device && d->real == t->real);
+	t->device = d;
+	if (o)
+		t->options = *o;
+	mark_live(t);
+	find_lifetimes(t);
+	if (!t->options.no_reuse)
+		reuse_in_place(t);
+	t->arena_bytes = place_all(t);
+	t->scratch_bytes = most_scratch(t);
+}
+
+int64_t tape_arena_bytes(const struct tape *t)
+{
+	return t->arena_bytes;
+}
+
+int64_t tape_scratch_bytes(const struct tape *t)
+{
+	return t->scratch_bytes;
+}
+
+int tape_allocate(struct tape *t, struct err *e)
+{
+	t->arena = t->device->alloc(t->device, (size_t)t->arena_bytes, "activations", e);
+	if (!t->arena)
+		return -1;
+	t->scratch = t->device->alloc(t->device, (size_t)t->scratch_bytes, "kernel scratch", e);
+	return t->scratch ? 0 : -1;
+}

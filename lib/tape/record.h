@@ -1,0 +1,128 @@
+/* Inside the tape: nodes, storages, and what op recorders and gradient rules use. Included by lib/tape only. */
+#ifndef DDM_TAPE_RECORD_H
+#define DDM_TAPE_RECORD_H
+
+#include "core/mem.h"
+#include "tape/tape.h"
+
+enum storage_kind { STORE_ARENA, STORE_INPUT, STORE_PARAM, STORE_GRAD };
+
+/* Memory that tensors are views of. */
+struct storage {
+	enum storage_kind kind;
+	enum dtype dtype;
+	int64_t elements;
+	int tensors;          /* how many tensors live here */
+	int param;            /* STORE_PARAM, STORE_GRAD: index in the table */
+	struct tensor *owner; /* STORE_PARAM: the tensor tape_param made */
+	struct storage *into; /* NULL, or the storage this one became a part of, at into_offset elements */
+	int64_t into_offset;
+	int keep, needed;
+	int first, last;       /* nodes that touch it */
+	int64_t place;         /* byte offset in the arena */
+	void *bound;           /* STORE_INPUT */
+	struct storage *clone; /* during recomputation of a block */
+	struct storage *next;
+};
+
+enum view_kind { VIEW_RESHAPE, VIEW_PERMUTE, VIEW_EXPAND, VIEW_SLICE, VIEW_UNSTACK, VIEW_JOIN };
+
+struct node {
+	enum op op;
+	int nin, nout;
+	struct tensor *in[OP_IN], *out[OP_OUT]; /* optional ones may be NULL */
+	struct op_attr attr;                    /* OP_VIEW: i0 = enum view_kind */
+	int block;                              /* 0: none */
+	int again;                              /* recomputes an earlier node */
+	int live;
+};
+
+struct tape {
+	enum dtype real;
+	int64_t capacity;
+	struct arena mem;
+	struct node *node;
+	int nnodes, node_cap;
+	struct tensor **tensor;
+	int ntensors, tensor_cap;
+	struct storage *storages;
+	struct params *params;
+	int block, blocks, recompute, again;
+	int64_t dropouts;
+	int forward_end;      /* nodes before the gradient */
+	struct tensor **grad; /* [grads]: by tensor id, after tape_backward */
+	int grads;
+	struct device *device;
+	struct plan_options options;
+	int64_t arena_bytes, scratch_bytes;
+	char *arena, *scratch;
+	void *values, *grad_values;
+	uint64_t seed, step, first;
+	int profiling;
+	struct op_profile profile[OP_COUNT];
+};
+
+/* A new tensor with memory of its own. */
+struct tensor *tensor_new(struct tape *t, enum dtype dtype, int rank, const int64_t *shape, int batched);
+struct tensor *tensor_like(struct tape *t, const struct tensor *x);
+/* A tensor in x's storage; strides and offset absolute. */
+struct tensor *tensor_view(struct tape *t, const struct tensor *x, int rank, const int64_t *shape, const int64_t *stride,
+                           int64_t offset, int batched);
+/* x stretched to the shape of `to` (missing leading dimensions added), without a node: for operands that ops broadcast
+ * themselves. */
+struct tensor *tensor_stretch(struct tape *t, struct tensor *x, const struct tensor *to);
+/* x itself, or a recorded copy where kernels could not walk it: contiguous; with a contiguous last dimension; that and rows at one
+ * stride, for products. */
+struct tensor *tensor_dense(struct tape *t, struct tensor *x);
+struct tensor *tensor_rows(struct tape *t, struct tensor *x);
+struct tensor *tensor_matrix(struct tape *t, struct tensor *x);
+void tensor_array(const struct tensor *x, struct array *a); /* at capacity, data NULL; x may be NULL */
+int tensor_contiguous(const struct tensor *x);
+int64_t tensor_count(const struct tensor *x);
+
+struct node *node_add(struct tape *t, enum op op, int nin, struct tensor *const *in, int nout, struct tensor *const *out,
+                      const struct op_attr *attr);
+
+struct storage *storage_end(struct storage *s, int64_t *offset); /* follow `into`, adding to *offset */
+
+/* A gradient rule. n's tensors are values to read (recomputed ones where the block is). dy[k] is the gradient of output k or
+ * NULL. The rule sets dx[j] for every input j with need[j] to a tensor of the input's (unstretched) shape. acc[j], when not NULL,
+ * is the gradient collected so far: a rule that adds it itself sets acc[j] to NULL. */
+struct vjp {
+	struct tape *t;
+	const struct node *n;
+	struct tensor *dy[OP_OUT], *dx[OP_IN], *acc[OP_IN];
+	int need[OP_IN];
+};
+
+/* The forward-mode rule: dx[j] is the tangent of input j or NULL; sets dy[k]. */
+struct jvp {
+	struct tape *t;
+	const struct node *n;
+	struct tensor *dx[OP_IN], *dy[OP_OUT];
+};
+
+enum strided {
+	STRIDED_NO,   /* contiguous */
+	STRIDED_ROWS, /* rows at one stride */
+	STRIDED_YES   /* any strides, the last dimension contiguous */
+};
+
+struct op_def {
+	void (*vjp)(struct vjp *v);
+	void (*jvp)(struct jvp *j);
+	double (*flops)(const struct op_call *c); /* of the products; NULL: none */
+	int in_place;                             /* 1 + the input that output 0 may overwrite at its last use */
+	enum strided strided;                     /* how outputs may lie in memory */
+};
+extern const struct op_def op_defs[OP_COUNT];
+
+/* Make dst (a view with memory) hold g's value: move g there when it has memory of its own and its producer can write there, else
+ * record a copy. */
+void grad_place(struct tape *t, struct tensor *g, struct tensor *dst);
+
+/* The arrays of a node for n samples (data pointers only when the plan is allocated). */
+void node_call(const struct tape *t, const struct node *n, int64_t samples, struct op_call *c);
+int node_find_producer(const struct tape *t, const struct tensor *x); /* index, or -1 */
+
+#endif

@@ -1,0 +1,148 @@
+/* Execution: resolve each node's arrays for this batch and call the device's kernel. */
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "tape/record.h"
+
+static char *address(const struct tape *t, const struct tensor *x)
+{
+	int64_t off = x->offset;
+	const struct storage *s = storage_end(x->st, &off);
+	int64_t size = (int64_t)dtype_size(s->dtype);
+
+	switch (s->kind) {
+	case STORE_ARENA:
+		return t->arena ? t->arena + s->place + off * size : NULL;
+	case STORE_INPUT:
+		return s->bound ? (char *)s->bound + off * size : NULL;
+	case STORE_PARAM:
+		return t->values ? (char *)t->values + (t->params->v[s->param].offset + off) * size : NULL;
+	default:
+		return t->grad_values ? (char *)t->grad_values + (t->params->v[s->param].offset + off) * size : NULL;
+	}
+}
+
+static void resolve(const struct tape *t, const struct tensor *x, int64_t samples, struct array *a)
+{
+	tensor_array(x, a);
+	if (!x)
+		return;
+	a->data = address(t, x);
+	if (x->batched)
+		a->shape[0] = a->shape[0] / t->capacity * samples;
+}
+
+void node_call(const struct tape *t, const struct node *n, int64_t samples, struct op_call *c)
+{
+	c->nin = n->nin;
+	c->nout = n->nout;
+	for (int j = 0; j < n->nin; j++)
+		resolve(t, n->in[j], samples, &c->in[j]);
+	for (int k = 0; k < n->nout; k++)
+		resolve(t, n->out[k], samples, &c->out[k]);
+	for (int j = n->nin; j < OP_IN; j++)
+		tensor_array(NULL, &c->in[j]);
+	for (int k = n->nout; k < OP_OUT; k++)
+		tensor_array(NULL, &c->out[k]);
+	c->attr = n->attr;
+	c->seed = t->seed;
+	c->step = t->step;
+	c->first = t->first;
+	c->pool = t->device ? t->device->pool : NULL;
+	c->scratch = t->scratch;
+}
+
+static double bytes_touched(const struct op_call *c)
+{
+	double b = 0;
+
+	for (int j = 0; j < c->nin; j++)
+		if (c->in[j].rank)
+			b += (double)array_count(&c->in[j]) * (double)dtype_size(c->in[j].dtype);
+	for (int k = 0; k < c->nout; k++)
+		if (c->out[k].rank)
+			b += (double)array_count(&c->out[k]) * (double)dtype_size(c->out[k].dtype);
+	return b;
+}
+
+/* Every byte 0xff: NaN in both float types. */
+static void poison(struct tape *t, int64_t from, int64_t bytes)
+{
+	char ff[4096];
+
+	memset(ff, 0xff, sizeof ff);
+	for (int64_t at = 0; at < bytes; at += (int64_t)sizeof ff)
+		t->device->put(t->device, t->arena + from + at, ff,
+		               (size_t)(bytes - at < (int64_t)sizeof ff ? bytes - at : (int64_t)sizeof ff));
+}
+
+static void poison_dead(struct tape *t, int node)
+{
+	for (struct storage *s = t->storages; s; s = s->next)
+		if (s->kind == STORE_ARENA && !s->into && s->last == node)
+			poison(t, s->place, s->elements * (int64_t)dtype_size(s->dtype));
+}
+
+void tape_run(struct tape *t, int64_t n, int from, int to)
+{
+	assert(n > 0 && n <= t->capacity && from >= 0 && to <= t->nnodes && t->arena);
+	if (t->options.poison && from == 0)
+		poison(t, 0, t->arena_bytes);
+	for (int i = from; i < to; i++) {
+		const struct node *nd = &t->node[i];
+		struct op_call c;
+		double start = 0;
+
+		if (!nd->live)
+			continue;
+		node_call(t, nd, n, &c);
+		if (t->profiling)
+			start = clock_seconds();
+		t->device->kernel[nd->op]->run(&c);
+		if (t->profiling) {
+			struct op_profile *p = &t->profile[nd->op];
+
+			p->count++;
+			p->seconds += clock_seconds() - start;
+			p->flops += op_defs[nd->op].flops ? op_defs[nd->op].flops(&c) : 0;
+			p->bytes += bytes_touched(&c);
+		}
+		if (t->options.poison)
+			poison_dead(t, i);
+	}
+}
+
+void *tape_data(struct tape *t, const struct tensor *x)
+{
+	return address(t, x);
+}
+
+double tape_flops(const struct tape *t, int64_t n, int from, int to)
+{
+	double sum = 0;
+
+	for (int i = from; i < to; i++) {
+		const struct node *nd = &t->node[i];
+		struct op_call c;
+
+		if ((t->device && !nd->live) || nd->again || !op_defs[nd->op].flops)
+			continue;
+		node_call(t, nd, n, &c);
+		sum += op_defs[nd->op].flops(&c);
+	}
+	return sum;
+}
+
+void tape_profile(struct tape *t, int on)
+{
+	t->profiling = on;
+	if (on)
+		memset(t->profile, 0, sizeof t->profile);
+}
+
+void tape_profile_read(const struct tape *t, struct op_profile out[OP_COUNT])
+{
+	memcpy(out, t->profile, sizeof t->profile);
+}

@@ -1,0 +1,113 @@
+/* The tape: a network is a C function that calls op_* (tape/ops.h); each call records a node. From the recording follow the
+ * gradient (tape_backward appends it, made of ops itself), the memory plan (every intermediate in one arena, by liveness) and the
+ * execution on any device.
+ *
+ *     struct tape *t = tape_new(DT_F32, 32);                     capacity: batches of up to 32
+ *     struct tensor *x = tape_input(t, DT_F32, 4, shape, TAPE_BATCHED);
+ *     struct tensor *y = network(t, &params, x);                 records
+ *     tape_keep(t, y);
+ *     tape_backward(t, loss, dloss);                             optional
+ *     params_layout(&params);
+ *     tape_layout(t, device, NULL);  tape_allocate(t, &e);
+ *     tape_bind(t, x, pixels);  tape_bind_params(t, values, grads);
+ *     tape_run(t, n, 0, tape_mark(t));                           for any n up to 32
+ *
+ * A tape never branches on values. The leading dimension of batched tensors is a run-time value: shapes are recorded at
+ * capacity, and a run with n samples uses the first n / capacity of every batched leading dimension. Nothing else is dynamic. */
+#ifndef DDM_TAPE_TAPE_H
+#define DDM_TAPE_TAPE_H
+
+#include <stdint.h>
+
+#include "kernels/device.h"
+#include "tape/params.h"
+
+struct tape;
+
+/* A recorded value. Read-only for callers; owned by the tape. */
+struct tensor {
+	int id;
+	enum dtype dtype;
+	int rank;
+	int64_t shape[ARRAY_RANK], stride[ARRAY_RANK]; /* at capacity; strides in elements */
+	int batched;                                   /* dimension 0 scales with the batch */
+	int needs_grad;
+	struct tensor *root; /* itself, or what it is a broadcast of */
+	struct storage *st;
+	int64_t offset; /* elements into the storage */
+};
+
+enum {
+	TAPE_BATCHED = 1, /* dimension 0 is the batch (times something) */
+	TAPE_GRAD = 2     /* a gradient with respect to it is wanted: tape_grad */
+};
+
+/* `real` is the dtype of every floating-point tensor: DT_F32, or DT_F64 to check gradients. */
+struct tape *tape_new(enum dtype real, int64_t capacity);
+void tape_free(struct tape *t);
+int64_t tape_capacity(const struct tape *t);
+enum dtype tape_real(const struct tape *t);
+
+/* An input, bound to memory before each run (or once). Contiguous. */
+struct tensor *tape_input(struct tape *t, enum dtype dtype, int rank, const int64_t *shape, int flags);
+
+/* A parameter of the table, added to it on first sight. One table per tape. */
+struct tensor *tape_param(struct tape *t, struct params *p, const char *name, int rank, const int64_t *shape, int flags,
+                          struct init init);
+
+/* Keep a tensor's value readable after the run, with its strides: a view stays a view. */
+void tape_keep(struct tape *t, struct tensor *x);
+
+/* Nodes recorded between begin and end form a block. With tape_recompute(t, 1) before tape_backward the intermediates of a block
+ * are computed again from its inputs when its gradient is needed, instead of being kept. Blocks do not nest. */
+void tape_block_begin(struct tape *t);
+void tape_block_end(struct tape *t);
+void tape_recompute(struct tape *t, int on);
+
+/* Append the gradient of sum(dy * y) with respect to everything that needs one. dy has y's shape. Gradients of parameters are
+ * written (not added) to the gradient arena. Once per tape. */
+void tape_backward(struct tape *t, struct tensor *y, struct tensor *dy);
+
+/* After tape_backward: the gradient of an input made with TAPE_GRAD (kept, of any strides), or NULL if y does not depend on
+ * it. */
+struct tensor *tape_grad(struct tape *t, const struct tensor *x);
+
+/* Position in the node list, to run parts: tape_run(t, n, from, to). */
+int tape_mark(const struct tape *t);
+
+struct plan_options {
+	int no_reuse; /* every intermediate has memory of its own */
+	int poison;   /* fill the arena with NaN before a run and each value's memory after its last use */
+};
+
+/* Place everything (after all recording). Does not allocate. The device is borrowed until tape_free. */
+void tape_layout(struct tape *t, struct device *d, const struct plan_options *o);
+int64_t tape_arena_bytes(const struct tape *t);
+int64_t tape_scratch_bytes(const struct tape *t);
+int tape_allocate(struct tape *t, struct err *e);
+
+/* Bind an input to device memory, borrowed until bound again. */
+void tape_bind(struct tape *t, struct tensor *x, void *data);
+/* Bind the table's arenas: values[total], grads[trainable] (may be NULL without a backward pass). */
+void tape_bind_params(struct tape *t, void *values, void *grads);
+/* Keys of dropout for the following runs: sample i of the batch draws as index first + i. */
+void tape_seed(struct tape *t, uint64_t seed, uint64_t step, uint64_t first);
+
+/* Run the nodes [from, to) on n samples, 1 <= n <= capacity. Errors stick to the device. */
+void tape_run(struct tape *t, int64_t n, int from, int to);
+
+/* Device address of a kept tensor, an input or a parameter. */
+void *tape_data(struct tape *t, const struct tensor *x);
+
+/* Floating-point operations of the products in [from, to) for n samples; nodes that recompute are left out. */
+double tape_flops(const struct tape *t, int64_t n, int from, int to);
+
+/* Time each node from now on (a clock read per node). Per op: count, seconds, FLOPs, bytes touched, since switched on. */
+void tape_profile(struct tape *t, int on);
+struct op_profile {
+	int64_t count;
+	double seconds, flops, bytes;
+};
+void tape_profile_read(const struct tape *t, struct op_profile out[OP_COUNT]);
+
+#endif

@@ -1,0 +1,62 @@
+#include "diffusion/convert.h"
+
+#include <math.h>
+
+static struct convert native(enum prediction kind, double t)
+{
+	struct path_point p = path_linear.at(t);
+	struct convert c = {.time = t, .scale = 1, .t = fmax(t, CONVERT_MIN_T)};
+
+	if (kind == PREDICT_VELOCITY) {
+		c.identity = 1;
+	} else if (kind == PREDICT_EPSILON) {
+		c.eps_minus = c.clamp = 1;
+		c.a = 1 / fmax(p.alpha, .01);
+		c.b = -p.sigma * c.a;
+	} else {
+		prediction_relate(&p, kind, PREDICT_X0, &c.a, &c.b);
+	}
+	return c;
+}
+
+/* Where log-SNRs match, hypot(alpha_s, sigma_s) / hypot(alpha, sigma) is alpha_s / alpha; unlike it, it stays finite at t = 1 and
+ * keeps the input's scale where s is clamped. */
+struct convert convert_at(const struct path *own, enum prediction kind, enum convert_mode mode, double t)
+{
+	struct convert c = {.t = fmax(t, CONVERT_MIN_T)};
+	struct path_point p, lin;
+
+	if (mode == CONVERT_NATIVE || (own == &path_linear && kind == PREDICT_VELOCITY))
+		return native(kind, t);
+	lin = path_linear.at(t);
+	c.time = own == &path_linear ? t : fmin(fmax(own->time(lin.logsnr), own->lo), own->hi);
+	/* At t = 1 of the linear path epsilon says nothing of x0. */
+	if (kind == PREDICT_EPSILON)
+		c.time = fmin(c.time, 1 - CONVERT_MIN_T);
+	p = own->at(c.time);
+	c.scale = hypot(p.alpha, p.sigma) / hypot(lin.alpha, lin.sigma);
+	prediction_relate(&p, kind, PREDICT_X0, &c.a, &c.b);
+	c.a *= c.scale;
+	if (kind == PREDICT_EPSILON) {
+		c.clamp = 1;
+		c.blend = fmax(0, (t - CONVERT_BLEND_T) / (1 - CONVERT_BLEND_T));
+	}
+	return c;
+}
+
+void convert_velocity(const struct convert *c, float *v, const float *x, const float *out, const float *mean, int64_t d)
+{
+	for (int64_t i = 0; i < d; i++) {
+		double x0 = c->a * x[i] + c->b * out[i];
+
+		if (c->identity) {
+			v[i] = out[i];
+			continue;
+		}
+		if (c->clamp)
+			x0 = fmin(fmax(x0, -CONVERT_X0_LIMIT), CONVERT_X0_LIMIT);
+		if (mean)
+			x0 += c->blend * (mean[i] - x0);
+		v[i] = (float)(c->eps_minus ? out[i] - x0 : (x[i] - x0) / c->t);
+	}
+}

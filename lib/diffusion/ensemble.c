@@ -1,0 +1,365 @@
+#include "diffusion/ensemble.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/hash.h"
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/fileio.h"
+#include "net/model.h"
+
+enum { MAX_EXPERTS = 4096 };
+
+/* One network and how its output becomes a velocity. */
+struct member {
+	struct model *model;
+	const struct path *path;
+	enum prediction kind;
+	enum convert_mode mode;
+	int64_t d, capacity;
+	int plain;       /* the output is the velocity of the linear path */
+	float *x, *out;  /* (capacity, d), (capacity, model_elements) where not plain */
+	float *time;     /* (capacity) */
+};
+
+static int run_expert(void *arg, int64_t n, const float *x, const float *t, const int32_t *label, float *v, struct err *e)
+{
+	struct member *m = arg;
+	int64_t elements = model_elements(m->model), d = m->d;
+	struct convert c = {0};
+
+	(void)e;
+	assert(n <= m->capacity);
+	if (m->plain) {
+		model_run(m->model, n, x, t, label, v);
+		return 0;
+	}
+	for (int64_t i = 0; i < n; i++) {
+		if (i == 0 || t[i] != t[i - 1])
+			c = convert_at(m->path, m->kind, m->mode, t[i]);
+		m->time[i] = (float)c.time;
+		for (int64_t j = 0; j < d; j++)
+			m->x[i * d + j] = (float)(c.scale * x[i * d + j]);
+	}
+	model_run(m->model, n, m->x, m->time, label, m->out);
+	for (int64_t i = 0; i < n; i++) {
+		if (i == 0 || t[i] != t[i - 1])
+			c = convert_at(m->path, m->kind, m->mode, t[i]);
+		convert_velocity(&c, v + i * d, x + i * d, m->out + i * elements, NULL, d);
+	}
+	return 0;
+}
+
+static int run_router(void *arg, int64_t n, const float *x, const float *t, float *logits, struct err *e)
+{
+	struct member *m = arg;
+
+	(void)e;
+	model_run(m->model, n, x, t, NULL, logits);
+	return 0;
+}
+
+static void add_file(struct ensemble *s, char *name, const char *hash)
+{
+	s->file = mem_resize(s->file, (size_t)s->files + 1, sizeof *s->file);
+	s->file[s->files].name = name;
+	snprintf(s->file[s->files++].hash, 65, "%s", hash);
+}
+
+/* A folder below `dir` ("" for dir itself) with its config and weights, into s->member[i]. */
+static int open_member(struct ensemble *s, int i, const char *dir, const char *sub, const struct ensemble_options *o,
+                       struct err *e)
+{
+	struct member *m = &s->member[i];
+	char *folder = *sub ? path_join(dir, sub) : mem_strdup(dir), *config = path_join(folder, "config.json"), hash[65];
+	const char *slash = *sub ? "/" : "";
+	int rc = -1;
+
+	if (sha256_file(config, hash, NULL, e))
+		goto out;
+	add_file(s, str_new("%s%sconfig.json", sub, slash), hash);
+	m->model = model_open(folder, o->capacity, o->pool, hash, e);
+	if (!m->model)
+		goto out;
+	add_file(s, str_new("%s%s%s", sub, slash, model_weights_name(model_config(m->model)->net.kind)), hash);
+	rc = 0;
+out:
+	mem_free(config);
+	mem_free(folder);
+	return rc;
+}
+
+static int agree(const char *where, const char *what, int64_t a, int64_t b, struct err *e)
+{
+	if (a == b)
+		return 0;
+	return err_set(e, ERR_DATA, "%s: %s %lld, but %lld in the model's other networks", where, what, (long long)a, (long long)b);
+}
+
+/* The first network sets the shape of the pictures, the others must have it. */
+static int check_shape(struct ensemble *s, const struct net_config *c, const char *where, struct err *e)
+{
+	if (!s->d) {
+		s->channels = c->channels;
+		s->size = c->size;
+		s->d = c->channels * c->size * c->size;
+		return 0;
+	}
+	return agree(where, "channels", c->channels, s->channels, e) || agree(where, "size", c->size, s->size, e) ? -1 : 0;
+}
+
+static int prepare_expert(struct ensemble *s, int k, const char *where, const struct ensemble_options *o, int first,
+                          struct err *e)
+{
+	struct member *m = &s->member[k];
+	const struct model_config *c = model_config(m->model);
+	int kind = prediction_find(c->prediction);
+	size_t n = (size_t)o->capacity;
+
+	if (c->net.kind != NET_DIT)
+		return err_set(e, ERR_DATA, "%s: a router where an expert should be", where);
+	m->path = path_find(c->path);
+	if (kind < 0 || !m->path)
+		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is not known here", where, c->prediction, c->path);
+	if (check_shape(s, &c->net, where, e) || (!first && agree(where, "classes", c->net.classes, s->classes, e)))
+		return -1;
+	if (c->net.out_channels < c->net.channels)
+		return err_set(e, ERR_DATA, "%s: %lld channels out of %lld", where, (long long)c->net.out_channels, (long long)c->net.channels);
+	s->classes = (int)c->net.classes;
+	s->null_label = (first || s->null_label) && c->net.classes > 0 && c->net.class_dropout > 0;
+	m->kind = (enum prediction)kind;
+	m->mode = o->mode;
+	m->d = s->d;
+	m->capacity = o->capacity;
+	m->plain = m->kind == PREDICT_VELOCITY && m->path == &path_linear && c->net.out_channels == c->net.channels;
+	if (!m->plain && (!(m->x = mem_try(n * (size_t)s->d, sizeof *m->x, "network input", e)) ||
+	                  !(m->out = mem_try(n * (size_t)model_elements(m->model), sizeof *m->out, "network output", e)) ||
+	                  !(m->time = mem_try(n, sizeof *m->time, "network times", e))))
+		return -1;
+	s->expert[k] = (struct expert){run_expert, m, o->capacity, s->classes, model_flops(m->model)};
+	return 0;
+}
+
+/* "expert_12" -> 12; -1 for anything else. */
+static int expert_number(const char *name)
+{
+	int64_t k;
+
+	if (strncmp(name, "expert_", 7) || name[7] == '+' || (name[7] == '0' && name[8]) || parse_i64(name + 7, 0, MAX_EXPERTS - 1, &k))
+		return -1;
+	return (int)k;
+}
+
+static void take_sizes(struct ensemble *s, const int64_t *sizes)
+{
+	mem_free(s->shares);
+	s->shares = mem_zalloc((size_t)s->k, sizeof *s->shares);
+	for (int k = 0; k < s->k; k++)
+		s->shares[k] = (double)sizes[k];
+}
+
+/* "class_cluster_sizes": [[per cluster] per class] of the router's config.json, where it is given. */
+static int load_class_sizes(struct ensemble *s, const char *path, struct err *e)
+{
+	json_t *o = jsonio_load(path, e);
+	const json_t *v = json_object_get(o, "class_cluster_sizes"), *row, *cell;
+	size_t c, k;
+	int rc = o ? 0 : -1;
+
+	if (!o || !v || !s->classes)
+		goto out;
+	if (json_array_size(v) != (size_t)s->classes)
+		goto bad;
+	s->class_shares = mem_zalloc((size_t)s->classes * (size_t)s->k, sizeof *s->class_shares);
+	json_array_foreach(v, c, row) {
+		if (json_array_size(row) != (size_t)s->k)
+			goto bad;
+		json_array_foreach(row, k, cell) {
+			if (!json_is_number(cell) || json_number_value(cell) < 0)
+				goto bad;
+			s->class_shares[c * (size_t)s->k + k] = json_number_value(cell);
+		}
+	}
+	goto out;
+bad:
+	rc = err_set(e, ERR_DATA, "%s: \"class_cluster_sizes\" is not %d lists of %d sizes", path, s->classes, s->k);
+out:
+	json_decref(o);
+	return rc;
+}
+
+/* What the folders' names and the router's config say, before any weights are read. */
+struct layout {
+	unsigned char *present; /* (MAX_EXPERTS) */
+	int highest;            /* -1: no expert_* folder */
+	int lone;               /* the folder itself is an expert */
+	int has_router;
+	struct model_config router;
+};
+
+static int survey(struct layout *l, const char *dir, struct err *e)
+{
+	char **names, *weights = path_join(dir, "diffusion_pytorch_model.safetensors"), *router = path_join(dir, "router");
+	size_t n;
+	int rc = 0;
+
+	l->present = mem_zalloc(MAX_EXPERTS, 1);
+	l->highest = -1;
+	if (dir_list(dir, &names, &n, e)) {
+		rc = -1;
+		goto out;
+	}
+	for (size_t i = 0; i < n; i++) {
+		int k = expert_number(names[i]);
+
+		l->has_router |= !strcmp(names[i], "router");
+		if (k < 0)
+			continue;
+		l->present[k] = 1;
+		l->highest = k > l->highest ? k : l->highest;
+	}
+	names_free(names, n);
+	if (l->highest < 0 && path_exists(weights)) {
+		l->lone = 1;
+		l->has_router = 0;
+		l->present[0] = 1;
+		l->highest = 0;
+	}
+	if (l->highest < 0)
+		rc = err_set(e, ERR_NOINPUT, "%s: no expert_* folder and no diffusion_pytorch_model.safetensors in it", dir);
+	else if (l->has_router)
+		rc = model_config_load(router, &l->router, e);
+out:
+	mem_free(weights);
+	mem_free(router);
+	return rc;
+}
+
+static int count_clusters(struct ensemble *s, const struct layout *l, const char *dir, struct err *e)
+{
+	s->k = l->highest + 1;
+	if (!l->has_router)
+		return 0;
+	if (l->router.net.kind != NET_ROUTER)
+		return err_set(e, ERR_DATA, "%s/router: not a router", dir);
+	if (l->router.net.clusters <= l->highest)
+		return err_set(e, ERR_DATA, "%s: the router knows %lld clusters, but there is expert_%d (numbered from 0)", dir,
+		               (long long)l->router.net.clusters, l->highest);
+	s->k = (int)l->router.net.clusters;
+	return 0;
+}
+
+static int open_experts(struct ensemble *s, const struct layout *l, const char *dir, const struct ensemble_options *o,
+                        struct err *e)
+{
+	int first = 1;
+
+	for (int k = 0; k < s->k; k++) {
+		char sub[32], *where;
+		int rc;
+
+		if (!l->present[k] || (o->policy.kind == POLICY_EXPERT && o->policy.k != k))
+			continue;
+		snprintf(sub, sizeof sub, "expert_%d", k);
+		where = l->lone ? mem_strdup(dir) : path_join(dir, sub);
+		rc = open_member(s, k, dir, l->lone ? "" : sub, o, e) || prepare_expert(s, k, where, o, first, e) ? -1 : 0;
+		mem_free(where);
+		if (rc)
+			return -1;
+		first = 0;
+	}
+	if (first)
+		return err_set(e, ERR_USAGE, "%s: no expert_%d in it", dir, o->policy.k);
+	return 0;
+}
+
+static int open_router(struct ensemble *s, const char *dir, const struct ensemble_options *o, struct err *e)
+{
+	struct member *m = &s->member[s->k];
+
+	if (open_member(s, s->k, dir, "router", o, e) || check_shape(s, &model_config(m->model)->net, "router", e))
+		return -1;
+	s->router = (struct router){run_router, m, o->capacity, model_flops(m->model)};
+	return 0;
+}
+
+/* Sizes from the router's config, else from an expert trained on data of that many clusters. */
+static int find_shares(struct ensemble *s, const struct layout *l, const char *dir, struct err *e)
+{
+	char *config = path_join(dir, "router/config.json");
+	int rc = 0;
+
+	if (l->has_router) {
+		if (l->router.cluster_sizes)
+			take_sizes(s, l->router.cluster_sizes);
+		rc = load_class_sizes(s, config, e);
+	}
+	mem_free(config);
+	for (int k = 0; !rc && !s->shares && k < s->k; k++) {
+		const struct model_config *c = s->member[k].model ? model_config(s->member[k].model) : NULL;
+
+		if (!c || !c->cluster_sizes)
+			continue;
+		if (c->clusters < s->k)
+			return err_set(e, ERR_DATA, "%s/expert_%d: trained on data of %lld clusters, but the model has %d experts", dir, k,
+			               (long long)c->clusters, s->k);
+		take_sizes(s, c->cluster_sizes);
+	}
+	return rc;
+}
+
+static void hash_files(struct ensemble *s)
+{
+	struct sha256 h;
+
+	sha256_init(&h);
+	for (int i = 0; i < s->files; i++) {
+		sha256_add(&h, s->file[i].name, strlen(s->file[i].name) + 1);
+		sha256_add(&h, s->file[i].hash, 65);
+	}
+	sha256_end(&h, s->hash);
+}
+
+int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_options *o, struct err *e)
+{
+	struct layout l = {0};
+	int rc = -1;
+
+	memset(s, 0, sizeof *s);
+	if (survey(&l, dir, e) || count_clusters(s, &l, dir, e))
+		goto out;
+	s->members = s->k + 1;
+	s->member = mem_zalloc((size_t)s->members, sizeof *s->member);
+	s->expert = mem_zalloc((size_t)s->k, sizeof *s->expert);
+	if (open_experts(s, &l, dir, o, e) ||
+	    (l.has_router && policy_needs_router(&o->policy) && open_router(s, dir, o, e)) ||
+	    find_shares(s, &l, dir, e))
+		goto out;
+	hash_files(s);
+	rc = 0;
+out:
+	model_config_release(&l.router);
+	mem_free(l.present);
+	return rc;
+}
+
+void ensemble_release(struct ensemble *s)
+{
+	for (int i = 0; i < s->members; i++) {
+		model_free(s->member[i].model);
+		mem_free(s->member[i].x);
+		mem_free(s->member[i].out);
+		mem_free(s->member[i].time);
+	}
+	for (int i = 0; i < s->files; i++)
+		mem_free(s->file[i].name);
+	mem_free(s->file);
+	mem_free(s->member);
+	mem_free(s->expert);
+	mem_free(s->shares);
+	mem_free(s->class_shares);
+	memset(s, 0, sizeof *s);
+}

@@ -1,0 +1,47 @@
+/* A model folder (MODEL/expert_I, MODEL/router) as experts and a router. */
+#ifndef DDM_DIFFUSION_ENSEMBLE_H
+#define DDM_DIFFUSION_ENSEMBLE_H
+
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/pool.h"
+#include "diffusion/convert.h"
+#include "diffusion/denoiser.h"
+#include "diffusion/route.h"
+
+struct ensemble_options {
+	struct policy policy;   /* only what it needs is loaded: one expert for POLICY_EXPERT, the router where it is asked */
+	enum convert_mode mode; /* of experts on another path */
+	int64_t capacity;       /* rows of one call of an expert */
+	struct pool *pool;      /* borrowed; may be NULL */
+};
+
+struct ensemble_file {
+	char *name;    /* "expert_0/config.json", relative to the model */
+	char hash[65]; /* SHA-256 */
+};
+
+struct ensemble {
+	int k;                     /* clusters the model knows; some experts may be absent */
+	int64_t channels, size, d; /* of a picture; d = channels * size * size */
+	int classes;               /* 0: unconditional */
+	int null_label;            /* every expert was trained with the null label, so it can go without a class and be guided */
+	struct expert *expert;     /* (k) */
+	struct router router;      /* logits NULL where it was not needed or is not there */
+	double *shares;            /* (k) sizes of the clusters, or NULL: unknown */
+	double *class_shares;      /* (classes, k) from "class_cluster_sizes" of the router, or NULL */
+	struct ensemble_file *file;
+	int files;                 /* what the results depend on */
+	char hash[65];             /* SHA-256 over names and hashes of `file` */
+	struct member *member;     /* (k + 1) networks; the router last */
+	int members;
+};
+
+/* A folder that holds weights itself is an ensemble of one, expert 0. Experts and router must agree on channels, size, classes
+ * and K (else ERR_DATA); K is the router's, or the number of cluster_sizes, or one more than the highest expert. No such folder
+ * or nothing in it: ERR_NOINPUT. Release with ensemble_release, after failure too. */
+int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_options *o, struct err *e);
+void ensemble_release(struct ensemble *s);
+
+#endif

@@ -1,0 +1,44 @@
+/* Closed forms: the optimal expert and router of a finite data set or of a mixture of Gaussians.
+ *
+ * Component j is a Gaussian N(mean_j, std^2 I) of weight w_j that belongs to a cluster; std 0 makes it a data point, and the
+ * whole a finite data set. The marginal flow of any set of components is known exactly (arXiv 2501.05450, section 3), so these
+ * are experts without training error: they test samplers, and measure how far a trained expert or router is from its optimum. */
+#ifndef DDM_DIFFUSION_EXACT_H
+#define DDM_DIFFUSION_EXACT_H
+
+#include <stdint.h>
+
+#include "diffusion/denoiser.h"
+#include "diffusion/path.h"
+
+enum { EXACT_ALL = -1 };
+
+struct exact {
+	int64_t n, d;           /* components, dimensions */
+	int clusters;
+	const float *mean;      /* (n, d) */
+	const double *weight;   /* (n), or NULL: equal */
+	const int32_t *cluster; /* (n), or NULL: all 0 */
+	double std;
+};
+
+/* What is known about x0 and eps given x_t = x (d) on `path` at time t > 0: their means (d) each, over the components of one
+ * cluster (or EXACT_ALL). Either may be NULL. */
+void exact_moments(const struct exact *m, const struct path *path, double t, int cluster, const float *x, double *x0,
+                   double *eps);
+
+/* v (d): the marginal flow of one cluster, or of all, on the linear path. */
+void exact_velocity(const struct exact *m, double t, int cluster, const float *x, double *v);
+
+/* logits (clusters): log p(k | x, t) plus a constant, on the linear path; the optimum of the router's cross-entropy. */
+void exact_logits(const struct exact *m, double t, const float *x, double *logits);
+
+/* Callbacks for struct expert and struct router; arg is a struct exact_expert / a struct exact. */
+struct exact_expert {
+	const struct exact *m;
+	int cluster;
+};
+int exact_expert_run(void *arg, int64_t n, const float *x, const float *t, const int32_t *label, float *v, struct err *e);
+int exact_router_run(void *arg, int64_t n, const float *x, const float *t, float *logits, struct err *e);
+
+#endif

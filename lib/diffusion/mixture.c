@@ -1,0 +1,293 @@
+#include "diffusion/mixture.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/rng.h"
+
+struct mixer {
+	const struct mixture *m;
+	int64_t capacity, chunk; /* chunk: rows of the largest expert call */
+	unsigned char *present;  /* (k) */
+	float *logits;           /* (capacity, k) */
+	double *prob, *w;        /* (capacity, k) */
+	int32_t *heaviest;       /* (capacity) */
+	int64_t *row;            /* (chunk) rows gathered for the expert at work */
+	int32_t *label;          /* (chunk) */
+	float *t;                /* (max(capacity, chunk)) */
+	float *x, *v;            /* (chunk, d) */
+	unsigned char *begun;    /* (capacity) v holds a contribution */
+};
+
+void mixture_stats_init(struct mixture_stats *s, int k, int64_t steps)
+{
+	memset(s, 0, sizeof *s);
+	s->k = k;
+	s->steps = steps;
+	s->rows = mem_zalloc((size_t)k, sizeof *s->rows);
+	s->mass = mem_zalloc((size_t)k, sizeof *s->mass);
+	s->entropy = mem_zalloc((size_t)steps, sizeof *s->entropy);
+	s->entropy_rows = mem_zalloc((size_t)steps, sizeof *s->entropy_rows);
+}
+
+void mixture_stats_release(struct mixture_stats *s)
+{
+	mem_free(s->rows);
+	mem_free(s->mass);
+	mem_free(s->entropy);
+	mem_free(s->entropy_rows);
+	memset(s, 0, sizeof *s);
+}
+
+static int guided(const struct mixture *m, const struct expert *x)
+{
+	return m->cfg != 1 && x->classes > 0;
+}
+
+static int mixture_check(const struct mixture *m, struct err *e)
+{
+	const struct policy *p = &m->policy;
+	int present = 0, unguided = 0;
+
+	for (int k = 0; k < m->k; k++) {
+		present += m->expert[k].velocity != NULL;
+		unguided += m->expert[k].velocity && !m->expert[k].classes;
+	}
+	if (!present)
+		return err_set(e, ERR_USAGE, "no expert is present");
+	if (policy_needs_router(p) && !m->router)
+		return err_set(e, ERR_USAGE, "this route needs a router and the model has none; oracle, prior and expert:I do without");
+	if (p->kind == POLICY_TOP && p->k > m->k)
+		return err_set(e, ERR_USAGE, "route top-%d of %d experts", p->k, m->k);
+	if (p->kind == POLICY_EXPERT && (p->k >= m->k || !m->expert[p->k].velocity))
+		return err_set(e, ERR_USAGE, "route expert:%d: no such expert among %d (numbered from 0)", p->k, m->k);
+	if (m->cfg != 1 && unguided)
+		return err_set(e, ERR_USAGE, "guidance %g asked of experts that know no classes", m->cfg);
+	return 0;
+}
+
+static int mixer_alloc(struct mixer *x, struct err *e)
+{
+	const struct mixture *m = x->m;
+	size_t n = (size_t)x->capacity, c = (size_t)x->chunk, k = (size_t)m->k, d = (size_t)m->d;
+
+	x->present = mem_zalloc(k, 1);
+	for (size_t i = 0; i < k; i++)
+		x->present[i] = m->expert[i].velocity != NULL;
+	if (!(x->logits = mem_try(n * k, sizeof *x->logits, "router logits", e)) ||
+	    !(x->prob = mem_try(n * k, sizeof *x->prob, "router weights", e)) ||
+	    !(x->w = mem_try(n * k, sizeof *x->w, "router weights", e)) ||
+	    !(x->heaviest = mem_try(n, sizeof *x->heaviest, "routing", e)) ||
+	    !(x->begun = mem_try(n, 1, "routing", e)) ||
+	    !(x->row = mem_try(c, sizeof *x->row, "routing", e)) ||
+	    !(x->label = mem_try(c, sizeof *x->label, "labels", e)) ||
+	    !(x->t = mem_try(n > c ? n : c, sizeof *x->t, "times", e)) ||
+	    !(x->x = mem_try(c * d, sizeof *x->x, "gathered samples", e)) ||
+	    !(x->v = mem_try(c * d, sizeof *x->v, "gathered velocities", e)))
+		return -1;
+	return 0;
+}
+
+struct mixer *mixer_new(const struct mixture *m, int64_t capacity, struct err *e)
+{
+	struct mixer *x;
+
+	assert(capacity > 0 && m->k > 0 && m->d > 0);
+	if (mixture_check(m, e))
+		return NULL;
+	x = mem_zalloc(1, sizeof *x);
+	x->m = m;
+	x->capacity = capacity;
+	for (int k = 0; k < m->k; k++) {
+		const struct expert *ex = &m->expert[k];
+		int64_t need = guided(m, ex) ? 2 * capacity : capacity;
+
+		if (ex->velocity && x->chunk < (need < ex->capacity ? need : ex->capacity))
+			x->chunk = need < ex->capacity ? need : ex->capacity;
+		assert(!ex->velocity || ex->capacity >= 1 + guided(m, ex));
+	}
+	if (mixer_alloc(x, e)) {
+		mixer_free(x);
+		return NULL;
+	}
+	return x;
+}
+
+void mixer_free(struct mixer *x)
+{
+	if (!x)
+		return;
+	mem_free(x->present);
+	mem_free(x->logits);
+	mem_free(x->prob);
+	mem_free(x->w);
+	mem_free(x->heaviest);
+	mem_free(x->begun);
+	mem_free(x->row);
+	mem_free(x->label);
+	mem_free(x->t);
+	mem_free(x->x);
+	mem_free(x->v);
+	mem_free(x);
+}
+
+static int route_given(struct mixer *x, const struct mixture_call *c, struct err *e)
+{
+	int k = x->m->k;
+
+	memset(x->w, 0, (size_t)(c->n * k) * sizeof *x->w);
+	for (int64_t i = 0; i < c->n; i++) {
+		int32_t j = x->m->policy.kind == POLICY_EXPERT ? x->m->policy.k : c->chosen[i];
+
+		if (j < 0 || j >= k || !x->present[j])
+			return err_set(e, ERR_USAGE, "image %lld is assigned to expert %d, which is not there",
+			               (long long)(c->index ? c->index[i] : i), j);
+		x->w[i * k + j] = 1;
+		x->heaviest[i] = j;
+	}
+	return 0;
+}
+
+static void count_entropy(const struct mixer *x, const struct mixture_call *c, struct mixture_stats *s)
+{
+	int k = x->m->k;
+
+	if (c->stage || c->step >= s->steps)
+		return;
+	for (int64_t i = 0; i < c->n; i++)
+		s->entropy[c->step] += llrint(route_entropy(k, x->prob + i * k) * MIXTURE_UNIT);
+	s->entropy_rows[c->step] += c->n;
+}
+
+static int route_learned(struct mixer *x, const struct mixture_call *c, struct mixture_stats *s, struct err *e)
+{
+	const struct mixture *m = x->m;
+	int k = m->k;
+
+	for (int64_t i = 0; i < c->n; i++)
+		x->t[i] = (float)c->t;
+	for (int64_t i = 0; i < c->n; i += m->router->capacity) {
+		int64_t n = c->n - i < m->router->capacity ? c->n - i : m->router->capacity;
+
+		if (m->router->logits(m->router->arg, n, c->x + i * m->d, x->t, x->logits + i * k, e))
+			return -1;
+	}
+	for (int64_t i = 0; i < c->n; i++) {
+		uint64_t index = (uint64_t)(c->index ? c->index[i] : i);
+		double u = 0;
+
+		if (m->policy.kind == POLICY_SAMPLE)
+			u = rng_uniform(m->seed, RNG_ROUTE, (uint64_t)c->step + 1, index, (uint32_t)c->stage);
+		x->heaviest[i] = route_weights(&m->policy, c->t, k, x->logits + i * k, x->present, u, x->prob + i * k, x->w + i * k);
+		if (x->heaviest[i] < 0)
+			return err_set(e, ERR_FAIL, "the router's logits for image %llu at t = %g are not finite", (unsigned long long)index,
+			               c->t);
+	}
+	if (s) {
+		s->router_rows += c->n;
+		count_entropy(x, c, s);
+	}
+	return 0;
+}
+
+/* Run expert k on the n rows in x->row and add w v to them. A guided group holds n rows with their labels, then the same n with
+ * the null label. The first contribution is stored, not added to zero: one expert of weight 1 keeps its bits. */
+static int run_group(struct mixer *x, float *v, const struct mixture_call *c, int k, int64_t n, struct err *e)
+{
+	const struct mixture *m = x->m;
+	const struct expert *ex = &m->expert[k];
+	int64_t d = m->d, rows = guided(m, ex) ? 2 * n : n;
+	float s = (float)m->cfg;
+
+	for (int64_t i = 0; i < rows; i++) {
+		int64_t row = x->row[i % n];
+
+		memcpy(x->x + i * d, c->x + row * d, (size_t)d * sizeof *x->x);
+		x->t[i] = (float)c->t;
+		x->label[i] = c->label && c->label[row] >= 0 && i < n ? c->label[row] : ex->classes;
+	}
+	if (ex->velocity(ex->arg, rows, x->x, x->t, ex->classes ? x->label : NULL, x->v, e))
+		return -1;
+	for (int64_t i = 0; i < n; i++) {
+		float *out = v + x->row[i] * d, w = (float)x->w[x->row[i] * m->k + k], *in = x->v + i * d;
+		const float *null = in + n * d;
+
+		for (int64_t j = 0; rows > n && j < d; j++)
+			in[j] = null[j] + s * (in[j] - null[j]);
+		if (x->begun[x->row[i]])
+			for (int64_t j = 0; j < d; j++)
+				out[j] += w * in[j];
+		else
+			for (int64_t j = 0; j < d; j++)
+				out[j] = w * in[j];
+		x->begun[x->row[i]] = 1;
+	}
+	return 0;
+}
+
+static void count_weights(const struct mixer *x, const struct mixture_call *c, struct mixture_stats *s)
+{
+	int k = x->m->k;
+
+	s->evaluations += c->n;
+	for (int64_t i = 0; i < c->n; i++)
+		for (int j = 0; j < k; j++) {
+			double w = x->w[i * k + j];
+
+			if (w == 0)
+				continue;
+			s->used++;
+			s->mass[j] += llrint(w * MIXTURE_UNIT);
+			s->rows[j] += 1 + guided(x->m, &x->m->expert[j]);
+		}
+}
+
+int mixer_velocity(struct mixer *x, float *v, const struct mixture_call *c, struct mixture_stats *stats, struct err *e)
+{
+	const struct mixture *m = x->m;
+
+	assert(c->n <= x->capacity);
+	if (policy_needs_router(&m->policy) ? route_learned(x, c, stats, e) : route_given(x, c, e))
+		return -1;
+	memset(x->begun, 0, (size_t)c->n);
+	for (int k = 0; k < m->k; k++) {
+		int64_t limit = m->expert[k].capacity / (1 + guided(m, &m->expert[k])), n = 0;
+
+		for (int64_t i = 0; i < c->n; i++) {
+			if (x->w[i * m->k + k] == 0)
+				continue;
+			x->row[n++] = i;
+			if (n == limit) {
+				if (run_group(x, v, c, k, n, e))
+					return -1;
+				n = 0;
+			}
+		}
+		if (n && run_group(x, v, c, k, n, e))
+			return -1;
+	}
+	if (stats)
+		count_weights(x, c, stats);
+	return 0;
+}
+
+const double *mixer_weights(const struct mixer *x)
+{
+	return x->w;
+}
+
+const int32_t *mixer_heaviest(const struct mixer *x)
+{
+	return x->heaviest;
+}
+
+double mixture_gflop(const struct mixture *m, const struct mixture_stats *s)
+{
+	double flop = m->router ? (double)s->router_rows * m->router->flops : 0;
+
+	for (int k = 0; k < m->k; k++)
+		flop += (double)s->rows[k] * m->expert[k].flops;
+	return flop * 1e-9;
+}

@@ -1,0 +1,70 @@
+/* Paths from data to noise, and what a network may predict on them.
+ *
+ * t = 0 is data, t = 1 is noise: x_t = alpha(t) x0 + sigma(t) eps, velocity v = dx_t/dt = alpha' x0 + sigma' eps (eps - x0 on the
+ * linear path, which is the one all sampling runs on). At one time every kind of prediction is a fixed linear combination of
+ * (x0, eps), so any kind converts to any other, and a network trained on another path is asked at the time of equal log-SNR with
+ * its input scaled to its own path. */
+#ifndef DDM_DIFFUSION_PATH_H
+#define DDM_DIFFUSION_PATH_H
+
+#include <stdint.h>
+
+#include "core/rng.h"
+
+struct path_point {
+	double alpha, sigma;   /* x_t = alpha x0 + sigma eps */
+	double dalpha, dsigma; /* derivatives in t */
+	double logsnr;         /* log(alpha^2 / sigma^2); +-inf at the ends */
+};
+
+struct path {
+	const char *name;                       /* as in config.json */
+	double lo, hi;                          /* times at which a network on this path was trained */
+	struct path_point (*at)(double t);      /* t in [0, 1] */
+	double (*time)(double logsnr);          /* inverse of logsnr, in [0, 1] */
+};
+
+/* linear: alpha = 1 - t, sigma = t. */
+extern const struct path path_linear;
+/* cosine (Nichol and Dhariwal 2021): alpha^2 = cos^2((t + .008)/1.008 pi/2) / cos^2(.008/1.008 pi/2), sigma^2 = 1 - alpha^2;
+ * lo and hi are the first and the last unclipped entry of its table of a thousand steps. */
+extern const struct path path_cosine;
+
+/* The path called `name`, or NULL. */
+const struct path *path_find(const char *name);
+
+enum prediction {
+	PREDICT_VELOCITY, /* dx_t/dt */
+	PREDICT_X0,
+	PREDICT_EPSILON,
+	PREDICT_ANGULAR   /* alpha eps - sigma x0: what diffusers calls v_prediction; not dx/dt */
+};
+
+/* "velocity" (or "v"), "x0", "epsilon" (or "eps"), "v_prediction"; -1 when unknown. */
+int prediction_find(const char *name);
+const char *prediction_name(enum prediction p);
+
+/* At one point of a path, `to` = *a x_t + *b out, where out is the prediction of kind `from`. Infinite where the relation is
+ * singular (x0 from epsilon at alpha = 0, velocity from x0 at sigma = 0). */
+void prediction_relate(const struct path_point *p, enum prediction from, enum prediction to, double *a, double *b);
+
+/* Training. x_t, target and inputs have d elements. */
+void path_noise(const struct path_point *p, float *xt, const float *x0, const float *eps, int64_t d);
+void path_target(const struct path_point *p, enum prediction kind, float *target, const float *x0, const float *eps, int64_t d);
+
+/* What the squared error of a prediction is multiplied by. x0: the velocity loss, (dv/dx0)^2 = 1/t^2 on the linear path, with t
+ * clamped to at least PATH_LOSS_T so that the last twentieth does not drown the rest; other kinds: 1. */
+#define PATH_LOSS_T .05
+double path_weight(const struct path *path, enum prediction kind, double t);
+
+/* Distribution of training times. */
+enum time_kind { TIME_UNIFORM, TIME_LOGIT_NORMAL };
+struct time_law {
+	enum time_kind kind;
+	double mean, std; /* of logit t; Esser et al. 2024 use 0, 1 */
+};
+
+/* The time of sample `index` at step `step`: a pure function of its arguments; in [0, 1). */
+double time_sample(const struct time_law *law, uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index);
+
+#endif

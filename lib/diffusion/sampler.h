@@ -1,0 +1,45 @@
+/* Pictures from a mixture: initial noise, the choice of an expert per trajectory, and the solver. */
+#ifndef DDM_DIFFUSION_SAMPLER_H
+#define DDM_DIFFUSION_SAMPLER_H
+
+#include <stdint.h>
+
+#include "core/clock.h"
+#include "core/err.h"
+#include "core/pool.h"
+#include "diffusion/mixture.h"
+#include "diffusion/solver.h"
+
+struct sampler {
+	const struct mixture *mixture;
+	struct solver solver;
+	uint64_t seed;
+	int64_t batch;     /* capacity in rows; no result depends on it */
+	struct pool *pool; /* for the noise; may be NULL */
+	/* POLICY_PRIOR: shares (k), or of each class (classes, k) where class_shares is set; need not sum to 1. */
+	const double *shares, *class_shares;
+	int classes;
+	/* NULL, or called after the first evaluation of every step with the weights (n, k). */
+	void (*observe)(void *arg, int64_t step, double t, int64_t n, const double *w);
+	void *observe_arg;
+	/* NULL, or told "steps" before every step of a batch; where it asks to stop, sampler_run fails with ERR_AGAIN. */
+	const struct progress *progress;
+};
+
+struct sampler_state;
+
+/* ERR_USAGE for a mixture and policy that do not fit (mixer_new), or no shares for POLICY_PRIOR. Borrows *s. Caller frees with
+ * sampler_free. */
+struct sampler_state *sampler_new(const struct sampler *s, struct err *e);
+void sampler_free(struct sampler_state *st);
+
+/* The start of image `index`: d standard normals, a pure function of (seed, index). */
+void sampler_noise(const struct sampler *s, float *x, int64_t index);
+
+/* Images index[0 .. n-1], n <= batch, into x (n, d): image i is a function of (seed, i), its label and its chosen expert alone.
+ * label (n) or NULL as in struct mixture_call; chosen (n) for POLICY_ORACLE, otherwise ignored. assigned (n) or NULL receives
+ * the heaviest expert at the last evaluation. stats may be NULL. */
+int sampler_run(struct sampler_state *st, float *x, int64_t n, const int64_t *index, const int32_t *label, const int32_t *chosen,
+                int32_t *assigned, struct mixture_stats *stats, struct err *e);
+
+#endif

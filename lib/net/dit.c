@@ -1,0 +1,50 @@
+#include "net/dit.h"
+
+#include <assert.h>
+
+#include "net/trunk.h"
+#include "tape/ops.h"
+
+static const struct trunk_names meta_names = {
+    .patch = "x_embedder.proj",
+    .time = "t_embedder.mlp",
+    .qkv_weight = "blocks.%d.attn.qkv.weight",
+    .qkv_bias = "blocks.%d.attn.qkv.bias",
+    .proj = "blocks.%d.attn.proj",
+    .fc1 = "blocks.%d.mlp.fc1",
+    .fc2 = "blocks.%d.mlp.fc2",
+    .modulation = "blocks.%d.adaLN_modulation.1",
+};
+
+/* Token vectors are (row in patch, column in patch, channel), the channel fastest: formats differ here from the patch embedding,
+ * where the channel is slowest. The copy is for patches of one pixel or of the whole picture, which a view could express: the
+ * output is read as contiguous. */
+static struct tensor *unpatchify(const struct trunk *k, struct tensor *h)
+{
+	const struct net_config *c = k->c;
+	int64_t n = c->size / c->patch, p = c->patch, b = h->shape[0];
+	int64_t split[6] = {b, n, n, p, p, c->out_channels}, picture[4] = {b, c->out_channels, c->size, c->size};
+	static const int order[6] = {0, 5, 1, 3, 2, 4};
+
+	return op_reshape(k->t, op_copy(k->t, op_permute(k->t, op_reshape(k->t, h, 6, split), order)), 4, picture);
+}
+
+struct tensor *dit_record(struct tape *t, struct params *p, const struct net_config *c, struct tensor *x, struct tensor *time,
+                          struct tensor *label)
+{
+	struct trunk k = {t, p, c, &meta_names};
+	int64_t h = c->hidden, table[2] = {c->classes + (c->class_dropout > 0), h}, two[4] = {x->shape[0], 2, 1, h};
+	struct tensor *tokens = trunk_tokens(&k, x), *cond = trunk_time(&k, time), *act, *m[2];
+
+	assert(!label == !c->classes);
+	if (label)
+		cond = op_add(t, cond,
+		              op_embed(t, tape_param(t, p, "y_embedder.embedding_table.weight", 2, table, 0, init_small), label));
+	act = op_unary(t, cond, UNARY_SILU);
+	for (int64_t i = 0; i < c->depth; i++)
+		tokens = trunk_block(&k, i, tokens, act);
+	op_unstack(t, op_reshape(t, trunk_linear(&k, act, "final_layer.adaLN_modulation.1", 2 * h, init_zero, -1), 4, two), 1, m);
+	tokens = op_norm(t, tokens, m[1], m[0], NORM_LAYER, 1e-6, 1);
+	tokens = trunk_linear(&k, tokens, "final_layer.linear", c->patch * c->patch * c->out_channels, init_zero, -1);
+	return unpatchify(&k, tokens);
+}

@@ -1,0 +1,254 @@
+#include "net/model.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/hash.h"
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/fileio.h"
+#include "file/safetensors.h"
+
+struct model {
+	struct model_config config;
+	struct params params;
+	float *values;
+	struct device *device;
+	struct tape *tape;
+	struct tensor *x, *time, *label, *out;
+	int64_t capacity, in_elements, out_elements;
+	double flops;
+};
+
+static int load_sizes(const json_t *o, struct model_config *c, const char *where, struct err *e)
+{
+	const json_t *v = json_object_get(o, "cluster_sizes");
+	size_t n = json_array_size(v);
+
+	if (!v)
+		return 0;
+	if (!json_is_array(v) || n == 0 || n > 100000 || (c->clusters && (int64_t)n != c->clusters))
+		return err_set(e, ERR_DATA, "%s: \"cluster_sizes\" is not a list of %lld sizes", where, (long long)c->clusters);
+	c->clusters = (int64_t)n;
+	c->cluster_sizes = mem_zalloc(n, sizeof *c->cluster_sizes);
+	for (size_t i = 0; i < n; i++) {
+		const json_t *s = json_array_get(v, i);
+
+		if (!json_is_integer(s) || json_integer_value(s) < 0)
+			return err_set(e, ERR_DATA, "%s: \"cluster_sizes\"[%zu] is not a size", where, i);
+		c->cluster_sizes[i] = json_integer_value(s);
+	}
+	return 0;
+}
+
+static int parse_config(const json_t *o, const char *where, struct model_config *c, struct err *e)
+{
+	const char *prediction = "", *path = "linear";
+
+	c->cluster = -1;
+	if (net_from_json(o, where, &c->net, e))
+		return -1;
+	if (jsonio_str(o, "prediction", c->net.kind == NET_DIT, &prediction, where, e) ||
+	    jsonio_str(o, "path", 0, &path, where, e) || jsonio_i64(o, "cluster", 0, -1, INT32_MAX, &c->cluster, where, e))
+		return -1;
+	if (c->net.kind == NET_ROUTER)
+		c->clusters = c->net.clusters;
+	if (jsonio_i64(o, "num_clusters", 0, 0, INT32_MAX, &c->clusters, where, e))
+		return -1;
+	if (strlen(prediction) >= sizeof c->prediction || strlen(path) >= sizeof c->path)
+		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is unknown", where, prediction, path);
+	snprintf(c->prediction, sizeof c->prediction, "%s", prediction);
+	snprintf(c->path, sizeof c->path, "%s", path);
+	return load_sizes(o, c, where, e);
+}
+
+int model_config_load(const char *dir, struct model_config *c, struct err *e)
+{
+	char *path = path_join(dir, "config.json");
+	json_t *o = jsonio_load(path, e);
+	int rc = -1;
+
+	memset(c, 0, sizeof *c);
+	if (o)
+		rc = parse_config(o, path, c, e);
+	if (rc)
+		model_config_release(c);
+	json_decref(o);
+	mem_free(path);
+	return rc;
+}
+
+void model_config_release(struct model_config *c)
+{
+	mem_free(c->cluster_sizes);
+	c->cluster_sizes = NULL;
+}
+
+char *model_config_text(const struct model_config *c, const json_t *extra)
+{
+	json_t *o = json_object();
+	char *text;
+
+	net_to_json(&c->net, o);
+	if (c->prediction[0])
+		json_object_set_new(o, "prediction", json_string(c->prediction));
+	json_object_set_new(o, "path", json_string(c->path));
+	if (c->net.kind == NET_DIT)
+		json_object_set_new(o, "cluster", json_integer(c->cluster));
+	if (c->clusters)
+		json_object_set_new(o, "num_clusters", json_integer(c->clusters));
+	if (c->cluster_sizes) {
+		json_t *v = json_array();
+
+		for (int64_t i = 0; i < c->clusters; i++)
+			json_array_append_new(v, json_integer(c->cluster_sizes[i]));
+		json_object_set_new(o, "cluster_sizes", v);
+	}
+	if (extra)
+		json_object_update_missing(o, (json_t *)extra);
+	text = jsonio_pretty(o);
+	json_decref(o);
+	return text;
+}
+
+const char *model_weights_name(enum net_kind kind)
+{
+	return kind == NET_ROUTER ? "model.safetensors" : "diffusion_pytorch_model.safetensors";
+}
+
+int model_read_weights(const char *path, const struct params *p, float *values, struct err *e)
+{
+	struct safetensors *s = st_open(path, e);
+	int rc = -1;
+
+	if (!s)
+		return -1;
+	for (int i = 0; i < p->n; i++) {
+		const struct st_tensor *t = st_need(s, p->v[i].name, p->v[i].rank, p->v[i].shape, e);
+
+		if (!t)
+			goto out;
+		st_to_f32(values + p->v[i].offset, t);
+	}
+	for (int i = 0; i < st_tensors(s); i++)
+		if (params_find(p, st_get(s, i)->name) < 0) {
+			err_set(e, ERR_DATA, "%s: holds %s, which this network does not have", path, st_get(s, i)->name);
+			goto out;
+		}
+	rc = 0;
+out:
+	st_free(s);
+	return rc;
+}
+
+int model_write_weights(const char *path, const struct params *p, const float *values, const struct st_text *texts, int ntexts,
+                        struct err *e)
+{
+	struct st_tensor *t = mem_zalloc((size_t)p->n, sizeof *t);
+	int rc;
+
+	for (int i = 0; i < p->n; i++) {
+		t[i].name = p->v[i].name;
+		t[i].type = ST_F32;
+		t[i].rank = p->v[i].rank;
+		memcpy(t[i].shape, p->v[i].shape, (size_t)p->v[i].rank * sizeof *t[i].shape);
+		t[i].data = values + p->v[i].offset;
+	}
+	rc = st_write(path, t, p->n, texts, ntexts, e);
+	mem_free(t);
+	return rc;
+}
+
+static void record(struct model *m)
+{
+	const struct net_config *c = &m->config.net;
+	int64_t shape[4] = {m->capacity, c->channels, c->size, c->size};
+
+	m->tape = tape_new(DT_F32, m->capacity);
+	m->x = tape_input(m->tape, DT_F32, 4, shape, TAPE_BATCHED);
+	m->time = tape_input(m->tape, DT_F32, 1, shape, TAPE_BATCHED);
+	if (c->kind == NET_DIT && c->classes)
+		m->label = tape_input(m->tape, DT_I32, 1, shape, TAPE_BATCHED);
+	m->out = net_record(m->tape, &m->params, c, m->x, m->time, m->label);
+	tape_keep(m->tape, m->out);
+	params_layout(&m->params);
+	tape_layout(m->tape, m->device, NULL);
+	m->in_elements = c->channels * c->size * c->size;
+	m->out_elements = c->kind == NET_ROUTER ? c->clusters : c->out_channels * c->size * c->size;
+	m->flops = tape_flops(m->tape, 1, 0, tape_mark(m->tape));
+}
+
+static int load(struct model *m, const char *dir, char *hash, struct err *e)
+{
+	char *path = path_join(dir, model_weights_name(m->config.net.kind));
+	int rc = -1;
+
+	m->values = mem_try((size_t)m->params.total, sizeof *m->values, "weights", e);
+	if (m->values && !tape_allocate(m->tape, e) && !model_read_weights(path, &m->params, m->values, e))
+		rc = hash ? sha256_file(path, hash, NULL, e) : 0;
+	mem_free(path);
+	if (!rc)
+		tape_bind_params(m->tape, m->values, NULL);
+	return rc;
+}
+
+struct model *model_open(const char *dir, int64_t capacity, struct pool *pool, char *hash, struct err *e)
+{
+	struct model *m = mem_zalloc(1, sizeof *m);
+
+	m->capacity = capacity;
+	m->device = device_cpu(pool, DT_F32);
+	if (model_config_load(dir, &m->config, e))
+		goto fail;
+	record(m);
+	if (load(m, dir, hash, e))
+		goto fail;
+	return m;
+fail:
+	model_free(m);
+	return NULL;
+}
+
+void model_free(struct model *m)
+{
+	if (!m)
+		return;
+	tape_free(m->tape);
+	device_free(m->device);
+	mem_free(m->values);
+	params_release(&m->params);
+	model_config_release(&m->config);
+	mem_free(m);
+}
+
+const struct model_config *model_config(const struct model *m)
+{
+	return &m->config;
+}
+
+double model_flops(const struct model *m)
+{
+	return m->flops;
+}
+
+int64_t model_elements(const struct model *m)
+{
+	return m->out_elements;
+}
+
+void model_run(struct model *m, int64_t n, const float *x, const float *t, const int32_t *label, float *out)
+{
+	assert(!m->label || label);
+	for (int64_t at = 0; at < n; at += m->capacity) {
+		int64_t k = n - at < m->capacity ? n - at : m->capacity;
+
+		tape_bind(m->tape, m->x, (void *)(x + at * m->in_elements));
+		tape_bind(m->tape, m->time, (void *)(t + at));
+		if (m->label)
+			tape_bind(m->tape, m->label, (void *)(label + at));
+		tape_run(m->tape, k, 0, tape_mark(m->tape));
+		memcpy(out + at * m->out_elements, tape_data(m->tape, m->out), (size_t)(k * m->out_elements) * sizeof *out);
+	}
+}

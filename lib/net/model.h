@@ -1,0 +1,47 @@
+/* A trained network on disk: a folder with config.json and weights in safetensors, for use (not training). */
+#ifndef DDM_NET_MODEL_H
+#define DDM_NET_MODEL_H
+
+#include "core/pool.h"
+#include "net/net.h"
+
+/* config.json. Beside the network: what its output means. */
+struct model_config {
+	struct net_config net;
+	char prediction[16];    /* "velocity", "x0", "epsilon", .. (diffusion/path.h); empty for a router */
+	char path[16];          /* "linear", .. */
+	int64_t cluster;        /* the cluster it was trained on; -1: all, or unknown */
+	int64_t clusters;       /* K of the data it was trained on; 0 unknown */
+	int64_t *cluster_sizes; /* [clusters] training samples per cluster; NULL unknown. Owned: model_config_release */
+};
+
+int model_config_load(const char *dir, struct model_config *c, struct err *e);
+void model_config_release(struct model_config *c);
+/* The text of config.json, with the keys of `extra` (may be NULL; borrowed) after its own. Caller frees with mem_free. */
+char *model_config_text(const struct model_config *c, const json_t *extra);
+
+/* Name of the weights file in a folder of this kind: "diffusion_pytorch_model.safetensors" or "model.safetensors". */
+const char *model_weights_name(enum net_kind kind);
+
+struct model;
+
+/* Load config and weights of DIR for batches of up to `capacity`. `hash` (65 bytes, may be NULL) receives the SHA-256 of the
+ * weights file. The pool is borrowed. Missing tensors, other shapes: ERR_DATA naming them; extra tensors are refused likewise. */
+struct model *model_open(const char *dir, int64_t capacity, struct pool *pool, char *hash, struct err *e);
+void model_free(struct model *m);
+const struct model_config *model_config(const struct model *m);
+double model_flops(const struct model *m);     /* of one sample */
+int64_t model_elements(const struct model *m); /* output elements of one sample */
+
+/* out (n, model_elements) = network(x (n, C, S, S), t (n) in [0, 1], label (n) or NULL); any n: it is cut into batches of the
+ * capacity. A sample's bits do not depend on its neighbours. */
+void model_run(struct model *m, int64_t n, const float *x, const float *t, const int32_t *label, float *out);
+
+/* Read the tensors of a safetensors file into a flat arena laid out by p (values[p->total]). */
+int model_read_weights(const char *path, const struct params *p, float *values, struct err *e);
+/* Write values[p->total] under the table's names, float32, with texts in the metadata. */
+struct st_text;
+int model_write_weights(const char *path, const struct params *p, const float *values, const struct st_text *texts, int ntexts,
+                        struct err *e);
+
+#endif

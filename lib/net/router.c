@@ -1,0 +1,46 @@
+#include "net/router.h"
+
+#include "net/trunk.h"
+#include "tape/ops.h"
+
+static const struct trunk_names paris_names = {
+    .patch = "patch_embed",
+    .time = "time_embed.mlp",
+    .qkv_weight = "layers.%d.attn.in_proj_weight",
+    .qkv_bias = "layers.%d.attn.in_proj_bias",
+    .proj = "layers.%d.attn.out_proj",
+    .fc1 = "layers.%d.mlp.0",
+    .fc2 = "layers.%d.mlp.2",
+    .modulation = "layers.%d.adaLN_modulation.1",
+};
+
+static struct tensor *with_class_token(const struct trunk *k, struct tensor *tokens)
+{
+	int64_t shape[3] = {1, 1, k->c->hidden};
+	struct tensor *both[2] = {op_repeat(k->t, tape_param(k->t, k->p, "cls_token", 3, shape, 0, init_small)), tokens};
+
+	return op_concat(k->t, 1, 2, both);
+}
+
+/* Linear, GELU, LayerNorm, GELU, Linear on the class token. */
+static struct tensor *head(const struct trunk *k, struct tensor *tokens)
+{
+	int64_t h = k->c->hidden, flat[2] = {tokens->shape[0], h};
+	struct tensor *x = op_reshape(k->t, op_slice(k->t, tokens, 1, 0, 1), 2, flat), *w, *b;
+
+	x = trunk_linear(k, x, "head.0", h, init_xavier(h, h), UNARY_GELU_TANH);
+	w = tape_param(k->t, k->p, "head.2.weight", 1, &h, 0, init_one);
+	b = tape_param(k->t, k->p, "head.2.bias", 1, &h, 0, init_zero);
+	x = op_unary(k->t, op_norm(k->t, x, w, b, NORM_LAYER, 1e-5, 0), UNARY_GELU_TANH);
+	return trunk_linear(k, x, "head.4", k->c->clusters, init_zero, -1);
+}
+
+struct tensor *router_record(struct tape *t, struct params *p, const struct net_config *c, struct tensor *x, struct tensor *time)
+{
+	struct trunk k = {t, p, c, &paris_names};
+	struct tensor *tokens = with_class_token(&k, trunk_tokens(&k, x)), *act = op_unary(t, trunk_time(&k, time), UNARY_SILU);
+
+	for (int64_t i = 0; i < c->depth; i++)
+		tokens = trunk_block(&k, i, tokens, act);
+	return head(&k, tokens);
+}

@@ -1,0 +1,140 @@
+#include "net/trunk.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "tape/ops.h"
+
+const struct init init_zero = {.kind = INIT_ZERO}, init_one = {.kind = INIT_ONE}, init_small = {.kind = INIT_NORMAL, .a = .02};
+
+enum { FREQUENCIES = 256 };
+static const double NORM_EPS = 1e-6;
+
+struct init init_xavier(int64_t fan_in, int64_t fan_out)
+{
+	return (struct init){.kind = INIT_XAVIER, .a = (double)fan_in, .b = (double)fan_out};
+}
+
+static struct tensor *param(const struct trunk *k, const char *prefix, const char *suffix, int rank, const int64_t *shape,
+                            int flags, struct init init)
+{
+	char name[96];
+
+	snprintf(name, sizeof name, "%s%s", prefix, suffix);
+	return tape_param(k->t, k->p, name, rank, shape, flags, init);
+}
+
+struct tensor *trunk_linear(const struct trunk *k, struct tensor *x, const char *prefix, int64_t out, struct init init, int act)
+{
+	int64_t shape[2] = {out, x->shape[x->rank - 1]};
+	struct tensor *w = param(k, prefix, ".weight", 2, shape, PARAM_DECAY, init);
+	struct tensor *b = param(k, prefix, ".bias", 1, shape, 0, init_zero);
+
+	return act < 0 ? op_linear(k->t, x, w, b) : op_linear_act(k->t, x, w, b, (enum unary)act);
+}
+
+/* The fixed table of DiT: the first half of the width encodes the column, the second the row, each as sines then cosines of
+ * pos / 10000^(k / (H / 4)), computed in double. */
+static void fill_positions(float *out, const int64_t *shape)
+{
+	int64_t tokens = shape[1], hidden = shape[2], side = (int64_t)llround(sqrt((double)tokens)), quarter = hidden / 4;
+
+	for (int64_t i = 0; i < tokens; i++)
+		for (int64_t k = 0; k < quarter; k++) {
+			double omega = pow(10000, -(double)k / (double)quarter), col = (double)(i % side) * omega,
+			       row = (double)(i / side) * omega;
+			float *o = out + i * hidden;
+
+			o[k] = (float)sin(col);
+			o[quarter + k] = (float)cos(col);
+			o[2 * quarter + k] = (float)sin(row);
+			o[3 * quarter + k] = (float)cos(row);
+		}
+}
+
+struct tensor *trunk_tokens(const struct trunk *k, struct tensor *x)
+{
+	const struct net_config *c = k->c;
+	int64_t n = c->size / c->patch, p = c->patch, width = c->channels * p * p;
+	int64_t split[6] = {x->shape[0], c->channels, n, p, n, p}, tokens[3] = {x->shape[0], n * n, width};
+	int64_t conv[4] = {c->hidden, c->channels, p, p}, flat[2] = {c->hidden, width}, pos[3] = {1, n * n, c->hidden};
+	static const int order[6] = {0, 2, 4, 1, 3, 5};
+	struct tensor *w, *b, *h;
+
+	w = param(k, k->names->patch, ".weight", 4, conv, PARAM_DECAY, init_xavier(width, c->hidden));
+	b = param(k, k->names->patch, ".bias", 1, conv, 0, init_zero);
+	h = op_reshape(k->t, op_permute(k->t, op_reshape(k->t, x, 6, split), order), 3, tokens);
+	h = op_linear(k->t, h, op_reshape(k->t, w, 2, flat), b);
+	return op_add(
+	    k->t, h,
+	    tape_param(k->t, k->p, "pos_embed", 3, pos, PARAM_FROZEN, (struct init){.kind = INIT_FILL, .fill = fill_positions}));
+}
+
+struct tensor *trunk_time(const struct trunk *k, struct tensor *time)
+{
+	char name[96];
+	struct tensor *h = op_timestep(k->t, time, FREQUENCIES, 10000, k->c->time_scale);
+
+	snprintf(name, sizeof name, "%s.0", k->names->time);
+	h = trunk_linear(k, h, name, k->c->hidden, init_small, UNARY_SILU);
+	snprintf(name, sizeof name, "%s.2", k->names->time);
+	return trunk_linear(k, h, name, k->c->hidden, init_small, -1);
+}
+
+static const char *in_block(char *buf, size_t size, const char *format, int64_t block)
+{
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	snprintf(buf, size, format, (int)block);
+#pragma GCC diagnostic pop
+	return buf;
+}
+
+static struct tensor *self_attention(const struct trunk *k, int64_t block, struct tensor *h)
+{
+	const struct net_config *c = k->c;
+	int64_t width = c->hidden / c->heads, w_shape[2] = {3 * c->hidden, c->hidden};
+	int64_t packed[5] = {h->shape[0], h->shape[1], 3, c->heads, width}, flat[3] = {h->shape[0], h->shape[1], c->hidden};
+	struct tensor *w, *b, *qkv[3];
+	char name[96];
+
+	w = tape_param(k->t, k->p, in_block(name, sizeof name, k->names->qkv_weight, block), 2, w_shape, PARAM_DECAY,
+	               init_xavier(c->hidden, 3 * c->hidden));
+	b = tape_param(k->t, k->p, in_block(name, sizeof name, k->names->qkv_bias, block), 1, w_shape, 0, init_zero);
+	h = op_reshape(k->t, op_linear(k->t, h, w, b), 5, packed);
+	op_unstack(k->t, h, 2, qkv);
+	h = op_attention(k->t, qkv[0], qkv[1], qkv[2], 1 / sqrt((double)width), 0);
+	in_block(name, sizeof name, k->names->proj, block);
+	return trunk_linear(k, op_reshape(k->t, h, 3, flat), name, c->hidden, init_xavier(c->hidden, c->hidden), -1);
+}
+
+static struct tensor *mlp(const struct trunk *k, int64_t block, struct tensor *h)
+{
+	const struct net_config *c = k->c;
+	int64_t wide = (int64_t)((double)c->hidden * c->mlp_ratio);
+	char name[96];
+
+	in_block(name, sizeof name, k->names->fc1, block);
+	h = trunk_linear(k, h, name, wide, init_xavier(c->hidden, wide), UNARY_GELU_TANH);
+	in_block(name, sizeof name, k->names->fc2, block);
+	return trunk_linear(k, h, name, c->hidden, init_xavier(wide, c->hidden), -1);
+}
+
+struct tensor *trunk_block(const struct trunk *k, int64_t block, struct tensor *x, struct tensor *act)
+{
+	struct tape *t = k->t;
+	int64_t six[4] = {x->shape[0], 6, 1, k->c->hidden};
+	struct tensor *m[6], *h; /* shift, scale, gate of attention; of the MLP: (B, 1, H) each */
+	char name[96];
+
+	tape_block_begin(t);
+	in_block(name, sizeof name, k->names->modulation, block);
+	op_unstack(t, op_reshape(t, trunk_linear(k, act, name, 6 * k->c->hidden, init_zero, -1), 4, six), 1, m);
+	h = self_attention(k, block, op_norm(t, x, m[1], m[0], NORM_LAYER, NORM_EPS, 1));
+	x = op_gate(t, x, m[2], h);
+	h = mlp(k, block, op_norm(t, x, m[4], m[3], NORM_LAYER, NORM_EPS, 1));
+	x = op_gate(t, x, m[5], h);
+	tape_block_end(t);
+	return x;
+}

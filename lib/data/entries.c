@@ -1,0 +1,287 @@
+#include "data/entries.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/str.h"
+#include "file/fileio.h"
+#include "file/still.h"
+#include "file/tarfile.h"
+
+enum { DEPTH = 64 };
+
+struct folder {
+	struct entries *s;
+	int (*refused)(void *arg, struct err *e);
+	void *arg;
+	size_t prefix; /* bytes of a path before the part that makes the key */
+	struct {
+		dev_t dev;
+		ino_t ino;
+	} above[DEPTH];
+};
+
+static int listed(const char *const *names, const char *ext)
+{
+	for (; *names; names++)
+		if (!strcmp(*names, ext))
+			return 1;
+	return 0;
+}
+
+/* "seg.png" is a picture too: what follows the last dot decides. */
+int entry_is_picture(const char *ext)
+{
+	static const char *const names[] = {"jpg",  "jpeg", "jpe",  "jfif", "png", "webp", "gif", "bmp", "tif", "tiff",
+	                                    "avif", "heic", "heif", "jp2",  "jxl", "ppm",  "pgm", "pbm", "tga", NULL};
+	const char *dot = strrchr(ext, '.');
+
+	return listed(names, dot ? dot + 1 : ext);
+}
+
+static int is_known(const char *ext)
+{
+	static const char *const names[] = {"txt", "cls", "json", "npy", NULL};
+	const char *dot = strrchr(ext, '.');
+
+	return entry_is_picture(ext) || listed(names, dot ? dot + 1 : ext);
+}
+
+static const char *strip(const char *name)
+{
+	for (;;) {
+		if (name[0] == '/')
+			name++;
+		else if (!strncmp(name, "./", 2))
+			name += 2;
+		else if (!strncmp(name, "../", 3))
+			name += 3;
+		else
+			return name;
+	}
+}
+
+static int climbs(const char *name)
+{
+	for (const char *p = name; (p = strstr(p, "..")); p += 2)
+		if ((p == name || p[-1] == '/') && (!p[2] || p[2] == '/'))
+			return 1;
+	return 0;
+}
+
+int entry_key(struct arena *a, const char *name, const char *ext_hint, const char **key, const char **ext, struct err *e)
+{
+	const char *base, *clean = strip(name);
+	char low[64], *k;
+	size_t len;
+
+	base = strrchr(clean, '/');
+	base = base ? base + 1 : clean;
+	if (!*base || *base == '.')
+		return 1;
+	if (climbs(clean))
+		return err_set(e, ERR_DATA, "\"%s\" climbs out of its place with \"..\"", name);
+	if (!tar_key(clean, &len, low))
+		ext_hint = low;
+	else if (ext_hint && !strchr(base, '.'))
+		len = strlen(clean);
+	else
+		return 1;
+	for (size_t i = 0; i < len; i++)
+		if (clean[i] == '\t' || clean[i] == '\n')
+			return err_set(e, ERR_DATA, "\"%s\" holds a tab or newline, which no key may", name);
+	k = arena_alloc(a, len + 1);
+	memcpy(k, clean, len);
+	*key = k;
+	*ext = arena_strdup(a, ext_hint);
+	return 0;
+}
+
+const char *entry_picture_ext(enum still_kind kind)
+{
+	return kind == STILL_JPEG ? "jpg" : kind == STILL_PNG ? "png" : kind == STILL_WEBP ? "webp" : "";
+}
+
+int entry_sniff(const char *path, enum entry_kind *kind, const char **ext, struct err *e)
+{
+	uint8_t head[512];
+	ssize_t n;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	enum still_kind still;
+
+	if (fd < 0)
+		return err_errno(e, "%s", path);
+	n = fd_read(fd, head, sizeof head);
+	if (n < 0)
+		err_errno(e, "%s: read", path);
+	close(fd);
+	if (n < 0)
+		return -1;
+	still = still_sniff(head, (size_t)n);
+	*ext = entry_picture_ext(still);
+	*kind = still != STILL_UNKNOWN ? ENTRY_PICTURE : tar_sniff(head, (size_t)n) ? ENTRY_TAR : ENTRY_OTHER;
+	return 0;
+}
+
+static void add(struct entries *s, const char *key, const char *ext, const char *path)
+{
+	if (s->n == s->cap) {
+		s->cap = s->cap ? 2 * s->cap : 256;
+		s->v = mem_resize(s->v, s->cap, sizeof *s->v);
+	}
+	s->v[s->n] = (struct entry){key, ext, arena_strdup(&s->memory, path), (int64_t)s->n};
+	s->n++;
+}
+
+static void add_tar(struct entries *s, const char *path)
+{
+	s->tars = mem_resize(s->tars, s->ntars + 1, sizeof *s->tars);
+	s->tars[s->ntars++] = arena_strdup(&s->memory, path);
+}
+
+static int add_file(struct folder *f, const char *path, struct err *e)
+{
+	const char *key, *ext, *hint = NULL, *base = strrchr(path, '/');
+	enum entry_kind kind = ENTRY_PICTURE;
+	char low[64];
+	size_t len;
+	int rc, known = !tar_key(base ? base + 1 : path, &len, low) && is_known(low);
+
+	if (!known && entry_sniff(path, &kind, &hint, e))
+		return f->refused(f->arg, e);
+	if (kind == ENTRY_TAR)
+		add_tar(f->s, path);
+	if (kind != ENTRY_PICTURE)
+		return 0;
+	rc = entry_key(&f->s->memory, path + f->prefix, hint, &key, &ext, e);
+	if (rc < 0)
+		return f->refused(f->arg, e);
+	if (!rc)
+		add(f->s, key, ext, path);
+	return 0;
+}
+
+static int scan(struct folder *f, const char *dir, int depth, struct err *e)
+{
+	struct stat st;
+	char **names;
+	size_t n;
+	int rc = 0;
+
+	if (stat(dir, &st))
+		return err_errno(e, "%s", dir);
+	if (depth == DEPTH)
+		return err_set(e, ERR_DATA, "%s: more than %d folders deep", dir, DEPTH);
+	for (int i = 0; i < depth; i++)
+		if (f->above[i].dev == st.st_dev && f->above[i].ino == st.st_ino)
+			return err_set(e, ERR_DATA, "%s: a link leads back to a folder above it", dir);
+	f->above[depth].dev = st.st_dev;
+	f->above[depth].ino = st.st_ino;
+	if (dir_list(dir, &names, &n, e))
+		return -1;
+	for (size_t i = 0; i < n && !rc; i++) {
+		char *path;
+
+		if (names[i][0] == '.')
+			continue;
+		path = path_join(dir, names[i]);
+		if (stat(path, &st)) {
+			err_errno(e, "%s", path);
+			rc = f->refused(f->arg, e);
+		} else if (S_ISDIR(st.st_mode)) {
+			rc = scan(f, path, depth + 1, e);
+		} else if (S_ISREG(st.st_mode)) {
+			rc = add_file(f, path, e);
+		}
+		mem_free(path);
+	}
+	names_free(names, n);
+	return rc;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+	int c = strcmp(x->key, y->key);
+
+	if (!c)
+		c = strcmp(x->ext, y->ext);
+	return c ? c : strcmp(x->path, y->path);
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+int entries_scan(struct entries *s, const char *dir, int (*refused)(void *arg, struct err *e), void *arg, struct err *e)
+{
+	struct folder *f = mem_zalloc(1, sizeof *f);
+	int rc;
+
+	f->s = s;
+	f->refused = refused;
+	f->arg = arg;
+	f->prefix = strlen(dir);
+	rc = scan(f, dir, 0, e);
+	mem_free(f);
+	if (s->n)
+		qsort(s->v, s->n, sizeof *s->v, by_key);
+	if (s->ntars)
+		qsort(s->tars, s->ntars, sizeof *s->tars, by_text);
+	return rc;
+}
+
+int entries_list(struct entries *s, const char *text, size_t len, char sep, int (*refused)(void *arg, struct err *e),
+                 void *arg, struct err *e)
+{
+	char *copy = arena_alloc(&s->memory, len + 1);
+
+	memcpy(copy, text, len);
+	for (char *p = copy, *end = copy + len; p < end;) {
+		char *stop = memchr(p, sep, (size_t)(end - p));
+		const char *key, *ext;
+		int rc;
+
+		if (!stop)
+			stop = end;
+		if (memchr(p, 0, (size_t)(stop - p)))
+			return err_set(e, ERR_DATA, "list of paths: a NUL byte in entry %zu (does it need -0?)", s->n + 1);
+		*stop = 0;
+		if (stop > p) {
+			rc = entry_key(&s->memory, p, "", &key, &ext, e);
+			if (rc > 0)
+				rc = err_set(e, ERR_DATA, "\"%s\" in the list is no key", p);
+			if (!rc)
+				add(s, key, ext, p);
+			else if (refused(arg, e))
+				return -1;
+		}
+		p = stop + 1;
+	}
+	return 0;
+}
+
+int entries_file(struct entries *s, const char *path, struct err *e)
+{
+	const char *key, *ext, *hint, *base = strrchr(path, '/');
+	enum entry_kind kind;
+
+	if (entry_sniff(path, &kind, &hint, e))
+		return -1;
+	if (entry_key(&s->memory, base ? base + 1 : path, hint, &key, &ext, e))
+		return err_set(e, ERR_DATA, "%s: no key can be made of this name", path);
+	add(s, key, ext, path);
+	return 0;
+}
+
+void entries_release(struct entries *s)
+{
+	mem_free(s->v);
+	mem_free(s->tars);
+	arena_release(&s->memory);
+	*s = (struct entries){0};
+}

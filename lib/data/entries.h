@@ -1,0 +1,53 @@
+/* Files that make up samples: a folder's, or those of a list. */
+#ifndef DDM_DATA_ENTRIES_H
+#define DDM_DATA_ENTRIES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/mem.h"
+#include "file/still.h"
+
+struct entry {
+	const char *key, *ext, *path;
+	int64_t order; /* place in the list */
+};
+
+struct entries {
+	struct entry *v;
+	size_t n, cap;
+	char **tars; /* archives found in a folder, bytewise order */
+	size_t ntars;
+	struct arena memory;
+};
+
+/* Key and extension of a name (see samples.h) in new memory of `a`. 1 when it is to be passed over (hidden, or without a dot
+ * unless ext_hint gives the extension of a dotless name), -1 and ERR_DATA when it is refused. */
+int entry_key(struct arena *a, const char *name, const char *ext_hint, const char **key, const char **ext, struct err *e);
+
+/* Extensions of pictures, those we cannot decode included, so that they are named and not silently dropped. */
+int entry_is_picture(const char *ext);
+
+/* "jpg", "png", "webp", or "" */
+const char *entry_picture_ext(enum still_kind kind);
+
+/* Every sample file and archive under `dir`, sorted by key and extension. Links are followed; a loop of links is an error.
+ * A file whose extension says nothing is opened and recognised by its first bytes. `refused` is told about names that are
+ * no keys; when it returns non-zero the scan stops with the error. */
+int entries_scan(struct entries *s, const char *dir, int (*refused)(void *arg, struct err *e), void *arg, struct err *e);
+
+/* The paths of a list (len bytes, a copy is kept), in its order; `sep` ends an entry. Empty lines are passed over. */
+int entries_list(struct entries *s, const char *text, size_t len, char sep, int (*refused)(void *arg, struct err *e), void *arg,
+                 struct err *e);
+
+/* One file, whose key is its last component. */
+int entries_file(struct entries *s, const char *path, struct err *e);
+
+void entries_release(struct entries *s);
+
+/* What the first bytes of a file are. -1 and *e when it cannot be read. */
+enum entry_kind { ENTRY_OTHER, ENTRY_PICTURE, ENTRY_TAR };
+int entry_sniff(const char *path, enum entry_kind *kind, const char **ext, struct err *e);
+
+#endif

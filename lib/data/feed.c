@@ -1,0 +1,152 @@
+#include "data/feed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+#include "file/fileio.h"
+
+struct pump {
+	pthread_t thread;
+	uint8_t head[FEED_HEAD];
+	size_t n;
+	int out;     /* our end of the pipe that is read instead of stdin */
+	int stop[2]; /* a pipe whose closing calls the thread off */
+};
+
+int feed_open(struct feed *f, struct err *e)
+{
+	struct stat st;
+	ssize_t n;
+
+	*f = (struct feed){.fd = -1};
+	f->seekable = !fstat(0, &st) && S_ISREG(st.st_mode) && !lseek(0, 0, SEEK_CUR);
+	n = f->seekable ? fd_pread(0, f->head, sizeof f->head, 0) : fd_read(0, f->head, sizeof f->head);
+	if (n < 0)
+		return err_errno(e, "stdin");
+	f->n = (size_t)n;
+	if (f->seekable && (f->fd = fcntl(0, F_DUPFD_CLOEXEC, 3)) < 0)
+		return err_errno(e, "stdin");
+	return 0;
+}
+
+static int copy(int to, const struct feed *f, struct err *e)
+{
+	char buf[65536];
+	ssize_t n;
+
+	if (fd_write(to, f->head, f->n))
+		return err_errno(e, "copy of stdin");
+	while ((n = fd_read(0, buf, sizeof buf)) > 0)
+		if (fd_write(to, buf, (size_t)n))
+			return err_errno(e, "copy of stdin");
+	return n < 0 || lseek(to, 0, SEEK_SET) ? err_errno(e, "stdin") : 0;
+}
+
+int feed_copy(struct feed *f, const char *dir, struct err *e)
+{
+	char *path;
+
+	if (f->seekable)
+		return 0;
+	path = path_join(dir ? dir : "/tmp", "ddm-stdin-XXXXXX");
+	f->fd = mkostemp(path, O_CLOEXEC);
+	if (f->fd < 0)
+		err_errno(e, "%s: copy of stdin", path);
+	else
+		unlink(path);
+	mem_free(path);
+	f->seekable = f->fd >= 0;
+	return f->fd < 0 ? -1 : copy(f->fd, f, e);
+}
+
+/* 1 when stdin has something to read, or has ended; 0 when called off. */
+static int wait_for_input(const struct pump *p)
+{
+	struct pollfd v[2] = {{.fd = 0, .events = POLLIN}, {.fd = p->stop[0], .events = POLLIN}};
+
+	return poll(v, 2, -1) > 0 && !v[1].revents;
+}
+
+static void *pump_main(void *arg)
+{
+	struct pump *p = arg;
+	uint8_t buf[65536];
+	ssize_t n;
+
+	if (!fd_write(p->out, p->head, p->n))
+		while (wait_for_input(p) && (n = read(0, buf, sizeof buf)) > 0 && !fd_write(p->out, buf, (size_t)n))
+			;
+	close(p->out);
+	return NULL;
+}
+
+/* Signals are for the other threads: SIGPIPE of a reader that stopped early must not end the process here. */
+static int start(struct pump *p)
+{
+	sigset_t all, old;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&p->thread, NULL, pump_main, p);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc;
+}
+
+static void pump_free(struct feed *f)
+{
+	close(f->pump->stop[0]);
+	if (f->pump->stop[1] >= 0)
+		close(f->pump->stop[1]);
+	mem_free(f->pump);
+	f->pump = NULL;
+}
+
+int feed_stream(struct feed *f, struct err *e)
+{
+	int fd[2], stop[2];
+
+	if (f->seekable)
+		return 0;
+	if (pipe2(fd, O_CLOEXEC))
+		return err_errno(e, "pipe for stdin");
+	f->fd = fd[0];
+	if (pipe2(stop, O_CLOEXEC)) {
+		close(fd[1]);
+		return err_errno(e, "pipe for stdin");
+	}
+	f->pump = mem_zalloc(1, sizeof *f->pump);
+	memcpy(f->pump->stop, stop, sizeof stop);
+	memcpy(f->pump->head, f->head, f->n);
+	f->pump->n = f->n;
+	f->pump->out = fd[1];
+	errno = start(f->pump);
+	if (!errno)
+		return 0;
+	err_errno(e, "cannot start the thread that reads stdin");
+	close(fd[1]);
+	pump_free(f);
+	return -1;
+}
+
+/* The thread waits for stdin, which the closed pipe ends, or in a write, which fails once nobody can read. */
+void feed_close(struct feed *f)
+{
+	if (f->fd >= 0)
+		close(f->fd);
+	f->fd = -1;
+	if (!f->pump)
+		return;
+	close(f->pump->stop[1]);
+	f->pump->stop[1] = -1;
+	pthread_join(f->pump->thread, NULL);
+	pump_free(f);
+}

@@ -1,0 +1,557 @@
+#include "data/kmeans.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/hash.h"
+#include "core/mem.h"
+#include "core/rng.h"
+#include "data/kmeansimpl.h"
+
+/* Steps of RNG_CLUSTER: restarts count from 0, the rest lies above. */
+enum { STEP_FINE = 1 << 20, STEP_SUBSAMPLE, STEP_RANDOM, STEP_SILHOUETTE };
+enum { SCAN = 4096, SLICE = 64, SILHOUETTE = 1500, EXTRA = 20 };
+
+/* Sixteen running sums that the compiler keeps in vectors, added in order. */
+float points_distance2(const float *a, const float *b, int64_t d)
+{
+	float acc[16] = {0}, sum = 0;
+	int64_t i = 0;
+
+	for (; i + 16 <= d; i += 16)
+		for (int j = 0; j < 16; j++) {
+			float t = a[i + j] - b[i + j];
+
+			acc[j] += t * t;
+		}
+	for (; i < d; i++)
+		acc[i % 16] += (a[i] - b[i]) * (a[i] - b[i]);
+	for (int j = 0; j < 16; j++)
+		sum += acc[j];
+	return sum;
+}
+
+float points_length2(const float *x, int64_t d)
+{
+	double acc[8] = {0}, sum = 0;
+
+	for (int64_t i = 0; i < d; i++)
+		acc[i % 8] += (double)x[i] * x[i];
+	for (int j = 0; j < 8; j++)
+		sum += acc[j];
+	return (float)sum;
+}
+
+static void length_task(void *arg, int64_t task, int worker)
+{
+	struct points *p = arg;
+	int64_t end = (task + 1) * SCAN < p->n ? (task + 1) * SCAN : p->n;
+
+	(void)worker;
+	for (int64_t i = task * SCAN; i < end; i++)
+		p->length[i] = points_length2(p->x + i * p->d, p->d);
+}
+
+int points_init(struct points *p, const float *x, const double *weight, int64_t n, int64_t d, struct pool *pool, struct err *e)
+{
+	*p = (struct points){.x = x, .weight = weight, .n = n, .d = d, .pool = pool};
+	p->near = mem_try((size_t)n, sizeof *p->near, "k-means distances", e);
+	p->cluster = mem_try((size_t)n, sizeof *p->cluster, "k-means assignment", e);
+	p->order = mem_try((size_t)n, sizeof *p->order, "k-means order", e);
+	p->length = mem_try((size_t)n, sizeof *p->length, "k-means lengths", e);
+	if (!p->near || !p->cluster || !p->order || !p->length)
+		return -1;
+	pool_run(pool, (n + SCAN - 1) / SCAN, length_task, p);
+	return 0;
+}
+
+void points_release(struct points *p)
+{
+	mem_free(p->near);
+	mem_free(p->cluster);
+	mem_free(p->order);
+	mem_free(p->score);
+	mem_free(p->length);
+	*p = (struct points){0};
+}
+
+struct near_job {
+	struct points *p;
+	const float *centre; /* (d) */
+	double *sum;         /* per task */
+	int first;
+};
+
+static void near_task(void *arg, int64_t task, int worker)
+{
+	struct near_job *j = arg;
+	struct points *p = j->p;
+	int64_t end = (task + 1) * SCAN < p->n ? (task + 1) * SCAN : p->n;
+	double sum = 0;
+
+	(void)worker;
+	for (int64_t i = task * SCAN; i < end; i++) {
+		float d = points_distance2(p->x + i * p->d, j->centre, p->d);
+
+		if (j->first || d < p->near[i])
+			p->near[i] = d;
+		sum += (p->weight ? p->weight[i] : 1.) * p->near[i];
+	}
+	j->sum[task] = sum;
+}
+
+/* The point at which the running sum of weight * near passes u times the total. */
+static int64_t draw(const struct points *p, const double *sum, double total, double u)
+{
+	double at = u * total, run = 0;
+	int64_t tasks = (p->n + SCAN - 1) / SCAN, t = 0, last = -1;
+
+	while (t < tasks - 1 && run + sum[t] <= at)
+		run += sum[t++];
+	for (int64_t i = t * SCAN; i < p->n; i++) {
+		double w = (p->weight ? p->weight[i] : 1.) * p->near[i];
+
+		if (w <= 0)
+			continue;
+		last = i;
+		run += w;
+		if (run > at)
+			return i;
+	}
+	if (last < 0) /* rounding carried the walk past the last chunk with weight */
+		for (last = p->n - 1; last > 0 && p->near[last] <= 0; last--)
+			;
+	return last;
+}
+
+static int seed_centres(float *centroids, struct points *p, int k, uint64_t seed, uint64_t step, struct err *e)
+{
+	int64_t tasks = (p->n + SCAN - 1) / SCAN, pick;
+	struct near_job job = {.p = p, .sum = mem_zalloc((size_t)tasks, sizeof *job.sum), .first = 1};
+	int rc = 0;
+
+	pick = (int64_t)rng_below((uint64_t)p->n, seed, RNG_CLUSTER, step, 0, 0);
+	for (int c = 0; c < k; c++) {
+		double total = 0;
+
+		if (c) {
+			for (int64_t t = 0; t < tasks; t++)
+				total += job.sum[t];
+			if (!(total > 0)) {
+				rc = err_set(e, ERR_DATA, "%lld points for %d clusters, but only %d distinct ones",
+				             (long long)p->n, k, c);
+				break;
+			}
+			pick = draw(p, job.sum, total, rng_uniform(seed, RNG_CLUSTER, step, (uint64_t)c, 0));
+		}
+		job.centre = centroids + c * p->d;
+		memcpy(centroids + c * p->d, p->x + pick * p->d, (size_t)p->d * sizeof *centroids);
+		pool_run(p->pool, tasks, near_task, &job);
+		job.first = 0;
+	}
+	mem_free(job.sum);
+	return rc;
+}
+
+/* Points of each cluster side by side, in index order: begin [k + 1], p->order [n]. */
+static void sort_points(struct points *p, int k, int64_t *begin)
+{
+	memset(begin, 0, (size_t)(k + 1) * sizeof *begin);
+	for (int64_t i = 0; i < p->n; i++)
+		begin[p->cluster[i] + 1]++;
+	for (int c = 0; c < k; c++)
+		begin[c + 1] += begin[c];
+	for (int64_t i = 0; i < p->n; i++)
+		p->order[begin[p->cluster[i]]++] = i;
+	for (int c = k; c > 0; c--)
+		begin[c] = begin[c - 1];
+	begin[0] = 0;
+}
+
+struct mean_job {
+	struct points *p;
+	float *centroids;
+	const int64_t *begin;
+	int64_t slices;
+};
+
+static void mean_task(void *arg, int64_t task, int worker)
+{
+	struct mean_job *j = arg;
+	struct points *p = j->p;
+	int64_t c = task / j->slices, at = task % j->slices * SLICE, width = p->d - at < SLICE ? p->d - at : SLICE;
+	double sum[SLICE] = {0}, mass = 0;
+
+	(void)worker;
+	for (int64_t i = j->begin[c]; i < j->begin[c + 1]; i++) {
+		int64_t row = p->order[i];
+		double w = p->weight ? p->weight[row] : 1.;
+		const float *x = p->x + row * p->d + at;
+
+		mass += w;
+		for (int64_t a = 0; a < width; a++)
+			sum[a] += w * x[a];
+	}
+	for (int64_t a = 0; a < width && mass > 0; a++)
+		j->centroids[c * p->d + at + a] = (float)(sum[a] / mass);
+}
+
+/* Give every empty cluster the point farthest from its centre (the lowest index on a tie), from a cluster that can spare
+ * it. */
+static int refill(struct points *p, int k, int64_t *begin)
+{
+	int moved = 0;
+
+	for (int c = 0; c < k; c++) {
+		int64_t far = -1;
+
+		if (begin[c + 1] > begin[c])
+			continue;
+		for (int64_t i = 0; i < p->n; i++) {
+			int32_t own = p->cluster[i];
+
+			if (begin[own + 1] - begin[own] > 1 && (far < 0 || p->near[i] > p->near[far]))
+				far = i;
+		}
+		if (far < 0)
+			break;
+		p->cluster[far] = c;
+		p->near[far] = 0;
+		sort_points(p, k, begin);
+		moved++;
+	}
+	return moved;
+}
+
+/* New centres from the assignment; how many empty clusters had to be refilled. */
+static int move_centres(float *centroids, struct points *p, int k)
+{
+	int64_t *begin = mem_zalloc((size_t)k + 1, sizeof *begin);
+	struct mean_job job = {p, centroids, begin, (p->d + SLICE - 1) / SLICE};
+	int moved;
+
+	sort_points(p, k, begin);
+	moved = refill(p, k, begin);
+	pool_run(p->pool, k * job.slices, mean_task, &job);
+	mem_free(begin);
+	return moved;
+}
+
+static int count_empty(const struct points *p, int k)
+{
+	int64_t *size = mem_zalloc((size_t)k, sizeof *size);
+	int empty = 0;
+
+	for (int64_t i = 0; i < p->n; i++)
+		size[p->cluster[i]]++;
+	for (int c = 0; c < k; c++)
+		empty += !size[c];
+	mem_free(size);
+	return empty;
+}
+
+/* Iterate m's centres to rest. With `share` > 0 the prices in m->offset keep clusters below it. */
+static int lloyd(struct kmeans *m, struct points *p, const struct kmeans_options *o, int most, double share, struct err *e)
+{
+	double last = INFINITY, tolerance = o->tolerance > 0 ? o->tolerance : 1e-5;
+	int rc = 0, extra = 0;
+
+	for (int it = 1; !rc; it++) {
+		int empty, rest;
+
+		if (share > 0)
+			memset(m->offset, 0, (size_t)m->k * sizeof *m->offset);
+		if (points_assign(p, m, &m->inertia, share > 0, e) || (share > 0 && points_balance(p, m, share, &m->inertia)))
+			return -1;
+		m->iterations++;
+		empty = count_empty(p, m->k);
+		rest = last - m->inertia <= tolerance * last && it > 1;
+		if (!empty && (rest || it >= most))
+			return 0;
+		if (it >= most && extra++ == EXTRA)
+			return err_set(e, ERR_DATA, "%d of %d clusters stay empty on %lld points", empty, m->k, (long long)p->n);
+		m->reseeded += move_centres(m->centroids, p, m->k);
+		last = m->inertia;
+		rc = progress_tell(o->progress, "k-means", it, most);
+	}
+	return err_set(e, ERR_AGAIN, "clustering interrupted");
+}
+
+static void kmeans_init(struct kmeans *m, int k, int64_t d)
+{
+	*m = (struct kmeans){.k = k, .d = d};
+	m->centroids = mem_zalloc((size_t)(k * d), sizeof *m->centroids);
+	m->offset = mem_zalloc((size_t)k, sizeof *m->offset);
+}
+
+void kmeans_release(struct kmeans *m)
+{
+	mem_free(m->centroids);
+	mem_free(m->offset);
+	*m = (struct kmeans){0};
+}
+
+/* The best of several seedings. */
+static int fit(struct kmeans *out, struct points *p, int k, const struct kmeans_options *o, int restarts, int most, uint64_t step,
+               struct err *e)
+{
+	*out = (struct kmeans){0};
+	for (int r = 0; r < restarts; r++) {
+		struct kmeans m;
+
+		kmeans_init(&m, k, p->d);
+		m.restart = r;
+		if (seed_centres(m.centroids, p, k, o->seed, step + (uint64_t)r, e) || lloyd(&m, p, o, most, 0, e)) {
+			kmeans_release(&m);
+			kmeans_release(out);
+			return -1;
+		}
+		if (out->centroids && !(m.inertia < out->inertia)) {
+			kmeans_release(&m);
+			continue;
+		}
+		kmeans_release(out);
+		*out = m;
+	}
+	return 0;
+}
+
+/* Rows of a keyed subsample, in index order. */
+static int64_t *subsample(int64_t n, int64_t m, uint64_t seed, uint64_t step)
+{
+	int64_t *row = mem_zalloc((size_t)m, sizeof *row), at = 0;
+	uint8_t *in = mem_zalloc((size_t)n, 1);
+
+	for (int64_t i = 0; i < m; i++)
+		in[rng_permute((uint64_t)i, (uint64_t)n, seed, RNG_CLUSTER, step)] = 1;
+	for (int64_t i = 0; i < n; i++)
+		if (in[i])
+			row[at++] = i;
+	mem_free(in);
+	return row;
+}
+
+/* Fine centroids of a subsample and their weights. */
+static int fit_fine(struct kmeans *fine, double *weight, const float *x, int64_t n, int64_t d, const struct kmeans_options *o,
+                    struct err *e)
+{
+	int64_t m = o->fine_sample > 0 ? o->fine_sample : n / 20 > 64 * (int64_t)o->fine ? n / 20 : 64 * (int64_t)o->fine, *row;
+	struct points p = {0};
+	float *part;
+	int rc = -1;
+
+	if (m < o->fine)
+		m = o->fine;
+	if (m > n)
+		m = n;
+	part = mem_try((size_t)(m * d), sizeof *part, "k-means subsample", e);
+	if (!part)
+		return -1;
+	row = subsample(n, m, o->seed, STEP_SUBSAMPLE);
+	for (int64_t i = 0; i < m; i++)
+		memcpy(part + i * d, x + row[i] * d, (size_t)d * sizeof *part);
+	mem_free(row);
+	if (!points_init(&p, part, NULL, m, d, o->pool, e) &&
+	    !fit(fine, &p, o->fine, o, 1, o->iterations ? o->iterations : 50, STEP_FINE, e)) {
+		for (int64_t i = 0; i < m; i++)
+			weight[p.cluster[i]]++;
+		rc = 0;
+	}
+	points_release(&p);
+	mem_free(part);
+	return rc;
+}
+
+static int fit_coarse(struct kmeans *out, const float *x, int64_t n, int64_t d, const struct kmeans_options *o, struct err *e)
+{
+	double *weight = mem_zalloc((size_t)o->fine, sizeof *weight);
+	struct kmeans fine = {0};
+	struct points p = {0};
+	int rc = fit_fine(&fine, weight, x, n, d, o, e);
+
+	if (!rc)
+		rc = points_init(&p, fine.centroids, weight, o->fine, d, o->pool, e);
+	if (!rc)
+		rc = fit(out, &p, o->k, o, o->restarts ? o->restarts : 3, o->iterations ? o->iterations : 100, 0, e);
+	points_release(&p);
+	kmeans_release(&fine);
+	mem_free(weight);
+	return rc;
+}
+
+static int check(const float *x, int64_t n, int64_t d, const struct kmeans_options *o, struct err *e)
+{
+	if (n < o->k || o->k < 1)
+		return err_set(e, ERR_USAGE, "%d clusters of only %lld points", o->k, (long long)n);
+	if (o->fine && (o->fine <= o->k || o->fine > n))
+		return err_set(e, ERR_USAGE, "%d fine centroids: must be above %d clusters and at most %lld points", o->fine,
+		               o->k, (long long)n);
+	if (o->balance && o->balance < 1.01)
+		return err_set(e, ERR_USAGE, "balance %g: must be at least 1.01", o->balance);
+	for (int64_t i = 0; i < n; i++)
+		for (int64_t j = 0; j < d; j++)
+			if (!isfinite(x[i * d + j]))
+				return err_set(e, ERR_DATA, "feature %lld of point %lld is not finite", (long long)j,
+				               (long long)i);
+	return 0;
+}
+
+int kmeans_fit(struct kmeans *out, const float *x, int64_t n, int64_t d, const struct kmeans_options *o, struct err *e)
+{
+	struct points p = {0};
+	int most = o->iterations ? o->iterations : 100, rc;
+
+	*out = (struct kmeans){0};
+	if (check(x, n, d, o, e))
+		return -1;
+	rc = points_init(&p, x, NULL, n, d, o->pool, e);
+	if (!rc && o->fine)
+		rc = fit_coarse(out, x, n, d, o, e);
+	else if (!rc)
+		rc = fit(out, &p, o->k, o, o->restarts ? o->restarts : 3, most, 0, e);
+	if (!rc && o->balance) /* of a coarse fit only the prices are found: its centres stay means of fine ones */
+		rc = lloyd(out, &p, o, o->fine ? 1 : most, o->balance, e);
+	if (!rc)
+		rc = kmeans_assign(p.cluster, p.near, out, x, n, o->pool, e);
+	if (!rc) {
+		int empty = count_empty(&p, o->k);
+
+		out->inertia = 0;
+		for (int64_t i = 0; i < n; i++)
+			out->inertia += (double)p.near[i] * p.near[i];
+		if (empty)
+			rc = err_set(e, ERR_DATA, "%d of %d clusters stay empty on %lld points", empty, o->k, (long long)n);
+	}
+	points_release(&p);
+	if (rc)
+		kmeans_release(out);
+	return rc;
+}
+
+struct distance_job {
+	struct points *p;
+	const struct kmeans *m;
+	float *distance;
+};
+
+static void distance_task(void *arg, int64_t task, int worker)
+{
+	struct distance_job *j = arg;
+	int64_t end = (task + 1) * SCAN < j->p->n ? (task + 1) * SCAN : j->p->n, d = j->p->d;
+
+	(void)worker;
+	for (int64_t i = task * SCAN; i < end; i++)
+		j->distance[i] = sqrtf(points_distance2(j->p->x + i * d, j->m->centroids + j->p->cluster[i] * d, d));
+}
+
+int kmeans_assign(int32_t *cluster, float *distance, const struct kmeans *m, const float *x, int64_t n, struct pool *pool,
+                  struct err *e)
+{
+	struct points p;
+	struct distance_job job = {&p, m, distance};
+	double inertia;
+	int rc = points_init(&p, x, NULL, n, m->d, pool, e);
+
+	if (!rc)
+		rc = points_assign(&p, m, &inertia, 0, e);
+	if (!rc)
+		memcpy(cluster, p.cluster, (size_t)n * sizeof *cluster);
+	if (!rc && distance)
+		pool_run(pool, (n + SCAN - 1) / SCAN, distance_task, &job);
+	points_release(&p);
+	return rc;
+}
+
+struct silhouette_job {
+	const float *x;
+	int64_t d, m;
+	const int64_t *row;
+	const int32_t *cluster;
+	const int64_t *size; /* of the subsample's clusters */
+	int k;
+	double *s; /* [m] */
+};
+
+/* (b - a) / max(a, b): a the mean distance within the own cluster, b the lowest mean distance to another one; 0 when
+ * alone. */
+static void silhouette_task(void *arg, int64_t i, int worker)
+{
+	struct silhouette_job *j = arg;
+	double *sum = mem_zalloc((size_t)j->k, sizeof *sum), a, b = INFINITY;
+	int32_t own = j->cluster[j->row[i]];
+
+	(void)worker;
+	for (int64_t o = 0; o < j->m; o++)
+		sum[j->cluster[j->row[o]]] += sqrt(points_distance2(j->x + j->row[i] * j->d, j->x + j->row[o] * j->d, j->d));
+	for (int c = 0; c < j->k; c++)
+		if (c != own && j->size[c] && sum[c] / (double)j->size[c] < b)
+			b = sum[c] / (double)j->size[c];
+	a = j->size[own] > 1 ? sum[own] / (double)(j->size[own] - 1) : 0;
+	j->s[i] = j->size[own] > 1 && a + b > 0 && isfinite(b) ? (b - a) / (a > b ? a : b) : 0;
+	mem_free(sum);
+}
+
+static void silhouette(struct kmeans_quality *q, const float *x, int64_t d, const int32_t *cluster, uint64_t seed, struct pool *p)
+{
+	int64_t m = q->n < SILHOUETTE ? q->n : SILHOUETTE, *row = subsample(q->n, m, seed, STEP_SILHOUETTE);
+	int64_t *size = mem_zalloc((size_t)q->k, sizeof *size);
+	struct silhouette_job job = {x, d, m, row, cluster, size, q->k, mem_zalloc((size_t)m, sizeof(double))};
+	int seen = 0;
+
+	for (int64_t i = 0; i < m; i++)
+		seen += !size[cluster[row[i]]]++;
+	pool_run(p, m, silhouette_task, &job);
+	q->silhouette = 0;
+	for (int64_t i = 0; i < m; i++)
+		q->silhouette += job.s[i];
+	q->silhouette = seen > 1 ? q->silhouette / (double)m : NAN;
+	q->silhouette_n = m;
+	mem_free(job.s);
+	mem_free(size);
+	mem_free(row);
+}
+
+int kmeans_rate(struct kmeans_quality *q, const float *x, int64_t n, int64_t d, const int32_t *cluster, const float *distance,
+                int k, uint64_t seed, struct pool *p, struct err *e)
+{
+	*q = (struct kmeans_quality){.k = k, .n = n, .smallest = 1};
+	if (n < 1)
+		return err_set(e, ERR_DATA, "no points to rate");
+	q->sizes = mem_zalloc((size_t)k, sizeof *q->sizes);
+	q->inertia = mem_zalloc((size_t)k, sizeof *q->inertia);
+	for (int64_t i = 0; i < n; i++) {
+		assert(cluster[i] >= 0 && cluster[i] < k);
+		q->sizes[cluster[i]]++;
+		q->inertia[cluster[i]] += (double)distance[i] * distance[i];
+	}
+	for (int c = 0; c < k; c++) {
+		double share = (double)q->sizes[c] / (double)n;
+
+		q->total += q->inertia[c];
+		q->largest = share > q->largest ? share : q->largest;
+		q->smallest = share < q->smallest ? share : q->smallest;
+	}
+	silhouette(q, x, d, cluster, seed, p);
+	return 0;
+}
+
+void kmeans_quality_release(struct kmeans_quality *q)
+{
+	mem_free(q->sizes);
+	mem_free(q->inertia);
+	*q = (struct kmeans_quality){0};
+}
+
+int32_t kmeans_random(const char *key, const double *share, int k, uint64_t seed)
+{
+	double u = rng_uniform(seed, RNG_CLUSTER, STEP_RANDOM, hash64(key, strlen(key)) >> 20, 0), run = 0;
+
+	for (int c = 0; c < k - 1; c++) {
+		run += share[c];
+		if (u < run)
+			return c;
+	}
+	return k - 1;
+}

@@ -1,0 +1,103 @@
+/* Samples, whatever holds them. A sample is a key and its members: a picture (jpg, png, webp), a caption (txt), a class
+ * (cls), facts (json), an array (npy).
+ *
+ * A source is a folder (its pictures, and tars, recursively, in bytewise order), a SHARDS directory or a part of it
+ * (checked against MANIFEST.tsv), a tar in any compression libarchive reads, a picture, or "-": stdin, which is a tar or a
+ * list of paths. What a file is, is decided by its first bytes.
+ *
+ * The key is the path (below the folder, inside the tar, or as listed) up to the first dot of its last component, without
+ * leading "/", "./" and "../"; the rest, in lower case, is the member's extension. Keys that are empty, hold a tab, a
+ * newline or a ".." component are refused; names that begin with a dot are passed over, and so are keys without a picture
+ * or an array (README.txt in a folder of pictures). A key that comes back is an error. */
+#ifndef DDM_DATA_SAMPLES_H
+#define DDM_DATA_SAMPLES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/pool.h"
+#include "file/still.h"
+
+enum samples_part { SAMPLES_ALL, SAMPLES_TRAIN, SAMPLES_HOLDOUT };
+
+struct samples_options {
+	int size;             /* pictures: the centre square, resized to size x size; 0: as they are */
+	int channels;         /* 3, or 1 for grey; 0 means 3 */
+	int skip_bad;         /* pass over unreadable samples, telling `bad`; 0: the first one is an error */
+	int64_t max_errors;   /* samples_check fails when more were skipped; negative: no limit */
+	int nul_list;         /* a list of paths ends its entries with NUL, not newline */
+	int once;             /* samples_rewind will not be called: a tar through a pipe is read as it comes */
+	const char *spool;    /* folder for the unlinked copy of stdin when that is a pipe; NULL: /tmp */
+	enum samples_part part; /* which part of a SHARDS directory; other sources have one part only */
+	void (*bad)(void *arg, const char *why); /* one sentence naming the skipped sample; NULL: silent */
+	void *bad_arg;
+	struct still_limits limits; /* of pictures; zero: 2^26 pixels, 1 GiB */
+	size_t max_member;          /* bytes of one member, larger is an error; 0: 256 MiB */
+};
+
+struct sample_member {
+	const char *ext; /* "jpg", "seg.png" */
+	const void *data;
+	size_t len;
+};
+
+/* Borrowed from the iterator until its next call. */
+struct sample {
+	const char *key;
+	const char *origin; /* for messages: the file or archive */
+	int n;
+	const struct sample_member *member; /* [n], bytewise order of ext */
+};
+
+struct samples;
+
+/* Operands of a program. *o is copied. NULL and ERR_NOINPUT where a source is missing; "-" more than once is ERR_USAGE.
+ * Caller closes. */
+struct samples *samples_open(const char *const *sources, int n, const struct samples_options *o, struct err *e);
+void samples_close(struct samples *s); /* NULL is allowed */
+
+/* 1 and *out, 0 at the end (no sample at all: ERR_DATA), -1 on error. */
+int samples_next(struct samples *s, struct sample *out, struct err *e);
+
+/* Back to the first sample. What was skipped is skipped again, silently and without being counted twice. */
+int samples_rewind(struct samples *s, struct err *e);
+
+/* Count a sample the caller could not use. With skip_bad: tells `bad` e's message, clears *e and returns 0; else leaves *e
+ * and returns -1. */
+int samples_bad(struct samples *s, struct err *e);
+
+const struct samples_options *samples_settings(const struct samples *s);
+
+/* After the end: how many were handed out and skipped, a SHA-256 over keys, extensions and contents in order; ERR_SKIPPED
+ * when more were skipped than max_errors. */
+int64_t samples_count(const struct samples *s);
+int64_t samples_skipped(const struct samples *s);
+void samples_digest(const struct samples *s, char hex[65]);
+int samples_check(const struct samples *s, struct err *e);
+
+/* NULL where there is none. The picture is the first member that is one. */
+const struct sample_member *sample_find(const struct sample *s, const char *ext);
+const struct sample_member *sample_picture(const struct sample *s);
+
+/* The class of a .cls member (a decimal number in 0 .. 2^31-2), -1 when there is none; ERR_DATA when it is not a number. */
+int sample_class(const struct sample *s, int32_t *label, struct err *e);
+
+/* The picture decoded (and resized as *o says): (height, width, channels). ERR_DATA when there is none or it is bad. */
+int sample_pixels(struct picture *out, const struct sample *s, const struct samples_options *o, struct err *e);
+
+/* Pictures in order, decoded by the pool's threads; the fast way through a set of pictures. */
+struct picture_batch {
+	int n;
+	char **key;             /* [n] */
+	struct picture *picture; /* [n] */
+	int32_t *label;         /* [n], -1 without a .cls member */
+	int cap;                /* private */
+};
+
+/* Replaces the batch by the next pictures (at most max; fewer when they are large): their number, 0 at the end, -1 on
+ * error. Bad pictures are handled as skip_bad says. A zeroed batch is ready for use; picture_batch_release frees. */
+int samples_pictures(struct samples *s, struct pool *p, int max, struct picture_batch *b, struct err *e);
+void picture_batch_release(struct picture_batch *b);
+
+#endif

@@ -1,0 +1,284 @@
+#include "data/sharding.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/hash.h"
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/fileio.h"
+#include "file/manifest.h"
+#include "file/shard.h"
+
+enum { CLUSTERS_MOST = 1 << 20 };
+
+static int read_stamp(struct assignment *a, const char *path, struct err *e)
+{
+	json_t *o = json_loads(tsv_stamp(a->table), 0, NULL);
+	const char *features = "";
+	double was = -1;
+	int64_t k = 0;
+	int rc = 0;
+
+	if (o)
+		rc = jsonio_i64(o, "k", 0, 1, CLUSTERS_MOST, &k, path, e) || jsonio_f64(o, "holdout", 0, 0, 1, &was, path, e) ||
+		     jsonio_str(o, "features", 0, &features, path, e);
+	if (strlen(features) < sizeof a->features)
+		memcpy(a->features, features, strlen(features) + 1);
+	json_decref(o);
+	if (!rc && was >= 0 && a->holdout >= 0 && was != a->holdout)
+		return err_set(e, ERR_DATA, "%s was made with a held-out fraction of %g, not %g", path, was, a->holdout);
+	if (was >= 0 && a->split >= 0)
+		a->holdout = -1; /* the column is right, and may come from the folders of the keys */
+	a->clusters = (int)k;
+	return rc ? -1 : 0;
+}
+
+int assignment_load(struct assignment *a, const char *path, double holdout, struct err *e)
+{
+	int64_t v;
+
+	*a = (struct assignment){.holdout = holdout};
+	a->table = tsv_load(path, e);
+	if (!a->table)
+		return -1;
+	a->key = tsv_need(a->table, "key", e);
+	a->cluster = tsv_need(a->table, "cluster", e);
+	a->split = tsv_column(a->table, "split");
+	if (a->key < 0 || a->cluster < 0 || read_stamp(a, path, e) || tsv_index(a->table, a->key, e))
+		return -1;
+	for (int64_t i = 0; i < tsv_rows(a->table); i++) {
+		if (tsv_i64(a->table, i, a->cluster, 0, (a->clusters ? a->clusters : CLUSTERS_MOST) - 1, &v, e))
+			return -1;
+		if (a->split >= 0 && strcmp(tsv_get(a->table, i, a->split), "train") && strcmp(tsv_get(a->table, i, a->split), "holdout"))
+			return err_set(e, ERR_DATA, "%s: the split of \"%s\" is \"%s\", neither train nor holdout", path,
+			               tsv_get(a->table, i, a->key), tsv_get(a->table, i, a->split));
+	}
+	for (int64_t i = 0, k = a->clusters; i < tsv_rows(a->table) && !k; i++)
+		if (!tsv_i64(a->table, i, a->cluster, 0, CLUSTERS_MOST - 1, &v, e) && v >= a->clusters)
+			a->clusters = (int)v + 1;
+	if (!tsv_rows(a->table))
+		return err_set(e, ERR_DATA, "%s: no rows", path);
+	memcpy(a->hash, tsv_sha256(a->table), sizeof a->hash);
+	return 0;
+}
+
+void assignment_release(struct assignment *a)
+{
+	tsv_free(a->table);
+	*a = (struct assignment){0};
+}
+
+int assignment_get(const struct assignment *a, int64_t row, int *cluster, int *held, struct err *e)
+{
+	const char *key = tsv_get(a->table, row, a->key);
+	int64_t v;
+	int by_hash = a->holdout >= 0 && hash_holdout(key, a->holdout);
+
+	if (tsv_i64(a->table, row, a->cluster, 0, a->clusters - 1, &v, e))
+		return -1;
+	*cluster = (int)v;
+	*held = a->split >= 0 ? !strcmp(tsv_get(a->table, row, a->split), "holdout") : by_hash;
+	if (a->holdout >= 0 && *held != by_hash)
+		return err_set(e, ERR_DATA, "\"%s\" is %s by the assignment, but not with a held-out fraction of %g", key,
+		               *held ? "held out" : "training data", a->holdout);
+	return 0;
+}
+
+/* Being written: the shard of one cluster and split. */
+struct stream {
+	struct shard_writer *w;
+	char *name;
+	int64_t number;
+};
+
+struct sharding {
+	const char *dir;
+	struct sharding_options o;
+	struct assignment *a;
+	char *stamp;
+	struct stream *stream; /* [2 * clusters]: training, then held out */
+	struct manifest_row *row;
+	int64_t rows;
+	uint8_t *seen; /* [rows of the assignment] */
+	int32_t classes;
+	int sides[2], unequal; /* smaller and larger side of the first picture */
+};
+
+static int stream_open(struct sharding *z, int i, struct err *e)
+{
+	struct stream *t = &z->stream[i];
+	struct shard_options so = {.level = z->o.level, .stamp = z->stamp};
+	char *path, *slash;
+	int rc;
+
+	t->name = manifest_name(i % z->a->clusters, i >= z->a->clusters, t->number++);
+	path = path_join(z->dir, t->name);
+	slash = strrchr(path, '/');
+	*slash = 0;
+	rc = dir_make(path, e);
+	*slash = '/';
+	if (!rc)
+		t->w = shard_create(path, &so, e);
+	mem_free(path);
+	return t->w ? 0 : -1;
+}
+
+static int stream_close(struct sharding *z, int i, struct err *e)
+{
+	struct stream *t = &z->stream[i];
+	struct manifest_row r = {.path = t->name, .cluster = i % z->a->clusters, .holdout = i >= z->a->clusters};
+	int rc = shard_commit(t->w, &r, e);
+
+	t->w = NULL;
+	t->name = NULL;
+	if (rc) {
+		manifest_row_release(&r);
+		return -1;
+	}
+	z->row = mem_resize(z->row, (size_t)z->rows + 1, sizeof *z->row);
+	z->row[z->rows++] = r;
+	return 0;
+}
+
+/* Facts for the manifest. A picture's orientation may swap its sides, so they are compared without order. */
+static int note(struct sharding *z, const struct sample *x, struct err *e)
+{
+	const struct sample_member *m = sample_find(x, "npy") ? NULL : sample_picture(x);
+	struct err ignored = {0};
+	int32_t label;
+	int w, h;
+
+	if (sample_class(x, &label, e))
+		return -1;
+	if (label >= z->classes)
+		z->classes = label + 1;
+	if (!m || still_size(m->data, m->len, "", &w, &h, &ignored))
+		return 0;
+	if (!z->sides[0]) {
+		z->sides[0] = w < h ? w : h;
+		z->sides[1] = w < h ? h : w;
+	}
+	z->unequal |= z->sides[0] != (w < h ? w : h) || z->sides[1] != (w < h ? h : w);
+	return 0;
+}
+
+static int add(struct sharding *z, const struct sample *x, int stream, struct err *e)
+{
+	struct stream *t = &z->stream[stream];
+	struct shard_member *m;
+	int rc = 0;
+
+	if (!t->w && stream_open(z, stream, e))
+		return -1;
+	m = mem_zalloc((size_t)x->n, sizeof *m);
+	for (int i = 0; i < x->n; i++)
+		m[i] = (struct shard_member){x->member[i].ext, x->member[i].data, x->member[i].len};
+	rc = shard_add(t->w, x->key, m, x->n, e);
+	mem_free(m);
+	if (!rc && shard_writer_bytes(t->w) >= z->o.shard_size)
+		rc = stream_close(z, stream, e);
+	return rc;
+}
+
+/* Which stream takes the sample: its number, or -1 when the sample is bad. */
+static int place(struct sharding *z, const struct sample *x, struct err *e)
+{
+	int64_t row = tsv_lookup(z->a->table, x->key);
+	int cluster, held;
+
+	if (row < 0)
+		return err_set(e, ERR_DATA, "%s: the sample \"%s\" is not in the assignment", x->origin, x->key);
+	z->seen[row] = 1;
+	if (note(z, x, e) || assignment_get(z->a, row, &cluster, &held, e))
+		return -1;
+	return held * z->a->clusters + cluster;
+}
+
+static int fill(struct sharding *z, struct sharding_result *r, struct samples *s, struct err *e)
+{
+	struct sample x;
+	int rc;
+
+	while ((rc = samples_next(s, &x, e)) > 0) {
+		int stream = place(z, &x, e);
+
+		if (stream < 0) {
+			if (samples_bad(s, e))
+				return -1;
+			continue;
+		}
+		if (add(z, &x, stream, e))
+			return -1;
+		if (stream < z->a->clusters)
+			r->train++;
+		else
+			r->held++;
+		if (progress_tell(z->o.progress, "shards", r->train + r->held, tsv_rows(z->a->table)))
+			return err_set(e, ERR_AGAIN, "interrupted");
+	}
+	return rc;
+}
+
+static int check_unused(struct sharding *z, struct sharding_result *r, const struct samples *s, struct err *e)
+{
+	int64_t first = -1;
+
+	for (int64_t i = 0; i < tsv_rows(z->a->table); i++)
+		if (!z->seen[i]) {
+			first = first < 0 ? i : first;
+			r->unused++;
+		}
+	if (!r->unused || samples_settings(s)->skip_bad)
+		return 0;
+	return err_set(e, ERR_DATA, "\"%s\" is in the assignment, but there is no such sample (%lld of %lld are missing)",
+	               tsv_get(z->a->table, first, z->a->key), (long long)r->unused, (long long)tsv_rows(z->a->table));
+}
+
+static int finish(struct sharding *z, struct sharding_result *r, struct samples *s, struct stamp *stamp, struct err *e)
+{
+	char digest[65];
+
+	for (int i = 0; i < 2 * z->a->clusters; i++)
+		if (z->stream[i].w && stream_close(z, i, e))
+			return -1;
+	r->shards = z->rows;
+	if (!z->rows)
+		return err_set(e, ERR_DATA, "none of the samples is in the assignment");
+	samples_digest(s, digest);
+	stamp_input(stamp, "samples", digest);
+	stamp_i64(stamp, "classes", z->classes);
+	stamp_json(stamp, "equal_sizes", json_boolean(!z->unequal));
+	return manifest_write(z->dir, z->row, z->rows, z->a->clusters, stamp, e);
+}
+
+int sharding_run(struct sharding_result *r, const char *dir, struct samples *s, struct assignment *a, struct stamp *stamp,
+                 const struct sharding_options *o, struct err *e)
+{
+	struct sharding z = {.dir = dir, .o = *o, .a = a};
+	int rc;
+
+	*r = (struct sharding_result){0};
+	if (!z.o.shard_size)
+		z.o.shard_size = (uint64_t)256 << 20;
+	z.stamp = stamp_line(stamp);
+	z.stream = mem_zalloc(2 * (size_t)a->clusters, sizeof *z.stream);
+	z.seen = mem_zalloc((size_t)tsv_rows(a->table), 1);
+	rc = fill(&z, r, s, e);
+	if (!rc)
+		rc = check_unused(&z, r, s, e);
+	if (!rc)
+		rc = finish(&z, r, s, stamp, e);
+	for (int i = 0; i < 2 * a->clusters; i++) {
+		shard_abort(z.stream[i].w);
+		mem_free(z.stream[i].name);
+	}
+	for (int64_t i = 0; i < z.rows; i++)
+		manifest_row_release(&z.row[i]);
+	mem_free(z.row);
+	mem_free(z.stream);
+	mem_free(z.seen);
+	mem_free(z.stamp);
+	return rc;
+}

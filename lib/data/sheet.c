@@ -1,0 +1,119 @@
+#include "data/sheet.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/hash.h"
+#include "core/mem.h"
+#include "file/resize.h"
+
+enum { GAP = 2 };
+
+int sheet_init(struct sheet *s, int rows, int columns, int cell, struct err *e)
+{
+	*s = (struct sheet){.rows = rows, .columns = columns, .cell = cell};
+	if (picture_alloc(&s->picture, columns * (cell + GAP) + GAP, rows * (cell + GAP) + GAP, 3, e))
+		return -1;
+	memset(s->picture.pixels, 255, (size_t)s->picture.width * (size_t)s->picture.height * 3);
+	return 0;
+}
+
+void sheet_release(struct sheet *s)
+{
+	picture_release(&s->picture);
+	*s = (struct sheet){0};
+}
+
+int sheet_put(struct sheet *s, int row, int column, const struct picture *p, struct err *e)
+{
+	struct picture small;
+	size_t x = (size_t)(GAP + column * (s->cell + GAP)), y = (size_t)(GAP + row * (s->cell + GAP));
+
+	if (picture_square(&small, p, s->cell, RESIZE_LANCZOS, e))
+		return -1;
+	for (size_t r = 0; r < (size_t)s->cell; r++)
+		for (size_t c = 0; c < (size_t)s->cell; c++)
+			for (size_t a = 0; a < 3; a++) {
+				const uint8_t *from = small.pixels + (r * (size_t)s->cell + c) * (size_t)small.channels;
+				size_t at = (y + r) * (size_t)s->picture.width + x + c;
+
+				s->picture.pixels[at * 3 + a] = from[small.channels < 3 ? 0 : a];
+			}
+	picture_release(&small);
+	return 0;
+}
+
+struct choice {
+	uint64_t hash;
+	int64_t index;
+	int32_t cluster, column;
+};
+
+static int by_hash(const void *a, const void *b)
+{
+	const struct choice *x = a, *y = b;
+
+	if (x->cluster != y->cluster)
+		return x->cluster < y->cluster ? -1 : 1;
+	return x->hash < y->hash ? -1 : x->hash > y->hash ? 1 : (x->index > y->index) - (x->index < y->index);
+}
+
+static int by_index(const void *a, const void *b)
+{
+	const struct choice *x = a, *y = b;
+
+	return (x->index > y->index) - (x->index < y->index);
+}
+
+/* The samples that will be shown, in sample order. */
+static struct choice *choose(const struct sheet *s, char *const *key, const int32_t *cluster, int64_t n, int64_t *chosen)
+{
+	struct choice *v = mem_zalloc((size_t)n, sizeof *v);
+	int64_t at = 0;
+	int column = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		v[i] = (struct choice){hash64(key[i], strlen(key[i])), i, cluster[i], 0};
+	qsort(v, (size_t)n, sizeof *v, by_hash);
+	for (int64_t i = 0; i < n; i++) {
+		column = i && v[i].cluster == v[i - 1].cluster ? column + 1 : 0;
+		if (column < s->columns && v[i].cluster < s->rows) {
+			v[at] = v[i];
+			v[at++].column = column;
+		}
+	}
+	qsort(v, (size_t)at, sizeof *v, by_index);
+	*chosen = at;
+	return v;
+}
+
+static int show(struct sheet *s, const struct choice *c, const struct sample *x, const struct samples_options *o, struct err *e)
+{
+	struct picture p;
+	int rc;
+
+	if (sample_pixels(&p, x, o, e))
+		return -1;
+	rc = sheet_put(s, c->cluster, c->column, &p, e);
+	picture_release(&p);
+	return rc;
+}
+
+int sheet_fill(struct sheet *s, struct samples *samples, char *const *key, const int32_t *cluster, int64_t n, struct err *e)
+{
+	int64_t chosen, at = 0;
+	struct choice *v = choose(s, key, cluster, n, &chosen);
+	int rc = samples_rewind(samples, e);
+
+	while (!rc && at < chosen) {
+		struct sample x;
+		int got = samples_next(samples, &x, e);
+
+		if (got <= 0)
+			rc = got < 0 ? -1 : err_set(e, ERR_DATA, "the samples changed meanwhile: no \"%s\"", key[v[at].index]);
+		else if (!strcmp(x.key, key[v[at].index]))
+			rc = show(s, &v[at++], &x, samples_settings(samples), e);
+	}
+	mem_free(v);
+	return rc;
+}

@@ -1,0 +1,27 @@
+/* A contact sheet: one row of pictures per cluster. */
+#ifndef DDM_DATA_SHEET_H
+#define DDM_DATA_SHEET_H
+
+#include <stdint.h>
+
+#include "core/err.h"
+#include "data/samples.h"
+#include "file/still.h"
+
+struct sheet {
+	int rows, columns, cell; /* pictures; cell: side in pixels */
+	struct picture picture;  /* RGB, owned */
+};
+
+/* A white sheet. ERR_NOMEM. */
+int sheet_init(struct sheet *s, int rows, int columns, int cell, struct err *e);
+void sheet_release(struct sheet *s);
+
+/* The centre square of a picture into a place. */
+int sheet_put(struct sheet *s, int row, int column, const struct picture *p, struct err *e);
+
+/* Second pass over `samples` (which is rewound): for each cluster `columns` pictures, chosen by the hashes of their keys,
+ * as many as there are. key and cluster [n] as in the first pass. */
+int sheet_fill(struct sheet *s, struct samples *samples, char *const *key, const int32_t *cluster, int64_t n, struct err *e);
+
+#endif

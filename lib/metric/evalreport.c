@@ -1,0 +1,203 @@
+#include "metric/evalreport.h"
+
+#include "core/mem.h"
+#include "core/rng.h"
+#include "core/str.h"
+#include "metric/frechet.h"
+#include "metric/kd.h"
+#include "metric/memorised.h"
+
+#include <string.h>
+
+/* "WHAT-NAME-TAIL" */
+static void put(struct stamp *st, const struct evalreport *r, const char *what, const char *tail, double value)
+{
+	char *key = str_new("%s-%s%s", what, r->reference->recipe.features, tail);
+
+	stamp_f64(st, key, value);
+	mem_free(key);
+}
+
+static void put_kd(struct stamp *st, const struct evalreport *r, const char *tail, const struct kd *k)
+{
+	char *se = str_new("%s-se", tail);
+
+	put(st, r, "kd", tail, k->value);
+	put(st, r, "kd", se, k->se);
+	mem_free(se);
+}
+
+static int kd_between(struct kd *k, const struct evalreport *r, const float *x, int64_t n, const float *y, int64_t m,
+                      struct err *e)
+{
+	int64_t least = n < m ? n : m;
+	int d = r->reference->recipe.dims;
+
+	if (r->subsets > 0)
+		return kd_subsets(k, r->pool, x, n, y, m, d, r->subsets, r->size < least ? r->size : least, r->seed, e);
+	return kd_whole(k, r->pool, x, n, y, m, d, e);
+}
+
+/* One random half of the reference against the other */
+static int kd_halves(struct kd *k, const struct evalreport *r, struct err *e)
+{
+	const struct evalset *s = r->reference;
+	size_t d = (size_t)s->recipe.dims;
+	int64_t half = s->n / 2;
+	float *x = mem_try((size_t)half * 2, d * sizeof *x, "halves of the reference", e);
+	int rc = x ? 0 : -1;
+
+	for (int64_t i = 0; i < 2 * half && x; i++)
+		memcpy(x + (size_t)i * d,
+		       s->features + rng_permute((uint64_t)i, (uint64_t)s->n, r->seed, RNG_METRIC, 1u << 20) * d, d * sizeof *x);
+	if (!rc)
+		rc = kd_between(k, r, x, half, x + (size_t)half * d, half, e);
+	mem_free(x);
+	return rc;
+}
+
+static int kd_fill(struct stamp *st, const struct evalreport *r, struct err *e)
+{
+	struct evalset *a = r->reference, *b = r->samples, *h = r->heldout;
+	struct kd k;
+
+	if (!a->features || !b->features)
+		return 0;
+	if (kd_between(&k, r, a->features, a->n, b->features, b->n, e))
+		return -1;
+	put_kd(st, r, "", &k);
+	if (a->n >= 6) {
+		if (kd_halves(&k, r, e))
+			return -1;
+		put_kd(st, r, "-floor", &k);
+	}
+	if (!h || !h->features)
+		return 0;
+	if (kd_between(&k, r, h->features, h->n, b->features, b->n, e))
+		return -1;
+	put_kd(st, r, "-heldout", &k);
+	if (kd_between(&k, r, a->features, a->n, h->features, h->n, e))
+		return -1;
+	put_kd(st, r, "-heldout-floor", &k);
+	return 0;
+}
+
+/* Distance of samples to the mean and covariance of a reference that is nothing more */
+static int fd_statistics(struct stamp *st, const struct evalreport *r, const double *axes, int p, struct err *e)
+{
+	struct evalset *a = r->reference, *b = r->samples;
+	int d = a->recipe.dims;
+	double full, along, *v = mem_alloc(2 * (size_t)(p + p * p) * sizeof *v), *sp = v + 2 * p;
+	int rc = -1;
+
+	if (!evalset_statistics(b, r->pool, e) && !frechet_distance(&full, a->mu, a->sigma, b->mu, b->sigma, d, e)) {
+		frechet_project(v, sp, axes, a->mu, a->sigma, d, p);
+		frechet_project(v + p, sp + p * p, axes, b->mu, b->sigma, d, p);
+		rc = frechet_distance(&along, v, sp, v + p, sp + p * p, p, e);
+	}
+	mem_free(v);
+	if (rc)
+		return -1;
+	put(st, r, "fd", "", along);
+	put(st, r, "fd", "-full", full);
+	if (b->n)
+		stamp_i64(st, "fd-n", b->n);
+	return 0;
+}
+
+struct pair {
+	const struct evalset *x, *y; /* the same: disjoint parts */
+	const char *along, *full;    /* ends of the keys */
+};
+
+/* Both pairs at one number of vectors: as many as the floor can have, so that their biases are the same */
+static int fd_pairs(struct stamp *st, const struct evalreport *r, const double *axes, int p, const struct pair *pair, int pairs,
+                    int64_t take, const char *key, struct err *e)
+{
+	double along, full;
+
+	for (int i = 0; i < pairs; i++) {
+		if (frechet_equal(&along, &full, r->pool, pair[i].x->features, pair[i].x->n, pair[i].y->features, pair[i].y->n,
+		                  r->reference->recipe.dims, axes, p, take, r->draws, r->seed, e))
+			return -1;
+		put(st, r, "fd", pair[i].along, along);
+		put(st, r, "fd", pair[i].full, full);
+	}
+	stamp_i64(st, key, take);
+	return 0;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int fd_sets(struct stamp *st, const struct evalreport *r, const double *axes, int p, struct err *e)
+{
+	const struct evalset *a = r->reference, *b = r->samples, *h = r->heldout;
+	struct pair near[] = {{a, b, "", "-full"}, {a, a, "-floor", "-full-floor"}};
+	struct pair far[] = {{h, b, "-heldout", "-heldout-full"}, {a, h, "-heldout-floor", "-heldout-full-floor"}};
+
+	if (a->n >= 4 && fd_pairs(st, r, axes, p, near, 2, least(b->n, a->n / 2), "fd-n", e))
+		return -1;
+	if (a->n < 4 && fd_pairs(st, r, axes, p, near, 1, least(b->n, a->n), "fd-n", e))
+		return -1;
+	if (h && h->features)
+		return fd_pairs(st, r, axes, p, far, 2, least(least(b->n, h->n), a->n), "fd-n-heldout", e);
+	return 0;
+}
+
+static int fd_fill(struct stamp *st, const struct evalreport *r, struct err *e)
+{
+	struct evalset *a = r->reference;
+	int d = a->recipe.dims, p = r->axes < d ? r->axes : d, rc = -1;
+	double *axes;
+
+	if (evalset_statistics(a, r->pool, e))
+		return -1;
+	axes = mem_try((size_t)p * (size_t)d, sizeof *axes, "principal axes", e);
+	if (!axes)
+		return -1;
+	stamp_i64(st, "fd-axes", p);
+	if (!frechet_axes(axes, a->sigma, d, p, e))
+		rc = a->features && r->samples->features ? fd_sets(st, r, axes, p, e) : fd_statistics(st, r, axes, p, e);
+	mem_free(axes);
+	return rc;
+}
+
+static int memorised_put(struct stamp *st, const char *key, const struct evalreport *r, const struct evalset *s,
+                         const struct evalset *train, struct err *e)
+{
+	double f;
+
+	if (memorised_fraction(&f, NULL, r->pool, s->thumbs, s->n, train->thumbs, train->n, s->thumb, e))
+		return -1;
+	stamp_f64(st, key, f);
+	return 0;
+}
+
+static int memorised_fill(struct stamp *st, const struct evalreport *r, struct err *e)
+{
+	const struct evalset *train = r->train ? r->train : r->reference, *s = r->samples;
+	const struct evalset *unseen = r->heldout ? r->heldout : r->train ? r->reference : NULL;
+
+	if (!s->thumbs || !train->thumbs || train->n < 2 || s->thumb != train->thumb)
+		return 0;
+	if (memorised_put(st, "memorised", r, s, train, e))
+		return -1;
+	if (unseen && unseen->thumbs && unseen->thumb == train->thumb &&
+	    memorised_put(st, "memorised-floor", r, unseen, train, e))
+		return -1;
+	stamp_i64(st, "memorised-of", train->n);
+	return 0;
+}
+
+int evalreport_fill(struct stamp *st, const struct evalreport *r, struct err *e)
+{
+	if (r->reference->n)
+		stamp_i64(st, "n-reference", r->reference->n);
+	stamp_i64(st, "n-samples", r->samples->n);
+	if (r->heldout)
+		stamp_i64(st, "n-heldout", r->heldout->n);
+	return kd_fill(st, r, e) || fd_fill(st, r, e) || memorised_fill(st, r, e) ? -1 : 0;
+}

@@ -1,0 +1,27 @@
+/* Kernel distance: the squared maximum mean discrepancy of two sets of feature vectors under KID's kernel
+ *   k(x, y) = (x . y / d + 1)^3                     (Binkowski et al., "Demystifying MMD GANs", 2018),
+ * by its unbiased estimator: zero on average for two samples of one distribution whatever their sizes, so it may be negative. */
+#ifndef DDM_METRIC_KD_H
+#define DDM_METRIC_KD_H
+
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/pool.h"
+
+struct kd {
+	double value;
+	double se; /* standard error */
+};
+
+/* Over all pairs of x (n, d) and y (m, d); n, m >= 3 (else ERR_USAGE). se is the delete-one jackknife over both sets. Products
+ * and sums are in double, cut into fixed tiles and added in index order: the same bits for any pool (NULL: serial). */
+int kd_whole(struct kd *out, struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int d, struct err *e);
+
+/* The mean over `subsets` pairs of subsets of `size` vectors each, drawn without replacement with RNG_METRIC (KID as usually
+ * reported: 100 subsets of 1000); se is the standard deviation over the subsets divided by sqrt(subsets). size must lie in
+ * [3, min(n, m)], subsets >= 2 (else ERR_USAGE). */
+int kd_subsets(struct kd *out, struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int d, int64_t subsets,
+               int64_t size, uint64_t seed, struct err *e);
+
+#endif

@@ -1,0 +1,299 @@
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/hash.h"
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/commit.h"
+#include "file/fileio.h"
+#include "file/safetensors.h"
+#include "file/stamp.h"
+#include "net/model.h"
+#include "train/state.h"
+
+enum { FORMAT = 1, FILES = 5 };
+
+/* The arenas by file; `total` says whether frozen parameters are in it. */
+struct part {
+	const char *name;
+	float *data;
+	int total;
+};
+
+static int parts_of(const struct train_state *s, struct part out[FILES])
+{
+	const struct part all[FILES] = {
+	    {"weights.safetensors", s->values, 1}, {"ema.safetensors", s->ema, 1},   {"exp_avg.safetensors", s->m, 0},
+	    {"exp_avg_sq.safetensors", s->v, 0},   {"best.safetensors", s->best, 1},
+	};
+	int n = s->best ? FILES : FILES - 1;
+
+	memcpy(out, all, sizeof all);
+	return n;
+}
+
+/* The table without its frozen parameters; the names and offsets are the same. Release with mem_free(v). */
+static struct params table_of(const struct params *p, int total)
+{
+	struct params t = *p;
+
+	t.v = mem_zalloc((size_t)p->n, sizeof *t.v);
+	t.n = 0;
+	for (int i = 0; i < p->n; i++)
+		if (total || !(p->v[i].flags & PARAM_FROZEN))
+			t.v[t.n++] = p->v[i];
+	return t;
+}
+
+static int save_parts(const char *dir, const struct train_state *s, json_t *files, struct err *e)
+{
+	struct part part[FILES];
+	int n = parts_of(s, part), rc = 0;
+
+	for (int i = 0; !rc && i < n; i++) {
+		char *path = path_join(dir, part[i].name), hex[65];
+		struct params table = table_of(s->params, part[i].total);
+		uint64_t bytes = 0;
+
+		rc = model_write_weights(path, &table, part[i].data, NULL, 0, e);
+		if (!rc)
+			rc = sha256_file(path, hex, &bytes, e);
+		if (!rc)
+			json_array_append_new(
+			    files, json_pack("{s:s, s:I, s:s}", "name", part[i].name, "size", (json_int_t)bytes, "sha256", hex));
+		mem_free(table.v);
+		mem_free(path);
+	}
+	return rc;
+}
+
+static int save_manifest(const char *dir, const struct train_state *s, const char *stamp, json_t *files, struct err *e)
+{
+	json_t *o = json_object();
+	char *path = path_join(dir, "MANIFEST.json"), *text;
+	int rc;
+
+	json_object_set_new(o, "format", json_integer(FORMAT));
+	json_object_set_new(o, "step", json_integer(s->step));
+	json_object_set_new(o, "updates", json_integer(s->updates));
+	json_object_set_new(o, "skipped_in_a_row", json_integer(s->skipped_in_a_row));
+	if (s->best && isfinite(s->best_loss)) {
+		char exact[32];
+
+		snprintf(exact, sizeof exact, "%a", s->best_loss);
+		json_object_set_new(o, "best_loss", json_string(exact));
+		json_object_set_new(o, "best_step", json_integer(s->best_step));
+	}
+	json_object_set_new(o, "stamp", json_string(stamp));
+	json_object_set(o, "files", files);
+	text = jsonio_pretty(o);
+	rc = commit_bytes(path, text, strlen(text), e);
+	mem_free(text);
+	mem_free(path);
+	json_decref(o);
+	return rc;
+}
+
+static char *step_name(const char *dir, int64_t step)
+{
+	return str_new("%s/step-%08" PRId64, dir, step);
+}
+
+int checkpoint_save(const char *dir, const struct train_state *s, const char *stamp, struct err *e)
+{
+	char *path = step_name(dir, s->step);
+	struct outdir out = {0};
+	json_t *files = json_array();
+	int rc = -1;
+
+	if (path_exists(path)) {
+		if (dir_remove(path, e))
+			goto out;
+	}
+	if (!outdir_begin(&out, path, e) && !save_parts(out.tmp, s, files, e) && !save_manifest(out.tmp, s, stamp, files, e))
+		rc = outdir_commit(&out, e);
+	outdir_abort(&out);
+out:
+	json_decref(files);
+	mem_free(path);
+	return rc;
+}
+
+/* Step numbers of the folders named step-N, newest first. Caller frees with mem_free. */
+static int64_t *list_steps(const char *dir, int *count)
+{
+	char **names = NULL;
+	size_t n = 0;
+	int64_t *steps = NULL;
+
+	*count = 0;
+	if (dir_list(dir, &names, &n, NULL))
+		return NULL;
+	steps = mem_zalloc(n, sizeof *steps);
+	for (size_t i = n; i-- > 0;) {
+		int64_t step;
+		int at;
+
+		if (strncmp(names[i], "step-", 5) || strspn(names[i] + 5, "0123456789") != strlen(names[i] + 5) ||
+		    parse_i64(names[i] + 5, 0, INT64_MAX, &step))
+			continue;
+		for (at = (*count)++; at > 0 && steps[at - 1] < step; at--)
+			steps[at] = steps[at - 1];
+		steps[at] = step;
+	}
+	names_free(names, n);
+	return steps;
+}
+
+static int check_file(const char *dir, const json_t *f, struct err *e)
+{
+	const char *name = NULL, *want = NULL;
+	char *path, hex[65];
+	int64_t size = -1;
+	uint64_t bytes = 0;
+	int rc;
+
+	if (jsonio_str(f, "name", 1, &name, dir, e) || jsonio_i64(f, "size", 1, 0, INT64_MAX, &size, dir, e) ||
+	    jsonio_str(f, "sha256", 1, &want, dir, e))
+		return -1;
+	if (strchr(name, '/'))
+		return err_set(e, ERR_DATA, "%s: lists a file called %s", dir, name);
+	path = path_join(dir, name);
+	rc = sha256_file(path, hex, &bytes, e);
+	if (!rc && ((int64_t)bytes != size || strcmp(hex, want)))
+		rc = err_set(e, ERR_DATA, "%s: is not the file its manifest describes", path);
+	mem_free(path);
+	return rc;
+}
+
+static int load_numbers(const json_t *o, const char *where, struct train_state *s, struct err *e)
+{
+	const char *best = NULL;
+	int64_t format = 0;
+
+	if (jsonio_i64(o, "format", 1, FORMAT, FORMAT, &format, where, e) ||
+	    jsonio_i64(o, "step", 1, 0, INT64_MAX, &s->step, where, e) ||
+	    jsonio_i64(o, "updates", 1, 0, INT64_MAX, &s->updates, where, e) ||
+	    jsonio_i64(o, "skipped_in_a_row", 1, 0, INT64_MAX, &s->skipped_in_a_row, where, e) ||
+	    jsonio_str(o, "best_loss", 0, &best, where, e) ||
+	    jsonio_i64(o, "best_step", 0, 0, INT64_MAX, &s->best_step, where, e))
+		return -1;
+	s->best_loss = INFINITY;
+	if (best && parse_f64(best, -INFINITY, INFINITY, &s->best_loss))
+		return err_set(e, ERR_DATA, "%s: \"best_loss\" is not a number", where);
+	return 0;
+}
+
+static int is_listed(const json_t *files, const char *name)
+{
+	for (size_t i = 0; i < json_array_size(files); i++) {
+		const char *listed = json_string_value(json_object_get(json_array_get(files, i), "name"));
+
+		if (listed && !strcmp(listed, name))
+			return 1;
+	}
+	return 0;
+}
+
+/* Every part must be in the manifest, or nobody has looked at its bytes. */
+static int check_files(const char *dir, const struct train_state *s, const json_t *files, struct err *e)
+{
+	struct part part[FILES];
+	int n = parts_of(s, part);
+
+	for (int i = 0; i < n; i++)
+		if (!is_listed(files, part[i].name))
+			return err_set(e, ERR_DATA, "%s: %s is not in its manifest", dir, part[i].name);
+	for (size_t i = 0; i < json_array_size(files); i++)
+		if (check_file(dir, json_array_get(files, i), e))
+			return -1;
+	return 0;
+}
+
+static int load_parts(const char *dir, struct train_state *s, struct err *e)
+{
+	struct part part[FILES];
+	int n = parts_of(s, part), rc = 0;
+
+	for (int i = 0; !rc && i < n; i++) {
+		char *path = path_join(dir, part[i].name);
+		struct params table = table_of(s->params, part[i].total);
+
+		rc = model_read_weights(path, &table, part[i].data, e);
+		mem_free(table.v);
+		mem_free(path);
+	}
+	return rc;
+}
+
+/* 1 loaded, 0 damaged (reason in *why), -1 made with other options. */
+static int try_load(const char *dir, int64_t step, struct train_state *s, const char *stamp, struct err *why, struct err *e)
+{
+	char *path = path_join(dir, "MANIFEST.json");
+	struct str differ = {0};
+	json_t *o = jsonio_load(path, why);
+	const json_t *files = json_object_get(o, "files");
+	const char *was = NULL;
+	int rc = 0;
+
+	if (!o || jsonio_str(o, "stamp", 1, &was, path, why))
+		goto out;
+	if (stamp_line_differs(stamp, was, &differ)) {
+		rc = err_set(e, ERR_EXISTS, "%s was made with other options (%s)", dir, str_text(&differ));
+		goto out;
+	}
+	if (check_files(dir, s, files, why) || load_numbers(o, path, s, why))
+		goto out;
+	if (s->step != step)
+		err_set(why, ERR_DATA, "%s: is of step %" PRId64, path, s->step);
+	else if (!load_parts(dir, s, why))
+		rc = 1;
+out:
+	str_release(&differ);
+	json_decref(o);
+	mem_free(path);
+	return rc;
+}
+
+int checkpoint_load(const char *dir, struct train_state *s, const char *stamp, void (*told)(void *arg, const char *message),
+                    void *arg, struct err *e)
+{
+	int n, rc = 0;
+	int64_t *steps = list_steps(dir, &n);
+
+	for (int i = 0; i < n && rc == 0; i++) {
+		char *path = step_name(dir, steps[i]);
+		struct err why = {0};
+
+		rc = try_load(path, steps[i], s, stamp, &why, e);
+		if (rc == 0)
+			state_clear(s);
+		if (rc == 0 && told)
+			told(arg, why.msg);
+		mem_free(path);
+	}
+	mem_free(steps);
+	return rc;
+}
+
+void checkpoint_prune(const char *dir, int64_t step, int keep)
+{
+	int n, kept = 0;
+	int64_t *steps = list_steps(dir, &n);
+
+	for (int i = 0; i < n; i++) {
+		char *path = steps[i] > step || kept == keep ? step_name(dir, steps[i]) : NULL;
+
+		if (!path) {
+			kept++;
+			continue;
+		}
+		dir_remove(path, NULL);
+		mem_free(path);
+	}
+	mem_free(steps);
+	commit_sweep(dir, NULL);
+}

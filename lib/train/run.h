@@ -1,0 +1,47 @@
+/* Inside the trainer: a run in progress, shared by its files. */
+#ifndef DDM_TRAIN_RUN_H
+#define DDM_TRAIN_RUN_H
+
+#include "data/dataset.h"
+#include "train/state.h"
+#include "train/trainer.h"
+
+struct trainer {
+	const struct train_options *o;
+	const struct train_hooks *hooks;
+	struct pool *pool;
+	struct net_config net; /* complete */
+	struct objective objective;
+	struct dataset *data, *held; /* held NULL: no validation */
+	struct loader *loader;
+	struct params params;
+	struct device *device;
+	struct loss_tape loss;
+	struct train_state state;
+	float *grads, *mask, *dloss;
+	float *tree[32]; /* [k]: the gradients of 2^k parts, added */
+	struct noised noised;
+	int64_t steps, part; /* part: samples of one tape run */
+	int64_t validate_every, validations;
+	double ema_decay;
+	char *stamp;
+	char manifest[65];
+	char *train_dir;
+	int log;         /* descriptor of train.jsonl (train/trainlog.h); -1: not open */
+	int64_t skipped; /* in this process */
+	double started, data_s, forward_s, backward_s, optimizer_s;
+	double loss_sum, peak, flops_per_sample;
+	int64_t loss_count, loss_since;
+	double mark; /* clock at the last log line */
+	double last_norm;
+};
+
+/* Mean loss of the averaged weights on fixed noise of held-out samples; for a router also the accuracy, and calibration by time,
+ * as a JSON object in *detail (may be NULL; caller json_decref()s). */
+int validate(struct trainer *r, double *loss, json_t **detail, struct err *e);
+
+/* OUT/train/samples-N.png with the averaged weights: pictures of a DiT; of a router, what it sees at growing noise, negative
+ * where it is wrong. */
+int sample_grid(struct trainer *r, struct err *e);
+
+#endif

@@ -1,0 +1,140 @@
+/* Pictures of the network in training, on the forward part of its own tape. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/str.h"
+#include "diffusion/convert.h"
+#include "diffusion/gallery.h"
+#include "diffusion/solver.h"
+#include "file/commit.h"
+#include "file/still.h"
+#include "train/run.h"
+
+enum { SIDE = 8, STEPS = 25 };
+
+struct field {
+	struct trainer *r;
+	int64_t n;
+};
+
+static int velocity(void *arg, float *v, const float *x, double t, int64_t step, int stage, struct err *e)
+{
+	struct field *f = arg;
+	struct trainer *r = f->r;
+	int64_t d = r->objective.d;
+	struct convert c = convert_at(r->objective.path, r->objective.prediction, CONVERT_MATCH, t);
+	const float *out = tape_data(r->loss.tape, r->loss.out);
+
+	(void)step;
+	(void)stage;
+	(void)e;
+	for (int64_t i = 0; i < f->n; i++) {
+		r->noised.t[i] = (float)c.time;
+		r->noised.label[i] = r->net.classes ? (int32_t)(i % r->net.classes) : 0;
+		for (int64_t k = 0; k < d; k++)
+			r->noised.x[i * d + k] = (float)c.scale * x[i * d + k];
+	}
+	loss_bind(&r->loss, &r->noised, 0, &r->objective);
+	tape_run(r->loss.tape, f->n, 0, r->loss.forward_end);
+	for (int64_t i = 0; i < f->n; i++)
+		convert_velocity(&c, v + i * d, x + i * d, out + i * d, NULL, d);
+	return 0;
+}
+
+/* n pictures x (n, channels, size, size) as OUT/train/samples-STEP.png, `columns` in a row. */
+static int write_sheet(struct trainer *r, float *x, int64_t n, int64_t columns, struct err *e)
+{
+	const struct net_config *c = &r->net;
+	struct picture sheet = {0};
+	char *path = str_new("%s/samples-%08" PRId64 ".png", r->train_dir, r->state.step);
+	struct still_text text = {"ddm", r->stamp};
+	uint8_t *png = NULL;
+	size_t len = 0;
+	int rc = gallery_sheet(&sheet, n, columns, c->channels, c->size, e);
+
+	for (int64_t i = 0; i < n && !rc; i++) {
+		struct picture p;
+
+		rc = gallery_picture(&p, x + i * r->objective.d, c->channels, c->size, path, e);
+		if (!rc) {
+			gallery_put(&sheet, i, n, columns, &p);
+			picture_release(&p);
+		}
+	}
+	if (!rc)
+		rc = still_encode_png(&sheet, &text, 1, &png, &len, e);
+	if (!rc)
+		rc = commit_bytes(path, png, len, e);
+	mem_free(png);
+	picture_release(&sheet);
+	mem_free(path);
+	return rc;
+}
+
+static int draw_samples(struct trainer *r, struct err *e)
+{
+	int64_t n = r->part < SIDE * SIDE ? r->part : SIDE * SIDE, d = r->objective.d;
+	struct solver s = {.kind = SOLVER_EULER, .steps = STEPS, .from = 1, .to = 0};
+	struct field f = {r, n};
+	float *x = mem_try((size_t)n, (size_t)d * sizeof *x, "sample grid", e);
+	float *work = mem_try((size_t)solver_work(&s, n * d), sizeof *work, "sample grid", e);
+	int rc = -1;
+
+	if (x && work) {
+		for (int64_t i = 0; i < n; i++)
+			rng_normal(x + i * d, (size_t)d, r->o->seed, RNG_SAMPLE, 0, (uint64_t)i);
+		rc = solver_run(&s, x, n * d, work, velocity, &f, e);
+	}
+	if (!rc)
+		rc = write_sheet(r, x, n, n < SIDE ? n : SIDE, e);
+	mem_free(x);
+	mem_free(work);
+	return rc;
+}
+
+/* A router has no samples to show, but what it sees: each row one sample at growing noise, as the router takes it for right (as
+ * it is) or wrong (negative). */
+static int draw_routing(struct trainer *r, struct err *e)
+{
+	struct dataset *set = r->held ? r->held : r->data;
+	int64_t rows = dataset_info(set)->count < SIDE ? dataset_info(set)->count : SIDE, d = r->objective.d, k = r->net.clusters;
+	float *x = mem_try((size_t)(rows * SIDE), (size_t)d * sizeof *x, "routing grid", e),
+	      *x0 = mem_alloc((size_t)d * sizeof *x0);
+	const float *out = tape_data(r->loss.tape, r->loss.out);
+	int rc = x ? 0 : -1;
+
+	for (int64_t i = 0; i < rows * SIDE && !rc; i++) {
+		int32_t label, cluster;
+		int64_t best = 0;
+
+		rc = dataset_read(set, i / SIDE * dataset_info(set)->count / rows, x0, &label, &cluster, e);
+		if (rc)
+			break;
+		objective_validate(&r->objective, &r->noised, 1, x0, &label, &cluster, i % SIDE, SIDE, NULL);
+		loss_bind(&r->loss, &r->noised, 0, &r->objective);
+		tape_run(r->loss.tape, 1, 0, r->loss.forward_end);
+		for (int64_t j = 1; j < k; j++)
+			if (out[j] > out[best])
+				best = j;
+		for (int64_t j = 0; j < d; j++)
+			x[i * d + j] = best == cluster ? r->noised.x[j] : -r->noised.x[j];
+	}
+	if (!rc)
+		rc = write_sheet(r, x, rows * SIDE, SIDE, e);
+	mem_free(x);
+	mem_free(x0);
+	return rc;
+}
+
+int sample_grid(struct trainer *r, struct err *e)
+{
+	int rc;
+
+	if (r->net.channels != 1 && r->net.channels != 3)
+		return 0;
+	tape_bind_params(r->loss.tape, r->state.ema, r->grads);
+	rc = r->net.kind == NET_DIT ? draw_samples(r, e) : draw_routing(r, e);
+	tape_bind_params(r->loss.tape, r->state.values, r->grads);
+	return rc;
+}

@@ -1,0 +1,43 @@
+/* What training changes: weights, their average, the optimizer's moments; flat arenas laid out by the parameter table. */
+#ifndef DDM_TRAIN_STATE_H
+#define DDM_TRAIN_STATE_H
+
+#include <stdint.h>
+
+#include "core/err.h"
+#include "tape/params.h"
+
+struct train_state {
+	const struct params *params;
+	float *values, *ema; /* [total] */
+	float *m, *v;        /* [trainable] */
+	float *best;         /* [total]: the average at the best validation so far; NULL when not asked for */
+	double best_loss;    /* of `best`; infinity before the first */
+	int64_t best_step;
+	int64_t step;    /* steps done */
+	int64_t updates; /* of them, steps that changed the weights */
+	int64_t skipped_in_a_row;
+};
+
+/* Arenas for p, zeroed; keep_best allocates `best`. p is borrowed. Release with state_release. */
+int state_init(struct train_state *s, const struct params *p, int keep_best, struct err *e);
+void state_clear(struct train_state *s); /* as state_init left it */
+void state_release(struct train_state *s);
+uint64_t state_bytes(const struct params *p, int keep_best);
+
+/* Checkpoints: DIR/step-00012000/{weights,ema,exp_avg,exp_avg_sq[,best]}.safetensors and MANIFEST.json (step, stamp, sizes and
+ * hashes), published whole by rename. `stamp` is one line of JSON. An existing one of that step, damaged or
+ * it would have been loaded, is replaced. */
+int checkpoint_save(const char *dir, const struct train_state *s, const char *stamp, struct err *e);
+
+/* Load the newest complete checkpoint made with the same stamp. 1 when one was loaded, 0 when there is none (s is as state_init
+ * left it), -1 on error. Damaged ones are passed over for older ones, and each is named in a call of told(arg, message). A
+ * checkpoint with another stamp is ERR_EXISTS naming the options that differ. */
+int checkpoint_load(const char *dir, struct train_state *s, const char *stamp, void (*told)(void *arg, const char *message),
+                    void *arg, struct err *e);
+
+/* Remove all but the newest `keep` checkpoints up to `step`, the one just saved, keep >= 1. Later ones were passed over as
+ * damaged when the run began: they go too. */
+void checkpoint_prune(const char *dir, int64_t step, int keep);
+
+#endif

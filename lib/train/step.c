@@ -1,0 +1,299 @@
+#include "train/step.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "kernels/optimizer.h"
+#include "train/trainlog.h"
+
+double schedule_rate(const struct train_options *o, int64_t steps, int64_t s)
+{
+	double x;
+
+	if (s < o->warmup)
+		return o->lr * (double)(s + 1) / (double)o->warmup;
+	if (o->schedule == SCHEDULE_CONSTANT || steps <= o->warmup)
+		return o->lr;
+	x = (double)(s - o->warmup) / (double)(steps - o->warmup);
+	return o->lr * .5 * (1 + cos(M_PI * x));
+}
+
+void log_start(struct trainer *r)
+{
+	json_t *o = json_object();
+	char host[256] = "";
+
+	gethostname(host, sizeof host - 1);
+	json_object_set_new(o, "event", json_string("start"));
+	json_object_set_new(o, "step", json_integer(r->state.step));
+	json_object_set_new(o, "steps", json_integer(r->steps));
+	json_object_set_new(o, "time", json_integer((json_int_t)time(NULL)));
+	json_object_set_new(o, "host", json_string(host));
+	json_object_set_new(o, "pid", json_integer(getpid()));
+	json_object_set_new(o, "device", json_string(r->device->name));
+	json_object_set_new(o, "threads", json_integer(pool_threads(r->pool)));
+	json_object_set_new(o, "peak_gflops", jsonio_real(r->peak * 1e-9));
+	json_object_set_new(o, "parameters", json_integer(params_count(&r->params, 0)));
+	json_object_set_new(o, "samples", json_integer(dataset_info(r->data)->count));
+	json_object_set_new(o, "gflop_per_image", jsonio_real(r->flops_per_sample * 1e-9));
+	json_object_set_new(o, "stamp", json_loads(r->stamp, 0, NULL));
+	trainlog_line(r->log, o);
+	r->started = r->mark = clock_seconds();
+}
+
+void log_end(struct trainer *r)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "event", json_string("end"));
+	json_object_set_new(o, "step", json_integer(r->state.step));
+	json_object_set_new(o, "updates", json_integer(r->state.updates));
+	if (r->state.best && isfinite(r->state.best_loss)) {
+		json_object_set_new(o, "best_step", json_integer(r->state.best_step));
+		json_object_set_new(o, "best_val_loss", jsonio_real(r->state.best_loss));
+	}
+	json_object_set_new(o, "seconds", jsonio_real(clock_seconds() - r->started));
+	trainlog_line(r->log, o);
+}
+
+static void log_step(struct trainer *r, double val_loss, json_t *detail)
+{
+	double now = clock_seconds(), seconds = now - r->mark;
+	int64_t n = r->state.step - r->loss_since;
+	double images = n ? (double)(n * r->o->batch) / seconds : NAN;
+	struct train_step s = {
+	    .step = r->state.step,
+	    .steps = r->steps,
+	    .skipped = r->skipped,
+	    .loss = r->loss_count ? r->loss_sum / (double)r->loss_count : NAN,
+	    .grad_norm = r->last_norm,
+	    .lr = schedule_rate(r->o, r->steps, r->state.step - 1),
+	    .val_loss = val_loss,
+	    .images_per_s = images,
+	    .flops = images * r->flops_per_sample,
+	    .peak_fraction = images * r->flops_per_sample / r->peak,
+	    .seconds_left = n ? (double)(r->steps - r->state.step) * seconds / (double)n : NAN,
+	};
+	json_t *o = json_object();
+
+	json_object_set_new(o, "step", json_integer(s.step));
+	json_object_set_new(o, "loss", jsonio_real(s.loss));
+	json_object_set_new(o, "grad_norm", jsonio_real(s.grad_norm));
+	json_object_set_new(o, "lr", jsonio_real(s.lr));
+	json_object_set_new(o, "skipped", json_integer(s.skipped));
+	if (!isnan(val_loss))
+		json_object_set_new(o, "val_loss", jsonio_real(val_loss));
+	if (detail)
+		json_object_set_new(o, "val_by_time", detail);
+	json_object_set_new(o, "images_per_s", jsonio_real(s.images_per_s));
+	json_object_set_new(o, "gflops", jsonio_real(s.flops * 1e-9));
+	json_object_set_new(o, "percent_of_peak", jsonio_real(100 * s.peak_fraction));
+	json_object_set_new(o, "data_s", jsonio_real(r->data_s));
+	json_object_set_new(o, "forward_s", jsonio_real(r->forward_s));
+	json_object_set_new(o, "backward_s", jsonio_real(r->backward_s));
+	json_object_set_new(o, "optimizer_s", jsonio_real(r->optimizer_s));
+	trainlog_line(r->log, o);
+	if (r->hooks && r->hooks->step)
+		r->hooks->step(r->hooks->arg, &s);
+	r->data_s = r->forward_s = r->backward_s = r->optimizer_s = 0;
+	r->loss_sum = 0;
+	r->loss_count = 0;
+	r->loss_since = r->state.step;
+	r->mark = clock_seconds();
+}
+
+/* Gradients of parts are added as a binary tree over their index, so that any power-of-two share of them can be summed elsewhere
+ * to the same bits. After part i the sums of complete subtrees lie in tree[level]. */
+static void tree_push(struct trainer *r, int64_t i)
+{
+	int level = 0;
+
+	for (; i & 1; i >>= 1)
+		vector_add_f32(r->pool, r->params.trainable, r->grads, r->tree[level++]);
+	memcpy(r->tree[level], r->grads, (size_t)r->params.trainable * sizeof(float));
+}
+
+static void tree_finish(struct trainer *r, int64_t parts)
+{
+	int first = 1;
+
+	for (int level = 0; parts >> level; level++) {
+		if (!(parts >> level & 1))
+			continue;
+		if (first)
+			memcpy(r->grads, r->tree[level], (size_t)r->params.trainable * sizeof(float));
+		else
+			vector_add_f32(r->pool, r->params.trainable, r->grads, r->tree[level]);
+		first = 0;
+	}
+}
+
+/* Mean loss and gradient of one batch. */
+static double batch_gradient(struct trainer *r, const struct batch *b)
+{
+	const float *each = tape_data(r->loss.tape, r->loss.loss);
+	int64_t parts = r->o->accumulate;
+	double sum = 0;
+
+	for (int64_t i = 0; i < parts; i++) {
+		int64_t at = i * r->part;
+		double t0 = clock_seconds(), t1, t2;
+
+		objective_noise(&r->objective, &r->noised, r->part, b->x + at * r->objective.d, b->label + at, b->cluster + at,
+		                r->o->seed, (uint64_t)r->state.step, (uint64_t)at, r->pool);
+		loss_bind(&r->loss, &r->noised, 0, &r->objective);
+		tape_seed(r->loss.tape, r->o->seed, (uint64_t)r->state.step, (uint64_t)at);
+		t1 = clock_seconds();
+		tape_run(r->loss.tape, r->part, 0, r->loss.forward_end);
+		t2 = clock_seconds();
+		tape_run(r->loss.tape, r->part, r->loss.forward_end, r->loss.end);
+		r->data_s += t1 - t0;
+		r->forward_s += t2 - t1;
+		r->backward_s += clock_seconds() - t2;
+		for (int64_t k = 0; k < r->part; k++)
+			sum += each[k];
+		if (parts > 1)
+			tree_push(r, i);
+	}
+	if (parts > 1)
+		tree_finish(r, parts);
+	return sum / (double)r->o->batch;
+}
+
+static void update(struct trainer *r, double norm)
+{
+	const struct train_options *o = r->o;
+	struct train_state *s = &r->state;
+	struct adamw a = {
+	    .lr = schedule_rate(o, r->steps, s->step),
+	    .beta1 = o->beta1,
+	    .beta2 = o->beta2,
+	    .eps = o->eps,
+	    .decay = o->weight_decay,
+	    .ema = r->ema_decay,
+	    .scale = o->clip > 0 && norm > o->clip ? o->clip / norm : 1,
+	    .step = s->updates + 1,
+	};
+
+	adamw_step_f32(r->pool, &a, r->params.trainable, s->values, r->grads, s->m, s->v, s->ema, r->mask);
+	s->updates++;
+	s->skipped_in_a_row = 0;
+}
+
+/* One step: -1 only when the data cannot be read or training has diverged. */
+static int step(struct trainer *r, struct err *e)
+{
+	struct batch b;
+	double t0 = clock_seconds(), loss, norm;
+
+	if (loader_next(r->loader, &b, e))
+		return -1;
+	r->data_s += clock_seconds() - t0;
+	loss = batch_gradient(r, &b);
+	if (r->device->error(r->device, e))
+		return -1;
+	t0 = clock_seconds();
+	norm = sqrt(sumsq_f32(r->pool, r->params.trainable, r->grads));
+	r->last_norm = norm;
+	if (isfinite(norm) && isfinite(loss)) {
+		update(r, norm);
+		r->loss_sum += loss;
+		r->loss_count++;
+	} else {
+		r->skipped++;
+		r->state.skipped_in_a_row++;
+	}
+	r->optimizer_s += clock_seconds() - t0;
+	r->state.step++;
+	if (r->state.skipped_in_a_row > r->o->max_skipped)
+		return err_set(e, ERR_DIVERGED, "%s: the loss was not finite for %" PRId64 " steps in a row, at step %" PRId64,
+		               r->o->out, r->state.skipped_in_a_row, r->state.step);
+	return 0;
+}
+
+static int validate_now(struct trainer *r, double *val_loss, json_t **detail, struct err *e)
+{
+	struct train_state *s = &r->state;
+
+	if (validate(r, val_loss, detail, e))
+		return -1;
+	if (s->best && *val_loss < s->best_loss) {
+		s->best_loss = *val_loss;
+		s->best_step = s->step;
+		memcpy(s->best, s->ema, (size_t)r->params.total * sizeof *s->best);
+	}
+	return 0;
+}
+
+static int due(int64_t step, int64_t every)
+{
+	return every > 0 && step % every == 0;
+}
+
+/* A checkpoint that cannot be written is reported and survived while an older one stands; the next is tried at the next due time.
+ */
+static int checkpoint(struct trainer *r, int must, struct err *e)
+{
+	struct err why = {0};
+
+	if (!checkpoint_save(r->train_dir, &r->state, r->stamp, must ? e : &why)) {
+		checkpoint_prune(r->train_dir, r->state.step, r->o->keep > 0 ? r->o->keep : 1);
+		return 0;
+	}
+	if (must)
+		return -1;
+	if (r->hooks && r->hooks->say)
+		r->hooks->say(r->hooks->arg, why.msg);
+	return 0;
+}
+
+/* A sheet is for looking at: one that cannot be written is reported, and training goes on. */
+static void draw(struct trainer *r)
+{
+	struct err why = {0};
+
+	if (sample_grid(r, &why) && r->hooks && r->hooks->say)
+		r->hooks->say(r->hooks->arg, why.msg);
+}
+
+int train_steps(struct trainer *r, struct err *e)
+{
+	const struct train_options *o = r->o;
+	struct train_state *s = &r->state;
+	double saved = clock_seconds();
+
+	r->loss_since = s->step;
+	while (s->step < r->steps) {
+		double val_loss = NAN;
+		json_t *detail = NULL;
+		int last, stop, validated;
+
+		if (step(r, e))
+			return -1;
+		last = s->step == r->steps;
+		validated = r->held && (last || due(s->step, r->validate_every));
+		if (validated && validate_now(r, &val_loss, &detail, e))
+			return -1;
+		if (validated || last || due(s->step, o->log_every))
+			log_step(r, val_loss, detail);
+		if (due(s->step, o->sample_every))
+			draw(r);
+		stop = r->hooks && r->hooks->stop && *r->hooks->stop && !last;
+		if (last || stop || due(s->step, o->checkpoint_steps) ||
+		    (o->checkpoint_seconds > 0 && clock_seconds() - saved >= o->checkpoint_seconds)) {
+			if (checkpoint(r, stop, e))
+				return -1;
+			saved = clock_seconds();
+		}
+		if (stop)
+			return err_set(e, ERR_AGAIN,
+			               "interrupted; step %" PRId64 " of %" PRId64 " is saved: run the same command again",
+			               s->step, r->steps);
+	}
+	return 0;
+}

@@ -1,0 +1,513 @@
+#include "train/trainer.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/hash.h"
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/commit.h"
+#include "file/fileio.h"
+#include "file/manifest.h"
+#include "file/safetensors.h"
+#include "kernels/peak.h"
+#include "net/model.h"
+#include "train/run.h"
+#include "train/step.h"
+#include "train/trainlog.h"
+
+struct train_options train_defaults(enum net_kind kind)
+{
+	struct train_options o = {
+	    .net = {.kind = kind, .mlp_ratio = 4, .time_scale = 1000},
+	    .cluster = DATASET_ALL,
+	    .class_dropout = .1,
+	    .prediction = PREDICT_VELOCITY,
+	    .time = {.kind = TIME_UNIFORM, .std = 1},
+	    .batch = 32,
+	    .accumulate = 1,
+	    .lr = 1e-4,
+	    .beta1 = .9,
+	    .beta2 = .999,
+	    .eps = 1e-8,
+	    .clip = 1,
+	    .validate_samples = 512,
+	    .keep_best = kind == NET_ROUTER,
+	    .max_skipped = 20,
+	    .verify = 1,
+	    .checkpoint_seconds = 900,
+	    .keep = 2,
+	    .log_every = 10,
+	};
+
+	return o;
+}
+
+static void say(const struct trainer *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(const struct trainer *r, const char *fmt, ...)
+{
+	char line[1200];
+	va_list ap;
+
+	if (!r->hooks || !r->hooks->say)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof line, fmt, ap);
+	va_end(ap);
+	r->hooks->say(r->hooks->arg, line);
+}
+
+static void say_damaged(void *arg, const char *message)
+{
+	say(arg, "passed over a damaged checkpoint: %s", message);
+}
+
+static const char *const schedules[] = {"constant", "cosine"}, *const conditions[] = {"none", "class", "cluster"},
+			 *const time_kinds[] = {"uniform", "logit-normal"};
+
+/* What determines the weights. */
+static int make_stamp(struct trainer *r, struct err *e)
+{
+	const struct train_options *o = r->o;
+	struct stamp *s = stamp_new(o->program);
+	char hex[65];
+
+	stamp_i64(s, "patch", o->net.patch);
+	stamp_i64(s, "hidden", o->net.hidden);
+	stamp_i64(s, "depth", o->net.depth);
+	stamp_i64(s, "heads", o->net.heads);
+	stamp_f64(s, "mlp_ratio", o->net.mlp_ratio);
+	if (o->net.kind == NET_DIT) {
+		stamp_text(s, "predict", prediction_name(o->prediction));
+		stamp_text(s, "condition", conditions[o->condition]);
+		if (o->condition == CONDITION_CLASS)
+			stamp_f64(s, "class_dropout", o->class_dropout);
+		stamp_i64(s, "cluster", o->cluster);
+	}
+	stamp_text(s, "time", time_kinds[o->time.kind]);
+	if (o->time.kind == TIME_LOGIT_NORMAL) {
+		stamp_f64(s, "time_mean", o->time.mean);
+		stamp_f64(s, "time_std", o->time.std);
+	}
+	if (o->steps)
+		stamp_i64(s, "steps", o->steps);
+	else
+		stamp_f64(s, "epochs", o->epochs);
+	stamp_i64(s, "batch", o->batch);
+	stamp_i64(s, "accumulate", o->accumulate);
+	stamp_f64(s, "lr", o->lr);
+	stamp_text(s, "schedule", schedules[o->schedule]);
+	stamp_i64(s, "warmup", o->warmup);
+	stamp_f64(s, "weight_decay", o->weight_decay);
+	stamp_f64(s, "beta1", o->beta1);
+	stamp_f64(s, "beta2", o->beta2);
+	stamp_f64(s, "eps", o->eps);
+	stamp_f64(s, "clip", o->clip);
+	stamp_f64(s, "ema_half_life", o->ema_half_life);
+	stamp_i64(s, "flip", o->flip);
+	stamp_i64(s, "size", o->size);
+	stamp_i64(s, "max_skipped", o->max_skipped);
+	if (o->keep_best) {
+		stamp_i64(s, "validate_every", o->validate_every);
+		stamp_i64(s, "validate_samples", o->validate_samples);
+	}
+	stamp_u64(s, "seed", o->seed);
+	stamp_input(s, "shards", r->manifest);
+	if (o->init_from && sha256_file(o->init_from, hex, NULL, e)) {
+		stamp_free(s);
+		return -1;
+	}
+	if (o->init_from)
+		stamp_input(s, "init", hex);
+	r->stamp = stamp_line(s);
+	stamp_free(s);
+	return 0;
+}
+
+static int check_options(const struct train_options *o, struct err *e)
+{
+	if (o->batch < 1 || o->accumulate < 1 || o->batch % o->accumulate)
+		return err_set(e, ERR_USAGE, "a batch of %" PRId64 " cannot be cut into %" PRId64 " equal parts", o->batch,
+		               o->accumulate);
+	if (o->steps < 0 || (o->steps == 0 && !(o->epochs > 0)))
+		return err_set(e, ERR_USAGE, "neither a number of steps nor of epochs was asked for");
+	if (o->warmup < 0 || !(o->lr > 0))
+		return err_set(e, ERR_USAGE, "learning rate %g with a warm-up of %" PRId64 " steps", o->lr, o->warmup);
+	return 0;
+}
+
+/* The network's shape follows from the data. */
+static int fit_network(struct trainer *r, struct err *e)
+{
+	const struct train_options *o = r->o;
+	const struct dataset_info *info = dataset_info(r->data);
+	struct net_config *c = &r->net;
+
+	*c = o->net;
+	if (info->height != info->width)
+		return err_set(e, ERR_DATA, "%s: samples are %d x %d; networks take squares (shard with --size)", o->shards,
+		               info->width, info->height);
+	c->channels = c->out_channels = info->channels;
+	c->size = info->height;
+	c->time_scale = 1000;
+	c->classes = 0;
+	c->class_dropout = 0;
+	if (c->kind == NET_ROUTER) {
+		c->out_channels = 0;
+		c->clusters = info->clusters;
+	} else if (o->condition == CONDITION_CLASS) {
+		if (!info->classes)
+			return err_set(e, ERR_DATA, "%s: the samples carry no class labels (.cls)", o->shards);
+		c->classes = info->classes;
+		c->class_dropout = o->class_dropout;
+	} else if (o->condition == CONDITION_CLUSTER) {
+		c->classes = info->clusters;
+	}
+	if (net_check(c, e))
+		return -1;
+	if (c->kind == NET_DIT && o->prediction == PREDICT_VELOCITY && c->patch * c->patch * c->channels > c->hidden)
+		return err_set(e, ERR_USAGE,
+		               "a velocity cannot be predicted: a patch has %" PRId64 " numbers and the network is only %" PRId64
+		               " wide, so most of the noise cannot pass through it; predict x0, or take a smaller patch",
+		               c->patch * c->patch * c->channels, c->hidden);
+	return 0;
+}
+
+static void fit_objective(struct trainer *r)
+{
+	const struct train_options *o = r->o;
+
+	r->objective = (struct objective){
+	    .kind = r->net.kind,
+	    .path = &path_linear,
+	    .prediction = o->prediction,
+	    .time = o->time,
+	    .condition = o->condition,
+	    .classes = r->net.classes,
+	    .class_dropout = r->net.class_dropout,
+	    .d = r->net.channels * r->net.size * r->net.size,
+	};
+}
+
+static int64_t held_count(const struct dataset_info *info, int cluster)
+{
+	int64_t n = 0;
+
+	for (int k = 0; info->held && k < info->clusters; k++)
+		if (cluster == DATASET_ALL || cluster == k)
+			n += info->held[k];
+	return n;
+}
+
+static int open_data(struct trainer *r, struct err *e)
+{
+	const struct train_options *o = r->o;
+	struct dataset_options d = {.cluster = o->cluster, .size = o->size, .verify = o->verify, .pool = r->pool};
+	const struct dataset_info *info;
+
+	d.labelled = o->condition == CONDITION_CLASS && !(o->class_dropout > 0);
+	r->data = dataset_open(o->shards, &d, e);
+	if (!r->data)
+		return -1;
+	info = dataset_info(r->data);
+	if (o->validate_samples > 0 && held_count(info, o->cluster) > 0) {
+		d.holdout = 1;
+		r->held = dataset_open(o->shards, &d, e);
+		if (!r->held)
+			return -1;
+		r->validations =
+		    dataset_info(r->held)->count < o->validate_samples ? dataset_info(r->held)->count : o->validate_samples;
+	}
+	r->steps = o->steps ? o->steps : (int64_t)ceil(o->epochs * (double)info->count / (double)o->batch);
+	r->validate_every = o->validate_every ? o->validate_every : r->steps / 20 > 0 ? r->steps / 20 : 1;
+	r->part = o->batch / o->accumulate;
+	return fit_network(r, e);
+}
+
+static void record(struct trainer *r)
+{
+	fit_objective(r);
+	r->device = device_cpu(r->pool, DT_F32);
+	loss_record(&r->loss, &r->net, &r->params, DT_F32, r->part, 1, r->o->recompute);
+	tape_layout(r->loss.tape, r->device, NULL);
+	r->flops_per_sample = tape_flops(r->loss.tape, 1, 0, r->loss.end);
+}
+
+/* How many partial sums the tree of `parts` parts keeps. */
+static int tree_levels(int64_t parts)
+{
+	int n = 0;
+
+	while (parts > 1 && parts >> n)
+		n++;
+	return n;
+}
+
+static int allocate(struct trainer *r, struct err *e)
+{
+	size_t n = (size_t)r->params.trainable;
+
+	if (tape_allocate(r->loss.tape, e) || state_init(&r->state, &r->params, r->o->keep_best && r->held, e) ||
+	    noised_init(&r->noised, r->part, r->objective.d, e))
+		return -1;
+	r->grads = mem_try(n, sizeof(float), "gradients", e);
+	r->mask = mem_try(n, sizeof(float), "decay mask", e);
+	r->dloss = mem_try((size_t)r->part, sizeof(float), "loss seeds", e);
+	if (!r->grads || !r->mask || !r->dloss)
+		return -1;
+	for (int i = 0; i < tree_levels(r->o->accumulate); i++) {
+		r->tree[i] = mem_try(n, sizeof(float), "gradient sums", e);
+		if (!r->tree[i])
+			return -1;
+	}
+	params_decay_mask(&r->params, r->mask);
+	for (int64_t i = 0; i < r->part; i++)
+		r->dloss[i] = (float)(1. / (double)r->o->batch);
+	tape_bind_params(r->loss.tape, r->state.values, r->grads);
+	tape_bind(r->loss.tape, r->loss.dloss, r->dloss);
+	return 0;
+}
+
+static int begin_weights(struct trainer *r, struct err *e)
+{
+	struct train_state *s = &r->state;
+	int rc = checkpoint_load(r->train_dir, s, r->stamp, say_damaged, r, e);
+
+	if (rc > 0)
+		say(r, "going on from step %" PRId64 " of %" PRId64, s->step, r->steps);
+	if (rc)
+		return rc < 0 ? -1 : 0;
+	params_init(&r->params, r->o->seed, s->values);
+	if (r->o->init_from && model_read_weights(r->o->init_from, &r->params, s->values, e))
+		return -1;
+	memcpy(s->ema, s->values, (size_t)r->params.total * sizeof *s->ema);
+	return 0;
+}
+
+static int begin_loader(struct trainer *r, struct err *e)
+{
+	struct loader_options l = {.batch = r->o->batch,
+	                           .seed = r->o->seed,
+	                           .flip = r->o->flip,
+	                           .first = r->state.step,
+	                           .ahead = pool_threads(r->pool) > 1 ? 2 : 0};
+	double half = r->o->ema_half_life ? r->o->ema_half_life : (double)r->steps / 20;
+
+	r->ema_decay = half > 0 ? exp2(-1 / half) : 0;
+	r->loader = loader_new(r->data, &l, e);
+	return r->loader ? 0 : -1;
+}
+
+static char *weights_path(const struct trainer *r)
+{
+	return path_join(r->o->out, model_weights_name(r->o->net.kind));
+}
+
+/* 1 when OUT holds this very result, 0 when it holds none, -1 when another. */
+static int already_done(struct trainer *r, struct err *e)
+{
+	char *path = weights_path(r);
+	struct str differ = {0};
+	struct safetensors *s = NULL;
+	const char *was;
+	int rc = 0;
+
+	if (path_exists(path)) {
+		rc = -1;
+		s = st_open(path, e);
+		was = s ? st_meta(s, "stamp") : NULL;
+		if (s && !was)
+			err_set(e, ERR_EXISTS, "%s exists and was not made by %s", path, r->o->program);
+		else if (s && stamp_line_differs(r->stamp, was, &differ))
+			err_set(e, ERR_EXISTS, "%s exists and was made with other options (%s)", path, str_text(&differ));
+		else if (s)
+			rc = 1;
+	}
+	st_free(s);
+	str_release(&differ);
+	mem_free(path);
+	return rc;
+}
+
+static int write_config(struct trainer *r, struct err *e)
+{
+	const struct dataset_info *info = dataset_info(r->data);
+	struct model_config c = {.net = r->net, .path = "linear", .cluster = r->o->cluster, .clusters = info->clusters};
+	char *path = path_join(r->o->out, "config.json"), *text;
+	json_t *extra = json_object();
+	int rc;
+
+	if (r->net.kind == NET_DIT)
+		snprintf(c.prediction, sizeof c.prediction, "%s", prediction_name(r->o->prediction));
+	c.cluster_sizes = mem_zalloc((size_t)info->clusters, sizeof *c.cluster_sizes);
+	memcpy(c.cluster_sizes, info->sizes, (size_t)info->clusters * sizeof *c.cluster_sizes);
+	json_object_set_new(extra, "condition", json_string(conditions[r->o->condition]));
+	json_object_set_new(extra, "training", json_loads(r->stamp, 0, NULL));
+	text = model_config_text(&c, extra);
+	rc = commit_bytes(path, text, strlen(text), e);
+	model_config_release(&c);
+	json_decref(extra);
+	mem_free(text);
+	mem_free(path);
+	return rc;
+}
+
+static int publish(struct trainer *r, struct err *e)
+{
+	const struct train_state *s = &r->state;
+	int best = s->best && isfinite(s->best_loss);
+	char step[32], *path = weights_path(r);
+	struct st_text texts[3] = {{"format", "pt"}, {"stamp", r->stamp}, {"step", step}};
+	int rc;
+
+	snprintf(step, sizeof step, "%" PRId64, best ? s->best_step : s->step);
+	rc = write_config(r, e) || model_write_weights(path, &r->params, best ? s->best : s->ema, texts, 3, e) ? -1 : 0;
+	mem_free(path);
+	return rc;
+}
+
+static int open_log(struct trainer *r, struct err *e)
+{
+	char *path = path_join(r->o->out, "train.jsonl");
+
+	r->log = trainlog_open(path, e);
+	mem_free(path);
+	return r->log < 0 ? -1 : 0;
+}
+
+static void say_profile(struct trainer *r)
+{
+	struct op_profile p[OP_COUNT];
+	double all = 0;
+
+	if (!r->o->profile)
+		return;
+	tape_profile_read(r->loss.tape, p);
+	for (int i = 0; i < OP_COUNT; i++)
+		all += p[i].seconds;
+	say(r, "%-16s %9s %9s %6s %9s %6s %8s", "op", "calls", "seconds", "share", "GFLOP/s", "peak", "GB/s");
+	for (int i = 0; i < OP_COUNT; i++)
+		if (p[i].count)
+			say(r, "%-16s %9" PRId64 " %9.3f %5.1f%% %9.1f %5.1f%% %8.1f", op_name((enum op)i), p[i].count,
+			    p[i].seconds, 100 * p[i].seconds / all, p[i].flops / p[i].seconds * 1e-9,
+			    100 * p[i].flops / p[i].seconds / r->peak, p[i].bytes / p[i].seconds * 1e-9);
+}
+
+static void release(struct trainer *r)
+{
+	loader_free(r->loader);
+	dataset_free(r->data);
+	dataset_free(r->held);
+	tape_free(r->loss.tape);
+	device_free(r->device);
+	state_release(&r->state);
+	noised_release(&r->noised);
+	mem_free(r->grads);
+	mem_free(r->mask);
+	mem_free(r->dloss);
+	for (size_t i = 0; i < sizeof r->tree / sizeof *r->tree; i++)
+		mem_free(r->tree[i]);
+	params_release(&r->params);
+	mem_free(r->stamp);
+	mem_free(r->train_dir);
+	if (r->log >= 0)
+		close(r->log);
+}
+
+static int train(struct trainer *r, struct err *e)
+{
+	if (open_data(r, e))
+		return -1;
+	record(r);
+	if (allocate(r, e) || dir_make(r->train_dir, e) || begin_weights(r, e) || begin_loader(r, e) || open_log(r, e))
+		return -1;
+	r->peak = peak_gemm_flops(r->pool);
+	tape_profile(r->loss.tape, r->o->profile);
+	log_start(r);
+	say(r,
+	    "%" PRId64 " parameters, %" PRId64 " samples, %" PRId64 " steps of %" PRId64
+	    ", %.4g GFLOP per image; %s, %d threads, %.0f GFLOP/s",
+	    params_count(&r->params, 0), dataset_info(r->data)->count, r->steps, r->o->batch, r->flops_per_sample * 1e-9,
+	    r->device->name, pool_threads(r->pool), r->peak * 1e-9);
+	if (train_steps(r, e))
+		return -1;
+	say_profile(r);
+	if (publish(r, e))
+		return -1;
+	log_end(r);
+	return 0;
+}
+
+static int manifest_hash(struct trainer *r, struct err *e)
+{
+	struct manifest m = {0};
+
+	if (manifest_load(&m, r->o->shards, e))
+		return -1;
+	memcpy(r->manifest, m.sha256, sizeof r->manifest);
+	manifest_release(&m);
+	return 0;
+}
+
+int train_run(const struct train_options *o, struct pool *pool, const struct train_hooks *hooks, struct err *e)
+{
+	struct trainer r = {.o = o, .hooks = hooks, .pool = pool, .last_norm = NAN, .log = -1};
+	struct runlock lock = {.fd = -1};
+	size_t there = dir_there(o->out);
+	int rc = -1, done, mine;
+
+	r.train_dir = path_join(o->out, "train");
+	if (check_options(o, e) || manifest_hash(&r, e) || make_stamp(&r, e))
+		goto out;
+	/* A finished run needs no lock, and nothing of it is touched; behind the lock it may have been finished meanwhile. */
+	done = already_done(&r, e);
+	if (!done && (dir_make(o->out, e) || runlock_take(&lock, o->out, e)))
+		goto out;
+	done = done ? done : already_done(&r, e);
+	if (done > 0)
+		say(&r, "%s is finished; nothing to do", o->out);
+	rc = done ? (done > 0 ? 0 : -1) : train(&r, e);
+out:
+	mine = lock.path != NULL;
+	runlock_drop(&lock);
+	if (rc && mine)
+		dir_unmake(r.train_dir, there);
+	release(&r);
+	return rc;
+}
+
+int train_plan(const struct train_options *o, struct pool *pool, struct train_plan *p, struct err *e)
+{
+	struct trainer r = {.o = o, .pool = pool, .log = -1};
+	struct train_options unverified = *o;
+	int rc = -1;
+
+	memset(p, 0, sizeof *p);
+	unverified.verify = 0;
+	r.o = &unverified;
+	if (check_options(o, e) || open_data(&r, e))
+		goto out;
+	record(&r);
+	p->weights = sizeof(float) * (uint64_t)r.params.total;
+	p->gradients = sizeof(float) * (uint64_t)r.params.trainable * (uint64_t)(1 + tree_levels(o->accumulate));
+	p->optimizer = state_bytes(&r.params, o->keep_best && r.held) - p->weights + sizeof(float) * (uint64_t)r.params.trainable;
+	p->activations = (uint64_t)tape_arena_bytes(r.loss.tape);
+	p->scratch = (uint64_t)tape_scratch_bytes(r.loss.tape);
+	p->batches = sizeof(float) * (uint64_t)(2 * r.part + 3 * o->batch) * (uint64_t)r.objective.d;
+	p->data = dataset_info(r.data)->kept_bytes + (r.held ? dataset_info(r.held)->kept_bytes : 0);
+	p->total = p->weights + p->gradients + p->optimizer + p->activations + p->scratch + p->batches + p->data;
+	p->parameters = params_count(&r.params, 0);
+	p->samples = dataset_info(r.data)->count;
+	p->steps = r.steps;
+	p->flops_per_sample = r.flops_per_sample;
+	rc = 0;
+out:
+	release(&r);
+	return rc;
+}

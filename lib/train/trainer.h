@@ -1,0 +1,90 @@
+/* Training of one network, an expert or a router, on a SHARDS directory.
+ *
+ * OUT/config.json and the weights file appear at the end; on the way OUT/train/step-N/ holds checkpoints and OUT/train.jsonl the
+ * log. The same call again goes on from the newest complete checkpoint, or finds the work done. With the same build and CPU model
+ * the weights are the same bytes for any number of threads and however often the run was interrupted. */
+#ifndef DDM_TRAIN_TRAINER_H
+#define DDM_TRAIN_TRAINER_H
+
+#include <signal.h>
+#include <stdint.h>
+
+#include "core/clock.h"
+#include "core/pool.h"
+#include "file/stamp.h"
+#include "train/objective.h"
+
+enum schedule { SCHEDULE_CONSTANT, SCHEDULE_COSINE };
+
+struct train_options {
+	/* What. */
+	struct net_config net; /* kind, patch, hidden, depth, heads, mlp_ratio; the rest follows from the data */
+	const char *shards, *out;
+	int cluster; /* DATASET_ALL for the monolith and the router */
+	enum condition condition;
+	double class_dropout;
+	enum prediction prediction;
+	struct time_law time;
+	const char *init_from; /* safetensors, or NULL */
+	/* How: all of these determine the result. */
+	int64_t steps; /* 0: from epochs */
+	double epochs;
+	int64_t batch, accumulate; /* batch is cut into `accumulate` parts whose gradients are added by a binary tree */
+	double lr, weight_decay, beta1, beta2, eps, clip; /* clip 0: none */
+	enum schedule schedule;
+	int64_t warmup;
+	double ema_half_life; /* steps; 0: a twentieth of the run; negative: no average, the weights themselves */
+	uint64_t seed;
+	int flip;
+	int size;                                 /* resize the data; 0: as it is */
+	int keep_best;                            /* the result is the average at the best validation, not the last */
+	int64_t validate_every, validate_samples; /* 0: a twentieth of the run; samples 0: no validation */
+	int64_t max_skipped;                      /* non-finite steps in a row before ERR_DIVERGED */
+	/* Neither: these do not change the result. */
+	int recompute, verify;
+	int64_t checkpoint_steps;  /* 0: by time only */
+	double checkpoint_seconds; /* 0: by steps only */
+	int keep;
+	int64_t sample_every; /* 0: never */
+	int64_t log_every;
+	int profile;
+	const char *program; /* for the stamp */
+};
+
+/* The field's usual values: AdamW (.9, .999), eps 1e-8, no decay, clip 1, constant rate 1e-4. */
+struct train_options train_defaults(enum net_kind kind);
+
+/* One line of the log, for a human too. */
+struct train_step {
+	int64_t step, steps, skipped;
+	double loss, grad_norm, lr, val_loss;      /* val_loss NAN when not measured at this step */
+	double images_per_s, flops, peak_fraction; /* FLOP/s of the network's own products; of the machine's measured peak */
+	double seconds_left;
+};
+
+struct train_hooks {
+	void (*step)(void *arg, const struct train_step *s);
+	void (*say)(void *arg,
+	            const char *line); /* facts worth a line: resumed from, a damaged checkpoint passed over, the profile */
+	void *arg;
+	volatile sig_atomic_t *stop; /* non-zero: finish the step, publish a checkpoint, return ERR_AGAIN */
+};
+
+struct train_plan {
+	uint64_t weights, gradients, optimizer, activations, scratch, batches, data, total; /* bytes */
+	int64_t parameters, samples, steps;
+	double flops_per_sample; /* forward and backward products */
+};
+
+/* What a run would need, without doing it. */
+int train_plan(const struct train_options *o, struct pool *pool, struct train_plan *plan, struct err *e);
+
+/* 0 finished (or was already); -1 with ERR_AGAIN: interrupted, checkpoint published; ERR_EXISTS: OUT is locked, or holds
+ * something made with other options; ERR_DIVERGED; ERR_USAGE for requests that cannot be met; ERR_DATA for shards that do not
+ * fit. */
+int train_run(const struct train_options *o, struct pool *pool, const struct train_hooks *hooks, struct err *e);
+
+/* Learning rate of step s in 0 .. steps - 1. */
+double schedule_rate(const struct train_options *o, int64_t steps, int64_t s);
+
+#endif

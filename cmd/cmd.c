@@ -1,0 +1,221 @@
+#include "cmd/cmd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+
+volatile sig_atomic_t cmd_signal;
+
+static const struct program *program;
+static int progress_shown;
+
+static const char *program_name(void)
+{
+	return program ? program->name : "ddm";
+}
+
+/* One line whatever the text holds: file names may contain control characters. */
+static void put_line(const char *prefix, const char *fmt, va_list ap)
+{
+	char line[1200];
+
+	vsnprintf(line, sizeof line, fmt, ap);
+	for (char *c = line; *c; c++)
+		if ((unsigned char)*c < 32 || *c == 127)
+			*c = '?';
+	fprintf(stderr, "%s%s%s%s\n", progress_shown ? "\r\033[K" : "", prefix, *prefix ? ": " : "", line);
+	progress_shown = 0;
+}
+
+void cmd_warn(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	put_line(program_name(), fmt, ap);
+	va_end(ap);
+}
+
+void cmd_say(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	put_line("", fmt, ap);
+	va_end(ap);
+}
+
+/* Without stdio, which may want memory itself. */
+static void out_of_memory(size_t size)
+{
+	char line[200];
+	int n = snprintf(line, sizeof line, "%s: out of memory: %zu bytes\n", program_name(), size);
+
+	if (n > 0 && write(2, line, (size_t)n) < 0)
+		_exit(ERR_NOMEM);
+	_exit(ERR_NOMEM);
+}
+
+/* A closed descriptor 0, 1 or 2 would be given to the next file opened, which messages would then overwrite. The stand-in fails
+ * on use: descriptor 0 cannot be read, 1 and 2 cannot be written. */
+static void hold_standard_descriptors(void)
+{
+	for (int fd = 0; fd < 3; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd)
+			_exit(ERR_IO);
+}
+
+static int operands_are_wrong(int n, int min, int max, struct err *e)
+{
+	const char *form = program->synopsis;
+
+	if (n < min)
+		return err_set(e, ERR_USAGE, "too few operands (%d): %s [-hV] %s", n, program->name, form);
+	if (max >= 0 && n > max)
+		return err_set(e, ERR_USAGE, "too many operands (%d): %s [-hV] %s", n, program->name, form);
+	return 0;
+}
+
+int cmd_start(const struct program *p, int argc, char **argv, int min, int max)
+{
+	struct err e = {0};
+	int n = 0;
+
+	program = p;
+	hold_standard_descriptors();
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a file at its limit is a write error like a full disk */
+	mem_on_failure(out_of_memory);
+	if (opt_parse(p, argc, argv, &n, &e) || operands_are_wrong(n, min, max, &e))
+		cmd_die(&e);
+	return n;
+}
+
+static void raise_default(int sig)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, sig);
+	signal(sig, SIG_DFL);
+	raise(sig);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+/* Whether stdout is a pipe or socket that nobody reads any more. */
+static int reader_is_gone(void)
+{
+	struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
+
+	return poll(&p, 1, 0) == 1 && (p.revents & POLLERR);
+}
+
+/* 0, or -1 with errno. A stdout that was closed before the start is an error only for what wanted to print. */
+static int close_stdout(void)
+{
+	int pending = __fpending(stdout) > 0, failed = ferror(stdout);
+
+	errno = 0;
+	if (fclose(stdout) && (errno != EBADF || pending || failed))
+		return -1;
+	if (failed)
+		errno = errno ? errno : EIO;
+	return failed ? -1 : 0;
+}
+
+static int end(const struct err *e, int saved)
+{
+	int gone = 0, code = e ? e->code : ERR_NONE;
+
+	if (cmd_signal && !saved)
+		raise_default(cmd_signal);
+	if (code == ERR_IO)
+		gone = reader_is_gone();
+	if (code && !gone)
+		cmd_warn("%s", e->msg);
+	if (close_stdout() && !code) {
+		gone = errno == EPIPE || reader_is_gone();
+		if (!gone)
+			cmd_warn("standard output: %s", strerror(errno));
+		code = ERR_IO;
+	}
+	if (gone)
+		raise_default(SIGPIPE);
+	return code;
+}
+
+int cmd_end(const struct err *e)
+{
+	return end(e, 0);
+}
+
+int cmd_end_saved(const struct err *e)
+{
+	return end(e, 1);
+}
+
+void cmd_exit(const struct err *e)
+{
+	exit(cmd_end(e));
+}
+
+void cmd_die(const struct err *e)
+{
+	cmd_warn("%s", e->msg);
+	exit(e->code ? e->code : ERR_FAIL);
+}
+
+static void remember(int sig)
+{
+	cmd_signal = sig;
+}
+
+void cmd_catch_signals(void)
+{
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+	struct sigaction old, act = {.sa_handler = remember, .sa_flags = (int)SA_RESETHAND};
+
+	sigemptyset(&act.sa_mask);
+	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+		/* nohup and `&` in a shell without job control leave some ignored: that is the user's wish. */
+		if (!sigaction(signals[i], NULL, &old) && old.sa_handler == SIG_IGN)
+			continue;
+		sigaction(signals[i], &act, NULL);
+	}
+}
+
+static int show(void *arg, const char *what, int64_t done, int64_t total)
+{
+	static double last = -1;
+	double now;
+
+	(void)arg;
+	if (!isatty(STDERR_FILENO))
+		return cmd_signal;
+	now = clock_seconds();
+	if (last >= 0 && now - last < 1. / 6 && done != total)
+		return cmd_signal;
+	last = now;
+	if (done == total && total > 0)
+		fprintf(stderr, "\r\033[K");
+	else if (total > 0)
+		fprintf(stderr, "\r%s: %s %lld of %lld (%.0f%%)\033[K", program_name(), what, (long long)done, (long long)total,
+		        100. * (double)done / (double)total);
+	else
+		fprintf(stderr, "\r%s: %s %lld\033[K", program_name(), what, (long long)done);
+	fflush(stderr);
+	progress_shown = !(done == total && total > 0);
+	return cmd_signal;
+}
+
+struct progress cmd_progress(void)
+{
+	return (struct progress){.fn = show};
+}

@@ -1,0 +1,456 @@
+/* ddm-cluster: which cluster each sample belongs to. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "core/hash.h"
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "data/features.h"
+#include "data/featureset.h"
+#include "data/kmeans.h"
+#include "data/samples.h"
+#include "data/sheet.h"
+#include "file/commit.h"
+#include "file/fileio.h"
+#include "file/npy.h"
+#include "file/standing.h"
+#include "file/stamp.h"
+#include "file/tsv.h"
+
+enum { MOST_CLUSTERS = 1 << 20, SHEET_ROWS = 256, SHEET_COLUMNS = 16, SHEET_CELL = 64 };
+
+static const char *const holdout_by_names[] = {"key", "dir", NULL};
+
+static struct {
+	int64_t k, fine, restarts, iterations, threads, max_errors;
+	double holdout, balance;
+	uint64_t seed;
+	int holdout_by, skip_bad, nul, quiet, random;
+	const char *features, *centroids, *centroids_out, *like, *sheet, *report, *out;
+	int k_given, fine_given, balance_given;
+} o = {.features = "hogcolor", .out = "-", .restarts = 3, .iterations = 100, .max_errors = -1};
+
+static const struct opt options[] = {
+    {.letter = 'k', .type = OPT_INT, .value = &o.k, .lo = 1, .hi = MOST_CLUSTERS, .arg = "K",
+     .help = "number of clusters", .given = &o.k_given},
+    {.name = "--fine", .type = OPT_INT, .value = &o.fine, .lo = 2, .hi = MOST_CLUSTERS, .arg = "N", .given = &o.fine_given,
+     .help = "N fine centroids first, the K ones over those"},
+    {.name = "--features", .type = OPT_TEXT, .value = &o.features, .arg = "KIND",
+     .help = "hogcolor, random, or a .npy with a row per sample (default hogcolor)"},
+    {.name = "--holdout", .type = OPT_REAL, .value = &o.holdout, .lo = 0, .hi = 1, .arg = "F",
+     .help = "hold out this fraction, by hash of the key (default 0)"},
+    {.name = "--holdout-by", .type = OPT_CHOICE, .value = &o.holdout_by, .arg = "WHAT", .choices = holdout_by_names,
+     .help = "hash the whole key or its folder (default key)"},
+    {.name = "--centroids", .type = OPT_TEXT, .value = &o.centroids, .arg = "FILE",
+     .help = "assign to the centroids in FILE, fit none"},
+    {.name = "--centroids-out", .type = OPT_TEXT, .value = &o.centroids_out, .arg = "FILE",
+     .help = "write the centroids as .npy"},
+    {.name = "--like", .type = OPT_TEXT, .value = &o.like, .arg = "FILE",
+     .help = "with random: as many clusters and the shares of this assignment"},
+    {.name = "--balance", .type = OPT_REAL, .value = &o.balance, .lo = 1.01, .hi = MOST_CLUSTERS, .arg = "R",
+     .given = &o.balance_given,     .help = "no cluster above R times the mean size"},
+    {.name = "--restarts", .type = OPT_INT, .value = &o.restarts, .lo = 1, .hi = 1000, .arg = "N",
+     .help = "seedings, the best counts (default 3)"},
+    {.name = "--iterations", .type = OPT_INT, .value = &o.iterations, .lo = 1, .hi = 1000000, .arg = "N",
+     .help = "iterations at most (default 100)"},
+    {.name = "--seed", .type = OPT_U64, .value = &o.seed, .arg = "S", .help = "seed of the clustering (default 0)"},
+    {.name = "--sheet", .type = OPT_TEXT, .value = &o.sheet, .arg = "FILE",
+     .help = "write a contact sheet, a row per cluster, as PNG"},
+    {.name = "--report", .type = OPT_TEXT, .value = &o.report, .arg = "FILE",
+     .help = "write the quality of the clusters as JSON"},
+    {.name = "--skip-bad", .type = OPT_FLAG, .value = &o.skip_bad, .help = "pass over unreadable samples, naming them"},
+    {.name = "--max-errors", .type = OPT_INT, .value = &o.max_errors, .lo = 0, .hi = 1e15, .arg = "N",
+     .help = "exit 3 when more were skipped"},
+    {.name = "--null", .letter = '0', .type = OPT_FLAG, .value = &o.nul, .help = "paths on stdin end with NUL, not newline"},
+    {.name = "--threads", .type = OPT_INT, .value = &o.threads, .lo = 1, .hi = 4096, .arg = "N",
+     .help = "threads (default: what the machine has)"},
+    {.name = "--quiet", .letter = 'q', .type = OPT_FLAG, .value = &o.quiet, .help = "no report on stderr"},
+    {.name = "--output", .letter = 'o', .type = OPT_TEXT, .value = &o.out, .arg = "FILE",
+     .help = "write the assignment to FILE (default stdout)"},
+    {0},
+};
+
+static const struct program program = {
+    "ddm-cluster",
+    "-k K [--fine N] [--features KIND|FILE] [--holdout F] [--holdout-by WHAT] [--balance R] [--restarts N] [--iterations N] "
+    "[--seed S] [--centroids FILE] [--centroids-out FILE] [--like FILE] [--sheet FILE] [--report FILE] [--skip-bad] "
+    "[--max-errors N] [-0] [--threads N] [-q] [-o FILE] SAMPLES...",
+    "assigns every sample to one of K clusters of similar pictures",
+    options,
+};
+
+/* Everything between reading and writing. */
+struct work {
+	struct pool *pool;
+	struct progress progress;
+	struct samples *samples;
+	struct featureset f;
+	struct kmeans m;
+	double *share;          /* [k] of a random partition */
+	char centroids_hash[65], like_hash[65], digest[65];
+	int32_t *part[2];       /* [f.count] clusters of the two parts */
+	float *distance[2];     /* [f.count] */
+	struct kmeans_quality q; /* of the training part */
+};
+
+static void say_bad(void *arg, const char *why)
+{
+	(void)arg;
+	cmd_warn("skipped: %s", why);
+}
+
+static int check_options(struct err *e)
+{
+	o.random = !strcmp(o.features, "random");
+	if (!o.k_given && !o.centroids && !o.like)
+		return err_set(e, ERR_USAGE, "-k is missing: how many clusters?");
+	if (o.centroids && (o.fine_given || o.balance_given || o.random))
+		return err_set(e, ERR_USAGE, "--centroids fixes the clusters: no --fine, --balance or --features random beside it");
+	if (o.random && (o.fine_given || o.balance_given || o.centroids_out))
+		return err_set(e, ERR_USAGE, "--features random has no centroids: no --fine, --balance or --centroids-out beside it");
+	if (o.like && !o.random)
+		return err_set(e, ERR_USAGE, "--like goes with --features random");
+	return 0;
+}
+
+static int read_samples(struct work *w, char **sources, int n, struct err *e)
+{
+	struct samples_options so = {.skip_bad = o.skip_bad, .max_errors = o.max_errors, .nul_list = o.nul, .once = !o.sheet,
+	                             .spool = getenv("TMPDIR"), .bad = say_bad};
+	int builtin = !strcmp(o.features, "hogcolor") || !strcmp(o.features, FEATURES_HOGCOLOR);
+	struct featureset_options fo = {.kind = o.random ? FEATURES_NONE : builtin ? FEATURES_COMPUTE : FEATURES_FILE,
+	                                .file = o.features, .holdout = o.holdout, .holdout_by_dir = o.holdout_by,
+	                                .pool = w->pool, .progress = &w->progress};
+
+	if (fo.kind == FEATURES_FILE && !path_exists(o.features))
+		return err_set(e, ERR_NOINPUT, "features \"%s\": neither hogcolor nor random nor a file", o.features);
+	w->samples = samples_open((const char *const *)sources, n, &so, e);
+	cmd_catch_signals(); /* not before: reading a pipe would go on after a signal, and nothing is there yet to clean up */
+	if (!w->samples || featureset_read(&w->f, w->samples, &fo, e))
+		return -1;
+	samples_digest(w->samples, w->digest);
+	return 0;
+}
+
+/* Centroids of an earlier run; what they are is in the sidecar. */
+static int load_centroids(struct work *w, struct err *e)
+{
+	char *side = str_new("%s.json", o.centroids);
+	const char *name = NULL;
+	struct npy a;
+	json_t *facts = path_exists(side) ? jsonio_load(side, e) : NULL, *offset;
+	int rc = -1;
+
+	if (npy_load(&a, o.centroids, e)) {
+		json_decref(facts);
+		mem_free(side);
+		return -1;
+	}
+	if (a.rank != 2 || a.shape[0] < 1 || a.shape[0] > MOST_CLUSTERS || a.shape[1] != w->f.d)
+		err_set(e, ERR_DATA, "%s: not (K, %lld), centroids of \"%s\" features", o.centroids, (long long)w->f.d, w->f.name);
+	else if (o.k_given && o.k != a.shape[0])
+		err_set(e, ERR_USAGE, "-k %lld, but %s holds %lld centroids", (long long)o.k, o.centroids, (long long)a.shape[0]);
+	else if (facts && jsonio_str(facts, "features", 0, &name, side, e))
+		;
+	else if (name && strcmp(name, w->f.name))
+		err_set(e, ERR_DATA, "%s: centroids of \"%s\" features, not of \"%s\"", o.centroids, name, w->f.name);
+	else
+		rc = e->code ? -1 : sha256_file(o.centroids, w->centroids_hash, NULL, e);
+	if (!rc) {
+		w->m = (struct kmeans){.k = (int)a.shape[0], .d = a.shape[1]};
+		w->m.centroids = mem_zalloc((size_t)npy_count(&a), sizeof *w->m.centroids);
+		w->m.offset = mem_zalloc((size_t)w->m.k, sizeof *w->m.offset);
+		npy_to_f32(w->m.centroids, &a);
+		for (int64_t i = 0; i < npy_count(&a) && !rc; i++)
+			if (!isfinite(w->m.centroids[i]))
+				rc = err_set(e, ERR_DATA, "%s: row %lld, column %lld is not finite", o.centroids,
+				             (long long)(i / a.shape[1]), (long long)(i % a.shape[1]));
+		offset = json_object_get(facts, "offset");
+		for (int c = 0; c < w->m.k && offset; c++)
+			w->m.offset[c] = (float)json_number_value(json_array_get(offset, (size_t)c));
+	}
+	npy_release(&a);
+	json_decref(facts);
+	mem_free(side);
+	return rc;
+}
+
+/* Shares of a random partition: equal, or those of the training part of another assignment. */
+static int find_shares(struct work *w, struct err *e)
+{
+	struct tsv *t;
+	int cluster, split, rc = 0;
+	int64_t total = 0, v;
+
+	w->m.k = (int)o.k;
+	w->share = mem_zalloc(o.like ? MOST_CLUSTERS : (size_t)o.k, sizeof *w->share);
+	for (int c = 0; c < w->m.k && !o.like; c++)
+		w->share[c] = 1. / w->m.k;
+	if (!o.like)
+		return 0;
+	t = tsv_load(o.like, e);
+	if (!t)
+		return -1;
+	cluster = tsv_need(t, "cluster", e);
+	split = tsv_need(t, "split", e);
+	rc = cluster < 0 || split < 0 ? -1 : 0;
+	memcpy(w->like_hash, tsv_sha256(t), sizeof w->like_hash);
+	w->m.k = 0;
+	for (int64_t i = 0; i < tsv_rows(t) && !rc; i++) {
+		rc = tsv_i64(t, i, cluster, 0, MOST_CLUSTERS - 1, &v, e);
+		if (rc || strcmp(tsv_get(t, i, split), "train"))
+			continue;
+		w->m.k = v >= w->m.k ? (int)v + 1 : w->m.k;
+		w->share[v]++;
+		total++;
+	}
+	for (int c = 0; c < w->m.k; c++)
+		w->share[c] /= (double)total;
+	tsv_free(t);
+	if (!rc && (!total || (o.k_given && o.k != w->m.k)))
+		return err_set(e, ERR_USAGE, "%s: %d clusters with training samples, not %lld", o.like, w->m.k, (long long)o.k);
+	return rc;
+}
+
+static int partition(struct work *w, struct err *e)
+{
+	struct kmeans_options ko = {.k = (int)o.k, .fine = (int)o.fine, .restarts = (int)o.restarts, .iterations = (int)o.iterations,
+	                            .balance = o.balance, .seed = o.seed, .pool = w->pool, .progress = &w->progress};
+	int rc;
+
+	if (o.random)
+		rc = find_shares(w, e);
+	else if (o.centroids)
+		rc = load_centroids(w, e);
+	else
+		rc = kmeans_fit(&w->m, w->f.x[0], w->f.count[0], w->f.d, &ko, e);
+	for (int h = 0; h < 2 && !rc; h++) {
+		w->part[h] = mem_zalloc((size_t)w->f.count[h], sizeof *w->part[h]);
+		w->distance[h] = mem_zalloc((size_t)w->f.count[h], sizeof *w->distance[h]);
+		if (!o.random && w->f.count[h])
+			rc = kmeans_assign(w->part[h], w->distance[h], &w->m, w->f.x[h], w->f.count[h], w->pool, e);
+	}
+	for (int64_t i = 0; i < w->f.n && o.random && !rc; i++)
+		w->part[w->f.held[i]][w->f.row[i]] = kmeans_random(w->f.key[i], w->share, w->m.k, o.seed);
+	if (rc || !w->f.count[0])
+		return rc;
+	return kmeans_rate(&w->q, w->f.x[0], w->f.count[0], w->f.d, w->part[0], w->distance[0], w->m.k, o.seed, w->pool, e);
+}
+
+static struct stamp *make_stamp(const struct work *w)
+{
+	struct stamp *s = stamp_new("ddm-cluster");
+
+	stamp_i64(s, "k", w->m.k);
+	stamp_text(s, "features", o.random ? "random" : w->f.name);
+	stamp_f64(s, "holdout", o.holdout);
+	stamp_text(s, "holdout_by", holdout_by_names[o.holdout_by]);
+	if (!o.random && !o.centroids) {
+		stamp_i64(s, "fine", o.fine);
+		stamp_f64(s, "balance", o.balance);
+		stamp_i64(s, "restarts", o.restarts);
+		stamp_i64(s, "iterations", o.iterations);
+	}
+	if (!o.centroids)
+		stamp_u64(s, "seed", o.seed);
+	stamp_input(s, "samples", w->digest);
+	if (*w->f.hash)
+		stamp_input(s, "features", w->f.hash);
+	if (o.centroids)
+		stamp_input(s, "centroids", w->centroids_hash);
+	if (o.like)
+		stamp_input(s, "like", w->like_hash);
+	return s;
+}
+
+static int write_centroids(const struct work *w, struct err *e)
+{
+	int64_t shape[2] = {w->m.k, w->m.d};
+	struct stamp *s = make_stamp(w);
+	json_t *offset = json_array(), *sizes = json_array();
+	int rc;
+
+	for (int c = 0; c < w->m.k; c++) {
+		json_array_append_new(offset, json_real(w->m.offset[c]));
+		json_array_append_new(sizes, json_integer(w->q.sizes ? w->q.sizes[c] : 0));
+	}
+	stamp_json(s, "offset", offset);
+	stamp_json(s, "sizes", sizes);
+	rc = npy_write(o.centroids_out, NPY_F4, 2, shape, w->m.centroids, e) || stamp_sidecar(s, o.centroids_out, e) ? -1 : 0;
+	stamp_free(s);
+	return rc;
+}
+
+static int write_sheet(struct work *w, struct err *e)
+{
+	struct stamp *s = make_stamp(w);
+	char *line = stamp_line(s);
+	struct still_text text = {"ddm", line};
+	struct sheet sheet = {0};
+	int32_t *cluster = mem_zalloc((size_t)w->f.n, sizeof *cluster);
+	uint8_t *png = NULL;
+	size_t len;
+	int rc;
+
+	for (int64_t i = 0; i < w->f.n; i++)
+		cluster[i] = w->part[w->f.held[i]][w->f.row[i]];
+	rc = sheet_init(&sheet, w->m.k < SHEET_ROWS ? w->m.k : SHEET_ROWS, SHEET_COLUMNS, SHEET_CELL, e);
+	if (!rc)
+		rc = sheet_fill(&sheet, w->samples, w->f.key, cluster, w->f.n, e);
+	if (!rc)
+		rc = still_encode_png(&sheet.picture, &text, 1, &png, &len, e);
+	if (!rc)
+		rc = commit_bytes(o.sheet, png, len, e);
+	mem_free(png);
+	mem_free(cluster);
+	sheet_release(&sheet);
+	mem_free(line);
+	stamp_free(s);
+	return rc;
+}
+
+static int64_t held_in(const struct work *w, int c)
+{
+	int64_t n = 0;
+
+	for (int64_t i = 0; i < w->f.count[1]; i++)
+		n += w->part[1][i] == c;
+	return n;
+}
+
+static int write_report(const struct work *w, struct err *e)
+{
+	struct stamp *s = make_stamp(w);
+	json_t *r = json_object(), *clusters = json_array();
+	char *text;
+	int rc;
+
+	json_object_set_new(r, "samples", json_integer(w->f.n));
+	json_object_set_new(r, "train", json_integer(w->f.count[0]));
+	json_object_set_new(r, "holdout", json_integer(w->f.count[1]));
+	json_object_set_new(r, "skipped", json_integer(samples_skipped(w->samples)));
+	json_object_set_new(r, "inertia", jsonio_real(o.random ? (double)NAN : w->q.total));
+	json_object_set_new(r, "silhouette", jsonio_real(o.random ? (double)NAN : w->q.silhouette));
+	json_object_set_new(r, "silhouette_samples", json_integer(w->q.silhouette_n));
+	json_object_set_new(r, "largest", jsonio_real(w->q.largest));
+	json_object_set_new(r, "smallest", jsonio_real(w->q.smallest));
+	json_object_set_new(r, "iterations", json_integer(w->m.iterations));
+	json_object_set_new(r, "reseeded", json_integer(w->m.reseeded));
+	for (int c = 0; c < w->m.k; c++) {
+		int64_t size = w->q.sizes ? w->q.sizes[c] : 0;
+		double inertia = w->q.inertia && !o.random ? w->q.inertia[c] : (double)NAN;
+
+		json_array_append_new(clusters, json_pack("{s:i, s:I, s:I, s:o}", "cluster", c, "train", (json_int_t)size, "holdout",
+		                                          (json_int_t)held_in(w, c), "inertia", jsonio_real(inertia)));
+	}
+	json_object_set_new(r, "clusters", clusters);
+	json_object_set(r, "stamp", (json_t *)stamp_root(s));
+	text = jsonio_pretty(r);
+	rc = commit_bytes(o.report, text, strlen(text), e);
+	mem_free(text);
+	json_decref(r);
+	stamp_free(s);
+	return rc;
+}
+
+static void say_report(const struct work *w)
+{
+	int most = w->m.k < 64 ? w->m.k : 64;
+
+	if (o.random || !w->f.count[0])
+		cmd_say("%lld samples at random, %lld held out, in %d clusters", (long long)w->f.n, (long long)w->f.count[1], w->m.k);
+	else
+		cmd_say("%lld samples, %lld held out, %d clusters of %s: inertia %.4g each, silhouette %.3f", (long long)w->f.n,
+		        (long long)w->f.count[1], w->m.k, w->f.name, w->q.total / (double)w->f.count[0], w->q.silhouette);
+	for (int c = 0; c < most && w->q.sizes; c++)
+		cmd_say("cluster %d: %lld (%.1f%%), held out %lld", c, (long long)w->q.sizes[c],
+		        100. * (double)w->q.sizes[c] / (double)w->f.count[0], (long long)held_in(w, c));
+	if (most < w->m.k)
+		cmd_say("and %d more", w->m.k - most);
+	if (o.balance && w->q.largest * (double)w->f.count[0] > (double)kmeans_room(o.balance, w->f.count[0], w->m.k) + .5)
+		cmd_warn("the largest cluster holds %.3f times the mean, not %g: too many samples are alike", w->q.largest * w->m.k,
+		         o.balance);
+	if (samples_skipped(w->samples) && (o.max_errors < 0 || samples_skipped(w->samples) <= o.max_errors))
+		cmd_warn("%lld bad samples skipped", (long long)samples_skipped(w->samples));
+}
+
+static int write_assignment(const struct work *w, struct err *e)
+{
+	static const char *const columns[] = {"key", "cluster", "distance", "split", "class"};
+	struct stamp *s = make_stamp(w);
+	struct tsv_writer *t = tsv_create(o.out, columns, 5, s, e);
+	int rc = t ? 0 : -1;
+
+	stamp_free(s);
+	for (int64_t i = 0; i < w->f.n && !rc; i++) {
+		int held = w->f.held[i];
+
+		tsv_put(t, w->f.key[i]);
+		tsv_put_i64(t, w->part[held][w->f.row[i]]);
+		tsv_put_f64(t, w->distance[held][w->f.row[i]]);
+		tsv_put(t, held ? "holdout" : "train");
+		tsv_put_i64(t, w->f.label[i]);
+		rc = tsv_row(t, e);
+	}
+	if (rc)
+		tsv_abort(t);
+	return rc ? -1 : tsv_commit(t, e);
+}
+
+static void work_release(struct work *w)
+{
+	for (int h = 0; h < 2; h++) {
+		mem_free(w->part[h]);
+		mem_free(w->distance[h]);
+	}
+	kmeans_quality_release(&w->q);
+	kmeans_release(&w->m);
+	featureset_release(&w->f);
+	samples_close(w->samples);
+	mem_free(w->share);
+	pool_free(w->pool);
+}
+
+/* Before anything is replaced. */
+static int check_standing(const struct work *w, struct err *e)
+{
+	const char *const paths[] = {o.out, o.sheet, o.report, o.centroids_out};
+	struct stamp *s = make_stamp(w);
+	int rc = 0;
+
+	for (size_t i = 0; i < sizeof paths / sizeof *paths && !rc; i++)
+		rc = paths[i] ? standing_check(paths[i], s, 1, e) : 0;
+	stamp_free(s);
+	return rc;
+}
+
+static int run(struct work *w, char **sources, int n, struct err *e)
+{
+	w->pool = pool_new((int)o.threads, e);
+	if (!w->pool || read_samples(w, sources, n, e) || partition(w, e) || check_standing(w, e))
+		return -1;
+	if ((o.centroids_out && write_centroids(w, e)) || (o.sheet && write_sheet(w, e)) || (o.report && write_report(w, e)))
+		return -1;
+	if (write_assignment(w, e))
+		return -1;
+	if (!o.quiet)
+		say_report(w);
+	return samples_check(w->samples, e);
+}
+
+int main(int argc, char **argv)
+{
+	int n = cmd_start(&program, argc, argv, 1, -1);
+	struct work w = {0};
+	struct err e = {0};
+
+	if (check_options(&e))
+		cmd_die(&e);
+	w.progress = cmd_progress();
+	run(&w, argv + 1, n, &e);
+	work_release(&w);
+	return cmd_end(&e);
+}

@@ -1,0 +1,486 @@
+/* ddm-ingest: pictures, video and filter graphs to a tar of samples. */
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "cmd/ingest.h"
+#include "core/mem.h"
+#include "core/pool.h"
+#include "core/str.h"
+#include "data/keyset.h"
+#include "data/samples.h"
+#include "file/stamp.h"
+#include "file/standing.h"
+#include "file/tarfile.h"
+
+#define BATCH         32
+#define STREAM_FRAMES 1000 /* instances with more are written as they come, not collected */
+
+static const char *const resizes[] = {"lanczos", "bicubic", "hamming", "bilinear", "box", "adm", NULL};
+
+static struct {
+	int64_t size, max, seeds, frames, max_errors, threads;
+	double fps, timeout;
+	uint64_t seed, memory;
+	const char *out;
+	int resize, skip_bad, nul_list, duplicates, classes, frames_given;
+	int64_t max_pixels;
+} opt = {.max_errors = -1, .seeds = 1, .timeout = 60, .memory = (uint64_t)2 << 30, .out = "-", .max_pixels = 1 << 26};
+
+static const struct opt options[] = {
+	{.name = "--size", .type = OPT_INT, .value = &opt.size, .lo = 1, .hi = 16384, .arg = "N",
+	 .help = "centre square, resized to N x N (default: as they are)"},
+	{.name = "--resize", .type = OPT_CHOICE, .value = &opt.resize, .arg = "FILTER", .choices = resizes,
+	 .help = "how to resize (default lanczos)"},
+	{.name = "--fps", .type = OPT_REAL, .value = &opt.fps, .lo = 1e-6, .hi = 1e6, .arg = "F",
+	 .help = "frames a second taken from video (default: all)"},
+	{.name = "--frames", .type = OPT_INT, .value = &opt.frames, .lo = 1, .hi = 1e9, .arg = "N", .given = &opt.frames_given,
+	 .help = "most frames of a video (default: all) or of one instance of a graph (default 30)"},
+	{.name = "--seeds", .type = OPT_INT, .value = &opt.seeds, .lo = 1, .hi = 1e7, .arg = "N",
+	 .help = "instances of a graph with placeholders (default 1)"},
+	{.name = "--seed", .type = OPT_U64, .value = &opt.seed, .arg = "S", .help = "seed of the first instance (default 0)"},
+	{.letter = 'n', .type = OPT_INT, .value = &opt.max, .lo = 1, .hi = 1e15, .arg = "MAX", .help = "most samples in all"},
+	{.name = "--classes", .type = OPT_FLAG, .value = &opt.classes,
+	 .help = "add .cls: the number of the first folder, or graph, in order"},
+	{.name = "--duplicates", .type = OPT_FLAG, .value = &opt.duplicates, .help = "keep frames equal to an earlier one"},
+	{.name = "--skip-bad", .type = OPT_FLAG, .value = &opt.skip_bad, .help = "pass over unreadable sources"},
+	{.name = "--max-errors", .type = OPT_INT, .value = &opt.max_errors, .lo = 0, .hi = 1e15, .arg = "N",
+	 .help = "exit 3 when more were skipped (default: no limit)"},
+	{.letter = '0', .type = OPT_FLAG, .value = &opt.nul_list, .help = "the list on stdin ends paths with NUL"},
+	{.name = "--timeout", .type = OPT_DURATION, .value = &opt.timeout, .arg = "T",
+	 .help = "kill a decoder silent for so long (default 60s; 0: never)"},
+	{.name = "--max-memory", .type = OPT_SIZE, .value = &opt.memory, .arg = "SIZE",
+	 .help = "address space of a decoder (default 2G; 0: no limit)"},
+	{.name = "--max-pixels", .type = OPT_INT, .value = &opt.max_pixels, .lo = 1, .hi = 1e10, .arg = "N",
+	 .help = "largest picture or frame (default 67108864)"},
+	{.name = "--threads", .type = OPT_INT, .value = &opt.threads, .lo = 0, .hi = 1024, .arg = "N",
+	 .help = "threads (default: all CPUs)"},
+	{.letter = 'o', .type = OPT_TEXT, .value = &opt.out, .arg = "FILE", .help = "output (default: stdout)"},
+	{0}};
+
+static const struct program program = {
+	"ddm-ingest",
+	"[--size N] [--resize FILTER] [--fps F] [--frames N] [--seeds N] [--seed S] [-n MAX] [--classes] [--duplicates] "
+	"[--skip-bad] [--max-errors N] [-0] [--timeout T] [--max-memory SIZE] [--max-pixels N] [--threads N] [-o FILE] SOURCE...",
+	"pictures, video and filter graphs to a tar of samples", options};
+
+static int interrupted(void)
+{
+	return cmd_signal != 0;
+}
+
+static struct work_options work_options(void)
+{
+	return (struct work_options){.size = opt.size,
+				     .resize = resizes[opt.resize],
+				     .frames = opt.frames_given ? opt.frames : 0,
+				     .graph_frames = opt.frames_given ? opt.frames : 30,
+				     .fps = opt.fps,
+				     .timeout = opt.timeout,
+				     .memory = opt.memory,
+				     .max_pixels = opt.max_pixels,
+				     .stop = interrupted};
+}
+
+/* The output, and what is known about it. */
+struct sink {
+	struct outfile file;
+	struct tar_writer tar;
+	int64_t samples, duplicates, skipped;
+	uint64_t *seen; /* hashes of frames, 0 free, open addressing */
+	size_t nseen, cap;
+	struct keyset keys;
+	const char **classes;
+	size_t nclasses;
+	struct work_options work;
+};
+
+/* 1 when it was there already. */
+static int seen_add(struct sink *s, uint64_t hash)
+{
+	hash += !hash;
+	if (2 * (s->nseen + 1) > s->cap) {
+		uint64_t *old = s->seen;
+		size_t n = s->cap;
+
+		s->cap = n ? 2 * n : 4096;
+		s->seen = mem_zalloc(s->cap, sizeof *s->seen);
+		s->nseen = 0;
+		for (size_t i = 0; i < n; i++)
+			if (old[i])
+				seen_add(s, old[i]);
+		mem_free(old);
+	}
+	for (size_t i = hash & (s->cap - 1);; i = (i + 1) & (s->cap - 1)) {
+		if (s->seen[i] == hash)
+			return 1;
+		if (!s->seen[i]) {
+			s->seen[i] = hash;
+			s->nseen++;
+			return 0;
+		}
+	}
+}
+
+static int is_full(const struct sink *s)
+{
+	return opt.max && s->samples >= opt.max;
+}
+
+/* What --classes numbers: the first folder of a key, or the graph's name. */
+static size_t class_len(const struct job *j)
+{
+	return j->graph ? strlen(j->name) : strchr(j->key, '/') ? strcspn(j->key, "/") : 0;
+}
+
+/* A .cls of the key's class; one that was there is replaced. */
+static int class_set(const struct sink *s, const struct job *j, struct item *it, struct err *e)
+{
+	size_t n = class_len(j), k = 0;
+	char number[32];
+	int len;
+
+	while (k < s->nclasses && (strncmp(s->classes[k], it->key, n) || s->classes[k][n]))
+		k++;
+	if (!n || k == s->nclasses)
+		return err_set(e, ERR_USAGE, "%s: no folder above it that could be its class", j->path ? j->path : it->key);
+	for (int i = 0; i < it->n; i++)
+		if (!strcmp(it->m[i].ext, "cls")) {
+			mem_free(it->m[i].data);
+			memmove(it->m + i, it->m + i + 1, sizeof *it->m * (size_t)(--it->n - i));
+			break;
+		}
+	len = snprintf(number, sizeof number, "%zu", k);
+	item_add(it, "cls", number, (size_t)len);
+	return 0;
+}
+
+static int item_write(struct sink *s, const struct item *it, struct err *e)
+{
+	int rc = 0;
+
+	if (keyset_add(&s->keys, it->key))
+		return err_set(e, ERR_DATA, "the key \"%s\" appears twice", it->key);
+	for (int i = 0; i < it->n && !rc; i++) {
+		char *name = str_new("%s.%s", it->key, it->m[i].ext);
+
+		rc = tar_add(&s->tar, name, it->m[i].data, it->m[i].len, e);
+		mem_free(name);
+	}
+	s->samples++;
+	return rc;
+}
+
+/* A sample of a job, unless it is an equal frame or there are enough. */
+static int item_take(struct sink *s, const struct job *j, struct item *it, struct err *e)
+{
+	int is_frame = j->graph || j->kind == MEDIA_VIDEO;
+
+	if (is_full(s))
+		return 0;
+	if (is_frame && !opt.duplicates && seen_add(s, it->hash)) {
+		s->duplicates++;
+		return 0;
+	}
+	if (opt.classes && class_set(s, j, it, e))
+		return -1;
+	return item_write(s, it, e);
+}
+
+/* Damage is passed over with --skip-bad; a wrong option, an interruption, a full disk never. */
+static int job_failed(struct sink *s, const struct err *why, struct err *e)
+{
+	if (!opt.skip_bad || (why->code != ERR_DATA && why->code != ERR_NOINPUT && why->code != ERR_IO) || interrupted())
+		return err_set(e, why->code, "%s", why->msg);
+	cmd_warn("skipped: %s", why->msg);
+	s->skipped++;
+	return 0;
+}
+
+/* A job whose samples are written while it runs. */
+static int job_stream(struct sink *s, const struct job *j, struct err *e)
+{
+	struct decoder d = {0};
+	struct err why = {0};
+	struct item it = {0};
+	int rc = work_open(&d, j, &s->work, &why);
+
+	while (!rc && !is_full(s) && (rc = work_next(&d, j, &s->work, &it, &why)) > 0) {
+		rc = item_take(s, j, &it, e);
+		item_release(&it);
+	}
+	decoder_close(&d);
+	if (e->code)
+		return -1;
+	return rc < 0 ? job_failed(s, &why, e) : 0;
+}
+
+static int job_streams(const struct sink *s, const struct job *j)
+{
+	return j->graph ? s->work.graph_frames > STREAM_FRAMES : j->kind == MEDIA_VIDEO;
+}
+
+struct batch {
+	const struct job *jobs;
+	struct result *results;
+	const struct work_options *work;
+};
+
+static void batch_task(void *arg, int64_t task, int worker)
+{
+	struct batch *b = arg;
+
+	(void)worker;
+	job_work(&b->results[task], &b->jobs[task], b->work);
+}
+
+static int batch_write(struct sink *s, const struct batch *b, int n, struct err *e)
+{
+	for (int i = 0; i < n; i++) {
+		struct result *r = &b->results[i];
+
+		for (int k = 0; k < r->n; k++)
+			if (item_take(s, &b->jobs[i], &r->v[k], e))
+				return -1;
+		if (r->e.code && !is_full(s) && job_failed(s, &r->e, e))
+			return -1;
+	}
+	return 0;
+}
+
+static int jobs_run(struct sink *s, const struct job_list *l, struct pool *pool, struct err *e)
+{
+	struct progress progress = cmd_progress();
+	struct result results[BATCH];
+	int rc = 0;
+
+	for (size_t at = 0; at < l->n && !rc && !is_full(s);) {
+		struct batch b = {l->v + at, results, &s->work};
+		int n = 0;
+
+		if (progress_tell(&progress, "sources", (int64_t)at, (int64_t)l->n))
+			return err_set(e, ERR_AGAIN, "interrupted");
+		if (job_streams(s, &l->v[at])) {
+			rc = job_stream(s, &l->v[at++], e);
+			continue;
+		}
+		while (n < BATCH && at + n < l->n && !job_streams(s, &l->v[at + n]))
+			n++;
+		memset(results, 0, sizeof results);
+		pool_run(pool, n, batch_task, &b);
+		rc = batch_write(s, &b, n, e);
+		for (int i = 0; i < n; i++)
+			result_release(&results[i]);
+		at += (size_t)n;
+	}
+	return rc;
+}
+
+/* Samples of tars, in their order. */
+struct tar_batch {
+	struct item items[BATCH];
+	struct err errors[BATCH];
+	const struct work_options *work;
+	int n;
+};
+
+static void tar_task(void *arg, int64_t task, int worker)
+{
+	struct tar_batch *b = arg;
+
+	(void)worker;
+	item_fit(&b->items[task], b->work, &b->errors[task]);
+}
+
+/* Up to BATCH samples: 1 when there may be more, 0 at the end. */
+static int tar_read(struct tar_batch *b, struct samples *in, struct err *e)
+{
+	struct sample from;
+	int rc = 1;
+
+	for (b->n = 0; b->n < BATCH && (rc = samples_next(in, &from, e)) > 0; b->n++) {
+		struct item *it = &b->items[b->n];
+
+		*it = (struct item){.key = mem_strdup(from.key)};
+		b->errors[b->n] = (struct err){0};
+		for (int i = 0; i < from.n; i++)
+			item_add(it, from.member[i].ext, from.member[i].data, from.member[i].len);
+	}
+	return rc;
+}
+
+static int tar_write(struct sink *s, struct tar_batch *b, struct err *e)
+{
+	for (int i = 0; i < b->n && !is_full(s); i++) {
+		if (b->errors[i].code ? job_failed(s, &b->errors[i], e) : item_write(s, &b->items[i], e))
+			return -1;
+	}
+	return 0;
+}
+
+static void tell_bad(void *arg, const char *why)
+{
+	struct sink *s = arg;
+
+	cmd_warn("skipped: %s", why);
+	s->skipped++;
+}
+
+static int tars_run(struct sink *s, const struct job_list *l, struct pool *pool, struct err *e)
+{
+	struct samples_options o = {.skip_bad = opt.skip_bad, .max_errors = -1, .bad = tell_bad, .bad_arg = s};
+	struct tar_batch b = {.work = &s->work};
+	struct samples *in;
+	int rc = 1;
+
+	if (!l->ntars)
+		return 0;
+	in = samples_open((const char *const *)l->tars, (int)l->ntars, &o, e);
+	if (!in)
+		return -1;
+	while (rc > 0 && !is_full(s) && !interrupted()) {
+		rc = tar_read(&b, in, e);
+		if (rc >= 0)
+			pool_run(pool, b.n, tar_task, &b);
+		if (rc >= 0 && tar_write(s, &b, e))
+			rc = -1;
+		for (int i = 0; i < b.n; i++)
+			item_release(&b.items[i]);
+	}
+	samples_close(in);
+	return rc < 0 ? -1 : 0;
+}
+
+/* Names of classes in the order of the keys. */
+static void classes_collect(struct sink *s, const struct job_list *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		size_t n = class_len(&l->v[i]);
+		const char *last = s->nclasses ? s->classes[s->nclasses - 1] : NULL;
+
+		if (!n || (last && !strncmp(last, l->v[i].key, n) && !last[n]))
+			continue;
+		s->classes = mem_resize(s->classes, s->nclasses + 1, sizeof *s->classes);
+		s->classes[s->nclasses++] = str_new("%.*s", (int)n, l->v[i].key);
+	}
+}
+
+static void sink_release(struct sink *s)
+{
+	outfile_abort(&s->file);
+	str_release(&s->tar.head);
+	for (size_t i = 0; i < s->nclasses; i++)
+		mem_free((char *)s->classes[i]);
+	mem_free(s->classes);
+	mem_free(s->seen);
+	keyset_release(&s->keys);
+}
+
+static struct stamp *make_stamp(const struct job_list *l)
+{
+	struct stamp *s = stamp_new(program.name);
+	struct str versions = {0};
+	json_t *graphs = json_array();
+	int media = 0;
+
+	if (opt.size) {
+		stamp_i64(s, "size", opt.size);
+		stamp_text(s, "resize", resizes[opt.resize]);
+	}
+	if (opt.fps > 0)
+		stamp_f64(s, "fps", opt.fps);
+	if (opt.frames_given)
+		stamp_i64(s, "frames", opt.frames);
+	if (opt.max)
+		stamp_i64(s, "max", opt.max);
+	for (size_t i = 0; i < l->n; i++) {
+		media |= l->v[i].graph || l->v[i].kind == MEDIA_VIDEO || l->v[i].kind == MEDIA_PICTURE;
+		if (l->v[i].graph && l->v[i].seed == opt.seed)
+			json_array_append_new(graphs, json_pack("{s:s, s:s}", "name", l->v[i].name, "graph", l->v[i].graph));
+	}
+	if (json_array_size(graphs)) {
+		stamp_u64(s, "seed", opt.seed);
+		stamp_i64(s, "seeds", opt.seeds);
+		stamp_json(s, "graphs", json_incref(graphs));
+	}
+	json_decref(graphs);
+	if (media) {
+		media_versions(&versions);
+		stamp_text(s, "media", str_text(&versions));
+	}
+	str_release(&versions);
+	return s;
+}
+
+static int ingest(struct sink *s, const struct job_list *l, struct pool *pool, struct err *e)
+{
+	struct stamp *stamp = make_stamp(l);
+	char *line = stamp_line(stamp);
+	int rc = standing_check(opt.out, stamp, 0, e) || outfile_open(&s->file, opt.out, e) ? -1 : 0;
+
+	s->file.keep = 1; /* the stamp does not tell the sources */
+	if (!rc)
+		rc = tar_start(&s->tar, &s->file, line, e);
+	mem_free(line);
+	stamp_free(stamp);
+	s->work = work_options();
+	if (opt.classes)
+		classes_collect(s, l);
+	if (!rc)
+		rc = jobs_run(s, l, pool, e);
+	if (!rc && !is_full(s))
+		rc = tars_run(s, l, pool, e);
+	if (!rc && interrupted())
+		rc = err_set(e, ERR_AGAIN, "interrupted");
+	if (!rc && !s->samples)
+		rc = err_set(e, ERR_DATA, "no samples: %zu sources, %lld skipped, %zu other files passed over", l->n + l->ntars,
+			     (long long)s->skipped, l->passed_over);
+	if (!rc)
+		rc = tar_finish(&s->tar, e);
+	if (!rc)
+		rc = outfile_commit(&s->file, e);
+	return rc;
+}
+
+static void summary(const struct sink *s, const struct job_list *l)
+{
+	struct str line = {0};
+
+	str_printf(&line, "%lld samples", (long long)s->samples);
+	if (s->duplicates)
+		str_printf(&line, ", %lld equal frames dropped", (long long)s->duplicates);
+	if (s->skipped)
+		str_printf(&line, ", %lld unreadable sources skipped", (long long)s->skipped);
+	if (l->passed_over)
+		str_printf(&line, ", %zu other files passed over", l->passed_over);
+	cmd_say("%s: %s", program.name, str_text(&line));
+	str_release(&line);
+}
+
+int main(int argc, char **argv)
+{
+	struct err e = {0};
+	struct job_list jobs = {0};
+	struct sink s = {0};
+	struct pool *pool;
+	struct job_options jo;
+	int n;
+
+	if (argc > 1 && !strcmp(argv[1], INGEST_SERVE))
+		return ingest_serve(argc, argv);
+	n = cmd_start(&program, argc, argv, 1, -1);
+	jo = (struct job_options){opt.nul_list, opt.skip_bad, opt.seed, opt.seeds, work_options().graph_frames};
+	if (opt.seed > (uint64_t)1 << 53)
+		err_set(&e, ERR_USAGE, "--seed is at most 2^53");
+	cmd_catch_signals();
+	pool = e.code ? NULL : pool_new((int)opt.threads, &e);
+	if (pool && !job_list_fill(&jobs, argv + 1, n, &jo, &e) && !ingest(&s, &jobs, pool, &e)) {
+		summary(&s, &jobs);
+		if (opt.max_errors >= 0 && s.skipped > opt.max_errors)
+			err_set(&e, ERR_SKIPPED, "%lld sources were skipped, more than --max-errors %lld", (long long)s.skipped,
+				(long long)opt.max_errors);
+	}
+	sink_release(&s);
+	job_list_release(&jobs);
+	pool_free(pool);
+	return cmd_end(&e);
+}

@@ -1,0 +1,174 @@
+/* ddm-shard: samples into a SHARDS folder, one set of shards per cluster. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "cmd/cmd.h"
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "data/samples.h"
+#include "data/sharding.h"
+#include "file/commit.h"
+#include "file/fileio.h"
+#include "file/manifest.h"
+#include "file/stamp.h"
+
+static struct {
+	const char *assign, *out;
+	double holdout;
+	uint64_t shard_size;
+	int64_t level, max_errors;
+	int holdout_given, skip_bad, nul, quiet;
+} o = {.shard_size = (uint64_t)256 << 20, .level = 3, .max_errors = -1};
+
+static const struct opt options[] = {
+    {.name = "--assign", .letter = 'a', .type = OPT_TEXT, .value = &o.assign, .arg = "FILE", .help = "assignment by ddm-cluster"},
+    {.name = "--output", .letter = 'o', .type = OPT_TEXT, .value = &o.out, .arg = "SHARDS", .help = "folder to make"},
+    {.name = "--holdout", .type = OPT_REAL, .value = &o.holdout, .lo = 0, .hi = 1, .arg = "F", .given = &o.holdout_given,
+     .help = "the held-out fraction the assignment must have been made with"},
+    {.name = "--shard-size", .type = OPT_SIZE, .value = &o.shard_size, .arg = "SIZE",
+     .help = "start another shard at this size (default 256M)"},
+    {.name = "--level", .type = OPT_INT, .value = &o.level, .lo = 1, .hi = 19, .arg = "N", .help = "zstd level (default 3)"},
+    {.name = "--skip-bad", .type = OPT_FLAG, .value = &o.skip_bad,
+     .help = "pass over unreadable and unassigned samples, naming them"},
+    {.name = "--max-errors", .type = OPT_INT, .value = &o.max_errors, .lo = 0, .hi = 1e15, .arg = "N",
+     .help = "exit 3 when more were skipped"},
+    {.name = "--null", .letter = '0', .type = OPT_FLAG, .value = &o.nul, .help = "paths on stdin end with NUL, not newline"},
+    {.name = "--quiet", .letter = 'q', .type = OPT_FLAG, .value = &o.quiet, .help = "no report on stderr"},
+    {0},
+};
+
+static const struct program program = {
+    "ddm-shard",
+    "-a FILE [--holdout F] [--shard-size SIZE] [--level N] [--skip-bad] [--max-errors N] [-0] [-q] -o SHARDS SAMPLES...",
+    "packs samples into shards by cluster",
+    options,
+};
+
+static void say_bad(void *arg, const char *why)
+{
+	(void)arg;
+	cmd_warn("skipped: %s", why);
+}
+
+static struct stamp *make_stamp(const struct assignment *a)
+{
+	struct stamp *s = stamp_new("ddm-shard");
+
+	if (a->split < 0)
+		stamp_f64(s, "holdout", o.holdout);
+	if (*a->features)
+		stamp_text(s, "features", a->features); /* a metric must not use the same */
+	stamp_u64(s, "shard_size", o.shard_size);
+	stamp_i64(s, "level", o.level);
+	stamp_input(s, "assign", a->hash);
+	return s;
+}
+
+/* The output is there. 0 when it is whole and came from the same options and assignment: nothing to do. What only a full
+ * pass over the samples could tell is taken from the old stamp. */
+static int compare_existing(const struct assignment *a, struct err *e)
+{
+	static const char *const facts[] = {"classes", "equal_sizes", "clusters"};
+	struct stamp *s = make_stamp(a);
+	struct manifest m = {0};
+	struct str what = {0};
+	json_t *old = NULL;
+	int rc = manifest_load(&m, o.out, e);
+
+	if (!rc) {
+		old = json_loads(m.stamp, 0, NULL);
+		const char *digest = json_string_value(json_object_get(json_object_get(old, "inputs"), "samples"));
+
+		if (digest)
+			stamp_input(s, "samples", digest);
+		for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+			if (json_object_get(old, facts[i]))
+				stamp_json(s, facts[i], json_incref(json_object_get(old, facts[i])));
+		if (stamp_differs(s, m.stamp, &what))
+			rc = err_set(e, ERR_EXISTS, "%s exists and was made otherwise: %s", o.out, str_text(&what));
+		for (int64_t i = 0; i < m.n && !rc; i++)
+			rc = manifest_check(&m, i, e);
+		if (!rc && !o.quiet)
+			cmd_say("%s is there already", o.out);
+	}
+	json_decref(old);
+	str_release(&what);
+	manifest_release(&m);
+	stamp_free(s);
+	return rc;
+}
+
+static void say_report(const struct sharding_result *r, const struct assignment *a, const struct samples *s)
+{
+	if (o.quiet)
+		return;
+	cmd_say("%lld samples, %lld held out, %d clusters, %lld shards", (long long)(r->train + r->held), (long long)r->held,
+	        a->clusters, (long long)r->shards);
+	if (samples_skipped(s) || r->unused)
+		cmd_warn("%lld samples skipped, %lld of the assignment not found", (long long)samples_skipped(s), (long long)r->unused);
+}
+
+static int write_shards(struct assignment *a, char **sources, int n, struct err *e)
+{
+	struct progress progress = cmd_progress();
+	struct samples_options so = {.skip_bad = o.skip_bad, .max_errors = o.max_errors, .nul_list = o.nul, .once = 1,
+	                             .spool = getenv("TMPDIR"), .bad = say_bad};
+	struct sharding_options zo = {.shard_size = o.shard_size, .level = (int)o.level, .progress = &progress};
+	struct samples *s = samples_open((const char *const *)sources, n, &so, e);
+	struct stamp *stamp = make_stamp(a);
+	struct sharding_result r;
+	struct outdir d = {0};
+	int rc;
+
+	cmd_catch_signals(); /* not before: reading a pipe would go on after a signal, and nothing is there yet to clean up */
+	rc = s ? outdir_begin(&d, o.out, e) : -1;
+	if (!rc)
+		rc = sharding_run(&r, d.tmp, s, a, stamp, &zo, e);
+	if (!rc)
+		rc = outdir_commit(&d, e);
+	if (!rc)
+		say_report(&r, a, s);
+	if (!rc)
+		rc = samples_check(s, e);
+	outdir_abort(&d);
+	stamp_free(stamp);
+	samples_close(s);
+	return rc;
+}
+
+/* Two shards are open for every cluster. */
+static void allow_files(void)
+{
+	struct rlimit l;
+
+	if (!getrlimit(RLIMIT_NOFILE, &l)) {
+		l.rlim_cur = l.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &l);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	int n = cmd_start(&program, argc, argv, 1, -1);
+	struct assignment a = {0};
+	struct err e = {0};
+	char *manifest;
+
+	if (!o.assign || !o.out) {
+		err_set(&e, ERR_USAGE, "%s is missing", o.assign ? "-o SHARDS" : "-a FILE");
+		cmd_die(&e);
+	}
+	allow_files();
+	manifest = path_join(o.out, "MANIFEST.tsv");
+	if (!assignment_load(&a, o.assign, o.holdout_given ? o.holdout : -1, &e)) {
+		if (path_exists(manifest))
+			compare_existing(&a, &e);
+		else
+			write_shards(&a, argv + 1, n, &e);
+	}
+	mem_free(manifest);
+	assignment_release(&a);
+	return cmd_end(&e);
+}

@@ -1,0 +1,169 @@
+/* The parts of ddm-ingest. The program runs itself again as a decoder (ingest_serve) that reads one file, or renders a few
+ * filter graphs, inside a sandbox, and writes frames into a pipe; the parent believes nothing it has not checked. */
+#ifndef DDM_CMD_INGEST_H
+#define DDM_CMD_INGEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/err.h"
+#include "core/str.h"
+#include "file/still.h"
+
+/* argv[1] of a decoder. */
+#define INGEST_SERVE "--serve-frames"
+
+enum media_kind { MEDIA_NONE, MEDIA_STILL, MEDIA_PICTURE, MEDIA_VIDEO, MEDIA_TAR };
+
+/* By the first bytes of a file: a picture our own decoders read, one that FFmpeg reads (GIF, BMP, TIFF), a video, something
+ * that may be a tar, or nothing. */
+enum media_kind media_sniff(const uint8_t *data, size_t len);
+
+/* 1 where the name ends as pictures and videos do: such a file in a folder is bad when its content is not one. */
+int media_named(const char *path);
+
+struct decode_limits {
+	int64_t frames;     /* most of one file or graph; 0: no limit */
+	double fps;         /* frames a second taken from a video; 0: all */
+	int64_t max_pixels; /* of a frame */
+	uint64_t memory;    /* of the decoder's address space; 0: no limit */
+	double timeout;     /* seconds without a frame after which the decoder is killed; 0: wait */
+};
+
+/* What the decoder writes: this header, then `size` bytes: pixels (height, width, 3), or a message. */
+struct frame_head {
+	uint32_t magic, kind; /* FRAME_MAGIC, enum frame_kind */
+	uint32_t width, height;
+	uint64_t item;  /* which of the graphs; 0 for a file */
+	uint64_t index; /* of the frame, from 0 */
+	uint64_t size;
+};
+
+#define FRAME_MAGIC 0x314d5244u
+
+enum frame_kind { FRAME_PIXELS = 1, FRAME_ITEM_END, FRAME_END, FRAME_ERROR };
+
+/* A running decoder. Zero-initialised is "none". */
+struct decoder {
+	pid_t pid;
+	int fd;
+	const char *name; /* of the source, for messages; borrowed */
+	struct decode_limits limits;
+	uint64_t item, next_index, items;
+};
+
+/* Start one for the open file `fd` (which stays the caller's), or for n graphs. ERR_FAIL when it cannot be started. */
+int decoder_open_file(struct decoder *d, int fd, const char *name, const struct decode_limits *l, struct err *e);
+int decoder_open_graphs(struct decoder *d, char **graphs, int n, const char *name, const struct decode_limits *l, struct err *e);
+
+/* The next frame: 1, *p (picture_release) with *item and *index; 0 at the end; -1 and ERR_DATA when the decoder reports
+ * damage, dies, is killed for its silence or sends what it must not. stop(): asked a few times a second; non-zero ends with
+ * ERR_AGAIN. */
+int decoder_next(struct decoder *d, struct picture *p, uint64_t *item, uint64_t *index, int (*stop)(void), struct err *e);
+void decoder_close(struct decoder *d); /* kills it where it still runs */
+
+/* main() of a decoder; argc and argv as it was started. */
+int ingest_serve(int argc, char **argv);
+
+/* In the decoder: limits, no new privileges, no system calls but for memory and the descriptors that are open; with may_read,
+ * for a graph, which its user wrote, files may also be opened for reading. */
+int sandbox_enter(uint64_t memory, int may_read, struct err *e);
+
+/* Decode the file on descriptor 3, or render a graph, handing frames to put (RGB, rows of width * 3 bytes, from 0 in order),
+ * whose non-zero return ends the call with 0. */
+typedef int frame_put(void *arg, const uint8_t *rgb, int width, int height, uint64_t index);
+int media_decode(const struct decode_limits *l, frame_put *put, void *arg, struct err *e);
+int media_render(const char *graph, const struct decode_limits *l, frame_put *put, void *arg, struct err *e);
+
+/* Versions of the linked libraries, "libavcodec 59.37.100 ...": they may change pixels, so they belong in a stamp. */
+void media_versions(struct str *out);
+
+/* What there is to do: a file, or the instances of a graph for `count` seeds from `seed`. */
+struct job {
+	char *key;            /* of a picture; of a video or graph the part before "@FRAME" (a graph's: of its first seed) */
+	char *path;           /* NULL for a graph */
+	enum media_kind kind; /* MEDIA_NONE: bad, for the reason in `why` */
+	char *why;
+	const char *graph, *name; /* borrowed from the sources */
+	int seeded, digits;       /* the graph has placeholders; digits of a seed in keys */
+	uint64_t seed;
+	int count;
+};
+
+struct job_list {
+	struct job *v;
+	size_t n, cap;
+	char **tars; /* operands that are tars, in the order given */
+	size_t ntars;
+	char **names;               /* of graphs */
+	size_t nnames, passed_over; /* files in folders that are neither picture nor video */
+};
+
+struct job_options {
+	int nul_list, skip_bad;
+	uint64_t seed;
+	int64_t seeds, frames; /* frames of one instance */
+};
+
+/* Every picture, video and graph of the operands, in bytewise order of the keys of their samples. Equal keys: ERR_DATA, or
+ * with skip_bad the later file is bad. */
+int job_list_fill(struct job_list *l, char **sources, int n, const struct job_options *o, struct err *e);
+void job_list_release(struct job_list *l);
+
+/* What the options say, as far as decoding is concerned. */
+struct work_options {
+	int64_t size;         /* 0: as they are */
+	const char *resize;   /* a name of resize_filter_names, or "adm" */
+	int64_t frames;       /* of one video; 0: all */
+	int64_t graph_frames; /* of one instance */
+	double fps, timeout;
+	uint64_t memory;
+	int64_t max_pixels;
+	int (*stop)(void);
+};
+
+/* A sample to be written: its members in bytewise order of their extensions, and for a frame a hash of its pixels. */
+struct item_member {
+	char ext[64];
+	uint8_t *data;
+	size_t len;
+};
+
+struct item {
+	char *key;
+	struct item_member *m;
+	int n;
+	uint64_t hash;
+};
+
+void item_release(struct item *it);
+/* Copies; keeps the order. */
+void item_add(struct item *it, const char *ext, const void *data, size_t len);
+
+/* What became of a job: samples in order, and an error after them where it ended early. */
+struct result {
+	struct item *v;
+	int n, cap;
+	struct err e;
+};
+
+void result_release(struct result *r);
+
+/* All samples of a job. A picture brings the .cls, .json and .txt beside it. */
+void job_work(struct result *r, const struct job *j, const struct work_options *o);
+
+/* The same of a video or graph one by one: 1 and *it, 0 at the end, -1. */
+int work_open(struct decoder *d, const struct job *j, const struct work_options *o, struct err *e);
+int work_next(struct decoder *d, const struct job *j, const struct work_options *o, struct item *it, struct err *e);
+
+/* A sample as others packed it: its picture checked and resized, in place. */
+int item_fit(struct item *it, const struct work_options *o, struct err *e);
+
+/* "NAME-SEED" or "NAME" of instance i of a graph job. */
+void job_instance(struct str *out, const struct job *j, int i);
+
+/* A graph with its placeholders filled in for one seed (see ddm-ingest(1)). 1 in *any when it has some. ERR_USAGE. */
+int graph_expand(struct str *out, const char *graph, uint64_t seed, int *any, struct err *e);
+
+#endif

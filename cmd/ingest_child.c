@@ -1,0 +1,273 @@
+/* The pipe between ddm-ingest and its decoders: both ends, and the start and end of the process. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cmd/ingest.h"
+#include "core/clock.h"
+#include "core/mem.h"
+#include "file/fileio.h"
+
+#define MEDIA_FD 3
+#define TEXT_MAX 900
+
+/* The decoder's end. */
+
+struct server {
+	uint64_t item;
+};
+
+static int head_write(enum frame_kind kind, uint32_t w, uint32_t h, uint64_t item, uint64_t index, uint64_t size)
+{
+	struct frame_head head = {FRAME_MAGIC, kind, w, h, item, index, size};
+
+	return fd_write(STDOUT_FILENO, &head, sizeof head);
+}
+
+static int frame_write(void *arg, const uint8_t *rgb, int width, int height, uint64_t index)
+{
+	struct server *s = arg;
+	uint64_t size = (uint64_t)width * height * 3;
+
+	return head_write(FRAME_PIXELS, width, height, s->item, index, size) || fd_write(STDOUT_FILENO, rgb, size);
+}
+
+static int error_write(const struct server *s, const struct err *e)
+{
+	size_t n = strlen(e->msg);
+
+	n = n < TEXT_MAX ? n : TEXT_MAX;
+	if (head_write(FRAME_ERROR, 0, 0, s->item, e->code, n) || fd_write(STDOUT_FILENO, e->msg, n))
+		return 1;
+	return 1;
+}
+
+int ingest_serve(int argc, char **argv)
+{
+	struct decode_limits l = {0};
+	struct server s = {0};
+	struct err e = {0};
+	int64_t memory;
+	int rc;
+
+	if (argc < 6 || parse_i64(argv[2], 0, INT64_MAX, &l.frames) || parse_f64(argv[3], 0, 1e6, &l.fps) ||
+	    parse_i64(argv[4], 1, INT64_MAX, &l.max_pixels) || parse_i64(argv[5], 0, INT64_MAX, &memory))
+		return ERR_USAGE;
+	close_range(argc > 6 ? MEDIA_FD : MEDIA_FD + 1, ~0u, 0);
+	if (sandbox_enter((uint64_t)memory, argc > 6, &e))
+		return error_write(&s, &e);
+	rc = argc > 6 ? 0 : media_decode(&l, frame_write, &s, &e);
+	for (int i = 6; i < argc && !rc; i++) {
+		rc = media_render(argv[i], &l, frame_write, &s, &e);
+		if (!rc)
+			rc = head_write(FRAME_ITEM_END, 0, 0, s.item++, 0, 0);
+	}
+	if (rc)
+		return error_write(&s, &e);
+	return head_write(FRAME_END, 0, 0, s.item, 0, 0) ? 1 : 0;
+}
+
+/* The parent's end. */
+
+static char *env_copy(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value ? str_new("%s=%s", name, value) : NULL;
+}
+
+static int spawn(pid_t *pid, int out, int media, char **argv, struct err *e)
+{
+	char *env[4] = {mem_strdup("LC_ALL=C")};
+	posix_spawn_file_actions_t fa;
+	int rc, n = 1;
+
+	env[n] = env_copy("LD_LIBRARY_PATH");
+	n += env[n] != NULL;
+	env[n] = env_copy("ASAN_OPTIONS");
+	rc = posix_spawn_file_actions_init(&fa);
+	if (!rc)
+		rc = posix_spawn_file_actions_addopen(&fa, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	if (!rc && media >= 0)
+		rc = posix_spawn_file_actions_adddup2(&fa, media, MEDIA_FD);
+	if (!rc)
+		rc = posix_spawn_file_actions_adddup2(&fa, out, STDOUT_FILENO);
+	if (!rc)
+		rc = posix_spawn(pid, "/proc/self/exe", &fa, NULL, argv, env);
+	posix_spawn_file_actions_destroy(&fa);
+	for (int i = 0; i < 4; i++)
+		mem_free(env[i]);
+	errno = rc;
+	return rc ? err_errno(e, "cannot start a decoder") : 0;
+}
+
+static int start(struct decoder *d, int media, char **graphs, int n, const struct decode_limits *l, struct err *e)
+{
+	char **argv = mem_zalloc((size_t)n + 7, sizeof *argv);
+	int fd[2], rc;
+
+	d->limits = *l;
+	d->items = (uint64_t)n;
+	if (pipe2(fd, O_CLOEXEC)) {
+		mem_free(argv);
+		return err_errno(e, "cannot start a decoder");
+	}
+	argv[0] = (char *)"ddm-ingest";
+	argv[1] = (char *)INGEST_SERVE;
+	argv[2] = str_new("%lld", (long long)l->frames);
+	argv[3] = str_new("%.17g", l->fps);
+	argv[4] = str_new("%lld", (long long)l->max_pixels);
+	argv[5] = str_new("%lld", (long long)l->memory);
+	for (int i = 0; i < n; i++)
+		argv[6 + i] = graphs[i];
+	/* Descriptor 3 may be our pipe's: move it out of the way of the decoder's own. */
+	if (fd[1] <= MEDIA_FD) {
+		int up = fcntl(fd[1], F_DUPFD_CLOEXEC, MEDIA_FD + 1);
+
+		close(fd[1]);
+		fd[1] = up;
+	}
+	rc = spawn(&d->pid, fd[1], media, argv, e);
+	close(fd[1]);
+	if (rc)
+		close(fd[0]);
+	else
+		d->fd = fd[0];
+	for (int i = 2; i < 6; i++)
+		mem_free(argv[i]);
+	mem_free(argv);
+	return rc;
+}
+
+int decoder_open_file(struct decoder *d, int fd, const char *name, const struct decode_limits *l, struct err *e)
+{
+	*d = (struct decoder){.name = name};
+	return start(d, fd, NULL, 0, l, e);
+}
+
+int decoder_open_graphs(struct decoder *d, char **graphs, int n, const char *name, const struct decode_limits *l, struct err *e)
+{
+	*d = (struct decoder){.name = name};
+	return start(d, -1, graphs, n, l, e);
+}
+
+/* It ended without saying so. */
+static int died(struct decoder *d, struct err *e)
+{
+	int status = 0, rc;
+
+	close(d->fd);
+	while ((rc = waitpid(d->pid, &status, 0)) < 0 && errno == EINTR)
+		;
+	d->pid = 0;
+	if (rc > 0 && WIFSIGNALED(status))
+		return err_set(e, ERR_DATA, "%s: the decoder died: %s", d->name, strsignal(WTERMSIG(status)));
+	return err_set(e, ERR_DATA, "%s: the decoder stopped early", d->name);
+}
+
+/* Exactly n bytes. 0, or -1 after an error. */
+static int receive(struct decoder *d, void *to, size_t n, double *heard, int (*stop)(void), struct err *e)
+{
+	uint8_t *p = to;
+
+	while (n) {
+		struct pollfd pf = {.fd = d->fd, .events = POLLIN};
+		ssize_t got;
+
+		if (stop && stop())
+			return err_set(e, ERR_AGAIN, "interrupted");
+		if (poll(&pf, 1, 200) <= 0) {
+			if (d->limits.timeout > 0 && clock_seconds() - *heard > d->limits.timeout)
+				return err_set(e, ERR_DATA, "%s: no frame for %.0f seconds, the decoder was killed", d->name,
+					       d->limits.timeout);
+			continue;
+		}
+		got = read(d->fd, p, n);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return died(d, e);
+		*heard = clock_seconds();
+		p += got;
+		n -= (size_t)got;
+	}
+	return 0;
+}
+
+static int nonsense(const struct decoder *d, struct err *e)
+{
+	return err_set(e, ERR_DATA, "%s: the decoder sent nonsense", d->name);
+}
+
+static int told_error(struct decoder *d, const struct frame_head *h, double *heard, int (*stop)(void), struct err *e)
+{
+	char text[TEXT_MAX + 1] = "";
+
+	if (h->size > TEXT_MAX)
+		return nonsense(d, e);
+	if (receive(d, text, h->size, heard, stop, e))
+		return -1;
+	for (char *c = text; *c; c++)
+		if ((unsigned char)*c < 32 || (unsigned char)*c > 126)
+			*c = '?';
+	return err_set(e, h->index == ERR_USAGE || h->index == ERR_FAIL ? (int)h->index : ERR_DATA, "%s: %s", d->name, text);
+}
+
+static int frame_is_sane(const struct decoder *d, const struct frame_head *h)
+{
+	return h->width >= 1 && h->height >= 1 && h->width <= INT32_MAX && h->height <= INT32_MAX &&
+	       (int64_t)h->width * h->height <= d->limits.max_pixels && h->size == (uint64_t)h->width * h->height * 3 &&
+	       h->item == d->item && h->index == d->next_index && (!d->items || h->item < d->items) &&
+	       (!d->limits.frames || h->index < (uint64_t)d->limits.frames);
+}
+
+int decoder_next(struct decoder *d, struct picture *p, uint64_t *item, uint64_t *index, int (*stop)(void), struct err *e)
+{
+	double heard = clock_seconds();
+	struct frame_head h;
+
+	for (;;) {
+		if (receive(d, &h, sizeof h, &heard, stop, e))
+			return -1;
+		if (h.magic != FRAME_MAGIC)
+			return nonsense(d, e);
+		if (h.kind == FRAME_ERROR)
+			return told_error(d, &h, &heard, stop, e);
+		if (h.kind == FRAME_END)
+			return h.size || d->item != d->items ? nonsense(d, e) : 0;
+		if (h.kind != FRAME_ITEM_END)
+			break;
+		if (h.size || h.item != d->item || d->item >= d->items)
+			return nonsense(d, e);
+		d->item++;
+		d->next_index = 0;
+	}
+	if (h.kind != FRAME_PIXELS || !frame_is_sane(d, &h))
+		return nonsense(d, e);
+	if (picture_alloc(p, (int)h.width, (int)h.height, 3, e))
+		return -1;
+	if (receive(d, p->pixels, h.size, &heard, stop, e)) {
+		picture_release(p);
+		return -1;
+	}
+	*item = h.item;
+	*index = d->next_index++;
+	return 1;
+}
+
+void decoder_close(struct decoder *d)
+{
+	if (d->pid > 0) {
+		close(d->fd);
+		kill(d->pid, SIGKILL);
+		while (waitpid(d->pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	d->pid = 0;
+}

@@ -1,0 +1,291 @@
+/* From operands to a sorted list of things to decode. */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd/ingest.h"
+#include "core/mem.h"
+#include "file/fileio.h"
+
+#define CHUNK_FRAMES 750 /* graphs rendered by one decoder, so that its start does not dominate */
+
+static struct job *job_add(struct job_list *l)
+{
+	if (l->n == l->cap) {
+		l->cap = l->cap ? 2 * l->cap : 64;
+		l->v = mem_resize(l->v, l->cap, sizeof *l->v);
+	}
+	l->v[l->n] = (struct job){0};
+	return &l->v[l->n++];
+}
+
+/* The path without leading "/", "./" and "../", up to the first dot of its last component; NULL where that leaves nothing or
+ * holds control characters or "..". */
+static char *key_of(const char *path)
+{
+	const char *base;
+	char *key;
+	size_t n;
+
+	while (*path == '/' || !strncmp(path, "./", 2) || !strncmp(path, "../", 3))
+		path += *path == '/' ? 1 : path[1] == '/' ? 2 : 3;
+	base = strrchr(path, '/');
+	base = base ? base + 1 : path;
+	n = (size_t)(base - path) + strcspn(base, ".");
+	if (n == (size_t)(base - path) || !strncmp(path, "../", 3) || strstr(path, "/../"))
+		return NULL;
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char)path[i] < 32 || path[i] == 127)
+			return NULL;
+	key = mem_alloc(n + 1);
+	memcpy(key, path, n);
+	key[n] = 0;
+	return key;
+}
+
+/* Its first bytes. -1 with errno. */
+static ssize_t head_read(const char *path, uint8_t *head, size_t n)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), saved;
+	ssize_t got;
+
+	if (fd < 0)
+		return -1;
+	got = fd_read(fd, head, n);
+	saved = errno;
+	close(fd);
+	errno = saved;
+	return got;
+}
+
+static void file_add(struct job_list *l, const char *path, const char *relative, int listed)
+{
+	uint8_t head[512];
+	ssize_t n = head_read(path, head, sizeof head);
+	enum media_kind kind = n < 0 ? MEDIA_NONE : media_sniff(head, (size_t)n);
+	char *key = key_of(relative);
+	struct job *j;
+
+	if (kind == MEDIA_TAR && (listed || strstr(path, ".tar"))) {
+		l->tars = mem_resize(l->tars, l->ntars + 1, sizeof *l->tars);
+		l->tars[l->ntars++] = mem_strdup(path);
+		mem_free(key);
+		return;
+	}
+	kind = kind == MEDIA_TAR ? MEDIA_NONE : kind;
+	if (kind == MEDIA_NONE && !listed && !media_named(path)) {
+		l->passed_over++;
+		mem_free(key);
+		return;
+	}
+	j = job_add(l);
+	j->path = mem_strdup(path);
+	j->kind = key ? kind : MEDIA_NONE;
+	if (!key)
+		j->why = str_new("%s: no key can be made of this name", path);
+	else if (n < 0)
+		j->why = str_new("%s: %s", path, strerror(errno));
+	else if (kind == MEDIA_NONE)
+		j->why = str_new("%s: %s", path, n ? "not a picture or a video" : "empty");
+	j->key = key ? key : mem_strdup(relative);
+}
+
+static int folder_add(struct job_list *l, const char *path, const char *relative, int depth, struct err *e)
+{
+	char **names;
+	size_t n;
+
+	if (depth > 64)
+		return err_set(e, ERR_DATA, "%s: folders more than 64 deep", path);
+	if (dir_list(path, &names, &n, e))
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		char *full, *below;
+		struct stat st, target;
+		int rc = 0;
+
+		if (names[i][0] == '.')
+			continue;
+		full = path_join(path, names[i]);
+		below = path_join(relative, names[i]);
+		if (lstat(full, &st))
+			rc = err_errno(e, "%s", full);
+		else if (S_ISDIR(st.st_mode))
+			rc = folder_add(l, full, below, depth + 1, e);
+		else if (S_ISREG(st.st_mode) || (S_ISLNK(st.st_mode) && !stat(full, &target) && S_ISREG(target.st_mode)))
+			file_add(l, full, below, 0);
+		mem_free(full);
+		mem_free(below);
+		if (rc) {
+			names_free(names, n);
+			return -1;
+		}
+	}
+	names_free(names, n);
+	return 0;
+}
+
+static int path_add(struct job_list *l, const char *path, struct err *e)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		return err_errno(e, "%s", path);
+	if (S_ISDIR(st.st_mode))
+		return folder_add(l, path, NULL, 0, e);
+	if (!S_ISREG(st.st_mode))
+		return err_set(e, ERR_DATA, "%s: not a file or a folder", path);
+	file_add(l, path, path, 1);
+	return 0;
+}
+
+static int stdin_add(struct job_list *l, int nul, struct err *e)
+{
+	char *line = NULL;
+	size_t cap = 0;
+	ssize_t n;
+	int rc = 0;
+
+	while (!rc && (n = getdelim(&line, &cap, nul ? 0 : '\n', stdin)) > 0) {
+		if (line[n - 1] == (nul ? 0 : '\n'))
+			line[--n] = 0;
+		if (n)
+			rc = path_add(l, line, e);
+	}
+	free(line);
+	if (!rc && ferror(stdin))
+		rc = err_set(e, ERR_IO, "standard input cannot be read");
+	return rc;
+}
+
+/* "lavfi:GRAPH" or "lavfi@NAME:GRAPH"; without a name that of the first filter. */
+static int graph_add(struct job_list *l, const char *source, const struct job_options *o, struct err *e)
+{
+	const char *at = source + 5, *graph;
+	char *name;
+	struct str trial = {0};
+	int seeded, chunk = o->frames >= CHUNK_FRAMES ? 1 : (int)(CHUNK_FRAMES / o->frames), digits;
+	int64_t left = o->seeds;
+
+	graph = *at == '@' ? strchr(at, ':') : at;
+	if (!graph)
+		return err_set(e, ERR_USAGE, "%s: lavfi@NAME:GRAPH", source);
+	graph++;
+	name = *at == '@' ? str_new("%.*s", (int)(graph - at - 2), at + 1)
+			  : str_new("%.*s", (int)strspn(graph, "abcdefghijklmnopqrstuvwxyz0123456789_"), graph);
+	if (!*name || strpbrk(name, "\t\n./") || graph_expand(&trial, graph, o->seed, &seeded, e)) {
+		int rc = err_set(e, ERR_USAGE, "%s: give the graph a name: lavfi@NAME:GRAPH", source);
+
+		mem_free(name);
+		str_release(&trial);
+		return rc;
+	}
+	str_release(&trial);
+	l->names = mem_resize(l->names, l->nnames + 1, sizeof *l->names);
+	l->names[l->nnames++] = name;
+	digits = snprintf(NULL, 0, "%llu", (unsigned long long)(o->seed + (uint64_t)o->seeds - 1));
+	for (uint64_t seed = o->seed; left > 0; seed += (uint64_t)chunk, left -= chunk) {
+		struct job *j = job_add(l);
+		struct str key = {0};
+
+		*j = (struct job){
+			.graph = graph, .name = name, .seed = seed, .seeded = seeded, .digits = digits < 4 ? 4 : digits};
+		j->count = !seeded ? 1 : left < chunk ? (int)left : chunk;
+		job_instance(&key, j, 0);
+		j->key = key.p;
+		if (!seeded)
+			break;
+	}
+	return 0;
+}
+
+void job_instance(struct str *out, const struct job *j, int i)
+{
+	str_puts(out, j->name);
+	if (j->seeded)
+		str_printf(out, "-%0*llu", j->digits, (unsigned long long)(j->seed + (uint64_t)i));
+}
+
+/* A video's or graph's samples are "key@frame", and '@' takes part in the order. */
+static int many(const struct job *j)
+{
+	return j->graph || j->kind == MEDIA_VIDEO;
+}
+
+static int compare(const void *x, const void *y)
+{
+	const struct job *a = x, *b = y;
+	const unsigned char *p = (const unsigned char *)a->key, *q = (const unsigned char *)b->key;
+	int c, d;
+
+	while (*p && *p == *q)
+		p++, q++;
+	c = *p ? *p : many(a) ? '@' : 0;
+	d = *q ? *q : many(b) ? '@' : 0;
+	if (c != d)
+		return c - d;
+	if (*p || *q) /* "a" of a video against "a/b" */
+		return *p - *q;
+	return a->path && b->path ? strcmp(a->path, b->path) : 0;
+}
+
+/* Of two files with one key the second is bad. */
+static int check_unique(struct job_list *l, int skip_bad, struct err *e)
+{
+	for (size_t i = 1; i < l->n; i++) {
+		struct job *a = &l->v[i - 1], *b = &l->v[i];
+
+		if (strcmp(a->key, b->key) || many(a) != many(b))
+			continue;
+		if (a->graph || b->graph)
+			return err_set(e, ERR_USAGE, "two sources make the key \"%s\": name a graph with lavfi@NAME:GRAPH",
+				       a->key);
+		if (!skip_bad)
+			return err_set(e, ERR_DATA, "%s and %s make the same key \"%s\"", a->path, b->path, a->key);
+		if (!b->why)
+			b->why = str_new("%s: %s makes the same key \"%s\"", b->path, a->path, a->key);
+		b->kind = MEDIA_NONE;
+	}
+	return 0;
+}
+
+int job_list_fill(struct job_list *l, char **sources, int n, const struct job_options *o, struct err *e)
+{
+	for (int i = 0; i < n; i++) {
+		int rc;
+
+		if (!strncmp(sources[i], "lavfi:", 6) || !strncmp(sources[i], "lavfi@", 6))
+			rc = graph_add(l, sources[i], o, e);
+		else if (!strcmp(sources[i], "-"))
+			rc = stdin_add(l, o->nul_list, e);
+		else
+			rc = path_add(l, sources[i], e);
+		if (rc)
+			return -1;
+	}
+	if (l->n)
+		qsort(l->v, l->n, sizeof *l->v, compare);
+	return check_unique(l, o->skip_bad, e);
+}
+
+void job_list_release(struct job_list *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		mem_free(l->v[i].key);
+		mem_free(l->v[i].path);
+		mem_free(l->v[i].why);
+	}
+	for (size_t i = 0; i < l->nnames; i++)
+		mem_free(l->names[i]);
+	for (size_t i = 0; i < l->ntars; i++)
+		mem_free(l->tars[i]);
+	mem_free(l->tars);
+	mem_free(l->v);
+	mem_free(l->names);
+	*l = (struct job_list){0};
+}

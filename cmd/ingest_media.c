@@ -1,0 +1,446 @@
+/* FFmpeg's libraries, 5.1 to 7: a file or a filter graph to RGB frames. Runs in the decoder process only. */
+#include <string.h>
+#include <unistd.h>
+
+#include <libavcodec/avcodec.h>
+#include <libavfilter/avfilter.h>
+#include <libavfilter/buffersink.h>
+#include <libavformat/avformat.h>
+#include <libavutil/display.h>
+#include <libavutil/imgutils.h>
+#include <libavutil/opt.h>
+#include <libavutil/random_seed.h>
+#include <libavutil/pixdesc.h>
+#include <libswscale/swscale.h>
+
+#include "cmd/ingest.h"
+#include "core/mem.h"
+
+/* In place of libavutil's for the filters that call it: a source without a seed is the same at every run. (Default colours
+ * are drawn inside libavutil, where this does not reach.) */
+uint32_t av_get_random_seed(void)
+{
+	return 1;
+}
+
+#define MEDIA_FD  3
+#define SWS_FLAGS (SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP | SWS_BITEXACT)
+
+/* Containers and codecs that are no more than containers and codecs: nothing that opens other files. */
+static const char formats[] =
+	"mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,mpegvideo,ogg,ivf,gif,apng,yuv4mpegpipe,bmp_pipe,"
+	"tiff_pipe,png_pipe,jpeg_pipe,webp_pipe";
+static const char codecs[] =
+	"h264,hevc,av1,libdav1d,libaom-av1,vp8,vp9,mpeg1video,mpeg2video,mpeg4,mjpeg,ffv1,theora,prores,rawvideo,"
+	"png,apng,gif,bmp,tiff,webp";
+
+void media_versions(struct str *out)
+{
+	str_printf(out, "libavcodec %u.%u.%u libavfilter %u.%u.%u libswscale %u.%u.%u", AV_VERSION_MAJOR(avcodec_version()),
+		   AV_VERSION_MINOR(avcodec_version()), AV_VERSION_MICRO(avcodec_version()), AV_VERSION_MAJOR(avfilter_version()),
+		   AV_VERSION_MINOR(avfilter_version()), AV_VERSION_MICRO(avfilter_version()),
+		   AV_VERSION_MAJOR(swscale_version()), AV_VERSION_MINOR(swscale_version()), AV_VERSION_MICRO(swscale_version()));
+}
+
+/* The last complaint of the libraries, which says more than the error code. */
+static char complaint[300];
+
+static void on_log(void *object, int level, const char *fmt, va_list ap)
+{
+	(void)object;
+	if (level > AV_LOG_ERROR)
+		return;
+	vsnprintf(complaint, sizeof complaint, fmt, ap);
+	complaint[strcspn(complaint, "\n")] = 0;
+}
+
+static int failed_as(struct err *e, int as, const char *what, int rc)
+{
+	char code[AV_ERROR_MAX_STRING_SIZE] = "";
+
+	av_strerror(rc, code, sizeof code);
+	return err_set(e, as, "%s: %s%s%s", what, code, *complaint ? ": " : "", complaint);
+}
+
+static int failed(struct err *e, const char *what, int rc)
+{
+	return failed_as(e, ERR_DATA, what, rc);
+}
+
+struct output {
+	frame_put *put;
+	void *arg;
+	const struct decode_limits *limits;
+	struct SwsContext *sws;
+	uint8_t *rgb, *turned;
+	int width, height, quarter_turns; /* clockwise */
+	uint64_t index;
+};
+
+static int is_full(const struct output *o)
+{
+	return o->limits->frames && o->index >= (uint64_t)o->limits->frames;
+}
+
+static void output_release(struct output *o)
+{
+	sws_freeContext(o->sws);
+	mem_free(o->rgb);
+	mem_free(o->turned);
+}
+
+/* Converts with the frame's own matrix and range. */
+static int scaler_setup(struct output *o, const AVFrame *f, struct err *e)
+{
+	int full = f->color_range == AVCOL_RANGE_JPEG || f->format == AV_PIX_FMT_YUVJ420P || f->format == AV_PIX_FMT_YUVJ422P ||
+		   f->format == AV_PIX_FMT_YUVJ444P;
+	const int *matrix = sws_getCoefficients(f->colorspace == AVCOL_SPC_UNSPECIFIED ? SWS_CS_DEFAULT : f->colorspace);
+
+	o->sws = sws_getCachedContext(o->sws, f->width, f->height, f->format, f->width, f->height, AV_PIX_FMT_RGB24, SWS_FLAGS,
+				      NULL, NULL, NULL);
+	if (!o->sws)
+		return err_set(e, ERR_DATA, "no conversion from %s to RGB", av_get_pix_fmt_name(f->format));
+	sws_setColorspaceDetails(o->sws, matrix, full, sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16, 1 << 16);
+	if (f->width != o->width || f->height != o->height) {
+		mem_free(o->rgb);
+		mem_free(o->turned);
+		o->turned = NULL;
+		o->width = f->width;
+		o->height = f->height;
+		/* The scaler may write past the end of a row by a vector. */
+		o->rgb = mem_try((size_t)f->width * f->height + 64, 3, "a frame", e);
+		if (o->rgb && o->quarter_turns)
+			o->turned = mem_try((size_t)f->width * f->height, 3, "a frame", e);
+		if (!o->rgb || (o->quarter_turns && !o->turned))
+			return -1;
+	}
+	return 0;
+}
+
+static void turn(struct output *o)
+{
+	int w = o->width, h = o->height, q = o->quarter_turns, tw = q & 1 ? h : w, th = q & 1 ? w : h;
+
+	for (int y = 0; y < th; y++)
+		for (int x = 0; x < tw; x++) {
+			int sx = q == 1 ? y : q == 2 ? w - 1 - x : w - 1 - y, sy = q == 1 ? h - 1 - x : q == 2 ? h - 1 - y : x;
+
+			memcpy(o->turned + ((size_t)y * tw + x) * 3, o->rgb + ((size_t)sy * w + sx) * 3, 3);
+		}
+}
+
+/* 1 when the receiver wants no more. */
+static int frame_out(struct output *o, const AVFrame *f, struct err *e)
+{
+	uint8_t *to[4] = {0};
+	int stride[4] = {0}, q = o->quarter_turns;
+
+	if (f->width < 1 || f->height < 1 || (int64_t)f->width * f->height > o->limits->max_pixels)
+		return err_set(e, ERR_DATA, "a frame of %dx%d pixels, more than the limit of %lld", f->width, f->height,
+			       (long long)o->limits->max_pixels);
+	if (scaler_setup(o, f, e))
+		return -1;
+	to[0] = o->rgb;
+	stride[0] = o->width * 3;
+	if (sws_scale(o->sws, (const uint8_t *const *)f->data, f->linesize, 0, f->height, to, stride) != f->height)
+		return err_set(e, ERR_DATA, "a frame cannot be converted to RGB");
+	if (q)
+		turn(o);
+	if (o->put(o->arg, q ? o->turned : o->rgb, q & 1 ? o->height : o->width, q & 1 ? o->width : o->height, o->index))
+		return 1;
+	o->index++;
+	return is_full(o);
+}
+
+/* Files: our own reading, so that no protocol is ever used. */
+static int io_read(void *opaque, uint8_t *buf, int n)
+{
+	ssize_t got = read(*(int *)opaque, buf, (size_t)n);
+
+	return got > 0 ? (int)got : got == 0 ? AVERROR_EOF : AVERROR(EIO);
+}
+
+static int64_t io_seek(void *opaque, int64_t offset, int whence)
+{
+	int fd = *(int *)opaque;
+	off_t here, end;
+
+	if (whence == AVSEEK_SIZE) {
+		here = lseek(fd, 0, SEEK_CUR);
+		end = lseek(fd, 0, SEEK_END);
+		lseek(fd, here, SEEK_SET);
+		return end < 0 ? AVERROR(EIO) : end;
+	}
+	here = lseek(fd, offset, whence & ~AVSEEK_FORCE);
+	return here < 0 ? AVERROR(EIO) : here;
+}
+
+static int io_refuse(AVFormatContext *s, AVIOContext **pb, const char *url, int flags, AVDictionary **options)
+{
+	(void)s;
+	(void)pb;
+	(void)url;
+	(void)flags;
+	(void)options;
+	return AVERROR(EPERM);
+}
+
+struct input {
+	int fd;
+	AVIOContext *io;
+	AVFormatContext *format;
+	AVCodecContext *codec;
+	AVStream *stream;
+	AVPacket *packet;
+	AVFrame *frame;
+	double next_tick; /* seconds; negative before the first frame */
+	int64_t decoded;
+};
+
+static void input_release(struct input *in)
+{
+	av_frame_free(&in->frame);
+	av_packet_free(&in->packet);
+	avcodec_free_context(&in->codec);
+	avformat_close_input(&in->format);
+	if (in->io)
+		av_freep(&in->io->buffer);
+	avio_context_free(&in->io);
+}
+
+static int format_open(struct input *in, struct err *e)
+{
+	int rc;
+
+	in->io = avio_alloc_context(av_malloc(65536), 65536, 0, &in->fd, io_read, NULL, io_seek);
+	in->format = avformat_alloc_context();
+	in->packet = av_packet_alloc();
+	in->frame = av_frame_alloc();
+	if (!in->io || !in->io->buffer || !in->format || !in->packet || !in->frame)
+		return err_set(e, ERR_NOMEM, "out of memory");
+	in->format->pb = in->io;
+	in->format->io_open = io_refuse;
+	in->format->flags |= AVFMT_FLAG_BITEXACT | AVFMT_FLAG_CUSTOM_IO;
+	in->format->max_streams = 64;
+	in->format->max_probe_packets = 500;
+	in->format->format_whitelist = av_strdup(formats);
+	in->format->codec_whitelist = av_strdup(codecs);
+	in->format->protocol_whitelist = av_strdup("none");
+	rc = avformat_open_input(&in->format, NULL, NULL, NULL);
+	if (rc < 0)
+		return failed(e, "cannot be opened", rc);
+	rc = avformat_find_stream_info(in->format, NULL);
+	return rc < 0 ? failed(e, "cannot be read", rc) : 0;
+}
+
+static int codec_open(struct input *in, struct err *e)
+{
+	const AVCodec *codec;
+	int rc = av_find_best_stream(in->format, AVMEDIA_TYPE_VIDEO, -1, -1, &codec, 0);
+
+	if (rc < 0 || !codec)
+		return err_set(e, ERR_DATA,
+			       rc == AVERROR_STREAM_NOT_FOUND ? "no video in it" : "a video codec that is not supported");
+	in->stream = in->format->streams[rc];
+	for (unsigned i = 0; i < in->format->nb_streams; i++)
+		in->format->streams[i]->discard = in->format->streams[i] == in->stream ? AVDISCARD_DEFAULT : AVDISCARD_ALL;
+	in->codec = avcodec_alloc_context3(codec);
+	if (!in->codec || avcodec_parameters_to_context(in->codec, in->stream->codecpar) < 0)
+		return err_set(e, ERR_NOMEM, "out of memory");
+	in->codec->thread_count = 1;
+	in->codec->flags |= AV_CODEC_FLAG_BITEXACT;
+	in->codec->err_recognition = AV_EF_CRCCHECK | AV_EF_BITSTREAM | AV_EF_BUFFER;
+	in->codec->pkt_timebase = in->stream->time_base;
+	in->codec->codec_whitelist = av_strdup(codecs);
+	rc = avcodec_open2(in->codec, codec, NULL);
+	return rc < 0 ? failed(e, "the decoder does not start", rc) : 0;
+}
+
+#if LIBAVCODEC_VERSION_INT >= AV_VERSION_INT(60, 31, 102)
+static const int32_t *display_matrix(const AVStream *s)
+{
+	const AVPacketSideData *d =
+		av_packet_side_data_get(s->codecpar->coded_side_data, s->codecpar->nb_coded_side_data, AV_PKT_DATA_DISPLAYMATRIX);
+
+	return d && d->size >= 36 ? (const int32_t *)d->data : NULL;
+}
+#else
+static const int32_t *display_matrix(const AVStream *s)
+{
+	size_t n = 0;
+	const uint8_t *d = av_stream_get_side_data(s, AV_PKT_DATA_DISPLAYMATRIX, &n);
+
+	return d && n >= 36 ? (const int32_t *)d : NULL;
+}
+#endif
+
+/* Phones store what the sensor saw and how to turn it. */
+static int quarter_turns(const AVStream *s)
+{
+	const int32_t *m = display_matrix(s);
+	double degrees = m ? -av_display_rotation_get(m) : 0;
+
+	if (!(degrees > -1000 && degrees < 1000))
+		return 0;
+	return (((int)(degrees / 90 + (degrees < 0 ? -.5 : .5))) % 4 + 4) % 4;
+}
+
+/* With --fps F, the first frame at or after each multiple of 1/F counted from the first frame. */
+static int is_wanted(struct input *in, double fps)
+{
+	double rate = av_q2d(in->stream->avg_frame_rate), t, tolerance = 1e-4;
+
+	if (fps <= 0)
+		return 1;
+	if (in->frame->best_effort_timestamp != AV_NOPTS_VALUE)
+		t = in->frame->best_effort_timestamp * av_q2d(in->stream->time_base);
+	else
+		t = in->decoded / (rate > 0 ? rate : 25);
+	if (in->decoded == 0)
+		in->next_tick = t;
+	if (t < in->next_tick - tolerance)
+		return 0;
+	while (in->next_tick <= t + tolerance)
+		in->next_tick += 1 / fps;
+	return 1;
+}
+
+/* All frames that are ready: 1 enough, 0 more packets wanted. */
+static int frames_drain(struct input *in, struct output *o, struct err *e)
+{
+	for (;;) {
+		int rc = avcodec_receive_frame(in->codec, in->frame);
+
+		if (rc == AVERROR(EAGAIN) || rc == AVERROR_EOF)
+			return 0;
+		if (rc < 0)
+			return failed(e, "damaged", rc);
+		if (in->frame->decode_error_flags || in->frame->flags & AV_FRAME_FLAG_CORRUPT)
+			return err_set(e, ERR_DATA, "damaged at frame %lld%s%s", (long long)in->decoded, *complaint ? ": " : "",
+				       complaint);
+		rc = is_wanted(in, o->limits->fps) ? frame_out(o, in->frame, e) : 0;
+		in->decoded++;
+		av_frame_unref(in->frame);
+		if (rc)
+			return rc;
+	}
+}
+
+static int packets_decode(struct input *in, struct output *o, struct err *e)
+{
+	for (;;) {
+		int rc = av_read_frame(in->format, in->packet), done;
+
+		if (rc < 0 && rc != AVERROR_EOF)
+			return failed(e, "damaged", rc);
+		done = rc == AVERROR_EOF;
+		if (!done && in->packet->stream_index != in->stream->index) {
+			av_packet_unref(in->packet);
+			continue;
+		}
+		if (!done && in->packet->flags & AV_PKT_FLAG_CORRUPT)
+			return err_set(e, ERR_DATA, "damaged after frame %lld", (long long)in->decoded);
+		rc = avcodec_send_packet(in->codec, done ? NULL : in->packet);
+		av_packet_unref(in->packet);
+		if (rc < 0 && rc != AVERROR_EOF)
+			return failed(e, "damaged", rc);
+		rc = frames_drain(in, o, e);
+		if (rc)
+			return rc < 0 ? -1 : 0;
+		if (done)
+			break;
+	}
+	if (!in->decoded)
+		return err_set(e, ERR_DATA, "no frame in it");
+	if (in->io->error < 0)
+		return failed(e, "cannot be read", in->io->error);
+	return 0;
+}
+
+int media_decode(const struct decode_limits *l, frame_put *put, void *arg, struct err *e)
+{
+	struct input in = {.fd = MEDIA_FD};
+	struct output o = {.put = put, .arg = arg, .limits = l};
+	int rc;
+
+	av_log_set_callback(on_log);
+	rc = format_open(&in, e);
+	if (!rc)
+		rc = codec_open(&in, e);
+	if (!rc) {
+		o.quarter_turns = quarter_turns(in.stream);
+		rc = packets_decode(&in, &o, e);
+	}
+	output_release(&o);
+	input_release(&in);
+	return rc;
+}
+
+/* The open end of a parsed graph to RGB and a sink. */
+static int graph_finish(AVFilterGraph *g, AVFilterInOut *end, AVFilterContext **sink, struct err *e)
+{
+	AVFilterContext *format = NULL;
+	int rc = avfilter_graph_create_filter(&format, avfilter_get_by_name("format"), "rgb", "pix_fmts=rgb24", NULL, g);
+
+	if (rc >= 0)
+		rc = avfilter_graph_create_filter(sink, avfilter_get_by_name("buffersink"), "sink", NULL, NULL, g);
+	if (rc >= 0)
+		rc = avfilter_link(end->filter_ctx, end->pad_idx, format, 0);
+	if (rc >= 0)
+		rc = avfilter_link(format, 0, *sink, 0);
+	if (rc >= 0)
+		rc = avfilter_graph_config(g, NULL);
+	return rc < 0 ? failed(e, "the graph does not start", rc) : 0;
+}
+
+static int graph_run(AVFilterContext *sink, AVFrame *frame, struct output *o, struct err *e)
+{
+	for (;;) {
+		int rc = av_buffersink_get_frame(sink, frame);
+
+		if (rc == AVERROR_EOF)
+			return o->index ? 0 : err_set(e, ERR_DATA, "the graph gives no frame");
+		if (rc < 0)
+			return failed(e, "the graph fails", rc);
+		rc = frame_out(o, frame, e);
+		av_frame_unref(frame);
+		if (rc)
+			return rc < 0 ? -1 : 0;
+	}
+}
+
+int media_render(const char *graph, const struct decode_limits *l, frame_put *put, void *arg, struct err *e)
+{
+	struct output o = {.put = put, .arg = arg, .limits = l};
+	AVFilterGraph *g = avfilter_graph_alloc();
+	AVFilterInOut *in = NULL, *out = NULL;
+	AVFilterContext *sink = NULL;
+	AVFrame *frame = av_frame_alloc();
+	int rc;
+
+	av_log_set_callback(on_log);
+	if (!g || !frame)
+		return err_set(e, ERR_NOMEM, "out of memory");
+	/* Files are decoded where nothing else can be read. */
+	if (strstr(graph, "movie"))
+		return err_set(e, ERR_USAGE, "the filters movie and amovie are not for graphs: name the file as a source");
+	g->nb_threads = 1;
+	g->thread_type = 0;
+	g->scale_sws_opts = av_strdup("flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp+bitexact");
+	rc = avfilter_graph_parse2(g, graph, &in, &out);
+	if (rc < 0)
+		rc = failed_as(e, ERR_USAGE, "not a filter graph", rc);
+	else if (in || !out || out->next ||
+		 avfilter_pad_get_type(out->filter_ctx->output_pads, out->pad_idx) != AVMEDIA_TYPE_VIDEO)
+		rc = err_set(e, ERR_USAGE, "a graph has no input and one video output");
+	else
+		rc = graph_finish(g, out, &sink, e);
+	if (!rc)
+		rc = graph_run(sink, frame, &o, e);
+	output_release(&o);
+	avfilter_inout_free(&in);
+	avfilter_inout_free(&out);
+	av_frame_free(&frame);
+	avfilter_graph_free(&g);
+	return rc;
+}

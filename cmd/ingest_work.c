@@ -1,0 +1,293 @@
+/* From a job to samples: decoding, fitting, encoding. Called from several threads at once. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/ingest.h"
+#include "core/hash.h"
+#include "core/mem.h"
+#include "file/fileio.h"
+#include "file/resize.h"
+
+#define FILE_MAX    ((size_t)1 << 30)
+#define SIDECAR_MAX ((size_t)1 << 20)
+
+void item_release(struct item *it)
+{
+	for (int i = 0; i < it->n; i++)
+		mem_free(it->m[i].data);
+	mem_free(it->m);
+	mem_free(it->key);
+	*it = (struct item){0};
+}
+
+/* Takes data over. */
+static void item_take(struct item *it, const char *ext, uint8_t *data, size_t len)
+{
+	int at = it->n;
+
+	it->m = mem_resize(it->m, (size_t)it->n + 1, sizeof *it->m);
+	while (at > 0 && strcmp(it->m[at - 1].ext, ext) > 0) {
+		it->m[at] = it->m[at - 1];
+		at--;
+	}
+	it->m[at] = (struct item_member){.data = data, .len = len};
+	snprintf(it->m[at].ext, sizeof it->m[at].ext, "%s", ext);
+	it->n++;
+}
+
+void item_add(struct item *it, const char *ext, const void *data, size_t len)
+{
+	uint8_t *copy = mem_alloc(len);
+
+	if (len)
+		memcpy(copy, data, len);
+	item_take(it, ext, copy, len);
+}
+
+void result_release(struct result *r)
+{
+	for (int i = 0; i < r->n; i++)
+		item_release(&r->v[i]);
+	mem_free(r->v);
+	*r = (struct result){0};
+}
+
+static void result_add(struct result *r, const struct item *it)
+{
+	if (r->n == r->cap) {
+		r->cap = r->cap ? 2 * r->cap : 4;
+		r->v = mem_resize(r->v, (size_t)r->cap, sizeof *r->v);
+	}
+	r->v[r->n++] = *it;
+}
+
+/* p to the wanted size, in place. */
+static int picture_fit(struct picture *p, const struct work_options *o, struct err *e)
+{
+	int filter = 0, size = (int)o->size, rc;
+	struct picture to;
+
+	if (!size || (p->width == size && p->height == size))
+		return 0;
+	while (resize_filter_names[filter] && strcmp(resize_filter_names[filter], o->resize))
+		filter++;
+	if (resize_filter_names[filter])
+		rc = picture_square(&to, p, size, (enum resize_filter)filter, e);
+	else
+		rc = picture_square_adm(&to, p, size, e);
+	if (rc)
+		return -1;
+	picture_release(p);
+	*p = to;
+	return 0;
+}
+
+/* Fits, encodes and releases p. */
+static int picture_store(struct item *it, struct picture *p, const struct work_options *o, struct err *e)
+{
+	uint64_t dims[2];
+	uint8_t *data;
+	size_t len;
+	int rc = picture_fit(p, o, e);
+
+	if (!rc) {
+		dims[0] = (uint64_t)p->width;
+		dims[1] = (uint64_t)p->height;
+		it->hash = hash64(p->pixels, (size_t)p->width * p->height * p->channels) ^ hash64(dims, sizeof dims);
+		rc = still_encode_png(p, NULL, 0, &data, &len, e);
+	}
+	picture_release(p);
+	if (!rc)
+		item_take(it, "png", data, len);
+	return rc;
+}
+
+/* A picture of ours, which `name` is the origin of: the bytes as they are, unless they must be resized. Takes data over. */
+static int still_store(struct item *it, uint8_t *data, size_t len, const char *name, const struct work_options *o, struct err *e)
+{
+	static const char *const ext[] = {[STILL_JPEG] = "jpg", [STILL_PNG] = "png", [STILL_WEBP] = "webp"};
+	struct still_limits limits = {o->max_pixels, o->memory};
+	struct picture p;
+
+	if (still_decode(&p, data, len, name, 3, &limits, e)) {
+		mem_free(data);
+		return -1;
+	}
+	if (o->size) {
+		mem_free(data);
+		return picture_store(it, &p, o, e);
+	}
+	picture_release(&p);
+	item_take(it, ext[still_sniff(data, len)], data, len);
+	return 0;
+}
+
+/* The caption, class and facts beside a picture. */
+static int sidecars_load(struct item *it, const char *path, struct err *e)
+{
+	static const char *const ext[] = {"cls", "json", "txt"};
+	const char *slash = strrchr(path, '/');
+	size_t stem = slash ? (size_t)(slash + 1 - path) : 0;
+
+	stem += strcspn(path + stem, ".");
+	for (size_t i = 0; i < sizeof ext / sizeof *ext; i++) {
+		char *name = str_new("%.*s.%s", (int)stem, path, ext[i]);
+		uint8_t *data = NULL;
+		size_t len;
+		int there = path_exists(name);
+
+		if (there && (data = file_load(name, SIDECAR_MAX, &len, e)))
+			item_take(it, ext[i], data, len);
+		mem_free(name);
+		if (there && !data)
+			return -1;
+	}
+	return 0;
+}
+
+static int still_work(struct item *it, const struct job *j, const struct work_options *o, struct err *e)
+{
+	size_t len;
+	uint8_t *data = file_load(j->path, FILE_MAX, &len, e);
+
+	return data ? still_store(it, data, len, j->path, o, e) : -1;
+}
+
+static struct decode_limits limits_for(const struct work_options *o, int64_t frames)
+{
+	return (struct decode_limits){frames, o->fps, o->max_pixels, o->memory, o->timeout};
+}
+
+static int file_open(struct decoder *d, const struct job *j, const struct work_options *o, int64_t frames, struct err *e)
+{
+	struct decode_limits l = limits_for(o, frames);
+	int fd = open(j->path, O_RDONLY | O_CLOEXEC), rc;
+
+	if (fd < 0)
+		return err_errno(e, "%s", j->path);
+	rc = decoder_open_file(d, fd, j->path, &l, e);
+	close(fd);
+	return rc;
+}
+
+/* A picture only FFmpeg reads: its first frame. */
+static int picture_work(struct item *it, const struct job *j, const struct work_options *o, struct err *e)
+{
+	struct decoder d = {0};
+	struct picture p;
+	uint64_t item, index;
+	int rc = file_open(&d, j, o, 1, e);
+
+	if (!rc)
+		rc = decoder_next(&d, &p, &item, &index, o->stop, e);
+	decoder_close(&d);
+	if (rc == 0)
+		return err_set(e, ERR_DATA, "%s: no picture in it", j->path);
+	return rc < 0 ? -1 : picture_store(it, &p, o, e);
+}
+
+static int graph_open(struct decoder *d, const struct job *j, const struct work_options *o, struct err *e)
+{
+	struct decode_limits l = limits_for(o, o->graph_frames);
+	char **texts = mem_zalloc((size_t)j->count, sizeof *texts);
+	int rc = 0, any;
+
+	for (int i = 0; i < j->count && !rc; i++) {
+		struct str s = {0};
+
+		rc = graph_expand(&s, j->graph, j->seed + (uint64_t)i, &any, e);
+		texts[i] = mem_strdup(str_text(&s));
+		str_release(&s);
+	}
+	if (!rc)
+		rc = decoder_open_graphs(d, texts, j->count, j->name, &l, e);
+	for (int i = 0; i < j->count; i++)
+		mem_free(texts[i]);
+	mem_free(texts);
+	return rc;
+}
+
+int work_open(struct decoder *d, const struct job *j, const struct work_options *o, struct err *e)
+{
+	return j->graph ? graph_open(d, j, o, e) : file_open(d, j, o, o->frames, e);
+}
+
+static int frame_digits(int64_t frames)
+{
+	int n = snprintf(NULL, 0, "%lld", (long long)frames - 1);
+
+	return n < 4 ? 4 : n;
+}
+
+int work_next(struct decoder *d, const struct job *j, const struct work_options *o, struct item *it, struct err *e)
+{
+	struct picture p;
+	struct str key = {0};
+	uint64_t item, index;
+	int rc = decoder_next(d, &p, &item, &index, o->stop, e);
+
+	*it = (struct item){0};
+	if (rc <= 0)
+		return rc;
+	if (picture_store(it, &p, o, e)) {
+		item_release(it);
+		return -1;
+	}
+	if (j->graph) {
+		job_instance(&key, j, (int)item);
+		str_printf(&key, "@%0*llu", frame_digits(o->graph_frames), (unsigned long long)index);
+	} else {
+		str_printf(&key, "%s@%06llu", j->key, (unsigned long long)index);
+	}
+	it->key = key.p;
+	return 1;
+}
+
+static void frames_work(struct result *r, const struct job *j, const struct work_options *o)
+{
+	struct decoder d = {0};
+	struct item it;
+	int rc = work_open(&d, j, o, &r->e);
+
+	while (!rc && work_next(&d, j, o, &it, &r->e) > 0)
+		result_add(r, &it);
+	decoder_close(&d);
+}
+
+void job_work(struct result *r, const struct job *j, const struct work_options *o)
+{
+	struct item it = {0};
+	int rc;
+
+	if (o->stop()) {
+		err_set(&r->e, ERR_AGAIN, "interrupted");
+	} else if (j->kind == MEDIA_NONE && !j->graph) {
+		err_set(&r->e, ERR_DATA, "%s", j->why);
+	} else if (j->graph || j->kind == MEDIA_VIDEO) {
+		frames_work(r, j, o);
+	} else {
+		rc = j->kind == MEDIA_STILL ? still_work(&it, j, o, &r->e) : picture_work(&it, j, o, &r->e);
+		if (rc || sidecars_load(&it, j->path, &r->e)) {
+			item_release(&it);
+			return;
+		}
+		it.key = mem_strdup(j->key);
+		result_add(r, &it);
+	}
+}
+
+int item_fit(struct item *it, const struct work_options *o, struct err *e)
+{
+	for (int i = 0; i < it->n; i++) {
+		struct item_member m = it->m[i];
+
+		if (still_sniff(m.data, m.len) == STILL_UNKNOWN)
+			continue;
+		memmove(it->m + i, it->m + i + 1, sizeof *it->m * (size_t)(it->n - i - 1));
+		it->n--;
+		return still_store(it, m.data, m.len, it->key, o, e);
+	}
+	return 0;
+}

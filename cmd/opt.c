@@ -1,0 +1,349 @@
+#include "cmd/opt.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "config.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "core/version.h"
+
+static const struct opt builtin[] = {
+    {.name = "--help", .letter = 'h', .help = "print this and exit"},
+    {.name = "--version", .letter = 'V', .help = "print the version and how it was built, and exit"},
+    {0},
+};
+
+static int is_end(const struct opt *o)
+{
+	return !o->name && !o->letter;
+}
+
+static const char *opt_label(const struct opt *o, char buf[3])
+{
+	if (o->name)
+		return o->name;
+	buf[0] = '-';
+	buf[1] = o->letter;
+	buf[2] = 0;
+	return buf;
+}
+
+/* "  -n, --steps N" */
+static void left_column(struct str *s, const struct opt *o)
+{
+	if (o->letter)
+		str_printf(s, "  -%c%s", o->letter, o->name ? ", " : "");
+	else
+		str_puts(s, "      ");
+	if (o->name)
+		str_puts(s, o->name);
+	if (o->arg)
+		str_printf(s, " %s", o->arg);
+}
+
+/* Appends text broken at blanks so that no line passes `width` columns; continuation lines start at column `indent`. */
+static void add_wrapped(struct str *s, const char *text, int indent, int width)
+{
+	int column = indent;
+
+	while (*text) {
+		int n = (int)strcspn(text, " ");
+
+		if (column > indent && column + 1 + n > width) {
+			str_printf(s, "\n%*s", indent, "");
+			column = indent;
+		} else if (column > indent) {
+			str_puts(s, " ");
+			column++;
+		}
+		str_add(s, text, (size_t)n);
+		column += n;
+		text += n;
+		text += strspn(text, " ");
+	}
+}
+
+static void add_option(struct str *out, const struct opt *o, int indent)
+{
+	struct str left = {0}, right = {0};
+
+	left_column(&left, o);
+	str_puts(&right, o->help ? o->help : "");
+	for (int i = 0; o->choices && o->choices[i]; i++)
+		str_printf(&right, "%s%s", i ? ", " : ": ", o->choices[i]);
+	if ((int)left.len + 2 > indent)
+		str_printf(out, "%s\n%*s", str_text(&left), indent, "");
+	else
+		str_printf(out, "%-*s", indent, str_text(&left));
+	add_wrapped(out, str_text(&right), indent, 100);
+	str_puts(out, "\n");
+	str_release(&left);
+	str_release(&right);
+}
+
+static int column_of_help(const struct opt *options)
+{
+	struct str s = {0};
+	size_t widest = strlen("  -V, --version");
+
+	for (const struct opt *o = options; !is_end(o); o++) {
+		str_reset(&s);
+		left_column(&s, o);
+		if (s.len > widest && s.len <= 30)
+			widest = s.len;
+	}
+	str_release(&s);
+	return (int)widest + 2;
+}
+
+char *opt_help(const struct program *p)
+{
+	struct str s = {0};
+	int indent = column_of_help(p->options);
+
+	str_printf(&s, "Usage: %s [-hV]%s%s\n\n", p->name, *p->synopsis ? " " : "", p->synopsis);
+	add_wrapped(&s, p->about, 0, 100);
+	str_puts(&s, "\n\nOptions:\n");
+	for (const struct opt *o = p->options; !is_end(o); o++)
+		add_option(&s, o, indent);
+	for (const struct opt *o = builtin; !is_end(o); o++)
+		add_option(&s, o, indent);
+	return s.p;
+}
+
+/* Prints what -h or -V asks for and ends the program. */
+static void answer(const struct program *p, char letter)
+{
+	static const struct err none;
+	char *help;
+
+	if (letter == 'V') {
+		printf("%s %s\n%s\n", p->name, DDM_VERSION, DDM_BUILD);
+	} else {
+		help = opt_help(p);
+		fputs(help, stdout);
+		mem_free(help);
+	}
+	cmd_exit(&none);
+}
+
+/* Equal to `name` for its first n characters: 2 when it is all of it, 1 when it is the beginning. */
+static int name_matches(const struct opt *o, const char *name, size_t n)
+{
+	if (!o->name || strncmp(o->name, name, n))
+		return 0;
+	return o->name[n] ? 1 : 2;
+}
+
+/* The option that `name` (n characters, "--" included) is, or begins when that is unique. */
+static const struct opt *find_long(const struct program *p, const char *name, size_t n, struct err *e)
+{
+	const struct opt *tables[] = {p->options, builtin}, *found = NULL;
+	int count = 0;
+
+	for (size_t t = 0; t < 2; t++) {
+		for (const struct opt *o = tables[t]; !is_end(o); o++) {
+			int m = name_matches(o, name, n);
+
+			if (m == 2)
+				return o;
+			count += m;
+			found = m ? o : found;
+		}
+	}
+	if (count == 1)
+		return found;
+	err_set(e, ERR_USAGE, "%s option '%.*s'; '%s -h' lists them", count ? "ambiguous" : "unknown", (int)n, name, p->name);
+	return NULL;
+}
+
+static const struct opt *find_letter(const struct program *p, char letter, struct err *e)
+{
+	const struct opt *tables[] = {p->options, builtin};
+
+	for (size_t t = 0; t < 2; t++)
+		for (const struct opt *o = tables[t]; !is_end(o); o++)
+			if (o->letter == letter)
+				return o;
+	err_set(e, ERR_USAGE, "unknown option '-%c'; '%s -h' lists them", letter, p->name);
+	return NULL;
+}
+
+static int set_int(const struct opt *o, const char *label, const char *text, struct err *e)
+{
+	int64_t lo = INT64_MIN, hi = INT64_MAX;
+
+	if (o->lo != 0 || o->hi != 0) {
+		lo = o->lo <= -0x1p63 ? INT64_MIN : (int64_t)o->lo;
+		hi = o->hi >= 0x1p63 ? INT64_MAX : (int64_t)o->hi;
+	}
+	if (!parse_i64(text, lo, hi, o->value))
+		return 0;
+	if (lo == INT64_MIN && hi == INT64_MAX)
+		return err_set(e, ERR_USAGE, "%s: '%s' is not an integer", label, text);
+	if (hi == INT64_MAX)
+		return err_set(e, ERR_USAGE, "%s: '%s' is not an integer of at least %lld", label, text, (long long)lo);
+	return err_set(e, ERR_USAGE, "%s: '%s' is not an integer from %lld to %lld", label, text, (long long)lo, (long long)hi);
+}
+
+static int set_real(const struct opt *o, const char *label, const char *text, struct err *e)
+{
+	int limited = o->lo != 0 || o->hi != 0;
+
+	if (!parse_f64(text, limited ? o->lo : -__DBL_MAX__, limited ? o->hi : __DBL_MAX__, o->value))
+		return 0;
+	if (!limited)
+		return err_set(e, ERR_USAGE, "%s: '%s' is not a number", label, text);
+	if (o->hi >= 1e300)
+		return err_set(e, ERR_USAGE, "%s: '%s' is not a number of at least %g", label, text, o->lo);
+	return err_set(e, ERR_USAGE, "%s: '%s' is not a number from %g to %g", label, text, o->lo, o->hi);
+}
+
+static int set_choice(const struct opt *o, const char *label, const char *text, struct err *e)
+{
+	struct str s = {0};
+
+	for (int i = 0; o->choices[i]; i++) {
+		if (!strcmp(o->choices[i], text)) {
+			*(int *)o->value = i;
+			str_release(&s);
+			return 0;
+		}
+		str_printf(&s, "%s%s", i ? ", " : "", o->choices[i]);
+	}
+	err_set(e, ERR_USAGE, "%s: '%s' is not one of %s", label, text, str_text(&s));
+	str_release(&s);
+	return -1;
+}
+
+static void list_append(struct opt_list *list, const char *text)
+{
+	list->v = mem_resize(list->v, (size_t)list->n + 1, sizeof *list->v);
+	list->v[list->n++] = text;
+}
+
+static int set_value(const struct opt *o, const char *text, struct err *e)
+{
+	char buf[3];
+	const char *label = opt_label(o, buf);
+
+	if (o->given)
+		*o->given = 1;
+	switch (o->type) {
+	case OPT_FLAG:
+		*(int *)o->value = 1;
+		return 0;
+	case OPT_INT:
+		return set_int(o, label, text, e);
+	case OPT_REAL:
+		return set_real(o, label, text, e);
+	case OPT_CHOICE:
+		return set_choice(o, label, text, e);
+	case OPT_TEXT:
+		*(const char **)o->value = text;
+		return 0;
+	case OPT_LIST:
+		list_append(o->value, text);
+		return 0;
+	case OPT_U64:
+		if (!parse_u64(text, o->value))
+			return 0;
+		return err_set(e, ERR_USAGE, "%s: '%s' is not an integer from 0 to 2^64 - 1", label, text);
+	case OPT_DURATION:
+		if (!parse_duration(text, o->value))
+			return 0;
+		return err_set(e, ERR_USAGE, "%s: '%s' is not a time such as 90, 15m or 2h", label, text);
+	case OPT_SIZE:
+		if (!parse_size(text, o->value))
+			return 0;
+		return err_set(e, ERR_USAGE, "%s: '%s' is not a size such as 512, 64K or 3G", label, text);
+	}
+	return err_set(e, ERR_INTERNAL, "%s: option of unknown type", label);
+}
+
+struct cursor {
+	const struct program *p;
+	char **argv;
+	int argc, next;
+};
+
+/* The value of an option that takes one: what is attached to it, or the next argument. */
+static const char *take_value(struct cursor *c, const struct opt *o, const char *attached, struct err *e)
+{
+	char buf[3];
+
+	if (attached)
+		return attached;
+	if (c->next < c->argc)
+		return c->argv[c->next++];
+	err_set(e, ERR_USAGE, "%s needs a value: %s %s", opt_label(o, buf), opt_label(o, buf), o->arg ? o->arg : "VALUE");
+	return NULL;
+}
+
+static int is_builtin(const struct opt *o)
+{
+	return o >= builtin && o < builtin + sizeof builtin / sizeof *builtin;
+}
+
+static int parse_long(struct cursor *c, const char *arg, struct err *e)
+{
+	size_t n = strcspn(arg, "=");
+	const struct opt *o = find_long(c->p, arg, n, e);
+	const char *value = arg[n] ? arg + n + 1 : NULL;
+
+	if (!o)
+		return -1;
+	if (o->type == OPT_FLAG && value)
+		return err_set(e, ERR_USAGE, "%s takes no value, and '%s' was given", o->name, value);
+	if (is_builtin(o))
+		answer(c->p, o->letter);
+	if (o->type != OPT_FLAG) {
+		value = take_value(c, o, value, e);
+		if (!value)
+			return -1;
+	}
+	return set_value(o, value, e);
+}
+
+static int parse_letters(struct cursor *c, const char *arg, struct err *e)
+{
+	for (const char *l = arg + 1; *l; l++) {
+		const struct opt *o = find_letter(c->p, *l, e);
+		const char *value;
+
+		if (!o)
+			return -1;
+		if (is_builtin(o))
+			answer(c->p, o->letter);
+		if (o->type != OPT_FLAG) {
+			value = take_value(c, o, l[1] ? l + 1 : NULL, e);
+			return value ? set_value(o, value, e) : -1;
+		}
+		if (set_value(o, NULL, e))
+			return -1;
+	}
+	return 0;
+}
+
+int opt_parse(const struct program *p, int argc, char **argv, int *operands, struct err *e)
+{
+	struct cursor c = {p, argv, argc, 1};
+	int kept = 1;
+
+	while (c.next < argc) {
+		const char *arg = argv[c.next++];
+
+		if (!strcmp(arg, "--"))
+			break;
+		if (arg[0] != '-' || !arg[1])
+			argv[kept++] = argv[c.next - 1];
+		else if (arg[1] == '-' ? parse_long(&c, arg, e) : parse_letters(&c, arg, e))
+			return -1;
+	}
+	while (c.next < argc)
+		argv[kept++] = argv[c.next++];
+	*operands = kept - 1;
+	return 0;
+}

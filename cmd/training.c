@@ -1,0 +1,184 @@
+#include "cmd/training.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/cmd.h"
+#include "core/mem.h"
+#include "core/str.h"
+
+struct training training;
+const char *const training_schedules[] = {"constant", "cosine", NULL};
+const char *const training_devices[] = {"auto", "cpu", NULL};
+
+void training_defaults(enum net_kind kind, const char *program)
+{
+	struct training *t = &training;
+
+	t->o = train_defaults(kind);
+	t->o.program = program;
+	t->model = "dit-s/2";
+	t->batch = t->o.batch;
+	t->accumulate = t->o.accumulate;
+	t->lr = t->o.lr;
+	t->weight_decay = t->o.weight_decay;
+	t->beta2 = t->o.beta2;
+	t->clip = t->o.clip;
+	t->keep = t->o.keep;
+	t->log_every = t->o.log_every;
+	t->validate_samples = t->o.validate_samples;
+	t->max_skipped = t->o.max_skipped;
+	t->checkpoint_every = "15m";
+}
+
+static int parse_time(const char *text, struct time_law *law, struct err *e)
+{
+	char *copy, *comma;
+	int rc = 0;
+
+	*law = (struct time_law){.kind = TIME_UNIFORM, .std = 1};
+	if (!text || !strcmp(text, "uniform"))
+		return 0;
+	law->kind = TIME_LOGIT_NORMAL;
+	if (!strcmp(text, "logit-normal"))
+		return 0;
+	if (strncmp(text, "logit-normal:", 13))
+		return err_set(e, ERR_USAGE, "--time: \"%s\" is neither uniform nor logit-normal[:MEAN,STD]", text);
+	copy = mem_strdup(text + 13);
+	comma = strchr(copy, ',');
+	if (comma)
+		*comma = 0;
+	if (!comma || parse_f64(copy, -20, 20, &law->mean) || parse_f64(comma + 1, 1e-3, 20, &law->std))
+		rc = err_set(e, ERR_USAGE,
+		             "--time: \"%s\": want logit-normal:MEAN,STD with a mean in -20..20 and a deviation in .001..20",
+		             text);
+	mem_free(copy);
+	return rc;
+}
+
+/* A bare number counts steps; one with a unit is a time. */
+static int parse_checkpoint(const char *text, struct train_options *o, struct err *e)
+{
+	o->checkpoint_steps = 0;
+	o->checkpoint_seconds = 0;
+	if (!parse_i64(text, 1, INT64_MAX, &o->checkpoint_steps))
+		return 0;
+	if (strspn(text, "0123456789.") == strlen(text) || parse_duration(text, &o->checkpoint_seconds) ||
+	    o->checkpoint_seconds <= 0)
+		return err_set(e, ERR_USAGE,
+		               "--checkpoint-every: \"%s\" is neither a number of steps nor a time such as 90s, 15m or 2h", text);
+	return 0;
+}
+
+static int gather(const char *shards, struct err *e)
+{
+	struct training *t = &training;
+	struct train_options *o = &t->o;
+
+	if (!t->out)
+		return err_set(e, ERR_USAGE, "-o is missing: the folder for the model");
+	if (t->steps && t->epochs > 0)
+		return err_set(e, ERR_USAGE, "--steps and --epochs say the same thing twice");
+	if (net_preset(t->model, &o->net, e) || parse_time(t->time_law, &o->time, e) ||
+	    parse_checkpoint(t->checkpoint_every, o, e))
+		return -1;
+	if (t->hidden)
+		o->net.hidden = t->hidden;
+	if (t->depth)
+		o->net.depth = t->depth;
+	if (t->heads)
+		o->net.heads = t->heads;
+	if (t->patch)
+		o->net.patch = t->patch;
+	o->shards = shards;
+	o->out = t->out;
+	o->steps = t->steps;
+	o->epochs = t->steps ? 0 : t->epochs > 0 ? t->epochs : 100;
+	o->batch = t->batch;
+	o->accumulate = t->accumulate;
+	o->lr = t->lr;
+	o->schedule = t->schedule ? SCHEDULE_COSINE : SCHEDULE_CONSTANT;
+	o->warmup = t->warmup;
+	o->weight_decay = t->weight_decay;
+	o->beta2 = t->beta2;
+	o->clip = t->clip;
+	o->ema_half_life = t->ema_half_life;
+	o->flip = t->flip;
+	o->size = (int)t->size;
+	o->seed = t->seed;
+	o->init_from = t->init_from;
+	o->max_skipped = t->max_skipped;
+	o->validate_every = t->validate_every;
+	o->validate_samples = t->validate_samples;
+	o->keep = (int)t->keep;
+	o->log_every = t->log_every;
+	o->sample_every = t->sample_every;
+	o->recompute = t->recompute;
+	o->verify = !t->no_verify;
+	o->profile = t->profile;
+	return 0;
+}
+
+static int show_plan(struct pool *pool, struct err *e)
+{
+	struct train_plan p;
+
+	if (train_plan(&training.o, pool, &p, e))
+		return -1;
+	printf("parameters\t%" PRId64 "\nsamples\t%" PRId64 "\nsteps\t%" PRId64 "\n", p.parameters, p.samples, p.steps);
+	printf("gflop_per_image\t%.6g\n", p.flops_per_sample * 1e-9);
+	printf("weights_bytes\t%" PRIu64 "\ngradients_bytes\t%" PRIu64 "\noptimizer_bytes\t%" PRIu64 "\n", p.weights, p.gradients,
+	       p.optimizer);
+	printf("activations_bytes\t%" PRIu64 "\nscratch_bytes\t%" PRIu64 "\nbatches_bytes\t%" PRIu64 "\n", p.activations,
+	       p.scratch, p.batches);
+	printf("data_bytes\t%" PRIu64 "\ntotal_bytes\t%" PRIu64 "\n", p.data, p.total);
+	return 0;
+}
+
+static void say(void *arg, const char *line)
+{
+	(void)arg;
+	if (!training.quiet)
+		cmd_say("%s", line);
+}
+
+/* On a terminal one line is rewritten; elsewhere train.jsonl is the place to look, and only validations are said. */
+static void tell(void *arg, const struct train_step *s)
+{
+	static double last;
+	double now = clock_seconds();
+	int terminal = isatty(STDERR_FILENO);
+	char val[40] = "";
+
+	(void)arg;
+	if (training.quiet || (terminal && now - last < 1. / 6 && s->step < s->steps && isnan(s->val_loss)) ||
+	    (!terminal && isnan(s->val_loss)))
+		return;
+	last = now;
+	if (!isnan(s->val_loss))
+		snprintf(val, sizeof val, ", val_loss %.5f", s->val_loss);
+	fprintf(stderr, "%sstep %" PRId64 "/%" PRId64 ": loss %.5f%s, %.0f images/s, %.0f GFLOP/s (%.0f%% of peak)%s",
+	        terminal ? "\r\033[K" : "", s->step, s->steps, s->loss, val, s->images_per_s, s->flops * 1e-9,
+	        100 * s->peak_fraction, !terminal || s->step == s->steps || !isnan(s->val_loss) ? "\n" : "");
+}
+
+void training_run(const char *shards, struct err *e)
+{
+	struct train_hooks hooks = {.step = tell, .say = say, .stop = &cmd_signal};
+	struct pool *pool;
+
+	if (gather(shards, e) || !(pool = pool_new((int)training.threads, e)))
+		return;
+	if (training.plan) {
+		show_plan(pool, e);
+	} else {
+		cmd_catch_signals();
+		train_run(&training.o, pool, &hooks, e);
+		/* The work is saved: this is an answer to the signal, not a death by it. */
+		cmd_signal = 0;
+	}
+	pool_free(pool);
+}

@@ -1,0 +1,120 @@
+# The rules of the house that a reader of the text can check: includes point down, names are unique, the library is silent.
+. "$(dirname "$0")/cli/tap.sh"
+
+cd "$SRC" || exit 1
+if git rev-parse --git-dir >/dev/null 2>&1; then
+	git ls-files -co --exclude-standard >"$tap_dir/work/files"
+else
+	find . -type f ! -path './build*' | sed 's|^\./||' >"$tap_dir/work/files"
+fi
+files() { grep -E -- "$1" "$tap_dir/work/files" | while read -r f; do [ -f "$f" ] && echo "$f"; done; }
+
+found=$OUT
+: >"$ERR"
+
+# none NAME: ok when nothing was written to $found
+none() {
+	[ ! -s "$OUT" ]
+	tap_result $? "$1"
+}
+
+code=$(files '\.(c|h|cu|cuh)$')
+library=$(files '^(lib|kernels)/.*\.(c|cu)$')
+
+# shellcheck disable=SC2086
+awk '
+	BEGIN {
+		n = split("core file kernels tape net diffusion data metric train cmd", layer, " ")
+		for (i = 1; i <= n; i++) rank[layer[i]] = i
+	}
+	FNR == 1 {
+		split(FILENAME, part, "/")
+		mine = part[1] == "lib" ? part[2] : part[1]
+		if ((part[1] == "lib" || part[1] == "kernels" || part[1] == "cmd") && !(mine in rank)) print FILENAME ": not in a layer"
+	}
+	mine in rank && /^[ \t]*#[ \t]*include[ \t]*"/ {
+		split($0, q, "\"")
+		slash = index(q[2], "/")
+		if (!slash) { if (q[2] != "config.h") print FILENAME ":" FNR ": " q[2] " without its directory"; next }
+		other = substr(q[2], 1, slash - 1)
+		if (!(other in rank)) print FILENAME ":" FNR ": " q[2] " is in no layer"
+		else if (rank[other] > rank[mine]) print FILENAME ":" FNR ": includes " q[2]
+	}' $code >"$found"
+none "includes point only to the same or a lower layer"
+
+files '\.(c|cu|h|cuh|sh|py)$' | awk -F/ '{ if ($NF in seen) print seen[$NF] " and " $0; seen[$NF] = $0 }' >"$found"
+none "no file name is used twice"
+
+# What a program may do and the library may not. Comments and strings are removed first, longer names do not count.
+strip() {
+	sed -E 's|"([^"\\]\|\\.)*"|""|g; s|//.*||; s|/\*[^*]*\*/||g; /^[[:space:]]*(\/\*\|\*)/s|.*||' "$1"
+}
+calls() { # REGEX FILE...
+	regex=$1
+	shift
+	for f; do
+		strip "$f" | grep -nE "(^|[^A-Za-z0-9_.>])($regex) *\(" | sed "s|^|$f:|"
+	done
+}
+# shellcheck disable=SC2086
+calls 'printf|vprintf|puts|putchar|perror|exit|_exit|abort|getenv|secure_getenv|setenv|system|popen|err|warn' $library >"$found"
+none "the library neither prints, exits nor reads the environment"
+# shellcheck disable=SC2086
+for f in $library; do
+	strip "$f" | grep -nE '(^|[^A-Za-z0-9_])stderr([^A-Za-z0-9_]|$)' | sed "s|^|$f:|"
+done >"$found"
+none "the library does not know stderr"
+# shellcheck disable=SC2086
+calls 'atoi|atof|strcpy|strcat|sprintf|vsprintf|strtok|gets|rand|srand|system|alloca' $code >"$found"
+none "no banned call"
+# shellcheck disable=SC2086
+calls 'malloc|calloc|realloc' $(files '^(lib|kernels|cmd)/.*\.(c|cu)$' | grep -vE '^lib/(core/mem|file/fileio|file/tarfile)\.c$') >"$found"
+none "memory comes from core/mem (but for reading what has no known length)"
+# shellcheck disable=SC2086
+calls 'time|gettimeofday|localtime|gmtime' $(files '^(lib|kernels)/.*\.c$' | grep -v '^lib/train/') >"$found"
+none "the library does not ask for the time of day (but for the log of training)"
+
+for f in $code; do
+	n=$(grep -c '' "$f")
+	[ "$n" -le 800 ] || echo "$f: $n lines"
+done >"$found"
+none "no file is longer than 800 lines"
+for f in $code Makefile configure; do
+	expand -t 4 "$f" | awk -v f="$f" 'length($0) > 150 { print f ":" NR ": " length($0) " columns"; n++ } n > 2 { exit }'
+done >"$found"
+none "no line is longer than 150 columns"
+# shellcheck disable=SC2086
+grep -nE '(TO''DO|FIX''ME|(^|[^X])XX''X([^X]|$)|HA''CK)' $code Makefile configure /dev/null >"$found"
+none "nothing is left undone"
+# shellcheck disable=SC2086
+grep -nE '^[[:space:]]*typedef[[:space:]]+struct' $code /dev/null >"$found"
+none "no typedef of a struct"
+# shellcheck disable=SC2086
+awk '
+	FNR == 1 { depth = 0 }
+	/^{/ { depth = 1 }
+	/^}/ { depth = 0 }
+	depth && /^[ \t]*#[ \t]*(if|ifdef|ifndef|else|elif)/ { print FILENAME ":" FNR ": " $0 }' $(files '^(lib|kernels|cmd)/.*\.(c|cu)$') >"$found"
+none "no #if inside a function"
+# shellcheck disable=SC2086
+for f in $(files '^(lib|kernels|cmd)/.*\.h$'); do
+	grep -q '^#ifndef DDM_' "$f" || grep -q '^/\* Included again' "$f" || echo "$f: no guard DDM_..."
+done >"$found"
+none "every header has its guard"
+
+for f in $(files '^cmd/ddm-.*\.c$'); do
+	p=$(basename "$f" .c)
+	[ -f "man/$p.1" ] || echo "$p: no man/$p.1"
+	grep -qE "check_program (.* )?$p( |\$)" tests/cli/*.sh || echo "$p: no tests/cli/*.sh calls check_program $p"
+	grep -q 'return cmd_end\(_saved\)\{0,1\}(' "$f" || echo "$p: main does not end with cmd_end"
+done >"$found"
+none "every program has its page, its test and its checked end"
+
+if command -v ldd >/dev/null; then
+	for p in "$B"/ddm-*; do
+		[ -x "$p" ] && [ "$(basename "$p")" != ddm-ingest ] && [ ! -d "$p" ] && ldd "$p" | grep -E 'libav(codec|format|util|filter)|libsw' | sed "s|^|$p:|"
+	done >"$found"
+none "only ddm-ingest links FFmpeg"
+else
+	skip "only ddm-ingest links FFmpeg" "no ldd"
+fi

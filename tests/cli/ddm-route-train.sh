@@ -1,0 +1,127 @@
+# ddm-route-train: requests, shards that do not fit, the best weights through interruptions, the same command again.
+. "$(dirname "$0")/tap.sh"
+
+check_program ddm-route-train
+weights=model.safetensors
+net="--model dit-nano/8 --hidden 16 --depth 1 --heads 2 --batch 8 --lr 1e-3"
+few="$net --steps 6 --checkpoint-every 2"
+run="ddm-route-train -q"
+
+mkdir pics pics/a pics/b
+tar xzf "$SRC/tests/golden/eval-a.tar.gz" -C pics/a
+tar xzf "$SRC/tests/golden/eval-c.tar.gz" -C pics/b
+ddm-cluster -q -k 3 --holdout .25 -o a.tsv pics || exit 1
+ddm-shard -q -a a.tsv --holdout .25 -o s pics || exit 1
+
+# Requests that cannot be served
+check_exit 2 "no -o" $run $few s
+check_err "is named" ' -o '
+check_exit 2 "no shards" $run $few -o m
+check_exit 2 "two sets of shards" $run $few -o m s s
+for o in "--cluster 0" "--predict v" "--time never" "--checkpoint-every soon" "--epochs 3" "--heads 3" "--patch 5"; do
+	check_exit 2 "$o" $run $few $o -o m s
+done
+check_exit 66 "no such shards" $run $few -o m none
+for f in cluster-2 holdout/cluster-1; do
+	rm -rf bad && cp -R s bad && flip bad/$f/000000.tar.zst 200
+	check_exit 65 "a bit of $f flipped" $run $few -o m bad
+	check_err "is named" "$f/000000"
+	cut_to bad/$f/000000.tar.zst 150
+	check_exit 65 "$f truncated" $run $few -o m bad
+	rm bad/$f/000000.tar.zst
+	check_exit 66 "$f absent" $run $few -o m bad
+done
+check "--plan" ddm-route-train $few --plan -o m s
+check_grep "counts the samples" '^samples	[0-9]+$' "$OUT"
+check_absent "nothing was made" m
+
+# What comes out
+check "a router" ddm-route-train $few -o e/router s
+check_grep "its configuration" '"num_clusters": 3' e/router/config.json
+check_grep "is a router's" '"model_type": "router"' e/router/config.json
+sizes=$(awk -F '\t' '$8 == "train" { print $3 }' s/MANIFEST.tsv | paste -sd ' ')
+check_out "with the sizes of the clusters" "$sizes" sh -c "tr -d ' \n' <e/router/config.json |
+	sed 's/.*\"cluster_sizes\":\[\([0-9,]*\)\].*/\1/; s/,/ /g'"
+check_clean "no temporary is left" e
+if command -v jq >/dev/null; then
+	check "every line of the log is JSON" jq -e . e/router/train.jsonl
+	check "validation by time: loss, accuracy, calibration" jq -se 'map(select(.val_by_time)) |
+		length == 6 and all(.[].val_by_time[]; .loss > 0 and .accuracy >= 0 and .accuracy <= 1 and .ece >= 0)' \
+		e/router/train.jsonl
+else
+	skip "every line of the log is JSON" "no jq"
+fi
+check "three threads" $run $few --threads 3 -o e/three s
+check "one thread" $run $few --threads 1 -o e/one s
+check_same "make the same bytes" e/one/$weights e/three/$weights
+check_same "as the default" e/one/$weights e/router/$weights
+for k in 0 1 2; do
+	ddm-train -q $net --steps 2 --predict x0 --cluster $k -o e/expert_$k s || exit 1
+done
+check "it routes" ddm-sample -n 3 --steps 2 --route top-1 -o p.tar e
+
+# The same command again
+find e/router | sort | xargs touch -h -d 2001-01-01
+check "a finished command given again" ddm-route-train $few -o e/router s
+check_out "touches nothing" "" find e/router -newermt 2002-01-01
+check_exit 73 "other options on a finished run" $run $few --hidden 32 -o e/router s
+check_err "are named" 'hidden: 16 -> 32'
+check_exit 73 "other shards" sh -c "ddm-shard -q -a a.tsv --holdout .25 --level 9 -o t pics && $run $few -o e/router t"
+check_err "are named" 'shards'
+check_exit 65 "--init-from an expert" $run $few --init-from e/expert_0/diffusion_pytorch_model.safetensors -o m s
+check_absent "nothing was made" m
+check "--init-from a router" $run $few --init-from e/router/$weights -o init s
+check_exit 73 "without --init-from" $run $few -o init s
+check_err "is another run" 'inputs'
+
+# The best weights, not the last: a rate that ruins the network soon after the start.
+wild="$net --lr .3 --steps 240 --validate-every 2 --checkpoint-every 9 --ema-half-life 2 --clip 0"
+check "a run that gets worse" $run $wild --threads 1 -o whole s
+if command -v jq >/dev/null; then
+	check "the best validation is not the last one" jq -se \
+		'.[-1] | .event == "end" and .best_step < 240 and .best_val_loss > 0' whole/train.jsonl
+	jq -s '.[-1].best_step' whole/train.jsonl >best
+	check_grep "the weights say of which step they are" "\"step\":\"$(cat best)\"" whole/$weights
+fi
+check "--last" $run $wild --last -o last s
+check_differ "takes the last weights" whole/$weights last/$weights
+check_grep "and says so" '"step":"240"' last/$weights
+
+# Killed by SIGTERM and by SIGKILL; the best of before the kill is still the best.
+paused cut $run $wild -o cut s
+kill -TERM $pid && kill -CONT $pid
+wait $pid
+RC=$?
+[ $RC -eq 75 ] && [ "$(tap_lines "$ERR")" -eq 1 ]
+tap_result $? "SIGTERM: exit 75, one line" "exit $RC"
+check_absent "no weights yet" cut/$weights
+check_exit 73 "--last on a run half done" $run $wild --last -o cut s
+for pause in $(awk -v s="$$" 'BEGIN { srand(s); printf "%.2f %.2f", .1 + .4 * rand(), .1 + .4 * rand() }'); do
+	killed_after "$pause" $run $wild -o cut s
+	[ ! -e cut/$weights ] || cmp -s whole/$weights cut/$weights
+	tap_result $? "kill -9 after $pause s: the weights are absent or whole"
+done
+check "to the end" $run $wild -o cut s
+check_same "the same bytes" whole/$weights cut/$weights
+check_same "the same configuration" whole/config.json cut/config.json
+check_clean "no temporary is left" cut
+
+# Without held-out samples there is no best; with a cluster that is empty, one logit never right.
+ddm-cluster -q -k 2 --centroids-out c.npy -o two.tsv pics || exit 1
+mkdir here
+for i in 1 2 3 4; do cp pics/a/0000.png here/$i.png; done
+ddm-cluster -q -k 2 --centroids c.npy -o here.tsv here && ddm-shard -q -a here.tsv -o hollow here || exit 1
+check "an empty cluster, no held-out samples" $run $few -o one hollow
+check_grep "the last weights" '"step":"' one/$weights
+
+# Files may not grow beyond 32 KiB: the weights cannot be written, and are when they can.
+(
+	ulimit -f 64
+	exec $run $few -o limit s
+) >"$OUT" 2>"$ERR"
+RC=$?
+[ $RC -eq 74 ] && [ ! -e limit/$weights ]
+tap_result $? "files may not grow: exit 74, no weights" "exit $RC"
+check_clean "no temporary is left" limit
+check "with room again" $run $few -o limit s
+check_same "the same bytes" e/router/$weights limit/$weights

@@ -1,0 +1,285 @@
+# TAP for tests of programs. A test is a POSIX sh script that begins with
+#
+#	. "$(dirname "$0")/tap.sh"
+#
+# and then calls the functions below. It runs in a private, empty directory that is removed at the end; the plan is printed at the
+# end; the exit status is 1 when a check failed. `sh tests/cli/x.sh` runs one by hand after `make`.
+#
+#	$B       the build directory; its programs come first in PATH, so `ddm-x` is the one just built
+#	$SRC     the source tree
+#	$DATA    the test pictures, or empty where there are none: need_data skips the whole file then
+#	$OUT     what the last checked command wrote to stdout, $ERR to stderr, $RC its exit status
+#	$FULL    1 when /dev/full exists
+#
+#	check NAME CMD...               ok when CMD exits 0
+#	check_exit CODE NAME CMD...     ok when CMD exits CODE and, for a CODE that is not 0, says exactly one line on stderr
+#	check_exit_any CODE NAME CMD... the same without looking at stderr
+#	check_out NAME TEXT CMD...      ok when CMD exits 0 and prints TEXT (a last newline apart)
+#	check_err NAME REGEX            ok when the stderr of the last command matches the extended regular expression
+#	check_grep NAME REGEX FILE      ok when FILE has a line that matches
+#	check_same NAME FILE FILE       ok when the files are equal byte for byte
+#	check_differ NAME FILE FILE     ok when they are not
+#	check_absent NAME PATH...       ok when none of them exists
+#	check_clean NAME DIR            ok when no temporary file of an unfinished output lies in DIR (or below)
+#	check_program PROG              help, usage errors, --version, and -h into a full disk and a closed pipe: call it for every program
+#	check_stdout NAME CMD...        CMD, which writes data to stdout: exit 74 on a full disk, death by SIGPIPE on a closed pipe
+#	skip NAME REASON                one skipped check
+#	skip_all REASON                 end here
+#	need PROG...                    skip_all unless these (jq, python3, strace...) are installed
+#	need_data [NAME]                skip_all unless $DATA (and $DATA/NAME) exists
+#	flip FILE OFFSET                flip the lowest bit of one byte in place
+#	cut_to FILE N                   keep the first N bytes of FILE, in place
+#	size_of FILE                    its bytes, on stdout
+set -u
+LC_ALL=C
+export LC_ALL
+SRC=$(cd "$(dirname "$0")" && pwd) || exit 1
+while [ ! -e "$SRC/tests/run" ] && [ "$SRC" != / ]; do
+	SRC=$(dirname "$SRC")
+done
+B=${B:-$SRC/build}
+B=$(cd "$B" && pwd) || { echo "Bail out! no build directory"; exit 1; }
+PATH=$B:$PATH
+export PATH
+DATA=${DDM_TEST_DATA:-}
+for tap_d in "$SRC/shared/data" "$SRC/../shared/data"; do
+	[ -z "$DATA" ] && [ -d "$tap_d" ] && DATA=$(cd "$tap_d" && pwd)
+done
+FULL=0
+[ -c /dev/full ] && FULL=1
+VERSION=$(sed -n 's/^.define DDM_VERSION "\(.*\)"/\1/p' "$SRC/lib/core/version.h" 2>/dev/null)
+tap_n=0
+tap_failed=0
+tap_dir=$(mktemp -d "${TMPDIR:-/tmp}/ddm-test.XXXXXX") || exit 1
+mkdir "$tap_dir/tap" "$tap_dir/work"
+OUT=$tap_dir/tap/out
+ERR=$tap_dir/tap/err
+RC=0
+: >"$OUT"
+: >"$ERR"
+cd "$tap_dir/work" || exit 1
+
+tap_end() {
+	tap_rc=$?
+	trap - EXIT
+	cd /
+	chmod -R u+rwX "$tap_dir" 2>/dev/null
+	rm -rf "$tap_dir"
+	echo "1..$tap_n"
+	[ "$tap_rc" -eq 0 ] || { echo "# the script itself ended with status $tap_rc"; exit "$tap_rc"; }
+	[ "$tap_failed" -eq 0 ] || exit 1
+}
+trap tap_end EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+tap_show() {
+	[ -s "$1" ] || return 0
+	echo "# $2:"
+	head -c 4000 "$1" | tr -d '\000' | head -n 20 | sed 's/^/#   /'
+}
+
+# tap_result STATUS NAME [DIAGNOSTIC]: STATUS 0 is ok
+tap_result() {
+	tap_n=$((tap_n + 1))
+	if [ "$1" -eq 0 ]; then
+		echo "ok $tap_n - $2"
+		return 0
+	fi
+	tap_failed=$((tap_failed + 1))
+	echo "not ok $tap_n - $2"
+	[ -n "${3:-}" ] && echo "# $3"
+	tap_show "$OUT" stdout
+	tap_show "$ERR" stderr
+	return 0
+}
+
+tap_run() {
+	"$@" >"$OUT" 2>"$ERR" </dev/null
+	RC=$?
+}
+
+tap_lines() { grep -c '' "$1"; }
+
+check() {
+	tap_name=$1
+	shift
+	tap_run "$@"
+	tap_result "$RC" "$tap_name" "exit $RC from: $*"
+}
+
+check_exit_any() {
+	tap_code=$1 tap_name=$2
+	shift 2
+	tap_run "$@"
+	[ "$RC" -eq "$tap_code" ]
+	tap_result $? "$tap_name" "exit $RC, not $tap_code, from: $*"
+}
+
+check_exit() {
+	tap_code=$1 tap_name=$2
+	shift 2
+	tap_run "$@"
+	if [ "$RC" -ne "$tap_code" ]; then
+		tap_result 1 "$tap_name" "exit $RC, not $tap_code, from: $*"
+	elif [ "$tap_code" -ne 0 ] && [ "$(tap_lines "$ERR")" -ne 1 ]; then
+		tap_result 1 "$tap_name" "not one line on stderr, from: $*"
+	else
+		tap_result 0 "$tap_name"
+	fi
+}
+
+check_out() {
+	tap_name=$1 tap_text=$2
+	shift 2
+	tap_run "$@"
+	[ "$RC" -eq 0 ] && [ "$(cat "$OUT")" = "$tap_text" ]
+	tap_result $? "$tap_name" "exit $RC and other output than '$tap_text' from: $*"
+}
+
+check_err() {
+	grep -Eq -- "$2" "$ERR"
+	tap_result $? "$1" "stderr does not match $2"
+}
+
+check_grep() {
+	grep -Eq -- "$2" "$3"
+	tap_result $? "$1" "$3 does not match $2"
+}
+
+check_same() {
+	tap_text=$(cmp "$2" "$3" 2>&1)
+	tap_result $? "$1" "$2 and $3 differ: $tap_text"
+}
+
+check_differ() {
+	[ -f "$2" ] && [ -f "$3" ] && ! cmp -s "$2" "$3"
+	tap_result $? "$1" "$2 and $3 are equal or absent"
+}
+
+check_absent() {
+	tap_name=$1 tap_there=
+	shift
+	for tap_f; do
+		{ [ -e "$tap_f" ] || [ -h "$tap_f" ]; } && tap_there="$tap_there $tap_f"
+	done
+	[ -z "$tap_there" ]
+	tap_result $? "$tap_name" "there is:$tap_there"
+}
+
+check_clean() {
+	tap_there=$(find "$2" -name '*.tmp*')
+	[ -z "$tap_there" ]
+	tap_result $? "$1" "left behind: $tap_there"
+}
+
+# Exit status of CMD when its stdout is a pipe that nobody reads, in RC.
+tap_run_broken_pipe() {
+	{
+		sleep 0.1
+		"$@" 2>"$ERR" </dev/null
+		echo $? >"$tap_dir/tap/rc"
+	} | :
+	RC=$(cat "$tap_dir/tap/rc")
+	: >"$OUT"
+}
+
+check_stdout() {
+	tap_name=$1
+	shift
+	if [ "$FULL" -eq 1 ]; then
+		: >"$OUT"
+		"$@" >/dev/full 2>"$ERR" </dev/null
+		RC=$?
+		[ "$RC" -eq 74 ]
+		tap_result $? "$tap_name: a full disk" "exit $RC, not 74"
+	else
+		skip "$tap_name: a full disk" "no /dev/full"
+	fi
+	tap_run_broken_pipe "$@"
+	[ "$RC" -eq 141 ]
+	tap_result $? "$tap_name: a closed pipe" "exit $RC, not 141 (SIGPIPE)"
+}
+
+# paused OUTDIR CMD...: a training in the background, process pid, halted by SIGSTOP between its first checkpoint and its end; a
+# training that was over before the signal came is begun again.
+paused() {
+	tap_out=$1
+	shift
+	for tap_try in 1 2 3 4 5 6 7 8 9 10; do
+		nice -n 10 "$@" >"$OUT" 2>"$ERR" </dev/null &
+		pid=$!
+		while kill -0 $pid 2>/dev/null; do
+			[ -z "$(find "$tap_out/train" -name 'MANIFEST.json' 2>/dev/null)" ] || break
+			sleep 0.01
+		done
+		if kill -STOP $pid 2>/dev/null && [ -z "$(find "$tap_out" -maxdepth 1 -name '*.safetensors')" ]; then
+			return 0
+		fi
+		kill -KILL $pid 2>/dev/null
+		wait $pid 2>/dev/null
+		rm -rf "$tap_out"
+	done
+	return 1
+}
+
+# killed_after SECONDS CMD...: by SIGKILL, and gone, as `timeout` does not wait for.
+killed_after() {
+	tap_t=$1
+	shift
+	"$@" 2>"$ERR" &
+	pid=$!
+	sleep "$tap_t"
+	kill -KILL $pid 2>/dev/null
+	wait $pid 2>/dev/null
+}
+
+check_program() {
+	check "$1 -h" "$1" -h
+	check_grep "$1 -h: usage" "^Usage: $1 \[-hV\]" "$OUT"
+	[ ! -s "$ERR" ]
+	tap_result $? "$1 -h: nothing on stderr"
+	cp "$OUT" "$tap_dir/tap/help"
+	check "$1 --help" "$1" --help
+	check_same "$1 --help equals -h" "$OUT" "$tap_dir/tap/help"
+	check "$1 --version" "$1" --version
+	check_grep "$1 --version: name and number" "^$1 $VERSION\$" "$OUT"
+	check_exit 2 "$1: unknown option" "$1" --no-such-option
+	check_err "$1: unknown option is named" "--no-such-option"
+	[ ! -s "$OUT" ]
+	tap_result $? "$1: unknown option: nothing on stdout"
+	check_stdout "$1 -h" "$1" -h
+}
+
+skip() {
+	tap_n=$((tap_n + 1))
+	echo "ok $tap_n - $1 # SKIP $2"
+}
+
+skip_all() {
+	skip "$(basename "$0" .sh)" "$1"
+	exit 0
+}
+
+need() {
+	for tap_p; do
+		command -v "$tap_p" >/dev/null 2>&1 || skip_all "no $tap_p"
+	done
+}
+
+need_data() {
+	[ -n "$DATA" ] && [ -e "$DATA/${1:-.}" ] || skip_all "no test data${1:+ ($1)}: DDM_TEST_DATA"
+}
+
+size_of() { wc -c <"$1" | tr -d ' '; }
+
+flip() {
+	tap_byte=$(od -An -v -tu1 -j "$2" -N 1 "$1" | tr -d ' ')
+	# shellcheck disable=SC2059
+	printf "\\$(printf %03o $((tap_byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
+}
+
+cut_to() {
+	head -c "$2" "$1" >"$1.cut" && mv "$1.cut" "$1"
+}

@@ -1,0 +1,242 @@
+"""Makes tests/golden/net-*.safetensors: networks of random weights (none of them zero), an input each, and what PyTorch makes of
+it in double: the output and the gradients of sum(dy * y). Needs torch. The modules follow the published descriptions, DiT under the
+tensor names of facebookresearch/DiT and the router under those of Paris, and share nothing with lib/net.
+
+    w/NAME  float16 values, exact in every type; pos_embed float32
+    x, t, label, dy, y   the input, the cotangent and the output
+    g/NAME  gradients, float32
+    d/NAME  sum(gradient * weight), double: the whole gradient once more, to more digits
+    gx      gradient of x
+"""
+import json, math, struct
+import numpy as np
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+torch.set_default_dtype(torch.float64)
+
+
+def sincos_1d(width, pos):
+    omega = 1.0 / 10000 ** (np.arange(width // 2, dtype=np.float64) / (width / 2.0))
+    angle = np.einsum("m,d->md", pos.reshape(-1), omega)
+    return np.concatenate([np.sin(angle), np.cos(angle)], axis=1)
+
+
+def sincos_2d(width, side):
+    across, down = np.meshgrid(np.arange(side, dtype=np.float64), np.arange(side, dtype=np.float64))
+    return np.concatenate([sincos_1d(width // 2, across), sincos_1d(width // 2, down)], axis=1)[None]
+
+
+class TimeEmbed(nn.Module):
+    def __init__(self, hidden):
+        super().__init__()
+        self.mlp = nn.Sequential(nn.Linear(256, hidden), nn.SiLU(), nn.Linear(hidden, hidden))
+
+    def forward(self, t):
+        half = 128
+        freqs = torch.exp(-math.log(10000) * torch.arange(half) / half)
+        args = t[:, None] * freqs[None]
+        return self.mlp(torch.cat([torch.cos(args), torch.sin(args)], dim=-1))
+
+
+class PatchEmbed(nn.Module):
+    def __init__(self, channels, patch, hidden):
+        super().__init__()
+        self.proj = nn.Conv2d(channels, hidden, patch, patch)
+
+    def forward(self, x):
+        return self.proj(x).flatten(2).transpose(1, 2)
+
+
+class Attention(nn.Module):
+    def __init__(self, hidden, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(hidden, 3 * hidden)
+        self.proj = nn.Linear(hidden, hidden)
+
+    def forward(self, x):
+        b, n, h = x.shape
+        q, k, v = self.qkv(x).reshape(b, n, 3, self.heads, h // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
+        a = (q @ k.transpose(-2, -1)) * (h // self.heads) ** -0.5
+        return self.proj((a.softmax(dim=-1) @ v).transpose(1, 2).reshape(b, n, h))
+
+
+class Mlp(nn.Module):
+    def __init__(self, hidden, wide):
+        super().__init__()
+        self.fc1 = nn.Linear(hidden, wide)
+        self.fc2 = nn.Linear(wide, hidden)
+
+    def forward(self, x):
+        return self.fc2(F.gelu(self.fc1(x), approximate="tanh"))
+
+
+def modulate(x, shift, scale):
+    return x * (1 + scale.unsqueeze(1)) + shift.unsqueeze(1)
+
+
+class Block(nn.Module):
+    def __init__(self, hidden, heads, ratio):
+        super().__init__()
+        self.norm1 = nn.LayerNorm(hidden, elementwise_affine=False, eps=1e-6)
+        self.attn = Attention(hidden, heads)
+        self.norm2 = nn.LayerNorm(hidden, elementwise_affine=False, eps=1e-6)
+        self.mlp = Mlp(hidden, int(hidden * ratio))
+        self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(hidden, 6 * hidden))
+
+    def forward(self, x, c):
+        shift1, scale1, gate1, shift2, scale2, gate2 = self.adaLN_modulation(c).chunk(6, dim=1)
+        x = x + gate1.unsqueeze(1) * self.attn(modulate(self.norm1(x), shift1, scale1))
+        return x + gate2.unsqueeze(1) * self.mlp(modulate(self.norm2(x), shift2, scale2))
+
+
+class FinalLayer(nn.Module):
+    def __init__(self, hidden, out):
+        super().__init__()
+        self.norm = nn.LayerNorm(hidden, elementwise_affine=False, eps=1e-6)
+        self.linear = nn.Linear(hidden, out)
+        self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(hidden, 2 * hidden))
+
+    def forward(self, x, c):
+        shift, scale = self.adaLN_modulation(c).chunk(2, dim=1)
+        return self.linear(modulate(self.norm(x), shift, scale))
+
+
+class Labels(nn.Module):
+    def __init__(self, rows, hidden):
+        super().__init__()
+        self.embedding_table = nn.Embedding(rows, hidden)
+
+    def forward(self, y):
+        return self.embedding_table(y)
+
+
+class DiT(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        h = c["hidden_size"]
+        self.side, self.patch, self.out = c["sample_size"] // c["patch_size"], c["patch_size"], c["out_channels"]
+        self.x_embedder = PatchEmbed(c["in_channels"], self.patch, h)
+        self.t_embedder = TimeEmbed(h)
+        if c.get("num_classes"):
+            self.y_embedder = Labels(c["num_classes"] + (c["class_dropout_prob"] > 0), h)
+        self.pos_embed = nn.Parameter(torch.from_numpy(sincos_2d(h, self.side)), requires_grad=False)
+        self.blocks = nn.ModuleList(Block(h, c["num_attention_heads"], c["mlp_ratio"]) for _ in range(c["num_layers"]))
+        self.final_layer = FinalLayer(h, self.patch ** 2 * self.out)
+
+    def forward(self, x, t, y):
+        c = self.t_embedder(t)
+        if y is not None:
+            c = c + self.y_embedder(y)
+        x = self.x_embedder(x) + self.pos_embed
+        for block in self.blocks:
+            x = block(x, c)
+        x = self.final_layer(x, c).reshape(len(x), self.side, self.side, self.patch, self.patch, self.out)
+        x = torch.einsum("nhwpqc->nchpwq", x)
+        return x.reshape(len(x), self.out, self.side * self.patch, self.side * self.patch)
+
+
+class RouterLayer(nn.Module):
+    def __init__(self, hidden, heads, ratio):
+        super().__init__()
+        wide = int(hidden * ratio)
+        self.attn = nn.MultiheadAttention(hidden, heads, batch_first=True)
+        self.mlp = nn.Sequential(nn.Linear(hidden, wide), nn.GELU(approximate="tanh"), nn.Linear(wide, hidden))
+        self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(hidden, 6 * hidden))
+
+    def forward(self, x, c):
+        shift1, scale1, gate1, shift2, scale2, gate2 = self.adaLN_modulation(c).chunk(6, dim=1)
+        h = modulate(F.layer_norm(x, x.shape[-1:], eps=1e-6), shift1, scale1)
+        x = x + gate1.unsqueeze(1) * self.attn(h, h, h, need_weights=False)[0]
+        h = modulate(F.layer_norm(x, x.shape[-1:], eps=1e-6), shift2, scale2)
+        return x + gate2.unsqueeze(1) * self.mlp(h)
+
+
+class Router(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        h = c["hidden_size"]
+        self.patch_embed = nn.Conv2d(c["in_channels"], h, c["patch_size"], c["patch_size"])
+        self.pos_embed = nn.Parameter(torch.from_numpy(sincos_2d(h, c["sample_size"] // c["patch_size"])), requires_grad=False)
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, h))
+        self.time_embed = TimeEmbed(h)
+        self.layers = nn.ModuleList(RouterLayer(h, c["num_attention_heads"], c["mlp_ratio"]) for _ in range(c["num_layers"]))
+        self.head = nn.Sequential(nn.Linear(h, h), nn.GELU(approximate="tanh"), nn.LayerNorm(h, eps=1e-5),
+                                  nn.GELU(approximate="tanh"), nn.Linear(h, c["num_clusters"]))
+
+    def forward(self, x, t, y):
+        c = self.time_embed(t)
+        x = self.patch_embed(x).flatten(2).transpose(1, 2) + self.pos_embed
+        x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], dim=1)
+        for layer in self.layers:
+            x = layer(x, c)
+        return self.head(x[:, 0])
+
+
+TYPES = {"float64": "F64", "float32": "F32", "int32": "I32", "float16": "F16"}
+
+
+def write(path, arrays, meta):
+    header, data = {"__metadata__": meta}, b""
+    for name, a in sorted(arrays.items(), key=lambda i: (-i[1].itemsize, i[0])):
+        header[name] = {"dtype": TYPES[str(a.dtype)], "shape": list(a.shape), "data_offsets": [len(data), len(data) + a.nbytes]}
+        data += np.ascontiguousarray(a).tobytes()
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def exact(rng, *shape, std=1.0):
+    """Normal numbers that float16 holds, none of them 0."""
+    a = (std * rng.standard_normal(shape)).astype(np.float16)
+    a[a == 0] = np.float16(std / 8)
+    return a
+
+
+def golden(name, seed, **c):
+    rng = np.random.RandomState(seed)
+    net = Router(c) if c["model_type"] == "router" else DiT(c)
+    b, out = 3, {}
+    with torch.no_grad():
+        for key, p in net.named_parameters():
+            if key == "pos_embed":
+                a = p.numpy().astype(np.float32)
+            else:
+                fan = max(1, p[0].numel()) if p.dim() > 1 else 16
+                a = exact(rng, *p.shape, std=fan ** -0.5)
+                if key == "head.2.weight":
+                    a = (1 + a.astype(np.float64)).astype(np.float16)
+            p.copy_(torch.from_numpy(a.astype(np.float64)))
+            out["w/" + key] = a
+    x = exact(rng, b, c["in_channels"], c["sample_size"], c["sample_size"])
+    t = np.array([0.0, 0.3125, 0.8125], np.float32)
+    xs = torch.from_numpy(x.astype(np.float64)).requires_grad_()
+    ys = None
+    if c.get("num_classes"):
+        label = np.array([1, 0, c["num_classes"] - (c["class_dropout_prob"] == 0)], np.int32)
+        out["label"] = label
+        ys = torch.from_numpy(label.astype(np.int64))
+    y = net(xs, c["time_scale"] * torch.from_numpy(t.astype(np.float64)), ys)
+    dy = exact(rng, *y.shape)
+    (y * torch.from_numpy(dy.astype(np.float64))).sum().backward()
+    out.update(x=x, t=t, dy=dy, y=y.detach().numpy(), gx=xs.grad.numpy().astype(np.float32))
+    for key, p in net.named_parameters():
+        if p.requires_grad:
+            out["g/" + key] = p.grad.numpy().astype(np.float32)
+            out["d/" + key] = np.array([(p.grad * p).sum().item()])
+    write("tests/golden/net-%s.safetensors" % name, out, {"config": json.dumps(c)})
+
+
+golden("plain", 1, model_type="dit", in_channels=3, out_channels=3, sample_size=12, patch_size=4, hidden_size=8, num_layers=2,
+       num_attention_heads=2, mlp_ratio=4.0, time_scale=1000.0)
+golden("class", 2, model_type="dit", in_channels=4, out_channels=8, sample_size=10, patch_size=2, hidden_size=12, num_layers=1,
+       num_attention_heads=2, mlp_ratio=4.0, num_classes=5, class_dropout_prob=0.1, time_scale=1000.0)
+golden("odd", 3, model_type="dit", in_channels=5, out_channels=5, sample_size=9, patch_size=3, hidden_size=12, num_layers=1,
+       num_attention_heads=4, mlp_ratio=2.5, num_classes=3, class_dropout_prob=0.0, time_scale=1000.0)
+golden("router", 4, model_type="router", in_channels=4, sample_size=8, patch_size=2, hidden_size=8, num_layers=2,
+       num_attention_heads=2, mlp_ratio=4.0, num_clusters=5, time_scale=1000.0)
+golden("router1", 5, model_type="router", in_channels=1, sample_size=6, patch_size=1, hidden_size=8, num_layers=1,
+       num_attention_heads=1, mlp_ratio=3.0, num_clusters=3, time_scale=1000.0)

@@ -1,0 +1,17 @@
+# Makes, in the current directory, what the examples of the manual name; see tests/check-man.sh. The programs are in PATH.
+# Sixteen sources, since all frames of one are held out together: six of the 48 pictures are.
+ddm-ingest --size 32 --seeds 8 --frames 3 --seed 1 -o photos.tar \
+	lavfi:'mandelbrot=size=64x64:rate=1:start_scale={u:.5:3}' \
+	lavfi:'gradients=size=64x64:rate=1:seed={seed}:c0={color}:c1={color}:nb_colors=2'
+mkdir photos photos/a photos/b
+tar xf photos.tar -C photos
+mv photos/mandelbrot*.png photos/a
+mv photos/*.png photos/b
+ddm-cluster -q -k 2 --holdout .2 --seed 1 --centroids-out centroids.npy -o assign.tsv photos.tar
+ddm-shard -a assign.tsv --holdout .2 -o shards photos.tar
+for k in 0 1; do
+	ddm-train --cluster $k --model dit-nano/4 --steps 2 --batch 4 -o model/expert_$k shards
+done
+ddm-train --cluster all --model dit-nano/4 --steps 2 --batch 4 -o monolith/expert_0 shards
+ddm-route-train --steps 2 --batch 4 -o model/router shards
+ddm-sample -n 16 --route top-1 --steps 2 -o samples.tar model

@@ -1,0 +1,372 @@
+/* Shards at random access and the order of batches. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+#include "core/rng.h"
+#include "core/str.h"
+#include "data/dataset.h"
+#include "file/fileio.h"
+#include "file/manifest.h"
+#include "file/npy.h"
+#include "file/shard.h"
+#include "file/still.h"
+
+enum { W = 6, H = 4, EACH = 11 };
+
+static char dir[] = "/tmp/ddm-dataset-XXXXXX";
+
+/* Pixel (y, x, c) of picture i. */
+static uint8_t pixel(int64_t i, int y, int x, int c)
+{
+	return (uint8_t)(i * 31 + y * 17 + x * 5 + c * 3);
+}
+
+static void put_picture(struct shard_writer *w, int64_t i, int width, int label)
+{
+	struct picture p = {width, H, 3, mem_alloc((size_t)width * H * 3)};
+	struct shard_member m[2] = {{.ext = "png"}, {.ext = "cls"}};
+	char *key = str_new("k/%05d", (int)i), *cls = str_new("%d\n", label);
+	struct err e = {0};
+	uint8_t *png;
+
+	for (int y = 0; y < H; y++)
+		for (int x = 0; x < width; x++)
+			for (int c = 0; c < 3; c++)
+				p.pixels[(y * width + x) * 3 + c] = pixel(i, y, x, c);
+	assert_int_equal(still_encode_png(&p, NULL, 0, &png, &m[0].size, &e), 0);
+	m[0].data = png;
+	m[1].data = (uint8_t *)cls;
+	m[1].size = strlen(cls);
+	assert_int_equal(shard_add(w, key, m, label >= 0 ? 2 : 1, &e), 0);
+	mem_free(png);
+	mem_free(key);
+	mem_free(cls);
+	picture_release(&p);
+}
+
+static void put_array(struct shard_writer *w, int64_t i)
+{
+	int64_t shape[3] = {2, 3, 1};
+	float v[6];
+	struct str bytes = {0};
+	struct shard_member m = {.ext = "npy"};
+	char *key = str_new("k/%05d", (int)i);
+	struct err e = {0};
+
+	for (int j = 0; j < 6; j++)
+		v[j] = (float)i + .125f * (float)j;
+	npy_encode(&bytes, NPY_F4, 3, shape, v);
+	m.data = (uint8_t *)bytes.p;
+	m.size = bytes.len;
+	assert_int_equal(shard_add(w, key, &m, 1, &e), 0);
+	str_release(&bytes);
+	mem_free(key);
+}
+
+enum kind { PICTURES, UNEQUAL, ARRAYS };
+
+static const struct {
+	int cluster, holdout, number, count;
+} layout[] = {{0, 0, 0, EACH}, {0, 0, 1, 3}, {1, 0, 0, 5}, {1, 1, 0, 2}};
+
+/* Clusters 0 (two shards, 14) and 1 (5, and 2 held out) of three; cluster 2 is empty. Keys count up through the shards. */
+static char *make(const char *name, enum kind kind)
+{
+	char *root = path_join(dir, name);
+	struct manifest_row row[4] = {{0}};
+	struct err e = {0};
+	int64_t i = 0;
+
+	for (int s = 0; s < 4; s++) {
+		char *file = manifest_name(layout[s].cluster, layout[s].holdout, layout[s].number), *full = path_join(root, file), *slash;
+		struct shard_writer *w;
+
+		slash = strrchr(full, '/');
+		*slash = 0;
+		assert_int_equal(dir_make(full, &e), 0);
+		*slash = '/';
+		w = shard_create(full, NULL, &e);
+		assert_non_null(w);
+		for (int n = 0; n < layout[s].count; n++, i++)
+			if (kind == ARRAYS)
+				put_array(w, i);
+			else
+				put_picture(w, i, kind == UNEQUAL && i == 9 ? W + 1 : W, i == 4 ? -1 : (int)(i % 7));
+		assert_int_equal(shard_commit(w, &row[s], &e), 0);
+		row[s].path = file;
+		row[s].cluster = layout[s].cluster;
+		row[s].holdout = layout[s].holdout;
+		mem_free(full);
+	}
+	assert_int_equal(manifest_write(root, row, 4, 3, NULL, &e), 0);
+	for (int s = 0; s < 4; s++)
+		manifest_row_release(&row[s]);
+	return root;
+}
+
+static struct dataset *open_part(const char *root, int cluster, int holdout, uint64_t budget, struct err *e)
+{
+	struct dataset_options o = {.cluster = cluster, .holdout = holdout, .budget = budget, .verify = 1};
+
+	*e = (struct err){0};
+	return dataset_open(root, &o, e);
+}
+
+static void check_sample(struct dataset *d, int64_t i, int64_t serial, int32_t cluster)
+{
+	float x[3 * W * H];
+	int32_t label, k;
+	struct err e = {0};
+	char *key = str_new("k/%05d", (int)serial);
+
+	assert_int_equal(dataset_read(d, i, x, &label, &k, &e), 0);
+	for (int c = 0; c < 3; c++)
+		for (int y = 0; y < H; y++)
+			for (int col = 0; col < W; col++)
+				assert_true(x[(c * H + y) * W + col] == (float)pixel(serial, y, col, c) / 127.5f - 1.f);
+	assert_int_equal(label, serial == 4 ? -1 : serial % 7);
+	assert_int_equal(k, cluster);
+	assert_string_equal(dataset_key(d, i), key);
+	mem_free(key);
+}
+
+/* Read twice: the second time from memory, when the budget (bytes) allows some or all of it. */
+static void reads(void **state)
+{
+	static const uint64_t budgets[] = {1, 5 * W * H * 3, 0};
+	char *root = make("a", PICTURES);
+	struct err e;
+
+	(void)state;
+	for (size_t b = 0; b < 3; b++) {
+		struct dataset *d = open_part(root, DATASET_ALL, 0, budgets[b], &e);
+		const struct dataset_info *info;
+
+		assert_non_null(d);
+		info = dataset_info(d);
+		assert_int_equal(info->count, EACH + 3 + 5);
+		assert_int_equal(info->channels, 3);
+		assert_int_equal(info->height, H);
+		assert_int_equal(info->width, W);
+		assert_int_equal(info->clusters, 3);
+		assert_int_equal(info->sizes[0], EACH + 3);
+		assert_int_equal(info->sizes[1], 5);
+		assert_int_equal(info->sizes[2], 0);
+		assert_int_equal(info->held[1], 2);
+		assert_int_equal(strlen(info->manifest_hash), 64);
+		for (int pass = 0; pass < 2; pass++)
+			for (int64_t i = info->count; i-- > 0;)
+				check_sample(d, i, i, i < EACH + 3 ? 0 : 1);
+		dataset_free(d);
+		d = open_part(root, 1, 1, budgets[b], &e);
+		assert_non_null(d);
+		assert_int_equal(dataset_info(d)->count, 2);
+		check_sample(d, 1, EACH + 3 + 5 + 1, 1);
+		dataset_free(d);
+	}
+	mem_free(root);
+}
+
+static void arrays(void **state)
+{
+	char *root = make("b", ARRAYS);
+	float x[6];
+	int32_t label;
+	struct err e;
+	struct dataset *d = open_part(root, 1, 0, 0, &e);
+
+	(void)state;
+	assert_non_null(d);
+	assert_int_equal(dataset_info(d)->channels, 2);
+	assert_int_equal(dataset_info(d)->height, 3);
+	assert_int_equal(dataset_info(d)->width, 1);
+	for (int pass = 0; pass < 2; pass++) {
+		assert_int_equal(dataset_read(d, 2, x, &label, NULL, &e), 0);
+		for (int j = 0; j < 6; j++)
+			assert_true(x[j] == EACH + 3 + 2 + .125f * (float)j);
+		assert_int_equal(label, -1);
+	}
+	dataset_free(d);
+	mem_free(root);
+}
+
+static void refuses(void **state)
+{
+	char *root = make("c", UNEQUAL), *file;
+	float x[3 * (W + 1) * H];
+	struct dataset_options sized = {.cluster = 0, .size = 4};
+	struct dataset *d;
+	struct err e;
+	FILE *f;
+
+	(void)state;
+	assert_null(open_part("/nonexistent/shards", 0, 0, 0, &e));
+	assert_int_equal(e.code, ERR_NOINPUT);
+	assert_null(open_part(root, 3, 0, 0, &e));
+	assert_int_equal(e.code, ERR_USAGE);
+	assert_null(open_part(root, 2, 0, 0, &e));
+	assert_int_equal(e.code, ERR_DATA);
+	assert_non_null(strstr(e.msg, "empty"));
+	d = open_part(root, 0, 0, 0, &e);
+	assert_non_null(d);
+	assert_int_equal(dataset_read(d, 9, x, NULL, NULL, &e), -1);
+	assert_int_equal(e.code, ERR_DATA);
+	assert_non_null(strstr(e.msg, "k/00009"));
+	dataset_free(d);
+	e = (struct err){0};
+	d = dataset_open(root, &sized, &e);
+	assert_non_null(d);
+	assert_int_equal(dataset_info(d)->width, 4);
+	assert_int_equal(dataset_read(d, 9, x, NULL, NULL, &e), 0);
+	dataset_free(d);
+	/* One bit of one shard. */
+	file = path_join(root, "cluster-0/000000.tar.zst");
+	f = fopen(file, "r+b");
+	assert_non_null(f);
+	fseek(f, 200, SEEK_SET);
+	int c = fgetc(f);
+	fseek(f, 200, SEEK_SET);
+	fputc(c ^ 4, f);
+	fclose(f);
+	assert_null(open_part(root, DATASET_ALL, 0, 0, &e));
+	assert_int_equal(e.code, ERR_DATA);
+	assert_non_null(strstr(e.msg, "cluster-0/000000.tar.zst"));
+	mem_free(file);
+	mem_free(root);
+}
+
+/* Batches by the definition in dataset.h; prefetched or not, from the start or from the middle. */
+static void batches(void **state)
+{
+	static const struct {
+		int ahead;
+		int64_t first;
+		int flip;
+	} ways[] = {{0, 0, 0}, {1, 0, 0}, {4, 0, 1}, {2, 17, 1}, {0, 17, 0}};
+	char *root = make("d", PICTURES);
+	struct err e;
+	struct dataset *d = open_part(root, 0, 0, 3 * W * H * 3, &e);
+	int64_t n = dataset_info(d)->count, flips = 0;
+
+	(void)state;
+	for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+		struct loader_options o = {.batch = 5, .seed = 77, .flip = ways[w].flip, .first = ways[w].first, .ahead = ways[w].ahead};
+		struct loader *l = loader_new(d, &o, &e);
+
+		assert_non_null(l);
+		for (int64_t s = ways[w].first; s < ways[w].first + 30; s++) {
+			struct batch b;
+
+			assert_int_equal(loader_next(l, &b, &e), 0);
+			assert_int_equal(b.number, s);
+			assert_int_equal(b.n, 5);
+			for (int64_t j = 0; j < 5; j++) {
+				uint64_t p = (uint64_t)(s * 5 + j);
+				int64_t i = (int64_t)rng_permute(p % (uint64_t)n, (uint64_t)n, 77, RNG_SHUFFLE, p / (uint64_t)n);
+				int mirrored = ways[w].flip && rng_uniform(77, RNG_FLIP, 0, p, 0) < .5;
+				const float *x = b.x + j * 3 * W * H;
+
+				assert_int_equal(b.index[j], i);
+				assert_int_equal(b.cluster[j], 0);
+				assert_int_equal(b.label[j], i == 4 ? -1 : i % 7);
+				flips += mirrored;
+				for (int q = 0; q < 3 * H * W; q++) {
+					int col = mirrored ? W - 1 - q % W : q % W;
+
+					assert_true(x[q] == (float)pixel(i, q / W % H, col, q / W / H) / 127.5f - 1.f);
+				}
+			}
+		}
+		loader_free(l);
+	}
+	assert_in_range(flips, 100, 200);
+	dataset_free(d);
+	mem_free(root);
+}
+
+/* An error comes out at its own batch, not before. */
+static void late_error(void **state)
+{
+	char *root = make("e", UNEQUAL);
+	struct err e;
+	struct dataset *d = open_part(root, 0, 0, 0, &e);
+	struct loader_options o = {.batch = 1, .seed = 5, .ahead = 3};
+	struct loader *l = loader_new(d, &o, &e);
+	struct batch b;
+	uint64_t n = EACH + 3, bad = 0;
+
+	(void)state;
+	while (rng_permute(bad, n, 5, RNG_SHUFFLE, 0) != 9)
+		bad++;
+	for (uint64_t s = 0; s < bad; s++)
+		assert_int_equal(loader_next(l, &b, &e), 0);
+	assert_int_equal(loader_next(l, &b, &e), -1);
+	assert_int_equal(e.code, ERR_DATA);
+	loader_free(l);
+	dataset_free(d);
+	mem_free(root);
+}
+
+struct race {
+	struct dataset *d;
+	int bad;
+};
+
+static void race_task(void *arg, int64_t task, int worker)
+{
+	struct race *r = arg;
+	float x[3 * W * H];
+	int32_t label;
+	int64_t i = task % 14;
+	struct err e = {0};
+
+	(void)worker;
+	if (dataset_read(r->d, i, x, &label, NULL, &e) || x[5] != (float)pixel(i, 0, 5, 0) / 127.5f - 1.f)
+		r->bad = 1;
+}
+
+static void many_readers(void **state)
+{
+	char *root = make("f", PICTURES);
+	struct err e;
+	struct pool *p = pool_new(4, &e);
+	struct race r = {open_part(root, 0, 0, 7 * W * H * 3, &e), 0};
+
+	(void)state;
+	pool_run(p, 400, race_task, &r);
+	assert_int_equal(r.bad, 0);
+	pool_free(p);
+	dataset_free(r.d);
+	mem_free(root);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return mkdtemp(dir) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	struct err e = {0};
+
+	(void)state;
+	return dir_remove(dir, &e);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(reads),      cmocka_unit_test(arrays),       cmocka_unit_test(refuses), cmocka_unit_test(batches),
+	    cmocka_unit_test(late_error), cmocka_unit_test(many_readers),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

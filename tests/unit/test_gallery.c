@@ -1,0 +1,96 @@
+/* diffusion/gallery: numbers to pixels, and the sheet's layout. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+
+#include "diffusion/gallery.h"
+
+static void every_pixel_comes_back(void **state)
+{
+	float x[256];
+	struct picture p;
+	struct err e = {0};
+
+	(void)state;
+	for (int i = 0; i < 256; i++)
+		x[i] = (float)i / 127.5f - 1;
+	assert_int_equal(gallery_picture(&p, x, 1, 16, "a", &e), 0);
+	assert_true(p.width == 16 && p.height == 16 && p.channels == 1);
+	for (int i = 0; i < 256; i++)
+		assert_int_equal(p.pixels[i], i);
+	picture_release(&p);
+}
+
+static void rounding_and_clamping(void **state)
+{
+	/* Planes of red, green and blue, each 2 x 2; interleaved in the picture. */
+	const float x[12] = {-1, 1, 0, -3, 7, .5f, -.5f, .003f, -.9999f, .9999f, -1.001f, 1.001f};
+	const uint8_t want[12] = {0, 255, 0, 255, 191, 255, 128, 64, 0, 0, 128, 255};
+	struct picture p;
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(gallery_picture(&p, x, 3, 2, "a", &e), 0);
+	assert_memory_equal(p.pixels, want, sizeof want);
+	picture_release(&p);
+}
+
+static void not_finite(void **state)
+{
+	const float bad[][1] = {{NAN}, {INFINITY}, {-INFINITY}};
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct picture p;
+		struct err e = {0};
+
+		assert_int_equal(gallery_picture(&p, bad[i], 1, 1, "picture 7", &e), -1);
+		assert_int_equal(e.code, ERR_FAIL);
+		assert_string_equal(e.msg, "picture 7: not finite");
+		assert_null(p.pixels);
+	}
+}
+
+/* Five pictures of 3 x 3: three columns, two rows, a gap of two. */
+static void sheet_layout(void **state)
+{
+	struct picture sheet, p;
+	struct err e = {0};
+	float x[9];
+
+	(void)state;
+	assert_int_equal(gallery_sheet(&sheet, 5, 0, 1, 3, &e), 0);
+	assert_true(sheet.width == 13 && sheet.height == 8 && sheet.channels == 1);
+	for (int i = 0; i < 5; i++) {
+		for (int j = 0; j < 9; j++)
+			x[j] = (float)(i + 1) / 127.5f - 1;
+		assert_int_equal(gallery_picture(&p, x, 1, 3, "a", &e), 0);
+		gallery_put(&sheet, i, 5, 0, &p);
+		picture_release(&p);
+	}
+	for (int y = 0; y < 8; y++)
+		for (int c = 0; c < 13; c++) {
+			int col = c / 5, row = y / 5, gap = c % 5 > 2 || y % 5 > 2, i = row * 3 + col;
+
+			assert_int_equal(sheet.pixels[y * 13 + c], gap || i > 4 ? 0 : i + 1);
+		}
+	picture_release(&sheet);
+	assert_int_equal(gallery_sheet(&sheet, 5, 1, 3, 2, &e), 0);
+	assert_true(sheet.width == 2 && sheet.height == 18 && sheet.channels == 3);
+	picture_release(&sheet);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(every_pixel_comes_back),
+	    cmocka_unit_test(rounding_and_clamping),
+	    cmocka_unit_test(not_finite),
+	    cmocka_unit_test(sheet_layout),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,420 @@
+/* k-means against blobs whose partition is known and against its own definitions; bits independent of threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/rng.h"
+#include "core/str.h"
+#include "data/kmeans.h"
+
+enum { D = 37 };
+
+/* n points around `blobs` centres 6 apart in random directions, unit spread `s`; blob of point i: i % blobs, skewed by `skew`. */
+static float *blobs(int64_t n, int count, float s, int32_t *truth)
+{
+	float *x = mem_alloc((size_t)n * D * sizeof *x);
+
+	for (int64_t i = 0; i < n; i++) {
+		int32_t b = (int32_t)(rng_below(10000, 7, RNG_TEST, 1, (uint64_t)i, 0) % (uint64_t)count);
+		float centre[D];
+
+		truth[i] = b;
+		rng_normal(centre, D, 7, RNG_TEST, 2, (uint64_t)b);
+		rng_normal(x + i * D, D, 7, RNG_TEST, 3, (uint64_t)i);
+		for (int j = 0; j < D; j++)
+			x[i * D + j] = x[i * D + j] * s + 6.f * centre[j];
+	}
+	return x;
+}
+
+static double squared(const float *a, const float *b)
+{
+	double sum = 0;
+
+	for (int j = 0; j < D; j++)
+		sum += ((double)a[j] - b[j]) * ((double)a[j] - b[j]);
+	return sum;
+}
+
+static void finds_blobs(void **state)
+{
+	enum { N = 3000, K = 7 };
+	int32_t truth[N], cluster[N], map[K];
+	float *x = blobs(N, K, .5f, truth), distance[N];
+	struct kmeans_options o = {.k = K, .seed = 3};
+	struct kmeans_quality q;
+	struct kmeans m;
+	struct err e = {0};
+	double inertia = 0;
+
+	(void)state;
+	assert_int_equal(kmeans_fit(&m, x, N, D, &o, &e), 0);
+	assert_int_equal(kmeans_assign(cluster, distance, &m, x, N, NULL, &e), 0);
+	memset(map, -1, sizeof map);
+	for (int i = 0; i < N; i++) {
+		if (map[truth[i]] < 0)
+			map[truth[i]] = cluster[i];
+		assert_int_equal(cluster[i], map[truth[i]]);
+		assert_true(fabs(sqrt(squared(x + i * D, m.centroids + cluster[i] * D)) - distance[i]) < 1e-4);
+		inertia += squared(x + i * D, m.centroids + cluster[i] * D);
+	}
+	assert_true(fabs(inertia - m.inertia) < 1e-4 * inertia);
+	assert_int_equal(kmeans_rate(&q, x, N, D, cluster, distance, K, 1, NULL, &e), 0);
+	assert_true(q.silhouette > .8 && q.silhouette <= 1);
+	assert_true(fabs(q.total - inertia) < 1e-4 * inertia);
+	assert_true(q.largest >= 1. / K && q.smallest <= 1. / K && q.smallest > 0);
+	kmeans_quality_release(&q);
+	kmeans_release(&m);
+	mem_free(x);
+}
+
+/* At rest every centre is the mean of its points and every point belongs to its nearest centre. */
+static void rests(void **state)
+{
+	enum { N = 2000, K = 12 };
+	int32_t truth[N], cluster[N], size[K] = {0};
+	float *x = blobs(N, 3, 3.f, truth);
+	double *mean = mem_zalloc(K * D, sizeof *mean);
+	struct kmeans_options o = {.k = K, .seed = 5, .tolerance = 1e-12, .iterations = 1000, .restarts = 1};
+	struct kmeans m;
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(kmeans_fit(&m, x, N, D, &o, &e), 0);
+	assert_int_equal(kmeans_assign(cluster, NULL, &m, x, N, NULL, &e), 0);
+	for (int i = 0; i < N; i++) {
+		double own = squared(x + i * D, m.centroids + cluster[i] * D);
+
+		size[cluster[i]]++;
+		for (int j = 0; j < D; j++)
+			mean[cluster[i] * D + j] += x[i * D + j];
+		for (int c = 0; c < K; c++)
+			assert_true(squared(x + i * D, m.centroids + c * D) >= own - 1e-2);
+	}
+	for (int c = 0; c < K; c++)
+		for (int j = 0; j < D; j++)
+			assert_true(fabs(mean[c * D + j] / size[c] - m.centroids[c * D + j]) < 1e-3);
+	assert_true(m.iterations > 3);
+	mem_free(mean);
+	kmeans_release(&m);
+	mem_free(x);
+}
+
+static void fit_with(struct kmeans *m, int32_t *cluster, const float *x, int64_t n, struct kmeans_options o, int threads)
+{
+	struct err e = {0};
+
+	o.pool = pool_new(threads, &e);
+	assert_int_equal(kmeans_fit(m, x, n, D, &o, &e), 0);
+	assert_int_equal(kmeans_assign(cluster, NULL, m, x, n, o.pool, &e), 0);
+	pool_free(o.pool);
+}
+
+static void same_for_any_threads(void **state)
+{
+	enum { N = 5000 };
+	const struct kmeans_options kinds[] = {{.k = 9, .seed = 1},
+	                                       {.k = 5, .fine = 40, .seed = 2},
+	                                       {.k = 6, .balance = 1.1, .seed = 3}};
+	int32_t truth[N], one[N], three[N];
+	float *x = blobs(N, 4, 3.f, truth);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		struct kmeans a, b;
+
+		fit_with(&a, one, x, N, kinds[i], 1);
+		fit_with(&b, three, x, N, kinds[i], 3);
+		assert_memory_equal(a.centroids, b.centroids, (size_t)a.k * D * sizeof(float));
+		assert_memory_equal(a.offset, b.offset, (size_t)a.k * sizeof(float));
+		assert_memory_equal(one, three, sizeof one);
+		assert_true(a.inertia == b.inertia);
+		kmeans_release(&a);
+		kmeans_release(&b);
+	}
+	mem_free(x);
+}
+
+static void fine_then_coarse(void **state)
+{
+	enum { N = 4000, K = 4 };
+	int32_t truth[N], cluster[N], map[K];
+	float *x = blobs(N, K, .5f, truth);
+	struct kmeans m;
+
+	(void)state;
+	fit_with(&m, cluster, x, N, (struct kmeans_options){.k = K, .fine = 60, .seed = 11}, 1);
+	memset(map, -1, sizeof map);
+	for (int i = 0; i < N; i++) {
+		if (map[truth[i]] < 0)
+			map[truth[i]] = cluster[i];
+		assert_int_equal(cluster[i], map[truth[i]]);
+	}
+	kmeans_release(&m);
+	mem_free(x);
+}
+
+/* One coarse centre over fine ones is the mean of the points only when those are weighted by their sizes. */
+static void fine_weights(void **state)
+{
+	enum { N = 2000 };
+	int32_t truth[N], cluster[N];
+	float *x = blobs(N, 1, .5f, truth);
+	double mean = 0;
+	struct kmeans m;
+
+	(void)state;
+	for (int i = 0; i < N; i++) {
+		x[i * D] += i < N / 20 ? 40.f : 0.f;
+		mean += x[i * D] / N;
+	}
+	fit_with(&m, cluster, x, N, (struct kmeans_options){.k = 1, .fine = 20, .fine_sample = N, .seed = 2}, 1);
+	assert_true(fabs(m.centroids[0] - mean) < .01);
+	kmeans_release(&m);
+	mem_free(x);
+}
+
+/* Nearly as many clusters as points: Lloyd's iterations empty one now and then, and it has to be filled again. */
+static void refills(void **state)
+{
+	enum { N = 57, K = 55 };
+	int reseeded = 0;
+
+	(void)state;
+	for (uint64_t s = 0; s < 60; s++) {
+		struct kmeans_options o = {.k = K, .seed = s, .restarts = 1};
+		struct kmeans m;
+		struct err e = {0};
+		float x[N];
+
+		rng_normal(x, N, s, RNG_TEST, 1, 0);
+		for (int i = 0; i < N; i++)
+			x[i] *= x[i] * x[i];
+		assert_int_equal(kmeans_fit(&m, x, N, 1, &o, &e), 0);
+		reseeded += m.reseeded;
+		kmeans_release(&m);
+	}
+	assert_true(reseeded > 0);
+}
+
+static void best_restart(void **state)
+{
+	enum { N = 400 };
+	int32_t truth[N];
+	float *x = blobs(N, 10, 1.f, truth);
+	int later = 0;
+
+	(void)state;
+	for (uint64_t s = 0; s < 10; s++) {
+		struct kmeans_options o = {.k = 10, .seed = s, .restarts = 1};
+		struct kmeans one, five;
+		struct err e = {0};
+
+		assert_int_equal(kmeans_fit(&one, x, N, D, &o, &e), 0);
+		o.restarts = 5;
+		assert_int_equal(kmeans_fit(&five, x, N, D, &o, &e), 0);
+		assert_true(five.inertia <= one.inertia);
+		later += five.restart > 0;
+		kmeans_release(&one);
+		kmeans_release(&five);
+	}
+	assert_true(later > 0);
+	mem_free(x);
+}
+
+/* Points 0, 1 | 4, 6 on a line, and one alone: by hand. */
+static void silhouette(void **state)
+{
+	float x[5] = {0, 1, 4, 6, 20}, distance[5] = {0};
+	int32_t cluster[5] = {0, 0, 1, 1, 2};
+	double s[5] = {(5 - 1) / 5., (4 - 1) / 4., (3.5 - 2) / 3.5, (5.5 - 2) / 5.5, 0}, mean = 0;
+	struct kmeans_quality q;
+	struct err e = {0};
+
+	(void)state;
+	for (int i = 0; i < 5; i++)
+		mean += s[i] / 5;
+	assert_int_equal(kmeans_rate(&q, x, 5, 1, cluster, distance, 3, 0, NULL, &e), 0);
+	assert_true(fabs(q.silhouette - mean) < 1e-6);
+	assert_int_equal(q.silhouette_n, 5);
+	kmeans_quality_release(&q);
+}
+
+/* Equal centres: the lowest one takes all. */
+static void ties(void **state)
+{
+	float x[50 * D], centroids[3 * D] = {0}, offset[3] = {0};
+	int32_t cluster[50];
+	struct kmeans m = {.k = 3, .d = D, .centroids = centroids, .offset = offset};
+	struct err e = {0};
+
+	(void)state;
+	rng_normal(x, 50 * D, 1, RNG_TEST, 9, 0);
+	for (int j = 0; j < D; j++)
+		centroids[j] = 100.f;
+	assert_int_equal(kmeans_assign(cluster, NULL, &m, x, 50, NULL, &e), 0);
+	for (int i = 0; i < 50; i++)
+		assert_int_equal(cluster[i], 1);
+}
+
+/* Nine tenths of the points in one blob: unbalanced clusters follow, balanced ones keep below their share. */
+static void balances(void **state)
+{
+	enum { N = 3000, K = 5 };
+	int32_t truth[N], cluster[N];
+	float *x = blobs(N, 1, 1.f, truth);
+	int64_t size[2][K] = {{0}};
+	struct kmeans m;
+	int64_t most[2] = {0};
+
+	(void)state;
+	for (int i = 0; i < N / 10; i++)
+		x[i * D] += 40.f;
+	for (int b = 0; b < 2; b++) {
+		fit_with(&m, cluster, x, N, (struct kmeans_options){.k = K, .balance = b ? 1.05 : 0, .seed = 4}, 2);
+		for (int i = 0; i < N; i++)
+			size[b][cluster[i]]++;
+		for (int c = 0; c < K; c++)
+			most[b] = size[b][c] > most[b] ? size[b][c] : most[b];
+		kmeans_release(&m);
+	}
+	assert_true(most[0] > 1.05 * N / K);
+	assert_true(most[1] <= 1.05 * N / K);
+	mem_free(x);
+}
+
+/* Equal points change clusters together; with little room to spare they must not go to and fro for ever. */
+static void balances_pairs(void **state)
+{
+	enum { N = 70, K = 5 };
+	int32_t truth[N], cluster[N];
+	float *x = blobs(N, 2, 2.f, truth);
+
+	(void)state;
+	for (int i = 0; i < N; i += 2)
+		memcpy(x + (i + 1) * D, x + i * D, D * sizeof *x);
+	for (uint64_t s = 0; s < 40; s++) {
+		int64_t size[K] = {0};
+		struct kmeans m;
+
+		fit_with(&m, cluster, x, N, (struct kmeans_options){.k = K, .balance = 1.05, .seed = s}, 1);
+		for (int i = 0; i < N; i++)
+			size[cluster[i]]++;
+		for (int c = 0; c < K; c++)
+			assert_true(size[c] <= kmeans_room(1.05, N, K));
+		kmeans_release(&m);
+	}
+	mem_free(x);
+}
+
+/* Three copies of each of four points into four clusters: no centre may stay on an empty cluster. */
+static void few_distinct(void **state)
+{
+	float x[12 * D] = {0};
+	int32_t cluster[12], seen = 0;
+	struct kmeans_options o = {.k = 4, .seed = 1};
+	struct kmeans m;
+	struct err e = {0};
+
+	(void)state;
+	for (int i = 0; i < 12; i++)
+		x[i * D + 1] = (float)(i % 4) * (float)(i % 4);
+	for (o.seed = 0; o.seed < 20; o.seed++) {
+		assert_int_equal(kmeans_fit(&m, x, 12, D, &o, &e), 0);
+		assert_int_equal(kmeans_assign(cluster, NULL, &m, x, 12, NULL, &e), 0);
+		seen = 0;
+		for (int i = 0; i < 12; i++)
+			seen |= 1 << cluster[i];
+		assert_int_equal(seen, 15);
+		assert_true(m.inertia < 1e-6);
+		kmeans_release(&m);
+	}
+	o.k = 5;
+	assert_int_equal(kmeans_fit(&m, x, 12, D, &o, &e), -1);
+	assert_int_equal(e.code, ERR_DATA);
+	assert_non_null(strstr(e.msg, "distinct"));
+}
+
+static void refuses(void **state)
+{
+	float x[4 * D] = {0};
+	struct kmeans_options o = {.k = 5};
+	struct kmeans m;
+	struct err e = {0};
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		x[i * D] = (float)i;
+	assert_int_equal(kmeans_fit(&m, x, 4, D, &o, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	e = (struct err){0};
+	o = (struct kmeans_options){.k = 2, .fine = 2};
+	assert_int_equal(kmeans_fit(&m, x, 4, D, &o, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	e = (struct err){0};
+	o = (struct kmeans_options){.k = 2};
+	x[D + 3] = NAN;
+	assert_int_equal(kmeans_fit(&m, x, 4, D, &o, &e), -1);
+	assert_int_equal(e.code, ERR_DATA);
+	assert_non_null(strstr(e.msg, "point 1"));
+}
+
+static void one_cluster(void **state)
+{
+	float x[3 * D] = {0}, distance[3];
+	int32_t cluster[3];
+	struct kmeans_options o = {.k = 1};
+	struct kmeans_quality q;
+	struct kmeans m;
+	struct err e = {0};
+
+	(void)state;
+	x[0] = 3;
+	assert_int_equal(kmeans_fit(&m, x, 3, D, &o, &e), 0);
+	assert_true(fabsf(m.centroids[0] - 1.f) < 1e-6f);
+	assert_int_equal(kmeans_assign(cluster, distance, &m, x, 3, NULL, &e), 0);
+	assert_true(fabsf(distance[0] - 2.f) < 1e-6f && fabsf(distance[1] - 1.f) < 1e-6f);
+	assert_int_equal(kmeans_rate(&q, x, 3, D, cluster, distance, 1, 0, NULL, &e), 0);
+	assert_false(isfinite(q.silhouette));
+	kmeans_quality_release(&q);
+	kmeans_release(&m);
+}
+
+static void random_shares(void **state)
+{
+	enum { N = 20000 };
+	const double share[3] = {.5, .3, .2};
+	int count[3] = {0}, moved = 0;
+
+	(void)state;
+	for (int i = 0; i < N; i++) {
+		char *key = str_new("k/%d", i);
+		int32_t c = kmeans_random(key, share, 3, 1);
+
+		assert_int_equal(c, kmeans_random(key, share, 3, 1));
+		moved += c != kmeans_random(key, share, 3, 2);
+		count[c]++;
+		mem_free(key);
+	}
+	for (int c = 0; c < 3; c++) /* four standard deviations */
+		assert_true(fabs(count[c] / (double)N - share[c]) < 4 * sqrt(share[c] * (1 - share[c]) / N));
+	assert_true(moved > N / 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(finds_blobs), cmocka_unit_test(rests),        cmocka_unit_test(same_for_any_threads),
+	    cmocka_unit_test(fine_then_coarse), cmocka_unit_test(balances), cmocka_unit_test(few_distinct),
+	    cmocka_unit_test(refuses),     cmocka_unit_test(one_cluster),  cmocka_unit_test(random_shares),
+	    cmocka_unit_test(fine_weights), cmocka_unit_test(ties),         cmocka_unit_test(refills),
+	    cmocka_unit_test(best_restart), cmocka_unit_test(silhouette), cmocka_unit_test(balances_pairs),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

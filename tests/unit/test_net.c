@@ -1,0 +1,172 @@
+/* net: parameter counts of published networks, configuration round trips. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "net/net.h"
+
+static struct net_config meta(const char *preset)
+{
+	struct net_config c = {.kind = NET_DIT,
+	                       .channels = 4,
+	                       .out_channels = 8,
+	                       .size = 32,
+	                       .classes = 1000,
+	                       .class_dropout = .1,
+	                       .time_scale = 1000};
+	struct err e = {0};
+
+	assert_int_equal(net_preset(preset, &c, &e), 0);
+	assert_int_equal(net_check(&c, &e), 0);
+	return c;
+}
+
+/* The table of the DiT paper (learned variance, 1000 classes and the null class, 4 x 32 x 32), with and without the positions;
+ * the FLOPs are the paper's multiply-accumulates within its rounding. */
+static void dit_sizes(void **state)
+{
+	static const struct {
+		const char *preset;
+		int64_t trainable, all;
+		double gmac;
+	} v[] = {
+	    {"dit-s/2", 32865056, 32963360, 6.06},     {"dit-s/4", 32920448, 32945024, 1.41},
+	    {"dit-s/8", 33142016, 33148160, .36},      {"dit-b/2", 130315808, 130512416, 23.01},
+	    {"dit-b/4", 130426496, 130475648, 5.57},   {"dit-b/8", 130869248, 130881536, 1.42},
+	    {"dit-l/2", 457840672, 458102816, 80.70},  {"dit-l/4", 457988224, 458053760, 19.70},
+	    {"dit-l/8", 458578432, 458594816, 5.01},   {"dit-xl/2", 674834720, 675129632, 118.62},
+	    {"dit-xl/4", 675000704, 675074432, 29.04}, {"dit-xl/8", 675664640, 675683072, 7.39},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+		struct net_config c = meta(v[i].preset);
+		struct params p = {0};
+
+		net_params(&c, &p);
+		assert_int_equal(params_count(&p, 1), v[i].trainable);
+		assert_int_equal(params_count(&p, 0), v[i].all);
+		assert_true(net_flops(&c) / 2e9 > v[i].gmac - .0051 && net_flops(&c) / 2e9 < v[i].gmac + .0051);
+		params_release(&p);
+	}
+}
+
+static void paris_router_size(void **state)
+{
+	struct net_config c = {.kind = NET_ROUTER, .channels = 4, .size = 32, .clusters = 8, .time_scale = 1000};
+	struct params p = {0};
+
+	(void)state;
+	assert_int_equal(net_preset("dit-b/2", &c, NULL), 0);
+	net_params(&c, &p);
+	assert_int_equal(params_count(&p, 0), 129136904);
+	params_release(&p);
+}
+
+static void meta_names(void **state)
+{
+	static const struct {
+		const char *name;
+		int rank;
+		int64_t shape[4];
+	} v[] = {
+	    {"x_embedder.proj.weight", 4, {384, 4, 2, 2}},
+	    {"t_embedder.mlp.0.weight", 2, {384, 256}},
+	    {"y_embedder.embedding_table.weight", 2, {1001, 384}},
+	    {"pos_embed", 3, {1, 256, 384}},
+	    {"blocks.11.attn.qkv.weight", 2, {1152, 384}},
+	    {"blocks.0.mlp.fc2.weight", 2, {384, 1536}},
+	    {"blocks.3.adaLN_modulation.1.bias", 1, {2304}},
+	    {"final_layer.linear.weight", 2, {32, 384}},
+	    {"final_layer.adaLN_modulation.1.weight", 2, {768, 384}},
+	};
+	struct net_config c = meta("dit-s/2");
+	struct params p = {0};
+
+	(void)state;
+	net_params(&c, &p);
+	for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+		int k = params_find(&p, v[i].name);
+
+		assert_true(k >= 0);
+		assert_int_equal(p.v[k].rank, v[i].rank);
+		assert_memory_equal(p.v[k].shape, v[i].shape, (size_t)v[i].rank * sizeof(int64_t));
+	}
+	params_release(&p);
+}
+
+static void config_round_trip(void **state)
+{
+	struct net_config c = meta("dit-nano/4"), d;
+	json_t *o = json_object();
+	struct err e = {0};
+
+	(void)state;
+	net_to_json(&c, o);
+	assert_int_equal(net_from_json(o, "x", &d, &e), 0);
+	assert_null(net_differs(&c, &d));
+	json_object_set_new(o, "hidden_size", json_integer(98));
+	assert_int_equal(net_from_json(o, "x", &d, &e), -1);
+	assert_int_equal(e.code, ERR_DATA);
+	json_decref(o);
+}
+
+static void refusals(void **state)
+{
+	struct net_config c = meta("dit-s/2");
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(net_preset("dit-s", &c, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	assert_int_equal(net_preset("dit-s/0", &c, NULL), -1);
+	assert_int_equal(net_preset("vit-s/2", &c, NULL), -1);
+	c.patch = 3;
+	assert_int_equal(net_check(&c, NULL), -1);
+	c.patch = 2;
+	c.heads = 7;
+	assert_int_equal(net_check(&c, NULL), -1);
+	c = meta("dit-s/2");
+	c.mlp_ratio = .001;
+	assert_int_equal(net_check(&c, NULL), -1);
+}
+
+/* Whoever reads the output takes it for pictures in a row: also with patches of one pixel, and of the whole picture, where the
+ * memory would allow a view. */
+static void output_is_dense(void **state)
+{
+	static const int64_t patches[] = {1, 2, 4};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof patches / sizeof *patches; i++) {
+		struct net_config c = {.kind = NET_DIT, .channels = 3, .out_channels = 3, .size = 4, .patch = patches[i], .hidden = 8,
+		                       .depth = 1, .heads = 2, .mlp_ratio = 2, .time_scale = 1000};
+		int64_t shape[4] = {2, 3, 4, 4}, step = 1;
+		struct tape *t = tape_new(DT_F32, 2);
+		struct params p = {0};
+		struct tensor *x = tape_input(t, DT_F32, 4, shape, TAPE_BATCHED), *time = tape_input(t, DT_F32, 1, shape, TAPE_BATCHED);
+		struct tensor *y = net_record(t, &p, &c, x, time, NULL);
+
+		for (int d = 3; d >= 0; d--) {
+			assert_int_equal(y->shape[d], shape[d]);
+			assert_int_equal(y->stride[d], step);
+			step *= shape[d];
+		}
+		tape_free(t);
+		params_release(&p);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(dit_sizes),         cmocka_unit_test(paris_router_size), cmocka_unit_test(meta_names),
+	    cmocka_unit_test(config_round_trip), cmocka_unit_test(refusals),
+	    cmocka_unit_test(output_is_dense),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

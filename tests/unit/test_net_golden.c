@@ -1,0 +1,275 @@
+/* net: DiT and router, forward and backward, against PyTorch's numbers of tests/golden/net.py. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/safetensors.h"
+#include "net/net.h"
+
+enum { BATCH = 3, CAPACITY = 4 };
+
+/* Of the largest value of a tensor. The float kernels lose a few of 24 bits over two blocks; in double what is left is the
+ * rounding of the stored gradients to float, and of their projections nothing. */
+static const double FLOAT_TOL = 1e-5, DOUBLE_TOL = 1e-11, STORED_TOL = 1e-7;
+
+struct golden {
+	const char *name;
+	struct safetensors *file;
+	struct net_config config;
+};
+
+/* A network of one golden in one type. */
+struct run {
+	const struct golden *g;
+	enum dtype real;
+	struct device *device;
+	struct tape *tape;
+	struct params params;
+	struct tensor *x, *time, *label, *y, *dy;
+	void *values, *grads, *in, *t, *cotangent;
+};
+
+static double at(const void *data, enum dtype real, int64_t i)
+{
+	return real == DT_F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
+}
+
+static const struct st_tensor *need(const struct golden *g, const char *group, const char *name)
+{
+	char full[160];
+	const struct st_tensor *t;
+
+	snprintf(full, sizeof full, "%s%s", group, name);
+	t = st_find(g->file, full);
+	if (!t)
+		fail_msg("%s has no %s", g->name, full);
+	return t;
+}
+
+static double *doubles(const struct st_tensor *t)
+{
+	int64_t n = st_count(t);
+	double *out = mem_zalloc((size_t)n, sizeof *out);
+	float *f;
+
+	if (t->type == ST_F64) {
+		st_copy(out, t);
+		return out;
+	}
+	f = mem_zalloc((size_t)n, sizeof *f);
+	st_to_f32(f, t);
+	for (int64_t i = 0; i < n; i++)
+		out[i] = (double)f[i];
+	mem_free(f);
+	return out;
+}
+
+static void fill(void *out, enum dtype real, const struct st_tensor *t)
+{
+	double *v = doubles(t);
+
+	for (int64_t i = 0; i < st_count(t); i++) {
+		if (real == DT_F64)
+			((double *)out)[i] = v[i];
+		else
+			((float *)out)[i] = (float)v[i];
+	}
+	mem_free(v);
+}
+
+static void *filled(const struct golden *g, enum dtype real, const char *name)
+{
+	const struct st_tensor *t = need(g, "", name);
+	void *out = mem_zalloc((size_t)st_count(t) * CAPACITY, dtype_size(real));
+
+	fill(out, real, t);
+	return out;
+}
+
+static void open_golden(struct golden *g, const char *name)
+{
+	char *path = str_new("tests/golden/net-%s.safetensors", name);
+	struct err e = {0};
+	json_t *o;
+
+	g->name = name;
+	g->file = st_open(path, &e);
+	if (!g->file)
+		fail_msg("%s", e.msg);
+	o = json_loads(st_meta(g->file, "config"), 0, NULL);
+	if (net_from_json(o, path, &g->config, &e))
+		fail_msg("%s", e.msg);
+	json_decref(o);
+	mem_free(path);
+}
+
+/* Every tensor of the file is in the table under its name and in its shape, and the other way round. */
+static void load_params(struct run *r)
+{
+	int stored = 0;
+
+	for (int i = 0; i < st_tensors(r->g->file); i++)
+		stored += !strncmp(st_get(r->g->file, i)->name, "w/", 2);
+	assert_int_equal(stored, r->params.n);
+	r->values = mem_zalloc((size_t)r->params.total, dtype_size(r->real));
+	r->grads = mem_zalloc((size_t)r->params.trainable, dtype_size(r->real));
+	for (int i = 0; i < r->params.n; i++) {
+		const struct param *p = &r->params.v[i];
+		const struct st_tensor *t = need(r->g, "w/", p->name);
+
+		assert_int_equal(t->rank, p->rank);
+		assert_memory_equal(t->shape, p->shape, (size_t)p->rank * sizeof *p->shape);
+		fill((char *)r->values + (size_t)p->offset * dtype_size(r->real), r->real, t);
+	}
+}
+
+static void run_golden(struct run *r, const struct golden *g, enum dtype real, int recompute)
+{
+	const struct net_config *c = &g->config;
+	int64_t shape[4] = {CAPACITY, c->channels, c->size, c->size};
+	struct err e = {0};
+
+	*r = (struct run){.g = g, .real = real, .device = device_cpu(NULL, real), .tape = tape_new(real, CAPACITY)};
+	r->x = tape_input(r->tape, real, 4, shape, TAPE_BATCHED | TAPE_GRAD);
+	r->time = tape_input(r->tape, real, 1, shape, TAPE_BATCHED);
+	if (c->classes)
+		r->label = tape_input(r->tape, DT_I32, 1, shape, TAPE_BATCHED);
+	r->y = net_record(r->tape, &r->params, c, r->x, r->time, r->label);
+	r->dy = tape_input(r->tape, real, r->y->rank, r->y->shape, TAPE_BATCHED);
+	tape_keep(r->tape, r->y);
+	tape_recompute(r->tape, recompute);
+	tape_backward(r->tape, r->y, r->dy);
+	params_layout(&r->params);
+	load_params(r);
+	r->in = filled(g, real, "x");
+	r->t = filled(g, real, "t");
+	r->cotangent = filled(g, real, "dy");
+	tape_layout(r->tape, r->device, &(struct plan_options){.poison = 1});
+	assert_int_equal(tape_allocate(r->tape, &e), 0);
+	tape_bind(r->tape, r->x, r->in);
+	tape_bind(r->tape, r->time, r->t);
+	tape_bind(r->tape, r->dy, r->cotangent);
+	if (r->label)
+		tape_bind(r->tape, r->label, (void *)need(g, "", "label")->data);
+	tape_bind_params(r->tape, r->values, r->grads);
+	tape_run(r->tape, BATCH, 0, tape_mark(r->tape));
+}
+
+static void run_release(struct run *r)
+{
+	tape_free(r->tape);
+	device_free(r->device);
+	params_release(&r->params);
+	mem_free(r->values);
+	mem_free(r->grads);
+	mem_free(r->in);
+	mem_free(r->t);
+	mem_free(r->cotangent);
+}
+
+static void compare(const struct run *r, const char *what, const void *got, const struct st_tensor *want, double tol)
+{
+	double *v = doubles(want), worst = 0, largest = 0;
+	int64_t n = st_count(want);
+
+	for (int64_t i = 0; i < n; i++) {
+		double d = fabs(at(got, r->real, i) - v[i]);
+
+		worst = d > worst || isnan(d) ? d : worst;
+		largest = fabs(v[i]) > largest ? fabs(v[i]) : largest;
+	}
+	if (!(worst <= tol * largest))
+		fail_msg("%s: %s is off by %.3g of at most %.3g (%.2g, tolerance %.2g)", r->g->name, what, worst, largest,
+		         worst / largest, tol);
+	mem_free(v);
+}
+
+static void compare_gradients(const struct run *r, double tol, double projected_tol)
+{
+	for (int i = 0; i < r->params.n; i++) {
+		const struct param *p = &r->params.v[i];
+		size_t offset = (size_t)p->offset * dtype_size(r->real);
+		const char *grad = (const char *)r->grads + offset, *value = (const char *)r->values + offset;
+		double sum = 0, size = 0, *want;
+
+		if (p->flags & PARAM_FROZEN)
+			continue;
+		compare(r, p->name, grad, need(r->g, "g/", p->name), tol);
+		for (int64_t k = 0; k < p->count; k++) {
+			sum += at(grad, r->real, k) * at(value, r->real, k);
+			size += fabs(at(grad, r->real, k) * at(value, r->real, k));
+		}
+		want = doubles(need(r->g, "d/", p->name));
+		if (!(fabs(sum - *want) <= projected_tol * size))
+			fail_msg("%s: %s: gradient times weight is %.17g, not %.17g", r->g->name, p->name, sum, *want);
+		mem_free(want);
+	}
+	compare(r, "the gradient of x", tape_data(r->tape, tape_grad(r->tape, r->x)), need(r->g, "", "gx"), tol);
+}
+
+static void check(void **state)
+{
+	struct golden g;
+
+	open_golden(&g, *state);
+	for (int recompute = 0; recompute < 2; recompute++) {
+		struct run r;
+
+		run_golden(&r, &g, DT_F64, recompute);
+		compare(&r, "the output", tape_data(r.tape, r.y), need(&g, "", "y"), DOUBLE_TOL);
+		compare_gradients(&r, STORED_TOL, DOUBLE_TOL);
+		run_release(&r);
+		run_golden(&r, &g, DT_F32, recompute);
+		compare(&r, "the output", tape_data(r.tape, r.y), need(&g, "", "y"), FLOAT_TOL);
+		compare_gradients(&r, FLOAT_TOL, FLOAT_TOL);
+		run_release(&r);
+	}
+	st_free(g.file);
+}
+
+/* The table a new network starts with is numpy's, to the last bit or the one before. */
+static void positions(void **state)
+{
+	struct golden g;
+	struct params p = {0};
+	const struct st_tensor *want;
+	float *values, *pos;
+	int k;
+
+	open_golden(&g, *state);
+	net_params(&g.config, &p);
+	values = mem_zalloc((size_t)p.total, sizeof *values);
+	params_init(&p, 1, values);
+	k = params_find(&p, "pos_embed");
+	assert_true(k >= 0);
+	assert_true(p.v[k].flags & PARAM_FROZEN);
+	want = need(&g, "w/", "pos_embed");
+	pos = mem_zalloc((size_t)p.v[k].count, sizeof *pos);
+	st_to_f32(pos, want);
+	for (int64_t i = 0; i < p.v[k].count; i++) {
+		float got = values[p.v[k].offset + i];
+
+		if (!(fabsf(got - pos[i]) <= 6e-8f))
+			fail_msg("%s: position %d is %.9g, not %.9g", g.name, (int)i, (double)got, (double)pos[i]);
+	}
+	mem_free(pos);
+	mem_free(values);
+	params_release(&p);
+	st_free(g.file);
+}
+
+#define GOLDEN(n) {"dit or router " n, check, NULL, NULL, n}, {"positions of " n, positions, NULL, NULL, n}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {GOLDEN("plain"), GOLDEN("class"), GOLDEN("odd"), GOLDEN("router"), GOLDEN("router1")};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

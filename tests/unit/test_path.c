@@ -1,0 +1,213 @@
+/* diffusion/path, convert, exact: relations between predictions, and conversions on closed forms. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+
+#include "diffusion/convert.h"
+#include "diffusion/exact.h"
+#include "diffusion/path.h"
+
+static const struct path *const paths[] = {&path_linear, &path_cosine};
+static const enum prediction kinds[] = {PREDICT_VELOCITY, PREDICT_X0, PREDICT_EPSILON, PREDICT_ANGULAR};
+
+static void names(void **state)
+{
+	(void)state;
+	assert_ptr_equal(path_find("linear"), &path_linear);
+	assert_ptr_equal(path_find("cosine"), &path_cosine);
+	assert_null(path_find("Linear"));
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(prediction_find(prediction_name(kinds[i])), kinds[i]);
+	assert_int_equal(prediction_find("eps"), PREDICT_EPSILON);
+	assert_int_equal(prediction_find("noise"), -1);
+}
+
+/* Central differences with h = 1e-6 carry an error of about 1e-10; the inverse is good to rounding. */
+static void derivatives_and_inverse(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		for (double t = .01; t < .995; t += .01) {
+			const double h = 1e-6;
+			struct path_point p = paths[i]->at(t), a = paths[i]->at(t - h), b = paths[i]->at(t + h);
+
+			assert_true(fabs((b.alpha - a.alpha) / (2 * h) - p.dalpha) < 1e-8);
+			assert_true(fabs((b.sigma - a.sigma) / (2 * h) - p.dsigma) < 1e-8 * fmax(1, fabs(p.dsigma)));
+			assert_true(fabs(p.logsnr - 2 * log(p.alpha / p.sigma)) < 1e-11);
+			assert_true(fabs(paths[i]->time(p.logsnr) - t) < 1e-11);
+		}
+	for (int i = 0; i < 2; i++) {
+		assert_true(fabs(paths[i]->at(0).alpha - 1) < 1e-15 && fabs(paths[i]->at(0).sigma) < 1e-15);
+		assert_true(fabs(paths[i]->at(1).alpha) < 1e-15 && fabs(paths[i]->at(1).sigma - 1) < 1e-15);
+		assert_true(paths[i]->time(INFINITY) == 0 && paths[i]->time(-INFINITY) == 1);
+	}
+	/* Published values of the cosine schedule: abar(.5) = cos^2(.508/1.008 pi/2) / cos^2(.008/1.008 pi/2). */
+	assert_true(fabs(pow(path_cosine.at(.5).alpha, 2) - .49384) < 1e-5);
+}
+
+/* With x0 = 2, eps = -.7 every kind is a known number, and every kind gives every other. */
+static void kinds_convert_to_each_other(void **state)
+{
+	const double x0 = 2, eps = -.7;
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		for (double t = .05; t < .96; t += .05) {
+			struct path_point p = paths[i]->at(t);
+			double x = p.alpha * x0 + p.sigma * eps;
+			double truth[] = {p.dalpha * x0 + p.dsigma * eps, x0, eps, p.alpha * eps - p.sigma * x0};
+
+			for (int from = 0; from < 4; from++)
+				for (int to = 0; to < 4; to++) {
+					double a, b;
+
+					prediction_relate(&p, kinds[from], kinds[to], &a, &b);
+					assert_true(fabs(a * x + b * truth[from] - truth[to]) < 1e-11);
+				}
+		}
+}
+
+static void training_targets(void **state)
+{
+	const float x0[2] = {.5f, -1}, eps[2] = {2, .25f};
+	struct path_point p = path_linear.at(.25);
+	float x[2], v[2];
+
+	(void)state;
+	path_noise(&p, x, x0, eps, 2);
+	assert_true(x[0] == .75f * .5f + .25f * 2 && x[1] == -.75f + .25f * .25f);
+	path_target(&p, PREDICT_VELOCITY, v, x0, eps, 2);
+	assert_true(v[0] == 1.5f && v[1] == 1.25f);
+	path_target(&p, PREDICT_X0, v, x0, eps, 2);
+	assert_true(v[0] == x0[0] && v[1] == x0[1]);
+	path_target(&p, PREDICT_EPSILON, v, x0, eps, 2);
+	assert_true(v[0] == eps[0] && v[1] == eps[1]);
+	/* The velocity loss: an error e of x0 is an error e / t of the velocity; t is clamped at .05. */
+	assert_true(fabs(path_weight(&path_linear, PREDICT_X0, .25) - 16) < 1e-12);
+	assert_true(fabs(path_weight(&path_linear, PREDICT_X0, .001) - 400) < 1e-9);
+	assert_true(path_weight(&path_linear, PREDICT_VELOCITY, .001) == 1);
+}
+
+/* Means and variances of 1e5 draws within five standard errors. */
+static void times(void **state)
+{
+	enum { N = 100000 };
+	struct time_law uniform = {TIME_UNIFORM, 0, 0}, logit = {TIME_LOGIT_NORMAL, -.4, 1.2};
+	double mu = 0, ml = 0, vl = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < N; i++) {
+		double u = time_sample(&uniform, 3, RNG_TEST, i / 64, i % 64), t = time_sample(&logit, 3, RNG_TEST, i / 64, i % 64);
+		double z = log(t / (1 - t));
+
+		assert_true(u >= 0 && u < 1 && t > 0 && t < 1);
+		mu += u;
+		ml += z;
+		vl += (z + .4) * (z + .4);
+	}
+	assert_true(fabs(mu / N - .5) < 5 * sqrt(1. / 12 / N));
+	assert_true(fabs(ml / N + .4) < 5 * 1.2 / sqrt(N));
+	assert_true(fabs(vl / N / 1.44 - 1) < 5 * sqrt(2. / N));
+	assert_true(time_sample(&logit, 3, RNG_TEST, 5, 6) == time_sample(&logit, 3, RNG_TEST, 5, 6));
+	assert_true(time_sample(&logit, 3, RNG_TEST, 5, 6) != time_sample(&logit, 3, RNG_TEST, 6, 5));
+}
+
+static const float gauss_mean[] = {.8f, -.3f, .1f, -.5f, .6f, 1};
+static const double gauss_weight[] = {.7, .3};
+static const struct exact gauss = {.n = 2, .d = 3, .clusters = 1, .mean = gauss_mean, .weight = gauss_weight, .std = .6};
+
+/* What a perfect network of this kind on this path answers. */
+static void perfect(const struct path *path, enum prediction kind, double s, const float *y, float *out)
+{
+	struct path_point p = path->at(s);
+	double x0[3], eps[3];
+
+	exact_moments(&gauss, path, s, EXACT_ALL, y, x0, eps);
+	for (int i = 0; i < 3; i++) {
+		double truth[] = {p.dalpha * x0[i] + p.dsigma * eps[i], x0[i], eps[i], p.alpha * eps[i] - p.sigma * x0[i]};
+
+		out[i] = (float)truth[kind];
+	}
+}
+
+/* Relative velocity error of a perfect network of this kind and path at time t of the linear path. */
+static double conversion_error(const struct path *path, enum prediction kind, enum convert_mode mode, double t, const float *mean)
+{
+	const float x[3] = {1.1f, .4f, -.7f};
+	struct convert c = convert_at(path, kind, mode, t);
+	float y[3], out[3], v[3];
+	double u[3], num = 0, den = 0;
+
+	for (int i = 0; i < 3; i++)
+		y[i] = (float)(c.scale * x[i]);
+	perfect(path, kind, c.time, y, out);
+	convert_velocity(&c, v, x, out, mean, 3);
+	exact_velocity(&gauss, t, EXACT_ALL, x, u);
+	for (int i = 0; i < 3; i++) {
+		num += (v[i] - u[i]) * (v[i] - u[i]);
+		den += u[i] * u[i];
+	}
+	return sqrt(num / den);
+}
+
+/* Matching log-SNR is exact. Predictions are rounded to float, and x0 from epsilon multiplies that by up to sigma/alpha = 49, v
+ * from x0 by 1/t = 20: 2e-5 is five times 49 * 6e-8 plus the rounding of the sums. */
+static void conversions_are_exact_on_gaussians(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		for (int k = 0; k < 4; k++)
+			for (double t = .05; t <= .98; t += .03)
+				assert_true(conversion_error(paths[i], kinds[k], CONVERT_MATCH, t, NULL) < 2e-5);
+}
+
+/* Beyond a path's table x0hat is taken at the table's end; an epsilon prediction is blended towards the data's mean and exact
+ * at t = 1. */
+static void conversions_at_the_ends(void **state)
+{
+	const float mean[3] = {.7f * .8f - .3f * .5f, -.7f * .3f + .3f * .6f, .07f + .3f};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		for (int k = 0; k < 4; k++)
+			for (double t = .9; t <= 1; t += .001)
+				assert_true(conversion_error(paths[i], kinds[k], CONVERT_MATCH, fmin(t, 1), mean) < .05);
+		assert_true(conversion_error(paths[i], PREDICT_EPSILON, CONVERT_MATCH, 1, mean) < 1e-6);
+		assert_true(convert_at(paths[i], PREDICT_EPSILON, CONVERT_MATCH, 1).time <= paths[i]->hi);
+		assert_true(convert_at(paths[i], PREDICT_EPSILON, CONVERT_MATCH, 0).time >= paths[i]->lo);
+		assert_true(isfinite(conversion_error(paths[i], PREDICT_EPSILON, CONVERT_MATCH, 0, NULL)));
+	}
+}
+
+/* Feeding x and t unchanged to a cosine-path network is not close: this is what matching is for. */
+static void native_is_not_matched(void **state)
+{
+	double worst = 0;
+
+	(void)state;
+	for (double t = .1; t < .95; t += .1)
+		worst = fmax(worst, conversion_error(&path_cosine, PREDICT_EPSILON, CONVERT_NATIVE, t, NULL));
+	assert_true(worst > .2);
+	for (double t = .1; t < .95; t += .1)
+		assert_true(conversion_error(&path_linear, PREDICT_EPSILON, CONVERT_NATIVE, t, NULL) < 1e-5);
+	assert_true(conversion_error(&path_linear, PREDICT_X0, CONVERT_NATIVE, .3, NULL) < 1e-5);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(names),
+	    cmocka_unit_test(derivatives_and_inverse),
+	    cmocka_unit_test(kinds_convert_to_each_other),
+	    cmocka_unit_test(training_targets),
+	    cmocka_unit_test(times),
+	    cmocka_unit_test(conversions_are_exact_on_gaussians),
+	    cmocka_unit_test(conversions_at_the_ends),
+	    cmocka_unit_test(native_is_not_matched),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

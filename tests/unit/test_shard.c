@@ -1,0 +1,416 @@
+/* file/shard and file/manifest: random access, stock tools, and no damage unnoticed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+#include "core/pool.h"
+#include "core/rng.h"
+#include "core/str.h"
+#include "file/fileio.h"
+#include "file/manifest.h"
+#include "file/shard.h"
+#include "file/tarfile.h"
+
+static char dir[3000];
+
+static char *at(const char *name)
+{
+	return path_join(dir, name);
+}
+
+static char *shell(const char *command)
+{
+	char *line = str_new("cd %s && %s", dir, command), buf[4096];
+	struct str out = {0};
+	FILE *p = popen(line, "r");
+	size_t n;
+
+	assert_non_null(p);
+	while ((n = fread(buf, 1, sizeof buf, p)) > 0)
+		str_add(&out, buf, n);
+	str_puts(&out, "");
+	if (pclose(p))
+		fail_msg("%s", line);
+	mem_free(line);
+	return out.p;
+}
+
+/* Content of member j of sample i: length and bytes both follow from (i, j). */
+static size_t content(uint8_t *buf, int64_t i, int j)
+{
+	size_t n = (size_t)rng_below(300, 5, RNG_TEST, (uint64_t)j, (uint64_t)i, 0);
+
+	for (size_t k = 0; k < n; k++)
+		buf[k] = (uint8_t)(rng_below(7, 6, RNG_TEST, (uint64_t)j, (uint64_t)i, (uint32_t)k) + (uint64_t)i);
+	return n;
+}
+
+static void write_shard(const char *path, int count, const struct shard_options *o, struct manifest_row *row)
+{
+	struct err e = {0};
+	struct shard_writer *w = shard_create(path, o, &e);
+
+	assert_non_null(w);
+	for (int i = 0; i < count; i++) {
+		uint8_t a[300], b[300];
+		char *key = i == 3 ? mem_strdup("d/\xe6\x97\xa5-a-rather-long-key-a-rather-long-key-a-rather-long-key-a-rather-long-key-"
+		                                "a-rather-long-key-a-rather-long-key") :
+		                     str_new("d/%05d", i);
+		struct shard_member m[] = {{"npy", a, content(a, i, 0)}, {"cls", b, content(b, i, 1)}};
+
+		assert_int_equal(shard_add(w, key, m, 2, &e), 0);
+		mem_free(key);
+	}
+	assert_int_equal(shard_writer_count(w), count);
+	assert_int_equal(shard_commit(w, row, &e), 0);
+}
+
+static void check_sample(struct shard *s, int64_t i)
+{
+	struct err e = {0};
+	struct shard_sample x;
+	uint8_t buf[300];
+
+	if (shard_read(s, i, &x, &e))
+		fail_msg("%s", e.msg);
+	assert_string_equal(x.key, shard_key(s, i));
+	assert_int_equal(x.members, 2);
+	assert_string_equal(x.member[0].ext, "cls");
+	assert_null(shard_sample_find(&x, "jpg"));
+	for (int j = 0; j < 2; j++) {
+		const struct shard_member *m = shard_sample_find(&x, j ? "cls" : "npy");
+		size_t n = content(buf, i, j);
+
+		assert_non_null(m);
+		assert_int_equal(m->size, n);
+		assert_memory_equal(m->data, buf, n);
+		assert_int_equal((uintptr_t)m->data % 16, 0);
+	}
+	shard_sample_release(&x);
+}
+
+static const struct shard_options variants[] = {
+    {.stamp = "{\"seed\":1}"}, {.frame = 4000}, {.frame = 1 << 20, .level = 9, .stamp = "{}"}, {0}};
+
+static void round_trip(void **state)
+{
+	char *path = at("s.tar.zst"), *again = at("t.tar.zst");
+
+	(void)state;
+	for (size_t v = 0; v < sizeof variants / sizeof *variants; v++) {
+		struct manifest_row row = {0}, row2 = {0};
+		struct err e = {0};
+		struct shard *s;
+		struct tar_reader *r;
+		struct tar_member m;
+		int members = 0;
+
+		write_shard(path, 50, variants + v, &row);
+		write_shard(again, 50, variants + v, &row2);
+		assert_string_equal(row.sha256, row2.sha256);
+		mem_free(shell("cmp s.tar.zst t.tar.zst"));
+		assert_string_equal(row.first_key, "d/00000");
+		assert_string_equal(row.last_key, "d/00049");
+		s = shard_open(path, &e);
+		assert_non_null(s);
+		assert_true(shard_sniff(path));
+		assert_int_equal(shard_count(s), 50);
+		for (int i = 49; i >= 0; i -= 3)
+			check_sample(s, i);
+		assert_int_equal(shard_verify(s, &e), 0);
+		if (variants[v].stamp)
+			assert_string_equal(shard_stamp(s), variants[v].stamp);
+		else
+			assert_null(shard_stamp(s));
+		shard_free(s);
+		r = tar_open(path, NULL, &e);
+		assert_non_null(r);
+		while (tar_next(r, &m, &e) == 1)
+			members++;
+		assert_int_equal(members, 100);
+		tar_close(r);
+		manifest_row_release(&row);
+		manifest_row_release(&row2);
+	}
+	mem_free(path);
+	mem_free(again);
+}
+
+static void stock_tools(void **state)
+{
+	struct manifest_row row = {0};
+	char *path = at("u.tar.zst"), *out, *sha;
+
+	(void)state;
+	write_shard(path, 9, variants, &row);
+	out = shell("zstd -qt u.tar.zst && zstd -qdc u.tar.zst | tar tf - | wc -l && tar --zstd -xOf u.tar.zst d/00004.cls | wc -c");
+	sha = str_new("18\n%zu\n", content((uint8_t[300]){0}, 4, 1));
+	assert_string_equal(out, sha);
+	mem_free(out);
+	mem_free(sha);
+	/* Mutation tried: without checksums in the frames zstd does not see this. */
+	out = shell("printf x | dd of=u.tar.zst bs=1 seek=$(($(stat -c %s u.tar.zst) / 2)) conv=notrunc 2>/dev/null; zstd -qt u.tar.zst "
+	            "2>/dev/null || echo refused");
+	assert_string_equal(out, "refused\n");
+	mem_free(out);
+	write_shard(path, 9, variants, NULL);
+	out = shell("sha256sum u.tar.zst | cut -d' ' -f1 | tr -d '\\n'");
+	assert_string_equal(out, row.sha256);
+	mem_free(out);
+	mem_free(path);
+	manifest_row_release(&row);
+}
+
+/* Open, read all and verify: 0 when nothing complains. */
+static int accepted(const char *path, struct err *e)
+{
+	struct shard *s = shard_open(path, e);
+	int rc = s ? 0 : -1;
+
+	for (int64_t i = 0; !rc && i < shard_count(s); i++) {
+		struct shard_sample x;
+
+		rc = shard_read(s, i, &x, e);
+		shard_sample_release(&x);
+	}
+	shard_free(s);
+	return rc;
+}
+
+/* A file in memory: thousands are written. The name goes to `name`; caller closes. */
+static int put(const void *p, size_t n, char name[64])
+{
+	int fd = memfd_create("test", 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(fd_write(fd, p, n), 0);
+	snprintf(name, 64, "/proc/self/fd/%d", fd);
+	return fd;
+}
+
+static void assert_refused(const void *p, size_t n)
+{
+	struct err e = {0};
+	char name[64];
+	int fd = put(p, n, name);
+
+	if (!accepted(name, &e))
+		fail_msg("%zu bytes are accepted", n);
+	assert_int_equal(e.code, ERR_DATA);
+	assert_non_null(strstr(e.msg, name));
+	close(fd);
+}
+
+/* Every truncation (frame boundaries among them), and every bit. Reading all samples must notice all but damage in the frame of
+ * the end blocks, which shard_verify must. Mutation tried: without the hash of the compressed frame, flips of unused bits in zstd
+ * frame headers pass. */
+static void every_truncation_and_flip(void **state)
+{
+	char *path = at("v.tar.zst"), name[64];
+	struct err e = {0};
+	size_t len;
+	uint8_t *p;
+
+	(void)state;
+	write_shard(path, 5, variants + 1, NULL);
+	p = file_load(path, 1 << 20, &len, &e);
+	assert_non_null(p);
+	for (size_t n = 0; n < len; n++)
+		assert_refused(p, n);
+	for (size_t bit = 0; bit < len * 8; bit++) {
+		struct shard *s;
+		int fd;
+
+		e.code = 0;
+		p[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		fd = put(p, len, name);
+		s = shard_open(name, &e);
+		if (s && !shard_verify(s, &e))
+			fail_msg("bit %zu of byte %zu of %zu: the change is accepted", bit % 8, bit / 8, len);
+		assert_int_equal(e.code, ERR_DATA);
+		shard_free(s);
+		close(fd);
+		p[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+	mem_free(p);
+	mem_free(path);
+}
+
+static void appended_and_swapped(void **state)
+{
+	char *path = at("w.tar.zst");
+	struct err e = {0};
+	struct str twice = {0};
+	size_t len;
+	uint8_t *p;
+
+	(void)state;
+	write_shard(path, 5, variants, NULL);
+	p = file_load(path, 1 << 20, &len, &e);
+	str_add(&twice, p, len);
+	str_add(&twice, "\0", 1);
+	assert_refused(twice.p, twice.len);
+	twice.len = len;
+	str_add(&twice, p, len);
+	assert_refused(twice.p, twice.len);
+	/* Two bytes far apart exchanged. */
+	for (size_t i = 40; i + 700 < len; i += 37) {
+		uint8_t x = p[i];
+
+		if (x == p[i + 700])
+			continue;
+		p[i] = p[i + 700];
+		p[i + 700] = x;
+		assert_refused(p, len);
+		p[i + 700] = p[i];
+		p[i] = x;
+	}
+	str_release(&twice);
+	mem_free(p);
+	mem_free(path);
+}
+
+static void refused_samples(void **state)
+{
+	static const char *const keys[] = {"a\tb", "a\nb", "a.b", "", "a/", "./a", "k"};
+	struct shard_member m[] = {{"x", (const uint8_t *)"1", 1}, {"x", (const uint8_t *)"1", 1}, {"X", (const uint8_t *)"1", 1}};
+	char *path = at("r.tar.zst");
+	struct err e = {0};
+	struct shard_writer *w = shard_create(path, NULL, &e);
+
+	(void)state;
+	assert_int_equal(shard_add(w, "k", m, 1, &e), 0);
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+		e.code = 0;
+		assert_int_equal(shard_add(w, keys[i], m, 1, &e), -1);
+		assert_int_equal(e.code, ERR_DATA);
+	}
+	e.code = 0;
+	assert_int_equal(shard_add(w, "l", m, 2, &e), -1);
+	e.code = 0;
+	assert_int_equal(shard_add(w, "l", m + 2, 1, &e), -1);
+	e.code = 0;
+	assert_int_equal(shard_add(w, "l", m, 0, &e), -1);
+	shard_abort(w);
+	assert_false(path_exists(path));
+	e.code = 0;
+	w = shard_create(path, NULL, &e);
+	assert_int_equal(shard_commit(w, NULL, &e), -1);
+	assert_false(path_exists(path));
+	mem_free(path);
+}
+
+static void read_one(void *arg, int64_t task, int worker)
+{
+	(void)worker;
+	check_sample(arg, task % 200);
+}
+
+static void concurrent_reads(void **state)
+{
+	char *path = at("p.tar.zst");
+	struct err e = {0};
+	struct pool *pool = pool_new(8, &e);
+	struct shard *s;
+
+	(void)state;
+	write_shard(path, 200, variants + 1, NULL);
+	s = shard_open(path, &e);
+	assert_non_null(s);
+	pool_run(pool, 2000, read_one, s);
+	shard_free(s);
+	pool_free(pool);
+	mem_free(path);
+}
+
+static void manifests(void **state)
+{
+	struct manifest_row rows[3] = {{.cluster = 2}, {.cluster = 0}, {.cluster = 2, .holdout = 1}};
+	char *root = at("SHARDS"), *sub, *shard;
+	struct stamp *stamp = stamp_new("ddm-shard");
+	struct err e = {0};
+	struct manifest m;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		rows[i].path = manifest_name(rows[i].cluster, rows[i].holdout, 0);
+		shard = path_join(root, rows[i].path);
+		sub = str_new("%.*s", (int)(strrchr(shard, '/') - shard), shard);
+		assert_int_equal(dir_make(sub, &e), 0);
+		write_shard(shard, 10 + i, variants, rows + i);
+		mem_free(sub);
+		mem_free(shard);
+	}
+	assert_string_equal(rows[2].path, "holdout/cluster-2/000000.tar.zst");
+	assert_int_equal(manifest_write(root, rows, 3, 4, stamp, &e), 0);
+	mem_free(shell("cd SHARDS && sha256sum -c SHA256SUMS >/dev/null"));
+	assert_int_equal(manifest_load(&m, root, &e), 0);
+	assert_int_equal(m.n, 3);
+	assert_int_equal(m.clusters, 4);
+	assert_int_equal(m.train[0], 11);
+	assert_int_equal(m.train[1], 0);
+	assert_int_equal(m.train[2], 10);
+	assert_int_equal(m.held[2], 12);
+	assert_string_equal(m.stamp, "{\"program\":\"ddm-shard\",\"version\":\"0.1\",\"clusters\":4}");
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(manifest_check(&m, i, &e), 0);
+		assert_int_equal(manifest_check_quick(&m, i, &e), 0);
+	}
+	/* Two shards change places: same folder, same shape, other content. */
+	mem_free(shell("cd SHARDS && mv cluster-0/000000.tar.zst x && mv cluster-2/000000.tar.zst cluster-0 && "
+	               "mv x cluster-2/000000.tar.zst"));
+	assert_int_equal(manifest_check(&m, 0, &e), -1);
+	assert_int_equal(e.code, ERR_DATA);
+	e.code = 0;
+	assert_int_equal(manifest_check(&m, 1, &e), -1);
+	e.code = 0;
+	mem_free(shell("rm SHARDS/cluster-0/000000.tar.zst"));
+	assert_int_equal(manifest_check_quick(&m, 0, &e), -1);
+	assert_int_equal(e.code, ERR_NOINPUT);
+	manifest_release(&m);
+	e.code = 0;
+	assert_int_equal(manifest_load(&m, dir, &e), -1);
+	assert_int_equal(e.code, ERR_NOINPUT);
+	e.code = 0;
+	mem_free(rows[0].path);
+	rows[0].path = mem_strdup("../evil.tar.zst");
+	assert_int_equal(manifest_write(root, rows, 3, 4, NULL, &e), 0);
+	assert_int_equal(manifest_load(&m, root, &e), -1);
+	assert_int_equal(e.code, ERR_DATA);
+	for (int i = 0; i < 3; i++)
+		manifest_row_release(rows + i);
+	stamp_free(stamp);
+	mem_free(root);
+}
+
+static int make_dir(void **state)
+{
+	(void)state;
+	snprintf(dir, sizeof dir, "%s/ddm-shard-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+	return mkdtemp(dir) ? 0 : -1;
+}
+
+static int remove_dir(void **state)
+{
+	(void)state;
+	return dir_remove(dir, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(round_trip),      cmocka_unit_test(stock_tools),      cmocka_unit_test(every_truncation_and_flip),
+	    cmocka_unit_test(appended_and_swapped), cmocka_unit_test(refused_samples), cmocka_unit_test(concurrent_reads),
+	    cmocka_unit_test(manifests),
+	};
+
+	return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}

@@ -1,0 +1,155 @@
+/* diffusion/solver: orders, evaluation counts and the last step. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+
+#include "diffusion/exact.h"
+#include "diffusion/solver.h"
+
+static const float one_mean[] = {.8f, -.3f};
+static const struct exact gaussian = {.n = 1, .d = 2, .clusters = 1, .mean = one_mean, .std = .5};
+
+static const float two_mean[] = {1, .5f, -1.2f, .2f};
+static const struct exact mixture = {.n = 2, .d = 2, .clusters = 1, .mean = two_mean, .std = .5};
+
+struct counted {
+	const struct exact *m;
+	int64_t calls;
+	double least;
+};
+
+static int exact_field(void *arg, float *v, const float *x, double t, int64_t step, int stage, struct err *e)
+{
+	struct counted *c = arg;
+	double u[2];
+
+	(void)step;
+	(void)stage;
+	(void)e;
+	c->calls++;
+	c->least = fmin(c->least, t);
+	exact_velocity(c->m, t, EXACT_ALL, x, u);
+	v[0] = (float)u[0];
+	v[1] = (float)u[1];
+	return 0;
+}
+
+static void integrate(const struct exact *m, enum solver_kind kind, int64_t steps, double to, float x[2], struct counted *c)
+{
+	struct solver s = {kind, steps, 1, to};
+	float work[6];
+	struct err e = {0};
+
+	*c = (struct counted){m, 0, 1};
+	assert_int_equal(solver_run(&s, x, 2, work, exact_field, c, &e), 0);
+	assert_int_equal(c->calls, solver_evaluations(&s));
+}
+
+/* The flow of one Gaussian is x_t = alpha mean + sqrt(alpha^2 std^2 + sigma^2) x_1. */
+static double gaussian_error(enum solver_kind kind, int64_t steps, double to)
+{
+	const float start[2] = {1.3f, -.9f};
+	float x[2] = {start[0], start[1]};
+	struct counted c;
+	double scale = hypot((1 - to) * gaussian.std, to), err = 0;
+
+	integrate(&gaussian, kind, steps, to, x, &c);
+	for (int i = 0; i < 2; i++)
+		err = fmax(err, fabs(x[i] - ((1 - to) * one_mean[i] + scale * start[i])));
+	return err;
+}
+
+static double mixture_error(enum solver_kind kind, int64_t steps, double to)
+{
+	float x[2] = {.2f, -.9f}, ref[2] = {.2f, -.9f};
+	struct counted c;
+
+	integrate(&mixture, kind, steps, to, x, &c);
+	integrate(&mixture, SOLVER_HEUN, 2000, to, ref, &c);
+	return fmax(fabs(x[0] - ref[0]), fabs(x[1] - ref[1]));
+}
+
+/* log2 of the error's ratio when steps double. Between 40 and 80 steps the next term of the expansion moves it by about 1/40;
+ * float rounding (1e-7 per step) is far below the errors. */
+static void orders(void **state)
+{
+	double (*errors[])(enum solver_kind, int64_t, double) = {gaussian_error, mixture_error};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		double euler = log2(errors[i](SOLVER_EULER, 80, .05) / errors[i](SOLVER_EULER, 160, .05));
+		double heun = log2(errors[i](SOLVER_HEUN, 40, .05) / errors[i](SOLVER_HEUN, 80, .05));
+
+		assert_true(fabs(euler - 1) < .1);
+		assert_true(fabs(heun - 2) < .2);
+	}
+	assert_true(gaussian_error(SOLVER_HEUN, 80, 0) < .2 * gaussian_error(SOLVER_EULER, 80, 0));
+}
+
+static void evaluations(void **state)
+{
+	float x[2] = {1, 1};
+	struct counted c;
+
+	(void)state;
+	integrate(&gaussian, SOLVER_EULER, 10, 0, x, &c);
+	assert_int_equal(c.calls, 10);
+	assert_true(fabs(c.least - .1) < 1e-15);
+	integrate(&gaussian, SOLVER_HEUN, 10, 0, x, &c);
+	assert_int_equal(c.calls, 19);
+	assert_true(fabs(c.least - .1) < 1e-15);
+	integrate(&gaussian, SOLVER_HEUN, 10, .05, x, &c);
+	assert_int_equal(c.calls, 20);
+	assert_true(c.least == .05);
+}
+
+/* The velocity towards a single data point is (x - x0) / t: straight, so any solver and number of steps ends on the point. */
+static void a_point_is_reached(void **state)
+{
+	const struct exact point = {.n = 1, .d = 2, .clusters = 1, .mean = one_mean, .std = 0};
+
+	(void)state;
+	for (int64_t steps = 1; steps < 40; steps += 7)
+		for (int kind = 0; kind < 2; kind++) {
+			float x[2] = {1.3f, -.9f};
+			struct counted c;
+
+			integrate(&point, (enum solver_kind)kind, steps, 0, x, &c);
+			assert_true(fabs(x[0] - one_mean[0]) < 2e-6 && fabs(x[1] - one_mean[1]) < 2e-6);
+		}
+}
+
+static int failing(void *arg, float *v, const float *x, double t, int64_t step, int stage, struct err *e)
+{
+	(void)arg;
+	(void)v;
+	(void)x;
+	(void)stage;
+	return step == 3 ? err_set(e, ERR_FAIL, "at %g", t) : 0;
+}
+
+static void errors_pass_through(void **state)
+{
+	struct solver s = {SOLVER_EULER, 8, 1, 0};
+	float x[1] = {0}, work[1] = {0};
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(solver_run(&s, x, 1, work, failing, NULL, &e), -1);
+	assert_string_equal(e.msg, "at 0.625");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(orders),
+	    cmocka_unit_test(evaluations),
+	    cmocka_unit_test(a_point_is_reached),
+	    cmocka_unit_test(errors_pass_through),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

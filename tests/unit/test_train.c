@@ -1,0 +1,503 @@
+/* train: a tiny run learns; interrupted, on other threads, recomputed: the same bytes; refusals. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/hash.h"
+#include "core/mem.h"
+#include "core/rng.h"
+#include "core/str.h"
+#include "data/dataset.h"
+#include "file/commit.h"
+#include "file/fileio.h"
+#include "file/manifest.h"
+#include "file/npy.h"
+#include "file/shard.h"
+#include "train/state.h"
+#include "train/trainer.h"
+
+enum { S = 8, EACH = 24, HELD = 8 };
+
+static char dir[] = "/tmp/ddm-train-XXXXXX", *shards, *bad_shards, *labelled, *miscounted;
+
+/* Cluster 0: stripes across; cluster 1: stripes down; phase and contrast vary. A third carries no class, the others 0 or 1. */
+static void add_sample(struct shard_writer *w, int cluster, int64_t i, int poisoned)
+{
+	int64_t shape[3] = {1, S, S};
+	float v[S * S], contrast = .5f + .5f * (float)rng_uniform(3, RNG_TEST, (uint64_t)cluster, (uint64_t)i, 0);
+	double phase = 6.28 * rng_uniform(3, RNG_TEST, (uint64_t)cluster, (uint64_t)i, 1);
+	struct str bytes = {0};
+	struct shard_member m[2] = {{.ext = "npy"}, {.ext = "cls"}};
+	char *key = str_new("k%d/%05d", cluster, (int)i);
+	struct err e = {0};
+
+	for (int y = 0; y < S; y++)
+		for (int x = 0; x < S; x++)
+			v[y * S + x] = poisoned ? NAN : contrast * (float)sin(phase + 1.57 * (cluster ? x : y));
+	npy_encode(&bytes, NPY_F4, 3, shape, v);
+	m[0].data = (uint8_t *)bytes.p;
+	m[0].size = bytes.len;
+	m[1].data = (const uint8_t *)(i % 4 ? "0" : "1");
+	m[1].size = 1;
+	assert_int_equal(shard_add(w, key, m, i % 3 ? 2 : 1, &e), 0);
+	str_release(&bytes);
+	mem_free(key);
+}
+
+static char *make_shards(const char *name, int poisoned, int classes)
+{
+	char *root = path_join(dir, name);
+	struct stamp *stamp;
+	struct manifest_row row[4] = {{0}};
+	struct err e = {0};
+
+	for (int s = 0; s < 4; s++) {
+		int cluster = s / 2, held = s % 2;
+		char *file = manifest_name(cluster, held, 0), *full = path_join(root, file), *slash = strrchr(full, '/');
+		struct shard_writer *w;
+
+		*slash = 0;
+		assert_int_equal(dir_make(full, &e), 0);
+		*slash = '/';
+		w = shard_create(full, NULL, &e);
+		assert_non_null(w);
+		for (int64_t i = 0; i < (held ? HELD : EACH); i++)
+			add_sample(w, cluster, i + held * EACH, poisoned);
+		assert_int_equal(shard_commit(w, &row[s], &e), 0);
+		row[s].path = file;
+		row[s].cluster = cluster;
+		row[s].holdout = held;
+		mem_free(full);
+	}
+	stamp = stamp_new("test");
+	if (classes)
+		stamp_i64(stamp, "classes", classes);
+	assert_int_equal(manifest_write(root, row, 4, 2, stamp, &e), 0);
+	stamp_free(stamp);
+	for (int s = 0; s < 4; s++)
+		manifest_row_release(&row[s]);
+	return root;
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	if (!mkdtemp(dir))
+		return -1;
+	shards = make_shards("shards", 0, 0);
+	bad_shards = make_shards("bad", 1, 0);
+	miscounted = make_shards("miscounted", 0, 1);
+	labelled = make_shards("labelled", 0, 2);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	mem_free(shards);
+	mem_free(bad_shards);
+	mem_free(labelled);
+	mem_free(miscounted);
+	return dir_remove(dir, NULL);
+}
+
+static struct train_options tiny(enum net_kind kind, char *out)
+{
+	struct train_options o = train_defaults(kind);
+
+	o.net.patch = 2;
+	o.net.hidden = 16;
+	o.net.depth = 2;
+	o.net.heads = 2;
+	o.net.mlp_ratio = 2;
+	o.shards = shards;
+	o.out = out;
+	o.cluster = kind == NET_DIT ? 0 : DATASET_ALL;
+	o.steps = 30;
+	o.batch = 8;
+	o.lr = 5e-3;
+	o.warmup = 5;
+	o.seed = 7;
+	o.program = "test";
+	o.checkpoint_seconds = 0;
+	o.checkpoint_steps = 7;
+	return o;
+}
+
+static char *out_dir(const char *name)
+{
+	return path_join(dir, name);
+}
+
+static void weights_hash(const char *out, enum net_kind kind, char hex[65])
+{
+	char *path = path_join(out, kind == NET_DIT ? "diffusion_pytorch_model.safetensors" : "model.safetensors");
+
+	assert_int_equal(sha256_file(path, hex, NULL, NULL), 0);
+	mem_free(path);
+}
+
+static void run(const struct train_options *o, int threads, char hex[65])
+{
+	struct err e = {0};
+	struct pool *pool = pool_new(threads, &e);
+
+	if (train_run(o, pool, NULL, &e))
+		fail_msg("%s", e.msg);
+	weights_hash(o->out, o->net.kind, hex);
+	pool_free(pool);
+}
+
+struct watch {
+	volatile sig_atomic_t stop;
+	int64_t stop_at;
+	double val_loss, first_loss;
+	int said_damaged;
+};
+
+static void on_step(void *arg, const struct train_step *s)
+{
+	struct watch *w = arg;
+
+	if (s->step == w->stop_at)
+		w->stop = 1;
+	if (!isnan(s->val_loss))
+		w->val_loss = s->val_loss;
+	if (isnan(w->first_loss))
+		w->first_loss = s->loss;
+}
+
+static void on_say(void *arg, const char *line)
+{
+	struct watch *w = arg;
+
+	w->said_damaged |= strstr(line, "damaged") != NULL;
+}
+
+static int run_watched(const struct train_options *o, struct watch *w, struct err *e)
+{
+	struct train_hooks h = {.step = on_step, .say = on_say, .arg = w, .stop = &w->stop};
+	struct pool *pool = pool_new(2, e);
+	int rc;
+
+	w->stop = 0;
+	rc = train_run(o, pool, &h, e);
+	pool_free(pool);
+	return rc;
+}
+
+/* Predicting no velocity at all costs E|eps - x0|^2 = 1 + E|x0|^2, about 1.2 here. 200 steps must bring the fixed-noise loss of the
+ * averaged weights below half of that. */
+static void it_learns(void **state)
+{
+	char *out = out_dir("learn");
+	struct train_options o = tiny(NET_DIT, out);
+	struct watch w = {.first_loss = NAN};
+	struct err e = {0};
+
+	(void)state;
+	o.steps = 200;
+	o.batch = 16;
+	if (run_watched(&o, &w, &e))
+		fail_msg("%s", e.msg);
+	print_message("first loss %.3f, val_loss %.4f\n", w.first_loss, w.val_loss);
+	assert_true(w.first_loss > .9);
+	assert_true(w.val_loss < .6);
+	mem_free(out);
+}
+
+/* Two clusters of equal size: guessing costs ln 2 = .693, and near t = 1 nothing better is possible. */
+static void the_router_learns(void **state)
+{
+	char *out = out_dir("router");
+	struct train_options o = tiny(NET_ROUTER, out);
+	struct watch w = {.first_loss = NAN};
+	struct err e = {0};
+
+	(void)state;
+	o.steps = 200;
+	o.batch = 32;
+	if (run_watched(&o, &w, &e))
+		fail_msg("%s", e.msg);
+	print_message("val_loss %.4f\n", w.val_loss);
+	assert_true(w.val_loss < .55);
+	mem_free(out);
+}
+
+static void same_bytes_however_it_ran(void **state)
+{
+	char *base = out_dir("base"), *other = out_dir("other"), a[65], b[65];
+	struct train_options o = tiny(NET_DIT, base);
+
+	(void)state;
+	run(&o, 1, a);
+	o.out = other;
+	run(&o, 3, b);
+	assert_string_equal(a, b);
+	dir_remove(other, NULL);
+	o.recompute = 1;
+	run(&o, 2, b);
+	assert_string_equal(a, b);
+	dir_remove(other, NULL);
+	o.recompute = 0;
+	o.seed++;
+	run(&o, 2, b);
+	assert_string_not_equal(a, b);
+	mem_free(base);
+	mem_free(other);
+}
+
+static void interrupted_three_times(void **state)
+{
+	static const enum net_kind kinds[] = {NET_DIT, NET_ROUTER};
+
+	(void)state;
+	for (int k = 0; k < 2; k++) {
+		char *whole = out_dir(k ? "whole-r" : "whole"), *broken = out_dir(k ? "broken-r" : "broken"), a[65], b[65];
+		struct train_options o = tiny(kinds[k], whole);
+		static const int64_t stops[] = {3, 4, 19};
+
+		o.log_every = 1;
+		o.validate_every = 4;
+		o.accumulate = 4;
+		run(&o, 2, a);
+		o.out = broken;
+		for (size_t i = 0; i < 3; i++) {
+			struct watch w = {.stop_at = stops[i], .first_loss = NAN};
+			struct err e = {0};
+
+			assert_int_equal(run_watched(&o, &w, &e), -1);
+			assert_int_equal(e.code, ERR_AGAIN);
+		}
+		run(&o, 2, b);
+		assert_string_equal(a, b);
+		mem_free(whole);
+		mem_free(broken);
+	}
+}
+
+/* A bit flipped in the newest checkpoint: the one before it is used, and the result is the same. */
+static void damaged_checkpoint(void **state)
+{
+	char *out = out_dir("damaged"), *base = out_dir("clean"), hex[65], want[65];
+	char *newest = str_new("%s/train/step-00000016/exp_avg.safetensors", out);
+	struct train_options o = tiny(NET_DIT, out);
+	struct watch w = {.stop_at = 16, .first_loss = NAN};
+	struct err e = {0};
+	FILE *f;
+	int c;
+
+	(void)state;
+	o.log_every = 1;
+	assert_int_equal(run_watched(&o, &w, &e), -1);
+	f = fopen(newest, "r+b");
+	assert_non_null(f);
+	fseek(f, -10, SEEK_END);
+	c = fgetc(f);
+	fseek(f, -10, SEEK_END);
+	fputc(c ^ 4, f);
+	fclose(f);
+	w.stop_at = -1;
+	memset(&e, 0, sizeof e);
+	if (run_watched(&o, &w, &e))
+		fail_msg("%s", e.msg);
+	assert_true(w.said_damaged);
+	weights_hash(out, NET_DIT, hex);
+	o.out = base;
+	run(&o, 2, want);
+	assert_string_equal(hex, want);
+	mem_free(out);
+	mem_free(base);
+	mem_free(newest);
+}
+
+static void replace_in(const char *path, const char *was, const char *is)
+{
+	struct err e = {0};
+	size_t len;
+	char *text = file_load(path, 1 << 20, &len, &e), *at = text ? strstr(text, was) : NULL, *changed;
+
+	assert_non_null(at);
+	changed = str_new("%.*s%s%s", (int)(at - text), text, is, at + strlen(was));
+	assert_int_equal(commit_bytes(path, changed, strlen(changed), &e), 0);
+	mem_free(changed);
+	mem_free(text);
+}
+
+/* The only checkpoint says something impossible, or does not know one of its files, whose bytes nobody would have checked: the run
+ * begins anew, and nothing of it is left. */
+static void damaged_manifest(void **state)
+{
+	static const char *const damage[][2] = {
+	    {"\"updates\": 5", "\"updates\": -5"}, {"\"step\": 5", "\"step\": 4"}, {"ema.safetensors", "weights.safetensors"}};
+	char *base = out_dir("begun"), *out = out_dir("impossible"), want[65], hex[65];
+	char *manifest = str_new("%s/train/step-00000005/MANIFEST.json", out);
+	struct train_options o = tiny(NET_DIT, base);
+
+	(void)state;
+	o.log_every = 1;
+	o.steps = 12;
+	run(&o, 2, want);
+	o.out = out;
+	for (size_t i = 0; i < sizeof damage / sizeof *damage; i++) {
+		struct watch w = {.stop_at = 5, .first_loss = NAN};
+		struct err e = {0};
+
+		assert_int_equal(run_watched(&o, &w, &e), -1);
+		assert_int_equal(e.code, ERR_AGAIN);
+		replace_in(manifest, damage[i][0], damage[i][1]);
+		w = (struct watch){.stop_at = -1, .first_loss = NAN};
+		if (run_watched(&o, &w, &e))
+			fail_msg("%s", e.msg);
+		assert_true(w.said_damaged);
+		weights_hash(out, NET_DIT, hex);
+		assert_string_equal(hex, want);
+		dir_remove(out, NULL);
+	}
+	mem_free(manifest);
+	mem_free(base);
+	mem_free(out);
+}
+
+static void finished_again_and_other_options(void **state)
+{
+	char *out = out_dir("again"), a[65], b[65], *weights = path_join(out, "diffusion_pytorch_model.safetensors");
+	struct train_options o = tiny(NET_DIT, out);
+	struct stat before, after;
+	struct err e = {0};
+
+	(void)state;
+	run(&o, 2, a);
+	assert_int_equal(stat(weights, &before), 0);
+	run(&o, 1, b);
+	assert_int_equal(stat(weights, &after), 0);
+	assert_memory_equal(&before.st_mtim, &after.st_mtim, sizeof before.st_mtim);
+	assert_int_equal(before.st_ino, after.st_ino);
+	o.lr *= 2;
+	assert_int_equal(train_run(&o, NULL, NULL, &e), -1);
+	assert_int_equal(e.code, ERR_EXISTS);
+	assert_non_null(strstr(e.msg, "lr"));
+	assert_null(strstr(e.msg, "batch"));
+	mem_free(weights);
+	mem_free(out);
+}
+
+/* Batches cut in parts: the gradient is the same sum in another order, so the weights agree to rounding (Adam amplifies it while
+ * moments are small), not to the bit. */
+static void accumulation(void **state)
+{
+	char *one = out_dir("acc1"), *four = out_dir("acc4"), a[65], b[65];
+	struct train_options o = tiny(NET_DIT, one);
+	struct watch w1 = {.first_loss = NAN}, w4 = {.first_loss = NAN};
+	struct err e = {0};
+
+	(void)state;
+	o.validate_every = 30;
+	assert_int_equal(run_watched(&o, &w1, &e), 0);
+	weights_hash(one, NET_DIT, a);
+	o.out = four;
+	o.accumulate = 4;
+	assert_int_equal(run_watched(&o, &w4, &e), 0);
+	weights_hash(four, NET_DIT, b);
+	assert_true(fabs(w1.val_loss - w4.val_loss) < 2e-3 * w1.val_loss);
+	mem_free(one);
+	mem_free(four);
+}
+
+static void expect(struct train_options o, int code, const char *word)
+{
+	struct err e = {0};
+
+	assert_int_equal(train_run(&o, NULL, NULL, &e), -1);
+	if (e.code != code || !strstr(e.msg, word))
+		fail_msg("code %d, %s", e.code, e.msg);
+}
+
+static void refusals(void **state)
+{
+	char *out = out_dir("refused");
+	struct train_options o = tiny(NET_DIT, out), p;
+
+	(void)state;
+	p = o;
+	p.shards = "/nonexistent";
+	expect(p, ERR_NOINPUT, "/nonexistent");
+	p = o;
+	p.cluster = 2;
+	expect(p, ERR_USAGE, "2");
+	p = o;
+	p.net.patch = 3;
+	expect(p, ERR_USAGE, "patch");
+	p = o;
+	p.net.patch = 8; /* 64 numbers into a width of 16 */
+	expect(p, ERR_USAGE, "velocity");
+	p = o;
+	p.accumulate = 3;
+	expect(p, ERR_USAGE, "batch");
+	p = o;
+	p.condition = CONDITION_CLASS;
+	expect(p, ERR_DATA, "class");
+	p = o;
+	p.shards = bad_shards;
+	p.max_skipped = 3;
+	p.validate_samples = 0;
+	expect(p, ERR_DIVERGED, "not finite");
+	p = o;
+	p.shards = miscounted;
+	p.condition = CONDITION_CLASS;
+	expect(p, ERR_DATA, "is of class 1");
+	p = o;
+	p.shards = labelled;
+	p.condition = CONDITION_CLASS;
+	p.class_dropout = 0;
+	expect(p, ERR_DATA, "no class label");
+	mem_free(out);
+}
+
+/* A sample without a class is one whose class is withheld. */
+static void classes_may_be_missing(void **state)
+{
+	char *out = out_dir("classes"), hex[65];
+	struct train_options o = tiny(NET_DIT, out);
+
+	(void)state;
+	o.shards = labelled;
+	o.condition = CONDITION_CLASS;
+	o.steps = 3;
+	run(&o, 2, hex);
+	mem_free(out);
+}
+
+static void rates(void **state)
+{
+	struct train_options o = {.lr = 2, .warmup = 4, .schedule = SCHEDULE_COSINE};
+
+	(void)state;
+	assert_true(schedule_rate(&o, 14, 0) == .5);
+	assert_true(schedule_rate(&o, 14, 3) == 2);
+	assert_true(schedule_rate(&o, 14, 4) == 2);
+	assert_true(fabs(schedule_rate(&o, 14, 9) - 1) < 1e-12);
+	o.schedule = SCHEDULE_CONSTANT;
+	assert_true(schedule_rate(&o, 14, 13) == 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(it_learns),         cmocka_unit_test(the_router_learns),  cmocka_unit_test(same_bytes_however_it_ran),
+	    cmocka_unit_test(interrupted_three_times), cmocka_unit_test(damaged_checkpoint), cmocka_unit_test(damaged_manifest),
+	    cmocka_unit_test(finished_again_and_other_options),
+	    cmocka_unit_test(accumulation),      cmocka_unit_test(refusals),           cmocka_unit_test(classes_may_be_missing),
+	    cmocka_unit_test(rates),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -122,32 +122,51 @@ demo-built: all
 bench: $(BENCHES)
 	$(Q)for b in $(BENCHES); do $$b || exit 1; done
 
+# Completion for the shells: every program writes its own, from its table of options.
+COMPLETION = $(foreach p,$(notdir $(PROGS)),$(B)/completion/bash/$(p) $(B)/completion/zsh/_$(p) $(B)/completion/fish/$(p).fish)
+PLACE_bash = bash-completion/completions
+PLACE_zsh = zsh/site-functions
+PLACE_fish = fish/vendor_completions.d
+completion_place = $(DESTDIR)$(PREFIX)/share/$(PLACE_$(notdir $(patsubst %/,%,$(dir $(1)))))/$(notdir $(1))
+write_completion = @mkdir -p $(@D) && $< --completion $(notdir $(@D)) >$@
+
+$(B)/completion/bash/%: $(B)/%
+	$(write_completion)
+$(B)/completion/zsh/_%: $(B)/%
+	$(write_completion)
+$(B)/completion/fish/%.fish: $(B)/%
+	$(write_completion)
+completion: $(COMPLETION)
+
 INSTALL_PROGS = $(addprefix $(DESTDIR)$(BINDIR)/,$(notdir $(PROGS)))
 INSTALL_MAN = $(foreach p,$(wildcard $(SRC)/man/*.[157]),$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(p)))/$(notdir $(p)))
 INSTALL_SHARE = $(patsubst $(SRC)/share/%,$(DESTDIR)$(DATADIR)/%,$(wildcard $(SRC)/share/*/*))
 
-install: all
+INSTALL_COMPLETION = $(foreach p,$(COMPLETION),$(call completion_place,$(p)))
+
+install: all completion
 	$(Q)$(foreach p,$(PROGS),install -D -m 755 $(p) $(DESTDIR)$(BINDIR)/$(notdir $(p)) &&) :
 	$(Q)$(foreach p,$(wildcard $(SRC)/man/*.[157]),\
 		install -D -m 644 $(p) $(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(p)))/$(notdir $(p)) &&) :
 	$(Q)$(foreach p,$(wildcard $(SRC)/share/*/*),\
 		install -D -m 644 $(p) $(patsubst $(SRC)/share/%,$(DESTDIR)$(DATADIR)/%,$(p)) &&) :
+	$(Q)$(foreach p,$(COMPLETION),install -D -m 644 $(p) $(call completion_place,$(p)) &&) :
 
 uninstall:
-	rm -f $(INSTALL_PROGS) $(INSTALL_MAN) $(INSTALL_SHARE)
+	rm -f $(INSTALL_PROGS) $(INSTALL_MAN) $(INSTALL_SHARE) $(INSTALL_COMPLETION)
 
 dist:
 	$(Q)git -C $(SRC) archive --format=tar --prefix=ddm-$(VERSION)/ HEAD | gzip -9n >ddm-$(VERSION).tar.gz
 	@echo ddm-$(VERSION).tar.gz
 
 clean:
-	rm -rf $(addprefix $(B)/,lib kernels cmd tests flags libddm.a libcmd.a ddm-*)
+	rm -rf $(addprefix $(B)/,lib kernels cmd tests completion flags libddm.a libcmd.a ddm-*)
 
 distclean: clean
 	rm -rf $(B)
 
 FORCE:
-.PHONY: all tests deps check check-built demo demo-built bench install uninstall dist clean distclean FORCE
+.PHONY: all tests completion deps check check-built demo demo-built bench install uninstall dist clean distclean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(wildcard $(OBJECTS:.o=.d))

@@ -33,12 +33,14 @@ static struct {
 	int k_given, fine_given, balance_given;
 } o = {.features = "hogcolor", .out = "-", .restarts = 3, .iterations = 100, .max_errors = -1};
 
+static const char *const features_words[] = {"hogcolor", "random", NULL};
+
 static const struct opt options[] = {
     {.letter = 'k', .type = OPT_INT, .value = &o.k, .lo = 1, .hi = MOST_CLUSTERS, .arg = "K",
      .help = "number of clusters", .given = &o.k_given},
     {.name = "--fine", .type = OPT_INT, .value = &o.fine, .lo = 2, .hi = MOST_CLUSTERS, .arg = "N", .given = &o.fine_given,
      .help = "N fine centroids first, the K ones over those"},
-    {.name = "--features", .type = OPT_TEXT, .value = &o.features, .arg = "KIND",
+    {.name = "--features", .type = OPT_TEXT, .value = &o.features, .arg = "KIND", .choices = features_words,
      .help = "hogcolor, random, or a .npy with a row per sample (default hogcolor)"},
     {.name = "--holdout", .type = OPT_REAL, .value = &o.holdout, .lo = 0, .hi = 1, .arg = "F",
      .help = "hold out this fraction, by hash of the key (default 0)"},

@@ -32,10 +32,12 @@ static int solver_choice, convert_choice;
 static const char *const solvers[] = {"euler", "heun", NULL};
 static const char *const converts[] = {"match", "native", NULL};
 
+static const char *const routes[] = {"top-1", "top-2", "full", "threshold:", "switch:", "sample", "oracle", "prior", "expert:", NULL};
+
 static const struct opt options[] = {
     {"--count", 'n', OPT_INT, &count, 1, MOST, "N", "how many pictures", NULL, NULL},
     {"--route", 0, OPT_TEXT, &route, 0, 0, "HOW",
-     "top-K, full, threshold:P, switch:T, sample, oracle, prior, expert:I", NULL, NULL},
+     "top-K, full, threshold:P, switch:T, sample, oracle, prior, expert:I", routes, NULL},
     {"--solver", 0, OPT_CHOICE, &solver_choice, 0, 0, "NAME", "euler or heun (default euler)", solvers, NULL},
     {"--steps", 0, OPT_INT, &steps, 1, 100000, "N", "steps from noise to picture (default 50)", NULL, NULL},
     {"--cfg", 0, OPT_REAL, &cfg, -100, 100, "S", "classifier-free guidance; 1 is none (default 1)", NULL, NULL},

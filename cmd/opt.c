@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/complete.h"
 #include "config.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "core/version.h"
 
-static const struct opt builtin[] = {
+const struct opt opt_builtin[] = {
     {.name = "--help", .letter = 'h', .help = "print this and exit"},
     {.name = "--version", .letter = 'V', .help = "print the version and how it was built, and exit"},
     {0},
@@ -71,7 +72,7 @@ static void add_option(struct str *out, const struct opt *o, int indent)
 
 	left_column(&left, o);
 	str_puts(&right, o->help ? o->help : "");
-	for (int i = 0; o->choices && o->choices[i]; i++)
+	for (int i = 0; o->type == OPT_CHOICE && o->choices[i]; i++)
 		str_printf(&right, "%s%s", i ? ", " : ": ", o->choices[i]);
 	if ((int)left.len + 2 > indent)
 		str_printf(out, "%s\n%*s", str_text(&left), indent, "");
@@ -108,7 +109,7 @@ char *opt_help(const struct program *p)
 	str_puts(&s, "\n\nOptions:\n");
 	for (const struct opt *o = p->options; !is_end(o); o++)
 		add_option(&s, o, indent);
-	for (const struct opt *o = builtin; !is_end(o); o++)
+	for (const struct opt *o = opt_builtin; !is_end(o); o++)
 		add_option(&s, o, indent);
 	return s.p;
 }
@@ -140,7 +141,7 @@ static int name_matches(const struct opt *o, const char *name, size_t n)
 /* The option that `name` (n characters, "--" included) is, or begins when that is unique. */
 static const struct opt *find_long(const struct program *p, const char *name, size_t n, struct err *e)
 {
-	const struct opt *tables[] = {p->options, builtin}, *found = NULL;
+	const struct opt *tables[] = {p->options, opt_builtin}, *found = NULL;
 	int count = 0;
 
 	for (size_t t = 0; t < 2; t++) {
@@ -161,7 +162,7 @@ static const struct opt *find_long(const struct program *p, const char *name, si
 
 static const struct opt *find_letter(const struct program *p, char letter, struct err *e)
 {
-	const struct opt *tables[] = {p->options, builtin};
+	const struct opt *tables[] = {p->options, opt_builtin};
 
 	for (size_t t = 0; t < 2; t++)
 		for (const struct opt *o = tables[t]; !is_end(o); o++)
@@ -284,7 +285,7 @@ static const char *take_value(struct cursor *c, const struct opt *o, const char 
 
 static int is_builtin(const struct opt *o)
 {
-	return o >= builtin && o < builtin + sizeof builtin / sizeof *builtin;
+	return o >= opt_builtin && o < opt_builtin + sizeof opt_builtin / sizeof *opt_builtin;
 }
 
 static int parse_long(struct cursor *c, const char *arg, struct err *e)
@@ -327,11 +328,26 @@ static int parse_letters(struct cursor *c, const char *arg, struct err *e)
 	return 0;
 }
 
+/* Prints the script for one shell and ends the program. The option is for installing: -h does not list it. */
+static int answer_completion(const struct program *p, const char *shell, struct err *e)
+{
+	static const struct err none;
+	char *script = complete_script(p, shell, e);
+
+	if (!script)
+		return -1;
+	fputs(script, stdout);
+	mem_free(script);
+	cmd_exit(&none);
+}
+
 int opt_parse(const struct program *p, int argc, char **argv, int *operands, struct err *e)
 {
 	struct cursor c = {p, argv, argc, 1};
 	int kept = 1;
 
+	if (argc == 3 && !strcmp(argv[1], "--completion"))
+		return answer_completion(p, argv[2], e);
 	while (c.next < argc) {
 		const char *arg = argv[c.next++];
 

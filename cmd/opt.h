@@ -31,7 +31,7 @@ struct opt {
 	double lo, hi;             /* OPT_INT, OPT_REAL: inclusive; both 0: no limit */
 	const char *arg;           /* "N"; NULL for a flag */
 	const char *help;          /* one line, lower case, no full stop; "(default X)" where it has one */
-	const char *const *choices; /* OPT_CHOICE; -h lists them after the help */
+	const char *const *choices; /* OPT_CHOICE; -h lists them after the help. OPT_TEXT: NULL, or words that completion offers */
 	int *given;                /* NULL, or set to 1 when the option was seen */
 };
 
@@ -42,11 +42,13 @@ struct program {
 	const struct opt *options; /* ends with an entry whose name is NULL and letter is 0 */
 };
 
+extern const struct opt opt_builtin[]; /* -h and -V, which every program has */
+
 /* Parse argv: "--steps 5", "--steps=5", "-n 5", "-n5", bundled letters of flags, "--" ends options, "-" is an operand, options
  * and operands may mix. A long option may be cut short where that is unique. Unknown or
  * ambiguous options, missing or bad values: -1 and ERR_USAGE naming the option, the value and the
- * allowed range. -h/--help and -V/--version are handled here: they print to stdout and exit 0 (--version names the build). Leaves
- * the operands in argv[1 .. *operands]. */
+ * allowed range. -h/--help and -V/--version are handled here: they print to stdout and exit 0 (--version names the build), and so is
+ * "--completion SHELL" where it is all there is (cmd/complete.h). Leaves the operands in argv[1 .. *operands]. */
 int opt_parse(const struct program *p, int argc, char **argv, int *operands, struct err *e);
 
 /* What -h prints. Caller frees with mem_free. */

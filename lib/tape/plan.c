@@ -37,6 +37,18 @@ static void mark_live(struct tape *t)
 	}
 }
 
+/* Outputs that an op may leave out and nobody reads, like what only a backward pass would want. */
+static void drop_optional(struct tape *t)
+{
+	for (int i = 0; i < t->nnodes; i++) {
+		struct node *n = &t->node[i];
+
+		for (int k = 0; n->live && k < n->nout; k++)
+			if ((op_defs[n->op].optional >> k & 1) && n->out[k] && !home(n->out[k])->needed)
+				n->out[k] = NULL;
+	}
+}
+
 static void touch(const struct tensor *x, int node)
 {
 	struct storage *s = home(x);
@@ -189,6 +201,7 @@ void tape_layout(struct tape *t, struct device *d, const struct plan_options *o)
 	if (o)
 		t->options = *o;
 	mark_live(t);
+	drop_optional(t);
 	find_lifetimes(t);
 	if (!t->options.no_reuse)
 		reuse_in_place(t);

@@ -112,6 +112,7 @@ struct op_def {
 	void (*vjp)(struct vjp *v);
 	void (*jvp)(struct jvp *j);
 	double (*flops)(const struct op_call *c); /* of the products; NULL: none */
+	unsigned optional;                        /* outputs, as bits, that may be absent */
 	int in_place;                             /* 1 + the input that output 0 may overwrite at its last use */
 	enum strided strided;                     /* how outputs may lie in memory */
 };

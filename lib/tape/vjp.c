@@ -297,7 +297,7 @@ const struct op_def op_defs[OP_COUNT] = {
     [OP_SUM] = {.vjp = sum_vjp, .strided = STRIDED_NO},
     [OP_UNARY] = {.vjp = unary_vjp, .in_place = 1, .strided = STRIDED_YES},
     [OP_UNARY_GRAD] = {.in_place = 1, .strided = STRIDED_YES},
-    [OP_LINEAR] = {.vjp = linear_vjp, .flops = linear_flops, .strided = STRIDED_ROWS},
+    [OP_LINEAR] = {.vjp = linear_vjp, .flops = linear_flops, .optional = 1 << 1, .strided = STRIDED_ROWS},
     [OP_LINEAR_DX] = {.flops = linear_dx_flops, .strided = STRIDED_ROWS},
     [OP_LINEAR_DW] = {.flops = linear_dw_flops},
     [OP_MATMUL] = {.vjp = matmul_vjp, .flops = matmul_flops},

@@ -625,12 +625,41 @@ static void capacity_of_one(void **state)
 	device_free(d);
 }
 
+/* The value before an activation is for the gradient; without one it takes no memory. */
+static void unread_outputs(void **state)
+{
+	enum { B = 4, K = 16, N = 32 };
+	static const int64_t shape[2] = {B, K}, matrix[2] = {N, K}, result[2] = {B, N};
+
+	(void)state;
+	for (int backward = 0; backward < 2; backward++) {
+		struct tape *t = tape_new(DT_F32, B);
+		struct device *d = device_cpu(NULL, DT_F32);
+		struct params p = {0};
+		struct tensor *x = tape_input(t, DT_F32, 2, shape, TAPE_BATCHED), *y;
+
+		y = op_linear_act(t, x, tape_param(t, &p, "w", 2, matrix, 0, small), NULL, UNARY_GELU_TANH);
+		tape_keep(t, y);
+		if (backward)
+			tape_backward(t, y, tape_input(t, DT_F32, 2, result, TAPE_BATCHED));
+		params_layout(&p);
+		tape_layout(t, d, NULL);
+		if (backward)
+			assert_true(tape_arena_bytes(t) >= 2 * B * N * (int64_t)sizeof(float));
+		else
+			assert_int_equal(tape_arena_bytes(t), B * N * sizeof(float));
+		tape_free(t);
+		device_free(d);
+		params_release(&p);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(gradients),       cmocka_unit_test(dit_gradient), cmocka_unit_test(router_gradient),
 	    cmocka_unit_test(unet_gradient),   cmocka_unit_test(plans_agree),  cmocka_unit_test(batch_is_a_run_time_value),
-	    cmocka_unit_test(tied_and_unused), cmocka_unit_test(capacity_of_one),
+	    cmocka_unit_test(tied_and_unused), cmocka_unit_test(capacity_of_one), cmocka_unit_test(unread_outputs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -143,14 +143,14 @@ static int parse_with_unit(const char *text, const char *units, const double *sc
 	if (*text < '0' || *text > '9')
 		return -1;
 	v = strtod(text, &end);
-	if (!isfinite(v))
-		return -1;
 	if (*end) {
 		u = strchr(units, *end);
 		if (!u || end[1])
 			return -1;
 		v *= scale[u - units];
 	}
+	if (!isfinite(v))
+		return -1;
 	*out = v;
 	return 0;
 }

@@ -252,6 +252,7 @@ static void numbers(void **state)
 	assert_int_equal(parse_duration("15m", &d), 0);
 	assert_true(d == 900);
 	assert_int_equal(parse_duration("15mm", &d), -1);
+	assert_int_equal(parse_duration("1e308d", &d), -1);
 	assert_int_equal(parse_size("2K", &u), 0);
 	assert_int_equal(u, 2048);
 }

@@ -118,27 +118,31 @@ const char *model_weights_name(enum net_kind kind)
 	return kind == NET_ROUTER ? "model.safetensors" : "diffusion_pytorch_model.safetensors";
 }
 
+/* Every parameter is in the file with its shape, and nothing else is. */
+static int check_weights(const struct safetensors *s, const char *path, const struct params *p, struct err *e)
+{
+	for (int i = 0; i < p->n; i++)
+		if (!st_need(s, p->v[i].name, p->v[i].rank, p->v[i].shape, e))
+			return -1;
+	for (int i = 0; i < st_tensors(s); i++)
+		if (params_find(p, st_get(s, i)->name) < 0)
+			return err_set(e, ERR_DATA, "%s: holds %s, which this network does not have", path, st_get(s, i)->name);
+	return 0;
+}
+
+static void copy_weights(const struct safetensors *s, const struct params *p, float *values)
+{
+	for (int i = 0; i < p->n; i++)
+		st_to_f32(values + p->v[i].offset, st_find(s, p->v[i].name));
+}
+
 int model_read_weights(const char *path, const struct params *p, float *values, struct err *e)
 {
 	struct safetensors *s = st_open(path, e);
-	int rc = -1;
+	int rc = s ? check_weights(s, path, p, e) : -1;
 
-	if (!s)
-		return -1;
-	for (int i = 0; i < p->n; i++) {
-		const struct st_tensor *t = st_need(s, p->v[i].name, p->v[i].rank, p->v[i].shape, e);
-
-		if (!t)
-			goto out;
-		st_to_f32(values + p->v[i].offset, t);
-	}
-	for (int i = 0; i < st_tensors(s); i++)
-		if (params_find(p, st_get(s, i)->name) < 0) {
-			err_set(e, ERR_DATA, "%s: holds %s, which this network does not have", path, st_get(s, i)->name);
-			goto out;
-		}
-	rc = 0;
-out:
+	if (!rc)
+		copy_weights(s, p, values);
 	st_free(s);
 	return rc;
 }
@@ -174,23 +178,30 @@ static void record(struct model *m)
 	m->out = net_record(m->tape, &m->params, c, m->x, m->time, m->label);
 	tape_keep(m->tape, m->out);
 	params_layout(&m->params);
-	tape_layout(m->tape, m->device, NULL);
 	m->in_elements = c->channels * c->size * c->size;
 	m->out_elements = c->kind == NET_ROUTER ? c->clusters : c->out_channels * c->size * c->size;
 	m->flops = tape_flops(m->tape, 1, 0, tape_mark(m->tape));
 }
 
+/* Nothing is planned or allocated for a network that the file does not hold: a config.json may ask for any size. */
 static int load(struct model *m, const char *dir, char *hash, struct err *e)
 {
 	char *path = path_join(dir, model_weights_name(m->config.net.kind));
+	struct safetensors *s = st_open(path, e);
 	int rc = -1;
 
+	if (!s || check_weights(s, path, &m->params, e))
+		goto out;
+	tape_layout(m->tape, m->device, NULL);
 	m->values = mem_try((size_t)m->params.total, sizeof *m->values, "weights", e);
-	if (m->values && !tape_allocate(m->tape, e) && !model_read_weights(path, &m->params, m->values, e))
-		rc = hash ? sha256_file(path, hash, NULL, e) : 0;
-	mem_free(path);
-	if (!rc)
+	if (m->values && !tape_allocate(m->tape, e)) {
+		copy_weights(s, &m->params, m->values);
 		tape_bind_params(m->tape, m->values, NULL);
+		rc = hash ? sha256_file(path, hash, NULL, e) : 0;
+	}
+out:
+	st_free(s);
+	mem_free(path);
 	return rc;
 }
 

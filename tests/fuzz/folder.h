@@ -1,0 +1,59 @@
+/* A private folder for targets whose readers want names, gone at the end of the process. */
+#ifndef DDM_TESTS_FUZZ_FOLDER_H
+#define DDM_TESTS_FUZZ_FOLDER_H
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/fileio.h"
+
+static char *folder_name;
+
+static void folder_remove(void)
+{
+	dir_remove(folder_name, NULL);
+	mem_free(folder_name);
+}
+
+/* The folder, with NULL, or what has this name in it. Not to be freed with NULL, else by the caller. */
+static char *folder_path(const char *name)
+{
+	if (!folder_name) {
+		const char *tmp = getenv("TMPDIR");
+
+		folder_name = str_new("%s/ddm-fuzz.XXXXXX", tmp ? tmp : access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+		if (!mkdtemp(folder_name))
+			abort();
+		atexit(folder_remove);
+	}
+	return name ? path_join(folder_name, name) : folder_name;
+}
+
+/* A file in it, in a folder of its own where the name says so; without data it is removed. */
+static void folder_put(const char *name, const void *data, size_t len)
+{
+	char *path = folder_path(name), *slash = strrchr(path, '/');
+	int fd;
+
+	if (!data) {
+		unlink(path);
+		mem_free(path);
+		return;
+	}
+	*slash = 0;
+	mkdir(path, 0777);
+	*slash = '/';
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+	if (fd < 0 || fd_write(fd, data, len))
+		abort();
+	close(fd);
+	mem_free(path);
+}
+
+#endif

@@ -5,6 +5,7 @@
 #	make check          deps, build, all tests; T=pattern: those whose name holds it
 #	make demo           deps, build, the whole method on built-in pictures; DATA=folder: on yours; see share/recipes/demo.mk
 #	make bench          speed of the kernels on this machine
+#	make fuzz           the parsers under libFuzzer (clang), SECONDS=60 each; FUZZ=pattern: those whose name holds it
 #	make install        to PREFIX (configure --prefix), below DESTDIR
 #	make uninstall | dist | clean | distclean
 SRC ?= .
@@ -15,7 +16,7 @@ VERSION := $(shell sed -n 's/^.define DDM_VERSION "\(.*\)"/\1/p' $(SRC)/lib/core
 # From nothing to a result with all processors, unless make was told otherwise.
 JOBS = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 # The goals that must work before anything is configured.
-BARE = deps check demo dist clean distclean
+BARE = deps check demo fuzz dist clean distclean
 ifneq ($(filter-out $(BARE),$(or $(MAKECMDGOALS),all)),)
 include $(B)/config.mak
 endif
@@ -48,6 +49,7 @@ LIBS = $(B)/libcmd.a $(B)/libddm.a
 
 TEST_C = $(wildcard $(SRC)/tests/unit/test_*.c $(SRC)/tests/op/test_*.c $(SRC)/tests/fuzz/fuzz_*.c)
 TESTS = $(TEST_C:$(SRC)/%.c=$(B)/%)
+FUZZERS = $(filter $(B)/tests/fuzz/%,$(TESTS))
 BENCH_C = $(wildcard $(SRC)/tests/bench/*.c)
 BENCHES = $(BENCH_C:$(SRC)/%.c=$(B)/%)
 
@@ -89,9 +91,11 @@ $(PROGS): $(B)/ddm-%: $(B)/cmd/ddm-%.o $(LIBS) $(B)/flags
 	@echo "  LD $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS) $(if $(filter %/ddm-ingest,$@),$(MEDIA_LIBS),$(CUDA_LIBS)) $(LDLIBS)
 $(filter $(B)/tests/op/%,$(TESTS)): $(B)/tests/op/optest.o
+$(FUZZERS): FUZZED = $(FUZZ_LDFLAGS)
+$(FUZZERS:=.o): EXTRA = $(if $(FUZZ_LDFLAGS),-DFUZZER)
 $(TESTS) $(BENCHES): %: %.o $(LIBS) $(B)/flags
 	@echo "  LD $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS) -lcmocka $(CUDA_LIBS) $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FUZZED) -o $@ $(filter %.o,$^) $(LIBS) -lcmocka $(CUDA_LIBS) $(LDLIBS)
 
 # Changes when a flag does; every object depends on it. Where the tree lies does not count.
 FLAGS = $(filter-out -I% -ffile-prefix-map=%,$(CC) $(ALL_CFLAGS) $(NVCC) $(NVCC_FLAGS)) $(LDFLAGS) $(MEDIA_LIBS) $(CUDA_LIBS) $(LDLIBS)
@@ -138,6 +142,14 @@ $(B)/completion/fish/%.fish: $(B)/%
 	$(write_completion)
 completion: $(COMPLETION)
 
+SECONDS = 60
+fuzz:
+	$(Q)B=$(B)-fuzz $(SRC)/configure --enable-sanitize=fuzzer --without-media CC=clang
+	$(Q)$(MAKE) --no-print-directory B=$(B)-fuzz fuzzers
+	$(Q)B=$(B)-fuzz SECONDS=$(SECONDS) $(SRC)/tests/fuzz/campaign.sh $(FUZZ)
+
+fuzzers: $(FUZZERS)
+
 INSTALL_PROGS = $(addprefix $(DESTDIR)$(BINDIR)/,$(notdir $(PROGS)))
 INSTALL_MAN = $(foreach p,$(wildcard $(SRC)/man/*.[157]),$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(p)))/$(notdir $(p)))
 INSTALL_SHARE = $(patsubst $(SRC)/share/%,$(DESTDIR)$(DATADIR)/%,$(wildcard $(SRC)/share/*/*))
@@ -166,7 +178,7 @@ distclean: clean
 	rm -rf $(B)
 
 FORCE:
-.PHONY: all tests completion deps check check-built demo demo-built bench install uninstall dist clean distclean FORCE
+.PHONY: all tests completion deps check check-built demo demo-built bench fuzz fuzzers install uninstall dist clean distclean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(wildcard $(OBJECTS:.o=.d))

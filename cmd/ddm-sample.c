@@ -42,7 +42,7 @@ static const struct opt options[] = {
     {"--steps", 0, OPT_INT, &steps, 1, 100000, "N", "steps from noise to picture (default 50)", NULL, NULL},
     {"--cfg", 0, OPT_REAL, &cfg, -100, 100, "S", "classifier-free guidance; 1 is none (default 1)", NULL, NULL},
     {"--class", 0, OPT_TEXT, &class_text, 0, 0, "C",
-     "class of all pictures; 'all': picture i has class i mod their number", NULL, NULL},
+     "class of all pictures; all: picture i has class i mod their number; labels: the cluster of an item of --labels", NULL, NULL},
     {"--seed", 0, OPT_U64, &seed, 0, 0, "S", "seed; picture i depends on seed and i alone (default 0)", NULL, NULL},
     {"--labels", 0, OPT_TEXT, &labels_path, 0, 0, "FILE", "assignments of reference items, for --route oracle", NULL, NULL},
     {"--grid", 0, OPT_TEXT, &grid_path, 0, 0, "FILE", "write a contact sheet of the first 400 pictures as PNG", NULL, NULL},
@@ -67,7 +67,7 @@ static const struct program program = {
     options,
 };
 
-/* Reference items for --route oracle. */
+/* Reference items for --route oracle and --class labels. */
 struct labels {
 	int64_t n;
 	int32_t *cluster; /* (n) */
@@ -83,7 +83,8 @@ struct run {
 	struct sampler sampler;
 	struct sampler_state *state;
 	struct labels labels;
-	int64_t class; /* -1: none; CLASS_ALL */
+	int64_t class; /* or one of CLASS_ */
+	int labelled;  /* --class labels */
 	struct mixture_stats stats;
 	int64_t *assigned; /* (k) pictures whose heaviest expert at the end is k */
 	struct outfile out, log;
@@ -100,7 +101,7 @@ struct run {
 	struct png *png;  /* (batch) */
 };
 
-enum { CLASS_NONE = -1, CLASS_ALL = -2 };
+enum { CLASS_NONE = -1, CLASS_ALL = -2, CLASS_LABELS = -3 };
 
 struct png {
 	struct picture picture;
@@ -160,10 +161,13 @@ static int check_request(struct run *r, struct err *e)
 		               (long long)first_image, (long long)count);
 	if (policy_parse(route, &r->policy, e))
 		return err_prefix(e, "--route");
+	r->labelled = class_text && !strcmp(class_text, "labels");
+	if (r->labelled && !labels_path)
+		return err_set(e, ERR_USAGE, "--class labels needs --labels, a table with a column 'cluster'");
 	if (r->policy.kind == POLICY_ORACLE && !labels_path)
 		return err_set(e, ERR_USAGE, "--route oracle needs --labels, a table with a column 'cluster'");
-	if (r->policy.kind != POLICY_ORACLE && labels_path)
-		return err_set(e, ERR_USAGE, "--labels is for --route oracle, not %s", route);
+	if (r->policy.kind != POLICY_ORACLE && !r->labelled && labels_path)
+		return err_set(e, ERR_USAGE, "--labels is for --route oracle or --class labels");
 	return check_outputs(e);
 }
 
@@ -176,8 +180,10 @@ static int check_classes(struct run *r, struct err *e)
 		return err_set(e, ERR_USAGE, "--class %s: the model knows no classes", class_text);
 	if (class_text && !strcmp(class_text, "all"))
 		r->class = CLASS_ALL;
+	else if (r->labelled)
+		r->class = CLASS_LABELS;
 	else if (class_text && parse_i64(class_text, 0, s->classes - 1, &r->class))
-		return err_set(e, ERR_USAGE, "--class %s: neither 'all' nor in 0..%d, the classes of the model", class_text, s->classes - 1);
+		return err_set(e, ERR_USAGE, "--class %s: neither 'all' nor 'labels' nor in 0..%d, the classes of the model", class_text, s->classes - 1);
 	if (!class_text && s->classes && !s->null_label)
 		return err_set(e, ERR_USAGE, "--class is missing: this model was trained without the null label");
 	if (cfg != 1 && r->class == CLASS_NONE)
@@ -196,10 +202,15 @@ static int open_model(struct run *r, const char *dir, struct err *e)
 		return -1;
 	if (s->channels != 1 && s->channels != 3)
 		return err_set(e, ERR_USAGE, "%s: makes %lld channels, which is not a picture", dir, (long long)s->channels);
-	for (int64_t i = 0; i < r->labels.n; i++)
-		if (r->labels.cluster[i] >= s->k || !s->expert[r->labels.cluster[i]].velocity)
+	for (int64_t i = 0; i < r->labels.n; i++) {
+		if (r->labelled && r->labels.cluster[i] >= s->classes)
+			return err_set(e, ERR_DATA, "%s: an item of cluster %d, but %s knows %d classes", labels_path,
+			               r->labels.cluster[i], dir, s->classes);
+		if (r->policy.kind == POLICY_ORACLE &&
+		    (r->labels.cluster[i] >= s->k || !s->expert[r->labels.cluster[i]].velocity))
 			return err_set(e, ERR_DATA, "%s: an item of cluster %d, but %s has no such expert", labels_path,
 			               r->labels.cluster[i], dir);
+	}
 	r->mixture = (struct mixture){s->k, s->d, s->expert, s->router.logits ? &s->router : NULL, r->policy, cfg, seed};
 	return 0;
 }
@@ -419,6 +430,13 @@ static int write_batch(struct run *r, int64_t n, struct err *e)
 	return rc;
 }
 
+static int32_t class_of(const struct run *r, int64_t i)
+{
+	if (r->class == CLASS_LABELS)
+		return r->chosen[i];
+	return (int32_t)(r->class == CLASS_ALL ? r->index[i] % r->ensemble.classes : r->class);
+}
+
 static int sample_all(struct run *r, struct err *e)
 {
 	for (r->at = 0; r->at < count; r->at += batch) {
@@ -426,10 +444,10 @@ static int sample_all(struct run *r, struct err *e)
 
 		for (int64_t i = 0; i < n; i++) {
 			r->index[i] = first_image + r->at + i;
-			if (r->label)
-				r->label[i] = (int32_t)(r->class == CLASS_ALL ? r->index[i] % r->ensemble.classes : r->class);
 			if (r->labels.n)
 				r->chosen[i] = reference_cluster(&r->labels, r->index[i]);
+			if (r->label)
+				r->label[i] = class_of(r, i);
 		}
 		if (sampler_run(r->state, r->x, n, r->index, r->label, r->chosen, r->heaviest, &r->stats, e) || write_batch(r, n, e))
 			return -1;

@@ -58,6 +58,15 @@ char *mem_strdup(const char *s)
 	return memcpy(mem_alloc(n), s, n);
 }
 
+char *mem_strndup(const char *s, size_t n)
+{
+	char *p = mem_alloc(n + 1);
+
+	memcpy(p, s, n);
+	p[n] = 0;
+	return p;
+}
+
 void mem_free(void *p)
 {
 	free(p);

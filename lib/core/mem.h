@@ -15,6 +15,7 @@ void *mem_alloc(size_t size);                   /* caller frees with mem_free; s
 void *mem_zalloc(size_t n, size_t size);        /* zeroed; n * size is checked for overflow */
 void *mem_resize(void *p, size_t n, size_t size); /* realloc; p may be NULL */
 char *mem_strdup(const char *s);
+char *mem_strndup(const char *s, size_t n); /* n bytes of s, which holds no fewer, and a NUL */
 void mem_free(void *p); /* NULL is allowed */
 
 /* n * size bytes aligned to 64, zeroed by the kernel or by hand; NULL and ERR_NOMEM on failure or overflow. `what` names the

@@ -8,6 +8,10 @@
 # full disk or a reboot the same `make` finishes the work, with the same bytes. `make -j4` trains four experts at a time, with one
 # thread each. Settings are not prerequisites: for others, use another RUN (a program refuses to mix them).
 #
+# Experiments on the same data share SAMPLES and PARTITION (clusters and shards). ARMS are the rows of the table: a policy of
+# ddm-sample (threshold:P is spelled threshold-P), monolith, monolith-60steps (as many sampling steps), conditioned (a monolith that
+# is told the cluster).
+#
 # Targets, each with what it needs: samples clusters shards experts router monolith sample evaluate report
 ifndef DDM_MK
 DDM_MK := 1
@@ -22,6 +26,7 @@ DATA_SEED ?= 1
 SIZE ?= 32
 INGEST_FLAGS ?=
 SAMPLES ?= $(RUN)/samples.tar
+PARTITION ?= $(RUN)
 K ?= 4
 HOLDOUT ?= .2
 CLUSTER_FLAGS ?=
@@ -41,8 +46,10 @@ ROUTER_FLAGS ?= --steps 1000 --lr 1e-3 --warmup 50
 # Sampling and measuring.
 POLICIES ?= top-1 top-2 full oracle prior
 N ?= 1000
-SAMPLE_FLAGS ?= --solver euler --steps 25
+STEPS ?= 25
+SAMPLE_FLAGS ?= --solver euler
 EVAL_FLAGS ?=
+REFERENCE ?= $(PARTITION)/shards
 # HEADING=KEY of the table; keys as in the JSON of ddm-eval-fid and ddm-sample --report and --timing.
 COLUMNS ?= kd=kd-pix,fd=fd-pix,kd_heldout=kd-pix-heldout,fd_heldout=fd-pix-heldout,kd_floor=kd-pix-heldout-floor,$\
 	fd_floor=fd-pix-heldout-floor,memorised=memorised,gflop_per_image=gflop_per_image,images_per_second=images_per_second
@@ -54,17 +61,19 @@ CLUSTERS := $(shell seq 0 $$(($(K) - 1)))
 EXPERTS = $(CLUSTERS:%=$(RUN)/model/expert_%/diffusion_pytorch_model.safetensors)
 ROUTER = $(RUN)/model/router/model.safetensors
 MONOLITH = $(RUN)/monolith/expert_0/diffusion_pytorch_model.safetensors
-SHARDS = $(RUN)/shards/MANIFEST.tsv
+CONDITIONED = $(RUN)/conditioned/expert_0/diffusion_pytorch_model.safetensors
+SHARDS = $(PARTITION)/shards/MANIFEST.tsv
 # The monolith first: with -j it trains beside the experts.
-ARMS = monolith $(POLICIES)
+ARMS ?= monolith $(POLICIES)
 EVALUATIONS = $(ARMS:%=$(RUN)/eval/%.json)
 
 samples: $(SAMPLES)
-clusters: $(RUN)/assign.tsv
+clusters: $(PARTITION)/assign.tsv
 shards: $(SHARDS)
 experts: $(EXPERTS)
 router: $(ROUTER)
 monolith: $(MONOLITH)
+conditioned: $(CONDITIONED)
 sample: $(ARMS:%=$(RUN)/samples/%.tar)
 evaluate: $(EVALUATIONS)
 report: $(RUN)/report.tsv $(RUN)/samples.png
@@ -73,45 +82,54 @@ $(RUN)/samples.tar:
 	@mkdir -p $(@D)
 	$(if $(DATA),,$(error set DATA to folders of pictures, tars or videos))$(ddm)ingest --size $(SIZE) --seed $(DATA_SEED) $(INGEST_FLAGS) -o $@ $(DATA)
 
-$(RUN)/assign.tsv: $(SAMPLES)
+$(PARTITION)/assign.tsv: $(SAMPLES)
 	@mkdir -p $(@D)
-	$(ddm)cluster -k $(K) --holdout $(HOLDOUT) --seed $(DATA_SEED) $(CLUSTER_FLAGS) --sheet $(RUN)/clusters.png -o $@ $(SAMPLES)
+	$(ddm)cluster -k $(K) --holdout $(HOLDOUT) --seed $(DATA_SEED) $(CLUSTER_FLAGS) --sheet $(PARTITION)/clusters.png -o $@ $(SAMPLES)
 
-$(SHARDS): $(RUN)/assign.tsv
+$(SHARDS): $(PARTITION)/assign.tsv
 	$(ddm)shard -a $< --holdout $(HOLDOUT) -o $(@D) $(SAMPLES)
 
 # --plan tells steps and GFLOP per image of the monolith, then of the router.
-expert_epochs = { $(ddm)train --cluster all $(NET) --epochs $(EPOCHS) --batch $(BATCH) --no-verify --plan -o $(RUN)/monolith/expert_0 $(RUN)/shards \
-	&& $(ddm)route-train $(ROUTER_NET) $(ROUTER_FLAGS) --batch $(ROUTER_BATCH) --no-verify --plan -o $(RUN)/model/router $(RUN)/shards; } | \
+expert_epochs = { $(ddm)train --cluster all $(NET) --epochs $(EPOCHS) --batch $(BATCH) --no-verify --plan -o $(RUN)/monolith/expert_0 $(PARTITION)/shards \
+	&& $(ddm)route-train $(ROUTER_NET) $(ROUTER_FLAGS) --batch $(ROUTER_BATCH) --no-verify --plan -o $(RUN)/model/router $(PARTITION)/shards; } | \
 	awk '$$1 == "steps" { n++; steps[n] = $$2 } $$1 == "gflop_per_image" { gflop[n] = $$2 } END { printf "%.6g", \
 	$(EPOCHS) * (1 - steps[2] * gflop[2] * $(ROUTER_BATCH) / (steps[1] * gflop[1] * $(BATCH))) }'
 
 $(EXPERTS): $(RUN)/model/expert_%/diffusion_pytorch_model.safetensors: $(SHARDS)
 	@mkdir -p $(RUN)/model
-	$(ddm)train --cluster $* $(NET) --epochs $(or $(EXPERT_EPOCHS),$(shell $(expert_epochs))) --batch $(EXPERT_BATCH) --seed $(SEED) $(TRAIN_FLAGS) $(one_thread) -o $(@D) $(RUN)/shards
+	$(ddm)train --cluster $* $(NET) --epochs $(or $(EXPERT_EPOCHS),$(shell $(expert_epochs))) --batch $(EXPERT_BATCH) --seed $(SEED) $(TRAIN_FLAGS) $(one_thread) -o $(@D) $(PARTITION)/shards
 
-$(MONOLITH): $(SHARDS)
-	@mkdir -p $(RUN)/monolith
-	$(ddm)train --cluster all $(NET) --epochs $(EPOCHS) --batch $(BATCH) --seed $(SEED) $(TRAIN_FLAGS) $(one_thread) -o $(@D) $(RUN)/shards
+$(MONOLITH) $(CONDITIONED): $(SHARDS)
+	@mkdir -p $(dir $(@D))
+	$(ddm)train --cluster all $(if $(filter $(CONDITIONED),$@),--condition cluster) $(NET) --epochs $(EPOCHS) --batch $(BATCH) --seed $(SEED) $(TRAIN_FLAGS) $(one_thread) -o $(@D) $(PARTITION)/shards
 
 $(ROUTER): $(SHARDS)
 	@mkdir -p $(RUN)/model
-	$(ddm)route-train $(ROUTER_NET) $(ROUTER_FLAGS) --batch $(ROUTER_BATCH) --seed $(SEED) $(one_thread) -o $(@D) $(RUN)/shards
+	$(ddm)route-train $(ROUTER_NET) $(ROUTER_FLAGS) --batch $(ROUTER_BATCH) --seed $(SEED) $(one_thread) -o $(@D) $(PARTITION)/shards
 
-sample = $(ddm)sample -n $(N) --seed $(SEED) $(SAMPLE_FLAGS) $(one_thread) --report $(@:.tar=.json) --timing $(@:.tar=.timing.json) -o $@
+# Arguments of a recipe: the number of steps.
+sample = $(ddm)sample -n $(N) --seed $(SEED) $(SAMPLE_FLAGS) --steps $1 $(one_thread) --report $(@:.tar=.json) --timing $(@:.tar=.timing.json) -o $@
 
 $(RUN)/samples/monolith.tar: $(MONOLITH)
 	@mkdir -p $(@D)
-	$(sample) --route expert:0 $(RUN)/monolith
+	$(call sample,$(STEPS)) --route expert:0 $(RUN)/monolith
+
+$(RUN)/samples/monolith-%steps.tar: $(MONOLITH)
+	@mkdir -p $(@D)
+	$(call sample,$*) --route expert:0 $(RUN)/monolith
+
+$(RUN)/samples/conditioned.tar: $(CONDITIONED)
+	@mkdir -p $(@D)
+	$(call sample,$(STEPS)) --route expert:0 --class labels --labels $(PARTITION)/assign.tsv $(RUN)/conditioned
 
 $(POLICIES:%=$(RUN)/samples/%.tar): $(RUN)/samples/%.tar: $(EXPERTS) $(ROUTER)
 	@mkdir -p $(@D)
-	$(sample) --route $* $(if $(filter oracle,$*),--labels $(RUN)/assign.tsv) $(RUN)/model
+	$(call sample,$(STEPS)) --route $(*:threshold-%=threshold:%) $(if $(filter oracle,$*),--labels $(PARTITION)/assign.tsv) $(RUN)/model
 
 # To the training part and to the held-out part, which nothing was fitted on.
 $(ARMS:%=$(RUN)/eval/%.json): $(RUN)/eval/%.json: $(RUN)/samples/%.tar
 	@mkdir -p $(@D)
-	$(ddm)eval-fid --heldout $(RUN)/shards:holdout $(EVAL_FLAGS) $(one_thread) -o $@ $(RUN)/shards:train $<
+	$(ddm)eval-fid --heldout $(REFERENCE):holdout $(EVAL_FLAGS) $(one_thread) -o $@ $(REFERENCE):train $<
 
 report_rows = $(foreach a,$(ARMS),$a=$(RUN)/eval/$a.json $a=$(RUN)/samples/$a.json $a=$(RUN)/samples/$a.timing.json)
 
@@ -119,7 +137,7 @@ $(RUN)/report.tsv: $(EVALUATIONS)
 	$(ddm)report -t strategy -c '$(COLUMNS)' -q -o $@ $(report_rows)
 
 $(RUN)/samples.png: $(ARMS:%=$(RUN)/samples/%.tar)
-	$(ddm)grid --spread -o $@ 'training pictures=$(RUN)/shards' $(foreach a,$(ARMS),'$a=$(RUN)/samples/$a.tar')
+	$(ddm)grid --spread -o $@ 'training pictures=$(PARTITION)/shards' $(foreach a,$(ARMS),'$a=$(RUN)/samples/$a.tar')
 
-.PHONY: samples clusters shards experts router monolith sample evaluate report
+.PHONY: samples clusters shards experts router monolith conditioned sample evaluate report
 endif

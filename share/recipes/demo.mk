@@ -34,7 +34,7 @@ TRAIN_FLAGS = --lr 1e-3 --warmup 4 --ema-half-life 4 -q
 ROUTER_BATCH = 32
 ROUTER_FLAGS = --steps 4 --lr 1e-3 --warmup 4 -q
 N = 24
-SAMPLE_FLAGS = --solver euler --steps 4
+STEPS = 4
 else
 # Pictures that each arm trains on, whatever the size of the data: 1,000 steps of the monolith.
 IMAGES = 128000
@@ -43,7 +43,7 @@ TRAIN_FLAGS = --lr 1e-3 --warmup 50 --ema-half-life 40
 ROUTER_BATCH = 128
 ROUTER_FLAGS = --steps 500 --lr 1e-3 --warmup 50
 N = 1000
-SAMPLE_FLAGS = --solver euler --steps 25
+STEPS = 25
 endif
 # Known once the table of clusters is there.
 EPOCHS = $(shell awk -F '\t' -v images=$(IMAGES) '!/^\#/ && $$4 == "train" { n++ } END { printf "%.6g", n ? images / n : 1 }' $(RUN)/assign.tsv 2>/dev/null)

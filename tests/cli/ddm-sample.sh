@@ -91,7 +91,8 @@ check_exit 2 "an unknown route" $run -n 3 --route best ensemble
 check_exit 2 "top-4 of three" $run -n 3 --route top-4 ensemble
 check_exit 2 "an expert that is not there" $run -n 3 --route expert:3 ensemble
 check_exit 2 "oracle without labels" $run -n 3 --route oracle ensemble
-check_exit 2 "labels without oracle" $run -n 3 --route full --labels a.tsv ensemble
+check_exit 2 "labels without use" $run -n 3 --route full --labels a.tsv ensemble
+check_exit 2 "--class labels without a table" $run -n 3 --route expert:0 --class labels guided
 check_exit 2 "a lone expert has no router" $run -n 3 --route full guided
 check_exit 2 "numbers beyond six digits" $run -n 3 --first 999998 --route top-1 ensemble
 check_exit 66 "no such model" $run -n 3 --route top-1 nothing
@@ -163,6 +164,12 @@ if command -v ddm-cluster >/dev/null 2>&1; then
 	check "a table of clusters" ddm-cluster -k 3 -o assign.tsv items.tar
 	check "oracle runs" $run -n 6 --route oracle --labels assign.tsv -o o.tar --report o.json ensemble
 	check_grep "it costs one expert" '"experts_per_step":1\.0,' o.json
+	check "their clusters as classes" $run -n 6 --route expert:0 --class labels --labels assign.tsv -o told.tar guided
+	grep -ao '"index":[0-9],"expert":[0-9]' o.tar | sed s/expert/class/ >drawn
+	grep -ao '"index":[0-9],"class":[0-9]' told.tar >told
+	[ "$(tap_lines told)" -eq 6 ] && [ "$(cut -d, -f2 told | sort -u | tap_lines /dev/stdin)" -gt 1 ]
+	tap_result $? "more than one of them"
+	check_same "those that oracle takes" drawn told
 	check "a table with a held-out part" ddm-cluster -k 3 --holdout .3 -o held.tsv items.tar
 	n=$(grep -v '^#' held.tsv | cut -f4 | grep -c train)
 	check "oracle runs over all training items" $run -n "$n" --route oracle --labels held.tsv -o all.tar --report all.json ensemble
@@ -172,6 +179,9 @@ if command -v ddm-cluster >/dev/null 2>&1; then
 	check_same "each item once: the shares of the training part" shares assigned
 	check_grep "a picture names its expert" '"index":3,"expert":[012],' o.tar
 	check_exit 65 "labels of experts that are not there" $run -n 6 --route oracle --labels assign.tsv some
+	ddm-cluster -q -k 4 -o four.tsv items.tar
+	check_exit 65 "labels of classes that are not there" $run -n 6 --route expert:0 --class labels --labels four.tsv guided
+	check_err "the classes are counted" 'guided knows 3 classes'
 else
 	skip "oracle" "no ddm-cluster"
 fi

@@ -15,7 +15,7 @@ tiny="--hidden 16 --depth 1 --heads 2"
 dir=\$1
 shift
 exec make -s "\$@" -f '$SRC/share/recipes/demo.mk' BIN='$B' DEMO="\$dir" DATA=pics SIZE=16 K=3 BATCH=24 ROUTER_BATCH=8 IMAGES=1200 N=6 \\
-	NET="--model dit-nano/8 --predict x0 \$tiny" ROUTER_NET="--model dit-nano/8 \$tiny" SAMPLE_FLAGS="--solver euler --steps 3" \\
+	NET="--model dit-nano/8 --predict x0 \$tiny" ROUTER_NET="--model dit-nano/8 \$tiny" STEPS=3 \\
 	TRAIN_FLAGS="--lr 1e-3 --checkpoint-every 5 -q" ROUTER_FLAGS="--steps 24 --lr 1e-3 --checkpoint-every 5 -q" \\
 	COLUMNS="kd=kd-pix,fd=fd-pix,memorised=memorised,gflop_per_image=gflop_per_image"
 END

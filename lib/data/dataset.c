@@ -32,7 +32,6 @@ struct dataset {
 	struct manifest manifest;
 	struct part *part;
 	int64_t parts;
-	int arrays;          /* samples are .npy, not pictures */
 	int64_t numel;       /* of a sample */
 	int64_t cached;      /* samples [0, cached) are kept once they have been read */
 	size_t stride;       /* bytes of a kept sample */
@@ -106,12 +105,12 @@ static int compare(const struct decoded *x, const struct dataset *d, const char 
 {
 	const struct dataset_info *f = &d->info;
 
-	if (d->arrays != (x->values != NULL))
+	if (d->info.arrays != (x->values != NULL))
 		return err_set(e, ERR_DATA, "%s is %s, the others are not", name, x->values ? "an array" : "a picture");
 	if (x->channels == f->channels && x->height == f->height && x->width == f->width)
 		return 0;
 	return err_set(e, ERR_DATA, "%s is %d x %d x %d, the others are %d x %d x %d%s", name, x->channels, x->height, x->width,
-	               f->channels, f->height, f->width, d->arrays ? "" : ": resize them (--size)");
+	               f->channels, f->height, f->width, d->info.arrays ? "" : ": resize them (--size)");
 }
 
 /* Is the label one of those the manifest counts? */
@@ -262,9 +261,9 @@ static int measure(struct dataset *d, struct err *e)
 	d->info.channels = x.channels;
 	d->info.height = x.height;
 	d->info.width = x.width;
-	d->arrays = x.values != NULL;
+	d->info.arrays = x.values != NULL;
 	d->numel = (int64_t)x.channels * x.height * x.width;
-	d->stride = (size_t)d->numel * (d->arrays ? sizeof(float) : 1);
+	d->stride = (size_t)d->numel * (d->info.arrays ? sizeof(float) : 1);
 	decoded_release(&x);
 	d->cached = budget / d->stride < (uint64_t)d->info.count ? (int64_t)(budget / d->stride) : d->info.count;
 	if (!d->cached)
@@ -343,7 +342,7 @@ static void deliver(const struct dataset *d, float *x, const void *kept)
 {
 	if (!x)
 		return;
-	if (d->arrays)
+	if (d->info.arrays)
 		memcpy(x, kept, d->stride);
 	else
 		expand(x, kept, d->numel);
@@ -366,11 +365,11 @@ int dataset_read(struct dataset *d, int64_t i, float *x, int32_t *label, int32_t
 	}
 	if (decode(&v, d, p, i, e))
 		return -1;
-	deliver(d, x, d->arrays ? (void *)v.values : v.pixels);
+	deliver(d, x, d->info.arrays ? (void *)v.values : v.pixels);
 	if (label)
 		*label = v.label;
 	if (i < d->cached && atomic_compare_exchange_strong(&d->state[i], &empty, SLOT_FILLING)) {
-		memcpy(d->cache + (size_t)i * d->stride, d->arrays ? (void *)v.values : v.pixels, d->stride);
+		memcpy(d->cache + (size_t)i * d->stride, d->info.arrays ? (void *)v.values : v.pixels, d->stride);
 		d->label[i] = v.label;
 		atomic_store_explicit(&d->state[i], SLOT_READY, memory_order_release);
 	}

@@ -27,6 +27,7 @@ struct dataset_options {
 struct dataset_info {
 	int64_t count;            /* samples in this part */
 	int channels, height, width;
+	int arrays;               /* samples are arrays, not pictures */
 	int clusters;             /* K of the directory */
 	const int64_t *sizes;     /* [clusters] training samples per cluster; borrowed */
 	const int64_t *held;      /* [clusters] held-out samples per cluster; borrowed */

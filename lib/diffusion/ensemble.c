@@ -8,33 +8,50 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
+#include "diffusion/finitemodel.h"
 #include "file/fileio.h"
 #include "net/model.h"
 
 enum { MAX_EXPERTS = 4096 };
 
-/* One network and how its output becomes a velocity. */
+/* One network, or samples in its place, and how its output becomes a velocity. */
 struct member {
 	struct model *model;
+	struct finite_model *exact;
+	const struct model_config *config; /* of the one that is there; NULL: absent */
+	int64_t elements;                  /* of one output */
 	const struct path *path;
 	enum prediction kind;
 	enum convert_mode mode;
 	int64_t d, capacity;
 	int plain;       /* the output is the velocity of the linear path */
-	float *x, *out;  /* (capacity, d), (capacity, model_elements) where not plain */
+	float *x, *out;  /* (capacity, d), (capacity, elements) where not plain */
 	float *time;     /* (capacity) */
 };
+
+static void member_run(struct member *m, int64_t n, const float *x, const float *t, const int32_t *label, float *out)
+{
+	if (m->exact)
+		finite_model_run(m->exact, n, x, t, out);
+	else
+		model_run(m->model, n, x, t, label, out);
+}
+
+static double member_flops(const struct member *m)
+{
+	return m->exact ? finite_model_flops(m->exact) : model_flops(m->model);
+}
 
 static int run_expert(void *arg, int64_t n, const float *x, const float *t, const int32_t *label, float *v, struct err *e)
 {
 	struct member *m = arg;
-	int64_t elements = model_elements(m->model), d = m->d;
+	int64_t elements = m->elements, d = m->d;
 	struct convert c = {0};
 
 	(void)e;
 	assert(n <= m->capacity);
 	if (m->plain) {
-		model_run(m->model, n, x, t, label, v);
+		member_run(m, n, x, t, label, v);
 		return 0;
 	}
 	for (int64_t i = 0; i < n; i++) {
@@ -44,7 +61,7 @@ static int run_expert(void *arg, int64_t n, const float *x, const float *t, cons
 		for (int64_t j = 0; j < d; j++)
 			m->x[i * d + j] = (float)(c.scale * x[i * d + j]);
 	}
-	model_run(m->model, n, m->x, m->time, label, m->out);
+	member_run(m, n, m->x, m->time, label, m->out);
 	for (int64_t i = 0; i < n; i++) {
 		if (i == 0 || t[i] != t[i - 1])
 			c = convert_at(m->path, m->kind, m->mode, t[i]);
@@ -58,7 +75,7 @@ static int run_router(void *arg, int64_t n, const float *x, const float *t, floa
 	struct member *m = arg;
 
 	(void)e;
-	model_run(m->model, n, x, t, NULL, logits);
+	member_run(m, n, x, t, NULL, logits);
 	return 0;
 }
 
@@ -67,6 +84,25 @@ static void add_file(struct ensemble *s, char *name, const char *hash)
 	s->file = mem_resize(s->file, (size_t)s->files + 1, sizeof *s->file);
 	s->file[s->files].name = name;
 	snprintf(s->file[s->files++].hash, 65, "%s", hash);
+}
+
+static int load_member(struct member *m, const char *folder, const struct ensemble_options *o, char *hash, struct err *e)
+{
+	struct model_config c;
+	int exact;
+
+	if (model_config_load(folder, &c, e))
+		return -1;
+	exact = c.exact;
+	model_config_release(&c);
+	if (exact && (m->exact = finite_model_open(folder, o->pool, hash, e)))
+		m->config = finite_model_config(m->exact);
+	else if (!exact && (m->model = model_open(folder, o->capacity, o->pool, hash, e)))
+		m->config = model_config(m->model);
+	if (!m->config)
+		return -1;
+	m->elements = exact ? m->config->net.channels * m->config->net.size * m->config->net.size : model_elements(m->model);
+	return 0;
 }
 
 /* A folder below `dir` ("" for dir itself) with its config and weights, into s->member[i]. */
@@ -81,10 +117,9 @@ static int open_member(struct ensemble *s, int i, const char *dir, const char *s
 	if (sha256_file(config, hash, NULL, e))
 		goto out;
 	add_file(s, str_new("%s%sconfig.json", sub, slash), hash);
-	m->model = model_open(folder, o->capacity, o->pool, hash, e);
-	if (!m->model)
+	if (load_member(m, folder, o, hash, e))
 		goto out;
-	add_file(s, str_new("%s%s%s", sub, slash, model_weights_name(model_config(m->model)->net.kind)), hash);
+	add_file(s, str_new("%s%s%s", sub, slash, model_weights_name(m->config->net.kind)), hash);
 	rc = 0;
 out:
 	mem_free(config);
@@ -115,7 +150,7 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
                           struct err *e)
 {
 	struct member *m = &s->member[k];
-	const struct model_config *c = model_config(m->model);
+	const struct model_config *c = m->config;
 	int kind = prediction_find(c->prediction);
 	size_t n = (size_t)o->capacity;
 
@@ -136,10 +171,10 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 	m->capacity = o->capacity;
 	m->plain = m->kind == PREDICT_VELOCITY && m->path == &path_linear && c->net.out_channels == c->net.channels;
 	if (!m->plain && (!(m->x = mem_try(n * (size_t)s->d, sizeof *m->x, "network input", e)) ||
-	                  !(m->out = mem_try(n * (size_t)model_elements(m->model), sizeof *m->out, "network output", e)) ||
+	                  !(m->out = mem_try(n * (size_t)m->elements, sizeof *m->out, "network output", e)) ||
 	                  !(m->time = mem_try(n, sizeof *m->time, "network times", e))))
 		return -1;
-	s->expert[k] = (struct expert){run_expert, m, o->capacity, s->classes, model_flops(m->model)};
+	s->expert[k] = (struct expert){run_expert, m, o->capacity, s->classes, member_flops(m)};
 	return 0;
 }
 
@@ -280,9 +315,9 @@ static int open_router(struct ensemble *s, const char *dir, const struct ensembl
 {
 	struct member *m = &s->member[s->k];
 
-	if (open_member(s, s->k, dir, "router", o, e) || check_shape(s, &model_config(m->model)->net, "router", e))
+	if (open_member(s, s->k, dir, "router", o, e) || check_shape(s, &m->config->net, "router", e))
 		return -1;
-	s->router = (struct router){run_router, m, o->capacity, model_flops(m->model)};
+	s->router = (struct router){run_router, m, o->capacity, member_flops(m)};
 	return 0;
 }
 
@@ -299,7 +334,7 @@ static int find_shares(struct ensemble *s, const struct layout *l, const char *d
 	}
 	mem_free(config);
 	for (int k = 0; !rc && !s->shares && k < s->k; k++) {
-		const struct model_config *c = s->member[k].model ? model_config(s->member[k].model) : NULL;
+		const struct model_config *c = s->member[k].config;
 
 		if (!c || !c->cluster_sizes)
 			continue;
@@ -350,6 +385,7 @@ void ensemble_release(struct ensemble *s)
 {
 	for (int i = 0; i < s->members; i++) {
 		model_free(s->member[i].model);
+		finite_model_free(s->member[i].exact);
 		mem_free(s->member[i].x);
 		mem_free(s->member[i].out);
 		mem_free(s->member[i].time);

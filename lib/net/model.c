@@ -43,12 +43,34 @@ static int load_sizes(const json_t *o, struct model_config *c, const char *where
 	return 0;
 }
 
+static const char exact_expert[] = "exact", exact_router[] = "exact_router";
+
+/* Samples in the place of a network: their shape, and the number of clusters of a router. */
+static int parse_exact(const json_t *o, const char *where, struct net_config *c, struct err *e)
+{
+	if (jsonio_i64(o, "in_channels", 1, 1, 4096, &c->channels, where, e) || jsonio_i64(o, "sample_size", 1, 1, 65536, &c->size, where, e))
+		return -1;
+	c->out_channels = c->channels;
+	return c->kind == NET_ROUTER ? jsonio_i64(o, "num_clusters", 1, 1, 100000, &c->clusters, where, e) : 0;
+}
+
+static int parse_net(const json_t *o, const char *where, struct model_config *c, struct err *e)
+{
+	const char *type = json_string_value(json_object_get(o, "model_type"));
+
+	c->exact = type && (!strcmp(type, exact_expert) || !strcmp(type, exact_router));
+	if (!c->exact)
+		return net_from_json(o, where, &c->net, e);
+	c->net.kind = strcmp(type, exact_router) ? NET_DIT : NET_ROUTER;
+	return parse_exact(o, where, &c->net, e);
+}
+
 static int parse_config(const json_t *o, const char *where, struct model_config *c, struct err *e)
 {
 	const char *prediction = "", *path = "linear";
 
 	c->cluster = -1;
-	if (net_from_json(o, where, &c->net, e))
+	if (parse_net(o, where, c, e))
 		return -1;
 	if (jsonio_str(o, "prediction", c->net.kind == NET_DIT, &prediction, where, e) ||
 	    jsonio_str(o, "path", 0, &path, where, e) || jsonio_i64(o, "cluster", 0, -1, INT32_MAX, &c->cluster, where, e))
@@ -86,12 +108,22 @@ void model_config_release(struct model_config *c)
 	c->cluster_sizes = NULL;
 }
 
+static void put_exact(const struct net_config *c, json_t *o)
+{
+	json_object_set_new(o, "model_type", json_string(c->kind == NET_ROUTER ? exact_router : exact_expert));
+	json_object_set_new(o, "in_channels", json_integer(c->channels));
+	json_object_set_new(o, "sample_size", json_integer(c->size));
+}
+
 char *model_config_text(const struct model_config *c, const json_t *extra)
 {
 	json_t *o = json_object();
 	char *text;
 
-	net_to_json(&c->net, o);
+	if (c->exact)
+		put_exact(&c->net, o);
+	else
+		net_to_json(&c->net, o);
 	if (c->prediction[0])
 		json_object_set_new(o, "prediction", json_string(c->prediction));
 	json_object_set_new(o, "path", json_string(c->path));
@@ -213,6 +245,10 @@ struct model *model_open(const char *dir, int64_t capacity, struct pool *pool, c
 	m->device = device_cpu(pool, DT_F32);
 	if (model_config_load(dir, &m->config, e))
 		goto fail;
+	if (m->config.exact) {
+		err_set(e, ERR_DATA, "%s: holds samples, not a network", dir);
+		goto fail;
+	}
 	record(m);
 	if (load(m, dir, hash, e))
 		goto fail;

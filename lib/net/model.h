@@ -8,6 +8,8 @@
 /* config.json. Beside the network: what its output means. */
 struct model_config {
 	struct net_config net;
+	int exact;              /* model_type "exact" (NET_DIT), "exact_router" (NET_ROUTER): no network, the weights file holds the samples
+	                         * (diffusion/finitemodel.h); of `net` only channels, size and clusters say something */
 	char prediction[16];    /* "velocity", "x0", "epsilon", .. (diffusion/path.h); empty for a router */
 	char path[16];          /* "linear", .. */
 	int64_t cluster;        /* the cluster it was trained on; -1: all, or unknown */
@@ -26,7 +28,8 @@ const char *model_weights_name(enum net_kind kind);
 struct model;
 
 /* Load config and weights of DIR for batches of up to `capacity`. `hash` (65 bytes, may be NULL) receives the SHA-256 of the
- * weights file. The pool is borrowed. Missing tensors, other shapes: ERR_DATA naming them; extra tensors are refused likewise. */
+ * weights file. The pool is borrowed. Missing tensors, other shapes: ERR_DATA naming them; extra tensors are refused likewise, and
+ * so is an exact one. */
 struct model *model_open(const char *dir, int64_t capacity, struct pool *pool, char *hash, struct err *e);
 void model_free(struct model *m);
 const struct model_config *model_config(const struct model *m);

@@ -1,0 +1,228 @@
+/* Makes of a data set the model that training on it aims at: samples in the place of networks. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/pool.h"
+#include "core/str.h"
+#include "data/dataset.h"
+#include "data/gather.h"
+#include "diffusion/finitemodel.h"
+#include "file/commit.h"
+#include "file/fileio.h"
+#include "file/manifest.h"
+#include "file/standing.h"
+
+static const char *cluster_text, *out;
+static int64_t limit, size, threads;
+static uint64_t seed;
+static int split, path_choice, predict, no_verify;
+static const char *const splits[] = {"train", "holdout", "all", NULL}, *const paths[] = {"linear", "cosine", NULL};
+static const char *const predictions[] = {"v", "x0", "epsilon", NULL};
+static const enum samples_part parts[] = {SAMPLES_TRAIN, SAMPLES_HOLDOUT, SAMPLES_ALL};
+
+static const struct opt options[] = {
+    {"--cluster", 0, OPT_TEXT, &cluster_text, 0, 0, "K|all",
+     "one expert in DIR itself, of one cluster or of all (default every expert and the router)", NULL, NULL},
+    {"--split", 0, OPT_CHOICE, &split, 0, 0, "PART", "which samples (default train)", splits, NULL},
+    {"--limit", 0, OPT_INT, &limit, 1, 1e12, "N", "at most N samples of each cluster, chosen by the seed (default all)", NULL, NULL},
+    {"--seed", 0, OPT_U64, &seed, 0, 0, "S", "seed of that choice (default 0)", NULL, NULL},
+    {"--size", 0, OPT_INT, &size, 1, 65536, "N", "resize pictures to N x N", NULL, NULL},
+    {"--path", 0, OPT_CHOICE, &path_choice, 0, 0, "NAME", "the path on which experts are asked (default linear)", paths, NULL},
+    {"--predict", 0, OPT_CHOICE, &predict, 0, 0, "WHAT", "what experts answer (default v)", predictions, NULL},
+    {"--no-verify", 0, OPT_FLAG, &no_verify, 0, 0, NULL, "do not check the shards' hashes first", NULL, NULL},
+    {"--threads", 0, OPT_INT, &threads, 0, 1024, "N", "threads; changes no result (default: all there are)", NULL, NULL},
+    {"--output", 'o', OPT_TEXT, &out, 0, 0, "DIR", "the folder to make", NULL, NULL},
+    {0},
+};
+
+static const struct program program = {
+    "ddm-exact",
+    "[--cluster K|all] [--split PART] [--limit N] [--seed S] [--size N] [--path NAME] [--predict WHAT] [--no-verify] "
+    "[--threads N] -o DIR SHARDS",
+    "Make the optimal experts and router of a data set: models that hold its samples and compute the denoiser from them",
+    options,
+};
+
+enum { EVERY = -2 };
+
+static struct stamp *make_stamp(const char *manifest)
+{
+	struct stamp *s = stamp_new(program.name);
+
+	if (cluster_text)
+		stamp_text(s, "cluster", cluster_text);
+	stamp_text(s, "split", splits[split]);
+	if (limit) {
+		stamp_i64(s, "limit", limit);
+		stamp_u64(s, "seed", seed);
+	}
+	if (size)
+		stamp_i64(s, "size", size);
+	stamp_text(s, "path", paths[path_choice]);
+	stamp_text(s, "predict", predictions[predict]);
+	stamp_input(s, "shards", manifest);
+	return s;
+}
+
+/* Whether what stands there is whole: every folder loads, and its samples are those its config.json names. */
+static int check_standing(struct pool *pool, struct err *e)
+{
+	char **names = NULL;
+	size_t n = 0;
+	int rc = 0, parts_seen = 0;
+
+	if (dir_list(out, &names, &n, e))
+		return -1;
+	for (size_t i = 0; i <= n && !rc; i++) {
+		char *dir = i < n ? path_join(out, names[i]) : mem_strdup(out);
+		int mine = i < n ? !strncmp(names[i], "expert_", 7) || !strcmp(names[i], "router") : !parts_seen;
+		struct finite_model *m = mine ? finite_model_open(dir, pool, NULL, e) : NULL;
+
+		rc = mine && !m ? -1 : 0;
+		parts_seen += mine;
+		finite_model_free(m);
+		mem_free(dir);
+	}
+	names_free(names, n);
+	return rc;
+}
+
+/* 1 when the output is there from the same command, 0 when it is to be made, -1 when the name is taken. */
+static int finished(const struct stamp *stamp, struct pool *pool, struct err *e)
+{
+	char *config = path_join(out, "config.json");
+	int rc = path_exists(config) ? 1 : 0;
+
+	if (rc && (standing_check(config, stamp, 0, e) || check_standing(pool, e)))
+		rc = -1;
+	mem_free(config);
+	return rc;
+}
+
+/* What config.json of every folder says alike. */
+static struct model_config describe(const struct gathered *g, enum net_kind kind, int cluster)
+{
+	struct model_config c = {.net = {.kind = kind, .channels = g->channels, .out_channels = g->channels, .size = g->size},
+	                         .exact = 1, .cluster = cluster, .clusters = g->clusters, .cluster_sizes = g->sizes};
+
+	c.net.clusters = kind == NET_ROUTER ? g->clusters : 0;
+	snprintf(c.path, sizeof c.path, "%s", kind == NET_ROUTER ? "linear" : paths[path_choice]);
+	if (kind == NET_DIT)
+		snprintf(c.prediction, sizeof c.prediction, "%s", prediction_name((enum prediction)prediction_find(predictions[predict])));
+	return c;
+}
+
+/* Samples from .. to - 1 as one expert. */
+static int write_expert(const char *dir, const struct gathered *g, int cluster, int64_t from, int64_t to, json_t *stamp, struct err *e)
+{
+	struct model_config c = describe(g, NET_DIT, cluster);
+	struct finite_set s = {.n = to - from, .d = g->d, .bytes = g->bytes};
+
+	s.sample = (const uint8_t *)g->sample + (size_t)(from * g->d) * (g->bytes ? 1 : sizeof(float));
+	return finite_model_write(dir, &c, &s, stamp, e);
+}
+
+static int write_summary(const char *dir, const struct gathered *g, json_t *stamp, struct err *e)
+{
+	char *path = path_join(dir, "config.json"), *text;
+	json_t *o = json_object();
+	int rc;
+
+	json_object_set_new(o, "num_experts", json_integer(g->clusters));
+	json_object_set(o, "stamp", stamp);
+	text = jsonio_pretty(o);
+	rc = commit_bytes(path, text, strlen(text), e);
+	mem_free(text);
+	mem_free(path);
+	json_decref(o);
+	return rc;
+}
+
+static int write_model(const char *dir, const struct gathered *g, json_t *stamp, struct err *e)
+{
+	struct model_config c = describe(g, NET_ROUTER, -1);
+	struct finite_set s = {.n = g->n, .d = g->d, .bytes = g->bytes, .sample = g->sample, .clusters = g->clusters, .first = g->first};
+	char *sub = path_join(dir, "router");
+	int rc = finite_model_write(sub, &c, &s, stamp, e);
+
+	mem_free(sub);
+	for (int k = 0; k < g->clusters && !rc; k++) {
+		if (g->first[k + 1] == g->first[k])
+			continue;
+		sub = str_new("%s/expert_%d", dir, k);
+		rc = write_expert(sub, g, k, g->first[k], g->first[k + 1], stamp, e);
+		mem_free(sub);
+	}
+	return rc || write_summary(dir, g, stamp, e) ? -1 : 0;
+}
+
+static int make(const char *shards, int cluster, const struct stamp *stamp, struct pool *pool, struct err *e)
+{
+	struct gather_options o = {.cluster = cluster == EVERY ? DATASET_ALL : cluster, .part = parts[split], .limit = limit, .seed = seed,
+	                           .size = (int)size, .verify = !no_verify, .pool = pool};
+	json_t *line = json_incref((json_t *)stamp_root(stamp));
+	struct gathered g = {0};
+	struct outdir d = {0};
+	int rc = gather(&g, shards, &o, e);
+
+	if (!rc)
+		rc = outdir_begin(&d, out, e);
+	if (!rc)
+		rc = cluster == EVERY ? write_model(d.tmp, &g, line, e) : write_expert(d.tmp, &g, cluster, 0, g.n, line, e);
+	if (!rc && cmd_signal)
+		rc = err_set(e, ERR_AGAIN, "interrupted");
+	if (!rc)
+		rc = outdir_commit(&d, e);
+	if (!rc)
+		cmd_say("%s: %lld samples of %lld x %lld x %lld, %.4g GFLOP for a denoised sample", out, (long long)g.n, (long long)g.channels,
+		        (long long)g.size, (long long)g.size, 4e-9 * (double)g.n * (double)g.d);
+	outdir_abort(&d);
+	gathered_release(&g);
+	json_decref(line);
+	return rc;
+}
+
+static int parse_request(int *cluster, struct err *e)
+{
+	int64_t k;
+
+	*cluster = EVERY;
+	if (!out)
+		return err_set(e, ERR_USAGE, "-o is missing: the folder for the model");
+	if (!cluster_text)
+		return 0;
+	if (!strcmp(cluster_text, "all"))
+		*cluster = DATASET_ALL;
+	else if (!parse_i64(cluster_text, 0, INT32_MAX, &k))
+		*cluster = (int)k;
+	else
+		return err_set(e, ERR_USAGE, "--cluster: \"%s\" is neither a number from 0 nor all", cluster_text);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct manifest m = {0};
+	struct stamp *stamp = NULL;
+	struct pool *pool = NULL;
+	struct err e = {0};
+	int cluster, done;
+
+	cmd_start(&program, argc, argv, 1, 1);
+	cmd_catch_signals();
+	if (!parse_request(&cluster, &e) && (pool = pool_new((int)threads, &e)) && !manifest_load(&m, argv[1], &e)) {
+		stamp = make_stamp(m.sha256);
+		done = finished(stamp, pool, &e);
+		if (done > 0)
+			cmd_say("%s: complete, nothing to do", out);
+		else if (!done)
+			make(argv[1], cluster, stamp, pool, &e);
+	}
+	stamp_free(stamp);
+	manifest_release(&m);
+	pool_free(pool);
+	return cmd_end(&e);
+}

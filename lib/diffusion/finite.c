@@ -1,0 +1,301 @@
+#include "diffusion/finite.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "diffusion/convert.h"
+#include "kernels/gemm.h"
+
+/* Samples are made into doubles block by block: the size of a block depends on d alone, so that no sum depends on anything else. */
+enum { ROWS = 128, BLOCK_ELEMENTS = 1 << 20, BLOCK_MOST = 1024, BLOCK_LEAST = 16 };
+/* Elements of a set below which waking threads takes longer than the work. */
+enum { SMALL = 1 << 16 };
+
+struct finite {
+	struct finite_set s;
+	struct pool *pool;
+	int64_t block;
+	double value[256];  /* of a byte */
+	double *norm;       /* (n) |m_j|^2 */
+	double *points;     /* (block, d) */
+	double *x, *mean;   /* (ROWS, d) */
+	double *dot;        /* (ROWS, block): products, then weights */
+	double *top, *sum;  /* (ROWS) of the softmax so far: largest exponent, sum of exponentials */
+	double *mass;       /* (ROWS) */
+	struct path_point *at; /* (ROWS) */
+	double *logit;      /* (ROWS, clusters) */
+	void *scratch;
+};
+
+static void expand(const struct finite *f, int64_t j, double *out)
+{
+	int64_t d = f->s.d;
+	const uint8_t *b = f->s.sample;
+
+	if (f->s.bytes) {
+		b += j * d;
+		for (int64_t i = 0; i < d; i++)
+			out[i] = f->value[b[i]];
+		return;
+	}
+	b += j * d * (int64_t)sizeof(float);
+	for (int64_t i = 0; i < d; i++) {
+		float v;
+
+		memcpy(&v, b + i * (int64_t)sizeof v, sizeof v);
+		out[i] = v;
+	}
+}
+
+static void norm_task(void *arg, int64_t task, int worker)
+{
+	struct finite *f = arg;
+	int64_t from = task * f->block, to = from + f->block < f->s.n ? from + f->block : f->s.n, d = f->s.d;
+	double *row = mem_alloc((size_t)d * sizeof *row);
+
+	(void)worker;
+	for (int64_t j = from; j < to; j++) {
+		expand(f, j, row);
+		for (int64_t i = 0; i < d; i++)
+			f->norm[j] += row[i] * row[i];
+	}
+	mem_free(row);
+}
+
+static struct gemm first_product(const struct finite *f, int64_t rows, int64_t points)
+{
+	return (struct gemm){.ta = GEMM_N, .tb = GEMM_T, .m = rows, .n = points, .k = f->s.d, .lda = f->s.d, .ldb = f->s.d, .ldc = f->block};
+}
+
+static struct gemm second_product(const struct finite *f, int64_t rows, int64_t points)
+{
+	return (struct gemm){.ta = GEMM_N, .tb = GEMM_N, .m = rows, .n = f->s.d, .k = points, .lda = f->block, .ldb = f->s.d,
+	                     .ldc = f->s.d, .accumulate = 1};
+}
+
+static int allocate(struct finite *f, struct err *e)
+{
+	struct gemm one = first_product(f, ROWS, f->block), two = second_product(f, ROWS, f->block);
+	int workers = f->pool ? pool_threads(f->pool) : 1;
+	size_t a = gemm_scratch_f64(&one, workers), b = gemm_scratch_f64(&two, workers), d = (size_t)f->s.d;
+
+	if (!(f->norm = mem_try((size_t)f->s.n, sizeof *f->norm, "norms of the samples", e)) ||
+	    !(f->points = mem_try((size_t)f->block * d, sizeof *f->points, "a block of samples", e)) ||
+	    !(f->x = mem_try(ROWS * d, sizeof *f->x, "rows", e)) || !(f->mean = mem_try(ROWS * d, sizeof *f->mean, "rows", e)) ||
+	    !(f->dot = mem_try((size_t)(ROWS * f->block), sizeof *f->dot, "products", e)) ||
+	    !(f->logit = mem_try(ROWS * (size_t)f->s.clusters, sizeof *f->logit, "logits", e)) ||
+	    !(f->scratch = mem_try(a > b ? a : b, 1, "scratch of products", e)))
+		return -1;
+	f->top = mem_zalloc(ROWS, sizeof *f->top);
+	f->sum = mem_zalloc(ROWS, sizeof *f->sum);
+	f->mass = mem_zalloc(ROWS, sizeof *f->mass);
+	f->at = mem_zalloc(ROWS, sizeof *f->at);
+	return 0;
+}
+
+struct finite *finite_new(const struct finite_set *s, struct pool *pool, struct err *e)
+{
+	struct finite *f = mem_zalloc(1, sizeof *f);
+
+	f->s = *s;
+	f->pool = s->n * s->d < SMALL ? NULL : pool;
+	f->block = BLOCK_ELEMENTS / s->d / BLOCK_LEAST * BLOCK_LEAST;
+	f->block = f->block < BLOCK_LEAST ? BLOCK_LEAST : f->block > BLOCK_MOST ? BLOCK_MOST : f->block;
+	for (int b = 0; b < 256; b++)
+		f->value[b] = (float)b / 127.5f - 1.f;
+	if (allocate(f, e)) {
+		finite_free(f);
+		return NULL;
+	}
+	pool_run(f->pool, (s->n + f->block - 1) / f->block, norm_task, f);
+	for (int64_t j = 0; j < s->n; j++)
+		if (!isfinite(f->norm[j])) {
+			err_set(e, ERR_DATA, "sample %lld holds what is not a finite number", (long long)j);
+			finite_free(f);
+			return NULL;
+		}
+	return f;
+}
+
+void finite_free(struct finite *f)
+{
+	if (!f)
+		return;
+	mem_free(f->norm);
+	mem_free(f->points);
+	mem_free(f->x);
+	mem_free(f->mean);
+	mem_free(f->dot);
+	mem_free(f->logit);
+	mem_free(f->scratch);
+	mem_free(f->top);
+	mem_free(f->sum);
+	mem_free(f->mass);
+	mem_free(f->at);
+	mem_free(f);
+}
+
+const struct finite_set *finite_set(const struct finite *f)
+{
+	return &f->s;
+}
+
+/* One block of one cluster against the rows of one chunk. */
+struct pass {
+	struct finite *f;
+	const float *x;
+	const struct path_point *at;
+	int64_t first, points; /* the block */
+	double log_weight;
+	double *mean;          /* (rows, d), or NULL */
+};
+
+static void widen_task(void *arg, int64_t i, int worker)
+{
+	const struct pass *p = arg;
+	int64_t d = p->f->s.d;
+
+	(void)worker;
+	for (int64_t j = 0; j < d; j++)
+		p->f->x[i * d + j] = p->x[i * d + j];
+}
+
+static void expand_task(void *arg, int64_t j, int worker)
+{
+	const struct pass *p = arg;
+
+	(void)worker;
+	expand(p->f, p->first + j, p->f->points + j * p->f->s.d);
+}
+
+/* Products of one row become weights relative to the largest exponent yet seen; what was summed before is scaled to it. */
+static void weigh_task(void *arg, int64_t i, int worker)
+{
+	const struct pass *p = arg;
+	struct finite *f = p->f;
+	double *w = f->dot + i * f->block, a = p->at[i].alpha, precision = 1 / (p->at[i].sigma * p->at[i].sigma), top = f->top[i], scale;
+
+	(void)worker;
+	for (int64_t j = 0; j < p->points; j++) {
+		w[j] = p->log_weight + a * (w[j] - .5 * a * f->norm[p->first + j]) * precision;
+		top = fmax(top, w[j]);
+	}
+	scale = exp(f->top[i] - top);
+	f->top[i] = top;
+	f->sum[i] *= scale;
+	for (int64_t j = 0; j < p->points; j++) {
+		w[j] = exp(w[j] - top);
+		f->sum[i] += w[j];
+	}
+	for (int64_t j = 0; p->mean && scale != 1 && j < f->s.d; j++)
+		p->mean[i * f->s.d + j] *= scale;
+}
+
+static void add_cluster(struct pass *p, int k, int64_t rows)
+{
+	struct finite *f = p->f;
+	int64_t to = f->s.first[k + 1];
+
+	p->log_weight = f->s.weight ? log(f->s.weight[k]) : 0;
+	for (p->first = f->s.first[k]; p->first < to; p->first += f->block) {
+		struct gemm g;
+
+		p->points = to - p->first < f->block ? to - p->first : f->block;
+		pool_run(f->pool, p->points, expand_task, p);
+		g = first_product(f, rows, p->points);
+		gemm_run_f64(f->pool, &g, f->dot, f->x, f->points, NULL, f->scratch);
+		pool_run(f->pool, rows, weigh_task, p);
+		g = second_product(f, rows, p->points);
+		if (p->mean)
+			gemm_run_f64(f->pool, &g, p->mean, f->dot, f->points, NULL, f->scratch);
+	}
+}
+
+static void chunk(struct finite *f, int cluster, int64_t rows, const float *x, const struct path_point *at, double *mass, double *mean)
+{
+	struct pass p = {.f = f, .x = x, .at = at, .mean = mean};
+	int64_t d = f->s.d;
+
+	for (int64_t i = 0; i < rows; i++) {
+		f->top[i] = -INFINITY;
+		f->sum[i] = 0;
+	}
+	if (mean)
+		memset(mean, 0, (size_t)(rows * d) * sizeof *mean);
+	pool_run(f->pool, rows, widen_task, &p);
+	for (int k = 0; k < f->s.clusters; k++)
+		if (cluster == FINITE_ALL || cluster == k)
+			add_cluster(&p, k, rows);
+	for (int64_t i = 0; i < rows; i++) {
+		if (mass)
+			mass[i] = f->sum[i] == 0 ? -INFINITY : f->top[i] + log(f->sum[i]);
+		for (int64_t j = 0; mean && f->sum[i] != 0 && j < d; j++)
+			mean[i * d + j] /= f->sum[i];
+	}
+}
+
+void finite_posterior(struct finite *f, int cluster, int64_t n, const float *x, const struct path_point *at, double *mass,
+                      double *mean)
+{
+	for (int64_t i = 0; i < n; i += ROWS)
+		chunk(f, cluster, n - i < ROWS ? n - i : ROWS, x + i * f->s.d, at + i, mass ? mass + i : NULL,
+		      mean ? mean + i * f->s.d : NULL);
+}
+
+static void locate(struct finite *f, const struct path *path, int64_t n, const float *t)
+{
+	for (int64_t i = 0; i < n; i++)
+		f->at[i] = path->at(fmax(t[i], CONVERT_MIN_T));
+}
+
+void finite_predict(struct finite *f, int cluster, const struct path *path, enum prediction kind, int64_t n, const float *x,
+                    const float *t, float *out)
+{
+	int64_t d = f->s.d;
+
+	for (int64_t i = 0; i < n; i += ROWS) {
+		int64_t rows = n - i < ROWS ? n - i : ROWS;
+
+		locate(f, path, rows, t + i);
+		chunk(f, cluster, rows, x + i * d, f->at, NULL, f->mean);
+		for (int64_t r = 0; r < rows; r++) {
+			double a, b;
+
+			prediction_relate(&f->at[r], PREDICT_X0, kind, &a, &b);
+			for (int64_t j = 0; j < d; j++)
+				out[(i + r) * d + j] = (float)(a * x[(i + r) * d + j] + b * f->mean[r * d + j]);
+		}
+	}
+}
+
+void finite_logits(struct finite *f, int64_t n, const float *x, const float *t, float *logits)
+{
+	int clusters = f->s.clusters;
+
+	for (int64_t i = 0; i < n; i += ROWS) {
+		int64_t rows = n - i < ROWS ? n - i : ROWS;
+
+		locate(f, &path_linear, rows, t + i);
+		for (int k = 0; k < clusters; k++) {
+			chunk(f, k, rows, x + i * f->s.d, f->at, f->mass, NULL);
+			for (int64_t r = 0; r < rows; r++)
+				f->logit[r * clusters + k] = f->mass[r];
+		}
+		for (int64_t r = 0; r < rows; r++) {
+			double top = -INFINITY;
+
+			for (int k = 0; k < clusters; k++)
+				top = fmax(top, f->logit[r * clusters + k]);
+			for (int k = 0; k < clusters; k++)
+				logits[(i + r) * clusters + k] = (float)(f->logit[r * clusters + k] - top);
+		}
+	}
+}
+
+double finite_flops(const struct finite *f, int cluster, int with_mean)
+{
+	int64_t n = cluster == FINITE_ALL ? f->s.n : f->s.first[cluster + 1] - f->s.first[cluster];
+
+	return (with_mean ? 4. : 2.) * (double)n * (double)f->s.d;
+}

@@ -1,0 +1,52 @@
+/* The optimal denoiser of a finite data set, fast: two matrix products and a softmax.
+ *
+ * x_t = alpha x0 + sigma eps with x0 drawn from the set makes p(x_t) a mixture of Gaussians, so the posterior of x0 is a softmax
+ * over the samples of (alpha x.m_j - alpha^2 |m_j|^2 / 2) / sigma^2 + log w_j, and everything a network could predict follows
+ * from its mean (arXiv 2501.05450, section 3). In double. diffusion/exact.h says the same slowly, and of Gaussians too. */
+#ifndef DDM_DIFFUSION_FINITE_H
+#define DDM_DIFFUSION_FINITE_H
+
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/pool.h"
+#include "diffusion/path.h"
+
+enum { FINITE_ALL = -1 };
+
+/* Samples in the order of their clusters. */
+struct finite_set {
+	int64_t n, d;         /* samples, elements of one */
+	const void *sample;   /* (n, d) floats, or, */
+	int bytes;            /* with this set, bytes b that stand for b / 127.5f - 1.f, as in training */
+	int clusters;
+	const int64_t *first; /* (clusters + 1): cluster k is samples first[k] .. first[k + 1] - 1; may be none */
+	const double *weight; /* (clusters) what one sample of it counts, or NULL: 1 */
+};
+
+struct finite;
+
+/* Borrows what *s points to, and the pool (may be NULL); copies *s itself. A sample that is not finite is ERR_DATA. Caller frees
+ * with finite_free. */
+struct finite *finite_new(const struct finite_set *s, struct pool *pool, struct err *e);
+void finite_free(struct finite *f);
+const struct finite_set *finite_set(const struct finite *f);
+
+/* Given n rows x (n, d), each at its own point of a path with sigma > 0: mean (n, d) = E[x0 | x] over one cluster (or FINITE_ALL),
+ * mass (n) = log of the sum of the samples' weights times likelihoods, up to a constant of the row that is the same for every
+ * cluster; -infinity, and mean 0, where the cluster is empty. Either may be NULL. A row's bits depend on that row alone. */
+void finite_posterior(struct finite *f, int cluster, int64_t n, const float *x, const struct path_point *at, double *mass,
+                      double *mean);
+
+/* out (n, d) = the optimal prediction of a network that knows one cluster (or FINITE_ALL), given x (n, d) on `path` at t (n). Times
+ * below CONVERT_MIN_T are taken as that. */
+void finite_predict(struct finite *f, int cluster, const struct path *path, enum prediction kind, int64_t n, const float *x,
+                    const float *t, float *out);
+
+/* logits (n, clusters) = log p(k | x, t) less its largest in the row, on the linear path. */
+void finite_logits(struct finite *f, int64_t n, const float *x, const float *t, float *logits);
+
+/* Of one row of finite_predict, and of finite_logits. */
+double finite_flops(const struct finite *f, int cluster, int with_mean);
+
+#endif

@@ -1,0 +1,204 @@
+#include "diffusion/finitemodel.h"
+
+#include <string.h>
+
+#include "core/hash.h"
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "file/commit.h"
+#include "file/fileio.h"
+#include "file/safetensors.h"
+
+static const char tensor_name[] = "samples";
+
+struct finite_model {
+	struct model_config config;
+	const struct path *path; /* of an expert */
+	enum prediction kind;
+	struct safetensors *file;
+	struct finite *finite;
+	int64_t *first; /* (clusters + 1) */
+	double *weight; /* (clusters) of a router */
+};
+
+/* "cluster_samples" of a router: how many of each cluster there are, in the order of the clusters; a sample stands for
+ * cluster_sizes[k] / cluster_samples[k]. */
+static int load_samples(struct finite_model *m, const json_t *o, int64_t n, const char *where, struct err *e)
+{
+	const struct model_config *c = &m->config;
+	const json_t *v = json_object_get(o, "cluster_samples");
+	int64_t k = c->net.clusters;
+
+	m->first = mem_zalloc((size_t)k + 1, sizeof *m->first);
+	m->weight = mem_zalloc((size_t)k, sizeof *m->weight);
+	if (!c->cluster_sizes || json_array_size(v) != (size_t)k)
+		return err_set(e, ERR_DATA, "%s: \"cluster_samples\" and \"cluster_sizes\" are not %lld numbers each", where, (long long)k);
+	for (int64_t i = 0; i < k; i++) {
+		const json_t *s = json_array_get(v, (size_t)i);
+		int64_t some = json_is_integer(s) ? json_integer_value(s) : -1, size = c->cluster_sizes[i];
+
+		if (some < 0 || some > size || (size > 0) != (some > 0))
+			return err_set(e, ERR_DATA, "%s: \"cluster_samples\"[%lld] is not a part of a cluster of %lld", where, (long long)i,
+			               (long long)size);
+		m->first[i + 1] = m->first[i] + (some < n ? some : n + 1);
+		m->weight[i] = some ? (double)size / (double)some : 1;
+		if (m->first[i + 1] > n)
+			break;
+	}
+	if (m->first[k] != n)
+		return err_set(e, ERR_DATA, "%s: \"cluster_samples\" do not add up to the %lld samples there are", where, (long long)n);
+	return 0;
+}
+
+static int check_file(const json_t *o, const char *data, const char *where, char *hash, struct err *e)
+{
+	const char *said;
+	char hex[65];
+
+	if (jsonio_str(o, "weights_sha256", 1, &said, where, e) || sha256_file(data, hex, NULL, e))
+		return -1;
+	if (strcmp(said, hex))
+		return err_set(e, ERR_DATA, "%s: is not the file that config.json names (SHA-256 %.16s, not %.16s)", data, hex, said);
+	if (hash)
+		memcpy(hash, hex, sizeof hex);
+	return 0;
+}
+
+static int load_set(struct finite_model *m, const json_t *o, const char *where, const char *data, struct pool *pool, struct err *e)
+{
+	const struct net_config *c = &m->config.net;
+	const struct st_tensor *t = st_find(m->file, tensor_name);
+	int64_t want[4] = {0, c->channels, c->size, c->size};
+	struct finite_set s = {0};
+
+	if (!t || t->rank != 4 || memcmp(t->shape + 1, want + 1, 3 * sizeof *want) || t->shape[0] < 1 ||
+	    (t->type != ST_F32 && t->type != ST_U8))
+		return err_set(e, ERR_DATA, "%s: no tensor \"%s\" of U8 or F32 and shape (n, %lld, %lld, %lld)", data, tensor_name,
+		               (long long)c->channels, (long long)c->size, (long long)c->size);
+	s.n = t->shape[0];
+	s.d = c->channels * c->size * c->size;
+	s.sample = t->data;
+	s.bytes = t->type == ST_U8;
+	if (c->kind == NET_ROUTER) {
+		if (load_samples(m, o, s.n, where, e))
+			return -1;
+		s.clusters = (int)c->clusters;
+		s.weight = m->weight;
+	} else {
+		m->first = mem_zalloc(2, sizeof *m->first);
+		m->first[1] = s.n;
+		s.clusters = 1;
+	}
+	s.first = m->first;
+	m->finite = finite_new(&s, pool, e);
+	return m->finite ? 0 : err_prefix(e, "%s", data);
+}
+
+static int load_kind(struct finite_model *m, const char *where, struct err *e)
+{
+	int kind;
+
+	if (m->config.net.kind == NET_ROUTER)
+		return 0;
+	kind = prediction_find(m->config.prediction);
+	m->path = path_find(m->config.path);
+	if (kind < 0 || !m->path)
+		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is not known here", where, m->config.prediction,
+		               m->config.path);
+	m->kind = (enum prediction)kind;
+	return 0;
+}
+
+struct finite_model *finite_model_open(const char *dir, struct pool *pool, char *hash, struct err *e)
+{
+	struct finite_model *m = mem_zalloc(1, sizeof *m);
+	char *where = path_join(dir, "config.json"), *data = NULL;
+	json_t *o = NULL;
+	int rc = -1;
+
+	if (model_config_load(dir, &m->config, e) || !(o = jsonio_load(where, e)))
+		goto out;
+	if (!m->config.exact) {
+		err_set(e, ERR_DATA, "%s: a network, not the samples themselves", where);
+		goto out;
+	}
+	data = path_join(dir, model_weights_name(m->config.net.kind));
+	if (load_kind(m, where, e) || check_file(o, data, where, hash, e) || !(m->file = st_open(data, e)))
+		goto out;
+	rc = load_set(m, o, where, data, pool, e);
+out:
+	json_decref(o);
+	mem_free(data);
+	mem_free(where);
+	if (!rc)
+		return m;
+	finite_model_free(m);
+	return NULL;
+}
+
+void finite_model_free(struct finite_model *m)
+{
+	if (!m)
+		return;
+	finite_free(m->finite);
+	st_free(m->file);
+	mem_free(m->first);
+	mem_free(m->weight);
+	model_config_release(&m->config);
+	mem_free(m);
+}
+
+const struct model_config *finite_model_config(const struct finite_model *m)
+{
+	return &m->config;
+}
+
+double finite_model_flops(const struct finite_model *m)
+{
+	return finite_flops(m->finite, FINITE_ALL, m->config.net.kind != NET_ROUTER);
+}
+
+void finite_model_run(struct finite_model *m, int64_t n, const float *x, const float *t, float *out)
+{
+	if (m->config.net.kind == NET_ROUTER)
+		finite_logits(m->finite, n, x, t, out);
+	else
+		finite_predict(m->finite, FINITE_ALL, m->path, m->kind, n, x, t, out);
+}
+
+static int write_config(const char *path, const struct model_config *c, const struct finite_set *s, const char *hash, json_t *stamp,
+                        struct err *e)
+{
+	json_t *extra = json_object(), *v = json_array();
+	char *text;
+	int rc;
+
+	json_object_set_new(extra, "weights_sha256", json_string(hash));
+	for (int k = 0; c->net.kind == NET_ROUTER && k < s->clusters; k++)
+		json_array_append_new(v, json_integer(s->first[k + 1] - s->first[k]));
+	if (c->net.kind == NET_ROUTER)
+		json_object_set(extra, "cluster_samples", v);
+	json_decref(v);
+	json_object_set(extra, "stamp", stamp);
+	text = model_config_text(c, extra);
+	rc = commit_bytes(path, text, strlen(text), e);
+	mem_free(text);
+	json_decref(extra);
+	return rc;
+}
+
+int finite_model_write(const char *dir, const struct model_config *c, const struct finite_set *s, json_t *stamp, struct err *e)
+{
+	struct st_tensor t = {tensor_name, s->bytes ? ST_U8 : ST_F32, 4, {s->n, c->net.channels, c->net.size, c->net.size}, s->sample};
+	char *data = path_join(dir, model_weights_name(c->net.kind)), *config = path_join(dir, "config.json"), *line = jsonio_line(stamp);
+	struct st_text texts[2] = {{"format", "pt"}, {"stamp", line}};
+	char hash[65];
+	int rc = -1;
+
+	if (!dir_make(dir, e) && !st_write(data, &t, 1, texts, 2, e) && !sha256_file(data, hash, NULL, e))
+		rc = write_config(config, c, s, hash, stamp, e);
+	mem_free(line);
+	mem_free(config);
+	mem_free(data);
+	return rc;
+}

@@ -27,7 +27,7 @@ enum { SHEET_LIMIT = 400, MOST = 1000000 };
 static int64_t count, steps = 50, first_image, batch = 64, threads;
 static uint64_t seed;
 static double cfg = 1;
-static const char *route, *class_text, *labels_path, *grid_path, *report_path, *log_path, *timing_path, *out_path = "-";
+static const char *route, *class_text, *labels_path, *grid_path, *report_path, *log_path, *timing_path, *out_path = "-", *device = "auto";
 static int solver_choice, convert_choice;
 static const char *const solvers[] = {"euler", "heun", NULL};
 static const char *const converts[] = {"match", "native", NULL};
@@ -55,6 +55,7 @@ static const struct opt options[] = {
     {"--first", 0, OPT_INT, &first_image, 0, MOST - 1, "I", "number of the first picture (default 0)", NULL, NULL},
     {"--batch", 0, OPT_INT, &batch, 1, 65536, "N", "pictures at once; changes no result (default 64)", NULL, NULL},
     {"--threads", 0, OPT_INT, &threads, 0, 1024, "N", "threads; changes no result (default: all there are)", NULL, NULL},
+    {"--device", 0, OPT_TEXT, &device, 0, 0, "NAME", "auto, cpu, cuda or cuda:N: where to compute (default auto)", NULL, NULL},
     {"--output", 'o', OPT_TEXT, &out_path, 0, 0, "FILE", "where the samples go (default -, standard output)", NULL, NULL},
     {0},
 };
@@ -62,7 +63,7 @@ static const struct opt options[] = {
 static const struct program program = {
     "ddm-sample",
     "-n N --route HOW [--solver NAME] [--steps N] [--cfg S] [--class C] [--seed S] [--labels FILE] [--grid FILE] [--report FILE] "
-    "[--log FILE] [--timing FILE] [--convert HOW] [--first I] [--batch N] [--threads N] [-o FILE] MODEL",
+    "[--log FILE] [--timing FILE] [--convert HOW] [--first I] [--batch N] [--threads N] [--device NAME] [-o FILE] MODEL",
     "Make pictures with an ensemble of experts; a tar of NNNNNN.png",
     options,
 };
@@ -78,6 +79,7 @@ struct labels {
 struct run {
 	struct policy policy;
 	struct pool *pool;
+	struct device *device;
 	struct ensemble ensemble;
 	struct mixture mixture;
 	struct sampler sampler;
@@ -195,7 +197,7 @@ static int check_classes(struct run *r, struct err *e)
 
 static int open_model(struct run *r, const char *dir, struct err *e)
 {
-	struct ensemble_options o = {r->policy, (enum convert_mode)convert_choice, batch * (cfg == 1 ? 1 : 2), r->pool};
+	struct ensemble_options o = {r->policy, (enum convert_mode)convert_choice, batch * (cfg == 1 ? 1 : 2), r->device};
 	struct ensemble *s = &r->ensemble;
 
 	if (ensemble_open(s, dir, &o, e) || check_classes(r, e))
@@ -558,7 +560,8 @@ static int work(struct run *r, const char *dir, struct err *e)
 
 	if (check_request(r, e) || (labels_path && load_labels(&r->labels, labels_path, e)))
 		return -1;
-	if (!(r->pool = pool_new((int)threads, e)) || open_model(r, dir, e) || (done = finished(r, e)) < 0)
+	if (!(r->pool = pool_new((int)threads, e)) || !(r->device = device_open(device, r->pool, e)) || open_model(r, dir, e) ||
+	    (done = finished(r, e)) < 0)
 		return -1;
 	if (done) {
 		cmd_say("%s: complete, nothing to do", out_path);
@@ -583,6 +586,7 @@ static void release(struct run *r)
 	sampler_free(r->state);
 	mixture_stats_release(&r->stats);
 	ensemble_release(&r->ensemble);
+	device_free(r->device);
 	pool_free(r->pool);
 	mem_free(r->labels.cluster);
 	mem_free(r->assigned);

@@ -12,7 +12,6 @@
 
 struct training training;
 const char *const training_schedules[] = {"constant", "cosine", NULL};
-const char *const training_devices[] = {"auto", "cpu", NULL};
 
 void training_defaults(enum net_kind kind, const char *program)
 {
@@ -32,6 +31,7 @@ void training_defaults(enum net_kind kind, const char *program)
 	t->validate_samples = t->o.validate_samples;
 	t->max_skipped = t->o.max_skipped;
 	t->checkpoint_every = "15m";
+	t->device = "auto";
 }
 
 static int parse_time(const char *text, struct time_law *law, struct err *e)
@@ -122,11 +122,11 @@ static int gather(const char *shards, struct err *e)
 	return 0;
 }
 
-static int show_plan(struct pool *pool, struct err *e)
+static int show_plan(struct device *device, struct err *e)
 {
 	struct train_plan p;
 
-	if (train_plan(&training.o, pool, &p, e))
+	if (train_plan(&training.o, device, &p, e))
 		return -1;
 	printf("parameters\t%" PRId64 "\nsamples\t%" PRId64 "\nsteps\t%" PRId64 "\n", p.parameters, p.samples, p.steps);
 	printf("gflop_per_image\t%.6g\n", p.flops_per_sample * 1e-9);
@@ -169,16 +169,19 @@ void training_run(const char *shards, struct err *e)
 {
 	struct train_hooks hooks = {.step = tell, .say = say, .stop = &cmd_signal};
 	struct pool *pool;
+	struct device *device;
 
 	if (gather(shards, e) || !(pool = pool_new((int)training.threads, e)))
 		return;
-	if (training.plan) {
-		show_plan(pool, e);
-	} else {
+	device = device_open(training.device, pool, e);
+	if (device && training.plan) {
+		show_plan(device, e);
+	} else if (device) {
 		cmd_catch_signals();
-		train_run(&training.o, pool, &hooks, e);
+		train_run(&training.o, device, &hooks, e);
 		/* The work is saved: this is an answer to the signal, not a death by it. */
 		cmd_signal = 0;
 	}
+	device_free(device);
 	pool_free(pool);
 }

@@ -7,16 +7,16 @@
 
 struct training {
 	struct train_options o;
-	const char *model, *out, *init_from, *time_law, *checkpoint_every;
+	const char *model, *out, *init_from, *time_law, *checkpoint_every, *device;
 	int64_t hidden, depth, heads, patch, steps, batch, accumulate, warmup, keep, threads, sample_every, log_every, size;
 	int64_t validate_every, validate_samples, max_skipped;
 	double epochs, lr, weight_decay, beta2, clip, ema_half_life;
 	uint64_t seed;
-	int schedule, device, flip, plan, profile, recompute, no_verify, quiet;
+	int schedule, flip, plan, profile, recompute, no_verify, quiet;
 };
 
 extern struct training training;
-extern const char *const training_schedules[], *const training_devices[];
+extern const char *const training_schedules[];
 
 /* Rows of an option table, in the order of the manual. */
 #define TRAINING_OPTIONS \
@@ -64,7 +64,8 @@ extern const char *const training_schedules[], *const training_devices[];
 	{"--no-verify", 0, OPT_FLAG, &training.no_verify, 0, 0, NULL, "do not hash the shards before training", NULL, NULL}, \
 	{"--threads", 0, OPT_INT, &training.threads, 0, 1024, "N", \
 	 "threads; changes no result (default: all there are)", NULL, NULL}, \
-	{"--device", 0, OPT_CHOICE, &training.device, 0, 0, "NAME", "auto or cpu (default auto)", training_devices, NULL}, \
+	{"--device", 0, OPT_TEXT, &training.device, 0, 0, "NAME", \
+	 "auto, cpu, cuda or cuda:N: where to compute (default auto)", NULL, NULL}, \
 	{"--plan", 0, OPT_FLAG, &training.plan, 0, 0, NULL, "print what the run would need, and stop", NULL, NULL}, \
 	{"--profile", 0, OPT_FLAG, &training.profile, 0, 0, NULL, \
 	 "time every operation and print a table at the end", NULL, NULL}, \

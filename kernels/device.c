@@ -1,10 +1,13 @@
 #include "kernels/device.h"
 
 #include <assert.h>
+#include <string.h>
+
+#include "core/str.h"
 
 size_t dtype_size(enum dtype t)
 {
-	return t == DT_F64 ? 8 : 4;
+	return t == DT_F64 ? 8 : t == DT_BF16 ? 2 : 4;
 }
 
 const char *op_name(enum op op)
@@ -78,4 +81,73 @@ int64_t array_row_offset(const struct array *a, int64_t row)
 		row /= a->shape[d];
 	}
 	return off;
+}
+
+struct array array_vector(enum dtype t, void *data, int64_t n)
+{
+	return (struct array){.data = data, .dtype = t, .rank = 1, .shape = {n}, .stride = {1}};
+}
+
+void device_put(struct device *d, void *dst, const void *src, size_t bytes)
+{
+	d->put(d, 0, dst, src, bytes);
+}
+
+void device_get(struct device *d, void *dst, const void *src, size_t bytes)
+{
+	d->get(d, 0, dst, src, bytes);
+}
+
+void device_copy(struct device *d, void *dst, const void *src, size_t bytes)
+{
+	d->copy(d, 0, dst, src, bytes);
+}
+
+size_t device_scratch(struct device *d, enum op op, const struct op_call *c)
+{
+	const struct kernel *k = d->kernel[op];
+
+	return k->scratch ? k->scratch(c, pool_threads(d->pool)) : 0;
+}
+
+void device_run(struct device *d, enum op op, struct op_call *c, void *scratch)
+{
+	c->device = d;
+	c->stream = 0;
+	c->pool = d->pool;
+	c->scratch = scratch;
+	d->kernel[op]->run(c);
+}
+
+void device_free(struct device *d)
+{
+	if (d)
+		d->close(d);
+}
+
+static struct device *open_cuda(int index, struct pool *pool, struct err *e)
+{
+	(void)index;
+	(void)pool;
+	err_set(e, ERR_UNAVAILABLE, "this build knows no CUDA device (configure --with-cuda=yes makes one that does)");
+	return NULL;
+}
+
+struct device *device_open(const char *name, struct pool *pool, struct err *e)
+{
+	struct err none = {0};
+	struct device *d;
+	int64_t index = 0;
+
+	if (!strcmp(name, "cpu"))
+		return device_cpu(pool, DT_F32);
+	if (!strcmp(name, "auto")) {
+		d = open_cuda(0, pool, &none);
+		return d ? d : device_cpu(pool, DT_F32);
+	}
+	if (strcmp(name, "cuda") && (strncmp(name, "cuda:", 5) || parse_i64(name + 5, 0, 1023, &index))) {
+		err_set(e, ERR_USAGE, "device \"%s\" is none of auto, cpu, cuda, cuda:N", name);
+		return NULL;
+	}
+	return open_cuda((int)index, pool, e);
 }

@@ -18,7 +18,7 @@
 
 enum { ARRAY_RANK = 6, OP_IN = 8, OP_OUT = 8 };
 
-enum dtype { DT_F32, DT_F64, DT_I32 };
+enum dtype { DT_F32, DT_F64, DT_BF16, DT_I32 };
 
 /* A strided view of memory: element [i, j, ..] is data[i * stride[0] + j * stride[1] + ..], strides in elements. An absent
  * optional array has data NULL. */
@@ -91,7 +91,18 @@ struct op_attr {
  * COL2IM      the adjoint of IM2COL: y [B, Ho Wo, C k k] -> x [B, C, H, W], terms in a fixed order.
  * DROPOUT     y = x / (1 - f0) where kept, 0 elsewhere; kept is a pure function of (seed, step, sample, position in the sample)
  *             through Philox with RNG_DROPOUT and lane base i0; sample = first + row of dimension 0. Its own adjoint.
- * QSAMPLE     y = alpha [B] x0 + sigma [B] eps; ins x0 [B, ..], eps, alpha, sigma. Contiguous. */
+ * QSAMPLE     y = alpha [B] x0 + sigma [B] eps; ins x0 [B, ..], eps, alpha, sigma. Contiguous. Two products and a sum, each
+ *             rounded.
+ * NOISE       y [B, ..] = standard normals: sample b is the stream (keys.seed, keys.purpose, keys.step, keys.first + b) of
+ *             rng_normal. Contiguous. No ins.
+ *
+ * The optimizer's passes, over flat arenas of n elements; kernels/optimizer.h names the places of plan, status and coef, vectors of
+ * DT_F64.
+ * SUMSQ       y [1] = sum of x^2, y of DT_F64; x [n]. Chunks of fixed length, added in order. NaN and infinity carry through.
+ * TOTAL       y [1] = y (0 where i0) + sum of x [n] in index order, y of DT_F64.
+ * RATES       ins sumsq [1], loss [1], plan; outs coef, status (read too): decides whether this step's gradient is finite, and
+ *             with what coefficients ADAMW applies it.
+ * ADAMW       ins coef, g [n], mask [n]; outs p, m, v, ema [n], read too: nothing is touched where RATES refused. */
 #define OPS(X) \
 	X(COPY, copy) X(FILL, fill) X(ADD, add) X(MUL, mul) X(SUM, sum) X(UNARY, unary) X(UNARY_GRAD, unary_grad) \
 	X(LINEAR, linear) X(LINEAR_DX, linear_dx) X(LINEAR_DW, linear_dw) X(MATMUL, matmul) \
@@ -99,7 +110,8 @@ struct op_attr {
 	X(ATTENTION, attention) X(ATTENTION_GRAD, attention_grad) \
 	X(EMBED, embed) X(EMBED_GRAD, embed_grad) X(TIMESTEP, timestep) \
 	X(SOFTMAX, softmax) X(SOFTMAX_GRAD, softmax_grad) X(XENT, xent) X(XENT_GRAD, xent_grad) X(MSE, mse) X(MSE_GRAD, mse_grad) \
-	X(IM2COL, im2col) X(COL2IM, col2im) X(DROPOUT, dropout) X(QSAMPLE, qsample)
+	X(IM2COL, im2col) X(COL2IM, col2im) X(DROPOUT, dropout) X(QSAMPLE, qsample) X(NOISE, noise) \
+	X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw)
 
 enum op {
 	OP_VIEW,
@@ -109,12 +121,20 @@ enum op {
 	OP_COUNT
 };
 
+/* What random ops draw by. Kernels read it from device memory, so that a captured graph draws anew at each launch. */
+struct run_keys {
+	uint64_t seed, step, first; /* sample i of the batch draws as index first + i */
+	uint64_t purpose;           /* of NOISE: enum rng_purpose */
+};
+
 /* What one execution of an op sees. */
 struct op_call {
 	int nin, nout;
 	struct array in[OP_IN], out[OP_OUT];
 	struct op_attr attr;
-	uint64_t seed, step, first; /* of the run: dropout's keys */
+	const struct run_keys *keys; /* device memory; NULL where no op draws */
+	struct device *device;
+	int stream;
 	struct pool *pool;
 	void *scratch; /* as many bytes as the kernel declared, aligned to 64 */
 };
@@ -126,22 +146,76 @@ struct kernel {
 	size_t (*scratch)(const struct op_call *c, int workers);
 };
 
-/* A device: memory and one kernel per op. Errors of a device stick to it and are read with `error` once per step. */
+struct device_memory {
+	uint64_t free, total; /* of the device, now; total 0: unknown */
+	uint64_t used, peak;  /* by alloc here: now, and the most at a time */
+};
+
+/* A device: memory, queues and one kernel per op.
+ *
+ * Device memory is for the device alone: the host has addresses into it, computes with them, and reads and writes it only
+ * by put, get, fetch, copy and fill. Work is done in the order of its submission on a stream; stream 0 is always there. Kernels, put,
+ * copy and fill do not wait for it. Errors stick to the device: the first is kept, later work may be dropped, `error` tells. */
 struct device {
 	const char *name;
-	enum dtype real; /* DT_F32, or DT_F64 for gradient checks */
-	struct pool *pool;
+	enum dtype real;  /* DT_F32, or DT_F64 for gradient checks */
+	unsigned storage; /* bit per enum dtype: what activations may be stored in */
+	struct pool *pool; /* threads of the host; may be NULL */
 	const struct kernel *kernel[OP_COUNT];
+
 	void *(*alloc)(struct device *d, size_t bytes, const char *what, struct err *e); /* zeroed, aligned to 64 */
-	void (*release)(struct device *d, void *p);
-	void (*put)(struct device *d, void *dst, const void *src, size_t bytes); /* host to device */
-	void (*get)(struct device *d, void *dst, const void *src, size_t bytes); /* device to host */
-	int (*error)(struct device *d, struct err *e);                           /* waits for the device; 0 when all is well */
+	void (*release)(struct device *d, void *p);                                      /* waits; NULL is allowed */
+	/* Memory of the host that `fetch` may write; zeroed. */
+	void *(*alloc_host)(struct device *d, size_t bytes, const char *what, struct err *e);
+	void (*release_host)(struct device *d, void *p);
+	void (*memory)(struct device *d, struct device_memory *m);
+
+	void (*put)(struct device *d, int stream, void *dst, const void *src, size_t bytes);   /* src has been read on return */
+	void (*get)(struct device *d, int stream, void *dst, const void *src, size_t bytes);   /* waits: dst is there on return */
+	void (*fetch)(struct device *d, int stream, void *dst, const void *src, size_t bytes); /* dst is there after an event */
+	void (*copy)(struct device *d, int stream, void *dst, const void *src, size_t bytes);
+	void (*fill)(struct device *d, int stream, void *dst, int byte, size_t bytes);
+
+	int (*error)(struct device *d, struct err *e); /* does not wait; 0 while all is well */
+	int (*sync)(struct device *d, struct err *e);  /* waits for everything, then as error */
+
+	/* An event marks a point of a stream. */
+	void *(*event_new)(struct device *d);
+	void (*event_free)(struct device *d, void *event);
+	void (*event_record)(struct device *d, void *event, int stream);
+	void (*event_follow)(struct device *d, void *event, int stream); /* what is submitted to the stream from now on comes after it */
+	int (*event_passed)(struct device *d, void *event, int wait);    /* waits if `wait`; a failed device has passed everything */
+
+	/* Graphs: what is submitted to the stream between begin and end is not run but kept, to be launched as a whole; NULL where the
+	 * device has none. put and get must not be called in between. */
+	int (*capture_begin)(struct device *d, int stream);
+	void *(*capture_end)(struct device *d, int stream); /* NULL: it failed, nothing was run */
+	void (*graph_launch)(struct device *d, void *graph, int stream);
+	void (*graph_free)(struct device *d, void *graph);
+
+	double (*peak_flops)(struct device *d); /* of the matrix product, measured at the first call */
+	void (*close)(struct device *d);
 };
 
 /* The CPU, computing in float or double. The pool is borrowed and may be NULL (serial). Caller frees with device_free. */
 struct device *device_cpu(struct pool *pool, enum dtype real);
-void device_free(struct device *d);
+void device_free(struct device *d); /* NULL is allowed */
+
+/* The device called `name`: "cpu", "cuda", "cuda:N", or "auto", the first GPU where there is one that works and the CPU elsewhere.
+ * The pool is borrowed. What is not a name is ERR_USAGE; a GPU that is not there, or a build that knows none, ERR_UNAVAILABLE. */
+struct device *device_open(const char *name, struct pool *pool, struct err *e);
+
+/* On stream 0. */
+void device_put(struct device *d, void *dst, const void *src, size_t bytes);
+void device_get(struct device *d, void *dst, const void *src, size_t bytes);
+void device_copy(struct device *d, void *dst, const void *src, size_t bytes);
+
+/* Run one op outside a tape on stream 0. Sets c's device and pool; scratch as device_scratch asks for the same shapes, or NULL. */
+void device_run(struct device *d, enum op op, struct op_call *c, void *scratch);
+size_t device_scratch(struct device *d, enum op op, const struct op_call *c);
+
+/* A contiguous array of one dimension. */
+struct array array_vector(enum dtype t, void *data, int64_t n);
 
 size_t dtype_size(enum dtype t);
 const char *op_name(enum op op); /* "LINEAR" */

@@ -22,14 +22,14 @@ static void dropout_row(const struct dropout *k, real *y, const real *x, int64_t
 {
 	enum { PIECE = 1024 };
 	const struct op_call *c = k->c;
-	uint64_t sample = c->first + (uint64_t)(row / k->rows_sample), at = (uint64_t)(row % k->rows_sample * k->cols);
+	uint64_t sample = c->keys->first + (uint64_t)(row / k->rows_sample), at = (uint64_t)(row % k->rows_sample * k->cols);
 	uint32_t word[PIECE];
 
 	for (int64_t i = 0, n; i < k->cols; i += n, at += (uint64_t)n) {
 		uint32_t skip = (uint32_t)(at % 4);
 
 		n = k->cols - i < PIECE - 3 ? k->cols - i : (PIECE - 3) / 4 * 4;
-		rng_words(word, (size_t)n + skip, c->seed, RNG_DROPOUT, c->step, sample, (uint32_t)c->attr.i[0] + (uint32_t)(at / 4));
+		rng_words(word, (size_t)n + skip, c->keys->seed, RNG_DROPOUT, c->keys->step, sample, (uint32_t)c->attr.i[0] + (uint32_t)(at / 4));
 		keep(y + i, x + i, word + skip, k->threshold, k->scale, n);
 	}
 }

@@ -223,7 +223,7 @@ static void mse_grad_run(const struct op_call *c)
 static void mix(real *restrict y, const real *restrict x0, const real *restrict eps, real alpha, real sigma, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++)
-		y[i] = REAL_FMA(alpha, x0[i], sigma * eps[i]);
+		y[i] = alpha * x0[i] + sigma * eps[i];
 }
 
 static void qsample_piece(const struct samples *k, int64_t sample, int64_t at, int64_t n)

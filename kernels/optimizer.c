@@ -2,31 +2,32 @@
 
 #include <math.h>
 
-#include "core/mem.h"
+#include "kernels/device.h"
 #include "kernels/real.h"
 
 enum { CHUNK = 16384, LANES = 16 };
 
-struct job {
-	const struct adamw *a;
-	int64_t n;
-	real *p, *m, *v, *ema;
-	const real *g, *mask;
-	double *partial;
-};
+static int64_t chunks(int64_t n)
+{
+	return (n + CHUNK - 1) / CHUNK;
+}
+
+static int64_t chunk_length(int64_t n, int64_t task)
+{
+	return n - task * CHUNK < CHUNK ? n - task * CHUNK : CHUNK;
+}
 
 static void adamw_chunk(void *arg, int64_t task, int worker)
 {
-	const struct job *j = arg;
-	int64_t from = task * CHUNK, n = j->n - from < CHUNK ? j->n - from : CHUNK;
-	const struct adamw *a = j->a;
-	real *restrict p = j->p + from, *restrict m = j->m + from, *restrict v = j->v + from, *restrict ema = j->ema + from;
-	const real *restrict g = j->g + from, *restrict mask = j->mask + from;
-	const real b1 = (real)a->beta1, c1 = (real)(1 - a->beta1), b2 = (real)a->beta2, c2 = (real)(1 - a->beta2);
-	const real rate = (real)(a->lr / (1 - pow(a->beta1, (double)a->step)));
-	const real root = (real)(1 / sqrt(1 - pow(a->beta2, (double)a->step)));
-	const real eps = (real)a->eps, shrink = (real)(a->lr * a->decay), d = (real)a->ema, e = (real)(1 - a->ema),
-		   scale = (real)a->scale;
+	const struct op_call *c = arg;
+	int64_t from = task * CHUNK, n = chunk_length(c->out[0].shape[0], task);
+	const double *k = c->in[0].data;
+	const real *restrict g = (const real *)c->in[1].data + from, *restrict mask = (const real *)c->in[2].data + from;
+	real *restrict p = (real *)c->out[0].data + from, *restrict m = (real *)c->out[1].data + from,
+		       *restrict v = (real *)c->out[2].data + from, *restrict ema = (real *)c->out[3].data + from;
+	const real b1 = (real)k[COEF_BETA1], c1 = (real)k[COEF_REST1], b2 = (real)k[COEF_BETA2], c2 = (real)k[COEF_REST2];
+	const real rate = (real)k[COEF_RATE], root = (real)k[COEF_ROOT], eps = (real)k[COEF_EPS], shrink = (real)k[COEF_SHRINK];
+	const real d = (real)k[COEF_EMA], e = (real)k[COEF_REST_EMA], scale = (real)k[COEF_SCALE];
 
 	(void)worker;
 	for (int64_t i = 0; i < n; i++) {
@@ -40,19 +41,43 @@ static void adamw_chunk(void *arg, int64_t task, int worker)
 	}
 }
 
-void REAL_NAME(adamw_step)(struct pool *pool, const struct adamw *a, int64_t n, real *p, const real *g, real *m, real *v,
-                           real *ema, const real *mask)
+static void adamw_run(const struct op_call *c)
 {
-	struct job j = {.a = a, .n = n, .p = p, .m = m, .v = v, .ema = ema, .g = g, .mask = mask};
+	if (((const double *)c->in[0].data)[COEF_GO] != 0)
+		pool_run(c->pool, chunks(c->out[0].shape[0]), adamw_chunk, (void *)(uintptr_t)c);
+}
 
-	pool_run(pool, (n + CHUNK - 1) / CHUNK, adamw_chunk, &j);
+static void rates_run(const struct op_call *c)
+{
+	const double *plan = c->in[2].data, loss = *(const double *)c->in[1].data, norm = sqrt(*(const double *)c->in[0].data);
+	double *coef = c->out[0].data, *status = c->out[1].data;
+	int go = isfinite(norm) && isfinite(loss);
+	double n = status[STATUS_UPDATES] + go;
+
+	status[STATUS_UPDATES] = n;
+	status[STATUS_SKIPPED_IN_A_ROW] = go ? 0 : status[STATUS_SKIPPED_IN_A_ROW] + 1;
+	status[STATUS_FINITE] = go;
+	status[STATUS_NORM] = norm;
+	status[STATUS_LOSS] = loss;
+	coef[COEF_GO] = go;
+	coef[COEF_SCALE] = plan[PLAN_CLIP] > 0 && norm > plan[PLAN_CLIP] ? plan[PLAN_CLIP] / norm : 1;
+	coef[COEF_BETA1] = plan[PLAN_BETA1];
+	coef[COEF_REST1] = 1 - plan[PLAN_BETA1];
+	coef[COEF_BETA2] = plan[PLAN_BETA2];
+	coef[COEF_REST2] = 1 - plan[PLAN_BETA2];
+	coef[COEF_RATE] = plan[PLAN_LR] / (1 - pow(plan[PLAN_BETA1], n));
+	coef[COEF_ROOT] = 1 / sqrt(1 - pow(plan[PLAN_BETA2], n));
+	coef[COEF_EPS] = plan[PLAN_EPS];
+	coef[COEF_SHRINK] = plan[PLAN_LR] * plan[PLAN_DECAY];
+	coef[COEF_EMA] = plan[PLAN_EMA];
+	coef[COEF_REST_EMA] = 1 - plan[PLAN_EMA];
 }
 
 static void sumsq_chunk(void *arg, int64_t task, int worker)
 {
-	const struct job *j = arg;
-	int64_t from = task * CHUNK, n = j->n - from < CHUNK ? j->n - from : CHUNK, i = 0;
-	const real *x = j->g + from;
+	const struct op_call *c = arg;
+	int64_t n = chunk_length(c->in[0].shape[0], task), i = 0;
+	const real *x = (const real *)c->in[0].data + task * CHUNK;
 	double lane[LANES] = {0}, sum = 0;
 
 	(void)worker;
@@ -63,37 +88,38 @@ static void sumsq_chunk(void *arg, int64_t task, int worker)
 		sum += lane[k];
 	for (; i < n; i++)
 		sum += (double)x[i] * (double)x[i];
-	j->partial[task] = sum;
+	((double *)c->scratch)[task] = sum;
 }
 
-double REAL_NAME(sumsq)(struct pool *pool, int64_t n, const real *x)
+static void sumsq_run(const struct op_call *c)
 {
-	int64_t tasks = (n + CHUNK - 1) / CHUNK;
-	struct job j = {.n = n, .g = x, .partial = mem_zalloc((size_t)tasks, sizeof(double))};
+	const double *partial = c->scratch;
+	int64_t n = chunks(c->in[0].shape[0]);
 	double sum = 0;
 
-	pool_run(pool, tasks, sumsq_chunk, &j);
-	for (int64_t i = 0; i < tasks; i++)
-		sum += j.partial[i];
-	mem_free(j.partial);
-	return sum;
-}
-
-static void add_chunk(void *arg, int64_t task, int worker)
-{
-	const struct job *j = arg;
-	int64_t from = task * CHUNK, n = j->n - from < CHUNK ? j->n - from : CHUNK;
-	real *restrict x = j->p + from;
-	const real *restrict y = j->g + from;
-
-	(void)worker;
+	pool_run(c->pool, n, sumsq_chunk, (void *)(uintptr_t)c);
 	for (int64_t i = 0; i < n; i++)
-		x[i] += y[i];
+		sum += partial[i];
+	*(double *)c->out[0].data = sum;
 }
 
-void REAL_NAME(vector_add)(struct pool *pool, int64_t n, real *x, const real *y)
+static size_t sumsq_scratch(const struct op_call *c, int workers)
 {
-	struct job j = {.n = n, .p = x, .g = y};
-
-	pool_run(pool, (n + CHUNK - 1) / CHUNK, add_chunk, &j);
+	(void)workers;
+	return (size_t)chunks(c->in[0].shape[0]) * sizeof(double);
 }
+
+static void total_run(const struct op_call *c)
+{
+	const real *x = c->in[0].data;
+	double *y = c->out[0].data, sum = c->attr.i[0] ? 0 : *y;
+
+	for (int64_t i = 0; i < c->in[0].shape[0]; i++)
+		sum += (double)x[i * c->in[0].stride[0]];
+	*y = sum;
+}
+
+const struct kernel REAL_NAME(kernel_adamw) = {adamw_run, NULL};
+const struct kernel REAL_NAME(kernel_rates) = {rates_run, NULL};
+const struct kernel REAL_NAME(kernel_sumsq) = {sumsq_run, sumsq_scratch};
+const struct kernel REAL_NAME(kernel_total) = {total_run, NULL};

@@ -1,32 +1,37 @@
-/* The optimizer's passes over flat arenas, on the CPU. */
+/* What the optimizer's ops (SUMSQ, TOTAL, RATES, ADAMW) read and keep, each a vector of doubles on the device: the host neither
+ * waits for the gradient's norm nor decides whether a step counts.
+ *
+ * AdamW (Loshchilov & Hutter, arXiv 1711.05101) with an exponential moving average of the weights, in one pass:
+ *   g' = scale g;  m = b1 m + (1 - b1) g';  v = b2 v + (1 - b2) g'^2
+ *   p -= lr (m / (1 - b1^n) / (sqrt(v / (1 - b2^n)) + eps) + decay mask p)
+ *   ema = d ema + (1 - d) p
+ * where n counts the updates, this one included, and scale = min(1, clip / norm). A step whose norm or loss is not finite changes
+ * nothing but the counts in status. */
 #ifndef DDM_KERNELS_OPTIMIZER_H
 #define DDM_KERNELS_OPTIMIZER_H
 
-#include <stdint.h>
+/* From the host, for one step. clip 0: none. */
+enum { PLAN_LR, PLAN_BETA1, PLAN_BETA2, PLAN_EPS, PLAN_DECAY, PLAN_EMA, PLAN_CLIP, PLAN_COUNT };
 
-#include "core/pool.h"
+/* Kept from step to step: steps that changed the weights, steps in a row that did not; of the last step, whether it did, the
+ * gradient's norm, and the loss as RATES was given it. */
+enum { STATUS_UPDATES, STATUS_SKIPPED_IN_A_ROW, STATUS_FINITE, STATUS_NORM, STATUS_LOSS, STATUS_COUNT };
 
-/* AdamW (Loshchilov & Hutter, arXiv 1711.05101) with an exponential moving average of the weights, in one pass:
- *   g' = scale g;  m = b1 m + (1 - b1) g';  v = b2 v + (1 - b2) g'^2
- *   p -= lr (m / (1 - b1^step) / (sqrt(v / (1 - b2^step)) + eps) + decay mask p)
- *   ema = d ema + (1 - d) p */
-struct adamw {
-	double lr, beta1, beta2, eps, decay, ema;
-	double scale; /* of the gradient: clipping */
-	int64_t step; /* 1 for the first update */
+/* From RATES to ADAMW. rate = lr / (1 - b1^n), root = 1 / sqrt(1 - b2^n), shrink = lr decay; go 0: leave all as it is. */
+enum {
+	COEF_GO,
+	COEF_SCALE,
+	COEF_BETA1,
+	COEF_REST1, /* 1 - beta1 */
+	COEF_BETA2,
+	COEF_REST2,
+	COEF_RATE,
+	COEF_ROOT,
+	COEF_EPS,
+	COEF_SHRINK,
+	COEF_EMA,
+	COEF_REST_EMA,
+	COEF_COUNT
 };
-
-void adamw_step_f32(struct pool *pool, const struct adamw *a, int64_t n, float *p, const float *g, float *m, float *v, float *ema,
-                    const float *mask);
-void adamw_step_f64(struct pool *pool, const struct adamw *a, int64_t n, double *p, const double *g, double *m, double *v,
-                    double *ema, const double *mask);
-
-/* Sum of squares in double: chunks of fixed length, added in order. NaN and infinity carry through. */
-double sumsq_f32(struct pool *pool, int64_t n, const float *x);
-double sumsq_f64(struct pool *pool, int64_t n, const double *x);
-
-/* x += y. */
-void vector_add_f32(struct pool *pool, int64_t n, float *x, const float *y);
-void vector_add_f64(struct pool *pool, int64_t n, double *x, const double *y);
 
 #endif

@@ -218,18 +218,23 @@ static void normal_wide(float out[4 * WIDE], uint64_t seed, enum rng_purpose pur
 
 void rng_normal(float *out, size_t n, uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index)
 {
+	rng_normal_from(out, n, seed, purpose, step, index, 0);
+}
+
+void rng_normal_from(float *out, size_t n, uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index, uint32_t lane)
+{
 	uint32_t w[4];
 	float tail[4];
 	size_t i = 0;
 
 	for (; i + 4 * WIDE <= n; i += 4 * WIDE)
-		normal_wide(out + i, seed, purpose, step, index, (uint32_t)(i / 4));
+		normal_wide(out + i, seed, purpose, step, index, lane + (uint32_t)(i / 4));
 	for (; i + 4 <= n; i += 4) {
-		rng_block(seed, purpose, step, index, (uint32_t)(i / 4), w);
+		rng_block(seed, purpose, step, index, lane + (uint32_t)(i / 4), w);
 		rng_normal4(w, out + i);
 	}
 	if (i < n) {
-		rng_block(seed, purpose, step, index, (uint32_t)(i / 4), w);
+		rng_block(seed, purpose, step, index, lane + (uint32_t)(i / 4), w);
 		rng_normal4(w, tail);
 		memcpy(out + i, tail, (n - i) * sizeof *out);
 	}

@@ -45,6 +45,9 @@ uint64_t rng_below(uint64_t n, uint64_t seed, enum rng_purpose purpose, uint64_t
 /* n standard normals of one stream (Box-Muller in float on four words at a time: element i comes from block i / 4). */
 void rng_normal(float *out, size_t n, uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index);
 
+/* The same from element 4 * lane on. */
+void rng_normal_from(float *out, size_t n, uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index, uint32_t lane);
+
 /* Box-Muller on one block. */
 void rng_normal4(const uint32_t in[4], float out[4]);
 

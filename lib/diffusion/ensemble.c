@@ -20,6 +20,7 @@ struct member {
 	struct finite_model *exact;
 	const struct model_config *config; /* of the one that is there; NULL: absent */
 	int64_t elements;                  /* of one output */
+	struct device *device;
 	const struct path *path;
 	enum prediction kind;
 	enum convert_mode mode;
@@ -48,11 +49,10 @@ static int run_expert(void *arg, int64_t n, const float *x, const float *t, cons
 	int64_t elements = m->elements, d = m->d;
 	struct convert c = {0};
 
-	(void)e;
 	assert(n <= m->capacity);
 	if (m->plain) {
 		member_run(m, n, x, t, label, v);
-		return 0;
+		return m->device->error(m->device, e);
 	}
 	for (int64_t i = 0; i < n; i++) {
 		if (i == 0 || t[i] != t[i - 1])
@@ -67,16 +67,15 @@ static int run_expert(void *arg, int64_t n, const float *x, const float *t, cons
 			c = convert_at(m->path, m->kind, m->mode, t[i]);
 		convert_velocity(&c, v + i * d, x + i * d, m->out + i * elements, NULL, d);
 	}
-	return 0;
+	return m->device->error(m->device, e);
 }
 
 static int run_router(void *arg, int64_t n, const float *x, const float *t, float *logits, struct err *e)
 {
 	struct member *m = arg;
 
-	(void)e;
 	member_run(m, n, x, t, NULL, logits);
-	return 0;
+	return m->device->error(m->device, e);
 }
 
 static void add_file(struct ensemble *s, char *name, const char *hash)
@@ -95,9 +94,9 @@ static int load_member(struct member *m, const char *folder, const struct ensemb
 		return -1;
 	exact = c.exact;
 	model_config_release(&c);
-	if (exact && (m->exact = finite_model_open(folder, o->pool, hash, e)))
+	if (exact && (m->exact = finite_model_open(folder, o->device->pool, hash, e)))
 		m->config = finite_model_config(m->exact);
-	else if (!exact && (m->model = model_open(folder, o->capacity, o->pool, hash, e)))
+	else if (!exact && (m->model = model_open(folder, o->capacity, o->device, hash, e)))
 		m->config = model_config(m->model);
 	if (!m->config)
 		return -1;
@@ -117,6 +116,7 @@ static int open_member(struct ensemble *s, int i, const char *dir, const char *s
 	if (sha256_file(config, hash, NULL, e))
 		goto out;
 	add_file(s, str_new("%s%sconfig.json", sub, slash), hash);
+	m->device = o->device;
 	if (load_member(m, folder, o, hash, e))
 		goto out;
 	add_file(s, str_new("%s%s%s", sub, slash, model_weights_name(m->config->net.kind)), hash);

@@ -5,16 +5,16 @@
 #include <stdint.h>
 
 #include "core/err.h"
-#include "core/pool.h"
 #include "diffusion/convert.h"
 #include "diffusion/denoiser.h"
 #include "diffusion/route.h"
+#include "kernels/device.h"
 
 struct ensemble_options {
 	struct policy policy;   /* only what it needs is loaded: one expert for POLICY_EXPERT, the router where it is asked */
 	enum convert_mode mode; /* of experts on another path */
 	int64_t capacity;       /* rows of one call of an expert */
-	struct pool *pool;      /* borrowed; may be NULL */
+	struct device *device;  /* borrowed */
 };
 
 struct ensemble_file {

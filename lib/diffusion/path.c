@@ -73,8 +73,7 @@ const char *prediction_name(enum prediction p)
 	return names[p];
 }
 
-/* The prediction is c x0 + d eps. */
-static void coefficients(const struct path_point *p, enum prediction kind, double *c, double *d)
+void path_target_weights(const struct path_point *p, enum prediction kind, double *c, double *d)
 {
 	switch (kind) { /* the default is PREDICT_ANGULAR */
 	case PREDICT_VELOCITY:
@@ -105,8 +104,8 @@ void prediction_relate(const struct path_point *p, enum prediction from, enum pr
 		*b = 1;
 		return;
 	}
-	coefficients(p, from, &c, &d);
-	coefficients(p, to, &c2, &d2);
+	path_target_weights(p, from, &c, &d);
+	path_target_weights(p, to, &c2, &d2);
 	det = p->alpha * d - p->sigma * c;
 	*a = (c2 * d - d2 * c) / det;
 	*b = (d2 * p->alpha - c2 * p->sigma) / det;
@@ -129,7 +128,7 @@ void path_target(const struct path_point *p, enum prediction kind, float *target
 {
 	double a, b;
 
-	coefficients(p, kind, &a, &b);
+	path_target_weights(p, kind, &a, &b);
 	combine(target, a, x0, b, eps, d);
 }
 

@@ -52,6 +52,9 @@ void prediction_relate(const struct path_point *p, enum prediction from, enum pr
 void path_noise(const struct path_point *p, float *xt, const float *x0, const float *eps, int64_t d);
 void path_target(const struct path_point *p, enum prediction kind, float *target, const float *x0, const float *eps, int64_t d);
 
+/* The prediction is *a x0 + *b eps. */
+void path_target_weights(const struct path_point *p, enum prediction kind, double *a, double *b);
+
 /* What the squared error of a prediction is multiplied by. x0: the velocity loss, (dv/dx0)^2 = 1/t^2 on the linear path, with t
  * clamped to at least PATH_LOSS_T so that the last twentieth does not drown the rest; other kinds: 1. */
 #define PATH_LOSS_T .05

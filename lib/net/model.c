@@ -18,6 +18,8 @@ struct model {
 	struct device *device;
 	struct tape *tape;
 	struct tensor *x, *time, *label, *out;
+	float *in, *times;  /* on the device: (capacity, in_elements), (capacity) */
+	int32_t *labels;    /* on the device: (capacity); NULL where there are none */
 	int64_t capacity, in_elements, out_elements;
 	double flops;
 };
@@ -162,38 +164,54 @@ static int check_weights(const struct safetensors *s, const char *path, const st
 	return 0;
 }
 
-static void copy_weights(const struct safetensors *s, const struct params *p, float *values)
+/* One after the other through memory of the host. */
+static int put_weights(const struct safetensors *s, const struct params *p, struct device *d, float *values, struct err *e)
 {
+	int64_t most = 1;
+	float *host;
+
 	for (int i = 0; i < p->n; i++)
-		st_to_f32(values + p->v[i].offset, st_find(s, p->v[i].name));
+		most = p->v[i].count > most ? p->v[i].count : most;
+	host = mem_try((size_t)most, sizeof *host, "a weight", e);
+	for (int i = 0; host && i < p->n; i++) {
+		st_to_f32(host, st_find(s, p->v[i].name));
+		device_put(d, values + p->v[i].offset, host, (size_t)p->v[i].count * sizeof *host);
+	}
+	mem_free(host);
+	return host ? 0 : -1;
 }
 
-int model_read_weights(const char *path, const struct params *p, float *values, struct err *e)
+int model_read_weights(const char *path, const struct params *p, struct device *d, float *values, struct err *e)
 {
 	struct safetensors *s = st_open(path, e);
 	int rc = s ? check_weights(s, path, p, e) : -1;
 
 	if (!rc)
-		copy_weights(s, p, values);
+		rc = put_weights(s, p, d, values, e);
 	st_free(s);
 	return rc;
 }
 
-int model_write_weights(const char *path, const struct params *p, const float *values, const struct st_text *texts, int ntexts,
-                        struct err *e)
+int model_write_weights(const char *path, const struct params *p, struct device *d, const float *values, const struct st_text *texts,
+                        int ntexts, struct err *e)
 {
-	struct st_tensor *t = mem_zalloc((size_t)p->n, sizeof *t);
+	float *host = mem_try((size_t)p->total, sizeof *host, "a copy of the weights", e);
+	struct st_tensor *t;
 	int rc;
 
+	if (!host)
+		return -1;
+	t = mem_zalloc((size_t)p->n, sizeof *t);
 	for (int i = 0; i < p->n; i++) {
-		t[i].name = p->v[i].name;
-		t[i].type = ST_F32;
-		t[i].rank = p->v[i].rank;
-		memcpy(t[i].shape, p->v[i].shape, (size_t)p->v[i].rank * sizeof *t[i].shape);
-		t[i].data = values + p->v[i].offset;
+		const struct param *v = &p->v[i];
+
+		t[i] = (struct st_tensor){.name = v->name, .type = ST_F32, .rank = v->rank, .data = host + v->offset};
+		memcpy(t[i].shape, v->shape, (size_t)v->rank * sizeof *t[i].shape);
+		device_get(d, host + v->offset, values + v->offset, (size_t)v->count * sizeof *host);
 	}
-	rc = st_write(path, t, p->n, texts, ntexts, e);
+	rc = d->error(d, e) || st_write(path, t, p->n, texts, ntexts, e) ? -1 : 0;
 	mem_free(t);
+	mem_free(host);
 	return rc;
 }
 
@@ -215,6 +233,24 @@ static void record(struct model *m)
 	m->flops = tape_flops(m->tape, 1, 0, tape_mark(m->tape));
 }
 
+static int allocate(struct model *m, struct err *e)
+{
+	struct device *d = m->device;
+	size_t n = (size_t)m->capacity;
+
+	if (!(m->values = d->alloc(d, (size_t)m->params.total * sizeof *m->values, "weights", e)) || tape_allocate(m->tape, e) ||
+	    !(m->in = d->alloc(d, n * (size_t)m->in_elements * sizeof *m->in, "network input", e)) ||
+	    !(m->times = d->alloc(d, n * sizeof *m->times, "network times", e)) ||
+	    (m->label && !(m->labels = d->alloc(d, n * sizeof *m->labels, "labels", e))))
+		return -1;
+	tape_bind_params(m->tape, m->values, NULL);
+	tape_bind(m->tape, m->x, m->in);
+	tape_bind(m->tape, m->time, m->times);
+	if (m->label)
+		tape_bind(m->tape, m->label, m->labels);
+	return 0;
+}
+
 /* Nothing is planned or allocated for a network that the file does not hold: a config.json may ask for any size. */
 static int load(struct model *m, const char *dir, char *hash, struct err *e)
 {
@@ -225,24 +261,20 @@ static int load(struct model *m, const char *dir, char *hash, struct err *e)
 	if (!s || check_weights(s, path, &m->params, e))
 		goto out;
 	tape_layout(m->tape, m->device, NULL);
-	m->values = mem_try((size_t)m->params.total, sizeof *m->values, "weights", e);
-	if (m->values && !tape_allocate(m->tape, e)) {
-		copy_weights(s, &m->params, m->values);
-		tape_bind_params(m->tape, m->values, NULL);
+	if (!allocate(m, e) && !put_weights(s, &m->params, m->device, m->values, e))
 		rc = hash ? sha256_file(path, hash, NULL, e) : 0;
-	}
 out:
 	st_free(s);
 	mem_free(path);
 	return rc;
 }
 
-struct model *model_open(const char *dir, int64_t capacity, struct pool *pool, char *hash, struct err *e)
+struct model *model_open(const char *dir, int64_t capacity, struct device *d, char *hash, struct err *e)
 {
 	struct model *m = mem_zalloc(1, sizeof *m);
 
 	m->capacity = capacity;
-	m->device = device_cpu(pool, DT_F32);
+	m->device = d;
 	if (model_config_load(dir, &m->config, e))
 		goto fail;
 	if (m->config.exact) {
@@ -263,8 +295,10 @@ void model_free(struct model *m)
 	if (!m)
 		return;
 	tape_free(m->tape);
-	device_free(m->device);
-	mem_free(m->values);
+	m->device->release(m->device, m->values);
+	m->device->release(m->device, m->in);
+	m->device->release(m->device, m->times);
+	m->device->release(m->device, m->labels);
 	params_release(&m->params);
 	model_config_release(&m->config);
 	mem_free(m);
@@ -287,15 +321,17 @@ int64_t model_elements(const struct model *m)
 
 void model_run(struct model *m, int64_t n, const float *x, const float *t, const int32_t *label, float *out)
 {
+	struct device *d = m->device;
+
 	assert(!m->label || label);
 	for (int64_t at = 0; at < n; at += m->capacity) {
 		int64_t k = n - at < m->capacity ? n - at : m->capacity;
 
-		tape_bind(m->tape, m->x, (void *)(x + at * m->in_elements));
-		tape_bind(m->tape, m->time, (void *)(t + at));
+		device_put(d, m->in, x + at * m->in_elements, (size_t)(k * m->in_elements) * sizeof *x);
+		device_put(d, m->times, t + at, (size_t)k * sizeof *t);
 		if (m->label)
-			tape_bind(m->tape, m->label, (void *)(label + at));
+			device_put(d, m->labels, label + at, (size_t)k * sizeof *label);
 		tape_run(m->tape, k, 0, tape_mark(m->tape));
-		memcpy(out + at * m->out_elements, tape_data(m->tape, m->out), (size_t)(k * m->out_elements) * sizeof *out);
+		device_get(d, out + at * m->out_elements, tape_data(m->tape, m->out), (size_t)(k * m->out_elements) * sizeof *out);
 	}
 }

@@ -2,7 +2,6 @@
 #ifndef DDM_NET_MODEL_H
 #define DDM_NET_MODEL_H
 
-#include "core/pool.h"
 #include "net/net.h"
 
 /* config.json. Beside the network: what its output means. */
@@ -28,23 +27,24 @@ const char *model_weights_name(enum net_kind kind);
 struct model;
 
 /* Load config and weights of DIR for batches of up to `capacity`. `hash` (65 bytes, may be NULL) receives the SHA-256 of the
- * weights file. The pool is borrowed. Missing tensors, other shapes: ERR_DATA naming them; extra tensors are refused likewise, and
+ * weights file. The device is borrowed. Missing tensors, other shapes: ERR_DATA naming them; extra tensors are refused likewise, and
  * so is an exact one. */
-struct model *model_open(const char *dir, int64_t capacity, struct pool *pool, char *hash, struct err *e);
+struct model *model_open(const char *dir, int64_t capacity, struct device *d, char *hash, struct err *e);
 void model_free(struct model *m);
 const struct model_config *model_config(const struct model *m);
 double model_flops(const struct model *m);     /* of one sample */
 int64_t model_elements(const struct model *m); /* output elements of one sample */
 
-/* out (n, model_elements) = network(x (n, C, S, S), t (n) in [0, 1], label (n) or NULL); any n: it is cut into batches of the
- * capacity. A sample's bits do not depend on its neighbours. */
+/* out (n, model_elements) = network(x (n, C, S, S), t (n) in [0, 1], label (n) or NULL), all of the host; any n: it is cut into
+ * batches of the capacity. A sample's bits do not depend on its neighbours. Errors stick to the device. */
 void model_run(struct model *m, int64_t n, const float *x, const float *t, const int32_t *label, float *out);
 
-/* Read the tensors of a safetensors file into a flat arena laid out by p (values[p->total]). */
-int model_read_weights(const char *path, const struct params *p, float *values, struct err *e);
-/* Write values[p->total] under the table's names, float32, with texts in the metadata. */
+/* Read the tensors of a safetensors file into a flat arena of the device, laid out by p (values[p->total]). */
+int model_read_weights(const char *path, const struct params *p, struct device *d, float *values, struct err *e);
+/* Write values[p->total] of the device under the table's names, float32, with texts in the metadata. Takes memory of the host for
+ * all of them. */
 struct st_text;
-int model_write_weights(const char *path, const struct params *p, const float *values, const struct st_text *texts, int ntexts,
-                        struct err *e);
+int model_write_weights(const char *path, const struct params *p, struct device *d, const float *values, const struct st_text *texts,
+                        int ntexts, struct err *e);
 
 #endif

@@ -230,3 +230,8 @@ struct tensor *op_qsample(struct tape *t, struct tensor *x0, struct tensor *eps,
 
 	return node1(t, OP_QSAMPLE, 4, in, tensor_like(t, x0), NULL);
 }
+
+struct tensor *op_noise(struct tape *t, int rank, const int64_t *shape)
+{
+	return node1(t, OP_NOISE, 0, NULL, tensor_new(t, t->real, rank, shape, 1), NULL);
+}

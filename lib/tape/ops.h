@@ -42,5 +42,6 @@ struct tensor *op_mse(struct tape *t, struct tensor *a, struct tensor *b, struct
 struct tensor *op_im2col(struct tape *t, struct tensor *x, int64_t k, int64_t stride, int64_t padding);
 struct tensor *op_dropout(struct tape *t, struct tensor *x, double p); /* each call draws its own mask */
 struct tensor *op_qsample(struct tape *t, struct tensor *x0, struct tensor *eps, struct tensor *alpha, struct tensor *sigma);
+struct tensor *op_noise(struct tape *t, int rank, const int64_t *shape); /* [batch, ..] standard normals, by tape_seed's keys */
 
 #endif

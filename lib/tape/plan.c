@@ -49,6 +49,27 @@ static void drop_optional(struct tape *t)
 	}
 }
 
+/* Memory that several tensors became parts of is exact where one of them is. */
+static void choose_storage(struct tape *t)
+{
+	for (int i = 0; i < t->nnodes; i++)
+		for (int k = 0; k < t->node[i].nout; k++)
+			if (t->node[i].out[k] && op_defs[t->node[i].op].exact >> k & 1)
+				t->node[i].out[k]->st->exact = 1;
+	for (struct storage *s = t->storages; s; s = s->next) {
+		int64_t off = 0;
+		struct storage *end = storage_end(s, &off);
+
+		end->exact |= s->exact || s->keep || s->kind != STORE_ARENA || s->dtype != DT_F32;
+	}
+	for (int i = 0; i < t->ntensors; i++) {
+		struct storage *s = t->tensor[i]->st, *end = home(t->tensor[i]);
+
+		if (!end->exact)
+			t->tensor[i]->dtype = s->dtype = end->dtype = DT_BF16;
+	}
+}
+
 static void touch(const struct tensor *x, int node)
 {
 	struct storage *s = home(x);
@@ -97,7 +118,7 @@ static void reuse_in_place(struct tape *t)
 		from = n->in[which];
 		to = n->out[0];
 		if (!from || !fills_its_storage(from) || !fills_its_storage(to) || from->st == to->st ||
-		    from->st->elements != to->st->elements)
+		    from->st->elements != to->st->elements || from->dtype != to->dtype)
 			continue;
 		for (int j = 0; j < n->nin; j++)
 			shared |= j != which && n->in[j] && home(n->in[j]) == from->st;
@@ -109,18 +130,22 @@ static void reuse_in_place(struct tape *t)
 	}
 }
 
+static int64_t bytes_of(const struct storage *s)
+{
+	return (s->elements * (int64_t)dtype_size(s->dtype) + 63) / 64 * 64;
+}
+
 static int by_size(const void *a, const void *b)
 {
 	const struct storage *x = *(struct storage *const *)a, *y = *(struct storage *const *)b;
 
+	int64_t m = bytes_of(x), n = bytes_of(y);
+
+	if (m != n)
+		return m < n ? 1 : -1;
 	if (x->elements != y->elements)
 		return x->elements < y->elements ? 1 : -1;
 	return x->first < y->first ? -1 : x->first > y->first;
-}
-
-static int64_t bytes_of(const struct storage *s)
-{
-	return (s->elements * (int64_t)dtype_size(s->dtype) + 63) / 64 * 64;
 }
 
 static int by_place(const void *a, const void *b)
@@ -202,6 +227,8 @@ void tape_layout(struct tape *t, struct device *d, const struct plan_options *o)
 		t->options = *o;
 	mark_live(t);
 	drop_optional(t);
+	if (t->options.bf16)
+		choose_storage(t);
 	find_lifetimes(t);
 	if (!t->options.no_reuse)
 		reuse_in_place(t);
@@ -221,9 +248,13 @@ int64_t tape_scratch_bytes(const struct tape *t)
 
 int tape_allocate(struct tape *t, struct err *e)
 {
-	t->arena = t->device->alloc(t->device, (size_t)t->arena_bytes, "activations", e);
-	if (!t->arena)
+	struct device *d = t->device;
+
+	if (t->options.bf16 && !(d->storage >> DT_BF16 & 1))
+		return err_set(e, ERR_UNAVAILABLE, "device %s does not store intermediates in bfloat16", d->name);
+	if (!(t->arena = d->alloc(d, (size_t)t->arena_bytes, "activations", e)) ||
+	    !(t->scratch = d->alloc(d, (size_t)t->scratch_bytes, "kernel scratch", e)) ||
+	    !(t->device_keys = d->alloc(d, sizeof *t->device_keys, "keys of random draws", e)))
 		return -1;
-	t->scratch = t->device->alloc(t->device, (size_t)t->scratch_bytes, "kernel scratch", e);
-	return t->scratch ? 0 : -1;
+	return 0;
 }

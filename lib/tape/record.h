@@ -18,6 +18,7 @@ struct storage {
 	struct storage *into; /* NULL, or the storage this one became a part of, at into_offset elements */
 	int64_t into_offset;
 	int keep, needed;
+	int exact;            /* not to be rounded to bfloat16 */
 	int first, last;       /* nodes that touch it */
 	int64_t place;         /* byte offset in the arena */
 	void *bound;           /* STORE_INPUT */
@@ -35,6 +36,9 @@ struct node {
 	int block;                              /* 0: none */
 	int again;                              /* recomputes an earlier node */
 	int live;
+	int stream;
+	void (*then)(void *arg, struct device *d, int stream);
+	void *then_arg;
 };
 
 struct tape {
@@ -49,6 +53,7 @@ struct tape {
 	struct params *params;
 	int block, blocks, recompute, again;
 	int64_t dropouts;
+	int stream;           /* of the nodes being recorded */
 	int forward_end;      /* nodes before the gradient */
 	struct tensor **grad; /* [grads]: by tensor id, after tape_backward */
 	int grads;
@@ -57,7 +62,9 @@ struct tape {
 	int64_t arena_bytes, scratch_bytes;
 	char *arena, *scratch;
 	void *values, *grad_values;
-	uint64_t seed, step, first;
+	struct run_keys keys, *device_keys;
+	int keys_changed;
+	void *hop; /* event between nodes of different streams */
 	int profiling;
 	struct op_profile profile[OP_COUNT];
 };
@@ -114,6 +121,7 @@ struct op_def {
 	double (*flops)(const struct op_call *c); /* of the products; NULL: none */
 	unsigned optional;                        /* outputs, as bits, that may be absent */
 	int in_place;                             /* 1 + the input that output 0 may overwrite at its last use */
+	unsigned exact;                           /* bit k: output k is never stored in bfloat16 */
 	enum strided strided;                     /* how outputs may lie in memory */
 };
 extern const struct op_def op_defs[OP_COUNT];

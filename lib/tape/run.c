@@ -47,9 +47,9 @@ void node_call(const struct tape *t, const struct node *n, int64_t samples, stru
 	for (int k = n->nout; k < OP_OUT; k++)
 		tensor_array(NULL, &c->out[k]);
 	c->attr = n->attr;
-	c->seed = t->seed;
-	c->step = t->step;
-	c->first = t->first;
+	c->keys = t->device_keys;
+	c->device = t->device;
+	c->stream = n->stream;
 	c->pool = t->device ? t->device->pool : NULL;
 	c->scratch = t->scratch;
 }
@@ -67,51 +67,76 @@ static double bytes_touched(const struct op_call *c)
 	return b;
 }
 
-/* Every byte 0xff: NaN in both float types. */
-static void poison(struct tape *t, int64_t from, int64_t bytes)
+/* Every byte 0xff: NaN in every float type. */
+static void poison(struct tape *t, int stream, int64_t from, int64_t bytes)
 {
-	char ff[4096];
-
-	memset(ff, 0xff, sizeof ff);
-	for (int64_t at = 0; at < bytes; at += (int64_t)sizeof ff)
-		t->device->put(t->device, t->arena + from + at, ff,
-		               (size_t)(bytes - at < (int64_t)sizeof ff ? bytes - at : (int64_t)sizeof ff));
+	t->device->fill(t->device, stream, t->arena + from, 0xff, (size_t)bytes);
 }
 
 static void poison_dead(struct tape *t, int node)
 {
 	for (struct storage *s = t->storages; s; s = s->next)
 		if (s->kind == STORE_ARENA && !s->into && s->last == node)
-			poison(t, s->place, s->elements * (int64_t)dtype_size(s->dtype));
+			poison(t, t->node[node].stream, s->place, s->elements * (int64_t)dtype_size(s->dtype));
+}
+
+/* Everything is in order: memory is shared along the list of nodes, not along streams. */
+static void change_stream(struct tape *t, int from, int to)
+{
+	struct device *d = t->device;
+
+	if (from == to)
+		return;
+	if (!t->hop)
+		t->hop = d->event_new(d);
+	d->event_record(d, t->hop, from);
+	d->event_follow(d, t->hop, to);
+}
+
+static void run_node(struct tape *t, int i, int64_t samples)
+{
+	const struct node *n = &t->node[i];
+	struct op_profile *p = &t->profile[n->op];
+	struct op_call c;
+	double start = 0;
+
+	node_call(t, n, samples, &c);
+	if (t->profiling) {
+		t->device->sync(t->device, NULL);
+		start = clock_seconds();
+	}
+	t->device->kernel[n->op]->run(&c);
+	if (t->profiling) {
+		t->device->sync(t->device, NULL);
+		p->count++;
+		p->seconds += clock_seconds() - start;
+		p->flops += op_defs[n->op].flops ? op_defs[n->op].flops(&c) : 0;
+		p->bytes += bytes_touched(&c);
+	}
+	if (n->then)
+		n->then(n->then_arg, t->device, n->stream);
 }
 
 void tape_run(struct tape *t, int64_t n, int from, int to)
 {
+	int stream = 0;
+
 	assert(n > 0 && n <= t->capacity && from >= 0 && to <= t->nnodes && t->arena);
+	if (t->keys_changed)
+		device_put(t->device, t->device_keys, &t->keys, sizeof t->keys);
+	t->keys_changed = 0;
 	if (t->options.poison && from == 0)
-		poison(t, 0, t->arena_bytes);
+		poison(t, 0, 0, t->arena_bytes);
 	for (int i = from; i < to; i++) {
-		const struct node *nd = &t->node[i];
-		struct op_call c;
-		double start = 0;
-
-		if (!nd->live)
+		if (!t->node[i].live)
 			continue;
-		node_call(t, nd, n, &c);
-		if (t->profiling)
-			start = clock_seconds();
-		t->device->kernel[nd->op]->run(&c);
-		if (t->profiling) {
-			struct op_profile *p = &t->profile[nd->op];
-
-			p->count++;
-			p->seconds += clock_seconds() - start;
-			p->flops += op_defs[nd->op].flops ? op_defs[nd->op].flops(&c) : 0;
-			p->bytes += bytes_touched(&c);
-		}
+		change_stream(t, stream, t->node[i].stream);
+		stream = t->node[i].stream;
+		run_node(t, i, n);
 		if (t->options.poison)
 			poison_dead(t, i);
 	}
+	change_stream(t, stream, 0);
 }
 
 void *tape_data(struct tape *t, const struct tensor *x)

@@ -21,10 +21,11 @@ void tape_free(struct tape *t)
 	if (!t)
 		return;
 	if (t->device) {
-		if (t->arena)
-			t->device->release(t->device, t->arena);
-		if (t->scratch)
-			t->device->release(t->device, t->scratch);
+		t->device->release(t->device, t->arena);
+		t->device->release(t->device, t->scratch);
+		t->device->release(t->device, t->device_keys);
+		if (t->hop)
+			t->device->event_free(t->device, t->hop);
 	}
 	mem_free(t->node);
 	mem_free(t->tensor);
@@ -245,6 +246,7 @@ struct node *node_add(struct tape *t, enum op op, int nin, struct tensor *const 
 		n->attr = *attr;
 	n->block = t->block;
 	n->again = t->again;
+	n->stream = t->stream;
 	for (int i = 0; i < nin; i++)
 		needs |= in[i] && in[i]->root->needs_grad;
 	for (int i = 0; i < nout; i++)
@@ -275,11 +277,22 @@ void tape_bind_params(struct tape *t, void *values, void *grads)
 	t->grad_values = grads;
 }
 
-void tape_seed(struct tape *t, uint64_t seed, uint64_t step, uint64_t first)
+void tape_seed(struct tape *t, const struct run_keys *keys)
 {
-	t->seed = seed;
-	t->step = step;
-	t->first = first;
+	t->keys = *keys;
+	t->keys_changed = 1;
+}
+
+void tape_stream(struct tape *t, int stream)
+{
+	t->stream = stream;
+}
+
+void tape_then(struct tape *t, int node, void (*then)(void *arg, struct device *d, int stream), void *arg)
+{
+	assert(node >= 0 && node < t->nnodes);
+	t->node[node].then = then;
+	t->node[node].then_arg = arg;
 }
 
 struct tensor *tape_grad(struct tape *t, const struct tensor *x)

@@ -75,23 +75,33 @@ struct tensor *tape_grad(struct tape *t, const struct tensor *x);
 /* Position in the node list, to run parts: tape_run(t, n, from, to). */
 int tape_mark(const struct tape *t);
 
+/* Nodes recorded from now on run on this stream of the device. A node waits for the one before it whatever their streams, so that
+ * memory is shared safely; what overlaps is what `then` submits. */
+void tape_stream(struct tape *t, int stream);
+
+/* Call then(arg, device, stream) each time the node at a position (tape_mark before it was recorded) has been submitted: what it
+ * submits to the stream, or to another that follows an event of it, comes after the node, and beside those that follow. */
+void tape_then(struct tape *t, int node, void (*then)(void *arg, struct device *d, int stream), void *arg);
+
 struct plan_options {
 	int no_reuse; /* every intermediate has memory of its own */
 	int poison;   /* fill the arena with NaN before a run and each value's memory after its last use */
+	int bf16;     /* store intermediates in bfloat16: all but those an op declares exact, and those that are kept */
 };
 
 /* Place everything (after all recording). Does not allocate. The device is borrowed until tape_free. */
 void tape_layout(struct tape *t, struct device *d, const struct plan_options *o);
 int64_t tape_arena_bytes(const struct tape *t);
 int64_t tape_scratch_bytes(const struct tape *t);
+/* A device that cannot store what the plan asks for is ERR_UNAVAILABLE. */
 int tape_allocate(struct tape *t, struct err *e);
 
 /* Bind an input to device memory, borrowed until bound again. */
 void tape_bind(struct tape *t, struct tensor *x, void *data);
 /* Bind the table's arenas: values[total], grads[trainable] (may be NULL without a backward pass). */
 void tape_bind_params(struct tape *t, void *values, void *grads);
-/* Keys of dropout for the following runs: sample i of the batch draws as index first + i. */
-void tape_seed(struct tape *t, uint64_t seed, uint64_t step, uint64_t first);
+/* What dropout and noise draw by in the following runs. */
+void tape_seed(struct tape *t, const struct run_keys *keys);
 
 /* Run the nodes [from, to) on n samples, 1 <= n <= capacity. Errors stick to the device. */
 void tape_run(struct tape *t, int64_t n, int from, int to);

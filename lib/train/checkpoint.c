@@ -58,7 +58,7 @@ static int save_parts(const char *dir, const struct train_state *s, json_t *file
 		struct params table = table_of(s->params, part[i].total);
 		uint64_t bytes = 0;
 
-		rc = model_write_weights(path, &table, part[i].data, NULL, 0, e);
+		rc = model_write_weights(path, &table, s->device, part[i].data, NULL, 0, e);
 		if (!rc)
 			rc = sha256_file(path, hex, &bytes, e);
 		if (!rc)
@@ -222,7 +222,7 @@ static int load_parts(const char *dir, struct train_state *s, struct err *e)
 		char *path = path_join(dir, part[i].name);
 		struct params table = table_of(s->params, part[i].total);
 
-		rc = model_read_weights(path, &table, part[i].data, e);
+		rc = model_read_weights(path, &table, s->device, part[i].data, e);
 		mem_free(table.v);
 		mem_free(path);
 	}

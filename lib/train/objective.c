@@ -5,37 +5,50 @@
 #include "core/mem.h"
 #include "tape/ops.h"
 
+enum { VECTORS = 7 };
+
 /* Validation draws are the same in every run, whatever its seed, so that val_loss compares across runs. */
 static const uint64_t VALIDATION_SEED = 0;
 
-int noised_init(struct noised *z, int64_t n, int64_t d, struct err *e)
+int noised_init(struct noised *z, struct device *device, int64_t n, int64_t d, struct err *e)
 {
-	memset(z, 0, sizeof *z);
-	z->x = mem_try((size_t)n, (size_t)d * sizeof *z->x, "noised batch", e);
-	z->target = mem_try((size_t)n, (size_t)d * sizeof *z->target, "targets of a batch", e);
-	z->t = mem_zalloc((size_t)n, sizeof *z->t);
-	z->weight = mem_zalloc((size_t)n, sizeof *z->weight);
-	z->label = mem_zalloc((size_t)n, sizeof *z->label);
-	if (z->x && z->target)
-		return 0;
-	noised_release(z);
-	return -1;
+	size_t bytes = VECTORS * (size_t)n * sizeof(float);
+	float *host;
+
+	*z = (struct noised){.device = device, .rows = n, .d = d};
+	host = mem_try(bytes, 1, "times and weights of a batch", e);
+	z->t = host;
+	if (!host || !(z->on_device = device->alloc(device, bytes, "times and weights of a batch", e)) ||
+	    !(z->x0 = device->alloc(device, (size_t)n * (size_t)d * sizeof *z->x0, "batch", e))) {
+		noised_release(z);
+		return -1;
+	}
+	z->weight = host + n;
+	z->alpha = host + 2 * n;
+	z->sigma = host + 3 * n;
+	z->from_x0 = host + 4 * n;
+	z->from_eps = host + 5 * n;
+	z->label = (int32_t *)(void *)(host + 6 * n);
+	return 0;
 }
 
 void noised_release(struct noised *z)
 {
-	mem_free(z->x);
-	mem_free(z->target);
 	mem_free(z->t);
-	mem_free(z->weight);
-	mem_free(z->label);
+	if (z->device) {
+		z->device->release(z->device, z->on_device);
+		z->device->release(z->device, z->x0);
+	}
 	memset(z, 0, sizeof *z);
+}
+
+void noised_put(struct noised *z)
+{
+	device_put(z->device, z->on_device, z->t, VECTORS * (size_t)z->rows * sizeof(float));
 }
 
 struct rows {
 	const struct objective *o;
-	struct noised *z;
-	const float *x0;
 	const int32_t *label, *cluster;
 	uint64_t seed, step, first;
 	int64_t total; /* 0: training */
@@ -57,41 +70,56 @@ static int32_t label_of(const struct rows *r, int64_t i)
 	return y;
 }
 
-static void noise_row(void *arg, int64_t i, int worker)
+static void decide(const struct rows *r, struct noised *z, int64_t i)
 {
-	const struct rows *r = arg;
 	const struct objective *o = r->o;
-	struct noised *z = r->z;
 	uint64_t index = r->first + (uint64_t)i;
-	float *eps = z->target + i * o->d, *xt = z->x + i * o->d; /* the noise becomes the target in place */
-	const float *x0 = r->x0 + i * o->d;
 	double t = r->total ? ((double)index + .5) / (double)r->total : time_sample(&o->time, r->seed, RNG_TIME, r->step, index);
 	struct path_point p = o->path->at(t);
+	double a, b;
 
-	(void)worker;
-	rng_normal(eps, (size_t)o->d, r->seed, r->total ? RNG_VALIDATE : RNG_NOISE, r->step, index);
-	path_noise(&p, xt, x0, eps, o->d);
-	if (o->kind == NET_DIT)
-		path_target(&p, o->prediction, eps, x0, eps, o->d);
+	path_target_weights(&p, o->prediction, &a, &b);
 	z->t[i] = (float)t;
 	z->weight[i] = (float)path_weight(o->path, o->prediction, t);
+	z->alpha[i] = (float)p.alpha;
+	z->sigma[i] = (float)p.sigma;
+	z->from_x0[i] = (float)a;
+	z->from_eps[i] = (float)b;
 	z->label[i] = label_of(r, i);
 }
 
-void objective_noise(const struct objective *o, struct noised *z, int64_t n, const float *x0, const int32_t *label,
-                     const int32_t *cluster, uint64_t seed, uint64_t step, uint64_t first, struct pool *pool)
+static void fill(const struct rows *r, struct noised *z, struct loss_tape *l, int64_t n, const float *x0)
 {
-	struct rows r = {o, z, x0, label, cluster, seed, step, first, 0};
+	const struct run_keys keys = {r->seed, r->step, r->first, r->total ? RNG_VALIDATE : RNG_NOISE};
 
-	pool_run(pool, n, noise_row, &r);
+	for (int64_t i = 0; i < n; i++)
+		decide(r, z, i);
+	noised_put(z);
+	device_put(z->device, z->x0, x0, (size_t)n * (size_t)z->d * sizeof *x0);
+	tape_seed(l->tape, &keys);
 }
 
-void objective_validate(const struct objective *o, struct noised *z, int64_t n, const float *x0, const int32_t *label,
-                        const int32_t *cluster, int64_t first, int64_t total, struct pool *pool)
+void objective_noise(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const float *x0,
+                     const int32_t *label, const int32_t *cluster, uint64_t seed, uint64_t step, uint64_t first)
 {
-	struct rows r = {o, z, x0, label, cluster, VALIDATION_SEED, 0, (uint64_t)first, total};
+	struct rows r = {o, label, cluster, seed, step, first, 0};
 
-	pool_run(pool, n, noise_row, &r);
+	fill(&r, z, l, n, x0);
+}
+
+void objective_validate(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const float *x0,
+                        const int32_t *label, const int32_t *cluster, int64_t first, int64_t total)
+{
+	struct rows r = {o, label, cluster, VALIDATION_SEED, 0, (uint64_t)first, total};
+
+	fill(&r, z, l, n, x0);
+}
+
+static struct tensor *vector(struct tape *t)
+{
+	int64_t n = tape_capacity(t);
+
+	return tape_input(t, tape_real(t), 1, &n, TAPE_BATCHED);
 }
 
 void loss_record(struct loss_tape *l, const struct net_config *c, struct params *p, enum dtype real, int64_t capacity,
@@ -99,21 +127,25 @@ void loss_record(struct loss_tape *l, const struct net_config *c, struct params 
 {
 	struct tape *t = tape_new(real, capacity);
 	int64_t shape[4] = {capacity, c->channels, c->size, c->size};
+	struct tensor *eps;
 
-	memset(l, 0, sizeof *l);
-	l->tape = t;
-	l->x = tape_input(t, real, 4, shape, TAPE_BATCHED);
-	l->t = tape_input(t, real, 1, shape, TAPE_BATCHED);
+	*l = (struct loss_tape){.tape = t, .x0 = tape_input(t, real, 4, shape, TAPE_BATCHED), .alpha = vector(t), .sigma = vector(t)};
+	l->t = vector(t);
 	if (c->kind == NET_ROUTER || c->classes)
 		l->label = tape_input(t, DT_I32, 1, shape, TAPE_BATCHED);
+	eps = op_noise(t, 4, shape);
+	l->x = op_qsample(t, l->x0, eps, l->alpha, l->sigma);
+	l->network = tape_mark(t);
 	l->out = net_record(t, p, c, l->x, l->t, c->kind == NET_DIT ? l->label : NULL);
 	if (c->kind == NET_ROUTER) {
 		l->loss = op_xent(t, l->out, l->label);
 	} else {
-		l->target = tape_input(t, real, 4, shape, TAPE_BATCHED);
-		l->weight = tape_input(t, real, 1, shape, TAPE_BATCHED);
-		l->loss = op_mse(t, l->out, l->target, l->weight);
+		l->from_x0 = vector(t);
+		l->from_eps = vector(t);
+		l->weight = vector(t);
+		l->loss = op_mse(t, l->out, op_qsample(t, l->x0, eps, l->from_x0, l->from_eps), l->weight);
 	}
+	tape_keep(t, l->x);
 	tape_keep(t, l->out);
 	tape_keep(t, l->loss);
 	l->forward_end = tape_mark(t);
@@ -126,14 +158,12 @@ void loss_record(struct loss_tape *l, const struct net_config *c, struct params 
 	params_layout(p);
 }
 
-void loss_bind(struct loss_tape *l, const struct noised *z, int64_t row, const struct objective *o)
+void loss_bind(struct loss_tape *l, const struct noised *z)
 {
-	tape_bind(l->tape, l->x, z->x + row * o->d);
-	tape_bind(l->tape, l->t, z->t + row);
-	if (l->label)
-		tape_bind(l->tape, l->label, z->label + row);
-	if (l->target)
-		tape_bind(l->tape, l->target, z->target + row * o->d);
-	if (l->weight)
-		tape_bind(l->tape, l->weight, z->weight + row);
+	struct tensor *const vectors[VECTORS] = {l->t, l->weight, l->alpha, l->sigma, l->from_x0, l->from_eps, l->label};
+
+	tape_bind(l->tape, l->x0, z->x0);
+	for (int i = 0; i < VECTORS; i++)
+		if (vectors[i])
+			tape_bind(l->tape, vectors[i], (char *)z->on_device + (size_t)i * (size_t)z->rows * sizeof(float));
 }

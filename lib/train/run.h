@@ -5,11 +5,11 @@
 #include "data/dataset.h"
 #include "train/state.h"
 #include "train/trainer.h"
+#include "train/update.h"
 
 struct trainer {
 	const struct train_options *o;
 	const struct train_hooks *hooks;
-	struct pool *pool;
 	struct net_config net; /* complete */
 	struct objective objective;
 	struct dataset *data, *held; /* held NULL: no validation */
@@ -18,8 +18,8 @@ struct trainer {
 	struct device *device;
 	struct loss_tape loss;
 	struct train_state state;
-	float *grads, *mask, *dloss;
-	float *tree[32]; /* [k]: the gradients of 2^k parts, added */
+	struct update update;
+	float *dloss; /* (part), on the device */
 	struct noised noised;
 	int64_t steps, part; /* part: samples of one tape run */
 	int64_t validate_every, validations;

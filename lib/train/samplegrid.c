@@ -16,30 +16,33 @@ enum { SIDE = 8, STEPS = 25 };
 struct field {
 	struct trainer *r;
 	int64_t n;
+	float *buffer; /* (n, d): the network's input, then its output */
 };
 
 static int velocity(void *arg, float *v, const float *x, double t, int64_t step, int stage, struct err *e)
 {
 	struct field *f = arg;
 	struct trainer *r = f->r;
+	struct tape *tape = r->loss.tape;
 	int64_t d = r->objective.d;
+	size_t bytes = (size_t)(f->n * d) * sizeof *x;
 	struct convert c = convert_at(r->objective.path, r->objective.prediction, CONVERT_MATCH, t);
-	const float *out = tape_data(r->loss.tape, r->loss.out);
 
 	(void)step;
 	(void)stage;
-	(void)e;
 	for (int64_t i = 0; i < f->n; i++) {
 		r->noised.t[i] = (float)c.time;
 		r->noised.label[i] = r->net.classes ? (int32_t)(i % r->net.classes) : 0;
 		for (int64_t k = 0; k < d; k++)
-			r->noised.x[i * d + k] = (float)c.scale * x[i * d + k];
+			f->buffer[i * d + k] = (float)c.scale * x[i * d + k];
 	}
-	loss_bind(&r->loss, &r->noised, 0, &r->objective);
-	tape_run(r->loss.tape, f->n, 0, r->loss.forward_end);
+	noised_put(&r->noised);
+	device_put(r->device, tape_data(tape, r->loss.x), f->buffer, bytes);
+	tape_run(tape, f->n, r->loss.network, r->loss.forward_end);
+	device_get(r->device, f->buffer, tape_data(tape, r->loss.out), bytes);
 	for (int64_t i = 0; i < f->n; i++)
-		convert_velocity(&c, v + i * d, x + i * d, out + i * d, NULL, d);
-	return 0;
+		convert_velocity(&c, v + i * d, x + i * d, f->buffer + i * d, NULL, d);
+	return r->device->error(r->device, e);
 }
 
 /* n pictures x (n, channels, size, size) as OUT/train/samples-STEP.png, `columns` in a row. */
@@ -76,18 +79,19 @@ static int draw_samples(struct trainer *r, struct err *e)
 {
 	int64_t n = r->part < SIDE * SIDE ? r->part : SIDE * SIDE, d = r->objective.d;
 	struct solver s = {.kind = SOLVER_EULER, .steps = STEPS, .from = 1, .to = 0};
-	struct field f = {r, n};
+	struct field f = {r, n, mem_try((size_t)n, (size_t)d * sizeof *f.buffer, "sample grid", e)};
 	float *x = mem_try((size_t)n, (size_t)d * sizeof *x, "sample grid", e);
 	float *work = mem_try((size_t)solver_work(&s, n * d), sizeof *work, "sample grid", e);
 	int rc = -1;
 
-	if (x && work) {
+	if (f.buffer && x && work) {
 		for (int64_t i = 0; i < n; i++)
 			rng_normal(x + i * d, (size_t)d, r->o->seed, RNG_SAMPLE, 0, (uint64_t)i);
 		rc = solver_run(&s, x, n * d, work, velocity, &f, e);
 	}
 	if (!rc)
 		rc = write_sheet(r, x, n, n < SIDE ? n : SIDE, e);
+	mem_free(f.buffer);
 	mem_free(x);
 	mem_free(work);
 	return rc;
@@ -100,8 +104,8 @@ static int draw_routing(struct trainer *r, struct err *e)
 	struct dataset *set = r->held ? r->held : r->data;
 	int64_t rows = dataset_info(set)->count < SIDE ? dataset_info(set)->count : SIDE, d = r->objective.d, k = r->net.clusters;
 	float *x = mem_try((size_t)(rows * SIDE), (size_t)d * sizeof *x, "routing grid", e),
-	      *x0 = mem_alloc((size_t)d * sizeof *x0);
-	const float *out = tape_data(r->loss.tape, r->loss.out);
+	      *x0 = mem_alloc((size_t)d * sizeof *x0), *out = mem_alloc((size_t)k * sizeof *out);
+	struct tape *tape = r->loss.tape;
 	int rc = x ? 0 : -1;
 
 	for (int64_t i = 0; i < rows * SIDE && !rc; i++) {
@@ -111,19 +115,22 @@ static int draw_routing(struct trainer *r, struct err *e)
 		rc = dataset_read(set, i / SIDE * dataset_info(set)->count / rows, x0, &label, &cluster, e);
 		if (rc)
 			break;
-		objective_validate(&r->objective, &r->noised, 1, x0, &label, &cluster, i % SIDE, SIDE, NULL);
-		loss_bind(&r->loss, &r->noised, 0, &r->objective);
-		tape_run(r->loss.tape, 1, 0, r->loss.forward_end);
+		objective_validate(&r->objective, &r->noised, &r->loss, 1, x0, &label, &cluster, i % SIDE, SIDE);
+		tape_run(tape, 1, 0, r->loss.forward_end);
+		device_get(r->device, out, tape_data(tape, r->loss.out), (size_t)k * sizeof *out);
+		device_get(r->device, x + i * d, tape_data(tape, r->loss.x), (size_t)d * sizeof *x);
+		rc = r->device->error(r->device, e);
 		for (int64_t j = 1; j < k; j++)
 			if (out[j] > out[best])
 				best = j;
 		for (int64_t j = 0; j < d; j++)
-			x[i * d + j] = best == cluster ? r->noised.x[j] : -r->noised.x[j];
+			x[i * d + j] = best == cluster ? x[i * d + j] : -x[i * d + j];
 	}
 	if (!rc)
 		rc = write_sheet(r, x, rows * SIDE, SIDE, e);
 	mem_free(x);
 	mem_free(x0);
+	mem_free(out);
 	return rc;
 }
 
@@ -133,8 +140,8 @@ int sample_grid(struct trainer *r, struct err *e)
 
 	if (r->net.channels != 1 && r->net.channels != 3)
 		return 0;
-	tape_bind_params(r->loss.tape, r->state.ema, r->grads);
+	tape_bind_params(r->loss.tape, r->state.ema, r->update.grads);
 	rc = r->net.kind == NET_DIT ? draw_samples(r, e) : draw_routing(r, e);
-	tape_bind_params(r->loss.tape, r->state.values, r->grads);
+	tape_bind_params(r->loss.tape, r->state.values, r->update.grads);
 	return rc;
 }

@@ -3,20 +3,18 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/mem.h"
 
-int state_init(struct train_state *s, const struct params *p, int keep_best, struct err *e)
+static float *floats(struct device *d, int64_t n, const char *what, struct err *e)
 {
-	memset(s, 0, sizeof *s);
-	s->params = p;
-	s->best_loss = INFINITY;
-	s->values = mem_try((size_t)p->total, sizeof(float), "weights", e);
-	s->ema = mem_try((size_t)p->total, sizeof(float), "averaged weights", e);
-	s->m = mem_try((size_t)p->trainable, sizeof(float), "first moments", e);
-	s->v = mem_try((size_t)p->trainable, sizeof(float), "second moments", e);
-	if (keep_best)
-		s->best = mem_try((size_t)p->total, sizeof(float), "best weights", e);
-	if (s->values && s->ema && s->m && s->v && (s->best || !keep_best))
+	return d->alloc(d, (size_t)n * sizeof(float), what, e);
+}
+
+int state_init(struct train_state *s, struct device *d, const struct params *p, int keep_best, struct err *e)
+{
+	*s = (struct train_state){.params = p, .device = d, .best_loss = INFINITY};
+	if ((s->values = floats(d, p->total, "weights", e)) && (s->ema = floats(d, p->total, "averaged weights", e)) &&
+	    (s->m = floats(d, p->trainable, "first moments", e)) && (s->v = floats(d, p->trainable, "second moments", e)) &&
+	    (!keep_best || (s->best = floats(d, p->total, "best weights", e))))
 		return 0;
 	state_release(s);
 	return -1;
@@ -25,24 +23,24 @@ int state_init(struct train_state *s, const struct params *p, int keep_best, str
 void state_clear(struct train_state *s)
 {
 	size_t total = (size_t)s->params->total * sizeof(float), trainable = (size_t)s->params->trainable * sizeof(float);
+	struct device *d = s->device;
 
-	memset(s->values, 0, total);
-	memset(s->ema, 0, total);
-	memset(s->m, 0, trainable);
-	memset(s->v, 0, trainable);
+	d->fill(d, 0, s->values, 0, total);
+	d->fill(d, 0, s->ema, 0, total);
+	d->fill(d, 0, s->m, 0, trainable);
+	d->fill(d, 0, s->v, 0, trainable);
 	if (s->best)
-		memset(s->best, 0, total);
+		d->fill(d, 0, s->best, 0, total);
 	s->best_loss = INFINITY;
 	s->best_step = s->step = s->updates = s->skipped_in_a_row = 0;
 }
 
 void state_release(struct train_state *s)
 {
-	mem_free(s->values);
-	mem_free(s->ema);
-	mem_free(s->m);
-	mem_free(s->v);
-	mem_free(s->best);
+	float *const all[] = {s->values, s->ema, s->m, s->v, s->best};
+
+	for (size_t i = 0; s->device && i < sizeof all / sizeof *all; i++)
+		s->device->release(s->device, all[i]);
 	memset(s, 0, sizeof *s);
 }
 

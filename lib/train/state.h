@@ -1,14 +1,17 @@
-/* What training changes: weights, their average, the optimizer's moments; flat arenas laid out by the parameter table. */
+/* What training changes: weights, their average, the optimizer's moments; flat arenas on the device, laid out by the parameter
+ * table. */
 #ifndef DDM_TRAIN_STATE_H
 #define DDM_TRAIN_STATE_H
 
 #include <stdint.h>
 
 #include "core/err.h"
+#include "kernels/device.h"
 #include "tape/params.h"
 
 struct train_state {
 	const struct params *params;
+	struct device *device;
 	float *values, *ema; /* [total] */
 	float *m, *v;        /* [trainable] */
 	float *best;         /* [total]: the average at the best validation so far; NULL when not asked for */
@@ -19,8 +22,8 @@ struct train_state {
 	int64_t skipped_in_a_row;
 };
 
-/* Arenas for p, zeroed; keep_best allocates `best`. p is borrowed. Release with state_release. */
-int state_init(struct train_state *s, const struct params *p, int keep_best, struct err *e);
+/* Arenas for p, zeroed; keep_best allocates `best`. p and the device are borrowed. Release with state_release. */
+int state_init(struct train_state *s, struct device *d, const struct params *p, int keep_best, struct err *e);
 void state_clear(struct train_state *s); /* as state_init left it */
 void state_release(struct train_state *s);
 uint64_t state_bytes(const struct params *p, int keep_best);

@@ -7,8 +7,6 @@
 #include <unistd.h>
 
 #include "core/jsonio.h"
-#include "core/mem.h"
-#include "kernels/optimizer.h"
 #include "train/trainlog.h"
 
 double schedule_rate(const struct train_options *o, int64_t steps, int64_t s)
@@ -36,7 +34,7 @@ void log_start(struct trainer *r)
 	json_object_set_new(o, "host", json_string(host));
 	json_object_set_new(o, "pid", json_integer(getpid()));
 	json_object_set_new(o, "device", json_string(r->device->name));
-	json_object_set_new(o, "threads", json_integer(pool_threads(r->pool)));
+	json_object_set_new(o, "threads", json_integer(pool_threads(r->device->pool)));
 	json_object_set_new(o, "peak_gflops", jsonio_real(r->peak * 1e-9));
 	json_object_set_new(o, "parameters", json_integer(params_count(&r->params, 0)));
 	json_object_set_new(o, "samples", json_integer(dataset_info(r->data)->count));
@@ -107,47 +105,18 @@ static void log_step(struct trainer *r, double val_loss, json_t *detail)
 	r->mark = clock_seconds();
 }
 
-/* Gradients of parts are added as a binary tree over their index, so that any power-of-two share of them can be summed elsewhere
- * to the same bits. After part i the sums of complete subtrees lie in tree[level]. */
-static void tree_push(struct trainer *r, int64_t i)
-{
-	int level = 0;
-
-	for (; i & 1; i >>= 1)
-		vector_add_f32(r->pool, r->params.trainable, r->grads, r->tree[level++]);
-	memcpy(r->tree[level], r->grads, (size_t)r->params.trainable * sizeof(float));
-}
-
-static void tree_finish(struct trainer *r, int64_t parts)
-{
-	int first = 1;
-
-	for (int level = 0; parts >> level; level++) {
-		if (!(parts >> level & 1))
-			continue;
-		if (first)
-			memcpy(r->grads, r->tree[level], (size_t)r->params.trainable * sizeof(float));
-		else
-			vector_add_f32(r->pool, r->params.trainable, r->grads, r->tree[level]);
-		first = 0;
-	}
-}
-
-/* Mean loss and gradient of one batch. */
-static double batch_gradient(struct trainer *r, const struct batch *b)
+/* Loss and gradient of one batch, on the device. */
+static void batch_gradient(struct trainer *r, const struct batch *b)
 {
 	const float *each = tape_data(r->loss.tape, r->loss.loss);
 	int64_t parts = r->o->accumulate;
-	double sum = 0;
 
 	for (int64_t i = 0; i < parts; i++) {
 		int64_t at = i * r->part;
 		double t0 = clock_seconds(), t1, t2;
 
-		objective_noise(&r->objective, &r->noised, r->part, b->x + at * r->objective.d, b->label + at, b->cluster + at,
-		                r->o->seed, (uint64_t)r->state.step, (uint64_t)at, r->pool);
-		loss_bind(&r->loss, &r->noised, 0, &r->objective);
-		tape_seed(r->loss.tape, r->o->seed, (uint64_t)r->state.step, (uint64_t)at);
+		objective_noise(&r->objective, &r->noised, &r->loss, r->part, b->x + at * r->objective.d, b->label + at, b->cluster + at,
+		                r->o->seed, (uint64_t)r->state.step, (uint64_t)at);
 		t1 = clock_seconds();
 		tape_run(r->loss.tape, r->part, 0, r->loss.forward_end);
 		t2 = clock_seconds();
@@ -155,64 +124,66 @@ static double batch_gradient(struct trainer *r, const struct batch *b)
 		r->data_s += t1 - t0;
 		r->forward_s += t2 - t1;
 		r->backward_s += clock_seconds() - t2;
-		for (int64_t k = 0; k < r->part; k++)
-			sum += each[k];
-		if (parts > 1)
-			tree_push(r, i);
+		update_part(&r->update, i, parts, each, r->part);
 	}
-	if (parts > 1)
-		tree_finish(r, parts);
-	return sum / (double)r->o->batch;
 }
 
-static void update(struct trainer *r, double norm)
+static void apply(struct trainer *r)
 {
 	const struct train_options *o = r->o;
-	struct train_state *s = &r->state;
-	struct adamw a = {
-	    .lr = schedule_rate(o, r->steps, s->step),
-	    .beta1 = o->beta1,
-	    .beta2 = o->beta2,
-	    .eps = o->eps,
-	    .decay = o->weight_decay,
-	    .ema = r->ema_decay,
-	    .scale = o->clip > 0 && norm > o->clip ? o->clip / norm : 1,
-	    .step = s->updates + 1,
+	const double plan[PLAN_COUNT] = {
+	    [PLAN_LR] = schedule_rate(o, r->steps, r->state.step),
+	    [PLAN_BETA1] = o->beta1,
+	    [PLAN_BETA2] = o->beta2,
+	    [PLAN_EPS] = o->eps,
+	    [PLAN_DECAY] = o->weight_decay,
+	    [PLAN_EMA] = r->ema_decay,
+	    [PLAN_CLIP] = o->clip,
 	};
 
-	adamw_step_f32(r->pool, &a, r->params.trainable, s->values, r->grads, s->m, s->v, s->ema, r->mask);
-	s->updates++;
-	s->skipped_in_a_row = 0;
+	update_apply(&r->update, &r->state, o->accumulate, plan);
+	r->state.step++;
 }
 
-/* One step: -1 only when the data cannot be read or training has diverged. */
+/* Take account of steps that are done; with `all`, of those submitted. -1 when training has diverged at one, whatever came after
+ * it. */
+static int account(struct trainer *r, int all, struct err *e)
+{
+	struct train_state *s = &r->state;
+	const double *y;
+
+	while ((y = update_heard(&r->update, all))) {
+		s->updates = (int64_t)y[STATUS_UPDATES];
+		s->skipped_in_a_row = (int64_t)y[STATUS_SKIPPED_IN_A_ROW];
+		r->last_norm = y[STATUS_NORM];
+		if (y[STATUS_FINITE] != 0) {
+			r->loss_sum += y[STATUS_LOSS] / (double)r->o->batch;
+			r->loss_count++;
+		} else {
+			r->skipped++;
+		}
+		if (s->skipped_in_a_row > r->o->max_skipped)
+			return err_set(e, ERR_DIVERGED, "%s: the loss was not finite for %" PRId64 " steps in a row, at step %" PRId64,
+			               r->o->out, s->skipped_in_a_row, s->step - r->update.count);
+	}
+	return r->device->error(r->device, e);
+}
+
+/* One step: -1 only when the data cannot be read, the device is lost or training has diverged. */
 static int step(struct trainer *r, struct err *e)
 {
 	struct batch b;
-	double t0 = clock_seconds(), loss, norm;
+	double t0 = clock_seconds();
 
 	if (loader_next(r->loader, &b, e))
 		return -1;
 	r->data_s += clock_seconds() - t0;
-	loss = batch_gradient(r, &b);
-	if (r->device->error(r->device, e))
-		return -1;
+	batch_gradient(r, &b);
 	t0 = clock_seconds();
-	norm = sqrt(sumsq_f32(r->pool, r->params.trainable, r->grads));
-	r->last_norm = norm;
-	if (isfinite(norm) && isfinite(loss)) {
-		update(r, norm);
-		r->loss_sum += loss;
-		r->loss_count++;
-	} else {
-		r->skipped++;
-		r->state.skipped_in_a_row++;
-	}
+	apply(r);
+	if (account(r, 0, e))
+		return -1;
 	r->optimizer_s += clock_seconds() - t0;
-	r->state.step++;
-	if (r->state.skipped_in_a_row > r->o->max_skipped)
-		return err_set(e, ERR_DIVERGED, "%s: the loss was not finite for %" PRId64 " steps in a row, at step %" PRId64,
-		               r->o->out, r->state.skipped_in_a_row, r->state.step);
 	return 0;
 }
 
@@ -225,7 +196,7 @@ static int validate_now(struct trainer *r, double *val_loss, json_t **detail, st
 	if (s->best && *val_loss < s->best_loss) {
 		s->best_loss = *val_loss;
 		s->best_step = s->step;
-		memcpy(s->best, s->ema, (size_t)r->params.total * sizeof *s->best);
+		device_copy(s->device, s->best, s->ema, (size_t)r->params.total * sizeof *s->best);
 	}
 	return 0;
 }
@@ -271,22 +242,26 @@ int train_steps(struct trainer *r, struct err *e)
 	while (s->step < r->steps) {
 		double val_loss = NAN;
 		json_t *detail = NULL;
-		int last, stop, validated;
+		int last, stop, save, validated, logged;
 
 		if (step(r, e))
 			return -1;
 		last = s->step == r->steps;
 		validated = r->held && (last || due(s->step, r->validate_every));
+		logged = validated || last || due(s->step, o->log_every);
+		if (logged && account(r, 1, e))
+			return -1;
 		if (validated && validate_now(r, &val_loss, &detail, e))
 			return -1;
-		if (validated || last || due(s->step, o->log_every))
+		if (logged)
 			log_step(r, val_loss, detail);
 		if (due(s->step, o->sample_every))
 			draw(r);
 		stop = r->hooks && r->hooks->stop && *r->hooks->stop && !last;
-		if (last || stop || due(s->step, o->checkpoint_steps) ||
-		    (o->checkpoint_seconds > 0 && clock_seconds() - saved >= o->checkpoint_seconds)) {
-			if (checkpoint(r, stop, e))
+		save = last || stop || due(s->step, o->checkpoint_steps) ||
+		       (o->checkpoint_seconds > 0 && clock_seconds() - saved >= o->checkpoint_seconds);
+		if (save) {
+			if (account(r, 1, e) || checkpoint(r, stop, e))
 				return -1;
 			saved = clock_seconds();
 		}

@@ -15,7 +15,6 @@
 #include "file/fileio.h"
 #include "file/manifest.h"
 #include "file/safetensors.h"
-#include "kernels/peak.h"
 #include "net/model.h"
 #include "train/run.h"
 #include "train/step.h"
@@ -208,7 +207,7 @@ static int64_t held_count(const struct dataset_info *info, int cluster)
 static int open_data(struct trainer *r, struct err *e)
 {
 	const struct train_options *o = r->o;
-	struct dataset_options d = {.cluster = o->cluster, .size = o->size, .verify = o->verify, .pool = r->pool};
+	struct dataset_options d = {.cluster = o->cluster, .size = o->size, .verify = o->verify, .pool = r->device->pool};
 	const struct dataset_info *info;
 
 	d.labelled = o->condition == CONDITION_CLASS && !(o->class_dropout > 0);
@@ -233,44 +232,50 @@ static int open_data(struct trainer *r, struct err *e)
 static void record(struct trainer *r)
 {
 	fit_objective(r);
-	r->device = device_cpu(r->pool, DT_F32);
 	loss_record(&r->loss, &r->net, &r->params, DT_F32, r->part, 1, r->o->recompute);
 	tape_layout(r->loss.tape, r->device, NULL);
 	r->flops_per_sample = tape_flops(r->loss.tape, 1, 0, r->loss.end);
 }
 
-/* How many partial sums the tree of `parts` parts keeps. */
-static int tree_levels(int64_t parts)
+static int put_loss_seeds(struct trainer *r, struct err *e)
 {
-	int n = 0;
+	size_t bytes = (size_t)r->part * sizeof(float);
+	float *host = mem_alloc(bytes);
 
-	while (parts > 1 && parts >> n)
-		n++;
-	return n;
+	for (int64_t i = 0; i < r->part; i++)
+		host[i] = (float)(1. / (double)r->o->batch);
+	r->dloss = r->device->alloc(r->device, bytes, "loss seeds", e);
+	if (r->dloss)
+		device_put(r->device, r->dloss, host, bytes);
+	mem_free(host);
+	return r->dloss ? 0 : -1;
 }
 
 static int allocate(struct trainer *r, struct err *e)
 {
-	size_t n = (size_t)r->params.trainable;
-
-	if (tape_allocate(r->loss.tape, e) || state_init(&r->state, &r->params, r->o->keep_best && r->held, e) ||
-	    noised_init(&r->noised, r->part, r->objective.d, e))
+	if (tape_allocate(r->loss.tape, e) || state_init(&r->state, r->device, &r->params, r->o->keep_best && r->held, e) ||
+	    noised_init(&r->noised, r->device, r->part, r->objective.d, e) ||
+	    update_init(&r->update, &r->state, r->o->accumulate, e) || put_loss_seeds(r, e))
 		return -1;
-	r->grads = mem_try(n, sizeof(float), "gradients", e);
-	r->mask = mem_try(n, sizeof(float), "decay mask", e);
-	r->dloss = mem_try((size_t)r->part, sizeof(float), "loss seeds", e);
-	if (!r->grads || !r->mask || !r->dloss)
-		return -1;
-	for (int i = 0; i < tree_levels(r->o->accumulate); i++) {
-		r->tree[i] = mem_try(n, sizeof(float), "gradient sums", e);
-		if (!r->tree[i])
-			return -1;
-	}
-	params_decay_mask(&r->params, r->mask);
-	for (int64_t i = 0; i < r->part; i++)
-		r->dloss[i] = (float)(1. / (double)r->o->batch);
-	tape_bind_params(r->loss.tape, r->state.values, r->grads);
+	tape_bind_params(r->loss.tape, r->state.values, r->update.grads);
 	tape_bind(r->loss.tape, r->loss.dloss, r->dloss);
+	loss_bind(&r->loss, &r->noised);
+	return 0;
+}
+
+static int init_weights(struct trainer *r, struct err *e)
+{
+	size_t bytes = (size_t)r->params.total * sizeof(float);
+	float *host = mem_try(bytes, 1, "initial weights", e);
+
+	if (!host)
+		return -1;
+	params_init(&r->params, r->o->seed, host);
+	device_put(r->device, r->state.values, host, bytes);
+	mem_free(host);
+	if (r->o->init_from && model_read_weights(r->o->init_from, &r->params, r->device, r->state.values, e))
+		return -1;
+	device_copy(r->device, r->state.ema, r->state.values, bytes);
 	return 0;
 }
 
@@ -281,12 +286,9 @@ static int begin_weights(struct trainer *r, struct err *e)
 
 	if (rc > 0)
 		say(r, "going on from step %" PRId64 " of %" PRId64, s->step, r->steps);
-	if (rc)
-		return rc < 0 ? -1 : 0;
-	params_init(&r->params, r->o->seed, s->values);
-	if (r->o->init_from && model_read_weights(r->o->init_from, &r->params, s->values, e))
+	if (rc < 0 || (!rc && init_weights(r, e)))
 		return -1;
-	memcpy(s->ema, s->values, (size_t)r->params.total * sizeof *s->ema);
+	update_begin(&r->update, s);
 	return 0;
 }
 
@@ -296,7 +298,7 @@ static int begin_loader(struct trainer *r, struct err *e)
 	                           .seed = r->o->seed,
 	                           .flip = r->o->flip,
 	                           .first = r->state.step,
-	                           .ahead = pool_threads(r->pool) > 1 ? 2 : 0};
+	                           .ahead = pool_threads(r->device->pool) > 1 ? 2 : 0};
 	double half = r->o->ema_half_life ? r->o->ema_half_life : (double)r->steps / 20;
 
 	r->ema_decay = half > 0 ? exp2(-1 / half) : 0;
@@ -367,7 +369,7 @@ static int publish(struct trainer *r, struct err *e)
 	int rc;
 
 	snprintf(step, sizeof step, "%" PRId64, best ? s->best_step : s->step);
-	rc = write_config(r, e) || model_write_weights(path, &r->params, best ? s->best : s->ema, texts, 3, e) ? -1 : 0;
+	rc = write_config(r, e) || model_write_weights(path, &r->params, r->device, best ? s->best : s->ema, texts, 3, e) ? -1 : 0;
 	mem_free(path);
 	return rc;
 }
@@ -405,14 +407,10 @@ static void release(struct trainer *r)
 	dataset_free(r->data);
 	dataset_free(r->held);
 	tape_free(r->loss.tape);
-	device_free(r->device);
 	state_release(&r->state);
 	noised_release(&r->noised);
-	mem_free(r->grads);
-	mem_free(r->mask);
-	mem_free(r->dloss);
-	for (size_t i = 0; i < sizeof r->tree / sizeof *r->tree; i++)
-		mem_free(r->tree[i]);
+	update_release(&r->update);
+	r->device->release(r->device, r->dloss);
 	params_release(&r->params);
 	mem_free(r->stamp);
 	mem_free(r->train_dir);
@@ -427,14 +425,14 @@ static int train(struct trainer *r, struct err *e)
 	record(r);
 	if (allocate(r, e) || dir_make(r->train_dir, e) || begin_weights(r, e) || begin_loader(r, e) || open_log(r, e))
 		return -1;
-	r->peak = peak_gemm_flops(r->pool);
+	r->peak = r->device->peak_flops(r->device);
 	tape_profile(r->loss.tape, r->o->profile);
 	log_start(r);
 	say(r,
 	    "%" PRId64 " parameters, %" PRId64 " samples, %" PRId64 " steps of %" PRId64
 	    ", %.4g GFLOP per image; %s, %d threads, %.0f GFLOP/s",
 	    params_count(&r->params, 0), dataset_info(r->data)->count, r->steps, r->o->batch, r->flops_per_sample * 1e-9,
-	    r->device->name, pool_threads(r->pool), r->peak * 1e-9);
+	    r->device->name, pool_threads(r->device->pool), r->peak * 1e-9);
 	if (train_steps(r, e))
 		return -1;
 	say_profile(r);
@@ -455,9 +453,9 @@ static int manifest_hash(struct trainer *r, struct err *e)
 	return 0;
 }
 
-int train_run(const struct train_options *o, struct pool *pool, const struct train_hooks *hooks, struct err *e)
+int train_run(const struct train_options *o, struct device *device, const struct train_hooks *hooks, struct err *e)
 {
-	struct trainer r = {.o = o, .hooks = hooks, .pool = pool, .last_norm = NAN, .log = -1};
+	struct trainer r = {.o = o, .hooks = hooks, .device = device, .last_norm = NAN, .log = -1};
 	struct runlock lock = {.fd = -1};
 	size_t there = dir_there(o->out);
 	int rc = -1, done, mine;
@@ -482,9 +480,9 @@ out:
 	return rc;
 }
 
-int train_plan(const struct train_options *o, struct pool *pool, struct train_plan *p, struct err *e)
+int train_plan(const struct train_options *o, struct device *device, struct train_plan *p, struct err *e)
 {
-	struct trainer r = {.o = o, .pool = pool, .log = -1};
+	struct trainer r = {.o = o, .device = device, .log = -1};
 	struct train_options unverified = *o;
 	int rc = -1;
 
@@ -495,11 +493,11 @@ int train_plan(const struct train_options *o, struct pool *pool, struct train_pl
 		goto out;
 	record(&r);
 	p->weights = sizeof(float) * (uint64_t)r.params.total;
-	p->gradients = sizeof(float) * (uint64_t)r.params.trainable * (uint64_t)(1 + tree_levels(o->accumulate));
+	p->gradients = update_bytes(&r.params, o->accumulate);
 	p->optimizer = state_bytes(&r.params, o->keep_best && r.held) - p->weights + sizeof(float) * (uint64_t)r.params.trainable;
 	p->activations = (uint64_t)tape_arena_bytes(r.loss.tape);
 	p->scratch = (uint64_t)tape_scratch_bytes(r.loss.tape);
-	p->batches = sizeof(float) * (uint64_t)(2 * r.part + 3 * o->batch) * (uint64_t)r.objective.d;
+	p->batches = sizeof(float) * (uint64_t)(r.part + 3 * o->batch) * (uint64_t)r.objective.d;
 	p->data = dataset_info(r.data)->kept_bytes + (r.held ? dataset_info(r.held)->kept_bytes : 0);
 	p->total = p->weights + p->gradients + p->optimizer + p->activations + p->scratch + p->batches + p->data;
 	p->parameters = params_count(&r.params, 0);

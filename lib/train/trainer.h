@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 #include "core/clock.h"
-#include "core/pool.h"
 #include "file/stamp.h"
 #include "train/objective.h"
 
@@ -77,12 +76,12 @@ struct train_plan {
 };
 
 /* What a run would need, without doing it. */
-int train_plan(const struct train_options *o, struct pool *pool, struct train_plan *plan, struct err *e);
+int train_plan(const struct train_options *o, struct device *device, struct train_plan *plan, struct err *e);
 
-/* 0 finished (or was already); -1 with ERR_AGAIN: interrupted, checkpoint published; ERR_EXISTS: OUT is locked, or holds
- * something made with other options; ERR_DIVERGED; ERR_USAGE for requests that cannot be met; ERR_DATA for shards that do not
- * fit. */
-int train_run(const struct train_options *o, struct pool *pool, const struct train_hooks *hooks, struct err *e);
+/* On a device of DT_F32, whose pool also serves the data. 0 finished (or was already); -1 with ERR_AGAIN: interrupted, checkpoint
+ * published; ERR_EXISTS: OUT is locked, or holds something made with other options; ERR_DIVERGED; ERR_USAGE for requests that
+ * cannot be met; ERR_DATA for shards that do not fit; ERR_UNAVAILABLE: the device is lost. */
+int train_run(const struct train_options *o, struct device *device, const struct train_hooks *hooks, struct err *e);
 
 /* Learning rate of step s in 0 .. steps - 1. */
 double schedule_rate(const struct train_options *o, int64_t steps, int64_t s);

@@ -73,20 +73,24 @@ int validate(struct trainer *r, double *loss, json_t **detail, struct err *e)
 	int64_t total = r->validations, d = r->objective.d, n;
 	float *x0 = mem_try((size_t)r->part, (size_t)d * sizeof *x0, "validation batch", e);
 	int32_t *label = mem_zalloc((size_t)r->part, sizeof *label), *cluster = mem_zalloc((size_t)r->part, sizeof *cluster);
-	const float *out = tape_data(r->loss.tape, r->loss.out), *each = tape_data(r->loss.tape, r->loss.loss);
+	float *each = mem_zalloc((size_t)r->part, sizeof *each), *out = mem_zalloc((size_t)(r->part * r->net.clusters), sizeof *out);
+	struct device *dev = r->device;
 	struct tally y = {0};
 	double sum = 0;
 	int rc = x0 ? 0 : -1;
 
-	tape_bind_params(r->loss.tape, r->state.ema, r->grads);
+	tape_bind_params(r->loss.tape, r->state.ema, r->update.grads);
 	for (int64_t first = 0; !rc && first < total; first += n) {
 		n = total - first < r->part ? total - first : r->part;
 		rc = read_part(r, first, n, x0, label, cluster, e);
 		if (rc)
 			break;
-		objective_validate(&r->objective, &r->noised, n, x0, label, cluster, first, total, r->pool);
-		loss_bind(&r->loss, &r->noised, 0, &r->objective);
+		objective_validate(&r->objective, &r->noised, &r->loss, n, x0, label, cluster, first, total);
 		tape_run(r->loss.tape, n, 0, r->loss.forward_end);
+		device_get(dev, each, tape_data(r->loss.tape, r->loss.loss), (size_t)n * sizeof *each);
+		if (r->net.kind == NET_ROUTER)
+			device_get(dev, out, tape_data(r->loss.tape, r->loss.out), (size_t)(n * r->net.clusters) * sizeof *out);
+		rc = dev->error(dev, e);
 		for (int64_t i = 0; i < n; i++) {
 			sum += each[i];
 			if (r->net.kind == NET_ROUTER)
@@ -94,11 +98,13 @@ int validate(struct trainer *r, double *loss, json_t **detail, struct err *e)
 				          each[i]);
 		}
 	}
-	tape_bind_params(r->loss.tape, r->state.values, r->grads);
+	tape_bind_params(r->loss.tape, r->state.values, r->update.grads);
 	*loss = sum / (double)total;
 	if (!rc && detail)
 		*detail = r->net.kind == NET_ROUTER ? tally_json(&y) : NULL;
 	mem_free(x0);
+	mem_free(each);
+	mem_free(out);
 	mem_free(label);
 	mem_free(cluster);
 	return rc;

@@ -9,10 +9,9 @@
 #include "core/clock.h"
 #include "core/mem.h"
 #include "core/str.h"
-#include "kernels/optimizer.h"
 #include "kernels/peak.h"
 #include "train/objective.h"
-#include "train/state.h"
+#include "train/update.h"
 
 struct work {
 	const char *preset;
@@ -35,7 +34,8 @@ struct setup {
 	struct train_state state;
 	struct objective objective;
 	struct noised noised;
-	float *grads, *mask, *dloss, *x0;
+	struct update update;
+	float *dloss, *x0;
 	int32_t *label;
 	int64_t batch, step;
 };
@@ -60,11 +60,9 @@ static void start(struct setup *s, const struct work *w, int backward, int64_t b
 	loss_record(&s->loss, &c, &s->params, DT_F32, batch, backward, 0);
 	tape_layout(s->loss.tape, s->device, NULL);
 	n = (size_t)batch * (size_t)s->objective.d;
-	if (tape_allocate(s->loss.tape, &e) || state_init(&s->state, &s->params, 0, &e) ||
-	    noised_init(&s->noised, batch, s->objective.d, &e))
+	if (tape_allocate(s->loss.tape, &e) || state_init(&s->state, s->device, &s->params, 0, &e) ||
+	    noised_init(&s->noised, s->device, batch, s->objective.d, &e) || update_init(&s->update, &s->state, 1, &e))
 		die(&e);
-	s->grads = mem_zalloc((size_t)s->params.trainable, sizeof *s->grads);
-	s->mask = mem_zalloc((size_t)s->params.trainable, sizeof *s->mask);
 	s->dloss = mem_zalloc((size_t)batch, sizeof *s->dloss);
 	s->label = mem_zalloc((size_t)batch, sizeof *s->label);
 	s->x0 = mem_zalloc(n, sizeof *s->x0);
@@ -72,7 +70,8 @@ static void start(struct setup *s, const struct work *w, int backward, int64_t b
 	params_init(&s->params, 1, s->state.values);
 	for (int64_t i = 0; i < batch; i++)
 		s->dloss[i] = 1.f / (float)batch;
-	tape_bind_params(s->loss.tape, s->state.values, s->grads);
+	tape_bind_params(s->loss.tape, s->state.values, s->update.grads);
+	loss_bind(&s->loss, &s->noised);
 	if (backward)
 		tape_bind(s->loss.tape, s->loss.dloss, s->dloss);
 }
@@ -83,8 +82,7 @@ static void finish(struct setup *s)
 	state_release(&s->state);
 	noised_release(&s->noised);
 	params_release(&s->params);
-	mem_free(s->grads);
-	mem_free(s->mask);
+	update_release(&s->update);
 	mem_free(s->dloss);
 	mem_free(s->label);
 	mem_free(s->x0);
@@ -93,16 +91,16 @@ static void finish(struct setup *s)
 
 static void run_once(struct setup *s)
 {
-	struct adamw a = {.lr = 1e-4, .beta1 = .9, .beta2 = .999, .eps = 1e-8, .ema = .999, .scale = 1, .step = ++s->step};
+	static const double plan[PLAN_COUNT] = {[PLAN_LR] = 1e-4, [PLAN_BETA1] = .9, [PLAN_BETA2] = .999, [PLAN_EPS] = 1e-8,
+	                                        [PLAN_EMA] = .999};
 
-	objective_noise(&s->objective, &s->noised, s->batch, s->x0, s->label, s->label, 1, (uint64_t)s->step, 0, s->pool);
-	loss_bind(&s->loss, &s->noised, 0, &s->objective);
+	objective_noise(&s->objective, &s->noised, &s->loss, s->batch, s->x0, s->label, s->label, 1, (uint64_t)++s->step, 0);
 	tape_run(s->loss.tape, s->batch, 0, s->loss.end);
 	if (s->loss.end == s->loss.forward_end)
 		return;
-	a.scale = sumsq_f32(s->pool, s->params.trainable, s->grads) > 1e30 ? 0 : 1;
-	adamw_step_f32(s->pool, &a, s->params.trainable, s->state.values, s->grads, s->state.m, s->state.v, s->state.ema,
-	               s->mask);
+	update_part(&s->update, 0, 1, tape_data(s->loss.tape, s->loss.loss), s->batch);
+	update_apply(&s->update, &s->state, 1, plan);
+	update_heard(&s->update, 1);
 }
 
 static void measure(struct setup *s, const struct work *w, int backward, double seconds)

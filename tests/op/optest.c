@@ -200,8 +200,8 @@ static void launch(const struct optest *t, struct op_call *c, const struct way *
 static void run_way(const struct optest *t, const struct way *w, double *const in[], double *out[])
 {
 	struct storage si[OP_IN] = {0}, so[OP_OUT] = {0};
-	struct op_call c = {.nin = t->nin, .nout = t->nout, .attr = t->attr, .seed = 5, .step = 9, .first = (uint64_t)w->first,
-	                    .pool = w->pool};
+	const struct run_keys keys = {5, 9, (uint64_t)w->first, RNG_TEST};
+	struct op_call c = {.nin = t->nin, .nout = t->nout, .attr = t->attr, .keys = &keys, .pool = w->pool};
 
 	for (int i = 0; i < t->nin; i++) {
 		struct operand o = t->in[i];
@@ -237,7 +237,8 @@ static void run_way(const struct optest *t, const struct way *w, double *const i
 static void run_ref(const struct optest *t, double *const in[], double *out[])
 {
 	struct storage si[OP_IN] = {0}, so[OP_OUT] = {0};
-	struct op_call c = {.nin = t->nin, .nout = t->nout, .attr = t->attr, .seed = 5, .step = 9};
+	const struct run_keys keys = {5, 9, 0, RNG_TEST};
+	struct op_call c = {.nin = t->nin, .nout = t->nout, .attr = t->attr, .keys = &keys};
 
 	for (int i = 0; i < t->nin; i++) {
 		place(&si[i], &t->in[i], DT_F64, DENSE);

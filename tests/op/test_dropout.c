@@ -14,7 +14,7 @@ static void ref_dropout(const struct op_call *c)
 		uint32_t word[4];
 		int64_t at = n++ % size;
 
-		rng_block(c->seed, RNG_DROPOUT, c->step, c->first + (uint64_t)i[0], (uint32_t)(c->attr.i[0] + at / 4), word);
+		rng_block(c->keys->seed, RNG_DROPOUT, c->keys->step, c->keys->first + (uint64_t)i[0], (uint32_t)(c->attr.i[0] + at / 4), word);
 		*element(&c->out[0], i) =
 		    (double)word[at % 4] * 0x1p-32 >= c->attr.f[0] ? *element(&c->in[0], i) / (1 - c->attr.f[0]) : 0;
 	} while (index_next(&c->out[0], i));

@@ -149,10 +149,12 @@ static void run(const struct train_options *o, int threads, char hex[65])
 {
 	struct err e = {0};
 	struct pool *pool = pool_new(threads, &e);
+	struct device *d = device_cpu(pool, DT_F32);
 
-	if (train_run(o, pool, NULL, &e))
+	if (train_run(o, d, NULL, &e))
 		fail_msg("%s", e.msg);
 	weights_hash(o->out, o->net.kind, hex);
+	device_free(d);
 	pool_free(pool);
 }
 
@@ -186,10 +188,12 @@ static int run_watched(const struct train_options *o, struct watch *w, struct er
 {
 	struct train_hooks h = {.step = on_step, .say = on_say, .arg = w, .stop = &w->stop};
 	struct pool *pool = pool_new(2, e);
+	struct device *d = device_cpu(pool, DT_F32);
 	int rc;
 
 	w->stop = 0;
-	rc = train_run(o, pool, &h, e);
+	rc = train_run(o, d, &h, e);
+	device_free(d);
 	pool_free(pool);
 	return rc;
 }
@@ -372,6 +376,7 @@ static void finished_again_and_other_options(void **state)
 	char *out = out_dir("again"), a[65], b[65], *weights = path_join(out, "diffusion_pytorch_model.safetensors");
 	struct train_options o = tiny(NET_DIT, out);
 	struct stat before, after;
+	struct device *d = device_cpu(NULL, DT_F32);
 	struct err e = {0};
 
 	(void)state;
@@ -382,10 +387,11 @@ static void finished_again_and_other_options(void **state)
 	assert_memory_equal(&before.st_mtim, &after.st_mtim, sizeof before.st_mtim);
 	assert_int_equal(before.st_ino, after.st_ino);
 	o.lr *= 2;
-	assert_int_equal(train_run(&o, NULL, NULL, &e), -1);
+	assert_int_equal(train_run(&o, d, NULL, &e), -1);
 	assert_int_equal(e.code, ERR_EXISTS);
 	assert_non_null(strstr(e.msg, "lr"));
 	assert_null(strstr(e.msg, "batch"));
+	device_free(d);
 	mem_free(weights);
 	mem_free(out);
 }
@@ -414,9 +420,11 @@ static void accumulation(void **state)
 
 static void expect(struct train_options o, int code, const char *word)
 {
+	struct device *d = device_cpu(NULL, DT_F32);
 	struct err e = {0};
 
-	assert_int_equal(train_run(&o, NULL, NULL, &e), -1);
+	assert_int_equal(train_run(&o, d, NULL, &e), -1);
+	device_free(d);
 	if (e.code != code || !strstr(e.msg, word))
 		fail_msg("code %d, %s", e.code, e.msg);
 }

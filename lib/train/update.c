@@ -1,0 +1,197 @@
+#include "train/update.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "core/mem.h"
+
+/* How many partial sums the tree of `parts` parts keeps. */
+static int tree_levels(int64_t parts)
+{
+	int n = 0;
+
+	while (parts > 1 && parts >> n)
+		n++;
+	return n;
+}
+
+uint64_t update_bytes(const struct params *p, int64_t parts)
+{
+	return sizeof(float) * (uint64_t)p->trainable * (uint64_t)(1 + tree_levels(parts));
+}
+
+static struct op_call norm_call(struct update *u)
+{
+	return (struct op_call){
+	    .nin = 1, .nout = 1, .in = {array_vector(DT_F32, u->grads, u->n)}, .out = {array_vector(DT_F64, u->sumsq, 1)}};
+}
+
+static int put_mask(struct update *u, const struct params *p, struct err *e)
+{
+	float *mask = mem_try((size_t)u->n, sizeof *mask, "decay mask", e);
+
+	if (!mask)
+		return -1;
+	params_decay_mask(p, mask);
+	device_put(u->device, u->mask, mask, (size_t)u->n * sizeof *mask);
+	mem_free(mask);
+	return 0;
+}
+
+static int allocate(struct update *u, int64_t parts, struct err *e)
+{
+	struct device *d = u->device;
+	size_t bytes = (size_t)u->n * sizeof(float);
+	struct op_call norm = norm_call(u);
+
+	u->vectors = d->alloc(d, (PLAN_COUNT + STATUS_COUNT + COEF_COUNT + 2) * sizeof *u->vectors, "state of the optimizer", e);
+	u->grads = d->alloc(d, bytes, "gradients", e);
+	u->mask = d->alloc(d, bytes, "decay mask", e);
+	u->scratch = d->alloc(d, device_scratch(d, OP_SUMSQ, &norm), "kernel scratch", e);
+	u->seen = d->alloc_host(d, UPDATE_AHEAD * STATUS_COUNT * sizeof *u->seen, "state of the optimizer", e);
+	if (!u->vectors || !u->grads || !u->mask || !u->scratch || !u->seen)
+		return -1;
+	for (int i = 0; i < tree_levels(parts); i++)
+		if (!(u->tree[i] = d->alloc(d, bytes, "gradient sums", e)))
+			return -1;
+	for (int i = 0; i < UPDATE_AHEAD; i++)
+		u->event[i] = d->event_new(d);
+	return 0;
+}
+
+int update_init(struct update *u, const struct train_state *s, int64_t parts, struct err *e)
+{
+	*u = (struct update){.device = s->device, .n = s->params->trainable};
+	if (allocate(u, parts, e) || put_mask(u, s->params, e))
+		return -1;
+	u->plan = u->vectors;
+	u->status = u->plan + PLAN_COUNT;
+	u->coef = u->status + STATUS_COUNT;
+	u->sumsq = u->coef + COEF_COUNT;
+	u->loss = u->sumsq + 1;
+	return 0;
+}
+
+void update_release(struct update *u)
+{
+	struct device *d = u->device;
+
+	if (!d)
+		return;
+	for (int i = 0; i < UPDATE_AHEAD; i++)
+		if (u->event[i])
+			d->event_free(d, u->event[i]);
+	for (size_t i = 0; i < sizeof u->tree / sizeof *u->tree; i++)
+		d->release(d, u->tree[i]);
+	d->release(d, u->vectors);
+	d->release(d, u->grads);
+	d->release(d, u->mask);
+	d->release(d, u->scratch);
+	d->release_host(d, u->seen);
+	memset(u, 0, sizeof *u);
+}
+
+void update_begin(struct update *u, const struct train_state *s)
+{
+	double status[STATUS_COUNT] = {0};
+
+	status[STATUS_UPDATES] = (double)s->updates;
+	status[STATUS_SKIPPED_IN_A_ROW] = (double)s->skipped_in_a_row;
+	device_put(u->device, u->status, status, sizeof status);
+}
+
+/* grads += other. */
+static void add(struct update *u, float *other)
+{
+	struct array grads = array_vector(DT_F32, u->grads, u->n);
+	struct op_call c = {
+	    .nin = 2, .nout = 1, .in = {grads, array_vector(DT_F32, other, u->n)}, .out = {grads}, .attr = {.f = {1, 1}}};
+
+	device_run(u->device, OP_ADD, &c, NULL);
+}
+
+/* Gradients of parts are added as a binary tree over their index, so that any power-of-two share of them can be summed elsewhere
+ * to the same bits. After part i the sums of complete subtrees lie in tree[level]. */
+static void tree_push(struct update *u, int64_t i)
+{
+	int level = 0;
+
+	for (; i & 1; i >>= 1)
+		add(u, u->tree[level++]);
+	device_copy(u->device, u->tree[level], u->grads, (size_t)u->n * sizeof *u->grads);
+}
+
+static void tree_finish(struct update *u, int64_t parts)
+{
+	int first = 1;
+
+	for (int level = 0; parts >> level; level++) {
+		if (!(parts >> level & 1))
+			continue;
+		if (first)
+			device_copy(u->device, u->grads, u->tree[level], (size_t)u->n * sizeof *u->grads);
+		else
+			add(u, u->tree[level]);
+		first = 0;
+	}
+}
+
+void update_part(struct update *u, int64_t i, int64_t parts, const float *loss, int64_t n)
+{
+	struct op_call c = {.nin = 1,
+	                    .nout = 1,
+	                    .in = {array_vector(DT_F32, (void *)(uintptr_t)loss, n)},
+	                    .out = {array_vector(DT_F64, u->loss, 1)},
+	                    .attr = {.i = {i == 0}}};
+
+	device_run(u->device, OP_TOTAL, &c, NULL);
+	if (parts > 1)
+		tree_push(u, i);
+}
+
+static void submit(struct update *u, const struct train_state *s)
+{
+	struct op_call norm = norm_call(u);
+	struct op_call rates = {.nin = 3,
+	                        .nout = 2,
+	                        .in = {array_vector(DT_F64, u->sumsq, 1), array_vector(DT_F64, u->loss, 1),
+	                               array_vector(DT_F64, u->plan, PLAN_COUNT)},
+	                        .out = {array_vector(DT_F64, u->coef, COEF_COUNT), array_vector(DT_F64, u->status, STATUS_COUNT)}};
+	struct op_call adamw = {.nin = 3,
+	                        .nout = 4,
+	                        .in = {array_vector(DT_F64, u->coef, COEF_COUNT), array_vector(DT_F32, u->grads, u->n),
+	                               array_vector(DT_F32, u->mask, u->n)},
+	                        .out = {array_vector(DT_F32, s->values, u->n), array_vector(DT_F32, s->m, u->n),
+	                                array_vector(DT_F32, s->v, u->n), array_vector(DT_F32, s->ema, u->n)}};
+
+	device_run(u->device, OP_SUMSQ, &norm, u->scratch);
+	device_run(u->device, OP_RATES, &rates, NULL);
+	device_run(u->device, OP_ADAMW, &adamw, NULL);
+}
+
+void update_apply(struct update *u, const struct train_state *s, int64_t parts, const double *plan)
+{
+	struct device *d = u->device;
+	int64_t at = (u->first + u->count) % UPDATE_AHEAD;
+
+	assert(u->count < UPDATE_AHEAD);
+	if (parts > 1)
+		tree_finish(u, parts);
+	device_put(d, u->plan, plan, PLAN_COUNT * sizeof *plan);
+	submit(u, s);
+	d->fetch(d, 0, u->seen + at * STATUS_COUNT, u->status, STATUS_COUNT * sizeof *u->seen);
+	d->event_record(d, u->event[at], 0);
+	u->count++;
+}
+
+const double *update_heard(struct update *u, int wait)
+{
+	struct device *d = u->device;
+	int64_t at = u->first % UPDATE_AHEAD;
+
+	if (!u->count || !d->event_passed(d, u->event[at], wait || u->count == UPDATE_AHEAD))
+		return NULL;
+	u->first++;
+	u->count--;
+	return u->seen + at * STATUS_COUNT;
+}

@@ -9,7 +9,7 @@
 #include "file/fileio.h"
 #include "file/tarfile.h"
 
-enum { TEXT_MOST = 1 << 26 };
+enum { TEXT_MOST = 1 << 26, MARKUP_MOST = 1 << 20 };
 
 static const char png_key[] = "ddm";
 static const uint8_t png_magic[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
@@ -57,6 +57,42 @@ static char *of_png(const struct filemap *f)
 	return NULL;
 }
 
+/* `<metadata id="ddm">STAMP</metadata>` of an SVG, `<meta name="ddm" content="STAMP">` of a page, near the beginning. */
+static char *of_markup(const struct filemap *f)
+{
+	static const char *const open[] = {"<metadata id=\"ddm\">", "<meta name=\"ddm\" content=\""};
+	static const char end_of[] = {'<', '"'};
+	static const struct entity {
+		const char *text;
+		char c;
+	} entity[] = {{"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}};
+	size_t most = f->len < MARKUP_MOST ? f->len : MARKUP_MOST;
+	struct str line = {0};
+
+	for (int kind = 0; kind < 2; kind++) {
+		const char *at = memmem(f->data, most, open[kind], strlen(open[kind])), *end = (const char *)f->data + most;
+
+		if (!at)
+			continue;
+		for (at += strlen(open[kind]); at < end && *at != end_of[kind];) {
+			size_t step = 1;
+			char c = *at;
+
+			for (size_t i = 0; i < 4 && *at == '&'; i++)
+				if ((size_t)(end - at) > strlen(entity[i].text) && !memcmp(at, entity[i].text, strlen(entity[i].text))) {
+					c = entity[i].c;
+					step = strlen(entity[i].text);
+				}
+			str_add(&line, &c, 1);
+			at += step;
+		}
+		if (at < end)
+			return line.p;
+		str_release(&line);
+	}
+	return NULL;
+}
+
 static char *of_json(const char *path)
 {
 	json_t *o = jsonio_load(path, NULL), *s = json_object_get(o, "stamp");
@@ -83,6 +119,8 @@ char *standing_stamp(const char *path)
 		line = of_table(&f);
 	else if (f.len && *f.data == '{' && f.len <= TEXT_MOST)
 		line = of_json(path);
+	else if (f.len && *f.data == '<')
+		line = of_markup(&f);
 	else if (tar_sniff(f.data, f.len))
 		line = of_tar(path);
 	filemap_close(&f);
@@ -111,15 +149,33 @@ static void keep_common(json_t *old, const json_t *s)
 	}
 }
 
+static int is_free(const char *path)
+{
+	struct stat st;
+
+	return !strcmp(path, "-") || stat(path, &st) || !S_ISREG(st.st_mode) || !st.st_size;
+}
+
+int standing_own(const char *path, const char *program, struct err *e)
+{
+	char *line = is_free(path) ? NULL : standing_stamp(path);
+	json_t *old = line ? json_loads(line, JSON_REJECT_DUPLICATES, NULL) : NULL;
+	const char *maker = json_string_value(json_object_get(old, "program"));
+	int own = is_free(path) || (maker && !strcmp(maker, program));
+
+	mem_free(line);
+	json_decref(old);
+	return own ? 0 : err_set(e, ERR_EXISTS, "%s: exists and is not an output of this program", path);
+}
+
 int standing_check(const char *path, const struct stamp *s, int partial, struct err *e)
 {
 	struct str what = {0};
-	struct stat st;
 	char *line;
 	json_t *old;
 	int n;
 
-	if (!strcmp(path, "-") || stat(path, &st) || !S_ISREG(st.st_mode) || !st.st_size)
+	if (is_free(path))
 		return 0;
 	line = standing_stamp(path);
 	old = line ? json_loads(line, JSON_REJECT_DUPLICATES, NULL) : NULL;

@@ -6,7 +6,7 @@
 #include "core/err.h"
 #include "file/stamp.h"
 
-/* The stamp that a file carries, as a line of JSON: of a tar, a table, a PNG, a JSON text (its "stamp", or all of it when it names
+/* The stamp that a file carries, as a line of JSON: of a tar, a table, a PNG, an SVG or a page, a JSON text (its "stamp", or all of it when it names
  * a "program"), else of the sidecar PATH.json. NULL where there is none. Caller frees with mem_free. */
 char *standing_stamp(const char *path);
 
@@ -14,5 +14,9 @@ char *standing_stamp(const char *path);
  * something of the same stamp; otherwise -1 and ERR_EXISTS naming what differs. `partial`: s lacks keys that only the work itself
  * can tell; what the old stamp has beyond s is not compared. */
 int standing_check(const char *path, const struct stamp *s, int partial, struct err *e);
+
+/* For views of other outputs, which a newer one may replace whatever its options: 0 when nothing stands there, as above, or an output
+ * of the same program; otherwise -1 and ERR_EXISTS. */
+int standing_own(const char *path, const char *program, struct err *e);
 
 #endif

@@ -19,6 +19,7 @@
 #include "file/still.h"
 #include "file/tarfile.h"
 #include "file/tsv.h"
+#include "plot/scene.h"
 
 static char dir[3000];
 
@@ -98,19 +99,65 @@ static void write_line(const char *path, const struct stamp *s)
 	mem_free(line);
 }
 
+static void write_markup(const char *path, const struct stamp *s, const char *before, const char *after)
+{
+	struct err e = {0};
+	char *line = stamp_line(s);
+	struct str text = {0};
+
+	str_puts(&text, before);
+	scene_escape(&text, line);
+	str_puts(&text, after);
+	assert_int_equal(commit_bytes(path, text.p, text.len, &e), 0);
+	str_release(&text);
+	mem_free(line);
+}
+
+static void write_svg(const char *path, const struct stamp *s)
+{
+	write_markup(path, s, "<svg><title>x</title>\n<metadata id=\"ddm\">", "</metadata></svg>\n");
+}
+
+static void write_html(const char *path, const struct stamp *s)
+{
+	write_markup(path, s, "<!DOCTYPE html>\n<meta name=\"ddm\" content=\"", "\">\n");
+}
+
+static void views(void **state)
+{
+	struct stamp *s = stamp_of(1, "a");
+	char *path = path_join(dir, "view");
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(standing_own(path, "ddm-test", &e), 0);
+	assert_int_equal(standing_own("-", "ddm-test", &e), 0);
+	write_svg(path, s);
+	assert_int_equal(standing_own(path, "ddm-test", &e), 0);
+	assert_int_equal(standing_own(path, "ddm-other", &e), -1);
+	assert_int_equal(e.code, ERR_EXISTS);
+	assert_int_equal(commit_bytes(path, "<svg/>", 6, NULL), 0);
+	e = (struct err){0};
+	assert_int_equal(standing_own(path, "ddm-test", &e), -1);
+	assert_int_equal(e.code, ERR_EXISTS);
+	stamp_free(s);
+	mem_free(path);
+}
+
 static void every_kind(void **state)
 {
 	static void (*const writers[])(const char *, const struct stamp *) = {write_tar,   write_table, write_png,
-	                                                                      write_array, write_json,  write_line};
-	static const char *const texts[] = {"plain", "\xc3\xa9t\xc3\xa9"};
+	                                                                      write_array, write_json,  write_line,
+	                                                                      write_svg,   write_html};
+	static const char *const texts[] = {"plain", "\xc3\xa9t\xc3\xa9", "<a & \"b\"> &amp; -->"};
 	char *path = path_join(dir, "x");
 
 	(void)state;
-	for (size_t i = 0; i < 2 * sizeof writers / sizeof *writers; i++) {
-		struct stamp *s = stamp_of(4, texts[i % 2]), *other = stamp_of(5, texts[i % 2]), *less = stamp_new("ddm-test");
+	for (size_t i = 0; i < 3 * sizeof writers / sizeof *writers; i++) {
+		struct stamp *s = stamp_of(4, texts[i % 3]), *other = stamp_of(5, texts[i % 3]), *less = stamp_new("ddm-test");
 		struct err e = {0};
 
-		writers[i / 2](path, s);
+		writers[i / 3](path, s);
 		assert_int_equal(standing_check(path, s, 0, &e), 0);
 		assert_int_equal(standing_check(path, less, 1, &e), 0);
 		assert_int_equal(standing_check(path, other, 1, &e), -1);
@@ -197,6 +244,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(every_kind),
 	    cmocka_unit_test(foreign_files_stay),
+	    cmocka_unit_test(views),
 	    cmocka_unit_test(equal_bytes_are_left_alone),
 	};
 

@@ -1,0 +1,14 @@
+/* What the columns of a report mean. */
+#ifndef DDM_PLOT_GLOSSARY_H
+#define DDM_PLOT_GLOSSARY_H
+
+struct glossary {
+	const char *column;
+	const char *label;   /* for a scale */
+	const char *meaning; /* a sentence or two for somebody who has not read the manual */
+};
+
+/* NULL for a column that is not known. */
+const struct glossary *glossary_find(const char *column);
+
+#endif

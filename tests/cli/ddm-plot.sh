@@ -1,0 +1,90 @@
+# ddm-plot: each kind of chart from each kind of file, the same bytes again, and what is wrong with an input.
+. "$(dirname "$0")/tap.sh"
+
+check_program ddm-plot
+awk 'BEGIN {
+	for (i = 1; i <= 200; i++)
+		printf "{\"step\":%d,\"loss\":%.5g%s}\n", 10 * i, 4000 / i + .5, i % 50 ? "" : sprintf(",\"val_loss\":%g", 5000 / i)
+}' >train.jsonl
+sed 's/"loss":/"loss":1/' train.jsonl >other.jsonl
+for s in 1 2; do
+	echo "{\"kd\":0.$s,\"kd_floor\":0.01,\"gflop_per_image\":2}" >a.json
+	echo "{\"kd\":0.3,\"kd_floor\":0.01,\"gflop_per_image\":9}" >b.json
+	ddm-report -q -t strategy -o s$s.tsv 'top<1>=a.json' full=b.json
+done
+echo '{"index":0,"weights":[[0.5,0.5],[0.9,0.1]]}' >w.jsonl
+echo '{"key":"kd-pix","label":"a","against":"b","pairs":5,"difference":0.026,"level":0.95,"low":-0.005,"high":0.057}' >c.jsonl
+
+# drawn NAME TEXT ARGUMENTS...: an SVG that shows TEXT, the same again, and a PNG that ddm-grid can read
+drawn() {
+	name=$1 text=$2
+	shift 2
+	check "$name" ddm-plot -o "$name.svg" "$@"
+	check_grep "$name: shows $text" "$text" "$name.svg"
+	check "$name, on stdout" ddm-plot "$@"
+	check_same "$name: the same bytes" "$OUT" "$name.svg"
+	check "$name, PNG" ddm-plot -o "$name.png" "$@"
+	check "$name: is a picture" ddm-grid -c 1 -r 1 -s 1 --size 32 -o "$name.grid" "x=$name.png"
+	if command -v xmllint >/dev/null; then
+		check "$name: well-formed" xmllint --noout "$name.svg"
+	else
+		skip "$name: well-formed" "no xmllint"
+	fi
+	rm -f "$name.grid"
+}
+drawn loss '>held<' loss train.jsonl held=other.jsonl
+check_grep "loss: the label of the file alone" '>train.jsonl<' loss.svg
+check_grep "loss: described" '<desc [^>]*>loss .*train.jsonl: from 400[01] at 10 to 20.5 at 2000' loss.svg
+drawn cost 'top&lt;1&gt;<' cost s1.tsv s2.tsv
+check_grep "cost: the floor" 'floor: real pictures' cost.svg
+check_grep "cost: the mean of two seeds" 'top&lt;1&gt;: 0.15 at 2' cost.svg
+drawn router '>expert 1<' router w.jsonl
+drawn entropy '>equal weights<' -y entropy router w.jsonl
+drawn compare '>a - b<' compare c.jsonl
+drawn lines '>gflop_per_image<|>cost of a sample' -x kd -y gflop_per_image -g strategy lines s1.tsv s2.tsv
+drawn points '>a title<' -x step -y val_loss -t 'a title' --x-range 0:1000 points train.jsonl
+drawn bars '>top&lt;1&gt;<' -x strategy -y kd bars s1.tsv
+check "a table on stdin" sh -c 'ddm-plot -x strategy -y kd bars - <s1.tsv >stdin.svg'
+grep -v '"ddm"' bars.svg >bars.cut
+grep -v '"ddm"' stdin.svg >stdin.cut
+check_same "the same chart" bars.cut stdin.cut
+check "--format" ddm-plot -f png -o named.svg compare c.jsonl
+check_same "decides over the name" named.svg compare.png
+check "one point" ddm-plot -x step -y loss --log xy -o one.svg points w1=train.jsonl
+head -n 1 train.jsonl >one.jsonl
+drawn single 'one: 400' loss one=one.jsonl
+
+# Views are replaced, other files are not.
+check "a newer chart" ddm-plot -o loss.svg loss train.jsonl
+check_exit_any 1 "replaces the older" grep -q '>held<' loss.svg
+echo precious >mine
+check_exit 73 "a file of another kind" ddm-plot -o mine loss train.jsonl
+check_out "stands" precious cat mine
+
+check_exit 2 "no file" ddm-plot loss
+check_exit 2 "no such kind" ddm-plot pie train.jsonl
+check_err "the kinds are named" "loss, cost"
+check_exit 2 "no columns" ddm-plot lines s1.tsv
+check_exit 2 "no such range" ddm-plot --x-range 3:1 loss train.jsonl
+check_exit 2 "a range below zero on a logarithmic scale" ddm-plot --y-range=-1:1 loss train.jsonl
+check_exit 2 "one end of an interval" ddm-plot -x strategy -y kd --low kd bars s1.tsv
+check_exit 2 "too large" ddm-plot --width 4000 --height 4000 --scale 8 -f png loss train.jsonl
+check_exit 66 "no such file" ddm-plot loss none.jsonl
+check_exit 65 "a missing column" ddm-plot -x step -y kd lines train.jsonl
+check_err "is named" "train.jsonl.*'kd'"
+check_exit 65 "words" ddm-plot -x kd -y strategy lines s1.tsv
+: >empty
+check_exit 65 "an empty file" ddm-plot loss empty
+echo '{"step":1,"loss":null}' >nothing
+check_exit 65 "no number" ddm-plot loss nothing
+check_exit 65 "no positive number" sh -c 'echo "{\"x\":1,\"y\":-2}" | ddm-plot --log y -x x -y y lines -'
+check_err "says so" "logarithmic"
+check_exit 65 "a huge value" sh -c 'echo "{\"x\":1,\"y\":1e300}" | ddm-plot -x x -y y lines -'
+check_exit 65 "weights that are none" ddm-plot router train.jsonl
+cp s1.tsv cut.tsv
+cut_to cut.tsv 90
+check_exit 65 "a cut table" ddm-plot cost cut.tsv
+check "a value that is not there" sh -c 'printf "{\"x\":1,\"y\":2}\n{\"x\":2,\"y\":null}\n" | ddm-plot -o gap.svg -x x -y y lines -'
+check_err "is told" "1 rows without x or y"
+check_stdout "SVG" ddm-plot loss train.jsonl
+check_clean "no temporary" .

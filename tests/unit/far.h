@@ -1,0 +1,282 @@
+/* A device for tests whose memory the host cannot touch: the CPU's kernels, on memory that is mapped without any right except while
+ * one of them, or put, get, fetch, copy, fill, is at work. A host that dereferences device memory crashes. What it fetches stays NaN until
+ * it has waited, or has submitted two more events. Every allocation ends at a page that is never there, and released ones are
+ * gone. */
+#ifndef DDM_TESTS_FAR_H
+#define DDM_TESTS_FAR_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+#include "kernels/device.h"
+
+enum { FAR_BLOCKS = 256, FAR_FETCHES = 64, FAR_LAZY = 2 };
+
+struct far {
+	struct device device;
+	struct device *cpu;
+	struct kernel kernels[OP_COUNT];
+	struct far_block {
+		char *map, *at;
+		size_t length, bytes; /* mapped but for the last page; asked for */
+	} block[FAR_BLOCKS];
+	struct far_fetch {
+		void *dst, *data;
+		size_t bytes;
+	} fetch[FAR_FETCHES];
+	int fetches, events;
+	size_t used, most;
+	int64_t calls; /* of kernels */
+};
+
+struct far_event {
+	int fetches, number; /* as they were when it was recorded */
+};
+
+static inline void far_allow(struct far *f, int rights)
+{
+	for (int i = 0; i < FAR_BLOCKS; i++)
+		if (f->block[i].map)
+			assert_int_equal(mprotect(f->block[i].map, f->block[i].length, rights), 0);
+}
+
+static inline void far_run(const struct op_call *c, enum op op)
+{
+	struct far *f = (struct far *)c->device;
+	struct op_call call = *c;
+
+	call.device = f->cpu;
+	far_allow(f, PROT_READ | PROT_WRITE);
+	f->cpu->kernel[op]->run(&call);
+	far_allow(f, PROT_NONE);
+	f->calls++;
+}
+
+#define X(id, fn) \
+	static void far_run_##fn(const struct op_call *c) \
+	{ \
+		far_run(c, OP_##id); \
+	}
+OPS(X)
+#undef X
+
+static inline size_t far_round(size_t n, size_t unit)
+{
+	return (n + unit - 1) / unit * unit;
+}
+
+static void *far_alloc(struct device *d, size_t bytes, const char *what, struct err *e)
+{
+	struct far *f = (struct far *)d;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), length = far_round(bytes + 1, page);
+	int i = 0;
+	char *p;
+
+	while (f->block[i].map)
+		assert_true(++i < FAR_BLOCKS);
+	p = mmap(NULL, length + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED) {
+		err_set(e, ERR_NOMEM, "no memory for %s: %zu bytes", what, bytes);
+		return NULL;
+	}
+	f->block[i] = (struct far_block){p, p + length - far_round(bytes, 64), length, bytes};
+	f->used += bytes;
+	f->most = f->used > f->most ? f->used : f->most;
+	return f->block[i].at;
+}
+
+static void far_release(struct device *d, void *p)
+{
+	struct far *f = (struct far *)d;
+
+	for (int i = 0; p && i < FAR_BLOCKS; i++)
+		if (f->block[i].at == p) {
+			munmap(f->block[i].map, f->block[i].length + (size_t)sysconf(_SC_PAGESIZE));
+			f->used -= f->block[i].bytes;
+			f->block[i] = (struct far_block){0};
+			return;
+		}
+	assert_null(p);
+}
+
+static void far_memory(struct device *d, struct device_memory *m)
+{
+	const struct far *f = (const struct far *)d;
+
+	*m = (struct device_memory){.used = f->used, .peak = f->most};
+}
+
+static void far_copy(struct device *d, int stream, void *dst, const void *src, size_t bytes)
+{
+	struct far *f = (struct far *)d;
+
+	far_allow(f, PROT_READ | PROT_WRITE);
+	f->cpu->copy(f->cpu, stream, dst, src, bytes);
+	far_allow(f, PROT_NONE);
+}
+
+static void far_fill(struct device *d, int stream, void *dst, int byte, size_t bytes)
+{
+	struct far *f = (struct far *)d;
+
+	far_allow(f, PROT_READ | PROT_WRITE);
+	f->cpu->fill(f->cpu, stream, dst, byte, bytes);
+	far_allow(f, PROT_NONE);
+}
+
+static void far_fetch(struct device *d, int stream, void *dst, const void *src, size_t bytes)
+{
+	struct far *f = (struct far *)d;
+	struct far_fetch *t = &f->fetch[f->fetches++];
+
+	assert_true(f->fetches < FAR_FETCHES);
+	*t = (struct far_fetch){dst, mem_alloc(bytes), bytes};
+	far_copy(d, stream, t->data, src, bytes);
+	memset(dst, 0xff, bytes);
+}
+
+/* Hand over the first n that are waiting. */
+static inline void far_deliver(struct far *f, int n)
+{
+	for (int i = 0; i < n; i++) {
+		memcpy(f->fetch[i].dst, f->fetch[i].data, f->fetch[i].bytes);
+		mem_free(f->fetch[i].data);
+	}
+	f->fetches -= n;
+	memmove(f->fetch, f->fetch + n, (size_t)f->fetches * sizeof *f->fetch);
+}
+
+static void *far_event_new(struct device *d)
+{
+	(void)d;
+	return mem_zalloc(1, sizeof(struct far_event));
+}
+
+static void far_event_free(struct device *d, void *event)
+{
+	(void)d;
+	mem_free(event);
+}
+
+static void far_event_record(struct device *d, void *event, int stream)
+{
+	struct far *f = (struct far *)d;
+
+	(void)stream;
+	*(struct far_event *)event = (struct far_event){f->fetches, ++f->events};
+}
+
+static void far_event_follow(struct device *d, void *event, int stream)
+{
+	(void)d;
+	(void)event;
+	(void)stream;
+}
+
+/* Events are waited for in the order of their recording, as its users do; so what is before one is at the head of the list. */
+static int far_event_passed(struct device *d, void *event, int wait)
+{
+	struct far *f = (struct far *)d;
+	const struct far_event *v = event;
+
+	if (!wait && f->events - v->number < FAR_LAZY)
+		return 0;
+	if (f->fetches)
+		far_deliver(f, 1);
+	return 1;
+}
+
+static int far_error(struct device *d, struct err *e)
+{
+	(void)d;
+	(void)e;
+	return 0;
+}
+
+static int far_sync(struct device *d, struct err *e)
+{
+	far_deliver((struct far *)d, ((struct far *)d)->fetches);
+	return far_error(d, e);
+}
+
+static void far_close(struct device *d)
+{
+	struct far *f = (struct far *)d;
+
+	for (int i = 0; i < FAR_BLOCKS; i++)
+		assert_null(f->block[i].map); /* everything was released */
+	device_free(f->cpu);
+	mem_free(f);
+}
+
+static double far_peak(struct device *d)
+{
+	struct far *f = (struct far *)d;
+
+	return f->cpu->peak_flops(f->cpu);
+}
+
+static void *far_alloc_host(struct device *d, size_t bytes, const char *what, struct err *e)
+{
+	(void)d;
+	return mem_try(bytes, 1, what, e);
+}
+
+static void far_release_host(struct device *d, void *p)
+{
+	(void)d;
+	mem_free(p);
+}
+
+/* Caller frees with device_free, which fails the test when memory was not released. */
+static inline struct device *device_far(struct pool *pool)
+{
+	struct far *f = mem_zalloc(1, sizeof *f);
+	static void (*const run[OP_COUNT])(const struct op_call *) = {
+#define X(id, fn) [OP_##id] = far_run_##fn,
+	    OPS(X)
+#undef X
+	};
+
+	f->cpu = device_cpu(pool, DT_F32);
+	f->device = (struct device){
+	    .name = "far",
+	    .real = DT_F32,
+	    .storage = 1u << DT_F32,
+	    .pool = pool,
+	    .alloc = far_alloc,
+	    .release = far_release,
+	    .alloc_host = far_alloc_host,
+	    .release_host = far_release_host,
+	    .memory = far_memory,
+	    .put = far_copy,
+	    .get = far_copy,
+	    .fetch = far_fetch,
+	    .copy = far_copy,
+	    .fill = far_fill,
+	    .error = far_error,
+	    .sync = far_sync,
+	    .event_new = far_event_new,
+	    .event_free = far_event_free,
+	    .event_record = far_event_record,
+	    .event_follow = far_event_follow,
+	    .event_passed = far_event_passed,
+	    .peak_flops = far_peak,
+	    .close = far_close,
+	};
+	for (int i = 0; i < OP_COUNT; i++)
+		if (run[i]) {
+			f->kernels[i] = (struct kernel){run[i], f->cpu->kernel[i]->scratch};
+			f->device.kernel[i] = &f->kernels[i];
+		}
+	return &f->device;
+}
+
+#endif

@@ -1,0 +1,321 @@
+/* A device whose memory the host cannot touch: training, resuming, validation, sheets and sampling give the CPU's bytes on it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/hash.h"
+#include "core/mem.h"
+#include "core/pool.h"
+#include "core/str.h"
+#include "data/dataset.h"
+#include "diffusion/ensemble.h"
+#include "diffusion/sampler.h"
+#include "tests/unit/far.h"
+#include "tests/unit/stripes.h"
+#include "train/trainer.h"
+
+static char dir[] = "/tmp/ddm-far-XXXXXX", *shards;
+static struct pool *pool;
+
+static struct device *device_of(int far)
+{
+	return far ? device_far(pool) : device_cpu(pool, DT_F32);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	if (!mkdtemp(dir))
+		return -1;
+	pool = pool_new(2, NULL);
+	shards = make_shards(dir, "shards", 0, 2);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	mem_free(shards);
+	pool_free(pool);
+	return dir_remove(dir, NULL);
+}
+
+/* In a child: killed by the memory fault, or not. */
+static int dies(void (*deed)(float *p), float *p)
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		signal(SIGSEGV, SIG_DFL);
+		deed(p);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
+}
+
+static void reads(float *p)
+{
+	volatile float x = p[0];
+
+	(void)x;
+}
+
+static void writes(float *p)
+{
+	*(volatile float *)p = 1;
+}
+
+static void it_is_far(void **state)
+{
+	struct device *d = device_far(pool);
+	float *p = d->alloc(d, 3 * sizeof *p, "three", NULL), host[3] = {1, 2, 3}, back[3];
+	float *seen = d->alloc_host(d, sizeof back, "three", NULL);
+	void *event = d->event_new(d);
+
+	(void)state;
+	assert_true(dies(reads, p));
+	assert_true(dies(writes, p));
+	device_put(d, p, host, sizeof host);
+	device_get(d, back, p, sizeof back);
+	assert_memory_equal(back, host, sizeof back);
+	assert_true(dies(reads, p));
+	d->fetch(d, 0, seen, p, sizeof back);
+	d->event_record(d, event, 0);
+	assert_true(isnan(seen[0]));
+	assert_int_equal(d->event_passed(d, event, 0), 0);
+	assert_int_equal(d->event_passed(d, event, 1), 1);
+	assert_memory_equal(seen, host, sizeof back);
+	d->event_free(d, event);
+	d->release_host(d, seen);
+	d->release(d, p);
+	device_free(d);
+}
+
+struct seen {
+	volatile sig_atomic_t stop;
+	int64_t stop_at, lines;
+	double sum; /* of everything that was said of a step, weighted by its number */
+};
+
+static void on_step(void *arg, const struct train_step *s)
+{
+	struct seen *w = arg;
+
+	w->lines++;
+	w->sum += (double)s->step * (s->loss + s->grad_norm + s->lr + (isnan(s->val_loss) ? 0 : s->val_loss));
+	if (s->step == w->stop_at)
+		w->stop = 1;
+}
+
+static void file_hash(const char *folder, const char *name, char hex[65])
+{
+	char *path = path_join(folder, name);
+
+	if (sha256_file(path, hex, NULL, NULL))
+		fail_msg("%s is not there", path);
+	mem_free(path);
+}
+
+static struct train_options tiny(enum net_kind kind, const char *out)
+{
+	struct train_options o = train_defaults(kind);
+
+	o.net.patch = 2;
+	o.net.hidden = 16;
+	o.net.depth = 2;
+	o.net.heads = 2;
+	o.net.mlp_ratio = 2;
+	o.shards = shards;
+	o.out = out;
+	o.cluster = kind == NET_DIT ? 0 : DATASET_ALL;
+	o.steps = 9;
+	o.batch = 6;
+	o.lr = 5e-3;
+	o.seed = 7;
+	o.program = "test";
+	o.checkpoint_seconds = 0;
+	o.checkpoint_steps = 4;
+	o.sample_every = 8;
+	o.validate_every = 4;
+	o.validate_samples = 7;
+	o.log_every = 3;
+	return o;
+}
+
+/* In one go, and for far also stopped after steps 2 and 5 and taken up again. */
+static void train_on(int far, struct train_options o, struct seen *w)
+{
+	static const int64_t stops[] = {2, 5, -1};
+	struct train_hooks h = {.step = on_step, .arg = w, .stop = &w->stop};
+
+	for (int i = w->stop_at ? 0 : 2; i < 3; i++) {
+		struct device *d = device_of(far);
+		struct device_memory m;
+		struct err e = {0};
+		int rc;
+
+		w->stop = 0;
+		w->stop_at = stops[i];
+		rc = train_run(&o, d, &h, &e);
+		if (rc != (i < 2 ? -1 : 0) || (i < 2 && e.code != ERR_AGAIN))
+			fail_msg("%s", e.msg);
+		d->memory(d, &m);
+		assert_true(m.peak > 0 && m.used == 0);
+		device_free(d);
+	}
+}
+
+static void same_training(const char *name, struct train_options o)
+{
+	const char *weights = o.net.kind == NET_DIT ? "diffusion_pytorch_model.safetensors" : "model.safetensors";
+	char *near = str_new("%s/cpu/%s", dir, name), *far = str_new("%s/far/%s", dir, name), *cut = str_new("%s/cut/%s", dir, name);
+	struct seen a = {0}, b = {0}, c = {.stop_at = 1};
+	char x[65], y[65];
+
+	o.out = near;
+	train_on(0, o, &a);
+	o.out = far;
+	train_on(1, o, &b);
+	assert_int_equal(a.lines, b.lines);
+	assert_true(a.sum == b.sum);
+	file_hash(near, weights, x);
+	file_hash(far, weights, y);
+	assert_string_equal(x, y);
+	file_hash(near, "train/samples-00000008.png", x);
+	file_hash(far, "train/samples-00000008.png", y);
+	assert_string_equal(x, y);
+	file_hash(near, "train/step-00000009/exp_avg_sq.safetensors", x);
+	file_hash(far, "train/step-00000009/exp_avg_sq.safetensors", y);
+	assert_string_equal(x, y);
+	o.log_every = 1;
+	o.out = cut;
+	train_on(1, o, &c);
+	file_hash(near, weights, x);
+	file_hash(cut, weights, y);
+	assert_string_equal(x, y);
+	mem_free(near);
+	mem_free(far);
+	mem_free(cut);
+}
+
+static void trains(void **state)
+{
+	struct train_options o = tiny(NET_DIT, NULL);
+
+	(void)state;
+	o.condition = CONDITION_CLASS;
+	o.accumulate = 3;
+	same_training("expert_0", o);
+	o.cluster = 1;
+	o.prediction = PREDICT_X0;
+	o.recompute = 1;
+	o.accumulate = 1;
+	o.weight_decay = .1;
+	same_training("expert_1", o);
+	o = tiny(NET_ROUTER, NULL);
+	same_training("router", o);
+}
+
+/* Not one sample of these is a number: no step counts, on either device, and the fourth in a row ends it. */
+static void diverges(void **state)
+{
+	char *bad = make_shards(dir, "bad", 1, 0), *out = path_join(dir, "diverged"), said[2][sizeof((struct err *)0)->msg];
+
+	(void)state;
+	for (int far = 0; far < 2; far++) {
+		struct train_options o = tiny(NET_DIT, out);
+		struct device *d = device_of(far);
+		struct err e = {0};
+
+		o.shards = bad;
+		o.validate_samples = 0;
+		o.max_skipped = 3;
+		assert_int_equal(train_run(&o, d, NULL, &e), -1);
+		assert_int_equal(e.code, ERR_DIVERGED);
+		memcpy(said[far], e.msg, sizeof e.msg);
+		device_free(d);
+	}
+	assert_string_equal(said[0], said[1]);
+	assert_non_null(strstr(said[0], "at step 4"));
+	mem_free(bad);
+	mem_free(out);
+}
+
+/* n pictures of the model that `trains` left, in a batch that does not divide n. */
+static float *sample_on(int far, const char *route, double cfg, enum solver_kind solver, int64_t n)
+{
+	char *folder = path_join(dir, "cpu");
+	struct device *dev = device_of(far);
+	struct ensemble_options o = {.mode = CONVERT_MATCH, .capacity = 5, .device = dev};
+	struct ensemble s;
+	struct mixture m;
+	struct sampler sampler;
+	struct sampler_state *st;
+	struct err e = {0};
+	float *x;
+	int64_t index[4];
+	int32_t label[4];
+
+	assert_int_equal(policy_parse(route, &o.policy, &e), 0);
+	if (ensemble_open(&s, folder, &o, &e))
+		fail_msg("%s", e.msg);
+	x = mem_zalloc((size_t)(n * s.d), sizeof *x);
+	m = (struct mixture){s.k, s.d, s.expert, s.router.logits ? &s.router : NULL, o.policy, cfg, 3};
+	sampler = (struct sampler){.mixture = &m, .solver = {solver, 5, 1, 0}, .seed = 3, .batch = 4, .pool = pool, .shares = s.shares};
+	st = sampler_new(&sampler, &e);
+	if (!st)
+		fail_msg("%s", e.msg);
+	for (int64_t at = 0; at < n; at += 4) {
+		int64_t rows = n - at < 4 ? n - at : 4;
+
+		for (int64_t i = 0; i < rows; i++) {
+			index[i] = 10 + at + i;
+			label[i] = (int32_t)((at + i) % 2);
+		}
+		if (sampler_run(st, x + at * s.d, rows, index, label, NULL, NULL, NULL, &e))
+			fail_msg("%s", e.msg);
+	}
+	for (int64_t i = 0; i < n * s.d; i++)
+		assert_true(isfinite(x[i]));
+	sampler_free(st);
+	ensemble_release(&s);
+	device_free(dev);
+	mem_free(folder);
+	return x;
+}
+
+static void samples(void **state)
+{
+	static const struct {
+		const char *route;
+		double cfg;
+		enum solver_kind solver;
+	} ways[] = {{"top-1", 1, SOLVER_EULER}, {"full", 2, SOLVER_HEUN}, {"prior", 1, SOLVER_HEUN}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+		float *a = sample_on(0, ways[i].route, ways[i].cfg, ways[i].solver, 7);
+		float *b = sample_on(1, ways[i].route, ways[i].cfg, ways[i].solver, 7);
+
+		assert_memory_equal(a, b, 7 * S * S * sizeof *a);
+		mem_free(a);
+		mem_free(b);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(it_is_far), cmocka_unit_test(trains), cmocka_unit_test(diverges),
+	                                   cmocka_unit_test(samples)};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,33 @@
+/* Why a model does what it does: measurements that look inside. */
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "cmd/diagnose.h"
+
+static const struct diagnosis *const diagnoses[] = {&diagnose_budget};
+enum { COUNT = sizeof diagnoses / sizeof *diagnoses };
+
+/* The one that is named first, options may stand before it; else the first one, whose help names it. */
+static const struct diagnosis *find(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		for (int d = 0; d < COUNT; d++)
+			if (!strcmp(argv[i], diagnoses[d]->name))
+				return diagnoses[d];
+	return diagnoses[0];
+}
+
+int main(int argc, char **argv)
+{
+	const struct diagnosis *d = find(argc, argv);
+	struct err e = {0};
+
+	cmd_start(d->program, argc, argv, 1 + d->operands, 1 + d->operands);
+	if (strcmp(argv[1], d->name)) {
+		err_set(&e, ERR_USAGE, "there is no diagnosis '%s'; there is: %s", argv[1], d->name);
+		cmd_die(&e);
+	}
+	cmd_catch_signals();
+	d->run(argv + 2, &e);
+	return cmd_end(&e);
+}

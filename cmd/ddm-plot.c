@@ -21,7 +21,8 @@ static const char *const logs[] = {"none", "x", "y", "xy", NULL};
 
 static const struct opt options[] = {
     {.name = "--x", .letter = 'x', .type = OPT_TEXT, .value = &x_column, .arg = "COLUMN", .help = "from left to right; of bars: what names them"},
-    {.name = "--y", .letter = 'y', .type = OPT_TEXT, .value = &y_column, .arg = "COLUMN", .help = "what is drawn (cost: default kd)"},
+    {.name = "--y", .letter = 'y', .type = OPT_TEXT, .value = &y_column, .arg = "COLUMN",
+     .help = "what is drawn (cost: default kd; router: weight or entropy; compare: the key)"},
     {.name = "--group", .letter = 'g', .type = OPT_TEXT, .value = &group, .arg = "COLUMN",
      .help = "one series for each value of this column (cost: the arms, default the first column)"},
     {.name = "--low", .type = OPT_TEXT, .value = &low, .arg = "COLUMN", .help = "lower ends of intervals"},
@@ -224,7 +225,7 @@ static int draw_bars(struct scene *s, enum kind kind, struct input *in, struct e
 		rc = err_set(e, ERR_USAGE, "bars are of one file, not %d", in->n);
 	for (int i = 0; i < in->n && !rc; i++)
 		rc = kind == KIND_BARS ? source_bars(&b, in->path[i], x_column, y_column, low, high, level, in->hash[i], e)
-		                       : source_compare(&b, in->path[i], in->hash[i], e);
+		                       : source_compare(&b, in->path[i], y_column, in->hash[i], e);
 	if (!rc)
 		rc = bars_draw(s, &b, e);
 	bars_release(&b);

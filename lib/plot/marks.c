@@ -228,8 +228,8 @@ int naming_draw(struct naming *m)
 		const struct naming_point *p = &m->point[i];
 
 		if (*p->text)
-			scene_text(m->scene, (p->place.x0 + p->place.x1) / 2, p->place.y1 - 2.5, CHART_TEXT, SCENE_MIDDLE,
-			           SCENE_SERIES + p->style % 8, 0, p->text);
+			scene_text(m->scene, (p->place.x0 + p->place.x1) / 2, p->place.y1 - 2.5, CHART_TEXT, SCENE_MIDDLE, SCENE_INK, 0,
+			           p->text);
 	}
 	return 0;
 }

@@ -334,18 +334,26 @@ out:
 	return rc;
 }
 
-int source_compare(struct bars *b, const char *path, char hash[65], struct err *e)
+int source_compare(struct bars *b, const char *path, const char *key, char hash[65], struct err *e)
 {
 	struct frame *f = frame_load(path, e);
+	char *only = NULL;
 	int rc = -1;
 
 	if (!f || frame_need(f, "difference", e) || frame_need(f, "label", e) || frame_need(f, "against", e))
 		goto out;
+	only = mem_strdup(key ? key : frame_text(f, 0, "key"));
 	for (int64_t i = 0; i < frame_rows(f); i++) {
 		double v, low = NAN, high = NAN;
-		int has = frame_number(f, i, "difference", &v, e);
+		int has = frame_number(f, i, "difference", &v, e), other = strcmp(frame_text(f, i, "key"), only) != 0;
 		char *label, *against;
 
+		if (other && !key) {
+			err_set(e, ERR_USAGE, "%s: differences of %s and of %s; choose with -y", path, only, frame_text(f, i, "key"));
+			goto out;
+		}
+		if (other)
+			continue;
 		if (has < 0 || frame_number(f, i, "low", &low, e) < 0 || frame_number(f, i, "high", &high, e) < 0)
 			goto out;
 		if (!has)
@@ -361,11 +369,12 @@ int source_compare(struct bars *b, const char *path, char hash[65], struct err *
 
 		frame_number(f, 0, "level", &share, NULL);
 		frame_number(f, 0, "pairs", &pairs, NULL);
-		b->x_label = str_new("difference of %s, %g pairs, %g%% intervals", frame_text(f, 0, "key"), pairs, 100 * share);
+		b->x_label = str_new("difference of %s, %g pairs, %g%% intervals", only, pairs, 100 * share);
 	}
 	hash_out(f, hash);
 	rc = 0;
 out:
+	mem_free(only);
 	frame_free(f);
 	return rc;
 }

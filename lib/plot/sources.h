@@ -34,8 +34,9 @@ int source_has(const char *path, const char *column);
  * a picture's weights. Either chart may be NULL. */
 int source_router(struct chart *weights, struct chart *entropy, const char *path, char hash[65], struct err *e);
 
-/* Lines of ddm-compare: differences with their intervals. */
-int source_compare(struct bars *b, const char *path, char hash[65], struct err *e);
+/* Lines or a table of ddm-compare: differences of `key` with their intervals. NULL: the only key there is, ERR_USAGE where there are
+ * several. */
+int source_compare(struct bars *b, const char *path, const char *key, char hash[65], struct err *e);
 
 /* Rows of a table: the column `label` names the bars, of equal names the mean is shown and Student's interval, unless low and high
  * name columns. */

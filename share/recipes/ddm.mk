@@ -76,7 +76,7 @@ monolith: $(MONOLITH)
 conditioned: $(CONDITIONED)
 sample: $(ARMS:%=$(RUN)/samples/%.tar)
 evaluate: $(EVALUATIONS)
-report: $(RUN)/report.tsv $(RUN)/samples.png
+report: $(RUN)/report.tsv $(RUN)/samples.png $(RUN)/report.html
 
 $(RUN)/samples.tar:
 	@mkdir -p $(@D)
@@ -124,7 +124,8 @@ $(RUN)/samples/conditioned.tar: $(CONDITIONED)
 
 $(POLICIES:%=$(RUN)/samples/%.tar): $(RUN)/samples/%.tar: $(EXPERTS) $(ROUTER)
 	@mkdir -p $(@D)
-	$(call sample,$(STEPS)) --route $(*:threshold-%=threshold:%) $(if $(filter oracle,$*),--labels $(PARTITION)/assign.tsv) $(RUN)/model
+	$(call sample,$(STEPS)) --route $(*:threshold-%=threshold:%) $(if $(filter oracle,$*),--labels $(PARTITION)/assign.tsv) \
+		$(if $(filter full,$*),--log $(@:.tar=.weights.jsonl)) $(RUN)/model
 
 # To the training part and to the held-out part, which nothing was fitted on.
 $(ARMS:%=$(RUN)/eval/%.json): $(RUN)/eval/%.json: $(RUN)/samples/%.tar
@@ -138,6 +139,19 @@ $(RUN)/report.tsv: $(EVALUATIONS)
 
 $(RUN)/samples.png: $(ARMS:%=$(RUN)/samples/%.tar)
 	$(ddm)grid --spread -o $@ 'training pictures=$(PARTITION)/shards' $(foreach a,$(ARMS),'$a=$(RUN)/samples/$a.tar')
+
+# The Makefile that would do it again, for the page: what is set, as it stands.
+SETTINGS = DATA SIZE INGEST_FLAGS K HOLDOUT DATA_SEED CLUSTER_FLAGS SEED NET EPOCHS EXPERT_EPOCHS BATCH EXPERT_BATCH TRAIN_FLAGS ROUTER_NET \
+	ROUTER_BATCH ROUTER_FLAGS POLICIES ARMS N STEPS SAMPLE_FLAGS EVAL_FLAGS COLUMNS
+define newline
+
+
+endef
+settings = RUN = run$(newline)$(foreach v,$(SETTINGS),$(if $($v),$v = $(subst \#,\\#,$(subst $$,$$$$,$($v)))$(newline)))include /usr/local/share/ddm/recipes/ddm.mk
+
+$(RUN)/report.html: export DDM_SETTINGS = $(settings)
+$(RUN)/report.html: $(RUN)/report.tsv $(RUN)/samples.png
+	$(ddm)html --settings "$$DDM_SETTINGS" -p $(PARTITION) -o $@ $(RUN)
 
 .PHONY: samples clusters shards experts router monolith conditioned sample evaluate report
 endif

@@ -1,6 +1,7 @@
 # `make demo`: four experts and a router against one network of equal compute, on pictures drawn by FFmpeg's own sources or, with
-# DATA=folder, on yours. Ends with a table, demo/report.tsv, and a sheet of pictures, demo/samples.png. Another `make demo` does
-# only what is missing. DEMO=directory writes elsewhere, DEMO_TINY=1 is a minute's exercise of every step.
+# DATA=folder, on yours. Ends with a table, demo/report.tsv, a sheet of pictures, demo/samples.png, and all of it on one page,
+# demo/report.html. Another `make demo` does only what is missing. DEMO=directory writes elsewhere, DEMO_TINY=1 is a minute's
+# exercise of every step.
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
 DEMO ?= demo
 RUN = $(DEMO)
@@ -56,6 +57,7 @@ demo: report
 	@echo 'of the training part itself to the held-out part; memorised: share of samples that copy a training picture.'
 	@echo 'One seed and a short training: this table names no winner. SEED=2 DEMO=demo-2 trains another; see ddm(7).'
 	@echo 'Pictures: $(RUN)/samples.png, clusters: $(RUN)/clusters.png, table: $(RUN)/report.tsv'
+	@echo 'All of it on one page: $(RUN)/report.html'
 
 .PHONY: demo
 include $(HERE)ddm.mk

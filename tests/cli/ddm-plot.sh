@@ -54,6 +54,13 @@ check "one point" ddm-plot -x step -y loss --log xy -o one.svg points w1=train.j
 head -n 1 train.jsonl >one.jsonl
 drawn single 'one: 400' loss one=one.jsonl
 
+sed 's/kd-pix/fd-pix/; s/0.026/7.5/; s/0.057/9/' c.jsonl | cat c.jsonl - >two.jsonl
+check_exit 2 "differences of two keys" ddm-plot compare two.jsonl
+check_err "are named" "kd-pix and of fd-pix"
+check "one of them" ddm-plot -y fd-pix -o fd.svg compare two.jsonl
+check_grep "is drawn" '>7.5<' fd.svg
+check_exit_any 1 "alone" grep -q '>0.026<' fd.svg
+
 # Views are replaced, other files are not.
 check "a newer chart" ddm-plot -o loss.svg loss train.jsonl
 check_exit_any 1 "replaces the older" grep -q '>held<' loss.svg

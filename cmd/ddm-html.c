@@ -1,0 +1,91 @@
+/* One page about one run of the recipe. */
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "cmd/runpage.h"
+#include "core/hash.h"
+#include "core/mem.h"
+#include "file/commit.h"
+#include "file/fileio.h"
+#include "file/stamp.h"
+#include "file/standing.h"
+
+static const char *title = "Experts and a monolith", *settings, *partition, *out_path = "-";
+static uint64_t most = 768 << 10;
+
+static const struct opt options[] = {
+    {.name = "--title", .letter = 't', .type = OPT_TEXT, .value = &title, .arg = "TEXT", .help = "heading of the page"},
+    {.name = "--settings", .type = OPT_TEXT, .value = &settings, .arg = "TEXT", .help = "the Makefile that made the run, to be shown"},
+    {.name = "--partition", .letter = 'p', .type = OPT_TEXT, .value = &partition, .arg = "DIR",
+     .help = "where shards and clusters.png are (default: RUN)"},
+    {.name = "--picture-size", .type = OPT_SIZE, .value = &most, .arg = "SIZE",
+     .help = "bytes that a sheet may take; a larger one is compressed (default 768K)"},
+    {.name = "--output", .letter = 'o', .type = OPT_TEXT, .value = &out_path, .arg = "FILE", .help = "where it goes (default -, standard output)"},
+    {0},
+};
+
+static const struct program program = {
+    .name = "ddm-html",
+    .synopsis = "[-t TEXT] [--settings TEXT] [-p DIR] [--picture-size SIZE] [-o FILE] RUN...",
+    .about = "Write one HTML page, complete in itself, about a run of the recipe: the table, samples, charts, data, settings. Further "
+             "runs of the same with other seeds add intervals to its charts.",
+    .options = options,
+};
+
+/* The outputs that the page is about; logs of training hold the time and are left out. */
+static char *stamp(const struct runpage *r)
+{
+	static const char *const files[] = {"samples.png", "clusters.png"};
+	struct stamp *s = stamp_new(program.name);
+	char hex[65], *line;
+
+	stamp_text(s, "title", title);
+	for (int i = 0; i < r->ntables; i++) {
+		char *role = i ? str_new("report %d", i + 1) : mem_strdup("report");
+
+		if (!sha256_file(r->tables[i], hex, NULL, NULL))
+			stamp_input(s, role, hex);
+		mem_free(role);
+	}
+	if (r->manifest.rows)
+		stamp_input(s, "shards", r->manifest.sha256);
+	for (int i = 0; i < 2; i++) {
+		char *path = path_join(i ? r->partition : r->dir, files[i]);
+
+		if (path_exists(path) && !sha256_file(path, hex, NULL, NULL))
+			stamp_input(s, files[i], hex);
+		mem_free(path);
+	}
+	line = stamp_line(s);
+	stamp_free(s);
+	return line;
+}
+
+static int write_page(struct runpage *r, struct err *e)
+{
+	static int (*const section[])(struct runpage *, struct err *) = {runpage_summary,  runpage_results, runpage_pictures, runpage_training,
+	                                                                  runpage_routing, runpage_data,    runpage_again};
+	char *line = stamp(r);
+	int rc = 0;
+
+	r->page.most = most;
+	r->settings = settings;
+	page_start(&r->page, title, line);
+	for (size_t i = 0; i < sizeof section / sizeof *section && !rc; i++)
+		rc = section[i](r, e);
+	page_end(&r->page);
+	mem_free(line);
+	return rc ? rc : commit_bytes(out_path, r->page.html.p, r->page.html.len, e);
+}
+
+int main(int argc, char **argv)
+{
+	struct err e = {0};
+	struct runpage r = {0};
+	int n = cmd_start(&program, argc, argv, 1, -1);
+
+	if (!standing_own(out_path, program.name, &e) && !runpage_open(&r, argv + 1, n, partition, &e))
+		write_page(&r, &e);
+	runpage_release(&r);
+	return cmd_end(&e);
+}

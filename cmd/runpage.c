@@ -1,0 +1,576 @@
+#include "cmd/runpage.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "config.h"
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/version.h"
+#include "file/fileio.h"
+#include "file/standing.h"
+#include "plot/frame.h"
+#include "plot/glossary.h"
+#include "plot/sources.h"
+
+enum { CHART_WIDTH = 400, CHART_HEIGHT = 300 };
+
+/* The facts of a log, from the last line that begins a training. */
+static int log_facts(struct runlog *l, struct err *e)
+{
+	struct frame *f = frame_load(l->path, e);
+
+	if (!f)
+		return -1;
+	for (int64_t i = 0; i < frame_rows(f); i++)
+		if (!strcmp(frame_text(f, i, "event"), "start") &&
+		    (frame_number(f, i, "parameters", &l->parameters, e) < 0 || frame_number(f, i, "steps", &l->steps, e) < 0 ||
+		     frame_number(f, i, "stamp.batch", &l->batch, e) < 0 || frame_number(f, i, "samples", &l->samples, e) < 0 ||
+		     frame_number(f, i, "gflop_per_image", &l->gflop, e) < 0)) {
+			frame_free(f);
+			return -1;
+		}
+	frame_free(f);
+	return 0;
+}
+
+static int log_add(struct runpage *r, const char *group, const char *name, struct err *e)
+{
+	char *path = str_new("%s/%s/%s/train.jsonl", r->dir, group, name);
+
+	if (!path_exists(path)) {
+		mem_free(path);
+		return 0;
+	}
+	r->log = mem_resize(r->log, (size_t)r->logs + 1, sizeof *r->log);
+	r->log[r->logs] = (struct runlog){.path = path, .group = mem_strdup(group), .name = mem_strdup(name), .router = !strcmp(name, "router")};
+	return log_facts(&r->log[r->logs++], e);
+}
+
+/* expert_2 before expert_10. */
+static int find_logs(struct runpage *r, struct err *e)
+{
+	char **group, **name;
+	size_t groups, names;
+	int rc = 0;
+
+	if (dir_list(r->dir, &group, &groups, e))
+		return -1;
+	for (size_t i = 0; i < groups && !rc; i++) {
+		char *path = path_join(r->dir, group[i]);
+
+		if (group[i][0] != '.' && !dir_list(path, &name, &names, NULL)) {
+			for (size_t pass = 1; pass <= 3 && !rc; pass++)
+				for (size_t j = 0; j < names && !rc; j++) {
+					size_t digits = strncmp(name[j], "expert_", 7) ? 0 : strlen(name[j]) - 7;
+
+					if (pass == 3 ? !strcmp(name[j], "router") : digits == pass)
+						rc = log_add(r, group[i], name[j], e);
+				}
+			names_free(name, names);
+		}
+		mem_free(path);
+	}
+	names_free(group, groups);
+	return rc;
+}
+
+int runpage_open(struct runpage *r, char *const *dir, int n, const char *partition, struct err *e)
+{
+	char *shards = path_join(partition ? partition : dir[0], "shards"), *manifest = path_join(shards, "MANIFEST.tsv");
+	int rc = 0;
+
+	r->dir = dir[0];
+	r->partition = partition ? partition : dir[0];
+	r->ntables = n;
+	r->tables = mem_zalloc((size_t)n, sizeof *r->tables);
+	for (int i = 0; i < n; i++)
+		r->tables[i] = path_join(dir[i], "report.tsv");
+	r->report = tsv_load(r->tables[0], e);
+	if (!r->report || (path_exists(manifest) && manifest_load(&r->manifest, shards, e)) || find_logs(r, e))
+		rc = -1;
+	mem_free(shards);
+	mem_free(manifest);
+	return rc;
+}
+
+void runpage_release(struct runpage *r)
+{
+	for (int i = 0; i < r->ntables; i++)
+		mem_free(r->tables[i]);
+	for (int i = 0; i < r->logs; i++) {
+		mem_free(r->log[i].path);
+		mem_free(r->log[i].group);
+		mem_free(r->log[i].name);
+	}
+	mem_free(r->tables);
+	mem_free(r->log);
+	tsv_free(r->report);
+	manifest_release(&r->manifest);
+	str_release(&r->page.html);
+}
+
+/* Networks of a group; one alone is called after the group. */
+static int experts_of(const struct runpage *r, const char *group)
+{
+	int n = 0;
+
+	for (int i = 0; i < r->logs; i++)
+		n += !r->log[i].router && !strcmp(r->log[i].group, group);
+	return n;
+}
+
+static char *log_name(const struct runpage *r, const struct runlog *l)
+{
+	const char *digits = l->router ? "" : l->name + strlen("expert_");
+
+	if (!l->router && experts_of(r, l->group) == 1)
+		return mem_strdup(l->group);
+	return str_new("%s%s%s%s", strcmp(l->group, "model") ? l->group : "", strcmp(l->group, "model") ? " " : "",
+	               l->router ? "router" : "expert ", digits);
+}
+
+static int64_t total(const int64_t *v, int n)
+{
+	int64_t sum = 0;
+
+	for (int i = 0; i < n; i++)
+		sum += v[i];
+	return sum;
+}
+
+int runpage_summary(struct runpage *r, struct err *e)
+{
+	const struct manifest *m = &r->manifest;
+	struct str text = {0};
+
+	(void)e;
+	str_puts(&text, "An ensemble of diffusion models, the experts, each trained alone on one cluster of the pictures, and a router that weights "
+	                "them at every step of sampling; beside it the monolith, one model of all pictures. ");
+	if (m->rows)
+		str_printf(&text, "%lld pictures to train on in %d clusters, %lld held out. ", (long long)total(m->train, m->clusters), m->clusters,
+		           (long long)total(m->held, m->clusters));
+	if (r->ntables > 1)
+		str_printf(&text, "The first of %d runs that differ in their seed.", r->ntables);
+	else
+		str_puts(&text, "One training seed: differences may be chance, and no winner is named.");
+	page_paragraph(&r->page, str_text(&text));
+	str_release(&text);
+	str_puts(&r->page.html, "<nav aria-label=\"Contents\"><ul><li><a href=\"#results\">Results</a></li><li><a href=\"#samples\">Samples</a></li>"
+	                        "<li><a href=\"#training\">Training</a></li><li><a href=\"#routing\">Routing</a></li><li><a href=\"#data\">Data</a></li>"
+	                        "<li><a href=\"#again\">To do it again</a></li></ul></nav>\n");
+	return 0;
+}
+
+static void result_table(struct runpage *r)
+{
+	const struct tsv *t = r->report;
+	int columns = tsv_columns(t);
+	const char **cell = mem_zalloc((size_t)columns, sizeof *cell);
+	char(*text)[32] = mem_zalloc((size_t)columns, sizeof *text);
+
+	for (int i = 0; i < columns; i++)
+		cell[i] = tsv_name(t, i);
+	page_table(&r->page, "What each strategy reached", cell, columns);
+	for (int64_t row = 0; row < tsv_rows(t); row++) {
+		for (int i = 0; i < columns; i++) {
+			double v;
+
+			cell[i] = tsv_get(t, row, i);
+			if (i && !parse_f64(cell[i], -1e300, 1e300, &v)) {
+				axis_number(text[i], v);
+				cell[i] = text[i];
+			}
+		}
+		page_row(&r->page, cell, columns);
+	}
+	page_table_end(&r->page);
+	mem_free(cell);
+	mem_free(text);
+}
+
+static void meanings(struct runpage *r)
+{
+	str_puts(&r->page.html, "<h3>What the columns mean</h3>\n<dl>\n");
+	for (int i = 0; i < tsv_columns(r->report); i++) {
+		const struct glossary *g = glossary_find(tsv_name(r->report, i));
+
+		if (!g)
+			continue;
+		str_puts(&r->page.html, "<dt>");
+		page_text(&r->page, g->column);
+		str_puts(&r->page.html, "</dt><dd>");
+		page_text(&r->page, g->meaning);
+		str_puts(&r->page.html, "</dd>\n");
+	}
+	str_puts(&r->page.html, "</dl>\n");
+}
+
+static int chart_put(struct runpage *r, struct chart *c, const char *caption, struct err *e)
+{
+	struct scene s = {0};
+	int rc;
+
+	c->width = CHART_WIDTH;
+	c->height = CHART_HEIGHT;
+	rc = chart_draw(&s, c, e);
+	if (!rc)
+		page_chart(&r->page, &s, caption);
+	scene_release(&s);
+	return rc;
+}
+
+/* Whether some row has a number there. */
+static int has_numbers(const struct tsv *t, const char *column)
+{
+	int i = tsv_column(t, column);
+	double v;
+
+	for (int64_t row = 0; i >= 0 && row < tsv_rows(t); row++)
+		if (!parse_f64(tsv_get(t, row, i), -CHART_LIMIT, CHART_LIMIT, &v))
+			return 1;
+	return 0;
+}
+
+static int cost_chart(struct runpage *r, const char *y, const char *floor, const char *title, struct err *e)
+{
+	struct chart c = {.log_x = 1, .name_points = 1};
+	struct str caption = {0};
+	int rc;
+
+	chart_text_set(&c.title, title);
+	str_puts(&caption, "Further down is closer to real pictures, further left is cheaper.");
+	if (r->ntables > 1)
+		str_printf(&caption, " Means of %d runs with 95%% intervals.", r->ntables);
+	rc = source_cost(&c, r->tables, r->ntables, tsv_name(r->report, 0), "gflop_per_image", y,
+	                 tsv_column(r->report, floor) < 0 ? NULL : floor, .95, NULL, e);
+	if (!rc)
+		rc = chart_put(r, &c, str_text(&caption), e);
+	str_release(&caption);
+	chart_release(&c);
+	return rc;
+}
+
+int runpage_results(struct runpage *r, struct err *e)
+{
+	int kd = has_numbers(r->report, "kd") && has_numbers(r->report, "gflop_per_image");
+	int fd = has_numbers(r->report, "fd") && has_numbers(r->report, "gflop_per_image"), rc = 0;
+
+	page_heading(&r->page, "results", "Results");
+	result_table(r);
+	page_charts(&r->page);
+	if (kd)
+		rc = cost_chart(r, "kd", "kd_floor", "Kernel distance and cost", e);
+	if (fd && !rc)
+		rc = cost_chart(r, "fd", "fd_floor", "Frechet distance and cost", e);
+	page_charts_end(&r->page);
+	meanings(r);
+	return rc;
+}
+
+/* "training pictures, monolith, top-1" from the stamp of a sheet of ddm-grid. */
+static char *sheet_labels(const char *path)
+{
+	char *line = standing_stamp(path), key[32];
+	json_t *stamp = line ? json_loads(line, 0, NULL) : NULL;
+	struct str text = {0};
+	const char *label;
+
+	for (int i = 0; snprintf(key, sizeof key, "label %d", i), (label = json_string_value(json_object_get(stamp, key))); i++)
+		str_printf(&text, "%s%s", i ? ", " : "", label);
+	json_decref(stamp);
+	mem_free(line);
+	return text.p ? text.p : mem_strdup("rows of pictures");
+}
+
+int runpage_pictures(struct runpage *r, struct err *e)
+{
+	char *path = path_join(r->dir, "samples.png"), *labels, *alt;
+	int rc = 0;
+
+	page_heading(&r->page, "samples", "Samples");
+	if (path_exists(path)) {
+		labels = sheet_labels(path);
+		alt = str_new("Rows of small pictures, from top to bottom: %s.", labels);
+		rc = page_picture(&r->page, path, alt, "Pictures at equal distances over each source, none chosen.", e);
+		mem_free(labels);
+		mem_free(alt);
+	} else {
+		page_paragraph(&r->page, "There is no sheet of samples in this run.");
+	}
+	mem_free(path);
+	return rc;
+}
+
+/* Experts of a group, with the networks that stand alone (the monolith) for comparison. */
+static int loss_chart(struct runpage *r, const char *group, int routers, struct err *e)
+{
+	struct chart c = {.log_y = 1};
+	int rc = 0;
+
+	for (int i = 0; i < r->logs && !rc; i++) {
+		const struct runlog *l = &r->log[i];
+		int own = !group || !strcmp(l->group, group), alone = !l->router && experts_of(r, l->group) == 1;
+
+		if (l->router == routers && (own || alone)) {
+			char *label = log_name(r, l);
+
+			rc = source_loss(&c, l->path, label, 0, NULL, e);
+			mem_free(label);
+		}
+	}
+	chart_text_set(&c.title, routers ? "Loss of the router" : group && strcmp(group, "model") ? group : "Loss of the experts");
+	if (!rc && c.n)
+		rc = chart_put(r, &c, routers ? "Cross entropy of the guessed cluster of a noisy picture."
+		                              : "Lines: running means of the loss in training, the logged losses faintly behind them; points: the "
+		                                "loss on held-out pictures.", e);
+	chart_release(&c);
+	return rc;
+}
+
+static void work_row(struct runpage *r, const char *name, double gflop)
+{
+	char work[32];
+	const char *const cell[] = {name, "", "", "", "", work};
+
+	axis_number(work, gflop * 1e-3);
+	page_row(&r->page, cell, 6);
+}
+
+static double work_of(const struct runlog *l)
+{
+	return l->gflop * l->steps * l->batch;
+}
+
+/* What an ensemble and its router took together, to hold against the monolith. */
+static void sum_row(struct runpage *r, const char *group)
+{
+	char *name = str_new("%s%sexperts and router", strcmp(group, "model") ? group : "", strcmp(group, "model") ? " " : "");
+	double sum = 0;
+
+	for (int i = 0; i < r->logs; i++)
+		sum += strcmp(r->log[i].group, group) ? 0 : work_of(&r->log[i]);
+	work_row(r, name, sum);
+	mem_free(name);
+}
+
+static void network_table(struct runpage *r)
+{
+	static const char *const heading[] = {"network", "parameters", "pictures", "batch", "steps", "training TFLOP"};
+
+	page_table(&r->page, "What was trained", heading, 6);
+	for (int i = 0; i < r->logs; i++) {
+		const struct runlog *l = &r->log[i];
+		char text[5][32], *name = log_name(r, l);
+		const char *const cell[] = {name, text[0], text[1], text[2], text[3], text[4]};
+
+		snprintf(text[0], sizeof text[0], "%.0f", l->parameters);
+		snprintf(text[1], sizeof text[1], "%.0f", l->samples);
+		snprintf(text[2], sizeof text[2], "%.0f", l->batch);
+		snprintf(text[3], sizeof text[3], "%.0f", l->steps);
+		axis_number(text[4], work_of(l) * 1e-3);
+		page_row(&r->page, cell, 6);
+		mem_free(name);
+		if (experts_of(r, l->group) > 1 && (i + 1 == r->logs || strcmp(l->group, r->log[i + 1].group)))
+			sum_row(r, l->group);
+	}
+	page_table_end(&r->page);
+}
+
+int runpage_training(struct runpage *r, struct err *e)
+{
+	int routers = 0, rc = 0, ensembles = 0;
+
+	page_heading(&r->page, "training", "Training");
+	if (!r->logs) {
+		page_paragraph(&r->page, "There are no logs of training in this run.");
+		return 0;
+	}
+	network_table(r);
+	page_charts(&r->page);
+	for (int i = 0; i < r->logs && !rc; i++) {
+		const char *group = r->log[i].group;
+
+		routers += r->log[i].router;
+		if ((i && !strcmp(group, r->log[i - 1].group)) || experts_of(r, group) < 2)
+			continue;
+		ensembles++;
+		rc = loss_chart(r, group, 0, e);
+	}
+	if (!rc && !ensembles)
+		rc = loss_chart(r, NULL, 0, e);
+	if (!rc && routers)
+		rc = loss_chart(r, NULL, 1, e);
+	page_charts_end(&r->page);
+	return rc;
+}
+
+static int routing_charts(struct runpage *r, const char *path, const char *name, struct err *e)
+{
+	struct chart weights = {0}, entropy = {0};
+	char *title = str_new("Weights under %s", name);
+	int rc = source_router(&weights, &entropy, path, NULL, e);
+
+	chart_text_set(&weights.title, title);
+	chart_text_set(&entropy.title, "How undecided the router is");
+	page_charts(&r->page);
+	if (!rc)
+		rc = chart_put(r, &weights, "Mean weight of each expert over all samples, from noise on the left to pictures on the right.", e) ||
+		             chart_put(r, &entropy, "0: one expert speaks alone; the dashed line: all speak alike.", e)
+		         ? -1
+		         : 0;
+	page_charts_end(&r->page);
+	mem_free(title);
+	chart_release(&weights);
+	chart_release(&entropy);
+	return rc;
+}
+
+int runpage_routing(struct runpage *r, struct err *e)
+{
+	static const char ending[] = ".weights.jsonl";
+	char *dir = path_join(r->dir, "samples"), **name = NULL;
+	size_t n = 0;
+	int rc = 0, found = 0;
+
+	page_heading(&r->page, "routing", "Routing");
+	if (path_exists(dir))
+		rc = dir_list(dir, &name, &n, e);
+	for (size_t i = 0; i < n && !rc; i++)
+		if (name[i][0] != '.' && str_ends(name[i], ending)) {
+			char *path = path_join(dir, name[i]), *route = str_new("%.*s", (int)(strlen(name[i]) - strlen(ending)), name[i]);
+
+			found++;
+			rc = routing_charts(r, path, route, e);
+			mem_free(path);
+			mem_free(route);
+		}
+	if (!found)
+		page_paragraph(&r->page, "No log of the router's weights was kept (ddm-sample --log).");
+	names_free(name, n);
+	mem_free(dir);
+	return rc;
+}
+
+static void cluster_table(struct runpage *r)
+{
+	static const char *const heading[] = {"cluster", "trained on", "held out"};
+	const struct manifest *m = &r->manifest;
+
+	page_table(&r->page, "Pictures of each cluster", heading, 3);
+	for (int i = 0; i < m->clusters; i++) {
+		char text[3][24];
+		const char *const cell[] = {text[0], text[1], text[2]};
+
+		snprintf(text[0], sizeof text[0], "%d", i);
+		snprintf(text[1], sizeof text[1], "%lld", (long long)m->train[i]);
+		snprintf(text[2], sizeof text[2], "%lld", (long long)m->held[i]);
+		page_row(&r->page, cell, 3);
+	}
+	page_table_end(&r->page);
+}
+
+int runpage_data(struct runpage *r, struct err *e)
+{
+	char *sheet = path_join(r->partition, "clusters.png");
+	int rc = 0;
+
+	page_heading(&r->page, "data", "Data");
+	if (r->manifest.rows)
+		cluster_table(r);
+	if (path_exists(sheet))
+		rc = page_picture(&r->page, sheet, "Rows of small pictures, one row for each cluster, cluster 0 on top.",
+		                  "Some pictures of each cluster, a row for each, cluster 0 on top.", e);
+	mem_free(sheet);
+	return rc;
+}
+
+/* One line of what a stamp says, without its inputs. */
+static char *options_line(const json_t *stamp)
+{
+	struct str text = {0};
+	const char *key;
+	json_t *v;
+
+	json_object_foreach((json_t *)stamp, key, v) {
+		char *value;
+
+		if (!strcmp(key, "program") || !strcmp(key, "version") || !strcmp(key, "inputs") || json_is_object(v) || json_is_array(v))
+			continue;
+		value = json_is_string(v) ? mem_strdup(json_string_value(v)) : json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+		str_printf(&text, "%s%s %s", text.len ? ", " : "", key, value);
+		mem_free(value);
+	}
+	return text.p ? text.p : mem_strdup("");
+}
+
+static void stamp_put(struct page *p, const char *what, const char *line)
+{
+	json_t *stamp = json_loads(line, 0, NULL), *v;
+	const char *role, *program = json_string_value(json_object_get(stamp, "program"));
+	char *options = options_line(stamp);
+
+	if (program) {
+		str_puts(&p->html, "<dt>");
+		page_text(p, what);
+		str_puts(&p->html, "</dt><dd>");
+		page_text(p, program);
+		page_text(p, " ");
+		page_text(p, json_string_value(json_object_get(stamp, "version")) ? json_string_value(json_object_get(stamp, "version")) : "");
+		page_text(p, *options ? ": " : "");
+		page_text(p, options);
+		json_object_foreach(json_object_get(stamp, "inputs"), role, v) {
+			str_puts(&p->html, "<br>");
+			page_text(p, role);
+			str_puts(&p->html, " <code>");
+			page_text(p, json_string_value(v) ? json_string_value(v) : "");
+			str_puts(&p->html, "</code>");
+		}
+		str_puts(&p->html, "</dd>\n");
+	}
+	json_decref(stamp);
+	mem_free(options);
+}
+
+/* What the outputs say of themselves. */
+static void record(struct runpage *r)
+{
+	static const char *const files[] = {"samples.tar", "assign.tsv", "shards/MANIFEST.tsv"};
+
+	str_puts(&r->page.html, "<h3>What the outputs say of themselves</h3>\n<dl>\n");
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+		char *path = path_join(i ? r->partition : r->dir, files[i]), *line = path_exists(path) ? standing_stamp(path) : NULL;
+
+		if (line)
+			stamp_put(&r->page, files[i], line);
+		mem_free(path);
+		mem_free(line);
+	}
+	for (int i = 0; i < r->logs; i++) {
+		struct frame *f = frame_load(r->log[i].path, NULL);
+		char *name = log_name(r, &r->log[i]), *line = f ? frame_json(f, "stamp") : NULL;
+
+		if (line)
+			stamp_put(&r->page, name, line);
+		mem_free(name);
+		mem_free(line);
+		frame_free(f);
+	}
+	str_puts(&r->page.html, "</dl>\n");
+}
+
+int runpage_again(struct runpage *r, struct err *e)
+{
+	(void)e;
+	page_heading(&r->page, "again", "To do it again");
+	if (r->settings) {
+		page_paragraph(&r->page, "With this in a Makefile, make report does everything again, and a run with another SEED and RUN shows what chance "
+		                         "does. The same build on the same model of processor gives the same bytes.");
+		page_pre(&r->page, r->settings);
+	}
+	page_paragraph(&r->page, "Versions: ddm " DDM_VERSION ", built with");
+	page_pre(&r->page, DDM_BUILD);
+	record(r);
+	return 0;
+}

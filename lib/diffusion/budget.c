@@ -16,6 +16,7 @@ struct budget {
 	const struct budget_plan *p;
 	int64_t capacity;
 	unsigned char *present;  /* (k) */
+	unsigned char *every;    /* (k) ones: the router is judged by what it says, experts there or not */
 	float *v;                /* (k, capacity, d) */
 	double *mean, *mass;     /* (k, capacity, d), (k, capacity) of the reference */
 	float *logits, *exact;   /* (capacity, k) of the router, of the reference */
@@ -98,6 +99,8 @@ struct budget *budget_new(const struct budget_plan *p, int64_t capacity, struct 
 	b->p = p;
 	b->capacity = capacity;
 	b->present = mem_zalloc((size_t)p->k, 1);
+	b->every = mem_zalloc((size_t)p->k, 1);
+	memset(b->every, 1, (size_t)p->k);
 	for (int k = 0; k < p->k && !rc; k++) {
 		b->present[k] = p->expert[k].velocity != NULL;
 		if (b->present[k] && s->first[k + 1] == s->first[k])
@@ -116,6 +119,7 @@ void budget_free(struct budget *b)
 	if (!b)
 		return;
 	mem_free(b->present);
+	mem_free(b->every);
 	mem_free(b->v);
 	mem_free(b->mean);
 	mem_free(b->mass);
@@ -256,7 +260,7 @@ static void row_task(void *arg, int64_t i, int worker)
 	(void)worker;
 	b->bad[i].code = 0;
 	find_best(b, i);
-	if (b->p->router && route_weights(&full, b->t, K, b->logits + i * K, b->present, 0, b->prob + i * K, w) < 0)
+	if (b->p->router && route_weights(&full, b->t, K, b->logits + i * K, b->every, 0, b->prob + i * K, w) < 0)
 		err_set(&b->bad[i], ERR_FAIL, "the router's logits for state %lld at t = %g are not finite", (long long)b->index[i], b->t);
 	for (int r = 0; r < b->p->routes && !b->bad[i].code; r++) {
 		int64_t at = r * b->capacity + i;

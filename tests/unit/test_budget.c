@@ -246,6 +246,16 @@ static void the_optimum_has_no_error(void **state)
 	assert_true(y.divergence > .01 * ROWS);
 	assert_true(y.cross_entropy > budget_routing(b, 1).cross_entropy);
 	budget_free(b);
+
+	/* An absent expert is no fault of the router's. */
+	model_init(&m, 1, NULL);
+	m.expert[1].velocity = NULL;
+	m.plan.routes = 2;
+	b = budget_new(&m.plan, ROWS, &e);
+	assert_int_equal(budget_add(b, .6f, ROWS, s.x, s.target, s.own, s.index, &e), 0);
+	assert_true(budget_routing(b, 0).cross_entropy == y.cross_entropy);
+	assert_true(budget_sum(b, 1, 1, NULL).router > 0);
+	budget_free(b);
 }
 
 /* Where confidence is .75 and half of it right, the error is .25; in two bins they do not cancel. */

@@ -125,6 +125,23 @@ char *jsonio_pretty(const json_t *o)
 	return dump(o, JSON_INDENT(2), "\n");
 }
 
+/* jansson refuses text that is not UTF-8; options and names of files may hold any bytes. */
+json_t *jsonio_text(const char *text)
+{
+	json_t *v = json_string(text);
+	char *ascii;
+
+	if (v)
+		return v;
+	ascii = mem_strdup(text);
+	for (char *c = ascii; *c; c++)
+		if ((unsigned char)*c >= 128)
+			*c = '?';
+	v = json_string(ascii);
+	mem_free(ascii);
+	return v;
+}
+
 json_t *jsonio_real(double v)
 {
 	return isfinite(v) ? json_real(v) : json_null();

@@ -24,6 +24,9 @@ char *jsonio_line(const json_t *o);
 /* Indented by two with a final newline: config.json and sidecars. Caller frees with mem_free. */
 char *jsonio_pretty(const json_t *o);
 
+/* json_string, whatever the bytes: where they are not UTF-8, those above 127 become '?'. */
+json_t *jsonio_text(const char *text);
+
 /* json_real(v), or json_null() where v is not finite. */
 json_t *jsonio_real(double v);
 

@@ -178,8 +178,7 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 	return 0;
 }
 
-/* "expert_12" -> 12; -1 for anything else. */
-static int expert_number(const char *name)
+int ensemble_number(const char *name)
 {
 	int64_t k;
 
@@ -248,7 +247,7 @@ static int survey(struct layout *l, const char *dir, struct err *e)
 		goto out;
 	}
 	for (size_t i = 0; i < n; i++) {
-		int k = expert_number(names[i]);
+		int k = ensemble_number(names[i]);
 
 		l->has_router |= !strcmp(names[i], "router");
 		if (k < 0)

@@ -42,6 +42,8 @@ struct ensemble {
  * and K (else ERR_DATA); K is the router's, or the number of cluster_sizes, or one more than the highest expert. No such folder
  * or nothing in it: ERR_NOINPUT. Release with ensemble_release, after failure too. */
 int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_options *o, struct err *e);
+/* The number of a folder's name: "expert_12" -> 12; -1 for anything else. */
+int ensemble_number(const char *name);
 void ensemble_release(struct ensemble *s);
 
 #endif

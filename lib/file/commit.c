@@ -422,18 +422,22 @@ void outdir_abort(struct outdir *d)
 	*d = (struct outdir){0};
 }
 
-static int lock_refused(int fd, const char *dir, struct err *e)
+static void read_holder(int fd, char *who, size_t size)
 {
-	char who[128] = "";
-	ssize_t n = fd_pread(fd, who, sizeof who - 1, 0);
+	ssize_t n = fd_pread(fd, who, size - 1, 0);
 
-	if (n < 0)
-		n = 0;
-	who[n] = 0;
+	who[n > 0 ? n : 0] = 0;
 	who[strcspn(who, "\n")] = 0;
 	for (char *c = who; *c; c++)
 		if (*c < ' ' || *c > '~')
 			*c = '?';
+}
+
+static int lock_refused(int fd, const char *dir, struct err *e)
+{
+	char who[128];
+
+	read_holder(fd, who, sizeof who);
 	return err_set(e, ERR_EXISTS, "%s: in use by another process (host and pid: %s)", dir, *who ? who : "not known");
 }
 
@@ -459,6 +463,21 @@ static int lock_soon(int fd)
 			nanosleep(&pause, NULL);
 	}
 	return 0;
+}
+
+int runlock_holder(const char *dir, char *who, size_t size)
+{
+	char *path = path_join(dir, ".lock");
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), held;
+
+	mem_free(path);
+	if (fd < 0)
+		return 0;
+	held = flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+	if (held)
+		read_holder(fd, who, size);
+	close(fd);
+	return held;
 }
 
 int runlock_take(struct runlock *l, const char *dir, struct err *e)

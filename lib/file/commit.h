@@ -61,6 +61,8 @@ struct runlock {
 /* ERR_EXISTS naming the holder's host and pid when somebody else holds it and has not let go after two seconds. The folder must
  * exist. */
 int runlock_take(struct runlock *l, const char *dir, struct err *e);
+/* 1 when somebody holds it now, with its host and pid in who; 0 otherwise. */
+int runlock_holder(const char *dir, char *who, size_t size);
 void runlock_drop(struct runlock *l); /* a zeroed or dropped one is allowed */
 
 #endif

@@ -120,27 +120,36 @@ void *file_load(const char *path, size_t limit, size_t *len, struct err *e)
 	return p;
 }
 
+int filemap_fd(struct filemap *m, int fd, const char *name, struct err *e)
+{
+	struct stat st;
+	void *p;
+
+	m->data = (const uint8_t *)"";
+	m->len = 0;
+	if (fstat(fd, &st))
+		return err_errno(e, "%s: stat", name);
+	if (!S_ISREG(st.st_mode))
+		return err_set(e, ERR_DATA, "%s: not a regular file", name);
+	if (st.st_size <= 0)
+		return 0;
+	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (p == MAP_FAILED)
+		return err_errno(e, "%s: mmap of %lld bytes", name, (long long)st.st_size);
+	m->data = p;
+	m->len = (size_t)st.st_size;
+	return 0;
+}
+
 int filemap_open(struct filemap *m, const char *path, struct err *e)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct stat st;
-	void *p = NULL;
-	int rc = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
 
 	m->data = (const uint8_t *)"";
 	m->len = 0;
 	if (fd < 0)
 		return err_errno(e, "%s", path);
-	if (fstat(fd, &st))
-		rc = err_errno(e, "%s: stat", path);
-	else if (!S_ISREG(st.st_mode))
-		rc = err_set(e, ERR_DATA, "%s: not a regular file", path);
-	else if (st.st_size > 0 && (p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
-		rc = err_errno(e, "%s: mmap of %lld bytes", path, (long long)st.st_size);
-	else if (st.st_size > 0) {
-		m->data = p;
-		m->len = (size_t)st.st_size;
-	}
+	rc = filemap_fd(m, fd, path, e);
 	close(fd);
 	return rc;
 }

@@ -26,6 +26,7 @@ struct filemap {
 };
 
 int filemap_open(struct filemap *m, const char *path, struct err *e);
+int filemap_fd(struct filemap *m, int fd, const char *name, struct err *e); /* fd stays the caller's */
 void filemap_close(struct filemap *m); /* a zeroed one is allowed */
 
 int path_exists(const char *path);           /* 1 when something of that name is there */

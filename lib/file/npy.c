@@ -23,6 +23,11 @@ size_t npy_type_size(enum npy_type t)
 	return types[t].size;
 }
 
+const char *npy_type_code(enum npy_type t)
+{
+	return types[t].code;
+}
+
 int64_t npy_count(const struct npy *a)
 {
 	int64_t n = 1;
@@ -166,20 +171,25 @@ static int scan_header(struct scan *s, struct npy *a)
 
 int npy_parse(struct npy *a, const void *bytes, size_t len, const char *name, struct err *e)
 {
+	return npy_parse_head(a, bytes, len, len, name, e);
+}
+
+int npy_parse_head(struct npy *a, const void *bytes, size_t have, size_t len, const char *name, struct err *e)
+{
 	const uint8_t *p = bytes;
 	struct scan s = {.name = name, .e = e};
 	uint64_t head, start, size;
 
 	*a = (struct npy){0};
-	if (len < 10 || memcmp(p, "\x93NUMPY", MAGIC))
+	if (have < 10 || memcmp(p, "\x93NUMPY", MAGIC))
 		return err_set(e, ERR_DATA, "%s: not an npy array", name);
 	if (p[6] < 1 || p[6] > 3 || p[7])
 		return err_set(e, ERR_DATA, "%s: npy version %d.%d is not known", name, p[6], p[7]);
 	start = p[6] == 1 ? 10 : 12;
 	head = p[8] | (uint64_t)p[9] << 8;
-	if (p[6] > 1 && len >= 12)
+	if (p[6] > 1 && have >= 12)
 		head |= (uint64_t)p[10] << 16 | (uint64_t)p[11] << 24;
-	if (start > len || head > len - start)
+	if (start > have || head > have - start)
 		return err_set(e, ERR_DATA, "%s: truncated in the header", name);
 	s.p = (const char *)p + start;
 	s.end = s.p + head;

@@ -19,7 +19,8 @@ enum {
 	END64_BYTES = 56,
 	LOCATOR64_BYTES = 20,
 	DATE_1980 = 0x21,
-	ENTRIES_MAX = 65535
+	ENTRIES_MAX = 65535,
+	PEEK = 1 << 16 /* a header of version 1 is no longer */
 };
 
 struct entry {
@@ -31,6 +32,9 @@ struct entry {
 struct npz {
 	char *where;
 	struct filemap map;
+	const uint8_t *data;
+	size_t len;
+	int peek; /* headers only */
 	struct entry *entry;
 	int n;
 };
@@ -67,10 +71,10 @@ struct member {
 /* The end record, searched from the file's end behind a comment of at most 65535 bytes. */
 static int find_end(const struct npz *z, size_t *at, struct err *e)
 {
-	size_t len = z->map.len;
+	size_t len = z->len;
 
 	for (size_t i = END_BYTES; i <= len && i <= END_BYTES + 65535; i++)
-		if (get32(z->map.data + len - i) == END && get16(z->map.data + len - i + 20) == i - END_BYTES) {
+		if (get32(z->data + len - i) == END && get16(z->data + len - i + 20) == i - END_BYTES) {
 			*at = len - i;
 			return 0;
 		}
@@ -79,7 +83,7 @@ static int find_end(const struct npz *z, size_t *at, struct err *e)
 
 static int find_directory(const struct npz *z, uint64_t *at, uint64_t *count, struct err *e)
 {
-	const uint8_t *p = z->map.data;
+	const uint8_t *p = z->data;
 	size_t end = 0;
 	uint64_t size, record;
 
@@ -132,8 +136,8 @@ static int take_zip64(struct member *m, const uint8_t *x, size_t n)
 
 static int take_central(const struct npz *z, uint64_t *at, struct member *m, struct err *e)
 {
-	const uint8_t *p = z->map.data + *at;
-	size_t left = z->map.len - (size_t)*at, name, extra, all;
+	const uint8_t *p = z->data + *at;
+	size_t left = z->len - (size_t)*at, name, extra, all;
 
 	if (left < CENTRAL_BYTES || get32(p) != CENTRAL)
 		return damaged(z, *at, "a damaged directory", e);
@@ -158,8 +162,8 @@ static int take_central(const struct npz *z, uint64_t *at, struct member *m, str
 
 static const uint8_t *find_data(const struct npz *z, const struct member *m, struct err *e)
 {
-	const uint8_t *p = z->map.data + m->local;
-	uint64_t len = z->map.len, head;
+	const uint8_t *p = z->data + m->local;
+	uint64_t len = z->len, head;
 
 	if (m->local > len || len - m->local < LOCAL_BYTES || get32(p) != LOCAL) {
 		damaged(z, m->local, "no member where the directory has one", e);
@@ -173,11 +177,12 @@ static const uint8_t *find_data(const struct npz *z, const struct member *m, str
 	return p + head;
 }
 
-static void *inflate_member(const struct npz *z, const struct member *m, const uint8_t *data, struct err *e)
+/* The first `want` of m->plain bytes. */
+static void *inflate_member(const struct npz *z, const struct member *m, const uint8_t *data, uint64_t want, struct err *e)
 {
 	z_stream s = {0};
 	uint8_t *out = NULL;
-	uint64_t in_left = m->packed, out_left = m->plain;
+	uint64_t in_left = m->packed, out_left = want;
 	int rc;
 
 	/* deflate cannot shrink by more than 1032:1. */
@@ -185,7 +190,7 @@ static void *inflate_member(const struct npz *z, const struct member *m, const u
 		damaged(z, m->local, "an impossible size", e);
 		return NULL;
 	}
-	out = mem_try(m->plain, 1, z->where, e);
+	out = mem_try(want, 1, z->where, e);
 	if (!out || inflateInit2(&s, -15) != Z_OK) {
 		err_set(e, ERR_NOMEM, "%s: no memory to inflate", z->where);
 		mem_free(out);
@@ -203,7 +208,7 @@ static void *inflate_member(const struct npz *z, const struct member *m, const u
 		out_left -= room - s.avail_out;
 	} while (rc == Z_OK && (in_left || out_left));
 	inflateEnd(&s);
-	if (rc != Z_STREAM_END || in_left || out_left) {
+	if (want < m->plain ? rc != Z_OK || out_left : rc != Z_STREAM_END || in_left || out_left) {
 		damaged(z, m->local, "damaged compressed data", e);
 		mem_free(out);
 		return NULL;
@@ -216,6 +221,7 @@ static int take_member(struct npz *z, const struct member *m, struct err *e)
 	const uint8_t *data = find_data(z, m, e);
 	struct entry *x = z->entry + z->n;
 	size_t n = m->name_len;
+	uint64_t have;
 
 	if (!data)
 		return -1;
@@ -226,16 +232,17 @@ static int take_member(struct npz *z, const struct member *m, struct err *e)
 	for (int i = 0; i + 1 < z->n; i++)
 		if (!strcmp(z->entry[i].name, x->name))
 			return err_set(e, ERR_DATA, "%s: two arrays named '%s'", z->where, x->name);
+	have = z->peek && m->plain > PEEK ? PEEK : m->plain;
 	if (m->method == 8) {
-		data = x->plain = inflate_member(z, m, data, e);
+		data = x->plain = inflate_member(z, m, data, have, e);
 		if (!data)
 			return -1;
 	} else if (m->packed != m->plain) {
 		return damaged(z, m->local, "a stored member of two sizes", e);
 	}
-	if (crc32_z(0, data, (size_t)m->plain) != m->crc)
+	if (!z->peek && crc32_z(0, data, (size_t)m->plain) != m->crc)
 		return damaged(z, m->local, "altered: the checksum differs", e);
-	return npy_parse(&x->a, data, (size_t)m->plain, x->name, e) ? err_prefix(e, "%s", z->where) : 0;
+	return npy_parse_head(&x->a, data, (size_t)have, (size_t)m->plain, x->name, e) ? err_prefix(e, "%s", z->where) : 0;
 }
 
 static int load(struct npz *z, struct err *e)
@@ -256,16 +263,44 @@ static int load(struct npz *z, struct err *e)
 	return 0;
 }
 
+/* Takes z, also when it fails. */
+static struct npz *loaded(struct npz *z, const void *data, size_t len, struct err *e)
+{
+	z->data = data;
+	z->len = len;
+	if (!load(z, e))
+		return z;
+	npz_free(z);
+	return NULL;
+}
+
 struct npz *npz_load(const char *path, struct err *e)
 {
 	struct npz *z = mem_zalloc(1, sizeof *z);
 
 	z->where = mem_strdup(path);
-	if (filemap_open(&z->map, path, e) || load(z, e)) {
+	if (filemap_open(&z->map, path, e)) {
 		npz_free(z);
 		return NULL;
 	}
-	return z;
+	return loaded(z, z->map.data, z->map.len, e);
+}
+
+struct npz *npz_parse(const void *data, size_t len, const char *name, struct err *e)
+{
+	struct npz *z = mem_zalloc(1, sizeof *z);
+
+	z->where = mem_strdup(name);
+	return loaded(z, data, len, e);
+}
+
+struct npz *npz_peek(const void *data, size_t len, const char *name, struct err *e)
+{
+	struct npz *z = mem_zalloc(1, sizeof *z);
+
+	z->where = mem_strdup(name);
+	z->peek = 1;
+	return loaded(z, data, len, e);
 }
 
 void npz_free(struct npz *z)

@@ -309,6 +309,11 @@ const char *shard_key(const struct shard *s, int64_t i)
 	return s->sample[i].key;
 }
 
+void shard_totals(const struct shard *s, struct shard_totals *t)
+{
+	*t = (struct shard_totals){s->frames, s->count, s->packed, s->plain, s->content};
+}
+
 const char *shard_stamp(const struct shard *s)
 {
 	return s->stamp.len ? s->stamp.p : NULL;

@@ -39,6 +39,14 @@ int64_t shard_count(const struct shard *s);
 const char *shard_key(const struct shard *s, int64_t i);
 const char *shard_stamp(const struct shard *s); /* NULL when there is none */
 
+/* What the end record says. */
+struct shard_totals {
+	uint64_t frames, samples, packed, plain; /* bytes of the frames and of the tar in them */
+	uint64_t content;                        /* XXH3-64 of that tar */
+};
+
+void shard_totals(const struct shard *s, struct shard_totals *t);
+
 /* Thread-safe (pread). */
 int shard_read(struct shard *s, int64_t i, struct shard_sample *out, struct err *e);
 

@@ -31,26 +31,9 @@ void stamp_free(struct stamp *s)
 	mem_free(s);
 }
 
-/* jansson refuses text that is not UTF-8; an option may hold any bytes. */
-static json_t *text_value(const char *value)
-{
-	json_t *v = json_string(value);
-	char *ascii;
-
-	if (v)
-		return v;
-	ascii = mem_strdup(value);
-	for (char *c = ascii; *c; c++)
-		if ((unsigned char)*c >= 128)
-			*c = '?';
-	v = json_string(ascii);
-	mem_free(ascii);
-	return v;
-}
-
 void stamp_text(struct stamp *s, const char *key, const char *value)
 {
-	json_object_set_new(s->root, key, text_value(value));
+	json_object_set_new(s->root, key, jsonio_text(value));
 }
 
 void stamp_i64(struct stamp *s, const char *key, int64_t value)
@@ -89,7 +72,7 @@ void stamp_input(struct stamp *s, const char *role, const char *hash)
 		inputs = json_object();
 		json_object_set_new(s->root, "inputs", inputs);
 	}
-	json_object_set_new(inputs, role, text_value(hash));
+	json_object_set_new(inputs, role, jsonio_text(hash));
 }
 
 const json_t *stamp_root(const struct stamp *s)

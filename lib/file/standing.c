@@ -7,12 +7,10 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/fileio.h"
+#include "file/still.h"
 #include "file/tarfile.h"
 
 enum { TEXT_MOST = 1 << 26, MARKUP_MOST = 1 << 20 };
-
-static const char png_key[] = "ddm";
-static const uint8_t png_magic[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
 
 static char *of_tar(const char *path)
 {
@@ -36,25 +34,6 @@ static char *of_table(const struct filemap *f)
 	line += sizeof start - 1;
 	end = memchr(line, '\n', f->len - (size_t)(line - f->data));
 	return end ? str_new("%.*s", (int)(end - line), (const char *)line) : NULL;
-}
-
-/* The text of a chunk "ddm" as still_encode_png writes it: tEXt, or an iTXt that is not compressed. */
-static char *of_png(const struct filemap *f)
-{
-	size_t at = sizeof png_magic;
-
-	while (f->len - at >= 12) {
-		const uint8_t *c = f->data + at;
-		size_t len = (size_t)c[0] << 24 | (size_t)c[1] << 16 | (size_t)c[2] << 8 | c[3];
-		size_t skip = !memcmp(c + 4, "tEXt", 4) ? sizeof png_key : !memcmp(c + 4, "iTXt", 4) ? sizeof png_key + 4 : 0;
-
-		if (len > f->len - at - 12)
-			break;
-		if (skip && len >= skip && !memcmp(c + 8, png_key, sizeof png_key))
-			return str_new("%.*s", (int)(len - skip), (const char *)c + 8 + skip);
-		at += 12 + len;
-	}
-	return NULL;
 }
 
 /* `<metadata id="ddm">STAMP</metadata>` of an SVG, `<meta name="ddm" content="STAMP">` of a page, near the beginning. */
@@ -113,8 +92,8 @@ char *standing_stamp(const char *path)
 
 	if (filemap_open(&f, path, NULL))
 		return NULL;
-	if (f.len > sizeof png_magic && !memcmp(f.data, png_magic, sizeof png_magic))
-		line = of_png(&f);
+	if (still_sniff(f.data, f.len) == STILL_PNG)
+		line = still_png_text(f.data, f.len, "ddm");
 	else if (f.len && *f.data == '#')
 		line = of_table(&f);
 	else if (f.len && *f.data == '{' && f.len <= TEXT_MOST)

@@ -135,6 +135,24 @@ int still_decode(struct picture *out, const void *data, size_t len, const char *
 	return 0;
 }
 
+int still_probe(struct still_facts *f, const void *data, size_t len, const char *name, struct err *e)
+{
+	struct still_input in = input_make(data, len, name, NULL);
+
+	in.limits.max_pixels = INT64_MAX;
+	*f = (struct still_facts){.kind = still_sniff(data, len), .bits = 8, .frames = 1};
+	switch (f->kind) {
+	case STILL_JPEG:
+		return still_jpeg_probe(f, &in, e);
+	case STILL_PNG:
+		return still_png_probe(f, &in, e);
+	case STILL_WEBP:
+		return still_webp_probe(f, &in, e);
+	default:
+		return unknown(&in, e);
+	}
+}
+
 int still_size(const void *data, size_t len, const char *name, int *width, int *height, struct err *e)
 {
 	struct still_input in = input_make(data, len, name, NULL);

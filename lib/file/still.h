@@ -40,6 +40,23 @@ int still_decode(struct picture *out, const void *data, size_t len, const char *
 /* The declared size before orientation, from the header alone. */
 int still_size(const void *data, size_t len, const char *name, int *width, int *height, struct err *e);
 
+/* What a picture is, from its header and the chunks beside the pixels, which are neither decoded nor checked. */
+struct still_facts {
+	enum still_kind kind;
+	int width, height;   /* as stored */
+	int orientation;     /* EXIF's, 2..8: to be turned; else 0 or 1 */
+	int bits;            /* of a channel, or of an index into a palette */
+	const char *mode;    /* "grey", "grey alpha", "palette", "rgb", "rgba", "ycbcr", "cmyk", .. */
+	int gradual;         /* interlaced, or progressive */
+	int frames;          /* of an animated WebP; else 1 */
+};
+
+int still_probe(struct still_facts *f, const void *data, size_t len, const char *name, struct err *e);
+
+/* The text of the first chunk tEXt, or iTXt as still_encode_png writes it, with that keyword; NULL where there is none. Caller
+ * frees with mem_free. */
+char *still_png_text(const void *data, size_t len, const char *key);
+
 struct still_text {
 	const char *key, *value; /* PNG tEXt/iTXt chunk: key is Latin-1 1..79 bytes, value UTF-8 */
 };

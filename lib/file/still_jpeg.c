@@ -161,6 +161,45 @@ static int rows_read(struct picture *out, struct jpeg_state *s)
 	return 0;
 }
 
+static const char *space_name(J_COLOR_SPACE space)
+{
+	switch (space) {
+	case JCS_GRAYSCALE:
+		return "grey";
+	case JCS_RGB:
+		return "rgb";
+	case JCS_YCbCr:
+		return "ycbcr";
+	case JCS_CMYK:
+		return "cmyk";
+	case JCS_YCCK:
+		return "ycck";
+	default:
+		return "unknown";
+	}
+}
+
+int still_jpeg_probe(struct still_facts *f, const struct still_input *in, struct err *e)
+{
+	struct still_meta meta = {0};
+	struct jpeg_state s;
+
+	state_init(&s, in, e);
+	if (setjmp(s.out) || header_read(&s)) {
+		jpeg_destroy_decompress(&s.c);
+		return -1;
+	}
+	read_meta(&meta, &s);
+	f->width = (int)s.c.image_width;
+	f->height = (int)s.c.image_height;
+	f->bits = s.c.data_precision;
+	f->mode = space_name(s.c.jpeg_color_space);
+	f->gradual = s.c.progressive_mode;
+	f->orientation = meta.exif_orientation ? meta.exif_orientation : meta.xmp_orientation;
+	jpeg_destroy_decompress(&s.c);
+	return 0;
+}
+
 int still_jpeg_decode(struct picture *out, struct still_meta *meta, const struct still_input *in, struct err *e)
 {
 	struct jpeg_state s;

@@ -131,6 +131,63 @@ static void text_chunk(struct still_meta *meta, int *raw, const uint8_t *type, c
 	str_release(&text);
 }
 
+/* Walk the chunks as far as they go, whatever their checksums: collects the orientation. */
+static void chunks_read(const struct still_input *in, struct still_meta *meta)
+{
+	int raw = 0, seen_exif = 0;
+	size_t n;
+
+	for (size_t at = 8; in->len - at >= 12 && (n = be32(in->data + at)) <= in->len - at - 12; at += 12 + n) {
+		const uint8_t *p = in->data + at;
+
+		if (!memcmp(p + 4, "eXIf", 4)) {
+			meta->exif_orientation = still_exif_orientation(p + 8, n);
+			seen_exif = 1;
+		}
+		if (!memcmp(p + 5, "TXt", 3) || !memcmp(p + 4, "tEXt", 4))
+			text_chunk(meta, &raw, p + 4, p + 8, n);
+	}
+	if (!seen_exif)
+		meta->exif_orientation = raw;
+}
+
+int still_png_probe(struct still_facts *f, const struct still_input *in, struct err *e)
+{
+	static const char *const modes[] = {[0] = "grey", [2] = "rgb", [3] = "palette", [4] = "grey alpha", [6] = "rgba"};
+	struct still_meta meta = {0};
+	uint8_t type;
+
+	if (still_png_size(in, &f->width, &f->height, e))
+		return -1;
+	if (in->len < 33)
+		return err_set(e, ERR_DATA, "%s: truncated PNG", in->name);
+	type = in->data[25];
+	if (type >= sizeof modes / sizeof *modes || !modes[type])
+		return err_set(e, ERR_DATA, "%s: damaged PNG: colour type %d", in->name, type);
+	f->bits = in->data[24];
+	f->mode = modes[type];
+	f->gradual = in->data[28] != 0;
+	chunks_read(in, &meta);
+	f->orientation = meta.exif_orientation ? meta.exif_orientation : meta.xmp_orientation;
+	return 0;
+}
+
+char *still_png_text(const void *data, size_t len, const char *key)
+{
+	const uint8_t *p = data;
+	size_t size = strlen(key) + 1, n;
+
+	if (still_sniff(data, len) != STILL_PNG)
+		return NULL;
+	for (size_t at = 8; len - at >= 12 && (n = be32(p + at)) <= len - at - 12; at += 12 + n) {
+		size_t skip = !memcmp(p + at + 4, "tEXt", 4) ? size : !memcmp(p + at + 4, "iTXt", 4) ? size + 4 : 0;
+
+		if (skip && n >= skip && !memcmp(p + at + 8, key, size))
+			return str_new("%.*s", (int)(n - skip), (const char *)p + at + 8 + skip);
+	}
+	return NULL;
+}
+
 /* Walk the chunks: every checksum must hold and IEND be there, so that a truncated or damaged file is refused whichever
  * part of it was hit. Collects the orientation on the way; libpng sees none of the ancillary chunks. */
 static int chunks_check(struct png_state *s, struct still_meta *meta)

@@ -51,6 +51,30 @@ static int animation_first(struct picture *out, const WebPData *data, const stru
 	return ok ? 0 : damaged(in, e);
 }
 
+int still_webp_probe(struct still_facts *f, const struct still_input *in, struct err *e)
+{
+	WebPData data = {in->data, in->len};
+	WebPBitstreamFeatures features;
+	WebPDemuxer *demux;
+	WebPDemuxState state;
+
+	if (still_webp_size(in, &f->width, &f->height, e))
+		return -1;
+	if (WebPGetFeatures(in->data, in->len, &features) != VP8_STATUS_OK)
+		return damaged(in, e);
+	f->mode = features.has_alpha ? "rgba" : "rgb";
+	demux = WebPDemuxPartial(&data, &state);
+	if (!demux)
+		return 0;
+	f->orientation = chunk_orientation(demux, "EXIF", still_exif_orientation);
+	if (!f->orientation)
+		f->orientation = chunk_orientation(demux, "XMP ", still_xmp_orientation);
+	if (features.has_animation)
+		f->frames = (int)WebPDemuxGetI(demux, WEBP_FF_FRAME_COUNT);
+	WebPDemuxDelete(demux);
+	return 0;
+}
+
 int still_webp_decode(struct picture *out, struct still_meta *meta, const struct still_input *in, struct err *e)
 {
 	WebPData data = {in->data, in->len};

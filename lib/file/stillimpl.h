@@ -25,6 +25,11 @@ int still_jpeg_size(const struct still_input *in, int *width, int *height, struc
 int still_png_size(const struct still_input *in, int *width, int *height, struct err *e);
 int still_webp_size(const struct still_input *in, int *width, int *height, struct err *e);
 
+/* Everything but the kind. */
+int still_jpeg_probe(struct still_facts *f, const struct still_input *in, struct err *e);
+int still_png_probe(struct still_facts *f, const struct still_input *in, struct err *e);
+int still_webp_probe(struct still_facts *f, const struct still_input *in, struct err *e);
+
 /* ERR_DATA where width * height passes limits.max_pixels; ERR_NOMEM where a decoder would need more than limits.max_memory. */
 int still_check_size(const struct still_input *in, int64_t width, int64_t height, struct err *e);
 int still_check_memory(const struct still_input *in, uint64_t bytes, struct err *e);

@@ -67,10 +67,11 @@ static int parse_net(const json_t *o, const char *where, struct model_config *c,
 	return parse_exact(o, where, &c->net, e);
 }
 
-static int parse_config(const json_t *o, const char *where, struct model_config *c, struct err *e)
+int model_config_parse(const json_t *o, const char *where, struct model_config *c, struct err *e)
 {
 	const char *prediction = "", *path = "linear";
 
+	memset(c, 0, sizeof *c);
 	c->cluster = -1;
 	if (parse_net(o, where, c, e))
 		return -1;
@@ -96,7 +97,7 @@ int model_config_load(const char *dir, struct model_config *c, struct err *e)
 
 	memset(c, 0, sizeof *c);
 	if (o)
-		rc = parse_config(o, path, c, e);
+		rc = model_config_parse(o, path, c, e);
 	if (rc)
 		model_config_release(c);
 	json_decref(o);
@@ -152,15 +153,14 @@ const char *model_weights_name(enum net_kind kind)
 	return kind == NET_ROUTER ? "model.safetensors" : "diffusion_pytorch_model.safetensors";
 }
 
-/* Every parameter is in the file with its shape, and nothing else is. */
-static int check_weights(const struct safetensors *s, const char *path, const struct params *p, struct err *e)
+int model_match_weights(const struct safetensors *s, const char *where, const struct params *p, struct err *e)
 {
 	for (int i = 0; i < p->n; i++)
 		if (!st_need(s, p->v[i].name, p->v[i].rank, p->v[i].shape, e))
 			return -1;
 	for (int i = 0; i < st_tensors(s); i++)
 		if (params_find(p, st_get(s, i)->name) < 0)
-			return err_set(e, ERR_DATA, "%s: holds %s, which this network does not have", path, st_get(s, i)->name);
+			return err_set(e, ERR_DATA, "%s: holds %s, which this network does not have", where, st_get(s, i)->name);
 	return 0;
 }
 
@@ -184,7 +184,7 @@ static int put_weights(const struct safetensors *s, const struct params *p, stru
 int model_read_weights(const char *path, const struct params *p, struct device *d, float *values, struct err *e)
 {
 	struct safetensors *s = st_open(path, e);
-	int rc = s ? check_weights(s, path, p, e) : -1;
+	int rc = s ? model_match_weights(s, path, p, e) : -1;
 
 	if (!rc)
 		rc = put_weights(s, p, d, values, e);
@@ -258,7 +258,7 @@ static int load(struct model *m, const char *dir, char *hash, struct err *e)
 	struct safetensors *s = st_open(path, e);
 	int rc = -1;
 
-	if (!s || check_weights(s, path, &m->params, e))
+	if (!s || model_match_weights(s, path, &m->params, e))
 		goto out;
 	tape_layout(m->tape, m->device, NULL);
 	if (!allocate(m, e) && !put_weights(s, &m->params, m->device, m->values, e))

@@ -17,6 +17,8 @@ struct model_config {
 };
 
 int model_config_load(const char *dir, struct model_config *c, struct err *e);
+/* The same of an object that was read from `where`. */
+int model_config_parse(const json_t *o, const char *where, struct model_config *c, struct err *e);
 void model_config_release(struct model_config *c);
 /* The text of config.json, with the keys of `extra` (may be NULL; borrowed) after its own. Caller frees with mem_free. */
 char *model_config_text(const struct model_config *c, const json_t *extra);
@@ -41,6 +43,9 @@ void model_run(struct model *m, int64_t n, const float *x, const float *t, const
 
 /* Read the tensors of a safetensors file into a flat arena of the device, laid out by p (values[p->total]). */
 int model_read_weights(const char *path, const struct params *p, struct device *d, float *values, struct err *e);
+/* Whether its tensors are the table's, in names, shapes and floating type: ERR_DATA naming the first that is not. */
+struct safetensors;
+int model_match_weights(const struct safetensors *s, const char *where, const struct params *p, struct err *e);
 /* Write values[p->total] of the device under the table's names, float32, with texts in the metadata. Takes memory of the host for
  * all of them. */
 struct st_text;

@@ -168,18 +168,25 @@ static struct tape *record_one(const struct net_config *c, struct params *p)
 	return t;
 }
 
+double net_measure(const struct net_config *c, struct params *p)
+{
+	struct tape *t = record_one(c, p);
+	double flops = tape_flops(t, 1, 0, tape_mark(t));
+
+	tape_free(t);
+	return flops;
+}
+
 void net_params(const struct net_config *c, struct params *p)
 {
-	tape_free(record_one(c, p));
+	net_measure(c, p);
 }
 
 double net_flops(const struct net_config *c)
 {
 	struct params p = {0};
-	struct tape *t = record_one(c, &p);
-	double flops = tape_flops(t, 1, 0, tape_mark(t));
+	double flops = net_measure(c, &p);
 
-	tape_free(t);
 	params_release(&p);
 	return flops;
 }

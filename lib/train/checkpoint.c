@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/hash.h"
 #include "core/jsonio.h"
@@ -122,8 +123,7 @@ out:
 	return rc;
 }
 
-/* Step numbers of the folders named step-N, newest first. Caller frees with mem_free. */
-static int64_t *list_steps(const char *dir, int *count)
+int64_t *checkpoint_steps(const char *dir, int *count)
 {
 	char **names = NULL;
 	size_t n = 0;
@@ -148,12 +148,14 @@ static int64_t *list_steps(const char *dir, int *count)
 	return steps;
 }
 
-static int check_file(const char *dir, const json_t *f, struct err *e)
+/* Without `hashes` only its size is looked at. */
+static int check_file(const char *dir, const json_t *f, int hashes, struct err *e)
 {
 	const char *name = NULL, *want = NULL;
-	char *path, hex[65];
+	char *path, hex[65] = "";
 	int64_t size = -1;
 	uint64_t bytes = 0;
+	struct stat st;
 	int rc;
 
 	if (jsonio_str(f, "name", 1, &name, dir, e) || jsonio_i64(f, "size", 1, 0, INT64_MAX, &size, dir, e) ||
@@ -162,8 +164,11 @@ static int check_file(const char *dir, const json_t *f, struct err *e)
 	if (strchr(name, '/'))
 		return err_set(e, ERR_DATA, "%s: lists a file called %s", dir, name);
 	path = path_join(dir, name);
-	rc = sha256_file(path, hex, &bytes, e);
-	if (!rc && ((int64_t)bytes != size || strcmp(hex, want)))
+	if (hashes)
+		rc = sha256_file(path, hex, &bytes, e);
+	else if (!(rc = stat(path, &st) ? err_errno(e, "%s", path) : 0))
+		bytes = (uint64_t)st.st_size;
+	if (!rc && ((int64_t)bytes != size || (hashes && strcmp(hex, want))))
 		rc = err_set(e, ERR_DATA, "%s: is not the file its manifest describes", path);
 	mem_free(path);
 	return rc;
@@ -208,7 +213,7 @@ static int check_files(const char *dir, const struct train_state *s, const json_
 		if (!is_listed(files, part[i].name))
 			return err_set(e, ERR_DATA, "%s: %s is not in its manifest", dir, part[i].name);
 	for (size_t i = 0; i < json_array_size(files); i++)
-		if (check_file(dir, json_array_get(files, i), e))
+		if (check_file(dir, json_array_get(files, i), 1, e))
 			return -1;
 	return 0;
 }
@@ -262,7 +267,7 @@ int checkpoint_load(const char *dir, struct train_state *s, const char *stamp, v
                     void *arg, struct err *e)
 {
 	int n, rc = 0;
-	int64_t *steps = list_steps(dir, &n);
+	int64_t *steps = checkpoint_steps(dir, &n);
 
 	for (int i = 0; i < n && rc == 0; i++) {
 		char *path = step_name(dir, steps[i]);
@@ -279,10 +284,53 @@ int checkpoint_load(const char *dir, struct train_state *s, const char *stamp, v
 	return rc;
 }
 
+/* Every part of a state must be listed. */
+static int inspect_files(const char *dir, const json_t *files, int hashes, struct checkpoint *c, struct err *e)
+{
+	struct train_state none = {0};
+	struct part part[FILES];
+	int n = parts_of(&none, part);
+	int64_t size;
+
+	for (int i = 0; i < n; i++)
+		if (!is_listed(files, part[i].name))
+			return err_set(e, ERR_DATA, "%s: %s is not in its manifest", dir, part[i].name);
+	for (size_t i = 0; i < json_array_size(files); i++) {
+		const json_t *f = json_array_get(files, i);
+
+		if (check_file(dir, f, hashes, e) || jsonio_i64(f, "size", 1, 0, INT64_MAX / FILES / 1000, &size, dir, e))
+			return -1;
+		c->bytes += size;
+	}
+	return 0;
+}
+
+int checkpoint_inspect(const char *path, int hashes, struct checkpoint *c, struct err *e)
+{
+	char *manifest = path_join(path, "MANIFEST.json");
+	json_t *o = jsonio_load(manifest, e);
+	const char *line = NULL;
+	struct train_state s = {.best_step = -1};
+	int rc = -1;
+
+	*c = (struct checkpoint){.best_step = -1, .best_loss = INFINITY};
+	if (o && !jsonio_str(o, "stamp", 1, &line, manifest, e) && !load_numbers(o, manifest, &s, e)) {
+		c->step = s.step;
+		c->updates = s.updates;
+		c->best_step = s.best_step;
+		c->best_loss = s.best_loss;
+		c->stamp = json_loads(line, 0, NULL);
+		rc = inspect_files(path, json_object_get(o, "files"), hashes, c, e);
+	}
+	json_decref(o);
+	mem_free(manifest);
+	return rc;
+}
+
 void checkpoint_prune(const char *dir, int64_t step, int keep)
 {
 	int n, kept = 0;
-	int64_t *steps = list_steps(dir, &n);
+	int64_t *steps = checkpoint_steps(dir, &n);
 
 	for (int i = 0; i < n; i++) {
 		char *path = steps[i] > step || kept == keep ? step_name(dir, steps[i]) : NULL;

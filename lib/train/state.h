@@ -3,6 +3,7 @@
 #ifndef DDM_TRAIN_STATE_H
 #define DDM_TRAIN_STATE_H
 
+#include <jansson.h>
 #include <stdint.h>
 
 #include "core/err.h"
@@ -38,6 +39,20 @@ int checkpoint_save(const char *dir, const struct train_state *s, const char *st
  * checkpoint with another stamp is ERR_EXISTS naming the options that differ. */
 int checkpoint_load(const char *dir, struct train_state *s, const char *stamp, void (*told)(void *arg, const char *message),
                     void *arg, struct err *e);
+
+/* Steps of the folders step-N in dir, newest first, whether whole or not; *count of them. Caller frees with mem_free. */
+int64_t *checkpoint_steps(const char *dir, int *count);
+
+/* What a checkpoint folder says of itself. Caller json_decref()s stamp. */
+struct checkpoint {
+	int64_t step, updates, best_step, bytes; /* best_step -1: none */
+	double best_loss;                        /* infinity: none */
+	json_t *stamp;
+};
+
+/* Whether it is whole: its manifest, every file there in its size, and with `hashes` with its SHA-256. ERR_DATA or ERR_NOINPUT says
+ * what is not; *c holds what was found before. */
+int checkpoint_inspect(const char *path, int hashes, struct checkpoint *c, struct err *e);
 
 /* Remove all but the newest `keep` checkpoints up to `step`, the one just saved, keep >= 1. Later ones were passed over as
  * damaged when the run began: they go too. */

@@ -1,6 +1,7 @@
 #include "train/trainlog.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -52,4 +53,137 @@ void trainlog_line(int fd, json_t *o)
 		(void)!ftruncate(fd, before);
 	mem_free(text);
 	json_decref(o);
+}
+
+enum { LOG_MOST = 1 << 30 };
+
+/* What is carried from line to line. */
+struct reading {
+	json_t *start, *step, *validated, *end; /* the last line of each */
+	double best;
+	int64_t best_step, runs;
+};
+
+static void hold(json_t **place, json_t *o)
+{
+	json_decref(*place);
+	*place = json_incref(o);
+}
+
+static void take_line(struct reading *r, json_t *o)
+{
+	const char *event = json_string_value(json_object_get(o, "event"));
+	const json_t *val = json_object_get(o, "val_loss");
+
+	if (event && !strcmp(event, "start")) {
+		hold(&r->start, o);
+		hold(&r->end, NULL);
+		r->runs++;
+	} else if (event && !strcmp(event, "end")) {
+		hold(&r->end, o);
+	} else if (json_is_integer(json_object_get(o, "step"))) {
+		hold(&r->step, o);
+	}
+	if (!json_is_number(val))
+		return;
+	hold(&r->validated, o);
+	if (json_number_value(val) < r->best) {
+		r->best = json_number_value(val);
+		r->best_step = json_integer_value(json_object_get(o, "step"));
+	}
+}
+
+static void copy(json_t *to, const json_t *from, const char *key, const char *as)
+{
+	json_t *v = json_object_get(from, key);
+
+	if (v && !json_is_null(v))
+		json_object_set(to, as, v);
+}
+
+static void reading_facts(json_t *o, const struct reading *r)
+{
+	int64_t step = json_integer_value(json_object_get(r->end ? r->end : r->step, "step"));
+	int64_t steps = json_integer_value(json_object_get(r->start, "steps"));
+	double batch = json_number_value(json_object_get(json_object_get(r->start, "stamp"), "batch"));
+	double speed = json_number_value(json_object_get(r->step, "images_per_s"));
+
+	json_object_set_new(o, "state", json_string(r->end ? "finished" : r->step ? "in training" : "begun"));
+	json_object_set_new(o, "step", json_integer(step));
+	copy(o, r->start, "steps", "steps");
+	if (steps > 0)
+		json_object_set_new(o, "percent", json_real(100. * (double)step / (double)steps));
+	copy(o, r->step, "loss", "loss");
+	copy(o, r->validated, "val_loss", "val_loss");
+	if (r->validated) {
+		json_object_set_new(o, "best_val_loss", json_real(r->best));
+		json_object_set_new(o, "best_step", json_integer(r->best_step));
+	}
+	copy(o, r->step, "images_per_s", "images_per_s");
+	copy(o, r->step, "percent_of_peak", "percent_of_peak");
+	if (!r->end && speed > 0 && batch > 0 && steps > step)
+		json_object_set_new(o, "eta_s", json_real((double)(steps - step) * batch / speed));
+	copy(o, r->start, "parameters", "parameters");
+	copy(o, r->start, "samples", "samples");
+	json_object_set_new(o, "runs", json_integer(r->runs));
+	copy(o, r->start, "stamp", "stamp");
+}
+
+/* A line that says more than where it stands. */
+static int matters(const char *line, size_t n)
+{
+	return memmem(line, n, "\"event\"", 7) || memmem(line, n, "\"val_loss\"", 10);
+}
+
+int trainlog_read(json_t *o, const char *text, size_t len, const char *name, int check, struct err *e)
+{
+	const char *last = len ? memrchr(text, '\n', len) : NULL, *end = last ? last + 1 : text, *passed = NULL;
+	struct reading r = {.best = INFINITY};
+	int64_t number = 0;
+	int rc = 0;
+
+	for (const char *line = text, *next; line < end && !rc; line = next) {
+		size_t n = (size_t)((const char *)memchr(line, '\n', (size_t)(end - line)) - line);
+		json_t *v = NULL;
+
+		next = line + n + 1;
+		number++;
+		if (!check && !matters(line, n)) {
+			passed = line;
+			continue;
+		}
+		v = json_loadb(line, n, JSON_REJECT_DUPLICATES, NULL);
+		if (json_is_object(v))
+			take_line(&r, v);
+		else if (check)
+			rc = err_set(e, ERR_DATA, "%s:%lld: not a JSON object", name, (long long)number);
+		if (!json_object_get(v, "event"))
+			passed = NULL;
+		json_decref(v);
+	}
+	if (passed) { /* the last step, if it was not one that matters */
+		json_t *v = json_loadb(passed, (size_t)((const char *)memchr(passed, '\n', (size_t)(end - passed)) - passed), 0, NULL);
+
+		take_line(&r, v);
+		json_decref(v);
+	}
+	if (r.start || r.step)
+		reading_facts(o, &r);
+	if (end < text + len)
+		json_object_set_new(o, "torn", json_true());
+	json_decref(r.start);
+	json_decref(r.step);
+	json_decref(r.validated);
+	json_decref(r.end);
+	return rc;
+}
+
+int trainlog_facts(json_t *o, const char *path, int check, struct err *e)
+{
+	size_t len;
+	char *text = file_load(path, LOG_MOST, &len, e);
+	int rc = text ? trainlog_read(o, text, len, path, check, e) : -1;
+
+	mem_free(text);
+	return rc;
 }

@@ -1,0 +1,428 @@
+#include "data/samplefacts.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "data/entries.h"
+#include "data/keyset.h"
+#include "data/samples.h"
+#include "file/fileio.h"
+#include "file/manifest.h"
+#include "file/npy.h"
+#include "file/shard.h"
+#include "file/still.h"
+#include "file/tarfile.h"
+
+enum { PICTURES_MOST = 4096, CLASSES_MOST = 1 << 20, CLASSES_SHOWN = 100, KINDS_MOST = 1000 };
+
+static const uint64_t PEEK = 64 << 20; /* bytes of a foreign or compressed tar that are read for a look */
+
+/* A count of what goes by. */
+struct tally {
+	const char *where;
+	const struct facts_options *f;
+	int64_t samples, captions, repeated;
+	json_t *members;         /* extension -> how many */
+	char *first, *last;      /* keys */
+	int64_t pictures;        /* looked at */
+	int width[2], height[2]; /* smallest, largest */
+	int64_t *classes;        /* [cap] samples of each class */
+	int64_t cap, top;        /* top: 1 + the largest class */
+	struct keyset keys;
+	struct arena names;      /* of one member */
+};
+
+static void set_i64(json_t *o, const char *key, int64_t v)
+{
+	json_object_set_new(o, key, json_integer(v));
+}
+
+static void tally_release(struct tally *t)
+{
+	json_decref(t->members);
+	mem_free(t->first);
+	mem_free(t->last);
+	mem_free(t->classes);
+	keyset_release(&t->keys);
+	arena_release(&t->names);
+}
+
+static void extent(struct tally *t, int width, int height)
+{
+	int first = !t->pictures++;
+
+	t->width[0] = first || width < t->width[0] ? width : t->width[0];
+	t->width[1] = first || width > t->width[1] ? width : t->width[1];
+	t->height[0] = first || height < t->height[0] ? height : t->height[0];
+	t->height[1] = first || height > t->height[1] ? height : t->height[1];
+}
+
+static int take_picture(struct tally *t, const char *key, const struct tar_member *m, struct err *e)
+{
+	char *name = str_new("%s: %s", t->where, key);
+	struct picture p = {0};
+	int w, h, rc = 0;
+
+	if (t->f->check)
+		rc = still_decode(&p, m->data, m->size, name, 3, NULL, e);
+	if (!rc && (t->f->check || t->pictures < PICTURES_MOST) && !still_size(m->data, m->size, name, &w, &h, NULL))
+		extent(t, w, h);
+	picture_release(&p);
+	mem_free(name);
+	return rc;
+}
+
+static int take_class(struct tally *t, const char *key, const struct tar_member *m, struct err *e)
+{
+	struct sample_member member = {"cls", m->data, m->size};
+	struct sample s = {key, t->where, 1, &member};
+	int32_t label = -1;
+
+	if (sample_class(&s, &label, t->f->check ? e : NULL))
+		return t->f->check ? -1 : 0;
+	if (label < 0 || label >= CLASSES_MOST)
+		return 0;
+	if (label >= t->cap) {
+		int64_t cap = 2 * (int64_t)label + 16;
+
+		t->classes = mem_resize(t->classes, (size_t)cap, sizeof *t->classes);
+		memset(t->classes + t->cap, 0, (size_t)(cap - t->cap) * sizeof *t->classes);
+		t->cap = cap;
+	}
+	t->classes[label]++;
+	t->top = label >= t->top ? label + 1 : t->top;
+	return 0;
+}
+
+static int take_array(struct tally *t, const char *key, const struct tar_member *m, struct err *e)
+{
+	char *name = str_new("%s: %s", t->where, key);
+	struct npy a;
+	int rc = t->f->check ? npy_parse(&a, m->data, m->size, name, e) : 0;
+
+	mem_free(name);
+	return rc;
+}
+
+static int take_member(struct tally *t, const struct tar_member *m, struct err *e)
+{
+	const char *key, *ext;
+	int rc = entry_key(&t->names, m->name, NULL, &key, &ext, t->f->check ? e : NULL);
+
+	if (rc)
+		return rc < 0 && t->f->check ? err_prefix(e, "%s", t->where) : 0;
+	if (json_object_get(t->members, ext) || json_object_size(t->members) < KINDS_MOST)
+		json_object_set_new(t->members, ext, json_integer(json_integer_value(json_object_get(t->members, ext)) + 1));
+	t->captions += !strcmp(ext, "txt");
+	if (!t->last || strcmp(t->last, key)) {
+		t->samples++;
+		t->repeated += t->f->check && keyset_add(&t->keys, key);
+		mem_free(t->last);
+		t->last = mem_strdup(key);
+		t->first = t->first ? t->first : mem_strdup(key);
+	}
+	rc = still_sniff(m->data, m->size) != STILL_UNKNOWN || (t->f->check && entry_is_picture(ext)) ? take_picture(t, key, m, e) :
+	     !strcmp(ext, "cls") ? take_class(t, key, m, e) : !strcmp(ext, "npy") ? take_array(t, key, m, e) : 0;
+	arena_release(&t->names);
+	if (!rc && t->repeated)
+		rc = err_set(e, ERR_DATA, "%s: the key \"%s\" appears twice", t->where, t->last);
+	return rc;
+}
+
+static void tally_facts(json_t *o, struct tally *t, int complete)
+{
+	set_i64(o, "samples", t->samples);
+	json_object_set(o, "members", t->members);
+	if (t->first)
+		json_object_set_new(o, "first", jsonio_text(t->first));
+	if (t->last)
+		json_object_set_new(o, "last", jsonio_text(t->last));
+	if (t->pictures && t->width[0] == t->width[1] && t->height[0] == t->height[1]) {
+		json_object_set_new(o, "size", json_pack("[i, i]", *t->width, *t->height));
+	} else if (t->pictures) {
+		json_object_set_new(o, "smallest", json_pack("[i, i]", t->width[0], t->height[0]));
+		json_object_set_new(o, "largest", json_pack("[i, i]", t->width[1], t->height[1]));
+	}
+	if (t->pictures == PICTURES_MOST && !t->f->check)
+		set_i64(o, "sizes_of", t->pictures);
+	if (t->captions)
+		set_i64(o, "captions", t->captions);
+	if (t->top)
+		set_i64(o, "classes", t->top);
+	if (t->top && (t->f->full || t->top <= CLASSES_SHOWN)) {
+		json_t *v = json_array();
+
+		for (int64_t i = 0; i < t->top; i++)
+			json_array_append_new(v, json_integer(t->classes[i]));
+		json_object_set_new(o, "class_counts", v);
+	}
+	json_object_set_new(o, "complete", json_boolean(complete));
+}
+
+/* An archive as our writer makes it: headers are looked at, contents stay where they are. 1 when it was one, 0 when another reader
+ * should try, -1. *pos: how far it went. */
+static int walk_ours(json_t *o, struct tally *t, const struct facts_source *s, size_t *pos, struct err *e)
+{
+	struct str name = {0}, stamp = {0}, seen = {0};
+	struct tar_member m;
+	int rc;
+
+	while ((rc = tar_parse(s->data, s->len, pos, &m, &name, &seen, s->name, NULL)) == 1) {
+		if (seen.len && !stamp.len)
+			str_puts(&stamp, seen.p);
+		if (take_member(t, &m, e)) {
+			rc = -2;
+			break;
+		}
+	}
+	if (seen.len && !stamp.len)
+		str_puts(&stamp, seen.p);
+	/* The writer's stream ends with its two blocks, never at a header's edge. */
+	if (!rc && (s->len < 1024 || memcmp(s->data + s->len - 1024, (uint8_t[1024]){0}, 1024)))
+		rc = -1;
+	if (!rc) {
+		tally_facts(o, t, 1);
+		facts_stamp(o, stamp.len ? stamp.p : NULL);
+	}
+	str_release(&name);
+	str_release(&stamp);
+	str_release(&seen);
+	return rc == -2 ? -1 : !rc;
+}
+
+/* At most `most` bytes of members, more or less. */
+static int walk_any(json_t *o, struct tally *t, const struct facts_source *s, uint64_t most, struct err *e)
+{
+	struct tar_limits limits = {.member = (uint64_t)256 << 20};
+	struct tar_reader *r = tar_open_memory(s->data, s->len, s->name, &limits, e);
+	struct tar_member m;
+	uint64_t bytes = 0;
+	int rc = -1;
+
+	while (r && (rc = tar_next(r, &m, e)) == 1) {
+		bytes += m.size + 512;
+		if (take_member(t, &m, e))
+			rc = -1;
+		if (rc < 0 || bytes > most)
+			break;
+	}
+	if (r && (t->samples || rc >= 0)) {
+		tally_facts(o, t, rc == 0);
+		facts_stamp(o, tar_stamp(r));
+	}
+	tar_close(r);
+	return rc < 0 ? -1 : 0;
+}
+
+/* Read again as the other programs do, which finds what they would refuse, and the name they have for the whole. */
+static int digest(json_t *o, const char *path, struct err *e)
+{
+	struct samples_options so = {.once = 1};
+	struct samples *x = samples_open(&path, 1, &so, e);
+	struct sample sample;
+	char hex[65];
+	int rc = -1;
+
+	while (x && (rc = samples_next(x, &sample, e)) == 1)
+		;
+	if (!rc) {
+		samples_digest(x, hex);
+		set_i64(o, "samples", samples_count(x));
+		json_object_set_new(o, "digest", json_string(hex));
+	}
+	samples_close(x);
+	return rc;
+}
+
+int facts_tar(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e)
+{
+	struct tally t = {.where = s->name, .f = f, .members = json_object()};
+	size_t pos = 0;
+	int rc = walk_ours(o, &t, s, &pos, e);
+
+	/* A plain one that began well is of another dialect, or cut: only its end tells. */
+	if (!rc) {
+		tally_release(&t);
+		t = (struct tally){.where = s->name, .f = f, .members = json_object()};
+		rc = walk_any(o, &t, s, f->check || f->full || pos ? UINT64_MAX : PEEK, e);
+	}
+	if (rc >= 0 && f->check && s->path && t.samples)
+		rc = digest(o, s->path, e);
+	tally_release(&t);
+	return rc < 0 ? -1 : 0;
+}
+
+struct refusals {
+	int64_t n;
+	int fatal;
+};
+
+static int refused(void *arg, struct err *e)
+{
+	struct refusals *r = arg;
+
+	r->n++;
+	if (r->fatal)
+		return -1;
+	*e = (struct err){0};
+	return 0;
+}
+
+/* Every sample is read and its picture decoded. */
+static int check_folder(json_t *o, const char *dir, struct err *e)
+{
+	struct samples_options so = {.once = 1};
+	struct samples *x = samples_open(&dir, 1, &so, e);
+	struct sample sample;
+	int rc = -1;
+
+	while (x && (rc = samples_next(x, &sample, e)) == 1) {
+		struct picture p = {0};
+
+		if (sample_picture(&sample) && sample_pixels(&p, &sample, &so, e))
+			rc = -1;
+		picture_release(&p);
+		if (rc < 0)
+			break;
+	}
+	samples_close(x);
+	return rc < 0 ? -1 : digest(o, dir, e);
+}
+
+int facts_folder(json_t *o, const char *dir, const struct facts_options *f, struct err *e)
+{
+	struct refusals r = {.fatal = f->check};
+	json_t *members = json_object();
+	struct entries files = {0};
+	int rc = entries_scan(&files, dir, refused, &r, e);
+	int64_t samples = 0;
+
+	for (size_t i = 0; i < files.n; i++) {
+		const struct entry *v = files.v + i;
+
+		samples += !i || strcmp(v->key, v[-1].key);
+		json_object_set_new(members, v->ext, json_integer(json_integer_value(json_object_get(members, v->ext)) + 1));
+	}
+	if (!rc) {
+		set_i64(o, "samples", samples);
+		if (files.n)
+			json_object_set(o, "members", members);
+		if (files.ntars)
+			set_i64(o, "archives", (int64_t)files.ntars);
+		if (r.n)
+			set_i64(o, "refused", r.n);
+		if (!files.n && !files.ntars)
+			rc = err_set(e, ERR_DATA, "%s: no samples, shards or model in this folder", dir);
+	}
+	json_decref(members);
+	entries_release(&files);
+	return !rc && f->check ? check_folder(o, dir, e) : rc;
+}
+
+static json_t *shard_row(const struct manifest_row *r)
+{
+	return json_pack("{s:o, s:i, s:s, s:I, s:I, s:s}", "path", jsonio_text(r->path), "cluster", r->cluster, "split",
+	                 r->holdout ? "holdout" : "train", "samples", (json_int_t)r->samples, "bytes", (json_int_t)r->bytes, "sha256",
+	                 r->sha256);
+}
+
+static json_t *cluster_row(const struct manifest *m, int c, int64_t total)
+{
+	int64_t shards = 0, bytes = 0;
+	json_t *o = json_object();
+
+	for (int64_t i = 0; i < m->n; i++)
+		if (m->rows[i].cluster == c) {
+			shards++;
+			bytes += (int64_t)m->rows[i].bytes;
+		}
+	set_i64(o, "cluster", c);
+	set_i64(o, "samples", m->train[c]);
+	json_object_set_new(o, "share", json_real(total ? (double)m->train[c] / (double)total : 0));
+	set_i64(o, "held_out", m->held[c]);
+	set_i64(o, "shards", shards);
+	set_i64(o, "bytes", bytes);
+	return o;
+}
+
+static int check_row(const struct manifest *m, int64_t i, const struct facts_options *f, struct err *e)
+{
+	char *path;
+	struct stat st;
+	int rc = 0;
+
+	if (f->check)
+		return manifest_check(m, i, e);
+	path = manifest_shard_path(m, i);
+	if (stat(path, &st))
+		rc = err_errno(e, "%s: listed in the manifest", path);
+	else if ((uint64_t)st.st_size != m->rows[i].bytes)
+		rc = err_set(e, ERR_DATA, "%s: %lld bytes where the manifest says %llu", path, (long long)st.st_size,
+		             (unsigned long long)m->rows[i].bytes);
+	mem_free(path);
+	return rc;
+}
+
+static int first_picture(json_t *o, const struct manifest *m, struct err *e)
+{
+	static const struct facts_options quick;
+	char *path = manifest_shard_path(m, 0);
+	struct facts_source s = {.name = path, .path = path};
+	json_t *v = json_object();
+	int rc = facts_shard(v, &s, &quick, e);
+
+	if (!rc)
+		json_object_set(o, "first_sample", json_object_get(v, "first_sample"));
+	json_decref(v);
+	mem_free(path);
+	return rc;
+}
+
+static void manifest_facts(json_t *o, const struct manifest *m, const struct facts_options *f)
+{
+	json_t *clusters = json_array(), *list = json_array();
+	int64_t train = 0, held = 0, bytes = 0;
+
+	for (int c = 0; c < m->clusters; c++) {
+		train += m->train[c];
+		held += m->held[c];
+	}
+	for (int c = 0; c < m->clusters && (f->full || m->clusters <= CLASSES_SHOWN); c++)
+		json_array_append_new(clusters, cluster_row(m, c, train));
+	for (int64_t i = 0; i < m->n; i++) {
+		bytes += (int64_t)m->rows[i].bytes;
+		if (f->full)
+			json_array_append_new(list, shard_row(m->rows + i));
+	}
+	set_i64(o, "k", m->clusters);
+	set_i64(o, "samples", train);
+	set_i64(o, "held_out", held);
+	set_i64(o, "shards", m->n);
+	set_i64(o, "shard_bytes", bytes);
+	json_object_set(o, "clusters", clusters);
+	if (f->full)
+		json_object_set(o, "list", list);
+	json_object_set_new(o, "sha256", json_string(m->sha256));
+	facts_stamp(o, m->stamp);
+	json_decref(clusters);
+	json_decref(list);
+}
+
+int facts_shards(json_t *o, const char *dir, const struct facts_options *f, struct err *e)
+{
+	struct manifest m;
+	int rc = 0;
+
+	if (manifest_load(&m, dir, e))
+		return -1;
+	manifest_facts(o, &m, f);
+	for (int64_t i = 0; i < m.n && !rc; i++)
+		rc = check_row(&m, i, f, e);
+	if (!rc && m.n)
+		rc = first_picture(o, &m, e);
+	manifest_release(&m);
+	return rc;
+}

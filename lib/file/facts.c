@@ -1,0 +1,368 @@
+#include "file/facts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/fileio.h"
+#include "file/npy.h"
+#include "file/safetensors.h"
+#include "file/shard.h"
+#include "file/still.h"
+#include "file/tsv.h"
+
+static const size_t TABLE_MOST = (size_t)1 << 27; /* read whole without being asked to check */
+
+enum { CLUSTERS_MOST = 1 << 20 };
+
+static void set_i64(json_t *o, const char *key, int64_t v)
+{
+	json_object_set_new(o, key, json_integer(v));
+}
+
+void facts_stamp(json_t *o, const char *line)
+{
+	json_t *v = line ? json_loads(line, JSON_REJECT_DUPLICATES, NULL) : NULL;
+
+	if (json_is_object(v) && json_object_size(v))
+		json_object_set(o, "stamp", v);
+	else if (line && !v)
+		json_object_set_new(o, "stamp", jsonio_text(line));
+	json_decref(v);
+}
+
+json_t *facts_shape(int rank, const int64_t *shape)
+{
+	json_t *v = json_array();
+
+	for (int i = 0; i < rank; i++)
+		json_array_append_new(v, json_integer(shape[i]));
+	return v;
+}
+
+/* All ones in the exponent. */
+int64_t facts_not_finite(const struct st_tensor *t)
+{
+	const uint8_t *p = t->data;
+	int64_t n = st_count(t), bad = 0;
+	uint64_t mask = t->type == ST_F64 ? 0x7ff0000000000000 : t->type == ST_F32 ? 0x7f800000 :
+	                t->type == ST_BF16 ? 0x7f80 : t->type == ST_F16 ? 0x7c00 : 0;
+	size_t size = st_type_size(t->type);
+
+	for (int64_t i = 0; mask && i < n; i++) {
+		uint64_t v = 0;
+
+		memcpy(&v, p + (size_t)i * size, size);
+		bad += (v & mask) == mask;
+	}
+	return bad;
+}
+
+static json_t *tensor_json(const struct st_tensor *t)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "name", jsonio_text(t->name));
+	json_object_set_new(o, "type", json_string(st_type_name(t->type)));
+	json_object_set_new(o, "shape", facts_shape(t->rank, t->shape));
+	set_i64(o, "bytes", st_count(t) * (int64_t)st_type_size(t->type));
+	return o;
+}
+
+static void tensors_facts(json_t *o, const struct safetensors *s, const struct facts_options *f)
+{
+	json_t *types = json_object(), *list = json_array();
+	int64_t elements = 0, bytes = 0, bad = 0;
+
+	for (int i = 0; i < st_tensors(s); i++) {
+		const struct st_tensor *t = st_get(s, i);
+		const char *type = st_type_name(t->type);
+
+		elements += st_count(t);
+		bytes += st_count(t) * (int64_t)st_type_size(t->type);
+		set_i64(types, type, json_integer_value(json_object_get(types, type)) + 1);
+		if (f->full)
+			json_array_append_new(list, tensor_json(t));
+		if (f->check)
+			bad += facts_not_finite(t);
+	}
+	set_i64(o, "tensors", st_tensors(s));
+	set_i64(o, "parameters", elements);
+	json_object_set_new(o, "types", types);
+	set_i64(o, "data_bytes", bytes);
+	if (f->check)
+		set_i64(o, "not_finite", bad);
+	if (f->full)
+		json_object_set(o, "list", list);
+	json_decref(list);
+}
+
+int facts_safetensors(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e)
+{
+	struct safetensors *st = st_open_memory(s->data, s->len, s->name, e);
+	json_t *texts;
+
+	if (!st)
+		return -1;
+	tensors_facts(o, st, f);
+	texts = json_object();
+	for (int i = 0; i < st_texts(st); i++)
+		if (strcmp(st_text(st, i)->key, "stamp"))
+			json_object_set_new(texts, st_text(st, i)->key, jsonio_text(st_text(st, i)->value));
+	if (json_object_size(texts))
+		json_object_set(o, "metadata", texts);
+	json_decref(texts);
+	facts_stamp(o, st_meta(st, "stamp"));
+	st_free(st);
+	return 0;
+}
+
+static void array_facts(json_t *o, const struct npy *a)
+{
+	json_object_set_new(o, "type", json_string(npy_type_code(a->type)));
+	json_object_set_new(o, "shape", facts_shape(a->rank, a->shape));
+	set_i64(o, "elements", npy_count(a));
+	if (a->fortran)
+		json_object_set_new(o, "order", json_string("column-major"));
+}
+
+/* What PATH.json says. */
+static int sidecar_facts(json_t *o, const char *path, struct err *e)
+{
+	char *side = path ? str_new("%s.json", path) : NULL;
+	json_t *v = NULL;
+	int rc = 0;
+
+	if (side && path_exists(side)) {
+		v = jsonio_load(side, e);
+		rc = v ? 0 : -1;
+		if (v)
+			json_object_set(o, "stamp", v);
+	}
+	json_decref(v);
+	mem_free(side);
+	return rc;
+}
+
+int facts_npy(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e)
+{
+	struct npy a;
+
+	if (npy_parse(&a, s->data, s->len, s->name, e))
+		return -1;
+	array_facts(o, &a);
+	if (f->check && (a.type == NPY_F4 || a.type == NPY_F8 || a.type == NPY_F2)) {
+		struct st_tensor t = {.type = a.type == NPY_F4 ? ST_F32 : a.type == NPY_F8 ? ST_F64 : ST_F16, .rank = a.rank, .data = a.data};
+
+		memcpy(t.shape, a.shape, sizeof t.shape);
+		set_i64(o, "not_finite", facts_not_finite(&t));
+	}
+	return sidecar_facts(o, s->path, e);
+}
+
+int facts_npz(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e)
+{
+	struct npz *z = (f->check ? npz_parse : npz_peek)(s->data, s->len, s->name, e);
+	json_t *list;
+
+	if (!z)
+		return -1;
+	list = json_array();
+	for (int i = 0; i < npz_entries(z); i++) {
+		json_t *v = json_object();
+
+		json_object_set_new(v, "name", jsonio_text(npz_name(z, i)));
+		array_facts(v, npz_find(z, npz_name(z, i)));
+		json_array_append_new(list, v);
+	}
+	json_object_set_new(o, "arrays", list);
+	npz_free(z);
+	return 0;
+}
+
+/* The first sample stands for all. */
+static int first_sample(json_t *o, struct shard *s, struct err *e)
+{
+	json_t *list = json_array();
+	struct shard_sample x;
+	struct still_facts f;
+
+	if (shard_read(s, 0, &x, e)) {
+		json_decref(list);
+		return -1;
+	}
+	for (int i = 0; i < x.members; i++) {
+		const struct shard_member *m = x.member + i;
+		json_t *v = json_object();
+
+		json_object_set_new(v, "member", jsonio_text(m->ext));
+		set_i64(v, "bytes", (int64_t)m->size);
+		if (still_sniff(m->data, m->size) != STILL_UNKNOWN && !still_probe(&f, m->data, m->size, m->ext, NULL)) {
+			set_i64(v, "width", f.width);
+			set_i64(v, "height", f.height);
+		}
+		json_array_append_new(list, v);
+	}
+	json_object_set_new(o, "first_sample", list);
+	shard_sample_release(&x);
+	return 0;
+}
+
+int facts_shard(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e)
+{
+	struct shard *h = shard_open(s->path, e);
+	struct shard_totals t;
+	char content[17];
+	int rc = 0;
+
+	if (!h)
+		return -1;
+	shard_totals(h, &t);
+	set_i64(o, "samples", (int64_t)t.samples);
+	set_i64(o, "frames", (int64_t)t.frames);
+	set_i64(o, "tar_bytes", (int64_t)t.plain);
+	snprintf(content, sizeof content, "%016" PRIx64, t.content);
+	json_object_set_new(o, "content", json_string(content));
+	if (t.samples) {
+		json_object_set_new(o, "first", jsonio_text(shard_key(h, 0)));
+		json_object_set_new(o, "last", jsonio_text(shard_key(h, (int64_t)t.samples - 1)));
+		rc = first_sample(o, h, e);
+	}
+	facts_stamp(o, shard_stamp(h));
+	if (f->full) {
+		json_t *keys = json_array();
+
+		for (int64_t i = 0; i < (int64_t)t.samples; i++)
+			json_array_append_new(keys, jsonio_text(shard_key(h, i)));
+		json_object_set_new(o, "keys", keys);
+	}
+	if (!rc && f->check)
+		rc = shard_verify(h, e);
+	shard_free(h);
+	return rc;
+}
+
+/* Rows, and rows held out, of each cluster. */
+static int cluster_facts(json_t *o, const struct tsv *t, int column, struct err *e)
+{
+	int split = tsv_column(t, "split");
+	json_t *list = json_array();
+	int64_t n = tsv_rows(t), k = 0, v, *count;
+
+	for (int64_t i = 0; i < n; i++) {
+		if (tsv_i64(t, i, column, 0, CLUSTERS_MOST - 1, &v, e)) {
+			json_decref(list);
+			return -1;
+		}
+		k = v >= k ? v + 1 : k;
+	}
+	count = mem_zalloc((size_t)k * 2, sizeof *count);
+	for (int64_t i = 0; i < n; i++) {
+		tsv_i64(t, i, column, 0, CLUSTERS_MOST - 1, &v, NULL);
+		count[2 * v]++;
+		count[2 * v + 1] += split >= 0 && !strcmp(tsv_get(t, i, split), "holdout");
+	}
+	for (int64_t c = 0; c < k; c++) {
+		json_t *x = json_object();
+
+		set_i64(x, "cluster", c);
+		set_i64(x, "rows", count[2 * c]);
+		json_object_set_new(x, "share", json_real((double)count[2 * c] / (double)n));
+		if (split >= 0)
+			set_i64(x, "held_out", count[2 * c + 1]);
+		json_array_append_new(list, x);
+	}
+	json_object_set_new(o, "clusters", list);
+	mem_free(count);
+	return 0;
+}
+
+static int whole_table(json_t *o, const struct facts_source *s, struct err *e)
+{
+	struct tsv *t = tsv_parse(s->data, s->len, s->name, e);
+	int cluster, rc = 0;
+	json_t *names;
+
+	if (!t)
+		return -1;
+	names = json_array();
+	for (int i = 0; i < tsv_columns(t); i++)
+		json_array_append_new(names, jsonio_text(tsv_name(t, i)));
+	json_object_set_new(o, "columns", names);
+	set_i64(o, "rows", tsv_rows(t));
+	cluster = tsv_column(t, "cluster");
+	if (cluster >= 0)
+		rc = cluster_facts(o, t, cluster, e);
+	json_object_set_new(o, "sha256", json_string(tsv_sha256(t)));
+	json_object_set_new(o, "end", json_string("whole: rows and hash are right"));
+	facts_stamp(o, tsv_stamp(t));
+	tsv_free(t);
+	return rc;
+}
+
+/* Of a table too large to be read for a look: the first two lines, and the number in the last. */
+static int table_edges(json_t *o, const struct facts_source *s, struct err *e)
+{
+	const char *text = (const char *)s->data, *second = memchr(text, '\n', s->len), *third, *last;
+	char *names, *stamp;
+	long long rows = -1;
+
+	third = second ? memchr(second + 1, '\n', s->len - (size_t)(second + 1 - text)) : NULL;
+	if (!third || text[s->len - 1] != '\n' || !(last = memrchr(text, '\n', s->len - 1)) || strncmp(last, "\n#end ", 6) ||
+	    sscanf(last + 6, "%lld", &rows) != 1)
+		return err_set(e, ERR_DATA, "%s: truncated: the last line is not '#end ...'", s->name);
+	names = str_new("%.*s", (int)(second - text - 1), text + 1);
+	stamp = str_new("%.*s", (int)(third - second - (int)strlen("\n#stamp ")), second + strlen("\n#stamp "));
+	json_object_set_new(o, "columns", jsonio_text(names));
+	set_i64(o, "rows", rows);
+	json_object_set_new(o, "end", json_string("there; too large to be hashed without --check"));
+	facts_stamp(o, stamp);
+	mem_free(names);
+	mem_free(stamp);
+	return 0;
+}
+
+int facts_table(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e)
+{
+	return f->check || s->len <= TABLE_MOST ? whole_table(o, s, e) : table_edges(o, s, e);
+}
+
+int facts_still(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e)
+{
+	static const char *const formats[] = {[STILL_JPEG] = "JPEG", [STILL_PNG] = "PNG", [STILL_WEBP] = "WebP"};
+	struct picture p = {0};
+	struct still_facts v;
+	char *text;
+	int rc = 0;
+
+	if (still_probe(&v, s->data, s->len, s->name, e))
+		return -1;
+	json_object_set_new(o, "format", json_string(formats[v.kind]));
+	set_i64(o, "width", v.width);
+	set_i64(o, "height", v.height);
+	json_object_set_new(o, "mode", json_string(v.mode));
+	set_i64(o, "bits", v.bits);
+	if (v.gradual)
+		json_object_set_new(o, v.kind == STILL_PNG ? "interlaced" : "progressive", json_true());
+	if (v.frames != 1)
+		set_i64(o, "frames", v.frames);
+	if (v.orientation) {
+		set_i64(o, "orientation", v.orientation);
+		json_object_set_new(o, "upright",
+		                    json_pack("[i, i]", v.orientation > 4 ? v.height : v.width, v.orientation > 4 ? v.width : v.height));
+	}
+	text = still_png_text(s->data, s->len, "Software");
+	if (text)
+		json_object_set_new(o, "software", jsonio_text(text));
+	mem_free(text);
+	text = still_png_text(s->data, s->len, "ddm");
+	facts_stamp(o, text);
+	mem_free(text);
+	if (f->check)
+		rc = still_decode(&p, s->data, s->len, s->name, 3, NULL, e);
+	picture_release(&p);
+	return rc;
+}

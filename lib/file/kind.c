@@ -1,0 +1,104 @@
+#include "file/kind.h"
+
+#include <string.h>
+
+#include "file/fileio.h"
+#include "file/shardindex.h"
+#include "file/still.h"
+#include "file/tarfile.h"
+
+static int begins(const uint8_t *p, size_t len, const char *magic, size_t n)
+{
+	return len >= n && !memcmp(p, magic, n);
+}
+
+/* A length below 2^32, then the brace of its JSON. The length may pass the end of a file that was cut. */
+static int is_safetensors(const uint8_t *p, size_t len)
+{
+	return len > 8 && p[8] == '{' && !memcmp(p + 4, "\0\0\0\0", 4);
+}
+
+static int is_shard(const uint8_t *p, size_t len)
+{
+	const uint8_t *foot = p + len - SHARD_FOOT_BYTES;
+
+	return len > SHARD_FOOT_BYTES && shard_get32(foot + 5) == SHARD_SEEK_MAGIC && foot[4] == 0x80;
+}
+
+/* '#', names, and the stamp on the second line. */
+static int is_table(const uint8_t *p, size_t len)
+{
+	static const char stamp[] = "\n#stamp ";
+	const uint8_t *line = len && *p == '#' ? memchr(p, '\n', len < 65536 ? len : 65536) : NULL;
+
+	return line && len - (size_t)(line - p) >= sizeof stamp - 1 && !memcmp(line, stamp, sizeof stamp - 1);
+}
+
+static int is_json(const uint8_t *p, size_t len)
+{
+	size_t i = 0;
+
+	while (i < len && strchr(" \t\r\n", p[i] ? p[i] : 'x'))
+		i++;
+	return i < len && p[i] == '{';
+}
+
+enum kind kind_of_bytes(const void *data, size_t len)
+{
+	const uint8_t *p = data;
+
+	if (begins(p, len, "\x93NUMPY", 6))
+		return KIND_NPY;
+	if (begins(p, len, "PK\3\4", 4) || begins(p, len, "PK\5\6", 4))
+		return KIND_NPZ;
+	if (still_sniff(p, len) != STILL_UNKNOWN)
+		return KIND_STILL;
+	if (is_shard(p, len))
+		return KIND_SHARD;
+	if (is_safetensors(p, len))
+		return KIND_SAFETENSORS;
+	if (is_table(p, len))
+		return KIND_TABLE;
+	if (is_json(p, len))
+		return KIND_JSON;
+	return tar_sniff(p, len) ? KIND_TAR : KIND_UNKNOWN;
+}
+
+static int numbered(const char *name, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	return !strncmp(name, prefix, n) && name[n] && strspn(name + n, "0123456789") == strlen(name + n);
+}
+
+int kind_of_folder(const char *path, enum kind *kind, struct err *e)
+{
+	/* The more telling name is above. */
+	static const struct {
+		const char *name;
+		enum kind kind;
+	} marks[] = {
+	    {"MANIFEST.tsv", KIND_SHARDS},
+	    {"expert_", KIND_MODEL},
+	    {"router", KIND_MODEL},
+	    {"MANIFEST.json", KIND_CHECKPOINT},
+	    {"config.json", KIND_NETWORK},
+	    {"diffusion_pytorch_model.safetensors", KIND_NETWORK},
+	    {"model.safetensors", KIND_NETWORK},
+	    {"train.jsonl", KIND_NETWORK},
+	    {"train", KIND_NETWORK},
+	    {"step-", KIND_TRAIN},
+	};
+	size_t best = sizeof marks / sizeof *marks, n;
+	char **names;
+
+	if (dir_list(path, &names, &n, e))
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		for (size_t m = 0; m < best; m++)
+			if (!strcmp(names[i], marks[m].name) || (strpbrk(marks[m].name, "_-") && numbered(names[i], marks[m].name)))
+				best = m;
+	names_free(names, n);
+	*kind = best < sizeof marks / sizeof *marks ? marks[best].kind : KIND_FOLDER;
+	return 0;
+}

@@ -1,0 +1,35 @@
+/* What a file or folder is, by its content and not by its name. */
+#ifndef DDM_FILE_KIND_H
+#define DDM_FILE_KIND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+
+enum kind {
+	KIND_UNKNOWN,
+	KIND_SAFETENSORS,
+	KIND_NPY,
+	KIND_NPZ,
+	KIND_SHARD,
+	KIND_TAR,   /* or something compressed that may hold one */
+	KIND_TABLE,
+	KIND_JSON,  /* an object, or one a line */
+	KIND_STILL,
+	/* Folders, by the names in them. */
+	KIND_SHARDS,     /* MANIFEST.tsv */
+	KIND_MODEL,      /* expert_* or router */
+	KIND_NETWORK,    /* config.json, weights or a training in progress: one expert, one router */
+	KIND_TRAIN,      /* step-* */
+	KIND_CHECKPOINT, /* MANIFEST.json */
+	KIND_FOLDER      /* any other */
+};
+
+/* Of the whole content. A damaged file is told by what is left: its reader says what is wrong with it. */
+enum kind kind_of_bytes(const void *data, size_t len);
+
+/* Of a folder. */
+int kind_of_folder(const char *path, enum kind *kind, struct err *e);
+
+#endif

@@ -32,7 +32,7 @@ static const struct opt options[] = {
     {.name = "--floor", .type = OPT_TEXT, .value = &floor_column, .arg = "COLUMN",
      .help = "of cost: draw a line there (default: kd_floor beside kd or kd_heldout, and so on; '' is none)"},
     {.name = "--smooth", .type = OPT_INT, .value = &smooth, .lo = 0, .hi = 1e9, .arg = "N",
-     .help = "of loss: mean over N lines, 1 is none (default 0: a fiftieth of the lines)"},
+     .help = "of loss: mean over N lines, 1 is none (default 0: a twentieth of the lines)"},
     {.name = "--log", .type = OPT_CHOICE, .value = &log_choice, .arg = "AXES", .choices = logs, .given = &log_given,
      .help = "logarithmic scales (default: y of loss, x of cost)"},
     {.name = "--x-range", .type = OPT_TEXT, .value = &x_range, .arg = "LO:HI", .help = "show this part of x"},

@@ -41,6 +41,7 @@ static const char style[] =
     "@media(max-width:40rem){table{font-size:.9rem}th,td{padding:.3rem .4rem}dd{margin-left:.6rem}}\n"
     "@media print{:root{color-scheme:light;--paper:#fff;--ink:#000;--soft:#444;--line:#ccc;--panel:#fff;--link:#000;--a:#0b62a4;--b:#d1510a;"
     "--c:#078466;--d:#a63a84;--e:#8a6a00;--f:#333;--g:#2c8ed0;--h:#b3303a}body{max-width:none;padding:0;font-size:10pt}nav{display:none}"
+    ".charts{grid-template-columns:1fr 1fr}dt{break-after:avoid}"
     "figure,tr{break-inside:avoid}h2{break-after:avoid}table{font-size:8.5pt}th,td{padding:.15rem .35rem}.scroll{overflow:visible}"
     "figure img{max-height:22cm;max-width:100%;width:auto}}\n";
 

@@ -284,7 +284,7 @@ static void series_draw(struct view *v, const struct chart_series *s)
 		int alone = (i == 0 || isnan(xy[2 * i - 1])) && (i + 1 == s->n || isnan(xy[2 * i + 3]));
 
 		if (((s->marks & CHART_POINTS) || alone) && plotbox_has(&v->box, xy[2 * i], xy[2 * i + 1]))
-			mark_draw(v->scene, s->style, xy[2 * i], xy[2 * i + 1], s->n > 60 ? 2.6 : 4.4);
+			mark_draw(v->scene, s->style, xy[2 * i], xy[2 * i + 1], s->n > 60 ? 2.6 : s->n > 12 ? 3.3 : 4.4);
 	}
 	mem_free(xy);
 }

@@ -144,7 +144,7 @@ static double smoothed(const struct losses *l, int i, int half)
 
 static void losses_put(struct chart *c, const struct losses *l, const char *label, int64_t smooth)
 {
-	int64_t window = smooth ? smooth : l->n / 50;
+	int64_t window = smooth ? smooth : l->n / 20;
 	int half = (int)((window < l->n ? window : l->n) / 2), vals = 0, style;
 	struct chart_series *s = chart_series_add(c, label, CHART_LINE);
 
@@ -337,10 +337,13 @@ out:
 int source_compare(struct bars *b, const char *path, const char *key, char hash[65], struct err *e)
 {
 	struct frame *f = frame_load(path, e);
-	char *only = NULL;
-	int rc = -1;
+	char *only = NULL, *base = NULL;
+	int table, rc = -1;
 
-	if (!f || frame_need(f, "difference", e) || frame_need(f, "label", e) || frame_need(f, "against", e))
+	if (!f || frame_need(f, "difference", e))
+		goto out;
+	table = !frame_has(f, "label");
+	if (frame_need(f, table ? "arm" : "label", e) || frame_need(f, table ? "seeds" : "against", e))
 		goto out;
 	only = mem_strdup(key ? key : frame_text(f, 0, "key"));
 	for (int64_t i = 0; i < frame_rows(f); i++) {
@@ -356,25 +359,31 @@ int source_compare(struct bars *b, const char *path, const char *key, char hash[
 			continue;
 		if (has < 0 || frame_number(f, i, "low", &low, e) < 0 || frame_number(f, i, "high", &high, e) < 0)
 			goto out;
+		if (!has && !base) /* of a table: the arm that the others are held against */
+			base = mem_strdup(frame_text(f, i, table ? "arm" : "label"));
 		if (!has)
 			continue;
-		against = mem_strdup(frame_text(f, i, "against"));
-		label = str_new("%s - %s", frame_text(f, i, "label"), against);
+		against = mem_strdup(!table ? frame_text(f, i, "against") : base ? base : "");
+		label = str_new("%s - %s", frame_text(f, i, table ? "arm" : "label"), against);
 		bars_add(b, label, v, low, high);
 		mem_free(label);
 		mem_free(against);
 	}
 	if (!b->x_label) {
-		double share = .95, pairs = 0;
+		double share, pairs = 0;
+		char *level = NULL;
 
-		frame_number(f, 0, "level", &share, NULL);
-		frame_number(f, 0, "pairs", &pairs, NULL);
-		b->x_label = str_new("difference of %s, %g pairs, %g%% intervals", only, pairs, 100 * share);
+		if (frame_number(f, 0, "level", &share, NULL) == 1)
+			level = str_new("%g%% ", 100 * share);
+		frame_number(f, 0, table ? "seeds" : "pairs", &pairs, NULL);
+		b->x_label = str_new("difference of %s, %g pairs, %sintervals", only, pairs, level ? level : "");
+		mem_free(level);
 	}
 	hash_out(f, hash);
 	rc = 0;
 out:
 	mem_free(only);
+	mem_free(base);
 	frame_free(f);
 	return rc;
 }

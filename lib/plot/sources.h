@@ -8,7 +8,7 @@
 #include "core/err.h"
 #include "plot/chart.h"
 
-/* A log of training: the loss against the step, smoothed over `smooth` lines (0: a fiftieth of them) with the lines themselves
+/* A log of training: the loss against the step, smoothed over `smooth` lines (0: a twentieth of them) with the lines themselves
  * behind it, and val_loss as points. What a killed run had logged beyond the step at which it went on is passed over. */
 int source_loss(struct chart *c, const char *path, const char *label, int64_t smooth, char hash[65], struct err *e);
 

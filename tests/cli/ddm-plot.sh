@@ -61,6 +61,16 @@ check "one of them" ddm-plot -y fd-pix -o fd.svg compare two.jsonl
 check_grep "is drawn" '>7.5<' fd.svg
 check_exit_any 1 "alone" grep -q '>0.026<' fd.svg
 
+for v in 1 2 3; do
+	for arm in a b; do
+		echo "{\"kd-pix\":$v.$(printf %s $arm | tr ab 12)$v,\"fd-pix\":$v}" >$arm.$v.json
+	done
+done
+check "a table of differences" sh -c 'ddm-compare --tsv -k kd-pix,fd-pix -o c.tsv a=a.1.json a=a.2.json a=a.3.json b=b.1.json b=b.2.json b=b.3.json'
+check "one key of it" ddm-plot -y kd-pix -o ctable.svg compare c.tsv
+check_grep "b against a" '>b - a<' ctable.svg
+check_grep "a tenth apart" '>0.1<' ctable.svg
+
 # Views are replaced, other files are not.
 check "a newer chart" ddm-plot -o loss.svg loss train.jsonl
 check_exit_any 1 "replaces the older" grep -q '>held<' loss.svg

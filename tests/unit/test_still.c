@@ -357,6 +357,37 @@ static void png_round_trip(void **state)
 	}
 }
 
+/* A smooth picture comes back almost as it was, a poorer one is smaller; colours are not thinned out. */
+static void jpeg_round_trip(void **state)
+{
+	(void)state;
+	for (int c = 1; c <= 3; c += 2) {
+		struct picture p, q;
+		uint8_t *fine, *coarse;
+		size_t n, m;
+		int worst = 0;
+
+		assert_int_equal(picture_alloc(&p, 61, 35, c, NULL), 0);
+		for (int i = 0; i < 61 * 35 * c; i++) {
+			int x = i / c % 61, y = i / c / 61;
+
+			p.pixels[i] = (uint8_t)(i % c == 0 ? 4 * x : i % c == 1 ? 7 * y : 255 - 2 * x - 3 * y);
+		}
+		assert_int_equal(still_encode_jpeg(&p, 95, &fine, &n, NULL), 0);
+		assert_int_equal(still_encode_jpeg(&p, 40, &coarse, &m, NULL), 0);
+		assert_true(m < n);
+		assert_int_equal(still_decode(&q, fine, n, "p", c, NULL, NULL), 0);
+		assert_true(q.width == 61 && q.height == 35);
+		for (int i = 0; i < 61 * 35 * c; i++)
+			worst = abs(p.pixels[i] - q.pixels[i]) > worst ? abs(p.pixels[i] - q.pixels[i]) : worst;
+		assert_true(worst <= 8);
+		picture_release(&p);
+		picture_release(&q);
+		mem_free(fine);
+		mem_free(coarse);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -368,6 +399,7 @@ int main(void)
 		cmocka_unit_test(jpeg_bombs),
 		cmocka_unit_test(odd_input),
 		cmocka_unit_test(png_round_trip),
+		cmocka_unit_test(jpeg_round_trip),
 	};
 
 	return cmocka_run_group_tests_name("still", tests, NULL, NULL);

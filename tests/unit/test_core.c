@@ -14,6 +14,7 @@
 #include "core/mem.h"
 #include "core/pool.h"
 #include "core/rng.h"
+#include "core/sha256.h"
 #include "core/str.h"
 
 /* Known-answer vectors of the Random123 distribution (kat_vectors, philox4x32 10). */
@@ -214,6 +215,23 @@ static void sha256_vectors(void **state)
 	assert_string_equal(hex, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
+/* Whatever instructions the processor has, the blocks come out the same. */
+static void sha256_by_instructions(void **state)
+{
+	uint8_t data[64 * 9];
+	uint32_t a[8], b[8];
+
+	(void)state;
+	rng_words((uint32_t *)(void *)data, sizeof data / 4, 1, RNG_TEST, 5, 0, 0);
+	rng_words(a, 8, 1, RNG_TEST, 6, 0, 0);
+	for (size_t n = 0; n <= 8; n++) {
+		memcpy(b, a, sizeof a);
+		sha256_blocks(a, data + n, n);
+		sha256_blocks_plain(b, data + n, n);
+		assert_memory_equal(a, b, sizeof a);
+	}
+}
+
 /* The share of keys held out is the fraction, nested for growing fractions, and one for all frames of a source. */
 static void held_out_keys(void **state)
 {
@@ -276,8 +294,8 @@ int main(void)
 	    cmocka_unit_test(philox_vectors),   cmocka_unit_test(log_and_sincos_against_libm), cmocka_unit_test(normals),
 	    cmocka_unit_test(words_are_blocks),
 	    cmocka_unit_test(permutations),     cmocka_unit_test(uniforms_cover),              cmocka_unit_test(pool_runs_each_task_once),
-	    cmocka_unit_test(held_out_keys),    cmocka_unit_test(sha256_vectors),              cmocka_unit_test(numbers),
-	    cmocka_unit_test(first_error_wins), cmocka_unit_test(blocks),
+	    cmocka_unit_test(held_out_keys),    cmocka_unit_test(sha256_vectors),              cmocka_unit_test(sha256_by_instructions),
+	    cmocka_unit_test(numbers),          cmocka_unit_test(first_error_wins),            cmocka_unit_test(blocks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

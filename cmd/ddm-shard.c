@@ -6,6 +6,7 @@
 #include "cmd/cmd.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
+#include "core/pool.h"
 #include "core/str.h"
 #include "data/samples.h"
 #include "data/sharding.h"
@@ -18,7 +19,7 @@ static struct {
 	const char *assign, *out;
 	double holdout;
 	uint64_t shard_size;
-	int64_t level, max_errors;
+	int64_t level, threads, max_errors;
 	int holdout_given, skip_bad, nul, quiet;
 } o = {.shard_size = (uint64_t)256 << 20, .level = 3, .max_errors = -1};
 
@@ -35,13 +36,15 @@ static const struct opt options[] = {
     {.name = "--max-errors", .type = OPT_INT, .value = &o.max_errors, .lo = 0, .hi = 1e15, .arg = "N",
      .help = "exit 3 when more were skipped"},
     {.name = "--null", .letter = '0', .type = OPT_FLAG, .value = &o.nul, .help = "paths on stdin end with NUL, not newline"},
+    {.name = "--threads", .type = OPT_INT, .value = &o.threads, .lo = 1, .hi = 4096, .arg = "N",
+     .help = "threads (default: what the machine has)"},
     {.name = "--quiet", .letter = 'q', .type = OPT_FLAG, .value = &o.quiet, .help = "no report on stderr"},
     {0},
 };
 
 static const struct program program = {
     "ddm-shard",
-    "-a FILE [--holdout F] [--shard-size SIZE] [--level N] [--skip-bad] [--max-errors N] [-0] [-q] -o SHARDS SAMPLES...",
+    "-a FILE [--holdout F] [--shard-size SIZE] [--level N] [--skip-bad] [--max-errors N] [-0] [--threads N] [-q] -o SHARDS SAMPLES...",
     "packs samples into shards by cluster",
     options,
 };
@@ -115,8 +118,9 @@ static int write_shards(struct assignment *a, char **sources, int n, struct err 
 	struct progress progress = cmd_progress();
 	struct samples_options so = {.skip_bad = o.skip_bad, .max_errors = o.max_errors, .nul_list = o.nul, .once = 1,
 	                             .spool = getenv("TMPDIR"), .bad = say_bad};
-	struct sharding_options zo = {.shard_size = o.shard_size, .level = (int)o.level, .progress = &progress};
-	struct samples *s = samples_open((const char *const *)sources, n, &so, e);
+	struct sharding_options zo = {.shard_size = o.shard_size, .level = (int)o.level, .pool = pool_new((int)o.threads, e),
+	                              .progress = &progress};
+	struct samples *s = zo.pool ? samples_open((const char *const *)sources, n, &so, e) : NULL;
 	struct stamp *stamp = make_stamp(a);
 	struct sharding_result r;
 	struct outdir d = {0};
@@ -135,6 +139,7 @@ static int write_shards(struct assignment *a, char **sources, int n, struct err 
 	outdir_abort(&d);
 	stamp_free(stamp);
 	samples_close(s);
+	pool_free(zo.pool);
 	return rc;
 }
 

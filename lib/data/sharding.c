@@ -6,12 +6,13 @@
 #include "core/hash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
+#include "core/pool.h"
 #include "core/str.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
 #include "file/shard.h"
 
-enum { CLUSTERS_MOST = 1 << 20 };
+enum { CLUSTERS_MOST = 1 << 20, BATCH = 64, BATCH_BYTES = 1 << 24 };
 
 static int read_stamp(struct assignment *a, const char *path, struct err *e)
 {
@@ -93,6 +94,18 @@ struct stream {
 	int64_t number;
 };
 
+/* A sample on its way: read, packed, appended, in three rounds. */
+struct item {
+	int stream; /* -1: there is an error instead */
+	struct shard_frame frame;
+	struct err err;
+};
+
+struct batch {
+	int n, end; /* nothing comes after it */
+	struct item item[BATCH];
+};
+
 struct sharding {
 	const char *dir;
 	struct sharding_options o;
@@ -104,6 +117,12 @@ struct sharding {
 	uint8_t *seen; /* [rows of the assignment] */
 	int32_t classes;
 	int sides[2], unequal; /* smaller and larger side of the first picture */
+
+	struct samples *samples;
+	struct sharding_result *result;
+	struct shard_packer *packer;
+	struct batch *batch[3]; /* being read, packed, appended */
+	struct err err;         /* of appending */
 };
 
 static int stream_open(struct sharding *z, int i, struct err *e)
@@ -164,24 +183,6 @@ static int note(struct sharding *z, const struct sample *x, struct err *e)
 	return 0;
 }
 
-static int add(struct sharding *z, const struct sample *x, int stream, struct err *e)
-{
-	struct stream *t = &z->stream[stream];
-	struct shard_member *m;
-	int rc = 0;
-
-	if (!t->w && stream_open(z, stream, e))
-		return -1;
-	m = mem_zalloc((size_t)x->n, sizeof *m);
-	for (int i = 0; i < x->n; i++)
-		m[i] = (struct shard_member){x->member[i].ext, x->member[i].data, x->member[i].len};
-	rc = shard_add(t->w, x->key, m, x->n, e);
-	mem_free(m);
-	if (!rc && shard_writer_bytes(t->w) >= z->o.shard_size)
-		rc = stream_close(z, stream, e);
-	return rc;
-}
-
 /* Which stream takes the sample: its number, or -1 when the sample is bad. */
 static int place(struct sharding *z, const struct sample *x, struct err *e)
 {
@@ -196,29 +197,102 @@ static int place(struct sharding *z, const struct sample *x, struct err *e)
 	return held * z->a->clusters + cluster;
 }
 
-static int fill(struct sharding *z, struct sharding_result *r, struct samples *s, struct err *e)
+/* The next sample of the assignment into it: 1, 0 at the end, -1. */
+static int item_read(struct sharding *z, struct item *it, struct err *e)
 {
+	struct shard_member *m;
 	struct sample x;
 	int rc;
 
-	while ((rc = samples_next(s, &x, e)) > 0) {
-		int stream = place(z, &x, e);
-
-		if (stream < 0) {
-			if (samples_bad(s, e))
-				return -1;
-			continue;
-		}
-		if (add(z, &x, stream, e))
+	while ((rc = samples_next(z->samples, &x, e)) > 0) {
+		it->stream = place(z, &x, e);
+		if (it->stream >= 0)
+			break;
+		if (samples_bad(z->samples, e))
 			return -1;
-		if (stream < z->a->clusters)
-			r->train++;
-		else
-			r->held++;
+	}
+	if (rc <= 0)
+		return rc;
+	m = mem_zalloc((size_t)x.n, sizeof *m);
+	for (int i = 0; i < x.n; i++)
+		m[i] = (struct shard_member){x.member[i].ext, x.member[i].data, x.member[i].len};
+	rc = shard_frame_fill(&it->frame, x.key, m, x.n, e) ? -1 : 1;
+	mem_free(m);
+	return rc;
+}
+
+static void batch_read(struct sharding *z, struct batch *b)
+{
+	size_t bytes = 0;
+	int rc = 1;
+
+	for (b->n = 0; b->n < BATCH && bytes < BATCH_BYTES && rc > 0; b->n += rc != 0) {
+		struct item *it = &b->item[b->n];
+
+		it->err = (struct err){0};
+		rc = item_read(z, it, &it->err);
+		if (rc < 0)
+			it->stream = -1;
+		bytes += it->frame.tar.len;
+	}
+	b->end = rc <= 0;
+}
+
+static int item_append(struct sharding *z, const struct item *it, struct err *e)
+{
+	struct stream *t = &z->stream[it->stream < 0 ? 0 : it->stream];
+
+	if (it->stream < 0 || it->err.code)
+		return err_set(e, it->err.code, "%s", it->err.msg);
+	if ((!t->w && stream_open(z, it->stream, e)) || shard_append(t->w, &it->frame, e))
+		return -1;
+	if (it->stream < z->a->clusters)
+		z->result->train++;
+	else
+		z->result->held++;
+	return shard_writer_bytes(t->w) >= z->o.shard_size ? stream_close(z, it->stream, e) : 0;
+}
+
+/* Task 0 reads the next batch, 1 appends the last one, the others pack the samples of the one between. */
+static void pass_task(void *arg, int64_t task, int worker)
+{
+	struct sharding *z = arg;
+
+	if (task == 0) {
+		if (!z->batch[1]->end && !z->batch[2]->end)
+			batch_read(z, z->batch[0]);
+	} else if (task == 1) {
+		for (int i = 0; i < z->batch[2]->n; i++)
+			if (item_append(z, &z->batch[2]->item[i], &z->err))
+				return;
+	} else {
+		struct item *it = &z->batch[1]->item[task - 2];
+
+		if (it->stream >= 0)
+			shard_pack(z->packer, worker, &it->frame, &it->err);
+	}
+}
+
+/* Every round all three batches move on by one; what is appended in which order does not depend on the threads. */
+static int fill(struct sharding *z, struct err *e)
+{
+	const struct sharding_result *r = z->result;
+
+	for (int end = 0; !end;) {
+		struct batch *done = z->batch[2];
+
+		pool_run(z->o.pool, 2 + z->batch[1]->n, pass_task, z);
+		if (z->err.code)
+			return err_set(e, z->err.code, "%s", z->err.msg);
 		if (progress_tell(z->o.progress, "shards", r->train + r->held, tsv_rows(z->a->table)))
 			return err_set(e, ERR_AGAIN, "interrupted");
+		end = done->end;
+		done->n = done->end = 0;
+		z->batch[2] = z->batch[1];
+		z->batch[1] = z->batch[0];
+		z->batch[0] = done;
 	}
-	return rc;
+	return 0;
 }
 
 static int check_unused(struct sharding *z, struct sharding_result *r, const struct samples *s, struct err *e)
@@ -256,16 +330,19 @@ static int finish(struct sharding *z, struct sharding_result *r, struct samples 
 int sharding_run(struct sharding_result *r, const char *dir, struct samples *s, struct assignment *a, struct stamp *stamp,
                  const struct sharding_options *o, struct err *e)
 {
-	struct sharding z = {.dir = dir, .o = *o, .a = a};
+	struct sharding z = {.dir = dir, .o = *o, .a = a, .samples = s, .result = r};
 	int rc;
 
 	*r = (struct sharding_result){0};
+	for (int i = 0; i < 3; i++)
+		z.batch[i] = mem_zalloc(1, sizeof *z.batch[i]);
+	z.packer = shard_packer_new(o->level, pool_threads(o->pool), e);
 	if (!z.o.shard_size)
 		z.o.shard_size = (uint64_t)256 << 20;
 	z.stamp = stamp_line(stamp);
 	z.stream = mem_zalloc(2 * (size_t)a->clusters, sizeof *z.stream);
 	z.seen = mem_zalloc((size_t)tsv_rows(a->table), 1);
-	rc = fill(&z, r, s, e);
+	rc = z.packer ? fill(&z, e) : -1;
 	if (!rc)
 		rc = check_unused(&z, r, s, e);
 	if (!rc)
@@ -276,6 +353,11 @@ int sharding_run(struct sharding_result *r, const char *dir, struct samples *s, 
 	}
 	for (int64_t i = 0; i < z.rows; i++)
 		manifest_row_release(&z.row[i]);
+	for (int i = 0; i < 3 * BATCH; i++)
+		shard_frame_release(&z.batch[i / BATCH]->item[i % BATCH].frame);
+	for (int i = 0; i < 3; i++)
+		mem_free(z.batch[i]);
+	shard_packer_free(z.packer);
 	mem_free(z.row);
 	mem_free(z.stream);
 	mem_free(z.seen);

@@ -6,6 +6,7 @@
 
 #include "core/clock.h"
 #include "core/err.h"
+#include "core/pool.h"
 #include "data/samples.h"
 #include "file/stamp.h"
 #include "file/tsv.h"
@@ -30,7 +31,8 @@ int assignment_get(const struct assignment *a, int64_t row, int *cluster, int *h
 
 struct sharding_options {
 	uint64_t shard_size; /* start another shard once it holds this many bytes; 0: 256 MiB */
-	int level;           /* of zstd; 0: 3 */
+	int level;           /* as of struct shard_options */
+	struct pool *pool;
 	const struct progress *progress;
 };
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "core/str.h"
 
 struct shard_member {
 	const char *ext; /* "jpg", "cls", "seg.png" */
@@ -59,7 +60,8 @@ int shard_sniff(const char *path);
 struct shard_writer;
 
 struct shard_options {
-	int level;         /* of zstd; 0: 3 */
+	int level;         /* of zstd; 0: 3. Up to 3, frames that are mostly JPEG, PNG or WebP, which hardly shrink, get -1: a
+	                    * fifth of the time for the same size */
 	size_t frame;      /* start a new frame once it holds this many bytes of tar; 0: one sample per frame */
 	const char *stamp; /* NULL: none */
 };
@@ -80,6 +82,24 @@ struct shard_writer *shard_create(const char *path, const struct shard_options *
 /* Members may come in any order and are stored sorted. A key with a tab, a newline or a dot in its basename, the key of the
  * sample before it, an empty or repeated ext: ERR_DATA. */
 int shard_add(struct shard_writer *w, const char *key, const struct shard_member *m, int n, struct err *e);
+/* One sample, made apart from its shard so that many are made at once: filled, packed (by any thread), appended (in order, with
+ * the shard's level). The bytes are those of shard_add without `frame`. Zeroed is empty. */
+struct shard_frame {
+	struct str key, tar, packed;
+	size_t pictures; /* bytes of members that are compressed pictures */
+	uint64_t hash;   /* of packed */
+	uint32_t sum;    /* of tar */
+};
+int shard_frame_fill(struct shard_frame *f, const char *key, const struct shard_member *m, int n, struct err *e);
+void shard_frame_release(struct shard_frame *f);
+
+/* Compressors for `workers` threads; caller frees with shard_packer_free. */
+struct shard_packer;
+struct shard_packer *shard_packer_new(int level, int workers, struct err *e);
+void shard_packer_free(struct shard_packer *p); /* NULL is allowed */
+int shard_pack(struct shard_packer *p, int worker, struct shard_frame *f, struct err *e);
+int shard_append(struct shard_writer *w, const struct shard_frame *f, struct err *e);
+
 int64_t shard_writer_count(const struct shard_writer *w);
 uint64_t shard_writer_bytes(const struct shard_writer *w); /* written so far, compressed */
 /* Publish and free w, whatever happens. row (may be NULL) receives bytes, samples, sha256 and keys; its path, cluster and holdout

@@ -9,20 +9,25 @@
 #include "file/commit.h"
 #include "file/shard.h"
 #include "file/shardindex.h"
+#include "file/still.h"
 #include "file/tarfile.h"
 
-enum { LEVEL = 3 };
+enum { LEVEL = 3, LEVEL_PACKED = -1, WORKSPACE = 1 << 20 };
 
 static const size_t frame_max = (size_t)1 << 30;
+
+struct shard_packer {
+	int level, workers;
+	ZSTD_CCtx *zstd[]; /* [workers] */
+};
 
 struct shard_writer {
 	struct outfile out;
 	struct shard_options o;
-	ZSTD_CCtx *zstd;
+	struct shard_packer *packer;
 	XXH3_state_t *content;
 	struct sha256 sha;
-	struct str tar;    /* the frame being filled */
-	struct str packed;
+	struct shard_frame frame;          /* being filled */
 	struct str hashes, table, samples; /* the pieces of the index, encoded */
 	char *first, *last;
 	uint64_t frames, count, bytes, plain;
@@ -50,36 +55,104 @@ static int emit(struct shard_writer *w, const void *p, size_t n, struct err *e)
 	return outfile_write(&w->out, p, n, e);
 }
 
-static int frame_flush(struct shard_writer *w, struct err *e)
+/* An empty string that holds on to no more than a little memory. */
+static void str_empty(struct str *s)
 {
-	size_t bound = ZSTD_compressBound(w->tar.len), n;
+	if (s->cap > WORKSPACE)
+		str_release(s);
+	str_reset(s);
+}
 
-	if (!w->tar.len)
+static int str_reserve(struct str *s, size_t n, struct err *e)
+{
+	str_reset(s);
+	if (s->cap >= n)
 		return 0;
+	mem_free(s->p);
+	s->p = mem_try(n, 1, "a frame", e);
+	s->cap = s->p ? n : 0;
+	return s->p ? 0 : -1;
+}
+
+struct shard_packer *shard_packer_new(int level, int workers, struct err *e)
+{
+	struct shard_packer *p = mem_zalloc(1, sizeof *p + (size_t)workers * sizeof *p->zstd);
+
+	p->level = level ? level : LEVEL;
+	for (; p->workers < workers; p->workers++) {
+		ZSTD_CCtx *z = p->zstd[p->workers] = ZSTD_createCCtx();
+
+		if (!z) {
+			err_set(e, ERR_NOMEM, "no memory for a compressor");
+			shard_packer_free(p);
+			return NULL;
+		}
+		ZSTD_CCtx_setParameter(z, ZSTD_c_checksumFlag, 1);
+	}
+	return p;
+}
+
+void shard_packer_free(struct shard_packer *p)
+{
+	for (int i = 0; p && i < p->workers; i++)
+		ZSTD_freeCCtx(p->zstd[i]);
+	mem_free(p);
+}
+
+int shard_pack(struct shard_packer *p, int worker, struct shard_frame *f, struct err *e)
+{
+	ZSTD_CCtx *z = p->zstd[worker];
+	size_t bound = ZSTD_compressBound(f->tar.len), n;
+
+	str_empty(&f->packed);
+	if (str_reserve(&f->packed, bound, e))
+		return -1;
+	ZSTD_CCtx_setParameter(z, ZSTD_c_compressionLevel,
+	                       p->level <= LEVEL && f->pictures > f->tar.len / 2 ? LEVEL_PACKED : p->level);
+	n = ZSTD_compress2(z, f->packed.p, f->packed.cap, f->tar.p, f->tar.len);
+	if (ZSTD_isError(n))
+		return err_set(e, ERR_NOMEM, "'%s': zstd: %s", str_text(&f->key), ZSTD_getErrorName(n));
+	f->packed.len = n;
+	f->hash = XXH3_64bits(f->packed.p, n);
+	f->sum = (uint32_t)XXH64(f->tar.p, f->tar.len, 0);
+	return 0;
+}
+
+void shard_frame_release(struct shard_frame *f)
+{
+	str_release(&f->key);
+	str_release(&f->tar);
+	str_release(&f->packed);
+	*f = (struct shard_frame){0};
+}
+
+static int frame_write(struct shard_writer *w, const struct shard_frame *f, struct err *e)
+{
 	if (w->frames >= UINT32_MAX / SHARD_ENTRY_BYTES)
 		return err_set(e, ERR_DATA, "%s: too many samples for one shard", w->out.path);
-	str_reset(&w->packed);
-	if (w->packed.cap < bound) {
-		mem_free(w->packed.p);
-		w->packed.p = mem_try(bound, 1, w->out.path, e);
-		w->packed.cap = w->packed.p ? bound : 0;
-		if (!w->packed.p)
-			return -1;
-	}
-	n = ZSTD_compress2(w->zstd, w->packed.p, w->packed.cap, w->tar.p, w->tar.len);
-	if (ZSTD_isError(n))
-		return err_set(e, ERR_NOMEM, "%s: zstd: %s", w->out.path, ZSTD_getErrorName(n));
-	if (emit(w, w->packed.p, n, e))
+	if (emit(w, f->packed.p, f->packed.len, e))
 		return -1;
-	XXH3_64bits_update(w->content, w->tar.p, w->tar.len);
-	put64(&w->hashes, XXH3_64bits(w->packed.p, n));
-	put32(&w->table, n);
-	put32(&w->table, w->tar.len);
-	put32(&w->table, XXH64(w->tar.p, w->tar.len, 0));
-	w->bytes += n;
-	w->plain += w->tar.len;
+	XXH3_64bits_update(w->content, f->tar.p, f->tar.len);
+	put64(&w->hashes, f->hash);
+	put32(&w->table, f->packed.len);
+	put32(&w->table, f->tar.len);
+	put32(&w->table, f->sum);
+	w->bytes += f->packed.len;
+	w->plain += f->tar.len;
 	w->frames++;
-	str_reset(&w->tar);
+	return 0;
+}
+
+static int frame_flush(struct shard_writer *w, struct err *e)
+{
+	if (!w->frame.tar.len)
+		return 0;
+	if (shard_pack(w->packer, 0, &w->frame, e))
+		return err_prefix(e, "%s", w->out.path);
+	if (frame_write(w, &w->frame, e))
+		return -1;
+	str_empty(&w->frame.tar);
+	w->frame.pictures = 0;
 	return 0;
 }
 
@@ -89,23 +162,21 @@ struct shard_writer *shard_create(const char *path, const struct shard_options *
 
 	if (o)
 		w->o = *o;
-	w->zstd = ZSTD_createCCtx();
+	w->packer = shard_packer_new(w->o.level, 1, e);
 	w->content = XXH3_createState();
-	if (!w->zstd || !w->content) {
+	if (!w->packer || !w->content) {
 		err_set(e, ERR_NOMEM, "%s: no memory for a compressor", path);
 		shard_abort(w);
 		return NULL;
 	}
 	XXH3_64bits_reset(w->content);
 	sha256_init(&w->sha);
-	ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_compressionLevel, w->o.level ? w->o.level : LEVEL);
-	ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_checksumFlag, 1);
 	if (outfile_open(&w->out, path, e)) {
 		shard_abort(w);
 		return NULL;
 	}
 	if (w->o.stamp) {
-		tar_put_stamp(&w->tar, w->o.stamp);
+		tar_put_stamp(&w->frame.tar, w->o.stamp);
 		if (frame_flush(w, e)) {
 			shard_abort(w);
 			return NULL;
@@ -120,17 +191,15 @@ static int ext_cmp(const void *a, const void *b)
 }
 
 /* The names must come apart again into this key and these extensions. */
-static int check_names(const struct shard_writer *w, const char *key, const struct shard_member *m, int n, struct err *e)
+static int check_names(const char *key, const struct shard_member *m, int n, struct err *e)
 {
 	const char *base = strrchr(key, '/');
 
 	base = base ? base + 1 : key;
 	if (!*base || strchr(base, '.') || strpbrk(key, "\t\n") || !strncmp(key, "./", 2))
-		return err_set(e, ERR_DATA, "%s: '%s' cannot be the key of a sample", w->out.path, key);
-	if (w->last && !strcmp(w->last, key))
-		return err_set(e, ERR_DATA, "%s: two samples with the key '%s'", w->out.path, key);
+		return err_set(e, ERR_DATA, "'%s' cannot be the key of a sample", key);
 	if (n < 1)
-		return err_set(e, ERR_DATA, "%s: '%s': a sample without members", w->out.path, key);
+		return err_set(e, ERR_DATA, "'%s': a sample without members", key);
 	for (int i = 0; i < n; i++) {
 		char *name = str_new("%s.%s", key, m[i].ext), ext[64];
 		size_t len;
@@ -138,38 +207,33 @@ static int check_names(const struct shard_writer *w, const char *key, const stru
 
 		mem_free(name);
 		if (bad)
-			return err_set(e, ERR_DATA, "%s: '%s': '%s' cannot be an extension", w->out.path, key, m[i].ext);
+			return err_set(e, ERR_DATA, "'%s': '%s' cannot be an extension", key, m[i].ext);
 		if (i && !strcmp(m[i - 1].ext, m[i].ext))
-			return err_set(e, ERR_DATA, "%s: '%s': two members '.%s'", w->out.path, key, m[i].ext);
+			return err_set(e, ERR_DATA, "'%s': two members '.%s'", key, m[i].ext);
 	}
 	return 0;
 }
 
-static int put_sample(struct shard_writer *w, const char *key, const struct shard_member *m, int n, struct err *e)
+static int put_members(struct shard_frame *f, const char *key, const struct shard_member *m, int n, struct err *e)
 {
-	size_t start = w->tar.len;
-
 	for (int i = 0; i < n; i++) {
 		char *name = str_new("%s.%s", key, m[i].ext);
-		int rc = m[i].size > frame_max - w->tar.len ?
-		             err_set(e, ERR_DATA, "%s: '%s': a sample of more than %zu bytes", w->out.path, key, frame_max) :
-		             tar_put_member(&w->tar, name, m[i].data, m[i].size, e);
+		int rc = m[i].size > frame_max - f->tar.len ?
+		             err_set(e, ERR_DATA, "'%s': a sample of more than %zu bytes", key, frame_max) :
+		             tar_put_member(&f->tar, name, m[i].data, m[i].size, e);
 
 		mem_free(name);
 		if (rc)
 			return -1;
+		if (still_sniff(m[i].data, m[i].size) != STILL_UNKNOWN)
+			f->pictures += m[i].size;
 	}
-	if (w->tar.len > frame_max)
-		return err_set(e, ERR_DATA, "%s: '%s': a sample of more than %zu bytes", w->out.path, key, frame_max);
-	put32(&w->samples, w->frames);
-	put32(&w->samples, start);
-	put32(&w->samples, w->tar.len - start);
-	put32(&w->samples, strlen(key));
-	str_puts(&w->samples, key);
+	if (f->tar.len > frame_max)
+		return err_set(e, ERR_DATA, "'%s': a sample of more than %zu bytes", key, frame_max);
 	return 0;
 }
 
-int shard_add(struct shard_writer *w, const char *key, const struct shard_member *m, int n, struct err *e)
+static int put_sample(struct shard_frame *f, const char *key, const struct shard_member *m, int n, struct err *e)
 {
 	struct shard_member *sorted = mem_zalloc((size_t)(n > 0 ? n : 1), sizeof *sorted);
 	int rc;
@@ -177,21 +241,66 @@ int shard_add(struct shard_writer *w, const char *key, const struct shard_member
 	if (n > 0)
 		memcpy(sorted, m, (size_t)n * sizeof *m);
 	qsort(sorted, (size_t)(n > 0 ? n : 0), sizeof *sorted, ext_cmp);
-	rc = check_names(w, key, sorted, n, e);
-	/* A frame is closed when the next sample would not fit any more. */
-	if (!rc && w->tar.len > frame_max / 2)
-		rc = frame_flush(w, e);
-	if (!rc)
-		rc = put_sample(w, key, sorted, n, e);
+	rc = check_names(key, sorted, n, e) || put_members(f, key, sorted, n, e) ? -1 : 0;
 	mem_free(sorted);
-	if (rc)
-		return -1;
+	return rc;
+}
+
+int shard_frame_fill(struct shard_frame *f, const char *key, const struct shard_member *m, int n, struct err *e)
+{
+	str_empty(&f->tar);
+	f->pictures = 0;
+	str_reset(&f->key);
+	str_puts(&f->key, key);
+	return put_sample(f, key, m, n, e);
+}
+
+/* The sample that fills bytes [start, start + size) of the frame to be written next. */
+static void note_sample(struct shard_writer *w, const char *key, size_t start, size_t size)
+{
+	put32(&w->samples, w->frames);
+	put32(&w->samples, start);
+	put32(&w->samples, size);
+	put32(&w->samples, strlen(key));
+	str_puts(&w->samples, key);
 	w->count++;
 	if (!w->first)
 		w->first = mem_strdup(key);
 	mem_free(w->last);
 	w->last = mem_strdup(key);
-	return w->tar.len >= w->o.frame ? frame_flush(w, e) : 0;
+}
+
+static int check_new(const struct shard_writer *w, const char *key, struct err *e)
+{
+	return w->last && !strcmp(w->last, key) ? err_set(e, ERR_DATA, "%s: two samples with the key '%s'", w->out.path, key) : 0;
+}
+
+int shard_append(struct shard_writer *w, const struct shard_frame *f, struct err *e)
+{
+	if (check_new(w, str_text(&f->key), e) || frame_flush(w, e))
+		return -1;
+	note_sample(w, str_text(&f->key), 0, f->tar.len);
+	return frame_write(w, f, e);
+}
+
+int shard_add(struct shard_writer *w, const char *key, const struct shard_member *m, int n, struct err *e)
+{
+	size_t start, pictures;
+
+	if (check_new(w, key, e))
+		return -1;
+	/* A frame is closed when the next sample would not fit any more. */
+	if (w->frame.tar.len > frame_max / 2 && frame_flush(w, e))
+		return -1;
+	start = w->frame.tar.len;
+	pictures = w->frame.pictures;
+	if (put_sample(&w->frame, key, m, n, e)) {
+		w->frame.tar.len = start;
+		w->frame.pictures = pictures;
+		return err_prefix(e, "%s", w->out.path);
+	}
+	note_sample(w, key, start, w->frame.tar.len - start);
+	return w->frame.tar.len >= w->o.frame ? frame_flush(w, e) : 0;
 }
 
 int64_t shard_writer_count(const struct shard_writer *w)
@@ -211,7 +320,7 @@ static int put_end(struct shard_writer *w, struct err *e)
 	uint64_t size;
 	int rc;
 
-	tar_put_end(&w->tar);
+	tar_put_end(&w->frame.tar);
 	if (frame_flush(w, e)) {
 		XXH3_freeState(h);
 		return -1;
@@ -274,10 +383,9 @@ void shard_abort(struct shard_writer *w)
 	if (!w)
 		return;
 	outfile_abort(&w->out);
-	ZSTD_freeCCtx(w->zstd);
+	shard_packer_free(w->packer);
 	XXH3_freeState(w->content);
-	str_release(&w->tar);
-	str_release(&w->packed);
+	shard_frame_release(&w->frame);
 	str_release(&w->hashes);
 	str_release(&w->table);
 	str_release(&w->samples);

@@ -58,6 +58,10 @@ check_out "is left alone" "full/file" find full -type f
 tar cf pics.tar --sort=name -C pics .
 check "from a tar on stdin" sh -c "ddm-shard -q -a a.tsv -o t - <pics.tar"
 check "equal" diff -r s t
+for n in 1 2 5; do
+	check "$n threads" ddm-shard -q --threads $n -a a.tsv --shard-size 4K -o t$n pics
+	check "equal" diff -r t1 t$n
+done
 check "the assignment on stdin" sh -c "ddm-shard -q -a - -o p pics <a.tsv"
 check "equal" diff -r s p
 flip p/cluster-0/000000.tar.zst 2000 && check_exit 65 "an altered shard, the command again" ddm-shard -q -a a.tsv -o p pics

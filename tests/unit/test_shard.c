@@ -308,6 +308,101 @@ static void refused_samples(void **state)
 	mem_free(path);
 }
 
+struct pack_job {
+	struct shard_packer *packer;
+	struct shard_frame frame[40];
+};
+
+static void pack_one(void *arg, int64_t task, int worker)
+{
+	struct pack_job *j = arg;
+	struct err e = {0};
+
+	assert_int_equal(shard_pack(j->packer, worker, &j->frame[task], &e), 0);
+}
+
+/* Frames made apart by several threads, in reused memory: the bytes of shard_add. */
+static void frames_made_apart(void **state)
+{
+	enum { N = 120, AT_ONCE = 40 };
+	char *path = at("f.tar.zst"), *again = at("g.tar.zst");
+	struct shard_options o = {.level = 5, .stamp = "{}"};
+	struct pack_job *j = mem_zalloc(1, sizeof *j);
+	struct err e = {0};
+	struct pool *pool = pool_new(4, &e);
+	struct shard_writer *w = shard_create(path, &o, &e), *v = shard_create(again, &o, &e);
+	uint8_t a[300], b[300];
+
+	(void)state;
+	j->packer = shard_packer_new(o.level, 4, &e);
+	for (int i = 0; i < N; i++) {
+		char *key = str_new("%05d", i);
+		struct shard_member m[] = {{"npy", a, content(a, i, 0)}, {"cls", b, content(b, i, 1)}};
+
+		assert_int_equal(shard_add(w, key, m, 2, &e), 0);
+		assert_int_equal(shard_frame_fill(&j->frame[i % AT_ONCE], key, m, 2, &e), 0);
+		mem_free(key);
+		if (i % AT_ONCE < AT_ONCE - 1)
+			continue;
+		pool_run(pool, AT_ONCE, pack_one, j);
+		for (int n = 0; n < AT_ONCE; n++)
+			assert_int_equal(shard_append(v, &j->frame[n], &e), 0);
+	}
+	assert_int_equal(shard_append(v, &j->frame[AT_ONCE - 1], &e), -1);
+	assert_non_null(strstr(e.msg, "two samples"));
+	assert_int_equal(shard_commit(w, NULL, &e), 0);
+	assert_int_equal(shard_commit(v, NULL, &e), 0);
+	mem_free(shell("cmp f.tar.zst g.tar.zst"));
+	assert_int_equal(shard_frame_fill(&j->frame[0], "a.b", NULL, 0, &e), -1);
+	for (int n = 0; n < AT_ONCE; n++)
+		shard_frame_release(&j->frame[n]);
+	shard_packer_free(j->packer);
+	pool_free(pool);
+	mem_free(j);
+	mem_free(path);
+	mem_free(again);
+}
+
+/* Bytes of a shard with one member of text behind `magic`. */
+static size_t packed_bytes(const char *magic, int level)
+{
+	struct shard_options o = {.level = level};
+	struct manifest_row row = {0};
+	char *path = at("l.tar.zst");
+	struct err e = {0};
+	struct shard_writer *w = shard_create(path, &o, &e);
+	struct str text = {0};
+	struct shard_member m = {.ext = "x"};
+	size_t bytes;
+
+	str_puts(&text, magic);
+	for (int i = 0; i < 3000; i++)
+		str_printf(&text, "%d ", i * i);
+	m.data = (const uint8_t *)text.p;
+	m.size = text.len;
+	assert_int_equal(shard_add(w, "k", &m, 1, &e), 0);
+	assert_int_equal(shard_commit(w, &row, &e), 0);
+	bytes = row.bytes;
+	str_release(&text);
+	manifest_row_release(&row);
+	mem_free(path);
+	return bytes;
+}
+
+/* What looks like a compressed picture is packed at one low level, up to level 3. */
+static void levels(void **state)
+{
+	size_t picture = packed_bytes("\xff\xd8\xff", 3), text = packed_bytes("abc", 3);
+
+	(void)state;
+	assert_true(text + 1000 < picture);
+	assert_int_equal(packed_bytes("abc", 0), text);
+	for (int level = 0; level < 3; level++)
+		assert_int_equal(packed_bytes("\xff\xd8\xff", level), picture);
+	assert_true(packed_bytes("abc", 1) != text);
+	assert_true(packed_bytes("\xff\xd8\xff", 4) + 1000 < picture);
+}
+
 static void read_one(void *arg, int64_t task, int worker)
 {
 	(void)worker;
@@ -409,7 +504,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(round_trip),      cmocka_unit_test(stock_tools),      cmocka_unit_test(every_truncation_and_flip),
 	    cmocka_unit_test(appended_and_swapped), cmocka_unit_test(refused_samples), cmocka_unit_test(concurrent_reads),
-	    cmocka_unit_test(manifests),
+	    cmocka_unit_test(manifests),       cmocka_unit_test(frames_made_apart), cmocka_unit_test(levels),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -6,18 +6,24 @@
 #include "data/kmeansimpl.h"
 #include "kernels/gemm.h"
 
-enum { ROWS = 256, ROUNDS = 1000 };
+/* Points of a task, and centres whose scores it holds at a time: little beside the product of the two. */
+enum { POINTS = 256, CENTRES = 4096, ROUNDS = 1000 };
 
 struct assign_job {
 	struct points *p;
 	const struct kmeans *m;
-	const float *norm;  /* [k] |c|^2 */
-	float *score;       /* per worker (ROWS, k), or (n, k) of all points */
+	const float *norm; /* [k] |c|^2 */
+	float *score;      /* per worker (min(k, CENTRES), POINTS) x c */
 	int keep;
 	char *scratch;
 	size_t scratch_size; /* per worker */
 	double *sum;         /* per task */
 };
+
+static struct gemm product_of(int64_t centres, int64_t points, int64_t d)
+{
+	return (struct gemm){.tb = GEMM_T, .m = centres, .n = points, .k = d, .lda = d, .ldb = d, .ldc = POINTS};
+}
 
 static int32_t lowest(const float *score, const float *offset, int k)
 {
@@ -29,26 +35,56 @@ static int32_t lowest(const float *score, const float *offset, int k)
 	return best;
 }
 
+/* The best centre so far of every point of a task. */
+struct best {
+	float price[POINTS]; /* score + offset */
+	float score[POINTS]; /* |c|^2 - 2 x c */
+	int32_t cluster[POINTS];
+};
+
+/* One more centre; x c [POINTS]. The points side by side, so that it is a few vector instructions for many of them. */
+static void best_update(struct best *restrict b, const float *restrict product, float norm, float offset, int32_t c)
+{
+	for (int i = 0; i < POINTS; i++) {
+		float score = norm - 2.f * product[i], price = score + offset;
+		int better = price < b->price[i];
+
+		b->price[i] = better ? price : b->price[i];
+		b->score[i] = better ? score : b->score[i];
+		b->cluster[i] = better ? c : b->cluster[i];
+	}
+}
+
 static void assign_task(void *arg, int64_t task, int worker)
 {
 	struct assign_job *j = arg;
 	struct points *p = j->p;
-	int k = j->m->k;
-	int64_t at = task * ROWS, rows = p->n - at < ROWS ? p->n - at : ROWS;
-	float *score = j->keep ? j->score + at * k : j->score + (int64_t)worker * ROWS * k;
-	struct gemm g = {.tb = GEMM_T, .m = rows, .n = k, .k = p->d, .lda = p->d, .ldb = p->d, .ldc = k};
+	int k = j->m->k, most = k < CENTRES ? k : CENTRES;
+	int64_t at = task * POINTS, n = p->n - at < POINTS ? p->n - at : POINTS;
+	float *products = j->score + (int64_t)worker * most * POINTS;
+	struct best best = {.cluster = {0}};
 	double sum = 0;
 
-	gemm_serial_f32(&g, score, p->x + at * p->d, j->m->centroids, NULL, j->scratch + (size_t)worker * j->scratch_size);
-	for (int64_t i = 0; i < rows; i++) {
-		float *s = score + i * k, near;
-		int32_t c;
+	for (int i = 0; i < POINTS; i++)
+		best.price[i] = best.score[i] = INFINITY;
+	for (int c0 = 0; c0 < k; c0 += CENTRES) {
+		int centres = k - c0 < CENTRES ? k - c0 : CENTRES;
+		struct gemm g = product_of(centres, n, p->d);
 
-		for (int a = 0; a < k; a++)
-			s[a] = j->norm[a] - 2.f * s[a];
-		c = lowest(s, j->m->offset, k);
-		near = p->length[at + i] + s[c];
-		p->cluster[at + i] = c;
+		gemm_serial_f32(&g, products, j->m->centroids + c0 * p->d, p->x + at * p->d, NULL,
+		                j->scratch + (size_t)worker * j->scratch_size);
+		for (int c = 0; c < centres; c++) {
+			const float *x = products + (int64_t)c * POINTS;
+
+			best_update(&best, x, j->norm[c0 + c], j->m->offset[c0 + c], c0 + c);
+			for (int64_t i = 0; j->keep && i < n; i++)
+				p->score[(at + i) * k + c0 + c] = j->norm[c0 + c] - 2.f * x[i];
+		}
+	}
+	for (int64_t i = 0; i < n; i++) {
+		float near = p->length[at + i] + best.score[i];
+
+		p->cluster[at + i] = best.cluster[i];
 		p->near[at + i] = near > 0 ? near : 0;
 		sum += (p->weight ? p->weight[at + i] : 1.) * p->near[at + i];
 	}
@@ -57,9 +93,9 @@ static void assign_task(void *arg, int64_t task, int worker)
 
 int points_assign(struct points *p, const struct kmeans *m, double *inertia, int keep_scores, struct err *e)
 {
-	int workers = pool_threads(p->pool), k = m->k;
-	int64_t tasks = (p->n + ROWS - 1) / ROWS;
-	struct gemm g = {.tb = GEMM_T, .m = ROWS, .n = k, .k = p->d, .lda = p->d, .ldb = p->d, .ldc = k};
+	int workers = pool_threads(p->pool), k = m->k, most = k < CENTRES ? k : CENTRES;
+	int64_t tasks = (p->n + POINTS - 1) / POINTS;
+	struct gemm g = product_of(most, POINTS, p->d);
 	struct assign_job job = {.p = p, .m = m, .keep = keep_scores};
 	float *norm = mem_zalloc((size_t)k, sizeof *norm);
 	int rc = -1;
@@ -68,10 +104,10 @@ int points_assign(struct points *p, const struct kmeans *m, double *inertia, int
 	job.scratch_size = (gemm_scratch_f32(&g, 1) + 63) / 64 * 64;
 	job.scratch = mem_try((size_t)workers, job.scratch_size, "k-means scratch", e);
 	job.sum = mem_try((size_t)tasks, sizeof *job.sum, "k-means sums", e);
+	job.score = mem_try((size_t)workers * POINTS * (size_t)most, sizeof *job.score, "k-means scores", e);
 	if (keep_scores && !p->score)
 		p->score = mem_try((size_t)(p->n * k), sizeof *p->score, "k-means scores", e);
-	job.score = keep_scores ? p->score : mem_try((size_t)workers * ROWS * (size_t)k, sizeof *job.score, "k-means scores", e);
-	if (job.scratch && job.sum && job.score) {
+	if (job.scratch && job.sum && job.score && (p->score || !keep_scores)) {
 		for (int c = 0; c < k; c++)
 			norm[c] = points_length2(m->centroids + c * p->d, p->d);
 		pool_run(p->pool, tasks, assign_task, &job);
@@ -80,12 +116,113 @@ int points_assign(struct points *p, const struct kmeans *m, double *inertia, int
 			*inertia += job.sum[t];
 		rc = 0;
 	}
-	if (!keep_scores)
-		mem_free(job.score);
+	mem_free(job.score);
 	mem_free(job.sum);
 	mem_free(job.scratch);
 	mem_free(norm);
 	return rc;
+}
+
+struct approach_job {
+	struct points *p;
+	const float *centre, *norm; /* (count, d), [count] |c|^2 */
+	int count, first;
+	float *product; /* per worker (count, POINTS); NULL: every distance is computed */
+	char *scratch;
+	size_t scratch_size; /* per worker */
+	float slack;         /* of |x|^2 + |c|^2: more than rounding can take from a distance found by products */
+	double *sum;
+};
+
+static void approach(struct points *p, int64_t i, const float *centre)
+{
+	float d = points_distance2(p->x + i * p->d, centre, p->d);
+
+	if (d < p->near[i])
+		p->near[i] = d;
+}
+
+enum { LANES = 16 };
+
+/* Could the centre be nearer than what there is to any of LANES points? Yes where that is not a number. */
+static int may_approach(const struct points *p, int64_t i, const float *product, float norm, float slack)
+{
+	int far = 0;
+
+	for (int l = 0; l < LANES; l++) {
+		float both = p->length[i + l] + norm;
+
+		far += both - 2.f * product[l] - slack * both >= p->near[i + l];
+	}
+	return far < LANES;
+}
+
+/* The few points that may have come nearer are found by products; their distances are computed without the loss of digits that
+ * those have. */
+static void approach_block(const struct approach_job *j, int64_t at, int64_t n, int worker)
+{
+	struct points *p = j->p;
+	float *product = j->product + (int64_t)worker * j->count * POINTS;
+	struct gemm g = product_of(j->count, n, p->d);
+
+	gemm_serial_f32(&g, product, j->centre, p->x + at * p->d, NULL, j->scratch + (size_t)worker * j->scratch_size);
+	for (int c = 0; c < j->count; c++)
+		for (int64_t i = 0; i < n; i += LANES) {
+			int64_t end = i + LANES < n ? i + LANES : n;
+
+			if (end - i < LANES || may_approach(p, at + i, product + c * POINTS + i, j->norm[c], j->slack))
+				for (int64_t o = i; o < end; o++)
+					approach(p, at + o, j->centre + c * p->d);
+		}
+}
+
+static void approach_task(void *arg, int64_t task, int worker)
+{
+	const struct approach_job *j = arg;
+	struct points *p = j->p;
+	int64_t begin = task * POINTS_SCAN, end = begin + POINTS_SCAN < p->n ? begin + POINTS_SCAN : p->n;
+	double sum = 0;
+
+	for (int64_t i = begin; i < end && j->first; i++)
+		p->near[i] = INFINITY;
+	for (int64_t at = begin; at < end; at += POINTS) {
+		int64_t n = end - at < POINTS ? end - at : POINTS;
+
+		if (j->product)
+			approach_block(j, at, n, worker);
+		for (int64_t i = at; i < at + n && !j->product; i++)
+			for (int c = 0; c < j->count; c++)
+				approach(p, i, j->centre + c * p->d);
+	}
+	for (int64_t i = begin; i < end; i++)
+		sum += (p->weight ? p->weight[i] : 1.) * p->near[i];
+	j->sum[task] = sum;
+}
+
+int points_approach(struct points *p, const float *centre, int count, int first, double *sum, struct err *e)
+{
+	enum { BY_PRODUCTS = 4 };
+	size_t workers = (size_t)pool_threads(p->pool);
+	struct gemm g = product_of(count, POINTS, p->d);
+	struct approach_job j = {.p = p, .centre = centre, .count = count, .first = first, .sum = sum,
+	                         .slack = (float)(p->d + 64) * 0x1p-23f};
+	float *norm = mem_zalloc((size_t)count, sizeof *norm);
+	int by_products = count >= BY_PRODUCTS;
+
+	j.norm = norm;
+	j.scratch_size = (gemm_scratch_f32(&g, 1) + 63) / 64 * 64;
+	if (by_products) {
+		for (int c = 0; c < count; c++)
+			norm[c] = points_length2(centre + c * p->d, p->d);
+		j.scratch = mem_try(workers, j.scratch_size, "k-means scratch", e);
+		j.product = mem_try(workers * POINTS, (size_t)count * sizeof *j.product, "k-means products", e);
+	}
+	if (!by_products || (j.scratch && j.product))
+		pool_run(p->pool, (p->n + POINTS_SCAN - 1) / POINTS_SCAN, approach_task, &j);
+	mem_free(j.product);
+	mem_free(j.scratch);
+	mem_free(norm);
+	return e->code ? -1 : 0;
 }
 
 /* The value that would stand at place k were v sorted (Hoare's FIND); v is reordered. */

@@ -12,7 +12,7 @@
 
 /* Steps of RNG_CLUSTER: restarts count from 0, the rest lies above. */
 enum { STEP_FINE = 1 << 20, STEP_SUBSAMPLE, STEP_RANDOM, STEP_SILHOUETTE };
-enum { SCAN = 4096, SLICE = 64, SILHOUETTE = 1500, EXTRA = 20 };
+enum { SCAN = POINTS_SCAN, SLICE = 64, SILHOUETTE = 1500, EXTRA = 20 };
 
 /* Sixteen running sums that the compiler keeps in vectors, added in order. */
 float points_distance2(const float *a, const float *b, int64_t d)
@@ -77,31 +77,6 @@ void points_release(struct points *p)
 	*p = (struct points){0};
 }
 
-struct near_job {
-	struct points *p;
-	const float *centre; /* (d) */
-	double *sum;         /* per task */
-	int first;
-};
-
-static void near_task(void *arg, int64_t task, int worker)
-{
-	struct near_job *j = arg;
-	struct points *p = j->p;
-	int64_t end = (task + 1) * SCAN < p->n ? (task + 1) * SCAN : p->n;
-	double sum = 0;
-
-	(void)worker;
-	for (int64_t i = task * SCAN; i < end; i++) {
-		float d = points_distance2(p->x + i * p->d, j->centre, p->d);
-
-		if (j->first || d < p->near[i])
-			p->near[i] = d;
-		sum += (p->weight ? p->weight[i] : 1.) * p->near[i];
-	}
-	j->sum[task] = sum;
-}
-
 /* The point at which the running sum of weight * near passes u times the total. */
 static int64_t draw(const struct points *p, const double *sum, double total, double u)
 {
@@ -126,32 +101,62 @@ static int64_t draw(const struct points *p, const double *sum, double total, dou
 	return last;
 }
 
+/* How much nearer the nearest of the new centres has come to a point: the new squared distance over the old one. */
+static double shrinkage(const struct points *p, int64_t i, const float *centre, int centres)
+{
+	float least = p->near[i];
+
+	for (int c = 0; c < centres; c++) {
+		float d = points_distance2(p->x + i * p->d, centre + c * p->d, p->d);
+
+		least = d < least ? d : least;
+	}
+	return least / p->near[i];
+}
+
+/* Centres that are drawn before the distances of all points are brought up to date. */
+static int seeds_at_once(int have, int k)
+{
+	int n = have < 32 ? 1 : have / 4;
+
+	return n < k - have ? n : k - have;
+}
+
+/* k-means++: each centre is drawn with probability proportional to its squared distance to the nearest one there is. Passing over
+ * all points for each would be slow, so a few are drawn by rejection: from the distances as they were, to be taken with the
+ * probability that the new distance has to the old, which is the same distribution. A draw refused ends the row: the distances
+ * have changed enough. */
 static int seed_centres(float *centroids, struct points *p, int k, uint64_t seed, uint64_t step, struct err *e)
 {
-	int64_t tasks = (p->n + SCAN - 1) / SCAN, pick;
-	struct near_job job = {.p = p, .sum = mem_zalloc((size_t)tasks, sizeof *job.sum), .first = 1};
-	int rc = 0;
+	int64_t tasks = (p->n + SCAN - 1) / SCAN;
+	double *sum = mem_zalloc((size_t)tasks, sizeof *sum);
+	int have = 0, fresh = 1, refused = 0, rc = 0;
 
-	pick = (int64_t)rng_below((uint64_t)p->n, seed, RNG_CLUSTER, step, 0, 0);
-	for (int c = 0; c < k; c++) {
+	memcpy(centroids, p->x + (int64_t)rng_below((uint64_t)p->n, seed, RNG_CLUSTER, step, 0, 0) * p->d, (size_t)p->d * sizeof *centroids);
+	while (have + fresh < k && !rc) {
+		const float *centre = centroids + (have + fresh) * p->d;
 		double total = 0;
+		int most;
 
-		if (c) {
-			for (int64_t t = 0; t < tasks; t++)
-				total += job.sum[t];
-			if (!(total > 0)) {
-				rc = err_set(e, ERR_DATA, "%lld points for %d clusters, but only %d distinct ones",
-				             (long long)p->n, k, c);
+		rc = points_approach(p, centroids + have * p->d, fresh, !have, sum, e);
+		have += fresh;
+		fresh = 0;
+		most = seeds_at_once(have, k);
+		for (int64_t t = 0; t < tasks; t++)
+			total += sum[t];
+		if (!rc && !(total > 0))
+			rc = err_set(e, ERR_DATA, "%lld points for %d clusters, but only %d distinct ones", (long long)p->n, k, have);
+		while (!rc && fresh < most) {
+			uint64_t at = (uint64_t)(have + fresh);
+			int64_t pick = draw(p, sum, total, rng_uniform(seed, RNG_CLUSTER, step, at, refused ? 2 : 0));
+
+			refused = fresh && rng_uniform(seed, RNG_CLUSTER, step, at, 1) >= shrinkage(p, pick, centre, fresh);
+			if (refused)
 				break;
-			}
-			pick = draw(p, job.sum, total, rng_uniform(seed, RNG_CLUSTER, step, (uint64_t)c, 0));
+			memcpy(centroids + (have + fresh++) * p->d, p->x + pick * p->d, (size_t)p->d * sizeof *centroids);
 		}
-		job.centre = centroids + c * p->d;
-		memcpy(centroids + c * p->d, p->x + pick * p->d, (size_t)p->d * sizeof *centroids);
-		pool_run(p->pool, tasks, near_task, &job);
-		job.first = 0;
 	}
-	mem_free(job.sum);
+	mem_free(sum);
 	return rc;
 }
 

@@ -22,6 +22,11 @@ void points_release(struct points *p);
 float points_length2(const float *x, int64_t d);
 float points_distance2(const float *a, const float *b, int64_t d);
 
+/* near = the squared distance to the nearest of the centres so far and `count` new ones (count, d); with `first` there were none
+ * before. sum [(n + POINTS_SCAN - 1) / POINTS_SCAN] of weight * near over that many points each. */
+enum { POINTS_SCAN = 4096 };
+int points_approach(struct points *p, const float *centre, int count, int first, double *sum, struct err *e);
+
 /* cluster and near of every point, and the weighted sum of near; keep_scores leaves p->score for points_balance. */
 int points_assign(struct points *p, const struct kmeans *m, double *inertia, int keep_scores, struct err *e);
 

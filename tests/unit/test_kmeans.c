@@ -11,6 +11,7 @@
 #include "core/rng.h"
 #include "core/str.h"
 #include "data/kmeans.h"
+#include "data/kmeansimpl.h"
 
 enum { D = 37 };
 
@@ -406,6 +407,96 @@ static void random_shares(void **state)
 	assert_true(moved > N / 2);
 }
 
+/* Distances to many new centres at once are those found one by one, to the bit, also where the products lose all digits: far
+ * from the origin. */
+static void approaches(void **state)
+{
+	enum { N = 4500, COUNT = 21 };
+	static const float offsets[] = {0, 1000, 1e6f};
+
+	(void)state;
+	for (size_t v = 0; v < sizeof offsets / sizeof *offsets; v++) {
+		int32_t truth[N];
+		float *x = blobs(N, 300, .5f, truth);
+		double *sum = mem_zalloc(2, sizeof *sum), want = 0;
+		struct points p;
+		struct err e = {0};
+		struct pool *pool = pool_new(3, &e);
+
+		for (int i = 0; i < N * D; i++)
+			x[i] += offsets[v];
+		assert_int_equal(points_init(&p, x, NULL, N, D, pool, &e), 0);
+		assert_int_equal(points_approach(&p, x, 1, 1, sum, &e), 0);
+		assert_int_equal(points_approach(&p, x + D, COUNT - 1, 0, sum, &e), 0);
+		for (int i = 0; i < N; i++) {
+			float least = INFINITY;
+
+			for (int c = 0; c < COUNT; c++) {
+				float d = points_distance2(x + i * D, x + c * D, D);
+
+				least = d < least ? d : least;
+			}
+			assert_true(least == p.near[i]);
+			want += least;
+		}
+		assert_true(fabs(sum[0] + sum[1] - want) <= 1e-9 * want);
+		points_release(&p);
+		pool_free(pool);
+		mem_free(sum);
+		mem_free(x);
+	}
+}
+
+/* Sum of squared distances to k centres drawn one by one, each from the distances to all before it. */
+static double drawn_one_by_one(const float *x, int n, int k, uint64_t seed)
+{
+	double *near = mem_alloc((size_t)n * sizeof *near), total = 0;
+	int pick = (int)rng_below((uint64_t)n, seed, RNG_TEST, 9, 0, 0);
+
+	for (int i = 0; i < n; i++)
+		near[i] = INFINITY;
+	for (int c = 0; c < k; c++) {
+		double at;
+
+		total = 0;
+		for (int i = 0; i < n; i++) {
+			near[i] = fmin(near[i], points_distance2(x + i * D, x + pick * D, D));
+			total += near[i];
+		}
+		at = total * rng_uniform(seed, RNG_TEST, 10, (uint64_t)c, 0);
+		for (pick = 0; pick < n - 1 && (at -= near[pick]) >= 0; pick++)
+			;
+	}
+	mem_free(near);
+	return total;
+}
+
+/* Many centres, drawn several at a time, are as good as those drawn one by one: the mean of 400 seedings within 3% (3000
+ * came within .7%). Mutations tried: without refusals 136% more; a draw after a refusal with the random number of the refused one
+ * 5% more. */
+static void seeds_as_one_by_one(void **state)
+{
+	enum { N = 2000, K = 96, SEEDS = 400 };
+	int32_t truth[N];
+	float *x = blobs(N, K, .5f, truth);
+	double sum = 0, want = 0;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < SEEDS; seed++) {
+		struct kmeans_options o = {.k = K, .seed = seed, .restarts = 1, .iterations = 1};
+		struct kmeans m;
+		struct err e = {0};
+
+		assert_int_equal(kmeans_fit(&m, x, N, D, &o, &e), 0);
+		sum += m.inertia;
+		want += drawn_one_by_one(x, N, K, seed);
+		kmeans_release(&m);
+	}
+	if (!(fabs(sum / want - 1) < .03))
+		fail_msg("%g of the sum of squares of centres drawn one by one", sum / want);
+	mem_free(x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -414,6 +505,7 @@ int main(void)
 	    cmocka_unit_test(refuses),     cmocka_unit_test(one_cluster),  cmocka_unit_test(random_shares),
 	    cmocka_unit_test(fine_weights), cmocka_unit_test(ties),         cmocka_unit_test(refills),
 	    cmocka_unit_test(best_restart), cmocka_unit_test(silhouette), cmocka_unit_test(balances_pairs),
+	    cmocka_unit_test(approaches),  cmocka_unit_test(seeds_as_one_by_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,7 +31,7 @@ NVCC_FLAGS = -std=c++17 -O3 $(NVCC_ARCH) -Xcompiler -fPIE,-fno-exceptions,-fno-r
 # The library, by layer. The kernels are compiled twice: real = float and real = double.
 LIB_C = $(wildcard $(SRC)/lib/*/*.c)
 KERN_C = $(wildcard $(SRC)/kernels/*.c)
-ONCE_C = $(filter $(addprefix $(SRC)/kernels/,cpu.c device.c peak.c),$(KERN_C))
+ONCE_C = $(filter $(addprefix $(SRC)/kernels/,cpu.c device.c peak.c compact.c compact_portable.c compact_avx512.c),$(KERN_C))
 TWICE_C = $(filter-out $(ONCE_C),$(KERN_C))
 CU = $(if $(filter 1,$(CUDA)),$(wildcard $(SRC)/kernels/*.cu))
 LIB_O = $(LIB_C:$(SRC)/%.c=$(B)/%.o) $(ONCE_C:$(SRC)/%.c=$(B)/%.o) $(TWICE_C:$(SRC)/%.c=$(B)/%.f32.o) $(TWICE_C:$(SRC)/%.c=$(B)/%.f64.o) \
@@ -69,7 +69,7 @@ $(LIBS):
 $(addprefix $(B)/lib/,core/rng.o data/assign.o data/kmeans.o) $(B)/kernels/% $(B)/tests/op/% $(B)/tests/bench/%: \
 	EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi
 # gcc's straight-line vectoriser takes the product's accumulators, vectors already, out of their registers (half the speed on SSE2).
-$(B)/kernels/gemm.%: EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi -fno-tree-slp-vectorize
+$(B)/kernels/gemm.% $(B)/kernels/compact%: EXTRA = -O3 -fno-trapping-math -fno-math-errno -Wno-psabi -fno-tree-slp-vectorize
 
 $(B)/%.o: $(SRC)/%.c $(B)/flags
 	@mkdir -p $(@D)

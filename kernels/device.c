@@ -7,6 +7,7 @@
 
 size_t dtype_size(enum dtype t)
 {
+	assert(t != DT_COMPACT);
 	return t == DT_F64 ? 8 : t == DT_BF16 ? 2 : 4;
 }
 

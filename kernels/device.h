@@ -18,7 +18,7 @@
 
 enum { ARRAY_RANK = 6, OP_IN = 8, OP_OUT = 8 };
 
-enum dtype { DT_F32, DT_F64, DT_BF16, DT_I32 };
+enum dtype { DT_F32, DT_F64, DT_BF16, DT_I32, DT_COMPACT /* a matrix: data is a struct compact (kernels/compact.h) */ };
 
 /* A strided view of memory: element [i, j, ..] is data[i * stride[0] + j * stride[1] + ..], strides in elements. An absent
  * optional array has data NULL. */
@@ -63,7 +63,7 @@ struct op_attr {
  * UNARY_GRAD  dx = dy u'(x), u = i0. Ins dy, x. dx may be dy.
  * LINEAR      y [.., N] = act(x [.., K] w [N, K]^T + bias? [N]); ins x, w, bias?; outs y, pre? (as y: the value before act).
  *             i0 = enum unary + 1, or 0 for no activation. Leading dimensions are rows, walked with one stride
- *             (array_row_stride) in each array; w is contiguous.
+ *             (array_row_stride) in each array; w is contiguous, or, on the CPU in float and without pre, of DT_COMPACT.
  * LINEAR_DX   dx [.., K] = dy [.., N] w [N, K]. Ins dy, w.
  * LINEAR_DW   dw [N, K] = dy [.., N]^T x [.., K]; outs dw, db? [N] = column sums of dy. Ins dy, x.
  * MATMUL      c [G.., M, N] = f0 op(a) op(b), i0/i1 transpose a/b: a [G.., M, K] or [G.., K, M], b [G.., K, N] or [G.., N, K].
@@ -217,7 +217,7 @@ size_t device_scratch(struct device *d, enum op op, const struct op_call *c);
 /* A contiguous array of one dimension. */
 struct array array_vector(enum dtype t, void *data, int64_t n);
 
-size_t dtype_size(enum dtype t);
+size_t dtype_size(enum dtype t); /* not of DT_COMPACT, whose elements have no size of their own */
 const char *op_name(enum op op); /* "LINEAR" */
 
 int64_t array_count(const struct array *a);  /* elements */

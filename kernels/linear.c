@@ -1,5 +1,6 @@
 #include <assert.h>
 
+#include "kernels/compact.h"
 #include "kernels/device.h"
 #include "kernels/gemm.h"
 #include "kernels/real.h"
@@ -37,27 +38,49 @@ static struct gemm forward(const struct op_call *c)
 	                     .ldb = last(x), .ldc = row_stride(&c->out[0])};
 }
 
+static int is_compact(const struct op_call *c)
+{
+	return c->in[1].dtype == DT_COMPACT;
+}
+
 static size_t linear_scratch(const struct op_call *c, int workers)
 {
 	struct gemm g = forward(c);
 
+	if (is_compact(c))
+		return compact_scratch(workers);
 	return REAL_NAME(gemm_scratch)(&g, workers);
+}
+
+static void run_compact(const struct op_call *c, const struct gemm *g, enum gemm_act act)
+{
+	struct gemm_epilogue_f32 ep = {.bias = present(c->in, c->nin, 2) ? c->in[2].data : NULL, .act = act};
+	const struct compact *w = c->in[1].data;
+
+	assert(sizeof(real) == sizeof(float) && w->n == g->n && w->k == g->k && !present(c->out, c->nout, 1));
+	compact_run(c->pool, compact_isa(), w, g->m, c->out[0].data, g->ldc, c->in[0].data, g->lda, &ep, c->scratch);
+}
+
+static void run_dense(const struct op_call *c, const struct gemm *g, enum gemm_act act)
+{
+	struct epilogue ep = {.bias = present(c->in, c->nin, 2) ? c->in[2].data : NULL, .act = act};
+
+	if (present(c->out, c->nout, 1)) {
+		ep.aux = c->out[1].data;
+		ep.ldaux = row_stride(&c->out[1]);
+	}
+	REAL_NAME(gemm_run)(c->pool, g, c->out[0].data, c->in[0].data, c->in[1].data, &ep, c->scratch);
 }
 
 /* SiLU and GELU (tanh) are done on the tile; the rest, which no hot layer uses, in a pass of their own. */
 static void linear_run(const struct op_call *c)
 {
 	struct gemm g = forward(c);
-	struct epilogue ep = {.bias = present(c->in, c->nin, 2) ? c->in[2].data : NULL};
 	int64_t act = c->attr.i[0] - 1;
+	enum gemm_act fused = act == UNARY_SILU ? GEMM_SILU : act == UNARY_GELU_TANH ? GEMM_GELU : GEMM_LINEAR;
 
-	if (present(c->out, c->nout, 1)) {
-		ep.aux = c->out[1].data;
-		ep.ldaux = row_stride(&c->out[1]);
-	}
-	ep.act = act == UNARY_SILU ? GEMM_SILU : act == UNARY_GELU_TANH ? GEMM_GELU : GEMM_LINEAR;
-	REAL_NAME(gemm_run)(c->pool, &g, c->out[0].data, c->in[0].data, c->in[1].data, &ep, c->scratch);
-	if (act >= 0 && ep.act == GEMM_LINEAR) {
+	(is_compact(c) ? run_compact : run_dense)(c, &g, fused);
+	if (act >= 0 && fused == GEMM_LINEAR) {
 		struct op_call u = {.nin = 1, .nout = 1, .in = {c->out[0]}, .out = {c->out[0]}, .attr = {.i = {act}}, .pool = c->pool};
 
 		REAL_NAME(kernel_unary).run(&u);

@@ -1,0 +1,95 @@
+/* The product with compact weights on AVX512-BF16, in builds for older CPUs too: compact_isa() asks the CPU. */
+#include "kernels/compacttile.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+#include <string.h>
+
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
+
+TARGET static void avx512_round(void *dst, const float *x, int64_t k)
+{
+	uint16_t *to = dst;
+	int64_t i = 0;
+
+	for (; i + 16 <= k; i += 16) {
+		__m256bh h = _mm512_cvtneps_pbh(_mm512_loadu_ps(x + i));
+
+		memcpy(to + i, &h, sizeof h);
+	}
+	if (i < k) {
+		__m256bh h = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps((__mmask16)((1u << (k - i)) - 1), x + i));
+
+		memcpy(to + i, &h, (size_t)((k - i + 1) / 2 * 4));
+	}
+}
+
+static int64_t avx512_row(int64_t pairs)
+{
+	return pairs * 4;
+}
+
+TARGET static inline __m512i bf16_bits(const int8_t *q)
+{
+	return (__m512i)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)q)));
+}
+
+TARGET static void avx512_widen(uint32_t *restrict dst, const int8_t *restrict src, int64_t pairs)
+{
+	for (int64_t p = 0; p < pairs; p++)
+		for (int half = 0; half < 2; half++) {
+			const int8_t *even = src + p * 2 * COMPACT_NR + 16 * half;
+			__m512i lo = _mm512_srli_epi32(bf16_bits(even), 16), hi = bf16_bits(even + COMPACT_NR);
+
+			_mm512_storeu_si512(dst + p * COMPACT_NR + 16 * half, _mm512_mask_blend_epi16(0xaaaaaaaa, lo, hi));
+		}
+}
+
+TARGET __attribute__((always_inline)) static inline void rows_of(float *sum, const uint32_t *a, const uint32_t *b, int64_t pairs,
+                                                                 int m)
+{
+	__m512 lo[COMPACT_MR], hi[COMPACT_MR];
+
+#pragma GCC unroll 12
+	for (int i = 0; i < m; i++)
+		lo[i] = hi[i] = _mm512_setzero_ps();
+	for (int64_t p = 0; p < pairs; p++) {
+		__m512bh b0 = (__m512bh)_mm512_loadu_si512(b + p * COMPACT_NR);
+		__m512bh b1 = (__m512bh)_mm512_loadu_si512(b + p * COMPACT_NR + 16);
+
+#pragma GCC unroll 12
+		for (int i = 0; i < m; i++) {
+			__m512bh s = (__m512bh)_mm512_set1_epi32((int)a[i * pairs + p]);
+
+			lo[i] = _mm512_dpbf16_ps(lo[i], s, b0);
+			hi[i] = _mm512_dpbf16_ps(hi[i], s, b1);
+		}
+	}
+#pragma GCC unroll 12
+	for (int i = 0; i < m; i++) {
+		_mm512_store_ps(sum + i * COMPACT_NR, lo[i]);
+		_mm512_store_ps(sum + i * COMPACT_NR + 16, hi[i]);
+	}
+}
+
+#define ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
+#define TILE(m) \
+	TARGET static void rows_##m(float *sum, const uint32_t *a, const uint32_t *b, int64_t pairs) \
+	{ \
+		rows_of(sum, a, b, pairs, m); \
+	}
+ROWS(TILE)
+
+static void avx512_tile(float *sum, const void *a, const uint32_t *b, int64_t pairs, int64_t m)
+{
+#define NAME(m) rows_##m,
+	static void (*const rows[])(float *, const uint32_t *, const uint32_t *, int64_t) = {ROWS(NAME)};
+#undef NAME
+
+	rows[m - 1](sum, a, b, pairs);
+}
+
+const struct compact_kernel compact_avx512 = {avx512_round, avx512_row, avx512_widen, avx512_tile};
+
+#endif

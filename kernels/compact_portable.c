@@ -1,0 +1,166 @@
+/* The product with compact weights on any CPU: bf16 are the upper halves of floats, so the products are those of floats. */
+#include "kernels/compacttile.h"
+#include "kernels/simd.h"
+#include "kernels/vmath.h"
+
+typedef uint32_t vbits __attribute__((vector_size(VBYTES), may_alias));
+
+enum { MR = VREGS == 32 ? COMPACT_MR : COMPACT_MR / 2, NR = 2 * VLEN };
+_Static_assert(COMPACT_NR % NR == 0, "a panel is whole tiles wide");
+
+/* As VCVTNEPS2BF16: to nearest even, NaN stays NaN, what is not normal becomes zero. */
+static uint32_t bf16_round(uint32_t u)
+{
+	uint32_t r = (u + 0x7fff + (u >> 16 & 1)) & 0xffff0000, mag = u & 0x7fffffff;
+
+	r = mag > 0x7f800000 ? (u | 0x400000) & 0xffff0000 : r;
+	return mag < 0x800000 ? u & 0x80000000 : r;
+}
+
+static void portable_round(void *dst, const float *x, int64_t k)
+{
+	float *restrict to = dst;
+
+	for (int64_t i = 0; i < k; i++)
+		to[i] = float_of_bits((int32_t)bf16_round((uint32_t)bits_of_float(x[i])));
+	if (k % 2)
+		to[k] = 0;
+}
+
+static int64_t portable_row(int64_t pairs)
+{
+	return pairs * 2 * (int64_t)sizeof(float);
+}
+
+static void portable_widen(uint32_t *restrict dst, const int8_t *restrict src, int64_t pairs)
+{
+	for (int64_t p = 0; p < pairs; p++)
+		for (int j = 0; j < COMPACT_NR; j++) {
+			uint32_t even = (uint32_t)bits_of_float(src[p * 2 * COMPACT_NR + j]);
+			uint32_t odd = (uint32_t)bits_of_float(src[(p * 2 + 1) * COMPACT_NR + j]);
+
+			dst[p * COMPACT_NR + j] = even >> 16 | odd;
+		}
+}
+
+static inline vreal odd_of(const uint32_t *b)
+{
+	vbits v;
+
+	memcpy(&v, b, sizeof v);
+	return (vreal)(v & 0xffff0000);
+}
+
+static inline vreal even_of(const uint32_t *b)
+{
+	vbits v;
+
+	memcpy(&v, b, sizeof v);
+	return (vreal)(v << 16);
+}
+
+/* sum [m][NR], rows COMPACT_NR apart. */
+static inline __attribute__((always_inline)) void rows_of(float *sum, const float *a, const uint32_t *b, int64_t pairs, int m)
+{
+	vreal lo[MR], hi[MR];
+
+#pragma GCC unroll 12
+	for (int i = 0; i < m; i++)
+		lo[i] = hi[i] = v_splat(0);
+	for (int64_t p = 0; p < pairs; p++, b += COMPACT_NR) {
+		vreal b0 = odd_of(b), b1 = odd_of(b + VLEN);
+
+#pragma GCC unroll 12
+		for (int i = 0; i < m; i++) {
+			vreal s = v_splat(a[(i * pairs + p) * 2 + 1]);
+
+			lo[i] = v_fma(s, b0, lo[i]);
+			hi[i] = v_fma(s, b1, hi[i]);
+		}
+		b0 = even_of(b);
+		b1 = even_of(b + VLEN);
+#pragma GCC unroll 12
+		for (int i = 0; i < m; i++) {
+			vreal s = v_splat(a[(i * pairs + p) * 2]);
+
+			lo[i] = v_fma(s, b0, lo[i]);
+			hi[i] = v_fma(s, b1, hi[i]);
+		}
+	}
+#pragma GCC unroll 12
+	for (int i = 0; i < m; i++) {
+		v_store(sum + i * COMPACT_NR, lo[i]);
+		v_store(sum + i * COMPACT_NR + VLEN, hi[i]);
+	}
+}
+
+#define TILE(m) \
+	static __attribute__((noinline)) void rows_##m(float *sum, const float *a, const uint32_t *b, int64_t pairs) \
+	{ \
+		rows_of(sum, a, b, pairs, m); \
+	}
+TILE(1)
+TILE(2)
+TILE(4)
+TILE(6)
+#if VREGS == 32
+TILE(12)
+#endif
+
+static const struct {
+	int m;
+	void (*rows)(float *sum, const float *a, const uint32_t *b, int64_t pairs);
+} tiles[] = {
+#if VREGS == 32
+    {12, rows_12},
+#endif
+    {6, rows_6}, {4, rows_4}, {2, rows_2}, {1, rows_1},
+};
+
+/* VDPBF16PS takes what is not normal for zero and flushes it; so must the others. Elsewhere than on x86 sums below 2^-126 keep
+ * their bits, the one difference. */
+#ifdef __SSE2__
+
+static unsigned flush_begin(void)
+{
+	unsigned old = _mm_getcsr();
+
+	_mm_setcsr(old | 0x8040);
+	return old;
+}
+
+static void flush_end(unsigned old)
+{
+	_mm_setcsr(old);
+}
+
+#else
+
+static unsigned flush_begin(void)
+{
+	return 0;
+}
+
+static void flush_end(unsigned old)
+{
+	(void)old;
+}
+
+#endif
+
+static void portable_tile(float *sum, const void *a, const uint32_t *b, int64_t pairs, int64_t m)
+{
+	const float *row = a;
+	unsigned mode = flush_begin();
+
+	for (size_t v = 0; m > 0; v++)
+		for (; m >= tiles[v].m; m -= tiles[v].m) {
+			for (int64_t j = 0; j < COMPACT_NR; j += NR)
+				tiles[v].rows(sum + j, row, b + j, pairs);
+			row += tiles[v].m * pairs * 2;
+			sum += tiles[v].m * COMPACT_NR;
+		}
+	flush_end(mode);
+}
+
+const struct compact_kernel compact_portable = {portable_round, portable_row, portable_widen, portable_tile};

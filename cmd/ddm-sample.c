@@ -28,9 +28,10 @@ static int64_t count, steps = 50, first_image, batch = 64, threads;
 static uint64_t seed;
 static double cfg = 1;
 static const char *route, *class_text, *labels_path, *grid_path, *report_path, *log_path, *timing_path, *out_path = "-", *device = "auto";
-static int solver_choice, convert_choice;
+static int solver_choice, convert_choice, weights_choice;
 static const char *const solvers[] = {"euler", "heun", NULL};
 static const char *const converts[] = {"match", "native", NULL};
+static const char *const weight_types[] = {"f32", "bf16", "int8", NULL};
 
 static const char *const routes[] = {"top-1", "top-2", "full", "threshold:", "switch:", "sample", "oracle", "prior", "expert:", NULL};
 
@@ -52,6 +53,8 @@ static const struct opt options[] = {
     {"--timing", 0, OPT_TEXT, &timing_path, 0, 0, "FILE", "write seconds and pictures per second as JSON", NULL, NULL},
     {"--convert", 0, OPT_CHOICE, &convert_choice, 0, 0, "HOW",
      "ask experts on another path at equal noise (match) or at equal time (native) (default match)", converts, NULL},
+    {"--weights", 0, OPT_CHOICE, &weights_choice, 0, 0, "TYPE",
+     "how the experts' matrices are held and multiplied: f32, bf16 or int8 (default f32)", weight_types, NULL},
     {"--first", 0, OPT_INT, &first_image, 0, MOST - 1, "I", "number of the first picture (default 0)", NULL, NULL},
     {"--batch", 0, OPT_INT, &batch, 1, 65536, "N", "pictures at once; changes no result (default 64)", NULL, NULL},
     {"--threads", 0, OPT_INT, &threads, 0, 1024, "N", "threads; changes no result (default: all there are)", NULL, NULL},
@@ -63,7 +66,7 @@ static const struct opt options[] = {
 static const struct program program = {
     "ddm-sample",
     "-n N --route HOW [--solver NAME] [--steps N] [--cfg S] [--class C] [--seed S] [--labels FILE] [--grid FILE] [--report FILE] "
-    "[--log FILE] [--timing FILE] [--convert HOW] [--first I] [--batch N] [--threads N] [--device NAME] [-o FILE] MODEL",
+    "[--log FILE] [--timing FILE] [--convert HOW] [--weights TYPE] [--first I] [--batch N] [--threads N] [--device NAME] [-o FILE] MODEL",
     "Make pictures with an ensemble of experts; a tar of NNNNNN.png",
     options,
 };
@@ -197,7 +200,12 @@ static int check_classes(struct run *r, struct err *e)
 
 static int open_model(struct run *r, const char *dir, struct err *e)
 {
-	struct ensemble_options o = {r->policy, (enum convert_mode)convert_choice, batch * (cfg == 1 ? 1 : 2), r->device};
+	static const enum compact_type bulk[] = {COMPACT_NONE, COMPACT_BF16, COMPACT_INT8};
+	struct ensemble_options o = {.policy = r->policy,
+	                             .mode = (enum convert_mode)convert_choice,
+	                             .capacity = batch * (cfg == 1 ? 1 : 2),
+	                             .bulk = bulk[weights_choice],
+	                             .device = r->device};
 	struct ensemble *s = &r->ensemble;
 
 	if (ensemble_open(s, dir, &o, e) || check_classes(r, e))
@@ -230,6 +238,8 @@ static struct stamp *stamp_base(void)
 		stamp_f64(s, "cfg", cfg);
 	if (convert_choice)
 		stamp_text(s, "convert", converts[convert_choice]);
+	if (weights_choice)
+		stamp_text(s, "weights", weight_types[weights_choice]);
 	return s;
 }
 
@@ -473,6 +483,8 @@ static json_t *report_json(const struct run *r)
 	json_object_set_new(o, "route", json_string(route));
 	json_object_set_new(o, "solver", json_string(solvers[solver_choice]));
 	json_object_set_new(o, "steps", json_integer(steps));
+	json_object_set_new(o, "weights", json_string(weight_types[weights_choice]));
+	json_object_set_new(o, "weight_bytes", json_integer(r->ensemble.bytes));
 	json_object_set_new(o, "evaluations", json_integer(solver_evaluations(&r->sampler.solver)));
 	json_object_set_new(o, "experts_per_step", jsonio_real((double)s->used / (double)s->evaluations));
 	json_object_set_new(mass, "assigned", assigned);
@@ -530,7 +542,8 @@ static void say_summary(const struct run *r, double seconds)
 	}
 	if (rows > 0)
 		str_printf(&text, ", router entropy %.3f", sum / rows);
-	cmd_say("%s, %.4g GFLOP per picture, %.3g pictures/s", str_text(&text), mixture_gflop(&r->mixture, s) / (double)count,
+	cmd_say("%s, %.4g GFLOP per picture, %.3g MiB of %s weights, %.3g pictures/s", str_text(&text),
+	        mixture_gflop(&r->mixture, s) / (double)count, (double)r->ensemble.bytes / 0x1p20, weight_types[weights_choice],
 	        (double)count / seconds);
 	str_release(&text);
 }

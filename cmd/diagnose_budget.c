@@ -409,7 +409,7 @@ static int finished(const struct stamp *stamp, struct err *e)
 /* The table comes last: where it is, everything else is. */
 static int work(struct run *r, const char *model, const char *shards, struct err *e)
 {
-	struct ensemble_options o = {{POLICY_FULL, 0, 0}, CONVERT_MATCH, batch, r->device};
+	struct ensemble_options o = {.policy = {POLICY_FULL, 0, 0}, .mode = CONVERT_MATCH, .capacity = batch, .device = r->device};
 	struct stamp *stamp = NULL;
 	int rc = -1;
 

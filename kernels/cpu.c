@@ -154,6 +154,7 @@ struct device *device_cpu(struct pool *pool, enum dtype real)
 	    .name = real == DT_F64 ? "cpu, double" : "cpu",
 	    .real = real,
 	    .storage = 1u << real,
+	    .compact = real == DT_F32,
 	    .pool = pool,
 	    .alloc = cpu_alloc,
 	    .release = cpu_release,

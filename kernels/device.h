@@ -160,6 +160,7 @@ struct device {
 	const char *name;
 	enum dtype real;  /* DT_F32, or DT_F64 for gradient checks */
 	unsigned storage; /* bit per enum dtype: what activations may be stored in */
+	int compact;      /* LINEAR takes w of DT_COMPACT, in memory of the host */
 	struct pool *pool; /* threads of the host; may be NULL */
 	const struct kernel *kernel[OP_COUNT];
 

@@ -85,7 +85,8 @@ static void add_file(struct ensemble *s, char *name, const char *hash)
 	snprintf(s->file[s->files++].hash, 65, "%s", hash);
 }
 
-static int load_member(struct member *m, const char *folder, const struct ensemble_options *o, char *hash, struct err *e)
+static int load_member(struct member *m, const char *folder, const struct ensemble_options *o, enum compact_type bulk, char *hash,
+                       struct err *e)
 {
 	struct model_config c;
 	int exact;
@@ -96,7 +97,7 @@ static int load_member(struct member *m, const char *folder, const struct ensemb
 	model_config_release(&c);
 	if (exact && (m->exact = finite_model_open(folder, o->device->pool, hash, e)))
 		m->config = finite_model_config(m->exact);
-	else if (!exact && (m->model = model_open(folder, o->capacity, o->device, hash, e)))
+	else if (!exact && (m->model = model_open(folder, o->capacity, bulk, o->device, hash, e)))
 		m->config = model_config(m->model);
 	if (!m->config)
 		return -1;
@@ -117,8 +118,9 @@ static int open_member(struct ensemble *s, int i, const char *dir, const char *s
 		goto out;
 	add_file(s, str_new("%s%sconfig.json", sub, slash), hash);
 	m->device = o->device;
-	if (load_member(m, folder, o, hash, e))
+	if (load_member(m, folder, o, i < s->k ? o->bulk : COMPACT_NONE, hash, e))
 		goto out;
+	s->bytes += m->model ? model_bytes(m->model) : 0;
 	add_file(s, str_new("%s%s%s", sub, slash, model_weights_name(m->config->net.kind)), hash);
 	rc = 0;
 out:

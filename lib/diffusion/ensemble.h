@@ -8,12 +8,14 @@
 #include "diffusion/convert.h"
 #include "diffusion/denoiser.h"
 #include "diffusion/route.h"
+#include "kernels/compact.h"
 #include "kernels/device.h"
 
 struct ensemble_options {
 	struct policy policy;   /* only what it needs is loaded: one expert for POLICY_EXPERT, the router where it is asked */
 	enum convert_mode mode; /* of experts on another path */
 	int64_t capacity;       /* rows of one call of an expert */
+	enum compact_type bulk; /* of the experts' weights (model_open); the router's are floats: a small error there is another route */
 	struct device *device;  /* borrowed */
 };
 
@@ -33,6 +35,7 @@ struct ensemble {
 	double *class_shares;      /* (classes, k) from "class_cluster_sizes" of the router, or NULL */
 	struct ensemble_file *file;
 	int files;                 /* what the results depend on */
+	int64_t bytes;             /* of all weights in memory */
 	char hash[65];             /* SHA-256 over names and hashes of `file` */
 	struct member *member;     /* (k + 1) networks; the router last */
 	int members;

@@ -15,6 +15,8 @@ struct model {
 	struct model_config config;
 	struct params params;
 	float *values;
+	enum compact_type bulk;
+	struct compact *compact; /* by parameter, with a type where it is PARAM_BULK; NULL where bulk is COMPACT_NONE */
 	struct device *device;
 	struct tape *tape;
 	struct tensor *x, *time, *label, *out;
@@ -164,8 +166,9 @@ int model_match_weights(const struct safetensors *s, const char *where, const st
 	return 0;
 }
 
-/* One after the other through memory of the host. */
-static int put_weights(const struct safetensors *s, const struct params *p, struct device *d, float *values, struct err *e)
+/* One after the other through memory of the host. compact: as struct model's. */
+static int put_weights(const struct safetensors *s, const struct params *p, struct device *d, float *values, struct compact *compact,
+                       struct err *e)
 {
 	int64_t most = 1;
 	float *host;
@@ -175,7 +178,10 @@ static int put_weights(const struct safetensors *s, const struct params *p, stru
 	host = mem_try((size_t)most, sizeof *host, "a weight", e);
 	for (int i = 0; host && i < p->n; i++) {
 		st_to_f32(host, st_find(s, p->v[i].name));
-		device_put(d, values + p->v[i].offset, host, (size_t)p->v[i].count * sizeof *host);
+		if (compact && compact[i].type)
+			compact_pack(&compact[i], host);
+		else
+			device_put(d, values + p->v[i].offset, host, (size_t)p->v[i].count * sizeof *host);
 	}
 	mem_free(host);
 	return host ? 0 : -1;
@@ -187,7 +193,7 @@ int model_read_weights(const char *path, const struct params *p, struct device *
 	int rc = s ? model_match_weights(s, path, p, e) : -1;
 
 	if (!rc)
-		rc = put_weights(s, p, d, values, e);
+		rc = put_weights(s, p, d, values, NULL, e);
 	st_free(s);
 	return rc;
 }
@@ -213,6 +219,21 @@ int model_write_weights(const char *path, const struct params *p, struct device 
 	mem_free(t);
 	mem_free(host);
 	return rc;
+}
+
+/* Memory for the matrices that are not floats. */
+static int layout_compact(struct model *m, struct err *e)
+{
+	params_layout_but(&m->params, PARAM_BULK);
+	m->compact = mem_zalloc((size_t)m->params.n, sizeof *m->compact);
+	for (int i = 0; i < m->params.n; i++) {
+		const struct param *p = &m->params.v[i];
+
+		if ((p->flags & PARAM_BULK) && compact_init(&m->compact[i], m->bulk, p->shape[0], p->shape[1], e))
+			return -1;
+	}
+	tape_bind_compact(m->tape, m->compact);
+	return 0;
 }
 
 static void record(struct model *m)
@@ -258,10 +279,10 @@ static int load(struct model *m, const char *dir, char *hash, struct err *e)
 	struct safetensors *s = st_open(path, e);
 	int rc = -1;
 
-	if (!s || model_match_weights(s, path, &m->params, e))
+	if (!s || model_match_weights(s, path, &m->params, e) || (m->bulk && layout_compact(m, e)))
 		goto out;
 	tape_layout(m->tape, m->device, NULL);
-	if (!allocate(m, e) && !put_weights(s, &m->params, m->device, m->values, e))
+	if (!allocate(m, e) && !put_weights(s, &m->params, m->device, m->values, m->compact, e))
 		rc = hash ? sha256_file(path, hash, NULL, e) : 0;
 out:
 	st_free(s);
@@ -269,16 +290,21 @@ out:
 	return rc;
 }
 
-struct model *model_open(const char *dir, int64_t capacity, struct device *d, char *hash, struct err *e)
+struct model *model_open(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e)
 {
 	struct model *m = mem_zalloc(1, sizeof *m);
 
 	m->capacity = capacity;
+	m->bulk = bulk;
 	m->device = d;
 	if (model_config_load(dir, &m->config, e))
 		goto fail;
 	if (m->config.exact) {
 		err_set(e, ERR_DATA, "%s: holds samples, not a network", dir);
+		goto fail;
+	}
+	if (bulk && !d->compact) {
+		err_set(e, ERR_USAGE, "weights in bf16 or int8 are for the CPU, not for %s", d->name);
 		goto fail;
 	}
 	record(m);
@@ -299,6 +325,9 @@ void model_free(struct model *m)
 	m->device->release(m->device, m->in);
 	m->device->release(m->device, m->times);
 	m->device->release(m->device, m->labels);
+	for (int i = 0; m->compact && i < m->params.n; i++)
+		compact_release(&m->compact[i]);
+	mem_free(m->compact);
 	params_release(&m->params);
 	model_config_release(&m->config);
 	mem_free(m);
@@ -317,6 +346,16 @@ double model_flops(const struct model *m)
 int64_t model_elements(const struct model *m)
 {
 	return m->out_elements;
+}
+
+int64_t model_bytes(const struct model *m)
+{
+	int64_t bytes = m->params.total * (int64_t)sizeof *m->values;
+
+	for (int i = 0; m->compact && i < m->params.n; i++)
+		if (m->compact[i].type)
+			bytes += compact_bytes(&m->compact[i]);
+	return bytes;
 }
 
 void model_run(struct model *m, int64_t n, const float *x, const float *t, const int32_t *label, float *out)

@@ -2,6 +2,7 @@
 #ifndef DDM_NET_MODEL_H
 #define DDM_NET_MODEL_H
 
+#include "kernels/compact.h"
 #include "net/net.h"
 
 /* config.json. Beside the network: what its output means. */
@@ -28,14 +29,16 @@ const char *model_weights_name(enum net_kind kind);
 
 struct model;
 
-/* Load config and weights of DIR for batches of up to `capacity`. `hash` (65 bytes, may be NULL) receives the SHA-256 of the
+/* Load config and weights of DIR for batches of up to `capacity`; with `bulk` the matrices of the blocks are rounded to that type
+ * and held so alone, whatever the file's, which is for the CPU (ERR_USAGE). `hash` (65 bytes, may be NULL) receives the SHA-256 of the
  * weights file. The device is borrowed. Missing tensors, other shapes: ERR_DATA naming them; extra tensors are refused likewise, and
  * so is an exact one. */
-struct model *model_open(const char *dir, int64_t capacity, struct device *d, char *hash, struct err *e);
+struct model *model_open(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e);
 void model_free(struct model *m);
 const struct model_config *model_config(const struct model *m);
 double model_flops(const struct model *m);     /* of one sample */
 int64_t model_elements(const struct model *m); /* output elements of one sample */
+int64_t model_bytes(const struct model *m);    /* that the weights take */
 
 /* out (n, model_elements) = network(x (n, C, S, S), t (n) in [0, 1], label (n) or NULL), all of the host; any n: it is cut into
  * batches of the capacity. A sample's bits do not depend on its neighbours. Errors stick to the device. */

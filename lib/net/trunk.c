@@ -25,13 +25,25 @@ static struct tensor *param(const struct trunk *k, const char *prefix, const cha
 	return tape_param(k->t, k->p, name, rank, shape, flags, init);
 }
 
-struct tensor *trunk_linear(const struct trunk *k, struct tensor *x, const char *prefix, int64_t out, struct init init, int act)
+static struct tensor *linear(const struct trunk *k, struct tensor *x, const char *prefix, int64_t out, struct init init, int act,
+                             int flags)
 {
 	int64_t shape[2] = {out, x->shape[x->rank - 1]};
-	struct tensor *w = param(k, prefix, ".weight", 2, shape, PARAM_DECAY, init);
+	struct tensor *w = param(k, prefix, ".weight", 2, shape, PARAM_DECAY | flags, init);
 	struct tensor *b = param(k, prefix, ".bias", 1, shape, 0, init_zero);
 
 	return act < 0 ? op_linear(k->t, x, w, b) : op_linear_act(k->t, x, w, b, (enum unary)act);
+}
+
+struct tensor *trunk_linear(const struct trunk *k, struct tensor *x, const char *prefix, int64_t out, struct init init, int act)
+{
+	return linear(k, x, prefix, out, init, act, 0);
+}
+
+/* Of a block. The layers around the blocks, few and at the network's edges, where rounding costs most, are not PARAM_BULK. */
+static struct tensor *bulk_linear(const struct trunk *k, struct tensor *x, const char *prefix, int64_t out, struct init init, int act)
+{
+	return linear(k, x, prefix, out, init, act, PARAM_BULK);
 }
 
 /* The fixed table of DiT: the first half of the width encodes the column, the second the row, each as sines then cosines of
@@ -99,14 +111,14 @@ static struct tensor *self_attention(const struct trunk *k, int64_t block, struc
 	struct tensor *w, *b, *qkv[3];
 	char name[96];
 
-	w = tape_param(k->t, k->p, in_block(name, sizeof name, k->names->qkv_weight, block), 2, w_shape, PARAM_DECAY,
+	w = tape_param(k->t, k->p, in_block(name, sizeof name, k->names->qkv_weight, block), 2, w_shape, PARAM_DECAY | PARAM_BULK,
 	               init_xavier(c->hidden, 3 * c->hidden));
 	b = tape_param(k->t, k->p, in_block(name, sizeof name, k->names->qkv_bias, block), 1, w_shape, 0, init_zero);
 	h = op_reshape(k->t, op_linear(k->t, h, w, b), 5, packed);
 	op_unstack(k->t, h, 2, qkv);
 	h = op_attention(k->t, qkv[0], qkv[1], qkv[2], 1 / sqrt((double)width), 0);
 	in_block(name, sizeof name, k->names->proj, block);
-	return trunk_linear(k, op_reshape(k->t, h, 3, flat), name, c->hidden, init_xavier(c->hidden, c->hidden), -1);
+	return bulk_linear(k, op_reshape(k->t, h, 3, flat), name, c->hidden, init_xavier(c->hidden, c->hidden), -1);
 }
 
 static struct tensor *mlp(const struct trunk *k, int64_t block, struct tensor *h)
@@ -116,9 +128,9 @@ static struct tensor *mlp(const struct trunk *k, int64_t block, struct tensor *h
 	char name[96];
 
 	in_block(name, sizeof name, k->names->fc1, block);
-	h = trunk_linear(k, h, name, wide, init_xavier(c->hidden, wide), UNARY_GELU_TANH);
+	h = bulk_linear(k, h, name, wide, init_xavier(c->hidden, wide), UNARY_GELU_TANH);
 	in_block(name, sizeof name, k->names->fc2, block);
-	return trunk_linear(k, h, name, c->hidden, init_xavier(wide, c->hidden), -1);
+	return bulk_linear(k, h, name, c->hidden, init_xavier(wide, c->hidden), -1);
 }
 
 struct tensor *trunk_block(const struct trunk *k, int64_t block, struct tensor *x, struct tensor *act)
@@ -130,7 +142,7 @@ struct tensor *trunk_block(const struct trunk *k, int64_t block, struct tensor *
 
 	tape_block_begin(t);
 	in_block(name, sizeof name, k->names->modulation, block);
-	op_unstack(t, op_reshape(t, trunk_linear(k, act, name, 6 * k->c->hidden, init_zero, -1), 4, six), 1, m);
+	op_unstack(t, op_reshape(t, bulk_linear(k, act, name, 6 * k->c->hidden, init_zero, -1), 4, six), 1, m);
 	h = self_attention(k, block, op_norm(t, x, m[1], m[0], NORM_LAYER, NORM_EPS, 1));
 	x = op_gate(t, x, m[2], h);
 	h = mlp(k, block, op_norm(t, x, m[4], m[3], NORM_LAYER, NORM_EPS, 1));

@@ -55,11 +55,17 @@ int params_add(struct params *p, const char *name, int rank, const int64_t *shap
 
 void params_layout(struct params *p)
 {
+	params_layout_but(p, 0);
+}
+
+void params_layout_but(struct params *p, int flags)
+{
 	int64_t at = 0;
 
 	for (int frozen = 0; frozen < 2; frozen++) {
 		for (int i = 0; i < p->n; i++) {
-			if (frozen != !!(p->v[i].flags & PARAM_FROZEN))
+			p->v[i].offset = p->v[i].flags & flags ? -1 : p->v[i].offset;
+			if (frozen != !!(p->v[i].flags & PARAM_FROZEN) || p->v[i].flags & flags)
 				continue;
 			p->v[i].offset = at;
 			at += (p->v[i].count + 15) / 16 * 16;

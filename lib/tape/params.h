@@ -12,6 +12,7 @@
 enum {
 	PARAM_DECAY = 1,  /* weight decay applies */
 	PARAM_FROZEN = 2, /* stored, not trained: no gradient (position tables) */
+	PARAM_BULK = 4,   /* a matrix that op_linear alone reads and of which a network is mostly made: may be held in few bytes */
 };
 
 enum init_kind {
@@ -53,8 +54,10 @@ int params_find(const struct params *p, const char *name);
 /* Add a parameter, or find one of the same name, which must have the same shape (a bug otherwise). Returns its index. */
 int params_add(struct params *p, const char *name, int rank, const int64_t *shape, int flags, struct init init);
 
-/* Assign offsets, in order of declaration. Call after recording and before any values exist. */
+/* Assign offsets, in order of declaration. Call after recording and before any values exist. params_layout_but: those with any
+ * of `flags` get no place (offset -1). */
 void params_layout(struct params *p);
+void params_layout_but(struct params *p, int flags);
 
 /* Number of scalars: trainable ones, or all. */
 int64_t params_count(const struct params *p, int trainable_only);

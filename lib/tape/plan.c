@@ -221,7 +221,7 @@ static int64_t most_scratch(struct tape *t)
 
 void tape_layout(struct tape *t, struct device *d, const struct plan_options *o)
 {
-	assert(!t->device && d->real == t->real);
+	assert(!t->device && d->real == t->real && (!t->compact || d->compact));
 	t->device = d;
 	if (o)
 		t->options = *o;

@@ -62,6 +62,7 @@ struct tape {
 	int64_t arena_bytes, scratch_bytes;
 	char *arena, *scratch;
 	void *values, *grad_values;
+	const struct compact *compact; /* by parameter, or NULL */
 	struct run_keys keys, *device_keys;
 	int keys_changed;
 	void *hop; /* event between nodes of different streams */

@@ -18,6 +18,7 @@ static char *address(const struct tape *t, const struct tensor *x)
 	case STORE_INPUT:
 		return s->bound ? (char *)s->bound + off * size : NULL;
 	case STORE_PARAM:
+		assert(!t->values || t->params->v[s->param].offset >= 0);
 		return t->values ? (char *)t->values + (t->params->v[s->param].offset + off) * size : NULL;
 	default:
 		return t->grad_values ? (char *)t->grad_values + (t->params->v[s->param].offset + off) * size : NULL;
@@ -34,12 +35,38 @@ static void resolve(const struct tape *t, const struct tensor *x, int64_t sample
 		a->shape[0] = a->shape[0] / t->capacity * samples;
 }
 
+/* Whether input j of a node is a matrix held as struct compact. */
+static const struct compact *compact_input(const struct tape *t, const struct node *n, int j)
+{
+	const struct tensor *x = n->in[j];
+	const struct compact *w;
+
+	if (!t->compact || !x || n->op != OP_LINEAR || j != 1 || x->st->kind != STORE_PARAM)
+		return NULL;
+	w = &t->compact[x->st->param];
+	assert(!w->type || (x->offset == 0 && w->n == x->shape[0] && w->k == x->shape[1]));
+	return w->type ? w : NULL;
+}
+
+static void resolve_input(const struct tape *t, const struct node *n, int j, int64_t samples, struct array *a)
+{
+	const struct compact *w = compact_input(t, n, j);
+
+	if (!w) {
+		resolve(t, n->in[j], samples, a);
+		return;
+	}
+	tensor_array(n->in[j], a);
+	a->dtype = DT_COMPACT;
+	a->data = (void *)w;
+}
+
 void node_call(const struct tape *t, const struct node *n, int64_t samples, struct op_call *c)
 {
 	c->nin = n->nin;
 	c->nout = n->nout;
 	for (int j = 0; j < n->nin; j++)
-		resolve(t, n->in[j], samples, &c->in[j]);
+		resolve_input(t, n, j, samples, &c->in[j]);
 	for (int k = 0; k < n->nout; k++)
 		resolve(t, n->out[k], samples, &c->out[k]);
 	for (int j = n->nin; j < OP_IN; j++)
@@ -54,16 +81,21 @@ void node_call(const struct tape *t, const struct node *n, int64_t samples, stru
 	c->scratch = t->scratch;
 }
 
+static double array_bytes(const struct array *a)
+{
+	return a->dtype == DT_COMPACT ? (double)compact_bytes(a->data) : (double)array_count(a) * (double)dtype_size(a->dtype);
+}
+
 static double bytes_touched(const struct op_call *c)
 {
 	double b = 0;
 
 	for (int j = 0; j < c->nin; j++)
 		if (c->in[j].rank)
-			b += (double)array_count(&c->in[j]) * (double)dtype_size(c->in[j].dtype);
+			b += array_bytes(&c->in[j]);
 	for (int k = 0; k < c->nout; k++)
 		if (c->out[k].rank)
-			b += (double)array_count(&c->out[k]) * (double)dtype_size(c->out[k].dtype);
+			b += array_bytes(&c->out[k]);
 	return b;
 }
 

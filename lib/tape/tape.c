@@ -277,6 +277,12 @@ void tape_bind_params(struct tape *t, void *values, void *grads)
 	t->grad_values = grads;
 }
 
+void tape_bind_compact(struct tape *t, const struct compact *w)
+{
+	assert(!t->device && !t->grads);
+	t->compact = w;
+}
+
 void tape_seed(struct tape *t, const struct run_keys *keys)
 {
 	t->keys = *keys;

@@ -19,6 +19,7 @@
 
 #include <stdint.h>
 
+#include "kernels/compact.h"
 #include "kernels/device.h"
 #include "tape/params.h"
 
@@ -100,6 +101,9 @@ int tape_allocate(struct tape *t, struct err *e);
 void tape_bind(struct tape *t, struct tensor *x, void *data);
 /* Bind the table's arenas: values[total], grads[trainable] (may be NULL without a backward pass). */
 void tape_bind_params(struct tape *t, void *values, void *grads);
+/* w[n of the table], borrowed: op_linear reads parameter i from w[i] where that has a type (and nothing else may read it). Types and
+ * sizes are set before tape_layout. Forward only, in float, on a device that takes DT_COMPACT. */
+void tape_bind_compact(struct tape *t, const struct compact *w);
 /* What dropout and noise draw by in the following runs. */
 void tape_seed(struct tape *t, const struct run_keys *keys);
 

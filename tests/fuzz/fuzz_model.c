@@ -33,7 +33,7 @@ static void run(struct ensemble *s)
 
 static void use_ensemble(void)
 {
-	struct ensemble_options o = {.policy = {.kind = POLICY_PRIOR}, .capacity = 2};
+	struct ensemble_options o = {.policy = {.kind = POLICY_PRIOR}, .capacity = 2, .device = device_cpu(NULL, DT_F32)};
 	struct ensemble s;
 	struct err e = {0};
 
@@ -42,13 +42,15 @@ static void use_ensemble(void)
 	else
 		run(&s);
 	ensemble_release(&s);
+	device_free(o.device);
 }
 
 static void use_router(void)
 {
 	char *dir = folder_path("router");
 	struct err e = {0};
-	struct model *m = model_open(dir, 1, NULL, NULL, &e);
+	struct device *d = device_cpu(NULL, DT_F32);
+	struct model *m = model_open(dir, 1, COMPACT_INT8, d, NULL, &e);
 
 	if (!m)
 		check(&e);
@@ -62,6 +64,7 @@ static void use_router(void)
 		mem_free(logits);
 	}
 	model_free(m);
+	device_free(d);
 	mem_free(dir);
 }
 

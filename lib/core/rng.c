@@ -5,37 +5,18 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/philox.h"
+
 void philox4x32(const uint32_t ctr[4], const uint32_t key[2], uint32_t out[4])
 {
-	uint32_t c0 = ctr[0], c1 = ctr[1], c2 = ctr[2], c3 = ctr[3], k0 = key[0], k1 = key[1];
-
-	for (int round = 0; round < 10; round++) {
-		uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
-		uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-
-		c1 = (uint32_t)p1;
-		c3 = (uint32_t)p0;
-		c0 = n0;
-		c2 = n2;
-		k0 += 0x9E3779B9u;
-		k1 += 0xBB67AE85u;
-	}
-	out[0] = c0;
-	out[1] = c1;
-	out[2] = c2;
-	out[3] = c3;
+	philox_rounds(ctr, key, out);
 }
 
 static void counter_of(uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index, uint32_t lane, uint32_t ctr[4],
                        uint32_t key[2])
 {
 	assert(index >> 44 == 0 && step >> 44 == 0);
-	key[0] = (uint32_t)seed;
-	key[1] = (uint32_t)(seed >> 32);
-	ctr[0] = lane;
-	ctr[1] = (uint32_t)index;
-	ctr[2] = (uint32_t)step;
-	ctr[3] = ((uint32_t)purpose << 24) | ((uint32_t)(index >> 32) << 12 & 0xfff000u) | (uint32_t)(step >> 32 & 0xfff);
+	philox_counter(seed, (uint32_t)purpose, step, index, lane, ctr, key);
 }
 
 void rng_block(uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index, uint32_t lane, uint32_t out[4])
@@ -62,70 +43,22 @@ uint64_t rng_below(uint64_t n, uint64_t seed, enum rng_purpose purpose, uint64_t
 	return (uint64_t)(((unsigned __int128)((uint64_t)w[1] << 32 | w[0]) * n) >> 64);
 }
 
-/* x = m 2^e with m in [sqrt(1/2), sqrt(2)); log m by the atanh series in s = (m-1)/(m+1), |s| < .1716: the first omitted
- * term is 2 s^11 / 11 < 7e-10. */
 float rng_logf(float x)
 {
-	uint32_t u;
-	int e;
-	float m, s, z, p;
-
-	memcpy(&u, &x, 4);
-	e = (int)(u >> 23) - 127;
-	u = (u & 0x7fffffu) | 0x3f800000u;
-	memcpy(&m, &u, 4);
-	if (m > 1.41421356f) {
-		m *= .5f;
-		e++;
-	}
-	s = (m - 1.f) / (m + 1.f);
-	z = s * s;
-	p = 2.f + z * (.66666667f + z * (.4f + z * (.28571429f + z * .22222222f)));
-	return (float)e * .69314718f + s * p;
+	return philox_logf(x);
 }
 
-/* u is folded to an octant: sin and cos of 2 pi r for |r| <= 1/8 by Taylor series, the first omitted terms below 1e-8. */
 void rng_sincos2pif(float u, float *s, float *c)
 {
-	int q = (int)(u * 4.f + .5f);
-	float a = (u - (float)q * .25f) * 6.28318531f, z = a * a;
-	float sn = a * (1.f + z * (-.16666667f + z * (8.3333333e-3f + z * -1.9841270e-4f + z * z * 2.7557319e-6f)));
-	float cs = 1.f + z * (-.5f + z * (4.1666667e-2f + z * (-1.3888889e-3f + z * 2.4801587e-5f)));
-
-	switch (q & 3) {
-	case 0:
-		*s = sn;
-		*c = cs;
-		break;
-	case 1:
-		*s = cs;
-		*c = -sn;
-		break;
-	case 2:
-		*s = -sn;
-		*c = -cs;
-		break;
-	default:
-		*s = -cs;
-		*c = sn;
-	}
+	philox_sincos2pif(u, s, c);
 }
 
 void rng_normal4(const uint32_t in[4], float out[4])
 {
-	for (int i = 0; i < 4; i += 2) {
-		float u = ((float)(in[i] >> 8) + 1.f) * 0x1p-24f; /* (0, 1] */
-		float v = (float)(in[i + 1] >> 8) * 0x1p-24f;
-		float r = sqrtf(-2.f * rng_logf(u)), s, c;
-
-		rng_sincos2pif(v, &s, &c);
-		out[i] = r * c;
-		out[i + 1] = r * s;
-	}
+	philox_normal4(in, out);
 }
 
-/* WIDE blocks at a time, in loops that vectorise: operation for operation what rng_block, rng_logf, rng_sincos2pif and
- * rng_normal4 do, with selections for their branches, so the bits are theirs. */
+/* WIDE blocks at a time, in loops that vectorise: operation for operation what rng_block and core/philox.h do, with selections for their branches, so the bits are theirs. */
 enum { WIDE = 16 };
 
 /* Inlined, so that the compiler sees that nothing overlaps; unrolled, the loop would not be vectorised. */

@@ -252,6 +252,9 @@ int tape_allocate(struct tape *t, struct err *e)
 
 	if (t->options.bf16 && !(d->storage >> DT_BF16 & 1))
 		return err_set(e, ERR_UNAVAILABLE, "device %s does not store intermediates in bfloat16", d->name);
+	for (int i = 0; i < t->nnodes; i++)
+		if (t->node[i].live && !d->kernel[t->node[i].op])
+			return err_set(e, ERR_UNAVAILABLE, "device %s has no kernel for %s", d->name, op_name(t->node[i].op));
 	if (!(t->arena = d->alloc(d, (size_t)t->arena_bytes, "activations", e)) ||
 	    !(t->scratch = d->alloc(d, (size_t)t->scratch_bytes, "kernel scratch", e)) ||
 	    !(t->device_keys = d->alloc(d, sizeof *t->device_keys, "keys of random draws", e)))

@@ -654,9 +654,106 @@ static void unread_outputs(void **state)
 	}
 }
 
+struct called {
+	int times, stream;
+	struct device *device;
+};
+
+static void count_call(void *arg, struct device *d, int stream)
+{
+	struct called *c = arg;
+
+	c->times++;
+	c->stream = stream;
+	c->device = d;
+}
+
+/* y on stream 1, then z, then a loss. */
+static struct tape *small_tape(struct tensor **x, struct tensor **y, struct tensor **loss)
+{
+	struct tape *t = tape_new(DT_F32, 2);
+	const int64_t shape[2] = {2, 64};
+
+	*x = tape_input(t, DT_F32, 2, shape, TAPE_BATCHED);
+	tape_stream(t, 1);
+	*y = op_unary(t, *x, UNARY_SILU);
+	tape_stream(t, 0);
+	*loss = op_mse(t, op_mul(t, *y, *y), *x, NULL);
+	tape_keep(t, *loss);
+	return t;
+}
+
+static void after_a_node(void **state)
+{
+	struct device *d = device_cpu(NULL, DT_F32);
+	struct called on = {0}, off = {0};
+	struct tensor *x, *y, *loss;
+	struct tape *t = small_tape(&x, &y, &loss);
+	float in[128] = {0};
+
+	(void)state;
+	tape_then(t, 0, count_call, &on);
+	tape_then(t, 1, count_call, &off);
+	tape_layout(t, d, NULL);
+	assert_int_equal(tape_allocate(t, NULL), 0);
+	tape_bind(t, x, in);
+	tape_run(t, 2, 0, 1);
+	assert_int_equal(on.times, 1);
+	assert_int_equal(on.stream, 1);
+	assert_ptr_equal(on.device, d);
+	assert_int_equal(off.times, 0);
+	tape_run(t, 1, 0, tape_mark(t));
+	assert_int_equal(on.times, 2);
+	assert_int_equal(off.times, 1);
+	assert_int_equal(off.stream, 0);
+	tape_free(t);
+	device_free(d);
+}
+
+/* Intermediates in bfloat16 take half the room; losses and what is kept stay floats. A device that cannot says so, and so does one
+ * that lacks a kernel. */
+static void storage_of_intermediates(void **state)
+{
+	struct device *d = device_cpu(NULL, DT_F32), lacking = *d;
+	struct err e = {0};
+	int64_t bytes[2];
+
+	(void)state;
+	for (int bf16 = 0; bf16 < 2; bf16++) {
+		struct tensor *x, *y, *loss;
+		struct tape *t = small_tape(&x, &y, &loss);
+
+		tape_layout(t, d, &(struct plan_options){.no_reuse = 1, .bf16 = bf16});
+		bytes[bf16] = tape_arena_bytes(t);
+		assert_int_equal(y->dtype, bf16 ? DT_BF16 : DT_F32);
+		assert_int_equal(loss->dtype, DT_F32);
+		assert_int_equal(x->dtype, DT_F32);
+		assert_int_equal(tape_allocate(t, &e), bf16 ? -1 : 0);
+		tape_free(t);
+	}
+	assert_int_equal(bytes[0], 2 * 512 + 64);
+	assert_int_equal(bytes[1], 2 * 256 + 64);
+	assert_int_equal(e.code, ERR_UNAVAILABLE);
+	assert_non_null(strstr(e.msg, "bfloat16"));
+	lacking.kernel[OP_MUL] = NULL;
+	{
+		struct tensor *x, *y, *loss;
+		struct tape *t = small_tape(&x, &y, &loss);
+
+		memset(&e, 0, sizeof e);
+		tape_layout(t, &lacking, NULL);
+		assert_int_equal(tape_allocate(t, &e), -1);
+		assert_int_equal(e.code, ERR_UNAVAILABLE);
+		assert_non_null(strstr(e.msg, "MUL"));
+		tape_free(t);
+	}
+	device_free(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(after_a_node), cmocka_unit_test(storage_of_intermediates),
 	    cmocka_unit_test(gradients),       cmocka_unit_test(dit_gradient), cmocka_unit_test(router_gradient),
 	    cmocka_unit_test(unet_gradient),   cmocka_unit_test(plans_agree),  cmocka_unit_test(batch_is_a_run_time_value),
 	    cmocka_unit_test(tied_and_unused), cmocka_unit_test(capacity_of_one), cmocka_unit_test(unread_outputs),

@@ -53,7 +53,7 @@ FUZZERS = $(filter $(B)/tests/fuzz/%,$(TESTS))
 BENCH_C = $(wildcard $(SRC)/tests/bench/*.c)
 BENCHES = $(BENCH_C:$(SRC)/%.c=$(B)/%)
 
-OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(B)/tests/op/optest.o
+OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(B)/tests/op/optest.o $(EMULATED)
 
 all: $(LIBS) $(PROGS)
 tests: $(TESTS)
@@ -83,15 +83,26 @@ $(B)/%.f64.o: $(SRC)/%.c $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  CC $< (double)"
 	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -DREAL_IS_DOUBLE -c -o $@ $<
+# The draws are those of the CPU to the bit: no contraction.
+$(B)/kernels/noise.cu.o: EXTRA_NVCC = -fmad=false
+
 $(B)/%.cu.o: $(SRC)/%.cu $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"
-	$(Q)$(NVCC) $(NVCC_FLAGS) -c -o $@ $<
+	$(Q)$(NVCC) $(NVCC_FLAGS) $(EXTRA_NVCC) -c -o $@ $<
 
 $(PROGS): $(B)/ddm-%: $(B)/cmd/ddm-%.o $(LIBS) $(B)/flags
 	@echo "  LD $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS) $(if $(filter %/ddm-ingest,$@),$(MEDIA_LIBS),$(CUDA_LIBS)) $(LDLIBS)
 $(filter $(B)/tests/op/%,$(TESTS)): $(B)/tests/op/optest.o
+# The CUDA kernels as ordinary C++, for tests without a GPU; what talks to the driver is not among them.
+EMULATED = $(patsubst $(SRC)/kernels/%.cu,$(B)/tests/op/emulated-%.o,$(filter-out %/cuda.cu,$(wildcard $(SRC)/kernels/*.cu)))
+$(B)/tests/op/test_emulated: $(EMULATED)
+$(B)/tests/op/emulated-%.o: $(SRC)/kernels/%.cu $(SRC)/tests/op/emulate.h $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  CXX $<"
+	$(Q)$(CXX) -x c++ -std=c++17 -O1 -g -Wall -Wextra $(HARD_FLAGS) -ffp-contract=off -fno-exceptions -fno-rtti \
+		-fno-threadsafe-statics -I$(SRC) -I$(SRC)/lib -I$(B) -MD -MP -include $(SRC)/tests/op/emulate.h -c -o $@ $<
 $(FUZZERS): FUZZED = $(FUZZ_LDFLAGS)
 $(FUZZERS:=.o): EXTRA = $(if $(FUZZ_LDFLAGS),-DFUZZER)
 $(TESTS) $(BENCHES): %: %.o $(LIBS) $(B)/flags

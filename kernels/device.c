@@ -3,7 +3,19 @@
 #include <assert.h>
 #include <string.h>
 
+#include "config.h"
 #include "core/str.h"
+#include "kernels/cudadevice.h"
+
+#ifndef HAVE_CUDA
+struct device *device_cuda(int index, struct pool *pool, struct err *e)
+{
+	(void)index;
+	(void)pool;
+	err_set(e, ERR_UNAVAILABLE, "this build knows no CUDA device (configure --with-cuda=yes makes one that does)");
+	return NULL;
+}
+#endif
 
 size_t dtype_size(enum dtype t)
 {
@@ -126,29 +138,40 @@ void device_free(struct device *d)
 		d->close(d);
 }
 
-static struct device *open_cuda(int index, struct pool *pool, struct err *e)
+int device_complete(const struct device *d, enum op *missing)
 {
-	(void)index;
-	(void)pool;
-	err_set(e, ERR_UNAVAILABLE, "this build knows no CUDA device (configure --with-cuda=yes makes one that does)");
-	return NULL;
+	for (int i = OP_VIEW + 1; i < OP_COUNT; i++)
+		if (!d->kernel[i]) {
+			*missing = (enum op)i;
+			return 0;
+		}
+	return 1;
+}
+
+/* Whatever works: a GPU that cannot run every op is none. */
+static struct device *open_any(struct pool *pool)
+{
+	struct err none = {0};
+	struct device *d = device_cuda(0, pool, &none);
+	enum op missing;
+
+	if (d && device_complete(d, &missing))
+		return d;
+	device_free(d);
+	return device_cpu(pool, DT_F32);
 }
 
 struct device *device_open(const char *name, struct pool *pool, struct err *e)
 {
-	struct err none = {0};
-	struct device *d;
 	int64_t index = 0;
 
 	if (!strcmp(name, "cpu"))
 		return device_cpu(pool, DT_F32);
-	if (!strcmp(name, "auto")) {
-		d = open_cuda(0, pool, &none);
-		return d ? d : device_cpu(pool, DT_F32);
-	}
+	if (!strcmp(name, "auto"))
+		return open_any(pool);
 	if (strcmp(name, "cuda") && (strncmp(name, "cuda:", 5) || parse_i64(name + 5, 0, 1023, &index))) {
 		err_set(e, ERR_USAGE, "device \"%s\" is none of auto, cpu, cuda, cuda:N", name);
 		return NULL;
 	}
-	return open_cuda((int)index, pool, e);
+	return device_cuda((int)index, pool, e);
 }

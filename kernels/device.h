@@ -194,7 +194,7 @@ struct device {
 	void (*graph_launch)(struct device *d, void *graph, int stream);
 	void (*graph_free)(struct device *d, void *graph);
 
-	double (*peak_flops)(struct device *d); /* of the matrix product, measured at the first call */
+	double (*peak_flops)(struct device *d); /* of the matrix product, measured at the first call; NULL: cannot be measured */
 	void (*close)(struct device *d);
 };
 
@@ -205,6 +205,9 @@ void device_free(struct device *d); /* NULL is allowed */
 /* The device called `name`: "cpu", "cuda", "cuda:N", or "auto", the first GPU where there is one that works and the CPU elsewhere.
  * The pool is borrowed. What is not a name is ERR_USAGE; a GPU that is not there, or a build that knows none, ERR_UNAVAILABLE. */
 struct device *device_open(const char *name, struct pool *pool, struct err *e);
+
+/* Whether there is a kernel for every op; else *missing is one without. */
+int device_complete(const struct device *d, enum op *missing);
 
 /* On stream 0. */
 void device_put(struct device *d, void *dst, const void *src, size_t bytes);

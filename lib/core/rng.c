@@ -58,7 +58,8 @@ void rng_normal4(const uint32_t in[4], float out[4])
 	philox_normal4(in, out);
 }
 
-/* WIDE blocks at a time, in loops that vectorise: operation for operation what rng_block and core/philox.h do, with selections for their branches, so the bits are theirs. */
+/* WIDE blocks at a time, in loops that vectorise: operation for operation what rng_block and core/philox.h do, with selections for
+ * their branches, so the bits are theirs. */
 enum { WIDE = 16 };
 
 /* Inlined, so that the compiler sees that nothing overlaps; unrolled, the loop would not be vectorised. */

@@ -425,7 +425,7 @@ static int train(struct trainer *r, struct err *e)
 	record(r);
 	if (allocate(r, e) || dir_make(r->train_dir, e) || begin_weights(r, e) || begin_loader(r, e) || open_log(r, e))
 		return -1;
-	r->peak = r->device->peak_flops(r->device);
+	r->peak = r->device->peak_flops ? r->device->peak_flops(r->device) : NAN;
 	tape_profile(r->loss.tape, r->o->profile);
 	log_start(r);
 	say(r,

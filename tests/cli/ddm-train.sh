@@ -32,6 +32,7 @@ done
 check_exit 2 "a velocity wider than the network" $run $few --predict v --cluster 0 -o m s
 check_err "is refused with the reason" 'patch has 192 numbers .*only 16 wide'
 check_exit 65 "classes that are not there" $run $few --condition class --cluster 0 -o m s
+check_exit 69 "a GPU that is not there" $run $few --cluster 0 --device cuda:1023 -o m s
 check_exit 66 "no such shards" $run $few --cluster 0 -o m none
 check_exit 66 "no such weights to start from" $run $few --cluster 0 --init-from none.safetensors -o m s
 check_absent "nothing was made" m

@@ -6,6 +6,7 @@
 
 #include "core/mem.h"
 #include "core/rng.h"
+#include "file/safetensors.h"
 
 enum { DENSE, PADDED, REVERSED, LAYOUTS };
 enum { GUARD = 256 };
@@ -43,8 +44,16 @@ int64_t index_value(const struct array *a, int64_t i)
 
 static double load(const struct array *a, int64_t at)
 {
-	return a->dtype == DT_F32 ? (double)((const float *)a->data)[at] : a->dtype == DT_F64 ? ((const double *)a->data)[at]
-	                                                                                      : ((const int32_t *)a->data)[at];
+	switch (a->dtype) {
+	case DT_F32:
+		return (double)((const float *)a->data)[at];
+	case DT_F64:
+		return ((const double *)a->data)[at];
+	case DT_BF16:
+		return (double)bf16_to_f32(((const uint16_t *)a->data)[at]);
+	default:
+		return ((const int32_t *)a->data)[at];
+	}
 }
 
 static void save(const struct array *a, int64_t at, double v)
@@ -53,6 +62,8 @@ static void save(const struct array *a, int64_t at, double v)
 		((float *)a->data)[at] = (float)v;
 	else if (a->dtype == DT_F64)
 		((double *)a->data)[at] = v;
+	else if (a->dtype == DT_BF16)
+		((uint16_t *)a->data)[at] = f32_to_bf16((float)v);
 	else
 		((int32_t *)a->data)[at] = isnan(v) ? -1 : (int32_t)v;
 }
@@ -70,7 +81,7 @@ static void place(struct storage *s, const struct operand *o, enum dtype real, i
 	memset(s, 0, sizeof *s);
 	if (!o->rank)
 		return;
-	s->seen.dtype = o->limit ? DT_I32 : real;
+	s->seen.dtype = o->limit ? DT_I32 : o->exact && real == DT_BF16 ? DT_F32 : real;
 	s->seen.rank = o->rank;
 	if (o->dense || (layout == REVERSED && !o->free))
 		layout = DENSE;
@@ -163,6 +174,7 @@ struct way {
 	int layout, in_place;
 	struct pool *pool;
 	int64_t first, count; /* of the samples; count 0: all */
+	const struct kernel *twin; /* instead of the device's */
 };
 
 static void cut_samples(struct operand *o, const struct way *w)
@@ -173,8 +185,8 @@ static void cut_samples(struct operand *o, const struct way *w)
 
 static void launch(const struct optest *t, struct op_call *c, const struct way *w)
 {
-	struct device *dev = device_cpu(w->pool, w->real);
-	const struct kernel *k = dev->kernel[t->op];
+	struct device *dev = device_cpu(w->pool, w->real == DT_F64 ? DT_F64 : DT_F32);
+	const struct kernel *k = w->twin ? w->twin : dev->kernel[t->op];
 	struct op_call shapes = *c;
 	size_t need;
 	unsigned char *scratch;
@@ -360,6 +372,30 @@ void optest_run(const struct optest *t)
 	free_all(ref, t->nout);
 	pool_free(pool[0]);
 	pool_free(pool[1]);
+}
+
+static void round_inputs(const struct optest *t, double *const in[])
+{
+	for (int i = 0; i < t->nin; i++)
+		for (int64_t k = 0; !t->in[i].limit && k < stored_count(&t->in[i]); k++)
+			in[i][k] = (double)bf16_to_f32(f32_to_bf16((float)in[i][k]));
+}
+
+void optest_twin(const struct optest *t, const struct kernel *twin, double tol)
+{
+	double *in[OP_IN] = {0}, *plain[OP_OUT] = {0};
+
+	make_inputs(t, in);
+	round_inputs(t, in);
+	run_way(t, &(struct way){.real = DT_F32}, in, plain);
+	for (int layout = DENSE; layout < LAYOUTS; layout++) {
+		compare(t, "the twin", &(struct way){.real = DT_F32, .layout = layout, .twin = twin}, in, plain, tol);
+		compare(t, "the twin in bfloat16", &(struct way){.real = DT_BF16, .layout = layout, .twin = twin}, in, plain, tol + 0x1p-8);
+	}
+	if (t->in_place)
+		compare(t, "the twin in place", &(struct way){.real = DT_F32, .in_place = 1, .twin = twin}, in, plain, tol);
+	free_all(in, t->nin);
+	free_all(plain, t->nout);
 }
 
 void optest_values(const struct optest *t, double *in[OP_IN], double *out[OP_OUT])

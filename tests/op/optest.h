@@ -20,6 +20,7 @@ struct operand {
 	int batch;            /* dimension 0 counts samples */
 	int limit;            /* > 0: indices below it */
 	int like;             /* an input equal to element: values of input like - 1 */
+	int exact;            /* float where the others are bfloat16 */
 	int free;             /* the op allows any strides: try dimensions in reverse order too */
 	double scale, shift;  /* of the standard normals it is filled with; scale 0 is 1 */
 	const double *values; /* instead of them, as many as are in memory */
@@ -42,6 +43,11 @@ struct optest {
 
 /* Run t in all ways. Fails the cmocka test with a sentence. */
 void optest_run(const struct optest *t);
+
+/* The float kernel of the CPU beside another kernel of the same op, whose memory is the host's: in float within tol of the largest
+ * value (0: bit for bit), and in bfloat16 within that and half a unit in its last place; dense, padded and, where the op allows it,
+ * reversed; in place. */
+void optest_twin(const struct optest *t, const struct kernel *twin, double tol);
 
 /* Values of t's operands and, after a run of the double kernel, of its outputs: caller frees each with mem_free. */
 void optest_values(const struct optest *t, double *in[OP_IN], double *out[OP_OUT]);

@@ -1,0 +1,427 @@
+/* The CUDA device: memory, streams, events and graphs by the runtime, which is linked statically and finds the driver when it is
+ * first asked: the same program runs where there is none. The first error sticks. */
+#include "kernels/launch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+extern "C" {
+#include "core/mem.h"
+#include "kernels/cudadevice.h"
+}
+
+enum { STREAMS = 4, STAGES = 4, STAGE_BYTES = 1 << 20 };
+
+/* Pinned memory that `put` copies through, so that it neither waits for the device nor keeps the caller's memory. */
+struct stage {
+	char *p;
+	cudaEvent_t used; /* recorded after the copy out of it */
+};
+
+struct piece {
+	void *p; /* NULL: free for use */
+	uint64_t bytes;
+};
+
+struct cuda {
+	struct device device;
+	int index;
+	char name[320];
+	cudaStream_t stream[STREAMS];
+	struct stage stage[STAGES];
+	int next_stage;
+	struct err failed; /* code 0: nothing has */
+	struct piece *piece; /* (pieces) */
+	size_t pieces;
+	uint64_t used, most;
+};
+
+static struct cuda *cuda_of(struct device *d)
+{
+	return (struct cuda *)d;
+}
+
+/* Device lost, or a kernel that went wrong, leaves a context of no use. */
+static int code_of(cudaError_t rc)
+{
+	return rc == cudaErrorMemoryAllocation ? ERR_NOMEM : ERR_UNAVAILABLE;
+}
+
+static int check(struct cuda *c, cudaError_t rc, const char *what)
+{
+	if (rc == cudaSuccess)
+		return 0;
+	if (!c->failed.code)
+		err_set(&c->failed, code_of(rc), "%s: %s: %s", c->name, what, cudaGetErrorString(rc));
+	return -1;
+}
+
+static int cuda_error(struct device *d, struct err *e)
+{
+	struct cuda *c = cuda_of(d);
+
+	return c->failed.code ? err_set(e, c->failed.code, "%s", c->failed.msg) : 0;
+}
+
+cudaStream_t cuda_stream(const struct op_call *c)
+{
+	return cuda_of(c->device)->stream[c->stream];
+}
+
+void cuda_launched(const struct op_call *c)
+{
+	check(cuda_of(c->device), cudaGetLastError(), "a kernel");
+}
+
+static void megabytes(char text[32], uint64_t bytes)
+{
+	snprintf(text, 32, "%.1f MB", (double)bytes * 1e-6);
+}
+
+static void remember(struct cuda *c, void *p, uint64_t bytes)
+{
+	size_t i = 0;
+
+	while (i < c->pieces && c->piece[i].p)
+		i++;
+	if (i == c->pieces)
+		c->piece = (struct piece *)mem_resize(c->piece, ++c->pieces, sizeof *c->piece);
+	c->piece[i].p = p;
+	c->piece[i].bytes = bytes;
+	c->used += bytes;
+	c->most = c->used > c->most ? c->used : c->most;
+}
+
+static void forget(struct cuda *c, const void *p)
+{
+	for (size_t i = 0; i < c->pieces; i++)
+		if (c->piece[i].p == p) {
+			c->used -= c->piece[i].bytes;
+			c->piece[i].p = NULL;
+			return;
+		}
+}
+
+static void too_much(struct cuda *c, uint64_t bytes, const char *what, struct err *e)
+{
+	size_t unused = 0, all = 0;
+	char want[32], have[32], missing[32];
+
+	cudaGetLastError(); /* this one does not stick: the caller may ask for less */
+	cudaMemGetInfo(&unused, &all);
+	megabytes(want, bytes);
+	megabytes(have, unused);
+	megabytes(missing, bytes > unused ? bytes - unused : 0);
+	err_set(e, ERR_NOMEM, "%s: out of memory: %s needs %s, free are %s: %s are missing", c->name, what, want, have, missing);
+}
+
+static void *cuda_alloc(struct device *d, size_t bytes, const char *what, struct err *e)
+{
+	struct cuda *c = cuda_of(d);
+	void *p = NULL;
+	cudaError_t rc = cudaMalloc(&p, bytes ? bytes : 1);
+
+	if (rc == cudaErrorMemoryAllocation) {
+		too_much(c, bytes, what, e);
+		return NULL;
+	}
+	if (check(c, rc, what) || check(c, cudaMemsetAsync(p, 0, bytes, c->stream[0]), what)) {
+		cuda_error(d, e);
+		return NULL;
+	}
+	remember(c, p, bytes);
+	return p;
+}
+
+static void cuda_release(struct device *d, void *p)
+{
+	struct cuda *c = cuda_of(d);
+
+	if (!p)
+		return;
+	forget(c, p);
+	check(c, cudaFree(p), "release"); /* waits for the device */
+}
+
+static void *cuda_alloc_host(struct device *d, size_t bytes, const char *what, struct err *e)
+{
+	struct cuda *c = cuda_of(d);
+	void *p;
+
+	if (cudaMallocHost(&p, bytes ? bytes : 1) != cudaSuccess) {
+		cudaGetLastError();
+		err_set(e, ERR_NOMEM, "%s: out of pinned memory: %s needs %zu bytes", c->name, what, bytes);
+		return NULL;
+	}
+	memset(p, 0, bytes);
+	return p;
+}
+
+static void cuda_release_host(struct device *d, void *p)
+{
+	if (p)
+		check(cuda_of(d), cudaFreeHost(p), "release");
+}
+
+static void cuda_memory(struct device *d, struct device_memory *m)
+{
+	struct cuda *c = cuda_of(d);
+	size_t unused = 0, all = 0;
+
+	check(c, cudaMemGetInfo(&unused, &all), "memory");
+	m->free = unused;
+	m->total = all;
+	m->used = c->used;
+	m->peak = c->most;
+}
+
+static void cuda_put(struct device *d, int stream, void *dst, const void *src, size_t bytes)
+{
+	struct cuda *c = cuda_of(d);
+
+	for (size_t at = 0, n; at < bytes && !c->failed.code; at += n) {
+		struct stage *s = &c->stage[c->next_stage++ % STAGES];
+
+		n = bytes - at < STAGE_BYTES ? bytes - at : STAGE_BYTES;
+		if (check(c, cudaEventSynchronize(s->used), "put"))
+			return;
+		memcpy(s->p, (const char *)src + at, n);
+		check(c, cudaMemcpyAsync((char *)dst + at, s->p, n, cudaMemcpyHostToDevice, c->stream[stream]), "put");
+		check(c, cudaEventRecord(s->used, c->stream[stream]), "put");
+	}
+}
+
+static void cuda_fetch(struct device *d, int stream, void *dst, const void *src, size_t bytes)
+{
+	struct cuda *c = cuda_of(d);
+
+	if (bytes)
+		check(c, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, c->stream[stream]), "get");
+}
+
+static void cuda_get(struct device *d, int stream, void *dst, const void *src, size_t bytes)
+{
+	struct cuda *c = cuda_of(d);
+
+	cuda_fetch(d, stream, dst, src, bytes);
+	check(c, cudaStreamSynchronize(c->stream[stream]), "get");
+}
+
+static void cuda_copy(struct device *d, int stream, void *dst, const void *src, size_t bytes)
+{
+	struct cuda *c = cuda_of(d);
+
+	if (bytes)
+		check(c, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, c->stream[stream]), "copy");
+}
+
+static void cuda_fill(struct device *d, int stream, void *dst, int byte, size_t bytes)
+{
+	struct cuda *c = cuda_of(d);
+
+	if (bytes)
+		check(c, cudaMemsetAsync(dst, byte, bytes, c->stream[stream]), "fill");
+}
+
+static int cuda_sync(struct device *d, struct err *e)
+{
+	check(cuda_of(d), cudaDeviceSynchronize(), "work");
+	return cuda_error(d, e);
+}
+
+static void *cuda_event_new(struct device *d)
+{
+	cudaEvent_t event = NULL;
+
+	check(cuda_of(d), cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event");
+	return event;
+}
+
+static void cuda_event_free(struct device *d, void *event)
+{
+	if (event)
+		check(cuda_of(d), cudaEventDestroy((cudaEvent_t)event), "event");
+}
+
+static void cuda_event_record(struct device *d, void *event, int stream)
+{
+	struct cuda *c = cuda_of(d);
+
+	check(c, cudaEventRecord((cudaEvent_t)event, c->stream[stream]), "event");
+}
+
+static void cuda_event_follow(struct device *d, void *event, int stream)
+{
+	struct cuda *c = cuda_of(d);
+
+	check(c, cudaStreamWaitEvent(c->stream[stream], (cudaEvent_t)event, 0), "event");
+}
+
+static int cuda_event_passed(struct device *d, void *event, int wait)
+{
+	struct cuda *c = cuda_of(d);
+	cudaError_t rc = wait ? cudaEventSynchronize((cudaEvent_t)event) : cudaEventQuery((cudaEvent_t)event);
+
+	return rc != cudaErrorNotReady || c->failed.code ? (check(c, rc, "event"), 1) : 0;
+}
+
+static int cuda_capture_begin(struct device *d, int stream)
+{
+	struct cuda *c = cuda_of(d);
+
+	return check(c, cudaStreamBeginCapture(c->stream[stream], cudaStreamCaptureModeThreadLocal), "capture");
+}
+
+static void *cuda_capture_end(struct device *d, int stream)
+{
+	struct cuda *c = cuda_of(d);
+	cudaGraph_t graph = NULL;
+	cudaGraphExec_t run = NULL;
+
+	if (check(c, cudaStreamEndCapture(c->stream[stream], &graph), "capture") ||
+	    check(c, cudaGraphInstantiate(&run, graph, 0), "capture"))
+		run = NULL;
+	if (graph)
+		check(c, cudaGraphDestroy(graph), "capture");
+	return run;
+}
+
+static void cuda_graph_launch(struct device *d, void *graph, int stream)
+{
+	struct cuda *c = cuda_of(d);
+
+	check(c, cudaGraphLaunch((cudaGraphExec_t)graph, c->stream[stream]), "graph");
+}
+
+static void cuda_graph_free(struct device *d, void *graph)
+{
+	if (graph)
+		check(cuda_of(d), cudaGraphExecDestroy((cudaGraphExec_t)graph), "graph");
+}
+
+static void cuda_close(struct device *d)
+{
+	struct cuda *c = cuda_of(d);
+
+	cudaDeviceSynchronize();
+	for (int i = 0; i < STAGES; i++) {
+		if (c->stage[i].used)
+			cudaEventDestroy(c->stage[i].used);
+		if (c->stage[i].p)
+			cudaFreeHost(c->stage[i].p);
+	}
+	for (int i = 0; i < STREAMS; i++)
+		if (c->stream[i])
+			cudaStreamDestroy(c->stream[i]);
+	mem_free(c->piece);
+	mem_free(c);
+}
+
+static int open_queues(struct cuda *c)
+{
+	for (int i = 0; i < STREAMS; i++)
+		if (check(c, cudaStreamCreateWithFlags(&c->stream[i], cudaStreamNonBlocking), "stream"))
+			return -1;
+	for (int i = 0; i < STAGES; i++)
+		if (check(c, cudaMallocHost((void **)&c->stage[i].p, STAGE_BYTES), "pinned memory") ||
+		    check(c, cudaEventCreateWithFlags(&c->stage[i].used, cudaEventDisableTiming), "event"))
+			return -1;
+	return 0;
+}
+
+#define KERNELS(X) \
+	X(COPY, copy) X(FILL, fill) X(ADD, add) X(MUL, mul) X(UNARY, unary) X(UNARY_GRAD, unary_grad) X(QSAMPLE, qsample) \
+	X(NOISE, noise) X(DROPOUT, dropout) X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw)
+
+extern "C" {
+#define X(id, fn) extern const struct kernel kernel_##fn##_cuda;
+KERNELS(X)
+#undef X
+}
+
+static void fill_table(struct device *d)
+{
+#define X(id, fn) d->kernel[OP_##id] = &kernel_##fn##_cuda;
+	KERNELS(X)
+#undef X
+	d->real = DT_F32;
+	d->storage = 1u << DT_F32 | 1u << DT_BF16;
+	d->alloc = cuda_alloc;
+	d->release = cuda_release;
+	d->alloc_host = cuda_alloc_host;
+	d->release_host = cuda_release_host;
+	d->memory = cuda_memory;
+	d->put = cuda_put;
+	d->get = cuda_get;
+	d->fetch = cuda_fetch;
+	d->copy = cuda_copy;
+	d->fill = cuda_fill;
+	d->error = cuda_error;
+	d->sync = cuda_sync;
+	d->event_new = cuda_event_new;
+	d->event_free = cuda_event_free;
+	d->event_record = cuda_event_record;
+	d->event_follow = cuda_event_follow;
+	d->event_passed = cuda_event_passed;
+	d->capture_begin = cuda_capture_begin;
+	d->capture_end = cuda_capture_end;
+	d->graph_launch = cuda_graph_launch;
+	d->graph_free = cuda_graph_free;
+	d->close = cuda_close;
+}
+
+static __global__ void cuda_probe(void)
+{
+}
+
+/* Whether this build holds code for the GPU. */
+static int runs_here(const struct cudaDeviceProp *p, struct err *e)
+{
+	cudaFuncAttributes a;
+	cudaError_t rc = cudaFuncGetAttributes(&a, (const void *)cuda_probe);
+
+	if (rc == cudaSuccess)
+		return 0;
+	cudaGetLastError();
+	return err_set(e, ERR_UNAVAILABLE, "%s: this build has no code for compute capability %d.%d: %s", p->name, p->major, p->minor,
+	               cudaGetErrorString(rc));
+}
+
+extern "C" struct device *device_cuda(int index, struct pool *pool, struct err *e)
+{
+	struct cudaDeviceProp p;
+	struct cuda *c;
+	int count = 0, driver = 0;
+	cudaError_t rc = cudaGetDeviceCount(&count);
+
+	if (rc != cudaSuccess && (cudaDriverGetVersion(&driver) != cudaSuccess || !driver)) {
+		err_set(e, ERR_UNAVAILABLE, "no GPU can be used: there is no NVIDIA driver here");
+		return NULL;
+	}
+	if (rc != cudaSuccess || !count) {
+		err_set(e, ERR_UNAVAILABLE, "no GPU can be used: %s", rc == cudaSuccess ? "there is none" : cudaGetErrorString(rc));
+		return NULL;
+	}
+	if (index >= count) {
+		err_set(e, ERR_UNAVAILABLE, "cuda:%d: there are %d GPUs, numbered from 0", index, count);
+		return NULL;
+	}
+	if ((rc = cudaSetDevice(index)) != cudaSuccess || (rc = cudaGetDeviceProperties(&p, index)) != cudaSuccess) {
+		err_set(e, ERR_UNAVAILABLE, "cuda:%d: %s", index, cudaGetErrorString(rc));
+		return NULL;
+	}
+	if (runs_here(&p, e))
+		return NULL;
+	c = (struct cuda *)mem_zalloc(1, sizeof *c);
+	c->index = index;
+	snprintf(c->name, sizeof c->name, "cuda:%d (%s)", index, p.name);
+	fill_table(&c->device);
+	c->device.name = c->name;
+	c->device.pool = pool;
+	if (open_queues(c)) {
+		cuda_error(&c->device, e);
+		cuda_close(&c->device);
+		return NULL;
+	}
+	return &c->device;
+}

@@ -1,0 +1,11 @@
+/* The CUDA device, in builds that have one (configure --with-cuda). */
+#ifndef DDM_KERNELS_CUDADEVICE_H
+#define DDM_KERNELS_CUDADEVICE_H
+
+#include "kernels/device.h"
+
+/* GPU number `index`, computing in float32 with storage in float32 or bfloat16. The pool is borrowed. NULL and ERR_UNAVAILABLE
+ * where there is no driver, no such GPU, or no code for it in this build. Caller frees with device_free. */
+struct device *device_cuda(int index, struct pool *pool, struct err *e);
+
+#endif

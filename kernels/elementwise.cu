@@ -1,0 +1,238 @@
+/* ADD, MUL, UNARY, UNARY_GRAD, COPY, FILL, QSAMPLE: one pass, float or bfloat16 on every side. */
+#include "kernels/launch.h"
+
+/* Up to three inputs. Operands that are one value along a row are read once for a pack. */
+static __device__ inline void operand8(struct reals a, int64_t offset, int64_t step, float v[PACK])
+{
+	if (step) {
+		reals_get8(a, offset, v);
+		return;
+	}
+	v[0] = reals_get(a, offset);
+	for (int k = 1; k < PACK; k++)
+		v[k] = v[0];
+}
+
+template <class F>
+static __global__ void binary_packed(F f, struct strided s, struct reals y, struct reals a, struct reals b)
+{
+	int last = s.rank - 1;
+
+	for (int64_t i = thread_index() * PACK; i < s.count; i += thread_count() * PACK) {
+		int64_t at[4];
+		float u[PACK], v[PACK];
+
+		strided_at(&s, i, at);
+		operand8(a, at[1], s.stride[1][last], u);
+		operand8(b, at[2], s.stride[2][last], v);
+		for (int k = 0; k < PACK; k++)
+			u[k] = f(u[k], v[k]);
+		reals_set8(y, at[0], u);
+	}
+}
+
+template <class F>
+static __global__ void binary_any(F f, struct strided s, struct reals y, struct reals a, struct reals b)
+{
+	for (int64_t i = thread_index(); i < s.count; i += thread_count()) {
+		int64_t at[4];
+
+		strided_at(&s, i, at);
+		reals_set(y, at[0], f(reals_get(a, at[1]), reals_get(b, at[2])));
+	}
+}
+
+template <class F> static void binary(const struct op_call *c, F f, const struct array *a, const struct array *b)
+{
+	const struct array *const arrays[3] = {&c->out[0], a, b};
+	struct strided s = strided_of(&c->out[0], arrays, 3);
+
+	if (!s.count)
+		return;
+	if (strided_packs(&s, arrays) && s.stride[0][s.rank - 1])
+		LAUNCH(c, binary_packed, blocks_for(s.count / PACK), BLOCK, f, s, reals_of(&c->out[0]), reals_of(a), reals_of(b));
+	else
+		LAUNCH(c, binary_any, blocks_for(s.count), BLOCK, f, s, reals_of(&c->out[0]), reals_of(a), reals_of(b));
+}
+
+struct add {
+	float f0, f1;
+	__device__ float operator()(float a, float b) const { return fmaf(f0, a, f1 * b); }
+};
+
+static void add_run(const struct op_call *c)
+{
+	struct add f = {(float)c->attr.f[0], (float)c->attr.f[1]};
+
+	binary(c, f, &c->in[0], &c->in[1]);
+}
+
+struct mul {
+	__device__ float operator()(float a, float b) const { return a * b; }
+};
+
+static void mul_run(const struct op_call *c)
+{
+	binary(c, mul(), &c->in[0], &c->in[1]);
+}
+
+static __device__ inline float sigmoid(float x)
+{
+	return 1.f / (1.f + expf(-x));
+}
+
+/* (1 + tanh u) / 2 is sigmoid(2 u), which spares the cancellation where x is negative. */
+static __device__ inline float gelu_gate(float x)
+{
+	return sigmoid(x * fmaf(x * x, .07135481627260025f, 1.5957691216057308f));
+}
+
+static __device__ inline float normal_cdf(float x)
+{
+	return .5f * erfcf(-.70710678118654752440f * x);
+}
+
+template <int U> struct unary_value;
+template <int U> struct unary_slope;
+
+#define UNARY(kind, value, slope) \
+	template <> struct unary_value<kind> { \
+		__device__ float operator()(float x, float) const { return value; } \
+	}; \
+	template <> struct unary_slope<kind> { \
+		__device__ float operator()(float dy, float x) const { return dy * (slope); } \
+	};
+
+UNARY(UNARY_SILU, x *sigmoid(x), fmaf(x * sigmoid(x), sigmoid(-x), sigmoid(x)))
+UNARY(UNARY_GELU_TANH, x *gelu_gate(x),
+      gelu_gate(x) * fmaf(x * (1.f - gelu_gate(x)), fmaf(x * x, .21406444881780076f, 1.5957691216057308f), 1.f))
+UNARY(UNARY_GELU_ERF, x *normal_cdf(x), normal_cdf(x) + x * .39894228040143267794f * expf(-.5f * x * x))
+UNARY(UNARY_TANH, tanhf(x), 1.f - tanhf(x) * tanhf(x))
+UNARY(UNARY_SIGMOID, sigmoid(x), sigmoid(x) * sigmoid(-x))
+UNARY(UNARY_EXP, expf(x), expf(x))
+UNARY(UNARY_SQUARE, x *x, 2.f * x)
+UNARY(UNARY_RELU, x > 0.f ? x : 0.f, x > 0.f ? 1.f : 0.f)
+
+template <template <int> class F> static void unary(const struct op_call *c, const struct array *a, const struct array *b)
+{
+	switch ((enum unary)c->attr.i[0]) {
+	case UNARY_SILU: return binary(c, F<UNARY_SILU>(), a, b);
+	case UNARY_GELU_TANH: return binary(c, F<UNARY_GELU_TANH>(), a, b);
+	case UNARY_GELU_ERF: return binary(c, F<UNARY_GELU_ERF>(), a, b);
+	case UNARY_TANH: return binary(c, F<UNARY_TANH>(), a, b);
+	case UNARY_SIGMOID: return binary(c, F<UNARY_SIGMOID>(), a, b);
+	case UNARY_EXP: return binary(c, F<UNARY_EXP>(), a, b);
+	case UNARY_SQUARE: return binary(c, F<UNARY_SQUARE>(), a, b);
+	case UNARY_RELU: return binary(c, F<UNARY_RELU>(), a, b);
+	default: return;
+	}
+}
+
+static void unary_run(const struct op_call *c)
+{
+	unary<unary_value>(c, &c->in[0], &c->in[0]);
+}
+
+static void unary_grad_run(const struct op_call *c)
+{
+	unary<unary_slope>(c, &c->in[0], &c->in[1]);
+}
+
+/* Words of 16 bytes where both sides allow it; elements, of any type, elsewhere. */
+static __global__ void copy_words(int64_t n, uint4 *y, const uint4 *x)
+{
+	for (int64_t i = thread_index(); i < n; i += thread_count())
+		y[i] = x[i];
+}
+
+template <class T> static __global__ void copy_any(struct strided s, T *y, const T *x)
+{
+	for (int64_t i = thread_index(); i < s.count; i += thread_count()) {
+		int64_t at[4];
+
+		strided_at(&s, i, at);
+		y[at[0]] = x[at[1]];
+	}
+}
+
+static __global__ void convert_any(struct strided s, struct reals y, struct reals x)
+{
+	for (int64_t i = thread_index(); i < s.count; i += thread_count()) {
+		int64_t at[4];
+
+		strided_at(&s, i, at);
+		reals_set(y, at[0], reals_get(x, at[1]));
+	}
+}
+
+static void copy_run(const struct op_call *c)
+{
+	const struct array *y = &c->out[0], *x = &c->in[0], *const arrays[2] = {y, x};
+	struct strided s = strided_of(y, arrays, 2);
+	int64_t bytes = s.count * (int64_t)dtype_size(y->dtype);
+	int whole = s.rank == 1 && s.stride[0][0] == 1 && s.stride[1][0] == 1;
+
+	if (!s.count)
+		return;
+	if (y->dtype != x->dtype)
+		LAUNCH(c, convert_any, blocks_for(s.count), BLOCK, s, reals_of(y), reals_of(x));
+	else if (whole && bytes % 16 == 0 && (uintptr_t)y->data % 16 == 0 && (uintptr_t)x->data % 16 == 0)
+		LAUNCH(c, copy_words, blocks_for(bytes / 16), BLOCK, bytes / 16, (uint4 *)y->data, (const uint4 *)x->data);
+	else if (dtype_size(y->dtype) == 2)
+		LAUNCH(c, copy_any, blocks_for(s.count), BLOCK, s, (uint16_t *)y->data, (const uint16_t *)x->data);
+	else if (dtype_size(y->dtype) == 8)
+		LAUNCH(c, copy_any, blocks_for(s.count), BLOCK, s, (uint64_t *)y->data, (const uint64_t *)x->data);
+	else
+		LAUNCH(c, copy_any, blocks_for(s.count), BLOCK, s, (uint32_t *)y->data, (const uint32_t *)x->data);
+}
+
+static __global__ void fill_any(struct strided s, struct reals y, float v)
+{
+	for (int64_t i = thread_index(); i < s.count; i += thread_count()) {
+		int64_t at[4];
+
+		strided_at(&s, i, at);
+		reals_set(y, at[0], v);
+	}
+}
+
+static void fill_run(const struct op_call *c)
+{
+	const struct array *const arrays[1] = {&c->out[0]};
+	struct strided s = strided_of(&c->out[0], arrays, 1);
+
+	if (s.count)
+		LAUNCH(c, fill_any, blocks_for(s.count), BLOCK, s, reals_of(&c->out[0]), (float)c->attr.f[0]);
+}
+
+/* Not contracted: two products and a sum, each rounded, as on the CPU. */
+static __global__ void qsample_any(int64_t count, int64_t size, struct reals y, struct reals x0, struct reals eps, const float *alpha,
+                                   int64_t alpha_step, const float *sigma, int64_t sigma_step)
+{
+	for (int64_t i = thread_index(); i < count; i += thread_count()) {
+		int64_t b = i / size;
+		float u = __fmul_rn(alpha[b * alpha_step], reals_get(x0, i)), v = __fmul_rn(sigma[b * sigma_step], reals_get(eps, i));
+
+		reals_set(y, i, __fadd_rn(u, v));
+	}
+}
+
+static void qsample_run(const struct op_call *c)
+{
+	int64_t count = array_count(&c->out[0]);
+
+	if (count)
+		LAUNCH(c, qsample_any, blocks_for(count), BLOCK, count, count / c->out[0].shape[0], reals_of(&c->out[0]), reals_of(&c->in[0]),
+		       reals_of(&c->in[1]), (const float *)c->in[2].data, c->in[2].stride[0], (const float *)c->in[3].data,
+		       c->in[3].stride[0]);
+}
+
+extern "C" {
+extern const struct kernel kernel_add_cuda = {add_run, NULL};
+extern const struct kernel kernel_mul_cuda = {mul_run, NULL};
+extern const struct kernel kernel_unary_cuda = {unary_run, NULL};
+extern const struct kernel kernel_unary_grad_cuda = {unary_grad_run, NULL};
+extern const struct kernel kernel_copy_cuda = {copy_run, NULL};
+extern const struct kernel kernel_fill_cuda = {fill_run, NULL};
+extern const struct kernel kernel_qsample_cuda = {qsample_run, NULL};
+}

@@ -1,0 +1,224 @@
+/* What every .cu file includes: the device's types for C++, launches, and access to arrays of either storage type.
+ *
+ * A kernel is launched by LAUNCH alone. nvcc makes of it what it always was; tests compile the same files as ordinary C++ with
+ * tests/op/emulate.h, which defines DDM_EMULATED and runs the threads of a block one after the other. */
+#ifndef DDM_KERNELS_LAUNCH_H
+#define DDM_KERNELS_LAUNCH_H
+
+extern "C" {
+#include "kernels/device.h"
+}
+
+#ifdef DDM_EMULATED
+#define LAUNCH(call, kernel, grid, block, ...) emulate(grid, block, [&] { kernel(__VA_ARGS__); })
+#else
+#include <cuda_runtime.h>
+/* The stream of a call, and what follows a launch: an error sticks to the device. */
+cudaStream_t cuda_stream(const struct op_call *c);
+void cuda_launched(const struct op_call *c);
+#define LAUNCH(call, kernel, grid, block, ...) \
+	do { \
+		kernel<<<grid, block, 0, cuda_stream(call)>>>(__VA_ARGS__); \
+		cuda_launched(call); \
+	} while (0)
+#endif
+
+enum { BLOCK = 256, WARP = 32 };
+
+/* Blocks for n threads. By shape alone; kernels stride by the grid, so that any n fits. */
+static inline unsigned blocks_for(int64_t n)
+{
+	int64_t b = (n + BLOCK - 1) / BLOCK;
+
+	return (unsigned)(b < 1 ? 1 : b > 1 << 20 ? 1 << 20 : b);
+}
+
+static __device__ inline int64_t thread_index(void)
+{
+	return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+static __device__ inline int64_t thread_count(void)
+{
+	return (int64_t)gridDim.x * blockDim.x;
+}
+
+/* bfloat16 is the upper half of a float; rounding to nearest even, NaN stays NaN. */
+static __device__ inline float bf16_load(uint16_t h)
+{
+	uint32_t u = (uint32_t)h << 16;
+	float f;
+
+	memcpy(&f, &u, sizeof f);
+	return f;
+}
+
+static __device__ inline uint16_t bf16_store(float f)
+{
+	uint32_t u;
+
+	memcpy(&u, &f, sizeof u);
+	if ((u & 0x7fffffffu) > 0x7f800000u)
+		return (uint16_t)(u >> 16 | 0x40);
+	return (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
+}
+
+/* An array as a kernel sees it: float or bfloat16 by a flag that is the same for the whole launch. */
+struct reals {
+	void *p;
+	int bf16;
+};
+
+static inline struct reals reals_of(const struct array *a)
+{
+	struct reals r = {a->data, a->dtype == DT_BF16};
+
+	return r;
+}
+
+static __device__ inline float reals_get(struct reals a, int64_t i)
+{
+	return a.bf16 ? bf16_load(((const uint16_t *)a.p)[i]) : ((const float *)a.p)[i];
+}
+
+static __device__ inline void reals_set(struct reals a, int64_t i, float v)
+{
+	if (a.bf16)
+		((uint16_t *)a.p)[i] = bf16_store(v);
+	else
+		((float *)a.p)[i] = v;
+}
+
+/* Eight neighbours in accesses of 16 bytes; a.p + i is aligned to 16 bytes. */
+enum { PACK = 8 };
+
+static __device__ inline void reals_get8(struct reals a, int64_t i, float v[PACK])
+{
+	if (a.bf16) {
+		uint4 w = *(const uint4 *)((const uint16_t *)a.p + i);
+		uint32_t u[4] = {w.x, w.y, w.z, w.w};
+
+		for (int k = 0; k < PACK; k++)
+			v[k] = bf16_load((uint16_t)(u[k / 2] >> 16 * (k % 2)));
+	} else {
+		const float4 *p = (const float4 *)((const float *)a.p + i);
+		float4 x = p[0], y = p[1];
+
+		v[0] = x.x, v[1] = x.y, v[2] = x.z, v[3] = x.w;
+		v[4] = y.x, v[5] = y.y, v[6] = y.z, v[7] = y.w;
+	}
+}
+
+static __device__ inline void reals_set8(struct reals a, int64_t i, const float v[PACK])
+{
+	if (a.bf16) {
+		uint32_t u[4];
+
+		for (int k = 0; k < 4; k++)
+			u[k] = (uint32_t)bf16_store(v[2 * k]) | (uint32_t)bf16_store(v[2 * k + 1]) << 16;
+		*(uint4 *)((uint16_t *)a.p + i) = make_uint4(u[0], u[1], u[2], u[3]);
+	} else {
+		float4 *p = (float4 *)((float *)a.p + i);
+
+		p[0] = make_float4(v[0], v[1], v[2], v[3]);
+		p[1] = make_float4(v[4], v[5], v[6], v[7]);
+	}
+}
+
+/* Sum over a block of BLOCK threads, the same tree whatever is added: within warps, then over the warps in order. The result is
+ * thread 0's. Every thread calls it. */
+template <class T> static __device__ inline T block_sum(T v)
+{
+	__shared__ T warp[BLOCK / WARP];
+
+	for (int step = WARP / 2; step; step /= 2)
+		v += __shfl_down_sync(0xffffffffu, v, step);
+	__syncthreads(); /* the last call's sums have been read */
+	if (threadIdx.x % WARP == 0)
+		warp[threadIdx.x / WARP] = v;
+	__syncthreads();
+	if (threadIdx.x == 0) {
+		v = 0;
+		for (int w = 0; w < BLOCK / WARP; w++)
+			v += warp[w];
+	}
+	return v;
+}
+
+/* Several arrays of one shape: neighbouring dimensions merged where every array allows it. Sizes of 1 have strides of 0. */
+struct strided {
+	int rank, arrays;
+	int64_t count, shape[ARRAY_RANK], stride[4][ARRAY_RANK];
+};
+
+static inline int strided_joins(const struct strided *s, int d)
+{
+	for (int a = 0; a < s->arrays; a++)
+		if (s->stride[a][d] != s->stride[a][d + 1] * s->shape[d + 1])
+			return 0;
+	return 1;
+}
+
+static inline void strided_drop(struct strided *s, int d)
+{
+	s->rank--;
+	for (int i = d; i < s->rank; i++) {
+		s->shape[i] = s->shape[i + 1];
+		for (int a = 0; a < s->arrays; a++)
+			s->stride[a][i] = s->stride[a][i + 1];
+	}
+}
+
+static inline struct strided strided_of(const struct array *like, const struct array *const *arrays, int n)
+{
+	struct strided s = {like->rank ? like->rank : 1, n, array_count(like), {1}, {{0}}};
+
+	for (int d = 0; d < like->rank; d++) {
+		s.shape[d] = like->shape[d];
+		for (int a = 0; a < n; a++)
+			s.stride[a][d] = arrays[a]->shape[d] == 1 ? 0 : arrays[a]->stride[d];
+	}
+	for (int d = s.rank - 1; d >= 0 && s.rank > 1; d--)
+		if (s.shape[d] == 1)
+			strided_drop(&s, d);
+	for (int d = s.rank - 2; d >= 0; d--)
+		if (strided_joins(&s, d)) {
+			s.shape[d + 1] *= s.shape[d];
+			strided_drop(&s, d);
+		}
+	return s;
+}
+
+/* Offsets of element i in every array. */
+static __device__ inline void strided_at(const struct strided *s, int64_t i, int64_t offset[4])
+{
+	for (int a = 0; a < s->arrays; a++)
+		offset[a] = 0;
+	for (int d = s->rank - 1; d >= 0; d--) {
+		int64_t k = d ? i % s->shape[d] : i;
+
+		i /= s->shape[d];
+		for (int a = 0; a < s->arrays; a++)
+			offset[a] += k * s->stride[a][d];
+	}
+}
+
+/* Whether elements can be taken PACK at a time: rows of whole packs, dense in every array, 16-byte aligned. An array may instead be
+ * one value along rows (stride 0). */
+static inline int strided_packs(const struct strided *s, const struct array *const *arrays)
+{
+	int last = s->rank - 1;
+
+	if (s->shape[last] % PACK)
+		return 0;
+	for (int a = 0; a < s->arrays; a++) {
+		if (s->stride[a][last] > 1 || (uintptr_t)arrays[a]->data % 16)
+			return 0;
+		for (int d = 0; d < last; d++)
+			if (s->stride[a][last] && s->stride[a][d] % PACK)
+				return 0;
+	}
+	return 1;
+}
+
+#endif

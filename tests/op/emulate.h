@@ -1,0 +1,214 @@
+/* CUDA kernels on the host, for tests: the .cu files compiled as ordinary C++ with this header in front.
+ *
+ * A block's threads are fibers that run one after the other until they end or meet a barrier; __syncthreads holds all of a block, a
+ * shuffle all of a warp. A barrier that not every thread reaches is reported and aborts. __shared__ is static memory, so one block
+ * runs at a time. What it cannot show: races between barriers, the hardware's own arithmetic (its expf), speed. Threads run in
+ * reverse order in every second block, so that a kernel that leans on their order is noticed. */
+#ifndef DDM_TESTS_EMULATE_H
+#define DDM_TESTS_EMULATE_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+#define DDM_EMULATED 1
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __restrict__ __restrict
+#define __launch_bounds__(...)
+#define __shared__ static
+
+struct dim3 {
+	unsigned x, y, z;
+	dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
+};
+
+struct alignas(16) float4 {
+	float x, y, z, w;
+};
+
+struct alignas(16) uint4 {
+	unsigned x, y, z, w;
+};
+
+static inline float4 make_float4(float x, float y, float z, float w)
+{
+	return float4{x, y, z, w};
+}
+
+static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w)
+{
+	return uint4{x, y, z, w};
+}
+
+static inline float __fmul_rn(float a, float b)
+{
+	return a * b;
+}
+
+static inline float __fadd_rn(float a, float b)
+{
+	return a + b;
+}
+
+enum { EMULATED_WARP = 32, EMULATED_THREADS = 1024, EMULATED_STACK = 64 << 10 };
+
+enum emulated_state { EMULATED_READY, EMULATED_AT_BLOCK, EMULATED_AT_WARP, EMULATED_DONE };
+
+struct emulated_thread {
+	ucontext_t context;
+	char *stack;
+	enum emulated_state state;
+	dim3 index;
+	unsigned long long word; /* offered to the warp */
+};
+
+inline dim3 gridDim, blockDim, blockIdx, threadIdx;
+inline emulated_thread emulated[EMULATED_THREADS];
+inline emulated_thread *emulated_now;
+inline ucontext_t emulated_scheduler;
+inline void (*emulated_call)(void *);
+inline void *emulated_body;
+
+static inline void emulated_wait(emulated_state at)
+{
+	emulated_now->state = at;
+	swapcontext(&emulated_now->context, &emulated_scheduler);
+}
+
+static inline void __syncthreads(void)
+{
+	emulated_wait(EMULATED_AT_BLOCK);
+}
+
+static inline void __syncwarp(unsigned = 0xffffffffu)
+{
+	emulated_wait(EMULATED_AT_WARP);
+}
+
+/* Every lane offers v and takes that of lane `from`; its own where there is none. */
+template <class T> static inline T emulated_shuffle(T v, int from)
+{
+	int me = (int)(emulated_now - emulated), warp = me / EMULATED_WARP * EMULATED_WARP, lanes = (int)(blockDim.x * blockDim.y * blockDim.z);
+	T got = v;
+
+	static_assert(sizeof v <= sizeof emulated_now->word, "a shuffle moves at most eight bytes");
+	memcpy(&emulated_now->word, &v, sizeof v);
+	emulated_wait(EMULATED_AT_WARP);
+	if (from >= 0 && from < EMULATED_WARP && warp + from < lanes)
+		memcpy(&got, &emulated[warp + from].word, sizeof got);
+	emulated_wait(EMULATED_AT_WARP);
+	return got;
+}
+
+static inline int emulated_lane(void)
+{
+	return (int)(emulated_now - emulated) % EMULATED_WARP;
+}
+
+template <class T> static inline T __shfl_down_sync(unsigned, T v, unsigned step, int = EMULATED_WARP)
+{
+	return emulated_shuffle(v, emulated_lane() + (int)step);
+}
+
+template <class T> static inline T __shfl_xor_sync(unsigned, T v, int mask, int = EMULATED_WARP)
+{
+	return emulated_shuffle(v, emulated_lane() ^ mask);
+}
+
+template <class T> static inline T __shfl_sync(unsigned, T v, int lane, int = EMULATED_WARP)
+{
+	return emulated_shuffle(v, lane);
+}
+
+static inline void emulated_main(void)
+{
+	emulated_call(emulated_body);
+	emulated_now->state = EMULATED_DONE;
+	swapcontext(&emulated_now->context, &emulated_scheduler);
+}
+
+static inline void emulated_start(emulated_thread *t, unsigned i)
+{
+	if (!t->stack)
+		t->stack = (char *)malloc(EMULATED_STACK); /* kept for the next launch */
+	getcontext(&t->context);
+	t->context.uc_stack.ss_sp = t->stack;
+	t->context.uc_stack.ss_size = EMULATED_STACK;
+	t->context.uc_link = NULL;
+	makecontext(&t->context, emulated_main, 0);
+	t->state = EMULATED_READY;
+	t->index = dim3(i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y));
+}
+
+/* Whether all of [from, to) wait at `at`; then they may go on. */
+static inline int emulated_release(unsigned from, unsigned to, emulated_state at)
+{
+	for (unsigned i = from; i < to; i++)
+		if (emulated[i].state != at)
+			return 0;
+	for (unsigned i = from; i < to; i++)
+		emulated[i].state = EMULATED_READY;
+	return 1;
+}
+
+static inline void emulated_block(unsigned n, int backwards)
+{
+	for (unsigned i = 0; i < n; i++)
+		emulated_start(&emulated[i], i);
+	for (;;) {
+		unsigned done = 0, moved = 0;
+
+		for (unsigned k = 0; k < n; k++) {
+			emulated_thread *t = &emulated[backwards ? n - 1 - k : k];
+
+			if (t->state == EMULATED_READY) {
+				emulated_now = t;
+				threadIdx = t->index;
+				swapcontext(&emulated_scheduler, &t->context);
+			}
+		}
+		for (unsigned w = 0; w < n; w += EMULATED_WARP)
+			moved += emulated_release(w, w + EMULATED_WARP < n ? w + EMULATED_WARP : n, EMULATED_AT_WARP);
+		if (!moved)
+			moved += emulated_release(0, n, EMULATED_AT_BLOCK);
+		for (unsigned i = 0; i < n; i++)
+			done += emulated[i].state == EMULATED_DONE;
+		if (done == n)
+			return;
+		if (!moved) {
+			fprintf(stderr, "emulated kernel: a barrier that not every thread reaches\n");
+			abort();
+		}
+	}
+}
+
+/* All blocks of a launch, one after the other. */
+template <class F> static inline void emulate(dim3 grid, dim3 block, F body)
+{
+	unsigned n = block.x * block.y * block.z;
+
+	if (!n || n > EMULATED_THREADS || !grid.x || !grid.y || !grid.z) {
+		fprintf(stderr, "emulated kernel: a launch of %u x %u x %u blocks of %u threads\n", grid.x, grid.y, grid.z, n);
+		abort();
+	}
+	gridDim = grid;
+	blockDim = block;
+	emulated_body = &body;
+	emulated_call = [](void *f) { (*(F *)f)(); };
+	for (unsigned z = 0; z < grid.z; z++)
+		for (unsigned y = 0; y < grid.y; y++)
+			for (unsigned x = 0; x < grid.x; x++) {
+				blockIdx = dim3(x, y, z);
+				emulated_block(n, (x + y + z) % 2);
+			}
+	emulated_body = NULL;
+}
+
+#endif

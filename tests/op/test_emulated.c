@@ -1,0 +1,194 @@
+/* The CUDA kernels, run by tests/op/emulate.h, beside the CPU's. Where both are the same roundings the bits must be; sums add in
+ * another order and are exact on small integers; the host's expf and erfcf stand for the device's. */
+#include "tests/op/optest.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "kernels/optimizer.h"
+
+#define KERNELS(X) \
+	X(copy) X(fill) X(add) X(mul) X(unary) X(unary_grad) X(qsample) X(noise) X(dropout) X(sumsq) X(total) X(rates) X(adamw)
+#define X(fn) extern const struct kernel kernel_##fn##_cuda, kernel_##fn##_f32;
+KERNELS(X)
+#undef X
+
+static const struct operand shapes[] = {
+    {.rank = 1, .shape = {1}},          {.rank = 1, .shape = {5}},       {.rank = 1, .shape = {4096}},
+    {.rank = 2, .shape = {3, 16}},      {.rank = 2, .shape = {7, 33}},   {.rank = 3, .shape = {2, 3, 40}},
+    {.rank = 4, .shape = {2, 3, 4, 8}}, {.rank = 6, .shape = {2, 1, 3, 2, 1, 5}},
+};
+
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+static void elementwise(void **state)
+{
+	(void)state;
+	for (int s = 0; s < SHAPES; s++)
+		for (unsigned bcast = 0; bcast < 4; bcast++) {
+			struct operand x = shapes[s], b = x;
+			struct optest add = {.name = "ADD", .op = OP_ADD, .attr = {{0}, {1.25, -.5}}, .nin = 2, .nout = 1, .in = {x, x}, .out = {x},
+			                     .in_place = 1};
+			struct optest mul = {.name = "MUL", .op = OP_MUL, .nin = 2, .nout = 1, .in = {x, x}, .out = {x}, .in_place = 1};
+
+			b.bcast = bcast & 1 ? 1u : 0;
+			b.bcast |= bcast & 2 ? 1u << (x.rank - 1) : 0;
+			add.in[1] = mul.in[1] = b;
+			optest_twin(&add, &kernel_add_cuda, 1.2e-7);
+			optest_twin(&mul, &kernel_mul_cuda, 0);
+		}
+}
+
+static void functions(void **state)
+{
+	(void)state;
+	for (int u = 0; u < UNARY_COUNT; u++)
+		for (int s = 0; s < SHAPES; s++) {
+			struct operand x = shapes[s];
+			struct optest f = {.name = "UNARY", .op = OP_UNARY, .attr = {{u}}, .nin = 1, .nout = 1, .in = {x}, .out = {x}, .in_place = 1};
+			struct optest g = {.name = "UNARY_GRAD", .op = OP_UNARY_GRAD, .attr = {{u}}, .nin = 2, .nout = 1, .in = {x, x}, .out = {x},
+			                   .in_place = 1};
+
+			optest_twin(&f, &kernel_unary_cuda, 1e-6);
+			optest_twin(&g, &kernel_unary_grad_cuda, 1e-6);
+		}
+}
+
+static void copies(void **state)
+{
+	(void)state;
+	for (int s = 0; s < SHAPES; s++)
+		for (unsigned bcast = 0; bcast < 2; bcast++) {
+			struct operand x = shapes[s], y = x;
+			struct optest copy = {.name = "COPY", .op = OP_COPY, .nin = 1, .nout = 1};
+			struct optest fill = {.name = "FILL", .op = OP_FILL, .attr = {{0}, {1.25}}, .nout = 1};
+
+			x.free = y.free = 1;
+			x.bcast = bcast;
+			copy.in[0] = x;
+			copy.out[0] = fill.out[0] = y;
+			optest_twin(&copy, &kernel_copy_cuda, 0);
+			optest_twin(&fill, &kernel_fill_cuda, 0);
+			copy.in[0].free = 0; /* transposed */
+			optest_twin(&copy, &kernel_copy_cuda, 0);
+		}
+}
+
+static void draws(void **state)
+{
+	(void)state;
+	for (int s = 0; s < SHAPES; s++) {
+		struct operand x = shapes[s], v = {.rank = 1, .shape = {x.shape[0]}, .exact = 1};
+		struct optest noise = {.name = "NOISE", .op = OP_NOISE, .nout = 1};
+		struct optest drop = {.name = "DROPOUT", .op = OP_DROPOUT, .attr = {{1 << 24}, {.3}}, .nin = 1, .nout = 1, .in = {x}, .out = {x},
+		                      .in_place = 1};
+		struct optest mix = {.name = "QSAMPLE", .op = OP_QSAMPLE, .nin = 4, .nout = 1};
+
+		optest_twin(&drop, &kernel_dropout_cuda, 0);
+		x.dense = 1;
+		noise.out[0] = mix.in[0] = mix.in[1] = mix.out[0] = x;
+		mix.in[2] = mix.in[3] = v;
+		optest_twin(&noise, &kernel_noise_cuda, 0);
+		optest_twin(&mix, &kernel_qsample_cuda, 0);
+	}
+}
+
+static double sum_by(const struct kernel *k, float *x, int64_t n, double before, int anew)
+{
+	double y = before;
+	struct op_call c = {.nin = 1, .nout = 1, .in = {array_vector(DT_F32, x, n)}, .out = {array_vector(DT_F64, &y, 1)},
+	                    .attr = {.i = {anew}}};
+	size_t need = k->scratch ? k->scratch(&c, 1) : 0;
+
+	c.scratch = mem_alloc(need + 1);
+	memset(c.scratch, 0xff, need + 1);
+	k->run(&c);
+	assert_int_equal(((unsigned char *)c.scratch)[need], 0xff);
+	mem_free(c.scratch);
+	return y;
+}
+
+/* Integers of a few bits: any order of addition is exact. */
+static void sums(void **state)
+{
+	static const int64_t sizes[] = {1, 31, 256, 257, 16384, 16385, 40000};
+
+	(void)state;
+	for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+		float *x = mem_alloc((size_t)sizes[s] * sizeof *x);
+
+		for (int64_t i = 0; i < sizes[s]; i++)
+			x[i] = (float)(i * 7 % 31 - 9);
+		assert_true(sum_by(&kernel_sumsq_cuda, x, sizes[s], NAN, 0) == sum_by(&kernel_sumsq_f32, x, sizes[s], NAN, 0));
+		assert_true(sum_by(&kernel_total_cuda, x, sizes[s], 3, 0) == sum_by(&kernel_total_f32, x, sizes[s], 3, 0));
+		assert_true(sum_by(&kernel_total_cuda, x, sizes[s], NAN, 1) == sum_by(&kernel_total_f32, x, sizes[s], NAN, 1));
+		x[sizes[s] - 1] = NAN;
+		assert_true(isnan(sum_by(&kernel_sumsq_cuda, x, sizes[s], 0, 0)));
+		mem_free(x);
+	}
+}
+
+enum { N = 1027 };
+
+struct training {
+	float p[N], m[N], v[N], ema[N], pad;
+	double status[STATUS_COUNT];
+};
+
+static void update(struct training *t, const struct kernel *rates, const struct kernel *adamw, float *g, float *mask, double sumsq,
+                   double loss)
+{
+	double plan[PLAN_COUNT] = {[PLAN_LR] = .01, [PLAN_BETA1] = .8, [PLAN_BETA2] = .95, [PLAN_EPS] = 1e-6,
+	                           [PLAN_DECAY] = .1, [PLAN_EMA] = .7, [PLAN_CLIP] = 20};
+	double coef[COEF_COUNT];
+	struct op_call r = {.nin = 3, .nout = 2, .in = {array_vector(DT_F64, &sumsq, 1), array_vector(DT_F64, &loss, 1),
+	                                                array_vector(DT_F64, plan, PLAN_COUNT)},
+	                    .out = {array_vector(DT_F64, coef, COEF_COUNT), array_vector(DT_F64, t->status, STATUS_COUNT)}};
+	struct op_call a = {.nin = 3, .nout = 4,
+	                    .in = {array_vector(DT_F64, coef, COEF_COUNT), array_vector(DT_F32, g, N), array_vector(DT_F32, mask, N)},
+	                    .out = {array_vector(DT_F32, t->p, N), array_vector(DT_F32, t->m, N), array_vector(DT_F32, t->v, N),
+	                            array_vector(DT_F32, t->ema, N)}};
+
+	memset(coef, 0xff, sizeof coef);
+	rates->run(&r);
+	adamw->run(&a);
+}
+
+/* Counts and coefficients to the bit, weights too: the same operations in the same order. The third step is refused. */
+static void optimizer(void **state)
+{
+	struct training *a = mem_try(1, sizeof *a, "cpu", NULL), *b = mem_try(1, sizeof *b, "twin", NULL);
+	float *g = mem_try(N, sizeof *g, "gradient", NULL), *mask = mem_try(N, sizeof *mask, "mask", NULL);
+
+	(void)state;
+	for (int i = 0; i < N; i++) {
+		mask[i] = (float)(i % 3 != 0);
+		a->p[i] = a->ema[i] = b->p[i] = b->ema[i] = sinf((float)i);
+	}
+	for (int s = 0; s < 4; s++) {
+		for (int i = 0; i < N; i++)
+			g[i] = cosf((float)(i * (s + 1)));
+		update(a, &kernel_rates_f32, &kernel_adamw_f32, g, mask, s == 2 ? NAN : s * 400, s);
+		update(b, &kernel_rates_cuda, &kernel_adamw_cuda, g, mask, s == 2 ? NAN : s * 400, s);
+		assert_true(b->status[STATUS_UPDATES] == (s < 2 ? s + 1 : s));
+		assert_memory_equal(a->p, b->p, sizeof a->p);
+		assert_memory_equal(a->m, b->m, sizeof a->m);
+		assert_memory_equal(a->v, b->v, sizeof a->v);
+		assert_memory_equal(a->ema, b->ema, sizeof a->ema);
+		for (int i = 0; i < STATUS_COUNT; i++)
+			assert_true(a->status[i] == b->status[i] || (isnan(a->status[i]) && isnan(b->status[i])));
+	}
+	mem_free(a);
+	mem_free(b);
+	mem_free(g);
+	mem_free(mask);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise), cmocka_unit_test(functions), cmocka_unit_test(copies),
+	                                   cmocka_unit_test(draws),       cmocka_unit_test(sums),      cmocka_unit_test(optimizer)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -206,6 +206,12 @@ ALWAYS_INLINE void tile_of(const struct tile *t, real *c, const real *a, const r
 #pragma GCC unroll 14
 	for (int i = 0; i < m; i++)
 		lo[i] = hi[i] = v_splat(0);
+	/* C is seldom in cache, and its stores would wait for one line after the other; a weight gradient's was just there. */
+	if (by_rows)
+#pragma GCC unroll 14
+		for (int i = 0; i < m; i++)
+			for (int j = 0; j < NR; j += LINE)
+				__builtin_prefetch(c + i * ldc + j, 1);
 	for (int64_t k = t->kc; k > 0; k--) {
 		vreal b0 = v_load(b), b1 = v_load(b + VLEN);
 

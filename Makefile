@@ -4,7 +4,8 @@
 #	make deps           install what is missing to build and test (Debian, Ubuntu)
 #	make check          deps, build, all tests; T=pattern: those whose name holds it
 #	make demo           deps, build, the whole method on built-in pictures; DATA=folder: on yours; see share/recipes/demo.mk
-#	make bench          speed of the kernels on this machine
+#	make bench          speed beside this machine's best, beside PyTorch, and against the baseline; BENCH=pattern: lines that hold it;
+#	                    PEER_PYTHON=a Python with torch; THREADS=1 beside other work; make bench-baseline: keep the last whole run
 #	make fuzz           the parsers under libFuzzer (clang), SECONDS=60 each; FUZZ=pattern: those whose name holds it
 #	make install        to PREFIX (configure --prefix), below DESTDIR
 #	make uninstall | dist | clean | distclean
@@ -50,10 +51,10 @@ LIBS = $(B)/libcmd.a $(B)/libddm.a
 TEST_C = $(wildcard $(SRC)/tests/unit/test_*.c $(SRC)/tests/op/test_*.c $(SRC)/tests/fuzz/fuzz_*.c)
 TESTS = $(TEST_C:$(SRC)/%.c=$(B)/%)
 FUZZERS = $(filter $(B)/tests/fuzz/%,$(TESTS))
-BENCH_C = $(wildcard $(SRC)/tests/bench/*.c)
+BENCH_C = $(wildcard $(SRC)/tests/bench/bench_*.c)
 BENCHES = $(BENCH_C:$(SRC)/%.c=$(B)/%)
 
-OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(B)/tests/op/optest.o $(EMULATED)
+OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(B)/tests/op/optest.o $(B)/tests/bench/meter.o $(EMULATED)
 
 all: $(LIBS) $(PROGS)
 tests: $(TESTS)
@@ -105,6 +106,7 @@ $(B)/tests/op/emulated-%.o: $(SRC)/kernels/%.cu $(SRC)/tests/op/emulate.h $(B)/f
 		-fno-threadsafe-statics -I$(SRC) -I$(SRC)/lib -I$(B) -MD -MP -include $(SRC)/tests/op/emulate.h -c -o $@ $<
 $(FUZZERS): FUZZED = $(FUZZ_LDFLAGS)
 $(FUZZERS:=.o): EXTRA = $(if $(FUZZ_LDFLAGS),-DFUZZER)
+$(BENCHES): $(B)/tests/bench/meter.o
 $(TESTS) $(BENCHES): %: %.o $(LIBS) $(B)/flags
 	@echo "  LD $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FUZZED) -o $@ $(filter %.o,$^) $(LIBS) -lcmocka $(CUDA_LIBS) $(LDLIBS)
@@ -135,8 +137,11 @@ demo:
 demo-built: all
 	$(Q)$(MAKE) --no-print-directory -f $(SRC)/share/recipes/demo.mk BIN=$(abspath $(B))
 
-bench: $(BENCHES)
-	$(Q)for b in $(BENCHES); do $$b || exit 1; done
+bench: all $(BENCHES)
+	$(Q)B=$(B) $(if $(THREADS),THREADS=$(THREADS)) $(SRC)/tests/bench/run $(if $(BENCH),'$(BENCH)')
+
+bench-baseline:
+	$(Q)B=$(B) $(SRC)/tests/bench/run --baseline
 
 # Completion for the shells: every program writes its own, from its table of options.
 COMPLETION = $(foreach p,$(notdir $(PROGS)),$(B)/completion/bash/$(p) $(B)/completion/zsh/_$(p) $(B)/completion/fish/$(p).fish)
@@ -190,7 +195,7 @@ distclean: clean
 	rm -rf $(B)
 
 FORCE:
-.PHONY: all tests completion deps check check-built demo demo-built bench fuzz fuzzers install uninstall dist clean distclean FORCE
+.PHONY: all tests completion deps check check-built demo demo-built bench bench-baseline fuzz fuzzers install uninstall dist clean distclean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(wildcard $(OBJECTS:.o=.d))

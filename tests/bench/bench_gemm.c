@@ -1,139 +1,163 @@
-/* bench_gemm [threads [width]]: the products of a DiT's linear layers against this machine's multiply-add peak. TSV: name, value,
- * unit, fraction of peak. Best of several. One thread is timed by its CPU clock, which bears with other processes; for more, the
- * machine must be quiet. */
+/* bench_gemm [-t THREADS] [-s SECONDS] [PATTERN]: the products of a DiT's linear layers beside the best product in cache. NT:
+ * forward (with what is done on its tiles, fc1 alone), dX: input gradient, dW: weight gradient. The four layers of a block weighed
+ * by their work; with a pattern each of them too. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "core/clock.h"
 #include "core/mem.h"
-#include "core/pool.h"
 #include "kernels/gemm.h"
 #include "kernels/peak.h"
+#include "tests/bench/meter.h"
 
-enum kind { FORWARD, DX, DW };
+enum kind { FORWARD, BIAS, GELU, KEPT, DX, DW };
 
-static const char *const kind_name[] = {"NT", "dX", "dW"};
+static const char *const kind_name[] = {"NT", "NT + bias", "NT + bias, GELU", "NT + bias, GELU, kept", "dX", "dW"};
 
-struct layer {
+static const struct layer {
 	const char *name;
 	int64_t n, k; /* multiples of the width */
-};
+} layers[] = {{"qkv", 3, 1}, {"proj", 1, 1}, {"fc1", 4, 1}, {"fc2", 1, 4}};
 
-static const struct layer layers[] = {{"qkv", 3, 1}, {"proj", 1, 1}, {"fc1", 4, 1}, {"fc2", 1, 4}};
-
-static const struct {
+static const struct size {
 	int64_t rows, width;
-} sizes[] = {{2048, 384}, {8192, 384}, {8192, 192}, {8192, 128}, {8192, 96}, {2048, 96}, {64, 384}, {8, 384}};
+} sizes[] = {{2048, 384}, {8192, 384}, {4096, 192}, {4096, 128}, {4096, 96}, {8192, 96}, {64, 384}, {8, 384}};
 
-struct bench {
+enum { FLOATS = 8192 * 4 * 384, WEIGHTS = 4 * 384 * 384, SCRATCH = 64 << 20 };
+
+struct product {
 	struct pool *pool;
-	double peak;
-	float *x, *y, *w; /* (rows, K), (rows, N), (N, K) */
+	enum kind kind;
+	struct gemm g;
+	struct gemm_epilogue_f32 ep;
+	float *c;
+	const float *a, *b;
 	void *scratch;
-	size_t scratch_bytes;
 };
 
-static struct gemm product(enum kind kind, int64_t rows, int64_t n, int64_t k)
+static float *x, *y, *aux, *w, *bias; /* (rows, K), (rows, N), (rows, N), (N, K), (N) */
+static void *scratch;
+
+static struct gemm shape_of(enum kind kind, int64_t rows, int64_t n, int64_t k)
 {
 	switch (kind) {
-	case FORWARD:
-		return (struct gemm){.ta = GEMM_N, .tb = GEMM_T, .m = rows, .n = n, .k = k, .lda = k, .ldb = k, .ldc = n};
 	case DX:
 		return (struct gemm){.ta = GEMM_N, .tb = GEMM_N, .m = rows, .n = k, .k = n, .lda = n, .ldb = k, .ldc = k};
-	default:
+	case DW:
 		return (struct gemm){.ta = GEMM_T, .tb = GEMM_N, .m = n, .n = k, .k = rows, .lda = n, .ldb = k, .ldc = k};
+	default:
+		return (struct gemm){.ta = GEMM_N, .tb = GEMM_T, .m = rows, .n = n, .k = k, .lda = k, .ldb = k, .ldc = n};
 	}
 }
 
-static void once(struct bench *b, enum kind kind, const struct gemm *g)
+static void once(void *arg)
 {
-	float *const c[] = {b->y, b->x, b->w}, *const in[][2] = {{b->x, b->w}, {b->y, b->w}, {b->y, b->x}};
+	const struct product *p = arg;
 
-	gemm_run_f32(b->pool, g, c[kind], in[kind][0], in[kind][1], NULL, b->scratch);
+	gemm_run_f32(p->pool, &p->g, p->c, p->a, p->b, p->kind >= BIAS && p->kind <= KEPT ? &p->ep : NULL, p->scratch);
 }
 
-static double now(const struct bench *b)
+static struct reading measure(struct bench *b, enum kind kind, int64_t rows, int64_t n, int64_t k, double *seconds, double *flops)
 {
-	struct timespec t;
+	struct product p = {.pool = b->pool, .kind = kind, .g = shape_of(kind, rows, n, k), .scratch = scratch};
+	struct duty work = {once, &p, 2. * (double)p.g.m * (double)p.g.n * (double)p.g.k};
+	struct reading r;
 
-	if (pool_threads(b->pool) > 1)
-		return clock_seconds();
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* Best time of calls filling about .3 s, and at least five. */
-static double seconds(struct bench *b, enum kind kind, const struct gemm *g)
-{
-	double best = 1e9, end = now(b) + .2;
-
-	for (int i = 0; i < 5 || now(b) < end; i++) {
-		double t = now(b);
-
-		once(b, kind, g);
-		t = now(b) - t;
-		if (t < best)
-			best = t;
+	if (gemm_scratch_f32(&p.g, pool_threads(b->pool)) > SCRATCH)
+		abort();
+	p.c = kind == DX ? x : kind == DW ? w : y;
+	p.a = kind == DX || kind == DW ? y : x;
+	p.b = kind == DW ? x : w;
+	if (kind >= BIAS && kind <= KEPT)
+		p.ep.bias = bias;
+	if (kind == GELU || kind == KEPT)
+		p.ep.act = GEMM_GELU;
+	if (kind == KEPT) {
+		p.ep.aux = aux;
+		p.ep.ldaux = n;
 	}
-	return best;
+	r = bench_read(b, &work, yard_product(b), .02, .1);
+	*flops += work.amount;
+	*seconds += work.amount / r.fraction; /* in units of the yardstick's time for a FLOP */
+	return r;
 }
 
-static void bench_size(struct bench *b, int64_t rows, int64_t width)
+static void block(struct bench *b, enum kind kind, const struct size *s)
 {
-	for (enum kind kind = FORWARD; kind <= DW; kind++) {
-		double flops = 0, time = 0;
+	double flops = 0, seconds = 0, spread = 0, rate = 0;
+	struct reading r;
+	char name[80], one[100];
+	int fc1 = kind >= BIAS && kind <= KEPT;
 
-		for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
-			struct gemm g = product(kind, rows, layers[i].n * width, layers[i].k * width);
-			double f = 2.0 * (double)g.m * (double)g.n * (double)g.k, t;
-
-			if (gemm_scratch_f32(&g, pool_threads(b->pool)) > b->scratch_bytes)
-				abort();
-			t = seconds(b, kind, &g);
-			flops += f;
-			time += t;
-			printf("%s-%s-m%lld-h%lld\t%.1f\tGFLOP/s\t%.3f\n", kind_name[kind], layers[i].name, (long long)rows,
-			       (long long)width, f / t * 1e-9, f / t / b->peak);
-		}
-		printf("%s-all-m%lld-h%lld\t%.1f\tGFLOP/s\t%.3f\n", kind_name[kind], (long long)rows, (long long)width,
-		       flops / time * 1e-9, flops / time / b->peak);
-		fflush(stdout);
+	snprintf(name, sizeof name, "%s %s %dx%d", kind_name[kind], fc1 ? "fc1" : "block", (int)s->rows, (int)s->width);
+	if (!bench_wants(b, name))
+		return;
+	for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+		if (fc1 && i != 2)
+			continue;
+		r = measure(b, kind, s->rows, layers[i].n * s->width, layers[i].k * s->width, &seconds, &flops);
+		snprintf(one, sizeof one, "%s, %s", name, layers[i].name);
+		if (b->pattern && !fc1)
+			bench_print(one, r.rate * 1e-9, "GFLOP/s", &r);
+		spread = r.spread > spread ? r.spread : spread;
+		rate += 1 / r.rate * 2. * (double)(s->rows * layers[i].n * s->width * layers[i].k * s->width);
 	}
+	r = (struct reading){flops / rate, flops / seconds, spread, 0};
+	bench_print(name, r.rate * 1e-9, "GFLOP/s", &r);
+}
+
+static void *get(size_t n)
+{
+	struct err e = {0};
+	void *p = mem_try(n, 1, "operands", &e);
+
+	if (!p) {
+		fprintf(stderr, "bench_gemm: %s\n", e.msg);
+		exit(e.code);
+	}
+	return p;
+}
+
+static void peaks(struct bench *b)
+{
+	const struct duty *yard = yard_product(b);
+	struct reading r;
+	double fma;
+
+	if (!bench_wants(b, "peak"))
+		return;
+	r = bench_read(b, yard, yard, .02, .2);
+	fma = peak_fma_flops(b->pool);
+	printf("peak product\t%.4g\tGFLOP/s\t-\npeak multiply-add\t%.4g\tGFLOP/s\t-\npeak copy\t%.4g\tGB/s\t-\n", r.rate * 1e-9, fma * 1e-9,
+	       peak_copy_bytes(b->pool) * 1e-9);
 }
 
 int main(int argc, char **argv)
 {
-	enum { FLOATS = 8192 * 4 * 384 };
-	struct bench b = {.scratch_bytes = 64u << 20};
-	struct err e = {0};
+	struct bench b;
+	float **const big[] = {&x, &y, &aux};
 
-	b.pool = pool_new(argc > 1 ? (int)strtol(argv[1], NULL, 10) : 0, &e);
-	b.x = mem_try(FLOATS, sizeof *b.x, "bench", &e);
-	b.y = mem_try(FLOATS, sizeof *b.y, "bench", &e);
-	b.w = mem_try(4 * 384 * 384, sizeof *b.w, "bench", &e);
-	b.scratch = mem_try(b.scratch_bytes, 1, "bench", &e);
-	if (e.code) {
-		fprintf(stderr, "%s\n", e.msg);
-		return e.code;
+	bench_start(&b, "bench_gemm", argc, argv);
+	for (int i = 0; i < 3; i++) {
+		*big[i] = get(FLOATS * sizeof(float));
+		for (int64_t j = 0; j < FLOATS; j++)
+			(*big[i])[j] = (float)(j % 17) * .01f - .08f;
 	}
-	for (int64_t i = 0; i < FLOATS; i++)
-		b.x[i] = b.y[i] = (float)(i % 17) * .01f - .08f;
-	for (int64_t i = 0; i < 4 * 384 * 384; i++)
-		b.w[i] = (float)(i % 13) * .01f - .06f;
-	b.peak = peak_fma_flops(b.pool);
-	printf("#name\tvalue\tunit\tfraction\npeak-fma\t%.1f\tGFLOP/s\t1.000\n", b.peak * 1e-9);
-	printf("peak-gemm\t%.1f\tGFLOP/s\t%.3f\n", peak_gemm_flops(b.pool) * 1e-9, peak_gemm_flops(b.pool) / b.peak);
-	printf("copy\t%.1f\tGB/s\t\n", peak_copy_bytes(b.pool) * 1e-9);
+	w = get(WEIGHTS * sizeof(float));
+	bias = get(4 * 384 * sizeof(float));
+	scratch = get(SCRATCH);
+	for (int64_t i = 0; i < WEIGHTS; i++)
+		w[i] = (float)(i % 13) * .01f - .06f;
+	peaks(&b);
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-		if (argc < 3 || sizes[i].width == strtol(argv[2], NULL, 10))
-			bench_size(&b, sizes[i].rows, sizes[i].width);
-	mem_free(b.scratch);
-	mem_free(b.w);
-	mem_free(b.y);
-	mem_free(b.x);
-	pool_free(b.pool);
+		for (enum kind kind = FORWARD; kind <= DW; kind++)
+			block(&b, kind, &sizes[i]);
+	for (int i = 0; i < 3; i++)
+		mem_free(*big[i]);
+	mem_free(w);
+	mem_free(bias);
+	mem_free(scratch);
+	bench_end(&b);
 	return 0;
 }

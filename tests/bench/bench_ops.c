@@ -1,22 +1,16 @@
-/* bench_ops [threads [NAME]]: the kernels between the matrix products, at the sizes of small DiTs. Ops whose name holds NAME.
- * Prints TSV: name, value, unit, fraction of the peak measured (copy bandwidth, or multiply-adds for attention). Best of several;
- * run it on a quiet machine. */
+/* bench_ops [-t THREADS] [-s SECONDS] [PATTERN]: the kernels between the matrix products at the sizes of small DiTs; attention
+ * beside the best product in cache, the others beside a copy of as many bytes as their arrays have. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
 #include "core/mem.h"
 #include "kernels/device.h"
-#include "kernels/peak.h"
+#include "tests/bench/meter.h"
 
-struct bench {
-	struct device *dev;
-	double flops, bytes; /* peaks */
-	const char *only;
-};
+static struct device *device;
 
 /* A dense array of values in [-1, 1]; dimensions set in bcast have one element. */
 static struct array make(int rank, const int64_t shape[], unsigned bcast)
@@ -54,34 +48,38 @@ static void drop(struct op_call *c)
 		mem_free(c->out[i].data);
 }
 
-/* Best time of calls filling about .15 s, and at least five. flops 0: count the bytes of the arrays. */
+struct call {
+	const struct kernel *k;
+	struct op_call *c;
+};
+
+static void once(void *arg)
+{
+	const struct call *call = arg;
+
+	call->k->run(call->c);
+}
+
+/* flops 0: count the bytes of the arrays. Frees them. */
 static void measure(struct bench *b, const char *name, enum op op, struct op_call *c, double flops)
 {
-	const struct kernel *k = b->dev->kernel[op];
-	size_t need = k->scratch ? k->scratch(c, pool_threads(b->dev->pool)) : 0;
-	double best = 1e9, end = clock_seconds() + .15, bytes = 0;
+	struct call call = {device->kernel[op], c};
+	struct duty work = {once, &call, flops};
+	size_t need = call.k->scratch ? call.k->scratch(c, pool_threads(b->pool)) : 0;
+	struct reading r;
 
-	if (b->only && !strstr(name, b->only)) {
+	if (!bench_wants(b, name)) {
 		drop(c);
 		return;
 	}
-	c->pool = b->dev->pool;
+	for (int i = 0; !flops && i < c->nin; i++)
+		work.amount += stored_bytes(&c->in[i]);
+	for (int i = 0; !flops && i < c->nout; i++)
+		work.amount += stored_bytes(&c->out[i]);
+	c->pool = b->pool;
 	c->scratch = mem_try(need + 64, 1, "scratch", NULL);
-	for (int i = 0; i < 5 || clock_seconds() < end; i++) {
-		double t = clock_seconds();
-
-		k->run(c);
-		best = fmin(best, clock_seconds() - t);
-	}
-	for (int i = 0; i < c->nin; i++)
-		bytes += stored_bytes(&c->in[i]);
-	for (int i = 0; i < c->nout; i++)
-		bytes += stored_bytes(&c->out[i]);
-	printf("%s\t%.3f\tms\t\n", name, best * 1e3);
-	if (flops > 0)
-		printf("%s\t%.1f\tGFLOP/s\t%.2f\n", name, flops / best * 1e-9, flops / best / b->flops);
-	else
-		printf("%s\t%.1f\tGB/s\t%.2f\n", name, bytes / best * 1e-9, bytes / best / b->bytes);
+	r = bench_read(b, &work, flops > 0 ? yard_product(b) : yard_copy(b, work.amount), .01, .15);
+	bench_print(name, r.rate * 1e-9, flops > 0 ? "GFLOP/s" : "GB/s", &r);
 	mem_free(c->scratch);
 	drop(c);
 }
@@ -111,7 +109,7 @@ static void attention(struct bench *b, int64_t n, int64_t t, int64_t heads, int6
 	f.nin = f.nout = g.nin = g.nout = 0; /* the arrays are freed below */
 	measure(b, name, OP_ATTENTION, &f, flops);
 	snprintf(name, sizeof name, "attention_grad %dx%dx%dx%d", (int)n, (int)t, (int)heads, (int)d);
-	measure(b, name, OP_ATTENTION_GRAD, &g, 2.5 * flops);
+	measure(b, name, OP_ATTENTION_GRAD, &g, 2 * flops);
 	mem_free(qkv.data);
 	mem_free(dqkv.data);
 	mem_free(f.out[0].data);
@@ -185,20 +183,19 @@ static void pictures(struct bench *b, int64_t n, int64_t c, int64_t s)
 
 int main(int argc, char **argv)
 {
-	struct err e = {0};
-	struct pool *pool = pool_new(argc > 1 ? (int)strtol(argv[1], NULL, 10) : 0, &e);
-	struct bench b = {.dev = device_cpu(pool, DT_F32), .flops = peak_fma_flops(pool), .bytes = peak_copy_bytes(pool),
-	                  .only = argc > 2 ? argv[2] : NULL};
+	struct bench b;
 
-	printf("peak multiply-add\t%.1f\tGFLOP/s\t1\npeak copy\t%.1f\tGB/s\t1\n", b.flops * 1e-9, b.bytes * 1e-9);
+	bench_start(&b, "bench_ops", argc, argv);
+	device = device_cpu(b.pool, DT_F32);
 	attention(&b, 128, 64, 4, 24);
-	attention(&b, 128, 64, 6, 32);
+	attention(&b, 64, 64, 4, 32);
 	attention(&b, 64, 64, 6, 32);
 	attention(&b, 8, 256, 6, 64);
-	rows(&b, 128, 64, 192);
+	rows(&b, 128, 64, 96);
+	rows(&b, 64, 64, 192);
 	rows(&b, 8, 256, 384);
 	pictures(&b, 128, 3, 32);
-	device_free(b.dev);
-	pool_free(pool);
+	device_free(device);
+	bench_end(&b);
 	return 0;
 }

@@ -11,7 +11,8 @@
 #
 # The learning rate is the one of LRS whose monolith, trained with the first seed, has the smallest held-out loss. Every arm sees each
 # picture as often; the experts give up the router's share. Some hours on two cores; what is there is not done again, so a kill or
-# another seed costs nothing. Ends with RUN/compare.tsv: mean over the seeds, difference from the monolith and its t-interval.
+# another seed costs nothing. Ends with RUN/compare.tsv: mean over the seeds, difference from the monolith and its t-interval; a
+# chart of it; RUN/seed-S/budget.tsv: what of the first ensemble's error is the experts', what the router's; and RUN/report.html.
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
 RUN ?= flowers
 DATA ?=
@@ -28,10 +29,11 @@ BATCH ?= 128
 WARMUP ?= 100
 ROUTER_NET ?= --model dit-nano/16 --depth 3
 ROUTER_BATCH ?= 128
-ROUTER_FLAGS ?= --steps 1000 --lr 1e-3 --warmup 50 -q
+ROUTER_FLAGS ?= --steps 500 --lr 1e-3 --warmup 50 -q
 N ?= 1500
 STEPS ?= 30
 THRESHOLD ?= threshold-.1
+STATES ?= 200
 
 double := $(shell echo $$((2 * $(STEPS))))
 fourfold := $(shell echo $$((4 * $(STEPS))))
@@ -57,7 +59,7 @@ ifneq ($(WIDE),)
 REPORTS += $(SEEDS:%=$(RUN)/seed-%/hog-8/report.tsv)
 endif
 
-compare: $(RUN)/compare.tsv
+all: $(RUN)/compare.tsv $(RUN)/compare.svg $(RUN)/report.html $(SEEDS:%=$(RUN)/seed-%/budget.tsv)
 
 $(RUN)/samples.tar:
 	@mkdir -p $(@D)
@@ -108,4 +110,13 @@ ALL_ARMS = $(call arm,,,$(MONOLITHS) $(POLICIES)) $(call arm,random-4/,random-4-
 $(RUN)/compare.tsv: $(REPORTS)
 	$(ddm)compare -k '$(KEYS)' --tsv -o $@ $(ALL_ARMS)
 
-.PHONY: compare
+$(RUN)/compare.svg: $(RUN)/compare.tsv
+	$(ddm)plot -o $@ -y $(firstword $(KEYS)) compare $<
+
+$(SEEDS:%=$(RUN)/seed-%/budget.tsv): $(RUN)/seed-%/budget.tsv: $(RUN)/seed-%/report.tsv
+	$(ddm)diagnose budget -n $(STATES) --routing $(@:.tsv=-router.tsv) -o $@ $(@D)/model $(RUN)/hog-4/shards
+
+$(RUN)/report.html: $(SEEDS:%=$(RUN)/seed-%/report.tsv)
+	$(ddm)html -p $(RUN)/hog-4 -t 'Experts on photographs' -o $@ $(SEEDS:%=$(RUN)/seed-%)
+
+.PHONY: all

@@ -10,7 +10,7 @@ tiny="--hidden 16 --depth 1 --heads 2"
 recipe() {
 	make -s "$@" -f "$SRC/share/recipes/flowers.mk" BIN="$B" RUN=f DATA=pics SIZE=16 SEEDS="1 2" LRS="1e-3 1e-2" EPOCHS=2 WARMUP=1 \
 		BATCH=24 ROUTER_BATCH=8 NET="--model dit-nano/8 --predict x0 $tiny" ROUTER_NET="--model dit-nano/8 $tiny" \
-		ROUTER_FLAGS="--steps 6 --lr 1e-3 -q" N=6 STEPS=2
+		ROUTER_FLAGS="--steps 6 --lr 1e-3 -q" N=6 STEPS=2 STATES=8
 }
 
 check "two seeds" recipe -j2
@@ -33,6 +33,9 @@ tap_result $? "four times as much for four times the steps"
 for p in hog-4 random-4; do grep -v '^#' f/$p/assign.tsv | cut -f1,2 >$p.of; done
 check_out "the random partition has as many clusters" 4 sh -c "cut -f2 random-4.of | sort -u | wc -l"
 check_differ "and is another" hog-4.of random-4.of
+for s in 1 2; do check_grep "seed $s: what the error is made of" '^0\.5	top-1	all	' f/seed-$s/budget.tsv; done
+check_grep "a chart of the differences" 'conditioned' f/compare.svg
+check_grep "a page over the seeds" '</html>' f/report.html
 find f -exec touch -h -d 2001-01-01 {} +
 check "again" recipe -j2
 check_out "touches nothing" "" find f -newermt 2002-01-01

@@ -85,6 +85,7 @@ static void axis_release(struct axis *a)
 	mem_free(a->count);
 	mem_free(a->weight);
 	mem_free(a->fixed);
+	*a = (struct axis){0};
 }
 
 static void axis_fill(struct axis *a, int i, double center, double support, double stretch, int in, double (*fn)(double))
@@ -153,61 +154,101 @@ static void tile_sum(uint8_t *to, const uint8_t *tile, int width, int channels, 
 	}
 }
 
-static int resize_rows(struct picture *out, const struct picture *in, int width, enum resize_filter filter, struct err *e)
-{
-	int c = in->channels;
-	size_t from = (size_t)in->width * c, to = (size_t)width * c;
-	struct axis a;
-	uint8_t *tile, *done;
-	int rc = -1;
+typedef uint8_t bytes16 __attribute__((vector_size(ROWS)));
 
-	if (axis_init(&a, in->width, width, filter, e))
-		return -1;
-	tile = mem_try(from, ROWS, "resampling", e);
-	done = mem_try(to, ROWS, "resampling", e);
+/* The first, or last, half of each of two vectors, a byte of one and a byte of the other. */
+static inline bytes16 zip_low(bytes16 a, bytes16 b)
+{
+	return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+}
+
+static inline bytes16 zip_high(bytes16 a, bytes16 b)
+{
+	return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+}
+
+/* ROWS x ROWS bytes: from rows `pitch` apart to rows `to_pitch` apart. Four times zipping row i with row i + 8. */
+static inline void block_transpose(uint8_t *to, size_t to_pitch, const uint8_t *from, size_t pitch)
+{
+	bytes16 v[ROWS], w[ROWS];
+
+	for (int r = 0; r < ROWS; r++)
+		memcpy(&v[r], from + r * pitch, ROWS);
+#pragma GCC unroll 4
+	for (int round = 0; round < 4; round++) {
+#pragma GCC unroll 8
+		for (int r = 0; r < ROWS / 2; r++) {
+			w[2 * r] = zip_low(v[r], v[r + ROWS / 2]);
+			w[2 * r + 1] = zip_high(v[r], v[r + ROWS / 2]);
+		}
+		memcpy(v, w, sizeof v);
+	}
+	for (int r = 0; r < ROWS; r++)
+		memcpy(to + r * to_pitch, &v[r], ROWS);
+}
+
+/* rows x columns bytes, rows <= ROWS, into a tile (columns, ROWS). */
+static void tile_fill(uint8_t *tile, const uint8_t *from, size_t columns, int rows)
+{
+	size_t i = 0;
+
+	for (; rows == ROWS && i + ROWS <= columns; i += ROWS)
+		block_transpose(tile + i * ROWS, ROWS, from + i, columns);
+	for (; i < columns; i++)
+		for (int r = 0; r < rows; r++)
+			tile[i * ROWS + (size_t)r] = from[(size_t)r * columns + i];
+}
+
+static void tile_empty(uint8_t *to, const uint8_t *tile, size_t columns, int rows)
+{
+	size_t i = 0;
+
+	for (; rows == ROWS && i + ROWS <= columns; i += ROWS)
+		block_transpose(to + i, columns, tile + i * ROWS, ROWS);
+	for (; i < columns; i++)
+		for (int r = 0; r < rows; r++)
+			to[(size_t)r * columns + i] = tile[i * ROWS + (size_t)r];
+}
+
+static int resize_rows(struct picture *out, const struct picture *in, int width, const struct axis *a, struct err *e)
+{
+	int c = in->channels, rc = -1;
+	size_t from = (size_t)in->width * c, to = (size_t)width * c;
+	uint8_t *tile = mem_try(from, ROWS, "resampling", e), *done = mem_try(to, ROWS, "resampling", e);
+
 	if (!tile || !done || picture_alloc(out, width, in->height, c, e))
 		goto end;
 	for (int y = 0; y < in->height; y += ROWS) {
 		int rows = in->height - y < ROWS ? in->height - y : ROWS;
 
-		for (int r = 0; r < rows; r++)
-			for (size_t i = 0; i < from; i++)
-				tile[i * ROWS + r] = in->pixels[(y + r) * from + i];
-		tile_sum(done, tile, width, c, &a);
-		for (int r = 0; r < rows; r++)
-			for (size_t i = 0; i < to; i++)
-				out->pixels[(y + r) * to + i] = done[i * ROWS + r];
+		tile_fill(tile, in->pixels + y * from, from, rows);
+		tile_sum(done, tile, width, c, a);
+		tile_empty(out->pixels + y * to, done, to, rows);
 	}
 	rc = 0;
 end:
 	mem_free(tile);
 	mem_free(done);
-	axis_release(&a);
 	return rc;
 }
 
-static int resize_columns(struct picture *out, const struct picture *in, int height, enum resize_filter filter, struct err *e)
+static int resize_columns(struct picture *out, const struct picture *in, int height, const struct axis *a, struct err *e)
 {
 	size_t stride = (size_t)in->width * in->channels;
-	struct axis a;
-	int32_t *sum;
+	int32_t *sum = mem_try(stride, sizeof *sum, "resampling", e);
 
-	if (axis_init(&a, in->height, height, filter, e))
-		return -1;
-	sum = mem_try(stride, sizeof *sum, "resampling", e);
 	if (!sum || picture_alloc(out, in->width, height, in->channels, e)) {
 		mem_free(sum);
-		axis_release(&a);
 		return -1;
 	}
 	for (int y = 0; y < height; y++) {
-		const uint8_t *p = in->pixels + a.first[y] * stride;
+		const uint8_t *p = in->pixels + a->first[y] * stride;
 		uint8_t *to = out->pixels + y * stride;
 
 		for (size_t i = 0; i < stride; i++)
 			sum[i] = 1 << (BITS - 1);
-		for (int j = 0; j < a.count[y]; j++, p += stride) {
-			int32_t k = a.fixed[(size_t)y * a.taps + j];
+		for (int j = 0; j < a->count[y]; j++, p += stride) {
+			int32_t k = a->fixed[(size_t)y * a->taps + j];
 
 			for (size_t i = 0; i < stride; i++)
 				sum[i] += p[i] * k;
@@ -216,26 +257,32 @@ static int resize_columns(struct picture *out, const struct picture *in, int hei
 			to[i] = clip8(sum[i]);
 	}
 	mem_free(sum);
-	axis_release(&a);
 	return 0;
 }
 
 int picture_resize(struct picture *out, const struct picture *in, int width, int height, enum resize_filter filter, struct err *e)
 {
+	int alike = width == height && in->width == in->height, rc = -1;
 	struct picture wide = {0};
-	int rc;
+	struct axis x = {0}, y = {0};
 
 	assert(width > 0 && height > 0);
 	if (width == in->width && height == in->height)
 		return picture_crop(out, in, 0, 0, width, height, e);
-	if (width == in->width)
-		return resize_columns(out, in, height, filter, e);
-	if (height == in->height)
-		return resize_rows(out, in, width, filter, e);
-	if (resize_rows(&wide, in, width, filter, e))
-		return -1;
-	rc = resize_columns(out, &wide, height, filter, e);
+	if ((width == in->width || !axis_init(&x, in->width, width, filter, e)) &&
+	    (height == in->height || alike || !axis_init(&y, in->height, height, filter, e))) {
+		const struct axis *down = alike ? &x : &y;
+
+		if (width == in->width)
+			rc = resize_columns(out, in, height, down, e);
+		else if (height == in->height)
+			rc = resize_rows(out, in, width, &x, e);
+		else
+			rc = resize_rows(&wide, in, width, &x, e) || resize_columns(out, &wide, height, down, e) ? -1 : 0;
+	}
 	picture_release(&wide);
+	axis_release(&x);
+	axis_release(&y);
 	return rc;
 }
 

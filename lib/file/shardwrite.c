@@ -114,7 +114,7 @@ int shard_pack(struct shard_packer *p, int worker, struct shard_frame *f, struct
 		return err_set(e, ERR_NOMEM, "'%s': zstd: %s", str_text(&f->key), ZSTD_getErrorName(n));
 	f->packed.len = n;
 	f->hash = XXH3_64bits(f->packed.p, n);
-	f->sum = (uint32_t)XXH64(f->tar.p, f->tar.len, 0);
+	f->sum = shard_get32((const uint8_t *)f->packed.p + n - 4); /* the frame's own checksum: the seek table's too */
 	return 0;
 }
 

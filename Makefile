@@ -57,7 +57,7 @@ BENCHES = $(BENCH_C:$(SRC)/%.c=$(B)/%)
 OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(B)/tests/op/optest.o $(B)/tests/bench/meter.o $(EMULATED)
 
 all: $(LIBS) $(PROGS)
-tests: $(TESTS)
+tests: $(TESTS) $(B)/tests/oom/preload.so
 
 $(B)/libddm.a: $(LIB_O)
 $(B)/libcmd.a: $(CMD_O)
@@ -104,12 +104,18 @@ $(B)/tests/op/emulated-%.o: $(SRC)/kernels/%.cu $(SRC)/tests/op/emulate.h $(B)/f
 	@echo "  CXX $<"
 	$(Q)$(CXX) -x c++ -std=c++17 -O1 -g -Wall -Wextra $(HARD_FLAGS) -ffp-contract=off -fno-exceptions -fno-rtti \
 		-fno-threadsafe-statics -I$(SRC) -I$(SRC)/lib -I$(B) -MD -MP -include $(SRC)/tests/op/emulate.h -c -o $@ $<
-$(FUZZERS): FUZZED = $(FUZZ_LDFLAGS)
-$(FUZZERS:=.o): EXTRA = $(if $(FUZZ_LDFLAGS),-DFUZZER)
 $(BENCHES): $(B)/tests/bench/meter.o
+$(filter %/test_sandbox,$(TESTS)): MORE = $(if $(filter 1,$(MEDIA)),-lseccomp)
+$(FUZZERS): MORE = $(FUZZ_LDFLAGS)
+$(FUZZERS:=.o): EXTRA = $(if $(FUZZ_LDFLAGS),-DFUZZER)
+# Without the sanitizers, which have allocators of their own: the test that preloads it is skipped there.
+$(B)/tests/oom/preload.so: $(SRC)/tests/oom/preload.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  LD $@"
+	$(Q)$(CC) -std=c11 $(WARN) -O2 -fPIC -shared -o $@ $<
 $(TESTS) $(BENCHES): %: %.o $(LIBS) $(B)/flags
 	@echo "  LD $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FUZZED) -o $@ $(filter %.o,$^) $(LIBS) -lcmocka $(CUDA_LIBS) $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS) $(MORE) -lcmocka $(CUDA_LIBS) $(LDLIBS)
 
 # Changes when a flag does; every object depends on it. Where the tree lies does not count.
 FLAGS = $(filter-out -I% -ffile-prefix-map=%,$(CC) $(ALL_CFLAGS) $(NVCC) $(NVCC_FLAGS)) $(LDFLAGS) $(MEDIA_LIBS) $(CUDA_LIBS) $(LDLIBS)

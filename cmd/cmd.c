@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio_ext.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/mem.h"
+#include "file/pending.h"
 
 volatile sig_atomic_t cmd_signal;
 
@@ -52,12 +54,13 @@ void cmd_say(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Without stdio, which may want memory itself. */
+/* Without stdio, which may want memory itself. Nothing is released: other threads are still at work. */
 static void out_of_memory(size_t size)
 {
 	char line[200];
 	int n = snprintf(line, sizeof line, "%s: out of memory: %zu bytes\n", program_name(), size);
 
+	pending_remove();
 	if (n > 0 && write(2, line, (size_t)n) < 0)
 		_exit(ERR_NOMEM);
 	_exit(ERR_NOMEM);
@@ -93,6 +96,7 @@ int cmd_start(const struct program *p, int argc, char **argv, int min, int max)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a file at its limit is a write error like a full disk */
 	mem_on_failure(out_of_memory);
+	json_set_alloc_funcs(mem_alloc, mem_free); /* it would leave out what it has no memory for */
 	if (opt_parse(p, argc, argv, &n, &e) || operands_are_wrong(n, min, max, &e))
 		cmd_die(&e);
 	return n;

@@ -48,6 +48,12 @@ static int error_write(const struct server *s, const struct err *e)
 	return 1;
 }
 
+static void out_of_memory(size_t size)
+{
+	(void)size;
+	_exit(ERR_NOMEM);
+}
+
 int ingest_serve(int argc, char **argv)
 {
 	struct decode_limits l = {0};
@@ -56,6 +62,7 @@ int ingest_serve(int argc, char **argv)
 	int64_t memory;
 	int rc;
 
+	mem_on_failure(out_of_memory);
 	if (argc < 6 || parse_i64(argv[2], 0, INT64_MAX, &l.frames) || parse_f64(argv[3], 0, 1e6, &l.fps) ||
 	    parse_i64(argv[4], 1, INT64_MAX, &l.max_pixels) || parse_i64(argv[5], 0, INT64_MAX, &memory))
 		return ERR_USAGE;
@@ -168,6 +175,8 @@ static int died(struct decoder *d, struct err *e)
 	d->pid = 0;
 	if (rc > 0 && WIFSIGNALED(status))
 		return err_set(e, ERR_DATA, "%s: the decoder died: %s", d->name, strsignal(WTERMSIG(status)));
+	if (rc > 0 && WEXITSTATUS(status) == ERR_NOMEM)
+		return err_set(e, ERR_DATA, "%s: the decoder ran out of memory", d->name);
 	return err_set(e, ERR_DATA, "%s: the decoder stopped early", d->name);
 }
 

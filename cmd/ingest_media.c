@@ -226,6 +226,8 @@ static int format_open(struct input *in, struct err *e)
 	in->format->format_whitelist = av_strdup(formats);
 	in->format->codec_whitelist = av_strdup(codecs);
 	in->format->protocol_whitelist = av_strdup("none");
+	if (!in->format->format_whitelist || !in->format->codec_whitelist || !in->format->protocol_whitelist)
+		return err_set(e, ERR_NOMEM, "out of memory"); /* none is no limit */
 	rc = avformat_open_input(&in->format, NULL, NULL, NULL);
 	if (rc < 0)
 		return failed(e, "cannot be opened", rc);
@@ -252,6 +254,8 @@ static int codec_open(struct input *in, struct err *e)
 	in->codec->err_recognition = AV_EF_CRCCHECK | AV_EF_BITSTREAM | AV_EF_BUFFER;
 	in->codec->pkt_timebase = in->stream->time_base;
 	in->codec->codec_whitelist = av_strdup(codecs);
+	if (!in->codec->codec_whitelist)
+		return err_set(e, ERR_NOMEM, "out of memory");
 	rc = avcodec_open2(in->codec, codec, NULL);
 	return rc < 0 ? failed(e, "the decoder does not start", rc) : 0;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "core/mem.h"
 #include "core/sha256.h"
 
 void sha256_init(struct sha256 *s)
@@ -77,6 +78,16 @@ int sha256_file(const char *path, char hex[65], uint64_t *bytes, struct err *e)
 uint64_t hash64(const void *p, size_t n)
 {
 	return XXH3_64bits(p, n);
+}
+
+struct XXH3_state_s *hash64_state(void)
+{
+	XXH3_state_t *h = XXH3_createState();
+
+	if (!h)
+		mem_fail(576);
+	XXH3_64bits_reset(h);
+	return h;
 }
 
 int hash_holdout(const char *key, double fraction)

@@ -21,6 +21,7 @@ void sha256_end(struct sha256 *s, char hex[65]); /* lower-case hex and a NUL */
 int sha256_file(const char *path, char hex[65], uint64_t *bytes, struct err *e);
 
 uint64_t hash64(const void *p, size_t n); /* XXH3_64bits */
+struct XXH3_state_s *hash64_state(void);  /* the same for XXH3_64bits_update; never NULL; caller frees with XXH3_freeState */
 
 /* Whether a key belongs to the held-out part: a pure function of the key, so that every program agrees without a list.
  * Only what precedes the last '@' counts: the frames VIDEO@000012 of one source stay together. fraction in [0, 1]; 0 never. */

@@ -18,6 +18,11 @@ void mem_on_failure(void (*handler)(size_t size))
 	on_failure = handler ? handler : fail_default;
 }
 
+void mem_fail(size_t size)
+{
+	on_failure(size);
+}
+
 void *mem_alloc(size_t size)
 {
 	void *p = malloc(size ? size : 1);

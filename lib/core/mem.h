@@ -11,6 +11,9 @@
 /* Called with the size that could not be had; must not return. The default aborts. */
 void mem_on_failure(void (*handler)(size_t size));
 
+/* Calls the handler: for what another library could not allocate. */
+void mem_fail(size_t size);
+
 void *mem_alloc(size_t size);                   /* caller frees with mem_free; size 0 gives a unique pointer */
 void *mem_zalloc(size_t n, size_t size);        /* zeroed; n * size is checked for overflow */
 void *mem_resize(void *p, size_t n, size_t size); /* realloc; p may be NULL */

@@ -113,8 +113,7 @@ struct pool *pool_new(int threads, struct err *e)
 		rc = pthread_create(&p->tid[p->threads], NULL, worker_main, w);
 		if (rc) {
 			mem_free(w);
-			errno = rc;
-			err_errno(e, "cannot start thread %d of %d", p->threads + 1, threads);
+			err_set(e, ERR_NOMEM, "cannot start thread %d of %d: %s", p->threads + 1, threads, strerror(rc));
 			pool_free(p);
 			return NULL;
 		}

@@ -41,6 +41,8 @@ static void add_va(struct str *s, const char *fmt, va_list ap)
 	va_copy(again, ap);
 	n = vsnprintf(NULL, 0, fmt, again);
 	va_end(again);
+	if (n < 0 && errno == ENOMEM)
+		mem_fail(s->len);
 	if (n < 0)
 		return;
 	reserve(s, (size_t)n);

@@ -14,6 +14,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/fileio.h"
+#include "file/pending.h"
 
 /* Temporaries of a long name keep its first bytes only, so that they stay below NAME_MAX. */
 enum { NAME_KEPT = 120 };
@@ -133,7 +134,7 @@ static int tmp_create(struct outfile *o, struct err *e)
 	do {
 		mem_free(o->tmp);
 		o->tmp = str_new("%s/%s%ld.%u", dir, prefix, (long)getpid(), atomic_fetch_add(&serial, 1));
-		fd = open(o->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		fd = pending_file(o->tmp);
 	} while (fd < 0 && errno == EEXIST);
 	if (fd < 0) {
 		err_errno(e, "%s: cannot create a temporary file beside it", o->path);
@@ -249,7 +250,7 @@ static int publish(struct outfile *o, struct err *e)
 	o->file = NULL;
 	if (bad)
 		return err_errno(e, "%s: close", o->path);
-	if (rename(o->tmp, o->place))
+	if (pending_rename(o->tmp, o->place))
 		return err_errno(e, "%s: rename", o->path);
 	mem_free(o->tmp);
 	o->tmp = NULL;
@@ -278,7 +279,7 @@ void outfile_abort(struct outfile *o)
 	if (o->file && o->file != stdout)
 		fclose(o->file);
 	if (o->tmp)
-		unlink(o->tmp);
+		pending_discard(o->tmp);
 	mem_free(o->path);
 	mem_free(o->place);
 	mem_free(o->tmp);
@@ -329,7 +330,7 @@ int outdir_begin(struct outdir *d, const char *path, struct err *e)
 		do {
 			mem_free(d->tmp);
 			d->tmp = str_new("%s/%s%ld.%u", dir, prefix, (long)getpid(), atomic_fetch_add(&serial, 1));
-			rc = mkdir(d->tmp, 0777);
+			rc = pending_folder(d->tmp);
 		} while (rc && errno == EEXIST);
 		if (rc) {
 			err_errno(e, "%s: cannot create a temporary folder beside it", path);
@@ -389,7 +390,7 @@ static int tree_publish(struct outdir *d, struct err *e)
 	if (tree_sync(d->tmp, e))
 		return -1;
 	/* rename(2) replaces an empty folder and refuses any other. */
-	if (rename(d->tmp, d->path)) {
+	if (pending_rename(d->tmp, d->path)) {
 		if (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR)
 			return err_set(e, ERR_EXISTS, "%s: exists", d->path);
 		return err_errno(e, "%s: rename", d->path);
@@ -414,7 +415,7 @@ int outdir_commit(struct outdir *d, struct err *e)
 void outdir_abort(struct outdir *d)
 {
 	if (d->tmp)
-		dir_remove(d->tmp, NULL);
+		pending_discard(d->tmp);
 	if (d->lock)
 		close(d->lock - 1);
 	mem_free(d->path);

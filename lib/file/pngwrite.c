@@ -12,13 +12,14 @@ struct writer {
 	png_infop info;
 	struct str out;
 	struct err *e;
+	int no_memory; /* libpng was refused some */
 };
 
 static void on_error(png_structp png, png_const_charp text)
 {
 	struct writer *w = png_get_error_ptr(png);
 
-	err_set(w->e, ERR_FAIL, "cannot encode a PNG: %s", text);
+	err_set(w->e, w->no_memory ? ERR_NOMEM : ERR_FAIL, "cannot encode a PNG: %s", text);
 	longjmp(png_jmpbuf(png), 1);
 }
 
@@ -26,6 +27,21 @@ static void on_warning(png_structp png, png_const_charp text)
 {
 	(void)png;
 	(void)text;
+}
+
+static png_voidp on_malloc(png_structp png, png_alloc_size_t n)
+{
+	struct writer *w = png_get_mem_ptr(png);
+	void *p = mem_try(n, 1, "libpng", NULL);
+
+	w->no_memory |= !p;
+	return p;
+}
+
+static void on_free(png_structp png, png_voidp p)
+{
+	(void)png;
+	mem_free(p);
 }
 
 static void on_write(png_structp png, png_bytep p, png_size_t n)
@@ -93,7 +109,7 @@ int still_encode_png(const struct picture *p, const struct still_text *texts, in
 	for (int i = 0; i < ntexts; i++)
 		if (!texts[i].key[0] || strlen(texts[i].key) > 79)
 			return err_set(e, ERR_FAIL, "a PNG text keyword has 1 to 79 bytes, not \"%s\"", texts[i].key);
-	w.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &w, on_error, on_warning);
+	w.png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, &w, on_error, on_warning, &w, on_malloc, on_free);
 	if (w.png)
 		w.info = png_create_info_struct(w.png);
 	if (!w.info) {
@@ -106,7 +122,7 @@ int still_encode_png(const struct picture *p, const struct still_text *texts, in
 		png_write_info(w.png, w.info);
 		rows_write(&w, p);
 		png_write_end(w.png, w.info);
-		rc = 0;
+		rc = w.no_memory ? err_set(e, ERR_NOMEM, "no memory to encode a PNG") : 0;
 	}
 	png_destroy_write_struct(&w.png, &w.info);
 	if (rc) {

@@ -8,7 +8,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
+#include "core/hash.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/fileio.h"
@@ -96,10 +98,9 @@ static uint8_t *load_tail(struct shard *s, uint64_t size, size_t *len, size_t *t
 
 static int check_tail(const struct shard *s, const uint8_t *p, size_t len, size_t table, struct err *e)
 {
-	XXH3_state_t *h = XXH3_createState();
+	XXH3_state_t *h = hash64_state();
 	uint64_t got;
 
-	XXH3_64bits_reset(h);
 	XXH3_64bits_update(h, p, table - 8);
 	XXH3_64bits_update(h, p + table, len - table);
 	got = XXH3_64bits_digest(h);
@@ -196,6 +197,8 @@ static int unpack(struct shard *s, const struct frame *f, const void *packed, vo
 		return err_set(e, ERR_NOMEM, "%s: no memory for a decompressor", s->path);
 	n = ZSTD_decompressDCtx(d, plain, f->plain, packed, f->packed);
 	give_back(s, d);
+	if (ZSTD_isError(n) && ZSTD_getErrorCode(n) == ZSTD_error_memory_allocation)
+		return err_set(e, ERR_NOMEM, "%s: no memory to decompress", s->path);
 	if (ZSTD_isError(n))
 		return damaged(s, f->offset, ZSTD_getErrorName(n), e);
 	if (n != f->plain || (uint32_t)XXH64(plain, n, 0) != f->sum)
@@ -422,11 +425,10 @@ static int verify_frame(struct shard *s, uint64_t f, const uint8_t *tar, uint64_
 
 int shard_verify(struct shard *s, struct err *e)
 {
-	XXH3_state_t *h = XXH3_createState();
+	XXH3_state_t *h = hash64_state();
 	uint64_t i = 0;
 	int rc = 0;
 
-	XXH3_64bits_reset(h);
 	for (uint64_t f = 0; f < s->frames && !rc; f++) {
 		uint8_t *tar = load_frame(s, f, e);
 

@@ -163,13 +163,12 @@ struct shard_writer *shard_create(const char *path, const struct shard_options *
 	if (o)
 		w->o = *o;
 	w->packer = shard_packer_new(w->o.level, 1, e);
-	w->content = XXH3_createState();
-	if (!w->packer || !w->content) {
+	w->content = hash64_state();
+	if (!w->packer) {
 		err_set(e, ERR_NOMEM, "%s: no memory for a compressor", path);
 		shard_abort(w);
 		return NULL;
 	}
-	XXH3_64bits_reset(w->content);
 	sha256_init(&w->sha);
 	if (outfile_open(&w->out, path, e)) {
 		shard_abort(w);
@@ -316,20 +315,16 @@ uint64_t shard_writer_bytes(const struct shard_writer *w)
 static int put_end(struct shard_writer *w, struct err *e)
 {
 	struct str index = {0}, table = {0};
-	XXH3_state_t *h = XXH3_createState();
+	XXH3_state_t *h;
 	uint64_t size;
 	int rc;
 
 	tar_put_end(&w->frame.tar);
-	if (frame_flush(w, e)) {
-		XXH3_freeState(h);
+	if (frame_flush(w, e))
 		return -1;
-	}
 	size = 8 + w->hashes.len + w->samples.len + SHARD_END_BYTES;
-	if (size > UINT32_MAX) {
-		XXH3_freeState(h);
+	if (size > UINT32_MAX)
 		return err_set(e, ERR_DATA, "%s: too many samples for one shard", w->out.path);
-	}
 	put32(&index, SHARD_INDEX_MAGIC);
 	put32(&index, size);
 	str_add(&index, SHARD_NAME, 8);
@@ -346,7 +341,7 @@ static int put_end(struct shard_writer *w, struct err *e)
 	put32(&table, w->frames);
 	str_add(&table, "\x80", 1);
 	put32(&table, SHARD_SEEK_MAGIC);
-	XXH3_64bits_reset(h);
+	h = hash64_state();
 	XXH3_64bits_update(h, index.p, index.len);
 	XXH3_64bits_update(h, table.p, table.len);
 	put64(&index, XXH3_64bits_digest(h));

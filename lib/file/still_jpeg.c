@@ -31,7 +31,10 @@ static void on_error(j_common_ptr c)
 	struct jpeg_state *s = state_of(c);
 	char text[JMSG_LENGTH_MAX];
 
-	if (c->err->msg_code == JERR_NO_BACKING_STORE || c->err->msg_code == JERR_OUT_OF_MEMORY) {
+	/* An even number: malloc failed; an odd one: the size is refused. */
+	if (c->err->msg_code == JERR_OUT_OF_MEMORY && c->err->msg_parm.i[0] % 2 == 0) {
+		err_set(s->e, ERR_NOMEM, "%s: no memory to decode this JPEG", s->in->name);
+	} else if (c->err->msg_code == JERR_NO_BACKING_STORE || c->err->msg_code == JERR_OUT_OF_MEMORY) {
 		err_set(s->e, ERR_DATA, "%s: decoding this JPEG needs more than the limit of %llu MiB", s->in->name,
 			(unsigned long long)(s->in->limits.max_memory >> 20));
 	} else {

@@ -21,14 +21,32 @@ struct png_state {
 	uint64_t idat; /* compressed bytes */
 	uint8_t *raw;  /* one row, or the whole picture where it is interlaced */
 	uint8_t palette[256][3];
+	int no_memory; /* libpng was refused some: what it says, or does without, is not the file's fault */
 };
 
 static void on_error(png_structp png, png_const_charp text)
 {
 	struct png_state *s = png_get_error_ptr(png);
 
+	if (s->no_memory)
+		err_set(s->e, ERR_NOMEM, "%s: no memory to decode this PNG", s->in->name);
 	err_set(s->e, ERR_DATA, "%s: damaged PNG: %s", s->in->name, text);
 	longjmp(png_jmpbuf(png), 1);
+}
+
+static png_voidp on_malloc(png_structp png, png_alloc_size_t n)
+{
+	struct png_state *s = png_get_mem_ptr(png);
+	void *p = mem_try(n, 1, "libpng", NULL);
+
+	s->no_memory |= !p;
+	return p;
+}
+
+static void on_free(png_structp png, png_voidp p)
+{
+	(void)png;
+	mem_free(p);
 }
 
 static void on_warning(png_structp png, png_const_charp text)
@@ -328,7 +346,7 @@ int still_png_decode(struct picture *out, struct still_meta *meta, const struct 
 
 	if (still_png_size(in, &out->width, &out->height, e) || chunks_check(&s, meta))
 		return -1;
-	s.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &s, on_error, on_warning);
+	s.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &s, on_error, on_warning, &s, on_malloc, on_free);
 	if (s.png)
 		s.info = png_create_info_struct(s.png);
 	if (!s.info) {
@@ -338,6 +356,8 @@ int still_png_decode(struct picture *out, struct still_meta *meta, const struct 
 	if (!setjmp(png_jmpbuf(s.png))) {
 		reader_setup(&s);
 		rc = rows_read(out, &s);
+		if (!rc && s.no_memory)
+			rc = err_set(e, ERR_NOMEM, "%s: no memory to decode this PNG", in->name);
 	}
 	png_destroy_read_struct(&s.png, &s.info, NULL);
 	mem_free(s.raw);

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <string.h>
 #include <webp/decode.h>
 #include <webp/demux.h>
@@ -5,13 +6,17 @@
 #include "core/mem.h"
 #include "file/stillimpl.h"
 
+/* Parts of libwebp tell no reason; errno does where it was memory. */
 static int damaged(const struct still_input *in, struct err *e)
 {
+	if (errno == ENOMEM)
+		return err_set(e, ERR_NOMEM, "%s: no memory to decode this WebP", in->name);
 	return err_set(e, ERR_DATA, "%s: truncated or damaged WebP", in->name);
 }
 
 int still_webp_size(const struct still_input *in, int *width, int *height, struct err *e)
 {
+	errno = 0;
 	if (!WebPGetInfo(in->data, in->len, width, height))
 		return damaged(in, e);
 	return still_check_size(in, *width, *height, e);
@@ -75,6 +80,22 @@ int still_webp_probe(struct still_facts *f, const struct still_input *in, struct
 	return 0;
 }
 
+static int still_picture(struct picture *out, const struct still_input *in, struct err *e)
+{
+	WebPDecoderConfig c;
+	VP8StatusCode status;
+
+	if (!WebPInitDecoderConfig(&c))
+		return damaged(in, e);
+	c.output.colorspace = MODE_RGB;
+	c.output.u.RGBA.rgba = out->pixels;
+	c.output.u.RGBA.stride = out->width * 3;
+	c.output.u.RGBA.size = (size_t)out->width * out->height * 3;
+	c.output.is_external_memory = 1;
+	status = WebPDecode(in->data, in->len, &c);
+	return status == VP8_STATUS_OK ? 0 : damaged(in, e);
+}
+
 int still_webp_decode(struct picture *out, struct still_meta *meta, const struct still_input *in, struct err *e)
 {
 	WebPData data = {in->data, in->len};
@@ -98,9 +119,7 @@ int still_webp_decode(struct picture *out, struct still_meta *meta, const struct
 		return -1;
 	if (features.has_animation)
 		rc = animation_first(out, &data, in, e);
-	else if (!WebPDecodeRGBInto(in->data, in->len, out->pixels, (size_t)w * h * 3, w * 3))
-		rc = damaged(in, e);
 	else
-		rc = 0;
+		rc = still_picture(out, in, e);
 	return rc;
 }

@@ -317,8 +317,7 @@ struct tsv_writer *tsv_create(const char *path, const char *const *names, int n,
 	char *line = s ? stamp_line(s) : NULL;
 
 	w->columns = n;
-	w->hash = XXH3_createState();
-	XXH3_64bits_reset(w->hash);
+	w->hash = hash64_state();
 	for (int i = 0; i < n; i++)
 		str_printf(&w->row, "%c%s", i ? '\t' : '#', names[i]);
 	str_printf(&w->row, "\n%s%s\n", stamp_start, line ? line : "{}");

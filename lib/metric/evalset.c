@@ -237,22 +237,21 @@ static const char *features_named(const json_t *j)
 	return found;
 }
 
-static char *partition_features(const char *dir)
+static int partition_read(char **out, const char *dir, struct err *e)
 {
 	struct manifest m;
-	char *out = NULL;
 	const char *f;
 	json_t *j;
 
-	if (manifest_load(&m, dir, NULL))
-		return NULL;
+	if (manifest_load(&m, dir, e))
+		return -1;
 	j = m.stamp ? json_loads(m.stamp, 0, NULL) : NULL;
 	f = j ? features_named(j) : NULL;
 	if (f)
-		out = mem_strdup(f);
+		*out = mem_strdup(f);
 	json_decref(j);
 	manifest_release(&m);
-	return out;
+	return 0;
 }
 
 static int samples_read(struct evalset *s, const char *source, const struct evalset_options *o, struct err *e)
@@ -277,7 +276,7 @@ static int samples_read(struct evalset *s, const char *source, const struct eval
 	if (rc && strcmp(path, source))
 		err_prefix(e, "%s", source);
 	if (!rc && shards)
-		s->partition = partition_features(path);
+		rc = partition_read(&s->partition, path, e);
 	mem_free(manifest);
 	mem_free(path);
 	return rc;

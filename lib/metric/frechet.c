@@ -21,6 +21,8 @@ static int eigen(double *w, double *v, const double *s, int d, struct err *e)
 	memcpy(v, s, n * sizeof *v);
 	/* column-major in, so the eigenvectors that come back in columns are our rows */
 	info = LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'V', 'U', d, v, d, w);
+	if (info == LAPACK_WORK_MEMORY_ERROR || info == LAPACK_TRANSPOSE_MEMORY_ERROR)
+		return err_set(e, ERR_NOMEM, "no memory for the eigenvalues of a %d x %d covariance", d, d);
 	if (info)
 		return err_set(e, ERR_FAIL, "LAPACK dsyevd failed on a %d x %d covariance (info %d)", d, d, (int)info);
 	if (w[0] < -1e-6 * fabs(w[d - 1]))
@@ -83,6 +85,8 @@ static int root_trace(double *out, const double *r1, int n1, const double *r2, i
 	for (int i = least - 1; i >= 0; i--)
 		*out += sv[i];
 	mem_free(m);
+	if (info == LAPACK_WORK_MEMORY_ERROR || info == LAPACK_TRANSPOSE_MEMORY_ERROR)
+		return err_set(e, ERR_NOMEM, "no memory for the singular values of a %d x %d product", n1, n2);
 	return info ? err_set(e, ERR_FAIL, "LAPACK dgesdd failed on a %d x %d product (info %d)", n1, n2, (int)info) : 0;
 }
 

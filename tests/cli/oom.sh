@@ -1,0 +1,60 @@
+# Every program with an allocation failing: the first, the second, and so on, its own and those of the libraries it uses. It says so in
+# one line and exits with 71, or does without; no crash, no damaged output, no temporary file. tests/oom/preload.c does the work.
+#
+# By itself every allocation of the smallest programs and some dozens of the others, other ones on another day; all of all with
+# DDM_TEST_OOM=all. Not the decoder that ddm-ingest starts: libseccomp crashes without memory and FFmpeg aborts, and that such a
+# process may die is why it is one of its own.
+. "$(dirname "$0")/tap.sh"
+
+preload=$B/tests/oom/preload.so
+[ -e "$preload" ] || skip_all "tests/oom/preload.so is not built"
+ldd "$B/ddm-report" | grep -Eq 'libasan|libtsan' && skip_all "a sanitizer has an allocator of its own"
+case $(od -An -tx1 -j 16 -N 2 "$B/ddm-report") in *03*) ;; *) skip_all "a static program takes no preload" ;; esac
+day=$(($(date +%s) / 86400))
+
+# sweep RUNS OUT CMD...: about so many runs (0: all) of CMD, whose output is OUT; each alone, then with all later ones failing too.
+sweep() {
+	runs=$1 out=$2
+	shift 2
+	[ "${DDM_TEST_OOM:-}" != all ] || runs=0
+	total=$(OOM_FROM=999999999 OOM_OUT=$out LD_PRELOAD=$preload "$@" | sed -n 's/^# \([0-9]*\) allocations.*/\1/p')
+	step=1
+	[ "$runs" -eq 0 ] || step=$((${total:-0} / runs + 1))
+	for on in 0 1; do
+		OOM_ON=$on OOM_FROM=$((1 + (day + on) % step)) OOM_STEP=$step OOM_OUT=$out LD_PRELOAD=$preload "$@" >"$OUT" 2>"$ERR"
+		RC=$?
+		[ "$RC" -eq 0 ] && [ "${total:-0}" -gt 50 ]
+		tap_result $? "$1: every ${step}th of ${total:-0} allocations$([ $on -eq 0 ] || echo ', and all after it')" \
+			"$(grep -c '^# bad' "$OUT") bad runs"
+	done
+}
+
+mkdir pics
+tar xzf "$SRC/tests/golden/eval-a.tar.gz" -C pics
+find pics -type f | sort | tail -n +7 | xargs rm -f
+cp "$SRC/tests/golden/stills/exif6.jpg" "$SRC/tests/golden/stills/lossy.webp" .
+tar xf "$SRC/tests/golden/tiny-model.tar"
+ddm-cluster -q -k 2 --holdout .25 -o a.tsv pics || exit 1
+ddm-shard -q -a a.tsv --holdout .25 -o s pics || exit 1
+for i in 1 2 3; do
+	echo '{"fd": 1.'$i', "inner": {"name": "x"}}' >one.$i.json
+	echo '{"fd": 1.'$((i * i))', "inner": {"name": "y"}}' >two.$i.json
+done
+network="--hidden 16 --depth 1 --heads 2 --patch 8 --batch 4 --steps 2 --validate-samples 0 --threads 1"
+
+sweep 0 x ddm-report -q -o x a=one.1.json b=two.1.json
+sweep 0 x ddm-compare -k fd -o x a=one.1.json a=one.2.json a=one.3.json b=two.1.json b=two.2.json b=two.3.json
+sweep 120 x ddm-cluster -q --threads 1 -k 2 --holdout .25 -o x pics
+sweep 100 x ddm-shard -q -a a.tsv --holdout .25 -o x pics
+sweep 60 x ddm-grid -c 2 -r 2 -s 8 -o x a=pics b=s
+sweep 60 x ddm-eval-fid --features pix --threads 1 -o x s pics
+sweep 50 x ddm-sample -n 2 --route top-2 --steps 2 --threads 1 -o x ensemble
+export OOM_PARTS=1
+# shellcheck disable=SC2086
+sweep 25 x ddm-train -q $network --predict x0 --checkpoint-every 1 --cluster all -o x s
+# shellcheck disable=SC2086
+sweep 20 x ddm-route-train -q $network --checkpoint-every 1 -o x s
+unset OOM_PARTS
+
+command -v ddm-ingest >/dev/null || { skip ddm-ingest "not built (--without-media)"; exit 0; }
+sweep 50 x ddm-ingest --size 8 --threads 1 -o x pics exif6.jpg lossy.webp

@@ -1,0 +1,35 @@
+# What --plan says is what training holds: within 5% of the process's own memory (files that are mapped not counted) after its steps
+# have begun, for an expert, one whose batch is cut and whose activations are recomputed, and a router.
+. "$(dirname "$0")/tap.sh"
+
+[ -r /proc/self/status ] && grep -q '^RssAnon:' /proc/self/status || skip_all "the kernel does not tell a process's own memory"
+mkdir pics
+tar xzf "$SRC/tests/golden/eval-a.tar.gz" -C pics
+tar xzf "$SRC/tests/golden/eval-c.tar.gz" -C pics
+ddm-cluster -q -k 2 -o a.tsv pics || exit 1
+ddm-shard -q -a a.tsv -o s pics || exit 1
+
+# holds NAME PROGRAM OPTION... : when a step is done, or after a minute
+holds() {
+	name=$1
+	shift
+	"$@" --plan -o m s >plan || exit 1
+	planned=$(awk -F '\t' '$1 == "total_bytes" { print $2 }' plan)
+	"$@" -q --steps 100000 --log-every 1 --validate-samples 0 -o m s &
+	pid=$!
+	tries=0
+	until [ "$(grep -c '"loss"' m/train.jsonl 2>/dev/null)" -ge 1 ] 2>/dev/null || [ $tries -ge 600 ]; do
+		sleep .1
+		tries=$((tries + 1))
+	done
+	held=$(awk '$1 == "RssAnon:" { print 1024 * $2 }' "/proc/$pid/status")
+	kill "$pid"
+	wait "$pid"
+	awk -v p="${planned:-0}" -v h="${held:-0}" 'BEGIN { exit !(h > 5e7 && p / h > .95 && p / h < 1.05) }'
+	tap_result $? "$name" "planned ${planned:-nothing}, held ${held:-nothing}"
+	rm -rf m
+}
+
+holds "an expert" ddm-train --size 32 --model dit-micro/4 --predict x0 --batch 32 --cluster all
+holds "an expert, its batch cut, recomputing" ddm-train --size 32 --model dit-mini/4 --predict x0 --batch 32 --accumulate 2 --recompute --cluster all
+holds "a router" ddm-route-train --size 32 --model dit-nano/4 --batch 64

@@ -72,7 +72,7 @@ struct op_attr {
  *             y, stats [.., 2] = mean (0 for RMS), rstd: x's leading dimensions, contiguous.
  * NORM_GRAD   ins dy, x, stats, scale? (bcast), acc? (as x); outs dx = gradient + acc, dscale?, dshift?: of x's rank, size 1 in
  *             the dimensions that were broadcast. i0, i1 as NORM. dx may be acc.
- * GATE        y = x + g h, g bcast. Ins x, g, h.
+ * GATE        y = x + g h, g bcast; y may be x. Ins x, g, h.
  * GATE_GRAD   ins dy, g (bcast), h; outs dh = g dy, dg? = sum of dy h over the broadcast dimensions (size 1 there).
  * ATTENTION   o [B, T, heads, d] = softmax(f0 q k^T) v per (b, head); ins q [B, T, heads, d], k, v [B, S, heads, d] (the first
  *             three dimensions may have any strides); outs o, lse [B, heads, T] = log of the softmax's denominator, maximum

@@ -303,7 +303,7 @@ const struct op_def op_defs[OP_COUNT] = {
     [OP_MATMUL] = {.vjp = matmul_vjp, .flops = matmul_flops},
     [OP_NORM] = {.vjp = norm_vjp, .exact = 2},
     [OP_NORM_GRAD] = {.in_place = 5, .exact = 6, .strided = STRIDED_YES},
-    [OP_GATE] = {.vjp = gate_vjp},
+    [OP_GATE] = {.vjp = gate_vjp, .in_place = 1},
     [OP_GATE_GRAD] = {.exact = 2, .strided = STRIDED_YES},
     [OP_ATTENTION] = {.vjp = attention_vjp, .flops = attention_flops, .exact = 2},
     [OP_ATTENTION_GRAD] = {.flops = attention_grad_flops, .strided = STRIDED_YES},

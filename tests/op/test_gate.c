@@ -28,7 +28,8 @@ static void values_and_gradients(void **state)
 	(void)state;
 	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
 		struct operand x = {.rank = cases[k].rank, .batch = cases[k].rank > 1};
-		struct optest t = {.name = "GATE", .op = OP_GATE, .nin = 3, .nout = 1, .ref = ref_gate, .tol32 = 2.4e-7, .tol64 = 1e-15};
+		struct optest t = {.name = "GATE", .op = OP_GATE, .nin = 3, .nout = 1, .ref = ref_gate, .tol32 = 2.4e-7, .tol64 = 1e-15,
+		                   .in_place = 1};
 		struct optest back = {.name = "GATE_GRAD", .op = OP_GATE_GRAD, .nin = 3, .nout = 2, .tol32 = 1e-5, .tol64 = 1e-14};
 
 		memcpy(x.shape, cases[k].shape, sizeof x.shape);

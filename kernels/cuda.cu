@@ -331,7 +331,9 @@ static int open_queues(struct cuda *c)
 
 #define KERNELS(X) \
 	X(COPY, copy) X(FILL, fill) X(ADD, add) X(MUL, mul) X(UNARY, unary) X(UNARY_GRAD, unary_grad) X(QSAMPLE, qsample) \
-	X(NOISE, noise) X(DROPOUT, dropout) X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw)
+	X(NOISE, noise) X(DROPOUT, dropout) X(SOFTMAX, softmax) X(SOFTMAX_GRAD, softmax_grad) X(XENT, xent) X(XENT_GRAD, xent_grad) \
+	X(MSE, mse) X(MSE_GRAD, mse_grad) X(EMBED, embed) X(EMBED_GRAD, embed_grad) X(TIMESTEP, timestep) \
+	X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw)
 
 extern "C" {
 #define X(id, fn) extern const struct kernel kernel_##fn##_cuda;

@@ -125,24 +125,40 @@ static __device__ inline void reals_set8(struct reals a, int64_t i, const float 
 	}
 }
 
-/* Sum over a block of BLOCK threads, the same tree whatever is added: within warps, then over the warps in order. The result is
- * thread 0's. Every thread calls it. */
-template <class T> static __device__ inline T block_sum(T v)
+struct sum_of {
+	template <class T> __device__ T operator()(T a, T b) const { return a + b; }
+};
+
+struct max_of {
+	template <class T> __device__ T operator()(T a, T b) const { return a > b ? a : b; }
+};
+
+/* Over a block of BLOCK threads, the same tree whatever the values: within warps, then over the warps in order. Every thread calls it
+ * and has the result. */
+template <class F, class T> static __device__ inline T block_fold(F f, T v)
 {
 	__shared__ T warp[BLOCK / WARP];
 
 	for (int step = WARP / 2; step; step /= 2)
-		v += __shfl_down_sync(0xffffffffu, v, step);
-	__syncthreads(); /* the last call's sums have been read */
+		v = f(v, __shfl_down_sync(0xffffffffu, v, step));
+	__syncthreads(); /* the last call's values have been read */
 	if (threadIdx.x % WARP == 0)
 		warp[threadIdx.x / WARP] = v;
 	__syncthreads();
-	if (threadIdx.x == 0) {
-		v = 0;
-		for (int w = 0; w < BLOCK / WARP; w++)
-			v += warp[w];
-	}
+	v = warp[0];
+	for (int w = 1; w < BLOCK / WARP; w++)
+		v = f(v, warp[w]);
 	return v;
+}
+
+template <class T> static __device__ inline T block_sum(T v)
+{
+	return block_fold(sum_of(), v);
+}
+
+template <class T> static __device__ inline T block_max(T v)
+{
+	return block_fold(max_of(), v);
 }
 
 /* Several arrays of one shape: neighbouring dimensions merged where every array allows it. Sizes of 1 have strides of 0. */

@@ -9,7 +9,8 @@
 #include "kernels/optimizer.h"
 
 #define KERNELS(X) \
-	X(copy) X(fill) X(add) X(mul) X(unary) X(unary_grad) X(qsample) X(noise) X(dropout) X(sumsq) X(total) X(rates) X(adamw)
+	X(copy) X(fill) X(add) X(mul) X(unary) X(unary_grad) X(qsample) X(noise) X(dropout) X(sumsq) X(total) X(rates) X(adamw) \
+	X(softmax) X(softmax_grad) X(xent) X(xent_grad) X(mse) X(mse_grad) X(embed) X(embed_grad) X(timestep)
 #define X(fn) extern const struct kernel kernel_##fn##_cuda, kernel_##fn##_f32;
 KERNELS(X)
 #undef X
@@ -17,7 +18,7 @@ KERNELS(X)
 static const struct operand shapes[] = {
     {.rank = 1, .shape = {1}},          {.rank = 1, .shape = {5}},       {.rank = 1, .shape = {4096}},
     {.rank = 2, .shape = {3, 16}},      {.rank = 2, .shape = {7, 33}},   {.rank = 3, .shape = {2, 3, 40}},
-    {.rank = 4, .shape = {2, 3, 4, 8}}, {.rank = 6, .shape = {2, 1, 3, 2, 1, 5}},
+    {.rank = 4, .shape = {2, 3, 4, 8}}, {.rank = 6, .shape = {2, 1, 3, 2, 1, 5}}, {.rank = 2, .shape = {3, 700}},
 };
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
@@ -91,6 +92,66 @@ static void draws(void **state)
 		mix.in[2] = mix.in[3] = v;
 		optest_twin(&noise, &kernel_noise_cuda, 0);
 		optest_twin(&mix, &kernel_qsample_cuda, 0);
+	}
+}
+
+static void softmax(void **state)
+{
+	static const int64_t sizes[][2] = {{1, 1}, {3, 8}, {5, 257}, {2, 1000}};
+
+	(void)state;
+	for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+		struct operand x = {.rank = 2, .shape = {sizes[s][0], sizes[s][1]}, .scale = 3};
+		struct operand v = {.rank = 1, .shape = {x.shape[0]}, .exact = 1}, l = {.rank = 1, .shape = {x.shape[0]}, .limit = (int)x.shape[1]};
+		struct optest f = {.name = "SOFTMAX", .op = OP_SOFTMAX, .nin = 1, .nout = 1, .in = {x}, .out = {x}};
+		struct optest g = {.name = "SOFTMAX_GRAD", .op = OP_SOFTMAX_GRAD, .nin = 2, .nout = 1, .in = {x, x}, .out = {x}};
+		struct optest e = {.name = "XENT", .op = OP_XENT, .nin = 2, .nout = 1, .in = {x, l}, .out = {v}};
+		struct optest h = {.name = "XENT_GRAD", .op = OP_XENT_GRAD, .nin = 3, .nout = 1, .in = {v, x, l}, .out = {x}};
+
+		optest_twin(&f, &kernel_softmax_cuda, 1e-6);
+		optest_twin(&g, &kernel_softmax_grad_cuda, 3e-6);
+		optest_twin(&e, &kernel_xent_cuda, 1e-6);
+		optest_twin(&h, &kernel_xent_grad_cuda, 1e-6);
+	}
+}
+
+static void squared_error(void **state)
+{
+	(void)state;
+	for (int s = 0; s < SHAPES; s++)
+		for (int weighted = 0; weighted < 2 && shapes[s].shape[0] < 100; weighted++) {
+			struct operand x = shapes[s], v = {.rank = 1, .shape = {x.shape[0]}, .exact = 1}, w = v;
+			struct optest f = {.name = "MSE", .op = OP_MSE, .nin = 3, .nout = 1, .out = {v}};
+			struct optest g = {.name = "MSE_GRAD", .op = OP_MSE_GRAD, .nin = 4, .nout = 1, .in = {v}};
+
+			x.dense = 1;
+			if (!weighted)
+				w.rank = 0;
+			f.in[0] = f.in[1] = g.in[1] = g.in[2] = g.out[0] = x;
+			f.in[2] = g.in[3] = w;
+			optest_twin(&f, &kernel_mse_cuda, 1e-6);
+			optest_twin(&g, &kernel_mse_grad_cuda, 3e-7);
+		}
+}
+
+static void tables(void **state)
+{
+	static const int64_t sizes[][3] = {{1, 1, 1}, {9, 5, 24}, {20, 3, 301}};
+
+	(void)state;
+	for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+		int64_t rows = sizes[s][0], entries = sizes[s][1], cols = sizes[s][2];
+		struct operand index = {.rank = 1, .shape = {rows}, .limit = (int)entries}, y = {.rank = 2, .shape = {rows, cols}};
+		struct operand table = {.rank = 2, .shape = {entries, cols}, .exact = 1}, t = {.rank = 1, .shape = {rows}, .exact = 1};
+		struct operand waves = {.rank = 2, .shape = {rows, 2 * cols}};
+		struct optest f = {.name = "EMBED", .op = OP_EMBED, .nin = 2, .nout = 1, .in = {table, index}, .out = {y}};
+		struct optest g = {.name = "EMBED_GRAD", .op = OP_EMBED_GRAD, .nin = 2, .nout = 1, .in = {y, index}, .out = {table}};
+		struct optest w = {.name = "TIMESTEP", .op = OP_TIMESTEP, .attr = {{0}, {10000, 1000}}, .nin = 1, .nout = 1, .in = {t},
+		                   .out = {waves}};
+
+		optest_twin(&f, &kernel_embed_cuda, 0);
+		optest_twin(&g, &kernel_embed_grad_cuda, 0);
+		optest_twin(&w, &kernel_timestep_cuda, 1e-6);
 	}
 }
 
@@ -188,7 +249,8 @@ static void optimizer(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise), cmocka_unit_test(functions), cmocka_unit_test(copies),
-	                                   cmocka_unit_test(draws),       cmocka_unit_test(sums),      cmocka_unit_test(optimizer)};
+	                                   cmocka_unit_test(draws),       cmocka_unit_test(sums),      cmocka_unit_test(optimizer),
+	                                   cmocka_unit_test(softmax),     cmocka_unit_test(squared_error), cmocka_unit_test(tables)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -236,6 +236,9 @@ static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk
 		int64_t m = min64(MR, i1 - i);
 		float *c = s->c + i * s->ldc + j;
 
+		for (int64_t r = 0; r < m; r++)
+			for (int64_t v = 0; v < n; v += 16)
+				__builtin_prefetch(c + r * s->ldc + v, 1);
 		s->kernel->tile(sum, rows + (i - i0) * step, b, pairs, m);
 		for (int64_t r = 0; r < m; r++)
 			if (n == NR)

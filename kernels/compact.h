@@ -6,7 +6,8 @@
  * a function of its row of x, its row of W and K alone: within a chunk of GEMM_KC k's the products are added by fused
  * multiply-adds from zero in the order k = 1, 0, 3, 2, .. (that of the instruction VDPBF16PS), an odd K as if a zero followed; the
  * chunks' sums are added in order, then multiplied by s, then bias is added. Inputs and sums below 2^-126 count as zero. M, N,
- * threads, how the work is cut and the instruction set change nothing. */
+ * threads, how the work is cut and the instruction set change nothing; but single products below 2^-126 count as zero too in a
+ * build for CPUs without fused multiply-add, where the CPU has no VDPBF16PS. */
 #ifndef DDM_KERNELS_COMPACT_H
 #define DDM_KERNELS_COMPACT_H
 

@@ -206,6 +206,11 @@ static int due(int64_t step, int64_t every)
 	return every > 0 && step % every == 0;
 }
 
+static void prune(struct trainer *r)
+{
+	checkpoint_prune(r->train_dir, r->state.step, r->o->keep > 0 ? r->o->keep : 1);
+}
+
 /* A checkpoint that cannot be written is reported and survived while an older one stands; the next is tried at the next due time.
  */
 static int checkpoint(struct trainer *r, int must, struct err *e)
@@ -213,7 +218,7 @@ static int checkpoint(struct trainer *r, int must, struct err *e)
 	struct err why = {0};
 
 	if (!checkpoint_save(r->train_dir, &r->state, r->stamp, must ? e : &why)) {
-		checkpoint_prune(r->train_dir, r->state.step, r->o->keep > 0 ? r->o->keep : 1);
+		prune(r);
 		return 0;
 	}
 	if (must)
@@ -270,5 +275,6 @@ int train_steps(struct trainer *r, struct err *e)
 			               "interrupted; step %" PRId64 " of %" PRId64 " is saved: run the same command again",
 			               s->step, r->steps);
 	}
+	prune(r); /* what a kill right after the last checkpoint left */
 	return 0;
 }

@@ -217,6 +217,12 @@ flip late/train/step-00000900/weights.safetensors 2000
 check "one from after the end" $run $long --keep 1 -o late s
 check_out "makes place too" "step-00000240" ls late/train
 
+# Killed between the last checkpoint and the removal of what it replaces.
+cp -R whole left && rm left/$weights && cp -R left/train/step-00000234 left/train/step-00000225
+check "killed before it tidied up" $run $long -o left s
+check_out "as many checkpoints as without" "$(ls whole/train)" ls left/train
+check_same "the same bytes" whole/$weights left/$weights
+
 # Two trainers in one folder: the first is stopped meanwhile.
 paused both $run $long -o both s
 check_exit 73 "a second trainer" $run $long -o both s

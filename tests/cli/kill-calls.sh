@@ -8,7 +8,7 @@ strace -o /dev/null true 2>/dev/null || skip_all "strace may not trace here"
 mkdir pics
 tar xzf "$SRC/tests/golden/eval-a.tar.gz" -C pics
 ddm-cluster -q -k 2 --holdout .25 -o a.tsv pics || exit 1
-shard() { "$@" ddm-shard -q -a a.tsv --holdout .25 -o "$out" pics 2>"$ERR"; }
+shard() { "$@" ddm-shard -q --threads 1 -a a.tsv --holdout .25 -o "$out" pics 2>"$ERR"; }
 train() {
 	"$@" ddm-train -q --model dit-nano/8 --hidden 16 --depth 1 --heads 2 --predict x0 --batch 4 --steps 4 --validate-samples 0 \
 		--checkpoint-every 2 --keep 9 --threads 1 --cluster all -o "$out" s 2>"$ERR"

@@ -1,7 +1,7 @@
 # Every program with an allocation failing: the first, the second, and so on, its own and those of the libraries it uses. It says so in
 # one line and exits with 71, or does without; no crash, no damaged output, no temporary file. tests/oom/preload.c does the work.
 #
-# By itself every allocation of the smallest programs and some dozens of the others, other ones on another day; all of all with
+# By itself every allocation of the smallest programs and some dozens of the others, beginning at DDM_TEST_OOM (0); all of all with
 # DDM_TEST_OOM=all. Not the decoder that ddm-ingest starts: libseccomp crashes without memory and FFmpeg aborts, and that such a
 # process may die is why it is one of its own.
 . "$(dirname "$0")/tap.sh"
@@ -10,18 +10,19 @@ preload=$B/tests/oom/preload.so
 [ -e "$preload" ] || skip_all "tests/oom/preload.so is not built"
 ldd "$B/ddm-report" | grep -Eq 'libasan|libtsan' && skip_all "a sanitizer has an allocator of its own"
 case $(od -An -tx1 -j 16 -N 2 "$B/ddm-report") in *03*) ;; *) skip_all "a static program takes no preload" ;; esac
-day=$(($(date +%s) / 86400))
+start=${DDM_TEST_OOM:-0} all=
+[ "$start" != all ] || all=1 start=0
 
 # sweep RUNS OUT CMD...: about so many runs (0: all) of CMD, whose output is OUT; each alone, then with all later ones failing too.
 sweep() {
 	runs=$1 out=$2
 	shift 2
-	[ "${DDM_TEST_OOM:-}" != all ] || runs=0
+	[ -z "$all" ] || runs=0
 	total=$(OOM_FROM=999999999 OOM_OUT=$out LD_PRELOAD=$preload "$@" | sed -n 's/^# \([0-9]*\) allocations.*/\1/p')
 	step=1
 	[ "$runs" -eq 0 ] || step=$((${total:-0} / runs + 1))
 	for on in 0 1; do
-		OOM_ON=$on OOM_FROM=$((1 + (day + on) % step)) OOM_STEP=$step OOM_OUT=$out LD_PRELOAD=$preload "$@" >"$OUT" 2>"$ERR"
+		OOM_ON=$on OOM_FROM=$((1 + (start + on) % step)) OOM_STEP=$step OOM_OUT=$out LD_PRELOAD=$preload "$@" >"$OUT" 2>"$ERR"
 		RC=$?
 		[ "$RC" -eq 0 ] && [ "${total:-0}" -gt 50 ]
 		tap_result $? "$1: every ${step}th of ${total:-0} allocations$([ $on -eq 0 ] || echo ', and all after it')" \

@@ -32,7 +32,8 @@ NVCC_FLAGS = -std=c++17 -O3 $(NVCC_ARCH) -Xcompiler -fPIE,-fno-exceptions,-fno-r
 # The library, by layer. The kernels are compiled twice: real = float and real = double.
 LIB_C = $(wildcard $(SRC)/lib/*/*.c)
 KERN_C = $(wildcard $(SRC)/kernels/*.c)
-ONCE_C = $(filter $(addprefix $(SRC)/kernels/,cpu.c device.c peak.c compact.c compact_portable.c compact_avx512.c),$(KERN_C))
+ONCE_C = $(filter $(addprefix $(SRC)/kernels/,cpu.c device.c peak.c compact.c compact_portable.c compact_avx512.c cublaslt.c \
+	cublaslt_open.c),$(KERN_C))
 TWICE_C = $(filter-out $(ONCE_C),$(KERN_C))
 CU = $(if $(filter 1,$(CUDA)),$(wildcard $(SRC)/kernels/*.cu))
 LIB_O = $(LIB_C:$(SRC)/%.c=$(B)/%.o) $(ONCE_C:$(SRC)/%.c=$(B)/%.o) $(TWICE_C:$(SRC)/%.c=$(B)/%.f32.o) $(TWICE_C:$(SRC)/%.c=$(B)/%.f64.o) \
@@ -54,7 +55,7 @@ FUZZERS = $(filter $(B)/tests/fuzz/%,$(TESTS))
 BENCH_C = $(wildcard $(SRC)/tests/bench/bench_*.c)
 BENCHES = $(BENCH_C:$(SRC)/%.c=$(B)/%)
 
-OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(B)/tests/op/optest.o $(B)/tests/bench/meter.o $(EMULATED)
+OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(B)/tests/op/optest.o $(B)/tests/op/fakelt.o $(B)/tests/bench/meter.o $(EMULATED)
 
 all: $(LIBS) $(PROGS)
 tests: $(TESTS) $(B)/tests/oom/preload.so
@@ -97,8 +98,9 @@ $(PROGS): $(B)/ddm-%: $(B)/cmd/ddm-%.o $(LIBS) $(B)/flags
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS) $(if $(filter %/ddm-ingest,$@),$(MEDIA_LIBS),$(CUDA_LIBS)) $(LDLIBS)
 $(filter $(B)/tests/op/%,$(TESTS)): $(B)/tests/op/optest.o
 # The CUDA kernels as ordinary C++, for tests without a GPU; what talks to the driver is not among them.
-EMULATED = $(patsubst $(SRC)/kernels/%.cu,$(B)/tests/op/emulated-%.o,$(filter-out %/cuda.cu,$(wildcard $(SRC)/kernels/*.cu)))
-$(B)/tests/op/test_emulated: $(EMULATED)
+EMULATED = $(patsubst $(SRC)/kernels/%.cu,$(B)/tests/op/emulated-%.o,$(filter-out %/cuda.cu %/cublaslt_cuda.cu,$(wildcard $(SRC)/kernels/*.cu)))
+$(B)/tests/op/test_emulated $(B)/tests/op/test_product: $(EMULATED)
+$(B)/tests/op/test_product: $(B)/tests/op/fakelt.o
 $(B)/tests/op/emulated-%.o: $(SRC)/kernels/%.cu $(SRC)/tests/op/emulate.h $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  CXX $<"

@@ -7,6 +7,7 @@
 
 extern "C" {
 #include "core/mem.h"
+#include "kernels/cublaslt_cuda.h"
 #include "kernels/cudadevice.h"
 }
 
@@ -34,6 +35,7 @@ struct cuda {
 	struct piece *piece; /* (pieces) */
 	size_t pieces;
 	uint64_t used, most;
+	struct cublaslt_cuda *cublaslt;
 };
 
 static struct cuda *cuda_of(struct device *d)
@@ -71,6 +73,15 @@ cudaStream_t cuda_stream(const struct op_call *c)
 void cuda_launched(const struct op_call *c)
 {
 	check(cuda_of(c->device), cudaGetLastError(), "a kernel");
+}
+
+/* Of what runs outside the runtime. */
+static void cuda_failed(struct device *d, const struct err *e)
+{
+	struct cuda *c = cuda_of(d);
+
+	if (!c->failed.code)
+		err_set(&c->failed, e->code, "%s: %s", c->name, e->msg);
 }
 
 static void megabytes(char text[32], uint64_t bytes)
@@ -304,6 +315,7 @@ static void cuda_close(struct device *d)
 	struct cuda *c = cuda_of(d);
 
 	cudaDeviceSynchronize();
+	cublaslt_cuda_free(c->cublaslt);
 	for (int i = 0; i < STAGES; i++) {
 		if (c->stage[i].used)
 			cudaEventDestroy(c->stage[i].used);
@@ -331,6 +343,7 @@ static int open_queues(struct cuda *c)
 
 #define KERNELS(X) \
 	X(COPY, copy) X(FILL, fill) X(ADD, add) X(MUL, mul) X(UNARY, unary) X(UNARY_GRAD, unary_grad) X(QSAMPLE, qsample) \
+	X(LINEAR, linear) X(LINEAR_DX, linear_dx) X(LINEAR_DW, linear_dw) X(MATMUL, matmul) \
 	X(NOISE, noise) X(DROPOUT, dropout) X(SOFTMAX, softmax) X(SOFTMAX_GRAD, softmax_grad) X(XENT, xent) X(XENT_GRAD, xent_grad) \
 	X(MSE, mse) X(MSE_GRAD, mse_grad) X(EMBED, embed) X(EMBED_GRAD, embed_grad) X(TIMESTEP, timestep) \
 	X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw)
@@ -422,6 +435,10 @@ extern "C" struct device *device_cuda(int index, struct pool *pool, struct err *
 	c->device.pool = pool;
 	if (open_queues(c)) {
 		cuda_error(&c->device, e);
+		cuda_close(&c->device);
+		return NULL;
+	}
+	if (!(c->cublaslt = cublaslt_cuda_new(&c->device, &p, (void *const *)c->stream, cuda_failed, e))) {
 		cuda_close(&c->device);
 		return NULL;
 	}

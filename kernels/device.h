@@ -163,6 +163,7 @@ struct device {
 	int compact;      /* LINEAR takes w of DT_COMPACT, in memory of the host */
 	struct pool *pool; /* threads of the host; may be NULL */
 	const struct kernel *kernel[OP_COUNT];
+	struct cublaslt *cublaslt; /* what matrix products may be left to; NULL: none (kernels/cublaslt.h) */
 
 	void *(*alloc)(struct device *d, size_t bytes, const char *what, struct err *e); /* zeroed, aligned to 64 */
 	void (*release)(struct device *d, void *p);                                      /* waits; NULL is allowed */

@@ -1,5 +1,5 @@
 /* ADD, MUL, UNARY, UNARY_GRAD, COPY, FILL, QSAMPLE: one pass, float or bfloat16 on every side. */
-#include "kernels/launch.h"
+#include "kernels/unary.h"
 
 /* Up to three inputs. Operands that are one value along a row are read once for a pack. */
 static __device__ inline void operand8(struct reals a, int64_t offset, int64_t step, float v[PACK])
@@ -75,43 +75,6 @@ static void mul_run(const struct op_call *c)
 {
 	binary(c, mul(), &c->in[0], &c->in[1]);
 }
-
-static __device__ inline float sigmoid(float x)
-{
-	return 1.f / (1.f + expf(-x));
-}
-
-/* (1 + tanh u) / 2 is sigmoid(2 u), which spares the cancellation where x is negative. */
-static __device__ inline float gelu_gate(float x)
-{
-	return sigmoid(x * fmaf(x * x, .07135481627260025f, 1.5957691216057308f));
-}
-
-static __device__ inline float normal_cdf(float x)
-{
-	return .5f * erfcf(-.70710678118654752440f * x);
-}
-
-template <int U> struct unary_value;
-template <int U> struct unary_slope;
-
-#define UNARY(kind, value, slope) \
-	template <> struct unary_value<kind> { \
-		__device__ float operator()(float x, float) const { return value; } \
-	}; \
-	template <> struct unary_slope<kind> { \
-		__device__ float operator()(float dy, float x) const { return dy * (slope); } \
-	};
-
-UNARY(UNARY_SILU, x *sigmoid(x), fmaf(x * sigmoid(x), sigmoid(-x), sigmoid(x)))
-UNARY(UNARY_GELU_TANH, x *gelu_gate(x),
-      gelu_gate(x) * fmaf(x * (1.f - gelu_gate(x)), fmaf(x * x, .21406444881780076f, 1.5957691216057308f), 1.f))
-UNARY(UNARY_GELU_ERF, x *normal_cdf(x), normal_cdf(x) + x * .39894228040143267794f * expf(-.5f * x * x))
-UNARY(UNARY_TANH, tanhf(x), 1.f - tanhf(x) * tanhf(x))
-UNARY(UNARY_SIGMOID, sigmoid(x), sigmoid(x) * sigmoid(-x))
-UNARY(UNARY_EXP, expf(x), expf(x))
-UNARY(UNARY_SQUARE, x *x, 2.f * x)
-UNARY(UNARY_RELU, x > 0.f ? x : 0.f, x > 0.f ? 1.f : 0.f)
 
 template <template <int> class F> static void unary(const struct op_call *c, const struct array *a, const struct array *b)
 {

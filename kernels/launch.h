@@ -10,7 +10,7 @@ extern "C" {
 }
 
 #ifdef DDM_EMULATED
-#define LAUNCH(call, kernel, grid, block, ...) emulate(grid, block, [&] { kernel(__VA_ARGS__); })
+#define LAUNCH(call, kernel, grid, block, ...) ((void)(call), emulate(grid, block, [&] { kernel(__VA_ARGS__); }))
 #else
 #include <cuda_runtime.h>
 /* The stream of a call, and what follows a launch: an error sticks to the device. */

@@ -390,7 +390,8 @@ void optest_twin(const struct optest *t, const struct kernel *twin, double tol)
 	run_way(t, &(struct way){.real = DT_F32}, in, plain);
 	for (int layout = DENSE; layout < LAYOUTS; layout++) {
 		compare(t, "the twin", &(struct way){.real = DT_F32, .layout = layout, .twin = twin}, in, plain, tol);
-		compare(t, "the twin in bfloat16", &(struct way){.real = DT_BF16, .layout = layout, .twin = twin}, in, plain, tol + 0x1p-8);
+		compare(t, "the twin in bfloat16", &(struct way){.real = DT_BF16, .layout = layout, .twin = twin}, in, plain,
+		        tol + t->tol16 + 0x1p-8);
 	}
 	if (t->in_place)
 		compare(t, "the twin in place", &(struct way){.real = DT_F32, .in_place = 1, .twin = twin}, in, plain, tol);

@@ -1,0 +1,106 @@
+/* Matrix products by cuBLASLt, which is opened at run time: no program needs it to start.
+ *
+ * For each shape a plan is made once: descriptors and an algorithm. Without a tuning file that is the first the library recommends;
+ * with one the recommended are timed on the device, and the choice is kept in the file, so that later runs, and a run that is
+ * continued, choose the same. Sums of parts of K are added in a fixed order (no reduction in place).
+ *
+ * Plain C on a table of functions and of what it asks of the device, so that tests stand in for both. */
+#ifndef DDM_KERNELS_CUBLASLT_H
+#define DDM_KERNELS_CUBLASLT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "kernels/product.h"
+
+/* The library's types and values, as cublasLt.h has them; kernels/cublaslt_cuda.cu, which sees that file, compares. */
+struct cublaslt_algo {
+	uint64_t data[8];
+};
+
+struct cublaslt_choice { /* cublasLtMatmulHeuristicResult_t */
+	struct cublaslt_algo algo;
+	size_t workspace;
+	int state;
+	float waves;
+	int reserved[4];
+};
+
+enum {
+	LT_OK = 0,
+	LT_R_32F = 0, LT_R_16BF = 14,
+	LT_COMPUTE_32F = 68, LT_COMPUTE_32F_FAST_TF32 = 77,
+	LT_OP_N = 0, LT_OP_T = 1,
+	LT_LAYOUT_BATCH_COUNT = 5, LT_LAYOUT_BATCH_STRIDE = 6,
+	LT_DESC_TRANSA = 3, LT_DESC_TRANSB = 4, LT_DESC_EPILOGUE = 7, LT_DESC_BIAS_POINTER = 8, LT_DESC_AUX_POINTER = 11,
+	LT_DESC_AUX_LD = 12, LT_DESC_BIAS_TYPE = 26,
+	LT_EPILOGUE_DEFAULT = 1, LT_EPILOGUE_BIAS = 4, LT_EPILOGUE_GELU = 32, LT_EPILOGUE_AUX = 128, LT_EPILOGUE_BGRADB = 512,
+	LT_PREF_WORKSPACE = 1, LT_PREF_REDUCTION = 3, LT_PREF_ALIGN_A = 5, LT_PREF_ALIGN_B = 6, LT_PREF_ALIGN_C = 7,
+	LT_PREF_ALIGN_D = 8,
+	LT_REDUCTION_COMPUTE_TYPE = 2,
+	LT_CONFIG_SPLIT_K = 2, LT_CONFIG_REDUCTION = 3
+};
+
+/* Handles are void *; what returns int returns LT_OK or a status. */
+struct cublaslt_library {
+	size_t (*version)(void);
+	const char *(*status_text)(int status);
+	int (*create)(void **handle);
+	int (*destroy)(void *handle);
+	int (*layout_create)(void **layout, int type, uint64_t rows, uint64_t cols, int64_t ld);
+	int (*layout_destroy)(void *layout);
+	int (*layout_set)(void *layout, int attribute, const void *value, size_t size);
+	int (*desc_create)(void **desc, int compute, int scale);
+	int (*desc_destroy)(void *desc);
+	int (*desc_set)(void *desc, int attribute, const void *value, size_t size);
+	int (*preference_create)(void **preference);
+	int (*preference_destroy)(void *preference);
+	int (*preference_set)(void *preference, int attribute, const void *value, size_t size);
+	int (*recommend)(void *handle, void *desc, void *a, void *b, void *c, void *d, void *preference, int want,
+	                 struct cublaslt_choice *found, int *count);
+	int (*check)(void *handle, void *desc, void *a, void *b, void *c, void *d, const struct cublaslt_algo *algo,
+	             struct cublaslt_choice *result);
+	int (*config_set)(struct cublaslt_algo *algo, int attribute, const void *value, size_t size);
+	int (*matmul)(void *handle, void *desc, const void *alpha, const void *a, void *la, const void *b, void *lb, const void *beta,
+	              const void *c, void *lc, void *d, void *ld, const struct cublaslt_algo *algo, void *workspace, size_t bytes,
+	              void *stream);
+};
+
+/* What it asks of the device. */
+struct cublaslt_host {
+	void *arg;
+	const char *gpu; /* model and architecture; borrowed as long as the host is */
+	int processors;
+	void *(*stream)(void *arg, int stream);    /* cudaStream_t */
+	int (*capturing)(void *arg, int stream);
+	void (*start)(void *arg, int stream);      /* of a time */
+	double (*stop)(void *arg, int stream);     /* seconds since start; waits; negative: it could not be taken */
+	void (*failed)(void *arg, const struct err *e); /* the error sticks to the device */
+};
+
+struct cublaslt;
+
+/* Open the first of these files (NULL: the usual names) for the rest of the process. ERR_UNAVAILABLE, naming file and package, where
+ * there is none or it lacks a function. */
+int cublaslt_open(struct cublaslt_library *l, const char *const *names, struct err *e);
+
+/* Both tables are borrowed. NULL on failure. Caller frees with cublaslt_free, before the device's context goes. */
+struct cublaslt *cublaslt_new(const struct cublaslt_library *l, const struct cublaslt_host *h, struct err *e);
+void cublaslt_free(struct cublaslt *t); /* NULL is allowed */
+
+/* Products of float may round their inputs to TF32 (10 bits). Off by default. */
+void cublaslt_allow_tf32(struct cublaslt *t, int on);
+
+/* Take choices from this file, and write the file anew after each choice made from now on (kernels do not wait for it otherwise). A file
+ * that is missing, of another GPU or library, or no such file at all, holds none. Returns the choices read. */
+size_t cublaslt_tune(struct cublaslt *t, const char *path);
+
+/* Bytes of workspace for a product; a function of M, N and count alone, not decreasing. */
+size_t cublaslt_workspace(const struct product *p);
+
+/* 1: submitted, or failed and host->failed was told; 0: nothing was done, the library has no algorithm for it. workspace holds
+ * cublaslt_workspace(p) bytes, aligned to 64. A plan met first while the stream is being captured is not timed. */
+int cublaslt_run(struct cublaslt *t, int stream, const struct product *p, void *workspace);
+
+#endif

@@ -1,0 +1,17 @@
+/* cuBLASLt on the CUDA device. */
+#ifndef DDM_KERNELS_CUBLASLT_CUDA_H
+#define DDM_KERNELS_CUBLASLT_CUDA_H
+
+#include "kernels/device.h"
+
+struct cublaslt_cuda;
+struct cudaDeviceProp;
+
+/* Gives d its d->cublaslt. stream: the cudaStream_t of each stream, borrowed; `failed` keeps an error with the device.
+ * ERR_UNAVAILABLE where the library is missing: a device that multiplies matrices with less is not what was asked for. Caller frees
+ * with cublaslt_cuda_free, before the streams. */
+struct cublaslt_cuda *cublaslt_cuda_new(struct device *d, const struct cudaDeviceProp *gpu, void *const *stream,
+                                        void (*failed)(struct device *d, const struct err *e), struct err *e);
+void cublaslt_cuda_free(struct cublaslt_cuda *c); /* NULL is allowed */
+
+#endif

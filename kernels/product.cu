@@ -1,0 +1,185 @@
+/* Which of the products goes where, and what cuBLASLt has no epilogue for. */
+#include "kernels/unary.h"
+
+extern "C" {
+#include "kernels/cublaslt.h"
+#include "kernels/product.h"
+}
+
+/* Column sums in two passes: strips of rows, then the strips in order. */
+static const int64_t STRIPS = 64, STRIP_ROWS = 256;
+
+static size_t round64(size_t n)
+{
+	return (n + 63) / 64 * 64;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
+/* cuBLASLt multiplies arrays of one type. Beside bfloat16, float is rounded to it. */
+static bool in_bf16(const struct product *p)
+{
+	return p->a.dtype == DT_BF16 || p->b.dtype == DT_BF16 || p->c.dtype == DT_BF16;
+}
+
+/* A, B or bias rounded to bfloat16 in scratch: rows x cols, dense. */
+struct rounding {
+	struct reals from;
+	uint16_t *to;
+	int64_t rows, cols, ld;
+};
+
+static bool rounds(const struct product *p, const struct product_matrix *x)
+{
+	return in_bf16(p) && x->dtype == DT_F32 && p->count == 1;
+}
+
+static struct rounding rounding_of(struct product_matrix *x, int64_t rows, int64_t cols, char **scratch)
+{
+	struct rounding r = {{x->p, 0}, (uint16_t *)*scratch, rows, cols, x->ld};
+
+	x->p = *scratch;
+	x->ld = cols;
+	x->dtype = DT_BF16;
+	*scratch += round64((size_t)(rows * cols) * sizeof(uint16_t));
+	return r;
+}
+
+static __global__ void round_rows(struct rounding r0, struct rounding r1, struct rounding r2)
+{
+	int64_t n0 = r0.rows * r0.cols, n1 = n0 + r1.rows * r1.cols, n2 = n1 + r2.rows * r2.cols;
+
+	for (int64_t i = thread_index(); i < n2; i += thread_count()) {
+		struct rounding r = i < n0 ? r0 : i < n1 ? r1 : r2;
+		int64_t k = i < n0 ? i : i < n1 ? i - n0 : i - n1;
+
+		r.to[k] = bf16_store(reals_get(r.from, k / r.cols * r.ld + k % r.cols));
+	}
+}
+
+/* p as cuBLASLt can do it; what had to be rounded lies in scratch from then on. */
+static void round_operands(const struct op_call *c, struct product *p, char *scratch)
+{
+	struct rounding r[3];
+	struct product_matrix bias = {p->bias.p, p->bias.dtype, p->n, 0};
+	bool a = rounds(p, &p->a), b = rounds(p, &p->b), v = p->bias.p && p->c.dtype == DT_BF16 && p->bias.dtype == DT_F32;
+	int64_t n = 0;
+
+	memset(r, 0, sizeof r);
+	if (a)
+		r[0] = rounding_of(&p->a, p->ta ? p->k : p->m, p->ta ? p->m : p->k, &scratch);
+	if (b)
+		r[1] = rounding_of(&p->b, p->tb ? p->n : p->k, p->tb ? p->k : p->n, &scratch);
+	if (v)
+		r[2] = rounding_of(&bias, 1, p->n, &scratch);
+	p->bias.p = bias.p;
+	p->bias.dtype = bias.dtype;
+	for (int i = 0; i < 3; i++)
+		n += r[i].rows * r[i].cols;
+	if (n)
+		LAUNCH(c, round_rows, blocks_for(n), BLOCK, r[0], r[1], r[2]);
+}
+
+static size_t rounded_bytes(const struct product *p)
+{
+	size_t bytes = round64((size_t)p->n * sizeof(uint16_t));
+
+	if (rounds(p, &p->a))
+		bytes += round64((size_t)(p->m * p->k) * sizeof(uint16_t));
+	if (rounds(p, &p->b))
+		bytes += round64((size_t)(p->n * p->k) * sizeof(uint16_t));
+	return bytes;
+}
+
+extern "C" size_t product_scratch(const struct product *p)
+{
+	size_t strips = p->ta ? (size_t)(p->m * STRIPS) * sizeof(float) : 0;
+
+	return rounded_bytes(p) + larger(cublaslt_workspace(p), strips);
+}
+
+static __global__ void finish_rows(struct product p, struct reals y, struct reals aux, struct reals bias)
+{
+	for (int64_t i = thread_index(); i < p.m * p.n; i += thread_count()) {
+		int64_t row = i / p.n, col = i % p.n, at = row * p.c.ld + col;
+		float z = reals_get(y, at);
+
+		if (bias.p)
+			z += reals_get(bias, col);
+		if (aux.p)
+			reals_set(aux, row * p.aux.ld + col, z);
+		reals_set(y, at, unary_apply(p.act, z));
+	}
+}
+
+static __global__ void strip_sums(struct reals a, int64_t rows, int64_t cols, int64_t ld, int64_t strip, float *part)
+{
+	int64_t col = thread_index(), first = blockIdx.y * strip, end = first + strip < rows ? first + strip : rows;
+	float sum = 0.f;
+
+	if (col >= cols)
+		return;
+	for (int64_t r = first; r < end; r++)
+		sum += reals_get(a, r * ld + col);
+	part[blockIdx.y * cols + col] = sum;
+}
+
+static __global__ void add_strips(struct reals sums, const float *part, int64_t cols, int64_t strips)
+{
+	int64_t col = thread_index();
+	float sum = 0.f;
+
+	if (col >= cols)
+		return;
+	for (int64_t s = 0; s < strips; s++)
+		sum += part[s * cols + col];
+	reals_set(sums, col, sum);
+}
+
+static void sum_columns(const struct op_call *c, const struct product *p, float *part)
+{
+	int64_t strip = (p->k + STRIPS - 1) / STRIPS, strips;
+	struct reals a = {p->a.p, p->a.dtype == DT_BF16}, sums = {p->sums.p, p->sums.dtype == DT_BF16};
+	unsigned blocks = (unsigned)((p->m + BLOCK - 1) / BLOCK);
+
+	strip = strip < STRIP_ROWS ? STRIP_ROWS : strip;
+	strips = (p->k + strip - 1) / strip;
+	LAUNCH(c, strip_sums, dim3(blocks, (unsigned)strips), BLOCK, a, p->k, p->m, p->a.ld, strip, part);
+	LAUNCH(c, add_strips, blocks, BLOCK, sums, part, p->m, strips);
+}
+
+/* The product alone by cuBLASLt, the rest in passes of our own. */
+static int run_bare(const struct op_call *c, const struct product *p, void *workspace)
+{
+	struct product bare = *p;
+	struct reals y = {p->c.p, p->c.dtype == DT_BF16}, aux = {p->aux.p, p->aux.dtype == DT_BF16}, bias = {p->bias.p, p->bias.dtype == DT_BF16};
+
+	bare.bias.p = bare.aux.p = bare.sums.p = NULL;
+	bare.act = 0;
+	if (p->count != 1 || !cublaslt_run(c->device->cublaslt, c->stream, &bare, workspace))
+		return 0;
+	if (p->act || p->bias.p || p->aux.p)
+		LAUNCH(c, finish_rows, blocks_for(p->m * p->n), BLOCK, *p, y, aux, bias);
+	if (p->sums.p)
+		sum_columns(c, p, (float *)workspace);
+	return 1;
+}
+
+extern "C" void product_run(const struct op_call *c, const struct product *p)
+{
+	struct cublaslt *lt = c->device ? c->device->cublaslt : NULL;
+	char *scratch = (char *)c->scratch;
+	struct product q = *p;
+
+	if (!lt || p->m < 1 || p->n < 1 || p->k < 1 || p->alpha == 0) {
+		product_tiles(c, p);
+		return;
+	}
+	round_operands(c, &q, scratch);
+	scratch += rounded_bytes(p);
+	if (!cublaslt_run(lt, c->stream, &q, scratch) && !run_bare(c, &q, scratch))
+		product_tiles(c, p);
+}

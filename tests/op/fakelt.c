@@ -1,0 +1,325 @@
+#include "tests/op/fakelt.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/mem.h"
+#include "file/safetensors.h"
+
+struct fake fake;
+
+struct layout {
+	int type;
+	int64_t rows, cols, ld, stride;
+	int32_t count;
+};
+
+struct desc {
+	int compute;
+	int32_t ta, tb, bias_type;
+	uint32_t epilogue;
+	void *bias, *aux;
+	int64_t aux_ld;
+};
+
+struct preference {
+	uint64_t workspace;
+	uint32_t reduction, align[4];
+};
+
+static size_t fake_version(void)
+{
+	return 120000;
+}
+
+static const char *fake_text(int status)
+{
+	return status == 7 ? "seven" : "another";
+}
+
+static int make(void **p, size_t size)
+{
+	*p = mem_zalloc(1, size);
+	fake.alive++;
+	return LT_OK;
+}
+
+static int destroy(void *p)
+{
+	assert_non_null(p);
+	mem_free(p);
+	fake.alive--;
+	return LT_OK;
+}
+
+static int fake_create(void **p)
+{
+	return make(p, 1);
+}
+
+static int fake_layout(void **p, int type, uint64_t rows, uint64_t cols, int64_t ld)
+{
+	make(p, sizeof(struct layout));
+	assert_true(type == LT_R_32F || type == LT_R_16BF);
+	assert_true(rows && cols && ld >= (int64_t)rows);
+	*(struct layout *)*p = (struct layout){type, (int64_t)rows, (int64_t)cols, ld, 0, 1};
+	return LT_OK;
+}
+
+static void take(void *to, size_t want, const void *value, size_t size)
+{
+	assert_int_equal(size, want);
+	memcpy(to, value, size);
+}
+
+static int fake_layout_set(void *p, int attribute, const void *value, size_t size)
+{
+	struct layout *l = p;
+
+	if (attribute == LT_LAYOUT_BATCH_COUNT)
+		take(&l->count, sizeof l->count, value, size);
+	else if (attribute == LT_LAYOUT_BATCH_STRIDE)
+		take(&l->stride, sizeof l->stride, value, size);
+	else
+		fail();
+	return LT_OK;
+}
+
+static int fake_desc(void **p, int compute, int scale)
+{
+	make(p, sizeof(struct desc));
+	assert_int_equal(scale, LT_R_32F);
+	((struct desc *)*p)->compute = compute;
+	return LT_OK;
+}
+
+static int fake_desc_set(void *p, int attribute, const void *value, size_t size)
+{
+	struct desc *d = p;
+
+	switch (attribute) {
+	case LT_DESC_TRANSA: take(&d->ta, sizeof d->ta, value, size); break;
+	case LT_DESC_TRANSB: take(&d->tb, sizeof d->tb, value, size); break;
+	case LT_DESC_EPILOGUE: take(&d->epilogue, sizeof d->epilogue, value, size); break;
+	case LT_DESC_BIAS_POINTER: take(&d->bias, sizeof d->bias, value, size); break;
+	case LT_DESC_BIAS_TYPE: take(&d->bias_type, sizeof d->bias_type, value, size); break;
+	case LT_DESC_AUX_POINTER: take(&d->aux, sizeof d->aux, value, size); break;
+	case LT_DESC_AUX_LD: take(&d->aux_ld, sizeof d->aux_ld, value, size); break;
+	default: fail();
+	}
+	return LT_OK;
+}
+
+static int fake_preference(void **p)
+{
+	return make(p, sizeof(struct preference));
+}
+
+static int fake_preference_set(void *p, int attribute, const void *value, size_t size)
+{
+	struct preference *f = p;
+
+	switch (attribute) {
+	case LT_PREF_WORKSPACE: take(&f->workspace, sizeof f->workspace, value, size); break;
+	case LT_PREF_REDUCTION: take(&f->reduction, sizeof f->reduction, value, size); break;
+	case LT_PREF_ALIGN_A: case LT_PREF_ALIGN_B: case LT_PREF_ALIGN_C: case LT_PREF_ALIGN_D:
+		take(&f->align[attribute - LT_PREF_ALIGN_A], sizeof f->align[0], value, size);
+		break;
+	default: fail();
+	}
+	return LT_OK;
+}
+
+static void check_shapes(const struct desc *d, const struct layout *a, const struct layout *b, const struct layout *c)
+{
+	assert_int_equal(d->ta == LT_OP_T ? a->cols : a->rows, c->rows);
+	assert_int_equal(d->tb == LT_OP_T ? b->rows : b->cols, c->cols);
+	assert_int_equal(d->ta == LT_OP_T ? a->rows : a->cols, d->tb == LT_OP_T ? b->cols : b->rows);
+	assert_true(a->count == c->count && b->count == c->count);
+}
+
+/* As cuBLASLt: one type for A and B, and no C narrower than they are. */
+static int fake_recommend(void *handle, void *desc, void *a, void *b, void *c, void *d, void *preference, int want,
+                          struct cublaslt_choice *found, int *count)
+{
+	const struct desc *e = desc;
+	const struct layout *la = a, *lb = b, *lc = c;
+	const struct preference *f = preference;
+
+	assert_non_null(handle);
+	assert_ptr_equal(c, d);
+	check_shapes(e, la, lb, lc);
+	assert_int_equal(f->reduction, LT_REDUCTION_COMPUTE_TYPE);
+	assert_true(f->workspace >= 65536);
+	for (int i = 0; i < 4; i++)
+		assert_true(f->align[i] >= (lc->type == LT_R_32F && la->type == LT_R_32F ? 4 : 2) && f->align[i] <= 16);
+	fake.asked++;
+	*count = 0;
+	if (la->type != lb->type || (la->type == LT_R_32F && lc->type == LT_R_16BF) || (int)e->epilogue & fake.refuse)
+		return 15; /* CUBLAS_STATUS_NOT_SUPPORTED */
+	for (int i = 0; i < want && i < FAKE_ALGOS; i++, ++*count)
+		found[i] = (struct cublaslt_choice){.algo = {{(uint64_t)i + 1}}, .workspace = 4096};
+	return LT_OK;
+}
+
+static int fake_check(void *handle, void *desc, void *a, void *b, void *c, void *d, const struct cublaslt_algo *algo,
+                      struct cublaslt_choice *result)
+{
+	(void)handle;
+	assert_ptr_equal(c, d);
+	check_shapes(desc, a, b, c);
+	result->state = LT_OK;
+	result->workspace = algo->data[1] > 6 ? (size_t)1 << 40 : 4096;
+	return algo->data[0] >= 1 && algo->data[0] <= FAKE_ALGOS ? LT_OK : 7;
+}
+
+static int fake_config(struct cublaslt_algo *algo, int attribute, const void *value, size_t size)
+{
+	assert_int_equal(size, 4);
+	assert_true(attribute == LT_CONFIG_SPLIT_K || attribute == LT_CONFIG_REDUCTION);
+	algo->data[attribute == LT_CONFIG_SPLIT_K ? 1 : 2] = *(const uint32_t *)value;
+	return LT_OK;
+}
+
+static double load(const void *p, int type, int64_t i)
+{
+	return type == LT_R_16BF ? (double)bf16_to_f32(((const uint16_t *)p)[i]) : (double)((const float *)p)[i];
+}
+
+static void save(void *p, int type, int64_t i, double v)
+{
+	if (type == LT_R_16BF)
+		((uint16_t *)p)[i] = f32_to_bf16((float)v);
+	else
+		((float *)p)[i] = (float)v;
+}
+
+static double op_at(const struct layout *l, int transposed, const void *p, int64_t batch, int64_t row, int64_t col)
+{
+	return load(p, l->type, batch * l->stride + (transposed ? col + row * l->ld : row + col * l->ld));
+}
+
+static double gelu(double x)
+{
+	return .5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + .044715 * x * x * x)));
+}
+
+/* In the order of the columns of D. */
+static void epilogue_at(const struct desc *d, const struct layout *c, void *out, int64_t batch, int64_t row, int64_t col, double z)
+{
+	int e = (int)d->epilogue;
+
+	if (e & LT_EPILOGUE_BIAS)
+		z += load(d->bias, d->bias_type, row);
+	if (e & LT_EPILOGUE_AUX)
+		save(d->aux, c->type, row + col * d->aux_ld, z);
+	save(out, c->type, batch * c->stride + row + col * c->ld, e & LT_EPILOGUE_GELU ? gelu(z) : z);
+}
+
+static void sum_b(const struct desc *d, const struct layout *b, const struct layout *c, const void *pb, int64_t k)
+{
+	for (int64_t col = 0; col < c->cols; col++) {
+		double s = 0;
+
+		for (int64_t i = 0; i < k; i++)
+			s += op_at(b, d->tb == LT_OP_T, pb, 0, i, col);
+		save(d->bias, d->bias_type, col, s);
+	}
+}
+
+static void check_epilogue(const struct desc *d, const struct layout *c)
+{
+	int e = (int)d->epilogue, vector = e & (LT_EPILOGUE_BIAS | LT_EPILOGUE_BGRADB);
+
+	assert_true(e > 0 && e < FAKE_EPILOGUES);
+	if (vector) {
+		assert_non_null(d->bias);
+		assert_int_equal(d->bias_type, c->type);
+	}
+	if (e & LT_EPILOGUE_AUX) {
+		assert_non_null(d->aux);
+		assert_true(d->aux_ld % 8 == 0 && d->aux_ld >= c->rows);
+	}
+	fake.seen[e]++;
+}
+
+static int fake_matmul(void *handle, void *desc, const void *alpha, const void *pa, void *la, const void *pb, void *lb, const void *beta,
+                       const void *pc, void *lc, void *pd, void *ld, const struct cublaslt_algo *algo, void *workspace, size_t bytes,
+                       void *stream)
+{
+	const struct desc *d = desc;
+	const struct layout *a = la, *b = lb, *c = lc;
+	int64_t k = d->ta == LT_OP_T ? a->rows : a->cols;
+
+	assert_non_null(handle);
+	assert_true(pc == pd && lc == ld && *(const float *)beta == 0 && stream == &fake);
+	check_shapes(d, a, b, c);
+	check_epilogue(d, c);
+	fake.ran++;
+	fake.compute = d->compute;
+	fake.algo = algo->data[0];
+	fake.split = algo->data[1];
+	if (fake.fails)
+		return fake.fails;
+	memset(workspace, 0xff, bytes);
+	for (int32_t i = 0; i < c->count; i++)
+		for (int64_t col = 0; col < c->cols; col++)
+			for (int64_t row = 0; row < c->rows; row++) {
+				double z = 0;
+
+				for (int64_t j = 0; j < k; j++)
+					z += op_at(a, d->ta == LT_OP_T, pa, i, row, j) * op_at(b, d->tb == LT_OP_T, pb, i, j, col);
+				epilogue_at(d, c, pd, i, row, col, z * (double)*(const float *)alpha);
+			}
+	if (d->epilogue & LT_EPILOGUE_BGRADB)
+		sum_b(d, b, c, pb, k);
+	return LT_OK;
+}
+
+static void *fake_stream(void *arg, int stream)
+{
+	assert_int_equal(stream, 0);
+	return arg;
+}
+
+static int fake_capturing(void *arg, int stream)
+{
+	(void)arg;
+	(void)stream;
+	return fake.capturing;
+}
+
+static void fake_start(void *arg, int stream)
+{
+	(void)arg;
+	(void)stream;
+	fake.timed++;
+}
+
+static double fake_stop(void *arg, int stream)
+{
+	(void)arg;
+	(void)stream;
+	return fake.algo == fake.swift && fake.split == fake.swift_split ? 1e-6 : 1e-5 + 1e-7 * (double)(fake.timed % 3);
+}
+
+static void fake_failed(void *arg, const struct err *e)
+{
+	(void)arg;
+	fake.failed = *e;
+	fake.fail_count++;
+}
+
+void fake_init(void)
+{
+	fake = (struct fake){
+	    .library = {fake_version, fake_text, fake_create, destroy, fake_layout, destroy, fake_layout_set, fake_desc, destroy, fake_desc_set,
+	                fake_preference, destroy, fake_preference_set, fake_recommend, fake_check, fake_config, fake_matmul},
+	    .host = {&fake, "Fake sm_00 132 processors", 132, fake_stream, fake_capturing, fake_start, fake_stop, fake_failed},
+	};
+}

@@ -1,0 +1,471 @@
+/* LINEAR, LINEAR_DX, LINEAR_DW and MATMUL of the CUDA device, on the host: the kernel of our own by tests/op/emulate.h, and the calls
+ * of cuBLASLt on a stand-in for it, both beside the CPU's kernels. Sums of K products: 4e-6 of the largest value, as for the CPU's.
+ * Inputs are small enough for bfloat16 to hold, so that rounding weights to it loses nothing here. */
+#include "tests/op/optest.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+#include "file/commit.h"
+#include "file/fileio.h"
+#include "kernels/gemm.h"
+#include "tests/op/fakelt.h"
+
+#define KERNELS(X) X(linear) X(linear_dx) X(linear_dw) X(matmul)
+
+static struct device device; /* with the stand-in */
+static float room[1 << 20];
+
+#define X(fn) \
+	extern const struct kernel kernel_##fn##_cuda; \
+	static void fn##_lt_run(const struct op_call *c) \
+	{ \
+		struct op_call d = *c; \
+		d.device = &device; \
+		kernel_##fn##_cuda.run(&d); \
+	} \
+	static size_t fn##_lt_scratch(const struct op_call *c, int workers) \
+	{ \
+		return kernel_##fn##_cuda.scratch(c, workers); \
+	} \
+	static const struct kernel fn##_lt = {fn##_lt_run, fn##_lt_scratch};
+KERNELS(X)
+#undef X
+
+static void begin(void)
+{
+	struct err e = {0};
+
+	fake_init();
+	device.cublaslt = cublaslt_new(&fake.library, &fake.host, &e);
+	assert_non_null(device.cublaslt);
+	assert_int_equal(e.code, 0);
+}
+
+static void end(void)
+{
+	cublaslt_free(device.cublaslt);
+	device.cublaslt = NULL;
+	assert_int_equal(fake.alive, 0);
+	assert_int_equal(fake.fail_count, 0);
+}
+
+static const int64_t shapes[][3] = { /* M, N, K */
+    {1, 1, 1}, {7, 64, 129}, {64, 7, 1}, {129, 65, 20}, {3, 128, 400}, {70, 9, 11}, {1, 40, 7}, {16, 1, 33},
+};
+
+enum { SHAPES = sizeof shapes / sizeof *shapes, TOLERANCE = 4 /* millionths */ };
+
+static void both(const struct optest *t, const struct kernel *own, const struct kernel *lt)
+{
+	optest_twin(t, own, TOLERANCE * 1e-6);
+	optest_twin(t, lt, TOLERANCE * 1e-6);
+}
+
+static void linear_of(const int64_t s[3], int act, int bias, int pre, int master)
+{
+	struct operand x = {.rank = 2, .shape = {s[0], s[2]}}, w = {.rank = 2, .shape = {s[1], s[2]}, .dense = 1, .scale = .1, .exact = master};
+	struct operand v = {.rank = 1, .shape = {s[1]}, .exact = master}, y = {.rank = 2, .shape = {s[0], s[1]}};
+	struct optest t = {.name = "LINEAR", .op = OP_LINEAR, .attr = {{act}}, .nin = 3, .nout = 2, .in = {x, w}, .out = {y}};
+
+	if (bias)
+		t.in[2] = v;
+	if (pre)
+		t.out[1] = y;
+	optest_twin(&t, &kernel_linear_cuda, TOLERANCE * 1e-6);
+	t.tol16 = 0x1p-6; /* without an epilogue of the library products are rounded too, and may be larger than what becomes of them */
+	optest_twin(&t, &linear_lt, TOLERANCE * 1e-6);
+}
+
+static void forward(void **state)
+{
+	static const int acts[] = {0, 1 + UNARY_GELU_TANH, 1 + UNARY_SILU, 1 + UNARY_GELU_ERF, 1 + UNARY_RELU, 1 + UNARY_TANH};
+	static const int epilogues[] = {LT_EPILOGUE_DEFAULT, LT_EPILOGUE_BIAS, LT_EPILOGUE_GELU, LT_EPILOGUE_GELU | LT_EPILOGUE_BIAS,
+	                                LT_EPILOGUE_GELU | LT_EPILOGUE_AUX, LT_EPILOGUE_GELU | LT_EPILOGUE_BIAS | LT_EPILOGUE_AUX};
+
+	(void)state;
+	begin();
+	for (int s = 0; s < SHAPES; s++)
+		for (int a = 0; a < (int)(sizeof acts / sizeof *acts); a++)
+			for (int k = 0; k < (a > 1 ? 1 : 4); k++)
+				linear_of(shapes[s], acts[a], a > 1 ? s & 1 : k & 1, a > 1 ? s >> 1 & 1 : k >> 1, (s + k) & 1);
+	for (size_t i = 0; i < sizeof epilogues / sizeof *epilogues; i++)
+		assert_true(fake.seen[epilogues[i]] > 0);
+	end();
+}
+
+static void gradients(void **state)
+{
+	(void)state;
+	begin();
+	for (int s = 0; s < SHAPES; s++)
+		for (int k = 0; k < 4; k++) {
+			const int64_t *n = shapes[s];
+			int master = k & 1;
+			struct operand dy = {.rank = 2, .shape = {n[0], n[1]}}, x = {.rank = 2, .shape = {n[0], n[2]}};
+			struct operand w = {.rank = 2, .shape = {n[1], n[2]}, .dense = 1, .exact = master};
+			struct optest dx = {.name = "LINEAR_DX", .op = OP_LINEAR_DX, .nin = 2, .nout = 1, .in = {dy, w}, .out = {x}};
+			struct optest dw = {.name = "LINEAR_DW", .op = OP_LINEAR_DW, .nin = 2, .nout = 2, .in = {dy, x}, .out = {w}};
+
+			if (k >> 1)
+				dw.out[1] = (struct operand){.rank = 1, .shape = {n[1]}, .exact = master};
+			both(&dx, &kernel_linear_dx_cuda, &linear_dx_lt);
+			both(&dw, &kernel_linear_dw_cuda, &linear_dw_lt);
+		}
+	assert_true(fake.seen[LT_EPILOGUE_BGRADB] > 0);
+	end();
+}
+
+/* Without the library's epilogues, and with an output of another type than db's: passes of our own. Enough rows for two strips. */
+static void own_epilogues(void **state)
+{
+	static const int64_t n[] = {20, 24, 40};
+	struct operand dy = {.rank = 2, .shape = {600, 5}}, x = {.rank = 2, .shape = {600, 3}}, w = {.rank = 2, .shape = {5, 3}, .dense = 1};
+	struct operand db = {.rank = 1, .shape = {5}, .exact = 1};
+	struct optest dw = {.name = "LINEAR_DW", .op = OP_LINEAR_DW, .nin = 2, .nout = 2, .in = {dy, x}, .out = {w, db}};
+
+	(void)state;
+	begin();
+	optest_twin(&dw, &linear_dw_lt, TOLERANCE * 1e-6);
+	assert_true(fake.seen[LT_EPILOGUE_DEFAULT] > 0 && fake.seen[LT_EPILOGUE_BGRADB] > 0);
+	end();
+	begin();
+	fake.refuse = ~LT_EPILOGUE_DEFAULT;
+	optest_twin(&dw, &linear_dw_lt, TOLERANCE * 1e-6);
+	for (int k = 0; k < 8; k++)
+		linear_of(n, k & 4 ? 1 + UNARY_GELU_TANH : 0, k & 1, k >> 1 & 1, 0);
+	assert_int_equal(fake.ran, fake.seen[LT_EPILOGUE_DEFAULT]);
+	assert_true(fake.ran > 0);
+	end();
+	begin();
+	fake.refuse = ~0; /* everything is left to the kernel of our own */
+	linear_of(n, 1 + UNARY_GELU_TANH, 1, 1, 1);
+	optest_twin(&dw, &linear_dw_lt, TOLERANCE * 1e-6);
+	assert_int_equal(fake.ran, 0);
+	end();
+}
+
+static void products(void **state)
+{
+	static const struct {
+		int batch_rank;
+		int64_t g[3], m, n, k;
+		unsigned bcast;
+	} cases[] = {
+	    {0, {0}, 5, 7, 3, 0},      {0, {0}, 1, 1, 1, 0},       {0, {0}, 129, 64, 7, 0},  {1, {3}, 5, 7, 11, 0},
+	    {2, {3, 4}, 6, 5, 19, 0},  {2, {3, 4}, 6, 5, 19, 1},   {2, {2, 2}, 3, 1, 8, 2},  {3, {2, 3, 2}, 4, 5, 6, 4},
+	    {3, {2, 3, 2}, 4, 5, 6, 5}, {0, {0}, 3, 4, 500, 0},
+	};
+
+	(void)state;
+	begin();
+	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+		for (int trans = 0; trans < 4; trans++)
+			for (int zero = 0; zero < 2; zero++) {
+				struct optest t = {.name = "MATMUL", .op = OP_MATMUL, .attr = {{trans & 1, trans >> 1}, {zero ? 0 : .5}}, .nin = 2,
+				                   .nout = 1};
+				int r = cases[k].batch_rank;
+
+				t.in[0].rank = t.in[1].rank = t.out[0].rank = r + 2;
+				for (int d = 0; d < r; d++)
+					t.in[0].shape[d] = t.in[1].shape[d] = t.out[0].shape[d] = cases[k].g[d];
+				t.in[0].shape[r + (trans & 1)] = t.out[0].shape[r] = cases[k].m;
+				t.in[0].shape[r + !(trans & 1)] = t.in[1].shape[r + (trans >> 1)] = cases[k].k;
+				t.in[1].shape[r + !(trans >> 1)] = t.out[0].shape[r + 1] = cases[k].n;
+				t.in[1].bcast = cases[k].bcast;
+				both(&t, &kernel_matmul_cuda, &matmul_lt);
+			}
+	assert_true(fake.ran > 0);
+	end();
+}
+
+/* Chunks of K, each fused in order, then the chunks in order: to the bit. Also a row that is every row. */
+static void order_of_sums(void **state)
+{
+	enum { M = 66, N = 3, K = 2 * GEMM_KC + 21 };
+	float *a = mem_alloc(M * K * sizeof *a), b[N * K], c[M * N];
+
+	(void)state;
+	for (int i = 0; i < M * K; i++)
+		a[i] = sinf((float)i);
+	for (int i = 0; i < N * K; i++)
+		b[i] = cosf(1.3f * (float)i);
+	for (int same = 0; same < 2; same++) {
+		struct op_call call = {.nin = 2, .nout = 1};
+
+		call.in[0] = (struct array){a, DT_F32, 2, {M, K}, {same ? 0 : K, 1}};
+		call.in[1] = (struct array){b, DT_F32, 2, {N, K}, {K, 1}};
+		call.out[0] = (struct array){c, DT_F32, 2, {M, N}, {N, 1}};
+		kernel_linear_cuda.run(&call);
+		for (int i = 0; i < M; i++)
+			for (int j = 0; j < N; j++) {
+				float total = 0;
+
+				for (int k = 0, next; k < K; k = next) {
+					float part = 0;
+
+					for (next = k; next < K && next < k + GEMM_KC; next++)
+						part = fmaf(a[(same ? 0 : i) * K + next], b[j * K + next], part);
+					total += part;
+				}
+				assert_true(c[i * N + j] == total);
+			}
+	}
+	mem_free(a);
+}
+
+/* y and the value before its activation with rows apart by different steps. */
+static void rows_apart(void **state)
+{
+	enum { M = 3, N = 8, K = 5, LD = 11, LDPRE = 16 };
+	float x[M * K], w[N * K], y[M * LD], pre[M * LDPRE];
+	struct op_call c = {.nin = 2, .nout = 2, .attr = {{1 + UNARY_GELU_TANH}}};
+
+	(void)state;
+	begin();
+	for (int i = 0; i < N * K; i++)
+		w[i] = cosf((float)i);
+	for (int i = 0; i < M * K; i++)
+		x[i] = sinf((float)i);
+	c.in[0] = (struct array){x, DT_F32, 2, {M, K}, {K, 1}};
+	c.in[1] = (struct array){w, DT_F32, 2, {N, K}, {K, 1}};
+	c.out[0] = (struct array){y, DT_F32, 2, {M, N}, {LD, 1}};
+	c.out[1] = (struct array){pre, DT_F32, 2, {M, N}, {LDPRE, 1}};
+	c.scratch = room;
+	assert_true(linear_lt.scratch(&c, 1) <= sizeof room);
+	for (int lt = 0; lt < 2; lt++) {
+		memset(y, 0xff, sizeof y);
+		memset(pre, 0xff, sizeof pre);
+		(lt ? &linear_lt : &kernel_linear_cuda)->run(&c);
+		for (int i = 0; i < M * N; i++) {
+			double z = 0, got = (double)pre[i / N * LDPRE + i % N];
+
+			for (int k = 0; k < K; k++)
+				z += (double)x[i / N * K + k] * (double)w[i % N * K + k];
+			assert_true(fabs(got - z) < 1e-6);
+			z = .5 * z * (1 + tanh(sqrt(2 / M_PI) * (z + .044715 * z * z * z)));
+			assert_true(fabs((double)y[i / N * LD + i % N] - z) < 1e-6);
+		}
+		assert_true(isnan(y[N]) && isnan(pre[N]));
+	}
+	assert_int_equal(fake.seen[LT_EPILOGUE_GELU | LT_EPILOGUE_AUX], 1);
+	end();
+}
+
+static float place[3][64 * 64 + 8];
+
+static int run_one(int64_t m, int64_t n, int64_t k, int shift)
+{
+	struct product p = {.ta = 1, .m = m, .n = n, .k = k, .count = 1, .alpha = 1, .a = {place[0] + shift, DT_F32, m, 0},
+	                    .b = {place[1], DT_F32, n, 0}, .c = {place[2], DT_F32, n, 0}};
+
+	assert_true(cublaslt_workspace(&p) <= sizeof room);
+	return cublaslt_run(device.cublaslt, 0, &p, room);
+}
+
+/* A plan for each shape and alignment, made once; many shapes do not pile up. */
+static void plans(void **state)
+{
+	(void)state;
+	begin();
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(run_one(8, 8, 8, 0), 1);
+	assert_int_equal(run_one(8, 8, 8, 4), 1); /* still 16 bytes */
+	assert_int_equal(fake.asked, 1);
+	assert_int_equal(run_one(8, 8, 8, 1), 1);
+	assert_int_equal(fake.asked, 2);
+	assert_int_equal(fake.timed, 0);
+	assert_int_equal(fake.compute, LT_COMPUTE_32F);
+	cublaslt_allow_tf32(device.cublaslt, 1);
+	assert_int_equal(run_one(8, 8, 8, 0), 1);
+	assert_int_equal(fake.compute, LT_COMPUTE_32F_FAST_TF32);
+	for (int m = 1; m <= 64; m++)
+		for (int n = 1; n <= 64; n++)
+			for (int k = 1; k <= 2; k++)
+				assert_int_equal(run_one(m, n, k, 0), 1);
+	assert_true(fake.alive < 20000);
+	end();
+}
+
+static char folder[64];
+
+static const char *tuning_path(void)
+{
+	static char path[80];
+
+	snprintf(path, sizeof path, "%s/tuning", folder);
+	return path;
+}
+
+static size_t tune_anew(void)
+{
+	cublaslt_free(device.cublaslt);
+	device.cublaslt = cublaslt_new(&fake.library, &fake.host, NULL);
+	return cublaslt_tune(device.cublaslt, tuning_path());
+}
+
+static void rewrite(const char *text, size_t len)
+{
+	assert_int_equal(commit_bytes(tuning_path(), text, len, NULL), 0);
+}
+
+/* The fastest is taken, kept, and taken again without timing; what the file does not say is not made up. */
+static void tuning(void **state)
+{
+	static const char other[] = "Other sm_90 132 processors";
+	size_t len;
+	char *text;
+
+	(void)state;
+	begin();
+	fake.swift = 3;
+	assert_int_equal(cublaslt_tune(device.cublaslt, tuning_path()), 0);
+	run_one(8, 8, 8, 0);
+	assert_true(fake.timed >= 3 * FAKE_ALGOS && fake.algo == 3 && fake.split == 0);
+	fake.swift_split = 4; /* of a small result of a long sum */
+	run_one(8, 8, 64, 0);
+	assert_true(fake.algo == 3 && fake.split == 4);
+	assert_int_equal(tune_anew(), 2);
+	fake.timed = 0;
+	run_one(8, 8, 8, 0);
+	assert_true(fake.algo == 3 && fake.split == 0);
+	run_one(8, 8, 64, 0);
+	assert_true(fake.algo == 3 && fake.split == 4 && fake.timed == 0);
+	text = file_load(tuning_path(), 1 << 20, &len, NULL);
+	assert_non_null(text);
+	for (size_t cut = 0; cut < len; cut += 3) { /* whole lines alone count, and all of them or none */
+		size_t read;
+
+		rewrite(text, cut);
+		read = tune_anew();
+		assert_true(read == 0 || (read == 1 && text[cut - 1] == '\n'));
+	}
+	rewrite(text, len);
+	fake.host.gpu = other;
+	assert_int_equal(tune_anew(), 0);
+	fake.capturing = 1;
+	run_one(8, 8, 8, 0);
+	assert_true(fake.algo == 1 && fake.timed == 0);
+	end();
+	mem_free(text);
+}
+
+/* An algorithm this library no longer takes is chosen anew. */
+static void stale(void **state)
+{
+	char *text, *at;
+	size_t len;
+
+	(void)state;
+	unlink(tuning_path());
+	begin();
+	fake.swift = 2;
+	cublaslt_tune(device.cublaslt, tuning_path());
+	run_one(8, 8, 8, 0);
+	text = file_load(tuning_path(), 1 << 20, &len, NULL);
+	assert_non_null(text);
+	at = strstr(text, "0000000000000002");
+	assert_non_null(at);
+	at[15] = '9';
+	rewrite(text, len);
+	assert_int_equal(tune_anew(), 1);
+	fake.timed = 0;
+	run_one(8, 8, 8, 0);
+	assert_true(fake.algo == 2 && fake.timed > 0);
+	assert_int_equal(tune_anew(), 1);
+	mem_free(text);
+	end();
+}
+
+static void failures(void **state)
+{
+	static const char *const none[] = {"libnosuchlibrary.so.1", NULL}, *const wrong[] = {"libm.so.6", NULL};
+	struct cublaslt_library l;
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(cublaslt_open(&l, none, &e), -1);
+	assert_int_equal(e.code, ERR_UNAVAILABLE);
+	assert_non_null(strstr(e.msg, "libnosuchlibrary.so.1"));
+	assert_non_null(strstr(e.msg, "libcublas"));
+	e.code = 0;
+	assert_int_equal(cublaslt_open(&l, wrong, &e), -1);
+	assert_non_null(strstr(e.msg, "cublasLtGetVersion"));
+	begin();
+	fake.fails = 7;
+	assert_int_equal(run_one(4, 4, 4, 0), 1);
+	assert_int_equal(fake.fail_count, 1);
+	assert_non_null(strstr(fake.failed.msg, "seven"));
+	fake.fails = 0;
+	cublaslt_tune(device.cublaslt, "/nonexistent/folder/tuning");
+	assert_int_equal(run_one(4, 4, 4, 0), 1);
+	assert_int_equal(fake.fail_count, 2);
+	assert_non_null(strstr(fake.failed.msg, "/nonexistent"));
+	fake.fail_count = 0;
+	end();
+}
+
+/* Where there is the library itself, without a GPU: it knows every attribute, by its number and size. */
+static void library_itself(void **state)
+{
+	const int32_t word = 1, type = LT_R_16BF;
+	const uint32_t epilogue = LT_EPILOGUE_GELU | LT_EPILOGUE_BIAS | LT_EPILOGUE_AUX, reduction = LT_REDUCTION_COMPUTE_TYPE;
+	const int64_t wide = 64;
+	const struct { int attribute; const void *value; size_t size; } desc[] = {
+	    {LT_DESC_TRANSA, &word, 4}, {LT_DESC_TRANSB, &word, 4}, {LT_DESC_EPILOGUE, &epilogue, 4}, {LT_DESC_BIAS_TYPE, &type, 4},
+	    {LT_DESC_BIAS_POINTER, &room, 8}, {LT_DESC_AUX_POINTER, &room, 8}, {LT_DESC_AUX_LD, &wide, 8},
+	}, pref[] = {
+	    {LT_PREF_WORKSPACE, &wide, 8}, {LT_PREF_REDUCTION, &reduction, 4}, {LT_PREF_ALIGN_A, &word, 4}, {LT_PREF_ALIGN_B, &word, 4},
+	    {LT_PREF_ALIGN_C, &word, 4}, {LT_PREF_ALIGN_D, &word, 4},
+	};
+	struct cublaslt_library l;
+	void *d = NULL, *y = NULL, *p = NULL;
+
+	(void)state;
+	if (cublaslt_open(&l, NULL, NULL)) {
+		print_message("# skip: no cuBLASLt here\n");
+		skip();
+	}
+	assert_true(l.version() >= 120000);
+	assert_int_equal(l.desc_create(&d, LT_COMPUTE_32F, LT_R_32F) | l.preference_create(&p), LT_OK);
+	assert_int_equal(l.layout_create(&y, LT_R_16BF, 64, 32, 64), LT_OK);
+	for (size_t i = 0; i < sizeof desc / sizeof *desc; i++) {
+		assert_int_equal(l.desc_set(d, desc[i].attribute, desc[i].value, desc[i].size), LT_OK);
+		assert_int_not_equal(l.desc_set(d, desc[i].attribute, desc[i].value, 3), LT_OK);
+	}
+	for (size_t i = 0; i < sizeof pref / sizeof *pref; i++) {
+		assert_int_equal(l.preference_set(p, pref[i].attribute, pref[i].value, pref[i].size), LT_OK);
+		assert_int_not_equal(l.preference_set(p, pref[i].attribute, pref[i].value, 3), LT_OK);
+	}
+	assert_int_equal(l.layout_set(y, LT_LAYOUT_BATCH_COUNT, &word, 4), LT_OK);
+	assert_int_equal(l.layout_set(y, LT_LAYOUT_BATCH_STRIDE, &wide, 8), LT_OK);
+	assert_int_equal(l.desc_destroy(d) | l.layout_destroy(y) | l.preference_destroy(p), LT_OK);
+}
+
+static int make_folder(void **state)
+{
+	(void)state;
+	snprintf(folder, sizeof folder, "/tmp/ddm-tuning.XXXXXX");
+	return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+	(void)state;
+	return dir_remove(folder, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(forward), cmocka_unit_test(gradients), cmocka_unit_test(own_epilogues), cmocka_unit_test(products),
+	    cmocka_unit_test(order_of_sums), cmocka_unit_test(rows_apart), cmocka_unit_test(plans), cmocka_unit_test(tuning), cmocka_unit_test(stale),
+	    cmocka_unit_test(failures), cmocka_unit_test(library_itself),
+	};
+
+	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

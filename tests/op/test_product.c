@@ -329,7 +329,11 @@ static void tuning(void **state)
 	fake.swift_split = 4; /* of a small result of a long sum */
 	run_one(8, 8, 64, 0);
 	assert_true(fake.algo == 3 && fake.split == 4);
-	assert_int_equal(tune_anew(), 2);
+	fake.swift_split = 8; /* wants more workspace than there is */
+	run_one(8, 8, 72, 0);
+	assert_true(fake.split < 8);
+	fake.swift_split = 4;
+	assert_int_equal(tune_anew(), 3);
 	fake.timed = 0;
 	run_one(8, 8, 8, 0);
 	assert_true(fake.algo == 3 && fake.split == 0);
@@ -342,7 +346,7 @@ static void tuning(void **state)
 
 		rewrite(text, cut);
 		read = tune_anew();
-		assert_true(read == 0 || (read == 1 && text[cut - 1] == '\n'));
+		assert_true(read == 0 || (read < 3 && text[cut - 1] == '\n'));
 	}
 	rewrite(text, len);
 	fake.host.gpu = other;

@@ -99,7 +99,7 @@ $(PROGS): $(B)/ddm-%: $(B)/cmd/ddm-%.o $(LIBS) $(B)/flags
 $(filter $(B)/tests/op/%,$(TESTS)): $(B)/tests/op/optest.o
 # The CUDA kernels as ordinary C++, for tests without a GPU; what talks to the driver is not among them.
 EMULATED = $(patsubst $(SRC)/kernels/%.cu,$(B)/tests/op/emulated-%.o,$(filter-out %/cuda.cu %/cublaslt_cuda.cu,$(wildcard $(SRC)/kernels/*.cu)))
-$(B)/tests/op/test_emulated $(B)/tests/op/test_product: $(EMULATED)
+$(B)/tests/op/test_emulated $(B)/tests/op/test_emulated_norm $(B)/tests/op/test_product: $(EMULATED)
 $(B)/tests/op/test_product: $(B)/tests/op/fakelt.o
 $(B)/tests/op/emulated-%.o: $(SRC)/kernels/%.cu $(SRC)/tests/op/emulate.h $(B)/flags
 	@mkdir -p $(@D)

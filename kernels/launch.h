@@ -10,9 +10,11 @@ extern "C" {
 }
 
 #ifdef DDM_EMULATED
+#define UNROLL
 #define LAUNCH(call, kernel, grid, block, ...) ((void)(call), emulate(grid, block, [&] { kernel(__VA_ARGS__); }))
 #else
 #include <cuda_runtime.h>
+#define UNROLL _Pragma("unroll")
 /* The stream of a call, and what follows a launch: an error sticks to the device. */
 cudaStream_t cuda_stream(const struct op_call *c);
 void cuda_launched(const struct op_call *c);
@@ -62,6 +64,22 @@ static __device__ inline uint16_t bf16_store(float f)
 		return (uint16_t)(u >> 16 | 0x40);
 	return (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
 }
+
+#ifdef DDM_EMULATED
+static inline uint32_t bf16_pair(float low, float high)
+{
+	return (uint32_t)bf16_store(low) | (uint32_t)bf16_store(high) << 16;
+}
+#else
+/* One instruction; the same roundings, and a NaN that may differ. */
+static __device__ inline uint32_t bf16_pair(float low, float high)
+{
+	uint32_t u;
+
+	asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(u) : "f"(high), "f"(low));
+	return u;
+}
+#endif
 
 /* An array as a kernel sees it: float or bfloat16 by a flag that is the same for the whole launch. */
 struct reals {
@@ -115,7 +133,7 @@ static __device__ inline void reals_set8(struct reals a, int64_t i, const float 
 		uint32_t u[4];
 
 		for (int k = 0; k < 4; k++)
-			u[k] = (uint32_t)bf16_store(v[2 * k]) | (uint32_t)bf16_store(v[2 * k + 1]) << 16;
+			u[k] = bf16_pair(v[2 * k], v[2 * k + 1]);
 		*(uint4 *)((uint16_t *)a.p + i) = make_uint4(u[0], u[1], u[2], u[3]);
 	} else {
 		float4 *p = (float4 *)((float *)a.p + i);

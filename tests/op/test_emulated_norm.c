@@ -1,0 +1,283 @@
+/* NORM, GATE and their gradients as CUDA kernels, run by tests/op/emulate.h, beside the CPU's. A row's sums are added in another
+ * order: tolerances are those of tests/op/test_norm.c against the exact values, twice. GATE is one rounding, the same. Dense rows of
+ * whole packs take the kernels that hold them in registers; odd widths, padded strides and rows beyond 4096 the others. */
+#include "tests/op/optest.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/mem.h"
+
+#define KERNELS(X) X(norm) X(norm_grad) X(gate) X(gate_grad)
+#define X(fn) extern const struct kernel kernel_##fn##_cuda, kernel_##fn##_f32;
+KERNELS(X)
+#undef X
+
+enum { LAYER_ABSENT = -1 };
+
+/* What scale and shift are broadcast over, as bits; LAYER_ABSENT: there is none. */
+static const struct {
+	int rank;
+	int64_t shape[ARRAY_RANK];
+	int scale, shift;
+	enum norm_kind kind;
+	int plus_one;
+} norms[] = {
+    {1, {1}, 0, 0, NORM_RMS, 1},
+    {1, {48}, 0, 0, NORM_LAYER, 0},
+    {2, {3, 8}, 1, 1, NORM_LAYER, 0},
+    {2, {4, 65}, 1, 1, NORM_LAYER, 1},
+    {3, {2, 37, 24}, 2, 2, NORM_LAYER, 1},
+    {3, {3, 19, 264}, 2, 2, NORM_LAYER, 1},
+    {3, {2, 21, 40}, 3, 3, NORM_RMS, 0},
+    {3, {2, 21, 40}, LAYER_ABSENT, LAYER_ABSENT, NORM_LAYER, 0},
+    {3, {2, 5, 32}, 3, LAYER_ABSENT, NORM_RMS, 1},
+    {3, {2, 5, 32}, LAYER_ABSENT, 2, NORM_LAYER, 0},
+    {3, {3, 6, 16}, 1, 2, NORM_LAYER, 1},
+    {3, {3, 6, 16}, 0, 0, NORM_LAYER, 1},
+    {3, {3, 6, 11}, 2, 1, NORM_LAYER, 1},
+    {4, {2, 3, 4, 8}, 5, 5, NORM_LAYER, 0},
+    {4, {2, 3, 4, 8}, 2, 5, NORM_RMS, 1},
+    {4, {2, 3, 4, 8}, 2, 2, NORM_LAYER, 1},
+    {4, {1, 3, 1, 16}, 4, 4, NORM_LAYER, 1},
+    {2, {2, 1152}, 1, 1, NORM_LAYER, 1},
+    {2, {2, 4096}, 1, 1, NORM_LAYER, 0},
+    {2, {2, 4104}, 1, 1, NORM_LAYER, 0},
+};
+
+enum { NORMS = sizeof norms / sizeof *norms };
+
+static struct operand modulated(const struct operand *x, int bcast)
+{
+	struct operand o = *x;
+
+	if (bcast == LAYER_ABSENT)
+		return (struct operand){0};
+	o.bcast = (unsigned)bcast;
+	o.shift = 0;
+	return o;
+}
+
+static struct operand summed(const struct operand *o)
+{
+	struct operand s = {.rank = o->rank, .exact = 1};
+
+	for (int d = 0; d < o->rank; d++)
+		s.shape[d] = o->bcast >> d & 1 ? 1 : o->shape[d];
+	return s;
+}
+
+static void make(int i, struct optest *t)
+{
+	struct operand x = {.rank = norms[i].rank, .shift = .5}, stats;
+
+	memcpy(x.shape, norms[i].shape, sizeof x.shape);
+	stats = x;
+	stats.shape[x.rank - 1] = 2;
+	stats.dense = stats.exact = 1;
+	*t = (struct optest){.name = "NORM", .op = OP_NORM, .attr = {{norms[i].kind, norms[i].plus_one}, {1e-5}}, .nin = 3, .nout = 2,
+	                     .in = {x, modulated(&x, norms[i].scale), modulated(&x, norms[i].shift)}, .out = {x, stats}};
+}
+
+static void values(void **state)
+{
+	(void)state;
+	for (int i = 0; i < NORMS; i++) {
+		struct optest t;
+
+		make(i, &t);
+		optest_twin(&t, &kernel_norm_cuda, 4e-6);
+	}
+}
+
+/* x = 1000 + N(0, 1): sums of squares would lose the variance. */
+static void large_mean(void **state)
+{
+	(void)state;
+	for (int wide = 0; wide < 2; wide++) {
+		struct operand x = {.rank = 2, .shape = {3, 64 - wide}, .shift = 1000}, stats = {.rank = 2, .shape = {3, 2}, .dense = 1, .exact = 1};
+		struct optest t = {.name = "NORM", .op = OP_NORM, .attr = {{NORM_LAYER}, {1e-5}}, .nin = 3, .nout = 2, .in = {x}, .out = {x, stats}};
+
+		x.exact = t.in[0].exact = 1;
+		optest_twin(&t, &kernel_norm_cuda, 4e-4);
+	}
+}
+
+static void gradients(void **state)
+{
+	(void)state;
+	for (int i = 0; i < NORMS; i++)
+		for (unsigned mode = 1; mode < (i % 4 ? 3 : 4); mode++) { /* acc, sums absent, both */
+			struct optest t, g;
+
+			make(i, &t);
+			g = (struct optest){.name = "NORM_GRAD", .op = OP_NORM_GRAD, .attr = t.attr, .nin = 5, .nout = 3,
+			                    .in = {t.in[0], t.in[0], t.out[1], t.in[1]}, .out = {t.in[0]}};
+			if (mode & 1) {
+				g.in[4] = t.in[0];
+				g.in_place = 5;
+			}
+			if (!(mode & 2)) {
+				g.out[1] = summed(&t.in[1]);
+				g.out[2] = summed(&t.in[2]);
+			}
+			optest_twin(&g, &kernel_norm_grad_cuda, 2e-5);
+		}
+}
+
+static const struct {
+	int rank;
+	int64_t shape[ARRAY_RANK];
+	unsigned bcast;
+} gates[] = {
+    {1, {1}, 0},            {1, {9}, 1},           {2, {3, 33}, 2},       {2, {2, 4104}, 1},    {3, {2, 21, 24}, 2},
+    {3, {2, 37, 264}, 2},   {3, {2, 21, 40}, 3},   {3, {3, 18, 9}, 1},    {3, {3, 5, 16}, 0},   {3, {3, 5, 16}, 6},
+    {3, {2, 5, 33}, 7},     {4, {2, 3, 4, 8}, 5},  {4, {2, 3, 4, 8}, 2},  {4, {2, 3, 4, 1}, 6}, {4, {2, 1, 4, 1152}, 4},
+};
+
+/* Small integers: products and sums are exact in any order. */
+static void gated(void **state)
+{
+	enum { MOST = 2 * 37 * 264 };
+	double *v = mem_try(MOST, sizeof *v, "values", NULL);
+
+	(void)state;
+	for (int i = 0; i < MOST; i++)
+		v[i] = i * 7 % 31 - 9;
+	for (size_t i = 0; i < sizeof gates / sizeof *gates; i++)
+		for (int quiet = 0; quiet < 2; quiet++) {
+			struct operand x = {.rank = gates[i].rank, .values = v}, g;
+			struct optest t = {.name = "GATE", .op = OP_GATE, .nin = 3, .nout = 1, .in_place = 1};
+			struct optest back = {.name = "GATE_GRAD", .op = OP_GATE_GRAD, .nin = 3, .nout = 2};
+
+			memcpy(x.shape, gates[i].shape, sizeof x.shape);
+			g = x;
+			g.values = v + 3;
+			g.bcast = gates[i].bcast;
+			t.in[0] = t.in[2] = t.out[0] = back.in[0] = back.in[2] = back.out[0] = x;
+			t.in[1] = back.in[1] = g;
+			if (!quiet)
+				back.out[1] = summed(&g);
+			optest_twin(&back, &kernel_gate_grad_cuda, 0);
+			t.in[0].values = t.in[1].values = t.in[2].values = NULL;
+			optest_twin(&t, &kernel_gate_cuda, 0);
+		}
+	mem_free(v);
+}
+
+/* As an adaLN block has them: a row is within a wider one, scale, shift and gate are chunks of one vector per sample, and so are their
+ * gradients. At offset 0 everything is aligned to 16 bytes, at offset 1 nothing is. */
+enum { B = 2, T = 21, C = 40, WIDE = 6 * C };
+
+struct block {
+	float rows[B * T * WIDE], stats[B * T * 2], mod[B * WIDE], dmod[B * WIDE], scratch[2 * B * T * C];
+};
+
+static struct array rows_at(float *p)
+{
+	return (struct array){.data = p, .dtype = DT_F32, .rank = 3, .shape = {B, T, C}, .stride = {T * WIDE, WIDE, 1}};
+}
+
+static struct array chunk_at(float *p, int64_t t)
+{
+	return (struct array){.data = p, .dtype = DT_F32, .rank = 3, .shape = {B, t, C}, .stride = {WIDE, 0, 1}};
+}
+
+static void fill(float *p, int64_t vectors, int offset)
+{
+	for (int64_t i = 0; i < vectors * WIDE; i++) {
+		int at = (int)(i % WIDE) - offset;
+
+		p[i] = at >= 0 && at < (vectors == B ? 3 : 2) * C ? sinf((float)(i * i % 999)) : NAN;
+	}
+}
+
+static struct block *run_block(const struct kernel *norm, const struct kernel *norm_grad, const struct kernel *gate_grad, int offset)
+{
+	struct block *b = mem_try(1, sizeof *b, "block", NULL);
+	float *r = b->rows + offset, *m = b->mod + offset, *d = b->dmod + offset;
+	struct array x = rows_at(r), dy = rows_at(r + C), y = rows_at(r + 2 * C), dx = rows_at(r + 3 * C), dh = rows_at(r + 4 * C);
+	struct array stats = {.data = b->stats, .dtype = DT_F32, .rank = 3, .shape = {B, T, 2}, .stride = {2 * T, 2, 1}};
+	struct array shift = chunk_at(m, T), scale = chunk_at(m + C, T), gate = chunk_at(m + 2 * C, T);
+	struct op_attr attr = {{NORM_LAYER, 1}, {1e-5}};
+	struct op_call f = {.nin = 3, .nout = 2, .in = {x, scale, shift}, .out = {y, stats}, .attr = attr};
+	struct op_call g = {.nin = 5, .nout = 3, .in = {dy, x, stats, scale, y},
+	                    .out = {dx, chunk_at(d + 3 * C, 1), chunk_at(d + 2 * C, 1)}, .attr = attr, .scratch = b->scratch};
+	struct op_call h = {.nin = 3, .nout = 2, .in = {dy, gate, x}, .out = {dh, chunk_at(d + 4 * C, 1)}, .scratch = b->scratch};
+
+	fill(b->rows, B * T, offset);
+	fill(b->mod, B, offset);
+	memset(b->dmod, 0xff, sizeof b->dmod);
+	memset(b->scratch, 0xff, sizeof b->scratch);
+	norm->run(&f);
+	norm_grad->run(&g);
+	gate_grad->run(&h);
+	return b;
+}
+
+static void alike(const float *got, const float *want, int64_t n, float tol)
+{
+	for (int64_t i = 0; i < n; i++)
+		if (isnan(got[i]) != isnan(want[i]) || fabsf(got[i] - want[i]) > tol)
+			fail_msg("element %lld is %g, of the CPU %g", (long long)i, (double)got[i], (double)want[i]);
+}
+
+static void within_wider_rows(void **state)
+{
+	(void)state;
+	for (int offset = 0; offset < 2; offset++) {
+		struct block *got = run_block(&kernel_norm_cuda, &kernel_norm_grad_cuda, &kernel_gate_grad_cuda, offset);
+		struct block *want = run_block(&kernel_norm_f32, &kernel_norm_grad_f32, &kernel_gate_grad_f32, offset);
+
+		assert_false(isnan(want->rows[offset + 5 * C - 1]) || isnan(want->dmod[offset + 5 * C - 1]));
+		alike(got->rows, want->rows, B * T * WIDE, 2e-5f);
+		alike(got->stats, want->stats, B * T * 2, 2e-5f);
+		alike(got->dmod, want->dmod, B * WIDE, 2e-5f);
+		mem_free(got);
+		mem_free(want);
+	}
+}
+
+/* Groups longer than the shortest, and their sums: integers, exact. */
+static void many_rows(void **state)
+{
+	enum { ROWS = 70001, COLS = 8 };
+	float *x = mem_try(ROWS * COLS, sizeof *x, "rows", NULL), *dh = mem_try(ROWS * COLS, sizeof *dh, "dh", NULL);
+	float g[COLS], dg[COLS], want[COLS] = {0};
+	struct array rows = {.data = x, .dtype = DT_F32, .rank = 2, .shape = {ROWS, COLS}, .stride = {COLS, 1}}, gate = rows, out = rows;
+	struct op_call c = {.nin = 3, .nout = 2};
+
+	(void)state;
+	for (int i = 0; i < ROWS * COLS; i++) {
+		x[i] = (float)(i * 7 % 31 - 15);
+		want[i % COLS] += x[i] * x[i];
+	}
+	for (int i = 0; i < COLS; i++)
+		g[i] = (float)i, dg[i] = NAN;
+	gate.data = g;
+	gate.stride[0] = 0;
+	out.data = dh;
+	c.in[0] = c.in[2] = rows;
+	c.in[1] = gate;
+	c.out[0] = out;
+	out.data = dg;
+	out.shape[0] = 1;
+	c.out[1] = out;
+	c.scratch = mem_alloc(kernel_gate_grad_cuda.scratch(&c, 1));
+	kernel_gate_grad_cuda.run(&c);
+	for (int i = 0; i < COLS; i++)
+		assert_true(dg[i] == want[i]);
+	for (int i = 0; i < ROWS * COLS; i++)
+		assert_true(dh[i] == x[i] * g[i % COLS]);
+	mem_free(c.scratch);
+	mem_free(x);
+	mem_free(dh);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(large_mean),        cmocka_unit_test(gradients),
+	                                   cmocka_unit_test(gated),  cmocka_unit_test(within_wider_rows), cmocka_unit_test(many_rows)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

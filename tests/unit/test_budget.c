@@ -239,6 +239,7 @@ static void the_optimum_has_no_error(void **state)
 	y = budget_routing(b, 1);
 	assert_true(fabs(y.divergence) < 1e-12);
 	budget_free(b);
+	finite_free(m.reference);
 	model_init(&m, 1, NULL);
 	b = budget_new(&m.plan, ROWS, &e);
 	assert_int_equal(budget_add(b, .6f, ROWS, s.x, s.target, s.own, s.index, &e), 0);
@@ -246,6 +247,7 @@ static void the_optimum_has_no_error(void **state)
 	assert_true(y.divergence > .01 * ROWS);
 	assert_true(y.cross_entropy > budget_routing(b, 1).cross_entropy);
 	budget_free(b);
+	finite_free(m.reference);
 
 	/* An absent expert is no fault of the router's. */
 	model_init(&m, 1, NULL);
@@ -256,6 +258,7 @@ static void the_optimum_has_no_error(void **state)
 	assert_true(budget_routing(b, 0).cross_entropy == y.cross_entropy);
 	assert_true(budget_sum(b, 1, 1, NULL).router > 0);
 	budget_free(b);
+	finite_free(m.reference);
 }
 
 /* Where confidence is .75 and half of it right, the error is .25; in two bins they do not cancel. */
@@ -298,6 +301,8 @@ static void batches_change_nothing(void **state)
 		}
 	budget_free(b);
 	budget_free(c);
+	finite_free(m.reference);
+	finite_free(p.reference);
 	pool_free(pool);
 }
 
@@ -318,6 +323,7 @@ static void impossible_requests(void **state)
 	assert_null(budget_new(&m.plan, 4, &e));
 	assert_int_equal(e.code, ERR_USAGE);
 	e.code = 0;
+	finite_free(m.reference);
 	model_init(&m, 1, NULL);
 	m.expert[1].velocity = NULL;
 	assert_null(budget_new(&m.plan, 4, &e));
@@ -327,6 +333,7 @@ static void impossible_requests(void **state)
 	m.plan.routes = 1;
 	assert_null(budget_new(&m.plan, 4, &e));
 	assert_non_null(strstr(e.msg, "expert:1"));
+	finite_free(m.reference);
 }
 
 int main(void)

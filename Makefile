@@ -99,13 +99,14 @@ $(PROGS): $(B)/ddm-%: $(B)/cmd/ddm-%.o $(LIBS) $(B)/flags
 $(filter $(B)/tests/op/%,$(TESTS)): $(B)/tests/op/optest.o
 # The CUDA kernels as ordinary C++, for tests without a GPU; what talks to the driver is not among them.
 EMULATED = $(patsubst $(SRC)/kernels/%.cu,$(B)/tests/op/emulated-%.o,$(filter-out %/cuda.cu %/cublaslt_cuda.cu,$(wildcard $(SRC)/kernels/*.cu)))
-$(B)/tests/op/test_emulated $(B)/tests/op/test_emulated_norm $(B)/tests/op/test_product: $(EMULATED)
+$(filter $(B)/tests/op/test_emulated% $(B)/tests/op/test_product,$(TESTS)): $(EMULATED)
 $(B)/tests/op/test_product: $(B)/tests/op/fakelt.o
-$(B)/tests/op/emulated-%.o: $(SRC)/kernels/%.cu $(SRC)/tests/op/emulate.h $(B)/flags
+$(B)/tests/op/emulated-%.o: $(SRC)/kernels/%.cu $(SRC)/tests/op/emulate.h $(SRC)/tests/op/emulate_mma.h $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  CXX $<"
 	$(Q)$(CXX) -x c++ -std=c++17 -O1 -g -Wall -Wextra $(HARD_FLAGS) -ffp-contract=off -fno-exceptions -fno-rtti \
-		-fno-threadsafe-statics -I$(SRC) -I$(SRC)/lib -I$(B) -MD -MP -include $(SRC)/tests/op/emulate.h -c -o $@ $<
+		-fno-threadsafe-statics -I$(SRC) -I$(SRC)/lib -I$(B) -MD -MP -include $(SRC)/tests/op/emulate.h \
+		-include $(SRC)/tests/op/emulate_mma.h -c -o $@ $<
 $(BENCHES): $(B)/tests/bench/meter.o
 $(filter %/test_sandbox,$(TESTS)): MORE = $(if $(filter 1,$(MEDIA)),-lseccomp)
 $(FUZZERS): MORE = $(FUZZ_LDFLAGS)

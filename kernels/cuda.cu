@@ -347,6 +347,7 @@ static int open_queues(struct cuda *c)
 	X(NORM, norm) X(NORM_GRAD, norm_grad) X(GATE, gate) X(GATE_GRAD, gate_grad) \
 	X(NOISE, noise) X(DROPOUT, dropout) X(SOFTMAX, softmax) X(SOFTMAX_GRAD, softmax_grad) X(XENT, xent) X(XENT_GRAD, xent_grad) \
 	X(MSE, mse) X(MSE_GRAD, mse_grad) X(EMBED, embed) X(EMBED_GRAD, embed_grad) X(TIMESTEP, timestep) \
+	X(ATTENTION, attention) X(ATTENTION_GRAD, attention_grad) \
 	X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw)
 
 extern "C" {

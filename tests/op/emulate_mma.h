@@ -1,0 +1,186 @@
+/* The instructions of kernels/mma.h on the host. A product gathers the operands of all 32 lanes and lets each compute the elements of
+ * C that it holds, by the layouts written there, in the order of k. A copy leaves NaN where it will land until its thread waits. */
+#ifndef DDM_TESTS_EMULATE_MMA_H
+#define DDM_TESTS_EMULATE_MMA_H
+
+#include "tests/op/emulate.h"
+
+enum { EMULATED_SHARED = 99 << 10, /* what every processor has, but the data centre's, which have more */ EMULATED_COPIES = 256 };
+
+struct emulated_lane_state {
+	int turn; /* of the offers: the one before may still be read */
+	struct {
+		uint32_t a[4], b[2];
+		const uint16_t *row;
+	} offer[2];
+	struct {
+		void *to;
+		const void *from;
+	} copy[EMULATED_COPIES];
+	int copies;
+};
+
+inline emulated_lane_state emulated_lanes[EMULATED_THREADS];
+alignas(16) inline unsigned char emulated_shared[EMULATED_SHARED + 64];
+
+static inline emulated_lane_state *emulated_self(void)
+{
+	return &emulated_lanes[emulated_now - emulated];
+}
+
+/* All lanes have offered; the offers of lane i of this warp. */
+#define EMULATED_OFFER(i) emulated_lanes[(emulated_now - emulated) / EMULATED_WARP * EMULATED_WARP + (i)].offer[turn]
+
+static inline float emulated_half(uint32_t word, int high)
+{
+	uint32_t u = high ? word & 0xffff0000u : word << 16;
+	float f;
+
+	memcpy(&f, &u, sizeof f);
+	return f;
+}
+
+static inline float emulated_tf32(uint32_t word)
+{
+	float f;
+
+	word &= 0xffffe000u;
+	memcpy(&f, &word, sizeof f);
+	return f;
+}
+
+static inline int emulated_offer(const void *a, const void *b)
+{
+	emulated_lane_state *s = emulated_self();
+	int turn = s->turn;
+
+	memcpy(s->offer[turn].a, a, sizeof s->offer[turn].a);
+	memcpy(s->offer[turn].b, b, sizeof s->offer[turn].b);
+	s->turn = !turn;
+	__syncwarp();
+	return turn;
+}
+
+static inline void mma_bf16(float c[4], const uint32_t a[4], const uint32_t b[2])
+{
+	int turn = emulated_offer(a, b), g = emulated_lane() / 4, t = emulated_lane() % 4;
+
+	for (int e = 0; e < 4; e++) {
+		int row = g + e / 2 * 8, col = 2 * t + e % 2;
+		float sum = 0;
+
+		for (int k = 0; k < 16; k++)
+			sum += emulated_half(EMULATED_OFFER(row % 8 * 4 + k % 8 / 2).a[row / 8 + 2 * (k / 8)], k % 2) *
+			       emulated_half(EMULATED_OFFER(col * 4 + k % 8 / 2).b[k / 8], k % 2);
+		c[e] += sum;
+	}
+}
+
+static inline void mma_tf32(float c[4], const float a[4], const float b[2])
+{
+	int turn = emulated_offer(a, b), g = emulated_lane() / 4, t = emulated_lane() % 4;
+
+	for (int e = 0; e < 4; e++) {
+		int row = g + e / 2 * 8, col = 2 * t + e % 2;
+		float sum = 0;
+
+		for (int k = 0; k < 8; k++)
+			sum += emulated_tf32(EMULATED_OFFER(row % 8 * 4 + k % 4).a[row / 8 + 2 * (k / 4)]) *
+			       emulated_tf32(EMULATED_OFFER(col * 4 + k % 4).b[k / 4]);
+		c[e] += sum;
+	}
+}
+
+static inline void emulated_rows(uint32_t x[4], const uint16_t *row, int trans)
+{
+	emulated_lane_state *s = emulated_self();
+	int turn = s->turn, g = emulated_lane() / 4, t = emulated_lane() % 4;
+
+	if ((uintptr_t)row % 16) {
+		fprintf(stderr, "emulated kernel: ldmatrix of a row that is not aligned to 16 bytes\n");
+		abort();
+	}
+	s->offer[turn].row = row;
+	s->turn = !turn;
+	__syncwarp();
+	for (int m = 0; m < 4; m++) {
+		uint16_t low, high;
+
+		if (trans) {
+			low = EMULATED_OFFER(8 * m + 2 * t).row[g];
+			high = EMULATED_OFFER(8 * m + 2 * t + 1).row[g];
+		} else {
+			low = EMULATED_OFFER(8 * m + g).row[2 * t];
+			high = EMULATED_OFFER(8 * m + g).row[2 * t + 1];
+		}
+		x[m] = (uint32_t)low | (uint32_t)high << 16;
+	}
+}
+
+static inline void ldmatrix(uint32_t x[4], const uint16_t *row)
+{
+	emulated_rows(x, row, 0);
+}
+
+static inline void ldmatrix_trans(uint32_t x[4], const uint16_t *row)
+{
+	emulated_rows(x, row, 1);
+}
+
+static inline float exp2_fast(float x)
+{
+	return exp2f(x);
+}
+
+static inline void copy_async(void *shared, const void *global, int valid)
+{
+	emulated_lane_state *s = emulated_self();
+
+	if ((uintptr_t)shared % 16 || (valid && (uintptr_t)global % 16) || s->copies == EMULATED_COPIES) {
+		fprintf(stderr, "emulated kernel: a copy that is not aligned to 16 bytes, or more than %d\n", EMULATED_COPIES);
+		abort();
+	}
+	memset(shared, 0xff, 16);
+	s->copy[s->copies].to = shared;
+	s->copy[s->copies++].from = valid ? global : NULL;
+}
+
+static inline void copy_wait(void)
+{
+	emulated_lane_state *s = emulated_self();
+
+	for (int i = 0; i < s->copies; i++) {
+		if (s->copy[i].from)
+			memcpy(s->copy[i].to, s->copy[i].from, 16);
+		else
+			memset(s->copy[i].to, 0, 16);
+	}
+	s->copies = 0;
+}
+
+#define SHARED_BYTES(name) unsigned char *name = emulated_shared
+
+/* A block begins with whatever the one before has left, the first with NaN; nothing beyond what was asked for may be written. */
+template <class F> static inline void emulate_shared(dim3 grid, dim3 block, size_t bytes, F body)
+{
+	if (bytes > EMULATED_SHARED) {
+		fprintf(stderr, "emulated kernel: %zu bytes of shared memory\n", bytes);
+		abort();
+	}
+	memset(emulated_shared, 0xff, sizeof emulated_shared);
+	emulate(grid, block, body);
+	for (size_t i = bytes; i < sizeof emulated_shared; i++)
+		if (emulated_shared[i] != 0xff) {
+			fprintf(stderr, "emulated kernel: writes beyond its %zu bytes of shared memory\n", bytes);
+			abort();
+		}
+	for (int i = 0; i < EMULATED_THREADS; i++)
+		if (emulated_lanes[i].copies) {
+			fprintf(stderr, "emulated kernel: a thread ends before its copies are done\n");
+			abort();
+		}
+}
+
+#define LAUNCH_SHARED(call, kernel, grid, block, bytes, ...) ((void)(call), emulate_shared(grid, block, bytes, [&] { kernel(__VA_ARGS__); }))
+
+#endif

@@ -7,6 +7,7 @@
 #include "cmd/ingest.h"
 #include "core/hash.h"
 #include "core/mem.h"
+#include "data/entries.h"
 #include "file/fileio.h"
 #include "file/resize.h"
 
@@ -283,7 +284,7 @@ int item_fit(struct item *it, const struct work_options *o, struct err *e)
 	for (int i = 0; i < it->n; i++) {
 		struct item_member m = it->m[i];
 
-		if (still_sniff(m.data, m.len) == STILL_UNKNOWN)
+		if (!entry_is_picture(m.ext))
 			continue;
 		memmove(it->m + i, it->m + i + 1, sizeof *it->m * (size_t)(it->n - i - 1));
 		it->n--;

@@ -98,6 +98,15 @@ check_out "other sources come first" "pics/b-c.png a.x/three.png b-c.png b/one.p
 check_exit 65 "a key of both" ddm-ingest -o both.tar beside.tar beside
 check "a compressed tar in a folder" sh -c 'mkdir packed; gzip -c beside.tar >packed/x.tar.gz; ddm-ingest -o unpacked.tar packed'
 check_out "is read" "p.cls p.png p.txt " keys unpacked.tar
+mkdir mixed
+cp pics/b/one.jpg mixed/a.jpg
+cp pics/b/one.jpg mixed/c.JPEG
+echo no picture >mixed/b.jpg
+tar cf mixed.tar -C mixed a.jpg b.jpg c.JPEG
+check_exit 65 "a tar whose picture is none" ddm-ingest -o mixed.out mixed.tar
+check_err "is named" "b: .*not a JPEG, PNG or WebP"
+check "or is passed over" ddm-ingest --skip-bad -o mixed.out mixed.tar
+check_out "the others are kept" "a.jpg c.jpg " keys mixed.out
 cp beside.tar broken.tar
 cut_to broken.tar 1500
 check_exit 65 "a cut tar" ddm-ingest -o cut.tar broken.tar
@@ -183,7 +192,10 @@ if ps -eo args >/dev/null 2>&1; then
 		[ "$RC" -gt 128 ]
 		tap_result $? "SIG$signal ends it" "exit $RC"
 		check_absent "no output after SIG$signal" stopped.tar
-		sleep 0.2
+		for i in 1 2 3 4 5 6 7 8 9 10; do
+			[ "$(ps -eo args | grep -c "[s]erve-frames .*sar=1/$$")" -ne 0 ] || break
+			sleep 0.2
+		done
 		[ "$(ps -eo args | grep -c "[s]erve-frames .*sar=1/$$")" -eq 0 ]
 		tap_result $? "no decoder after SIG$signal"
 	done

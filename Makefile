@@ -85,8 +85,8 @@ $(B)/%.f64.o: $(SRC)/%.c $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  CC $< (double)"
 	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -DREAL_IS_DOUBLE -c -o $@ $<
-# The draws are those of the CPU to the bit: no contraction.
-$(B)/kernels/noise.cu.o: EXTRA_NVCC = -fmad=false
+# To the bit as on the CPU: no contraction.
+$(B)/kernels/noise.cu.o $(B)/kernels/sampling.cu.o: EXTRA_NVCC = -fmad=false
 
 $(B)/%.cu.o: $(SRC)/%.cu $(B)/flags
 	@mkdir -p $(@D)

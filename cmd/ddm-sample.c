@@ -221,7 +221,7 @@ static int open_model(struct run *r, const char *dir, struct err *e)
 			return err_set(e, ERR_DATA, "%s: an item of cluster %d, but %s has no such expert", labels_path,
 			               r->labels.cluster[i], dir);
 	}
-	r->mixture = (struct mixture){s->k, s->d, s->expert, s->router.logits ? &s->router : NULL, r->policy, cfg, seed};
+	r->mixture = (struct mixture){s->k, s->d, s->expert, s->router.logits ? &s->router : NULL, r->policy, cfg, seed, r->device};
 	return 0;
 }
 
@@ -339,7 +339,6 @@ static int prepare(struct run *r, struct err *e)
 	                              .solver = {solver_choice ? SOLVER_HEUN : SOLVER_EULER, steps, 1, 0},
 	                              .seed = seed,
 	                              .batch = batch,
-	                              .pool = r->pool,
 	                              .shares = s->shares,
 	                              .class_shares = s->class_shares,
 	                              .classes = s->classes,

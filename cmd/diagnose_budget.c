@@ -197,7 +197,8 @@ static int prepare(struct run *r, struct err *e)
 		return err_set(e, ERR_USAGE, "the model was trained without the null label, and the optimum here knows no classes");
 	if (!(r->finite = finite_new(&set, r->pool, e)))
 		return -1;
-	r->plan = (struct budget_plan){s->k, s->d, s->expert, s->router.logits ? &s->router : NULL, r->finite, r->route, r->names.n, seed, r->pool};
+	r->plan = (struct budget_plan){s->k, s->d, s->expert, s->router.logits ? &s->router : NULL, r->finite, r->route, r->names.n, seed, r->pool,
+	                               r->device};
 	if (!(r->budget = budget_new(&r->plan, batch, e)))
 		return -1;
 	if (!(r->x0 = mem_try(n * d, sizeof *r->x0, "samples", e)) || !(r->eps = mem_try(n * d, sizeof *r->eps, "noise", e)) ||

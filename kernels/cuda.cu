@@ -348,7 +348,7 @@ static int open_queues(struct cuda *c)
 	X(NOISE, noise) X(DROPOUT, dropout) X(SOFTMAX, softmax) X(SOFTMAX_GRAD, softmax_grad) X(XENT, xent) X(XENT_GRAD, xent_grad) \
 	X(MSE, mse) X(MSE_GRAD, mse_grad) X(EMBED, embed) X(EMBED_GRAD, embed_grad) X(TIMESTEP, timestep) \
 	X(ATTENTION, attention) X(ATTENTION_GRAD, attention_grad) \
-	X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw)
+	X(MIX, mix) X(CONVERT, convert) X(ADVANCE, advance) X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw)
 
 extern "C" {
 #define X(id, fn) extern const struct kernel kernel_##fn##_cuda;

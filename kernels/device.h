@@ -96,6 +96,15 @@ struct op_attr {
  * NOISE       y [B, ..] = standard normals: sample b is the stream (keys.seed, keys.purpose, keys.step, keys.first + b) of
  *             rng_normal. Contiguous. No ins.
  *
+ * What samplers do between networks. Contiguous but for rows; coefficients, and what is marked so, in double.
+ * MIX         rows of y [N, C]: y [index [b]] = w [b] u [b], added to what is there where begun [b]; u = v [B, C], or where null?
+ *             [B, C] is there null + f0 (v - null). No row twice. Ins v, null?, index, begun (both of DT_I32), w [B]; outs y, read
+ *             too. Each operation rounded.
+ * CONVERT     v [B, D] from x [B, D] and a network's output [B, D]: v = output where i0; else with x0 = f0 x + f1 output, within
+ *             -i2 .. i2 where i2 > 0, moved by f3 towards mean? [D], v = output - x0 where i1, else (x - x0) / f2. In double,
+ *             rounded once. Ins x, output, mean?; v may be either of the first two.
+ * ADVANCE     y = x? + f0 (v + v2?), flat, in double, rounded once. Ins x?, v, v2?. y may be any of them.
+ *
  * The optimizer's passes, over flat arenas of n elements; kernels/optimizer.h names the places of plan, status and coef, vectors of
  * DT_F64.
  * SUMSQ       y [1] = sum of x^2, y of DT_F64; x [n]. Chunks of fixed length, added in order. NaN and infinity carry through.
@@ -111,6 +120,7 @@ struct op_attr {
 	X(EMBED, embed) X(EMBED_GRAD, embed_grad) X(TIMESTEP, timestep) \
 	X(SOFTMAX, softmax) X(SOFTMAX_GRAD, softmax_grad) X(XENT, xent) X(XENT_GRAD, xent_grad) X(MSE, mse) X(MSE_GRAD, mse_grad) \
 	X(IM2COL, im2col) X(COL2IM, col2im) X(DROPOUT, dropout) X(QSAMPLE, qsample) X(NOISE, noise) \
+	X(MIX, mix) X(CONVERT, convert) X(ADVANCE, advance) \
 	X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw)
 
 enum op {

@@ -17,6 +17,8 @@ struct budget {
 	int64_t capacity;
 	unsigned char *present;  /* (k) */
 	unsigned char *every;    /* (k) ones: the router is judged by what it says, experts there or not */
+	struct device *device, *own; /* own: NULL, or it */
+	float *there_x, *there_v, *there_logits; /* (capacity, d) twice, (capacity, k), on the device */
 	float *v;                /* (k, capacity, d) */
 	double *mean, *mass;     /* (k, capacity, d), (k, capacity) of the reference */
 	float *logits, *exact;   /* (capacity, k) of the router, of the reference */
@@ -75,7 +77,12 @@ static int check_route(const struct budget *b, const struct budget_route *r, str
 static int allocate(struct budget *b, struct err *e)
 {
 	size_t n = (size_t)b->capacity, k = (size_t)b->p->k, d = (size_t)b->p->d, r = (size_t)b->p->routes;
+	struct device *dev = b->device;
 
+	if (!(b->there_x = dev->alloc(dev, n * d * sizeof *b->there_x, "states", e)) ||
+	    !(b->there_v = dev->alloc(dev, n * d * sizeof *b->there_v, "velocities", e)) ||
+	    !(b->there_logits = dev->alloc(dev, n * k * sizeof *b->there_logits, "logits", e)))
+		return -1;
 	if (!(b->v = mem_try(n * k * d, sizeof *b->v, "velocities", e)) || !(b->mean = mem_try(n * k * d, sizeof *b->mean, "means", e)) ||
 	    !(b->mass = mem_try(n * k, sizeof *b->mass, "masses", e)) || !(b->logits = mem_try(n * k, sizeof *b->logits, "logits", e)) ||
 	    !(b->exact = mem_try(n * k, sizeof *b->exact, "logits", e)) || !(b->time = mem_try(n, sizeof *b->time, "times", e)) ||
@@ -98,6 +105,8 @@ struct budget *budget_new(const struct budget_plan *p, int64_t capacity, struct 
 	assert(s->clusters == p->k && s->d == p->d);
 	b->p = p;
 	b->capacity = capacity;
+	b->own = p->device ? NULL : device_cpu(p->pool, DT_F32);
+	b->device = p->device ? p->device : b->own;
 	b->present = mem_zalloc((size_t)p->k, 1);
 	b->every = mem_zalloc((size_t)p->k, 1);
 	memset(b->every, 1, (size_t)p->k);
@@ -118,6 +127,10 @@ void budget_free(struct budget *b)
 {
 	if (!b)
 		return;
+	b->device->release(b->device, b->there_x);
+	b->device->release(b->device, b->there_v);
+	b->device->release(b->device, b->there_logits);
+	device_free(b->own);
 	mem_free(b->present);
 	mem_free(b->every);
 	mem_free(b->v);
@@ -151,8 +164,10 @@ void budget_clear(struct budget *b)
 static int ask(struct budget *b, int64_t n, struct err *e)
 {
 	const struct budget_plan *p = b->p;
+	struct device *dev = b->device;
 	int64_t d = p->d;
 
+	device_put(dev, b->there_x, b->x, (size_t)(n * d) * sizeof *b->x);
 	for (int64_t i = 0; i < n; i++) {
 		b->time[i] = b->t;
 		b->at[i] = path_linear.at(b->t);
@@ -160,9 +175,10 @@ static int ask(struct budget *b, int64_t n, struct err *e)
 	for (int64_t i = 0; p->router && i < n; i += p->router->capacity) {
 		int64_t rows = n - i < p->router->capacity ? n - i : p->router->capacity;
 
-		if (p->router->logits(p->router->arg, rows, b->x + i * d, b->time, b->logits + i * p->k, e))
+		if (p->router->logits(p->router->arg, rows, b->there_x + i * d, b->time, b->there_logits + i * p->k, e))
 			return -1;
 	}
+	device_get(dev, b->logits, b->there_logits, (size_t)(n * p->k) * sizeof *b->logits);
 	for (int k = 0; k < p->k; k++) {
 		const struct expert *x = &p->expert[k];
 
@@ -172,11 +188,13 @@ static int ask(struct budget *b, int64_t n, struct err *e)
 		for (int64_t i = 0; b->present[k] && i < n; i += x->capacity) {
 			int64_t rows = n - i < x->capacity ? n - i : x->capacity;
 
-			if (x->velocity(x->arg, rows, b->x + i * d, b->time, x->classes ? b->label : NULL, b->v + (k * b->capacity + i) * d, e))
+			if (x->velocity(x->arg, rows, b->there_x + i * d, b->time, x->classes ? b->label : NULL, b->there_v + i * d, e))
 				return -1;
 		}
+		if (b->present[k])
+			device_get(dev, b->v + k * b->capacity * d, b->there_v, (size_t)(n * d) * sizeof *b->v);
 	}
-	return 0;
+	return dev->error(dev, e);
 }
 
 /* w* of row i, and as logits. */

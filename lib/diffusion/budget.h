@@ -11,6 +11,7 @@
 #include "diffusion/denoiser.h"
 #include "diffusion/finite.h"
 #include "diffusion/route.h"
+#include "kernels/device.h"
 
 struct budget_route {
 	struct policy policy;
@@ -32,6 +33,7 @@ struct budget_plan {
 	int routes;
 	uint64_t seed;               /* of POLICY_SAMPLE */
 	struct pool *pool;
+	struct device *device;       /* that experts and router compute on, borrowed; NULL: the host */
 };
 
 /* Sums over n states; squares are means over the d elements. total = expert + router + cross. */

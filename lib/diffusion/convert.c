@@ -43,20 +43,3 @@ struct convert convert_at(const struct path *own, enum prediction kind, enum con
 	}
 	return c;
 }
-
-void convert_velocity(const struct convert *c, float *v, const float *x, const float *out, const float *mean, int64_t d)
-{
-	for (int64_t i = 0; i < d; i++) {
-		double x0 = c->a * x[i] + c->b * out[i];
-
-		if (c->identity) {
-			v[i] = out[i];
-			continue;
-		}
-		if (c->clamp)
-			x0 = fmin(fmax(x0, -CONVERT_X0_LIMIT), CONVERT_X0_LIMIT);
-		if (mean)
-			x0 += c->blend * (mean[i] - x0);
-		v[i] = (float)(c->eps_minus ? out[i] - x0 : (x[i] - x0) / c->t);
-	}
-}

@@ -12,7 +12,7 @@ enum convert_mode {
 };
 
 /* |x0hat| of an epsilon prediction is clamped to this. */
-#define CONVERT_X0_LIMIT 20.
+#define CONVERT_X0_LIMIT 20
 /* An epsilon prediction's x0hat is blended towards the mean of the data from here (all of it at t = 1): there a 1% error of eps
  * is 48% of v at .98 and 960% at .999. */
 #define CONVERT_BLEND_T .98
@@ -30,12 +30,8 @@ struct convert {
 	double t;      /* divisor */
 };
 
-/* The conversion at time t of the linear path, t in [0, 1]. The time asked for is clamped to [own->lo, own->hi]; there x0hat is
- * taken with the network's own alpha and sigma. */
+/* The conversion at time t of the linear path, t in [0, 1]; ondevice_convert does it. The time asked for is clamped to [own->lo,
+ * own->hi]; there x0hat is taken with the network's own alpha and sigma. */
 struct convert convert_at(const struct path *own, enum prediction kind, enum convert_mode mode, double t);
-
-/* v (d) from the linear path's x (d) and the network's out (d), which may be v itself; mean (d) of the data, or NULL: no
- * blending. */
-void convert_velocity(const struct convert *c, float *v, const float *x, const float *out, const float *mean, int64_t d);
 
 #endif

@@ -6,7 +6,8 @@
 
 #include "core/err.h"
 
-/* Rows are independent: row i of the result depends on row i of the inputs alone, bit for bit, and not on n. */
+/* x, v and logits are memory of the device that they compute on; t and label are the host's, and have been read on return.
+ * Rows are independent: row i of the result depends on row i of the inputs alone, bit for bit, and not on n. */
 struct expert {
 	/* v (n, d) = velocity on the linear path at x (n, d), t (n), 1 <= n <= capacity. label (n) or NULL: class labels in
 	 * 0 .. classes, `classes` itself being the null label. NULL where the expert is absent. */

@@ -9,6 +9,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "diffusion/finitemodel.h"
+#include "diffusion/ondevice.h"
 #include "file/fileio.h"
 #include "net/model.h"
 
@@ -26,16 +27,20 @@ struct member {
 	enum convert_mode mode;
 	int64_t d, capacity;
 	int plain;       /* the output is the velocity of the linear path */
-	float *x, *out;  /* (capacity, d), (capacity, elements) where not plain */
-	float *time;     /* (capacity) */
+	float *x, *out;  /* (capacity, d), (capacity, elements) where not plain; on the device */
+	float *time;     /* (capacity), of the host */
+	float *host_x, *host_out; /* (capacity, d), (capacity, elements): of `exact`, which computes on the host */
 };
 
 static void member_run(struct member *m, int64_t n, const float *x, const float *t, const int32_t *label, float *out)
 {
-	if (m->exact)
-		finite_model_run(m->exact, n, x, t, out);
-	else
-		model_run(m->model, n, x, t, label, out);
+	if (!m->exact) {
+		model_submit(m->model, n, x, t, label, out);
+		return;
+	}
+	device_get(m->device, m->host_x, x, (size_t)(n * m->d) * sizeof *x);
+	finite_model_run(m->exact, n, m->host_x, t, m->host_out);
+	device_put(m->device, out, m->host_out, (size_t)(n * m->elements) * sizeof *out);
 }
 
 static double member_flops(const struct member *m)
@@ -43,29 +48,40 @@ static double member_flops(const struct member *m)
 	return m->exact ? finite_model_flops(m->exact) : model_flops(m->model);
 }
 
+/* The first of the rows from `from` on that is at another time than it. */
+static int64_t same_time(const float *t, int64_t from, int64_t n)
+{
+	int64_t i = from + 1;
+
+	while (i < n && t[i] == t[from])
+		i++;
+	return i;
+}
+
 static int run_expert(void *arg, int64_t n, const float *x, const float *t, const int32_t *label, float *v, struct err *e)
 {
 	struct member *m = arg;
-	int64_t elements = m->elements, d = m->d;
-	struct convert c = {0};
+	int64_t d = m->d;
 
 	assert(n <= m->capacity);
 	if (m->plain) {
 		member_run(m, n, x, t, label, v);
 		return m->device->error(m->device, e);
 	}
-	for (int64_t i = 0; i < n; i++) {
-		if (i == 0 || t[i] != t[i - 1])
-			c = convert_at(m->path, m->kind, m->mode, t[i]);
-		m->time[i] = (float)c.time;
-		for (int64_t j = 0; j < d; j++)
-			m->x[i * d + j] = (float)(c.scale * x[i * d + j]);
+	for (int64_t i = 0, end; i < n; i = end) {
+		struct convert c = convert_at(m->path, m->kind, m->mode, t[i]);
+
+		end = same_time(t, i, n);
+		for (int64_t k = i; k < end; k++)
+			m->time[k] = (float)c.time;
+		ondevice_advance(m->device, m->x + i * d, NULL, c.scale, x + i * d, NULL, (end - i) * d);
 	}
 	member_run(m, n, m->x, m->time, label, m->out);
-	for (int64_t i = 0; i < n; i++) {
-		if (i == 0 || t[i] != t[i - 1])
-			c = convert_at(m->path, m->kind, m->mode, t[i]);
-		convert_velocity(&c, v + i * d, x + i * d, m->out + i * elements, NULL, d);
+	for (int64_t i = 0, end; i < n; i = end) {
+		struct convert c = convert_at(m->path, m->kind, m->mode, t[i]);
+
+		end = same_time(t, i, n);
+		ondevice_convert(m->device, &c, v + i * d, x + i * d, m->out + i * m->elements, NULL, end - i, d, m->elements);
 	}
 	return m->device->error(m->device, e);
 }
@@ -101,7 +117,12 @@ static int load_member(struct member *m, const char *folder, const struct ensemb
 		m->config = model_config(m->model);
 	if (!m->config)
 		return -1;
-	m->elements = exact ? m->config->net.channels * m->config->net.size * m->config->net.size : model_elements(m->model);
+	m->capacity = o->capacity;
+	m->d = m->config->net.channels * m->config->net.size * m->config->net.size;
+	m->elements = !exact ? model_elements(m->model) : m->config->net.kind == NET_ROUTER ? m->config->net.clusters : m->d;
+	if (exact && (!(m->host_x = mem_try((size_t)o->capacity * (size_t)m->d, sizeof *m->host_x, "samples", e)) ||
+	              !(m->host_out = mem_try((size_t)o->capacity * (size_t)m->elements, sizeof *m->host_out, "predictions", e))))
+		return -1;
 	return 0;
 }
 
@@ -169,11 +190,9 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 	s->null_label = (first || s->null_label) && c->net.classes > 0 && c->net.class_dropout > 0;
 	m->kind = (enum prediction)kind;
 	m->mode = o->mode;
-	m->d = s->d;
-	m->capacity = o->capacity;
 	m->plain = m->kind == PREDICT_VELOCITY && m->path == &path_linear && c->net.out_channels == c->net.channels;
-	if (!m->plain && (!(m->x = mem_try(n * (size_t)s->d, sizeof *m->x, "network input", e)) ||
-	                  !(m->out = mem_try(n * (size_t)m->elements, sizeof *m->out, "network output", e)) ||
+	if (!m->plain && (!(m->x = m->device->alloc(m->device, n * (size_t)s->d * sizeof *m->x, "network input", e)) ||
+	                  !(m->out = m->device->alloc(m->device, n * (size_t)m->elements * sizeof *m->out, "network output", e)) ||
 	                  !(m->time = mem_try(n, sizeof *m->time, "network times", e))))
 		return -1;
 	s->expert[k] = (struct expert){run_expert, m, o->capacity, s->classes, member_flops(m)};
@@ -387,9 +406,13 @@ void ensemble_release(struct ensemble *s)
 	for (int i = 0; i < s->members; i++) {
 		model_free(s->member[i].model);
 		finite_model_free(s->member[i].exact);
-		mem_free(s->member[i].x);
-		mem_free(s->member[i].out);
+		if (s->member[i].device) {
+			s->member[i].device->release(s->member[i].device, s->member[i].x);
+			s->member[i].device->release(s->member[i].device, s->member[i].out);
+		}
 		mem_free(s->member[i].time);
+		mem_free(s->member[i].host_x);
+		mem_free(s->member[i].host_out);
 	}
 	for (int i = 0; i < s->files; i++)
 		mem_free(s->file[i].name);

@@ -6,19 +6,26 @@
 
 #include "core/mem.h"
 #include "core/rng.h"
+#include "diffusion/ondevice.h"
+
+enum { GROUP = 3 };
 
 struct mixer {
 	const struct mixture *m;
 	int64_t capacity, chunk; /* chunk: rows of the largest expert call */
 	unsigned char *present;  /* (k) */
+	struct device *device, *own; /* own: NULL, or it */
 	float *logits;           /* (capacity, k) */
 	double *prob, *w;        /* (capacity, k) */
 	int32_t *heaviest;       /* (capacity) */
-	int64_t *row;            /* (chunk) rows gathered for the expert at work */
 	int32_t *label;          /* (chunk) */
 	float *t;                /* (max(capacity, chunk)) */
-	float *x, *v;            /* (chunk, d) */
 	unsigned char *begun;    /* (capacity) v holds a contribution */
+	int32_t *group;          /* (3, chunk): struct group_rows, one vector after the other; weights are floats */
+	/* on the device */
+	float *out;              /* (capacity, k) */
+	float *x, *v;            /* (chunk, d) */
+	int32_t *group_there;    /* as group */
 };
 
 void mixture_stats_init(struct mixture_stats *s, int k, int64_t steps)
@@ -71,6 +78,7 @@ static int mixture_check(const struct mixture *m, struct err *e)
 static int mixer_alloc(struct mixer *x, struct err *e)
 {
 	const struct mixture *m = x->m;
+	struct device *dev = x->device;
 	size_t n = (size_t)x->capacity, c = (size_t)x->chunk, k = (size_t)m->k, d = (size_t)m->d;
 
 	x->present = mem_zalloc(k, 1);
@@ -81,11 +89,13 @@ static int mixer_alloc(struct mixer *x, struct err *e)
 	    !(x->w = mem_try(n * k, sizeof *x->w, "router weights", e)) ||
 	    !(x->heaviest = mem_try(n, sizeof *x->heaviest, "routing", e)) ||
 	    !(x->begun = mem_try(n, 1, "routing", e)) ||
-	    !(x->row = mem_try(c, sizeof *x->row, "routing", e)) ||
 	    !(x->label = mem_try(c, sizeof *x->label, "labels", e)) ||
 	    !(x->t = mem_try(n > c ? n : c, sizeof *x->t, "times", e)) ||
-	    !(x->x = mem_try(c * d, sizeof *x->x, "gathered samples", e)) ||
-	    !(x->v = mem_try(c * d, sizeof *x->v, "gathered velocities", e)))
+	    !(x->group = mem_try(GROUP * c, sizeof *x->group, "routing", e)) ||
+	    !(x->group_there = dev->alloc(dev, GROUP * c * sizeof *x->group_there, "routing", e)) ||
+	    !(x->out = dev->alloc(dev, n * k * sizeof *x->out, "router logits", e)) ||
+	    !(x->x = dev->alloc(dev, c * d * sizeof *x->x, "gathered samples", e)) ||
+	    !(x->v = dev->alloc(dev, c * d * sizeof *x->v, "gathered velocities", e)))
 		return -1;
 	return 0;
 }
@@ -100,6 +110,8 @@ struct mixer *mixer_new(const struct mixture *m, int64_t capacity, struct err *e
 	x = mem_zalloc(1, sizeof *x);
 	x->m = m;
 	x->capacity = capacity;
+	x->own = m->device ? NULL : device_cpu(NULL, DT_F32);
+	x->device = m->device ? m->device : x->own;
 	for (int k = 0; k < m->k; k++) {
 		const struct expert *ex = &m->expert[k];
 		int64_t need = guided(m, ex) ? 2 * capacity : capacity;
@@ -117,6 +129,8 @@ struct mixer *mixer_new(const struct mixture *m, int64_t capacity, struct err *e
 
 void mixer_free(struct mixer *x)
 {
+	void *const there[] = {x ? x->group_there : NULL, x ? x->out : NULL, x ? x->x : NULL, x ? x->v : NULL};
+
 	if (!x)
 		return;
 	mem_free(x->present);
@@ -125,11 +139,12 @@ void mixer_free(struct mixer *x)
 	mem_free(x->w);
 	mem_free(x->heaviest);
 	mem_free(x->begun);
-	mem_free(x->row);
 	mem_free(x->label);
 	mem_free(x->t);
-	mem_free(x->x);
-	mem_free(x->v);
+	mem_free(x->group);
+	for (size_t i = 0; i < sizeof there / sizeof *there; i++)
+		x->device->release(x->device, there[i]);
+	device_free(x->own);
 	mem_free(x);
 }
 
@@ -171,9 +186,12 @@ static int route_learned(struct mixer *x, const struct mixture_call *c, struct m
 	for (int64_t i = 0; i < c->n; i += m->router->capacity) {
 		int64_t n = c->n - i < m->router->capacity ? c->n - i : m->router->capacity;
 
-		if (m->router->logits(m->router->arg, n, c->x + i * m->d, x->t, x->logits + i * k, e))
+		if (m->router->logits(m->router->arg, n, c->x + i * m->d, x->t, x->out + i * k, e))
 			return -1;
 	}
+	device_get(x->device, x->logits, x->out, (size_t)(c->n * k) * sizeof *x->logits);
+	if (x->device->error(x->device, e))
+		return -1;
 	for (int64_t i = 0; i < c->n; i++) {
 		uint64_t index = (uint64_t)(c->index ? c->index[i] : i);
 		double u = 0;
@@ -192,38 +210,43 @@ static int route_learned(struct mixer *x, const struct mixture_call *c, struct m
 	return 0;
 }
 
-/* Run expert k on the n rows in x->row and add w v to them. A guided group holds n rows with their labels, then the same n with
+/* Send over what is known of the n rows in x->group. */
+static struct group_rows send_group(struct mixer *x, int k, int64_t n)
+{
+	int32_t *row = x->group, *begun = row + n;
+	float *w = (float *)(void *)(begun + n);
+	struct group_rows there = {x->group_there, x->group_there + n, (float *)(void *)(x->group_there + 2 * n)};
+
+	for (int64_t i = 0; i < n; i++) {
+		begun[i] = x->begun[row[i]];
+		x->begun[row[i]] = 1;
+		w[i] = (float)x->w[row[i] * x->m->k + k];
+	}
+	device_put(x->device, x->group_there, x->group, (size_t)(GROUP * n) * sizeof *x->group);
+	return there;
+}
+
+/* Run expert k on the n rows in x->group and add w v to them. A guided group holds n rows with their labels, then the same n with
  * the null label. The first contribution is stored, not added to zero: one expert of weight 1 keeps its bits. */
 static int run_group(struct mixer *x, float *v, const struct mixture_call *c, int k, int64_t n, struct err *e)
 {
 	const struct mixture *m = x->m;
 	const struct expert *ex = &m->expert[k];
 	int64_t d = m->d, rows = guided(m, ex) ? 2 * n : n;
-	float s = (float)m->cfg;
+	struct group_rows there;
 
 	for (int64_t i = 0; i < rows; i++) {
-		int64_t row = x->row[i % n];
+		int64_t row = x->group[i % n];
 
-		memcpy(x->x + i * d, c->x + row * d, (size_t)d * sizeof *x->x);
 		x->t[i] = (float)c->t;
 		x->label[i] = c->label && c->label[row] >= 0 && i < n ? c->label[row] : ex->classes;
 	}
+	there = send_group(x, k, n);
+	for (int64_t i = 0; i < rows; i += n)
+		ondevice_gather(x->device, x->x + i * d, c->x, there.index, n, c->n, d);
 	if (ex->velocity(ex->arg, rows, x->x, x->t, ex->classes ? x->label : NULL, x->v, e))
 		return -1;
-	for (int64_t i = 0; i < n; i++) {
-		float *out = v + x->row[i] * d, w = (float)x->w[x->row[i] * m->k + k], *in = x->v + i * d;
-		const float *null = in + n * d;
-
-		for (int64_t j = 0; rows > n && j < d; j++)
-			in[j] = null[j] + s * (in[j] - null[j]);
-		if (x->begun[x->row[i]])
-			for (int64_t j = 0; j < d; j++)
-				out[j] += w * in[j];
-		else
-			for (int64_t j = 0; j < d; j++)
-				out[j] = w * in[j];
-		x->begun[x->row[i]] = 1;
-	}
+	ondevice_mix(x->device, v, c->n, x->v, rows > n ? x->v + n * d : NULL, (double)(float)m->cfg, &there, n, d);
 	return 0;
 }
 
@@ -258,7 +281,7 @@ int mixer_velocity(struct mixer *x, float *v, const struct mixture_call *c, stru
 		for (int64_t i = 0; i < c->n; i++) {
 			if (x->w[i * m->k + k] == 0)
 				continue;
-			x->row[n++] = i;
+			x->group[n++] = (int32_t)i;
 			if (n == limit) {
 				if (run_group(x, v, c, k, n, e))
 					return -1;
@@ -271,6 +294,11 @@ int mixer_velocity(struct mixer *x, float *v, const struct mixture_call *c, stru
 	if (stats)
 		count_weights(x, c, stats);
 	return 0;
+}
+
+struct device *mixer_device(const struct mixer *x)
+{
+	return x->device;
 }
 
 const double *mixer_weights(const struct mixer *x)

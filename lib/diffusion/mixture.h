@@ -2,7 +2,8 @@
  *
  * Samples are grouped by expert at every call: each expert runs on the gathered rows that use it and on no others, so top-1
  * costs one expert per sample whatever K is. A row's contributions are added in the order of the experts' indices, so its
- * result does not depend on which other rows were in the batch. */
+ * result does not depend on which other rows were in the batch. Pictures stay on the device: the host sees the router's logits alone,
+ * decides, and sends back which rows make a group. */
 #ifndef DDM_DIFFUSION_MIXTURE_H
 #define DDM_DIFFUSION_MIXTURE_H
 
@@ -10,6 +11,7 @@
 
 #include "diffusion/denoiser.h"
 #include "diffusion/route.h"
+#include "kernels/device.h"
 
 struct mixture {
 	int k;
@@ -19,6 +21,7 @@ struct mixture {
 	struct policy policy;
 	double cfg;                  /* classifier-free guidance: v_null + cfg (v_label - v_null) inside each expert; 1: none */
 	uint64_t seed;               /* of POLICY_SAMPLE */
+	struct device *device;       /* that experts and router compute on, borrowed; NULL: the host */
 };
 
 /* Counts, in integers so that sums do not depend on the order of batches. Weights and entropies are in units of 2^-32. */
@@ -51,14 +54,17 @@ struct mixture_call {
 	int64_t step;           /* number of the step, for statistics and POLICY_SAMPLE */
 	int stage;              /* evaluation within the step */
 	double t;
-	const float *x;         /* (n, d) */
+	const float *x;         /* (n, d), on the device */
 	const int64_t *index;   /* (n) which image a row is, or NULL: 0 .. n-1 */
 	const int32_t *label;   /* (n) class labels, -1: null; or NULL: all null */
 	const int32_t *chosen;  /* (n) expert of each row: policies without a router */
 };
 
-/* v (n, d). stats may be NULL. */
+/* v (n, d), on the device. stats may be NULL. */
 int mixer_velocity(struct mixer *x, float *v, const struct mixture_call *c, struct mixture_stats *stats, struct err *e);
+
+/* What mixer and experts compute on: the mixture's device, or the host's own. Borrowed. */
+struct device *mixer_device(const struct mixer *x);
 
 /* Of the last call: weights (n, k), and the heaviest expert of each row (n). Borrowed until the next call. */
 const double *mixer_weights(const struct mixer *x);

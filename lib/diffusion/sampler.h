@@ -6,7 +6,6 @@
 
 #include "core/clock.h"
 #include "core/err.h"
-#include "core/pool.h"
 #include "diffusion/mixture.h"
 #include "diffusion/solver.h"
 
@@ -15,7 +14,6 @@ struct sampler {
 	struct solver solver;
 	uint64_t seed;
 	int64_t batch;     /* capacity in rows; no result depends on it */
-	struct pool *pool; /* for the noise; may be NULL */
 	/* POLICY_PRIOR: shares (k), or of each class (classes, k) where class_shares is set; need not sum to 1. */
 	const double *shares, *class_shares;
 	int classes;
@@ -33,12 +31,9 @@ struct sampler_state;
 struct sampler_state *sampler_new(const struct sampler *s, struct err *e);
 void sampler_free(struct sampler_state *st);
 
-/* The start of image `index`: d standard normals, a pure function of (seed, index). */
-void sampler_noise(const struct sampler *s, float *x, int64_t index);
-
-/* Images index[0 .. n-1], n <= batch, into x (n, d): image i is a function of (seed, i), its label and its chosen expert alone.
- * label (n) or NULL as in struct mixture_call; chosen (n) for POLICY_ORACLE, otherwise ignored. assigned (n) or NULL receives
- * the heaviest expert at the last evaluation. stats may be NULL. */
+/* Images index[0 .. n-1], n <= batch, into x (n, d) of the host: image i starts from d standard normals, a pure function of (seed, i),
+ * and is a function of (seed, i), its label and its chosen expert alone. label (n) or NULL as in struct mixture_call; chosen (n) for
+ * POLICY_ORACLE, otherwise ignored. assigned (n) or NULL receives the heaviest expert at the last evaluation. stats may be NULL. */
 int sampler_run(struct sampler_state *st, float *x, int64_t n, const int64_t *index, const int32_t *label, const int32_t *chosen,
                 int32_t *assigned, struct mixture_stats *stats, struct err *e);
 

@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "diffusion/ondevice.h"
+
 int64_t solver_evaluations(const struct solver *s)
 {
 	return s->kind == SOLVER_EULER ? s->steps : 2 * s->steps - (s->to == 0);
@@ -17,14 +19,7 @@ static double grid_time(const struct solver *s, int64_t i)
 	return (s->from * (double)(s->steps - i) + s->to * (double)i) / (double)s->steps;
 }
 
-/* y = x + h v */
-static void advance(float *y, const float *x, double h, const float *v, int64_t n)
-{
-	for (int64_t i = 0; i < n; i++)
-		y[i] = (float)(x[i] + h * v[i]);
-}
-
-int solver_run(const struct solver *s, float *x, int64_t count, float *work, solver_field *field, void *arg, struct err *e)
+int solver_run(const struct solver *s, struct device *d, float *x, int64_t count, float *work, solver_field *field, void *arg, struct err *e)
 {
 	float *v = work, *v2 = work + count, *y = work + 2 * count;
 
@@ -35,14 +30,13 @@ int solver_run(const struct solver *s, float *x, int64_t count, float *work, sol
 		if (field(arg, v, x, t, i, 0, e))
 			return -1;
 		if (s->kind == SOLVER_EULER || next == 0) {
-			advance(x, x, h, v, count);
+			ondevice_advance(d, x, x, h, v, NULL, count);
 			continue;
 		}
-		advance(y, x, h, v, count);
+		ondevice_advance(d, y, x, h, v, NULL, count);
 		if (field(arg, v2, y, next, i, 1, e))
 			return -1;
-		for (int64_t j = 0; j < count; j++)
-			x[j] = (float)(x[j] + .5 * h * ((double)v[j] + v2[j]));
+		ondevice_advance(d, x, x, .5 * h, v, v2, count);
 	}
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "kernels/device.h"
 
 enum solver_kind {
 	SOLVER_EULER, /* order 1: one evaluation per step */
@@ -22,8 +23,9 @@ struct solver {
 /* v (n, d) at x (n, d) and time t. `stage` is 0, or 1 for Heun's second evaluation. */
 typedef int solver_field(void *arg, float *v, const float *x, double t, int64_t step, int stage, struct err *e);
 
-/* Integrate the `count` elements of x in place. work: count floats for Euler, 3 count for Heun. */
-int solver_run(const struct solver *s, float *x, int64_t count, float *work, solver_field *field, void *arg, struct err *e);
+/* Integrate the `count` elements of x in place. work: count floats for Euler, 3 count for Heun. x, work and what the field is given
+ * are memory of the device. */
+int solver_run(const struct solver *s, struct device *d, float *x, int64_t count, float *work, solver_field *field, void *arg, struct err *e);
 int64_t solver_evaluations(const struct solver *s);
 int64_t solver_work(const struct solver *s, int64_t count); /* floats */
 

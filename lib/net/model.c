@@ -358,19 +358,34 @@ int64_t model_bytes(const struct model *m)
 	return bytes;
 }
 
-void model_run(struct model *m, int64_t n, const float *x, const float *t, const int32_t *label, float *out)
+/* The next k rows, whose input is there. */
+static void run_rows(struct model *m, int64_t k, const float *t, const int32_t *label)
 {
-	struct device *d = m->device;
+	device_put(m->device, m->times, t, (size_t)k * sizeof *t);
+	if (m->label)
+		device_put(m->device, m->labels, label, (size_t)k * sizeof *label);
+	tape_run(m->tape, k, 0, tape_mark(m->tape));
+}
 
+static void cut(struct model *m, int64_t n, const float *x, const float *t, const int32_t *label, float *out,
+                void (*in)(struct device *, void *, const void *, size_t), void (*back)(struct device *, void *, const void *, size_t))
+{
 	assert(!m->label || label);
 	for (int64_t at = 0; at < n; at += m->capacity) {
 		int64_t k = n - at < m->capacity ? n - at : m->capacity;
 
-		device_put(d, m->in, x + at * m->in_elements, (size_t)(k * m->in_elements) * sizeof *x);
-		device_put(d, m->times, t + at, (size_t)k * sizeof *t);
-		if (m->label)
-			device_put(d, m->labels, label + at, (size_t)k * sizeof *label);
-		tape_run(m->tape, k, 0, tape_mark(m->tape));
-		device_get(d, out + at * m->out_elements, tape_data(m->tape, m->out), (size_t)(k * m->out_elements) * sizeof *out);
+		in(m->device, m->in, x + at * m->in_elements, (size_t)(k * m->in_elements) * sizeof *x);
+		run_rows(m, k, t + at, m->label ? label + at : NULL);
+		back(m->device, out + at * m->out_elements, tape_data(m->tape, m->out), (size_t)(k * m->out_elements) * sizeof *out);
 	}
+}
+
+void model_run(struct model *m, int64_t n, const float *x, const float *t, const int32_t *label, float *out)
+{
+	cut(m, n, x, t, label, out, device_put, device_get);
+}
+
+void model_submit(struct model *m, int64_t n, const float *x, const float *t, const int32_t *label, float *out)
+{
+	cut(m, n, x, t, label, out, device_copy, device_copy);
 }

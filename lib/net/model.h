@@ -43,6 +43,8 @@ int64_t model_bytes(const struct model *m);    /* that the weights take */
 /* out (n, model_elements) = network(x (n, C, S, S), t (n) in [0, 1], label (n) or NULL), all of the host; any n: it is cut into
  * batches of the capacity. A sample's bits do not depend on its neighbours. Errors stick to the device. */
 void model_run(struct model *m, int64_t n, const float *x, const float *t, const int32_t *label, float *out);
+/* The same with x and out in memory of the device; does not wait. */
+void model_submit(struct model *m, int64_t n, const float *x, const float *t, const int32_t *label, float *out);
 
 /* Read the tensors of a safetensors file into a flat arena of the device, laid out by p (values[p->total]). */
 int model_read_weights(const char *path, const struct params *p, struct device *d, float *values, struct err *e);

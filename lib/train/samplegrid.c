@@ -4,8 +4,8 @@
 
 #include "core/mem.h"
 #include "core/str.h"
-#include "diffusion/convert.h"
 #include "diffusion/gallery.h"
+#include "diffusion/ondevice.h"
 #include "diffusion/solver.h"
 #include "file/commit.h"
 #include "file/still.h"
@@ -16,7 +16,6 @@ enum { SIDE = 8, STEPS = 25 };
 struct field {
 	struct trainer *r;
 	int64_t n;
-	float *buffer; /* (n, d): the network's input, then its output */
 };
 
 static int velocity(void *arg, float *v, const float *x, double t, int64_t step, int stage, struct err *e)
@@ -25,7 +24,6 @@ static int velocity(void *arg, float *v, const float *x, double t, int64_t step,
 	struct trainer *r = f->r;
 	struct tape *tape = r->loss.tape;
 	int64_t d = r->objective.d;
-	size_t bytes = (size_t)(f->n * d) * sizeof *x;
 	struct convert c = convert_at(r->objective.path, r->objective.prediction, CONVERT_MATCH, t);
 
 	(void)step;
@@ -33,15 +31,11 @@ static int velocity(void *arg, float *v, const float *x, double t, int64_t step,
 	for (int64_t i = 0; i < f->n; i++) {
 		r->noised.t[i] = (float)c.time;
 		r->noised.label[i] = r->net.classes ? (int32_t)(i % r->net.classes) : 0;
-		for (int64_t k = 0; k < d; k++)
-			f->buffer[i * d + k] = (float)c.scale * x[i * d + k];
 	}
 	noised_put(&r->noised);
-	device_put(r->device, tape_data(tape, r->loss.x), f->buffer, bytes);
+	ondevice_advance(r->device, tape_data(tape, r->loss.x), NULL, c.scale, x, NULL, f->n * d);
 	tape_run(tape, f->n, r->loss.network, r->loss.forward_end);
-	device_get(r->device, f->buffer, tape_data(tape, r->loss.out), bytes);
-	for (int64_t i = 0; i < f->n; i++)
-		convert_velocity(&c, v + i * d, x + i * d, f->buffer + i * d, NULL, d);
+	ondevice_convert(r->device, &c, v, x, tape_data(tape, r->loss.out), NULL, f->n, d, d);
 	return r->device->error(r->device, e);
 }
 
@@ -77,23 +71,28 @@ static int write_sheet(struct trainer *r, float *x, int64_t n, int64_t columns, 
 
 static int draw_samples(struct trainer *r, struct err *e)
 {
+	struct device *dev = r->device;
 	int64_t n = r->part < SIDE * SIDE ? r->part : SIDE * SIDE, d = r->objective.d;
+	size_t bytes = (size_t)n * (size_t)d * sizeof(float);
 	struct solver s = {.kind = SOLVER_EULER, .steps = STEPS, .from = 1, .to = 0};
-	struct field f = {r, n, mem_try((size_t)n, (size_t)d * sizeof *f.buffer, "sample grid", e)};
-	float *x = mem_try((size_t)n, (size_t)d * sizeof *x, "sample grid", e);
-	float *work = mem_try((size_t)solver_work(&s, n * d), sizeof *work, "sample grid", e);
+	struct field f = {r, n};
+	float *host = mem_try(bytes, 1, "sample grid", e), *x = NULL, *work = NULL;
 	int rc = -1;
 
-	if (f.buffer && x && work) {
+	if (host && (x = dev->alloc(dev, bytes, "sample grid", e)) &&
+	    (work = dev->alloc(dev, (size_t)solver_work(&s, n * d) * sizeof *work, "sample grid", e))) {
 		for (int64_t i = 0; i < n; i++)
-			rng_normal(x + i * d, (size_t)d, r->o->seed, RNG_SAMPLE, 0, (uint64_t)i);
-		rc = solver_run(&s, x, n * d, work, velocity, &f, e);
+			rng_normal(host + i * d, (size_t)d, r->o->seed, RNG_SAMPLE, 0, (uint64_t)i);
+		device_put(dev, x, host, bytes);
+		rc = solver_run(&s, dev, x, n * d, work, velocity, &f, e);
 	}
-	if (!rc)
-		rc = write_sheet(r, x, n, n < SIDE ? n : SIDE, e);
-	mem_free(f.buffer);
-	mem_free(x);
-	mem_free(work);
+	if (!rc) {
+		device_get(dev, host, x, bytes);
+		rc = dev->error(dev, e) || write_sheet(r, host, n, n < SIDE ? n : SIDE, e) ? -1 : 0;
+	}
+	dev->release(dev, x);
+	dev->release(dev, work);
+	mem_free(host);
 	return rc;
 }
 

@@ -92,7 +92,7 @@ static int route_table(void *arg, int64_t n, const float *x, const float *t, flo
 
 	if (s->ensemble.router.logits(s->ensemble.router.arg, n, x, t, logits, e))
 		return -1;
-	for (int64_t i = 0; i < n; i++) {
+	for (int64_t i = 0; i < n; i++) { /* on the CPU alone: the logits are the host's to write */
 		int a = (int)((i + step) % k), b = (int)((3 * i + step + 1) % k);
 
 		for (int j = 0; j < k; j++)
@@ -128,9 +128,8 @@ static void set_up(struct setup *s, const struct work *w, struct pool *pool)
 	s->router = s->ensemble.router;
 	s->router.logits = route_table;
 	s->router.arg = s;
-	s->mixture = (struct mixture){s->ensemble.k, s->ensemble.d, s->ensemble.expert, w->router ? &s->router : NULL, o.policy, 1, 0};
-	s->sampler = (struct sampler){.mixture = &s->mixture, .solver = {SOLVER_EULER, w->steps, 1, 0}, .seed = 1, .batch = w->batch,
-	                              .pool = pool};
+	s->mixture = (struct mixture){s->ensemble.k, s->ensemble.d, s->ensemble.expert, w->router ? &s->router : NULL, o.policy, 1, 0, s->device};
+	s->sampler = (struct sampler){.mixture = &s->mixture, .solver = {SOLVER_EULER, w->steps, 1, 0}, .seed = 1, .batch = w->batch};
 	must(!(s->state = sampler_new(&s->sampler, &e)), &e);
 	s->x = mem_zalloc((size_t)(w->batch * s->ensemble.d), sizeof *s->x);
 	s->index = mem_zalloc((size_t)w->batch, sizeof *s->index);

@@ -10,7 +10,8 @@
 
 #define KERNELS(X) \
 	X(copy) X(fill) X(add) X(mul) X(unary) X(unary_grad) X(qsample) X(noise) X(dropout) X(sumsq) X(total) X(rates) X(adamw) \
-	X(softmax) X(softmax_grad) X(xent) X(xent_grad) X(mse) X(mse_grad) X(embed) X(embed_grad) X(timestep)
+	X(softmax) X(softmax_grad) X(xent) X(xent_grad) X(mse) X(mse_grad) X(embed) X(embed_grad) X(timestep) \
+	X(mix) X(convert) X(advance)
 #define X(fn) extern const struct kernel kernel_##fn##_cuda, kernel_##fn##_f32;
 KERNELS(X)
 #undef X
@@ -155,6 +156,30 @@ static void tables(void **state)
 	}
 }
 
+/* Each operation rounded, in the same order: to the bit. */
+static void sampling(void **state)
+{
+	static const double order[9] = {3, 1, 4, 0, 2, 8, 5, 7, 6}, zeros[9] = {0};
+
+	(void)state;
+	for (int which = 0; which < 4; which++) {
+		struct operand v = {.rank = 2, .shape = {9, 50}}, none = {0}, flat = {.rank = 1, .shape = {4099}, .dense = 1};
+		struct operand index = {.rank = 1, .shape = {9}, .limit = 9, .dense = 1, .values = order}, begun = index;
+		struct operand w = {.rank = 1, .shape = {9}, .dense = 1, .exact = 1}, mean = {.rank = 1, .shape = {50}, .dense = 1};
+		struct optest m = {.name = "MIX", .op = OP_MIX, .attr = {{0}, {1.75}}, .nin = 5, .nout = 1,
+		                   .in = {v, which & 1 ? v : none, index, begun, w}, .out = {v}};
+		struct optest c = {.name = "CONVERT", .op = OP_CONVERT, .nin = 3, .nout = 1, .attr = {{0, which & 1, which}, {1.25, -.75, .3, .4}},
+		                   .in = {v, v, which & 2 ? mean : none}, .out = {v}, .in_place = 2};
+		struct optest a = {.name = "ADVANCE", .op = OP_ADVANCE, .attr = {{0}, {-.02}}, .nin = 3, .nout = 1,
+		                   .in = {which & 1 ? flat : none, flat, which & 2 ? flat : none}, .out = {flat}, .in_place = 2};
+
+		m.in[3].values = zeros;
+		optest_twin(&m, &kernel_mix_cuda, 0);
+		optest_twin(&c, &kernel_convert_cuda, 0);
+		optest_twin(&a, &kernel_advance_cuda, 0);
+	}
+}
+
 static double sum_by(const struct kernel *k, float *x, int64_t n, double before, int anew)
 {
 	double y = before;
@@ -250,7 +275,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise), cmocka_unit_test(functions), cmocka_unit_test(copies),
 	                                   cmocka_unit_test(draws),       cmocka_unit_test(sums),      cmocka_unit_test(optimizer),
-	                                   cmocka_unit_test(softmax),     cmocka_unit_test(squared_error), cmocka_unit_test(tables)};
+	                                   cmocka_unit_test(softmax),     cmocka_unit_test(squared_error), cmocka_unit_test(tables),
+	                                   cmocka_unit_test(sampling)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,7 +36,7 @@ static void ensemble_init(struct ensemble *s, const struct exact *m, const char 
 		s->expert[k] = (struct expert){exact_expert_run, &s->arg[k], capacity, 0, 10e9};
 	}
 	s->router = (struct router){exact_router_run, &s->m, capacity, 1e9};
-	s->mixture = (struct mixture){m->clusters, m->d, s->expert, &s->router, {0}, 1, 5};
+	s->mixture = (struct mixture){m->clusters, m->d, s->expert, &s->router, {0}, 1, 5, NULL};
 	assert_int_equal(policy_parse(route, &s->mixture.policy, &e), 0);
 }
 
@@ -249,11 +249,14 @@ static void sample(const struct ensemble *s, float *out, int64_t first, int64_t 
                    struct pool *pool)
 {
 	static const double shares[] = {15, 10, 8, 5, 2};
+	struct mixture m = s->mixture;
 	struct sampler sm = {
-	    .mixture = &s->mixture, .solver = {kind, 6, 1, 0}, .seed = 9, .batch = batch, .pool = pool, .shares = shares};
+	    .mixture = &m, .solver = {kind, 6, 1, 0}, .seed = 9, .batch = batch, .shares = shares};
 	struct err e = {0};
-	struct sampler_state *st = sampler_new(&sm, &e);
+	struct sampler_state *st;
 
+	m.device = pool ? device_cpu(pool, DT_F32) : NULL;
+	st = sampler_new(&sm, &e);
 	assert_non_null(st);
 	for (int64_t i = 0; i < n; i += batch) {
 		int64_t index[64], rows = n - i < batch ? n - i : batch;
@@ -266,6 +269,7 @@ static void sample(const struct ensemble *s, float *out, int64_t first, int64_t 
 		assert_int_equal(sampler_run(st, out + i * DIM, rows, index, NULL, chosen, NULL, NULL, &e), 0);
 	}
 	sampler_free(st);
+	device_free(m.device);
 }
 
 /* Image i is a function of (seed, i): not of the batch, the experts' capacity, how many are asked for, where the run starts, or
@@ -334,7 +338,7 @@ static void top_1_costs_one_expert(void **state)
 	struct probe probe[MAX_K] = {{0}};
 	struct expert expert[MAX_K];
 	struct router router = {probe_route, &k, 4, 1e9};
-	struct mixture m = {MAX_K, 1, expert, &router, {POLICY_TOP, 1, 0}, 1, 0};
+	struct mixture m = {MAX_K, 1, expert, &router, {POLICY_TOP, 1, 0}, 1, 0, NULL};
 	struct mixture_stats stats;
 	float x[30], v[30];
 	struct mixture_call c = {.n = 30, .t = .5, .x = x};
@@ -376,7 +380,7 @@ static void guidance(void **state)
 {
 	struct probe probe = {.k = 2};
 	struct expert expert = {probe_run, &probe, 5, 7, 1};
-	struct mixture m = {1, 1, &expert, NULL, {POLICY_EXPERT, 0, 0}, 3, 0};
+	struct mixture m = {1, 1, &expert, NULL, {POLICY_EXPERT, 0, 0}, 3, 0, NULL};
 	float x[9] = {0}, v[9];
 	int32_t label[9] = {0, 1, 2, 3, 4, 5, 6, -1, 2};
 	struct mixture_call c = {.n = 9, .t = .5, .x = x, .label = label};

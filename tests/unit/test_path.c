@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "diffusion/convert.h"
+#include "diffusion/ondevice.h"
 #include "diffusion/exact.h"
 #include "diffusion/path.h"
 
@@ -138,13 +138,15 @@ static double conversion_error(const struct path *path, enum prediction kind, en
 {
 	const float x[3] = {1.1f, .4f, -.7f};
 	struct convert c = convert_at(path, kind, mode, t);
+	struct device *d = device_cpu(NULL, DT_F32);
 	float y[3], out[3], v[3];
 	double u[3], num = 0, den = 0;
 
 	for (int i = 0; i < 3; i++)
 		y[i] = (float)(c.scale * x[i]);
 	perfect(path, kind, c.time, y, out);
-	convert_velocity(&c, v, x, out, mean, 3);
+	ondevice_convert(d, &c, v, x, out, mean, 1, 3, 3);
+	device_free(d);
 	exact_velocity(&gauss, t, EXACT_ALL, x, u);
 	for (int i = 0; i < 3; i++) {
 		num += (v[i] - u[i]) * (v[i] - u[i]);

@@ -40,11 +40,13 @@ static int exact_field(void *arg, float *v, const float *x, double t, int64_t st
 static void integrate(const struct exact *m, enum solver_kind kind, int64_t steps, double to, float x[2], struct counted *c)
 {
 	struct solver s = {kind, steps, 1, to};
+	struct device *d = device_cpu(NULL, DT_F32);
 	float work[6];
 	struct err e = {0};
 
 	*c = (struct counted){m, 0, 1};
-	assert_int_equal(solver_run(&s, x, 2, work, exact_field, c, &e), 0);
+	assert_int_equal(solver_run(&s, d, x, 2, work, exact_field, c, &e), 0);
+	device_free(d);
 	assert_int_equal(c->calls, solver_evaluations(&s));
 }
 
@@ -134,11 +136,13 @@ static int failing(void *arg, float *v, const float *x, double t, int64_t step, 
 static void errors_pass_through(void **state)
 {
 	struct solver s = {SOLVER_EULER, 8, 1, 0};
+	struct device *d = device_cpu(NULL, DT_F32);
 	float x[1] = {0}, work[1] = {0};
 	struct err e = {0};
 
 	(void)state;
-	assert_int_equal(solver_run(&s, x, 1, work, failing, NULL, &e), -1);
+	assert_int_equal(solver_run(&s, d, x, 1, work, failing, NULL, &e), -1);
+	device_free(d);
 	assert_string_equal(e.msg, "at 0.625");
 }
 

@@ -1,0 +1,105 @@
+/* MIX, CONVERT, ADVANCE. Each product and sum rounded, as on the CPU: compiled with -fmad=false. */
+#include "kernels/launch.h"
+
+struct row_major {
+	struct reals a;
+	int64_t step;
+};
+
+static struct row_major rows_of(const struct array *a)
+{
+	struct row_major r = {reals_of(a), a->data ? a->stride[0] : 0};
+
+	return r;
+}
+
+static __device__ inline float at(struct row_major r, int64_t b, int64_t i)
+{
+	return reals_get(r.a, b * r.step + i);
+}
+
+static __global__ void mix_any(int64_t rows, int64_t cols, struct row_major y, struct row_major v, struct row_major null,
+                               const int32_t *index, const int32_t *begun, struct reals w, float s)
+{
+	for (int64_t k = thread_index(); k < rows * cols; k += thread_count()) {
+		int64_t b = k / cols, i = k % cols, to = index[b] * y.step + i;
+		float u = at(v, b, i), z;
+
+		if (null.a.p) {
+			z = at(null, b, i);
+			u = z + s * (u - z);
+		}
+		u = reals_get(w, b) * u;
+		reals_set(y.a, to, begun[b] ? reals_get(y.a, to) + u : u);
+	}
+}
+
+static void mix_run(const struct op_call *c)
+{
+	const struct array *v = &c->in[0];
+
+	if (array_count(v))
+		LAUNCH(c, mix_any, blocks_for(array_count(v)), BLOCK, v->shape[0], v->shape[1], rows_of(&c->out[0]), rows_of(v),
+		       rows_of(&c->in[1]), (const int32_t *)c->in[2].data, (const int32_t *)c->in[3].data, reals_of(&c->in[4]),
+		       (float)c->attr.f[0]);
+}
+
+struct conversion {
+	int identity, minus, limit;
+	double a, b, t, blend;
+};
+
+static __global__ void convert_any(int64_t rows, int64_t cols, struct conversion k, struct row_major v, struct row_major x,
+                                   struct row_major out, struct reals mean)
+{
+	for (int64_t j = thread_index(); j < rows * cols; j += thread_count()) {
+		int64_t b = j / cols, i = j % cols;
+		float o = at(out, b, i), in = at(x, b, i);
+		double x0 = k.a * (double)in + k.b * (double)o;
+
+		if (k.limit)
+			x0 = fmin(fmax(x0, -(double)k.limit), (double)k.limit);
+		if (mean.p)
+			x0 += k.blend * ((double)reals_get(mean, i) - x0);
+		reals_set(v.a, b * v.step + i,
+		          k.identity ? o : (float)(k.minus ? (double)o - x0 : ((double)in - x0) / k.t));
+	}
+}
+
+static void convert_run(const struct op_call *c)
+{
+	const struct array *v = &c->out[0];
+	const double *f = c->attr.f;
+	struct conversion k = {(int)c->attr.i[0], (int)c->attr.i[1], (int)c->attr.i[2], f[0], f[1], f[2], f[3]};
+
+	if (array_count(v))
+		LAUNCH(c, convert_any, blocks_for(array_count(v)), BLOCK, v->shape[0], v->shape[1], k, rows_of(v), rows_of(&c->in[0]),
+		       rows_of(&c->in[1]), reals_of(&c->in[2]));
+}
+
+static __global__ void advance_any(int64_t n, struct reals y, struct reals x, struct reals v, struct reals v2, double h)
+{
+	for (int64_t i = thread_index(); i < n; i += thread_count()) {
+		double u = (double)reals_get(v, i);
+
+		if (v2.p)
+			u += (double)reals_get(v2, i);
+		u *= h;
+		reals_set(y, i, (float)(x.p ? (double)reals_get(x, i) + u : u));
+	}
+}
+
+static void advance_run(const struct op_call *c)
+{
+	int64_t n = array_count(&c->out[0]);
+
+	if (n)
+		LAUNCH(c, advance_any, blocks_for(n), BLOCK, n, reals_of(&c->out[0]), reals_of(&c->in[0]), reals_of(&c->in[1]),
+		       reals_of(&c->in[2]), c->attr.f[0]);
+}
+
+extern "C" {
+extern const struct kernel kernel_mix_cuda = {mix_run, NULL};
+extern const struct kernel kernel_convert_cuda = {convert_run, NULL};
+extern const struct kernel kernel_advance_cuda = {advance_run, NULL};
+}

@@ -1,0 +1,56 @@
+#include "diffusion/ondevice.h"
+
+static struct array vector(const float *p, int64_t n)
+{
+	return array_vector(DT_F32, (void *)(uintptr_t)p, n);
+}
+
+static struct array matrix(const float *p, int64_t rows, int64_t cols, int64_t step)
+{
+	return (struct array){.data = (void *)(uintptr_t)p, .dtype = DT_F32, .rank = 2, .shape = {rows, cols}, .stride = {step, 1}};
+}
+
+static struct array integers(const int32_t *p, int64_t n)
+{
+	return array_vector(DT_I32, (void *)(uintptr_t)p, n);
+}
+
+void ondevice_advance(struct device *d, float *y, const float *x, double h, const float *v, const float *v2, int64_t n)
+{
+	struct op_call c = {.nin = 3, .nout = 1, .in = {vector(x, n), vector(v, n), vector(v2, n)}, .out = {vector(y, n)}, .attr = {.f = {h}}};
+
+	device_run(d, OP_ADVANCE, &c, NULL);
+}
+
+void ondevice_gather(struct device *d, float *y, const float *x, const int32_t *index, int64_t n, int64_t rows, int64_t cols)
+{
+	struct op_call c = {
+	    .nin = 2, .nout = 1, .in = {matrix(x, rows, cols, cols), integers(index, n)}, .out = {matrix(y, n, cols, cols)}};
+
+	device_run(d, OP_EMBED, &c, NULL);
+}
+
+void ondevice_mix(struct device *d, float *y, int64_t rows, const float *v, const float *null, double cfg, const struct group_rows *g,
+                  int64_t n, int64_t cols)
+{
+	struct op_call c = {.nin = 5,
+	                    .nout = 1,
+	                    .in = {matrix(v, n, cols, cols), matrix(null, n, cols, cols), integers(g->index, n), integers(g->begun, n),
+	                           vector(g->w, n)},
+	                    .out = {matrix(y, rows, cols, cols)},
+	                    .attr = {.f = {cfg}}};
+
+	device_run(d, OP_MIX, &c, NULL);
+}
+
+void ondevice_convert(struct device *d, const struct convert *k, float *v, const float *x, const float *out, const float *mean, int64_t n,
+                      int64_t cols, int64_t out_cols)
+{
+	struct op_call c = {.nin = 3,
+	                    .nout = 1,
+	                    .in = {matrix(x, n, cols, cols), matrix(out, n, cols, out_cols), vector(mean, cols)},
+	                    .out = {matrix(v, n, cols, cols)},
+	                    .attr = {{k->identity, k->eps_minus, k->clamp ? CONVERT_X0_LIMIT : 0}, {k->a, k->b, k->t, k->blend}}};
+
+	device_run(d, OP_CONVERT, &c, NULL);
+}

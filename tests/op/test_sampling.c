@@ -1,0 +1,141 @@
+/* MIX, CONVERT, ADVANCE against plain loops in double. */
+#include "tests/op/optest.h"
+
+#include <math.h>
+#include <string.h>
+#include "kernels/device.h"
+
+static double at(const struct array *a, int64_t i, int64_t j)
+{
+	const int64_t idx[ARRAY_RANK] = {i, j};
+
+	return *element(a, idx);
+}
+
+static void ref_mix(const struct op_call *c)
+{
+	const struct array *v = &c->in[0], *null = &c->in[1];
+
+	for (int64_t b = 0; b < v->shape[0]; b++)
+		for (int64_t j = 0; j < v->shape[1]; j++) {
+			const int64_t to[ARRAY_RANK] = {index_value(&c->in[2], b), j}, bi[ARRAY_RANK] = {b};
+			double u = at(v, b, j);
+
+			if (null->rank)
+				u = at(null, b, j) + c->attr.f[0] * (u - at(null, b, j));
+			*element(&c->out[0], to) = *element(&c->in[4], bi) * u;
+		}
+}
+
+/* Every row once, none begun: the outputs hold NaN before. */
+static void mix(void **state)
+{
+	static const int64_t sizes[][2] = {{1, 1}, {5, 7}, {16, 48}, {3, 20000}};
+	static const double order[16] = {3, 1, 4, 0, 2, 9, 15, 5, 8, 7, 6, 10, 14, 12, 13, 11}, zeros[16] = {0};
+	static const double five[5] = {3, 1, 4, 0, 2}, three[3] = {1, 2, 0};
+
+	(void)state;
+	for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+		for (int guided = 0; guided < 2; guided++) {
+			int64_t n = sizes[s][0];
+			struct operand v = {.rank = 2, .shape = {n, sizes[s][1]}}, none = {0};
+			struct operand index = {.rank = 1, .shape = {n}, .limit = (int)n, .dense = 1,
+			                        .values = n == 16 ? order : n == 5 ? five : n == 3 ? three : zeros};
+			struct operand begun = {.rank = 1, .shape = {n}, .limit = 2, .dense = 1, .values = zeros};
+			struct operand w = {.rank = 1, .shape = {n}, .dense = 1, .exact = 1};
+			struct optest t = {.name = "MIX", .op = OP_MIX, .attr = {{0}, {1.75}}, .nin = 5, .nout = 1,
+			                   .in = {v, guided ? v : none, index, begun, w}, .out = {v}, .ref = ref_mix, .tol32 = 1e-6, .tol64 = 1e-15};
+
+			optest_run(&t);
+		}
+}
+
+/* A group adds to the rows that are begun, stores the others, and leaves alone what is not its own. */
+static void mix_adds(void **state)
+{
+	float y[4][3] = {{1, 2, 3}, {NAN, NAN, NAN}, {7, 8, 9}, {10, 11, 12}}, v[2][3] = {{1, -1, 2}, {4, 5, -6}}, w[2] = {.5f, 2};
+	static const float want[4][3] = {{1, 2, 3}, {8, 10, -12}, {7, 8, 9}, {10.5f, 10.5f, 13}};
+	int32_t index[2] = {3, 1}, begun[2] = {1, 0};
+	struct device *d = device_cpu(NULL, DT_F32);
+	struct op_call c = {.nin = 5,
+	                    .nout = 1,
+	                    .in = {{v, DT_F32, 2, {2, 3}, {3, 1}}, {0}, array_vector(DT_I32, index, 2), array_vector(DT_I32, begun, 2),
+	                           array_vector(DT_F32, w, 2)},
+	                    .out = {{y, DT_F32, 2, {4, 3}, {3, 1}}},
+	                    .attr = {.f = {1}}};
+
+	(void)state;
+	device_run(d, OP_MIX, &c, NULL);
+	assert_memory_equal(y, want, sizeof want);
+	device_free(d);
+}
+
+static void ref_convert(const struct op_call *c)
+{
+	const struct array *x = &c->in[0], *out = &c->in[1], *mean = &c->in[2], *v = &c->out[0];
+	const double *f = c->attr.f;
+
+	for (int64_t i = 0; i < x->shape[0]; i++)
+		for (int64_t j = 0; j < x->shape[1]; j++) {
+			const int64_t to[ARRAY_RANK] = {i, j}, one[ARRAY_RANK] = {j};
+			double x0 = f[0] * at(x, i, j) + f[1] * at(out, i, j), most = (double)c->attr.i[2];
+
+			x0 = most > 0 && x0 > most ? most : most > 0 && x0 < -most ? -most : x0;
+			if (mean->rank)
+				x0 = (1 - f[3]) * x0 + f[3] * *element(mean, one);
+			*element(v, to) = c->attr.i[0] ? at(out, i, j) : c->attr.i[1] ? at(out, i, j) - x0 : (at(x, i, j) - x0) / f[2];
+		}
+}
+
+static void convert(void **state)
+{
+	static const int64_t kinds[][3] = {{1, 0, 0}, {0, 0, 0}, {0, 1, 0}, {0, 0, 2}, {0, 1, 1}};
+	static const int64_t sizes[][2] = {{1, 1}, {5, 7}, {3, 20000}};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+		for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+			for (int blend = 0; blend < 2; blend++) {
+				struct operand x = {.rank = 2, .shape = {sizes[s][0], sizes[s][1]}, .scale = 2};
+				struct operand mean = {.rank = blend, .shape = {sizes[s][1]}, .dense = 1};
+				struct optest t = {.name = "CONVERT", .op = OP_CONVERT, .nin = 3, .nout = 1,
+				                   .attr = {{kinds[k][0], kinds[k][1], kinds[k][2]}, {1.25, -.75, .3, .4}}, .in = {x, x, mean},
+				                   .out = {x}, .ref = ref_convert, .tol32 = 1e-6, .tol64 = 1e-14, .in_place = 2};
+
+				optest_run(&t);
+			}
+}
+
+static void ref_advance(const struct op_call *c)
+{
+	for (int64_t i = 0; i < c->out[0].shape[0]; i++) {
+		const int64_t idx[ARRAY_RANK] = {i};
+		double u = *element(&c->in[1], idx) + (c->in[2].rank ? *element(&c->in[2], idx) : 0);
+
+		*element(&c->out[0], idx) = (c->in[0].rank ? *element(&c->in[0], idx) : 0) + c->attr.f[0] * u;
+	}
+}
+
+static void advance(void **state)
+{
+	static const int64_t sizes[] = {1, 5, 4096, 40001};
+
+	(void)state;
+	for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+		for (int which = 0; which < 4; which++) {
+			struct operand x = {.rank = 1, .shape = {sizes[s]}, .dense = 1}, none = {0};
+			struct optest t = {.name = "ADVANCE", .op = OP_ADVANCE, .attr = {{0}, {-.02}}, .nin = 3, .nout = 1,
+			                   .in = {which & 1 ? x : none, x, which & 2 ? x : none}, .out = {x}, .ref = ref_advance, .tol32 = 1e-7,
+			                   .tol64 = 1e-15, .in_place = 2};
+
+			optest_run(&t);
+		}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(mix), cmocka_unit_test(mix_adds), cmocka_unit_test(convert),
+	                                   cmocka_unit_test(advance)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -5,72 +5,34 @@
 
 #include "core/mem.h"
 #include "core/rng.h"
+#include "metric/gram.h"
+#include "metric/mt19937.h"
 
-/* A task is a tile of TILE x TILE pairs. Inside it ROWS x 2 LANES products grow together in registers, each a plain sum over the
- * features in order, so that nothing depends on where a pair lies in its tile. */
-enum { TILE = 256, ROWS = 4, LANES = 8, COLS = 2 * LANES };
-
-typedef double vec __attribute__((vector_size(LANES * sizeof(double)), aligned(sizeof(double))));
-
-struct grid {
-	const float *x, *y; /* (n, d), (m, d); equal pointers: the symmetric sum without its diagonal */
-	int64_t n, m;
-	int d;
-	int64_t ti, tj;    /* tiles down and across */
-	double *row, *col; /* (ti, tj, TILE) partial sums of each tile over its columns, over its rows */
-	double *scratch;   /* one pair of packed panels per worker */
-	size_t per_worker;
+/* A task is a tile of pairs. */
+struct sums {
+	struct gram g; /* equal pointers: the symmetric sum without its diagonal */
+	double *row, *col; /* (ti, tj, GRAM_TILE) partial sums of each tile over its columns, over its rows */
 };
-
-/* rows of x as double, in panels of `width` vectors, feature by feature; missing vectors are zero */
-static void pack(double *out, const float *x, int64_t count, int d, int width)
-{
-	for (int64_t p = 0; p < TILE; p += width)
-		for (int k = 0; k < d; k++)
-			for (int i = 0; i < width; i++)
-				*out++ = p + i < count ? x[(p + i) * d + k] : 0;
-}
-
-static void products(vec acc[ROWS][2], const double *a, const double *b, int d)
-{
-	memset(acc, 0, ROWS * sizeof *acc);
-	for (int k = 0; k < d; k++, a += ROWS, b += COLS) {
-		vec b0 = *(const vec *)b, b1 = *(const vec *)(b + LANES);
-
-		for (int i = 0; i < ROWS; i++) {
-			acc[i][0] += a[i] * b0;
-			acc[i][1] += a[i] * b1;
-		}
-	}
-}
 
 static void tile_task(void *arg, int64_t task, int worker)
 {
-	struct grid *g = arg;
-	int64_t ti = task / g->tj, tj = task % g->tj, i0 = ti * TILE, j0 = tj * TILE;
-	int64_t ni = g->n - i0 < TILE ? g->n - i0 : TILE, nj = g->m - j0 < TILE ? g->m - j0 : TILE;
-	double *row = g->row + task * TILE, *col = g->col + task * TILE, d = g->d;
-	double *a = g->scratch + (size_t)worker * g->per_worker, *b = a + (size_t)TILE * g->d;
-	int symmetric = g->x == g->y;
+	struct sums *s = arg;
+	int64_t ti = task / s->g.tj, tj = task % s->g.tj, ni = gram_count(s->g.n, ti), nj = gram_count(s->g.m, tj);
+	double *row = s->row + task * GRAM_TILE, *col = s->col + task * GRAM_TILE, d = s->g.d;
+	int symmetric = s->g.x == s->g.y;
+	const double *dot;
 
 	if (symmetric && tj < ti)
 		return;
-	pack(a, g->x + i0 * g->d, ni, g->d, ROWS);
-	pack(b, g->y + j0 * g->d, nj, g->d, COLS);
-	for (int64_t i = 0; i < ni; i += ROWS)
-		for (int64_t j = 0; j < nj; j += COLS) {
-			vec acc[ROWS][2];
+	dot = gram_tile(&s->g, ti, tj, worker);
+	for (int64_t i = 0; i < ni; i++)
+		for (int64_t j = 0; j < nj; j++) {
+			double t = dot[i * GRAM_TILE + j] / d + 1, k = t * t * t;
 
-			products(acc, a + i * g->d, b + j * g->d, g->d);
-			for (int r = 0; r < ROWS && i + r < ni; r++)
-				for (int c = 0; c < COLS && j + c < nj; c++) {
-					double t = acc[r][c / LANES][c % LANES] / d + 1, k = t * t * t;
-
-					if (symmetric && i0 + i + r == j0 + j + c)
-						k = 0;
-					row[i + r] += k;
-					col[j + c] += k;
-				}
+			if (symmetric && ti == tj && i == j)
+				k = 0;
+			row[i] += k;
+			col[j] += k;
 		}
 }
 
@@ -78,35 +40,37 @@ static void tile_task(void *arg, int64_t task, int worker)
 static int kernel_sums(struct pool *pool, double *row, double *col, const float *x, int64_t n, const float *y, int64_t m, int d,
                        struct err *e)
 {
-	struct grid g = {.x = x, .y = y, .n = n, .m = m, .d = d, .ti = (n + TILE - 1) / TILE, .tj = (m + TILE - 1) / TILE};
-	int64_t tiles = g.ti * g.tj;
+	struct sums s = {.row = NULL};
+	int64_t tiles;
+	int rc = -1;
 
-	g.per_worker = 2 * (size_t)TILE * (size_t)d;
-	g.row = mem_try((size_t)tiles * TILE, sizeof *g.row, "partial sums of the kernel", e);
-	g.col = g.row ? mem_try((size_t)tiles * TILE, sizeof *g.col, "partial sums of the kernel", e) : NULL;
-	g.scratch =
-	    g.col ? mem_try(g.per_worker * (size_t)(pool ? pool_threads(pool) : 1), sizeof(double), "feature panels", e) : NULL;
-	if (g.scratch) {
-		pool_run(pool, tiles, tile_task, &g);
+	if (gram_init(&s.g, pool, x, n, y, m, d, e))
+		return -1;
+	tiles = s.g.ti * s.g.tj;
+	s.row = mem_try((size_t)tiles * GRAM_TILE, sizeof *s.row, "partial sums of the kernel", e);
+	s.col = s.row ? mem_try((size_t)tiles * GRAM_TILE, sizeof *s.col, "partial sums of the kernel", e) : NULL;
+	if (s.col) {
+		pool_run(pool, tiles, tile_task, &s);
 		for (int64_t i = 0; i < n; i++)
 			row[i] = 0;
 		for (int64_t j = 0; j < m; j++)
 			col[j] = 0;
 		for (int64_t t = 0; t < tiles; t++) {
-			int64_t i0 = t / g.tj * TILE, j0 = t % g.tj * TILE;
+			int64_t i0 = t / s.g.tj * GRAM_TILE, j0 = t % s.g.tj * GRAM_TILE;
 
-			for (int64_t i = i0; i < n && i < i0 + TILE; i++)
-				row[i] += g.row[t * TILE + i - i0];
+			for (int64_t i = i0; i < n && i < i0 + GRAM_TILE; i++)
+				row[i] += s.row[t * GRAM_TILE + i - i0];
 			/* of a symmetric sum (row is col then) only the tiles on and above the diagonal were computed; one above
 			 * also stands for its mirror */
-			for (int64_t j = j0; j < m && j < j0 + TILE && !(x == y && i0 == j0); j++)
-				col[j] += g.col[t * TILE + j - j0];
+			for (int64_t j = j0; j < m && j < j0 + GRAM_TILE && !(x == y && i0 == j0); j++)
+				col[j] += s.col[t * GRAM_TILE + j - j0];
 		}
+		rc = 0;
 	}
-	mem_free(g.row);
-	mem_free(g.col);
-	mem_free(g.scratch);
-	return g.scratch ? 0 : -1;
+	mem_free(s.row);
+	mem_free(s.col);
+	gram_release(&s.g);
+	return rc;
 }
 
 static double sum(const double *v, int64_t n)
@@ -162,17 +126,56 @@ int kd_whole(struct kd *out, struct pool *pool, const float *x, int64_t n, const
 	return rc;
 }
 
-static void gather(float *out, const float *x, int64_t n, int d, int64_t size, uint64_t seed, uint64_t draw)
+/* Vectors at[0 .. size - 1] of x. */
+static void gather(float *out, const float *x, int d, const int64_t *at, int64_t size)
 {
 	for (int64_t i = 0; i < size; i++)
-		memcpy(out + i * d, x + (int64_t)rng_permute((uint64_t)i, (uint64_t)n, seed, RNG_METRIC, draw) * d,
-		       (size_t)d * sizeof *out);
+		memcpy(out + i * d, x + at[i] * d, (size_t)d * sizeof *out);
 }
 
-int kd_subsets(struct kd *out, struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int d, int64_t subsets,
-               int64_t size, uint64_t seed, struct err *e)
+/* Where the subsets of x and y come from: rng_permute, or numpy's generator over the elements in their own
+ * order. */
+struct drawing {
+	uint64_t seed;
+	struct mt19937 *numpy; /* NULL: ours */
+	const int64_t *xorder, *yorder;
+	int64_t *at; /* (max(n, m)) */
+};
+
+static void drawing_ours(struct drawing *w, int64_t n, int64_t size, uint64_t draw)
 {
-	double *v, mean = 0, var = 0;
+	for (int64_t i = 0; i < size; i++)
+		w->at[i] = (int64_t)rng_permute((uint64_t)i, (uint64_t)n, w->seed, RNG_METRIC, draw);
+}
+
+static void drawing_numpy(struct drawing *w, int64_t n, int64_t size, const int64_t *order)
+{
+	mt19937_permutation(w->numpy, w->at, n);
+	for (int64_t i = 0; i < size && order; i++)
+		w->at[i] = order[w->at[i]];
+}
+
+static void pair_draw(float *xs, float *ys, struct drawing *w, const float *x, int64_t n, const float *y, int64_t m, int d,
+                      int64_t size, int64_t round)
+{
+	if (w->numpy) {
+		drawing_numpy(w, m, size, w->yorder);
+		gather(ys, y, d, w->at, size);
+		drawing_numpy(w, n, size, w->xorder);
+		gather(xs, x, d, w->at, size);
+		return;
+	}
+	drawing_ours(w, n, size, 2 * (uint64_t)round);
+	gather(xs, x, d, w->at, size);
+	drawing_ours(w, m, size, 2 * (uint64_t)round + 1);
+	gather(ys, y, d, w->at, size);
+}
+
+/* Mean over the subsets, and the sum of squared deviations from it. */
+static int subsets_run(double *mean, double *spread, struct drawing *w, struct pool *pool, const float *x, int64_t n,
+                       const float *y, int64_t m, int d, int64_t subsets, int64_t size, struct err *e)
+{
+	double *v;
 	float *xs;
 	int rc = 0;
 
@@ -182,23 +185,50 @@ int kd_subsets(struct kd *out, struct pool *pool, const float *x, int64_t n, con
 		               (long long)subsets, (long long)size, (long long)n, (long long)m);
 	v = mem_try((size_t)subsets, sizeof *v, "subsets", e);
 	xs = v ? mem_try(2 * (size_t)size * (size_t)d, sizeof *xs, "a pair of subsets", e) : NULL;
-	if (!xs)
+	w->at = xs ? mem_try((size_t)(n > m ? n : m), sizeof *w->at, "the members of a subset", e) : NULL;
+	if (!w->at)
 		rc = -1;
 	for (int64_t s = 0; s < subsets && !rc; s++) {
 		struct kd one;
 
-		gather(xs, x, n, d, size, seed, 2 * (uint64_t)s);
-		gather(xs + size * d, y, m, d, size, seed, 2 * (uint64_t)s + 1);
+		pair_draw(xs, xs + size * d, w, x, n, y, m, d, size, s);
 		rc = kd_whole(&one, pool, xs, size, xs + size * d, size, d, e);
 		v[s] = one.value;
 	}
 	if (!rc) {
-		mean = sum(v, subsets) / (double)subsets;
+		*mean = sum(v, subsets) / (double)subsets;
+		*spread = 0;
 		for (int64_t s = 0; s < subsets; s++)
-			var += (v[s] - mean) * (v[s] - mean);
-		*out = (struct kd){mean, sqrt(var / (double)(subsets - 1) / (double)subsets)};
+			*spread += (v[s] - *mean) * (v[s] - *mean);
 	}
 	mem_free(v);
 	mem_free(xs);
+	mem_free(w->at);
 	return rc;
+}
+
+int kd_subsets(struct kd *out, struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int d, int64_t subsets,
+               int64_t size, uint64_t seed, struct err *e)
+{
+	struct drawing w = {.seed = seed};
+	double mean, spread;
+
+	if (subsets_run(&mean, &spread, &w, pool, x, n, y, m, d, subsets, size, e))
+		return -1;
+	*out = (struct kd){mean, sqrt(spread / (double)(subsets - 1) / (double)subsets)};
+	return 0;
+}
+
+int kd_subsets_numpy(double *mean, double *sd, struct pool *pool, const float *x, const int64_t *xorder, int64_t n, const float *y,
+                     const int64_t *yorder, int64_t m, int d, int64_t subsets, int64_t size, uint32_t seed, struct err *e)
+{
+	struct mt19937 numpy;
+	struct drawing w = {.numpy = &numpy, .xorder = xorder, .yorder = yorder};
+	double spread;
+
+	mt19937_seed(&numpy, seed);
+	if (subsets_run(mean, &spread, &w, pool, x, n, y, m, d, subsets, size, e))
+		return -1;
+	*sd = sqrt(spread / (double)subsets);
+	return 0;
 }

@@ -24,4 +24,11 @@ int kd_whole(struct kd *out, struct pool *pool, const float *x, int64_t n, const
 int kd_subsets(struct kd *out, struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int d, int64_t subsets,
                int64_t size, uint64_t seed, struct err *e);
 
+/* The same with the subsets that numpy.random.RandomState(seed).choice(n, size, replace=False) draws, in each round first from y,
+ * the samples, then from x, the reference: what torch-fidelity (seed 2020) and clean-fid (whatever numpy.random.seed was given)
+ * report. xorder (n) and yorder (m) say which row is the i-th that those would have read; NULL: row i. sd is the standard
+ * deviation over the subsets, as numpy.std. */
+int kd_subsets_numpy(double *mean, double *sd, struct pool *pool, const float *x, const int64_t *xorder, int64_t n, const float *y,
+                     const int64_t *yorder, int64_t m, int d, int64_t subsets, int64_t size, uint32_t seed, struct err *e);
+
 #endif

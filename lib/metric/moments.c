@@ -4,7 +4,15 @@
 
 #include "core/mem.h"
 
-enum { CHUNK = 256, BAND = 16 };
+/* Sums grow in tiles of BAND x BAND, ROWS x BAND at a time in registers. */
+enum { CHUNK = 256, BAND = 16, ROWS = 4, LANES = 8 };
+
+typedef double vec __attribute__((vector_size(LANES * sizeof(double)), aligned(sizeof(double))));
+
+static size_t bands(int d)
+{
+	return (size_t)(d + BAND - 1) / BAND;
+}
 
 int moments_init(struct moments *s, int d, struct err *e)
 {
@@ -14,7 +22,8 @@ int moments_init(struct moments *s, int d, struct err *e)
 	s->mean = mem_try(n, sizeof(double), "a feature mean", e);
 	s->spread = s->mean ? mem_try(n * n, sizeof(double), "a feature covariance", e) : NULL;
 	s->chunk = s->spread ? mem_try(n * (CHUNK + 1), sizeof(double), "a chunk of features", e) : NULL;
-	if (s->chunk)
+	s->panels = s->chunk ? mem_try(bands(d) * BAND * CHUNK, sizeof(double), "a chunk of features", e) : NULL;
+	if (s->panels)
 		return 0;
 	moments_release(s);
 	return -1;
@@ -25,6 +34,7 @@ void moments_release(struct moments *s)
 	mem_free(s->mean);
 	mem_free(s->spread);
 	mem_free(s->chunk);
+	mem_free(s->panels);
 	*s = (struct moments){0};
 }
 
@@ -34,27 +44,57 @@ struct merge {
 	double weight;       /* n held / (n + held) */
 };
 
-/* BAND rows of the lower triangle: spread += sum over the chunk of the centred rows' products, in order, then the shift of means
- */
-static void band_task(void *arg, int64_t task, int worker)
+/* BAND features of the chunk side by side, row after row */
+static void panel_task(void *arg, int64_t p, int worker)
+{
+	struct moments *s = ((struct merge *)arg)->s;
+	double *out = s->panels + p * BAND * CHUNK;
+
+	(void)worker;
+	for (int r = 0; r < s->held; r++)
+		for (int64_t j = p * BAND; j < (p + 1) * BAND; j++)
+			*out++ = j < s->d ? s->chunk[r * (int64_t)s->d + j] : 0;
+}
+
+/* tile (BAND, BAND) += the products of two panels, row after row */
+static void tile_add(double *tile, const double *a, const double *b, int rows)
+{
+	for (int i = 0; i < BAND; i += ROWS) {
+		vec acc[ROWS][2];
+
+		memcpy(acc, tile + i * BAND, sizeof acc);
+		for (int r = 0; r < rows; r++) {
+			vec b0 = *(const vec *)(b + r * BAND), b1 = *(const vec *)(b + r * BAND + LANES);
+
+			for (int k = 0; k < ROWS; k++) {
+				acc[k][0] += a[r * BAND + i + k] * b0;
+				acc[k][1] += a[r * BAND + i + k] * b1;
+			}
+		}
+		memcpy(tile + i * BAND, acc, sizeof acc);
+	}
+}
+
+/* BAND rows of the lower triangle: spread += sum over the chunk of the centred rows' products, in order, then the shift of means */
+static void band_task(void *arg, int64_t p, int worker)
 {
 	struct merge *m = arg;
 	struct moments *s = m->s;
-	int d = s->d;
+	int64_t d = s->d, i0 = p * BAND, ni = d - i0 < BAND ? d - i0 : BAND;
 
 	(void)worker;
-	for (int i = (int)task * BAND; i < d && i < ((int)task + 1) * BAND; i++) {
-		double *row = s->spread + (size_t)i * (size_t)d, shift = m->delta[i] * m->weight;
+	for (int64_t q = 0; q <= p; q++) {
+		int64_t j0 = q * BAND;
+		double tile[BAND * BAND] = {0};
 
-		for (int r = 0; r < s->held; r++) {
-			const double *x = s->chunk + (size_t)r * (size_t)d;
-			double a = x[i];
-
-			for (int j = 0; j <= i; j++)
-				row[j] += a * x[j];
-		}
-		for (int j = 0; j <= i; j++)
-			row[j] += shift * m->delta[j];
+		for (int64_t i = 0; i < ni; i++)
+			for (int64_t j = 0; j < BAND && j0 + j <= i0 + i; j++)
+				tile[i * BAND + j] = s->spread[(i0 + i) * d + j0 + j];
+		tile_add(tile, s->panels + i0 * CHUNK, s->panels + j0 * CHUNK, s->held);
+		for (int64_t i = 0; i < ni; i++)
+			for (int64_t j = 0; j < BAND && j0 + j <= i0 + i; j++)
+				s->spread[(i0 + i) * d + j0 + j] =
+				    tile[i * BAND + j] + m->delta[i0 + i] * m->weight * m->delta[j0 + j];
 	}
 }
 
@@ -77,7 +117,8 @@ static void chunk_merge(struct moments *s, struct pool *pool)
 			s->chunk[(size_t)r * (size_t)d + (size_t)j] -= mean[j];
 	for (int j = 0; j < d; j++)
 		mean[j] -= s->mean[j];
-	pool_run(pool, (d + BAND - 1) / BAND, band_task, &m);
+	pool_run(pool, (int64_t)bands(d), panel_task, &m);
+	pool_run(pool, (int64_t)bands(d), band_task, &m);
 	for (int j = 0; j < d; j++)
 		s->mean[j] += mean[j] * ((double)s->held / total);
 	s->n += s->held;

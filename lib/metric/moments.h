@@ -13,6 +13,7 @@ struct moments {
 	double *mean;   /* (d) */
 	double *spread; /* (d, d): sum of (x - mean)(x - mean)'; the lower triangle is kept */
 	double *chunk;  /* rows not merged yet */
+	double *panels; /* private */
 	int held;
 };
 

@@ -1,0 +1,80 @@
+#include "metric/gram.h"
+
+#include <string.h>
+
+#include "core/mem.h"
+
+/* ROWS x 2 LANES products grow together in registers. */
+enum { ROWS = 4, LANES = 8, COLS = 2 * LANES };
+
+typedef double vec __attribute__((vector_size(LANES * sizeof(double)), aligned(sizeof(double))));
+
+int gram_init(struct gram *g, const struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int d, struct err *e)
+{
+	*g = (struct gram){.x = x, .y = y, .n = n, .m = m, .d = d};
+	g->ti = (n + GRAM_TILE - 1) / GRAM_TILE;
+	g->tj = (m + GRAM_TILE - 1) / GRAM_TILE;
+	g->per_worker = 2 * (size_t)GRAM_TILE * (size_t)d + (size_t)GRAM_TILE * GRAM_TILE;
+	g->scratch = mem_try(g->per_worker * (size_t)(pool ? pool_threads(pool) : 1), sizeof(double), "feature panels", e);
+	return g->scratch ? 0 : -1;
+}
+
+void gram_release(struct gram *g)
+{
+	mem_free(g->scratch);
+	g->scratch = NULL;
+}
+
+int64_t gram_count(int64_t n, int64_t i)
+{
+	return n - i * GRAM_TILE < GRAM_TILE ? n - i * GRAM_TILE : GRAM_TILE;
+}
+
+/* rows of x as double, in panels of `width` vectors, feature by feature; missing vectors are zero */
+static void pack(double *out, const float *x, int64_t count, int d, int width)
+{
+	for (int64_t p = 0; p < GRAM_TILE; p += width)
+		for (int k = 0; k < d; k++)
+			for (int i = 0; i < width; i++)
+				*out++ = p + i < count ? x[(p + i) * d + k] : 0;
+}
+
+static void products(double *out, const double *a, const double *b, int d)
+{
+	vec acc[ROWS][2];
+
+	memset(acc, 0, sizeof acc);
+	for (int k = 0; k < d; k++, a += ROWS, b += COLS) {
+		vec b0 = *(const vec *)b, b1 = *(const vec *)(b + LANES);
+
+		for (int i = 0; i < ROWS; i++) {
+			acc[i][0] += a[i] * b0;
+			acc[i][1] += a[i] * b1;
+		}
+	}
+	for (int i = 0; i < ROWS; i++)
+		memcpy(out + i * GRAM_TILE, acc[i], sizeof acc[i]);
+}
+
+const double *gram_tile(const struct gram *g, int64_t i, int64_t j, int worker)
+{
+	double *a = g->scratch + (size_t)worker * g->per_worker, *b = a + (size_t)GRAM_TILE * (size_t)g->d;
+	double *out = b + (size_t)GRAM_TILE * (size_t)g->d;
+	int64_t n = gram_count(g->n, i), m = gram_count(g->m, j);
+
+	pack(a, g->x + i * GRAM_TILE * g->d, n, g->d, ROWS);
+	pack(b, g->y + j * GRAM_TILE * g->d, m, g->d, COLS);
+	for (int64_t r = 0; r < n; r += ROWS)
+		for (int64_t c = 0; c < m; c += COLS)
+			products(out + r * GRAM_TILE + c, a + r * g->d, b + c * g->d, g->d);
+	return out;
+}
+
+void gram_squares(double *out, const float *x, int64_t n, int d)
+{
+	for (int64_t i = 0; i < n; i++) {
+		out[i] = 0;
+		for (int k = 0; k < d; k++)
+			out[i] += (double)x[i * d + k] * (double)x[i * d + k];
+	}
+}

@@ -44,6 +44,9 @@ enum unary {
 
 enum norm_kind { NORM_LAYER, NORM_RMS };
 
+/* POOL_AVERAGE counts the pixels inside the picture, POOL_AVERAGE_ALL the whole window, outside of which is zero. */
+enum pool_kind { POOL_MAX, POOL_AVERAGE, POOL_AVERAGE_ALL };
+
 struct op_attr {
 	int64_t i[6];
 	double f[4];
@@ -89,6 +92,19 @@ struct op_attr {
  * MSE_GRAD    da = dloss weight 2 (a - b) / n; ins dloss [B], a, b, weight?.
  * IM2COL      x [B, C, H, W] -> y [B, Ho Wo, C k k], zeros outside; i0 = k, i1 = stride, i2 = padding; contiguous.
  * COL2IM      the adjoint of IM2COL: y [B, Ho Wo, C k k] -> x [B, C, H, W], terms in a fixed order.
+ * CONV        y [B, Ho, Wo, O] = act(the sum over ky, kx, c of x [B, oy i1 + ky - i2, ox i1 + kx - i3, c] w [O, kh, kw, C] + bias? [O]
+ *             + add?), zeros outside; ins x [B, H, W, C], w, bias?, add? (as y); outs y, pre? (as y: the value before act). i0 as LINEAR,
+ *             i1 = stride, i2, i3 = padding at the top and left; what is needed below and to the right follows from y's shape. w is
+ *             contiguous; pixels of y, add and pre are rows at one stride. y may be add.
+ * CONV_DX     dx [B, H, W, C] of dy [B, Ho, Wo, O]; ins dy, w; i1..i3 as CONV. dx as CONV's y.
+ * CONV_DW     dw [O, kh, kw, C]; outs dw, db? [O] = sums of dy's columns; ins dy (pixels at one stride), x; i1..i3 as CONV.
+ * GROUPNORM   y = act((x - mean) rstd scale? + shift?), mean and rstd of i0 groups of neighbouring channels over all positions of a
+ *             sample, f0 = eps added to the variance; i1 = enum unary + 1 of UNARY_SILU or UNARY_RELU, or 0. Ins x [B, .., C], scale? [C],
+ *             shift? [C]; outs y, stats [B, i0, 2] = mean, rstd. Contiguous. y may be x.
+ * GROUPNORM_GRAD  ins dy, x, stats, scale?, shift?; outs dx, dscale? [C], dshift? [C]. i0, i1 as GROUPNORM. Contiguous. dx may be dy.
+ * POOL        y [B, Ho, Wo, C] of windows of i1 x i1 pixels of x [B, H, W, C], stride i2, i3 outside the top and left; i0 = enum
+ *             pool_kind; every window holds a pixel. Contiguous.
+ * POOL_GRAD   dx; ins dy, x. Of a largest value the first in row-major order takes all. Contiguous.
  * DROPOUT     y = x / (1 - f0) where kept, 0 elsewhere; kept is a pure function of (seed, step, sample, position in the sample)
  *             through Philox with RNG_DROPOUT and lane base i0; sample = first + row of dimension 0. Its own adjoint.
  * QSAMPLE     y = alpha [B] x0 + sigma [B] eps; ins x0 [B, ..], eps, alpha, sigma. Contiguous. Two products and a sum, each
@@ -119,7 +135,9 @@ struct op_attr {
 	X(ATTENTION, attention) X(ATTENTION_GRAD, attention_grad) \
 	X(EMBED, embed) X(EMBED_GRAD, embed_grad) X(TIMESTEP, timestep) \
 	X(SOFTMAX, softmax) X(SOFTMAX_GRAD, softmax_grad) X(XENT, xent) X(XENT_GRAD, xent_grad) X(MSE, mse) X(MSE_GRAD, mse_grad) \
-	X(IM2COL, im2col) X(COL2IM, col2im) X(DROPOUT, dropout) X(QSAMPLE, qsample) X(NOISE, noise) \
+	X(IM2COL, im2col) X(COL2IM, col2im) X(CONV, conv) X(CONV_DX, conv_dx) X(CONV_DW, conv_dw) \
+	X(GROUPNORM, groupnorm) X(GROUPNORM_GRAD, groupnorm_grad) X(POOL, pool) X(POOL_GRAD, pool_grad) \
+	X(DROPOUT, dropout) X(QSAMPLE, qsample) X(NOISE, noise) \
 	X(MIX, mix) X(CONVERT, convert) X(ADVANCE, advance) \
 	X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw)
 

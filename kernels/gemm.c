@@ -32,6 +32,7 @@ enum {
 	HELD = 1 << 21, /* and about how many reals of them */
 	TASKS_EACH = 4, /* tasks per worker below which work is cut finer */
 	ASTEP = MR * KC + 16, /* from one packed panel of A to the next; the 16 keep them off each other's cache sets */
+	MADE = KC + 16,       /* from one made row of A to the next */
 	WAY = 1024            /* a row stride that is a multiple puts all rows into one cache set; such A is packed */
 };
 
@@ -90,6 +91,13 @@ static void pack_b(const struct gemm *g, const real *b, int64_t j0, int64_t k0, 
 {
 	int64_t n = min64(NR, g->n - j0);
 
+	if (g->make && g->ta == GEMM_T) {
+		for (int64_t k = 0; k < kc; k++) {
+			g->make(g->from, k0 + k, j0, n, dst + k * NR);
+			memset(dst + k * NR + n, 0, (size_t)(NR - n) * sizeof *dst);
+		}
+		return;
+	}
 	if (g->tb == GEMM_N && n == NR) {
 		for (int64_t k = 0; k < kc; k++)
 			memcpy(dst + k * NR, b + (k0 + k) * g->ldb + j0, NR * sizeof *dst);
@@ -150,7 +158,8 @@ struct tile {
 	int plain;       /* c = a b and all its columns exist; else what follows applies */
 	int64_t n;       /* columns of c that exist */
 	real alpha;
-	int add;          /* keep what c holds and add to it */
+	const real *add;  /* added to a b: what c holds, or what the sum starts from; or NULL */
+	int64_t ldadd;
 	const real *bias; /* [NR] or NULL, added last, on the last chunk */
 	real *aux;        /* what is stored to c goes here too; or NULL */
 	int64_t ldaux;
@@ -171,15 +180,15 @@ ALWAYS_INLINE void lanes_store(real *p, vreal v, int n)
 }
 
 /* n0 and n1 lanes of a row exist. */
-ALWAYS_INLINE void row_store(const struct tile *t, real *c, real *aux, vreal lo, vreal hi, int n0, int n1)
+ALWAYS_INLINE void row_store(const struct tile *t, real *c, const real *add, real *aux, vreal lo, vreal hi, int n0, int n1)
 {
 	if (t->alpha != REAL_C(1.0)) {
 		lo *= v_splat(t->alpha);
 		hi *= v_splat(t->alpha);
 	}
-	if (t->add) {
-		lo += lanes_load(c, n0);
-		hi += lanes_load(c + VLEN, n1);
+	if (add) {
+		lo += lanes_load(add, n0);
+		hi += lanes_load(add + VLEN, n1);
 	}
 	if (t->bias) {
 		lo += lanes_load(t->bias, n0);
@@ -238,13 +247,14 @@ ALWAYS_INLINE void tile_of(const struct tile *t, real *c, const real *a, const r
 	if (t->n == NR) {
 #pragma GCC unroll 14
 		for (int i = 0; i < m; i++)
-			row_store(t, c + i * ldc, t->aux ? t->aux + i * t->ldaux : NULL, lo[i], hi[i], VLEN, VLEN);
+			row_store(t, c + i * ldc, t->add ? t->add + i * t->ldadd : NULL, t->aux ? t->aux + i * t->ldaux : NULL, lo[i], hi[i], VLEN,
+			          VLEN);
 	} else {
 		int n0 = lanes_in(t->n, 0), n1 = lanes_in(t->n, 1);
 
 #pragma GCC unroll 14
 		for (int i = 0; i < m; i++)
-			row_store(t, c + i * ldc, t->aux ? t->aux + i * t->ldaux : NULL, lo[i], hi[i], n0, n1);
+			row_store(t, c + i * ldc, t->add ? t->add + i * t->ldadd : NULL, t->aux ? t->aux + i * t->ldaux : NULL, lo[i], hi[i], n0, n1);
 	}
 }
 
@@ -287,6 +297,8 @@ static void tile_run(struct tile *t, real *c, const real *a, const real *b, int6
 			(t->by_rows ? tiles[v].rows : tiles[v].columns)(t, c, a, b);
 			a += tiles[v].m * (t->by_rows ? t->lda : 1);
 			c += tiles[v].m * t->ldc;
+			if (t->add)
+				t->add += tiles[v].m * t->ldadd;
 			if (t->aux)
 				t->aux += tiles[v].m * t->ldaux;
 		}
@@ -298,6 +310,9 @@ ALWAYS_INLINE void row_activate(real *c, int64_t n, enum gemm_act act)
 	if (act == GEMM_SILU)
 		for (int64_t j = 0; j < n; j++)
 			c[j] = real_silu(c[j]);
+	else if (act == GEMM_RELU)
+		for (int64_t j = 0; j < n; j++)
+			c[j] = c[j] < 0 ? 0 : c[j];
 	else
 		for (int64_t j = 0; j < n; j++)
 			c[j] = real_gelu(c[j]);
@@ -349,13 +364,13 @@ static int64_t chunk_count(const struct gemm *g)
  * one to the next. */
 static int a_in_place(const struct gemm *g)
 {
-	return g->lda && (g->lda % WAY || (g->ta == GEMM_N && g->n <= NR));
+	return g->lda && (g->lda % WAY || (g->ta == GEMM_N && g->n <= NR)) && !(g->make && g->ta == GEMM_N);
 }
 
 /* B only in a weight gradient, where it is met by few rows of op(A) at a time. The last columns are packed even so. */
 static int b_in_place(const struct gemm *g)
 {
-	return g->ta == GEMM_T && g->tb == GEMM_N && g->ldb % WAY;
+	return g->ta == GEMM_T && g->tb == GEMM_N && g->ldb % WAY && !g->make;
 }
 
 /* Ask for share `turn` of `turns` of m rows of A. */
@@ -377,7 +392,7 @@ struct block {
 static void tile_ask(struct tile *t, const struct job *s, const struct block *r, int64_t k1, int64_t turn)
 {
 	const struct gemm *g = s->g;
-	int64_t lines_a = ceil_div(r->i1 - r->i0, LINE), lines_b = g->tb == GEMM_N ? ceil_div(r->j1 - r->j0, LINE) : 0;
+	int64_t lines_a = ceil_div(r->i1 - r->i0, LINE), lines_b = g->tb == GEMM_N && !g->make ? ceil_div(r->j1 - r->j0, LINE) : 0;
 
 	if (turn < lines_a) {
 		t->ask = s->a + k1 * g->lda + r->i0 + turn * LINE;
@@ -398,20 +413,27 @@ static void block_run(const struct job *s, const struct block *r, int64_t chunk,
 {
 	const struct gemm *g = s->g;
 	int64_t k0 = chunk * KC, across = ceil_div(r->j1 - r->j0, NR), turn = 0;
-	int a_here = a_in_place(g), b_here = b_in_place(g);
+	int a_here = a_in_place(g), b_here = b_in_place(g), made = g->make && g->ta == GEMM_N;
 	struct epilogue ep = last && s->ep ? *s->ep : (struct epilogue){0};
-	int plain = !add && !g->alpha && !ep.bias && !ep.aux;
+	const real *from = add ? c : chunk == 0 && s->ep ? s->ep->start : NULL;
+	int64_t ldfrom = add ? ldc : s->ep ? s->ep->ldstart : 0;
+	int plain = !from && !g->alpha && !ep.bias && !ep.aux;
 	int stream = ep.aux && (uintptr_t)ep.aux % VBYTES == 0 && ep.ldaux % VLEN == 0 && g->m * g->n >= STREAMED;
-	struct tile t = {.by_rows = a_here && g->ta == GEMM_N, .lda = a_here ? g->lda : MR, .kc = chunk_len(g, chunk), .ask = s->b,
-	                 .alpha = (real)(g->alpha ? g->alpha : 1), .add = add, .ldc = ldc, .ldaux = ep.ldaux};
+	struct tile t = {.by_rows = made || (a_here && g->ta == GEMM_N), .lda = made ? MADE : a_here ? g->lda : MR,
+	                 .kc = chunk_len(g, chunk), .ask = s->b, .alpha = (real)(g->alpha ? g->alpha : 1), .ldadd = ldfrom, .ldc = ldc,
+	                 .ldaux = ep.ldaux};
 
-	if (!a_here)
+	if (!a_here && !made)
 		pack_a(g, s->a, r->i0, r->i1, k0, t.kc, abuf);
 	for (int64_t i = r->i0; i < r->i1; i += MR) {
 		int64_t m = min64(MR, r->i1 - i);
 		const real *a = abuf + (i - r->i0) / MR * ASTEP;
 
-		if (a_here)
+		if (made) {
+			a = abuf;
+			for (int64_t v = 0; v < m; v++)
+				g->make(g->from, i + v, k0, t.kc, abuf + v * MADE);
+		} else if (a_here)
 			a = s->a + (g->ta == GEMM_T ? k0 * g->lda + i : i * g->lda + k0);
 		for (int64_t j = r->j0; j < r->j1; j += NR, turn++) {
 			int64_t n = min64(NR, r->j1 - j);
@@ -423,7 +445,9 @@ static void block_run(const struct job *s, const struct block *r, int64_t chunk,
 				panel = s->b + k0 * g->ldb + j;
 				t.ldb = g->ldb;
 			}
-			if (t.by_rows && g->lda == t.kc) {
+			if (made)
+				t.ask = s->b;
+			else if (t.by_rows && g->lda == t.kc) {
 				t.ask = turn % across ? s->b : a + m * g->lda;
 				t.step = turn % across ? 0 : LINE;
 			} else if (t.by_rows)
@@ -433,6 +457,7 @@ static void block_run(const struct job *s, const struct block *r, int64_t chunk,
 			t.n = n;
 			t.plain = plain && n == NR;
 			t.bias = ep.bias ? ep.bias + j : NULL;
+			t.add = from ? from + i * ldfrom + j : NULL;
 			t.aux = ep.aux ? ep.aux + i * ep.ldaux + j : NULL;
 			t.stream = stream && n == NR;
 			tile_run(&t, to, a, panel, m);
@@ -587,6 +612,12 @@ static void task_combine(void *arg, int64_t row, int worker)
 
 /* ---- plans ---- */
 
+/* A library reads matrices that are stored. */
+static int by_library(const struct gemm *g)
+{
+	return REAL_NAME(gemm_library)() && !g->make;
+}
+
 /* Cut C into tiles of at most MC x NC, halving them until there is work for every worker. */
 static void job_cut(struct job *s, int workers)
 {
@@ -622,7 +653,7 @@ static int64_t job_layout(struct job *s, const struct gemm *g, int workers, real
 	real *common;
 
 	*s = (struct job){.g = g, .npad = round_up(g->n, NR), .own = scratch};
-	if (REAL_NAME(gemm_library)()) {
+	if (by_library(g)) {
 		s->mc = GEMM_PANEL;
 		s->nc = s->npad + NR;
 		s->mt = ceil_div(g->m, s->mc);
@@ -673,7 +704,8 @@ void REAL_NAME(gemm_run)(struct pool *p, const struct gemm *g, real *c, const re
 	s.b = b;
 	s.c = c;
 	s.ep = ep;
-	if (REAL_NAME(gemm_library)()) {
+	assert(!ep || !ep->start || (g->make && !g->accumulate && g->ta == GEMM_N));
+	if (by_library(g)) {
 		tasks_run(p, s.mt, task_panel, &s);
 		return;
 	}

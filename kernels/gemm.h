@@ -26,16 +26,23 @@ struct gemm {
 	int64_t lda, ldb, ldc;
 	int accumulate; /* add the old C to the product */
 	double alpha;   /* multiplies the product (each chunk of it); 0 stands for 1 */
+	/* Rows that are made when they are needed, the patches of a convolution: those of A with ta == GEMM_N, those of B, (K, N), with
+	 * GEMM_T and tb == GEMM_N. make(from, row, at, n, out) writes elements [at, at + n) of a row. NULL: they are stored. */
+	void (*make)(const void *from, int64_t row, int64_t at, int64_t n, void *out);
+	const void *from;
 };
 
 enum gemm_act {
 	GEMM_LINEAR,
 	GEMM_SILU, /* z sigmoid(z) */
-	GEMM_GELU  /* z / 2 (1 + tanh(sqrt(2/pi) (z + 0.044715 z^3))), the approximation that DiT uses */
+	GEMM_GELU, /* z / 2 (1 + tanh(sqrt(2/pi) (z + 0.044715 z^3))), the approximation that DiT uses */
+	GEMM_RELU
 };
 
 /* Done on a tile while it is in cache: z = op(A) op(B) [+ C] + bias; aux = z; C = act(z). */
 struct gemm_epilogue_f32 {
+	const float *start; /* (M, N) with row stride ldstart, or NULL: what the sum starts from, with `make`; may be C */
+	int64_t ldstart;
 	const float *bias; /* (N), or NULL */
 	enum gemm_act act;
 	float *aux;        /* (M, N) with row stride ldaux, or NULL; may not overlap C */
@@ -44,6 +51,8 @@ struct gemm_epilogue_f32 {
 };
 
 struct gemm_epilogue_f64 {
+	const double *start;
+	int64_t ldstart;
 	const double *bias;
 	enum gemm_act act;
 	double *aux;

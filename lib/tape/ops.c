@@ -216,6 +216,74 @@ struct tensor *op_im2col(struct tape *t, struct tensor *x, int64_t k, int64_t st
 	return node1(t, OP_IM2COL, 1, &x, tensor_new(t, t->real, 3, shape, x->batched), &attr);
 }
 
+struct tensor *op_conv_act(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, struct tensor *add, int64_t stride,
+                           struct padding pad, int act)
+{
+	struct op_attr attr = {.i = {act, stride, pad.top, pad.left}};
+	struct tensor *in[4] = {tensor_rows(t, x), tensor_dense(t, w), bias ? tensor_dense(t, bias) : NULL, add ? tensor_matrix(t, add) : NULL};
+	struct tensor *out[2] = {0};
+	int64_t shape[4] = {x->shape[0], (x->shape[1] + pad.top + pad.bottom - w->shape[1]) / stride + 1,
+	                    (x->shape[2] + pad.left + pad.right - w->shape[2]) / stride + 1, w->shape[0]};
+
+	assert(x->rank == 4 && w->rank == 4 && x->shape[3] == w->shape[3] && (!bias || tensor_count(bias) == w->shape[0]));
+	assert(x->shape[1] + pad.top + pad.bottom >= w->shape[1] && x->shape[2] + pad.left + pad.right >= w->shape[2]);
+	assert(!add || (add->rank == 4 && !memcmp(add->shape, shape, sizeof shape)));
+	out[0] = tensor_new(t, t->real, 4, shape, x->batched);
+	if (act)
+		out[1] = tensor_new(t, t->real, 4, shape, x->batched);
+	node_add(t, OP_CONV, 4, in, 2, out, &attr);
+	return out[0];
+}
+
+struct tensor *op_conv(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, int64_t stride, struct padding pad)
+{
+	return op_conv_act(t, x, w, bias, NULL, stride, pad, 0);
+}
+
+struct tensor *op_groupnorm(struct tape *t, struct tensor *x, struct tensor *scale, struct tensor *shift, int64_t groups, double eps,
+                            int act)
+{
+	struct op_attr attr = {.i = {groups, act}, .f = {eps}};
+	struct tensor *in[3] = {tensor_dense(t, x), scale ? tensor_dense(t, scale) : NULL, shift ? tensor_dense(t, shift) : NULL}, *out[2];
+	int64_t shape[3] = {x->shape[0], groups, 2}, channels = x->shape[x->rank - 1];
+
+	assert(x->rank >= 2 && channels % groups == 0);
+	assert((!scale || tensor_count(scale) == channels) && (!shift || tensor_count(shift) == channels));
+	out[0] = tensor_like(t, x);
+	out[1] = tensor_new(t, t->real, 3, shape, x->batched);
+	node_add(t, OP_GROUPNORM, 3, in, 2, out, &attr);
+	return out[0];
+}
+
+static int64_t windows(int64_t n, int64_t k, int64_t stride, int64_t pad, int ceil)
+{
+	int64_t room = n + 2 * pad - k, count = (room + (ceil ? stride - 1 : 0)) / stride + 1;
+
+	assert(room >= 0);
+	return (count - 1) * stride >= n + pad ? count - 1 : count;
+}
+
+struct tensor *op_pool(struct tape *t, struct tensor *x, enum pool_kind kind, int64_t k, int64_t stride, int64_t pad, int ceil)
+{
+	struct op_attr attr = {.i = {kind, k, stride, pad}};
+	int64_t shape[4];
+
+	assert(x->rank == 4 && 2 * pad <= k);
+	x = tensor_dense(t, x);
+	memcpy(shape, x->shape, sizeof shape);
+	for (int d = 1; d < 3; d++)
+		shape[d] = windows(x->shape[d], k, stride, pad, ceil);
+	return node1(t, OP_POOL, 1, &x, tensor_new(t, t->real, 4, shape, x->batched), &attr);
+}
+
+struct tensor *op_twice(struct tape *t, struct tensor *x)
+{
+	int64_t b = x->shape[0], h = x->shape[1], w = x->shape[2], c = x->shape[3];
+	int64_t one[6] = {b, h, 1, w, 1, c}, two[6] = {b, h, 2, w, 2, c}, out[4] = {b, 2 * h, 2 * w, c};
+
+	return op_reshape(t, op_expand(t, op_reshape(t, x, 6, one), two), 4, out);
+}
+
 struct tensor *op_dropout(struct tape *t, struct tensor *x, double p)
 {
 	struct op_attr attr = {.i = {t->dropouts++ << 24}, .f = {p}};

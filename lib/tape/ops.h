@@ -40,6 +40,22 @@ struct tensor *op_softmax(struct tape *t, struct tensor *x);
 struct tensor *op_xent(struct tape *t, struct tensor *logits, struct tensor *label);
 struct tensor *op_mse(struct tape *t, struct tensor *a, struct tensor *b, struct tensor *weight); /* weight may be NULL */
 struct tensor *op_im2col(struct tape *t, struct tensor *x, int64_t k, int64_t stride, int64_t padding);
+
+/* Pictures with channels last, (B, H, W, C). w [O, kh, kw, C]; add, of the result's shape, may be NULL. act: enum unary + 1, or 0. */
+struct padding {
+	int64_t top, left, bottom, right;
+};
+struct tensor *op_conv(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, int64_t stride,
+                       struct padding pad); /* bias may be NULL */
+struct tensor *op_conv_act(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, struct tensor *add, int64_t stride,
+                           struct padding pad, int act);
+/* x (B, .., C); scale and shift [C] may be NULL; act: UNARY_SILU + 1, UNARY_RELU + 1 or 0. */
+struct tensor *op_groupnorm(struct tape *t, struct tensor *x, struct tensor *scale, struct tensor *shift, int64_t groups, double eps,
+                            int act);
+/* Windows of k x k at a stride; with `ceil` a last one that is cut by the edge counts too. 2 pad <= k. */
+struct tensor *op_pool(struct tape *t, struct tensor *x, enum pool_kind kind, int64_t k, int64_t stride, int64_t pad, int ceil);
+struct tensor *op_twice(struct tape *t, struct tensor *x); /* (B, 2H, 2W, C): each pixel four times */
+
 struct tensor *op_dropout(struct tape *t, struct tensor *x, double p); /* each call draws its own mask */
 struct tensor *op_qsample(struct tape *t, struct tensor *x0, struct tensor *eps, struct tensor *alpha, struct tensor *sigma);
 struct tensor *op_noise(struct tape *t, int rank, const int64_t *shape); /* [batch, ..] standard normals, by tape_seed's keys */

@@ -221,6 +221,49 @@ static void col2im_vjp(struct vjp *v)
 	v->dx[0] = one(v->t, OP_IM2COL, 1, &dy, tensor_like(v->t, v->n->in[0]), &v->n->attr);
 }
 
+static void conv_vjp(struct vjp *v)
+{
+	const struct node *n = v->n;
+	struct tensor *x = n->in[0], *w = n->in[1], *dy = tensor_matrix(v->t, v->dy[0]), *in[2], *out[2] = {0};
+	struct op_attr attr = n->attr;
+
+	if (attr.i[0])
+		dy = unary_grad(v->t, dy, n->out[1], attr.i[0] - 1);
+	attr.i[0] = 0;
+	if (v->need[3])
+		v->dx[3] = dy;
+	in[0] = dy;
+	in[1] = w;
+	if (v->need[0])
+		v->dx[0] = one(v->t, OP_CONV_DX, 2, in, tensor_like(v->t, x), &attr);
+	if (!v->need[1] && !v->need[2])
+		return;
+	in[1] = x;
+	out[0] = v->dx[1] = tensor_like(v->t, w);
+	if (v->need[2])
+		out[1] = v->dx[2] = tensor_like(v->t, n->in[2]);
+	node_add(v->t, OP_CONV_DW, 2, in, 2, out, &attr);
+}
+
+static void groupnorm_vjp(struct vjp *v)
+{
+	const struct node *n = v->n;
+	struct tensor *in[5] = {tensor_dense(v->t, v->dy[0]), n->in[0], n->out[1], n->in[1], n->in[2]}, *out[3] = {0};
+
+	out[0] = v->dx[0] = tensor_like(v->t, n->in[0]);
+	for (int j = 1; j < 3; j++)
+		if (v->need[j])
+			out[j] = v->dx[j] = tensor_like(v->t, n->in[j]);
+	node_add(v->t, OP_GROUPNORM_GRAD, 5, in, 3, out, &n->attr);
+}
+
+static void pool_vjp(struct vjp *v)
+{
+	struct tensor *in[2] = {tensor_dense(v->t, v->dy[0]), v->n->in[0]};
+
+	v->dx[0] = one(v->t, OP_POOL_GRAD, 2, in, tensor_like(v->t, v->n->in[0]), &v->n->attr);
+}
+
 static void dropout_vjp(struct vjp *v)
 {
 	struct tensor *dy = tensor_dense(v->t, v->dy[0]);
@@ -266,6 +309,27 @@ static double linear_dx_flops(const struct op_call *c)
 static double linear_dw_flops(const struct op_call *c)
 {
 	return 2. * (double)array_count(&c->in[1]) * (double)c->out[0].shape[0];
+}
+
+/* Of y, dx or dw: a tap costs a multiplication and an addition for each pixel of the output and each pair of channels. */
+static double conv_products(const struct array *y, const struct array *w)
+{
+	return 2. * (double)array_count(y) * (double)(w->shape[1] * w->shape[2] * w->shape[3]);
+}
+
+static double conv_flops(const struct op_call *c)
+{
+	return conv_products(&c->out[0], &c->in[1]);
+}
+
+static double conv_dx_flops(const struct op_call *c)
+{
+	return conv_products(&c->in[0], &c->in[1]);
+}
+
+static double conv_dw_flops(const struct op_call *c)
+{
+	return conv_products(&c->in[0], &c->out[0]);
 }
 
 static double matmul_flops(const struct op_call *c)
@@ -315,6 +379,12 @@ const struct op_def op_defs[OP_COUNT] = {
     [OP_MSE] = {.vjp = mse_vjp, .exact = 1},
     [OP_IM2COL] = {.vjp = im2col_vjp},
     [OP_COL2IM] = {.vjp = col2im_vjp},
+    [OP_CONV] = {.vjp = conv_vjp, .flops = conv_flops, .optional = 1 << 1, .in_place = 4, .strided = STRIDED_ROWS},
+    [OP_CONV_DX] = {.flops = conv_dx_flops, .strided = STRIDED_ROWS},
+    [OP_CONV_DW] = {.flops = conv_dw_flops, .exact = 3},
+    [OP_GROUPNORM] = {.vjp = groupnorm_vjp, .in_place = 1, .exact = 2},
+    [OP_GROUPNORM_GRAD] = {.in_place = 1, .exact = 6},
+    [OP_POOL] = {.vjp = pool_vjp},
     [OP_DROPOUT] = {.vjp = dropout_vjp},
     [OP_QSAMPLE] = {.vjp = qsample_vjp},
     [OP_NOISE] = {0},

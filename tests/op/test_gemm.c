@@ -250,7 +250,7 @@ static void check_epilogue(struct pool *p, int ta, int64_t m, int64_t n, int64_t
 		for (int64_t j = 0; j < n; j++) {
 			float x = z[i * n + j] + (bias ? bs[j] : 0), y;
 
-			y = act == GEMM_SILU ? real_silu(x) : act == GEMM_GELU ? real_gelu(x) : x;
+			y = act == GEMM_SILU ? real_silu(x) : act == GEMM_GELU ? real_gelu(x) : act == GEMM_RELU && x < 0 ? 0 : x;
 			if (aux)
 				assert_memory_equal(&x, &pre[i * ep.ldaux + j], sizeof x);
 			assert_memory_equal(&y, &c[i * n + j], sizeof y);
@@ -269,7 +269,7 @@ static void epilogues(void **state)
 
 	(void)state;
 	check_epilogue(p, 0, 1031, 1051, 2, GEMM_GELU, 1, 1);
-	for (enum gemm_act act = GEMM_LINEAR; act <= GEMM_GELU; act++)
+	for (enum gemm_act act = GEMM_LINEAR; act <= GEMM_RELU; act++)
 		for (int i = 0; i < 4; i++) {
 			check_epilogue(i & 1 ? p : NULL, 0, 50, 71, 2 * GEMM_KC + 3, act, i & 1, i >> 1);
 			check_epilogue(p, 1, 20, 33, 2000, act, i & 1, i >> 1);

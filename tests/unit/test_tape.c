@@ -170,6 +170,17 @@ RULE(b_softmax, return op_softmax(t, x[0]);)
 RULE(b_mse, return op_mse(t, x[0], x[1], NULL);)
 RULE(b_im2col, return op_unary(t, op_im2col(t, x[0], 3, 1, 1), UNARY_SQUARE);)
 RULE(b_im2col_stride, return op_unary(t, op_im2col(t, x[0], 3, 2, 1), UNARY_SQUARE);)
+RULE(b_conv, return op_conv(t, x[0], x[1], x[2], 1, ((struct padding){1, 1, 1, 1}));)
+RULE(b_conv_plain, return op_conv(t, x[0], x[1], NULL, 2, ((struct padding){0, 0, 1, 1}));)
+RULE(b_conv_act, return op_conv_act(t, x[0], x[1], x[2], x[3], 1, ((struct padding){1, 1, 1, 1}), UNARY_SILU + 1);)
+RULE(b_conv_residual, struct tensor *h = op_unary(t, x[0], UNARY_TANH);
+     return op_conv_act(t, h, x[1], x[2], h, 1, ((struct padding){1, 1, 1, 1}), UNARY_GELU_TANH + 1);)
+RULE(b_conv_strided, return op_conv(t, op_slice(t, x[0], 3, 1, 2), x[1], NULL, 1, ((struct padding){1, 0, 1, 2}));)
+RULE(b_groupnorm, return op_groupnorm(t, x[0], x[1], x[2], 2, 1e-3, UNARY_SILU + 1);)
+RULE(b_groupnorm_plain, return op_groupnorm(t, x[0], NULL, NULL, 3, 1e-3, 0);)
+RULE(b_pool_max, return op_unary(t, op_pool(t, x[0], POOL_MAX, 3, 2, 1, 1), UNARY_SQUARE);)
+RULE(b_pool_average, return op_unary(t, op_pool(t, x[0], POOL_AVERAGE, 3, 1, 1, 0), UNARY_SQUARE);)
+RULE(b_twice, return op_unary(t, op_twice(t, x[0]), UNARY_SQUARE);)
 RULE(b_dropout, return op_dropout(t, x[0], .4);)
 RULE(b_qsample, return op_qsample(t, x[0], x[1], x[2], x[3]);)
 RULE(b_linear_bias_view, return op_linear(t, x[0], x[1], op_reshape(t, op_slice(t, x[1], 1, 0, 1), 1, x[1]->shape));)
@@ -236,6 +247,16 @@ static void gradients(void **state)
 	    {"mse", 2, {{3, {2, 3, 5}, 1}, {3, {2, 3, 5}, 1}}, b_mse},
 	    {"im2col", 1, {{4, {2, 2, 4, 5}, 1}}, b_im2col},
 	    {"im2col, stride 2", 1, {{4, {2, 2, 5, 5}, 1}}, b_im2col_stride},
+	    {"conv", 3, {{4, {2, 4, 5, 3}, 1}, {4, {2, 3, 3, 3}, 0}, {1, {2}, 0}}, b_conv},
+	    {"conv, no bias, stride 2", 2, {{4, {2, 4, 5, 3}, 1}, {4, {2, 3, 3, 3}, 0}}, b_conv_plain},
+	    {"conv + add + silu", 4, {{4, {2, 4, 3, 3}, 1}, {4, {2, 3, 3, 3}, 0}, {1, {2}, 0}, {4, {2, 4, 3, 2}, 1}}, b_conv_act},
+	    {"conv + its input + gelu", 3, {{4, {2, 3, 3, 3}, 1}, {4, {3, 3, 3, 3}, 0}, {1, {3}, 0}}, b_conv_residual},
+	    {"conv of some channels", 2, {{4, {2, 3, 4, 4}, 1}, {4, {2, 3, 3, 2}, 0}}, b_conv_strided},
+	    {"group norm + silu", 3, {{4, {2, 3, 3, 4}, 1}, {1, {4}, 0}, {1, {4}, 0}}, b_groupnorm},
+	    {"group norm", 1, {{3, {2, 5, 6}, 1}}, b_groupnorm_plain},
+	    {"pool, largest", 1, {{4, {2, 4, 5, 2}, 1}}, b_pool_max},
+	    {"pool, average", 1, {{4, {2, 4, 5, 2}, 1}}, b_pool_average},
+	    {"twice", 1, {{4, {2, 2, 3, 2}, 1}}, b_twice},
 	    {"dropout", 1, {{2, {2, 9}, 1}}, b_dropout},
 	    {"qsample", 4, {{3, {2, 3, 2}, 1}, {3, {2, 3, 2}, 1}, {1, {2}, 1}, {1, {2}, 1}}, b_qsample},
 	    {"linear, bias a column of the weights", 2, {{3, {2, 3, 5}, 1}, {2, {4, 5}, 0}}, b_linear_bias_view},
@@ -365,7 +386,7 @@ static void router_gradient(void **state)
 	whole_check(&w, net_record(w.t, &w.p, &c, w.x, w.time, NULL), 1);
 }
 
-/* A small U-Net: convolutions as im2col and a product, group norm as norm over a view, pooling and upsampling as views. */
+/* A small U-Net, channels last. */
 struct unet {
 	struct tape *t;
 	struct params *p;
@@ -373,41 +394,29 @@ struct unet {
 
 static const struct init small = {.kind = INIT_NORMAL, .a = .1};
 
-static struct tensor *channels_first(struct tape *t, struct tensor *h, int64_t height, int64_t width)
-{
-	int64_t shape[4] = {h->shape[0], h->shape[2], height, width};
-	static const int order[3] = {0, 2, 1};
-
-	return op_reshape(t, op_permute(t, h, order), 4, shape);
-}
-
-static struct tensor *conv(struct unet *u, struct tensor *x, const char *name, int64_t out, int64_t k, int64_t stride)
+static struct tensor *conv(struct unet *u, struct tensor *x, const char *name, int64_t out, int64_t k, struct tensor *add)
 {
 	char full[128];
-	int64_t w[4] = {out, x->shape[1], k, k}, flat[2] = {out, x->shape[1] * k * k};
-	int64_t h = (x->shape[2] + 2 * (k / 2) - k) / stride + 1, width = (x->shape[3] + 2 * (k / 2) - k) / stride + 1;
+	int64_t w[4] = {out, k, k, x->shape[3]};
 	struct tensor *weight, *bias;
 
 	snprintf(full, sizeof full, "%.100s.weight", name);
 	weight = tape_param(u->t, u->p, full, 4, w, PARAM_DECAY, small);
 	snprintf(full, sizeof full, "%.100s.bias", name);
 	bias = tape_param(u->t, u->p, full, 1, w, 0, small);
-	return channels_first(u->t, op_linear(u->t, op_im2col(u->t, x, k, stride, k / 2), op_reshape(u->t, weight, 2, flat), bias), h, width);
+	return op_conv_act(u->t, x, weight, bias, add, 1, (struct padding){k / 2, k / 2, k / 2, k / 2}, 0);
 }
 
 static struct tensor *group_norm(struct unet *u, struct tensor *x, const char *name, int64_t groups)
 {
 	char full[128];
-	int64_t c = x->shape[1], g[3] = {x->shape[0], groups, c / groups * x->shape[2] * x->shape[3]}, affine[4] = {1, c, 1, 1};
-	struct tensor *w, *b, *h;
+	struct tensor *w, *b;
 
 	snprintf(full, sizeof full, "%.100s.weight", name);
-	w = tape_param(u->t, u->p, full, 1, &c, 0, (struct init){.kind = INIT_ONE});
+	w = tape_param(u->t, u->p, full, 1, &x->shape[3], 0, (struct init){.kind = INIT_ONE});
 	snprintf(full, sizeof full, "%.100s.bias", name);
-	b = tape_param(u->t, u->p, full, 1, &c, 0, small);
-	h = op_norm(u->t, op_reshape(u->t, x, 3, g), NULL, NULL, NORM_LAYER, 1e-3, 0);
-	h = op_mul(u->t, op_reshape(u->t, h, 4, x->shape), op_reshape(u->t, w, 4, affine));
-	return op_add(u->t, h, op_reshape(u->t, b, 4, affine));
+	b = tape_param(u->t, u->p, full, 1, &x->shape[3], 0, small);
+	return op_groupnorm(u->t, x, w, b, groups, 1e-3, UNARY_SILU + 1);
 }
 
 static struct tensor *res_block(struct unet *u, struct tensor *x, const char *name, int64_t out)
@@ -416,32 +425,17 @@ static struct tensor *res_block(struct unet *u, struct tensor *x, const char *na
 	struct tensor *h;
 
 	snprintf(full, sizeof full, "%.60s.norm", name);
-	h = op_unary(u->t, group_norm(u, x, full, 2), UNARY_SILU);
-	snprintf(full, sizeof full, "%.60s.conv", name);
-	h = conv(u, h, full, out, 3, 1);
+	h = group_norm(u, x, full, 2);
 	snprintf(full, sizeof full, "%.60s.skip", name);
-	return op_add(u->t, h, x->shape[1] == out ? x : conv(u, x, full, out, 1, 1));
-}
-
-static struct tensor *halve(struct tape *t, struct tensor *x)
-{
-	int64_t b = x->shape[0], c = x->shape[1], h = x->shape[2] / 2, w = x->shape[3] / 2;
-	int64_t split[6] = {b, c, h, 2, w, 2}, sum[6] = {b, c, h, 1, w, 1}, out[4] = {b, c, h, w};
-
-	return op_reshape(t, op_sum(t, op_reshape(t, x, 6, split), sum, .25), 4, out);
-}
-
-static struct tensor *twice(struct tape *t, struct tensor *x)
-{
-	int64_t b = x->shape[0], c = x->shape[1], h = x->shape[2], w = x->shape[3];
-	int64_t one[6] = {b, c, h, 1, w, 1}, two[6] = {b, c, h, 2, w, 2}, out[4] = {b, c, 2 * h, 2 * w};
-
-	return op_reshape(t, op_expand(t, op_reshape(t, x, 6, one), two), 4, out);
+	if (x->shape[3] != out)
+		x = conv(u, x, full, out, 1, NULL);
+	snprintf(full, sizeof full, "%.60s.conv", name);
+	return conv(u, h, full, out, 3, x);
 }
 
 static void unet_gradient(void **state)
 {
-	int64_t shape[4] = {CAPACITY, 2, 8, 4};
+	int64_t shape[4] = {CAPACITY, 8, 4, 2};
 	struct whole w;
 	struct unet u;
 	struct tensor *a, *b, *c, *skip[2];
@@ -449,16 +443,16 @@ static void unet_gradient(void **state)
 	(void)state;
 	whole_start(&w, shape, 0);
 	u = (struct unet){w.t, &w.p};
-	a = res_block(&u, conv(&u, w.x, "in", 4, 3, 1), "down1", 4);
-	b = res_block(&u, halve(w.t, a), "down2", 6);
-	c = res_block(&u, halve(w.t, b), "mid", 6);
-	skip[0] = twice(w.t, c);
+	a = res_block(&u, conv(&u, w.x, "in", 4, 3, NULL), "down1", 4);
+	b = res_block(&u, op_pool(w.t, a, POOL_AVERAGE, 2, 2, 0, 0), "down2", 6);
+	c = res_block(&u, op_pool(w.t, b, POOL_MAX, 2, 2, 0, 0), "mid", 6);
+	skip[0] = op_twice(w.t, c);
 	skip[1] = b;
-	c = res_block(&u, op_concat(w.t, 1, 2, skip), "up2", 4);
-	skip[0] = twice(w.t, c);
+	c = res_block(&u, op_concat(w.t, 3, 2, skip), "up2", 4);
+	skip[0] = op_twice(w.t, c);
 	skip[1] = a;
-	c = res_block(&u, op_concat(w.t, 1, 2, skip), "up1", 4);
-	whole_check(&w, conv(&u, c, "out", 2, 3, 1), 0);
+	c = res_block(&u, op_concat(w.t, 3, 2, skip), "up1", 4);
+	whole_check(&w, conv(&u, c, "out", 2, 3, NULL), 0);
 }
 
 /* One float DiT under several plans: all bits must agree. */

@@ -303,6 +303,46 @@ static struct tensor *do_im2col(struct graph *g, struct tensor *x)
 	return op_im2col(g->t, x, 2 + below(g, 2), 1 + below(g, 2), 1);
 }
 
+static struct tensor *do_conv(struct graph *g, struct tensor *x)
+{
+	struct padding pad = {below(g, 2), below(g, 2), 1 + below(g, 2), 1 + below(g, 2)};
+	int64_t shape[4] = {1 + below(g, 3), 1 + below(g, 2), 1 + below(g, 2), x->shape[x->rank - 1]}, bias = below(g, 2);
+	struct tensor *w, *y;
+
+	if (x->rank != 4 || sample(g, x) > SAMPLE / 8)
+		return NULL;
+	w = weight(g, 4, shape);
+	y = op_conv(g->t, x, w, bias ? weight(g, 1, shape) : NULL, 1 + below(g, 2), pad);
+	if (below(g, 2))
+		return y;
+	shape[3] = shape[0];
+	return op_conv_act(g->t, y, weight(g, 4, shape), NULL, partner(g, y), 1, (struct padding){shape[1] - 1, 0, 0, shape[2] - 1},
+	                   below(g, 2) ? UNARY_SILU + 1 : 0);
+}
+
+static struct tensor *do_groupnorm(struct graph *g, struct tensor *x)
+{
+	int64_t n = x->shape[x->rank - 1];
+	struct tensor *scale = NULL, *shift = NULL;
+
+	if (x->rank < 2 || !x->batched || size(g, x, 0) != 1)
+		return NULL;
+	if (below(g, 3))
+		scale = weight(g, 1, &n);
+	if (below(g, 3))
+		shift = weight(g, 1, &n);
+	return op_groupnorm(g->t, x, scale, shift, n % 2 ? 1 : 2, .2, below(g, 2) ? UNARY_SILU + 1 : 0);
+}
+
+static struct tensor *do_pool(struct graph *g, struct tensor *x)
+{
+	static const enum pool_kind kinds[] = {POOL_AVERAGE, POOL_AVERAGE_ALL};
+
+	if (x->rank != 4)
+		return NULL;
+	return op_pool(g->t, x, kinds[below(g, 2)], 2, 1 + below(g, 2), 1, (int)below(g, 2));
+}
+
 static struct tensor *do_copy(struct graph *g, struct tensor *x)
 {
 	return op_copy(g->t, x);
@@ -344,7 +384,7 @@ static struct tensor *(*const steps[])(struct graph *, struct tensor *) = {
     do_unary,   do_add,     do_add,     do_add,    do_add,  do_mul,  do_scale,  do_sum,       do_reshape, do_reshape,
     do_permute, do_permute, do_expand,  do_slice,  do_slice, do_unstack, do_unstack, do_concat, do_linear,  do_linear,
     do_matmul,  do_norm,    do_norm,    do_gate,   do_attention, do_softmax, do_dropout, do_im2col, do_copy, do_embed,
-    do_xent,    do_mse,     do_qsample,
+    do_xent,    do_mse,     do_qsample, do_conv,   do_conv, do_groupnorm, do_pool,
 };
 
 static const struct {

@@ -1,0 +1,126 @@
+/* Pooling: a task is a sample and up to CHANNELS of its channels, in the gradient; a row of the output forward. */
+#include "kernels/walk.h"
+
+enum { CHANNELS = 64 };
+
+struct windows {
+	const struct op_call *c;
+	const real *x, *dy;
+	real *out; /* y, or dx */
+	int64_t kind, k, step, pad, h, w, ho, wo, ch, cuts;
+};
+
+static void windows_init(struct windows *p, const struct op_call *c, const struct array *x, const struct array *y)
+{
+	const struct op_attr *a = &c->attr;
+
+	*p = (struct windows){.c = c, .x = x->data, .out = c->out[0].data, .kind = a->i[0], .k = a->i[1], .step = a->i[2], .pad = a->i[3],
+	                      .h = x->shape[1], .w = x->shape[2], .ch = x->shape[3], .ho = y->shape[1], .wo = y->shape[2]};
+	p->cuts = (p->ch + CHANNELS - 1) / CHANNELS;
+}
+
+/* The part of a window inside the picture. */
+struct window {
+	int64_t y0, y1, x0, x1;
+	real share; /* of an average: 1 / count */
+};
+
+static struct window window_at(const struct windows *p, int64_t oy, int64_t ox)
+{
+	int64_t y = oy * p->step - p->pad, x = ox * p->step - p->pad;
+	struct window v = {y < 0 ? 0 : y, y + p->k < p->h ? y + p->k : p->h, x < 0 ? 0 : x, x + p->k < p->w ? x + p->k : p->w, 0};
+
+	v.share = 1 / (real)(p->kind == POOL_AVERAGE_ALL ? p->k * p->k : (v.y1 - v.y0) * (v.x1 - v.x0));
+	return v;
+}
+
+static void take_larger(real *restrict y, const real *restrict x, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] = x[i] > y[i] || x[i] != x[i] ? x[i] : y[i];
+}
+
+static void take_sum(real *restrict y, const real *restrict x, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] += x[i];
+}
+
+static void pool_task(void *arg, int64_t task, int worker)
+{
+	const struct windows *p = arg;
+	int64_t b = task / p->ho, oy = task % p->ho;
+
+	(void)worker;
+	for (int64_t ox = 0; ox < p->wo; ox++) {
+		struct window v = window_at(p, oy, ox);
+		real *y = p->out + (task * p->wo + ox) * p->ch;
+
+		memcpy(y, p->x + ((b * p->h + v.y0) * p->w + v.x0) * p->ch, (size_t)p->ch * sizeof *y);
+		for (int64_t i = v.y0; i < v.y1; i++)
+			for (int64_t j = v.x0; j < v.x1; j++)
+				if (i > v.y0 || j > v.x0)
+					(p->kind == POOL_MAX ? take_larger : take_sum)(y, p->x + ((b * p->h + i) * p->w + j) * p->ch, p->ch);
+		for (int64_t i = 0; p->kind != POOL_MAX && i < p->ch; i++)
+			y[i] *= v.share;
+	}
+}
+
+static void pool_run_op(const struct op_call *c)
+{
+	struct windows p;
+
+	windows_init(&p, c, &c->in[0], &c->out[0]);
+	walk_run(c, array_count(&c->in[0]), c->in[0].shape[0] * p.ho, pool_task, &p);
+}
+
+const struct kernel REAL_NAME(kernel_pool) = {pool_run_op, NULL};
+
+/* The first of the largest values of one channel of a window takes the gradient. */
+static void give_largest(const struct windows *p, const struct window *v, int64_t b, int64_t c, real dy)
+{
+	int64_t best = -1;
+
+	for (int64_t i = v->y0; i < v->y1; i++)
+		for (int64_t j = v->x0; j < v->x1; j++) {
+			int64_t at = ((b * p->h + i) * p->w + j) * p->ch + c;
+
+			if (best < 0 || p->x[at] > p->x[best])
+				best = at;
+		}
+	p->out[best] += dy;
+}
+
+static void give_average(const struct windows *p, const struct window *v, int64_t b, int64_t c, real dy)
+{
+	for (int64_t i = v->y0; i < v->y1; i++)
+		for (int64_t j = v->x0; j < v->x1; j++)
+			p->out[((b * p->h + i) * p->w + j) * p->ch + c] += dy * v->share;
+}
+
+static void grad_task(void *arg, int64_t task, int worker)
+{
+	const struct windows *p = arg;
+	int64_t b = task / p->cuts, first = task % p->cuts * CHANNELS, last = first + CHANNELS < p->ch ? first + CHANNELS : p->ch;
+
+	(void)worker;
+	for (int64_t i = 0; i < p->h * p->w; i++)
+		memset(p->out + (b * p->h * p->w + i) * p->ch + first, 0, (size_t)(last - first) * sizeof *p->out);
+	for (int64_t o = 0; o < p->ho * p->wo; o++) {
+		struct window v = window_at(p, o / p->wo, o % p->wo);
+
+		for (int64_t c = first; c < last; c++)
+			(p->kind == POOL_MAX ? give_largest : give_average)(p, &v, b, c, p->dy[(b * p->ho * p->wo + o) * p->ch + c]);
+	}
+}
+
+static void pool_grad_run(const struct op_call *c)
+{
+	struct windows p;
+
+	windows_init(&p, c, &c->in[1], &c->in[0]);
+	p.dy = c->in[0].data;
+	walk_run(c, array_count(&c->in[1]), c->in[1].shape[0] * p.cuts, grad_task, &p);
+}
+
+const struct kernel REAL_NAME(kernel_pool_grad) = {pool_grad_run, NULL};

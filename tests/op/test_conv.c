@@ -1,0 +1,211 @@
+/* CONV and its gradients. A sum of K products in float, chunks of which are added in order, is off by a few sqrt(K) units of 6e-8 of
+ * its terms: 3e-6 of the largest value at the sizes here; 1e-14 in double. */
+#include "tests/op/optest.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Element (b, oy step + ky - top, ox step + kx - left, c) of x for (b, oy, ox, _) and (_, ky, kx, c); NULL outside. */
+static double *tap(const struct op_attr *a, const struct array *x, const int64_t y[ARRAY_RANK], const int64_t w[ARRAY_RANK])
+{
+	int64_t at[ARRAY_RANK] = {y[0], y[1] * a->i[1] + w[1] - a->i[2], y[2] * a->i[1] + w[2] - a->i[3], w[3]};
+
+	return at[1] < 0 || at[1] >= x->shape[1] || at[2] < 0 || at[2] >= x->shape[2] ? NULL : element(x, at);
+}
+
+static double act_of(int64_t act, double z)
+{
+	switch (act - 1) {
+	case UNARY_SILU:
+		return z / (1 + exp(-z));
+	case UNARY_RELU:
+		return z < 0 ? 0 : z;
+	case UNARY_TANH:
+		return tanh(z);
+	default:
+		return z;
+	}
+}
+
+static void ref_conv(const struct op_call *c)
+{
+	const struct array *y = &c->out[0], *w = &c->in[1];
+	struct array kernel = *w;
+	int64_t i[ARRAY_RANK] = {0};
+
+	kernel.shape[0] = 1;
+	do {
+		double z = c->in[3].data ? *element(&c->in[3], i) : 0;
+		int64_t k[ARRAY_RANK] = {0}, bias[ARRAY_RANK] = {i[3]};
+
+		kernel.data = (double *)w->data + i[3] * w->stride[0];
+		do {
+			const double *x = tap(&c->attr, &c->in[0], i, k);
+
+			z += x ? *x * *element(&kernel, k) : 0;
+		} while (index_next(&kernel, k));
+		z += c->in[2].data ? *element(&c->in[2], bias) : 0;
+		*element(y, i) = act_of(c->attr.i[0], z);
+		if (c->out[1].data)
+			*element(&c->out[1], i) = z;
+	} while (index_next(y, i));
+}
+
+static void ref_dx(const struct op_call *c)
+{
+	const struct array *dy = &c->in[0], *w = &c->in[1], *dx = &c->out[0];
+	struct array kernel = *w;
+	int64_t i[ARRAY_RANK] = {0};
+
+	memset(dx->data, 0, (size_t)array_count(dx) * sizeof(double));
+	kernel.shape[0] = 1;
+	do {
+		int64_t k[ARRAY_RANK] = {0};
+
+		kernel.data = (double *)w->data + i[3] * w->stride[0];
+		do {
+			double *x = tap(&c->attr, dx, i, k);
+
+			if (x)
+				*x += *element(dy, i) * *element(&kernel, k);
+		} while (index_next(&kernel, k));
+	} while (index_next(dy, i));
+}
+
+static void ref_dw(const struct op_call *c)
+{
+	const struct array *dy = &c->in[0], *x = &c->in[1], *dw = &c->out[0], *db = &c->out[1];
+	struct array kernel = *dw;
+	int64_t i[ARRAY_RANK] = {0};
+
+	memset(dw->data, 0, (size_t)array_count(dw) * sizeof(double));
+	if (db->data)
+		memset(db->data, 0, (size_t)array_count(db) * sizeof(double));
+	kernel.shape[0] = 1;
+	do {
+		int64_t k[ARRAY_RANK] = {0}, bias[ARRAY_RANK] = {i[3]};
+
+		kernel.data = (double *)dw->data + i[3] * dw->stride[0];
+		do {
+			const double *v = tap(&c->attr, x, i, k);
+
+			if (v)
+				*element(&kernel, k) += *element(dy, i) * *v;
+		} while (index_next(&kernel, k));
+		if (db->data)
+			*element(db, bias) += *element(dy, i);
+	} while (index_next(dy, i));
+}
+
+/* top, left, bottom, right of the padding. */
+struct shape {
+	int64_t b, h, w, c, o, kh, kw, step, pad[4];
+};
+
+static const struct shape shapes[] = {
+    {2, 6, 7, 3, 5, 3, 3, 1, {1, 1, 1, 1}},
+    {1, 1, 1, 1, 1, 1, 1, 1, {0}},
+    {3, 1, 1, 5, 7, 1, 1, 1, {0}},
+    {2, 5, 4, 8, 3, 1, 1, 1, {0}},
+    {1, 1, 1, 2, 3, 3, 3, 1, {1, 1, 1, 1}},   /* patches of which one pixel is inside */
+    {3, 9, 8, 4, 6, 3, 3, 2, {1, 1, 1, 1}},
+    {2, 8, 9, 4, 6, 3, 3, 2, {0, 0, 1, 1}},   /* below and to the right alone, as autoencoders halve */
+    {1, 7, 7, 20, 33, 1, 7, 1, {0, 3, 0, 3}}, /* Inception's rows and columns */
+    {1, 7, 7, 20, 33, 7, 1, 1, {3, 0, 3, 0}},
+    {1, 11, 13, 3, 4, 5, 5, 3, {2, 2, 2, 2}},
+    {1, 4, 4, 2, 2, 3, 2, 1, {4, 0, 0, 3}},   /* windows wholly outside */
+    {2, 12, 11, 50, 70, 3, 3, 1, {1, 1, 1, 1}}, /* 450 products: two chunks, the second begins inside a pixel */
+    {1, 17, 15, 130, 34, 3, 3, 1, {1, 1, 1, 1}},
+};
+
+static int64_t size_out(int64_t n, int64_t k, int64_t step, int64_t before, int64_t after)
+{
+	return (n + before + after - k) / step + 1;
+}
+
+struct operands {
+	struct op_attr attr;
+	struct operand x, w, bias, y;
+};
+
+static struct operands operands_of(const struct shape *s, int act)
+{
+	struct operands o = {.attr = {.i = {act, s->step, s->pad[0], s->pad[1]}}};
+	double fan = sqrt((double)(s->c * s->kh * s->kw));
+
+	o.x = (struct operand){.rank = 4, .shape = {s->b, s->h, s->w, s->c}, .batch = 1};
+	o.w = (struct operand){.rank = 4, .shape = {s->o, s->kh, s->kw, s->c}, .dense = 1, .scale = 1 / fan};
+	o.bias = (struct operand){.rank = 1, .shape = {s->o}, .dense = 1};
+	o.y = (struct operand){.rank = 4, .shape = {s->b, size_out(s->h, s->kh, s->step, s->pad[0], s->pad[2]),
+	                                            size_out(s->w, s->kw, s->step, s->pad[1], s->pad[3]), s->o},
+	                       .dense = s->h * s->w > 1, .batch = 1};
+	return o;
+}
+
+/* All that may be absent is: without activation and addend; with the bias and both outputs; with an addend that is overwritten. */
+static void forward(void **state)
+{
+	static const int acts[] = {0, UNARY_RELU + 1, UNARY_SILU + 1, UNARY_TANH + 1};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+		struct operands o = operands_of(&shapes[k], acts[k % 4]);
+		struct optest t = {.name = "CONV", .op = OP_CONV, .attr = o.attr, .nin = 4, .nout = 2, .in = {o.x, o.w}, .out = {o.y},
+		                   .ref = ref_conv, .tol32 = 3e-6, .tol64 = 1e-14, .samples = 1};
+
+		optest_run(&t);
+		t.in[2] = o.bias;
+		t.out[1] = o.y;
+		optest_run(&t);
+		t.out[1].rank = 0;
+		t.in[3] = o.y;
+		t.in_place = 4;
+		optest_run(&t);
+	}
+}
+
+static void gradients(void **state)
+{
+	(void)state;
+	for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+		struct operands o = operands_of(&shapes[k], 0);
+		struct optest dx = {.name = "CONV_DX", .op = OP_CONV_DX, .attr = o.attr, .nin = 2, .nout = 1, .in = {o.y, o.w}, .out = {o.x},
+		                    .ref = ref_dx, .tol32 = 3e-6, .tol64 = 1e-14, .samples = 1};
+		struct optest dw = {.name = "CONV_DW", .op = OP_CONV_DW, .attr = o.attr, .nin = 2, .nout = 2, .in = {o.y, o.x},
+		                    .out = {o.w, o.bias}, .ref = ref_dw, .tol32 = 3e-6, .tol64 = 1e-14};
+
+		dx.in[0].dense = 0;
+		dx.out[0].dense = o.y.dense;
+		optest_run(&dx);
+		optest_run(&dw);
+		dw.out[1].rank = 0;
+		optest_run(&dw);
+	}
+}
+
+/* The rules are adjoints of the very kernel that runs forward. */
+static void differences(void **state)
+{
+	static const struct shape small[] = {{2, 4, 5, 2, 3, 3, 3, 1, {1, 1, 1, 1}}, {1, 5, 4, 3, 2, 3, 2, 2, {0, 1, 1, 0}}};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof small / sizeof *small; k++) {
+		struct operands o = operands_of(&small[k], 0);
+		struct optest fwd = {.name = "CONV", .op = OP_CONV, .attr = o.attr, .nin = 4, .nout = 2, .in = {o.x, o.w, o.bias}, .out = {o.y}};
+		struct optest dx = {.name = "CONV_DX", .op = OP_CONV_DX, .attr = o.attr, .nin = 2, .nout = 1, .in = {o.y, o.w}, .out = {o.x},
+		                    .tol32 = 3e-6, .tol64 = 1e-14, .samples = 1};
+		struct optest dw = {.name = "CONV_DW", .op = OP_CONV_DW, .attr = o.attr, .nin = 2, .nout = 2, .in = {o.y, o.x},
+		                    .out = {o.w, o.bias}, .tol32 = 3e-6, .tol64 = 1e-14};
+
+		dx.out[0].dense = 1;
+		optest_gradient(&fwd, &dx, (int[OP_IN]){FROM_DY, FROM_IN + 1}, (int[OP_OUT]){0}, 0, 1e-8);
+		optest_gradient(&fwd, &dw, (int[OP_IN]){FROM_DY, FROM_IN}, (int[OP_OUT]){1, 2}, 0, 1e-8);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(forward), cmocka_unit_test(gradients), cmocka_unit_test(differences)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -36,6 +36,7 @@ struct cuda {
 	size_t pieces;
 	uint64_t used, most;
 	struct cublaslt_cuda *cublaslt;
+	int capturing;
 };
 
 static struct cuda *cuda_of(struct device *d)
@@ -53,7 +54,9 @@ static int check(struct cuda *c, cudaError_t rc, const char *what)
 {
 	if (rc == cudaSuccess)
 		return 0;
-	if (!c->failed.code)
+	if (c->capturing)
+		snprintf(c->device.uncaptured, sizeof c->device.uncaptured, "%s: %s", what, cudaGetErrorString(rc));
+	else if (!c->failed.code)
 		err_set(&c->failed, code_of(rc), "%s: %s: %s", c->name, what, cudaGetErrorString(rc));
 	return -1;
 }
@@ -80,7 +83,9 @@ static void cuda_failed(struct device *d, const struct err *e)
 {
 	struct cuda *c = cuda_of(d);
 
-	if (!c->failed.code)
+	if (c->capturing)
+		snprintf(c->device.uncaptured, sizeof c->device.uncaptured, "%s", e->msg);
+	else if (!c->failed.code)
 		err_set(&c->failed, e->code, "%s: %s", c->name, e->msg);
 }
 
@@ -280,20 +285,32 @@ static int cuda_capture_begin(struct device *d, int stream)
 {
 	struct cuda *c = cuda_of(d);
 
-	return check(c, cudaStreamBeginCapture(c->stream[stream], cudaStreamCaptureModeThreadLocal), "capture");
+	if (c->failed.code)
+		return -1;
+	c->capturing = 1;
+	if (check(c, cudaStreamBeginCapture(c->stream[stream], cudaStreamCaptureModeThreadLocal), "capture")) {
+		c->capturing = 0;
+		cudaGetLastError();
+		return -1;
+	}
+	d->uncaptured[0] = 0;
+	return 0;
 }
 
+/* What failed in between has been said, and ended the capture; the stream is as it was. */
 static void *cuda_capture_end(struct device *d, int stream)
 {
 	struct cuda *c = cuda_of(d);
 	cudaGraph_t graph = NULL;
 	cudaGraphExec_t run = NULL;
+	cudaError_t rc = cudaStreamEndCapture(c->stream[stream], &graph);
 
-	if (check(c, cudaStreamEndCapture(c->stream[stream], &graph), "capture") ||
-	    check(c, cudaGraphInstantiate(&run, graph, 0), "capture"))
+	if (!d->uncaptured[0] && !check(c, rc, "capture") && check(c, cudaGraphInstantiate(&run, graph, 0), "capture"))
 		run = NULL;
 	if (graph)
-		check(c, cudaGraphDestroy(graph), "capture");
+		cudaGraphDestroy(graph);
+	cudaGetLastError();
+	c->capturing = 0;
 	return run;
 }
 

@@ -217,11 +217,14 @@ struct device {
 	int (*event_passed)(struct device *d, void *event, int wait);    /* waits if `wait`; a failed device has passed everything */
 
 	/* Graphs: what is submitted to the stream between begin and end is not run but kept, to be launched as a whole; NULL where the
-	 * device has none. put and get must not be called in between. */
+	 * device has none. put, get and fetch must not be called in between. A capture that fails is no error of the device: `uncaptured`
+	 * says why the last one did, and is empty while none has. */
 	int (*capture_begin)(struct device *d, int stream);
 	void *(*capture_end)(struct device *d, int stream); /* NULL: it failed, nothing was run */
 	void (*graph_launch)(struct device *d, void *graph, int stream);
 	void (*graph_free)(struct device *d, void *graph);
+
+	char uncaptured[256];
 
 	double (*peak_flops)(struct device *d); /* of the matrix product, measured at the first call; NULL: cannot be measured */
 	void (*close)(struct device *d);

@@ -41,6 +41,17 @@ struct node {
 	void *then_arg;
 };
 
+/* A run that the device keeps as a graph. What was bound to parameters is a part of what it is. */
+struct replay {
+	int64_t n, used; /* used: when, by the count of runs */
+	int from, to;
+	void *values, *grad_values;
+	void *graph; /* NULL: it has run once, or the device could not keep it */
+	int refused;
+};
+
+enum { TAPE_GRAPHS = 32 };
+
 struct tape {
 	enum dtype real;
 	int64_t capacity;
@@ -65,6 +76,9 @@ struct tape {
 	const struct compact *compact; /* by parameter, or NULL */
 	struct run_keys keys, *device_keys;
 	int keys_changed;
+	struct replay replay[TAPE_GRAPHS];
+	int replays;
+	int64_t runs;
 	void *hop; /* event between nodes of different streams */
 	int profiling;
 	struct op_profile profile[OP_COUNT];
@@ -133,6 +147,9 @@ void grad_place(struct tape *t, struct tensor *g, struct tensor *dst);
 
 /* The arrays of a node for n samples (data pointers only when the plan is allocated). */
 void node_call(const struct tape *t, const struct node *n, int64_t samples, struct op_call *c);
+/* Forget every graph: something they hold is another now. */
+void replay_drop(struct tape *t);
+
 int node_find_producer(const struct tape *t, const struct tensor *x); /* index, or -1 */
 
 #endif

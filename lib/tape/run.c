@@ -149,16 +149,10 @@ static void run_node(struct tape *t, int i, int64_t samples)
 		n->then(n->then_arg, t->device, n->stream);
 }
 
-void tape_run(struct tape *t, int64_t n, int from, int to)
+static void submit(struct tape *t, int64_t n, int from, int to)
 {
 	int stream = 0;
 
-	assert(n > 0 && n <= t->capacity && from >= 0 && to <= t->nnodes && t->arena);
-	if (t->keys_changed)
-		device_put(t->device, t->device_keys, &t->keys, sizeof t->keys);
-	t->keys_changed = 0;
-	if (t->options.poison && from == 0)
-		poison(t, 0, 0, t->arena_bytes);
 	for (int i = from; i < to; i++) {
 		if (!t->node[i].live)
 			continue;
@@ -169,6 +163,78 @@ void tape_run(struct tape *t, int64_t n, int from, int to)
 			poison_dead(t, i);
 	}
 	change_stream(t, stream, 0);
+}
+
+void replay_drop(struct tape *t)
+{
+	for (int i = 0; i < t->replays; i++)
+		if (t->replay[i].graph)
+			t->device->graph_free(t->device, t->replay[i].graph);
+	t->replays = 0;
+}
+
+static int may_replay(const struct tape *t, int from, int to)
+{
+	if (!t->device->capture_begin || t->profiling || t->options.poison)
+		return 0;
+	for (int i = from; i < to; i++)
+		if (t->node[i].then)
+			return 0;
+	return 1;
+}
+
+/* The place of a run that is known, or NULL after making one for it: of those never used the first, else the one longest unused. */
+static struct replay *find_replay(struct tape *t, int64_t n, int from, int to)
+{
+	struct replay *oldest = &t->replay[0];
+
+	t->runs++;
+	for (int i = 0; i < t->replays; i++) {
+		struct replay *r = &t->replay[i];
+
+		if (r->n == n && r->from == from && r->to == to && r->values == t->values && r->grad_values == t->grad_values) {
+			r->used = t->runs;
+			return r;
+		}
+		oldest = r->used < oldest->used ? r : oldest;
+	}
+	if (t->replays < TAPE_GRAPHS)
+		oldest = &t->replay[t->replays++];
+	else if (oldest->graph)
+		t->device->graph_free(t->device, oldest->graph);
+	*oldest = (struct replay){.n = n, .used = t->runs, .from = from, .to = to, .values = t->values, .grad_values = t->grad_values};
+	return NULL;
+}
+
+/* The first run is not captured: libraries choose their algorithms, and kernels are loaded, when they are first called. */
+static void replay_run(struct tape *t, int64_t n, int from, int to)
+{
+	struct device *d = t->device;
+	struct replay *r = find_replay(t, n, from, to);
+
+	if (r && !r->graph && !r->refused && !d->capture_begin(d, 0)) {
+		submit(t, n, from, to);
+		r->graph = d->capture_end(d, 0);
+		r->refused = !r->graph;
+	}
+	if (r && r->graph)
+		d->graph_launch(d, r->graph, 0);
+	else
+		submit(t, n, from, to);
+}
+
+void tape_run(struct tape *t, int64_t n, int from, int to)
+{
+	assert(n > 0 && n <= t->capacity && from >= 0 && to <= t->nnodes && t->arena);
+	if (t->keys_changed)
+		device_put(t->device, t->device_keys, &t->keys, sizeof t->keys);
+	t->keys_changed = 0;
+	if (t->options.poison && from == 0)
+		poison(t, 0, 0, t->arena_bytes);
+	if (may_replay(t, from, to))
+		replay_run(t, n, from, to);
+	else
+		submit(t, n, from, to);
 }
 
 void *tape_data(struct tape *t, const struct tensor *x)

@@ -21,6 +21,7 @@ void tape_free(struct tape *t)
 	if (!t)
 		return;
 	if (t->device) {
+		replay_drop(t);
 		t->device->release(t->device, t->arena);
 		t->device->release(t->device, t->scratch);
 		t->device->release(t->device, t->device_keys);
@@ -266,8 +267,9 @@ struct storage *storage_end(struct storage *s, int64_t *offset)
 
 void tape_bind(struct tape *t, struct tensor *x, void *data)
 {
-	(void)t;
 	assert(x->st->kind == STORE_INPUT);
+	if (x->st->bound != data)
+		replay_drop(t);
 	x->st->bound = data;
 }
 
@@ -297,6 +299,7 @@ void tape_stream(struct tape *t, int stream)
 void tape_then(struct tape *t, int node, void (*then)(void *arg, struct device *d, int stream), void *arg)
 {
 	assert(node >= 0 && node < t->nnodes);
+	replay_drop(t);
 	t->node[node].then = then;
 	t->node[node].then_arg = arg;
 }

@@ -107,7 +107,9 @@ void tape_bind_compact(struct tape *t, const struct compact *w);
 /* What dropout and noise draw by in the following runs. */
 void tape_seed(struct tape *t, const struct run_keys *keys);
 
-/* Run the nodes [from, to) on n samples, 1 <= n <= capacity. Errors stick to the device. */
+/* Run the nodes [from, to) on n samples, 1 <= n <= capacity. Errors stick to the device. On a device that keeps graphs the first run
+ * of a range, number of samples and pair of parameter arenas submits each node, the second keeps what it submits as a graph, and later
+ * ones launch that: what is bound is read anew, what it is bound to is not looked up. Not with a profile, poison or tape_then. */
 void tape_run(struct tape *t, int64_t n, int from, int to);
 
 /* Device address of a kept tensor, an input or a parameter. */

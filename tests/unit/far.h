@@ -1,6 +1,6 @@
 /* A device for tests whose memory the host cannot touch: the CPU's kernels, on memory that is mapped without any right except while
  * one of them, or put, get, fetch, copy, fill, is at work. A host that dereferences device memory crashes. What it fetches stays NaN until
- * it has waited, or has submitted two more events. Every allocation ends at a page that is never there, and released ones are
+ * it has waited, or has submitted two more events. What is captured runs when it is launched, and not before. Every allocation ends at a page that is never there, and released ones are
  * gone. */
 #ifndef DDM_TESTS_FAR_H
 #define DDM_TESTS_FAR_H
@@ -19,6 +19,21 @@
 
 enum { FAR_BLOCKS = 256, FAR_FETCHES = 64, FAR_LAZY = 2 };
 
+/* What a graph keeps: a kernel's call, a copy, or a fill. */
+struct far_node {
+	enum op op; /* OP_VIEW: no kernel */
+	struct op_call call;
+	void *dst;
+	const void *src; /* NULL: a fill */
+	int byte;
+	size_t bytes;
+};
+
+struct far_graph {
+	struct far_node *node;
+	int nodes;
+};
+
 struct far {
 	struct device device;
 	struct device *cpu;
@@ -34,6 +49,9 @@ struct far {
 	int fetches, events;
 	size_t used, most;
 	int64_t calls; /* of kernels */
+	struct far_graph *capture; /* NULL: what is submitted is run */
+	int refuse;                /* captures fail */
+	int64_t captures, launches, graphs; /* graphs: that there are */
 };
 
 struct far_event {
@@ -47,11 +65,21 @@ static inline void far_allow(struct far *f, int rights)
 			assert_int_equal(mprotect(f->block[i].map, f->block[i].length, rights), 0);
 }
 
+static inline void far_keep(struct far *f, struct far_node n)
+{
+	f->capture->node = mem_resize(f->capture->node, (size_t)f->capture->nodes + 1, sizeof n);
+	f->capture->node[f->capture->nodes++] = n;
+}
+
 static inline void far_run(const struct op_call *c, enum op op)
 {
 	struct far *f = (struct far *)c->device;
 	struct op_call call = *c;
 
+	if (f->capture) {
+		far_keep(f, (struct far_node){.op = op, .call = *c});
+		return;
+	}
 	call.device = f->cpu;
 	far_allow(f, PROT_READ | PROT_WRITE);
 	f->cpu->kernel[op]->run(&call);
@@ -113,19 +141,35 @@ static void far_memory(struct device *d, struct device_memory *m)
 	*m = (struct device_memory){.used = f->used, .peak = f->most};
 }
 
+/* put and get, as of this host's memory. */
+static void far_move(struct device *d, int stream, void *dst, const void *src, size_t bytes)
+{
+	struct far *f = (struct far *)d;
+
+	assert_null(f->capture);
+	far_allow(f, PROT_READ | PROT_WRITE);
+	f->cpu->copy(f->cpu, stream, dst, src, bytes);
+	far_allow(f, PROT_NONE);
+}
+
 static void far_copy(struct device *d, int stream, void *dst, const void *src, size_t bytes)
 {
 	struct far *f = (struct far *)d;
 
-	far_allow(f, PROT_READ | PROT_WRITE);
-	f->cpu->copy(f->cpu, stream, dst, src, bytes);
-	far_allow(f, PROT_NONE);
+	if (f->capture)
+		far_keep(f, (struct far_node){.dst = dst, .src = src, .bytes = bytes});
+	else
+		far_move(d, stream, dst, src, bytes);
 }
 
 static void far_fill(struct device *d, int stream, void *dst, int byte, size_t bytes)
 {
 	struct far *f = (struct far *)d;
 
+	if (f->capture) {
+		far_keep(f, (struct far_node){.dst = dst, .byte = byte, .bytes = bytes});
+		return;
+	}
 	far_allow(f, PROT_READ | PROT_WRITE);
 	f->cpu->fill(f->cpu, stream, dst, byte, bytes);
 	far_allow(f, PROT_NONE);
@@ -138,7 +182,7 @@ static void far_fetch(struct device *d, int stream, void *dst, const void *src, 
 
 	assert_true(f->fetches < FAR_FETCHES);
 	*t = (struct far_fetch){dst, mem_alloc(bytes), bytes};
-	far_copy(d, stream, t->data, src, bytes);
+	far_move(d, stream, t->data, src, bytes);
 	memset(dst, 0xff, bytes);
 }
 
@@ -193,6 +237,58 @@ static int far_event_passed(struct device *d, void *event, int wait)
 	return 1;
 }
 
+static int far_capture_begin(struct device *d, int stream)
+{
+	struct far *f = (struct far *)d;
+
+	(void)stream;
+	assert_null(f->capture);
+	f->capture = mem_zalloc(1, sizeof *f->capture);
+	return 0;
+}
+
+static void far_graph_free(struct device *d, void *graph)
+{
+	struct far_graph *g = graph;
+
+	mem_free(g->node);
+	mem_free(g);
+	((struct far *)d)->graphs--;
+}
+
+static void *far_capture_end(struct device *d, int stream)
+{
+	struct far *f = (struct far *)d;
+	struct far_graph *g = f->capture;
+
+	(void)stream;
+	f->capture = NULL;
+	f->graphs++;
+	if (f->refuse) {
+		far_graph_free(d, g);
+		return NULL;
+	}
+	f->captures++;
+	return g;
+}
+
+static void far_graph_launch(struct device *d, void *graph, int stream)
+{
+	const struct far_graph *g = graph;
+
+	((struct far *)d)->launches++;
+	for (int i = 0; i < g->nodes; i++) {
+		const struct far_node *n = &g->node[i];
+
+		if (n->op != OP_VIEW)
+			far_run(&n->call, n->op);
+		else if (n->src)
+			far_move(d, stream, n->dst, n->src, n->bytes);
+		else
+			far_fill(d, stream, n->dst, n->byte, n->bytes);
+	}
+}
+
 static int far_error(struct device *d, struct err *e)
 {
 	(void)d;
@@ -212,6 +308,7 @@ static void far_close(struct device *d)
 
 	for (int i = 0; i < FAR_BLOCKS; i++)
 		assert_null(f->block[i].map); /* everything was released */
+	assert_int_equal(f->graphs, 0);
 	device_free(f->cpu);
 	mem_free(f);
 }
@@ -256,8 +353,8 @@ static inline struct device *device_far(struct pool *pool)
 	    .alloc_host = far_alloc_host,
 	    .release_host = far_release_host,
 	    .memory = far_memory,
-	    .put = far_copy,
-	    .get = far_copy,
+	    .put = far_move,
+	    .get = far_move,
 	    .fetch = far_fetch,
 	    .copy = far_copy,
 	    .fill = far_fill,
@@ -268,6 +365,10 @@ static inline struct device *device_far(struct pool *pool)
 	    .event_record = far_event_record,
 	    .event_follow = far_event_follow,
 	    .event_passed = far_event_passed,
+	    .capture_begin = far_capture_begin,
+	    .capture_end = far_capture_end,
+	    .graph_launch = far_graph_launch,
+	    .graph_free = far_graph_free,
 	    .peak_flops = far_peak,
 	    .close = far_close,
 	};

@@ -1,0 +1,232 @@
+/* tape/run: a device that keeps graphs captures a run once, launches it from then on, and gives the same bytes as one that has none. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "tape/ops.h"
+#include "tests/unit/far.h"
+
+enum { CAPACITY = 40, WIDTH = 6, OUT = 5 };
+
+/* y = gelu(dropout(x + noise) w + b), loss = sum dy y, on two streams. */
+struct net {
+	struct device *device;
+	struct tape *tape;
+	struct params params;
+	struct tensor *x, *y, *dy, *dx;
+	int forward, end;
+	float *in[2], *seed, *values[2], *grads; /* on the device */
+};
+
+static void net_open(struct net *n, int far, int graphs)
+{
+	const int64_t x[2] = {CAPACITY, WIDTH}, w[2] = {OUT, WIDTH}, b[1] = {OUT};
+	const struct init normal = {INIT_NORMAL, .5, 0, NULL};
+	struct tape *t = tape_new(DT_F32, CAPACITY);
+	struct device *d = far ? device_far(NULL) : device_cpu(NULL, DT_F32);
+	struct tensor *h;
+	struct err e = {0};
+	float *host;
+
+	memset(n, 0, sizeof *n);
+	if (!graphs)
+		d->capture_begin = NULL;
+	n->device = d;
+	n->tape = t;
+	n->x = tape_input(t, DT_F32, 2, x, TAPE_BATCHED | TAPE_GRAD);
+	h = op_dropout(t, op_add(t, n->x, op_noise(t, 2, x)), .25);
+	tape_stream(t, 1);
+	h = op_linear(t, h, tape_param(t, &n->params, "w", 2, w, 0, normal), tape_param(t, &n->params, "b", 1, b, 0, normal));
+	tape_stream(t, 0);
+	n->y = op_unary(t, h, UNARY_GELU_TANH);
+	tape_keep(t, n->y);
+	n->forward = tape_mark(t);
+	n->dy = tape_input(t, DT_F32, 2, (const int64_t[]){CAPACITY, OUT}, TAPE_BATCHED);
+	tape_backward(t, n->y, n->dy);
+	n->dx = tape_grad(t, n->x);
+	n->end = tape_mark(t);
+	params_layout(&n->params);
+	tape_layout(t, d, NULL);
+	assert_int_equal(tape_allocate(t, &e), 0);
+	host = mem_zalloc((size_t)(n->params.total + CAPACITY * WIDTH), sizeof *host);
+	for (int i = 0; i < 2; i++) {
+		n->values[i] = d->alloc(d, (size_t)n->params.total * sizeof(float), "values", &e);
+		params_init(&n->params, (uint64_t)i, host);
+		device_put(d, n->values[i], host, (size_t)n->params.total * sizeof *host);
+		n->in[i] = d->alloc(d, CAPACITY * WIDTH * sizeof(float), "x", &e);
+	}
+	n->grads = d->alloc(d, (size_t)n->params.trainable * sizeof(float), "grads", &e);
+	n->seed = d->alloc(d, CAPACITY * OUT * sizeof(float), "dy", &e);
+	for (int i = 0; i < CAPACITY * OUT; i++)
+		host[i % (CAPACITY * WIDTH)] = (float)sin(i);
+	device_put(d, n->seed, host, CAPACITY * OUT * sizeof *host);
+	tape_bind(t, n->dy, n->seed);
+	mem_free(host);
+}
+
+static void net_close(struct net *n)
+{
+	struct device *d = n->device;
+
+	tape_free(n->tape);
+	for (int i = 0; i < 2; i++) {
+		d->release(d, n->values[i]);
+		d->release(d, n->in[i]);
+	}
+	d->release(d, n->grads);
+	d->release(d, n->seed);
+	params_release(&n->params);
+	device_free(d);
+}
+
+/* One run: which input and parameters, how many samples; everything it gives. */
+struct given {
+	float y[CAPACITY * OUT], dx[CAPACITY * WIDTH], grads[64];
+};
+
+static void net_run(struct net *n, int k, int in, int params, int64_t samples, struct given *g)
+{
+	const struct run_keys keys = {3, (uint64_t)k, 17, 1};
+	struct device *d = n->device;
+	float x[CAPACITY * WIDTH];
+
+	for (int i = 0; i < CAPACITY * WIDTH; i++)
+		x[i] = (float)cos(i + 100 * k);
+	memset(g, 0, sizeof *g);
+	device_put(d, n->in[in], x, sizeof x);
+	tape_bind(n->tape, n->x, n->in[in]);
+	tape_bind_params(n->tape, n->values[params], n->grads);
+	tape_seed(n->tape, &keys);
+	tape_run(n->tape, samples, 0, n->forward);
+	tape_run(n->tape, samples, n->forward, n->end);
+	device_get(d, g->y, tape_data(n->tape, n->y), (size_t)(samples * OUT) * sizeof *g->y);
+	device_get(d, g->dx, tape_data(n->tape, n->dx), (size_t)(samples * WIDTH) * sizeof *g->dx);
+	device_get(d, g->grads, n->grads, (size_t)n->params.trainable * sizeof *g->grads);
+}
+
+struct pair {
+	struct net with, without;
+	struct far *far;
+};
+
+static void pair_open(struct pair *p, int graphs)
+{
+	net_open(&p->with, 1, graphs);
+	net_open(&p->without, 0, 0);
+	p->far = (struct far *)p->with.device;
+}
+
+static void pair_close(struct pair *p)
+{
+	net_close(&p->with);
+	net_close(&p->without);
+}
+
+static void both(struct pair *p, int k, int in, int params, int64_t samples)
+{
+	struct given a, b;
+
+	net_run(&p->with, k, in, params, samples, &a);
+	net_run(&p->without, k, in, params, samples, &b);
+	assert_memory_equal(&a, &b, sizeof a);
+	assert_true(a.y[0] != 0 && a.grads[32] != 0); /* of the bias */
+}
+
+/* Forward and backward are a graph each; other inputs, keys and weights in the same places need no other. */
+static void captured_once(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	pair_open(&p, 1);
+	for (int k = 0; k < 6; k++) {
+		both(&p, k, 0, 0, 7);
+		assert_int_equal(p.far->captures, k ? 2 : 0);
+		assert_int_equal(p.far->launches, 2 * k);
+	}
+	pair_close(&p);
+}
+
+/* Another number of samples is another graph; another input in place of the old drops all; other parameters keep both. */
+static void captured_again(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	pair_open(&p, 1);
+	for (int k = 0; k < 3; k++)
+		for (int64_t n = 1; n <= 3; n++)
+			both(&p, k, 0, 0, n);
+	assert_int_equal(p.far->captures, 6);
+	for (int k = 0; k < 8; k++)
+		both(&p, k, 0, k % 2, 2);
+	assert_int_equal(p.far->captures, 8);
+	for (int k = 0; k < 4; k++)
+		both(&p, k, 1, 0, 2);
+	assert_int_equal(p.far->captures, 10);
+	assert_int_equal(p.far->graphs, 2);
+	pair_close(&p);
+}
+
+/* More runs than there are places: the one longest unused makes room. */
+static void the_oldest_goes(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	pair_open(&p, 1);
+	for (int64_t n = 1; n <= CAPACITY; n++)
+		for (int k = 0; k < 2; k++)
+			both(&p, k, 0, 0, n);
+	assert_int_equal(p.far->captures, 2 * CAPACITY);
+	assert_int_equal(p.far->graphs, 32);
+	both(&p, 5, 0, 0, CAPACITY);
+	assert_int_equal(p.far->captures, 2 * CAPACITY);
+	both(&p, 6, 0, 0, 1);
+	both(&p, 7, 0, 0, 1);
+	assert_int_equal(p.far->captures, 2 * CAPACITY + 2);
+	pair_close(&p);
+}
+
+static void nothing(void *arg, struct device *d, int stream)
+{
+	(void)d;
+	(void)stream;
+	++*(int *)arg;
+}
+
+/* A device that fails to capture, or has no graphs, runs each node; so do a profile and a node with something to follow it. */
+static void without_graphs(void **state)
+{
+	struct pair p;
+	int called = 0;
+
+	(void)state;
+	for (int how = 0; how < 4; how++) {
+		pair_open(&p, how != 0);
+		p.far->refuse = how == 1;
+		tape_profile(p.with.tape, how == 2);
+		if (how == 3)
+			for (int i = 0; i < p.with.end; i++)
+				tape_then(p.with.tape, i, nothing, &called);
+		for (int k = 0; k < 4; k++)
+			both(&p, k, 0, 0, 3);
+		assert_int_equal(p.far->launches, 0);
+		assert_int_equal(p.far->captures, 0);
+		pair_close(&p);
+	}
+	assert_true(called > 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(captured_once), cmocka_unit_test(captured_again), cmocka_unit_test(the_oldest_goes),
+	                                   cmocka_unit_test(without_graphs)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

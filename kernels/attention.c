@@ -26,6 +26,7 @@ struct attention {
 	int64_t blocks, items, items_task; /* an item is a block of a head, or a head in the gradient */
 	int causal;
 	real scale;
+	const struct array *bias; /* NULL: none */
 	char *scratch;
 	size_t stride; /* of scratch, per worker */
 };
@@ -146,6 +147,20 @@ static void softmax_rows(struct head p, real scale, int64_t m, int64_t n, int64_
 		sum[i] = 1 / sum[i];
 }
 
+/* Scores of m queries, `first` the first of them, scaled and with the bias of head (b, h) added. */
+static void bias_rows(const struct attention *k, struct head p, int64_t b, int64_t h, int64_t first, int64_t m, int64_t n)
+{
+	const struct array *a = k->bias;
+
+	for (int64_t i = 0; i < m; i++) {
+		const real *add = (const real *)a->data + b * a->stride[0] + h * a->stride[1] + (first + i) * a->stride[2];
+		real *row = p.at + i * p.ld;
+
+		for (int64_t s = 0; s < n; s++)
+			row[s] = REAL_FMA(row[s], k->scale, add[s]);
+	}
+}
+
 static void scale_row(real *y, real f, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++)
@@ -183,7 +198,9 @@ static void attention_item(const struct attention *k, int64_t item, real *scratc
 	q.at += first * q.ld;
 	o.at += first * o.ld;
 	product(p, q, GEMM_N, key, GEMM_T, m, n, k->d, 0, rest);
-	softmax_rows(p, k->scale, m, n, k->causal ? first + 1 : n, share, log_sum, &next);
+	if (k->bias)
+		bias_rows(k, p, b, h, first, m, n);
+	softmax_rows(p, k->bias ? 1 : k->scale, m, n, k->causal ? first + 1 : n, share, log_sum, &next);
 	for (int64_t i = 0; i < m; i++)
 		lse[i * l->stride[2]] = log_sum[i];
 	product(o, p, GEMM_N, v, GEMM_N, m, k->d, n, 0, rest);
@@ -220,6 +237,7 @@ static void attention_run(const struct op_call *c)
 
 	attention_init(&k, c, &c->in[0], &c->in[1], 128);
 	assert(k.scale > 0);
+	k.bias = c->nin > 3 && c->in[3].data ? &c->in[3] : NULL;
 	k.stride = attention_stride(&k);
 	items_run(&k, c->in[0].shape[SAMPLE] * k.heads * k.blocks, attention_task);
 }
@@ -232,16 +250,17 @@ static size_t attention_scratch(const struct op_call *c, int workers)
 	return attention_stride(&k) * (size_t)workers;
 }
 
-/* ds = scale p (dp - delta), p from the scores, both in place. */
-static void grad_row(real *restrict p, real *restrict dp, real scale, real lse, real delta, int64_t n)
+/* ds = scale p (dp - delta), p from the scores times `unit`, both in place. */
+static void grad_row(real *restrict p, real *restrict dp, real unit, real scale, real lse, real delta, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++) {
-		p[i] = real_exp_down(REAL_FMA(p[i], scale, -lse));
+		p[i] = real_exp_down(REAL_FMA(p[i], unit, -lse));
 		dp[i] = scale * (p[i] * (dp[i] - delta));
 	}
 }
 
 struct grad_heads {
+	int64_t b, h;
 	struct head o, dy, q, key, v, dq, dk, dv;
 };
 
@@ -258,13 +277,15 @@ static void grad_block(const struct attention *k, const struct grad_heads *g, co
 
 	product(p, q, GEMM_N, g->key, GEMM_T, m, n, k->d, 0, rest);
 	product(dp, dy, GEMM_N, g->v, GEMM_T, m, n, k->d, 0, rest);
+	if (k->bias)
+		bias_rows(k, p, g->b, g->h, first, m, n);
 	for (int64_t i = 0; i < m; i++) {
 		int64_t seen = k->causal && first + i + 1 < n ? first + i + 1 : n;
 		real delta;
 
 		hint_row(next, i);
 		delta = lanes_dot(dy.at + i * dy.ld, o.at + i * o.ld, k->d);
-		grad_row(p.at + i * n, dp.at + i * n, k->scale, lse[i * lse_step], delta, seen);
+		grad_row(p.at + i * n, dp.at + i * n, k->bias ? 1 : k->scale, k->scale, lse[i * lse_step], delta, seen);
 		for (; seen < n; seen++)
 			p.at[i * n + seen] = dp.at[i * n + seen] = 0;
 	}
@@ -278,7 +299,7 @@ static void attention_grad_item(const struct attention *k, int64_t item, real *s
 	const struct op_call *c = k->c;
 	int64_t b = item / k->heads, h = item % k->heads;
 	struct grad_heads g = {
-	    .dy = head_of(&c->in[0], b, h), .q = head_of(&c->in[1], b, h),  .key = head_of(&c->in[2], b, h),
+	    .b = b, .h = h, .dy = head_of(&c->in[0], b, h), .q = head_of(&c->in[1], b, h),  .key = head_of(&c->in[2], b, h),
 	    .v = head_of(&c->in[3], b, h),  .o = head_of(&c->in[4], b, h),  .dq = head_of(&c->out[0], b, h),
 	    .dk = head_of(&c->out[1], b, h), .dv = head_of(&c->out[2], b, h),
 	};
@@ -322,6 +343,7 @@ static void attention_grad_run(const struct op_call *c)
 	struct attention k;
 
 	attention_init(&k, c, &c->in[1], &c->in[2], 256);
+	k.bias = c->nin > 6 && c->in[6].data ? &c->in[6] : NULL;
 	k.stride = grad_stride(&k);
 	items_run(&k, c->in[0].shape[SAMPLE] * k.heads, attention_grad_task);
 }

@@ -155,6 +155,7 @@ struct device *device_cpu(struct pool *pool, enum dtype real)
 	    .real = real,
 	    .storage = 1u << real,
 	    .compact = real == DT_F32,
+	    .biased = 1,
 	    .pool = pool,
 	    .alloc = cpu_alloc,
 	    .release = cpu_release,

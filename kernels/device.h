@@ -77,10 +77,10 @@ struct op_attr {
  *             the dimensions that were broadcast. i0, i1 as NORM. dx may be acc.
  * GATE        y = x + g h, g bcast; y may be x. Ins x, g, h.
  * GATE_GRAD   ins dy, g (bcast), h; outs dh = g dy, dg? = sum of dy h over the broadcast dimensions (size 1 there).
- * ATTENTION   o [B, T, heads, d] = softmax(f0 q k^T) v per (b, head); ins q [B, T, heads, d], k, v [B, S, heads, d] (the first
- *             three dimensions may have any strides); outs o, lse [B, heads, T] = log of the softmax's denominator, maximum
- *             included. i0 = 1: causal.
- * ATTENTION_GRAD  ins do, q, k, v, o, lse; outs dq, dk, dv (strided as q, k, v may be). f0, i0 as ATTENTION.
+ * ATTENTION   o [B, T, heads, d] = softmax(f0 q k^T + bias) v per (b, head); ins q [B, T, heads, d], k, v [B, S, heads, d] (the
+ *             first three dimensions may have any strides), bias? bcast [B, heads, T, S], finite, where the device is `biased`; outs o,
+ *             lse [B, heads, T] = log of the softmax's denominator, maximum included. i0 = 1: causal.
+ * ATTENTION_GRAD  ins do, q, k, v, o, lse, bias?; outs dq, dk, dv (strided as q, k, v may be). f0, i0 as ATTENTION.
  * EMBED       y [B, C] = table [V, C] [index [B]], index of DT_I32. An index out of range is a bug.
  * EMBED_GRAD  dtable [V, C] = rows of dy added in increasing b; ins dy, index.
  * TIMESTEP    y [B, 2 h] = [cos(f1 t f_k), sin(f1 t f_k)], f_k = exp(-ln(f0) k / h), the argument in double; ins t [B].
@@ -189,6 +189,7 @@ struct device {
 	enum dtype real;  /* DT_F32, or DT_F64 for gradient checks */
 	unsigned storage; /* bit per enum dtype: what activations may be stored in */
 	int compact;      /* LINEAR takes w of DT_COMPACT, in memory of the host */
+	int biased;       /* ATTENTION and its gradient take a bias */
 	struct pool *pool; /* threads of the host; may be NULL */
 	const struct kernel *kernel[OP_COUNT];
 	struct cublaslt *cublaslt; /* what matrix products may be left to; NULL: none (kernels/cublaslt.h) */

@@ -152,17 +152,28 @@ struct tensor *op_gate(struct tape *t, struct tensor *x, struct tensor *g, struc
 	return node1(t, OP_GATE, 3, in, tensor_like(t, x), NULL);
 }
 
-struct tensor *op_attention(struct tape *t, struct tensor *q, struct tensor *k, struct tensor *v, double scale, int causal)
+struct tensor *op_attention_bias(struct tape *t, struct tensor *q, struct tensor *k, struct tensor *v, struct tensor *bias,
+                                 double scale, int causal)
 {
 	struct op_attr attr = {.i = {causal}, .f = {scale}};
-	struct tensor *in[3] = {tensor_rows(t, q), tensor_rows(t, k), tensor_rows(t, v)}, *out[2];
+	struct tensor *in[4] = {tensor_rows(t, q), tensor_rows(t, k), tensor_rows(t, v)}, *out[2];
+	struct tensor scores = {.rank = 4, .shape = {q->shape[0], q->shape[2], q->shape[1], k->shape[1]}, .batched = q->batched};
 	int64_t lse[3] = {q->shape[0], q->shape[2], q->shape[1]};
 
 	assert(q->rank == 4 && k->rank == 4 && v->rank == 4 && q->shape[3] == k->shape[3]);
+	if (bias) {
+		assert(bias->shape[bias->rank - 1] == k->shape[1]);
+		in[3] = tensor_stretch(t, tensor_rows(t, bias), &scores);
+	}
 	out[0] = tensor_like(t, q);
 	out[1] = tensor_new(t, t->real, 3, lse, q->batched);
-	node_add(t, OP_ATTENTION, 3, in, 2, out, &attr);
+	node_add(t, OP_ATTENTION, bias ? 4 : 3, in, 2, out, &attr);
 	return out[0];
+}
+
+struct tensor *op_attention(struct tape *t, struct tensor *q, struct tensor *k, struct tensor *v, double scale, int causal)
+{
+	return op_attention_bias(t, q, k, v, NULL, scale, causal);
 }
 
 struct tensor *op_embed(struct tape *t, struct tensor *table, struct tensor *index)

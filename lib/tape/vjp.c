@@ -167,11 +167,15 @@ static void gate_vjp(struct vjp *v)
 static void attention_vjp(struct vjp *v)
 {
 	const struct node *n = v->n;
-	struct tensor *in[6] = {tensor_rows(v->t, v->dy[0]), n->in[0], n->in[1], n->in[2], n->out[0], n->out[1]};
+	int biased = n->nin > 3;
+	struct tensor *in[7] = {tensor_rows(v->t, v->dy[0]), n->in[0], n->in[1], n->in[2], n->out[0], n->out[1]};
 
+	assert(!biased || !v->need[3]);
+	if (biased)
+		in[6] = n->in[3];
 	for (int j = 0; j < 3; j++)
 		v->dx[j] = tensor_like(v->t, n->in[j]);
-	node_add(v->t, OP_ATTENTION_GRAD, 6, in, 3, v->dx, &n->attr);
+	node_add(v->t, OP_ATTENTION_GRAD, 6 + biased, in, 3, v->dx, &n->attr);
 }
 
 static void embed_vjp(struct vjp *v)

@@ -3,7 +3,7 @@
 #include "tests/op/optest.h"
 
 #include <math.h>
-
+#include <string.h>
 
 #include "core/mem.h"
 
@@ -14,6 +14,8 @@ static double score(const struct op_call *c, int64_t b, int64_t h, int64_t t, in
 
 	for (int64_t i = 0; i < q->shape[3]; i++)
 		sum += *element(q, (int64_t[ARRAY_RANK]){b, t, h, i}) * *element(k, (int64_t[ARRAY_RANK]){b, s, h, i});
+	if (c->nin > 3)
+		sum += *element(&c->in[3], (int64_t[ARRAY_RANK]){b, h, t, s}) / c->attr.f[0];
 	return c->attr.i[0] && s > t ? -INFINITY : c->attr.f[0] * sum;
 }
 
@@ -64,6 +66,68 @@ static void values(void **state)
 	}
 }
 
+/* With a bias of its own for each head, query and key, and with one stretched over samples, or over heads and queries. */
+static struct optest biased(const int64_t *n)
+{
+	struct optest t = forward(n[0], n[1], n[2], n[3], n[4], (int)n[5]);
+
+	t.nin = 4;
+	t.in[3] = (struct operand){.rank = 4, .shape = {n[0], n[3], n[1], n[2]}, .bcast = (unsigned)n[6], .batch = !(n[6] & 1), .scale = 3};
+	return t;
+}
+
+static void biases(void **state)
+{
+	static const int64_t cases[][7] = {
+	    {3, 5, 5, 2, 8, 0, 0},     {2, 7, 13, 3, 24, 0, 1},   {2, 33, 17, 2, 12, 0, 6},  {1, 300, 300, 1, 8, 0, 1},
+	    {1, 40, 2100, 2, 8, 0, 0}, {2, 9, 9, 2, 8, 1, 0},     {1, 300, 300, 1, 8, 1, 1}, {2, 1, 1, 1, 8, 0, 0},
+	    {5, 3, 70, 2, 5, 0, 7},
+	};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+		struct optest t = biased(cases[k]);
+
+		optest_run(&t);
+	}
+}
+
+/* A bias of -10000 takes a key out altogether: the rest is attention without it. */
+static void mask(void **state)
+{
+	struct optest t = biased((const int64_t[7]){2, 6, 9, 2, 8, 0, 6}), part = forward(2, 6, 7, 2, 8, 0);
+	double *in[OP_IN] = {0}, *out[OP_OUT] = {0}, *few[OP_OUT] = {0}, *cut[OP_IN] = {0}, bias[18] = {0};
+
+	(void)state;
+	for (int i = 0; i < 18; i++)
+		bias[i] = i % 9 == 3 || i % 9 == 8 ? -10000 : 0;
+	t.in[3].values = bias;
+	optest_values(&t, in, out);
+	part.in[0].values = in[0];
+	for (int a = 1; a < 3; a++) {
+		double *v = mem_zalloc(2 * 7 * 16, sizeof *v);
+
+		for (int b = 0; b < 2; b++)
+			for (int s = 0, to = 0; s < 9; s++)
+				if (s != 3 && s != 8)
+					memcpy(v + (b * 7 + to++) * 16, in[a] + (b * 9 + s) * 16, 16 * sizeof *v);
+		part.in[a].values = v;
+	}
+	optest_values(&part, cut, few);
+	for (int i = 0; i < 2 * 6 * 16; i++)
+		assert_true(fabs(out[0][i] - few[0][i]) < 1e-13);
+	for (int a = 0; a < OP_IN; a++) {
+		mem_free(in[a]);
+		mem_free(cut[a]);
+		if (a == 1 || a == 2)
+			mem_free((double *)part.in[a].values);
+	}
+	for (int a = 0; a < OP_OUT; a++) {
+		mem_free(out[a]);
+		mem_free(few[a]);
+	}
+}
+
 /* Scores of several hundred: the maximum must be taken off before exp. */
 static void large_scores(void **state)
 {
@@ -91,6 +155,22 @@ static void gradients(void **state)
 		                      .out = {t.in[0], t.in[1], t.in[2]}, .tol32 = 2e-5, .tol64 = 1e-12, .samples = 1};
 
 		optest_gradient(&t, &back, (int[OP_IN]){FROM_DY, FROM_IN, FROM_IN + 1, FROM_IN + 2, FROM_OUT, FROM_OUT + 1},
+		                (int[OP_OUT]){0, 1, 2}, 0, 1e-8);
+	}
+}
+
+static void biased_gradients(void **state)
+{
+	static const int64_t cases[][7] = {{2, 5, 5, 2, 8, 0, 0}, {1, 7, 13, 3, 6, 0, 6}, {2, 9, 9, 1, 8, 1, 1}, {1, 1, 3, 1, 4, 0, 0}};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+		struct optest t = biased(cases[k]);
+		struct optest back = {.name = "ATTENTION_GRAD, biased", .op = OP_ATTENTION_GRAD, .attr = t.attr, .nin = 7, .nout = 3,
+		                      .in = {t.in[0], t.in[0], t.in[1], t.in[2], t.out[0], t.out[1], t.in[3]},
+		                      .out = {t.in[0], t.in[1], t.in[2]}, .tol32 = 2e-5, .tol64 = 1e-12, .samples = 1};
+
+		optest_gradient(&t, &back, (int[OP_IN]){FROM_DY, FROM_IN, FROM_IN + 1, FROM_IN + 2, FROM_OUT, FROM_OUT + 1, FROM_IN + 3},
 		                (int[OP_OUT]){0, 1, 2}, 0, 1e-8);
 	}
 }
@@ -155,6 +235,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(values),
+	    cmocka_unit_test(biases),
+	    cmocka_unit_test(mask),
+	    cmocka_unit_test(biased_gradients),
 	    cmocka_unit_test(large_scores),
 	    cmocka_unit_test(gradients),
 	    cmocka_unit_test(long_gradients),

@@ -35,7 +35,7 @@ struct member {
 static void member_run(struct member *m, int64_t n, const float *x, const float *t, const int32_t *label, float *out)
 {
 	if (!m->exact) {
-		model_submit(m->model, n, x, t, label, out);
+		model_submit(m->model, n, &(struct model_input){.x = x, .t = t, .label = label}, out);
 		return;
 	}
 	device_get(m->device, m->host_x, x, (size_t)(n * m->d) * sizeof *x);
@@ -177,8 +177,10 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 	int kind = prediction_find(c->prediction);
 	size_t n = (size_t)o->capacity;
 
-	if (c->net.kind != NET_DIT)
+	if (c->net.kind == NET_ROUTER)
 		return err_set(e, ERR_DATA, "%s: a router where an expert should be", where);
+	if (c->net.text_tokens)
+		return err_set(e, ERR_DATA, "%s: conditioned on text, which is not sampled here yet", where);
 	m->path = path_find(c->path);
 	if (kind < 0 || !m->path)
 		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is not known here", where, c->prediction, c->path);

@@ -16,17 +16,10 @@ static const struct trunk_names meta_names = {
     .modulation = "blocks.%d.adaLN_modulation.1",
 };
 
-/* Token vectors are (row in patch, column in patch, channel), the channel fastest: formats differ here from the patch embedding,
- * where the channel is slowest. The copy is for patches of one pixel or of the whole picture, which a view could express: the
- * output is read as contiguous. */
-static struct tensor *unpatchify(const struct trunk *k, struct tensor *h)
+/* 1 - time; e^(0 t) is the 1. */
+static struct tensor *reversed(struct tape *t, struct tensor *time)
 {
-	const struct net_config *c = k->c;
-	int64_t n = c->size / c->patch, p = c->patch, b = h->shape[0];
-	int64_t split[6] = {b, n, n, p, p, c->out_channels}, picture[4] = {b, c->out_channels, c->size, c->size};
-	static const int order[6] = {0, 5, 1, 3, 2, 4};
-
-	return op_reshape(k->t, op_copy(k->t, op_permute(k->t, op_reshape(k->t, h, 6, split), order)), 4, picture);
+	return op_axpby(t, 1, op_unary(t, op_scale(t, time, 0), UNARY_EXP), -1, time);
 }
 
 struct tensor *dit_record(struct tape *t, struct params *p, const struct net_config *c, struct tensor *x, struct tensor *time,
@@ -34,9 +27,10 @@ struct tensor *dit_record(struct tape *t, struct params *p, const struct net_con
 {
 	struct trunk k = {t, p, c, &meta_names};
 	int64_t h = c->hidden, table[2] = {c->classes + (c->class_dropout > 0), h}, two[4] = {x->shape[0], 2, 1, h};
-	struct tensor *tokens = trunk_tokens(&k, x), *cond = trunk_time(&k, time), *act, *m[2];
+	struct tensor *tokens = trunk_tokens(&k, x), *cond, *act, *m[2];
 
 	assert(!label == !c->classes);
+	cond = trunk_time(&k, c->reversed ? reversed(t, time) : time);
 	if (label)
 		cond = op_add(t, cond,
 		              op_embed(t, tape_param(t, p, "y_embedder.embedding_table.weight", 2, table, 0, init_small), label));
@@ -44,7 +38,8 @@ struct tensor *dit_record(struct tape *t, struct params *p, const struct net_con
 	for (int64_t i = 0; i < c->depth; i++)
 		tokens = trunk_block(&k, i, tokens, act);
 	op_unstack(t, op_reshape(t, trunk_linear(&k, act, "final_layer.adaLN_modulation.1", 2 * h, init_zero, -1), 4, two), 1, m);
-	tokens = op_norm(t, tokens, m[1], m[0], NORM_LAYER, 1e-6, 1);
+	tokens = op_norm(t, tokens, m[1], m[0], NORM_LAYER, trunk_eps(c), 1);
 	tokens = trunk_linear(&k, tokens, "final_layer.linear", c->patch * c->patch * c->out_channels, init_zero, -1);
-	return unpatchify(&k, tokens);
+	tokens = trunk_unpatchify(&k, tokens);
+	return c->reversed ? op_scale(t, tokens, -1) : tokens;
 }

@@ -10,6 +10,11 @@
 #include "core/str.h"
 #include "file/fileio.h"
 #include "file/safetensors.h"
+#include "net/diffusers.h"
+
+enum { INPUTS = 6 };
+
+typedef void (*copier)(struct device *, void *, const void *, size_t);
 
 struct model {
 	struct model_config config;
@@ -19,10 +24,10 @@ struct model {
 	struct compact *compact; /* by parameter, with a type where it is PARAM_BULK; NULL where bulk is COMPACT_NONE */
 	struct device *device;
 	struct tape *tape;
-	struct tensor *x, *time, *label, *out;
-	float *in, *times;  /* on the device: (capacity, in_elements), (capacity) */
-	int32_t *labels;    /* on the device: (capacity); NULL where there are none */
-	int64_t capacity, in_elements, out_elements;
+	struct net_input in;
+	struct tensor *out;
+	void *place[INPUTS]; /* of the inputs, on the device; NULL where there is none */
+	int64_t capacity, out_elements;
 	double flops;
 };
 
@@ -72,12 +77,20 @@ static int parse_net(const json_t *o, const char *where, struct model_config *c,
 int model_config_parse(const json_t *o, const char *where, struct model_config *c, struct err *e)
 {
 	const char *prediction = "", *path = "linear";
+	int stated; /* the released Paris experts do not tell, nor does diffusers, which has it with the scheduler */
 
 	memset(c, 0, sizeof *c);
 	c->cluster = -1;
 	if (parse_net(o, where, c, e))
 		return -1;
-	if (jsonio_str(o, "prediction", c->net.kind == NET_DIT, &prediction, where, e) ||
+	stated = c->net.kind != NET_ROUTER && c->net.kind != NET_PARIS && !diffusers_config(o);
+	if (c->net.kind == NET_PARIS)
+		prediction = "velocity";
+	if (diffusers_config(o)) {
+		prediction = "epsilon";
+		path = "linear_betas";
+	}
+	if (jsonio_str(o, "prediction", stated, &prediction, where, e) ||
 	    jsonio_str(o, "path", 0, &path, where, e) || jsonio_i64(o, "cluster", 0, -1, INT32_MAX, &c->cluster, where, e))
 		return -1;
 	if (c->net.kind == NET_ROUTER)
@@ -132,7 +145,7 @@ char *model_config_text(const struct model_config *c, const json_t *extra)
 	if (c->prediction[0])
 		json_object_set_new(o, "prediction", json_string(c->prediction));
 	json_object_set_new(o, "path", json_string(c->path));
-	if (c->net.kind == NET_DIT)
+	if (c->net.kind != NET_ROUTER)
 		json_object_set_new(o, "cluster", json_integer(c->cluster));
 	if (c->clusters)
 		json_object_set_new(o, "num_clusters", json_integer(c->clusters));
@@ -155,15 +168,16 @@ const char *model_weights_name(enum net_kind kind)
 	return kind == NET_ROUTER ? "model.safetensors" : "diffusion_pytorch_model.safetensors";
 }
 
+static const struct renames *names_of(const struct safetensors *s)
+{
+	static const struct renames *const known[] = {&dit_diffusers, &pixart_diffusers};
+
+	return renames_find(known, sizeof known / sizeof *known, s);
+}
+
 int model_match_weights(const struct safetensors *s, const char *where, const struct params *p, struct err *e)
 {
-	for (int i = 0; i < p->n; i++)
-		if (!st_need(s, p->v[i].name, p->v[i].rank, p->v[i].shape, e))
-			return -1;
-	for (int i = 0; i < st_tensors(s); i++)
-		if (params_find(p, st_get(s, i)->name) < 0)
-			return err_set(e, ERR_DATA, "%s: holds %s, which this network does not have", where, st_get(s, i)->name);
-	return 0;
+	return renames_match(names_of(s), s, where, p, e);
 }
 
 /* One after the other through memory of the host. compact: as struct model's. */
@@ -177,7 +191,7 @@ static int put_weights(const struct safetensors *s, const struct params *p, stru
 		most = p->v[i].count > most ? p->v[i].count : most;
 	host = mem_try((size_t)most, sizeof *host, "a weight", e);
 	for (int i = 0; host && i < p->n; i++) {
-		st_to_f32(host, st_find(s, p->v[i].name));
+		renames_read(names_of(s), s, &p->v[i], host);
 		if (compact && compact[i].type)
 			compact_pack(&compact[i], host);
 		else
@@ -239,36 +253,40 @@ static int layout_compact(struct model *m, struct err *e)
 static void record(struct model *m)
 {
 	const struct net_config *c = &m->config.net;
-	int64_t shape[4] = {m->capacity, c->channels, c->size, c->size};
 
 	m->tape = tape_new(DT_F32, m->capacity);
-	m->x = tape_input(m->tape, DT_F32, 4, shape, TAPE_BATCHED);
-	m->time = tape_input(m->tape, DT_F32, 1, shape, TAPE_BATCHED);
-	if (c->kind == NET_DIT && c->classes)
-		m->label = tape_input(m->tape, DT_I32, 1, shape, TAPE_BATCHED);
-	m->out = net_record(m->tape, &m->params, c, m->x, m->time, m->label);
+	net_inputs(m->tape, c, &m->in);
+	m->out = net_record(m->tape, &m->params, c, &m->in);
 	tape_keep(m->tape, m->out);
 	params_layout(&m->params);
-	m->in_elements = c->channels * c->size * c->size;
 	m->out_elements = c->kind == NET_ROUTER ? c->clusters : c->out_channels * c->size * c->size;
 	m->flops = tape_flops(m->tape, 1, 0, tape_mark(m->tape));
+}
+
+static size_t sample_bytes(const struct tensor *x)
+{
+	size_t n = dtype_size(x->dtype);
+
+	for (int d = 1; d < x->rank; d++)
+		n *= (size_t)x->shape[d];
+	return n;
 }
 
 static int allocate(struct model *m, struct err *e)
 {
 	struct device *d = m->device;
-	size_t n = (size_t)m->capacity;
+	struct tensor *const in[INPUTS] = {m->in.x, m->in.time, m->in.label, m->in.text, m->in.mask, m->in.micro};
 
-	if (!(m->values = d->alloc(d, (size_t)m->params.total * sizeof *m->values, "weights", e)) || tape_allocate(m->tape, e) ||
-	    !(m->in = d->alloc(d, n * (size_t)m->in_elements * sizeof *m->in, "network input", e)) ||
-	    !(m->times = d->alloc(d, n * sizeof *m->times, "network times", e)) ||
-	    (m->label && !(m->labels = d->alloc(d, n * sizeof *m->labels, "labels", e))))
+	if (!(m->values = d->alloc(d, (size_t)m->params.total * sizeof *m->values, "weights", e)) || tape_allocate(m->tape, e))
 		return -1;
 	tape_bind_params(m->tape, m->values, NULL);
-	tape_bind(m->tape, m->x, m->in);
-	tape_bind(m->tape, m->time, m->times);
-	if (m->label)
-		tape_bind(m->tape, m->label, m->labels);
+	for (int i = 0; i < INPUTS; i++) {
+		if (!in[i])
+			continue;
+		if (!(m->place[i] = d->alloc(d, (size_t)m->capacity * sample_bytes(in[i]), "network input", e)))
+			return -1;
+		tape_bind(m->tape, in[i], m->place[i]);
+	}
 	return 0;
 }
 
@@ -322,9 +340,8 @@ void model_free(struct model *m)
 		return;
 	tape_free(m->tape);
 	m->device->release(m->device, m->values);
-	m->device->release(m->device, m->in);
-	m->device->release(m->device, m->times);
-	m->device->release(m->device, m->labels);
+	for (int i = 0; i < INPUTS; i++)
+		m->device->release(m->device, m->place[i]);
 	for (int i = 0; m->compact && i < m->params.n; i++)
 		compact_release(&m->compact[i]);
 	mem_free(m->compact);
@@ -358,34 +375,42 @@ int64_t model_bytes(const struct model *m)
 	return bytes;
 }
 
-/* The next k rows, whose input is there. */
-static void run_rows(struct model *m, int64_t k, const float *t, const int32_t *label)
+/* The next k rows from `at`; x by `put`. */
+static void put_rows(struct model *m, int64_t at, int64_t k, const struct model_input *in, copier put)
 {
-	device_put(m->device, m->times, t, (size_t)k * sizeof *t);
-	if (m->label)
-		device_put(m->device, m->labels, label, (size_t)k * sizeof *label);
-	tape_run(m->tape, k, 0, tape_mark(m->tape));
+	struct device *d = m->device;
+	const struct tensor *const to[INPUTS] = {m->in.x, m->in.time, m->in.label, m->in.text, m->in.mask, m->in.micro};
+	const void *const from[INPUTS] = {in->x, in->t, in->label, in->text, in->mask, in->micro};
+
+	for (int i = 0; i < INPUTS; i++) {
+		size_t bytes = to[i] ? sample_bytes(to[i]) : 0;
+
+		if (bytes && from[i])
+			(i ? device_put : put)(d, m->place[i], (const char *)from[i] + (size_t)at * bytes, (size_t)k * bytes);
+		else if (bytes && to[i] == m->in.mask)
+			d->fill(d, 0, m->place[i], 0, (size_t)k * bytes);
+		else
+			assert(!bytes);
+	}
 }
 
-static void cut(struct model *m, int64_t n, const float *x, const float *t, const int32_t *label, float *out,
-                void (*in)(struct device *, void *, const void *, size_t), void (*back)(struct device *, void *, const void *, size_t))
+static void cut(struct model *m, int64_t n, const struct model_input *in, float *out, copier put, copier back)
 {
-	assert(!m->label || label);
 	for (int64_t at = 0; at < n; at += m->capacity) {
 		int64_t k = n - at < m->capacity ? n - at : m->capacity;
 
-		in(m->device, m->in, x + at * m->in_elements, (size_t)(k * m->in_elements) * sizeof *x);
-		run_rows(m, k, t + at, m->label ? label + at : NULL);
+		put_rows(m, at, k, in, put);
+		tape_run(m->tape, k, 0, tape_mark(m->tape));
 		back(m->device, out + at * m->out_elements, tape_data(m->tape, m->out), (size_t)(k * m->out_elements) * sizeof *out);
 	}
 }
 
-void model_run(struct model *m, int64_t n, const float *x, const float *t, const int32_t *label, float *out)
+void model_run(struct model *m, int64_t n, const struct model_input *in, float *out)
 {
-	cut(m, n, x, t, label, out, device_put, device_get);
+	cut(m, n, in, out, device_put, device_get);
 }
 
-void model_submit(struct model *m, int64_t n, const float *x, const float *t, const int32_t *label, float *out)
+void model_submit(struct model *m, int64_t n, const struct model_input *in, float *out)
 {
-	cut(m, n, x, t, label, out, device_copy, device_copy);
+	cut(m, n, in, out, device_copy, device_copy);
 }

@@ -40,15 +40,24 @@ double model_flops(const struct model *m);     /* of one sample */
 int64_t model_elements(const struct model *m); /* output elements of one sample */
 int64_t model_bytes(const struct model *m);    /* that the weights take */
 
-/* out (n, model_elements) = network(x (n, C, S, S), t (n) in [0, 1], label (n) or NULL), all of the host; any n: it is cut into
- * batches of the capacity. A sample's bits do not depend on its neighbours. Errors stick to the device. */
-void model_run(struct model *m, int64_t n, const float *x, const float *t, const int32_t *label, float *out);
+/* What n samples are given to the network with (net/net.h: struct net_input), on the host. */
+struct model_input {
+	const float *x, *t;         /* (n, C, S, S); (n), in [0, 1] */
+	const int32_t *label;       /* (n), or NULL where there are no classes */
+	const float *text;          /* (n, text_tokens, text_width), or NULL where no text is read */
+	const float *mask, *micro;  /* (n, text_tokens) or NULL: no padding; (n, 3) */
+};
+
+/* out (n, model_elements) of the host; any n: it is cut into batches of the capacity. A sample's bits do not depend on its
+ * neighbours. Errors stick to the device. */
+void model_run(struct model *m, int64_t n, const struct model_input *in, float *out);
 /* The same with x and out in memory of the device; does not wait. */
-void model_submit(struct model *m, int64_t n, const float *x, const float *t, const int32_t *label, float *out);
+void model_submit(struct model *m, int64_t n, const struct model_input *in, float *out);
 
 /* Read the tensors of a safetensors file into a flat arena of the device, laid out by p (values[p->total]). */
 int model_read_weights(const char *path, const struct params *p, struct device *d, float *values, struct err *e);
-/* Whether its tensors are the table's, in names, shapes and floating type: ERR_DATA naming the first that is not. */
+/* Whether its tensors are the table's, in names (ours or those of diffusers), shapes and floating type: ERR_DATA naming the first that
+ * is not. */
 struct safetensors;
 int model_match_weights(const struct safetensors *s, const char *where, const struct params *p, struct err *e);
 /* Write values[p->total] of the device under the table's names, float32, with texts in the metadata. Takes memory of the host for

@@ -9,6 +9,11 @@ struct trunk_names {
 	const char *patch, *time;                  /* prefix of .weight/.bias; prefix of .0.weight .. .2.bias */
 	const char *qkv_weight, *qkv_bias;         /* (block) */
 	const char *proj, *fc1, *fc2, *modulation; /* (block), prefix of .weight/.bias */
+	/* adaLN-single: */
+	const char *table;                         /* (block), the whole name */
+	const char *cross_weight, *cross_bias;     /* (block), whole names of queries, keys and values in one; or NULL and */
+	const char *cross_q, *cross_kv;            /* (block), prefixes */
+	const char *cross_proj;                    /* (block), prefix */
 };
 
 /* A recording in progress. */
@@ -31,5 +36,25 @@ struct tensor *trunk_tokens(const struct trunk *k, struct tensor *x);
 struct tensor *trunk_time(const struct trunk *k, struct tensor *time);
 /* One adaLN-zero block on tokens (B, T, H); act (B, H) = SiLU of the conditioning. */
 struct tensor *trunk_block(const struct trunk *k, int64_t block, struct tensor *tokens, struct tensor *act);
+
+
+/* adaLN-single (Chen et al. 2023, PixArt-alpha): one modulation for all blocks, to which each adds a table of its own. */
+
+/* Linear of SiLU(time (B, H)) under PREFIX: (B, 6, 1, H). */
+struct tensor *trunk_modulation(const struct trunk *k, struct tensor *time, const char *prefix);
+/* A block on tokens (B, T, H) that looks at text (B, S, H), with mask (B, S) or NULL added to its scores. */
+struct tensor *trunk_block_single(const struct trunk *k, int64_t block, struct tensor *tokens, struct tensor *modulation,
+                                  struct tensor *text, struct tensor *mask);
+/* The last layer under the names final_layer.{scale_shift_table, linear}, and unpatchified: (B, out_channels, S, S). */
+struct tensor *trunk_final_single(const struct trunk *k, struct tensor *tokens, struct tensor *time);
+
+/* Token vectors (B, T, patch^2 out_channels), each (row in patch, column in patch, channel), to pictures (B, out_channels, S, S),
+ * contiguous. */
+struct tensor *trunk_unpatchify(const struct trunk *k, struct tensor *h);
+
+double trunk_eps(const struct net_config *c); /* of all norms but the second of a block */
+
+/* The position table [1, T, H] of DiT, positions multiplied by `scale`. */
+void trunk_positions(float *out, const int64_t *shape, double scale);
 
 #endif

@@ -98,34 +98,37 @@ static void fill_uniform(float *out, int64_t n, double bound, uint64_t seed, uin
 	}
 }
 
+void param_init(const struct param *q, uint64_t seed, float *out)
+{
+	uint64_t stream = hash64(q->name, strlen(q->name)) >> 20;
+
+	memset(out, 0, (size_t)q->count * sizeof *out);
+	switch (q->init.kind) {
+	case INIT_ZERO:
+		break;
+	case INIT_ONE:
+		for (int64_t k = 0; k < q->count; k++)
+			out[k] = 1;
+		break;
+	case INIT_NORMAL:
+		rng_normal(out, (size_t)q->count, seed, RNG_INIT, 0, stream);
+		for (int64_t k = 0; k < q->count; k++)
+			out[k] *= (float)q->init.a;
+		break;
+	case INIT_XAVIER:
+		fill_uniform(out, q->count, sqrt(6 / (q->init.a + q->init.b)), seed, stream);
+		break;
+	case INIT_FILL:
+		q->init.fill(out, q->shape, q->init.a);
+		break;
+	}
+}
+
 void params_init(const struct params *p, uint64_t seed, float *values)
 {
 	memset(values, 0, (size_t)p->total * sizeof *values);
-	for (int i = 0; i < p->n; i++) {
-		const struct param *q = &p->v[i];
-		float *out = values + q->offset;
-		uint64_t stream = hash64(q->name, strlen(q->name)) >> 20;
-
-		switch (q->init.kind) {
-		case INIT_ZERO:
-			break;
-		case INIT_ONE:
-			for (int64_t k = 0; k < q->count; k++)
-				out[k] = 1;
-			break;
-		case INIT_NORMAL:
-			rng_normal(out, (size_t)q->count, seed, RNG_INIT, 0, stream);
-			for (int64_t k = 0; k < q->count; k++)
-				out[k] *= (float)q->init.a;
-			break;
-		case INIT_XAVIER:
-			fill_uniform(out, q->count, sqrt(6 / (q->init.a + q->init.b)), seed, stream);
-			break;
-		case INIT_FILL:
-			q->init.fill(out, q->shape);
-			break;
-		}
-	}
+	for (int i = 0; i < p->n; i++)
+		param_init(&p->v[i], seed, values + p->v[i].offset);
 }
 
 void params_decay_mask(const struct params *p, float *decay)

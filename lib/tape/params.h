@@ -20,13 +20,13 @@ enum init_kind {
 	INIT_ONE,
 	INIT_NORMAL, /* std a */
 	INIT_XAVIER, /* uniform in +-sqrt(6 / (fan_in + fan_out)), fans a and b */
-	INIT_FILL    /* fill() computes the values */
+	INIT_FILL    /* fill(), given a, computes the values */
 };
 
 struct init {
 	enum init_kind kind;
 	double a, b;
-	void (*fill)(float *out, const int64_t *shape);
+	void (*fill)(float *out, const int64_t *shape, double a);
 };
 
 struct param {
@@ -64,6 +64,9 @@ int64_t params_count(const struct params *p, int trainable_only);
 
 /* Initial values: values[total]; each parameter is a function of (seed, its name). */
 void params_init(const struct params *p, uint64_t seed, float *values);
+
+/* The initial value of one: out[q->count]. */
+void param_init(const struct param *q, uint64_t seed, float *out);
 
 /* decay[trainable] = 1 where weight decay applies, 0 elsewhere. */
 void params_decay_mask(const struct params *p, float *decay);

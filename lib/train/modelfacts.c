@@ -60,11 +60,11 @@ static void config_facts(json_t *o, const struct model_config *c, struct params 
 	const struct net_config *n = &c->net;
 	int64_t picture[3] = {n->channels, n->size, n->size};
 
-	set_text(o, "network", n->kind == NET_ROUTER ? c->exact ? "exact router" : "router" : c->exact ? "exact" : "dit");
-	if (n->kind == NET_DIT)
+	set_text(o, "network", c->exact ? n->kind == NET_ROUTER ? "exact router" : "exact" : net_kind_name(n->kind));
+	if (n->kind != NET_ROUTER)
 		set_text(o, "prediction", c->prediction);
 	set_text(o, "path", c->path);
-	if (n->kind == NET_DIT)
+	if (n->kind != NET_ROUTER)
 		json_object_set_new(o, "cluster", c->cluster >= 0 ? json_integer(c->cluster) : json_string("all"));
 	if (c->clusters)
 		set_i64(o, "k", c->clusters);
@@ -85,7 +85,7 @@ static int take_config(json_t *o, const json_t *config, struct model_config *c, 
 	copy(o, "data", json_object_get(json_object_get(training, "inputs"), "shards"));
 	copy(o, "cluster_sizes", json_object_get(config, "cluster_sizes"));
 	copy(o, "stamp", training);
-	if (c->net.kind == NET_DIT && (prediction_find(c->prediction) < 0 || !path_find(c->path)))
+	if (c->net.kind != NET_ROUTER && (prediction_find(c->prediction) < 0 || !path_find(c->path)))
 		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is not known here", where, c->prediction, c->path);
 	return 0;
 }
@@ -335,7 +335,7 @@ static int agree(struct agreement *a, const char *dir, const char *name, const s
 	if (differs(dir, name, "channels", n->channels, a->net.channels, a->first, e) ||
 	    differs(dir, name, "size", n->size, a->net.size, a->first, e))
 		return -1;
-	if (n->kind == NET_DIT && a->net.kind == NET_DIT)
+	if (n->kind != NET_ROUTER && a->net.kind != NET_ROUTER)
 		return differs(dir, name, "classes", n->classes, a->net.classes, a->first, e);
 	return 0;
 }
@@ -391,7 +391,7 @@ static int member_facts(json_t *rows, json_t *list, struct agreement *a, const c
 		json_object_set_new(v, "name", jsonio_text(name));
 		json_array_append(list, v);
 	}
-	if (!rc && have && strcmp(name, "router") && c.net.kind != NET_DIT)
+	if (!rc && have && strcmp(name, "router") && c.net.kind == NET_ROUTER)
 		rc = err_set(e, ERR_DATA, "%s: a router where an expert should be", path);
 	if (!rc && have && !strcmp(name, "router")) {
 		if (c.net.kind != NET_ROUTER)
@@ -403,7 +403,7 @@ static int member_facts(json_t *rows, json_t *list, struct agreement *a, const c
 	}
 	if (!rc && have)
 		rc = agree(a, dir, name, &c.net, e);
-	if (have && c.net.kind == NET_DIT && c.clusters > a->k && c.cluster >= 0)
+	if (have && c.net.kind != NET_ROUTER && c.clusters > a->k && c.cluster >= 0)
 		a->k = c.clusters;
 	model_config_release(&c);
 	json_decref(v);

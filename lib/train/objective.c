@@ -127,6 +127,7 @@ void loss_record(struct loss_tape *l, const struct net_config *c, struct params 
 {
 	struct tape *t = tape_new(real, capacity);
 	int64_t shape[4] = {capacity, c->channels, c->size, c->size};
+	struct net_input in = {0};
 	struct tensor *eps;
 
 	*l = (struct loss_tape){.tape = t, .x0 = tape_input(t, real, 4, shape, TAPE_BATCHED), .alpha = vector(t), .sigma = vector(t)};
@@ -136,7 +137,10 @@ void loss_record(struct loss_tape *l, const struct net_config *c, struct params 
 	eps = op_noise(t, 4, shape);
 	l->x = op_qsample(t, l->x0, eps, l->alpha, l->sigma);
 	l->network = tape_mark(t);
-	l->out = net_record(t, p, c, l->x, l->t, c->kind == NET_DIT ? l->label : NULL);
+	in.x = l->x;
+	in.time = l->t;
+	in.label = c->kind == NET_ROUTER ? NULL : l->label;
+	l->out = net_record(t, p, c, &in);
 	if (c->kind == NET_ROUTER) {
 		l->loss = op_xent(t, l->out, l->label);
 	} else {

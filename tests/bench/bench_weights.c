@@ -136,17 +136,18 @@ static void write_model(const char *dir)
 {
 	struct model_config c = {.net = {.kind = NET_DIT, .channels = 3, .out_channels = 3, .size = 32, .time_scale = 1000},
 	                         .prediction = "velocity", .path = "linear", .cluster = -1};
-	int64_t shape[4] = {1, 3, 32, 32};
 	struct device *d = device_cpu(NULL, DT_F32);
 	struct tape *t = tape_new(DT_F32, 1);
 	struct params p = {0};
+	struct net_input in;
 	struct err e = {0};
 	char *text, *config = path_join(dir, "config.json"), *weights = path_join(dir, model_weights_name(NET_DIT));
 	float *values;
 
 	if (net_preset("dit-s/4", &c.net, &e))
 		die(&e);
-	net_record(t, &p, &c.net, tape_input(t, DT_F32, 4, shape, TAPE_BATCHED), tape_input(t, DT_F32, 1, shape, TAPE_BATCHED), NULL);
+	net_inputs(t, &c.net, &in);
+	net_record(t, &p, &c.net, &in);
 	params_layout(&p);
 	values = normals(p.total, .02f, 2);
 	text = model_config_text(&c, NULL);
@@ -172,7 +173,7 @@ static void net_once(void *arg)
 {
 	const struct net *n = arg;
 
-	model_run(n->model, n->batch, n->x, n->t, NULL, n->y);
+	model_run(n->model, n->batch, &(struct model_input){.x = n->x, .t = n->t}, n->y);
 }
 
 static struct model *model_of(const char *dir, int64_t batch, enum compact_type type, struct device *d)

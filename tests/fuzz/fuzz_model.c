@@ -59,7 +59,7 @@ static void use_router(void)
 		float *x = mem_zalloc((size_t)(c->channels * c->size * c->size), sizeof *x), t = 1;
 		float *logits = mem_zalloc((size_t)model_elements(m), sizeof *logits);
 
-		model_run(m, 1, x, &t, NULL, logits);
+		model_run(m, 1, &(struct model_input){.x = x, .t = &t}, logits);
 		mem_free(x);
 		mem_free(logits);
 	}

@@ -1,9 +1,10 @@
 """Makes tests/golden/net-*.safetensors: networks of random weights (none of them zero), an input each, and what PyTorch makes of
 it in double: the output and the gradients of sum(dy * y). Needs torch. The modules follow the published descriptions, DiT under the
-tensor names of facebookresearch/DiT and the router under those of Paris, and share nothing with lib/net.
+tensor names of facebookresearch/DiT, router and expert under those of Paris, PixArt under those of PixArt-alpha, and share nothing with
+lib/net.
 
     w/NAME  float16 values, exact in every type; pos_embed float32
-    x, t, label, dy, y   the input, the cotangent and the output
+    x, t, label, text, mask, micro, dy, y   the input, the cotangent and the output
     g/NAME  gradients, float32
     d/NAME  sum(gradient * weight), double: the whole gradient once more, to more digits
     gx      gradient of x
@@ -23,8 +24,8 @@ def sincos_1d(width, pos):
     return np.concatenate([np.sin(angle), np.cos(angle)], axis=1)
 
 
-def sincos_2d(width, side):
-    across, down = np.meshgrid(np.arange(side, dtype=np.float64), np.arange(side, dtype=np.float64))
+def sincos_2d(width, side, scale=1):
+    across, down = np.meshgrid(scale * np.arange(side, dtype=np.float64), scale * np.arange(side, dtype=np.float64))
     return np.concatenate([sincos_1d(width // 2, across), sincos_1d(width // 2, down)], axis=1)[None]
 
 
@@ -118,6 +119,7 @@ class DiT(nn.Module):
         super().__init__()
         h = c["hidden_size"]
         self.side, self.patch, self.out = c["sample_size"] // c["patch_size"], c["patch_size"], c["out_channels"]
+        self.reversed, self.scale = c.get("time_reversed") == 1, c["time_scale"]
         self.x_embedder = PatchEmbed(c["in_channels"], self.patch, h)
         self.t_embedder = TimeEmbed(h)
         if c.get("num_classes"):
@@ -126,8 +128,8 @@ class DiT(nn.Module):
         self.blocks = nn.ModuleList(Block(h, c["num_attention_heads"], c["mlp_ratio"]) for _ in range(c["num_layers"]))
         self.final_layer = FinalLayer(h, self.patch ** 2 * self.out)
 
-    def forward(self, x, t, y):
-        c = self.t_embedder(t)
+    def forward(self, x, t, y, text, mask, micro):
+        c = self.t_embedder(self.scale - t if self.reversed else t)
         if y is not None:
             c = c + self.y_embedder(y)
         x = self.x_embedder(x) + self.pos_embed
@@ -135,7 +137,8 @@ class DiT(nn.Module):
             x = block(x, c)
         x = self.final_layer(x, c).reshape(len(x), self.side, self.side, self.patch, self.patch, self.out)
         x = torch.einsum("nhwpqc->nchpwq", x)
-        return x.reshape(len(x), self.out, self.side * self.patch, self.side * self.patch)
+        x = x.reshape(len(x), self.out, self.side * self.patch, self.side * self.patch)
+        return -x if self.reversed else x
 
 
 class RouterLayer(nn.Module):
@@ -166,13 +169,143 @@ class Router(nn.Module):
         self.head = nn.Sequential(nn.Linear(h, h), nn.GELU(approximate="tanh"), nn.LayerNorm(h, eps=1e-5),
                                   nn.GELU(approximate="tanh"), nn.Linear(h, c["num_clusters"]))
 
-    def forward(self, x, t, y):
+    def forward(self, x, t, y, text, mask, micro):
         c = self.time_embed(t)
         x = self.patch_embed(x).flatten(2).transpose(1, 2) + self.pos_embed
         x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], dim=1)
         for layer in self.layers:
             x = layer(x, c)
         return self.head(x[:, 0])
+
+
+class CrossAttention(nn.Module):
+    def __init__(self, hidden, heads):
+        super().__init__()
+        self.heads = heads
+        self.q_linear = nn.Linear(hidden, hidden)
+        self.kv_linear = nn.Linear(hidden, 2 * hidden)
+        self.proj = nn.Linear(hidden, hidden)
+
+    def forward(self, x, text, mask):
+        b, n, h = x.shape
+        q = self.q_linear(x).reshape(b, n, self.heads, -1).transpose(1, 2)
+        k, v = self.kv_linear(text).reshape(b, text.shape[1], 2, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        a = q @ k.transpose(-2, -1) * (h // self.heads) ** -0.5 + mask[:, None, None]
+        return self.proj((a.softmax(dim=-1) @ v).transpose(1, 2).reshape(b, n, h))
+
+
+class SingleBlock(nn.Module):
+    """adaLN-single: the modulation is shared, each block adds its table."""
+
+    def __init__(self, c, attn, cross, mlp):
+        super().__init__()
+        self.eps = c["norm_eps"]
+        self.attn, self.cross_attn, self.mlp = attn, cross, mlp
+        self.scale_shift_table = nn.Parameter(torch.zeros(6, c["hidden_size"]))
+
+    def attend(self, x):
+        return self.attn(x)
+
+    def look(self, x, text, mask):
+        return self.cross_attn(x, text, mask)
+
+    def forward(self, x, t0, text, mask):
+        mods = (self.scale_shift_table[None] + t0.reshape(len(x), 6, -1)).unbind(1)
+        h = modulate(F.layer_norm(x, x.shape[-1:], eps=self.eps), mods[0], mods[1])
+        x = x + mods[2].unsqueeze(1) * self.attend(h)
+        x = x + self.look(x, text, mask)
+        h = modulate(F.layer_norm(x, x.shape[-1:], eps=self.eps), mods[3], mods[4])
+        return x + mods[5].unsqueeze(1) * self.mlp(h)
+
+
+class ParisBlock(SingleBlock):
+    def attend(self, x):
+        return self.attn(x, x, x, need_weights=False)[0]
+
+    def look(self, x, text, mask):
+        return self.cross_attn(x, text, text, need_weights=False)[0]
+
+
+class SingleFinal(nn.Module):
+    def __init__(self, c, out):
+        super().__init__()
+        self.eps = c["norm_eps"]
+        self.linear = nn.Linear(c["hidden_size"], out)
+        self.scale_shift_table = nn.Parameter(torch.zeros(2, c["hidden_size"]))
+
+    def forward(self, x, t):
+        shift, scale = (self.scale_shift_table[None] + t[:, None]).unbind(1)
+        return self.linear(modulate(F.layer_norm(x, x.shape[-1:], eps=self.eps), shift, scale))
+
+
+def unpatchify(x, side, patch, out):
+    x = torch.einsum("nhwpqc->nchpwq", x.reshape(len(x), side, side, patch, patch, out))
+    return x.reshape(len(x), out, side * patch, side * patch)
+
+
+class Paris(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        h, heads, wide = c["hidden_size"], c["num_attention_heads"], int(c["hidden_size"] * c["mlp_ratio"])
+        self.side, self.patch, self.out = c["sample_size"] // c["patch_size"], c["patch_size"], c["out_channels"]
+        self.patch_embed = nn.Conv2d(c["in_channels"], h, self.patch, self.patch)
+        self.pos_embed = nn.Parameter(torch.from_numpy(sincos_2d(h, self.side)), requires_grad=c.get("learned_positions") == 1)
+        self.time_embed = TimeEmbed(h)
+        self.text_proj = nn.Linear(c["text_embed_dim"], h)
+        self.t_block = nn.Sequential(nn.SiLU(), nn.Linear(h, 6 * h))
+        self.layers = nn.ModuleList(
+            ParisBlock(c, nn.MultiheadAttention(h, heads, batch_first=True), nn.MultiheadAttention(h, heads, batch_first=True),
+                       nn.Sequential(nn.Linear(h, wide), nn.GELU(approximate="tanh"), nn.Linear(wide, h)))
+            for _ in range(c["num_layers"]))
+        self.final_layer = SingleFinal(c, self.patch ** 2 * self.out)
+
+    def forward(self, x, t, y, text, mask, micro):
+        t = self.time_embed(t)
+        x = self.patch_embed(x).flatten(2).transpose(1, 2) + self.pos_embed
+        text = self.text_proj(text)
+        for layer in self.layers:
+            x = layer(x, self.t_block(t), text, None)
+        return unpatchify(self.final_layer(x, t), self.side, self.patch, self.out)
+
+
+class Caption(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.y_proj = Mlp(c["text_embed_dim"], c["hidden_size"])
+        self.y_proj.fc2 = nn.Linear(c["hidden_size"], c["hidden_size"])
+        self.y_embedding = nn.Parameter(torch.zeros(c["text_tokens"], c["text_embed_dim"]), requires_grad=False)
+
+    def forward(self, text):
+        return self.y_proj(text)
+
+
+class PixArt(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        h, heads = c["hidden_size"], c["num_attention_heads"]
+        self.side, self.patch, self.out = c["sample_size"] // c["patch_size"], c["patch_size"], c["out_channels"]
+        self.x_embedder = PatchEmbed(c["in_channels"], self.patch, h)
+        self.pos_embed = nn.Parameter(torch.from_numpy(sincos_2d(h, self.side, c.get("position_scale", 1))), requires_grad=False)
+        self.t_embedder = TimeEmbed(h)
+        self.t_block = nn.Sequential(nn.SiLU(), nn.Linear(h, 6 * h))
+        self.y_embedder = Caption(c)
+        if c.get("micro_conditions"):
+            self.csize_embedder = TimeEmbed(h // 3)
+            self.ar_embedder = TimeEmbed(h // 3)
+        self.blocks = nn.ModuleList(SingleBlock(c, Attention(h, heads), CrossAttention(h, heads), Mlp(h, int(h * c["mlp_ratio"])))
+                                    for _ in range(c["num_layers"]))
+        self.final_layer = SingleFinal(c, self.patch ** 2 * self.out)
+
+    def forward(self, x, t, y, text, mask, micro):
+        t = self.t_embedder(t)
+        if micro is not None:
+            size = self.csize_embedder(micro[:, :2].reshape(-1)).reshape(len(x), -1)
+            t = t + torch.cat([size, self.ar_embedder(micro[:, 2])], dim=1)
+        x = self.x_embedder(x) + self.pos_embed
+        text = self.y_embedder(text)
+        for block in self.blocks:
+            x = block(x, self.t_block(t), text, mask)
+        return unpatchify(self.final_layer(x, t), self.side, self.patch, self.out)
 
 
 TYPES = {"float64": "F64", "float32": "F32", "int32": "I32", "float16": "F16"}
@@ -198,11 +331,11 @@ def exact(rng, *shape, std=1.0):
 
 def golden(name, seed, **c):
     rng = np.random.RandomState(seed)
-    net = Router(c) if c["model_type"] == "router" else DiT(c)
+    net = {"router": Router, "dit": DiT, "dit_expert": Paris, "pixart": PixArt}[c["model_type"]](c)
     b, out = 3, {}
     with torch.no_grad():
         for key, p in net.named_parameters():
-            if key == "pos_embed":
+            if key == "pos_embed" and not c.get("learned_positions"):
                 a = p.numpy().astype(np.float32)
             else:
                 fan = max(1, p[0].numel()) if p.dim() > 1 else 16
@@ -219,7 +352,17 @@ def golden(name, seed, **c):
         label = np.array([1, 0, c["num_classes"] - (c["class_dropout_prob"] == 0)], np.int32)
         out["label"] = label
         ys = torch.from_numpy(label.astype(np.int64))
-    y = net(xs, c["time_scale"] * torch.from_numpy(t.astype(np.float64)), ys)
+    text = mask = micro = None
+    if c.get("text_tokens"):
+        out["text"] = exact(rng, b, c["text_tokens"], c["text_embed_dim"])
+        text = torch.from_numpy(out["text"].astype(np.float64))
+    if c["model_type"] == "pixart":
+        out["mask"] = np.where(np.arange(c["text_tokens"])[None] < [[2], [c["text_tokens"]], [1]], 0, -10000).astype(np.float32)
+        mask = torch.from_numpy(out["mask"].astype(np.float64))
+    if c.get("micro_conditions"):
+        out["micro"] = np.array([[512, 768, .6666], [1024, 1024, 1], [33, 5, 6.6]], np.float32)
+        micro = torch.from_numpy(out["micro"].astype(np.float64))
+    y = net(xs, c["time_scale"] * torch.from_numpy(t.astype(np.float64)), ys, text, mask, micro)
     dy = exact(rng, *y.shape)
     (y * torch.from_numpy(dy.astype(np.float64))).sum().backward()
     out.update(x=x, t=t, dy=dy, y=y.detach().numpy(), gx=xs.grad.numpy().astype(np.float32))
@@ -240,3 +383,13 @@ golden("router", 4, model_type="router", in_channels=4, sample_size=8, patch_siz
        num_attention_heads=2, mlp_ratio=4.0, num_clusters=5, time_scale=1000.0)
 golden("router1", 5, model_type="router", in_channels=1, sample_size=6, patch_size=1, hidden_size=8, num_layers=1,
        num_attention_heads=1, mlp_ratio=3.0, num_clusters=3, time_scale=1000.0)
+golden("paris", 6, model_type="dit_expert", in_channels=4, out_channels=4, sample_size=6, patch_size=2, hidden_size=8, num_layers=2,
+       num_attention_heads=2, mlp_ratio=4.0, text_tokens=5, text_embed_dim=6, norm_eps=1e-5, time_scale=1000.0)
+golden("paris1", 7, model_type="dit_expert", in_channels=3, out_channels=3, sample_size=9, patch_size=3, hidden_size=12, num_layers=1,
+       num_attention_heads=3, mlp_ratio=1.5, text_tokens=2, text_embed_dim=7, norm_eps=1e-3, learned_positions=1, time_scale=1000.0)
+golden("pixart", 8, model_type="pixart", in_channels=4, out_channels=8, sample_size=6, patch_size=2, hidden_size=12, num_layers=2,
+       num_attention_heads=2, mlp_ratio=2.0, text_tokens=4, text_embed_dim=5, norm_eps=1e-6, position_scale=0.5, time_scale=1000.0)
+golden("pixart1", 9, model_type="pixart", in_channels=2, out_channels=2, sample_size=8, patch_size=4, hidden_size=12, num_layers=1,
+       num_attention_heads=3, mlp_ratio=4.0, text_tokens=3, text_embed_dim=6, norm_eps=1e-6, micro_conditions=1, time_scale=1000.0)
+golden("sit", 10, model_type="dit", in_channels=2, out_channels=4, sample_size=4, patch_size=2, hidden_size=8, num_layers=1,
+       num_attention_heads=2, mlp_ratio=4.0, num_classes=3, class_dropout_prob=0.1, time_scale=1.0, time_reversed=1)

@@ -66,6 +66,79 @@ static void paris_router_size(void **state)
 	params_release(&p);
 }
 
+/* The released expert, from its own configuration: 605,970,448 parameters, positions among them, whether trained or not. */
+static struct net_config paris_config(void)
+{
+	static const char text[] = "{\"model_type\": \"dit_expert\", \"hidden_size\": 1152, \"num_layers\": 28, \"num_attention_heads\": 16,"
+	    "\"patch_size\": 2, \"in_channels\": 4, \"out_channels\": 4, \"mlp_ratio\": 4.0, \"use_text_conditioning\": true,"
+	    "\"use_class_conditioning\": false, \"num_classes\": 1000, \"text_embed_dim\": 768, \"use_dit_time_embed\": true,"
+	    "\"use_adaln_single\": true, \"cfg_dropout_prob\": 0.1}";
+	json_t *o = json_loads(text, 0, NULL);
+	struct net_config c;
+	struct err e = {0};
+
+	if (net_from_json(o, "config.json", &c, &e))
+		fail_msg("%s", e.msg);
+	json_decref(o);
+	return c;
+}
+
+static void paris_expert_size(void **state)
+{
+	struct net_config c = paris_config();
+	struct params p = {0};
+
+	(void)state;
+	net_params(&c, &p);
+	assert_int_equal(params_count(&p, 0), 605970448);
+	assert_int_equal(params_count(&p, 1), 605970448 - 256 * 1152);
+	params_release(&p);
+	c.learned_positions = 1;
+	net_params(&c, &p);
+	assert_int_equal(params_count(&p, 1), 605970448);
+	params_release(&p);
+}
+
+static void paris_names(void **state)
+{
+	static const struct {
+		const char *name;
+		int rank;
+		int64_t shape[4];
+	} v[] = {
+	    {"patch_embed.weight", 4, {1152, 4, 2, 2}},
+	    {"pos_embed", 3, {1, 256, 1152}},
+	    {"time_embed.mlp.0.weight", 2, {1152, 256}},
+	    {"time_embed.mlp.2.bias", 1, {1152}},
+	    {"text_proj.weight", 2, {1152, 768}},
+	    {"t_block.1.weight", 2, {6912, 1152}},
+	    {"layers.27.scale_shift_table", 2, {6, 1152}},
+	    {"layers.0.attn.in_proj_weight", 2, {3456, 1152}},
+	    {"layers.0.attn.out_proj.bias", 1, {1152}},
+	    {"layers.5.cross_attn.in_proj_weight", 2, {3456, 1152}},
+	    {"layers.5.cross_attn.in_proj_bias", 1, {3456}},
+	    {"layers.5.cross_attn.out_proj.weight", 2, {1152, 1152}},
+	    {"layers.1.mlp.0.weight", 2, {4608, 1152}},
+	    {"layers.1.mlp.2.weight", 2, {1152, 4608}},
+	    {"final_layer.linear.weight", 2, {16, 1152}},
+	    {"final_layer.scale_shift_table", 2, {2, 1152}},
+	};
+	struct net_config c = paris_config();
+	struct params p = {0};
+
+	(void)state;
+	net_params(&c, &p);
+	for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+		int k = params_find(&p, v[i].name);
+
+		assert_true(k >= 0);
+		assert_int_equal(p.v[k].rank, v[i].rank);
+		assert_memory_equal(p.v[k].shape, v[i].shape, (size_t)v[i].rank * sizeof(int64_t));
+	}
+	assert_int_equal(p.n, 14 + 28 * 13);
+	params_release(&p);
+}
+
 static void meta_names(void **state)
 {
 	static const struct {
@@ -105,6 +178,11 @@ static void config_round_trip(void **state)
 	struct err e = {0};
 
 	(void)state;
+	net_to_json(&c, o);
+	assert_int_equal(net_from_json(o, "x", &d, &e), 0);
+	assert_null(net_differs(&c, &d));
+	json_object_clear(o);
+	c = paris_config();
 	net_to_json(&c, o);
 	assert_int_equal(net_from_json(o, "x", &d, &e), 0);
 	assert_null(net_differs(&c, &d));
@@ -148,7 +226,7 @@ static void output_is_dense(void **state)
 		struct tape *t = tape_new(DT_F32, 2);
 		struct params p = {0};
 		struct tensor *x = tape_input(t, DT_F32, 4, shape, TAPE_BATCHED), *time = tape_input(t, DT_F32, 1, shape, TAPE_BATCHED);
-		struct tensor *y = net_record(t, &p, &c, x, time, NULL);
+		struct tensor *y = net_record(t, &p, &c, &(struct net_input){.x = x, .time = time});
 
 		for (int d = 3; d >= 0; d--) {
 			assert_int_equal(y->shape[d], shape[d]);
@@ -164,6 +242,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(dit_sizes),         cmocka_unit_test(paris_router_size), cmocka_unit_test(meta_names),
+	    cmocka_unit_test(paris_expert_size), cmocka_unit_test(paris_names),
 	    cmocka_unit_test(config_round_trip), cmocka_unit_test(refusals),
 	    cmocka_unit_test(output_is_dense),
 	};

@@ -1,4 +1,4 @@
-/* net: DiT and router, forward and backward, against PyTorch's numbers of tests/golden/net.py. */
+/* net: DiT, router, Paris expert and PixArt, forward and backward, against PyTorch's numbers of tests/golden/net.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,8 +32,9 @@ struct run {
 	struct device *device;
 	struct tape *tape;
 	struct params params;
-	struct tensor *x, *time, *label, *y, *dy;
-	void *values, *grads, *in, *t, *cotangent;
+	struct net_input input;
+	struct tensor *x, *y, *dy;
+	void *values, *grads, *in, *t, *text, *mask, *micro, *cotangent;
 };
 
 static double at(const void *data, enum dtype real, int64_t i)
@@ -130,6 +131,15 @@ static void load_params(struct run *r)
 	}
 }
 
+static void *bind_some(struct run *r, struct tensor *x, const char *name)
+{
+	void *v = x ? filled(r->g, r->real, name) : NULL;
+
+	if (x)
+		tape_bind(r->tape, x, v);
+	return v;
+}
+
 static void run_golden(struct run *r, const struct golden *g, enum dtype real, int recompute)
 {
 	const struct net_config *c = &g->config;
@@ -138,10 +148,9 @@ static void run_golden(struct run *r, const struct golden *g, enum dtype real, i
 
 	*r = (struct run){.g = g, .real = real, .device = device_cpu(NULL, real), .tape = tape_new(real, CAPACITY)};
 	r->x = tape_input(r->tape, real, 4, shape, TAPE_BATCHED | TAPE_GRAD);
-	r->time = tape_input(r->tape, real, 1, shape, TAPE_BATCHED);
-	if (c->classes)
-		r->label = tape_input(r->tape, DT_I32, 1, shape, TAPE_BATCHED);
-	r->y = net_record(r->tape, &r->params, c, r->x, r->time, r->label);
+	net_inputs(r->tape, c, &r->input);
+	r->input.x = r->x;
+	r->y = net_record(r->tape, &r->params, c, &r->input);
 	r->dy = tape_input(r->tape, real, r->y->rank, r->y->shape, TAPE_BATCHED);
 	tape_keep(r->tape, r->y);
 	tape_recompute(r->tape, recompute);
@@ -154,10 +163,13 @@ static void run_golden(struct run *r, const struct golden *g, enum dtype real, i
 	tape_layout(r->tape, r->device, &(struct plan_options){.poison = 1});
 	assert_int_equal(tape_allocate(r->tape, &e), 0);
 	tape_bind(r->tape, r->x, r->in);
-	tape_bind(r->tape, r->time, r->t);
+	tape_bind(r->tape, r->input.time, r->t);
+	r->text = bind_some(r, r->input.text, "text");
+	r->mask = bind_some(r, r->input.mask, "mask");
+	r->micro = bind_some(r, r->input.micro, "micro");
 	tape_bind(r->tape, r->dy, r->cotangent);
-	if (r->label)
-		tape_bind(r->tape, r->label, (void *)need(g, "", "label")->data);
+	if (r->input.label)
+		tape_bind(r->tape, r->input.label, (void *)need(g, "", "label")->data);
 	tape_bind_params(r->tape, r->values, r->grads);
 	tape_run(r->tape, BATCH, 0, tape_mark(r->tape));
 }
@@ -171,6 +183,9 @@ static void run_release(struct run *r)
 	mem_free(r->grads);
 	mem_free(r->in);
 	mem_free(r->t);
+	mem_free(r->text);
+	mem_free(r->mask);
+	mem_free(r->micro);
 	mem_free(r->cotangent);
 }
 
@@ -265,11 +280,13 @@ static void positions(void **state)
 	st_free(g.file);
 }
 
-#define GOLDEN(n) {"dit or router " n, check, NULL, NULL, n}, {"positions of " n, positions, NULL, NULL, n}
+#define GOLDEN_TRAINED(n) {n, check, NULL, NULL, n} /* with positions of its own */
+#define GOLDEN(n) {n, check, NULL, NULL, n}, {"positions of " n, positions, NULL, NULL, n}
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {GOLDEN("plain"), GOLDEN("class"), GOLDEN("odd"), GOLDEN("router"), GOLDEN("router1")};
+	const struct CMUnitTest tests[] = {GOLDEN("plain"), GOLDEN("class"), GOLDEN("odd"), GOLDEN("router"), GOLDEN("router1"),
+	                                   GOLDEN("paris"), GOLDEN_TRAINED("paris1"), GOLDEN("pixart"), GOLDEN("pixart1"), GOLDEN("sit")};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -279,8 +279,8 @@ struct whole {
 	struct tape *t;
 	struct device *d;
 	struct params p;
-	struct tensor *x, *time, *label, *y, *dy;
-	double *values, *grads, *data[4];
+	struct tensor *x, *time, *label, *text, *mask, *micro, *y, *dy;
+	double *values, *grads, *data[6];
 	int32_t labels[CAPACITY];
 	int forward;
 };
@@ -321,6 +321,12 @@ static void whole_check(struct whole *w, struct tensor *y, int recompute)
 	w->data[0] = whole_bind(w, w->x, 1);
 	w->data[1] = whole_bind(w, w->time, 2);
 	w->data[2] = whole_bind(w, w->dy, 3);
+	if (w->text)
+		w->data[3] = whole_bind(w, w->text, 5);
+	if (w->mask)
+		w->data[4] = whole_bind(w, w->mask, 6);
+	if (w->micro)
+		w->data[5] = whole_bind(w, w->micro, 7);
 	if (w->label) {
 		w->labels[0] = 2;
 		tape_bind(w->t, w->label, w->labels);
@@ -350,9 +356,8 @@ static void whole_check(struct whole *w, struct tensor *y, int recompute)
 		}
 	}
 	assert_true(tried > 50);
-	mem_free(w->data[0]);
-	mem_free(w->data[1]);
-	mem_free(w->data[2]);
+	for (int i = 0; i < 6; i++)
+		mem_free(w->data[i]);
 	mem_free(w->values);
 	mem_free(w->grads);
 	tape_free(w->t);
@@ -370,7 +375,7 @@ static void dit_gradient(void **state)
 	(void)state;
 	for (int recompute = 0; recompute < 2; recompute++) {
 		whole_start(&w, shape, 1);
-		whole_check(&w, net_record(w.t, &w.p, &c, w.x, w.time, w.label), recompute);
+		whole_check(&w, net_record(w.t, &w.p, &c, &(struct net_input){.x = w.x, .time = w.time, .label = w.label}), recompute);
 	}
 }
 
@@ -383,7 +388,30 @@ static void router_gradient(void **state)
 
 	(void)state;
 	whole_start(&w, shape, 0);
-	whole_check(&w, net_record(w.t, &w.p, &c, w.x, w.time, NULL), 1);
+	whole_check(&w, net_record(w.t, &w.p, &c, &(struct net_input){.x = w.x, .time = w.time}), 1);
+}
+
+static void text_gradient(void **state)
+{
+	struct net_config paris = {.kind = NET_PARIS, .channels = 2, .out_channels = 2, .size = 4, .patch = 2, .hidden = 8, .depth = 2, .heads = 2,
+	                           .mlp_ratio = 4, .time_scale = 10, .norm_eps = 1e-5, .text_tokens = 3, .text_width = 5, .learned_positions = 1};
+	struct net_config pixart = {.kind = NET_PIXART, .channels = 2, .out_channels = 4, .size = 6, .patch = 3, .hidden = 12, .depth = 1,
+	                            .heads = 3, .mlp_ratio = 2, .time_scale = 10, .text_tokens = 4, .text_width = 6, .micro = 1};
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		const struct net_config *c = i < 2 ? &paris : &pixart;
+		struct whole w = {.t = tape_new(DT_F64, CAPACITY), .d = device_cpu(NULL, DT_F64)};
+		struct net_input in;
+
+		net_inputs(w.t, c, &in);
+		w.x = in.x;
+		w.time = in.time;
+		w.text = in.text;
+		w.mask = in.mask;
+		w.micro = in.micro;
+		whole_check(&w, net_record(w.t, &w.p, c, &in), i % 2);
+	}
 }
 
 /* A small U-Net, channels last. */
@@ -473,7 +501,7 @@ static void run_plan(const struct plan_case *c, float **grads, float **out, int6
 	struct tensor *x = tape_input(t, DT_F32, 4, shape, TAPE_BATCHED), *time = tape_input(t, DT_F32, 1, shape, TAPE_BATCHED), *y, *dy;
 	float *values, data[4 * 192], seed[4 * 192], times[4] = {.1f, .4f, .7f, .95f};
 
-	y = net_record(t, &p, &net, x, time, NULL);
+	y = net_record(t, &p, &net, &(struct net_input){.x = x, .time = time});
 	tape_keep(t, y);
 	dy = tape_input(t, DT_F32, 4, shape, TAPE_BATCHED);
 	tape_recompute(t, c->recompute);
@@ -748,7 +776,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(after_a_node), cmocka_unit_test(storage_of_intermediates),
-	    cmocka_unit_test(gradients),       cmocka_unit_test(dit_gradient), cmocka_unit_test(router_gradient),
+	    cmocka_unit_test(gradients),       cmocka_unit_test(dit_gradient), cmocka_unit_test(router_gradient), cmocka_unit_test(text_gradient),
 	    cmocka_unit_test(unet_gradient),   cmocka_unit_test(plans_agree),  cmocka_unit_test(batch_is_a_run_time_value),
 	    cmocka_unit_test(tied_and_unused), cmocka_unit_test(capacity_of_one), cmocka_unit_test(unread_outputs),
 	};

@@ -183,7 +183,7 @@ static int64_t evaluate(const char *name, enum compact_type bulk, float *out)
 	assert_non_null(m);
 	for (int i = 0; i < 4 * 64; i++)
 		x[i] = (float)sin(.7 * i);
-	model_run(m, 4, x, t, NULL, out);
+	model_run(m, 4, &(struct model_input){.x = x, .t = t}, out);
 	bytes = model_bytes(m);
 	model_free(m);
 	device_free(d);

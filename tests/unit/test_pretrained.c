@@ -1,0 +1,206 @@
+/* Networks as other libraries save them, against what those libraries make of the same input: tests/golden/pretrained.py. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/safetensors.h"
+#include "net/model.h"
+
+/* Of the largest value: both sides compute in float, with sums in another order. */
+static const double TOL = 1e-5;
+
+struct golden {
+	char *dir;
+	struct safetensors *io;
+	struct device *device;
+};
+
+static void golden_open(struct golden *g, const char *name)
+{
+	struct err e = {0};
+	char *path = str_new("tests/golden/pretrained/%s/io.safetensors", name);
+
+	g->dir = str_new("tests/golden/pretrained/%s", name);
+	g->io = st_open(path, &e);
+	if (!g->io)
+		fail_msg("%s", e.msg);
+	g->device = device_cpu(NULL, DT_F32);
+	mem_free(path);
+}
+
+static void golden_close(struct golden *g)
+{
+	st_free(g->io);
+	device_free(g->device);
+	mem_free(g->dir);
+}
+
+/* NULL where there is none; caller frees. */
+static float *reals(const struct golden *g, const char *name)
+{
+	const struct st_tensor *t = st_find(g->io, name);
+	float *v = t ? mem_zalloc((size_t)st_count(t), sizeof *v) : NULL;
+
+	if (t)
+		st_to_f32(v, t);
+	return v;
+}
+
+static void compare(const struct golden *g, const char *name, const float *got)
+{
+	const struct st_tensor *t = st_find(g->io, name);
+	float *want = reals(g, name);
+	double worst = 0, largest = 0;
+
+	assert_non_null(want);
+	for (int64_t i = 0; i < st_count(t); i++) {
+		double d = fabs((double)got[i] - (double)want[i]);
+
+		worst = d > worst || isnan(d) ? d : worst;
+		largest = fmax(largest, fabs((double)want[i]));
+	}
+	if (!(worst <= TOL * largest))
+		fail_msg("%s: %s is off by %.3g of at most %.3g (%.2g)", g->dir, name, worst, largest, worst / largest);
+	mem_free(want);
+}
+
+/* One at a time and all at once. */
+static void diffusion(void **state)
+{
+	for (int64_t capacity = 1; capacity <= 4; capacity += 3) {
+		struct golden g;
+		struct err e = {0};
+		struct model *m;
+		struct model_input in;
+		float *v[5], *out;
+
+		golden_open(&g, *state);
+		m = model_open(g.dir, capacity, COMPACT_NONE, g.device, NULL, &e);
+		if (!m)
+			fail_msg("%s", e.msg);
+		v[0] = reals(&g, "x");
+		v[1] = reals(&g, "t");
+		v[2] = reals(&g, "text");
+		v[3] = reals(&g, "mask");
+		v[4] = reals(&g, "micro");
+		in = (struct model_input){.x = v[0], .t = v[1], .text = v[2], .mask = v[3], .micro = v[4]};
+		if (st_find(g.io, "label"))
+			in.label = st_find(g.io, "label")->data;
+		out = mem_zalloc((size_t)(3 * model_elements(m)), sizeof *out);
+		model_run(m, 3, &in, out);
+		compare(&g, "y", out);
+		for (int i = 0; i < 5; i++)
+			mem_free(v[i]);
+		mem_free(out);
+		model_free(m);
+		golden_close(&g);
+	}
+}
+
+/* diffusers counts what it trains; the null text and the positions are ours in addition. */
+static void pixart_size(void **state)
+{
+	for (int micro = 0; micro < 2; micro++) {
+		struct net_config c = {.kind = NET_PIXART, .channels = 4, .out_channels = 8, .size = 64, .patch = 2, .hidden = 1152, .depth = 28,
+		                       .heads = 16, .mlp_ratio = 4, .time_scale = 1000, .text_tokens = 120, .text_width = 4096, .micro = micro};
+		struct params p = {0};
+
+		(void)state;
+		net_params(&c, &p);
+		assert_int_equal(params_count(&p, 1), micro ? 611349152 : 610856096);
+		assert_int_equal(params_count(&p, 0) - params_count(&p, 1), 120 * 4096 + 32 * 32 * 1152);
+		params_release(&p);
+	}
+}
+
+/* Files of diffusers' names whose blocks disagree on the embeddings, that lack a tensor, or that hold one more. */
+static void bad_names(void **state)
+{
+	static const char *const what[] = {"is not the same as", "holds no", "does not have", "of shape"};
+	struct golden g;
+	struct net_config c;
+	struct params p = {0};
+	struct err e = {0};
+	char *path;
+	struct safetensors *s;
+	json_t *o;
+
+	(void)state;
+	golden_open(&g, "dit-diffusers");
+	path = str_new("%s/config.json", g.dir);
+	o = json_load_file(path, 0, NULL);
+	assert_int_equal(net_from_json(o, path, &c, &e), 0);
+	json_decref(o);
+	mem_free(path);
+	net_params(&c, &p);
+	path = str_new("%s/diffusion_pytorch_model.safetensors", g.dir);
+	s = st_open(path, &e);
+	assert_non_null(s);
+	assert_int_equal(model_match_weights(s, path, &p, &e), 0);
+	for (int k = 0; k < 4; k++) {
+		char bad[] = "/tmp/ddm-names-XXXXXX", *out;
+		int n = st_tensors(s), at = -1;
+		struct st_tensor *t = mem_zalloc((size_t)n + 1, sizeof *t);
+		float zeros[64] = {0};
+		struct safetensors *b;
+
+		assert_non_null(mkdtemp(bad));
+		out = str_new("%s/w.safetensors", bad);
+		for (int i = 0; i < n; i++) {
+			t[i] = *st_get(s, i);
+			if (!strcmp(t[i].name, k == 0 ? "transformer_blocks.1.norm1.emb.timestep_embedder.linear_1.bias"
+			                              : "transformer_blocks.1.attn1.to_k.bias"))
+				at = i;
+		}
+		assert_true(at >= 0 && st_count(&t[at]) <= 64);
+		if (k == 0)
+			t[at].data = zeros;
+		if (k == 1)
+			t[at] = t[--n];
+		if (k == 2) {
+			t[n] = t[at];
+			t[n++].name = "transformer_blocks.1.attn1.to_x.bias";
+		}
+		if (k == 3)
+			t[at].shape[0]--;
+		assert_int_equal(st_write(out, t, n, NULL, 0, &e), 0);
+		b = st_open(out, &e);
+		assert_non_null(b);
+		assert_int_equal(model_match_weights(b, out, &p, &e), -1);
+		assert_int_equal(e.code, ERR_DATA);
+		if (!strstr(e.msg, what[k]))
+			fail_msg("%s", e.msg);
+		e = (struct err){0};
+		st_free(b);
+		remove(out);
+		rmdir(bad);
+		mem_free(out);
+		mem_free(t);
+	}
+	st_free(s);
+	mem_free(path);
+	params_release(&p);
+	golden_close(&g);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    {"diffusers' DiT", diffusion, NULL, NULL, "dit-diffusers"},
+	    {"diffusers' PixArt", diffusion, NULL, NULL, "pixart-diffusers"},
+	    {"diffusers' PixArt told the size", diffusion, NULL, NULL, "pixart-diffusers-micro"},
+	    cmocka_unit_test(pixart_size),
+	    cmocka_unit_test(bad_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

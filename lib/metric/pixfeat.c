@@ -22,14 +22,14 @@ const char *const pixfeat_names[PIXFEAT_KINDS + 1] = {"pix", "rgb8", NULL};
 
 /* Any change of what is computed must change this text: the hash is what keeps unlike statistics apart. */
 static const char *const definitions[PIXFEAT_KINDS] = {
-    "pix 1. r, g, b = value / 127.5 - 1. L = (r + g + b) / sqrt 3, A = (r - b) / sqrt 2, B = (r - 2 g + b) / sqrt 6.\n"
+    "pix 2. r, g, b = value / 127.5 - 1. L = (r + g + b) / sqrt 3, A = (r - b) / sqrt 2, B = (r - 2 g + b) / sqrt 6.\n"
     "1. Layout, 64 + 16 + 16: orthonormal DCT-II coefficients C(v, u) / sqrt(width height) with v, u < 8 of L, < 4 of A, < 4 of "
     "B, "
     "v the row frequency and the slower index; times (1 + sqrt(u u + v v)), times 1.5 for L and 3 for A and B.\n"
-    "2. Sharpness, 36 + 9 + 18: three levels of the Haar pyramid of each plane: from 2 x 2 pixels p q / r s the differences "
-    "(p - q + r - s) / 2, (p + q - r - s) / 2, (p - q - r + s) / 2 and the mean, which is the next level; an odd last row or "
-    "column is left "
-    "out. f(x) = log(1 + 50 x) - 2.5 in L, - 1.2 in A and B. First for every level, difference and quarter of the plane (top "
+    "2. Sharpness, 36 + 9 + 18: three levels of the stationary Haar transform of each plane: at every pixel with a pixel d = 1, 2, 4 "
+    "to its right and below, of p q / r s, d apart, the differences "
+    "(p - q + r - s) / 2, (p + q - r - s) / 2, (p - q - r + s) / 2 and the mean, which is the next level. f(x) = log(1 + 50 x) - "
+    "2.5 in L, - 1.2 in A and B. First for every level, difference and quarter of the plane (top "
     "left, top right, bottom left, bottom right; cut "
     "at half of the level's rows and columns, rounded up) f of the root mean square in L; then for every level and difference f "
     "of the mean "
@@ -108,16 +108,18 @@ struct bands {
 	double abs[LEVELS][3];
 };
 
+/* Stationary: every position counts. On a grid of 2, 4 and 8 pixels no difference of the decimated transform would straddle the edge
+ * of a network's patch, and pictures of patches that do not fit together would look like photographs. */
 static void haar(struct bands *b, double *plane, int w, int h)
 {
 	memset(b, 0, sizeof *b);
 	for (int l = 0; l < LEVELS; l++) {
-		int w2 = w / 2, h2 = h / 2;
+		int d = 1 << l, w2 = w - d, h2 = h - d;
 
 		for (int y = 0; y < h2; y++)
 			for (int x = 0; x < w2; x++) {
-				const double *t = plane + (int64_t)2 * y * w + 2 * x;
-				double p = t[0], q = t[1], r = t[w], s = t[w + 1], diff[3];
+				const double *t = plane + (int64_t)y * w + x, *below = t + (int64_t)d * w;
+				double p = t[0], q = t[d], r = below[0], s = below[d], diff[3];
 				int quarter = 2 * (y >= (h2 + 1) / 2) + (x >= (w2 + 1) / 2);
 
 				diff[0] = (p - q + r - s) / 2;

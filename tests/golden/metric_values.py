@@ -30,11 +30,11 @@ def pix(rgb):
         out.append((dct(h, side) @ p @ dct(w, side).T * (1 + np.sqrt(u * u + v * v)) * gain).ravel())
     rms, mab, crm = [], [], []
     levels = [p.copy() for p in planes]
-    for _ in range(3):
+    for step in (1, 2, 4):
         details = []
         for c in range(3):
-            f = levels[c][: levels[c].shape[0] // 2 * 2, : levels[c].shape[1] // 2 * 2]
-            p, q, r_, s = f[::2, ::2], f[::2, 1::2], f[1::2, ::2], f[1::2, 1::2]
+            f = levels[c]
+            p, q, r_, s = f[:-step, :-step], f[:-step, step:], f[step:, :-step], f[step:, step:]
             details.append([(p - q + r_ - s) / 2, (p + q - r_ - s) / 2, (p - q - r_ + s) / 2])
             levels[c] = (p + q + r_ + s) / 4
         for k in range(3):

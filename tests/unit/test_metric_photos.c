@@ -94,7 +94,9 @@ static int photos_free(void **state)
 	return 0;
 }
 
-enum kind { BLUR, NOISE, RED, DROP };
+enum { TILE = 8, TILES_ACROSS = SIDE / TILE };
+
+enum kind { BLUR, NOISE, RED, TILES, DROP };
 
 /* 3 x 3 binomial blur, `dose` times */
 static void blur(uint8_t *p, int dose)
@@ -110,6 +112,24 @@ static void blur(uint8_t *p, int dose)
 				p[y * SIDE * 3 + i] = (uint8_t)((a[-3] + 2 * a[0] + a[3] + 2 * c[-3] + 4 * c[0] + 2 * c[3] +
 				                                 d[-3] + 2 * d[0] + d[3] + 8) /
 				                                16);
+			}
+	}
+}
+
+/* `dose` exchanges of two tiles of the grid that networks cut pictures by */
+static void exchange(uint8_t *p, int dose, int64_t picture)
+{
+	for (int k = 0; k < dose; k++) {
+		int64_t a = (picture * 7919 + k * 104729) % 64, b = (picture * 611953 + k * 15485863 + 17) % 64;
+		uint8_t *s = p + (a / TILES_ACROSS * SIDE + a % TILES_ACROSS) * TILE * 3;
+		uint8_t *t = p + (b / TILES_ACROSS * SIDE + b % TILES_ACROSS) * TILE * 3;
+
+		for (int y = 0; y < TILE; y++)
+			for (int i = 0; i < 3 * TILE; i++) {
+				uint8_t v = s[y * SIDE * 3 + i];
+
+				s[y * SIDE * 3 + i] = t[y * SIDE * 3 + i];
+				t[y * SIDE * 3 + i] = v;
 			}
 	}
 }
@@ -136,6 +156,8 @@ static void picture_task(void *arg, int64_t i, int worker)
 	memcpy(p, photos.pixels + (size_t)j->which[i] * BYTES, BYTES);
 	if (j->kind == BLUR)
 		blur(p, j->dose);
+	if (j->kind == TILES)
+		exchange(p, j->dose, i);
 	if (j->kind == NOISE)
 		rng_normal(eps, BYTES, 1, RNG_TEST, 0, (uint64_t)i);
 	for (int k = 0; k < BYTES; k++) {
@@ -180,7 +202,7 @@ static void photographs(void **state)
 	static const struct {
 		enum kind kind;
 		int dose[3];
-	} damage[] = {{BLUR, {1, 2, 5}}, {NOISE, {3, 8, 24}}, {RED, {12, 24, 48}}, {DROP, {2, 3}}};
+	} damage[] = {{BLUR, {1, 2, 5}}, {NOISE, {3, 8, 24}}, {RED, {12, 24, 48}}, {TILES, {4, 12, 32}}, {DROP, {2, 3}}};
 	int d = pixfeat_dims(PIXFEAT_PIX), n, m;
 	double *axes, null_along, full;
 	float *ref, *null;
@@ -198,7 +220,7 @@ static void photographs(void **state)
 	assert_int_equal(kd_whole(&v, pool, ref, n, null, m, d, NULL), 0);
 	assert_true(fabs(v.value) < 4 * v.se && v.se < .001);
 	assert_int_equal(frechet_equal(&null_along, &full, pool, ref, n, null, m, d, axes, AXES, 300, 2, 1, NULL), 0);
-	for (int k = 0; k < 4; k++) {
+	for (int k = 0; k < 5; k++) {
 		double last_kd = 0, last_fd = null_along, along;
 
 		for (int i = 0; i < 3 && damage[k].dose[i]; i++) {

@@ -7,14 +7,14 @@
 #include "core/mem.h"
 #include "file/resize.h"
 
-const char *const netinput_names[NETINPUTS + 1] = {"tf1", "torch", "clean", "dinov2", "clip", "cmmd", NULL};
+const char *const netinput_names[NETINPUTS + 1] = {"tf1", "torch", "clean", "dinov2", "clip", "dinov2-256", "cmmd", NULL};
 
 static const float imagenet_mean[3] = {.485f, .456f, .406f}, imagenet_sd[3] = {.229f, .224f, .225f};
 static const float clip_mean[3] = {.48145466f, .4578275f, .40821073f}, clip_sd[3] = {.26862954f, .26130258f, .27577711f};
 
 int netinput_side(enum netinput in)
 {
-	return in == NETINPUT_CMMD ? 336 : in == NETINPUT_DINOV2 || in == NETINPUT_CLIP ? 224 : 299;
+	return in == NETINPUT_CMMD ? 336 : in == NETINPUT_DINOV2 || in == NETINPUT_DINOV2_256 || in == NETINPUT_CLIP ? 224 : 299;
 }
 
 /* Taps of one output pixel along one axis, the indices clamped to the picture. */
@@ -221,7 +221,8 @@ static void centre(float *x, int side)
 
 int netinput_make(float *out, const struct picture *p, enum netinput in, struct err *e)
 {
-	int side = netinput_side(in), s = side, w = p->width, h = p->height, rc;
+	int side = netinput_side(in), s = in == NETINPUT_DINOV2_256 ? 256 : side, w = p->width, h = p->height, rc;
+	int imagenet = in == NETINPUT_DINOV2 || in == NETINPUT_DINOV2_256;
 
 	assert(p->channels == 3);
 	switch (in) {
@@ -238,7 +239,8 @@ int netinput_make(float *out, const struct picture *p, enum netinput in, struct 
 		rc = pillow(out, p, side, side, side, e);
 		break;
 	case NETINPUT_CLIP:
-		/* torchvision's Resize(224): the longer side is cut to a whole number */
+	case NETINPUT_DINOV2_256:
+		/* torchvision's Resize(s): the longer side is cut to a whole number */
 		rc = pillow(out, p, w <= h ? s : (int)((int64_t)s * w / h), w <= h ? (int)((int64_t)s * h / w) : s, side, e);
 		break;
 	default:
@@ -252,6 +254,6 @@ int netinput_make(float *out, const struct picture *p, enum netinput in, struct 
 		for (int i = 0; i < 3 * side * side; i++)
 			out[i] = 2 * out[i] - 1;
 	else
-		normalise(out, side, in == NETINPUT_DINOV2 ? imagenet_mean : clip_mean, in == NETINPUT_DINOV2 ? imagenet_sd : clip_sd);
+		normalise(out, side, imagenet ? imagenet_mean : clip_mean, imagenet ? imagenet_sd : clip_sd);
 	return 0;
 }

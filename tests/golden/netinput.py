@@ -52,6 +52,11 @@ def clip(im):
     return T.Compose([T.Resize(224, interpolation=T.InterpolationMode.BICUBIC), T.CenterCrop(224), T.ToTensor(), T.Normalize(*CLIP)])(im)
 
 
+def dinov2_256(im):
+    """make_classification_eval_transform of dinov2."""
+    return T.Compose([T.Resize(256, interpolation=T.InterpolationMode.BICUBIC), T.CenterCrop(224), T.ToTensor(), T.Normalize(*IMAGENET)])(im)
+
+
 def cmmd(im):
     """_resize_bicubic of cmmd-pytorch and its normalisation."""
     x = F.interpolate(T.ToTensor()(im)[None], size=(336, 336), mode="bicubic", align_corners=False)
@@ -59,7 +64,7 @@ def cmmd(im):
 
 
 KINDS = [("tf1", tf1, "bits"), ("torch", pytorch, "bits"), ("clean", clean, "bits"), ("dinov2", dinov2, "bits"), ("clip", clip, "bits"),
-         ("cmmd", cmmd, "near")]
+         ("dinov2-256", dinov2_256, "bits"), ("cmmd", cmmd, "near")]
 
 if __name__ == "__main__":
     assert PIL.__version__.startswith("11."), PIL.__version__

@@ -144,7 +144,7 @@ static int rows_check(int photos)
 static void synthetic(void **state)
 {
 	(void)state;
-	assert_true(rows_check(0) >= 6 * 8);
+	assert_true(rows_check(0) >= 7 * 8);
 }
 
 static void photographs(void **state)

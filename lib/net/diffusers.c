@@ -141,4 +141,5 @@ static const struct rename pixart_rules[] = {
     {"final_layer.scale_shift_table", {"scale_shift_table"}, 0},
 };
 
-const struct renames pixart_diffusers = {.sign = "adaln_single.linear.weight", .v = pixart_rules, .n = sizeof pixart_rules / sizeof *pixart_rules};
+const struct renames pixart_diffusers = {
+    .sign = "adaln_single.linear.weight", .v = pixart_rules, .n = sizeof pixart_rules / sizeof *pixart_rules};

@@ -93,6 +93,195 @@ def pixart_diffusers_micro():
            sample_size=10, patch_size=2, caption_channels=6, use_additional_conditions=True)
 
 
+def vit_reference(net, x):
+    with torch.no_grad():
+        y = net(x).last_hidden_state
+    return {"x": x, "class": y[:, 0], "patches": y[:, 1 + getattr(net.config, "num_register_tokens", 0):]}
+
+
+@maker
+def dinov2():
+    """A table of 5 x 5 run at 3 x 3 patches."""
+    from transformers import Dinov2Config, Dinov2Model
+    net = scatter(Dinov2Model(Dinov2Config(hidden_size=12, num_hidden_layers=2, num_attention_heads=2, mlp_ratio=4, image_size=25,
+                                           patch_size=5)), 30)
+    save("dinov2", net, vit_reference(net, normals(31, 3, 3, 15, 15)))
+
+
+@maker
+def dinov2_registers():
+    """Enlarged: 4 x 4 patches to 6 x 6; SwiGLU."""
+    from transformers import Dinov2WithRegistersConfig, Dinov2WithRegistersModel
+    net = scatter(Dinov2WithRegistersModel(Dinov2WithRegistersConfig(hidden_size=20, num_hidden_layers=3, num_attention_heads=5, mlp_ratio=3,
+                                                                     image_size=12, patch_size=3, num_register_tokens=3,
+                                                                     use_swiglu_ffn=True)), 32)
+    save("dinov2-registers", net, vit_reference(net, normals(33, 3, 3, 18, 18)))
+
+
+@maker
+def dinov2_registers_less():
+    """Antialiased: 7 x 7 patches to 3 x 3."""
+    from transformers import Dinov2WithRegistersConfig, Dinov2WithRegistersModel
+    net = scatter(Dinov2WithRegistersModel(Dinov2WithRegistersConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, mlp_ratio=2,
+                                                                     image_size=14, patch_size=2, num_register_tokens=1)), 34)
+    save("dinov2-registers-less", net, vit_reference(net, normals(35, 3, 3, 6, 6)))
+
+
+@maker
+def dinov2_hub():
+    """The same network under the names of torch.hub and with its way to scale the table: by (n + .1) / grid."""
+    from transformers import Dinov2Config, Dinov2Model
+    net = scatter(Dinov2Model(Dinov2Config(hidden_size=12, num_hidden_layers=2, num_attention_heads=3, mlp_ratio=4, image_size=37 * 2,
+                                           patch_size=2, use_swiglu_ffn=True)), 36)
+
+    def interpolate(embeddings, height, width):
+        pos, n, m = net.embeddings.position_embeddings, height // 2, 37
+        grid = pos[:, 1:].reshape(1, m, m, -1).permute(0, 3, 1, 2)
+        grid = torch.nn.functional.interpolate(grid, mode="bicubic", antialias=False, scale_factor=(float(n + .1) / m,) * 2)
+        assert grid.shape[-1] == n
+        return torch.cat([pos[:, :1], grid.permute(0, 2, 3, 1).reshape(1, n * n, -1)], dim=1)
+
+    net.embeddings.interpolate_pos_encoding = interpolate
+    io = vit_reference(net, normals(37, 3, 3, 32, 32))
+    io["patches"] = io["patches"][:, ::7]
+    w = {k: v for k, v in net.state_dict().items()}
+    out = {"cls_token": w["embeddings.cls_token"], "pos_embed": w["embeddings.position_embeddings"],
+           "mask_token": w["embeddings.mask_token"], "norm.weight": w["layernorm.weight"], "norm.bias": w["layernorm.bias"],
+           "patch_embed.proj.weight": w["embeddings.patch_embeddings.projection.weight"],
+           "patch_embed.proj.bias": w["embeddings.patch_embeddings.projection.bias"]}
+    saved = "%s/x" % HERE
+    net.save_pretrained(saved)
+    w.update(load_file(saved + "/model.safetensors"))
+    shutil.rmtree(saved)
+    for i in range(2):
+        a, b = "encoder.layer.%d." % i, "blocks.%d." % i
+        for t in ("weight", "bias"):
+            out[b + "attn.qkv." + t] = torch.cat([w["%sattention.attention.%s.%s" % (a, q, t)] for q in ("query", "key", "value")])
+            for theirs, hub in (("norm1", "norm1"), ("norm2", "norm2"), ("attention.output.dense", "attn.proj"),
+                                ("mlp.weights_in", "mlp.w12"), ("mlp.weights_out", "mlp.w3")):
+                out[b + hub + "." + t] = w[a + theirs + "." + t]
+        for k in ("1", "2"):
+            out[b + "ls%s.gamma" % k] = w[a + "layer_scale%s.lambda1" % k]
+    os.makedirs(HERE + "/dinov2-hub", exist_ok=True)
+    save_file({k: v.contiguous() for k, v in out.items()}, HERE + "/dinov2-hub/model.safetensors")
+    write_io("dinov2-hub", io)
+
+
+@maker
+def vit_timm():
+    from timm.models.vision_transformer import VisionTransformer
+    net = scatter(VisionTransformer(img_size=12, patch_size=3, embed_dim=24, depth=2, num_heads=3, mlp_ratio=1.5, num_classes=0), 40)
+    x = normals(41, 3, 3, 12, 12)
+    with torch.no_grad():
+        y = net.forward_features(x)
+    os.makedirs(HERE + "/vit-timm", exist_ok=True)
+    save_file(net.state_dict(), HERE + "/vit-timm/model.safetensors")
+    write_io("vit-timm", {"x": x, "class": y[:, 0], "patches": y[:, 1:]})
+
+
+TEXT = dict(vocab_size=60, hidden_size=12, intermediate_size=20, projection_dim=8, num_hidden_layers=2, num_attention_heads=2,
+            max_position_embeddings=9, bos_token_id=57, pad_token_id=1)
+VISION = dict(hidden_size=16, intermediate_size=24, projection_dim=8, num_hidden_layers=2, num_attention_heads=2, image_size=12,
+              patch_size=4)
+IDS = [[57, 3, 4, 58, 58, 58, 58, 58, 58], [57, 58, 0, 0, 0, 0, 0, 0, 0], [57, 1, 2, 3, 4, 5, 6, 7, 58]]
+
+
+def openai_names(w):
+    """What openai/CLIP and open_clip call the tensors of transformers."""
+    out = {"token_embedding.weight": w["text_model.embeddings.token_embedding.weight"],
+           "positional_embedding": w["text_model.embeddings.position_embedding.weight"],
+           "text_projection": w["text_projection.weight"].T, "visual.proj": w["visual_projection.weight"].T,
+           "visual.class_embedding": w["vision_model.embeddings.class_embedding"],
+           "visual.positional_embedding": w["vision_model.embeddings.position_embedding.weight"],
+           "visual.conv1.weight": w["vision_model.embeddings.patch_embedding.weight"], "logit_scale": w["logit_scale"]}
+    for t in ("weight", "bias"):
+        out["ln_final." + t] = w["text_model.final_layer_norm." + t]
+        out["visual.ln_pre." + t] = w["vision_model.pre_layrnorm." + t]
+        out["visual.ln_post." + t] = w["vision_model.post_layernorm." + t]
+        for tower, of in (("text_model.", ""), ("vision_model.", "visual.")):
+            for i in range(2):
+                a, b = "%sencoder.layers.%d." % (tower, i), "%stransformer.resblocks.%d." % (of, i)
+                out[b + "attn.in_proj_" + t] = torch.cat([w["%sself_attn.%s_proj.%s" % (a, q, t)] for q in "qkv"])
+                for theirs, own in (("self_attn.out_proj", "attn.out_proj"), ("layer_norm1", "ln_1"), ("layer_norm2", "ln_2"),
+                                    ("mlp.fc1", "mlp.c_fc"), ("mlp.fc2", "mlp.c_proj")):
+                    out[b + own + "." + t] = w[a + theirs + "." + t]
+    return {k: v.contiguous() for k, v in out.items()}
+
+
+def both_towers(name, seed, act, eos):
+    from transformers import CLIPConfig, CLIPModel
+    net = scatter(CLIPModel(CLIPConfig(text_config=dict(TEXT, eos_token_id=eos, hidden_act=act), vision_config=dict(VISION, hidden_act=act),
+                                       projection_dim=8)), seed)
+    ids, x = torch.tensor(IDS), normals(seed + 1, 3, 3, 12, 12)
+    with torch.no_grad():
+        text, vision = net.text_model(input_ids=ids), net.vision_model(pixel_values=x)
+        io = {"ids": ids.int(), "text_hidden": text.last_hidden_state, "text_embedding": net.text_projection(text.pooler_output),
+              "x": x, "vision_hidden": vision.last_hidden_state, "vision_embedding": net.visual_projection(vision.pooler_output)}
+    save(name, net, io)
+    return net, io
+
+
+@maker
+def clip():
+    both_towers("clip", 50, "quick_gelu", 58)
+
+
+@maker
+def clip_openai():
+    """The names of openai/CLIP; GELU, and a text that ends where the largest token is, as transformers has it of eos_token_id 2."""
+    net, io = both_towers("clip-openai", 60, "gelu", 2)
+    where = HERE + "/clip-openai/model.safetensors"
+    save_file(openai_names(load_file(where)), where)
+    os.chmod(where, 0o644)
+
+
+@maker
+def clip_text():
+    """A text encoder alone, without a projection, as diffusion pipelines carry it."""
+    from transformers import CLIPTextConfig, CLIPTextModel
+    net = scatter(CLIPTextModel(CLIPTextConfig(**dict(TEXT, eos_token_id=58, num_hidden_layers=1, num_attention_heads=3))), 70)
+    ids = torch.tensor(IDS)
+    with torch.no_grad():
+        y = net(input_ids=ids)
+    save("clip-text", net, {"ids": ids.int(), "text_hidden": y.last_hidden_state, "text_embedding": y.pooler_output})
+
+
+@maker
+def clip_vision():
+    from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection
+    net = scatter(CLIPVisionModelWithProjection(CLIPVisionConfig(**dict(VISION, image_size=10, patch_size=2, num_hidden_layers=3))), 72)
+    x = normals(73, 3, 3, 10, 10)
+    with torch.no_grad():
+        y = net(pixel_values=x)
+    save("clip-vision", net, {"x": x, "vision_hidden": y.last_hidden_state, "vision_embedding": y.image_embeds})
+
+
+def t5_of(name, seed, tokens, **c):
+    from transformers import T5Config, T5EncoderModel
+    config = T5Config(vocab_size=50, feed_forward_proj="gated-gelu", tie_word_embeddings=False, **c)
+    net = scatter(T5EncoderModel(config), seed)
+    g = torch.Generator().manual_seed(seed)
+    ids, length = torch.randint(0, 50, (3, tokens), generator=g), torch.tensor([tokens, 1, (tokens + 1) // 2])
+    keep = (torch.arange(tokens)[None] < length[:, None]).long()
+    with torch.no_grad():
+        y = net(input_ids=ids, attention_mask=keep).last_hidden_state
+    attention = net.encoder.block[0].layer[0].SelfAttention
+    buckets = attention._relative_position_bucket(torch.arange(-300, 301), bidirectional=True, num_buckets=attention.relative_attention_num_buckets,
+                                                  max_distance=attention.relative_attention_max_distance)
+    save(name, net, {"ids": ids.int(), "length": length.int(), "hidden": y, "buckets": buckets.int()})
+
+
+@maker
+def t5():
+    t5_of("t5", 80, 7, d_model=12, d_kv=3, d_ff=20, num_layers=2, num_heads=5)
+
+
+@maker
+def t5_long():
+    t5_of("t5-long", 81, 40, d_model=8, d_kv=4, d_ff=10, num_layers=3, num_heads=2, relative_attention_num_buckets=16,
+          relative_attention_max_distance=20)
+
+
 if __name__ == "__main__":
     for n in sys.argv[1:] or MAKERS:
         MAKERS[n]()

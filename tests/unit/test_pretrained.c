@@ -4,74 +4,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "core/mem.h"
-#include "core/str.h"
-#include "file/safetensors.h"
 #include "net/model.h"
-
-/* Of the largest value: both sides compute in float, with sums in another order. */
-static const double TOL = 1e-5;
-
-struct golden {
-	char *dir;
-	struct safetensors *io;
-	struct device *device;
-};
-
-static void golden_open(struct golden *g, const char *name)
-{
-	struct err e = {0};
-	char *path = str_new("tests/golden/pretrained/%s/io.safetensors", name);
-
-	g->dir = str_new("tests/golden/pretrained/%s", name);
-	g->io = st_open(path, &e);
-	if (!g->io)
-		fail_msg("%s", e.msg);
-	g->device = device_cpu(NULL, DT_F32);
-	mem_free(path);
-}
-
-static void golden_close(struct golden *g)
-{
-	st_free(g->io);
-	device_free(g->device);
-	mem_free(g->dir);
-}
-
-/* NULL where there is none; caller frees. */
-static float *reals(const struct golden *g, const char *name)
-{
-	const struct st_tensor *t = st_find(g->io, name);
-	float *v = t ? mem_zalloc((size_t)st_count(t), sizeof *v) : NULL;
-
-	if (t)
-		st_to_f32(v, t);
-	return v;
-}
-
-static void compare(const struct golden *g, const char *name, const float *got)
-{
-	const struct st_tensor *t = st_find(g->io, name);
-	float *want = reals(g, name);
-	double worst = 0, largest = 0;
-
-	assert_non_null(want);
-	for (int64_t i = 0; i < st_count(t); i++) {
-		double d = fabs((double)got[i] - (double)want[i]);
-
-		worst = d > worst || isnan(d) ? d : worst;
-		largest = fmax(largest, fabs((double)want[i]));
-	}
-	if (!(worst <= TOL * largest))
-		fail_msg("%s: %s is off by %.3g of at most %.3g (%.2g)", g->dir, name, worst, largest, worst / largest);
-	mem_free(want);
-}
+#include "tests/unit/pretrained.h"
 
 /* One at a time and all at once. */
 static void diffusion(void **state)

@@ -1,0 +1,400 @@
+#include "net/clip.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "file/fileio.h"
+#include "net/forward.h"
+#include "tape/ops.h"
+
+/* A tower. Its tensors have names of OpenAI's, those of the vision tower below "visual.". */
+struct tower {
+	struct clip_config c;
+	struct forward f;
+};
+struct clip_text {
+	struct tower t;
+};
+struct clip_vision {
+	struct tower t;
+};
+
+static const struct {
+	const char *name;
+	int64_t size, patch, hidden, depth, text, projection;
+} presets[] = {
+    {"ViT-B/32", 224, 32, 768, 12, 512, 512},
+    {"ViT-B/16", 224, 16, 768, 12, 512, 512},
+    {"ViT-L/14", 224, 14, 1024, 24, 768, 768},
+    {"ViT-L/14@336px", 336, 14, 1024, 24, 768, 768},
+};
+
+static void finish(struct clip_config *c, int64_t projection)
+{
+	if (!c)
+		return;
+	c->heads = c->hidden / 64;
+	c->wide = 4 * c->hidden;
+	c->projection = projection;
+	c->quick = 1;
+	c->eps = 1e-5;
+}
+
+int clip_preset(const char *name, struct clip_config *text, struct clip_config *vision, struct err *e)
+{
+	for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
+		if (strcmp(presets[i].name, name))
+			continue;
+		if (text)
+			*text = (struct clip_config){.hidden = presets[i].text, .depth = 12, .vocabulary = 49408, .tokens = 77, .eos = 49407};
+		if (vision)
+			*vision = (struct clip_config){.hidden = presets[i].hidden, .depth = presets[i].depth, .size = presets[i].size,
+			                               .patch = presets[i].patch, .channels = 3};
+		finish(text, presets[i].projection);
+		finish(vision, presets[i].projection);
+		return 0;
+	}
+	return err_set(e, ERR_USAGE, "no CLIP is called %s; there are ViT-B/32, ViT-B/16, ViT-L/14 and ViT-L/14@336px", name);
+}
+
+static int check(const struct clip_config *c, const char *where, struct err *e)
+{
+	if (c->hidden % c->heads)
+		return err_set(e, ERR_DATA, "%s: %lld heads do not divide the width %lld", where, (long long)c->heads, (long long)c->hidden);
+	if (c->size && c->size % c->patch)
+		return err_set(e, ERR_DATA, "%s: patches of %lld do not divide the size %lld", where, (long long)c->patch, (long long)c->size);
+	return 0;
+}
+
+/* What both towers have. `o` is the tower's own object. */
+static int common_from_json(const json_t *o, const json_t *top, const char *where, struct clip_config *c, struct err *e)
+{
+	const char *act = "quick_gelu";
+
+	if (jsonio_i64(o, "hidden_size", 0, 1, 1 << 16, &c->hidden, where, e) ||
+	    jsonio_i64(o, "intermediate_size", 0, 1, 1 << 20, &c->wide, where, e) ||
+	    jsonio_i64(o, "num_hidden_layers", 0, 1, 1000, &c->depth, where, e) ||
+	    jsonio_i64(o, "num_attention_heads", 0, 1, 1 << 16, &c->heads, where, e) ||
+	    jsonio_i64(top, "projection_dim", 0, 1, 1 << 16, &c->projection, where, e) ||
+	    jsonio_f64(o, "layer_norm_eps", 0, 0, 1, &c->eps, where, e) || jsonio_str(o, "hidden_act", 0, &act, where, e))
+		return -1;
+	c->quick = !strcmp(act, "quick_gelu");
+	if (!c->quick && strcmp(act, "gelu"))
+		return err_set(e, ERR_DATA, "%s: hidden_act \"%s\" is not known here (quick_gelu, gelu)", where, act);
+	return check(c, where, e);
+}
+
+/* The tower's object: the whole, or a member of it. */
+static const json_t *tower_object(const json_t *o, const char *alone, const char *member, const char *where, struct err *e)
+{
+	const char *type = NULL;
+	const json_t *part = json_object_get(o, member);
+
+	if (jsonio_str(o, "model_type", 1, &type, where, e))
+		return NULL;
+	if (!strcmp(type, alone))
+		return o;
+	if (!strcmp(type, "clip") && json_is_object(part))
+		return part;
+	err_set(e, ERR_DATA, "%s: model_type \"%s\" has no %s", where, type, member);
+	return NULL;
+}
+
+int clip_text_from_json(const json_t *o, const char *where, struct clip_config *c, struct err *e)
+{
+	const json_t *own = tower_object(o, "clip_text_model", "text_config", where, e);
+
+	*c = (struct clip_config){.hidden = 512, .depth = 12, .heads = 8, .wide = 2048, .projection = 512, .eps = 1e-5, .vocabulary = 49408,
+	                          .tokens = 77, .eos = 49407};
+	return !own || jsonio_i64(own, "vocab_size", 0, 1, 1 << 24, &c->vocabulary, where, e) ||
+	                       jsonio_i64(own, "max_position_embeddings", 0, 1, 1 << 16, &c->tokens, where, e) ||
+	                       jsonio_i64(own, "eos_token_id", 0, 0, 1 << 24, &c->eos, where, e) || common_from_json(own, o, where, c, e)
+	           ? -1
+	           : 0;
+}
+
+int clip_vision_from_json(const json_t *o, const char *where, struct clip_config *c, struct err *e)
+{
+	const json_t *own = tower_object(o, "clip_vision_model", "vision_config", where, e);
+
+	*c = (struct clip_config){.hidden = 768, .depth = 12, .heads = 12, .wide = 3072, .projection = 512, .eps = 1e-5, .size = 224,
+	                          .patch = 32, .channels = 3};
+	return !own || jsonio_i64(own, "image_size", 0, 1, 1 << 16, &c->size, where, e) ||
+	                       jsonio_i64(own, "patch_size", 0, 1, 1 << 12, &c->patch, where, e) ||
+	                       jsonio_i64(own, "num_channels", 0, 1, 4096, &c->channels, where, e) || common_from_json(own, o, where, c, e)
+	           ? -1
+	           : 0;
+}
+
+static struct tensor *param(struct tower *m, const char *name, int rank, const int64_t *shape)
+{
+	return tape_param(m->f.tape, &m->f.params, name, rank, shape, 0, (struct init){.kind = INIT_ZERO});
+}
+
+/* x sigmoid(1.702 x). */
+static struct tensor *quick_gelu(struct tape *t, struct tensor *x)
+{
+	return op_scale(t, op_unary(t, op_scale(t, x, 1.702), UNARY_SILU), 1 / 1.702);
+}
+
+static const char *in_tower(char *buf, size_t size, const char *tower, int64_t i, const char *rest)
+{
+	snprintf(buf, size, "%stransformer.resblocks.%d.%s", tower, (int)i, rest);
+	return buf;
+}
+
+static struct tensor *block(struct tower *m, const char *tower, int64_t i, struct tensor *x, int causal)
+{
+	struct tape *t = m->f.tape;
+	char name[96], weight[96], bias[96];
+	struct tensor *h = forward_norm(&m->f, x, in_tower(name, sizeof name, tower, i, "ln_1"), m->c.eps);
+
+	in_tower(weight, sizeof weight, tower, i, "attn.in_proj_weight");
+	in_tower(bias, sizeof bias, tower, i, "attn.in_proj_bias");
+	x = op_add(t, x, forward_attention(&m->f, h, weight, bias, in_tower(name, sizeof name, tower, i, "attn.out_proj"), m->c.heads, causal));
+	h = forward_norm(&m->f, x, in_tower(name, sizeof name, tower, i, "ln_2"), m->c.eps);
+	h = forward_linear(&m->f, h, in_tower(name, sizeof name, tower, i, "mlp.c_fc"), m->c.wide, 1, m->c.quick ? -1 : UNARY_GELU_ERF);
+	if (m->c.quick)
+		h = quick_gelu(t, h);
+	return op_add(t, x, forward_linear(&m->f, h, in_tower(name, sizeof name, tower, i, "mlp.c_proj"), m->c.hidden, 1, -1));
+}
+
+/* (B, hidden) by the matrix [hidden, projection]. */
+static struct tensor *project(struct tower *m, struct tensor *x, const char *name)
+{
+	int64_t shape[2] = {m->c.hidden, m->c.projection};
+
+	return m->c.projection ? op_matmul(m->f.tape, x, 0, param(m, name, 2, shape), 0, 1) : x;
+}
+
+static void record_text(struct tower *m, int64_t capacity, struct device *d)
+{
+	const struct clip_config *c = &m->c;
+	int64_t n = c->tokens, flat[1] = {capacity * n}, table[2] = {c->vocabulary, c->hidden}, pos[2] = {n, c->hidden};
+	int64_t tokens[3] = {capacity, n, c->hidden}, rows[2] = {capacity * n, c->hidden};
+	struct tensor *ids, *end, *h;
+
+	forward_begin(&m->f, capacity, d);
+	ids = forward_input(&m->f, DT_I32, 1, &n, 1);
+	end = forward_input(&m->f, DT_I32, 0, NULL, 1);
+	h = op_embed(m->f.tape, param(m, "token_embedding.weight", 2, table), op_reshape(m->f.tape, ids, 1, flat));
+	h = op_add(m->f.tape, op_reshape(m->f.tape, h, 3, tokens), param(m, "positional_embedding", 2, pos));
+	for (int64_t i = 0; i < c->depth; i++)
+		h = block(m, "", i, h, 1);
+	h = forward_norm(&m->f, h, "ln_final", c->eps);
+	forward_output(&m->f, h);
+	h = op_embed(m->f.tape, op_reshape(m->f.tape, h, 2, rows), end);
+	forward_output(&m->f, project(m, h, "text_projection"));
+}
+
+static void record_vision(struct tower *m, int64_t capacity, struct device *d)
+{
+	const struct clip_config *c = &m->c;
+	struct tape *t;
+	int64_t n = c->size / c->patch, x[3] = {c->channels, c->size, c->size}, pos[2] = {1 + n * n, c->hidden};
+	int64_t one[3] = {1, 1, c->hidden}, flat[2] = {capacity, c->hidden};
+	struct tensor *part[2], *h;
+
+	forward_begin(&m->f, capacity, d);
+	t = m->f.tape;
+	part[1] = forward_patches(&m->f, forward_input(&m->f, DT_F32, 3, x, 1), "visual.conv1", c->hidden, c->patch, 0);
+	part[0] = op_repeat(t, op_reshape(t, param(m, "visual.class_embedding", 1, &c->hidden), 3, one));
+	h = op_add(t, op_concat(t, 1, 2, part), param(m, "visual.positional_embedding", 2, pos));
+	h = forward_norm(&m->f, h, "visual.ln_pre", c->eps);
+	for (int64_t i = 0; i < c->depth; i++)
+		h = block(m, "visual.", i, h, 0);
+	forward_output(&m->f, h);
+	h = forward_norm(&m->f, op_reshape(t, op_slice(t, h, 1, 0, 1), 2, flat), "visual.ln_post", c->eps);
+	forward_output(&m->f, project(m, h, "visual.proj"));
+}
+
+#define LAYERS(tower, own, theirs) {tower "transformer.resblocks.#." own ".*", {theirs ".*"}, 0}
+#define PACKED(tower, what, theirs) \
+	{tower "transformer.resblocks.#.attn.in_proj_" what, \
+	 {theirs "self_attn.q_proj." what, theirs "self_attn.k_proj." what, theirs "self_attn.v_proj." what}, 0}
+#define TOWER(tower, theirs) \
+	PACKED(tower, "weight", theirs), PACKED(tower, "bias", theirs), LAYERS(tower, "attn.out_proj", theirs "self_attn.out_proj"), \
+	LAYERS(tower, "ln_1", theirs "layer_norm1"), LAYERS(tower, "ln_2", theirs "layer_norm2"), \
+	LAYERS(tower, "mlp.c_fc", theirs "mlp.fc1"), LAYERS(tower, "mlp.c_proj", theirs "mlp.fc2")
+
+#define TEXT(theirs) \
+	TOWER("", theirs "encoder.layers.#."), {"token_embedding.weight", {theirs "embeddings.token_embedding.weight"}, 0}, \
+	{"positional_embedding", {theirs "embeddings.position_embedding.weight"}, 0}, {"ln_final.*", {theirs "final_layer_norm.*"}, 0}, \
+	{"text_projection", {"text_projection.weight"}, RENAME_TURNED}
+#define VISION(theirs) \
+	TOWER("visual.", theirs "encoder.layers.#."), {"visual.class_embedding", {theirs "embeddings.class_embedding"}, 0}, \
+	{"visual.positional_embedding", {theirs "embeddings.position_embedding.weight"}, 0}, \
+	{"visual.conv1.weight", {theirs "embeddings.patch_embedding.weight"}, 0}, {"visual.ln_pre.*", {theirs "pre_layrnorm.*"}, 0}, \
+	{"visual.ln_post.*", {theirs "post_layernorm.*"}, 0}, {"visual.proj", {"visual_projection.weight"}, RENAME_TURNED}
+
+/* A tower alone is without the prefix in files of transformers 5. */
+static const struct rename text_rules[] = {TEXT("text_model.")}, bare_text_rules[] = {TEXT("")};
+static const struct rename vision_rules[] = {VISION("vision_model.")}, bare_vision_rules[] = {VISION("")};
+enum { TEXT_RULES = sizeof text_rules / sizeof *text_rules, VISION_RULES = sizeof vision_rules / sizeof *vision_rules };
+
+static const char *const text_spare[] = {"text_model.embeddings.position_ids", "vision_model.*", "visual_projection.weight", "logit_scale", NULL};
+static const char *const vision_spare[] = {"vision_model.embeddings.position_ids", "text_model.*", "text_projection.weight", "logit_scale", NULL};
+static const char *const openai_text_spare[] = {"visual.*", "logit_scale", "logit_bias", "attn_mask", "input_resolution", "context_length",
+                                                "vocab_size", NULL};
+static const char *const openai_vision_spare[] = {"transformer.*", "token_embedding.weight", "positional_embedding", "ln_final.*",
+                                                  "text_projection", "logit_scale", "logit_bias", "attn_mask", "input_resolution",
+                                                  "context_length", "vocab_size", NULL};
+
+static const struct renames text_families[] = {
+    {.sign = "text_model.final_layer_norm.weight", .v = text_rules, .n = TEXT_RULES, .spare = text_spare},
+    {.sign = "token_embedding.weight", .spare = openai_text_spare},
+    {.sign = "final_layer_norm.weight", .v = bare_text_rules, .n = TEXT_RULES},
+};
+static const struct renames vision_families[] = {
+    {.sign = "vision_model.post_layernorm.weight", .v = vision_rules, .n = VISION_RULES, .spare = vision_spare},
+    {.sign = "visual.conv1.weight", .spare = openai_vision_spare},
+    {.sign = "post_layernorm.weight", .v = bare_vision_rules, .n = VISION_RULES},
+};
+enum { FAMILIES = 3 };
+
+/* 0, and the tower is loaded. The projection is dropped where the file has none under either name. */
+static int tower_load(struct tower *m, const struct clip_config *c, const char *weights, int64_t capacity, struct device *d,
+                      void (*record)(struct tower *, int64_t, struct device *), const struct renames *families,
+                      const char *const *projection, struct err *e)
+{
+	const struct renames *names[FAMILIES] = {&families[0], &families[1], &families[2]};
+	struct safetensors *s = NULL;
+	int rc = -1;
+
+	m->c = *c;
+	if (!check(c, weights, e) && (s = forward_weights(weights, e))) {
+		if (!st_find(s, projection[0]) && !st_find(s, projection[1]))
+			m->c.projection = 0;
+		record(m, capacity, d);
+		rc = forward_load(&m->f, s, names, FAMILIES, weights, e);
+	}
+	st_free(s);
+	return rc;
+}
+
+struct clip_text *clip_text_new(const struct clip_config *c, const char *weights, int64_t capacity, struct device *d, struct err *e)
+{
+	static const char *const projection[] = {"text_projection", "text_projection.weight"};
+	struct clip_text *m = mem_zalloc(1, sizeof *m);
+
+	if (!tower_load(&m->t, c, weights, capacity, d, record_text, text_families, projection, e))
+		return m;
+	clip_text_free(m);
+	return NULL;
+}
+
+struct clip_vision *clip_vision_new(const struct clip_config *c, const char *weights, int64_t capacity, struct device *d, struct err *e)
+{
+	static const char *const projection[] = {"visual.proj", "visual_projection.weight"};
+	struct clip_vision *m = mem_zalloc(1, sizeof *m);
+
+	if (!tower_load(&m->t, c, weights, capacity, d, record_vision, vision_families, projection, e))
+		return m;
+	clip_vision_free(m);
+	return NULL;
+}
+
+static int read_config(const char *dir, struct clip_config *c,
+                       int (*parse)(const json_t *, const char *, struct clip_config *, struct err *), struct err *e)
+{
+	char *path = path_join(dir, "config.json");
+	json_t *o = jsonio_load(path, e);
+	int rc = o ? parse(o, path, c, e) : -1;
+
+	json_decref(o);
+	mem_free(path);
+	return rc;
+}
+
+struct clip_text *clip_text_open(const char *dir, int64_t capacity, struct device *d, struct err *e)
+{
+	struct clip_config c;
+
+	return read_config(dir, &c, clip_text_from_json, e) ? NULL : clip_text_new(&c, dir, capacity, d, e);
+}
+
+struct clip_vision *clip_vision_open(const char *dir, int64_t capacity, struct device *d, struct err *e)
+{
+	struct clip_config c;
+
+	return read_config(dir, &c, clip_vision_from_json, e) ? NULL : clip_vision_new(&c, dir, capacity, d, e);
+}
+
+void clip_text_free(struct clip_text *m)
+{
+	if (m)
+		forward_release(&m->t.f);
+	mem_free(m);
+}
+
+void clip_vision_free(struct clip_vision *m)
+{
+	if (m)
+		forward_release(&m->t.f);
+	mem_free(m);
+}
+
+const struct clip_config *clip_text_config(const struct clip_text *m)
+{
+	return &m->t.c;
+}
+
+const struct clip_config *clip_vision_config(const struct clip_vision *m)
+{
+	return &m->t.c;
+}
+
+/* Place of the pooled token among `n` ids. */
+static int64_t text_end(const struct clip_config *c, const int32_t *ids)
+{
+	int64_t best = 0;
+
+	for (int64_t i = 0; i < c->tokens; i++)
+		if (c->eos == 2 ? ids[i] > ids[best] : ids[i] == c->eos) {
+			best = i;
+			if (c->eos != 2)
+				break;
+		}
+	return best;
+}
+
+void clip_text_run(struct clip_text *m, int64_t n, const int32_t *ids, float *hidden, float *embedding)
+{
+	const struct clip_config *c = &m->t.c;
+	int32_t *end = mem_zalloc((size_t)n, sizeof *end);
+
+	for (int64_t i = 0; i < n; i++)
+		end[i] = (int32_t)(i % m->t.f.capacity * c->tokens + text_end(c, ids + i * c->tokens));
+	forward_run(&m->t.f, n, (const void *const[]){ids, end}, (float *const[]){hidden, embedding});
+	mem_free(end);
+}
+
+void clip_vision_run(struct clip_vision *m, int64_t n, const float *pixels, float *hidden, float *embedding)
+{
+	forward_run(&m->t.f, n, (const void *const[]){pixels}, (float *const[]){hidden, embedding});
+}
+
+static void table(const struct clip_config *c, struct params *p, void (*record)(struct tower *, int64_t, struct device *))
+{
+	struct device *d = device_cpu(NULL, DT_F32);
+	struct tower m = {.c = *c};
+
+	record(&m, 1, d);
+	*p = m.f.params;
+	memset(&m.f.params, 0, sizeof m.f.params);
+	params_layout(p);
+	forward_release(&m.f);
+	device_free(d);
+}
+
+void clip_text_params(const struct clip_config *c, struct params *p)
+{
+	table(c, p, record_text);
+}
+
+void clip_vision_params(const struct clip_config *c, struct params *p)
+{
+	table(c, p, record_vision);
+}

@@ -1,0 +1,220 @@
+#include "net/t5.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "file/fileio.h"
+#include "net/forward.h"
+#include "tape/ops.h"
+
+struct t5 {
+	struct t5_config c;
+	struct forward f;
+};
+
+/* What padding weighs: e to this is 0 beside any score. */
+static const float PADDING = -1e9f;
+
+int t5_from_json(const json_t *o, const char *where, struct t5_config *c, struct err *e)
+{
+	const char *type = NULL, *act = "relu";
+
+	*c = (struct t5_config){.hidden = 512, .depth = 6, .heads = 8, .width = 64, .wide = 2048, .vocabulary = 32128, .buckets = 32,
+	                        .distance = 128, .tokens = c->tokens, .eps = 1e-6};
+	if (jsonio_str(o, "model_type", 1, &type, where, e) || jsonio_i64(o, "d_model", 0, 1, 1 << 16, &c->hidden, where, e) ||
+	    jsonio_i64(o, "num_layers", 0, 1, 1000, &c->depth, where, e) || jsonio_i64(o, "num_heads", 0, 1, 1 << 12, &c->heads, where, e) ||
+	    jsonio_i64(o, "d_kv", 0, 1, 1 << 12, &c->width, where, e) || jsonio_i64(o, "d_ff", 0, 1, 1 << 20, &c->wide, where, e) ||
+	    jsonio_i64(o, "vocab_size", 0, 1, 1 << 24, &c->vocabulary, where, e) ||
+	    jsonio_i64(o, "relative_attention_num_buckets", 0, 4, 1 << 12, &c->buckets, where, e) ||
+	    jsonio_i64(o, "relative_attention_max_distance", 0, 2, 1 << 20, &c->distance, where, e) ||
+	    jsonio_f64(o, "layer_norm_epsilon", 0, 0, 1, &c->eps, where, e) || jsonio_str(o, "feed_forward_proj", 0, &act, where, e))
+		return -1;
+	if (strcmp(type, "t5"))
+		return err_set(e, ERR_DATA, "%s: model_type \"%s\" is not t5", where, type);
+	if (strcmp(act, "gated-gelu"))
+		return err_set(e, ERR_DATA, "%s: feed_forward_proj \"%s\" is not T5 v1.1's gated-gelu", where, act);
+	if (c->buckets % 4 || c->distance <= c->buckets / 4)
+		return err_set(e, ERR_DATA, "%s: %lld buckets for distances up to %lld are out of range", where, (long long)c->buckets,
+		               (long long)c->distance);
+	return 0;
+}
+
+/* Half of the buckets are for keys behind the query; of each half, half are for the small distances, one each, and the rest grow in
+ * proportion to the distance. In float, like the reference. */
+int32_t t5_bucket(const struct t5_config *c, int64_t relative)
+{
+	int64_t half = c->buckets / 2, exact = half / 2, r = llabs(relative), b;
+
+	if (r < exact)
+		b = r;
+	else
+		b = exact + (int64_t)(logf((float)r / (float)exact) / (float)log((double)c->distance / (double)exact) * (float)(half - exact));
+	return (int32_t)((relative > 0 ? half : 0) + (b < half ? b : half - 1));
+}
+
+static struct tensor *param(struct t5 *m, const char *name, int rank, const int64_t *shape)
+{
+	return tape_param(m->f.tape, &m->f.params, name, rank, shape, 0, (struct init){.kind = INIT_ZERO});
+}
+
+static const char *in_block(char *buf, size_t size, int64_t i, const char *rest)
+{
+	snprintf(buf, size, "encoder.block.%d.layer.%s", (int)i, rest);
+	return buf;
+}
+
+static struct tensor *norm(struct t5 *m, struct tensor *x, const char *name)
+{
+	return op_norm(m->f.tape, x, param(m, name, 1, &m->c.hidden), NULL, NORM_RMS, m->c.eps, 0);
+}
+
+/* (B, heads, T, T): the table's rows by bucket, the same for all samples, and the mask (B, T). */
+static struct tensor *record_bias(struct t5 *m, struct tensor *bucket, struct tensor *mask)
+{
+	struct tape *t = m->f.tape;
+	int64_t n = m->c.tokens, table[2] = {m->c.buckets, m->c.heads}, square[4] = {1, n, n, m->c.heads}, keys[4] = {mask->shape[0], 1, 1, n};
+	static const int order[4] = {0, 3, 1, 2};
+	struct tensor *b = op_embed(t, param(m, "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", 2, table), bucket);
+
+	b = op_copy(t, op_permute(t, op_reshape(t, b, 4, square), order));
+	return op_add(t, op_copy(t, op_repeat(t, b)), op_reshape(t, mask, 4, keys));
+}
+
+static struct tensor *attention(struct t5 *m, int64_t i, struct tensor *x, struct tensor *bias)
+{
+	static const char *const in[3] = {"0.SelfAttention.q", "0.SelfAttention.k", "0.SelfAttention.v"};
+	const struct t5_config *c = &m->c;
+	struct tape *t = m->f.tape;
+	int64_t inner = c->heads * c->width, heads[4] = {x->shape[0], x->shape[1], c->heads, c->width};
+	int64_t flat[3] = {x->shape[0], x->shape[1], inner};
+	struct tensor *qkv[3], *h;
+	char name[96];
+
+	for (int k = 0; k < 3; k++)
+		qkv[k] = op_reshape(t, forward_linear(&m->f, x, in_block(name, sizeof name, i, in[k]), inner, 0, -1), 4, heads);
+	h = op_reshape(t, op_attention_bias(t, qkv[0], qkv[1], qkv[2], bias, 1, 0), 3, flat);
+	return forward_linear(&m->f, h, in_block(name, sizeof name, i, "0.SelfAttention.o"), c->hidden, 0, -1);
+}
+
+static struct tensor *perceptron(struct t5 *m, int64_t i, struct tensor *x)
+{
+	char name[96];
+	struct tensor *gate = forward_linear(&m->f, x, in_block(name, sizeof name, i, "1.DenseReluDense.wi_0"), m->c.wide, 0, UNARY_GELU_TANH);
+	struct tensor *h = forward_linear(&m->f, x, in_block(name, sizeof name, i, "1.DenseReluDense.wi_1"), m->c.wide, 0, -1);
+
+	return forward_linear(&m->f, op_mul(m->f.tape, gate, h), in_block(name, sizeof name, i, "1.DenseReluDense.wo"), m->c.hidden, 0, -1);
+}
+
+static void record(struct t5 *m, int64_t capacity, struct device *d)
+{
+	const struct t5_config *c = &m->c;
+	struct tape *t;
+	int64_t n = c->tokens, pairs[1] = {n * n}, flat[1] = {capacity * n}, table[2] = {c->vocabulary, c->hidden};
+	int64_t tokens[3] = {capacity, n, c->hidden};
+	struct tensor *ids, *mask, *bucket, *bias, *h;
+	char name[96];
+
+	forward_begin(&m->f, capacity, d);
+	t = m->f.tape;
+	ids = forward_input(&m->f, DT_I32, 1, &n, 1);
+	mask = forward_input(&m->f, DT_F32, 1, &n, 1);
+	bucket = forward_input(&m->f, DT_I32, 1, pairs, 0);
+	h = op_embed(t, param(m, "shared.weight", 2, table), op_reshape(t, ids, 1, flat));
+	h = op_reshape(t, h, 3, tokens);
+	bias = record_bias(m, bucket, mask);
+	for (int64_t i = 0; i < c->depth; i++) {
+		h = op_add(t, h, attention(m, i, norm(m, h, in_block(name, sizeof name, i, "0.layer_norm.weight")), bias));
+		h = op_add(t, h, perceptron(m, i, norm(m, h, in_block(name, sizeof name, i, "1.layer_norm.weight"))));
+	}
+	forward_output(&m->f, norm(m, h, "encoder.final_layer_norm.weight"));
+}
+
+void t5_params(const struct t5_config *c, struct params *p)
+{
+	struct device *d = device_cpu(NULL, DT_F32);
+	struct t5 m = {.c = *c};
+
+	record(&m, 1, d);
+	*p = m.f.params;
+	memset(&m.f.params, 0, sizeof m.f.params);
+	params_layout(p);
+	forward_release(&m.f);
+	device_free(d);
+}
+
+/* The embedding is `shared`, or the encoder's own; a file may hold both, and the decoder. */
+static const char *const spare[] = {"decoder.*", "lm_head.weight", NULL};
+static const struct rename_copy copies[] = {{"encoder.embed_tokens.weight", "shared.weight"}, {NULL, NULL}};
+static const struct rename own_rules[] = {{"shared.weight", {"encoder.embed_tokens.weight"}, 0}};
+static const struct renames shared_names = {.sign = "shared.weight", .spare = spare, .copies = copies};
+static const struct renames own_names = {.sign = "encoder.embed_tokens.weight", .v = own_rules, .n = 1, .spare = spare};
+
+static void set_buckets(struct t5 *m)
+{
+	int64_t n = m->c.tokens;
+	int32_t *b = mem_zalloc((size_t)(n * n), sizeof *b);
+
+	for (int64_t q = 0; q < n; q++)
+		for (int64_t k = 0; k < n; k++)
+			b[q * n + k] = t5_bucket(&m->c, k - q);
+	forward_set(&m->f, 2, b);
+	mem_free(b);
+}
+
+struct t5 *t5_open(const char *dir, int64_t tokens, int64_t capacity, struct device *d, struct err *e)
+{
+	static const struct renames *const names[] = {&shared_names, &own_names};
+	char *path = path_join(dir, "config.json");
+	json_t *o = jsonio_load(path, e);
+	struct t5 *m = mem_zalloc(1, sizeof *m);
+	struct safetensors *s = NULL;
+	int rc = -1;
+
+	m->c.tokens = tokens;
+	if (tokens < 1 || tokens > 1 << 14) {
+		err_set(e, ERR_USAGE, "a text of %lld tokens is out of range", (long long)tokens);
+		goto out;
+	}
+	if (!o || t5_from_json(o, path, &m->c, e) || !(s = forward_weights(dir, e)))
+		goto out;
+	record(m, capacity, d);
+	if (forward_load(&m->f, s, names, 2, dir, e))
+		goto out;
+	set_buckets(m);
+	rc = 0;
+out:
+	st_free(s);
+	json_decref(o);
+	mem_free(path);
+	if (!rc)
+		return m;
+	t5_free(m);
+	return NULL;
+}
+
+void t5_free(struct t5 *m)
+{
+	if (m)
+		forward_release(&m->f);
+	mem_free(m);
+}
+
+const struct t5_config *t5_config(const struct t5 *m)
+{
+	return &m->c;
+}
+
+void t5_run(struct t5 *m, int64_t n, const int32_t *ids, const int32_t *length, float *hidden)
+{
+	int64_t tokens = m->c.tokens;
+	float *mask = mem_zalloc((size_t)(n * tokens), sizeof *mask);
+
+	for (int64_t i = 0; length && i < n; i++)
+		for (int64_t k = length[i]; k < tokens; k++)
+			mask[i * tokens + k] = PADDING;
+	forward_run(&m->f, n, (const void *const[]){ids, mask, NULL}, (float *const[]){hidden, NULL});
+	mem_free(mask);
+}

@@ -1,0 +1,347 @@
+#include "net/vit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/fileio.h"
+#include "net/forward.h"
+#include "tape/ops.h"
+
+struct vit {
+	struct vit_config c;
+	struct forward f;
+};
+
+static const struct {
+	const char *name;
+	int64_t hidden, depth, heads;
+	int swiglu;
+} presets[] = {
+    {"dinov2_vits14", 384, 12, 6, 0},
+    {"dinov2_vitb14", 768, 12, 12, 0},
+    {"dinov2_vitl14", 1024, 24, 16, 0},
+    {"dinov2_vitg14", 1536, 40, 24, 1},
+};
+
+/* What SwiGLU has in the place of 4 h: two thirds of it, rounded up to a multiple of 8. */
+static int64_t swiglu_width(int64_t wide)
+{
+	return (wide * 2 / 3 + 7) / 8 * 8;
+}
+
+int vit_preset(const char *name, struct vit_config *c, struct err *e)
+{
+	struct str all = {0};
+
+	for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
+		size_t len = strlen(presets[i].name);
+		int registers = !strcmp(name + (strncmp(name, presets[i].name, len) ? 0 : len), "_reg");
+
+		if (strncmp(name, presets[i].name, len) || (name[len] && !registers))
+			continue;
+		*c = (struct vit_config){.size = 224, .grid = 37, .channels = 3, .patch = 14, .hidden = presets[i].hidden,
+		                         .depth = presets[i].depth, .heads = presets[i].heads, .wide = 4 * presets[i].hidden,
+		                         .registers = registers ? 4 : 0, .swiglu = presets[i].swiglu, .layer_scale = 1, .mask_token = 1,
+		                         .eps = 1e-6, .offset = registers ? 0 : .1, .antialias = registers};
+		if (c->swiglu)
+			c->wide = swiglu_width(c->wide);
+		return 0;
+	}
+	for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
+		str_printf(&all, " %s", presets[i].name);
+	err_set(e, ERR_USAGE, "no vision transformer is called %s; there are%s, each with or without _reg", name, str_text(&all));
+	str_release(&all);
+	return -1;
+}
+
+int vit_from_json(const json_t *o, const char *where, struct vit_config *c, struct err *e)
+{
+	const char *type = NULL, *act = "gelu";
+	int64_t image = 224;
+	double ratio = 4;
+	int bias = 1, mask = 1;
+
+	*c = (struct vit_config){.size = 224, .channels = 3, .patch = 14, .hidden = 768, .depth = 12, .heads = 12, .layer_scale = 1, .eps = 1e-6};
+	if (jsonio_str(o, "model_type", 1, &type, where, e))
+		return -1;
+	if (!strcmp(type, "dinov2_with_registers")) {
+		c->registers = 4;
+		c->antialias = 1;
+		c->patch = 16;
+	} else if (strcmp(type, "dinov2")) {
+		return err_set(e, ERR_DATA, "%s: model_type \"%s\" is not a vision transformer known here (dinov2, dinov2_with_registers)", where, type);
+	}
+	if (jsonio_i64(o, "image_size", 0, 1, 1 << 16, &image, where, e) ||
+	    jsonio_i64(o, "num_channels", 0, 1, 4096, &c->channels, where, e) ||
+	    jsonio_i64(o, "patch_size", 0, 1, 1 << 12, &c->patch, where, e) ||
+	    jsonio_i64(o, "hidden_size", 0, 1, 1 << 16, &c->hidden, where, e) ||
+	    jsonio_i64(o, "num_hidden_layers", 0, 1, 1000, &c->depth, where, e) ||
+	    jsonio_i64(o, "num_attention_heads", 0, 1, 1 << 16, &c->heads, where, e) ||
+	    jsonio_i64(o, "num_register_tokens", 0, 0, 1 << 16, &c->registers, where, e) ||
+	    jsonio_f64(o, "mlp_ratio", 0, .001, 64, &ratio, where, e) || jsonio_f64(o, "layer_norm_eps", 0, 0, 1, &c->eps, where, e) ||
+	    jsonio_bool(o, "use_swiglu_ffn", 0, &c->swiglu, where, e) || jsonio_bool(o, "qkv_bias", 0, &bias, where, e) ||
+	    jsonio_bool(o, "use_mask_token", 0, &mask, where, e) || jsonio_str(o, "hidden_act", 0, &act, where, e))
+		return -1;
+	if (!bias || strcmp(act, "gelu"))
+		return err_set(e, ERR_DATA, "%s: a vision transformer without biases, or with %s, is not known here", where, act);
+	c->mask_token = mask;
+	c->grid = image / c->patch;
+	c->wide = (int64_t)((double)c->hidden * ratio);
+	if (c->swiglu)
+		c->wide = swiglu_width(c->wide);
+	return 0;
+}
+
+int vit_check(const struct vit_config *c, struct err *e)
+{
+	if (c->channels < 1 || c->channels > 4096 || c->patch < 1 || c->patch > 4096 || c->size < c->patch || c->size > 1 << 16 ||
+	    c->size % c->patch)
+		return err_set(e, ERR_USAGE, "pictures of %lld x %lld are not whole patches of %lld", (long long)c->size, (long long)c->size,
+		               (long long)c->patch);
+	if (c->hidden < 1 || c->hidden > 1 << 16 || c->heads < 1 || c->hidden % c->heads || c->depth < 1 || c->depth > 1000)
+		return err_set(e, ERR_USAGE, "a transformer of %lld layers of width %lld with %lld heads is out of range", (long long)c->depth,
+		               (long long)c->hidden, (long long)c->heads);
+	if (c->grid < 1 || c->grid > 4096 || c->wide < 1 || c->wide > 1 << 20 || c->registers < 0 || c->registers > 1 << 16)
+		return err_set(e, ERR_USAGE, "a position table of %lld x %lld, or a perceptron of width %lld, is out of range", (long long)c->grid,
+		               (long long)c->grid, (long long)c->wide);
+	return 0;
+}
+
+/* Keys' cubic with parameter a. */
+static double cubic(double x, double a)
+{
+	x = fabs(x);
+	if (x < 1)
+		return ((a + 2) * x - (a + 3)) * x * x + 1;
+	return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+}
+
+void vit_resample(float *w, int64_t n, int64_t grid, double offset, int antialias)
+{
+	double scale = (double)grid / ((double)n + offset), wide = scale > 1 && antialias ? scale : 1;
+
+	memset(w, 0, (size_t)(n * grid) * sizeof *w);
+	for (int64_t i = 0; i < n; i++) {
+		double at = ((double)i + .5) * scale, sum = 0, v[4096];
+		int64_t from, to;
+
+		if (antialias) {
+			from = (int64_t)(at - 2 * wide + .5);
+			to = (int64_t)(at + 2 * wide + .5);
+			from = from < 0 ? 0 : from;
+			to = to > grid ? grid : to;
+			for (int64_t j = from; j < to; j++)
+				sum += v[j - from] = cubic(((double)j - at + .5) / wide, -.5);
+			for (int64_t j = from; j < to; j++)
+				w[i * grid + j] = (float)(v[j - from] / sum);
+			continue;
+		}
+		for (int64_t j = (int64_t)floor(at - .5) - 1, k = 0; k < 4; j++, k++) {
+			int64_t inside = j < 0 ? 0 : j >= grid ? grid - 1 : j;
+
+			w[i * grid + inside] += (float)cubic(at - .5 - (double)j, -.75);
+		}
+	}
+}
+
+static int resampled(const struct vit_config *c)
+{
+	return c->size / c->patch != c->grid;
+}
+
+static struct tensor *param(struct vit *v, const char *name, int rank, const int64_t *shape)
+{
+	return tape_param(v->f.tape, &v->f.params, name, rank, shape, 0, (struct init){.kind = INIT_ZERO});
+}
+
+/* The class token, registers and patches, with positions: registers have none. */
+static struct tensor *record_tokens(struct vit *v, struct tensor *x, struct tensor *weights)
+{
+	const struct vit_config *c = &v->c;
+	struct tape *t = v->f.tape;
+	int64_t h = c->hidden, cells = c->grid * c->grid, table[3] = {1, 1 + cells, h}, one[3] = {1, 1, h}, flat[2] = {cells, h};
+	int64_t registers[3] = {1, c->registers, h}, mask[2] = {1, h};
+	struct tensor *patches = forward_patches(&v->f, x, "patch_embed.proj", h, c->patch, 1), *pos, *rest, *part[3];
+	int n = 0;
+
+	pos = param(v, "pos_embed", 3, table);
+	rest = op_slice(t, pos, 1, 1, cells);
+	if (weights)
+		rest = op_matmul(t, weights, 0, op_reshape(t, rest, 2, flat), 0, 1);
+	part[n++] = op_repeat(t, op_add(t, param(v, "cls_token", 3, one), op_slice(t, pos, 1, 0, 1)));
+	if (c->mask_token)
+		param(v, "mask_token", 2, mask);
+	if (c->registers)
+		part[n++] = op_repeat(t, param(v, "register_tokens", 3, registers));
+	part[n++] = op_add(t, patches, rest);
+	return op_concat(t, 1, n, part);
+}
+
+static struct tensor *perceptron(struct vit *v, int64_t i, struct tensor *x)
+{
+	const struct vit_config *c = &v->c;
+	struct tape *t = v->f.tape;
+	char name[96];
+
+	if (!c->swiglu) {
+		x = forward_linear(&v->f, x, forward_name(name, sizeof name, "blocks.%d.mlp.fc1", i), c->wide, 1, UNARY_GELU_ERF);
+		return forward_linear(&v->f, x, forward_name(name, sizeof name, "blocks.%d.mlp.fc2", i), c->hidden, 1, -1);
+	}
+	x = forward_linear(&v->f, x, forward_name(name, sizeof name, "blocks.%d.mlp.w12", i), 2 * c->wide, 1, -1);
+	x = op_mul(t, op_unary(t, op_slice(t, x, 2, 0, c->wide), UNARY_SILU), op_slice(t, x, 2, c->wide, c->wide));
+	return forward_linear(&v->f, x, forward_name(name, sizeof name, "blocks.%d.mlp.w3", i), c->hidden, 1, -1);
+}
+
+/* x + scale h. */
+static struct tensor *residual(struct vit *v, struct tensor *x, struct tensor *h, const char *format, int64_t i)
+{
+	char name[96];
+
+	if (!v->c.layer_scale)
+		return op_add(v->f.tape, x, h);
+	return op_gate(v->f.tape, x, param(v, forward_name(name, sizeof name, format, i), 1, &v->c.hidden), h);
+}
+
+static struct tensor *block(struct vit *v, int64_t i, struct tensor *x)
+{
+	char name[96], weight[96], bias[96];
+	struct tensor *h = forward_norm(&v->f, x, forward_name(name, sizeof name, "blocks.%d.norm1", i), v->c.eps);
+
+	forward_name(weight, sizeof weight, "blocks.%d.attn.qkv.weight", i);
+	forward_name(bias, sizeof bias, "blocks.%d.attn.qkv.bias", i);
+	h = forward_attention(&v->f, h, weight, bias, forward_name(name, sizeof name, "blocks.%d.attn.proj", i), v->c.heads, 0);
+	x = residual(v, x, h, "blocks.%d.ls1.gamma", i);
+	h = perceptron(v, i, forward_norm(&v->f, x, forward_name(name, sizeof name, "blocks.%d.norm2", i), v->c.eps));
+	return residual(v, x, h, "blocks.%d.ls2.gamma", i);
+}
+
+static void record(struct vit *v, int64_t capacity, struct device *d)
+{
+	const struct vit_config *c = &v->c;
+	int64_t n = c->size / c->patch, x[3] = {c->channels, c->size, c->size}, w[2] = {n * n, c->grid * c->grid};
+	int64_t flat[2] = {capacity, c->hidden};
+	struct tensor *pixels, *weights = NULL, *h;
+
+	forward_begin(&v->f, capacity, d);
+	pixels = forward_input(&v->f, DT_F32, 3, x, 1);
+	if (resampled(c))
+		weights = forward_input(&v->f, DT_F32, 2, w, 0);
+	h = record_tokens(v, pixels, weights);
+	for (int64_t i = 0; i < c->depth; i++)
+		h = block(v, i, h);
+	h = forward_norm(&v->f, h, "norm", c->eps);
+	forward_output(&v->f, op_reshape(v->f.tape, op_slice(v->f.tape, h, 1, 0, 1), 2, flat));
+	forward_output(&v->f, op_slice(v->f.tape, h, 1, 1 + c->registers, n * n));
+}
+
+void vit_params(const struct vit_config *c, struct params *p)
+{
+	struct device *d = device_cpu(NULL, DT_F32);
+	struct vit v = {.c = *c};
+
+	record(&v, 1, d);
+	*p = v.f.params;
+	memset(&v.f.params, 0, sizeof v.f.params);
+	params_layout(p);
+	forward_release(&v.f);
+	device_free(d);
+}
+
+#define LAYER "encoder.layer.#."
+#define QKV LAYER "attention.attention."
+static const struct rename rules[] = {
+    {"cls_token", {"embeddings.cls_token"}, 0},
+    {"mask_token", {"embeddings.mask_token"}, 0},
+    {"register_tokens", {"embeddings.register_tokens"}, 0},
+    {"pos_embed", {"embeddings.position_embeddings"}, 0},
+    {"patch_embed.proj.*", {"embeddings.patch_embeddings.projection.*"}, 0},
+    {"blocks.#.norm1.*", {LAYER "norm1.*"}, 0},
+    {"blocks.#.norm2.*", {LAYER "norm2.*"}, 0},
+    {"blocks.#.attn.qkv.*", {QKV "query.*", QKV "key.*", QKV "value.*"}, 0},
+    {"blocks.#.attn.proj.*", {LAYER "attention.output.dense.*"}, 0},
+    {"blocks.#.ls1.gamma", {LAYER "layer_scale1.lambda1"}, 0},
+    {"blocks.#.ls2.gamma", {LAYER "layer_scale2.lambda1"}, 0},
+    {"blocks.#.mlp.fc1.*", {LAYER "mlp.fc1.*"}, 0},
+    {"blocks.#.mlp.fc2.*", {LAYER "mlp.fc2.*"}, 0},
+    {"blocks.#.mlp.w12.*", {LAYER "mlp.weights_in.*"}, 0},
+    {"blocks.#.mlp.w3.*", {LAYER "mlp.weights_out.*"}, 0},
+    {"norm.*", {"layernorm.*"}, 0},
+};
+static const struct renames transformers_names = {.sign = "embeddings.cls_token", .v = rules, .n = sizeof rules / sizeof *rules};
+
+/* Two dimensions at once: row (y, x) of the result takes w[y][v] w[x][u] of cell (v, u). */
+static int set_positions(struct vit *v, struct err *e)
+{
+	int64_t n = v->c.size / v->c.patch, g = v->c.grid, k = 0;
+	float *w = mem_zalloc((size_t)(n * g), sizeof *w), *both = mem_try((size_t)(n * n * g * g), sizeof *both, "positions", e);
+
+	if (both) {
+		vit_resample(w, n, g, v->c.offset, v->c.antialias);
+		for (int64_t y = 0; y < n; y++)
+			for (int64_t x = 0; x < n; x++)
+				for (int64_t a = 0; a < g; a++)
+					for (int64_t b = 0; b < g; b++)
+						both[k++] = w[y * g + a] * w[x * g + b];
+		forward_set(&v->f, 1, both);
+	}
+	mem_free(w);
+	mem_free(both);
+	return both ? 0 : -1;
+}
+
+struct vit *vit_new(const struct vit_config *c, const char *weights, int64_t capacity, struct device *d, struct err *e)
+{
+	static const struct renames *const known[] = {&transformers_names};
+	struct vit *v = mem_zalloc(1, sizeof *v);
+	struct safetensors *s = NULL;
+
+	v->c = *c;
+	if (vit_check(c, e) || !(s = forward_weights(weights, e)))
+		goto fail;
+	record(v, capacity, d);
+	if (forward_load(&v->f, s, known, 1, weights, e) || (resampled(c) && set_positions(v, e)))
+		goto fail;
+	st_free(s);
+	return v;
+fail:
+	st_free(s);
+	vit_free(v);
+	return NULL;
+}
+
+struct vit *vit_open(const char *dir, int64_t size, int64_t capacity, struct device *d, struct err *e)
+{
+	char *path = path_join(dir, "config.json");
+	json_t *o = jsonio_load(path, e);
+	struct vit_config c;
+	struct vit *v = NULL;
+
+	if (o && !vit_from_json(o, path, &c, e)) {
+		c.size = size ? size : 224;
+		v = vit_new(&c, dir, capacity, d, e);
+	}
+	json_decref(o);
+	mem_free(path);
+	return v;
+}
+
+void vit_free(struct vit *v)
+{
+	if (v)
+		forward_release(&v->f);
+	mem_free(v);
+}
+
+const struct vit_config *vit_config(const struct vit *v)
+{
+	return &v->c;
+}
+
+void vit_run(struct vit *v, int64_t n, const float *pixels, float *class_token, float *patches)
+{
+	forward_run(&v->f, n, (const void *const[]){pixels, NULL}, (float *const[]){class_token, patches});
+}

@@ -1,0 +1,53 @@
+/* Vision transformers: DINOv2 (Oquab et al. 2023), with and without registers (Darcet et al. 2024), and the plain one of timm. */
+#ifndef DDM_NET_VIT_H
+#define DDM_NET_VIT_H
+
+#include <jansson.h>
+
+#include "file/safetensors.h"
+#include "kernels/device.h"
+#include "tape/params.h"
+
+struct vit_config {
+	int64_t size;  /* of the pictures it is run on */
+	int64_t grid;  /* side of the position table in the file, in patches */
+	int64_t channels, patch, hidden, depth, heads;
+	int64_t wide;  /* of the hidden layer of the perceptron; with swiglu of each half */
+	int64_t registers;
+	int swiglu;      /* silu(a) b in the place of GELU */
+	int layer_scale, mask_token; /* there are such parameters; the mask token is not read */
+	double eps;
+	/* How the position table comes to another size. The models of torch.hub without registers scale by (n + .1) / grid, which shifts
+	 * every position but the first's neighbourhood by a part of a cell; with registers, and transformers always, it is n / grid. Those
+	 * with registers are low-pass filtered. */
+	double offset;
+	int antialias;
+};
+
+/* By the name torch.hub has: dinov2_vits14 dinov2_vitb14 dinov2_vitl14 dinov2_vitg14, each with or without _reg. For pictures of 224.
+ * ERR_USAGE lists them. */
+int vit_preset(const char *name, struct vit_config *c, struct err *e);
+/* config.json of transformers, model_type dinov2 or dinov2_with_registers. */
+int vit_from_json(const json_t *o, const char *where, struct vit_config *c, struct err *e);
+int vit_check(const struct vit_config *c, struct err *e);
+
+struct vit;
+
+/* The weights are a file, under the names of torch.hub or of transformers, or a folder that holds one. */
+struct vit *vit_new(const struct vit_config *c, const char *weights, int64_t capacity, struct device *d, struct err *e);
+/* A folder of transformers. size 0: 224. */
+struct vit *vit_open(const char *dir, int64_t size, int64_t capacity, struct device *d, struct err *e);
+void vit_free(struct vit *v);
+const struct vit_config *vit_config(const struct vit *v);
+
+/* pixels (n, channels, size, size), normalised. After the final norm: class_token (n, hidden), patches (n, T, hidden), T = (size /
+ * patch)^2 without the registers; either may be NULL. */
+void vit_run(struct vit *v, int64_t n, const float *pixels, float *class_token, float *patches);
+
+/* The table alone; params_release. */
+void vit_params(const struct vit_config *c, struct params *p);
+
+/* w (n, grid): what sample i of n takes from the grid, in one dimension: F.interpolate of torch, bicubic, align_corners false. */
+void vit_resample(float *w, int64_t n, int64_t grid, double offset, int antialias);
+
+#endif

@@ -1,0 +1,85 @@
+/* A golden of tests/golden/pretrained: a folder of weights as a library saved them, and io.safetensors. */
+#ifndef DDM_TESTS_PRETRAINED_H
+#define DDM_TESTS_PRETRAINED_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/safetensors.h"
+#include "kernels/device.h"
+
+/* Of the largest value: both sides compute in float, with sums in another order. */
+static const double TOL = 1e-5;
+
+struct golden {
+	char *dir;
+	struct safetensors *io;
+	struct device *device;
+};
+
+static inline void golden_open(struct golden *g, const char *name)
+{
+	struct err e = {0};
+	char *path = str_new("tests/golden/pretrained/%s/io.safetensors", name);
+
+	g->dir = str_new("tests/golden/pretrained/%s", name);
+	g->io = st_open(path, &e);
+	if (!g->io)
+		fail_msg("%s", e.msg);
+	g->device = device_cpu(NULL, DT_F32);
+	mem_free(path);
+}
+
+static inline void golden_close(struct golden *g)
+{
+	st_free(g->io);
+	device_free(g->device);
+	mem_free(g->dir);
+}
+
+/* NULL where there is none; caller frees. */
+static inline float *reals(const struct golden *g, const char *name)
+{
+	const struct st_tensor *t = st_find(g->io, name);
+	float *v = t ? mem_zalloc((size_t)st_count(t), sizeof *v) : NULL;
+
+	if (t)
+		st_to_f32(v, t);
+	return v;
+}
+
+/* (n, rows, width) of which the golden holds every `step`-th row from the first on. */
+static inline void compare_rows(const struct golden *g, const char *name, const float *got, int64_t rows, int64_t step)
+{
+	const struct st_tensor *t = st_find(g->io, name);
+	float *want = reals(g, name);
+	int64_t width, held = (rows + step - 1) / step;
+	double worst = 0, largest = 0;
+
+	assert_non_null(want);
+	width = t->shape[t->rank - 1];
+	assert_int_equal(st_count(t) % (held * width), 0);
+	for (int64_t i = 0; i < st_count(t); i++) {
+		int64_t row = i / width, at = (row / held * rows + row % held * step) * width + i % width;
+		double d = fabs((double)got[at] - (double)want[i]);
+
+		worst = d > worst || isnan(d) ? d : worst;
+		largest = fmax(largest, fabs((double)want[i]));
+	}
+	if (!(worst <= TOL * largest))
+		fail_msg("%s: %s is off by %.3g of at most %.3g (%.2g)", g->dir, name, worst, largest, worst / largest);
+	mem_free(want);
+}
+
+static inline void compare(const struct golden *g, const char *name, const float *got)
+{
+	compare_rows(g, name, got, 1, 1);
+}
+
+#endif

@@ -359,12 +359,12 @@ static int open_queues(struct cuda *c)
 }
 
 #define KERNELS(X) \
-	X(COPY, copy) X(FILL, fill) X(ADD, add) X(MUL, mul) X(UNARY, unary) X(UNARY_GRAD, unary_grad) X(QSAMPLE, qsample) \
+	X(COPY, copy) X(FILL, fill) X(ADD, add) X(MUL, mul) X(SUM, sum) X(UNARY, unary) X(UNARY_GRAD, unary_grad) X(QSAMPLE, qsample) \
 	X(LINEAR, linear) X(LINEAR_DX, linear_dx) X(LINEAR_DW, linear_dw) X(MATMUL, matmul) \
 	X(NORM, norm) X(NORM_GRAD, norm_grad) X(GATE, gate) X(GATE_GRAD, gate_grad) \
 	X(NOISE, noise) X(DROPOUT, dropout) X(SOFTMAX, softmax) X(SOFTMAX_GRAD, softmax_grad) X(XENT, xent) X(XENT_GRAD, xent_grad) \
 	X(MSE, mse) X(MSE_GRAD, mse_grad) X(EMBED, embed) X(EMBED_GRAD, embed_grad) X(TIMESTEP, timestep) \
-	X(ATTENTION, attention) X(ATTENTION_GRAD, attention_grad) \
+	X(ATTENTION, attention) X(ATTENTION_GRAD, attention_grad) X(IM2COL, im2col) X(COL2IM, col2im) \
 	X(MIX, mix) X(CONVERT, convert) X(ADVANCE, advance) X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw)
 
 extern "C" {

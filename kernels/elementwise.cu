@@ -128,6 +128,18 @@ static __global__ void convert_any(struct strided s, struct reals y, struct real
 	}
 }
 
+static __global__ void convert_packed(struct strided s, struct reals y, struct reals x)
+{
+	for (int64_t i = thread_index() * PACK; i < s.count; i += thread_count() * PACK) {
+		int64_t at[4];
+		float v[PACK];
+
+		strided_at(&s, i, at);
+		operand8(x, at[1], s.stride[1][s.rank - 1], v);
+		reals_set8(y, at[0], v);
+	}
+}
+
 static void copy_run(const struct op_call *c)
 {
 	const struct array *y = &c->out[0], *x = &c->in[0], *const arrays[2] = {y, x};
@@ -137,7 +149,9 @@ static void copy_run(const struct op_call *c)
 
 	if (!s.count)
 		return;
-	if (y->dtype != x->dtype)
+	if (y->dtype != x->dtype && strided_packs(&s, arrays) && s.stride[0][s.rank - 1])
+		LAUNCH(c, convert_packed, blocks_for(s.count / PACK), BLOCK, s, reals_of(y), reals_of(x));
+	else if (y->dtype != x->dtype)
 		LAUNCH(c, convert_any, blocks_for(s.count), BLOCK, s, reals_of(y), reals_of(x));
 	else if (whole && bytes % 16 == 0 && (uintptr_t)y->data % 16 == 0 && (uintptr_t)x->data % 16 == 0)
 		LAUNCH(c, copy_words, blocks_for(bytes / 16), BLOCK, bytes / 16, (uint4 *)y->data, (const uint4 *)x->data);
@@ -168,26 +182,72 @@ static void fill_run(const struct op_call *c)
 		LAUNCH(c, fill_any, blocks_for(s.count), BLOCK, s, reals_of(&c->out[0]), (float)c->attr.f[0]);
 }
 
-/* Not contracted: two products and a sum, each rounded, as on the CPU. */
-static __global__ void qsample_any(int64_t count, int64_t size, struct reals y, struct reals x0, struct reals eps, const float *alpha,
-                                   int64_t alpha_step, const float *sigma, int64_t sigma_step)
-{
-	for (int64_t i = thread_index(); i < count; i += thread_count()) {
-		int64_t b = i / size;
-		float u = __fmul_rn(alpha[b * alpha_step], reals_get(x0, i)), v = __fmul_rn(sigma[b * sigma_step], reals_get(eps, i));
+struct qsample {
+	int64_t count, size; /* size: elements of a sample */
+	struct divider by;   /* size, where count fits one */
+	int narrow;
+	struct reals y, x0, eps;
+	const float *alpha, *sigma;
+	int64_t alpha_step, sigma_step;
+};
 
-		reals_set(y, i, __fadd_rn(u, v));
+static __device__ inline int64_t qsample_row(const struct qsample &q, int64_t i)
+{
+	return q.narrow ? divide(q.by, (uint32_t)i) : i / q.size;
+}
+
+/* Not contracted: two products and a sum, each rounded, as on the CPU. */
+static __device__ inline float qsample_one(float alpha, float x0, float sigma, float eps)
+{
+	return __fadd_rn(__fmul_rn(alpha, x0), __fmul_rn(sigma, eps));
+}
+
+static __global__ void qsample_packed(struct qsample q)
+{
+	for (int64_t i = thread_index() * PACK; i < q.count; i += thread_count() * PACK) {
+		int64_t b = qsample_row(q, i);
+		float alpha = q.alpha[b * q.alpha_step], sigma = q.sigma[b * q.sigma_step], u[PACK], v[PACK];
+
+		reals_get8(q.x0, i, u);
+		reals_get8(q.eps, i, v);
+		for (int k = 0; k < PACK; k++)
+			u[k] = qsample_one(alpha, u[k], sigma, v[k]);
+		reals_set8(q.y, i, u);
+	}
+}
+
+static __global__ void qsample_any(struct qsample q)
+{
+	for (int64_t i = thread_index(); i < q.count; i += thread_count()) {
+		int64_t b = qsample_row(q, i);
+
+		reals_set(q.y, i, qsample_one(q.alpha[b * q.alpha_step], reals_get(q.x0, i), q.sigma[b * q.sigma_step], reals_get(q.eps, i)));
 	}
 }
 
 static void qsample_run(const struct op_call *c)
 {
-	int64_t count = array_count(&c->out[0]);
+	const struct array *y = &c->out[0], *x0 = &c->in[0], *eps = &c->in[1];
+	int64_t count = array_count(y);
+	struct qsample q;
 
-	if (count)
-		LAUNCH(c, qsample_any, blocks_for(count), BLOCK, count, count / c->out[0].shape[0], reals_of(&c->out[0]), reals_of(&c->in[0]),
-		       reals_of(&c->in[1]), (const float *)c->in[2].data, c->in[2].stride[0], (const float *)c->in[3].data,
-		       c->in[3].stride[0]);
+	if (!count)
+		return;
+	q.count = count;
+	q.size = count / y->shape[0];
+	q.narrow = count < INT32_MAX;
+	q.by = divider_of(q.narrow ? q.size : 1);
+	q.y = reals_of(y);
+	q.x0 = reals_of(x0);
+	q.eps = reals_of(eps);
+	q.alpha = (const float *)c->in[2].data;
+	q.alpha_step = c->in[2].stride[0];
+	q.sigma = (const float *)c->in[3].data;
+	q.sigma_step = c->in[3].stride[0];
+	if (q.size % PACK || (uintptr_t)y->data % 16 || (uintptr_t)x0->data % 16 || (uintptr_t)eps->data % 16)
+		LAUNCH(c, qsample_any, blocks_for(count), BLOCK, q);
+	else
+		LAUNCH(c, qsample_packed, blocks_for(count / PACK), BLOCK, q);
 }
 
 extern "C" {

@@ -11,10 +11,12 @@ extern "C" {
 
 #ifdef DDM_EMULATED
 #define UNROLL
+#define WIDE(p) emulated_wide(p)
 #define LAUNCH(call, kernel, grid, block, ...) ((void)(call), emulate(grid, block, [&] { kernel(__VA_ARGS__); }))
 #else
 #include <cuda_runtime.h>
 #define UNROLL _Pragma("unroll")
+#define WIDE(p) (p) /* of an access of 16 bytes: tests check the alignment */
 /* The stream of a call, and what follows a launch: an error sticks to the device. */
 cudaStream_t cuda_stream(const struct op_call *c);
 void cuda_launched(const struct op_call *c);
@@ -24,6 +26,8 @@ void cuda_launched(const struct op_call *c);
 		cuda_launched(call); \
 	} while (0)
 #endif
+
+#include "kernels/divider.h"
 
 enum { BLOCK = 256, WARP = 32 };
 
@@ -113,13 +117,13 @@ enum { PACK = 8 };
 static __device__ inline void reals_get8(struct reals a, int64_t i, float v[PACK])
 {
 	if (a.bf16) {
-		uint4 w = *(const uint4 *)((const uint16_t *)a.p + i);
+		uint4 w = *(const uint4 *)WIDE((const uint16_t *)a.p + i);
 		uint32_t u[4] = {w.x, w.y, w.z, w.w};
 
 		for (int k = 0; k < PACK; k++)
 			v[k] = bf16_load((uint16_t)(u[k / 2] >> 16 * (k % 2)));
 	} else {
-		const float4 *p = (const float4 *)((const float *)a.p + i);
+		const float4 *p = (const float4 *)WIDE((const float *)a.p + i);
 		float4 x = p[0], y = p[1];
 
 		v[0] = x.x, v[1] = x.y, v[2] = x.z, v[3] = x.w;
@@ -134,9 +138,9 @@ static __device__ inline void reals_set8(struct reals a, int64_t i, const float 
 
 		for (int k = 0; k < 4; k++)
 			u[k] = bf16_pair(v[2 * k], v[2 * k + 1]);
-		*(uint4 *)((uint16_t *)a.p + i) = make_uint4(u[0], u[1], u[2], u[3]);
+		*(uint4 *)WIDE((uint16_t *)a.p + i) = make_uint4(u[0], u[1], u[2], u[3]);
 	} else {
-		float4 *p = (float4 *)((float *)a.p + i);
+		float4 *p = (float4 *)WIDE((float *)a.p + i);
 
 		p[0] = make_float4(v[0], v[1], v[2], v[3]);
 		p[1] = make_float4(v[4], v[5], v[6], v[7]);
@@ -181,8 +185,9 @@ template <class T> static __device__ inline T block_max(T v)
 
 /* Several arrays of one shape: neighbouring dimensions merged where every array allows it. Sizes of 1 have strides of 0. */
 struct strided {
-	int rank, arrays;
+	int rank, arrays, narrow; /* narrow: indices fit a divider */
 	int64_t count, shape[ARRAY_RANK], stride[4][ARRAY_RANK];
+	struct divider size[ARRAY_RANK];
 };
 
 static inline int strided_joins(const struct strided *s, int d)
@@ -203,23 +208,39 @@ static inline void strided_drop(struct strided *s, int d)
 	}
 }
 
+/* Once shapes and strides are there. */
+static inline void strided_merge(struct strided *s)
+{
+	for (int d = s->rank - 1; d >= 0 && s->rank > 1; d--)
+		if (s->shape[d] == 1)
+			strided_drop(s, d);
+	for (int d = s->rank - 2; d >= 0; d--)
+		if (strided_joins(s, d)) {
+			s->shape[d + 1] *= s->shape[d];
+			strided_drop(s, d);
+		}
+	s->count = 1;
+	for (int d = 0; d < s->rank; d++)
+		s->count *= s->shape[d];
+	s->narrow = s->count < INT32_MAX;
+	for (int d = 0; d < s->rank && s->narrow && s->count; d++)
+		s->size[d] = divider_of(s->shape[d]);
+}
+
 static inline struct strided strided_of(const struct array *like, const struct array *const *arrays, int n)
 {
-	struct strided s = {like->rank ? like->rank : 1, n, array_count(like), {1}, {{0}}};
+	struct strided s;
 
+	memset(&s, 0, sizeof s);
+	s.rank = like->rank ? like->rank : 1;
+	s.arrays = n;
+	s.shape[0] = 1;
 	for (int d = 0; d < like->rank; d++) {
 		s.shape[d] = like->shape[d];
 		for (int a = 0; a < n; a++)
 			s.stride[a][d] = arrays[a]->shape[d] == 1 ? 0 : arrays[a]->stride[d];
 	}
-	for (int d = s.rank - 1; d >= 0 && s.rank > 1; d--)
-		if (s.shape[d] == 1)
-			strided_drop(&s, d);
-	for (int d = s.rank - 2; d >= 0; d--)
-		if (strided_joins(&s, d)) {
-			s.shape[d + 1] *= s.shape[d];
-			strided_drop(&s, d);
-		}
+	strided_merge(&s);
 	return s;
 }
 
@@ -228,13 +249,15 @@ static __device__ inline void strided_at(const struct strided *s, int64_t i, int
 {
 	for (int a = 0; a < s->arrays; a++)
 		offset[a] = 0;
-	for (int d = s->rank - 1; d >= 0; d--) {
-		int64_t k = d ? i % s->shape[d] : i;
+	for (int d = s->rank - 1; d > 0; d--) {
+		int64_t q = s->narrow ? divide(s->size[d], (uint32_t)i) : i / s->shape[d], k = i - q * s->shape[d];
 
-		i /= s->shape[d];
+		i = q;
 		for (int a = 0; a < s->arrays; a++)
 			offset[a] += k * s->stride[a][d];
 	}
+	for (int a = 0; a < s->arrays; a++)
+		offset[a] += i * s->stride[a][0];
 }
 
 /* Whether elements can be taken PACK at a time: rows of whole packs, dense in every array, 16-byte aligned. An array may instead be

@@ -37,6 +37,15 @@ struct alignas(16) uint4 {
 	unsigned x, y, z, w;
 };
 
+struct alignas(8) uint2 {
+	unsigned x, y;
+};
+
+static inline uint2 make_uint2(unsigned x, unsigned y)
+{
+	return uint2{x, y};
+}
+
 static inline float4 make_float4(float x, float y, float z, float w)
 {
 	return float4{x, y, z, w};
@@ -45,6 +54,15 @@ static inline float4 make_float4(float x, float y, float z, float w)
 static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w)
 {
 	return uint4{x, y, z, w};
+}
+
+template <class T> static inline T *emulated_wide(T *p)
+{
+	if ((uintptr_t)p % 16) {
+		fprintf(stderr, "emulated kernel: an access of 16 bytes at %p\n", (const void *)p);
+		abort();
+	}
+	return p;
 }
 
 static inline float __fmul_rn(float a, float b)

@@ -9,6 +9,7 @@ extern "C" {
 #include "core/mem.h"
 #include "kernels/cublaslt_cuda.h"
 #include "kernels/cudadevice.h"
+#include "kernels/probe.h"
 }
 
 enum { STREAMS = 4, STAGES = 4, STAGE_BYTES = 1 << 20 };
@@ -35,6 +36,7 @@ struct cuda {
 	struct piece *piece; /* (pieces) */
 	size_t pieces;
 	uint64_t used, most;
+	double peak;
 	struct cublaslt_cuda *cublaslt;
 	int capturing;
 };
@@ -327,6 +329,15 @@ static void cuda_graph_free(struct device *d, void *graph)
 		check(cuda_of(d), cudaGraphExecDestroy((cudaGraphExec_t)graph), "graph");
 }
 
+static double cuda_peak_flops(struct device *d)
+{
+	struct cuda *c = cuda_of(d);
+
+	if (!(c->peak > 0))
+		c->peak = probe_flops(d);
+	return c->peak;
+}
+
 static void cuda_close(struct device *d)
 {
 	struct cuda *c = cuda_of(d);
@@ -401,6 +412,7 @@ static void fill_table(struct device *d)
 	d->capture_end = cuda_capture_end;
 	d->graph_launch = cuda_graph_launch;
 	d->graph_free = cuda_graph_free;
+	d->peak_flops = cuda_peak_flops;
 	d->close = cuda_close;
 }
 

@@ -12,6 +12,7 @@
 #include "core/mem.h"
 #include "core/pool.h"
 #include "kernels/device.h"
+#include "kernels/probe.h"
 
 enum { B = 3, GAP = 2 };
 
@@ -252,11 +253,37 @@ static void same_bits(void **state)
 	mem_free(first[1]);
 }
 
+static void *no_memory(struct device *d, size_t bytes, const char *what, struct err *e)
+{
+	(void)d;
+	(void)bytes;
+	(void)what;
+	(void)e;
+	return NULL;
+}
+
+/* A number a percentage can be taken of, and nothing left behind. */
+static void probes(void **state)
+{
+	struct device *d = device_cpu(NULL, DT_F32);
+	struct device_memory m;
+	double flops = probe_flops(d);
+
+	(void)state;
+	assert_true(flops > 1e6 && flops < 1e15);
+	d->memory(d, &m);
+	assert_true(m.used == 0 && m.peak >= 3 * 512 * 512 * sizeof(float));
+	d->alloc = no_memory;
+	assert_true(probe_flops(d) == 0);
+	device_free(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(loops),
 	    cmocka_unit_test(same_bits),
+	    cmocka_unit_test(probes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,6 +32,7 @@ void training_defaults(enum net_kind kind, const char *program)
 	t->max_skipped = t->o.max_skipped;
 	t->checkpoint_every = "15m";
 	t->device = "auto";
+	t->precision = -1;
 }
 
 static int parse_time(const char *text, struct time_law *law, struct err *e)
@@ -174,6 +175,8 @@ void training_run(const char *shards, struct err *e)
 	if (gather(shards, e) || !(pool = pool_new((int)training.threads, e)))
 		return;
 	device = device_open(training.device, pool, e);
+	if (device)
+		training.o.precision = training.precision < 0 ? device_precision(device) : (enum precision)training.precision;
 	if (device && training.plan) {
 		show_plan(device, e);
 	} else if (device) {

@@ -12,7 +12,7 @@ struct training {
 	int64_t validate_every, validate_samples, max_skipped;
 	double epochs, lr, weight_decay, beta2, clip, ema_half_life;
 	uint64_t seed;
-	int schedule, flip, plan, profile, recompute, no_verify, quiet;
+	int schedule, precision /* -1: the device's */, flip, plan, profile, recompute, no_verify, quiet;
 };
 
 extern struct training training;
@@ -43,6 +43,8 @@ extern const char *const training_schedules[];
 	 "of the averaged weights, in steps; -1: no average (default steps / 20)", NULL, NULL}, \
 	{"--time", 0, OPT_TEXT, &training.time_law, 0, 0, "LAW", \
 	 "training times: uniform or logit-normal[:MEAN,STD] (default uniform)", NULL, NULL}, \
+	{"--precision", 0, OPT_CHOICE, &training.precision, 0, 0, "NAME", \
+	 "of the network's arithmetic (default bf16 on a GPU, f32 on the CPU)", precision_names, NULL}, \
 	{"--flip", 0, OPT_FLAG, &training.flip, 0, 0, NULL, "mirror half of the samples", NULL, NULL}, \
 	{"--size", 0, OPT_INT, &training.size, 1, 65536, "N", "resize the samples to N x N", NULL, NULL}, \
 	{"--seed", 0, OPT_U64, &training.seed, 0, 0, "S", "seed of everything random (default 0)", NULL, NULL}, \
@@ -76,7 +78,7 @@ extern const char *const training_schedules[];
 #define TRAINING_SYNOPSIS \
 	"[--model NAME/P] [--hidden H] [--depth L] [--heads A] [--patch P] [--steps N] [--epochs E] [--batch B] " \
 	"[--accumulate A] [--lr R] [--schedule NAME] [--warmup N] [--weight-decay W] [--beta2 B] [--clip NORM] " \
-	"[--ema-half-life N] [--time LAW] [--flip] [--size N] [--seed S] [--init-from FILE] [--max-skipped N] " \
+	"[--ema-half-life N] [--time LAW] [--precision NAME] [--flip] [--size N] [--seed S] [--init-from FILE] [--max-skipped N] " \
 	"[--validate-every N] [--validate-samples N] [--checkpoint-every N|TIME] [--keep N] [--sample-every N] [--log-every N] " \
 	"[--recompute] [--no-verify] [--threads N] [--device NAME] [--plan] [--profile] [-q] "
 

@@ -5,6 +5,7 @@
 
 #include "config.h"
 #include "core/str.h"
+#include "kernels/cublaslt.h"
 #include "kernels/cudadevice.h"
 
 #ifndef HAVE_CUDA
@@ -138,27 +139,34 @@ void device_free(struct device *d)
 		d->close(d);
 }
 
-int device_complete(const struct device *d, enum op *missing)
+const char *const precision_names[PRECISIONS + 1] = {"f32", "tf32", "bf16", NULL};
+
+static int computes_in(const struct device *d, enum precision p)
 {
-	for (int i = OP_VIEW + 1; i < OP_COUNT; i++)
-		if (!d->kernel[i]) {
-			*missing = (enum op)i;
-			return 0;
-		}
-	return 1;
+	return p == PRECISION_F32 || (p == PRECISION_TF32 ? d->cublaslt != NULL : d->storage >> DT_BF16 & 1);
 }
 
-/* Whatever works: a GPU that cannot run every op is none. */
+int device_set_precision(struct device *d, enum precision p, struct err *e)
+{
+	if (!computes_in(d, p))
+		return err_set(e, ERR_USAGE, "device %s does not compute in %s, only in f32", d->name, precision_names[p]);
+	if (d->cublaslt)
+		cublaslt_allow_tf32(d->cublaslt, p == PRECISION_TF32);
+	return 0;
+}
+
+enum precision device_precision(const struct device *d)
+{
+	return computes_in(d, PRECISION_BF16) ? PRECISION_BF16 : PRECISION_F32;
+}
+
+/* What it has no kernel for shows when a network that needs it is laid out, by name. */
 static struct device *open_any(struct pool *pool)
 {
 	struct err none = {0};
 	struct device *d = device_cuda(0, pool, &none);
-	enum op missing;
 
-	if (d && device_complete(d, &missing))
-		return d;
-	device_free(d);
-	return device_cpu(pool, DT_F32);
+	return d ? d : device_cpu(pool, DT_F32);
 }
 
 struct device *device_open(const char *name, struct pool *pool, struct err *e)

@@ -56,7 +56,8 @@ struct op_attr {
  * are attr.i[0].. and attr.f[0]..
  *
  * VIEW        no kernel: outputs share the input's memory (tape/tape.h)
- * COPY        y = x. Any strides on both sides, the last dimension included; rank up to 6.
+ * COPY        y = x. Any strides on both sides, the last dimension included; rank up to 6. On a device that stores DT_BF16 also between
+ *             it and DT_F32.
  * FILL        y = f0. Any strides.
  * ADD         y = f0 a + f1 b. b bcast. Same shape. y may be a.
  * MUL         y = a b. b bcast. y may be a.
@@ -127,7 +128,8 @@ struct op_attr {
  * TOTAL       y [1] = y (0 where i0) + sum of x [n] in index order, y of DT_F64.
  * RATES       ins sumsq [1], loss [1], plan; outs coef, status (read too): decides whether this step's gradient is finite, and
  *             with what coefficients ADAMW applies it.
- * ADAMW       ins coef, g [n], mask [n]; outs p, m, v, ema [n], read too: nothing is touched where RATES refused. */
+ * ADAMW       ins coef, g [n], mask [n]; outs p, m, v, ema [n], read too, rounded? [n] = p as DT_BF16: nothing is touched where RATES
+ *             refused. */
 #define OPS(X) \
 	X(COPY, copy) X(FILL, fill) X(ADD, add) X(MUL, mul) X(SUM, sum) X(UNARY, unary) X(UNARY_GRAD, unary_grad) \
 	X(LINEAR, linear) X(LINEAR_DX, linear_dx) X(LINEAR_DW, linear_dw) X(MATMUL, matmul) \
@@ -173,6 +175,14 @@ struct kernel {
 	/* Scratch bytes for arrays of these shapes (data pointers are not set) and this many workers; NULL: none. */
 	size_t (*scratch)(const struct op_call *c, int workers);
 };
+
+/* How a network is computed; sums, norms, softmax, losses and the optimizer are in float always.
+ *
+ * F32   in float
+ * TF32  the same, but products round what they multiply to 10 bits
+ * BF16  what is stored between operations and the weights that products read are bfloat16 */
+enum precision { PRECISION_F32, PRECISION_TF32, PRECISION_BF16, PRECISIONS };
+extern const char *const precision_names[PRECISIONS + 1]; /* f32 tf32 bf16, NULL */
 
 struct device_memory {
 	uint64_t free, total; /* of the device, now; total 0: unknown */
@@ -227,7 +237,7 @@ struct device {
 
 	char uncaptured[256];
 
-	double (*peak_flops)(struct device *d); /* of the matrix product, measured at the first call; NULL: cannot be measured */
+	double (*peak_flops)(struct device *d); /* of its fastest matrix product, measured at the first call */
 	void (*close)(struct device *d);
 };
 
@@ -235,12 +245,15 @@ struct device {
 struct device *device_cpu(struct pool *pool, enum dtype real);
 void device_free(struct device *d); /* NULL is allowed */
 
-/* The device called `name`: "cpu", "cuda", "cuda:N", or "auto", the first GPU where there is one that works and the CPU elsewhere.
- * The pool is borrowed. What is not a name is ERR_USAGE; a GPU that is not there, or a build that knows none, ERR_UNAVAILABLE. */
+/* The device called `name`: "cpu", "cuda", "cuda:N", or "auto", the first GPU where there is one that this build has code for, and the CPU
+ * elsewhere. The pool is borrowed. What is not a name is ERR_USAGE; a GPU that is not there, or a build that knows none, ERR_UNAVAILABLE. */
 struct device *device_open(const char *name, struct pool *pool, struct err *e);
 
-/* Whether there is a kernel for every op; else *missing is one without. */
-int device_complete(const struct device *d, enum op *missing);
+/* Let products round to TF32, or not. ERR_USAGE where the device cannot compute so. */
+int device_set_precision(struct device *d, enum precision p, struct err *e);
+
+/* What it is fastest at. */
+enum precision device_precision(const struct device *d);
 
 /* On stream 0. */
 void device_put(struct device *d, void *dst, const void *src, size_t bytes);

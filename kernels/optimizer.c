@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "file/safetensors.h"
 #include "kernels/device.h"
 #include "kernels/real.h"
 
@@ -15,6 +16,12 @@ static int64_t chunks(int64_t n)
 static int64_t chunk_length(int64_t n, int64_t task)
 {
 	return n - task * CHUNK < CHUNK ? n - task * CHUNK : CHUNK;
+}
+
+static void round_weights(uint16_t *restrict rounded, const real *restrict p, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		rounded[i] = f32_to_bf16((float)p[i]);
 }
 
 static void adamw_chunk(void *arg, int64_t task, int worker)
@@ -39,6 +46,8 @@ static void adamw_chunk(void *arg, int64_t task, int worker)
 		p[i] = pi;
 		ema[i] = d * ema[i] + e * pi;
 	}
+	if (c->nout > 4)
+		round_weights((uint16_t *)c->out[4].data + from, p, n);
 }
 
 static void adamw_run(const struct op_call *c)

@@ -94,6 +94,7 @@ static void rates_run(const struct op_call *c)
 struct adamw_arenas {
 	const float *g, *mask;
 	float *p, *m, *v, *ema;
+	uint16_t *rounded; /* p as bfloat16; NULL: not wanted */
 };
 
 static __device__ inline void adamw_one(const double *k, float g, float mask, float *p, float *m, float *v, float *ema)
@@ -125,6 +126,8 @@ static __global__ void adamw_quads(int64_t quads, const double *coef, struct ada
 		((float4 *)a.m)[i] = m;
 		((float4 *)a.v)[i] = v;
 		((float4 *)a.ema)[i] = ema;
+		if (a.rounded)
+			((uint2 *)a.rounded)[i] = make_uint2(bf16_pair(p.x, p.y), bf16_pair(p.z, p.w));
 	}
 }
 
@@ -132,8 +135,11 @@ static __global__ void adamw_rest(int64_t from, int64_t n, const double *coef, s
 {
 	if (coef[COEF_GO] == 0)
 		return;
-	for (int64_t i = from + thread_index(); i < n; i += thread_count())
+	for (int64_t i = from + thread_index(); i < n; i += thread_count()) {
 		adamw_one(coef, a.g[i], a.mask[i], &a.p[i], &a.m[i], &a.v[i], &a.ema[i]);
+		if (a.rounded)
+			a.rounded[i] = bf16_store(a.p[i]);
+	}
 }
 
 /* Arenas begin at multiples of 16 bytes. */
@@ -142,7 +148,8 @@ static void adamw_run(const struct op_call *c)
 	int64_t n = c->out[0].shape[0], quads = n / 4;
 	const double *coef = (const double *)c->in[0].data;
 	struct adamw_arenas a = {(const float *)c->in[1].data, (const float *)c->in[2].data, (float *)c->out[0].data,
-	                         (float *)c->out[1].data,      (float *)c->out[2].data,      (float *)c->out[3].data};
+	                         (float *)c->out[1].data,      (float *)c->out[2].data,      (float *)c->out[3].data,
+	                         c->nout > 4 ? (uint16_t *)c->out[4].data : NULL};
 
 	if (quads)
 		LAUNCH(c, adamw_quads, blocks_for(quads), BLOCK, quads, coef, a);

@@ -250,8 +250,8 @@ int tape_allocate(struct tape *t, struct err *e)
 {
 	struct device *d = t->device;
 
-	if (t->options.bf16 && !(d->storage >> DT_BF16 & 1))
-		return err_set(e, ERR_UNAVAILABLE, "device %s does not store intermediates in bfloat16", d->name);
+	if ((t->options.bf16 || t->options.bf16_weights) && !(d->storage >> DT_BF16 & 1))
+		return err_set(e, ERR_UNAVAILABLE, "device %s does not compute in bfloat16", d->name);
 	for (int i = 0; i < t->nnodes; i++)
 		if (t->node[i].live && !d->kernel[t->node[i].op])
 			return err_set(e, ERR_UNAVAILABLE, "device %s has no kernel for %s", d->name, op_name(t->node[i].op));

@@ -73,6 +73,7 @@ struct tape {
 	int64_t arena_bytes, scratch_bytes;
 	char *arena, *scratch;
 	void *values, *grad_values;
+	const uint16_t *rounded;       /* values as bfloat16, or NULL */
 	const struct compact *compact; /* by parameter, or NULL */
 	struct run_keys keys, *device_keys;
 	int keys_changed;

@@ -48,10 +48,30 @@ static const struct compact *compact_input(const struct tape *t, const struct no
 	return w->type ? w : NULL;
 }
 
+/* Whether input j of a node is a parameter that a product multiplies with. */
+static int is_weight(const struct node *n, int j)
+{
+	return (n->op == OP_LINEAR || n->op == OP_LINEAR_DX) && j == 1 && n->in[j]->st->kind == STORE_PARAM;
+}
+
+static void resolve_rounded(const struct tape *t, const struct tensor *x, struct array *a)
+{
+	int64_t off = x->offset;
+	const struct storage *s = storage_end(x->st, &off);
+
+	tensor_array(x, a);
+	a->dtype = DT_BF16;
+	a->data = t->rounded ? (void *)(uintptr_t)(t->rounded + t->params->v[s->param].offset + off) : NULL;
+}
+
 static void resolve_input(const struct tape *t, const struct node *n, int j, int64_t samples, struct array *a)
 {
 	const struct compact *w = compact_input(t, n, j);
 
+	if (!w && t->options.bf16_weights && is_weight(n, j)) {
+		resolve_rounded(t, n->in[j], a);
+		return;
+	}
 	if (!w) {
 		resolve(t, n->in[j], samples, a);
 		return;

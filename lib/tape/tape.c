@@ -279,6 +279,13 @@ void tape_bind_params(struct tape *t, void *values, void *grads)
 	t->grad_values = grads;
 }
 
+void tape_bind_bf16(struct tape *t, const uint16_t *values)
+{
+	if (t->rounded != values)
+		replay_drop(t);
+	t->rounded = values;
+}
+
 void tape_bind_compact(struct tape *t, const struct compact *w)
 {
 	assert(!t->device && !t->grads);

@@ -88,6 +88,7 @@ struct plan_options {
 	int no_reuse; /* every intermediate has memory of its own */
 	int poison;   /* fill the arena with NaN before a run and each value's memory after its last use */
 	int bf16;     /* store intermediates in bfloat16: all but those an op declares exact, and those that are kept */
+	int bf16_weights; /* op_linear and its gradient multiply with parameters in bfloat16 (tape_bind_bf16) */
 };
 
 /* Place everything (after all recording). Does not allocate. The device is borrowed until tape_free. */
@@ -101,6 +102,8 @@ int tape_allocate(struct tape *t, struct err *e);
 void tape_bind(struct tape *t, struct tensor *x, void *data);
 /* Bind the table's arenas: values[total], grads[trainable] (may be NULL without a backward pass). */
 void tape_bind_params(struct tape *t, void *values, void *grads);
+/* values[total] in bfloat16, which must be there before a run with bf16_weights; borrowed. */
+void tape_bind_bf16(struct tape *t, const uint16_t *values);
 /* w[n of the table], borrowed: op_linear reads parameter i from w[i] where that has a type (and nothing else may read it). Types and
  * sizes are set before tape_layout. Forward only, in float, on a device that takes DT_COMPACT. */
 void tape_bind_compact(struct tape *t, const struct compact *w);

@@ -390,6 +390,6 @@ const struct op_def op_defs[OP_COUNT] = {
     [OP_GROUPNORM_GRAD] = {.in_place = 1, .exact = 6},
     [OP_POOL] = {.vjp = pool_vjp},
     [OP_DROPOUT] = {.vjp = dropout_vjp},
-    [OP_QSAMPLE] = {.vjp = qsample_vjp},
-    [OP_NOISE] = {0},
+    [OP_QSAMPLE] = {.vjp = qsample_vjp, .exact = 1},
+    [OP_NOISE] = {.exact = 1},
 };

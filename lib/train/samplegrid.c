@@ -139,8 +139,8 @@ int sample_grid(struct trainer *r, struct err *e)
 
 	if (r->net.channels != 1 && r->net.channels != 3)
 		return 0;
-	tape_bind_params(r->loss.tape, r->state.ema, r->update.grads);
+	trainer_bind(r, r->state.ema);
 	rc = r->net.kind == NET_DIT ? draw_samples(r, e) : draw_routing(r, e);
-	tape_bind_params(r->loss.tape, r->state.values, r->update.grads);
+	trainer_bind(r, r->state.values);
 	return rc;
 }

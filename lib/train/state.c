@@ -3,17 +3,17 @@
 #include <math.h>
 #include <string.h>
 
-
 static float *floats(struct device *d, int64_t n, const char *what, struct err *e)
 {
 	return d->alloc(d, (size_t)n * sizeof(float), what, e);
 }
 
-int state_init(struct train_state *s, struct device *d, const struct params *p, int keep_best, struct err *e)
+int state_init(struct train_state *s, struct device *d, const struct params *p, int keep_best, int bf16, struct err *e)
 {
 	*s = (struct train_state){.params = p, .device = d, .best_loss = INFINITY};
 	if ((s->values = floats(d, p->total, "weights", e)) && (s->ema = floats(d, p->total, "averaged weights", e)) &&
 	    (s->m = floats(d, p->trainable, "first moments", e)) && (s->v = floats(d, p->trainable, "second moments", e)) &&
+	    (!bf16 || (s->rounded = d->alloc(d, (size_t)p->total * sizeof *s->rounded, "weights in bfloat16", e))) &&
 	    (!keep_best || (s->best = floats(d, p->total, "best weights", e))))
 		return 0;
 	state_release(s);
@@ -39,12 +39,24 @@ void state_release(struct train_state *s)
 {
 	float *const all[] = {s->values, s->ema, s->m, s->v, s->best};
 
+	if (s->device)
+		s->device->release(s->device, s->rounded);
 	for (size_t i = 0; s->device && i < sizeof all / sizeof *all; i++)
 		s->device->release(s->device, all[i]);
 	memset(s, 0, sizeof *s);
 }
 
-uint64_t state_bytes(const struct params *p, int keep_best)
+uint64_t state_bytes(const struct params *p, int keep_best, int bf16)
 {
-	return sizeof(float) * ((uint64_t)p->total * (keep_best ? 3 : 2) + (uint64_t)p->trainable * 2);
+	return sizeof(float) * ((uint64_t)p->total * (keep_best ? 3 : 2) + (uint64_t)p->trainable * 2) +
+	       (bf16 ? sizeof(uint16_t) * (uint64_t)p->total : 0);
+}
+
+void state_round(struct train_state *s, float *from)
+{
+	int64_t n = s->params->total;
+	struct op_call c = {.nin = 1, .nout = 1, .in = {array_vector(DT_F32, from, n)}, .out = {array_vector(DT_BF16, s->rounded, n)}};
+
+	if (s->rounded)
+		device_run(s->device, OP_COPY, &c, NULL);
 }

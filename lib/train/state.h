@@ -15,6 +15,7 @@ struct train_state {
 	struct device *device;
 	float *values, *ema; /* [total] */
 	float *m, *v;        /* [trainable] */
+	uint16_t *rounded;   /* [total]: what products read, `values` as bfloat16; NULL when they read `values` */
 	float *best;         /* [total]: the average at the best validation so far; NULL when not asked for */
 	double best_loss;    /* of `best`; infinity before the first */
 	int64_t best_step;
@@ -23,11 +24,15 @@ struct train_state {
 	int64_t skipped_in_a_row;
 };
 
-/* Arenas for p, zeroed; keep_best allocates `best`. p and the device are borrowed. Release with state_release. */
-int state_init(struct train_state *s, struct device *d, const struct params *p, int keep_best, struct err *e);
+/* Arenas for p, zeroed; keep_best allocates `best`, bf16 `rounded`. p and the device are borrowed. Release with state_release. */
+int state_init(struct train_state *s, struct device *d, const struct params *p, int keep_best, int bf16, struct err *e);
 void state_clear(struct train_state *s); /* as state_init left it */
 void state_release(struct train_state *s);
-uint64_t state_bytes(const struct params *p, int keep_best);
+uint64_t state_bytes(const struct params *p, int keep_best, int bf16);
+
+/* Where there is `rounded`, make it that of `from` (total): of `values` once they are there (updates then keep it so), or of an
+ * average for a while. */
+void state_round(struct train_state *s, float *from);
 
 /* Checkpoints: DIR/step-00012000/{weights,ema,exp_avg,exp_avg_sq[,best]}.safetensors and MANIFEST.json (step, stamp, sizes and
  * hashes), published whole by rename. `stamp` is one line of JSON. An existing one of that step, damaged or

@@ -112,6 +112,8 @@ static int make_stamp(struct trainer *r, struct err *e)
 	stamp_i64(s, "flip", o->flip);
 	stamp_i64(s, "size", o->size);
 	stamp_i64(s, "max_skipped", o->max_skipped);
+	if (o->precision)
+		stamp_text(s, "precision", precision_names[o->precision]);
 	if (o->keep_best) {
 		stamp_i64(s, "validate_every", o->validate_every);
 		stamp_i64(s, "validate_samples", o->validate_samples);
@@ -231,9 +233,11 @@ static int open_data(struct trainer *r, struct err *e)
 
 static void record(struct trainer *r)
 {
+	int bf16 = r->o->precision == PRECISION_BF16;
+
 	fit_objective(r);
 	loss_record(&r->loss, &r->net, &r->params, DT_F32, r->part, 1, r->o->recompute);
-	tape_layout(r->loss.tape, r->device, NULL);
+	tape_layout(r->loss.tape, r->device, &(struct plan_options){.bf16 = bf16, .bf16_weights = bf16});
 	r->flops_per_sample = tape_flops(r->loss.tape, 1, 0, r->loss.end);
 }
 
@@ -251,13 +255,20 @@ static int put_loss_seeds(struct trainer *r, struct err *e)
 	return r->dloss ? 0 : -1;
 }
 
+void trainer_bind(struct trainer *r, float *values)
+{
+	tape_bind_params(r->loss.tape, values, r->update.grads);
+	state_round(&r->state, values);
+}
+
 static int allocate(struct trainer *r, struct err *e)
 {
-	if (tape_allocate(r->loss.tape, e) || state_init(&r->state, r->device, &r->params, r->o->keep_best && r->held, e) ||
+	if (tape_allocate(r->loss.tape, e) ||
+	    state_init(&r->state, r->device, &r->params, r->o->keep_best && r->held, r->o->precision == PRECISION_BF16, e) ||
 	    noised_init(&r->noised, r->device, r->part, r->objective.d, e) ||
 	    update_init(&r->update, &r->state, r->o->accumulate, e) || put_loss_seeds(r, e))
 		return -1;
-	tape_bind_params(r->loss.tape, r->state.values, r->update.grads);
+	tape_bind_bf16(r->loss.tape, r->state.rounded);
 	tape_bind(r->loss.tape, r->loss.dloss, r->dloss);
 	loss_bind(&r->loss, &r->noised);
 	return 0;
@@ -288,6 +299,7 @@ static int begin_weights(struct trainer *r, struct err *e)
 		say(r, "going on from step %" PRId64 " of %" PRId64, s->step, r->steps);
 	if (rc < 0 || (!rc && init_weights(r, e)))
 		return -1;
+	trainer_bind(r, s->values);
 	update_begin(&r->update, s);
 	return 0;
 }
@@ -420,7 +432,7 @@ static void release(struct trainer *r)
 
 static int train(struct trainer *r, struct err *e)
 {
-	if (open_data(r, e))
+	if (device_set_precision(r->device, r->o->precision, e) || open_data(r, e))
 		return -1;
 	record(r);
 	if (allocate(r, e) || dir_make(r->train_dir, e) || begin_weights(r, e) || begin_loader(r, e) || open_log(r, e))
@@ -430,9 +442,9 @@ static int train(struct trainer *r, struct err *e)
 	log_start(r);
 	say(r,
 	    "%" PRId64 " parameters, %" PRId64 " samples, %" PRId64 " steps of %" PRId64
-	    ", %.4g GFLOP per image; %s, %d threads, %.0f GFLOP/s",
+	    ", %.4g GFLOP per image; %s in %s, %d threads, %.0f GFLOP/s",
 	    params_count(&r->params, 0), dataset_info(r->data)->count, r->steps, r->o->batch, r->flops_per_sample * 1e-9,
-	    r->device->name, pool_threads(r->device->pool), r->peak * 1e-9);
+	    r->device->name, precision_names[r->o->precision], pool_threads(r->device->pool), r->peak * 1e-9);
 	if (train_steps(r, e))
 		return -1;
 	say_profile(r);
@@ -489,12 +501,13 @@ int train_plan(const struct train_options *o, struct device *device, struct trai
 	memset(p, 0, sizeof *p);
 	unverified.verify = 0;
 	r.o = &unverified;
-	if (check_options(o, e) || open_data(&r, e))
+	if (check_options(o, e) || device_set_precision(device, o->precision, e) || open_data(&r, e))
 		goto out;
 	record(&r);
-	p->weights = sizeof(float) * (uint64_t)r.params.total;
+	p->weights = (sizeof(float) + (o->precision == PRECISION_BF16 ? sizeof(uint16_t) : 0)) * (uint64_t)r.params.total;
 	p->gradients = update_bytes(&r.params, o->accumulate);
-	p->optimizer = state_bytes(&r.params, o->keep_best && r.held) - p->weights + sizeof(float) * (uint64_t)r.params.trainable;
+	p->optimizer = state_bytes(&r.params, o->keep_best && r.held, o->precision == PRECISION_BF16) - p->weights +
+	               sizeof(float) * (uint64_t)r.params.trainable;
 	p->activations = (uint64_t)tape_arena_bytes(r.loss.tape);
 	p->scratch = (uint64_t)tape_scratch_bytes(r.loss.tape);
 	p->batches = sizeof(float) * (uint64_t)(r.part + 3 * o->batch) * (uint64_t)r.objective.d;

@@ -36,6 +36,7 @@ struct train_options {
 	uint64_t seed;
 	int flip;
 	int size;                                 /* resize the data; 0: as it is */
+	enum precision precision;
 	int keep_best;                            /* the result is the average at the best validation, not the last */
 	int64_t validate_every, validate_samples; /* 0: a twentieth of the run; samples 0: no validation */
 	int64_t max_skipped;                      /* non-finite steps in a row before ERR_DIVERGED */
@@ -78,9 +79,9 @@ struct train_plan {
 /* What a run would need, without doing it. */
 int train_plan(const struct train_options *o, struct device *device, struct train_plan *plan, struct err *e);
 
-/* On a device of DT_F32, whose pool also serves the data. 0 finished (or was already); -1 with ERR_AGAIN: interrupted, checkpoint
- * published; ERR_EXISTS: OUT is locked, or holds something made with other options; ERR_DIVERGED; ERR_USAGE for requests that
- * cannot be met; ERR_DATA for shards that do not fit; ERR_UNAVAILABLE: the device is lost. */
+/* On a device of DT_F32 that computes in the precision asked for, whose pool also serves the data. 0 finished (or was already); -1
+ * with ERR_AGAIN: interrupted, checkpoint published; ERR_EXISTS: OUT is locked, or holds something made with other options;
+ * ERR_DIVERGED; ERR_USAGE for requests that cannot be met; ERR_DATA for shards that do not fit; ERR_UNAVAILABLE: the device is lost. */
 int train_run(const struct train_options *o, struct device *device, const struct train_hooks *hooks, struct err *e);
 
 /* Learning rate of step s in 0 .. steps - 1. */

@@ -158,11 +158,12 @@ static void submit(struct update *u, const struct train_state *s)
 	                               array_vector(DT_F64, u->plan, PLAN_COUNT)},
 	                        .out = {array_vector(DT_F64, u->coef, COEF_COUNT), array_vector(DT_F64, u->status, STATUS_COUNT)}};
 	struct op_call adamw = {.nin = 3,
-	                        .nout = 4,
+	                        .nout = s->rounded ? 5 : 4,
 	                        .in = {array_vector(DT_F64, u->coef, COEF_COUNT), array_vector(DT_F32, u->grads, u->n),
 	                               array_vector(DT_F32, u->mask, u->n)},
 	                        .out = {array_vector(DT_F32, s->values, u->n), array_vector(DT_F32, s->m, u->n),
-	                                array_vector(DT_F32, s->v, u->n), array_vector(DT_F32, s->ema, u->n)}};
+	                                array_vector(DT_F32, s->v, u->n), array_vector(DT_F32, s->ema, u->n),
+	                                array_vector(DT_BF16, s->rounded, u->n)}};
 
 	device_run(u->device, OP_SUMSQ, &norm, u->scratch);
 	device_run(u->device, OP_RATES, &rates, NULL);

@@ -79,7 +79,7 @@ int validate(struct trainer *r, double *loss, json_t **detail, struct err *e)
 	double sum = 0;
 	int rc = x0 ? 0 : -1;
 
-	tape_bind_params(r->loss.tape, r->state.ema, r->update.grads);
+	trainer_bind(r, r->state.ema);
 	for (int64_t first = 0; !rc && first < total; first += n) {
 		n = total - first < r->part ? total - first : r->part;
 		rc = read_part(r, first, n, x0, label, cluster, e);
@@ -98,7 +98,7 @@ int validate(struct trainer *r, double *loss, json_t **detail, struct err *e)
 				          each[i]);
 		}
 	}
-	tape_bind_params(r->loss.tape, r->state.values, r->update.grads);
+	trainer_bind(r, r->state.values);
 	*loss = sum / (double)total;
 	if (!rc && detail)
 		*detail = r->net.kind == NET_ROUTER ? tally_json(&y) : NULL;

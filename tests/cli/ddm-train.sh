@@ -26,13 +26,20 @@ check_err "the range is named" 'no cluster 2.*0 to 1'
 for o in "--time never" "--time logit-normal:1" "--time logit-normal:0,0" "--checkpoint-every 3x" "--checkpoint-every 0" \
 	"--checkpoint-every -1m" "--epochs 3" "--steps 0" "--batch 0" "--lr 0" "--lr nan" "--beta2 1" "--keep 0" \
 	"--accumulate 3" "--predict u" \
-	"--model dit-huge/2" "--model dit-nano" "--heads 3" "--hidden 18" "--patch 5" "--device tpu" "--schedule never"; do
+	"--model dit-huge/2" "--model dit-nano" "--heads 3" "--hidden 18" "--patch 5" "--device tpu" "--precision half" "--schedule never"; do
 	check_exit 2 "$o" $run $few --cluster 0 $o -o m s
 done
 check_exit 2 "a velocity wider than the network" $run $few --predict v --cluster 0 -o m s
 check_err "is refused with the reason" 'patch has 192 numbers .*only 16 wide'
 check_exit 65 "classes that are not there" $run $few --condition class --cluster 0 -o m s
 check_exit 69 "a GPU that is not there" $run $few --cluster 0 --device cuda:1023 -o m s
+for p in tf32 bf16; do
+	check_exit 2 "$p on the CPU" $run $few --cluster 0 --device cpu --precision $p -o m s
+	check_err "is refused by name" "device cpu does not compute in $p"
+done
+check "f32 on the CPU" $run $few --cluster 0 --device cpu --precision f32 -o float s
+check "is what it does anyway" $run $few --cluster 0 --device cpu -o float s
+rm -r float
 check_exit 66 "no such shards" $run $few --cluster 0 -o m none
 check_exit 66 "no such weights to start from" $run $few --cluster 0 --init-from none.safetensors -o m s
 check_absent "nothing was made" m

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "file/safetensors.h"
 #include "kernels/optimizer.h"
 
 #define KERNELS(X) \
@@ -219,6 +220,7 @@ enum { N = 1027 };
 
 struct training {
 	float p[N], m[N], v[N], ema[N], pad;
+	_Alignas(16) uint16_t rounded[N];
 	double status[STATUS_COUNT];
 };
 
@@ -231,10 +233,10 @@ static void update(struct training *t, const struct kernel *rates, const struct 
 	struct op_call r = {.nin = 3, .nout = 2, .in = {array_vector(DT_F64, &sumsq, 1), array_vector(DT_F64, &loss, 1),
 	                                                array_vector(DT_F64, plan, PLAN_COUNT)},
 	                    .out = {array_vector(DT_F64, coef, COEF_COUNT), array_vector(DT_F64, t->status, STATUS_COUNT)}};
-	struct op_call a = {.nin = 3, .nout = 4,
+	struct op_call a = {.nin = 3, .nout = 5,
 	                    .in = {array_vector(DT_F64, coef, COEF_COUNT), array_vector(DT_F32, g, N), array_vector(DT_F32, mask, N)},
 	                    .out = {array_vector(DT_F32, t->p, N), array_vector(DT_F32, t->m, N), array_vector(DT_F32, t->v, N),
-	                            array_vector(DT_F32, t->ema, N)}};
+	                            array_vector(DT_F32, t->ema, N), array_vector(DT_BF16, t->rounded, N)}};
 
 	memset(coef, 0xff, sizeof coef);
 	rates->run(&r);
@@ -262,6 +264,9 @@ static void optimizer(void **state)
 		assert_memory_equal(a->m, b->m, sizeof a->m);
 		assert_memory_equal(a->v, b->v, sizeof a->v);
 		assert_memory_equal(a->ema, b->ema, sizeof a->ema);
+		assert_memory_equal(a->rounded, b->rounded, sizeof a->rounded);
+		for (int i = 0; i < N; i++)
+			assert_int_equal(a->rounded[i], f32_to_bf16(a->p[i]));
 		for (int i = 0; i < STATUS_COUNT; i++)
 			assert_true(a->status[i] == b->status[i] || (isnan(a->status[i]) && isnan(b->status[i])));
 	}

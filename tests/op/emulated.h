@@ -1,0 +1,26 @@
+/* A device that runs the CUDA kernels by tests/op/emulate.h on the host's memory, and products by tiles of our own: what a network
+ * or a training does on a GPU, without one. */
+#ifndef DDM_TESTS_EMULATED_H
+#define DDM_TESTS_EMULATED_H
+
+#include "kernels/device.h"
+
+#define X(id, fn) extern const struct kernel kernel_##fn##_cuda;
+OPS(X)
+#undef X
+
+/* Caller frees with device_free. The pool is borrowed. */
+static inline struct device *device_emulated(struct pool *pool)
+{
+	struct device *d = device_cpu(pool, DT_F32);
+
+#define X(id, fn) d->kernel[OP_##id] = &kernel_##fn##_cuda;
+	OPS(X)
+#undef X
+	d->name = "emulated";
+	d->storage |= 1u << DT_BF16;
+	d->compact = d->biased = 0;
+	return d;
+}
+
+#endif

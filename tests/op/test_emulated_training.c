@@ -1,0 +1,266 @@
+/* Training on the CUDA kernels, emulated: in float it follows the CPU, in bfloat16 it follows float at a distance that eight bits
+ * explain; float weights are kept, and an interrupted run ends in the same bytes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/hash.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "data/dataset.h"
+#include "file/commit.h"
+#include "file/fileio.h"
+#include "file/safetensors.h"
+#include "tape/ops.h"
+#include "tests/op/emulated.h"
+#include "tests/unit/stripes.h"
+#include "train/trainer.h"
+
+enum { STEPS = 6 };
+
+static char dir[] = "/tmp/ddm-emulated-XXXXXX", *shards;
+
+static int set_up(void **state)
+{
+	(void)state;
+	if (!mkdtemp(dir))
+		return -1;
+	shards = make_shards(dir, "shards", 0, 0);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	mem_free(shards);
+	return dir_remove(dir, NULL);
+}
+
+struct watch {
+	volatile sig_atomic_t stop;
+	int64_t stop_at;
+	double loss[STEPS], val_loss;
+};
+
+static void on_step(void *arg, const struct train_step *s)
+{
+	struct watch *w = arg;
+
+	w->loss[s->step - 1] = s->loss;
+	w->val_loss = s->val_loss;
+	w->stop = s->step == w->stop_at;
+}
+
+/* The average stays near the beginning while the weights leave it, so that a validation of the wrong ones shows. */
+static struct train_options tiny(enum precision precision, char *out)
+{
+	struct train_options o = train_defaults(NET_DIT);
+
+	o.net.patch = 2;
+	o.net.hidden = 16;
+	o.net.depth = 1;
+	o.net.heads = 2;
+	o.net.mlp_ratio = 2;
+	o.shards = shards;
+	o.out = out;
+	o.cluster = 0;
+	o.steps = STEPS;
+	o.batch = 4;
+	o.lr = .02;
+	o.ema_half_life = 50;
+	o.validate_every = STEPS;
+	o.validate_samples = 4;
+	o.log_every = 1;
+	o.checkpoint_seconds = 0;
+	o.checkpoint_steps = 0;
+	o.precision = precision;
+	o.program = "test";
+	return o;
+}
+
+static int run(const struct train_options *o, struct device *d, struct watch *w, struct err *e)
+{
+	struct train_hooks h = {.step = on_step, .arg = w, .stop = &w->stop};
+	int rc;
+
+	w->stop = 0;
+	rc = train_run(o, d, &h, e);
+	device_free(d);
+	return rc;
+}
+
+static char *trained(enum precision precision, struct device *d, const char *name, int64_t stop_at, struct watch *w)
+{
+	char *out = path_join(dir, name);
+	struct train_options o = tiny(precision, out);
+	struct err e = {0};
+
+	*w = (struct watch){.stop_at = stop_at};
+	if (run(&o, d, w, &e) && (!stop_at || e.code != ERR_AGAIN))
+		fail_msg("%s: %s", name, e.msg);
+	return out;
+}
+
+static double furthest(const struct watch *a, const struct watch *b)
+{
+	double most = fabs(a->val_loss / b->val_loss - 1);
+
+	for (int i = 0; i < STEPS; i++)
+		most = fmax(most, fabs(a->loss[i] / b->loss[i] - 1));
+	return most;
+}
+
+static void weights_hash(const char *out, char hex[65])
+{
+	char *path = path_join(out, "diffusion_pytorch_model.safetensors");
+
+	assert_int_equal(sha256_file(path, hex, NULL, NULL), 0);
+	mem_free(path);
+}
+
+/* Of the weights in a file, how many bfloat16 would not hold. */
+static int64_t finer_than_bf16(const char *out)
+{
+	char *path = path_join(out, "diffusion_pytorch_model.safetensors");
+	struct err e = {0};
+	struct safetensors *s = st_open(path, &e);
+	int64_t n = 0;
+
+	assert_non_null(s);
+	for (int i = 0; i < st_tensors(s); i++) {
+		const struct st_tensor *t = st_get(s, i);
+		float *x = mem_zalloc((size_t)st_count(t), sizeof *x);
+
+		assert_int_equal(t->type, ST_F32);
+		st_copy(x, t);
+		for (int64_t k = 0; k < st_count(t); k++)
+			n += bf16_to_f32(f32_to_bf16(x[k])) != x[k];
+		mem_free(x);
+	}
+	st_free(s);
+	mem_free(path);
+	return n;
+}
+
+static void follows_float(void **state)
+{
+	struct watch cpu, gpu, half, resumed;
+	char hex[2][65], *out[4];
+
+	(void)state;
+	out[0] = trained(PRECISION_F32, device_cpu(NULL, DT_F32), "cpu", 0, &cpu);
+	out[1] = trained(PRECISION_F32, device_emulated(NULL), "gpu", 0, &gpu);
+	out[2] = trained(PRECISION_BF16, device_emulated(NULL), "half", 0, &half);
+	print_message("val_loss %.5f; float off by %.2g, bfloat16 by %.2g\n", cpu.val_loss, furthest(&gpu, &cpu), furthest(&half, &cpu));
+	assert_true(cpu.loss[STEPS - 1] < .97 * cpu.val_loss);
+	assert_true(furthest(&gpu, &cpu) < 1e-5);
+	assert_true(furthest(&half, &cpu) < 1e-3);
+	assert_true(furthest(&half, &cpu) > 1e-6);
+	assert_true(finer_than_bf16(out[2]) > 1000);
+	mem_free(trained(PRECISION_BF16, device_emulated(NULL), "resumed", 3, &resumed));
+	out[3] = trained(PRECISION_BF16, device_emulated(NULL), "resumed", 0, &resumed);
+	weights_hash(out[2], hex[0]);
+	weights_hash(out[3], hex[1]);
+	assert_string_equal(hex[0], hex[1]);
+	for (int i = 0; i < 4; i++)
+		mem_free(out[i]);
+}
+
+/* The precision is part of what was made: another one does not go on with it, but may begin with its weights. */
+static void goes_with_its_precision(void **state)
+{
+	char *out = path_join(dir, "half"), *next = path_join(dir, "next"), *never = path_join(dir, "never");
+	char *from = path_join(out, "diffusion_pytorch_model.safetensors");
+	struct train_options o = tiny(PRECISION_F32, out);
+	struct watch w = {0};
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(run(&o, device_cpu(NULL, DT_F32), &w, &e), -1);
+	assert_int_equal(e.code, ERR_EXISTS);
+	assert_non_null(strstr(e.msg, "precision"));
+	o.out = next;
+	o.init_from = from;
+	e = (struct err){0};
+	if (run(&o, device_cpu(NULL, DT_F32), &w, &e))
+		fail_msg("%s", e.msg);
+	o.out = never;
+	for (int p = PRECISION_TF32; p < PRECISIONS; p++) {
+		o.precision = (enum precision)p;
+		e = (struct err){0};
+		assert_int_equal(run(&o, device_cpu(NULL, DT_F32), &w, &e), -1);
+		assert_int_equal(e.code, ERR_USAGE);
+		assert_non_null(strstr(e.msg, precision_names[p]));
+	}
+	mem_free(out);
+	mem_free(next);
+	mem_free(never);
+	mem_free(from);
+}
+
+enum { ROWS = 3, WIDE = 16, OUT = 32 };
+
+/* y = x w^T and dx = dy w read the copy, which here holds other values; dw and the bias do not. */
+static void products_read_the_copy(void **state)
+{
+	const int64_t xs[2] = {ROWS, WIDE}, ws[2] = {OUT, WIDE}, bs[1] = {OUT};
+	struct device *d = device_emulated(NULL);
+	struct tape *t = tape_new(DT_F32, ROWS);
+	struct params p = {0};
+	struct tensor *x = tape_input(t, DT_F32, 2, xs, TAPE_BATCHED | TAPE_GRAD), *dy, *y;
+	struct tensor *w = tape_param(t, &p, "w", 2, ws, 0, (struct init){.kind = INIT_ZERO});
+	struct tensor *b = tape_param(t, &p, "b", 1, bs, 0, (struct init){.kind = INIT_ZERO});
+	float *values, *grads, in[ROWS * WIDE], one[ROWS * OUT];
+	uint16_t *rounded;
+	struct err e = {0};
+
+	(void)state;
+	y = op_linear(t, x, w, b);
+	dy = tape_input(t, DT_F32, 2, y->shape, TAPE_BATCHED);
+	tape_keep(t, y);
+	tape_backward(t, y, dy);
+	params_layout(&p);
+	values = mem_zalloc((size_t)p.total, sizeof *values);
+	grads = mem_zalloc((size_t)p.total, sizeof *grads);
+	rounded = mem_zalloc((size_t)p.total, sizeof *rounded);
+	for (int64_t i = 0; i < p.total; i++) {
+		values[i] = 1;
+		rounded[i] = f32_to_bf16(2);
+	}
+	for (int i = 0; i < ROWS * WIDE; i++)
+		in[i] = 1;
+	for (int i = 0; i < ROWS * OUT; i++)
+		one[i] = 1;
+	tape_layout(t, d, &(struct plan_options){.bf16 = 1, .bf16_weights = 1});
+	if (tape_allocate(t, &e))
+		fail_msg("%s", e.msg);
+	tape_bind(t, x, in);
+	tape_bind(t, dy, one);
+	tape_bind_params(t, values, grads);
+	tape_bind_bf16(t, rounded);
+	tape_run(t, ROWS, 0, tape_mark(t));
+	assert_true(*(float *)tape_data(t, y) == 2 * WIDE + 1);
+	assert_true(*(float *)tape_data(t, tape_grad(t, x)) == 2 * OUT);
+	assert_true(grads[p.v[params_find(&p, "w")].offset] == ROWS);
+	tape_free(t);
+	params_release(&p);
+	device_free(d);
+	mem_free(values);
+	mem_free(grads);
+	mem_free(rounded);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(products_read_the_copy), cmocka_unit_test(follows_float),
+	                                   cmocka_unit_test(goes_with_its_precision)};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "cmd/cmd.h"
+#include "cmd/opendevice.h"
 #include "core/hash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
@@ -572,7 +573,7 @@ static int work(struct run *r, const char *dir, struct err *e)
 
 	if (check_request(r, e) || (labels_path && load_labels(&r->labels, labels_path, e)))
 		return -1;
-	if (!(r->pool = pool_new((int)threads, e)) || !(r->device = device_open(device, r->pool, e)) || open_model(r, dir, e) ||
+	if (!(r->pool = pool_new((int)threads, e)) || !(r->device = open_device(device, r->pool, e)) || open_model(r, dir, e) ||
 	    (done = finished(r, e)) < 0)
 		return -1;
 	if (done) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/opendevice.h"
 #include "cmd/diagnose.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
@@ -453,7 +454,7 @@ static void budget(char **operand, struct err *e)
 {
 	static struct run r;
 
-	if ((r.pool = pool_new((int)threads, e)) && (r.device = device_open(device, r.pool, e)))
+	if ((r.pool = pool_new((int)threads, e)) && (r.device = open_device(device, r.pool, e)))
 		work(&r, operand[0], operand[1], e);
 	run_release(&r);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/opendevice.h"
 #include "core/mem.h"
 #include "core/str.h"
 
@@ -174,7 +175,7 @@ void training_run(const char *shards, struct err *e)
 
 	if (gather(shards, e) || !(pool = pool_new((int)training.threads, e)))
 		return;
-	device = device_open(training.device, pool, e);
+	device = open_device(training.device, pool, e);
 	if (device)
 		training.o.precision = training.precision < 0 ? device_precision(device) : (enum precision)training.precision;
 	if (device && training.plan) {

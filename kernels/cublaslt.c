@@ -420,31 +420,76 @@ static const char *read_line(const char *p, struct tuned *u)
 	return p;
 }
 
-size_t cublaslt_tune(struct cublaslt *t, const char *path)
+/* Add what the file holds and is not known yet. */
+static void read_tuned(struct cublaslt *t)
 {
 	struct str head = {0};
-	size_t len = 0;
-	char *text = file_load(path, FILE_LIMIT, &len, NULL);
+	struct tuned *found = NULL, u;
+	size_t len = 0, n = 0;
+	char *text = file_load(t->path, FILE_LIMIT, &len, NULL);
 	const char *p = text;
 
+	put_head(t, &head);
+	if (!text || len < head.len || memcmp(text, head.p, head.len))
+		p = NULL;
+	for (p = p ? p + head.len : NULL; p && p < text + len;)
+		if ((p = read_line(p, &u))) {
+			found = mem_resize(found, n + 1, sizeof *found);
+			found[n++] = u;
+		}
+	for (size_t i = 0; p && i < n; i++)
+		if (!find_tuned(t, &found[i].key))
+			add_tuned(t, &found[i].key, &found[i].algo);
+	mem_free(found);
+	str_release(&head);
+	mem_free(text);
+}
+
+size_t cublaslt_tune(struct cublaslt *t, const char *path)
+{
 	drop_plans(t);
 	mem_free(t->path);
 	t->path = mem_strdup(path);
 	t->ntuned = 0;
-	put_head(t, &head);
-	if (text && len >= head.len && !memcmp(text, head.p, head.len))
-		for (p += head.len; p && p < text + len;) {
-			struct tuned u;
-
-			p = read_line(p, &u);
-			if (p)
-				add_tuned(t, &u.key, &u.algo);
-			else
-				t->ntuned = 0;
-		}
-	str_release(&head);
-	mem_free(text);
+	read_tuned(t);
 	return t->ntuned;
+}
+
+size_t cublaslt_tune_in(struct cublaslt *t, const char *dir)
+{
+	char *name = str_new("%s cuBLASLt %zu", t->host->gpu, t->lib->version()), *path;
+	size_t n;
+
+	for (char *p = name; *p; p++)
+		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", *p))
+			*p = '-';
+	path = path_join(dir, name);
+	n = cublaslt_tune(t, path);
+	mem_free(path);
+	mem_free(name);
+	return n;
+}
+
+/* Another process may have chosen for the same shape, and may be about to write: it is waited for, and its choice taken. */
+static int keep_choice(struct cublaslt *t, const struct plan *plan, struct cublaslt_algo *algo, size_t workspace, struct err *e)
+{
+	const char *slash = strrchr(t->path, '/');
+	char *dir = slash ? str_new("%.*s", (int)(slash - t->path), t->path) : mem_strdup(".");
+	struct runlock lock = {.fd = -1};
+	const struct tuned *theirs;
+	int rc;
+
+	runlock_take(&lock, dir, NULL);
+	read_tuned(t);
+	theirs = find_tuned(t, &plan->key);
+	if (theirs && runs_with(t, plan, &theirs->algo, workspace))
+		*algo = theirs->algo;
+	else
+		add_tuned(t, &plan->key, algo);
+	rc = save_tuned(t, e);
+	runlock_drop(&lock);
+	mem_free(dir);
+	return rc;
 }
 
 /* -1 where the choice cannot be kept: without it a later run would choose otherwise. */
@@ -465,8 +510,7 @@ static int choose(struct cublaslt *t, int stream, struct plan *plan, const struc
 	if (n && timed) {
 		n = add_splits(t, plan, bytes, algo, n);
 		best = n > 1 ? fastest(t, stream, plan, p, workspace, algo, n) : 0;
-		add_tuned(t, &plan->key, &algo[best]);
-		if (save_tuned(t, e))
+		if (keep_choice(t, plan, &algo[best], bytes, e))
 			return -1;
 	}
 	if (n)

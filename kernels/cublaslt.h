@@ -70,7 +70,7 @@ struct cublaslt_library {
 /* What it asks of the device. */
 struct cublaslt_host {
 	void *arg;
-	const char *gpu; /* model and architecture; borrowed as long as the host is */
+	const char *gpu; /* model, architecture and driver; borrowed as long as the host is */
 	int processors;
 	void *(*stream)(void *arg, int stream);    /* cudaStream_t */
 	int (*capturing)(void *arg, int stream);
@@ -93,8 +93,11 @@ void cublaslt_free(struct cublaslt *t); /* NULL is allowed */
 void cublaslt_allow_tf32(struct cublaslt *t, int on);
 
 /* Take choices from this file, and write the file anew after each choice made from now on (kernels do not wait for it otherwise). A file
- * that is missing, of another GPU or library, or no such file at all, holds none. Returns the choices read. */
+ * that is missing, of another GPU or library, or no such file at all, holds none. Returns the choices read. Processes share a file: what
+ * one has added meanwhile is kept, and its choice for the same shape taken. */
 size_t cublaslt_tune(struct cublaslt *t, const char *path);
+/* The same with a file in `dir`, which must exist, named for the GPU, its driver and the library. */
+size_t cublaslt_tune_in(struct cublaslt *t, const char *dir);
 
 /* Bytes of workspace for a product; a function of M, N and count alone, not decreasing. */
 size_t cublaslt_workspace(const struct product *p);

@@ -115,8 +115,11 @@ extern "C" struct cublaslt_cuda *cublaslt_cuda_new(struct device *d, const struc
                                                    void (*failed)(struct device *d, const struct err *e), struct err *e)
 {
 	struct cublaslt_cuda *c = (struct cublaslt_cuda *)mem_zalloc(1, sizeof *c);
+	int driver = 0;
 
-	snprintf(c->gpu, sizeof c->gpu, "%s sm_%d%d %d processors", gpu->name, gpu->major, gpu->minor, gpu->multiProcessorCount);
+	cudaDriverGetVersion(&driver);
+	snprintf(c->gpu, sizeof c->gpu, "%s sm_%d%d %d processors driver %d", gpu->name, gpu->major, gpu->minor, gpu->multiProcessorCount,
+	         driver);
 	c->device = d;
 	c->stream = stream;
 	c->failed = failed;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/opendevice.h"
 #include "core/mem.h"
 #include "file/commit.h"
 #include "file/fileio.h"
@@ -385,6 +386,91 @@ static void stale(void **state)
 	end();
 }
 
+static struct cublaslt *another(size_t *known)
+{
+	struct cublaslt *t = cublaslt_new(&fake.library, &fake.host, NULL);
+
+	*known = cublaslt_tune_in(t, folder);
+	return t;
+}
+
+static void run_by(struct cublaslt *t, int64_t k)
+{
+	struct cublaslt *mine = device.cublaslt;
+
+	device.cublaslt = t;
+	assert_int_equal(run_one(8, 8, k, 0), 1);
+	device.cublaslt = mine;
+}
+
+/* Two that began with nothing: the second takes what the first chose meanwhile, and neither loses a choice of the other. */
+static void shared(void **state)
+{
+	static const char other[] = "NVIDIA/other sm_90";
+	struct cublaslt *a, *b, *c;
+	const char *own;
+	size_t known;
+
+	(void)state;
+	begin();
+	own = fake.host.gpu;
+	a = another(&known);
+	b = another(&known);
+	assert_int_equal(known, 0);
+	fake.swift = 3;
+	run_by(a, 8);
+	fake.swift = 2;
+	run_by(b, 8);
+	assert_true(fake.algo == 3);
+	run_by(b, 16);
+	assert_true(fake.algo == 2);
+	run_by(a, 24);
+	c = another(&known);
+	assert_int_equal(known, 3);
+	cublaslt_free(c);
+	fake.host.gpu = other; /* has a file of its own */
+	c = another(&known);
+	assert_int_equal(known, 0);
+	run_by(c, 8);
+	cublaslt_free(c);
+	fake.host.gpu = own;
+	c = another(&known);
+	assert_int_equal(known, 3);
+	cublaslt_free(c);
+	cublaslt_free(a);
+	cublaslt_free(b);
+	end();
+}
+
+/* What the programs do: a folder of the user's, or nothing is kept and nothing fails. */
+static void in_the_users_cache(void **state)
+{
+	char *cache = path_join(folder, "cache"), *dir = path_join(cache, "ddm"), *found;
+
+	(void)state;
+	setenv("XDG_CACHE_HOME", cache, 1);
+	begin();
+	assert_int_equal(keep_tuning(&device), 1);
+	assert_int_equal(run_one(8, 8, 8, 0), 1);
+	assert_true(fake.timed > 0);
+	assert_int_equal(cublaslt_tune_in(device.cublaslt, dir), 1);
+	end();
+	setenv("XDG_CACHE_HOME", "not/absolute", 1);
+	setenv("HOME", "/proc/none", 1);
+	found = tuning_folder();
+	assert_string_equal(found, "/proc/none/.cache/ddm");
+	mem_free(found);
+	begin();
+	assert_int_equal(keep_tuning(&device), 0);
+	assert_int_equal(run_one(8, 8, 8, 0), 1);
+	assert_true(fake.timed == 0);
+	unsetenv("HOME");
+	assert_null(tuning_folder());
+	end();
+	mem_free(dir);
+	mem_free(cache);
+}
+
 static void failures(void **state)
 {
 	static const char *const none[] = {"libnosuchlibrary.so.1", NULL}, *const wrong[] = {"libm.so.6", NULL};
@@ -467,7 +553,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(forward), cmocka_unit_test(gradients), cmocka_unit_test(own_epilogues), cmocka_unit_test(products),
-	    cmocka_unit_test(order_of_sums), cmocka_unit_test(rows_apart), cmocka_unit_test(plans), cmocka_unit_test(tuning), cmocka_unit_test(stale),
+	    cmocka_unit_test(order_of_sums), cmocka_unit_test(rows_apart), cmocka_unit_test(plans), cmocka_unit_test(tuning),
+	    cmocka_unit_test(stale), cmocka_unit_test(shared), cmocka_unit_test(in_the_users_cache),
 	    cmocka_unit_test(failures), cmocka_unit_test(library_itself),
 	};
 

@@ -1,0 +1,44 @@
+#include "cmd/opendevice.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/fileio.h"
+#include "kernels/cublaslt.h"
+
+/* A relative path in it is to be ignored (XDG Base Directory Specification). */
+static const char *absolute(const char *variable)
+{
+	const char *value = getenv(variable);
+
+	return value && *value == '/' ? value : NULL;
+}
+
+char *tuning_folder(void)
+{
+	const char *cache = absolute("XDG_CACHE_HOME"), *home = absolute("HOME");
+
+	return cache ? path_join(cache, "ddm") : home ? path_join(home, ".cache/ddm") : NULL;
+}
+
+int keep_tuning(struct device *d)
+{
+	char *dir = tuning_folder();
+	int kept = dir && !dir_make(dir, NULL) && !access(dir, W_OK);
+
+	if (kept)
+		cublaslt_tune_in(d->cublaslt, dir);
+	mem_free(dir);
+	return kept;
+}
+
+struct device *open_device(const char *name, struct pool *pool, struct err *e)
+{
+	struct device *d = device_open(name, pool, e);
+
+	if (d && d->cublaslt)
+		keep_tuning(d);
+	return d;
+}

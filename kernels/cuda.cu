@@ -376,6 +376,8 @@ static int open_queues(struct cuda *c)
 	X(NOISE, noise) X(DROPOUT, dropout) X(SOFTMAX, softmax) X(SOFTMAX_GRAD, softmax_grad) X(XENT, xent) X(XENT_GRAD, xent_grad) \
 	X(MSE, mse) X(MSE_GRAD, mse_grad) X(EMBED, embed) X(EMBED_GRAD, embed_grad) X(TIMESTEP, timestep) \
 	X(ATTENTION, attention) X(ATTENTION_GRAD, attention_grad) X(IM2COL, im2col) X(COL2IM, col2im) \
+	X(CONV, conv) X(CONV_DX, conv_dx) X(CONV_DW, conv_dw) X(GROUPNORM, groupnorm) X(GROUPNORM_GRAD, groupnorm_grad) \
+	X(POOL, pool) X(POOL_GRAD, pool_grad) \
 	X(MIX, mix) X(CONVERT, convert) X(ADVANCE, advance) X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw)
 
 extern "C" {

@@ -121,6 +121,23 @@ static __device__ inline void frag_load(frag_a<float> *a, const float *tile, int
 			a->x[2 * r + i] = p[r % 2 * 8 * pitch + r / 2 * 8 + i];
 }
 
+/* A (16, 16) from a tile that holds column k of A in its row k. */
+static __device__ inline void frag_load_turned(frag_a<uint16_t> *a, const uint16_t *tile, int pitch)
+{
+	int lane = warp_lane();
+
+	ldmatrix_trans(a->x, tile + (lane % 8 + lane / 16 * 8) * pitch + lane / 8 % 2 * 8);
+}
+
+static __device__ inline void frag_load_turned(frag_a<float> *a, const float *tile, int pitch)
+{
+	const float *p = tile + warp_lane() % 4 * 2 * pitch + warp_lane() / 4;
+
+	for (int r = 0; r < 4; r++)
+		for (int i = 0; i < 2; i++)
+			a->x[2 * r + i] = p[(r / 2 * 8 + i) * pitch + r % 2 * 8];
+}
+
 /* B (16, 8) twice, for columns 0 to 7 and 8 to 15, from a tile that holds column n of B in its row n. */
 static __device__ inline void frag_load_rows(frag_b<uint16_t> b[2], const uint16_t *tile, int pitch)
 {

@@ -94,11 +94,16 @@ static size_t rounded_bytes(const struct product *p)
 	return bytes;
 }
 
+extern "C" size_t product_sums_scratch(const struct product *p)
+{
+	return (size_t)(p->m * STRIPS) * sizeof(float);
+}
+
 extern "C" size_t product_scratch(const struct product *p)
 {
-	size_t strips = p->ta ? (size_t)(p->m * STRIPS) * sizeof(float) : 0;
+	size_t sums = p->ta ? product_sums_scratch(p) : 0;
 
-	return rounded_bytes(p) + larger(cublaslt_workspace(p), strips);
+	return rounded_bytes(p) + larger(cublaslt_workspace(p), sums);
 }
 
 static __global__ void finish_rows(struct product p, struct reals y, struct reals aux, struct reals bias)
@@ -139,8 +144,9 @@ static __global__ void add_strips(struct reals sums, const float *part, int64_t 
 	reals_set(sums, col, sum);
 }
 
-static void sum_columns(const struct op_call *c, const struct product *p, float *part)
+extern "C" void product_sums(const struct op_call *c, const struct product *p, void *scratch)
 {
+	float *part = (float *)scratch;
 	int64_t strip = (p->k + STRIPS - 1) / STRIPS, strips;
 	struct reals a = {p->a.p, p->a.dtype == DT_BF16}, sums = {p->sums.p, p->sums.dtype == DT_BF16};
 	unsigned blocks = (unsigned)((p->m + BLOCK - 1) / BLOCK);
@@ -164,7 +170,7 @@ static int run_bare(const struct op_call *c, const struct product *p, void *work
 	if (p->act || p->bias.p || p->aux.p)
 		LAUNCH(c, finish_rows, blocks_for(p->m * p->n), BLOCK, *p, y, aux, bias);
 	if (p->sums.p)
-		sum_columns(c, p, (float *)workspace);
+		product_sums(c, p, workspace);
 	return 1;
 }
 

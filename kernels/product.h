@@ -37,6 +37,10 @@ size_t product_scratch(const struct product *p);
 /* Submit it to the call's stream. C, aux and sums overlap nothing. */
 void product_run(const struct op_call *c, const struct product *p);
 
+/* The sums alone. */
+void product_sums(const struct op_call *c, const struct product *p, void *scratch);
+size_t product_sums_scratch(const struct product *p);
+
 /* An element's bits are those of kernels/gemm.h: chunks of K in order, and the chunks' sums in order. Needs no scratch. */
 void product_tiles(const struct op_call *c, const struct product *p);
 

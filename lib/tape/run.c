@@ -51,7 +51,8 @@ static const struct compact *compact_input(const struct tape *t, const struct no
 /* Whether input j of a node is a parameter that a product multiplies with. */
 static int is_weight(const struct node *n, int j)
 {
-	return (n->op == OP_LINEAR || n->op == OP_LINEAR_DX) && j == 1 && n->in[j]->st->kind == STORE_PARAM;
+	return (n->op == OP_LINEAR || n->op == OP_LINEAR_DX || n->op == OP_CONV || n->op == OP_CONV_DX) && j == 1 &&
+	       n->in[j]->st->kind == STORE_PARAM;
 }
 
 static void resolve_rounded(const struct tape *t, const struct tensor *x, struct array *a)

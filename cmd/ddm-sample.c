@@ -29,10 +29,11 @@ static int64_t count, steps = 50, first_image, batch = 64, threads;
 static uint64_t seed;
 static double cfg = 1;
 static const char *route, *class_text, *labels_path, *grid_path, *report_path, *log_path, *timing_path, *out_path = "-", *device = "auto";
-static int solver_choice, convert_choice, weights_choice;
+static int solver_choice, convert_choice, weights_choice = -1;
 static const char *const solvers[] = {"euler", "heun", NULL};
 static const char *const converts[] = {"match", "native", NULL};
-static const char *const weight_types[] = {"f32", "bf16", "int8", NULL};
+enum { WEIGHTS_F32, WEIGHTS_BF16, WEIGHTS_INT8, WEIGHTS_TF32 };
+static const char *const weight_types[] = {"f32", "bf16", "int8", "tf32", NULL};
 
 static const char *const routes[] = {"top-1", "top-2", "full", "threshold:", "switch:", "sample", "oracle", "prior", "expert:", NULL};
 
@@ -55,7 +56,7 @@ static const struct opt options[] = {
     {"--convert", 0, OPT_CHOICE, &convert_choice, 0, 0, "HOW",
      "ask experts on another path at equal noise (match) or at equal time (native) (default match)", converts, NULL},
     {"--weights", 0, OPT_CHOICE, &weights_choice, 0, 0, "TYPE",
-     "how the experts' matrices are held and multiplied: f32, bf16 or int8 (default f32)", weight_types, NULL},
+     "how the experts' matrices are held and multiplied (default bf16 on a GPU, f32 on the CPU)", weight_types, NULL},
     {"--first", 0, OPT_INT, &first_image, 0, MOST - 1, "I", "number of the first picture (default 0)", NULL, NULL},
     {"--batch", 0, OPT_INT, &batch, 1, 65536, "N", "pictures at once; changes no result (default 64)", NULL, NULL},
     {"--threads", 0, OPT_INT, &threads, 0, 1024, "N", "threads; changes no result (default: all there are)", NULL, NULL},
@@ -201,7 +202,7 @@ static int check_classes(struct run *r, struct err *e)
 
 static int open_model(struct run *r, const char *dir, struct err *e)
 {
-	static const enum compact_type bulk[] = {COMPACT_NONE, COMPACT_BF16, COMPACT_INT8};
+	static const enum compact_type bulk[] = {COMPACT_NONE, COMPACT_BF16, COMPACT_INT8, COMPACT_NONE};
 	struct ensemble_options o = {.policy = r->policy,
 	                             .mode = (enum convert_mode)convert_choice,
 	                             .capacity = batch * (cfg == 1 ? 1 : 2),
@@ -209,6 +210,8 @@ static int open_model(struct run *r, const char *dir, struct err *e)
 	                             .device = r->device};
 	struct ensemble *s = &r->ensemble;
 
+	if (device_set_precision(r->device, weights_choice == WEIGHTS_TF32 ? PRECISION_TF32 : PRECISION_F32, e))
+		return -1;
 	if (ensemble_open(s, dir, &o, e) || check_classes(r, e))
 		return -1;
 	if (s->channels != 1 && s->channels != 3)
@@ -573,8 +576,11 @@ static int work(struct run *r, const char *dir, struct err *e)
 
 	if (check_request(r, e) || (labels_path && load_labels(&r->labels, labels_path, e)))
 		return -1;
-	if (!(r->pool = pool_new((int)threads, e)) || !(r->device = open_device(device, r->pool, e)) || open_model(r, dir, e) ||
-	    (done = finished(r, e)) < 0)
+	if (!(r->pool = pool_new((int)threads, e)) || !(r->device = open_device(device, r->pool, e)))
+		return -1;
+	if (weights_choice < 0)
+		weights_choice = device_precision(r->device) == PRECISION_BF16 ? WEIGHTS_BF16 : WEIGHTS_F32;
+	if (open_model(r, dir, e) || (done = finished(r, e)) < 0)
 		return -1;
 	if (done) {
 		cmd_say("%s: complete, nothing to do", out_path);

@@ -21,6 +21,8 @@ struct model {
 	struct params params;
 	float *values;
 	enum compact_type bulk;
+	uint16_t *rounded; /* all weights, on a device that computes in bfloat16; NULL elsewhere */
+	int bf16;
 	struct compact *compact; /* by parameter, with a type where it is PARAM_BULK; NULL where bulk is COMPACT_NONE */
 	struct device *device;
 	struct tape *tape;
@@ -290,6 +292,20 @@ static int allocate(struct model *m, struct err *e)
 	return 0;
 }
 
+static int round_weights(struct model *m, struct err *e)
+{
+	struct device *d = m->device;
+	int64_t n = m->params.total;
+	struct op_call c = {.nin = 1, .nout = 1, .in = {array_vector(DT_F32, m->values, n)}};
+
+	if (!(m->rounded = d->alloc(d, (size_t)n * sizeof *m->rounded, "weights in bfloat16", e)))
+		return -1;
+	c.out[0] = array_vector(DT_BF16, m->rounded, n);
+	device_run(d, OP_COPY, &c, NULL);
+	tape_bind_bf16(m->tape, m->rounded);
+	return 0;
+}
+
 /* Nothing is planned or allocated for a network that the file does not hold: a config.json may ask for any size. */
 static int load(struct model *m, const char *dir, char *hash, struct err *e)
 {
@@ -299,8 +315,8 @@ static int load(struct model *m, const char *dir, char *hash, struct err *e)
 
 	if (!s || model_match_weights(s, path, &m->params, e) || (m->bulk && layout_compact(m, e)))
 		goto out;
-	tape_layout(m->tape, m->device, NULL);
-	if (!allocate(m, e) && !put_weights(s, &m->params, m->device, m->values, m->compact, e))
+	tape_layout(m->tape, m->device, &(struct plan_options){.bf16 = m->bf16, .bf16_weights = m->bf16});
+	if (!allocate(m, e) && !put_weights(s, &m->params, m->device, m->values, m->compact, e) && (!m->bf16 || !round_weights(m, e)))
 		rc = hash ? sha256_file(path, hash, NULL, e) : 0;
 out:
 	st_free(s);
@@ -313,7 +329,8 @@ struct model *model_open(const char *dir, int64_t capacity, enum compact_type bu
 	struct model *m = mem_zalloc(1, sizeof *m);
 
 	m->capacity = capacity;
-	m->bulk = bulk;
+	m->bf16 = bulk == COMPACT_BF16 && !d->compact && d->storage >> DT_BF16 & 1;
+	m->bulk = m->bf16 ? COMPACT_NONE : bulk;
 	m->device = d;
 	if (model_config_load(dir, &m->config, e))
 		goto fail;
@@ -321,8 +338,8 @@ struct model *model_open(const char *dir, int64_t capacity, enum compact_type bu
 		err_set(e, ERR_DATA, "%s: holds samples, not a network", dir);
 		goto fail;
 	}
-	if (bulk && !d->compact) {
-		err_set(e, ERR_USAGE, "weights in bf16 or int8 are for the CPU, not for %s", d->name);
+	if (m->bulk && !d->compact) {
+		err_set(e, ERR_USAGE, "weights in %s are for the CPU, not for %s", bulk == COMPACT_BF16 ? "bf16" : "int8", d->name);
 		goto fail;
 	}
 	record(m);
@@ -342,6 +359,7 @@ void model_free(struct model *m)
 	m->device->release(m->device, m->values);
 	for (int i = 0; i < INPUTS; i++)
 		m->device->release(m->device, m->place[i]);
+	m->device->release(m->device, m->rounded);
 	for (int i = 0; m->compact && i < m->params.n; i++)
 		compact_release(&m->compact[i]);
 	mem_free(m->compact);
@@ -367,7 +385,7 @@ int64_t model_elements(const struct model *m)
 
 int64_t model_bytes(const struct model *m)
 {
-	int64_t bytes = m->params.total * (int64_t)sizeof *m->values;
+	int64_t bytes = m->params.total * (int64_t)(sizeof *m->values + (m->rounded ? sizeof *m->rounded : 0));
 
 	for (int i = 0; m->compact && i < m->params.n; i++)
 		if (m->compact[i].type)

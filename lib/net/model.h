@@ -30,7 +30,7 @@ const char *model_weights_name(enum net_kind kind);
 struct model;
 
 /* Load config and weights of DIR for batches of up to `capacity`; with `bulk` the matrices of the blocks are rounded to that type
- * and held so alone, whatever the file's, which is for the CPU (ERR_USAGE). `hash` (65 bytes, may be NULL) receives the SHA-256 of the
+ * and held so alone, whatever the file's, which is for the CPU (ERR_USAGE); but on a GPU COMPACT_BF16 is PRECISION_BF16. `hash` (65 bytes, may be NULL) receives the SHA-256 of the
  * weights file. The device is borrowed. Missing tensors, other shapes: ERR_DATA naming them; extra tensors are refused likewise, and
  * so is an exact one. */
 struct model *model_open(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e);

@@ -66,6 +66,7 @@ for w in bf16 int8; do
 done
 check_differ "bf16 is not int8" bf16.tar int8.tar
 check_grep "the report of f32" '"weights":"f32","weight_bytes":[0-9]+,' a.json
+check_exit 2 "tf32 on the CPU" $run -n 5 --route top-1 --device cpu --weights tf32 ensemble
 check_exit 2 "weights of another type" $run -n 5 --route top-1 --weights fp8 ensemble
 
 # The same command again

@@ -18,6 +18,7 @@
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "file/safetensors.h"
+#include "net/model.h"
 #include "tape/ops.h"
 #include "tests/op/emulated.h"
 #include "tests/unit/stripes.h"
@@ -205,6 +206,52 @@ static void goes_with_its_precision(void **state)
 	mem_free(from);
 }
 
+enum { PICTURES = 3 };
+
+static int64_t evaluate(const char *dir_of, struct device *d, enum compact_type bulk, float out[PICTURES * S * S])
+{
+	struct err e = {0};
+	struct model *m = model_open(dir_of, 2, bulk, d, NULL, &e);
+	float x[PICTURES * S * S], t[PICTURES] = {.1f, .5f, .9f};
+	int64_t bytes;
+
+	if (!m)
+		fail_msg("%s", e.msg);
+	for (int i = 0; i < PICTURES * S * S; i++)
+		x[i] = (float)sin(.7 * i);
+	model_run(m, PICTURES, &(struct model_input){.x = x, .t = t}, out);
+	bytes = model_bytes(m);
+	model_free(m);
+	device_free(d);
+	return bytes;
+}
+
+/* What was trained answers alike in both: bfloat16 has a relative spacing of 2^-8. Eight bits of weights are for the CPU. */
+static void a_model_answers(void **state)
+{
+	char *path = path_join(dir, "half");
+	float cpu[PICTURES * S * S], gpu[PICTURES * S * S], half[PICTURES * S * S];
+	double top = 0, off = 0, rounded = 0;
+	int64_t bytes = evaluate(path, device_cpu(NULL, DT_F32), COMPACT_NONE, cpu);
+	struct device *d = device_emulated(NULL);
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(evaluate(path, device_emulated(NULL), COMPACT_NONE, gpu), bytes);
+	assert_int_equal(2 * evaluate(path, device_emulated(NULL), COMPACT_BF16, half), 3 * bytes);
+	for (int i = 0; i < PICTURES * S * S; i++) {
+		top = fmax(top, fabs((double)cpu[i]));
+		off = fmax(off, fabs((double)gpu[i] - (double)cpu[i]));
+		rounded = fmax(rounded, fabs((double)half[i] - (double)cpu[i]));
+	}
+	print_message("largest %.3f, float off by %.2g, bfloat16 by %.2g\n", top, off, rounded);
+	assert_true(off < 1e-5 * top && rounded < 2e-2 * top && rounded > 1e-4 * top);
+	assert_null(model_open(path, 2, COMPACT_INT8, d, NULL, &e));
+	assert_int_equal(e.code, ERR_USAGE);
+	device_free(d);
+	mem_free(path);
+}
+
 enum { ROWS = 3, WIDE = 16, OUT = 32 };
 
 /* y = x w^T and dx = dy w read the copy, which here holds other values; dw and the bias do not. */
@@ -260,7 +307,7 @@ static void products_read_the_copy(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(products_read_the_copy), cmocka_unit_test(follows_float),
-	                                   cmocka_unit_test(goes_with_its_precision)};
+	                                   cmocka_unit_test(goes_with_its_precision), cmocka_unit_test(a_model_answers)};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -14,6 +14,7 @@ static const struct {
 } types[] = {
     [NPY_F4] = {"<f4", 4}, [NPY_F8] = {"<f8", 8}, [NPY_F2] = {"<f2", 2}, [NPY_I8] = {"<i8", 8}, [NPY_I4] = {"<i4", 4},
     [NPY_I2] = {"<i2", 2}, [NPY_I1] = {"|i1", 1}, [NPY_U1] = {"|u1", 1}, [NPY_U2] = {"<u2", 2}, [NPY_U4] = {"<u4", 4},
+    [NPY_U8] = {"<u8", 8},
 };
 
 enum { TYPES = sizeof types / sizeof *types, MAGIC = 6, ALIGN = 64 };
@@ -128,8 +129,9 @@ static int scan_descr(struct scan *s, struct npy *a)
 		return 0;
 	}
 	for (int i = 0; i < TYPES; i++)
-		if (!strcmp(code, types[i].code)) {
+		if (!strcmp(code + 1, types[i].code + 1) && (*code == *types[i].code || (*code == '>' && types[i].size > 1))) {
 			a->type = (enum npy_type)i;
+			a->swapped = *code == '>';
 			return 0;
 		}
 	if (strchr(code, 'O'))
@@ -248,16 +250,24 @@ static int64_t fortran_index(const struct npy *a, int64_t i)
 	return at;
 }
 
+/* The n bytes of a big-endian number, in the machine's order. */
+static void swap(void *v, const uint8_t *p, size_t n)
+{
+	for (size_t k = 0; k < n; k++)
+		((uint8_t *)v)[k] = p[n - 1 - k];
+}
+
 static double element(const struct npy *a, int64_t i)
 {
-	const char *p = (const char *)a->data + i * (int64_t)types[a->type].size;
+	const uint8_t *p = (const uint8_t *)a->data + i * (int64_t)types[a->type].size;
 
-#define AS(type)                \
-	do {                        \
-		type v;                 \
-                                \
-		memcpy(&v, p, sizeof v); \
-		return (double)v;       \
+#define FETCH(v) (a->swapped ? swap(&(v), p, sizeof(v)) : (void)memcpy(&(v), p, sizeof(v)))
+#define AS(type)          \
+	do {                  \
+		type v;           \
+                          \
+		FETCH(v);         \
+		return (double)v; \
 	} while (0)
 	switch (a->type) {
 	case NPY_F4:
@@ -267,7 +277,7 @@ static double element(const struct npy *a, int64_t i)
 	case NPY_F2: {
 		uint16_t v;
 
-		memcpy(&v, p, sizeof v);
+		FETCH(v);
 		return (double)f16_to_f32(v);
 	}
 	case NPY_I8:
@@ -284,8 +294,11 @@ static double element(const struct npy *a, int64_t i)
 		AS(uint16_t);
 	case NPY_U4:
 		AS(uint32_t);
+	case NPY_U8:
+		AS(uint64_t);
 	}
 #undef AS
+#undef FETCH
 	return 0;
 }
 
@@ -293,7 +306,7 @@ void npy_to_f32(float *out, const struct npy *a)
 {
 	int64_t n = npy_count(a);
 
-	if (a->type == NPY_F4 && !a->fortran && n) {
+	if (a->type == NPY_F4 && !a->fortran && !a->swapped && n) {
 		memcpy(out, a->data, (size_t)n * sizeof *out);
 		return;
 	}
@@ -317,8 +330,12 @@ int npy_to_i64(int64_t *out, const struct npy *a, const char *name, struct err *
 		int64_t at = a->fortran ? fortran_index(a, i) : i;
 		double v = element(a, at);
 
-		if (a->type == NPY_I8) {
-			memcpy(out + i, (const char *)a->data + 8 * at, 8);
+		if (a->type == NPY_I8 || a->type == NPY_U8) {
+			const uint8_t *p = (const uint8_t *)a->data + 8 * at;
+
+			a->swapped ? swap(out + i, p, 8) : (void)memcpy(out + i, p, 8);
+			if (a->type == NPY_U8 && out[i] < 0)
+				return err_set(e, ERR_DATA, "%s: element %lld, %g, is above 2^63 - 1", name, (long long)i, v);
 			continue;
 		}
 		if (!(v >= -0x1p62 && v <= 0x1p62) || v != floor(v))
@@ -326,6 +343,17 @@ int npy_to_i64(int64_t *out, const struct npy *a, const char *name, struct err *
 		out[i] = (int64_t)v;
 	}
 	return 0;
+}
+
+int64_t npy_not_finite(const struct npy *a)
+{
+	int64_t n = npy_count(a), bad = 0;
+
+	if (a->type != NPY_F4 && a->type != NPY_F8 && a->type != NPY_F2)
+		return 0;
+	for (int64_t i = 0; i < n; i++)
+		bad += !isfinite(element(a, i));
+	return bad;
 }
 
 void npy_encode(struct str *out, enum npy_type type, int rank, const int64_t *shape, const void *data)

@@ -9,8 +9,8 @@
 #include "core/str.h"
 #include "file/fileio.h"
 
-/* Little-endian; '|b1' reads as NPY_U1. Object arrays, structures, strings, complex and big-endian are refused by name. */
-enum npy_type { NPY_F4, NPY_F8, NPY_F2, NPY_I8, NPY_I4, NPY_I2, NPY_I1, NPY_U1, NPY_U2, NPY_U4 };
+/* '|b1' reads as NPY_U1. Object arrays, structures, strings and complex are refused by name. */
+enum npy_type { NPY_F4, NPY_F8, NPY_F2, NPY_I8, NPY_I4, NPY_I2, NPY_I1, NPY_U1, NPY_U2, NPY_U4, NPY_U8 };
 
 enum { NPY_RANK = 8 };
 
@@ -19,6 +19,7 @@ struct npy {
 	int rank;
 	int64_t shape[NPY_RANK];
 	int fortran;      /* column-major data: npy_to_* give row-major */
+	int swapped;      /* big-endian data, of elements of more than one byte: npy_to_* give numbers */
 	const void *data; /* possibly unaligned; use npy_to_* */
 	struct filemap map; /* private */
 	void *owned;        /* private */
@@ -38,9 +39,10 @@ void npy_release(struct npy *a);
 /* Every element, row-major, as npy_count numbers. */
 void npy_to_f32(float *out, const struct npy *a);
 void npy_to_f64(double *out, const struct npy *a);
-int npy_to_i64(int64_t *out, const struct npy *a, const char *name, struct err *e); /* a fraction or NaN is ERR_DATA */
+int64_t npy_not_finite(const struct npy *a); /* how many are NaN or infinite; 0 of integers */
+int npy_to_i64(int64_t *out, const struct npy *a, const char *name, struct err *e); /* a fraction, NaN or 2^63 is ERR_DATA */
 
-/* Version 1 bytes, row-major, header padded to 64. */
+/* Version 1 bytes, row-major, little-endian, header padded to 64. */
 void npy_encode(struct str *out, enum npy_type type, int rank, const int64_t *shape, const void *data);
 /* By the commit protocol. */
 int npy_write(const char *path, enum npy_type type, int rank, const int64_t *shape, const void *data, struct err *e);
@@ -55,6 +57,7 @@ struct npz *npz_peek(const void *data, size_t len, const char *name, struct err 
 void npz_free(struct npz *z);
 int npz_entries(const struct npz *z);
 const char *npz_name(const struct npz *z, int i); /* without ".npy" */
+const struct npy *npz_get(const struct npz *z, int i);
 const struct npy *npz_find(const struct npz *z, const char *name); /* NULL when there is none; borrowed */
 
 struct npz_entry {

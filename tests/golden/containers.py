@@ -15,7 +15,7 @@ out = "tests/golden/npy"
 os.makedirs(out, exist_ok=True)
 a = np.arange(24, dtype=np.float64).reshape(2, 3, 4) - 7.5
 
-for code in ("f4", "f8", "f2", "i8", "i4", "i2", "i1", "u1", "u2", "u4"):
+for code in ("f4", "f8", "f2", "i8", "i4", "i2", "i1", "u1", "u2", "u4", "u8"):
     np.save(f"{out}/{code}.npy", (a * 2 if code[0] != "u" else a * 2 + 15).astype("<" + code))
 np.save(f"{out}/fortran.npy", np.asfortranarray(a[0].astype("<f4")))
 np.save(f"{out}/fortran3.npy", np.asfortranarray(a.astype("<f8")))
@@ -23,6 +23,9 @@ np.save(f"{out}/scalar.npy", np.float32(2.5))
 np.save(f"{out}/empty.npy", np.zeros((0, 3), "<f4"))
 np.save(f"{out}/bool.npy", a[0] > 0)
 np.save(f"{out}/bigendian.npy", a.astype(">f4"))
+for code in ("f8", "f2", "i8", "i4", "i2"):
+    np.save(f"{out}/big-{code}.npy", np.asfortranarray((a * 2).astype(">" + code)) if code == "i4" else (a * 2).astype(">" + code))
+np.savez(f"{out}/big.npz", x=(a * 2).astype(">i4"), y=(a * 2 + 15).astype(">u8"))
 np.save(f"{out}/complex.npy", a.astype("<c8"))
 np.save(f"{out}/object.npy", np.array([{}, None], dtype=object), allow_pickle=True)
 np.save(f"{out}/struct.npy", np.zeros(2, dtype=[("x", "<f4"), ("y", "<i4")]))

@@ -26,7 +26,7 @@ static char *golden(const char *name)
 /* Every array is (2, 3, 4), arange(24) - 7.5, times 2, plus 15 for unsigned types. */
 static void every_type(void **state)
 {
-	static const char *const codes[] = {"f4", "f8", "f2", "i8", "i4", "i2", "i1", "u1", "u2", "u4"};
+	static const char *const codes[] = {"f4", "f8", "f2", "i8", "i4", "i2", "i1", "u1", "u2", "u4", "u8"};
 
 	(void)state;
 	for (size_t c = 0; c < sizeof codes / sizeof *codes; c++) {
@@ -86,6 +86,37 @@ static void layouts_and_versions(void **state)
 	}
 }
 
+static void big_endian(void **state)
+{
+	static const char *const names[] = {"bigendian.npy", "big-f8.npy", "big-f2.npy", "big-i8.npy", "big-i4.npy", "big-i2.npy"};
+	struct err e = {0};
+	struct npz *z = npz_load("tests/golden/npy/big.npz", &e);
+	int64_t ints[24];
+
+	(void)state;
+	for (int c = 0; c < 6; c++) {
+		char *file = golden(names[c]);
+		struct npy a;
+		double d[24];
+		float f[24];
+
+		assert_int_equal(npy_load(&a, file, &e), 0);
+		assert_true(a.swapped);
+		assert_int_equal(npy_not_finite(&a), 0);
+		npy_to_f64(d, &a);
+		npy_to_f32(f, &a);
+		assert_int_equal(npy_to_i64(ints, &a, file, &e), c ? 0 : -1);
+		for (int i = 0; i < 24; i++)
+			assert_true(d[i] == (c ? 2 : 1) * (i - 7.5) && f[i] == (float)d[i] && (!c || ints[i] == 2 * i - 15));
+		npy_release(&a);
+		mem_free(file);
+		e.code = 0;
+	}
+	assert_int_equal(npy_to_i64(ints, npz_find(z, "y"), "y", &e), 0);
+	assert_true(ints[0] == 0 && ints[23] == 46);
+	npz_free(z);
+}
+
 static void odd_shapes(void **state)
 {
 	static const struct {
@@ -116,7 +147,7 @@ static void refused(void **state)
 {
 	static const struct {
 		const char *name, *why;
-	} v[] = {{"bigendian.npy", "'>f4'"}, {"complex.npy", "'<c8'"}, {"object.npy", "Python objects"}, {"struct.npy", "structured"},
+	} v[] = {{"complex.npy", "'<c8'"}, {"object.npy", "Python objects"}, {"struct.npy", "structured"},
 	         {"text.npy", "'<U2'"}, {"stored.npz", "not an npy"}};
 
 	(void)state;
@@ -344,7 +375,7 @@ static void own_zip(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(every_type), cmocka_unit_test(layouts_and_versions),  cmocka_unit_test(odd_shapes),
+	    cmocka_unit_test(every_type), cmocka_unit_test(layouts_and_versions),  cmocka_unit_test(odd_shapes), cmocka_unit_test(big_endian),
 	    cmocka_unit_test(refused),    cmocka_unit_test(refused_headers),       cmocka_unit_test(truncations_and_flips),
 	    cmocka_unit_test(zips),       cmocka_unit_test(damaged_zips),          cmocka_unit_test(own_zip),
 	};

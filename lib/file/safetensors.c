@@ -17,6 +17,7 @@ static const struct {
 } types[TYPES] = {
     [ST_F64] = {"F64", 8}, [ST_I64] = {"I64", 8},   [ST_U64] = {"U64", 8}, [ST_F32] = {"F32", 4}, [ST_I32] = {"I32", 4},
     [ST_U32] = {"U32", 4}, [ST_F16] = {"F16", 2},   [ST_BF16] = {"BF16", 2}, [ST_I16] = {"I16", 2}, [ST_U16] = {"U16", 2},
+    [ST_F8_E4M3] = {"F8_E4M3", 1}, [ST_F8_E5M2] = {"F8_E5M2", 1},
     [ST_I8] = {"I8", 1},   [ST_U8] = {"U8", 1},     [ST_BOOL] = {"BOOL", 1},
 };
 
@@ -515,25 +516,27 @@ static const char *shape_text(char *buf, size_t size, int rank, const int64_t *s
 	return buf;
 }
 
+int st_fits(const struct st_tensor *t, int rank, const int64_t *shape, const char *where, struct err *e)
+{
+	char have[200], want[200];
+
+	if (!st_type_is_float(t->type))
+		return err_set(e, ERR_DATA, "%s: tensor '%s' is of type %s, not of floats", where, t->name, types[t->type].name);
+	if (rank >= 0 && (t->rank != rank || (rank && memcmp(t->shape, shape, (size_t)rank * sizeof *shape))))
+		return err_set(e, ERR_DATA, "%s: tensor '%s' has shape %s where %s is needed", where, t->name,
+		               shape_text(have, sizeof have, t->rank, t->shape), shape_text(want, sizeof want, rank, shape));
+	return 0;
+}
+
 const struct st_tensor *st_need(const struct safetensors *s, const char *name, int rank, const int64_t *shape, struct err *e)
 {
 	const struct st_tensor *t = st_find(s, name);
-	char have[200], want[200];
 
 	if (!t) {
 		err_set(e, ERR_DATA, "%s: no tensor '%s'", s->where, name);
 		return NULL;
 	}
-	if (t->type != ST_F32 && t->type != ST_F16 && t->type != ST_BF16 && t->type != ST_F64) {
-		err_set(e, ERR_DATA, "%s: tensor '%s' is of type %s, not of floats", s->where, name, types[t->type].name);
-		return NULL;
-	}
-	if (rank >= 0 && (t->rank != rank || (rank && memcmp(t->shape, shape, (size_t)rank * sizeof *shape)))) {
-		err_set(e, ERR_DATA, "%s: tensor '%s' has shape %s where %s is needed", s->where, name,
-		        shape_text(have, sizeof have, t->rank, t->shape), shape_text(want, sizeof want, rank, shape));
-		return NULL;
-	}
-	return t;
+	return st_fits(t, rank, shape, s->where, e) ? NULL : t;
 }
 
 int st_texts(const struct safetensors *s)
@@ -552,6 +555,11 @@ const char *st_meta(const struct safetensors *s, const char *key)
 		if (!strcmp(s->text[i].key, key))
 			return s->text[i].value;
 	return NULL;
+}
+
+int st_type_is_float(enum st_type t)
+{
+	return t == ST_F32 || t == ST_F16 || t == ST_BF16 || t == ST_F64 || t == ST_F8_E4M3 || t == ST_F8_E5M2;
 }
 
 size_t st_type_size(enum st_type t)

@@ -9,8 +9,10 @@
 #include "core/err.h"
 
 /* In the order files are written, which is that of the reference writer: wide types first. Types the format knows and we do not
- * (F4, F8_..., complex) are refused by name. */
-enum st_type { ST_U64, ST_I64, ST_F64, ST_F32, ST_U32, ST_I32, ST_BF16, ST_F16, ST_U16, ST_I16, ST_I8, ST_U8, ST_BOOL };
+ * (F4, F6_..., F8_E8M0, F8_...FNUZ, C64) are refused by name. F8_E4M3 is the one without infinities (OCP's E4M3, "e4m3fn"). */
+enum st_type {
+	ST_U64, ST_I64, ST_F64, ST_F32, ST_U32, ST_I32, ST_BF16, ST_F16, ST_U16, ST_I16, ST_F8_E4M3, ST_F8_E5M2, ST_I8, ST_U8, ST_BOOL
+};
 
 enum { ST_RANK = 8 };
 
@@ -28,6 +30,7 @@ struct st_text {
 
 size_t st_type_size(enum st_type t);
 const char *st_type_name(enum st_type t);
+int st_type_is_float(enum st_type t);
 int64_t st_count(const struct st_tensor *t); /* elements */
 
 struct safetensors;
@@ -39,8 +42,10 @@ void st_free(struct safetensors *s);
 int st_tensors(const struct safetensors *s);
 const struct st_tensor *st_get(const struct safetensors *s, int i); /* in file order */
 const struct st_tensor *st_find(const struct safetensors *s, const char *name); /* NULL when there is none */
-/* As st_find, but absence, another type than F32/F16/BF16/F64, or another shape is ERR_DATA naming both. rank < 0: any shape. */
+/* As st_find, but absence, another type than a float's, or another shape is ERR_DATA naming both. rank < 0: any shape. */
 const struct st_tensor *st_need(const struct safetensors *s, const char *name, int rank, const int64_t *shape, struct err *e);
+/* 0 where its type is a float's and its shape this one (rank < 0: any), else ERR_DATA naming `where` and both. */
+int st_fits(const struct st_tensor *t, int rank, const int64_t *shape, const char *where, struct err *e);
 int st_texts(const struct safetensors *s);
 const struct st_text *st_text(const struct safetensors *s, int i);
 const char *st_meta(const struct safetensors *s, const char *key); /* value of __metadata__, or NULL */
@@ -48,6 +53,11 @@ const char *st_meta(const struct safetensors *s, const char *key); /* value of _
 void st_copy(void *out, const struct st_tensor *t);                        /* raw, st_count * st_type_size bytes */
 void st_to_f32(float *out, const struct st_tensor *t);                     /* any type; f64 and integers round to nearest */
 
+/* How many numbers are NaN or infinite; 0 of integers. */
+int64_t st_not_finite(const struct st_tensor *t);
+
+float f8_e4m3_to_f32(uint8_t b);
+float f8_e5m2_to_f32(uint8_t b);
 float f16_to_f32(uint16_t h);
 float bf16_to_f32(uint16_t h);
 uint16_t f32_to_f16(float f);  /* nearest even, overflow to infinity, NaN stays NaN */

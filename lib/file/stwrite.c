@@ -1,4 +1,5 @@
 /* Writing safetensors, and the conversions of its number formats. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,19 @@ float f16_to_f32(uint16_t h)
 	}
 	memcpy(&f, &u, 4);
 	return f;
+}
+
+float f8_e5m2_to_f32(uint8_t b)
+{
+	return f16_to_f32((uint16_t)(b << 8));
+}
+
+float f8_e4m3_to_f32(uint8_t b)
+{
+	int exp = b >> 3 & 15, man = b & 7;
+	float f = exp == 15 && man == 7 ? NAN : exp ? ldexpf((float)(8 + man), exp - 10) : (float)man * 0x1p-9f;
+
+	return b & 0x80 ? -f : f;
 }
 
 uint16_t f32_to_bf16(float f)
@@ -112,6 +126,10 @@ void st_to_f32(float *out, const struct st_tensor *t)
 		CONVERT(int16_t, (float)v);
 	case ST_U16:
 		CONVERT(uint16_t, (float)v);
+	case ST_F8_E4M3:
+		CONVERT(uint8_t, f8_e4m3_to_f32(v));
+	case ST_F8_E5M2:
+		CONVERT(uint8_t, f8_e5m2_to_f32(v));
 	case ST_I8:
 		CONVERT(int8_t, (float)v);
 	case ST_U8:
@@ -119,6 +137,25 @@ void st_to_f32(float *out, const struct st_tensor *t)
 	case ST_BOOL:
 		CONVERT(uint8_t, (float)(v != 0));
 	}
+}
+
+/* All ones in the exponent; of F8_E4M3, in the mantissa too. */
+int64_t st_not_finite(const struct st_tensor *t)
+{
+	static const uint64_t masks[] = {[ST_F64] = 0x7ff0000000000000, [ST_F32] = 0x7f800000, [ST_BF16] = 0x7f80, [ST_F16] = 0x7c00,
+	                                 [ST_F8_E4M3] = 0x7f, [ST_F8_E5M2] = 0x7c, [ST_BOOL] = 0};
+	const uint8_t *p = t->data;
+	int64_t n = st_count(t), bad = 0;
+	uint64_t mask = masks[t->type];
+	size_t size = st_type_size(t->type);
+
+	for (int64_t i = 0; mask && i < n; i++) {
+		uint64_t v = 0;
+
+		memcpy(&v, p + (size_t)i * size, size);
+		bad += (v & mask) == mask;
+	}
+	return bad;
 }
 
 static int tensor_cmp(const void *a, const void *b)

@@ -41,6 +41,7 @@ static int describe_bytes(json_t *o, const struct facts_source *s, struct err *e
 		int (*facts)(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 	} kinds[] = {
 	    [KIND_SAFETENSORS] = {"safetensors", facts_safetensors}, [KIND_NPY] = {"npy", facts_npy},
+	    [KIND_TORCH] = {"pytorch", facts_torch},
 	    [KIND_NPZ] = {"npz", facts_npz},                         [KIND_SHARD] = {"shard", facts_shard},
 	    [KIND_TAR] = {"tar", facts_tar},                         [KIND_TABLE] = {"table", facts_table},
 	    [KIND_STILL] = {"picture", facts_still},

@@ -48,7 +48,7 @@ extern const char *const training_schedules[];
 	{"--flip", 0, OPT_FLAG, &training.flip, 0, 0, NULL, "mirror half of the samples", NULL, NULL}, \
 	{"--size", 0, OPT_INT, &training.size, 1, 65536, "N", "resize the samples to N x N", NULL, NULL}, \
 	{"--seed", 0, OPT_U64, &training.seed, 0, 0, "S", "seed of everything random (default 0)", NULL, NULL}, \
-	{"--init-from", 0, OPT_TEXT, &training.init_from, 0, 0, "FILE", "start from these weights (safetensors)", NULL, NULL}, \
+	{"--init-from", 0, OPT_TEXT, &training.init_from, 0, 0, "FILE", "start from these weights (a file, index or folder)", NULL, NULL}, \
 	{"--max-skipped", 0, OPT_INT, &training.max_skipped, 0, 1e9, "N", \
 	 "non-finite steps in a row before giving up (default 20)", NULL, NULL}, \
 	{"--validate-every", 0, OPT_INT, &training.validate_every, 1, 1e12, "N", \

@@ -142,7 +142,7 @@ static int open_member(struct ensemble *s, int i, const char *dir, const char *s
 	if (load_member(m, folder, o, i < s->k ? o->bulk : COMPACT_NONE, hash, e))
 		goto out;
 	s->bytes += m->model ? model_bytes(m->model) : 0;
-	add_file(s, str_new("%s%s%s", sub, slash, model_weights_name(m->config->net.kind)), hash);
+	add_file(s, str_new("%s%s%s", sub, slash, m->model ? model_weights_file(m->model) : model_weights_name(m->config->net.kind)), hash);
 	rc = 0;
 out:
 	mem_free(config);
@@ -259,7 +259,7 @@ struct layout {
 
 static int survey(struct layout *l, const char *dir, struct err *e)
 {
-	char **names, *weights = path_join(dir, "diffusion_pytorch_model.safetensors"), *router = path_join(dir, "router");
+	char **names, *weights = model_weights_path(dir, NET_DIT, NULL), *router = path_join(dir, "router");
 	size_t n;
 	int rc = 0;
 
@@ -279,7 +279,7 @@ static int survey(struct layout *l, const char *dir, struct err *e)
 		l->highest = k > l->highest ? k : l->highest;
 	}
 	names_free(names, n);
-	if (l->highest < 0 && path_exists(weights)) {
+	if (l->highest < 0 && weights) {
 		l->lone = 1;
 		l->has_router = 0;
 		l->present[0] = 1;

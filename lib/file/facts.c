@@ -12,7 +12,9 @@
 #include "file/safetensors.h"
 #include "file/shard.h"
 #include "file/still.h"
+#include "file/torchfile.h"
 #include "file/tsv.h"
+#include "file/weightfile.h"
 
 static const size_t TABLE_MOST = (size_t)1 << 27; /* read whole without being asked to check */
 
@@ -43,24 +45,6 @@ json_t *facts_shape(int rank, const int64_t *shape)
 	return v;
 }
 
-/* All ones in the exponent. */
-int64_t facts_not_finite(const struct st_tensor *t)
-{
-	const uint8_t *p = t->data;
-	int64_t n = st_count(t), bad = 0;
-	uint64_t mask = t->type == ST_F64 ? 0x7ff0000000000000 : t->type == ST_F32 ? 0x7f800000 :
-	                t->type == ST_BF16 ? 0x7f80 : t->type == ST_F16 ? 0x7c00 : 0;
-	size_t size = st_type_size(t->type);
-
-	for (int64_t i = 0; mask && i < n; i++) {
-		uint64_t v = 0;
-
-		memcpy(&v, p + (size_t)i * size, size);
-		bad += (v & mask) == mask;
-	}
-	return bad;
-}
-
 static json_t *tensor_json(const struct st_tensor *t)
 {
 	json_t *o = json_object();
@@ -72,13 +56,14 @@ static json_t *tensor_json(const struct st_tensor *t)
 	return o;
 }
 
-static void tensors_facts(json_t *o, const struct safetensors *s, const struct facts_options *f)
+static void tensors_facts(json_t *o, int n, const struct st_tensor *(*get)(const void *of, int i), const void *of,
+                          const struct facts_options *f)
 {
 	json_t *types = json_object(), *list = json_array();
-	int64_t elements = 0, bytes = 0, bad = 0;
+	int64_t elements = 0, bytes = 0;
 
-	for (int i = 0; i < st_tensors(s); i++) {
-		const struct st_tensor *t = st_get(s, i);
+	for (int i = 0; i < n; i++) {
+		const struct st_tensor *t = get(of, i);
 		const char *type = st_type_name(t->type);
 
 		elements += st_count(t);
@@ -86,28 +71,34 @@ static void tensors_facts(json_t *o, const struct safetensors *s, const struct f
 		set_i64(types, type, json_integer_value(json_object_get(types, type)) + 1);
 		if (f->full)
 			json_array_append_new(list, tensor_json(t));
-		if (f->check)
-			bad += facts_not_finite(t);
 	}
-	set_i64(o, "tensors", st_tensors(s));
+	set_i64(o, "tensors", n);
 	set_i64(o, "parameters", elements);
 	json_object_set_new(o, "types", types);
 	set_i64(o, "data_bytes", bytes);
-	if (f->check)
-		set_i64(o, "not_finite", bad);
 	if (f->full)
 		json_object_set(o, "list", list);
 	json_decref(list);
 }
 
+static const struct st_tensor *get_st(const void *of, int i)
+{
+	return st_get(of, i);
+}
+
 int facts_safetensors(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e)
 {
 	struct safetensors *st = st_open_memory(s->data, s->len, s->name, e);
+	int64_t bad = 0;
 	json_t *texts;
 
 	if (!st)
 		return -1;
-	tensors_facts(o, st, f);
+	tensors_facts(o, st_tensors(st), get_st, st, f);
+	for (int i = 0; f->check && i < st_tensors(st); i++)
+		bad += st_not_finite(st_get(st, i));
+	if (f->check)
+		set_i64(o, "not_finite", bad);
 	texts = json_object();
 	for (int i = 0; i < st_texts(st); i++)
 		if (strcmp(st_text(st, i)->key, "stamp"))
@@ -120,9 +111,78 @@ int facts_safetensors(json_t *o, const struct facts_source *s, const struct fact
 	return 0;
 }
 
+static const struct st_tensor *get_torch(const void *of, int i)
+{
+	return torch_get(of, i);
+}
+
+int facts_torch(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e)
+{
+	struct torchfile *t = torch_open_memory(s->data, s->len, s->name, NULL, e);
+	const char *what;
+	json_t *members;
+	int64_t bad;
+	int rc = 0;
+
+	if (!t)
+		return -1;
+	json_object_set_new(o, "layout", json_string(torch_is_zip(t) ? "zip" : "legacy"));
+	members = torch_members(t);
+	if (members)
+		json_object_set_new(o, "members", members);
+	if (*torch_root(t))
+		json_object_set_new(o, "tensors_of", json_string(torch_root(t)));
+	tensors_facts(o, torch_tensors(t), get_torch, t, f);
+	if (torch_skipped(t, &what)) {
+		set_i64(o, "not_read", torch_skipped(t, &what));
+		json_object_set_new(o, "for_example", jsonio_text(what));
+	}
+	if (f->check) {
+		rc = torch_verify(t, &bad, e);
+		if (!rc)
+			set_i64(o, "not_finite", bad);
+	}
+	torch_free(t);
+	return rc;
+}
+
+static const struct st_tensor *get_weights(const void *of, int i)
+{
+	return weightfile_get(of, i);
+}
+
+int facts_weights(json_t *o, const char *path, const struct facts_options *f, struct err *e)
+{
+	struct weightfile *w = weightfile_open(path, NULL, e);
+	json_t *files;
+	int64_t bad;
+	int rc = 0;
+
+	if (!w)
+		return -1;
+	files = json_array();
+	for (int i = 0; i < weightfile_files(w); i++) {
+		const char *slash = strrchr(weightfile_file(w, i), '/');
+
+		json_array_append_new(files, jsonio_text(slash ? slash + 1 : weightfile_file(w, i)));
+	}
+	json_object_set_new(o, "files", files);
+	tensors_facts(o, weightfile_count(w), get_weights, w, f);
+	if (f->check) {
+		rc = weightfile_verify(w, &bad, e);
+		if (!rc)
+			set_i64(o, "not_finite", bad);
+	}
+	weightfile_free(w);
+	return rc;
+}
+
 static void array_facts(json_t *o, const struct npy *a)
 {
-	json_object_set_new(o, "type", json_string(npy_type_code(a->type)));
+	char code[8];
+
+	snprintf(code, sizeof code, "%s%s", a->swapped ? ">" : "", npy_type_code(a->type) + a->swapped);
+	json_object_set_new(o, "type", json_string(code));
 	json_object_set_new(o, "shape", facts_shape(a->rank, a->shape));
 	set_i64(o, "elements", npy_count(a));
 	if (a->fortran)
@@ -154,12 +214,8 @@ int facts_npy(json_t *o, const struct facts_source *s, const struct facts_option
 	if (npy_parse(&a, s->data, s->len, s->name, e))
 		return -1;
 	array_facts(o, &a);
-	if (f->check && (a.type == NPY_F4 || a.type == NPY_F8 || a.type == NPY_F2)) {
-		struct st_tensor t = {.type = a.type == NPY_F4 ? ST_F32 : a.type == NPY_F8 ? ST_F64 : ST_F16, .rank = a.rank, .data = a.data};
-
-		memcpy(t.shape, a.shape, sizeof t.shape);
-		set_i64(o, "not_finite", facts_not_finite(&t));
-	}
+	if (f->check && (a.type == NPY_F4 || a.type == NPY_F8 || a.type == NPY_F2))
+		set_i64(o, "not_finite", npy_not_finite(&a));
 	return sidecar_facts(o, s->path, e);
 }
 
@@ -175,7 +231,7 @@ int facts_npz(json_t *o, const struct facts_source *s, const struct facts_option
 		json_t *v = json_object();
 
 		json_object_set_new(v, "name", jsonio_text(npz_name(z, i)));
-		array_facts(v, npz_find(z, npz_name(z, i)));
+		array_facts(v, npz_get(z, i));
 		json_array_append_new(list, v);
 	}
 	json_object_set_new(o, "arrays", list);

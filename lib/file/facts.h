@@ -24,26 +24,27 @@ struct facts_options {
 /* Each adds to o, in an order worth printing; sizes in bytes, hashes in hexadecimal, "stamp" what determined the content. On failure
  * (ERR_DATA: damaged) what was found before stays in o. The names hold for the members of o:
  *   tensors parameters types data_bytes metadata list     of safetensors; with check also not_finite
+ *   layout members tensors_of .. not_read for_example      of a file of PyTorch's: what its outermost dict holds, and whose tensors these are
  *   type shape elements order                              of .npy; stamp of its sidecar
  *   arrays                                                 of .npz
  *   samples frames tar_bytes content first last members    of a shard; keys
  *   columns rows clusters end                              of a table
  *   format width height mode bits orientation seen_as ..   of a picture */
 int facts_safetensors(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
+int facts_torch(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 int facts_npy(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 int facts_npz(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 int facts_shard(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e); /* needs a path */
 int facts_table(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 int facts_still(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 
+/* Weights in any form that weightfile_open (file/weightfile.h) takes: files, and as of safetensors. */
+int facts_weights(json_t *o, const char *path, const struct facts_options *f, struct err *e);
+
 /* o["stamp"] from a line of JSON, or as text where it is none; NULL: nothing. */
 void facts_stamp(json_t *o, const char *line);
 
 /* [3, 32, 32] */
 json_t *facts_shape(int rank, const int64_t *shape);
-
-/* How many numbers of a tensor of floats are NaN or infinite; 0 of other types. */
-struct st_tensor;
-int64_t facts_not_finite(const struct st_tensor *t);
 
 #endif

@@ -6,6 +6,7 @@
 #include "file/shardindex.h"
 #include "file/still.h"
 #include "file/tarfile.h"
+#include "file/torchfile.h"
 
 static int begins(const uint8_t *p, size_t len, const char *magic, size_t n)
 {
@@ -49,6 +50,8 @@ enum kind kind_of_bytes(const void *data, size_t len)
 
 	if (begins(p, len, "\x93NUMPY", 6))
 		return KIND_NPY;
+	if (torch_sniff(p, len, "", NULL))
+		return KIND_TORCH;
 	if (begins(p, len, "PK\3\4", 4) || begins(p, len, "PK\5\6", 4))
 		return KIND_NPZ;
 	if (still_sniff(p, len) != STILL_UNKNOWN)
@@ -85,6 +88,12 @@ int kind_of_folder(const char *path, enum kind *kind, struct err *e)
 	    {"config.json", KIND_NETWORK},
 	    {"diffusion_pytorch_model.safetensors", KIND_NETWORK},
 	    {"model.safetensors", KIND_NETWORK},
+	    {"pytorch_model.safetensors", KIND_NETWORK},
+	    {"diffusion_pytorch_model.safetensors.index.json", KIND_NETWORK},
+	    {"model.safetensors.index.json", KIND_NETWORK},
+	    {"diffusion_pytorch_model.bin", KIND_NETWORK},
+	    {"pytorch_model.bin", KIND_NETWORK},
+	    {"pytorch_model.bin.index.json", KIND_NETWORK},
 	    {"train.jsonl", KIND_NETWORK},
 	    {"train", KIND_NETWORK},
 	    {"step-", KIND_TRAIN},

@@ -12,6 +12,7 @@ enum kind {
 	KIND_SAFETENSORS,
 	KIND_NPY,
 	KIND_NPZ,
+	KIND_TORCH, /* .pt, .pth, .bin of PyTorch's, layouts included that are not read */
 	KIND_SHARD,
 	KIND_TAR,   /* or something compressed that may hold one */
 	KIND_TABLE,

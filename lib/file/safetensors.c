@@ -37,6 +37,8 @@ struct safetensors {
 	struct st_text *text;
 	int n, cap, ntexts, texts_cap;
 	int have_texts;
+	void *owner;
+	void (*release)(void *owner);
 };
 
 /* A scanner for the one shape of JSON this format has. It allocates nothing: strings are unescaped in place, which never makes
@@ -462,8 +464,35 @@ struct safetensors *st_open_memory(const void *data, size_t len, const char *nam
 	return parsed(st, data, len, e);
 }
 
+void st_own(struct safetensors *s, void *owner, void (*release)(void *owner))
+{
+	s->owner = owner;
+	s->release = release;
+}
+
+struct safetensors *st_of(const struct st_tensor *t, int n, const char *where, void *owner, void (*release)(void *owner))
+{
+	struct safetensors *s = mem_zalloc(1, sizeof *s);
+
+	s->where = mem_strdup(where);
+	s->n = n;
+	s->tensor = mem_zalloc((size_t)n, sizeof *s->tensor);
+	s->by_name = mem_zalloc((size_t)n, sizeof *s->by_name);
+	for (int i = 0; i < n; i++) {
+		s->tensor[i] = t[i];
+		s->by_name[i] = s->tensor + i;
+	}
+	if (n)
+		qsort(s->by_name, (size_t)n, sizeof *s->by_name, name_cmp);
+	st_own(s, owner, release);
+	return s;
+}
+
 void st_free(struct safetensors *s)
 {
+	void *owner = s ? s->owner : NULL;
+	void (*release)(void *owner) = s ? s->release : NULL;
+
 	if (!s)
 		return;
 	filemap_close(&s->map);
@@ -474,6 +503,8 @@ void st_free(struct safetensors *s)
 	mem_free(s->by_name);
 	mem_free(s->text);
 	mem_free(s);
+	if (release)
+		release(owner);
 }
 
 int st_tensors(const struct safetensors *s)

@@ -39,6 +39,9 @@ struct safetensors;
 struct safetensors *st_open(const char *path, struct err *e);
 struct safetensors *st_open_memory(const void *data, size_t len, const char *name, struct err *e); /* data must stay */
 void st_free(struct safetensors *s);
+/* Tensors of other files in this shape, of different names; names and data are borrowed. st_free calls release(owner) last (may be NULL). */
+struct safetensors *st_of(const struct st_tensor *t, int n, const char *where, void *owner, void (*release)(void *owner));
+void st_own(struct safetensors *s, void *owner, void (*release)(void *owner));
 int st_tensors(const struct safetensors *s);
 const struct st_tensor *st_get(const struct safetensors *s, int i); /* in file order */
 const struct st_tensor *st_find(const struct safetensors *s, const char *name); /* NULL when there is none */

@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/hash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/fileio.h"
 #include "file/safetensors.h"
+#include "file/weightfile.h"
 #include "net/diffusers.h"
 
 enum { INPUTS = 6 };
@@ -19,6 +19,7 @@ typedef void (*copier)(struct device *, void *, const void *, size_t);
 struct model {
 	struct model_config config;
 	struct params params;
+	char *file;
 	float *values;
 	enum compact_type bulk;
 	uint16_t *rounded; /* all weights, on a device that computes in bfloat16; NULL elsewhere */
@@ -170,6 +171,11 @@ const char *model_weights_name(enum net_kind kind)
 	return kind == NET_ROUTER ? "model.safetensors" : "diffusion_pytorch_model.safetensors";
 }
 
+char *model_weights_path(const char *dir, enum net_kind kind, struct err *e)
+{
+	return weightfile_locate(dir, model_weights_name(kind), e);
+}
+
 static const struct renames *names_of(const struct safetensors *s)
 {
 	static const struct renames *const known[] = {&dit_diffusers, &pixart_diffusers};
@@ -205,7 +211,7 @@ static int put_weights(const struct safetensors *s, const struct params *p, stru
 
 int model_read_weights(const char *path, const struct params *p, struct device *d, float *values, struct err *e)
 {
-	struct safetensors *s = st_open(path, e);
+	struct safetensors *s = weightfile_load(path, NULL, e);
 	int rc = s ? model_match_weights(s, path, p, e) : -1;
 
 	if (!rc)
@@ -309,17 +315,20 @@ static int round_weights(struct model *m, struct err *e)
 /* Nothing is planned or allocated for a network that the file does not hold: a config.json may ask for any size. */
 static int load(struct model *m, const char *dir, char *hash, struct err *e)
 {
-	char *path = path_join(dir, model_weights_name(m->config.net.kind));
-	struct safetensors *s = st_open(path, e);
+	char *path = model_weights_path(dir, m->config.net.kind, e), *slash;
+	struct weightfile *w = path ? weightfile_open(path, NULL, e) : NULL;
+	const struct safetensors *s = w ? weightfile_tensors(w, e) : NULL;
 	int rc = -1;
 
 	if (!s || model_match_weights(s, path, &m->params, e) || (m->bulk && layout_compact(m, e)))
 		goto out;
+	slash = strrchr(path, '/');
+	m->file = mem_strdup(slash ? slash + 1 : path);
 	tape_layout(m->tape, m->device, &(struct plan_options){.bf16 = m->bf16, .bf16_weights = m->bf16});
 	if (!allocate(m, e) && !put_weights(s, &m->params, m->device, m->values, m->compact, e) && (!m->bf16 || !round_weights(m, e)))
-		rc = hash ? sha256_file(path, hash, NULL, e) : 0;
+		rc = hash ? weightfile_hash(w, hash, e) : 0;
 out:
-	st_free(s);
+	weightfile_free(w);
 	mem_free(path);
 	return rc;
 }
@@ -365,12 +374,18 @@ void model_free(struct model *m)
 	mem_free(m->compact);
 	params_release(&m->params);
 	model_config_release(&m->config);
+	mem_free(m->file);
 	mem_free(m);
 }
 
 const struct model_config *model_config(const struct model *m)
 {
 	return &m->config;
+}
+
+const char *model_weights_file(const struct model *m)
+{
+	return m->file;
 }
 
 double model_flops(const struct model *m)

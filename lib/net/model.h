@@ -1,4 +1,4 @@
-/* A trained network on disk: a folder with config.json and weights in safetensors, for use (not training). */
+/* A trained network on disk: a folder with config.json and weights (file/weightfile.h), for use (not training). */
 #ifndef DDM_NET_MODEL_H
 #define DDM_NET_MODEL_H
 
@@ -24,14 +24,17 @@ void model_config_release(struct model_config *c);
 /* The text of config.json, with the keys of `extra` (may be NULL; borrowed) after its own. Caller frees with mem_free. */
 char *model_config_text(const struct model_config *c, const json_t *extra);
 
-/* Name of the weights file in a folder of this kind: "diffusion_pytorch_model.safetensors" or "model.safetensors". */
+/* Name of the weights file that is written to a folder of this kind: "diffusion_pytorch_model.safetensors" or "model.safetensors". */
 const char *model_weights_name(enum net_kind kind);
+/* The path of those that are read: that file, or another's as weightfile_locate finds it. NULL: none. Caller frees with mem_free. */
+char *model_weights_path(const char *dir, enum net_kind kind, struct err *e);
 
 struct model;
 
 /* Load config and weights of DIR for batches of up to `capacity`; with `bulk` the matrices of the blocks are rounded to that type
- * and held so alone, whatever the file's, which is for the CPU (ERR_USAGE); but on a GPU COMPACT_BF16 is PRECISION_BF16. `hash` (65 bytes, may be NULL) receives the SHA-256 of the
- * weights file. The device is borrowed. Missing tensors, other shapes: ERR_DATA naming them; extra tensors are refused likewise, and
+ * and held so alone, whatever the file's, which is for the CPU (ERR_USAGE); but on a GPU COMPACT_BF16 is PRECISION_BF16. `hash` (65
+ * bytes, may be NULL) receives the SHA-256 of the weights (weightfile_hash). The device is borrowed. Missing tensors, other shapes:
+ * ERR_DATA naming them; extra tensors are refused likewise, and
  * so is an exact one. */
 struct model *model_open(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e);
 void model_free(struct model *m);
@@ -39,6 +42,7 @@ const struct model_config *model_config(const struct model *m);
 double model_flops(const struct model *m);     /* of one sample */
 int64_t model_elements(const struct model *m); /* output elements of one sample */
 int64_t model_bytes(const struct model *m);    /* that the weights take */
+const char *model_weights_file(const struct model *m); /* base name of the file or index they came from */
 
 /* What n samples are given to the network with (net/net.h: struct net_input), on the host. */
 struct model_input {
@@ -54,7 +58,7 @@ void model_run(struct model *m, int64_t n, const struct model_input *in, float *
 /* The same with x and out in memory of the device; does not wait. */
 void model_submit(struct model *m, int64_t n, const struct model_input *in, float *out);
 
-/* Read the tensors of a safetensors file into a flat arena of the device, laid out by p (values[p->total]). */
+/* Read the tensors of a file (weightfile_open) into a flat arena of the device, laid out by p (values[p->total]). */
 int model_read_weights(const char *path, const struct params *p, struct device *d, float *values, struct err *e);
 /* Whether its tensors are the table's, in names (ours or those of diffusers), shapes and floating type: ERR_DATA naming the first that
  * is not. */

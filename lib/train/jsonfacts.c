@@ -26,7 +26,7 @@ static int is_log(const json_t *v)
 }
 
 /* One object in all of the file. */
-static int object_facts(json_t *o, json_t *v, const struct facts_source *s, const char **kind, struct err *e)
+static int object_facts(json_t *o, json_t *v, const struct facts_source *s, const struct facts_options *f, const char **kind, struct err *e)
 {
 	const char *program = json_string_value(json_object_get(v, "program"));
 	json_t *values;
@@ -34,6 +34,10 @@ static int object_facts(json_t *o, json_t *v, const struct facts_source *s, cons
 	if (json_object_get(v, "model_type")) {
 		*kind = "config";
 		return facts_config(o, v, s->name, e);
+	}
+	if (json_is_object(json_object_get(v, "weight_map")) && s->path) {
+		*kind = "index";
+		return facts_weights(o, s->path, f, e);
 	}
 	*kind = program && !strcmp(program, "ddm-eval-fid") ? "evaluation" : program || json_object_get(v, "stamp") ? "report" : "json";
 	values = json_copy(v);
@@ -90,7 +94,7 @@ int facts_json(json_t *o, const struct facts_source *s, const struct facts_optio
 	}
 	whole = s->len <= WHOLE_MOST ? parse(text, s->len) : NULL;
 	if (whole) {
-		rc = object_facts(o, whole, s, kind, e);
+		rc = object_facts(o, whole, s, f, kind, e);
 	} else if (first) {
 		*kind = "lines";
 		rc = lines_facts(o, s, f, e);

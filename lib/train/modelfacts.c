@@ -15,6 +15,7 @@
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "file/safetensors.h"
+#include "file/weightfile.h"
 #include "net/model.h"
 #include "train/state.h"
 #include "train/trainlog.h"
@@ -101,49 +102,57 @@ int facts_config(json_t *o, const json_t *config, const char *where, struct err 
 	return rc;
 }
 
-static int check_finite(const struct safetensors *s, const char *path, struct err *e)
+static int check_finite(struct weightfile *w, const char *path, struct err *e)
 {
-	for (int i = 0; i < st_tensors(s); i++) {
-		int64_t n = facts_not_finite(st_get(s, i));
+	int64_t n;
 
-		if (n)
-			return err_set(e, ERR_DATA, "%s: %" PRId64 " numbers of %s are not finite", path, n, st_get(s, i)->name);
-	}
-	return 0;
+	for (int i = 0; i < weightfile_count(w); i++)
+		if (weightfile_get(w, i)->data && (n = st_not_finite(weightfile_get(w, i))))
+			return err_set(e, ERR_DATA, "%s: %" PRId64 " numbers of %s are not finite", path, n, weightfile_get(w, i)->name);
+	if (weightfile_verify(w, &n, e))
+		return -1;
+	return n ? err_set(e, ERR_DATA, "%s: %" PRId64 " numbers are not finite", path, n) : 0;
 }
 
 static int weights_facts(json_t *o, const char *path, int exact, const struct params *p, const struct facts_options *f, struct err *e)
 {
-	struct safetensors *s = st_open(path, e);
+	struct weightfile *w = weightfile_open(path, NULL, e);
 	json_t *v = json_object(), *types = json_object();
 	const char *base = strrchr(path, '/');
 	int64_t bytes = 0, step;
 	char hex[65];
 	int rc = -1;
 
-	if (!s)
+	if (!w)
 		goto out;
-	for (int i = 0; i < st_tensors(s); i++) {
-		const char *type = st_type_name(st_get(s, i)->type);
+	for (int i = 0; i < weightfile_count(w); i++) {
+		const struct st_tensor *t = weightfile_get(w, i);
+		const char *type = st_type_name(t->type);
 
-		bytes += st_count(st_get(s, i)) * (int64_t)st_type_size(st_get(s, i)->type);
+		bytes += st_count(t) * (int64_t)st_type_size(t->type);
 		set_i64(types, type, json_integer_value(json_object_get(types, type)) + 1);
 	}
 	set_text(v, "file", base ? base + 1 : path);
 	set_i64(v, "bytes", bytes);
 	json_object_set(v, "types", types);
-	if (st_meta(s, "step") && !parse_i64(st_meta(s, "step"), 0, INT64_MAX, &step))
+	if (weightfile_meta(w, "step") && !parse_i64(weightfile_meta(w, "step"), 0, INT64_MAX, &step))
 		set_i64(v, "step", step);
 	json_object_set(o, "weights", v);
-	rc = exact ? 0 : model_match_weights(s, path, p, e);
-	if (!rc && f->check && !(rc = sha256_file(path, hex, NULL, e))) {
+	if (!exact) {
+		const struct safetensors *s = weightfile_tensors(w, e);
+
+		rc = s ? model_match_weights(s, path, p, e) : -1;
+	} else {
+		rc = 0;
+	}
+	if (!rc && f->check && !(rc = weightfile_hash(w, hex, e))) {
 		set_text(v, "sha256", hex);
-		rc = check_finite(s, path, e);
+		rc = check_finite(w, path, e);
 	}
 out:
 	json_decref(types);
 	json_decref(v);
-	st_free(s);
+	weightfile_free(w);
 	return rc;
 }
 
@@ -289,9 +298,13 @@ static int network_facts(json_t *o, const char *dir, const struct facts_options 
 	}
 	rc = 0;
 	if (*have) {
-		weights = path_join(dir, model_weights_name(c->net.kind));
-		if (path_exists(weights))
+		struct err why = {0};
+
+		weights = model_weights_path(dir, c->net.kind, &why);
+		if (weights)
 			rc = weights_facts(o, weights, c->exact, &p, f, e);
+		else if (why.code != ERR_NOINPUT)
+			rc = err_set(e, why.code, "%s", why.msg);
 		else
 			rc = err_set(e, ERR_NOINPUT, "%s: config.json is there and %s is not", dir, model_weights_name(c->net.kind));
 		mem_free(weights);
@@ -300,14 +313,59 @@ static int network_facts(json_t *o, const char *dir, const struct facts_options 
 	return training_facts(o, dir, f, rc ? NULL : e) || rc ? -1 : 0;
 }
 
+/* A network of diffusers' or transformers', of whose architecture nothing is known here: its name, or NULL. Caller frees with mem_free. */
+static char *foreign_class(const char *dir)
+{
+	char *path = path_join(dir, "config.json"), *name = NULL;
+	json_t *o = path_exists(path) ? jsonio_load(path, NULL) : NULL;
+	const json_t *class = json_object_get(o, "_class_name");
+	struct model_config c = {0};
+
+	if (!class)
+		class = json_array_get(json_object_get(o, "architectures"), 0);
+	if (json_is_string(class) && model_config_parse(o, path, &c, NULL))
+		name = mem_strdup(json_string_value(class));
+	model_config_release(&c);
+	json_decref(o);
+	mem_free(path);
+	return name;
+}
+
+static int foreign_facts(json_t *o, const char *dir, const char *class, const struct facts_options *f, struct err *e)
+{
+	char *weights = weightfile_locate(dir, NULL, e);
+	int rc;
+
+	if (class)
+		set_text(o, "network", class);
+	rc = weights ? facts_weights(o, weights, f, e) : -1;
+	mem_free(weights);
+	return rc;
+}
+
 int facts_network(json_t *o, const char *dir, const struct facts_options *f, struct err *e)
 {
 	struct model_config c = {0};
-	int have, rc = network_facts(o, dir, f, &c, &have, e);
+	char *class = foreign_class(dir);
+	int have, rc;
+
+	if (class) {
+		rc = foreign_facts(o, dir, class, f, e);
+		mem_free(class);
+		return rc;
+	}
+	rc = network_facts(o, dir, f, &c, &have, e);
 
 	model_config_release(&c);
-	if (!rc && !have && !json_object_get(o, "training") && !json_object_get(o, "checkpoints"))
-		rc = err_set(e, ERR_DATA, "%s: no config.json, and no training in progress", dir);
+	if (!rc && !have && !json_object_get(o, "training") && !json_object_get(o, "checkpoints")) {
+		struct err why = {0};
+
+		rc = foreign_facts(o, dir, NULL, f, &why);
+		if (rc && why.code == ERR_NOINPUT)
+			err_set(e, ERR_DATA, "%s: no config.json, no weights, and no training in progress", dir);
+		else if (rc)
+			err_set(e, why.code, "%s", why.msg);
+	}
 	return rc;
 }
 

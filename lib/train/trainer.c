@@ -15,6 +15,7 @@
 #include "file/fileio.h"
 #include "file/manifest.h"
 #include "file/safetensors.h"
+#include "file/weightfile.h"
 #include "net/model.h"
 #include "train/run.h"
 #include "train/step.h"
@@ -120,9 +121,15 @@ static int make_stamp(struct trainer *r, struct err *e)
 	}
 	stamp_u64(s, "seed", o->seed);
 	stamp_input(s, "shards", r->manifest);
-	if (o->init_from && sha256_file(o->init_from, hex, NULL, e)) {
-		stamp_free(s);
-		return -1;
+	if (o->init_from) {
+		struct weightfile *w = weightfile_open(o->init_from, NULL, e);
+		int rc = w ? weightfile_hash(w, hex, e) : -1;
+
+		weightfile_free(w);
+		if (rc) {
+			stamp_free(s);
+			return -1;
+		}
 	}
 	if (o->init_from)
 		stamp_input(s, "init", hex);

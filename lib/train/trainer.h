@@ -24,7 +24,7 @@ struct train_options {
 	double class_dropout;
 	enum prediction prediction;
 	struct time_law time;
-	const char *init_from; /* safetensors, or NULL */
+	const char *init_from; /* weights (file/weightfile.h), or NULL */
 	/* How: all of these determine the result. */
 	int64_t steps; /* 0: from epochs */
 	double epochs;

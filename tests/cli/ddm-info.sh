@@ -95,6 +95,23 @@ fact "a SHARDS directory" "[2,$want,$(du -cb s/*/*.zst s/holdout/*/*.zst | tail 
 fact "traced to the table and the samples" "[\"$(sum a.tsv)\",\"$digest\"]" '[.stamp.inputs.assign,.stamp.inputs.samples]' s
 fact "all shards by name" "$(find s -name '*.zst' | wc -l | tr -d ' ')" '.list|length' s -f
 
+# Files of PyTorch's
+torch=$SRC/tests/golden/torch
+fact "a training checkpoint of PyTorch's: its average, and what else there is" \
+	'["pytorch","zip","ema",4,24,{"model":4,"ema":4,"opt":12,"args":"argparse.Namespace","steps":5}]' \
+	'[.kind,.layout,.tensors_of,.tensors,.parameters,.members]' "$torch/checkpoint.pt" -c
+fact "the layout before" '["legacy",26,1,"torch._utils._rebuild_sparse_tensor"]' '[.layout,.tensors,.not_read,.for_example]' "$torch/legacy.pt"
+fact "a call in it is a name" '["posix.system",1]' '[.members.x,.tensors]' "$torch/bad-call.pt" -c
+check_absent "and is not run" /tmp/ddm-pickle-was-run
+fact "an index" '["index",3,4]' '[.kind,(.files|length),.tensors]' "$torch/parts/pytorch_model.bin.index.json" -c
+fact "a folder of parts" '["network",3,4]' '[.kind,(.files|length),.tensors]' "$torch/parts" -c
+check_exit 65 "tensors outside their storage" ddm-info "$torch/bad-offset.pt"
+check_err "are named" "tensor 'w': elements outside its storage"
+mkdir foreign && cp "$torch/new.pt" foreign/pytorch_model.bin && echo '{"_class_name": "AutoencoderKL", "x": 1}' >foreign/config.json
+fact "another library's network" '["network","AutoencoderKL",7]' '[.kind,.network,.tensors]' foreign
+mkdir torch && tar xzf "$torch/ensemble.tar.gz"
+fact "a model in files of PyTorch's" '[3,true,["dit","dit","dit"]]' '[.experts,.router,[.list[:3][].network]]' torch -c -f
+
 # Models
 fact "an expert is traced to its shards" "\"$(sum s/MANIFEST.tsv)\"" .data m/expert_0
 fact "which say the same of themselves" "\"$(sum s/MANIFEST.tsv)\"" .sha256 s

@@ -1,5 +1,6 @@
 /* Experts held as bf16 and int8: pictures stay near those of float weights, do not depend on batch and threads, and the router
- * and what is not a block's matrix stay as they are; weights stored as BF16. On tests/golden/tiny-model.tar. */
+ * and what is not a block's matrix stay as they are; weights stored as BF16; weights in PyTorch's files. On tests/golden/tiny-model.tar and
+ * torch/ensemble.tar.gz, which holds the same. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,19 +41,24 @@ static void write_file(const char *name, const void *data, size_t size)
 	mem_free(path);
 }
 
-static int unpack(void **state)
+static int unpack_tar(const char *path)
 {
-	struct tar_reader *t = tar_open("tests/golden/tiny-model.tar", NULL, NULL);
+	struct tar_reader *t = tar_open(path, NULL, NULL);
 	struct tar_member m;
 
-	(void)state;
-	snprintf(dir, sizeof dir, "%s/ddm-weights-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-	if (!t || !mkdtemp(dir))
+	if (!t)
 		return -1;
 	while (tar_next(t, &m, NULL) > 0)
 		write_file(m.name, m.data, m.size);
 	tar_close(t);
 	return 0;
+}
+
+static int unpack(void **state)
+{
+	(void)state;
+	snprintf(dir, sizeof dir, "%s/ddm-weights-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+	return !mkdtemp(dir) || unpack_tar("tests/golden/tiny-model.tar") || unpack_tar("tests/golden/torch/ensemble.tar.gz") ? -1 : 0;
 }
 
 static int clean(void **state)
@@ -248,6 +254,21 @@ static void stored_as_bf16(void **state)
 	assert_true(deviation(narrow, rounded, 4 * 64) > 0);
 }
 
+static void of_torch(void **state)
+{
+	static float x[PICTURES * MOST], y[PICTURES * MOST];
+	int64_t bytes, d;
+
+	(void)state;
+	for (int bulk = 0; bulk < 2; bulk++) {
+		enum compact_type type = bulk ? COMPACT_BF16 : COMPACT_NONE;
+
+		d = sample(&(struct request){"ensemble", "full", type, 24, 1, 1}, x, &bytes);
+		assert_int_equal(sample(&(struct request){"torch", "full", type, 24, 1, 1}, y, &bytes), d);
+		assert_memory_equal(x, y, (size_t)(PICTURES * d) * sizeof *x);
+	}
+}
+
 /* The blocks' matrices, of rows (24, 8, 16, 8, 48) by (8, 8, 8, 16, 8), are held once: rows in panels of 32. */
 static void held_once(void **state)
 {
@@ -276,6 +297,7 @@ int main(void)
 	    cmocka_unit_test(near_the_float_weights),
 	    cmocka_unit_test(batch_and_threads),
 	    cmocka_unit_test(stored_as_bf16),
+	    cmocka_unit_test(of_torch),
 	    cmocka_unit_test(held_once),
 	    cmocka_unit_test(router_in_floats),
 	};

@@ -1,0 +1,232 @@
+#include "train/verify.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/facts.h"
+#include "file/fileio.h"
+#include "file/kind.h"
+#include "file/manifest.h"
+#include "train/describe.h"
+#include "train/modelfacts.h"
+
+enum { DEPTH_MOST = 32 };
+
+struct verifier {
+	const struct verify_options *o;
+	int problems, known, depth;
+};
+
+static const struct facts_options whole = {.check = 1};
+
+static void tell(struct verifier *v, const struct err *e)
+{
+	v->problems++;
+	v->o->problem(v->o->arg, e);
+}
+
+static void tell_new(struct verifier *v, int code, const char *path, const char *what)
+{
+	struct err e = {0};
+
+	err_set(&e, code, "%s: %s", path, what);
+	tell(v, &e);
+}
+
+static void judge(struct verifier *v, const char *path, const struct err *e)
+{
+	v->known++;
+	if (e->code)
+		tell(v, e);
+	else if (v->o->sound)
+		v->o->sound(v->o->arg, path);
+}
+
+/* Weights that are there are the last thing a training writes. */
+static void check_finished(struct verifier *v, const json_t *facts, const char *path)
+{
+	const json_t *training = json_object_get(facts, "training"), *step = json_object_get(training, "step");
+	char *what;
+
+	if (!v->o->complete || json_object_get(facts, "weights") || json_object_get(facts, "files"))
+		return;
+	what = str_new("no weights yet; its training is at step %lld", step ? (long long)json_integer_value(step) : 0);
+	tell_new(v, ERR_DATA, path, what);
+	mem_free(what);
+}
+
+static void check_thing(struct verifier *v, const char *path, enum kind kind)
+{
+	json_t *o = json_object();
+	struct err e = {0};
+
+	describe_path(o, path, &whole, &e);
+	judge(v, path, &e);
+	if (kind == KIND_NETWORK && !e.code)
+		check_finished(v, o, path);
+	json_decref(o);
+}
+
+static void check_shards(struct verifier *v, const char *dir)
+{
+	struct manifest m;
+	struct err e = {0};
+
+	if (manifest_load(&m, dir, &e)) {
+		judge(v, dir, &e);
+		return;
+	}
+	for (int64_t i = 0; i < m.n; i++) {
+		char *path = manifest_shard_path(&m, i);
+
+		e = (struct err){0};
+		manifest_check(&m, i, &e);
+		judge(v, path, &e);
+		mem_free(path);
+	}
+	if (!m.n)
+		judge(v, dir, &e);
+	manifest_release(&m);
+}
+
+static void visit(struct verifier *v, const char *path);
+
+/* Its networks one by one, and whether they fit together where each is sound. */
+static void check_model(struct verifier *v, const char *dir, char *const *names, size_t n)
+{
+	static const struct facts_options quick;
+	int before = v->problems;
+	json_t *o = json_object(), *absent;
+	struct err e = {0};
+
+	for (size_t i = 0; i < n; i++) {
+		char *path = path_join(dir, names[i]);
+		struct stat st;
+
+		if ((!strncmp(names[i], "expert_", 7) || !strcmp(names[i], "router")) && !stat(path, &st) && S_ISDIR(st.st_mode))
+			visit(v, path);
+		mem_free(path);
+	}
+	if (v->problems == before) {
+		facts_model(o, dir, &quick, &e);
+		judge(v, dir, &e);
+	}
+	absent = json_object_get(o, "absent");
+	for (size_t i = 0; v->o->complete && i < json_array_size(absent); i++) {
+		char *what = str_new("expert_%lld is absent", (long long)json_integer_value(json_array_get(absent, i)));
+
+		tell_new(v, ERR_DATA, dir, what);
+		mem_free(what);
+	}
+	json_decref(o);
+}
+
+/* Names whose content these programs would read. */
+static int promises(const char *name)
+{
+	static const char *const ends[] = {".png", ".jpg",  ".jpeg", ".webp", ".npy", ".npz", ".safetensors", ".pt",
+	                                   ".pth", ".ckpt", ".tar",  ".tgz",  ".tsv", ".tar.zst", ".tar.gz",  ".tar.xz", ".tar.bz2"};
+
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+		if (str_ends(name, ends[i]))
+			return 1;
+	return 0;
+}
+
+static int is_known(const char *path)
+{
+	struct filemap m = {0};
+	enum kind kind = KIND_UNKNOWN;
+	struct err e = {0};
+
+	if (!filemap_open(&m, path, &e))
+		kind = kind_of_bytes(m.data, m.len);
+	filemap_close(&m);
+	/* Anything compressed may hold a tar; what cannot be opened is told by its reader. */
+	return e.code || promises(path) || (kind != KIND_UNKNOWN && kind != KIND_TAR);
+}
+
+/* ".NAME.tmp.HOST.PID.N", "NAME.tmp-HOST.PID.N" (file/commit.h). */
+static int in_the_making(const char *name)
+{
+	const char *tmp = *name == '.' ? strstr(name, ".tmp.") : strstr(name, ".tmp-"), *dot = tmp ? strrchr(tmp + 5, '.') : NULL;
+
+	return dot && dot[1] && strspn(dot + 1, "0123456789") == strlen(dot + 1);
+}
+
+static void check_other(struct verifier *v, const char *dir, const char *name)
+{
+	char *path = path_join(dir, name);
+	struct stat st;
+
+	if (in_the_making(name)) {
+		if (v->o->complete)
+			tell_new(v, ERR_DATA, path, "in the making, or left by a process that was killed");
+	} else if (lstat(path, &st)) {
+		struct err e = {0};
+
+		err_errno(&e, "%s", path);
+		tell(v, &e);
+	} else if (S_ISDIR(st.st_mode)) {
+		visit(v, path);
+	} else if (!stat(path, &st) && S_ISREG(st.st_mode) && is_known(path)) {
+		check_thing(v, path, KIND_UNKNOWN);
+	} else if (S_ISLNK(st.st_mode) && promises(path)) {
+		tell_new(v, ERR_NOINPUT, path, "a link to nothing");
+	}
+	mem_free(path);
+}
+
+static void check_folder(struct verifier *v, const char *dir, enum kind kind)
+{
+	struct err e = {0};
+	char **names;
+	size_t n;
+
+	if (dir_list(dir, &names, &n, &e)) {
+		judge(v, dir, &e);
+		return;
+	}
+	if (kind == KIND_MODEL)
+		check_model(v, dir, names, n);
+	for (size_t i = 0; kind != KIND_MODEL && i < n; i++)
+		check_other(v, dir, names[i]);
+	names_free(names, n);
+}
+
+/* Whatever lies there. */
+static void visit(struct verifier *v, const char *path)
+{
+	enum kind kind = KIND_UNKNOWN;
+	struct err e = {0};
+	struct stat st;
+
+	if (v->depth == DEPTH_MOST) {
+		tell_new(v, ERR_DATA, path, "folders nested too deep");
+		return;
+	}
+	if (!stat(path, &st) && S_ISDIR(st.st_mode) && kind_of_folder(path, &kind, &e)) {
+		judge(v, path, &e);
+		return;
+	}
+	v->depth++;
+	if (kind == KIND_SHARDS)
+		check_shards(v, path);
+	else if (kind == KIND_MODEL || kind == KIND_TRAIN || kind == KIND_FOLDER)
+		check_folder(v, path, kind);
+	else
+		check_thing(v, path, kind);
+	v->depth--;
+}
+
+int verify_path(const char *path, const struct verify_options *o)
+{
+	struct verifier v = {.o = o};
+
+	visit(&v, path);
+	if (!v.known && !v.problems)
+		tell_new(&v, ERR_DATA, path, "nothing that these programs read");
+	return v.problems;
+}

@@ -49,6 +49,21 @@ static size_t element(const struct compact *w)
 	return w->type == COMPACT_BF16 ? 2 : 1;
 }
 
+/* The matrix of COMPACT_F32 as a product's B. */
+static struct gemm plain(const struct compact *w)
+{
+	return (struct gemm){.tb = GEMM_T, .n = w->n, .k = w->k, .ldb = w->k};
+}
+
+static int64_t data_bytes(const struct compact *w)
+{
+	struct gemm g = plain(w);
+
+	if (w->type == COMPACT_F32)
+		return gemm_packed_f32(&g) * (int64_t)sizeof(float);
+	return panels(w) * NR * (ceil_div(w->k, 2) * 2) * (int64_t)element(w);
+}
+
 /* KC is even, so a chunk starts at pair chunk * KC / 2. */
 static void *panel_at(const struct compact *w, int64_t chunk, int64_t panel)
 {
@@ -63,9 +78,9 @@ int compact_init(struct compact *w, enum compact_type type, int64_t n, int64_t k
 {
 	size_t rows = (size_t)(ceil_div(n, NR) * NR);
 
-	assert((type == COMPACT_BF16 || type == COMPACT_INT8) && n > 0 && k > 0);
+	assert(type != COMPACT_NONE && n > 0 && k > 0);
 	*w = (struct compact){.type = type, .n = n, .k = k};
-	w->data = mem_try(rows * (size_t)(ceil_div(k, 2) * 2), element(w), "weights", e);
+	w->data = mem_try((size_t)data_bytes(w), 1, "weights", e);
 	if (w->data && type == COMPACT_INT8)
 		w->scale = mem_try(rows, sizeof *w->scale, "weights", e);
 	return w->data && (w->scale || type != COMPACT_INT8) ? 0 : -1;
@@ -80,9 +95,7 @@ void compact_release(struct compact *w)
 
 int64_t compact_bytes(const struct compact *w)
 {
-	int64_t rows = panels(w) * NR;
-
-	return rows * (ceil_div(w->k, 2) * 2) * (int64_t)element(w) + (w->scale ? rows * (int64_t)sizeof *w->scale : 0);
+	return data_bytes(w) + (w->scale ? panels(w) * NR * (int64_t)sizeof *w->scale : 0);
 }
 
 static float row_scale(const float *x, int64_t k)
@@ -113,6 +126,12 @@ static int64_t place(const struct compact *w, int64_t row, int64_t k)
 
 void compact_pack(struct compact *w, const float *values)
 {
+	struct gemm g = plain(w);
+
+	if (w->type == COMPACT_F32) {
+		gemm_pack_f32(&g, w->data, values);
+		return;
+	}
 	for (int64_t r = 0; r < w->n; r++) {
 		const float *x = values + r * w->k;
 
@@ -132,6 +151,12 @@ void compact_pack(struct compact *w, const float *values)
 
 void compact_unpack(const struct compact *w, float *values)
 {
+	struct gemm g = plain(w);
+
+	if (w->type == COMPACT_F32) {
+		gemm_unpack_f32(&g, values, w->data);
+		return;
+	}
 	for (int64_t r = 0; r < w->n; r++)
 		for (int64_t k = 0; k < w->k; k++) {
 			const void *panel = panel_at(w, k / KC, r / NR);
@@ -189,7 +214,10 @@ enum { WIDE = COMPACT_PAIRS * NR * 4, OWN = WIDE + MC * KC * 4 };
 
 size_t compact_scratch(int workers)
 {
-	return (size_t)workers * OWN;
+	struct gemm packed = {.tb = GEMM_PACKED};
+	size_t few = (size_t)workers * OWN, floats = gemm_scratch_f32(&packed, workers);
+
+	return few > floats ? few : floats;
 }
 
 /* n is a constant where it matters. */
@@ -290,9 +318,15 @@ void compact_run(struct pool *p, enum compact_isa isa, const struct compact *w, 
 {
 	struct job s = {.w = w, .kernel = kernel_of(isa), .m = m, .ldc = ldc, .lda = lda, .c = c, .a = a, .ep = ep, .own = scratch};
 
+	struct gemm g = {.tb = GEMM_PACKED, .m = m, .n = w->n, .k = w->k, .lda = lda, .ldc = ldc};
+
 	assert(!ep || (!ep->aux && !ep->row_sums));
 	if (!m)
 		return;
+	if (w->type == COMPACT_F32) {
+		gemm_run_f32(p, &g, c, a, w->data, ep, scratch);
+		return;
+	}
 	job_cut(&s, pool_threads(p));
 	pool_run(p, s.mt * ceil_div(panels(w), s.np), task_tile, &s);
 }

@@ -1,7 +1,9 @@
-/* Matrices of linear layers as sampling holds them in few bytes, and y = act(x W^T + bias) with them: bf16, or int8 with a float
- * per row of W. CPU, float.
+/* Matrices of linear layers as sampling holds them, in the place of plain ones, and y = act(x W^T + bias) with them: in few bytes, as
+ * bf16 or as int8 with a float per row of W, or as the floats that they are in the order in which the product reads them. CPU, float.
  *
- * W [N, K] is rounded to nearest even, to bf16 or to q s with q in -127..127 and s the row's largest magnitude / 127. The product
+ * Floats give the bits of the product with the plain matrix (kernels/gemm.h), without packing it at every product.
+ *
+ * In few bytes W [N, K] is rounded to nearest even, to bf16 or to q s with q in -127..127 and s the row's largest magnitude / 127. The product
  * rounds x to bf16, to nearest even; products of two such numbers are exact in float, and q is exact in bf16. An element of y is
  * a function of its row of x, its row of W and K alone: within a chunk of GEMM_KC k's the products are added by fused
  * multiply-adds from zero in the order k = 1, 0, 3, 2, .. (that of the instruction VDPBF16PS), an odd K as if a zero followed; the
@@ -18,14 +20,15 @@
 #include "core/pool.h"
 #include "kernels/gemm.h"
 
-enum compact_type { COMPACT_NONE, COMPACT_BF16, COMPACT_INT8 };
+enum compact_type { COMPACT_NONE, COMPACT_BF16, COMPACT_INT8, COMPACT_F32 };
 
 enum { COMPACT_NR = 32 }; /* rows of W in a panel */
 
 struct compact {
 	enum compact_type type;
 	int64_t n, k;
-	void *data;   /* [chunk][panel][pair of k][COMPACT_NR]: two bf16 in 32 bits, the even k low; or the even ks' bytes, then the odd */
+	void *data;   /* [chunk][panel][pair of k][COMPACT_NR]: two bf16 in 32 bits, the even k low; or the even ks' bytes, then the odd;
+	               * floats as gemm_pack leaves them */
 	float *scale; /* (n rounded up to COMPACT_NR), int8 only */
 };
 

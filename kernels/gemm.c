@@ -12,8 +12,8 @@
  * edge runs the same instructions on fewer rows or on columns padded with zeros, so its bits are those of a full one.
  *
  * Two plans:
- *   op(A) = A    rows are many (tokens) and B is a weight: the pool packs all of B once into panels of NR columns, [k][NR], then
- *                tiles of C are tasks. A chunk of the task's panels stays in the second-level cache and meets MR rows of A at a
+ *   op(A) = A    rows are many (tokens) and B is a weight: the pool packs all of B once into panels of NR columns, [k][NR], unless
+ *                the caller did, then tiles of C are tasks. A chunk of the task's panels stays in the second-level cache and meets MR rows of A at a
  *                time, read in place, which stay in the first.
  *   op(A) = A^T  K is many (tokens, in a weight gradient): chunks of A and B are read in place, and while one is in use the next
  *                is fetched. Where C has too few tiles for the pool, chunks are tasks too, and their sums are added in order. */
@@ -337,7 +337,8 @@ struct job {
 	int64_t mc, nc;  /* a task's tile of C: multiples of MR and NR */
 	int64_t mt, nt;  /* tiles down and across */
 	int64_t npad;    /* N rounded up to NR */
-	real *packed;    /* all of op(B) as [chunk][panel][k][NR], or NULL */
+	const real *panels; /* all of op(B) as [chunk][panel][k][NR], or NULL */
+	real *packed;    /* where they are packed, or NULL */
 	real *own;       /* scratch of worker 0 */
 	int64_t each;    /* reals of scratch a worker has */
 	int64_t chunk0;  /* first chunk of this wave, where chunks are tasks */
@@ -556,8 +557,8 @@ static void task_tile(void *arg, int64_t task, int worker)
 	for (int64_t q = 0; q < chunks; q++) {
 		const real *b = bbuf;
 
-		if (s->packed)
-			b = s->packed + q * KC * s->npad + r.j0 * chunk_len(g, q);
+		if (s->panels)
+			b = s->panels + q * KC * s->npad + r.j0 * chunk_len(g, q);
 		else
 			pack_part(s, &r, q, bbuf);
 		block_run(s, &r, q, b, abuf, q > 0 || g->accumulate, q == chunks - 1, s->c, g->ldc);
@@ -610,12 +611,40 @@ static void task_combine(void *arg, int64_t row, int worker)
 		row_finish(s->ep, row, g->n, c);
 }
 
+/* ---- packing by the caller ---- */
+
+int64_t REAL_NAME(gemm_packed)(const struct gemm *g)
+{
+	return g->k * round_up(g->n, NR);
+}
+
+void REAL_NAME(gemm_pack)(const struct gemm *g, real *packed, const real *b)
+{
+	for (int64_t k = 0; k < g->k; k += KC)
+		for (int64_t j = 0; j < g->n; j += NR) {
+			int64_t kc = min64(KC, g->k - k);
+
+			pack_b(g, b, j, k, kc, packed + k * round_up(g->n, NR) + j * kc);
+		}
+}
+
+void REAL_NAME(gemm_unpack)(const struct gemm *g, real *b, const real *packed)
+{
+	for (int64_t k = 0; k < g->k; k++) {
+		int64_t k0 = k / KC * KC, kc = min64(KC, g->k - k0);
+		const real *chunk = packed + k0 * round_up(g->n, NR);
+
+		for (int64_t j = 0; j < g->n; j++)
+			b[g->tb == GEMM_T ? j * g->ldb + k : k * g->ldb + j] = chunk[j / NR * NR * kc + (k - k0) * NR + j % NR];
+	}
+}
+
 /* ---- plans ---- */
 
-/* A library reads matrices that are stored. */
+/* A library reads matrices that are stored, as they are. */
 static int by_library(const struct gemm *g)
 {
-	return REAL_NAME(gemm_library)() && !g->make;
+	return REAL_NAME(gemm_library)() && !g->make && g->tb != GEMM_PACKED;
 }
 
 /* Cut C into tiles of at most MC x NC, halving them until there is work for every worker. */
@@ -661,10 +690,11 @@ static int64_t job_layout(struct job *s, const struct gemm *g, int workers, real
 		s->each = round_up(REAL_NAME(gemm_library_scratch)(g), LINE);
 		return workers * s->each;
 	}
+	assert(g->tb != GEMM_PACKED || g->ta == GEMM_N);
 	job_cut(s, workers);
 	s->each = MC / MR * ASTEP + (g->ta == GEMM_T ? NC_T * KC : 0);
 	common = scratch ? scratch + workers * s->each : NULL; /* NULL when only the size is asked for */
-	if (g->ta == GEMM_N) {
+	if (g->ta == GEMM_N && g->tb != GEMM_PACKED) {
 		shared = g->k * s->npad;
 		s->packed = common;
 	} else if (job_splits(s, workers)) {
@@ -704,6 +734,7 @@ void REAL_NAME(gemm_run)(struct pool *p, const struct gemm *g, real *c, const re
 	s.b = b;
 	s.c = c;
 	s.ep = ep;
+	s.panels = g->tb == GEMM_PACKED ? b : s.packed;
 	assert(!ep || !ep->start || (g->make && !g->accumulate && g->ta == GEMM_N));
 	if (by_library(g)) {
 		tasks_run(p, s.mt, task_panel, &s);

@@ -16,7 +16,7 @@
 
 enum { GEMM_KC = 384 };
 
-enum gemm_trans { GEMM_N, GEMM_T };
+enum gemm_trans { GEMM_N, GEMM_T, GEMM_PACKED /* B alone, with ta == GEMM_N: as gemm_pack left it; ldb means nothing */ };
 
 /* What is multiplied. Strides are in elements, of rows as stored: with ta == GEMM_N, A is (M, K) and lda >= K; with GEMM_T,
  * A is stored (K, M) and lda >= M; B likewise (K, N) or (N, K). K may be 0, M and N too. */
@@ -38,6 +38,16 @@ enum gemm_act {
 	GEMM_GELU, /* z / 2 (1 + tanh(sqrt(2/pi) (z + 0.044715 z^3))), the approximation that DiT uses */
 	GEMM_RELU
 };
+
+/* op(B) (K, N) as the product reads it, so that it need not be packed at every product: gemm_packed reals, aligned to 64, of which
+ * zeros fill up the columns. g says what B is; its other sizes mean nothing. gemm_unpack writes what gemm_pack read. The bits of the
+ * product are those with the plain B (from gemm.c's own tiles, also in a build with a library). */
+int64_t gemm_packed_f32(const struct gemm *g);
+int64_t gemm_packed_f64(const struct gemm *g);
+void gemm_pack_f32(const struct gemm *g, float *packed, const float *b);
+void gemm_pack_f64(const struct gemm *g, double *packed, const double *b);
+void gemm_unpack_f32(const struct gemm *g, float *b, const float *packed);
+void gemm_unpack_f64(const struct gemm *g, double *b, const double *packed);
 
 /* Done on a tile while it is in cache: z = op(A) op(B) [+ C] + bias; aux = z; C = act(z). */
 struct gemm_epilogue_f32 {

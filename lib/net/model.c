@@ -24,7 +24,7 @@ struct model {
 	enum compact_type bulk;
 	uint16_t *rounded; /* all weights, on a device that computes in bfloat16; NULL elsewhere */
 	int bf16;
-	struct compact *compact; /* by parameter, with a type where it is PARAM_BULK; NULL where bulk is COMPACT_NONE */
+	struct compact *compact; /* by parameter, with a type where it is PARAM_BULK; NULL where the device takes none */
 	struct device *device;
 	struct tape *tape;
 	struct net_input in;
@@ -243,7 +243,7 @@ int model_write_weights(const char *path, const struct params *p, struct device 
 	return rc;
 }
 
-/* Memory for the matrices that are not floats. */
+/* Memory for the matrices, in the place of the plain ones. */
 static int layout_compact(struct model *m, struct err *e)
 {
 	params_layout_but(&m->params, PARAM_BULK);
@@ -339,7 +339,7 @@ struct model *model_open(const char *dir, int64_t capacity, enum compact_type bu
 
 	m->capacity = capacity;
 	m->bf16 = bulk == COMPACT_BF16 && !d->compact && d->storage >> DT_BF16 & 1;
-	m->bulk = m->bf16 ? COMPACT_NONE : bulk;
+	m->bulk = m->bf16 ? COMPACT_NONE : !bulk && d->compact ? COMPACT_F32 : bulk;
 	m->device = d;
 	if (model_config_load(dir, &m->config, e))
 		goto fail;

@@ -32,10 +32,10 @@ char *model_weights_path(const char *dir, enum net_kind kind, struct err *e);
 struct model;
 
 /* Load config and weights of DIR for batches of up to `capacity`; with `bulk` the matrices of the blocks are rounded to that type
- * and held so alone, whatever the file's, which is for the CPU (ERR_USAGE); but on a GPU COMPACT_BF16 is PRECISION_BF16. `hash` (65
- * bytes, may be NULL) receives the SHA-256 of the weights (weightfile_hash). The device is borrowed. Missing tensors, other shapes:
- * ERR_DATA naming them; extra tensors are refused likewise, and
- * so is an exact one. */
+ * and held so alone, whatever the file's, which is for the CPU (ERR_USAGE); but on a GPU COMPACT_BF16 is PRECISION_BF16. With
+ * COMPACT_NONE the CPU holds them as COMPACT_F32, which rounds nothing. `hash` (65 bytes, may be NULL) receives the SHA-256 of the
+ * weights (weightfile_hash). The device is borrowed. Missing tensors, other shapes: ERR_DATA naming them; extra tensors are refused
+ * likewise, and so is an exact one. */
 struct model *model_open(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e);
 void model_free(struct model *m);
 const struct model_config *model_config(const struct model *m);

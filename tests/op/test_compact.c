@@ -1,5 +1,6 @@
 /* Compact weights: rounding against PyTorch's and numpy's; the product bit for bit against the float product of the rounded
- * matrices with the two ks of each pair exchanged, on every instruction set this CPU has, for any pool and place. */
+ * matrices with the two ks of each pair exchanged, or of the matrices as they are where floats are held, on every instruction set this
+ * CPU has, for any pool and place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -130,14 +131,26 @@ struct shape {
 	int64_t m, n, k;
 };
 
+/* (rows, k), rows ld apart, without what lies between them. */
+static float *dense(const float *x, int64_t rows, int64_t k, int64_t ld)
+{
+	float *out = memory((size_t)(rows * k), sizeof *out);
+
+	for (int64_t r = 0; r < rows; r++)
+		memcpy(out + r * k, x + r * ld, (size_t)k * sizeof *out);
+	return out;
+}
+
 /* y (m, n) by gemm_run_f32, whose sums run over k in order. */
 static float *expected(const struct shape *s, enum compact_type type, const float *x, int64_t lda, const float *w, const float *bias,
                        enum gemm_act act)
 {
-	int64_t even = (s->k + 1) / 2 * 2;
+	int floats = type == COMPACT_F32;
+	int64_t even = floats ? s->k : (s->k + 1) / 2 * 2;
 	struct gemm g = {.tb = GEMM_T, .m = s->m, .n = s->n, .k = even, .lda = even, .ldb = even, .ldc = s->n};
 	float *scale = type == COMPACT_INT8 ? memory((size_t)s->n, sizeof *scale) : NULL;
-	float *a = exchanged(x, s->m, s->k, lda, NULL), *b = exchanged(w, s->n, s->k, s->k, scale);
+	float *a = floats ? dense(x, s->m, s->k, lda) : exchanged(x, s->m, s->k, lda, NULL);
+	float *b = floats ? dense(w, s->n, s->k, s->k) : exchanged(w, s->n, s->k, s->k, scale);
 	float *y = memory((size_t)(s->m * s->n), sizeof *y);
 	void *scratch = memory(gemm_scratch_f32(&g, 1), 1);
 
@@ -203,7 +216,7 @@ static void bits_of_the_float_product(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
-		for (enum compact_type type = COMPACT_BF16; type <= COMPACT_INT8; type++)
+		for (enum compact_type type = COMPACT_BF16; type <= COMPACT_F32; type++)
 			for (int s = 0; s < n; s++) {
 				check_product(&shape[i], type, 0, isa[s], GEMM_GELU);
 				check_product(&shape[i], type, 1, isa[s], GEMM_SILU);
@@ -253,10 +266,10 @@ static void extremes(void **state)
 	w[4 * K] = NAN;
 	for (int i = 0; i < K; i++) /* a scale below 2^-149 x 127 */
 		w[6 * K + i] = i % 2 ? 1e-45f : 190e-45f;
-	for (enum compact_type type = COMPACT_BF16; type <= COMPACT_INT8; type++) {
+	for (enum compact_type type = COMPACT_BF16; type <= COMPACT_F32; type++) {
 		c = compact_of(type, N, K, w);
 		compact_unpack(&c, stored);
-		assert_true(type == COMPACT_BF16 || stored[6 * K] > 0);
+		assert_true(type == COMPACT_F32 ? !memcmp(stored + 5 * K, w + 5 * K, 2 * K * sizeof *w) : type == COMPACT_BF16 || stored[6 * K] > 0);
 		compact_run(NULL, isa[0], &c, 1, y[0], N, x, K, NULL, scratch);
 		for (int j = 0; j < N; j++)
 			assert_int_equal(!isfinite(y[0][j]), j == 2 || j == 4);

@@ -231,6 +231,53 @@ static void any_threads(void **state)
 	}
 }
 
+/* B packed by the caller: the bits are those of the plain one, of either transpose, with an epilogue, added, for any pool; packed
+ * memory is filled whole, and unpacks to what it was. */
+static void check_packed(struct pool *p, int tb, int64_t m, int64_t n, int64_t k, int add)
+{
+	struct matrix a = matrix_new(1, 0, m, k, 0), b = matrix_new(2, tb, k, n, 0), c = matrix_new(3, 0, m, n, 0);
+	struct matrix want = matrix_new(3, 0, m, n, 0), bias = matrix_new(4, 0, 1, n, 0);
+	struct gemm g = {.tb = tb ? GEMM_T : GEMM_N, .m = m, .n = n, .k = k, .lda = a.ld, .ldb = b.ld, .ldc = c.ld, .accumulate = add};
+	struct gemm_epilogue_f32 ep = {.bias = bias.f, .act = add ? GEMM_LINEAR : GEMM_GELU};
+	int64_t count = gemm_packed_f32(&g);
+	float *packed = poisoned((size_t)count * sizeof *packed), *back = mem_alloc((size_t)b.count * sizeof *back);
+
+	run_f32(p, &g, want.f, a.f, b.f, &ep);
+	gemm_pack_f32(&g, packed, b.f);
+	for (int64_t i = 0; i < b.count; i++)
+		back[i] = NAN;
+	gemm_unpack_f32(&g, back, packed);
+	for (int64_t i = 0; i < b.count; i++)
+		assert_true(back[i] == b.f[i] || (isnan(back[i]) && isnan(b.f[i])));
+	for (int64_t i = 0; i < count; i++)
+		assert_false(isnan(packed[i]));
+	g.tb = GEMM_PACKED;
+	g.ldb = 0;
+	run_f32(p, &g, c.f, a.f, packed, &ep);
+	for (int64_t i = 0; i < m; i++)
+		assert_memory_equal(c.f + i * c.ld, want.f + i * want.ld, (size_t)n * sizeof *c.f);
+	scratch_check((unsigned char *)packed, (size_t)count * sizeof *packed);
+	mem_free(back);
+	matrix_free(&a);
+	matrix_free(&b);
+	matrix_free(&c);
+	matrix_free(&want);
+	matrix_free(&bias);
+}
+
+static void packed_by_the_caller(void **state)
+{
+	static const int64_t shape[][3] = {{1, 1, 1}, {50, 71, 2 * GEMM_KC + 3}, {13, 32, GEMM_KC}, {200, 400, 96}, {5, 33, 0}};
+	struct pool *p = pool_new(3, NULL);
+
+	(void)state;
+	own_product_only();
+	for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+		for (int v = 0; v < 8; v++)
+			check_packed(v & 4 ? p : NULL, v & 1, shape[i][0], shape[i][1], shape[i][2], v >> 1 & 1);
+	pool_free(p);
+}
+
 static void check_epilogue(struct pool *p, int ta, int64_t m, int64_t n, int64_t k, enum gemm_act act, int bias, int aux)
 {
 	float *z = product(p, ta, 0, 0, m, n, k), *c, *pre, *bs;
@@ -315,6 +362,7 @@ int main(void)
 	    cmocka_unit_test(rows_alone),
 	    cmocka_unit_test(columns_alone),
 	    cmocka_unit_test(any_threads),
+	    cmocka_unit_test(packed_by_the_caller),
 	    cmocka_unit_test(epilogues),
 	    cmocka_unit_test(scratch_grows),
 	    cmocka_unit_test(peaks),

@@ -14,6 +14,7 @@
 
 static inline real real_exp(real x) { return exp(x); }
 static inline real real_exp_down(real x) { return exp(x); }
+static inline real real_exp2_near(real t) { return exp2(t); }
 static inline real real_log(real x) { return log(x); }
 static inline real real_tanh(real x) { return tanh(x); }
 static inline real real_erf(real x) { return erf(x); }
@@ -71,6 +72,21 @@ static inline real real_exp(real x)
 	real y = real_exp_down(x);
 
 	return x > 88.37f ? HUGE_VALF : y;
+}
+
+/* 2^t for -126 <= t <= 126. 2.5 ulp. The fraction of t is exact, and n is added to the exponent of a polynomial in it. */
+static inline real real_exp2_near(real t)
+{
+	const float magic = 0x1.8p23f;
+	float m = t + magic, f = t - (m - magic), p;
+
+	p = 1.326472726e-03f;
+	p = REAL_FMA(p, f, 9.671512700e-03f);
+	p = REAL_FMA(p, f, 5.550733744e-02f);
+	p = REAL_FMA(p, f, 2.402224208e-01f);
+	p = REAL_FMA(p, f, 6.931469776e-01f);
+	p = REAL_FMA(p, f, 1.0f);
+	return float_of_bits((int32_t)((uint32_t)bits_of_float(p) + ((uint32_t)bits_of_float(m) << 23)));
 }
 
 /* 1.5 ulp. x = 2^n m, m in [sqrt(1/2), sqrt(2)), log m by a polynomial (Cephes' coefficients). log 0 = -infinity; NaN below. */
@@ -203,18 +219,29 @@ static inline real real_silu_slope(real x)
 	return REAL_FMA(x * s, rest, s);
 }
 
-/* GELU in its tanh form; (1 + tanh u) / 2 is sigmoid(2 u), which spares the cancellation where x is negative. */
+/* GELU in its tanh form; (1 + tanh u) / 2 is sigmoid(2 u), which spares the cancellation where x is negative, and sigmoid(2 u) is
+ * 1 / (1 + 2^t). */
+static inline real gelu_exponent(real x, real z)
+{
+	real t = x * REAL_FMA(z, REAL_C(-0.1029432395800235), REAL_C(-2.302208198144325));
+
+	return t < REAL_C(-126.0) ? REAL_C(-126.0) : t;
+}
+
+/* Below -10, where the sigmoid is below 2^-125, 0. */
 static inline real real_gelu(real x)
 {
-	return x * real_sigmoid(x * REAL_FMA(x * x, REAL_C(0.07135481627260025), REAL_C(1.5957691216057308)));
+	real y = x / (REAL_C(1.0) + real_exp2_near(gelu_exponent(x, x * x)));
+
+	return x < REAL_C(-10.0) ? REAL_C(0.0) : y;
 }
 
 static inline real real_gelu_slope(real x)
 {
-	real z = x * x, s, rest;
+	real z = x * x, e = real_exp2_near(gelu_exponent(x, z)), s = REAL_C(1.0) / (REAL_C(1.0) + e);
+	real y = REAL_FMA(x * s * (e * s), REAL_FMA(z, REAL_C(0.21406444881780076), REAL_C(1.5957691216057308)), s);
 
-	real_sigmoid_pair(x * REAL_FMA(z, REAL_C(0.07135481627260025), REAL_C(1.5957691216057308)), &s, &rest);
-	return REAL_FMA(x * s * rest, REAL_FMA(z, REAL_C(0.21406444881780076), REAL_C(1.5957691216057308)), s);
+	return x < REAL_C(-10.0) ? REAL_C(0.0) : y;
 }
 
 #endif

@@ -89,6 +89,7 @@ static void accuracy(void **state)
 	    {"exp", real_exp, exp, -87.3, 88.3, 0, 1.5},
 	    {"exp small", real_exp, exp, -1, 1, 0, 1.5},
 	    {"exp down", real_exp_down, exp, -87, 1, 0, 1.5},
+	    {"exp2", real_exp2_near, exp2, -126, 126, 0, 2.5},
 	    {"log", real_log, log, 1e-30, 1e30, 0, 1.5},
 	    {"log near 1", real_log, log, .5, 2, 0, 1.5},
 	    {"log tiny", real_log, log, 1e-44, 1e-37, 0, 1.5},
@@ -128,6 +129,9 @@ static void special(void **state)
 	assert_true(real_erf(10) == 1 && real_erf(-10) == -1 && real_erf(0) == 0);
 	assert_true(real_sigmoid(-200) == 0 && real_sigmoid(200) == 1 && real_sigmoid(0) == .5f);
 	assert_true(real_gelu(-50) == 0 && real_gelu(50) == 50 && real_silu(-200) == 0);
+	assert_true(real_gelu(-HUGE_VALF) == 0 && real_gelu(HUGE_VALF) == HUGE_VALF && real_gelu(0) == 0 && real_gelu(3e38f) == 3e38f);
+	assert_true(real_gelu_slope(-1e10f) == 0 && real_gelu_slope(50) == 1 && real_gelu_slope(0) == .5f && isnan(real_gelu_slope(NAN)));
+	assert_true(real_exp2_near(-126) == 0x1p-126f && real_exp2_near(126) == 0x1p126f && real_exp2_near(0) == 1);
 	assert_true(isnan(real_exp(NAN)) && isnan(real_log(NAN)) && isnan(real_tanh(NAN)) && isnan(real_erf(NAN)));
 	assert_true(isnan(real_sigmoid(NAN)) && isnan(fsin(NAN)) && isnan(real_gelu(NAN)));
 }

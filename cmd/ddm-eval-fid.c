@@ -1,25 +1,35 @@
-/* How far are samples from a reference: kernel and Frechet distances of picture features, and copies of training pictures. */
+/* How far are samples from a reference: kernel and Frechet distances of picture features, copies of training pictures, and the metrics that
+ * publications compare. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/pool.h"
 #include "core/str.h"
 #include "file/commit.h"
+#include "file/npy.h"
 #include "file/stamp.h"
 #include "file/standing.h"
 #include "metric/evalreport.h"
 #include "metric/evalset.h"
+#include "metric/evalstats.h"
+#include "metric/pixfeat.h"
 
-static int features = PIXFEAT_PIX, filter = RESIZE_BICUBIC, skip_bad;
+static int filter = RESIZE_BICUBIC, protocol = PROTOCOL_DDM, skip_bad, ignore_recipe, cache, seeded;
 static int64_t size, axes = 32, draws = 4, subsets, subset_size = 1000, max_errors = -1, threads;
 static uint64_t seed;
-static const char *heldout, *train, *stats_out, *out = "-";
+static const char *features = "pix", *heldout, *train, *stats_out, *out = "-", *metrics, *cache_dir, *logits, *captions;
 
 static const struct opt options[] = {
-    {"--features", 0, OPT_CHOICE, &features, .arg = "KIND",
-     .help = "pix: layout, sharpness, colour; rgb8: 8 x 8 means (default pix)", .choices = pixfeat_names},
+    {"--features", 0, OPT_TEXT, &features, .arg = "KIND",
+     .help = "pix: layout, sharpness, colour; rgb8: 8 x 8 means (default pix)", .choices = extractor_names},
+    {"--metrics", 0, OPT_TEXT, &metrics, .arg = "LIST",
+     .help = "kd fd memorised fid sfid is kid pr dc cmmd vendi authenticity clip, with commas (default kd,fd,memorised)",
+     .choices = metric_names},
+    {"--protocol", 0, OPT_CHOICE, &protocol, .arg = "NAME", .help = "whose draws and groups kid and is use (default ddm)",
+     .choices = protocol_names},
     {"--size", 0, OPT_INT, &size, PIXFEAT_SIDE_MIN, 4096, .arg = "N",
      .help = "resize the centre square to N x N (default: as they are, all of one size)"},
     {"--filter", 0, OPT_CHOICE, &filter, .arg = "NAME", .help = "of that resize (default bicubic)",
@@ -32,7 +42,12 @@ static const struct opt options[] = {
     {"--subsets", 0, OPT_INT, &subsets, 2, 100000, .arg = "N",
      .help = "kernel distance as the mean over N subsets (default: all pairs)"},
     {"--subset-size", 0, OPT_INT, &subset_size, 3, 1000000, .arg = "M", .help = "samples in a subset (default 1000)"},
-    {"--seed", 0, OPT_U64, &seed, .arg = "S", .help = "of draws and subsets (default 0)"},
+    {"--seed", 0, OPT_U64, &seed, .arg = "S", .help = "of draws and subsets (default 0; torch-fidelity's 2020)", .given = &seeded},
+    {"--logits", 0, OPT_TEXT, &logits, .arg = "FILE", .help = "class logits or probabilities of SAMPLES, .npy, for is"},
+    {"--captions", 0, OPT_TEXT, &captions, .arg = "FILE", .help = "embeddings of the captions of SAMPLES, .npy, for clip"},
+    {"--ignore-recipe", 0, OPT_FLAG, &ignore_recipe, .help = "compare what was not made alike, and say so in the line"},
+    {"--cache", 0, OPT_FLAG, &cache, .help = "keep and reuse the features of a set beside it, as SET.features-HASH.npz"},
+    {"--cache-dir", 0, OPT_TEXT, &cache_dir, .arg = "DIR", .help = "the same in DIR"},
     {"--stats-out", 0, OPT_TEXT, &stats_out, .arg = "FILE", .help = "write REFERENCE's statistics and features as .npz"},
     {"--output", 'o', OPT_TEXT, &out, .arg = "FILE", .help = "write the line there (default standard output)"},
     {"--skip-bad", 0, OPT_FLAG, &skip_bad, .help = "pass over unreadable pictures, naming them"},
@@ -46,8 +61,9 @@ static const struct opt options[] = {
 static const struct program program = {
     .name = "ddm-eval-fid",
     .synopsis =
-	"[--features KIND] [--size N] [--filter NAME] [--heldout SET] [--train SET] [--axes P] [--draws R] [--subsets N] "
-	"[--subset-size M] [--seed S] [--stats-out FILE] [-o FILE] [--skip-bad] [--max-errors N] [--threads N] REFERENCE SAMPLES",
+	"[--features KIND] [--metrics LIST] [--protocol NAME] [--size N] [--filter NAME] [--heldout SET] [--train SET] [--axes P] "
+	"[--draws R] [--subsets N] [--subset-size M] [--seed S] [--logits FILE] [--captions FILE] [--ignore-recipe] [--cache] "
+	"[--cache-dir DIR] [--stats-out FILE] [-o FILE] [--skip-bad] [--max-errors N] [--threads N] REFERENCE SAMPLES",
     .about = "Measure how far samples are from a reference set of pictures.",
     .options = options,
 };
@@ -61,14 +77,35 @@ static void tell_bad(void *arg, const char *why)
 	cmd_warn("skipped: %s", why);
 }
 
-/* Without --size, samples are measured as a reference that is a statistics file was. */
-static int follow(struct evalset_options *o, const struct evalset *reference, struct err *e)
+static void tell_warning(void *arg, const char *what)
 {
-	const struct recipe *r = &reference->recipe;
+	(void)arg;
+	cmd_warn("%s", what);
+}
+
+/* Everything an evaluation holds. */
+struct work {
+	struct evalset set[ROLES];
+	const char *const *path; /* [ROLES] */
+	struct extractor *extractor;
+	struct evalreport report;
+	json_t *ignored; /* sentences: what --ignore-recipe let pass */
+	float *captions;
+	struct stamp *st;
+};
+
+/* Without --size, samples are measured as a reference that is a statistics file was. */
+static int follow(struct work *w, struct evalset_options *o, struct err *e)
+{
+	const struct recipe *r = &w->set[REFERENCE].recipe;
 
 	for (int k = 0; pixfeat_names[k]; k++)
-		if (!strcmp(r->features, pixfeat_names[k]))
-			o->kind = (enum pixfeat_kind)k;
+		if (!strcmp(r->features, pixfeat_names[k]) && strcmp(r->features, o->extractor->name)) {
+			extractor_free(w->extractor);
+			o->extractor = w->extractor = extractor_open(r->features, e);
+			if (!w->extractor)
+				return -1;
+		}
 	if (size || !strcmp(r->resize, "none"))
 		return 0;
 	for (int k = 0; resize_filter_names[k]; k++)
@@ -80,40 +117,110 @@ static int follow(struct evalset_options *o, const struct evalset *reference, st
 	return err_set(e, ERR_DATA, "the reference was resized in an unknown way: %s", r->resize);
 }
 
-static int sets_read(struct evalset set[ROLES], const char *const path[ROLES], struct pool *pool, const struct progress *progress,
-                     struct err *e)
+static int agree(struct work *w, int k, struct err *e)
 {
-	struct evalset_options o = {.kind = (enum pixfeat_kind)features,
-	                            .size = (int)size,
+	const struct evalset *a = &w->set[REFERENCE], *b = &w->set[k];
+	struct err why = {0};
+
+	if (evalset_agree(a, w->path[REFERENCE], b, w->path[k], &why)) {
+		if (!ignore_recipe || a->recipe.dims != b->recipe.dims)
+			return err_set(e, why.code, "%s%s", why.msg, a->recipe.dims == b->recipe.dims ? " (--ignore-recipe)" : "");
+		cmd_warn("not made alike: %s", why.msg);
+		json_array_append_new(w->ignored, jsonio_text(role_names[k]));
+	} else if (recipe_unrecorded(&a->recipe) != recipe_unrecorded(&b->recipe)) {
+		int of = recipe_unrecorded(&a->recipe) ? REFERENCE : k;
+
+		cmd_warn("%s does not say how it was made: taken for the features \"%s\"", w->path[of],
+		         (of == k ? a : b)->recipe.features);
+		stamp_text(w->st, "unrecorded", role_names[of]);
+	}
+	if (b->partition && (!strcmp(b->partition, b->recipe.features) || !strcmp(b->partition, b->recipe.features_hash)))
+		cmd_warn("%s was clustered by the same features \"%s\": that favours its partition", w->path[k], b->recipe.features);
+	return 0;
+}
+
+/* The metrics wanted, and which taps they need. */
+static int metrics_choose(struct work *w, struct evalset_options *o, struct err *e)
+{
+	unsigned m;
+
+	if (metrics_parse(&m, metrics ? metrics : w->extractor->metrics, e))
+		return -1;
+	w->report.metrics = m;
+	w->report.asked = metrics != NULL;
+	o->taps = (m & 1u << METRIC_SFID ? 1u << TAP_SPATIAL : 0) | (m & 1u << METRIC_IS ? 1u << TAP_LOGITS : 0);
+	return 0;
+}
+
+static int sets_read(struct work *w, struct pool *pool, const struct progress *progress, struct err *e)
+{
+	struct evalset_options o = {.size = (int)size,
 	                            .filter = (enum resize_filter)filter,
 	                            .skip_bad = skip_bad,
 	                            .max_errors = max_errors,
 	                            .bad = tell_bad,
 	                            .spool = getenv("TMPDIR"),
+	                            .cache = cache_dir ? cache_dir : cache ? "" : NULL,
+	                            .warn = tell_warning,
 	                            .pool = pool,
 	                            .progress = progress};
 
+	o.extractor = w->extractor = extractor_open(features, e);
+	if (!w->extractor || metrics_choose(w, &o, e))
+		return -1;
 	for (int k = 0; k < ROLES; k++) {
-		if (!path[k])
+		const unsigned few = 1u << METRIC_FID | 1u << METRIC_SFID | 1u << METRIC_IS;
+
+		if (!w->path[k])
 			continue;
-		if (evalset_read(&set[k], path[k], &o, e) || (k == REFERENCE && follow(&o, &set[k], e)) ||
-		    (k && evalset_agree(&set[REFERENCE], path[REFERENCE], &set[k], path[k], e)))
+		o.statistics = k == REFERENCE && !(w->report.metrics & ~few);
+		if (evalset_read(&w->set[k], w->path[k], &o, e) || (k == REFERENCE && follow(w, &o, e)) || agree(w, k, e))
 			return -1;
-		if (set[k].partition &&
-		    (!strcmp(set[k].partition, set[k].recipe.features) || !strcmp(set[k].partition, set[k].recipe.features_hash)))
-			cmd_warn("%s was clustered by the same features \"%s\": that favours its partition", path[k],
-			         set[k].recipe.features);
 	}
-	return 0;
+	return logits ? evalset_logits(&w->set[SAMPLES], logits, e) : 0;
 }
 
-static json_t *recipe_json(const struct recipe *r)
+static int captions_read(struct work *w, struct err *e)
 {
+	int dims = w->set[SAMPLES].recipe.dims, rc = 0;
+	struct npy a;
+
+	if (!captions)
+		return 0;
+	if (npy_load(&a, captions, e))
+		return -1;
+	w->captions = evalstats_vectors(&a, captions, "the array", e);
+	w->report.captions = w->captions;
+	w->report.captions_n = a.shape[0];
+	if (w->captions && a.shape[1] != dims)
+		rc = err_set(e, ERR_DATA, "%s: embeddings of %lld numbers, those of the samples have %d", captions, (long long)a.shape[1], dims);
+	npy_release(&a);
+	return w->captions ? rc : -1;
+}
+
+static json_t *metrics_json(unsigned m)
+{
+	struct str s = {0};
+	json_t *o;
+
+	for (int k = 0; k < METRICS; k++)
+		if (m & 1u << k)
+			str_printf(&s, "%s%s", s.len ? "," : "", metric_names[k]);
+	o = json_string(str_text(&s));
+	str_release(&s);
+	return o;
+}
+
+static json_t *recipe_json(const struct work *w)
+{
+	const struct recipe *a = &w->set[REFERENCE].recipe, *r = recipe_unrecorded(a) ? &w->set[SAMPLES].recipe : a;
 	json_t *o = json_object();
 
 	json_object_set_new(o, "features", json_string(r->features));
 	if (*r->features_hash)
 		json_object_set_new(o, "features-hash", json_string(r->features_hash));
+	if (*r->input)
+		json_object_set_new(o, "input", json_string(r->input));
 	json_object_set_new(o, "dims", json_integer(r->dims));
 	if (r->width) {
 		json_object_set_new(o, "width", json_integer(r->width));
@@ -122,51 +229,81 @@ static json_t *recipe_json(const struct recipe *r)
 		json_object_set_new(o, "colour", json_string("8-bit RGB, turned by EXIF, no profile applied"));
 		json_object_set_new(o, "copies", json_string("box means of at most 32 x 32"));
 	}
+	if (metrics)
+		json_object_set_new(o, "metrics", metrics_json(w->report.metrics));
+	if (protocol != PROTOCOL_DDM)
+		json_object_set_new(o, "protocol", json_string(protocol_names[protocol]));
 	json_object_set_new(o, "draws", json_integer(draws));
-	if (subsets) {
+	if (subsets)
 		json_object_set_new(o, "subsets", json_integer(subsets));
+	else if (w->report.metrics & 1u << METRIC_KID)
+		json_object_set_new(o, "kid-subsets", json_integer(KID_SUBSETS));
+	if (subsets || w->report.metrics & 1u << METRIC_KID)
 		json_object_set_new(o, "subset-size", json_integer(subset_size));
-	}
 	return o;
+}
+
+static void inputs_stamp(const struct work *w)
+{
+	stamp_json(w->st, "recipe", recipe_json(w));
+	stamp_u64(w->st, "seed", seed);
+	for (int k = 0; k < ROLES; k++) {
+		const struct evalset *s = &w->set[k];
+
+		if (*s->hash)
+			stamp_input(w->st, role_names[k], s->hash);
+		if (s->skipped)
+			stamp_i64(w->st,
+			          k == REFERENCE ? "skipped-reference"
+			          : k == SAMPLES ? "skipped-samples"
+			                         : "skipped-other",
+			          s->skipped);
+	}
+	if (json_array_size(w->ignored))
+		stamp_json(w->st, "recipe-ignored", json_incref(w->ignored));
+	if (w->set[REFERENCE].partition)
+		stamp_text(w->st, "cluster-features", w->set[REFERENCE].partition);
+}
+
+static void notes_tell(const struct stamp *st)
+{
+	const json_t *notes = json_object_get(stamp_root(st), "notes");
+
+	for (size_t i = 0; i < json_array_size(notes); i++)
+		cmd_warn("%s", json_string_value(json_array_get(notes, i)));
 }
 
 static int evaluate(struct stamp *st, const char *const path[ROLES], struct pool *pool, struct err *e)
 {
 	struct progress progress = cmd_progress();
-	struct evalset set[ROLES] = {{.n = 0}};
-	struct evalreport r = {.reference = &set[REFERENCE],
-	                       .samples = &set[SAMPLES],
-	                       .heldout = path[HELDOUT] ? &set[HELDOUT] : NULL,
-	                       .train = path[TRAIN] ? &set[TRAIN] : NULL,
-	                       .axes = (int)axes,
-	                       .draws = (int)draws,
-	                       .subsets = subsets,
-	                       .size = subset_size,
-	                       .seed = seed,
-	                       .pool = pool};
-	int rc = sets_read(set, path, pool, &progress, e);
+	struct work w = {.path = path, .st = st, .ignored = json_array()};
+	int rc;
 
+	w.report = (struct evalreport){.reference = &w.set[REFERENCE],
+	                               .samples = &w.set[SAMPLES],
+	                               .heldout = path[HELDOUT] ? &w.set[HELDOUT] : NULL,
+	                               .train = path[TRAIN] ? &w.set[TRAIN] : NULL,
+	                               .protocol = (enum protocol)protocol,
+	                               .axes = (int)axes,
+	                               .draws = (int)draws,
+	                               .subsets = subsets,
+	                               .size = subset_size,
+	                               .seed = seed,
+	                               .pool = pool};
+	rc = sets_read(&w, pool, &progress, e) || captions_read(&w, e) ? -1 : 0;
 	if (!rc) {
-		stamp_json(st, "recipe", recipe_json(&set[REFERENCE].recipe));
-		stamp_u64(st, "seed", seed);
-		for (int k = 0; k < ROLES; k++) {
-			if (*set[k].hash)
-				stamp_input(st, role_names[k], set[k].hash);
-			if (set[k].skipped)
-				stamp_i64(st,
-				          k == REFERENCE ? "skipped-reference"
-				          : k == SAMPLES ? "skipped-samples"
-				                         : "skipped-other",
-				          set[k].skipped);
-		}
-		if (set[REFERENCE].partition)
-			stamp_text(st, "cluster-features", set[REFERENCE].partition);
-		rc = standing_check(out, st, 1, e) || evalreport_fill(st, &r, e) ? -1 : 0;
+		inputs_stamp(&w);
+		rc = standing_check(out, st, 1, e) || evalreport_fill(st, &w.report, e) ? -1 : 0;
 	}
+	if (!rc)
+		notes_tell(st);
 	if (!rc && stats_out)
-		rc = evalset_statistics(&set[REFERENCE], pool, e) || evalset_write(&set[REFERENCE], stats_out, e) ? -1 : 0;
+		rc = evalset_statistics(&w.set[REFERENCE], pool, e) || evalset_write(&w.set[REFERENCE], stats_out, e) ? -1 : 0;
 	for (int k = 0; k < ROLES; k++)
-		evalset_release(&set[k]);
+		evalset_release(&w.set[k]);
+	json_decref(w.ignored);
+	mem_free(w.captions);
+	extractor_free(w.extractor);
 	return rc;
 }
 
@@ -198,7 +335,11 @@ int main(int argc, char **argv)
 
 	cmd_start(&program, argc, argv, 2, 2);
 	path[REFERENCE] = argv[1], path[SAMPLES] = argv[2], path[HELDOUT] = heldout, path[TRAIN] = train;
-	if (stdin_shared(path, &e))
+	if (protocol == PROTOCOL_FIDELITY && !seeded)
+		seed = FIDELITY_SEED;
+	if (protocol != PROTOCOL_DDM && seed > UINT32_MAX)
+		err_set(&e, ERR_USAGE, "--seed %llu is too large for numpy's generator (at most %u)", (unsigned long long)seed, UINT32_MAX);
+	if (e.code || stdin_shared(path, &e))
 		cmd_die(&e);
 	pool = pool_new((int)threads, &e);
 	st = stamp_new(program.name);

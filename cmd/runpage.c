@@ -199,7 +199,7 @@ static void meanings(struct runpage *r)
 		if (!g)
 			continue;
 		str_puts(&r->page.html, "<dt>");
-		page_text(&r->page, g->column);
+		page_text(&r->page, tsv_name(r->report, i));
 		str_puts(&r->page.html, "</dt><dd>");
 		page_text(&r->page, g->meaning);
 		str_puts(&r->page.html, "</dd>\n");

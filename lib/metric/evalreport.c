@@ -9,10 +9,17 @@
 
 #include <string.h>
 
+const char *evalreport_name(const struct evalreport *r)
+{
+	const struct recipe *a = &r->reference->recipe, *b = &r->samples->recipe;
+
+	return recipe_unrecorded(a) ? b->features : a->features;
+}
+
 /* "WHAT-NAME-TAIL" */
 static void put(struct stamp *st, const struct evalreport *r, const char *what, const char *tail, double value)
 {
-	char *key = str_new("%s-%s%s", what, r->reference->recipe.features, tail);
+	char *key = str_new("%s-%s%s", what, evalreport_name(r), tail);
 
 	stamp_f64(st, key, value);
 	mem_free(key);
@@ -62,7 +69,7 @@ static int kd_fill(struct stamp *st, const struct evalreport *r, struct err *e)
 	struct kd k;
 
 	if (!a->features || !b->features)
-		return 0;
+		return r->asked ? err_set(e, ERR_USAGE, "kd needs the features of both sets, not statistics alone") : 0;
 	if (kd_between(&k, r, a->features, a->n, b->features, b->n, e))
 		return -1;
 	put_kd(st, r, "", &k);
@@ -182,7 +189,7 @@ static int memorised_fill(struct stamp *st, const struct evalreport *r, struct e
 	const struct evalset *unseen = r->heldout ? r->heldout : r->train ? r->reference : NULL;
 
 	if (!s->thumbs || !train->thumbs || train->n < 2 || s->thumb != train->thumb)
-		return 0;
+		return r->asked ? err_set(e, ERR_USAGE, "memorised needs the pictures of both sets, two at least to be copied") : 0;
 	if (memorised_put(st, "memorised", r, s, train, e))
 		return -1;
 	if (unseen && unseen->thumbs && unseen->thumb == train->thumb &&
@@ -194,10 +201,25 @@ static int memorised_fill(struct stamp *st, const struct evalreport *r, struct e
 
 int evalreport_fill(struct stamp *st, const struct evalreport *r, struct err *e)
 {
+	unsigned m = r->metrics ? r->metrics : 1u << METRIC_KD | 1u << METRIC_FD | 1u << METRIC_MEMORISED;
+	json_t *notes = json_array();
+	int rc = 0;
+
 	if (r->reference->n)
 		stamp_i64(st, "n-reference", r->reference->n);
 	stamp_i64(st, "n-samples", r->samples->n);
 	if (r->heldout)
 		stamp_i64(st, "n-heldout", r->heldout->n);
-	return kd_fill(st, r, e) || fd_fill(st, r, e) || memorised_fill(st, r, e) ? -1 : 0;
+	if (m & 1u << METRIC_KD)
+		rc = kd_fill(st, r, e);
+	if (!rc && m & 1u << METRIC_FD)
+		rc = fd_fill(st, r, e);
+	if (!rc && m & 1u << METRIC_MEMORISED)
+		rc = memorised_fill(st, r, e);
+	if (!rc)
+		rc = evalfield_fill(st, r, notes, e);
+	if (!rc && json_array_size(notes))
+		stamp_json(st, "notes", json_incref(notes));
+	json_decref(notes);
+	return rc ? -1 : 0;
 }

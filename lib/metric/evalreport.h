@@ -7,28 +7,45 @@
 #include "core/err.h"
 #include "core/pool.h"
 #include "file/stamp.h"
+#include "metric/evalmetrics.h"
 #include "metric/evalset.h"
+
+enum { KID_SUBSETS = 100, FIDELITY_SEED = 2020 }; /* what torch-fidelity takes by default */
 
 struct evalreport {
 	struct evalset *reference, *samples;
 	struct evalset *heldout; /* NULL: none */
 	struct evalset *train;   /* what samples may be copies of; NULL: reference */
+	unsigned metrics;        /* 1u << METRIC_...; 0: kd, fd, memorised */
+	int asked;               /* what the sets do not allow is an error, not left out */
+	enum protocol protocol;
 	int axes;                /* principal axes of the reference for fd; cut to its dimensions */
 	int draws;               /* rounds of frechet_equal */
-	int64_t subsets, size;   /* subsets > 0: kd_subsets, else kd_whole */
+	int64_t subsets, size;   /* of kd: subsets > 0: kd_subsets, else kd_whole; of kid: KID_SUBSETS where it is 0 */
 	uint64_t seed;
+	const float *captions; /* (captions_n, dims of the reference): embeddings in the order samples were read; borrowed, may be NULL */
+	int64_t captions_n;
 	struct pool *pool;
 };
 
-/* Adds to st the counts and, NAME being the features:
- *   kd-NAME kd-NAME-se                   samples to the reference
- *   kd-NAME-floor kd-NAME-floor-se       one half of the reference to the other
- *   fd-NAME fd-NAME-full                 along the axes and in all dimensions, between fd-n and fd-n
- *   fd-NAME-floor fd-NAME-full-floor     disjoint parts of the reference, fd-n and fd-n
- *   memorised memorised-of               fraction of the samples; pictures they were compared with
+/* The name that numbers end in: that of the features, of the set that records it. */
+const char *evalreport_name(const struct evalreport *r);
+
+/* Adds to st the counts and, NAME being that name, for the metrics
+ *   kd         kd-NAME kd-NAME-se                   samples to the reference
+ *              kd-NAME-floor kd-NAME-floor-se       one half of the reference to the other
+ *   fd         fd-NAME fd-NAME-full                 along the axes and in all dimensions, between fd-n and fd-n
+ *              fd-NAME-floor fd-NAME-full-floor     disjoint parts of the reference, fd-n and fd-n
+ *   memorised  memorised memorised-of               fraction of the samples; pictures they were compared with
  * and, with a held-out set, the same with "-heldout" after NAME, where the floor is reference to held-out, and
- * memorised-floor, the fraction of the held-out pictures. What the sets do not allow (statistics alone, vectors without
- * pictures, sets too small to be halved) is left out. The sets must agree (evalset_agree). */
+ * memorised-floor, the fraction of the held-out pictures; for the others, which take the sets as they are,
+ *   fid sfid is kid cmmd vendi authenticity     METRIC-NAME; is-NAME-sd, kid-NAME-sd
+ *   pr dc clip                                  precision-NAME recall-NAME; density-NAME coverage-NAME; clip-score-NAME, -se
+ * What the sets do not allow (statistics alone, vectors without pictures, sets too small to be halved) is left out, or ERR_USAGE where
+ * r->asked. "notes": sentences about numbers that mean less than they seem. The sets must agree (evalset_agree). */
 int evalreport_fill(struct stamp *st, const struct evalreport *r, struct err *e);
+
+/* For evalreport.c: the metrics from fid on. */
+int evalfield_fill(struct stamp *st, const struct evalreport *r, json_t *notes, struct err *e);
 
 #endif

@@ -11,15 +11,23 @@
 #include "core/err.h"
 #include "core/pool.h"
 #include "file/resize.h"
-#include "metric/pixfeat.h"
+#include "metric/extractor.h"
 
 /* What must agree before numbers may be compared. */
 struct recipe {
-	char features[16];      /* "pix", "rgb8"; "npy": vectors somebody else made */
-	char features_hash[65]; /* of the definition; of "npy": "" */
+	char features[16];      /* "pix", "rgb8", a network; "npy": vectors of which nothing more is known */
+	char features_hash[65]; /* of the extractor; "" where it was not recorded */
+	char input[16];         /* the convention by which pictures reached a network; else "" */
 	int dims;
-	int width, height; /* of the pictures that were measured; of "npy": 0 */
+	int width, height; /* of the pictures that were measured; 0 where it was not recorded */
 	char resize[40];   /* "none", "centre square, bicubic" */
+};
+
+/* Another place of the network */
+struct evaltap {
+	int dims;           /* 0: there is none */
+	float *x;           /* (n, dims), owned; may be NULL */
+	double *mu, *sigma; /* (dims), (dims, dims), owned; may be NULL */
 };
 
 struct evalset {
@@ -29,41 +37,59 @@ struct evalset {
 	int thumb;          /* bytes of one thumbnail */
 	uint8_t *thumbs;    /* (n, thumb): RGB box means on at most 32 x 32, for distances between pictures; owned, may be NULL */
 	double *mu, *sigma; /* (dims), (dims, dims), owned; NULL until evalset_statistics */
-	char hash[65]; /* SHA-256 of the sorted hashes of (width, height, RGB pixels as decoded); of "npy": of the sorted rows */
+	int foreign;        /* mu and sigma came in the file, of pictures that are not those of features */
+	struct evaltap spatial, logits;
+	int64_t *order; /* (n): the row of the i-th as they were read; owned; NULL: unknown */
+	char hash[65]; /* SHA-256 of the sorted hashes of (width, height, RGB pixels as decoded); of vectors: of the sorted rows */
 	char *partition; /* features that the clusters of a SHARDS source were made from, owned; NULL when unknown */
 	int64_t skipped;
 };
 
 struct evalset_options {
-	enum pixfeat_kind kind;
-	int size; /* pictures become the centre square of size x size; 0: as they are, all of one size */
+	struct extractor *extractor; /* borrowed */
+	unsigned taps;  /* those wanted beyond the main one: 1u << TAP_SPATIAL ... */
+	int statistics; /* mu and sigma are enough: pictures beside them in a .npz are not looked at */
+	int size;       /* pictures become the centre square of size x size; 0: as they are, all of one size */
 	enum resize_filter filter;
 	int skip_bad; /* see data/samples.h; so are the four below */
 	int64_t max_errors;
 	void (*bad)(void *arg, const char *why);
 	void *bad_arg;
 	const char *spool;
+	const char *cache; /* features are kept and looked for in this folder; "": beside the set; NULL: neither */
+	void (*warn)(void *arg, const char *what); /* of a cache that could not be written; may be NULL */
 	struct pool *pool;
 	const struct progress *progress; /* may be NULL */
 };
 
 /* Read `source`, recognised by its first bytes:
- *   .npz   statistics: mu and sigma, and what evalset_write adds
- *   .npy   features made elsewhere, (n, dims)
+ *   .npz   statistics: mu and sigma, and what evalset_write adds; as other tools write them also mu_s and sigma_s (guided-diffusion),
+ *          vectors called feats (clean-fid), reps (dgm-eval) or features, with logits and spatial beside them; arr_0 as vectors (n, d)
+ *          or as pictures (n, h, w, 3) of 8 bits, to which mu and sigma beside them belong where the extractor is a network
+ *   .npy   features made elsewhere, (n, dims); FILE.npy.json may say "features", "features-hash", "input"
  *   else   samples (data/samples.h); SHARDS is its training part, SHARDS:train, SHARDS:holdout, SHARDS:all say which.
- * Errors: ERR_DATA for a damaged source, pictures of unlike or too small a size (under 16), values that are not finite; those of
+ * With o->cache the features of samples are read from SET.features-HASH.npz, HASH being of the contents and the recipe, where that is
+ * there; else they are written there. What is cached and damaged is computed again.
+ * Errors: ERR_DATA for a damaged source, pictures of unlike or too small a size, values that are not finite; those of
  * samples_open. Release with evalset_release. */
 int evalset_read(struct evalset *s, const char *source, const struct evalset_options *o, struct err *e);
 void evalset_release(struct evalset *s); /* a zeroed one is allowed */
 
-/* 0 when numbers of a and b may be compared; else ERR_DATA saying what differs. Names are for the message. */
+/* 0 when numbers of a and b may be compared; else ERR_DATA saying what differs. Names are for the message. What one of them does
+ * not record differs from nothing a network says, and from everything functions of the pixels say. */
 int evalset_agree(const struct evalset *a, const char *name_a, const struct evalset *b, const char *name_b, struct err *e);
 
-/* Compute mu and sigma unless they are there. */
-int evalset_statistics(struct evalset *s, struct pool *pool, struct err *e);
+int recipe_unrecorded(const struct recipe *r);
 
-/* As .npz by the commit protocol: mu, sigma (as other tools call them), recipe (JSON, u1), feats (n, dims) and thumbs, so that it
- * can stand for the set in any later comparison. */
+/* Compute mu and sigma unless they are there: of the features, and of the spatial tap where it has vectors. */
+int evalset_statistics(struct evalset *s, struct pool *pool, struct err *e);
+int evaltap_statistics(struct evaltap *t, int64_t n, struct pool *pool, struct err *e);
+
+/* Class logits or probabilities of the pictures of s, from a .npy (n, classes) in the order they were read. ERR_DATA where they do not fit. */
+int evalset_logits(struct evalset *s, const char *path, struct err *e);
+
+/* As .npz by the commit protocol: mu, sigma (as other tools call them), recipe (JSON, u1), feats (n, dims), thumbs, order, and the
+ * taps, so that it can stand for the set in any later comparison. */
 int evalset_write(const struct evalset *s, const char *path, struct err *e);
 
 #endif

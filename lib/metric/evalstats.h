@@ -3,6 +3,7 @@
 #define DDM_METRIC_EVALSTATS_H
 
 #include "core/err.h"
+#include "file/npy.h"
 #include "metric/evalset.h"
 
 enum source_kind { SOURCE_SAMPLES, SOURCE_NPY, SOURCE_NPZ };
@@ -10,8 +11,17 @@ enum source_kind { SOURCE_SAMPLES, SOURCE_NPY, SOURCE_NPZ };
 /* By the first bytes of a regular file; anything else is samples, stdin and what cannot be read included. */
 enum source_kind evalstats_sniff(const char *source);
 
-/* mu and sigma are needed. A file without a recipe is another tool's: its features become "npy" and compare with vectors only. A
- * malformed one, shapes that do not fit each other, or values that are not finite: ERR_DATA. */
-int evalstats_read(struct evalset *s, const char *path, struct err *e);
+/* See evalset_read. A file without a recipe is another tool's: its features become "npy" unless they are computed here from pictures in it. A
+ * malformed one, one that holds neither statistics nor features, shapes that do not fit each other, or values that are not finite:
+ * ERR_DATA. */
+int evalstats_read(struct evalset *s, const char *path, const struct evalset_options *o, struct err *e);
+
+/* Statistics that evalset_write or evalcache_store wrote, when `key` is theirs: for the cache. */
+int evalstats_read_own(struct evalset *s, const char *path, const char *key, struct err *e);
+/* Without a look at what stands there. key: NULL, or to be found again by it. */
+int evalstats_write(const struct evalset *s, const char *path, const char *key, struct err *e);
+
+/* A matrix (n, d) of finite values, d up to 65536: mem_free it. NULL and ERR_DATA otherwise. */
+float *evalstats_vectors(const struct npy *a, const char *path, const char *name, struct err *e);
 
 #endif

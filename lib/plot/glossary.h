@@ -8,7 +8,7 @@ struct glossary {
 	const char *meaning; /* a sentence or two for somebody who has not read the manual */
 };
 
-/* NULL for a column that is not known. */
+/* NULL for a column that is not known. METRIC-FEATURES, one word after the metric, is known by METRIC. */
 const struct glossary *glossary_find(const char *column);
 
 #endif

@@ -91,6 +91,113 @@ ddm-cluster -q -k 2 --features named.npy -o named.tsv "$A" 2>/dev/null && ddm-sh
 check "shards by the metric's features" ddm-eval-fid -o named.json named "$S"
 check_err "that is said" 'clustered by the same features "pix"'
 
+# What the field compares, against numpy's of the published formulas.
+for k in pix rgb8; do
+	check "metrics of the field, $k" ddm-eval-fid --features $k --metrics fid,kid,pr,dc,authenticity,cmmd,vendi --protocol torch-fidelity \
+		--subsets 20 --subset-size 10 -o field.json "$A" "$S"
+	check_err "$k: fewer samples than dimensions is said" "24 samples are no more than the [0-9]* dimensions"
+	while read -r key want; do
+		case $key in
+		*$k*) same_number "$key" "$(number "$key" field.json)" "$want" ;;
+		esac
+	done <"$G/eval-field.txt"
+	check_grep "$k: torch-fidelity's seed is on record" '"seed":2020' field.json
+	rm field.json
+done
+check "fid alone" ddm-eval-fid --metrics fid -o fid.json a.npz "$S"
+same_number "fid alone: of statistics" "$(number fid-pix fid.json)" "$(sed -n 's/^fid-pix //p' "$G/eval-field.txt")"
+[ -z "$(number kd-pix fid.json)" ]
+tap_result $? "fid alone: nothing else"
+check_exit 73 "other metrics over it" ddm-eval-fid --metrics fid,kd -o fid.json a.npz "$S"
+check_err "the metrics are named" 'fid.*kd,fid'
+check "kid by our draws" ddm-eval-fid --metrics kid --subsets 20 --subset-size 10 -o kid.json "$A" "$S"
+check "kid by clean-fid's" ddm-eval-fid --metrics kid --protocol clean-fid --seed 2020 --subsets 20 --subset-size 10 -o clean.json "$A" "$S"
+same_number "kid by clean-fid's draws with torch-fidelity's seed" "$(number kid-pix clean.json)" "$(sed -n 's/^kid-pix //p' "$G/eval-field.txt")"
+check_exit 2 "an unknown metric" ddm-eval-fid --metrics fid,fld -o no.json "$A" "$S"
+check_err "the known ones are listed" "fld.*fid"
+check_exit 2 "no metric" ddm-eval-fid --metrics , -o no.json "$A" "$S"
+check_exit 2 "is without logits" ddm-eval-fid --metrics is -o no.json "$A" "$S"
+check_exit 2 "sfid without spatial features" ddm-eval-fid --metrics sfid -o no.json "$A" "$S"
+check_exit 2 "clip without captions" ddm-eval-fid --metrics clip -o no.json "$A" "$S"
+check_exit 2 "subsets larger than a set, as torch-fidelity" ddm-eval-fid --metrics kid --protocol torch-fidelity -o no.json "$A" "$S"
+check_exit 2 "a seed numpy does not have" ddm-eval-fid --metrics kid --protocol clean-fid --seed 4294967296 -o no.json "$A" "$S"
+
+# Vectors, logits and captions as arrays: 24 x 2 of bytes.
+array() { # NAME ROWS COLUMNS TEXT
+	printf '\223NUMPY\001\000\166\000' >"$1"
+	printf '%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': ($2, $3), }" >>"$1"
+	printf %s "$4" >>"$1"
+}
+array logits.npy 24 2 'azbybzcyazbybzcyazbybzcyzaybzbyczaybzbyczaybzbyc'
+check "is" ddm-eval-fid --metrics is --logits logits.npy -o is.json "$A" "$S"
+# 10 groups by contents of samples whose logits are 20 apart or more: 1 for a group of one kind, 2 at most
+awk -v v="$(number is-pix is.json)" 'BEGIN { exit !(v > 1 && v <= 2) }'
+tap_result $? "is: between 1 and the number of classes"
+check "is, one group in the order of files" ddm-eval-fid --metrics is --protocol adm --logits logits.npy -o adm.json "$A" "$S"
+same_number "is: half of each class, certain: 2" "$(number is-pix adm.json)" 2
+array short.npy 23 2 'azbybzcyazbybzcyazbybzcyzaybzbyczaybzbyczaybzb'
+check_exit 65 "logits of other samples" ddm-eval-fid --metrics is --logits short.npy -o no.json "$A" "$S"
+array v.npy 24 2 'azbybzcyazbybzcyazbybzcyzaybzbyczaybzbyczaybzbyc'
+array w.npy 24 2 'bzcyczdybzcyczdybzcyczdybzcyczdybzcyczdybzcyczdy'
+check "vectors" ddm-eval-fid --metrics fid,pr -o v.json v.npy w.npy
+[ -n "$(number fid-npy v.json)" ]
+tap_result $? "vectors: fid-npy"
+check "captions" ddm-eval-fid --metrics clip --captions v.npy -o clip.json w.npy v.npy
+same_number "captions: each its own picture" "$(number clip-score-npy clip.json)" 100
+check_exit 65 "captions of other dimensions" ddm-eval-fid --metrics clip --captions v.npy -o no.json "$A" "$S"
+
+# Recipes: what is not made alike is refused, or said.
+echo '{"features":"inception","input":"tf1"}' >v.npy.json
+echo '{"features":"inception","input":"clean"}' >w.npy.json
+check_exit 65 "one network, fed in two ways" ddm-eval-fid --metrics fid -o no.json v.npy w.npy
+check_err "both ways are named, and the option" 'tf1.*clean.*--ignore-recipe'
+check "--ignore-recipe" ddm-eval-fid --metrics fid --ignore-recipe -o mixed.json v.npy w.npy
+check_grep "--ignore-recipe: the line says so" '"recipe-ignored":."samples"' mixed.json
+echo '{"features":"inception","input":"tf1"}' >w.npy.json
+check "one network, fed in one way" ddm-eval-fid --metrics fid -o alike.json v.npy w.npy
+check_grep "named by its features" '"fid-inception"' alike.json
+! grep -q ignored alike.json
+tap_result $? "nothing was ignored"
+rm w.npy.json
+check "what does not say how it was made" ddm-eval-fid --metrics fid -o unsaid.json v.npy w.npy
+check_grep "is on record" '"unrecorded":"samples"' unsaid.json
+check_err "and said" "does not say how it was made"
+check_exit 65 "vectors against pixels" ddm-eval-fid -o no.json v.npy "$S"
+
+# The cache: the same line, its file beside the set, never that of other pictures.
+mkdir cached
+cp folder/00[12]*.png cached
+cp "$S" samples.tar.gz
+S=samples.tar.gz
+check "without a cache" ddm-eval-fid --seed 1 -o plain.json cached "$S"
+check "--cache" ddm-eval-fid --seed 1 --cache -o cache-1.json cached "$S"
+check_same "--cache: the same line" plain.json cache-1.json
+set -- cached.features-*.npz
+[ $# -eq 1 ] && [ -s "$1" ] && [ -s "$(echo samples.tar.gz.features-*.npz)" ]
+tap_result $? "--cache: features beside the sets" "$*"
+touch -d 2001-01-01 "$1"
+check "--cache again" ddm-eval-fid --seed 1 --cache -o cache-2.json cached "$S"
+check_same "--cache again: the same line" plain.json cache-2.json
+[ -z "$(find "$1" -newermt 2002-01-01)" ]
+tap_result $? "--cache again: the file was read, not written"
+flip "$1" 4000
+check "--cache with a damaged file" ddm-eval-fid --seed 1 --cache -o cache-3.json cached "$S"
+check_same "--cache with a damaged file: the same line" plain.json cache-3.json
+cp folder/0020.png cached/0011.png
+check "--cache after a change" ddm-eval-fid --seed 1 --cache -o cache-4.json cached "$S"
+check_differ "--cache after a change: another line" plain.json cache-4.json
+ddm-eval-fid --seed 1 -o plain-4.json cached "$S"
+check_same "--cache after a change: that of the pictures" plain-4.json cache-4.json
+check "--cache, other features" ddm-eval-fid --features rgb8 --cache -o cache-5.json cached "$S"
+check_grep "--cache, other features: other numbers" kd-rgb8 cache-5.json
+mkdir keep
+check "--cache-dir" ddm-eval-fid --seed 1 --cache-dir keep -o cache-6.json cached "$S"
+check_same "--cache-dir: the same line" plain-4.json cache-6.json
+[ "$(ls keep | wc -l)" -eq 2 ]
+tap_result $? "--cache-dir: two sets"
+check "--cache-dir that is not there" ddm-eval-fid --seed 1 --cache-dir nowhere -o cache-7.json cached "$S"
+check_err "--cache-dir that is not there: is said" nowhere
+
 # Refusals: one line, nothing written.
 check_exit 66 "no reference" ddm-eval-fid -o no.json nowhere "$S"
 check_exit 66 "no shards" ddm-eval-fid -o no.json nowhere:holdout "$S"

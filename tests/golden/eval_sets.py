@@ -1,5 +1,5 @@
 """Small sets of pictures and what ddm-eval-fid must say of them: python eval_sets.py; writes eval-a.tar.gz (reference), eval-b.tar.gz
-(samples, three of them copies), eval-c.tar.gz (held out) and eval-values.txt beside itself."""
+(samples, three of them copies), eval-c.tar.gz (held out), eval-values.txt and eval-field.txt beside itself."""
 import gzip
 import io
 import os
@@ -8,6 +8,7 @@ import tarfile
 import numpy as np
 from PIL import Image
 
+import formulas
 from metric_values import kd, pix, rgb8
 
 here = os.path.dirname(os.path.abspath(__file__))
@@ -59,3 +60,16 @@ with open(os.path.join(here, "eval-values.txt"), "w") as f:
             value, se = kd(x, y)
             f.write(f"kd-{name}{end} {value:.9g}\nkd-{name}{end}-se {se:.9g}\n")
     f.write(f"memorised {memorised(b, a):.9g}\nmemorised-floor {memorised(c, a):.9g}\n")
+
+# What the field compares, on these features: --metrics ... --protocol torch-fidelity --subsets 20 --subset-size 10
+with open(os.path.join(here, "eval-field.txt"), "w") as f:
+    for name, fn in ("pix", pix), ("rgb8", rgb8):
+        x, y = (np.stack([fn(p) for p in s]).astype(np.float32).astype(float) for s in (a, b))
+        mean, sd = formulas.kid(x, y, 20, 10, 2020)
+        precision, recall = formulas.precision_recall(x, y)
+        density, coverage = formulas.prdc(x, y, 5)
+        unit = lambda t: formulas.unit(t).astype(np.float32).astype(float)
+        for key, value in {"fid": formulas.fid(x, y), "kid": mean, "precision": precision, "recall": recall, "density": density, "coverage": coverage,
+                           "authenticity": formulas.authenticity(x, y), "cmmd": formulas.cmmd(unit(x), unit(y)), "vendi": formulas.vendi(y)}.items():
+            f.write(f"{key}-{name} {value:.9g}\n")
+        f.write(f"kid-{name}-sd {sd:.9g}\n")

@@ -1,6 +1,5 @@
 """Values of the metrics that other packages define, from those packages: python score_values.py > score_values.h. Needs numpy, scipy, torch,
-torch-fidelity, pytorch-fid and clean-fid; what has no package of its own (guided-diffusion's score, prdc, cmmd, vendi-score, dgm-eval's
-authenticity) is written out from the published formula in numpy."""
+torch-fidelity, pytorch-fid and clean-fid; guided-diffusion's score and what formulas.py holds are written out in numpy."""
 import numpy as np
 import torch
 from cleanfid.fid import kernel_distance
@@ -10,7 +9,8 @@ from torch_fidelity.metric_isc import isc_features_to_metric
 from torch_fidelity.metric_kid import kid_features_to_metric
 from torch_fidelity.metric_prc import prc_features_to_metric
 
-from metric_values import array, number, vectors
+from formulas import authenticity, cmmd, prdc, unit, vendi
+from metric_values import number, vectors
 
 
 def integers(name, v):
@@ -18,39 +18,6 @@ def integers(name, v):
     for i in range(0, len(v), 20):
         print("    " + " ".join(f"{t}," for t in v[i : i + 20]))
     print("};\n")
-
-
-def distances(x, y):
-    return np.sqrt(((x[:, None] - y[None]) ** 2).sum(2))
-
-
-def prdc(real, fake, k):
-    """compute_prdc of the package prdc."""
-    real_radii = np.sort(distances(real, real), 1)[:, k]
-    d = distances(real, fake)
-    density = (d < real_radii[:, None]).sum(0).mean() / k
-    return density, (d.min(1) < real_radii).mean()
-
-
-def authenticity(real, fake):
-    """compute_authpct of dgm-eval, as a fraction."""
-    own = distances(real, real)
-    np.fill_diagonal(own, np.inf)
-    d = distances(real, fake)
-    return (own.min(1)[d.argmin(0)] < d.min(0)).mean()
-
-
-def cmmd(x, y, sigma=10):
-    gamma = 1 / (2 * sigma**2)
-    k = lambda a, b: np.exp(-gamma * (distances(a, b) ** 2)).mean()
-    return 1000 * (k(x, x) + k(y, y) - 2 * k(x, y))
-
-
-def vendi(x):
-    x = x / np.linalg.norm(x, axis=1, keepdims=True)
-    w = np.linalg.eigvalsh(x @ x.T / len(x))
-    w = w[w > 1e-14]
-    return np.exp(-(w * np.log(w)).sum())
 
 
 def adm_score(p, size):
@@ -61,10 +28,6 @@ def adm_score(p, size):
         kl = part * (np.log(part) - np.log(part.mean(0, keepdims=True)))
         scores.append(np.exp(kl.sum(1).mean()))
     return np.mean(scores), np.std(scores)
-
-
-def unit(x):
-    return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
 if __name__ == "__main__":

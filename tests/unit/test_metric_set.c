@@ -24,7 +24,7 @@
 enum { N = 40, D = 7 };
 
 static char *dir;
-static const struct evalset_options none = {.kind = PIXFEAT_PIX};
+static struct evalset_options none;
 
 static char *in_dir(const char *name)
 {
@@ -200,7 +200,9 @@ static void bad_files(void **state)
 	double mu[D] = {0}, sigma[D * D] = {0}, nan1[D] = {NAN};
 	float x[2 * D] = {0};
 	const char *text = "{\"features\":\"pix\"}";
-	struct npz_entry e[4] = {{.name = "mu", .type = NPY_F8, .rank = 1, .shape = {D}, .data = mu},
+	const char *whole = "{\"features\":\"pix\",\"features_hash\":\"\",\"resize\":\"none\",\"content\":\"\",\"width\":0,\"height\":0,\"n\":1}";
+	int64_t order[2] = {0, 1};
+	struct npz_entry e[6] = {{.name = "mu", .type = NPY_F8, .rank = 1, .shape = {D}, .data = mu},
 	                         {.name = "sigma", .type = NPY_F8, .rank = 2, .shape = {D, D}, .data = sigma}};
 
 	(void)state;
@@ -232,7 +234,21 @@ static void bad_files(void **state)
 	e[2].shape[0] = 1, e[2].shape[1] = D;
 	e[3] = (struct npz_entry){.name = "thumbs", .type = NPY_U1, .rank = 2, .shape = {2, 3}, .data = text};
 	x[3] = 0;
-	assert_int_equal(npz_write(path, e, 4, NULL), 0);
+	e[4] = (struct npz_entry){.name = "recipe", .type = NPY_U1, .rank = 1, .shape = {(int64_t)strlen(whole)}, .data = whole};
+	assert_int_equal(npz_write(path, e, 5, NULL), 0);
+	refused(path);
+	e[3] = (struct npz_entry){.name = "order", .type = NPY_I8, .rank = 1, .shape = {2}, .data = order};
+	assert_int_equal(npz_write(path, e, 5, NULL), 0);
+	refused(path);
+	e[3].shape[0] = 1, order[0] = 1;
+	assert_int_equal(npz_write(path, e, 5, NULL), 0);
+	refused(path);
+	e[3] = (struct npz_entry){.name = "logits", .type = NPY_F4, .rank = 2, .shape = {2, D}, .data = x};
+	assert_int_equal(npz_write(path, e, 5, NULL), 0);
+	refused(path);
+	/* nothing to compare */
+	e[0] = (struct npz_entry){.name = "arr_0", .type = NPY_F4, .rank = 1, .shape = {D}, .data = x};
+	assert_int_equal(npz_write(path, e, 1, NULL), 0);
 	refused(path);
 	mem_free(path);
 }
@@ -311,6 +327,7 @@ static int dir_start(void **state)
 	char name[] = "/tmp/ddm-test-metric.XXXXXX";
 
 	(void)state;
+	none.extractor = extractor_open("pix", NULL);
 	dir = mem_strdup(mkdtemp(name));
 	return 0;
 }
@@ -320,6 +337,7 @@ static int dir_end(void **state)
 	(void)state;
 	dir_remove(dir, NULL);
 	mem_free(dir);
+	extractor_free(none.extractor);
 	return 0;
 }
 

@@ -14,6 +14,7 @@
 #include "file/commit.h"
 #include "plot/chart.h"
 #include "plot/frame.h"
+#include "plot/glossary.h"
 #include "plot/marks.h"
 #include "plot/sources.h"
 #include "plot/strokefont.h"
@@ -434,13 +435,28 @@ static void test_chart(void **state)
 	chart_release(&c);
 }
 
+/* A metric is known with the name of its features after it, and other columns that begin alike are not taken for it. */
+static void test_glossary(void **state)
+{
+	(void)state;
+	assert_ptr_equal(glossary_find("fid-inception"), glossary_find("fid"));
+	assert_ptr_equal(glossary_find("clip-score-clip"), glossary_find("clip-score"));
+	assert_ptr_equal(glossary_find("kd-pix"), glossary_find("kd"));
+	assert_ptr_not_equal(glossary_find("fd-n"), glossary_find("fd"));
+	assert_ptr_not_equal(glossary_find("fd-axes"), glossary_find("fd"));
+	assert_null(glossary_find("fid-inception-sd"));
+	assert_null(glossary_find("fidelity"));
+	assert_null(glossary_find("steps"));
+	assert_non_null(strstr(glossary_find("recall-dinov2")->label, "larger"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_axes),   cmocka_unit_test(test_numbers),  cmocka_unit_test(test_letters), cmocka_unit_test(test_coverage),
 	    cmocka_unit_test(test_contrast), cmocka_unit_test(test_escape), cmocka_unit_test(test_thin),    cmocka_unit_test(test_frames),
 	    cmocka_unit_test(test_losses), cmocka_unit_test(test_cost),     cmocka_unit_test(test_router),  cmocka_unit_test(test_labels),
-	    cmocka_unit_test(test_chart),
+	    cmocka_unit_test(test_chart),  cmocka_unit_test(test_glossary),
 	};
 	int rc;
 

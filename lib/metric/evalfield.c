@@ -1,0 +1,257 @@
+/* The metrics that the field compares, as it computes them: sets as they are, no draws of equal numbers, no axes. */
+#include <math.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/str.h"
+#include "metric/evalreport.h"
+#include "metric/frechet.h"
+#include "metric/kd.h"
+#include "metric/mt19937.h"
+#include "metric/neighbours.h"
+#include "metric/rbf.h"
+#include "metric/scores.h"
+
+enum { PR_NEIGHBOURS = 3, DC_NEIGHBOURS = 5, ADM_CHUNK = 5000, SPLITS = 10 };
+
+struct field {
+	struct stamp *st;
+	const struct evalreport *r;
+	json_t *notes;
+};
+
+static void put(const struct field *f, const char *what, const char *tail, double value)
+{
+	char *key = str_new("%s-%s%s", what, evalreport_name(f->r), tail);
+
+	stamp_f64(f->st, key, value);
+	mem_free(key);
+}
+
+static void note(const struct field *f, char *text)
+{
+	json_array_append_new(f->notes, json_string(text));
+	mem_free(text);
+}
+
+static int wanted(const struct field *f, enum metric m)
+{
+	return (f->r->metrics & 1u << m) != 0;
+}
+
+/* What is missing: an error where the metric was asked for, else nothing. */
+static int missing(const struct field *f, enum metric m, const char *what, struct err *e)
+{
+	return f->r->asked ? err_set(e, ERR_USAGE, "%s needs %s", metric_names[m], what) : 0;
+}
+
+static void few_note(const struct field *f, enum metric m, const char *set, int64_t n, int dims)
+{
+	if (n > 0 && n <= dims)
+		note(f, str_new("%s: %lld %s are no more than the %d dimensions: their covariance is singular, and the distance biased upwards by "
+		                "much; compare at equal numbers only",
+		                metric_names[m], (long long)n, set, dims));
+}
+
+static int frechet_put(const struct field *f, enum metric m, const double *mu1, const double *s1, const double *mu2, const double *s2, int d,
+                       struct err *e)
+{
+	double v;
+
+	if (frechet_distance(&v, mu1, s1, mu2, s2, d, e))
+		return -1;
+	put(f, metric_names[m], "", v);
+	return 0;
+}
+
+static int fid(const struct field *f, struct err *e)
+{
+	struct evalset *a = f->r->reference, *b = f->r->samples;
+
+	if (evalset_statistics(a, f->r->pool, e) || evalset_statistics(b, f->r->pool, e))
+		return -1;
+	few_note(f, METRIC_FID, "reference pictures", a->foreign ? 0 : a->n, a->recipe.dims);
+	few_note(f, METRIC_FID, "samples", b->foreign ? 0 : b->n, b->recipe.dims);
+	return frechet_put(f, METRIC_FID, a->mu, a->sigma, b->mu, b->sigma, a->recipe.dims, e);
+}
+
+static int has_spatial(const struct evalset *s)
+{
+	return s->spatial.x || s->spatial.mu;
+}
+
+static int sfid(const struct field *f, struct err *e)
+{
+	struct evalset *a = f->r->reference, *b = f->r->samples;
+	struct evaltap *x = &a->spatial, *y = &b->spatial;
+
+	if (!has_spatial(a) || !has_spatial(b))
+		return missing(f, METRIC_SFID, "the spatial features of both sets (of the network inception, or mu_s and sigma_s)", e);
+	if (x->dims != y->dims)
+		return err_set(e, ERR_DATA, "sfid: %d spatial features in the reference, %d in the samples", x->dims, y->dims);
+	if (evaltap_statistics(x, a->n, f->r->pool, e) || evaltap_statistics(y, b->n, f->r->pool, e))
+		return -1;
+	few_note(f, METRIC_SFID, "reference pictures", a->foreign ? 0 : a->n, x->dims);
+	few_note(f, METRIC_SFID, "samples", b->foreign ? 0 : b->n, y->dims);
+	return frechet_put(f, METRIC_SFID, x->mu, x->sigma, y->mu, y->sigma, x->dims, e);
+}
+
+/* out (n): the order in which torch-fidelity meets the samples */
+static void fidelity_order(int64_t *out, const struct evalset *s, uint32_t seed)
+{
+	struct mt19937 numpy;
+
+	mt19937_seed(&numpy, seed);
+	mt19937_permutation(&numpy, out, s->n);
+	for (int64_t i = 0; i < s->n && s->order; i++)
+		out[i] = s->order[out[i]];
+}
+
+static int inception(const struct field *f, struct err *e)
+{
+	const struct evalset *b = f->r->samples;
+	enum protocol p = f->r->protocol;
+	struct inception_groups g = {.splits = SPLITS, .chunk = p == PROTOCOL_ADM ? ADM_CHUNK : 0};
+	struct inception_score v;
+	int64_t *order = NULL;
+	int rc;
+
+	if (!b->logits.x)
+		return missing(f, METRIC_IS, "class logits of the samples (of the network inception, or --logits)", e);
+	if (p == PROTOCOL_FIDELITY) {
+		order = mem_try((size_t)b->n, sizeof *order, "the order of the samples", e);
+		if (!order)
+			return -1;
+		fidelity_order(order, b, (uint32_t)f->r->seed);
+	}
+	rc = inception_score(&v, f->r->pool, b->logits.x, order ? order : p == PROTOCOL_ADM ? b->order : NULL, b->n, b->logits.dims, &g, e);
+	mem_free(order);
+	if (rc)
+		return -1;
+	put(f, "is", "", v.mean);
+	put(f, "is", "-sd", v.sd);
+	if (b->n / v.groups < b->logits.dims)
+		note(f, str_new("is: groups of %lld samples for %d classes: the score cannot exceed %lld", (long long)(b->n / v.groups),
+		                b->logits.dims, (long long)(b->n / v.groups)));
+	return 0;
+}
+
+static int kid(const struct field *f, struct err *e)
+{
+	const struct evalreport *r = f->r;
+	const struct evalset *a = r->reference, *b = r->samples;
+	int64_t subsets = r->subsets ? r->subsets : KID_SUBSETS, least = a->n < b->n ? a->n : b->n;
+	int64_t size = r->size < least || r->protocol == PROTOCOL_FIDELITY ? r->size : least;
+	double mean, sd;
+
+	if (!a->features || !b->features)
+		return missing(f, METRIC_KID, "the features of both sets, not statistics alone", e);
+	if (r->protocol == PROTOCOL_FIDELITY || r->protocol == PROTOCOL_CLEAN) {
+		if (kd_subsets_numpy(&mean, &sd, r->pool, a->features, a->order, a->n, b->features, b->order, b->n, a->recipe.dims, subsets,
+		                     size, (uint32_t)r->seed, e))
+			return -1;
+	} else {
+		struct kd k;
+
+		if (kd_subsets(&k, r->pool, a->features, a->n, b->features, b->n, a->recipe.dims, subsets, size, r->seed, e))
+			return -1;
+		mean = k.value, sd = k.se * sqrt((double)(subsets - 1));
+	}
+	put(f, "kid", "", mean);
+	put(f, "kid", "-sd", sd);
+	return 0;
+}
+
+static int neighbourhoods(const struct field *f, struct err *e)
+{
+	const struct evalset *a = f->r->reference, *b = f->r->samples;
+	enum metric m = wanted(f, METRIC_PR) ? METRIC_PR : wanted(f, METRIC_DC) ? METRIC_DC : METRIC_AUTHENTICITY;
+	struct neighbours v;
+
+	if (!a->features || !b->features)
+		return missing(f, m, "the features of both sets, not statistics alone", e);
+	if (neighbours_measure(&v, f->r->pool, a->features, a->n, b->features, b->n, a->recipe.dims, PR_NEIGHBOURS, DC_NEIGHBOURS, e))
+		return err_prefix(e, "%s", metric_names[m]);
+	if (wanted(f, METRIC_PR)) {
+		put(f, "precision", "", v.precision);
+		put(f, "recall", "", v.recall);
+		if (a->n != b->n)
+			note(f, str_new("pr: %lld reference pictures and %lld samples: precision and recall depend on both numbers", (long long)a->n,
+			                (long long)b->n));
+	}
+	if (wanted(f, METRIC_DC)) {
+		put(f, "density", "", v.density);
+		put(f, "coverage", "", v.coverage);
+	}
+	if (wanted(f, METRIC_AUTHENTICITY))
+		put(f, "authenticity", "", v.authenticity);
+	return 0;
+}
+
+static int cmmd(const struct field *f, struct err *e)
+{
+	const struct evalset *a = f->r->reference, *b = f->r->samples;
+	int d = a->recipe.dims, rc = -1;
+	float *x;
+	double v;
+
+	if (!a->features || !b->features)
+		return missing(f, METRIC_CMMD, "the features of both sets, not statistics alone", e);
+	x = mem_try((size_t)(a->n + b->n) * (size_t)d, sizeof *x, "embeddings of length 1", e);
+	if (!x)
+		return -1;
+	rows_normalise(x, a->features, a->n, d);
+	rows_normalise(x + a->n * d, b->features, b->n, d);
+	if (!rbf_mmd(&v, f->r->pool, x, a->n, x + a->n * d, b->n, d, 10, e)) {
+		put(f, "cmmd", "", 1000 * v);
+		rc = 0;
+	}
+	mem_free(x);
+	return rc;
+}
+
+static int vendi(const struct field *f, struct err *e)
+{
+	const struct evalset *b = f->r->samples;
+	double v;
+
+	if (!b->features)
+		return missing(f, METRIC_VENDI, "the features of the samples, not statistics alone", e);
+	if (vendi_score(&v, f->r->pool, b->features, b->n, b->recipe.dims, e))
+		return -1;
+	put(f, "vendi", "", v);
+	return 0;
+}
+
+static int clip(const struct field *f, struct err *e)
+{
+	const struct evalset *b = f->r->samples;
+	double v, se;
+
+	if (!b->features || !f->r->captions)
+		return missing(f, METRIC_CLIP, "the features of the samples and --captions", e);
+	if (f->r->captions_n != b->n)
+		return err_set(e, ERR_DATA, "%lld captions for %lld samples", (long long)f->r->captions_n, (long long)b->n);
+	if (clip_score(&v, &se, b->features, b->order, f->r->captions, b->n, b->recipe.dims, e))
+		return -1;
+	put(f, "clip-score", "", v);
+	put(f, "clip-score", "-se", se);
+	return 0;
+}
+
+int evalfield_fill(struct stamp *st, const struct evalreport *r, json_t *notes, struct err *e)
+{
+	const struct field f = {st, r, notes};
+	static const struct {
+		enum metric metric;
+		int (*fill)(const struct field *f, struct err *e);
+	} parts[] = {{METRIC_FID, fid}, {METRIC_SFID, sfid},   {METRIC_IS, inception}, {METRIC_KID, kid},
+	             {METRIC_CMMD, cmmd}, {METRIC_VENDI, vendi}, {METRIC_CLIP, clip}};
+
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		if (wanted(&f, parts[i].metric) && parts[i].fill(&f, e))
+			return -1;
+	if ((wanted(&f, METRIC_PR) || wanted(&f, METRIC_DC) || wanted(&f, METRIC_AUTHENTICITY)) && neighbourhoods(&f, e))
+		return -1;
+	return 0;
+}

@@ -1,0 +1,199 @@
+#include "metric/extractor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/hash.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "metric/pixfeat.h"
+
+const char *const tap_names[TAPS] = {"main", "spatial", "logits"};
+
+/* Functions of the pixels */
+
+struct pixels_job {
+	enum pixfeat_kind kind;
+	const struct picture *p;
+	float *out;
+	int dims;
+};
+
+static void pixels_task(void *arg, int64_t task, int worker)
+{
+	struct pixels_job *j = arg;
+	const struct picture *p = j->p + task;
+
+	(void)worker;
+	pixfeat_compute(j->out + task * j->dims, p->pixels, p->width, p->height, j->kind);
+}
+
+static int pixels_run(struct extractor *x, struct pool *pool, float *const out[TAPS], const struct picture *p, int n, struct err *e)
+{
+	struct pixels_job j = {.p = p, .out = out[TAP_MAIN], .dims = x->dims[TAP_MAIN]};
+
+	(void)e;
+	while (strcmp(x->name, pixfeat_names[j.kind]))
+		j.kind++;
+	pool_run(pool, n, pixels_task, &j);
+	return 0;
+}
+
+static void pixels_open(struct extractor *x, enum pixfeat_kind kind)
+{
+	*x = (struct extractor){
+	    .dims = {pixfeat_dims(kind)}, .least = PIXFEAT_SIDE_MIN, .metrics = "kd,fd,memorised", .run = pixels_run};
+	snprintf(x->name, sizeof x->name, "%s", pixfeat_names[kind]);
+	pixfeat_hash(kind, x->hash);
+}
+
+static int pix_open(struct extractor *x, const char *dir, struct err *e)
+{
+	(void)dir;
+	(void)e;
+	pixels_open(x, PIXFEAT_PIX);
+	return 0;
+}
+
+static int rgb8_open(struct extractor *x, const char *dir, struct err *e)
+{
+	(void)dir;
+	(void)e;
+	pixels_open(x, PIXFEAT_RGB8);
+	return 0;
+}
+
+/* Networks */
+
+struct network {
+	struct extractor_network n;
+	float *pixels; /* (batch, 3, side, side) */
+};
+
+struct input_job {
+	const struct network *w;
+	const struct picture *p;
+	size_t size;
+	struct err *error; /* [batch] */
+};
+
+static void input_task(void *arg, int64_t task, int worker)
+{
+	struct input_job *j = arg;
+
+	(void)worker;
+	netinput_make(j->w->pixels + (size_t)task * j->size, j->p + task, j->w->n.input, &j->error[task]);
+}
+
+static int batch_run(struct extractor *x, struct pool *pool, float *const out[TAPS], const struct picture *p, int n, struct err *e)
+{
+	struct network *w = x->own;
+	size_t side = (size_t)netinput_side(w->n.input);
+	struct input_job j = {.w = w, .p = p, .size = 3 * side * side};
+	int rc = 0;
+
+	if (!w->pixels && !(w->pixels = mem_try((size_t)w->n.batch * j.size, sizeof(float), "pictures for a network", e)))
+		return -1;
+	j.error = mem_zalloc((size_t)n, sizeof *j.error);
+	pool_run(pool, n, input_task, &j);
+	for (int i = 0; i < n && !rc; i++)
+		if (j.error[i].code)
+			rc = err_set(e, j.error[i].code, "%s", j.error[i].msg);
+	mem_free(j.error);
+	return rc ? -1 : w->n.run(w->n.net, pool, out, w->pixels, n, e);
+}
+
+static int network_run(struct extractor *x, struct pool *pool, float *const out[TAPS], const struct picture *p, int n, struct err *e)
+{
+	const struct network *w = x->own;
+
+	for (int i = 0; i < n; i += w->n.batch) {
+		float *at[TAPS];
+
+		for (int t = 0; t < TAPS; t++)
+			at[t] = out[t] ? out[t] + (int64_t)i * x->dims[t] : NULL;
+		if (batch_run(x, pool, at, p + i, n - i < w->n.batch ? n - i : w->n.batch, e))
+			return -1;
+	}
+	return 0;
+}
+
+static void network_free(void *own)
+{
+	struct network *w = own;
+
+	if (w->n.free)
+		w->n.free(w->n.net);
+	mem_free(w->pixels);
+	mem_free(w);
+}
+
+void extractor_from_network(struct extractor *x, const struct extractor_network *n)
+{
+	struct network *w = mem_zalloc(1, sizeof *w);
+	char *text = str_new("%s fed by %s, weights %s", n->name, netinput_names[n->input], n->weights_hash);
+	struct sha256 h;
+
+	w->n = *n;
+	*x = (struct extractor){.least = 1, .metrics = n->metrics, .run = network_run, .free = network_free, .own = w};
+	snprintf(x->name, sizeof x->name, "%s", n->name);
+	snprintf(x->input, sizeof x->input, "%s", netinput_names[n->input]);
+	memcpy(x->dims, n->dims, sizeof x->dims);
+	sha256_init(&h);
+	sha256_add(&h, text, strlen(text));
+	sha256_end(&h, x->hash);
+	mem_free(text);
+}
+
+/* The table */
+
+static const struct kind {
+	const char *name;
+	const char *what; /* it is opened from: NULL where it needs nothing */
+	int (*open)(struct extractor *x, const char *dir, struct err *e);
+} kinds[] = {
+    {"pix", NULL, pix_open},
+    {"rgb8", NULL, rgb8_open},
+};
+
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+const char *const extractor_names[] = {"pix", "rgb8", NULL};
+
+_Static_assert(sizeof extractor_names / sizeof *extractor_names == KINDS + 1, "every extractor is offered");
+
+static int unknown(const char *spec, struct err *e)
+{
+	struct str s = {0};
+
+	for (int k = 0; k < KINDS; k++)
+		str_printf(&s, "%s%s%s%s", k ? ", " : "", kinds[k].name, kinds[k].what ? ":" : "", kinds[k].what ? kinds[k].what : "");
+	err_set(e, ERR_USAGE, "\"%s\" are no features; there are %s", spec, str_text(&s));
+	str_release(&s);
+	return -1;
+}
+
+struct extractor *extractor_open(const char *spec, struct err *e)
+{
+	size_t len = strcspn(spec, ":");
+	const char *dir = spec[len] ? spec + len + 1 : NULL;
+	struct extractor *x = mem_zalloc(1, sizeof *x);
+	int rc = 1;
+
+	for (int k = 0; k < KINDS && rc > 0; k++)
+		if (strlen(kinds[k].name) == len && !memcmp(kinds[k].name, spec, len) && !kinds[k].what == !dir)
+			rc = kinds[k].open(x, dir, e);
+	if (rc > 0)
+		rc = unknown(spec, e);
+	if (!rc)
+		return x;
+	mem_free(x);
+	return NULL;
+}
+
+void extractor_free(struct extractor *x)
+{
+	if (x && x->free)
+		x->free(x->own);
+	mem_free(x);
+}

@@ -1,0 +1,475 @@
+#include "net/autoencoder.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/fileio.h"
+
+struct autoencoder {
+	struct autoencoder_config config;
+	struct convnet encoder, decoder; /* zeroed where that half is not open */
+};
+
+/* ---- config.json ---- */
+
+/* A key whose value is null is absent. */
+static int given(const json_t *o, const char *key)
+{
+	const json_t *v = json_object_get(o, key);
+
+	return v && !json_is_null(v);
+}
+
+/* A list of `stages` numbers; *stages 0: it says how many. */
+static int read_list(const json_t *o, const char *key, int64_t hi, int64_t *stages, int64_t *out, const char *where, struct err *e)
+{
+	const json_t *v = json_object_get(o, key);
+	size_t n = json_array_size(v);
+
+	if (!given(o, key))
+		return 0;
+	if (!json_is_array(v) || !n || n > AUTOENCODER_STAGES || (*stages && (int64_t)n != *stages))
+		return err_set(e, ERR_DATA, "%s: \"%s\" is not a list of %d to %d numbers", where, key, *stages ? (int)*stages : 1,
+		               *stages ? (int)*stages : AUTOENCODER_STAGES);
+	for (size_t i = 0; i < n; i++) {
+		out[i] = json_integer_value(json_array_get(v, i));
+		if (!json_is_integer(json_array_get(v, i)) || out[i] < 1 || out[i] > hi)
+			return err_set(e, ERR_DATA, "%s: \"%s\"[%zu] is not a number in 1..%lld", where, key, i, (long long)hi);
+	}
+	*stages = (int64_t)n;
+	return 0;
+}
+
+static int read_i64(const json_t *o, const char *key, int64_t lo, int64_t hi, int64_t *out, const char *where, struct err *e)
+{
+	return given(o, key) ? jsonio_i64(o, key, 1, lo, hi, out, where, e) : 0;
+}
+
+static int read_bool(const json_t *o, const char *key, int *out, const char *where, struct err *e)
+{
+	return given(o, key) ? jsonio_bool(o, key, 1, out, where, e) : 0;
+}
+
+/* An option of which one value is what we do. */
+static int must_be(const json_t *o, const char *key, const char *value, const char *where, struct err *e)
+{
+	const char *v = value;
+
+	if (given(o, key) && jsonio_str(o, key, 1, &v, where, e))
+		return -1;
+	return strcmp(v, value) ? err_set(e, ERR_DATA, "%s: \"%s\" is \"%s\"; only \"%s\" is known", where, key, v, value) : 0;
+}
+
+/* Blocks of one type throughout. */
+static int must_all_be(const json_t *o, const char *key, const char *value, const char *where, struct err *e)
+{
+	const json_t *v = json_object_get(o, key);
+
+	for (size_t i = 0; i < json_array_size(v); i++) {
+		const char *type = json_string_value(json_array_get(v, i));
+
+		if (!type || strcmp(type, value))
+			return err_set(e, ERR_DATA, "%s: \"%s\" names \"%s\"; only \"%s\" is known", where, key, type ? type : "?", value);
+	}
+	return 0;
+}
+
+static int parse_kl(const json_t *o, const char *where, struct autoencoder_config *c, struct err *e)
+{
+	static const char *const silent[] = {"latents_mean", "latents_std"};
+	const json_t *size = json_object_get(o, "sample_size");
+
+	if (read_list(o, "block_out_channels", 16384, &c->stages, c->width, where, e) || read_i64(o, "layers_per_block", 1, 64, &c->layers, where, e) ||
+	    read_i64(o, "norm_num_groups", 1, 4096, &c->groups, where, e) ||
+	    (!json_is_array(size) && read_i64(o, "sample_size", 1, 65536, &c->sample_size, where, e)) ||
+	    read_bool(o, "use_quant_conv", &c->quant_conv, where, e) || read_bool(o, "use_post_quant_conv", &c->post_quant_conv, where, e) ||
+	    read_bool(o, "mid_block_add_attention", &c->attention, where, e) || must_be(o, "act_fn", "silu", where, e) ||
+	    must_all_be(o, "down_block_types", "DownEncoderBlock2D", where, e) || must_all_be(o, "up_block_types", "UpDecoderBlock2D", where, e))
+		return -1;
+	for (size_t i = 0; i < sizeof silent / sizeof *silent; i++)
+		if (given(o, silent[i]))
+			return err_set(e, ERR_DATA, "%s: \"%s\" is not supported", where, silent[i]);
+	if (json_is_array(size) && json_is_integer(json_array_get(size, 0)))
+		c->sample_size = json_integer_value(json_array_get(size, 0));
+	if (c->sample_size < autoencoder_factor(c) || c->sample_size > 65536)
+		return err_set(e, ERR_DATA, "%s: \"sample_size\" %lld is out of range", where, (long long)c->sample_size);
+	for (int64_t i = 0; i < c->stages; i++)
+		if (c->width[i] % c->groups)
+			return err_set(e, ERR_DATA, "%s: %lld channels are not a multiple of %lld groups", where, (long long)c->width[i],
+			               (long long)c->groups);
+	return 0;
+}
+
+static int parse_tiny(const json_t *o, const char *where, struct autoencoder_config *c, struct err *e)
+{
+	static const char *const lists[] = {"encoder_block_out_channels", "decoder_block_out_channels", "num_encoder_blocks",
+	                                    "num_decoder_blocks"};
+	int64_t other[AUTOENCODER_STAGES], up = 2;
+	int n = 0;
+
+	for (int i = 0; i < 4; i++)
+		n += given(o, lists[i]);
+	if (n == 4)
+		c->stages = 0;
+	if (read_list(o, "encoder_block_out_channels", 16384, &c->stages, c->width, where, e))
+		return -1;
+	memcpy(other, c->width, sizeof other);
+	if (read_list(o, "decoder_block_out_channels", 16384, &c->stages, other, where, e) ||
+	    read_list(o, "num_encoder_blocks", 64, &c->stages, c->encoder_blocks, where, e) ||
+	    read_list(o, "num_decoder_blocks", 64, &c->stages, c->decoder_blocks, where, e) ||
+	    read_bool(o, "use_midblock_gn", &c->middle_norm, where, e) || must_be(o, "act_fn", "relu", where, e) ||
+	    must_be(o, "upsample_fn", "nearest", where, e) || read_i64(o, "upsampling_scaling_factor", 2, 2, &up, where, e))
+		return -1;
+	for (int64_t i = 0; i < c->stages; i++)
+		if (c->width[i] != c->width[0] || other[i] != c->width[0])
+			return err_set(e, ERR_DATA, "%s: the stages of a tiny autoencoder have different widths", where);
+	return 0;
+}
+
+int autoencoder_parse(const json_t *o, const char *where, struct autoencoder_config *c, struct err *e)
+{
+	const char *class = NULL;
+
+	if (jsonio_str(o, "_class_name", 1, &class, where, e))
+		return -1;
+	*c = (struct autoencoder_config){.kind = AUTOENCODER_KL, .in_channels = 3, .out_channels = 3, .latent_channels = 4, .stages = 0,
+	                                 .layers = 1, .groups = 32, .sample_size = 32, .quant_conv = 1, .post_quant_conv = 1,
+	                                 .attention = 1, .scale = 0.18215};
+	if (!strcmp(class, "AutoencoderTiny")) {
+		*c = (struct autoencoder_config){.kind = AUTOENCODER_TINY, .in_channels = 3, .out_channels = 3, .latent_channels = 4, .stages = 4,
+		                                 .width = {64, 64, 64, 64}, .encoder_blocks = {1, 3, 3, 3}, .decoder_blocks = {3, 3, 3, 1},
+		                                 .scale = 1};
+	} else if (strcmp(class, "AutoencoderKL")) {
+		return err_set(e, ERR_DATA, "%s: _class_name \"%s\" is not an autoencoder this program knows (AutoencoderKL, AutoencoderTiny)",
+		               where, class);
+	} else if (!given(o, "block_out_channels")) {
+		c->stages = 1;
+		c->width[0] = 64;
+	}
+	if (read_i64(o, "in_channels", 1, 1024, &c->in_channels, where, e) || read_i64(o, "out_channels", 1, 1024, &c->out_channels, where, e) ||
+	    read_i64(o, "latent_channels", 1, 1024, &c->latent_channels, where, e) ||
+	    (given(o, "scaling_factor") && jsonio_f64(o, "scaling_factor", 1, 1e-9, 1e9, &c->scale, where, e)) ||
+	    (given(o, "shift_factor") && jsonio_f64(o, "shift_factor", 1, -1e9, 1e9, &c->shift, where, e)))
+		return -1;
+	return c->kind == AUTOENCODER_KL ? parse_kl(o, where, c, e) : parse_tiny(o, where, c, e);
+}
+
+int64_t autoencoder_factor(const struct autoencoder_config *c)
+{
+	return (int64_t)1 << (c->stages - 1);
+}
+
+int64_t autoencoder_moments(const struct autoencoder_config *c)
+{
+	return c->kind == AUTOENCODER_KL ? 2 * c->latent_channels : c->latent_channels;
+}
+
+/* ---- opening ---- */
+
+/* The whole, or the one half, of a folder: the first of these that is there. */
+static char *weights_path(const char *dir, int half)
+{
+	static const char *const names[] = {"diffusion_pytorch_model.safetensors", "model.safetensors"};
+	const char *one = half == AUTOENCODER_ENCODE ? "encoder.safetensors" : "decoder.safetensors";
+	char *path;
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		path = path_join(dir, names[i]);
+		if (path_exists(path))
+			return path;
+		mem_free(path);
+	}
+	path = path_join(dir, one);
+	if (path_exists(path))
+		return path;
+	mem_free(path);
+	return path_join(dir, names[0]);
+}
+
+/* What else of this half the file holds. */
+static int nothing_more(const struct weights *w, int half, struct err *e)
+{
+	static const char *const encoder[] = {"encoder.", "quant_conv.", "first_stage_model.encoder.", "first_stage_model.quant_conv."};
+	static const char *const decoder[] = {"decoder.", "post_quant_conv.", "first_stage_model.decoder.", "first_stage_model.post_quant_conv."};
+
+	for (int i = 0; i < 4; i++)
+		if (weights_end(w, (half == AUTOENCODER_ENCODE ? encoder : decoder)[i], e))
+			return -1;
+	return 0;
+}
+
+static int load_half(struct autoencoder *a, const char *dir, int half, int64_t capacity, struct device *d, struct err *e)
+{
+	const struct autoencoder_config *c = &a->config;
+	int tiny = c->kind == AUTOENCODER_TINY, encodes = half == AUTOENCODER_ENCODE, rc = -1;
+	int64_t side = 2 * (encodes ? autoencoder_factor(c) : 1);
+	char *path = weights_path(dir, half);
+	struct safetensors *s = st_open(path, e);
+	struct convnet *n = encodes ? &a->encoder : &a->decoder;
+	struct weights w;
+
+	if (s) {
+		weights_init(&w, s, path);
+		convnet_init(n, encodes ? (tiny ? autotiny_encoder : autokl_encoder) : (tiny ? autotiny_decoder : autokl_decoder), c, capacity, d);
+		rc = convnet_load(n, encodes ? c->in_channels : c->latent_channels, side, side, tiny ? autotiny_fill : autokl_fill, &w, e) ||
+		     nothing_more(&w, half, e) ? -1 : 0;
+		weights_release(&w);
+	}
+	st_free(s);
+	mem_free(path);
+	return rc;
+}
+
+struct autoencoder *autoencoder_open(const char *dir, int halves, int64_t capacity, struct device *d, struct err *e)
+{
+	struct autoencoder *a = mem_zalloc(1, sizeof *a);
+	char *path = path_join(dir, "config.json");
+	json_t *o = jsonio_load(path, e);
+	int rc = o ? autoencoder_parse(o, path, &a->config, e) : -1;
+
+	for (int half = AUTOENCODER_ENCODE; half <= AUTOENCODER_DECODE && !rc; half++)
+		if (halves & half)
+			rc = load_half(a, dir, half, capacity, d, e);
+	json_decref(o);
+	mem_free(path);
+	if (!rc)
+		return a;
+	autoencoder_free(a);
+	return NULL;
+}
+
+void autoencoder_free(struct autoencoder *a)
+{
+	if (!a)
+		return;
+	convnet_release(&a->encoder);
+	convnet_release(&a->decoder);
+	mem_free(a);
+}
+
+const struct autoencoder_config *autoencoder_config(const struct autoencoder *a)
+{
+	return &a->config;
+}
+
+int64_t autoencoder_parameters(const struct autoencoder *a)
+{
+	return params_count(&a->encoder.params, 0) + params_count(&a->decoder.params, 0);
+}
+
+double autoencoder_flops(const struct autoencoder *a, int half)
+{
+	return convnet_flops(half == AUTOENCODER_ENCODE ? &a->encoder : &a->decoder);
+}
+
+/* ---- running ---- */
+
+/* One of the two ways. Sizes of a tile in what goes in and comes out, between tiles, of their overlap, and what a tile gives. */
+struct way {
+	struct autoencoder *a;
+	struct convnet *net;
+	int64_t in, out;           /* channels */
+	int64_t up, down;          /* sizes out are sizes in times up over down */
+	int64_t tile, step, blend, keep;
+	float in_scale, in_shift, out_scale, out_shift; /* tiny: pictures in [0, 1] */
+};
+
+static struct way way_in(struct autoencoder *a)
+{
+	const struct autoencoder_config *c = &a->config;
+	int64_t latent = c->sample_size / autoencoder_factor(c);
+	struct way w = {a, &a->encoder, c->in_channels, autoencoder_moments(c), 1, autoencoder_factor(c), c->sample_size,
+	                c->sample_size * 3 / 4, latent / 4, latent - latent / 4, 1, 0, 1, 0};
+
+	if (c->kind == AUTOENCODER_TINY)
+		w.in_scale = w.in_shift = .5f;
+	return w;
+}
+
+static struct way way_out(struct autoencoder *a)
+{
+	const struct autoencoder_config *c = &a->config;
+	int64_t latent = c->sample_size / autoencoder_factor(c);
+	struct way w = {a, &a->decoder, c->latent_channels, c->out_channels, autoencoder_factor(c), 1, latent, latent * 3 / 4,
+	                c->sample_size / 4, c->sample_size - c->sample_size / 4, 1, 0, 1, 0};
+
+	if (c->kind == AUTOENCODER_TINY) {
+		w.out_scale = 2;
+		w.out_shift = -1;
+	}
+	return w;
+}
+
+/* Batch by batch, through a copy where the values change. */
+static int run_whole(const struct way *w, int64_t n, const float *x, int64_t h, int64_t width, float *out, struct err *e)
+{
+	int64_t each = w->in * h * width, batch = w->net->capacity, one = w->out * (h * w->up / w->down) * (width * w->up / w->down);
+	float *copy = NULL;
+	int rc = 0;
+
+	if (w->in_shift != 0 && !(copy = mem_try((size_t)(batch * each), sizeof *copy, "pictures", e)))
+		return -1;
+	for (int64_t at = 0; at < n && !rc; at += batch) {
+		int64_t k = n - at < batch ? n - at : batch;
+		float *to[CONVNET_OUT] = {out + at * one};
+
+		for (int64_t i = 0; copy && i < k * each; i++)
+			copy[i] = x[at * each + i] * w->in_scale + w->in_shift;
+		rc = convnet_run(w->net, k, copy ? copy : x + at * each, w->in, h, width, to, e);
+	}
+	for (int64_t i = 0; w->out_shift != 0 && !rc && i < n * one; i++)
+		out[i] = out[i] * w->out_scale + w->out_shift;
+	mem_free(copy);
+	return rc;
+}
+
+/* A tile of what comes out, (channels, h, w). */
+struct tile {
+	int64_t h, w;
+	float *v;
+};
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The first rows of b become a's last ones, by and by. */
+static void blend_down(const struct tile *a, struct tile *b, int64_t channels, int64_t most)
+{
+	int64_t n = least(least(a->h, b->h), most);
+
+	for (int64_t c = 0; c < channels; c++)
+		for (int64_t y = 0; y < n; y++)
+			for (int64_t x = 0; x < b->w; x++) {
+				float *to = &b->v[(c * b->h + y) * b->w + x], share = (float)y / (float)n;
+
+				*to = a->v[(c * a->h + a->h - n + y) * a->w + x] * (1 - share) + *to * share;
+			}
+}
+
+static void blend_right(const struct tile *a, struct tile *b, int64_t channels, int64_t most)
+{
+	int64_t n = least(least(a->w, b->w), most);
+
+	for (int64_t c = 0; c < channels; c++)
+		for (int64_t y = 0; y < b->h; y++)
+			for (int64_t x = 0; x < n; x++) {
+				float *to = &b->v[(c * b->h + y) * b->w + x], share = (float)x / (float)n;
+
+				*to = a->v[(c * a->h + y) * a->w + a->w - n + x] * (1 - share) + *to * share;
+			}
+}
+
+/* The tile of x (in, h, width) whose corner is at (y0, x0). */
+static int run_tile(const struct way *w, const float *x, int64_t h, int64_t width, int64_t y0, int64_t x0, struct tile *t, struct err *e)
+{
+	int64_t th = least(w->tile, h - y0), tw = least(w->tile, width - x0);
+	float *in = mem_try((size_t)(w->in * th * tw), sizeof *in, "a tile", e);
+	int rc = -1;
+
+	t->h = th * w->up / w->down;
+	t->w = tw * w->up / w->down;
+	t->v = in ? mem_try((size_t)(w->out * t->h * t->w), sizeof *t->v, "a tile", e) : NULL;
+	if (t->v) {
+		for (int64_t c = 0; c < w->in; c++)
+			for (int64_t y = 0; y < th; y++)
+				memcpy(in + (c * th + y) * tw, x + (c * h + y0 + y) * width + x0, (size_t)tw * sizeof *in);
+		rc = run_whole(w, 1, in, th, tw, t->v, e);
+	}
+	mem_free(in);
+	return rc;
+}
+
+static void place_tile(const struct way *w, const struct tile *t, float *out, int64_t h, int64_t width, int64_t i, int64_t j)
+{
+	int64_t rows = least(least(w->keep, t->h), h - i * w->keep), columns = least(least(w->keep, t->w), width - j * w->keep);
+
+	for (int64_t c = 0; c < w->out; c++)
+		for (int64_t y = 0; y < rows; y++)
+			memcpy(out + (c * h + i * w->keep + y) * width + j * w->keep, t->v + (c * t->h + y) * t->w, (size_t)columns * sizeof *out);
+}
+
+/* One picture. A tile is blended with the one above and then with the one to the left, both as they became themselves. */
+static int run_tiles(const struct way *w, const float *x, int64_t h, int64_t width, float *out, struct err *e)
+{
+	int64_t across = (width + w->step - 1) / w->step, down = (h + w->step - 1) / w->step, oh = h * w->up / w->down;
+	int64_t ow = width * w->up / w->down;
+	struct tile *above = mem_zalloc((size_t)across, sizeof *above), *row = mem_zalloc((size_t)across, sizeof *row), *swap;
+	int rc = 0;
+
+	for (int64_t i = 0; i < down && !rc; i++) {
+		for (int64_t j = 0; j < across && !rc; j++) {
+			mem_free(row[j].v);
+			row[j].v = NULL;
+			if ((rc = run_tile(w, x, h, width, i * w->step, j * w->step, &row[j], e)))
+				break;
+			if (i)
+				blend_down(&above[j], &row[j], w->out, w->blend);
+			if (j)
+				blend_right(&row[j - 1], &row[j], w->out, w->blend);
+			if (i * w->keep < oh && j * w->keep < ow)
+				place_tile(w, &row[j], out, oh, ow, i, j);
+		}
+		swap = above;
+		above = row;
+		row = swap;
+	}
+	for (int64_t j = 0; j < across; j++) {
+		mem_free(above[j].v);
+		mem_free(row[j].v);
+	}
+	mem_free(above);
+	mem_free(row);
+	return rc;
+}
+
+static int run(const struct way *w, int64_t n, const float *x, int64_t h, int64_t width, int tile, float *out, struct err *e)
+{
+	int64_t one = w->out * (h * w->up / w->down) * (width * w->up / w->down);
+
+	assert(w->net->device);
+	if (!tile || w->a->config.kind != AUTOENCODER_KL || (h <= w->tile && width <= w->tile) || !w->step)
+		return run_whole(w, n, x, h, width, out, e);
+	for (int64_t i = 0; i < n; i++)
+		if (run_tiles(w, x + i * w->in * h * width, h, width, out + i * one, e))
+			return -1;
+	return 0;
+}
+
+int autoencoder_encode(struct autoencoder *a, int64_t n, const float *x, int64_t h, int64_t w, int tile, float *out, struct err *e)
+{
+	struct way way = way_in(a);
+
+	return run(&way, n, x, h, w, tile, out, e);
+}
+
+int autoencoder_decode(struct autoencoder *a, int64_t n, const float *z, int64_t h, int64_t w, int tile, float *out, struct err *e)
+{
+	struct way way = way_out(a);
+
+	return run(&way, n, z, h, w, tile, out, e);
+}
+
+void autoencoder_latent(const struct autoencoder_config *c, const float *moments, const float *noise, int64_t area, float *out)
+{
+	int64_t n = c->latent_channels * area;
+
+	for (int64_t i = 0; i < n; i++) {
+		double z = (double)moments[i];
+
+		if (noise && c->kind == AUTOENCODER_KL)
+			z += exp(.5 * fmin(fmax((double)moments[n + i], -30), 20)) * (double)noise[i];
+		out[i] = (float)((z - c->shift) * c->scale);
+	}
+}
+
+void autoencoder_unscale(const struct autoencoder_config *c, const float *latent, int64_t count, float *z)
+{
+	for (int64_t i = 0; i < count; i++)
+		z[i] = (float)((double)latent[i] / c->scale + c->shift);
+}

@@ -1,0 +1,286 @@
+#include "net/inception.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/fileio.h"
+
+static const double BN_EPS = 1e-3;
+
+enum { RELU = UNARY_RELU + 1, SPATIAL = 7 };
+
+struct inception {
+	struct convnet net;
+};
+
+/* ---- recording: BLOCK.BRANCH is a convolution, batch norm and ReLU ---- */
+
+struct block {
+	const struct layers *l;
+	const char *name;
+};
+
+static struct tensor *unit(const struct block *b, struct tensor *x, const char *branch, struct conv c)
+{
+	char name[96];
+
+	snprintf(name, sizeof name, "%s%s%s", b->name, *branch ? "." : "", branch);
+	c.act = RELU;
+	return layer_conv(b->l, x, name, &c);
+}
+
+static struct tensor *one(const struct block *b, struct tensor *x, const char *branch, int64_t out)
+{
+	return unit(b, x, branch, (struct conv){.out = out, .kh = 1});
+}
+
+/* kh x kw, the size kept. */
+static struct tensor *same(const struct block *b, struct tensor *x, const char *branch, int64_t out, int64_t kh, int64_t kw)
+{
+	return unit(b, x, branch, (struct conv){.out = out, .kh = kh, .kw = kw, .pad = {kh / 2, kw / 2, kh / 2, kw / 2}});
+}
+
+static struct tensor *halved(const struct block *b, struct tensor *x, const char *branch, int64_t out)
+{
+	return unit(b, x, branch, (struct conv){.out = out, .kh = 3, .stride = 2});
+}
+
+static struct tensor *join(const struct block *b, int n, struct tensor *const *xs)
+{
+	return op_concat(b->l->t, 3, n, xs);
+}
+
+static struct tensor *mean3(const struct block *b, struct tensor *x)
+{
+	return op_pool(b->l->t, x, POOL_AVERAGE, 3, 1, 1, 0);
+}
+
+static struct tensor *most3(const struct block *b, struct tensor *x)
+{
+	return op_pool(b->l->t, x, POOL_MAX, 3, 2, 0, 0);
+}
+
+static struct tensor *block_a(const struct layers *l, struct tensor *x, const char *name, int64_t pooled)
+{
+	struct block b = {l, name};
+	struct tensor *y[4];
+
+	y[0] = one(&b, x, "branch1x1", 64);
+	y[1] = same(&b, one(&b, x, "branch5x5_1", 48), "branch5x5_2", 64, 5, 5);
+	y[2] = same(&b, one(&b, x, "branch3x3dbl_1", 64), "branch3x3dbl_2", 96, 3, 3);
+	y[2] = same(&b, y[2], "branch3x3dbl_3", 96, 3, 3);
+	y[3] = one(&b, mean3(&b, x), "branch_pool", pooled);
+	return join(&b, 4, y);
+}
+
+static struct tensor *block_b(const struct layers *l, struct tensor *x, const char *name)
+{
+	struct block b = {l, name};
+	struct tensor *y[3];
+
+	y[0] = halved(&b, x, "branch3x3", 384);
+	y[1] = same(&b, one(&b, x, "branch3x3dbl_1", 64), "branch3x3dbl_2", 96, 3, 3);
+	y[1] = halved(&b, y[1], "branch3x3dbl_3", 96);
+	y[2] = most3(&b, x);
+	return join(&b, 3, y);
+}
+
+static struct tensor *block_c(const struct layers *l, struct tensor *x, const char *name, int64_t n, struct tensor **first)
+{
+	struct block b = {l, name};
+	struct tensor *y[4];
+
+	*first = y[0] = one(&b, x, "branch1x1", 192);
+	y[1] = same(&b, one(&b, x, "branch7x7_1", n), "branch7x7_2", n, 1, 7);
+	y[1] = same(&b, y[1], "branch7x7_3", 192, 7, 1);
+	y[2] = same(&b, one(&b, x, "branch7x7dbl_1", n), "branch7x7dbl_2", n, 7, 1);
+	y[2] = same(&b, y[2], "branch7x7dbl_3", n, 1, 7);
+	y[2] = same(&b, y[2], "branch7x7dbl_4", n, 7, 1);
+	y[2] = same(&b, y[2], "branch7x7dbl_5", 192, 1, 7);
+	y[3] = one(&b, mean3(&b, x), "branch_pool", 192);
+	return join(&b, 4, y);
+}
+
+static struct tensor *block_d(const struct layers *l, struct tensor *x, const char *name)
+{
+	struct block b = {l, name};
+	struct tensor *y[3];
+
+	y[0] = halved(&b, one(&b, x, "branch3x3_1", 192), "branch3x3_2", 320);
+	y[1] = same(&b, one(&b, x, "branch7x7x3_1", 192), "branch7x7x3_2", 192, 1, 7);
+	y[1] = halved(&b, same(&b, y[1], "branch7x7x3_3", 192, 7, 1), "branch7x7x3_4", 192);
+	y[2] = most3(&b, x);
+	return join(&b, 3, y);
+}
+
+static struct tensor *block_e(const struct layers *l, struct tensor *x, const char *name, enum pool_kind pool)
+{
+	struct block b = {l, name};
+	struct tensor *y[6], *h;
+
+	y[0] = one(&b, x, "branch1x1", 320);
+	h = one(&b, x, "branch3x3_1", 384);
+	y[1] = same(&b, h, "branch3x3_2a", 384, 1, 3);
+	y[2] = same(&b, h, "branch3x3_2b", 384, 3, 1);
+	h = same(&b, one(&b, x, "branch3x3dbl_1", 448), "branch3x3dbl_2", 384, 3, 3);
+	y[3] = same(&b, h, "branch3x3dbl_3a", 384, 1, 3);
+	y[4] = same(&b, h, "branch3x3dbl_3b", 384, 3, 1);
+	y[5] = one(&b, op_pool(l->t, x, pool, 3, 1, 1, 0), "branch_pool", 192);
+	return join(&b, 6, y);
+}
+
+static struct tensor *stem(const struct layers *l, struct tensor *x)
+{
+	struct block b = {l, "Conv2d_1a_3x3"};
+
+	x = halved(&b, x, "", 32);
+	b.name = "Conv2d_2a_3x3";
+	x = unit(&b, x, "", (struct conv){.out = 32, .kh = 3});
+	b.name = "Conv2d_2b_3x3";
+	x = most3(&b, same(&b, x, "", 64, 3, 3));
+	b.name = "Conv2d_3b_1x1";
+	x = one(&b, x, "", 80);
+	b.name = "Conv2d_4a_3x3";
+	return most3(&b, unit(&b, x, "", (struct conv){.out = 192, .kh = 3}));
+}
+
+int inception_record(const void *config, const struct layers *l, struct tensor *x, struct tensor **out)
+{
+	struct tape *t = l->t;
+	struct tensor *first, *unused;
+	int64_t mean[4], flat[2];
+
+	(void)config;
+	x = block_a(l, stem(l, channels_last(t, x)), "Mixed_5b", 32);
+	x = block_a(l, block_a(l, x, "Mixed_5c", 64), "Mixed_5d", 64);
+	x = block_c(l, block_b(l, x, "Mixed_6a"), "Mixed_6b", 128, &unused);
+	x = block_c(l, x, "Mixed_6c", 160, &unused);
+	x = block_c(l, x, "Mixed_6d", 160, &first);
+	x = block_c(l, x, "Mixed_6e", 192, &unused);
+	x = block_e(l, block_d(l, x, "Mixed_7a"), "Mixed_7b", POOL_AVERAGE);
+	x = block_e(l, x, "Mixed_7c", POOL_MAX);
+	memcpy(mean, (int64_t[]){x->shape[0], 1, 1, x->shape[3]}, sizeof mean);
+	flat[0] = x->shape[0];
+	flat[1] = x->shape[3];
+	out[0] = op_reshape(t, op_sum(t, x, mean, 1 / (double)(x->shape[1] * x->shape[2])), 2, flat);
+	out[1] = layer_linear(l, out[0], "fc", INCEPTION_CLASSES, 1);
+	out[2] = op_copy(t, op_slice(t, first, 3, 0, SPATIAL));
+	return 3;
+}
+
+/* ---- weights ---- */
+
+/* A vector of a batch norm, for the channels of p. */
+static int read_norm(struct weights *file, const char *unit_name, const char *what, int64_t channels, float *out, struct err *e)
+{
+	char *name = str_new("%s.bn.%s", unit_name, what);
+	struct param p = {.rank = 1, .shape = {channels}, .count = channels};
+	int rc;
+
+	snprintf(p.name, sizeof p.name, "%.90s", name);
+	rc = weights_take(file, name, &p, out, e);
+	mem_free(name);
+	return rc;
+}
+
+/* scale = weight / sqrt(variance + eps); shift = bias - mean scale. */
+static int fold(struct weights *file, const char *unit_name, int64_t channels, double *scale, double *shift, struct err *e)
+{
+	static const char *const names[4] = {"weight", "bias", "running_mean", "running_var"};
+	float *v = mem_zalloc((size_t)(4 * channels), sizeof *v);
+	int rc = 0;
+
+	for (int i = 0; i < 4 && !rc; i++)
+		rc = read_norm(file, unit_name, names[i], channels, v + i * channels, e);
+	for (int64_t c = 0; c < channels && !rc; c++) {
+		scale[c] = (double)v[c] / sqrt((double)v[3 * channels + c] + BN_EPS);
+		shift[c] = (double)v[channels + c] - (double)v[2 * channels + c] * scale[c];
+	}
+	mem_free(v);
+	return rc;
+}
+
+static int fill_unit(struct weights *file, const char *unit_name, int is_bias, const struct param *p, float *out, struct err *e)
+{
+	int64_t channels = p->shape[0], each = p->count / channels;
+	double *scale = mem_zalloc((size_t)(2 * channels), sizeof *scale), *shift = scale + channels;
+	char *name = str_new("%s.conv.weight", unit_name);
+	int rc = fold(file, unit_name, channels, scale, shift, e);
+
+	if (!rc && !is_bias)
+		rc = weights_take(file, name, p, out, e);
+	for (int64_t i = 0; i < p->count && !rc; i++)
+		out[i] = is_bias ? (float)shift[i] : (float)((double)out[i] * scale[i / each]);
+	mem_free(name);
+	mem_free(scale);
+	return rc;
+}
+
+int inception_fill(const void *config, struct weights *file, const struct param *p, float *out, struct err *e)
+{
+	const char *dot = strrchr(p->name, '.');
+	char *unit_name;
+	int rc;
+
+	(void)config;
+	if (!strncmp(p->name, "fc.", 3))
+		return weights_take(file, p->name, p, out, e);
+	unit_name = str_new("%.*s", (int)(dot - p->name), p->name);
+	rc = fill_unit(file, unit_name, !strcmp(dot, ".bias"), p, out, e);
+	mem_free(unit_name);
+	return rc;
+}
+
+/* ---- use ---- */
+
+struct inception *inception_open(const char *path, int64_t capacity, struct device *d, struct err *e)
+{
+	struct inception *n = mem_zalloc(1, sizeof *n);
+	struct stat st;
+	char *file = !stat(path, &st) && S_ISDIR(st.st_mode) ? path_join(path, "model.safetensors") : str_new("%s", path);
+	struct safetensors *s = st_open(file, e);
+	struct weights w;
+	int rc = -1;
+
+	if (s) {
+		weights_init(&w, s, file);
+		convnet_init(&n->net, inception_record, NULL, capacity, d);
+		rc = convnet_load(&n->net, 3, INCEPTION_SIDE, INCEPTION_SIDE, inception_fill, &w, e) || weights_end(&w, "Mixed_", e) ||
+		     weights_end(&w, "Conv2d_", e) ? -1 : 0;
+		weights_release(&w);
+	}
+	st_free(s);
+	mem_free(file);
+	if (!rc)
+		return n;
+	inception_free(n);
+	return NULL;
+}
+
+void inception_free(struct inception *n)
+{
+	if (n)
+		convnet_release(&n->net);
+	mem_free(n);
+}
+
+int inception_run(struct inception *n, int64_t count, const float *x, const struct inception_result *r, struct err *e)
+{
+	float *out[CONVNET_OUT] = {r->features, r->logits, r->spatial};
+
+	return convnet_run(&n->net, count, x, 3, INCEPTION_SIDE, INCEPTION_SIDE, out, e);
+}
+
+int64_t inception_parameters(const struct inception *n)
+{
+	return params_count(&n->net.params, 0);
+}
+
+double inception_flops(const struct inception *n)
+{
+	return convnet_flops(&n->net);
+}

@@ -1,0 +1,614 @@
+/* net: autoencoders, Inception and LPIPS against PyTorch's numbers of tests/golden/convnets.py, in double there: what the float
+ * kernels lose in up to 50 layers is within 1e-5 of the largest value. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+#include "core/str.h"
+#include "net/autoencoder.h"
+#include "net/inception.h"
+#include "net/lpips.h"
+#include "tests/unit/drawn.h"
+
+static const double TOL = 1e-5;
+
+static struct safetensors *golden;
+static struct pool *pool;
+static struct device *device;
+
+static const float *values(const char *name, int64_t *count)
+{
+	const struct st_tensor *t = st_find(golden, name);
+
+	if (!t || t->type != ST_F32)
+		fail_msg("convnets.safetensors has no %s", name);
+	*count = st_count(t);
+	return t->data;
+}
+
+static double worst(const float *got, const float *want, int64_t n)
+{
+	double top = 0, off = 0;
+
+	for (int64_t i = 0; i < n; i++) {
+		top = fmax(top, fabs((double)want[i]));
+		off = isfinite(got[i]) ? fmax(off, fabs((double)got[i] - (double)want[i])) : INFINITY;
+	}
+	return off / top;
+}
+
+static void near(const char *name, const float *got, double tol)
+{
+	int64_t n;
+	const float *want = values(name, &n);
+	double off = worst(got, want, n);
+
+	print_message("%s: %.1e of the largest value\n", name, off);
+	if (!(off <= tol))
+		fail_msg("%s: off by %.3g of the largest value, %.3g allowed", name, off, tol);
+}
+
+static float *room(const char *name)
+{
+	int64_t n;
+
+	values(name, &n);
+	return mem_zalloc((size_t)n, sizeof(float));
+}
+
+static void open_failed(const struct err *e)
+{
+	fail_msg("%s", e->msg);
+}
+
+/* Shape (n, _, h, w) of a golden tensor. */
+static const int64_t *shape_of(const char *name)
+{
+	return st_find(golden, name)->shape;
+}
+
+static void way(struct autoencoder *a, int half, const char *in, const char *want, int tile)
+{
+	struct err e = {0};
+	const int64_t *s = shape_of(in);
+	int64_t n;
+	const float *x = values(in, &n);
+	float *out = room(want);
+
+	if ((half == AUTOENCODER_ENCODE ? autoencoder_encode : autoencoder_decode)(a, s[0], x, s[2], s[3], tile, out, &e))
+		open_failed(&e);
+	near(want, out, TOL);
+	mem_free(out);
+}
+
+static void kl(void **state)
+{
+	struct err e = {0};
+	struct autoencoder *a = autoencoder_open("tests/golden/autokl", AUTOENCODER_ENCODE | AUTOENCODER_DECODE, 2, device, &e);
+	const struct autoencoder_config *c;
+
+	(void)state;
+	if (!a)
+		open_failed(&e);
+	c = autoencoder_config(a);
+	assert_int_equal(autoencoder_factor(c), 4);
+	assert_int_equal(autoencoder_moments(c), 6);
+	assert_true(fabs(c->scale - .3611) < 1e-12 && fabs(c->shift - .1159) < 1e-12);
+	way(a, AUTOENCODER_ENCODE, "kl/x", "kl/moments", 0);
+	way(a, AUTOENCODER_DECODE, "kl/z", "kl/decoded", 0);
+	way(a, AUTOENCODER_ENCODE, "kl/x", "kl/tiled_moments", 1);
+	way(a, AUTOENCODER_DECODE, "kl/z", "kl/tiled_decoded", 1);
+	autoencoder_free(a);
+}
+
+static void tiny(void **state)
+{
+	struct err e = {0};
+	struct autoencoder *a = autoencoder_open("tests/golden/autotiny", AUTOENCODER_ENCODE | AUTOENCODER_DECODE, 3, device, &e);
+
+	(void)state;
+	if (!a)
+		open_failed(&e);
+	way(a, AUTOENCODER_ENCODE, "tiny/x", "tiny/latent", 0);
+	way(a, AUTOENCODER_DECODE, "tiny/z", "tiny/decoded", 0);
+	autoencoder_free(a);
+}
+
+/* A picture's bits depend neither on its batch nor on the threads, nor on other sizes having been run before. */
+static void same_bits(void **state)
+{
+	struct err e = {0};
+	int64_t n, one;
+	const float *x = values("kl/x", &n);
+	const int64_t *s = shape_of("kl/x");
+	float *out[3];
+
+	(void)state;
+	for (int k = 0; k < 3; k++) {
+		struct device *d = k ? device : device_cpu(NULL, DT_F32);
+		struct autoencoder *a = autoencoder_open("tests/golden/autokl", AUTOENCODER_ENCODE, k == 2 ? 5 : 1, d, &e);
+
+		if (!a)
+			open_failed(&e);
+		out[k] = room("kl/moments");
+		if (k == 2)
+			assert_int_equal(autoencoder_encode(a, 1, x, 8, 16, 0, out[k], &e), 0);
+		assert_int_equal(autoencoder_encode(a, s[0], x, s[2], s[3], 0, out[k], &e), 0);
+		autoencoder_free(a);
+		if (!k)
+			device_free(d);
+	}
+	values("kl/moments", &one);
+	assert_memory_equal(out[0], out[1], (size_t)one * sizeof(float));
+	assert_memory_equal(out[0], out[2], (size_t)one * sizeof(float));
+	for (int k = 0; k < 3; k++)
+		mem_free(out[k]);
+}
+
+/* ---- other names, wrong files ---- */
+
+static void copy_config(const char *dir)
+{
+	FILE *in = fopen("tests/golden/autokl/config.json", "r"), *out;
+	char *to = str_new("%s/config.json", dir), buf[4096];
+	size_t got = fread(buf, 1, sizeof buf, in);
+
+	fclose(in);
+	out = fopen(to, "w");
+	assert_int_equal(fwrite(buf, 1, got, out), got);
+	fclose(out);
+	mem_free(to);
+}
+
+/* A copy of autokl with other names (rename may return NULL: leave it out), as DIR. */
+static void rewrite(const char *dir, char *(*rename_one)(const char *name, int i), int squeeze_back)
+{
+	struct err e = {0};
+	struct safetensors *s = st_open("tests/golden/autokl/diffusion_pytorch_model.safetensors", &e);
+	struct st_tensor t[512];
+	char *path = str_new("%s/diffusion_pytorch_model.safetensors", dir);
+	int n = 0;
+
+	mkdir(dir, 0777);
+	copy_config(dir);
+	for (int i = 0; i < st_tensors(s); i++) {
+		char *name = rename_one(st_get(s, i)->name, i);
+
+		if (!name)
+			continue;
+		t[n] = *st_get(s, i);
+		t[n].name = name;
+		if (squeeze_back && strstr(name, "attn_1") && t[n].rank == 2) {
+			t[n].rank = 4;
+			t[n].shape[2] = t[n].shape[3] = 1;
+		}
+		n++;
+	}
+	assert_int_equal(st_write(path, t, n, NULL, 0, &e), 0);
+	for (int i = 0; i < n; i++)
+		mem_free((char *)t[i].name);
+	mem_free(path);
+	st_free(s);
+}
+
+static char *swap(const char *name, const char *const pairs[][2])
+{
+	char *out = str_new("%s", name);
+
+	for (int i = 0; pairs[i][0]; i++) {
+		char *at = strstr(out, pairs[i][0]), *next;
+
+		if (!at)
+			continue;
+		next = str_new("%.*s%s%s", (int)(at - out), out, pairs[i][1], at + strlen(pairs[i][0]));
+		mem_free(out);
+		out = next;
+	}
+	return out;
+}
+
+static char *old_name(const char *name, int i)
+{
+	static const char *const pairs[][2] = {{"to_q", "query"}, {"to_k", "key"}, {"to_v", "value"}, {"to_out.0", "proj_attn"}, {0}};
+
+	(void)i;
+	return swap(name, pairs);
+}
+
+static char *single_name(const char *name, int i)
+{
+	static const char *const pairs[][2] = {
+	    {"encoder.conv_norm_out", "encoder.norm_out"}, {"decoder.conv_norm_out", "decoder.norm_out"}, {"mid_block.resnets.0", "mid.block_1"},
+	    {"mid_block.resnets.1", "mid.block_2"}, {"mid_block.attentions.0.group_norm", "mid.attn_1.norm"},
+	    {"mid_block.attentions.0.to_q", "mid.attn_1.q"}, {"mid_block.attentions.0.to_k", "mid.attn_1.k"},
+	    {"mid_block.attentions.0.to_v", "mid.attn_1.v"}, {"mid_block.attentions.0.to_out.0", "mid.attn_1.proj_out"},
+	    {"down_blocks.0.resnets", "down.0.block"}, {"down_blocks.1.resnets", "down.1.block"}, {"down_blocks.2.resnets", "down.2.block"},
+	    {"up_blocks.0.resnets", "up.2.block"}, {"up_blocks.1.resnets", "up.1.block"}, {"up_blocks.2.resnets", "up.0.block"},
+	    {"down_blocks.0.downsamplers.0.conv", "down.0.downsample.conv"}, {"down_blocks.1.downsamplers.0.conv", "down.1.downsample.conv"},
+	    {"up_blocks.0.upsamplers.0.conv", "up.2.upsample.conv"}, {"up_blocks.1.upsamplers.0.conv", "up.1.upsample.conv"},
+	    {"conv_shortcut", "nin_shortcut"}, {0}};
+	char *out = swap(name, pairs), *whole = str_new("first_stage_model.%s", out);
+
+	(void)i;
+	mem_free(out);
+	return whole;
+}
+
+static char *but_one(const char *name, int i)
+{
+	(void)i;
+	return strcmp(name, "decoder.up_blocks.1.resnets.1.norm2.bias") ? str_new("%s", name) : NULL;
+}
+
+static char *one_more(const char *name, int i)
+{
+	(void)i;
+	return strcmp(name, "decoder.conv_out.bias") ? str_new("%s", name) : str_new("decoder.conv_out.scale");
+}
+
+static void other_names(void **state)
+{
+	struct err e = {0};
+	static const struct {
+		const char *dir;
+		char *(*name)(const char *, int);
+		int squeeze;
+	} cases[] = {{"old", old_name, 0}, {"single", single_name, 1}};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+		char *dir = str_new("%s/%s", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", cases[k].dir);
+		struct autoencoder *a;
+
+		rewrite(dir, cases[k].name, cases[k].squeeze);
+		if (!(a = autoencoder_open(dir, AUTOENCODER_ENCODE | AUTOENCODER_DECODE, 2, device, &e)))
+			open_failed(&e);
+		way(a, AUTOENCODER_ENCODE, "kl/x", "kl/moments", 0);
+		way(a, AUTOENCODER_DECODE, "kl/z", "kl/decoded", 0);
+		autoencoder_free(a);
+		mem_free(dir);
+	}
+}
+
+static void wrong_files(void **state)
+{
+	struct err e = {0};
+	char *dir = str_new("%s/wrong", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+
+	(void)state;
+	rewrite(dir, but_one, 0);
+	assert_null(autoencoder_open(dir, AUTOENCODER_DECODE, 1, device, &e));
+	assert_int_equal(e.code, ERR_DATA);
+	assert_non_null(strstr(e.msg, "decoder.up_blocks.1.resnets.1.norm2.bias"));
+	rewrite(dir, one_more, 0);
+	assert_null(autoencoder_open(dir, AUTOENCODER_DECODE, 1, device, &e));
+	assert_int_equal(e.code, ERR_DATA);
+	mem_free(dir);
+}
+
+static int parses(const char *text)
+{
+	struct err e = {0};
+	struct autoencoder_config c;
+	json_t *o = json_loads(text, 0, NULL);
+	int rc = autoencoder_parse(o, "here", &c, &e);
+
+	assert_true(!rc || e.code == ERR_DATA);
+	json_decref(o);
+	return !rc;
+}
+
+static void configs(void **state)
+{
+	(void)state;
+	assert_true(parses("{\"_class_name\": \"AutoencoderKL\", \"shift_factor\": null, \"sample_size\": 512, "
+	                   "\"block_out_channels\": [128, 256, 512, 512]}"));
+	assert_true(parses("{\"_class_name\": \"AutoencoderTiny\", \"latent_channels\": 16}"));
+	assert_false(parses("{\"_class_name\": \"AutoencoderDC\"}"));
+	assert_false(parses("{\"_class_name\": \"AutoencoderKL\", \"block_out_channels\": [100]}"));
+	assert_false(parses("{\"_class_name\": \"AutoencoderKL\", \"block_out_channels\": []}"));
+	assert_false(parses("{\"_class_name\": \"AutoencoderKL\", \"block_out_channels\": [32, -32]}"));
+	assert_false(parses("{\"_class_name\": \"AutoencoderKL\", \"act_fn\": \"gelu\"}"));
+	assert_false(parses("{\"_class_name\": \"AutoencoderKL\", \"latents_mean\": [0, 0, 0, 0]}"));
+	assert_false(parses("{\"_class_name\": \"AutoencoderKL\", \"block_out_channels\": [32, 32], \"sample_size\": 1}"));
+	assert_false(parses("{\"_class_name\": \"AutoencoderTiny\", \"encoder_block_out_channels\": [64, 64, 64, 32]}"));
+	assert_false(parses("{\"_class_name\": \"AutoencoderTiny\", \"upsampling_scaling_factor\": 3}"));
+}
+
+/* The networks of the literature, to the unit. */
+static int64_t counted(const char *text, int half)
+{
+	struct err e = {0};
+	struct autoencoder_config c;
+	struct params p = {0};
+	struct layers l = {tape_new(DT_F32, 1), &p};
+	json_t *o = json_loads(text, 0, NULL);
+	int64_t n, shape[4] = {1, 3, 16, 16};
+	struct tensor *out[CONVNET_OUT];
+	int tiny_kind;
+
+	assert_int_equal(autoencoder_parse(o, "here", &c, &e), 0);
+	tiny_kind = c.kind == AUTOENCODER_TINY;
+	if (half == AUTOENCODER_DECODE) {
+		shape[1] = c.latent_channels;
+		shape[2] = shape[3] = 2;
+	}
+	(half == AUTOENCODER_ENCODE ? (tiny_kind ? autotiny_encoder : autokl_encoder)
+	                            : (tiny_kind ? autotiny_decoder : autokl_decoder))(&c, &l, tape_input(l.t, DT_F32, 4, shape, TAPE_BATCHED), out);
+	params_layout(&p);
+	n = params_count(&p, 0);
+	params_release(&p);
+	tape_free(l.t);
+	json_decref(o);
+	return n;
+}
+
+static void parameters(void **state)
+{
+	static const char sd[] = "{\"_class_name\": \"AutoencoderKL\", \"block_out_channels\": [128, 256, 512, 512], \"layers_per_block\": 2}";
+	static const char taesd[] = "{\"_class_name\": \"AutoencoderTiny\"}";
+
+	(void)state;
+	assert_int_equal(counted(sd, AUTOENCODER_ENCODE), 34163592 + 72);
+	assert_int_equal(counted(sd, AUTOENCODER_DECODE), 49490179 + 20);
+	assert_int_equal(counted(taesd, AUTOENCODER_ENCODE) + counted(taesd, AUTOENCODER_DECODE), 2445063);
+}
+
+static void latents(void **state)
+{
+	const struct autoencoder_config c = {.kind = AUTOENCODER_KL, .latent_channels = 1, .scale = 2, .shift = .5};
+	const float moments[4] = {1, 2, 0, 50}, noise[2] = {1, 0x1p-14f};
+	float out[2];
+
+	(void)state;
+	autoencoder_latent(&c, moments, NULL, 2, out);
+	assert_true(fabsf(out[0] - 1) < 1e-7f && fabsf(out[1] - 3) < 1e-7f);
+	autoencoder_latent(&c, moments, noise, 2, out);
+	assert_true(fabsf(out[0] - 3) < 1e-6f && fabs((double)out[1] - (3 + 2 * exp(10) * 0x1p-14)) < 1e-5);
+	autoencoder_unscale(&c, out, 1, out);
+	assert_true(fabsf(out[0] - 2) < 1e-6f);
+}
+
+/* ---- classifiers, with drawn weights ---- */
+
+struct drawing {
+	struct st_tensor t[512];
+	int n;
+};
+
+/* A tensor drawn by its name. */
+static void add(struct drawing *d, const char *name, int rank, const int64_t *shape, float scale, float shift)
+{
+	struct st_tensor *t = &d->t[d->n++];
+	uint32_t seed = drawn_seed(name);
+	uint16_t *v;
+	int64_t n = 1;
+
+	*t = (struct st_tensor){.name = str_new("%s", name), .type = ST_F16, .rank = rank};
+	memcpy(t->shape, shape, (size_t)rank * sizeof *shape);
+	for (int i = 0; i < rank; i++)
+		n *= shape[i];
+	v = mem_alloc((size_t)n * sizeof *v);
+	for (int64_t i = 0; i < n; i++)
+		v[i] = drawn(seed, i, scale, shift);
+	t->data = v;
+}
+
+static float he(int64_t fan)
+{
+	return sqrtf(6.f / (float)fan);
+}
+
+static char *save(struct drawing *d, const char *file)
+{
+	struct err e = {0};
+	char *path = str_new("%s/%s", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", file);
+
+	if (st_write(path, d->t, d->n, NULL, 0, &e))
+		open_failed(&e);
+	for (int i = 0; i < d->n; i++) {
+		mem_free((char *)d->t[i].name);
+		mem_free((void *)d->t[i].data);
+	}
+	d->n = 0;
+	return path;
+}
+
+/* The tensors of the file behind one parameter of the recording. */
+static void add_unit(struct drawing *d, const struct param *p)
+{
+	static const char *const norm[4] = {"weight", "bias", "running_mean", "running_var"};
+	const char *dot = strrchr(p->name, '.');
+	int64_t file[4] = {p->shape[0], p->shape[3], p->shape[1], p->shape[2]};
+	char name[160];
+
+	snprintf(name, sizeof name, "%.*s.conv.weight", (int)(dot - p->name), p->name);
+	add(d, name, 4, file, he(p->count / p->shape[0]), 0);
+	for (int i = 0; i < 4; i++) {
+		int one = i == 0 || i == 3;
+
+		snprintf(name, sizeof name, "%.*s.bn.%s", (int)(dot - p->name), p->name, norm[i]);
+		add(d, name, 1, file, one ? .5f : .25f, one ? 1 : 0);
+	}
+}
+
+static void inception(void **state)
+{
+	static struct drawing d;
+	struct err e = {0};
+	int64_t shape[4] = {1, 3, 299, 299}, area = 3 * 299 * 299;
+	struct params p = {0};
+	struct layers l = {tape_new(DT_F32, 1), &p};
+	struct tensor *out[CONVNET_OUT];
+	struct inception_result r = {room("inception/features"), room("inception/logits"), room("inception/spatial")};
+	struct inception *n;
+	float *x = mem_alloc((size_t)area * sizeof *x);
+	char *path;
+
+	(void)state;
+	inception_record(NULL, &l, tape_input(l.t, DT_F32, 4, shape, TAPE_BATCHED), out);
+	for (int i = 0; i < p.n; i++)
+		if (p.v[i].rank == 4)
+			add_unit(&d, &p.v[i]);
+	add(&d, "fc.weight", 2, (int64_t[]){1008, 2048}, he(2048), 0);
+	tape_free(l.t);
+	params_release(&p);
+	path = save(&d, "inception.safetensors");
+	if (!(n = inception_open(path, 1, device, &e)))
+		open_failed(&e);
+	/* torchvision's count at 1008 classes; the last bias is not used, and each norm's two vectors became one. */
+	assert_int_equal(inception_parameters(n), 23850960 - 1008 - 17216);
+	for (int64_t i = 0; i < area; i++)
+		x[i] = f16_to_f32(drawn(drawn_seed("x"), i, 1, 0));
+	if (inception_run(n, 1, x, &r, &e))
+		open_failed(&e);
+	near("inception/features", r.features, TOL);
+	near("inception/logits", r.logits, TOL);
+	near("inception/spatial", r.spatial, TOL);
+	inception_free(n);
+	mem_free(r.features);
+	mem_free(r.logits);
+	mem_free(r.spatial);
+	mem_free(x);
+	unlink(path);
+	mem_free(path);
+}
+
+static void add_layer(struct drawing *d, int number, const char *sub, int64_t in, int64_t out, int64_t k)
+{
+	int64_t shape[4] = {out, in, k, k};
+	char name[96];
+
+	snprintf(name, sizeof name, "features.%d%s.weight", number, sub);
+	add(d, name, 4, shape, he(in * k * k), 0);
+	snprintf(name, sizeof name, "features.%d%s.bias", number, sub);
+	add(d, name, 1, shape, .25f, 0);
+}
+
+static void add_alex(struct drawing *d)
+{
+	add_layer(d, 0, "", 3, 64, 11);
+	add_layer(d, 3, "", 64, 192, 5);
+	add_layer(d, 6, "", 192, 384, 3);
+	add_layer(d, 8, "", 384, 256, 3);
+	add_layer(d, 10, "", 256, 256, 3);
+}
+
+static void add_vgg(struct drawing *d)
+{
+	static const int number[13] = {0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28};
+	static const int64_t width[14] = {3, 64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512};
+
+	for (int i = 0; i < 13; i++)
+		add_layer(d, number[i], "", width[i], width[i + 1], 3);
+}
+
+static void add_squeeze(struct drawing *d)
+{
+	static const int64_t fires[][4] = {{3, 64, 16, 64}, {4, 128, 16, 64}, {6, 128, 32, 128}, {7, 256, 32, 128},
+	                                   {9, 256, 48, 192}, {10, 384, 48, 192}, {11, 384, 64, 256}, {12, 512, 64, 256}};
+
+	add_layer(d, 0, "", 3, 64, 3);
+	for (size_t i = 0; i < sizeof fires / sizeof *fires; i++) {
+		add_layer(d, (int)fires[i][0], ".squeeze", fires[i][1], fires[i][2], 1);
+		add_layer(d, (int)fires[i][0], ".expand1x1", fires[i][2], fires[i][3], 1);
+		add_layer(d, (int)fires[i][0], ".expand3x3", fires[i][2], fires[i][3], 3);
+	}
+}
+
+/* Weights of a head are positive. */
+static char *save_heads(const char *file, int n, const int64_t *width)
+{
+	static struct drawing d;
+
+	for (int i = 0; i < n; i++) {
+		int64_t shape[4] = {1, width[i], 1, 1};
+		char name[64];
+		uint16_t *v;
+
+		snprintf(name, sizeof name, "lin%d.model.1.weight", i);
+		add(&d, name, 4, shape, he(width[i]), 0);
+		v = (uint16_t *)d.t[d.n - 1].data;
+		for (int64_t c = 0; c < width[i]; c++)
+			v[c] &= 0x7fff;
+	}
+	return save(&d, file);
+}
+
+static void lpips(void **state)
+{
+	static struct drawing d;
+	static const struct {
+		const char *want;
+		void (*trunk)(struct drawing *);
+		int heads;
+		int64_t width[7], parameters;
+	} cases[] = {
+	    {"lpips/alex", add_alex, 5, {64, 192, 384, 256, 256}, 2469696 + 1152},
+	    {"lpips/vgg", add_vgg, 5, {64, 128, 256, 512, 512}, 14714688 + 1472},
+	    {"lpips/squeeze", add_squeeze, 7, {64, 128, 256, 384, 384, 512, 512}, 722496 + 2240},
+	};
+	int64_t area = 2 * 3 * 67 * 75;
+	float *a = mem_alloc((size_t)area * sizeof *a), *b = mem_alloc((size_t)area * sizeof *b);
+
+	(void)state;
+	for (int64_t i = 0; i < area; i++) {
+		a[i] = f16_to_f32(drawn(drawn_seed("a"), i, 1, 0));
+		b[i] = f16_to_f32(drawn(drawn_seed("b"), i, 1, 0));
+	}
+	for (int k = 0; k < 3; k++) {
+		struct err e = {0};
+		char *trunk, *heads;
+		struct lpips *n;
+		float distance[2], same[2];
+
+		cases[k].trunk(&d);
+		trunk = save(&d, "trunk.safetensors");
+		heads = save_heads("heads.safetensors", cases[k].heads, cases[k].width);
+		if (!(n = lpips_open((enum lpips_trunk)k, trunk, heads, 3, device, &e)))
+			open_failed(&e);
+		assert_int_equal(lpips_parameters(n), cases[k].parameters);
+		if (lpips_run(n, 2, a, b, 67, 75, distance, &e) || lpips_run(n, 2, a, a, 67, 75, same, &e))
+			open_failed(&e);
+		near(cases[k].want, distance, TOL);
+		assert_true(same[0] == 0 && same[1] == 0);
+		lpips_free(n);
+		unlink(trunk);
+		unlink(heads);
+		mem_free(trunk);
+		mem_free(heads);
+	}
+	mem_free(a);
+	mem_free(b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(kl),       cmocka_unit_test(tiny),       cmocka_unit_test(same_bits), cmocka_unit_test(other_names),
+	    cmocka_unit_test(wrong_files), cmocka_unit_test(configs), cmocka_unit_test(parameters), cmocka_unit_test(latents),
+	    cmocka_unit_test(inception), cmocka_unit_test(lpips),
+	};
+	int failed;
+
+	golden = st_open("tests/golden/convnets.safetensors", NULL);
+	if (!golden)
+		return 1;
+	pool = pool_new(2, NULL);
+	device = device_cpu(pool, DT_F32);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	device_free(device);
+	pool_free(pool);
+	st_free(golden);
+	return failed;
+}

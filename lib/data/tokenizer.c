@@ -1,0 +1,183 @@
+#include "data/tokenizer.h"
+
+#include <assert.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "data/bpe.h"
+#include "data/unigram.h"
+#include "file/fileio.h"
+
+struct tokenizer {
+	struct bpe *bpe; /* or */
+	struct unigram *unigram;
+	int32_t padding;
+};
+
+enum { MOST = 64 << 20 };
+
+/* gzip'd bytes as they were, at most MOST; caller frees. */
+static char *gunzip(const void *data, size_t len, size_t *out_len, const char *path, struct err *e)
+{
+	z_stream z = {.next_in = (void *)data, .avail_in = (uInt)len};
+	struct str s = {0};
+	char part[16384];
+	int rc = inflateInit2(&z, 15 + 16);
+
+	while (rc == Z_OK && s.len <= MOST) {
+		z.next_out = (Bytef *)part;
+		z.avail_out = sizeof part;
+		rc = inflate(&z, Z_NO_FLUSH);
+		str_add(&s, part, sizeof part - z.avail_out);
+	}
+	inflateEnd(&z);
+	*out_len = s.len;
+	if (rc == Z_STREAM_END && s.p)
+		return s.p;
+	err_set(e, ERR_DATA, "%s: not the gzip'd list of merges it begins like, or too large", path);
+	str_release(&s);
+	return NULL;
+}
+
+static int open_merges(struct tokenizer *t, const char *path, const json_t *vocab, struct err *e)
+{
+	size_t len, n;
+	char *data = file_load(path, MOST, &len, e), *plain;
+
+	if (data && len > 2 && !memcmp(data, "\x1f\x8b", 2)) {
+		plain = gunzip(data, len, &n, path, e);
+		mem_free(data);
+		data = plain;
+		len = n;
+	}
+	if (data)
+		t->bpe = bpe_new(data, len, vocab, path, e);
+	mem_free(data);
+	return t->bpe ? 0 : -1;
+}
+
+static int open_json(struct tokenizer *t, const char *path, struct err *e)
+{
+	json_t *o = jsonio_load(path, e);
+	const char *type = json_string_value(json_object_get(json_object_get(o, "model"), "type"));
+
+	if (o && type && !strcmp(type, "Unigram"))
+		t->unigram = unigram_from_json(o, path, e);
+	else if (o && (!type || !strcmp(type, "BPE")))
+		t->bpe = bpe_from_json(o, path, e);
+	else if (o)
+		err_set(e, ERR_DATA, "%s: a model of type %s; BPE and Unigram are known here", path, type);
+	json_decref(o);
+	return t->bpe || t->unigram ? 0 : -1;
+}
+
+static int open_model(struct tokenizer *t, const char *path, struct err *e)
+{
+	size_t len;
+	void *data = file_load(path, MOST, &len, e);
+
+	if (data)
+		t->unigram = unigram_from_model(data, len, path, e);
+	mem_free(data);
+	return t->unigram ? 0 : -1;
+}
+
+static int open_vocab(struct tokenizer *t, const char *merges, const char *vocab, struct err *e)
+{
+	json_t *o = jsonio_load(vocab, e);
+	int rc = o ? open_merges(t, merges, o, e) : -1;
+
+	json_decref(o);
+	return rc;
+}
+
+static int open_file(struct tokenizer *t, const char *path, struct err *e)
+{
+	if (str_ends(path, ".json"))
+		return open_json(t, path, e);
+	return str_ends(path, ".model") ? open_model(t, path, e) : open_merges(t, path, NULL, e);
+}
+
+static int open_folder(struct tokenizer *t, const char *dir, struct err *e)
+{
+	char *json = path_join(dir, "tokenizer.json"), *merges = path_join(dir, "merges.txt"), *vocab = path_join(dir, "vocab.json");
+	char *model = path_join(dir, "spiece.model");
+	int rc = path_exists(json)    ? open_json(t, json, e)
+	         : path_exists(merges) ? open_vocab(t, merges, vocab, e)
+	         : path_exists(model)  ? open_model(t, model, e)
+	                               : err_set(e, ERR_NOINPUT, "%s: holds no tokenizer.json, merges.txt or spiece.model", dir);
+
+	mem_free(json);
+	mem_free(merges);
+	mem_free(vocab);
+	mem_free(model);
+	return rc;
+}
+
+struct tokenizer *tokenizer_open(const char *path, struct err *e)
+{
+	struct tokenizer *t = mem_zalloc(1, sizeof *t);
+	struct stat st;
+
+	if (!stat(path, &st) && S_ISDIR(st.st_mode) ? open_folder(t, path, e) : open_file(t, path, e)) {
+		mem_free(t);
+		return NULL;
+	}
+	t->padding = t->bpe ? bpe_end(t->bpe) : unigram_padding(t->unigram);
+	return t;
+}
+
+void tokenizer_free(struct tokenizer *t)
+{
+	if (!t)
+		return;
+	bpe_free(t->bpe);
+	unigram_free(t->unigram);
+	mem_free(t);
+}
+
+void tokenizer_pad_with(struct tokenizer *t, int32_t id)
+{
+	t->padding = id;
+}
+
+static int32_t end_of(const struct tokenizer *t)
+{
+	return t->bpe ? bpe_end(t->bpe) : unigram_end(t->unigram);
+}
+
+int64_t tokenizer_encode_all(const struct tokenizer *t, const char *text, size_t len, int32_t **ids)
+{
+	int32_t *own, *all;
+	size_t n = t->bpe ? bpe_encode(t->bpe, text, len, &own) : unigram_encode(t->unigram, text, len, &own), k = 0;
+
+	all = mem_alloc((n + 2) * sizeof *all);
+	if (t->bpe)
+		all[k++] = bpe_start(t->bpe);
+	memcpy(all + k, own, n * sizeof *all);
+	k += n;
+	if (end_of(t) >= 0)
+		all[k++] = end_of(t);
+	mem_free(own);
+	*ids = all;
+	return (int64_t)k;
+}
+
+int64_t tokenizer_encode(const struct tokenizer *t, const char *text, size_t len, int64_t n, int32_t *ids)
+{
+	int32_t *all;
+	int64_t k = tokenizer_encode_all(t, text, len, &all), kept = k < n ? k : n;
+
+	assert(n > 0);
+	memcpy(ids, all, (size_t)kept * sizeof *ids);
+	if (k > n && end_of(t) >= 0)
+		ids[n - 1] = end_of(t);
+	for (int64_t i = kept; i < n; i++)
+		ids[i] = t->padding;
+	mem_free(all);
+	return kept;
+}

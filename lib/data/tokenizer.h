@@ -1,0 +1,26 @@
+/* Texts to the token ids that CLIP and T5 read. */
+#ifndef DDM_DATA_TOKENIZER_H
+#define DDM_DATA_TOKENIZER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+
+struct tokenizer;
+
+/* A folder of transformers (tokenizer.json; or vocab.json and merges.txt; or spiece.model), or one file: tokenizer.json, a SentencePiece
+ * model, or OpenAI's list of merges (bpe_simple_vocab_16e6.txt, gzip'd or not). Caller frees with tokenizer_free. */
+struct tokenizer *tokenizer_open(const char *path, struct err *e);
+void tokenizer_free(struct tokenizer *t);
+
+/* ids (n): the text with what the model puts around it (CLIP: start and end; SentencePiece: end), cut so that the end stays, and padded:
+ * CLIP with its end, others with <pad>. Returns how many are not padding. */
+int64_t tokenizer_encode(const struct tokenizer *t, const char *text, size_t len, int64_t n, int32_t *ids);
+/* All of them, with what the model puts around; caller frees *ids with mem_free. */
+int64_t tokenizer_encode_all(const struct tokenizer *t, const char *text, size_t len, int32_t **ids);
+
+/* What is written after the end: CLIP's end, or 0 as OpenAI's own code and SDXL's second tokenizer have it. */
+void tokenizer_pad_with(struct tokenizer *t, int32_t id);
+
+#endif

@@ -6,6 +6,7 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "file/fileio.h"
+#include "file/weightfile.h"
 #include "net/forward.h"
 #include "tape/ops.h"
 
@@ -264,7 +265,7 @@ static int tower_load(struct tower *m, const struct clip_config *c, const char *
 	int rc = -1;
 
 	m->c = *c;
-	if (!check(c, weights, e) && (s = forward_weights(weights, e))) {
+	if (!check(c, weights, e) && (s = weightfile_load(weights, NULL, e))) {
 		if (!st_find(s, projection[0]) && !st_find(s, projection[1]))
 			m->c.projection = 0;
 		record(m, capacity, d);

@@ -29,7 +29,8 @@ int clip_vision_from_json(const json_t *o, const char *where, struct clip_config
 struct clip_text;
 struct clip_vision;
 
-/* The weights are a file or a folder that holds one; the other tower may be in it. A file without a projection is taken as such. */
+/* The weights are a file of any kind weightfile_open reads, or a folder with one; the other tower may be in it. A file without a projection
+ * is taken as such. */
 struct clip_text *clip_text_new(const struct clip_config *c, const char *weights, int64_t capacity, struct device *d, struct err *e);
 struct clip_vision *clip_vision_new(const struct clip_config *c, const char *weights, int64_t capacity, struct device *d, struct err *e);
 /* A folder of transformers. */

@@ -4,10 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "core/mem.h"
-#include "file/fileio.h"
 #include "tape/ops.h"
 
 void forward_begin(struct forward *f, int64_t capacity, struct device *d)
@@ -132,28 +130,6 @@ void forward_release(struct forward *f)
 		f->device->release(f->device, f->place[i]);
 	params_release(&f->params);
 	memset(f, 0, sizeof *f);
-}
-
-struct safetensors *forward_weights(const char *path, struct err *e)
-{
-	static const char *const names[] = {"model.safetensors", "diffusion_pytorch_model.safetensors", "pytorch_model.safetensors"};
-	struct stat st;
-
-	if (stat(path, &st) || !S_ISDIR(st.st_mode))
-		return st_open(path, e);
-	for (int i = 0; i < 3; i++) {
-		char *full = path_join(path, names[i]);
-		struct safetensors *s = NULL;
-		int there = path_exists(full);
-
-		if (there)
-			s = st_open(full, e);
-		mem_free(full);
-		if (there)
-			return s;
-	}
-	err_set(e, ERR_NOINPUT, "%s: holds no %s", path, names[0]);
-	return NULL;
 }
 
 static struct tensor *param(struct forward *f, const char *prefix, const char *suffix, int rank, const int64_t *shape, int flags)

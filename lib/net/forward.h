@@ -42,9 +42,6 @@ void forward_run(struct forward *f, int64_t n, const void *const *in, float *con
 int64_t forward_elements(const struct forward *f, int output); /* of one sample */
 void forward_release(struct forward *f);                       /* a zeroed one is allowed */
 
-/* The weights in a folder of transformers or diffusers, or the file itself. Caller frees with st_free. */
-struct safetensors *forward_weights(const char *path, struct err *e);
-
 /* Layers under their usual names. PREFIX.weight [out, in] and, if `bias`, PREFIX.bias [out]; act < 0: none. */
 struct tensor *forward_linear(struct forward *f, struct tensor *x, const char *prefix, int64_t out, int bias, int act);
 struct tensor *forward_norm(struct forward *f, struct tensor *x, const char *prefix, double eps); /* LayerNorm with .weight, .bias */

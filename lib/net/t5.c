@@ -7,6 +7,7 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "file/fileio.h"
+#include "file/weightfile.h"
 #include "net/forward.h"
 #include "tape/ops.h"
 
@@ -178,7 +179,7 @@ struct t5 *t5_open(const char *dir, int64_t tokens, int64_t capacity, struct dev
 		err_set(e, ERR_USAGE, "a text of %lld tokens is out of range", (long long)tokens);
 		goto out;
 	}
-	if (!o || t5_from_json(o, path, &m->c, e) || !(s = forward_weights(dir, e)))
+	if (!o || t5_from_json(o, path, &m->c, e) || !(s = weightfile_load(dir, NULL, e)))
 		goto out;
 	record(m, capacity, d);
 	if (forward_load(&m->f, s, names, 2, dir, e))

@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/fileio.h"
+#include "file/weightfile.h"
 #include "net/forward.h"
 #include "tape/ops.h"
 
@@ -300,7 +301,7 @@ struct vit *vit_new(const struct vit_config *c, const char *weights, int64_t cap
 	struct safetensors *s = NULL;
 
 	v->c = *c;
-	if (vit_check(c, e) || !(s = forward_weights(weights, e)))
+	if (vit_check(c, e) || !(s = weightfile_load(weights, NULL, e)))
 		goto fail;
 	record(v, capacity, d);
 	if (forward_load(&v->f, s, known, 1, weights, e) || (resampled(c) && set_positions(v, e)))

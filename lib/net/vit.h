@@ -33,7 +33,7 @@ int vit_check(const struct vit_config *c, struct err *e);
 
 struct vit;
 
-/* The weights are a file, under the names of torch.hub or of transformers, or a folder that holds one. */
+/* The weights are a file of any kind weightfile_open reads, under the names of torch.hub or of transformers, or a folder with one. */
 struct vit *vit_new(const struct vit_config *c, const char *weights, int64_t capacity, struct device *d, struct err *e);
 /* A folder of transformers. size 0: 224. */
 struct vit *vit_open(const char *dir, int64_t size, int64_t capacity, struct device *d, struct err *e);

@@ -163,7 +163,7 @@ def dinov2_hub():
         for k in ("1", "2"):
             out[b + "ls%s.gamma" % k] = w[a + "layer_scale%s.lambda1" % k]
     os.makedirs(HERE + "/dinov2-hub", exist_ok=True)
-    save_file({k: v.contiguous() for k, v in out.items()}, HERE + "/dinov2-hub/model.safetensors")
+    torch.save({k: v.contiguous() for k, v in out.items()}, HERE + "/dinov2-hub/dinov2.pth")
     write_io("dinov2-hub", io)
 
 

@@ -64,6 +64,11 @@ static int decode_array(struct decoded *out, const struct sample_member *m, cons
 
 	if (npy_parse(&a, m->data, m->len, name, e))
 		return -1;
+	/* fast-DiT keeps the batch of one it encoded. */
+	if (a.rank == 4 && a.shape[0] == 1) {
+		memmove(a.shape, a.shape + 1, 3 * sizeof *a.shape);
+		a.rank = 3;
+	}
 	shape = a.shape + (a.rank == 3);
 	if (a.rank != 2 && a.rank != 3)
 		err_set(e, ERR_DATA, "%s: an array of rank %d, not (C, H, W)", name, a.rank);

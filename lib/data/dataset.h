@@ -38,7 +38,8 @@ struct dataset_info {
 
 /* An absent directory is ERR_NOINPUT; a cluster out of range ERR_USAGE; an empty one, a shard that disagrees with the
  * manifest, unequal sizes ERR_DATA. Caller frees with dataset_free.
- * The first sample decides what the set is: an array (.npy beats a picture) of shape (C, H, W) or (H, W), or a picture. */
+ * The first sample decides what the set is: an array (.npy beats a picture) of shape (C, H, W), (1, C, H, W) or (H, W), or a
+ * picture. */
 struct dataset *dataset_open(const char *shards, const struct dataset_options *o, struct err *e);
 void dataset_free(struct dataset *d);
 const struct dataset_info *dataset_info(const struct dataset *d);

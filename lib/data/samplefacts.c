@@ -8,6 +8,8 @@
 #include "core/str.h"
 #include "data/entries.h"
 #include "data/keyset.h"
+#include "data/labels.h"
+#include "data/latents.h"
 #include "data/samples.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
@@ -292,14 +294,46 @@ static int check_folder(json_t *o, const char *dir, struct err *e)
 	return rc < 0 ? -1 : digest(o, dir, e);
 }
 
+/* Samples of the files of latents in a folder. */
+static int latents_facts(json_t *o, const char *dir, int64_t *samples, struct err *e)
+{
+	char **paths = NULL;
+	size_t n;
+	int rc = latents_list(dir, &paths, &n, e);
+
+	for (size_t i = 0; i < n && !rc; i++) {
+		struct latents *l = latents_open(paths[i], e);
+
+		if (l)
+			*samples += latents_count(l);
+		rc = l ? 0 : -1;
+		latents_free(l);
+	}
+	if (n)
+		set_i64(o, "latents_files", (int64_t)n);
+	names_free(paths, n);
+	return rc;
+}
+
 int facts_folder(json_t *o, const char *dir, const struct facts_options *f, struct err *e)
 {
 	struct refusals r = {.fatal = f->check};
 	json_t *members = json_object();
 	struct entries files = {0};
-	int rc = entries_scan(&files, dir, refused, &r, e);
-	int64_t samples = 0;
+	struct labels *labels;
+	char *below;
+	int64_t samples = 0, latents;
+	int rc = labels_beside(dir, &labels, &below, e);
 
+	if (rc >= 0)
+		rc = entries_scan(&files, below, refused, &r, e);
+	if (!rc)
+		rc = latents_facts(o, dir, &samples, e);
+	latents = samples;
+	if (labels)
+		json_object_set_new(o, "classes_beside", json_true());
+	labels_free(labels);
+	mem_free(below);
 	for (size_t i = 0; i < files.n; i++) {
 		const struct entry *v = files.v + i;
 
@@ -314,7 +348,7 @@ int facts_folder(json_t *o, const char *dir, const struct facts_options *f, stru
 			set_i64(o, "archives", (int64_t)files.ntars);
 		if (r.n)
 			set_i64(o, "refused", r.n);
-		if (!files.n && !files.ntars)
+		if (!files.n && !files.ntars && !latents)
 			rc = err_set(e, ERR_DATA, "%s: no samples, shards or model in this folder", dir);
 	}
 	json_decref(members);

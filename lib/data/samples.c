@@ -15,6 +15,8 @@
 #include "data/entries.h"
 #include "data/feed.h"
 #include "data/keyset.h"
+#include "data/labels.h"
+#include "data/latents.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
 #include "file/shard.h"
@@ -24,11 +26,12 @@ enum { MEMBERS = 64 };
 static const size_t LIST_LIMIT = (size_t)1 << 30;
 
 /* What is read one after the other: the files of a folder or list, a tar, a shard. */
-enum unit_kind { UNIT_FILES, UNIT_TAR, UNIT_SHARD };
+enum unit_kind { UNIT_FILES, UNIT_TAR, UNIT_SHARD, UNIT_LATENTS };
 
 struct unit {
 	enum unit_kind kind;
 	struct entries files; /* UNIT_FILES */
+	struct labels *labels; /* of theirs, or NULL */
 	char *path;
 	int fd;                          /* UNIT_TAR from stdin: the feed's, borrowed; else -1 */
 	const struct manifest *manifest; /* UNIT_SHARD listed in a manifest, borrowed from the iterator */
@@ -52,6 +55,8 @@ struct samples {
 	int have_ahead;
 	struct shard *shard;
 	struct shard_sample read;
+	struct latents *latents;
+	struct str key; /* of one of them */
 
 	struct str bytes; /* of the current sample */
 	size_t start[MEMBERS];
@@ -165,21 +170,53 @@ static int open_shards(struct samples *s, const char *dir, struct err *e)
 	return 0;
 }
 
-static int open_folder(struct samples *s, const char *dir, struct err *e)
+static int open_latents(struct samples *s, const char *dir, struct err *e)
+{
+	char **paths;
+	size_t n;
+
+	if (latents_list(dir, &paths, &n, e))
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		unit_add(s, UNIT_LATENTS, paths[i]);
+	names_free(paths, n);
+	return 0;
+}
+
+/* The files below a folder, and its archives. labels: theirs; taken. */
+static int open_files(struct samples *s, const char *dir, struct labels *labels, struct err *e)
 {
 	struct entries files = {0};
+	int rc = entries_scan(&files, dir, refused, s, e);
+
+	for (size_t i = 0; i < files.ntars && !rc; i++)
+		rc = open_archive(s, files.tars[i]);
+	if (!rc && files.n) {
+		struct unit *u = unit_add(s, UNIT_FILES, dir);
+
+		u->files = files;
+		u->labels = labels;
+		return 0;
+	}
+	entries_release(&files);
+	labels_free(labels);
+	return rc;
+}
+
+static int open_folder(struct samples *s, const char *dir, struct err *e)
+{
+	struct labels *labels;
+	char *below;
 	int rc = open_shards(s, dir, e);
 
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	rc = entries_scan(&files, dir, refused, s, e);
-	for (size_t i = 0; i < files.ntars && !rc; i++)
-		rc = open_archive(s, files.tars[i]);
-	if (!rc && files.n) {
-		unit_add(s, UNIT_FILES, dir)->files = files;
-		return 0;
-	}
-	entries_release(&files);
+	if (open_latents(s, dir, e))
+		return -1;
+	rc = labels_beside(dir, &labels, &below, e);
+	if (rc >= 0)
+		rc = open_files(s, below, labels, e);
+	mem_free(below);
 	return rc;
 }
 
@@ -194,6 +231,10 @@ static int open_path(struct samples *s, const char *path, struct err *e)
 		return err_errno(e, "%s", path);
 	if (S_ISDIR(st.st_mode))
 		return open_folder(s, path, e);
+	if (latents_sniff(path)) {
+		unit_add(s, UNIT_LATENTS, path);
+		return 0;
+	}
 	if (entry_sniff(path, &kind, &ext, e))
 		return -1;
 	if (kind == ENTRY_TAR)
@@ -283,6 +324,8 @@ static void end_unit(struct samples *s)
 	shard_sample_release(&s->read);
 	s->read = (struct shard_sample){0};
 	shard_free(s->shard);
+	latents_free(s->latents);
+	s->latents = NULL;
 	s->tar = NULL;
 	s->shard = NULL;
 	s->have_ahead = 0;
@@ -296,6 +339,7 @@ void samples_close(struct samples *s)
 	end_unit(s);
 	for (size_t i = 0; i < s->units; i++) {
 		entries_release(&s->unit[i].files);
+		labels_free(s->unit[i].labels);
 		mem_free(s->unit[i].path);
 	}
 	for (size_t i = 0; i < s->manifests; i++) {
@@ -307,6 +351,7 @@ void samples_close(struct samples *s)
 	mem_free(s->unit);
 	mem_free(s->what);
 	str_release(&s->bytes);
+	str_release(&s->key);
 	arena_release(&s->names);
 	keyset_release(&s->keys);
 	mem_free(s);
@@ -398,6 +443,31 @@ static int load_file(struct samples *s, const char *path, size_t *len, struct er
 	return rc;
 }
 
+static int add_class(struct samples *s, struct sample *out, int32_t label, struct err *e)
+{
+	size_t was = s->bytes.len;
+
+	if (member_add(s, out, "cls", 0, e))
+		return -1;
+	str_printf(&s->bytes, "%d\n", (int)label);
+	s->member[out->n - 1].len = s->bytes.len - was;
+	return 0;
+}
+
+/* The class that stands beside, where none is among the members. */
+static int class_beside(struct samples *s, const struct unit *u, struct sample *out, const char *path, struct err *e)
+{
+	int32_t label;
+	int rc = 0;
+
+	for (int i = 0; i < out->n; i++)
+		if (!strcmp(s->member[i].ext, "cls"))
+			return 0;
+	if (u->labels)
+		rc = labels_get(u->labels, path, &label, e);
+	return rc > 0 ? add_class(s, out, label, e) : rc;
+}
+
 /* 1 a sample, 0 the unit's end, -1 the unit is broken, 2 a bad sample (*e says why) that can be passed over. */
 static int next_files(struct samples *s, struct unit *u, struct sample *out, struct err *e)
 {
@@ -418,7 +488,7 @@ static int next_files(struct samples *s, struct unit *u, struct sample *out, str
 		else
 			s->member[out->n - 1].len = len;
 	}
-	return rc == 1 && finish(s, out, e) ? 2 : rc;
+	return rc == 1 && (class_beside(s, u, out, v[i].path, e) || finish(s, out, e)) ? 2 : rc;
 }
 
 static int tar_begin(struct samples *s, struct unit *u, const char *name, struct err *e)
@@ -502,6 +572,37 @@ static int next_shard(struct samples *s, struct unit *u, struct sample *out, str
 	return 1;
 }
 
+static int add_latent(struct samples *s, struct sample *out, int64_t i, int flip, struct err *e)
+{
+	size_t was = s->bytes.len;
+
+	if (member_add(s, out, flip ? "flip.npy" : "npy", 0, e))
+		return -1;
+	if (latents_array(s->latents, i, flip, &s->bytes))
+		s->member[out->n - 1].len = s->bytes.len - was;
+	else
+		out->n--;
+	return 0;
+}
+
+static int next_latents(struct samples *s, struct unit *u, struct sample *out, struct err *e)
+{
+	int64_t i = s->next;
+	int32_t label;
+
+	if (!s->latents && !(s->latents = latents_open(u->path, e)))
+		return -1;
+	if (i >= latents_count(s->latents))
+		return 0;
+	s->next++;
+	label = latents_label(s->latents, i);
+	latents_key(s->latents, i, &s->key);
+	begin(s, out, str_text(&s->key), u->path);
+	if (add_latent(s, out, i, 0, e) || add_latent(s, out, i, 1, e) || (label >= 0 && add_class(s, out, label, e)) || finish(s, out, e))
+		return -1;
+	return 1;
+}
+
 static void digest_add(struct samples *s, const struct sample *x)
 {
 	sha256_add(&s->digest, x->key, strlen(x->key) + 1);
@@ -529,6 +630,8 @@ static int at_end(struct samples *s, struct err *e)
 
 int samples_next(struct samples *s, struct sample *out, struct err *e)
 {
+	static int (*const next_of[])(struct samples *s, struct unit *u, struct sample *out, struct err *e) = {
+	    [UNIT_FILES] = next_files, [UNIT_TAR] = next_tar, [UNIT_SHARD] = next_shard, [UNIT_LATENTS] = next_latents};
 	struct err scratch = {0}; /* samples_bad needs one to clear */
 
 	if (!e)
@@ -537,9 +640,7 @@ int samples_next(struct samples *s, struct sample *out, struct err *e)
 		struct unit *u = &s->unit[s->at];
 		int rc;
 
-		while ((rc = u->kind == UNIT_FILES ? next_files(s, u, out, e)
-		             : u->kind == UNIT_TAR ? next_tar(s, u, out, e)
-		                                   : next_shard(s, u, out, e)) > 0) {
+		while ((rc = next_of[u->kind](s, u, out, e)) > 0) {
 			if (rc == 2) {
 				if (samples_bad(s, e))
 					return -1;

@@ -17,6 +17,8 @@
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
+#include "file/npy.h"
+#include "file/safetensors.h"
 #include "file/shard.h"
 #include "file/tarfile.h"
 
@@ -517,6 +519,158 @@ static void loops(void **state)
 	mem_free(path);
 }
 
+/* The class that every sample has beside it: "key=class ..". */
+static void expect_classes(const char *name, const char *what)
+{
+	char *path = path_join(dir, name);
+	struct str got = {0};
+	struct sample x;
+	struct err e;
+	struct samples *s = open_one(path, NULL, &e);
+	int rc = s ? 1 : -1;
+	int32_t label;
+
+	while (rc > 0 && (rc = samples_next(s, &x, &e)) > 0) {
+		assert_int_equal(sample_class(&x, &label, &e), 0);
+		str_printf(&got, "%s%s=%d", got.len ? " " : "", x.key, (int)label);
+	}
+	if (rc < 0)
+		fail_msg("%s", e.msg);
+	assert_string_equal(str_text(&got), what);
+	str_release(&got);
+	samples_close(s);
+	mem_free(path);
+}
+
+/* StyleGAN's, EDM's and REPA's: a class for each path. */
+static void classes_in_a_table(void **state)
+{
+	(void)state;
+	write_png("edm/00000/img0.png", 1);
+	write_png("edm/00000/img1.png", 2);
+	write_png("edm/00001/img2.png", 3);
+	write_text("edm/00001/img2.cls", "8");
+	write_png("edm/00001/img3.png", 4);
+	write_text("edm/dataset.json", "{\"labels\": [[\"00000/img0.png\", 6], [\"00000/img1.png\", 0], [\"00001/img2.png\", 1]]}");
+	expect_in("edm", NULL, "00000/img0(cls,png) 00000/img1(cls,png) 00001/img2(cls,png) 00001/img3(png)");
+	expect_classes("edm", "00000/img0=6 00000/img1=0 00001/img2=8 00001/img3=-1");
+	write_text("edm/dataset.json", "{\"labels\": null}");
+	expect_classes("edm", "00000/img0=-1 00000/img1=-1 00001/img2=8 00001/img3=-1");
+	write_text("edm/dataset.json", "{\"labels\": [[\"a\", 6], [\"a\", 7]]}");
+	expect_in("edm", NULL, "!65 two classes for 'a'");
+	write_text("edm/dataset.json", "{\"labels\": [[\"a\", -1]]}");
+	expect_in("edm", NULL, "!65 is not [path, class]");
+	write_text("edm/dataset.json", "{\"labels\": ");
+	expect_in("edm", NULL, "!65 dataset.json");
+}
+
+static void write_array(const char *name, enum npy_type type, int rank, const int64_t *shape, const void *data)
+{
+	struct str bytes = {0};
+
+	npy_encode(&bytes, type, rank, shape, data);
+	mem_free(write_file(name, bytes.p, bytes.len));
+	str_release(&bytes);
+}
+
+/* fast-DiT's: features and labels, a file each. */
+static void classes_in_a_folder(void **state)
+{
+	static const float x[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+	static const int64_t shape[] = {1, 2, 2, 2}, class[] = {11, 3, -1};
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		char name[100];
+
+		snprintf(name, sizeof name, "fast/imagenet256_features/%d.npy", i);
+		write_array(name, NPY_F4, 4, shape, x);
+		snprintf(name, sizeof name, "fast/imagenet256_labels/%d.npy", i);
+		if (i < 2)
+			write_array(name, NPY_I8, 1, shape, &class[i]);
+	}
+	expect_in("fast", NULL, "0(cls,npy) 1(cls,npy)!65 imagenet256_labels: no class for '2.npy'");
+	write_array("fast/imagenet256_labels/2.npy", NPY_I8, 1, shape, &class[2]);
+	expect_in("fast", NULL, "0(cls,npy) 1(cls,npy)!65 -1 is no class");
+	write_array("fast/imagenet256_labels/2.npy", NPY_I8, 1, shape, &class[1]);
+	expect_classes("fast", "0=11 1=3 2=3");
+	write_array("fast/b_features/0.npy", NPY_F4, 4, shape, x);
+	write_array("fast/b_labels/0.npy", NPY_I8, 1, shape, &class[1]);
+	expect_in("fast", NULL, "!65 several folders of features");
+	expect_in("fast/b_features", NULL, "0(npy)");
+}
+
+static char *write_latents(const char *name, int n, enum st_type type, const void *data, const int64_t *class, int flip)
+{
+	char *path = write_file(name, "", 0);
+	struct st_tensor t[3] = {{"latents", type, 4, {n, 1, 2, 2}, data}, {"labels", ST_I64, 1, {n}, class}, {"latents_flip", type, 4, {n, 1, 2, 2}, data}};
+	struct err e = {0};
+
+	unlink(path);
+	assert_int_equal(st_write(path, t, 2 + flip, NULL, 0, &e), 0);
+	return path;
+}
+
+/* LightningDiT's: latents of many in one file. */
+static void latents(void **state)
+{
+	static const float x[12] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+	static const uint16_t half[4] = {0x3c00, 0x4000, 0x4200, 0x4400};
+	static const int64_t class[] = {5, 0, 999};
+	char *a = write_latents("light/latents_rank00_shard000.safetensors", 3, ST_F32, x, class, 1);
+	char *b = write_latents("light/latents_rank01_shard000.safetensors", 1, ST_F16, half, class, 0);
+	struct err e;
+	struct samples *s;
+	struct sample sample;
+	struct npy v;
+	float out[4];
+
+	(void)state;
+	write_text("light/latents_stats.pt", "not read");
+	expect_in("light", NULL,
+	          "latents_rank00_shard000/000000(cls,flip.npy,npy) latents_rank00_shard000/000001(cls,flip.npy,npy) "
+	          "latents_rank00_shard000/000002(cls,flip.npy,npy) latents_rank01_shard000/000000(cls,npy)");
+	expect_classes("light/latents_rank00_shard000.safetensors",
+	               "latents_rank00_shard000/000000=5 latents_rank00_shard000/000001=0 latents_rank00_shard000/000002=999");
+	s = open_one(a, NULL, &e);
+	assert_int_equal(samples_next(s, &sample, &e), 1);
+	assert_int_equal(samples_next(s, &sample, &e), 1);
+	assert_int_equal(npy_parse(&v, sample_find(&sample, "npy")->data, sample_find(&sample, "npy")->len, "x", &e), 0);
+	assert_true(v.rank == 3 && v.shape[0] == 1 && v.shape[2] == 2);
+	npy_to_f32(out, &v);
+	assert_memory_equal(out, x + 4, sizeof out);
+	samples_close(s);
+	s = open_one(b, NULL, &e);
+	assert_int_equal(samples_next(s, &sample, &e), 1);
+	assert_int_equal(npy_parse(&v, sample_find(&sample, "npy")->data, sample_find(&sample, "npy")->len, "x", &e), 0);
+	assert_int_equal(v.type, NPY_F2);
+	npy_to_f32(out, &v);
+	assert_true(out[0] == 1 && out[3] == 4);
+	samples_close(s);
+	mem_free(a);
+	mem_free(b);
+}
+
+/* img2dataset's: tables and counts beside the archives are not samples. */
+static void tables_beside(void **state)
+{
+	struct str t = {0};
+	size_t len;
+	uint8_t *data = png(8, 1, &len);
+
+	(void)state;
+	tar_put(&t, "000000007.png", data, len);
+	tar_put(&t, "000000007.txt", "a caption", 9);
+	tar_put(&t, "000000007.json", "{}", 2);
+	tar_put_end(&t);
+	mem_free(write_file("img2dataset/00000.tar", t.p, t.len));
+	write_text("img2dataset/00000.parquet", "PAR1....PAR1");
+	write_text("img2dataset/00000_stats.json", "{\"count\": 1}");
+	expect_in("img2dataset", NULL, "000000007(json,png,txt)");
+	str_release(&t);
+	mem_free(data);
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -536,7 +690,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(keys),  cmocka_unit_test(folder),         cmocka_unit_test(tars),   cmocka_unit_test(bad_pictures),
 	    cmocka_unit_test(sizes), cmocka_unit_test(standard_input), cmocka_unit_test(shards), cmocka_unit_test(digests),
-	    cmocka_unit_test(loops),
+	    cmocka_unit_test(loops), cmocka_unit_test(classes_in_a_table), cmocka_unit_test(classes_in_a_folder), cmocka_unit_test(latents),
+	    cmocka_unit_test(tables_beside),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -50,10 +50,12 @@ struct attention {
 	int64_t t, s; /* queries, keys */
 	int heads, d, causal, bf16;
 	int packed; /* every row of every operand is whole words of 16 bytes, aligned */
-	float scale;
+	float scale, unscaled; /* unscaled: 1 / scale */
 	struct side q, k, v, o, dy, dq, dk, dv;
 	struct stats lse;
 	float *delta; /* (B, heads, T): sum of dy o */
+	struct reals bias; /* (B, heads, T, S); p NULL: none */
+	int64_t bias_stride[4];
 };
 
 /* The rows [first, first + OWN) of one head that a block owns. */
@@ -105,6 +107,11 @@ static __device__ inline void tile_load(typename P::T *tile, int rows, const str
 			for (int k = 0; k < WORD; k++)
 				y[k] = valid && col + k < a.d ? x[k] : (T)0;
 	}
+}
+
+static __device__ inline float bias_get(const struct attention &a, const struct place &w, int64_t query, int64_t key)
+{
+	return reals_get(a.bias, w.b * a.bias_stride[0] + w.h * a.bias_stride[1] + query * a.bias_stride[2] + key * a.bias_stride[3]);
 }
 
 /* c (ROWS, BN) = x y^T of a warp's rows of x and all of y, both (.., DP). */
@@ -172,6 +179,24 @@ static __device__ inline int row_of(int e)
 static __device__ inline int col_of(int e)
 {
 	return warp_lane() % 4 * 2 + e % 2;
+}
+
+/* To scores that are yet to be scaled: of a warp's rows from `row` and all columns from `col`. */
+template <class P>
+static __device__ inline void bias_add(float c[P::MT][P::BN / 8][4], const struct attention &a, const struct place &w, int64_t row, int64_t col,
+                                       int keys_are_rows)
+{
+	UNROLL
+	for (int m = 0; m < P::MT; m++)
+		UNROLL
+		for (int n = 0; n < P::BN / 8; n++)
+			for (int e = 0; e < 4; e++) {
+				const int64_t i = row + 16 * m + row_of(e), j = col + 8 * n + col_of(e);
+				const int64_t query = keys_are_rows ? j : i, key = keys_are_rows ? i : j;
+
+				if (query < a.t && key < a.s)
+					c[m][n][e] = fmaf(bias_get(a, w, query, key), a.unscaled, c[m][n][e]);
+			}
 }
 
 struct alignas(8) float_pair {
@@ -291,7 +316,7 @@ static __device__ inline void softmax_step(float c[P::MT][P::BN / 8][4], float s
 		}
 }
 
-template <class P> static __global__ __launch_bounds__(P::THREADS) void attention_forward(struct attention a)
+template <class P, bool BIASED> static __global__ __launch_bounds__(P::THREADS) void attention_forward(struct attention a)
 {
 	typedef typename P::T T;
 	SHARED_BYTES(shared);
@@ -320,6 +345,8 @@ template <class P> static __global__ __launch_bounds__(P::THREADS) void attentio
 		if (mine >= a.t || (a.causal && key >= mine + P::ROWS))
 			continue;
 		scores<P>(c, q, k);
+		if (BIASED)
+			bias_add<P>(c, a, w, mine, key, 0);
 		softmax_step<P>(c, sum, top, share, a, mine, key);
 		weighted<P>(sum, c, k + STREAMED);
 	}
@@ -384,7 +411,7 @@ static __device__ inline void stats_load(float *lse, float *delta, const struct 
 }
 
 /* Rows are keys, columns queries. */
-template <class P> static __global__ __launch_bounds__(P::THREADS) void attention_grad_keys(struct attention a)
+template <class P, bool BIASED> static __global__ __launch_bounds__(P::THREADS) void attention_grad_keys(struct attention a)
 {
 	typedef typename P::T T;
 	SHARED_BYTES(shared);
@@ -418,6 +445,8 @@ template <class P> static __global__ __launch_bounds__(P::THREADS) void attentio
 		if (mine >= a.s || (a.causal && query + P::BN <= mine))
 			continue;
 		scores<P>(p, k, q);
+		if (BIASED)
+			bias_add<P>(p, a, w, mine, query, 1);
 		UNROLL
 		for (int m = 0; m < P::MT; m++)
 			UNROLL
@@ -450,7 +479,7 @@ template <class P> static __global__ __launch_bounds__(P::THREADS) void attentio
 }
 
 /* Rows are queries, columns keys. */
-template <class P> static __global__ __launch_bounds__(P::THREADS) void attention_grad_queries(struct attention a)
+template <class P, bool BIASED> static __global__ __launch_bounds__(P::THREADS) void attention_grad_queries(struct attention a)
 {
 	typedef typename P::T T;
 	SHARED_BYTES(shared);
@@ -487,6 +516,8 @@ template <class P> static __global__ __launch_bounds__(P::THREADS) void attentio
 		if (mine >= a.t || (a.causal && key >= mine + P::ROWS))
 			continue;
 		scores<P>(p, q, k);
+		if (BIASED)
+			bias_add<P>(p, a, w, mine, key, 0);
 		scores<P>(ds, dy, k + STREAMED);
 		UNROLL
 		for (int m = 0; m < P::MT; m++)
@@ -550,7 +581,8 @@ static __global__ void wide_forward(struct attention a, int64_t all)
 		float top = -INFINITY, share = 0;
 
 		for (int64_t key = 0; key < keys; key++) {
-			float score = a.scale * LOG2_E * row_dot(a.q, q, a.k, row_at(a.k, w, key), a), most = fmaxf(top, score);
+			float dot = row_dot(a.q, q, a.k, row_at(a.k, w, key), a), bias = a.bias.p ? bias_get(a, w, w.first, key) : 0.f;
+			float score = LOG2_E * fmaf(a.scale, dot, bias), most = fmaxf(top, score);
 			float shrink = exp2_fast(top - most), p = exp2_fast(score - most);
 
 			share = fmaf(share, shrink, p);
@@ -567,7 +599,8 @@ static __global__ void wide_forward(struct attention a, int64_t all)
 static __device__ inline float wide_weight(float *ds, const struct attention &a, const struct place &w, int64_t query, int64_t key)
 {
 	float score = row_dot(a.q, row_at(a.q, w, query), a.k, row_at(a.k, w, key), a);
-	float p = exp2_fast(LOG2_E * fmaf(a.scale, score, -stats_get(a.lse, w, query)));
+	float bias = a.bias.p ? bias_get(a, w, query, key) : 0.f;
+	float p = exp2_fast(LOG2_E * fmaf(a.scale, score, bias - stats_get(a.lse, w, query)));
 
 	*ds = p * (row_dot(a.dy, row_at(a.dy, w, query), a.v, row_at(a.v, w, key), a) - delta_get(a, w, query));
 	return p;
@@ -653,12 +686,14 @@ static dim3 wide_grid(const struct attention &a, int64_t rows)
 	return dim3(blocks_for(rows * WARP), (unsigned)((a.d + COLUMNS - 1) / COLUMNS), 1);
 }
 
+/* Without a bias no register is spent on one. */
 struct forward {
 	template <class T, int DP> static void run(const struct op_call *c, const struct attention &a, int64_t samples)
 	{
 		typedef forward_tiles<T, DP> P;
+		const auto run = a.bias.p ? attention_forward<P, true> : attention_forward<P, false>;
 
-		LAUNCH_SHARED(c, attention_forward<P>, blocks_of<P>(a, samples, a.t), P::THREADS, P::BYTES, a);
+		LAUNCH_SHARED(c, run, blocks_of<P>(a, samples, a.t), P::THREADS, P::BYTES, a);
 	}
 	static void wide(const struct op_call *c, const struct attention &a, int64_t samples)
 	{
@@ -674,8 +709,11 @@ struct backward {
 		typedef key_tiles<T, DP> K;
 		typedef query_tiles<T, DP> Q;
 		static_assert(K::GRAD_BYTES <= 99 << 10 && Q::GRAD_BYTES <= 99 << 10, "more shared memory than every processor has");
-		LAUNCH_SHARED(c, attention_grad_keys<K>, blocks_of<K>(a, samples, a.s), K::THREADS, K::GRAD_BYTES, a);
-		LAUNCH_SHARED(c, attention_grad_queries<Q>, blocks_of<Q>(a, samples, a.t), Q::THREADS, Q::GRAD_BYTES, a);
+		const auto keys = a.bias.p ? attention_grad_keys<K, true> : attention_grad_keys<K, false>;
+		const auto queries = a.bias.p ? attention_grad_queries<Q, true> : attention_grad_queries<Q, false>;
+
+		LAUNCH_SHARED(c, keys, blocks_of<K>(a, samples, a.s), K::THREADS, K::GRAD_BYTES, a);
+		LAUNCH_SHARED(c, queries, blocks_of<Q>(a, samples, a.t), Q::THREADS, Q::GRAD_BYTES, a);
 	}
 	static void wide(const struct op_call *c, const struct attention &a, int64_t samples)
 	{
@@ -710,6 +748,15 @@ template <class F> static void by_type(const struct op_call *c, const struct att
 		by_width<F, float>(c, a, q->shape[0]);
 }
 
+static void take_bias(struct attention *a, const struct op_call *c, int i)
+{
+	for (int d = 0; i < c->nin && d < 4; d++)
+		a->bias_stride[d] = c->in[i].shape[d] == 1 ? 0 : c->in[i].stride[d];
+	if (i < c->nin)
+		a->bias = reals_of(&c->in[i]);
+	a->unscaled = 1.f / a->scale;
+}
+
 static void attention_run(const struct op_call *c)
 {
 	struct attention a = attention_of(c, &c->in[0], &c->in[1], &c->out[1]);
@@ -718,6 +765,7 @@ static void attention_run(const struct op_call *c)
 	a.k = side_of(&c->in[1], &a.packed);
 	a.v = side_of(&c->in[2], &a.packed);
 	a.o = side_of(&c->out[0], &a.packed);
+	take_bias(&a, c, 3);
 	by_type<forward>(c, a, &c->in[0]);
 }
 
@@ -735,6 +783,7 @@ static void attention_grad_run(const struct op_call *c)
 	a.dk = side_of(&c->out[1], &a.packed);
 	a.dv = side_of(&c->out[2], &a.packed);
 	a.delta = (float *)c->scratch;
+	take_bias(&a, c, 6);
 	LAUNCH(c, attention_delta, blocks_for(rows * WARP), BLOCK, a, rows);
 	by_type<backward>(c, a, &c->in[1]);
 }

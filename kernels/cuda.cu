@@ -392,6 +392,7 @@ static void fill_table(struct device *d)
 	KERNELS(X)
 #undef X
 	d->real = DT_F32;
+	d->biased = 1;
 	d->storage = 1u << DT_F32 | 1u << DT_BF16;
 	d->alloc = cuda_alloc;
 	d->release = cuda_release;

@@ -19,7 +19,7 @@ static inline struct device *device_emulated(struct pool *pool)
 #undef X
 	d->name = "emulated";
 	d->storage |= 1u << DT_BF16;
-	d->compact = d->biased = 0;
+	d->compact = 0;
 	return d;
 }
 

@@ -51,10 +51,15 @@ static void gradient(const struct optest *t, double tol)
 	optest_values(t, in, out);
 	for (int i = 0; i < 3; i++)
 		back.in[1 + i].values = in[i];
+	if (t->nin > 3) {
+		back.nin = 7;
+		back.in[6] = t->in[3];
+		back.in[6].values = in[3];
+	}
 	back.in[4].values = out[0];
 	back.in[5].values = out[1];
 	optest_twin(&back, &kernel_attention_grad_cuda, tol);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < t->nin; i++)
 		mem_free(in[i]);
 	mem_free(out[0]);
 	mem_free(out[1]);
@@ -67,6 +72,26 @@ static void gradients(void **state)
 		const int64_t *n = cases[k];
 		struct optest t = forward(n[0], n[1], n[2], n[3], n[4], (int)n[5]);
 
+		gradient(&t, 2e-5);
+	}
+}
+
+/* A bias of its own for each head, query and key, and one stretched over samples, heads or queries; last, what it is stretched over. */
+static void biased(void **state)
+{
+	static const int64_t shapes[][7] = {
+	    {2, 17, 33, 2, 32, 0, 0}, {1, 70, 40, 2, 64, 1, 2}, {2, 20, 70, 1, 72, 0, 6}, {2, 40, 65, 2, 24, 0, 1},
+	    {1, 33, 20, 1, 128, 1, 0}, {2, 7, 5, 2, 300, 0, 0}, {2, 6, 6, 2, 160, 1, 4}, {2, 3, 1, 2, 8, 0, 0},
+	};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+		const int64_t *n = shapes[k];
+		struct optest t = forward(n[0], n[1], n[2], n[3], n[4], (int)n[5]);
+
+		t.nin = 4;
+		t.in[3] = (struct operand){.rank = 4, .shape = {n[0], n[3], n[1], n[2]}, .bcast = (unsigned)n[6], .scale = 3};
+		optest_twin(&t, &kernel_attention_cuda, 1e-5);
 		gradient(&t, 2e-5);
 	}
 }
@@ -216,7 +241,8 @@ static void packed_rows(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(gradients), cmocka_unit_test(large_scores),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(gradients), cmocka_unit_test(biased),
+	                                   cmocka_unit_test(large_scores),
 	                                   cmocka_unit_test(packed_rows)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

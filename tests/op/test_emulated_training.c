@@ -76,7 +76,7 @@ static struct train_options tiny(enum precision precision, char *out)
 	o.batch = 4;
 	o.lr = .02;
 	o.ema_half_life = 50;
-	o.validate_every = STEPS;
+	o.validate_every = STEPS / 2;
 	o.validate_samples = 4;
 	o.log_every = 1;
 	o.checkpoint_seconds = 0;
@@ -172,6 +172,33 @@ static void follows_float(void **state)
 	assert_string_equal(hex[0], hex[1]);
 	for (int i = 0; i < 4; i++)
 		mem_free(out[i]);
+}
+
+/* Another network and loss, of another set of operations. */
+static void a_router_follows(void **state)
+{
+	struct watch w[2];
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		char *out = path_join(dir, i ? "router-half" : "router");
+		struct train_options o = tiny(i ? PRECISION_BF16 : PRECISION_F32, out);
+		struct err e = {0};
+
+		o.net.kind = NET_ROUTER;
+		o.cluster = DATASET_ALL;
+		o.steps = STEPS / 2;
+		o.validate_every = o.steps;
+		o.keep_best = 1;
+		w[i] = (struct watch){.val_loss = NAN};
+		if (run(&o, i ? device_emulated(NULL) : device_cpu(NULL, DT_F32), &w[i], &e))
+			fail_msg("%s", e.msg);
+		mem_free(out);
+	}
+	print_message("val_loss %.5f, in bfloat16 %.5f\n", w[0].val_loss, w[1].val_loss);
+	for (int i = 0; i < STEPS / 2; i++)
+		assert_true(fabs(w[1].loss[i] / w[0].loss[i] - 1) < 2e-2);
+	assert_true(fabs(w[1].val_loss / w[0].val_loss - 1) < 2e-3);
 }
 
 /* The precision is part of what was made: another one does not go on with it, but may begin with its weights. */
@@ -307,7 +334,8 @@ static void products_read_the_copy(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(products_read_the_copy), cmocka_unit_test(follows_float),
-	                                   cmocka_unit_test(goes_with_its_precision), cmocka_unit_test(a_model_answers)};
+	                                   cmocka_unit_test(goes_with_its_precision), cmocka_unit_test(a_model_answers),
+	                                   cmocka_unit_test(a_router_follows)};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -6,6 +6,8 @@
 #	make demo           deps, build, the whole method on built-in pictures; DATA=folder: on yours; see share/recipes/demo.mk
 #	make bench          speed beside this machine's best, beside PyTorch, and against the baseline; BENCH=pattern: lines that hold it;
 #	                    PEER_PYTHON=a Python with torch; THREADS=1 beside other work; make bench-baseline: keep the last whole run
+#	make check-peers    live comparisons with the libraries whose formats we read: PEER_PYTHON=a Python with torch, transformers ..;
+#	                    T=pattern
 #	make fuzz           the parsers under libFuzzer (clang), SECONDS=60 each; FUZZ=pattern: those whose name holds it
 #	make install        to PREFIX (configure --prefix), below DESTDIR
 #	make uninstall | dist | clean | distclean
@@ -54,8 +56,10 @@ TESTS = $(TEST_C:$(SRC)/%.c=$(B)/%)
 FUZZERS = $(filter $(B)/tests/fuzz/%,$(TESTS))
 BENCH_C = $(wildcard $(SRC)/tests/bench/bench_*.c)
 BENCHES = $(BENCH_C:$(SRC)/%.c=$(B)/%)
+PEER_C = $(wildcard $(SRC)/tests/peers/*.c)
+PEERS = $(PEER_C:$(SRC)/%.c=$(B)/%)
 
-OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(B)/tests/op/optest.o $(B)/tests/op/fakelt.o $(B)/tests/bench/meter.o $(EMULATED)
+OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) $(B)/tests/op/optest.o $(B)/tests/op/fakelt.o $(B)/tests/bench/meter.o $(EMULATED)
 
 all: $(LIBS) $(PROGS)
 tests: $(TESTS) $(B)/tests/oom/preload.so
@@ -116,7 +120,7 @@ $(B)/tests/oom/preload.so: $(SRC)/tests/oom/preload.c $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  LD $@"
 	$(Q)$(CC) -std=c11 $(WARN) -O2 -fPIC -shared -o $@ $<
-$(TESTS) $(BENCHES): %: %.o $(LIBS) $(B)/flags
+$(TESTS) $(BENCHES) $(PEERS): %: %.o $(LIBS) $(B)/flags
 	@echo "  LD $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS) $(MORE) -lcmocka $(CUDA_LIBS) $(LDLIBS)
 
@@ -138,6 +142,9 @@ check:
 
 check-built: all tests
 	$(Q)B=$(B) $(SRC)/tests/run $(T)
+
+check-peers: $(PEERS) $(B)/tests/unit/test_pretrained $(B)/tests/unit/test_encoders
+	$(Q)B=$(B) PEER_PYTHON='$(or $(PEER_PYTHON),python3)' $(SRC)/tests/peers/run $(T)
 
 demo:
 	$(Q)B=$(B) $(SRC)/share/deps.sh --quick
@@ -204,7 +211,7 @@ distclean: clean
 	rm -rf $(B)
 
 FORCE:
-.PHONY: all tests completion deps check check-built demo demo-built bench bench-baseline fuzz fuzzers install uninstall dist clean distclean FORCE
+.PHONY: all tests completion deps check check-built check-peers demo demo-built bench bench-baseline fuzz fuzzers install uninstall dist clean distclean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(wildcard $(OBJECTS:.o=.d))

@@ -1,12 +1,13 @@
 """Makes tests/golden/pretrained/NAME: small networks of random weights as the library that has them saves them (config.json and
 safetensors), and in io.safetensors what it makes of an input. Needs torch, diffusers, transformers. With names as arguments: only
-those."""
+those. PRETRAINED_INTO: another folder; PRETRAINED_SEED: other numbers."""
 import json, os, shutil, sys
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-HERE = "tests/golden/pretrained"
+HERE = os.environ.get("PRETRAINED_INTO", "tests/golden/pretrained")
+SEED = int(os.environ.get("PRETRAINED_SEED", "0"))
 MAKERS = {}
 
 
@@ -17,7 +18,7 @@ def maker(f):
 
 def scatter(net, seed):
     """Random weights, none of them zero, of a size that keeps every layer's part in the result."""
-    g = torch.Generator().manual_seed(seed)
+    g = torch.Generator().manual_seed(SEED + seed)
     with torch.no_grad():
         for name, p in net.named_parameters():
             fan = max(1, p[0].numel()) if p.dim() > 1 else 16
@@ -46,7 +47,7 @@ def write_io(name, io):
 
 
 def normals(seed, *shape):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    return torch.randn(shape, generator=torch.Generator().manual_seed(SEED + seed))
 
 
 @maker
@@ -260,7 +261,7 @@ def t5_of(name, seed, tokens, **c):
     from transformers import T5Config, T5EncoderModel
     config = T5Config(vocab_size=50, feed_forward_proj="gated-gelu", tie_word_embeddings=False, **c)
     net = scatter(T5EncoderModel(config), seed)
-    g = torch.Generator().manual_seed(seed)
+    g = torch.Generator().manual_seed(SEED + seed)
     ids, length = torch.randint(0, 50, (3, tokens), generator=g), torch.tensor([tokens, 1, (tokens + 1) // 2])
     keep = (torch.arange(tokens)[None] < length[:, None]).long()
     with torch.no_grad():

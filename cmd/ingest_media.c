@@ -1,4 +1,5 @@
 /* FFmpeg's libraries, 5.1 to 7: a file or a filter graph to RGB frames. Runs in the decoder process only. */
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -193,7 +194,7 @@ struct input {
 	AVStream *stream;
 	AVPacket *packet;
 	AVFrame *frame;
-	double next_tick; /* seconds; negative before the first frame */
+	double origin, ticks; /* time of the first frame in seconds; multiples of 1/fps since then that are past */
 	int64_t decoded;
 };
 
@@ -301,11 +302,11 @@ static int is_wanted(struct input *in, double fps)
 	else
 		t = in->decoded / (rate > 0 ? rate : 25);
 	if (in->decoded == 0)
-		in->next_tick = t;
-	if (t < in->next_tick - tolerance)
+		in->origin = t;
+	if (t < in->origin + in->ticks / fps - tolerance)
 		return 0;
-	while (in->next_tick <= t + tolerance)
-		in->next_tick += 1 / fps;
+	/* Counted, not stepped through: a file's timestamps may be any. */
+	in->ticks = floor((t - in->origin + tolerance) * fps) + 1;
 	return 1;
 }
 

@@ -18,7 +18,7 @@
 
 static const size_t TABLE_MOST = (size_t)1 << 27; /* read whole without being asked to check */
 
-enum { CLUSTERS_MOST = 1 << 20 };
+enum { CLUSTERS_MOST = 1 << 20, CLUSTERS_ALL = 4096, LINE_MOST = 1 << 24 };
 
 static void set_i64(json_t *o, const char *key, int64_t v)
 {
@@ -301,7 +301,7 @@ int facts_shard(json_t *o, const struct facts_source *s, const struct facts_opti
 	return rc;
 }
 
-/* Rows, and rows held out, of each cluster. */
+/* Rows, and rows held out, of each cluster; of very many those without rows are left out: one row may name any. */
 static int cluster_facts(json_t *o, const struct tsv *t, int column, struct err *e)
 {
 	int split = tsv_column(t, "split");
@@ -322,8 +322,11 @@ static int cluster_facts(json_t *o, const struct tsv *t, int column, struct err 
 		count[2 * v + 1] += split >= 0 && !strcmp(tsv_get(t, i, split), "holdout");
 	}
 	for (int64_t c = 0; c < k; c++) {
-		json_t *x = json_object();
+		json_t *x;
 
+		if (k > CLUSTERS_ALL && !count[2 * c])
+			continue;
+		x = json_object();
 		set_i64(x, "cluster", c);
 		set_i64(x, "rows", count[2 * c]);
 		json_object_set_new(x, "share", json_real((double)count[2 * c] / (double)n));
@@ -370,6 +373,8 @@ static int table_edges(json_t *o, const struct facts_source *s, struct err *e)
 	if (!third || text[s->len - 1] != '\n' || !(last = memrchr(text, '\n', s->len - 1)) || strncmp(last, "\n#end ", 6) ||
 	    sscanf(last + 6, "%lld", &rows) != 1)
 		return err_set(e, ERR_DATA, "%s: truncated: the last line is not '#end ...'", s->name);
+	if (third - text > LINE_MOST)
+		return err_set(e, ERR_DATA, "%s: a stamp of more than %d bytes", s->name, LINE_MOST);
 	names = str_new("%.*s", (int)(second - text - 1), text + 1);
 	stamp = str_new("%.*s", (int)(third - second - (int)strlen("\n#stamp ")), second + strlen("\n#stamp "));
 	json_object_set_new(o, "columns", jsonio_text(names));

@@ -21,9 +21,9 @@ static int is_safetensors(const uint8_t *p, size_t len)
 
 static int is_shard(const uint8_t *p, size_t len)
 {
-	const uint8_t *foot = p + len - SHARD_FOOT_BYTES;
+	const uint8_t *foot = len > SHARD_FOOT_BYTES ? p + len - SHARD_FOOT_BYTES : NULL;
 
-	return len > SHARD_FOOT_BYTES && shard_get32(foot + 5) == SHARD_SEEK_MAGIC && foot[4] == 0x80;
+	return foot && shard_get32(foot + 5) == SHARD_SEEK_MAGIC && foot[4] == 0x80;
 }
 
 /* '#', names, and the stamp on the second line. */
@@ -67,11 +67,14 @@ enum kind kind_of_bytes(const void *data, size_t len)
 	return tar_sniff(p, len) ? KIND_TAR : KIND_UNKNOWN;
 }
 
-static int numbered(const char *name, const char *prefix)
+/* A mark that ends in '_' or '-' stands for all names that a number follows there. */
+static int is_marked(const char *name, const char *mark)
 {
-	size_t n = strlen(prefix);
+	size_t n = strlen(mark);
 
-	return !strncmp(name, prefix, n) && name[n] && strspn(name + n, "0123456789") == strlen(name + n);
+	if (mark[n - 1] != '_' && mark[n - 1] != '-')
+		return !strcmp(name, mark);
+	return !strncmp(name, mark, n) && name[n] && strspn(name + n, "0123456789") == strlen(name + n);
 }
 
 int kind_of_folder(const char *path, enum kind *kind, struct err *e)
@@ -105,7 +108,7 @@ int kind_of_folder(const char *path, enum kind *kind, struct err *e)
 		return -1;
 	for (size_t i = 0; i < n; i++)
 		for (size_t m = 0; m < best; m++)
-			if (!strcmp(names[i], marks[m].name) || (strpbrk(marks[m].name, "_-") && numbered(names[i], marks[m].name)))
+			if (is_marked(names[i], marks[m].name))
 				best = m;
 	names_free(names, n);
 	*kind = best < sizeof marks / sizeof *marks ? marks[best].kind : KIND_FOLDER;

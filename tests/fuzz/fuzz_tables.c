@@ -1,17 +1,16 @@
 /* Any bytes as each of the tables that programs hand on, their hash made right: an assignment, the manifest of a SHARDS folder; and
  * as a standing output whose stamp is looked for. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "core/hash.h"
 #include "core/mem.h"
 #include "data/sharding.h"
 #include "file/manifest.h"
 #include "file/standing.h"
 #include "tests/fuzz/folder.h"
 #include "tests/fuzz/replay.h"
+#include "tests/fuzz/tablehash.h"
 
 static void use_assignment(const char *path, double holdout)
 {
@@ -79,17 +78,8 @@ static void use(const void *data, size_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	const uint8_t *last = len > 1 ? memrchr(data, '\n', len - 1) : NULL;
-	size_t end = last ? (size_t)(last - data) + 1 : 0;
-	char *copy, hex[17];
+	uint8_t *copy = table_hashed(data, len);
 
-	if (len < end + 18 || data[len - 1] != '\n') {
-		use(data, len);
-		return 0;
-	}
-	copy = memcpy(mem_alloc(len), data, len);
-	snprintf(hex, sizeof hex, "%016llx", (unsigned long long)hash64(data, end));
-	memcpy(copy + len - 17, hex, 16);
 	use(copy, len);
 	mem_free(copy);
 	return 0;

@@ -119,7 +119,7 @@ $(FUZZERS:=.o): EXTRA = $(if $(FUZZ_LDFLAGS),-DFUZZER)
 $(B)/tests/oom/preload.so: $(SRC)/tests/oom/preload.c $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  LD $@"
-	$(Q)$(CC) -std=c11 $(WARN) -O2 -fPIC -shared -o $@ $<
+	$(Q)$(CC) -std=c11 $(WARN) -O2 -fPIC -shared -I$(SRC) -I$(SRC)/lib -o $@ $<
 $(TESTS) $(BENCHES) $(PEERS): %: %.o $(LIBS) $(B)/flags
 	@echo "  LD $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS) $(MORE) -lcmocka $(CUDA_LIBS) $(LDLIBS)

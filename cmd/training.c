@@ -147,6 +147,12 @@ static void say(void *arg, const char *line)
 		cmd_say("%s", line);
 }
 
+static void warn(void *arg, const char *line)
+{
+	(void)arg;
+	cmd_warn("%s", line);
+}
+
 /* On a terminal one line is rewritten; elsewhere train.jsonl is the place to look, and only validations are said. */
 static void tell(void *arg, const struct train_step *s)
 {
@@ -169,7 +175,7 @@ static void tell(void *arg, const struct train_step *s)
 
 void training_run(const char *shards, struct err *e)
 {
-	struct train_hooks hooks = {.step = tell, .say = say, .stop = &cmd_signal};
+	struct train_hooks hooks = {.step = tell, .say = say, .warn = warn, .stop = &cmd_signal};
 	struct pool *pool;
 	struct device *device;
 

@@ -39,6 +39,9 @@ struct trainer {
 /* The tape computes with these weights (total) from now on. */
 void trainer_bind(struct trainer *r, float *values);
 
+/* Tell the user of a failure that is survived. */
+void train_warn(const struct trainer *r, const char *line);
+
 /* Mean loss of the averaged weights on fixed noise of held-out samples; for a router also the accuracy, and calibration by time,
  * as a JSON object in *detail (may be NULL; caller json_decref()s). */
 int validate(struct trainer *r, double *loss, json_t **detail, struct err *e);

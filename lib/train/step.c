@@ -211,8 +211,18 @@ static void prune(struct trainer *r)
 	checkpoint_prune(r->train_dir, r->state.step, r->o->keep > 0 ? r->o->keep : 1);
 }
 
-/* A checkpoint that cannot be written is reported and survived while an older one stands; the next is tried at the next due time.
- */
+static void log_unsaved(struct trainer *r, const char *why)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "event", json_string("unsaved"));
+	json_object_set_new(o, "at", json_integer(r->state.step));
+	json_object_set_new(o, "why", jsonio_text(why));
+	trainlog_line(r->log, o);
+}
+
+/* One on the way that cannot be written is reported and survived, the next is tried at the next due time; the one that the run ends
+ * with must be. */
 static int checkpoint(struct trainer *r, int must, struct err *e)
 {
 	struct err why = {0};
@@ -223,8 +233,8 @@ static int checkpoint(struct trainer *r, int must, struct err *e)
 	}
 	if (must)
 		return -1;
-	if (r->hooks && r->hooks->say)
-		r->hooks->say(r->hooks->arg, why.msg);
+	train_warn(r, why.msg);
+	log_unsaved(r, why.msg);
 	return 0;
 }
 
@@ -233,8 +243,8 @@ static void draw(struct trainer *r)
 {
 	struct err why = {0};
 
-	if (sample_grid(r, &why) && r->hooks && r->hooks->say)
-		r->hooks->say(r->hooks->arg, why.msg);
+	if (sample_grid(r, &why))
+		train_warn(r, why.msg);
 }
 
 int train_steps(struct trainer *r, struct err *e)
@@ -266,7 +276,7 @@ int train_steps(struct trainer *r, struct err *e)
 		save = last || stop || due(s->step, o->checkpoint_steps) ||
 		       (o->checkpoint_seconds > 0 && clock_seconds() - saved >= o->checkpoint_seconds);
 		if (save) {
-			if (account(r, 1, e) || checkpoint(r, stop, e))
+			if (account(r, 1, e) || checkpoint(r, stop || last, e))
 				return -1;
 			saved = clock_seconds();
 		}

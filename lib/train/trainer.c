@@ -63,9 +63,18 @@ static void say(const struct trainer *r, const char *fmt, ...)
 	r->hooks->say(r->hooks->arg, line);
 }
 
+void train_warn(const struct trainer *r, const char *line)
+{
+	if (r->hooks && r->hooks->warn)
+		r->hooks->warn(r->hooks->arg, line);
+}
+
 static void say_damaged(void *arg, const char *message)
 {
-	say(arg, "passed over a damaged checkpoint: %s", message);
+	char line[1200];
+
+	snprintf(line, sizeof line, "passed over a damaged checkpoint: %s", message);
+	train_warn(arg, line);
 }
 
 static const char *const schedules[] = {"constant", "cosine"}, *const conditions[] = {"none", "class", "cluster"},

@@ -65,7 +65,8 @@ struct train_step {
 struct train_hooks {
 	void (*step)(void *arg, const struct train_step *s);
 	void (*say)(void *arg,
-	            const char *line); /* facts worth a line: resumed from, a damaged checkpoint passed over, the profile */
+	            const char *line); /* facts worth a line: resumed from, the profile */
+	void (*warn)(void *arg, const char *line); /* a failure that is survived: a checkpoint that is damaged or cannot be saved */
 	void *arg;
 	volatile sig_atomic_t *stop; /* non-zero: finish the step, publish a checkpoint, return ERR_AGAIN */
 };

@@ -250,8 +250,14 @@ full() {
 	exec $run $long -o limit s
 ) >"$OUT" 2>"$ERR"
 RC=$?
-[ $RC -eq 74 ] && [ "$(grep -c 'diffusion_pytorch_model' "$ERR")" -eq 1 ]
-tap_result $? "files may not grow: exit 74 naming the weights" "exit $RC"
+[ $RC -eq 74 ] && [ "$(tail -n 1 "$ERR" | grep -c 'step-00000240.*File too large')" -eq 1 ]
+tap_result $? "files may not grow: exit 74 naming the last checkpoint" "exit $RC"
+[ "$(grep -c 'step-.*File too large' "$ERR")" -eq 27 ]
+tap_result $? "those before it are told, even when quiet"
+if command -v jq >/dev/null; then
+	check_out "and noted in the log, which may not grow either" "9 18" \
+		jq -rs 'map(select(.event == "unsaved" and (.why | test("too large")))) | "\(.[0].at) \(.[1].at)"' limit/train.jsonl
+fi
 full limit
 tap_result $? "nothing half-written"
 check_clean "no temporary is left" limit

@@ -2,8 +2,8 @@
 # one line and exits with 71, or does without; no crash, no damaged output, no temporary file. tests/oom/preload.c does the work.
 #
 # By itself every allocation of the smallest programs and some dozens of the others, beginning at DDM_TEST_OOM (0); all of all with
-# DDM_TEST_OOM=all. Not the decoder that ddm-ingest starts: libseccomp crashes without memory and FFmpeg aborts, and that such a
-# process may die is why it is one of its own.
+# DDM_TEST_OOM=all. The decoder that ddm-ingest starts may die, as that is why it is a process of its own (libseccomp crashes without
+# memory, FFmpeg aborts); but it may not end well without having given every frame.
 . "$(dirname "$0")/tap.sh"
 
 preload=$B/tests/oom/preload.so
@@ -41,6 +41,11 @@ for i in 1 2 3; do
 	echo '{"fd": 1.'$i', "inner": {"name": "x"}}' >one.$i.json
 	echo '{"fd": 1.'$((i * i))', "inner": {"name": "y"}}' >two.$i.json
 done
+i=0
+while [ $i -lt 30 ]; do
+	i=$((i + 1))
+	echo '{"step": '$i', "loss": 1.'$i', "val_loss": 1.5, "images_per_s": 10}'
+done >log.jsonl
 network="--hidden 16 --depth 1 --heads 2 --patch 8 --batch 4 --steps 2 --validate-samples 0 --threads 1"
 
 sweep 0 x ddm-report -q -o x a=one.1.json b=two.1.json
@@ -50,12 +55,25 @@ sweep 100 x ddm-shard -q -a a.tsv --holdout .25 -o x pics
 sweep 60 x ddm-grid -c 2 -r 2 -s 8 -o x a=pics b=s
 sweep 60 x ddm-eval-fid --features pix --threads 1 -o x s pics
 sweep 50 x ddm-sample -n 2 --route top-2 --steps 2 --threads 1 -o x ensemble
-export OOM_PARTS=1
+sweep 40 x ddm-exact --threads 1 -o x s
+ddm-exact --threads 1 -o exact s 2>/dev/null || exit 1
+sweep 40 x ddm-diagnose budget -n 2 --times .5 --routes full --threads 1 -o x exact s
+sweep 40 x ddm-plot -f svg -o x loss log.jsonl
+sweep 30 x ddm-plot -f png -x distance -y cluster -o x points a.tsv
+sweep 40 "" ddm-info --check a.tsv s ensemble log.jsonl one.1.json exif6.jpg lossy.webp
+# A checkpoint on the way, of step 1 of 2, is done without; the last is not.
+export OOM_LACK=/train/step-00000001/
 # shellcheck disable=SC2086
 sweep 25 x ddm-train -q $network --predict x0 --checkpoint-every 1 --cluster all -o x s
 # shellcheck disable=SC2086
 sweep 20 x ddm-route-train -q $network --checkpoint-every 1 -o x s
-unset OOM_PARTS
+unset OOM_LACK
 
 command -v ddm-ingest >/dev/null || { skip ddm-ingest "not built (--without-media)"; exit 0; }
 sweep 50 x ddm-ingest --size 8 --threads 1 -o x pics exif6.jpg lossy.webp
+# Three frames of YUV, and a palette picture: of a file with its number 3 the decoder itself.
+printf 'YUV4MPEG2 W8 H8 F25:1 Ip A1:1 Cmono\nFRAME\n%064dFRAME\n%064dFRAME\n%064d' 1 2 3 >grey.y4m
+export OOM_DECODER=1 OOM_CODES=1
+sweep 40 "" ddm-ingest --serve-frames 0 0 1000000 0 3<grey.y4m
+sweep 20 "" ddm-ingest --serve-frames 1 0 1000000 0 3<"$SRC/tests/golden/stills/rgba.png"
+unset OOM_DECODER OOM_CODES

@@ -4,8 +4,11 @@
  *	OOM_OUT=PATH      the output, a file or a folder: removed before each run, compared with the first run's after it
  *	OOM_FROM=N OOM_STEP=N   of the allocations counted from 1, the first to fail and the distance to the next (1, 1)
  *	OOM_ON=1          all later ones of the run fail too
- *	OOM_PARTS=1       the output may hold some of its files and not others, each of them whole (a training's folder: a
- *	                  checkpoint that cannot be saved is passed over)
+ *	OOM_LACK=TEXT     a training's folder: after a failure the output may hold some of its files and not others, each of them
+ *	                  whole; after exit 0 those may lack whose path holds TEXT, a checkpoint on the way, where stderr says so
+ *	OOM_DECODER=1     a decoder of ddm-ingest, its file on descriptor 3: the output is what it writes to stdout, whole after exit
+ *	                  0, else whole frames of it and perhaps the message that says why; it may die, but not by its sandbox, and
+ *	                  hang before its first word (libseccomp does)
  *	OOM_CODES=LIST    exit statuses beside 0 and 71 that are honest here ("65 74")
  *
  * A run is bad when it is killed by a signal or takes 60 s, exits with another status, says anything but one "NAME: ..." on stderr where
@@ -28,6 +31,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "cmd/ingest.h"
 
 /* Shared with the parent, which reads the count. */
 static struct counter {
@@ -107,9 +112,9 @@ int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*fn)(void *), v
 
 /* The parent's work. */
 
-static const char *out, *codes;
+static const char *out, *codes, *lack;
 static char whole[4096]; /* the first run's output */
-static int parts, message; /* message: what a run says on stderr */
+static int decoder, message; /* message: what a run says on stderr */
 static long bad;
 
 static long number(const char *name, long otherwise)
@@ -159,7 +164,7 @@ static int log_of_run(const char *path)
 	return n > 6 && !strcmp(path + n - 6, ".jsonl");
 }
 
-static long files, wrong, litter;
+static long wrong, excused, litter;
 static const char *tree_a, *tree_b;
 
 /* Of tree a: is it in tree b? */
@@ -171,15 +176,17 @@ static int compare_one(const char *path, const struct stat *st, int type, struct
 	(void)st;
 	if (type != FTW_F || log_of_run(path) || strstr(path, "/.lock"))
 		return 0;
-	files++;
 	snprintf(other, sizeof other, "%s%s", tree_b, path + strlen(tree_a));
-	wrong += !same_bytes(path, other);
+	if (lack && strstr(path, lack) && access(other, F_OK))
+		excused++;
+	else
+		wrong += !same_bytes(path, other);
 	return 0;
 }
 
 static long compare(const char *a, const char *b)
 {
-	files = wrong = 0;
+	wrong = excused = 0;
 	tree_a = a;
 	tree_b = b;
 	nftw(a, compare_one, 16, FTW_PHYS);
@@ -203,15 +210,59 @@ static int litter_remove(const char *path, const struct stat *st, int type, stru
 	return 0;
 }
 
+/* What a decoder wrote: of the first run, and of the last. */
+static struct stream {
+	char *p;
+	size_t len;
+} first, last;
+
+static void stream_read(struct stream *s, int fd)
+{
+	ssize_t n;
+
+	s->len = 0;
+	do {
+		s->p = realloc(s->p, s->len + 65536);
+		n = read(fd, s->p + s->len, 65536);
+		s->len += n > 0 ? (size_t)n : 0;
+	} while (n > 0);
+}
+
+static int message_at(const struct stream *s, size_t at, struct frame_head *h)
+{
+	if (s->len - at < sizeof *h)
+		return 0;
+	memcpy(h, s->p + at, sizeof *h);
+	return h->magic == FRAME_MAGIC && h->size <= s->len - at - sizeof *h;
+}
+
+/* The messages that both have, and after them nothing, a part of the next or why there are no more. */
+static const char *stream_state(void)
+{
+	struct frame_head h;
+	size_t at = 0, n = last.len < first.len ? last.len : first.len;
+
+	while (message_at(&last, at, &h) && at + sizeof h + h.size <= n && !memcmp(last.p + at, first.p + at, sizeof h + h.size))
+		at += sizeof h + h.size;
+	if (at == first.len && at == last.len)
+		return "whole";
+	if (!memcmp(last.p + at, first.p + at, n - at) && last.len < first.len)
+		return at ? "part" : "none";
+	return message_at(&last, at, &h) && h.kind == FRAME_ERROR && at + sizeof h + h.size == last.len ? "part" : "wrong";
+}
+
+/* "excused" is whole but for what may lack. */
 static const char *output_state(void)
 {
+	if (decoder)
+		return stream_state();
 	if (!out)
 		return "whole";
 	if (access(out, F_OK))
 		return "none";
 	if (compare(out, whole))
 		return "wrong";
-	return compare(whole, out) ? "part" : "whole";
+	return compare(whole, out) ? "part" : excused ? "excused" : "whole";
 }
 
 static int is_listed(int code)
@@ -230,7 +281,7 @@ static int is_listed(int code)
 
 static int run(int (*fn)(int, char **, char **), int argc, char **argv, char **envp)
 {
-	int status = 0, null;
+	int status = 0, null, fd[2];
 	pid_t pid;
 
 	if (out)
@@ -238,6 +289,8 @@ static int run(int (*fn)(int, char **, char **), int argc, char **argv, char **e
 	if (ftruncate(message, 0) || lseek(message, 0, SEEK_SET))
 		abort();
 	lseek(0, 0, SEEK_SET);
+	if (decoder && (lseek(3, 0, SEEK_SET) || pipe(fd)))
+		abort();
 	atomic_store(&counter->n, 0);
 	fflush(NULL);
 	pid = fork();
@@ -245,12 +298,17 @@ static int run(int (*fn)(int, char **, char **), int argc, char **argv, char **e
 		abort();
 	if (!pid) {
 		null = open("/dev/null", O_WRONLY);
-		dup2(null, 1);
+		dup2(decoder ? fd[1] : null, 1);
 		dup2(message, 2);
 		close(null);
-		alarm(60);
+		alarm(decoder ? 15 : 60);
 		armed = 1;
 		exit(fn(argc, argv, envp));
+	}
+	if (decoder) {
+		close(fd[1]);
+		stream_read(&last, fd[0]);
+		close(fd[0]);
 	}
 	waitpid(pid, &status, 0);
 	return status;
@@ -281,15 +339,16 @@ static void judge(long k, int status)
 
 	litter = 0;
 	nftw(".", litter_one, 16, FTW_PHYS);
-	if (WIFSIGNALED(status))
+	if (WIFSIGNALED(status) &&
+	    (!decoder || WTERMSIG(status) == SIGSYS || (WTERMSIG(status) == SIGALRM && strcmp(state, "none"))))
 		why = strsignal(WTERMSIG(status));
-	else if (code && code != 71 && !is_listed(code))
+	else if (code > 0 && code != 71 && !is_listed(code))
 		why = "the exit status";
-	else if (code && lines != 1)
+	else if (code && !decoder && (lack ? lines < 1 : lines != 1))
 		why = "not one complaint on stderr";
-	else if (!strcmp(state, "wrong") || (!strcmp(state, "part") && !parts))
+	else if (!strcmp(state, "wrong") || (!strcmp(state, "part") && !lack && !decoder))
 		why = "the output is damaged";
-	else if (!code && strcmp(state, "whole") && !(parts && !strcmp(state, "part")))
+	else if (!code && strcmp(state, "whole") && !(!strcmp(state, "excused") && lines))
 		why = "the output is missing";
 	else if (litter)
 		why = "temporary files are left";
@@ -305,13 +364,14 @@ static int (*program)(int, char **, char **);
 
 static int sweep(int argc, char **argv, char **envp)
 {
-	long step = number("OOM_STEP", 1), from = number("OOM_FROM", 1), total, runs = 0, by_code[256] = {0};
+	long step = number("OOM_STEP", 1), from = number("OOM_FROM", 1), total, runs = 0, deaths = 0, by_code[256] = {0};
 	int status;
 
 	unsetenv("LD_PRELOAD");
 	out = getenv("OOM_OUT") && *getenv("OOM_OUT") ? getenv("OOM_OUT") : NULL;
 	codes = getenv("OOM_CODES") ? getenv("OOM_CODES") : "";
-	parts = (int)number("OOM_PARTS", 0);
+	lack = getenv("OOM_LACK");
+	decoder = (int)number("OOM_DECODER", 0);
 	message = memfd_create("stderr", 0);
 	message = fcntl(message, F_DUPFD, 100);
 	counter = mmap(NULL, sizeof *counter, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -324,6 +384,8 @@ static int sweep(int argc, char **argv, char **envp)
 		printf("# the program fails by itself: status %x: %s\n", (unsigned)status, text);
 		return 2;
 	}
+	first = last;
+	last = (struct stream){0};
 	if (out) {
 		snprintf(whole, sizeof whole, "%s.whole", out);
 		remove_tree(whole);
@@ -336,12 +398,16 @@ static int sweep(int argc, char **argv, char **envp)
 		status = run(program, argc, argv, envp);
 		if (WIFEXITED(status))
 			by_code[WEXITSTATUS(status)]++;
+		else
+			deaths++;
 		judge(k, status);
 	}
 	printf("# %ld allocations, %ld runs:", total, runs);
 	for (int i = 0; i < 256; i++)
 		if (by_code[i])
 			printf(" %ld exit %d", by_code[i], i);
+	if (deaths)
+		printf(" %ld killed", deaths);
 	printf("; %ld bad\n", bad);
 	if (out)
 		remove_tree(whole);

@@ -113,7 +113,7 @@ static void on_step(void *arg, const struct train_step *s)
 		w->first_loss = s->loss;
 }
 
-static void on_say(void *arg, const char *line)
+static void on_warn(void *arg, const char *line)
 {
 	struct watch *w = arg;
 
@@ -122,7 +122,7 @@ static void on_say(void *arg, const char *line)
 
 static int run_watched(const struct train_options *o, struct watch *w, struct err *e)
 {
-	struct train_hooks h = {.step = on_step, .say = on_say, .arg = w, .stop = &w->stop};
+	struct train_hooks h = {.step = on_step, .warn = on_warn, .arg = w, .stop = &w->stop};
 	struct pool *pool = pool_new(2, e);
 	struct device *d = device_cpu(pool, DT_F32);
 	int rc;

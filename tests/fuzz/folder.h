@@ -25,9 +25,9 @@ static void folder_remove(void)
 static char *folder_path(const char *name)
 {
 	if (!folder_name) {
-		const char *tmp = getenv("TMPDIR");
+		const char *tmp = getenv("TMPDIR"), *memory = access("/dev/shm", W_OK) ? NULL : "/dev/shm";
 
-		folder_name = str_new("%s/ddm-fuzz.XXXXXX", tmp ? tmp : access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+		folder_name = str_new("%s/ddm-fuzz.XXXXXX", memory ? memory : tmp ? tmp : "/tmp");
 		if (!mkdtemp(folder_name))
 			abort();
 		atexit(folder_remove);

@@ -153,7 +153,7 @@ static void finiteness(void **state)
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		struct st_tensor t = {.type = all[i].type, .rank = 1, .shape = {5}, .data = all[i].data};
 
-		assert_int_equal(facts_not_finite(&t), all[i].bad);
+		assert_int_equal(st_not_finite(&t), all[i].bad);
 	}
 }
 

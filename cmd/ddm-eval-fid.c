@@ -17,14 +17,19 @@
 #include "metric/evalstats.h"
 #include "metric/pixfeat.h"
 
-static int filter = RESIZE_BICUBIC, protocol = PROTOCOL_DDM, skip_bad, ignore_recipe, cache, seeded;
+static int filter = RESIZE_BICUBIC, protocol = PROTOCOL_DDM, skip_bad, ignore_recipe, cache, seeded, input = -1;
 static int64_t size, axes = 32, draws = 4, subsets, subset_size = 1000, max_errors = -1, threads;
 static uint64_t seed;
-static const char *features = "pix", *heldout, *train, *stats_out, *out = "-", *metrics, *cache_dir, *logits, *captions;
+static const char *features = "pix", *heldout, *train, *stats_out, *out = "-", *metrics, *cache_dir, *logits, *captions,
+    *device = "auto";
 
 static const struct opt options[] = {
     {"--features", 0, OPT_TEXT, &features, .arg = "KIND",
-     .help = "pix: layout, sharpness, colour; rgb8: 8 x 8 means (default pix)", .choices = extractor_names},
+     .help = "pix: layout, sharpness, colour; rgb8: 8 x 8 means; inception:PATH, dinov2:PATH, clip:PATH: a network (default pix)",
+     .choices = extractor_names},
+    {"--input", 0, OPT_CHOICE, &input, .arg = "NAME", .help = "how pictures are fed to the network (default: as is usual for it)",
+     .choices = netinput_names},
+    {"--device", 0, OPT_TEXT, &device, .arg = "NAME", .help = "auto, cpu, cuda or cuda:N: where the network runs (default auto)"},
     {"--metrics", 0, OPT_TEXT, &metrics, .arg = "LIST",
      .help = "kd fd memorised fid sfid is kid pr dc cmmd vendi authenticity clip, with commas (default kd,fd,memorised)",
      .choices = metric_names},
@@ -61,8 +66,8 @@ static const struct opt options[] = {
 static const struct program program = {
     .name = "ddm-eval-fid",
     .synopsis =
-	"[--features KIND] [--metrics LIST] [--protocol NAME] [--size N] [--filter NAME] [--heldout SET] [--train SET] [--axes P] "
-	"[--draws R] [--subsets N] [--subset-size M] [--seed S] [--logits FILE] [--captions FILE] [--ignore-recipe] [--cache] "
+	"[--features KIND] [--input NAME] [--device NAME] [--metrics LIST] [--protocol NAME] [--size N] [--filter NAME] [--heldout SET] [--train SET] "
+	"[--axes P] [--draws R] [--subsets N] [--subset-size M] [--seed S] [--logits FILE] [--captions FILE] [--ignore-recipe] [--cache] "
 	"[--cache-dir DIR] [--stats-out FILE] [-o FILE] [--skip-bad] [--max-errors N] [--threads N] REFERENCE SAMPLES",
     .about = "Measure how far samples are from a reference set of pictures.",
     .options = options,
@@ -87,6 +92,7 @@ static void tell_warning(void *arg, const char *what)
 struct work {
 	struct evalset set[ROLES];
 	const char *const *path; /* [ROLES] */
+	struct device *device;
 	struct extractor *extractor;
 	struct evalreport report;
 	json_t *ignored; /* sentences: what --ignore-recipe let pass */
@@ -102,7 +108,7 @@ static int follow(struct work *w, struct evalset_options *o, struct err *e)
 	for (int k = 0; pixfeat_names[k]; k++)
 		if (!strcmp(r->features, pixfeat_names[k]) && strcmp(r->features, o->extractor->name)) {
 			extractor_free(w->extractor);
-			o->extractor = w->extractor = extractor_open(r->features, e);
+			o->extractor = w->extractor = extractor_open(r->features, &(struct extractor_options){.input = input}, e);
 			if (!w->extractor)
 				return -1;
 		}
@@ -165,7 +171,9 @@ static int sets_read(struct work *w, struct pool *pool, const struct progress *p
 	                            .pool = pool,
 	                            .progress = progress};
 
-	o.extractor = w->extractor = extractor_open(features, e);
+	if (extractor_is_network(features) && !(w->device = device_open(device, pool, e)))
+		return -1;
+	o.extractor = w->extractor = extractor_open(features, &(struct extractor_options){input, w->device}, e);
 	if (!w->extractor || metrics_choose(w, &o, e))
 		return -1;
 	for (int k = 0; k < ROLES; k++) {
@@ -304,6 +312,7 @@ static int evaluate(struct stamp *st, const char *const path[ROLES], struct pool
 	json_decref(w.ignored);
 	mem_free(w.captions);
 	extractor_free(w.extractor);
+	device_free(w.device);
 	return rc;
 }
 
@@ -335,6 +344,8 @@ int main(int argc, char **argv)
 
 	cmd_start(&program, argc, argv, 2, 2);
 	path[REFERENCE] = argv[1], path[SAMPLES] = argv[2], path[HELDOUT] = heldout, path[TRAIN] = train;
+	if (protocol == PROTOCOL_CLEAN && input < 0 && !strncmp(features, "inception:", 10))
+		input = NETINPUT_CLEAN;
 	if (protocol == PROTOCOL_FIDELITY && !seeded)
 		seed = FIDELITY_SEED;
 	if (protocol != PROTOCOL_DDM && seed > UINT32_MAX)

@@ -47,18 +47,20 @@ static void pixels_open(struct extractor *x, enum pixfeat_kind kind)
 	pixfeat_hash(kind, x->hash);
 }
 
-static int pix_open(struct extractor *x, const char *dir, struct err *e)
+static int pix_open(struct extractor *x, const char *path, const struct extractor_options *o, struct err *e)
 {
-	(void)dir;
-	(void)e;
+	(void)path;
+	if (o->input >= 0)
+		return err_set(e, ERR_USAGE, "pix looks at the pictures themselves, not through \"%s\"", netinput_names[o->input]);
 	pixels_open(x, PIXFEAT_PIX);
 	return 0;
 }
 
-static int rgb8_open(struct extractor *x, const char *dir, struct err *e)
+static int rgb8_open(struct extractor *x, const char *path, const struct extractor_options *o, struct err *e)
 {
-	(void)dir;
-	(void)e;
+	(void)path;
+	if (o->input >= 0)
+		return err_set(e, ERR_USAGE, "rgb8 looks at the pictures themselves, not through \"%s\"", netinput_names[o->input]);
 	pixels_open(x, PIXFEAT_RGB8);
 	return 0;
 }
@@ -150,15 +152,18 @@ void extractor_from_network(struct extractor *x, const struct extractor_network 
 static const struct kind {
 	const char *name;
 	const char *what; /* it is opened from: NULL where it needs nothing */
-	int (*open)(struct extractor *x, const char *dir, struct err *e);
+	int (*open)(struct extractor *x, const char *path, const struct extractor_options *o, struct err *e);
 } kinds[] = {
     {"pix", NULL, pix_open},
     {"rgb8", NULL, rgb8_open},
+    {"inception", "PATH", networks_inception},
+    {"dinov2", "PATH", networks_dinov2},
+    {"clip", "PATH", networks_clip},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-const char *const extractor_names[] = {"pix", "rgb8", NULL};
+const char *const extractor_names[] = {"pix", "rgb8", "inception:", "dinov2:", "clip:", NULL};
 
 _Static_assert(sizeof extractor_names / sizeof *extractor_names == KINDS + 1, "every extractor is offered");
 
@@ -173,19 +178,30 @@ static int unknown(const char *spec, struct err *e)
 	return -1;
 }
 
-struct extractor *extractor_open(const char *spec, struct err *e)
+static const struct kind *find(const char *spec)
 {
 	size_t len = strcspn(spec, ":");
-	const char *dir = spec[len] ? spec + len + 1 : NULL;
-	struct extractor *x = mem_zalloc(1, sizeof *x);
-	int rc = 1;
 
-	for (int k = 0; k < KINDS && rc > 0; k++)
-		if (strlen(kinds[k].name) == len && !memcmp(kinds[k].name, spec, len) && !kinds[k].what == !dir)
-			rc = kinds[k].open(x, dir, e);
-	if (rc > 0)
-		rc = unknown(spec, e);
-	if (!rc)
+	for (int k = 0; k < KINDS; k++)
+		if (strlen(kinds[k].name) == len && !memcmp(kinds[k].name, spec, len) && (kinds[k].what != NULL) == (spec[len] && spec[len + 1]))
+			return &kinds[k];
+	return NULL;
+}
+
+int extractor_is_network(const char *spec)
+{
+	const struct kind *k = find(spec);
+
+	return k && k->what;
+}
+
+struct extractor *extractor_open(const char *spec, const struct extractor_options *o, struct err *e)
+{
+	const struct kind *k = find(spec);
+	struct extractor *x = mem_zalloc(1, sizeof *x);
+	const char *path = strchr(spec, ':');
+
+	if (k ? !k->open(x, path ? path + 1 : NULL, o, e) : !unknown(spec, e))
 		return x;
 	mem_free(x);
 	return NULL;

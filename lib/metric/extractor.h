@@ -10,6 +10,7 @@
 #include "core/err.h"
 #include "core/pool.h"
 #include "file/still.h"
+#include "kernels/device.h"
 #include "metric/netinput.h"
 
 /* The places of a network that metrics look at. */
@@ -36,8 +37,16 @@ struct extractor {
 	void *own;
 };
 
-/* "pix", "rgb8": metric/pixfeat.h. Unknown names are ERR_USAGE with those that there are. Caller frees with extractor_free. */
-struct extractor *extractor_open(const char *spec, struct err *e);
+struct extractor_options {
+	int input;             /* enum netinput of a network; -1: the one its metrics are usual with */
+	struct device *device; /* a network runs there; borrowed */
+};
+
+/* "pix", "rgb8": metric/pixfeat.h. "inception:PATH", "dinov2:PATH", "clip:PATH": networks, PATH as in net/inception.h, net/vit.h (a file is
+ * called as torch.hub calls it) and net/clip.h. Unknown names, an input that is not the network's: ERR_USAGE with those that there
+ * are. Caller frees with extractor_free. */
+struct extractor *extractor_open(const char *spec, const struct extractor_options *o, struct err *e);
+int extractor_is_network(const char *spec); /* 1 when it needs a device */
 void extractor_free(struct extractor *x); /* NULL is allowed */
 
 extern const char *const extractor_names[]; /* NULL-terminated */
@@ -57,5 +66,10 @@ struct extractor_network {
 
 /* Takes net: when the extractor is freed, net is. */
 void extractor_from_network(struct extractor *x, const struct extractor_network *n);
+
+/* For the table. */
+int networks_inception(struct extractor *x, const char *path, const struct extractor_options *o, struct err *e);
+int networks_dinov2(struct extractor *x, const char *path, const struct extractor_options *o, struct err *e);
+int networks_clip(struct extractor *x, const char *path, const struct extractor_options *o, struct err *e);
 
 #endif

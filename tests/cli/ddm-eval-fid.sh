@@ -206,6 +206,12 @@ check_exit 2 "one operand" ddm-eval-fid -o no.json "$A"
 check_exit 2 "standard input twice" ddm-eval-fid -o no.json - -
 check_exit 2 "--size too small" ddm-eval-fid --size 8 -o no.json "$A" "$S"
 check_exit 2 "an unknown kind" ddm-eval-fid --features inception -o no.json "$A" "$S"
+check_exit 2 "a network without its weights" ddm-eval-fid --features inception: -o no.json "$A" "$S"
+check_exit 66 "weights that are not there" ddm-eval-fid --features inception:nowhere -o no.json "$A" "$S"
+check_exit 66 "no folder of a network" ddm-eval-fid --features clip:nowhere -o no.json "$A" "$S"
+check_exit 2 "a way to feed what is not fed" ddm-eval-fid --input tf1 -o no.json "$A" "$S"
+check_exit 65 "a network for other pictures" ddm-eval-fid --features "clip:$G/pretrained/clip-vision" -o no.json "$A" "$S"
+check_err "both sizes are named" '10 x 10.*224 x 224'
 mkdir two
 cp folder/0010.png folder/0011.png two
 check_exit 2 "two pictures" ddm-eval-fid -o no.json two "$S"

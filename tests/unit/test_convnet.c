@@ -15,6 +15,7 @@
 
 #include "core/mem.h"
 #include "core/str.h"
+#include "metric/extractor.h"
 #include "net/autoencoder.h"
 #include "net/inception.h"
 #include "net/lpips.h"
@@ -442,6 +443,36 @@ static void add_unit(struct drawing *d, const struct param *p)
 	}
 }
 
+/* As the metrics see it: pictures in, by the input asked for. */
+static void inception_metrics(struct inception *n, const char *path, const struct inception_result *r)
+{
+	char *spec = str_new("inception:%s", path);
+	float *x = mem_alloc(3 * 299 * 299 * sizeof *x), *got[TAPS];
+	uint8_t pixels[20 * 30 * 3];
+	struct picture p = {20, 30, 3, pixels};
+	struct extractor *m;
+	struct err e = {0};
+
+	for (size_t i = 0; i < sizeof pixels; i++)
+		pixels[i] = (uint8_t)(i * 7919 % 251);
+	if (!(m = extractor_open(spec, &(struct extractor_options){NETINPUT_CLEAN, device}, &e)))
+		open_failed(&e);
+	assert_string_equal(m->input, "clean");
+	for (int t = 0; t < TAPS; t++)
+		got[t] = mem_alloc((size_t)m->dims[t] * sizeof(float));
+	assert_int_equal(netinput_make(x, &p, NETINPUT_CLEAN, NULL), 0);
+	if (inception_run(n, 1, x, r, &e) || m->run(m, NULL, got, &p, 1, &e))
+		open_failed(&e);
+	assert_memory_equal(got[TAP_MAIN], r->features, INCEPTION_FEATURES * sizeof(float));
+	assert_memory_equal(got[TAP_SPATIAL], r->spatial, INCEPTION_SPATIAL * sizeof(float));
+	assert_memory_equal(got[TAP_LOGITS], r->logits, INCEPTION_CLASSES * sizeof(float));
+	for (int t = 0; t < TAPS; t++)
+		mem_free(got[t]);
+	extractor_free(m);
+	mem_free(x);
+	mem_free(spec);
+}
+
 static void inception(void **state)
 {
 	static struct drawing d;
@@ -475,6 +506,7 @@ static void inception(void **state)
 	near("inception/features", r.features, TOL);
 	near("inception/logits", r.logits, TOL);
 	near("inception/spatial", r.spatial, TOL);
+	inception_metrics(n, path, &r);
 	inception_free(n);
 	mem_free(r.features);
 	mem_free(r.logits);

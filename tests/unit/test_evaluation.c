@@ -15,12 +15,15 @@
 #include "core/str.h"
 #include "file/fileio.h"
 #include "file/npy.h"
+#include "file/safetensors.h"
 #include "file/still.h"
 #include "metric/evalreport.h"
 #include "metric/evalset.h"
 #include "metric/frechet.h"
 #include "metric/kd.h"
 #include "metric/scores.h"
+#include "net/clip.h"
+#include "net/vit.h"
 
 enum { N = 21, SIDE = 16, D = 3, CLASSES = 2 };
 
@@ -261,7 +264,7 @@ static void adm_reference(void **state)
 	                            {.name = "mu_s", .type = NPY_F8, .rank = 1, .shape = {2}, .data = mu_s},
 	                            {.name = "sigma_s", .type = NPY_F8, .rank = 2, .shape = {2, 2}, .data = sigma_s}};
 	struct stub counts = {0};
-	struct extractor x, *pix = extractor_open("pix", NULL);
+	struct extractor x, *pix = extractor_open("pix", &(struct extractor_options){.input = -1}, NULL);
 	struct evalset_options o = {.extractor = &x, .taps = 1u << TAP_SPATIAL};
 	struct evalset a, b, c;
 	struct evalreport r = {.reference = &a, .samples = &b, .size = 10, .asked = 1};
@@ -390,6 +393,128 @@ static void orders(void **state)
 	mem_free(path);
 }
 
+static void text_write(const char *folder, const char *text)
+{
+	char *path = path_join(folder, "config.json");
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0 && !fclose(f));
+	mem_free(path);
+}
+
+/* Small random weights for a table, as DIR/NAME/model.safetensors. */
+static char *model_write(const char *name, const char *config, struct params *p)
+{
+	struct st_tensor *t = mem_zalloc((size_t)p->n, sizeof *t);
+	char *folder = path_join(dir, name), *path;
+	struct err e = {0};
+
+	assert_int_equal(dir_make(folder, &e), 0);
+	text_write(folder, config);
+	for (int i = 0; i < p->n; i++) {
+		float *v = mem_alloc((size_t)p->v[i].count * sizeof *v);
+
+		rng_normal(v, (size_t)p->v[i].count, 4, RNG_TEST, 0, (uint64_t)i);
+		t[i] = (struct st_tensor){.name = p->v[i].name, .type = ST_F32, .rank = p->v[i].rank, .data = v};
+		for (int k = 0; k < p->v[i].rank; k++)
+			t[i].shape[k] = p->v[i].shape[k];
+	}
+	path = path_join(folder, "model.safetensors");
+	if (st_write(path, t, p->n, NULL, 0, &e))
+		fail_msg("%s", e.msg);
+	for (int i = 0; i < p->n; i++)
+		mem_free((void *)(uintptr_t)t[i].data);
+	mem_free(t);
+	mem_free(path);
+	params_release(p);
+	return folder;
+}
+
+/* Features of a picture through the extractor SPEC, which must say that it is fed by `input`: to be freed. */
+static float *extracted(const char *kind, const char *folder, int asked, enum netinput input, struct device *d, const struct picture *p,
+                        float **pixels, int dims)
+{
+	char *spec = str_new("%s:%s", kind, folder);
+	struct err e = {0};
+	struct extractor *x = extractor_open(spec, &(struct extractor_options){asked, d}, &e);
+	size_t side = (size_t)netinput_side(input);
+	float *out[TAPS] = {mem_alloc((size_t)dims * sizeof(float))};
+
+	if (!x)
+		fail_msg("%s", e.msg);
+	assert_string_equal(x->name, kind);
+	assert_string_equal(x->input, netinput_names[input]);
+	assert_int_equal(x->dims[TAP_MAIN], dims);
+	assert_int_equal(x->run(x, NULL, out, p, 1, &e), 0);
+	extractor_free(x);
+	*pixels = mem_alloc(3 * side * side * sizeof(float));
+	assert_int_equal(netinput_make(*pixels, p, input, NULL), 0);
+	mem_free(spec);
+	return out[TAP_MAIN];
+}
+
+static void towers(void **state)
+{
+	const struct vit_config v = {.size = 224, .grid = 4, .channels = 3, .patch = 56, .hidden = 8, .depth = 1, .heads = 2, .wide = 32,
+	                             .layer_scale = 1, .mask_token = 1, .eps = 1e-6};
+	const struct clip_config c = {.hidden = 8, .depth = 1, .heads = 2, .wide = 16, .projection = 5, .quick = 1, .eps = 1e-5, .size = 336,
+	                              .patch = 56, .channels = 3};
+	const char *vit_text = "{\"model_type\":\"dinov2\",\"image_size\":224,\"patch_size\":56,\"hidden_size\":8,"
+	                       "\"num_hidden_layers\":1,\"num_attention_heads\":2}";
+	const char *clip_text = "{\"model_type\":\"clip_vision_model\",\"image_size\":336,\"patch_size\":56,\"hidden_size\":8,"
+	                        "\"num_hidden_layers\":1,\"num_attention_heads\":2,\"intermediate_size\":16,\"projection_dim\":5}";
+	struct device *d = device_cpu(NULL, DT_F32);
+	uint8_t bytes[40 * 30 * 3];
+	struct picture p = {40, 30, 3, bytes};
+	struct params table = {0};
+	char *folder;
+	struct clip_vision *clip;
+	struct vit *vit;
+	struct err e = {0}, e2 = {0};
+	float *got, *pixels, want[8];
+
+	(void)state;
+	for (int k = 0; k < 40 * 30 * 3; k++)
+		bytes[k] = pixel(1, k);
+	vit_params(&v, &table);
+	folder = model_write("dino", vit_text, &table);
+	for (int k = 0; k < 2; k++) {
+		got = extracted("dinov2", folder, k ? NETINPUT_DINOV2_256 : -1, k ? NETINPUT_DINOV2_256 : NETINPUT_DINOV2, d, &p, &pixels, 8);
+		vit = vit_open(folder, 0, 1, d, &e);
+		if (!vit)
+			fail_msg("%s", e.msg);
+		vit_run(vit, 1, pixels, want, NULL);
+		assert_memory_equal(got, want, 8 * sizeof *want);
+		vit_free(vit);
+		mem_free(got);
+		mem_free(pixels);
+	}
+	mem_free(folder);
+	clip_vision_params(&c, &table);
+	folder = model_write("clip", clip_text, &table);
+	got = extracted("clip", folder, -1, NETINPUT_CMMD, d, &p, &pixels, 5);
+	clip = clip_vision_open(folder, 1, d, &e);
+	if (!clip)
+		fail_msg("%s", e.msg);
+	clip_vision_run(clip, 1, pixels, NULL, want);
+	assert_memory_equal(got, want, 5 * sizeof *want);
+	clip_vision_free(clip);
+	mem_free(got);
+	mem_free(pixels);
+	{
+		char *spec = str_new("clip:%s", folder);
+
+		assert_null(extractor_open(spec, &(struct extractor_options){NETINPUT_TF1, d}, &e));
+		assert_int_equal(e.code, ERR_USAGE);
+		assert_null(extractor_open(spec, &(struct extractor_options){NETINPUT_CLIP, d}, &e2));
+		assert_int_equal(e2.code, ERR_DATA);
+		mem_free(spec);
+	}
+	mem_free(folder);
+	device_free(d);
+}
+
 static int dir_start(void **state)
 {
 	char name[] = "/tmp/ddm-test-evaluation.XXXXXX";
@@ -413,7 +538,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(networks),          cmocka_unit_test(cache),  cmocka_unit_test(adm_reference),
-	    cmocka_unit_test(vectors_of_others), cmocka_unit_test(orders),
+	    cmocka_unit_test(vectors_of_others), cmocka_unit_test(orders), cmocka_unit_test(towers),
 	};
 
 	return cmocka_run_group_tests(tests, dir_start, dir_end);

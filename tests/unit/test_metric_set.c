@@ -327,7 +327,7 @@ static int dir_start(void **state)
 	char name[] = "/tmp/ddm-test-metric.XXXXXX";
 
 	(void)state;
-	none.extractor = extractor_open("pix", NULL);
+	none.extractor = extractor_open("pix", &(struct extractor_options){.input = -1}, NULL);
 	dir = mem_strdup(mkdtemp(name));
 	return 0;
 }

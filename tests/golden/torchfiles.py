@@ -269,6 +269,8 @@ of_pickle("bad-negative.pt", tensor(stride=(-1,), offset=5), data)
 of_pickle("bad-size.pt", tensor(numel=7, size=(7,)), data)
 of_pickle("bad-overflow.pt", tensor(size=(2**31 - 1, 2**31 - 1, 2**31 - 1), stride=(0, 0, 0)), data)
 of_pickle("bad-repeat.pt", tensor(size=(2**20, 2**15), stride=(0, 0)), data)
+of_pickle("bad-many.pt", tensor(size=(2**20, 2**17), stride=(0, 0)), data)
+of_pickle("ok-twice.pt", tensor(size=(2,))[:-1] + tensor(size=(4,), offset=2)[3:], data)  # one key, two values: the last counts
 of_pickle("bad-stride.pt", tensor(size=(3, 2), stride=(2**62, 2)), data)
 of_pickle("bad-missing.pt", tensor(key="../0"), data)
 of_pickle("bad-numel.pt", tensor(numel=2**62), data)

@@ -209,7 +209,9 @@ static void hostile(void **state)
 	    {"ok-tensor.pt", NULL},
 	    {"bad-call.pt", NULL},
 	    {"bad-root.pt", NULL},
+	    {"ok-twice.pt", NULL},
 	    {"bad-class.pt", NULL},
+	    {"bad-many.pt", "outside its storage"},
 	    {"bad-repeat.pt", NULL},
 	    {"bad-deep.pt", "nested deeper"},
 	    {"bad-cycle.pt", "nested deeper"},
@@ -246,6 +248,10 @@ static void hostile(void **state)
 
 		if (!w != !!v[i].why || (!w && (e.code != ERR_DATA || !strstr(e.msg, v[i].why) || !strstr(e.msg, v[i].file))))
 			fail_msg("%s: %s", v[i].file, e.msg);
+		if (!strcmp(v[i].file, "ok-twice.pt")) {
+			assert_int_equal(weightfile_count(w), 1);
+			assert_int_equal(st_count(weightfile_get(w, 0)), 4);
+		}
 		if (!strcmp(v[i].file, "bad-call.pt")) {
 			assert_int_equal(weightfile_count(w), 1);
 			assert_int_equal(weightfile_need(w, "x", -1, NULL, &e), -1);

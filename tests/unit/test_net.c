@@ -99,6 +99,38 @@ static void paris_expert_size(void **state)
 	params_release(&p);
 }
 
+/* Its router, whose configuration does not tell the size of the latent; and experts that are not what is known here. */
+static void paris_configurations(void **state)
+{
+	static const char router[] = "{\"model_type\": \"router\", \"num_clusters\": 8, \"hidden_size\": 768, \"num_layers\": 12,"
+	    "\"num_attention_heads\": 12, \"patch_size\": 2, \"in_channels\": 4, \"use_dit_time_embed\": true}";
+	static const char *const bad[] = {"{\"use_text_conditioning\": false}", "{\"use_adaln_single\": false}",
+	                                  "{\"use_class_conditioning\": true}", "{\"text_embed_dim\": 0.5}", "{\"norm_eps\": -1}"};
+	json_t *o = json_loads(router, 0, NULL);
+	struct params p = {0};
+	struct net_config c;
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(net_from_json(o, "config.json", &c, &e), 0);
+	net_params(&c, &p);
+	assert_int_equal(params_count(&p, 0), 129136904);
+	params_release(&p);
+	json_decref(o);
+	c = paris_config();
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		json_t *more = json_loads(bad[i], 0, NULL);
+
+		o = json_object();
+		net_to_json(&c, o);
+		json_object_update(o, more);
+		assert_int_equal(net_from_json(o, "config.json", &c, NULL), -1);
+		json_decref(o);
+		json_decref(more);
+		c = paris_config();
+	}
+}
+
 static void paris_names(void **state)
 {
 	static const struct {
@@ -242,7 +274,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(dit_sizes),         cmocka_unit_test(paris_router_size), cmocka_unit_test(meta_names),
-	    cmocka_unit_test(paris_expert_size), cmocka_unit_test(paris_names),
+	    cmocka_unit_test(paris_expert_size), cmocka_unit_test(paris_names), cmocka_unit_test(paris_configurations),
 	    cmocka_unit_test(config_round_trip), cmocka_unit_test(refusals),
 	    cmocka_unit_test(output_is_dense),
 	};

@@ -74,8 +74,11 @@ static void check(const char *path, const char *key, int end)
 		const char *text = json_string_value(json_object_get(row, "text"));
 		size_t len = json_string_length(json_object_get(row, "text"));
 		int32_t *ids, padded[77];
-		int64_t n = tokenizer_encode_all(t, text, len, &ids);
+		int64_t n;
 
+		if (!json_object_get(row, key)) /* where the references disagree */
+			continue;
+		n = tokenizer_encode_all(t, text, len, &ids);
 		same(text, key, json_object_get(row, key), ids, n - end);
 		mem_free(ids);
 		if (!strcmp(key, "clip")) {

@@ -39,6 +39,7 @@ EXPERT_EPOCHS ?=
 BATCH ?= 128
 EXPERT_BATCH ?= $(shell echo $$(($(BATCH) / $(K))))
 TRAIN_FLAGS ?= --lr 1e-3 --warmup 50
+EXPERT_FLAGS ?= $(TRAIN_FLAGS)
 ROUTER_NET ?= --model dit-s/8 --depth 4
 ROUTER_BATCH ?= 64
 ROUTER_FLAGS ?= --steps 1000 --lr 1e-3 --warmup 50
@@ -97,7 +98,7 @@ expert_epochs = { $(ddm)train --cluster all $(NET) --epochs $(EPOCHS) --batch $(
 
 $(EXPERTS): $(RUN)/model/expert_%/diffusion_pytorch_model.safetensors: $(SHARDS)
 	@mkdir -p $(RUN)/model
-	$(ddm)train --cluster $* $(NET) --epochs $(or $(EXPERT_EPOCHS),$(shell $(expert_epochs))) --batch $(EXPERT_BATCH) --seed $(SEED) $(TRAIN_FLAGS) $(one_thread) -o $(@D) $(PARTITION)/shards
+	$(ddm)train --cluster $* $(NET) --epochs $(or $(EXPERT_EPOCHS),$(shell $(expert_epochs))) --batch $(EXPERT_BATCH) --seed $(SEED) $(EXPERT_FLAGS) $(one_thread) -o $(@D) $(PARTITION)/shards
 
 $(MONOLITH) $(CONDITIONED): $(SHARDS)
 	@mkdir -p $(dir $(@D))
@@ -141,7 +142,7 @@ $(RUN)/samples.png: $(ARMS:%=$(RUN)/samples/%.tar)
 	$(ddm)grid --spread -o $@ 'training pictures=$(PARTITION)/shards' $(foreach a,$(ARMS),'$a=$(RUN)/samples/$a.tar')
 
 # The Makefile that would do it again, for the page: what is set, as it stands.
-SETTINGS = DATA SIZE INGEST_FLAGS K HOLDOUT DATA_SEED CLUSTER_FLAGS SEED NET EPOCHS EXPERT_EPOCHS BATCH EXPERT_BATCH TRAIN_FLAGS ROUTER_NET \
+SETTINGS = DATA SIZE INGEST_FLAGS K HOLDOUT DATA_SEED CLUSTER_FLAGS SEED NET EPOCHS EXPERT_EPOCHS BATCH EXPERT_BATCH TRAIN_FLAGS EXPERT_FLAGS ROUTER_NET \
 	ROUTER_BATCH ROUTER_FLAGS POLICIES ARMS N STEPS SAMPLE_FLAGS EVAL_FLAGS COLUMNS
 define newline
 

@@ -20,8 +20,14 @@ monolith-4steps monolith-8steps oracle prior random-4-full random-4-prior random
 check_out "each over both seeds" 2 sh -c "grep -v '^#' f/compare.tsv | cut -f3 | sort -u"
 least=$(grep -v '^#' f/lr.tsv | LC_ALL=C sort -g -k2 | head -n 1 | cut -f1)
 check_out "the rate of the smallest held-out loss" "$least" cat f/lr
-check_out "is everybody's" "\"lr\": $(awk -v r="$least" 'BEGIN { print r + 0 }')," \
-	sh -c "grep -h '\"lr\"' f/seed-*/*/expert_0/config.json f/seed-*/*/model/expert_0/config.json f/seed-*/model/expert_0/config.json | sort -u | tr -s ' ' | sed 's/^ //'"
+rates() { grep -h '"lr"' "$@" | tr -dc '0-9.\n' | sort -u; }
+check_out "is the monoliths'" "$(awk -v r="$least" 'BEGIN { print r + 0 }')" rates f/seed-*/monolith/expert_0/config.json f/seed-*/conditioned/expert_0/config.json
+least=$(for r in 1e-2 1e-3; do awk -v r=$r '!/^#/ { s += $2 } END { print s, r }' f/lr-$r/experts.tsv; done | LC_ALL=C sort -g | head -n 1 | cut -d ' ' -f2)
+check_out "the rate of the experts' smallest mean" "$least" cat f/expert-lr
+check_out "is every expert's" "$(awk -v r="$least" 'BEGIN { print r + 0 }')" rates f/seed-*/model/expert_?/config.json f/seed-*/*/model/expert_?/config.json
+check_same "the first seed's expert is the candidate" f/lr-$least/model/expert_3/diffusion_pytorch_model.safetensors \
+	f/seed-1/model/expert_3/diffusion_pytorch_model.safetensors
+least=$(cat f/lr)
 check_same "the first seed's monolith is the candidate" f/lr-$least/monolith/expert_0/diffusion_pytorch_model.safetensors \
 	f/seed-1/monolith/expert_0/diffusion_pytorch_model.safetensors
 check_differ "the second seed's is another" f/seed-2/monolith/expert_0/diffusion_pytorch_model.safetensors \
@@ -40,7 +46,7 @@ find f -exec touch -h -d 2001-01-01 {} +
 check "again" recipe -j2
 check_out "touches nothing" "" find f -newermt 2002-01-01
 rm -r f/seed-2 f/compare.tsv
-mkdir kept && cp f/lr kept && mv f/seed-1 kept/
+mkdir kept && mv f/seed-1 kept/
 cp -R kept/seed-1 f/
 check "a seed that is gone" recipe -j2
 check "the other is left as it was" diff -r kept/seed-1 f/seed-1

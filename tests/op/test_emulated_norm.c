@@ -129,6 +129,32 @@ static void gradients(void **state)
 		}
 }
 
+/* Rows of whole packs, all but those of one operand, which lie at a stride that is none. */
+static void one_apart(void **state)
+{
+	struct operand x = {.rank = 2, .shape = {4, 64}, .dense = 1}, stats = {.rank = 2, .shape = {4, 2}, .dense = 1, .exact = 1}, sums = x;
+
+	(void)state;
+	sums.exact = 1;
+	for (int apart = 0; apart < 5; apart++) {
+		struct optest f = {.name = "NORM", .op = OP_NORM, .attr = {{NORM_LAYER, 1}, {1e-5}}, .nin = 3, .nout = 2, .in = {x, x, x},
+		                   .out = {x, stats}};
+		struct optest g = {.name = "NORM_GRAD", .op = OP_NORM_GRAD, .attr = f.attr, .nin = 5, .nout = 3, .in = {x, x, stats, x, x},
+		                   .out = {x, sums, sums}};
+
+		if (apart < 3)
+			f.in[apart].dense = 0;
+		else
+			f.out[0].dense = apart != 3;
+		if (apart == 2)
+			g.out[0].dense = 0;
+		else
+			g.in[apart].dense = 0;
+		optest_twin(&f, &kernel_norm_cuda, 4e-6);
+		optest_twin(&g, &kernel_norm_grad_cuda, 2e-5);
+	}
+}
+
 static const struct {
 	int rank;
 	int64_t shape[ARRAY_RANK];
@@ -280,8 +306,9 @@ static void many_rows(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(large_mean),        cmocka_unit_test(gradients),
-	                                   cmocka_unit_test(gated),  cmocka_unit_test(within_wider_rows), cmocka_unit_test(many_rows)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(values),    cmocka_unit_test(large_mean), cmocka_unit_test(gradients),
+	                                   cmocka_unit_test(one_apart), cmocka_unit_test(gated),      cmocka_unit_test(within_wider_rows),
+	                                   cmocka_unit_test(many_rows)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

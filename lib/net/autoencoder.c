@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/fileio.h"
+#include "file/weightfile.h"
 
 struct autoencoder {
 	struct autoencoder_config config;
@@ -171,7 +172,7 @@ int64_t autoencoder_moments(const struct autoencoder_config *c)
 /* ---- opening ---- */
 
 /* The whole, or the one half, of a folder: the first of these that is there. */
-static char *weights_path(const char *dir, int half)
+static char *weights_path(const char *dir, int half, struct err *e)
 {
 	static const char *const names[] = {"diffusion_pytorch_model.safetensors", "model.safetensors"};
 	const char *one = half == AUTOENCODER_ENCODE ? "encoder.safetensors" : "decoder.safetensors";
@@ -187,7 +188,7 @@ static char *weights_path(const char *dir, int half)
 	if (path_exists(path))
 		return path;
 	mem_free(path);
-	return path_join(dir, names[0]);
+	return weightfile_locate(dir, NULL, e);
 }
 
 /* What else of this half the file holds. */
@@ -207,8 +208,8 @@ static int load_half(struct autoencoder *a, const char *dir, int half, int64_t c
 	const struct autoencoder_config *c = &a->config;
 	int tiny = c->kind == AUTOENCODER_TINY, encodes = half == AUTOENCODER_ENCODE, rc = -1;
 	int64_t side = 2 * (encodes ? autoencoder_factor(c) : 1);
-	char *path = weights_path(dir, half);
-	struct safetensors *s = st_open(path, e);
+	char *path = weights_path(dir, half, e);
+	struct safetensors *s = path ? weightfile_load(path, NULL, e) : NULL;
 	struct convnet *n = encodes ? &a->encoder : &a->decoder;
 	struct weights w;
 

@@ -1,8 +1,8 @@
 /* Autoencoders of latent diffusion, forward only: AutoencoderKL (Rombach et al. 2022) and the tiny ones of TAESD, from folders as
- * diffusers writes them: config.json and diffusion_pytorch_model.safetensors. Tensor names may be those of diffusers, old
- * (query, key, value, proj_attn) or new, or those of a latent-diffusion single file (first_stage_model.encoder.down.0.block.0..);
- * the tiny ones also come as encoder.safetensors and decoder.safetensors under the numbers of taesd.py, with or without its
- * normalised middle blocks (FLUX.2).
+ * diffusers writes them: config.json and diffusion_pytorch_model.safetensors, or weights in another form (file/weightfile.h).
+ * Tensor names may be those of diffusers, old (query, key, value, proj_attn) or new, or those of a latent-diffusion single file
+ * (first_stage_model.encoder.down.0.block.0..); the tiny ones also come as encoder.safetensors and decoder.safetensors under the
+ * numbers of taesd.py, with or without its normalised middle blocks (FLUX.2).
  *
  * Pictures are (n, C, H, W) in [-1, 1]. Any number and, within what memory holds, any size; H and W are multiples of
  * autoencoder_factor for the way back to have the size of the way in. */

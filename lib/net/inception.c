@@ -3,11 +3,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "core/mem.h"
 #include "core/str.h"
-#include "file/fileio.h"
+#include "file/weightfile.h"
 
 static const double BN_EPS = 1e-3;
 
@@ -240,21 +239,18 @@ int inception_fill(const void *config, struct weights *file, const struct param 
 struct inception *inception_open(const char *path, int64_t capacity, struct device *d, struct err *e)
 {
 	struct inception *n = mem_zalloc(1, sizeof *n);
-	struct stat st;
-	char *file = !stat(path, &st) && S_ISDIR(st.st_mode) ? path_join(path, "model.safetensors") : str_new("%s", path);
-	struct safetensors *s = st_open(file, e);
+	struct safetensors *s = weightfile_load(path, NULL, e);
 	struct weights w;
 	int rc = -1;
 
 	if (s) {
-		weights_init(&w, s, file);
+		weights_init(&w, s, path);
 		convnet_init(&n->net, inception_record, NULL, capacity, d);
 		rc = convnet_load(&n->net, 3, INCEPTION_SIDE, INCEPTION_SIDE, inception_fill, &w, e) || weights_end(&w, "Mixed_", e) ||
 		     weights_end(&w, "Conv2d_", e) ? -1 : 0;
 		weights_release(&w);
 	}
 	st_free(s);
-	mem_free(file);
 	if (!rc)
 		return n;
 	inception_free(n);

@@ -10,8 +10,8 @@ enum { INCEPTION_SIDE = 299, INCEPTION_FEATURES = 2048, INCEPTION_CLASSES = 1008
 
 struct inception;
 
-/* Weights under torchvision's names (Conv2d_1a_3x3.conv.weight, .bn.weight ..; fc.weight [1008, 2048]) from a safetensors file, or a
- * folder that holds them as model.safetensors. For batches of up to `capacity`. The device is borrowed. */
+/* Weights under torchvision's names (Conv2d_1a_3x3.conv.weight, .bn.weight ..; fc.weight [1008, 2048]) from a file or folder
+ * (file/weightfile.h). For batches of up to `capacity`. The device is borrowed. */
 struct inception *inception_open(const char *path, int64_t capacity, struct device *d, struct err *e);
 void inception_free(struct inception *n);
 

@@ -5,6 +5,7 @@
 
 #include "core/mem.h"
 #include "core/str.h"
+#include "file/weightfile.h"
 
 enum { RELU = UNARY_RELU + 1, TAPS = 7, SIDE = 64 };
 
@@ -171,7 +172,7 @@ static int fill(const void *config, struct weights *file, const struct param *p,
 struct lpips *lpips_open(enum lpips_trunk kind, const char *trunk, const char *heads, int64_t capacity, struct device *d, struct err *e)
 {
 	struct lpips *n = mem_zalloc(1, sizeof *n);
-	struct safetensors *t = st_open(trunk, e), *h = t ? st_open(heads, e) : NULL;
+	struct safetensors *t = weightfile_load(trunk, NULL, e), *h = t ? weightfile_load(heads, NULL, e) : NULL;
 	struct weights wt, wh;
 	int rc = -1;
 

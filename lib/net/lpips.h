@@ -11,8 +11,8 @@ extern const char *const lpips_trunk_names[]; /* "alex vgg squeeze", NULL-termin
 
 struct lpips;
 
-/* trunk: a safetensors file of torchvision's alexnet, vgg16 or squeezenet1_1 (features.0.weight ..; what else it holds is not needed), or
- * of the names lpips gives them (net.slice1.0.weight ..). heads: lin0.model.1.weight .., which may be the same file. For batches of up
+/* trunk: a file (file/weightfile.h) of torchvision's alexnet, vgg16 or squeezenet1_1 (features.0.weight ..; what else it holds is not
+ * needed), or of the names lpips gives them (net.slice1.0.weight ..). heads: lin0.model.1.weight .., which may be the same file. For batches of up
  * to `capacity` pairs. The device is borrowed. */
 struct lpips *lpips_open(enum lpips_trunk kind, const char *trunk, const char *heads, int64_t capacity, struct device *d, struct err *e);
 void lpips_free(struct lpips *n);

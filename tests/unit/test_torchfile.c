@@ -1,4 +1,4 @@
-/* file/torchfile, file/pickle and file/weights: what torch.load makes of a file is what we make of it, and nothing hostile gets far.
+/* file/torchfile, file/pickle and file/weightfile: what torch.load makes of a file is what we make of it, and nothing hostile gets far.
  * Goldens: tests/golden/torchfiles.py. */
 #include <setjmp.h>
 #include <stdarg.h>

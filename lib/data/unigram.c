@@ -243,7 +243,7 @@ static int read_piece(struct unigram *u, const struct field *in)
 		return -1;
 	if (type == UNKNOWN)
 		u->unknown = u->pieces;
-	add_piece(u, (const char *)text.data, text.len, (double)score, type);
+	add_piece(u, text.len ? (const char *)text.data : "", text.len, (double)score, type);
 	return 0;
 }
 

@@ -59,7 +59,8 @@ BENCHES = $(BENCH_C:$(SRC)/%.c=$(B)/%)
 PEER_C = $(wildcard $(SRC)/tests/peers/*.c)
 PEERS = $(PEER_C:$(SRC)/%.c=$(B)/%)
 
-OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) $(B)/tests/op/optest.o $(B)/tests/op/fakelt.o $(B)/tests/bench/meter.o $(EMULATED)
+OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) \
+	$(B)/tests/op/optest.o $(B)/tests/op/fakelt.o $(B)/tests/bench/meter.o $(EMULATED)
 
 all: $(LIBS) $(PROGS)
 tests: $(TESTS) $(B)/tests/oom/preload.so
@@ -211,7 +212,8 @@ distclean: clean
 	rm -rf $(B)
 
 FORCE:
-.PHONY: all tests completion deps check check-built check-peers demo demo-built bench bench-baseline fuzz fuzzers install uninstall dist clean distclean FORCE
+.PHONY: all tests completion deps check check-built check-peers demo demo-built \
+	bench bench-baseline fuzz fuzzers install uninstall dist clean distclean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(wildcard $(OBJECTS:.o=.d))

@@ -270,11 +270,37 @@ static void output_is_dense(void **state)
 	}
 }
 
+/* A device without attention that takes a bias says so before anything is run. */
+static void bias_unavailable(void **state)
+{
+	struct net_config c = {.kind = NET_PIXART, .channels = 2, .out_channels = 2, .size = 4, .patch = 2, .hidden = 8, .depth = 1, .heads = 2,
+	                       .mlp_ratio = 2, .time_scale = 10, .text_tokens = 3, .text_width = 4};
+	struct device *d = device_cpu(NULL, DT_F32);
+
+	(void)state;
+	for (d->biased = 0; d->biased < 2; d->biased++) {
+		struct tape *t = tape_new(DT_F32, 2);
+		struct params p = {0};
+		struct net_input in;
+		struct err e = {0};
+
+		net_inputs(t, &c, &in);
+		tape_keep(t, net_record(t, &p, &c, &in));
+		params_layout(&p);
+		tape_layout(t, d, NULL);
+		assert_int_equal(tape_allocate(t, &e), d->biased ? 0 : -1);
+		assert_int_equal(e.code, d->biased ? 0 : ERR_UNAVAILABLE);
+		tape_free(t);
+		params_release(&p);
+	}
+	device_free(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(dit_sizes),         cmocka_unit_test(paris_router_size), cmocka_unit_test(meta_names),
-	    cmocka_unit_test(paris_expert_size), cmocka_unit_test(paris_names), cmocka_unit_test(paris_configurations),
+	    cmocka_unit_test(paris_expert_size), cmocka_unit_test(paris_names), cmocka_unit_test(paris_configurations), cmocka_unit_test(bias_unavailable),
 	    cmocka_unit_test(config_round_trip), cmocka_unit_test(refusals),
 	    cmocka_unit_test(output_is_dense),
 	};

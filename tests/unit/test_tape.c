@@ -414,32 +414,6 @@ static void text_gradient(void **state)
 	}
 }
 
-/* A device without attention that takes a bias says so before anything is run. */
-static void bias_unavailable(void **state)
-{
-	struct net_config c = {.kind = NET_PIXART, .channels = 2, .out_channels = 2, .size = 4, .patch = 2, .hidden = 8, .depth = 1, .heads = 2,
-	                       .mlp_ratio = 2, .time_scale = 10, .text_tokens = 3, .text_width = 4};
-	struct device *d = device_cpu(NULL, DT_F32);
-
-	(void)state;
-	for (d->biased = 0; d->biased < 2; d->biased++) {
-		struct tape *t = tape_new(DT_F32, 2);
-		struct params p = {0};
-		struct net_input in;
-		struct err e = {0};
-
-		net_inputs(t, &c, &in);
-		tape_keep(t, net_record(t, &p, &c, &in));
-		params_layout(&p);
-		tape_layout(t, d, NULL);
-		assert_int_equal(tape_allocate(t, &e), d->biased ? 0 : -1);
-		assert_int_equal(e.code, d->biased ? 0 : ERR_UNAVAILABLE);
-		tape_free(t);
-		params_release(&p);
-	}
-	device_free(d);
-}
-
 /* A small U-Net, channels last. */
 struct unet {
 	struct tape *t;
@@ -803,7 +777,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(after_a_node), cmocka_unit_test(storage_of_intermediates),
 	    cmocka_unit_test(gradients),       cmocka_unit_test(dit_gradient), cmocka_unit_test(router_gradient),
-	    cmocka_unit_test(text_gradient),   cmocka_unit_test(bias_unavailable),
+	    cmocka_unit_test(text_gradient),
 	    cmocka_unit_test(unet_gradient),   cmocka_unit_test(plans_agree),  cmocka_unit_test(batch_is_a_run_time_value),
 	    cmocka_unit_test(tied_and_unused), cmocka_unit_test(capacity_of_one), cmocka_unit_test(unread_outputs),
 	};

@@ -166,7 +166,7 @@ static void measure(struct bench *b, const struct work *w)
 		return;
 	set_up(&s, w, b->pool);
 	work.amount = (double)(w->batch * w->steps) * (w->used * s.ensemble.expert[0].flops + (w->router ? s.router.flops : 0));
-	r = bench_read(b, &work, yard_product(b), .05, 4);
+	r = bench_read(b, &work, yard_product(b), .05, 3);
 	bench_print(w->name, r.rate / work.amount * (double)(w->steps * w->batch), "evaluations/s", &r);
 	tear_down(&s);
 }

@@ -110,7 +110,7 @@ static void measure(struct bench *b, const struct work *w)
 		return;
 	start(&s, w);
 	step.amount = tape_flops(s.loss.tape, w->batch, 0, s.loss.end);
-	r = bench_read(b, &step, yard_product(b), .05, 6);
+	r = bench_read(b, &step, yard_product(b), .05, 4);
 	bench_print(name, r.rate / step.amount * (double)w->batch, "images/s", &r);
 	finish(&s);
 }

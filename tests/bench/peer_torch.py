@@ -14,7 +14,7 @@ import time
 
 FOLDER, PATTERN = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""
 THREADS = int(os.environ.get("THREADS", 0)) or len(os.sched_getaffinity(0))
-TURNS, SLOT = 3, 1.0
+TURNS, SLOT = 3, 0.7
 os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(FOLDER, "inductor"))
 os.environ["OMP_NUM_THREADS"] = str(THREADS)
 

@@ -348,7 +348,7 @@ int source_compare(struct bars *b, const char *path, const char *key, char hash[
 	only = mem_strdup(key ? key : frame_text(f, 0, "key"));
 	for (int64_t i = 0; i < frame_rows(f); i++) {
 		double v, low = NAN, high = NAN;
-		int has = frame_number(f, i, "difference", &v, e), other = strcmp(frame_text(f, i, "key"), only) != 0;
+		int has, other = strcmp(frame_text(f, i, "key"), only) != 0;
 		char *label, *against;
 
 		if (other && !key) {
@@ -357,6 +357,7 @@ int source_compare(struct bars *b, const char *path, const char *key, char hash[
 		}
 		if (other)
 			continue;
+		has = frame_number(f, i, "difference", &v, e);
 		if (has < 0 || frame_number(f, i, "low", &low, e) < 0 || frame_number(f, i, "high", &high, e) < 0)
 			goto out;
 		if (!has && !base) /* of a table: the arm that the others are held against */

@@ -300,7 +300,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(dit_sizes),         cmocka_unit_test(paris_router_size), cmocka_unit_test(meta_names),
-	    cmocka_unit_test(paris_expert_size), cmocka_unit_test(paris_names), cmocka_unit_test(paris_configurations), cmocka_unit_test(bias_unavailable),
+	    cmocka_unit_test(paris_expert_size), cmocka_unit_test(paris_names),
+	    cmocka_unit_test(paris_configurations), cmocka_unit_test(bias_unavailable),
 	    cmocka_unit_test(config_round_trip), cmocka_unit_test(refusals),
 	    cmocka_unit_test(output_is_dense),
 	};

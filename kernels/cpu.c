@@ -154,6 +154,7 @@ struct device *device_cpu(struct pool *pool, enum dtype real)
 	    .name = real == DT_F64 ? "cpu, double" : "cpu",
 	    .real = real,
 	    .storage = 1u << real,
+	    .streams = 1,
 	    .compact = real == DT_F32,
 	    .biased = 1,
 	    .pool = pool,

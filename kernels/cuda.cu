@@ -394,6 +394,7 @@ static void fill_table(struct device *d)
 	d->real = DT_F32;
 	d->biased = 1;
 	d->storage = 1u << DT_F32 | 1u << DT_BF16;
+	d->streams = STREAMS;
 	d->alloc = cuda_alloc;
 	d->release = cuda_release;
 	d->alloc_host = cuda_alloc_host;

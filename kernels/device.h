@@ -198,6 +198,7 @@ struct device {
 	const char *name;
 	enum dtype real;  /* DT_F32, or DT_F64 for gradient checks */
 	unsigned storage; /* bit per enum dtype: what activations may be stored in */
+	int streams;      /* queues, numbered from 0; of one alone nothing overlaps */
 	int compact;      /* LINEAR takes w of DT_COMPACT, in memory of the host */
 	int biased;       /* ATTENTION and its gradient take a bias */
 	struct pool *pool; /* threads of the host; may be NULL */

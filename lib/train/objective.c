@@ -10,16 +10,56 @@ enum { VECTORS = 7 };
 /* Validation draws are the same in every run, whatever its seed, so that val_loss compares across runs. */
 static const uint64_t VALIDATION_SEED = 0;
 
+/* Where batches arrive, and the stream they come by. */
+enum { PLACES = 2, ARRIVALS = 1 };
+
+static size_t vectors_bytes(const struct noised *z)
+{
+	return VECTORS * (size_t)z->rows * sizeof(float);
+}
+
+/* x0 begins behind the vectors, aligned to 64 bytes as they are. */
+static size_t x0_offset(const struct noised *z)
+{
+	return (vectors_bytes(z) + 63) / 64 * 64;
+}
+
+static size_t inputs_bytes(const struct noised *z)
+{
+	return x0_offset(z) + (size_t)z->rows * (size_t)z->d * sizeof(float);
+}
+
+static float *x0_in(const struct noised *z, float *inputs)
+{
+	return inputs + x0_offset(z) / sizeof *inputs;
+}
+
+float *noised_x0(const struct noised *z)
+{
+	return x0_in(z, z->inputs);
+}
+
+static int places_init(struct noised *z, struct err *e)
+{
+	struct device *d = z->device;
+
+	for (int i = 0; i < PLACES && d->streams > ARRIVALS; i++) {
+		if (!(z->arriving[i] = d->alloc(d, inputs_bytes(z), "the next batch", e)))
+			return -1;
+		z->arrived[i] = d->event_new(d);
+		z->taken[i] = d->event_new(d);
+	}
+	return 0;
+}
+
 int noised_init(struct noised *z, struct device *device, int64_t n, int64_t d, struct err *e)
 {
-	size_t bytes = VECTORS * (size_t)n * sizeof(float);
 	float *host;
 
 	*z = (struct noised){.device = device, .rows = n, .d = d};
-	host = mem_try(bytes, 1, "times and weights of a batch", e);
+	host = mem_try(vectors_bytes(z), 1, "times and weights of a batch", e);
 	z->t = host;
-	if (!host || !(z->on_device = device->alloc(device, bytes, "times and weights of a batch", e)) ||
-	    !(z->x0 = device->alloc(device, (size_t)n * (size_t)d * sizeof *z->x0, "batch", e))) {
+	if (!host || !(z->inputs = device->alloc(device, inputs_bytes(z), "batch", e)) || places_init(z, e)) {
 		noised_release(z);
 		return -1;
 	}
@@ -34,17 +74,53 @@ int noised_init(struct noised *z, struct device *device, int64_t n, int64_t d, s
 
 void noised_release(struct noised *z)
 {
+	struct device *d = z->device;
+
 	mem_free(z->t);
-	if (z->device) {
-		z->device->release(z->device, z->on_device);
-		z->device->release(z->device, z->x0);
+	if (d)
+		d->release(d, z->inputs);
+	for (int i = 0; d && i < PLACES; i++) {
+		d->release(d, z->arriving[i]);
+		if (z->arrived[i])
+			d->event_free(d, z->arrived[i]);
+		if (z->taken[i])
+			d->event_free(d, z->taken[i]);
 	}
 	memset(z, 0, sizeof *z);
 }
 
+uint64_t noised_bytes(int64_t n, int64_t d, int streams)
+{
+	const struct noised z = {.rows = n, .d = d};
+
+	return inputs_bytes(&z) * (streams > ARRIVALS ? 1 + PLACES : 1) + vectors_bytes(&z);
+}
+
 void noised_put(struct noised *z)
 {
-	device_put(z->device, z->on_device, z->t, VECTORS * (size_t)z->rows * sizeof(float));
+	device_put(z->device, z->inputs, z->t, vectors_bytes(z));
+}
+
+static void put_here(struct noised *z, const float *x0, size_t bytes)
+{
+	noised_put(z);
+	device_put(z->device, noised_x0(z), x0, bytes);
+}
+
+/* The tape's inputs stay where they are, so that a graph of it stays valid; to them it is a copy within the device. */
+static void put_aside(struct noised *z, const float *x0, size_t bytes)
+{
+	struct device *d = z->device;
+	int64_t k = z->batches++ % PLACES;
+
+	if (z->batches > PLACES)
+		d->event_follow(d, z->taken[k], ARRIVALS);
+	d->put(d, ARRIVALS, z->arriving[k], z->t, vectors_bytes(z));
+	d->put(d, ARRIVALS, x0_in(z, z->arriving[k]), x0, bytes);
+	d->event_record(d, z->arrived[k], ARRIVALS);
+	d->event_follow(d, z->arrived[k], 0);
+	d->copy(d, 0, z->inputs, z->arriving[k], x0_offset(z) + bytes);
+	d->event_record(d, z->taken[k], 0);
 }
 
 struct rows {
@@ -94,8 +170,7 @@ static void fill(const struct rows *r, struct noised *z, struct loss_tape *l, in
 
 	for (int64_t i = 0; i < n; i++)
 		decide(r, z, i);
-	noised_put(z);
-	device_put(z->device, z->x0, x0, (size_t)n * (size_t)z->d * sizeof *x0);
+	(z->arriving[0] ? put_aside : put_here)(z, x0, (size_t)n * (size_t)z->d * sizeof *x0);
 	tape_seed(l->tape, &keys);
 }
 
@@ -166,8 +241,8 @@ void loss_bind(struct loss_tape *l, const struct noised *z)
 {
 	struct tensor *const vectors[VECTORS] = {l->t, l->weight, l->alpha, l->sigma, l->from_x0, l->from_eps, l->label};
 
-	tape_bind(l->tape, l->x0, z->x0);
+	tape_bind(l->tape, l->x0, noised_x0(z));
 	for (int i = 0; i < VECTORS; i++)
 		if (vectors[i])
-			tape_bind(l->tape, vectors[i], (char *)z->on_device + (size_t)i * (size_t)z->rows * sizeof(float));
+			tape_bind(l->tape, vectors[i], z->inputs + (int64_t)i * z->rows);
 }

@@ -40,13 +40,18 @@ struct noised {
 	int64_t rows, d;
 	float *t, *weight, *alpha, *sigma, *from_x0, *from_eps; /* (rows), host */
 	int32_t *label;                                         /* (rows), host: a DiT's condition, or a router's cluster */
-	void *on_device;                                        /* the vectors above, in this order */
-	float *x0;                                              /* (rows, d), device */
+	float *inputs;                                          /* on the device: the vectors above in this order, then x0 (rows, d) */
+	/* On a device of several streams a batch arrives beside the work on the one before it, in one of two places by turns. */
+	float *arriving[2];
+	void *arrived[2], *taken[2]; /* events */
+	int64_t batches;
 };
 
 /* For up to n samples of d elements. The device is borrowed. */
 int noised_init(struct noised *z, struct device *device, int64_t n, int64_t d, struct err *e);
 void noised_release(struct noised *z);
+uint64_t noised_bytes(int64_t n, int64_t d, int streams);
+float *noised_x0(const struct noised *z); /* (rows, d), on the device */
 void loss_bind(struct loss_tape *l, const struct noised *z);
 
 /* Rows 0 .. n-1 from clean samples x0 (n, d) and their labels, all of the host; the keys' index of row i is first + i. A missing

@@ -59,23 +59,24 @@ void log_end(struct trainer *r)
 	trainlog_line(r->log, o);
 }
 
-static void log_step(struct trainer *r, double val_loss, json_t *detail)
+/* Of `step`, when it is the last that was heard of. */
+static void log_step(struct trainer *r, int64_t step, double val_loss, json_t *detail)
 {
 	double now = clock_seconds(), seconds = now - r->mark;
-	int64_t n = r->state.step - r->loss_since;
+	int64_t n = step - r->loss_since;
 	double images = n ? (double)(n * r->o->batch) / seconds : NAN;
 	struct train_step s = {
-	    .step = r->state.step,
+	    .step = step,
 	    .steps = r->steps,
 	    .skipped = r->skipped,
 	    .loss = r->loss_count ? r->loss_sum / (double)r->loss_count : NAN,
 	    .grad_norm = r->last_norm,
-	    .lr = schedule_rate(r->o, r->steps, r->state.step - 1),
+	    .lr = schedule_rate(r->o, r->steps, step - 1),
 	    .val_loss = val_loss,
 	    .images_per_s = images,
 	    .flops = images * r->flops_per_sample,
 	    .peak_fraction = images * r->flops_per_sample / r->peak,
-	    .seconds_left = n ? (double)(r->steps - r->state.step) * seconds / (double)n : NAN,
+	    .seconds_left = n ? (double)(r->steps - step) * seconds / (double)n : NAN,
 	};
 	json_t *o = json_object();
 
@@ -101,8 +102,18 @@ static void log_step(struct trainer *r, double val_loss, json_t *detail)
 	r->data_s = r->forward_s = r->backward_s = r->optimizer_s = 0;
 	r->loss_sum = 0;
 	r->loss_count = 0;
-	r->loss_since = r->state.step;
+	r->loss_since = step;
 	r->mark = clock_seconds();
+}
+
+static int due(int64_t step, int64_t every)
+{
+	return every > 0 && step % every == 0;
+}
+
+static int validated_at(const struct trainer *r, int64_t step)
+{
+	return r->held && (step == r->steps || due(step, r->validate_every));
 }
 
 /* Loss and gradient of one batch, on the device. */
@@ -145,14 +156,17 @@ static void apply(struct trainer *r)
 	r->state.step++;
 }
 
-/* Take account of steps that are done; with `all`, of those submitted. -1 when training has diverged at one, whatever came after
- * it. */
+/* Take account of steps that are done; with `all`, of those submitted. A line of the log is written when its step is heard of, while
+ * the device is at later ones; the lines of validation and of the last step are their callers'. -1 when training has diverged at one,
+ * whatever came after it. */
 static int account(struct trainer *r, int all, struct err *e)
 {
 	struct train_state *s = &r->state;
 	const double *y;
 
 	while ((y = update_heard(&r->update, all))) {
+		int64_t step = s->step - r->update.count;
+
 		s->updates = (int64_t)y[STATUS_UPDATES];
 		s->skipped_in_a_row = (int64_t)y[STATUS_SKIPPED_IN_A_ROW];
 		r->last_norm = y[STATUS_NORM];
@@ -164,7 +178,9 @@ static int account(struct trainer *r, int all, struct err *e)
 		}
 		if (s->skipped_in_a_row > r->o->max_skipped)
 			return err_set(e, ERR_DIVERGED, "%s: the loss was not finite for %" PRId64 " steps in a row, at step %" PRId64,
-			               r->o->out, s->skipped_in_a_row, s->step - r->update.count);
+			               r->o->out, s->skipped_in_a_row, step);
+		if (due(step, r->o->log_every) && !validated_at(r, step) && step < r->steps)
+			log_step(r, step, NAN, NULL);
 	}
 	return r->device->error(r->device, e);
 }
@@ -199,11 +215,6 @@ static int validate_now(struct trainer *r, double *val_loss, json_t **detail, st
 		device_copy(s->device, s->best, s->ema, (size_t)r->params.total * sizeof *s->best);
 	}
 	return 0;
-}
-
-static int due(int64_t step, int64_t every)
-{
-	return every > 0 && step % every == 0;
 }
 
 static void prune(struct trainer *r)
@@ -257,19 +268,18 @@ int train_steps(struct trainer *r, struct err *e)
 	while (s->step < r->steps) {
 		double val_loss = NAN;
 		json_t *detail = NULL;
-		int last, stop, save, validated, logged;
+		int last, stop, save, validated;
 
 		if (step(r, e))
 			return -1;
 		last = s->step == r->steps;
-		validated = r->held && (last || due(s->step, r->validate_every));
-		logged = validated || last || due(s->step, o->log_every);
-		if (logged && account(r, 1, e))
+		validated = validated_at(r, s->step);
+		if ((validated || last) && account(r, 1, e))
 			return -1;
 		if (validated && validate_now(r, &val_loss, &detail, e))
 			return -1;
-		if (logged)
-			log_step(r, val_loss, detail);
+		if (validated || last)
+			log_step(r, s->step, val_loss, detail);
 		if (due(s->step, o->sample_every))
 			draw(r);
 		stop = r->hooks && r->hooks->stop && *r->hooks->stop && !last;

@@ -526,7 +526,7 @@ int train_plan(const struct train_options *o, struct device *device, struct trai
 	               sizeof(float) * (uint64_t)r.params.trainable;
 	p->activations = (uint64_t)tape_arena_bytes(r.loss.tape);
 	p->scratch = (uint64_t)tape_scratch_bytes(r.loss.tape);
-	p->batches = sizeof(float) * (uint64_t)(r.part + 3 * o->batch) * (uint64_t)r.objective.d;
+	p->batches = noised_bytes(r.part, r.objective.d, device->streams) + 3 * sizeof(float) * (uint64_t)o->batch * (uint64_t)r.objective.d;
 	p->data = dataset_info(r.data)->kept_bytes + (r.held ? dataset_info(r.held)->kept_bytes : 0);
 	p->total = p->weights + p->gradients + p->optimizer + p->activations + p->scratch + p->batches + p->data;
 	p->parameters = params_count(&r.params, 0);

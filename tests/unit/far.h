@@ -1,7 +1,7 @@
 /* A device for tests whose memory the host cannot touch: the CPU's kernels, on memory that is mapped without any right except while
- * one of them, or put, get, fetch, copy, fill, is at work. A host that dereferences device memory crashes. What it fetches stays NaN until
- * it has waited, or has submitted two more events. What is captured runs when it is launched, and not before. Every allocation ends at a page that is never there, and released ones are
- * gone. */
+ * one of them, or put, get, fetch, copy, fill, is at work. A host that dereferences device memory crashes. What it fetches stays NaN
+ * until it has waited, or has submitted two more events. What is captured runs when it is launched, and not before. Every allocation
+ * ends at a page that is never there, and released ones are gone. */
 #ifndef DDM_TESTS_FAR_H
 #define DDM_TESTS_FAR_H
 
@@ -347,6 +347,7 @@ static inline struct device *device_far(struct pool *pool)
 	    .name = "far",
 	    .real = DT_F32,
 	    .storage = 1u << DT_F32,
+	    .streams = 2,
 	    .pool = pool,
 	    .alloc = far_alloc,
 	    .release = far_release,

@@ -8,6 +8,9 @@
 #	                    PEER_PYTHON=a Python with torch; THREADS=1 beside other work; make bench-baseline: keep the last whole run
 #	make check-peers    live comparisons with the libraries whose formats we read: PEER_PYTHON=a Python with torch, transformers ..;
 #	                    T=pattern
+#	make check-cuda     every op, networks, training and sampling on the GPU beside the CPU; skipped without one; T=pattern
+#	make bench-cuda     training, sampling, kernels and products on the GPU beside its peaks, measured in the same run
+#	make cuda-bundle    both for any x86-64 with a Hopper GPU (CUDA_ARCH=LIST: others), as a file to run elsewhere: tests/cuda/README
 #	make fuzz           the parsers under libFuzzer (clang), SECONDS=60 each; FUZZ=pattern: those whose name holds it
 #	make install        to PREFIX (configure --prefix), below DESTDIR
 #	make uninstall | dist | clean | distclean
@@ -19,7 +22,7 @@ VERSION := $(shell sed -n 's/^.define DDM_VERSION "\(.*\)"/\1/p' $(SRC)/lib/core
 # From nothing to a result with all processors, unless make was told otherwise.
 JOBS = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 # The goals that must work before anything is configured.
-BARE = deps check demo fuzz dist clean distclean
+BARE = deps check demo fuzz cuda-bundle dist clean distclean
 ifneq ($(filter-out $(BARE),$(or $(MAKECMDGOALS),all)),)
 include $(B)/config.mak
 endif
@@ -59,8 +62,16 @@ BENCHES = $(BENCH_C:$(SRC)/%.c=$(B)/%)
 PEER_C = $(wildcard $(SRC)/tests/peers/*.c)
 PEERS = $(PEER_C:$(SRC)/%.c=$(B)/%)
 
-OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) \
-	$(B)/tests/op/optest.o $(B)/tests/op/fakelt.o $(B)/tests/bench/meter.o $(EMULATED)
+# The tests on the GPU: the kernels' own, those of tests/op/test_emulated* with the GPU in the place of the emulation, and those of
+# tests/cuda. In a build without CUDA they hold the emulated kernels, so that they can be tried (DDM_TEST_DEVICE=far or emulated).
+REMOTE_C = $(filter-out %/test_emulated_training.c,$(wildcard $(SRC)/tests/op/test_emulated*.c))
+REMOTE = $(REMOTE_C:$(SRC)/tests/op/%.c=$(B)/tests/cuda/%)
+WHOLE = $(patsubst $(SRC)/%.c,$(B)/%,$(wildcard $(SRC)/tests/cuda/test_*.c))
+CUDA_BENCH = $(patsubst $(SRC)/%.c,$(B)/%,$(wildcard $(SRC)/tests/cuda/bench_*.c))
+CUDA_TESTS = $(REMOTE) $(WHOLE)
+
+OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) $(B)/tests/op/optest.o $(B)/tests/op/fakelt.o $(EMULATED) \
+	$(B)/tests/bench/meter.o $(CUDA_TESTS:=.o) $(CUDA_BENCH:=.o) $(B)/tests/cuda/main.o $(B)/tests/cuda/remote.o
 
 all: $(LIBS) $(PROGS)
 tests: $(TESTS) $(B)/tests/oom/preload.so
@@ -124,6 +135,41 @@ $(B)/tests/oom/preload.so: $(SRC)/tests/oom/preload.c $(B)/flags
 $(TESTS) $(BENCHES) $(PEERS): %: %.o $(LIBS) $(B)/flags
 	@echo "  LD $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS) $(MORE) -lcmocka $(CUDA_LIBS) $(LDLIBS)
+
+$(REMOTE:=.o): $(B)/tests/cuda/%.o: $(SRC)/tests/op/%.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  CC $< (cuda)"
+	$(Q)$(CC) $(ALL_CFLAGS) -Dmain=tests_main -c -o $@ $<
+$(REMOTE): $(B)/tests/op/optest.o $(B)/tests/cuda/main.o
+$(CUDA_TESTS) $(CUDA_BENCH): $(B)/tests/cuda/remote.o $(if $(filter 1,$(CUDA)),,$(EMULATED))
+$(CUDA_TESTS) $(CUDA_BENCH): %: %.o $(LIBS) $(B)/flags
+	@echo "  LD $@"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS) -lcmocka $(CUDA_LIBS) $(LDLIBS)
+
+cuda-tests: $(CUDA_TESTS) $(CUDA_BENCH)
+
+check-cuda: cuda-tests
+	$(Q)BIN=$(B)/tests/cuda $(SRC)/tests/cuda/run.sh check $(T)
+
+bench-cuda: cuda-tests
+	$(Q)BIN=$(B)/tests/cuda $(SRC)/tests/cuda/run.sh bench $(BENCH)
+
+# Stripped, with every shared library but the C library's own, so that it is small and needs nothing installed.
+BUNDLE = $(B)/cuda-bundle
+cuda-bundle:
+	$(Q)B=$(B)-bundle $(SRC)/configure --with-blas=builtin --without-media --with-cuda=yes --cuda-arch=$(or $(CUDA_ARCH),90a) --cpu=generic
+	$(Q)$(MAKE) --no-print-directory B=$(B)-bundle bundle
+
+bundle: cuda-tests
+	$(Q)rm -rf $(BUNDLE)
+	$(Q)mkdir -p $(BUNDLE)/bin $(BUNDLE)/lib
+	$(Q)cp $(SRC)/tests/cuda/run.sh $(wildcard $(SRC)/tests/cuda/*.py) $(BUNDLE)
+	$(Q)for p in $(CUDA_TESTS) $(CUDA_BENCH); do strip -o $(BUNDLE)/bin/$${p##*/} $$p || exit 1; done
+	$(Q)ldd $(CUDA_TESTS) $(CUDA_BENCH) | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' | sort -u | \
+		grep -Ev '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' | while read -r lib; do \
+			strip -o $(BUNDLE)/lib/$${lib##*/} $$lib || exit 1; done
+	$(Q)tar -C $(B) -cf - cuda-bundle | gzip >$(BUNDLE).tar.gz
+	@du -m $(BUNDLE).tar.gz | sed 's|\([0-9]*\).*|  $(BUNDLE).tar.gz: \1 MiB|'
 
 # Changes when a flag does; every object depends on it. Where the tree lies does not count.
 FLAGS = $(filter-out -I% -ffile-prefix-map=%,$(CC) $(ALL_CFLAGS) $(NVCC) $(NVCC_FLAGS)) $(LDFLAGS) $(MEDIA_LIBS) $(CUDA_LIBS) $(LDLIBS)
@@ -212,8 +258,8 @@ distclean: clean
 	rm -rf $(B)
 
 FORCE:
-.PHONY: all tests completion deps check check-built check-peers demo demo-built \
-	bench bench-baseline fuzz fuzzers install uninstall dist clean distclean FORCE
+.PHONY: all tests completion deps check check-built check-peers check-cuda cuda-tests cuda-bundle bundle demo demo-built bench bench-cuda \
+	bench-baseline fuzz fuzzers install uninstall dist clean distclean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(wildcard $(OBJECTS:.o=.d))

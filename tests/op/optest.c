@@ -183,6 +183,30 @@ static void cut_samples(struct operand *o, const struct way *w)
 		o->shape[0] = w->count;
 }
 
+void (*optest_remote)(const struct kernel *k, const struct op_call *c);
+
+static int of_cpu(const struct kernel *k)
+{
+	int found = 0;
+
+	for (int i = 0; i < 2; i++) {
+		struct device *d = device_cpu(NULL, i ? DT_F64 : DT_F32);
+
+		for (int op = 0; op < OP_COUNT; op++)
+			found |= d->kernel[op] == k;
+		device_free(d);
+	}
+	return found;
+}
+
+void optest_call(const struct kernel *k, const struct op_call *c)
+{
+	if (optest_remote && !of_cpu(k))
+		optest_remote(k, c);
+	else
+		k->run(c);
+}
+
 static void launch(const struct optest *t, struct op_call *c, const struct way *w)
 {
 	struct device *dev = device_cpu(w->pool, w->real == DT_F64 ? DT_F64 : DT_F32);
@@ -200,7 +224,7 @@ static void launch(const struct optest *t, struct op_call *c, const struct way *
 	memset(scratch, 0xff, need);
 	memset(scratch + need, guard_byte, GUARD);
 	c->scratch = scratch;
-	k->run(c);
+	optest_call(k, c);
 	for (int i = 0; i < GUARD; i++)
 		if (scratch[need + (size_t)i] != guard_byte)
 			fail_msg("%s: writes beyond the %zu bytes of scratch it declares", t->name, need);

@@ -50,6 +50,10 @@ void optest_run(const struct optest *t);
  * reversed; in place. */
 void optest_twin(const struct optest *t, const struct kernel *twin, double tol);
 
+/* Run k on c, whose memory is the host's. Kernels that are none of the CPU's go to optest_remote where there is one. */
+void optest_call(const struct kernel *k, const struct op_call *c);
+extern void (*optest_remote)(const struct kernel *k, const struct op_call *c);
+
 /* Values of t's operands and, after a run of the double kernel, of its outputs: caller frees each with mem_free. */
 void optest_values(const struct optest *t, double *in[OP_IN], double *out[OP_OUT]);
 

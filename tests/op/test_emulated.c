@@ -190,7 +190,7 @@ static double sum_by(const struct kernel *k, float *x, int64_t n, double before,
 
 	c.scratch = mem_alloc(need + 1);
 	memset(c.scratch, 0xff, need + 1);
-	k->run(&c);
+	optest_call(k, &c);
 	assert_int_equal(((unsigned char *)c.scratch)[need], 0xff);
 	mem_free(c.scratch);
 	return y;
@@ -239,8 +239,8 @@ static void update(struct training *t, const struct kernel *rates, const struct 
 	                            array_vector(DT_F32, t->ema, N), array_vector(DT_BF16, t->rounded, N)}};
 
 	memset(coef, 0xff, sizeof coef);
-	rates->run(&r);
-	adamw->run(&a);
+	optest_call(rates, &r);
+	optest_call(adamw, &a);
 }
 
 /* Counts and coefficients to the bit, weights too: the same operations in the same order. The third step is refused. */

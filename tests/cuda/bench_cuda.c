@@ -1,0 +1,593 @@
+/* bench_cuda [-q] [-s SECONDS] [PATTERN]: products, attention, one-pass kernels, training and sampling on the GPU, beside the rate of its
+ * fastest product and of a copy, measured first. A line is `name value unit ratio spread` between tabs (tests/bench/RESULTS.md): ratio is
+ * of the product's rate, for one-pass kernels and copies of the copy's; a line of latency has none. Nothing that is timed is zero.
+ * -q takes networks and arrays so small that a CPU can try the program (DDM_TEST_DEVICE=cpu). */
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/mem.h"
+#include "core/rng.h"
+#include "core/str.h"
+#include "diffusion/ensemble.h"
+#include "diffusion/sampler.h"
+#include "file/commit.h"
+#include "file/fileio.h"
+#include "file/safetensors.h"
+#include "net/model.h"
+#include "tests/cuda/remote.h"
+#include "train/objective.h"
+#include "train/update.h"
+
+enum { SLOTS = 64, EXPERTS = 8 };
+
+static struct device *dev;
+static struct pool *pool;
+static const char *pattern;
+static double seconds = 2, peak, copy_rate;
+static int quick;
+
+static void must(int rc, const struct err *e)
+{
+	if (!rc)
+		return;
+	fprintf(stderr, "bench_cuda: %s\n", e->msg);
+	exit(e->code);
+}
+
+static void finish(void)
+{
+	struct err e = {0};
+
+	must(dev->sync(dev, &e), &e);
+}
+
+static int wanted(const char *name)
+{
+	return !pattern || strstr(name, pattern);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double quantile(double *sorted, int n, double q)
+{
+	int i = (int)ceil(q * n) - 1;
+
+	return sorted[i < 0 ? 0 : i >= n ? n - 1 : i];
+}
+
+static void line(const char *name, double value, const char *unit, double ratio, double spread)
+{
+	printf("%s\t%.6g\t%s\t%.4f\t%.4f\n", name, value, unit, ratio, spread);
+	fflush(stdout);
+}
+
+struct timing {
+	double each, spread; /* seconds of one call, the median of slots; half of what the quartiles are apart, of the median */
+};
+
+static double slot_of(void (*once)(void *), void *arg, int64_t calls)
+{
+	double start;
+
+	finish();
+	start = clock_seconds();
+	for (int64_t i = 0; i < calls; i++)
+		once(arg);
+	finish();
+	return (clock_seconds() - start) / (double)calls;
+}
+
+/* Three calls before anything counts: algorithms are chosen, graphs captured. Slots of a twentieth of the time or of one call. */
+static struct timing time_of(void (*once)(void *), void *arg)
+{
+	double v[SLOTS], end;
+	struct timing t;
+	int64_t calls;
+	int n = 0;
+
+	for (int i = 0; i < 3; i++)
+		once(arg);
+	calls = (int64_t)(seconds / 20 / slot_of(once, arg, 1)) + 1;
+	end = clock_seconds() + seconds;
+	while (n < SLOTS && (n < 3 || clock_seconds() < end))
+		v[n++] = slot_of(once, arg, calls);
+	qsort(v, (size_t)n, sizeof *v, by_value);
+	t.each = quantile(v, n, .5);
+	t.spread = (quantile(v, n, .75) - quantile(v, n, .25)) / 2 / t.each;
+	return t;
+}
+
+static void *memory(size_t bytes)
+{
+	struct err e = {0};
+	void *p = dev->alloc(dev, bytes, "arrays", &e);
+
+	must(!p, &e);
+	return p;
+}
+
+/* Normals of the host, repeated: rounding to bfloat16 is the host's too. */
+static void *values(int64_t n, enum dtype type, float scale)
+{
+	enum { PIECE = 1 << 20 };
+	static float z[PIECE];
+	static uint16_t h[PIECE];
+	size_t size = dtype_size(type);
+	char *p = memory((size_t)n * size);
+
+	rng_normal(z, PIECE, 1, RNG_TEST, 0, 0);
+	for (int i = 0; i < PIECE; i++) {
+		z[i] *= scale;
+		h[i] = f32_to_bf16(z[i]);
+	}
+	for (int64_t at = 0; at < n; at += PIECE)
+		device_put(dev, p + (size_t)at * size, type == DT_BF16 ? (void *)h : z, (size_t)(n - at < PIECE ? n - at : PIECE) * size);
+	return p;
+}
+
+static struct array array_of(void *data, enum dtype type, int rank, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+	struct array x = {.data = data, .dtype = type, .rank = rank, .shape = {a, b, c, d}};
+	int64_t step = 1;
+
+	for (int i = rank - 1; i >= 0; i--) {
+		x.stride[i] = step;
+		step *= x.shape[i];
+	}
+	return x;
+}
+
+static void copy_once(void *arg)
+{
+	char *p = arg;
+	size_t bytes = quick ? 1 << 20 : (size_t)1 << 32;
+
+	device_copy(dev, p, p + bytes, bytes);
+}
+
+static void ceilings(void)
+{
+	size_t bytes = quick ? 1 << 20 : (size_t)1 << 32;
+	char *p = values((int64_t)bytes / 2, DT_F32, 1);
+	struct timing t = time_of(copy_once, p);
+
+	copy_rate = 2. * (double)bytes / t.each;
+	dev->release(dev, p);
+	peak = dev->peak_flops(dev);
+	line("copy", copy_rate * 1e-12, "TB/s", 1, t.spread);
+	line("fastest product", peak * 1e-12, "TFLOP/s", 1, 0);
+}
+
+/* An op outside a tape. */
+struct job {
+	enum op op;
+	struct op_call c;
+	void *scratch;
+};
+
+static void job_once(void *arg)
+{
+	struct job *j = arg;
+
+	device_run(dev, j->op, &j->c, j->scratch);
+}
+
+/* flops or bytes: what one call is worth. */
+static void job(const char *name, struct job *j, double flops, double bytes)
+{
+	size_t need = device_scratch(dev, j->op, &j->c);
+	struct timing t;
+
+	j->scratch = need ? memory(need) : NULL;
+	t = time_of(job_once, j);
+	if (flops > 0)
+		line(name, flops / t.each * 1e-12, "TFLOP/s", flops / t.each / peak, t.spread);
+	else
+		line(name, bytes / t.each * 1e-12, "TB/s", bytes / t.each / copy_rate, t.spread);
+	dev->release(dev, j->scratch);
+}
+
+static enum dtype storage(void)
+{
+	return dev->storage >> DT_BF16 & 1 ? DT_BF16 : DT_F32;
+}
+
+/* The linear layers of a block of DiT-XL on 64k tokens, and their gradients. */
+static void products(void)
+{
+	static const struct {
+		const char *name;
+		int64_t k, n;
+	} layers[] = {{"qkv", 1152, 3456}, {"proj", 1152, 1152}, {"fc1", 1152, 4608}, {"fc2", 4608, 1152}};
+	enum dtype s = storage();
+	int64_t rows = quick ? 64 : 65536;
+
+	for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
+		for (int kind = 0; kind < 3; kind++) {
+			static const enum op ops[] = {OP_LINEAR, OP_LINEAR_DX, OP_LINEAR_DW};
+			static const char *const kinds[] = {"", " dx", " dw"};
+			int64_t k = layers[i].k, n = layers[i].n;
+			struct job j = {.op = ops[kind]};
+			char name[64];
+
+			snprintf(name, sizeof name, "product xl %s%s", layers[i].name, kinds[kind]);
+			if (!wanted(name))
+				continue;
+			{
+				struct array x = array_of(values(rows * k, s, 1), s, 2, rows, k, 0, 0);
+				struct array y = array_of(values(rows * n, s, 1), s, 2, rows, n, 0, 0);
+				struct array w = array_of(values(n * k, s, .02f), s, 2, n, k, 0, 0);
+				struct array dw = array_of(memory((size_t)(n * k) * 4), DT_F32, 2, n, k, 0, 0);
+
+				j.c = (struct op_call){.nin = kind ? 2 : 3, .nout = kind == 1 ? 1 : 2};
+				j.c.in[0] = kind ? y : x;
+				j.c.in[1] = kind == 2 ? x : w;
+				j.c.out[0] = kind == 2 ? dw : kind ? x : y;
+				job(name, &j, 2. * (double)rows * (double)k * (double)n, 0);
+				dev->release(dev, x.data), dev->release(dev, y.data), dev->release(dev, w.data), dev->release(dev, dw.data);
+			}
+		}
+}
+
+static void attention(void)
+{
+	static const int64_t dims[] = {64, 72, 128}, lengths[] = {256, 1024, 4096};
+	enum dtype s = storage();
+
+	for (int i = 0; i < 9; i++) {
+		int64_t d = dims[i % 3], n = quick ? 32 : lengths[i / 3], heads = 16, b = quick ? 1 : 65536 / n, count = b * n * heads * d;
+		double flops = 4. * (double)(b * heads) * (double)(n * n) * (double)d;
+		struct array a[8], lse;
+		struct job f = {.op = OP_ATTENTION}, g = {.op = OP_ATTENTION_GRAD};
+		char name[64];
+
+		snprintf(name, sizeof name, "attention head %d, %d tokens", (int)d, (int)lengths[i / 3]);
+		if (!wanted(name))
+			continue;
+		for (int k = 0; k < 8; k++)
+			a[k] = array_of(values(count, s, 1), s, 4, b, n, heads, d);
+		lse = array_of(values(b * heads * n, DT_F32, 1), DT_F32, 3, b, heads, n, 0);
+		f.c = (struct op_call){.nin = 3, .nout = 2, .in = {a[0], a[1], a[2]}, .out = {a[3], lse}, .attr = {.f = {1 / sqrt((double)d)}}};
+		g.c = (struct op_call){.nin = 6, .nout = 3, .in = {a[4], a[0], a[1], a[2], a[3], lse}, .out = {a[5], a[6], a[7]}, .attr = f.c.attr};
+		job(name, &f, flops, 0);
+		snprintf(name, sizeof name, "attention gradient head %d, %d tokens", (int)d, (int)lengths[i / 3]);
+		job(name, &g, 2.5 * flops, 0);
+		for (int k = 0; k < 8; k++)
+			dev->release(dev, a[k].data);
+		dev->release(dev, lse.data);
+	}
+}
+
+/* Rows of DiT-XL's width, 256 samples of 256 tokens: several times what the cache holds. */
+static void one_pass(void)
+{
+	enum dtype s = storage();
+	int64_t b = quick ? 2 : 256, t = quick ? 8 : 256, c = 1152, n = b * t * c;
+	double bytes = (double)n * (double)dtype_size(s);
+	struct array x = array_of(values(n, s, 1), s, 3, b, t, c, 0), y = array_of(values(n, s, 1), s, 3, b, t, c, 0);
+	struct array z = array_of(values(n, s, 1), s, 3, b, t, c, 0), w = array_of(values(n, s, 1), s, 3, b, t, c, 0);
+	struct array stats = array_of(values(b * t * 2, DT_F32, 1), DT_F32, 3, b, t, 2, 0), m = array_of(values(b * c, s, 1), s, 3, b, t, c, 0);
+	struct array dm[2];
+	struct job j;
+
+	m.stride[0] = c, m.stride[1] = 0;
+	for (int i = 0; i < 2; i++)
+		dm[i] = array_of(memory((size_t)(b * c) * 4), DT_F32, 3, b, 1, c, 0);
+#define JOB(title, kind, passes, ...) \
+	if (wanted(title)) { \
+		j = (struct job){.op = kind, .c = {__VA_ARGS__}}; \
+		job(title, &j, 0, (passes) * bytes); \
+	}
+	JOB("norm, modulated", OP_NORM, 2, .nin = 3, .nout = 2, .in = {x, m, m}, .out = {y, stats}, .attr = {{NORM_LAYER, 1}, {1e-6}})
+	JOB("norm gradient", OP_NORM_GRAD, 4, .nin = 5, .nout = 3, .in = {z, x, stats, m, w}, .out = {y, dm[0], dm[1]},
+	    .attr = {{NORM_LAYER, 1}, {1e-6}})
+	JOB("gate", OP_GATE, 3, .nin = 3, .nout = 1, .in = {x, m, y}, .out = {z})
+	JOB("gate gradient", OP_GATE_GRAD, 3, .nin = 3, .nout = 2, .in = {x, m, y}, .out = {z, dm[0]})
+	JOB("gelu", OP_UNARY, 2, .nin = 1, .nout = 1, .in = {x}, .out = {y}, .attr = {{UNARY_GELU_TANH}})
+	JOB("gelu gradient", OP_UNARY_GRAD, 3, .nin = 2, .nout = 1, .in = {x, y}, .out = {z}, .attr = {{UNARY_GELU_TANH}})
+	JOB("add", OP_ADD, 3, .nin = 2, .nout = 1, .in = {x, y}, .out = {z}, .attr = {.f = {1, 1}})
+#undef JOB
+	dev->release(dev, x.data), dev->release(dev, y.data), dev->release(dev, z.data), dev->release(dev, w.data);
+	dev->release(dev, stats.data), dev->release(dev, m.data), dev->release(dev, dm[0].data), dev->release(dev, dm[1].data);
+}
+
+/* Whole steps of training, as the trainer submits them. */
+struct training {
+	struct params params;
+	struct loss_tape loss;
+	struct train_state state;
+	struct objective objective;
+	struct noised noised;
+	struct update update;
+	float *dloss, *x0;
+	int32_t *label;
+	int64_t batch, step;
+};
+
+static int bf16(void)
+{
+	return storage() == DT_BF16;
+}
+
+/* The largest power of two up to `most` that fits in nine tenths of what is free. */
+static void fit(struct training *s, const struct net_config *c, int64_t most)
+{
+	struct device_memory m = {0};
+	uint64_t need;
+
+	dev->memory(dev, &m);
+	for (s->batch = most;; s->batch /= 2) {
+		loss_record(&s->loss, c, &s->params, DT_F32, s->batch, 1, 0);
+		tape_layout(s->loss.tape, dev, &(struct plan_options){.bf16 = bf16(), .bf16_weights = bf16()});
+		need = (uint64_t)tape_arena_bytes(s->loss.tape) + (uint64_t)tape_scratch_bytes(s->loss.tape) + state_bytes(&s->params, 0, bf16()) +
+		       update_bytes(&s->params, 1);
+		if (s->batch == 1 || !m.total || (double)need < .9 * (double)m.free)
+			return;
+		tape_free(s->loss.tape);
+		params_release(&s->params);
+	}
+}
+
+static void step_once(void *arg)
+{
+	static const double plan[PLAN_COUNT] = {[PLAN_LR] = 1e-4, [PLAN_BETA1] = .9, [PLAN_BETA2] = .999, [PLAN_EPS] = 1e-8, [PLAN_EMA] = .999};
+	struct training *s = arg;
+
+	objective_noise(&s->objective, &s->noised, &s->loss, s->batch, s->x0, s->label, s->label, 1, (uint64_t)++s->step, 0);
+	tape_run(s->loss.tape, s->batch, 0, s->loss.forward_end);
+	tape_run(s->loss.tape, s->batch, s->loss.forward_end, s->loss.end);
+	update_part(&s->update, 0, 1, tape_data(s->loss.tape, s->loss.loss), s->batch);
+	update_apply(&s->update, &s->state, 1, plan);
+	update_heard(&s->update, 0);
+}
+
+static void train(const char *preset, int64_t size, int64_t most)
+{
+	struct net_config c = {.kind = NET_DIT, .channels = 4, .out_channels = 4, .size = size, .time_scale = 1000, .classes = 1000, .class_dropout = .1};
+	struct training s = {.dloss = NULL};
+	struct err e = {0};
+	struct timing t;
+	float *w;
+	char name[96];
+
+	must(net_preset(quick ? "dit-nano/2" : preset, &c, &e), &e);
+	snprintf(name, sizeof name, "train %s, %d tokens", preset, (int)(size / c.patch * size / c.patch));
+	if (!wanted(name))
+		return;
+	c.size = quick ? 8 : size;
+	fit(&s, &c, quick ? 2 : most);
+	s.objective = (struct objective){.path = &path_linear, .time = {.std = 1}, .condition = CONDITION_CLASS, .classes = 1000,
+	                                 .class_dropout = .1, .d = c.channels * c.size * c.size};
+	must(tape_allocate(s.loss.tape, &e) || state_init(&s.state, dev, &s.params, 0, bf16(), &e) ||
+	         noised_init(&s.noised, dev, s.batch, s.objective.d, &e) || update_init(&s.update, &s.state, 1, &e), &e);
+	w = values(s.params.total, DT_F32, .02f);
+	device_copy(dev, s.state.values, w, (size_t)s.params.total * sizeof *w);
+	dev->release(dev, w);
+	s.x0 = mem_zalloc((size_t)(s.batch * s.objective.d), sizeof *s.x0);
+	rng_normal(s.x0, (size_t)(s.batch * s.objective.d), 1, RNG_TEST, 0, 0);
+	s.label = mem_zalloc((size_t)s.batch, sizeof *s.label);
+	s.dloss = values(s.batch, DT_F32, 1.f / (float)s.batch);
+	tape_bind_params(s.loss.tape, s.state.values, s.update.grads);
+	tape_bind_bf16(s.loss.tape, s.state.rounded);
+	state_round(&s.state, s.state.values);
+	loss_bind(&s.loss, &s.noised);
+	tape_bind(s.loss.tape, s.loss.dloss, s.dloss);
+	t = time_of(step_once, &s);
+	snprintf(name + strlen(name), sizeof name - strlen(name), ", batch %d", (int)s.batch);
+	line(name, (double)s.batch / t.each, "images/s", tape_flops(s.loss.tape, s.batch, 0, s.loss.end) / t.each / peak, t.spread);
+	if (dev->uncaptured[0])
+		fprintf(stderr, "bench_cuda: %s: not a graph: %s\n", name, dev->uncaptured);
+	finish();
+	tape_free(s.loss.tape);
+	state_release(&s.state);
+	noised_release(&s.noised);
+	update_release(&s.update);
+	params_release(&s.params);
+	dev->release(dev, s.dloss);
+	mem_free(s.x0);
+	mem_free(s.label);
+}
+
+/* Weights on disk: one expert, and the others by name. */
+static void write_net(const char *folder, const char *preset, int router)
+{
+	struct model_config m = {.path = "linear", .cluster = -1};
+	struct net_config *c = &m.net;
+	char *config, *weights, *text;
+	struct params p = {0};
+	struct err e = {0};
+	float *w;
+
+	*c = (struct net_config){.kind = router ? NET_ROUTER : NET_DIT, .channels = 4, .size = quick ? 8 : 32, .time_scale = 1000};
+	must(net_preset(quick ? "dit-nano/2" : preset, c, &e), &e);
+	if (router) {
+		m.clusters = c->clusters = EXPERTS;
+	} else {
+		c->out_channels = 4;
+		c->classes = 1000;
+		c->class_dropout = .1;
+		snprintf(m.prediction, sizeof m.prediction, "velocity");
+	}
+	net_params(c, &p);
+	w = values(p.total, DT_F32, .02f);
+	config = path_join(folder, "config.json");
+	weights = path_join(folder, model_weights_name(c->kind));
+	text = model_config_text(&m, NULL);
+	must(dir_make(folder, &e) || commit_bytes(config, text, strlen(text), &e) || model_write_weights(weights, &p, dev, w, NULL, 0, &e), &e);
+	dev->release(dev, w);
+	mem_free(text);
+	mem_free(config);
+	mem_free(weights);
+	params_release(&p);
+}
+
+struct sampling {
+	struct ensemble ensemble;
+	struct router router;
+	struct mixture mixture;
+	struct sampler sampler;
+	struct sampler_state *state;
+	int64_t *index, batch;
+	int32_t *label;
+	float *x, *logits;
+	double last, *step; /* (steps): seconds since the one before */
+	int64_t steps, seen;
+	int call;
+};
+
+/* The router runs and is heard, but what it says is a fixed table: picture i at call s goes to (i + s) mod 8, then (3 i + s + 1) mod 8. */
+static int route_table(void *arg, int64_t n, const float *x, const float *t, float *logits, struct err *e)
+{
+	struct sampling *s = arg;
+	int call = s->call++;
+
+	if (s->ensemble.router.logits(s->ensemble.router.arg, n, x, t, logits, e))
+		return -1;
+	for (int64_t i = 0; i < n; i++) {
+		int64_t a = (i + call) % EXPERTS, b = (3 * i + call + 1) % EXPERTS;
+
+		memset(s->logits + i * EXPERTS, 0, EXPERTS * sizeof *s->logits);
+		s->logits[i * EXPERTS + a] = 3;
+		s->logits[i * EXPERTS + (a == b ? (b + 1) % EXPERTS : b)] = 2.5f;
+	}
+	device_put(dev, logits, s->logits, (size_t)(n * EXPERTS) * sizeof *logits);
+	return 0;
+}
+
+/* Before every step, when the router of the one before has long been heard. */
+static int on_step(void *arg, const char *what, int64_t done, int64_t total)
+{
+	struct sampling *s = arg;
+	double now = clock_seconds();
+
+	(void)what;
+	(void)total;
+	if (done)
+		s->step[s->seen++] = now - s->last;
+	s->last = now;
+	return 0;
+}
+
+static void sample(const char *dir, int used, double cfg, int64_t batch)
+{
+	struct ensemble_options o = {.capacity = 2 * batch, .device = dev, .bulk = bf16() ? COMPACT_BF16 : COMPACT_NONE};
+	struct sampling s = {.batch = batch, .steps = 0};
+	struct progress progress = {on_step, &s};
+	struct err e = {0};
+	char name[96], line_name[128], route[16];
+	int runs = batch > 8 ? 3 : 8;
+	double total = 0, flops;
+
+	snprintf(name, sizeof name, "sample 8 x xl/2, top-%d%s, batch %d", used, cfg == 1 ? "" : ", cfg", (int)batch);
+	if (!wanted(name))
+		return;
+	snprintf(route, sizeof route, "top-%d", used);
+	must(policy_parse(route, &o.policy, &e) || ensemble_open(&s.ensemble, dir, &o, &e), &e);
+	s.steps = quick ? 4 : 50;
+	s.router = s.ensemble.router;
+	s.router.logits = route_table;
+	s.router.arg = &s;
+	s.mixture = (struct mixture){s.ensemble.k, s.ensemble.d, s.ensemble.expert, &s.router, o.policy, cfg, 0, dev};
+	s.sampler = (struct sampler){.mixture = &s.mixture, .solver = {SOLVER_EULER, s.steps, 1, 0}, .seed = 1, .batch = batch, .progress = &progress};
+	must(!(s.state = sampler_new(&s.sampler, &e)), &e);
+	s.x = mem_zalloc((size_t)(batch * s.ensemble.d), sizeof *s.x);
+	s.logits = mem_zalloc((size_t)(batch * EXPERTS), sizeof *s.logits);
+	s.index = mem_zalloc((size_t)batch, sizeof *s.index);
+	s.label = mem_zalloc((size_t)batch, sizeof *s.label);
+	s.step = mem_zalloc((size_t)(runs * s.steps), sizeof *s.step);
+	for (int64_t i = 0; i < batch; i++) {
+		s.index[i] = i;
+		s.label[i] = (int32_t)(i * 37 % 1000);
+	}
+	for (int r = 0; r < runs + 2; r++) {
+		double start = clock_seconds();
+
+		s.call = 0;
+		if (r == 2)
+			s.seen = 0, total = 0;
+		must(sampler_run(s.state, s.x, batch, s.index, s.label, NULL, NULL, NULL, &e), &e);
+		total += clock_seconds() - start;
+	}
+	flops = (double)(runs * batch * s.steps) * (used * (cfg == 1 ? 1 : 2) * s.ensemble.expert[0].flops + s.router.flops);
+	line(name, (double)(runs * batch) / total, "images/s", flops / total / peak, 0);
+	qsort(s.step, (size_t)s.seen, sizeof *s.step, by_value);
+	snprintf(line_name, sizeof line_name, "%s, step p50", name);
+	line(line_name, 1e3 * quantile(s.step, (int)s.seen, .5), "ms", 0, 0);
+	snprintf(line_name, sizeof line_name, "%s, step p99", name);
+	line(line_name, 1e3 * quantile(s.step, (int)s.seen, .99), "ms", 0, 0);
+	sampler_free(s.state);
+	ensemble_release(&s.ensemble);
+	mem_free(s.x), mem_free(s.logits), mem_free(s.index), mem_free(s.label), mem_free(s.step);
+}
+
+static void samples(void)
+{
+	static const int64_t batches[] = {1, 8, 64};
+	char dir[] = "/tmp/ddm-bench-XXXXXX", *first, *router;
+	struct err e = {0};
+
+	if (pattern && !strstr("sample 8 x xl/2, top-1, top-2, cfg, batch", pattern) && strncmp(pattern, "sample", 6))
+		return;
+	if (!mkdtemp(dir)) {
+		err_errno(&e, "%s", dir);
+		must(-1, &e);
+	}
+	first = path_join(dir, "expert_0");
+	router = path_join(dir, "router");
+	write_net(first, "dit-xl/2", 0);
+	write_net(router, "dit-b/2", 1);
+	for (int k = 1; k < EXPERTS; k++) {
+		char *other = str_new("%s/expert_%d", dir, k);
+
+		if (symlink("expert_0", other)) {
+			err_errno(&e, "%s", other);
+			must(-1, &e);
+		}
+		mem_free(other);
+	}
+	for (int i = 0; i < 3; i++)
+		for (int used = 1; used <= 2; used++)
+			sample(dir, used, 1.5, batches[i]);
+	mem_free(first);
+	mem_free(router);
+	must(dir_remove(dir, &e), &e);
+}
+
+int main(int argc, char **argv)
+{
+	struct err e = {0};
+	int o;
+
+	while ((o = getopt(argc, argv, "qs:")) != -1)
+		if (o == 'q')
+			quick = 1;
+		else if (o != 's' || !((seconds = strtod(optarg, NULL)) > 0))
+			exit(2);
+	pattern = argv[optind];
+	must(!(pool = pool_new(0, &e)) || !(dev = remote_open(pool, &e)), &e);
+	must(device_set_precision(dev, device_precision(dev), &e), &e);
+	printf("# %s, %s\n", dev->name, precision_names[device_precision(dev)]);
+	ceilings();
+	products();
+	attention();
+	one_pass();
+	train("dit-xl/2", 32, 256);
+	train("dit-xl/2", 64, 64);
+	train("dit-xl/2", 128, 16);
+	train("dit-b/2", 32, 512);
+	train("dit-s/2", 32, 1024);
+	samples();
+	device_free(dev);
+	pool_free(pool);
+	return 0;
+}

@@ -1,0 +1,98 @@
+#!/bin/sh
+# Tests and measurements on a GPU, from the build tree (make check-cuda, make bench-cuda) or from a folder that `make cuda-bundle` wrote.
+#
+#	run.sh check [PATTERN]...      every test whose name holds a pattern; ends with "N passed, N failed, N skipped"
+#	run.sh memcheck [PATTERN]...   the same under compute-sanitizer, for accesses out of bounds; racecheck: for races in shared memory
+#	run.sh bench [ARGUMENT]...     bench_cuda with these arguments, as lines of tab separated values
+#	run.sh peer [ARGUMENT]...      peer_cuda.py with PEER_PYTHON (python3)
+#
+# Without a GPU all tests are skipped, which is no failure unless DDM_TEST_REQUIRE holds the word cuda. BIN is where the programs are, LOG
+# where what they print is kept, DDM_TEST_TIMEOUT seconds for each test (300).
+set -u
+LC_ALL=C
+CMOCKA_MESSAGE_OUTPUT=TAP
+here=$(cd "$(dirname "$0")" && pwd) || exit 1
+BIN=${BIN:-$here/bin}
+LOG=${LOG:-$BIN/log}
+libraries=
+[ -d "$here/lib" ] && libraries=$here/lib
+# The product library, where it is not where the build found it: PyTorch brings one.
+for dir in /usr/local/cuda/lib64 /usr/local/cuda-*/lib64 /opt/*/.venv/lib/python3*/site-packages/nvidia/cu*/lib \
+	/usr/lib/python3*/site-packages/nvidia/cu*/lib /usr/local/lib/python3*/*-packages/nvidia/cu*/lib; do
+	[ -e "$dir/libcublasLt.so.13" ] && libraries=${libraries:+$libraries:}$dir
+done
+LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LC_ALL CMOCKA_MESSAGE_OUTPUT LD_LIBRARY_PATH
+
+# TAP on standard input, NAME and exit status: one line "KIND<tab>NAME: CASE" for each case.
+cases() {
+	awk -v test="$1" -v rc="$2" -v require="${DDM_TEST_REQUIRE:-}" '
+		function put(kind, text) { printf "%s\t%s: %s\n", kind, test, text; n++ }
+		/^(not )?ok / {
+			kind = tolower($0) ~ /# *skip/ ? "skipped" : /^not/ ? "failed" : "passed"
+			text = $0
+			sub(/^(not )?ok [0-9]* *-* */, "", text)
+			if (kind == "skipped" && (" " require " ") ~ / cuda /)
+				kind = "failed"
+			if (kind == "failed")
+				bad = 1
+			put(kind, text)
+		}
+		/^1\.\.[0-9]+/ { planned = substr($0, 4) + 0 }
+		END {
+			if (n < planned)
+				put("failed", n " results of " planned ", status " rc)
+			else if (!n || (rc != 0 && !bad))
+				put("failed", "ended with status " rc)
+		}'
+}
+
+check() { # TOOL [PATTERN]...
+	tool=$1
+	shift
+	mkdir -p "$LOG" || exit 1
+	: >"$LOG/results"
+	for test in "$BIN"/test_*; do
+		name=${test##*/}
+		case $name in *.*) continue ;; esac
+		wanted=$([ $# -eq 0 ] && echo yes)
+		for pattern; do
+			case $name in *"$pattern"*) wanted=yes ;; esac
+		done
+		[ -n "$wanted" ] || continue
+		# shellcheck disable=SC2086
+		timeout -k 5 "${DDM_TEST_TIMEOUT:-300}" $tool "$test" >"$LOG/$name" 2>&1 </dev/null
+		rc=$?
+		cases "$name" "$rc" <"$LOG/$name" >"$LOG/$name.cases"
+		cat "$LOG/$name.cases" >>"$LOG/results"
+		if grep -q '^failed' "$LOG/$name.cases"; then
+			echo "---- $name (status $rc)"
+			grep -v '^ok ' "$LOG/$name" | head -n 60
+		fi
+	done
+	grep -v '^passed' "$LOG/results"
+	awk -F '\t' '{ n[$1]++ } END { printf "%d passed, %d failed, %d skipped\n", n["passed"], n["failed"], n["skipped"]; exit n["failed"] > 0 }' \
+		"$LOG/results"
+}
+
+sanitizer() { # KIND
+	command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer /opt/nvidia/*/compute-sanitizer 2>/dev/null | head -n 1
+}
+
+what=${1:-check}
+[ $# -eq 0 ] || shift
+case $what in
+check) check '' "$@" ;;
+memcheck | racecheck | synccheck | initcheck)
+	tool=$(sanitizer)
+	[ -n "$tool" ] || { echo "run.sh: no compute-sanitizer here" >&2; exit 69; }
+	DDM_TEST_TIMEOUT=${DDM_TEST_TIMEOUT:-1800}
+	check "$tool --tool $what --error-exitcode 99" "$@"
+	;;
+bench) exec "$BIN/bench_cuda" "$@" ;;
+peer) exec "${PEER_PYTHON:-python3}" "$here/peer_cuda.py" "$@" ;;
+*)
+	sed -n 's/^#	/  /p' "$0" >&2
+	exit 2
+	;;
+esac

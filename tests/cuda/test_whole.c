@@ -1,0 +1,649 @@
+/* The GPU beside the CPU: memory and queues, whole training steps of a DiT and a router, training from the loader to the checkpoint, and
+ * sampling. Errors are norms of differences over norms of what the CPU gives. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/hash.h"
+#include "core/mem.h"
+#include "core/pool.h"
+#include "core/rng.h"
+#include "core/str.h"
+#include "data/dataset.h"
+#include "diffusion/ensemble.h"
+#include "diffusion/sampler.h"
+#include "file/safetensors.h"
+#include "tests/cuda/remote.h"
+#include "tests/unit/stripes.h"
+#include "train/trainer.h"
+
+static char dir[] = "/tmp/ddm-cuda-XXXXXX", *shards;
+static struct pool *pool;
+
+static struct device *gpu(void)
+{
+	struct err e = {0};
+	struct device *d = remote_open(pool, &e);
+
+	if (!d) {
+		printf("# needs cuda: %s\n", e.msg);
+		skip();
+	}
+	return d;
+}
+
+static void well(struct device *d)
+{
+	struct err e = {0};
+
+	if (d->sync(d, &e))
+		fail_msg("%s", e.msg);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	if (!mkdtemp(dir))
+		return -1;
+	pool = pool_new(2, NULL);
+	shards = make_shards(dir, "shards", 0, 2);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	mem_free(shards);
+	pool_free(pool);
+	return dir_remove(dir, NULL);
+}
+
+/* |a - b| / |b|; not a number where either holds one that is none. */
+static double distance(const float *a, const float *b, int64_t n)
+{
+	double diff = 0, all = 0;
+
+	for (int64_t i = 0; i < n; i++) {
+		diff += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+		all += (double)b[i] * (double)b[i];
+	}
+	return all > 0 ? sqrt(diff / all) : diff > 0 || isnan(diff) ? INFINITY : 0;
+}
+
+static void near(const char *what, const float *got, const float *want, int64_t n, double tol)
+{
+	double err = distance(got, want, n);
+
+	printf("# %s: error %.2e, %.0e allowed\n", what, err, tol);
+	if (!(err <= tol))
+		fail_msg("%s: error %.3g, %.3g allowed; the first values are %g and %g", what, err, tol, (double)got[0], (double)want[0]);
+}
+
+/* More than the stages of a put hold, of a length that is no multiple of anything. */
+static void memory(void **state)
+{
+	enum { N = 11000003 };
+	struct device *d = gpu();
+	struct device_memory before, after;
+	unsigned char *host = mem_alloc(N), *back = mem_zalloc(N, 1), *pinned = d->alloc_host(d, N, "bytes", NULL);
+	unsigned char *a = d->alloc(d, N, "bytes", NULL), *b;
+	void *event = d->event_new(d);
+	struct err e = {0};
+
+	(void)state;
+	device_get(d, back, a, N);
+	for (int i = 0; i < N; i++)
+		if (back[i])
+			fail_msg("byte %d of new memory is %d", i, back[i]);
+	d->memory(d, &before);
+	b = d->alloc(d, N, "bytes", NULL);
+	d->memory(d, &after);
+	assert_true(after.used == before.used + N && after.peak >= after.used);
+	for (int i = 0; i < N; i++)
+		host[i] = (unsigned char)(i * 7 + i / 251);
+	device_put(d, a, host, N);
+	memset(host, 0, N); /* it has been read */
+	device_copy(d, b, a, N);
+	d->fill(d, 0, a, 0x5a, N);
+	d->event_record(d, event, 0);
+	d->event_follow(d, event, 1);
+	d->fetch(d, 1, pinned, b, N);
+	d->event_record(d, event, 1);
+	assert_int_equal(d->event_passed(d, event, 1), 1);
+	device_get(d, back, a, N);
+	for (int i = 0; i < N; i++)
+		if (pinned[i] != (unsigned char)(i * 7 + i / 251) || back[i] != 0x5a)
+			fail_msg("byte %d came back as %d and %d", i, pinned[i], back[i]);
+	assert_null(d->alloc(d, (size_t)1 << 50, "a petabyte", &e));
+	assert_int_equal(e.code, ERR_NOMEM);
+	printf("# %s\n", e.msg);
+	well(d);
+	d->event_free(d, event);
+	d->release_host(d, pinned);
+	d->release(d, a);
+	d->release(d, b);
+	mem_free(host);
+	mem_free(back);
+	device_free(d);
+}
+
+/* A training step on fixed inputs. */
+struct step {
+	struct loss_tape loss;
+	struct params params;
+	float *out, *each, *grads; /* host */
+	int64_t outs;
+};
+
+enum { ROWS = 6, USED = 5 };
+
+static const struct net_config nets[] = {
+    {.kind = NET_DIT, .channels = 4, .out_channels = 4, .size = 16, .patch = 2, .hidden = 128, .depth = 2, .heads = 2, .mlp_ratio = 4,
+     .classes = 7, .class_dropout = .1, .time_scale = 1000},
+    {.kind = NET_DIT, .channels = 3, .out_channels = 3, .size = 12, .patch = 4, .hidden = 144, .depth = 2, .heads = 2, .mlp_ratio = 3,
+     .time_scale = 1000},
+    {.kind = NET_ROUTER, .channels = 4, .size = 16, .patch = 2, .hidden = 96, .depth = 2, .heads = 3, .mlp_ratio = 4, .clusters = 5,
+     .time_scale = 1000},
+};
+
+static float *host_normals(int64_t n, float scale, uint64_t which)
+{
+	float *x = mem_zalloc((size_t)n, sizeof *x);
+
+	rng_normal(x, (size_t)n, 21, RNG_TEST, which, 0);
+	for (int64_t i = 0; i < n; i++)
+		x[i] *= scale;
+	return x;
+}
+
+static float *fetch(struct device *d, const void *there, int64_t n)
+{
+	float *x = mem_zalloc((size_t)n, sizeof *x);
+
+	device_get(d, x, there, (size_t)n * sizeof *x);
+	return x;
+}
+
+/* Every weight is drawn: those that begin at zero would hide the rest. */
+static void step_run(struct step *s, const struct net_config *c, struct device *d, int bf16, int times)
+{
+	const struct plan_options o = {.bf16 = bf16, .bf16_weights = bf16};
+	const struct run_keys keys = {4, 2, 100, RNG_NOISE};
+	int64_t size = c->channels * c->size * c->size;
+	struct noised z;
+	struct err e = {0};
+	float *values, *grads, *seed, *host;
+	uint16_t *rounded = NULL;
+
+	memset(s, 0, sizeof *s);
+	loss_record(&s->loss, c, &s->params, DT_F32, ROWS, 1, 0);
+	tape_layout(s->loss.tape, d, &o);
+	if (tape_allocate(s->loss.tape, &e) || noised_init(&z, d, ROWS, size, &e))
+		fail_msg("%s", e.msg);
+	values = d->alloc(d, (size_t)s->params.total * sizeof *values, "weights", &e);
+	grads = d->alloc(d, (size_t)s->params.trainable * sizeof *grads, "gradients", &e);
+	seed = d->alloc(d, ROWS * sizeof *seed, "seeds", &e);
+	assert_true(values && grads && seed);
+	host = host_normals(s->params.total, .06f, 1);
+	device_put(d, values, host, (size_t)s->params.total * sizeof *host);
+	if (bf16) {
+		uint16_t *half = mem_zalloc((size_t)s->params.total, sizeof *half);
+
+		for (int64_t i = 0; i < s->params.total; i++)
+			half[i] = f32_to_bf16(host[i]);
+		rounded = d->alloc(d, (size_t)s->params.total * sizeof *rounded, "weights", &e);
+		device_put(d, rounded, half, (size_t)s->params.total * sizeof *half);
+		tape_bind_bf16(s->loss.tape, rounded);
+		mem_free(half);
+	}
+	mem_free(host);
+	host = host_normals(ROWS * size, 1, 2);
+	device_put(d, noised_x0(&z), host, (size_t)(ROWS * size) * sizeof *host);
+	mem_free(host);
+	host = host_normals(ROWS, 1, 3);
+	device_put(d, seed, host, ROWS * sizeof *host);
+	mem_free(host);
+	for (int i = 0; i < ROWS; i++) {
+		z.t[i] = (float)(.1 + .13 * i);
+		z.weight[i] = 1 + .1f * (float)i;
+		z.alpha[i] = 1 - z.t[i];
+		z.sigma[i] = z.t[i];
+		z.from_x0[i] = -1;
+		z.from_eps[i] = 1;
+		z.label[i] = i % 5;
+	}
+	noised_put(&z);
+	loss_bind(&s->loss, &z);
+	tape_bind(s->loss.tape, s->loss.dloss, seed);
+	tape_bind_params(s->loss.tape, values, grads);
+	tape_seed(s->loss.tape, &keys);
+	for (int i = 0; i < times; i++) {
+		d->fill(d, 0, grads, 0xff, (size_t)s->params.trainable * sizeof *grads);
+		tape_run(s->loss.tape, USED, 0, s->loss.end);
+	}
+	well(d);
+	s->outs = USED * (c->kind == NET_ROUTER ? c->clusters : size);
+	s->out = fetch(d, tape_data(s->loss.tape, s->loss.out), s->outs);
+	s->each = fetch(d, tape_data(s->loss.tape, s->loss.loss), USED);
+	s->grads = fetch(d, grads, s->params.trainable);
+	d->release(d, values);
+	d->release(d, grads);
+	d->release(d, seed);
+	d->release(d, rounded);
+	noised_release(&z);
+}
+
+static void step_free(struct step *s)
+{
+	tape_free(s->loss.tape);
+	params_release(&s->params);
+	mem_free(s->out);
+	mem_free(s->each);
+	mem_free(s->grads);
+}
+
+/* Gradients parameter by parameter. One that is almost nothing beside the others of its kind is held to the mean of all. */
+static void same_gradients(const struct step *got, const struct step *want, double tol)
+{
+	double worst = 0, mean = 0;
+	const char *which = "";
+
+	for (int64_t i = 0; i < want->params.trainable; i++)
+		mean += (double)want->grads[i] * (double)want->grads[i] / (double)want->params.trainable;
+	for (int k = 0; k < want->params.n; k++) {
+		const struct param *p = &want->params.v[k];
+		double diff = 0, all = 0;
+
+		if (p->offset >= want->params.trainable)
+			continue;
+		for (int64_t i = p->offset; i < p->offset + p->count; i++) {
+			diff += ((double)got->grads[i] - (double)want->grads[i]) * ((double)got->grads[i] - (double)want->grads[i]);
+			all += (double)want->grads[i] * (double)want->grads[i];
+		}
+		diff = sqrt(diff / fmax(all, 1e-4 * mean * (double)p->count));
+		if (!(diff <= worst)) {
+			worst = diff;
+			which = p->name;
+		}
+	}
+	printf("# gradients: worst error %.2e, of %s, %.0e allowed\n", worst, which, tol);
+	if (!(worst <= tol))
+		fail_msg("gradient of %s: error %.3g, %.3g allowed", which, worst, tol);
+}
+
+static void same_step(struct device *d, enum precision precision, double tol)
+{
+	struct device *cpu = device_cpu(pool, DT_F32);
+	struct err e = {0};
+
+	if (device_set_precision(d, precision, &e))
+		fail_msg("%s", e.msg);
+	for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
+		struct step a, b, again;
+		int bf16 = precision == PRECISION_BF16;
+
+		printf("# network %d, %s\n", (int)i, precision_names[precision]);
+		step_run(&a, &nets[i], cpu, 0, 1);
+		step_run(&b, &nets[i], d, bf16, 1);
+		step_run(&again, &nets[i], d, bf16, 3);
+		near("output", b.out, a.out, a.outs, tol);
+		near("loss", b.each, a.each, USED, tol);
+		same_gradients(&b, &a, 4 * tol);
+		/* The third run was launched as a graph, where there are any. */
+		assert_memory_equal(b.out, again.out, (size_t)a.outs * sizeof *a.out);
+		assert_memory_equal(b.grads, again.grads, (size_t)a.params.trainable * sizeof *a.grads);
+		if (d->uncaptured[0])
+			fail_msg("a step was not captured: %s", d->uncaptured);
+		step_free(&a);
+		step_free(&b);
+		step_free(&again);
+	}
+	device_free(cpu);
+}
+
+static void steps_in(enum precision precision, double tol)
+{
+	struct device *d = gpu();
+
+	if (precision != PRECISION_F32 && !(d->storage >> DT_BF16 & 1)) {
+		device_free(d);
+		printf("# needs cuda: this device computes in float alone\n");
+		skip();
+	}
+	same_step(d, precision, tol);
+	device_free(d);
+}
+
+/* Sums in another order: a few hundred roundings of 6e-8. */
+static void steps_f32(void **state)
+{
+	(void)state;
+	steps_in(PRECISION_F32, 2e-5);
+}
+
+/* 10 bits of what is multiplied: 3e-4 for one product, and there are a dozen behind one another. */
+static void steps_tf32(void **state)
+{
+	(void)state;
+	steps_in(PRECISION_TF32, 5e-3);
+}
+
+/* 8 bits of everything. */
+static void steps_bf16(void **state)
+{
+	(void)state;
+	steps_in(PRECISION_BF16, 4e-2);
+}
+
+enum { CURVE = 200 };
+
+struct curve {
+	double loss[CURVE + 1];
+	volatile sig_atomic_t stop;
+	int64_t stop_at;
+};
+
+static void on_step(void *arg, const struct train_step *s)
+{
+	struct curve *c = arg;
+
+	if (s->step <= CURVE)
+		c->loss[s->step] = s->loss;
+	if (s->step == c->stop_at)
+		c->stop = 1;
+}
+
+static void on_line(void *arg, const char *line)
+{
+	(void)arg;
+	printf("# %s\n", line);
+}
+
+static struct train_options options(enum net_kind kind, const char *out, enum precision precision, int64_t steps)
+{
+	struct train_options o = train_defaults(kind);
+
+	o.net.patch = 2;
+	o.net.hidden = 64;
+	o.net.depth = 2;
+	o.net.heads = 2;
+	o.shards = shards;
+	o.out = out;
+	o.cluster = kind == NET_DIT ? 0 : DATASET_ALL;
+	o.steps = steps;
+	o.batch = 16;
+	o.accumulate = 2;
+	o.lr = 2e-3;
+	o.seed = 7;
+	o.program = "test";
+	o.checkpoint_seconds = 0;
+	o.checkpoint_steps = 7;
+	o.sample_every = 0;
+	o.validate_samples = 0;
+	o.log_every = 1;
+	o.precision = precision;
+	if (kind == NET_DIT)
+		o.condition = CONDITION_CLASS;
+	return o;
+}
+
+/* Interrupted after step stop_at and taken up again where that is not 0. */
+static void train_on(struct device *d, struct train_options o, struct curve *c)
+{
+	struct train_hooks h = {.step = on_step, .say = on_line, .arg = c, .stop = &c->stop};
+	struct err e = {0};
+
+	if (device_set_precision(d, o.precision, &e))
+		fail_msg("%s", e.msg);
+	if (c->stop_at) {
+		assert_int_equal(train_run(&o, d, &h, &e), -1);
+		if (e.code != ERR_AGAIN)
+			fail_msg("%s", e.msg);
+		e = (struct err){0};
+	}
+	c->stop_at = 0;
+	c->stop = 0;
+	if (train_run(&o, d, &h, &e))
+		fail_msg("%s", e.msg);
+}
+
+static double mean_of(const double *x, int from, int to)
+{
+	double sum = 0;
+
+	for (int i = from; i < to; i++)
+		sum += x[i] / (to - from);
+	return sum;
+}
+
+/* The curves part slowly, as rounding grows: the first steps agree closely, the mean of the last fifty within their own noise. */
+static void loss_curves(void **state)
+{
+	static const enum precision ways[] = {PRECISION_F32, PRECISION_BF16};
+	struct device *d = gpu(), *cpu = device_cpu(pool, DT_F32);
+	struct curve a = {.stop_at = 0}, b;
+	char *out = path_join(dir, "curve-cpu");
+
+	(void)state;
+	train_on(cpu, options(NET_DIT, out, PRECISION_F32, CURVE), &a);
+	mem_free(out);
+	for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+		double first = 0, last, want = mean_of(a.loss, CURVE - 49, CURVE + 1), spread = 0;
+		int bf16 = ways[w] == PRECISION_BF16;
+
+		if (bf16 && !(d->storage >> DT_BF16 & 1))
+			continue;
+		out = str_new("%s/curve-%d", dir, (int)w);
+		b = (struct curve){.stop_at = 0};
+		train_on(d, options(NET_DIT, out, ways[w], CURVE), &b);
+		for (int s = 1; s <= 5; s++)
+			first = fmax(first, fabs(b.loss[s] / a.loss[s] - 1));
+		for (int s = CURVE - 49; s <= CURVE; s++)
+			spread += (a.loss[s] - want) * (a.loss[s] - want) / 50;
+		spread = sqrt(spread / 50);
+		last = mean_of(b.loss, CURVE - 49, CURVE + 1);
+		printf("# %s: first five steps within %.2e, last fifty %.5f, of the CPU %.5f, standard error %.5f\n", precision_names[ways[w]],
+		       first, last, want, spread);
+		assert_true(want < .8 * a.loss[1]);
+		if (!(first < (bf16 ? 3e-2 : 1e-3)) || !(fabs(last - want) < 4 * spread + .02 * want))
+			fail_msg("%s: loss %.5f of the last fifty steps, of the CPU %.5f; the first five within %.3g", precision_names[ways[w]], last,
+			         want, first);
+		mem_free(out);
+	}
+	device_free(d);
+	device_free(cpu);
+}
+
+static void hash_of(const char *folder, const char *name, char hex[65])
+{
+	char *path = path_join(folder, name);
+	struct err e = {0};
+
+	if (sha256_file(path, hex, NULL, &e))
+		fail_msg("%s", e.msg);
+	mem_free(path);
+}
+
+/* Twice, and once more with a stop in between: the same bytes, weights and moments. */
+static void repeats(enum net_kind kind, enum precision precision, const char *name)
+{
+	const char *weights = kind == NET_DIT ? "diffusion_pytorch_model.safetensors" : "model.safetensors";
+	char hex[3][2][65];
+
+	for (int k = 0; k < 3; k++) {
+		struct device *d = gpu();
+		struct curve c = {.stop_at = k == 2 ? 9 : 0};
+		char *out = str_new("%s/%s-%s-%d", dir, name, precision_names[precision], k);
+
+		train_on(d, options(kind, out, precision, 20), &c);
+		hash_of(out, weights, hex[k][0]);
+		hash_of(out, "train/step-00000020/exp_avg_sq.safetensors", hex[k][1]);
+		mem_free(out);
+		device_free(d);
+	}
+	for (int k = 1; k < 3; k++)
+		for (int i = 0; i < 2; i++)
+			if (strcmp(hex[0][i], hex[k][i]))
+				fail_msg("%s, %s: %s of %s are other bytes", name, precision_names[precision], i ? "moments" : "weights",
+				         k == 1 ? "a second run" : "a run that was interrupted");
+}
+
+static void runs_repeat(void **state)
+{
+	struct device *d = gpu();
+	int bf16 = d->storage >> DT_BF16 & 1;
+
+	(void)state;
+	device_free(d);
+	repeats(NET_DIT, PRECISION_F32, "dit");
+	repeats(NET_ROUTER, PRECISION_F32, "router");
+	if (bf16)
+		repeats(NET_DIT, PRECISION_BF16, "dit");
+}
+
+/* What the CPU's router said, call by call, so that the GPU takes the same experts: a last bit of a logit may flip a choice. */
+struct replayed {
+	const struct router *own;
+	struct device *device;
+	int64_t k, at;
+	float *logits; /* (calls, k) as they come */
+	int record;
+};
+
+enum { CALLS = 4096 };
+
+static int replay(void *arg, int64_t n, const float *x, const float *t, float *logits, struct err *e)
+{
+	struct replayed *r = arg;
+	size_t bytes = (size_t)(n * r->k) * sizeof *logits;
+	float *host = mem_alloc(bytes);
+	int rc = r->own->logits(r->own->arg, n, x, t, logits, e);
+
+	assert_true(r->at + n <= CALLS);
+	device_get(r->device, host, logits, bytes);
+	if (r->record)
+		memcpy(r->logits + r->at * r->k, host, bytes);
+	else if (!(distance(host, r->logits + r->at * r->k, n * r->k) <= 2e-2))
+		fail_msg("the router's logits at call row %d: error %.3g", (int)r->at, distance(host, r->logits + r->at * r->k, n * r->k));
+	device_put(r->device, logits, r->logits + r->at * r->k, bytes);
+	r->at += n;
+	mem_free(host);
+	return rc;
+}
+
+static void train_ensemble(void)
+{
+	static const char *const names[] = {"expert_0", "expert_1", "router"};
+	struct device *cpu = device_cpu(pool, DT_F32);
+	char *first = path_join(dir, "model/router/model.safetensors");
+
+	for (int i = 0; i < 3 && !path_exists(first); i++) {
+		char *out = str_new("%s/model/%s", dir, names[i]);
+		struct train_options o = options(i < 2 ? NET_DIT : NET_ROUTER, out, PRECISION_F32, 60);
+		struct curve c = {.stop_at = 0};
+
+		if (i < 2)
+			o.cluster = i;
+		o.prediction = i == 1 ? PREDICT_X0 : PREDICT_VELOCITY;
+		train_on(cpu, o, &c);
+		mem_free(out);
+	}
+	mem_free(first);
+	device_free(cpu);
+}
+
+enum { PICTURES = 7, BATCH = 4 };
+
+/* (PICTURES, d) of the host. */
+static float *sample_on(struct device *d, const char *route, double cfg, enum solver_kind solver, struct replayed *r, int64_t *count)
+{
+	char *folder = path_join(dir, "model");
+	struct ensemble_options o = {.mode = CONVERT_MATCH, .capacity = 2 * BATCH, .device = d};
+	struct ensemble s;
+	struct mixture m;
+	struct router router;
+	struct sampler sampler;
+	struct sampler_state *st;
+	struct err e = {0};
+	float *x;
+
+	assert_int_equal(policy_parse(route, &o.policy, &e), 0);
+	if (ensemble_open(&s, folder, &o, &e))
+		fail_msg("%s", e.msg);
+	*count = PICTURES * s.d;
+	x = mem_zalloc((size_t)*count, sizeof *x);
+	router = (struct router){replay, r, s.router.capacity, 0};
+	r->own = &s.router;
+	r->device = d;
+	r->k = s.k;
+	r->at = 0;
+	m = (struct mixture){s.k, s.d, s.expert, s.router.logits ? &router : NULL, o.policy, cfg, 3, d};
+	sampler = (struct sampler){.mixture = &m, .solver = {solver, 6, 1, 0}, .seed = 3, .batch = BATCH, .shares = s.shares};
+	if (!(st = sampler_new(&sampler, &e)))
+		fail_msg("%s", e.msg);
+	for (int64_t at = 0; at < PICTURES; at += BATCH) {
+		int64_t rows = PICTURES - at < BATCH ? PICTURES - at : BATCH, index[BATCH];
+		int32_t label[BATCH];
+
+		for (int64_t i = 0; i < rows; i++) {
+			index[i] = 10 + at + i;
+			label[i] = (int32_t)((at + i) % 2);
+		}
+		if (sampler_run(st, x + at * s.d, rows, index, label, NULL, NULL, NULL, &e))
+			fail_msg("%s", e.msg);
+	}
+	sampler_free(st);
+	ensemble_release(&s);
+	mem_free(folder);
+	return x;
+}
+
+static void sampling(void **state)
+{
+	static const struct {
+		const char *route;
+		double cfg;
+		enum solver_kind solver;
+	} ways[] = {{"top-1", 1, SOLVER_EULER}, {"top-1", 3, SOLVER_EULER}, {"top-2", 2, SOLVER_HEUN}, {"full", 1, SOLVER_HEUN},
+	            {"prior", 1, SOLVER_HEUN},  {"expert:1", 2, SOLVER_EULER}};
+	struct device *d = gpu(), *cpu = device_cpu(pool, DT_F32);
+	struct err e = {0};
+
+	(void)state;
+	train_ensemble();
+	if (device_set_precision(d, PRECISION_F32, &e))
+		fail_msg("%s", e.msg);
+	for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+		struct replayed r = {.record = 1, .logits = mem_zalloc(CALLS * 2, sizeof(float))};
+		int64_t n;
+		float *a = sample_on(cpu, ways[i].route, ways[i].cfg, ways[i].solver, &r, &n), *b, *c;
+
+		r.record = 0;
+		b = sample_on(d, ways[i].route, ways[i].cfg, ways[i].solver, &r, &n);
+		c = sample_on(d, ways[i].route, ways[i].cfg, ways[i].solver, &r, &n);
+		near(ways[i].route, b, a, n, 1e-3);
+		assert_memory_equal(b, c, (size_t)n * sizeof *b);
+		mem_free(a);
+		mem_free(b);
+		mem_free(c);
+		mem_free(r.logits);
+	}
+	well(d);
+	device_free(d);
+	device_free(cpu);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(memory),     cmocka_unit_test(steps_f32),   cmocka_unit_test(steps_tf32),
+	                                   cmocka_unit_test(steps_bf16), cmocka_unit_test(loss_curves), cmocka_unit_test(runs_repeat),
+	                                   cmocka_unit_test(sampling)};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -7,6 +7,7 @@
 #include "kernels/gemm.h"
 #include "kernels/gemm_library.h"
 #include "kernels/real.h"
+#include "kernels/winograd.h"
 
 #define epilogue REAL_NAME(gemm_epilogue)
 
@@ -113,10 +114,11 @@ static size_t conv_scratch(const struct op_call *c, int workers)
 {
 	struct gemm g = forward(c);
 
-	return REAL_NAME(gemm_scratch)(&g, workers);
+	return winograd_takes(c) ? REAL_NAME(winograd_scratch)(c, workers) : REAL_NAME(gemm_scratch)(&g, workers);
 }
 
-static void conv_run(const struct op_call *c)
+/* The product. Returns whether it has done the activation too. */
+static int run_patches(const struct op_call *c)
 {
 	struct gemm g = forward(c);
 	struct epilogue ep = {.bias = present(c->in, c->nin, 2) ? c->in[2].data : NULL};
@@ -137,7 +139,22 @@ static void conv_run(const struct op_call *c)
 	if (is_plain(c, &g.lda))
 		g.make = NULL;
 	REAL_NAME(gemm_run)(c->pool, &g, c->out[0].data, c->in[0].data, c->in[1].data, &ep, c->scratch);
-	if (act >= 0 && ep.act == GEMM_LINEAR) {
+	return act < 0 || ep.act != GEMM_LINEAR;
+}
+
+static int run_winograd(const struct op_call *c)
+{
+	int64_t act = c->attr.i[0] - 1;
+
+	REAL_NAME(winograd_run)(c);
+	return act < 0 || act == UNARY_SILU || act == UNARY_GELU_TANH || act == UNARY_RELU;
+}
+
+static void conv_run(const struct op_call *c)
+{
+	int64_t act = c->attr.i[0] - 1;
+
+	if (!(winograd_takes(c) ? run_winograd : run_patches)(c)) {
 		struct op_call u = {.nin = 1, .nout = 1, .in = {c->out[0]}, .out = {c->out[0]}, .attr = {.i = {act}}, .pool = c->pool};
 
 		REAL_NAME(kernel_unary).run(&u);

@@ -756,3 +756,28 @@ void REAL_NAME(gemm_serial)(const struct gemm *g, real *c, const real *a, const 
 {
 	REAL_NAME(gemm_run)(NULL, g, c, a, b, ep, scratch);
 }
+
+/* ---- panels that others keep ---- */
+
+int REAL_NAME(gemm_width)(void)
+{
+	return NR;
+}
+
+void REAL_NAME(gemm_panel)(real *panel, const real *b, int64_t ld, int64_t n, int64_t k)
+{
+	if (n < NR)
+		memset(panel, 0, (size_t)(k * NR) * sizeof *panel);
+	pack_columns(panel, b, ld, n, k);
+}
+
+void REAL_NAME(gemm_panels)(real *c, int64_t ldc, const real *a, int64_t lda, const real *panels, int64_t m, int64_t n, int64_t k)
+{
+	struct tile t = {.by_rows = 1, .lda = lda, .ldb = NR, .kc = k, .ldc = ldc, .ask = a, .alpha = 1};
+
+	for (int64_t j = 0; j < n; j += NR) {
+		t.n = min64(NR, n - j);
+		t.plain = t.n == NR;
+		tile_run(&t, c + j, a, panels + j * k, m);
+	}
+}

@@ -116,6 +116,12 @@ static const struct shape shapes[] = {
     {1, 4, 4, 2, 2, 3, 2, 1, {4, 0, 0, 3}},   /* windows wholly outside */
     {2, 12, 11, 50, 70, 3, 3, 1, {1, 1, 1, 1}}, /* 450 products: two chunks, the second begins inside a pixel */
     {1, 17, 15, 130, 34, 3, 3, 1, {1, 1, 1, 1}},
+    /* by transforms of tiles: odd sizes, uneven padding, channels beside the widths of vectors, more than a block of tiles and columns */
+    {3, 20, 20, 32, 32, 3, 3, 1, {1, 1, 1, 1}},
+    {2, 21, 19, 37, 39, 3, 3, 1, {1, 1, 1, 1}},
+    {1, 20, 22, 40, 33, 3, 3, 1, {0, 2, 1, 0}},
+    {1, 20, 20, 200, 33, 3, 3, 1, {1, 1, 1, 1}},
+    {1, 20, 20, 32, 150, 3, 3, 1, {1, 1, 1, 1}},
 };
 
 static int64_t size_out(int64_t n, int64_t k, int64_t step, int64_t before, int64_t after)

@@ -67,7 +67,8 @@ char *mem_strndup(const char *s, size_t n)
 {
 	char *p = mem_alloc(n + 1);
 
-	memcpy(p, s, n);
+	if (n) /* s may be NULL: nothing of nothing */
+		memcpy(p, s, n);
 	p[n] = 0;
 	return p;
 }

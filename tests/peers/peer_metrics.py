@@ -1,0 +1,84 @@
+"""ddm-eval-fid beside torch-fidelity, pytorch-fid and clean-fid, on vectors drawn anew."""
+import json
+import os
+import subprocess
+import tempfile
+
+from peers import BUILD, SEED, case
+
+N, M, D, CLASSES = 260, 230, 24, 12
+
+
+def measure(dir, *args):
+    """The line of ddm-eval-fid."""
+    r = subprocess.run([os.path.join(BUILD, "ddm-eval-fid"), *args], cwd=dir, capture_output=True, text=True)
+    assert r.returncode == 0, r.stderr
+    return json.loads(r.stdout)
+
+
+def unlike(got, want, tolerance):
+    """None, or which of the numbers want lie farther than tolerance (relative, absolute below 1)."""
+    wrong = {k: (got.get(k), w) for k, w in want.items() if not abs(got.get(k, float("nan")) - w) <= tolerance * max(1, abs(w))}
+    return ", ".join("%s is %s, not %.9g" % (k, *v) for k, v in wrong.items()) or None
+
+
+def vectors(dir):
+    import numpy as np
+
+    rng = np.random.default_rng(SEED)
+    mix = rng.normal(size=(D, D))
+    x, y = (rng.normal(size=(n, D)) @ mix + shift for n, shift in ((N, 0), (M, 0.4)))
+    z = rng.normal(size=(M, CLASSES)) * 3
+    x, y, z = (t.astype(np.float32) for t in (x, y, z))
+    for name, t in ("x", x), ("y", y), ("z", z):
+        np.save(os.path.join(dir, name + ".npy"), t)
+    return x, y, z
+
+
+def fidelity():
+    import torch
+    from torch_fidelity.metric_fid import fid_features_to_statistics, fid_statistics_to_metric
+    from torch_fidelity.metric_isc import isc_features_to_metric
+    from torch_fidelity.metric_kid import kid_features_to_metric
+    from torch_fidelity.metric_prc import prc_features_to_metric
+
+    with tempfile.TemporaryDirectory() as dir:
+        x, y, z = (torch.from_numpy(t).double() for t in vectors(dir))
+        got = measure(dir, "--metrics", "fid,kid,is,pr", "--protocol", "torch-fidelity", "--subset-size", "100", "--logits", "z.npy", "x.npy", "y.npy")
+        kid = kid_features_to_metric(y, x, kid_subset_size=100, verbose=False)
+        isc = isc_features_to_metric(z)
+        prc = prc_features_to_metric(y, x, verbose=False)
+        fid = fid_statistics_to_metric(fid_features_to_statistics(x), fid_features_to_statistics(y), False)
+        return unlike(got, {"fid-npy": fid["frechet_inception_distance"], "kid-npy": kid["kernel_inception_distance_mean"],
+                            "kid-npy-sd": kid["kernel_inception_distance_std"], "is-npy": isc["inception_score_mean"],
+                            "is-npy-sd": isc["inception_score_std"], "precision-npy": prc["precision"], "recall-npy": prc["recall"]}, 1e-6)
+
+
+def pytorch_fid():
+    import numpy as np
+    from pytorch_fid.fid_score import calculate_frechet_distance
+
+    with tempfile.TemporaryDirectory() as dir:
+        x, y, _ = vectors(dir)
+        x, y = x.astype(float), y.astype(float)
+        mu, sigma = x.mean(0), np.cov(x, rowvar=False)
+        np.savez_compressed(os.path.join(dir, "x.npz"), mu=mu, sigma=sigma)
+        return unlike(measure(dir, "--metrics", "fid", "x.npz", "y.npy"),
+                      {"fid-npy": calculate_frechet_distance(mu, sigma, y.mean(0), np.cov(y, rowvar=False))}, 1e-6)
+
+
+def clean_fid():
+    import numpy as np
+    from cleanfid.fid import kernel_distance
+
+    with tempfile.TemporaryDirectory() as dir:
+        x, y, _ = vectors(dir)
+        np.random.seed(SEED)
+        want = kernel_distance(x.astype(float), y.astype(float), num_subsets=50, max_subset_size=90)
+        return unlike(measure(dir, "--metrics", "kid", "--protocol", "clean-fid", "--seed", str(SEED), "--subsets", "50", "--subset-size", "90",
+                              "x.npy", "y.npy"), {"kid-npy": want}, 1e-6)
+
+
+case("FID, KID, IS, precision and recall of vectors: torch-fidelity", ["torch", "torch_fidelity"], fidelity)
+case("FID to statistics: pytorch-fid", ["scipy", "pytorch_fid"], pytorch_fid)
+case("KID of vectors: clean-fid", ["cleanfid"], clean_fid)

@@ -49,6 +49,7 @@ struct far {
 	int fetches, events;
 	size_t used, most;
 	int64_t calls; /* of kernels */
+	int64_t lost_at; /* not 0: the device is lost at that call; what is read of it from then on is NaN */
 	struct far_graph *capture; /* NULL: what is submitted is run */
 	int refuse;                /* captures fail */
 	int64_t captures, launches, graphs; /* graphs: that there are */
@@ -71,6 +72,11 @@ static inline void far_keep(struct far *f, struct far_node n)
 	f->capture->node[f->capture->nodes++] = n;
 }
 
+static inline int far_lost(const struct far *f)
+{
+	return f->lost_at && f->calls >= f->lost_at;
+}
+
 static inline void far_run(const struct op_call *c, enum op op)
 {
 	struct far *f = (struct far *)c->device;
@@ -80,11 +86,13 @@ static inline void far_run(const struct op_call *c, enum op op)
 		far_keep(f, (struct far_node){.op = op, .call = *c});
 		return;
 	}
+	f->calls++;
+	if (far_lost(f))
+		return;
 	call.device = f->cpu;
 	far_allow(f, PROT_READ | PROT_WRITE);
 	f->cpu->kernel[op]->run(&call);
 	far_allow(f, PROT_NONE);
-	f->calls++;
 }
 
 #define X(id, fn) \
@@ -291,9 +299,14 @@ static void far_graph_launch(struct device *d, void *graph, int stream)
 
 static int far_error(struct device *d, struct err *e)
 {
-	(void)d;
-	(void)e;
-	return 0;
+	return far_lost((struct far *)d) ? err_set(e, ERR_UNAVAILABLE, "far: the device is lost") : 0;
+}
+
+static void far_get(struct device *d, int stream, void *dst, const void *src, size_t bytes)
+{
+	far_move(d, stream, dst, src, bytes);
+	if (far_lost((struct far *)d))
+		memset(dst, 0xff, bytes);
 }
 
 static int far_sync(struct device *d, struct err *e)
@@ -355,7 +368,7 @@ static inline struct device *device_far(struct pool *pool)
 	    .release_host = far_release_host,
 	    .memory = far_memory,
 	    .put = far_move,
-	    .get = far_move,
+	    .get = far_get,
 	    .fetch = far_fetch,
 	    .copy = far_copy,
 	    .fill = far_fill,

@@ -250,6 +250,40 @@ static void diverges(void **state)
 	mem_free(out);
 }
 
+/* Devices lost one after the other: every time ERR_UNAVAILABLE, and what is on disk takes the next to the bytes
+ * of a run that lost none. */
+static void is_lost(void **state)
+{
+	char *whole = path_join(dir, "kept"), *out = path_join(dir, "lost"), x[65], y[65];
+	struct seen w = {0};
+	int64_t calls = 0;
+
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		static const int tenths[] = {0, 5, 1, 3, 2, 0};
+		struct train_options o = tiny(NET_DIT, i ? out : whole);
+		struct device *d = device_far(pool);
+		struct far *f = (struct far *)d;
+		struct train_hooks h = {.step = on_step, .arg = &w};
+		struct err e = {0};
+		int rc;
+
+		o.sample_every = 0;
+		f->lost_at = calls * tenths[i] / 10;
+		rc = train_run(&o, d, &h, &e);
+		if (rc != (f->lost_at ? -1 : 0) || (rc && e.code != ERR_UNAVAILABLE))
+			fail_msg("run %d: %d %s", i, rc, e.msg);
+		if (!i)
+			calls = f->calls;
+		device_free(d);
+	}
+	file_hash(whole, "diffusion_pytorch_model.safetensors", x);
+	file_hash(out, "diffusion_pytorch_model.safetensors", y);
+	assert_string_equal(x, y);
+	mem_free(whole);
+	mem_free(out);
+}
+
 /* n pictures of the model that `trains` left, in a batch that does not divide n. */
 static float *sample_on(int far, const char *route, double cfg, enum solver_kind solver, int64_t n)
 {
@@ -314,7 +348,7 @@ static void samples(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(it_is_far), cmocka_unit_test(trains), cmocka_unit_test(diverges),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(it_is_far), cmocka_unit_test(trains), cmocka_unit_test(diverges), cmocka_unit_test(is_lost),
 	                                   cmocka_unit_test(samples)};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

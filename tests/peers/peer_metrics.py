@@ -44,7 +44,8 @@ def fidelity():
 
     with tempfile.TemporaryDirectory() as dir:
         x, y, z = (torch.from_numpy(t).double() for t in vectors(dir))
-        got = measure(dir, "--metrics", "fid,kid,is,pr", "--protocol", "torch-fidelity", "--subset-size", "100", "--logits", "z.npy", "x.npy", "y.npy")
+        got = measure(dir, "--metrics", "fid,kid,is,pr", "--protocol", "torch-fidelity", "--subset-size", "100", "--logits", "z.npy", "x.npy",
+                      "y.npy")
         kid = kid_features_to_metric(y, x, kid_subset_size=100, verbose=False)
         isc = isc_features_to_metric(z)
         prc = prc_features_to_metric(y, x, verbose=False)

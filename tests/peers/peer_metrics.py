@@ -1,10 +1,11 @@
-"""ddm-eval-fid beside torch-fidelity, pytorch-fid and clean-fid, on vectors drawn anew."""
+"""ddm-eval-fid beside torch-fidelity, pytorch-fid and clean-fid: on vectors drawn anew, and on pictures through an Inception of random weights
+that torch-fidelity runs too."""
 import json
 import os
 import subprocess
 import tempfile
 
-from peers import BUILD, SEED, case
+from peers import BUILD, DATA, SEED, case
 
 N, M, D, CLASSES = 260, 230, 24, 12
 
@@ -80,6 +81,59 @@ def clean_fid():
                               "x.npy", "y.npy"), {"kid-npy": want}, 1e-6)
 
 
+def random_inception(dir):
+    """Weights for torch-fidelity and for us: He's, norms near what they are after training."""
+    import torch
+    import torchvision
+    from safetensors.torch import save_file
+
+    torch.manual_seed(SEED)
+    net = torchvision.models.inception_v3(weights=None, num_classes=1008, aux_logits=False, init_weights=False)
+    for name, t in net.state_dict().items():
+        if t.dim() > 1:
+            t.normal_(0, (2 / t[0].numel()) ** 0.5)
+        elif name.endswith("running_var") or name.endswith("bn.weight"):
+            t.uniform_(0.7, 1.3)
+        elif t.dim() == 1:
+            t.uniform_(-0.2, 0.2)
+    state = {k: v for k, v in net.state_dict().items() if not k.endswith("num_batches_tracked")}
+    torch.save(net.state_dict(), os.path.join(dir, "w.pth"))
+    save_file({k: v.contiguous() for k, v in state.items()}, os.path.join(dir, "w.safetensors"))
+
+
+def inception():
+    """Pictures of two sorts of flowers through the same network: features, then the number made of them."""
+    import numpy as np
+    import torch
+    from PIL import Image
+    from torch_fidelity.feature_extractor_inceptionv3 import FeatureExtractorInceptionV3
+    from torch_fidelity.metric_kid import kid_features_to_metric
+
+    torch.set_grad_enabled(False)
+    with tempfile.TemporaryDirectory() as dir:
+        random_inception(dir)
+        net = FeatureExtractorInceptionV3("inception-v3-compat", ["2048"], os.path.join(dir, "w.pth"))
+        features = []
+        for kind in "daisy", "tulips":
+            from_ = os.path.join(DATA, "flowers-64", kind)
+            to = os.path.join(dir, kind)
+            os.mkdir(to)
+            names = sorted(os.listdir(from_))[:4]
+            for n in names:
+                os.symlink(os.path.join(from_, n), os.path.join(to, n))
+            u8 = torch.from_numpy(np.stack([np.array(Image.open(os.path.join(from_, n)).convert("RGB")) for n in names])).permute(0, 3, 1, 2)
+            features.append(net(u8)[0].double())
+        got = measure(dir, "--features", "inception:w.safetensors", "--metrics", "kid", "--subset-size", "4", "--protocol",
+                      "torch-fidelity", "--stats-out", "daisy.npz", "daisy", "tulips")
+        ours = np.load(os.path.join(dir, "daisy.npz"))
+        off = np.abs(ours["feats"][ours["order"]] - features[0].numpy()).max() / features[0].abs().max().item()
+        if off > 1e-4:
+            return "features differ by %g of the largest" % off
+        kid = kid_features_to_metric(features[1], features[0], kid_subset_size=4, verbose=False)
+        return unlike(got, {"kid-inception": kid["kernel_inception_distance_mean"]}, 1e-3)
+
+
 case("FID, KID, IS, precision and recall of vectors: torch-fidelity", ["torch", "torch_fidelity"], fidelity)
 case("FID to statistics: pytorch-fid", ["scipy", "pytorch_fid"], pytorch_fid)
 case("KID of vectors: clean-fid", ["cleanfid"], clean_fid)
+case("pictures through one Inception: torch-fidelity", ["torch", "torchvision", "safetensors", "torch_fidelity", "flowers-64/daisy"], inception)

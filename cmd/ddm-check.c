@@ -20,13 +20,17 @@ static const struct program program = {
     .options = options,
 };
 
-/* The status is the first problem's. */
+/* Each is told, the last by cmd_end; the status is the first one's. */
 static void problem(void *arg, const struct err *e)
 {
-	int *code = arg;
+	struct err *first = arg;
 
-	*code = *code ? *code : e->code;
-	cmd_warn("%s", e->msg);
+	if (first->code) {
+		cmd_warn("%s", first->msg);
+		memcpy(first->msg, e->msg, sizeof first->msg);
+	} else {
+		*first = *e;
+	}
 }
 
 static void sound(void *arg, const char *path)
@@ -37,12 +41,11 @@ static void sound(void *arg, const char *path)
 
 int main(int argc, char **argv)
 {
-	int code = 0, n = cmd_start(&program, argc, argv, 1, -1), status;
-	struct verify_options o = {.complete = complete, .problem = problem, .sound = verbose ? sound : NULL, .arg = &code};
-	struct err e = {0};
+	int n = cmd_start(&program, argc, argv, 1, -1);
+	struct err first = {0};
+	struct verify_options o = {.complete = complete, .problem = problem, .sound = verbose ? sound : NULL, .arg = &first};
 
 	for (int i = 1; i <= n; i++)
 		verify_path(argv[i], &o);
-	status = cmd_end(&e);
-	return status ? status : code;
+	return cmd_end(&first);
 }

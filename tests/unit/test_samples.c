@@ -603,7 +603,9 @@ static void classes_in_a_folder(void **state)
 static char *write_latents(const char *name, int n, enum st_type type, const void *data, const int64_t *class, int flip)
 {
 	char *path = write_file(name, "", 0);
-	struct st_tensor t[3] = {{"latents", type, 4, {n, 1, 2, 2}, data}, {"labels", ST_I64, 1, {n}, class}, {"latents_flip", type, 4, {n, 1, 2, 2}, data}};
+	struct st_tensor t[3] = {{"latents", type, 4, {n, 1, 2, 2}, data},
+	                         {"labels", ST_I64, 1, {n}, class},
+	                         {"latents_flip", type, 4, {n, 1, 2, 2}, data}};
 	struct err e = {0};
 
 	unlink(path);

@@ -40,7 +40,7 @@ static real *patch_line(const struct patches *p, const real *line, int64_t left,
 	to = to < from ? from : to > end ? end : to;
 	memset(out, 0, (size_t)(from - at) * sizeof *out);
 	out += from - at;
-	if (p->stride[2] == p->c) {
+	if (p->stride[2] == p->c && from < to) {
 		memcpy(out, line + left * p->c + from, (size_t)(to - from) * sizeof *out);
 		out += to - from;
 	} else

@@ -31,8 +31,10 @@ static int input_choose(enum netinput *out, const struct extractor_options *o, e
 
 	*out = o->input < 0 ? otherwise : (enum netinput)o->input;
 	for (int i = 0; i < n; i++) {
-		if (*out == allowed[i])
+		if (*out == allowed[i]) {
+			str_release(&s);
 			return 0;
+		}
 		str_printf(&s, "%s%s", i ? ", " : "", netinput_names[allowed[i]]);
 	}
 	err_set(e, ERR_USAGE, "%s is not fed by \"%s\" but by %s", name, netinput_names[*out], str_text(&s));

@@ -18,7 +18,8 @@ struct tensor *forward_input(struct forward *f, enum dtype dtype, int rank, cons
 	int64_t full[ARRAY_RANK] = {f->capacity};
 
 	assert(f->nin < FORWARD_IN && rank + batched <= ARRAY_RANK);
-	memcpy(full + batched, shape, (size_t)rank * sizeof *shape);
+	for (int i = 0; i < rank; i++)
+		full[batched + i] = shape[i];
 	return f->in[f->nin++] = tape_input(f->tape, dtype, rank + batched, full, batched ? TAPE_BATCHED : 0);
 }
 

@@ -322,6 +322,8 @@ static void far_close(struct device *d)
 	for (int i = 0; i < FAR_BLOCKS; i++)
 		assert_null(f->block[i].map); /* everything was released */
 	assert_int_equal(f->graphs, 0);
+	for (int i = 0; i < f->fetches; i++) /* of a device that was lost */
+		mem_free(f->fetch[i].data);
 	device_free(f->cpu);
 	mem_free(f);
 }

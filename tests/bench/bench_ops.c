@@ -63,6 +63,7 @@ static void once(void *arg)
 /* flops 0: count the bytes of the arrays. Frees them. */
 static void measure(struct bench *b, const char *name, enum op op, struct op_call *c, double flops)
 {
+	static const struct run_keys keys = {.seed = 1};
 	struct call call = {device->kernel[op], c};
 	struct duty work = {once, &call, flops};
 	size_t need = call.k->scratch ? call.k->scratch(c, pool_threads(b->pool)) : 0;
@@ -77,6 +78,7 @@ static void measure(struct bench *b, const char *name, enum op op, struct op_cal
 	for (int i = 0; !flops && i < c->nout; i++)
 		work.amount += stored_bytes(&c->out[i]);
 	c->pool = b->pool;
+	c->keys = &keys;
 	c->scratch = mem_try(need + 64, 1, "scratch", NULL);
 	r = bench_read(b, &work, flops > 0 ? yard_product(b) : yard_copy(b, work.amount), .01, .15);
 	bench_print(name, r.rate * 1e-9, flops > 0 ? "GFLOP/s" : "GB/s", &r);

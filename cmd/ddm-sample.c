@@ -464,7 +464,9 @@ static int sample_all(struct run *r, struct err *e)
 			if (r->label)
 				r->label[i] = class_of(r, i);
 		}
-		if (sampler_run(r->state, r->x, n, r->index, r->label, r->chosen, r->heaviest, &r->stats, e) || write_batch(r, n, e))
+		if (sampler_run(r->state, r->x, &(struct sampler_call){.n = n, .index = r->index, .label = r->label, .chosen = r->chosen}, r->heaviest,
+		                &r->stats, e) ||
+		    write_batch(r, n, e))
 			return -1;
 	}
 	progress_tell(&r->show, "pictures", count, count);

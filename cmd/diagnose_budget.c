@@ -123,6 +123,13 @@ static int parse_times(struct run *r, struct err *e)
 	return rc;
 }
 
+static int check_unconditional(const struct run *r, const char *model, struct err *e)
+{
+	if (r->ensemble.text_tokens)
+		return err_set(e, ERR_USAGE, "%s: reads text, and the optimum of the data alone knows none", model);
+	return 0;
+}
+
 static void default_routes(struct run *r)
 {
 	const struct ensemble *s = &r->ensemble;
@@ -415,7 +422,7 @@ static int work(struct run *r, const char *model, const char *shards, struct err
 	struct stamp *stamp = NULL;
 	int rc = -1;
 
-	if (parse_times(r, e) || ensemble_open(&r->ensemble, model, &o, e) || parse_routes(r, e) || manifest_load(&r->manifest, shards, e))
+	if (parse_times(r, e) || ensemble_open(&r->ensemble, model, &o, e) || check_unconditional(r, model, e) || parse_routes(r, e) || manifest_load(&r->manifest, shards, e))
 		return -1;
 	stamp = make_stamp(r);
 	rc = finished(stamp, e);

@@ -181,6 +181,7 @@ static int ask(struct budget *b, int64_t n, struct err *e)
 	device_get(dev, b->logits, b->there_logits, (size_t)(n * p->k) * sizeof *b->logits);
 	for (int k = 0; k < p->k; k++) {
 		const struct expert *x = &p->expert[k];
+		const struct condition none = {.label = x->classes ? b->label : NULL};
 
 		finite_posterior(p->reference, k, n, b->x, b->at, b->mass + k * b->capacity, b->mean + k * b->capacity * d);
 		for (int64_t i = 0; i < n; i++)
@@ -188,7 +189,7 @@ static int ask(struct budget *b, int64_t n, struct err *e)
 		for (int64_t i = 0; b->present[k] && i < n; i += x->capacity) {
 			int64_t rows = n - i < x->capacity ? n - i : x->capacity;
 
-			if (x->velocity(x->arg, rows, b->there_x + i * d, b->time, x->classes ? b->label : NULL, b->there_v + i * d, e))
+			if (x->velocity(x->arg, rows, b->there_x + i * d, b->time, &none, b->there_v + i * d, e))
 				return -1;
 		}
 		if (b->present[k])

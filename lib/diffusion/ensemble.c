@@ -29,13 +29,21 @@ struct member {
 	int plain;       /* the output is the velocity of the linear path */
 	float *x, *out;  /* (capacity, d), (capacity, elements) where not plain; on the device */
 	float *time;     /* (capacity), of the host */
+	float *micro;    /* (capacity, 3), of the host: height, width, aspect ratio; NULL where it is not told */
 	float *host_x, *host_out; /* (capacity, d), (capacity, elements): of `exact`, which computes on the host */
 };
 
-static void member_run(struct member *m, int64_t n, const float *x, const float *t, const int32_t *label, float *out)
+static void member_run(struct member *m, int64_t n, const float *x, const float *t, const struct condition *c, float *out)
 {
 	if (!m->exact) {
-		model_submit(m->model, n, &(struct model_input){.x = x, .t = t, .label = label}, out);
+		struct model_input in = {.x = x, .t = t, .micro = m->micro};
+
+		if (c) {
+			in.label = c->label;
+			in.text = c->text;
+			in.mask = c->mask;
+		}
+		model_submit(m->model, n, &in, out);
 		return;
 	}
 	device_get(m->device, m->host_x, x, (size_t)(n * m->d) * sizeof *x);
@@ -58,14 +66,14 @@ static int64_t same_time(const float *t, int64_t from, int64_t n)
 	return i;
 }
 
-static int run_expert(void *arg, int64_t n, const float *x, const float *t, const int32_t *label, float *v, struct err *e)
+static int run_expert(void *arg, int64_t n, const float *x, const float *t, const struct condition *given, float *v, struct err *e)
 {
 	struct member *m = arg;
 	int64_t d = m->d;
 
 	assert(n <= m->capacity);
 	if (m->plain) {
-		member_run(m, n, x, t, label, v);
+		member_run(m, n, x, t, given, v);
 		return m->device->error(m->device, e);
 	}
 	for (int64_t i = 0, end; i < n; i = end) {
@@ -76,7 +84,7 @@ static int run_expert(void *arg, int64_t n, const float *x, const float *t, cons
 			m->time[k] = (float)c.time;
 		ondevice_advance(m->device, m->x + i * d, NULL, c.scale, x + i * d, NULL, (end - i) * d);
 	}
-	member_run(m, n, m->x, m->time, label, m->out);
+	member_run(m, n, m->x, m->time, given, m->out);
 	for (int64_t i = 0, end; i < n; i = end) {
 		struct convert c = convert_at(m->path, m->kind, m->mode, t[i]);
 
@@ -169,6 +177,28 @@ static int check_shape(struct ensemble *s, const struct net_config *c, const cha
 	return agree(where, "channels", c->channels, s->channels, e) || agree(where, "size", c->size, s->size, e) ? -1 : 0;
 }
 
+static int check_text(struct ensemble *s, const struct net_config *c, const char *where, int first, struct err *e)
+{
+	if (!first && (agree(where, "text_tokens", c->text_tokens, s->text_tokens, e) || agree(where, "text_width", c->text_width, s->text_width, e)))
+		return -1;
+	s->text_tokens = c->text_tokens;
+	s->text_width = c->text_width;
+	s->masked |= c->kind == NET_PIXART;
+	return 0;
+}
+
+/* The size of a picture before it was cropped, and height over width: those of the whole, as when PixArt samples. */
+static int tell_size(struct member *m, int64_t pixels, struct err *e)
+{
+	if (!(m->micro = mem_try((size_t)m->capacity * 3, sizeof *m->micro, "network input", e)))
+		return -1;
+	for (int64_t i = 0; i < m->capacity; i++) {
+		m->micro[3 * i] = m->micro[3 * i + 1] = (float)pixels;
+		m->micro[3 * i + 2] = 1;
+	}
+	return 0;
+}
+
 static int prepare_expert(struct ensemble *s, int k, const char *where, const struct ensemble_options *o, int first,
                           struct err *e)
 {
@@ -179,12 +209,10 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 
 	if (c->net.kind == NET_ROUTER)
 		return err_set(e, ERR_DATA, "%s: a router where an expert should be", where);
-	if (c->net.text_tokens)
-		return err_set(e, ERR_DATA, "%s: conditioned on text, which is not sampled here yet", where);
 	m->path = path_find(c->path);
 	if (kind < 0 || !m->path)
 		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is not known here", where, c->prediction, c->path);
-	if (check_shape(s, &c->net, where, e) || (!first && agree(where, "classes", c->net.classes, s->classes, e)))
+	if (check_shape(s, &c->net, where, e) || check_text(s, &c->net, where, first, e) || (!first && agree(where, "classes", c->net.classes, s->classes, e)))
 		return -1;
 	if (c->net.out_channels < c->net.channels)
 		return err_set(e, ERR_DATA, "%s: %lld channels out of %lld", where, (long long)c->net.out_channels, (long long)c->net.channels);
@@ -197,7 +225,9 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 	                  !(m->out = m->device->alloc(m->device, n * (size_t)m->elements * sizeof *m->out, "network output", e)) ||
 	                  !(m->time = mem_try(n, sizeof *m->time, "network times", e))))
 		return -1;
-	s->expert[k] = (struct expert){run_expert, m, o->capacity, s->classes, member_flops(m)};
+	if (c->net.micro && tell_size(m, c->net.size * o->factor, e))
+		return -1;
+	s->expert[k] = (struct expert){run_expert, m, o->capacity, s->classes, member_flops(m), s->text_tokens, s->text_width};
 	return 0;
 }
 
@@ -413,6 +443,7 @@ void ensemble_release(struct ensemble *s)
 			s->member[i].device->release(s->member[i].device, s->member[i].out);
 		}
 		mem_free(s->member[i].time);
+		mem_free(s->member[i].micro);
 		mem_free(s->member[i].host_x);
 		mem_free(s->member[i].host_out);
 	}

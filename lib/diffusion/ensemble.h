@@ -16,6 +16,7 @@ struct ensemble_options {
 	enum convert_mode mode; /* of experts on another path */
 	int64_t capacity;       /* rows of one call of an expert */
 	enum compact_type bulk; /* of the experts' weights (model_open); the router's are floats: a small error there is another route */
+	int64_t factor;         /* pixels across an element of a latent, of experts that are told a picture's size */
 	struct device *device;  /* borrowed */
 };
 
@@ -29,6 +30,8 @@ struct ensemble {
 	int64_t channels, size, d; /* of a picture; d = channels * size * size */
 	int classes;               /* 0: unconditional */
 	int null_label;            /* every expert was trained with the null label, so it can go without a class and be guided */
+	int64_t text_tokens, text_width; /* features of a text that the experts read; 0: none */
+	int masked;                /* there is an expert that is told which of them are padding (struct condition) */
 	struct expert *expert;     /* (k) */
 	struct router router;      /* logits NULL where it was not needed or is not there */
 	double *shares;            /* (k) sizes of the clusters, or NULL: unknown */
@@ -41,7 +44,7 @@ struct ensemble {
 	int members;
 };
 
-/* A folder that holds weights itself is an ensemble of one, expert 0. Experts and router must agree on channels, size, classes
+/* A folder that holds weights itself is an ensemble of one, expert 0. Experts and router must agree on channels, size, classes, text
  * and K (else ERR_DATA); K is the router's, or the number of cluster_sizes, or one more than the highest expert. No such folder
  * or nothing in it: ERR_NOINPUT. Release with ensemble_release, after failure too. */
 int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_options *o, struct err *e);

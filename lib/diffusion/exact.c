@@ -86,13 +86,13 @@ void exact_logits(const struct exact *m, double t, const float *x, double *logit
 	}
 }
 
-int exact_expert_run(void *arg, int64_t n, const float *x, const float *t, const int32_t *label, float *v, struct err *e)
+int exact_expert_run(void *arg, int64_t n, const float *x, const float *t, const struct condition *c, float *v, struct err *e)
 {
 	const struct exact_expert *a = arg;
 	int64_t d = a->m->d;
 	double *u = mem_alloc((size_t)d * sizeof *u);
 
-	(void)label;
+	(void)c;
 	(void)e;
 	for (int64_t i = 0; i < n; i++) {
 		exact_velocity(a->m, t[i], a->cluster, x + i * d, u);

@@ -38,7 +38,7 @@ struct exact_expert {
 	const struct exact *m;
 	int cluster;
 };
-int exact_expert_run(void *arg, int64_t n, const float *x, const float *t, const int32_t *label, float *v, struct err *e);
+int exact_expert_run(void *arg, int64_t n, const float *x, const float *t, const struct condition *c, float *v, struct err *e);
 int exact_router_run(void *arg, int64_t n, const float *x, const float *t, float *logits, struct err *e);
 
 #endif

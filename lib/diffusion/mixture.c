@@ -8,7 +8,7 @@
 #include "core/rng.h"
 #include "diffusion/ondevice.h"
 
-enum { GROUP = 3 };
+enum { GROUP = 4 };
 
 struct mixer {
 	const struct mixture *m;
@@ -21,10 +21,11 @@ struct mixer {
 	int32_t *label;          /* (chunk) */
 	float *t;                /* (max(capacity, chunk)) */
 	unsigned char *begun;    /* (capacity) v holds a contribution */
-	int32_t *group;          /* (3, chunk): struct group_rows, one vector after the other; weights are floats */
+	int32_t *group;          /* (4, chunk): struct group_rows, one vector after the other; weights are floats; rows of the texts */
 	/* on the device */
 	float *out;              /* (capacity, k) */
 	float *x, *v;            /* (chunk, d) */
+	float *text, *mask;      /* (chunk, text_tokens, text_width), (chunk, text_tokens); NULL where no expert reads text */
 	int32_t *group_there;    /* as group */
 };
 
@@ -50,7 +51,7 @@ void mixture_stats_release(struct mixture_stats *s)
 
 static int guided(const struct mixture *m, const struct expert *x)
 {
-	return m->cfg != 1 && x->classes > 0;
+	return m->cfg != 1 && (x->classes > 0 || x->text_tokens > 0);
 }
 
 static int mixture_check(const struct mixture *m, struct err *e)
@@ -60,7 +61,7 @@ static int mixture_check(const struct mixture *m, struct err *e)
 
 	for (int k = 0; k < m->k; k++) {
 		present += m->expert[k].velocity != NULL;
-		unguided += m->expert[k].velocity && !m->expert[k].classes;
+		unguided += m->expert[k].velocity && !m->expert[k].classes && !m->expert[k].text_tokens;
 	}
 	if (!present)
 		return err_set(e, ERR_USAGE, "no expert is present");
@@ -71,8 +72,28 @@ static int mixture_check(const struct mixture *m, struct err *e)
 	if (p->kind == POLICY_EXPERT && (p->k >= m->k || !m->expert[p->k].velocity))
 		return err_set(e, ERR_USAGE, "route expert:%d: no such expert among %d (numbered from 0)", p->k, m->k);
 	if (m->cfg != 1 && unguided)
-		return err_set(e, ERR_USAGE, "guidance %g asked of experts that know no classes", m->cfg);
+		return err_set(e, ERR_USAGE, "guidance %g asked of experts that know no classes and read no text", m->cfg);
 	return 0;
+}
+
+static int alloc_text(struct mixer *x, struct err *e)
+{
+	struct device *dev = x->device;
+	int64_t tokens = 0, text = 0;
+
+	for (int k = 0; k < x->m->k; k++) {
+		const struct expert *ex = &x->m->expert[k];
+
+		if (ex->velocity && ex->text_tokens) {
+			assert(!tokens || (tokens == ex->text_tokens && text == tokens * ex->text_width));
+			tokens = ex->text_tokens;
+			text = tokens * ex->text_width;
+		}
+	}
+	return !tokens || ((x->text = dev->alloc(dev, (size_t)(x->chunk * text) * sizeof *x->text, "gathered texts", e)) &&
+	                   (x->mask = dev->alloc(dev, (size_t)(x->chunk * tokens) * sizeof *x->mask, "gathered texts", e)))
+	           ? 0
+	           : -1;
 }
 
 static int mixer_alloc(struct mixer *x, struct err *e)
@@ -97,7 +118,7 @@ static int mixer_alloc(struct mixer *x, struct err *e)
 	    !(x->x = dev->alloc(dev, c * d * sizeof *x->x, "gathered samples", e)) ||
 	    !(x->v = dev->alloc(dev, c * d * sizeof *x->v, "gathered velocities", e)))
 		return -1;
-	return 0;
+	return alloc_text(x, e);
 }
 
 struct mixer *mixer_new(const struct mixture *m, int64_t capacity, struct err *e)
@@ -129,10 +150,10 @@ struct mixer *mixer_new(const struct mixture *m, int64_t capacity, struct err *e
 
 void mixer_free(struct mixer *x)
 {
-	void *const there[] = {x ? x->group_there : NULL, x ? x->out : NULL, x ? x->x : NULL, x ? x->v : NULL};
-
 	if (!x)
 		return;
+	void *const there[] = {x->group_there, x->out, x->x, x->v, x->text, x->mask};
+
 	mem_free(x->present);
 	mem_free(x->logits);
 	mem_free(x->prob);
@@ -197,7 +218,7 @@ static int route_learned(struct mixer *x, const struct mixture_call *c, struct m
 		double u = 0;
 
 		if (m->policy.kind == POLICY_SAMPLE)
-			u = rng_uniform(m->seed, RNG_ROUTE, (uint64_t)c->step + 1, index, (uint32_t)c->stage);
+			u = rng_uniform(c->seed ? c->seed[i] : m->seed, RNG_ROUTE, (uint64_t)c->step + 1, index, (uint32_t)c->stage);
 		x->heaviest[i] = route_weights(&m->policy, c->t, k, x->logits + i * k, x->present, u, x->prob + i * k, x->w + i * k);
 		if (x->heaviest[i] < 0)
 			return err_set(e, ERR_FAIL, "the router's logits for image %llu at t = %g are not finite", (unsigned long long)index,
@@ -222,17 +243,33 @@ static struct group_rows send_group(struct mixer *x, int k, int64_t n)
 		x->begun[row[i]] = 1;
 		w[i] = (float)x->w[row[i] * x->m->k + k];
 	}
-	device_put(x->device, x->group_there, x->group, (size_t)(GROUP * n) * sizeof *x->group);
+	device_put(x->device, x->group_there, x->group, (size_t)(3 * n) * sizeof *x->group);
 	return there;
 }
 
-/* Run expert k on the n rows in x->group and add w v to them. A guided group holds n rows with their labels, then the same n with
- * the null label. The first contribution is stored, not added to zero: one expert of weight 1 keeps its bits. */
+/* The texts that the group's rows in x->group ask for, or lead away from, to the rows `at` .. of what the expert reads. send_group
+ * has been here, so that index (n) on the device may be written. */
+static void gather_texts(struct mixer *x, const struct mixture_call *c, const struct expert *ex, const int32_t *which, int64_t n, int64_t at)
+{
+	int64_t width = ex->text_tokens * ex->text_width;
+	int32_t *row = x->group + 3 * n, *there = x->group_there + 3 * n;
+
+	for (int64_t i = 0; i < n; i++)
+		row[i] = which[x->group[i]];
+	device_put(x->device, there, row, (size_t)n * sizeof *row);
+	ondevice_gather(x->device, x->text + at * width, c->texts->features, there, n, c->texts->rows, width);
+	if (c->texts->mask)
+		ondevice_gather(x->device, x->mask + at * ex->text_tokens, c->texts->mask, there, n, c->texts->rows, ex->text_tokens);
+}
+
+/* Run expert k on the n rows in x->group and add w v to them. A guided group holds n rows with their labels and texts, then the same
+ * n with the null label and what is led away from. The first contribution is stored, not added to zero: one expert of weight 1 keeps its bits. */
 static int run_group(struct mixer *x, float *v, const struct mixture_call *c, int k, int64_t n, struct err *e)
 {
 	const struct mixture *m = x->m;
 	const struct expert *ex = &m->expert[k];
 	int64_t d = m->d, rows = guided(m, ex) ? 2 * n : n;
+	struct condition given = {.label = ex->classes ? x->label : NULL};
 	struct group_rows there;
 
 	for (int64_t i = 0; i < rows; i++) {
@@ -244,7 +281,13 @@ static int run_group(struct mixer *x, float *v, const struct mixture_call *c, in
 	there = send_group(x, k, n);
 	for (int64_t i = 0; i < rows; i += n)
 		ondevice_gather(x->device, x->x + i * d, c->x, there.index, n, c->n, d);
-	if (ex->velocity(ex->arg, rows, x->x, x->t, ex->classes ? x->label : NULL, x->v, e))
+	if (ex->text_tokens) {
+		for (int64_t i = 0; i < rows; i += n)
+			gather_texts(x, c, ex, i ? c->away : c->text, n, i);
+		given.text = x->text;
+		given.mask = c->texts->mask ? x->mask : NULL;
+	}
+	if (ex->velocity(ex->arg, rows, x->x, x->t, &given, x->v, e))
 		return -1;
 	ondevice_mix(x->device, v, c->n, x->v, rows > n ? x->v + n * d : NULL, (double)(float)m->cfg, &there, n, d);
 	return 0;

@@ -19,7 +19,7 @@ struct mixture {
 	const struct expert *expert; /* (k); velocity NULL where absent: masked, and the rest renormalised */
 	const struct router *router; /* logits (k); NULL is fine for policies that need none */
 	struct policy policy;
-	double cfg;                  /* classifier-free guidance: v_null + cfg (v_label - v_null) inside each expert; 1: none */
+	double cfg;                  /* classifier-free guidance: v_null + cfg (v_label - v_null) inside each expert, or of texts; 1: none */
 	uint64_t seed;               /* of POLICY_SAMPLE */
 	struct device *device;       /* that experts and router compute on, borrowed; NULL: the host */
 };
@@ -44,10 +44,17 @@ void mixture_stats_release(struct mixture_stats *s);
 struct mixer;
 
 /* Work space for up to `capacity` rows. The mixture and what it points to must outlive it. ERR_USAGE when the policy asks for
- * what is not there: a router, an expert out of range or absent, more than K experts; guidance without classes. Caller frees
+ * what is not there: a router, an expert out of range or absent, more than K experts; guidance without classes or text. Caller frees
  * with mixer_free. */
 struct mixer *mixer_new(const struct mixture *m, int64_t capacity, struct err *e);
 void mixer_free(struct mixer *x);
+
+/* Features of texts, in memory of the device. */
+struct texts {
+	const float *features; /* (rows, text_tokens, text_width) */
+	const float *mask;     /* (rows, text_tokens), as in struct condition, or NULL */
+	int64_t rows;
+};
 
 struct mixture_call {
 	int64_t n;              /* rows */
@@ -56,8 +63,11 @@ struct mixture_call {
 	double t;
 	const float *x;         /* (n, d), on the device */
 	const int64_t *index;   /* (n) which image a row is, or NULL: 0 .. n-1 */
+	const uint64_t *seed;   /* (n) of POLICY_SAMPLE, or NULL: the mixture's */
 	const int32_t *label;   /* (n) class labels, -1: null; or NULL: all null */
 	const int32_t *chosen;  /* (n) expert of each row: policies without a router */
+	const struct texts *texts; /* of experts that read text */
+	const int32_t *text, *away; /* (n) rows of `texts`: what is asked for, and what guidance leads away from (NULL without guidance) */
 };
 
 /* v (n, d), on the device. stats may be NULL. */

@@ -14,6 +14,8 @@ struct sampler_state {
 	struct run_keys *keys; /* of the noise */
 	int32_t *chosen;       /* (batch) */
 	unsigned char *present;
+	struct texts texts;    /* of the call, on the device */
+	int64_t text_rows;     /* that there is room for */
 	struct mixture_call call;
 	struct mixture_stats *stats;
 };
@@ -55,6 +57,14 @@ struct sampler_state *sampler_new(const struct sampler *s, struct err *e)
 	return NULL;
 }
 
+static void release_texts(struct sampler_state *st)
+{
+	st->device->release(st->device, (void *)(uintptr_t)st->texts.features);
+	st->device->release(st->device, (void *)(uintptr_t)st->texts.mask);
+	st->texts = (struct texts){0};
+	st->text_rows = 0;
+}
+
 void sampler_free(struct sampler_state *st)
 {
 	if (!st)
@@ -62,22 +72,29 @@ void sampler_free(struct sampler_state *st)
 	st->device->release(st->device, st->x);
 	st->device->release(st->device, st->work);
 	st->device->release(st->device, st->keys);
+	release_texts(st);
 	mixer_free(st->mixer);
 	mem_free(st->chosen);
 	mem_free(st->present);
 	mem_free(st);
 }
 
-/* One op for each run of consecutive images. */
-static void start(struct sampler_state *st, int64_t n, const int64_t *index)
+static uint64_t seed_of(const struct sampler_state *st, const struct sampler_call *c, int64_t i)
 {
-	int64_t d = st->s->mixture->d;
+	return c->seed ? c->seed[i] : st->s->seed;
+}
+
+/* One op for each run of consecutive images. */
+static void start(struct sampler_state *st, const struct sampler_call *call)
+{
+	const int64_t *index = call->index;
+	int64_t d = st->s->mixture->d, n = call->n;
 
 	for (int64_t i = 0, end; i < n; i = end) {
-		const struct run_keys keys = {st->s->seed, 0, (uint64_t)index[i], RNG_SAMPLE};
+		const struct run_keys keys = {seed_of(st, call, i), 0, (uint64_t)index[i], RNG_SAMPLE};
 		struct op_call c = {.nout = 1, .keys = st->keys};
 
-		for (end = i + 1; end < n && index[end] == index[i] + (end - i);)
+		for (end = i + 1; end < n && index[end] == index[i] + (end - i) && seed_of(st, call, end) == keys.seed;)
 			end++;
 		c.out[0] = (struct array){.data = st->x + i * d, .dtype = DT_F32, .rank = 2, .shape = {end - i, d}, .stride = {d, 1}};
 		device_put(st->device, st->keys, &keys, sizeof keys);
@@ -102,44 +119,77 @@ static int field(void *arg, float *v, const float *x, double t, int64_t step, in
 	return 0;
 }
 
-static int draw_prior(struct sampler_state *st, int64_t n, const int64_t *index, const int32_t *label, struct err *e)
+static int draw_prior(struct sampler_state *st, const struct sampler_call *call, struct err *e)
 {
 	const struct sampler *s = st->s;
 	int k = s->mixture->k;
 
-	for (int64_t i = 0; i < n; i++) {
-		int32_t c = label ? label[i] : -1;
+	for (int64_t i = 0; i < call->n; i++) {
+		int32_t c = call->label ? call->label[i] : -1;
 		const double *shares = s->class_shares && c >= 0 && c < s->classes ? s->class_shares + (int64_t)c * k : s->shares;
-		double u = rng_uniform(s->seed, RNG_ROUTE, 0, (uint64_t)index[i], 0);
+		double u = rng_uniform(seed_of(st, call, i), RNG_ROUTE, 0, (uint64_t)call->index[i], 0);
 
 		st->chosen[i] = shares ? route_draw(k, shares, st->present, u) : -1;
 		if (st->chosen[i] < 0)
-			return err_set(e, ERR_USAGE, "image %lld: no expert that is present has a share", (long long)index[i]);
+			return err_set(e, ERR_USAGE, "image %lld: no expert that is present has a share", (long long)call->index[i]);
 	}
 	return 0;
 }
 
-int sampler_run(struct sampler_state *st, float *x, int64_t n, const int64_t *index, const int32_t *label, const int32_t *chosen,
-                int32_t *assigned, struct mixture_stats *stats, struct err *e)
+/* Room on the device for that many rows, and the call's texts there. */
+static int put_texts(struct sampler_state *st, const struct texts *host, struct err *e)
+{
+	const struct mixture *m = st->s->mixture;
+	struct device *d = st->device;
+	size_t tokens = 0, width = 0;
+
+	for (int k = 0; k < m->k; k++)
+		if (m->expert[k].velocity && m->expert[k].text_tokens) {
+			tokens = (size_t)m->expert[k].text_tokens * sizeof(float);
+			width = tokens * (size_t)m->expert[k].text_width;
+		}
+	if (!tokens || !host->rows)
+		return 0;
+	if (host->rows > st->text_rows) {
+		release_texts(st);
+		if (!(st->texts.features = d->alloc(d, (size_t)host->rows * width, "features of texts", e)) ||
+		    (host->mask && !(st->texts.mask = d->alloc(d, (size_t)host->rows * tokens, "features of texts", e))))
+			return -1;
+		st->text_rows = host->rows;
+	}
+	st->texts.rows = host->rows;
+	device_put(d, (void *)(uintptr_t)st->texts.features, host->features, (size_t)host->rows * width);
+	if (host->mask)
+		device_put(d, (void *)(uintptr_t)st->texts.mask, host->mask, (size_t)host->rows * tokens);
+	return 0;
+}
+
+int sampler_run(struct sampler_state *st, float *x, const struct sampler_call *c, int32_t *assigned, struct mixture_stats *stats,
+                struct err *e)
 {
 	const struct sampler *s = st->s;
 	struct device *d = st->device;
+	size_t count = (size_t)(c->n * s->mixture->d);
 
-	assert(n > 0 && n <= s->batch);
-	if (s->mixture->policy.kind == POLICY_PRIOR) {
-		if (draw_prior(st, n, index, label, e))
-			return -1;
-		chosen = st->chosen;
-	}
-	start(st, n, index);
-	st->call = (struct mixture_call){.n = n, .index = index, .label = label, .chosen = chosen};
-	st->stats = stats;
-	if (solver_run(&s->solver, d, st->x, n * s->mixture->d, st->work, field, st, e))
+	assert(c->n > 0 && c->n <= s->batch);
+	if ((s->mixture->policy.kind == POLICY_PRIOR && draw_prior(st, c, e)) || put_texts(st, &c->texts, e))
 		return -1;
-	device_get(d, x, st->x, (size_t)(n * s->mixture->d) * sizeof *x);
+	start(st, c);
+	st->call = (struct mixture_call){.n = c->n,
+	                                 .index = c->index,
+	                                 .seed = c->seed,
+	                                 .label = c->label,
+	                                 .chosen = s->mixture->policy.kind == POLICY_PRIOR ? st->chosen : c->chosen,
+	                                 .texts = &st->texts,
+	                                 .text = c->text,
+	                                 .away = c->away};
+	st->stats = stats;
+	if (solver_run(&s->solver, d, st->x, (int64_t)count, st->work, field, st, e))
+		return -1;
+	device_get(d, x, st->x, count * sizeof *x);
 	if (d->error(d, e))
 		return -1;
 	if (assigned)
-		memcpy(assigned, mixer_heaviest(st->mixer), (size_t)n * sizeof *assigned);
+		memcpy(assigned, mixer_heaviest(st->mixer), (size_t)c->n * sizeof *assigned);
 	return 0;
 }

@@ -26,15 +26,24 @@ struct sampler {
 
 struct sampler_state;
 
+/* n <= batch images. The pointers are the host's; NULL where there is nothing of the kind. */
+struct sampler_call {
+	int64_t n;
+	const int64_t *index; /* (n) */
+	const uint64_t *seed; /* (n), or NULL: the sampler's */
+	const int32_t *label, *chosen, *text, *away; /* (n) as in struct mixture_call; chosen for POLICY_ORACLE, otherwise ignored */
+	struct texts texts;
+};
+
 /* ERR_USAGE for a mixture and policy that do not fit (mixer_new), or no shares for POLICY_PRIOR. Borrows *s. Caller frees with
  * sampler_free. */
 struct sampler_state *sampler_new(const struct sampler *s, struct err *e);
 void sampler_free(struct sampler_state *st);
 
-/* Images index[0 .. n-1], n <= batch, into x (n, d) of the host: image i starts from d standard normals, a pure function of (seed, i),
- * and is a function of (seed, i), its label and its chosen expert alone. label (n) or NULL as in struct mixture_call; chosen (n) for
- * POLICY_ORACLE, otherwise ignored. assigned (n) or NULL receives the heaviest expert at the last evaluation. stats may be NULL. */
-int sampler_run(struct sampler_state *st, float *x, int64_t n, const int64_t *index, const int32_t *label, const int32_t *chosen,
-                int32_t *assigned, struct mixture_stats *stats, struct err *e);
+/* Into x (n, d) of the host: image i starts from d standard normals, a pure function of (seed, i), and is a function of (seed, i), its
+ * label, its texts and its chosen expert alone. assigned (n) or NULL receives the heaviest expert at the last evaluation. stats may be
+ * NULL. */
+int sampler_run(struct sampler_state *st, float *x, const struct sampler_call *c, int32_t *assigned, struct mixture_stats *stats,
+                struct err *e);
 
 #endif

@@ -408,7 +408,7 @@ int64_t model_bytes(const struct model *m)
 	return bytes;
 }
 
-/* The next k rows from `at`; x by `put`. */
+/* The next k rows from `at`; x, text and mask by `put`. */
 static void put_rows(struct model *m, int64_t at, int64_t k, const struct model_input *in, copier put)
 {
 	struct device *d = m->device;
@@ -419,7 +419,7 @@ static void put_rows(struct model *m, int64_t at, int64_t k, const struct model_
 		size_t bytes = to[i] ? sample_bytes(to[i]) : 0;
 
 		if (bytes && from[i])
-			(i ? device_put : put)(d, m->place[i], (const char *)from[i] + (size_t)at * bytes, (size_t)k * bytes);
+			(i == 0 || i == 3 || i == 4 ? put : device_put)(d, m->place[i], (const char *)from[i] + (size_t)at * bytes, (size_t)k * bytes);
 		else if (bytes && to[i] == m->in.mask)
 			d->fill(d, 0, m->place[i], 0, (size_t)k * bytes);
 		else

@@ -55,7 +55,7 @@ struct model_input {
 /* out (n, model_elements) of the host; any n: it is cut into batches of the capacity. A sample's bits do not depend on its
  * neighbours. Errors stick to the device. */
 void model_run(struct model *m, int64_t n, const struct model_input *in, float *out);
-/* The same with x and out in memory of the device; does not wait. */
+/* The same with x, text, mask and out in memory of the device; does not wait. */
 void model_submit(struct model *m, int64_t n, const struct model_input *in, float *out);
 
 /* Read the tensors of a file (weightfile_open) into a flat arena of the device, laid out by p (values[p->total]). */

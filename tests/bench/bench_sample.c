@@ -153,7 +153,7 @@ static void sample(void *arg)
 	struct err e = {0};
 
 	s->call = 0;
-	must(sampler_run(s->state, s->x, s->batch, s->index, NULL, NULL, NULL, NULL, &e), &e);
+	must(sampler_run(s->state, s->x, &(struct sampler_call){.n = s->batch, .index = s->index}, NULL, NULL, &e), &e);
 }
 
 static void measure(struct bench *b, const struct work *w)

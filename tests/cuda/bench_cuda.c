@@ -515,7 +515,7 @@ static void sample(const char *dir, int used, double cfg, int64_t batch)
 		s.call = 0;
 		if (r == 2)
 			s.seen = 0, total = 0;
-		must(sampler_run(s.state, s.x, batch, s.index, s.label, NULL, NULL, NULL, &e), &e);
+		must(sampler_run(s.state, s.x, &(struct sampler_call){.n = batch, .index = s.index, .label = s.label}, NULL, NULL, &e), &e);
 		total += clock_seconds() - start;
 	}
 	flops = (double)(runs * batch * s.steps) * (used * (cfg == 1 ? 1 : 2) * s.ensemble.expert[0].flops + s.router.flops);

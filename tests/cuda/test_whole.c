@@ -595,7 +595,7 @@ static float *sample_on(struct device *d, const char *route, double cfg, enum so
 			index[i] = 10 + at + i;
 			label[i] = (int32_t)((at + i) % 2);
 		}
-		if (sampler_run(st, x + at * s.d, rows, index, label, NULL, NULL, NULL, &e))
+		if (sampler_run(st, x + at * s.d, &(struct sampler_call){.n = rows, .index = index, .label = label}, NULL, NULL, &e))
 			fail_msg("%s", e.msg);
 	}
 	sampler_free(st);

@@ -36,11 +36,11 @@ static float bias(int k, int j)
 	return .25f * (float)(k + 1) - .125f * (float)j;
 }
 
-static int biased_run(void *a, int64_t n, const float *x, const float *t, const int32_t *label, float *v, struct err *e)
+static int biased_run(void *a, int64_t n, const float *x, const float *t, const struct condition *c, float *v, struct err *e)
 {
 	const struct exact_expert *ex = a;
 
-	exact_expert_run(a, n, x, t, label, v, e);
+	exact_expert_run(a, n, x, t, c, v, e);
 	for (int64_t i = 0; i < n; i++)
 		for (int j = 0; j < D; j++)
 			v[i * D + j] += bias(ex->cluster, j);
@@ -100,7 +100,7 @@ static void model_init(struct model *m, int wrong, struct pool *pool)
 	memset(m, 0, sizeof *m);
 	m->reference = finite_new(&set, pool, &e);
 	for (int k = 0; k < K; k++)
-		m->expert[k] = (struct expert){wrong ? biased_run : exact_expert_run, &arg[k], 16, 0, 1};
+		m->expert[k] = (struct expert){wrong ? biased_run : exact_expert_run, &arg[k], 16, 0, 1, 0, 0};
 	m->router = (struct router){wrong ? wrong_router : exact_router_run, (void *)&all, 9, 1};
 	for (int r = 0; r < ROUTES; r++)
 		assert_int_equal(budget_route_parse(names[r], &m->route[r], &e), 0);

@@ -315,7 +315,7 @@ static float *sample_on(int far, const char *route, double cfg, enum solver_kind
 			index[i] = 10 + at + i;
 			label[i] = (int32_t)((at + i) % 2);
 		}
-		if (sampler_run(st, x + at * s.d, rows, index, label, NULL, NULL, NULL, &e))
+		if (sampler_run(st, x + at * s.d, &(struct sampler_call){.n = rows, .index = index, .label = label}, NULL, NULL, &e))
 			fail_msg("%s", e.msg);
 	}
 	for (int64_t i = 0; i < n * s.d; i++)

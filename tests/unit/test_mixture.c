@@ -33,7 +33,7 @@ static void ensemble_init(struct ensemble *s, const struct exact *m, const char 
 	s->m = *m;
 	for (int k = 0; k < m->clusters; k++) {
 		s->arg[k] = (struct exact_expert){&s->m, k};
-		s->expert[k] = (struct expert){exact_expert_run, &s->arg[k], capacity, 0, 10e9};
+		s->expert[k] = (struct expert){exact_expert_run, &s->arg[k], capacity, 0, 10e9, 0, 0};
 	}
 	s->router = (struct router){exact_router_run, &s->m, capacity, 1e9};
 	s->mixture = (struct mixture){m->clusters, m->d, s->expert, &s->router, {0}, 1, 5, NULL};
@@ -266,7 +266,7 @@ static void sample(const struct ensemble *s, float *out, int64_t first, int64_t 
 			index[j] = first + i + j;
 			chosen[j] = (int32_t)(index[j] % 5);
 		}
-		assert_int_equal(sampler_run(st, out + i * DIM, rows, index, NULL, chosen, NULL, NULL, &e), 0);
+		assert_int_equal(sampler_run(st, out + i * DIM, &(struct sampler_call){.n = rows, .index = index, .chosen = chosen}, NULL, NULL, &e), 0);
 	}
 	sampler_free(st);
 	device_free(m.device);
@@ -305,9 +305,11 @@ struct probe {
 	int64_t rows, largest;
 };
 
-static int probe_run(void *arg, int64_t n, const float *x, const float *t, const int32_t *label, float *v, struct err *e)
+static int probe_run(void *arg, int64_t n, const float *x, const float *t, const struct condition *c, float *v, struct err *e)
 {
 	struct probe *p = arg;
+
+	const int32_t *label = c->label;
 
 	(void)x;
 	(void)t;
@@ -349,7 +351,7 @@ static void top_1_costs_one_expert(void **state)
 	(void)state;
 	for (int j = 0; j < MAX_K; j++) {
 		probe[j].k = j;
-		expert[j] = (struct expert){probe_run, &probe[j], 4, 0, 10e9};
+		expert[j] = (struct expert){probe_run, &probe[j], 4, 0, 10e9, 0, 0};
 	}
 	for (int i = 0; i < 30; i++)
 		x[i] = (float)(i * 7 % 5);
@@ -379,7 +381,7 @@ static void top_1_costs_one_expert(void **state)
 static void guidance(void **state)
 {
 	struct probe probe = {.k = 2};
-	struct expert expert = {probe_run, &probe, 5, 7, 1};
+	struct expert expert = {probe_run, &probe, 5, 7, 1, 0, 0};
 	struct mixture m = {1, 1, &expert, NULL, {POLICY_EXPERT, 0, 0}, 3, 0, NULL};
 	float x[9] = {0}, v[9];
 	int32_t label[9] = {0, 1, 2, 3, 4, 5, 6, -1, 2};
@@ -402,6 +404,72 @@ static void guidance(void **state)
 		assert_true(v[i] == (float)(20 + (label[i] < 0 ? 7 : label[i])));
 	assert_int_equal(probe.rows, 9);
 	mixer_free(mixer);
+}
+
+/* Velocity = x + the sum of the text's features + 100 the sum of its mask. */
+static int reader_run(void *arg, int64_t n, const float *x, const float *t, const struct condition *c, float *v, struct err *e)
+{
+	(void)t;
+	(void)e;
+	assert_null(c->label);
+	*(int64_t *)arg += n;
+	for (int64_t i = 0; i < n; i++) {
+		v[i] = x[i];
+		for (int j = 0; j < 4; j++)
+			v[i] += c->text[4 * i + j];
+		for (int j = 0; c->mask && j < 2; j++)
+			v[i] += 100 * c->mask[2 * i + j];
+	}
+	return 0;
+}
+
+/* Two readers of text by a learned route: v_away + s (v_text - v_away) for every row's own pair, whatever the batch and the capacity; the
+ * router is asked once a row. */
+static void texts_guide(void **state)
+{
+	enum { N = 13, ROWS = 5 };
+	static const float features[ROWS * 4] = {1, 0, 0, 0, 2, 1, 0, 0, 0, 0, 4, 0, 8, 8, 8, 8, -1, -1, 0, .5f};
+	static const float mask[ROWS * 2] = {0, 1, 0, 0, 1, 1, 0, 2, 0, 0};
+	int64_t calls[2] = {0};
+	int k = 2;
+	struct expert expert[2] = {{reader_run, &calls[0], 6, 0, 1, 2, 2}, {reader_run, &calls[1], 5, 0, 1, 2, 2}};
+	struct router router = {probe_route, &k, 4, 1};
+	struct mixture m = {2, 1, expert, &router, {POLICY_TOP, 1, 0}, 2.5, 0, NULL};
+	float x[N], v[N], one;
+	int32_t text[N], away[N];
+	struct err e = {0};
+
+	(void)state;
+	for (int i = 0; i < N; i++) {
+		x[i] = (float)(i % 3 == 1);
+		text[i] = i * 3 % ROWS;
+		away[i] = i % 2 ? 4 : 1;
+	}
+	for (int masked = 0; masked < 2; masked++) {
+		struct texts texts = {features, masked ? mask : NULL, ROWS};
+		struct mixer *mixer = mixer_new(&m, N, &e);
+		struct mixture_stats stats;
+
+		mixture_stats_init(&stats, 2, 1);
+		calls[0] = calls[1] = 0;
+		assert_int_equal(mixer_velocity(mixer, v, &(struct mixture_call){.n = N, .x = x, .texts = &texts, .text = text, .away = away}, &stats, &e),
+		                 0);
+		assert_int_equal(calls[0] + calls[1], 2 * N);
+		assert_int_equal(stats.router_rows, N);
+		for (int i = 0; i < N; i++) {
+			float u[2] = {x[i], x[i]};
+
+			for (int side = 0; side < 2; side++)
+				for (int j = 0, r = side ? away[i] : text[i]; j < 4; j++)
+					u[side] += features[4 * r + j] + (masked && j < 2 ? 100 * mask[2 * r + j] : 0);
+			assert_true(v[i] == (float)(u[1] + 2.5 * (u[0] - u[1])));
+			assert_int_equal(mixer_velocity(mixer, &one, &(struct mixture_call){.n = 1, .x = x + i, .texts = &texts, .text = text + i, .away = away + i},
+			                                NULL, &e), 0);
+			assert_memory_equal(&one, v + i, sizeof one);
+		}
+		mixture_stats_release(&stats);
+		mixer_free(mixer);
+	}
 }
 
 static void absent_experts_are_masked(void **state)
@@ -511,7 +579,7 @@ static void prior_draws_the_shares(void **state)
 		label[i] = i & 1;
 	}
 	st = sampler_new(&sm, &e);
-	assert_int_equal(sampler_run(st, x, N, index, NULL, NULL, got, NULL, &e), 0);
+	assert_int_equal(sampler_run(st, x, &(struct sampler_call){.n = N, .index = index}, got, NULL, &e), 0);
 	sampler_free(st);
 	for (int i = 0; i < N; i++)
 		count[got[i]]++;
@@ -520,7 +588,7 @@ static void prior_draws_the_shares(void **state)
 	sm.class_shares = by_class;
 	sm.classes = 2;
 	st = sampler_new(&sm, &e);
-	assert_int_equal(sampler_run(st, x, N, index, label, NULL, got, NULL, &e), 0);
+	assert_int_equal(sampler_run(st, x, &(struct sampler_call){.n = N, .index = index, .label = label}, got, NULL, &e), 0);
 	sampler_free(st);
 	for (int i = 0; i < N; i++)
 		assert_true(i & 1 ? got[i] >= 3 : got[i] == 0);
@@ -566,7 +634,7 @@ static void policy_masses(void **state)
 		ensemble_init(&s, &m, expected[r].route, N);
 		st = sampler_new(&sm, &e);
 		mixture_stats_init(&stats, 4, 50);
-		assert_int_equal(sampler_run(st, x, N, index, NULL, NULL, NULL, &stats, &e), 0);
+		assert_int_equal(sampler_run(st, x, &(struct sampler_call){.n = N, .index = index}, NULL, &stats, &e), 0);
 		for (int i = 0; i < N; i++) {
 			double p[4];
 			int best = 0;
@@ -599,6 +667,7 @@ int main(void)
 	    cmocka_unit_test(images_depend_on_seed_and_index_alone),
 	    cmocka_unit_test(top_1_costs_one_expert),
 	    cmocka_unit_test(guidance),
+	    cmocka_unit_test(texts_guide),
 	    cmocka_unit_test(absent_experts_are_masked),
 	    cmocka_unit_test(thresholds_and_ties),
 	    cmocka_unit_test(policies_parse),

@@ -102,7 +102,7 @@ static int64_t sample(const struct request *q, float *x, int64_t *bytes)
 			index[i] = at + i;
 			label[i] = (int32_t)((at + i) % 3);
 		}
-		assert_int_equal(sampler_run(st, x + at * s.d, n, index, s.classes ? label : NULL, NULL, NULL, NULL, &e), 0);
+		assert_int_equal(sampler_run(st, x + at * s.d, &(struct sampler_call){.n = n, .index = index, .label = s.classes ? label : NULL}, NULL, NULL, &e), 0);
 	}
 	d = s.d;
 	*bytes = s.bytes;

@@ -10,7 +10,7 @@
 
 enum { LIMIT = 64 << 20 };
 
-json_t *jsonio_load(const char *path, struct err *e)
+static json_t *load(const char *path, size_t flags, struct err *e)
 {
 	FILE *f = strcmp(path, "-") ? fopen(path, "rbe") : stdin;
 	struct str text = {0};
@@ -29,7 +29,7 @@ json_t *jsonio_load(const char *path, struct err *e)
 		err_errno(e, "%s: read", path);
 	else if (text.len > LIMIT)
 		err_set(e, ERR_DATA, "%s: larger than %d bytes, not a JSON file of ours", path, LIMIT);
-	else if (!(root = json_loadb(str_text(&text), text.len, JSON_REJECT_DUPLICATES, &je)))
+	else if (!(root = json_loadb(str_text(&text), text.len, JSON_REJECT_DUPLICATES | flags, &je)))
 		err_set(e, ERR_DATA, "%s:%d: %s", path, je.line, je.text);
 	else if (!json_is_object(root)) {
 		err_set(e, ERR_DATA, "%s: not a JSON object", path);
@@ -40,6 +40,16 @@ json_t *jsonio_load(const char *path, struct err *e)
 		fclose(f);
 	str_release(&text);
 	return root;
+}
+
+json_t *jsonio_load(const char *path, struct err *e)
+{
+	return load(path, 0, e);
+}
+
+json_t *jsonio_load_real(const char *path, struct err *e)
+{
+	return load(path, JSON_DECODE_INT_AS_REAL, e);
 }
 
 static const json_t *member(const json_t *o, const char *key, int required, const char *where, int *rc, struct err *e)

@@ -10,6 +10,8 @@
 /* Parse a whole file ("-": standard input; at most 64 MiB) whose root must be an object. Caller
  * json_decref()s. */
 json_t *jsonio_load(const char *path, struct err *e);
+/* The same with all numbers as reals: transformers writes 1000000000000000019884624838656 for no limit. */
+json_t *jsonio_load_real(const char *path, struct err *e);
 
 /* Members of an object. Missing: leave *out alone and return 0 when `required` is 0, else ERR_DATA. Wrong type or range:
  * ERR_DATA. `where` (a path) starts the message. jsonio_str borrows from the object. */

@@ -19,6 +19,8 @@ struct bpe {
 	struct merge *table;           /* open addressing; a < 0: empty */
 	size_t slots;
 	char *where;
+	char *special; /* a third token that is found in a text as it is; NULL: none */
+	int32_t special_id;
 };
 
 static const char *const start_text = "<|startoftext|>", *const end_text = "<|endoftext|>";
@@ -230,6 +232,7 @@ void bpe_free(struct bpe *b)
 	json_decref(b->ids);
 	mem_free(b->table);
 	mem_free(b->where);
+	mem_free(b->special);
 	mem_free(b);
 }
 
@@ -241,6 +244,27 @@ int32_t bpe_start(const struct bpe *b)
 int32_t bpe_end(const struct bpe *b)
 {
 	return b->end;
+}
+
+int32_t bpe_largest(const struct bpe *b)
+{
+	json_int_t most = 0;
+	const char *key;
+	json_t *v;
+
+	json_object_foreach(b->ids, key, v)
+		most = json_integer_value(v) > most ? json_integer_value(v) : most;
+	return (int32_t)most;
+}
+
+int32_t bpe_special(struct bpe *b, const char *token)
+{
+	int32_t id = id_of(b, token);
+
+	mem_free(b->special);
+	b->special = id >= 0 && *token ? mem_strdup(token) : NULL;
+	b->special_id = id;
+	return id;
 }
 
 struct out {
@@ -412,20 +436,34 @@ static void encode_plain(const struct bpe *b, struct out *o, const char *text, s
 	str_release(&low);
 }
 
+/* Length of a token that stands for itself at p, its number in *id; 0: none is there. */
+static size_t special(const struct bpe *b, const char *p, size_t n, int32_t *id)
+{
+	size_t m = mark(p, n);
+
+	*id = m == strlen(start_text) ? b->start : b->end;
+	if (!m && b->special && n >= strlen(b->special) && !memcmp(p, b->special, strlen(b->special))) {
+		m = strlen(b->special);
+		*id = b->special_id;
+	}
+	return m;
+}
+
 size_t bpe_encode(const struct bpe *b, const char *text, size_t len, int32_t **ids)
 {
 	struct out o = {0};
 	size_t from = 0;
 
 	for (size_t i = 0; i < len;) {
-		size_t m = mark(text + i, len - i);
+		int32_t id;
+		size_t m = special(b, text + i, len - i, &id);
 
 		if (!m) {
 			i++;
 			continue;
 		}
 		encode_plain(b, &o, text + from, i - from);
-		emit(&o, m == strlen(start_text) ? b->start : b->end);
+		emit(&o, id);
 		from = i += m;
 	}
 	encode_plain(b, &o, text + from, len - from);

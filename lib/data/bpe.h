@@ -21,6 +21,11 @@ void bpe_free(struct bpe *b);
 
 int32_t bpe_start(const struct bpe *b); /* <|startoftext|> */
 int32_t bpe_end(const struct bpe *b);   /* <|endoftext|> */
+int32_t bpe_largest(const struct bpe *b); /* of the numbers of its tokens */
+
+/* The number of a token, -1 where there is none. From now on that token in a text is this number whatever is around it, as tokenizers
+ * take what pads. One token at a time. */
+int32_t bpe_special(struct bpe *b, const char *token);
 
 /* Tokens of a text without start and end; caller frees *ids with mem_free. Returns how many. <|startoftext|> and <|endoftext|> in the
  * text are those tokens. */

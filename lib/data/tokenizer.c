@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
+#include "core/hash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
@@ -95,40 +96,89 @@ static int open_vocab(struct tokenizer *t, const char *merges, const char *vocab
 	return rc;
 }
 
-static int open_file(struct tokenizer *t, const char *path, struct err *e)
+/* What is read of a path: one file, or a list of merges and a vocabulary. */
+struct files {
+	char *path[2];
+};
+
+static void files_release(struct files *f)
 {
-	if (str_ends(path, ".json"))
-		return open_json(t, path, e);
-	return str_ends(path, ".model") ? open_model(t, path, e) : open_merges(t, path, NULL, e);
+	mem_free(f->path[0]);
+	mem_free(f->path[1]);
 }
 
-static int open_folder(struct tokenizer *t, const char *dir, struct err *e)
+static int is_folder(const char *path)
 {
-	char *json = path_join(dir, "tokenizer.json"), *merges = path_join(dir, "merges.txt"), *vocab = path_join(dir, "vocab.json");
-	char *model = path_join(dir, "spiece.model");
-	int rc = path_exists(json)    ? open_json(t, json, e)
-	         : path_exists(merges) ? open_vocab(t, merges, vocab, e)
-	         : path_exists(model)  ? open_model(t, model, e)
-	                               : err_set(e, ERR_NOINPUT, "%s: holds no tokenizer.json, merges.txt or spiece.model", dir);
+	struct stat st;
 
-	mem_free(json);
-	mem_free(merges);
-	mem_free(vocab);
-	mem_free(model);
-	return rc;
+	return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+static int locate(struct files *f, const char *path, struct err *e)
+{
+	static const char *const names[] = {"tokenizer.json", "merges.txt", "spiece.model"};
+
+	*f = (struct files){{NULL}};
+	if (!is_folder(path)) {
+		f->path[0] = mem_strdup(path);
+		return 0;
+	}
+	for (int i = 0; i < 3 && !f->path[0]; i++) {
+		f->path[0] = path_join(path, names[i]);
+		if (!path_exists(f->path[0])) {
+			mem_free(f->path[0]);
+			f->path[0] = NULL;
+		} else if (i == 1) {
+			f->path[1] = path_join(path, "vocab.json");
+		}
+	}
+	return f->path[0] ? 0 : err_set(e, ERR_NOINPUT, "%s: holds no tokenizer.json, merges.txt or spiece.model", path);
+}
+
+static int open_files(struct tokenizer *t, const struct files *f, struct err *e)
+{
+	if (f->path[1])
+		return open_vocab(t, f->path[0], f->path[1], e);
+	if (str_ends(f->path[0], ".json"))
+		return open_json(t, f->path[0], e);
+	return str_ends(f->path[0], ".model") ? open_model(t, f->path[0], e) : open_merges(t, f->path[0], NULL, e);
 }
 
 struct tokenizer *tokenizer_open(const char *path, struct err *e)
 {
 	struct tokenizer *t = mem_zalloc(1, sizeof *t);
-	struct stat st;
+	struct files f;
+	int rc = locate(&f, path, e) || open_files(t, &f, e);
 
-	if (!stat(path, &st) && S_ISDIR(st.st_mode) ? open_folder(t, path, e) : open_file(t, path, e)) {
+	files_release(&f);
+	if (rc) {
 		mem_free(t);
 		return NULL;
 	}
 	t->padding = t->bpe ? bpe_end(t->bpe) : unigram_padding(t->unigram);
 	return t;
+}
+
+int tokenizer_hash(const char *path, char hex[65], struct err *e)
+{
+	struct files f;
+	struct sha256 all;
+	int rc = locate(&f, path, e);
+
+	sha256_init(&all);
+	for (int i = 0; i < 2 && !rc && f.path[i]; i++) {
+		const char *slash = strrchr(f.path[i], '/');
+		char *line;
+
+		rc = sha256_file(f.path[i], hex, NULL, e);
+		line = str_new("%s  %s\n", rc ? "" : hex, slash ? slash + 1 : f.path[i]);
+		sha256_add(&all, line, strlen(line));
+		mem_free(line);
+	}
+	if (!rc && f.path[1])
+		sha256_end(&all, hex);
+	files_release(&f);
+	return rc;
 }
 
 void tokenizer_free(struct tokenizer *t)
@@ -143,6 +193,26 @@ void tokenizer_free(struct tokenizer *t)
 void tokenizer_pad_with(struct tokenizer *t, int32_t id)
 {
 	t->padding = id;
+}
+
+int tokenizer_pad_token(struct tokenizer *t, const char *token, const char *where, struct err *e)
+{
+	int32_t id = t->bpe ? bpe_special(t->bpe, token) : unigram_find(t->unigram, token);
+
+	if (id < 0)
+		return err_set(e, ERR_DATA, "%s: pads with \"%.60s\", which the vocabulary does not have", where, token);
+	t->padding = id;
+	return 0;
+}
+
+int32_t tokenizer_padding(const struct tokenizer *t)
+{
+	return t->padding;
+}
+
+int32_t tokenizer_largest(const struct tokenizer *t)
+{
+	return t->bpe ? bpe_largest(t->bpe) : unigram_largest(t->unigram);
 }
 
 static int32_t end_of(const struct tokenizer *t)
@@ -179,5 +249,5 @@ int64_t tokenizer_encode(const struct tokenizer *t, const char *text, size_t len
 	for (int64_t i = kept; i < n; i++)
 		ids[i] = t->padding;
 	mem_free(all);
-	return kept;
+	return k;
 }

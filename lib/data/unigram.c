@@ -436,6 +436,20 @@ int32_t unigram_padding(const struct unigram *u)
 	return u->padding;
 }
 
+int32_t unigram_largest(const struct unigram *u)
+{
+	int32_t most = u->pieces - 1;
+
+	for (size_t i = 0; i < u->specials; i++)
+		most = u->special[i].id > most ? u->special[i].id : most;
+	return most;
+}
+
+int32_t unigram_find(const struct unigram *u, const char *token)
+{
+	return special_id(u, token);
+}
+
 /* ---- encoding ---- */
 
 /* Length of the longest piece at p that is kept as it is. */

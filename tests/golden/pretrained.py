@@ -42,8 +42,9 @@ def save(name, net, io, keep=("config.json",)):
 
 def write_io(name, io):
     save_file({k: v.detach().contiguous() for k, v in io.items()}, "%s/%s/io.safetensors" % (HERE, name))
-    for f in os.listdir("%s/%s" % (HERE, name)):
-        os.chmod("%s/%s/%s" % (HERE, name, f), 0o644)
+    for f in os.scandir("%s/%s" % (HERE, name)):
+        if f.is_file():
+            os.chmod(f.path, 0o644)
 
 
 def normals(seed, *shape):
@@ -281,6 +282,74 @@ def t5():
 def t5_long():
     t5_of("t5-long", 81, 40, d_model=8, d_kv=4, d_ff=10, num_layers=3, num_heads=2, relative_attention_num_buckets=16,
           relative_attention_max_distance=20)
+
+
+TEXTS = ["", "a photo of a cat", "Wow! the end!! of   A cat", "caf\u00e9 <|endoftext|> the", "of the cat " * 9, "a"]
+
+
+def texts_of():
+    return torch.tensor(list("\n".join(TEXTS).encode()), dtype=torch.uint8)
+
+
+def bpe_of(merges):
+    keep = list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))
+    chars = [chr(b) for b in keep] + [chr(256 + i) for i in range(256 - len(keep))]
+    tokens = chars + [c + "</w>" for c in chars] + [m.replace(" ", "") for m in merges] + ["<|startoftext|>", "<|endoftext|>"]
+    return {t: i for i, t in enumerate(tokens)}
+
+
+MERGES = ["t h", "th e</w>", "c a", "ca t</w>", "p h", "o f</w>", "ph o", "t o</w>", "pho to</w>"]
+
+
+@maker
+def text_clip():
+    """A model's folder with two encoders and tokenizers, as Stable Diffusion and SDXL have them: files of old, padded with the end; and
+    tokenizer.json, padded with "!", which in a text is then that token, and a projection."""
+    from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection, CLIPTokenizer
+    vocab = bpe_of(MERGES)
+    c = dict(vocab_size=len(vocab), hidden_size=8, intermediate_size=12, num_hidden_layers=2, num_attention_heads=2,
+             max_position_embeddings=16, bos_token_id=len(vocab) - 2, eos_token_id=len(vocab) - 1)
+    where, io = "%s/text-clip" % HERE, {"texts": texts_of()}
+    shutil.rmtree(where, ignore_errors=True)
+    for k, (of, more) in enumerate(((CLIPTextModel, {}), (CLIPTextModelWithProjection, dict(projection_dim=5)))):
+        to = "%s/tokenizer%s" % (where, ("", "_2")[k])
+        os.makedirs(to)
+        tokenizer = CLIPTokenizer(vocab=vocab, merges=[tuple(m.split()) for m in MERGES], **(dict(pad_token="!") if k else {}))
+        tokenizer.save_pretrained(to)
+        if not k:
+            for f in os.listdir(to):
+                os.remove(to + "/" + f)
+            with open(to + "/vocab.json", "w") as f:
+                json.dump(vocab, f, ensure_ascii=False)
+            with open(to + "/merges.txt", "w") as f:
+                f.write("#version: 0.2\n" + "\n".join(MERGES) + "\n")
+            with open(to + "/special_tokens_map.json", "w") as f:
+                json.dump({"pad_token": "<|endoftext|>"}, f)
+        ids = tokenizer(TEXTS, padding="max_length", truncation=True, max_length=16, return_tensors="pt").input_ids
+        net = scatter(of(CLIPTextConfig(**c, **more)), 90 + k)
+        with torch.no_grad():
+            y = net(input_ids=ids)
+        io["hidden%d" % k], io["embedding%d" % k] = y.last_hidden_state, y.text_embeds if k else y.pooler_output
+        net.save_pretrained("%s/text_encoder%s" % (where, ("", "_2")[k]))
+        os.chmod("%s/text_encoder%s/model.safetensors" % (where, ("", "_2")[k]), 0o644)
+    write_io("text-clip", io)
+
+
+@maker
+def text_t5():
+    """One folder with both: T5's encoder, and tokenizer.json of tests/golden/tokens.py."""
+    from transformers import PreTrainedTokenizerFast, T5Config, T5EncoderModel
+    from tokenizers import Tokenizer, processors
+    t = Tokenizer.from_file(os.path.dirname(os.path.abspath(__file__)) + "/tokenizers/plain.json")
+    t.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=t, pad_token="<pad>", eos_token="</s>", unk_token="<unk>")
+    net = scatter(T5EncoderModel(T5Config(vocab_size=t.get_vocab_size() + 3, d_model=10, d_kv=4, d_ff=14, num_layers=2, num_heads=2,
+                                          feed_forward_proj="gated-gelu", tie_word_embeddings=False)), 92)
+    x = tokenizer(TEXTS, padding="max_length", truncation=True, max_length=20, return_tensors="pt")
+    with torch.no_grad():
+        y = net(input_ids=x.input_ids, attention_mask=x.attention_mask).last_hidden_state
+    save("text-t5", net, {"texts": texts_of(), "hidden": y * x.attention_mask[..., None], "length": x.attention_mask.sum(1).int()})
+    tokenizer.save_pretrained(HERE + "/text-t5")
 
 
 if __name__ == "__main__":

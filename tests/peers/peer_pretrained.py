@@ -16,7 +16,7 @@ def made_anew():
         if made.returncode:
             return made.stdout.decode()[-2000:]
         wrong = []
-        for t in ("test_pretrained", "test_encoders"):
+        for t in ("test_pretrained", "test_encoders", "test_textencoder"):
             done = subprocess.run([BUILD + "/tests/unit/" + t], env=dict(os.environ, DDM_TEST_PRETRAINED=d, CMOCKA_MESSAGE_OUTPUT="TAP"),
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             if done.returncode:

@@ -489,7 +489,7 @@ static json_t *report_json(const struct run *r)
 	json_object_set_new(o, "solver", json_string(solvers[solver_choice]));
 	json_object_set_new(o, "steps", json_integer(steps));
 	json_object_set_new(o, "weights", json_string(weight_types[weights_choice]));
-	json_object_set_new(o, "weight_bytes", json_integer(r->ensemble.bytes));
+	json_object_set_new(o, "weight_bytes", json_integer(ensemble_bytes(&r->ensemble)));
 	json_object_set_new(o, "evaluations", json_integer(solver_evaluations(&r->sampler.solver)));
 	json_object_set_new(o, "experts_per_step", jsonio_real((double)s->used / (double)s->evaluations));
 	json_object_set_new(mass, "assigned", assigned);
@@ -548,7 +548,7 @@ static void say_summary(const struct run *r, double seconds)
 	if (rows > 0)
 		str_printf(&text, ", router entropy %.3f", sum / rows);
 	cmd_say("%s, %.4g GFLOP per picture, %.3g MiB of %s weights, %.3g pictures/s", str_text(&text),
-	        mixture_gflop(&r->mixture, s) / (double)count, (double)r->ensemble.bytes / 0x1p20, weight_types[weights_choice],
+	        mixture_gflop(&r->mixture, s) / (double)count, (double)ensemble_bytes(&r->ensemble) / 0x1p20, weight_types[weights_choice],
 	        (double)count / seconds);
 	str_release(&text);
 }

@@ -22,6 +22,7 @@ struct member {
 	const struct model_config *config; /* of the one that is there; NULL: absent */
 	int64_t elements;                  /* of one output */
 	struct device *device;
+	const struct ensemble *all; /* that this is a member of */
 	const struct path *path;
 	enum prediction kind;
 	enum convert_mode mode;
@@ -51,6 +52,19 @@ static void member_run(struct member *m, int64_t n, const float *x, const float 
 	device_put(m->device, out, m->host_out, (size_t)(n * m->elements) * sizeof *out);
 }
 
+/* In the work space of the first of its kind that was. */
+static int member_load(struct member *m, struct err *e)
+{
+	const struct model *lender = NULL;
+
+	if (!m->model)
+		return 0;
+	for (int i = 0; i < m->all->members && !lender; i++)
+		if (m->all->member[i].model && model_lends(m->all->member[i].model, m->model))
+			lender = m->all->member[i].model;
+	return model_load(m->model, lender, e);
+}
+
 static double member_flops(const struct member *m)
 {
 	return m->exact ? finite_model_flops(m->exact) : model_flops(m->model);
@@ -72,6 +86,8 @@ static int run_expert(void *arg, int64_t n, const float *x, const float *t, cons
 	int64_t d = m->d;
 
 	assert(n <= m->capacity);
+	if (member_load(m, e))
+		return -1;
 	if (m->plain) {
 		member_run(m, n, x, t, given, v);
 		return m->device->error(m->device, e);
@@ -98,6 +114,8 @@ static int run_router(void *arg, int64_t n, const float *x, const float *t, floa
 {
 	struct member *m = arg;
 
+	if (member_load(m, e))
+		return -1;
 	member_run(m, n, x, t, NULL, logits);
 	return m->device->error(m->device, e);
 }
@@ -121,7 +139,7 @@ static int load_member(struct member *m, const char *folder, const struct ensemb
 	model_config_release(&c);
 	if (exact && (m->exact = finite_model_open(folder, o->device->pool, hash, e)))
 		m->config = finite_model_config(m->exact);
-	else if (!exact && (m->model = model_open(folder, o->capacity, bulk, o->device, hash, e)))
+	else if (!exact && (m->model = model_find(folder, o->capacity, bulk, o->device, hash, e)))
 		m->config = model_config(m->model);
 	if (!m->config)
 		return -1;
@@ -147,9 +165,9 @@ static int open_member(struct ensemble *s, int i, const char *dir, const char *s
 		goto out;
 	add_file(s, str_new("%s%sconfig.json", sub, slash), hash);
 	m->device = o->device;
+	m->all = s;
 	if (load_member(m, folder, o, i < s->k ? o->bulk : COMPACT_NONE, hash, e))
 		goto out;
-	s->bytes += m->model ? model_bytes(m->model) : 0;
 	add_file(s, str_new("%s%s%s", sub, slash, m->model ? model_weights_file(m->model) : model_weights_name(m->config->net.kind)), hash);
 	rc = 0;
 out:
@@ -212,7 +230,8 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 	m->path = path_find(c->path);
 	if (kind < 0 || !m->path)
 		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is not known here", where, c->prediction, c->path);
-	if (check_shape(s, &c->net, where, e) || check_text(s, &c->net, where, first, e) || (!first && agree(where, "classes", c->net.classes, s->classes, e)))
+	if (check_shape(s, &c->net, where, e) || check_text(s, &c->net, where, first, e) ||
+	    (!first && agree(where, "classes", c->net.classes, s->classes, e)))
 		return -1;
 	if (c->net.out_channels < c->net.channels)
 		return err_set(e, ERR_DATA, "%s: %lld channels out of %lld", where, (long long)c->net.out_channels, (long long)c->net.channels);
@@ -431,6 +450,15 @@ out:
 	model_config_release(&l.router);
 	mem_free(l.present);
 	return rc;
+}
+
+int64_t ensemble_bytes(const struct ensemble *s)
+{
+	int64_t bytes = 0;
+
+	for (int i = 0; i < s->members; i++)
+		bytes += s->member[i].model ? model_bytes(s->member[i].model) : 0;
+	return bytes;
 }
 
 void ensemble_release(struct ensemble *s)

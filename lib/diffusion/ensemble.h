@@ -38,18 +38,21 @@ struct ensemble {
 	double *class_shares;      /* (classes, k) from "class_cluster_sizes" of the router, or NULL */
 	struct ensemble_file *file;
 	int files;                 /* what the results depend on */
-	int64_t bytes;             /* of all weights in memory */
 	char hash[65];             /* SHA-256 over names and hashes of `file` */
 	struct member *member;     /* (k + 1) networks; the router last */
 	int members;
 };
 
-/* A folder that holds weights itself is an ensemble of one, expert 0. Experts and router must agree on channels, size, classes, text
+/* The weights of a network are read when it is first asked: those of an expert that no sample is sent to never are, but for their hash.
+ * Networks of one architecture share the memory that they compute in.
+ *
+ * A folder that holds weights itself is an ensemble of one, expert 0. Experts and router must agree on channels, size, classes, text
  * and K (else ERR_DATA); K is the router's, or the number of cluster_sizes, or one more than the highest expert. No such folder
  * or nothing in it: ERR_NOINPUT. Release with ensemble_release, after failure too. */
 int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_options *o, struct err *e);
 /* The number of a folder's name: "expert_12" -> 12; -1 for anything else. */
 int ensemble_number(const char *name);
+int64_t ensemble_bytes(const struct ensemble *s); /* of the weights that are in memory */
 void ensemble_release(struct ensemble *s);
 
 #endif

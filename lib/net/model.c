@@ -19,7 +19,9 @@ typedef void (*copier)(struct device *, void *, const void *, size_t);
 struct model {
 	struct model_config config;
 	struct params params;
-	char *file;
+	char *file, *path;       /* of the weights: base name, and all of it */
+	struct weightfile *weights; /* until they are loaded */
+	const struct model *lender; /* whose `place` this is, or NULL */
 	float *values;
 	enum compact_type bulk;
 	uint16_t *rounded; /* all weights, on a device that computes in bfloat16; NULL elsewhere */
@@ -280,18 +282,22 @@ static size_t sample_bytes(const struct tensor *x)
 	return n;
 }
 
-static int allocate(struct model *m, struct err *e)
+static int allocate(struct model *m, const struct model *lender, struct err *e)
 {
 	struct device *d = m->device;
 	struct tensor *const in[INPUTS] = {m->in.x, m->in.time, m->in.label, m->in.text, m->in.mask, m->in.micro};
 
+	if (lender)
+		tape_lend(m->tape, lender->tape);
+	m->lender = lender;
 	if (!(m->values = d->alloc(d, (size_t)m->params.total * sizeof *m->values, "weights", e)) || tape_allocate(m->tape, e))
 		return -1;
 	tape_bind_params(m->tape, m->values, NULL);
 	for (int i = 0; i < INPUTS; i++) {
 		if (!in[i])
 			continue;
-		if (!(m->place[i] = d->alloc(d, (size_t)m->capacity * sample_bytes(in[i]), "network input", e)))
+		m->place[i] = lender ? lender->place[i] : d->alloc(d, (size_t)m->capacity * sample_bytes(in[i]), "network input", e);
+		if (!m->place[i])
 			return -1;
 		tape_bind(m->tape, in[i], m->place[i]);
 	}
@@ -312,28 +318,54 @@ static int round_weights(struct model *m, struct err *e)
 	return 0;
 }
 
-/* Nothing is planned or allocated for a network that the file does not hold: a config.json may ask for any size. */
-static int load(struct model *m, const char *dir, char *hash, struct err *e)
+static int find_weights(struct model *m, const char *dir, char *hash, struct err *e)
 {
-	char *path = model_weights_path(dir, m->config.net.kind, e), *slash;
-	struct weightfile *w = path ? weightfile_open(path, NULL, e) : NULL;
-	const struct safetensors *s = w ? weightfile_tensors(w, e) : NULL;
-	int rc = -1;
+	const struct safetensors *s;
+	char *slash;
 
-	if (!s || model_match_weights(s, path, &m->params, e) || (m->bulk && layout_compact(m, e)))
-		goto out;
-	slash = strrchr(path, '/');
-	m->file = mem_strdup(slash ? slash + 1 : path);
+	if (!(m->path = model_weights_path(dir, m->config.net.kind, e)) || !(m->weights = weightfile_open(m->path, NULL, e)) ||
+	    !(s = weightfile_tensors(m->weights, e)) || model_match_weights(s, m->path, &m->params, e))
+		return -1;
+	slash = strrchr(m->path, '/');
+	m->file = mem_strdup(slash ? slash + 1 : m->path);
+	return hash ? weightfile_hash(m->weights, hash, e) : 0;
+}
+
+/* Nothing is planned or allocated for a network that the file does not hold: a config.json may ask for any size. */
+int model_load(struct model *m, const struct model *lender, struct err *e)
+{
+	const struct safetensors *s;
+
+	if (!m->weights)
+		return 0;
+	s = weightfile_tensors(m->weights, e);
+	if (!s || (m->bulk && layout_compact(m, e)))
+		return -1;
 	tape_layout(m->tape, m->device, &(struct plan_options){.bf16 = m->bf16, .bf16_weights = m->bf16});
-	if (!allocate(m, e) && !put_weights(s, &m->params, m->device, m->values, m->compact, e) && (!m->bf16 || !round_weights(m, e)))
-		rc = hash ? weightfile_hash(w, hash, e) : 0;
-out:
-	weightfile_free(w);
-	mem_free(path);
-	return rc;
+	if (allocate(m, lender, e) || put_weights(s, &m->params, m->device, m->values, m->compact, e) || (m->bf16 && round_weights(m, e)))
+		return -1;
+	weightfile_free(m->weights);
+	m->weights = NULL;
+	return 0;
+}
+
+int model_lends(const struct model *lender, const struct model *m)
+{
+	return !lender->weights && !lender->lender && lender->device == m->device && lender->capacity == m->capacity &&
+	       lender->bulk == m->bulk && lender->bf16 == m->bf16 && !net_differs(&lender->config.net, &m->config.net);
 }
 
 struct model *model_open(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e)
+{
+	struct model *m = model_find(dir, capacity, bulk, d, hash, e);
+
+	if (!m || !model_load(m, NULL, e))
+		return m;
+	model_free(m);
+	return NULL;
+}
+
+struct model *model_find(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e)
 {
 	struct model *m = mem_zalloc(1, sizeof *m);
 
@@ -352,7 +384,7 @@ struct model *model_open(const char *dir, int64_t capacity, enum compact_type bu
 		goto fail;
 	}
 	record(m);
-	if (load(m, dir, hash, e))
+	if (find_weights(m, dir, hash, e))
 		goto fail;
 	return m;
 fail:
@@ -367,14 +399,16 @@ void model_free(struct model *m)
 	tape_free(m->tape);
 	m->device->release(m->device, m->values);
 	for (int i = 0; i < INPUTS; i++)
-		m->device->release(m->device, m->place[i]);
+		m->device->release(m->device, m->lender ? NULL : m->place[i]);
 	m->device->release(m->device, m->rounded);
 	for (int i = 0; m->compact && i < m->params.n; i++)
 		compact_release(&m->compact[i]);
 	mem_free(m->compact);
 	params_release(&m->params);
 	model_config_release(&m->config);
+	weightfile_free(m->weights);
 	mem_free(m->file);
+	mem_free(m->path);
 	mem_free(m);
 }
 
@@ -400,9 +434,9 @@ int64_t model_elements(const struct model *m)
 
 int64_t model_bytes(const struct model *m)
 {
-	int64_t bytes = m->params.total * (int64_t)(sizeof *m->values + (m->rounded ? sizeof *m->rounded : 0));
+	int64_t bytes = m->weights ? 0 : m->params.total * (int64_t)(sizeof *m->values + (m->rounded ? sizeof *m->rounded : 0));
 
-	for (int i = 0; m->compact && i < m->params.n; i++)
+	for (int i = 0; !m->weights && m->compact && i < m->params.n; i++)
 		if (m->compact[i].type)
 			bytes += compact_bytes(&m->compact[i]);
 	return bytes;

@@ -37,11 +37,18 @@ struct model;
  * weights (weightfile_hash). The device is borrowed. Missing tensors, other shapes: ERR_DATA naming them; extra tensors are refused
  * likewise, and so is an exact one. */
 struct model *model_open(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e);
+/* The same, but the weights stay in their file, which is mapped and has been checked, until model_load. */
+struct model *model_find(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e);
+/* Before the first run of what model_find found; later calls do nothing. lender: NULL, or a model that can lend, in whose work space this
+ * one computes, and which is freed after the last run of it. */
+int model_load(struct model *m, const struct model *lender, struct err *e);
+/* Whether it is loaded, in a work space of its own, and m would need the same. */
+int model_lends(const struct model *lender, const struct model *m);
 void model_free(struct model *m);
 const struct model_config *model_config(const struct model *m);
 double model_flops(const struct model *m);     /* of one sample */
 int64_t model_elements(const struct model *m); /* output elements of one sample */
-int64_t model_bytes(const struct model *m);    /* that the weights take */
+int64_t model_bytes(const struct model *m);    /* that the weights take: none before they are loaded */
 const char *model_weights_file(const struct model *m); /* base name of the file or index they came from */
 
 /* What n samples are given to the network with (net/net.h: struct net_input), on the host. */

@@ -71,6 +71,7 @@ struct tape {
 	struct device *device;
 	struct plan_options options;
 	int64_t arena_bytes, scratch_bytes;
+	const struct tape *lender; /* whose arena and scratch these are, or NULL */
 	char *arena, *scratch;
 	void *values, *grad_values;
 	const uint16_t *rounded;       /* values as bfloat16, or NULL */

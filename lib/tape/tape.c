@@ -22,8 +22,8 @@ void tape_free(struct tape *t)
 		return;
 	if (t->device) {
 		replay_drop(t);
-		t->device->release(t->device, t->arena);
-		t->device->release(t->device, t->scratch);
+		t->device->release(t->device, t->lender ? NULL : t->arena);
+		t->device->release(t->device, t->lender ? NULL : t->scratch);
 		t->device->release(t->device, t->device_keys);
 		if (t->hop)
 			t->device->event_free(t->device, t->hop);

@@ -95,6 +95,9 @@ struct plan_options {
 void tape_layout(struct tape *t, struct device *d, const struct plan_options *o);
 int64_t tape_arena_bytes(const struct tape *t);
 int64_t tape_scratch_bytes(const struct tape *t);
+/* After tape_layout of both: t computes in the memory of `from`, which is allocated, of the same device, no smaller, and freed after the
+ * last run of t. Neither has values of the other's to read once it ran. */
+void tape_lend(struct tape *t, const struct tape *from);
 /* A device that cannot store what the plan asks for is ERR_UNAVAILABLE. */
 int tape_allocate(struct tape *t, struct err *e);
 

@@ -102,16 +102,60 @@ static int64_t sample(const struct request *q, float *x, int64_t *bytes)
 			index[i] = at + i;
 			label[i] = (int32_t)((at + i) % 3);
 		}
-		assert_int_equal(sampler_run(st, x + at * s.d, &(struct sampler_call){.n = n, .index = index, .label = s.classes ? label : NULL}, NULL, NULL, &e), 0);
+		assert_int_equal(sampler_run(st, x + at * s.d, &(struct sampler_call){.n = n, .index = index, .label = s.classes ? label : NULL},
+		                             NULL, NULL, &e), 0);
 	}
 	d = s.d;
-	*bytes = s.bytes;
+	*bytes = ensemble_bytes(&s);
 	sampler_free(st);
 	ensemble_release(&s);
 	device_free(o.device);
 	pool_free(pool);
 	mem_free(path);
 	return d;
+}
+
+static void ask(struct ensemble *s, int k, float *v)
+{
+	enum { N = 3 };
+	float x[N * 64], t[N] = {.9f, .5f, .2f};
+	struct err e = {0};
+
+	rng_normal(x, N * 64, 5, RNG_TEST, 0, 0);
+	assert_int_equal(s->d, 64);
+	assert_int_equal(s->expert[k].velocity(s->expert[k].arg, N, x, t, &(struct condition){0}, v, &e), 0);
+}
+
+/* Nothing is held before an expert is asked, then that one alone; those that come later compute in its work space, and each makes what it
+ * makes alone. */
+static void weights_are_read_when_asked(void **state)
+{
+	static const int order[] = {0, 1, 0, 1};
+	struct ensemble_options o = {.policy = {POLICY_TOP, 1, 0}, .capacity = 3, .device = device_cpu(NULL, DT_F32)};
+	char *path = below("ensemble");
+	float alone[2][3 * 64], v[3 * 64];
+	int64_t bytes[2];
+	struct ensemble s;
+	struct err e = {0};
+
+	(void)state;
+	for (int k = 0; k < 2; k++) {
+		assert_int_equal(ensemble_open(&s, path, &o, &e), 0);
+		assert_int_equal(ensemble_bytes(&s), 0);
+		ask(&s, k, alone[k]);
+		bytes[k] = ensemble_bytes(&s);
+		assert_true(bytes[k] > 0);
+		ensemble_release(&s);
+	}
+	assert_int_equal(ensemble_open(&s, path, &o, &e), 0);
+	for (int i = 0; i < 4; i++) {
+		ask(&s, order[i], v);
+		assert_memory_equal(v, alone[order[i]], sizeof v);
+		assert_int_equal(ensemble_bytes(&s), i ? bytes[0] + bytes[1] : bytes[0]);
+	}
+	ensemble_release(&s);
+	device_free(o.device);
+	mem_free(path);
 }
 
 /* Root of the mean square of a - b over that of a. */
@@ -318,6 +362,7 @@ int main(void)
 	    cmocka_unit_test(batch_and_threads),
 	    cmocka_unit_test(stored_as_bf16),
 	    cmocka_unit_test(of_torch),
+	    cmocka_unit_test(weights_are_read_when_asked),
 	    cmocka_unit_test(held_once),
 	    cmocka_unit_test(router_in_floats),
 	};

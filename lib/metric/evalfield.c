@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/mt19937.h"
 #include "core/str.h"
 #include "metric/evalreport.h"
 #include "metric/frechet.h"
 #include "metric/kd.h"
-#include "metric/mt19937.h"
 #include "metric/neighbours.h"
 #include "metric/rbf.h"
 #include "metric/scores.h"

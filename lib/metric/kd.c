@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/mt19937.h"
 #include "core/rng.h"
 #include "metric/gram.h"
-#include "metric/mt19937.h"
 
 /* A task is a tile of pairs. */
 struct sums {

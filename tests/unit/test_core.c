@@ -16,6 +16,8 @@
 #include "core/rng.h"
 #include "core/sha256.h"
 #include "core/str.h"
+#include "core/torchrng.h"
+#include "tests/golden/torch_randn.h"
 
 /* Known-answer vectors of the Random123 distribution (kat_vectors, philox4x32 10). */
 static void philox_vectors(void **state)
@@ -288,6 +290,31 @@ static void first_error_wins(void **state)
 	assert_int_equal(err_set(NULL, ERR_IO, "c"), -1);
 }
 
+/* Bit for bit, calls of fewer than 16 through the other of PyTorch's two ways, whose second number waits for the next such call. */
+static void draws_of_torch(void **state)
+{
+	static float x[65536 + 32];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof golden_randn / sizeof *golden_randn; i++) {
+		struct torch_rng r;
+		struct sha256 h;
+		int64_t n = 0;
+		uint32_t last;
+		char hex[65];
+
+		torch_seed(&r, golden_randn[i].seed);
+		for (int k = 0; k < 3 && golden_randn[i].n[k]; n += golden_randn[i].n[k++])
+			torch_randn(&r, x + n, golden_randn[i].n[k]);
+		memcpy(&last, x + n - 1, sizeof last);
+		assert_int_equal(last, golden_randn[i].last);
+		sha256_init(&h);
+		sha256_add(&h, x, (size_t)n * sizeof *x);
+		sha256_end(&h, hex);
+		assert_string_equal(hex, golden_randn[i].sha256);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -296,6 +323,7 @@ int main(void)
 	    cmocka_unit_test(permutations),     cmocka_unit_test(uniforms_cover),              cmocka_unit_test(pool_runs_each_task_once),
 	    cmocka_unit_test(held_out_keys),    cmocka_unit_test(sha256_vectors),              cmocka_unit_test(sha256_by_instructions),
 	    cmocka_unit_test(numbers),          cmocka_unit_test(first_error_wins),            cmocka_unit_test(blocks),
+	    cmocka_unit_test(draws_of_torch),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

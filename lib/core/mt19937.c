@@ -1,4 +1,4 @@
-#include "metric/mt19937.h"
+#include "core/mt19937.h"
 
 /* Matsumoto and Nishimura 1998. */
 enum { N = 624, M = 397 };

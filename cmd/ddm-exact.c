@@ -19,7 +19,8 @@ static const char *cluster_text, *out;
 static int64_t limit, size, threads;
 static uint64_t seed;
 static int split, path_choice, predict, no_verify;
-static const char *const splits[] = {"train", "holdout", "all", NULL}, *const paths[] = {"linear", "cosine", NULL};
+static const char *const splits[] = {"train", "holdout", "all", NULL}, *const paths[] = {"linear", "cosine",
+	"linear_betas", "scaled_linear_betas", "cosine_betas", NULL};
 static const char *const predictions[] = {"v", "x0", "epsilon", NULL};
 static const enum samples_part parts[] = {SAMPLES_TRAIN, SAMPLES_HOLDOUT, SAMPLES_ALL};
 

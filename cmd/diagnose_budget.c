@@ -226,7 +226,7 @@ static void make_state(void *arg, int64_t i, int worker)
 	const struct gathered *g = split ? &r->items : &r->reference;
 	uint64_t index = (uint64_t)(r->at + i), n = (uint64_t)g->n;
 	int64_t pick = (int64_t)rng_permute(index % n, n, seed, RNG_METRIC, index / n), d = g->d;
-	struct path_point p = path_linear.at(r->t);
+	struct path_point p = path_at(&path_linear, r->t);
 	uint32_t bits;
 
 	(void)worker;

@@ -170,7 +170,7 @@ static int ask(struct budget *b, int64_t n, struct err *e)
 	device_put(dev, b->there_x, b->x, (size_t)(n * d) * sizeof *b->x);
 	for (int64_t i = 0; i < n; i++) {
 		b->time[i] = b->t;
-		b->at[i] = path_linear.at(b->t);
+		b->at[i] = path_at(&path_linear, b->t);
 	}
 	for (int64_t i = 0; p->router && i < n; i += p->router->capacity) {
 		int64_t rows = n - i < p->router->capacity ? n - i : p->router->capacity;

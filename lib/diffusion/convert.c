@@ -4,7 +4,7 @@
 
 static struct convert native(enum prediction kind, double t)
 {
-	struct path_point p = path_linear.at(t);
+	struct path_point p = path_at(&path_linear, t);
 	struct convert c = {.time = t, .scale = 1, .t = fmax(t, CONVERT_MIN_T)};
 
 	if (kind == PREDICT_VELOCITY) {
@@ -28,12 +28,12 @@ struct convert convert_at(const struct path *own, enum prediction kind, enum con
 
 	if (mode == CONVERT_NATIVE || (own == &path_linear && kind == PREDICT_VELOCITY))
 		return native(kind, t);
-	lin = path_linear.at(t);
-	c.time = own == &path_linear ? t : fmin(fmax(own->time(lin.logsnr), own->lo), own->hi);
+	lin = path_at(&path_linear, t);
+	c.time = own == &path_linear ? t : fmin(fmax(path_time(own, lin.logsnr), own->lo), own->hi);
 	/* At t = 1 of the linear path epsilon says nothing of x0. */
 	if (kind == PREDICT_EPSILON)
 		c.time = fmin(c.time, 1 - CONVERT_MIN_T);
-	p = own->at(c.time);
+	p = path_at(own, c.time);
 	c.scale = hypot(p.alpha, p.sigma) / hypot(lin.alpha, lin.sigma);
 	prediction_relate(&p, kind, PREDICT_X0, &c.a, &c.b);
 	c.a *= c.scale;

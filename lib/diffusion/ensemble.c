@@ -10,6 +10,7 @@
 #include "core/str.h"
 #include "diffusion/finitemodel.h"
 #include "diffusion/ondevice.h"
+#include "diffusion/schedule.h"
 #include "file/fileio.h"
 #include "net/model.h"
 
@@ -24,6 +25,7 @@ struct member {
 	struct device *device;
 	const struct ensemble *all; /* that this is a member of */
 	const struct path *path;
+	struct schedule schedule; /* of `path` where it is of discrete time */
 	enum prediction kind;
 	enum convert_mode mode;
 	int64_t d, capacity;
@@ -152,6 +154,18 @@ static int load_member(struct member *m, const char *folder, const struct ensemb
 	return 0;
 }
 
+/* What a network of diffusers is told by. */
+static int add_scheduler(struct ensemble *s, const char *folder, const char *sub, const char *slash, struct err *e)
+{
+	char *path = scheduler_find(folder), hash[65];
+	int rc = path ? sha256_file(path, hash, NULL, e) : 0;
+
+	if (path && !rc)
+		add_file(s, str_new("%s%sscheduler_config.json", sub, slash), hash);
+	mem_free(path);
+	return rc;
+}
+
 /* A folder below `dir` ("" for dir itself) with its config and weights, into s->member[i]. */
 static int open_member(struct ensemble *s, int i, const char *dir, const char *sub, const struct ensemble_options *o,
                        struct err *e)
@@ -167,6 +181,8 @@ static int open_member(struct ensemble *s, int i, const char *dir, const char *s
 	m->device = o->device;
 	m->all = s;
 	if (load_member(m, folder, o, i < s->k ? o->bulk : COMPACT_NONE, hash, e))
+		goto out;
+	if (m->config->scheduled && add_scheduler(s, folder, sub, slash, e))
 		goto out;
 	add_file(s, str_new("%s%s%s", sub, slash, m->model ? model_weights_file(m->model) : model_weights_name(m->config->net.kind)), hash);
 	rc = 0;
@@ -227,7 +243,7 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 
 	if (c->net.kind == NET_ROUTER)
 		return err_set(e, ERR_DATA, "%s: a router where an expert should be", where);
-	m->path = path_find(c->path);
+	m->path = schedule_path(&m->schedule, c->path, &c->betas);
 	if (kind < 0 || !m->path)
 		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is not known here", where, c->prediction, c->path);
 	if (check_shape(s, &c->net, where, e) || check_text(s, &c->net, where, first, e) ||
@@ -466,6 +482,7 @@ void ensemble_release(struct ensemble *s)
 	for (int i = 0; i < s->members; i++) {
 		model_free(s->member[i].model);
 		finite_model_free(s->member[i].exact);
+		schedule_release(&s->member[i].schedule);
 		if (s->member[i].device) {
 			s->member[i].device->release(s->member[i].device, s->member[i].x);
 			s->member[i].device->release(s->member[i].device, s->member[i].out);

@@ -32,7 +32,7 @@ static double variance(const struct exact *m, const struct path_point *p)
 void exact_moments(const struct exact *m, const struct path *path, double t, int cluster, const float *x, double *x0,
                    double *eps)
 {
-	struct path_point p = path->at(t);
+	struct path_point p = path_at(path, t);
 	double var = variance(m, &p), top = -INFINITY, sum = 0;
 	double *lw = mem_alloc((size_t)m->n * sizeof *lw), *mean = mem_zalloc((size_t)m->d, sizeof *mean);
 
@@ -63,7 +63,7 @@ void exact_moments(const struct exact *m, const struct path *path, double t, int
 
 void exact_velocity(const struct exact *m, double t, int cluster, const float *x, double *v)
 {
-	struct path_point p = path_linear.at(t);
+	struct path_point p = path_at(&path_linear, t);
 	double *eps = mem_alloc((size_t)m->d * sizeof *eps);
 
 	exact_moments(m, &path_linear, t, cluster, x, v, eps);
@@ -74,7 +74,7 @@ void exact_velocity(const struct exact *m, double t, int cluster, const float *x
 
 void exact_logits(const struct exact *m, double t, const float *x, double *logits)
 {
-	struct path_point p = path_linear.at(t);
+	struct path_point p = path_at(&path_linear, t);
 	double var = variance(m, &p);
 
 	for (int k = 0; k < m->clusters; k++)

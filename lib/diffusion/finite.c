@@ -246,7 +246,7 @@ void finite_posterior(struct finite *f, int cluster, int64_t n, const float *x, 
 static void locate(struct finite *f, const struct path *path, int64_t n, const float *t)
 {
 	for (int64_t i = 0; i < n; i++)
-		f->at[i] = path->at(fmax(t[i], CONVERT_MIN_T));
+		f->at[i] = path_at(path, fmax(t[i], CONVERT_MIN_T));
 }
 
 void finite_predict(struct finite *f, int cluster, const struct path *path, enum prediction kind, int64_t n, const float *x,

@@ -5,6 +5,7 @@
 #include "core/hash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
+#include "diffusion/schedule.h"
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "file/safetensors.h"
@@ -14,6 +15,7 @@ static const char tensor_name[] = "samples";
 struct finite_model {
 	struct model_config config;
 	const struct path *path; /* of an expert */
+	struct schedule schedule;
 	enum prediction kind;
 	struct safetensors *file;
 	struct finite *finite;
@@ -101,7 +103,7 @@ static int load_kind(struct finite_model *m, const char *where, struct err *e)
 	if (m->config.net.kind == NET_ROUTER)
 		return 0;
 	kind = prediction_find(m->config.prediction);
-	m->path = path_find(m->config.path);
+	m->path = schedule_path(&m->schedule, m->config.path, &m->config.betas);
 	if (kind < 0 || !m->path)
 		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is not known here", where, m->config.prediction,
 		               m->config.path);
@@ -141,6 +143,7 @@ void finite_model_free(struct finite_model *m)
 	if (!m)
 		return;
 	finite_free(m->finite);
+	schedule_release(&m->schedule);
 	st_free(m->file);
 	mem_free(m->first);
 	mem_free(m->weight);

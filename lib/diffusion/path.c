@@ -3,13 +3,25 @@
 #include <math.h>
 #include <string.h>
 
-static struct path_point linear_at(double t)
+struct path_point path_at(const struct path *p, double t)
 {
+	return p->at(p, t);
+}
+
+double path_time(const struct path *p, double logsnr)
+{
+	return p->time(p, logsnr);
+}
+
+static struct path_point linear_at(const struct path *path, double t)
+{
+	(void)path;
 	return (struct path_point){1 - t, t, -1, 1, 2 * (log1p(-t) - log(t))};
 }
 
-static double linear_time(double logsnr)
+static double linear_time(const struct path *path, double logsnr)
 {
+	(void)path;
 	return 1 / (1 + exp(.5 * logsnr));
 }
 
@@ -20,11 +32,12 @@ const struct path path_linear = {"linear", 0, 1, linear_at, linear_time};
 #define COSINE_START (COSINE_OFFSET * COSINE_RATE)
 
 /* 1 - alpha^2 as a product of sines: the difference of squares would lose sigma near t = 0. */
-static struct path_point cosine_at(double t)
+static struct path_point cosine_at(const struct path *path, double t)
 {
 	double a = (t + COSINE_OFFSET) * COSINE_RATE, c0 = cos(COSINE_START);
 	struct path_point p;
 
+	(void)path;
 	p.alpha = fmax(cos(a), 0) / c0;
 	p.sigma = sqrt(fmax(sin(a - COSINE_START), 0) * sin(a + COSINE_START)) / c0;
 	p.dalpha = -sin(a) * COSINE_RATE / c0;
@@ -33,10 +46,11 @@ static struct path_point cosine_at(double t)
 	return p;
 }
 
-static double cosine_time(double logsnr)
+static double cosine_time(const struct path *path, double logsnr)
 {
 	double alpha = sqrt(1 / (1 + exp(-logsnr)));
 
+	(void)path;
 	return fmin(fmax(acos(alpha * cos(COSINE_START)) / COSINE_RATE - COSINE_OFFSET, 0), 1);
 }
 
@@ -139,7 +153,7 @@ double path_weight(const struct path *path, enum prediction kind, double t)
 
 	if (kind != PREDICT_X0)
 		return 1;
-	p = path->at(fmax(t, PATH_LOSS_T));
+	p = path_at(path, fmax(t, PATH_LOSS_T));
 	prediction_relate(&p, PREDICT_X0, PREDICT_VELOCITY, &a, &b);
 	return b * b;
 }

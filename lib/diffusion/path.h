@@ -18,11 +18,14 @@ struct path_point {
 };
 
 struct path {
-	const char *name;                       /* as in config.json */
-	double lo, hi;                          /* times at which a network on this path was trained */
-	struct path_point (*at)(double t);      /* t in [0, 1] */
-	double (*time)(double logsnr);          /* inverse of logsnr, in [0, 1] */
+	const char *name; /* as in config.json */
+	double lo, hi;    /* times at which a network on this path was trained */
+	struct path_point (*at)(const struct path *p, double t);
+	double (*time)(const struct path *p, double logsnr);
 };
+
+struct path_point path_at(const struct path *p, double t); /* t in [0, 1] */
+double path_time(const struct path *p, double logsnr);     /* the inverse of its logsnr, in [0, 1] */
 
 /* linear: alpha = 1 - t, sigma = t. */
 extern const struct path path_linear;
@@ -30,7 +33,7 @@ extern const struct path path_linear;
  * lo and hi are the first and the last unclipped entry of its table of a thousand steps. */
 extern const struct path path_cosine;
 
-/* The path called `name`, or NULL. */
+/* The one of these two called `name`, or NULL; paths of discrete time are diffusion/schedule.h's. */
 const struct path *path_find(const char *name);
 
 enum prediction {

@@ -106,7 +106,32 @@ int model_config_parse(const json_t *o, const char *where, struct model_config *
 		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is unknown", where, prediction, path);
 	snprintf(c->prediction, sizeof c->prediction, "%s", prediction);
 	snprintf(c->path, sizeof c->path, "%s", path);
+	if (betas_path(path) && betas_parse(o, path, &c->betas, where, e))
+		return -1;
 	return load_sizes(o, c, where, e);
+}
+
+/* Networks of diffusers are asked at the whole number of a step, and our time is that in parts of all. */
+int model_config_schedule(const char *dir, const json_t *config, struct model_config *c, struct err *e)
+{
+	char *where = diffusers_config(config) ? scheduler_find(dir) : NULL;
+	json_t *o = where ? jsonio_load(where, e) : NULL;
+	const char *path, *prediction;
+	int rc = where && !o ? -1 : 0;
+
+	if (o) {
+		c->scheduled = 1;
+		betas_release(&c->betas);
+		rc = scheduler_parse(o, where, &path, &prediction, &c->betas, e);
+		if (!rc) {
+			snprintf(c->path, sizeof c->path, "%s", path);
+			snprintf(c->prediction, sizeof c->prediction, "%s", prediction);
+			c->net.time_scale = c->betas.steps ? (double)c->betas.steps : c->net.time_scale;
+		}
+	}
+	json_decref(o);
+	mem_free(where);
+	return rc;
 }
 
 int model_config_load(const char *dir, struct model_config *c, struct err *e)
@@ -117,7 +142,7 @@ int model_config_load(const char *dir, struct model_config *c, struct err *e)
 
 	memset(c, 0, sizeof *c);
 	if (o)
-		rc = model_config_parse(o, path, c, e);
+		rc = model_config_parse(o, path, c, e) || model_config_schedule(dir, o, c, e) ? -1 : 0;
 	if (rc)
 		model_config_release(c);
 	json_decref(o);
@@ -129,6 +154,7 @@ void model_config_release(struct model_config *c)
 {
 	mem_free(c->cluster_sizes);
 	c->cluster_sizes = NULL;
+	betas_release(&c->betas);
 }
 
 static void put_exact(const struct net_config *c, json_t *o)
@@ -150,6 +176,7 @@ char *model_config_text(const struct model_config *c, const json_t *extra)
 	if (c->prediction[0])
 		json_object_set_new(o, "prediction", json_string(c->prediction));
 	json_object_set_new(o, "path", json_string(c->path));
+	betas_to_json(&c->betas, o);
 	if (c->net.kind != NET_ROUTER)
 		json_object_set_new(o, "cluster", json_integer(c->cluster));
 	if (c->clusters)

@@ -3,6 +3,7 @@
 #define DDM_NET_MODEL_H
 
 #include "kernels/compact.h"
+#include "net/betas.h"
 #include "net/net.h"
 
 /* config.json. Beside the network: what its output means. */
@@ -11,13 +12,19 @@ struct model_config {
 	int exact;              /* model_type "exact" (NET_DIT), "exact_router" (NET_ROUTER): no network, the weights file holds the samples
 	                         * (diffusion/finitemodel.h); of `net` only channels, size and clusters say something */
 	char prediction[16];    /* "velocity", "x0", "epsilon", .. (diffusion/path.h); empty for a router */
-	char path[16];          /* "linear", .. */
+	char path[24];          /* "linear", .. */
+	int scheduled;          /* prediction and path are a scheduler's */
+	struct betas betas;     /* of a path of discrete time (betas_path). Owned, as the next: model_config_release */
 	int64_t cluster;        /* the cluster it was trained on; -1: all, or unknown */
 	int64_t clusters;       /* K of the data it was trained on; 0 unknown */
-	int64_t *cluster_sizes; /* [clusters] training samples per cluster; NULL unknown. Owned: model_config_release */
+	int64_t *cluster_sizes; /* [clusters] training samples per cluster; NULL unknown */
 };
 
+/* The folder's config.json; a network of diffusers is told what it predicts, and on which path, by its scheduler (scheduler_find), and
+ * without one predicts epsilon on linear_betas. */
 int model_config_load(const char *dir, struct model_config *c, struct err *e);
+/* That much of it: what the scheduler says goes into *c. Nothing for other networks, or where there is no scheduler. */
+int model_config_schedule(const char *dir, const json_t *config, struct model_config *c, struct err *e);
 /* The same of an object that was read from `where`. */
 int model_config_parse(const json_t *o, const char *where, struct model_config *c, struct err *e);
 void model_config_release(struct model_config *c);

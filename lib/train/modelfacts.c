@@ -74,19 +74,20 @@ static void config_facts(json_t *o, const struct model_config *c, struct params 
 		net_facts(o, n, p);
 }
 
-/* The network's parameters go to *p, which stays empty for an exact one. */
-static int take_config(json_t *o, const json_t *config, struct model_config *c, struct params *p, const char *where, struct err *e)
+/* The network's parameters go to *p, which stays empty for an exact one. dir: where it was found, or NULL. */
+static int take_config(json_t *o, const json_t *config, const char *dir, struct model_config *c, struct params *p, const char *where,
+                       struct err *e)
 {
 	const json_t *training = json_object_get(config, "training");
 
-	if (model_config_parse(config, where, c, e))
+	if (model_config_parse(config, where, c, e) || (dir && model_config_schedule(dir, config, c, e)))
 		return -1;
 	config_facts(o, c, p);
 	copy(o, "condition", json_object_get(config, "condition"));
 	copy(o, "data", json_object_get(json_object_get(training, "inputs"), "shards"));
 	copy(o, "cluster_sizes", json_object_get(config, "cluster_sizes"));
 	copy(o, "stamp", training);
-	if (c->net.kind != NET_ROUTER && (prediction_find(c->prediction) < 0 || !path_find(c->path)))
+	if (c->net.kind != NET_ROUTER && (prediction_find(c->prediction) < 0 || !(path_find(c->path) || betas_path(c->path))))
 		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is not known here", where, c->prediction, c->path);
 	return 0;
 }
@@ -95,7 +96,7 @@ int facts_config(json_t *o, const json_t *config, const char *where, struct err 
 {
 	struct model_config c = {0};
 	struct params p = {0};
-	int rc = take_config(o, config, &c, &p, where, e);
+	int rc = take_config(o, config, NULL, &c, &p, where, e);
 
 	params_release(&p);
 	model_config_release(&c);
@@ -250,7 +251,7 @@ static int read_config(json_t *o, const char *dir, struct model_config *c, struc
 
 	if (path_exists(path)) {
 		config = jsonio_load(path, e);
-		rc = !config || take_config(o, config, c, p, path, e) ? -1 : 1;
+		rc = !config || take_config(o, config, dir, c, p, path, e) ? -1 : 1;
 	}
 	json_decref(config);
 	mem_free(path);

@@ -151,7 +151,7 @@ static void decide(const struct rows *r, struct noised *z, int64_t i)
 	const struct objective *o = r->o;
 	uint64_t index = r->first + (uint64_t)i;
 	double t = r->total ? ((double)index + .5) / (double)r->total : time_sample(&o->time, r->seed, RNG_TIME, r->step, index);
-	struct path_point p = o->path->at(t);
+	struct path_point p = path_at(o->path, t);
 	double a, b;
 
 	path_target_weights(&p, o->prediction, &a, &b);

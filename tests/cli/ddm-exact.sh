@@ -35,6 +35,8 @@ mkdir mixed
 cp -R model/expert_0 model/router mixed
 check "another path and prediction" ddm-exact --cluster 1 --path cosine --predict epsilon -o mixed/expert_1 shards
 check_grep "are in its config" '"prediction": "epsilon"' mixed/expert_1/config.json
+check "a path of a thousand steps" ddm-exact --cluster 3 --path linear_betas --predict epsilon -o mixed/expert_3 shards
+check_out "is known by name" 'linear_betas' sh -c 'ddm-info --json mixed/expert_3 | sed "s/.*\"path\":\"\([a-z_]*\)\".*/\1/"'
 check "and such experts fit together" ddm-sample -n 4 --steps 3 --route full -o mixed.tar mixed
 check "some of the samples" ddm-exact --limit 50 --seed 3 -o some shards
 check_grep "fifty of each" '50,' some/router/config.json

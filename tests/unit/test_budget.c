@@ -65,7 +65,7 @@ struct states {
 
 static void make_states(struct states *s, float t)
 {
-	struct path_point p = path_linear.at(t);
+	struct path_point p = path_at(&path_linear, t);
 
 	for (int i = 0; i < ROWS; i++) {
 		float eps[D];

@@ -54,7 +54,7 @@ static void make_rows(float *x, float *t)
 		float eps[D];
 
 		t[i] = i < 3 ? (float[]){1, .001f, .01f}[i] : (float)(.02 + .98 * i / ROWS);
-		p = path_linear.at(t[i]);
+		p = path_at(&path_linear, t[i]);
 		rng_normal(eps, D, 2, RNG_TEST, 0, (uint64_t)i);
 		path_noise(&p, x + i * D, points + i * 10 * D, eps, D);
 	}
@@ -72,7 +72,7 @@ static void agrees_with_the_sums(void **state)
 	(void)state;
 	make_rows(x, t);
 	for (int i = 0; i < ROWS; i++)
-		at[i] = path_linear.at(t[i]);
+		at[i] = path_at(&path_linear, t[i]);
 	for (int k = FINITE_ALL; k < K; k++) {
 		finite_posterior(f, k, ROWS, x, at, mass, mean);
 		finite_predict(f, k, &path_linear, PREDICT_VELOCITY, ROWS, x, t, v);
@@ -156,7 +156,7 @@ static void a_blob(void **state)
 	f = finite_new(&set, NULL, &e);
 	for (int i = 0; i < 60; i++) {
 		float t = (float)(.4 + .6 * i / 59), x[2], x0[2];
-		struct path_point p = path_linear.at(t);
+		struct path_point p = path_at(&path_linear, t);
 
 		rng_normal(x, 2, 6, RNG_TEST, 0, (uint64_t)i);
 		for (int j = 0; j < 2; j++) {

@@ -60,7 +60,7 @@ static int make_points(void **state)
 
 static void noisy(float *x, double t, int64_t i)
 {
-	struct path_point p = path_linear.at(t);
+	struct path_point p = path_at(&path_linear, t);
 	float eps[DIM];
 
 	rng_normal(eps, DIM, 2, RNG_TEST, 0, (uint64_t)i);

@@ -1,0 +1,127 @@
+#include "diffusion/schedule.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "core/mem.h"
+
+static const struct schedule *of_path(const struct path *p)
+{
+	return (const struct schedule *)(const void *)p;
+}
+
+double schedule_time(const struct schedule *s, double k)
+{
+	return fmin(fmax((k + s->first) / s->unit, s->path.lo), s->path.hi);
+}
+
+/* sigmoid(l) = alpha^2, and its derivative is alpha^2 sigma^2. */
+static struct path_point table_at(const struct path *path, double t)
+{
+	const struct schedule *s = of_path(path);
+	double k = fmin(fmax(t * s->unit - s->first, 0), (double)(s->steps - 1)), slope = 0;
+	int64_t i = (int64_t)k;
+	struct path_point p;
+
+	i = i > s->steps - 2 ? s->steps - 2 : i;
+	p.logsnr = s->logsnr[0];
+	if (s->steps > 1) {
+		slope = s->logsnr[i + 1] - s->logsnr[i];
+		p.logsnr = s->logsnr[i] + (k - (double)i) * slope;
+	}
+	p.alpha = sqrt(1 / (1 + exp(-p.logsnr)));
+	p.sigma = sqrt(1 / (1 + exp(p.logsnr)));
+	slope *= .5 * s->unit * p.alpha * p.sigma;
+	p.dalpha = slope * p.sigma;
+	p.dsigma = -slope * p.alpha;
+	return p;
+}
+
+static double table_time(const struct path *path, double logsnr)
+{
+	const struct schedule *s = of_path(path);
+	int64_t lo = 0, hi = s->steps - 1;
+
+	if (!(logsnr < s->logsnr[lo]))
+		return path->lo;
+	if (logsnr <= s->logsnr[hi])
+		return path->hi;
+	while (hi - lo > 1) {
+		int64_t mid = (lo + hi) / 2;
+
+		*(s->logsnr[mid] > logsnr ? &lo : &hi) = mid;
+	}
+	return schedule_time(s, (double)lo + (logsnr - s->logsnr[lo]) / (s->logsnr[hi] - s->logsnr[lo]));
+}
+
+#define COSINE_MOST .999
+
+static double cosine_abar(double t)
+{
+	double a = cos((t + .008) / 1.008 * 1.5707963267948966);
+
+	return a * a;
+}
+
+static double beta_of(const char *path, const struct betas *b, int64_t k)
+{
+	double n = (double)b->steps, u = b->steps > 1 ? (double)k / (n - 1) : 0, root;
+
+	if (b->v)
+		return b->v[k];
+	if (!strcmp(path, "linear_betas"))
+		return b->start + u * (b->end - b->start);
+	if (!strcmp(path, "scaled_linear_betas")) {
+		root = sqrt(b->start) + u * (sqrt(b->end) - sqrt(b->start));
+		return root * root;
+	}
+	return fmin(1 - cosine_abar((double)(k + 1) / n) / cosine_abar((double)k / n), COSINE_MOST);
+}
+
+int schedule_init(struct schedule *s, const char *path, const struct betas *b, struct err *e)
+{
+	static const struct betas thousand = {.steps = 1000};
+	int continuous = !strcmp(path, path_cosine.name);
+	double abar = 1;
+
+	memset(s, 0, sizeof *s);
+	b = continuous ? &thousand : b;
+	if (!continuous && (!betas_path(path) || b->steps < 1))
+		return err_set(e, ERR_DATA, "path \"%s\" has no table of noise", path);
+	s->steps = b->steps;
+	s->first = continuous;
+	s->unit = (double)s->steps;
+	s->path = (struct path){path, 0, (double)(s->steps - 1) / s->unit, table_at, table_time};
+	if (continuous) {
+		s->path.name = path_cosine.name;
+		s->path.lo = path_cosine.lo;
+		s->path.hi = path_cosine.hi;
+	}
+	s->abar = mem_zalloc(2 * (size_t)s->steps, sizeof *s->abar);
+	s->logsnr = s->abar + s->steps;
+	for (int64_t k = 0; k < s->steps; k++) {
+		s->abar[k] = abar *= 1 - beta_of(path, b, k);
+		s->logsnr[k] = log(abar) - log1p(-abar);
+		if (!isfinite(s->logsnr[k]) || (k && s->logsnr[k] >= s->logsnr[k - 1])) {
+			schedule_release(s);
+			return err_set(e, ERR_DATA, "path \"%s\": the noise of step %lld is not more than that before, or all there is", path,
+			               (long long)k);
+		}
+	}
+	return 0;
+}
+
+void schedule_release(struct schedule *s)
+{
+	mem_free(s->abar);
+	memset(s, 0, sizeof *s);
+}
+
+const struct path *schedule_path(struct schedule *s, const char *path, const struct betas *b)
+{
+	memset(s, 0, sizeof *s);
+	if (path_find(path))
+		return path_find(path);
+	return schedule_init(s, path, b, NULL) ? NULL : &s->path;
+}

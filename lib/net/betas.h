@@ -1,0 +1,29 @@
+/* Noise schedules of discrete time, as config.json and diffusers' scheduler_config.json tell them (man ddm-formats). */
+#ifndef DDM_NET_BETAS_H
+#define DDM_NET_BETAS_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "core/err.h"
+
+struct betas {
+	int64_t steps;     /* T; 0: none, time is continuous */
+	double start, end; /* of the rules that have them */
+	double *v;         /* (steps), where the table itself is given; else NULL. Owned: betas_release */
+};
+
+/* Whether a path is of discrete time: "linear_betas", "scaled_linear_betas", "cosine_betas", "betas". */
+int betas_path(const char *path);
+/* num_train_timesteps, beta_start, beta_end, trained_betas for a path of discrete time. */
+int betas_parse(const json_t *o, const char *path, struct betas *b, const char *where, struct err *e);
+void betas_to_json(const struct betas *b, json_t *o);
+void betas_release(struct betas *b);
+
+/* scheduler_config.json: *path and *prediction (diffusion/path.h) are static texts. ERR_DATA for a schedule that is not known here. */
+int scheduler_parse(const json_t *o, const char *where, const char **path, const char **prediction, struct betas *b, struct err *e);
+/* Where the scheduler of the network in `dir` is: DIR/scheduler/scheduler_config.json, or beside DIR. NULL: nowhere. Caller frees with
+ * mem_free. */
+char *scheduler_find(const char *dir);
+
+#endif

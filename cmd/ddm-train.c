@@ -46,7 +46,7 @@ int main(int argc, char **argv)
 		cmd_die(&e);
 	training.o.cluster = (int)k;
 	training.o.prediction = predict ? PREDICT_X0 : PREDICT_VELOCITY;
-	training.o.condition = (enum condition)condition;
+	training.o.condition = (enum condition_kind)condition;
 	training.o.class_dropout = class_dropout;
 	training_run(argv[1], &e);
 	return cmd_end(&e);

@@ -7,14 +7,14 @@
 #include "diffusion/path.h"
 #include "net/net.h"
 
-enum condition { CONDITION_NONE, CONDITION_CLASS, CONDITION_CLUSTER };
+enum condition_kind { CONDITION_NONE, CONDITION_CLASS, CONDITION_CLUSTER };
 
 struct objective {
 	enum net_kind kind;
 	const struct path *path;
 	enum prediction prediction; /* DiT */
 	struct time_law time;
-	enum condition condition; /* where the DiT's labels come from */
+	enum condition_kind condition; /* where the DiT's labels come from */
 	int64_t classes;
 	double class_dropout;
 	int64_t d; /* elements of a sample */

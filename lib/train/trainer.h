@@ -20,7 +20,7 @@ struct train_options {
 	struct net_config net; /* kind, patch, hidden, depth, heads, mlp_ratio; the rest follows from the data */
 	const char *shards, *out;
 	int cluster; /* DATASET_ALL for the monolith and the router */
-	enum condition condition;
+	enum condition_kind condition;
 	double class_dropout;
 	enum prediction prediction;
 	struct time_law time;

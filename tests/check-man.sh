@@ -12,6 +12,7 @@
 #
 #         photos/                  48 PNG, 32x32, in photos/a and photos/b
 #         photos.tar               the same as a samples tar
+#         vae/                     a tiny autoencoder of random weights
 #         assign.tsv               ddm-cluster -k 2 --holdout .2 of photos.tar
 #         centroids.npy            its centroids
 #         shards/                  ddm-shard of both

@@ -7,6 +7,7 @@ mkdir photos photos/a photos/b
 tar xf photos.tar -C photos
 mv photos/mandelbrot*.png photos/a
 mv photos/*.png photos/b
+cp -R "$(dirname "$0")/golden/autokl" vae
 ddm-cluster -q -k 2 --holdout .2 --seed 1 --centroids-out centroids.npy -o assign.tsv photos.tar
 ddm-shard -a assign.tsv --holdout .2 -o shards photos.tar
 for k in 0 1; do

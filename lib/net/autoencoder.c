@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/hash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
@@ -241,6 +242,43 @@ struct autoencoder *autoencoder_open(const char *dir, int halves, int64_t capaci
 		return a;
 	autoencoder_free(a);
 	return NULL;
+}
+
+/* What is computed from the weights, as text; sample_size counts where pictures are tiled alone. */
+static void describe(struct str *s, const struct autoencoder_config *c)
+{
+	str_printf(s, "autoencoder %s %lld %lld %lld", c->kind == AUTOENCODER_KL ? "kl" : "tiny", (long long)c->in_channels,
+	           (long long)c->latent_channels, (long long)c->out_channels);
+	for (int64_t i = 0; i < c->stages; i++)
+		str_printf(s, " %lld:%lld:%lld", (long long)c->width[i], (long long)c->encoder_blocks[i], (long long)c->decoder_blocks[i]);
+	str_printf(s, " layers %lld groups %lld quant %d %d attention %d middle %d scale %.17g shift %.17g", (long long)c->layers,
+	           (long long)c->groups, c->quant_conv, c->post_quant_conv, c->attention, c->middle_norm, c->scale, c->shift);
+}
+
+int autoencoder_hash(const char *dir, int half, char hex[65], struct err *e)
+{
+	char *config = path_join(dir, "config.json"), *path = weights_path(dir, half, e);
+	json_t *o = path ? jsonio_load(config, e) : NULL;
+	struct weightfile *w = NULL;
+	struct autoencoder_config c;
+	struct str what = {0};
+	struct sha256 h;
+	int rc = -1;
+
+	if (o && !autoencoder_parse(o, config, &c, e) && (w = weightfile_open(path, NULL, e)) && !weightfile_hash(w, hex, e)) {
+		describe(&what, &c);
+		str_printf(&what, ", weights %s", hex);
+		sha256_init(&h);
+		sha256_add(&h, what.p, what.len);
+		sha256_end(&h, hex);
+		rc = 0;
+	}
+	weightfile_free(w);
+	str_release(&what);
+	json_decref(o);
+	mem_free(config);
+	mem_free(path);
+	return rc;
 }
 
 void autoencoder_free(struct autoencoder *a)

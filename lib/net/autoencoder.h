@@ -47,6 +47,8 @@ enum { AUTOENCODER_ENCODE = 1, AUTOENCODER_DECODE = 2 };
 struct autoencoder *autoencoder_open(const char *dir, int halves, int64_t capacity, struct device *d, struct err *e);
 void autoencoder_free(struct autoencoder *a);
 const struct autoencoder_config *autoencoder_config(const struct autoencoder *a);
+/* SHA-256 of all that determines what one half of the folder does: the configuration and the weights that half is read from. */
+int autoencoder_hash(const char *dir, int half, char hex[65], struct err *e);
 int64_t autoencoder_parameters(const struct autoencoder *a); /* scalars of the halves that are open */
 double autoencoder_flops(const struct autoencoder *a, int half); /* of one picture of the size of the last run */
 

@@ -130,6 +130,18 @@ def dinov2_registers_less():
 
 
 @maker
+def dinov2_224():
+    """Small for a picture of 224 x 224, in 16 bits, for programs to run; what it makes of one is compared nowhere."""
+    from transformers import Dinov2Config, Dinov2Model
+    net = scatter(Dinov2Model(Dinov2Config(hidden_size=4, num_hidden_layers=1, num_attention_heads=2, mlp_ratio=2, image_size=56,
+                                           patch_size=28)), 38)
+    where = HERE + "/dinov2-224"
+    shutil.rmtree(where, ignore_errors=True)
+    net.half().save_pretrained(where)
+    os.chmod(where + "/model.safetensors", 0o644)
+
+
+@maker
 def dinov2_hub():
     """The same network under the names of torch.hub and with its way to scale the table: by (n + .1) / grid."""
     from transformers import Dinov2Config, Dinov2Model

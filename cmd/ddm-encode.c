@@ -1,0 +1,511 @@
+/* ddm-encode: what pretrained encoders make of samples: latents and texts beside them, or a table of features; and latents back. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cmd/cmd.h"
+#include "cmd/opendevice.h"
+#include "core/ahead.h"
+#include "core/hash.h"
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/pool.h"
+#include "core/str.h"
+#include "data/encoding.h"
+#include "data/textencoder.h"
+#include "file/commit.h"
+#include "file/fileio.h"
+#include "file/npy.h"
+#include "file/standing.h"
+#include "file/tarfile.h"
+#include "metric/extractor.h"
+
+enum { AS_AUTO, AS_VAE, AS_TEXT, AS_VISION };
+static const char *const as_names[] = {"auto", "vae", "text", "vision", NULL};
+static const char *const dtype_names[] = {"f16", "f32", NULL};
+
+static struct {
+	const char *model, *device, *null_text, *keys, *out;
+	int as, decode, posterior, wide, drop, input, skip_bad, nul, quiet;
+	int64_t size, tokens, batch, threads, max_errors;
+	uint64_t seed;
+	int for_latents[4], for_tar; /* seen: --size --posterior --seed --no-pictures; --dtype */
+} o = {.device = "auto", .input = -1, .out = "-", .max_errors = -1};
+
+static const struct opt options[] = {
+    {.name = "--model", .letter = 'm', .type = OPT_TEXT, .value = &o.model, .arg = "DIR",
+     .help = "autoencoder, text encoder, DINOv2 or CLIP, or a model with vae/ and text_encoder/"},
+    {.name = "--as", .type = OPT_CHOICE, .value = &o.as, .arg = "WHAT", .choices = as_names,
+     .help = "which part of what the folder holds to take (default auto)"},
+    {.name = "--decode", .letter = 'd', .type = OPT_FLAG, .value = &o.decode, .help = "turn latents into pictures, by the autoencoder"},
+    {.name = "--size", .type = OPT_INT, .value = &o.size, .lo = 1, .hi = 16384, .arg = "N", .given = &o.for_latents[0],
+     .help = "encode the centre square, resized to N x N (default: pictures as they are)"},
+    {.name = "--posterior", .type = OPT_CHOICE, .value = &o.posterior, .arg = "WHAT", .choices = encoding_posteriors,
+     .given = &o.for_latents[1], .help = "mean and deviation of a latent, the mean alone, or one draw (default std)"},
+    {.name = "--seed", .type = OPT_U64, .value = &o.seed, .arg = "S", .given = &o.for_latents[2], .help = "of that draw (default 0)"},
+    {.name = "--no-pictures", .type = OPT_FLAG, .value = &o.drop, .given = &o.for_latents[3],
+     .help = "leave out the pictures that became latents"},
+    {.name = "--tokens", .type = OPT_INT, .value = &o.tokens, .lo = 1, .hi = 16384, .arg = "N",
+     .help = "longest text of T5 in tokens (default 120)"},
+    {.name = "--null-text", .type = OPT_TEXT, .value = &o.null_text, .arg = "FILE", .help = "write the features of the empty text as .npy"},
+    {.name = "--dtype", .type = OPT_CHOICE, .value = &o.wide, .arg = "TYPE", .choices = dtype_names, .given = &o.for_tar,
+     .help = "of latents and texts (default f16)"},
+    {.name = "--input", .type = OPT_CHOICE, .value = &o.input, .arg = "NAME", .choices = netinput_names,
+     .help = "how pictures are fed to DINOv2, CLIP or Inception (default: as is usual for it)"},
+    {.name = "--keys", .type = OPT_TEXT, .value = &o.keys, .arg = "FILE", .help = "write the keys of the rows of features, one a line"},
+    {.name = "--batch", .type = OPT_INT, .value = &o.batch, .lo = 1, .hi = 64, .arg = "N",
+     .help = "pictures or texts at a time (default 4 and 16); no result depends on it"},
+    {.name = "--device", .type = OPT_TEXT, .value = &o.device, .arg = "NAME", .help = "auto, cpu, cuda or cuda:N (default auto)"},
+    {.name = "--skip-bad", .type = OPT_FLAG, .value = &o.skip_bad, .help = "pass over samples that cannot be used, naming them"},
+    {.name = "--max-errors", .type = OPT_INT, .value = &o.max_errors, .lo = 0, .hi = 1e15, .arg = "N",
+     .help = "exit 3 when more were skipped"},
+    {.name = "--null", .letter = '0', .type = OPT_FLAG, .value = &o.nul, .help = "paths on stdin end with NUL, not newline"},
+    {.name = "--threads", .type = OPT_INT, .value = &o.threads, .lo = 1, .hi = 4096, .arg = "N",
+     .help = "threads (default: what the machine has)"},
+    {.name = "--quiet", .letter = 'q', .type = OPT_FLAG, .value = &o.quiet, .help = "no report on stderr"},
+    {.name = "--output", .letter = 'o', .type = OPT_TEXT, .value = &o.out, .arg = "FILE",
+     .help = "tar of samples, or .npy of features (default: the tar to stdout)"},
+    {0},
+};
+
+static const struct program program = {
+    "ddm-encode",
+    "-m DIR [--as WHAT] [-d] [--size N] [--posterior WHAT] [--seed S] [--no-pictures] [--tokens N] [--null-text FILE] [--dtype TYPE] "
+    "[--input NAME] [--keys FILE] [--batch N] [--device NAME] [--skip-bad] [--max-errors N] [-0] [--threads N] [-q] [-o FILE] SAMPLES...",
+    "runs pretrained encoders on samples: latents, features of captions, features of pictures",
+    options,
+};
+
+/* What the model turned out to be: paths, NULL where there is no such part. vision is an extractor's. */
+struct parts {
+	char *vae, *text, *vision;
+};
+
+struct work {
+	struct parts parts;
+	struct pool *pool, *readers;
+	struct device *device;
+	struct encoding *encoding;
+	struct extractor *extractor;
+	struct progress progress;
+	char **source;
+	int sources;
+	char digest[65]; /* of the samples; empty where they can be read once only */
+	int64_t done, skipped;
+};
+
+static void say_bad(void *arg, const char *why)
+{
+	(void)arg;
+	cmd_warn("skipped: %s", why);
+}
+
+static struct samples *open_samples(const struct work *w, int silent, struct err *e)
+{
+	struct samples_options so = {.skip_bad = o.skip_bad, .max_errors = o.max_errors, .nul_list = o.nul, .once = 1,
+	                             .spool = getenv("TMPDIR"), .bad = silent ? NULL : say_bad};
+
+	return samples_open((const char *const *)w->source, w->sources, &so, e);
+}
+
+/* ---- what the model is ---- */
+
+static int holds(const char *dir, const char *name)
+{
+	char *path = path_join(dir, name);
+	int found = path_exists(path);
+
+	mem_free(path);
+	return found;
+}
+
+/* By config.json. */
+static int recognise_config(struct parts *p, const char *dir, struct err *e)
+{
+	char *path = path_join(dir, "config.json");
+	json_t *c = jsonio_load(path, e);
+	const char *class = json_string_value(json_object_get(c, "_class_name")), *type = json_string_value(json_object_get(c, "model_type"));
+
+	if (!c)
+		;
+	else if (class && !strncmp(class, "Autoencoder", 11))
+		p->vae = mem_strdup(dir);
+	else if (type && !strncmp(type, "dinov2", 6))
+		p->vision = str_new("dinov2:%s", dir);
+	else if (type && !strncmp(type, "clip", 4) && strcmp(type, "clip_text_model") && o.as != AS_TEXT)
+		p->vision = str_new("clip:%s", dir);
+	else if (type && (!strncmp(type, "clip", 4) || !strcmp(type, "t5")))
+		p->text = mem_strdup(dir);
+	else
+		err_set(e, ERR_DATA, "%s: \"%s\" is no encoder that is known here (AutoencoderKL, AutoencoderTiny, clip, t5, dinov2)", path,
+		        class ? class : type ? type : "?");
+	json_decref(c);
+	mem_free(path);
+	return e->code ? -1 : 0;
+}
+
+static int recognise(struct parts *p, struct err *e)
+{
+	int vae = holds(o.model, "vae/config.json"), text = holds(o.model, "text_encoder/config.json");
+	struct stat st;
+
+	if (extractor_is_network(o.model))
+		p->vision = mem_strdup(o.model);
+	else if (stat(o.model, &st))
+		return err_errno(e, "%s", o.model);
+	else if (!S_ISDIR(st.st_mode))
+		p->vision = str_new("dinov2:%s", o.model);
+	else if (!vae && !text)
+		recognise_config(p, o.model, e);
+	if (vae && o.as != AS_TEXT)
+		p->vae = path_join(o.model, "vae");
+	if (text && o.as != AS_VAE && !o.decode)
+		p->text = mem_strdup(o.model);
+	if (!e->code && ((o.as == AS_VAE && !p->vae) || (o.as == AS_TEXT && !p->text) || (o.as == AS_VISION && !p->vision)))
+		err_set(e, ERR_DATA, "%s: no %s encoder", o.model, as_names[o.as]);
+	return e->code ? -1 : 0;
+}
+
+/* Options that say nothing of such a model. */
+static int check_options(const struct parts *p, struct err *e)
+{
+	static const char *const latents[] = {"--size", "--posterior", "--seed", "--no-pictures"};
+
+	for (int i = 0; i < 4; i++)
+		if (o.for_latents[i] && (!p->vae || o.decode))
+			return err_set(e, ERR_USAGE, "%s is about making latents, which %s does not", latents[i], o.decode ? "--decode" : o.model);
+	if (o.decode && !p->vae)
+		return err_set(e, ERR_USAGE, "--decode wants an autoencoder, which %s is not", o.model);
+	if ((o.null_text || o.tokens) && !p->text)
+		return err_set(e, ERR_USAGE, "%s is about texts, which %s does not read", o.tokens ? "--tokens" : "--null-text", o.model);
+	if (o.null_text && !strcmp(o.null_text, "-"))
+		return err_set(e, ERR_USAGE, "--null-text wants a file, with its stamp beside it");
+	if ((o.input >= 0 || o.keys) && !p->vision)
+		return err_set(e, ERR_USAGE, "%s is about features of pictures, which %s does not give", o.keys ? "--keys" : "--input", o.model);
+	if (p->vision && (o.for_tar || !strcmp(o.out, "-")))
+		return err_set(e, ERR_USAGE, o.for_tar ? "features are of 32 bits: no --dtype" : "features are written with -o FILE");
+	return 0;
+}
+
+/* ---- what stands there already ---- */
+
+/* The contents, where the sources can be read again. */
+static int scan(struct work *w, struct err *e)
+{
+	struct samples *s;
+	struct sample x;
+	int rc = -1;
+
+	for (int i = 0; i < w->sources; i++)
+		if (!strcmp(w->source[i], "-"))
+			return 0;
+	s = open_samples(w, 1, e);
+	while (s && (rc = samples_next(s, &x, e)) > 0)
+		if (cmd_signal)
+			rc = err_set(e, ERR_AGAIN, "interrupted");
+	if (s && !rc)
+		samples_digest(s, w->digest);
+	samples_close(s);
+	return rc;
+}
+
+static struct stamp *make_stamp(const struct work *w)
+{
+	struct stamp *s = stamp_new("ddm-encode");
+
+	if (w->encoding) {
+		if (o.decode)
+			stamp_json(s, "decode", json_true());
+		encoding_stamp(w->encoding, s);
+	} else {
+		stamp_text(s, "features", w->extractor->name);
+		stamp_text(s, "input", w->extractor->input);
+		stamp_input(s, "features", w->extractor->hash);
+	}
+	if (*w->digest)
+		stamp_input(s, "samples", w->digest);
+	return s;
+}
+
+/* 1: the output is there, of the same samples. */
+static int is_there(const struct work *w, const struct stamp *s, struct err *e)
+{
+	struct stat st;
+
+	if (standing_check(o.out, s, 1, e))
+		return -1;
+	return *w->digest && strcmp(o.out, "-") && !stat(o.out, &st) && S_ISREG(st.st_mode) && st.st_size;
+}
+
+/* ---- a tar of samples ---- */
+
+static int write_null_text(const struct work *w, struct err *e)
+{
+	struct stamp *s = stamp_new("ddm-encode");
+	struct str npy = {0};
+	int rc;
+
+	if (!o.null_text) {
+		stamp_free(s);
+		return 0;
+	}
+	encoding_stamp(w->encoding, s);
+	rc = standing_check(o.null_text, s, 1, e) || encoding_null_text(w->encoding, &npy, e) || stamp_sidecar(s, o.null_text, e)
+	         ? -1
+	         : commit_bytes(o.null_text, npy.p, npy.len, e);
+	str_release(&npy);
+	stamp_free(s);
+	return rc;
+}
+
+static int put_sample(struct tar_writer *t, const struct sample *x, struct err *e)
+{
+	int rc = 0;
+
+	for (int i = 0; i < x->n && !rc; i++) {
+		char *name = str_new("%s.%s", x->key, x->member[i].ext);
+
+		rc = tar_add(t, name, x->member[i].data, x->member[i].len, e);
+		mem_free(name);
+	}
+	return rc;
+}
+
+static int put_samples(struct work *w, struct tar_writer *t, struct samples *s, struct err *e)
+{
+	struct sample x;
+	int rc;
+
+	encoding_begin(w->encoding, s);
+	while ((rc = encoding_next(w->encoding, &x, e)) > 0) {
+		if (put_sample(t, &x, e))
+			return -1;
+		if (progress_tell(&w->progress, "samples", ++w->done, 0))
+			return err_set(e, ERR_AGAIN, "interrupted");
+	}
+	return rc;
+}
+
+static int write_tar(struct work *w, const struct stamp *stamp, struct samples *s, struct err *e)
+{
+	struct outfile out = {0};
+	struct tar_writer t = {0};
+	char *line = stamp_line(stamp);
+	int rc = outfile_open(&out, o.out, e) || tar_start(&t, &out, line, e) ? -1 : put_samples(w, &t, s, e);
+
+	if (rc)
+		str_release(&t.head);
+	else
+		rc = tar_finish(&t, e) || outfile_commit(&out, e) ? -1 : 0;
+	outfile_abort(&out);
+	mem_free(line);
+	return rc;
+}
+
+/* ---- a table of features ---- */
+
+/* A batch of pictures that is read while the one before it is looked at. */
+struct reading {
+	struct samples *samples;
+	struct pool *pool;
+	struct picture_batch batch;
+	int n;
+	struct err err;
+};
+
+enum { AT_ONCE = 64 };
+
+static void read_pictures(void *arg)
+{
+	struct reading *r = arg;
+
+	r->n = samples_pictures(r->samples, r->pool, AT_ONCE, &r->batch, &r->err);
+}
+
+struct rows {
+	struct outfile out;
+	struct sha256 keys; /* as featureset_keys has it */
+	struct str listed;  /* for --keys */
+	float *x;           /* (AT_ONCE, dims) */
+};
+
+static int put_rows(struct work *w, struct rows *r, const struct reading *now, struct err *e)
+{
+	struct extractor *x = w->extractor;
+	float *taps[TAPS] = {r->x};
+
+	if (x->run(x, w->pool, taps, now->batch.picture, now->n, e))
+		return -1;
+	for (int i = 0; i < now->n; i++) {
+		sha256_add(&r->keys, now->batch.key[i], strlen(now->batch.key[i]));
+		sha256_add(&r->keys, "\n", 1);
+		if (o.keys)
+			str_printf(&r->listed, "%s\n", now->batch.key[i]);
+	}
+	w->done += now->n;
+	if (progress_tell(&w->progress, "pictures", w->done, 0))
+		return err_set(e, ERR_AGAIN, "interrupted");
+	return outfile_write(&r->out, r->x, (size_t)now->n * (size_t)x->dims[TAP_MAIN] * sizeof *r->x, e);
+}
+
+static int put_pictures(struct work *w, struct rows *r, struct samples *s, struct err *e)
+{
+	struct reading a = {.samples = s, .pool = w->readers}, b = a, *now = &a, *next = &b;
+	struct ahead ahead = {0};
+	int rc = 0;
+
+	read_pictures(now);
+	while (!rc && now->n > 0) {
+		struct reading *done = now;
+
+		ahead_start(&ahead, read_pictures, next);
+		rc = put_rows(w, r, now, e);
+		ahead_wait(&ahead);
+		now = next;
+		next = done;
+	}
+	if (!rc && now->n < 0)
+		rc = err_set(e, now->err.code, "%s", now->err.msg);
+	picture_batch_release(&a.batch);
+	picture_batch_release(&b.batch);
+	return rc;
+}
+
+/* The header's length does not depend on how many rows there are. */
+static int put_header(struct outfile *out, int64_t rows, int64_t dims, struct err *e)
+{
+	int64_t shape[2] = {rows, dims};
+	struct str head = {0};
+	int rc;
+
+	npy_encode(&head, NPY_F4, 2, shape, NULL);
+	rc = fseek(out->file, 0, SEEK_SET) ? err_errno(e, "%s: not a file that can be written twice", out->path)
+	                                   : outfile_write(out, head.p, head.len, e);
+	str_release(&head);
+	return rc;
+}
+
+/* The sidecar first: it says nothing without the table, and a table without it would be nobody's. */
+static int publish_rows(struct work *w, struct rows *r, struct stamp *stamp, struct err *e)
+{
+	char keys[65];
+
+	sha256_end(&r->keys, keys);
+	stamp_i64(stamp, "samples", w->done);
+	stamp_text(stamp, "keys", keys);
+	if (o.keys && commit_bytes(o.keys, str_text(&r->listed), r->listed.len, e))
+		return -1;
+	return put_header(&r->out, w->done, w->extractor->dims[TAP_MAIN], e) || stamp_sidecar(stamp, o.out, e) || outfile_commit(&r->out, e) ? -1
+	                                                                                                                                     : 0;
+}
+
+static int write_features(struct work *w, struct stamp *stamp, struct samples *s, struct err *e)
+{
+	int64_t dims = w->extractor->dims[TAP_MAIN];
+	struct rows r = {.x = mem_try((size_t)(AT_ONCE * dims), sizeof *r.x, "features", e)};
+	int rc = -1;
+
+	sha256_init(&r.keys);
+	if (r.x && !outfile_open(&r.out, o.out, e) && !put_header(&r.out, 0, dims, e) && !put_pictures(w, &r, s, e))
+		rc = publish_rows(w, &r, stamp, e);
+	outfile_abort(&r.out);
+	str_release(&r.listed);
+	mem_free(r.x);
+	return rc;
+}
+
+/* ---- all of it ---- */
+
+static int open_model(struct work *w, struct err *e)
+{
+	struct encoding_options eo = {.vae = w->parts.vae, .text = w->parts.text, .size = o.size, .posterior = o.posterior, .seed = o.seed,
+	                              .wide = o.wide, .tokens = o.tokens, .batch = o.batch, .drop = o.drop, .decode = o.decode};
+
+	w->pool = pool_new((int)o.threads, e);
+	if (!w->pool || !(w->device = open_device(o.device, w->pool, e)))
+		return -1;
+	eo.device = w->device;
+	eo.pool = w->pool;
+	if (!w->parts.vision)
+		return (w->encoding = encoding_open(&eo, e)) ? 0 : -1;
+	w->extractor = extractor_open(w->parts.vision, &(struct extractor_options){o.input, w->device}, e);
+	w->readers = w->extractor ? pool_new((int)o.threads, e) : NULL;
+	return w->readers ? 0 : -1;
+}
+
+static void say_report(const struct work *w)
+{
+	int64_t cut = w->encoding ? encoding_cut(w->encoding) : 0;
+
+	if (o.quiet)
+		return;
+	cmd_say("%lld samples", (long long)w->done);
+	if (w->skipped)
+		cmd_warn("%lld samples skipped", (long long)w->skipped);
+	if (cut)
+		cmd_warn("%lld captions were longer than the encoder reads, and were cut", (long long)cut);
+}
+
+static int encode(struct work *w, struct stamp *stamp, struct err *e)
+{
+	struct samples *s = open_samples(w, 0, e);
+	int rc = -1;
+
+	if (s && !(w->encoding ? write_tar(w, stamp, s, e) : write_features(w, stamp, s, e))) {
+		w->skipped = samples_skipped(s);
+		say_report(w);
+		rc = samples_check(s, e);
+	}
+	if (w->encoding)
+		encoding_begin(w->encoding, NULL);
+	samples_close(s);
+	return rc;
+}
+
+static int run(struct work *w, struct err *e)
+{
+	struct stamp *stamp;
+	int there, rc = -1;
+
+	if (open_model(w, e))
+		return -1;
+	cmd_catch_signals();
+	if ((w->encoding && write_null_text(w, e)) || scan(w, e))
+		return -1;
+	stamp = make_stamp(w);
+	there = is_there(w, stamp, e);
+	if (there > 0 && !o.quiet)
+		cmd_say("%s is there already", o.out);
+	if (there >= 0)
+		rc = there ? 0 : encode(w, stamp, e);
+	stamp_free(stamp);
+	return rc;
+}
+
+static void work_release(struct work *w)
+{
+	encoding_free(w->encoding);
+	extractor_free(w->extractor);
+	device_free(w->device);
+	pool_free(w->readers);
+	pool_free(w->pool);
+	mem_free(w->parts.vae);
+	mem_free(w->parts.text);
+	mem_free(w->parts.vision);
+}
+
+int main(int argc, char **argv)
+{
+	int n = cmd_start(&program, argc, argv, 1, -1);
+	struct work w = {.source = argv + 1, .sources = n};
+	struct err e = {0};
+
+	if (!o.model)
+		err_set(&e, ERR_USAGE, "-m DIR is missing: which encoder?");
+	if (e.code || recognise(&w.parts, &e) || check_options(&w.parts, &e))
+		cmd_die(&e);
+	w.progress = cmd_progress();
+	run(&w, &e);
+	work_release(&w);
+	return cmd_end(&e);
+}

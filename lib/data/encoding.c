@@ -1,0 +1,618 @@
+#include "data/encoding.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/ahead.h"
+#include "core/hash.h"
+#include "core/mem.h"
+#include "core/rng.h"
+#include "data/entries.h"
+#include "data/textencoder.h"
+#include "file/npy.h"
+#include "file/safetensors.h"
+#include "net/autoencoder.h"
+
+const char *const encoding_posteriors[ENCODING_POSTERIORS + 1] = {"std", "mean", "sample", NULL};
+
+enum { AT_ONCE = 64, PICTURES = 4, TEXTS = 16, ADDED = 4 };
+static const size_t BYTES_AT_ONCE = (size_t)64 << 20; /* of members and of pixels */
+
+/* A sample on its way: read and decoded, encoded, handed out. */
+struct item {
+	char *key, *origin;
+	struct sample_member *member; /* of memory of their own */
+	int n;
+	struct picture picture;
+	float *z;       /* to be decoded (C, zh, zw) */
+	int64_t zh, zw;
+	struct str latent, std, text, png; /* what is added; empty: none */
+	struct err err;
+};
+
+struct batch {
+	int n, at; /* handed out */
+	int end;   /* nothing comes after it */
+	struct item item[AT_ONCE];
+	struct err err; /* of reading, after the items */
+};
+
+struct encoding {
+	struct encoding_options o;
+	struct autoencoder *vae;
+	struct textencoder *text;
+	char vae_hash[65];
+	int64_t factor;
+	struct pool *readers;
+	struct ahead ahead;
+	struct samples *samples;
+	struct batch *now, *next;
+	struct sample_member *out; /* of the sample that was handed out */
+	float *pixels, *moments; /* of a run */
+	int64_t room, room_moments;
+	int64_t cut;
+	int begun;
+};
+
+/* ---- opening ---- */
+
+static int open_vae(struct encoding *x, struct err *e)
+{
+	const struct encoding_options *o = &x->o;
+	const struct autoencoder_config *c;
+	int half = o->decode ? AUTOENCODER_DECODE : AUTOENCODER_ENCODE;
+
+	if (!o->vae)
+		return o->decode ? err_set(e, ERR_USAGE, "only an autoencoder turns latents into pictures") : 0;
+	if (!(x->vae = autoencoder_open(o->vae, half, o->batch ? o->batch : PICTURES, o->device, e)) ||
+	    autoencoder_hash(o->vae, half, x->vae_hash, e))
+		return -1;
+	c = autoencoder_config(x->vae);
+	x->factor = autoencoder_factor(c);
+	if ((o->decode ? c->out_channels : c->in_channels) != 3)
+		return err_set(e, ERR_DATA, "%s: its pictures do not have 3 channels", o->vae);
+	if (o->size % x->factor)
+		return err_set(e, ERR_USAGE, "pictures of %lld x %lld do not become latents of %s: not a multiple of %lld", (long long)o->size,
+		               (long long)o->size, o->vae, (long long)x->factor);
+	return 0;
+}
+
+static int open_text(struct encoding *x, struct err *e)
+{
+	const struct encoding_options *o = &x->o;
+	struct textencoder_options to = {.tokens = o->tokens, .batch = o->batch ? o->batch : TEXTS, .device = o->device};
+
+	return o->text && !(x->text = textencoder_open(o->text, &to, e)) ? -1 : 0;
+}
+
+struct encoding *encoding_open(const struct encoding_options *o, struct err *e)
+{
+	struct encoding *x = mem_zalloc(1, sizeof *x);
+
+	x->o = *o;
+	x->now = mem_zalloc(1, sizeof *x->now);
+	x->next = mem_zalloc(1, sizeof *x->next);
+	if (!open_vae(x, e) && !open_text(x, e) && (x->readers = pool_new(pool_threads(o->pool), e)))
+		return x;
+	encoding_free(x);
+	return NULL;
+}
+
+static void item_release(struct item *it)
+{
+	for (int i = 0; i < it->n; i++) {
+		mem_free((void *)(uintptr_t)it->member[i].ext);
+		mem_free((void *)(uintptr_t)it->member[i].data);
+	}
+	mem_free(it->member);
+	mem_free(it->key);
+	mem_free(it->origin);
+	picture_release(&it->picture);
+	str_release(&it->latent);
+	str_release(&it->std);
+	str_release(&it->text);
+	str_release(&it->png);
+	mem_free(it->z);
+	*it = (struct item){0};
+}
+
+static void batch_clear(struct batch *b)
+{
+	for (int i = 0; i < b->n; i++)
+		item_release(&b->item[i]);
+	b->n = b->at = b->end = 0;
+	b->err = (struct err){0};
+}
+
+void encoding_free(struct encoding *x)
+{
+	if (!x)
+		return;
+	ahead_wait(&x->ahead);
+	batch_clear(x->now);
+	batch_clear(x->next);
+	mem_free(x->now);
+	mem_free(x->next);
+	mem_free(x->out);
+	mem_free(x->pixels);
+	mem_free(x->moments);
+	pool_free(x->readers);
+	autoencoder_free(x->vae);
+	textencoder_free(x->text);
+	mem_free(x);
+}
+
+int64_t encoding_cut(const struct encoding *x)
+{
+	return x->cut;
+}
+
+void encoding_stamp(const struct encoding *x, struct stamp *s)
+{
+	const struct encoding_options *o = &x->o;
+
+	if (!o->decode)
+		stamp_text(s, "dtype", o->wide ? "f32" : "f16");
+	if (x->vae && o->decode)
+		stamp_input(s, "vae", x->vae_hash);
+	if (x->vae && !o->decode) {
+		stamp_i64(s, "size", o->size);
+		stamp_text(s, "posterior", encoding_posteriors[o->posterior]);
+		if (o->posterior == ENCODING_SAMPLE)
+			stamp_u64(s, "seed", o->seed);
+		stamp_json(s, "pictures", json_boolean(!o->drop));
+		stamp_input(s, "vae", x->vae_hash);
+	}
+	if (x->text) {
+		stamp_i64(s, "tokens", textencoder_info(x->text)->tokens);
+		stamp_input(s, "text", textencoder_info(x->text)->hash);
+	}
+}
+
+/* ---- arrays ---- */
+
+int encoding_array(struct str *npy, int wide, int rank, const int64_t *shape, const float *x, const char *what, struct err *e)
+{
+	int64_t n = 1;
+	uint16_t *h;
+	int rc = 0;
+
+	for (int i = 0; i < rank; i++)
+		n *= shape[i];
+	for (int64_t i = 0; i < n && !rc; i++)
+		if (!isfinite(x[i]) || (!wide && !isfinite(f16_to_f32(f32_to_f16(x[i])))))
+			rc = err_set(e, ERR_DATA, "%s: %g is not a number of %d bits", what, (double)x[i], wide ? 32 : 16);
+	if (rc || wide) {
+		if (!rc)
+			npy_encode(npy, NPY_F4, rank, shape, x);
+		return rc;
+	}
+	h = mem_alloc((size_t)n * sizeof *h);
+	for (int64_t i = 0; i < n; i++)
+		h[i] = f32_to_f16(x[i]);
+	npy_encode(npy, NPY_F2, rank, shape, h);
+	mem_free(h);
+	return 0;
+}
+
+/* ---- reading ---- */
+
+static void item_fill(struct item *it, const struct sample *s)
+{
+	*it = (struct item){.key = mem_strdup(s->key), .origin = mem_strdup(s->origin), .n = s->n};
+	it->member = mem_zalloc((size_t)s->n, sizeof *it->member);
+	for (int i = 0; i < s->n; i++) {
+		char *data = mem_alloc(s->member[i].len + 1);
+
+		memcpy(data, s->member[i].data, s->member[i].len);
+		data[s->member[i].len] = 0;
+		it->member[i] = (struct sample_member){mem_strdup(s->member[i].ext), data, s->member[i].len};
+	}
+}
+
+static struct sample item_sample(const struct item *it)
+{
+	return (struct sample){.key = it->key, .origin = it->origin, .n = it->n, .member = it->member};
+}
+
+/* The middle of a picture of whole multiples of `factor`. */
+static int crop(struct picture *p, int factor, const char *key, struct err *e)
+{
+	int w = p->width / factor * factor, h = p->height / factor * factor, x0 = (p->width - w) / 2, y0 = (p->height - h) / 2;
+
+	if (!w || !h)
+		return err_set(e, ERR_DATA, "\"%s\" is %d x %d: too small for a latent of 1/%d of it", key, p->width, p->height, factor);
+	for (int y = 0; y < h; y++)
+		memmove(p->pixels + (size_t)y * (size_t)w * 3, p->pixels + ((size_t)(y0 + y) * (size_t)p->width + (size_t)x0) * 3, (size_t)w * 3);
+	p->width = w;
+	p->height = h;
+	return 0;
+}
+
+static int read_latent(const struct encoding *x, struct item *it, const struct sample *s)
+{
+	const struct sample_member *m = sample_find(s, "npy");
+	int64_t channels = autoencoder_config(x->vae)->latent_channels;
+	struct npy a;
+	int rc = 0;
+
+	if (!m)
+		return err_set(&it->err, ERR_DATA, "%s: \"%s\" has no latent (.npy)", s->origin, s->key);
+	if (npy_parse(&a, m->data, m->len, s->key, &it->err))
+		return -1;
+	if (a.rank != 3 || a.shape[0] != channels || a.shape[1] < 1 || a.shape[2] < 1 || npy_count(&a) > 1 << 28)
+		rc = err_set(&it->err, ERR_DATA, "%s: \"%s\" is not a latent (%lld, H, W)", s->origin, s->key, (long long)channels);
+	else if (npy_not_finite(&a))
+		rc = err_set(&it->err, ERR_DATA, "%s: \"%s\" holds what is no number", s->origin, s->key);
+	if (!rc) {
+		it->zh = a.shape[1];
+		it->zw = a.shape[2];
+		it->z = mem_alloc((size_t)npy_count(&a) * sizeof *it->z);
+		npy_to_f32(it->z, &a);
+	}
+	npy_release(&a);
+	return rc;
+}
+
+static void decode_task(void *arg, int64_t task, int worker)
+{
+	struct encoding *x = arg;
+	struct item *it = &x->next->item[task];
+	struct samples_options so = *samples_settings(x->samples);
+	struct sample s = item_sample(it);
+
+	(void)worker;
+	if (x->o.decode) {
+		read_latent(x, it, &s);
+		return;
+	}
+	so.size = (int)x->o.size;
+	so.channels = 3;
+	if (!sample_pixels(&it->picture, &s, &so, &it->err))
+		crop(&it->picture, (int)x->factor, it->key, &it->err);
+}
+
+/* Pixels that a picture will hold, in bytes. */
+static size_t weigh(const struct encoding *x, const struct sample *s)
+{
+	const struct sample_member *m = x->vae && !x->o.decode ? sample_picture(s) : NULL;
+	int w, h;
+
+	if (!m || x->o.size || still_size(m->data, m->len, "", &w, &h, &(struct err){0}))
+		return m ? (size_t)(3 * x->o.size * x->o.size) : 0;
+	return (size_t)w * (size_t)h * 3;
+}
+
+static void read_next(void *arg)
+{
+	struct encoding *x = arg;
+	struct batch *b = x->next;
+	size_t bytes = 0, pixels = 0;
+	struct sample s;
+	int rc = 1;
+
+	batch_clear(b);
+	while (b->n < AT_ONCE && bytes < BYTES_AT_ONCE && pixels < BYTES_AT_ONCE && (rc = samples_next(x->samples, &s, &b->err)) > 0) {
+		item_fill(&b->item[b->n++], &s);
+		pixels += weigh(x, &s);
+		for (int i = 0; i < s.n; i++)
+			bytes += s.member[i].len;
+	}
+	b->end = rc <= 0;
+	if (x->vae)
+		pool_run(x->readers, b->n, decode_task, x);
+}
+
+/* ---- latents ---- */
+
+struct pixels_job {
+	struct item *const *item;
+	float *out;
+};
+
+static void pixels_task(void *arg, int64_t task, int worker)
+{
+	struct pixels_job *j = arg;
+	const struct picture *p = &j->item[task]->picture;
+	size_t area = (size_t)p->width * (size_t)p->height;
+	float *out = j->out + (size_t)task * 3 * area;
+
+	(void)worker;
+	for (size_t c = 0; c < 3; c++)
+		for (size_t i = 0; i < area; i++)
+			out[c * area + i] = (float)p->pixels[i * 3 + c] / 127.5f - 1;
+}
+
+static int room(float **p, int64_t *have, int64_t want, const char *what, struct err *e)
+{
+	if (want <= *have)
+		return 0;
+	mem_free(*p);
+	*p = mem_try((size_t)want, sizeof **p, what, e);
+	*have = *p ? want : 0;
+	return *p ? 0 : -1;
+}
+
+/* exp(logvar / 2) scale, (C, area). */
+static void deviation(const struct autoencoder_config *c, const float *moments, int64_t area, float *out)
+{
+	const float *logvar = moments + c->latent_channels * area;
+
+	for (int64_t i = 0; i < c->latent_channels * area; i++)
+		out[i] = (float)(exp(.5 * fmin(fmax((double)logvar[i], -30), 20)) * c->scale);
+}
+
+static int write_latent(const struct encoding *x, struct item *it, const float *moments, int64_t h, int64_t w)
+{
+	const struct autoencoder_config *c = autoencoder_config(x->vae);
+	int64_t shape[3] = {c->latent_channels, h, w}, n = c->latent_channels * h * w;
+	float *z = mem_alloc((size_t)n * sizeof *z), *noise = NULL;
+	int kl = c->kind == AUTOENCODER_KL, rc;
+
+	if (kl && x->o.posterior == ENCODING_SAMPLE) {
+		noise = mem_alloc((size_t)n * sizeof *noise);
+		rng_normal(noise, (size_t)n, x->o.seed, RNG_SOURCE, 0, hash64(it->key, strlen(it->key)) >> 20);
+	}
+	autoencoder_latent(c, moments, noise, h * w, z);
+	rc = encoding_array(&it->latent, x->o.wide, 3, shape, z, it->key, &it->err);
+	if (!rc && kl && x->o.posterior == ENCODING_STD) {
+		deviation(c, moments, h * w, z);
+		rc = encoding_array(&it->std, x->o.wide, 3, shape, z, it->key, &it->err);
+	}
+	mem_free(z);
+	mem_free(noise);
+	return rc;
+}
+
+/* n pictures of one size. */
+static int encode_equal(struct encoding *x, struct item *const *item, int n, struct err *e)
+{
+	const struct autoencoder_config *c = autoencoder_config(x->vae);
+	int64_t w = item[0]->picture.width, h = item[0]->picture.height, lw = w / x->factor, lh = h / x->factor;
+	int64_t each = autoencoder_moments(c) * lw * lh;
+	struct pixels_job j = {.item = item};
+
+	if (room(&x->pixels, &x->room, n * 3 * w * h, "pictures", e) || room(&x->moments, &x->room_moments, n * each, "latents", e))
+		return -1;
+	j.out = x->pixels;
+	pool_run(x->o.pool, n, pixels_task, &j);
+	if (autoencoder_encode(x->vae, n, x->pixels, h, w, 0, x->moments, e) || x->o.device->error(x->o.device, e))
+		return -1;
+	for (int i = 0; i < n; i++)
+		write_latent(x, item[i], x->moments + i * each, lh, lw);
+	return 0;
+}
+
+/* ---- pictures of latents ---- */
+
+struct png_job {
+	struct item *const *item;
+	const float *pixels;
+	int height, width;
+};
+
+static void png_task(void *arg, int64_t task, int worker)
+{
+	struct png_job *j = arg;
+	struct item *it = j->item[task];
+	size_t area = (size_t)j->height * (size_t)j->width, len;
+	const float *in = j->pixels + (size_t)task * 3 * area;
+	uint8_t *png = NULL;
+	struct picture p;
+
+	(void)worker;
+	if (picture_alloc(&p, j->width, j->height, 3, &it->err))
+		return;
+	for (size_t c = 0; c < 3; c++)
+		for (size_t i = 0; i < area; i++)
+			p.pixels[i * 3 + c] = (uint8_t)lrintf(fminf(fmaxf((in[c * area + i] + 1) * 127.5f, 0), 255));
+	if (!still_encode_png(&p, NULL, 0, &png, &len, &it->err))
+		str_add(&it->png, png, len);
+	mem_free(png);
+	picture_release(&p);
+}
+
+/* n latents of one size. */
+static int decode_equal(struct encoding *x, struct item *const *item, int n, struct err *e)
+{
+	const struct autoencoder_config *c = autoencoder_config(x->vae);
+	int64_t h = item[0]->zh, w = item[0]->zw, each = c->latent_channels * h * w, area = h * w * x->factor * x->factor;
+	struct png_job j = {.item = item, .height = (int)(h * x->factor), .width = (int)(w * x->factor)};
+
+	if (room(&x->moments, &x->room_moments, n * each, "latents", e) || room(&x->pixels, &x->room, n * 3 * area, "pictures", e))
+		return -1;
+	for (int i = 0; i < n; i++)
+		autoencoder_unscale(c, item[i]->z, each, x->moments + i * each);
+	if (autoencoder_decode(x->vae, n, x->moments, h, w, 0, x->pixels, e) || x->o.device->error(x->o.device, e))
+		return -1;
+	j.pixels = x->pixels;
+	pool_run(x->o.pool, n, png_task, &j);
+	return 0;
+}
+
+static int equal_size(const struct item *a, const struct item *b)
+{
+	return a->picture.width == b->picture.width && a->picture.height == b->picture.height && a->zh == b->zh && a->zw == b->zw;
+}
+
+static int encode_pictures(struct encoding *x, struct batch *b, struct err *e)
+{
+	int (*run_equal)(struct encoding *, struct item *const *, int, struct err *) = x->o.decode ? decode_equal : encode_equal;
+	int64_t most = x->o.batch ? x->o.batch : PICTURES;
+	struct item *run[AT_ONCE];
+	int n = 0;
+
+	for (int i = 0; i < b->n; i++) {
+		struct item *it = &b->item[i];
+
+		if (it->err.code)
+			continue;
+		if (n && (n == most || !equal_size(it, run[0]))) {
+			if (run_equal(x, run, n, e))
+				return -1;
+			n = 0;
+		}
+		run[n++] = it;
+	}
+	return n ? run_equal(x, run, n, e) : 0;
+}
+
+/* ---- texts ---- */
+
+/* features (n, tokens, width) and rows of each. */
+static int encode_some(struct encoding *x, int n, const char *const *texts, const size_t *lens, float **hidden, int32_t *rows, struct err *e)
+{
+	const struct textencoder_info *i = textencoder_info(x->text);
+	struct text_features f = {.length = rows};
+
+	f.hidden = *hidden = mem_try((size_t)(n * i->tokens * i->width), sizeof **hidden, "features of texts", e);
+	if (!f.hidden || textencoder_run(x->text, n, texts, lens, &f, e))
+		return -1;
+	x->cut += f.cut;
+	return 0;
+}
+
+static int encode_texts(struct encoding *x, struct batch *b, struct err *e)
+{
+	const struct textencoder_info *info = textencoder_info(x->text);
+	const char *text[AT_ONCE];
+	size_t len[AT_ONCE];
+	struct item *of[AT_ONCE];
+	int32_t rows[AT_ONCE];
+	float *hidden = NULL;
+	int n = 0, rc = 0;
+
+	for (int i = 0; i < b->n; i++) {
+		struct sample s = item_sample(&b->item[i]);
+		const struct sample_member *m = sample_find(&s, "txt");
+
+		if (!b->item[i].err.code && !m)
+			err_set(&b->item[i].err, ERR_DATA, "%s: \"%s\" has no caption (.txt)", s.origin, s.key);
+		if (b->item[i].err.code)
+			continue;
+		text[n] = m->data;
+		len[n] = m->len;
+		of[n++] = &b->item[i];
+	}
+	if (n)
+		rc = encode_some(x, n, text, len, &hidden, rows, e);
+	for (int i = 0; i < n && !rc; i++) {
+		int64_t shape[2] = {rows[i], info->width};
+
+		encoding_array(&of[i]->text, x->o.wide, 2, shape, hidden + i * info->tokens * info->width, of[i]->key, &of[i]->err);
+	}
+	mem_free(hidden);
+	return rc;
+}
+
+int encoding_null_text(struct encoding *x, struct str *npy, struct err *e)
+{
+	int64_t shape[2];
+	int32_t rows;
+	size_t none = 0;
+	float *hidden = NULL;
+	int rc;
+
+	if (!x->text)
+		return err_set(e, ERR_USAGE, "no text encoder is there for the empty text");
+	rc = encode_some(x, 1, (const char *const[]){""}, &none, &hidden, &rows, e);
+	if (!rc) {
+		shape[0] = rows;
+		shape[1] = textencoder_info(x->text)->width;
+		rc = encoding_array(npy, x->o.wide, 2, shape, hidden, "the empty text", e);
+	}
+	mem_free(hidden);
+	return rc;
+}
+
+/* ---- handing out ---- */
+
+void encoding_begin(struct encoding *x, struct samples *s)
+{
+	ahead_wait(&x->ahead);
+	x->samples = s;
+	x->begun = 0;
+	batch_clear(x->now);
+	batch_clear(x->next);
+}
+
+static int encode_batch(struct encoding *x, struct batch *b, struct err *e)
+{
+	return (x->vae && encode_pictures(x, b, e)) || (x->text && encode_texts(x, b, e)) ? -1 : 0;
+}
+
+/* The batch that was read becomes the one that is handed out; the one after it is read meanwhile. */
+static int turn(struct encoding *x, struct err *e)
+{
+	struct batch *b;
+	int rc;
+
+	if (!x->begun)
+		read_next(x);
+	x->begun = 1;
+	b = x->next;
+	x->next = x->now;
+	x->now = b;
+	if (!b->end)
+		ahead_start(&x->ahead, read_next, x);
+	rc = encode_batch(x, b, e);
+	ahead_wait(&x->ahead);
+	return rc;
+}
+
+static int replaced(const struct encoding *x, const struct item *it, const char *ext)
+{
+	if (x->o.decode)
+		return !strcmp(ext, "npy") || !strcmp(ext, "std.npy") || !strcmp(ext, "text.npy") || entry_is_picture(ext);
+	return (it->latent.len && (!strcmp(ext, "npy") || !strcmp(ext, "std.npy"))) || (it->text.len && !strcmp(ext, "text.npy")) ||
+	       (it->latent.len && x->o.drop && entry_is_picture(ext));
+}
+
+static int by_ext(const void *a, const void *b)
+{
+	return strcmp(((const struct sample_member *)a)->ext, ((const struct sample_member *)b)->ext);
+}
+
+static void hand_out(struct encoding *x, const struct item *it, struct sample *out)
+{
+	const struct sample_member added[ADDED] = {
+	    {"npy", it->latent.p, it->latent.len}, {"std.npy", it->std.p, it->std.len}, {"text.npy", it->text.p, it->text.len},
+	    {"png", it->png.p, it->png.len}};
+	int n = 0;
+
+	x->out = mem_resize(x->out, (size_t)it->n + ADDED, sizeof *x->out);
+	for (int i = 0; i < it->n; i++)
+		if (!replaced(x, it, it->member[i].ext))
+			x->out[n++] = it->member[i];
+	for (int i = 0; i < ADDED; i++)
+		if (added[i].len)
+			x->out[n++] = added[i];
+	qsort(x->out, (size_t)n, sizeof *x->out, by_ext);
+	*out = (struct sample){.key = it->key, .origin = it->origin, .n = n, .member = x->out};
+}
+
+int encoding_next(struct encoding *x, struct sample *out, struct err *e)
+{
+	assert(x->samples);
+	for (;;) {
+		struct item *it;
+
+		while (x->now->at == x->now->n) {
+			if (x->now->err.code)
+				return err_set(e, x->now->err.code, "%s", x->now->err.msg);
+			if (x->now->end)
+				return 0;
+			if (turn(x, e))
+				return -1;
+		}
+		it = &x->now->item[x->now->at++];
+		if (!it->err.code) {
+			hand_out(x, it, out);
+			return 1;
+		}
+		if (samples_bad(x->samples, &it->err))
+			return err_set(e, it->err.code, "%s", it->err.msg);
+	}
+}

@@ -1,0 +1,67 @@
+/* Samples with what pretrained encoders make of them: latents of their pictures, features of their captions.
+ *
+ *     KEY.npy       (C, H, W) the mean of the posterior as a diffusion model sees it: (z - shift) scale by config.json of the autoencoder
+ *     KEY.std.npy   (C, H, W) its standard deviation, scale included; of AutoencoderKL
+ *     KEY.text.npy  (tokens, width) of KEY.txt; of T5 fewer rows, those of the text alone
+ *
+ * in 16-bit or 32-bit floats. Or the way back, KEY.png of KEY.npy. A picture is turned into the centre square of size x size or, where no size is given, cut around its centre to
+ * the next multiples of what the autoencoder takes away; its pixels are x / 127.5 - 1. */
+#ifndef DDM_DATA_ENCODING_H
+#define DDM_DATA_ENCODING_H
+
+#include "core/err.h"
+#include "core/pool.h"
+#include "core/str.h"
+#include "data/samples.h"
+#include "file/stamp.h"
+#include "kernels/device.h"
+
+enum encoding_posterior {
+	ENCODING_STD,    /* mean and standard deviation, where the autoencoder has one */
+	ENCODING_MEAN,   /* the mean alone */
+	ENCODING_SAMPLE, /* KEY.npy is one draw, keyed by (seed, key) */
+	ENCODING_POSTERIORS
+};
+
+extern const char *const encoding_posteriors[ENCODING_POSTERIORS + 1]; /* "std", "mean", "sample"; NULL-terminated */
+
+struct encoding_options {
+	const char *vae, *text; /* folders: net/autoencoder.h, data/textencoder.h; NULL: no latents, no texts */
+	int64_t size;           /* of the centre square; 0: pictures as they are, cut */
+	int posterior;          /* enum encoding_posterior */
+	uint64_t seed;          /* of ENCODING_SAMPLE */
+	int wide;               /* floats of 32 bits, not 16 */
+	int64_t tokens;         /* of a text; 0: data/textencoder.h */
+	int64_t batch;          /* pictures or texts at a time; 0: 4 and 16. Results do not depend on it */
+	int drop;               /* without the pictures themselves, of which there are latents */
+	int decode;             /* the way back, by `vae`: KEY.png in the place of pictures and arrays; no text, size, posterior */
+	struct device *device;  /* borrowed, as the pool */
+	struct pool *pool;      /* as many threads decode pictures beside it */
+};
+
+struct encoding;
+
+/* Errors of the two encoders; ERR_USAGE for a size that is no multiple of what the autoencoder takes away. Caller frees with
+ * encoding_free. */
+struct encoding *encoding_open(const struct encoding_options *o, struct err *e);
+void encoding_free(struct encoding *x); /* NULL is allowed */
+
+/* What determines the members that are added: options that matter, the encoders' hashes as inputs "vae" and "text". */
+void encoding_stamp(const struct encoding *x, struct stamp *s);
+
+/* Adds the .npy of the features of the empty text: all rows that count. ERR_USAGE without a text encoder. */
+int encoding_null_text(struct encoding *x, struct str *npy, struct err *e);
+
+/* From here on encoding_next reads s, borrowed until encoding_free, of which nobody else may take samples meanwhile. */
+void encoding_begin(struct encoding *x, struct samples *s);
+/* As samples_next: a sample with its members, those of the names above replaced or added. Samples that have no picture where latents are
+ * wanted, no .txt where texts are, or a bad one are handled as skip_bad says. The next samples are read and decoded while these are
+ * encoded. */
+int encoding_next(struct encoding *x, struct sample *out, struct err *e);
+
+int64_t encoding_cut(const struct encoding *x); /* texts so far that were longer than `tokens` */
+
+/* A .npy of rank dimensions from floats, 32-bit or 16-bit; ERR_DATA naming `what` where a number is none, or too large for 16 bits. */
+int encoding_array(struct str *npy, int wide, int rank, const int64_t *shape, const float *x, const char *what, struct err *e);
+
+#endif

@@ -1,0 +1,117 @@
+# ddm-encode: latents, captions, features; the same from all kinds of samples; a command given again; the way back; what is refused.
+. "$(dirname "$0")/tap.sh"
+
+check_program ddm-encode
+vae=$SRC/tests/golden/autokl tiny=$SRC/tests/golden/autotiny golden=$SRC/tests/golden/pretrained
+check_exit 2 "no model" ddm-encode .
+check_exit 66 "no such model" ddm-encode -m none .
+mkdir empty
+check_exit 66 "a folder that is none" ddm-encode -m empty .
+echo '{"model_type": "bert"}' >empty/config.json
+check_exit 65 "a network that is no encoder" ddm-encode -m empty .
+check_err "named" '"bert" is no encoder'
+
+mkdir pics
+tar xzf "$SRC/tests/golden/eval-a.tar.gz" -C pics
+n=$(find pics -name '*.png' | wc -l)
+for f in pics/*.png; do echo "a photo of the cat" >"${f%.png}.txt"; done
+members() { tar tf "$1" | sed 's/^[^.]*\.//' | sort | uniq -c | awk '{ printf "%s%s %s", s, $2, $1; s = ", " } END { print "" }'; }
+
+# Latents
+check "an autoencoder" ddm-encode -m "$vae" -o l.tar pics
+check_err "report" "^$n samples\$"
+check_out "members" "npy $n, png $n, std.npy $n, txt $n" members l.tar
+check "in the order of samples" sh -c 'tar tf l.tar >names && LC_ALL=C sort -c names'
+tar cf pics.tar --sort=name -C pics .
+check "from a tar on stdin, to stdout" sh -c "ddm-encode -q -m '$vae' - <pics.tar >s.tar"
+mkdir a b
+tar xf l.tar -C a
+tar xf s.tar -C b
+check "the same samples" diff -r a b
+for t in 1 3; do
+	check "$t threads" ddm-encode -q -m "$vae" --threads $t --batch $t -o t$t.tar pics
+	check_same "the same bytes" l.tar t$t.tar
+done
+: >old
+touch -d 2001-01-01 l.tar
+check "again" ddm-encode -m "$vae" -o l.tar pics
+check_err "told" 'l.tar is there already'
+check_out "nothing touched" "" find l.tar -newer old
+check_exit 73 "other options" ddm-encode -m "$vae" --posterior mean -o l.tar pics
+check_err "named" 'posterior: "std" -> "mean"'
+check_exit 73 "another encoder" ddm-encode -m "$tiny" -o l.tar pics
+check_err "named" 'inputs.vae'
+cp -R pics more
+cp more/0001.png more/new.png
+check_exit 73 "other samples" ddm-encode -m "$vae" -o l.tar more
+check_err "named" 'inputs.samples'
+check "the mean alone, of 32 bits, without pictures" ddm-encode -q -m "$vae" --posterior mean --dtype f32 --no-pictures -o m.tar pics
+check_out "members" "npy $n, txt $n" members m.tar
+check "a draw" ddm-encode -q -m "$vae" --posterior sample --seed 4 -o d.tar pics
+check_out "members" "npy $n, png $n, txt $n" members d.tar
+check "a tiny one has no deviation" ddm-encode -q -m "$tiny" --size 16 -o tiny.tar pics
+check_out "members" "npy $n, png $n, txt $n" members tiny.tar
+mkdir c
+tar xf tiny.tar -C c
+check_grep "(5, 4, 4)" "'<f2'.*\\(5, 4, 4\\)" "$(ls c/*.npy | head -n 1)"
+check_exit 2 "a size that has no latent" ddm-encode -m "$vae" --size 30 -o x.tar pics
+check_exit 2 "a text's option" ddm-encode -m "$vae" --tokens 3 -o x.tar pics
+
+# The way back
+check "decode" ddm-encode -m "$vae" -d -o p.tar l.tar
+check_out "members" "png $n, txt $n" members p.tar
+check "decode from stdin" sh -c "ddm-encode -q -m '$vae' -d - <l.tar | tar tf - | sort >1; tar tf p.tar | sort | cmp - 1"
+check_exit 65 "pictures are no latents" ddm-encode -m "$vae" -d -o x.tar pics
+check_err "named" 'has no latent'
+check_exit 65 "latents of another" ddm-encode -m "$vae" -d -o x.tar tiny.tar
+check_exit 2 "a text encoder decodes nothing" ddm-encode -m "$golden/text-clip/text_encoder" -d -o x.tar l.tar
+check_exit 2 "no size there" ddm-encode -m "$vae" -d --size 8 -o x.tar l.tar
+
+# Captions
+check "a text encoder" ddm-encode -q -m "$golden/text-clip" --null-text null.npy -o e.tar pics
+check_out "members" "png $n, text.npy $n, txt $n" members e.tar
+check_grep "the empty text" '\(16, 8\)' null.npy
+check_grep "with its stamp" '"tokens": 16' null.npy.json
+check_exit 73 "another empty text" ddm-encode -q -m "$golden/text-t5" --null-text null.npy -o e2.tar pics
+check "T5" ddm-encode -q -m "$golden/text-t5" --tokens 3 -o t5.tar pics
+check "cut" ddm-encode -m "$golden/text-t5" --tokens 3 -o t5b.tar pics
+check_err "told" "$n captions were longer"
+rm more/*1.txt
+check_exit 65 "a caption is missing" ddm-encode -m "$golden/text-clip" -o x.tar more
+check_err "named" 'has no caption'
+check_absent "nothing made" x.tar
+check_exit_any 3 "too many skipped" ddm-encode -m "$golden/text-clip" --skip-bad --max-errors 0 -o x.tar more
+mkdir model
+cp -R "$vae" model/vae
+cp -R "$golden/text-clip/text_encoder" "$golden/text-clip/tokenizer" model
+check "a model: both" ddm-encode -q -m model -o both.tar pics
+check_out "members" "npy $n, png $n, std.npy $n, text.npy $n, txt $n" members both.tar
+check "one of them" ddm-encode -q -m model --as text -o one.tar pics
+check_same "as alone" one.tar e.tar
+check_exit 65 "a part that is not there" ddm-encode -q -m model --as vision -o x.npy pics
+
+# Features
+dino=$golden/dinov2-224
+check "features" ddm-encode -q -m "$dino" --keys k.txt -o f.npy pics
+check_grep "a row each" "'<f4'.*\\($n, 4\\)" f.npy
+check_out "keys" "$n" sh -c "wc -l <k.txt"
+check_grep "whose" '"features": "dinov2"' f.npy.json
+touch -d 2001-01-01 f.npy f.npy.json
+check "again" ddm-encode -m "$dino" -o f.npy pics
+check_out "nothing touched" "" find f.npy f.npy.json -newer old
+check_exit 73 "otherwise" ddm-encode -m "$dino" --input dinov2-256 -o f.npy pics
+check "a table for ddm-cluster" ddm-cluster -q -k 3 --features f.npy -o a.tsv pics
+check_grep "named in it" '"features":"dinov2"' a.tsv
+check_exit 65 "of other samples" ddm-cluster -q -k 3 --features f.npy -o b.tsv more
+check_exit 2 "not to a pipe" ddm-encode -m "$dino" pics
+
+# Failures
+cp pics.tar cut.tar
+cut_to cut.tar 30000
+check_exit 65 "a truncated tar" ddm-encode -q -m "$vae" -o x2.tar cut.tar
+check_absent "nothing made" x2.tar
+small() { sh -c 'trap "" XFSZ; ulimit -f 8; exec "$@"' sh "$@"; }
+check_exit 74 "a full disk" small ddm-encode -q -m "$vae" -o full.tar pics
+check_absent "nothing made" full.tar
+check_clean "nothing left" .
+check_stdout "stdout" ddm-encode -q -m "$vae" pics

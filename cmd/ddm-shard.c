@@ -4,10 +4,12 @@
 #include <sys/resource.h>
 
 #include "cmd/cmd.h"
+#include "cmd/opendevice.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/pool.h"
 #include "core/str.h"
+#include "data/encoding.h"
 #include "data/samples.h"
 #include "data/sharding.h"
 #include "file/commit.h"
@@ -15,13 +17,15 @@
 #include "file/manifest.h"
 #include "file/stamp.h"
 
+static const char *const dtype_names[] = {"f16", "f32", NULL};
+
 static struct {
-	const char *assign, *out;
+	const char *assign, *out, *vae, *text, *device;
 	double holdout;
-	uint64_t shard_size;
-	int64_t level, threads, max_errors;
-	int holdout_given, skip_bad, nul, quiet;
-} o = {.shard_size = (uint64_t)256 << 20, .level = 3, .max_errors = -1};
+	uint64_t shard_size, seed;
+	int64_t level, threads, max_errors, size, tokens, batch;
+	int holdout_given, skip_bad, nul, quiet, posterior, drop, wide, about_latents, about_texts;
+} o = {.shard_size = (uint64_t)256 << 20, .level = 3, .max_errors = -1, .device = "auto"};
 
 static const struct opt options[] = {
     {.name = "--assign", .letter = 'a', .type = OPT_TEXT, .value = &o.assign, .arg = "FILE", .help = "assignment by ddm-cluster"},
@@ -31,6 +35,23 @@ static const struct opt options[] = {
     {.name = "--shard-size", .type = OPT_SIZE, .value = &o.shard_size, .arg = "SIZE",
      .help = "start another shard at this size (default 256M)"},
     {.name = "--level", .type = OPT_INT, .value = &o.level, .lo = 1, .hi = 19, .arg = "N", .help = "zstd level (default 3)"},
+    {.name = "--vae", .type = OPT_TEXT, .value = &o.vae, .arg = "DIR", .help = "add latents by this autoencoder, as ddm-encode makes them"},
+    {.name = "--size", .type = OPT_INT, .value = &o.size, .lo = 1, .hi = 16384, .arg = "N", .given = &o.about_latents,
+     .help = "of the centre square, resized to N x N (default: pictures as they are)"},
+    {.name = "--posterior", .type = OPT_CHOICE, .value = &o.posterior, .arg = "WHAT", .choices = encoding_posteriors,
+     .given = &o.about_latents, .help = "mean and deviation of a latent, the mean alone, or one draw (default std)"},
+    {.name = "--seed", .type = OPT_U64, .value = &o.seed, .arg = "S", .given = &o.about_latents, .help = "of that draw (default 0)"},
+    {.name = "--no-pictures", .type = OPT_FLAG, .value = &o.drop, .given = &o.about_latents,
+     .help = "leave out the pictures that became latents"},
+    {.name = "--text", .type = OPT_TEXT, .value = &o.text, .arg = "DIR", .help = "add features of captions by this text encoder"},
+    {.name = "--tokens", .type = OPT_INT, .value = &o.tokens, .lo = 1, .hi = 16384, .arg = "N", .given = &o.about_texts,
+     .help = "longest text of T5 in tokens (default 120)"},
+    {.name = "--dtype", .type = OPT_CHOICE, .value = &o.wide, .arg = "TYPE", .choices = dtype_names,
+     .help = "of latents and texts (default f16)"},
+    {.name = "--batch", .type = OPT_INT, .value = &o.batch, .lo = 1, .hi = 64, .arg = "N",
+     .help = "pictures or texts that are encoded at a time (default 4 and 16)"},
+    {.name = "--device", .type = OPT_TEXT, .value = &o.device, .arg = "NAME",
+     .help = "auto, cpu, cuda or cuda:N: where encoders run (default auto)"},
     {.name = "--skip-bad", .type = OPT_FLAG, .value = &o.skip_bad,
      .help = "pass over unreadable and unassigned samples, naming them"},
     {.name = "--max-errors", .type = OPT_INT, .value = &o.max_errors, .lo = 0, .hi = 1e15, .arg = "N",
@@ -44,7 +65,8 @@ static const struct opt options[] = {
 
 static const struct program program = {
     "ddm-shard",
-    "-a FILE [--holdout F] [--shard-size SIZE] [--level N] [--skip-bad] [--max-errors N] [-0] [--threads N] [-q] -o SHARDS SAMPLES...",
+    "-a FILE [--holdout F] [--shard-size SIZE] [--level N] [--vae DIR] [--size N] [--posterior WHAT] [--seed S] [--no-pictures] [--text DIR] "
+    "[--tokens N] [--dtype TYPE] [--batch N] [--device NAME] [--skip-bad] [--max-errors N] [-0] [--threads N] [-q] -o SHARDS SAMPLES...",
     "packs samples into shards by cluster",
     options,
 };
@@ -55,7 +77,37 @@ static void say_bad(void *arg, const char *why)
 	cmd_warn("skipped: %s", why);
 }
 
-static struct stamp *make_stamp(const struct assignment *a)
+/* What --vae and --text ask for; x is NULL where they do not. */
+struct encoders {
+	struct pool *pool;
+	struct device *device;
+	struct encoding *x;
+};
+
+static int encoders_open(struct encoders *c, struct err *e)
+{
+	struct encoding_options eo = {.vae = o.vae, .text = o.text, .size = o.size, .posterior = o.posterior, .seed = o.seed, .wide = o.wide,
+	                              .tokens = o.tokens, .batch = o.batch, .drop = o.drop};
+
+	if (!(c->pool = pool_new((int)o.threads, e)))
+		return -1;
+	if (!o.vae && !o.text)
+		return 0;
+	if (!(c->device = open_device(o.device, c->pool, e)))
+		return -1;
+	eo.device = c->device;
+	eo.pool = c->pool;
+	return (c->x = encoding_open(&eo, e)) ? 0 : -1;
+}
+
+static void encoders_close(struct encoders *c)
+{
+	encoding_free(c->x);
+	device_free(c->device);
+	pool_free(c->pool);
+}
+
+static struct stamp *make_stamp(const struct assignment *a, const struct encoders *c)
 {
 	struct stamp *s = stamp_new("ddm-shard");
 
@@ -66,15 +118,17 @@ static struct stamp *make_stamp(const struct assignment *a)
 	stamp_u64(s, "shard_size", o.shard_size);
 	stamp_i64(s, "level", o.level);
 	stamp_input(s, "assign", a->hash);
+	if (c->x)
+		encoding_stamp(c->x, s);
 	return s;
 }
 
 /* The output is there. 0 when it is whole and came from the same options and assignment: nothing to do. What only a full
  * pass over the samples could tell is taken from the old stamp. */
-static int compare_existing(const struct assignment *a, struct err *e)
+static int compare_existing(const struct assignment *a, const struct encoders *c, struct err *e)
 {
-	static const char *const facts[] = {"classes", "equal_sizes", "clusters"};
-	struct stamp *s = make_stamp(a);
+	static const char *const facts[] = {"classes", "equal_sizes", "files", "clusters"};
+	struct stamp *s = make_stamp(a, c);
 	struct manifest m = {0};
 	struct str what = {0};
 	json_t *old = NULL;
@@ -93,6 +147,8 @@ static int compare_existing(const struct assignment *a, struct err *e)
 			rc = err_set(e, ERR_EXISTS, "%s exists and was made otherwise: %s", o.out, str_text(&what));
 		for (int64_t i = 0; i < m.n && !rc; i++)
 			rc = manifest_check(&m, i, e);
+		for (int i = 0; i < m.files && !rc; i++)
+			rc = manifest_check_file(&m, i, e);
 		if (!rc && !o.quiet)
 			cmd_say("%s is there already", o.out);
 	}
@@ -103,7 +159,7 @@ static int compare_existing(const struct assignment *a, struct err *e)
 	return rc;
 }
 
-static void say_report(const struct sharding_result *r, const struct assignment *a, const struct samples *s)
+static void say_report(const struct sharding_result *r, const struct assignment *a, const struct samples *s, const struct encoding *x)
 {
 	if (o.quiet)
 		return;
@@ -111,17 +167,19 @@ static void say_report(const struct sharding_result *r, const struct assignment 
 	        a->clusters, (long long)r->shards);
 	if (samples_skipped(s) || r->unused)
 		cmd_warn("%lld samples skipped, %lld of the assignment not found", (long long)samples_skipped(s), (long long)r->unused);
+	if (x && encoding_cut(x))
+		cmd_warn("%lld captions were longer than the encoder reads, and were cut", (long long)encoding_cut(x));
 }
 
-static int write_shards(struct assignment *a, char **sources, int n, struct err *e)
+static int write_shards(struct assignment *a, const struct encoders *c, char **sources, int n, struct err *e)
 {
 	struct progress progress = cmd_progress();
 	struct samples_options so = {.skip_bad = o.skip_bad, .max_errors = o.max_errors, .nul_list = o.nul, .once = 1,
 	                             .spool = getenv("TMPDIR"), .bad = say_bad};
-	struct sharding_options zo = {.shard_size = o.shard_size, .level = (int)o.level, .pool = pool_new((int)o.threads, e),
+	struct sharding_options zo = {.shard_size = o.shard_size, .level = (int)o.level, .encoding = c->x, .pool = c->pool,
 	                              .progress = &progress};
-	struct samples *s = zo.pool ? samples_open((const char *const *)sources, n, &so, e) : NULL;
-	struct stamp *stamp = make_stamp(a);
+	struct samples *s = samples_open((const char *const *)sources, n, &so, e);
+	struct stamp *stamp = make_stamp(a, c);
 	struct sharding_result r;
 	struct outdir d = {0};
 	int rc;
@@ -133,13 +191,14 @@ static int write_shards(struct assignment *a, char **sources, int n, struct err 
 	if (!rc)
 		rc = outdir_commit(&d, e);
 	if (!rc)
-		say_report(&r, a, s);
+		say_report(&r, a, s, c->x);
 	if (!rc)
 		rc = samples_check(s, e);
 	outdir_abort(&d);
 	stamp_free(stamp);
+	if (c->x)
+		encoding_begin(c->x, NULL);
 	samples_close(s);
-	pool_free(zo.pool);
 	return rc;
 }
 
@@ -158,6 +217,7 @@ int main(int argc, char **argv)
 {
 	int n = cmd_start(&program, argc, argv, 1, -1);
 	struct assignment a = {0};
+	struct encoders c = {0};
 	struct err e = {0};
 	char *manifest;
 
@@ -165,14 +225,20 @@ int main(int argc, char **argv)
 		err_set(&e, ERR_USAGE, "%s is missing", o.assign ? "-o SHARDS" : "-a FILE");
 		cmd_die(&e);
 	}
+	if ((o.about_latents && !o.vae) || (o.about_texts && !o.text)) {
+		err_set(&e, ERR_USAGE, o.about_latents && !o.vae ? "--size, --posterior, --seed and --no-pictures go with --vae DIR"
+		                                                 : "--tokens goes with --text DIR");
+		cmd_die(&e);
+	}
 	allow_files();
 	manifest = path_join(o.out, "MANIFEST.tsv");
-	if (!assignment_load(&a, o.assign, o.holdout_given ? o.holdout : -1, &e)) {
+	if (!assignment_load(&a, o.assign, o.holdout_given ? o.holdout : -1, &e) && !encoders_open(&c, &e)) {
 		if (path_exists(manifest))
-			compare_existing(&a, &e);
+			compare_existing(&a, &c, &e);
 		else
-			write_shards(&a, argv + 1, n, &e);
+			write_shards(&a, &c, argv + 1, n, &e);
 	}
+	encoders_close(&c);
 	mem_free(manifest);
 	assignment_release(&a);
 	return cmd_end(&e);

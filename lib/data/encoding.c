@@ -149,6 +149,11 @@ int64_t encoding_cut(const struct encoding *x)
 	return x->cut;
 }
 
+int encoding_reads_texts(const struct encoding *x)
+{
+	return x->text != NULL;
+}
+
 void encoding_stamp(const struct encoding *x, struct stamp *s)
 {
 	const struct encoding_options *o = &x->o;

@@ -46,6 +46,8 @@ struct encoding;
 struct encoding *encoding_open(const struct encoding_options *o, struct err *e);
 void encoding_free(struct encoding *x); /* NULL is allowed */
 
+int encoding_reads_texts(const struct encoding *x);
+
 /* What determines the members that are added: options that matter, the encoders' hashes as inputs "vae" and "text". */
 void encoding_stamp(const struct encoding *x, struct stamp *s);
 

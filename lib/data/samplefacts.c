@@ -455,6 +455,8 @@ int facts_shards(json_t *o, const char *dir, const struct facts_options *f, stru
 	manifest_facts(o, &m, f);
 	for (int64_t i = 0; i < m.n && !rc; i++)
 		rc = check_row(&m, i, f, e);
+	for (int i = 0; i < m.files && !rc && f->check; i++)
+		rc = manifest_check_file(&m, i, e);
 	if (!rc && m.n)
 		rc = first_picture(o, &m, e);
 	manifest_release(&m);

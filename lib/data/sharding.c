@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "core/pool.h"
 #include "core/str.h"
+#include "file/commit.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
 #include "file/shard.h"
@@ -204,7 +205,7 @@ static int item_read(struct sharding *z, struct item *it, struct err *e)
 	struct sample x;
 	int rc;
 
-	while ((rc = samples_next(z->samples, &x, e)) > 0) {
+	while ((rc = z->o.encoding ? encoding_next(z->o.encoding, &x, e) : samples_next(z->samples, &x, e)) > 0) {
 		it->stream = place(z, &x, e);
 		if (it->stream >= 0)
 			break;
@@ -259,7 +260,7 @@ static void pass_task(void *arg, int64_t task, int worker)
 	struct sharding *z = arg;
 
 	if (task == 0) {
-		if (!z->batch[1]->end && !z->batch[2]->end)
+		if (!z->o.encoding && !z->batch[1]->end && !z->batch[2]->end)
 			batch_read(z, z->batch[0]);
 	} else if (task == 1) {
 		for (int i = 0; i < z->batch[2]->n; i++)
@@ -281,6 +282,9 @@ static int fill(struct sharding *z, struct err *e)
 	for (int end = 0; !end;) {
 		struct batch *done = z->batch[2];
 
+		/* An encoder wants all threads for itself. */
+		if (z->o.encoding && !z->batch[1]->end && !z->batch[2]->end)
+			batch_read(z, z->batch[0]);
 		pool_run(z->o.pool, 2 + z->batch[1]->n, pass_task, z);
 		if (z->err.code)
 			return err_set(e, z->err.code, "%s", z->err.msg);
@@ -310,6 +314,20 @@ static int check_unused(struct sharding *z, struct sharding_result *r, const str
 	               tsv_get(z->a->table, first, z->a->key), (long long)r->unused, (long long)tsv_rows(z->a->table));
 }
 
+/* null-text.npy, and its hash in the stamp. */
+static int write_null_text(const struct sharding *z, struct stamp *stamp, struct err *e)
+{
+	char *path = path_join(z->dir, "null-text.npy"), sha[65];
+	struct str npy = {0};
+	int rc = encoding_null_text(z->o.encoding, &npy, e) || commit_bytes(path, npy.p, npy.len, e) || sha256_file(path, sha, NULL, e) ? -1 : 0;
+
+	if (!rc)
+		stamp_json(stamp, "files", json_pack("{s:s}", "null-text.npy", sha));
+	str_release(&npy);
+	mem_free(path);
+	return rc;
+}
+
 static int finish(struct sharding *z, struct sharding_result *r, struct samples *s, struct stamp *stamp, struct err *e)
 {
 	char digest[65];
@@ -324,6 +342,8 @@ static int finish(struct sharding *z, struct sharding_result *r, struct samples 
 	stamp_input(stamp, "samples", digest);
 	stamp_i64(stamp, "classes", z->classes);
 	stamp_json(stamp, "equal_sizes", json_boolean(!z->unequal));
+	if (z->o.encoding && encoding_reads_texts(z->o.encoding) && write_null_text(z, stamp, e))
+		return -1;
 	return manifest_write(z->dir, z->row, z->rows, z->a->clusters, stamp, e);
 }
 
@@ -336,6 +356,8 @@ int sharding_run(struct sharding_result *r, const char *dir, struct samples *s, 
 	*r = (struct sharding_result){0};
 	for (int i = 0; i < 3; i++)
 		z.batch[i] = mem_zalloc(1, sizeof *z.batch[i]);
+	if (o->encoding)
+		encoding_begin(o->encoding, s);
 	z.packer = shard_packer_new(o->level, pool_threads(o->pool), e);
 	if (!z.o.shard_size)
 		z.o.shard_size = (uint64_t)256 << 20;

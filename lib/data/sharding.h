@@ -7,6 +7,7 @@
 #include "core/clock.h"
 #include "core/err.h"
 #include "core/pool.h"
+#include "data/encoding.h"
 #include "data/samples.h"
 #include "file/stamp.h"
 #include "file/tsv.h"
@@ -32,6 +33,7 @@ int assignment_get(const struct assignment *a, int64_t row, int *cluster, int *h
 struct sharding_options {
 	uint64_t shard_size; /* start another shard once it holds this many bytes; 0: 256 MiB */
 	int level;           /* as of struct shard_options */
+	struct encoding *encoding; /* samples get what it makes of them, and dir null-text.npy where it has a text encoder; NULL: none */
 	struct pool *pool;
 	const struct progress *progress;
 };

@@ -46,6 +46,9 @@ void manifest_release(struct manifest *m)
 	mem_free(m->train);
 	mem_free(m->held);
 	mem_free(m->stamp);
+	for (int i = 0; i < m->files; i++)
+		mem_free(m->file[i].name);
+	mem_free(m->file);
 	*m = (struct manifest){0};
 }
 
@@ -60,6 +63,11 @@ static int name_is_ours(const char *path, int cluster, int holdout)
 	return ok;
 }
 
+static int is_sha256(const char *text)
+{
+	return strlen(text) == 64 && strspn(text, "0123456789abcdef") == 64;
+}
+
 static int take_row(struct manifest *m, const struct tsv *t, const int *c, int64_t i, const char *where, struct err *e)
 {
 	struct manifest_row *r = m->rows + i;
@@ -69,7 +77,7 @@ static int take_row(struct manifest *m, const struct tsv *t, const int *c, int64
 	if (tsv_i64(t, i, c[BYTES], 1, INT64_MAX, &bytes, e) || tsv_i64(t, i, c[SAMPLES], 1, (int64_t)1 << 40, &r->samples, e) ||
 	    tsv_i64(t, i, c[CLUSTER], 0, m->clusters - 1, &cluster, e))
 		return -1;
-	if (strlen(sha) != 64 || strspn(sha, "0123456789abcdef") != 64)
+	if (!is_sha256(sha))
 		return err_set(e, ERR_DATA, "%s:%lld: '%.80s' is not a SHA-256", where, (long long)i + 3, sha);
 	if (strcmp(split, splits[0]) && strcmp(split, splits[1]))
 		return err_set(e, ERR_DATA, "%s:%lld: split '%.80s' is neither train nor holdout", where, (long long)i + 3, split);
@@ -87,6 +95,25 @@ static int take_row(struct manifest *m, const struct tsv *t, const int *c, int64
 	return 0;
 }
 
+/* "files" of a stamp: names in the folder itself. */
+static int take_files(struct manifest *m, const json_t *stamp, const char *where, struct err *e)
+{
+	const json_t *files = json_object_get(stamp, "files");
+	const char *name;
+	json_t *v;
+
+	m->file = mem_zalloc(json_object_size(files) + 1, sizeof *m->file);
+	json_object_foreach((json_t *)(uintptr_t)files, name, v) {
+		const char *sha = json_string_value(v);
+
+		if (!sha || !is_sha256(sha) || !*name || *name == '.' || strchr(name, '/'))
+			return err_set(e, ERR_DATA, "%s:2: \"files\" of the stamp are not names and their SHA-256", where);
+		m->file[m->files].name = mem_strdup(name);
+		memcpy(m->file[m->files++].sha256, sha, 65);
+	}
+	return 0;
+}
+
 static int row_cmp(const void *a, const void *b)
 {
 	return strcmp(((const struct manifest_row *)a)->path, ((const struct manifest_row *)b)->path);
@@ -97,9 +124,11 @@ static int take_table(struct manifest *m, const struct tsv *t, const char *where
 	json_t *stamp = json_loads(tsv_stamp(t), JSON_REJECT_DUPLICATES, NULL);
 	json_t *k = json_object_get(stamp, "clusters");
 	json_int_t clusters = json_is_integer(k) ? json_integer_value(k) : 0;
-	int c[COLUMNS];
+	int c[COLUMNS], rc = take_files(m, stamp, where, e);
 
 	json_decref(stamp);
+	if (rc)
+		return -1;
 	if (clusters < 1 || clusters > CLUSTERS_MAX)
 		return err_set(e, ERR_DATA, "%s:2: the stamp has no \"clusters\" in 1..%d", where, CLUSTERS_MAX);
 	m->clusters = (int)clusters;
@@ -188,6 +217,8 @@ int manifest_write(const char *dir, const struct manifest_row *rows, int64_t n, 
 	const struct manifest_row **row = mem_zalloc((size_t)n, sizeof *row);
 	struct stamp *full = stamp_with_clusters(s, clusters);
 	struct str text = {0};
+	const char *name;
+	json_t *v;
 	int rc;
 
 	for (int64_t i = 0; i < n; i++)
@@ -200,6 +231,8 @@ int manifest_write(const char *dir, const struct manifest_row *rows, int64_t n, 
 		str_printf(&text, "%s  MANIFEST.tsv\n", sha);
 		for (int64_t i = 0; i < n; i++)
 			str_printf(&text, "%s  %s\n", row[i]->sha256, row[i]->path);
+		json_object_foreach(json_object_get(stamp_root(full), "files"), name, v)
+			str_printf(&text, "%s  %s\n", json_string_value(v), name);
 		rc = commit_bytes(sums, text.p, text.len, e);
 	}
 	stamp_free(full);
@@ -258,4 +291,15 @@ int manifest_check(const struct manifest *m, int64_t i, struct err *e)
 int manifest_check_quick(const struct manifest *m, int64_t i, struct err *e)
 {
 	return check(m, i, 0, e);
+}
+
+int manifest_check_file(const struct manifest *m, int i, struct err *e)
+{
+	char *path = path_join(m->dir, m->file[i].name), sha[65];
+	int rc = sha256_file(path, sha, NULL, e);
+
+	if (!rc && strcmp(sha, m->file[i].sha256))
+		rc = err_set(e, ERR_DATA, "%s: SHA-256 %s where the manifest says %s", path, sha, m->file[i].sha256);
+	mem_free(path);
+	return rc;
 }

@@ -10,6 +10,12 @@
 #include "file/shard.h"
 #include "file/stamp.h"
 
+/* Another file of the folder, as null-text.npy. */
+struct manifest_file {
+	char *name;
+	char sha256[65];
+};
+
 struct manifest {
 	char *dir;
 	struct manifest_row *rows; /* sorted by path */
@@ -19,6 +25,8 @@ struct manifest {
 	int64_t *held;      /* [clusters] samples in the held-out part */
 	char sha256[65];    /* of MANIFEST.tsv */
 	char *stamp;        /* JSON line */
+	struct manifest_file *file;
+	int files;
 };
 
 /* ERR_NOINPUT when there is no folder or no manifest, ERR_DATA when it is damaged. Release with manifest_release. */
@@ -27,7 +35,7 @@ void manifest_release(struct manifest *m);
 void manifest_row_release(struct manifest_row *r);
 
 /* Write MANIFEST.tsv and SHA256SUMS into dir: rows (any order), the number of clusters, the stamp (may be NULL; "clusters" is
- * added to a copy). Do it last, inside an outdir. */
+ * added to a copy). Its "files", {name: SHA-256}, are the other files that lie in dir. Do it last, inside an outdir. */
 int manifest_write(const char *dir, const struct manifest_row *rows, int64_t n, int clusters, const struct stamp *s,
                    struct err *e);
 
@@ -35,6 +43,9 @@ int manifest_write(const char *dir, const struct manifest_row *rows, int64_t n, 
 int manifest_check(const struct manifest *m, int64_t i, struct err *e);
 /* The same without reading the contents: size, samples, first and last key. */
 int manifest_check_quick(const struct manifest *m, int64_t i, struct err *e);
+
+/* Is file i of m->file what the manifest says? */
+int manifest_check_file(const struct manifest *m, int i, struct err *e);
 
 /* Caller frees with mem_free. */
 char *manifest_shard_path(const struct manifest *m, int64_t i); /* dir/path */

@@ -86,6 +86,14 @@ static void check_shards(struct verifier *v, const char *dir)
 		judge(v, path, &e);
 		mem_free(path);
 	}
+	for (int i = 0; i < m.files; i++) {
+		char *path = path_join(dir, m.file[i].name);
+
+		e = (struct err){0};
+		manifest_check_file(&m, i, &e);
+		judge(v, path, &e);
+		mem_free(path);
+	}
 	if (!m.n)
 		judge(v, dir, &e);
 	manifest_release(&m);

@@ -378,7 +378,8 @@ static int open_queues(struct cuda *c)
 	X(ATTENTION, attention) X(ATTENTION_GRAD, attention_grad) X(IM2COL, im2col) X(COL2IM, col2im) \
 	X(CONV, conv) X(CONV_DX, conv_dx) X(CONV_DW, conv_dw) X(GROUPNORM, groupnorm) X(GROUPNORM_GRAD, groupnorm_grad) \
 	X(POOL, pool) X(POOL_GRAD, pool_grad) \
-	X(MIX, mix) X(CONVERT, convert) X(ADVANCE, advance) X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw)
+	X(MIX, mix) X(CONVERT, convert) X(COMBINE, combine) X(ADVANCE, advance) \
+	X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw)
 
 extern "C" {
 #define X(id, fn) extern const struct kernel kernel_##fn##_cuda;

@@ -16,7 +16,7 @@
 #include "core/err.h"
 #include "core/pool.h"
 
-enum { ARRAY_RANK = 6, OP_IN = 8, OP_OUT = 8 };
+enum { ARRAY_RANK = 6, OP_IN = 8, OP_OUT = 8, OP_COMBINED = 5 /* most ins of COMBINE */ };
 
 enum dtype { DT_F32, DT_F64, DT_BF16, DT_I32, DT_COMPACT /* a matrix: data is a struct compact (kernels/compact.h) */ };
 
@@ -49,7 +49,7 @@ enum pool_kind { POOL_MAX, POOL_AVERAGE, POOL_AVERAGE_ALL };
 
 struct op_attr {
 	int64_t i[6];
-	double f[4];
+	double f[6];
 };
 
 /* The ops. Shapes in brackets; "?" marks an array that may be absent; "bcast" one that may have strides of 0. i0.. and f0..
@@ -120,6 +120,8 @@ struct op_attr {
  * CONVERT     v [B, D] from x [B, D] and a network's output [B, D]: v = output where i0; else with x0 = f0 x + f1 output, within
  *             -i2 .. i2 where i2 > 0, moved by f3 towards mean? [D], v = output - x0 where i1, else (x - x0) / f2. In double,
  *             rounded once. Ins x, output, mean?; v may be either of the first two.
+ * COMBINE     y [B, D] = f0 x0 + f1 x1? + f2 x2? + f3 x3? + f4 x4?, within -f5 .. f5 where f5 > 0, in double, rounded once. An absent one
+ *             counts nothing. y may be any of them.
  * ADVANCE     y = x? + f0 (v + v2?), flat, in double, rounded once. Ins x?, v, v2?. y may be any of them.
  *
  * The optimizer's passes, over flat arenas of n elements; kernels/optimizer.h names the places of plan, status and coef, vectors of
@@ -140,7 +142,7 @@ struct op_attr {
 	X(IM2COL, im2col) X(COL2IM, col2im) X(CONV, conv) X(CONV_DX, conv_dx) X(CONV_DW, conv_dw) \
 	X(GROUPNORM, groupnorm) X(GROUPNORM_GRAD, groupnorm_grad) X(POOL, pool) X(POOL_GRAD, pool_grad) \
 	X(DROPOUT, dropout) X(QSAMPLE, qsample) X(NOISE, noise) \
-	X(MIX, mix) X(CONVERT, convert) X(ADVANCE, advance) \
+	X(MIX, mix) X(CONVERT, convert) X(COMBINE, combine) X(ADVANCE, advance) \
 	X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw)
 
 enum op {

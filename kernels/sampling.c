@@ -1,4 +1,4 @@
-/* MIX, CONVERT, ADVANCE. */
+/* MIX, CONVERT, COMBINE, ADVANCE. */
 #include "kernels/device.h"
 
 #include <math.h>
@@ -74,6 +74,30 @@ static void convert_run(const struct op_call *c)
 	walk_run(c, array_count(&c->out[0]), c->out[0].shape[0], convert_task, (void *)(uintptr_t)c);
 }
 
+static void combine_task(void *arg, int64_t task, int worker)
+{
+	const struct op_call *c = arg;
+	const double *f = c->attr.f, limit = f[OP_COMBINED];
+	real *y = row(&c->out[0], task);
+	const real *x[OP_COMBINED];
+
+	(void)worker;
+	for (int k = 0; k < OP_COMBINED; k++)
+		x[k] = k < c->nin && c->in[k].data ? row(&c->in[k], task) : NULL;
+	for (int64_t i = 0; i < c->out[0].shape[1]; i++) {
+		double u = 0;
+
+		for (int k = 0; k < OP_COMBINED; k++)
+			u += x[k] ? f[k] * (double)x[k][i] : 0;
+		y[i] = (real)(limit > 0 ? fmin(fmax(u, -limit), limit) : u);
+	}
+}
+
+static void combine_run(const struct op_call *c)
+{
+	walk_run(c, array_count(&c->out[0]), c->out[0].shape[0], combine_task, (void *)(uintptr_t)c);
+}
+
 static void advance_task(void *arg, int64_t task, int worker)
 {
 	const struct op_call *c = arg;
@@ -101,4 +125,5 @@ static void advance_run(const struct op_call *c)
 
 const struct kernel REAL_NAME(kernel_mix) = {mix_run, NULL};
 const struct kernel REAL_NAME(kernel_convert) = {convert_run, NULL};
+const struct kernel REAL_NAME(kernel_combine) = {combine_run, NULL};
 const struct kernel REAL_NAME(kernel_advance) = {advance_run, NULL};

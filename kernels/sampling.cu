@@ -1,4 +1,4 @@
-/* MIX, CONVERT, ADVANCE. Each product and sum rounded, as on the CPU: compiled with -fmad=false. */
+/* MIX, CONVERT, COMBINE, ADVANCE. Each product and sum rounded, as on the CPU: compiled with -fmad=false. */
 #include "kernels/launch.h"
 
 struct row_major {
@@ -77,6 +77,37 @@ static void convert_run(const struct op_call *c)
 		       rows_of(&c->in[1]), reals_of(&c->in[2]));
 }
 
+struct combination {
+	struct row_major x[OP_COMBINED];
+	double f[OP_COMBINED], limit;
+};
+
+static __global__ void combine_any(int64_t rows, int64_t cols, struct row_major y, struct combination c)
+{
+	for (int64_t j = thread_index(); j < rows * cols; j += thread_count()) {
+		int64_t b = j / cols, i = j % cols;
+		double u = 0;
+
+		for (int k = 0; k < OP_COMBINED; k++)
+			u += c.x[k].a.p ? c.f[k] * (double)at(c.x[k], b, i) : 0;
+		reals_set(y.a, b * y.step + i, (float)(c.limit > 0 ? fmin(fmax(u, -c.limit), c.limit) : u));
+	}
+}
+
+static void combine_run(const struct op_call *c)
+{
+	const struct array *y = &c->out[0], none = {};
+	struct combination k;
+
+	for (int i = 0; i < OP_COMBINED; i++) {
+		k.x[i] = rows_of(i < c->nin ? &c->in[i] : &none);
+		k.f[i] = c->attr.f[i];
+	}
+	k.limit = c->attr.f[OP_COMBINED];
+	if (array_count(y))
+		LAUNCH(c, combine_any, blocks_for(array_count(y)), BLOCK, y->shape[0], y->shape[1], rows_of(y), k);
+}
+
 static __global__ void advance_any(int64_t n, struct reals y, struct reals x, struct reals v, struct reals v2, double h)
 {
 	for (int64_t i = thread_index(); i < n; i += thread_count()) {
@@ -101,5 +132,6 @@ static void advance_run(const struct op_call *c)
 extern "C" {
 extern const struct kernel kernel_mix_cuda = {mix_run, NULL};
 extern const struct kernel kernel_convert_cuda = {convert_run, NULL};
+extern const struct kernel kernel_combine_cuda = {combine_run, NULL};
 extern const struct kernel kernel_advance_cuda = {advance_run, NULL};
 }

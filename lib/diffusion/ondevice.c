@@ -1,5 +1,7 @@
 #include "diffusion/ondevice.h"
 
+#include <assert.h>
+
 static struct array vector(const float *p, int64_t n)
 {
 	return array_vector(DT_F32, (void *)(uintptr_t)p, n);
@@ -20,6 +22,35 @@ void ondevice_advance(struct device *d, float *y, const float *x, double h, cons
 	struct op_call c = {.nin = 3, .nout = 1, .in = {vector(x, n), vector(v, n), vector(v2, n)}, .out = {vector(y, n)}, .attr = {.f = {h}}};
 
 	device_run(d, OP_ADVANCE, &c, NULL);
+}
+
+void ondevice_combine(struct device *d, float *y, int64_t y_step, const struct term *t, int terms, double limit, int64_t n, int64_t cols)
+{
+	struct op_call c = {.nin = OP_COMBINED, .nout = 1, .out = {matrix(y, n, cols, y_step)}, .attr = {.f = {[OP_COMBINED] = limit}}};
+	int k = 0;
+
+	for (int i = 0; i < terms; i++) {
+		if (t[i].f == 0)
+			continue;
+		assert(k < OP_COMBINED);
+		c.in[k] = matrix(t[i].x, n, cols, t[i].step);
+		c.attr.f[k++] = t[i].f;
+	}
+	device_run(d, OP_COMBINE, &c, NULL);
+}
+
+void ondevice_exp(struct device *d, float *x, int64_t n)
+{
+	struct op_call c = {.nin = 1, .nout = 1, .in = {vector(x, n)}, .out = {vector(x, n)}, .attr = {.i = {UNARY_EXP}}};
+
+	device_run(d, OP_UNARY, &c, NULL);
+}
+
+void ondevice_multiply(struct device *d, float *y, const float *a, const float *b, int64_t n)
+{
+	struct op_call c = {.nin = 2, .nout = 1, .in = {vector(a, n), vector(b, n)}, .out = {vector(y, n)}};
+
+	device_run(d, OP_MUL, &c, NULL);
 }
 
 void ondevice_gather(struct device *d, float *y, const float *x, const int32_t *index, int64_t n, int64_t rows, int64_t cols)

@@ -10,6 +10,21 @@
 /* y [i] = x [i] + h (v [i] + v2 [i]), in double, rounded once; x and v2 may be NULL, y may be any of them. */
 void ondevice_advance(struct device *d, float *y, const float *x, double h, const float *v, const float *v2, int64_t n);
 
+/* One of what is added: f times x (n, cols), whose rows are `step` apart. */
+struct term {
+	double f;
+	const float *x;
+	int64_t step;
+};
+
+/* y (n, cols), rows y_step apart = the sum of up to OP_COMBINED terms, within -limit .. limit where limit > 0; in double, rounded once; y
+ * may be one of them. Terms with a factor of 0 are left out. */
+void ondevice_combine(struct device *d, float *y, int64_t y_step, const struct term *t, int terms, double limit, int64_t n, int64_t cols);
+
+/* x [i] = exp(x [i]); y [i] = a [i] b [i], y may be either. */
+void ondevice_exp(struct device *d, float *x, int64_t n);
+void ondevice_multiply(struct device *d, float *y, const float *a, const float *b, int64_t n);
+
 /* y (n, cols) = the rows of x (rows, cols) at index (n). */
 void ondevice_gather(struct device *d, float *y, const float *x, const int32_t *index, int64_t n, int64_t rows, int64_t cols);
 

@@ -12,7 +12,7 @@
 #define KERNELS(X) \
 	X(copy) X(fill) X(add) X(mul) X(unary) X(unary_grad) X(qsample) X(noise) X(dropout) X(sumsq) X(total) X(rates) X(adamw) \
 	X(softmax) X(softmax_grad) X(xent) X(xent_grad) X(mse) X(mse_grad) X(embed) X(embed_grad) X(timestep) \
-	X(mix) X(convert) X(advance)
+	X(mix) X(convert) X(combine) X(advance)
 #define X(fn) extern const struct kernel kernel_##fn##_cuda, kernel_##fn##_f32;
 KERNELS(X)
 #undef X
@@ -171,12 +171,15 @@ static void sampling(void **state)
 		                   .in = {v, which & 1 ? v : none, index, begun, w}, .out = {v}};
 		struct optest c = {.name = "CONVERT", .op = OP_CONVERT, .nin = 3, .nout = 1, .attr = {{0, which & 1, which}, {1.25, -.75, .3, .4}},
 		                   .in = {v, v, which & 2 ? mean : none}, .out = {v}, .in_place = 2};
+		struct optest k = {.name = "COMBINE", .op = OP_COMBINE, .nin = 5, .nout = 1, .attr = {{0}, {1.25, -.75, .3, .4, -1.5, which & 1}},
+		                   .in = {v, v, which & 2 ? v : none, v, v}, .out = {v}, .in_place = 5};
 		struct optest a = {.name = "ADVANCE", .op = OP_ADVANCE, .attr = {{0}, {-.02}}, .nin = 3, .nout = 1,
 		                   .in = {which & 1 ? flat : none, flat, which & 2 ? flat : none}, .out = {flat}, .in_place = 2};
 
 		m.in[3].values = zeros;
 		optest_twin(&m, &kernel_mix_cuda, 0);
 		optest_twin(&c, &kernel_convert_cuda, 0);
+		optest_twin(&k, &kernel_combine_cuda, 0);
 		optest_twin(&a, &kernel_advance_cuda, 0);
 	}
 }

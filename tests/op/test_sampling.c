@@ -1,4 +1,4 @@
-/* MIX, CONVERT, ADVANCE against plain loops in double. */
+/* MIX, CONVERT, COMBINE, ADVANCE against plain loops in double. */
 #include "tests/op/optest.h"
 
 #include <math.h>
@@ -106,6 +106,38 @@ static void convert(void **state)
 			}
 }
 
+static void ref_combine(const struct op_call *c)
+{
+	for (int64_t i = 0; i < c->out[0].shape[0]; i++)
+		for (int64_t j = 0; j < c->out[0].shape[1]; j++) {
+			const int64_t idx[ARRAY_RANK] = {i, j};
+			double u = 0, most = c->attr.f[5];
+
+			for (int k = 0; k < c->nin; k++)
+				u += c->in[k].rank ? c->attr.f[k] * at(&c->in[k], i, j) : 0;
+			*element(&c->out[0], idx) = most > 0 && u > most ? most : most > 0 && u < -most ? -most : u;
+		}
+}
+
+/* Every number of ins, one of them absent in the middle, with and without a limit. */
+static void combine(void **state)
+{
+	static const int64_t sizes[][2] = {{1, 1}, {5, 7}, {3, 20000}};
+
+	(void)state;
+	for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+		for (int n = 1; n <= OP_COMBINED; n++)
+			for (int limited = 0; limited < 2; limited++) {
+				struct operand x = {.rank = 2, .shape = {sizes[s][0], sizes[s][1]}, .scale = 2}, none = {0};
+				struct optest t = {.name = "COMBINE", .op = OP_COMBINE, .nin = n, .nout = 1,
+				                   .attr = {{0}, {1.25, -.75, .3, .4, -1.5, limited ? .8 : 0}},
+				                   .in = {x, x, n > 3 ? none : x, x, x}, .out = {x}, .ref = ref_combine, .tol32 = 1e-6, .tol64 = 1e-14,
+				                   .in_place = 1};
+
+				optest_run(&t);
+			}
+}
+
 static void ref_advance(const struct op_call *c)
 {
 	for (int64_t i = 0; i < c->out[0].shape[0]; i++) {
@@ -135,7 +167,7 @@ static void advance(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(mix), cmocka_unit_test(mix_adds), cmocka_unit_test(convert),
-	                                   cmocka_unit_test(advance)};
+	                                   cmocka_unit_test(combine), cmocka_unit_test(advance)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

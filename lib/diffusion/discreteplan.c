@@ -1,0 +1,303 @@
+/* The coefficients of every step. abar of the next, less noisy point is 1 behind the last step, or the table's first. */
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "diffusion/discrete.h"
+
+enum { FEW = 15 }; /* steps, with fewer than which the order goes down at the end: diffusers' lower_order_final */
+
+struct maker {
+	const struct discrete *how;
+	const struct schedule *s;
+	enum prediction kind;
+	struct discrete_plan *p;
+	double *at;    /* (steps) which step of the table, largest first */
+	double *sigma; /* (steps + 1) sigma / alpha there, and at the end */
+};
+
+struct discrete discrete_default(enum discrete_kind kind)
+{
+	struct discrete d = {.kind = kind, .order = 2, .spacing = kind <= DISCRETE_DDIM ? SPACING_LEADING : SPACING_LINSPACE};
+
+	return d;
+}
+
+/* DPM-Solver++ goes from the first to the last but one of a grid that is longer by one. */
+static int fenced(const struct discrete *how)
+{
+	return how->kind >= DISCRETE_MULTISTEP;
+}
+
+static double linspace(const struct maker *m, int64_t i)
+{
+	int64_t n = m->p->steps + fenced(m->how);
+	double last = (double)(m->s->steps - 1), t = n > 1 ? (double)(n - 1 - i) * (last / (double)(n - 1)) : 0;
+
+	return m->how->kind == DISCRETE_EULER ? t : rint(t);
+}
+
+static int space(const struct maker *m, struct err *e)
+{
+	const struct discrete *how = m->how;
+	int64_t n = m->p->steps, T = m->s->steps, grid = n + fenced(how), ratio = T / grid;
+	double stride = n > 1 ? (double)(T - 1) / (double)(n - 1) : 1, sum = 0;
+
+	for (int64_t i = 0; i < n; i++) {
+		if (how->spacing == SPACING_LEADING)
+			m->at[i] = (double)((grid - 1 - i) * ratio + how->offset);
+		else if (how->spacing == SPACING_TRAILING)
+			m->at[i] = rint((double)T - (double)i * ((double)T / (double)n)) - 1;
+		else if (how->spacing == SPACING_LINSPACE)
+			m->at[i] = linspace(m, i);
+	}
+	for (int64_t i = n - 1; how->spacing == SPACING_RESPACED && i >= 0; i--, sum += stride)
+		m->at[i] = rint(sum);
+	for (int64_t i = 0; i < n; i++)
+		if (m->at[i] < 0 || m->at[i] > (double)(T - 1) || (i && m->at[i] >= m->at[i - 1]))
+			return err_set(e, ERR_USAGE, "%lld steps do not fit into the %lld of path \"%s\" with this solver and spacing", (long long)n,
+			               (long long)T, m->s->path.name);
+	return 0;
+}
+
+static double table_sigma(const struct schedule *s, double k)
+{
+	int64_t i = (int64_t)k, j = i + 1 < s->steps ? i + 1 : i;
+	double a = sqrt((1 - s->abar[i]) / s->abar[i]), b = sqrt((1 - s->abar[j]) / s->abar[j]);
+
+	return a + (k - (double)i) * (b - a);
+}
+
+static struct path_point at_sigma(double sigma)
+{
+	double alpha = 1 / sqrt(1 + sigma * sigma);
+
+	return (struct path_point){.alpha = alpha, .sigma = alpha * sigma};
+}
+
+static double lambda(double sigma)
+{
+	return -log(sigma);
+}
+
+/* abar after step i. diffusers' DDIM goes a fixed number of steps down, wherever the next one is. */
+static double next_abar(const struct maker *m, int64_t i)
+{
+	const struct discrete *how = m->how;
+	int64_t n = m->p->steps, k = i + 1 < n ? (int64_t)m->at[i + 1] : -1;
+
+	if (how->kind == DISCRETE_DDIM && how->spacing != SPACING_RESPACED)
+		k = (int64_t)m->at[i] - m->s->steps / n;
+	if (k >= 0)
+		return m->s->abar[k];
+	return how->kind == DISCRETE_DDIM && how->final_min ? m->s->abar[0] : 1;
+}
+
+static void make_ddpm(const struct maker *m, struct discrete_step *s, int64_t i)
+{
+	double a = m->s->abar[(int64_t)m->at[i]], next = next_abar(m, i), beta = 1 - a / next;
+	double least = fmax((1 - next) / (1 - a) * beta, 1e-20);
+
+	s->x = sqrt(a / next) * (1 - next) / (1 - a);
+	s->x0[0] = sqrt(next) * beta / (1 - a);
+	if (m->at[i] == 0 || (m->how->spacing == SPACING_RESPACED && i + 1 == m->p->steps))
+		return;
+	if (m->how->variance == VARIANCE_LEARNED) {
+		s->log_lo = log(least);
+		s->log_hi = log(beta);
+		return;
+	}
+	s->noise = sqrt(m->how->variance == VARIANCE_LARGE ? beta : least);
+}
+
+static void make_ddim(const struct maker *m, struct discrete_step *s, const struct path_point *p, int64_t i)
+{
+	double a = m->s->abar[(int64_t)m->at[i]], next = next_abar(m, i), c, d, down;
+
+	s->noise = m->how->eta * sqrt(fmax((1 - next) / (1 - a) * (1 - a / next), 0));
+	down = sqrt(fmax(1 - next - s->noise * s->noise, 0));
+	prediction_relate(p, m->kind, PREDICT_EPSILON, &c, &d);
+	s->x = down * c;
+	s->out = down * d;
+	s->x0[0] = sqrt(next);
+}
+
+static void make_euler(const struct maker *m, struct discrete_step *s, int64_t i)
+{
+	double ratio = m->sigma[i + 1] / m->sigma[i];
+
+	s->scale = 1 / sqrt(1 + m->sigma[i] * m->sigma[i]);
+	s->x0_x *= s->scale;
+	s->x = ratio;
+	s->x0[0] = 1 - ratio;
+}
+
+/* The weights of an exponential integrator from the point of noise `from` to that after step i: of x there and of a constant x0, and of its
+ * first and second differences. */
+struct expo {
+	double h, x, flat, slope, middle, curve;
+};
+
+static struct expo integrate(const struct maker *m, int64_t from, int64_t i)
+{
+	struct path_point a = at_sigma(m->sigma[from]), b = at_sigma(m->sigma[i + 1]);
+	double h = lambda(m->sigma[i + 1]) - lambda(m->sigma[from]), q = expm1(-h);
+
+	return (struct expo){h, b.sigma / a.sigma, -b.alpha * q, b.alpha * (q / h + 1), -.5 * b.alpha * q, -b.alpha * ((q + h) / (h * h) - .5)};
+}
+
+static void first_order(struct discrete_step *s, const struct expo *w)
+{
+	s->x = w->x;
+	s->x0[0] = w->flat;
+}
+
+static void multi_second(const struct maker *m, struct discrete_step *s, const struct expo *w, int64_t i)
+{
+	double r = (lambda(m->sigma[i]) - lambda(m->sigma[i - 1])) / w->h, c = (m->how->heun ? w->slope : w->middle) / r;
+
+	s->x = w->x;
+	s->x0[0] = w->flat + c;
+	s->x0[1] = -c;
+}
+
+static void multi_third(const struct maker *m, struct discrete_step *s, const struct expo *w, int64_t i)
+{
+	double l0 = lambda(m->sigma[i]), l1 = lambda(m->sigma[i - 1]), l2 = lambda(m->sigma[i - 2]);
+	double r0 = (l0 - l1) / w->h, r1 = (l1 - l2) / w->h, late = w->slope * (1 + r0 / (r0 + r1)) + w->curve / (r0 + r1);
+	double early = -(w->slope * r0 + w->curve) / (r0 + r1);
+
+	s->x = w->x;
+	s->x0[0] = w->flat + late / r0;
+	s->x0[1] = early / r1 - late / r0;
+	s->x0[2] = -early / r1;
+}
+
+static void make_multistep(const struct maker *m, struct discrete_step *s, int64_t i)
+{
+	struct expo w = integrate(m, i, i);
+	int64_t n = m->p->steps;
+	int lower = !m->how->any_final && n < FEW, order = m->how->order;
+
+	if (order == 1 || i < 1 || (i + 1 == n && (lower || !m->how->final_min)))
+		first_order(s, &w);
+	else if (order == 2 || i < 2 || (i + 2 == n && lower))
+		multi_second(m, s, &w, i);
+	else
+		multi_third(m, s, &w, i);
+}
+
+/* Orders 1 2 1 2 .. or 1 2 3 1 2 3 .., the last of them 1 where the noise ends or the last group is whole. */
+static int single_order(const struct maker *m, int64_t i)
+{
+	int64_t n = m->p->steps, order = m->how->order;
+
+	if (i + 1 == n && (!m->how->final_min || (!m->how->any_final && n % order == 0)))
+		return 1;
+	return (int)(i % order) + 1;
+}
+
+static void single_second(const struct maker *m, struct discrete_step *s, int64_t i)
+{
+	struct expo w = integrate(m, i - 1, i);
+	double r = (lambda(m->sigma[i]) - lambda(m->sigma[i - 1])) / w.h, c = (m->how->heun ? w.slope : w.middle) / r;
+
+	s->saved = w.x;
+	s->x0[0] = c;
+	s->x0[1] = w.flat - c;
+}
+
+static void single_third(const struct maker *m, struct discrete_step *s, int64_t i)
+{
+	struct expo w = integrate(m, i - 2, i);
+	double l = lambda(m->sigma[i - 2]), r0 = (lambda(m->sigma[i]) - l) / w.h, r1 = (lambda(m->sigma[i - 1]) - l) / w.h;
+	double late = w.slope, early = 0; /* of the differences to the first over r0, r1 */
+
+	if (m->how->heun) {
+		late = (2 * w.curve - w.slope * r1) / (r0 - r1);
+		early = (w.slope * r0 - 2 * w.curve) / (r0 - r1);
+	}
+	s->saved = w.x;
+	s->x0[0] = late / r0;
+	s->x0[1] = early / r1;
+	s->x0[2] = w.flat - late / r0 - early / r1;
+}
+
+static void make_singlestep(const struct maker *m, struct discrete_step *s, int64_t i)
+{
+	struct expo w = integrate(m, i, i);
+	int order = single_order(m, i);
+
+	s->save = order == 1;
+	if (order == 1)
+		first_order(s, &w);
+	else if (order == 2)
+		single_second(m, s, i);
+	else
+		single_third(m, s, i);
+}
+
+static void make_step(const struct maker *m, int64_t i)
+{
+	struct discrete_step *s = &m->p->step[i];
+	struct path_point p = at_sigma(m->sigma[i]);
+
+	s->time = schedule_time(m->s, m->at[i]);
+	s->scale = 1;
+	prediction_relate(&p, m->kind, PREDICT_X0, &s->x0_x, &s->x0_out);
+	switch (m->how->kind) {
+	case DISCRETE_DDPM:
+		make_ddpm(m, s, i);
+		break;
+	case DISCRETE_DDIM:
+		make_ddim(m, s, &p, i);
+		break;
+	case DISCRETE_EULER:
+		make_euler(m, s, i);
+		break;
+	case DISCRETE_MULTISTEP:
+		make_multistep(m, s, i);
+		break;
+	default:
+		make_singlestep(m, s, i);
+	}
+	m->p->noisy |= s->noise > 0 || s->log_hi > s->log_lo;
+}
+
+int discrete_plan_make(struct discrete_plan *p, const struct discrete *how, int64_t steps, const struct schedule *s, enum prediction kind,
+                       int has_variance, struct err *e)
+{
+	struct discrete h = *how;
+	struct maker m = {&h, s, kind, p, NULL, NULL};
+	int rc;
+
+	assert(steps > 0 && kind != PREDICT_VELOCITY && h.order >= 1 && h.order <= 3);
+	memset(p, 0, sizeof *p);
+	if (h.variance == VARIANCE_AUTO)
+		h.variance = has_variance ? VARIANCE_LEARNED : VARIANCE_SMALL;
+	if (h.variance == VARIANCE_LEARNED && !has_variance)
+		return err_set(e, ERR_USAGE, "a learned variance is asked of networks that have none: variance=small or large");
+	*p = (struct discrete_plan){.steps = steps, .start = 1, .clip = h.clip};
+	m.at = mem_zalloc(2 * (size_t)steps + 1, sizeof *m.at);
+	m.sigma = m.at + steps;
+	rc = space(&m, e);
+	if (!rc) {
+		p->step = mem_zalloc((size_t)steps, sizeof *p->step);
+		for (int64_t i = 0; i < steps; i++)
+			m.sigma[i] = table_sigma(s, m.at[i]);
+		m.sigma[steps] = h.final_min ? table_sigma(s, 0) : 0;
+		for (int64_t i = 0; i < steps; i++)
+			make_step(&m, i);
+		if (h.kind == DISCRETE_EULER)
+			p->start = h.spacing == SPACING_LEADING ? hypot(m.sigma[0], 1) : m.sigma[0];
+	}
+	mem_free(m.at);
+	return rc;
+}
+
+void discrete_plan_release(struct discrete_plan *p)
+{
+	mem_free(p->step);
+	memset(p, 0, sizeof *p);
+}

@@ -1,0 +1,98 @@
+#include "diffusion/solverchoice.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/str.h"
+
+const char *const solver_names[] = {"euler",   "heun",    "ddpm",    "ddim",    "euler-discrete", "dpm++1",
+                                    "dpm++2m", "dpm++3m", "dpm++2s", "dpm++3s", NULL};
+
+enum { ODE = 2 }; /* how many of them are not of discrete time */
+
+static const struct {
+	enum discrete_kind kind;
+	int order;
+} discretes[] = {{DISCRETE_DDPM, 1},      {DISCRETE_DDIM, 1},      {DISCRETE_EULER, 1},      {DISCRETE_MULTISTEP, 1},
+                 {DISCRETE_MULTISTEP, 2}, {DISCRETE_MULTISTEP, 3}, {DISCRETE_SINGLESTEP, 2}, {DISCRETE_SINGLESTEP, 3}};
+
+static int word(const char *value, const char *const *words)
+{
+	for (int i = 0; words[i]; i++)
+		if (!strcmp(value, words[i]))
+			return i;
+	return -1;
+}
+
+/* 1: not a key of this solver; -1: not a value of it. */
+static int set(struct discrete *h, const char *key, const char *value)
+{
+	static const char *const spacings[] = {"leading", "linspace", "trailing", "respaced", NULL}, *const finals[] = {"zero", "min", NULL};
+	static const char *const variances[] = {"auto", "small", "large", "learned", NULL}, *const types[] = {"midpoint", "heun", NULL};
+	static const char *const lowers[] = {"yes", "no", NULL};
+	int dpm = h->kind >= DISCRETE_MULTISTEP, i = 0;
+
+	if (!strcmp(key, "spacing"))
+		h->spacing = (enum discrete_spacing)(i = word(value, spacings));
+	else if (!strcmp(key, "offset"))
+		i = parse_i64(value, 0, 1000, &h->offset) ? -1 : 0;
+	else if (!strcmp(key, "clip"))
+		i = parse_f64(value, 1e-3, 1e6, &h->clip) ? -1 : 0;
+	else if (!strcmp(key, "final") && h->kind != DISCRETE_DDPM)
+		h->final_min = i = word(value, finals);
+	else if (!strcmp(key, "variance") && h->kind == DISCRETE_DDPM)
+		h->variance = (enum discrete_variance)(i = word(value, variances));
+	else if (!strcmp(key, "eta") && h->kind == DISCRETE_DDIM)
+		i = parse_f64(value, 0, 1, &h->eta) ? -1 : 0;
+	else if (!strcmp(key, "type") && dpm)
+		h->heun = i = word(value, types);
+	else if (!strcmp(key, "lower") && dpm)
+		h->any_final = i = word(value, lowers);
+	else
+		return 1;
+	return i < 0 ? -1 : 0;
+}
+
+static int parse_keys(const char *text, const char *keys, struct discrete *h, struct err *e)
+{
+	while (*keys) {
+		char item[64], *value;
+		size_t n = strcspn(keys + 1, ",");
+		int rc;
+
+		snprintf(item, sizeof item, "%.*s", (int)n, keys + 1);
+		keys += 1 + n;
+		value = strchr(item, '=');
+		if (!value || n >= sizeof item)
+			return err_set(e, ERR_USAGE, "solver '%s': '%s' is not KEY=VALUE", text, item);
+		*value++ = 0;
+		rc = set(h, item, value);
+		if (rc)
+			return err_set(e, ERR_USAGE, rc > 0 ? "solver '%s' knows no %s" : "solver '%s': this is no %s", text, item);
+	}
+	return 0;
+}
+
+int solver_parse(const char *text, struct solver_choice *c, struct err *e)
+{
+	size_t n = strcspn(text, ",");
+	int i;
+
+	memset(c, 0, sizeof *c);
+	for (i = 0; solver_names[i]; i++)
+		if (strlen(solver_names[i]) == n && !strncmp(text, solver_names[i], n))
+			break;
+	if (!solver_names[i])
+		return err_set(e, ERR_USAGE,
+		               "solver '%.*s' is none of euler, heun, ddpm, ddim, euler-discrete, dpm++1, dpm++2m, dpm++3m, dpm++2s, dpm++3s",
+		               (int)n, text);
+	c->name = solver_names[i];
+	c->discrete = i >= ODE;
+	if (!c->discrete) {
+		c->kind = i ? SOLVER_HEUN : SOLVER_EULER;
+		return text[n] ? err_set(e, ERR_USAGE, "solver '%s' knows no keys", text) : 0;
+	}
+	c->how = discrete_default(discretes[i - ODE].kind);
+	c->how.order = discretes[i - ODE].order;
+	return parse_keys(text, text + n, &c->how, e);
+}

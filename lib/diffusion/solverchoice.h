@@ -1,0 +1,24 @@
+/* Solvers by name: those of the probability flow (diffusion/solver.h) and those of discrete time (diffusion/discrete.h). */
+#ifndef DDM_DIFFUSION_SOLVERCHOICE_H
+#define DDM_DIFFUSION_SOLVERCHOICE_H
+
+#include "diffusion/discrete.h"
+#include "diffusion/solver.h"
+
+struct solver_choice {
+	const char *name;      /* one of solver_names */
+	int discrete;          /* `how` counts, not `kind` */
+	enum solver_kind kind;
+	struct discrete how;
+};
+
+/* NULL at the end. */
+extern const char *const solver_names[];
+
+/* NAME[,KEY=VALUE].. : euler and heun alone; ddpm, ddim, euler-discrete, dpm++1, dpm++2m, dpm++3m, dpm++2s, dpm++3s with
+ *   spacing=leading|linspace|trailing|respaced  offset=N  clip=L  final=zero|min
+ *   variance=small|large|learned (ddpm)  eta=E (ddim)  type=midpoint|heun  lower=yes|no (dpm++)
+ * ERR_USAGE names what is not one of these. */
+int solver_parse(const char *text, struct solver_choice *c, struct err *e);
+
+#endif

@@ -1,0 +1,345 @@
+/* diffusion/discrete: every solver against diffusers' schedulers, its own tests' values, and closed forms. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/torchrng.h"
+#include "diffusion/exact.h"
+#include "diffusion/solverchoice.h"
+#include "tests/golden/discrete_values.h"
+
+enum { B = 4, COLS = 192, N = B * COLS };
+
+/* diffusers' dummy network of its schedulers' tests, with a variance beside it where it has one. */
+struct dummy {
+	struct torch_rng rng;
+	const struct schedule *s;
+	int64_t out_cols;
+	double scale; /* of what the step made */
+	float *x;
+	const struct discrete_plan *plan;
+};
+
+static int dummy_field(void *arg, float *out, const float *x, double time, int64_t step, struct err *e)
+{
+	const struct dummy *d = arg;
+	double t = time * d->s->unit, f = t / (t + 1);
+
+	(void)step;
+	(void)e;
+	for (int64_t b = 0; b < B; b++)
+		for (int64_t i = 0; i < d->out_cols; i++) {
+			float v = x[b * COLS + i % COLS];
+
+			out[b * d->out_cols + i] = i < COLS ? (float)(v * f) : (float)(.1 * v - .3);
+		}
+	return 0;
+}
+
+static int torch_noise(void *arg, float *z, int64_t step, struct err *e)
+{
+	struct dummy *d = arg;
+
+	(void)step;
+	(void)e;
+	torch_randn(&d->rng, z, N);
+	return 0;
+}
+
+/* arange(768) / 768 laid out (C, H, W, B), as (B, C, H, W). */
+static void start(float *x)
+{
+	for (int64_t b = 0; b < B; b++)
+		for (int64_t i = 0; i < COLS; i++)
+			x[b * COLS + i] = (float)(i * B + b) / N;
+}
+
+static void solve(const char *solver, const char *path, const struct betas *betas, const char *kind, int64_t steps, int learned,
+                  discrete_field *field, float *x)
+{
+	struct device *d = device_cpu(NULL, DT_F32);
+	int64_t out_cols = learned ? 2 * COLS : COLS;
+	float *work = mem_zalloc((size_t)discrete_work(B, COLS, out_cols), sizeof *work);
+	struct schedule s;
+	struct solver_choice c;
+	struct discrete_plan p;
+	struct dummy net = {.s = &s, .out_cols = out_cols, .x = x, .plan = &p};
+	struct discrete_run r = {d, B, COLS, out_cols, field, torch_noise, &net};
+
+	torch_seed(&net.rng, 0);
+	assert_int_equal(schedule_init(&s, path, betas, NULL), 0);
+	assert_int_equal(solver_parse(solver, &c, NULL), 0);
+	assert_true(c.discrete);
+	assert_int_equal(discrete_plan_make(&p, &c.how, steps, &s, (enum prediction)prediction_find(kind), learned, NULL), 0);
+	start(x);
+	/* Freed memory holds anything: what is not counted must not be read. */
+	memset(work, 0xff, (size_t)discrete_work(B, COLS, out_cols) * sizeof *work);
+	assert_int_equal(discrete_solve(&p, &r, x, work, NULL), 0);
+	discrete_plan_release(&p);
+	schedule_release(&s);
+	mem_free(work);
+	device_free(d);
+}
+
+static const struct betas linear = {1000, 1e-4, .02, NULL}, scaled = {1000, .00085, .012, NULL};
+
+/* diffusers computes tables, coefficients and steps in float: products of a thousand alphas and exp and log near each other carry up to
+ * some 1e-5 of relative error, which steps of low order at high noise multiply. */
+static void as_diffusers(void **state)
+{
+	static float x[N];
+	double worst = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof golden_discrete / sizeof *golden_discrete; i++) {
+		double scale = 1, error = 0;
+
+		solve(golden_discrete[i].solver, golden_discrete[i].path, strcmp(golden_discrete[i].path, "linear_betas") ? &scaled : &linear,
+		      golden_discrete[i].prediction, golden_discrete[i].steps, golden_discrete[i].learned, dummy_field, x);
+		for (int k = 0; k < 8; k++) {
+			scale = fmax(scale, fabs(golden_discrete[i].at[k]));
+			error = fmax(error, fabs(x[109 * k] - golden_discrete[i].at[k]));
+		}
+		if (error > 2e-4 * scale)
+			print_message("%s on %s, %s, %d steps: %g of %g\n", golden_discrete[i].solver, golden_discrete[i].path,
+			              golden_discrete[i].prediction, (int)golden_discrete[i].steps, error, scale);
+		worst = fmax(worst, error / scale);
+	}
+	assert_true(worst < 2e-4);
+}
+
+/* What tests/schedulers of diffusers 0.42 expects of whole loops: sums and means, to its own tolerances of 1e-2 and 1e-3. */
+static void published_values(void **state)
+{
+	static const struct {
+		const char *solver, *prediction;
+		int64_t steps;
+		double sum, mean; /* 0: not told */
+	} v[] = {
+	    {"ddim,clip=1", "epsilon", 10, 172.0067, .223967},
+	    {"ddpm,clip=1", "epsilon", 1000, 258.9606, .3372},
+	    {"dpm++2m,final=min,lower=no", "epsilon", 10, 0, .3301},
+	};
+	static float x[N];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+		double sum = 0;
+
+		solve(v[i].solver, "linear_betas", &linear, v[i].prediction, v[i].steps, 0, dummy_field, x);
+		for (int k = 0; k < N; k++)
+			sum += fabs(x[k]);
+		if (v[i].sum > 0)
+			assert_true(fabs(sum - v[i].sum) < 1e-2);
+		assert_true(fabs(sum / N - v[i].mean) < 1e-3);
+	}
+}
+
+/* That of Euler goes on from what scale_model_input made, not from the sample itself. */
+static int scaling_field(void *arg, float *out, const float *x, double time, int64_t step, struct err *e)
+{
+	struct dummy *d = arg;
+
+	dummy_field(arg, out, x, time, step, e);
+	if (d->plan->step[step].scale != 1)
+		memcpy(d->x, x, N * sizeof *x);
+	return 0;
+}
+
+static void published_euler(void **state)
+{
+	static const struct betas long_table = {1100, 1e-4, .02, NULL};
+	static float x[N];
+	double sum = 0;
+
+	(void)state;
+	solve("euler-discrete", "linear_betas", &long_table, "epsilon", 10, 0, scaling_field, x);
+	for (int k = 0; k < N; k++)
+		sum += fabs(x[k]);
+	assert_true(fabs(sum - 10.0807) < 1e-2 && fabs(sum / N - .0131) < 1e-3);
+}
+
+/* One Gaussian, for which the probability flow is linear: x(t) = m alpha + z sqrt(alpha^2 s^2 + sigma^2). */
+static const float gauss_mean[] = {.8f, -.3f};
+static const struct exact gauss = {.n = 1, .d = 2, .clusters = 1, .mean = gauss_mean, .std = .5};
+
+struct perfect {
+	const struct schedule *s;
+	enum prediction kind;
+	int64_t n;
+};
+
+static int perfect_field(void *arg, float *out, const float *x, double time, int64_t step, struct err *e)
+{
+	const struct perfect *f = arg;
+	struct path_point p = path_at(&f->s->path, time);
+
+	(void)step;
+	(void)e;
+	for (int64_t i = 0; i < f->n; i++) {
+		double x0[2], eps[2];
+
+		exact_moments(&gauss, &f->s->path, time, EXACT_ALL, x + 2 * i, x0, eps);
+		for (int j = 0; j < 2; j++)
+			out[2 * i + j] = (float)(f->kind == PREDICT_X0 ? x0[j] : f->kind == PREDICT_EPSILON ? eps[j] : p.alpha * eps[j] - p.sigma * x0[j]);
+	}
+	return 0;
+}
+
+static int philox_noise(void *arg, float *z, int64_t step, struct err *e)
+{
+	const struct perfect *f = arg;
+
+	(void)e;
+	rng_normal(z, (size_t)(2 * f->n), 5, RNG_TEST, (uint64_t)step + 1, 0);
+	return 0;
+}
+
+/* n samples of a perfect network from n times two normals, which are kept in z. */
+static void sample(const char *solver, int64_t steps, enum prediction kind, int64_t n, float *x, float *z)
+{
+	struct device *d = device_cpu(NULL, DT_F32);
+	float *work = mem_zalloc((size_t)discrete_work(n, 2, 2), sizeof *work);
+	struct schedule s;
+	struct solver_choice c;
+	struct discrete_plan p;
+	struct perfect f = {&s, kind, n};
+	struct discrete_run r = {d, n, 2, 2, perfect_field, philox_noise, &f};
+
+	assert_int_equal(schedule_init(&s, "linear_betas", &linear, NULL), 0);
+	assert_int_equal(solver_parse(solver, &c, NULL), 0);
+	assert_int_equal(discrete_plan_make(&p, &c.how, steps, &s, kind, 0, NULL), 0);
+	rng_normal(x, (size_t)(2 * n), 5, RNG_TEST, 0, 0);
+	memcpy(z, x, (size_t)(2 * n) * sizeof *z);
+	assert_int_equal(discrete_solve(&p, &r, x, work, NULL), 0);
+	discrete_plan_release(&p);
+	schedule_release(&s);
+	mem_free(work);
+	device_free(d);
+}
+
+static double flow_error(const char *solver, int64_t steps, enum prediction kind)
+{
+	float x[64], z[64];
+	double worst = 0;
+
+	sample(solver, steps, kind, 32, x, z);
+	for (int i = 0; i < 64; i++) {
+		double m = gauss_mean[i % 2], s = .5;
+
+		/* It begins at abar_T, not at noise alone: m alpha is missing, and alpha^2 s^2 < 1e-5 of the variance. */
+		worst = fmax(worst, fabs(x[i] - (m + s * (z[i] - m * sqrt(4.0358e-5)))));
+	}
+	return worst;
+}
+
+/* The deterministic ones reach the flow's end, and a higher order reaches it sooner; noise of step 0, .01, is not taken off by final=min,
+ * so that zero is what is compared. Every kind of prediction is the same to rounding. */
+static void flows_of_a_gaussian(void **state)
+{
+	static const enum prediction kinds[] = {PREDICT_X0, PREDICT_EPSILON, PREDICT_ANGULAR};
+	double first, second, third, single;
+
+	(void)state;
+	first = flow_error("dpm++1", 50, PREDICT_X0);
+	second = flow_error("dpm++2m", 50, PREDICT_X0);
+	third = flow_error("dpm++3m", 50, PREDICT_X0);
+	single = flow_error("dpm++2s", 50, PREDICT_X0);
+	assert_true(first < .1 && second < first / 10 && single < first / 2 && third < first / 4);
+	assert_true(fabs(flow_error("ddim,spacing=trailing", 50, PREDICT_X0) - first) < .2 * first);
+	for (int k = 0; k < 3; k++) {
+		float a[64], b[64], z[64];
+
+		sample("dpm++2m", 20, PREDICT_X0, 32, a, z);
+		sample("dpm++2m", 20, kinds[k], 32, b, z);
+		for (int i = 0; i < 64; i++)
+			assert_true(fabsf(a[i] - b[i]) < 2e-3f);
+		assert_true(flow_error("euler-discrete", 400, kinds[k]) < .05);
+		assert_true(flow_error("ddim", 1000, kinds[k]) < .02);
+	}
+}
+
+/* Samples of the stochastic ones are distributed as the data: of 4096, mean and standard deviation to four standard errors and what the
+ * first steps' noise that is left adds. */
+static void noise_of_the_right_size(void **state)
+{
+	static const char *const solvers[] = {"ddpm", "ddpm,variance=large", "ddim,eta=1", "ddim,eta=.5", "ddpm,spacing=respaced"};
+	enum { M = 4096 };
+	static float x[2 * M], z[2 * M];
+
+	(void)state;
+	for (size_t k = 0; k < sizeof solvers / sizeof *solvers; k++) {
+		double sum = 0, square = 0;
+
+		sample(solvers[k], k == 4 ? 250 : 200, PREDICT_EPSILON, M, x, z);
+		for (int i = 0; i < M; i++) {
+			sum += x[2 * i];
+			square += (double)x[2 * i] * x[2 * i];
+		}
+		sum /= M;
+		assert_true(fabs(sum - .8) < 4 * .5 / sqrt(M) + .01);
+		assert_true(fabs(sqrt(square / M - sum * sum) - .5) < 4 * .5 / sqrt(2 * M) + .01);
+	}
+}
+
+/* DiT's timestep_respacing: space_timesteps(1000, "250"), "7", and "ddim50". */
+static void steps_of_dit(void **state)
+{
+	static const int64_t seven[] = {999, 832, 666, 500, 333, 166, 0};
+	struct schedule s;
+	struct solver_choice c;
+	struct discrete_plan p;
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(schedule_init(&s, "linear_betas", &linear, NULL), 0);
+	assert_int_equal(solver_parse("ddpm,spacing=respaced", &c, NULL), 0);
+	assert_int_equal(discrete_plan_make(&p, &c.how, 7, &s, PREDICT_EPSILON, 1, NULL), 0);
+	for (int i = 0; i < 7; i++)
+		assert_true(fabs(p.step[i].time * 1000 - (double)seven[i]) < 1e-9);
+	assert_true(p.step[0].log_hi > p.step[0].log_lo && p.step[6].log_hi == p.step[6].log_lo && p.step[6].noise == 0);
+	discrete_plan_release(&p);
+	assert_int_equal(discrete_plan_make(&p, &c.how, 250, &s, PREDICT_EPSILON, 1, NULL), 0);
+	assert_true(fabs(p.step[1].time * 1000 - 995) < 1e-9 && fabs(p.step[248].time * 1000 - 4) < 1e-9);
+	discrete_plan_release(&p);
+	assert_int_equal(discrete_plan_make(&p, &c.how, 1001, &s, PREDICT_EPSILON, 1, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	schedule_release(&s);
+}
+
+static void texts(void **state)
+{
+	static const char *const bad[] = {"", "ddpm2", "euler,spacing=leading", "ddim,eta", "ddim,eta=2", "ddpm,eta=1", "dpm++2m,variance=small",
+	                                  "ddim,spacing=even", "ddim,", "ddim,clip=0", "ddpm,final=min", "dpm++1,type=euler"};
+	struct solver_choice c;
+	struct err e;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		e = (struct err){0};
+		assert_int_equal(solver_parse(bad[i], &c, &e), -1);
+		assert_int_equal(e.code, ERR_USAGE);
+	}
+	for (int i = 0; solver_names[i]; i++) {
+		assert_int_equal(solver_parse(solver_names[i], &c, NULL), 0);
+		assert_string_equal(c.name, solver_names[i]);
+	}
+	assert_int_equal(solver_parse("ddim,eta=.5,spacing=trailing,clip=1,final=min", &c, NULL), 0);
+	assert_true(c.how.eta == .5 && c.how.spacing == SPACING_TRAILING && c.how.clip == 1 && c.how.final_min == 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(as_diffusers), cmocka_unit_test(published_values),        cmocka_unit_test(published_euler),
+	    cmocka_unit_test(flows_of_a_gaussian), cmocka_unit_test(noise_of_the_right_size), cmocka_unit_test(steps_of_dit),
+	    cmocka_unit_test(texts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

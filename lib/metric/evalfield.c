@@ -58,7 +58,7 @@ static int frechet_put(const struct field *f, enum metric m, const double *mu1, 
 {
 	double v;
 
-	if (frechet_distance(&v, mu1, s1, mu2, s2, d, e))
+	if (frechet_distance(&v, f->r->pool, mu1, s1, mu2, s2, d, e))
 		return -1;
 	put(f, metric_names[m], "", v);
 	return 0;

@@ -97,10 +97,10 @@ static int fd_statistics(struct stamp *st, const struct evalreport *r, const dou
 	double full, along, *v = mem_alloc(2 * (size_t)(p + p * p) * sizeof *v), *sp = v + 2 * p;
 	int rc = -1;
 
-	if (!evalset_statistics(b, r->pool, e) && !frechet_distance(&full, a->mu, a->sigma, b->mu, b->sigma, d, e)) {
+	if (!evalset_statistics(b, r->pool, e) && !frechet_distance(&full, r->pool, a->mu, a->sigma, b->mu, b->sigma, d, e)) {
 		frechet_project(v, sp, axes, a->mu, a->sigma, d, p);
 		frechet_project(v + p, sp + p * p, axes, b->mu, b->sigma, d, p);
-		rc = frechet_distance(&along, v, sp, v + p, sp + p * p, p, e);
+		rc = frechet_distance(&along, r->pool, v, sp, v + p, sp + p * p, p, e);
 	}
 	mem_free(v);
 	if (rc)

@@ -1,6 +1,5 @@
 #include "metric/frechet.h"
 
-#include <float.h>
 #include <lapacke.h>
 #include <math.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "metric/moments.h"
+#include "metric/roots.h"
 
 /* Eigenvectors of s as rows of v (d, d), eigenvalues ascending in w (d); s is left alone. */
 static int eigen(double *w, double *v, const double *s, int d, struct err *e)
@@ -30,30 +30,6 @@ static int eigen(double *w, double *v, const double *s, int d, struct err *e)
 	return 0;
 }
 
-/* Rows sqrt(w_i) v_i of the eigenvalues that are not rounding: root' root = s. Returns the rank, or -1. */
-static int root(double *r, const double *s, int d, struct err *e)
-{
-	double *w = mem_alloc((size_t)d * sizeof *w);
-	int rank = -1;
-
-	if (!eigen(w, r, s, d, e)) {
-		double least = w[d - 1] * d * DBL_EPSILON;
-
-		rank = 0;
-		for (int i = 0; i < d; i++) {
-			double f = sqrt(fmax(w[i], 0));
-
-			if (w[i] <= least)
-				continue;
-			for (int j = 0; j < d; j++)
-				r[(size_t)rank * (size_t)d + (size_t)j] = r[(size_t)i * (size_t)d + (size_t)j] * f;
-			rank++;
-		}
-	}
-	mem_free(w);
-	return rank;
-}
-
 static double dot(const double *a, const double *b, int d)
 {
 	double s = 0;
@@ -65,32 +41,8 @@ static double dot(const double *a, const double *b, int d)
 
 /* tr((S1 S2)^(1/2)) is the sum of the singular values of R1 R2' for any R' R = S. The eigenvalues of S1^(1/2) S2 S1^(1/2) are
  * their squares: taking roots of those would lose half the digits of the small ones. */
-static int root_trace(double *out, const double *r1, int n1, const double *r2, int n2, int d, struct err *e)
-{
-	int least = n1 < n2 ? n1 : n2;
-	double *m, *sv;
-	lapack_int info = 0;
-
-	*out = 0;
-	if (!least)
-		return 0;
-	m = mem_try((size_t)n1 * (size_t)n2 + (size_t)least, sizeof *m, "a product of covariance roots", e);
-	if (!m)
-		return -1;
-	sv = m + (size_t)n1 * (size_t)n2;
-	for (int i = 0; i < n1; i++)
-		for (int j = 0; j < n2; j++)
-			m[(size_t)j * (size_t)n1 + (size_t)i] = dot(r1 + (size_t)i * (size_t)d, r2 + (size_t)j * (size_t)d, d);
-	info = LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'N', n1, n2, m, n1, sv, NULL, n1, NULL, n2);
-	for (int i = least - 1; i >= 0; i--)
-		*out += sv[i];
-	mem_free(m);
-	if (info == LAPACK_WORK_MEMORY_ERROR || info == LAPACK_TRANSPOSE_MEMORY_ERROR)
-		return err_set(e, ERR_NOMEM, "no memory for the singular values of a %d x %d product", n1, n2);
-	return info ? err_set(e, ERR_FAIL, "LAPACK dgesdd failed on a %d x %d product (info %d)", n1, n2, (int)info) : 0;
-}
-
-int frechet_distance(double *out, const double *mu1, const double *s1, const double *mu2, const double *s2, int d, struct err *e)
+int frechet_distance(double *out, struct pool *pool, const double *mu1, const double *s1, const double *mu2, const double *s2, int d,
+                     struct err *e)
 {
 	size_t n = (size_t)d * (size_t)d;
 	double *r = mem_try(2 * n, sizeof *r, "covariance roots", e), shift = 0, trace = 0, cross;
@@ -98,9 +50,9 @@ int frechet_distance(double *out, const double *mu1, const double *s1, const dou
 
 	if (!r)
 		return -1;
-	n1 = root(r, s1, d, e);
-	n2 = n1 < 0 ? -1 : root(r + n, s2, d, e);
-	if (n2 >= 0 && !root_trace(&cross, r, n1, r + n, n2, d, e)) {
+	n1 = roots_factor(r, pool, s1, d, e);
+	n2 = n1 < 0 ? -1 : roots_factor(r + n, pool, s2, d, e);
+	if (n2 >= 0 && !roots_trace(&cross, pool, r, n1, r + n, n2, d, e)) {
 		for (int i = 0; i < d; i++) {
 			shift += (mu1[i] - mu2[i]) * (mu1[i] - mu2[i]);
 			trace += s1[(size_t)i * (size_t)(d + 1)] + s2[(size_t)i * (size_t)(d + 1)];
@@ -176,13 +128,13 @@ int frechet_equal(double *along, double *full, struct pool *pool, const float *x
 
 		rc = draw(mu, s, pool, x, n, d, 0, take, seed, round, e) ||
 		     draw(mu + d, s + dd, pool, y, m, d, same ? take : 0, take, seed, same ? round : round + 1, e) ||
-		     frechet_distance(&one, mu, s, mu + d, s + dd, d, e);
+		     frechet_distance(&one, pool, mu, s, mu + d, s + dd, d, e);
 		if (rc)
 			break;
 		*full += one / draws;
 		frechet_project(mup, sp, axes, mu, s, d, p);
 		frechet_project(mup + p, sp + pp, axes, mu + d, s + dd, d, p);
-		rc = frechet_distance(&one, mup, sp, mup + p, sp + pp, p, e);
+		rc = frechet_distance(&one, pool, mup, sp, mup + p, sp + pp, p, e);
 		*along += one / draws;
 	}
 	mem_free(mem);

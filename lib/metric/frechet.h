@@ -8,9 +8,10 @@
 #include "core/err.h"
 #include "core/pool.h"
 
-/* mu (d), s (d, d) symmetric, positive semidefinite up to rounding: singular ones are fine (eigenvalues below d eps of the
- * largest count as zero; one below -1e-6 of the largest, or a value that is not finite, is ERR_DATA). Never below zero. */
-int frechet_distance(double *out, const double *mu1, const double *s1, const double *mu2, const double *s2, int d, struct err *e);
+/* mu (d), s (d, d) symmetric, positive semidefinite up to rounding: singular ones are fine; what roots_factor refuses is ERR_DATA. Never below
+ * zero. The bits do not depend on the pool. */
+int frechet_distance(double *out, struct pool *pool, const double *mu1, const double *s1, const double *mu2, const double *s2, int d,
+                     struct err *e);
 
 /* The leading p principal axes of a covariance s (d, d): axes (p, d), orthonormal rows, largest variance first. 1 <= p <= d. */
 int frechet_axes(double *axes, const double *s, int d, int p, struct err *e);

@@ -16,6 +16,7 @@
 #include "metric/moments.h"
 #include "metric/paired.h"
 #include "metric/pixfeat.h"
+#include "metric/roots.h"
 #include "tests/golden/metric_values.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
@@ -201,7 +202,7 @@ static double rotated_distance(double *mu1, double *s1, double *mu2, double *s2)
 
 	rotate(s1, mu1, FD);
 	rotate(s2, mu2, FD);
-	if (frechet_distance(&v, mu1, s1, mu2, s2, FD, &e))
+	if (frechet_distance(&v, NULL, mu1, s1, mu2, s2, FD, &e))
 		fail_msg("%s", e.msg);
 	return v;
 }
@@ -264,7 +265,7 @@ static void frechet_singular(void **state)
 	near(rotated_distance(mu, s1, nu, s2), uu + trace - 2 * sqrt(usu), 1e-11);
 	memset(s1, 0, sizeof s1);
 	memset(s2, 0, sizeof s2);
-	assert_int_equal(frechet_distance(&v, mu, s1, mu, s2, FD, NULL), 0);
+	assert_int_equal(frechet_distance(&v, NULL, mu, s1, mu, s2, FD, NULL), 0);
 	assert_true(v == 0);
 }
 
@@ -275,12 +276,98 @@ static void frechet_refuses(void **state)
 	struct err e = {0}, e2 = {0}, e3 = {0};
 
 	(void)state;
-	assert_int_equal(frechet_distance(&v, mu, s, mu, s, 2, &e), -1);
+	assert_int_equal(frechet_distance(&v, NULL, mu, s, mu, s, 2, &e), -1);
 	assert_int_equal(e.code, ERR_DATA);
-	assert_int_equal(frechet_distance(&v, mu, nan2, mu, s, 2, &e2), -1);
+	assert_int_equal(frechet_distance(&v, NULL, mu, nan2, mu, s, 2, &e2), -1);
 	assert_int_equal(e2.code, ERR_DATA);
 	assert_int_equal(frechet_equal(&v, &v, NULL, x, 4, x, 4, 2, s, 1, 3, 1, 0, &e3), -1);
 	assert_int_equal(e3.code, ERR_USAGE);
+}
+
+/* x (n, d) <- x times three reflections */
+static void reflect_rows(double *x, int n, int d, uint64_t key)
+{
+	double *u = mem_alloc((size_t)d * sizeof *u);
+
+	for (uint64_t r = 0; r < 3; r++) {
+		double len = 0;
+
+		for (int j = 0; j < d; j++)
+			u[j] = rng_uniform(2, RNG_TEST, 3 * key + r, (uint64_t)j, 0) - .5, len += u[j] * u[j];
+		for (int i = 0; i < n; i++) {
+			double along = 0;
+
+			for (int j = 0; j < d; j++)
+				along += x[i * d + j] * u[j];
+			for (int j = 0; j < d; j++)
+				x[i * d + j] -= 2 * along / len * u[j];
+		}
+	}
+	mem_free(u);
+}
+
+/* Singular values that are known, over several blocks, from 1 down to rounding; square, tall and wide, with any pool the same bits. */
+static void roots_singular_values(void **state)
+{
+	static const int sizes[][2] = {{131, 131}, {131, 70}, {33, 131}, {1, 5}};
+	enum { D = 131 };
+	double *t = mem_alloc(3 * D * D * sizeof *t), *r = t + D * D, *one = r + D * D;
+
+	(void)state;
+	for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+		int n1 = sizes[k][0], n2 = sizes[k][1], least = n1 < n2 ? n1 : n2;
+		double want = 0, got, again;
+
+		memset(t, 0, 3 * D * D * sizeof *t);
+		for (int i = least - 1; i >= 0; i--) {
+			t[i * n1 + i] = exp(-.25 * i);
+			want += exp(-.25 * i);
+		}
+		reflect_rows(t, n2, n1, 1);
+		for (int i = 0; i < n1; i++)
+			for (int j = 0; j < n2; j++)
+				r[i * n2 + j] = t[j * n1 + i];
+		for (int i = 0; i < n2; i++)
+			one[i * n2 + i] = 1;
+		reflect_rows(r, n1, n2, 2);
+		assert_int_equal(roots_trace(&got, NULL, r, n1, one, n2, n2, NULL), 0);
+		assert_int_equal(roots_trace(&again, three, r, n1, one, n2, n2, NULL), 0);
+		near(got, want, 1e-13);
+		assert_memory_equal(&got, &again, sizeof got);
+	}
+	mem_free(t);
+}
+
+/* Of a covariance of 70 vectors in 131 dimensions: rank 70 and, multiplied out, the covariance; with a direction that is negative, none. */
+static void roots_of_covariances(void **state)
+{
+	enum { D = 131, N = 70 };
+	double *s = mem_zalloc(3 * D * D, sizeof *s), *r = s + D * D, *x = r + D * D, top = 0, off = 0;
+	struct err e = {0};
+
+	(void)state;
+	for (int i = 0; i < N; i++)
+		x[i * D + i] = exp(-.1 * i);
+	reflect_rows(x, N, D, 2);
+	for (int i = 0; i < D; i++)
+		for (int j = 0; j < D; j++)
+			for (int k = 0; k < N; k++)
+				s[i * D + j] += x[k * D + i] * x[k * D + j];
+	assert_int_equal(roots_factor(r, three, s, D, NULL), N);
+	for (int i = 0; i < D; i++)
+		for (int j = 0; j < D; j++) {
+			double sum = 0;
+
+			for (int k = 0; k < N; k++)
+				sum += r[k * D + i] * r[k * D + j];
+			top = fmax(top, fabs(s[i * D + j]));
+			off = fmax(off, fabs(sum - s[i * D + j]));
+		}
+	assert_true(off < 1e-14 * top);
+	s[D * D - 1] -= 1e-4;
+	assert_int_equal(roots_factor(r, NULL, s, D, &e), -1);
+	assert_int_equal(e.code, ERR_DATA);
+	mem_free(s);
 }
 
 static void frechet_golden(void **state)
@@ -297,14 +384,14 @@ static void frechet_golden(void **state)
 		assert_int_equal(moments_result(&m, NULL, mu + k * D, s + k * D * D, NULL), 0);
 		moments_release(&m);
 	}
-	assert_int_equal(frechet_distance(&v, mu, s, mu + D, s + D * D, D, NULL), 0);
+	assert_int_equal(frechet_distance(&v, NULL, mu, s, mu + D, s + D * D, D, NULL), 0);
 	near(v, golden_fd, 1e-9);
 	/* all axes: a rotation, which changes nothing */
 	assert_int_equal(frechet_axes(axes, s, D, D, NULL), 0);
 	frechet_project(mup, sp, axes, mu, s, D, D);
 	frechet_project(mup + D, sp + D * D, axes, mu + D, s + D * D, D, D);
 	assert_true(sp[0] >= sp[D + 1] && fabs(sp[1]) < 1e-12);
-	assert_int_equal(frechet_distance(&v, mup, sp, mup + D, sp + D * D, D, NULL), 0);
+	assert_int_equal(frechet_distance(&v, NULL, mup, sp, mup + D, sp + D * D, D, NULL), 0);
 	near(v, golden_fd, 1e-9);
 	mem_free(x);
 	mem_free(y);
@@ -625,6 +712,8 @@ int main(void)
 	    cmocka_unit_test(frechet_blocks),
 	    cmocka_unit_test(frechet_singular),
 	    cmocka_unit_test(frechet_refuses),
+	    cmocka_unit_test(roots_singular_values),
+	    cmocka_unit_test(roots_of_covariances),
 	    cmocka_unit_test(frechet_golden),
 	    cmocka_unit_test(frechet_equal_draws),
 	    cmocka_unit_test(moments_bits),

@@ -12,16 +12,17 @@
 #include "file/npy.h"
 #include "file/stamp.h"
 #include "file/standing.h"
+#include "metric/captions.h"
 #include "metric/evalreport.h"
 #include "metric/evalset.h"
 #include "metric/evalstats.h"
 #include "metric/pixfeat.h"
 
-static int filter = RESIZE_BICUBIC, protocol = PROTOCOL_DDM, skip_bad, ignore_recipe, cache, seeded, input = -1;
+static int groups = GROUP_NONE, filter = RESIZE_BICUBIC, protocol = PROTOCOL_DDM, skip_bad, ignore_recipe, cache, seeded, input = -1;
 static int64_t size, axes = 32, draws = 4, subsets, subset_size = 1000, max_errors = -1, threads;
 static uint64_t seed;
 static const char *features = "pix", *heldout, *train, *stats_out, *out = "-", *metrics, *cache_dir, *logits, *captions,
-    *device = "auto";
+    *lpips, *aesthetic, *device = "auto";
 
 static const struct opt options[] = {
     {"--features", 0, OPT_TEXT, &features, .arg = "KIND",
@@ -31,7 +32,7 @@ static const struct opt options[] = {
      .choices = netinput_names},
     {"--device", 0, OPT_TEXT, &device, .arg = "NAME", .help = "auto, cpu, cuda or cuda:N: where the network runs (default auto)"},
     {"--metrics", 0, OPT_TEXT, &metrics, .arg = "LIST",
-     .help = "kd fd memorised fid sfid is kid pr dc cmmd vendi authenticity clip, with commas (default kd,fd,memorised)",
+     .help = "kd fd memorised fid sfid is kid pr dc cmmd vendi authenticity clip aesthetic lpips diversity, with commas (default kd,fd,memorised)",
      .choices = metric_names},
     {"--protocol", 0, OPT_CHOICE, &protocol, .arg = "NAME", .help = "whose draws and groups kid and is use (default ddm)",
      .choices = protocol_names},
@@ -49,7 +50,12 @@ static const struct opt options[] = {
     {"--subset-size", 0, OPT_INT, &subset_size, 3, 1000000, .arg = "M", .help = "samples in a subset (default 1000)"},
     {"--seed", 0, OPT_U64, &seed, .arg = "S", .help = "of draws and subsets (default 0; torch-fidelity's 2020)", .given = &seeded},
     {"--logits", 0, OPT_TEXT, &logits, .arg = "FILE", .help = "class logits or probabilities of SAMPLES, .npy, for is"},
-    {"--captions", 0, OPT_TEXT, &captions, .arg = "FILE", .help = "embeddings of the captions of SAMPLES, .npy, for clip"},
+    {"--captions", 0, OPT_TEXT, &captions, .arg = "FILE",
+     .help = "embeddings of the captions of SAMPLES, .npy, for clip (default: of their .txt, by the text tower of clip:PATH)"},
+    {"--aesthetic", 0, OPT_TEXT, &aesthetic, .arg = "FILE", .help = "weights of the predictor for aesthetic, on features clip:PATH"},
+    {"--lpips", 0, OPT_TEXT, &lpips, .arg = "DIR", .help = "LPIPS, trunk and heads, for lpips and diversity"},
+    {"--groups", 0, OPT_CHOICE, &groups, .arg = "NAME", .help = "whose pairs diversity takes: none, class, text, folder (default none)",
+     .choices = perceptual_group_names},
     {"--ignore-recipe", 0, OPT_FLAG, &ignore_recipe, .help = "compare what was not made alike, and say so in the line"},
     {"--cache", 0, OPT_FLAG, &cache, .help = "keep and reuse the features of a set beside it, as SET.features-HASH.npz"},
     {"--cache-dir", 0, OPT_TEXT, &cache_dir, .arg = "DIR", .help = "the same in DIR"},
@@ -67,7 +73,8 @@ static const struct program program = {
     .name = "ddm-eval-fid",
     .synopsis =
 	"[--features KIND] [--input NAME] [--device NAME] [--metrics LIST] [--protocol NAME] [--size N] [--filter NAME] [--heldout SET] [--train SET] "
-	"[--axes P] [--draws R] [--subsets N] [--subset-size M] [--seed S] [--logits FILE] [--captions FILE] [--ignore-recipe] [--cache] "
+	"[--axes P] [--draws R] [--subsets N] [--subset-size M] [--seed S] [--logits FILE] [--captions FILE] [--aesthetic FILE] "
+	"[--lpips DIR] [--groups NAME] [--ignore-recipe] [--cache] "
 	"[--cache-dir DIR] [--stats-out FILE] [-o FILE] [--skip-bad] [--max-errors N] [--threads N] REFERENCE SAMPLES",
     .about = "Measure how far samples are from a reference set of pictures.",
     .options = options,
@@ -97,6 +104,10 @@ struct work {
 	struct evalreport report;
 	json_t *ignored; /* sentences: what --ignore-recipe let pass */
 	float *captions;
+	char captions_hash[65], lpips_hash[65];
+	struct aesthetic aesthetic;
+	struct evalset_options reading;
+	struct perceptual_work perceptual;
 	struct stamp *st;
 };
 
@@ -158,6 +169,29 @@ static int metrics_choose(struct work *w, struct evalset_options *o, struct err 
 	return 0;
 }
 
+/* What the metrics ask for beside the features. */
+static int models_open(struct work *w, struct err *e)
+{
+	const unsigned pictures = 1u << METRIC_LPIPS | 1u << METRIC_DIVERSITY, m = w->report.metrics;
+
+	if (!lpips != !(m & pictures))
+		return err_set(e, ERR_USAGE, lpips ? "--lpips is for the metrics lpips and diversity" : "lpips and diversity need --lpips");
+	if (!aesthetic != !(m & 1u << METRIC_AESTHETIC))
+		return err_set(e, ERR_USAGE, aesthetic ? "--aesthetic is for the metric of that name" : "aesthetic needs --aesthetic");
+	if (groups && !(m & 1u << METRIC_DIVERSITY))
+		return err_set(e, ERR_USAGE, "--groups is for the metric diversity");
+	if (aesthetic && aesthetic_load(&w->aesthetic, aesthetic, e))
+		return -1;
+	w->report.aesthetic = aesthetic ? &w->aesthetic : NULL;
+	if (!lpips)
+		return 0;
+	w->perceptual = (struct perceptual_work){.reference = w->path[REFERENCE], .samples = w->path[SAMPLES], .reading = &w->reading,
+	                                         .by = (enum perceptual_group)groups};
+	w->perceptual.net = lpips_folder(lpips, 16, w->lpips_hash, w->device, e);
+	w->report.perceptual = &w->perceptual;
+	return w->perceptual.net ? 0 : -1;
+}
+
 static int sets_read(struct work *w, struct pool *pool, const struct progress *progress, struct err *e)
 {
 	struct evalset_options o = {.size = (int)size,
@@ -171,10 +205,10 @@ static int sets_read(struct work *w, struct pool *pool, const struct progress *p
 	                            .pool = pool,
 	                            .progress = progress};
 
-	if (extractor_is_network(features) && !(w->device = device_open(device, pool, e)))
+	if ((extractor_is_network(features) || lpips) && !(w->device = device_open(device, pool, e)))
 		return -1;
 	o.extractor = w->extractor = extractor_open(features, &(struct extractor_options){input, w->device}, e);
-	if (!w->extractor || metrics_choose(w, &o, e))
+	if (!w->extractor || metrics_choose(w, &o, e) || models_open(w, e))
 		return -1;
 	for (int k = 0; k < ROLES; k++) {
 		const unsigned few = 1u << METRIC_FID | 1u << METRIC_SFID | 1u << METRIC_IS;
@@ -185,7 +219,23 @@ static int sets_read(struct work *w, struct pool *pool, const struct progress *p
 		if (evalset_read(&w->set[k], w->path[k], &o, e) || (k == REFERENCE && follow(w, &o, e)) || agree(w, k, e))
 			return -1;
 	}
+	w->reading = o;
 	return logits ? evalset_logits(&w->set[SAMPLES], logits, e) : 0;
+}
+
+/* The text tower beside the pictures' reads what the samples say of themselves. */
+static int captions_own(struct work *w, struct err *e)
+{
+	int width, dims = w->set[SAMPLES].recipe.dims;
+	int64_t cut = 0;
+
+	if (captions_embed(&w->captions, &w->report.captions_n, &width, &cut, w->captions_hash, features + strlen("clip:"), w->path[SAMPLES],
+	                   &w->reading, w->device, e))
+		return -1;
+	w->report.captions = w->captions;
+	if (cut)
+		cmd_warn("%lld captions are longer than the network reads, and were cut", (long long)cut);
+	return width == dims ? 0 : err_set(e, ERR_DATA, "embeddings of %d numbers of captions, of %d of the samples", width, dims);
 }
 
 static int captions_read(struct work *w, struct err *e)
@@ -194,7 +244,8 @@ static int captions_read(struct work *w, struct err *e)
 	struct npy a;
 
 	if (!captions)
-		return 0;
+		return w->report.metrics & 1u << METRIC_CLIP && !strncmp(features, "clip:", 5) && *w->set[SAMPLES].recipe.input ? captions_own(w, e)
+		                                                                                                                : 0;
 	if (npy_load(&a, captions, e))
 		return -1;
 	w->captions = evalstats_vectors(&a, captions, "the array", e);
@@ -239,6 +290,14 @@ static json_t *recipe_json(const struct work *w)
 	}
 	if (metrics)
 		json_object_set_new(o, "metrics", metrics_json(w->report.metrics));
+	if (*w->captions_hash)
+		json_object_set_new(o, "captions-hash", json_string(w->captions_hash));
+	if (*w->aesthetic.hash)
+		json_object_set_new(o, "aesthetic-hash", json_string(w->aesthetic.hash));
+	if (*w->lpips_hash)
+		json_object_set_new(o, "lpips-hash", json_string(w->lpips_hash));
+	if (groups)
+		json_object_set_new(o, "groups", json_string(perceptual_group_names[groups]));
 	if (protocol != PROTOCOL_DDM)
 		json_object_set_new(o, "protocol", json_string(protocol_names[protocol]));
 	json_object_set_new(o, "draws", json_integer(draws));
@@ -311,6 +370,8 @@ static int evaluate(struct stamp *st, const char *const path[ROLES], struct pool
 		evalset_release(&w.set[k]);
 	json_decref(w.ignored);
 	mem_free(w.captions);
+	aesthetic_release(&w.aesthetic);
+	lpips_free(w.perceptual.net);
 	extractor_free(w.extractor);
 	device_free(w.device);
 	return rc;

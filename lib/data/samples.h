@@ -93,6 +93,7 @@ struct picture_batch {
 	char **key;             /* [n] */
 	struct picture *picture; /* [n] */
 	int32_t *label;         /* [n], -1 without a .cls member */
+	char **text;            /* [n], the .txt member as a string; NULL without one */
 	int cap;                /* private */
 };
 

@@ -93,7 +93,7 @@ int sample_pixels(struct picture *out, const struct sample *s, const struct samp
 
 /* One picture on its way through the pool. */
 struct job {
-	char *key, *name;
+	char *key, *name, *text;
 	void *data;
 	size_t len;
 	int32_t label;
@@ -133,7 +133,7 @@ static size_t weigh(const struct sample_member *m, const struct samples_options 
 
 static void job_fill(struct job *j, const struct sample *s)
 {
-	const struct sample_member *m = sample_picture(s);
+	const struct sample_member *m = sample_picture(s), *text = sample_find(s, "txt");
 
 	*j = (struct job){.key = mem_strdup(s->key), .name = describe(s), .label = -1};
 	if (!m) {
@@ -142,6 +142,8 @@ static void job_fill(struct job *j, const struct sample *s)
 	}
 	if (sample_class(s, &j->label, &j->err))
 		return;
+	if (text)
+		j->text = mem_strndup(text->data, strnlen(text->data, text->len));
 	j->data = mem_alloc(m->len + 1);
 	memcpy(j->data, m->data, m->len);
 	j->len = m->len;
@@ -151,6 +153,7 @@ static void job_release(struct job *j)
 {
 	mem_free(j->key);
 	mem_free(j->name);
+	mem_free(j->text);
 	mem_free(j->data);
 	picture_release(&j->picture);
 }
@@ -185,6 +188,7 @@ static void clear(struct picture_batch *b)
 {
 	for (int i = 0; i < b->n; i++) {
 		mem_free(b->key[i]);
+		mem_free(b->text[i]);
 		picture_release(&b->picture[i]);
 	}
 	b->n = 0;
@@ -198,6 +202,7 @@ static void reserve(struct picture_batch *b, int max)
 	b->key = mem_resize(b->key, (size_t)max, sizeof *b->key);
 	b->picture = mem_resize(b->picture, (size_t)max, sizeof *b->picture);
 	b->label = mem_resize(b->label, (size_t)max, sizeof *b->label);
+	b->text = mem_resize(b->text, (size_t)max, sizeof *b->text);
 }
 
 int samples_pictures(struct samples *s, struct pool *p, int max, struct picture_batch *b, struct err *e)
@@ -221,8 +226,9 @@ int samples_pictures(struct samples *s, struct pool *p, int max, struct picture_
 			} else if (!rc && j->picture.pixels) {
 				b->key[b->n] = j->key;
 				b->picture[b->n] = j->picture;
+				b->text[b->n] = j->text;
 				b->label[b->n++] = j->label;
-				j->key = NULL;
+				j->key = j->text = NULL;
 				j->picture = (struct picture){0};
 			}
 			job_release(j);
@@ -240,5 +246,6 @@ void picture_batch_release(struct picture_batch *b)
 	mem_free(b->key);
 	mem_free(b->picture);
 	mem_free(b->label);
+	mem_free(b->text);
 	*b = (struct picture_batch){0};
 }

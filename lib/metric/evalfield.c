@@ -239,6 +239,63 @@ static int clip(const struct field *f, struct err *e)
 	return 0;
 }
 
+static int aesthetic(const struct field *f, struct err *e)
+{
+	const struct evalset *b = f->r->samples;
+	double v, se;
+
+	if (!b->features || !f->r->aesthetic)
+		return missing(f, METRIC_AESTHETIC, "the features of the samples and --aesthetic", e);
+	if (b->recipe.dims != f->r->aesthetic->dims)
+		return err_set(e, ERR_DATA, "aesthetic: it rates embeddings of %d numbers, those of the samples have %d", f->r->aesthetic->dims,
+		               b->recipe.dims);
+	if (aesthetic_score(&v, &se, f->r->aesthetic, b->features, b->n, e))
+		return -1;
+	put(f, "aesthetic", "", v);
+	put(f, "aesthetic", "-se", se);
+	return 0;
+}
+
+/* "WHAT-TRUNK", and its error where there are several. */
+static void perceptual_put(const struct field *f, const char *what, const struct perceptual *v)
+{
+	char *key = str_new("%s-%s", what, lpips_trunk_names[lpips_kind(f->r->perceptual->net)]), *se = str_new("%s-se", key);
+
+	stamp_f64(f->st, key, v->mean);
+	if (v->n > 1)
+		stamp_f64(f->st, se, v->se);
+	mem_free(key);
+	mem_free(se);
+}
+
+static int pairs(const struct field *f, struct err *e)
+{
+	const struct perceptual_work *p = f->r->perceptual;
+	struct perceptual v;
+
+	if (!p)
+		return missing(f, METRIC_LPIPS, "--lpips", e);
+	if (perceptual_pairs(&v, p->net, p->reference, p->samples, p->reading, e))
+		return -1;
+	perceptual_put(f, "lpips", &v);
+	stamp_i64(f->st, "lpips-pairs", v.n);
+	return 0;
+}
+
+static int diversity(const struct field *f, struct err *e)
+{
+	const struct perceptual_work *p = f->r->perceptual;
+	struct perceptual v;
+
+	if (!p)
+		return missing(f, METRIC_DIVERSITY, "--lpips", e);
+	if (perceptual_diversity(&v, p->net, p->samples, p->by, p->reading, e))
+		return -1;
+	perceptual_put(f, "lpips-diversity", &v);
+	stamp_i64(f->st, "lpips-groups", v.n);
+	return 0;
+}
+
 int evalfield_fill(struct stamp *st, const struct evalreport *r, json_t *notes, struct err *e)
 {
 	const struct field f = {st, r, notes};
@@ -246,7 +303,8 @@ int evalfield_fill(struct stamp *st, const struct evalreport *r, json_t *notes, 
 		enum metric metric;
 		int (*fill)(const struct field *f, struct err *e);
 	} parts[] = {{METRIC_FID, fid}, {METRIC_SFID, sfid},   {METRIC_IS, inception}, {METRIC_KID, kid},
-	             {METRIC_CMMD, cmmd}, {METRIC_VENDI, vendi}, {METRIC_CLIP, clip}};
+	             {METRIC_CMMD, cmmd}, {METRIC_VENDI, vendi}, {METRIC_CLIP, clip},
+	             {METRIC_AESTHETIC, aesthetic}, {METRIC_LPIPS, pairs}, {METRIC_DIVERSITY, diversity}};
 
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
 		if (wanted(&f, parts[i].metric) && parts[i].fill(&f, e))

@@ -6,7 +6,6 @@
 #include "core/hash.h"
 #include "core/mem.h"
 #include "core/str.h"
-#include "data/samples.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
 
@@ -298,6 +297,17 @@ static char *split_part(const char *source, enum samples_part *part)
 			return str_new("%.*s", (int)(strlen(source) - strlen(suffix[i])), source);
 		}
 	return mem_strdup(source);
+}
+
+struct samples *evalpictures_open(const char *source, const struct evalset_options *o, struct err *e)
+{
+	struct samples_options so = {.skip_bad = o->skip_bad, .max_errors = -1, .spool = o->spool};
+	char *path = split_part(source, &so.part);
+	const char *one = path;
+	struct samples *s = samples_open(&one, 1, &so, e);
+
+	mem_free(path);
+	return s;
 }
 
 /* The features a partition was made from: the last "features" text in the stamps that lead to it. */

@@ -7,10 +7,20 @@
 #include "core/err.h"
 #include "core/pool.h"
 #include "file/stamp.h"
+#include "metric/aesthetic.h"
 #include "metric/evalmetrics.h"
 #include "metric/evalset.h"
+#include "metric/perceptual.h"
 
 enum { KID_SUBSETS = 100, FIDELITY_SEED = 2020 }; /* what torch-fidelity takes by default */
+
+/* Pictures that are looked at again. */
+struct perceptual_work {
+	struct lpips *net;
+	const char *reference, *samples;
+	const struct evalset_options *reading;
+	enum perceptual_group by;
+};
 
 struct evalreport {
 	struct evalset *reference, *samples;
@@ -25,6 +35,8 @@ struct evalreport {
 	uint64_t seed;
 	const float *captions; /* (captions_n, dims of the reference): embeddings in the order samples were read; borrowed, may be NULL */
 	int64_t captions_n;
+	const struct aesthetic *aesthetic; /* borrowed, may be NULL */
+	const struct perceptual_work *perceptual; /* for lpips and diversity; borrowed, may be NULL */
 	struct pool *pool;
 };
 
@@ -40,7 +52,9 @@ const char *evalreport_name(const struct evalreport *r);
  * and, with a held-out set, the same with "-heldout" after NAME, where the floor is reference to held-out, and
  * memorised-floor, the fraction of the held-out pictures; for the others, which take the sets as they are,
  *   fid sfid is kid cmmd vendi authenticity     METRIC-NAME; is-NAME-sd, kid-NAME-sd
+ *   aesthetic                                   aesthetic-NAME, -se
  *   pr dc clip                                  precision-NAME recall-NAME; density-NAME coverage-NAME; clip-score-NAME, -se
+ *   lpips diversity, NAME that of the trunk     lpips-NAME, -se, lpips-pairs; lpips-diversity-NAME, -se, lpips-groups
  * What the sets do not allow (statistics alone, vectors without pictures, sets too small to be halved) is left out, or ERR_USAGE where
  * r->asked. "notes": sentences about numbers that mean less than they seem. The sets must agree (evalset_agree). */
 int evalreport_fill(struct stamp *st, const struct evalreport *r, struct err *e);

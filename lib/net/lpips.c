@@ -1,10 +1,13 @@
 #include "net/lpips.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "core/hash.h"
 #include "core/mem.h"
 #include "core/str.h"
+#include "file/fileio.h"
 #include "file/weightfile.h"
 
 enum { RELU = UNARY_RELU + 1, TAPS = 7, SIDE = 64 };
@@ -86,43 +89,38 @@ static int squeeze(const struct layers *l, struct tensor *x, struct tensor **tap
 	return 7;
 }
 
-/* ---- the distance ---- */
+/* ---- pictures as vectors ---- */
 
-/* Of taps (2B, h, w, C), pictures a and b by turns: (B, 1). A position's features are divided by their length, which is
- * sqrt(C) times their root mean square, and C is in the head's weights. */
-static struct tensor *compare(const struct layers *l, struct tensor *x, int tap)
+/* Of a tap (B, h, w, C): (B, h w C). A position's features are divided by their length, which is sqrt(C) times their root mean square; C and
+ * the root of the head's weight are in `gain`. */
+static struct tensor *vector_of(const struct layers *l, struct tensor *x, int tap)
 {
 	struct tape *t = l->t;
-	int64_t c = x->shape[3], pairs[5] = {x->shape[0] / 2, 2, x->shape[1], x->shape[2], c}, one[4] = {x->shape[0] / 2, 1, 1, 1};
-	int64_t flat[2] = {x->shape[0] / 2, 1};
-	struct tensor *both[2], *d;
+	int64_t c = x->shape[3], pixels = x->shape[1] * x->shape[2], row[2] = {1, c}, flat[2] = {x->shape[0], pixels * c};
+	struct tensor *gain;
 	char name[96];
 
-	x = op_norm(t, x, NULL, NULL, NORM_RMS, 1e-20 / (double)c, 0);
-	op_unstack(t, op_reshape(t, x, 5, pairs), 1, both);
-	d = op_unary(t, op_axpby(t, 1, both[0], -1, both[1]), UNARY_SQUARE);
 	snprintf(name, sizeof name, "lin%d.model.1", tap);
-	d = layer_linear(l, d, name, 1, 1);
-	return op_reshape(t, op_sum(t, d, one, 1 / (double)(pairs[2] * pairs[3])), 2, flat);
+	gain = op_reshape(t, layer_param(l, name, ".weight", 2, row), 1, &c);
+	x = op_norm(t, x, gain, NULL, NORM_RMS, 1e-20 / (double)c, 0);
+	return op_reshape(t, op_scale(t, x, 1 / sqrt((double)pixels)), 2, flat);
 }
 
-/* x (B, 6, H, W): the channels of a, then those of b. */
 static int record(const void *config, const struct layers *l, struct tensor *x, struct tensor **out)
 {
 	static int (*const trunks[])(const struct layers *, struct tensor *, struct tensor **) = {alex, vgg, squeeze};
 	const struct lpips *n = config;
-	int64_t split[4] = {2 * x->shape[0], 3, x->shape[2], x->shape[3]}, three = 3;
-	struct tensor *taps[TAPS], *sum;
+	int64_t three = 3;
+	struct tensor *taps[TAPS];
 	int count;
 
-	x = channels_last(l->t, op_reshape(l->t, x, 4, split));
+	x = channels_last(l->t, x);
 	x = op_mul(l->t, x, layer_param(l, "scale", "", 1, &three));
 	x = op_add(l->t, x, layer_param(l, "shift", "", 1, &three));
 	count = trunks[n->kind](l, x, taps);
-	sum = compare(l, taps[0], 0);
-	for (int i = 1; i < count; i++)
-		sum = op_add(l->t, sum, compare(l, taps[i], i));
-	out[0] = sum;
+	for (int i = 0; i < count; i++)
+		taps[i] = vector_of(l, taps[i], i);
+	out[0] = op_concat(l->t, 1, count, taps);
 	return 1;
 }
 
@@ -164,8 +162,11 @@ static int fill(const void *config, struct weights *file, const struct param *p,
 		return fill_trunk(file, p, out, e);
 	if (weights_take(n->heads, p->name, p, out, e))
 		return -1;
-	for (int64_t i = 0; i < p->count; i++)
-		out[i] = (float)((double)out[i] / (double)p->shape[1]);
+	for (int64_t i = 0; i < p->count; i++) {
+		if (!(out[i] >= 0))
+			return err_set(e, ERR_DATA, "%s: the weight %g in %s makes no distance", n->heads->where, (double)out[i], p->name);
+		out[i] = (float)sqrt((double)out[i] / (double)p->shape[1]);
+	}
 	return 0;
 }
 
@@ -182,7 +183,7 @@ struct lpips *lpips_open(enum lpips_trunk kind, const char *trunk, const char *h
 		weights_init(&wh, h, heads);
 		n->heads = &wh;
 		convnet_init(&n->net, record, n, capacity, d);
-		rc = convnet_load(&n->net, 6, SIDE, SIDE, fill, &wt, e) || weights_end(&wt, "features.", e) || weights_end(&wh, "lin", e) ? -1 : 0;
+		rc = convnet_load(&n->net, 3, SIDE, SIDE, fill, &wt, e) || weights_end(&wt, "features.", e) || weights_end(&wh, "lin", e) ? -1 : 0;
 		n->heads = NULL;
 		weights_release(&wt);
 		weights_release(&wh);
@@ -202,25 +203,100 @@ void lpips_free(struct lpips *n)
 	mem_free(n);
 }
 
-/* Pairs are put side by side, a batch at a time. */
+/* "trunk" or "heads", in any form that weights come in. */
+static char *part_of(const char *dir, const char *part, struct err *e)
+{
+	static const char *const ends[] = {"safetensors", "pth", "pt"};
+
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+		char *path = str_new("%s/%s.%s", dir, part, ends[i]);
+
+		if (path_exists(path))
+			return path;
+		mem_free(path);
+	}
+	err_set(e, ERR_NOINPUT, "%s holds no %s.safetensors, %s.pth or %s.pt", dir, part, part, part);
+	return NULL;
+}
+
+/* By the number of heads, and by what the second one takes. */
+static int kind_of(enum lpips_trunk *kind, const char *heads, struct err *e)
+{
+	struct safetensors *s = weightfile_load(heads, NULL, e);
+	const struct st_tensor *second = s ? st_need(s, "lin1.model.1.weight", -1, NULL, e) : NULL;
+	int rc = second ? 0 : -1;
+
+	if (!rc && st_find(s, "lin6.model.1.weight"))
+		*kind = LPIPS_SQUEEZE;
+	else if (!rc && second->rank > 1 && (second->shape[1] == 192 || second->shape[1] == 128))
+		*kind = second->shape[1] == 192 ? LPIPS_ALEX : LPIPS_VGG;
+	else if (!rc)
+		rc = err_set(e, ERR_DATA, "%s: heads of neither alex, vgg nor squeeze", heads);
+	st_free(s);
+	return rc;
+}
+
+struct lpips *lpips_folder(const char *dir, int64_t capacity, char hash[65], struct device *d, struct err *e)
+{
+	char *trunk = part_of(dir, "trunk", e), *heads = trunk ? part_of(dir, "heads", e) : NULL, each[2][65], *text;
+	struct weightfile *w[2] = {heads ? weightfile_open(trunk, NULL, e) : NULL};
+	struct lpips *n = NULL;
+	enum lpips_trunk kind = LPIPS_ALEX;
+	struct sha256 h;
+
+	if (w[0] && (w[1] = weightfile_open(heads, NULL, e)) && !weightfile_hash(w[0], each[0], e) && !weightfile_hash(w[1], each[1], e) &&
+	    !kind_of(&kind, heads, e) && (n = lpips_open(kind, trunk, heads, capacity, d, e))) {
+		text = str_new("LPIPS 0.1, trunk %s, heads %s", each[0], each[1]);
+		sha256_init(&h);
+		sha256_add(&h, text, strlen(text));
+		sha256_end(&h, hash);
+		mem_free(text);
+	}
+	weightfile_free(w[0]);
+	weightfile_free(w[1]);
+	mem_free(trunk);
+	mem_free(heads);
+	return n;
+}
+
+int64_t lpips_width(struct lpips *n, int64_t h, int64_t w, struct err *e)
+{
+	return convnet_plan(&n->net, 3, h, w, e) ? -1 : convnet_elements(&n->net, 0);
+}
+
+int lpips_vectors(struct lpips *n, int64_t count, const float *x, int64_t h, int64_t w, float *vectors, struct err *e)
+{
+	float *out[CONVNET_OUT] = {vectors};
+
+	return convnet_run(&n->net, count, x, 3, h, w, out, e);
+}
+
 int lpips_run(struct lpips *n, int64_t count, const float *a, const float *b, int64_t h, int64_t w, float *distance, struct err *e)
 {
-	int64_t each = 3 * h * w, batch = n->net.capacity;
-	float *x = mem_try((size_t)(2 * batch * each), sizeof *x, "pictures", e);
-	int rc = x ? 0 : -1;
+	int64_t width = lpips_width(n, h, w, e), batch = n->net.capacity, each = 3 * h * w;
+	float *va = width < 0 ? NULL : mem_try((size_t)(2 * batch), (size_t)width * sizeof *va, "features of pictures", e), *vb;
+	int rc = va ? 0 : -1;
 
 	for (int64_t at = 0; at < count && !rc; at += batch) {
 		int64_t k = count - at < batch ? count - at : batch;
-		float *out[CONVNET_OUT] = {distance + at};
 
-		for (int64_t i = 0; i < k; i++) {
-			memcpy(x + 2 * i * each, a + (at + i) * each, (size_t)each * sizeof *x);
-			memcpy(x + (2 * i + 1) * each, b + (at + i) * each, (size_t)each * sizeof *x);
+		vb = va + batch * width;
+		rc = lpips_vectors(n, k, a + at * each, h, w, va, e) || lpips_vectors(n, k, b + at * each, h, w, vb, e) ? -1 : 0;
+		for (int64_t i = 0; i < k && !rc; i++) {
+			double sum = 0;
+
+			for (int64_t j = i * width; j < (i + 1) * width; j++)
+				sum += ((double)va[j] - (double)vb[j]) * ((double)va[j] - (double)vb[j]);
+			distance[at + i] = (float)sum;
 		}
-		rc = convnet_run(&n->net, k, x, 6, h, w, out, e);
 	}
-	mem_free(x);
+	mem_free(va);
 	return rc;
+}
+
+enum lpips_trunk lpips_kind(const struct lpips *n)
+{
+	return n->kind;
 }
 
 int64_t lpips_parameters(const struct lpips *n)

@@ -144,6 +144,18 @@ check "vectors" ddm-eval-fid --metrics fid,pr -o v.json v.npy w.npy
 tap_result $? "vectors: fid-npy"
 check "captions" ddm-eval-fid --metrics clip --captions v.npy -o clip.json w.npy v.npy
 same_number "captions: each its own picture" "$(number clip-score-npy clip.json)" 100
+# One linear layer, 2 to 1, of the weights 1 and -1, and 5 to it.
+{
+	printf '\210\000\000\000\000\000\000\000'
+	printf '{"layers.0.weight":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},'
+	printf '"layers.0.bias":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}}'
+	printf '\000\000\200\077\000\000\200\277\000\000\240\100'
+} >rating.safetensors
+array rated.npy 2 2 'aabb'
+check "aesthetic" ddm-eval-fid --metrics aesthetic --aesthetic rating.safetensors -o rated.json rated.npy rated.npy
+same_number "aesthetic: 5 of vectors whose halves are equal" "$(number aesthetic-npy rated.json)" 5
+check_grep "aesthetic: the weights are on record" '"aesthetic-hash"' rated.json
+check_exit 65 "aesthetic of other dimensions" ddm-eval-fid --metrics aesthetic --aesthetic rating.safetensors -o no.json "$A" "$S"
 check_exit 65 "captions of other dimensions" ddm-eval-fid --metrics clip --captions v.npy -o no.json "$A" "$S"
 
 # Recipes: what is not made alike is refused, or said.
@@ -212,6 +224,13 @@ check_exit 66 "no folder of a network" ddm-eval-fid --features clip:nowhere -o n
 check_exit 2 "a way to feed what is not fed" ddm-eval-fid --input tf1 -o no.json "$A" "$S"
 check_exit 65 "a network for other pictures" ddm-eval-fid --features "clip:$G/pretrained/clip-vision" -o no.json "$A" "$S"
 check_err "both sizes are named" '10 x 10.*224 x 224'
+check_exit 2 "lpips without its weights" ddm-eval-fid --metrics lpips -o no.json "$A" "$S"
+check_exit 2 "weights of LPIPS that nothing uses" ddm-eval-fid --lpips nowhere -o no.json "$A" "$S"
+check_exit 2 "groups that nothing uses" ddm-eval-fid --groups class -o no.json "$A" "$S"
+check_exit 2 "a rating without its weights" ddm-eval-fid --metrics aesthetic -o no.json "$A" "$S"
+check_exit 66 "no folder of LPIPS" ddm-eval-fid --metrics diversity --lpips nowhere -o no.json "$A" "$S"
+check_err "its parts are named" "nowhere.*trunk"
+check_exit 65 "no predictor" ddm-eval-fid --metrics aesthetic --aesthetic "$G/small.safetensors" -o no.json "$A" "$S"
 mkdir two
 cp folder/0010.png folder/0011.png two
 check_exit 2 "two pictures" ddm-eval-fid -o no.json two "$S"

@@ -1,0 +1,84 @@
+#include "metric/captions.h"
+
+#include <string.h>
+
+#include "core/mem.h"
+#include "data/textencoder.h"
+#include "metric/evalpictures.h"
+
+enum { BATCH = 64 };
+
+struct texts {
+	char **v;
+	size_t *len;
+	int64_t n, cap;
+};
+
+static void texts_add(struct texts *t, const struct sample_member *m)
+{
+	if (t->n == t->cap) {
+		t->cap = 2 * t->cap + 256;
+		t->v = mem_resize(t->v, (size_t)t->cap, sizeof *t->v);
+		t->len = mem_resize(t->len, (size_t)t->cap, sizeof *t->len);
+	}
+	t->v[t->n] = mem_strndup(m->data, strnlen(m->data, m->len));
+	t->len[t->n] = strlen(t->v[t->n]);
+	t->n++;
+}
+
+static void texts_release(struct texts *t)
+{
+	for (int64_t i = 0; i < t->n; i++)
+		mem_free(t->v[i]);
+	mem_free(t->v);
+	mem_free(t->len);
+}
+
+static int texts_read(struct texts *t, const char *source, const struct evalset_options *o, struct err *e)
+{
+	struct samples *in = strcmp(source, "-") ? evalpictures_open(source, o, e) : NULL;
+	struct sample s;
+	int rc = -1;
+
+	if (!strcmp(source, "-"))
+		err_set(e, ERR_USAGE, "clip reads the captions of samples again, which standard input cannot be (--captions)");
+	while (in && (rc = samples_next(in, &s, e)) > 0) {
+		const struct sample_member *m = sample_find(&s, "txt");
+
+		if (!m) {
+			rc = err_set(e, ERR_DATA, "%s: \"%s\" has no caption, no .txt", s.origin, s.key);
+			break;
+		}
+		texts_add(t, m);
+	}
+	samples_close(in);
+	return rc;
+}
+
+int captions_embed(float **out, int64_t *n, int *width, int64_t *cut, char hash[65], const char *clip, const char *source,
+                   const struct evalset_options *o, struct device *d, struct err *e)
+{
+	struct textencoder *t = textencoder_open(clip, &(struct textencoder_options){.batch = BATCH, .device = d}, e);
+	const struct textencoder_info *i = t ? textencoder_info(t) : NULL;
+	struct text_features f = {0};
+	struct texts texts = {0};
+	int rc = -1;
+
+	*out = NULL;
+	if (i && (i->kind != TEXTENCODER_CLIP || !i->projected))
+		err_set(e, ERR_DATA, "%s: this encoder of texts does not share a space with CLIP's pictures", clip);
+	else if (i && !texts_read(&texts, source, o, e) &&
+	         (f.embedding = mem_try((size_t)texts.n, (size_t)i->embedding * sizeof *f.embedding, "embeddings of captions", e)))
+		rc = textencoder_run(t, texts.n, (const char *const *)texts.v, texts.len, &f, e);
+	if (!rc) {
+		*out = f.embedding;
+		*n = texts.n;
+		*width = (int)i->embedding;
+		*cut = f.cut;
+		memcpy(hash, i->hash, sizeof i->hash);
+	} else
+		mem_free(f.embedding);
+	texts_release(&texts);
+	textencoder_free(t);
+	return rc;
+}

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/opendevice.h"
 #include "core/hash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
@@ -19,6 +20,7 @@
 #include "file/standing.h"
 #include "file/stamp.h"
 #include "file/tsv.h"
+#include "metric/extractor.h"
 
 enum { MOST_CLUSTERS = 1 << 20, SHEET_ROWS = 256, SHEET_COLUMNS = 16, SHEET_CELL = 64 };
 
@@ -29,11 +31,12 @@ static struct {
 	double holdout, balance;
 	uint64_t seed;
 	int holdout_by, skip_bad, nul, quiet, random;
-	const char *features, *centroids, *centroids_out, *like, *sheet, *report, *out;
+	int input, input_given, device_given;
+	const char *device, *features, *centroids, *centroids_out, *like, *sheet, *report, *out;
 	int k_given, fine_given, balance_given;
-} o = {.features = "hogcolor", .out = "-", .restarts = 3, .iterations = 100, .max_errors = -1};
+} o = {.input = -1, .device = "auto", .features = "hogcolor", .out = "-", .restarts = 3, .iterations = 100, .max_errors = -1};
 
-static const char *const features_words[] = {"hogcolor", "random", NULL};
+static const char *const features_words[] = {"hogcolor", "random", "dinov2:", "clip:", "inception:", NULL};
 
 static const struct opt options[] = {
     {.letter = 'k', .type = OPT_INT, .value = &o.k, .lo = 1, .hi = MOST_CLUSTERS, .arg = "K",
@@ -41,7 +44,11 @@ static const struct opt options[] = {
     {.name = "--fine", .type = OPT_INT, .value = &o.fine, .lo = 2, .hi = MOST_CLUSTERS, .arg = "N", .given = &o.fine_given,
      .help = "N fine centroids first, the K ones over those"},
     {.name = "--features", .type = OPT_TEXT, .value = &o.features, .arg = "KIND", .choices = features_words,
-     .help = "hogcolor, random, or a .npy with a row per sample (default hogcolor)"},
+     .help = "hogcolor, random, dinov2:PATH, clip:PATH, inception:PATH, or a .npy with a row per sample (default hogcolor)"},
+    {.name = "--input", .type = OPT_CHOICE, .value = &o.input, .arg = "NAME", .choices = netinput_names, .given = &o.input_given,
+     .help = "how pictures are fed to a network (default: as is usual for it)"},
+    {.name = "--device", .type = OPT_TEXT, .value = &o.device, .arg = "NAME", .given = &o.device_given,
+     .help = "auto, cpu, cuda or cuda:N: where a network runs (default auto)"},
     {.name = "--holdout", .type = OPT_REAL, .value = &o.holdout, .lo = 0, .hi = 1, .arg = "F",
      .help = "hold out this fraction, by hash of the key (default 0)"},
     {.name = "--holdout-by", .type = OPT_CHOICE, .value = &o.holdout_by, .arg = "WHAT", .choices = holdout_by_names,
@@ -77,8 +84,8 @@ static const struct opt options[] = {
 
 static const struct program program = {
     "ddm-cluster",
-    "-k K [--fine N] [--features KIND|FILE] [--holdout F] [--holdout-by WHAT] [--balance R] [--restarts N] [--iterations N] "
-    "[--seed S] [--centroids FILE] [--centroids-out FILE] [--like FILE] [--sheet FILE] [--report FILE] [--skip-bad] "
+    "-k K [--fine N] [--features KIND|FILE] [--input NAME] [--device NAME] [--holdout F] "
+    "[--holdout-by WHAT] [--balance R] [--restarts N] [--iterations N] [--seed S] [--centroids FILE] [--centroids-out FILE] [--like FILE] [--sheet FILE] [--report FILE] [--skip-bad] "
     "[--max-errors N] [-0] [--threads N] [-q] [-o FILE] SAMPLES...",
     "assigns every sample to one of K clusters of similar pictures",
     options,
@@ -89,6 +96,8 @@ struct work {
 	struct pool *pool;
 	struct progress progress;
 	struct samples *samples;
+	struct device *device;       /* of a network, */
+	struct extractor *extractor; /* which features are by; or NULL */
 	struct featureset f;
 	struct kmeans m;
 	double *share;          /* [k] of a random partition */
@@ -113,8 +122,33 @@ static int check_options(struct err *e)
 		return err_set(e, ERR_USAGE, "--centroids fixes the clusters: no --fine, --balance or --features random beside it");
 	if (o.random && (o.fine_given || o.balance_given || o.centroids_out))
 		return err_set(e, ERR_USAGE, "--features random has no centroids: no --fine, --balance or --centroids-out beside it");
+	if ((o.input_given || o.device_given) && !extractor_is_network(o.features))
+		return err_set(e, ERR_USAGE, "%s goes with a network: --features dinov2:PATH, clip:PATH or inception:PATH",
+		               o.input_given ? "--input" : "--device");
 	if (o.like && !o.random)
 		return err_set(e, ERR_USAGE, "--like goes with --features random");
+	return 0;
+}
+
+static int look(void *arg, float *out, const struct picture *p, int n, struct err *e)
+{
+	struct work *w = arg;
+	float *taps[TAPS] = {out};
+
+	return w->extractor->run(w->extractor, w->pool, taps, p, n, e);
+}
+
+/* Where features are a network's: that, and how to ask it. */
+static int open_network(struct work *w, struct features_measure *m, struct featureset_options *fo, struct err *e)
+{
+	if (!extractor_is_network(o.features))
+		return 0;
+	if (!(w->device = open_device(o.device, w->pool, e)) ||
+	    !(w->extractor = extractor_open(o.features, &(struct extractor_options){o.input, w->device}, e)))
+		return -1;
+	*m = (struct features_measure){w->extractor->dims[TAP_MAIN], w->extractor->name, w->extractor->hash, look, w};
+	fo->kind = FEATURES_MEASURE;
+	fo->measure = m;
 	return 0;
 }
 
@@ -127,8 +161,12 @@ static int read_samples(struct work *w, char **sources, int n, struct err *e)
 	                                .file = o.features, .holdout = o.holdout, .holdout_by_dir = o.holdout_by,
 	                                .pool = w->pool, .progress = &w->progress};
 
+	struct features_measure m;
+
+	if (open_network(w, &m, &fo, e))
+		return -1;
 	if (fo.kind == FEATURES_FILE && !path_exists(o.features))
-		return err_set(e, ERR_NOINPUT, "features \"%s\": neither hogcolor nor random nor a file", o.features);
+		return err_set(e, ERR_NOINPUT, "features \"%s\": neither hogcolor nor random nor a network nor a file", o.features);
 	w->samples = samples_open((const char *const *)sources, n, &so, e);
 	cmd_catch_signals(); /* not before: reading a pipe would go on after a signal, and nothing is there yet to clean up */
 	if (!w->samples || featureset_read(&w->f, w->samples, &fo, e))
@@ -141,7 +179,7 @@ static int read_samples(struct work *w, char **sources, int n, struct err *e)
 static int load_centroids(struct work *w, struct err *e)
 {
 	char *side = str_new("%s.json", o.centroids);
-	const char *name = NULL;
+	const char *name = NULL, *network;
 	struct npy a;
 	json_t *facts = path_exists(side) ? jsonio_load(side, e) : NULL, *offset;
 	int rc = -1;
@@ -159,6 +197,10 @@ static int load_centroids(struct work *w, struct err *e)
 		;
 	else if (name && strcmp(name, w->f.name))
 		err_set(e, ERR_DATA, "%s: centroids of \"%s\" features, not of \"%s\"", o.centroids, name, w->f.name);
+	else if (w->extractor && (network = json_string_value(json_object_get(json_object_get(facts, "inputs"), "features"))) &&
+	         json_object_get(facts, "input") && strcmp(network, w->f.hash))
+		err_set(e, ERR_DATA, "%s: centroids of another \"%s\", or one fed otherwise: %.12s, not %.12s", o.centroids, w->f.name, network,
+		        w->f.hash);
 	else
 		rc = e->code ? -1 : sha256_file(o.centroids, w->centroids_hash, NULL, e);
 	if (!rc) {
@@ -248,6 +290,8 @@ static struct stamp *make_stamp(const struct work *w)
 
 	stamp_i64(s, "k", w->m.k);
 	stamp_text(s, "features", o.random ? "random" : w->f.name);
+	if (w->extractor)
+		stamp_text(s, "input", w->extractor->input);
 	stamp_f64(s, "holdout", o.holdout);
 	stamp_text(s, "holdout_by", holdout_by_names[o.holdout_by]);
 	if (!o.random && !o.centroids) {
@@ -411,6 +455,8 @@ static void work_release(struct work *w)
 	kmeans_quality_release(&w->q);
 	kmeans_release(&w->m);
 	featureset_release(&w->f);
+	extractor_free(w->extractor);
+	device_free(w->device);
 	samples_close(w->samples);
 	mem_free(w->share);
 	pool_free(w->pool);

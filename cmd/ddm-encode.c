@@ -5,13 +5,13 @@
 
 #include "cmd/cmd.h"
 #include "cmd/opendevice.h"
-#include "core/ahead.h"
 #include "core/hash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/pool.h"
 #include "core/str.h"
 #include "data/encoding.h"
+#include "data/lookahead.h"
 #include "data/textencoder.h"
 #include "file/commit.h"
 #include "file/fileio.h"
@@ -83,7 +83,7 @@ struct parts {
 
 struct work {
 	struct parts parts;
-	struct pool *pool, *readers;
+	struct pool *pool;
 	struct device *device;
 	struct encoding *encoding;
 	struct extractor *extractor;
@@ -304,23 +304,7 @@ static int write_tar(struct work *w, const struct stamp *stamp, struct samples *
 
 /* ---- a table of features ---- */
 
-/* A batch of pictures that is read while the one before it is looked at. */
-struct reading {
-	struct samples *samples;
-	struct pool *pool;
-	struct picture_batch batch;
-	int n;
-	struct err err;
-};
-
 enum { AT_ONCE = 64 };
-
-static void read_pictures(void *arg)
-{
-	struct reading *r = arg;
-
-	r->n = samples_pictures(r->samples, r->pool, AT_ONCE, &r->batch, &r->err);
-}
 
 struct rows {
 	struct outfile out;
@@ -329,46 +313,38 @@ struct rows {
 	float *x;           /* (AT_ONCE, dims) */
 };
 
-static int put_rows(struct work *w, struct rows *r, const struct reading *now, struct err *e)
+static int put_rows(struct work *w, struct rows *r, const struct picture_batch *b, struct err *e)
 {
 	struct extractor *x = w->extractor;
 	float *taps[TAPS] = {r->x};
 
-	if (x->run(x, w->pool, taps, now->batch.picture, now->n, e))
+	if (x->run(x, w->pool, taps, b->picture, b->n, e))
 		return -1;
-	for (int i = 0; i < now->n; i++) {
-		sha256_add(&r->keys, now->batch.key[i], strlen(now->batch.key[i]));
+	for (int i = 0; i < b->n; i++) {
+		sha256_add(&r->keys, b->key[i], strlen(b->key[i]));
 		sha256_add(&r->keys, "\n", 1);
 		if (o.keys)
-			str_printf(&r->listed, "%s\n", now->batch.key[i]);
+			str_printf(&r->listed, "%s\n", b->key[i]);
 	}
-	w->done += now->n;
+	w->done += b->n;
 	if (progress_tell(&w->progress, "pictures", w->done, 0))
 		return err_set(e, ERR_AGAIN, "interrupted");
-	return outfile_write(&r->out, r->x, (size_t)now->n * (size_t)x->dims[TAP_MAIN] * sizeof *r->x, e);
+	return outfile_write(&r->out, r->x, (size_t)b->n * (size_t)x->dims[TAP_MAIN] * sizeof *r->x, e);
 }
 
 static int put_pictures(struct work *w, struct rows *r, struct samples *s, struct err *e)
 {
-	struct reading a = {.samples = s, .pool = w->readers}, b = a, *now = &a, *next = &b;
-	struct ahead ahead = {0};
-	int rc = 0;
+	struct lookahead *l = lookahead_new(s, w->pool, AT_ONCE, e);
+	struct picture_batch *b;
+	int n = -1;
 
-	read_pictures(now);
-	while (!rc && now->n > 0) {
-		struct reading *done = now;
-
-		ahead_start(&ahead, read_pictures, next);
-		rc = put_rows(w, r, now, e);
-		ahead_wait(&ahead);
-		now = next;
-		next = done;
-	}
-	if (!rc && now->n < 0)
-		rc = err_set(e, now->err.code, "%s", now->err.msg);
-	picture_batch_release(&a.batch);
-	picture_batch_release(&b.batch);
-	return rc;
+	while (l && (n = lookahead_next(l, &b, e)) > 0)
+		if (put_rows(w, r, b, e)) {
+			n = -1;
+			break;
+		}
+	lookahead_free(l);
+	return n;
 }
 
 /* The header's length does not depend on how many rows there are. */
@@ -429,8 +405,7 @@ static int open_model(struct work *w, struct err *e)
 	if (!w->parts.vision)
 		return (w->encoding = encoding_open(&eo, e)) ? 0 : -1;
 	w->extractor = extractor_open(w->parts.vision, &(struct extractor_options){o.input, w->device}, e);
-	w->readers = w->extractor ? pool_new((int)o.threads, e) : NULL;
-	return w->readers ? 0 : -1;
+	return w->extractor ? 0 : -1;
 }
 
 static void say_report(const struct work *w)
@@ -487,7 +462,6 @@ static void work_release(struct work *w)
 	encoding_free(w->encoding);
 	extractor_free(w->extractor);
 	device_free(w->device);
-	pool_free(w->readers);
 	pool_free(w->pool);
 	mem_free(w->parts.vae);
 	mem_free(w->parts.text);

@@ -8,10 +8,11 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "data/features.h"
+#include "data/lookahead.h"
 #include "file/fileio.h"
 #include "file/npy.h"
 
-enum { BATCH = 256 };
+enum { BATCH = 256, MEASURED = 64 };
 
 int featureset_held(const char *key, const struct featureset_options *o)
 {
@@ -96,6 +97,40 @@ static int compute(struct featureset *f, struct samples *s, const struct feature
 	picture_batch_release(&b);
 	mem_free(j->out);
 	mem_free(j);
+	return n;
+}
+
+/* The rows of a batch, whose keys are taken. */
+static int take_rows(struct featureset *f, struct picture_batch *b, const float *x, const struct featureset_options *o, struct err *e)
+{
+	for (int i = 0; i < b->n; i++) {
+		for (int64_t k = 0; k < f->d; k++)
+			if (!isfinite(x[i * f->d + k]))
+				return err_set(e, ERR_DATA, "\"%s\": its %s features are not finite", b->key[i], f->name);
+		memcpy(append(f, b->key[i], b->label[i], o), x + i * f->d, (size_t)f->d * sizeof *x);
+		b->key[i] = NULL;
+	}
+	return progress_tell(o->progress, "features", f->n, 0) ? err_set(e, ERR_AGAIN, "interrupted") : 0;
+}
+
+static int measure(struct featureset *f, struct samples *s, const struct featureset_options *o, struct err *e)
+{
+	const struct features_measure *m = o->measure;
+	struct lookahead *l = lookahead_new(s, o->pool, MEASURED, e);
+	struct picture_batch *b;
+	float *x = l ? mem_try((size_t)(MEASURED * m->dims), sizeof *x, "features", e) : NULL;
+	int n = -1;
+
+	f->d = m->dims;
+	f->name = mem_strdup(m->name);
+	memcpy(f->hash, m->hash, sizeof f->hash);
+	while (x && (n = lookahead_next(l, &b, e)) > 0)
+		if (m->run(m->arg, x, b->picture, n, e) || take_rows(f, b, x, o, e)) {
+			n = -1;
+			break;
+		}
+	lookahead_free(l);
+	mem_free(x);
 	return n;
 }
 
@@ -200,6 +235,8 @@ int featureset_read(struct featureset *f, struct samples *s, const struct featur
 	*f = (struct featureset){0};
 	if (o->kind == FEATURES_COMPUTE)
 		rc = compute(f, s, o, e);
+	else if (o->kind == FEATURES_MEASURE)
+		rc = measure(f, s, o, e);
 	else
 		rc = read_keys(f, s, o, e);
 	if (!rc && o->kind == FEATURES_FILE)

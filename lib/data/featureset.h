@@ -11,12 +11,22 @@
 
 enum features_kind {
 	FEATURES_COMPUTE, /* hogcolor of each picture */
+	FEATURES_MEASURE, /* what `measure` makes of each picture */
 	FEATURES_FILE,    /* rows of a .npy (N, D), in sample order */
 	FEATURES_NONE     /* keys and splits alone */
 };
 
+/* A network, or whatever turns pictures into vectors. */
+struct features_measure {
+	int64_t dims;
+	const char *name, *hash; /* "dinov2"; SHA-256 of all that determines the numbers */
+	int (*run)(void *arg, float *out, const struct picture *p, int n, struct err *e); /* out (n, dims) */
+	void *arg;
+};
+
 struct featureset_options {
 	enum features_kind kind;
+	const struct features_measure *measure; /* FEATURES_MEASURE */
 	const char *file;   /* FEATURES_FILE. A sidecar FILE.json may hold "features", a name, and "keys", see featureset_keys */
 	double holdout;     /* fraction held out, by hash_holdout of the key */
 	int holdout_by_dir; /* of the key's folder instead: a video's frames, a group, stay together */
@@ -34,8 +44,8 @@ struct featureset {
 	uint8_t *held;     /* [n] */
 	int64_t *row;      /* [n] */
 	int64_t cap, room[2]; /* private */
-	char *name;        /* of the features: "hogcolor-1", or what the sidecar says, or "file" */
-	char hash[65];     /* SHA-256 of the file of features; empty otherwise */
+	char *name;        /* of the features: "hogcolor-1", measure->name, what the sidecar says, or "file" */
+	char hash[65];     /* SHA-256 of the file of features, or measure->hash; empty otherwise */
 };
 
 /* Whether a key is held out. */

@@ -105,6 +105,25 @@ check_grep "named in it" '"features":"dinov2"' a.tsv
 check_exit 65 "of other samples" ddm-cluster -q -k 3 --features f.npy -o b.tsv more
 check_exit 2 "not to a pipe" ddm-encode -m "$dino" pics
 
+# The same network within ddm-cluster
+check "clusters by the network" ddm-cluster -q -k 3 --centroids-out n.npy --features "dinov2:$dino" -o n.tsv pics
+check_grep "the network and its hash are named" '"features":"dinov2".*"input":"dinov2".*"features":"[0-9a-f]{64}"' n.tsv
+check "the same clusters as from the table" sh -c "grep -v '^#' a.tsv >1; grep -v '^#' n.tsv | cmp - 1"
+check "any threads" ddm-cluster -q -k 3 --threads 3 --features "dinov2:$dino" -o n3.tsv pics
+check_same "the same bytes" n.tsv n3.tsv
+check "its centroids" ddm-cluster -q --centroids n.npy --features "dinov2:$dino" -o c.tsv pics
+check_exit 65 "but of another input" ddm-cluster -q --centroids n.npy --features "dinov2:$dino" --input dinov2-256 -o c2.tsv pics
+check_err "told" 'centroids of another "dinov2"'
+check_exit 73 "another input" ddm-cluster -q -k 3 --features "dinov2:$dino" --input dinov2-256 -o n.tsv pics
+check_err "named" 'input: "dinov2" -> "dinov2-256"'
+check_exit 2 "a device without a network" ddm-cluster -q -k 3 --device cpu -o x.tsv pics
+check_exit 66 "no such network" ddm-cluster -q -k 3 --features dinov2:none -o x.tsv pics
+check "shards of them" ddm-shard -q -a n.tsv -o shards pics
+check "a metric by the same network" ddm-eval-fid --features "dinov2:$dino" --metrics kd --size 32 -o m.json shards pics
+check_err "warns" 'clustered by the same features "dinov2"'
+check "a metric by another" ddm-eval-fid --metrics kd -o m2.json shards pics
+check_out "does not" "" cat "$ERR"
+
 # Failures
 cp pics.tar cut.tar
 cut_to cut.tar 30000

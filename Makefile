@@ -37,7 +37,7 @@ NVCC_FLAGS = -std=c++17 -O3 $(NVCC_ARCH) -Xcompiler -fPIE,-fno-exceptions,-fno-r
 # The library, by layer. The kernels are compiled twice: real = float and real = double.
 LIB_C = $(wildcard $(SRC)/lib/*/*.c)
 KERN_C = $(wildcard $(SRC)/kernels/*.c)
-ONCE_C = $(filter $(addprefix $(SRC)/kernels/,cpu.c device.c peak.c probe.c compact.c compact_portable.c compact_avx512.c cublaslt.c \
+ONCE_C = $(filter $(addprefix $(SRC)/kernels/,cpu.c device.c peak.c probe.c profile.c compact.c compact_portable.c compact_avx512.c cublaslt.c \
 	cublaslt_open.c),$(KERN_C))
 TWICE_C = $(filter-out $(ONCE_C),$(KERN_C))
 CU = $(if $(filter 1,$(CUDA)),$(wildcard $(SRC)/kernels/*.cu))

@@ -1,6 +1,6 @@
 #include <string.h>
-#include <unistd.h>
 
+#include "core/machine.h"
 #include "core/mem.h"
 #include "kernels/device.h"
 #include "kernels/peak.h"
@@ -13,7 +13,7 @@ OPS(X)
 struct cpu {
 	struct device device;
 	uint64_t used, most;
-	double peak;
+	double peak, copy;
 };
 
 /* In front of each allocation, in a line of its own. */
@@ -62,13 +62,10 @@ static void cpu_release_host(struct device *d, void *p)
 static void cpu_memory(struct device *d, struct device_memory *m)
 {
 	const struct cpu *c = (const struct cpu *)d;
-	long page = sysconf(_SC_PAGESIZE), all = sysconf(_SC_PHYS_PAGES), unused = sysconf(_SC_AVPHYS_PAGES);
+	struct machine_memory here;
 
-	*m = (struct device_memory){.used = c->used, .peak = c->most};
-	if (page > 0 && all > 0 && unused >= 0) {
-		m->total = (uint64_t)page * (uint64_t)all;
-		m->free = (uint64_t)page * (uint64_t)unused;
-	}
+	machine_memory(&here, "");
+	*m = (struct device_memory){.free = here.free, .total = here.total, .used = c->used, .peak = c->most};
 }
 
 static void cpu_move(struct device *d, int stream, void *dst, const void *src, size_t bytes)
@@ -129,6 +126,15 @@ static double cpu_peak_flops(struct device *d)
 	return c->peak;
 }
 
+static double cpu_peak_bytes(struct device *d)
+{
+	struct cpu *c = (struct cpu *)d;
+
+	if (!(c->copy > 0))
+		c->copy = peak_copy_bytes(d->pool);
+	return c->copy;
+}
+
 static void cpu_close(struct device *d)
 {
 	mem_free(d);
@@ -154,6 +160,7 @@ struct device *device_cpu(struct pool *pool, enum dtype real)
 	    .name = real == DT_F64 ? "cpu, double" : "cpu",
 	    .real = real,
 	    .storage = 1u << real,
+	    .host = 1,
 	    .streams = 1,
 	    .compact = real == DT_F32,
 	    .biased = 1,
@@ -176,6 +183,7 @@ struct device *device_cpu(struct pool *pool, enum dtype real)
 	    .event_follow = cpu_event_record,
 	    .event_passed = cpu_event_passed,
 	    .peak_flops = cpu_peak_flops,
+	    .peak_bytes = cpu_peak_bytes,
 	    .close = cpu_close,
 	};
 	memcpy(c->device.kernel, real == DT_F64 ? double_kernels : float_kernels, sizeof c->device.kernel);

@@ -2,6 +2,7 @@
  * first asked: the same program runs where there is none. The first error sticks. */
 #include "kernels/launch.h"
 
+#include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,9 +37,10 @@ struct cuda {
 	struct piece *piece; /* (pieces) */
 	size_t pieces;
 	uint64_t used, most;
-	double peak;
+	double peak, copy;
 	struct cublaslt_cuda *cublaslt;
 	int capturing;
+	char spoiled[sizeof(((struct device *)0)->uncaptured)]; /* why this capture fails; empty while it does not */
 };
 
 static struct cuda *cuda_of(struct device *d)
@@ -57,7 +59,7 @@ static int check(struct cuda *c, cudaError_t rc, const char *what)
 	if (rc == cudaSuccess)
 		return 0;
 	if (c->capturing)
-		snprintf(c->device.uncaptured, sizeof c->device.uncaptured, "%s: %s", what, cudaGetErrorString(rc));
+		snprintf(c->spoiled, sizeof c->spoiled, "%s: %s", what, cudaGetErrorString(rc));
 	else if (!c->failed.code)
 		err_set(&c->failed, code_of(rc), "%s: %s: %s", c->name, what, cudaGetErrorString(rc));
 	return -1;
@@ -86,7 +88,7 @@ static void cuda_failed(struct device *d, const struct err *e)
 	struct cuda *c = cuda_of(d);
 
 	if (c->capturing)
-		snprintf(c->device.uncaptured, sizeof c->device.uncaptured, "%s", e->msg);
+		snprintf(c->spoiled, sizeof c->spoiled, "%s", e->msg);
 	else if (!c->failed.code)
 		err_set(&c->failed, e->code, "%s: %s", c->name, e->msg);
 }
@@ -283,6 +285,58 @@ static int cuda_event_passed(struct device *d, void *event, int wait)
 	return rc != cudaErrorNotReady || c->failed.code ? (check(c, rc, "event"), 1) : 0;
 }
 
+static void *cuda_timer_new(struct device *d)
+{
+	cudaEvent_t event = NULL;
+
+	check(cuda_of(d), cudaEventCreate(&event), "timer");
+	return event;
+}
+
+/* External: a graph records it again with each launch, instead of keeping what comes before it. */
+static void cuda_timer_record(struct device *d, void *timer, int stream)
+{
+	struct cuda *c = cuda_of(d);
+
+	check(c, cudaEventRecordWithFlags((cudaEvent_t)timer, c->stream[stream], c->capturing ? cudaEventRecordExternal : cudaEventRecordDefault),
+	      "timer");
+}
+
+/* A time that cannot be told is no failure of the work. */
+static double cuda_timer_seconds(struct device *d, void *from, void *to)
+{
+	float ms = 0;
+
+	(void)d;
+	if (cudaEventElapsedTime(&ms, (cudaEvent_t)from, (cudaEvent_t)to) != cudaSuccess) {
+		cudaGetLastError();
+		return 0;
+	}
+	return (double)ms * 1e-3;
+}
+
+/* Without a profiler a call through a pointer that is NULL. */
+static void cuda_range_begin(struct device *d, const char *name)
+{
+	(void)d;
+	nvtxRangePushA(name);
+}
+
+static void cuda_range_end(struct device *d)
+{
+	(void)d;
+	nvtxRangePop();
+}
+
+/* The end of a capture, whether it failed or not. */
+static void end_capture(struct cuda *c)
+{
+	if (c->spoiled[0])
+		memcpy(c->device.uncaptured, c->spoiled, sizeof c->spoiled);
+	cudaGetLastError();
+	c->capturing = 0;
+}
+
 static int cuda_capture_begin(struct device *d, int stream)
 {
 	struct cuda *c = cuda_of(d);
@@ -290,12 +344,11 @@ static int cuda_capture_begin(struct device *d, int stream)
 	if (c->failed.code)
 		return -1;
 	c->capturing = 1;
+	c->spoiled[0] = 0;
 	if (check(c, cudaStreamBeginCapture(c->stream[stream], cudaStreamCaptureModeThreadLocal), "capture")) {
-		c->capturing = 0;
-		cudaGetLastError();
+		end_capture(c);
 		return -1;
 	}
-	d->uncaptured[0] = 0;
 	return 0;
 }
 
@@ -307,12 +360,11 @@ static void *cuda_capture_end(struct device *d, int stream)
 	cudaGraphExec_t run = NULL;
 	cudaError_t rc = cudaStreamEndCapture(c->stream[stream], &graph);
 
-	if (!d->uncaptured[0] && !check(c, rc, "capture") && check(c, cudaGraphInstantiate(&run, graph, 0), "capture"))
+	if (!c->spoiled[0] && !check(c, rc, "capture") && check(c, cudaGraphInstantiate(&run, graph, 0), "capture"))
 		run = NULL;
 	if (graph)
 		cudaGraphDestroy(graph);
-	cudaGetLastError();
-	c->capturing = 0;
+	end_capture(c);
 	return run;
 }
 
@@ -329,13 +381,37 @@ static void cuda_graph_free(struct device *d, void *graph)
 		check(cuda_of(d), cudaGraphExecDestroy((cudaGraphExec_t)graph), "graph");
 }
 
+/* Neither counted as memory that the work took, nor as its time. */
+static double probed(struct device *d, double (*probe)(struct device *d))
+{
+	struct cuda *c = cuda_of(d);
+	struct profile *profile = d->profile;
+	uint64_t most = c->most;
+	double rate;
+
+	d->profile = NULL;
+	rate = probe(d);
+	d->profile = profile;
+	c->most = most > c->used ? most : c->used;
+	return rate;
+}
+
 static double cuda_peak_flops(struct device *d)
 {
 	struct cuda *c = cuda_of(d);
 
 	if (!(c->peak > 0))
-		c->peak = probe_flops(d);
+		c->peak = probed(d, probe_flops);
 	return c->peak;
+}
+
+static double cuda_peak_bytes(struct device *d)
+{
+	struct cuda *c = cuda_of(d);
+
+	if (!(c->copy > 0))
+		c->copy = probed(d, probe_bytes);
+	return c->copy;
 }
 
 static void cuda_close(struct device *d)
@@ -413,11 +489,17 @@ static void fill_table(struct device *d)
 	d->event_record = cuda_event_record;
 	d->event_follow = cuda_event_follow;
 	d->event_passed = cuda_event_passed;
+	d->timer_new = cuda_timer_new;
+	d->timer_record = cuda_timer_record;
+	d->timer_seconds = cuda_timer_seconds;
+	d->range_begin = cuda_range_begin;
+	d->range_end = cuda_range_end;
 	d->capture_begin = cuda_capture_begin;
 	d->capture_end = cuda_capture_end;
 	d->graph_launch = cuda_graph_launch;
 	d->graph_free = cuda_graph_free;
 	d->peak_flops = cuda_peak_flops;
+	d->peak_bytes = cuda_peak_bytes;
 	d->close = cuda_close;
 }
 
@@ -438,19 +520,33 @@ static int runs_here(const struct cudaDeviceProp *p, struct err *e)
 	               cudaGetErrorString(rc));
 }
 
+/* Why there is nothing to open. The runtime takes a missing driver for one that is too old, and runs on any of its own major version. */
+static int unusable(cudaError_t rc, struct err *e)
+{
+	int driver = 0;
+
+	cudaGetLastError();
+	if (rc == cudaSuccess || rc == cudaErrorNoDevice)
+		return err_set(e, ERR_UNAVAILABLE, "no GPU can be used: there is an NVIDIA driver, but no GPU that this process may see");
+	if (cudaDriverGetVersion(&driver) != cudaSuccess || !driver)
+		return err_set(e, ERR_UNAVAILABLE, "no GPU can be used: there is no NVIDIA driver here");
+	if (rc == cudaErrorInsufficientDriver)
+		return err_set(e, ERR_UNAVAILABLE,
+		               "no GPU can be used: the NVIDIA driver here is for CUDA %d.%d and this program needs one for CUDA %d: install a newer "
+		               "driver, or build with an older toolkit",
+		               driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000);
+	return err_set(e, ERR_UNAVAILABLE, "no GPU can be used: %s", cudaGetErrorString(rc));
+}
+
 extern "C" struct device *device_cuda(int index, struct pool *pool, struct err *e)
 {
 	struct cudaDeviceProp p;
 	struct cuda *c;
-	int count = 0, driver = 0;
+	int count = 0;
 	cudaError_t rc = cudaGetDeviceCount(&count);
 
-	if (rc != cudaSuccess && (cudaDriverGetVersion(&driver) != cudaSuccess || !driver)) {
-		err_set(e, ERR_UNAVAILABLE, "no GPU can be used: there is no NVIDIA driver here");
-		return NULL;
-	}
 	if (rc != cudaSuccess || !count) {
-		err_set(e, ERR_UNAVAILABLE, "no GPU can be used: %s", rc == cudaSuccess ? "there is none" : cudaGetErrorString(rc));
+		unusable(rc, e);
 		return NULL;
 	}
 	if (index >= count) {

@@ -1,12 +1,15 @@
 #include "kernels/device.h"
 
 #include <assert.h>
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "config.h"
 #include "core/str.h"
 #include "kernels/cublaslt.h"
 #include "kernels/cudadevice.h"
+#include "kernels/profile.h"
 
 #ifndef HAVE_CUDA
 struct device *device_cuda(int index, struct pool *pool, struct err *e)
@@ -130,7 +133,37 @@ void device_run(struct device *d, enum op op, struct op_call *c, void *scratch)
 	c->stream = 0;
 	c->pool = d->pool;
 	c->scratch = scratch;
-	d->kernel[op]->run(c);
+	if (d->profile)
+		profile_run(d->profile, op, c, 0);
+	else
+		d->kernel[op]->run(c);
+}
+
+struct device_peaks device_peaks(struct device *d)
+{
+	return (struct device_peaks){d->peak_flops ? d->peak_flops(d) : NAN, d->peak_bytes ? d->peak_bytes(d) : NAN};
+}
+
+void device_range(struct device *d, const char *name)
+{
+	if (d->range_begin)
+		d->range_begin(d, name);
+}
+
+void device_range_number(struct device *d, const char *name, int number)
+{
+	char text[64];
+
+	if (!d->range_begin)
+		return;
+	snprintf(text, sizeof text, "%s %d", name, number);
+	d->range_begin(d, text);
+}
+
+void device_range_end(struct device *d)
+{
+	if (d->range_end)
+		d->range_end(d);
 }
 
 void device_free(struct device *d)

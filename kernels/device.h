@@ -200,6 +200,7 @@ struct device {
 	const char *name;
 	enum dtype real;  /* DT_F32, or DT_F64 for gradient checks */
 	unsigned storage; /* bit per enum dtype: what activations may be stored in */
+	int host;         /* its memory is the host's */
 	int streams;      /* queues, numbered from 0; of one alone nothing overlaps */
 	int compact;      /* LINEAR takes w of DT_COMPACT, in memory of the host */
 	int biased;       /* ATTENTION and its gradient take a bias */
@@ -230,9 +231,20 @@ struct device {
 	void (*event_follow)(struct device *d, void *event, int stream); /* what is submitted to the stream from now on comes after it */
 	int (*event_passed)(struct device *d, void *event, int wait);    /* waits if `wait`; a failed device has passed everything */
 
+	/* A timer marks a point of a stream and keeps when it was reached, last; one that is recorded while a graph is captured is recorded
+	 * anew by each of its launches. Freed by event_free. NULL where the host's clock after a wait says the same. */
+	void *(*timer_new)(struct device *d);
+	void (*timer_record)(struct device *d, void *timer, int stream);
+	double (*timer_seconds)(struct device *d, void *from, void *to); /* both reached: after a sync; 0 when it cannot be said */
+	struct profile *profile; /* kernels/profile.h; NULL: nothing is timed */
+
+	/* A named stretch of what the host submits, for a profiler to show; stretches nest. NULL where there is nobody to show it. */
+	void (*range_begin)(struct device *d, const char *name);
+	void (*range_end)(struct device *d);
+
 	/* Graphs: what is submitted to the stream between begin and end is not run but kept, to be launched as a whole; NULL where the
 	 * device has none. put, get and fetch must not be called in between. A capture that fails is no error of the device: `uncaptured`
-	 * says why the last one did, and is empty while none has. */
+	 * says why the last that failed did, and is empty while none has. */
 	int (*capture_begin)(struct device *d, int stream);
 	void *(*capture_end)(struct device *d, int stream); /* NULL: it failed, nothing was run */
 	void (*graph_launch)(struct device *d, void *graph, int stream);
@@ -241,6 +253,7 @@ struct device {
 	char uncaptured[256];
 
 	double (*peak_flops)(struct device *d); /* of its fastest matrix product, measured at the first call */
+	double (*peak_bytes)(struct device *d); /* read plus written by its copy, likewise */
 	void (*close)(struct device *d);
 };
 
@@ -257,6 +270,17 @@ int device_set_precision(struct device *d, enum precision p, struct err *e);
 
 /* What it is fastest at. */
 enum precision device_precision(const struct device *d);
+
+/* What d->peak_flops and d->peak_bytes say; not a number where the device does not know. */
+struct device_peaks {
+	double flops, bytes; /* a second */
+};
+struct device_peaks device_peaks(struct device *d);
+
+/* Ranges, where the device has them. */
+void device_range(struct device *d, const char *name);
+void device_range_number(struct device *d, const char *name, int number); /* "expert 3" */
+void device_range_end(struct device *d);
 
 /* On stream 0. */
 void device_put(struct device *d, void *dst, const void *src, size_t bytes);

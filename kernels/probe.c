@@ -3,7 +3,7 @@
 #include "core/clock.h"
 #include "core/rng.h"
 
-enum { FIRST_SIDE = 512, LAST_SIDE = 8192, TRIES = 8, MOST = 100 };
+enum { FIRST_SIDE = 512, LAST_SIDE = 8192, TRIES = 8, MOST = 100, COPIES = 4, BLOCK = 256 << 20, LEAST_BLOCK = 1 << 20 };
 static const double LONG_ENOUGH = 1e-3, WORTH = 8e-3; /* s: of a product, and of those timed together */
 
 /* A product of random matrices: zeros draw less power and run faster. */
@@ -95,4 +95,37 @@ double probe_flops(struct device *d)
 		square_release(&q);
 	}
 	return best;
+}
+
+/* Seconds of one of COPIES copies submitted together. */
+static double copy_time(struct device *d, char *p, size_t bytes)
+{
+	double start;
+
+	d->sync(d, NULL);
+	start = clock_seconds();
+	for (int i = 0; i < COPIES; i++)
+		device_copy(d, p, p + bytes, bytes);
+	d->sync(d, NULL);
+	return (clock_seconds() - start) / COPIES;
+}
+
+double probe_bytes(struct device *d)
+{
+	size_t bytes = BLOCK;
+	char *p = NULL;
+	double seconds;
+
+	while (bytes >= LEAST_BLOCK && !(p = d->alloc(d, 2 * bytes, "speed probe", NULL)))
+		bytes /= 2;
+	if (!p)
+		return 0;
+	seconds = copy_time(d, p, bytes);
+	for (int i = 0; i < TRIES; i++) {
+		double t = copy_time(d, p, bytes);
+
+		seconds = t < seconds ? t : seconds;
+	}
+	d->release(d, p);
+	return 2. * (double)bytes / seconds;
 }

@@ -8,4 +8,8 @@
  * product takes a millisecond. 0 where there is no memory for one. Waits. */
 double probe_flops(struct device *d);
 
+/* Bytes/s read plus written by the fastest of several copies within the device, of blocks of 256 MiB or what there is memory for.
+ * Likewise. */
+double probe_bytes(struct device *d);
+
 #endif

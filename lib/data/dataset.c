@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/jsonio.h"
+#include "core/machine.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "data/samples.h"
@@ -177,16 +178,10 @@ static const struct part *find(const struct dataset *d, int64_t i)
 /* A quarter of what this machine, or the control group we are in, has. */
 static uint64_t default_budget(void)
 {
-	uint64_t bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE), limit;
-	FILE *f = fopen("/sys/fs/cgroup/memory.max", "re");
-	char text[32];
+	struct machine_memory m;
 
-	if (f) {
-		if (fscanf(f, "%31s", text) == 1 && !parse_u64(text, &limit) && limit < bytes)
-			bytes = limit;
-		fclose(f);
-	}
-	return bytes / 4;
+	machine_memory(&m, "");
+	return m.total / 4;
 }
 
 static int wanted(const struct dataset *d, const struct manifest_row *r)

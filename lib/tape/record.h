@@ -46,6 +46,7 @@ struct replay {
 	int64_t n, used; /* used: when, by the count of runs */
 	int from, to;
 	void *values, *grad_values;
+	const struct profile *profile; /* whose timers it holds */
 	void *graph; /* NULL: it has run once, or the device could not keep it */
 	int refused;
 };
@@ -82,8 +83,7 @@ struct tape {
 	int replays;
 	int64_t runs;
 	void *hop; /* event between nodes of different streams */
-	int profiling;
-	struct op_profile profile[OP_COUNT];
+	void **timer; /* (nnodes + 1), or NULL: no run was profiled on a device that has timers */
 };
 
 /* A new tensor with memory of its own. */
@@ -151,6 +151,7 @@ void grad_place(struct tape *t, struct tensor *g, struct tensor *dst);
 void node_call(const struct tape *t, const struct node *n, int64_t samples, struct op_call *c);
 /* Forget every graph: something they hold is another now. */
 void replay_drop(struct tape *t);
+void timers_drop(struct tape *t); /* after replay_drop */
 
 int node_find_producer(const struct tape *t, const struct tensor *x); /* index, or -1 */
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/clock.h"
+#include "kernels/profile.h"
 #include "tape/record.h"
 
 static char *address(const struct tape *t, const struct tensor *x)
@@ -102,24 +102,6 @@ void node_call(const struct tape *t, const struct node *n, int64_t samples, stru
 	c->scratch = t->scratch;
 }
 
-static double array_bytes(const struct array *a)
-{
-	return a->dtype == DT_COMPACT ? (double)compact_bytes(a->data) : (double)array_count(a) * (double)dtype_size(a->dtype);
-}
-
-static double bytes_touched(const struct op_call *c)
-{
-	double b = 0;
-
-	for (int j = 0; j < c->nin; j++)
-		if (c->in[j].rank)
-			b += array_bytes(&c->in[j]);
-	for (int k = 0; k < c->nout; k++)
-		if (c->out[k].rank)
-			b += array_bytes(&c->out[k]);
-	return b;
-}
-
 /* Every byte 0xff: NaN in every float type. */
 static void poison(struct tape *t, int stream, int64_t from, int64_t bytes)
 {
@@ -146,28 +128,66 @@ static void change_stream(struct tape *t, int from, int to)
 	d->event_follow(d, t->hop, to);
 }
 
+static double node_flops(const struct node *n, const struct op_call *c)
+{
+	return op_defs[n->op].flops ? op_defs[n->op].flops(c) : 0;
+}
+
 static void run_node(struct tape *t, int i, int64_t samples)
 {
 	const struct node *n = &t->node[i];
-	struct op_profile *p = &t->profile[n->op];
+	struct device *d = t->device;
 	struct op_call c;
-	double start = 0;
 
 	node_call(t, n, samples, &c);
-	if (t->profiling) {
-		t->device->sync(t->device, NULL);
-		start = clock_seconds();
-	}
-	t->device->kernel[n->op]->run(&c);
-	if (t->profiling) {
-		t->device->sync(t->device, NULL);
-		p->count++;
-		p->seconds += clock_seconds() - start;
-		p->flops += op_defs[n->op].flops ? op_defs[n->op].flops(&c) : 0;
-		p->bytes += bytes_touched(&c);
+	if (d->profile && d->timer_new) {
+		d->timer_record(d, t->timer[i], n->stream);
+		d->kernel[n->op]->run(&c);
+	} else if (d->profile) {
+		profile_run(d->profile, n->op, &c, node_flops(n, &c));
+	} else {
+		d->kernel[n->op]->run(&c);
 	}
 	if (n->then)
-		n->then(n->then_arg, t->device, n->stream);
+		n->then(n->then_arg, d, n->stream);
+}
+
+/* A timer before each node, and one at the end of a run. */
+static void make_timers(struct tape *t)
+{
+	struct device *d = t->device;
+
+	if (t->timer || !d->profile || !d->timer_new)
+		return;
+	t->timer = mem_zalloc((size_t)t->nnodes + 1, sizeof *t->timer);
+	for (int i = 0; i <= t->nnodes; i++)
+		t->timer[i] = d->timer_new(d);
+}
+
+void timers_drop(struct tape *t)
+{
+	for (int i = 0; t->timer && i <= t->nnodes; i++)
+		t->device->event_free(t->device, t->timer[i]);
+	mem_free(t->timer);
+	t->timer = NULL;
+}
+
+/* A node's time ends where the next one's begins. */
+static void read_timers(struct tape *t, int64_t samples, int from, int to)
+{
+	struct device *d = t->device;
+	void *end = t->timer[t->nnodes];
+
+	d->sync(d, NULL);
+	for (int i = to - 1; i >= from; i--) {
+		struct op_call c;
+
+		if (!t->node[i].live)
+			continue;
+		node_call(t, &t->node[i], samples, &c);
+		profile_add(d->profile, t->node[i].op, &c, node_flops(&t->node[i], &c), d->timer_seconds(d, t->timer[i], end));
+		end = t->timer[i];
+	}
 }
 
 static void submit(struct tape *t, int64_t n, int from, int to)
@@ -184,6 +204,8 @@ static void submit(struct tape *t, int64_t n, int from, int to)
 			poison_dead(t, i);
 	}
 	change_stream(t, stream, 0);
+	if (t->device->profile && t->device->timer_new)
+		t->device->timer_record(t->device, t->timer[t->nnodes], 0);
 }
 
 void replay_drop(struct tape *t)
@@ -196,7 +218,7 @@ void replay_drop(struct tape *t)
 
 static int may_replay(const struct tape *t, int from, int to)
 {
-	if (!t->device->capture_begin || t->profiling || t->options.poison)
+	if (!t->device->capture_begin || (t->device->profile && !t->device->timer_new) || t->options.poison)
 		return 0;
 	for (int i = from; i < to; i++)
 		if (t->node[i].then)
@@ -213,7 +235,8 @@ static struct replay *find_replay(struct tape *t, int64_t n, int from, int to)
 	for (int i = 0; i < t->replays; i++) {
 		struct replay *r = &t->replay[i];
 
-		if (r->n == n && r->from == from && r->to == to && r->values == t->values && r->grad_values == t->grad_values) {
+		if (r->n == n && r->from == from && r->to == to && r->values == t->values && r->grad_values == t->grad_values &&
+		    r->profile == t->device->profile) {
 			r->used = t->runs;
 			return r;
 		}
@@ -223,7 +246,8 @@ static struct replay *find_replay(struct tape *t, int64_t n, int from, int to)
 		oldest = &t->replay[t->replays++];
 	else if (oldest->graph)
 		t->device->graph_free(t->device, oldest->graph);
-	*oldest = (struct replay){.n = n, .used = t->runs, .from = from, .to = to, .values = t->values, .grad_values = t->grad_values};
+	*oldest = (struct replay){.n = n, .used = t->runs, .from = from, .to = to, .values = t->values, .grad_values = t->grad_values,
+	                          .profile = t->device->profile};
 	return NULL;
 }
 
@@ -252,10 +276,13 @@ void tape_run(struct tape *t, int64_t n, int from, int to)
 	t->keys_changed = 0;
 	if (t->options.poison && from == 0)
 		poison(t, 0, 0, t->arena_bytes);
+	make_timers(t);
 	if (may_replay(t, from, to))
 		replay_run(t, n, from, to);
 	else
 		submit(t, n, from, to);
+	if (t->device->profile && t->device->timer_new)
+		read_timers(t, n, from, to);
 }
 
 void *tape_data(struct tape *t, const struct tensor *x)
@@ -277,16 +304,4 @@ double tape_flops(const struct tape *t, int64_t n, int from, int to)
 		sum += op_defs[nd->op].flops(&c);
 	}
 	return sum;
-}
-
-void tape_profile(struct tape *t, int on)
-{
-	t->profiling = on;
-	if (on)
-		memset(t->profile, 0, sizeof t->profile);
-}
-
-void tape_profile_read(const struct tape *t, struct op_profile out[OP_COUNT])
-{
-	memcpy(out, t->profile, sizeof t->profile);
 }

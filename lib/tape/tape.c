@@ -22,6 +22,7 @@ void tape_free(struct tape *t)
 		return;
 	if (t->device) {
 		replay_drop(t);
+		timers_drop(t);
 		t->device->release(t->device, t->lender ? NULL : t->arena);
 		t->device->release(t->device, t->lender ? NULL : t->scratch);
 		t->device->release(t->device, t->device_keys);

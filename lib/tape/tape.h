@@ -115,7 +115,8 @@ void tape_seed(struct tape *t, const struct run_keys *keys);
 
 /* Run the nodes [from, to) on n samples, 1 <= n <= capacity. Errors stick to the device. On a device that keeps graphs the first run
  * of a range, number of samples and pair of parameter arenas submits each node, the second keeps what it submits as a graph, and later
- * ones launch that: what is bound is read anew, what it is bound to is not looked up. Not with a profile, poison or tape_then. */
+ * ones launch that: what is bound is read anew, what it is bound to is not looked up.
+ * Not with poison or tape_then, nor with a profile (kernels/profile.h) on a device without timers. */
 void tape_run(struct tape *t, int64_t n, int from, int to);
 
 /* Device address of a kept tensor, an input or a parameter. */
@@ -123,13 +124,5 @@ void *tape_data(struct tape *t, const struct tensor *x);
 
 /* Floating-point operations of the products in [from, to) for n samples; nodes that recompute are left out. */
 double tape_flops(const struct tape *t, int64_t n, int from, int to);
-
-/* Time each node from now on (a clock read per node). Per op: count, seconds, FLOPs, bytes touched, since switched on. */
-void tape_profile(struct tape *t, int on);
-struct op_profile {
-	int64_t count;
-	double seconds, flops, bytes;
-};
-void tape_profile_read(const struct tape *t, struct op_profile out[OP_COUNT]);
 
 #endif

@@ -10,17 +10,20 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/mem.h"
+#include "core/str.h"
 #include "kernels/device.h"
 
 enum { FAR_BLOCKS = 256, FAR_FETCHES = 64, FAR_LAZY = 2 };
 
-/* What a graph keeps: a kernel's call, a copy, or a fill. */
+/* What a graph keeps: a kernel's call, a timer, a copy, or a fill. */
 struct far_node {
+	double *timer;
 	enum op op; /* OP_VIEW: no kernel */
 	struct op_call call;
 	void *dst;
@@ -48,10 +51,13 @@ struct far {
 	} fetch[FAR_FETCHES];
 	int fetches, events;
 	size_t used, most;
+	uint64_t total; /* bytes it has; 0: it does not say */
 	int64_t calls; /* of kernels */
 	int64_t lost_at; /* not 0: the device is lost at that call; what is read of it from then on is NaN */
 	struct far_graph *capture; /* NULL: what is submitted is run */
 	int refuse;                /* captures fail */
+	struct str ranges;         /* their names, a line each, two blanks for each range they are in */
+	int nested;
 	int64_t captures, launches, graphs; /* graphs: that there are */
 };
 
@@ -93,6 +99,12 @@ static inline void far_run(const struct op_call *c, enum op op)
 	far_allow(f, PROT_READ | PROT_WRITE);
 	f->cpu->kernel[op]->run(&call);
 	far_allow(f, PROT_NONE);
+}
+
+/* The time it takes: a kernel that is run, a millisecond more for each. */
+static inline void far_record(struct far *f, double *timer)
+{
+	*timer = 1e-3 * (double)f->calls;
 }
 
 #define X(id, fn) \
@@ -146,7 +158,7 @@ static void far_memory(struct device *d, struct device_memory *m)
 {
 	const struct far *f = (const struct far *)d;
 
-	*m = (struct device_memory){.used = f->used, .peak = f->most};
+	*m = (struct device_memory){.used = f->used, .peak = f->most, .total = f->total, .free = f->total - (f->used < f->total ? f->used : f->total)};
 }
 
 /* put and get, as of this host's memory. */
@@ -245,6 +257,41 @@ static int far_event_passed(struct device *d, void *event, int wait)
 	return 1;
 }
 
+static void *far_timer_new(struct device *d)
+{
+	(void)d;
+	return mem_zalloc(1, sizeof(double));
+}
+
+static void far_timer_record(struct device *d, void *timer, int stream)
+{
+	struct far *f = (struct far *)d;
+
+	(void)stream;
+	if (f->capture)
+		far_keep(f, (struct far_node){.timer = timer});
+	else
+		far_record(f, timer);
+}
+
+static double far_timer_seconds(struct device *d, void *from, void *to)
+{
+	(void)d;
+	return *(double *)to - *(double *)from;
+}
+
+static void far_range_begin(struct device *d, const char *name)
+{
+	struct far *f = (struct far *)d;
+
+	str_printf(&f->ranges, "%*s%s\n", 2 * f->nested++, "", name);
+}
+
+static void far_range_end(struct device *d)
+{
+	assert_true(((struct far *)d)->nested-- > 0);
+}
+
 static int far_capture_begin(struct device *d, int stream)
 {
 	struct far *f = (struct far *)d;
@@ -273,6 +320,7 @@ static void *far_capture_end(struct device *d, int stream)
 	f->capture = NULL;
 	f->graphs++;
 	if (f->refuse) {
+		snprintf(d->uncaptured, sizeof d->uncaptured, "far: refused");
 		far_graph_free(d, g);
 		return NULL;
 	}
@@ -288,7 +336,9 @@ static void far_graph_launch(struct device *d, void *graph, int stream)
 	for (int i = 0; i < g->nodes; i++) {
 		const struct far_node *n = &g->node[i];
 
-		if (n->op != OP_VIEW)
+		if (n->timer)
+			far_record((struct far *)d, n->timer);
+		else if (n->op != OP_VIEW)
 			far_run(&n->call, n->op);
 		else if (n->src)
 			far_move(d, stream, n->dst, n->src, n->bytes);
@@ -322,6 +372,8 @@ static void far_close(struct device *d)
 	for (int i = 0; i < FAR_BLOCKS; i++)
 		assert_null(f->block[i].map); /* everything was released */
 	assert_int_equal(f->graphs, 0);
+	assert_int_equal(f->nested, 0);
+	str_release(&f->ranges);
 	for (int i = 0; i < f->fetches; i++) /* of a device that was lost */
 		mem_free(f->fetch[i].data);
 	device_free(f->cpu);
@@ -333,6 +385,13 @@ static double far_peak(struct device *d)
 	struct far *f = (struct far *)d;
 
 	return f->cpu->peak_flops(f->cpu);
+}
+
+static double far_peak_bytes(struct device *d)
+{
+	struct far *f = (struct far *)d;
+
+	return f->cpu->peak_bytes(f->cpu);
 }
 
 static void *far_alloc_host(struct device *d, size_t bytes, const char *what, struct err *e)
@@ -381,11 +440,17 @@ static inline struct device *device_far(struct pool *pool)
 	    .event_record = far_event_record,
 	    .event_follow = far_event_follow,
 	    .event_passed = far_event_passed,
+	    .timer_new = far_timer_new,
+	    .timer_record = far_timer_record,
+	    .timer_seconds = far_timer_seconds,
+	    .range_begin = far_range_begin,
+	    .range_end = far_range_end,
 	    .capture_begin = far_capture_begin,
 	    .capture_end = far_capture_end,
 	    .graph_launch = far_graph_launch,
 	    .graph_free = far_graph_free,
 	    .peak_flops = far_peak,
+	    .peak_bytes = far_peak_bytes,
 	    .close = far_close,
 	};
 	for (int i = 0; i < OP_COUNT; i++)

@@ -1,4 +1,4 @@
-/* core: errors, strings, random numbers, pool, hashes. */
+/* core: errors, strings, random numbers, pool, hashes, what the machine has. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,15 +7,20 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/err.h"
 #include "core/hash.h"
+#include "core/machine.h"
 #include "core/mem.h"
 #include "core/pool.h"
 #include "core/rng.h"
 #include "core/sha256.h"
 #include "core/str.h"
+#include "file/fileio.h"
 #include "core/torchrng.h"
 #include "tests/golden/torch_randn.h"
 
@@ -315,6 +320,64 @@ static void draws_of_torch(void **state)
 	}
 }
 
+/* A file below `root`, its folders with it. */
+static void put(const char *root, const char *path, const char *text)
+{
+	char *whole = str_new("%s%s", root, path);
+	FILE *f;
+
+	for (char *p = whole + strlen(root) + 1; (p = strchr(p, '/')); p++) {
+		*p = 0;
+		mkdir(whole, 0777);
+		*p = '/';
+	}
+	f = fopen(whole, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+	mem_free(whole);
+}
+
+static void sees(const char *root, uint64_t total, uint64_t unused)
+{
+	struct machine_memory m;
+
+	machine_memory(&m, root);
+	assert_int_equal(m.total, total);
+	assert_int_equal(m.free, unused);
+}
+
+static void memory_of_groups(void **state)
+{
+	enum { K = 1024 };
+	char root[] = "/tmp/ddm-machine-XXXXXX";
+	struct machine_memory m;
+
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	sees(root, 0, 0);
+	put(root, "/proc/meminfo", "MemTotal:  1000 kB\nMemFree:   10 kB\nMemAvailable:     600 kB\nSwapTotal: 90 kB\nSwapFree:  50 kB\n");
+	sees(root, 1000 * K, 650 * K);
+	put(root, "/proc/self/cgroup", "12:cpu:/old\n0::/a/b\n");
+	sees(root, 1000 * K, 650 * K);
+	put(root, "/sys/fs/cgroup/a/memory.max", "max\n");
+	put(root, "/sys/fs/cgroup/a/memory.current", "900000\n");
+	sees(root, 1000 * K, 650 * K);
+	put(root, "/sys/fs/cgroup/a/b/memory.max", "500000\n");
+	put(root, "/sys/fs/cgroup/a/b/memory.current", "300000\n");
+	sees(root, 500000, 200000);
+	put(root, "/sys/fs/cgroup/a/b/memory.stat", "anon 1\nfile 90000\ninactive_anon 7\nactive_file 30000\ninactive_file 60000\n");
+	sees(root, 500000, 290000);
+	put(root, "/sys/fs/cgroup/memory.max", "400000\n");
+	put(root, "/sys/fs/cgroup/memory.current", "390000\n");
+	sees(root, 400000, 10000);
+	put(root, "/sys/fs/cgroup/memory.current", "450000\n");
+	sees(root, 400000, 0);
+	assert_int_equal(dir_remove(root, NULL), 0);
+	machine_memory(&m, "");
+	assert_true(m.total > 0 && m.free > 0 && m.free < UINT64_MAX / 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -324,6 +387,7 @@ int main(void)
 	    cmocka_unit_test(held_out_keys),    cmocka_unit_test(sha256_vectors),              cmocka_unit_test(sha256_by_instructions),
 	    cmocka_unit_test(numbers),          cmocka_unit_test(first_error_wins),            cmocka_unit_test(blocks),
 	    cmocka_unit_test(draws_of_torch),
+	    cmocka_unit_test(memory_of_groups),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

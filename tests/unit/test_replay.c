@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/str.h"
+#include "kernels/profile.h"
 #include "tape/ops.h"
 #include "tests/unit/far.h"
 
@@ -200,9 +202,97 @@ static void nothing(void *arg, struct device *d, int stream)
 	++*(int *)arg;
 }
 
-/* A device that fails to capture, or has no graphs, runs each node; so do a profile and a node with something to follow it. */
+static void add_line(void *arg, const char *text)
+{
+	str_printf(arg, "%s\n", text);
+}
+
+/* Far's clock goes on by a millisecond with each kernel. The counts are the CPU's, runs are graphs all the same, and they are others than
+ * those without timers. */
+static void profiled(void **state)
+{
+	enum { RUNS = 5 };
+	struct op_profile far[OP_COUNT], cpu[OP_COUNT];
+	struct profile *p[2];
+	struct str table = {0};
+	struct pair q;
+	int64_t calls;
+
+	(void)state;
+	pair_open(&q, 1);
+	for (int k = 0; k < 3; k++)
+		both(&q, k, 0, 0, 7);
+	assert_int_equal(q.far->captures, 2);
+	calls = q.far->calls;
+	p[0] = profile_new(q.with.device);
+	p[1] = profile_new(q.without.device);
+	for (int k = 0; k < RUNS; k++)
+		both(&q, k, 0, 0, 7);
+	assert_int_equal(q.far->captures, 4);
+	assert_int_equal(q.far->launches, 4 + 2 * (RUNS - 1));
+	profile_read(p[0], far);
+	profile_read(p[1], cpu);
+	for (int i = 0; i < OP_COUNT; i++) {
+		assert_int_equal(far[i].count, cpu[i].count);
+		assert_int_equal(far[i].count % RUNS, 0);
+		assert_true(fabs(far[i].seconds - 1e-3 * (double)far[i].count) < 1e-9);
+		assert_true(far[i].flops == cpu[i].flops && far[i].bytes == cpu[i].bytes);
+		calls += far[i].count;
+	}
+	assert_int_equal(calls, q.far->calls);
+	assert_int_equal(far[OP_LINEAR].count, RUNS);
+	assert_true(far[OP_LINEAR].flops == RUNS * 2. * 7 * OUT * WIDTH);
+	assert_true(far[OP_LINEAR].bytes >= RUNS * 4. * (7 * OUT + 7 * WIDTH + OUT * WIDTH + OUT));
+	profile_table(p[0], add_line, &table);
+	assert_non_null(strstr(str_text(&table), "\nLINEAR "));
+	assert_non_null(strstr(str_text(&table), "\nall "));
+	str_release(&table);
+	profile_free(p[0]);
+	profile_free(p[1]);
+	for (int k = 0; k < 2; k++)
+		both(&q, k, 0, 0, 7);
+	assert_int_equal(q.far->captures, 4);
+	pair_close(&q);
+}
+
+/* What runs outside a tape is read when more waits than there are timers, and at the end. */
+static void profiled_outside(void **state)
+{
+	enum { N = 500, CALLS = 150 };
+	struct device *d = device_far(NULL);
+	float *x = d->alloc(d, N * sizeof *x, "x", NULL);
+	struct profile *p = profile_new(d);
+	struct op_profile seen[OP_COUNT];
+
+	(void)state;
+	for (int i = 0; i < CALLS; i++) {
+		struct array a = array_vector(DT_F32, x, N);
+		struct op_call add = {.nin = 2, .nout = 1, .in = {a, a}, .out = {a}, .attr = {.f = {1, 1}}};
+		struct op_call fill = {.nout = 1, .out = {a}, .attr = {.f = {3}}};
+
+		device_run(d, OP_FILL, &fill, NULL);
+		device_run(d, OP_ADD, &add, NULL);
+		if (i % 100 == 50) {
+			profile_read(p, seen);
+			assert_int_equal(seen[OP_ADD].count, i + 1);
+		}
+	}
+	profile_read(p, seen);
+	assert_int_equal(seen[OP_FILL].count, CALLS);
+	assert_int_equal(seen[OP_ADD].count, CALLS);
+	assert_true(fabs(seen[OP_ADD].seconds - 1e-3 * CALLS) < 1e-9);
+	assert_true(seen[OP_ADD].bytes == 3. * 4 * N * CALLS && seen[OP_FILL].bytes == 1. * 4 * N * CALLS);
+	profile_free(p);
+	assert_null(d->profile);
+	d->release(d, x);
+	device_free(d);
+}
+
+/* A device that fails to capture, or has no graphs, runs each node; so do a profile without timers and a node with something to follow
+ * it. */
 static void without_graphs(void **state)
 {
+	struct profile *profile = NULL;
 	struct pair p;
 	int called = 0;
 
@@ -210,7 +300,10 @@ static void without_graphs(void **state)
 	for (int how = 0; how < 4; how++) {
 		pair_open(&p, how != 0);
 		p.far->refuse = how == 1;
-		tape_profile(p.with.tape, how == 2);
+		if (how == 2) {
+			p.far->device.timer_new = NULL;
+			profile = profile_new(p.with.device);
+		}
 		if (how == 3)
 			for (int i = 0; i < p.with.end; i++)
 				tape_then(p.with.tape, i, nothing, &called);
@@ -218,6 +311,9 @@ static void without_graphs(void **state)
 			both(&p, k, 0, 0, 3);
 		assert_int_equal(p.far->launches, 0);
 		assert_int_equal(p.far->captures, 0);
+		assert_int_equal(p.with.device->uncaptured[0] != 0, how == 1);
+		profile_free(profile);
+		profile = NULL;
 		pair_close(&p);
 	}
 	assert_true(called > 0);
@@ -226,7 +322,7 @@ static void without_graphs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(captured_once), cmocka_unit_test(captured_again), cmocka_unit_test(the_oldest_goes),
-	                                   cmocka_unit_test(without_graphs)};
+	                                   cmocka_unit_test(profiled), cmocka_unit_test(profiled_outside), cmocka_unit_test(without_graphs)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,7 @@
 #include "file/standing.h"
 #include "file/tarfile.h"
 #include "file/tsv.h"
+#include "kernels/profile.h"
 
 enum { SHEET_LIMIT = 400, MOST = 1000000 };
 
@@ -29,7 +30,7 @@ static int64_t count, steps = 50, first_image, batch = 64, threads;
 static uint64_t seed;
 static double cfg = 1;
 static const char *route, *class_text, *labels_path, *grid_path, *report_path, *log_path, *timing_path, *out_path = "-", *device = "auto";
-static int solver_choice, convert_choice, weights_choice = -1;
+static int solver_choice, convert_choice, weights_choice = -1, profile;
 static const char *const solvers[] = {"euler", "heun", NULL};
 static const char *const converts[] = {"match", "native", NULL};
 enum { WEIGHTS_F32, WEIGHTS_BF16, WEIGHTS_INT8, WEIGHTS_TF32 };
@@ -61,6 +62,7 @@ static const struct opt options[] = {
     {"--batch", 0, OPT_INT, &batch, 1, 65536, "N", "pictures at once; changes no result (default 64)", NULL, NULL},
     {"--threads", 0, OPT_INT, &threads, 0, 1024, "N", "threads; changes no result (default: all there are)", NULL, NULL},
     {"--device", 0, OPT_TEXT, &device, 0, 0, "NAME", "auto, cpu, cuda or cuda:N: where to compute (default auto)", NULL, NULL},
+    {"--profile", 0, OPT_FLAG, &profile, 0, 0, NULL, "time every operation and print a table at the end", NULL, NULL},
     {"--output", 'o', OPT_TEXT, &out_path, 0, 0, "FILE", "where the samples go (default -, standard output)", NULL, NULL},
     {0},
 };
@@ -68,7 +70,8 @@ static const struct opt options[] = {
 static const struct program program = {
     "ddm-sample",
     "-n N --route HOW [--solver NAME] [--steps N] [--cfg S] [--class C] [--seed S] [--labels FILE] [--grid FILE] [--report FILE] "
-    "[--log FILE] [--timing FILE] [--convert HOW] [--weights TYPE] [--first I] [--batch N] [--threads N] [--device NAME] [-o FILE] MODEL",
+    "[--log FILE] [--timing FILE] [--convert HOW] [--weights TYPE] [--first I] [--batch N] [--threads N] [--device NAME] [--profile] "
+    "[-o FILE] MODEL",
     "Make pictures with an ensemble of experts; a tar of NNNNNN.png",
     options,
 };
@@ -98,6 +101,7 @@ struct run {
 	struct tar_writer tar;
 	struct picture sheet;
 	int64_t sheet_n;
+	struct profile *profile; /* NULL: not asked for */
 	struct progress show, tell; /* of the terminal; of the sampler */
 	/* one batch */
 	float *x;         /* (batch, d) */
@@ -553,14 +557,42 @@ static void say_summary(const struct run *r, double seconds)
 	str_release(&text);
 }
 
+/* What differs from run to run. */
+static json_t *timing_json(const struct run *r, double seconds)
+{
+	double flops = mixture_gflop(&r->mixture, &r->stats) * 1e9 / seconds, peak = r->device->peak_flops ? r->device->peak_flops(r->device) : NAN;
+	struct device_memory m = {0};
+	json_t *o = json_object();
+
+	r->device->memory(r->device, &m);
+	json_object_set_new(o, "seconds", jsonio_real(seconds));
+	json_object_set_new(o, "images_per_second", jsonio_real((double)count / seconds));
+	json_object_set_new(o, "gflops", jsonio_real(flops * 1e-9));
+	json_object_set_new(o, "percent_of_peak", jsonio_real(100 * flops / peak));
+	json_object_set_new(o, "memory_peak", json_integer((json_int_t)m.peak));
+	if (m.total) {
+		json_object_set_new(o, "memory_free", json_integer((json_int_t)m.free));
+		json_object_set_new(o, "memory_total", json_integer((json_int_t)m.total));
+	}
+	if (r->device->uncaptured[0])
+		json_object_set_new(o, "uncaptured", jsonio_text(r->device->uncaptured));
+	return o;
+}
+
+static void say_line(void *arg, const char *text)
+{
+	(void)arg;
+	cmd_say("%s", text);
+}
+
 static int write_reports(const struct run *r, double seconds, struct err *e)
 {
-	json_t *report = report_json(r), *timing = json_object();
+	json_t *report = report_json(r), *timing = timing_path ? timing_json(r, seconds) : NULL;
 	int rc = 0;
 
 	say_summary(r, seconds);
-	json_object_set_new(timing, "seconds", jsonio_real(seconds));
-	json_object_set_new(timing, "images_per_second", jsonio_real((double)count / seconds));
+	if (r->device->uncaptured[0])
+		cmd_warn("a part of each step runs outside a graph, which is slower: %s", r->device->uncaptured);
 	if (report_path)
 		rc = write_json(report_path, report, e);
 	if (!rc && timing_path)
@@ -590,9 +622,13 @@ static int work(struct run *r, const char *dir, struct err *e)
 	}
 	if (prepare(r, e) || open_outputs(r, e))
 		return -1;
+	if (profile)
+		r->profile = profile_new(r->device);
 	start = clock_seconds();
 	if (sample_all(r, e) || write_reports(r, clock_seconds() - start, e))
 		return -1;
+	if (profile)
+		profile_table(r->profile, say_line, NULL);
 	if ((r->sheet_n && write_sheet(r, e)) || (log_path && outfile_commit(&r->log, e)))
 		return -1;
 	return tar_finish(&r->tar, e) || outfile_commit(&r->out, e) ? -1 : 0;
@@ -604,6 +640,7 @@ static void release(struct run *r)
 	outfile_abort(&r->out);
 	outfile_abort(&r->log);
 	picture_release(&r->sheet);
+	profile_free(r->profile);
 	sampler_free(r->state);
 	mixture_stats_release(&r->stats);
 	ensemble_release(&r->ensemble);

@@ -137,6 +137,9 @@ static int show_plan(struct device *device, struct err *e)
 	printf("activations_bytes\t%" PRIu64 "\nscratch_bytes\t%" PRIu64 "\nbatches_bytes\t%" PRIu64 "\n", p.activations,
 	       p.scratch, p.batches);
 	printf("data_bytes\t%" PRIu64 "\ntotal_bytes\t%" PRIu64 "\n", p.data, p.total);
+	printf("device_bytes\t%" PRIu64 "\nfree_bytes\t%" PRIu64 "\n", p.device, p.free);
+	if (p.unfit.code)
+		cmd_warn("%s", p.unfit.msg);
 	return 0;
 }
 
@@ -159,7 +162,8 @@ static void tell(void *arg, const struct train_step *s)
 	static double last;
 	double now = clock_seconds();
 	int terminal = isatty(STDERR_FILENO);
-	char val[40] = "";
+	char val[40] = "", headroom[64] = "";
+	int tera = s->flops >= 1e13;
 
 	(void)arg;
 	if (training.quiet || (terminal && now - last < 1. / 6 && s->step < s->steps && isnan(s->val_loss)) ||
@@ -168,9 +172,11 @@ static void tell(void *arg, const struct train_step *s)
 	last = now;
 	if (!isnan(s->val_loss))
 		snprintf(val, sizeof val, ", val_loss %.5f", s->val_loss);
-	fprintf(stderr, "%sstep %" PRId64 "/%" PRId64 ": loss %.5f%s, %.0f images/s, %.0f GFLOP/s (%.0f%% of peak)%s",
-	        terminal ? "\r\033[K" : "", s->step, s->steps, s->loss, val, s->images_per_s, s->flops * 1e-9,
-	        100 * s->peak_fraction, !terminal || s->step == s->steps || !isnan(s->val_loss) ? "\n" : "");
+	if (s->memory.total)
+		snprintf(headroom, sizeof headroom, ", %.1f of %.1f GB free", (double)s->memory.free * 1e-9, (double)s->memory.total * 1e-9);
+	fprintf(stderr, "%sstep %" PRId64 "/%" PRId64 ": loss %.5f%s, %.0f images/s, %.*f %cFLOP/s (%.0f%% of peak)%s%s",
+	        terminal ? "\r\033[K" : "", s->step, s->steps, s->loss, val, s->images_per_s, tera, s->flops * (tera ? 1e-12 : 1e-9),
+	        tera ? 'T' : 'G', 100 * s->peak_fraction, headroom, !terminal || s->step == s->steps || !isnan(s->val_loss) ? "\n" : "");
 }
 
 void training_run(const char *shards, struct err *e)

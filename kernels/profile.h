@@ -1,7 +1,8 @@
 /* Where a device's time goes, by op. Switched on, everything that tape_run and device_run submit to the device is timed.
  *
  * On a device with timers the device takes the times: a graph holds the timers beside the kernels, so that what is timed is what runs
- * without a profile, but for a pause after each run in which they are read. On another each op is waited for, and the host's clock taken. */
+ * without a profile, but for a pause after each run in which they are read; a run before its graph, in which libraries choose their
+ * algorithms, is not counted. On another each op is waited for, and the host's clock taken. */
 #ifndef DDM_KERNELS_PROFILE_H
 #define DDM_KERNELS_PROFILE_H
 

@@ -197,6 +197,17 @@ static void count_entropy(const struct mixer *x, const struct mixture_call *c, s
 	s->entropy_rows[c->step] += c->n;
 }
 
+static int router_logits(struct mixer *x, int64_t n, const float *rows, float *out, struct err *e)
+{
+	const struct router *r = x->m->router;
+	int rc;
+
+	device_range(x->device, "router");
+	rc = r->logits(r->arg, n, rows, x->t, out, e);
+	device_range_end(x->device);
+	return rc;
+}
+
 static int route_learned(struct mixer *x, const struct mixture_call *c, struct mixture_stats *s, struct err *e)
 {
 	const struct mixture *m = x->m;
@@ -207,7 +218,7 @@ static int route_learned(struct mixer *x, const struct mixture_call *c, struct m
 	for (int64_t i = 0; i < c->n; i += m->router->capacity) {
 		int64_t n = c->n - i < m->router->capacity ? c->n - i : m->router->capacity;
 
-		if (m->router->logits(m->router->arg, n, c->x + i * m->d, x->t, x->out + i * k, e))
+		if (router_logits(x, n, c->x + i * m->d, x->out + i * k, e))
 			return -1;
 	}
 	device_get(x->device, x->logits, x->out, (size_t)(c->n * k) * sizeof *x->logits);
@@ -264,7 +275,7 @@ static void gather_texts(struct mixer *x, const struct mixture_call *c, const st
 
 /* Run expert k on the n rows in x->group and add w v to them. A guided group holds n rows with their labels and texts, then the same
  * n with the null label and what is led away from. The first contribution is stored, not added to zero: one expert of weight 1 keeps its bits. */
-static int run_group(struct mixer *x, float *v, const struct mixture_call *c, int k, int64_t n, struct err *e)
+static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, int k, int64_t n, struct err *e)
 {
 	const struct mixture *m = x->m;
 	const struct expert *ex = &m->expert[k];
@@ -291,6 +302,16 @@ static int run_group(struct mixer *x, float *v, const struct mixture_call *c, in
 		return -1;
 	ondevice_mix(x->device, v, c->n, x->v, rows > n ? x->v + n * d : NULL, (double)(float)m->cfg, &there, n, d);
 	return 0;
+}
+
+static int run_group(struct mixer *x, float *v, const struct mixture_call *c, int k, int64_t n, struct err *e)
+{
+	int rc;
+
+	device_range_number(x->device, "expert", k);
+	rc = mix_group(x, v, c, k, n, e);
+	device_range_end(x->device);
+	return rc;
 }
 
 static void count_weights(const struct mixer *x, const struct mixture_call *c, struct mixture_stats *s)

@@ -251,8 +251,9 @@ static struct replay *find_replay(struct tape *t, int64_t n, int from, int to)
 	return NULL;
 }
 
-/* The first run is not captured: libraries choose their algorithms, and kernels are loaded, when they are first called. */
-static void replay_run(struct tape *t, int64_t n, int from, int to)
+/* The first run, for which this is 1, is not captured: libraries choose their algorithms, and kernels are loaded, when they are first
+ * called. */
+static int replay_run(struct tape *t, int64_t n, int from, int to)
 {
 	struct device *d = t->device;
 	struct replay *r = find_replay(t, n, from, to);
@@ -266,10 +267,13 @@ static void replay_run(struct tape *t, int64_t n, int from, int to)
 		d->graph_launch(d, r->graph, 0);
 	else
 		submit(t, n, from, to);
+	return !r;
 }
 
 void tape_run(struct tape *t, int64_t n, int from, int to)
 {
+	int first = 0;
+
 	assert(n > 0 && n <= t->capacity && from >= 0 && to <= t->nnodes && t->arena);
 	if (t->keys_changed)
 		device_put(t->device, t->device_keys, &t->keys, sizeof t->keys);
@@ -278,10 +282,10 @@ void tape_run(struct tape *t, int64_t n, int from, int to)
 		poison(t, 0, 0, t->arena_bytes);
 	make_timers(t);
 	if (may_replay(t, from, to))
-		replay_run(t, n, from, to);
+		first = replay_run(t, n, from, to);
 	else
 		submit(t, n, from, to);
-	if (t->device->profile && t->device->timer_new)
+	if (t->device->profile && t->device->timer_new && !first)
 		read_timers(t, n, from, to);
 }
 

@@ -24,6 +24,7 @@ struct trainer {
 	int64_t steps, part; /* part: samples of one tape run */
 	int64_t validate_every, validations;
 	double ema_decay;
+	struct profile *profile; /* NULL: not asked for */
 	char *stamp;
 	char manifest[65];
 	char *train_dir;
@@ -34,7 +35,17 @@ struct trainer {
 	int64_t loss_count, loss_since;
 	double mark; /* clock at the last log line */
 	double last_norm;
+	int told_uncaptured;
 };
+
+/* Objective and tape for the options, device and network of r, whose data is open; laid out, not allocated. */
+void trainer_record(struct trainer *r);
+
+/* Fill p from what was recorded. */
+void trainer_plan(const struct trainer *r, struct train_plan *p);
+
+/* ERR_NOMEM when the device has not the memory that p asks for: how much is missing, and the first change of options that would fit. */
+int trainer_fits(const struct trainer *r, const struct train_plan *p, struct err *e);
 
 /* The tape computes with these weights (total) from now on. */
 void trainer_bind(struct trainer *r, float *values);

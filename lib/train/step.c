@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -59,6 +60,28 @@ void log_end(struct trainer *r)
 	trainlog_line(r->log, o);
 }
 
+/* What the device has left, and what does not run as it should. */
+static void log_device(struct trainer *r, json_t *o, struct train_step *s)
+{
+	struct device *d = r->device;
+	char line[sizeof d->uncaptured + 80];
+
+	d->memory(d, &s->memory);
+	json_object_set_new(o, "memory_peak", json_integer((json_int_t)s->memory.peak));
+	if (s->memory.total) {
+		json_object_set_new(o, "memory_free", json_integer((json_int_t)s->memory.free));
+		json_object_set_new(o, "memory_total", json_integer((json_int_t)s->memory.total));
+	}
+	if (!d->uncaptured[0])
+		return;
+	json_object_set_new(o, "uncaptured", jsonio_text(d->uncaptured));
+	if (r->told_uncaptured)
+		return;
+	r->told_uncaptured = 1;
+	snprintf(line, sizeof line, "a part of each step runs outside a graph, which is slower: %s", d->uncaptured);
+	train_warn(r, line);
+}
+
 /* Of `step`, when it is the last that was heard of. */
 static void log_step(struct trainer *r, int64_t step, double val_loss, json_t *detail)
 {
@@ -96,6 +119,7 @@ static void log_step(struct trainer *r, int64_t step, double val_loss, json_t *d
 	json_object_set_new(o, "forward_s", jsonio_real(r->forward_s));
 	json_object_set_new(o, "backward_s", jsonio_real(r->backward_s));
 	json_object_set_new(o, "optimizer_s", jsonio_real(r->optimizer_s));
+	log_device(r, o, &s);
 	trainlog_line(r->log, o);
 	if (r->hooks && r->hooks->step)
 		r->hooks->step(r->hooks->arg, &s);
@@ -126,12 +150,18 @@ static void batch_gradient(struct trainer *r, const struct batch *b)
 		int64_t at = i * r->part;
 		double t0 = clock_seconds(), t1, t2;
 
+		device_range(r->device, "upload");
 		objective_noise(&r->objective, &r->noised, &r->loss, r->part, b->x + at * r->objective.d, b->label + at, b->cluster + at,
 		                r->o->seed, (uint64_t)r->state.step, (uint64_t)at);
+		device_range_end(r->device);
 		t1 = clock_seconds();
+		device_range(r->device, "forward");
 		tape_run(r->loss.tape, r->part, 0, r->loss.forward_end);
+		device_range_end(r->device);
 		t2 = clock_seconds();
+		device_range(r->device, "backward");
 		tape_run(r->loss.tape, r->part, r->loss.forward_end, r->loss.end);
+		device_range_end(r->device);
 		r->data_s += t1 - t0;
 		r->forward_s += t2 - t1;
 		r->backward_s += clock_seconds() - t2;
@@ -152,7 +182,9 @@ static void apply(struct trainer *r)
 	    [PLAN_CLIP] = o->clip,
 	};
 
+	device_range(r->device, "optimizer");
 	update_apply(&r->update, &r->state, o->accumulate, plan);
+	device_range_end(r->device);
 	r->state.step++;
 }
 
@@ -185,13 +217,23 @@ static int account(struct trainer *r, int all, struct err *e)
 	return r->device->error(r->device, e);
 }
 
+static int next_batch(struct trainer *r, struct batch *b, struct err *e)
+{
+	int rc;
+
+	device_range(r->device, "data");
+	rc = loader_next(r->loader, b, e);
+	device_range_end(r->device);
+	return rc;
+}
+
 /* One step: -1 only when the data cannot be read, the device is lost or training has diverged. */
 static int step(struct trainer *r, struct err *e)
 {
 	struct batch b;
 	double t0 = clock_seconds();
 
-	if (loader_next(r->loader, &b, e))
+	if (next_batch(r, &b, e))
 		return -1;
 	r->data_s += clock_seconds() - t0;
 	batch_gradient(r, &b);
@@ -268,9 +310,12 @@ int train_steps(struct trainer *r, struct err *e)
 	while (s->step < r->steps) {
 		double val_loss = NAN;
 		json_t *detail = NULL;
-		int last, stop, save, validated;
+		int failed, last, stop, save, validated;
 
-		if (step(r, e))
+		device_range(r->device, "step");
+		failed = step(r, e);
+		device_range_end(r->device);
+		if (failed)
 			return -1;
 		last = s->step == r->steps;
 		validated = validated_at(r, s->step);

@@ -16,6 +16,7 @@
 #include "file/manifest.h"
 #include "file/safetensors.h"
 #include "file/weightfile.h"
+#include "kernels/profile.h"
 #include "net/model.h"
 #include "train/run.h"
 #include "train/step.h"
@@ -247,7 +248,7 @@ static int open_data(struct trainer *r, struct err *e)
 	return fit_network(r, e);
 }
 
-static void record(struct trainer *r)
+void trainer_record(struct trainer *r)
 {
 	int bf16 = r->o->precision == PRECISION_BF16;
 
@@ -411,26 +412,9 @@ static int open_log(struct trainer *r, struct err *e)
 	return r->log < 0 ? -1 : 0;
 }
 
-static void say_profile(struct trainer *r)
-{
-	struct op_profile p[OP_COUNT];
-	double all = 0;
-
-	if (!r->o->profile)
-		return;
-	tape_profile_read(r->loss.tape, p);
-	for (int i = 0; i < OP_COUNT; i++)
-		all += p[i].seconds;
-	say(r, "%-16s %9s %9s %6s %9s %6s %8s", "op", "calls", "seconds", "share", "GFLOP/s", "peak", "GB/s");
-	for (int i = 0; i < OP_COUNT; i++)
-		if (p[i].count)
-			say(r, "%-16s %9" PRId64 " %9.3f %5.1f%% %9.1f %5.1f%% %8.1f", op_name((enum op)i), p[i].count,
-			    p[i].seconds, 100 * p[i].seconds / all, p[i].flops / p[i].seconds * 1e-9,
-			    100 * p[i].flops / p[i].seconds / r->peak, p[i].bytes / p[i].seconds * 1e-9);
-}
-
 static void release(struct trainer *r)
 {
+	profile_free(r->profile);
 	loader_free(r->loader);
 	dataset_free(r->data);
 	dataset_free(r->held);
@@ -446,24 +430,49 @@ static void release(struct trainer *r)
 		close(r->log);
 }
 
+/* What is on disk is as good as before. */
+static void say_what_is_left(const struct trainer *r, struct err *e)
+{
+	int n;
+	int64_t *steps = checkpoint_steps(r->train_dir, &n);
+	struct err was = *e;
+
+	*e = (struct err){0};
+	if (n)
+		err_set(e, was.code, "%.800s; step %" PRId64 " is saved: run the same command again", was.msg, steps[0]);
+	else
+		err_set(e, was.code, "%.800s; no step is saved yet: run the same command again", was.msg);
+	mem_free(steps);
+}
+
 static int train(struct trainer *r, struct err *e)
 {
+	struct train_plan plan;
+
 	if (device_set_precision(r->device, r->o->precision, e) || open_data(r, e))
 		return -1;
-	record(r);
-	if (allocate(r, e) || dir_make(r->train_dir, e) || begin_weights(r, e) || begin_loader(r, e) || open_log(r, e))
+	trainer_record(r);
+	trainer_plan(r, &plan);
+	if (trainer_fits(r, &plan, e))
 		return -1;
 	r->peak = r->device->peak_flops ? r->device->peak_flops(r->device) : NAN;
-	tape_profile(r->loss.tape, r->o->profile);
+	if (allocate(r, e) || dir_make(r->train_dir, e) || begin_weights(r, e) || begin_loader(r, e) || open_log(r, e))
+		return -1;
+	if (r->o->profile)
+		r->profile = profile_new(r->device);
 	log_start(r);
 	say(r,
 	    "%" PRId64 " parameters, %" PRId64 " samples, %" PRId64 " steps of %" PRId64
 	    ", %.4g GFLOP per image; %s in %s, %d threads, %.0f GFLOP/s",
 	    params_count(&r->params, 0), dataset_info(r->data)->count, r->steps, r->o->batch, r->flops_per_sample * 1e-9,
 	    r->device->name, precision_names[r->o->precision], pool_threads(r->device->pool), r->peak * 1e-9);
-	if (train_steps(r, e))
+	if (train_steps(r, e)) {
+		if (e && e->code == ERR_UNAVAILABLE)
+			say_what_is_left(r, e);
 		return -1;
-	say_profile(r);
+	}
+	if (r->profile && r->hooks && r->hooks->say)
+		profile_table(r->profile, r->hooks->say, r->hooks->arg);
 	if (publish(r, e))
 		return -1;
 	log_end(r);
@@ -519,20 +528,9 @@ int train_plan(const struct train_options *o, struct device *device, struct trai
 	r.o = &unverified;
 	if (check_options(o, e) || device_set_precision(device, o->precision, e) || open_data(&r, e))
 		goto out;
-	record(&r);
-	p->weights = (sizeof(float) + (o->precision == PRECISION_BF16 ? sizeof(uint16_t) : 0)) * (uint64_t)r.params.total;
-	p->gradients = update_bytes(&r.params, o->accumulate);
-	p->optimizer = state_bytes(&r.params, o->keep_best && r.held, o->precision == PRECISION_BF16) - p->weights +
-	               sizeof(float) * (uint64_t)r.params.trainable;
-	p->activations = (uint64_t)tape_arena_bytes(r.loss.tape);
-	p->scratch = (uint64_t)tape_scratch_bytes(r.loss.tape);
-	p->batches = noised_bytes(r.part, r.objective.d, device->streams) + 3 * sizeof(float) * (uint64_t)o->batch * (uint64_t)r.objective.d;
-	p->data = dataset_info(r.data)->kept_bytes + (r.held ? dataset_info(r.held)->kept_bytes : 0);
-	p->total = p->weights + p->gradients + p->optimizer + p->activations + p->scratch + p->batches + p->data;
-	p->parameters = params_count(&r.params, 0);
-	p->samples = dataset_info(r.data)->count;
-	p->steps = r.steps;
-	p->flops_per_sample = r.flops_per_sample;
+	trainer_record(&r);
+	trainer_plan(&r, p);
+	trainer_fits(&r, p, &p->unfit);
 	rc = 0;
 out:
 	release(&r);

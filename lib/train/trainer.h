@@ -60,6 +60,7 @@ struct train_step {
 	double loss, grad_norm, lr, val_loss;      /* val_loss NAN when not measured at this step */
 	double images_per_s, flops, peak_fraction; /* FLOP/s of the network's own products; of the machine's measured peak */
 	double seconds_left;
+	struct device_memory memory;
 };
 
 struct train_hooks {
@@ -73,6 +74,8 @@ struct train_hooks {
 
 struct train_plan {
 	uint64_t weights, gradients, optimizer, activations, scratch, batches, data, total; /* bytes */
+	uint64_t device, free; /* of the total, what is asked of the device; what it has; free 0: unknown */
+	struct err unfit;      /* code 0, or ERR_NOMEM: it is not enough, and what would be */
 	int64_t parameters, samples, steps;
 	double flops_per_sample; /* forward and backward products */
 };

@@ -52,12 +52,19 @@ check_out "which is left alone" hello cat note.txt
 
 # The plan
 check "--plan" ddm-train $few --cluster 0 --plan -o m s
-for key in parameters samples steps gflop_per_image weights_bytes optimizer_bytes activations_bytes total_bytes; do
+for key in parameters samples steps gflop_per_image weights_bytes optimizer_bytes activations_bytes total_bytes device_bytes free_bytes; do
 	check_grep "--plan: $key" "^$key	[0-9.e+-]+\$" "$OUT"
 done
 check_grep "--plan: as many steps as asked for" '^steps	6$' "$OUT"
 check_absent "--plan writes nothing" m
 
+# More memory than any machine has
+huge="--model dit-xl/8 --hidden 65536 --heads 512 --batch 8 --steps 6"
+check "--plan of what does not fit" ddm-train $huge --cluster 0 --device cpu --plan -o m s
+check_err "says what is missing" 'cpu: out of memory: the run needs [0-9.]+ GB, free are [0-9.]+ .B: [0-9.]+ GB are missing; it would not fit even with --recompute'
+check_exit 71 "a run that does not fit" $run $huge --cluster 0 --device cpu -o m s
+check_err "says what is missing" 'GB are missing; it would not fit even with --recompute, [0-9.]+ GB'
+check_absent "and makes nothing" m
 # Shards that are not what their manifest says
 shard=cluster-0/000000.tar.zst
 bad() { rm -rf bad && cp -R s bad; }
@@ -114,6 +121,13 @@ check_grep "counts the clusters" '"num_classes": 2' told/config.json
 # What comes out
 check "an expert" ddm-train $few --cluster 0 -o e/expert_0 s
 check_grep "validations are said" '^step 6/6: loss [0-9.]+, val_loss [0-9.]+, ' "$ERR"
+check_grep "memory is said" ', [0-9.]+ of [0-9.]+ GB free$' "$ERR"
+check_grep "and logged" '"memory_peak":[0-9]+,"memory_free":[0-9]+,"memory_total":[0-9]+' e/expert_0/train.jsonl
+check "--profile" ddm-train $few --cluster 0 --profile -o profiled s
+for op in 'op .*GFLOP/s +peak +GB/s +copy' 'LINEAR_DW .*%$' 'ADAMW +6 ' 'all .* 100.0% '; do
+	check_grep "names $op" "^(ddm-train: )?$op" "$ERR"
+done
+check_same "which changes no byte" e/expert_0/$weights profiled/$weights
 check_grep "its configuration" '"cluster": 0' e/expert_0/config.json
 check_grep "what it predicts" '"prediction": "x0"' e/expert_0/config.json
 check_grep "the sizes of all clusters" '"cluster_sizes"' e/expert_0/config.json

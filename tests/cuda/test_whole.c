@@ -19,6 +19,7 @@
 #include "diffusion/ensemble.h"
 #include "diffusion/sampler.h"
 #include "file/safetensors.h"
+#include "kernels/profile.h"
 #include "tests/cuda/remote.h"
 #include "tests/unit/stripes.h"
 #include "train/trainer.h"
@@ -507,6 +508,61 @@ static void runs_repeat(void **state)
 		repeats(NET_DIT, PRECISION_BF16, "dit");
 }
 
+/* A profile changes no byte and keeps the graphs; it counts what a profile on the CPU does, and each op took time. The most memory that
+ * the run takes is what was planned. */
+static void profiles(void **state)
+{
+	struct device *d = gpu(), *cpu = device_cpu(pool, DT_F32);
+	struct op_profile there[OP_COUNT], here[OP_COUNT];
+	char *out = path_join(dir, "profiled"), *again = path_join(dir, "unprofiled"), x[65], y[65];
+	struct train_options o = options(NET_DIT, out, device_precision(d), 6);
+	struct curve c = {.stop_at = 0};
+	struct device_memory m;
+	struct train_plan plan;
+	struct step step;
+	struct profile *p;
+	struct err e = {0};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		p = profile_new(i ? cpu : d);
+		step_run(&step, &nets[0], i ? cpu : d, 0, i || !d->capture_begin ? 3 : 4);
+		profile_read(p, i ? here : there);
+		profile_free(p);
+		step_free(&step);
+	}
+	for (int i = 0; i < OP_COUNT; i++) {
+		assert_int_equal(there[i].count, here[i].count);
+		assert_true(there[i].flops == here[i].flops && there[i].bytes == here[i].bytes);
+		assert_true(!there[i].count || there[i].seconds > 0);
+	}
+	o.profile = 1;
+	o.validate_samples = 0;
+	if (device_set_precision(d, o.precision, &e) || train_plan(&o, d, &plan, &e))
+		fail_msg("%s", e.msg);
+	d->memory(d, &m);
+	printf("# opened: %.1f MB taken beside what is allocated\n", ((double)m.total - (double)m.free - (double)m.used) * 1e-6);
+	device_free(d);
+	d = gpu();
+	train_on(d, o, &c);
+	d->memory(d, &m);
+	printf("# planned %.3f MB, at most %.3f MB; %.1f MB taken beside\n", (double)plan.device * 1e-6, (double)m.peak * 1e-6,
+	       ((double)m.total - (double)m.free - (double)m.used) * 1e-6);
+	assert_true(fabs((double)plan.device / (double)m.peak - 1) < .05);
+	if (d->uncaptured[0])
+		fail_msg("a step was not captured: %s", d->uncaptured);
+	o.profile = 0;
+	o.out = again;
+	train_on(d, o, &c);
+	hash_of(out, "diffusion_pytorch_model.safetensors", x);
+	hash_of(again, "diffusion_pytorch_model.safetensors", y);
+	assert_string_equal(x, y);
+	device_free(d);
+	device_free(cpu);
+	mem_free(out);
+	mem_free(again);
+}
+
 /* What the CPU's router said, call by call, so that the GPU takes the same experts: a last bit of a logit may flip a choice. */
 struct replayed {
 	const struct router *own;
@@ -643,6 +699,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(memory),     cmocka_unit_test(steps_f32),   cmocka_unit_test(steps_tf32),
 	                                   cmocka_unit_test(steps_bf16), cmocka_unit_test(loss_curves), cmocka_unit_test(runs_repeat),
+	                                   cmocka_unit_test(profiles),
 	                                   cmocka_unit_test(sampling)};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -15,6 +15,7 @@
 #include "core/pool.h"
 #include "core/str.h"
 #include "data/dataset.h"
+#include "file/fileio.h"
 #include "diffusion/ensemble.h"
 #include "diffusion/sampler.h"
 #include "tests/unit/far.h"
@@ -45,6 +46,12 @@ static int tear_down(void **state)
 	mem_free(shards);
 	pool_free(pool);
 	return dir_remove(dir, NULL);
+}
+
+static void has(const char *text, const char *what)
+{
+	if (!strstr(text, what))
+		fail_msg("no \"%s\" in:\n%s", what, text);
 }
 
 /* In a child: killed by the memory fault, or not. */
@@ -273,6 +280,8 @@ static void is_lost(void **state)
 		rc = train_run(&o, d, &h, &e);
 		if (rc != (f->lost_at ? -1 : 0) || (rc && e.code != ERR_UNAVAILABLE))
 			fail_msg("run %d: %d %s", i, rc, e.msg);
+		if (i == 1 || i == 2)
+			has(e.msg, i == 1 ? "far: the device is lost; step 4 is saved: run the same command again" : "is saved: run the same command again");
 		if (!i)
 			calls = f->calls;
 		device_free(d);
@@ -281,6 +290,188 @@ static void is_lost(void **state)
 	file_hash(out, "diffusion_pytorch_model.safetensors", y);
 	assert_string_equal(x, y);
 	mem_free(whole);
+	mem_free(out);
+}
+
+static char *load(const char *folder, const char *name)
+{
+	char *path = path_join(folder, name), *text = file_load(path, 1 << 20, &(size_t){0}, NULL);
+
+	assert_non_null(text);
+	mem_free(path);
+	return text;
+}
+
+static int count_of(const char *text, const char *what)
+{
+	int n = 0;
+
+	while ((text = strstr(text, what))) {
+		text++;
+		n++;
+	}
+	return n;
+}
+
+struct told {
+	int warnings;
+	char last[400];
+	uint64_t free; /* in the last line */
+};
+
+static void on_warning(void *arg, const char *line)
+{
+	struct told *t = arg;
+
+	t->warnings++;
+	snprintf(t->last, sizeof t->last, "%s", line);
+}
+
+static void on_line(void *arg, const struct train_step *s)
+{
+	((struct told *)arg)->free = s->memory.free;
+}
+
+/* What a profiler would show, what a line of the log says of the device, and work outside graphs, told once. */
+static void is_watched(void **state)
+{
+	static const char want[] = "step\n  data\n  upload\n  forward\n  backward\n  upload\n  forward\n  backward\n  optimizer\nstep\n";
+	char *out = path_join(dir, "watched"), *log;
+	struct train_options o = tiny(NET_DIT, out);
+	struct device *d = device_far(pool);
+	struct far *f = (struct far *)d;
+	struct told told = {0};
+	struct train_hooks h = {.warn = on_warning, .step = on_line, .arg = &told};
+	struct err e = {0};
+	char text[64];
+
+	(void)state;
+	o.sample_every = o.validate_samples = 0;
+	o.accumulate = 2;
+	o.profile = 1;
+	f->refuse = 1;
+	f->total = (uint64_t)1 << 30;
+	if (train_run(&o, d, &h, &e))
+		fail_msg("%s", e.msg);
+	assert_int_equal(strncmp(str_text(&f->ranges), want, strlen(want)), 0);
+	assert_int_equal(told.warnings, 1);
+	has(told.last, "far: refused");
+	log = load(out, "train.jsonl");
+	assert_int_equal(count_of(log, "\"uncaptured\":\"far: refused\""), 3);
+	assert_int_equal(count_of(log, "\"memory_peak\":"), 3);
+	assert_int_equal(count_of(log, "\"memory_total\":1073741824"), 3);
+	assert_true(told.free > 0 && told.free < f->total);
+	snprintf(text, sizeof text, "\"memory_free\":%llu", (unsigned long long)told.free);
+	has(log, text);
+	assert_null(d->profile);
+	device_free(d);
+	mem_free(log);
+	mem_free(out);
+}
+
+/* Device memory at its most beside the plan's. */
+static void holds_to_the_plan(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		char *out = str_new("%s/planned-%d", dir, i);
+		struct train_options o = tiny(i == 3 ? NET_ROUTER : NET_DIT, out);
+		struct device *d = device_far(pool);
+		struct device_memory m;
+		struct train_plan p;
+		struct err e = {0};
+
+		o.net.hidden = 64;
+		o.net.mlp_ratio = 4;
+		o.steps = 2;
+		o.accumulate = i == 1 ? 3 : 1;
+		o.recompute = i == 2;
+		o.sample_every = 0;
+		if (train_plan(&o, d, &p, &e) || train_run(&o, d, NULL, &e))
+			fail_msg("%s", e.msg);
+		d->memory(d, &m);
+		if (fabs((double)p.device / (double)m.peak - 1) > .05)
+			fail_msg("run %d: planned %llu, at most %llu", i, (unsigned long long)p.device, (unsigned long long)m.peak);
+		device_free(d);
+		mem_free(out);
+	}
+}
+
+static uint64_t planned(struct train_options o, int recompute, int64_t accumulate)
+{
+	struct device *d = device_far(pool);
+	struct train_plan p;
+	struct err e = {0};
+
+	o.recompute = recompute;
+	o.accumulate = accumulate;
+	if (train_plan(&o, d, &p, &e))
+		fail_msg("%s", e.msg);
+	device_free(d);
+	return p.device;
+}
+
+/* What is said of a device with this much: NULL for nothing. The run takes nothing of it. */
+static void too_small(struct train_options o, uint64_t total, const char *said)
+{
+	struct device *d = device_far(pool);
+	struct far *f = (struct far *)d;
+	struct train_plan p;
+	struct err e = {0};
+	char have[64];
+
+	f->total = total;
+	assert_int_equal(train_plan(&o, d, &p, &e), 0);
+	assert_int_equal(p.free, total);
+	assert_int_equal(p.unfit.code, said ? ERR_NOMEM : 0);
+	if (said) {
+		assert_int_equal(train_run(&o, d, NULL, &e), -1);
+		assert_int_equal(e.code, ERR_NOMEM);
+		assert_string_equal(e.msg, p.unfit.msg);
+		has(e.msg, said);
+		snprintf(have, sizeof have, "free are %.1f MB", (double)total * 1e-6);
+		has(e.msg, have);
+		assert_int_equal(f->most, 0);
+	}
+	device_free(d);
+}
+
+/* Devices with less and less memory. What is proposed is the first way that fits, by plans of its own. */
+static void is_too_small(void **state)
+{
+	char *out = path_join(dir, "small"), *said;
+	struct train_options o = tiny(NET_DIT, out);
+	uint64_t whole, recomputed, least = UINT64_MAX;
+	int64_t first = 0, best = 0;
+
+	(void)state;
+	o.batch = 32;
+	whole = planned(o, 0, 1);
+	recomputed = planned(o, 1, 1);
+	for (int64_t n = 2; n <= o.batch; n *= 2) {
+		uint64_t both = planned(o, 1, n);
+
+		if (!first && planned(o, 0, n) < recomputed)
+			first = n;
+		if (both < least) {
+			least = both;
+			best = n;
+		}
+	}
+	if (!(first && least < recomputed && recomputed < whole))
+		fail_msg("%llu whole, %llu recomputed, %llu least, cut in %d", (unsigned long long)whole, (unsigned long long)recomputed,
+		         (unsigned long long)least, (int)first);
+	too_small(o, whole, NULL);
+	too_small(o, whole - 1, "1 B are missing; it would fit with --recompute, ");
+	said = str_new("it would fit with --accumulate %d, ", (int)first);
+	too_small(o, recomputed - 1, said);
+	mem_free(said);
+	said = str_new("it would not fit even with --recompute --accumulate %d, ", (int)best);
+	too_small(o, least - 1, said);
+	mem_free(said);
+	o.recompute = 1;
+	o.accumulate = best;
+	too_small(o, least - 1, "1 B are missing, and no option would need less");
 	mem_free(out);
 }
 
@@ -320,6 +511,10 @@ static float *sample_on(int far, const char *route, double cfg, enum solver_kind
 	}
 	for (int64_t i = 0; i < n * s.d; i++)
 		assert_true(isfinite(x[i]));
+	if (far && !strcmp(route, "full")) {
+		has(str_text(&((struct far *)dev)->ranges), "router\nexpert 0\nexpert 0\nexpert 1\nexpert 1\nrouter\n");
+		assert_null(strstr(str_text(&((struct far *)dev)->ranges), "expert 2"));
+	}
 	sampler_free(st);
 	ensemble_release(&s);
 	device_free(dev);
@@ -349,6 +544,7 @@ static void samples(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(it_is_far), cmocka_unit_test(trains), cmocka_unit_test(diverges), cmocka_unit_test(is_lost),
+	                                   cmocka_unit_test(is_watched), cmocka_unit_test(holds_to_the_plan), cmocka_unit_test(is_too_small),
 	                                   cmocka_unit_test(samples)};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,0 +1,173 @@
+/* What a run needs, whether it is there, and what would need less. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/str.h"
+#include "train/run.h"
+
+void trainer_plan(const struct trainer *r, struct train_plan *p)
+{
+	const struct train_options *o = r->o;
+	int bf16 = o->precision == PRECISION_BF16;
+	struct device_memory m = {0};
+	uint64_t loading = 3 * sizeof(float) * (uint64_t)o->batch * (uint64_t)r->objective.d; /* batches on their way, on the host */
+
+	memset(p, 0, sizeof *p);
+	p->weights = (sizeof(float) + (bf16 ? sizeof(uint16_t) : 0)) * (uint64_t)r->params.total;
+	p->gradients = update_bytes(&r->params, o->accumulate);
+	p->optimizer =
+	    state_bytes(&r->params, o->keep_best && r->held, bf16) - p->weights + sizeof(float) * (uint64_t)r->params.trainable;
+	p->activations = (uint64_t)tape_arena_bytes(r->loss.tape);
+	p->scratch = (uint64_t)tape_scratch_bytes(r->loss.tape);
+	p->batches = noised_bytes(r->part, r->objective.d, r->device->streams) + loading;
+	p->data = dataset_info(r->data)->kept_bytes + (r->held ? dataset_info(r->held)->kept_bytes : 0);
+	p->total = p->weights + p->gradients + p->optimizer + p->activations + p->scratch + p->batches + p->data;
+	p->device = r->device->host ? p->total : p->total - p->data - loading;
+	r->device->memory(r->device, &m);
+	p->free = m.total ? m.free : 0;
+	p->parameters = params_count(&r->params, 0);
+	p->samples = dataset_info(r->data)->count;
+	p->steps = r->steps;
+	p->flops_per_sample = r->flops_per_sample;
+}
+
+/* A way to need less. change: takes it, or more of it than before; 0 where there is no more. */
+struct saving {
+	const char *option;
+	int (*change)(struct train_options *o, const struct device *d);
+	int64_t (*value)(const struct train_options *o); /* of the option; NULL: none */
+	const char *text;                                /* after it */
+};
+
+static int recompute(struct train_options *o, const struct device *d)
+{
+	(void)d;
+	return o->recompute ? 0 : (o->recompute = 1);
+}
+
+/* The next number of equal parts. */
+static int cut_batch(struct train_options *o, const struct device *d)
+{
+	int64_t n = o->accumulate + 1;
+
+	(void)d;
+	while (n <= o->batch && o->batch % n)
+		n++;
+	if (n > o->batch)
+		return 0;
+	o->accumulate = n;
+	return 1;
+}
+
+static int64_t parts(const struct train_options *o)
+{
+	return o->accumulate;
+}
+
+static int round_off(struct train_options *o, const struct device *d)
+{
+	if (o->precision == PRECISION_BF16 || !(d->storage >> DT_BF16 & 1))
+		return 0;
+	o->precision = PRECISION_BF16;
+	return 1;
+}
+
+/* In the order in which they are proposed: what changes no result, what changes the order of sums, what changes roundings. */
+static const struct saving savings[] = {
+    {"--recompute", recompute, NULL, ""},
+    {"--accumulate", cut_batch, parts, ""},
+    {"--precision", round_off, NULL, " bf16"},
+};
+enum { SAVINGS = sizeof savings / sizeof *savings };
+
+static void put_saving(struct str *s, const struct saving *v, const struct train_options *o)
+{
+	str_puts(s, v->option);
+	if (v->value)
+		str_printf(s, " %" PRId64, v->value(o));
+	str_puts(s, v->text);
+}
+
+static uint64_t need_of(const struct trainer *r, const struct train_options *o)
+{
+	struct trainer v = {.o = o, .net = r->net, .data = r->data, .held = r->held, .device = r->device, .steps = r->steps};
+	struct train_plan p;
+
+	v.part = o->batch / o->accumulate;
+	trainer_record(&v);
+	trainer_plan(&v, &p);
+	tape_free(v.loss.tape);
+	params_release(&v.params);
+	return p.device;
+}
+
+static void bytes_text(char text[32], uint64_t bytes)
+{
+	if (bytes < 100000)
+		snprintf(text, 32, "%d B", (int)bytes);
+	else
+		snprintf(text, 32, bytes < 1000000000 ? "%.1f MB" : "%.2f GB", (double)bytes * (bytes < 1000000000 ? 1e-6 : 1e-9));
+}
+
+/* The first that fits: one saving alone, the smallest change of it, else together all that help, up to the one that does. What was changed
+ * is in *how, and what it needs in *need; 0 where even that is too much. */
+static int find_saving(const struct trainer *r, uint64_t have, struct str *how, uint64_t *need)
+{
+	struct train_options least = *r->o;
+	char used[SAVINGS] = {0};
+
+	for (int i = 0; i < SAVINGS; i++) {
+		struct train_options one = *r->o;
+
+		while (savings[i].change(&one, r->device))
+			if ((*need = need_of(r, &one)) <= have) {
+				put_saving(how, &savings[i], &one);
+				return 1;
+			}
+	}
+	*need = need_of(r, r->o);
+	for (int i = 0; i < SAVINGS; i++) {
+		struct train_options more = least;
+
+		while (*need > have && savings[i].change(&more, r->device)) {
+			uint64_t n = need_of(r, &more);
+
+			if (n >= *need)
+				continue;
+			used[i] = 1;
+			least = more;
+			*need = n;
+		}
+	}
+	for (int i = 0; i < SAVINGS; i++)
+		if (used[i]) {
+			str_puts(how, how->len ? " " : "");
+			put_saving(how, &savings[i], &least);
+		}
+	return *need <= have;
+}
+
+int trainer_fits(const struct trainer *r, const struct train_plan *p, struct err *e)
+{
+	struct str how = {0};
+	char need[32], have[32], missing[32], less[32] = "";
+	uint64_t saved = p->device;
+	int fits;
+
+	if (!p->free || p->device <= p->free)
+		return 0;
+	fits = find_saving(r, p->free, &how, &saved);
+	bytes_text(need, p->device);
+	bytes_text(have, p->free);
+	bytes_text(missing, p->device - p->free);
+	bytes_text(less, saved);
+	if (!how.len)
+		err_set(e, ERR_NOMEM, "%s: out of memory: the run needs %s, free are %s: %s are missing, and no option would need less",
+		        r->device->name, need, have, missing);
+	else
+		err_set(e, ERR_NOMEM, "%s: out of memory: the run needs %s, free are %s: %s are missing; %s %s, %s", r->device->name, need, have,
+		        missing, fits ? "it would fit with" : "it would not fit even with", str_text(&how), less);
+	str_release(&how);
+	return -1;
+}

@@ -75,13 +75,15 @@ static inline float __fadd_rn(float a, float b)
 	return a + b;
 }
 
-enum { EMULATED_WARP = 32, EMULATED_THREADS = 1024, EMULATED_STACK = 64 << 10 };
+/* Stacks do not begin in the same set of a cache. */
+enum { EMULATED_WARP = 32, EMULATED_THREADS = 1024, EMULATED_STACK = (64 << 10) + 11 * 64 };
 
 enum emulated_state { EMULATED_READY, EMULATED_AT_BLOCK, EMULATED_AT_WARP, EMULATED_DONE };
 
 struct emulated_thread {
-	ucontext_t context;
+	void *jump[5];
 	char *stack;
+	ucontext_t *context; /* until its first run */
 	enum emulated_state state;
 	dim3 index;
 	unsigned long long word; /* offered to the warp */
@@ -90,14 +92,33 @@ struct emulated_thread {
 inline dim3 gridDim, blockDim, blockIdx, threadIdx;
 inline emulated_thread emulated[EMULATED_THREADS];
 inline emulated_thread *emulated_now;
-inline ucontext_t emulated_scheduler;
+inline void *emulated_scheduler[5];
 inline void (*emulated_call)(void *);
 inline void *emulated_body;
 
-static inline void emulated_wait(emulated_state at)
+/* swapcontext asks the kernel for the signals each time; a jump between stacks does not. It must stand in another function than the
+ * place to come back to, and none of them may be inlined. */
+static __attribute__((noinline, noreturn, unused)) void emulated_jump(void **to)
+{
+	__builtin_longjmp(to, 1);
+}
+
+static inline __attribute__((noinline)) void emulated_wait(emulated_state at)
 {
 	emulated_now->state = at;
-	swapcontext(&emulated_now->context, &emulated_scheduler);
+	if (!__builtin_setjmp(emulated_now->jump))
+		emulated_jump(emulated_scheduler);
+}
+
+static inline __attribute__((noinline)) void emulated_resume(emulated_thread *t)
+{
+	emulated_now = t;
+	threadIdx = t->index;
+	if (__builtin_setjmp(emulated_scheduler))
+		return;
+	if (t->context)
+		setcontext(t->context);
+	emulated_jump(t->jump);
 }
 
 static inline void __syncthreads(void)
@@ -145,22 +166,28 @@ template <class T> static inline T __shfl_sync(unsigned, T v, int lane, int = EM
 	return emulated_shuffle(v, lane);
 }
 
+/* A fiber is kept for the next block. */
 static inline void emulated_main(void)
 {
-	emulated_call(emulated_body);
-	emulated_now->state = EMULATED_DONE;
-	swapcontext(&emulated_now->context, &emulated_scheduler);
+	free(emulated_now->context);
+	emulated_now->context = NULL;
+	for (;;) {
+		emulated_call(emulated_body);
+		emulated_wait(EMULATED_DONE);
+	}
 }
 
 static inline void emulated_start(emulated_thread *t, unsigned i)
 {
-	if (!t->stack)
-		t->stack = (char *)malloc(EMULATED_STACK); /* kept for the next launch */
-	getcontext(&t->context);
-	t->context.uc_stack.ss_sp = t->stack;
-	t->context.uc_stack.ss_size = EMULATED_STACK;
-	t->context.uc_link = NULL;
-	makecontext(&t->context, emulated_main, 0);
+	if (!t->stack) {
+		t->stack = (char *)malloc(EMULATED_STACK);
+		t->context = (ucontext_t *)malloc(sizeof *t->context);
+		getcontext(t->context);
+		t->context->uc_stack.ss_sp = t->stack;
+		t->context->uc_stack.ss_size = EMULATED_STACK;
+		t->context->uc_link = NULL;
+		makecontext(t->context, emulated_main, 0);
+	}
 	t->state = EMULATED_READY;
 	t->index = dim3(i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y));
 }
@@ -186,11 +213,8 @@ static inline void emulated_block(unsigned n, int backwards)
 		for (unsigned k = 0; k < n; k++) {
 			emulated_thread *t = &emulated[backwards ? n - 1 - k : k];
 
-			if (t->state == EMULATED_READY) {
-				emulated_now = t;
-				threadIdx = t->index;
-				swapcontext(&emulated_scheduler, &t->context);
-			}
+			if (t->state == EMULATED_READY)
+				emulated_resume(t);
 		}
 		for (unsigned w = 0; w < n; w += EMULATED_WARP)
 			moved += emulated_release(w, w + EMULATED_WARP < n ? w + EMULATED_WARP : n, EMULATED_AT_WARP);

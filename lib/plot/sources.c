@@ -126,20 +126,52 @@ static int losses_read(struct losses *l, const struct frame *f, struct err *e)
 	return 0;
 }
 
-/* The mean of the losses within half a window of line i, the window cut at the ends on both sides alike. */
-static double smoothed(const struct losses *l, int i, int half)
+/* A tree of sums over (n) values, those that are not finite left out: element i holds 2 i and 2 i + 1, the values are from n on. A sum
+ * of some of them is then free of what the others are: no difference of large sums is taken. */
+static double *sums_new(const double *v, int n)
 {
-	double sum = 0;
-	int n = 0;
+	double *sum = mem_alloc(2 * (size_t)n * sizeof *sum);
 
-	half = half < i ? half : i;
-	half = half < l->n - 1 - i ? half : l->n - 1 - i;
-	for (int j = i - half; j <= i + half; j++)
-		if (isfinite(l->loss[j])) {
-			sum += l->loss[j];
-			n++;
-		}
-	return n && isfinite(l->loss[i]) ? sum / n : NAN;
+	for (int i = 0; i < n; i++)
+		sum[n + i] = isfinite(v[i]) ? v[i] : 0;
+	for (int i = n - 1; i > 0; i--)
+		sum[i] = sum[2 * i] + sum[2 * i + 1];
+	return sum;
+}
+
+/* Of the values [from, to). */
+static double sums_between(const double *sum, int n, int from, int to)
+{
+	double total = 0;
+
+	for (from += n, to += n; from < to; from /= 2, to /= 2) {
+		if (from % 2)
+			total += sum[from++];
+		if (to % 2)
+			total += sum[--to];
+	}
+	return total;
+}
+
+/* out[i]: the mean of the losses within half a window of line i, the window cut at the ends on both sides alike. */
+static void smooth_losses(double *out, const struct losses *l, int half)
+{
+	double *sum = sums_new(l->loss, l->n);
+	int *before = mem_alloc(((size_t)l->n + 1) * sizeof *before);
+
+	before[0] = 0;
+	for (int i = 0; i < l->n; i++)
+		before[i + 1] = before[i] + !!isfinite(l->loss[i]);
+	for (int i = 0; i < l->n; i++) {
+		int end = l->n - 1 - i, reach = half < i ? half : i, from, to;
+
+		reach = reach < end ? reach : end;
+		from = i - reach;
+		to = i + reach + 1;
+		out[i] = isfinite(l->loss[i]) ? sums_between(sum, l->n, from, to) / (before[to] - before[from]) : NAN;
+	}
+	mem_free(sum);
+	mem_free(before);
 }
 
 static void losses_put(struct chart *c, const struct losses *l, const char *label, int64_t smooth)
@@ -147,12 +179,15 @@ static void losses_put(struct chart *c, const struct losses *l, const char *labe
 	int64_t window = smooth ? smooth : l->n / 20;
 	int half = (int)((window < l->n ? window : l->n) / 2), vals = 0, style;
 	struct chart_series *s = chart_series_add(c, label, CHART_LINE);
+	double *smoothed = mem_alloc((size_t)l->n * sizeof *smoothed);
 
 	style = s->style;
+	smooth_losses(smoothed, l, half);
 	for (int i = 0; i < l->n; i++) {
-		chart_point(s, l->step[i], smoothed(l, i, half));
+		chart_point(s, l->step[i], smoothed[i]);
 		vals += isfinite(l->val[i]);
 	}
+	mem_free(smoothed);
 	if (half) {
 		s = chart_series_add(c, "", CHART_LINE);
 		s->style = style;

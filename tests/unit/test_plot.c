@@ -317,6 +317,47 @@ static void test_frames(void **state)
 	assert_int_equal(code_of("{\"x\":1,\"y\":2}\n"), 0);
 }
 
+/* Every window's mean as its definition says, of a log with gaps that begins with losses beside which the others vanish. */
+static void test_smoothing(void **state)
+{
+	enum { LINES = 150 };
+	double loss[LINES], worst = 0;
+	struct err e = {0};
+	char text[LINES * 64];
+	size_t len = 0;
+
+	(void)state;
+	for (int i = 0; i < LINES; i++) {
+		loss[i] = i < 2 ? 1e25 : i % 11 == 4 ? (double)NAN : 1 + .5 * sin(i * i);
+		len += (size_t)snprintf(text + len, sizeof text - len, i % 11 == 4 ? "{\"step\":%d,\"loss\":null,\"val_loss\":1}\n" :
+		                        "{\"step\":%d,\"loss\":%.17g}\n", i, loss[i]);
+	}
+	put(text);
+	for (int window = 2; window < 2 * LINES; window += 7) {
+		struct chart c = {0};
+		int half = (window < LINES ? window : LINES) / 2;
+
+		assert_int_equal(source_loss(&c, path, "a", window, NULL, &e), 0);
+		assert_int_equal(c.series[0].n, LINES);
+		for (int i = 0; i < LINES; i++) {
+			int reach = half < i ? half : i, n = 0;
+			double sum = 0;
+
+			reach = reach < LINES - 1 - i ? reach : LINES - 1 - i;
+			for (int j = i - reach; j <= i + reach; j++)
+				if (isfinite(loss[j])) {
+					sum += loss[j];
+					n++;
+				}
+			assert_int_equal(isnan(loss[i]), isnan(c.series[0].y[i]));
+			if (!isnan(loss[i]))
+				worst = fmax(worst, fabs(c.series[0].y[i] / (sum / n) - 1));
+		}
+		chart_release(&c);
+	}
+	assert_true(worst < 1e-14);
+}
+
 /* A log whose training was killed at step 30 and went on from 20: every step counts once, the later line. */
 static void test_losses(void **state)
 {
@@ -455,7 +496,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_axes),   cmocka_unit_test(test_numbers),  cmocka_unit_test(test_letters), cmocka_unit_test(test_coverage),
 	    cmocka_unit_test(test_contrast), cmocka_unit_test(test_escape), cmocka_unit_test(test_thin),    cmocka_unit_test(test_frames),
-	    cmocka_unit_test(test_losses), cmocka_unit_test(test_cost),     cmocka_unit_test(test_router),  cmocka_unit_test(test_labels),
+	    cmocka_unit_test(test_smoothing),
+	    cmocka_unit_test(test_losses),  cmocka_unit_test(test_cost),     cmocka_unit_test(test_router),  cmocka_unit_test(test_labels),
 	    cmocka_unit_test(test_chart),  cmocka_unit_test(test_glossary),
 	};
 	int rc;

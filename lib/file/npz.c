@@ -6,14 +6,9 @@
 #include "file/commit.h"
 #include "file/npy.h"
 #include "file/zipfile.h"
+#include "file/zipimpl.h"
 
 enum {
-	LOCAL = 0x04034b50,
-	CENTRAL = 0x02014b50,
-	END = 0x06054b50,
-	END64 = 0x06064b50,
-	LOCATOR64 = 0x07064b50,
-	END64_BYTES = 56,
 	DATE_1980 = 0x21,
 	PEEK = 1 << 16 /* a header of version 1 is no longer */
 };

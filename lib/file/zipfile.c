@@ -6,20 +6,9 @@
 #include <zlib.h>
 
 #include "core/mem.h"
+#include "file/zipimpl.h"
 
-enum {
-	LOCAL = 0x04034b50,
-	CENTRAL = 0x02014b50,
-	END = 0x06054b50,
-	END64 = 0x06064b50,
-	LOCATOR64 = 0x07064b50,
-	LOCAL_BYTES = 30,
-	CENTRAL_BYTES = 46,
-	END_BYTES = 22,
-	END64_BYTES = 56,
-	LOCATOR64_BYTES = 20,
-	MEMBERS_MAX = 1 << 20
-};
+enum { MEMBERS_MAX = 1 << 20 };
 
 struct zip {
 	const char *where; /* owned, as the names are, by names */

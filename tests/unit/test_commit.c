@@ -20,8 +20,7 @@
 #include "core/str.h"
 #include "file/commit.h"
 #include "file/fileio.h"
-
-static char dir[3000];
+#include "tests/unit/scratch.h"
 
 static char *at(const char *name)
 {
@@ -399,19 +398,6 @@ static void loading(void **state)
 	assert_int_equal(filemap_open(&m, dir, &e), -1);
 	unlink(path);
 	mem_free(path);
-}
-
-static int make_dir(void **state)
-{
-	(void)state;
-	snprintf(dir, sizeof dir, "%s/ddm-commit-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_dir(void **state)
-{
-	(void)state;
-	return dir_remove(dir, NULL);
 }
 
 /* One output and no test, for tests/cli/commit.sh to interrupt: "file PATH TEXT" or "folder PATH TEXT". */

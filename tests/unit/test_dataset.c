@@ -17,10 +17,10 @@
 #include "file/npy.h"
 #include "file/shard.h"
 #include "file/still.h"
+#include "tests/unit/scratch.h"
 
 enum { W = 6, H = 4, EACH = 11 };
 
-static char dir[] = "/tmp/ddm-dataset-XXXXXX";
 
 /* Pixel (y, x, c) of picture i. */
 static uint8_t pixel(int64_t i, int y, int x, int c)
@@ -347,20 +347,6 @@ static void many_readers(void **state)
 	mem_free(root);
 }
 
-static int setup(void **state)
-{
-	(void)state;
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-	struct err e = {0};
-
-	(void)state;
-	return dir_remove(dir, &e);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -368,5 +354,5 @@ int main(void)
 	    cmocka_unit_test(late_error), cmocka_unit_test(many_readers),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

@@ -22,11 +22,11 @@
 #include "file/kind.h"
 #include "file/safetensors.h"
 #include "file/tarfile.h"
+#include "tests/unit/scratch.h"
 #include "train/jsonfacts.h"
 #include "train/modelfacts.h"
 #include "train/trainlog.h"
 
-static char dir[200];
 
 static void put(const char *name, const void *data, size_t len)
 {
@@ -403,19 +403,6 @@ static void networks(void **state)
 	put("ensemble/expert_0/config.json", "{\"model_type\":1}", 16);
 	json_decref(network("ensemble/expert_0", &look, ERR_DATA));
 	mem_free(path);
-}
-
-static int make_dir(void **state)
-{
-	(void)state;
-	snprintf(dir, sizeof dir, "%s/ddm-facts-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_dir(void **state)
-{
-	(void)state;
-	return dir_remove(dir, NULL);
 }
 
 int main(void)

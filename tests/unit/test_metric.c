@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "core/rng.h"
 #include "metric/frechet.h"
 #include "metric/kd.h"
 #include "metric/memorised.h"
@@ -18,35 +16,11 @@
 #include "metric/pixfeat.h"
 #include "metric/roots.h"
 #include "tests/golden/metric_values.h"
+#include "tests/unit/rows.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
 static struct pool *three;
-
-static void near(double got, double want, double relative)
-{
-	if (!(fabs(got - want) <= relative * fmax(fabs(want), 1e-300)))
-		fail_msg("%.17g, not %.17g within %g relative", got, want, relative);
-}
-
-static float *normals(int64_t n, int d, uint64_t stream)
-{
-	float *x = mem_alloc((size_t)n * (size_t)d * sizeof *x);
-
-	rng_normal(x, (size_t)n * (size_t)d, 5, RNG_TEST, 0, stream);
-	return x;
-}
-
-static float *vectors_fill(int n, int d, int seed)
-{
-	float *x = mem_alloc((size_t)n * (size_t)d * sizeof *x);
-
-	for (int64_t i = 0; i < n; i++)
-		for (int64_t j = 0; j < d; j++)
-			x[i * d + j] = (float)((double)((i * 7919 + j * 104729 + i * j * 31 + seed * 15485863LL) % 1009) / 504.5 -
-			                       1 + .25 * seed * (double)(j % 3));
-	return x;
-}
 
 static uint8_t *picture_fill(int w, int h, int seed)
 {
@@ -64,7 +38,7 @@ static uint8_t *picture_fill(int w, int h, int seed)
 
 static void kd_golden(void **state)
 {
-	float *x = vectors_fill(70, 19, 0), *y = vectors_fill(45, 19, 1);
+	float *x = vectors(70, 19, 0), *y = vectors(45, 19, 1);
 	struct kd k;
 
 	(void)state;
@@ -373,7 +347,7 @@ static void roots_of_covariances(void **state)
 static void frechet_golden(void **state)
 {
 	enum { D = 19 };
-	float *x = vectors_fill(70, D, 0), *y = vectors_fill(45, D, 1);
+	float *x = vectors(70, D, 0), *y = vectors(45, D, 1);
 	double mu[2 * D], s[2 * D * D], axes[D * D], mup[2 * D], sp[2 * D * D], v;
 	struct moments m;
 

@@ -21,8 +21,8 @@
 #include "file/safetensors.h"
 #include "file/shard.h"
 #include "file/tarfile.h"
+#include "tests/unit/scratch.h"
 
-static char dir[] = "/tmp/ddm-samples-XXXXXX";
 static int skipped;
 static char last_bad[1200];
 
@@ -673,20 +673,6 @@ static void tables_beside(void **state)
 	mem_free(data);
 }
 
-static int setup(void **state)
-{
-	(void)state;
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-	struct err e = {0};
-
-	(void)state;
-	return dir_remove(dir, &e);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -696,5 +682,5 @@ int main(void)
 	    cmocka_unit_test(tables_beside),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

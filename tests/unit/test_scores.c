@@ -7,44 +7,17 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "core/rng.h"
+#include "core/mt19937.h"
 #include "metric/frechet.h"
 #include "metric/kd.h"
 #include "metric/moments.h"
-#include "metric/mt19937.h"
 #include "metric/neighbours.h"
 #include "metric/rbf.h"
 #include "metric/scores.h"
 #include "tests/golden/score_values.h"
+#include "tests/unit/rows.h"
 
 static struct pool *three;
-
-static void near(double got, double want, double relative)
-{
-	if (!(fabs(got - want) <= relative * fmax(fabs(want), 1e-300)))
-		fail_msg("%.17g, not %.17g within %g relative", got, want, relative);
-}
-
-/* vectors() of tests/golden/metric_values.py */
-static float *vectors(int n, int d, int seed)
-{
-	float *x = mem_alloc((size_t)n * (size_t)d * sizeof *x);
-
-	for (int64_t i = 0; i < n; i++)
-		for (int64_t j = 0; j < d; j++)
-			x[i * d + j] = (float)((double)((i * 7919 + j * 104729 + i * j * 31 + seed * 15485863LL) % 1009) / 504.5 -
-			                       1 + .25 * seed * (double)(j % 3));
-	return x;
-}
-
-static float *normals(int64_t n, int d, uint64_t stream)
-{
-	float *x = mem_alloc((size_t)n * (size_t)d * sizeof *x);
-
-	rng_normal(x, (size_t)n * (size_t)d, 5, RNG_TEST, 0, stream);
-	return x;
-}
 
 /* Row i of the result is row order[i] of what is wanted: rows go to where a keyed permutation sends them. */
 static float *scatter(int64_t *order, const float *x, int n, int d)

@@ -18,8 +18,7 @@
 #include "file/manifest.h"
 #include "file/shard.h"
 #include "file/tarfile.h"
-
-static char dir[3000];
+#include "tests/unit/scratch.h"
 
 static char *at(const char *name)
 {
@@ -484,19 +483,6 @@ static void manifests(void **state)
 		manifest_row_release(rows + i);
 	stamp_free(stamp);
 	mem_free(root);
-}
-
-static int make_dir(void **state)
-{
-	(void)state;
-	snprintf(dir, sizeof dir, "%s/ddm-shard-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_dir(void **state)
-{
-	(void)state;
-	return dir_remove(dir, NULL);
 }
 
 int main(void)

@@ -20,8 +20,7 @@
 #include "file/tarfile.h"
 #include "file/tsv.h"
 #include "plot/scene.h"
-
-static char dir[3000];
+#include "tests/unit/scratch.h"
 
 static struct stamp *stamp_of(int64_t k, const char *text)
 {
@@ -222,21 +221,6 @@ static void equal_bytes_are_left_alone(void **state)
 	assert_int_equal(stat(path, &st), 0);
 	assert_true(st.st_mtime != 1000);
 	mem_free(path);
-}
-
-static int make_dir(void **state)
-{
-	const char *tmp = getenv("TMPDIR");
-
-	(void)state;
-	snprintf(dir, sizeof dir, "%s/ddm-standing-XXXXXX", tmp ? tmp : "/tmp");
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_dir(void **state)
-{
-	(void)state;
-	return dir_remove(dir, NULL);
 }
 
 int main(void)

@@ -13,8 +13,7 @@
 #include "core/mem.h"
 #include "file/fileio.h"
 #include "file/tarfile.h"
-
-static char dir[3000];
+#include "tests/unit/scratch.h"
 
 static char *at(const char *name)
 {
@@ -358,19 +357,6 @@ static void awkward(void **state)
 	assert_true(read >= 40 && refused >= 40);
 	names_free(names, n);
 	mem_free(folder);
-}
-
-static int make_dir(void **state)
-{
-	(void)state;
-	snprintf(dir, sizeof dir, "%s/ddm-tar-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_dir(void **state)
-{
-	(void)state;
-	return dir_remove(dir, NULL);
 }
 
 int main(void)

@@ -84,9 +84,9 @@ static const struct opt options[] = {
 
 static const struct program program = {
     "ddm-cluster",
-    "-k K [--fine N] [--features KIND|FILE] [--input NAME] [--device NAME] [--holdout F] "
-    "[--holdout-by WHAT] [--balance R] [--restarts N] [--iterations N] [--seed S] [--centroids FILE] [--centroids-out FILE] [--like FILE] [--sheet FILE] [--report FILE] [--skip-bad] "
-    "[--max-errors N] [-0] [--threads N] [-q] [-o FILE] SAMPLES...",
+    "-k K [--fine N] [--features KIND|FILE] [--input NAME] [--device NAME] [--holdout F] [--holdout-by WHAT] [--balance R] "
+    "[--restarts N] [--iterations N] [--seed S] [--centroids FILE] [--centroids-out FILE] [--like FILE] [--sheet FILE] "
+    "[--report FILE] [--skip-bad] [--max-errors N] [-0] [--threads N] [-q] [-o FILE] SAMPLES...",
     "assigns every sample to one of K clusters of similar pictures",
     options,
 };

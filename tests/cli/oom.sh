@@ -52,6 +52,8 @@ sweep 0 x ddm-report -q -o x a=one.1.json b=two.1.json
 sweep 0 x ddm-compare -k fd -o x a=one.1.json a=one.2.json a=one.3.json b=two.1.json b=two.2.json b=two.3.json
 sweep 120 x ddm-cluster -q --threads 1 -k 2 --holdout .25 -o x pics
 sweep 100 x ddm-shard -q -a a.tsv --holdout .25 -o x pics
+sweep 40 x ddm-encode -q -m "$SRC/tests/golden/autokl" --threads 1 -o x pics
+sweep 30 x.npy ddm-encode -q -m "$SRC/tests/golden/pretrained/dinov2-224" --threads 1 -o x.npy pics
 sweep 60 x ddm-grid -c 2 -r 2 -s 8 -o x a=pics b=s
 sweep 60 x ddm-eval-fid --features pix --threads 1 -o x s pics
 sweep 50 x ddm-sample -n 2 --route top-2 --steps 2 --threads 1 -o x ensemble

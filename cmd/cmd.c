@@ -136,16 +136,16 @@ static int close_stdout(void)
 
 static int end(const struct err *e, int saved)
 {
-	int gone = 0, code = e ? e->code : ERR_NONE;
+	int gone = 0, deserted = reader_is_gone(), code = e ? e->code : ERR_NONE; /* which a closed stdout does not tell */
 
 	if (cmd_signal && !saved)
 		raise_default(cmd_signal);
 	if (code == ERR_IO)
-		gone = reader_is_gone();
+		gone = deserted;
 	if (code && !gone)
 		cmd_warn("%s", e->msg);
 	if (close_stdout() && !code) {
-		gone = errno == EPIPE || reader_is_gone();
+		gone = errno == EPIPE || deserted;
 		if (!gone)
 			cmd_warn("standard output: %s", strerror(errno));
 		code = ERR_IO;

@@ -68,6 +68,20 @@ struct npz_entry {
 	const void *data;
 };
 
+/* One array whose elements come piece by piece, under `name` ("arr_0" is numpy's first), to an outfile that can be sought in: a device
+ * or pipe is ERR_USAGE. The bytes are npz_write's; committing `o` stays with the caller. */
+struct outfile;
+struct npz_stream {
+	struct outfile *out;
+	const char *name;
+	uint64_t size, left; /* bytes of the member; of its elements, to come */
+	uint32_t crc;
+};
+
+int npz_start(struct npz_stream *s, struct outfile *o, const char *name, enum npy_type type, int rank, const int64_t *shape, struct err *e);
+int npz_add(struct npz_stream *s, const void *data, size_t bytes, struct err *e);
+int npz_finish(struct npz_stream *s, struct err *e); /* all elements must have come */
+
 /* Stored, in the given order, dated 1980-01-01: the same content gives the same bytes. By the commit protocol. */
 int npz_write(const char *path, const struct npz_entry *entries, int n, struct err *e);
 

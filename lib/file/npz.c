@@ -1,4 +1,5 @@
 /* .npz: the zip archives numpy writes, read by file/zipfile and written here: stored members, always with ZIP64 fields. */
+#include <assert.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -267,5 +268,55 @@ int npz_write(const char *path, const struct npz_entry *entries, int n, struct e
 	rc = outfile_open(&o, path, e) || write_entries(&o, entries, n, &directory, e) ? -1 : outfile_commit(&o, e);
 	outfile_abort(&o);
 	str_release(&directory);
+	return rc;
+}
+
+enum { LOCAL_CRC = 14 }; /* place of the checksum in a local header */
+
+int npz_start(struct npz_stream *s, struct outfile *o, const char *name, enum npy_type type, int rank, const int64_t *shape, struct err *e)
+{
+	struct str head = {0}, npy = {0};
+	int rc;
+
+	if (!o->place)
+		return err_set(e, ERR_USAGE, "%s: an .npz is written to a file, not to a stream", o->path);
+	*s = (struct npz_stream){o, name, npy_type_size(type), 0, 0};
+	for (int d = 0; d < rank; d++)
+		s->size *= (uint64_t)shape[d];
+	s->left = s->size;
+	npy_encode(&npy, type, rank, shape, NULL);
+	s->size += npy.len;
+	s->crc = (uint32_t)crc32_z(0, (const Bytef *)npy.p, npy.len);
+	put_local(&head, name, 0, s->size);
+	rc = outfile_write(o, head.p, head.len, e) || outfile_write(o, npy.p, npy.len, e) ? -1 : 0;
+	str_release(&head);
+	str_release(&npy);
+	return rc;
+}
+
+int npz_add(struct npz_stream *s, const void *data, size_t bytes, struct err *e)
+{
+	assert(bytes <= s->left);
+	s->left -= bytes;
+	if (bytes)
+		s->crc = (uint32_t)crc32_z(s->crc, data, bytes);
+	return outfile_write(s->out, data, bytes, e);
+}
+
+int npz_finish(struct npz_stream *s, struct err *e)
+{
+	struct str end = {0}, head = {0};
+	int rc;
+
+	assert(!s->left);
+	put_local(&head, s->name, s->crc, s->size);
+	put_central(&end, s->name, s->crc, s->size, 0);
+	put_end(&end, 1, head.len + s->size);
+	rc = outfile_write(s->out, end.p, end.len, e);
+	if (!rc && (fseeko(s->out->file, LOCAL_CRC, SEEK_SET) || outfile_write(s->out, head.p + LOCAL_CRC, sizeof s->crc, e) ||
+	            fseeko(s->out->file, 0, SEEK_END)))
+		rc = err_errno(e, "%s: write", s->out->path);
+	str_release(&head);
+	str_release(&end);
 	return rc;
 }

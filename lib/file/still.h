@@ -1,5 +1,5 @@
-/* Still pictures: decoding as Pillow does (libjpeg-turbo, libpng, libwebp, bit for bit), encoding of PNG and
- * JPEG. */
+/* Still pictures: decoding as Pillow does (libjpeg-turbo, libpng, libwebp, bit for bit), encoding of PNG,
+ * WebP and JPEG. */
 #ifndef DDM_FILE_STILL_H
 #define DDM_FILE_STILL_H
 
@@ -65,6 +65,9 @@ struct still_text {
  * zlib. */
 int still_encode_png(const struct picture *p, const struct still_text *texts, int ntexts, uint8_t **out, size_t *len,
                      struct err *e);
+
+/* Lossless WebP into *out (mem_free it); grey becomes RGB. */
+int still_encode_webp(const struct picture *p, uint8_t **out, size_t *len, struct err *e);
 
 /* JPEG of 1 or 3 channels into *out (mem_free it), colours at full resolution, quality 1..100. */
 int still_encode_jpeg(const struct picture *p, int quality, uint8_t **out, size_t *len, struct err *e);

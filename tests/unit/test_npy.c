@@ -372,12 +372,46 @@ static void own_zip(void **state)
 	assert_int_equal(e.code, ERR_IO);
 }
 
+/* Piece by piece: the bytes of npz_write. */
+static void in_pieces(void **state)
+{
+	static uint8_t pixels[7 * 30];
+	struct npz_entry x = {"arr_0", NPY_U1, 2, {7, 30}, pixels};
+	struct npz_stream s;
+	struct outfile o = {0};
+	struct err e = {0};
+	size_t len, again;
+	uint8_t *a, *b;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof pixels; i++)
+		pixels[i] = (uint8_t)(i * i >> 3);
+	assert_int_equal(npz_write(path, &x, 1, &e), 0);
+	a = file_load(path, 1 << 20, &len, &e);
+	unlink(path);
+	assert_int_equal(outfile_open(&o, path, &e), 0);
+	assert_int_equal(npz_start(&s, &o, "arr_0", NPY_U1, 2, x.shape, &e), 0);
+	for (size_t i = 0; i < sizeof pixels; i += 70)
+		assert_int_equal(npz_add(&s, pixels + i, 70, &e), 0);
+	assert_int_equal(npz_finish(&s, &e), 0);
+	assert_int_equal(outfile_commit(&o, &e), 0);
+	b = file_load(path, 1 << 20, &again, &e);
+	assert_int_equal(len, again);
+	assert_memory_equal(a, b, len);
+	mem_free(a);
+	mem_free(b);
+	assert_int_equal(outfile_open(&o, "/dev/null", &e), 0);
+	assert_int_equal(npz_start(&s, &o, "arr_0", NPY_U1, 2, x.shape, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	outfile_abort(&o);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(every_type), cmocka_unit_test(layouts_and_versions),  cmocka_unit_test(odd_shapes), cmocka_unit_test(big_endian),
 	    cmocka_unit_test(refused),    cmocka_unit_test(refused_headers),       cmocka_unit_test(truncations_and_flips),
-	    cmocka_unit_test(zips),       cmocka_unit_test(damaged_zips),          cmocka_unit_test(own_zip),
+	    cmocka_unit_test(zips),       cmocka_unit_test(damaged_zips),          cmocka_unit_test(own_zip), cmocka_unit_test(in_pieces),
 	};
 	int fd, rc;
 

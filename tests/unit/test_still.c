@@ -357,6 +357,27 @@ static void png_round_trip(void **state)
 	}
 }
 
+/* Nothing is lost; grey comes back as RGB of three equal numbers, which is grey again. */
+static void webp_round_trip(void **state)
+{
+	(void)state;
+	for (int c = 1; c <= 3; c += 2) {
+		struct picture p = {37, 11, c, mem_alloc((size_t)(37 * 11 * c))}, q;
+		uint8_t *webp;
+		size_t n;
+
+		for (int i = 0; i < 37 * 11 * c; i++)
+			p.pixels[i] = (uint8_t)((i * i) >> 3);
+		assert_int_equal(still_encode_webp(&p, &webp, &n, NULL), 0);
+		assert_int_equal(still_sniff(webp, n), STILL_WEBP);
+		assert_int_equal(still_decode(&q, webp, n, "p", c, NULL, NULL), 0);
+		assert_memory_equal(p.pixels, q.pixels, 37 * 11 * c);
+		picture_release(&p);
+		picture_release(&q);
+		mem_free(webp);
+	}
+}
+
 /* A smooth picture comes back almost as it was, a poorer one is smaller; colours are not thinned out. */
 static void jpeg_round_trip(void **state)
 {
@@ -399,6 +420,7 @@ int main(void)
 		cmocka_unit_test(jpeg_bombs),
 		cmocka_unit_test(odd_input),
 		cmocka_unit_test(png_round_trip),
+		cmocka_unit_test(webp_round_trip),
 		cmocka_unit_test(jpeg_round_trip),
 	};
 

@@ -6,6 +6,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/opendevice.h"
+#include "cmd/sample.h"
 #include "core/hash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
@@ -13,6 +14,7 @@
 #include "core/rng.h"
 #include "core/str.h"
 #include "core/version.h"
+#include "data/textencoder.h"
 #include "diffusion/ensemble.h"
 #include "diffusion/gallery.h"
 #include "diffusion/sampler.h"
@@ -24,14 +26,20 @@
 #include "file/tsv.h"
 #include "kernels/profile.h"
 
-enum { SHEET_LIMIT = 400, MOST = 1000000 };
+enum { SHEET_LIMIT = 400, MOST = 1000000, LATENT_FACTOR = 8 }; /* factor: of the autoencoders of models that are told a picture's size */
+static const double PARIS_LAST = .001;
 
-static int64_t count, steps = 50, first_image, batch = 64, threads;
+static int64_t each, count, steps = 50, first_image, batch = 64, threads;
 static uint64_t seed;
 static double cfg = 1;
+static int cfg_given, steps_given, times_given, tile;
 static const char *route, *class_text, *labels_path, *grid_path, *report_path, *log_path, *timing_path, *out_path = "-", *device = "auto";
+static const char *prompt_text, *prompts_path, *negative = "", *features_path, *away_path, *encoder_path, *vae_path;
+static int times_choice, noise_choice, format_choice, preset_choice = -1;
 static int solver_choice, convert_choice, weights_choice = -1, profile;
 static const char *const solvers[] = {"euler", "heun", NULL};
+static const char *const times[] = {"even", "paris", NULL}, *const presets[] = {"paris", NULL}, *const noises[] = {"philox", "torch", NULL};
+static const char *const formats[] = {[FORMAT_PNG] = "png", [FORMAT_WEBP] = "webp", [FORMAT_NPZ] = "npz", [FORMAT_LATENT] = "latent", NULL};
 static const char *const converts[] = {"match", "native", NULL};
 enum { WEIGHTS_F32, WEIGHTS_BF16, WEIGHTS_INT8, WEIGHTS_TF32 };
 static const char *const weight_types[] = {"f32", "bf16", "int8", "tf32", NULL};
@@ -39,15 +47,25 @@ static const char *const weight_types[] = {"f32", "bf16", "int8", "tf32", NULL};
 static const char *const routes[] = {"top-1", "top-2", "full", "threshold:", "switch:", "sample", "oracle", "prior", "expert:", NULL};
 
 static const struct opt options[] = {
-    {"--count", 'n', OPT_INT, &count, 1, MOST, "N", "how many pictures", NULL, NULL},
+    {"--count", 'n', OPT_INT, &each, 1, MOST, "N", "how many pictures; of every prompt, where there are prompts (default 1)", NULL, NULL},
+    {"--prompt", 0, OPT_TEXT, &prompt_text, 0, 0, "TEXT", "what the pictures show, for experts that read text", NULL, NULL},
+    {"--prompts", 0, OPT_TEXT, &prompts_path, 0, 0, "FILE",
+     "prompts, one a line, or as JSON objects with a seed each; - is standard input", NULL, NULL},
+    {"--negative", 0, OPT_TEXT, &negative, 0, 0, "TEXT", "what guidance leads away from (default nothing)", NULL, NULL},
+    {"--preset", 0, OPT_CHOICE, &preset_choice, 0, 0, "NAME",
+     "the released sampler of a model: for paris --route top-2 --steps 50 --times paris --cfg 7.5", presets, NULL},
     {"--route", 0, OPT_TEXT, &route, 0, 0, "HOW",
      "top-K, full, threshold:P, switch:T, sample, oracle, prior, expert:I", routes, NULL},
     {"--solver", 0, OPT_CHOICE, &solver_choice, 0, 0, "NAME", "euler or heun (default euler)", solvers, NULL},
-    {"--steps", 0, OPT_INT, &steps, 1, 100000, "N", "steps from noise to picture (default 50)", NULL, NULL},
-    {"--cfg", 0, OPT_REAL, &cfg, -100, 100, "S", "classifier-free guidance; 1 is none (default 1)", NULL, NULL},
+    {"--steps", 0, OPT_INT, &steps, 1, 100000, "N", "steps from noise to picture (default 50)", NULL, &steps_given},
+    {"--times", 0, OPT_CHOICE, &times_choice, 0, 0, "HOW",
+     "steps of equal length (even), or to .001 and a last one to 0 (paris) (default even)", times, &times_given},
+    {"--cfg", 0, OPT_REAL, &cfg, -100, 100, "S", "classifier-free guidance; 1 is none (default 1)", NULL, &cfg_given},
     {"--class", 0, OPT_TEXT, &class_text, 0, 0, "C",
      "class of all pictures; all: picture i has class i mod their number; labels: the cluster of an item of --labels", NULL, NULL},
     {"--seed", 0, OPT_U64, &seed, 0, 0, "S", "seed; picture i depends on seed and i alone (default 0)", NULL, NULL},
+    {"--noise", 0, OPT_CHOICE, &noise_choice, 0, 0, "KIND",
+     "philox, or torch: what torch.randn of a CPU gives for the seed (default philox)", noises, NULL},
     {"--labels", 0, OPT_TEXT, &labels_path, 0, 0, "FILE", "assignments of reference items, for --route oracle", NULL, NULL},
     {"--grid", 0, OPT_TEXT, &grid_path, 0, 0, "FILE", "write a contact sheet of the first 400 pictures as PNG", NULL, NULL},
     {"--report", 0, OPT_TEXT, &report_path, 0, 0, "FILE",
@@ -58,6 +76,14 @@ static const struct opt options[] = {
      "ask experts on another path at equal noise (match) or at equal time (native) (default match)", converts, NULL},
     {"--weights", 0, OPT_CHOICE, &weights_choice, 0, 0, "TYPE",
      "how the experts' matrices are held and multiplied (default bf16 on a GPU, f32 on the CPU)", weight_types, NULL},
+    {"--format", 0, OPT_CHOICE, &format_choice, 0, 0, "NAME",
+     "png, webp (lossless), npz (arr_0, of all pictures) or latent (what the experts make, as .npy) (default png)", formats, NULL},
+    {"--vae", 0, OPT_TEXT, &vae_path, 0, 0, "DIR", "the autoencoder that decodes latents (default MODEL/vae)", NULL, NULL},
+    {"--tile", 0, OPT_FLAG, &tile, 0, 0, NULL, "decode large pictures by overlapping tiles, in less memory", NULL, NULL},
+    {"--text-encoder", 0, OPT_TEXT, &encoder_path, 0, 0, "DIR", "folder of a text encoder and its tokenizer (default MODEL)", NULL, NULL},
+    {"--text-features", 0, OPT_TEXT, &features_path, 0, 0, "FILE",
+     "features of the prompts, .npy (n, tokens, width), in place of an encoder", NULL, NULL},
+    {"--negative-features", 0, OPT_TEXT, &away_path, 0, 0, "FILE", "features of what guidance leads away from, .npy (tokens, width)", NULL, NULL},
     {"--first", 0, OPT_INT, &first_image, 0, MOST - 1, "I", "number of the first picture (default 0)", NULL, NULL},
     {"--batch", 0, OPT_INT, &batch, 1, 65536, "N", "pictures at once; changes no result (default 64)", NULL, NULL},
     {"--threads", 0, OPT_INT, &threads, 0, 1024, "N", "threads; changes no result (default: all there are)", NULL, NULL},
@@ -69,10 +95,12 @@ static const struct opt options[] = {
 
 static const struct program program = {
     "ddm-sample",
-    "-n N --route HOW [--solver NAME] [--steps N] [--cfg S] [--class C] [--seed S] [--labels FILE] [--grid FILE] [--report FILE] "
-    "[--log FILE] [--timing FILE] [--convert HOW] [--weights TYPE] [--first I] [--batch N] [--threads N] [--device NAME] [--profile] "
+    "[-n N] [--prompt TEXT] [--prompts FILE] [--negative TEXT] [--preset NAME] [--route HOW] [--solver NAME] "
+    "[--steps N] [--times HOW] [--cfg S] [--class C] [--seed S] [--noise KIND] [--labels FILE] [--grid FILE] [--report FILE] "
+    "[--log FILE] [--timing FILE] [--convert HOW] [--weights TYPE] [--format NAME] [--vae DIR] [--tile] [--text-encoder DIR] "
+    "[--text-features FILE] [--negative-features FILE] [--first I] [--batch N] [--threads N] [--device NAME] [--profile] "
     "[-o FILE] MODEL",
-    "Make pictures with an ensemble of experts; a tar of NNNNNN.png",
+    "Make pictures with an ensemble of experts, from noise and from words; a tar of NNNNNN.png",
     options,
 };
 
@@ -97,8 +125,13 @@ struct run {
 	int labelled;  /* --class labels */
 	struct mixture_stats stats;
 	int64_t *assigned; /* (k) pictures whose heaviest expert at the end is k */
-	struct outfile out, log;
-	struct tar_writer tar;
+	struct outfile log;
+	struct output out;
+	struct prompts prompts;
+	struct text_request words;
+	struct text_source *text; /* NULL: the experts read none */
+	char *encoder, *vae;      /* folders, or NULL */
+	char vae_hash[65];
 	struct picture sheet;
 	int64_t sheet_n;
 	struct profile *profile; /* NULL: not asked for */
@@ -106,20 +139,15 @@ struct run {
 	/* one batch */
 	float *x;         /* (batch, d) */
 	int64_t at, rows; /* pictures before it, and in it */
-	int64_t *index;   /* (batch) */
+	int64_t *index, *prompt, *draw; /* (batch): number, prompt, and number of the noise of its seed */
+	uint64_t *seeds;  /* (batch) */
+	int32_t *wanted, *away; /* (batch) rows of the texts */
 	int32_t *label, *chosen, *heaviest; /* (batch) */
 	double *weights;  /* (batch, steps, k), with --log */
-	struct png *png;  /* (batch) */
+	struct output_item *item; /* (batch) */
 };
 
 enum { CLASS_NONE = -1, CLASS_ALL = -2, CLASS_LABELS = -3 };
-
-struct png {
-	struct picture picture;
-	uint8_t *data;
-	size_t len;
-	struct err e;
-};
 
 static int load_labels(struct labels *l, const char *path, struct err *e)
 {
@@ -163,13 +191,18 @@ static int check_outputs(struct err *e)
 
 static int check_request(struct run *r, struct err *e)
 {
-	if (!count)
+	if (prompt_text && prompts_path)
+		return err_set(e, ERR_USAGE, "--prompt and --prompts: one of them");
+	if (!each && !prompt_text && !prompts_path && !features_path)
 		return err_set(e, ERR_USAGE, "-n is missing: how many pictures");
+	if (preset_choice == 0) {
+		route = route ? route : "top-2";
+		steps = steps_given ? steps : 50;
+		times_choice = times_given ? times_choice : 1;
+		cfg = cfg_given ? cfg : 7.5;
+	}
 	if (!route)
 		return err_set(e, ERR_USAGE, "--route is missing: top-K, full, threshold:P, switch:T, sample, oracle, prior or expert:I");
-	if (first_image + count > MOST)
-		return err_set(e, ERR_USAGE, "pictures are numbered up to %d: --first %lld and -n %lld go beyond", MOST - 1,
-		               (long long)first_image, (long long)count);
 	if (policy_parse(route, &r->policy, e))
 		return err_prefix(e, "--route");
 	r->labelled = class_text && !strcmp(class_text, "labels");
@@ -179,6 +212,8 @@ static int check_request(struct run *r, struct err *e)
 		return err_set(e, ERR_USAGE, "--route oracle needs --labels, a table with a column 'cluster'");
 	if (r->policy.kind != POLICY_ORACLE && !r->labelled && labels_path)
 		return err_set(e, ERR_USAGE, "--labels is for --route oracle or --class labels");
+	if (format_choice == FORMAT_NPZ && !strcmp(out_path, "-"))
+		return err_set(e, ERR_USAGE, "--format npz goes to a file: -o FILE");
 	return check_outputs(e);
 }
 
@@ -197,10 +232,78 @@ static int check_classes(struct run *r, struct err *e)
 		return err_set(e, ERR_USAGE, "--class %s: neither 'all' nor 'labels' nor in 0..%d, the classes of the model", class_text, s->classes - 1);
 	if (!class_text && s->classes && !s->null_label)
 		return err_set(e, ERR_USAGE, "--class is missing: this model was trained without the null label");
-	if (cfg != 1 && r->class == CLASS_NONE)
+	if (cfg != 1 && r->class == CLASS_NONE && !s->text_tokens)
 		return err_set(e, ERR_USAGE, "--cfg %g without --class: there is nothing to guide towards", cfg);
-	if (cfg != 1 && !s->null_label)
+	if (cfg != 1 && s->classes && !s->null_label)
 		return err_set(e, ERR_USAGE, "--cfg %g: this model was trained without the null label", cfg);
+	return 0;
+}
+
+/* What decodes the latents: that of the command, else the model's own. */
+static int find_vae(struct run *r, const char *dir, struct err *e)
+{
+	const struct ensemble *s = &r->ensemble;
+	char *own = path_join(dir, "vae");
+
+	r->out = (struct output){.format = (enum sample_format)format_choice,
+	                         .channels = s->channels,
+	                         .size = s->size,
+	                         .picture_channels = s->channels,
+	                         .picture_size = s->size,
+	                         .tile = tile,
+	                         .pool = r->pool};
+	if (vae_path)
+		r->vae = mem_strdup(vae_path);
+	else if (path_exists(own))
+		r->vae = mem_strdup(own);
+	mem_free(own);
+	if (format_choice == FORMAT_LATENT)
+		return grid_path ? err_set(e, ERR_USAGE, "--grid is of pictures, not of --format latent") : 0;
+	if (r->vae)
+		return autoencoder_hash(r->vae, AUTOENCODER_DECODE, r->vae_hash, e);
+	if (s->channels != 1 && s->channels != 3)
+		return err_set(e, ERR_USAGE, "%s: makes %lld channels, which is not a picture; --vae DIR decodes them, --format latent keeps them", dir,
+		               (long long)s->channels);
+	return 0;
+}
+
+static int open_text(struct run *r, const char *dir, struct err *e)
+{
+	const struct ensemble *s = &r->ensemble;
+
+	if (!s->text_tokens && (prompt_text || prompts_path || features_path || away_path))
+		return err_set(e, ERR_USAGE, "%s: reads no text", dir);
+	if (!s->text_tokens)
+		return 0;
+	if (!prompt_text && !prompts_path && !features_path)
+		return err_set(e, ERR_USAGE, "%s: reads text: --prompt, --prompts or --text-features tells which", dir);
+	if (features_path && cfg != 1 && !away_path)
+		return err_set(e, ERR_USAGE, "--text-features with --cfg %g needs --negative-features: what guidance leads away from", cfg);
+	r->encoder = encoder_path ? mem_strdup(encoder_path) : path_join(dir, "text_encoder");
+	if (!features_path && !encoder_path && !path_exists(r->encoder))
+		return err_set(e, ERR_USAGE, "%s: has no text_encoder; --text-encoder or --text-features stands for it", dir);
+	r->words = (struct text_request){.prompts = &r->prompts,
+	                                 .negative = negative,
+	                                 .encoder = r->encoder,
+	                                 .features = features_path,
+	                                 .away = away_path,
+	                                 .tokens = s->text_tokens,
+	                                 .width = s->text_width,
+	                                 .masked = s->masked,
+	                                 .guided = cfg != 1,
+	                                 .device = r->device};
+	return (r->text = text_open(&r->words, e)) ? 0 : -1;
+}
+
+static int count_pictures(struct run *r, struct err *e)
+{
+	int64_t of = r->text ? text_count(r->text) : 1;
+
+	each = each ? each : 1;
+	if (of > MOST || first_image + each * of > MOST)
+		return err_set(e, ERR_USAGE, "pictures are numbered up to %d: --first %lld and %lld pictures go beyond", MOST - 1, (long long)first_image,
+		               (long long)each * (of < MOST ? of : MOST));
+	count = each * of;
 	return 0;
 }
 
@@ -211,6 +314,7 @@ static int open_model(struct run *r, const char *dir, struct err *e)
 	                             .mode = (enum convert_mode)convert_choice,
 	                             .capacity = batch * (cfg == 1 ? 1 : 2),
 	                             .bulk = bulk[weights_choice],
+	                             .factor = LATENT_FACTOR,
 	                             .device = r->device};
 	struct ensemble *s = &r->ensemble;
 
@@ -218,8 +322,8 @@ static int open_model(struct run *r, const char *dir, struct err *e)
 		return -1;
 	if (ensemble_open(s, dir, &o, e) || check_classes(r, e))
 		return -1;
-	if (s->channels != 1 && s->channels != 3)
-		return err_set(e, ERR_USAGE, "%s: makes %lld channels, which is not a picture", dir, (long long)s->channels);
+	if (find_vae(r, dir, e) || open_text(r, dir, e) || count_pictures(r, e))
+		return -1;
 	for (int64_t i = 0; i < r->labels.n; i++) {
 		if (r->labelled && r->labels.cluster[i] >= s->classes)
 			return err_set(e, ERR_DATA, "%s: an item of cluster %d, but %s knows %d classes", labels_path,
@@ -234,14 +338,18 @@ static int open_model(struct run *r, const char *dir, struct err *e)
 }
 
 /* What determines a picture, apart from its index. */
-static struct stamp *stamp_base(void)
+static struct stamp *stamp_base(uint64_t of)
 {
 	struct stamp *s = stamp_new("ddm-sample");
 
 	stamp_text(s, "route", route);
 	stamp_text(s, "solver", solvers[solver_choice]);
+	if (times_choice)
+		stamp_text(s, "times", times[times_choice]);
+	if (noise_choice)
+		stamp_text(s, "noise", noises[noise_choice]);
 	stamp_i64(s, "steps", steps);
-	stamp_u64(s, "seed", seed);
+	stamp_u64(s, "seed", of);
 	if (cfg != 1)
 		stamp_f64(s, "cfg", cfg);
 	if (convert_choice)
@@ -251,14 +359,37 @@ static struct stamp *stamp_base(void)
 	return s;
 }
 
+/* What the experts read and what becomes of their numbers. */
+static void stamp_output(const struct run *r, struct stamp *s)
+{
+	if (format_choice)
+		stamp_text(s, "format", formats[format_choice]);
+	if (tile && *r->vae_hash)
+		stamp_i64(s, "tile", 1);
+	if (*r->vae_hash)
+		stamp_input(s, "vae", r->vae_hash);
+	if (r->text)
+		text_stamp(r->text, s);
+}
+
 static struct stamp *stamp_run(const struct run *r)
 {
-	struct stamp *s = stamp_base();
+	struct stamp *s = stamp_base(seed);
+	char hash[65];
 
 	if (class_text)
 		stamp_text(s, "class", class_text);
 	stamp_i64(s, "first", first_image);
-	stamp_i64(s, "n", count);
+	stamp_i64(s, "n", each);
+	stamp_output(r, s);
+	if (r->prompts.n == 1 && !r->prompts.v->negative && !r->prompts.v->seeded) {
+		stamp_text(s, "prompt", r->prompts.v->text);
+	} else if (r->prompts.n) {
+		prompts_hash(&r->prompts, hash);
+		stamp_input(s, "prompts", hash);
+	}
+	if (r->text && cfg != 1 && !away_path)
+		stamp_text(s, "negative", negative);
 	if (r->labels.n)
 		stamp_input(s, "labels", r->labels.hash);
 	for (int i = 0; i < r->ensemble.files; i++)
@@ -268,20 +399,35 @@ static struct stamp *stamp_run(const struct run *r)
 
 static char *stamp_picture(const struct run *r, int64_t i)
 {
-	struct stamp *s = stamp_base();
+	struct stamp *s = stamp_base(r->seeds[i]);
+	const struct prompt *p = r->prompts.n ? &r->prompts.v[r->prompt[i]] : NULL;
 	char *line;
 
 	stamp_i64(s, "index", r->index[i]);
+	if (r->draw[i] != r->index[i])
+		stamp_i64(s, "draw", r->draw[i]);
+	if (p)
+		stamp_text(s, "prompt", p->text);
+	else if (r->text)
+		stamp_i64(s, "text", r->prompt[i]);
+	if (r->text && cfg != 1 && !away_path)
+		stamp_text(s, "negative", p && p->negative ? p->negative : negative);
 	if (r->label)
 		stamp_i64(s, "class", r->label[i]);
 	if (r->policy.kind == POLICY_ORACLE)
 		stamp_i64(s, "expert", r->chosen[i]);
+	stamp_output(r, s);
 	if (r->labels.n)
 		stamp_input(s, "labels", r->labels.hash);
 	stamp_input(s, "model", r->ensemble.hash);
 	line = stamp_line(s);
 	stamp_free(s);
 	return line;
+}
+
+static int missing_reports(void)
+{
+	return (grid_path && !path_exists(grid_path)) || (report_path && !path_exists(report_path)) || (log_path && !path_exists(log_path));
 }
 
 /* 1 when -o and everything else that was asked for is there from the same command, 0 when there is work, -1 when the name is
@@ -299,6 +445,11 @@ static int finished(const struct run *r, struct err *e)
 	if (!strcmp(out_path, "-") || stat(out_path, &st) || !S_ISREG(st.st_mode) || !st.st_size)
 		return 0;
 	stamp = stamp_run(r);
+	if (format_choice == FORMAT_NPZ) {
+		rc = standing_check(out_path, stamp, 0, e) ? -1 : 1;
+		stamp_free(stamp);
+		return rc == 1 && missing_reports() ? 0 : rc;
+	}
 	t = tar_open(out_path, NULL, &bad);
 	more = t ? tar_next(t, &m, &bad) : -1;
 	if (more < 0 || !tar_stamp(t) || (rc = stamp_differs(stamp, tar_stamp(t), &what)) < 0)
@@ -314,10 +465,7 @@ static int finished(const struct run *r, struct err *e)
 	tar_close(t);
 	stamp_free(stamp);
 	str_release(&what);
-	if (rc == 1 && ((grid_path && !path_exists(grid_path)) || (report_path && !path_exists(report_path)) ||
-	                (log_path && !path_exists(log_path))))
-		return 0;
-	return rc;
+	return rc == 1 && missing_reports() ? 0 : rc;
 }
 
 static void observe(void *arg, int64_t step, double t, int64_t n, const double *w)
@@ -344,9 +492,10 @@ static int prepare(struct run *r, struct err *e)
 	size_t n = (size_t)batch;
 
 	r->sampler = (struct sampler){.mixture = &r->mixture,
-	                              .solver = {solver_choice ? SOLVER_HEUN : SOLVER_EULER, steps, 1, 0},
+	                              .solver = {solver_choice ? SOLVER_HEUN : SOLVER_EULER, steps, 1, 0, times_choice ? PARIS_LAST : 0},
 	                              .seed = seed,
 	                              .batch = batch,
+	                              .torch = noise_choice,
 	                              .shares = s->shares,
 	                              .class_shares = s->class_shares,
 	                              .classes = s->classes,
@@ -364,11 +513,16 @@ static int prepare(struct run *r, struct err *e)
 	r->heaviest = mem_zalloc(n, sizeof *r->heaviest);
 	if (r->class != CLASS_NONE)
 		r->label = mem_zalloc(n, sizeof *r->label);
-	r->png = mem_zalloc(n, sizeof *r->png);
+	r->prompt = mem_zalloc(n, sizeof *r->prompt);
+	r->draw = mem_zalloc(n, sizeof *r->draw);
+	r->seeds = mem_zalloc(n, sizeof *r->seeds);
+	r->wanted = mem_zalloc(n, sizeof *r->wanted);
+	r->away = mem_zalloc(n, sizeof *r->away);
+	r->item = mem_zalloc(n, sizeof *r->item);
 	r->assigned = mem_zalloc((size_t)s->k, sizeof *r->assigned);
 	mixture_stats_init(&r->stats, s->k, steps);
 	r->sheet_n = grid_path ? (count < SHEET_LIMIT ? count : SHEET_LIMIT) : 0;
-	return r->sheet_n ? gallery_sheet(&r->sheet, r->sheet_n, 0, s->channels, s->size, e) : 0;
+	return r->sheet_n ? gallery_sheet(&r->sheet, r->sheet_n, 0, r->out.picture_channels, r->out.picture_size, e) : 0;
 }
 
 /* Also checks that outputs can be written before any work is done. */
@@ -378,26 +532,12 @@ static int open_outputs(struct run *r, struct err *e)
 	char *line = stamp_line(stamp);
 	int rc = -1;
 
-	if (!(grid_path && standing_check(grid_path, stamp, 0, e)) && !outfile_open(&r->out, out_path, e) &&
-	    !tar_start(&r->tar, &r->out, line, e))
+	if (!(grid_path && standing_check(grid_path, stamp, 0, e)) && !output_start(&r->out, out_path, line, count, e) &&
+	    !(format_choice == FORMAT_NPZ && stamp_sidecar(stamp, out_path, e)))
 		rc = log_path ? outfile_open(&r->log, log_path, e) : 0;
 	mem_free(line);
 	stamp_free(stamp);
 	return rc;
-}
-
-static void encode(void *arg, int64_t i, int worker)
-{
-	struct run *r = arg;
-	struct png *p = &r->png[i];
-	char *line = stamp_picture(r, i), what[40];
-	struct still_text text[] = {{"Software", "ddm-sample " DDM_VERSION}, {"ddm", line}};
-
-	(void)worker;
-	snprintf(what, sizeof what, "picture %06lld", (long long)r->index[i]);
-	if (!gallery_picture(&p->picture, r->x + i * r->ensemble.d, r->ensemble.channels, r->ensemble.size, what, &p->e))
-		still_encode_png(&p->picture, text, 2, &p->data, &p->len, &p->e);
-	mem_free(line);
 }
 
 static int log_weights(struct run *r, int64_t i, struct err *e)
@@ -422,29 +562,27 @@ static int log_weights(struct run *r, int64_t i, struct err *e)
 	return rc;
 }
 
+static void put_on_sheet(void *arg, int64_t i, const struct picture *p)
+{
+	struct run *r = arg;
+	int64_t place = r->index[i] - first_image;
+
+	if (place < r->sheet_n)
+		gallery_put(&r->sheet, place, r->sheet_n, 0, p);
+}
+
 static int write_batch(struct run *r, int64_t n, struct err *e)
 {
-	int rc = 0;
+	int rc;
 
-	pool_run(r->pool, n, encode, r);
+	for (int64_t i = 0; i < n; i++)
+		r->item[i] = (struct output_item){str_new("%06lld", (long long)r->index[i]), stamp_picture(r, i),
+		                                  r->prompts.n ? r->prompts.v[r->prompt[i]].text : NULL};
+	rc = output_write(&r->out, n, r->x, r->item, put_on_sheet, r, e);
 	for (int64_t i = 0; i < n; i++) {
-		struct png *p = &r->png[i];
-		int64_t place = r->index[i] - first_image;
-		char name[32];
-
-		snprintf(name, sizeof name, "%06lld.png", (long long)r->index[i]);
-		if (!rc && p->e.code)
-			rc = err_set(e, p->e.code, "%s", p->e.msg);
-		if (!rc)
-			rc = tar_add(&r->tar, name, p->data, p->len, e);
-		if (!rc && place < r->sheet_n)
-			gallery_put(&r->sheet, place, r->sheet_n, 0, &p->picture);
 		if (!rc && log_path)
 			rc = log_weights(r, i, e);
 		r->assigned[r->heaviest[i]]++;
-		picture_release(&p->picture);
-		mem_free(p->data);
-		memset(p, 0, sizeof *p);
 	}
 	return rc;
 }
@@ -456,66 +594,44 @@ static int32_t class_of(const struct run *r, int64_t i)
 	return (int32_t)(r->class == CLASS_ALL ? r->index[i] % r->ensemble.classes : r->class);
 }
 
+/* Picture i of the batch: its number, prompt and noise. A prompt with a seed of its own has the same pictures wherever it stands. */
+static void choose(struct run *r, int64_t i)
+{
+	int64_t at = r->at + i;
+	const struct prompt *p;
+
+	r->index[i] = first_image + at;
+	r->prompt[i] = at / each;
+	p = r->prompts.n ? &r->prompts.v[r->prompt[i]] : NULL;
+	r->seeds[i] = p && p->seeded ? p->seed : seed;
+	r->draw[i] = p && p->seeded ? at % each : r->index[i];
+	if (r->labels.n)
+		r->chosen[i] = reference_cluster(&r->labels, r->index[i]);
+	if (r->label)
+		r->label[i] = class_of(r, i);
+}
+
+static int sample_batch(struct run *r, int64_t n, struct err *e)
+{
+	struct sampler_call c = {
+	    .n = n, .index = r->draw, .seed = r->seeds, .label = r->label, .chosen = r->chosen, .text = r->wanted, .away = r->away};
+
+	for (int64_t i = 0; i < n; i++)
+		choose(r, i);
+	if (r->text && text_batch(r->text, n, r->prompt, r->wanted, r->away, &c.texts, e))
+		return -1;
+	return sampler_run(r->state, r->x, &c, r->heaviest, &r->stats, e) || write_batch(r, n, e) ? -1 : 0;
+}
+
 static int sample_all(struct run *r, struct err *e)
 {
 	for (r->at = 0; r->at < count; r->at += batch) {
-		int64_t n = r->rows = count - r->at < batch ? count - r->at : batch;
-
-		for (int64_t i = 0; i < n; i++) {
-			r->index[i] = first_image + r->at + i;
-			if (r->labels.n)
-				r->chosen[i] = reference_cluster(&r->labels, r->index[i]);
-			if (r->label)
-				r->label[i] = class_of(r, i);
-		}
-		if (sampler_run(r->state, r->x, &(struct sampler_call){.n = n, .index = r->index, .label = r->label, .chosen = r->chosen}, r->heaviest,
-		                &r->stats, e) ||
-		    write_batch(r, n, e))
+		r->rows = count - r->at < batch ? count - r->at : batch;
+		if (sample_batch(r, r->rows, e))
 			return -1;
 	}
 	progress_tell(&r->show, "pictures", count, count);
 	return 0;
-}
-
-static json_t *report_json(const struct run *r)
-{
-	const struct mixture_stats *s = &r->stats;
-	json_t *o = json_object(), *mass = json_object(), *assigned = json_array(), *weight = json_array(), *entropy = json_array();
-
-	for (int k = 0; k < s->k; k++) {
-		json_array_append_new(assigned, jsonio_real((double)r->assigned[k] / (double)count));
-		json_array_append_new(weight, jsonio_real((double)s->mass[k] / MIXTURE_UNIT / (double)s->evaluations));
-	}
-	for (int64_t i = 0; i < steps && s->router_rows; i++)
-		json_array_append_new(entropy, jsonio_real((double)s->entropy[i] / MIXTURE_UNIT / (double)s->entropy_rows[i]));
-	json_object_set_new(o, "n", json_integer(count));
-	json_object_set_new(o, "route", json_string(route));
-	json_object_set_new(o, "solver", json_string(solvers[solver_choice]));
-	json_object_set_new(o, "steps", json_integer(steps));
-	json_object_set_new(o, "weights", json_string(weight_types[weights_choice]));
-	json_object_set_new(o, "weight_bytes", json_integer(ensemble_bytes(&r->ensemble)));
-	json_object_set_new(o, "evaluations", json_integer(solver_evaluations(&r->sampler.solver)));
-	json_object_set_new(o, "experts_per_step", jsonio_real((double)s->used / (double)s->evaluations));
-	json_object_set_new(mass, "assigned", assigned);
-	json_object_set_new(mass, "weight", weight);
-	json_object_set_new(o, "cluster_mass", mass);
-	json_object_set_new(o, "router_entropy", entropy);
-	json_object_set_new(o, "gflop_per_image", jsonio_real(mixture_gflop(&r->mixture, s) / (double)count));
-	return o;
-}
-
-static int write_json(const char *path, json_t *o, struct err *e)
-{
-	char *text = jsonio_line(o);
-	struct str s = {0};
-	int rc;
-
-	str_puts(&s, text);
-	str_puts(&s, "\n");
-	rc = commit_bytes(path, s.p, s.len, e);
-	str_release(&s);
-	mem_free(text);
-	return rc;
 }
 
 static int write_sheet(struct run *r, struct err *e)
@@ -535,48 +651,21 @@ static int write_sheet(struct run *r, struct err *e)
 	return rc;
 }
 
-static void say_summary(const struct run *r, double seconds)
+static int write_reports(struct run *r, double seconds, struct err *e)
 {
-	const struct mixture_stats *s = &r->stats;
-	double sum = 0, rows = 0;
-	struct str text = {0};
-
-	str_printf(&text, "%lld pictures, route %s: %.2f experts per step, cluster mass ", (long long)count, route,
-	           (double)s->used / (double)s->evaluations);
-	for (int k = 0; k < s->k; k++)
-		str_printf(&text, "%s%.3f", k ? "/" : "", (double)r->assigned[k] / (double)count);
-	for (int64_t i = 0; i < steps; i++) {
-		sum += (double)s->entropy[i] / MIXTURE_UNIT;
-		rows += (double)s->entropy_rows[i];
-	}
-	if (rows > 0)
-		str_printf(&text, ", router entropy %.3f", sum / rows);
-	cmd_say("%s, %.4g GFLOP per picture, %.3g MiB of %s weights, %.3g pictures/s", str_text(&text),
-	        mixture_gflop(&r->mixture, s) / (double)count, (double)ensemble_bytes(&r->ensemble) / 0x1p20, weight_types[weights_choice],
-	        (double)count / seconds);
-	str_release(&text);
-}
-
-/* What differs from run to run. */
-static json_t *timing_json(const struct run *r, double seconds)
-{
-	double flops = mixture_gflop(&r->mixture, &r->stats) * 1e9 / seconds, peak = r->device->peak_flops ? r->device->peak_flops(r->device) : NAN;
-	struct device_memory m = {0};
-	json_t *o = json_object();
-
-	r->device->memory(r->device, &m);
-	json_object_set_new(o, "seconds", jsonio_real(seconds));
-	json_object_set_new(o, "images_per_second", jsonio_real((double)count / seconds));
-	json_object_set_new(o, "gflops", jsonio_real(flops * 1e-9));
-	json_object_set_new(o, "percent_of_peak", jsonio_real(100 * flops / peak));
-	json_object_set_new(o, "memory_peak", json_integer((json_int_t)m.peak));
-	if (m.total) {
-		json_object_set_new(o, "memory_free", json_integer((json_int_t)m.free));
-		json_object_set_new(o, "memory_total", json_integer((json_int_t)m.total));
-	}
-	if (r->device->uncaptured[0])
-		json_object_set_new(o, "uncaptured", jsonio_text(r->device->uncaptured));
-	return o;
+	return sample_report(&(struct sample_summary){.count = count,
+	                                              .steps = steps,
+	                                              .evaluations = solver_evaluations(&r->sampler.solver),
+	                                              .bytes = ensemble_bytes(&r->ensemble),
+	                                              .route = route,
+	                                              .solver = solvers[solver_choice],
+	                                              .weights = weight_types[weights_choice],
+	                                              .seconds = seconds,
+	                                              .device = r->device,
+	                                              .mixture = &r->mixture,
+	                                              .stats = &r->stats,
+	                                              .assigned = r->assigned},
+	                     report_path, timing_path, e);
 }
 
 static void say_line(void *arg, const char *text)
@@ -585,21 +674,23 @@ static void say_line(void *arg, const char *text)
 	cmd_say("%s", text);
 }
 
-static int write_reports(const struct run *r, double seconds, struct err *e)
+static int load_prompts(struct run *r, struct err *e)
 {
-	json_t *report = report_json(r), *timing = timing_path ? timing_json(r, seconds) : NULL;
-	int rc = 0;
+	if (prompt_text)
+		prompts_add(&r->prompts, prompt_text);
+	return prompts_path ? prompts_load(&r->prompts, prompts_path, e) : 0;
+}
 
-	say_summary(r, seconds);
-	if (r->device->uncaptured[0])
-		cmd_warn("a part of each step runs outside a graph, which is slower: %s", r->device->uncaptured);
-	if (report_path)
-		rc = write_json(report_path, report, e);
-	if (!rc && timing_path)
-		rc = write_json(timing_path, timing, e);
-	json_decref(report);
-	json_decref(timing);
-	return rc;
+/* The encoder is gone before any expert's weights are read, and before the autoencoder comes. */
+static int encode_texts(struct run *r, struct err *e)
+{
+	int64_t cut;
+
+	if (r->text && text_encode(r->text, &cut, e))
+		return -1;
+	if (r->text && cut)
+		cmd_warn("%lld prompts are longer than the experts read: their ends are lost", (long long)cut);
+	return *r->vae_hash ? output_vae(&r->out, r->vae, r->device, batch, e) : 0;
 }
 
 /* The samples come last: where they are, everything else is. */
@@ -608,7 +699,7 @@ static int work(struct run *r, const char *dir, struct err *e)
 	double start;
 	int done;
 
-	if (check_request(r, e) || (labels_path && load_labels(&r->labels, labels_path, e)))
+	if (check_request(r, e) || (labels_path && load_labels(&r->labels, labels_path, e)) || load_prompts(r, e))
 		return -1;
 	if (!(r->pool = pool_new((int)threads, e)) || !(r->device = open_device(device, r->pool, e)))
 		return -1;
@@ -620,7 +711,7 @@ static int work(struct run *r, const char *dir, struct err *e)
 		cmd_say("%s: complete, nothing to do", out_path);
 		return 0;
 	}
-	if (prepare(r, e) || open_outputs(r, e))
+	if (encode_texts(r, e) || prepare(r, e) || open_outputs(r, e))
 		return -1;
 	if (profile)
 		r->profile = profile_new(r->device);
@@ -631,14 +722,17 @@ static int work(struct run *r, const char *dir, struct err *e)
 		profile_table(r->profile, say_line, NULL);
 	if ((r->sheet_n && write_sheet(r, e)) || (log_path && outfile_commit(&r->log, e)))
 		return -1;
-	return tar_finish(&r->tar, e) || outfile_commit(&r->out, e) ? -1 : 0;
+	return output_finish(&r->out, e);
 }
 
 static void release(struct run *r)
 {
-	str_release(&r->tar.head);
-	outfile_abort(&r->out);
+	output_release(&r->out);
 	outfile_abort(&r->log);
+	text_free(r->text);
+	prompts_release(&r->prompts);
+	mem_free(r->encoder);
+	mem_free(r->vae);
 	picture_release(&r->sheet);
 	profile_free(r->profile);
 	sampler_free(r->state);
@@ -654,7 +748,12 @@ static void release(struct run *r)
 	mem_free(r->chosen);
 	mem_free(r->heaviest);
 	mem_free(r->weights);
-	mem_free(r->png);
+	mem_free(r->item);
+	mem_free(r->prompt);
+	mem_free(r->draw);
+	mem_free(r->seeds);
+	mem_free(r->wanted);
+	mem_free(r->away);
 }
 
 int main(int argc, char **argv)

@@ -19,6 +19,7 @@
 #         model/expert_0, model/expert_1, model/router    trained for a few steps
 #         monolith/expert_0        the same with --cluster all
 #         samples.tar              16 samples of model
+#         t2i/, prompts.txt        a text-to-image model, and two prompts
 #
 #     so examples use these names for their inputs and any other for their outputs. Options that would take long are made small by
 #     a comment line before the block, a sed script applied to it:

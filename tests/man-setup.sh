@@ -16,3 +16,8 @@ done
 ddm-train --cluster all --model dit-nano/4 --steps 2 --batch 4 -o monolith/expert_0 shards
 ddm-route-train --steps 2 --batch 4 -o model/router shards
 ddm-sample -n 16 --route top-1 --steps 2 -o samples.tar model
+mkdir golden
+tar xzf "$(dirname "$0")/golden/paris-model.tar.gz" -C golden
+mv golden/model t2i
+rm -r golden
+printf 'a cat\nthe photo of a cat\n' >prompts.txt

@@ -5,6 +5,7 @@
 
 #include "core/mem.h"
 #include "core/rng.h"
+#include "core/torchrng.h"
 
 struct sampler_state {
 	const struct sampler *s;
@@ -12,6 +13,11 @@ struct sampler_state {
 	struct device *device;
 	float *x, *work;       /* (batch, d), and of the solver; on the device, as the next */
 	struct run_keys *keys; /* of the noise */
+	struct torch_rng rng;  /* of PyTorch's noise: seeded with rng_seed, `drawn` images taken; started: it was */
+	uint64_t rng_seed;
+	int64_t drawn;
+	int started;
+	float *noise;          /* (d), of the host */
 	int32_t *chosen;       /* (batch) */
 	unsigned char *present;
 	struct texts texts;    /* of the call, on the device */
@@ -47,6 +53,7 @@ struct sampler_state *sampler_new(const struct sampler *s, struct err *e)
 	st->device = mixer_device(mixer);
 	st->chosen = mem_zalloc((size_t)s->batch, sizeof *st->chosen);
 	st->present = mem_zalloc((size_t)m->k, 1);
+	st->noise = s->torch ? mem_alloc((size_t)m->d * sizeof *st->noise) : NULL;
 	for (int k = 0; k < m->k; k++)
 		st->present[k] = m->expert[k].velocity != NULL;
 	if (m->policy.kind == POLICY_PRIOR && !s->shares && !s->class_shares)
@@ -74,6 +81,7 @@ void sampler_free(struct sampler_state *st)
 	st->device->release(st->device, st->keys);
 	release_texts(st);
 	mixer_free(st->mixer);
+	mem_free(st->noise);
 	mem_free(st->chosen);
 	mem_free(st->present);
 	mem_free(st);
@@ -82,6 +90,26 @@ void sampler_free(struct sampler_state *st)
 static uint64_t seed_of(const struct sampler_state *st, const struct sampler_call *c, int64_t i)
 {
 	return c->seed ? c->seed[i] : st->s->seed;
+}
+
+/* The generator goes forward alone: an image before the last one starts it anew. */
+static void start_torch(struct sampler_state *st, const struct sampler_call *call)
+{
+	int64_t d = st->s->mixture->d;
+
+	for (int64_t i = 0; i < call->n; i++) {
+		uint64_t seed = seed_of(st, call, i);
+
+		if (!st->started || seed != st->rng_seed || call->index[i] < st->drawn) {
+			torch_seed(&st->rng, seed);
+			st->rng_seed = seed;
+			st->drawn = 0;
+			st->started = 1;
+		}
+		for (; st->drawn <= call->index[i]; st->drawn++)
+			torch_randn(&st->rng, st->noise, d);
+		device_put(st->device, st->x + i * d, st->noise, (size_t)d * sizeof *st->noise);
+	}
 }
 
 /* One op for each run of consecutive images. */
@@ -174,7 +202,10 @@ int sampler_run(struct sampler_state *st, float *x, const struct sampler_call *c
 	assert(c->n > 0 && c->n <= s->batch);
 	if ((s->mixture->policy.kind == POLICY_PRIOR && draw_prior(st, c, e)) || put_texts(st, &c->texts, e))
 		return -1;
-	start(st, c);
+	if (s->torch)
+		start_torch(st, c);
+	else
+		start(st, c);
 	st->call = (struct mixture_call){.n = c->n,
 	                                 .index = c->index,
 	                                 .seed = c->seed,

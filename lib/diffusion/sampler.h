@@ -14,6 +14,8 @@ struct sampler {
 	struct solver solver;
 	uint64_t seed;
 	int64_t batch;     /* capacity in rows; no result depends on it */
+	int torch;         /* the noise is PyTorch's: image i starts from the i-th of consecutive torch.randn(d) of a CPU's generator that was
+	                    * seeded with `seed`, which are torch.randn(n, d) where d is a multiple of 16 */
 	/* POLICY_PRIOR: shares (k), or of each class (classes, k) where class_shares is set; need not sum to 1. */
 	const double *shares, *class_shares;
 	int classes;

@@ -13,11 +13,12 @@ enum solver_kind {
 	               * velocity at t = 0: 2 N - 1 evaluations */
 };
 
-/* The grid is t_i = (from (N - i) + to i) / N: 1 - i/N for the usual from = 1, to = 0. */
+/* The grid is t_i = (from (N - i) + to i) / N: 1 - i/N for the usual from = 1, to = 0. With `last` > 0 it is N even points from `from` to
+ * `last`, and then `to`: the released Paris sampler has 1, .. .001, 0. */
 struct solver {
 	enum solver_kind kind;
 	int64_t steps;
-	double from, to;
+	double from, to, last;
 };
 
 /* v (n, d) at x (n, d) and time t. `stage` is 0, or 1 for Heun's second evaluation. */

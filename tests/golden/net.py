@@ -373,23 +373,24 @@ def golden(name, seed, **c):
     write("tests/golden/net-%s.safetensors" % name, out, {"config": json.dumps(c)})
 
 
-golden("plain", 1, model_type="dit", in_channels=3, out_channels=3, sample_size=12, patch_size=4, hidden_size=8, num_layers=2,
-       num_attention_heads=2, mlp_ratio=4.0, time_scale=1000.0)
-golden("class", 2, model_type="dit", in_channels=4, out_channels=8, sample_size=10, patch_size=2, hidden_size=12, num_layers=1,
-       num_attention_heads=2, mlp_ratio=4.0, num_classes=5, class_dropout_prob=0.1, time_scale=1000.0)
-golden("odd", 3, model_type="dit", in_channels=5, out_channels=5, sample_size=9, patch_size=3, hidden_size=12, num_layers=1,
-       num_attention_heads=4, mlp_ratio=2.5, num_classes=3, class_dropout_prob=0.0, time_scale=1000.0)
-golden("router", 4, model_type="router", in_channels=4, sample_size=8, patch_size=2, hidden_size=8, num_layers=2,
-       num_attention_heads=2, mlp_ratio=4.0, num_clusters=5, time_scale=1000.0)
-golden("router1", 5, model_type="router", in_channels=1, sample_size=6, patch_size=1, hidden_size=8, num_layers=1,
-       num_attention_heads=1, mlp_ratio=3.0, num_clusters=3, time_scale=1000.0)
-golden("paris", 6, model_type="dit_expert", in_channels=4, out_channels=4, sample_size=6, patch_size=2, hidden_size=8, num_layers=2,
-       num_attention_heads=2, mlp_ratio=4.0, text_tokens=5, text_embed_dim=6, norm_eps=1e-5, time_scale=1000.0)
-golden("paris1", 7, model_type="dit_expert", in_channels=3, out_channels=3, sample_size=9, patch_size=3, hidden_size=12, num_layers=1,
-       num_attention_heads=3, mlp_ratio=1.5, text_tokens=2, text_embed_dim=7, norm_eps=1e-3, learned_positions=1, time_scale=1000.0)
-golden("pixart", 8, model_type="pixart", in_channels=4, out_channels=8, sample_size=6, patch_size=2, hidden_size=12, num_layers=2,
-       num_attention_heads=2, mlp_ratio=2.0, text_tokens=4, text_embed_dim=5, norm_eps=1e-6, position_scale=0.5, time_scale=1000.0)
-golden("pixart1", 9, model_type="pixart", in_channels=2, out_channels=2, sample_size=8, patch_size=4, hidden_size=12, num_layers=1,
-       num_attention_heads=3, mlp_ratio=4.0, text_tokens=3, text_embed_dim=6, norm_eps=1e-6, micro_conditions=1, time_scale=1000.0)
-golden("sit", 10, model_type="dit", in_channels=2, out_channels=4, sample_size=4, patch_size=2, hidden_size=8, num_layers=1,
-       num_attention_heads=2, mlp_ratio=4.0, num_classes=3, class_dropout_prob=0.1, time_scale=1.0, time_reversed=1)
+if __name__ == "__main__":
+    golden("plain", 1, model_type="dit", in_channels=3, out_channels=3, sample_size=12, patch_size=4, hidden_size=8, num_layers=2,
+           num_attention_heads=2, mlp_ratio=4.0, time_scale=1000.0)
+    golden("class", 2, model_type="dit", in_channels=4, out_channels=8, sample_size=10, patch_size=2, hidden_size=12, num_layers=1,
+           num_attention_heads=2, mlp_ratio=4.0, num_classes=5, class_dropout_prob=0.1, time_scale=1000.0)
+    golden("odd", 3, model_type="dit", in_channels=5, out_channels=5, sample_size=9, patch_size=3, hidden_size=12, num_layers=1,
+           num_attention_heads=4, mlp_ratio=2.5, num_classes=3, class_dropout_prob=0.0, time_scale=1000.0)
+    golden("router", 4, model_type="router", in_channels=4, sample_size=8, patch_size=2, hidden_size=8, num_layers=2,
+           num_attention_heads=2, mlp_ratio=4.0, num_clusters=5, time_scale=1000.0)
+    golden("router1", 5, model_type="router", in_channels=1, sample_size=6, patch_size=1, hidden_size=8, num_layers=1,
+           num_attention_heads=1, mlp_ratio=3.0, num_clusters=3, time_scale=1000.0)
+    golden("paris", 6, model_type="dit_expert", in_channels=4, out_channels=4, sample_size=6, patch_size=2, hidden_size=8, num_layers=2,
+           num_attention_heads=2, mlp_ratio=4.0, text_tokens=5, text_embed_dim=6, norm_eps=1e-5, time_scale=1000.0)
+    golden("paris1", 7, model_type="dit_expert", in_channels=3, out_channels=3, sample_size=9, patch_size=3, hidden_size=12, num_layers=1,
+           num_attention_heads=3, mlp_ratio=1.5, text_tokens=2, text_embed_dim=7, norm_eps=1e-3, learned_positions=1, time_scale=1000.0)
+    golden("pixart", 8, model_type="pixart", in_channels=4, out_channels=8, sample_size=6, patch_size=2, hidden_size=12, num_layers=2,
+           num_attention_heads=2, mlp_ratio=2.0, text_tokens=4, text_embed_dim=5, norm_eps=1e-6, position_scale=0.5, time_scale=1000.0)
+    golden("pixart1", 9, model_type="pixart", in_channels=2, out_channels=2, sample_size=8, patch_size=4, hidden_size=12, num_layers=1,
+           num_attention_heads=3, mlp_ratio=4.0, text_tokens=3, text_embed_dim=6, norm_eps=1e-6, micro_conditions=1, time_scale=1000.0)
+    golden("sit", 10, model_type="dit", in_channels=2, out_channels=4, sample_size=4, patch_size=2, hidden_size=8, num_layers=1,
+           num_attention_heads=2, mlp_ratio=4.0, num_classes=3, class_dropout_prob=0.1, time_scale=1.0, time_reversed=1)

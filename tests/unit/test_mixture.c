@@ -11,6 +11,7 @@
 #include "core/mem.h"
 #include "core/pool.h"
 #include "core/rng.h"
+#include "core/torchrng.h"
 #include "diffusion/exact.h"
 #include "diffusion/sampler.h"
 
@@ -448,12 +449,12 @@ static void texts_guide(void **state)
 	for (int masked = 0; masked < 2; masked++) {
 		struct texts texts = {features, masked ? mask : NULL, ROWS};
 		struct mixer *mixer = mixer_new(&m, N, &e);
+		struct mixture_call c = {.n = N, .x = x, .texts = &texts, .text = text, .away = away};
 		struct mixture_stats stats;
 
 		mixture_stats_init(&stats, 2, 1);
 		calls[0] = calls[1] = 0;
-		assert_int_equal(mixer_velocity(mixer, v, &(struct mixture_call){.n = N, .x = x, .texts = &texts, .text = text, .away = away}, &stats, &e),
-		                 0);
+		assert_int_equal(mixer_velocity(mixer, v, &c, &stats, &e), 0);
 		assert_int_equal(calls[0] + calls[1], 2 * N);
 		assert_int_equal(stats.router_rows, N);
 		for (int i = 0; i < N; i++) {
@@ -463,13 +464,50 @@ static void texts_guide(void **state)
 				for (int j = 0, r = side ? away[i] : text[i]; j < 4; j++)
 					u[side] += features[4 * r + j] + (masked && j < 2 ? 100 * mask[2 * r + j] : 0);
 			assert_true(v[i] == (float)(u[1] + 2.5 * (u[0] - u[1])));
-			assert_int_equal(mixer_velocity(mixer, &one, &(struct mixture_call){.n = 1, .x = x + i, .texts = &texts, .text = text + i, .away = away + i},
-			                                NULL, &e), 0);
+			c = (struct mixture_call){.n = 1, .x = x + i, .texts = &texts, .text = text + i, .away = away + i};
+			assert_int_equal(mixer_velocity(mixer, &one, &c, NULL, &e), 0);
 			assert_memory_equal(&one, v + i, sizeof one);
 		}
 		mixture_stats_release(&stats);
 		mixer_free(mixer);
 	}
+}
+
+static int still_run(void *arg, int64_t n, const float *x, const float *t, const struct condition *c, float *v, struct err *e)
+{
+	(void)arg;
+	(void)x;
+	(void)t;
+	(void)c;
+	(void)e;
+	memset(v, 0, (size_t)n * 16 * sizeof *v);
+	return 0;
+}
+
+/* Image i of a seed starts from the i-th part of torch.randn(n, 16), in whatever order they are asked for. */
+static void noise_of_torch(void **state)
+{
+	static const int64_t index[5] = {1, 3, 0, 2, 2};
+	static const uint64_t seed[5] = {7, 7, 7, 8, 7};
+	struct expert expert = {still_run, NULL, 5, 0, 1, 0, 0};
+	struct mixture m = {1, 16, &expert, NULL, {POLICY_EXPERT, 0, 0}, 1, 0, NULL};
+	struct sampler sm = {.mixture = &m, .solver = {SOLVER_EULER, 1, 1, 0, 0}, .batch = 5, .torch = 1};
+	float x[5 * 16], want[2][4 * 16];
+	struct sampler_state *st;
+	struct err e = {0};
+
+	(void)state;
+	for (uint64_t s = 0; s < 2; s++) {
+		struct torch_rng r;
+
+		torch_seed(&r, 7 + s);
+		torch_randn(&r, want[s], 4 * 16);
+	}
+	st = sampler_new(&sm, &e);
+	assert_int_equal(sampler_run(st, x, &(struct sampler_call){.n = 5, .index = index, .seed = seed}, NULL, NULL, &e), 0);
+	for (int i = 0; i < 5; i++)
+		assert_memory_equal(x + 16 * i, want[seed[i] - 7] + 16 * index[i], 16 * sizeof *x);
+	sampler_free(st);
 }
 
 static void absent_experts_are_masked(void **state)
@@ -564,7 +602,7 @@ static void prior_draws_the_shares(void **state)
 	enum { N = 4000 };
 	struct ensemble s;
 	const double shares[] = {4, 3, 2, 1, 0}, by_class[] = {1, 0, 0, 0, 0, 0, 0, 0, 1, 1};
-	struct sampler sm = {.mixture = &s.mixture, .solver = {SOLVER_EULER, 1, 1, 0}, .seed = 3, .batch = N, .shares = shares};
+	struct sampler sm = {.mixture = &s.mixture, .solver = {SOLVER_EULER, 1, 1, 0, 0}, .seed = 3, .batch = N, .shares = shares};
 	struct err e = {0};
 	struct sampler_state *st;
 	static float x[N * DIM];
@@ -625,7 +663,7 @@ static void policy_masses(void **state)
 		index[i] = i;
 	for (size_t r = 0; r < sizeof expected / sizeof *expected; r++) {
 		struct ensemble s;
-		struct sampler sm = {.mixture = &s.mixture, .solver = {SOLVER_EULER, 50, 1, 0}, .seed = 11, .batch = N, .shares = shares};
+		struct sampler sm = {.mixture = &s.mixture, .solver = {SOLVER_EULER, 50, 1, 0, 0}, .seed = 11, .batch = N, .shares = shares};
 		struct mixture_stats stats;
 		struct err e = {0};
 		struct sampler_state *st;
@@ -668,6 +706,7 @@ int main(void)
 	    cmocka_unit_test(top_1_costs_one_expert),
 	    cmocka_unit_test(guidance),
 	    cmocka_unit_test(texts_guide),
+	    cmocka_unit_test(noise_of_torch),
 	    cmocka_unit_test(absent_experts_are_masked),
 	    cmocka_unit_test(thresholds_and_ties),
 	    cmocka_unit_test(policies_parse),

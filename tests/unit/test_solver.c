@@ -39,7 +39,7 @@ static int exact_field(void *arg, float *v, const float *x, double t, int64_t st
 
 static void integrate(const struct exact *m, enum solver_kind kind, int64_t steps, double to, float x[2], struct counted *c)
 {
-	struct solver s = {kind, steps, 1, to};
+	struct solver s = {kind, steps, 1, to, 0};
 	struct device *d = device_cpu(NULL, DT_F32);
 	float work[6];
 	struct err e = {0};
@@ -133,9 +133,39 @@ static int failing(void *arg, float *v, const float *x, double t, int64_t step, 
 	return step == 3 ? err_set(e, ERR_FAIL, "at %g", t) : 0;
 }
 
+static int note_time(void *arg, float *v, const float *x, double t, int64_t step, int stage, struct err *e)
+{
+	(void)x;
+	(void)stage;
+	(void)e;
+	((double *)arg)[step] = t;
+	v[0] = 1;
+	return 0;
+}
+
+/* linspace(1, .001, 4), 0. */
+static void last_step_to_zero(void **state)
+{
+	struct solver s = {SOLVER_EULER, 4, 1, 0, .001};
+	struct device *d = device_cpu(NULL, DT_F32);
+	float x[1] = {0}, work[1];
+	double t[4];
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(solver_run(&s, d, x, 1, work, note_time, t, &e), 0);
+	for (int i = 0; i < 4; i++)
+		assert_true(fabs(t[i] - (1 - .333 * i)) < 1e-15);
+	assert_true(fabs(x[0] + 1) < 1e-6);
+	s.steps = 1;
+	assert_int_equal(solver_run(&s, d, x, 1, work, note_time, t, &e), 0);
+	assert_true(t[0] == 1 && fabs(x[0] + 2) < 1e-6);
+	device_free(d);
+}
+
 static void errors_pass_through(void **state)
 {
-	struct solver s = {SOLVER_EULER, 8, 1, 0};
+	struct solver s = {SOLVER_EULER, 8, 1, 0, 0};
 	struct device *d = device_cpu(NULL, DT_F32);
 	float x[1] = {0}, work[1] = {0};
 	struct err e = {0};
@@ -152,6 +182,7 @@ int main(void)
 	    cmocka_unit_test(orders),
 	    cmocka_unit_test(evaluations),
 	    cmocka_unit_test(a_point_is_reached),
+	    cmocka_unit_test(last_step_to_zero),
 	    cmocka_unit_test(errors_pass_through),
 	};
 

@@ -1,0 +1,185 @@
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/sample.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "core/version.h"
+#include "diffusion/gallery.h"
+
+enum { DECODED_PIXELS = 1 << 18 }; /* of the pictures that are decoded at a time */
+
+int output_vae(struct output *o, const char *dir, struct device *d, int64_t batch, struct err *e)
+{
+	const struct autoencoder_config *c;
+
+	if (!(o->vae = autoencoder_open(dir, AUTOENCODER_DECODE, 1, d, e)))
+		return -1;
+	c = autoencoder_config(o->vae);
+	if (c->latent_channels != o->channels)
+		return err_set(e, ERR_DATA, "%s: decodes latents of %lld channels, but the experts make %lld", dir, (long long)c->latent_channels,
+		               (long long)o->channels);
+	if (c->out_channels != 1 && c->out_channels != 3)
+		return err_set(e, ERR_DATA, "%s: decodes to %lld channels, which is not a picture", dir, (long long)c->out_channels);
+	o->picture_channels = c->out_channels;
+	o->picture_size = o->size * autoencoder_factor(c);
+	o->chunk = DECODED_PIXELS / (o->picture_size * o->picture_size);
+	o->chunk = o->chunk < 1 ? 1 : o->chunk < batch ? o->chunk : batch;
+	o->decoded = mem_try((size_t)(o->chunk * o->picture_channels * o->picture_size * o->picture_size), sizeof *o->decoded, "decoded pictures", e);
+	return o->decoded ? 0 : -1;
+}
+
+int output_start(struct output *o, const char *path, const char *stamp, int64_t n, struct err *e)
+{
+	const int64_t shape[4] = {n, o->picture_size, o->picture_size, o->picture_channels};
+
+	if (outfile_open(&o->file, path, e))
+		return -1;
+	if (o->format == FORMAT_NPZ)
+		return npz_start(&o->npz, &o->file, "arr_0", NPY_U1, 4, shape, e);
+	return tar_start(&o->tar, &o->file, stamp, e);
+}
+
+/* Pictures of a chunk, each worker its own. */
+struct task {
+	struct output *o;
+	const float *x; /* (.., picture_channels, picture_size, picture_size) */
+	const struct output_item *item;
+	struct done {
+		struct picture picture;
+		uint8_t *data;
+		size_t len;
+		struct err e;
+	} *done;
+};
+
+static void encode(void *arg, int64_t i, int worker)
+{
+	const struct task *t = arg;
+	const struct output *o = t->o;
+	struct done *d = &t->done[i];
+	char what[64];
+	int64_t each = o->picture_channels * o->picture_size * o->picture_size;
+
+	(void)worker;
+	snprintf(what, sizeof what, "picture %s", t->item[i].name);
+	if (gallery_picture(&d->picture, t->x + i * each, o->picture_channels, o->picture_size, what, &d->e))
+		return;
+	if (o->format == FORMAT_PNG) {
+		struct still_text text[] = {{"Software", "ddm-sample " DDM_VERSION}, {"ddm", t->item[i].stamp}, {"Description", t->item[i].prompt}};
+
+		still_encode_png(&d->picture, text, t->item[i].prompt ? 3 : 2, &d->data, &d->len, &d->e);
+	} else if (o->format == FORMAT_WEBP) {
+		still_encode_webp(&d->picture, &d->data, &d->len, &d->e);
+	}
+}
+
+static int add_member(struct output *o, const struct output_item *item, const char *ending, const void *data, size_t len, struct err *e)
+{
+	char *name = str_new("%s.%s", item->name, ending);
+	int rc = tar_add(&o->tar, name, data, len, e);
+
+	mem_free(name);
+	return rc;
+}
+
+/* Members in the order of their names: json, npy, png, txt, webp. */
+static int add_members(struct output *o, const struct output_item *item, const void *data, size_t len, struct err *e)
+{
+	static const char *const endings[] = {[FORMAT_PNG] = "png", [FORMAT_WEBP] = "webp", [FORMAT_LATENT] = "npy"};
+	int last = o->format == FORMAT_WEBP;
+
+	return (o->format != FORMAT_PNG && add_member(o, item, "json", item->stamp, strlen(item->stamp), e)) ||
+	               (!last && add_member(o, item, endings[o->format], data, len, e)) ||
+	               (item->prompt && add_member(o, item, "txt", item->prompt, strlen(item->prompt), e)) ||
+	               (last && add_member(o, item, endings[o->format], data, len, e))
+	           ? -1
+	           : 0;
+}
+
+static int write_latents(struct output *o, int64_t n, const float *x, const struct output_item *item, struct err *e)
+{
+	const int64_t shape[3] = {o->channels, o->size, o->size}, each = o->channels * o->size * o->size;
+	struct str s = {0};
+	int rc = 0;
+
+	for (int64_t i = 0; i < n && !rc; i++) {
+		str_reset(&s);
+		npy_encode(&s, NPY_F4, 3, shape, x + i * each);
+		rc = add_members(o, &item[i], s.p, s.len, e);
+	}
+	str_release(&s);
+	return rc;
+}
+
+static int write_pictures(struct output *o, int64_t n, const float *x, const struct output_item *item, int64_t first,
+                          void (*put)(void *arg, int64_t i, const struct picture *p), void *arg, struct err *e)
+{
+	struct task t = {o, x, item, mem_zalloc((size_t)n, sizeof *t.done)};
+	size_t each = (size_t)(o->picture_channels * o->picture_size * o->picture_size);
+	int rc = 0;
+
+	pool_run(o->pool, n, encode, &t);
+	for (int64_t i = 0; i < n; i++) {
+		struct done *d = &t.done[i];
+
+		if (!rc && d->e.code)
+			rc = err_set(e, d->e.code, "%s", d->e.msg);
+		if (!rc)
+			rc = o->format == FORMAT_NPZ ? npz_add(&o->npz, d->picture.pixels, each, e) : add_members(o, &item[i], d->data, d->len, e);
+		if (!rc && put)
+			put(arg, first + i, &d->picture);
+		picture_release(&d->picture);
+		mem_free(d->data);
+	}
+	mem_free(t.done);
+	return rc;
+}
+
+static int decode_pictures(struct output *o, int64_t n, float *x, const struct output_item *item,
+                           void (*put)(void *arg, int64_t i, const struct picture *p), void *arg, struct err *e)
+{
+	int64_t each = o->channels * o->size * o->size;
+
+	autoencoder_unscale(autoencoder_config(o->vae), x, n * each, x);
+	for (int64_t at = 0; at < n; at += o->chunk) {
+		int64_t k = n - at < o->chunk ? n - at : o->chunk;
+
+		if (autoencoder_decode(o->vae, k, x + at * each, o->size, o->size, o->tile, o->decoded, e) ||
+		    write_pictures(o, k, o->decoded, item + at, at, put, arg, e))
+			return -1;
+	}
+	return 0;
+}
+
+int output_write(struct output *o, int64_t n, float *x, struct output_item *item, void (*put)(void *arg, int64_t i, const struct picture *p),
+                 void *arg, struct err *e)
+{
+	int rc;
+
+	if (o->format == FORMAT_LATENT)
+		rc = write_latents(o, n, x, item, e);
+	else
+		rc = o->vae ? decode_pictures(o, n, x, item, put, arg, e) : write_pictures(o, n, x, item, 0, put, arg, e);
+	for (int64_t i = 0; i < n; i++) {
+		mem_free(item[i].name);
+		mem_free(item[i].stamp);
+	}
+	return rc;
+}
+
+int output_finish(struct output *o, struct err *e)
+{
+	int rc = o->format == FORMAT_NPZ ? npz_finish(&o->npz, e) : tar_finish(&o->tar, e);
+
+	return rc ? -1 : outfile_commit(&o->file, e);
+}
+
+void output_release(struct output *o)
+{
+	str_release(&o->tar.head);
+	outfile_abort(&o->file);
+	autoencoder_free(o->vae);
+	mem_free(o->decoded);
+}

@@ -1,0 +1,110 @@
+#include <jansson.h>
+#include <math.h>
+
+#include "cmd/cmd.h"
+#include "cmd/sample.h"
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/str.h"
+
+static json_t *report_json(const struct sample_summary *r)
+{
+	const struct mixture_stats *s = r->stats;
+	json_t *o = json_object(), *mass = json_object(), *assigned = json_array(), *weight = json_array(), *entropy = json_array();
+
+	for (int k = 0; k < s->k; k++) {
+		json_array_append_new(assigned, jsonio_real((double)r->assigned[k] / (double)r->count));
+		json_array_append_new(weight, jsonio_real((double)s->mass[k] / MIXTURE_UNIT / (double)s->evaluations));
+	}
+	for (int64_t i = 0; i < r->steps && s->router_rows; i++)
+		json_array_append_new(entropy, jsonio_real((double)s->entropy[i] / MIXTURE_UNIT / (double)s->entropy_rows[i]));
+	json_object_set_new(o, "n", json_integer(r->count));
+	json_object_set_new(o, "route", json_string(r->route));
+	json_object_set_new(o, "solver", json_string(r->solver));
+	json_object_set_new(o, "steps", json_integer(r->steps));
+	json_object_set_new(o, "weights", json_string(r->weights));
+	json_object_set_new(o, "weight_bytes", json_integer(r->bytes));
+	json_object_set_new(o, "evaluations", json_integer(r->evaluations));
+	json_object_set_new(o, "experts_per_step", jsonio_real((double)s->used / (double)s->evaluations));
+	json_object_set_new(mass, "assigned", assigned);
+	json_object_set_new(mass, "weight", weight);
+	json_object_set_new(o, "cluster_mass", mass);
+	json_object_set_new(o, "router_entropy", entropy);
+	json_object_set_new(o, "gflop_per_image", jsonio_real(mixture_gflop(r->mixture, s) / (double)r->count));
+	return o;
+}
+
+static int write_json(const char *path, json_t *o, struct err *e)
+{
+	char *text = jsonio_line(o);
+	struct str s = {0};
+	int rc;
+
+	str_puts(&s, text);
+	str_puts(&s, "\n");
+	rc = commit_bytes(path, s.p, s.len, e);
+	str_release(&s);
+	mem_free(text);
+	return rc;
+}
+
+static void say_summary(const struct sample_summary *r)
+{
+	const struct mixture_stats *s = r->stats;
+	double sum = 0, rows = 0;
+	struct str text = {0};
+
+	str_printf(&text, "%lld pictures, route %s: %.2f experts per step, cluster mass ", (long long)r->count, r->route,
+	           (double)s->used / (double)s->evaluations);
+	for (int k = 0; k < s->k; k++)
+		str_printf(&text, "%s%.3f", k ? "/" : "", (double)r->assigned[k] / (double)r->count);
+	for (int64_t i = 0; i < r->steps; i++) {
+		sum += (double)s->entropy[i] / MIXTURE_UNIT;
+		rows += (double)s->entropy_rows[i];
+	}
+	if (rows > 0)
+		str_printf(&text, ", router entropy %.3f", sum / rows);
+	cmd_say("%s, %.4g GFLOP per picture, %.3g MiB of %s weights, %.3g pictures/s", str_text(&text),
+	        mixture_gflop(r->mixture, s) / (double)r->count, (double)r->bytes / 0x1p20, r->weights, (double)r->count / r->seconds);
+	str_release(&text);
+}
+
+/* What differs from run to run. */
+static json_t *timing_json(const struct sample_summary *r)
+{
+	struct device *d = r->device;
+	double flops = mixture_gflop(r->mixture, r->stats) * 1e9 / r->seconds, peak = d->peak_flops ? d->peak_flops(d) : NAN;
+	struct device_memory m = {0};
+	json_t *o = json_object();
+
+	d->memory(d, &m);
+	json_object_set_new(o, "seconds", jsonio_real(r->seconds));
+	json_object_set_new(o, "images_per_second", jsonio_real((double)r->count / r->seconds));
+	json_object_set_new(o, "gflops", jsonio_real(flops * 1e-9));
+	json_object_set_new(o, "percent_of_peak", jsonio_real(100 * flops / peak));
+	json_object_set_new(o, "memory_peak", json_integer((json_int_t)m.peak));
+	if (m.total) {
+		json_object_set_new(o, "memory_free", json_integer((json_int_t)m.free));
+		json_object_set_new(o, "memory_total", json_integer((json_int_t)m.total));
+	}
+	if (d->uncaptured[0])
+		json_object_set_new(o, "uncaptured", jsonio_text(d->uncaptured));
+	return o;
+}
+
+int sample_report(const struct sample_summary *r, const char *report_path, const char *timing_path, struct err *e)
+{
+	json_t *report = report_json(r), *timing = timing_path ? timing_json(r) : NULL;
+	int rc = 0;
+
+	say_summary(r);
+	if (r->device->uncaptured[0])
+		cmd_warn("a part of each step runs outside a graph, which is slower: %s", r->device->uncaptured);
+	if (report_path)
+		rc = write_json(report_path, report, e);
+	if (!rc && timing_path)
+		rc = write_json(timing_path, timing, e);
+	json_decref(report);
+	json_decref(timing);
+	return rc;
+}

@@ -18,6 +18,7 @@
 #include "diffusion/ensemble.h"
 #include "diffusion/gallery.h"
 #include "diffusion/sampler.h"
+#include "diffusion/solverchoice.h"
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "file/stamp.h"
@@ -36,8 +37,9 @@ static int cfg_given, steps_given, times_given, tile;
 static const char *route, *class_text, *labels_path, *grid_path, *report_path, *log_path, *timing_path, *out_path = "-", *device = "auto";
 static const char *prompt_text, *prompts_path, *negative = "", *features_path, *away_path, *encoder_path, *vae_path;
 static int times_choice, noise_choice, format_choice, preset_choice = -1;
-static int solver_choice, convert_choice, weights_choice = -1, profile;
-static const char *const solvers[] = {"euler", "heun", NULL};
+static int64_t cfg_channels;
+static const char *solver = "euler";
+static int convert_choice = -1, weights_choice = -1, profile;
 static const char *const times[] = {"even", "paris", NULL}, *const presets[] = {"paris", NULL}, *const noises[] = {"philox", "torch", NULL};
 static const char *const formats[] = {[FORMAT_PNG] = "png", [FORMAT_WEBP] = "webp", [FORMAT_NPZ] = "npz", [FORMAT_LATENT] = "latent", NULL};
 static const char *const converts[] = {"match", "native", NULL};
@@ -56,11 +58,14 @@ static const struct opt options[] = {
      "the released sampler of a model: for paris --route top-2 --steps 50 --times paris --cfg 7.5", presets, NULL},
     {"--route", 0, OPT_TEXT, &route, 0, 0, "HOW",
      "top-K, full, threshold:P, switch:T, sample, oracle, prior, expert:I", routes, NULL},
-    {"--solver", 0, OPT_CHOICE, &solver_choice, 0, 0, "NAME", "euler or heun (default euler)", solvers, NULL},
+    {"--solver", 0, OPT_TEXT, &solver, 0, 0, "NAME",
+     "euler, heun; on the experts' own path ddpm, ddim, euler-discrete, dpm++1, dpm++2m and others; NAME,KEY=VALUE.. (default euler)",
+     solver_names, NULL},
     {"--steps", 0, OPT_INT, &steps, 1, 100000, "N", "steps from noise to picture (default 50)", NULL, &steps_given},
     {"--times", 0, OPT_CHOICE, &times_choice, 0, 0, "HOW",
      "steps of equal length (even), or to .001 and a last one to 0 (paris) (default even)", times, &times_given},
     {"--cfg", 0, OPT_REAL, &cfg, -100, 100, "S", "classifier-free guidance; 1 is none (default 1)", NULL, &cfg_given},
+    {"--cfg-channels", 0, OPT_INT, &cfg_channels, 1, 65536, "N", "guide the first N channels alone (default: all)", NULL, NULL},
     {"--class", 0, OPT_TEXT, &class_text, 0, 0, "C",
      "class of all pictures; all: picture i has class i mod their number; labels: the cluster of an item of --labels", NULL, NULL},
     {"--seed", 0, OPT_U64, &seed, 0, 0, "S", "seed; picture i depends on seed and i alone (default 0)", NULL, NULL},
@@ -96,7 +101,7 @@ static const struct opt options[] = {
 static const struct program program = {
     "ddm-sample",
     "[-n N] [--prompt TEXT] [--prompts FILE] [--negative TEXT] [--preset NAME] [--route HOW] [--solver NAME] "
-    "[--steps N] [--times HOW] [--cfg S] [--class C] [--seed S] [--noise KIND] [--labels FILE] [--grid FILE] [--report FILE] "
+    "[--steps N] [--times HOW] [--cfg S] [--cfg-channels N] [--class C] [--seed S] [--noise KIND] [--labels FILE] [--grid FILE] [--report FILE] "
     "[--log FILE] [--timing FILE] [--convert HOW] [--weights TYPE] [--format NAME] [--vae DIR] [--tile] [--text-encoder DIR] "
     "[--text-features FILE] [--negative-features FILE] [--first I] [--batch N] [--threads N] [--device NAME] [--profile] "
     "[-o FILE] MODEL",
@@ -114,6 +119,7 @@ struct labels {
 /* Everything a run needs; zeroed is nothing yet. */
 struct run {
 	struct policy policy;
+	struct solver_choice solver;
 	struct pool *pool;
 	struct device *device;
 	struct ensemble ensemble;
@@ -205,6 +211,13 @@ static int check_request(struct run *r, struct err *e)
 		return err_set(e, ERR_USAGE, "--route is missing: top-K, full, threshold:P, switch:T, sample, oracle, prior or expert:I");
 	if (policy_parse(route, &r->policy, e))
 		return err_prefix(e, "--route");
+	if (solver_parse(solver, &r->solver, e))
+		return err_prefix(e, "--solver");
+	if (r->solver.discrete && convert_choice >= 0)
+		return err_set(e, ERR_USAGE, "--convert is for euler and heun: %s asks experts on their own path", r->solver.name);
+	if (r->solver.discrete && times_choice)
+		return err_set(e, ERR_USAGE, "--times is for euler and heun: %s takes spacing=HOW", r->solver.name);
+	convert_choice = convert_choice < 0 ? 0 : convert_choice;
 	r->labelled = class_text && !strcmp(class_text, "labels");
 	if (r->labelled && !labels_path)
 		return err_set(e, ERR_USAGE, "--class labels needs --labels, a table with a column 'cluster'");
@@ -312,6 +325,7 @@ static int open_model(struct run *r, const char *dir, struct err *e)
 	static const enum compact_type bulk[] = {COMPACT_NONE, COMPACT_BF16, COMPACT_INT8, COMPACT_NONE};
 	struct ensemble_options o = {.policy = r->policy,
 	                             .mode = (enum convert_mode)convert_choice,
+	                             .own = r->solver.discrete,
 	                             .capacity = batch * (cfg == 1 ? 1 : 2),
 	                             .bulk = bulk[weights_choice],
 	                             .factor = LATENT_FACTOR,
@@ -333,7 +347,21 @@ static int open_model(struct run *r, const char *dir, struct err *e)
 			return err_set(e, ERR_DATA, "%s: an item of cluster %d, but %s has no such expert", labels_path,
 			               r->labels.cluster[i], dir);
 	}
-	r->mixture = (struct mixture){s->k, s->d, s->expert, s->router.logits ? &s->router : NULL, r->policy, cfg, seed, r->device};
+	r->mixture = (struct mixture){.k = s->k,
+	                              .d = s->d,
+	                              .expert = s->expert,
+	                              .router = s->router.logits ? &s->router : NULL,
+	                              .policy = r->policy,
+	                              .cfg = cfg,
+	                              .seed = seed,
+	                              .device = r->device};
+	if (r->solver.discrete) {
+		r->mixture.out = s->out;
+		r->mixture.own = &s->schedule->path;
+	}
+	if (cfg_channels > s->channels)
+		return err_set(e, ERR_USAGE, "--cfg-channels %lld: %s has %lld", (long long)cfg_channels, dir, (long long)s->channels);
+	r->mixture.guided = cfg_channels * s->size * s->size;
 	return 0;
 }
 
@@ -343,7 +371,7 @@ static struct stamp *stamp_base(uint64_t of)
 	struct stamp *s = stamp_new("ddm-sample");
 
 	stamp_text(s, "route", route);
-	stamp_text(s, "solver", solvers[solver_choice]);
+	stamp_text(s, "solver", solver);
 	if (times_choice)
 		stamp_text(s, "times", times[times_choice]);
 	if (noise_choice)
@@ -352,6 +380,8 @@ static struct stamp *stamp_base(uint64_t of)
 	stamp_u64(s, "seed", of);
 	if (cfg != 1)
 		stamp_f64(s, "cfg", cfg);
+	if (cfg_channels)
+		stamp_i64(s, "cfg_channels", cfg_channels);
 	if (convert_choice)
 		stamp_text(s, "convert", converts[convert_choice]);
 	if (weights_choice)
@@ -492,7 +522,10 @@ static int prepare(struct run *r, struct err *e)
 	size_t n = (size_t)batch;
 
 	r->sampler = (struct sampler){.mixture = &r->mixture,
-	                              .solver = {solver_choice ? SOLVER_HEUN : SOLVER_EULER, steps, 1, 0, times_choice ? PARIS_LAST : 0},
+	                              .solver = {r->solver.kind, steps, 1, 0, times_choice ? PARIS_LAST : 0},
+	                              .discrete = r->solver.discrete ? &r->solver.how : NULL,
+	                              .schedule = s->schedule,
+	                              .kind = s->kind,
 	                              .seed = seed,
 	                              .batch = batch,
 	                              .torch = noise_choice,
@@ -655,10 +688,10 @@ static int write_reports(struct run *r, double seconds, struct err *e)
 {
 	return sample_report(&(struct sample_summary){.count = count,
 	                                              .steps = steps,
-	                                              .evaluations = solver_evaluations(&r->sampler.solver),
+	                                              .evaluations = sampler_evaluations(&r->sampler),
 	                                              .bytes = ensemble_bytes(&r->ensemble),
 	                                              .route = route,
-	                                              .solver = solvers[solver_choice],
+	                                              .solver = solver,
 	                                              .weights = weight_types[weights_choice],
 	                                              .seconds = seconds,
 	                                              .device = r->device,

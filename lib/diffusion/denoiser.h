@@ -16,7 +16,8 @@ struct condition {
 /* x, v and logits are memory of the device that they compute on; t is the host's; what is the host's has been read on return.
  * Rows are independent: row i of the result depends on row i of the inputs alone, bit for bit, and not on n. */
 struct expert {
-	/* v (n, d) = velocity on the linear path at x (n, d), t (n), 1 <= n <= capacity. NULL where the expert is absent. */
+	/* v (n, d) = velocity on the linear path at x (n, d), t (n), 1 <= n <= capacity; or, of a mixture on its experts' own path, what they
+	 * predict there. NULL where the expert is absent. */
 	int (*velocity)(void *arg, int64_t n, const float *x, const float *t, const struct condition *c, float *v, struct err *e);
 	void *arg;
 	int64_t capacity; /* rows of one call */

@@ -53,7 +53,7 @@ struct discrete_step {
 struct discrete_plan {
 	int64_t steps;
 	double start, clip; /* x begins as start times standard normals */
-	int saves, noisy, learned; /* whether any step does */
+	int noisy;          /* whether any step draws */
 	struct discrete_step *step; /* (steps) */
 };
 

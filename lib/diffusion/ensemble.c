@@ -10,7 +10,6 @@
 #include "core/str.h"
 #include "diffusion/finitemodel.h"
 #include "diffusion/ondevice.h"
-#include "diffusion/schedule.h"
 #include "file/fileio.h"
 #include "net/model.h"
 
@@ -25,7 +24,7 @@ struct member {
 	struct device *device;
 	const struct ensemble *all; /* that this is a member of */
 	const struct path *path;
-	struct schedule schedule; /* of `path` where it is of discrete time */
+	struct schedule schedule; /* of `path` where it is of discrete time, or its steps with `own` */
 	enum prediction kind;
 	enum convert_mode mode;
 	int64_t d, capacity;
@@ -82,6 +81,31 @@ static int64_t same_time(const float *t, int64_t from, int64_t n)
 	return i;
 }
 
+/* v (n, all->out): what the network predicts on its own path, in the ensemble's kind. */
+static int run_own(struct member *m, int64_t n, const float *x, const float *t, const struct condition *given, float *v, struct err *e)
+{
+	const struct ensemble *s = m->all;
+	int64_t d = m->d, extra = s->out - d;
+
+	if (m->kind == s->kind && m->elements == s->out) {
+		member_run(m, n, x, t, given, v);
+		return m->device->error(m->device, e);
+	}
+	member_run(m, n, x, t, given, m->out);
+	for (int64_t i = 0, end; i < n; i = end) {
+		struct path_point p = path_at(m->path, t[i]);
+		struct term sum[2] = {{0, x + i * d, d}, {0, m->out + i * m->elements, m->elements}};
+
+		end = same_time(t, i, n);
+		prediction_relate(&p, m->kind, s->kind, &sum[0].f, &sum[1].f);
+		ondevice_combine(m->device, v + i * s->out, s->out, sum, 2, 0, end - i, d);
+		if (extra)
+			ondevice_combine(m->device, v + i * s->out + d, s->out, &(struct term){1, m->out + i * m->elements + d, m->elements}, 1, 0,
+			                 end - i, extra);
+	}
+	return m->device->error(m->device, e);
+}
+
 static int run_expert(void *arg, int64_t n, const float *x, const float *t, const struct condition *given, float *v, struct err *e)
 {
 	struct member *m = arg;
@@ -90,6 +114,8 @@ static int run_expert(void *arg, int64_t n, const float *x, const float *t, cons
 	assert(n <= m->capacity);
 	if (member_load(m, e))
 		return -1;
+	if (m->all->schedule)
+		return run_own(m, n, x, t, given, v, e);
 	if (m->plain) {
 		member_run(m, n, x, t, given, v);
 		return m->device->error(m->device, e);
@@ -263,6 +289,39 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 	if (c->net.micro && tell_size(m, c->net.size * o->factor, e))
 		return -1;
 	s->expert[k] = (struct expert){run_expert, m, o->capacity, s->classes, member_flops(m), s->text_tokens, s->text_width};
+	return 0;
+}
+
+static int same_schedule(const struct schedule *a, const struct schedule *b)
+{
+	return a->steps == b->steps && a->first == b->first && a->unit == b->unit &&
+	       !memcmp(a->abar, b->abar, (size_t)a->steps * sizeof *a->abar);
+}
+
+/* One schedule for all of them, and one kind of prediction. */
+static int share_path(struct ensemble *s, const char *dir, struct err *e)
+{
+	for (int k = 0; k < s->k; k++) {
+		struct member *m = &s->member[k];
+
+		if (!m->config)
+			continue;
+		if (m->path == &path_cosine && schedule_init(&m->schedule, path_cosine.name, NULL, e))
+			return -1;
+		if (!m->schedule.steps)
+			return err_set(e, ERR_USAGE, "%s: expert %d is on path \"%s\", which has no steps for this solver; euler and heun are for it", dir,
+			               k, m->path->name);
+		if (s->schedule && !same_schedule(s->schedule, &m->schedule))
+			return err_set(e, ERR_USAGE, "%s: expert %d is on another path than others, which this solver cannot mix; euler and heun can",
+			               dir, k);
+		if (!s->schedule) {
+			s->kind = m->kind == PREDICT_VELOCITY ? PREDICT_EPSILON : m->kind;
+			s->out = m->elements >= 2 * s->d ? 2 * s->d : s->d;
+			s->schedule = &m->schedule;
+		}
+		s->kind = m->kind == s->kind ? s->kind : PREDICT_EPSILON;
+		s->out = m->elements >= 2 * s->d ? s->out : s->d;
+	}
 	return 0;
 }
 
@@ -457,7 +516,7 @@ int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_opt
 	s->member = mem_zalloc((size_t)s->members, sizeof *s->member);
 	s->expert = mem_zalloc((size_t)s->k, sizeof *s->expert);
 	if (open_experts(s, &l, dir, o, e) ||
-	    (l.has_router && policy_needs_router(&o->policy) && open_router(s, dir, o, e)) ||
+	    (o->own && share_path(s, dir, e)) || (l.has_router && policy_needs_router(&o->policy) && open_router(s, dir, o, e)) ||
 	    find_shares(s, &l, dir, e))
 		goto out;
 	hash_files(s);

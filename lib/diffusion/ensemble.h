@@ -8,12 +8,14 @@
 #include "diffusion/convert.h"
 #include "diffusion/denoiser.h"
 #include "diffusion/route.h"
+#include "diffusion/schedule.h"
 #include "kernels/compact.h"
 #include "kernels/device.h"
 
 struct ensemble_options {
 	struct policy policy;   /* only what it needs is loaded: one expert for POLICY_EXPERT, the router where it is asked */
 	enum convert_mode mode; /* of experts on another path */
+	int own;                /* not converted at all: for solvers of discrete time, on the experts' path */
 	int64_t capacity;       /* rows of one call of an expert */
 	enum compact_type bulk; /* of the experts' weights (model_open); the router's are floats: a small error there is another route */
 	int64_t factor;         /* pixels across an element of a latent, of experts that are told a picture's size */
@@ -34,6 +36,11 @@ struct ensemble {
 	int masked;                /* there is an expert that is told which of them are padding (struct condition) */
 	struct expert *expert;     /* (k) */
 	struct router router;      /* logits NULL where it was not needed or is not there */
+	/* With `own`: the path that all experts share, what they predict on it (epsilon where they differ), and how many elements they answer: d,
+	 * or 2 d where all have learned a variance. */
+	const struct schedule *schedule;
+	enum prediction kind;
+	int64_t out;
 	double *shares;            /* (k) sizes of the clusters, or NULL: unknown */
 	double *class_shares;      /* (classes, k) from "class_cluster_sizes" of the router, or NULL */
 	struct ensemble_file *file;

@@ -24,7 +24,8 @@ struct mixer {
 	int32_t *group;          /* (4, chunk): struct group_rows, one vector after the other; weights are floats; rows of the texts */
 	/* on the device */
 	float *out;              /* (capacity, k) */
-	float *x, *v;            /* (chunk, d) */
+	float *x, *v;            /* (chunk, d), (chunk, columns) */
+	float *routed;           /* (capacity, d) what the router is asked at, where the path is not the linear one */
 	float *text, *mask;      /* (chunk, text_tokens, text_width), (chunk, text_tokens); NULL where no expert reads text */
 	int32_t *group_there;    /* as group */
 };
@@ -47,6 +48,12 @@ void mixture_stats_release(struct mixture_stats *s)
 	mem_free(s->entropy);
 	mem_free(s->entropy_rows);
 	memset(s, 0, sizeof *s);
+}
+
+/* Of an expert's answer. */
+static int64_t columns(const struct mixture *m)
+{
+	return m->out ? m->out : m->d;
 }
 
 static int guided(const struct mixture *m, const struct expert *x)
@@ -116,7 +123,8 @@ static int mixer_alloc(struct mixer *x, struct err *e)
 	    !(x->group_there = dev->alloc(dev, GROUP * c * sizeof *x->group_there, "routing", e)) ||
 	    !(x->out = dev->alloc(dev, n * k * sizeof *x->out, "router logits", e)) ||
 	    !(x->x = dev->alloc(dev, c * d * sizeof *x->x, "gathered samples", e)) ||
-	    !(x->v = dev->alloc(dev, c * d * sizeof *x->v, "gathered velocities", e)))
+	    !(x->v = dev->alloc(dev, c * (size_t)columns(m) * sizeof *x->v, "gathered velocities", e)) ||
+	    (m->own && m->router && !(x->routed = dev->alloc(dev, n * d * sizeof *x->routed, "the router's input", e))))
 		return -1;
 	return alloc_text(x, e);
 }
@@ -152,7 +160,7 @@ void mixer_free(struct mixer *x)
 {
 	if (!x)
 		return;
-	void *const there[] = {x->group_there, x->out, x->x, x->v, x->text, x->mask};
+	void *const there[] = {x->group_there, x->out, x->x, x->v, x->routed, x->text, x->mask};
 
 	mem_free(x->present);
 	mem_free(x->logits);
@@ -208,17 +216,35 @@ static int router_logits(struct mixer *x, int64_t n, const float *rows, float *o
 	return rc;
 }
 
+/* The time of the linear path at which there is as much noise, and x there, in *at: of unit variance where its own path has that. */
+static double linear_time(struct mixer *x, const struct mixture_call *c, const float **at)
+{
+	struct path_point p;
+	double t;
+
+	*at = c->x;
+	if (!x->m->own)
+		return c->t;
+	p = path_at(x->m->own, c->t);
+	t = path_time(&path_linear, p.logsnr);
+	ondevice_advance(x->device, x->routed, NULL, hypot(1 - t, t) / hypot(p.alpha, p.sigma), c->x, NULL, c->n * x->m->d);
+	*at = x->routed;
+	return t;
+}
+
 static int route_learned(struct mixer *x, const struct mixture_call *c, struct mixture_stats *s, struct err *e)
 {
 	const struct mixture *m = x->m;
 	int k = m->k;
+	const float *at;
+	double t = linear_time(x, c, &at);
 
 	for (int64_t i = 0; i < c->n; i++)
-		x->t[i] = (float)c->t;
+		x->t[i] = (float)t;
 	for (int64_t i = 0; i < c->n; i += m->router->capacity) {
 		int64_t n = c->n - i < m->router->capacity ? c->n - i : m->router->capacity;
 
-		if (router_logits(x, n, c->x + i * m->d, x->out + i * k, e))
+		if (router_logits(x, n, at + i * m->d, x->out + i * k, e))
 			return -1;
 	}
 	device_get(x->device, x->logits, x->out, (size_t)(c->n * k) * sizeof *x->logits);
@@ -230,7 +256,7 @@ static int route_learned(struct mixer *x, const struct mixture_call *c, struct m
 
 		if (m->policy.kind == POLICY_SAMPLE)
 			u = rng_uniform(c->seed ? c->seed[i] : m->seed, RNG_ROUTE, (uint64_t)c->step + 1, index, (uint32_t)c->stage);
-		x->heaviest[i] = route_weights(&m->policy, c->t, k, x->logits + i * k, x->present, u, x->prob + i * k, x->w + i * k);
+		x->heaviest[i] = route_weights(&m->policy, t, k, x->logits + i * k, x->present, u, x->prob + i * k, x->w + i * k);
 		if (x->heaviest[i] < 0)
 			return err_set(e, ERR_FAIL, "the router's logits for image %llu at t = %g are not finite", (unsigned long long)index,
 			               c->t);
@@ -273,6 +299,17 @@ static void gather_texts(struct mixer *x, const struct mixture_call *c, const st
 		ondevice_gather(x->device, x->mask + at * ex->text_tokens, c->texts->mask, there, n, c->texts->rows, ex->text_tokens);
 }
 
+/* What guidance does not reach is the answer with the label or text itself. */
+static void mix(struct mixer *x, float *v, const struct mixture_call *c, const struct group_rows *there, int64_t n, int with_null)
+{
+	const struct mixture *m = x->m;
+	int64_t cols = columns(m), few = !with_null ? cols : m->guided ? m->guided : m->d;
+
+	ondevice_mix(x->device, v, c->n, x->v, with_null ? x->v + n * cols : NULL, (double)(float)m->cfg, there, n, few, cols);
+	if (few < cols)
+		ondevice_mix(x->device, v + few, c->n, x->v + few, NULL, 1, there, n, cols - few, cols);
+}
+
 /* Run expert k on the n rows in x->group and add w v to them. A guided group holds n rows with their labels and texts, then the same
  * n with the null label and what is led away from. The first contribution is stored, not added to zero: one expert of weight 1 keeps its bits. */
 static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, int k, int64_t n, struct err *e)
@@ -300,7 +337,7 @@ static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, in
 	}
 	if (ex->velocity(ex->arg, rows, x->x, x->t, &given, x->v, e))
 		return -1;
-	ondevice_mix(x->device, v, c->n, x->v, rows > n ? x->v + n * d : NULL, (double)(float)m->cfg, &there, n, d);
+	mix(x, v, c, &there, n, rows > n);
 	return 0;
 }
 

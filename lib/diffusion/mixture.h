@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "diffusion/denoiser.h"
+#include "diffusion/path.h"
 #include "diffusion/route.h"
 #include "kernels/device.h"
 
@@ -22,6 +23,9 @@ struct mixture {
 	double cfg;                  /* classifier-free guidance: v_null + cfg (v_label - v_null) inside each expert, or of texts; 1: none */
 	uint64_t seed;               /* of POLICY_SAMPLE */
 	struct device *device;       /* that experts and router compute on, borrowed; NULL: the host */
+	int64_t out;                 /* elements of an expert's answer, the prediction before all else; 0: d */
+	int64_t guided;              /* how many of them guidance changes, from the first; 0: the prediction's */
+	const struct path *own;      /* x, t and the answers are of this path, the router's of the linear one; NULL: all of that */
 };
 
 /* Counts, in integers so that sums do not depend on the order of batches. Weights and entropies are in units of 2^-32. */
@@ -70,7 +74,7 @@ struct mixture_call {
 	const int32_t *text, *away; /* (n) rows of `texts`: what is asked for, and what guidance leads away from (NULL without guidance) */
 };
 
-/* v (n, d), on the device. stats may be NULL. */
+/* v (n, d), or of `out` columns, on the device. stats may be NULL. */
 int mixer_velocity(struct mixer *x, float *v, const struct mixture_call *c, struct mixture_stats *stats, struct err *e);
 
 /* What mixer and experts compute on: the mixture's device, or the host's own. Borrowed. */

@@ -62,13 +62,13 @@ void ondevice_gather(struct device *d, float *y, const float *x, const int32_t *
 }
 
 void ondevice_mix(struct device *d, float *y, int64_t rows, const float *v, const float *null, double cfg, const struct group_rows *g,
-                  int64_t n, int64_t cols)
+                  int64_t n, int64_t cols, int64_t step)
 {
 	struct op_call c = {.nin = 5,
 	                    .nout = 1,
-	                    .in = {matrix(v, n, cols, cols), matrix(null, n, cols, cols), integers(g->index, n), integers(g->begun, n),
+	                    .in = {matrix(v, n, cols, step), matrix(null, n, cols, step), integers(g->index, n), integers(g->begun, n),
 	                           vector(g->w, n)},
-	                    .out = {matrix(y, rows, cols, cols)},
+	                    .out = {matrix(y, rows, cols, step)},
 	                    .attr = {.f = {cfg}}};
 
 	device_run(d, OP_MIX, &c, NULL);

@@ -34,9 +34,10 @@ struct group_rows {
 	const float *w;               /* (n) */
 };
 
-/* y (rows, cols) at the group's rows = w v (n, cols), or w (null + cfg (v - null)) where null is not NULL; added where begun. */
+/* y (rows, cols) at the group's rows = w v (n, cols), or w (null + cfg (v - null)) where null is not NULL; added where begun. Rows of all
+ * three are `step` apart. */
 void ondevice_mix(struct device *d, float *y, int64_t rows, const float *v, const float *null, double cfg, const struct group_rows *g,
-                  int64_t n, int64_t cols);
+                  int64_t n, int64_t cols, int64_t step);
 
 /* v (n, cols) from the linear path's x (n, cols) and a network's output (n, out_cols), of which the first cols count; v may be either
  * where out_cols is cols. mean (cols) of the data, or NULL: no blending. */

@@ -12,12 +12,15 @@ struct sampler_state {
 	struct mixer *mixer;
 	struct device *device;
 	float *x, *work;       /* (batch, d), and of the solver; on the device, as the next */
+	struct discrete_plan plan; /* of a solver of discrete time */
+	const struct sampler_call *now;
 	struct run_keys *keys; /* of the noise */
 	struct torch_rng rng;  /* of PyTorch's noise: seeded with rng_seed, `drawn` images taken; started: it was */
 	uint64_t rng_seed;
 	int64_t drawn;
 	int started;
 	float *noise;          /* (d), of the host */
+	struct torch_rng *after; /* (batch) where each image's start left it, of solvers that draw more; NULL: they do not */
 	int32_t *chosen;       /* (batch) */
 	unsigned char *present;
 	struct texts texts;    /* of the call, on the device */
@@ -26,14 +29,29 @@ struct sampler_state {
 	struct mixture_stats *stats;
 };
 
+static int64_t columns(const struct sampler *s)
+{
+	return s->mixture->out ? s->mixture->out : s->mixture->d;
+}
+
+static int make_plan(struct sampler_state *st, struct err *e)
+{
+	const struct sampler *s = st->s;
+
+	return s->discrete ? discrete_plan_make(&st->plan, s->discrete, s->solver.steps, s->schedule, s->kind,
+	                                        columns(s) >= 2 * s->mixture->d, e)
+	                   : 0;
+}
+
 static int allocate(struct sampler_state *st, struct err *e)
 {
 	const struct sampler *s = st->s;
 	struct device *d = st->device;
 	int64_t count = s->batch * s->mixture->d;
+	int64_t work = s->discrete ? discrete_work(s->batch, s->mixture->d, columns(s)) : solver_work(&s->solver, count);
 
 	return (st->x = d->alloc(d, (size_t)count * sizeof *st->x, "samples", e)) &&
-	               (st->work = d->alloc(d, (size_t)solver_work(&s->solver, count) * sizeof *st->work, "solver", e)) &&
+	               (st->work = d->alloc(d, (size_t)work * sizeof *st->work, "solver", e)) &&
 	               (st->keys = d->alloc(d, sizeof *st->keys, "keys of the noise", e))
 	           ? 0
 	           : -1;
@@ -58,8 +76,10 @@ struct sampler_state *sampler_new(const struct sampler *s, struct err *e)
 		st->present[k] = m->expert[k].velocity != NULL;
 	if (m->policy.kind == POLICY_PRIOR && !s->shares && !s->class_shares)
 		err_set(e, ERR_USAGE, "route prior needs the sizes of the clusters and the model does not tell them");
-	else if (!allocate(st, e))
+	else if (!make_plan(st, e) && !allocate(st, e)) {
+		st->after = s->torch && st->plan.noisy ? mem_alloc((size_t)s->batch * sizeof *st->after) : NULL;
 		return st;
+	}
 	sampler_free(st);
 	return NULL;
 }
@@ -80,8 +100,10 @@ void sampler_free(struct sampler_state *st)
 	st->device->release(st->device, st->work);
 	st->device->release(st->device, st->keys);
 	release_texts(st);
+	discrete_plan_release(&st->plan);
 	mixer_free(st->mixer);
 	mem_free(st->noise);
+	mem_free(st->after);
 	mem_free(st->chosen);
 	mem_free(st->present);
 	mem_free(st);
@@ -109,22 +131,34 @@ static void start_torch(struct sampler_state *st, const struct sampler_call *cal
 		for (; st->drawn <= call->index[i]; st->drawn++)
 			torch_randn(&st->rng, st->noise, d);
 		device_put(st->device, st->x + i * d, st->noise, (size_t)d * sizeof *st->noise);
+		if (st->after)
+			st->after[i] = st->rng;
 	}
 }
 
-/* One op for each run of consecutive images. */
-static void start(struct sampler_state *st, const struct sampler_call *call)
+static void draw_torch(struct sampler_state *st, float *z)
+{
+	int64_t d = st->s->mixture->d;
+
+	for (int64_t i = 0; i < st->now->n; i++) {
+		torch_randn(&st->after[i], st->noise, d);
+		device_put(st->device, z + i * d, st->noise, (size_t)d * sizeof *st->noise);
+	}
+}
+
+/* x (n, d) of normals: those of step 0 are what an image starts from. One op for each run of consecutive images. */
+static void draw(struct sampler_state *st, const struct sampler_call *call, float *x, int64_t step)
 {
 	const int64_t *index = call->index;
 	int64_t d = st->s->mixture->d, n = call->n;
 
 	for (int64_t i = 0, end; i < n; i = end) {
-		const struct run_keys keys = {seed_of(st, call, i), 0, (uint64_t)index[i], RNG_SAMPLE};
+		const struct run_keys keys = {seed_of(st, call, i), (uint64_t)step, (uint64_t)index[i], RNG_SAMPLE};
 		struct op_call c = {.nout = 1, .keys = st->keys};
 
 		for (end = i + 1; end < n && index[end] == index[i] + (end - i) && seed_of(st, call, end) == keys.seed;)
 			end++;
-		c.out[0] = (struct array){.data = st->x + i * d, .dtype = DT_F32, .rank = 2, .shape = {end - i, d}, .stride = {d, 1}};
+		c.out[0] = (struct array){.data = x + i * d, .dtype = DT_F32, .rank = 2, .shape = {end - i, d}, .stride = {d, 1}};
 		device_put(st->device, st->keys, &keys, sizeof keys);
 		device_run(st->device, OP_NOISE, &c, NULL);
 	}
@@ -145,6 +179,38 @@ static int field(void *arg, float *v, const float *x, double t, int64_t step, in
 	if (st->s->observe && !stage)
 		st->s->observe(st->s->observe_arg, step, t, st->call.n, mixer_weights(st->mixer));
 	return 0;
+}
+
+static int discrete_ask(void *arg, float *out, const float *x, double time, int64_t step, struct err *e)
+{
+	return field(arg, out, x, time, step, 0, e);
+}
+
+static int discrete_draw(void *arg, float *z, int64_t step, struct err *e)
+{
+	struct sampler_state *st = arg;
+
+	(void)e;
+	if (st->after)
+		draw_torch(st, z);
+	else
+		draw(st, st->now, z, step + 1);
+	return 0;
+}
+
+static int solve(struct sampler_state *st, int64_t n, struct err *e)
+{
+	const struct sampler *s = st->s;
+	const struct discrete_run r = {st->device, n, s->mixture->d, columns(s), discrete_ask, discrete_draw, st};
+
+	if (s->discrete)
+		return discrete_solve(&st->plan, &r, st->x, st->work, e);
+	return solver_run(&s->solver, st->device, st->x, n * s->mixture->d, st->work, field, st, e);
+}
+
+int64_t sampler_evaluations(const struct sampler *s)
+{
+	return s->discrete ? s->solver.steps : solver_evaluations(&s->solver);
 }
 
 static int draw_prior(struct sampler_state *st, const struct sampler_call *call, struct err *e)
@@ -205,7 +271,8 @@ int sampler_run(struct sampler_state *st, float *x, const struct sampler_call *c
 	if (s->torch)
 		start_torch(st, c);
 	else
-		start(st, c);
+		draw(st, c, st->x, 0);
+	st->now = c;
 	st->call = (struct mixture_call){.n = c->n,
 	                                 .index = c->index,
 	                                 .seed = c->seed,
@@ -215,7 +282,7 @@ int sampler_run(struct sampler_state *st, float *x, const struct sampler_call *c
 	                                 .text = c->text,
 	                                 .away = c->away};
 	st->stats = stats;
-	if (solver_run(&s->solver, d, st->x, (int64_t)count, st->work, field, st, e))
+	if (solve(st, c->n, e))
 		return -1;
 	device_get(d, x, st->x, count * sizeof *x);
 	if (d->error(d, e))

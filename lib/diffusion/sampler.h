@@ -6,16 +6,23 @@
 
 #include "core/clock.h"
 #include "core/err.h"
+#include "diffusion/discrete.h"
 #include "diffusion/mixture.h"
 #include "diffusion/solver.h"
 
 struct sampler {
 	const struct mixture *mixture;
 	struct solver solver;
+	/* NULL; or a solver of discrete time on this schedule, of whose path the mixture is and on which its experts predict `kind`: of `solver`
+	 * the steps alone count. */
+	const struct discrete *discrete;
+	const struct schedule *schedule;
+	enum prediction kind;
 	uint64_t seed;
 	int64_t batch;     /* capacity in rows; no result depends on it */
 	int torch;         /* the noise is PyTorch's: image i starts from the i-th of consecutive torch.randn(d) of a CPU's generator that was
-	                    * seeded with `seed`, which are torch.randn(n, d) where d is a multiple of 16 */
+	                    * seeded with `seed`, which are torch.randn(n, d) where d is a multiple of 16; what steps add goes on from there,
+	                    * as with one image a generator */
 	/* POLICY_PRIOR: shares (k), or of each class (classes, k) where class_shares is set; need not sum to 1. */
 	const double *shares, *class_shares;
 	int classes;
@@ -37,14 +44,17 @@ struct sampler_call {
 	struct texts texts;
 };
 
-/* ERR_USAGE for a mixture and policy that do not fit (mixer_new), or no shares for POLICY_PRIOR. Borrows *s. Caller frees with
- * sampler_free. */
+/* ERR_USAGE for a mixture and policy that do not fit (mixer_new), a solver and its steps (discrete_plan_make), or no shares
+ * for POLICY_PRIOR. Borrows *s. Caller frees with sampler_free. */
 struct sampler_state *sampler_new(const struct sampler *s, struct err *e);
 void sampler_free(struct sampler_state *st);
 
-/* Into x (n, d) of the host: image i starts from d standard normals, a pure function of (seed, i), and is a function of (seed, i), its
- * label, its texts and its chosen expert alone. assigned (n) or NULL receives the heaviest expert at the last evaluation. stats may be
- * NULL. */
+/* Evaluations of the mixture for one image. */
+int64_t sampler_evaluations(const struct sampler *s);
+
+/* Into x (n, d) of the host: image i starts from d standard normals, a pure function of (seed, i), as is what steps add of (seed, i, step),
+ * and is a function of (seed, i), its label, its texts and its chosen expert alone. assigned (n) or NULL receives the heaviest expert at
+ * the last evaluation. stats may be NULL. */
 int sampler_run(struct sampler_state *st, float *x, const struct sampler_call *c, int32_t *assigned, struct mixture_stats *stats,
                 struct err *e);
 

@@ -52,11 +52,27 @@ check_absent "every program lists options" none
 check_out "a name begun" "--steps" completes ddm-sample --st
 check_out "names that share a beginning" "--centroids
 --centroids-out" completes ddm-cluster --centr
-check_out "values of an enumerated option" "euler
+check_out "words that a text may be" "ddim
+ddpm
+dpm++1
+dpm++2m
+dpm++2s
+dpm++3m
+dpm++3s
+euler
+euler-discrete
 heun" completes ddm-sample --solver ''
 check_out "a value begun" "heun" completes ddm-sample --solver h
 check_out "a value behind = as bash cuts it" "heun" completes ddm-sample --solver = h
-check_out "just behind the =" "euler
+check_out "just behind the =" "ddim
+ddpm
+dpm++1
+dpm++2m
+dpm++2s
+dpm++3m
+dpm++3s
+euler
+euler-discrete
 heun" completes ddm-sample --solver =
 check_out "a value behind = in one word" "--solver=heun" completes ddm-sample --solver=h
 check_out "no such value" "" completes ddm-sample --solver x
@@ -80,6 +96,6 @@ check_out "behind -- there are files only" "-n" completes ddm-report -- -
 check_out "a text that is a word or a file" "plain" completes ddm-cluster --features pl
 
 command -v fish >/dev/null || skip_all "no fish"
-check_out "fish: values" "euler
-heun" fish --no-config -c 'source scripts/ddm-sample.fish; complete -C "ddm-sample --solver " | cut -f 1'
+check_out "fish: values" "match
+native" fish --no-config -c 'source scripts/ddm-sample.fish; complete -C "ddm-sample --convert " | cut -f 1'
 check_out "fish: names" "--solver" fish --no-config -c 'source scripts/ddm-sample.fish; complete -C "ddm-sample --solv" | cut -f 1'

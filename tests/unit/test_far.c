@@ -494,7 +494,7 @@ static float *sample_on(int far, const char *route, double cfg, enum solver_kind
 	if (ensemble_open(&s, folder, &o, &e))
 		fail_msg("%s", e.msg);
 	x = mem_zalloc((size_t)(n * s.d), sizeof *x);
-	m = (struct mixture){s.k, s.d, s.expert, s.router.logits ? &s.router : NULL, o.policy, cfg, 3, dev};
+	m = (struct mixture){s.k, s.d, s.expert, s.router.logits ? &s.router : NULL, o.policy, cfg, 3, dev, 0, 0, NULL};
 	sampler = (struct sampler){.mixture = &m, .solver = {solver, 5, 1, 0}, .seed = 3, .batch = 4, .shares = s.shares};
 	st = sampler_new(&sampler, &e);
 	if (!st)

@@ -37,7 +37,7 @@ static void ensemble_init(struct ensemble *s, const struct exact *m, const char 
 		s->expert[k] = (struct expert){exact_expert_run, &s->arg[k], capacity, 0, 10e9, 0, 0};
 	}
 	s->router = (struct router){exact_router_run, &s->m, capacity, 1e9};
-	s->mixture = (struct mixture){m->clusters, m->d, s->expert, &s->router, {0}, 1, 5, NULL};
+	s->mixture = (struct mixture){m->clusters, m->d, s->expert, &s->router, {0}, 1, 5, NULL, 0, 0, NULL};
 	assert_int_equal(policy_parse(route, &s->mixture.policy, &e), 0);
 }
 
@@ -341,7 +341,7 @@ static void top_1_costs_one_expert(void **state)
 	struct probe probe[MAX_K] = {{0}};
 	struct expert expert[MAX_K];
 	struct router router = {probe_route, &k, 4, 1e9};
-	struct mixture m = {MAX_K, 1, expert, &router, {POLICY_TOP, 1, 0}, 1, 0, NULL};
+	struct mixture m = {MAX_K, 1, expert, &router, {POLICY_TOP, 1, 0}, 1, 0, NULL, 0, 0, NULL};
 	struct mixture_stats stats;
 	float x[30], v[30];
 	struct mixture_call c = {.n = 30, .t = .5, .x = x};
@@ -383,7 +383,7 @@ static void guidance(void **state)
 {
 	struct probe probe = {.k = 2};
 	struct expert expert = {probe_run, &probe, 5, 7, 1, 0, 0};
-	struct mixture m = {1, 1, &expert, NULL, {POLICY_EXPERT, 0, 0}, 3, 0, NULL};
+	struct mixture m = {1, 1, &expert, NULL, {POLICY_EXPERT, 0, 0}, 3, 0, NULL, 0, 0, NULL};
 	float x[9] = {0}, v[9];
 	int32_t label[9] = {0, 1, 2, 3, 4, 5, 6, -1, 2};
 	struct mixture_call c = {.n = 9, .t = .5, .x = x, .label = label};
@@ -435,7 +435,7 @@ static void texts_guide(void **state)
 	int k = 2;
 	struct expert expert[2] = {{reader_run, &calls[0], 6, 0, 1, 2, 2}, {reader_run, &calls[1], 5, 0, 1, 2, 2}};
 	struct router router = {probe_route, &k, 4, 1};
-	struct mixture m = {2, 1, expert, &router, {POLICY_TOP, 1, 0}, 2.5, 0, NULL};
+	struct mixture m = {2, 1, expert, &router, {POLICY_TOP, 1, 0}, 2.5, 0, NULL, 0, 0, NULL};
 	float x[N], v[N], one;
 	int32_t text[N], away[N];
 	struct err e = {0};
@@ -490,7 +490,7 @@ static void noise_of_torch(void **state)
 	static const int64_t index[5] = {1, 3, 0, 2, 2};
 	static const uint64_t seed[5] = {7, 7, 7, 8, 7};
 	struct expert expert = {still_run, NULL, 5, 0, 1, 0, 0};
-	struct mixture m = {1, 16, &expert, NULL, {POLICY_EXPERT, 0, 0}, 1, 0, NULL};
+	struct mixture m = {1, 16, &expert, NULL, {POLICY_EXPERT, 0, 0}, 1, 0, NULL, 0, 0, NULL};
 	struct sampler sm = {.mixture = &m, .solver = {SOLVER_EULER, 1, 1, 0, 0}, .batch = 5, .torch = 1};
 	float x[5 * 16], want[2][4 * 16];
 	struct sampler_state *st;

@@ -1,0 +1,53 @@
+# ddm-sample with solvers of discrete time, on the untrained networks of tests/golden/tiny_model.py put on other paths.
+. "$(dirname "$0")/tap.sh"
+
+tar xf "$SRC/tests/golden/tiny-model.tar"
+run="ddm-sample -n 5 --steps 4 --route full"
+
+# on KIND PATH MODEL: a copy of the ensemble whose experts predict KIND on PATH
+on() {
+	cp -R ensemble "$3"
+	for f in "$3"/expert_*/config.json; do
+		sed "s/\"prediction\": \"[a-z0-9]*\"/\"prediction\": \"$1\"/; s/\"path\": \"[a-z_]*\"/\"path\": \"$2\"/" "$f" >config.new
+		mv config.new "$f"
+	done
+}
+
+on epsilon linear_betas eps
+on v_prediction scaled_linear_betas angular
+on x0 cosine cosine
+for s in ddpm ddim,eta=.5 euler-discrete dpm++2m dpm++3s,type=heun; do
+	check "$s runs" $run --solver $s -o "$s.tar" --report $s.json eps
+	check_grep "$s evaluates once a step" '"evaluations":4,' $s.json
+	check "$s in batches of 2 and three threads" $run --solver $s --batch 2 --threads 3 -o again.$s.tar eps
+	check_same "changes no byte" $s.tar again.$s.tar
+done
+check_differ "solvers differ" ddpm.tar dpm++2m.tar
+check_grep "the stamp has the solver as it was asked for" '"solver":"ddim,eta=.5"' ddim,eta=.5.tar
+for m in angular cosine; do
+	check "$m: ddim runs" $run --solver ddim,spacing=trailing,clip=1 -o $m.tar $m
+done
+check "experts on another path are converted by euler" $run -o euler.tar eps
+check "a list of betas" sh -c 'sed "s/\"path\": \"linear_betas\"/\"path\": \"betas\", \"trained_betas\": [0.01, 0.02, 0.03, 0.04, 0.5]/" \
+	eps/expert_0/config.json >new && mv new eps/expert_0/config.json'
+check "is a path of that many steps" ddm-sample -n 1 --steps 5 --route expert:0 --solver ddim -o five.tar eps
+check_exit 2 "and of no more" ddm-sample -n 1 --steps 6 --route expert:0 --solver ddim -o x.tar eps
+check_err "which are told" '6 steps do not fit into the 5 of path "betas"'
+
+# Requests that cannot be served
+check_exit 2 "experts on different paths" $run --solver ddim -o x.tar eps
+check_err "one of them is named" 'expert 1 is on another path than others'
+check_exit 2 "a continuous path" $run --solver ddim -o x.tar ensemble
+check_err "and its name" 'path "linear", which has no steps'
+check_exit 2 "no such solver" $run --solver rk4 -o x.tar ensemble
+check_exit 2 "no such key" $run --solver ddim,order=2 -o x.tar angular
+check_exit 2 "a value it does not know" $run --solver ddim,spacing=even -o x.tar angular
+check_exit 2 "a learned variance that is not there" $run --solver ddpm,variance=learned -o x.tar angular
+check_exit 2 "a conversion that is none" $run --solver ddim --convert native -o x.tar angular
+check_exit 2 "times of other solvers" $run --solver ddim --times paris -o x.tar angular
+check_exit 2 "guidance of more channels than there are" $run --cfg-channels 2 -o x.tar ensemble
+sed 's/"path": "linear_betas"/"path": "betas"/' eps/expert_1/config.json >new && mv new eps/expert_1/config.json
+check_exit 65 "a list of betas that is not there" $run -o x.tar eps
+check_err "which is named" '"trained_betas"'
+check_absent "nothing was made" x.tar
+

@@ -232,7 +232,7 @@ fuzzers: $(FUZZERS)
 
 INSTALL_PROGS = $(addprefix $(DESTDIR)$(BINDIR)/,$(notdir $(PROGS)))
 INSTALL_MAN = $(foreach p,$(wildcard $(SRC)/man/*.[157]),$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(p)))/$(notdir $(p)))
-INSTALL_SHARE = $(patsubst $(SRC)/share/%,$(DESTDIR)$(DATADIR)/%,$(wildcard $(SRC)/share/*/*))
+INSTALL_SHARE = $(DESTDIR)$(DATADIR)/fetch-weights $(patsubst $(SRC)/share/%,$(DESTDIR)$(DATADIR)/%,$(wildcard $(SRC)/share/*/*))
 
 INSTALL_COMPLETION = $(foreach p,$(COMPLETION),$(call completion_place,$(p)))
 
@@ -242,6 +242,7 @@ install: all completion
 		install -D -m 644 $(p) $(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(p)))/$(notdir $(p)) &&) :
 	$(Q)$(foreach p,$(wildcard $(SRC)/share/*/*),\
 		install -D -m 644 $(p) $(patsubst $(SRC)/share/%,$(DESTDIR)$(DATADIR)/%,$(p)) &&) :
+	$(Q)install -D -m 755 $(SRC)/share/fetch-weights $(DESTDIR)$(DATADIR)/fetch-weights
 	$(Q)$(foreach p,$(COMPLETION),install -D -m 644 $(p) $(call completion_place,$(p)) &&) :
 
 uninstall:

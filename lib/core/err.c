@@ -70,3 +70,12 @@ int err_prefix(struct err *e, const char *fmt, ...)
 	snprintf(e->msg + len, sizeof e->msg - len, ": %s", old);
 	return -1;
 }
+
+int err_lacking(struct err *e, const char *name)
+{
+	size_t n = e ? strlen(e->msg) : 0;
+
+	if (e && e->code == ERR_NOINPUT)
+		snprintf(e->msg + n, sizeof e->msg - n, "; fetch-weights %s gets it", name);
+	return -1;
+}

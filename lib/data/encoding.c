@@ -68,7 +68,7 @@ static int open_vae(struct encoding *x, struct err *e)
 		return o->decode ? err_set(e, ERR_USAGE, "only an autoencoder turns latents into pictures") : 0;
 	if (!(x->vae = autoencoder_open(o->vae, half, o->batch ? o->batch : PICTURES, o->device, e)) ||
 	    autoencoder_hash(o->vae, half, x->vae_hash, e))
-		return -1;
+		return err_lacking(e, "sd-vae-ft-mse");
 	c = autoencoder_config(x->vae);
 	x->factor = autoencoder_factor(c);
 	if ((o->decode ? c->out_channels : c->in_channels) != 3)
@@ -84,7 +84,7 @@ static int open_text(struct encoding *x, struct err *e)
 	const struct encoding_options *o = &x->o;
 	struct textencoder_options to = {.tokens = o->tokens, .batch = o->batch ? o->batch : TEXTS, .device = o->device};
 
-	return o->text && !(x->text = textencoder_open(o->text, &to, e)) ? -1 : 0;
+	return o->text && !(x->text = textencoder_open(o->text, &to, e)) ? err_lacking(e, "clip-vit-large-patch14") : 0;
 }
 
 struct encoding *encoding_open(const struct encoding_options *o, struct err *e)

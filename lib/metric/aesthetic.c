@@ -56,7 +56,7 @@ static int prepend(struct aesthetic *a, struct weightfile *w, const char *path, 
 int aesthetic_load(struct aesthetic *a, const char *path, struct err *e)
 {
 	struct weightfile *w = weightfile_open(path, NULL, e);
-	int rc = w ? weightfile_hash(w, a->hash, e) : -1, layers = 0;
+	int rc = w ? weightfile_hash(w, a->hash, e) : err_lacking(e, "aesthetic"), layers = 0;
 
 	a->weight = mem_alloc(sizeof *a->weight);
 	*a->weight = 1;

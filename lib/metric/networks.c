@@ -14,10 +14,11 @@
 
 enum { BATCH = 16 };
 
-static int weights_hash(char hex[65], const char *path, struct err *e)
+/* published: what they are called where they are missing. */
+static int weights_hash(char hex[65], const char *path, const char *published, struct err *e)
 {
 	struct weightfile *w = weightfile_open(path, NULL, e);
-	int rc = w ? weightfile_hash(w, hex, e) : -1;
+	int rc = w ? weightfile_hash(w, hex, e) : err_lacking(e, published);
 
 	weightfile_free(w);
 	return rc;
@@ -73,7 +74,7 @@ int networks_inception(struct extractor *x, const char *path, const struct extra
 	                              .free = inception_close};
 	char hash[65];
 
-	if (input_choose(&n.input, o, NETINPUT_TF1, inputs, 3, n.name, e) || weights_hash(hash, path, e) ||
+	if (input_choose(&n.input, o, NETINPUT_TF1, inputs, 3, n.name, e) || weights_hash(hash, path, "inception", e) ||
 	    !(n.net = inception_open(path, BATCH, o->device, e)))
 		return -1;
 	n.weights_hash = hash;
@@ -136,7 +137,7 @@ int networks_dinov2(struct extractor *x, const char *path, const struct extracto
 
 	t->device = o->device;
 	n.net = t;
-	if (!input_choose(&n.input, o, NETINPUT_DINOV2, inputs, 2, n.name, e) && !weights_hash(hash, path, e))
+	if (!input_choose(&n.input, o, NETINPUT_DINOV2, inputs, 2, n.name, e) && !weights_hash(hash, path, "dinov2-l", e))
 		t->vit = is_dir(path) ? vit_open(path, 0, BATCH, o->device, e) : vit_of_file(path, o->device, e);
 	if (!t->vit) {
 		tower_free(t);
@@ -159,7 +160,7 @@ int networks_clip(struct extractor *x, const char *path, const struct extractor_
 
 	t->device = o->device;
 	n.net = t;
-	if (weights_hash(hash, path, e) || !(t->clip = clip_vision_open(path, BATCH, o->device, e)))
+	if (weights_hash(hash, path, "clip-vit-large-patch14", e) || !(t->clip = clip_vision_open(path, BATCH, o->device, e)))
 		goto out;
 	c = clip_vision_config(t->clip);
 	if (input_choose(&n.input, o, c->size == netinput_side(NETINPUT_CMMD) ? NETINPUT_CMMD : NETINPUT_CLIP, inputs, 2, n.name, e))

@@ -216,6 +216,7 @@ static char *part_of(const char *dir, const char *part, struct err *e)
 		mem_free(path);
 	}
 	err_set(e, ERR_NOINPUT, "%s holds no %s.safetensors, %s.pth or %s.pt", dir, part, part, part);
+	err_lacking(e, "lpips-alex");
 	return NULL;
 }
 

@@ -201,6 +201,11 @@ static int open_member(struct ensemble *s, int i, const char *dir, const char *s
 	const char *slash = *sub ? "/" : "";
 	int rc = -1;
 
+	if (!path_exists(config)) {
+		err_set(e, ERR_NOINPUT, "%s: weights, but no config.json that tells of which network: its model_type, sizes, prediction and path "
+		        "(ddm-formats)", folder);
+		goto out;
+	}
 	if (sha256_file(config, hash, NULL, e))
 		goto out;
 	add_file(s, str_new("%s%sconfig.json", sub, slash), hash);
@@ -376,10 +381,33 @@ out:
 struct layout {
 	unsigned char *present; /* (MAX_EXPERTS) */
 	int highest;            /* -1: no expert_* folder */
-	int lone;               /* the folder itself is an expert */
+	const char *lone;       /* of an only expert: "" where the folder itself is it, "transformer" in a pipeline of diffusers */
 	int has_router;
 	struct model_config router;
 };
+
+/* What is missing in a folder that holds no expert, as far as can be told. */
+static int nothing_there(const char *dir, struct err *e)
+{
+	char *unet = path_join(dir, "unet");
+	int rc;
+
+	if (path_exists(unet))
+		rc = err_set(e, ERR_DATA, "%s: a pipeline with a U-Net, and only those with a transformer are sampled", dir);
+	else
+		rc = err_set(e, ERR_NOINPUT, "%s: no expert_* folder, no transformer/config.json and no diffusion_pytorch_model.safetensors in it", dir);
+	mem_free(unet);
+	return rc;
+}
+
+static int is_pipeline(const char *dir)
+{
+	char *config = path_join(dir, "transformer/config.json");
+	int rc = path_exists(config);
+
+	mem_free(config);
+	return rc;
+}
 
 static int survey(struct layout *l, const char *dir, struct err *e)
 {
@@ -403,14 +431,14 @@ static int survey(struct layout *l, const char *dir, struct err *e)
 		l->highest = k > l->highest ? k : l->highest;
 	}
 	names_free(names, n);
-	if (l->highest < 0 && weights) {
-		l->lone = 1;
+	if (l->highest < 0 && (weights || is_pipeline(dir))) {
+		l->lone = weights ? "" : "transformer";
 		l->has_router = 0;
 		l->present[0] = 1;
 		l->highest = 0;
 	}
 	if (l->highest < 0)
-		rc = err_set(e, ERR_NOINPUT, "%s: no expert_* folder and no diffusion_pytorch_model.safetensors in it", dir);
+		rc = nothing_there(dir, e);
 	else if (l->has_router)
 		rc = model_config_load(router, &l->router, e);
 out:
@@ -445,8 +473,10 @@ static int open_experts(struct ensemble *s, const struct layout *l, const char *
 		if (!l->present[k] || (o->policy.kind == POLICY_EXPERT && o->policy.k != k))
 			continue;
 		snprintf(sub, sizeof sub, "expert_%d", k);
-		where = l->lone ? mem_strdup(dir) : path_join(dir, sub);
-		rc = open_member(s, k, dir, l->lone ? "" : sub, o, e) || prepare_expert(s, k, where, o, first, e) ? -1 : 0;
+		if (l->lone)
+			snprintf(sub, sizeof sub, "%s", l->lone);
+		where = *sub ? path_join(dir, sub) : mem_strdup(dir);
+		rc = open_member(s, k, dir, sub, o, e) || prepare_expert(s, k, where, o, first, e) ? -1 : 0;
 		mem_free(where);
 		if (rc)
 			return -1;

@@ -87,6 +87,7 @@ int kind_of_folder(const char *path, enum kind *kind, struct err *e)
 	    {"MANIFEST.tsv", KIND_SHARDS},
 	    {"expert_", KIND_MODEL},
 	    {"router", KIND_MODEL},
+	    {"model_index.json", KIND_PIPELINE},
 	    {"MANIFEST.json", KIND_CHECKPOINT},
 	    {"config.json", KIND_NETWORK},
 	    {"diffusion_pytorch_model.safetensors", KIND_NETWORK},

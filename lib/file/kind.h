@@ -21,6 +21,7 @@ enum kind {
 	/* Folders, by the names in them. */
 	KIND_SHARDS,     /* MANIFEST.tsv */
 	KIND_MODEL,      /* expert_* or router */
+	KIND_PIPELINE,   /* model_index.json: networks of diffusers that work together */
 	KIND_NETWORK,    /* config.json, weights or a training in progress: one expert, one router */
 	KIND_TRAIN,      /* step-* */
 	KIND_CHECKPOINT, /* MANIFEST.json */

@@ -92,6 +92,7 @@ static int describe_folder(json_t *o, const char *path, const struct facts_optio
 		int (*facts)(json_t *o, const char *path, const struct facts_options *f, struct err *e);
 	} kinds[] = {
 	    [KIND_SHARDS] = {"shards", facts_shards}, [KIND_MODEL] = {"model", facts_model},
+	    [KIND_PIPELINE] = {"pipeline", facts_pipeline},
 	    [KIND_NETWORK] = {"network", facts_network}, [KIND_TRAIN] = {"checkpoints", facts_train},
 	    [KIND_CHECKPOINT] = {"checkpoint", facts_checkpoint}, [KIND_FOLDER] = {"folder", facts_folder},
 	};

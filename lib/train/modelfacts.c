@@ -370,6 +370,35 @@ int facts_network(json_t *o, const char *dir, const struct facts_options *f, str
 	return rc;
 }
 
+/* "parts" of model_index.json, whose members are [library, class], and [null, null] for what is left out. */
+static void parts_facts(json_t *o, const json_t *index)
+{
+	json_t *parts = json_object(), *v;
+	const char *key;
+
+	copy(o, "pipeline", json_object_get(index, "_class_name"));
+	json_object_foreach((json_t *)(uintptr_t)index, key, v)
+		if (json_is_string(json_array_get(v, 1)))
+			json_object_set(parts, key, json_array_get(v, 1));
+	json_object_set_new(o, "parts", parts);
+}
+
+int facts_pipeline(json_t *o, const char *dir, const struct facts_options *f, struct err *e)
+{
+	char *path = path_join(dir, "model_index.json"), *transformer = path_join(dir, "transformer");
+	json_t *index = jsonio_load(path, e);
+	int rc = index ? 0 : -1;
+
+	if (index)
+		parts_facts(o, index);
+	if (index && path_exists(transformer))
+		rc = facts_network(o, transformer, f, e);
+	json_decref(index);
+	mem_free(transformer);
+	mem_free(path);
+	return rc;
+}
+
 /* What has been seen of a model so far. */
 struct agreement {
 	char first[32]; /* name of the network that the others are compared with */

@@ -21,6 +21,9 @@ int facts_network(json_t *o, const char *dir, const struct facts_options *f, str
  * Networks that cannot be used together are ERR_DATA saying why. With full the facts of each in `list`. */
 int facts_model(json_t *o, const char *dir, const struct facts_options *f, struct err *e);
 
+/* A pipeline of diffusers: pipeline (its class), parts {name: class}, and where it has a transformer/ that is a network of ours the facts of that. */
+int facts_pipeline(json_t *o, const char *dir, const struct facts_options *f, struct err *e);
+
 /* A folder of checkpoints, newest first, each with step, state ("whole" or what is wrong with it) and bytes; with check, hashes are
  * compared. A damaged one is no error unless none is whole, or with check. */
 int facts_train(json_t *o, const char *dir, const struct facts_options *f, struct err *e);

@@ -34,6 +34,22 @@ check "is a path of that many steps" ddm-sample -n 1 --steps 5 --route expert:0 
 check_exit 2 "and of no more" ddm-sample -n 1 --steps 6 --route expert:0 --solver ddim -o x.tar eps
 check_err "which are told" '6 steps do not fit into the 5 of path "betas"'
 
+# A pipeline of diffusers' layout
+mkdir -p pipe/transformer unet/unet
+cp angular/expert_0/* pipe/transformer
+echo '{"_class_name": "DiTPipeline", "transformer": ["diffusers", "DiTTransformer2DModel"], "vae": [null, null]}' >pipe/model_index.json
+check "a pipeline's transformer is sampled" ddm-sample -n 1 --steps 3 --route expert:0 --solver ddim -o pipe.tar pipe
+check_grep "by its name" '"transformer/config.json":"[0-9a-f]{64}"' pipe.tar
+check "ddm-info knows it" ddm-info pipe
+check_grep "its class" 'DiTPipeline' "$OUT"
+check_grep "its parts" 'transformer DiTTransformer2DModel$' "$OUT"
+check_grep "its network's path" 'scaled_linear_betas' "$OUT"
+check_exit 65 "a pipeline with a U-Net" ddm-sample -n 1 --route expert:0 -o x.tar unet
+check_err "says so" 'a pipeline with a U-Net'
+rm pipe/transformer/config.json
+check_exit 66 "no config.json" ddm-sample -n 1 --route expert:0 -o x.tar pipe/transformer
+check_err "says what it would tell" 'no config.json that tells of which network: its model_type'
+
 # Requests that cannot be served
 check_exit 2 "experts on different paths" $run --solver ddim -o x.tar eps
 check_err "one of them is named" 'expert 1 is on another path than others'

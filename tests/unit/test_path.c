@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <math.h>
+#include <string.h>
 
 #include "diffusion/ondevice.h"
 #include "diffusion/exact.h"
@@ -80,6 +81,49 @@ static void points_of_tables(void **state)
 			assert_true(fabs(path_time(paths[i], p.logsnr) - t) < 1e-12 && fabs(path_time(paths[i], m.logsnr) - mid) < 1e-12);
 		}
 		assert_true(path_time(paths[i], INFINITY) == paths[i]->lo && path_time(paths[i], -INFINITY) == paths[i]->hi);
+	}
+}
+
+/* What diffusers' scheduler_config.json says, and what is refused. */
+static void schedulers(void **state)
+{
+	static const struct {
+		const char *text, *path, *prediction;
+	} v[] = {
+	    {"{}", "linear_betas", "epsilon"},
+	    {"{\"beta_schedule\": \"scaled_linear\", \"prediction_type\": \"v_prediction\", \"trained_betas\": null}", "scaled_linear_betas",
+	     "v_prediction"},
+	    {"{\"beta_schedule\": \"squaredcos_cap_v2\", \"prediction_type\": \"sample\"}", "cosine_betas", "x0"},
+	    {"{\"trained_betas\": [0.1, 0.2], \"num_train_timesteps\": 2}", "betas", "epsilon"},
+	    {"{\"_class_name\": \"FlowMatchEulerDiscreteScheduler\"}", "linear", "velocity"},
+	    {"{\"beta_schedule\": \"sigmoid\"}", NULL, NULL},
+	    {"{\"prediction_type\": \"flow\"}", NULL, NULL},
+	    {"{\"rescale_betas_zero_snr\": true}", NULL, NULL},
+	    {"{\"trained_betas\": [0.1, 0.2]}", "betas", "epsilon"},
+	    {"{\"trained_betas\": [0.1, 0.2], \"num_train_timesteps\": 3}", NULL, NULL},
+	    {"{\"trained_betas\": [0.1, 2], \"num_train_timesteps\": 2}", NULL, NULL},
+	    {"{\"num_train_timesteps\": 0}", NULL, NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+		json_t *o = json_loads(v[i].text, 0, NULL);
+		const char *path = NULL, *prediction = NULL;
+		struct betas b;
+		struct err e = {0};
+		int rc = scheduler_parse(o, "x", &path, &prediction, &b, &e);
+
+		assert_non_null(o);
+		assert_int_equal(rc, v[i].path ? 0 : -1);
+		if (v[i].path) {
+			assert_string_equal(path, v[i].path);
+			assert_string_equal(prediction, v[i].prediction);
+			assert_int_equal(b.steps, !strcmp(path, "betas") ? 2 : !strcmp(path, "linear") ? 0 : 1000);
+		} else {
+			assert_int_equal(e.code, ERR_DATA);
+		}
+		betas_release(&b);
+		json_decref(o);
 	}
 }
 
@@ -283,6 +327,7 @@ int main(void)
 	    cmocka_unit_test(names),
 	    cmocka_unit_test(tables_are_those_of_diffusers),
 	    cmocka_unit_test(points_of_tables),
+	    cmocka_unit_test(schedulers),
 	    cmocka_unit_test(derivatives_and_inverse),
 	    cmocka_unit_test(kinds_convert_to_each_other),
 	    cmocka_unit_test(training_targets),

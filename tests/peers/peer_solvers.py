@@ -1,0 +1,154 @@
+"""ddm-sample beside diffusers: a DiT pipeline of random weights, sampled by diffusers' schedulers and by DiT's own loops, which are written
+out here, from the same torch.randn."""
+import io
+import json
+import os
+import subprocess
+import tarfile
+import tempfile
+
+from peers import BUILD, SEED, case
+
+STEPS, LABEL, CFG = 10, 7, 2.5
+
+
+def make(dir):
+    import diffusers
+    import torch
+
+    torch.manual_seed(SEED)
+    net = diffusers.DiTTransformer2DModel(num_attention_heads=2, attention_head_dim=8, in_channels=4, out_channels=8, num_layers=2, sample_size=8,
+                                          patch_size=2, num_embeds_ada_norm=1000)
+    for p in net.parameters():
+        torch.nn.init.normal_(p, std=0.1)
+    first = net.transformer_blocks[0].norm1.emb.state_dict()
+    for b in net.transformer_blocks[1:]:
+        b.norm1.emb.load_state_dict(first)
+    net.save_pretrained(os.path.join(dir, "transformer"))
+    diffusers.DDIMScheduler(clip_sample=False).save_pretrained(os.path.join(dir, "scheduler"))
+    parts = {"_class_name": "DiTPipeline", "scheduler": ["diffusers", "DDIMScheduler"], "transformer": ["diffusers", "DiTTransformer2DModel"]}
+    with open(os.path.join(dir, "model_index.json"), "w") as f:
+        json.dump(parts, f)
+    return net.eval()
+
+
+def sampled(dir, *args):
+    """The latents of one picture."""
+    import numpy as np
+
+    out = os.path.join(dir, "out.tar")
+    r = subprocess.run([os.path.join(BUILD, "ddm-sample"), "-n", "1", "--route", "expert:0", "--class", str(LABEL), "--seed", str(SEED), "--noise",
+                        "torch", "--format", "latent", "--weights", "f32", "--device", "cpu", *args, "-o", out, dir], capture_output=True, text=True)
+    assert r.returncode == 0, r.stderr
+    with tarfile.open(out) as t:
+        x = np.load(io.BytesIO(t.extractfile("000000.npy").read()))
+    os.remove(out)
+    return x
+
+
+def unlike(got, want):
+    error, scale = abs(got - want).max(), abs(want).max()
+    return None if error <= 1e-3 * scale else "an error of %g where the largest is %g" % (error, scale)
+
+
+class Guided:
+    """What DiTPipeline and DiT's forward_with_cfg make of the network's two answers: guidance of the first `channels`."""
+
+    def __init__(self, net, cfg, channels):
+        self.net, self.cfg, self.channels = net, cfg, channels
+
+    def __call__(self, x, t):
+        import torch
+
+        with torch.no_grad():
+            both = torch.cat([x, x])
+            out = self.net(both, timestep=torch.full((2,), int(t)), class_labels=torch.tensor([LABEL, 1000])).sample
+        with_class, without = out.chunk(2)
+        with_class[:, : self.channels] = without[:, : self.channels] + self.cfg * (with_class - without)[:, : self.channels]
+        return with_class
+
+
+def scheduled(net, scheduler, steps, learned, **kw):
+    import torch
+
+    g = torch.Generator().manual_seed(SEED)
+    x = torch.randn(1, 4, 8, 8, generator=g)
+    scheduler.set_timesteps(steps)
+    x = x * scheduler.init_noise_sigma
+    for t in scheduler.timesteps:
+        out = net(scheduler.scale_model_input(x, t), t)
+        x = scheduler.step(out if learned else out[:, :4], t, x, **kw, **({"generator": g} if kw or learned else {})).prev_sample
+    return x[0].numpy()
+
+
+def with_schedulers():
+    import diffusers as D
+
+    cases = [("ddim", D.DDIMScheduler(clip_sample=False), 0, {}),
+             ("ddim,eta=.5,spacing=trailing", D.DDIMScheduler(clip_sample=False, timestep_spacing="trailing"), 0, {"eta": 0.5}),
+             ("ddpm", D.DDPMScheduler(clip_sample=False, variance_type="learned_range"), 1, {}),
+             ("dpm++2m", D.DPMSolverMultistepScheduler(), 0, {}), ("dpm++3s", D.DPMSolverSinglestepScheduler(solver_order=3), 0, {}),
+             ("euler-discrete", D.EulerDiscreteScheduler(), 0, {})]
+    wrong = []
+    with tempfile.TemporaryDirectory() as dir:
+        net = make(dir)
+        for solver, scheduler, learned, kw in cases:
+            for cfg in (1, CFG):
+                guide = ["--cfg", str(cfg)] if cfg != 1 else []
+                bad = unlike(sampled(dir, "--steps", str(STEPS), "--solver", solver, *guide),
+                             scheduled(Guided(net, cfg, 4), scheduler, STEPS, learned, **kw))
+                if bad:
+                    wrong.append("%s, cfg %g: %s" % (solver, cfg, bad))
+    return "; ".join(wrong) or None
+
+
+def dit_loop(net, kept, ddim):
+    """p_sample_loop and ddim_sample_loop of facebookresearch/DiT with the timesteps `kept`, clip_denoised false."""
+    import numpy as np
+    import torch
+
+    abar = np.cumprod(1 - np.linspace(1e-4, 0.02, 1000))[kept]
+    before = np.append(1.0, abar[:-1])
+    beta = 1 - abar / before
+    posterior = beta * (1 - before) / (1 - abar)
+    low = np.log(np.append(posterior[1], posterior[1:]))
+    g = torch.Generator().manual_seed(SEED)
+    x = torch.randn(1, 4, 8, 8, generator=g)
+    for i in reversed(range(len(kept))):
+        out = net(x, kept[i])
+        eps, v = out[:, :4], out[:, 4:]
+        x0 = np.sqrt(1 / abar[i]) * x - np.sqrt(1 / abar[i] - 1) * eps
+        z = torch.randn(1, 4, 8, 8, generator=g)
+        if ddim:
+            x = x0 * np.sqrt(before[i]) + np.sqrt(1 - before[i]) * eps
+            continue
+        mean = beta[i] * np.sqrt(before[i]) / (1 - abar[i]) * x0 + (1 - before[i]) * np.sqrt(1 - beta[i]) / (1 - abar[i]) * x
+        frac = (v + 1) / 2
+        x = mean + (i > 0) * torch.exp(0.5 * (frac * np.log(beta[i]) + (1 - frac) * low[i])) * z
+    return x[0].float().numpy()
+
+
+def spaced(n):
+    """space_timesteps(1000, "n")"""
+    at, steps = 0.0, []
+    for _ in range(n):
+        steps.append(round(at))
+        at += 999 / (n - 1)
+    return steps
+
+
+def with_dit():
+    wrong = []
+    with tempfile.TemporaryDirectory() as dir:
+        net = make(dir)
+        for solver, kept, ddim in (("ddpm,spacing=respaced", spaced(25), 0), ("ddim", list(range(0, 1000, 40)), 1),
+                                   ("ddim,spacing=respaced", spaced(25), 1)):
+            bad = unlike(sampled(dir, "--steps", "25", "--solver", solver, "--cfg", str(CFG), "--cfg-channels", "3"),
+                         dit_loop(Guided(net, CFG, 3), kept, ddim))
+            if bad:
+                wrong.append("%s: %s" % (solver, bad))
+    return "; ".join(wrong) or None
+
+
+case("a DiT pipeline: six of diffusers' schedulers, with and without guidance", ("torch", "diffusers"), with_schedulers)
+case("DiT's own loops, guided in three channels", ("torch", "diffusers"), with_dit)

@@ -38,6 +38,7 @@ static const char *route, *class_text, *labels_path, *grid_path, *report_path, *
 static const char *prompt_text, *prompts_path, *negative = "", *features_path, *away_path, *encoder_path, *vae_path;
 static int times_choice, noise_choice, format_choice, preset_choice = -1;
 static int64_t cfg_channels;
+static const char *resident = "auto";
 static const char *solver = "euler";
 static int convert_choice = -1, weights_choice = -1, profile;
 static const char *const times[] = {"even", "paris", NULL}, *const presets[] = {"paris", NULL}, *const noises[] = {"philox", "torch", NULL};
@@ -46,6 +47,7 @@ static const char *const converts[] = {"match", "native", NULL};
 enum { WEIGHTS_F32, WEIGHTS_BF16, WEIGHTS_INT8, WEIGHTS_TF32 };
 static const char *const weight_types[] = {"f32", "bf16", "int8", "tf32", NULL};
 
+static const char *const residents[] = {"auto", NULL};
 static const char *const routes[] = {"top-1", "top-2", "full", "threshold:", "switch:", "sample", "oracle", "prior", "expert:", NULL};
 
 static const struct opt options[] = {
@@ -89,6 +91,8 @@ static const struct opt options[] = {
     {"--text-features", 0, OPT_TEXT, &features_path, 0, 0, "FILE",
      "features of the prompts, .npy (n, tokens, width), in place of an encoder", NULL, NULL},
     {"--negative-features", 0, OPT_TEXT, &away_path, 0, 0, "FILE", "features of what guidance leads away from, .npy (tokens, width)", NULL, NULL},
+    {"--resident", 0, OPT_TEXT, &resident, 0, 0, "N",
+     "experts that a GPU's memory holds at a time, or 20G: those that fit; changes no result (default auto, into what is free)", residents, NULL},
     {"--first", 0, OPT_INT, &first_image, 0, MOST - 1, "I", "number of the first picture (default 0)", NULL, NULL},
     {"--batch", 0, OPT_INT, &batch, 1, 65536, "N", "pictures at once; changes no result (default 64)", NULL, NULL},
     {"--threads", 0, OPT_INT, &threads, 0, 1024, "N", "threads; changes no result (default: all there are)", NULL, NULL},
@@ -103,7 +107,7 @@ static const struct program program = {
     "[-n N] [--prompt TEXT] [--prompts FILE] [--negative TEXT] [--preset NAME] [--route HOW] [--solver NAME] "
     "[--steps N] [--times HOW] [--cfg S] [--cfg-channels N] [--class C] [--seed S] [--noise KIND] [--labels FILE] [--grid FILE] [--report FILE] "
     "[--log FILE] [--timing FILE] [--convert HOW] [--weights TYPE] [--format NAME] [--vae DIR] [--tile] [--text-encoder DIR] "
-    "[--text-features FILE] [--negative-features FILE] [--first I] [--batch N] [--threads N] [--device NAME] [--profile] "
+    "[--text-features FILE] [--negative-features FILE] [--resident N] [--first I] [--batch N] [--threads N] [--device NAME] [--profile] "
     "[-o FILE] MODEL",
     "Make pictures with an ensemble of experts, from noise and from words; a tar of NNNNNN.png",
     options,
@@ -320,6 +324,13 @@ static int count_pictures(struct run *r, struct err *e)
 	return 0;
 }
 
+static int parse_resident(struct resident *r, struct err *e)
+{
+	if (!strcmp(resident, "auto") || !parse_i64(resident, 1, 4096, &r->experts) || (!parse_size(resident, &r->bytes) && r->bytes))
+		return 0;
+	return err_set(e, ERR_USAGE, "--resident %s: neither 'auto' nor a number of experts nor a size like 20G", resident);
+}
+
 static int open_model(struct run *r, const char *dir, struct err *e)
 {
 	static const enum compact_type bulk[] = {COMPACT_NONE, COMPACT_BF16, COMPACT_INT8, COMPACT_NONE};
@@ -334,7 +345,7 @@ static int open_model(struct run *r, const char *dir, struct err *e)
 
 	if (device_set_precision(r->device, weights_choice == WEIGHTS_TF32 ? PRECISION_TF32 : PRECISION_F32, e))
 		return -1;
-	if (ensemble_open(s, dir, &o, e) || check_classes(r, e))
+	if (parse_resident(&o.resident, e) || ensemble_open(s, dir, &o, e) || check_classes(r, e))
 		return -1;
 	if (find_vae(r, dir, e) || open_text(r, dir, e) || count_pictures(r, e))
 		return -1;
@@ -534,6 +545,8 @@ static int prepare(struct run *r, struct err *e)
 	                              .classes = s->classes,
 	                              .observe = log_path ? observe : NULL,
 	                              .observe_arg = r,
+	                              .order = ensemble_order,
+	                              .order_arg = &r->ensemble,
 	                              .progress = &r->tell};
 	r->show = cmd_progress();
 	r->tell = (struct progress){tell, r};
@@ -697,7 +710,8 @@ static int write_reports(struct run *r, double seconds, struct err *e)
 	                                              .device = r->device,
 	                                              .mixture = &r->mixture,
 	                                              .stats = &r->stats,
-	                                              .assigned = r->assigned},
+	                                              .assigned = r->assigned,
+	                                              .pager = r->ensemble.pager},
 	                     report_path, timing_path, e);
 }
 

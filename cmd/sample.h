@@ -69,6 +69,7 @@ struct sample_summary {
 	const struct mixture *mixture;
 	const struct mixture_stats *stats;
 	const int64_t *assigned; /* (k) pictures whose heaviest expert at the end is k */
+	const struct pager *pager; /* of experts that take turns, or NULL */
 };
 
 /* A line for a human, and JSON at the paths that are not NULL; of them timing alone tells the seconds. */

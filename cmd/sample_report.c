@@ -6,6 +6,7 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
+#include "net/pager.h"
 
 static json_t *report_json(const struct sample_summary *r)
 {
@@ -67,6 +68,9 @@ static void say_summary(const struct sample_summary *r)
 	cmd_say("%s, %.4g GFLOP per picture, %.3g MiB of %s weights, %.3g pictures/s", str_text(&text),
 	        mixture_gflop(r->mixture, s) / (double)r->count, (double)r->bytes / 0x1p20, r->weights, (double)r->count / r->seconds);
 	str_release(&text);
+	if (r->pager)
+		cmd_say("%d of %d experts at a time in the device's memory, %lld uploads", pager_slots(r->pager), s->k,
+		        (long long)pager_uploads(r->pager));
 }
 
 /* What differs from run to run. */
@@ -86,6 +90,10 @@ static json_t *timing_json(const struct sample_summary *r)
 	if (m.total) {
 		json_object_set_new(o, "memory_free", json_integer((json_int_t)m.free));
 		json_object_set_new(o, "memory_total", json_integer((json_int_t)m.total));
+	}
+	if (r->pager) {
+		json_object_set_new(o, "resident", json_integer(pager_slots(r->pager)));
+		json_object_set_new(o, "uploads", json_integer(pager_uploads(r->pager)));
 	}
 	if (d->uncaptured[0])
 		json_object_set_new(o, "uncaptured", jsonio_text(d->uncaptured));

@@ -173,6 +173,7 @@ struct device *device_cpu(struct pool *pool, enum dtype real)
 	    .put = cpu_move,
 	    .get = cpu_move,
 	    .fetch = cpu_move,
+	    .send = cpu_move,
 	    .copy = cpu_move,
 	    .fill = cpu_fill,
 	    .error = cpu_error,

@@ -227,6 +227,14 @@ static void cuda_get(struct device *d, int stream, void *dst, const void *src, s
 	check(c, cudaStreamSynchronize(c->stream[stream]), "get");
 }
 
+static void cuda_send(struct device *d, int stream, void *dst, const void *src, size_t bytes)
+{
+	struct cuda *c = cuda_of(d);
+
+	if (bytes)
+		check(c, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyHostToDevice, c->stream[stream]), "send");
+}
+
 static void cuda_copy(struct device *d, int stream, void *dst, const void *src, size_t bytes)
 {
 	struct cuda *c = cuda_of(d);
@@ -480,6 +488,7 @@ static void fill_table(struct device *d)
 	d->put = cuda_put;
 	d->get = cuda_get;
 	d->fetch = cuda_fetch;
+	d->send = cuda_send;
 	d->copy = cuda_copy;
 	d->fill = cuda_fill;
 	d->error = cuda_error;

@@ -194,8 +194,8 @@ struct device_memory {
 /* A device: memory, queues and one kernel per op.
  *
  * Device memory is for the device alone: the host has addresses into it, computes with them, and reads and writes it only
- * by put, get, fetch, copy and fill. Work is done in the order of its submission on a stream; stream 0 is always there. Kernels, put,
- * copy and fill do not wait for it. Errors stick to the device: the first is kept, later work may be dropped, `error` tells. */
+ * by put, get, fetch, send, copy and fill. Work is done in the order of its submission on a stream; stream 0 is always there. Kernels,
+ * put, send, copy and fill do not wait for it. Errors stick to the device: the first is kept, later work may be dropped, `error` tells. */
 struct device {
 	const char *name;
 	enum dtype real;  /* DT_F32, or DT_F64 for gradient checks */
@@ -210,7 +210,7 @@ struct device {
 
 	void *(*alloc)(struct device *d, size_t bytes, const char *what, struct err *e); /* zeroed, aligned to 64 */
 	void (*release)(struct device *d, void *p);                                      /* waits; NULL is allowed */
-	/* Memory of the host that `fetch` may write; zeroed. */
+	/* Memory of the host that `fetch` may write and `send` read; zeroed. */
 	void *(*alloc_host)(struct device *d, size_t bytes, const char *what, struct err *e);
 	void (*release_host)(struct device *d, void *p);
 	void (*memory)(struct device *d, struct device_memory *m);
@@ -218,6 +218,7 @@ struct device {
 	void (*put)(struct device *d, int stream, void *dst, const void *src, size_t bytes);   /* src has been read on return */
 	void (*get)(struct device *d, int stream, void *dst, const void *src, size_t bytes);   /* waits: dst is there on return */
 	void (*fetch)(struct device *d, int stream, void *dst, const void *src, size_t bytes); /* dst is there after an event */
+	void (*send)(struct device *d, int stream, void *dst, const void *src, size_t bytes);  /* src is read until an event has passed */
 	void (*copy)(struct device *d, int stream, void *dst, const void *src, size_t bytes);
 	void (*fill)(struct device *d, int stream, void *dst, int byte, size_t bytes);
 
@@ -243,7 +244,7 @@ struct device {
 	void (*range_end)(struct device *d);
 
 	/* Graphs: what is submitted to the stream between begin and end is not run but kept, to be launched as a whole; NULL where the
-	 * device has none. put, get and fetch must not be called in between. A capture that fails is no error of the device: `uncaptured`
+	 * device has none. put, get, fetch and send must not be called in between. A capture that fails is no error of the device: `uncaptured`
 	 * says why the last that failed did, and is empty while none has. */
 	int (*capture_begin)(struct device *d, int stream);
 	void *(*capture_end)(struct device *d, int stream); /* NULL: it failed, nothing was run */

@@ -12,8 +12,9 @@
 #include "diffusion/ondevice.h"
 #include "file/fileio.h"
 #include "net/model.h"
+#include "net/pager.h"
 
-enum { MAX_EXPERTS = 4096 };
+enum { MAX_EXPERTS = 4096, ROOM = 768 << 20 /* for graphs, libraries and the solver */ };
 
 /* One network, or samples in its place, and how its output becomes a velocity. */
 struct member {
@@ -22,7 +23,7 @@ struct member {
 	const struct model_config *config; /* of the one that is there; NULL: absent */
 	int64_t elements;                  /* of one output */
 	struct device *device;
-	const struct ensemble *all; /* that this is a member of */
+	struct ensemble *all; /* that this is a member of */
 	const struct path *path;
 	struct schedule schedule; /* of `path` where it is of discrete time, or its steps with `own` */
 	enum prediction kind;
@@ -53,6 +54,77 @@ static void member_run(struct member *m, int64_t n, const float *x, const float 
 	device_put(m->device, out, m->host_out, (size_t)(n * m->elements) * sizeof *out);
 }
 
+/* Bytes of the largest expert's weights and of all experts', and of everything else: the router's, and the work space of every kind. */
+static int64_t weigh(const struct ensemble *s, uint64_t *slot, uint64_t *all, uint64_t *rest)
+{
+	int64_t n = 0;
+
+	*slot = *all = *rest = 0;
+	for (int i = 0; i < s->members; i++) {
+		uint64_t weights, work;
+		int alike = 0;
+
+		if (!s->member[i].model)
+			continue;
+		model_needs(s->member[i].model, &weights, &work);
+		for (int k = 0; k < i; k++)
+			alike |= s->member[k].model && model_alike(s->member[k].model, s->member[i].model);
+		*rest += alike ? 0 : work;
+		if (i == s->k) {
+			*rest += weights;
+			continue;
+		}
+		n++;
+		*all += weights;
+		*slot = weights > *slot ? weights : *slot;
+	}
+	return n;
+}
+
+/* Of the memory that is free, once everything else is there; UINT64_MAX where the device does not say. */
+static uint64_t free_bytes(struct device *d, uint64_t rest)
+{
+	struct device_memory m = {0};
+
+	d->memory(d, &m);
+	rest += m.total / 8 < ROOM ? m.total / 8 : ROOM;
+	return !m.total ? UINT64_MAX : m.free > rest ? m.free - rest : 0;
+}
+
+static int check_resident(const struct ensemble *s, const struct ensemble_options *o, struct err *e)
+{
+	const struct resident *r = &o->resident;
+	uint64_t slot, all, rest;
+
+	if (!r->experts && !r->bytes)
+		return 0;
+	if (o->device->compact)
+		return err_set(e, ERR_USAGE, "experts wait in the host's memory for a GPU; %s computes there", o->device->name);
+	weigh(s, &slot, &all, &rest);
+	if (!r->experts && r->bytes < slot)
+		return err_set(e, ERR_USAGE, "%.1f MB hold no expert: the largest takes %.1f MB", (double)r->bytes * 1e-6, (double)slot * 1e-6);
+	return 0;
+}
+
+/* Slots for the experts' weights, where not all of them are to be on the device: when the first network is asked, with everything else
+ * that a program needs in its place. */
+static int make_pager(struct ensemble *s, struct device *d, struct err *e)
+{
+	uint64_t slot, all, rest, room;
+	int64_t n, held = s->resident.experts;
+
+	s->paged = 1;
+	if (d->compact)
+		return 0;
+	n = weigh(s, &slot, &all, &rest);
+	room = s->resident.bytes ? s->resident.bytes : free_bytes(d, rest);
+	if (!held)
+		held = all <= room ? n : room < slot ? 1 : (int64_t)(room / slot);
+	if (held < n && !(s->pager = pager_new(d, (int)held, slot, e)))
+		return -1;
+	return 0;
+}
+
 /* In the work space of the first of its kind that was. */
 static int member_load(struct member *m, struct err *e)
 {
@@ -60,10 +132,12 @@ static int member_load(struct member *m, struct err *e)
 
 	if (!m->model)
 		return 0;
+	if (!m->all->paged && make_pager(m->all, m->device, e))
+		return -1;
 	for (int i = 0; i < m->all->members && !lender; i++)
 		if (m->all->member[i].model && model_lends(m->all->member[i].model, m->model))
 			lender = m->all->member[i].model;
-	return model_load(m->model, lender, e);
+	return model_load(m->model, lender, m == &m->all->member[m->all->k] ? NULL : m->all->pager, e);
 }
 
 static double member_flops(const struct member *m)
@@ -522,6 +596,19 @@ static int find_shares(struct ensemble *s, const struct layout *l, const char *d
 	return rc;
 }
 
+void ensemble_order(void *arg, const int *expert, int n)
+{
+	const struct ensemble *s = arg;
+	int page[MAX_EXPERTS], pages = 0;
+
+	if (!s->pager)
+		return;
+	for (int i = 0; i < n; i++)
+		if (s->member[expert[i]].model && model_page(s->member[expert[i]].model) >= 0)
+			page[pages++] = model_page(s->member[expert[i]].model);
+	pager_order(s->pager, page, pages);
+}
+
 static void hash_files(struct ensemble *s)
 {
 	struct sha256 h;
@@ -547,8 +634,9 @@ int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_opt
 	s->expert = mem_zalloc((size_t)s->k, sizeof *s->expert);
 	if (open_experts(s, &l, dir, o, e) ||
 	    (o->own && share_path(s, dir, e)) || (l.has_router && policy_needs_router(&o->policy) && open_router(s, dir, o, e)) ||
-	    find_shares(s, &l, dir, e))
+	    find_shares(s, &l, dir, e) || check_resident(s, o, e))
 		goto out;
+	s->resident = o->resident;
 	hash_files(s);
 	rc = 0;
 out:
@@ -581,6 +669,7 @@ void ensemble_release(struct ensemble *s)
 		mem_free(s->member[i].host_x);
 		mem_free(s->member[i].host_out);
 	}
+	pager_free(s->pager);
 	for (int i = 0; i < s->files; i++)
 		mem_free(s->file[i].name);
 	mem_free(s->file);

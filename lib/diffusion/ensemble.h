@@ -12,6 +12,13 @@
 #include "kernels/compact.h"
 #include "kernels/device.h"
 
+/* How much of the experts' weights the memory of a device of its own holds at a time; the others wait in pinned memory of the host and are
+ * sent when the router asks for them (net/pager.h). No result depends on it. Zeroed: all, or what fits into the memory that is free. */
+struct resident {
+	int64_t experts; /* so many; 0: by bytes */
+	uint64_t bytes;  /* as many experts as fit into them; 0: into what is free */
+};
+
 struct ensemble_options {
 	struct policy policy;   /* only what it needs is loaded: one expert for POLICY_EXPERT, the router where it is asked */
 	enum convert_mode mode; /* of experts on another path */
@@ -20,6 +27,7 @@ struct ensemble_options {
 	enum compact_type bulk; /* of the experts' weights (model_open); the router's are floats: a small error there is another route */
 	int64_t factor;         /* pixels across an element of a latent, of experts that are told a picture's size */
 	struct device *device;  /* borrowed */
+	struct resident resident;
 };
 
 struct ensemble_file {
@@ -46,6 +54,9 @@ struct ensemble {
 	struct ensemble_file *file;
 	int files;                 /* what the results depend on */
 	char hash[65];             /* SHA-256 over names and hashes of `file` */
+	struct resident resident;
+	struct pager *pager;       /* NULL: weights that were read stay where they are needed */
+	int paged;                 /* it has been decided */
 	struct member *member;     /* (k + 1) networks; the router last */
 	int members;
 };
@@ -55,10 +66,13 @@ struct ensemble {
  *
  * A folder that holds weights itself is an ensemble of one, expert 0. Experts and router must agree on channels, size, classes, text
  * and K (else ERR_DATA); K is the router's, or the number of cluster_sizes, or one more than the highest expert. No such folder
- * or nothing in it: ERR_NOINPUT. Release with ensemble_release, after failure too. */
+ * or nothing in it: ERR_NOINPUT. `resident` on a device that computes in memory of the host: ERR_USAGE. Release with
+ * ensemble_release, after failure too. */
 int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_options *o, struct err *e);
 /* The number of a folder's name: "expert_12" -> 12; -1 for anything else. */
 int ensemble_number(const char *name);
+/* What a sampler of its experts is given to tell (mixer_tell); arg is the ensemble. */
+void ensemble_order(void *arg, const int *expert, int n);
 int64_t ensemble_bytes(const struct ensemble *s); /* of the weights that are in memory */
 void ensemble_release(struct ensemble *s);
 

@@ -14,6 +14,9 @@ struct mixer {
 	const struct mixture *m;
 	int64_t capacity, chunk; /* chunk: rows of the largest expert call */
 	unsigned char *present;  /* (k) */
+	void (*tell)(void *arg, const int *expert, int n); /* NULL: nobody asked */
+	void *tell_arg;
+	int *order;              /* (k) */
 	struct device *device, *own; /* own: NULL, or it */
 	float *logits;           /* (capacity, k) */
 	double *prob, *w;        /* (capacity, k) */
@@ -110,6 +113,7 @@ static int mixer_alloc(struct mixer *x, struct err *e)
 	size_t n = (size_t)x->capacity, c = (size_t)x->chunk, k = (size_t)m->k, d = (size_t)m->d;
 
 	x->present = mem_zalloc(k, 1);
+	x->order = mem_zalloc(k, sizeof *x->order);
 	for (size_t i = 0; i < k; i++)
 		x->present[i] = m->expert[i].velocity != NULL;
 	if (!(x->logits = mem_try(n * k, sizeof *x->logits, "router logits", e)) ||
@@ -163,6 +167,7 @@ void mixer_free(struct mixer *x)
 	void *const there[] = {x->group_there, x->out, x->x, x->v, x->routed, x->text, x->mask};
 
 	mem_free(x->present);
+	mem_free(x->order);
 	mem_free(x->logits);
 	mem_free(x->prob);
 	mem_free(x->w);
@@ -368,6 +373,25 @@ static void count_weights(const struct mixer *x, const struct mixture_call *c, s
 		}
 }
 
+void mixer_tell(struct mixer *x, void (*order)(void *arg, const int *expert, int n), void *arg)
+{
+	x->tell = order;
+	x->tell_arg = arg;
+}
+
+static void tell_order(struct mixer *x, int64_t n)
+{
+	int k = x->m->k, used = 0;
+
+	for (int j = 0; j < k; j++)
+		for (int64_t i = 0; i < n; i++)
+			if (x->w[i * k + j] != 0) {
+				x->order[used++] = j;
+				break;
+			}
+	x->tell(x->tell_arg, x->order, used);
+}
+
 int mixer_velocity(struct mixer *x, float *v, const struct mixture_call *c, struct mixture_stats *stats, struct err *e)
 {
 	const struct mixture *m = x->m;
@@ -375,6 +399,8 @@ int mixer_velocity(struct mixer *x, float *v, const struct mixture_call *c, stru
 	assert(c->n <= x->capacity);
 	if (policy_needs_router(&m->policy) ? route_learned(x, c, stats, e) : route_given(x, c, e))
 		return -1;
+	if (x->tell)
+		tell_order(x, c->n);
 	memset(x->begun, 0, (size_t)c->n);
 	for (int k = 0; k < m->k; k++) {
 		int64_t limit = m->expert[k].capacity / (1 + guided(m, &m->expert[k])), n = 0;

@@ -53,6 +53,9 @@ struct mixer;
 struct mixer *mixer_new(const struct mixture *m, int64_t capacity, struct err *e);
 void mixer_free(struct mixer *x);
 
+/* Call order(arg, experts, n) at every evaluation, once it is known which experts will run, in the order that they will. */
+void mixer_tell(struct mixer *x, void (*order)(void *arg, const int *expert, int n), void *arg);
+
 /* Features of texts, in memory of the device. */
 struct texts {
 	const float *features; /* (rows, text_tokens, text_width) */

@@ -68,6 +68,7 @@ struct sampler_state *sampler_new(const struct sampler *s, struct err *e)
 	st = mem_zalloc(1, sizeof *st);
 	st->s = s;
 	st->mixer = mixer;
+	mixer_tell(mixer, s->order, s->order_arg);
 	st->device = mixer_device(mixer);
 	st->chosen = mem_zalloc((size_t)s->batch, sizeof *st->chosen);
 	st->present = mem_zalloc((size_t)m->k, 1);

@@ -29,6 +29,9 @@ struct sampler {
 	/* NULL, or called after the first evaluation of every step with the weights (n, k). */
 	void (*observe)(void *arg, int64_t step, double t, int64_t n, const double *w);
 	void *observe_arg;
+	/* NULL, or as mixer_tell's. */
+	void (*order)(void *arg, const int *expert, int n);
+	void *order_arg;
 	/* NULL, or told "steps" before every step of a batch; where it asks to stop, sampler_run fails with ERR_AGAIN. */
 	const struct progress *progress;
 };

@@ -11,29 +11,39 @@
 #include "file/safetensors.h"
 #include "file/weightfile.h"
 #include "net/diffusers.h"
+#include "net/pager.h"
 
 enum { INPUTS = 6 };
 
 typedef void (*copier)(struct device *, void *, const void *, size_t);
 
-struct model {
-	struct model_config config;
-	struct params params;
-	char *file, *path;       /* of the weights: base name, and all of it */
-	struct weightfile *weights; /* until they are loaded */
-	const struct model *lender; /* whose `place` this is, or NULL */
-	float *values;
-	enum compact_type bulk;
-	uint16_t *rounded; /* all weights, on a device that computes in bfloat16; NULL elsewhere */
-	int bf16;
-	struct compact *compact; /* by parameter, with a type where it is PARAM_BULK; NULL where the device takes none */
+/* A network without its weights, which models of the same shape share: they run one after the other. */
+struct network {
+	int users;
+	struct net_config config;
 	struct device *device;
+	int64_t capacity, out_elements;
+	enum compact_type bulk;
+	int bf16;
+	struct params params;
+	int64_t plain; /* floats that are held as such: on a device that computes in bfloat16 not those of PARAM_BULK, which come last */
 	struct tape *tape;
 	struct net_input in;
 	struct tensor *out;
 	void *place[INPUTS]; /* of the inputs, on the device; NULL where there is none */
-	int64_t capacity, out_elements;
+	int laid_out, there; /* there: allocated */
 	double flops;
+};
+
+struct model {
+	struct model_config config;
+	struct network *net;
+	char *file, *path;          /* of the weights: base name, and all of it */
+	struct weightfile *weights; /* until they are loaded */
+	float *values;              /* `plain` floats, and behind them, where products read bfloat16, all weights as such; on the device */
+	struct compact *compact;    /* by parameter, with a type where it is PARAM_BULK; NULL where the device takes none */
+	struct pager *pager;        /* NULL: always there */
+	int page;                   /* -1: none yet */
 };
 
 static int load_sizes(const json_t *o, struct model_config *c, const char *where, struct err *e)
@@ -217,22 +227,23 @@ int model_match_weights(const struct safetensors *s, const char *where, const st
 	return renames_match(names_of(s), s, where, p, e);
 }
 
-/* One after the other through memory of the host. compact: as struct model's. */
-static int put_weights(const struct safetensors *s, const struct params *p, struct device *d, float *values, struct compact *compact,
-                       struct err *e)
+/* Room on the host for the largest. */
+static float *room_for_one(const struct params *p, struct err *e)
 {
 	int64_t most = 1;
-	float *host;
 
 	for (int i = 0; i < p->n; i++)
 		most = p->v[i].count > most ? p->v[i].count : most;
-	host = mem_try((size_t)most, sizeof *host, "a weight", e);
+	return mem_try((size_t)most, sizeof(float), "a weight", e);
+}
+
+static int put_weights(const struct safetensors *s, const struct params *p, struct device *d, float *values, struct err *e)
+{
+	float *host = room_for_one(p, e);
+
 	for (int i = 0; host && i < p->n; i++) {
 		renames_read(names_of(s), s, &p->v[i], host);
-		if (compact && compact[i].type)
-			compact_pack(&compact[i], host);
-		else
-			device_put(d, values + p->v[i].offset, host, (size_t)p->v[i].count * sizeof *host);
+		device_put(d, values + p->v[i].offset, host, (size_t)p->v[i].count * sizeof *host);
 	}
 	mem_free(host);
 	return host ? 0 : -1;
@@ -244,7 +255,7 @@ int model_read_weights(const char *path, const struct params *p, struct device *
 	int rc = s ? model_match_weights(s, path, p, e) : -1;
 
 	if (!rc)
-		rc = put_weights(s, p, d, values, NULL, e);
+		rc = put_weights(s, p, d, values, e);
 	st_free(s);
 	return rc;
 }
@@ -273,31 +284,47 @@ int model_write_weights(const char *path, const struct params *p, struct device 
 }
 
 /* Memory for the matrices, in the place of the plain ones. */
-static int layout_compact(struct model *m, struct err *e)
+static int make_compact(struct model *m, struct err *e)
 {
-	params_layout_but(&m->params, PARAM_BULK);
-	m->compact = mem_zalloc((size_t)m->params.n, sizeof *m->compact);
-	for (int i = 0; i < m->params.n; i++) {
-		const struct param *p = &m->params.v[i];
+	const struct params *p = &m->net->params;
 
-		if ((p->flags & PARAM_BULK) && compact_init(&m->compact[i], m->bulk, p->shape[0], p->shape[1], e))
+	m->compact = mem_zalloc((size_t)p->n, sizeof *m->compact);
+	for (int i = 0; i < p->n; i++)
+		if ((p->v[i].flags & PARAM_BULK) &&
+		    compact_init(&m->compact[i], m->net->bulk, p->v[i].shape[0], p->v[i].shape[1], e))
 			return -1;
-	}
-	tape_bind_compact(m->tape, m->compact);
 	return 0;
 }
 
-static void record(struct model *m)
+static struct network *network_new(const struct net_config *c, int64_t capacity, enum compact_type bulk, int bf16, struct device *d)
 {
-	const struct net_config *c = &m->config.net;
+	struct network *w = mem_zalloc(1, sizeof *w);
 
-	m->tape = tape_new(DT_F32, m->capacity);
-	net_inputs(m->tape, c, &m->in);
-	m->out = net_record(m->tape, &m->params, c, &m->in);
-	tape_keep(m->tape, m->out);
-	params_layout(&m->params);
-	m->out_elements = c->kind == NET_ROUTER ? c->clusters : c->out_channels * c->size * c->size;
-	m->flops = tape_flops(m->tape, 1, 0, tape_mark(m->tape));
+	w->users = 1;
+	w->config = *c;
+	w->device = d;
+	w->capacity = capacity;
+	w->bulk = bulk;
+	w->bf16 = bf16;
+	w->tape = tape_new(DT_F32, capacity);
+	net_inputs(w->tape, c, &w->in);
+	w->out = net_record(w->tape, &w->params, c, &w->in);
+	tape_keep(w->tape, w->out);
+	params_layout(&w->params);
+	w->out_elements = c->kind == NET_ROUTER ? c->clusters : c->out_channels * c->size * c->size;
+	w->flops = tape_flops(w->tape, 1, 0, tape_mark(w->tape));
+	return w;
+}
+
+static void network_drop(struct network *w)
+{
+	if (!w || --w->users)
+		return;
+	tape_free(w->tape);
+	for (int i = 0; i < INPUTS; i++)
+		w->device->release(w->device, w->place[i]);
+	params_release(&w->params);
+	mem_free(w);
 }
 
 static size_t sample_bytes(const struct tensor *x)
@@ -309,40 +336,94 @@ static size_t sample_bytes(const struct tensor *x)
 	return n;
 }
 
-static int allocate(struct model *m, const struct model *lender, struct err *e)
+/* After the weights are known to fit. */
+static void network_layout(struct network *w)
 {
-	struct device *d = m->device;
-	struct tensor *const in[INPUTS] = {m->in.x, m->in.time, m->in.label, m->in.text, m->in.mask, m->in.micro};
+	if (w->laid_out)
+		return;
+	w->laid_out = 1;
+	if (w->bulk)
+		params_layout_but(&w->params, PARAM_BULK);
+	w->plain = w->bf16 ? params_layout_apart(&w->params, PARAM_BULK) : w->params.total;
+	tape_layout(w->tape, w->device, &(struct plan_options){.bf16 = w->bf16, .bf16_weights = w->bf16});
+}
 
-	if (lender)
-		tape_lend(m->tape, lender->tape);
-	m->lender = lender;
-	if (!(m->values = d->alloc(d, (size_t)m->params.total * sizeof *m->values, "weights", e)) || tape_allocate(m->tape, e))
+static uint64_t network_bytes(const struct network *w)
+{
+	const struct tensor *const in[INPUTS] = {w->in.x, w->in.time, w->in.label, w->in.text, w->in.mask, w->in.micro};
+	uint64_t bytes = (uint64_t)tape_arena_bytes(w->tape) + (uint64_t)tape_scratch_bytes(w->tape);
+
+	for (int i = 0; i < INPUTS; i++)
+		bytes += in[i] ? (uint64_t)w->capacity * sample_bytes(in[i]) : 0;
+	return bytes;
+}
+
+static int network_allocate(struct network *w, struct err *e)
+{
+	struct device *d = w->device;
+	struct tensor *const in[INPUTS] = {w->in.x, w->in.time, w->in.label, w->in.text, w->in.mask, w->in.micro};
+
+	if (w->there)
+		return 0;
+	if (tape_allocate(w->tape, e))
 		return -1;
-	tape_bind_params(m->tape, m->values, NULL);
 	for (int i = 0; i < INPUTS; i++) {
 		if (!in[i])
 			continue;
-		m->place[i] = lender ? lender->place[i] : d->alloc(d, (size_t)m->capacity * sample_bytes(in[i]), "network input", e);
-		if (!m->place[i])
+		if (!(w->place[i] = d->alloc(d, (size_t)w->capacity * sample_bytes(in[i]), "network input", e)))
 			return -1;
-		tape_bind(m->tape, in[i], m->place[i]);
+		tape_bind(w->tape, in[i], w->place[i]);
 	}
+	w->there = 1;
 	return 0;
 }
 
-static int round_weights(struct model *m, struct err *e)
+static size_t page_bytes(const struct network *w)
 {
-	struct device *d = m->device;
-	int64_t n = m->params.total;
-	struct op_call c = {.nin = 1, .nout = 1, .in = {array_vector(DT_F32, m->values, n)}};
+	assert(w->laid_out);
+	return (size_t)w->plain * sizeof(float) + (w->bf16 ? (size_t)w->params.total * sizeof(uint16_t) : 0);
+}
 
-	if (!(m->rounded = d->alloc(d, (size_t)n * sizeof *m->rounded, "weights in bfloat16", e)))
-		return -1;
-	c.out[0] = array_vector(DT_BF16, m->rounded, n);
-	device_run(d, OP_COPY, &c, NULL);
-	tape_bind_bf16(m->tape, m->rounded);
-	return 0;
+static uint16_t *rounded_of(const struct network *w, float *values)
+{
+	return w->bf16 ? (uint16_t *)(void *)(values + w->plain) : NULL;
+}
+
+/* To the device or, where `paged`, to memory of the host. */
+static void place(struct device *d, int paged, void *dst, const void *src, size_t bytes)
+{
+	if (paged)
+		memcpy(dst, src, bytes);
+	else
+		device_put(d, dst, src, bytes);
+}
+
+/* One after the other through memory of the host. */
+static int read_page(struct model *m, const struct safetensors *s, float *page, struct err *e)
+{
+	const struct network *w = m->net;
+	struct device *d = w->device;
+	int paged = m->pager != NULL;
+	float *host = room_for_one(&w->params, e);
+	uint16_t *rounded = (uint16_t *)(void *)host;
+
+	for (int i = 0; host && i < w->params.n; i++) {
+		const struct param *q = &w->params.v[i];
+
+		renames_read(names_of(s), s, q, host);
+		if (m->compact && m->compact[i].type) {
+			compact_pack(&m->compact[i], host);
+			continue;
+		}
+		if (q->offset < w->plain)
+			place(d, paged, page + q->offset, host, (size_t)q->count * sizeof *host);
+		for (int64_t k = 0; w->bf16 && k < q->count; k++)
+			rounded[k] = f32_to_bf16(host[k]);
+		if (w->bf16)
+			place(d, paged, rounded_of(w, page) + q->offset, rounded, (size_t)q->count * sizeof *rounded);
+	}
+	mem_free(host);
+	return host ? 0 : -1;
 }
 
 static int find_weights(struct model *m, const char *dir, char *hash, struct err *e)
@@ -351,25 +432,55 @@ static int find_weights(struct model *m, const char *dir, char *hash, struct err
 	char *slash;
 
 	if (!(m->path = model_weights_path(dir, m->config.net.kind, e)) || !(m->weights = weightfile_open(m->path, NULL, e)) ||
-	    !(s = weightfile_tensors(m->weights, e)) || model_match_weights(s, m->path, &m->params, e))
+	    !(s = weightfile_tensors(m->weights, e)) || model_match_weights(s, m->path, &m->net->params, e))
 		return -1;
 	slash = strrchr(m->path, '/');
 	m->file = mem_strdup(slash ? slash + 1 : m->path);
 	return hash ? weightfile_hash(m->weights, hash, e) : 0;
 }
 
+int model_alike(const struct model *a, const struct model *b)
+{
+	const struct network *x = a->net, *y = b->net;
+
+	return x->device == y->device && x->capacity == y->capacity && x->bulk == y->bulk && x->bf16 == y->bf16 &&
+	       !net_differs(&x->config, &y->config);
+}
+
+static void borrow(struct model *m, const struct model *lender)
+{
+	assert(lender->net->there && model_alike(lender, m));
+	network_drop(m->net);
+	m->net = lender->net;
+	m->net->users++;
+}
+
 /* Nothing is planned or allocated for a network that the file does not hold: a config.json may ask for any size. */
-int model_load(struct model *m, const struct model *lender, struct err *e)
+int model_load(struct model *m, const struct model *lender, struct pager *pager, struct err *e)
 {
 	const struct safetensors *s;
+	void *page = NULL;
+	size_t bytes;
 
 	if (!m->weights)
 		return 0;
-	s = weightfile_tensors(m->weights, e);
-	if (!s || (m->bulk && layout_compact(m, e)))
+	if (!(s = weightfile_tensors(m->weights, e)))
 		return -1;
-	tape_layout(m->tape, m->device, &(struct plan_options){.bf16 = m->bf16, .bf16_weights = m->bf16});
-	if (allocate(m, lender, e) || put_weights(s, &m->params, m->device, m->values, m->compact, e) || (m->bf16 && round_weights(m, e)))
+	if (lender && !m->net->there)
+		borrow(m, lender);
+	if (m->net->bulk && make_compact(m, e))
+		return -1;
+	if (m->compact && !m->net->laid_out)
+		tape_bind_compact(m->net->tape, m->compact);
+	network_layout(m->net);
+	bytes = page_bytes(m->net);
+	if (network_allocate(m->net, e))
+		return -1;
+	m->pager = pager;
+	if (pager ? (m->page = pager_add(pager, bytes, &page, e)) < 0
+	          : !(page = m->values = m->net->device->alloc(m->net->device, bytes, "weights", e)))
+		return -1;
+	if (read_page(m, s, page, e))
 		return -1;
 	weightfile_free(m->weights);
 	m->weights = NULL;
@@ -378,15 +489,14 @@ int model_load(struct model *m, const struct model *lender, struct err *e)
 
 int model_lends(const struct model *lender, const struct model *m)
 {
-	return !lender->weights && !lender->lender && lender->device == m->device && lender->capacity == m->capacity &&
-	       lender->bulk == m->bulk && lender->bf16 == m->bf16 && !net_differs(&lender->config.net, &m->config.net);
+	return lender->net->there && model_alike(lender, m);
 }
 
 struct model *model_open(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e)
 {
 	struct model *m = model_find(dir, capacity, bulk, d, hash, e);
 
-	if (!m || !model_load(m, NULL, e))
+	if (!m || !model_load(m, NULL, NULL, e))
 		return m;
 	model_free(m);
 	return NULL;
@@ -395,22 +505,21 @@ struct model *model_open(const char *dir, int64_t capacity, enum compact_type bu
 struct model *model_find(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e)
 {
 	struct model *m = mem_zalloc(1, sizeof *m);
+	int bf16 = bulk == COMPACT_BF16 && !d->compact && d->storage >> DT_BF16 & 1;
 
-	m->capacity = capacity;
-	m->bf16 = bulk == COMPACT_BF16 && !d->compact && d->storage >> DT_BF16 & 1;
-	m->bulk = m->bf16 ? COMPACT_NONE : !bulk && d->compact ? COMPACT_F32 : bulk;
-	m->device = d;
+	m->page = -1;
 	if (model_config_load(dir, &m->config, e))
 		goto fail;
 	if (m->config.exact) {
 		err_set(e, ERR_DATA, "%s: holds samples, not a network", dir);
 		goto fail;
 	}
-	if (m->bulk && !d->compact) {
+	if (bulk && !bf16 && !d->compact) {
 		err_set(e, ERR_USAGE, "weights in %s are for the CPU, not for %s", bulk == COMPACT_BF16 ? "bf16" : "int8", d->name);
 		goto fail;
 	}
-	record(m);
+	bulk = bf16 ? COMPACT_NONE : !bulk && d->compact ? COMPACT_F32 : bulk;
+	m->net = network_new(&m->config.net, capacity, bulk, bf16, d);
 	if (find_weights(m, dir, hash, e))
 		goto fail;
 	return m;
@@ -423,15 +532,12 @@ void model_free(struct model *m)
 {
 	if (!m)
 		return;
-	tape_free(m->tape);
-	m->device->release(m->device, m->values);
-	for (int i = 0; i < INPUTS; i++)
-		m->device->release(m->device, m->lender ? NULL : m->place[i]);
-	m->device->release(m->device, m->rounded);
-	for (int i = 0; m->compact && i < m->params.n; i++)
+	if (m->net)
+		m->net->device->release(m->net->device, m->values);
+	for (int i = 0; m->compact && i < m->net->params.n; i++)
 		compact_release(&m->compact[i]);
 	mem_free(m->compact);
-	params_release(&m->params);
+	network_drop(m->net);
 	model_config_release(&m->config);
 	weightfile_free(m->weights);
 	mem_free(m->file);
@@ -451,52 +557,82 @@ const char *model_weights_file(const struct model *m)
 
 double model_flops(const struct model *m)
 {
-	return m->flops;
+	return m->net->flops;
 }
 
 int64_t model_elements(const struct model *m)
 {
-	return m->out_elements;
+	return m->net->out_elements;
 }
 
 int64_t model_bytes(const struct model *m)
 {
-	int64_t bytes = m->weights ? 0 : m->params.total * (int64_t)(sizeof *m->values + (m->rounded ? sizeof *m->rounded : 0));
+	int64_t bytes = m->weights ? 0 : (int64_t)page_bytes(m->net);
 
-	for (int i = 0; !m->weights && m->compact && i < m->params.n; i++)
+	for (int i = 0; !m->weights && m->compact && i < m->net->params.n; i++)
 		if (m->compact[i].type)
 			bytes += compact_bytes(&m->compact[i]);
 	return bytes;
 }
 
-/* The next k rows from `at`; x, text and mask by `put`. */
-static void put_rows(struct model *m, int64_t at, int64_t k, const struct model_input *in, copier put)
+void model_needs(struct model *m, uint64_t *weights, uint64_t *work)
 {
-	struct device *d = m->device;
-	const struct tensor *const to[INPUTS] = {m->in.x, m->in.time, m->in.label, m->in.text, m->in.mask, m->in.micro};
+	assert(!m->net->bulk);
+	network_layout(m->net);
+	*weights = page_bytes(m->net);
+	*work = network_bytes(m->net);
+}
+
+int model_page(const struct model *m)
+{
+	return m->page;
+}
+
+/* The next k rows from `at`; x, text and mask by `put`. */
+static void put_rows(struct network *w, int64_t at, int64_t k, const struct model_input *in, copier put)
+{
+	struct device *d = w->device;
+	const struct tensor *const to[INPUTS] = {w->in.x, w->in.time, w->in.label, w->in.text, w->in.mask, w->in.micro};
 	const void *const from[INPUTS] = {in->x, in->t, in->label, in->text, in->mask, in->micro};
 
 	for (int i = 0; i < INPUTS; i++) {
 		size_t bytes = to[i] ? sample_bytes(to[i]) : 0;
 
 		if (bytes && from[i])
-			(i == 0 || i == 3 || i == 4 ? put : device_put)(d, m->place[i], (const char *)from[i] + (size_t)at * bytes, (size_t)k * bytes);
-		else if (bytes && to[i] == m->in.mask)
-			d->fill(d, 0, m->place[i], 0, (size_t)k * bytes);
+			(i == 0 || i == 3 || i == 4 ? put : device_put)(d, w->place[i], (const char *)from[i] + (size_t)at * bytes, (size_t)k * bytes);
+		else if (bytes && to[i] == w->in.mask)
+			d->fill(d, 0, w->place[i], 0, (size_t)k * bytes);
 		else
 			assert(!bytes);
 	}
 }
 
+/* The network computes with this model's weights from now on. */
+static void bind(struct model *m)
+{
+	struct network *w = m->net;
+	float *values = m->pager ? pager_take(m->pager, m->page) : m->values;
+
+	tape_bind_params(w->tape, values, NULL);
+	tape_bind_bf16(w->tape, rounded_of(w, values));
+	if (m->compact)
+		tape_bind_compact(w->tape, m->compact);
+}
+
 static void cut(struct model *m, int64_t n, const struct model_input *in, float *out, copier put, copier back)
 {
-	for (int64_t at = 0; at < n; at += m->capacity) {
-		int64_t k = n - at < m->capacity ? n - at : m->capacity;
+	struct network *w = m->net;
 
-		put_rows(m, at, k, in, put);
-		tape_run(m->tape, k, 0, tape_mark(m->tape));
-		back(m->device, out + at * m->out_elements, tape_data(m->tape, m->out), (size_t)(k * m->out_elements) * sizeof *out);
+	bind(m);
+	for (int64_t at = 0; at < n; at += w->capacity) {
+		int64_t k = n - at < w->capacity ? n - at : w->capacity;
+
+		put_rows(w, at, k, in, put);
+		tape_run(w->tape, k, 0, tape_mark(w->tape));
+		back(w->device, out + at * w->out_elements, tape_data(w->tape, w->out), (size_t)(k * w->out_elements) * sizeof *out);
 	}
+	if (m->pager)
+		pager_give(m->pager, m->page);
 }
 
 void model_run(struct model *m, int64_t n, const struct model_input *in, float *out)

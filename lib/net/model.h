@@ -47,10 +47,15 @@ struct model *model_open(const char *dir, int64_t capacity, enum compact_type bu
 /* The same, but the weights stay in their file, which is mapped and has been checked, until model_load. */
 struct model *model_find(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e);
 /* Before the first run of what model_find found; later calls do nothing. lender: NULL, or a model that can lend, in whose work space this
- * one computes, and which is freed after the last run of it. */
-int model_load(struct model *m, const struct model *lender, struct err *e);
-/* Whether it is loaded, in a work space of its own, and m would need the same. */
+ * one computes. pager: NULL, or weights are a page of it, with slots large enough; borrowed until model_free. */
+struct pager;
+int model_load(struct model *m, const struct model *lender, struct pager *pager, struct err *e);
+/* Whether both need the same work space; and whether lender has one already, for m. */
+int model_alike(const struct model *a, const struct model *b);
 int model_lends(const struct model *lender, const struct model *m);
+/* Bytes that weights and work space will take, on a device that does not compute in memory of the host. */
+void model_needs(struct model *m, uint64_t *weights, uint64_t *work);
+int model_page(const struct model *m); /* its number with the pager; -1: it has none */
 void model_free(struct model *m);
 const struct model_config *model_config(const struct model *m);
 double model_flops(const struct model *m);     /* of one sample */

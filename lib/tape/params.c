@@ -76,6 +76,22 @@ void params_layout_but(struct params *p, int flags)
 	p->total = at;
 }
 
+int64_t params_layout_apart(struct params *p, int flags)
+{
+	int64_t at = 0, first = 0;
+
+	for (int last = 0; last < 2; last++) {
+		first = last ? at : 0;
+		for (int i = 0; i < p->n; i++)
+			if (last == !!(p->v[i].flags & flags)) {
+				p->v[i].offset = at;
+				at += (p->v[i].count + 15) / 16 * 16;
+			}
+	}
+	p->trainable = p->total = at;
+	return first;
+}
+
 int64_t params_count(const struct params *p, int trainable_only)
 {
 	int64_t n = 0;

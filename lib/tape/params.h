@@ -58,6 +58,8 @@ int params_add(struct params *p, const char *name, int rank, const int64_t *shap
  * of `flags` get no place (offset -1). */
 void params_layout(struct params *p);
 void params_layout_but(struct params *p, int flags);
+/* Of weights that are not trained: those with any of `flags` come last. Returns where they begin. */
+int64_t params_layout_apart(struct params *p, int flags);
 
 /* Number of scalars: trainable ones, or all. */
 int64_t params_count(const struct params *p, int trainable_only);

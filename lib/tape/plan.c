@@ -246,12 +246,6 @@ int64_t tape_scratch_bytes(const struct tape *t)
 	return t->scratch_bytes;
 }
 
-void tape_lend(struct tape *t, const struct tape *from)
-{
-	assert(from->device == t->device && from->arena_bytes >= t->arena_bytes && from->scratch_bytes >= t->scratch_bytes && !t->arena);
-	t->lender = from;
-}
-
 int tape_allocate(struct tape *t, struct err *e)
 {
 	struct device *d = t->device;
@@ -264,12 +258,8 @@ int tape_allocate(struct tape *t, struct err *e)
 	for (int i = 0; i < t->nnodes; i++)
 		if (t->node[i].live && t->node[i].op == OP_ATTENTION && t->node[i].nin > 3 && !d->biased)
 			return err_set(e, ERR_UNAVAILABLE, "device %s has no attention with a bias or a mask yet", d->name);
-	if (t->lender) {
-		t->arena = t->lender->arena;
-		t->scratch = t->lender->scratch;
-	}
-	if ((!t->arena && !(t->arena = d->alloc(d, (size_t)t->arena_bytes, "activations", e))) ||
-	    (!t->scratch && !(t->scratch = d->alloc(d, (size_t)t->scratch_bytes, "kernel scratch", e))) ||
+	if (!(t->arena = d->alloc(d, (size_t)t->arena_bytes, "activations", e)) ||
+	    !(t->scratch = d->alloc(d, (size_t)t->scratch_bytes, "kernel scratch", e)) ||
 	    !(t->device_keys = d->alloc(d, sizeof *t->device_keys, "keys of random draws", e)))
 		return -1;
 	return 0;

@@ -46,12 +46,13 @@ struct replay {
 	int64_t n, used; /* used: when, by the count of runs */
 	int from, to;
 	void *values, *grad_values;
+	const uint16_t *rounded;
 	const struct profile *profile; /* whose timers it holds */
 	void *graph; /* NULL: it has run once, or the device could not keep it */
 	int refused;
 };
 
-enum { TAPE_GRAPHS = 32 };
+enum { TAPE_GRAPHS = 32 }; /* of the same parameter arenas */
 
 struct tape {
 	enum dtype real;
@@ -72,14 +73,13 @@ struct tape {
 	struct device *device;
 	struct plan_options options;
 	int64_t arena_bytes, scratch_bytes;
-	const struct tape *lender; /* whose arena and scratch these are, or NULL */
 	char *arena, *scratch;
 	void *values, *grad_values;
 	const uint16_t *rounded;       /* values as bfloat16, or NULL */
 	const struct compact *compact; /* by parameter, or NULL */
 	struct run_keys keys, *device_keys;
 	int keys_changed;
-	struct replay replay[TAPE_GRAPHS];
+	struct replay *replay;
 	int replays;
 	int64_t runs;
 	void *hop; /* event between nodes of different streams */

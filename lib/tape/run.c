@@ -213,6 +213,8 @@ void replay_drop(struct tape *t)
 	for (int i = 0; i < t->replays; i++)
 		if (t->replay[i].graph)
 			t->device->graph_free(t->device, t->replay[i].graph);
+	mem_free(t->replay);
+	t->replay = NULL;
 	t->replays = 0;
 }
 
@@ -226,28 +228,38 @@ static int may_replay(const struct tape *t, int from, int to)
 	return 1;
 }
 
-/* The place of a run that is known, or NULL after making one for it: of those never used the first, else the one longest unused. */
+static int of_these_weights(const struct tape *t, const struct replay *r)
+{
+	return r->values == t->values && r->grad_values == t->grad_values && r->rounded == t->rounded;
+}
+
+/* The place of a run that is known, or NULL after making one for it: with many of the same weights that of the one longest unused. */
 static struct replay *find_replay(struct tape *t, int64_t n, int from, int to)
 {
-	struct replay *oldest = &t->replay[0];
+	struct replay *oldest = NULL;
+	int same = 0;
 
 	t->runs++;
 	for (int i = 0; i < t->replays; i++) {
 		struct replay *r = &t->replay[i];
 
-		if (r->n == n && r->from == from && r->to == to && r->values == t->values && r->grad_values == t->grad_values &&
-		    r->profile == t->device->profile) {
+		if (!of_these_weights(t, r))
+			continue;
+		if (r->n == n && r->from == from && r->to == to && r->profile == t->device->profile) {
 			r->used = t->runs;
 			return r;
 		}
-		oldest = r->used < oldest->used ? r : oldest;
+		same++;
+		oldest = !oldest || r->used < oldest->used ? r : oldest;
 	}
-	if (t->replays < TAPE_GRAPHS)
+	if (same < TAPE_GRAPHS) {
+		t->replay = mem_resize(t->replay, (size_t)t->replays + 1, sizeof *t->replay);
 		oldest = &t->replay[t->replays++];
-	else if (oldest->graph)
+	} else if (oldest->graph) {
 		t->device->graph_free(t->device, oldest->graph);
+	}
 	*oldest = (struct replay){.n = n, .used = t->runs, .from = from, .to = to, .values = t->values, .grad_values = t->grad_values,
-	                          .profile = t->device->profile};
+	                          .rounded = t->rounded, .profile = t->device->profile};
 	return NULL;
 }
 

@@ -23,8 +23,8 @@ void tape_free(struct tape *t)
 	if (t->device) {
 		replay_drop(t);
 		timers_drop(t);
-		t->device->release(t->device, t->lender ? NULL : t->arena);
-		t->device->release(t->device, t->lender ? NULL : t->scratch);
+		t->device->release(t->device, t->arena);
+		t->device->release(t->device, t->scratch);
 		t->device->release(t->device, t->device_keys);
 		if (t->hop)
 			t->device->event_free(t->device, t->hop);
@@ -282,14 +282,12 @@ void tape_bind_params(struct tape *t, void *values, void *grads)
 
 void tape_bind_bf16(struct tape *t, const uint16_t *values)
 {
-	if (t->rounded != values)
-		replay_drop(t);
 	t->rounded = values;
 }
 
 void tape_bind_compact(struct tape *t, const struct compact *w)
 {
-	assert(!t->device && !t->grads);
+	assert((!t->device || t->compact) && !t->grads);
 	t->compact = w;
 }
 

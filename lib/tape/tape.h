@@ -95,9 +95,6 @@ struct plan_options {
 void tape_layout(struct tape *t, struct device *d, const struct plan_options *o);
 int64_t tape_arena_bytes(const struct tape *t);
 int64_t tape_scratch_bytes(const struct tape *t);
-/* After tape_layout of both: t computes in the memory of `from`, which is allocated, of the same device, no smaller, and freed after the
- * last run of t. Neither has values of the other's to read once it ran. */
-void tape_lend(struct tape *t, const struct tape *from);
 /* A device that cannot store what the plan asks for is ERR_UNAVAILABLE. */
 int tape_allocate(struct tape *t, struct err *e);
 
@@ -108,7 +105,7 @@ void tape_bind_params(struct tape *t, void *values, void *grads);
 /* values[total] in bfloat16, which must be there before a run with bf16_weights; borrowed. */
 void tape_bind_bf16(struct tape *t, const uint16_t *values);
 /* w[n of the table], borrowed: op_linear reads parameter i from w[i] where that has a type (and nothing else may read it). Types and
- * sizes are set before tape_layout. Forward only, in float, on a device that takes DT_COMPACT. */
+ * sizes are set before tape_layout, after which others of the same may be bound. Forward only, in float, on a device that takes DT_COMPACT. */
 void tape_bind_compact(struct tape *t, const struct compact *w);
 /* What dropout and noise draw by in the following runs. */
 void tape_seed(struct tape *t, const struct run_keys *keys);

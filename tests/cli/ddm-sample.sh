@@ -161,6 +161,15 @@ check_differ "takes the sizes of the clusters" m.json l.json
 sed -i 's/, \[0, 2, 2\]//' classes/router/config.json
 check_exit 65 "a table of other classes" $run -n 9 --route prior --class 1 classes
 
+# Experts in turns
+for n in 0 none 12x -3; do
+	check_exit 2 "--resident=$n" $run -n 3 --route full --resident=$n ensemble
+	check_err "the choices are named" 'auto'
+done
+check_exit 2 "there is a GPU or nothing to page to" $run -n 3 --route full --resident 2 --device cpu ensemble
+check_err "the device is named" 'cpu'
+check "as many as fit is all on the CPU" $run -n 3 --route full --resident auto --device cpu -o turns.tar ensemble
+
 # Interruptions and full disks
 check_stdout "samples" $run -n 200 --route top-1 ensemble
 mkdir stop

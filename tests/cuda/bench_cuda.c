@@ -498,7 +498,8 @@ static void sample(const char *dir, int used, double cfg, int64_t batch)
 	s.router.logits = route_table;
 	s.router.arg = &s;
 	s.mixture = (struct mixture){s.ensemble.k, s.ensemble.d, s.ensemble.expert, &s.router, o.policy, cfg, 0, dev, 0, 0, NULL};
-	s.sampler = (struct sampler){.mixture = &s.mixture, .solver = {SOLVER_EULER, s.steps, 1, 0, 0}, .seed = 1, .batch = batch, .progress = &progress};
+	s.sampler = (struct sampler){.mixture = &s.mixture, .solver = {SOLVER_EULER, s.steps, 1, 0, 0}, .seed = 1, .batch = batch, .progress = &progress,
+	                             .order = ensemble_order, .order_arg = &s.ensemble};
 	must(!(s.state = sampler_new(&s.sampler, &e)), &e);
 	s.x = mem_zalloc((size_t)(batch * s.ensemble.d), sizeof *s.x);
 	s.logits = mem_zalloc((size_t)(batch * EXPERTS), sizeof *s.logits);

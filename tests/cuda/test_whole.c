@@ -640,7 +640,8 @@ static float *sample_on(struct device *d, const char *route, double cfg, enum so
 	r->k = s.k;
 	r->at = 0;
 	m = (struct mixture){s.k, s.d, s.expert, s.router.logits ? &router : NULL, o.policy, cfg, 3, d, 0, 0, NULL};
-	sampler = (struct sampler){.mixture = &m, .solver = {solver, 6, 1, 0}, .seed = 3, .batch = BATCH, .shares = s.shares};
+	sampler = (struct sampler){.mixture = &m, .solver = {solver, 6, 1, 0}, .seed = 3, .batch = BATCH, .shares = s.shares,
+	                           .order = ensemble_order, .order_arg = &s};
 	if (!(st = sampler_new(&sampler, &e)))
 		fail_msg("%s", e.msg);
 	for (int64_t at = 0; at < PICTURES; at += BATCH) {

@@ -1,6 +1,8 @@
 /* A device for tests whose memory the host cannot touch: the CPU's kernels, on memory that is mapped without any right except while
  * one of them, or put, get, fetch, copy, fill, is at work. A host that dereferences device memory crashes. What it fetches stays NaN
- * until it has waited, or has submitted two more events. What is captured runs when it is launched, and not before. Every allocation
+ * until it has waited, or has submitted two more events. Who uses what `send` wrote, or writes it anew, must come after by events: every
+ * stream counts what is submitted to it, and knows how far the others were when it last followed them. What is captured runs when it is
+ * launched, and not before. Every allocation
  * ends at a page that is never there, and released ones are gone. */
 #ifndef DDM_TESTS_FAR_H
 #define DDM_TESTS_FAR_H
@@ -19,7 +21,20 @@
 #include "core/str.h"
 #include "kernels/device.h"
 
-enum { FAR_BLOCKS = 256, FAR_FETCHES = 64, FAR_LAZY = 2 };
+enum { FAR_BLOCKS = 256, FAR_FETCHES = 64, FAR_LAZY = 2, FAR_STREAMS = 2, FAR_SENT = 64 };
+
+/* How far every stream was. */
+struct far_clock {
+	int64_t at[FAR_STREAMS];
+};
+
+/* A range that was sent, and who has used it since. */
+struct far_sent {
+	char *from, *to;
+	int stream;
+	int64_t at, calls; /* when; kernels submitted before */
+	int64_t used[FAR_STREAMS];
+};
 
 /* What a graph keeps: a kernel's call, a timer, a copy, or a fill. */
 struct far_node {
@@ -59,11 +74,51 @@ struct far {
 	struct str ranges;         /* their names, a line each, two blanks for each range they are in */
 	int nested;
 	int64_t captures, launches, graphs; /* graphs: that there are */
+	size_t limit; /* not 0: what does not fit into so many bytes is refused */
+	struct far_clock clock[FAR_STREAMS], host;
+	struct far_sent sent[FAR_SENT];
+	int sents;
+	int64_t sends, send_bytes, overlapped; /* overlapped: kernels were submitted before a stream waited for it */
 };
 
 struct far_event {
 	int fetches, number; /* as they were when it was recorded */
+	struct far_clock clock;
 };
+
+static inline void far_join(struct far_clock *a, const struct far_clock *b)
+{
+	for (int i = 0; i < FAR_STREAMS; i++)
+		a->at[i] = b->at[i] > a->at[i] ? b->at[i] : a->at[i];
+}
+
+static inline void far_tick(struct far *f, int stream)
+{
+	far_join(&f->clock[stream], &f->host);
+	f->clock[stream].at[stream]++;
+}
+
+static inline void far_touch(struct far *f, int stream, const void *p, size_t bytes)
+{
+	for (int i = 0; i < f->sents; i++) {
+		struct far_sent *s = &f->sent[i];
+
+		if ((const char *)p >= s->to || (const char *)p + bytes <= s->from)
+			continue;
+		assert_true(f->clock[stream].at[s->stream] >= s->at); /* else it may not be there yet */
+		s->used[stream] = f->clock[stream].at[stream];
+	}
+}
+
+static inline void far_touch_array(struct far *f, int stream, const struct array *a)
+{
+	int64_t last = 0;
+
+	for (int d = 0; d < a->rank; d++)
+		last += (a->shape[d] - 1) * a->stride[d];
+	if (a->data)
+		far_touch(f, stream, a->data, (size_t)(last + 1) * dtype_size(a->dtype));
+}
 
 static inline void far_allow(struct far *f, int rights)
 {
@@ -92,6 +147,11 @@ static inline void far_run(const struct op_call *c, enum op op)
 		far_keep(f, (struct far_node){.op = op, .call = *c});
 		return;
 	}
+	far_tick(f, c->stream);
+	for (int i = 0; i < c->nin; i++)
+		far_touch_array(f, c->stream, &c->in[i]);
+	for (int i = 0; i < c->nout; i++)
+		far_touch_array(f, c->stream, &c->out[i]);
 	f->calls++;
 	if (far_lost(f))
 		return;
@@ -127,6 +187,10 @@ static void *far_alloc(struct device *d, size_t bytes, const char *what, struct 
 	int i = 0;
 	char *p;
 
+	if (f->limit && f->used + bytes > f->limit) {
+		err_set(e, ERR_NOMEM, "far: out of memory: %s needs %zu bytes, free are %zu", what, bytes, f->limit - f->used);
+		return NULL;
+	}
 	while (f->block[i].map)
 		assert_true(++i < FAR_BLOCKS);
 	p = mmap(NULL, length + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -146,6 +210,9 @@ static void far_release(struct device *d, void *p)
 
 	for (int i = 0; p && i < FAR_BLOCKS; i++)
 		if (f->block[i].at == p) {
+			for (int k = 0; k < f->sents; k++)
+				if (f->sent[k].from >= (char *)p && f->sent[k].from < (char *)p + f->block[i].bytes)
+					f->sent[k--] = f->sent[--f->sents];
 			munmap(f->block[i].map, f->block[i].length + (size_t)sysconf(_SC_PAGESIZE));
 			f->used -= f->block[i].bytes;
 			f->block[i] = (struct far_block){0};
@@ -167,6 +234,9 @@ static void far_move(struct device *d, int stream, void *dst, const void *src, s
 	struct far *f = (struct far *)d;
 
 	assert_null(f->capture);
+	far_tick(f, stream);
+	far_touch(f, stream, dst, bytes);
+	far_touch(f, stream, src, bytes);
 	far_allow(f, PROT_READ | PROT_WRITE);
 	f->cpu->copy(f->cpu, stream, dst, src, bytes);
 	far_allow(f, PROT_NONE);
@@ -193,6 +263,27 @@ static void far_fill(struct device *d, int stream, void *dst, int byte, size_t b
 	far_allow(f, PROT_READ | PROT_WRITE);
 	f->cpu->fill(f->cpu, stream, dst, byte, bytes);
 	far_allow(f, PROT_NONE);
+}
+
+static void far_send(struct device *d, int stream, void *dst, const void *src, size_t bytes)
+{
+	struct far *f = (struct far *)d;
+	struct far_sent *s = f->sent;
+
+	assert_null(f->capture);
+	while (s < f->sent + f->sents && s->from != dst)
+		s++;
+	if (s == f->sent + f->sents)
+		assert_true(++f->sents <= FAR_SENT);
+	far_tick(f, stream);
+	for (int i = 0; i < FAR_STREAMS; i++)
+		assert_true(f->clock[stream].at[i] >= s->used[i]); /* else somebody may still read what was there */
+	far_allow(f, PROT_READ | PROT_WRITE);
+	memcpy(dst, src, bytes);
+	far_allow(f, PROT_NONE);
+	*s = (struct far_sent){.from = dst, .to = (char *)dst + bytes, .stream = stream, .at = f->clock[stream].at[stream], .calls = f->calls};
+	f->sends++;
+	f->send_bytes += (int64_t)bytes;
 }
 
 static void far_fetch(struct device *d, int stream, void *dst, const void *src, size_t bytes)
@@ -233,15 +324,21 @@ static void far_event_record(struct device *d, void *event, int stream)
 {
 	struct far *f = (struct far *)d;
 
-	(void)stream;
-	*(struct far_event *)event = (struct far_event){f->fetches, ++f->events};
+	*(struct far_event *)event = (struct far_event){f->fetches, ++f->events, f->clock[stream]};
 }
 
 static void far_event_follow(struct device *d, void *event, int stream)
 {
-	(void)d;
-	(void)event;
-	(void)stream;
+	struct far *f = (struct far *)d;
+	const struct far_clock *then = &((struct far_event *)event)->clock;
+
+	for (int i = 0; i < f->sents; i++) {
+		const struct far_sent *s = &f->sent[i];
+
+		if (s->at > f->clock[stream].at[s->stream] && s->at <= then->at[s->stream])
+			f->overlapped += f->calls > s->calls;
+	}
+	far_join(&f->clock[stream], then);
 }
 
 /* Events are waited for in the order of their recording, as its users do; so what is before one is at the head of the list. */
@@ -254,6 +351,7 @@ static int far_event_passed(struct device *d, void *event, int wait)
 		return 0;
 	if (f->fetches)
 		far_deliver(f, 1);
+	far_join(&f->host, &v->clock);
 	return 1;
 }
 
@@ -355,6 +453,7 @@ static int far_error(struct device *d, struct err *e)
 static void far_get(struct device *d, int stream, void *dst, const void *src, size_t bytes)
 {
 	far_move(d, stream, dst, src, bytes);
+	far_join(&((struct far *)d)->host, &((struct far *)d)->clock[stream]);
 	if (far_lost((struct far *)d))
 		memset(dst, 0xff, bytes);
 }
@@ -362,6 +461,8 @@ static void far_get(struct device *d, int stream, void *dst, const void *src, si
 static int far_sync(struct device *d, struct err *e)
 {
 	far_deliver((struct far *)d, ((struct far *)d)->fetches);
+	for (int i = 0; i < FAR_STREAMS; i++)
+		far_join(&((struct far *)d)->host, &((struct far *)d)->clock[i]);
 	return far_error(d, e);
 }
 
@@ -421,7 +522,7 @@ static inline struct device *device_far(struct pool *pool)
 	    .name = "far",
 	    .real = DT_F32,
 	    .storage = 1u << DT_F32,
-	    .streams = 2,
+	    .streams = FAR_STREAMS,
 	    .pool = pool,
 	    .alloc = far_alloc,
 	    .release = far_release,
@@ -431,6 +532,7 @@ static inline struct device *device_far(struct pool *pool)
 	    .put = far_move,
 	    .get = far_get,
 	    .fetch = far_fetch,
+	    .send = far_send,
 	    .copy = far_copy,
 	    .fill = far_fill,
 	    .error = far_error,

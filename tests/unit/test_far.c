@@ -495,7 +495,8 @@ static float *sample_on(int far, const char *route, double cfg, enum solver_kind
 		fail_msg("%s", e.msg);
 	x = mem_zalloc((size_t)(n * s.d), sizeof *x);
 	m = (struct mixture){s.k, s.d, s.expert, s.router.logits ? &s.router : NULL, o.policy, cfg, 3, dev, 0, 0, NULL};
-	sampler = (struct sampler){.mixture = &m, .solver = {solver, 5, 1, 0}, .seed = 3, .batch = 4, .shares = s.shares};
+	sampler = (struct sampler){.mixture = &m, .solver = {solver, 5, 1, 0}, .seed = 3, .batch = 4, .shares = s.shares,
+	                           .order = ensemble_order, .order_arg = &s};
 	st = sampler_new(&sampler, &e);
 	if (!st)
 		fail_msg("%s", e.msg);

@@ -1,0 +1,265 @@
+/* Experts that take turns in the memory of a device: the pictures of all of them resident, by as few uploads as the order of the experts
+ * allows, each on its way while another expert works. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/pool.h"
+#include "core/rng.h"
+#include "core/str.h"
+#include "diffusion/ensemble.h"
+#include "diffusion/sampler.h"
+#include "file/commit.h"
+#include "file/fileio.h"
+#include "net/model.h"
+#include "net/pager.h"
+#include "tests/unit/far.h"
+
+enum { EXPERTS = 4, SIZE = 8, D = SIZE * SIZE, PICTURES = 7, BATCH = 4, STEPS = 5, BATCHES = 2 };
+
+static char dir[] = "/tmp/ddm-paging-XXXXXX";
+
+/* Expert 3 is deeper than the others: a page of another size, a network of its own. */
+static int write_member(const char *name, enum net_kind kind, int64_t depth, uint64_t seed)
+{
+	struct net_config c = {.kind = kind, .channels = 1, .out_channels = kind == NET_DIT, .size = SIZE, .patch = 2, .hidden = 16,
+	                       .depth = depth, .heads = 2, .mlp_ratio = 2, .time_scale = 1000, .clusters = kind == NET_ROUTER ? EXPERTS : 0};
+	struct model_config m = {.path = "linear", .cluster = -1, .clusters = EXPERTS};
+	char *folder = path_join(dir, name), *config = path_join(folder, "config.json"), *text, *weights;
+	struct device *d = device_cpu(NULL, DT_F32);
+	struct params p = {0};
+	float *values;
+	int rc;
+
+	c.classes = kind == NET_DIT ? 2 : 0;
+	c.class_dropout = kind == NET_DIT ? .1 : 0;
+	m.net = c;
+	snprintf(m.prediction, sizeof m.prediction, "%s", kind == NET_DIT ? "velocity" : "");
+	net_params(&c, &p);
+	values = mem_zalloc((size_t)p.total, sizeof *values);
+	rng_normal(values, (size_t)p.total, 7, RNG_TEST, 0, seed);
+	for (int64_t i = 0; i < p.total; i++)
+		values[i] *= .3f;
+	text = model_config_text(&m, NULL);
+	weights = path_join(folder, model_weights_name(kind));
+	rc = dir_make(folder, NULL) || commit_bytes(config, text, strlen(text), NULL) ||
+	     model_write_weights(weights, &p, d, values, NULL, 0, NULL);
+	params_release(&p);
+	device_free(d);
+	mem_free(values);
+	mem_free(text);
+	mem_free(weights);
+	mem_free(config);
+	mem_free(folder);
+	return rc;
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	return !mkdtemp(dir) || write_member("expert_0", NET_DIT, 2, 1) || write_member("expert_1", NET_DIT, 2, 2) ||
+	               write_member("expert_2", NET_DIT, 2, 3) || write_member("expert_3", NET_DIT, 3, 4) ||
+	               write_member("router", NET_ROUTER, 1, 5)
+	           ? -1
+	           : 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	return dir_remove(dir, NULL);
+}
+
+struct request {
+	const char *route;
+	double cfg;
+	struct resident resident;
+	size_t limit; /* of the device's memory; 0: none */
+	int cpu;
+};
+
+struct found {
+	float x[PICTURES * D];
+	int slots; /* EXPERTS: all resident */
+	int64_t uploads, sends, overlapped, captures, launches;
+	size_t most;
+};
+
+static void take_down(const struct far *f, const struct ensemble *s, struct found *y)
+{
+	y->slots = s->pager ? pager_slots(s->pager) : EXPERTS;
+	y->uploads = s->pager ? pager_uploads(s->pager) : 0;
+	y->sends = f->sends;
+	y->overlapped = f->overlapped;
+	y->captures = f->captures;
+	y->launches = f->launches;
+	y->most = f->most;
+}
+
+static int sample(const struct request *q, struct found *y, struct err *e)
+{
+	struct device *dev = q->cpu ? device_cpu(NULL, DT_F32) : device_far(NULL);
+	struct ensemble_options o = {.capacity = 2 * BATCH, .device = dev, .resident = q->resident};
+	struct ensemble s;
+	struct mixture m;
+	struct sampler sampler;
+	struct sampler_state *st = NULL;
+	int rc = -1;
+
+	memset(y, 0, sizeof *y);
+	if (!q->cpu)
+		((struct far *)dev)->limit = ((struct far *)dev)->total = q->limit;
+	assert_int_equal(policy_parse(q->route, &o.policy, e), 0);
+	if (ensemble_open(&s, dir, &o, e))
+		goto out;
+	m = (struct mixture){s.k, s.d, s.expert, &s.router, o.policy, q->cfg, 3, dev, 0, 0, NULL};
+	sampler = (struct sampler){.mixture = &m, .solver = {SOLVER_EULER, STEPS, 1, 0}, .seed = 3, .batch = BATCH,
+	                           .order = ensemble_order, .order_arg = &s};
+	if (!(st = sampler_new(&sampler, e)))
+		goto out;
+	for (int64_t at = 0; at < PICTURES; at += BATCH) {
+		int64_t n = PICTURES - at < BATCH ? PICTURES - at : BATCH, index[BATCH] = {at, at + 1, at + 2, at + 3};
+		int32_t label[BATCH] = {0, 1, 1, 0};
+
+		if (sampler_run(st, y->x + at * D, &(struct sampler_call){.n = n, .index = index, .label = label}, NULL, NULL, e))
+			goto out;
+	}
+	if (!q->cpu)
+		take_down((struct far *)dev, &s, y);
+	rc = 0;
+out:
+	sampler_free(st);
+	ensemble_release(&s);
+	device_free(dev);
+	return rc;
+}
+
+static void must_sample(const struct request *q, struct found *y)
+{
+	struct err e = {0};
+
+	if (sample(q, y, &e))
+		fail_msg("%s", e.msg);
+}
+
+static void the_same_pictures(void **state)
+{
+	static const char *const routes[] = {"top-1", "top-2", "full", "sample", "expert:2", "threshold:0.3"};
+	static struct found all, some;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
+		for (int guided = 0; guided < 2; guided++) {
+			struct request q = {.route = routes[i], .cfg = guided ? 2 : 1, .cpu = 1};
+
+			must_sample(&q, &all);
+			q.cpu = 0;
+			for (int64_t k = 0; k < D; k++)
+				assert_true(isfinite(all.x[k]) && fabsf(all.x[k]) > 0);
+			for (q.resident.experts = 0; q.resident.experts <= EXPERTS; q.resident.experts++) {
+				must_sample(&q, &some);
+				assert_memory_equal(some.x, all.x, sizeof all.x);
+				assert_true(some.sends == some.uploads && (some.uploads > 0) == (some.slots < EXPERTS));
+			}
+		}
+}
+
+/* Of all experts at every evaluation, in their order. With two slots each is sent anew, the first of a step at the end of the one before;
+ * with three, two are. Where there is a second slot nothing is waited for without work in between, but what was only just read from its
+ * file; the last that is sent, for a step that does not come, is not waited for at all. */
+static void counts(void **state)
+{
+	static const int64_t n = STEPS * BATCHES, want[EXPERTS + 1] = {0, 4 * n, 4 * n, 4 + 2 * (n - 1), 0};
+	static struct found y;
+
+	(void)state;
+	for (int slots = 1; slots <= EXPERTS; slots++) {
+		must_sample(&(struct request){.route = "full", .cfg = 1, .resident = {slots, 0}}, &y);
+		print_message("%d slots: %d uploads, %d overlap, %d graphs, %d launches\n", slots, (int)y.uploads, (int)y.overlapped,
+		              (int)y.captures, (int)y.launches);
+		assert_int_equal(y.slots, slots);
+		assert_int_equal(y.uploads, want[slots]);
+		assert_int_equal(y.overlapped, slots == 1 || slots == EXPERTS ? 0 : want[slots] - EXPERTS - 1);
+	}
+}
+
+/* One for each network, slot and number of rows, however many experts take turns. */
+static void graphs(void **state)
+{
+	static struct found y;
+
+	(void)state;
+	must_sample(&(struct request){.route = "full", .cfg = 1, .resident = {2, 0}}, &y);
+	assert_int_equal(y.captures, 2 * (1 + 2 + 1));
+	/* The first run and the capture come before. */
+	assert_int_equal(y.launches, BATCHES * ((STEPS - 1) + (STEPS - 1) + (2 * STEPS - 1) + (STEPS - 1)));
+}
+
+/* With less and less memory: fewer slots, the same pictures, never more than there is. */
+static void fits(void **state)
+{
+	static struct found all, y;
+	size_t most;
+	int seen[EXPERTS + 1] = {0}, last = EXPERTS;
+	struct err e = {0};
+
+	(void)state;
+	must_sample(&(struct request){.route = "full", .cfg = 2}, &all);
+	most = all.most + all.most / 4;
+	for (size_t limit = most; limit; limit -= most / 64) {
+		struct request q = {.route = "full", .cfg = 2, .limit = limit};
+
+		e = (struct err){0};
+		if (sample(&q, &y, &e))
+			break;
+		assert_memory_equal(y.x, all.x, sizeof all.x);
+		assert_true(y.most <= limit && y.slots <= last);
+		seen[last = y.slots] = 1;
+	}
+	assert_int_equal(e.code, ERR_NOMEM);
+	for (int i = 1; i <= EXPERTS; i++)
+		assert_true(seen[i]);
+}
+
+static void bytes(void **state)
+{
+	static struct found y;
+	struct request q = {.route = "full", .cfg = 1, .resident = {0, 1}};
+	struct err e = {0};
+	uint64_t slot;
+	struct device *d = device_far(NULL);
+	char *path = path_join(dir, "expert_3");
+	struct model *m = model_open(path, 1, COMPACT_NONE, d, NULL, &e);
+
+	(void)state;
+	slot = (uint64_t)model_bytes(m);
+	model_free(m);
+	device_free(d);
+	mem_free(path);
+	assert_int_equal(sample(&q, &y, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	q.resident.bytes = 3 * slot - 1;
+	must_sample(&q, &y);
+	assert_int_equal(y.slots, 2);
+	q.resident.bytes = 4 * slot;
+	must_sample(&q, &y);
+	assert_int_equal(y.slots, EXPERTS);
+	q.cpu = 1;
+	assert_int_equal(sample(&q, &y, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_pictures), cmocka_unit_test(counts), cmocka_unit_test(graphs),
+	                                   cmocka_unit_test(fits), cmocka_unit_test(bytes)};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}

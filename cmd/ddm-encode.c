@@ -26,10 +26,10 @@ static const char *const dtype_names[] = {"f16", "f32", NULL};
 
 static struct {
 	const char *model, *device, *null_text, *keys, *out;
-	int as, decode, posterior, wide, drop, input, skip_bad, nul, quiet;
+	int as, decode, posterior, wide, flip, drop, input, skip_bad, nul, quiet;
 	int64_t size, tokens, batch, threads, max_errors;
 	uint64_t seed;
-	int for_latents[4], for_tar; /* seen: --size --posterior --seed --no-pictures; --dtype */
+	int for_latents[5], for_tar; /* seen: --size --posterior --seed --no-pictures --flip; --dtype */
 } o = {.device = "auto", .input = -1, .out = "-", .max_errors = -1};
 
 static const struct opt options[] = {
@@ -43,6 +43,7 @@ static const struct opt options[] = {
     {.name = "--posterior", .type = OPT_CHOICE, .value = &o.posterior, .arg = "WHAT", .choices = encoding_posteriors,
      .given = &o.for_latents[1], .help = "mean and deviation of a latent, the mean alone, or one draw (default std)"},
     {.name = "--seed", .type = OPT_U64, .value = &o.seed, .arg = "S", .given = &o.for_latents[2], .help = "of that draw (default 0)"},
+    {.name = "--flip", .type = OPT_FLAG, .value = &o.flip, .given = &o.for_latents[4], .help = "encode every picture mirrored, too"},
     {.name = "--no-pictures", .type = OPT_FLAG, .value = &o.drop, .given = &o.for_latents[3],
      .help = "leave out the pictures that became latents"},
     {.name = "--tokens", .type = OPT_INT, .value = &o.tokens, .lo = 1, .hi = 16384, .arg = "N",
@@ -70,7 +71,7 @@ static const struct opt options[] = {
 
 static const struct program program = {
     "ddm-encode",
-    "-m DIR [--as WHAT] [-d] [--size N] [--posterior WHAT] [--seed S] [--no-pictures] [--tokens N] [--null-text FILE] [--dtype TYPE] "
+    "-m DIR [--as WHAT] [-d] [--size N] [--posterior WHAT] [--seed S] [--flip] [--no-pictures] [--tokens N] [--null-text FILE] [--dtype TYPE] "
     "[--input NAME] [--keys FILE] [--batch N] [--device NAME] [--skip-bad] [--max-errors N] [-0] [--threads N] [-q] [-o FILE] SAMPLES...",
     "runs pretrained encoders on samples: latents, features of captions, features of pictures",
     options,
@@ -169,9 +170,9 @@ static int recognise(struct parts *p, struct err *e)
 /* Options that say nothing of such a model. */
 static int check_options(const struct parts *p, struct err *e)
 {
-	static const char *const latents[] = {"--size", "--posterior", "--seed", "--no-pictures"};
+	static const char *const latents[] = {"--size", "--posterior", "--seed", "--no-pictures", "--flip"};
 
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 5; i++)
 		if (o.for_latents[i] && (!p->vae || o.decode))
 			return err_set(e, ERR_USAGE, "%s is about making latents, which %s does not", latents[i], o.decode ? "--decode" : o.model);
 	if (o.decode && !p->vae)
@@ -395,7 +396,7 @@ static int write_features(struct work *w, struct stamp *stamp, struct samples *s
 static int open_model(struct work *w, struct err *e)
 {
 	struct encoding_options eo = {.vae = w->parts.vae, .text = w->parts.text, .size = o.size, .posterior = o.posterior, .seed = o.seed,
-	                              .wide = o.wide, .tokens = o.tokens, .batch = o.batch, .drop = o.drop, .decode = o.decode};
+	                              .wide = o.wide, .tokens = o.tokens, .batch = o.batch, .flip = o.flip, .drop = o.drop, .decode = o.decode};
 
 	w->pool = pool_new((int)o.threads, e);
 	if (!w->pool || !(w->device = open_device(o.device, w->pool, e)))

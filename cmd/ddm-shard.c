@@ -24,7 +24,7 @@ static struct {
 	double holdout;
 	uint64_t shard_size, seed;
 	int64_t level, threads, max_errors, size, tokens, batch;
-	int holdout_given, skip_bad, nul, quiet, posterior, drop, wide, about_latents, about_texts;
+	int holdout_given, skip_bad, nul, quiet, posterior, flip, drop, wide, about_latents, about_texts;
 } o = {.shard_size = (uint64_t)256 << 20, .level = 3, .max_errors = -1, .device = "auto"};
 
 static const struct opt options[] = {
@@ -41,6 +41,7 @@ static const struct opt options[] = {
     {.name = "--posterior", .type = OPT_CHOICE, .value = &o.posterior, .arg = "WHAT", .choices = encoding_posteriors,
      .given = &o.about_latents, .help = "mean and deviation of a latent, the mean alone, or one draw (default std)"},
     {.name = "--seed", .type = OPT_U64, .value = &o.seed, .arg = "S", .given = &o.about_latents, .help = "of that draw (default 0)"},
+    {.name = "--flip", .type = OPT_FLAG, .value = &o.flip, .given = &o.about_latents, .help = "encode every picture mirrored, too"},
     {.name = "--no-pictures", .type = OPT_FLAG, .value = &o.drop, .given = &o.about_latents,
      .help = "leave out the pictures that became latents"},
     {.name = "--text", .type = OPT_TEXT, .value = &o.text, .arg = "DIR", .help = "add features of captions by this text encoder"},
@@ -65,8 +66,9 @@ static const struct opt options[] = {
 
 static const struct program program = {
     "ddm-shard",
-    "-a FILE [--holdout F] [--shard-size SIZE] [--level N] [--vae DIR] [--size N] [--posterior WHAT] [--seed S] [--no-pictures] [--text DIR] "
-    "[--tokens N] [--dtype TYPE] [--batch N] [--device NAME] [--skip-bad] [--max-errors N] [-0] [--threads N] [-q] -o SHARDS SAMPLES...",
+    "-a FILE [--holdout F] [--shard-size SIZE] [--level N] [--vae DIR] [--size N] "
+    "[--posterior WHAT] [--seed S] [--flip] [--no-pictures] [--text DIR] [--tokens N] [--dtype TYPE] [--batch N] "
+    "[--device NAME] [--skip-bad] [--max-errors N] [-0] [--threads N] [-q] -o SHARDS SAMPLES...",
     "packs samples into shards by cluster",
     options,
 };
@@ -87,7 +89,7 @@ struct encoders {
 static int encoders_open(struct encoders *c, struct err *e)
 {
 	struct encoding_options eo = {.vae = o.vae, .text = o.text, .size = o.size, .posterior = o.posterior, .seed = o.seed, .wide = o.wide,
-	                              .tokens = o.tokens, .batch = o.batch, .drop = o.drop};
+	                              .tokens = o.tokens, .batch = o.batch, .flip = o.flip, .drop = o.drop};
 
 	if (!(c->pool = pool_new((int)o.threads, e)))
 		return -1;
@@ -226,7 +228,7 @@ int main(int argc, char **argv)
 		cmd_die(&e);
 	}
 	if ((o.about_latents && !o.vae) || (o.about_texts && !o.text)) {
-		err_set(&e, ERR_USAGE, o.about_latents && !o.vae ? "--size, --posterior, --seed and --no-pictures go with --vae DIR"
+		err_set(&e, ERR_USAGE, o.about_latents && !o.vae ? "--size, --posterior, --seed, --flip and --no-pictures go with --vae DIR"
 		                                                 : "--tokens goes with --text DIR");
 		cmd_die(&e);
 	}

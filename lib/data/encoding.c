@@ -17,7 +17,7 @@
 
 const char *const encoding_posteriors[ENCODING_POSTERIORS + 1] = {"std", "mean", "sample", NULL};
 
-enum { AT_ONCE = 64, PICTURES = 4, TEXTS = 16, ADDED = 4 };
+enum { AT_ONCE = 64, PICTURES = 4, TEXTS = 16, ADDED = 6 };
 static const size_t BYTES_AT_ONCE = (size_t)64 << 20; /* of members and of pixels */
 
 /* A sample on its way: read and decoded, encoded, handed out. */
@@ -28,7 +28,7 @@ struct item {
 	struct picture picture;
 	float *z;       /* to be decoded (C, zh, zw) */
 	int64_t zh, zw;
-	struct str latent, std, text, png; /* what is added; empty: none */
+	struct str latent[2], std[2], text, png; /* what is added; empty: none. [1]: of the mirrored picture */
 	struct err err;
 };
 
@@ -110,8 +110,10 @@ static void item_release(struct item *it)
 	mem_free(it->key);
 	mem_free(it->origin);
 	picture_release(&it->picture);
-	str_release(&it->latent);
-	str_release(&it->std);
+	for (int flip = 0; flip < 2; flip++) {
+		str_release(&it->latent[flip]);
+		str_release(&it->std[flip]);
+	}
 	str_release(&it->text);
 	str_release(&it->png);
 	mem_free(it->z);
@@ -167,6 +169,7 @@ void encoding_stamp(const struct encoding *x, struct stamp *s)
 		stamp_text(s, "posterior", encoding_posteriors[o->posterior]);
 		if (o->posterior == ENCODING_SAMPLE)
 			stamp_u64(s, "seed", o->seed);
+		stamp_json(s, "flip", json_boolean(o->flip));
 		stamp_json(s, "pictures", json_boolean(!o->drop));
 		stamp_input(s, "vae", x->vae_hash);
 	}
@@ -315,19 +318,23 @@ static void read_next(void *arg)
 struct pixels_job {
 	struct item *const *item;
 	float *out;
+	int flip;
 };
 
 static void pixels_task(void *arg, int64_t task, int worker)
 {
 	struct pixels_job *j = arg;
 	const struct picture *p = &j->item[task]->picture;
-	size_t area = (size_t)p->width * (size_t)p->height;
+	size_t w = (size_t)p->width, area = w * (size_t)p->height;
 	float *out = j->out + (size_t)task * 3 * area;
 
 	(void)worker;
 	for (size_t c = 0; c < 3; c++)
-		for (size_t i = 0; i < area; i++)
-			out[c * area + i] = (float)p->pixels[i * 3 + c] / 127.5f - 1;
+		for (size_t i = 0; i < area; i++) {
+			size_t from = j->flip ? i / w * w + (w - 1 - i % w) : i;
+
+			out[c * area + i] = (float)p->pixels[from * 3 + c] / 127.5f - 1;
+		}
 }
 
 static int room(float **p, int64_t *have, int64_t want, const char *what, struct err *e)
@@ -349,7 +356,7 @@ static void deviation(const struct autoencoder_config *c, const float *moments, 
 		out[i] = (float)(exp(.5 * fmin(fmax((double)logvar[i], -30), 20)) * c->scale);
 }
 
-static int write_latent(const struct encoding *x, struct item *it, const float *moments, int64_t h, int64_t w)
+static int write_latent(const struct encoding *x, struct item *it, int flip, const float *moments, int64_t h, int64_t w)
 {
 	const struct autoencoder_config *c = autoencoder_config(x->vae);
 	int64_t shape[3] = {c->latent_channels, h, w}, n = c->latent_channels * h * w;
@@ -358,13 +365,13 @@ static int write_latent(const struct encoding *x, struct item *it, const float *
 
 	if (kl && x->o.posterior == ENCODING_SAMPLE) {
 		noise = mem_alloc((size_t)n * sizeof *noise);
-		rng_normal(noise, (size_t)n, x->o.seed, RNG_SOURCE, 0, hash64(it->key, strlen(it->key)) >> 20);
+		rng_normal(noise, (size_t)n, x->o.seed, RNG_SOURCE, (uint64_t)flip, hash64(it->key, strlen(it->key)) >> 20);
 	}
 	autoencoder_latent(c, moments, noise, h * w, z);
-	rc = encoding_array(&it->latent, x->o.wide, 3, shape, z, it->key, &it->err);
+	rc = encoding_array(&it->latent[flip], x->o.wide, 3, shape, z, it->key, &it->err);
 	if (!rc && kl && x->o.posterior == ENCODING_STD) {
 		deviation(c, moments, h * w, z);
-		rc = encoding_array(&it->std, x->o.wide, 3, shape, z, it->key, &it->err);
+		rc = encoding_array(&it->std[flip], x->o.wide, 3, shape, z, it->key, &it->err);
 	}
 	mem_free(z);
 	mem_free(noise);
@@ -382,11 +389,13 @@ static int encode_equal(struct encoding *x, struct item *const *item, int n, str
 	if (room(&x->pixels, &x->room, n * 3 * w * h, "pictures", e) || room(&x->moments, &x->room_moments, n * each, "latents", e))
 		return -1;
 	j.out = x->pixels;
-	pool_run(x->o.pool, n, pixels_task, &j);
-	if (autoencoder_encode(x->vae, n, x->pixels, h, w, 0, x->moments, e) || x->o.device->error(x->o.device, e))
-		return -1;
-	for (int i = 0; i < n; i++)
-		write_latent(x, item[i], x->moments + i * each, lh, lw);
+	for (j.flip = 0; j.flip <= x->o.flip; j.flip++) {
+		pool_run(x->o.pool, n, pixels_task, &j);
+		if (autoencoder_encode(x->vae, n, x->pixels, h, w, 0, x->moments, e) || x->o.device->error(x->o.device, e))
+			return -1;
+		for (int i = 0; i < n; i++)
+			write_latent(x, item[i], j.flip, x->moments + i * each, lh, lw);
+	}
 	return 0;
 }
 
@@ -567,12 +576,17 @@ static int turn(struct encoding *x, struct err *e)
 	return rc;
 }
 
+/* Latents that were there before are of another encoder, all of them. */
 static int replaced(const struct encoding *x, const struct item *it, const char *ext)
 {
+	static const char *const latents[] = {"npy", "std.npy", "flip.npy", "flip.std.npy"};
+
 	if (x->o.decode)
-		return !strcmp(ext, "npy") || !strcmp(ext, "std.npy") || !strcmp(ext, "text.npy") || entry_is_picture(ext);
-	return (it->latent.len && (!strcmp(ext, "npy") || !strcmp(ext, "std.npy"))) || (it->text.len && !strcmp(ext, "text.npy")) ||
-	       (it->latent.len && x->o.drop && entry_is_picture(ext));
+		return !strcmp(ext, "npy") || str_ends(ext, ".npy") || entry_is_picture(ext);
+	for (int i = 0; i < 4 && x->vae; i++)
+		if (!strcmp(ext, latents[i]))
+			return 1;
+	return (it->text.len && !strcmp(ext, "text.npy")) || (x->vae && x->o.drop && entry_is_picture(ext));
 }
 
 static int by_ext(const void *a, const void *b)
@@ -583,8 +597,9 @@ static int by_ext(const void *a, const void *b)
 static void hand_out(struct encoding *x, const struct item *it, struct sample *out)
 {
 	const struct sample_member added[ADDED] = {
-	    {"npy", it->latent.p, it->latent.len}, {"std.npy", it->std.p, it->std.len}, {"text.npy", it->text.p, it->text.len},
-	    {"png", it->png.p, it->png.len}};
+	    {"npy", it->latent[0].p, it->latent[0].len},      {"std.npy", it->std[0].p, it->std[0].len},
+	    {"flip.npy", it->latent[1].p, it->latent[1].len}, {"flip.std.npy", it->std[1].p, it->std[1].len},
+	    {"text.npy", it->text.p, it->text.len},           {"png", it->png.p, it->png.len}};
 	int n = 0;
 
 	x->out = mem_resize(x->out, (size_t)it->n + ADDED, sizeof *x->out);

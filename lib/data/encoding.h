@@ -2,6 +2,7 @@
  *
  *     KEY.npy       (C, H, W) the mean of the posterior as a diffusion model sees it: (z - shift) scale by config.json of the autoencoder
  *     KEY.std.npy   (C, H, W) its standard deviation, scale included; of AutoencoderKL
+ *     KEY.flip.npy  KEY.flip.std.npy  the same of the mirrored picture, where it is asked for
  *     KEY.text.npy  (tokens, width) of KEY.txt; of T5 fewer rows, those of the text alone
  *
  * in 16-bit or 32-bit floats. Or the way back, KEY.png of KEY.npy. A picture is turned into the centre square of size x size or, where no size is given, cut around its centre to
@@ -33,6 +34,7 @@ struct encoding_options {
 	int wide;               /* floats of 32 bits, not 16 */
 	int64_t tokens;         /* of a text; 0: data/textencoder.h */
 	int64_t batch;          /* pictures or texts at a time; 0: 4 and 16. Results do not depend on it */
+	int flip;               /* of the mirrored picture, too */
 	int drop;               /* without the pictures themselves, of which there are latents */
 	int decode;             /* the way back, by `vae`: KEY.png in the place of pictures and arrays; no text, size, posterior */
 	struct device *device;  /* borrowed, as the pool */

@@ -49,6 +49,10 @@ check "the mean alone, of 32 bits, without pictures" ddm-encode -q -m "$vae" --p
 check_out "members" "npy $n, txt $n" members m.tar
 check "a draw" ddm-encode -q -m "$vae" --posterior sample --seed 4 -o d.tar pics
 check_out "members" "npy $n, png $n, txt $n" members d.tar
+check "mirrored, too" ddm-encode -q -m "$vae" --flip --dtype f32 -o flip.tar pics
+check_out "members" "flip.npy $n, flip.std.npy $n, npy $n, png $n, std.npy $n, txt $n" members flip.tar
+check "encoded again without" ddm-encode -q -m "$vae" -o unflip.tar flip.tar
+check_out "those of before are gone" "npy $n, png $n, std.npy $n, txt $n" members unflip.tar
 check "a tiny one has no deviation" ddm-encode -q -m "$tiny" --size 16 -o tiny.tar pics
 check_out "members" "npy $n, png $n, txt $n" members tiny.tar
 mkdir c

@@ -149,6 +149,58 @@ static void moments_of(struct autoencoder *a, int i, float *out, int64_t *h, int
 	picture_release(&p);
 }
 
+/* The mirrored picture's latents are those of a mirrored file. */
+static void mirrored(void **state)
+{
+	struct encoding_options o = {.vae = vae, .wide = 1};
+	char *dir = str_new("%s-mirrored", folder), *kept = folder;
+	struct run r, q;
+	struct sample s, t;
+	int n = 0;
+
+	(void)state;
+	assert_int_equal(mkdir(dir, 0777), 0);
+	folder = dir;
+	for (int i = 0; i < 6; i++) {
+		struct picture p, turned;
+		uint8_t *png;
+		size_t len;
+
+		draw(&p, i);
+		draw(&turned, i);
+		for (int k = 0; k < p.width * p.height * 3; k++)
+			turned.pixels[k] = p.pixels[(k / 3 / p.width * p.width + p.width - 1 - k / 3 % p.width) * 3 + k % 3];
+		assert_int_equal(still_encode_png(&turned, NULL, 0, &png, &len, NULL), 0);
+		put(i, "png", png, len);
+		mem_free(png);
+		picture_release(&p);
+		picture_release(&turned);
+	}
+	folder = kept;
+	run_open(&q, dir, o, 1, 0);
+	o.flip = 1;
+	run_open(&r, folder, o, 1, 0);
+	for (; encoding_next(q.x, &t, &q.err) > 0; n++) {
+		static const char *const pairs[][2] = {{"flip.npy", "npy"}, {"flip.std.npy", "std.npy"}};
+
+		assert_int_equal(encoding_next(r.x, &s, &r.err), 1);
+		/* Of a width that is cut on both sides unequally, the mirror image is cut elsewhere. */
+		for (int k = 0; k < 2 && sizes[n % 3][0] % FACTOR == 0; k++) {
+			const struct sample_member *a = sample_find(&s, pairs[k][0]), *b = sample_find(&t, pairs[k][1]);
+
+			assert_non_null(a);
+			assert_int_equal(a->len, b->len);
+			assert_memory_equal(a->data, b->data, a->len);
+			assert_memory_not_equal(a->data, sample_find(&s, pairs[k][1])->data, a->len);
+		}
+		assert_int_equal(s.n, 6);
+	}
+	assert_int_equal(n, 6);
+	run_close(&q);
+	run_close(&r);
+	mem_free(dir);
+}
+
 static void near(const float *got, double want, int64_t at, const char *what, int i)
 {
 	if (!(fabs((double)got[at] - want) <= 1e-5 * (1 + fabs(want))))
@@ -439,7 +491,7 @@ static void refusals(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(latents), cmocka_unit_test(any_batch), cmocka_unit_test(draws), cmocka_unit_test(texts),
+	    cmocka_unit_test(latents), cmocka_unit_test(mirrored), cmocka_unit_test(any_batch), cmocka_unit_test(draws), cmocka_unit_test(texts),
 	    cmocka_unit_test(back), cmocka_unit_test(refusals),
 	};
 

@@ -16,17 +16,17 @@ typedef double vec __attribute__((vector_size(LANES * sizeof(double)), aligned(s
 static double dot(const double *a, const double *b, int64_t n)
 {
 	vec s = {0}, t = {0};
+	int64_t whole = n / (2 * LANES) * (2 * LANES);
 	double sum = 0;
-	int64_t i = 0;
 
-	for (; i + 2 * LANES <= n; i += 2 * LANES) {
+	for (int64_t i = 0; i < whole; i += 2 * LANES) {
 		s += *(const vec *)(a + i) * *(const vec *)(b + i);
 		t += *(const vec *)(a + i + LANES) * *(const vec *)(b + i + LANES);
 	}
 	s += t;
 	for (int k = 0; k < LANES; k++)
 		sum += s[k];
-	for (; i < n; i++)
+	for (int64_t i = whole; i < n; i++)
 		sum += a[i] * b[i];
 	return sum;
 }

@@ -112,7 +112,7 @@ static void every_step(void **state)
 	need("t", STEPS + 1, t);
 	assert_int_equal(ensemble_open(&s, model, &o, &e), 0);
 	assert_true(s.k == K && s.d == D && s.text_tokens == TOKENS && s.text_width == WIDTH && !s.masked && !s.classes);
-	m = (struct mixture){s.k, s.d, s.expert, &s.router, o.policy, 7.5, 0, o.device};
+	m = (struct mixture){.k = s.k, .d = s.d, .expert = s.expert, .router = &s.router, .policy = o.policy, .cfg = 7.5, .device = o.device};
 	mixer = mixer_new(&m, N, &e);
 	for (int i = 0; i < STEPS; i++) {
 		struct mixture_call c = {.n = N, .step = i, .t = (double)t[i], .x = x, .texts = &texts, .text = asked, .away = away};

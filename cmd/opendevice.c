@@ -5,8 +5,11 @@
 
 #include "core/mem.h"
 #include "core/str.h"
+#include "file/filehash.h"
 #include "file/fileio.h"
 #include "kernels/cublaslt.h"
+
+enum { LARGE = 1 << 26 }; /* bytes of a file whose hash is worth keeping */
 
 /* A relative path in it is to be ignored (XDG Base Directory Specification). */
 static const char *absolute(const char *variable)
@@ -41,4 +44,13 @@ struct device *open_device(const char *name, struct pool *pool, struct err *e)
 	if (d && d->cublaslt)
 		keep_tuning(d);
 	return d;
+}
+
+void keep_hashes(void)
+{
+	char *dir = tuning_folder();
+
+	if (dir && !dir_make(dir, NULL))
+		filehash_remember(dir, LARGE);
+	mem_free(dir);
 }

@@ -14,4 +14,7 @@ char *tuning_folder(void);
  * used, which are the same in every run. */
 int keep_tuning(struct device *d);
 
+/* Hashes of large files, the weights of models, are kept in tuning_folder() (file/filehash.h). */
+void keep_hashes(void);
+
 #endif

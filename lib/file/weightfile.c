@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "core/hash.h"
+#include "file/filehash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
@@ -534,12 +535,12 @@ int weightfile_hash(const struct weightfile *w, char hex[65], struct err *e)
 	struct sha256 all;
 
 	if (w->files == 1)
-		return sha256_file(w->file[0], hex, NULL, e);
+		return filehash(w->file[0], hex, e);
 	sha256_init(&all);
 	for (int i = 0; i < w->files; i++) {
 		const char *slash = strrchr(w->file[i], '/'), *base = slash ? slash + 1 : w->file[i];
 
-		if (sha256_file(w->file[i], hex, NULL, e))
+		if (filehash(w->file[i], hex, e))
 			return -1;
 		sha256_add(&all, hex, 64);
 		sha256_add(&all, "  ", 2);

@@ -325,7 +325,7 @@ static int write_centroids(const struct work *w, struct err *e)
 	}
 	stamp_json(s, "offset", offset);
 	stamp_json(s, "sizes", sizes);
-	rc = npy_write(o.centroids_out, NPY_F4, 2, shape, w->m.centroids, e) || stamp_sidecar(s, o.centroids_out, e) ? -1 : 0;
+	rc = stamp_sidecar(s, o.centroids_out, e) || npy_write(o.centroids_out, NPY_F4, 2, shape, w->m.centroids, e) ? -1 : 0;
 	stamp_free(s);
 	return rc;
 }

@@ -27,7 +27,7 @@ void stamp_input(struct stamp *s, const char *role, const char *hash);
 const json_t *stamp_root(const struct stamp *s); /* borrowed */
 char *stamp_line(const struct stamp *s);         /* compact JSON; caller frees with mem_free */
 
-/* Write it beside an output, as PATH.json. */
+/* Write it beside an output, as PATH.json: before the output, which without its stamp would pass for somebody else's. */
 int stamp_sidecar(const struct stamp *s, const char *path, struct err *e);
 
 /* Compare with the line an existing output carries. Returns the number of differing keys (inputs one by one), and appends

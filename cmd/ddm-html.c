@@ -33,7 +33,7 @@ static const struct program program = {
 };
 
 /* The outputs that the page is about; logs of training hold the time and are left out. */
-static char *stamp(const struct runpage *r)
+static char *stamp(const struct runpage *r, struct err *e)
 {
 	static const char *const files[] = {"samples.png", "clusters.png"};
 	struct stamp *s = stamp_new(program.name);
@@ -43,7 +43,7 @@ static char *stamp(const struct runpage *r)
 	for (int i = 0; i < r->ntables; i++) {
 		char *role = i ? str_new("report %d", i + 1) : mem_strdup("report");
 
-		if (!sha256_file(r->tables[i], hex, NULL, NULL))
+		if (!sha256_file(r->tables[i], hex, NULL, e))
 			stamp_input(s, role, hex);
 		mem_free(role);
 	}
@@ -52,7 +52,7 @@ static char *stamp(const struct runpage *r)
 	for (int i = 0; i < 2; i++) {
 		char *path = path_join(i ? r->partition : r->dir, files[i]);
 
-		if (path_exists(path) && !sha256_file(path, hex, NULL, NULL))
+		if (path_exists(path) && !sha256_file(path, hex, NULL, e))
 			stamp_input(s, files[i], hex);
 		mem_free(path);
 	}
@@ -65,8 +65,8 @@ static int write_page(struct runpage *r, struct err *e)
 {
 	static int (*const section[])(struct runpage *, struct err *) = {runpage_summary,  runpage_results, runpage_pictures, runpage_training,
 	                                                                  runpage_routing, runpage_data,    runpage_again};
-	char *line = stamp(r);
-	int rc = 0;
+	char *line = stamp(r, e);
+	int rc = e->code ? -1 : 0;
 
 	r->page.most = most;
 	r->settings = settings;

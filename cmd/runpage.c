@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cmd/cmd.h"
 #include "config.h"
@@ -49,30 +50,38 @@ static int log_add(struct runpage *r, const char *group, const char *name, struc
 }
 
 /* expert_2 before expert_10. */
-static int find_logs(struct runpage *r, struct err *e)
+static int find_in_group(struct runpage *r, const char *group, struct err *e)
 {
-	char **group, **name;
-	size_t groups, names;
+	char *path = path_join(r->dir, group), **name = NULL;
+	struct stat st;
+	size_t n = 0;
 	int rc = 0;
 
-	if (dir_list(r->dir, &group, &groups, e))
-		return -1;
-	for (size_t i = 0; i < groups && !rc; i++) {
-		char *path = path_join(r->dir, group[i]);
+	if (*group != '.' && !stat(path, &st) && S_ISDIR(st.st_mode))
+		rc = dir_list(path, &name, &n, e);
+	for (size_t pass = 1; pass <= 3 && !rc; pass++)
+		for (size_t j = 0; j < n && !rc; j++) {
+			size_t digits = strncmp(name[j], "expert_", 7) ? 0 : strlen(name[j]) - 7;
 
-		if (group[i][0] != '.' && !dir_list(path, &name, &names, NULL)) {
-			for (size_t pass = 1; pass <= 3 && !rc; pass++)
-				for (size_t j = 0; j < names && !rc; j++) {
-					size_t digits = strncmp(name[j], "expert_", 7) ? 0 : strlen(name[j]) - 7;
-
-					if (pass == 3 ? !strcmp(name[j], "router") : digits == pass)
-						rc = log_add(r, group[i], name[j], e);
-				}
-			names_free(name, names);
+			if (pass == 3 ? !strcmp(name[j], "router") : digits == pass)
+				rc = log_add(r, group, name[j], e);
 		}
-		mem_free(path);
-	}
-	names_free(group, groups);
+	names_free(name, n);
+	mem_free(path);
+	return rc;
+}
+
+static int find_logs(struct runpage *r, struct err *e)
+{
+	char **group;
+	size_t n;
+	int rc = 0;
+
+	if (dir_list(r->dir, &group, &n, e))
+		return -1;
+	for (size_t i = 0; i < n && !rc; i++)
+		rc = find_in_group(r, group[i], e);
+	names_free(group, n);
 	return rc;
 }
 
@@ -270,9 +279,9 @@ int runpage_results(struct runpage *r, struct err *e)
 }
 
 /* "training pictures, monolith, top-1" from the stamp of a sheet of ddm-grid. */
-static char *sheet_labels(const char *path)
+static char *sheet_labels(const char *path, struct err *e)
 {
-	char *line = standing_stamp(path), key[32];
+	char *line = standing_stamp(path, e), key[32];
 	json_t *stamp = line ? json_loads(line, 0, NULL) : NULL;
 	struct str text = {0};
 	const char *label;
@@ -291,9 +300,9 @@ int runpage_pictures(struct runpage *r, struct err *e)
 
 	page_heading(&r->page, "samples", "Samples");
 	if (path_exists(path)) {
-		labels = sheet_labels(path);
+		labels = sheet_labels(path, e);
 		alt = str_new("Rows of small pictures, from top to bottom: %s.", labels);
-		rc = page_picture(&r->page, path, alt, "Pictures at equal distances over each source, none chosen.", e);
+		rc = e->code ? -1 : page_picture(&r->page, path, alt, "Pictures at equal distances over each source, none chosen.", e);
 		mem_free(labels);
 		mem_free(alt);
 	} else {
@@ -534,13 +543,13 @@ static void stamp_put(struct page *p, const char *what, const char *line)
 }
 
 /* What the outputs say of themselves. */
-static void record(struct runpage *r)
+static int record(struct runpage *r, struct err *e)
 {
 	static const char *const files[] = {"samples.tar", "assign.tsv", "shards/MANIFEST.tsv"};
 
 	str_puts(&r->page.html, "<h3>What the outputs say of themselves</h3>\n<dl>\n");
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-		char *path = path_join(i ? r->partition : r->dir, files[i]), *line = path_exists(path) ? standing_stamp(path) : NULL;
+		char *path = path_join(i ? r->partition : r->dir, files[i]), *line = path_exists(path) ? standing_stamp(path, e) : NULL;
 
 		if (line)
 			stamp_put(&r->page, files[i], line);
@@ -548,7 +557,7 @@ static void record(struct runpage *r)
 		mem_free(line);
 	}
 	for (int i = 0; i < r->logs; i++) {
-		struct frame *f = frame_load(r->log[i].path, NULL);
+		struct frame *f = frame_load(r->log[i].path, e);
 		char *name = log_name(r, &r->log[i]), *line = f ? frame_json(f, "stamp") : NULL;
 
 		if (line)
@@ -558,11 +567,11 @@ static void record(struct runpage *r)
 		frame_free(f);
 	}
 	str_puts(&r->page.html, "</dl>\n");
+	return e->code ? -1 : 0;
 }
 
 int runpage_again(struct runpage *r, struct err *e)
 {
-	(void)e;
 	page_heading(&r->page, "again", "To do it again");
 	if (r->settings) {
 		page_paragraph(&r->page, "With this in a Makefile, make report does everything again, and a run with another SEED and RUN shows what chance "
@@ -571,6 +580,5 @@ int runpage_again(struct runpage *r, struct err *e)
 	}
 	page_paragraph(&r->page, "Versions: ddm " DDM_VERSION ", built with");
 	page_pre(&r->page, DDM_BUILD);
-	record(r);
-	return 0;
+	return record(r, e);
 }

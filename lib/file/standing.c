@@ -12,13 +12,13 @@
 
 enum { TEXT_MOST = 1 << 26, MARKUP_MOST = 1 << 20 };
 
-static char *of_tar(const char *path)
+static char *of_tar(const char *path, struct err *why)
 {
-	struct tar_reader *t = tar_open(path, NULL, NULL);
+	struct tar_reader *t = tar_open(path, NULL, why);
 	struct tar_member m;
 	char *line = NULL;
 
-	if (t && tar_next(t, &m, NULL) >= 0 && tar_stamp(t))
+	if (t && tar_next(t, &m, why) >= 0 && tar_stamp(t))
 		line = mem_strdup(tar_stamp(t));
 	tar_close(t);
 	return line;
@@ -72,9 +72,9 @@ static char *of_markup(const struct filemap *f)
 	return NULL;
 }
 
-static char *of_json(const char *path)
+static char *of_json(const char *path, struct err *why)
 {
-	json_t *o = jsonio_load(path, NULL), *s = json_object_get(o, "stamp");
+	json_t *o = jsonio_load(path, why), *s = json_object_get(o, "stamp");
 	char *line = NULL;
 
 	if (json_is_object(s))
@@ -85,27 +85,44 @@ static char *of_json(const char *path)
 	return line;
 }
 
-char *standing_stamp(const char *path)
+static char *of_file(const char *path, struct err *why)
 {
-	char *side, *line = NULL;
 	struct filemap f;
+	char *line = NULL;
 
-	if (filemap_open(&f, path, NULL))
+	if (filemap_open(&f, path, why))
 		return NULL;
 	if (still_sniff(f.data, f.len) == STILL_PNG)
 		line = still_png_text(f.data, f.len, "ddm");
 	else if (f.len && *f.data == '#')
 		line = of_table(&f);
 	else if (f.len && *f.data == '{' && f.len <= TEXT_MOST)
-		line = of_json(path);
+		line = of_json(path, why);
 	else if (f.len && *f.data == '<')
 		line = of_markup(&f);
 	else if (tar_sniff(f.data, f.len))
-		line = of_tar(path);
+		line = of_tar(path, why);
 	filemap_close(&f);
-	side = str_new("%s.json", path);
-	if (!line && path_exists(side))
-		line = of_json(side);
+	return line;
+}
+
+static int is_damage(const struct err *why)
+{
+	return why->code != ERR_IO && why->code != ERR_NOMEM;
+}
+
+char *standing_stamp(const char *path, struct err *e)
+{
+	char *side = str_new("%s.json", path), *line;
+	struct err why = {0};
+
+	line = of_file(path, &why);
+	if (!line && is_damage(&why) && path_exists(side)) {
+		why = (struct err){0};
+		line = of_json(side, &why);
+	}
+	if (!line && !is_damage(&why))
+		err_set(e, why.code, "%s", why.msg);
 	mem_free(side);
 	return line;
 }
@@ -137,26 +154,32 @@ static int is_free(const char *path)
 
 int standing_own(const char *path, const char *program, struct err *e)
 {
-	char *line = is_free(path) ? NULL : standing_stamp(path);
+	struct err why = {0};
+	char *line = is_free(path) ? NULL : standing_stamp(path, &why);
 	json_t *old = line ? json_loads(line, JSON_REJECT_DUPLICATES, NULL) : NULL;
 	const char *maker = json_string_value(json_object_get(old, "program"));
 	int own = is_free(path) || (maker && !strcmp(maker, program));
 
 	mem_free(line);
 	json_decref(old);
+	if (why.code)
+		return err_set(e, why.code, "%s", why.msg);
 	return own ? 0 : err_set(e, ERR_EXISTS, "%s: exists and is not an output of this program", path);
 }
 
 int standing_check(const char *path, const struct stamp *s, int partial, struct err *e)
 {
 	struct str what = {0};
+	struct err why = {0};
 	char *line;
 	json_t *old;
 	int n;
 
 	if (is_free(path))
 		return 0;
-	line = standing_stamp(path);
+	line = standing_stamp(path, &why);
+	if (why.code)
+		return err_set(e, why.code, "%s", why.msg);
 	old = line ? json_loads(line, JSON_REJECT_DUPLICATES, NULL) : NULL;
 	mem_free(line);
 	if (!json_is_object(old)) {

@@ -7,8 +7,9 @@
 #include "file/stamp.h"
 
 /* The stamp that a file carries, as a line of JSON: of a tar, a table, a PNG, an SVG or a page, a JSON text (its "stamp", or all of it when it names
- * a "program"), else of the sidecar PATH.json. NULL where there is none. Caller frees with mem_free. */
-char *standing_stamp(const char *path);
+ * a "program"), else of the sidecar PATH.json. NULL where there is none, and with *e (may be NULL) where it cannot be read: damage is no
+ * error. Caller frees with mem_free. */
+char *standing_stamp(const char *path, struct err *e);
 
 /* Whether an output determined by `s` may go to `path`. 0 when nothing stands there ("-", no file, an empty one, a device) or
  * something of the same stamp; otherwise -1 and ERR_EXISTS naming what differs. `partial`: s lacks keys that only the work itself

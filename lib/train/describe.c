@@ -39,7 +39,7 @@ static int describe_bytes(json_t *o, const struct facts_source *s, const struct 
 		json_object_set_new(o, "kind", json_string(name));
 		return rc;
 	}
-	if (kind == KIND_UNKNOWN && s->path && (line = standing_stamp(s->path))) {
+	if (kind == KIND_UNKNOWN && s->path && (line = standing_stamp(s->path, NULL))) {
 		json_object_set_new(o, "kind", json_string("drawing"));
 		facts_stamp(o, line);
 		mem_free(line);

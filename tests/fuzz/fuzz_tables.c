@@ -53,7 +53,7 @@ static void use_manifest(const char *dir)
 static void use_standing(const char *path)
 {
 	struct stamp *s = stamp_new("fuzz");
-	char *line = standing_stamp(path);
+	char *line = standing_stamp(path, NULL);
 
 	stamp_i64(s, "k", 3);
 	stamp_input(s, "samples", "00");

@@ -74,7 +74,7 @@ OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) $
 	$(B)/tests/bench/meter.o $(CUDA_TESTS:=.o) $(CUDA_BENCH:=.o) $(B)/tests/cuda/main.o $(B)/tests/cuda/remote.o
 
 all: $(LIBS) $(PROGS)
-tests: $(TESTS) $(B)/tests/oom/preload.so
+tests: $(TESTS) $(B)/tests/faults.so
 
 $(B)/libddm.a: $(LIB_O)
 $(B)/libcmd.a: $(CMD_O)
@@ -128,10 +128,11 @@ $(filter %/test_sandbox,$(TESTS)): MORE = $(if $(filter 1,$(MEDIA)),-lseccomp)
 $(FUZZERS): MORE = $(FUZZ_LDFLAGS)
 $(FUZZERS:=.o): EXTRA = $(if $(FUZZ_LDFLAGS),-DFUZZER)
 # Without the sanitizers, which have allocators of their own: the test that preloads it is skipped there.
-$(B)/tests/oom/preload.so: $(SRC)/tests/oom/preload.c $(B)/flags
+FAULTS = $(addprefix $(SRC)/tests/faults/,sweep.c memory.c disk.c)
+$(B)/tests/faults.so: $(FAULTS) $(SRC)/tests/faults/faults.h $(SRC)/cmd/ingest.h $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  LD $@"
-	$(Q)$(CC) -std=c11 $(WARN) -O2 -fPIC -shared -I$(SRC) -I$(SRC)/lib -o $@ $<
+	$(Q)$(CC) -std=c11 $(WARN) -O2 -fPIC -shared -I$(SRC) -I$(SRC)/lib -o $@ $(FAULTS)
 $(TESTS) $(BENCHES) $(PEERS): %: %.o $(LIBS) $(B)/flags
 	@echo "  LD $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS) $(MORE) -lcmocka $(CUDA_LIBS) $(LDLIBS)

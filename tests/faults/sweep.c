@@ -1,120 +1,61 @@
 /* LD_PRELOADed into a program: main() runs once as it is, and then again and again in a forked child, each time with another
- * allocation failing: malloc, calloc, realloc, aligned blocks, mmap, threads, whoever asks for them. Environment:
+ * thing going wrong. Environment:
  *
- *	OOM_OUT=PATH      the output, a file or a folder: removed before each run, compared with the first run's after it
- *	OOM_FROM=N OOM_STEP=N   of the allocations counted from 1, the first to fail and the distance to the next (1, 1)
- *	OOM_ON=1          all later ones of the run fail too
- *	OOM_LACK=TEXT     a training's folder: after a failure the output may hold some of its files and not others, each of them
- *	                  whole; after exit 0 those may lack whose path holds TEXT, a checkpoint on the way, where stderr says so
- *	OOM_DECODER=1     a decoder of ddm-ingest, its file on descriptor 3: the output is what it writes to stdout, whole after exit
+ *	FAULT=memory      an allocation fails
+ *	FAULT=full        a call that puts something on the disk fails: write, fsync, open of a new file, mkdir, rename
+ *	FAULT=kill        the process is killed before such a call, or before one that takes something away
+ *	FAULT=read        a call that reads a file below the working directory fails
+ *	FAULT_OUT=PATH    the output, a file or a folder: removed before each run, compared with the first run's after it. With a / at
+ *	                  its end it is made anew, empty, for each run
+ *	FAULT_FROM=N FAULT_STEP=N   of the chances counted from 1, the first to go wrong and the distance to the next (1, 1)
+ *	FAULT_ON=1        all later ones of the run go wrong too
+ *	FAULT_PARTS=1     several outputs: after a failure some may be there and others not, each of them whole
+ *	FAULT_LACK=TEXT   as FAULT_PARTS; after exit 0 those may lack whose path holds TEXT (a checkpoint on the way, a cache), where
+ *	                  stderr says so
+ *	FAULT_DECODER=1   a decoder of ddm-ingest, its file on descriptor 3: the output is what it writes to stdout, whole after exit
  *	                  0, else whole frames of it and perhaps the message that says why; it may die, but not by its sandbox, and
  *	                  hang before its first word (libseccomp does)
- *	OOM_CODES=LIST    exit statuses beside 0 and 71 that are honest here ("65 74")
+ *	FAULT_CODES=LIST  exit statuses beside 0 and 71 (memory) or 74 that are honest here ("65 74")
  *
  * A run is bad when it is killed by a signal or takes 60 s, exits with another status, says anything but one "NAME: ..." on stderr where
  * it fails, leaves a file called *.tmp* below the working directory, or an output that is not whole: none or all of it, all of it after
- * exit 0. Prints one "bad" line for each and then a summary; exits 1 where there was one. */
+ * exit 0. What is killed may leave temporaries. After anything but a lack of memory the program runs once more, over what is left:
+ * that must exit 0 with all of the output and no temporary. Prints one "bad" line for each and then a summary; exits 1 where there
+ * was one. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <pthread.h>
+#include <poll.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cmd/ingest.h"
+#include "tests/faults/faults.h"
 
-/* Shared with the parent, which reads the count. */
-static struct counter {
-	atomic_long n;
-} *counter;
-static long fail_at; /* 0: none */
-static int fail_on, armed;
+static struct fault *fault;
 
-static int fails(void)
+int fault_strikes(struct fault *f)
 {
-	long k;
+	long k = atomic_fetch_add(&f->n, 1) + 1, at = atomic_load(&f->at);
 
-	if (!armed)
-		return 0;
-	k = atomic_fetch_add(&counter->n, 1) + 1;
-	if (!fail_at || (fail_on ? k < fail_at : k != fail_at))
-		return 0;
-	errno = ENOMEM;
-	return 1;
+	return at && (f->on ? k >= at : k == at);
 }
-
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t size);
-void *__libc_memalign(size_t align, size_t size);
-
-void *malloc(size_t size)
-{
-	return fails() ? NULL : __libc_malloc(size);
-}
-
-void *calloc(size_t n, size_t size)
-{
-	return fails() ? NULL : __libc_calloc(n, size);
-}
-
-void *realloc(void *p, size_t size)
-{
-	return fails() ? NULL : __libc_realloc(p, size);
-}
-
-void *memalign(size_t align, size_t size)
-{
-	return fails() ? NULL : __libc_memalign(align, size);
-}
-
-void *aligned_alloc(size_t align, size_t size)
-{
-	return memalign(align, size);
-}
-
-int posix_memalign(void **p, size_t align, size_t size)
-{
-	void *q = memalign(align, size);
-
-	if (!q)
-		return ENOMEM;
-	*p = q;
-	return 0;
-}
-
-void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t offset)
-{
-	return fails() ? MAP_FAILED : (void *)syscall(SYS_mmap, addr, len, prot, flags, fd, offset);
-}
-
-int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*fn)(void *), void *arg)
-{
-	static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-
-	if (fails())
-		return EAGAIN;
-	if (!real)
-		real = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(RTLD_NEXT, "pthread_create");
-	return real(t, a, fn, arg);
-}
-
-/* The parent's work. */
 
 static const char *out, *codes, *lack;
 static char whole[4096]; /* the first run's output */
-static int decoder, message; /* message: what a run says on stderr */
+static int decoder, parts, fresh, message; /* fresh: an empty folder before each run; message: what a run says on stderr */
+static enum { MEMORY, FULL, KILL, READS } kind;
+static const char *const kinds[] = {"memory", "full", "kill", "read"};
 static long bad;
 
 static long number(const char *name, long otherwise)
@@ -174,7 +115,7 @@ static int compare_one(const char *path, const struct stat *st, int type, struct
 
 	(void)w;
 	(void)st;
-	if (type != FTW_F || log_of_run(path) || strstr(path, "/.lock"))
+	if (type != FTW_F || log_of_run(path) || strstr(path, "/.lock") || (kind == KILL && strstr(path, ".tmp")))
 		return 0;
 	snprintf(other, sizeof other, "%s%s", tree_b, path + strlen(tree_a));
 	if (lack && strstr(path, lack) && access(other, F_OK))
@@ -216,11 +157,17 @@ static struct stream {
 	size_t len;
 } first, last;
 
-static void stream_read(struct stream *s, int fd)
+enum { FIRST_WORD_MS = 3000 };
+
+/* Who is silent for long at the beginning hangs, and is killed. */
+static void stream_read(struct stream *s, int fd, pid_t pid)
 {
+	struct pollfd p = {.fd = fd, .events = POLLIN};
 	ssize_t n;
 
 	s->len = 0;
+	if (!poll(&p, 1, FIRST_WORD_MS))
+		kill(pid, SIGALRM);
 	do {
 		s->p = realloc(s->p, s->len + 65536);
 		n = read(fd, s->p + s->len, 65536);
@@ -279,19 +226,30 @@ static int is_listed(int code)
 	return 0;
 }
 
-static int run(int (*fn)(int, char **, char **), int argc, char **argv, char **envp)
+static void arm(const int between[2])
 {
-	int status = 0, null, fd[2];
+	if (kind == MEMORY)
+		memory_arm(fault);
+	else if (disk_arm(between[1]))
+		_exit(99);
+}
+
+static int (*program)(int, char **, char **);
+
+static int run(char **argv, char **envp, int armed)
+{
+	static const enum disk_fault disk[] = {[FULL] = DISK_FULL, [KILL] = DISK_KILL, [READS] = DISK_READ};
+	int status = 0, null, fd[2], between[2], argc = 0;
 	pid_t pid;
 
-	if (out)
-		remove_tree(out);
 	if (ftruncate(message, 0) || lseek(message, 0, SEEK_SET))
 		abort();
+	while (argv[argc])
+		argc++;
 	lseek(0, 0, SEEK_SET);
-	if (decoder && (lseek(3, 0, SEEK_SET) || pipe(fd)))
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, between) || (decoder && (lseek(3, 0, SEEK_SET) || pipe(fd))))
 		abort();
-	atomic_store(&counter->n, 0);
+	atomic_store(&fault->n, 0);
 	fflush(NULL);
 	pid = fork();
 	if (pid < 0)
@@ -301,17 +259,32 @@ static int run(int (*fn)(int, char **, char **), int argc, char **argv, char **e
 		dup2(decoder ? fd[1] : null, 1);
 		dup2(message, 2);
 		close(null);
-		alarm(decoder ? 15 : 60);
-		armed = 1;
-		exit(fn(argc, argv, envp));
+		close(between[0]);
+		alarm(60);
+		if (armed)
+			arm(between);
+		exit(program(argc, argv, envp));
 	}
+	close(between[1]);
 	if (decoder) {
 		close(fd[1]);
-		stream_read(&last, fd[0]);
+		stream_read(&last, fd[0], pid);
 		close(fd[0]);
 	}
+	if (armed && kind != MEMORY && disk_watch(pid, between[0], disk[kind], fault))
+		kill(pid, SIGKILL);
+	close(between[0]);
 	waitpid(pid, &status, 0);
 	return status;
+}
+
+static void clear(void)
+{
+	if (!out)
+		return;
+	remove_tree(out);
+	if (fresh)
+		mkdir(out, 0777);
 }
 
 /* Complaints on stderr, lines that begin with the program's name; the beginning of it all in text. */
@@ -331,52 +304,97 @@ static int said(char *text, size_t size)
 	return lines;
 }
 
+static long litter_count(void)
+{
+	litter = 0;
+	nftw(".", litter_one, 16, FTW_PHYS);
+	return litter;
+}
+
+static const char *verdict(int status, const char *state, int lines)
+{
+	int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+
+	if (WIFSIGNALED(status) && !(kind == KILL && WTERMSIG(status) == SIGKILL) &&
+	    (!decoder || WTERMSIG(status) == SIGSYS || (WTERMSIG(status) == SIGALRM && strcmp(state, "none"))))
+		return strsignal(WTERMSIG(status));
+	if (code > 0 && code != (kind == MEMORY ? 71 : 74) && !is_listed(code))
+		return "the exit status";
+	if (code > 0 && !decoder && (lack ? lines < 1 : lines != 1))
+		return "not one complaint on stderr";
+	if (!strcmp(state, "wrong") || (!strcmp(state, "part") && !parts && !decoder))
+		return "the output is damaged";
+	if (!code && strcmp(state, "whole") && !(!strcmp(state, "excused") && lines))
+		return "the output is missing";
+	return kind != KILL && litter_count() ? "temporary files are left" : NULL;
+}
+
 static void judge(long k, int status)
 {
 	char text[600];
-	int lines = said(text, sizeof text), code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-	const char *state = output_state(), *why = NULL;
+	int lines = said(text, sizeof text);
+	const char *state = output_state(), *why = verdict(status, state, lines);
 
-	litter = 0;
-	nftw(".", litter_one, 16, FTW_PHYS);
-	if (WIFSIGNALED(status) &&
-	    (!decoder || WTERMSIG(status) == SIGSYS || (WTERMSIG(status) == SIGALRM && strcmp(state, "none"))))
-		why = strsignal(WTERMSIG(status));
-	else if (code > 0 && code != 71 && !is_listed(code))
-		why = "the exit status";
-	else if (code && !decoder && (lack ? lines < 1 : lines != 1))
-		why = "not one complaint on stderr";
-	else if (!strcmp(state, "wrong") || (!strcmp(state, "part") && !lack && !decoder))
-		why = "the output is damaged";
-	else if (!code && strcmp(state, "whole") && !(!strcmp(state, "excused") && lines))
-		why = "the output is missing";
-	else if (litter)
-		why = "temporary files are left";
-	if (litter)
-		nftw(".", litter_remove, 16, FTW_DEPTH | FTW_PHYS);
 	if (!why)
 		return;
 	bad++;
-	printf("# bad: allocation %ld: %s (exit %d, output %s, %ld temporaries): %s\n", k, why, code, state, litter, text);
+	printf("# bad: number %ld: %s (exit %d, output %s, %ld temporaries): %s\n", k, why, WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+	       state, litter, text);
 }
 
-static int (*program)(int, char **, char **);
+/* What is left must not be in the way of the same command. */
+static void judge_again(long k, int status)
+{
+	char text[600];
+	const char *state = output_state(), *why = NULL;
+
+	said(text, sizeof text);
+	if (status)
+		why = "it fails";
+	else if (strcmp(state, "whole") && strcmp(state, "excused"))
+		why = "the output is not whole";
+	else if (litter_count())
+		why = "temporary files are left";
+	if (!why)
+		return;
+	bad++;
+	printf("# bad: number %ld, and again: %s (status %x, output %s): %s\n", k, why, (unsigned)status, state, text);
+}
+
+static void settings(void)
+{
+	const char *name = getenv("FAULT");
+	size_t n;
+
+	while (name && strcmp(kinds[kind], name))
+		if (++kind > READS)
+			abort();
+	codes = getenv("FAULT_CODES") ? getenv("FAULT_CODES") : "";
+	lack = getenv("FAULT_LACK");
+	parts = (int)number("FAULT_PARTS", 0) || lack;
+	decoder = (int)number("FAULT_DECODER", 0);
+	out = getenv("FAULT_OUT") && *getenv("FAULT_OUT") ? strdup(getenv("FAULT_OUT")) : NULL;
+	n = out ? strlen(out) : 0;
+	fresh = n && out[n - 1] == '/';
+	if (fresh)
+		((char *)out)[n - 1] = 0;
+	fault->on = (int)number("FAULT_ON", 0);
+}
 
 static int sweep(int argc, char **argv, char **envp)
 {
-	long step = number("OOM_STEP", 1), from = number("OOM_FROM", 1), total, runs = 0, deaths = 0, by_code[256] = {0};
+	long step = number("FAULT_STEP", 1), from = number("FAULT_FROM", 1), total, runs = 0, deaths = 0, by_code[256] = {0};
 	int status;
 
+	(void)argc;
 	unsetenv("LD_PRELOAD");
-	out = getenv("OOM_OUT") && *getenv("OOM_OUT") ? getenv("OOM_OUT") : NULL;
-	codes = getenv("OOM_CODES") ? getenv("OOM_CODES") : "";
-	lack = getenv("OOM_LACK");
-	decoder = (int)number("OOM_DECODER", 0);
+	fault = mmap(NULL, sizeof *fault, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	message = memfd_create("stderr", 0);
 	message = fcntl(message, F_DUPFD, 100);
-	counter = mmap(NULL, sizeof *counter, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	status = run(program, argc, argv, envp);
-	total = atomic_load(&counter->n);
+	settings();
+	clear();
+	status = run(argv, envp, 1);
+	total = atomic_load(&fault->n);
 	if (status) {
 		char text[600];
 
@@ -392,17 +410,22 @@ static int sweep(int argc, char **argv, char **envp)
 		if (rename(out, whole))
 			return 2;
 	}
-	fail_on = (int)number("OOM_ON", 0);
 	for (long k = from; k <= total; k += step, runs++) {
-		fail_at = k;
-		status = run(program, argc, argv, envp);
+		atomic_store(&fault->at, k);
+		clear();
+		status = run(argv, envp, 1);
 		if (WIFEXITED(status))
 			by_code[WEXITSTATUS(status)]++;
 		else
 			deaths++;
 		judge(k, status);
+		if (kind != MEMORY)
+			judge_again(k, run(argv, envp, 0));
+		litter_count();
+		if (litter)
+			nftw(".", litter_remove, 16, FTW_DEPTH | FTW_PHYS);
 	}
-	printf("# %ld allocations, %ld runs:", total, runs);
+	printf("# %ld chances, %ld runs:", total, runs);
 	for (int i = 0; i < 256; i++)
 		if (by_code[i])
 			printf(" %ld exit %d", by_code[i], i);

@@ -5,8 +5,8 @@
  *     KEY.flip.npy  KEY.flip.std.npy  the same of the mirrored picture, where it is asked for
  *     KEY.text.npy  (tokens, width) of KEY.txt; of T5 fewer rows, those of the text alone
  *
- * in 16-bit or 32-bit floats. Or the way back, KEY.png of KEY.npy. A picture is turned into the centre square of size x size or, where no size is given, cut around its centre to
- * the next multiples of what the autoencoder takes away; its pixels are x / 127.5 - 1. */
+ * in 16-bit or 32-bit floats. Or the way back, KEY.png of KEY.npy. A picture is turned into the centre square of size x size or, where no
+ * size is given, cut around its centre to the next multiples of what the autoencoder takes away; its pixels are x / 127.5 - 1. */
 #ifndef DDM_DATA_ENCODING_H
 #define DDM_DATA_ENCODING_H
 

@@ -5,7 +5,6 @@ everything in memory, eager and torch.compile, the better one counted. Runs ours
 
     tests/bench/peer_torch.py FOLDER [PATTERN]      FOLDER holds bench_step and bench_sample; THREADS=N in the environment
 """
-import math
 import os
 import statistics
 import subprocess
@@ -22,67 +21,14 @@ import torch  # noqa: E402  (after the variables it reads)
 import torch.nn as nn  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
-
-class Block(nn.Module):
-    def __init__(self, h, heads):
-        super().__init__()
-        self.heads = heads
-        self.qkv = nn.Linear(h, 3 * h)
-        self.proj = nn.Linear(h, h)
-        self.fc1 = nn.Linear(h, 4 * h)
-        self.fc2 = nn.Linear(4 * h, h)
-        self.ada = nn.Linear(h, 6 * h)
-
-    def forward(self, x, c):
-        b, t, h = x.shape
-        s1, k1, g1, s2, k2, g2 = self.ada(c)[:, None].chunk(6, -1)
-        y = F.layer_norm(x, (h,), eps=1e-6) * (1 + k1) + s1
-        q, k, v = self.qkv(y).view(b, t, 3, self.heads, h // self.heads).permute(2, 0, 3, 1, 4)
-        y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, t, h)
-        x = x + g1 * self.proj(y)
-        y = F.layer_norm(x, (h,), eps=1e-6) * (1 + k2) + s2
-        return x + g2 * self.fc2(F.gelu(self.fc1(y), approximate="tanh"))
-
-
-class Trunk(nn.Module):
-    """out > 0: a router of so many logits, from a class token; else a DiT."""
-
-    def __init__(self, h, depth, heads, p, ch, size, out=0):
-        super().__init__()
-        self.p, self.ch, self.n, self.router = p, ch, size // p, out > 0
-        self.patch = nn.Linear(ch * p * p, h)
-        self.pos = nn.Parameter(torch.randn(1, self.n * self.n, h) * 0.02, requires_grad=False)
-        self.t0, self.t2 = nn.Linear(256, h), nn.Linear(h, h)
-        self.blocks = nn.ModuleList(Block(h, heads) for _ in range(depth))
-        if self.router:
-            self.token = nn.Parameter(torch.randn(1, 1, h) * 0.02)
-        else:
-            self.ada = nn.Linear(h, 2 * h)
-        self.out = nn.Linear(h, out or ch * p * p)
-        self.register_buffer("freq", torch.exp(-math.log(10000) * torch.arange(128) / 128))
-
-    def forward(self, x, t):
-        b, n, p = x.shape[0], self.n, self.p
-        x = x.view(b, self.ch, n, p, n, p).permute(0, 2, 4, 1, 3, 5).reshape(b, n * n, -1)
-        x = self.patch(x) + self.pos
-        if self.router:
-            x = torch.cat([self.token.expand(b, 1, -1), x], 1)
-        a = 1000 * t[:, None] * self.freq
-        c = F.silu(self.t2(F.silu(self.t0(torch.cat([a.cos(), a.sin()], -1)))))
-        for blk in self.blocks:
-            x = blk(x, c)
-        if self.router:
-            return self.out(F.layer_norm(x[:, 0], x.shape[-1:]))
-        s, k = self.ada(c)[:, None].chunk(2, -1)
-        x = self.out(F.layer_norm(x, x.shape[-1:], eps=1e-6) * (1 + k) + s)
-        return x.view(b, n, n, p, p, self.ch).permute(0, 5, 1, 3, 2, 4).reshape(b, self.ch, n * p, n * p)
-
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cuda"))
+from peer_dit import Net  # noqa: E402
 
 MICRO, NANO8 = (128, 6, 4, 4, 3, 32), (96, 4, 4, 8, 3, 32)  # hidden, depth, heads, patch, channels, size
 
 
 def trainer(how, shape, batch):
-    base = Trunk(*shape)
+    base = Net(*shape)
     net = torch.compile(base) if how == "compiled" else base
     x0 = torch.randn(batch, shape[4], shape[5], shape[5])
     params = [q for q in base.parameters() if q.requires_grad]
@@ -105,7 +51,7 @@ def trainer(how, shape, batch):
 
 def sampler(how, shape, batch):
     """One Euler step."""
-    base = Trunk(*shape).eval()
+    base = Net(*shape).eval()
     net = torch.compile(base) if how == "compiled" else base
     x = torch.randn(batch, shape[4], shape[5], shape[5])
 
@@ -120,8 +66,8 @@ def sampler(how, shape, batch):
 def ensemble(how, shape, batch, experts=8):
     """One Euler step of the two experts of every picture, samples grouped by expert. The router runs; the table of bench_sample
     stands for what it says, so that both sides have the same groups."""
-    nets = [Trunk(*shape).eval() for _ in range(experts)]
-    router = Trunk(*NANO8, out=experts).eval()
+    nets = [Net(*shape).eval() for _ in range(experts)]
+    router = Net(*NANO8, out=experts).eval()
     if how == "compiled":
         nets = [torch.compile(n, dynamic=True) for n in nets]
         router = torch.compile(router)

@@ -16,69 +16,9 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from peer_dit import Net
+
 DEVICE = "cuda"
-
-
-class Block(nn.Module):
-    def __init__(self, h, heads):
-        super().__init__()
-        self.heads = heads
-        self.qkv, self.proj = nn.Linear(h, 3 * h), nn.Linear(h, h)
-        self.fc1, self.fc2 = nn.Linear(h, 4 * h), nn.Linear(4 * h, h)
-        self.ada = nn.Linear(h, 6 * h)
-
-    def forward(self, x, c):
-        b, t, h = x.shape
-        s1, k1, g1, s2, k2, g2 = self.ada(c)[:, None].chunk(6, -1)
-        y = F.layer_norm(x, (h,), eps=1e-6) * (1 + k1) + s1
-        q, k, v = self.qkv(y).view(b, t, 3, self.heads, h // self.heads).permute(2, 0, 3, 1, 4)
-        y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, t, h)
-        x = x + g1 * self.proj(y)
-        y = F.layer_norm(x, (h,), eps=1e-6) * (1 + k2) + s2
-        return x + g2 * self.fc2(F.gelu(self.fc1(y), approximate="tanh"))
-
-
-class Net(nn.Module):
-    """out > 0: a router of so many logits, from a class token; else a DiT with 1000 classes."""
-
-    def __init__(self, h, depth, heads, p, size, out=0):
-        super().__init__()
-        self.p, self.n, self.router, self.size = p, size // p, out > 0, size
-        self.patch = nn.Linear(4 * p * p, h)
-        self.pos = nn.Parameter(torch.randn(1, self.n * self.n, h) * 0.02, requires_grad=False)
-        self.t0, self.t2 = nn.Linear(256, h), nn.Linear(h, h)
-        self.blocks = nn.ModuleList(Block(h, heads) for _ in range(depth))
-        if self.router:
-            self.token = nn.Parameter(torch.randn(1, 1, h) * 0.02)
-        else:
-            self.label, self.ada = nn.Embedding(1001, h), nn.Linear(h, 2 * h)
-        self.out = nn.Linear(h, out or 4 * p * p)
-        self.register_buffer("freq", torch.exp(-math.log(10000) * torch.arange(128) / 128))
-
-    def forward(self, x, t, label=None):
-        b, n, p = x.shape[0], self.n, self.p
-        x = x.view(b, 4, n, p, n, p).permute(0, 2, 4, 1, 3, 5).reshape(b, n * n, -1)
-        x = self.patch(x) + self.pos
-        if self.router:
-            x = torch.cat([self.token.expand(b, 1, -1), x], 1)
-        a = 1000 * t[:, None] * self.freq
-        c = self.t2(F.silu(self.t0(torch.cat([a.cos(), a.sin()], -1))))
-        if not self.router:
-            c = c + self.label(label)
-        c = F.silu(c)
-        for block in self.blocks:
-            x = block(x, c)
-        if self.router:
-            return self.out(F.layer_norm(x[:, 0], x.shape[-1:]))
-        s, k = self.ada(c)[:, None].chunk(2, -1)
-        x = self.out(F.layer_norm(x, x.shape[-1:], eps=1e-6) * (1 + k) + s)
-        return x.view(b, n, n, p, p, 4).permute(0, 5, 1, 3, 2, 4).reshape(b, 4, n * p, n * p)
-
-    def flops(self):
-        """Of the products of one forward pass of one sample."""
-        h, t = self.patch.out_features, self.n * self.n + self.router
-        each = 2 * t * h * (3 * h + h + 8 * h) + 4 * t * t * h + 2 * h * 6 * h
-        return len(self.blocks) * each + 2 * t * h * (4 * self.p**2) * (2 - self.router) + 2 * h * (256 + h)
 
 
 def timed(step, seconds):
@@ -107,7 +47,7 @@ def measured_peak(seconds):
 
 
 def trainer(shape, size, batch, how):
-    net = Net(*shape, size).to(DEVICE)
+    net = Net(*shape, 4, size, classes=1000).to(DEVICE)
     params = [q for q in net.parameters() if q.requires_grad]
     ema = [q.detach().clone() for q in params]
     run = net if how is None else torch.compile(net, mode=how)
@@ -216,7 +156,7 @@ def samples(peak):
         net.flops_each = flops
         return net
 
-    nets, router = [ready(Net(*XL, 32)) for _ in range(8)], ready(Net(*B, 32, out=8))
+    nets, router = [ready(Net(*XL, 4, 32, classes=1000)) for _ in range(8)], ready(Net(*B, 4, 32, out=8))
     for batch, runs in ((1, 8), (8, 8), (64, 3)):
         for used in (1, 2):
             sample(nets, router, used, 1.5, batch, peak, 50, runs)

@@ -11,7 +11,6 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/pool.h"
-#include "core/rng.h"
 #include "core/str.h"
 #include "core/version.h"
 #include "data/textencoder.h"
@@ -24,7 +23,6 @@
 #include "file/stamp.h"
 #include "file/standing.h"
 #include "file/tarfile.h"
-#include "file/tsv.h"
 #include "kernels/profile.h"
 
 enum { SHEET_LIMIT = 400, MOST = 1000000, LATENT_FACTOR = 8 }; /* factor: of the autoencoders of models that are told a picture's size */
@@ -113,13 +111,6 @@ static const struct program program = {
     options,
 };
 
-/* Reference items for --route oracle and --class labels. */
-struct labels {
-	int64_t n;
-	int32_t *cluster; /* (n) */
-	char hash[65];
-};
-
 /* Everything a run needs; zeroed is nothing yet. */
 struct run {
 	struct policy policy;
@@ -130,7 +121,7 @@ struct run {
 	struct mixture mixture;
 	struct sampler sampler;
 	struct sampler_state *state;
-	struct labels labels;
+	struct reference labels;
 	int64_t class; /* or one of CLASS_ */
 	int labelled;  /* --class labels */
 	struct mixture_stats stats;
@@ -158,36 +149,6 @@ struct run {
 };
 
 enum { CLASS_NONE = -1, CLASS_ALL = -2, CLASS_LABELS = -3 };
-
-static int load_labels(struct labels *l, const char *path, struct err *e)
-{
-	struct tsv *t = tsv_load(path, e);
-	int column, split, rc = -1;
-
-	if (!t || (column = tsv_need(t, "cluster", e)) < 0)
-		goto out;
-	memcpy(l->hash, tsv_sha256(t), sizeof l->hash);
-	split = tsv_column(t, "split");
-	l->cluster = mem_zalloc((size_t)tsv_rows(t) + 1, sizeof *l->cluster);
-	for (int64_t i = 0; i < tsv_rows(t); i++) {
-		int64_t k;
-
-		if (tsv_i64(t, i, column, 0, INT32_MAX, &k, e))
-			goto out;
-		if (split < 0 || strcmp(tsv_get(t, i, split), "holdout"))
-			l->cluster[l->n++] = (int32_t)k;
-	}
-	rc = l->n ? 0 : err_set(e, ERR_DATA, "%s: no items in it", path);
-out:
-	tsv_free(t);
-	return rc;
-}
-
-/* Items in the order of their keys would give the first pictures the first sources only, so item rng_permute(i) it is. */
-static int32_t reference_cluster(const struct labels *l, int64_t i)
-{
-	return l->cluster[rng_permute((uint64_t)(i % l->n), (uint64_t)l->n, seed, RNG_ROUTE, (uint64_t)(i / l->n))];
-}
 
 static int check_outputs(struct err *e)
 {
@@ -652,7 +613,7 @@ static void choose(struct run *r, int64_t i)
 	r->seeds[i] = p && p->seeded ? p->seed : seed;
 	r->draw[i] = p && p->seeded ? at % each : r->index[i];
 	if (r->labels.n)
-		r->chosen[i] = reference_cluster(&r->labels, r->index[i]);
+		r->chosen[i] = reference_cluster(&r->labels, r->index[i], seed);
 	if (r->label)
 		r->label[i] = class_of(r, i);
 }
@@ -746,7 +707,7 @@ static int work(struct run *r, const char *dir, struct err *e)
 	double start;
 	int done;
 
-	if (check_request(r, e) || (labels_path && load_labels(&r->labels, labels_path, e)) || load_prompts(r, e))
+	if (check_request(r, e) || (labels_path && reference_load(&r->labels, labels_path, e)) || load_prompts(r, e))
 		return -1;
 	if (!(r->pool = pool_new((int)threads, e)) || !(r->device = open_device(device, r->pool, e)))
 		return -1;
@@ -787,7 +748,7 @@ static void release(struct run *r)
 	ensemble_release(&r->ensemble);
 	device_free(r->device);
 	pool_free(r->pool);
-	mem_free(r->labels.cluster);
+	reference_release(&r->labels);
 	mem_free(r->assigned);
 	mem_free(r->x);
 	mem_free(r->index);

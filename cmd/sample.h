@@ -10,6 +10,19 @@
 #include "file/tarfile.h"
 #include "net/autoencoder.h"
 
+/* ---- reference items ---- */
+
+/* Of --route oracle and --class labels: the clusters of a table's items, without those held out. */
+struct reference {
+	int64_t n;
+	int32_t *cluster; /* (n) */
+	char hash[65];
+};
+
+int reference_load(struct reference *l, const char *path, struct err *e); /* ERR_DATA without a column 'cluster' or without items */
+int32_t reference_cluster(const struct reference *l, int64_t i, uint64_t seed); /* of picture i */
+void reference_release(struct reference *l);
+
 /* ---- prompts ---- */
 
 struct prompt {

@@ -30,6 +30,8 @@ PARTITION ?= $(RUN)
 K ?= 4
 HOLDOUT ?= .2
 CLUSTER_FLAGS ?=
+# --vae DIR, --text DIR: experts train on latents, and on what a text encoder makes of captions.
+SHARD_FLAGS ?=
 
 # Training. An expert passes over its cluster as often as the monolith over everything, in batches K times smaller: equal images,
 # equal steps. What the router's training costs is taken from the experts, unless EXPERT_EPOCHS says otherwise.
@@ -88,7 +90,7 @@ $(PARTITION)/assign.tsv: $(SAMPLES)
 	$(ddm)cluster -k $(K) --holdout $(HOLDOUT) --seed $(DATA_SEED) $(CLUSTER_FLAGS) --sheet $(PARTITION)/clusters.png -o $@ $(SAMPLES)
 
 $(SHARDS): $(PARTITION)/assign.tsv
-	$(ddm)shard -a $< --holdout $(HOLDOUT) -o $(@D) $(SAMPLES)
+	$(ddm)shard -a $< --holdout $(HOLDOUT) $(SHARD_FLAGS) -o $(@D) $(SAMPLES)
 
 # --plan tells steps and GFLOP per image of the monolith, then of the router.
 expert_epochs = { $(ddm)train --cluster all $(NET) --epochs $(EPOCHS) --batch $(BATCH) --no-verify --plan -o $(RUN)/monolith/expert_0 $(PARTITION)/shards \

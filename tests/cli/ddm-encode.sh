@@ -137,4 +137,22 @@ small() { sh -c 'trap "" XFSZ; ulimit -f 8; exec "$@"' sh "$@"; }
 check_exit 74 "a full disk" small ddm-encode -q -m "$vae" -o full.tar pics
 check_absent "nothing made" full.tar
 check_clean "nothing left" .
+mkdir sig
+{ head -c 40000 pics.tar; sleep 2; } | ddm-encode -q -m "$vae" -o sig/s.tar - 2>"$ERR" &
+pid=$!
+sleep .5
+kill -TERM $pid
+wait $pid
+check_out "SIGTERM kills" 143 echo $?
+check_out "and leaves nothing" "" find sig -mindepth 1
+for ms in 02 05 09; do
+	ddm-encode -q -m "$vae" -o sig/s.tar pics &
+	pid=$!
+	sleep "0.$ms"
+	kill -9 $pid 2>/dev/null
+	wait $pid 2>/dev/null
+done
+check "after kills" ddm-encode -q -m "$vae" -o sig/s.tar pics
+check_same "the same bytes" l.tar sig/s.tar
+check_out "nothing beside it" sig/s.tar find sig -mindepth 1
 check_stdout "stdout" ddm-encode -q -m "$vae" pics

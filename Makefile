@@ -170,6 +170,7 @@ bundle: cuda-tests
 		grep -Ev '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' | while read -r lib; do \
 			strip -o $(BUNDLE)/lib/$${lib##*/} $$lib || exit 1; done
 	$(Q)tar -C $(B) -cf - cuda-bundle | gzip >$(BUNDLE).tar.gz
+	$(Q)LD_LIBRARY_PATH=$(BUNDLE)/lib ldd $(BUNDLE)/bin/* | grep 'not found' && { echo "$(BUNDLE): libraries are missing" >&2; exit 1; } || :
 	@du -m $(BUNDLE).tar.gz | sed 's|\([0-9]*\).*|  $(BUNDLE).tar.gz: \1 MiB|'
 
 # Changes when a flag does; every object depends on it. Where the tree lies does not count.

@@ -137,7 +137,7 @@ static int show_plan(struct device *device, struct err *e)
 	printf("activations_bytes\t%" PRIu64 "\nscratch_bytes\t%" PRIu64 "\nbatches_bytes\t%" PRIu64 "\n", p.activations,
 	       p.scratch, p.batches);
 	printf("data_bytes\t%" PRIu64 "\ntotal_bytes\t%" PRIu64 "\n", p.data, p.total);
-	printf("device_bytes\t%" PRIu64 "\nfree_bytes\t%" PRIu64 "\n", p.device, p.free);
+	printf("device_bytes\t%" PRIu64 "\nfree_bytes\t%" PRIu64 "\nbeside_bytes\t%" PRIu64 "\n", p.device, p.free, p.beside);
 	if (p.unfit.code)
 		cmd_warn("%s", p.unfit.msg);
 	return 0;

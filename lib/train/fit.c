@@ -23,9 +23,10 @@ void trainer_plan(const struct trainer *r, struct train_plan *p)
 	p->batches = noised_bytes(r->part, r->objective.d, r->device->streams) + loading;
 	p->data = dataset_info(r->data)->kept_bytes + (r->held ? dataset_info(r->held)->kept_bytes : 0);
 	p->total = p->weights + p->gradients + p->optimizer + p->activations + p->scratch + p->batches + p->data;
-	p->device = r->device->host ? p->total : p->total - p->data - loading;
+	p->device = p->total - p->data - (r->device->host ? 0 : loading);
 	r->device->memory(r->device, &m);
 	p->free = m.total ? m.free : 0;
+	p->beside = m.total && !r->device->host ? m.total - m.free - m.used : 0;
 	p->parameters = params_count(&r->params, 0);
 	p->samples = dataset_info(r->data)->count;
 	p->steps = r->steps;

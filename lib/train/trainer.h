@@ -74,7 +74,8 @@ struct train_hooks {
 
 struct train_plan {
 	uint64_t weights, gradients, optimizer, activations, scratch, batches, data, total; /* bytes */
-	uint64_t device, free; /* of the total, what is asked of the device; what it has; free 0: unknown */
+	uint64_t device, free; /* what is asked of the device (samples kept are not); what it has; free 0: unknown */
+	uint64_t beside;       /* of a device of its own memory, what its driver and others hold now */
 	struct err unfit;      /* code 0, or ERR_NOMEM: it is not enough, and what would be */
 	int64_t parameters, samples, steps;
 	double flops_per_sample; /* forward and backward products */

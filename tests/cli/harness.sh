@@ -60,3 +60,26 @@ counts "a shell test" "2 passed, 4 failed, 1 skipped"
 LIMIT=10
 tree_run
 counts "together" "7 passed, 10 failed, 3 skipped"
+
+# That of the GPU's tests, without a GPU
+mkdir -p bundle/bin
+cp "$SRC/tests/cuda/run.sh" bundle
+as_test() { cat >"bundle/bin/test_$1" && chmod +x "bundle/bin/test_$1"; }
+bundle_run() { tap_run sh bundle/run.sh "$@"; }
+printf '#!/bin/sh\necho 1..1\necho "ok 1 - norm # SKIP needs cuda: no GPU can be used: there is no NVIDIA driver here"\n' | as_test norm
+printf '#!/bin/sh\necho "# needs cuda: no driver"\necho "ok 1 - memory # SKIP"\necho "ok 2 - steps # SKIP"\necho 1..2\n' | as_test whole
+bundle_run check
+counts "the GPU's tests without one" "0 passed, 0 failed, 3 skipped"
+[ "$RC" -eq 0 ]
+tap_result $? "status 0"
+check_grep "which is said, and why" '^no test ran: no GPU can be used: there is no NVIDIA driver here$' "$OUT"
+DDM_TEST_REQUIRE=cuda bundle_run check whole
+counts "where one is required" "0 passed, 2 failed, 0 skipped"
+[ "$RC" -eq 1 ]
+tap_result $? "status 1"
+printf '#!/bin/sh\necho 1..1\necho "ok 1 - norm"\n' | as_test norm
+bundle_run check
+counts "with one" "1 passed, 0 failed, 2 skipped"
+grep -q '^no test ran' "$OUT"
+[ $? -eq 1 ]
+tap_result $? "nothing of the kind is said"

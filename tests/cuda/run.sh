@@ -6,7 +6,7 @@
 #	run.sh bench [ARGUMENT]...     bench_cuda with these arguments, as lines of tab separated values
 #	run.sh peer [ARGUMENT]...      peer_cuda.py with PEER_PYTHON (python3)
 #
-# Without a GPU all tests are skipped, which is no failure unless DDM_TEST_REQUIRE holds the word cuda. BIN is where the programs are, LOG
+# Without a GPU, which is said, all tests are skipped, which is no failure unless DDM_TEST_REQUIRE holds the word cuda. BIN is where the programs are, LOG
 # where what they print is kept, DDM_TEST_TIMEOUT seconds for each test (300).
 set -u
 LC_ALL=C
@@ -71,6 +71,10 @@ check() { # TOOL [PATTERN]...
 		fi
 	done
 	grep -v '^passed' "$LOG/results"
+	if grep -q '^skipped' "$LOG/results" && ! grep -qv '^skipped' "$LOG/results"; then
+		why=$(cat "$LOG"/test_* | sed -n 's/.*needs cuda: //p' | head -n 1)
+		echo "no test ran: ${why:-no GPU can be used}"
+	fi
 	awk -F '\t' '{ n[$1]++ } END { printf "%d passed, %d failed, %d skipped\n", n["passed"], n["failed"], n["skipped"]; exit n["failed"] > 0 }' \
 		"$LOG/results"
 }

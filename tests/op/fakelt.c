@@ -34,7 +34,7 @@ struct preference {
 
 static size_t fake_version(void)
 {
-	return 120000;
+	return fake.version;
 }
 
 static const char *fake_text(int status)
@@ -321,5 +321,6 @@ void fake_init(void)
 	    .library = {fake_version, fake_text, fake_create, destroy, fake_layout, destroy, fake_layout_set, fake_desc, destroy, fake_desc_set,
 	                fake_preference, destroy, fake_preference_set, fake_recommend, fake_check, fake_config, fake_matmul},
 	    .host = {&fake, "Fake sm_00 132 processors", 132, fake_stream, fake_capturing, fake_start, fake_stop, fake_failed},
+	    .version = 120000,
 	};
 }

@@ -10,6 +10,7 @@ enum { FAKE_ALGOS = 3, FAKE_EPILOGUES = 1024 };
 struct fake {
 	struct cublaslt_library library;
 	struct cublaslt_host host;
+	size_t version;           /* of the library */
 	int alive;                /* handles, descriptors, layouts, preferences */
 	int asked, timed, ran;    /* calls of recommend, times taken, products */
 	int seen[FAKE_EPILOGUES]; /* products by epilogue */

@@ -314,7 +314,8 @@ static void rewrite(const char *text, size_t len)
 	assert_int_equal(commit_bytes(tuning_path(), text, len, NULL), 0);
 }
 
-/* The fastest is taken, kept, and taken again without timing; what the file does not say is not made up. */
+/* The fastest is taken, kept, and taken again without timing; what the file does not say, or says of another GPU or library, is not
+ * made up. */
 static void tuning(void **state)
 {
 	static const char other[] = "Other sm_90 132 processors";
@@ -350,6 +351,11 @@ static void tuning(void **state)
 		assert_true(read == 0 || (read < 3 && text[cut - 1] == '\n'));
 	}
 	rewrite(text, len);
+	assert_int_equal(tune_anew(), 3);
+	fake.version++; /* chosen with another library, or for another GPU */
+	assert_int_equal(tune_anew(), 0);
+	fake.version--;
+	assert_int_equal(tune_anew(), 3);
 	fake.host.gpu = other;
 	assert_int_equal(tune_anew(), 0);
 	fake.capturing = 1;

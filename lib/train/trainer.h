@@ -13,7 +13,7 @@
 #include "file/stamp.h"
 #include "train/objective.h"
 
-enum schedule { SCHEDULE_CONSTANT, SCHEDULE_COSINE };
+enum rate_schedule { SCHEDULE_CONSTANT, SCHEDULE_COSINE };
 
 struct train_options {
 	/* What. */
@@ -30,7 +30,7 @@ struct train_options {
 	double epochs;
 	int64_t batch, accumulate; /* batch is cut into `accumulate` parts whose gradients are added by a binary tree */
 	double lr, weight_decay, beta1, beta2, eps, clip; /* clip 0: none */
-	enum schedule schedule;
+	enum rate_schedule schedule;
 	int64_t warmup;
 	double ema_half_life; /* steps; 0: a twentieth of the run; negative: no average, the weights themselves */
 	uint64_t seed;

@@ -1,6 +1,7 @@
 #include "data/dataset.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +16,15 @@
 #include "data/samples.h"
 #include "file/manifest.h"
 #include "file/npy.h"
+#include "file/safetensors.h"
 #include "file/shard.h"
 
 enum { SIDE_LIMIT = 1 << 16 };
 enum slot_state { SLOT_EMPTY, SLOT_FILLING, SLOT_READY };
+
+/* What is kept of a sample. */
+enum { PIECE_X, PIECE_STD, PIECE_FLIP, PIECE_FLIP_STD, ARRAYS, PIECE_TEXT = ARRAYS, PIECES };
+static const char *const members[PIECES] = {"npy", "std.npy", "flip.npy", "flip.std.npy", "text.npy"};
 
 struct part {
 	struct shard *shard;
@@ -36,60 +42,142 @@ struct dataset {
 	int64_t numel;       /* of a sample */
 	int64_t cached;      /* samples [0, cached) are kept once they have been read */
 	size_t stride;       /* bytes of a kept sample */
+	size_t at[PIECES], bytes[PIECES]; /* of its pieces; 0 bytes: not there */
 	uint8_t *cache;      /* (cached, stride): pictures as bytes, arrays as floats, (C, H, W) order */
 	size_t cache_bytes;
-	int32_t *label;      /* [cached] */
+	int32_t *label, *rows; /* [cached] */
 	_Atomic uint8_t *state; /* [cached] enum slot_state */
 };
 
 /* What a sample decodes to. */
 struct decoded {
 	int channels, height, width;
-	uint8_t *pixels; /* (C, H, W), or */
-	float *values;
+	int array;           /* piece X is floats, not bytes */
+	void *piece[PIECES]; /* text: (rows, text_width) of float16 */
 	int32_t label;
+	int64_t rows, text_width;
 };
 
 static void decoded_release(struct decoded *d)
 {
-	mem_free(d->pixels);
-	mem_free(d->values);
+	for (int i = 0; i < PIECES; i++)
+		mem_free(d->piece[i]);
 	*d = (struct decoded){0};
 }
 
-static int decode_array(struct decoded *out, const struct sample_member *m, const char *name, struct err *e)
+/* fast-DiT keeps the batch of one it encoded. */
+static void drop_batch(struct npy *a, int rank)
+{
+	if (a->rank != rank + 1 || a->shape[0] != 1)
+		return;
+	memmove(a->shape, a->shape + 1, (size_t)rank * sizeof *a->shape);
+	a->rank = rank;
+}
+
+static float *floats(const struct npy *a, const char *name, struct err *e)
+{
+	float *v = mem_try((size_t)npy_count(a), sizeof *v, name, e);
+
+	if (v)
+		npy_to_f32(v, a);
+	return v;
+}
+
+/* The first of a sample's arrays gives its shape, the others must have it. */
+static int decode_array(struct decoded *out, int piece, const struct sample_member *m, const char *name, struct err *e)
 {
 	struct npy a;
 	const int64_t *shape;
-	int rc = -1;
+	int rc = -1, channels;
 
 	if (npy_parse(&a, m->data, m->len, name, e))
 		return -1;
-	/* fast-DiT keeps the batch of one it encoded. */
-	if (a.rank == 4 && a.shape[0] == 1) {
-		memmove(a.shape, a.shape + 1, 3 * sizeof *a.shape);
-		a.rank = 3;
-	}
+	drop_batch(&a, 3);
 	shape = a.shape + (a.rank == 3);
+	channels = a.rank == 3 && a.shape[0] <= SIDE_LIMIT ? (int)a.shape[0] : 1;
 	if (a.rank != 2 && a.rank != 3)
 		err_set(e, ERR_DATA, "%s: an array of rank %d, not (C, H, W)", name, a.rank);
 	else if (npy_count(&a) < 1 || shape[0] > SIDE_LIMIT || shape[1] > SIDE_LIMIT || (a.rank == 3 && a.shape[0] > SIDE_LIMIT))
 		err_set(e, ERR_DATA, "%s: an array of impossible size", name);
-	else if ((out->values = mem_try((size_t)npy_count(&a), sizeof *out->values, name, e))) {
-		npy_to_f32(out->values, &a);
-		out->channels = a.rank == 3 ? (int)a.shape[0] : 1;
+	else if (piece != PIECE_X && (channels != out->channels || shape[0] != out->height || shape[1] != out->width))
+		err_set(e, ERR_DATA, "%s: %s is of another shape than npy", name, members[piece]);
+	else if ((out->piece[piece] = floats(&a, name, e))) {
+		out->channels = channels;
 		out->height = (int)shape[0];
 		out->width = (int)shape[1];
+		out->array = 1;
 		rc = 0;
 	}
 	npy_release(&a);
 	return rc;
 }
 
+static uint16_t *halves(const struct npy *a, const char *name, struct err *e)
+{
+	size_t n = (size_t)npy_count(a);
+	uint16_t *out = mem_try(n, sizeof *out, name, e);
+	float *v;
+
+	if (!out)
+		return NULL;
+	if (a->type == NPY_F2 && !a->fortran && !a->swapped) {
+		memcpy(out, a->data, n * sizeof *out);
+		return out;
+	}
+	v = floats(a, name, e);
+	for (size_t i = 0; v && i < n; i++) {
+		out[i] = f32_to_f16(v[i]);
+		if (isfinite(v[i]) && (out[i] & 0x7c00) == 0x7c00) {
+			err_set(e, ERR_DATA, "%s: features of a text as large as %g do not fit into float16", name, (double)v[i]);
+			mem_free(v);
+			v = NULL;
+		}
+	}
+	if (!v) {
+		mem_free(out);
+		return NULL;
+	}
+	mem_free(v);
+	return out;
+}
+
+uint16_t *dataset_text(const void *npy, size_t len, const char *name, int64_t most, int64_t *rows, int64_t *width, struct err *e)
+{
+	uint16_t *out = NULL;
+	struct npy a;
+
+	if (npy_parse(&a, npy, len, name, e))
+		return NULL;
+	drop_batch(&a, 2);
+	if (a.rank != 2 || (a.type != NPY_F2 && a.type != NPY_F4 && a.type != NPY_F8))
+		err_set(e, ERR_DATA, "%s: features of a text are numbers of floating point of shape (tokens, width)", name);
+	else if (a.shape[0] < 1 || a.shape[0] > SIDE_LIMIT || a.shape[1] < 1 || a.shape[1] > SIDE_LIMIT)
+		err_set(e, ERR_DATA, "%s: features of a text of impossible size", name);
+	else if (most && a.shape[0] > most)
+		err_set(e, ERR_DATA, "%s: a text of %lld tokens, where %lld are the most", name, (long long)a.shape[0], (long long)most);
+	else
+		out = halves(&a, name, e);
+	*rows = a.shape[0];
+	*width = a.shape[1];
+	npy_release(&a);
+	return out;
+}
+
+static int decode_text(struct decoded *out, const struct sample *s, const struct dataset *d, const char *name, struct err *e)
+{
+	const struct sample_member *m = sample_find(s, members[PIECE_TEXT]);
+
+	if (!m)
+		return err_set(e, ERR_DATA, "%s has no features of a text (%s)", name, members[PIECE_TEXT]);
+	out->piece[PIECE_TEXT] = dataset_text(m->data, m->len, name, d->o.text_tokens, &out->rows, &out->text_width, e);
+	return out->piece[PIECE_TEXT] ? 0 : -1;
+}
+
 static int decode_picture(struct decoded *out, const struct sample *s, const struct dataset_options *o, struct err *e)
 {
 	struct samples_options so = {.size = o->size, .channels = o->channels};
 	struct picture p;
+	uint8_t *pixels;
 	size_t area;
 
 	if (sample_pixels(&p, s, &so, e))
@@ -98,12 +186,31 @@ static int decode_picture(struct decoded *out, const struct sample *s, const str
 	out->channels = p.channels;
 	out->height = p.height;
 	out->width = p.width;
-	out->pixels = mem_try(area, (size_t)p.channels, "decoded picture", e);
-	for (size_t i = 0; out->pixels && i < area; i++)
+	out->piece[PIECE_X] = pixels = mem_try(area, (size_t)p.channels, "decoded picture", e);
+	for (size_t i = 0; pixels && i < area; i++)
 		for (int c = 0; c < p.channels; c++)
-			out->pixels[(size_t)c * area + i] = p.pixels[i * (size_t)p.channels + (size_t)c];
+			pixels[(size_t)c * area + i] = p.pixels[i * (size_t)p.channels + (size_t)c];
 	picture_release(&p);
-	return out->pixels ? 0 : -1;
+	return pixels ? 0 : -1;
+}
+
+/* The array and what belongs to it. */
+static int decode_arrays(struct decoded *out, const struct sample *s, const struct dataset_options *o, const char *name, struct err *e)
+{
+	const int wanted[ARRAYS] = {1, o->deviations, o->mirrored, o->mirrored && o->deviations};
+
+	for (int i = 0; i < ARRAYS; i++) {
+		const struct sample_member *m = wanted[i] ? sample_find(s, members[i]) : NULL;
+
+		if (m && decode_array(out, i, m, name, e))
+			return -1;
+	}
+	if (o->mirrored && !out->piece[PIECE_FLIP])
+		return err_set(e, ERR_DATA, "%s has no %s: an array is not mirrored by turning it round, as a picture is", name, members[PIECE_FLIP]);
+	if (o->mirrored && !out->piece[PIECE_STD] != !out->piece[PIECE_FLIP_STD])
+		return err_set(e, ERR_DATA, "%s has %s without %s", name, members[out->piece[PIECE_STD] ? PIECE_STD : PIECE_FLIP_STD],
+		               members[out->piece[PIECE_STD] ? PIECE_FLIP_STD : PIECE_STD]);
+	return 0;
 }
 
 /* Is it like the first sample? */
@@ -111,8 +218,16 @@ static int compare(const struct decoded *x, const struct dataset *d, const char 
 {
 	const struct dataset_info *f = &d->info;
 
-	if (d->info.arrays != (x->values != NULL))
-		return err_set(e, ERR_DATA, "%s is %s, the others are not", name, x->values ? "an array" : "a picture");
+	if (d->info.arrays != x->array)
+		return err_set(e, ERR_DATA, "%s is %s, the others are not", name, x->array ? "an array" : "a picture");
+	if (d->info.deviations != (x->piece[PIECE_STD] != NULL))
+		return err_set(e, ERR_DATA, "%s has %s %s, unlike the others", name, d->info.deviations ? "no" : "a", members[PIECE_STD]);
+	if (x->text_width != d->info.text_width)
+		return err_set(e, ERR_DATA, "%s has a text of width %lld, the others of %lld", name, (long long)x->text_width,
+		               (long long)d->info.text_width);
+	if (x->rows > d->info.text_tokens)
+		return err_set(e, ERR_DATA, "%s has a text of %lld tokens, the first sample one of %lld: say how many there may be (--text-tokens)",
+		               name, (long long)x->rows, (long long)d->info.text_tokens);
 	if (x->channels == f->channels && x->height == f->height && x->width == f->width)
 		return 0;
 	return err_set(e, ERR_DATA, "%s is %d x %d x %d, the others are %d x %d x %d%s", name, x->channels, x->height, x->width,
@@ -149,7 +264,9 @@ static int decode(struct decoded *out, const struct dataset *d, const struct par
 	array = sample_find(&s, "npy");
 	rc = sample_class(&s, &out->label, e) || check_label(out->label, d, name, e) ? -1 : 0;
 	if (!rc)
-		rc = array ? decode_array(out, array, name, e) : decode_picture(out, &s, &d->o, e);
+		rc = array ? decode_arrays(out, &s, &d->o, name, e) : decode_picture(out, &s, &d->o, e);
+	if (!rc && d->o.text)
+		rc = decode_text(out, &s, d, name, e);
 	if (!rc && d->numel)
 		rc = compare(out, d, name, e);
 	mem_free(name);
@@ -250,6 +367,20 @@ static int read_stamp(struct dataset *d, struct err *e)
 	return rc ? -1 : 0;
 }
 
+/* Pieces lie one after the other, of those that the first sample has. */
+static void lay_out(struct dataset *d, const struct decoded *x)
+{
+	size_t element = d->info.arrays ? sizeof(float) : 1;
+
+	for (int i = 0; i < PIECES; i++) {
+		d->at[i] = d->stride;
+		if (x->piece[i])
+			d->bytes[i] = i == PIECE_TEXT ? (size_t)(d->info.text_tokens * d->info.text_width) * sizeof(uint16_t)
+			                              : (size_t)d->numel * element;
+		d->stride += (d->bytes[i] + 3) / 4 * 4;
+	}
+}
+
 /* The first sample says what all are. */
 static int measure(struct dataset *d, struct err *e)
 {
@@ -261,9 +392,12 @@ static int measure(struct dataset *d, struct err *e)
 	d->info.channels = x.channels;
 	d->info.height = x.height;
 	d->info.width = x.width;
-	d->info.arrays = x.values != NULL;
+	d->info.arrays = x.array;
+	d->info.deviations = x.piece[PIECE_STD] != NULL;
+	d->info.text_tokens = d->o.text && d->o.text_tokens ? d->o.text_tokens : x.rows;
+	d->info.text_width = x.text_width;
 	d->numel = (int64_t)x.channels * x.height * x.width;
-	d->stride = (size_t)d->numel * (d->info.arrays ? sizeof(float) : 1);
+	lay_out(d, &x);
 	decoded_release(&x);
 	d->cached = budget / d->stride < (uint64_t)d->info.count ? (int64_t)(budget / d->stride) : d->info.count;
 	if (!d->cached)
@@ -276,8 +410,9 @@ static int measure(struct dataset *d, struct err *e)
 		return err_set(e, ERR_NOMEM, "decoded samples: %zu bytes cannot be had", d->cache_bytes);
 	}
 	d->label = mem_try((size_t)d->cached, sizeof *d->label, "labels", e);
+	d->rows = mem_try((size_t)d->cached, sizeof *d->rows, "tokens of texts", e);
 	d->state = mem_try((size_t)d->cached, sizeof *d->state, "sample states", e);
-	return d->label && d->state ? 0 : -1;
+	return d->label && d->rows && d->state ? 0 : -1;
 }
 
 struct dataset *dataset_open(const char *shards, const struct dataset_options *o, struct err *e)
@@ -322,6 +457,7 @@ void dataset_free(struct dataset *d)
 	if (d->cache)
 		munmap(d->cache, d->cache_bytes);
 	mem_free(d->label);
+	mem_free(d->rows);
 	mem_free((void *)d->state);
 	manifest_release(&d->manifest);
 	mem_free(d);
@@ -338,42 +474,91 @@ static void expand(float *x, const uint8_t *pixels, int64_t n)
 		x[i] = (float)pixels[i] / 127.5f - 1.f;
 }
 
-static void deliver(const struct dataset *d, float *x, const void *kept)
+static void mirror(float *x, int64_t rows, int64_t width)
 {
-	if (!x)
+	for (int64_t r = 0; r < rows; r++, x += width)
+		for (int64_t a = 0, b = width - 1; a < b; a++, b--) {
+			float t = x[a];
+
+			x[a] = x[b];
+			x[b] = t;
+		}
+}
+
+/* From a kept sample, or one just decoded. */
+static void deliver(const struct dataset *d, struct dataset_item *it, const void *const *piece)
+{
+	const struct dataset_info *f = &d->info;
+	int x = it->mirrored && f->arrays ? PIECE_FLIP : PIECE_X;
+	size_t text = (size_t)it->rows * (size_t)f->text_width * sizeof *it->text;
+
+	if (it->x && f->arrays)
+		memcpy(it->x, piece[x], d->bytes[x]);
+	else if (it->x)
+		expand(it->x, piece[x], d->numel);
+	if (it->x && it->mirrored && !f->arrays)
+		mirror(it->x, (int64_t)f->channels * f->height, f->width);
+	if (it->std && f->deviations)
+		memcpy(it->std, piece[x + PIECE_STD], d->bytes[PIECE_STD]);
+	if (!it->text || !d->bytes[PIECE_TEXT])
 		return;
-	if (d->info.arrays)
-		memcpy(x, kept, d->stride);
-	else
-		expand(x, kept, d->numel);
+	memcpy(it->text, piece[PIECE_TEXT], text);
+	memset((char *)it->text + text, 0, d->bytes[PIECE_TEXT] - text);
+}
+
+static void keep(struct dataset *d, int64_t i, const struct decoded *v)
+{
+	uint8_t *slot = d->cache + (size_t)i * d->stride;
+	size_t text = (size_t)v->rows * (size_t)v->text_width * sizeof(uint16_t);
+
+	for (int k = 0; k < PIECES; k++)
+		if (d->bytes[k])
+			memcpy(slot + d->at[k], v->piece[k], k == PIECE_TEXT ? text : d->bytes[k]);
+	d->label[i] = v->label;
+	d->rows[i] = (int32_t)v->rows;
+	atomic_store_explicit(&d->state[i], SLOT_READY, memory_order_release);
 }
 
 /* Whoever comes first fills a slot; a reader that finds it being filled decodes for itself rather than wait. */
-int dataset_read(struct dataset *d, int64_t i, float *x, int32_t *label, int32_t *cluster, struct err *e)
+int dataset_item(struct dataset *d, int64_t i, struct dataset_item *it, struct err *e)
 {
 	const struct part *p = find(d, i);
+	const void *piece[PIECES];
 	struct decoded v;
 	uint8_t empty = SLOT_EMPTY;
 
-	if (cluster)
-		*cluster = p->cluster;
+	it->cluster = p->cluster;
 	if (i < d->cached && atomic_load_explicit(&d->state[i], memory_order_acquire) == SLOT_READY) {
-		deliver(d, x, d->cache + (size_t)i * d->stride);
-		if (label)
-			*label = d->label[i];
+		for (int k = 0; k < PIECES; k++)
+			piece[k] = d->cache + (size_t)i * d->stride + d->at[k];
+		it->label = d->label[i];
+		it->rows = d->rows[i];
+		deliver(d, it, piece);
 		return 0;
 	}
 	if (decode(&v, d, p, i, e))
 		return -1;
-	deliver(d, x, d->info.arrays ? (void *)v.values : v.pixels);
-	if (label)
-		*label = v.label;
-	if (i < d->cached && atomic_compare_exchange_strong(&d->state[i], &empty, SLOT_FILLING)) {
-		memcpy(d->cache + (size_t)i * d->stride, d->info.arrays ? (void *)v.values : v.pixels, d->stride);
-		d->label[i] = v.label;
-		atomic_store_explicit(&d->state[i], SLOT_READY, memory_order_release);
-	}
+	for (int k = 0; k < PIECES; k++)
+		piece[k] = v.piece[k];
+	it->label = v.label;
+	it->rows = (int32_t)v.rows;
+	deliver(d, it, piece);
+	if (i < d->cached && atomic_compare_exchange_strong(&d->state[i], &empty, SLOT_FILLING))
+		keep(d, i, &v);
 	decoded_release(&v);
+	return 0;
+}
+
+int dataset_read(struct dataset *d, int64_t i, float *x, int32_t *label, int32_t *cluster, struct err *e)
+{
+	struct dataset_item it = {.x = x};
+
+	if (dataset_item(d, i, &it, e))
+		return -1;
+	if (label)
+		*label = it.label;
+	if (cluster)
+		*cluster = it.cluster;
 	return 0;
 }
 

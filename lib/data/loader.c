@@ -5,10 +5,12 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "data/dataset.h"
+#include "file/safetensors.h"
 
 struct slot {
-	float *x; /* (batch, C, H, W) */
-	int32_t *label, *cluster;
+	float *x;    /* (batch, C, H, W) */
+	float *text; /* (batch, text_tokens, text_width) */
+	int32_t *label, *cluster, *rows;
 	int64_t *index;
 	int64_t number;
 	struct err err;
@@ -18,7 +20,9 @@ struct slot {
 struct loader {
 	struct dataset *d;
 	struct loader_options o;
-	int64_t numel;
+	int64_t numel, text_numel;
+	float *std;     /* (numel), of the sample being read; NULL where there are none */
+	uint16_t *text; /* (text_numel), likewise */
 	int slots;
 	struct slot *slot;
 	pthread_t thread;
@@ -30,34 +34,56 @@ struct loader {
 	int stop;       /* under lock */
 };
 
-static void mirror(float *x, int64_t rows, int64_t width)
+void latent_draw(float *x, const float *std, int64_t n, uint64_t seed, uint64_t step, uint64_t index)
 {
-	for (int64_t r = 0; r < rows; r++, x += width)
-		for (int64_t a = 0, b = width - 1; a < b; a++, b--) {
-			float t = x[a];
+	enum { SOME = 1024 };
+	float z[SOME];
 
-			x[a] = x[b];
-			x[b] = t;
-		}
+	for (int64_t at = 0; at < n; at += SOME) {
+		int64_t m = n - at < SOME ? n - at : SOME;
+
+		rng_normal_from(z, (size_t)m, seed, RNG_LATENT, step, index, (uint32_t)(at / 4));
+		for (int64_t i = 0; i < m; i++)
+			x[at + i] += std[at + i] * z[i];
+	}
+}
+
+void text_expand(float *out, const uint16_t *text, int64_t n)
+{
+	const struct st_tensor t = {.type = ST_F16, .rank = 1, .shape = {n}, .data = text};
+
+	st_to_f32(out, &t);
+}
+
+static int fill_one(struct loader *l, struct slot *s, int64_t j)
+{
+	const struct loader_options *o = &l->o;
+	uint64_t n = (uint64_t)dataset_info(l->d)->count, p = (uint64_t)s->number * (uint64_t)o->batch + (uint64_t)j;
+	int dropped = l->text && o->text_drop > 0 && rng_uniform(o->seed, RNG_LABEL, (uint64_t)s->number, (uint64_t)j, 0) < o->text_drop;
+	struct dataset_item it = {.x = s->x + j * l->numel, .std = l->std, .text = dropped ? NULL : l->text};
+
+	it.mirrored = o->flip && rng_uniform(o->seed, RNG_FLIP, 0, p, 0) < .5;
+	s->index[j] = (int64_t)rng_permute(p % n, n, o->seed, RNG_SHUFFLE, p / n);
+	if (dataset_item(l->d, s->index[j], &it, &s->err))
+		return -1;
+	s->label[j] = it.label;
+	s->cluster[j] = it.cluster;
+	if (l->std)
+		latent_draw(it.x, l->std, l->numel, o->seed, 0, p);
+	if (l->text) {
+		text_expand(s->text + j * l->text_numel, dropped ? o->null_text : l->text, l->text_numel);
+		s->rows[j] = dropped ? o->null_rows : it.rows;
+	}
+	return 0;
 }
 
 static void fill(struct loader *l, struct slot *s, int64_t number)
 {
-	const struct dataset_info *info = dataset_info(l->d);
-	uint64_t n = (uint64_t)info->count;
-
 	s->number = number;
 	s->err = (struct err){0};
-	for (int64_t j = 0; j < l->o.batch; j++) {
-		uint64_t p = (uint64_t)number * (uint64_t)l->o.batch + (uint64_t)j;
-		float *x = s->x + j * l->numel;
-
-		s->index[j] = (int64_t)rng_permute(p % n, n, l->o.seed, RNG_SHUFFLE, p / n);
-		if (dataset_read(l->d, s->index[j], x, &s->label[j], &s->cluster[j], &s->err))
+	for (int64_t j = 0; j < l->o.batch; j++)
+		if (fill_one(l, s, j))
 			return;
-		if (l->o.flip && rng_uniform(l->o.seed, RNG_FLIP, 0, p, 0) < .5)
-			mirror(x, (int64_t)info->channels * info->height, info->width);
-	}
 }
 
 static void *loader_main(void *arg)
@@ -92,25 +118,56 @@ static int slot_init(struct slot *s, const struct loader *l, struct err *e)
 	s->label = mem_try(n, sizeof *s->label, "batch", e);
 	s->cluster = mem_try(n, sizeof *s->cluster, "batch", e);
 	s->index = mem_try(n, sizeof *s->index, "batch", e);
-	return s->x && s->label && s->cluster && s->index ? 0 : -1;
+	if (!s->x || !s->label || !s->cluster || !s->index)
+		return -1;
+	if (!l->text)
+		return 0;
+	s->text = mem_try(n, (size_t)l->text_numel * sizeof *s->text, "texts of a batch", e);
+	s->rows = mem_try(n, sizeof *s->rows, "batch", e);
+	return s->text && s->rows ? 0 : -1;
+}
+
+/* Places for one sample. */
+static int places_init(struct loader *l, const struct dataset_info *info, struct err *e)
+{
+	l->numel = (int64_t)info->channels * info->height * info->width;
+	l->text_numel = info->text_tokens * info->text_width;
+	if (info->deviations && !(l->std = mem_try((size_t)l->numel, sizeof *l->std, "a sample", e)))
+		return -1;
+	if (l->text_numel && !(l->text = mem_try((size_t)l->text_numel, sizeof *l->text, "a text", e)))
+		return -1;
+	return 0;
+}
+
+static int slots_of(int ahead)
+{
+	return ahead > 0 ? ahead + 1 : 1;
+}
+
+uint64_t loader_bytes(const struct dataset *d, int64_t batch, int ahead)
+{
+	const struct dataset_info *f = dataset_info(d);
+
+	return (uint64_t)slots_of(ahead) * (uint64_t)batch * sizeof(float) *
+	       (uint64_t)((int64_t)f->channels * f->height * f->width + f->text_tokens * f->text_width);
 }
 
 struct loader *loader_new(struct dataset *d, const struct loader_options *o, struct err *e)
 {
-	const struct dataset_info *info = dataset_info(d);
 	struct loader *l = mem_zalloc(1, sizeof *l);
 	int rc = 0;
 
 	l->d = d;
 	l->o = *o;
-	l->numel = (int64_t)info->channels * info->height * info->width;
-	l->slots = o->ahead > 0 ? o->ahead + 1 : 1;
+	l->slots = slots_of(o->ahead);
 	l->filled = l->taken = o->first;
 	l->slot = mem_zalloc((size_t)l->slots, sizeof *l->slot);
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->changed, NULL);
 	if (o->batch < 1 || o->first < 0)
 		rc = err_set(e, ERR_USAGE, "batch %lld from number %lld", (long long)o->batch, (long long)o->first);
+	if (!rc)
+		rc = places_init(l, dataset_info(d), e);
 	for (int i = 0; i < l->slots && !rc; i++)
 		rc = slot_init(&l->slot[i], l, e);
 	if (!rc && o->ahead > 0) {
@@ -140,11 +197,15 @@ void loader_free(struct loader *l)
 	}
 	for (int i = 0; i < l->slots; i++) {
 		mem_free(l->slot[i].x);
+		mem_free(l->slot[i].text);
+		mem_free(l->slot[i].rows);
 		mem_free(l->slot[i].label);
 		mem_free(l->slot[i].cluster);
 		mem_free(l->slot[i].index);
 	}
 	mem_free(l->slot);
+	mem_free(l->std);
+	mem_free(l->text);
 	pthread_cond_destroy(&l->changed);
 	pthread_mutex_destroy(&l->lock);
 	mem_free(l);
@@ -168,6 +229,7 @@ int loader_next(struct loader *l, struct batch *b, struct err *e)
 	}
 	if (s->err.code)
 		return err_set(e, s->err.code, "%s", s->err.msg);
-	*b = (struct batch){number, l->o.batch, s->x, s->label, s->cluster, s->index};
+	*b = (struct batch){.number = number, .n = l->o.batch, .x = s->x, .text = s->text, .label = s->label, .cluster = s->cluster,
+	                    .rows = s->rows, .index = s->index};
 	return 0;
 }

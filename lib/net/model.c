@@ -227,6 +227,11 @@ int model_match_weights(const struct safetensors *s, const char *where, const st
 	return renames_match(names_of(s), s, where, p, e);
 }
 
+void model_read_weight(const struct safetensors *s, const struct param *q, float *out)
+{
+	renames_read(names_of(s), s, q, out);
+}
+
 /* Room on the host for the largest. */
 static float *room_for_one(const struct params *p, struct err *e)
 {

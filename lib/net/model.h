@@ -83,6 +83,8 @@ int model_read_weights(const char *path, const struct params *p, struct device *
  * is not. */
 struct safetensors;
 int model_match_weights(const struct safetensors *s, const char *where, const struct params *p, struct err *e);
+/* One parameter of a file that matches, out[q->count]. */
+void model_read_weight(const struct safetensors *s, const struct param *q, float *out);
 /* Write values[p->total] of the device under the table's names, float32, with texts in the metadata. Takes memory of the host for
  * all of them. */
 struct st_text;

@@ -17,42 +17,62 @@ static const struct {
 	const char *name;
 	int64_t hidden, depth, heads;
 } presets[] = {
-    {"dit-nano", 96, 4, 4}, {"dit-micro", 128, 6, 4}, {"dit-mini", 192, 6, 6},  {"dit-s", 384, 12, 6},
-    {"dit-b", 768, 12, 12}, {"dit-l", 1024, 24, 16},  {"dit-xl", 1152, 28, 16},
+    {"nano", 96, 4, 4}, {"micro", 128, 6, 4}, {"mini", 192, 6, 6},  {"s", 384, 12, 6},
+    {"b", 768, 12, 12}, {"l", 1024, 24, 16},  {"xl", 1152, 28, 16},
 };
 
-int net_preset(const char *name, struct net_config *c, struct err *e)
+/* Of text experts the width and depth are named as DiT's. */
+static const struct {
+	const char *prefix;
+	enum net_kind kind;
+} families[] = {{"dit-", NET_DIT}, {"paris-", NET_PARIS}, {"pixart-", NET_PIXART}};
+
+static int preset_named(const char *name, const char *prefix, struct net_config *c)
 {
 	const char *slash = strchr(name, '/');
-	size_t len = slash ? (size_t)(slash - name) : strlen(name);
+	size_t skip = strlen(prefix), len = slash && !strncmp(name, prefix, skip) ? (size_t)(slash - name) - skip : 0;
 	int64_t patch;
-	struct str all = {0};
 
-	for (size_t i = 0; slash && i < sizeof presets / sizeof *presets; i++) {
-		if (strlen(presets[i].name) != len || memcmp(presets[i].name, name, len) || parse_i64(slash + 1, 1, 64, &patch))
+	for (size_t i = 0; len && i < sizeof presets / sizeof *presets; i++) {
+		if (strlen(presets[i].name) != len || memcmp(presets[i].name, name + skip, len) || parse_i64(slash + 1, 1, 64, &patch))
 			continue;
 		c->patch = patch;
 		c->hidden = presets[i].hidden;
 		c->depth = presets[i].depth;
 		c->heads = presets[i].heads;
 		c->mlp_ratio = 4;
-		return 0;
+		return 1;
 	}
+	return 0;
+}
+
+int net_preset(const char *name, struct net_config *c, struct err *e)
+{
+	size_t n = c->kind == NET_ROUTER ? 1 : sizeof families / sizeof *families;
+	struct str all = {0};
+
+	for (size_t i = 0; i < n; i++)
+		if (preset_named(name, families[i].prefix, c)) {
+			c->kind = c->kind == NET_ROUTER ? NET_ROUTER : families[i].kind;
+			return 0;
+		}
 	for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
-		str_printf(&all, " %s/P", presets[i].name);
+		str_printf(&all, " dit-%s/P", presets[i].name);
+	if (n > 1)
+		str_puts(&all, ", the same as paris- and pixart-,");
 	err_set(e, ERR_USAGE, "no network is called %s; there are%s with a patch size P of 1 to 64", name, str_text(&all));
 	str_release(&all);
 	return -1;
 }
 
-static int has_text(enum net_kind kind)
+int net_reads_text(enum net_kind kind)
 {
 	return kind == NET_PARIS || kind == NET_PIXART;
 }
 
 static int check_text(const struct net_config *c, struct err *e)
 {
-	if (!has_text(c->kind))
+	if (!net_reads_text(c->kind))
 		return 0;
 	if (c->text_tokens < 1 || c->text_tokens > 65536 || c->text_width < 1 || c->text_width > 65536)
 		return err_set(e, ERR_USAGE, "a text of %lld tokens of width %lld is out of range", (long long)c->text_tokens,
@@ -145,18 +165,20 @@ static double *real_field(const struct net_config *c, size_t i)
 	return (double *)((char *)c + reals[i].at);
 }
 
+enum { PARIS_FLAGS = 3 };
+static const char *const paris_flags[PARIS_FLAGS] = {"use_text_conditioning", "use_adaln_single", "use_dit_time_embed"};
+
 /* What a file of the released Paris networks leaves out, and what it says that must hold. */
 static int paris_facts(const json_t *o, const char *where, struct net_config *c, struct err *e)
 {
-	static const char *const on[] = {"use_text_conditioning", "use_adaln_single", "use_dit_time_embed"};
 	int flag;
 
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < PARIS_FLAGS; i++) {
 		flag = 1;
-		if (jsonio_bool(o, on[i], 0, &flag, where, e))
+		if (jsonio_bool(o, paris_flags[i], 0, &flag, where, e))
 			return -1;
 		if (!flag)
-			return err_set(e, ERR_DATA, "%s: an expert without %s is not known here", where, on[i]);
+			return err_set(e, ERR_DATA, "%s: an expert without %s is not known here", where, paris_flags[i]);
 	}
 	flag = 0;
 	if (jsonio_bool(o, "use_class_conditioning", 0, &flag, where, e))
@@ -231,8 +253,12 @@ void net_to_json(const struct net_config *c, json_t *o)
 		if (fields[i].required || *field(c, i))
 			json_object_set_new(o, fields[i].key, json_integer(*field(c, i)));
 	json_object_set_new(o, "mlp_ratio", json_real(c->mlp_ratio));
-	if (c->classes || (has_text(c->kind) && c->class_dropout > 0))
+	if (c->classes || (net_reads_text(c->kind) && c->class_dropout > 0))
 		json_object_set_new(o, c->kind == NET_PARIS ? "cfg_dropout_prob" : "class_dropout_prob", json_real(c->class_dropout));
+	for (int i = 0; i < PARIS_FLAGS && c->kind == NET_PARIS; i++)
+		json_object_set_new(o, paris_flags[i], json_true());
+	if (c->kind == NET_PARIS)
+		json_object_set_new(o, "use_class_conditioning", json_false());
 	json_object_set_new(o, "time_scale", json_real(c->time_scale));
 	for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
 		if (*real_field(c, i) > 0)
@@ -256,21 +282,30 @@ const char *net_differs(const struct net_config *a, const struct net_config *b)
 	return a->time_scale != b->time_scale ? "time_scale" : NULL;
 }
 
-void net_inputs(struct tape *t, const struct net_config *c, struct net_input *in)
+void net_text_inputs(struct tape *t, const struct net_config *c, struct net_input *in)
 {
-	int64_t b = tape_capacity(t), x[4] = {b, c->channels, c->size, c->size}, text[3] = {b, c->text_tokens, c->text_width};
-	int64_t micro[2] = {b, 3};
+	int64_t b = tape_capacity(t), text[3] = {b, c->text_tokens, c->text_width}, micro[2] = {b, 3};
 	enum dtype real = tape_real(t);
 
-	*in = (struct net_input){.x = tape_input(t, real, 4, x, TAPE_BATCHED), .time = tape_input(t, real, 1, x, TAPE_BATCHED)};
-	if (c->kind != NET_ROUTER && c->classes)
-		in->label = tape_input(t, DT_I32, 1, x, TAPE_BATCHED);
-	if (has_text(c->kind))
+	*in = (struct net_input){0};
+	if (net_reads_text(c->kind))
 		in->text = tape_input(t, real, 3, text, TAPE_BATCHED);
 	if (c->kind == NET_PIXART)
 		in->mask = tape_input(t, real, 2, text, TAPE_BATCHED);
 	if (c->micro)
 		in->micro = tape_input(t, real, 2, micro, TAPE_BATCHED);
+}
+
+void net_inputs(struct tape *t, const struct net_config *c, struct net_input *in)
+{
+	int64_t b = tape_capacity(t), x[4] = {b, c->channels, c->size, c->size};
+	enum dtype real = tape_real(t);
+
+	net_text_inputs(t, c, in);
+	in->x = tape_input(t, real, 4, x, TAPE_BATCHED);
+	in->time = tape_input(t, real, 1, x, TAPE_BATCHED);
+	if (c->kind != NET_ROUTER && c->classes)
+		in->label = tape_input(t, DT_I32, 1, x, TAPE_BATCHED);
 }
 
 struct tensor *net_record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)

@@ -47,8 +47,12 @@ struct net_input {
 /* As config.json says it: "dit", "router", "dit_expert", "pixart". */
 const char *net_kind_name(enum net_kind kind);
 
+/* Whether it is given a text: an expert of Paris, PixArt. */
+int net_reads_text(enum net_kind kind);
+
 /* A preset by name: dit-nano dit-micro dit-mini dit-s dit-b dit-l dit-xl, each with /PATCH (1, 2, 4, 8 ..), into the fields
- * patch, hidden, depth, heads, mlp_ratio. Unknown: ERR_USAGE, listing them. */
+ * patch, hidden, depth, heads, mlp_ratio; and unless the kind is NET_ROUTER, the same with paris- and pixart- in the place of dit-, which
+ * is the kind. Unknown: ERR_USAGE, listing them. */
 int net_preset(const char *name, struct net_config *c, struct err *e);
 
 /* Whether the numbers fit together (size a multiple of patch, hidden of heads and of 4, ..): ERR_USAGE names what does not. */
@@ -62,7 +66,9 @@ void net_to_json(const struct net_config *c, json_t *o);
 /* 0 when equal, else the name of the first field that differs. */
 const char *net_differs(const struct net_config *a, const struct net_config *b);
 
-/* Inputs of the tape for all that the configuration reads. */
+/* Inputs of the tape for text, mask and sizes where the configuration reads them; the rest of *in is NULL. */
+void net_text_inputs(struct tape *t, const struct net_config *c, struct net_input *in);
+/* Inputs for all that it reads. */
 void net_inputs(struct tape *t, const struct net_config *c, struct net_input *in);
 
 /* Record the network. Returns (B, out_channels, size, size), or logits (B, clusters) for a router, contiguous. B is the tape's

@@ -33,7 +33,7 @@ static int matches(const char *pattern, const char *name, struct captured *c)
 	return !*name;
 }
 
-static const struct st_tensor *find(const struct safetensors *s, const char *pattern, const struct captured *c, struct str *name)
+static void insert(const char *pattern, const struct captured *c, struct str *name)
 {
 	str_reset(name);
 	for (; *pattern; pattern++) {
@@ -44,6 +44,21 @@ static const struct st_tensor *find(const struct safetensors *s, const char *pat
 		else
 			str_add(name, pattern, 1);
 	}
+}
+
+int rename_apply(const char *from, const char *to, const char *name, struct str *out)
+{
+	struct captured c;
+
+	if (!matches(from, name, &c))
+		return 0;
+	insert(to, &c, out);
+	return 1;
+}
+
+static const struct st_tensor *find(const struct safetensors *s, const char *pattern, const struct captured *c, struct str *name)
+{
+	insert(pattern, c, name);
 	return st_find(s, str_text(name));
 }
 

@@ -2,6 +2,7 @@
 #ifndef DDM_NET_RENAME_H
 #define DDM_NET_RENAME_H
 
+#include "core/str.h"
 #include "file/safetensors.h"
 #include "tape/params.h"
 
@@ -30,6 +31,9 @@ struct renames {
 	const char *const *spare;         /* tensors of the file that are not needed; ends with NULL; may be NULL */
 	const struct rename_copy *copies; /* tensors that must equal others; ends with zeros; may be NULL */
 };
+
+/* The name that pattern `to` makes of what pattern `from` finds in `name`, in *out: 1; 0 where `from` does not match. */
+int rename_apply(const char *from, const char *to, const char *name, struct str *out);
 
 /* The one of n families that the file's names are of; NULL: none, the names are ours. */
 const struct renames *renames_find(const struct renames *const *sets, int n, const struct safetensors *s);

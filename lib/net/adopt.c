@@ -1,0 +1,432 @@
+#include "net/adopt.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/fileio.h"
+#include "file/safetensors.h"
+#include "file/weightfile.h"
+#include "net/rename.h"
+#include "net/trunk.h"
+
+/* At this time a modulation that was every block's own becomes one for all without a difference. */
+static const double MEETING = .5;
+
+int adopt_config(struct net_config *to, const struct model_config *from, struct err *e)
+{
+	const struct net_config *f = &from->net;
+	int64_t steps = strcmp(from->path, "linear") ? from->betas.steps > 1 ? from->betas.steps : 1000 : 0;
+
+	if (from->exact || f->kind == NET_ROUTER)
+		return err_set(e, ERR_USAGE, "nothing that a network for pictures can start from");
+	if (f->channels != to->channels)
+		return err_set(e, ERR_DATA, "a network for %lld channels, the samples have %lld", (long long)f->channels, (long long)to->channels);
+	if (f->hidden != to->hidden || f->depth != to->depth || f->heads != to->heads || f->patch != to->patch || f->mlp_ratio != to->mlp_ratio)
+		return err_set(e, ERR_USAGE,
+		               "a network of width %lld, depth %lld, %lld heads, patch %lld, mlp_ratio %g, not %lld, %lld, %lld, %lld, %g",
+		               (long long)f->hidden, (long long)f->depth, (long long)f->heads, (long long)f->patch, f->mlp_ratio,
+		               (long long)to->hidden, (long long)to->depth, (long long)to->heads, (long long)to->patch, to->mlp_ratio);
+	if (f->reversed && to->kind != NET_DIT)
+		return err_set(e, ERR_USAGE, "its time runs from noise to data, which here a DiT alone can have");
+	to->time_scale = steps ? f->time_scale * (double)(steps - 1) / (double)steps : f->time_scale;
+	to->time_shift = f->time_shift;
+	to->norm_eps = trunk_eps(f);
+	to->norm2_eps = f->norm2_eps;
+	to->reversed = f->reversed;
+	to->learned_positions = f->kind == to->kind ? f->learned_positions : 0;
+	to->position_scale = f->position_scale;
+	to->micro = to->kind == NET_PIXART ? f->micro : 0;
+	return 0;
+}
+
+/* The network that is taken from. */
+struct source {
+	struct safetensors *s;
+	struct params params;
+	const struct net_config *c;
+	char *used; /* [params.n] */
+};
+
+struct adoption {
+	struct source from;
+	const struct net_config *to;
+	const struct params *p;
+	float *values;
+	int same, classes_taken;
+	void (*told)(void *arg, enum adopt_fate fate, const char *name);
+	void *arg;
+};
+
+/* Paris has names of its own for what DiT and PixArt call alike. */
+static const struct {
+	const char *common, *paris;
+} twins[] = {
+    {"x_embedder.proj.*", "patch_embed.*"},
+    {"t_embedder.mlp.*", "time_embed.mlp.*"},
+    {"blocks.#.attn.qkv.weight", "layers.#.attn.in_proj_weight"},
+    {"blocks.#.attn.qkv.bias", "layers.#.attn.in_proj_bias"},
+    {"blocks.#.attn.proj.*", "layers.#.attn.out_proj.*"},
+    {"blocks.#.mlp.fc1.*", "layers.#.mlp.0.*"},
+    {"blocks.#.mlp.fc2.*", "layers.#.mlp.2.*"},
+    {"blocks.#.scale_shift_table", "layers.#.scale_shift_table"},
+    {"blocks.#.cross_attn.qkv.weight", "layers.#.cross_attn.in_proj_weight"},
+    {"blocks.#.cross_attn.qkv.bias", "layers.#.cross_attn.in_proj_bias"},
+    {"blocks.#.cross_attn.proj.*", "layers.#.cross_attn.out_proj.*"},
+};
+
+static void to_common(enum net_kind kind, const char *name, struct str *out)
+{
+	for (size_t i = 0; kind == NET_PARIS && i < sizeof twins / sizeof *twins; i++)
+		if (rename_apply(twins[i].paris, twins[i].common, name, out))
+			return;
+	str_reset(out);
+	str_puts(out, name);
+}
+
+/* The parameter of a common name, or -1. */
+static int source_find(const struct source *f, const char *common)
+{
+	struct str name = {0};
+	int i;
+
+	for (size_t k = 0; f->c->kind == NET_PARIS && !name.len && k < sizeof twins / sizeof *twins; k++)
+		rename_apply(twins[k].common, twins[k].paris, common, &name);
+	i = params_find(&f->params, name.len ? str_text(&name) : common);
+	str_release(&name);
+	return i;
+}
+
+/* Its values; caller frees with mem_free. NULL where there is none. */
+static float *source_read(struct source *f, int i)
+{
+	float *v;
+
+	if (i < 0)
+		return NULL;
+	v = mem_alloc((size_t)f->params.v[i].count * sizeof *v);
+	model_read_weight(f->s, &f->params.v[i], v);
+	f->used[i] = 1;
+	return v;
+}
+
+static float *source_need(struct source *f, const char *common)
+{
+	return source_read(f, source_find(f, common));
+}
+
+static int same_shape(const struct param *a, const struct param *b)
+{
+	return a->rank == b->rank && !memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape);
+}
+
+static float *place(const struct adoption *a, const struct param *q)
+{
+	return a->values + q->offset;
+}
+
+static enum adopt_fate take(struct adoption *a, const struct param *q, const char *common)
+{
+	int i = source_find(&a->from, common);
+	float *v = i >= 0 && same_shape(q, &a->from.params.v[i]) ? source_read(&a->from, i) : NULL;
+
+	if (!v)
+		return ADOPT_NEW;
+	memcpy(place(a, q), v, (size_t)q->count * sizeof *v);
+	mem_free(v);
+	return ADOPT_TAKEN;
+}
+
+/* Bilinear, between the centres of the tokens. */
+static void resize_positions(float *out, int64_t to, const float *in, int64_t from, int64_t width)
+{
+	double step = (double)from / (double)to;
+
+	for (int64_t i = 0; i < to * to; i++) {
+		double y = fmax((double)(i / to) * step + .5 * step - .5, 0), x = fmax((double)(i % to) * step + .5 * step - .5, 0);
+		int64_t y0 = (int64_t)y, x0 = (int64_t)x, y1 = y0 + 1 < from ? y0 + 1 : y0, x1 = x0 + 1 < from ? x0 + 1 : x0;
+		double v = y - (double)y0, u = x - (double)x0;
+
+		for (int64_t k = 0; k < width; k++) {
+			double top = (1 - u) * (double)in[(y0 * from + x0) * width + k] + u * (double)in[(y0 * from + x1) * width + k];
+			double low = (1 - u) * (double)in[(y1 * from + x0) * width + k] + u * (double)in[(y1 * from + x1) * width + k];
+
+			out[i * width + k] = (float)((1 - v) * top + v * low);
+		}
+	}
+}
+
+static enum adopt_fate take_positions(struct adoption *a, const struct param *q)
+{
+	int64_t to = a->to->size / a->to->patch, from = a->from.c->size / a->from.c->patch;
+	float *v = source_need(&a->from, q->name);
+
+	resize_positions(place(a, q), to, v, from, a->to->hidden);
+	mem_free(v);
+	return to == from ? ADOPT_TAKEN : ADOPT_DERIVED;
+}
+
+/* Rows are (row in patch, column in patch, channel), of which the other may have twice as many. */
+static enum adopt_fate take_output(struct adoption *a, const struct param *q)
+{
+	int i = source_find(&a->from, q->name);
+	int64_t had = a->from.c->out_channels, has = a->to->out_channels, row = q->rank == 2 ? q->shape[1] : 1;
+	float *v = source_read(&a->from, i);
+
+	for (int64_t r = 0; r < q->shape[0]; r++)
+		memcpy(place(a, q) + r * row, v + (r / has * had + r % has) * row, (size_t)row * sizeof *v);
+	mem_free(v);
+	return ADOPT_TAKEN;
+}
+
+static int final_is_taken(const struct adoption *a)
+{
+	return a->same && (a->to->kind == NET_DIT) == (a->from.c->kind == NET_DIT);
+}
+
+static double silu(double x)
+{
+	return x / (1 + exp(-x));
+}
+
+/* out = W x + b, W (rows, n). */
+static void apply(double *out, const float *w, const float *b, const double *x, int64_t rows, int64_t n)
+{
+	for (int64_t i = 0; i < rows; i++) {
+		double sum = (double)b[i];
+
+		for (int64_t k = 0; k < n; k++)
+			sum += (double)w[i * n + k] * x[k];
+		out[i] = sum;
+	}
+}
+
+static float *ours(const struct adoption *a, const char *common)
+{
+	struct str name = {0};
+	int i = -1;
+
+	for (int k = 0; i < 0 && k < a->p->n; k++) {
+		to_common(a->to->kind, a->p->v[k].name, &name);
+		i = strcmp(str_text(&name), common) ? -1 : k;
+	}
+	str_release(&name);
+	return i < 0 ? NULL : place(a, &a->p->v[i]);
+}
+
+/* SiLU of the time embedding at MEETING, of what has been taken: h[hidden]. */
+static void meeting(const struct adoption *a, double *h)
+{
+	enum { WAVES = 256 };
+	int64_t n = a->to->hidden;
+	double wave[WAVES], *mid = mem_alloc((size_t)n * sizeof *mid), t = a->to->time_scale * MEETING;
+
+	for (int i = 0; i < WAVES / 2; i++) {
+		double angle = t * pow(10000, -i / (WAVES / 2 - a->to->time_shift));
+
+		wave[i] = cos(angle);
+		wave[WAVES / 2 + i] = sin(angle);
+	}
+	apply(mid, ours(a, "t_embedder.mlp.0.weight"), ours(a, "t_embedder.mlp.0.bias"), wave, n, WAVES);
+	for (int64_t i = 0; i < n; i++)
+		mid[i] = silu(mid[i]);
+	apply(h, ours(a, "t_embedder.mlp.2.weight"), ours(a, "t_embedder.mlp.2.bias"), mid, n, n);
+	for (int64_t i = 0; i < n; i++)
+		h[i] = silu(h[i]);
+	mem_free(mid);
+}
+
+/* Weight or bias of the modulation of one block of adaLN-zero. */
+static float *modulation(struct adoption *a, int64_t block, const char *suffix)
+{
+	char name[96];
+
+	snprintf(name, sizeof name, "blocks.%d.adaLN_modulation.1.%s", (int)block, suffix);
+	return source_need(&a->from, name);
+}
+
+static void mean_modulation(struct adoption *a, const struct param *q, const char *suffix)
+{
+	double *sum = mem_zalloc((size_t)q->count, sizeof *sum);
+
+	for (int64_t i = 0; i < a->to->depth; i++) {
+		float *v = modulation(a, i, suffix);
+
+		for (int64_t k = 0; k < q->count; k++)
+			sum[k] += (double)v[k];
+		mem_free(v);
+	}
+	for (int64_t k = 0; k < q->count; k++)
+		place(a, q)[k] = (float)(sum[k] / (double)a->to->depth);
+	mem_free(sum);
+}
+
+/* From adaLN-zero, once the embedding of time and t_block are there. */
+static void derive_tables(struct adoption *a)
+{
+	int64_t n = a->to->hidden;
+	double *h = mem_alloc((size_t)n * sizeof *h), *all = mem_alloc((size_t)(6 * n) * sizeof *all),
+	       *own = mem_alloc((size_t)(6 * n) * sizeof *own);
+
+	meeting(a, h);
+	apply(all, ours(a, "t_block.1.weight"), ours(a, "t_block.1.bias"), h, 6 * n, n);
+	for (int64_t i = 0; i < a->to->depth; i++) {
+		float *w = modulation(a, i, "weight"), *b = modulation(a, i, "bias"), *table;
+		char name[96];
+
+		snprintf(name, sizeof name, "blocks.%d.scale_shift_table", (int)i);
+		table = ours(a, name);
+		apply(own, w, b, h, 6 * n, n);
+		for (int64_t k = 0; k < 6 * n; k++)
+			table[k] = (float)(own[k] - all[k]);
+		mem_free(w);
+		mem_free(b);
+	}
+	mem_free(h);
+	mem_free(all);
+	mem_free(own);
+}
+
+/* What modulates: of the kind of the other, or derived. */
+static enum adopt_fate take_modulation(struct adoption *a, const struct param *q, const char *common)
+{
+	int had = a->from.c->kind == NET_DIT, has = a->to->kind == NET_DIT;
+	const char *suffix = strrchr(common, '.') + 1;
+	struct str name = {0};
+	float *v, *table;
+
+	if (had == has)
+		return take(a, q, common);
+	if (had) {
+		if (!strncmp(common, "t_block.", 8))
+			mean_modulation(a, q, suffix);
+		return ADOPT_DERIVED; /* the tables: derive_tables */
+	}
+	v = source_need(&a->from, strcmp(suffix, "bias") ? "t_block.1.weight" : "t_block.1.bias");
+	rename_apply("blocks.#.adaLN_modulation.*", "blocks.#.scale_shift_table", common, &name);
+	table = strcmp(suffix, "bias") ? NULL : source_need(&a->from, str_text(&name));
+	for (int64_t k = 0; k < q->count; k++)
+		place(a, q)[k] = v[k] + (table ? table[k] : 0);
+	mem_free(table);
+	mem_free(v);
+	str_release(&name);
+	return ADOPT_DERIVED;
+}
+
+/* Queries, keys and values in one, or queries apart from the rest: the same rows. */
+static enum adopt_fate take_cross(struct adoption *a, const struct param *q, const char *common)
+{
+	int64_t row = q->rank == 2 ? q->shape[1] : 1, queries = a->to->hidden * row;
+	struct str one = {0}, two = {0};
+	float *v, *w;
+
+	if (rename_apply("blocks.#.cross_attn.qkv.*", "blocks.#.cross_attn.q_linear.*", common, &one)) {
+		rename_apply("blocks.#.cross_attn.qkv.*", "blocks.#.cross_attn.kv_linear.*", common, &two);
+		v = source_need(&a->from, str_text(&one));
+		w = source_need(&a->from, str_text(&two));
+		memcpy(place(a, q), v, (size_t)queries * sizeof *v);
+		memcpy(place(a, q) + queries, w, (size_t)(2 * queries) * sizeof *w);
+		mem_free(w);
+	} else {
+		int keys = rename_apply("blocks.#.cross_attn.kv_linear.*", "blocks.#.cross_attn.qkv.*", common, &one);
+
+		if (!keys)
+			rename_apply("blocks.#.cross_attn.q_linear.*", "blocks.#.cross_attn.qkv.*", common, &one);
+		v = source_need(&a->from, str_text(&one));
+		memcpy(place(a, q), v + (keys ? queries : 0), (size_t)q->count * sizeof *v);
+	}
+	mem_free(v);
+	str_release(&one);
+	str_release(&two);
+	return ADOPT_TAKEN;
+}
+
+static int is_cross_input(const char *common)
+{
+	return strstr(common, ".cross_attn.") && !strstr(common, ".cross_attn.proj.");
+}
+
+static enum adopt_fate adopt_one(struct adoption *a, const struct param *q, const char *common)
+{
+	if (!strcmp(common, "pos_embed"))
+		return take_positions(a, q);
+	if (!strncmp(common, "final_layer.", 12)) {
+		if (!final_is_taken(a))
+			return ADOPT_NEW;
+		return strstr(common, ".linear.") ? take_output(a, q) : take(a, q, common);
+	}
+	if (!strncmp(common, "t_block.", 8) || strstr(common, ".scale_shift_table") || strstr(common, ".adaLN_modulation."))
+		return take_modulation(a, q, common);
+	if (is_cross_input(common) && net_reads_text(a->from.c->kind) && a->from.c->kind != a->to->kind)
+		return take_cross(a, q, common);
+	return take(a, q, common);
+}
+
+/* The null class joins the time, which the network is told in the same sum. */
+static int fold_null_class(struct adoption *a)
+{
+	const struct net_config *f = a->from.c;
+	float *bias = ours(a, "t_embedder.mlp.2.bias"), *v;
+
+	if (a->classes_taken || !f->classes || !(f->class_dropout > 0))
+		return 0;
+	v = source_need(&a->from, "y_embedder.embedding_table.weight");
+	for (int64_t k = 0; k < f->hidden; k++)
+		bias[k] += v[f->classes * f->hidden + k];
+	mem_free(v);
+	return 1;
+}
+
+static void tell(const struct adoption *a, const enum adopt_fate *fate)
+{
+	for (int i = 0; i < a->p->n; i++)
+		a->told(a->arg, fate[i], a->p->v[i].name);
+	for (int i = 0; i < a->from.params.n; i++)
+		if (!a->from.used[i])
+			a->told(a->arg, ADOPT_DROPPED, a->from.params.v[i].name);
+}
+
+static void adopt_all(struct adoption *a)
+{
+	enum adopt_fate *fate = mem_zalloc((size_t)a->p->n, sizeof *fate);
+	int bias = -1;
+	struct str name = {0};
+
+	for (int i = 0; i < a->p->n; i++) {
+		to_common(a->to->kind, a->p->v[i].name, &name);
+		fate[i] = adopt_one(a, &a->p->v[i], str_text(&name));
+		if (!strcmp(str_text(&name), "y_embedder.embedding_table.weight"))
+			a->classes_taken = fate[i] == ADOPT_TAKEN;
+		if (!strcmp(str_text(&name), "t_embedder.mlp.2.bias"))
+			bias = i;
+	}
+	if (fold_null_class(a))
+		fate[bias] = ADOPT_DERIVED;
+	if (a->from.c->kind == NET_DIT && a->to->kind != NET_DIT)
+		derive_tables(a);
+	tell(a, fate);
+	str_release(&name);
+	mem_free(fate);
+}
+
+int adopt_weights(const char *dir, const struct model_config *from, const struct net_config *to, int same, const struct params *p,
+                  float *values, void (*told)(void *arg, enum adopt_fate fate, const char *name), void *arg, struct err *e)
+{
+	struct adoption a = {.to = to, .p = p, .values = values, .same = same, .told = told, .arg = arg};
+	char *path = model_weights_path(dir, from->net.kind, e);
+	int rc = -1;
+
+	a.from.c = &from->net;
+	net_params(&from->net, &a.from.params);
+	a.from.used = mem_zalloc((size_t)a.from.params.n, 1);
+	if (path && (a.from.s = weightfile_load(path, NULL, e)) && !model_match_weights(a.from.s, path, &a.from.params, e)) {
+		adopt_all(&a);
+		rc = 0;
+	}
+	st_free(a.from.s);
+	params_release(&a.from.params);
+	mem_free(a.from.used);
+	mem_free(path);
+	return rc;
+}

@@ -9,7 +9,9 @@
 static const char *cluster = "";
 static const char *const predictions[] = {"v", "x0", NULL}, *const conditions[] = {"none", "class", "cluster", NULL};
 static int predict, condition;
-static double class_dropout = .1;
+static double class_dropout = .1, text_drop = .1;
+static int64_t text_tokens;
+static const char *null_text, *from;
 
 static const struct opt options[] = {
     {"--cluster", 0, OPT_TEXT, &cluster, 0, 0, "K|all",
@@ -20,13 +22,22 @@ static const struct opt options[] = {
      "none, class or cluster: what the network is told (default none)", conditions, NULL},
     {"--class-dropout", 0, OPT_REAL, &class_dropout, 0, .999, "P",
      "how often the class is withheld, for guidance (default .1)", NULL, NULL},
+    {"--text-tokens", 0, OPT_INT, &text_tokens, 1, 65536, "N",
+     "most tokens of a text (default: those of the first sample; pixart: 120)", NULL, NULL},
+    {"--text-drop", 0, OPT_REAL, &text_drop, 0, .999, "P",
+     "how often the text is withheld, for guidance (default .1)", NULL, NULL},
+    {"--null-text", 0, OPT_TEXT, &null_text, 0, 0, "FILE",
+     "features of the empty text (default SHARDS/null-text.npy)", NULL, NULL},
+    {"--from", 0, OPT_TEXT, &from, 0, 0, "DIR",
+     "start from a network of another prediction, size or condition", NULL, NULL},
     TRAINING_OPTIONS,
     {0},
 };
 
 static const struct program program = {
     "ddm-train",
-    "--cluster K|all [--predict v|x0] [--condition WHAT] [--class-dropout P] " TRAINING_SYNOPSIS "-o DIR SHARDS",
+    "--cluster K|all [--predict v|x0] [--condition WHAT] [--class-dropout P] [--text-tokens N] [--text-drop P] [--null-text FILE] "
+    "[--from DIR] " TRAINING_SYNOPSIS "-o DIR SHARDS",
     "Train one diffusion expert on one cluster of a data set, or the monolith on all of it",
     options,
 };
@@ -48,6 +59,10 @@ int main(int argc, char **argv)
 	training.o.prediction = predict ? PREDICT_X0 : PREDICT_VELOCITY;
 	training.o.condition = (enum condition_kind)condition;
 	training.o.class_dropout = class_dropout;
+	training.o.net.text_tokens = text_tokens;
+	training.o.text_drop = text_drop;
+	training.o.null_text = null_text;
+	training.o.from = from;
 	training_run(argv[1], &e);
 	return cmd_end(&e);
 }

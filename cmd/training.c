@@ -10,6 +10,7 @@
 #include "cmd/opendevice.h"
 #include "core/mem.h"
 #include "core/str.h"
+#include "net/model.h"
 
 struct training training;
 const char *const training_schedules[] = {"constant", "cosine", NULL};
@@ -20,7 +21,6 @@ void training_defaults(enum net_kind kind, const char *program)
 
 	t->o = train_defaults(kind);
 	t->o.program = program;
-	t->model = "dit-s/2";
 	t->batch = t->o.batch;
 	t->accumulate = t->o.accumulate;
 	t->lr = t->o.lr;
@@ -75,6 +75,25 @@ static int parse_checkpoint(const char *text, struct train_options *o, struct er
 	return 0;
 }
 
+/* The preset; without one, where a network is started from, the sizes of that. */
+static int choose_network(struct train_options *o, struct err *e)
+{
+	struct model_config c;
+
+	if (training.model || !o->from)
+		return net_preset(training.model ? training.model : "dit-s/2", &o->net, e);
+	if (model_config_load(o->from, &c, e))
+		return -1;
+	o->net.kind = c.net.kind;
+	o->net.patch = c.net.patch;
+	o->net.hidden = c.net.hidden;
+	o->net.depth = c.net.depth;
+	o->net.heads = c.net.heads;
+	o->net.mlp_ratio = c.net.mlp_ratio;
+	model_config_release(&c);
+	return 0;
+}
+
 static int gather(const char *shards, struct err *e)
 {
 	struct training *t = &training;
@@ -84,7 +103,7 @@ static int gather(const char *shards, struct err *e)
 		return err_set(e, ERR_USAGE, "-o is missing: the folder for the model");
 	if (t->steps && t->epochs > 0)
 		return err_set(e, ERR_USAGE, "--steps and --epochs say the same thing twice");
-	if (net_preset(t->model, &o->net, e) || parse_time(t->time_law, &o->time, e) ||
+	if (choose_network(o, e) || parse_time(t->time_law, &o->time, e) ||
 	    parse_checkpoint(t->checkpoint_every, o, e))
 		return -1;
 	if (t->hidden)

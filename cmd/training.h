@@ -21,7 +21,7 @@ extern const char *const training_schedules[];
 /* Rows of an option table, in the order of the manual. */
 #define TRAINING_OPTIONS \
 	{"--model", 0, OPT_TEXT, &training.model, 0, 0, "NAME/P", \
-	 "network preset: dit-nano micro mini s b l xl, patch size P", NULL, NULL}, \
+	 "network preset: dit-nano micro mini s b l xl, or paris- pixart-; patch P", NULL, NULL}, \
 	{"--hidden", 0, OPT_INT, &training.hidden, 4, 65536, "H", "width, instead of the preset's", NULL, NULL}, \
 	{"--depth", 0, OPT_INT, &training.depth, 1, 1000, "L", "number of blocks, instead of the preset's", NULL, NULL}, \
 	{"--heads", 0, OPT_INT, &training.heads, 1, 1024, "A", "attention heads, instead of the preset's", NULL, NULL}, \

@@ -11,7 +11,7 @@ void trainer_plan(const struct trainer *r, struct train_plan *p)
 	const struct train_options *o = r->o;
 	int bf16 = o->precision == PRECISION_BF16;
 	struct device_memory m = {0};
-	uint64_t loading = 3 * sizeof(float) * (uint64_t)o->batch * (uint64_t)r->objective.d; /* batches on their way, on the host */
+	uint64_t loading = loader_bytes(r->data, o->batch, LOADER_AHEAD); /* batches on their way, on the host */
 
 	memset(p, 0, sizeof *p);
 	p->weights = (sizeof(float) + (bf16 ? sizeof(uint16_t) : 0)) * (uint64_t)r->params.total;
@@ -20,7 +20,7 @@ void trainer_plan(const struct trainer *r, struct train_plan *p)
 	    state_bytes(&r->params, o->keep_best && r->held, bf16) - p->weights + sizeof(float) * (uint64_t)r->params.trainable;
 	p->activations = (uint64_t)tape_arena_bytes(r->loss.tape);
 	p->scratch = (uint64_t)tape_scratch_bytes(r->loss.tape);
-	p->batches = noised_bytes(r->part, r->objective.d, r->device->streams) + loading;
+	p->batches = noised_bytes(r->part, &r->net, r->device->streams) + loading;
 	p->data = dataset_info(r->data)->kept_bytes + (r->held ? dataset_info(r->held)->kept_bytes : 0);
 	p->total = p->weights + p->gradients + p->optimizer + p->activations + p->scratch + p->batches + p->data;
 	p->device = p->total - p->data - (r->device->host ? 0 : loading);

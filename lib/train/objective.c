@@ -13,30 +13,51 @@ static const uint64_t VALIDATION_SEED = 0;
 /* Where batches arrive, and the stream they come by. */
 enum { PLACES = 2, ARRIVALS = 1 };
 
-static size_t vectors_bytes(const struct noised *z)
+/* A picture of PixArt's larger models is told to have these sides and this aspect ratio; the factor is that of its latents. */
+enum { LATENT_FACTOR = 8, MICRO = 3 };
+
+static void measure(struct noised *z, int64_t n, const struct net_config *c)
 {
-	return VECTORS * (size_t)z->rows * sizeof(float);
+	int text = c->kind == NET_PARIS || c->kind == NET_PIXART;
+
+	z->rows = n;
+	z->d = c->channels * c->size * c->size;
+	z->text_tokens = text ? c->text_tokens : 0;
+	z->row_bytes[NOISED_VECTORS] = VECTORS * sizeof(float);
+	z->row_bytes[NOISED_X0] = (size_t)z->d * sizeof(float);
+	z->row_bytes[NOISED_TEXT] = (size_t)(z->text_tokens * c->text_width) * sizeof(float);
+	z->row_bytes[NOISED_MASK] = c->kind == NET_PIXART ? (size_t)z->text_tokens * sizeof(float) : 0;
+	z->row_bytes[NOISED_MICRO] = c->micro ? MICRO * sizeof(float) : 0;
 }
 
-/* x0 begins behind the vectors, aligned to 64 bytes as they are. */
-static size_t x0_offset(const struct noised *z)
+static size_t part_bytes(const struct noised *z, int part, int64_t n)
 {
-	return (vectors_bytes(z) + 63) / 64 * 64;
+	return (size_t)n * z->row_bytes[part];
 }
 
-static size_t inputs_bytes(const struct noised *z)
+/* Parts begin at multiples of 64 bytes; part NOISED_PARTS is where they end. */
+static size_t part_at(const struct noised *z, int part)
 {
-	return x0_offset(z) + (size_t)z->rows * (size_t)z->d * sizeof(float);
+	size_t at = 0;
+
+	for (int i = 0; i < part; i++)
+		at += (part_bytes(z, i, z->rows) + 63) / 64 * 64;
+	return at;
 }
 
-static float *x0_in(const struct noised *z, float *inputs)
+static void *part_in(const struct noised *z, float *inputs, int part)
 {
-	return inputs + x0_offset(z) / sizeof *inputs;
+	return (char *)inputs + part_at(z, part);
 }
 
-float *noised_x0(const struct noised *z)
+void *noised_part(const struct noised *z, enum noised_part part)
 {
-	return x0_in(z, z->inputs);
+	return part_in(z, z->inputs, part);
+}
+
+static size_t host_bytes(const struct noised *z)
+{
+	return part_bytes(z, NOISED_VECTORS, z->rows) + part_bytes(z, NOISED_MASK, z->rows);
 }
 
 static int places_init(struct noised *z, struct err *e)
@@ -44,7 +65,7 @@ static int places_init(struct noised *z, struct err *e)
 	struct device *d = z->device;
 
 	for (int i = 0; i < PLACES && d->streams > ARRIVALS; i++) {
-		if (!(z->arriving[i] = d->alloc(d, inputs_bytes(z), "the next batch", e)))
+		if (!(z->arriving[i] = d->alloc(d, part_at(z, NOISED_PARTS), "the next batch", e)))
 			return -1;
 		z->arrived[i] = d->event_new(d);
 		z->taken[i] = d->event_new(d);
@@ -52,14 +73,28 @@ static int places_init(struct noised *z, struct err *e)
 	return 0;
 }
 
-int noised_init(struct noised *z, struct device *device, int64_t n, int64_t d, struct err *e)
+/* The same for all samples. */
+static void put_micro(struct noised *z, int64_t size)
+{
+	float *all = mem_alloc(part_bytes(z, NOISED_MICRO, z->rows) + 1), side = (float)(LATENT_FACTOR * size);
+
+	for (int64_t i = 0; i < z->rows; i++) {
+		all[MICRO * i] = all[MICRO * i + 1] = side;
+		all[MICRO * i + 2] = 1;
+	}
+	device_put(z->device, noised_part(z, NOISED_MICRO), all, part_bytes(z, NOISED_MICRO, z->rows));
+	mem_free(all);
+}
+
+int noised_init(struct noised *z, struct device *device, int64_t n, const struct net_config *c, struct err *e)
 {
 	float *host;
 
-	*z = (struct noised){.device = device, .rows = n, .d = d};
-	host = mem_try(vectors_bytes(z), 1, "times and weights of a batch", e);
+	*z = (struct noised){.device = device};
+	measure(z, n, c);
+	host = mem_try(host_bytes(z), 1, "times and weights of a batch", e);
 	z->t = host;
-	if (!host || !(z->inputs = device->alloc(device, inputs_bytes(z), "batch", e)) || places_init(z, e)) {
+	if (!host || !(z->inputs = device->alloc(device, part_at(z, NOISED_PARTS), "batch", e)) || places_init(z, e)) {
 		noised_release(z);
 		return -1;
 	}
@@ -69,6 +104,10 @@ int noised_init(struct noised *z, struct device *device, int64_t n, int64_t d, s
 	z->from_x0 = host + 4 * n;
 	z->from_eps = host + 5 * n;
 	z->label = (int32_t *)(void *)(host + 6 * n);
+	if (z->row_bytes[NOISED_MASK])
+		z->mask = host + VECTORS * n;
+	if (z->row_bytes[NOISED_MICRO])
+		put_micro(z, c->size);
 	return 0;
 }
 
@@ -89,43 +128,81 @@ void noised_release(struct noised *z)
 	memset(z, 0, sizeof *z);
 }
 
-uint64_t noised_bytes(int64_t n, int64_t d, int streams)
+uint64_t noised_bytes(int64_t n, const struct net_config *c, int streams)
 {
-	const struct noised z = {.rows = n, .d = d};
+	struct noised z = {0};
 
-	return inputs_bytes(&z) * (streams > ARRIVALS ? 1 + PLACES : 1) + vectors_bytes(&z);
+	measure(&z, n, c);
+	return part_at(&z, NOISED_PARTS) * (streams > ARRIVALS ? 1 + PLACES : 1) + host_bytes(&z);
 }
 
 void noised_put(struct noised *z)
 {
-	device_put(z->device, z->inputs, z->t, vectors_bytes(z));
+	device_put(z->device, z->inputs, z->t, part_bytes(z, NOISED_VECTORS, z->rows));
 }
 
-static void put_here(struct noised *z, const float *x0, size_t bytes)
+static void decide_mask(struct noised *z, int64_t n, const struct clean *c)
 {
-	noised_put(z);
-	device_put(z->device, noised_x0(z), x0, bytes);
+	for (int64_t i = 0; i < n && z->mask; i++)
+		for (int64_t k = 0; k < z->text_tokens; k++)
+			z->mask[i * z->text_tokens + k] = k < c->rows[i] ? 0 : -10000;
+}
+
+/* What n samples bring along. The sides stay as they are. */
+struct arrival {
+	const void *from[NOISED_PARTS];
+	size_t bytes[NOISED_PARTS];
+};
+
+static struct arrival arrive(const struct noised *z, int64_t n, const struct clean *c)
+{
+	struct arrival a = {.from = {z->t, c->x0, c->text, z->mask}};
+
+	a.bytes[NOISED_VECTORS] = part_bytes(z, NOISED_VECTORS, z->rows);
+	for (int i = NOISED_X0; i < NOISED_PARTS; i++)
+		a.bytes[i] = a.from[i] ? part_bytes(z, i, n) : 0;
+	return a;
+}
+
+static void put_here(struct noised *z, const struct arrival *a)
+{
+	for (int i = 0; i < NOISED_PARTS; i++)
+		if (a->bytes[i])
+			device_put(z->device, part_in(z, z->inputs, i), a->from[i], a->bytes[i]);
 }
 
 /* The tape's inputs stay where they are, so that a graph of it stays valid; to them it is a copy within the device. */
-static void put_aside(struct noised *z, const float *x0, size_t bytes)
+static void put_aside(struct noised *z, const struct arrival *a)
 {
 	struct device *d = z->device;
 	int64_t k = z->batches++ % PLACES;
 
 	if (z->batches > PLACES)
 		d->event_follow(d, z->taken[k], ARRIVALS);
-	d->put(d, ARRIVALS, z->arriving[k], z->t, vectors_bytes(z));
-	d->put(d, ARRIVALS, x0_in(z, z->arriving[k]), x0, bytes);
+	for (int i = 0; i < NOISED_PARTS; i++)
+		if (a->bytes[i])
+			d->put(d, ARRIVALS, part_in(z, z->arriving[k], i), a->from[i], a->bytes[i]);
 	d->event_record(d, z->arrived[k], ARRIVALS);
 	d->event_follow(d, z->arrived[k], 0);
-	d->copy(d, 0, z->inputs, z->arriving[k], x0_offset(z) + bytes);
+	for (int i = 0; i < NOISED_PARTS; i++)
+		if (a->bytes[i])
+			d->copy(d, 0, part_in(z, z->inputs, i), part_in(z, z->arriving[k], i), a->bytes[i]);
 	d->event_record(d, z->taken[k], 0);
+}
+
+void noised_put_text(struct noised *z, int64_t n, const struct clean *clean)
+{
+	struct arrival a;
+
+	decide_mask(z, n, clean);
+	a = arrive(z, n, clean);
+	a.bytes[NOISED_VECTORS] = a.bytes[NOISED_X0] = 0;
+	put_here(z, &a);
 }
 
 struct rows {
 	const struct objective *o;
-	const int32_t *label, *cluster;
+	const struct clean *clean;
 	uint64_t seed, step, first;
 	int64_t total; /* 0: training */
 };
@@ -136,10 +213,10 @@ static int32_t label_of(const struct rows *r, int64_t i)
 	int32_t y;
 
 	if (o->kind == NET_ROUTER)
-		return r->cluster[i];
+		return r->clean->cluster[i];
 	if (o->condition == CONDITION_NONE)
 		return 0;
-	y = o->condition == CONDITION_CLASS ? r->label[i] : r->cluster[i];
+	y = o->condition == CONDITION_CLASS ? r->clean->label[i] : r->clean->cluster[i];
 	if (y < 0 || (!r->total && o->class_dropout > 0 &&
 	              rng_uniform(r->seed, RNG_LABEL, r->step, r->first + (uint64_t)i, 0) < o->class_dropout))
 		return (int32_t)o->classes;
@@ -164,30 +241,33 @@ static void decide(const struct rows *r, struct noised *z, int64_t i)
 	z->label[i] = label_of(r, i);
 }
 
-static void fill(const struct rows *r, struct noised *z, struct loss_tape *l, int64_t n, const float *x0)
+static void fill(const struct rows *r, struct noised *z, struct loss_tape *l, int64_t n)
 {
 	const struct run_keys keys = {r->seed, r->step, r->first, r->total ? RNG_VALIDATE : RNG_NOISE};
+	struct arrival a;
 
 	for (int64_t i = 0; i < n; i++)
 		decide(r, z, i);
-	(z->arriving[0] ? put_aside : put_here)(z, x0, (size_t)n * (size_t)z->d * sizeof *x0);
+	decide_mask(z, n, r->clean);
+	a = arrive(z, n, r->clean);
+	(z->arriving[0] ? put_aside : put_here)(z, &a);
 	tape_seed(l->tape, &keys);
 }
 
-void objective_noise(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const float *x0,
-                     const int32_t *label, const int32_t *cluster, uint64_t seed, uint64_t step, uint64_t first)
+void objective_noise(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean,
+                     uint64_t seed, uint64_t step, uint64_t first)
 {
-	struct rows r = {o, label, cluster, seed, step, first, 0};
+	struct rows r = {o, clean, seed, step, first, 0};
 
-	fill(&r, z, l, n, x0);
+	fill(&r, z, l, n);
 }
 
-void objective_validate(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const float *x0,
-                        const int32_t *label, const int32_t *cluster, int64_t first, int64_t total)
+void objective_validate(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean,
+                        int64_t first, int64_t total)
 {
-	struct rows r = {o, label, cluster, VALIDATION_SEED, 0, (uint64_t)first, total};
+	struct rows r = {o, clean, VALIDATION_SEED, 0, (uint64_t)first, total};
 
-	fill(&r, z, l, n, x0);
+	fill(&r, z, l, n);
 }
 
 static struct tensor *vector(struct tape *t)
@@ -202,7 +282,7 @@ void loss_record(struct loss_tape *l, const struct net_config *c, struct params 
 {
 	struct tape *t = tape_new(real, capacity);
 	int64_t shape[4] = {capacity, c->channels, c->size, c->size};
-	struct net_input in = {0};
+	struct net_input in;
 	struct tensor *eps;
 
 	*l = (struct loss_tape){.tape = t, .x0 = tape_input(t, real, 4, shape, TAPE_BATCHED), .alpha = vector(t), .sigma = vector(t)};
@@ -212,9 +292,13 @@ void loss_record(struct loss_tape *l, const struct net_config *c, struct params 
 	eps = op_noise(t, 4, shape);
 	l->x = op_qsample(t, l->x0, eps, l->alpha, l->sigma);
 	l->network = tape_mark(t);
+	net_text_inputs(t, c, &in);
 	in.x = l->x;
 	in.time = l->t;
 	in.label = c->kind == NET_ROUTER ? NULL : l->label;
+	l->text = in.text;
+	l->mask = in.mask;
+	l->micro = in.micro;
 	l->out = net_record(t, p, c, &in);
 	if (c->kind == NET_ROUTER) {
 		l->loss = op_xent(t, l->out, l->label);
@@ -240,8 +324,11 @@ void loss_record(struct loss_tape *l, const struct net_config *c, struct params 
 void loss_bind(struct loss_tape *l, const struct noised *z)
 {
 	struct tensor *const vectors[VECTORS] = {l->t, l->weight, l->alpha, l->sigma, l->from_x0, l->from_eps, l->label};
+	struct tensor *const parts[NOISED_PARTS] = {NULL, l->x0, l->text, l->mask, l->micro};
 
-	tape_bind(l->tape, l->x0, noised_x0(z));
+	for (int i = NOISED_X0; i < NOISED_PARTS; i++)
+		if (parts[i])
+			tape_bind(l->tape, parts[i], noised_part(z, i));
 	for (int i = 0; i < VECTORS; i++)
 		if (vectors[i])
 			tape_bind(l->tape, vectors[i], z->inputs + (int64_t)i * z->rows);

@@ -25,6 +25,7 @@ struct objective {
 struct loss_tape {
 	struct tape *tape;
 	struct tensor *x0, *alpha, *sigma, *t, *label, *weight; /* inputs; label, weight NULL where there are none */
+	struct tensor *text, *mask, *micro;                     /* inputs (net/net.h: struct net_input), or NULL */
 	struct tensor *from_x0, *from_eps;                      /* inputs: target = from_x0 x0 + from_eps eps; NULL for a router */
 	struct tensor *x, *out, *loss, *dloss;                  /* x, out and loss are kept */
 	int network, forward_end, end;                          /* marks: x is there; loss is there; the gradient is there */
@@ -34,37 +35,52 @@ struct loss_tape {
 void loss_record(struct loss_tape *l, const struct net_config *c, struct params *p, enum dtype real, int64_t capacity,
                  int backward, int recompute);
 
+/* Clean samples of the host. */
+struct clean {
+	const float *x0;                /* (n, d) */
+	const int32_t *label, *cluster; /* (n) */
+	const float *text;              /* (n, text_tokens, text_width), or NULL where the network reads none */
+	const int32_t *rows;            /* (n): tokens of each text, behind which there is padding */
+};
+
+/* What a batch consists of on the device. */
+enum noised_part { NOISED_VECTORS, NOISED_X0, NOISED_TEXT, NOISED_MASK, NOISED_MICRO, NOISED_PARTS };
+
 /* A batch: what the host decides about each sample, and the inputs of a loss tape on the device. */
 struct noised {
 	struct device *device;
-	int64_t rows, d;
+	int64_t rows, d, text_tokens;
+	size_t row_bytes[NOISED_PARTS];                         /* of one sample; 0: the network does not read it */
 	float *t, *weight, *alpha, *sigma, *from_x0, *from_eps; /* (rows), host */
 	int32_t *label;                                         /* (rows), host: a DiT's condition, or a router's cluster */
-	float *inputs;                                          /* on the device: the vectors above in this order, then x0 (rows, d) */
+	float *mask;                                            /* (rows, text_tokens), host, or NULL */
+	float *inputs;                                          /* on the device: the parts; the vectors in the order above */
 	/* On a device of several streams a batch arrives beside the work on the one before it, in one of two places by turns. */
 	float *arriving[2];
 	void *arrived[2], *taken[2]; /* events */
 	int64_t batches;
 };
 
-/* For up to n samples of d elements. The device is borrowed. */
-int noised_init(struct noised *z, struct device *device, int64_t n, int64_t d, struct err *e);
+/* For up to n samples of a network's. The device is borrowed. */
+int noised_init(struct noised *z, struct device *device, int64_t n, const struct net_config *c, struct err *e);
 void noised_release(struct noised *z);
-uint64_t noised_bytes(int64_t n, int64_t d, int streams);
-float *noised_x0(const struct noised *z); /* (rows, d), on the device */
+uint64_t noised_bytes(int64_t n, const struct net_config *c, int streams);
+void *noised_part(const struct noised *z, enum noised_part part); /* (rows, ..), on the device */
 void loss_bind(struct loss_tape *l, const struct noised *z);
 
-/* Rows 0 .. n-1 from clean samples x0 (n, d) and their labels, all of the host; the keys' index of row i is first + i. A missing
- * class (-1) is the null label. Sets the keys of the tape. */
-void objective_noise(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const float *x0,
-                     const int32_t *label, const int32_t *cluster, uint64_t seed, uint64_t step, uint64_t first);
+/* Rows 0 .. n-1 from clean samples; the keys' index of row i is first + i. A missing class (-1) is the null label. Sets the keys of the
+ * tape. */
+void objective_noise(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean,
+                     uint64_t seed, uint64_t step, uint64_t first);
 
 /* The same with the fixed draws of validation: no label dropout, times (first + i + 1/2) / total, noise independent of the seed.
  */
-void objective_validate(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const float *x0,
-                        const int32_t *label, const int32_t *cluster, int64_t first, int64_t total);
+void objective_validate(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean,
+                        int64_t first, int64_t total);
 
 /* Put t and label of rows 0 .. n-1 as they stand: for runs of the tape from `network` on, whose x the caller puts. */
 void noised_put(struct noised *z);
+/* Likewise n texts. */
+void noised_put_text(struct noised *z, int64_t n, const struct clean *clean);
 
 #endif

@@ -2,7 +2,10 @@
 #ifndef DDM_TRAIN_RUN_H
 #define DDM_TRAIN_RUN_H
 
+#include <jansson.h>
+
 #include "data/dataset.h"
+#include "net/model.h"
 #include "train/state.h"
 #include "train/trainer.h"
 #include "train/update.h"
@@ -13,6 +16,8 @@ struct trainer {
 	struct net_config net; /* complete */
 	struct objective objective;
 	struct dataset *data, *held; /* held NULL: no validation */
+	uint16_t *null_text;         /* (text_tokens, text_width) float16; NULL where the network reads no text */
+	int32_t null_rows;
 	struct loader *loader;
 	struct params params;
 	struct device *device;
@@ -27,6 +32,8 @@ struct trainer {
 	struct profile *profile; /* NULL: not asked for */
 	char *stamp;
 	char manifest[65];
+	struct model_config from; /* of the network it starts from */
+	json_t *from_report;      /* what was taken of it; NULL: nothing, or the run goes on */
 	char *train_dir;
 	int log;         /* descriptor of train.jsonl (train/trainlog.h); -1: not open */
 	int64_t skipped; /* in this process */
@@ -50,8 +57,22 @@ int trainer_fits(const struct trainer *r, const struct train_plan *p, struct err
 /* The tape computes with these weights (total) from now on. */
 void trainer_bind(struct trainer *r, float *values);
 
+/* Facts worth a line. */
+void train_say(const struct trainer *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Tell the user of a failure that is survived. */
 void train_warn(const struct trainer *r, const char *line);
+
+/* The network to start from: what of it determines the weights into the trainer and the stamp; the configuration that follows from it;
+ * its weights into values (total) on the host, told to the user and the log. Nothing where there is none. */
+int start_open(struct trainer *r, struct stamp *s, struct err *e);
+int start_config(struct trainer *r, struct err *e);
+int start_weights(struct trainer *r, float *values, struct err *e);
+void start_log(const struct trainer *r);
+
+/* The features of no text into the trainer, and the stamp; into values of a network that keeps them. */
+int null_text_stamp(struct trainer *r, struct stamp *s, struct err *e);
+int null_text_open(struct trainer *r, struct err *e);
+void null_text_keep(const struct trainer *r, float *values);
 
 /* Mean loss of the averaged weights on fixed noise of held-out samples; for a router also the accuracy, and calibration by time,
  * as a JSON object in *detail (may be NULL; caller json_decref()s). */

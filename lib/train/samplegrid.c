@@ -69,10 +69,47 @@ static int write_sheet(struct trainer *r, float *x, int64_t n, int64_t columns, 
 	return rc;
 }
 
+static int64_t pictures(const struct trainer *r)
+{
+	return r->part < SIDE * SIDE ? r->part : SIDE * SIDE;
+}
+
+/* Those of the first held-out samples, or training samples. */
+static int put_texts(struct trainer *r, struct err *e)
+{
+	struct dataset *set = r->held ? r->held : r->data;
+	int64_t n = pictures(r), m = r->net.text_tokens * r->net.text_width;
+	uint16_t *half;
+	float *text;
+	int32_t *rows;
+	int rc = 0;
+
+	if (!net_reads_text(r->net.kind))
+		return 0;
+	if (!(text = mem_try((size_t)n, (size_t)m * sizeof *text, "texts of samples", e)))
+		return -1;
+	half = mem_alloc((size_t)m * sizeof *half);
+	rows = mem_alloc((size_t)n * sizeof *rows);
+	for (int64_t i = 0; i < n && !rc; i++) {
+		struct dataset_item it = {.text = half};
+
+		rc = dataset_item(set, i % dataset_info(set)->count, &it, e);
+		rows[i] = it.rows;
+		if (!rc)
+			text_expand(text + i * m, half, m);
+	}
+	if (!rc)
+		noised_put_text(&r->noised, n, &(struct clean){.text = text, .rows = rows});
+	mem_free(text);
+	mem_free(half);
+	mem_free(rows);
+	return rc;
+}
+
 static int draw_samples(struct trainer *r, struct err *e)
 {
 	struct device *dev = r->device;
-	int64_t n = r->part < SIDE * SIDE ? r->part : SIDE * SIDE, d = r->objective.d;
+	int64_t n = pictures(r), d = r->objective.d;
 	size_t bytes = (size_t)n * (size_t)d * sizeof(float);
 	struct solver s = {.kind = SOLVER_EULER, .steps = STEPS, .from = 1, .to = 0};
 	struct field f = {r, n};
@@ -114,7 +151,8 @@ static int draw_routing(struct trainer *r, struct err *e)
 		rc = dataset_read(set, i / SIDE * dataset_info(set)->count / rows, x0, &label, &cluster, e);
 		if (rc)
 			break;
-		objective_validate(&r->objective, &r->noised, &r->loss, 1, x0, &label, &cluster, i % SIDE, SIDE);
+		objective_validate(&r->objective, &r->noised, &r->loss, 1, &(struct clean){.x0 = x0, .label = &label, .cluster = &cluster}, i % SIDE,
+		                   SIDE);
 		tape_run(tape, 1, 0, r->loss.forward_end);
 		device_get(r->device, out, tape_data(tape, r->loss.out), (size_t)k * sizeof *out);
 		device_get(r->device, x + i * d, tape_data(tape, r->loss.x), (size_t)d * sizeof *x);
@@ -140,7 +178,7 @@ int sample_grid(struct trainer *r, struct err *e)
 	if (r->net.channels != 1 && r->net.channels != 3)
 		return 0;
 	trainer_bind(r, r->state.ema);
-	rc = r->net.kind == NET_DIT ? draw_samples(r, e) : draw_routing(r, e);
+	rc = r->net.kind == NET_ROUTER ? draw_routing(r, e) : put_texts(r, e) ? -1 : draw_samples(r, e);
 	trainer_bind(r, r->state.values);
 	return rc;
 }

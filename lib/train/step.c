@@ -148,11 +148,16 @@ static void batch_gradient(struct trainer *r, const struct batch *b)
 
 	for (int64_t i = 0; i < parts; i++) {
 		int64_t at = i * r->part;
+		struct clean clean;
 		double t0 = clock_seconds(), t1, t2;
 
 		device_range(r->device, "upload");
-		objective_noise(&r->objective, &r->noised, &r->loss, r->part, b->x + at * r->objective.d, b->label + at, b->cluster + at,
-		                r->o->seed, (uint64_t)r->state.step, (uint64_t)at);
+		clean = (struct clean){.x0 = b->x + at * r->objective.d, .label = b->label + at, .cluster = b->cluster + at};
+		if (b->text) {
+			clean.text = b->text + at * r->net.text_tokens * r->net.text_width;
+			clean.rows = b->rows + at;
+		}
+		objective_noise(&r->objective, &r->noised, &r->loss, r->part, &clean, r->o->seed, (uint64_t)r->state.step, (uint64_t)at);
 		device_range_end(r->device);
 		t1 = clock_seconds();
 		device_range(r->device, "forward");

@@ -22,12 +22,15 @@
 #include "train/step.h"
 #include "train/trainlog.h"
 
+enum { PIXART_TOKENS = 120 };
+
 struct train_options train_defaults(enum net_kind kind)
 {
 	struct train_options o = {
 	    .net = {.kind = kind, .mlp_ratio = 4, .time_scale = 1000},
 	    .cluster = DATASET_ALL,
 	    .class_dropout = .1,
+	    .text_drop = .1,
 	    .prediction = PREDICT_VELOCITY,
 	    .time = {.kind = TIME_UNIFORM, .std = 1},
 	    .batch = 32,
@@ -49,9 +52,7 @@ struct train_options train_defaults(enum net_kind kind)
 	return o;
 }
 
-static void say(const struct trainer *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-static void say(const struct trainer *r, const char *fmt, ...)
+void train_say(const struct trainer *r, const char *fmt, ...)
 {
 	char line[1200];
 	va_list ap;
@@ -93,7 +94,12 @@ static int make_stamp(struct trainer *r, struct err *e)
 	stamp_i64(s, "depth", o->net.depth);
 	stamp_i64(s, "heads", o->net.heads);
 	stamp_f64(s, "mlp_ratio", o->net.mlp_ratio);
-	if (o->net.kind == NET_DIT) {
+	if (net_reads_text(o->net.kind)) {
+		stamp_text(s, "network", net_kind_name(o->net.kind));
+		stamp_i64(s, "text_tokens", o->net.text_tokens);
+		stamp_f64(s, "text_drop", o->text_drop);
+	}
+	if (o->net.kind != NET_ROUTER) {
 		stamp_text(s, "predict", prediction_name(o->prediction));
 		stamp_text(s, "condition", conditions[o->condition]);
 		if (o->condition == CONDITION_CLASS)
@@ -143,6 +149,10 @@ static int make_stamp(struct trainer *r, struct err *e)
 	}
 	if (o->init_from)
 		stamp_input(s, "init", hex);
+	if (null_text_stamp(r, s, e) || start_open(r, s, e)) {
+		stamp_free(s);
+		return -1;
+	}
 	r->stamp = stamp_line(s);
 	stamp_free(s);
 	return 0;
@@ -157,6 +167,10 @@ static int check_options(const struct train_options *o, struct err *e)
 		return err_set(e, ERR_USAGE, "neither a number of steps nor of epochs was asked for");
 	if (o->warmup < 0 || !(o->lr > 0))
 		return err_set(e, ERR_USAGE, "learning rate %g with a warm-up of %" PRId64 " steps", o->lr, o->warmup);
+	if (o->init_from && o->from)
+		return err_set(e, ERR_USAGE, "weights to go on from and a network to start from are two beginnings");
+	if (net_reads_text(o->net.kind) && o->condition != CONDITION_NONE)
+		return err_set(e, ERR_USAGE, "a network that reads texts is told no %s", conditions[o->condition]);
 	return 0;
 }
 
@@ -174,8 +188,13 @@ static int fit_network(struct trainer *r, struct err *e)
 	c->channels = c->out_channels = info->channels;
 	c->size = info->height;
 	c->time_scale = 1000;
+	c->norm_eps = c->kind == NET_PARIS ? 1e-5 : 0;
+	if (net_reads_text(c->kind)) {
+		c->text_tokens = info->text_tokens;
+		c->text_width = info->text_width;
+	}
 	c->classes = 0;
-	c->class_dropout = 0;
+	c->class_dropout = net_reads_text(c->kind) ? o->text_drop : 0;
 	if (c->kind == NET_ROUTER) {
 		c->out_channels = 0;
 		c->clusters = info->clusters;
@@ -187,9 +206,9 @@ static int fit_network(struct trainer *r, struct err *e)
 	} else if (o->condition == CONDITION_CLUSTER) {
 		c->classes = info->clusters;
 	}
-	if (net_check(c, e))
+	if (start_config(r, e) || net_check(c, e))
 		return -1;
-	if (c->kind == NET_DIT && o->prediction == PREDICT_VELOCITY && c->patch * c->patch * c->channels > c->hidden)
+	if (c->kind != NET_ROUTER && o->prediction == PREDICT_VELOCITY && c->patch * c->patch * c->channels > c->hidden)
 		return err_set(e, ERR_USAGE,
 		               "a velocity cannot be predicted: a patch has %" PRId64 " numbers and the network is only %" PRId64
 		               " wide, so most of the noise cannot pass through it; predict x0, or take a smaller patch",
@@ -223,10 +242,27 @@ static int64_t held_count(const struct dataset_info *info, int cluster)
 	return n;
 }
 
+/* Texts that T5 reads are of any length up to one that is not in the data. */
+static int64_t text_tokens(const struct trainer *r)
+{
+	const struct net_config *c = &r->o->net;
+
+	if (c->text_tokens || c->kind != NET_PIXART)
+		return c->text_tokens;
+	return r->from.net.text_tokens ? r->from.net.text_tokens : PIXART_TOKENS;
+}
+
 static int open_data(struct trainer *r, struct err *e)
 {
 	const struct train_options *o = r->o;
-	struct dataset_options d = {.cluster = o->cluster, .size = o->size, .verify = o->verify, .pool = r->device->pool};
+	struct dataset_options d = {.cluster = o->cluster,
+	                            .size = o->size,
+	                            .verify = o->verify,
+	                            .deviations = 1,
+	                            .mirrored = o->flip,
+	                            .text = net_reads_text(o->net.kind),
+	                            .text_tokens = text_tokens(r),
+	                            .pool = r->device->pool};
 	const struct dataset_info *info;
 
 	d.labelled = o->condition == CONDITION_CLASS && !(o->class_dropout > 0);
@@ -236,6 +272,8 @@ static int open_data(struct trainer *r, struct err *e)
 	info = dataset_info(r->data);
 	if (o->validate_samples > 0 && held_count(info, o->cluster) > 0) {
 		d.holdout = 1;
+		d.mirrored = 0;
+		d.text_tokens = info->text_tokens;
 		r->held = dataset_open(o->shards, &d, e);
 		if (!r->held)
 			return -1;
@@ -245,7 +283,7 @@ static int open_data(struct trainer *r, struct err *e)
 	r->steps = o->steps ? o->steps : (int64_t)ceil(o->epochs * (double)info->count / (double)o->batch);
 	r->validate_every = o->validate_every ? o->validate_every : r->steps / 20 > 0 ? r->steps / 20 : 1;
 	r->part = o->batch / o->accumulate;
-	return fit_network(r, e);
+	return fit_network(r, e) || null_text_open(r, e) ? -1 : 0;
 }
 
 void trainer_record(struct trainer *r)
@@ -282,7 +320,7 @@ static int allocate(struct trainer *r, struct err *e)
 {
 	if (tape_allocate(r->loss.tape, e) ||
 	    state_init(&r->state, r->device, &r->params, r->o->keep_best && r->held, r->o->precision == PRECISION_BF16, e) ||
-	    noised_init(&r->noised, r->device, r->part, r->objective.d, e) ||
+	    noised_init(&r->noised, r->device, r->part, &r->net, e) ||
 	    update_init(&r->update, &r->state, r->o->accumulate, e) || put_loss_seeds(r, e))
 		return -1;
 	tape_bind_bf16(r->loss.tape, r->state.rounded);
@@ -299,6 +337,11 @@ static int init_weights(struct trainer *r, struct err *e)
 	if (!host)
 		return -1;
 	params_init(&r->params, r->o->seed, host);
+	if (start_weights(r, host, e)) {
+		mem_free(host);
+		return -1;
+	}
+	null_text_keep(r, host);
 	device_put(r->device, r->state.values, host, bytes);
 	mem_free(host);
 	if (r->o->init_from && model_read_weights(r->o->init_from, &r->params, r->device, r->state.values, e))
@@ -313,7 +356,7 @@ static int begin_weights(struct trainer *r, struct err *e)
 	int rc = checkpoint_load(r->train_dir, s, r->stamp, say_damaged, r, e);
 
 	if (rc > 0)
-		say(r, "going on from step %" PRId64 " of %" PRId64, s->step, r->steps);
+		train_say(r, "going on from step %" PRId64 " of %" PRId64, s->step, r->steps);
 	if (rc < 0 || (!rc && init_weights(r, e)))
 		return -1;
 	trainer_bind(r, s->values);
@@ -326,8 +369,11 @@ static int begin_loader(struct trainer *r, struct err *e)
 	struct loader_options l = {.batch = r->o->batch,
 	                           .seed = r->o->seed,
 	                           .flip = r->o->flip,
+	                           .text_drop = r->o->text_drop,
+	                           .null_text = r->null_text,
+	                           .null_rows = r->null_rows,
 	                           .first = r->state.step,
-	                           .ahead = pool_threads(r->device->pool) > 1 ? 2 : 0};
+	                           .ahead = pool_threads(r->device->pool) > 1 ? LOADER_AHEAD : 0};
 	double half = r->o->ema_half_life ? r->o->ema_half_life : (double)r->steps / 20;
 
 	r->ema_decay = half > 0 ? exp2(-1 / half) : 0;
@@ -374,11 +420,11 @@ static int write_config(struct trainer *r, struct err *e)
 	json_t *extra = json_object();
 	int rc;
 
-	if (r->net.kind == NET_DIT)
+	if (r->net.kind != NET_ROUTER)
 		snprintf(c.prediction, sizeof c.prediction, "%s", prediction_name(r->o->prediction));
 	c.cluster_sizes = mem_zalloc((size_t)info->clusters, sizeof *c.cluster_sizes);
 	memcpy(c.cluster_sizes, info->sizes, (size_t)info->clusters * sizeof *c.cluster_sizes);
-	json_object_set_new(extra, "condition", json_string(conditions[r->o->condition]));
+	json_object_set_new(extra, "condition", json_string(net_reads_text(r->net.kind) ? "text" : conditions[r->o->condition]));
 	json_object_set_new(extra, "training", json_loads(r->stamp, 0, NULL));
 	text = model_config_text(&c, extra);
 	rc = commit_bytes(path, text, strlen(text), e);
@@ -424,6 +470,9 @@ static void release(struct trainer *r)
 	update_release(&r->update);
 	r->device->release(r->device, r->dloss);
 	params_release(&r->params);
+	mem_free(r->null_text);
+	model_config_release(&r->from);
+	json_decref(r->from_report);
 	mem_free(r->stamp);
 	mem_free(r->train_dir);
 	if (r->log >= 0)
@@ -461,7 +510,8 @@ static int train(struct trainer *r, struct err *e)
 	if (r->o->profile)
 		r->profile = profile_new(r->device);
 	log_start(r);
-	say(r,
+	start_log(r);
+	train_say(r,
 	    "%" PRId64 " parameters, %" PRId64 " samples, %" PRId64 " steps of %" PRId64
 	    ", %.4g GFLOP per image; %s in %s, %d threads, %.0f GFLOP/s",
 	    params_count(&r->params, 0), dataset_info(r->data)->count, r->steps, r->o->batch, r->flops_per_sample * 1e-9,
@@ -506,7 +556,7 @@ int train_run(const struct train_options *o, struct device *device, const struct
 		goto out;
 	done = done ? done : already_done(&r, e);
 	if (done > 0)
-		say(&r, "%s is finished; nothing to do", o->out);
+		train_say(&r, "%s is finished; nothing to do", o->out);
 	rc = done ? (done > 0 ? 0 : -1) : train(&r, e);
 out:
 	mine = lock.path != NULL;
@@ -526,7 +576,7 @@ int train_plan(const struct train_options *o, struct device *device, struct trai
 	memset(p, 0, sizeof *p);
 	unverified.verify = 0;
 	r.o = &unverified;
-	if (check_options(o, e) || device_set_precision(device, o->precision, e) || open_data(&r, e))
+	if (check_options(o, e) || device_set_precision(device, o->precision, e) || start_open(&r, NULL, e) || open_data(&r, e))
 		goto out;
 	trainer_record(&r);
 	trainer_plan(&r, p);

@@ -17,14 +17,17 @@ enum rate_schedule { SCHEDULE_CONSTANT, SCHEDULE_COSINE };
 
 struct train_options {
 	/* What. */
-	struct net_config net; /* kind, patch, hidden, depth, heads, mlp_ratio; the rest follows from the data */
+	struct net_config net; /* kind, patch, hidden, depth, heads, mlp_ratio, text_tokens (0: from the data); the rest follows from the data */
 	const char *shards, *out;
 	int cluster; /* DATASET_ALL for the monolith and the router */
 	enum condition_kind condition;
 	double class_dropout;
 	enum prediction prediction;
 	struct time_law time;
+	double text_drop;      /* of a network that reads texts: how often it is given the null text instead */
+	const char *null_text; /* its features, .npy; NULL: null-text.npy of the shards */
 	const char *init_from; /* weights (file/weightfile.h), or NULL */
+	const char *from;      /* folder of a network of other purpose to start from (net/adopt.h), or NULL */
 	/* How: all of these determine the result. */
 	int64_t steps; /* 0: from epochs */
 	double epochs;

@@ -187,6 +187,65 @@ cp e/expert_0/$weights cut.safetensors && cut_to cut.safetensors 5000
 check_exit 65 "--init-from truncated weights" $run $few --cluster 0 --init-from cut.safetensors -o m s
 check_absent "nothing was made" m
 
+# Starting from a network of another purpose
+wide="--steps 6 --batch 8 --cluster 1"
+check "a velocity" $run $wide --predict v --model dit-nano/4 --hidden 48 --depth 1 --heads 2 -o vel s
+check "--from: the same on another grid" ddm-train $wide --size 32 --predict v --model dit-nano/4 --hidden 48 --depth 1 --heads 2 --from vel -o grid s
+check_err "positions are derived" 'of vel, derived: pos_embed$'
+check_err "the rest is taken" 'of vel, taken: .*blocks\.\*\.attn\.qkv\.weight, .*final_layer\.linear\.weight'
+check_err "nothing is new" 'of vel, new: nothing'
+check "another prediction, no --model" ddm-train $wide --predict x0 --from vel -o other_x0 s
+check_err "a new last layer" 'of vel, new: .*final_layer\.linear\.weight'
+check_err "the old one is dropped" 'of vel, dropped: .*final_layer\.linear\.weight'
+check_grep "the log says so" '"event":"from","taken":\{.*"derived":\{\},"new":\{.*"dropped":\{' other_x0/train.jsonl
+check_grep "of that size" '"hidden_size": 48' other_x0/config.json
+check_exit 73 "another network to start from" $run $wide --predict x0 --from grid -o other_x0 s
+check_err "is named" 'inputs\.from: '
+check_exit 2 "two beginnings" $run $few --cluster 1 --from vel --init-from vel/$weights -o m s
+check_exit 2 "a network of another width" $run $wide --model dit-nano/4 --hidden 32 --from vel -o m s
+check_err "both are named" 'width 48, .*not 32'
+check_exit 66 "no network to start from" $run $few --cluster 1 --from none -o m s
+cp -R vel torn && cut_to torn/$weights 5000
+check_exit 65 "a truncated network to start from" $run $wide --predict v --from torn -o m s
+check_absent "nothing was made" m
+
+# Texts: features beside the pictures, all of one width, of one or two tokens
+features() { # FILE TOKENS
+	printf '\223NUMPY\001\000\166\000' >"$1"
+	printf '%-117s\n' "{'descr': '<f2', 'fortran_order': False, 'shape': ($2, 3), }" >>"$1"
+	awk -v n=$((3 * $2)) 'BEGIN { while (n--) printf "\\000\\074" }' | xargs -0 printf >>"$1"
+}
+mkdir told_pics && cp pics/a/00[01]*.png told_pics
+for f in told_pics/*.png; do features "${f%.png}.text.npy" 2; done
+features told_pics/0003.text.npy 1
+ddm-cluster -q -k 2 --holdout .25 -o told.tsv told_pics && ddm-shard -q -a told.tsv --holdout .25 -o texts told_pics || exit 1
+reads="--model paris-nano/8 --hidden 24 --depth 1 --heads 2 --predict x0 --batch 8 --steps 6 --checkpoint-every 2"
+check_exit 66 "no features of no text" $run $reads --cluster all -o m texts
+check_err "are asked for" 'texts/null-text\.npy is not there: .*--text-drop 0'
+features texts/null-text.npy 1
+check "an expert that reads texts" ddm-train $reads --cluster all -o texted texts
+for key in '"model_type": "dit_expert"' '"use_text_conditioning": true' '"use_class_conditioning": false' '"text_tokens": 2' \
+	'"text_embed_dim": 3' '"cfg_dropout_prob": 0.1' '"condition": "text"'; do
+	check_grep "its configuration: $key" "$key" texted/config.json
+done
+check "PixArt" $run $reads --model pixart-nano/8 --text-tokens 5 --cluster all -o pixart texts
+check_grep "of so many tokens" '"text_tokens": 5' pixart/config.json
+check "an expert from a DiT" ddm-train $reads --hidden 16 --cluster 0 --from e/expert_0 -o from_dit texts
+check_err "tables are derived" 'derived: .*layers\.\*\.scale_shift_table'
+check_err "the text is new" 'new: .*text_proj\.weight'
+check "without guidance" $run $reads --text-drop 0 --null-text none.npy --cluster all -o unguided texts
+check "--plan" ddm-train $reads --cluster all --plan -o m texts
+check_exit 65 "shards without texts" $run $reads --null-text texts/null-text.npy --cluster all -o m s
+check_err "are named" 'has no features of a text \(text\.npy\)'
+check_exit 65 "more tokens than allowed" $run $reads --text-tokens 1 --cluster all -o m texts
+check_exit 2 "a class for an expert that reads texts" $run $reads --condition class --cluster all -o m texts
+check_exit 2 "--text-drop 1" $run $reads --text-drop 1 --cluster all -o m texts
+check_exit 73 "other texts withheld" $run $reads --text-drop .3 --cluster all -o texted texts
+check_err "is named" 'text_drop: 0\.1 -> 0\.3'
+check "a router of them" ddm-route-train -q --model dit-nano/8 --hidden 16 --depth 1 --heads 2 --steps 2 --batch 8 -o texted_router texts
+check_exit 2 "a router that reads texts" ddm-route-train -q --model paris-nano/8 -o m texts
+check_absent "nothing was made" m
+
 # Interruptions. One run without any, then the same bytes through all sorts of them.
 long="$net --steps 240 --checkpoint-every 9 --validate-every 40 --validate-samples 16 --log-every 1 --cluster all"
 check "an uninterrupted run" $run $long --threads 1 -o whole s

@@ -185,7 +185,7 @@ static void step_run(struct step *s, const struct net_config *c, struct device *
 	memset(s, 0, sizeof *s);
 	loss_record(&s->loss, c, &s->params, DT_F32, ROWS, 1, 0);
 	tape_layout(s->loss.tape, d, &o);
-	if (tape_allocate(s->loss.tape, &e) || noised_init(&z, d, ROWS, size, &e))
+	if (tape_allocate(s->loss.tape, &e) || noised_init(&z, d, ROWS, c, &e))
 		fail_msg("%s", e.msg);
 	values = d->alloc(d, (size_t)s->params.total * sizeof *values, "weights", &e);
 	grads = d->alloc(d, (size_t)s->params.trainable * sizeof *grads, "gradients", &e);
@@ -205,7 +205,7 @@ static void step_run(struct step *s, const struct net_config *c, struct device *
 	}
 	mem_free(host);
 	host = host_normals(ROWS * size, 1, 2);
-	device_put(d, noised_x0(&z), host, (size_t)(ROWS * size) * sizeof *host);
+	device_put(d, noised_part(&z, NOISED_X0), host, (size_t)(ROWS * size) * sizeof *host);
 	mem_free(host);
 	host = host_normals(ROWS, 1, 3);
 	device_put(d, seed, host, ROWS * sizeof *host);

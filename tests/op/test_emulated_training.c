@@ -21,6 +21,7 @@
 #include "net/model.h"
 #include "tape/ops.h"
 #include "tests/op/emulated.h"
+#include "tests/unit/told.h"
 #include "tests/unit/stripes.h"
 #include "train/trainer.h"
 
@@ -201,6 +202,34 @@ static void a_router_follows(void **state)
 	assert_true(fabs(w[1].val_loss / w[0].val_loss - 1) < 2e-3);
 }
 
+/* And one that reads texts, whose features and draws the host decides. */
+static void an_expert_follows(void **state)
+{
+	struct watch w[3];
+	char *told = make_captions(dir, "told", &(struct captions){.std = 1, .flip = 1});
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		char *out = str_new("%s/expert%d", dir, i);
+		struct train_options o = tiny(i == 2 ? PRECISION_BF16 : PRECISION_F32, out);
+		struct err e = {0};
+
+		o.net.kind = NET_PARIS;
+		o.shards = told;
+		o.flip = 1;
+		o.text_drop = .3;
+		w[i] = (struct watch){.val_loss = NAN};
+		if (run(&o, i ? device_emulated(NULL) : device_cpu(NULL, DT_F32), &w[i], &e))
+			fail_msg("%s", e.msg);
+		mem_free(out);
+	}
+	print_message("val_loss %.5f; float off by %.2g, bfloat16 by %.2g\n", w[0].val_loss, furthest(&w[1], &w[0]), furthest(&w[2], &w[0]));
+	assert_true(furthest(&w[1], &w[0]) < 1e-5);
+	assert_true(furthest(&w[2], &w[0]) < 1e-2);
+	assert_true(furthest(&w[2], &w[0]) > 1e-6);
+	mem_free(told);
+}
+
 /* The precision is part of what was made: another one does not go on with it, but may begin with its weights. */
 static void goes_with_its_precision(void **state)
 {
@@ -335,7 +364,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(products_read_the_copy), cmocka_unit_test(follows_float),
 	                                   cmocka_unit_test(goes_with_its_precision), cmocka_unit_test(a_model_answers),
-	                                   cmocka_unit_test(a_router_follows)};
+	                                   cmocka_unit_test(a_router_follows), cmocka_unit_test(an_expert_follows)};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

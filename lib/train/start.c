@@ -1,0 +1,197 @@
+/* What a run begins with besides chance: the features of no text, and the weights of another network. */
+#include <string.h>
+
+#include "core/hash.h"
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/fileio.h"
+#include "file/weightfile.h"
+#include "net/adopt.h"
+#include "train/run.h"
+#include "train/trainlog.h"
+
+static int has_null_text(const struct trainer *r)
+{
+	return net_reads_text(r->o->net.kind) && r->o->text_drop > 0;
+}
+
+static char *null_text_path(const struct trainer *r)
+{
+	return r->o->null_text ? mem_strdup(r->o->null_text) : path_join(r->o->shards, "null-text.npy");
+}
+
+int null_text_stamp(struct trainer *r, struct stamp *s, struct err *e)
+{
+	char *path, hex[65];
+	int rc;
+
+	if (!has_null_text(r))
+		return 0;
+	path = null_text_path(r);
+	if (!path_exists(path))
+		rc = err_set(e, ERR_NOINPUT, "%s is not there: the features of no text, which are needed to drop texts (--null-text, --text-drop 0)",
+		             path);
+	else
+		rc = sha256_file(path, hex, NULL, e);
+	if (!rc)
+		stamp_input(s, "null_text", hex);
+	mem_free(path);
+	return rc;
+}
+
+static int null_text_fit(struct trainer *r, uint16_t *text, int64_t rows, int64_t width, const char *path, struct err *e)
+{
+	const struct net_config *c = &r->net;
+
+	if (width != c->text_width)
+		return err_set(e, ERR_DATA, "%s: features of width %lld, those of the samples are of %lld", path, (long long)width,
+		               (long long)c->text_width);
+	r->null_text = mem_zalloc((size_t)(c->text_tokens * width), sizeof *text);
+	memcpy(r->null_text, text, (size_t)(rows * width) * sizeof *text);
+	r->null_rows = (int32_t)rows;
+	return 0;
+}
+
+int null_text_open(struct trainer *r, struct err *e)
+{
+	enum { MOST = 1 << 30 };
+	char *path, *bytes;
+	uint16_t *text = NULL;
+	int64_t rows, width;
+	size_t len;
+	int rc = -1;
+
+	if (!has_null_text(r))
+		return 0;
+	path = null_text_path(r);
+	bytes = file_load(path, MOST, &len, e);
+	if (bytes && (text = dataset_text(bytes, len, path, r->net.text_tokens, &rows, &width, e)))
+		rc = null_text_fit(r, text, rows, width, path, e);
+	mem_free(text);
+	mem_free(bytes);
+	mem_free(path);
+	return rc;
+}
+
+void null_text_keep(const struct trainer *r, float *values)
+{
+	int i = r->null_text ? params_find(&r->params, "y_embedder.y_embedding") : -1;
+
+	if (i >= 0)
+		text_expand(values + r->params.v[i].offset, r->null_text, r->params.v[i].count);
+}
+
+static int hash_weights(const char *dir, enum net_kind kind, char hex[65], struct err *e)
+{
+	char *path = model_weights_path(dir, kind, e);
+	struct weightfile *w = path ? weightfile_open(path, NULL, e) : NULL;
+	int rc = w ? weightfile_hash(w, hex, e) : -1;
+
+	weightfile_free(w);
+	mem_free(path);
+	return rc;
+}
+
+int start_open(struct trainer *r, struct stamp *s, struct err *e)
+{
+	struct sha256 h;
+	char hex[65], *config;
+
+	if (!r->o->from)
+		return 0;
+	if (model_config_load(r->o->from, &r->from, e))
+		return -1;
+	if (!s)
+		return 0;
+	config = model_config_text(&r->from, NULL);
+	sha256_init(&h);
+	sha256_add(&h, config, strlen(config));
+	sha256_end(&h, hex);
+	mem_free(config);
+	stamp_input(s, "from_config", hex);
+	if (hash_weights(r->o->from, r->from.net.kind, hex, e))
+		return -1;
+	stamp_input(s, "from", hex);
+	return 0;
+}
+
+int start_config(struct trainer *r, struct err *e)
+{
+	if (!r->o->from)
+		return 0;
+	if (adopt_config(&r->net, &r->from, e))
+		return err_prefix(e, "%s", r->o->from);
+	return 0;
+}
+
+static const char *const fates[ADOPT_FATES] = {
+    [ADOPT_TAKEN] = "taken", [ADOPT_DERIVED] = "derived", [ADOPT_NEW] = "new", [ADOPT_DROPPED] = "dropped"};
+
+/* The tensors of all blocks are one entry, "blocks.*.mlp.fc1.weight", whose value counts them. */
+static void told(void *arg, enum adopt_fate fate, const char *name)
+{
+	json_t *list = json_object_get(arg, fates[fate]);
+	struct str key = {0};
+	json_t *count;
+
+	for (const char *p = name; *p; p++) {
+		size_t digits = strspn(p, "0123456789");
+		int number = digits && p > name + 1 && p[-1] == '.' && p[-2] == 's' && p[digits] == '.';
+
+		if (number) {
+			str_puts(&key, "*");
+			p += digits - 1;
+		} else {
+			str_add(&key, p, 1);
+		}
+	}
+	count = json_object_get(list, str_text(&key));
+	json_object_set_new(list, str_text(&key), json_integer(json_integer_value(count) + 1));
+	str_release(&key);
+}
+
+static void say_report(const struct trainer *r)
+{
+	for (int i = 0; i < ADOPT_FATES; i++) {
+		json_t *list = json_object_get(r->from_report, fates[i]), *count;
+		struct str line = {0};
+		const char *key;
+
+		json_object_foreach(list, key, count) {
+			str_printf(&line, "%s%s", line.len ? ", " : "", key);
+			if (json_integer_value(count) > 1)
+				str_printf(&line, " (%d)", (int)json_integer_value(count));
+		}
+		train_say(r, "of %s, %s: %s", r->o->from, fates[i], line.len ? str_text(&line) : "nothing");
+		str_release(&line);
+	}
+}
+
+int start_weights(struct trainer *r, float *values, struct err *e)
+{
+	int same = r->from.prediction[0] && !strcmp(r->from.prediction, prediction_name(r->o->prediction)) &&
+	           !strcmp(r->from.path, r->objective.path->name);
+
+	if (!r->o->from)
+		return 0;
+	r->from_report = json_object();
+	for (int i = 0; i < ADOPT_FATES; i++)
+		json_object_set_new(r->from_report, fates[i], json_object());
+	if (adopt_weights(r->o->from, &r->from, &r->net, same, &r->params, values, told, r->from_report, e))
+		return -1;
+	say_report(r);
+	return 0;
+}
+
+void start_log(const struct trainer *r)
+{
+	json_t *o;
+
+	if (!r->from_report)
+		return;
+	o = json_object();
+	json_object_set_new(o, "event", json_string("from"));
+	json_object_update(o, r->from_report);
+	trainlog_line(r->log, o);
+}

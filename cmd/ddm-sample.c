@@ -31,7 +31,7 @@ static const double PARIS_LAST = .001;
 static int64_t each, count, steps = 50, first_image, batch = 64, threads;
 static uint64_t seed;
 static double cfg = 1;
-static int cfg_given, steps_given, times_given, tile;
+static int cfg_given, steps_given, times_given, tile, map;
 static const char *route, *class_text, *labels_path, *grid_path, *report_path, *log_path, *timing_path, *out_path = "-", *device = "auto";
 static const char *prompt_text, *prompts_path, *negative = "", *features_path, *away_path, *encoder_path, *vae_path;
 static int times_choice, noise_choice, format_choice, preset_choice = -1;
@@ -81,6 +81,7 @@ static const struct opt options[] = {
      "ask experts on another path at equal noise (match) or at equal time (native) (default match)", converts, NULL},
     {"--weights", 0, OPT_CHOICE, &weights_choice, 0, 0, "TYPE",
      "how the experts' matrices are held and multiplied (default bf16 on a GPU, f32 on the CPU)", weight_types, NULL},
+    {"--map", 0, OPT_FLAG, &map, 0, 0, NULL, "leave f32 matrices in their files, mapped; changes no result", NULL, NULL},
     {"--format", 0, OPT_CHOICE, &format_choice, 0, 0, "NAME",
      "png, webp (lossless), npz (arr_0, of all pictures) or latent (what the experts make, as .npy) (default png)", formats, NULL},
     {"--vae", 0, OPT_TEXT, &vae_path, 0, 0, "DIR", "the autoencoder that decodes latents (default MODEL/vae)", NULL, NULL},
@@ -104,7 +105,7 @@ static const struct program program = {
     "ddm-sample",
     "[-n N] [--prompt TEXT] [--prompts FILE] [--negative TEXT] [--preset NAME] [--route HOW] [--solver NAME] "
     "[--steps N] [--times HOW] [--cfg S] [--cfg-channels N] [--class C] [--seed S] [--noise KIND] [--labels FILE] [--grid FILE] [--report FILE] "
-    "[--log FILE] [--timing FILE] [--convert HOW] [--weights TYPE] [--format NAME] [--vae DIR] [--tile] [--text-encoder DIR] "
+    "[--log FILE] [--timing FILE] [--convert HOW] [--weights TYPE] [--map] [--format NAME] [--vae DIR] [--tile] [--text-encoder DIR] "
     "[--text-features FILE] [--negative-features FILE] [--resident N] [--first I] [--batch N] [--threads N] [--device NAME] [--profile] "
     "[-o FILE] MODEL",
     "Make pictures with an ensemble of experts, from noise and from words; a tar of NNNNNN.png",
@@ -299,11 +300,14 @@ static int open_model(struct run *r, const char *dir, struct err *e)
 	                             .mode = (enum convert_mode)convert_choice,
 	                             .own = r->solver.discrete,
 	                             .capacity = batch * (cfg == 1 ? 1 : 2),
-	                             .bulk = bulk[weights_choice],
+	                             .bulk = map ? COMPACT_VIEW : bulk[weights_choice],
 	                             .factor = LATENT_FACTOR,
 	                             .device = r->device};
 	struct ensemble *s = &r->ensemble;
 
+	if (map && weights_choice != WEIGHTS_F32)
+		return err_set(e, ERR_USAGE, "--map is for --weights f32: %s are made of what is in the files", weight_types[weights_choice]);
+	keep_hashes();
 	if (device_set_precision(r->device, weights_choice == WEIGHTS_TF32 ? PRECISION_TF32 : PRECISION_F32, e))
 		return -1;
 	if (parse_resident(&o.resident, e) || ensemble_open(s, dir, &o, e) || check_classes(r, e))

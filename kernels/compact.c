@@ -59,6 +59,8 @@ static int64_t data_bytes(const struct compact *w)
 {
 	struct gemm g = plain(w);
 
+	if (w->type == COMPACT_VIEW)
+		return 0;
 	if (w->type == COMPACT_F32)
 		return gemm_packed_f32(&g) * (int64_t)sizeof(float);
 	return panels(w) * NR * (ceil_div(w->k, 2) * 2) * (int64_t)element(w);
@@ -78,7 +80,7 @@ int compact_init(struct compact *w, enum compact_type type, int64_t n, int64_t k
 {
 	size_t rows = (size_t)(ceil_div(n, NR) * NR);
 
-	assert(type != COMPACT_NONE && n > 0 && k > 0);
+	assert(type != COMPACT_NONE && type != COMPACT_VIEW && n > 0 && k > 0);
 	*w = (struct compact){.type = type, .n = n, .k = k};
 	w->data = mem_try((size_t)data_bytes(w), 1, "weights", e);
 	if (w->data && type == COMPACT_INT8)
@@ -86,9 +88,14 @@ int compact_init(struct compact *w, enum compact_type type, int64_t n, int64_t k
 	return w->data && (w->scale || type != COMPACT_INT8) ? 0 : -1;
 }
 
+void compact_view(struct compact *w, const float *values, int64_t n, int64_t k)
+{
+	*w = (struct compact){.type = COMPACT_VIEW, .n = n, .k = k, .data = (void *)(uintptr_t)values};
+}
+
 void compact_release(struct compact *w)
 {
-	mem_free(w->data);
+	mem_free(w->type == COMPACT_VIEW ? NULL : w->data);
 	mem_free(w->scale);
 	*w = (struct compact){0};
 }
@@ -153,6 +160,10 @@ void compact_unpack(const struct compact *w, float *values)
 {
 	struct gemm g = plain(w);
 
+	if (w->type == COMPACT_VIEW) {
+		memcpy(values, w->data, (size_t)(w->n * w->k) * sizeof *values);
+		return;
+	}
 	if (w->type == COMPACT_F32) {
 		gemm_unpack_f32(&g, values, w->data);
 		return;
@@ -212,9 +223,17 @@ struct job {
 /* What a worker has: a widened panel, then its rows of x, rounded. */
 enum { WIDE = COMPACT_PAIRS * NR * 4, OWN = WIDE + MC * KC * 4 };
 
-size_t compact_scratch(int workers)
+static struct gemm of_view(const struct compact *w)
 {
-	struct gemm packed = {.tb = GEMM_PACKED};
+	struct gemm g = plain(w);
+
+	g.own = 1;
+	return g;
+}
+
+size_t compact_scratch(const struct compact *w, int workers)
+{
+	struct gemm packed = w && w->type == COMPACT_VIEW ? of_view(w) : (struct gemm){.tb = GEMM_PACKED};
 	size_t few = (size_t)workers * OWN, floats = gemm_scratch_f32(&packed, workers);
 
 	return few > floats ? few : floats;
@@ -317,13 +336,15 @@ void compact_run(struct pool *p, enum compact_isa isa, const struct compact *w, 
                  int64_t lda, const struct gemm_epilogue_f32 *ep, void *scratch)
 {
 	struct job s = {.w = w, .kernel = kernel_of(isa), .m = m, .ldc = ldc, .lda = lda, .c = c, .a = a, .ep = ep, .own = scratch};
-
-	struct gemm g = {.tb = GEMM_PACKED, .m = m, .n = w->n, .k = w->k, .lda = lda, .ldc = ldc};
+	struct gemm g = w->type == COMPACT_VIEW ? of_view(w) : (struct gemm){.tb = GEMM_PACKED, .n = w->n, .k = w->k};
 
 	assert(!ep || (!ep->aux && !ep->row_sums));
 	if (!m)
 		return;
-	if (w->type == COMPACT_F32) {
+	if (w->type == COMPACT_F32 || w->type == COMPACT_VIEW) {
+		g.m = m;
+		g.lda = lda;
+		g.ldc = ldc;
 		gemm_run_f32(p, &g, c, a, w->data, ep, scratch);
 		return;
 	}

@@ -1,7 +1,8 @@
 /* Matrices of linear layers as sampling holds them, in the place of plain ones, and y = act(x W^T + bias) with them: in few bytes, as
  * bf16 or as int8 with a float per row of W, or as the floats that they are in the order in which the product reads them. CPU, float.
  *
- * Floats give the bits of the product with the plain matrix (kernels/gemm.h), without packing it at every product.
+ * Floats give the bits of the product with the plain matrix (kernels/gemm.h), without packing it at every product; so does a view, which
+ * is packed every time and takes no memory.
  *
  * In few bytes W [N, K] is rounded to nearest even, to bf16 or to q s with q in -127..127 and s the row's largest magnitude / 127. The product
  * rounds x to bf16, to nearest even; products of two such numbers are exact in float, and q is exact in bf16. An element of y is
@@ -20,7 +21,7 @@
 #include "core/pool.h"
 #include "kernels/gemm.h"
 
-enum compact_type { COMPACT_NONE, COMPACT_BF16, COMPACT_INT8, COMPACT_F32 };
+enum compact_type { COMPACT_NONE, COMPACT_BF16, COMPACT_INT8, COMPACT_F32, COMPACT_VIEW };
 
 enum { COMPACT_NR = 32 }; /* rows of W in a panel */
 
@@ -28,14 +29,16 @@ struct compact {
 	enum compact_type type;
 	int64_t n, k;
 	void *data;   /* [chunk][panel][pair of k][COMPACT_NR]: two bf16 in 32 bits, the even k low; or the even ks' bytes, then the odd;
-	               * floats as gemm_pack leaves them */
+	               * floats as gemm_pack leaves them; of a view, another's floats (N, K) */
 	float *scale; /* (n rounded up to COMPACT_NR), int8 only */
 };
 
 /* Sizes of w from its type, n and k; data and scale are allocated (ERR_NOMEM). Release after failure too. */
 int compact_init(struct compact *w, enum compact_type type, int64_t n, int64_t k, struct err *e);
+/* Floats that stay where they are, borrowed until compact_release; the product packs them every time, into scratch. */
+void compact_view(struct compact *w, const float *values, int64_t n, int64_t k);
 void compact_release(struct compact *w);
-int64_t compact_bytes(const struct compact *w);
+int64_t compact_bytes(const struct compact *w); /* of a view: none */
 
 /* Round and store values (N, K). A row with a value that is not finite becomes NaN in int8. */
 void compact_pack(struct compact *w, const float *values);
@@ -46,8 +49,8 @@ void compact_unpack(const struct compact *w, float *values);
 enum compact_isa { COMPACT_PORTABLE, COMPACT_AVX512_BF16 };
 enum compact_isa compact_isa(void);
 
-/* Bytes of scratch for a pool of `workers`. */
-size_t compact_scratch(int workers);
+/* Bytes of scratch for a pool of `workers`. w tells its type and sizes; NULL: what is enough for all but views. */
+size_t compact_scratch(const struct compact *w, int workers);
 
 /* c (M, N), rows ldc apart = act(a (M, K), rows lda apart, times W^T + bias). Of ep (may be NULL) bias and act apply. scratch:
  * aligned to 64. */

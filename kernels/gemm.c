@@ -644,7 +644,7 @@ void REAL_NAME(gemm_unpack)(const struct gemm *g, real *b, const real *packed)
 /* A library reads matrices that are stored, as they are. */
 static int by_library(const struct gemm *g)
 {
-	return REAL_NAME(gemm_library)() && !g->make && g->tb != GEMM_PACKED;
+	return REAL_NAME(gemm_library)() && !g->make && !g->own && g->tb != GEMM_PACKED;
 }
 
 /* Cut C into tiles of at most MC x NC, halving them until there is work for every worker. */

@@ -25,6 +25,7 @@ struct gemm {
 	int64_t m, n, k;
 	int64_t lda, ldb, ldc;
 	int accumulate; /* add the old C to the product */
+	int own;        /* never by a library: the bits of a packed B */
 	double alpha;   /* multiplies the product (each chunk of it); 0 stands for 1 */
 	/* Rows that are made when they are needed, the patches of a convolution: those of A with ta == GEMM_N, those of B, (K, N), with
 	 * GEMM_T and tb == GEMM_N. make(from, row, at, n, out) writes elements [at, at + n) of a row. NULL: they are stored. */

@@ -48,7 +48,7 @@ static size_t linear_scratch(const struct op_call *c, int workers)
 	struct gemm g = forward(c);
 
 	if (is_compact(c))
-		return compact_scratch(workers);
+		return compact_scratch(c->in[1].data, workers);
 	return REAL_NAME(gemm_scratch)(&g, workers);
 }
 

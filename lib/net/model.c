@@ -39,7 +39,8 @@ struct model {
 	struct model_config config;
 	struct network *net;
 	char *file, *path;          /* of the weights: base name, and all of it */
-	struct weightfile *weights; /* until they are loaded */
+	struct weightfile *weights; /* until they are loaded, or as long as matrices are views of them */
+	int loaded;
 	float *values;              /* `plain` floats, and behind them, where products read bfloat16, all weights as such; on the device */
 	struct compact *compact;    /* by parameter, with a type where it is PARAM_BULK; NULL where the device takes none */
 	struct pager *pager;        /* NULL: always there */
@@ -288,15 +289,33 @@ int model_write_weights(const char *path, const struct params *p, struct device 
 	return rc;
 }
 
+/* The floats of a parameter where they lie in the file as the network reads them, or NULL. */
+static const float *in_place(const struct safetensors *s, const struct param *p)
+{
+	const struct st_tensor *t = names_of(s) ? NULL : st_find(s, p->name);
+
+	return t && t->type == ST_F32 && (uintptr_t)t->data % sizeof(float) == 0 ? t->data : NULL;
+}
+
+static int bulk_in_place(const struct safetensors *s, const struct params *p)
+{
+	for (int i = 0; i < p->n; i++)
+		if ((p->v[i].flags & PARAM_BULK) && !in_place(s, &p->v[i]))
+			return 0;
+	return 1;
+}
+
 /* Memory for the matrices, in the place of the plain ones. */
-static int make_compact(struct model *m, struct err *e)
+static int make_compact(struct model *m, const struct safetensors *s, struct err *e)
 {
 	const struct params *p = &m->net->params;
 
 	m->compact = mem_zalloc((size_t)p->n, sizeof *m->compact);
 	for (int i = 0; i < p->n; i++)
-		if ((p->v[i].flags & PARAM_BULK) &&
-		    compact_init(&m->compact[i], m->net->bulk, p->v[i].shape[0], p->v[i].shape[1], e))
+		if ((p->v[i].flags & PARAM_BULK) && m->net->bulk == COMPACT_VIEW)
+			compact_view(&m->compact[i], in_place(s, &p->v[i]), p->v[i].shape[0], p->v[i].shape[1]);
+		else if ((p->v[i].flags & PARAM_BULK) &&
+		         compact_init(&m->compact[i], m->net->bulk, p->v[i].shape[0], p->v[i].shape[1], e))
 			return -1;
 	return 0;
 }
@@ -415,6 +434,8 @@ static int read_page(struct model *m, const struct safetensors *s, float *page, 
 	for (int i = 0; host && i < w->params.n; i++) {
 		const struct param *q = &w->params.v[i];
 
+		if (m->compact && m->compact[i].type == COMPACT_VIEW)
+			continue;
 		renames_read(names_of(s), s, q, host);
 		if (m->compact && m->compact[i].type) {
 			compact_pack(&m->compact[i], host);
@@ -441,6 +462,8 @@ static int find_weights(struct model *m, const char *dir, char *hash, struct err
 		return -1;
 	slash = strrchr(m->path, '/');
 	m->file = mem_strdup(slash ? slash + 1 : m->path);
+	if (m->net->bulk == COMPACT_VIEW && !bulk_in_place(s, &m->net->params))
+		m->net->bulk = COMPACT_F32;
 	return hash ? weightfile_hash(m->weights, hash, e) : 0;
 }
 
@@ -467,13 +490,13 @@ int model_load(struct model *m, const struct model *lender, struct pager *pager,
 	void *page = NULL;
 	size_t bytes;
 
-	if (!m->weights)
+	if (m->loaded)
 		return 0;
 	if (!(s = weightfile_tensors(m->weights, e)))
 		return -1;
 	if (lender && !m->net->there)
 		borrow(m, lender);
-	if (m->net->bulk && make_compact(m, e))
+	if (m->net->bulk && make_compact(m, s, e))
 		return -1;
 	if (m->compact && !m->net->laid_out)
 		tape_bind_compact(m->net->tape, m->compact);
@@ -487,8 +510,11 @@ int model_load(struct model *m, const struct model *lender, struct pager *pager,
 		return -1;
 	if (read_page(m, s, page, e))
 		return -1;
-	weightfile_free(m->weights);
-	m->weights = NULL;
+	m->loaded = 1;
+	if (m->net->bulk != COMPACT_VIEW) {
+		weightfile_free(m->weights);
+		m->weights = NULL;
+	}
 	return 0;
 }
 
@@ -520,7 +546,10 @@ struct model *model_find(const char *dir, int64_t capacity, enum compact_type bu
 		goto fail;
 	}
 	if (bulk && !bf16 && !d->compact) {
-		err_set(e, ERR_USAGE, "weights in %s are for the CPU, not for %s", bulk == COMPACT_BF16 ? "bf16" : "int8", d->name);
+		err_set(e, ERR_USAGE, "weights in %s are for the CPU, not for %s", bulk == COMPACT_BF16 ? "bf16" :
+		                                                                         bulk == COMPACT_INT8 ? "int8" :
+		                                                                                                "their file",
+		        d->name);
 		goto fail;
 	}
 	bulk = bf16 ? COMPACT_NONE : !bulk && d->compact ? COMPACT_F32 : bulk;
@@ -572,9 +601,9 @@ int64_t model_elements(const struct model *m)
 
 int64_t model_bytes(const struct model *m)
 {
-	int64_t bytes = m->weights ? 0 : (int64_t)page_bytes(m->net);
+	int64_t bytes = !m->loaded ? 0 : (int64_t)page_bytes(m->net);
 
-	for (int i = 0; !m->weights && m->compact && i < m->net->params.n; i++)
+	for (int i = 0; m->loaded && m->compact && i < m->net->params.n; i++)
 		if (m->compact[i].type)
 			bytes += compact_bytes(&m->compact[i]);
 	return bytes;

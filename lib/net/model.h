@@ -40,8 +40,9 @@ struct model;
 
 /* Load config and weights of DIR for batches of up to `capacity`; with `bulk` the matrices of the blocks are rounded to that type
  * and held so alone, whatever the file's, which is for the CPU (ERR_USAGE); but on a GPU COMPACT_BF16 is PRECISION_BF16. With
- * COMPACT_NONE the CPU holds them as COMPACT_F32, which rounds nothing. `hash` (65 bytes, may be NULL) receives the SHA-256 of the
- * weights (weightfile_hash). The device is borrowed. Missing tensors, other shapes: ERR_DATA naming them; extra tensors are refused
+ * COMPACT_NONE the CPU holds them as COMPACT_F32, which rounds nothing; with COMPACT_VIEW, for the CPU, they stay in their file,
+ * mapped, where all are floats there under our names, and are held as that otherwise. `hash` (65 bytes, may be NULL) receives the
+ * SHA-256 of the weights (weightfile_hash). The device is borrowed. Missing tensors, other shapes: ERR_DATA naming them; extra tensors are refused
  * likewise, and so is an exact one. */
 struct model *model_open(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e);
 /* The same, but the weights stay in their file, which is mapped and has been checked, until model_load. */

@@ -98,7 +98,7 @@ static void block_measure(struct bench *b, int64_t rows, int64_t width, const st
 	struct block k = {.pool = b->pool, .rows = rows, .width = width, .isa = v->portable ? COMPACT_PORTABLE : compact_isa()};
 	double flops = 24. * (double)(rows * width * width);
 	struct duty work = {block_compact, &k, flops}, yard = {block_f32, &k, flops};
-	size_t bytes = compact_scratch(pool_threads(b->pool));
+	size_t bytes = compact_scratch(NULL, pool_threads(b->pool));
 	struct err e = {0};
 	struct reading r;
 	float *x, *w;

@@ -129,6 +129,16 @@ check_same "is the same" elsewhere.tar lines.tar
 check_exit 65 "one for three channels" $run --prompt x --vae "$SRC/tests/golden/autokl" model
 mv vae model/vae
 
+# Memory
+check "weights stay in their files" $run --prompts lines.txt --map --report map.json -o map.tar model
+check_same "and change nothing" map.tar lines.tar
+held() { sed 's/.*"weight_bytes":\([0-9]*\).*/\1/' "$1"; }
+[ "$(held map.json)" -lt "$(held r.json)" ]
+tap_result $? "and take less memory" "$(held map.json) of $(held r.json) bytes"
+check "batches of one and three threads" $run --prompts lines.txt --map --batch 1 --threads 3 -o map1.tar model
+check_same "no byte differs" map1.tar lines.tar
+check_exit 2 "those of another type cannot" $run --prompt x --map --weights bf16 model
+
 # Requests that cannot be served
 check_exit 2 "no prompt" $run -n 3 model
 check_err "says which options tell it" '--prompt'

@@ -49,7 +49,7 @@ def save(net, where, config, weights):
     os.makedirs(where)
     with open(where + "/config.json", "w") as f:
         json.dump(config, f, indent=2)
-    save_file({k: v.half().contiguous() for k, v in net.state_dict().items()}, where + "/" + weights)
+    save_file({k: v.float().contiguous() for k, v in net.state_dict().items()}, where + "/" + weights)
 
 
 def text_encoder(where):

@@ -41,6 +41,10 @@ static struct compact compact_of(enum compact_type type, int64_t n, int64_t k, c
 {
 	struct compact w;
 
+	if (type == COMPACT_VIEW) {
+		compact_view(&w, values, n, k);
+		return w;
+	}
 	assert_int_equal(compact_init(&w, type, n, k, NULL), 0);
 	compact_pack(&w, values);
 	return w;
@@ -59,7 +63,7 @@ static void bf16_is_pytorchs(void **state)
 	float values[GOLDEN_BF16], back[GOLDEN_BF16], y, one = 1;
 	enum compact_isa isa[2];
 	struct compact w;
-	void *scratch = memory(compact_scratch(1), 1);
+	void *scratch = memory(compact_scratch(NULL, 1), 1);
 
 	(void)state;
 	for (int i = 0; i < GOLDEN_BF16; i++)
@@ -145,7 +149,7 @@ static float *dense(const float *x, int64_t rows, int64_t k, int64_t ld)
 static float *expected(const struct shape *s, enum compact_type type, const float *x, int64_t lda, const float *w, const float *bias,
                        enum gemm_act act)
 {
-	int floats = type == COMPACT_F32;
+	int floats = type == COMPACT_F32 || type == COMPACT_VIEW;
 	int64_t even = floats ? s->k : (s->k + 1) / 2 * 2;
 	struct gemm g = {.tb = GEMM_T, .m = s->m, .n = s->n, .k = even, .lda = even, .ldb = even, .ldc = s->n};
 	float *scale = type == COMPACT_INT8 ? memory((size_t)s->n, sizeof *scale) : NULL;
@@ -175,9 +179,9 @@ static void check_product(const struct shape *s, enum compact_type type, int thr
 	float *x = memory((size_t)(s->m * lda), sizeof *x), *w = memory((size_t)(s->n * s->k), sizeof *w);
 	float *bias = memory((size_t)s->n, sizeof *bias), *y = memory((size_t)(s->m * ldc), sizeof *y), *want;
 	struct gemm_epilogue_f32 ep = {.bias = act == GEMM_SILU ? NULL : bias, .act = act};
-	size_t bytes = compact_scratch(pool_threads(p));
-	unsigned char *scratch = memory(bytes + 64, 1);
 	struct compact c;
+	unsigned char *scratch;
+	size_t bytes;
 
 	for (int64_t i = 0; i < s->m * lda; i++)
 		x[i] = i % lda < s->k ? wave(i / lda * s->k + i % lda, 1) : NAN;
@@ -186,8 +190,10 @@ static void check_product(const struct shape *s, enum compact_type type, int thr
 	for (int64_t i = 0; i < s->n; i++)
 		bias[i] = wave(5 * i, 1);
 	memset(y, 0xff, (size_t)(s->m * ldc) * sizeof *y);
-	memset(scratch, 0xff, bytes);
 	c = compact_of(type, s->n, s->k, w);
+	bytes = compact_scratch(&c, pool_threads(p));
+	scratch = memory(bytes + 64, 1);
+	memset(scratch, 0xff, bytes);
 	compact_run(p, isa, &c, s->m, y, ldc, x, lda, act == GEMM_LINEAR && threads == 2 ? NULL : &ep, scratch);
 	want = expected(s, type, x, lda, w, act == GEMM_LINEAR && threads == 2 ? NULL : ep.bias, act);
 	for (int64_t r = 0; r < s->m; r++) {
@@ -216,7 +222,7 @@ static void bits_of_the_float_product(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
-		for (enum compact_type type = COMPACT_BF16; type <= COMPACT_F32; type++)
+		for (enum compact_type type = COMPACT_BF16; type <= COMPACT_VIEW; type++)
 			for (int s = 0; s < n; s++) {
 				check_product(&shape[i], type, 0, isa[s], GEMM_GELU);
 				check_product(&shape[i], type, 1, isa[s], GEMM_SILU);
@@ -232,7 +238,7 @@ static void extremes(void **state)
 	float x[M * K], w[N * K], stored[N * K], y[2][M * N];
 	struct compact c;
 	enum compact_isa isa[2];
-	void *scratch = memory(compact_scratch(1), 1);
+	void *scratch = memory(compact_scratch(NULL, 1), 1);
 	int zeros = 0, small = 0;
 
 	(void)state;

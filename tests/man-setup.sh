@@ -14,7 +14,7 @@ for k in 0 1; do
 	ddm-train --cluster $k --model dit-nano/4 --steps 2 --batch 4 -o model/expert_$k shards
 done
 ddm-train --cluster all --model dit-nano/4 --steps 2 --batch 4 -o monolith/expert_0 shards
-ddm-route-train --steps 2 --batch 4 -o model/router shards
+ddm-route-train --model dit-nano/4 --steps 2 --batch 4 -o model/router shards
 ddm-sample -n 16 --route top-1 --steps 2 -o samples.tar model
 mkdir golden
 tar xzf "$(dirname "$0")/golden/paris-model.tar.gz" -C golden

@@ -4,11 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/mem.h"
 #include "core/rng.h"
+#include "core/str.h"
 #include "net/autoencoder.h"
 #include "net/inception.h"
+#include "net/vit.h"
 #include "tests/bench/meter.h"
 
 static const struct autoencoder_config sd = {.kind = AUTOENCODER_KL, .in_channels = 3, .out_channels = 3, .latent_channels = 4, .stages = 4,
@@ -107,14 +110,98 @@ static void measure(struct bench *b, size_t i)
 	device_free(d);
 }
 
+/* ---- DINOv2 ---- */
+
+struct features {
+	struct vit *vit;
+	float *x, *out;
+	int64_t batch;
+};
+
+static void features_run(void *arg)
+{
+	struct features *f = arg;
+
+	vit_run(f->vit, f->batch, f->x, f->out, NULL);
+}
+
+/* A file of random weights under the network's own names. */
+static struct vit *random_vit(const struct vit_config *c, int64_t batch, struct device *d)
+{
+	const char *dir = getenv("TMPDIR");
+	char *path = str_new("%s/bench_nets-%ld.safetensors", dir ? dir : "/tmp", (long)getpid());
+	struct st_tensor *t;
+	struct params p = {0};
+	struct err e = {0};
+	struct vit *v;
+	float *values;
+
+	vit_params(c, &p);
+	t = mem_zalloc((size_t)p.n, sizeof *t);
+	values = mem_alloc((size_t)p.total * sizeof *values);
+	rng_normal(values, (size_t)p.total, 3, RNG_TEST, 0, 0);
+	for (int64_t i = 0; i < p.total; i++)
+		values[i] *= .02f;
+	for (int i = 0; i < p.n; i++) {
+		t[i] = (struct st_tensor){.name = p.v[i].name, .type = ST_F32, .rank = p.v[i].rank, .data = values + p.v[i].offset};
+		memcpy(t[i].shape, p.v[i].shape, sizeof p.v[i].shape);
+	}
+	must(st_write(path, t, p.n, NULL, 0, &e), &e);
+	v = vit_new(c, path, batch, d, &e);
+	unlink(path);
+	must(v ? 0 : -1, &e);
+	mem_free(path);
+	mem_free(values);
+	mem_free(t);
+	params_release(&p);
+	return v;
+}
+
+/* Of a picture: the patches, and in each block four square products, two of the perceptron, and scores and sums of attention. */
+static double vit_flops(const struct vit_config *c)
+{
+	double patches = (double)(c->size / c->patch * (c->size / c->patch)), t = patches + 1 + (double)c->registers, h = (double)c->hidden;
+
+	return 2 * patches * h * (double)(c->channels * c->patch * c->patch) +
+	       (double)c->depth * (2 * t * h * (4 * h + 2 * (double)c->wide) + 4 * t * t * h);
+}
+
+static void measure_features(struct bench *b, const char *name, const char *preset, int64_t batch)
+{
+	struct device *d = device_cpu(b->pool, DT_F32);
+	struct features f = {.batch = batch};
+	struct duty work = {features_run, &f, 0};
+	struct vit_config c;
+	struct err e = {0};
+	struct reading r;
+	int64_t pixels;
+
+	must(vit_preset(preset, &c, &e), &e);
+	pixels = batch * c.channels * c.size * c.size;
+	f.vit = random_vit(&c, batch, d);
+	f.x = mem_alloc((size_t)pixels * sizeof *f.x);
+	f.out = mem_alloc((size_t)(batch * c.hidden) * sizeof *f.out);
+	rng_normal(f.x, (size_t)pixels, 2, RNG_TEST, 0, 0);
+	work.amount = (double)batch * vit_flops(&c);
+	r = bench_read(b, &work, yard_product(b), .05, 4);
+	bench_print(name, r.rate / work.amount * (double)batch, "pictures/s", &r);
+	mem_free(f.x);
+	mem_free(f.out);
+	vit_free(f.vit);
+	device_free(d);
+}
+
 int main(int argc, char **argv)
 {
+	static const char dinov2[] = "dinov2-b features 224";
 	struct bench b;
 
 	bench_start(&b, "bench_nets", argc, argv);
 	for (size_t i = 0; i < sizeof works / sizeof *works; i++)
 		if (bench_wants(&b, works[i].name))
 			measure(&b, i);
+	if (bench_wants(&b, dinov2))
+		measure_features(&b, dinov2, "dinov2_vitb14", 4);
 	bench_end(&b);
 	return 0;
 }

@@ -45,6 +45,12 @@ def inception():
     return net
 
 
+def dinov2():
+    from transformers import Dinov2Config, Dinov2Model
+
+    return Dinov2Model(Dinov2Config(image_size=518, patch_size=14))
+
+
 def conv(c, o, *k):
     return nn.Conv2d(c, o, k, padding=[n // 2 for n in k])
 
@@ -60,6 +66,7 @@ WORKS = [
     ("taesd encode 256", lambda: tiny("encode"), (1, 3, 256, 256)),
     ("taesd decode 256", lambda: tiny("decode"), (1, 4, 32, 32)),
     ("inception", inception, (8, 3, 299, 299)),
+    ("dinov2-b features 224", dinov2, (4, 3, 224, 224)),
 ]
 
 

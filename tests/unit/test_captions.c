@@ -386,6 +386,30 @@ static void same_bytes(void **state)
 	}
 }
 
+/* How much padding there is behind a text makes no difference where there is a mask, and one where there is none. */
+static void padding_is_masked(void **state)
+{
+	static const enum net_kind kinds[] = {NET_PARIS, NET_PIXART};
+
+	(void)state;
+	for (int k = 0; k < 2; k++) {
+		struct watch w[2] = {{0}};
+
+		for (int more = 0; more < 2; more++) {
+			char *out = str_new("%s/padded%d%d", dir, k, more);
+			struct train_options o = tiny(kinds[k], out);
+
+			o.net.text_tokens = TOKENS + 4 * more;
+			o.sample_every = 0;
+			must_run(&o, 0, 1, &w[more]);
+			mem_free(out);
+		}
+		assert_true(w[0].val_loss > 0);
+		assert_true((fabs(w[1].val_loss / w[0].val_loss - 1) < 1e-5) == (kinds[k] == NET_PIXART));
+		assert_true((fabs(w[1].sum / w[0].sum - 1) < 1e-5) == (kinds[k] == NET_PIXART));
+	}
+}
+
 enum { ASKED = TINTS * 8 };
 enum whose { RIGHT, WRONG, NOBODYS };
 
@@ -685,7 +709,8 @@ int main(void)
 	    cmocka_unit_test(reads),           cmocka_unit_test(reads_no_more_than_asked), cmocka_unit_test(refuses),
 	    cmocka_unit_test(latents_are_drawn), cmocka_unit_test(batches),                cmocka_unit_test(same_bytes),
 	    cmocka_unit_test(the_null_text_is_kept), cmocka_unit_test(refusals),           cmocka_unit_test(a_router_reads_no_text),
-	    cmocka_unit_test(the_plan),        cmocka_unit_test(it_listens),               cmocka_unit_test(steps_as_pytorch),
+	    cmocka_unit_test(the_plan),        cmocka_unit_test(padding_is_masked),           cmocka_unit_test(it_listens),
+	    cmocka_unit_test(steps_as_pytorch),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -6,7 +6,7 @@
 #include "core/mem.h"
 #include "file/fileio.h"
 
-enum { STEPS_MOST = 100000 };
+enum { STEPS_MOST = 100000, FILE_MOST = 64 << 20 };
 
 static const struct {
 	const char *path, *diffusers;
@@ -74,6 +74,48 @@ void betas_release(struct betas *b)
 {
 	mem_free(b->v);
 	*b = (struct betas){0};
+}
+
+/* Outside of texts; the rest of the word becomes spaces. */
+static void blank_words(char *p, size_t n)
+{
+	static const char *const words[] = {"-Infinity", "Infinity"};
+	int quoted = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (quoted && p[i] == '\\')
+			i++;
+		else if (p[i] == '"')
+			quoted = !quoted;
+		for (int k = 0; !quoted && k < 2; k++) {
+			size_t len = strlen(words[k]);
+
+			if (n - i < len || strncmp(p + i, words[k], len))
+				continue;
+			memset(p + i, ' ', len);
+			memcpy(p + i, "null", 4);
+		}
+	}
+}
+
+json_t *scheduler_load(const char *file, struct err *e)
+{
+	json_error_t bad;
+	size_t n;
+	char *text = file_load(file, FILE_MOST, &n, e);
+	json_t *o;
+
+	if (!text)
+		return NULL;
+	blank_words(text, n);
+	o = json_loadb(text, n, JSON_REJECT_DUPLICATES, &bad);
+	if (!json_is_object(o)) {
+		json_decref(o);
+		o = NULL;
+		err_set(e, ERR_DATA, "%s:%d: %s", file, bad.line, bad.line > 0 ? bad.text : "not a JSON object");
+	}
+	mem_free(text);
+	return o;
 }
 
 static int scheduler_path(const json_t *o, const char *where, const char **path, struct err *e)

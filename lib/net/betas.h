@@ -20,7 +20,9 @@ int betas_parse(const json_t *o, const char *path, struct betas *b, const char *
 void betas_to_json(const struct betas *b, json_t *o);
 void betas_release(struct betas *b);
 
-/* scheduler_config.json: *path and *prediction (diffusion/path.h) are static texts. ERR_DATA for a schedule that is not known here. */
+/* scheduler_config.json as Python writes it, whose -Infinity and Infinity, which are no JSON, are null here. Caller json_decref()s. */
+json_t *scheduler_load(const char *file, struct err *e);
+/* What it says: *path and *prediction (diffusion/path.h) are static texts. ERR_DATA for a schedule that is not known here. */
 int scheduler_parse(const json_t *o, const char *where, const char **path, const char **prediction, struct betas *b, struct err *e);
 /* Where the scheduler of the network in `dir` is: DIR/scheduler/scheduler_config.json, or beside DIR. NULL: nowhere. Caller frees with
  * mem_free. */

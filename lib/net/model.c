@@ -126,7 +126,7 @@ int model_config_parse(const json_t *o, const char *where, struct model_config *
 int model_config_schedule(const char *dir, const json_t *config, struct model_config *c, struct err *e)
 {
 	char *where = diffusers_config(config) ? scheduler_find(dir) : NULL;
-	json_t *o = where ? jsonio_load(where, e) : NULL;
+	json_t *o = where ? scheduler_load(where, e) : NULL;
 	const char *path, *prediction;
 	int rc = where && !o ? -1 : 0;
 

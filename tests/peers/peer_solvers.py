@@ -32,13 +32,27 @@ def make(dir):
     return net.eval()
 
 
-def sampled(dir, *args):
+def make_pixart(dir):
+    import diffusers
+    import torch
+
+    torch.manual_seed(SEED)
+    net = diffusers.PixArtTransformer2DModel(num_attention_heads=2, attention_head_dim=8, in_channels=4, out_channels=8, num_layers=2,
+                                             sample_size=8, patch_size=2, cross_attention_dim=16, caption_channels=24)
+    for p in net.parameters():
+        torch.nn.init.normal_(p, std=0.1)
+    net.save_pretrained(os.path.join(dir, "transformer"))
+    diffusers.DPMSolverMultistepScheduler().save_pretrained(os.path.join(dir, "scheduler"))
+    return net.eval()
+
+
+def sampled(dir, *args, what=("--class", str(LABEL))):
     """The latents of one picture."""
     import numpy as np
 
     out = os.path.join(dir, "out.tar")
-    r = subprocess.run([os.path.join(BUILD, "ddm-sample"), "-n", "1", "--route", "expert:0", "--class", str(LABEL), "--seed", str(SEED), "--noise",
-                        "torch", "--format", "latent", "--weights", "f32", "--device", "cpu", *args, "-o", out, dir], capture_output=True, text=True)
+    r = subprocess.run([os.path.join(BUILD, "ddm-sample"), "-n", "1", "--route", "expert:0", *what, "--seed", str(SEED), "--noise", "torch",
+                        "--format", "latent", "--weights", "f32", "--device", "cpu", *args, "-o", out, dir], capture_output=True, text=True)
     assert r.returncode == 0, r.stderr
     with tarfile.open(out) as t:
         x = np.load(io.BytesIO(t.extractfile("000000.npy").read()))
@@ -66,6 +80,47 @@ class Guided:
         with_class, without = out.chunk(2)
         with_class[:, : self.channels] = without[:, : self.channels] + self.cfg * (with_class - without)[:, : self.channels]
         return with_class
+
+
+class Captioned:
+    """The same of PixArt, between a text and that of guidance, both of fewer tokens than there is room for."""
+
+    def __init__(self, net, text, away):
+        import torch
+
+        self.net, self.text = net, torch.zeros(2, 9, text.shape[1])
+        self.text[0, : len(text)], self.text[1, : len(away)] = text, away
+        self.mask = (torch.arange(9) < torch.tensor([[len(text)], [len(away)]])).long()
+
+    def __call__(self, x, t):
+        import torch
+
+        with torch.no_grad():
+            out = self.net(torch.cat([x, x]), encoder_hidden_states=self.text, timestep=torch.full((2,), int(t)),
+                           added_cond_kwargs={"resolution": None, "aspect_ratio": None}, encoder_attention_mask=self.mask).sample
+        with_text, without = out.chunk(2)
+        return without + CFG * (with_text - without)
+
+
+def with_text():
+    import diffusers as D
+    import numpy as np
+    import torch
+
+    wrong = []
+    with tempfile.TemporaryDirectory() as dir:
+        net = make_pixart(dir)
+        text, away = torch.randn(1, 7, 24), torch.randn(1, 3, 24)
+        paths = os.path.join(dir, "text.npy"), os.path.join(dir, "away.npy")
+        np.save(paths[0], text.numpy())
+        np.save(paths[1], away.numpy())
+        for solver, scheduler in ("dpm++2m", D.DPMSolverMultistepScheduler()), ("ddim", D.DDIMScheduler(clip_sample=False)):
+            bad = unlike(sampled(dir, "--steps", str(STEPS), "--solver", solver, "--cfg", str(CFG),
+                                 what=("--text-features", paths[0], "--negative-features", paths[1])),
+                         scheduled(Captioned(net, text[0], away[0]), scheduler, STEPS, 0))
+            if bad:
+                wrong.append("%s: %s" % (solver, bad))
+    return "; ".join(wrong) or None
 
 
 def scheduled(net, scheduler, steps, learned, **kw):
@@ -152,3 +207,4 @@ def with_dit():
 
 case("a DiT pipeline: six of diffusers' schedulers, with and without guidance", ("torch", "diffusers"), with_schedulers)
 case("DiT's own loops, guided in three channels", ("torch", "diffusers"), with_dit)
+case("a PixArt pipeline and the features of a caption: DPM-Solver++ and DDIM, guided", ("torch", "diffusers"), with_text)

@@ -5,12 +5,17 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "core/mem.h"
+#include "core/str.h"
 #include "diffusion/ondevice.h"
 #include "diffusion/exact.h"
 #include "diffusion/path.h"
 #include "diffusion/schedule.h"
+#include "file/commit.h"
 
 enum { FORMULAS = 2, PATHS = 6 };
 static struct schedule tables[PATHS - FORMULAS];
@@ -125,6 +130,28 @@ static void schedulers(void **state)
 		betas_release(&b);
 		json_decref(o);
 	}
+}
+
+/* A file as Python writes it; the same word in a text stays. */
+static void infinite_numbers(void **state)
+{
+	static const char text[] = "{\"lambda_min_clipped\": -Infinity, \"a\": [Infinity, 1], \"_class_name\": \"D-Infinity \\\" Infinity\"}";
+	char *path = str_new("%s/scheduler.json", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+	struct err e = {0};
+	json_t *o;
+
+	(void)state;
+	assert_int_equal(commit_bytes(path, text, strlen(text), &e), 0);
+	o = scheduler_load(path, &e);
+	assert_non_null(o);
+	assert_true(json_is_null(json_object_get(o, "lambda_min_clipped")) && json_array_size(json_object_get(o, "a")) == 2);
+	assert_string_equal(json_string_value(json_object_get(o, "_class_name")), "D-Infinity \" Infinity");
+	json_decref(o);
+	assert_int_equal(commit_bytes(path, "[1]", 3, &e), 0);
+	assert_null(scheduler_load(path, &e));
+	assert_int_equal(e.code, ERR_DATA);
+	unlink(path);
+	mem_free(path);
 }
 
 static void names(void **state)
@@ -328,6 +355,7 @@ int main(void)
 	    cmocka_unit_test(tables_are_those_of_diffusers),
 	    cmocka_unit_test(points_of_tables),
 	    cmocka_unit_test(schedulers),
+	    cmocka_unit_test(infinite_numbers),
 	    cmocka_unit_test(derivatives_and_inverse),
 	    cmocka_unit_test(kinds_convert_to_each_other),
 	    cmocka_unit_test(training_targets),

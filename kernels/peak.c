@@ -7,7 +7,7 @@
 #include "kernels/gemm.h"
 #include "kernels/simd.h"
 
-enum { CHAINS = 12, LOOPS = 1 << 18, SIDE = 384, COPY = 64 << 20, TRIES = 8 };
+enum { CHAINS = 12, LOOPS = 1 << 18, SIDE = 384, PRODUCTS = 2, COPY = 64 << 20, TRIES = 8 };
 
 struct probe {
 	char *mem;
@@ -40,7 +40,7 @@ static void task_gemm(void *arg, int64_t task, int worker)
 	float *a = (float *)(q->mem + (size_t)task * q->each), *b = a + SIDE * SIDE, *c = b + SIDE * SIDE;
 
 	(void)worker;
-	for (int i = 0; i < 10; i++)
+	for (int i = 0; i < PRODUCTS; i++)
 		gemm_serial_f32(&square, c, a, b, NULL, c + SIDE * SIDE);
 }
 
@@ -84,7 +84,7 @@ double peak_gemm_flops(struct pool *p)
 {
 	size_t each = 3 * SIDE * SIDE * sizeof(float) + gemm_scratch_f32(&square, 1);
 
-	return probe_run(p, each, 10 * 2.0 * SIDE * SIDE * SIDE, task_gemm);
+	return probe_run(p, each, PRODUCTS * 2.0 * SIDE * SIDE * SIDE, task_gemm);
 }
 
 double peak_copy_bytes(struct pool *p)

@@ -13,7 +13,7 @@
 #include "net/model.h"
 
 struct training training;
-const char *const training_schedules[] = {"constant", "cosine", NULL};
+const char *const training_schedules[] = {"constant", "cosine", NULL}, *const training_offloads[] = {"none", "optimizer", NULL};
 
 void training_defaults(enum net_kind kind, const char *program)
 {
@@ -138,6 +138,7 @@ static int gather(const char *shards, struct err *e)
 	o->log_every = t->log_every;
 	o->sample_every = t->sample_every;
 	o->recompute = t->recompute;
+	o->offload = t->offload ? TRAIN_RANGE : 0;
 	o->verify = !t->no_verify;
 	o->profile = t->profile;
 	return 0;
@@ -156,6 +157,7 @@ static int show_plan(struct device *device, struct err *e)
 	printf("activations_bytes\t%" PRIu64 "\nscratch_bytes\t%" PRIu64 "\nbatches_bytes\t%" PRIu64 "\n", p.activations,
 	       p.scratch, p.batches);
 	printf("data_bytes\t%" PRIu64 "\ntotal_bytes\t%" PRIu64 "\n", p.data, p.total);
+	printf("offloaded_bytes\t%" PRIu64 "\n", p.offloaded);
 	printf("device_bytes\t%" PRIu64 "\nfree_bytes\t%" PRIu64 "\nbeside_bytes\t%" PRIu64 "\n", p.device, p.free, p.beside);
 	if (p.unfit.code)
 		cmd_warn("%s", p.unfit.msg);

@@ -12,11 +12,11 @@ struct training {
 	int64_t validate_every, validate_samples, max_skipped;
 	double epochs, lr, weight_decay, beta2, clip, ema_half_life;
 	uint64_t seed;
-	int schedule, precision /* -1: the device's */, flip, plan, profile, recompute, no_verify, quiet;
+	int schedule, precision /* -1: the device's */, flip, plan, profile, recompute, offload, no_verify, quiet;
 };
 
 extern struct training training;
-extern const char *const training_schedules[];
+extern const char *const training_schedules[], *const training_offloads[];
 
 /* Rows of an option table, in the order of the manual. */
 #define TRAINING_OPTIONS \
@@ -63,6 +63,8 @@ extern const char *const training_schedules[];
 	 "steps between lines of train.jsonl (default 10)", NULL, NULL}, \
 	{"--recompute", 0, OPT_FLAG, &training.recompute, 0, 0, NULL, \
 	 "recompute blocks in the backward pass: less memory, same bytes", NULL, NULL}, \
+	{"--offload", 0, OPT_CHOICE, &training.offload, 0, 0, "WHAT", \
+	 "what a GPU keeps in the host's memory: less of its own, same bytes (default none)", training_offloads, NULL}, \
 	{"--no-verify", 0, OPT_FLAG, &training.no_verify, 0, 0, NULL, "do not hash the shards before training", NULL, NULL}, \
 	{"--threads", 0, OPT_INT, &training.threads, 0, 1024, "N", \
 	 "threads; changes no result (default: all there are)", NULL, NULL}, \
@@ -80,7 +82,7 @@ extern const char *const training_schedules[];
 	"[--accumulate A] [--lr R] [--schedule NAME] [--warmup N] [--weight-decay W] [--beta2 B] [--clip NORM] " \
 	"[--ema-half-life N] [--time LAW] [--precision NAME] [--flip] [--size N] [--seed S] [--init-from FILE] [--max-skipped N] " \
 	"[--validate-every N] [--validate-samples N] [--checkpoint-every N|TIME] [--keep N] [--sample-every N] [--log-every N] " \
-	"[--recompute] [--no-verify] [--threads N] [--device NAME] [--plan] [--profile] [-q] "
+	"[--recompute] [--offload WHAT] [--no-verify] [--threads N] [--device NAME] [--plan] [--profile] [-q] "
 
 /* Before the options are parsed: the defaults of this kind. */
 void training_defaults(enum net_kind kind, const char *program);

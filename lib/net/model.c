@@ -243,13 +243,22 @@ static float *room_for_one(const struct params *p, struct err *e)
 	return mem_try((size_t)most, sizeof(float), "a weight", e);
 }
 
+/* To the device or, where it is NULL, to memory of the host. */
+static void place(struct device *d, void *dst, const void *src, size_t bytes)
+{
+	if (d)
+		device_put(d, dst, src, bytes);
+	else
+		memcpy(dst, src, bytes);
+}
+
 static int put_weights(const struct safetensors *s, const struct params *p, struct device *d, float *values, struct err *e)
 {
 	float *host = room_for_one(p, e);
 
 	for (int i = 0; host && i < p->n; i++) {
 		renames_read(names_of(s), s, &p->v[i], host);
-		device_put(d, values + p->v[i].offset, host, (size_t)p->v[i].count * sizeof *host);
+		place(d, values + p->v[i].offset, host, (size_t)p->v[i].count * sizeof *host);
 	}
 	mem_free(host);
 	return host ? 0 : -1;
@@ -281,9 +290,12 @@ int model_write_weights(const char *path, const struct params *p, struct device 
 
 		t[i] = (struct st_tensor){.name = v->name, .type = ST_F32, .rank = v->rank, .data = host + v->offset};
 		memcpy(t[i].shape, v->shape, (size_t)v->rank * sizeof *t[i].shape);
-		device_get(d, host + v->offset, values + v->offset, (size_t)v->count * sizeof *host);
+		if (d)
+			device_get(d, host + v->offset, values + v->offset, (size_t)v->count * sizeof *host);
+		else
+			memcpy(host + v->offset, values + v->offset, (size_t)v->count * sizeof *host);
 	}
-	rc = d->error(d, e) || st_write(path, t, p->n, texts, ntexts, e) ? -1 : 0;
+	rc = (d && d->error(d, e)) || st_write(path, t, p->n, texts, ntexts, e) ? -1 : 0;
 	mem_free(t);
 	mem_free(host);
 	return rc;
@@ -413,21 +425,11 @@ static uint16_t *rounded_of(const struct network *w, float *values)
 	return w->bf16 ? (uint16_t *)(void *)(values + w->plain) : NULL;
 }
 
-/* To the device or, where `paged`, to memory of the host. */
-static void place(struct device *d, int paged, void *dst, const void *src, size_t bytes)
-{
-	if (paged)
-		memcpy(dst, src, bytes);
-	else
-		device_put(d, dst, src, bytes);
-}
-
 /* One after the other through memory of the host. */
 static int read_page(struct model *m, const struct safetensors *s, float *page, struct err *e)
 {
 	const struct network *w = m->net;
-	struct device *d = w->device;
-	int paged = m->pager != NULL;
+	struct device *d = m->pager ? NULL : w->device;
 	float *host = room_for_one(&w->params, e);
 	uint16_t *rounded = (uint16_t *)(void *)host;
 
@@ -442,11 +444,11 @@ static int read_page(struct model *m, const struct safetensors *s, float *page, 
 			continue;
 		}
 		if (q->offset < w->plain)
-			place(d, paged, page + q->offset, host, (size_t)q->count * sizeof *host);
+			place(d, page + q->offset, host, (size_t)q->count * sizeof *host);
 		for (int64_t k = 0; w->bf16 && k < q->count; k++)
 			rounded[k] = f32_to_bf16(host[k]);
 		if (w->bf16)
-			place(d, paged, rounded_of(w, page) + q->offset, rounded, (size_t)q->count * sizeof *rounded);
+			place(d, rounded_of(w, page) + q->offset, rounded, (size_t)q->count * sizeof *rounded);
 	}
 	mem_free(host);
 	return host ? 0 : -1;

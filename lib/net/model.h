@@ -78,7 +78,8 @@ void model_run(struct model *m, int64_t n, const struct model_input *in, float *
 /* The same with x, text, mask and out in memory of the device; does not wait. */
 void model_submit(struct model *m, int64_t n, const struct model_input *in, float *out);
 
-/* Read the tensors of a file (weightfile_open) into a flat arena of the device, laid out by p (values[p->total]). */
+/* Read the tensors of a file (weightfile_open) into a flat arena of the device, or of the host where d is NULL, laid out by p
+ * (values[p->total]). */
 int model_read_weights(const char *path, const struct params *p, struct device *d, float *values, struct err *e);
 /* Whether its tensors are the table's, in names (ours or those of diffusers), shapes and floating type: ERR_DATA naming the first that
  * is not. */
@@ -86,8 +87,8 @@ struct safetensors;
 int model_match_weights(const struct safetensors *s, const char *where, const struct params *p, struct err *e);
 /* One parameter of a file that matches, out[q->count]. */
 void model_read_weight(const struct safetensors *s, const struct param *q, float *out);
-/* Write values[p->total] of the device under the table's names, float32, with texts in the metadata. Takes memory of the host for
- * all of them. */
+/* Write values[p->total] of the device, or of the host where d is NULL, under the table's names, float32, with texts in the metadata.
+ * Takes memory of the host for all of them. */
 struct st_text;
 int model_write_weights(const char *path, const struct params *p, struct device *d, const float *values, const struct st_text *texts,
                         int ntexts, struct err *e);

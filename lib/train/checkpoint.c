@@ -21,14 +21,17 @@ enum { FORMAT = 1, FILES = 5 };
 struct part {
 	const char *name;
 	float *data;
-	int total;
+	int total, host; /* host: in its memory */
 };
 
 static int parts_of(const struct train_state *s, struct part out[FILES])
 {
 	const struct part all[FILES] = {
-	    {"weights.safetensors", s->values, 1}, {"ema.safetensors", s->ema, 1},   {"exp_avg.safetensors", s->m, 0},
-	    {"exp_avg_sq.safetensors", s->v, 0},   {"best.safetensors", s->best, 1},
+	    {"weights.safetensors", s->values, 1, 0},
+	    {"ema.safetensors", s->ema, 1, 0},
+	    {"exp_avg.safetensors", s->m, 0, s->offload != 0},
+	    {"exp_avg_sq.safetensors", s->v, 0, s->offload != 0},
+	    {"best.safetensors", s->best, 1, 0},
 	};
 	int n = s->best ? FILES : FILES - 1;
 
@@ -52,14 +55,14 @@ static struct params table_of(const struct params *p, int total)
 static int save_parts(const char *dir, const struct train_state *s, json_t *files, struct err *e)
 {
 	struct part part[FILES];
-	int n = parts_of(s, part), rc = 0;
+	int n = parts_of(s, part), rc = s->offload ? s->device->sync(s->device, e) : 0;
 
 	for (int i = 0; !rc && i < n; i++) {
 		char *path = path_join(dir, part[i].name), hex[65];
 		struct params table = table_of(s->params, part[i].total);
 		uint64_t bytes = 0;
 
-		rc = model_write_weights(path, &table, s->device, part[i].data, NULL, 0, e);
+		rc = model_write_weights(path, &table, part[i].host ? NULL : s->device, part[i].data, NULL, 0, e);
 		if (!rc)
 			rc = sha256_file(path, hex, &bytes, e);
 		if (!rc)
@@ -227,7 +230,7 @@ static int load_parts(const char *dir, struct train_state *s, struct err *e)
 		char *path = path_join(dir, part[i].name);
 		struct params table = table_of(s->params, part[i].total);
 
-		rc = model_read_weights(path, &table, s->device, part[i].data, e);
+		rc = model_read_weights(path, &table, part[i].host ? NULL : s->device, part[i].data, e);
 		mem_free(table.v);
 		mem_free(path);
 	}

@@ -16,14 +16,15 @@ void trainer_plan(const struct trainer *r, struct train_plan *p)
 	memset(p, 0, sizeof *p);
 	p->weights = (sizeof(float) + (bf16 ? sizeof(uint16_t) : 0)) * (uint64_t)r->params.total;
 	p->gradients = update_bytes(&r->params, o->accumulate);
-	p->optimizer =
-	    state_bytes(&r->params, o->keep_best && r->held, bf16) - p->weights + sizeof(float) * (uint64_t)r->params.trainable;
+	p->optimizer = state_bytes(&r->params, o->keep_best && r->held, bf16, o->offload) - p->weights +
+	               sizeof(float) * (uint64_t)r->params.trainable + update_lane_bytes(&r->params, o->offload);
+	p->offloaded = o->offload ? 2 * sizeof(float) * (uint64_t)r->params.trainable : 0;
 	p->activations = (uint64_t)tape_arena_bytes(r->loss.tape);
 	p->scratch = (uint64_t)tape_scratch_bytes(r->loss.tape);
 	p->batches = noised_bytes(r->part, &r->net, r->device->streams) + loading;
 	p->data = dataset_info(r->data)->kept_bytes + (r->held ? dataset_info(r->held)->kept_bytes : 0);
-	p->total = p->weights + p->gradients + p->optimizer + p->activations + p->scratch + p->batches + p->data;
-	p->device = p->total - p->data - (r->device->host ? 0 : loading);
+	p->total = p->weights + p->gradients + p->optimizer + p->activations + p->scratch + p->batches + p->data + p->offloaded;
+	p->device = p->total - p->data - (r->device->host ? 0 : loading + p->offloaded);
 	r->device->memory(r->device, &m);
 	p->free = m.total ? m.free : 0;
 	p->beside = m.total && !r->device->host ? m.total - m.free - m.used : 0;
@@ -45,6 +46,14 @@ static int recompute(struct train_options *o, const struct device *d)
 {
 	(void)d;
 	return o->recompute ? 0 : (o->recompute = 1);
+}
+
+static int offload(struct train_options *o, const struct device *d)
+{
+	if (o->offload || d->host)
+		return 0;
+	o->offload = TRAIN_RANGE;
+	return 1;
 }
 
 /* The next number of equal parts. */
@@ -77,6 +86,7 @@ static int round_off(struct train_options *o, const struct device *d)
 /* In the order in which they are proposed: what changes no result, what changes the order of sums, what changes roundings. */
 static const struct saving savings[] = {
     {"--recompute", recompute, NULL, ""},
+    {"--offload", offload, NULL, " optimizer"},
     {"--accumulate", cut_batch, parts, ""},
     {"--precision", round_off, NULL, " bf16"},
 };

@@ -8,11 +8,18 @@ static float *floats(struct device *d, int64_t n, const char *what, struct err *
 	return d->alloc(d, (size_t)n * sizeof(float), what, e);
 }
 
-int state_init(struct train_state *s, struct device *d, const struct params *p, int keep_best, int bf16, struct err *e)
+static float *moments(const struct train_state *s, const char *what, struct err *e)
 {
-	*s = (struct train_state){.params = p, .device = d, .best_loss = INFINITY};
+	int64_t n = s->params->trainable;
+
+	return s->offload ? s->device->alloc_host(s->device, (size_t)n * sizeof(float), what, e) : floats(s->device, n, what, e);
+}
+
+int state_init(struct train_state *s, struct device *d, const struct params *p, int keep_best, int bf16, int64_t offload, struct err *e)
+{
+	*s = (struct train_state){.params = p, .device = d, .best_loss = INFINITY, .offload = offload};
 	if ((s->values = floats(d, p->total, "weights", e)) && (s->ema = floats(d, p->total, "averaged weights", e)) &&
-	    (s->m = floats(d, p->trainable, "first moments", e)) && (s->v = floats(d, p->trainable, "second moments", e)) &&
+	    (s->m = moments(s, "first moments", e)) && (s->v = moments(s, "second moments", e)) &&
 	    (!bf16 || (s->rounded = d->alloc(d, (size_t)p->total * sizeof *s->rounded, "weights in bfloat16", e))) &&
 	    (!keep_best || (s->best = floats(d, p->total, "best weights", e))))
 		return 0;
@@ -27,8 +34,13 @@ void state_clear(struct train_state *s)
 
 	d->fill(d, 0, s->values, 0, total);
 	d->fill(d, 0, s->ema, 0, total);
-	d->fill(d, 0, s->m, 0, trainable);
-	d->fill(d, 0, s->v, 0, trainable);
+	if (s->offload) {
+		memset(s->m, 0, trainable);
+		memset(s->v, 0, trainable);
+	} else {
+		d->fill(d, 0, s->m, 0, trainable);
+		d->fill(d, 0, s->v, 0, trainable);
+	}
 	if (s->best)
 		d->fill(d, 0, s->best, 0, total);
 	s->best_loss = INFINITY;
@@ -37,8 +49,13 @@ void state_clear(struct train_state *s)
 
 void state_release(struct train_state *s)
 {
-	float *const all[] = {s->values, s->ema, s->m, s->v, s->best};
+	float *const all[] = {s->values, s->ema, s->offload ? NULL : s->m, s->offload ? NULL : s->v, s->best};
 
+	if (s->device && s->offload) {
+		s->device->sync(s->device, NULL);
+		s->device->release_host(s->device, s->m);
+		s->device->release_host(s->device, s->v);
+	}
 	if (s->device)
 		s->device->release(s->device, s->rounded);
 	for (size_t i = 0; s->device && i < sizeof all / sizeof *all; i++)
@@ -46,9 +63,9 @@ void state_release(struct train_state *s)
 	memset(s, 0, sizeof *s);
 }
 
-uint64_t state_bytes(const struct params *p, int keep_best, int bf16)
+uint64_t state_bytes(const struct params *p, int keep_best, int bf16, int64_t offload)
 {
-	return sizeof(float) * ((uint64_t)p->total * (keep_best ? 3 : 2) + (uint64_t)p->trainable * 2) +
+	return sizeof(float) * ((uint64_t)p->total * (keep_best ? 3 : 2) + (offload ? 0 : (uint64_t)p->trainable * 2)) +
 	       (bf16 ? sizeof(uint16_t) * (uint64_t)p->total : 0);
 }
 

@@ -14,7 +14,8 @@ struct train_state {
 	const struct params *params;
 	struct device *device;
 	float *values, *ema; /* [total] */
-	float *m, *v;        /* [trainable] */
+	float *m, *v;        /* [trainable]; in pinned memory of the host where `offload` */
+	int64_t offload;     /* elements of a range in which the moments pass through the device; 0: they are there */
 	uint16_t *rounded;   /* [total]: what products read, `values` as bfloat16; NULL when they read `values` */
 	float *best;         /* [total]: the average at the best validation so far; NULL when not asked for */
 	double best_loss;    /* of `best`; infinity before the first */
@@ -25,10 +26,10 @@ struct train_state {
 };
 
 /* Arenas for p, zeroed; keep_best allocates `best`, bf16 `rounded`. p and the device are borrowed. Release with state_release. */
-int state_init(struct train_state *s, struct device *d, const struct params *p, int keep_best, int bf16, struct err *e);
+int state_init(struct train_state *s, struct device *d, const struct params *p, int keep_best, int bf16, int64_t offload, struct err *e);
 void state_clear(struct train_state *s); /* as state_init left it */
 void state_release(struct train_state *s);
-uint64_t state_bytes(const struct params *p, int keep_best, int bf16);
+uint64_t state_bytes(const struct params *p, int keep_best, int bf16, int64_t offload); /* of the device */
 
 /* Where there is `rounded`, make it that of `from` (total): of `values` once they are there (updates then keep it so), or of an
  * average for a while. */

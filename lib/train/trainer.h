@@ -15,6 +15,8 @@
 
 enum rate_schedule { SCHEDULE_CONSTANT, SCHEDULE_COSINE };
 
+enum { TRAIN_RANGE = 16 << 20 /* a usual value of `offload` */ };
+
 struct train_options {
 	/* What. */
 	struct net_config net; /* kind, patch, hidden, depth, heads, mlp_ratio, text_tokens (0: from the data); the rest follows from the data */
@@ -45,6 +47,8 @@ struct train_options {
 	int64_t max_skipped;                      /* non-finite steps in a row before ERR_DIVERGED */
 	/* Neither: these do not change the result. */
 	int recompute, verify;
+	int64_t offload; /* the optimizer's moments wait on the host and pass through the device in ranges of so many elements, a
+	                  * multiple of 16; 0: they stay there */
 	int64_t checkpoint_steps;  /* 0: by time only */
 	double checkpoint_seconds; /* 0: by steps only */
 	int keep;
@@ -77,6 +81,7 @@ struct train_hooks {
 
 struct train_plan {
 	uint64_t weights, gradients, optimizer, activations, scratch, batches, data, total; /* bytes */
+	uint64_t offloaded;    /* of the optimizer's, in pinned memory of the host */
 	uint64_t device, free; /* what is asked of the device (samples kept are not); what it has; free 0: unknown */
 	uint64_t beside;       /* of a device of its own memory, what its driver and others hold now */
 	struct err unfit;      /* code 0, or ERR_NOMEM: it is not enough, and what would be */

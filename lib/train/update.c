@@ -20,10 +20,39 @@ uint64_t update_bytes(const struct params *p, int64_t parts)
 	return sizeof(float) * (uint64_t)p->trainable * (uint64_t)(1 + tree_levels(parts));
 }
 
+uint64_t update_lane_bytes(const struct params *p, int64_t range)
+{
+	return 2 * UPDATE_LANES * sizeof(float) * (uint64_t)(range < p->trainable ? range : p->trainable);
+}
+
 static struct op_call norm_call(struct update *u)
 {
 	return (struct op_call){
 	    .nin = 1, .nout = 1, .in = {array_vector(DT_F32, u->grads, u->n)}, .out = {array_vector(DT_F64, u->sumsq, 1)}};
+}
+
+/* Streams of their own, where there are some, for what comes and for what goes. */
+static int stream_of(const struct device *d, int want)
+{
+	return want < d->streams ? want : d->streams - 1;
+}
+
+static int make_lanes(struct update *u, int64_t range, struct err *e)
+{
+	struct device *d = u->device;
+
+	u->range = range < u->n ? range : u->n;
+	for (int i = 0; range && i < UPDATE_LANES; i++) {
+		struct update_lane *l = &u->lane[i];
+
+		if (!(l->m = d->alloc(d, 2 * (size_t)u->range * sizeof *l->m, "moments on their way", e)))
+			return -1;
+		l->v = l->m + u->range;
+		l->come = d->event_new(d);
+		l->done = d->event_new(d);
+		l->gone = d->event_new(d);
+	}
+	return 0;
 }
 
 static int put_mask(struct update *u, const struct params *p, struct err *e)
@@ -62,7 +91,7 @@ static int allocate(struct update *u, int64_t parts, struct err *e)
 int update_init(struct update *u, const struct train_state *s, int64_t parts, struct err *e)
 {
 	*u = (struct update){.device = s->device, .n = s->params->trainable};
-	if (allocate(u, parts, e) || put_mask(u, s->params, e))
+	if (allocate(u, parts, e) || make_lanes(u, s->offload, e) || put_mask(u, s->params, e))
 		return -1;
 	u->plan = u->vectors;
 	u->status = u->plan + PLAN_COUNT;
@@ -81,6 +110,15 @@ void update_release(struct update *u)
 	for (int i = 0; i < UPDATE_AHEAD; i++)
 		if (u->event[i])
 			d->event_free(d, u->event[i]);
+	for (int i = 0; i < UPDATE_LANES; i++) {
+		struct update_lane *l = &u->lane[i];
+		void *const event[] = {l->come, l->done, l->gone};
+
+		d->release(d, l->m);
+		for (int k = 0; k < 3; k++)
+			if (event[k])
+				d->event_free(d, event[k]);
+	}
 	for (size_t i = 0; i < sizeof u->tree / sizeof *u->tree; i++)
 		d->release(d, u->tree[i]);
 	d->release(d, u->vectors);
@@ -149,6 +187,48 @@ void update_part(struct update *u, int64_t i, int64_t parts, const float *loss, 
 		tree_push(u, i);
 }
 
+/* Elements [at, at + n), whose moments are at m and v. */
+static void adamw(struct update *u, const struct train_state *s, int64_t at, int64_t n, float *m, float *v)
+{
+	struct op_call c = {.nin = 3,
+	                    .nout = s->rounded ? 5 : 4,
+	                    .in = {array_vector(DT_F64, u->coef, COEF_COUNT), array_vector(DT_F32, u->grads + at, n),
+	                           array_vector(DT_F32, u->mask + at, n)},
+	                    .out = {array_vector(DT_F32, s->values + at, n), array_vector(DT_F32, m, n), array_vector(DT_F32, v, n),
+	                            array_vector(DT_F32, s->ema + at, n),
+	                            array_vector(DT_BF16, s->rounded ? s->rounded + at : NULL, n)}};
+
+	device_run(u->device, OP_ADAMW, &c, NULL);
+}
+
+/* The moments of a range come from the host while those of the one before are at work, and go back while the next are. A range takes the
+ * same lane at every step, so that it has gone before it comes again. */
+static void adamw_by_ranges(struct update *u, const struct train_state *s)
+{
+	struct device *d = u->device;
+	int in = stream_of(d, 2), out = stream_of(d, 3), lane = 0;
+
+	for (int64_t at = 0; at < u->n; at += u->range, lane = (lane + 1) % UPDATE_LANES) {
+		struct update_lane *l = &u->lane[lane];
+		int64_t n = u->n - at < u->range ? u->n - at : u->range;
+		size_t bytes = (size_t)n * sizeof *l->m;
+
+		if (l->used)
+			d->event_follow(d, l->gone, in);
+		d->send(d, in, l->m, s->m + at, bytes);
+		d->send(d, in, l->v, s->v + at, bytes);
+		d->event_record(d, l->come, in);
+		d->event_follow(d, l->come, 0);
+		adamw(u, s, at, n, l->m, l->v);
+		d->event_record(d, l->done, 0);
+		d->event_follow(d, l->done, out);
+		d->fetch(d, out, s->m + at, l->m, bytes);
+		d->fetch(d, out, s->v + at, l->v, bytes);
+		d->event_record(d, l->gone, out);
+		l->used = 1;
+	}
+}
+
 static void submit(struct update *u, const struct train_state *s)
 {
 	struct op_call norm = norm_call(u);
@@ -157,17 +237,13 @@ static void submit(struct update *u, const struct train_state *s)
 	                        .in = {array_vector(DT_F64, u->sumsq, 1), array_vector(DT_F64, u->loss, 1),
 	                               array_vector(DT_F64, u->plan, PLAN_COUNT)},
 	                        .out = {array_vector(DT_F64, u->coef, COEF_COUNT), array_vector(DT_F64, u->status, STATUS_COUNT)}};
-	struct op_call adamw = {.nin = 3,
-	                        .nout = s->rounded ? 5 : 4,
-	                        .in = {array_vector(DT_F64, u->coef, COEF_COUNT), array_vector(DT_F32, u->grads, u->n),
-	                               array_vector(DT_F32, u->mask, u->n)},
-	                        .out = {array_vector(DT_F32, s->values, u->n), array_vector(DT_F32, s->m, u->n),
-	                                array_vector(DT_F32, s->v, u->n), array_vector(DT_F32, s->ema, u->n),
-	                                array_vector(DT_BF16, s->rounded, u->n)}};
 
 	device_run(u->device, OP_SUMSQ, &norm, u->scratch);
 	device_run(u->device, OP_RATES, &rates, NULL);
-	device_run(u->device, OP_ADAMW, &adamw, NULL);
+	if (u->range)
+		adamw_by_ranges(u, s);
+	else
+		adamw(u, s, 0, u->n, s->m, s->v);
 }
 
 void update_apply(struct update *u, const struct train_state *s, int64_t parts, const double *plan)

@@ -8,6 +8,15 @@
 
 enum { UPDATE_AHEAD = 4 /* steps submitted and not yet heard of, at most */ };
 
+/* Room on the device for the moments of one range; events: they have come, were used, have gone back. */
+struct update_lane {
+	float *m, *v;
+	void *come, *done, *gone;
+	int used;
+};
+
+enum { UPDATE_LANES = 2 };
+
 struct update {
 	struct device *device;
 	double *vectors;                              /* on the device: the next five */
@@ -16,6 +25,8 @@ struct update {
 	float *tree[32];                              /* [k]: the gradients of 2^k parts, added */
 	void *scratch;
 	int64_t n;                                    /* trainable */
+	int64_t range;                                /* of the moments that are on the device at a time; 0: all are there */
+	struct update_lane lane[UPDATE_LANES];
 	double *seen;                                 /* (UPDATE_AHEAD, STATUS_COUNT) of the host, as fetched */
 	void *event[UPDATE_AHEAD];
 	int64_t first, count;                         /* steps not yet heard of: the first one's place is first % UPDATE_AHEAD */
@@ -25,6 +36,7 @@ struct update {
  * update_release. */
 int update_init(struct update *u, const struct train_state *s, int64_t parts, struct err *e);
 void update_release(struct update *u);
+uint64_t update_lane_bytes(const struct params *p, int64_t range); /* of the moments on their way */
 uint64_t update_bytes(const struct params *p, int64_t parts); /* of gradients: one for the step, and those of the tree */
 
 /* The counts of s, after it was loaded. */

@@ -57,7 +57,7 @@ static void start(struct setup *s, const struct work *w)
 	loss_record(&s->loss, &c, &s->params, DT_F32, w->batch, 1, 0);
 	tape_layout(s->loss.tape, s->device, NULL);
 	n = (size_t)w->batch * (size_t)s->objective.d;
-	if (tape_allocate(s->loss.tape, &e) || state_init(&s->state, s->device, &s->params, 0, 0, &e) ||
+	if (tape_allocate(s->loss.tape, &e) || state_init(&s->state, s->device, &s->params, 0, 0, 0, &e) ||
 	    noised_init(&s->noised, s->device, w->batch, &c, &e) || update_init(&s->update, &s->state, 1, &e))
 		die(&e);
 	s->dloss = mem_zalloc((size_t)w->batch, sizeof *s->dloss);

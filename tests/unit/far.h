@@ -21,7 +21,7 @@
 #include "core/str.h"
 #include "kernels/device.h"
 
-enum { FAR_BLOCKS = 256, FAR_FETCHES = 64, FAR_LAZY = 2, FAR_STREAMS = 2, FAR_SENT = 64 };
+enum { FAR_BLOCKS = 256, FAR_FETCHES = 64, FAR_LAZY = 2, FAR_STREAMS = 4, FAR_SENT = 64 };
 
 /* How far every stream was. */
 struct far_clock {
@@ -63,6 +63,8 @@ struct far {
 	struct far_fetch {
 		void *dst, *data;
 		size_t bytes;
+		int stream;
+		int64_t at;
 	} fetch[FAR_FETCHES];
 	int fetches, events;
 	size_t used, most;
@@ -82,7 +84,7 @@ struct far {
 };
 
 struct far_event {
-	int fetches, number; /* as they were when it was recorded */
+	int number; /* of events, when it was recorded */
 	struct far_clock clock;
 };
 
@@ -265,6 +267,26 @@ static void far_fill(struct device *d, int stream, void *dst, int byte, size_t b
 	far_allow(f, PROT_NONE);
 }
 
+static inline void far_deliver(struct far *f, int i)
+{
+	struct far_fetch t = f->fetch[i];
+
+	memcpy(t.dst, t.data, t.bytes);
+	mem_free(t.data);
+	f->fetches--;
+	memmove(f->fetch + i, f->fetch + i + 1, (size_t)(f->fetches - i) * sizeof *f->fetch);
+}
+
+/* Hand over what had been fetched by then. */
+static inline void far_deliver_until(struct far *f, const struct far_clock *c)
+{
+	for (int i = 0; i < f->fetches;)
+		if (f->fetch[i].at <= c->at[f->fetch[i].stream])
+			far_deliver(f, i);
+		else
+			i++;
+}
+
 static void far_send(struct device *d, int stream, void *dst, const void *src, size_t bytes)
 {
 	struct far *f = (struct far *)d;
@@ -278,6 +300,11 @@ static void far_send(struct device *d, int stream, void *dst, const void *src, s
 	far_tick(f, stream);
 	for (int i = 0; i < FAR_STREAMS; i++)
 		assert_true(f->clock[stream].at[i] >= s->used[i]); /* else somebody may still read what was there */
+	for (int i = 0; i < f->fetches; i++)
+		if ((const char *)src < (char *)f->fetch[i].dst + f->fetch[i].bytes && (char *)f->fetch[i].dst < (const char *)src + bytes) {
+			assert_true(f->clock[stream].at[f->fetch[i].stream] >= f->fetch[i].at); /* else it is still on its way back */
+			far_deliver(f, i--);
+		}
 	far_allow(f, PROT_READ | PROT_WRITE);
 	memcpy(dst, src, bytes);
 	far_allow(f, PROT_NONE);
@@ -292,20 +319,10 @@ static void far_fetch(struct device *d, int stream, void *dst, const void *src, 
 	struct far_fetch *t = &f->fetch[f->fetches++];
 
 	assert_true(f->fetches < FAR_FETCHES);
-	*t = (struct far_fetch){dst, mem_alloc(bytes), bytes};
+	*t = (struct far_fetch){dst, mem_alloc(bytes), bytes, stream, 0};
 	far_move(d, stream, t->data, src, bytes);
+	t->at = f->clock[stream].at[stream];
 	memset(dst, 0xff, bytes);
-}
-
-/* Hand over the first n that are waiting. */
-static inline void far_deliver(struct far *f, int n)
-{
-	for (int i = 0; i < n; i++) {
-		memcpy(f->fetch[i].dst, f->fetch[i].data, f->fetch[i].bytes);
-		mem_free(f->fetch[i].data);
-	}
-	f->fetches -= n;
-	memmove(f->fetch, f->fetch + n, (size_t)f->fetches * sizeof *f->fetch);
 }
 
 static void *far_event_new(struct device *d)
@@ -324,7 +341,7 @@ static void far_event_record(struct device *d, void *event, int stream)
 {
 	struct far *f = (struct far *)d;
 
-	*(struct far_event *)event = (struct far_event){f->fetches, ++f->events, f->clock[stream]};
+	*(struct far_event *)event = (struct far_event){++f->events, f->clock[stream]};
 }
 
 static void far_event_follow(struct device *d, void *event, int stream)
@@ -341,7 +358,6 @@ static void far_event_follow(struct device *d, void *event, int stream)
 	far_join(&f->clock[stream], then);
 }
 
-/* Events are waited for in the order of their recording, as its users do; so what is before one is at the head of the list. */
 static int far_event_passed(struct device *d, void *event, int wait)
 {
 	struct far *f = (struct far *)d;
@@ -349,8 +365,7 @@ static int far_event_passed(struct device *d, void *event, int wait)
 
 	if (!wait && f->events - v->number < FAR_LAZY)
 		return 0;
-	if (f->fetches)
-		far_deliver(f, 1);
+	far_deliver_until(f, &v->clock);
 	far_join(&f->host, &v->clock);
 	return 1;
 }
@@ -460,7 +475,8 @@ static void far_get(struct device *d, int stream, void *dst, const void *src, si
 
 static int far_sync(struct device *d, struct err *e)
 {
-	far_deliver((struct far *)d, ((struct far *)d)->fetches);
+	while (((struct far *)d)->fetches)
+		far_deliver((struct far *)d, 0);
 	for (int i = 0; i < FAR_STREAMS; i++)
 		far_join(&((struct far *)d)->host, &((struct far *)d)->clock[i]);
 	return far_error(d, e);

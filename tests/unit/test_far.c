@@ -232,6 +232,28 @@ static void trains(void **state)
 	same_training("router", o);
 }
 
+/* The moments wait on the host and pass in five ranges, the last shorter: the bytes of those that stayed. */
+static void offloads(void **state)
+{
+	struct train_options o = tiny(NET_DIT, NULL);
+	char *near = path_join(dir, "cpu/moments"), *far = path_join(dir, "far/moments"), x[65], y[65];
+	struct seen a = {0}, b = {.stop_at = 1};
+
+	(void)state;
+	o.weight_decay = .1;
+	o.out = near;
+	train_on(0, o, &a);
+	o.out = far;
+	o.offload = 2048;
+	o.log_every = 1;
+	train_on(1, o, &b);
+	file_hash(near, "diffusion_pytorch_model.safetensors", x);
+	file_hash(far, "diffusion_pytorch_model.safetensors", y);
+	assert_string_equal(x, y);
+	mem_free(near);
+	mem_free(far);
+}
+
 /* Not one sample of these is a number: no step counts, on either device, and the fourth in a row ends it. */
 static void diverges(void **state)
 {
@@ -544,7 +566,8 @@ static void samples(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(it_is_far), cmocka_unit_test(trains), cmocka_unit_test(diverges), cmocka_unit_test(is_lost),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(it_is_far), cmocka_unit_test(trains), cmocka_unit_test(offloads),
+	                                   cmocka_unit_test(diverges), cmocka_unit_test(is_lost),
 	                                   cmocka_unit_test(is_watched), cmocka_unit_test(holds_to_the_plan), cmocka_unit_test(is_too_small),
 	                                   cmocka_unit_test(samples)};
 

@@ -52,7 +52,7 @@ check_out "which is left alone" hello cat note.txt
 
 # The plan
 check "--plan" ddm-train $few --cluster 0 --plan -o m s
-for key in parameters samples steps gflop_per_image weights_bytes optimizer_bytes activations_bytes total_bytes device_bytes free_bytes beside_bytes; do
+for key in parameters samples steps gflop_per_image weights_bytes optimizer_bytes activations_bytes total_bytes offloaded_bytes device_bytes free_bytes beside_bytes; do
 	check_grep "--plan: $key" "^$key	[0-9.e+-]+\$" "$OUT"
 done
 check_grep "--plan: as many steps as asked for" '^steps	6$' "$OUT"
@@ -151,8 +151,8 @@ check "another seed" $run $few --cluster 0 --seed 1 -o e/seed s
 check_differ "differs" e/expert_0/$weights e/seed/$weights
 check "one thread" $run $few --cluster 0 --threads 1 -o e/one s
 check_same "makes the same bytes" e/expert_0/$weights e/one/$weights
-check "three threads, recomputing, not verifying, other checkpoints" $run $few --cluster 0 --threads 3 --recompute --no-verify \
-	--checkpoint-every 90s --keep 1 --log-every 1 -o e/three s
+check "three threads, recomputing, offloading, not verifying, other checkpoints" $run $few --cluster 0 --threads 3 --recompute --no-verify \
+	--offload optimizer --checkpoint-every 90s --keep 1 --log-every 1 -o e/three s
 check_same "make the same bytes" e/expert_0/$weights e/three/$weights
 check_same "and the same configuration" e/expert_0/config.json e/three/config.json
 check "a grid of samples" $run $few --cluster 0 --sample-every 3 -o e/grid s

@@ -160,6 +160,8 @@ static int entropy(double *out, double *k, int d, struct err *e)
 		if (w[i] > 0)
 			*out -= w[i] * log(w[i]);
 	mem_free(w);
+	if (info == LAPACK_WORK_MEMORY_ERROR)
+		return err_set(e, ERR_NOMEM, "no memory for the eigenvalues of %d x %d similarities", d, d);
 	return info ? err_set(e, ERR_FAIL, "LAPACK dsyevd failed on %d x %d similarities (info %d)", d, d, info) : 0;
 }
 

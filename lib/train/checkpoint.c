@@ -126,16 +126,19 @@ out:
 	return rc;
 }
 
-int64_t *checkpoint_steps(const char *dir, int *count)
+int checkpoint_steps(const char *dir, int64_t **out, int *count, struct err *e)
 {
 	char **names = NULL;
 	size_t n = 0;
-	int64_t *steps = NULL;
+	int64_t *steps;
 
+	*out = NULL;
 	*count = 0;
-	if (dir_list(dir, &names, &n, NULL))
-		return NULL;
-	steps = mem_zalloc(n, sizeof *steps);
+	if (!path_exists(dir))
+		return 0;
+	if (dir_list(dir, &names, &n, e))
+		return -1;
+	*out = steps = mem_zalloc(n, sizeof *steps);
 	for (size_t i = n; i-- > 0;) {
 		int64_t step;
 		int at;
@@ -148,7 +151,7 @@ int64_t *checkpoint_steps(const char *dir, int *count)
 		steps[at] = step;
 	}
 	names_free(names, n);
-	return steps;
+	return 0;
 }
 
 /* Without `hashes` only its size is looked at. */
@@ -269,9 +272,10 @@ out:
 int checkpoint_load(const char *dir, struct train_state *s, const char *stamp, void (*told)(void *arg, const char *message),
                     void *arg, struct err *e)
 {
-	int n, rc = 0;
-	int64_t *steps = checkpoint_steps(dir, &n);
+	int n, rc;
+	int64_t *steps;
 
+	rc = checkpoint_steps(dir, &steps, &n, e);
 	for (int i = 0; i < n && rc == 0; i++) {
 		char *path = step_name(dir, steps[i]);
 		struct err why = {0};
@@ -333,8 +337,9 @@ int checkpoint_inspect(const char *path, int hashes, struct checkpoint *c, struc
 void checkpoint_prune(const char *dir, int64_t step, int keep)
 {
 	int n, kept = 0;
-	int64_t *steps = checkpoint_steps(dir, &n);
+	int64_t *steps;
 
+	checkpoint_steps(dir, &steps, &n, NULL);
 	for (int i = 0; i < n; i++) {
 		char *path = steps[i] > step || kept == keep ? step_name(dir, steps[i]) : NULL;
 

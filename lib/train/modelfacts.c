@@ -179,11 +179,12 @@ static json_t *checkpoint_row(const char *path, int64_t step, int hashes, struct
 /* *whole: the newest whole one's step, -1 where there is none. */
 static int checkpoints_facts(json_t *o, const char *dir, const struct facts_options *f, int64_t *whole, struct err *e)
 {
-	int n, rc = 0;
-	int64_t *steps = checkpoint_steps(dir, &n);
+	int n, rc;
+	int64_t *steps;
 	json_t *list = json_array();
 
 	*whole = -1;
+	rc = checkpoint_steps(dir, &steps, &n, e);
 	for (int i = 0; i < n; i++) {
 		char *path = str_new("%s/step-%08" PRId64, dir, steps[i]);
 		struct err why = {0};

@@ -46,8 +46,9 @@ int checkpoint_save(const char *dir, const struct train_state *s, const char *st
 int checkpoint_load(const char *dir, struct train_state *s, const char *stamp, void (*told)(void *arg, const char *message),
                     void *arg, struct err *e);
 
-/* Steps of the folders step-N in dir, newest first, whether whole or not; *count of them. Caller frees with mem_free. */
-int64_t *checkpoint_steps(const char *dir, int *count);
+/* Steps of the folders step-N in dir, newest first, whether whole or not; *count of them, 0 where dir is not there. A dir that cannot
+ * be read is -1, and none. Caller frees *steps with mem_free. */
+int checkpoint_steps(const char *dir, int64_t **steps, int *count, struct err *e);
 
 /* What a checkpoint folder says of itself. Caller json_decref()s stamp. */
 struct checkpoint {

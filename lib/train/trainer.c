@@ -483,10 +483,11 @@ static void release(struct trainer *r)
 static void say_what_is_left(const struct trainer *r, struct err *e)
 {
 	int n;
-	int64_t *steps = checkpoint_steps(r->train_dir, &n);
+	int64_t *steps;
 	struct err was = *e;
 
 	*e = (struct err){0};
+	checkpoint_steps(r->train_dir, &steps, &n, NULL);
 	if (n)
 		err_set(e, was.code, "%.800s; step %" PRId64 " is saved: run the same command again", was.msg, steps[0]);
 	else

@@ -420,6 +420,29 @@ static void classes_may_be_missing(void **state)
 	mem_free(out);
 }
 
+/* A folder that is not there holds no checkpoints; one that cannot be read may hold some, and beginning anew would lose them. */
+static void unreadable_checkpoints(void **state)
+{
+	char *none = path_join(dir, "no-checkpoints"), *odd = path_join(dir, "odd-checkpoints");
+	struct train_state s = {0};
+	struct err e = {0};
+	int64_t *steps;
+	int n;
+
+	(void)state;
+	assert_int_equal(commit_bytes(odd, "?", 1, NULL), 0);
+	assert_int_equal(checkpoint_steps(none, &steps, &n, &e), 0);
+	assert_true(n == 0 && !steps);
+	assert_int_equal(checkpoint_steps(odd, &steps, &n, &e), -1);
+	assert_true(n == 0 && !steps && e.code);
+	e.code = 0;
+	assert_int_equal(checkpoint_load(none, &s, "{}", NULL, NULL, &e), 0);
+	assert_int_equal(checkpoint_load(odd, &s, "{}", NULL, NULL, &e), -1);
+	assert_non_null(strstr(e.msg, odd));
+	mem_free(none);
+	mem_free(odd);
+}
+
 static void rates(void **state)
 {
 	struct train_options o = {.lr = 2, .warmup = 4, .schedule = SCHEDULE_COSINE};
@@ -440,7 +463,7 @@ int main(void)
 	    cmocka_unit_test(interrupted_three_times), cmocka_unit_test(damaged_checkpoint), cmocka_unit_test(damaged_manifest),
 	    cmocka_unit_test(finished_again_and_other_options),
 	    cmocka_unit_test(accumulation),      cmocka_unit_test(refusals),           cmocka_unit_test(classes_may_be_missing),
-	    cmocka_unit_test(rates),
+	    cmocka_unit_test(rates),             cmocka_unit_test(unreadable_checkpoints),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

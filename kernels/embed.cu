@@ -21,28 +21,67 @@ static void embed_run(const struct op_call *c)
 		       table->stride[0], (const int32_t *)index->data, index->stride[0]);
 }
 
-/* A thread owns a column, so that rows are added in the order of b and nothing is added by two. */
-static __global__ void embed_grad_columns(int64_t entries, int64_t rows, int64_t cols, struct reals table, int64_t table_step,
-                                          struct reals dy, int64_t dy_step, const int32_t *index, int64_t index_step)
-{
-	for (int64_t k = thread_index(); k < cols; k += thread_count()) {
-		for (int64_t v = 0; v < entries; v++)
-			reals_set(table, v * table_step + k, 0.f);
-		for (int64_t b = 0; b < rows; b++) {
-			int64_t at = index[b * index_step] * table_step + k;
+/* Rows of dy [b][k ..] that belong to entry v are added in the order of b, and nothing is added by two: a block has a strip of one
+ * entry's columns. It looks at BLOCK indices at a time; who finds v says so in a bit. */
+enum { COLUMNS = 4, STRIP = COLUMNS * BLOCK };
 
-			reals_set(table, at, reals_get(table, at) + reals_get(dy, b * dy_step + k));
-		}
+struct embedded {
+	struct reals table, dy;
+	int64_t table_step, dy_step, index_step, rows, cols;
+	const int32_t *index;
+};
+
+static __device__ inline void add_row(const struct embedded *e, int64_t b, int64_t k, float sum[COLUMNS])
+{
+	UNROLL
+	for (int c = 0; c < COLUMNS; c++)
+		if (k + c * BLOCK < e->cols)
+			sum[c] += reals_get(e->dy, b * e->dy_step + k + c * BLOCK);
+}
+
+static __device__ inline void sum_entry(const struct embedded *e, int64_t v, int64_t k, float sum[COLUMNS])
+{
+	__shared__ uint32_t found[BLOCK / WARP];
+
+	for (int64_t from = 0; from < e->rows; from += BLOCK) {
+		int64_t b = from + threadIdx.x;
+		uint32_t mine = __ballot_sync(0xffffffffu, b < e->rows && e->index[b * e->index_step] == v);
+
+		if (threadIdx.x % WARP == 0)
+			found[threadIdx.x / WARP] = mine;
+		__syncthreads();
+		for (int w = 0; w < BLOCK / WARP; w++)
+			for (uint32_t bits = found[w]; bits; bits &= bits - 1)
+				add_row(e, from + w * WARP + __ffs((int)bits) - 1, k, sum);
+		__syncthreads(); /* all have read it */
+	}
+}
+
+static __global__ void embed_grad_strips(int64_t entries, struct embedded e)
+{
+	int64_t strips = (e.cols + STRIP - 1) / STRIP;
+
+	for (int64_t i = blockIdx.x; i < entries * strips; i += gridDim.x) {
+		int64_t v = i / strips, k = i % strips * STRIP + threadIdx.x;
+		float sum[COLUMNS] = {0};
+
+		sum_entry(&e, v, k, sum);
+		UNROLL
+		for (int c = 0; c < COLUMNS; c++)
+			if (k + c * BLOCK < e.cols)
+				reals_set(e.table, v * e.table_step + k + c * BLOCK, sum[c]);
 	}
 }
 
 static void embed_grad_run(const struct op_call *c)
 {
 	const struct array *table = &c->out[0], *dy = &c->in[0], *index = &c->in[1];
+	struct embedded e = {reals_of(table), reals_of(dy), table->stride[0], dy->stride[0], index->stride[0], dy->shape[0],
+	                     table->shape[1], (const int32_t *)index->data};
+	int64_t blocks = table->shape[0] * ((table->shape[1] + STRIP - 1) / STRIP);
 
-	if (table->shape[1])
-		LAUNCH(c, embed_grad_columns, blocks_for(table->shape[1]), BLOCK, table->shape[0], dy->shape[0], table->shape[1],
-		       reals_of(table), table->stride[0], reals_of(dy), dy->stride[0], (const int32_t *)index->data, index->stride[0]);
+	if (blocks)
+		LAUNCH(c, embed_grad_strips, (unsigned)(blocks < 1 << 20 ? blocks : 1 << 20), BLOCK, table->shape[0], e);
 }
 
 /* The argument is reduced in double, so that float sees an angle within pi. */

@@ -166,6 +166,24 @@ template <class T> static inline T __shfl_sync(unsigned, T v, int lane, int = EM
 	return emulated_shuffle(v, lane);
 }
 
+static inline unsigned __ballot_sync(unsigned, int holds)
+{
+	int me = (int)(emulated_now - emulated), warp = me / EMULATED_WARP * EMULATED_WARP, lanes = (int)(blockDim.x * blockDim.y * blockDim.z);
+	unsigned bits = 0;
+
+	emulated_now->word = holds != 0;
+	emulated_wait(EMULATED_AT_WARP);
+	for (int i = 0; i < EMULATED_WARP && warp + i < lanes; i++)
+		bits |= (unsigned)emulated[warp + i].word << i;
+	emulated_wait(EMULATED_AT_WARP);
+	return bits;
+}
+
+static inline int __ffs(int bits)
+{
+	return __builtin_ffs(bits);
+}
+
 /* A fiber is kept for the next block. */
 static inline void emulated_main(void)
 {

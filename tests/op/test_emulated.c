@@ -157,6 +157,50 @@ static void tables(void **state)
 	}
 }
 
+enum { BEYOND = 256 }; /* rows that are there and not the op's */
+
+/* index [B, 2], of which column 0 is read; dy [B, C + 3] and dtable [V, C + 1] of which C columns are. */
+static void grad_by(const struct kernel *k, const int64_t size[3], int32_t *index, float *dy, float *table)
+{
+	struct op_call c = {.nin = 2, .nout = 1,
+	                    .in = {{.rank = 2, .dtype = DT_F32, .data = dy, .shape = {size[0], size[2]}, .stride = {size[2] + 3, 1}},
+	                           {.rank = 1, .dtype = DT_I32, .data = index, .shape = {size[0]}, .stride = {2}}},
+	                    .out = {{.rank = 2, .dtype = DT_F32, .data = table, .shape = {size[1], size[2]}, .stride = {size[2] + 1, 1}}}};
+
+	memset(table, 0xff, (size_t)(size[1] * (size[2] + 1)) * sizeof *table);
+	optest_call(k, &c);
+}
+
+/* Rows are added in the order of b, on both: to the bit, of values whose sum depends on the order. One entry has all, or every entry some
+ * and the last none. */
+static void table_gradients(void **state)
+{
+	static const int64_t sizes[][3] = {{1, 1, 1}, {33, 4, 255}, {256, 7, 1152}, {257, 3, 1025}, {600, 2, 1024}, {770, 9, 5}}; /* B, V, C */
+
+	(void)state;
+	for (size_t s = 0; s < 2 * sizeof sizes / sizeof *sizes; s++) {
+		const int64_t *size = sizes[s / 2], rows = size[0] + BEYOND, n = rows * (size[2] + 3);
+		int64_t bytes = size[1] * (size[2] + 1) * (int64_t)sizeof(float);
+		float *dy = mem_alloc((size_t)n * sizeof *dy), *cpu = mem_alloc((size_t)bytes), *twin = mem_alloc((size_t)bytes);
+		int32_t *index = mem_alloc((size_t)rows * 2 * sizeof *index);
+
+		for (int64_t i = 0; i < n; i++)
+			dy[i] = sinf((float)i) * powf(2, (float)(i * 7 % 23));
+		for (int64_t b = 0; b < rows; b++) {
+			index[2 * b] = s % 2 || size[1] == 1 ? (int32_t)size[1] - 1 : (int32_t)(b * b % 31 % (size[1] - 1));
+			index[2 * b + 1] = INT32_MAX;
+		}
+		grad_by(&kernel_embed_grad_f32, size, index, dy, cpu);
+		grad_by(&kernel_embed_grad_cuda, size, index, dy, twin);
+		assert_memory_equal(twin, cpu, (size_t)bytes);
+		assert_true(s % 2 || size[1] == 1 || twin[(size[1] - 1) * (size[2] + 1)] == 0);
+		mem_free(dy);
+		mem_free(cpu);
+		mem_free(twin);
+		mem_free(index);
+	}
+}
+
 /* Each operation rounded, in the same order: to the bit. */
 static void sampling(void **state)
 {
@@ -284,6 +328,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise), cmocka_unit_test(functions), cmocka_unit_test(copies),
 	                                   cmocka_unit_test(draws),       cmocka_unit_test(sums),      cmocka_unit_test(optimizer),
 	                                   cmocka_unit_test(softmax),     cmocka_unit_test(squared_error), cmocka_unit_test(tables),
+	                                   cmocka_unit_test(table_gradients),
 	                                   cmocka_unit_test(sampling)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

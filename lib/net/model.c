@@ -42,7 +42,7 @@ struct model {
 	struct weightfile *weights; /* until they are loaded, or as long as matrices are views of them */
 	int loaded;
 	float *values;              /* `plain` floats, and behind them, where products read bfloat16, all weights as such; on the device */
-	struct compact *compact;    /* by parameter, with a type where it is PARAM_BULK; NULL where the device takes none */
+	struct compact *compact;    /* by part, with a type where it is of a PARAM_BULK; NULL where the device takes none */
 	struct pager *pager;        /* NULL: always there */
 	int page;                   /* -1: none yet */
 };
@@ -317,17 +317,27 @@ static int bulk_in_place(const struct safetensors *s, const struct params *p)
 	return 1;
 }
 
+/* Memory for the parts of a matrix. */
+static int make_parts(struct compact *w, enum compact_type bulk, const struct safetensors *s, const struct param *q, struct err *e)
+{
+	int64_t n = q->shape[0] / q->parts, k = q->shape[1];
+
+	for (int j = 0; j < q->parts; j++)
+		if (bulk == COMPACT_VIEW)
+			compact_view(&w[j], in_place(s, q) + j * n * k, n, k);
+		else if (compact_init(&w[j], bulk, n, k, e))
+			return -1;
+	return 0;
+}
+
 /* Memory for the matrices, in the place of the plain ones. */
 static int make_compact(struct model *m, const struct safetensors *s, struct err *e)
 {
 	const struct params *p = &m->net->params;
 
-	m->compact = mem_zalloc((size_t)p->n, sizeof *m->compact);
+	m->compact = mem_zalloc((size_t)p->parts, sizeof *m->compact);
 	for (int i = 0; i < p->n; i++)
-		if ((p->v[i].flags & PARAM_BULK) && m->net->bulk == COMPACT_VIEW)
-			compact_view(&m->compact[i], in_place(s, &p->v[i]), p->v[i].shape[0], p->v[i].shape[1]);
-		else if ((p->v[i].flags & PARAM_BULK) &&
-		         compact_init(&m->compact[i], m->net->bulk, p->v[i].shape[0], p->v[i].shape[1], e))
+		if ((p->v[i].flags & PARAM_BULK) && make_parts(&m->compact[p->v[i].part], m->net->bulk, s, &p->v[i], e))
 			return -1;
 	return 0;
 }
@@ -435,14 +445,15 @@ static int read_page(struct model *m, const struct safetensors *s, float *page, 
 
 	for (int i = 0; host && i < w->params.n; i++) {
 		const struct param *q = &w->params.v[i];
+		struct compact *part = m->compact ? &m->compact[q->part] : NULL;
 
-		if (m->compact && m->compact[i].type == COMPACT_VIEW)
+		if (part && part->type == COMPACT_VIEW)
 			continue;
 		renames_read(names_of(s), s, q, host);
-		if (m->compact && m->compact[i].type) {
-			compact_pack(&m->compact[i], host);
+		for (int j = 0; part && part->type && j < q->parts; j++)
+			compact_pack(&part[j], host + j * (q->count / q->parts));
+		if (part && part->type)
 			continue;
-		}
 		if (q->offset < w->plain)
 			place(d, page + q->offset, host, (size_t)q->count * sizeof *host);
 		for (int64_t k = 0; w->bf16 && k < q->count; k++)
@@ -570,7 +581,7 @@ void model_free(struct model *m)
 		return;
 	if (m->net)
 		m->net->device->release(m->net->device, m->values);
-	for (int i = 0; m->compact && i < m->net->params.n; i++)
+	for (int i = 0; m->compact && i < m->net->params.parts; i++)
 		compact_release(&m->compact[i]);
 	mem_free(m->compact);
 	network_drop(m->net);
@@ -605,7 +616,7 @@ int64_t model_bytes(const struct model *m)
 {
 	int64_t bytes = !m->loaded ? 0 : (int64_t)page_bytes(m->net);
 
-	for (int i = 0; m->loaded && m->compact && i < m->net->params.n; i++)
+	for (int i = 0; m->loaded && m->compact && i < m->net->params.parts; i++)
 		if (m->compact[i].type)
 			bytes += compact_bytes(&m->compact[i]);
 	return bytes;

@@ -178,7 +178,7 @@ static void project_packed(const struct trunk *k, int64_t block, struct tensor *
 	char name[96];
 
 	in_block(name, sizeof name, k->names->cross_weight, block);
-	w = tape_param(k->t, k->p, name, 2, w_shape, PARAM_DECAY, init_xavier(h, 3 * h));
+	w = tape_param(k->t, k->p, name, 2, w_shape, PARAM_DECAY | PARAM_BULK | PARAM_THIRDS, init_xavier(h, 3 * h));
 	in_block(name, sizeof name, k->names->cross_bias, block);
 	b = tape_param(k->t, k->p, name, 1, w_shape, 0, init_zero);
 	op_unstack(k->t, op_reshape(k->t, w, 3, split), 0, ws);

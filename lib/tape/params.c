@@ -44,12 +44,16 @@ int params_add(struct params *p, const char *name, int rank, const int64_t *shap
 	q->rank = rank;
 	q->flags = flags;
 	q->init = init;
+	q->parts = flags & PARAM_THIRDS ? 3 : 1;
+	q->part = p->parts;
 	q->count = 1;
 	for (int d = 0; d < rank; d++) {
 		q->shape[d] = shape[d];
 		q->count *= shape[d];
 	}
 	q->offset = -1;
+	assert(q->parts == 1 || (rank == 2 && shape[0] % q->parts == 0));
+	p->parts += q->parts;
 	return p->n++;
 }
 

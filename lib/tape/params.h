@@ -13,6 +13,7 @@ enum {
 	PARAM_DECAY = 1,  /* weight decay applies */
 	PARAM_FROZEN = 2, /* stored, not trained: no gradient (position tables) */
 	PARAM_BULK = 4,   /* a matrix that op_linear alone reads and of which a network is mostly made: may be held in few bytes */
+	PARAM_THIRDS = 8, /* op_linear reads it as three matrices, of a third of its rows each, never as one */
 };
 
 enum init_kind {
@@ -34,6 +35,7 @@ struct param {
 	int rank, flags;
 	int64_t shape[ARRAY_RANK];
 	struct init init;
+	int parts, part; /* matrices that are read apart, one below the other; the first one's number among those of all parameters */
 	int64_t count;  /* elements */
 	int64_t offset; /* in the flat arena, a multiple of 16 elements; set by params_layout */
 };
@@ -42,7 +44,7 @@ struct param {
  * hold zeros. Zero-initialised is empty. */
 struct params {
 	struct param *v;
-	int n, cap;
+	int n, cap, parts;
 	int64_t trainable, total; /* elements, gaps included; set by params_layout */
 };
 

@@ -76,7 +76,7 @@ struct tape {
 	char *arena, *scratch;
 	void *values, *grad_values;
 	const uint16_t *rounded;       /* values as bfloat16, or NULL */
-	const struct compact *compact; /* by parameter, or NULL */
+	const struct compact *compact; /* by part of a parameter, or NULL */
 	struct run_keys keys, *device_keys;
 	int keys_changed;
 	struct replay *replay;

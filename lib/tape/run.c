@@ -35,16 +35,20 @@ static void resolve(const struct tape *t, const struct tensor *x, int64_t sample
 		a->shape[0] = a->shape[0] / t->capacity * samples;
 }
 
-/* Whether input j of a node is a matrix held as struct compact. */
+/* Whether input j of a node is a matrix held as struct compact: a parameter or one of its parts. */
 static const struct compact *compact_input(const struct tape *t, const struct node *n, int j)
 {
 	const struct tensor *x = n->in[j];
 	const struct compact *w;
+	const struct param *q;
+	int64_t size;
 
 	if (!t->compact || !x || n->op != OP_LINEAR || j != 1 || x->st->kind != STORE_PARAM)
 		return NULL;
-	w = &t->compact[x->st->param];
-	assert(!w->type || (x->offset == 0 && w->n == x->shape[0] && w->k == x->shape[1]));
+	q = &t->params->v[x->st->param];
+	size = q->count / q->parts;
+	w = &t->compact[q->part + x->offset / size];
+	assert(!w->type || (x->offset % size == 0 && w->n == x->shape[0] && w->k == x->shape[1]));
 	return w->type ? w : NULL;
 }
 

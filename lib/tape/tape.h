@@ -104,8 +104,9 @@ void tape_bind(struct tape *t, struct tensor *x, void *data);
 void tape_bind_params(struct tape *t, void *values, void *grads);
 /* values[total] in bfloat16, which must be there before a run with bf16_weights; borrowed. */
 void tape_bind_bf16(struct tape *t, const uint16_t *values);
-/* w[n of the table], borrowed: op_linear reads parameter i from w[i] where that has a type (and nothing else may read it). Types and
- * sizes are set before tape_layout, after which others of the same may be bound. Forward only, in float, on a device that takes DT_COMPACT. */
+/* w[parts of the table], borrowed: op_linear reads part i of the parameters from w[i] where that has a type (and nothing else may
+ * read it). Types and sizes are set before tape_layout, after which others of the same may be bound. Forward only, in float, on a
+ * device that takes DT_COMPACT. */
 void tape_bind_compact(struct tape *t, const struct compact *w);
 /* What dropout and noise draw by in the following runs. */
 void tape_seed(struct tape *t, const struct run_keys *keys);

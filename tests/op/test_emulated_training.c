@@ -264,19 +264,25 @@ static void goes_with_its_precision(void **state)
 
 enum { PICTURES = 3 };
 
-static int64_t evaluate(const char *dir_of, struct device *d, enum compact_type bulk, float out[PICTURES * S * S])
+/* out (PICTURES, elements of the model) */
+static int64_t evaluate(const char *dir_of, struct device *d, enum compact_type bulk, float *out)
 {
 	struct err e = {0};
 	struct model *m = model_open(dir_of, 2, bulk, d, NULL, &e);
-	float x[PICTURES * S * S], t[PICTURES] = {.1f, .5f, .9f};
-	int64_t bytes;
+	float *x, t[PICTURES] = {.1f, .5f, .9f}, text[PICTURES * TOKENS * WIDTH];
+	int64_t bytes, n;
 
 	if (!m)
 		fail_msg("%s", e.msg);
-	for (int i = 0; i < PICTURES * S * S; i++)
-		x[i] = (float)sin(.7 * i);
-	model_run(m, PICTURES, &(struct model_input){.x = x, .t = t}, out);
+	n = PICTURES * model_elements(m);
+	x = mem_alloc((size_t)n * sizeof *x);
+	for (int64_t i = 0; i < n; i++)
+		x[i] = (float)sin(.7 * (double)i);
+	for (int i = 0; i < PICTURES * TOKENS * WIDTH; i++)
+		text[i] = (float)cos(.3 * i);
+	model_run(m, PICTURES, &(struct model_input){.x = x, .t = t, .text = net_reads_text(model_config(m)->net.kind) ? text : NULL}, out);
 	bytes = model_bytes(m);
+	mem_free(x);
 	model_free(m);
 	device_free(d);
 	return bytes;
@@ -305,6 +311,35 @@ static void a_model_answers(void **state)
 	assert_null(model_open(path, 2, COMPACT_INT8, d, NULL, &e));
 	assert_int_equal(e.code, ERR_USAGE);
 	device_free(d);
+	mem_free(path);
+}
+
+/* An expert that reads texts: of 12 H H numbers a block nothing is held but the bfloat16, thirds that are read apart included. */
+static void an_expert_answers(void **state)
+{
+	char *path = path_join(dir, "expert0");
+	float cpu[PICTURES * TINT], gpu[PICTURES * TINT], half[PICTURES * TINT];
+	double top = 0, off = 0, rounded = 0;
+	struct params p = {0};
+	struct model_config c;
+	int64_t bulk;
+
+	(void)state;
+	assert_int_equal(model_config_load(path, &c, NULL), 0);
+	net_params(&c.net, &p);
+	bulk = 12 * c.net.depth * c.net.hidden * c.net.hidden;
+	evaluate(path, device_cpu(NULL, DT_F32), COMPACT_NONE, cpu);
+	assert_int_equal(evaluate(path, device_emulated(NULL), COMPACT_NONE, gpu), 4 * p.total);
+	assert_int_equal(evaluate(path, device_emulated(NULL), COMPACT_BF16, half), 4 * (p.total - bulk) + 2 * p.total);
+	for (int i = 0; i < PICTURES * TINT; i++) {
+		top = fmax(top, fabs((double)cpu[i]));
+		off = fmax(off, fabs((double)gpu[i] - (double)cpu[i]));
+		rounded = fmax(rounded, fabs((double)half[i] - (double)cpu[i]));
+	}
+	print_message("largest %.3f, float off by %.2g, bfloat16 by %.2g\n", top, off, rounded);
+	assert_true(off < 1e-5 * top && rounded < 2e-2 * top && rounded > 1e-4 * top);
+	params_release(&p);
+	model_config_release(&c);
 	mem_free(path);
 }
 
@@ -364,7 +399,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(products_read_the_copy), cmocka_unit_test(follows_float),
 	                                   cmocka_unit_test(goes_with_its_precision), cmocka_unit_test(a_model_answers),
-	                                   cmocka_unit_test(a_router_follows), cmocka_unit_test(an_expert_follows)};
+	                                   cmocka_unit_test(a_router_follows), cmocka_unit_test(an_expert_follows),
+	                                   cmocka_unit_test(an_expert_answers)};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

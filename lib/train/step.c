@@ -143,7 +143,6 @@ static int validated_at(const struct trainer *r, int64_t step)
 /* Loss and gradient of one batch, on the device. */
 static void batch_gradient(struct trainer *r, const struct batch *b)
 {
-	const float *each = tape_data(r->loss.tape, r->loss.loss);
 	int64_t parts = r->o->accumulate;
 
 	for (int64_t i = 0; i < parts; i++) {
@@ -170,7 +169,8 @@ static void batch_gradient(struct trainer *r, const struct batch *b)
 		r->data_s += t1 - t0;
 		r->forward_s += t2 - t1;
 		r->backward_s += clock_seconds() - t2;
-		update_part(&r->update, i, parts, each, r->part);
+		if (i + 1 < parts)
+			update_part(&r->update, i);
 	}
 }
 
@@ -188,7 +188,7 @@ static void apply(struct trainer *r)
 	};
 
 	device_range(r->device, "optimizer");
-	update_apply(&r->update, &r->state, o->accumulate, plan);
+	update_apply(&r->update, plan);
 	device_range_end(r->device);
 	r->state.step++;
 }

@@ -321,7 +321,8 @@ static int allocate(struct trainer *r, struct err *e)
 	if (tape_allocate(r->loss.tape, e) ||
 	    state_init(&r->state, r->device, &r->params, r->o->keep_best && r->held, r->o->precision == PRECISION_BF16, r->o->offload, e) ||
 	    noised_init(&r->noised, r->device, r->part, &r->net, e) ||
-	    update_init(&r->update, &r->state, r->o->accumulate, e) || put_loss_seeds(r, e))
+	    update_init(&r->update, &r->state, r->o->accumulate, tape_data(r->loss.tape, r->loss.loss), r->part, e) ||
+	    put_loss_seeds(r, e))
 		return -1;
 	tape_bind_bf16(r->loss.tape, r->state.rounded);
 	tape_bind(r->loss.tape, r->loss.dloss, r->dloss);

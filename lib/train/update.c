@@ -88,9 +88,10 @@ static int allocate(struct update *u, int64_t parts, struct err *e)
 	return 0;
 }
 
-int update_init(struct update *u, const struct train_state *s, int64_t parts, struct err *e)
+int update_init(struct update *u, const struct train_state *s, int64_t parts, const float *each, int64_t samples, struct err *e)
 {
-	*u = (struct update){.device = s->device, .n = s->params->trainable};
+	*u = (struct update){
+	    .device = s->device, .state = s, .each = each, .samples = samples, .parts = parts, .n = s->params->trainable};
 	if (allocate(u, parts, e) || make_lanes(u, s->offload, e) || put_mask(u, s->params, e))
 		return -1;
 	u->plan = u->vectors;
@@ -107,6 +108,8 @@ void update_release(struct update *u)
 
 	if (!d)
 		return;
+	if (u->graph)
+		d->graph_free(d, u->graph);
 	for (int i = 0; i < UPDATE_AHEAD; i++)
 		if (u->event[i])
 			d->event_free(d, u->event[i]);
@@ -174,16 +177,16 @@ static void tree_finish(struct update *u, int64_t parts)
 	}
 }
 
-void update_part(struct update *u, int64_t i, int64_t parts, const float *loss, int64_t n)
+void update_part(struct update *u, int64_t i)
 {
 	struct op_call c = {.nin = 1,
 	                    .nout = 1,
-	                    .in = {array_vector(DT_F32, (void *)(uintptr_t)loss, n)},
+	                    .in = {array_vector(DT_F32, (void *)(uintptr_t)u->each, u->samples)},
 	                    .out = {array_vector(DT_F64, u->loss, 1)},
 	                    .attr = {.i = {i == 0}}};
 
 	device_run(u->device, OP_TOTAL, &c, NULL);
-	if (parts > 1)
+	if (u->parts > 1)
 		tree_push(u, i);
 }
 
@@ -229,8 +232,9 @@ static void adamw_by_ranges(struct update *u, const struct train_state *s)
 	}
 }
 
-static void submit(struct update *u, const struct train_state *s)
+static void submit(struct update *u)
 {
+	const struct train_state *s = u->state;
 	struct op_call norm = norm_call(u);
 	struct op_call rates = {.nin = 3,
 	                        .nout = 2,
@@ -238,6 +242,9 @@ static void submit(struct update *u, const struct train_state *s)
 	                               array_vector(DT_F64, u->plan, PLAN_COUNT)},
 	                        .out = {array_vector(DT_F64, u->coef, COEF_COUNT), array_vector(DT_F64, u->status, STATUS_COUNT)}};
 
+	update_part(u, u->parts - 1);
+	if (u->parts > 1)
+		tree_finish(u, u->parts);
 	device_run(u->device, OP_SUMSQ, &norm, u->scratch);
 	device_run(u->device, OP_RATES, &rates, NULL);
 	if (u->range)
@@ -246,16 +253,41 @@ static void submit(struct update *u, const struct train_state *s)
 		adamw(u, s, 0, u->n, s->m, s->v);
 }
 
-void update_apply(struct update *u, const struct train_state *s, int64_t parts, const double *plan)
+/* A graph holds neither what comes from the host, as offloaded moments do, nor the timers of a profile. */
+static int may_keep(const struct update *u)
+{
+	return u->device->capture_begin && !u->device->profile && !u->range;
+}
+
+/* The first is not captured: it loads the kernels. What changes from step to step is read from u->plan and u->status, and every address
+ * stays. */
+static void submit_or_launch(struct update *u)
+{
+	struct device *d = u->device;
+
+	if (u->ran && !u->graph && !u->refused && !d->capture_begin(d, 0)) {
+		submit(u);
+		u->graph = d->capture_end(d, 0);
+		u->refused = !u->graph;
+	}
+	if (u->graph)
+		d->graph_launch(d, u->graph, 0);
+	else
+		submit(u);
+	u->ran = 1;
+}
+
+void update_apply(struct update *u, const double *plan)
 {
 	struct device *d = u->device;
 	int64_t at = (u->first + u->count) % UPDATE_AHEAD;
 
 	assert(u->count < UPDATE_AHEAD);
-	if (parts > 1)
-		tree_finish(u, parts);
 	device_put(d, u->plan, plan, PLAN_COUNT * sizeof *plan);
-	submit(u, s);
+	if (may_keep(u))
+		submit_or_launch(u);
+	else
+		submit(u);
 	d->fetch(d, 0, u->seen + at * STATUS_COUNT, u->status, STATUS_COUNT * sizeof *u->seen);
 	d->event_record(d, u->event[at], 0);
 	u->count++;

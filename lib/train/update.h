@@ -1,5 +1,5 @@
-/* The end of a step on the device: norm of the gradient, clipping, AdamW with the average. The host submits it and learns later how
- * it went. Inside lib/train. */
+/* The end of a step on the device: the losses' sum, norm of the gradient, clipping, AdamW with the average. The host submits it, as a graph
+ * where the device keeps some, and learns later how it went. Inside lib/train. */
 #ifndef DDM_TRAIN_UPDATE_H
 #define DDM_TRAIN_UPDATE_H
 
@@ -19,6 +19,9 @@ enum { UPDATE_LANES = 2 };
 
 struct update {
 	struct device *device;
+	const struct train_state *state;
+	const float *each;                            /* (samples), on the device: losses of a part */
+	int64_t samples, parts;
 	double *vectors;                              /* on the device: the next five */
 	double *plan, *status, *coef, *sumsq, *loss;
 	float *grads, *mask;                          /* [trainable], on the device */
@@ -29,12 +32,14 @@ struct update {
 	struct update_lane lane[UPDATE_LANES];
 	double *seen;                                 /* (UPDATE_AHEAD, STATUS_COUNT) of the host, as fetched */
 	void *event[UPDATE_AHEAD];
+	void *graph;                                  /* what update_apply submits; NULL: there was no second step, or no capture of it */
+	int ran, refused;                             /* a step was submitted; the capture failed */
 	int64_t first, count;                         /* steps not yet heard of: the first one's place is first % UPDATE_AHEAD */
 };
 
-/* For gradients of `parts` equal parts of a batch. decay_mask as params_decay_mask. The device and s are borrowed. Release with
- * update_release. */
-int update_init(struct update *u, const struct train_state *s, int64_t parts, struct err *e);
+/* For gradients of `parts` equal parts of a batch; the losses of each are found in `each` (samples, on the device). The device, s and `each`
+ * are borrowed. Release with update_release. */
+int update_init(struct update *u, const struct train_state *s, int64_t parts, const float *each, int64_t samples, struct err *e);
 void update_release(struct update *u);
 uint64_t update_lane_bytes(const struct params *p, int64_t range); /* of the moments on their way */
 uint64_t update_bytes(const struct params *p, int64_t parts); /* of gradients: one for the step, and those of the tree */
@@ -42,11 +47,11 @@ uint64_t update_bytes(const struct params *p, int64_t parts); /* of gradients: o
 /* The counts of s, after it was loaded. */
 void update_begin(struct update *u, const struct train_state *s);
 
-/* Add the losses (n, on the device) of a part to the step's; i counts the parts. Then keep its gradient, which lies in u->grads. */
-void update_part(struct update *u, int64_t i, int64_t parts, const float *loss, int64_t n);
+/* After part i, if it is not the last: add its losses to the step's, and keep its gradient, which lies in u->grads. */
+void update_part(struct update *u, int64_t i);
 
-/* After the last part: AdamW by `plan` (PLAN_COUNT). Waits only when UPDATE_AHEAD steps have not been heard of. */
-void update_apply(struct update *u, const struct train_state *s, int64_t parts, const double *plan);
+/* After the last part: the same, then AdamW by `plan` (PLAN_COUNT). Waits only when UPDATE_AHEAD steps have not been heard of. */
+void update_apply(struct update *u, const double *plan);
 
 /* Status (STATUS_COUNT, borrowed until the next call) of the oldest step not heard of; STATUS_LOSS is the sum over the batch. NULL
  * when there is none, or, without `wait`, when it is not done. */

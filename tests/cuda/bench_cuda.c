@@ -347,8 +347,7 @@ static void step_once(void *arg)
 	                &(struct clean){.x0 = s->x0, .label = s->label, .cluster = s->label}, 1, (uint64_t)++s->step, 0);
 	tape_run(s->loss.tape, s->batch, 0, s->loss.forward_end);
 	tape_run(s->loss.tape, s->batch, s->loss.forward_end, s->loss.end);
-	update_part(&s->update, 0, 1, tape_data(s->loss.tape, s->loss.loss), s->batch);
-	update_apply(&s->update, &s->state, 1, plan);
+	update_apply(&s->update, plan);
 	update_heard(&s->update, 0);
 }
 
@@ -370,7 +369,8 @@ static void train(const char *preset, int64_t size, int64_t most)
 	s.objective = (struct objective){.path = &path_linear, .time = {.std = 1}, .condition = CONDITION_CLASS, .classes = 1000,
 	                                 .class_dropout = .1, .d = c.channels * c.size * c.size};
 	must(tape_allocate(s.loss.tape, &e) || state_init(&s.state, dev, &s.params, 0, bf16(), 0, &e) ||
-	         noised_init(&s.noised, dev, s.batch, &c, &e) || update_init(&s.update, &s.state, 1, &e), &e);
+	         noised_init(&s.noised, dev, s.batch, &c, &e) ||
+	         update_init(&s.update, &s.state, 1, tape_data(s.loss.tape, s.loss.loss), s.batch, &e), &e);
 	w = values(s.params.total, DT_F32, .02f);
 	device_copy(dev, s.state.values, w, (size_t)s.params.total * sizeof *w);
 	dev->release(dev, w);

@@ -254,6 +254,48 @@ static void offloads(void **state)
 	mem_free(far);
 }
 
+/* How a step may be submitted. */
+enum way { WHOLE, IN_PARTS, IN_PARTS_NO_GRAPHS, OFFLOADED, PROFILED, NO_GRAPHS, WAYS };
+
+/* Forward, backward and update are a graph each, captured at the second run; the update of moments that come from the host, or of a
+ * profiled run, is none. The learning rate, the clipping and Adam's corrections change with the steps: the bytes are those of a device
+ * without graphs. */
+static void updates_by_graph(void **state)
+{
+	static const int64_t captures[WAYS] = {3, 3, 0, 2, 2, 0}, updates[WAYS] = {1, 1, 0, 0, 0, 0};
+	char hash[WAYS][65];
+
+	(void)state;
+	for (int i = 0; i < WAYS; i++) {
+		char *out = str_new("%s/graphs-%d", dir, i);
+		struct train_options o = tiny(NET_DIT, out);
+		struct device *d = device_far(pool);
+		struct far *f = (struct far *)d;
+		struct err e = {0};
+		int64_t parts = i == IN_PARTS || i == IN_PARTS_NO_GRAPHS ? 3 : 1;
+
+		o.sample_every = o.validate_samples = 0;
+		o.accumulate = parts;
+		o.warmup = 4;
+		o.clip = .2;
+		o.offload = i == OFFLOADED ? 2048 : 0;
+		o.profile = i == PROFILED;
+		if (!captures[i])
+			d->capture_begin = NULL;
+		if (train_run(&o, d, NULL, &e))
+			fail_msg("%s", e.msg);
+		assert_int_equal(f->captures, captures[i]);
+		assert_int_equal(f->launches, captures[i] ? 2 * (o.steps * parts - 1) + updates[i] * (o.steps - 1) : 0);
+		file_hash(out, "train/step-00000009/exp_avg_sq.safetensors", hash[i]);
+		device_free(d);
+		mem_free(out);
+	}
+	assert_string_equal(hash[WHOLE], hash[NO_GRAPHS]);
+	assert_string_equal(hash[OFFLOADED], hash[NO_GRAPHS]);
+	assert_string_equal(hash[PROFILED], hash[NO_GRAPHS]);
+	assert_string_equal(hash[IN_PARTS], hash[IN_PARTS_NO_GRAPHS]);
+}
+
 /* Not one sample of these is a number: no step counts, on either device, and the fourth in a row ends it. */
 static void diverges(void **state)
 {
@@ -567,6 +609,7 @@ static void samples(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(it_is_far), cmocka_unit_test(trains), cmocka_unit_test(offloads),
+	                                   cmocka_unit_test(updates_by_graph),
 	                                   cmocka_unit_test(diverges), cmocka_unit_test(is_lost),
 	                                   cmocka_unit_test(is_watched), cmocka_unit_test(holds_to_the_plan), cmocka_unit_test(is_too_small),
 	                                   cmocka_unit_test(samples)};

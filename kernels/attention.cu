@@ -268,7 +268,8 @@ static __device__ inline float quad_sum(float x)
 }
 
 /* Scores to weights relative to the maximum so far; what was summed before shrinks to match. Key n0 + column is hidden where it is not
- * before `end` or, causal, beyond its query. */
+ * before `end` or, causal, beyond its query. `top` is scaled and rounded before it is subtracted: a maximum that stays shrinks nothing,
+ * however far from 0 a mask has moved it. */
 template <class P>
 static __device__ inline void softmax_step(float c[P::MT][P::BN / 8][4], float sum[P::MT][P::DP / 8][4], float top[P::MT][2],
                                            float share[P::MT][2], const struct attention &a, int64_t query0, int64_t key0)
@@ -291,15 +292,14 @@ static __device__ inline void softmax_step(float c[P::MT][P::BN / 8][4], float s
 	for (int m = 0; m < P::MT; m++)
 		UNROLL
 		for (int r = 0; r < 2; r++) {
-			float most = top[m][r], shrink, shift;
+			float most = -INFINITY, shrink, shift;
 
 			UNROLL
 			for (int n = 0; n < P::BN / 8; n++)
 				most = fmaxf(most, fmaxf(c[m][n][2 * r], c[m][n][2 * r + 1]));
-			most = quad_max(most);
-			shift = most * scale;
-			shrink = exp2_fast(top[m][r] * scale - shift);
-			top[m][r] = most;
+			shift = fmaxf(top[m][r], quad_max(most) * scale);
+			shrink = exp2_fast(top[m][r] - shift);
+			top[m][r] = shift;
 			share[m][r] *= shrink;
 			UNROLL
 			for (int n = 0; n < P::BN / 8; n++)
@@ -358,7 +358,7 @@ template <class P, bool BIASED> static __global__ __launch_bounds__(P::THREADS) 
 			share[m][r] = 1.f / all;
 			if (row < a.t && warp_lane() % 4 == 0)
 				reals_set(a.lse.a, w.b * a.lse.sample + w.h * a.lse.head + row * a.lse.token,
-				          LN_2 * fmaf(top[m][r], a.scale * LOG2_E, log2f(all)));
+				          LN_2 * (top[m][r] + log2f(all)));
 		}
 	tile_store<P>(a.o, w, mine, a.t, sum, share, a);
 }

@@ -163,7 +163,6 @@ struct device *device_cpu(struct pool *pool, enum dtype real)
 	    .host = 1,
 	    .streams = 1,
 	    .compact = real == DT_F32,
-	    .biased = 1,
 	    .pool = pool,
 	    .alloc = cpu_alloc,
 	    .release = cpu_release,

@@ -477,7 +477,6 @@ static void fill_table(struct device *d)
 	KERNELS(X)
 #undef X
 	d->real = DT_F32;
-	d->biased = 1;
 	d->storage = 1u << DT_F32 | 1u << DT_BF16;
 	d->streams = STREAMS;
 	d->alloc = cuda_alloc;

@@ -79,7 +79,7 @@ struct op_attr {
  * GATE        y = x + g h, g bcast; y may be x. Ins x, g, h.
  * GATE_GRAD   ins dy, g (bcast), h; outs dh = g dy, dg? = sum of dy h over the broadcast dimensions (size 1 there).
  * ATTENTION   o [B, T, heads, d] = softmax(f0 q k^T + bias) v per (b, head); ins q [B, T, heads, d], k, v [B, S, heads, d] (the
- *             first three dimensions may have any strides), bias? bcast [B, heads, T, S], finite, where the device is `biased`; outs o,
+ *             first three dimensions may have any strides), bias? bcast [B, heads, T, S], finite; outs o,
  *             lse [B, heads, T] = log of the softmax's denominator, maximum included. i0 = 1: causal.
  * ATTENTION_GRAD  ins do, q, k, v, o, lse, bias?; outs dq, dk, dv (strided as q, k, v may be). f0, i0 as ATTENTION.
  * EMBED       y [B, C] = table [V, C] [index [B]], index of DT_I32. An index out of range is a bug.
@@ -203,7 +203,6 @@ struct device {
 	int host;         /* its memory is the host's */
 	int streams;      /* queues, numbered from 0; of one alone nothing overlaps */
 	int compact;      /* LINEAR takes w of DT_COMPACT, in memory of the host */
-	int biased;       /* ATTENTION and its gradient take a bias */
 	struct pool *pool; /* threads of the host; may be NULL */
 	const struct kernel *kernel[OP_COUNT];
 	struct cublaslt *cublaslt; /* what matrix products may be left to; NULL: none (kernels/cublaslt.h) */

@@ -35,7 +35,7 @@ struct tensor *op_norm(struct tape *t, struct tensor *x, struct tensor *scale, s
 struct tensor *op_gate(struct tape *t, struct tensor *x, struct tensor *g, struct tensor *h); /* x + g h; g stretches */
 struct tensor *op_attention(struct tape *t, struct tensor *q, struct tensor *k, struct tensor *v, double scale, int causal);
 /* The same with a bias that stretches to (B, heads, T, S) added to the scaled scores: a mask is 0 and -10000. No gradient flows into
- * the bias. For devices that are `biased`. */
+ * the bias. */
 struct tensor *op_attention_bias(struct tape *t, struct tensor *q, struct tensor *k, struct tensor *v, struct tensor *bias,
                                  double scale, int causal);
 struct tensor *op_embed(struct tape *t, struct tensor *table, struct tensor *index);

@@ -255,9 +255,6 @@ int tape_allocate(struct tape *t, struct err *e)
 	for (int i = 0; i < t->nnodes; i++)
 		if (t->node[i].live && !d->kernel[t->node[i].op])
 			return err_set(e, ERR_UNAVAILABLE, "device %s has no kernel for %s", d->name, op_name(t->node[i].op));
-	for (int i = 0; i < t->nnodes; i++)
-		if (t->node[i].live && t->node[i].op == OP_ATTENTION && t->node[i].nin > 3 && !d->biased)
-			return err_set(e, ERR_UNAVAILABLE, "device %s has no attention with a bias or a mask yet", d->name);
 	if (!(t->arena = d->alloc(d, (size_t)t->arena_bytes, "activations", e)) ||
 	    !(t->scratch = d->alloc(d, (size_t)t->scratch_bytes, "kernel scratch", e)) ||
 	    !(t->device_keys = d->alloc(d, sizeof *t->device_keys, "keys of random draws", e)))

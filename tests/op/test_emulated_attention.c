@@ -96,6 +96,37 @@ static void biased(void **state)
 	}
 }
 
+enum { TEXT = 150 };
+
+/* A mask (B, 1, 1, TEXT) over keys [from, to) of the first sample and all of the others'. */
+static void hidden(int64_t samples, int64_t d, int64_t from, int64_t to, double tol)
+{
+	double mask[2 * TEXT];
+	struct optest t = forward(samples, 40, TEXT, 2, d, 0);
+
+	for (int64_t i = 0; i < samples * TEXT; i++)
+		mask[i] = i >= TEXT || (i >= from && i < to) ? -10000 : 0;
+	t.nin = 4;
+	t.in[3] = (struct operand){.rank = 4, .shape = {samples, 2, 40, TEXT}, .bcast = 6, .values = mask};
+	optest_twin(&t, &kernel_attention_cuda, tol);
+	gradient(&t, 2 * tol);
+}
+
+/* Padding behind, ahead by more than a tile, and all keys but two. Where nothing is left to look at, what a score adds to -10000 is
+ * rounded to 2^-10, and so is the logarithm of the sum. */
+static void masked(void **state)
+{
+	static const int64_t widths[] = {32, 72, 128, 160};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) {
+		hidden(1, widths[k], 37, TEXT, 1e-5);
+		hidden(1, widths[k], 0, 70, 1e-5);
+		hidden(1, widths[k], 2, TEXT, 1e-5);
+		hidden(2, widths[k], 20, TEXT, 2e-3);
+	}
+}
+
 /* Scores of several hundred, whose maximum moves from tile to tile. */
 static void large_scores(void **state)
 {
@@ -242,8 +273,7 @@ static void packed_rows(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(gradients), cmocka_unit_test(biased),
-	                                   cmocka_unit_test(large_scores),
-	                                   cmocka_unit_test(packed_rows)};
+	                                   cmocka_unit_test(masked), cmocka_unit_test(large_scores), cmocka_unit_test(packed_rows)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

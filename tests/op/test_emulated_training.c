@@ -202,19 +202,19 @@ static void a_router_follows(void **state)
 	assert_true(fabs(w[1].val_loss / w[0].val_loss - 1) < 2e-3);
 }
 
-/* And one that reads texts, whose features and draws the host decides. */
-static void an_expert_follows(void **state)
+/* One that reads texts, whose features and draws the host decides; PixArt's are padded behind a mask. */
+static void an_expert_follows(enum net_kind kind)
 {
 	struct watch w[3];
-	char *told = make_captions(dir, "told", &(struct captions){.std = 1, .flip = 1});
+	char *name = str_new("told%d", (int)kind), *told = make_captions(dir, name, &(struct captions){.std = 1, .flip = 1});
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
-		char *out = str_new("%s/expert%d", dir, i);
+		char *out = str_new("%s/%s%d", dir, kind == NET_PARIS ? "expert" : "pixart", i);
 		struct train_options o = tiny(i == 2 ? PRECISION_BF16 : PRECISION_F32, out);
 		struct err e = {0};
 
-		o.net.kind = NET_PARIS;
+		o.net.kind = kind;
+		o.net.text_tokens = kind == NET_PIXART ? TOKENS + 2 : 0;
 		o.shards = told;
 		o.flip = 1;
 		o.text_drop = .3;
@@ -227,7 +227,20 @@ static void an_expert_follows(void **state)
 	assert_true(furthest(&w[1], &w[0]) < 1e-5);
 	assert_true(furthest(&w[2], &w[0]) < 1e-2);
 	assert_true(furthest(&w[2], &w[0]) > 1e-6);
+	mem_free(name);
 	mem_free(told);
+}
+
+static void paris_follows(void **state)
+{
+	(void)state;
+	an_expert_follows(NET_PARIS);
+}
+
+static void pixart_follows(void **state)
+{
+	(void)state;
+	an_expert_follows(NET_PIXART);
 }
 
 /* The precision is part of what was made: another one does not go on with it, but may begin with its weights. */
@@ -399,8 +412,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(products_read_the_copy), cmocka_unit_test(follows_float),
 	                                   cmocka_unit_test(goes_with_its_precision), cmocka_unit_test(a_model_answers),
-	                                   cmocka_unit_test(a_router_follows), cmocka_unit_test(an_expert_follows),
-	                                   cmocka_unit_test(an_expert_answers)};
+	                                   cmocka_unit_test(a_router_follows), cmocka_unit_test(paris_follows),
+	                                   cmocka_unit_test(pixart_follows), cmocka_unit_test(an_expert_answers)};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -270,15 +270,16 @@ static void output_is_dense(void **state)
 	}
 }
 
-/* A device without attention that takes a bias says so before anything is run. */
-static void bias_unavailable(void **state)
+/* A device without a kernel that is needed says so before anything is run. */
+static void kernel_unavailable(void **state)
 {
 	struct net_config c = {.kind = NET_PIXART, .channels = 2, .out_channels = 2, .size = 4, .patch = 2, .hidden = 8, .depth = 1, .heads = 2,
 	                       .mlp_ratio = 2, .time_scale = 10, .text_tokens = 3, .text_width = 4};
 	struct device *d = device_cpu(NULL, DT_F32);
+	const struct kernel *attention = d->kernel[OP_ATTENTION];
 
 	(void)state;
-	for (d->biased = 0; d->biased < 2; d->biased++) {
+	for (int there = 0; there < 2; there++) {
 		struct tape *t = tape_new(DT_F32, 2);
 		struct params p = {0};
 		struct net_input in;
@@ -288,8 +289,10 @@ static void bias_unavailable(void **state)
 		tape_keep(t, net_record(t, &p, &c, &in));
 		params_layout(&p);
 		tape_layout(t, d, NULL);
-		assert_int_equal(tape_allocate(t, &e), d->biased ? 0 : -1);
-		assert_int_equal(e.code, d->biased ? 0 : ERR_UNAVAILABLE);
+		d->kernel[OP_ATTENTION] = there ? attention : NULL;
+		assert_int_equal(tape_allocate(t, &e), there ? 0 : -1);
+		assert_int_equal(e.code, there ? 0 : ERR_UNAVAILABLE);
+		assert_true(there || strstr(e.msg, "no kernel for ATTENTION"));
 		tape_free(t);
 		params_release(&p);
 	}
@@ -301,7 +304,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(dit_sizes),         cmocka_unit_test(paris_router_size), cmocka_unit_test(meta_names),
 	    cmocka_unit_test(paris_expert_size), cmocka_unit_test(paris_names),
-	    cmocka_unit_test(paris_configurations), cmocka_unit_test(bias_unavailable),
+	    cmocka_unit_test(paris_configurations), cmocka_unit_test(kernel_unavailable),
 	    cmocka_unit_test(config_round_trip), cmocka_unit_test(refusals),
 	    cmocka_unit_test(output_is_dense),
 	};

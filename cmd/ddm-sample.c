@@ -31,7 +31,7 @@ static const double PARIS_LAST = .001;
 static int64_t each, count, steps = 50, first_image, batch = 64, threads;
 static uint64_t seed;
 static double cfg = 1;
-static int cfg_given, steps_given, times_given, tile, map;
+static int cfg_given, steps_given, times_given, tile, map, invariant;
 static const char *route, *class_text, *labels_path, *grid_path, *report_path, *log_path, *timing_path, *out_path = "-", *device = "auto";
 static const char *prompt_text, *prompts_path, *negative = "", *features_path, *away_path, *encoder_path, *vae_path;
 static int times_choice, noise_choice, format_choice, preset_choice = -1;
@@ -93,7 +93,8 @@ static const struct opt options[] = {
     {"--resident", 0, OPT_TEXT, &resident, 0, 0, "N",
      "experts that a GPU's memory holds at a time, or 20G: those that fit; changes no result (default auto, into what is free)", residents, NULL},
     {"--first", 0, OPT_INT, &first_image, 0, MOST - 1, "I", "number of the first picture (default 0)", NULL, NULL},
-    {"--batch", 0, OPT_INT, &batch, 1, 65536, "N", "pictures at once; changes no result (default 64)", NULL, NULL},
+    {"--batch", 0, OPT_INT, &batch, 1, 65536, "N", "pictures at once; changes no result on the CPU (default 64)", NULL, NULL},
+    {"--batch-invariant", 0, OPT_FLAG, &invariant, 0, 0, NULL, "nor on a GPU, which takes longer then", NULL, NULL},
     {"--threads", 0, OPT_INT, &threads, 0, 1024, "N", "threads; changes no result (default: all there are)", NULL, NULL},
     {"--device", 0, OPT_TEXT, &device, 0, 0, "NAME", "auto, cpu, cuda or cuda:N: where to compute (default auto)", NULL, NULL},
     {"--profile", 0, OPT_FLAG, &profile, 0, 0, NULL, "time every operation and print a table at the end", NULL, NULL},
@@ -106,8 +107,8 @@ static const struct program program = {
     "[-n N] [--prompt TEXT] [--prompts FILE] [--negative TEXT] [--preset NAME] [--route HOW] [--solver NAME] "
     "[--steps N] [--times HOW] [--cfg S] [--cfg-channels N] [--class C] [--seed S] [--noise KIND] [--labels FILE] [--grid FILE] [--report FILE] "
     "[--log FILE] [--timing FILE] [--convert HOW] [--weights TYPE] [--map] [--format NAME] [--vae DIR] [--tile] [--text-encoder DIR] "
-    "[--text-features FILE] [--negative-features FILE] [--resident N] [--first I] [--batch N] [--threads N] [--device NAME] [--profile] "
-    "[-o FILE] MODEL",
+    "[--text-features FILE] [--negative-features FILE] [--resident N] [--first I] [--batch N] [--batch-invariant] [--threads N] [--device NAME] "
+    "[--profile] [-o FILE] MODEL",
     "Make pictures with an ensemble of experts, from noise and from words; a tar of NNNNNN.png",
     options,
 };
@@ -362,6 +363,8 @@ static struct stamp *stamp_base(uint64_t of)
 		stamp_text(s, "convert", converts[convert_choice]);
 	if (weights_choice)
 		stamp_text(s, "weights", weight_types[weights_choice]);
+	if (invariant)
+		stamp_i64(s, "batch_invariant", 1);
 	return s;
 }
 
@@ -715,6 +718,8 @@ static int work(struct run *r, const char *dir, struct err *e)
 		return -1;
 	if (!(r->pool = pool_new((int)threads, e)) || !(r->device = open_device(device, r->pool, e)))
 		return -1;
+	invariant &= !r->device->host; /* there it changes nothing */
+	device_set_invariant(r->device, invariant);
 	if (weights_choice < 0)
 		weights_choice = device_precision(r->device) == PRECISION_BF16 ? WEIGHTS_BF16 : WEIGHTS_F32;
 	if (open_model(r, dir, e) || (done = finished(r, e)) < 0)

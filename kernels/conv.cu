@@ -1,6 +1,6 @@
 /* CONV, CONV_DX, CONV_DW on tensor cores; kernels/conv.c is the definition. Each is a matrix product one of whose operands is made of
  * patches, which are read from the picture where a tile wants them: no matrix of patches exists. A convolution of single pixels is the
- * product itself, and cuBLASLt's.
+ * product itself, and cuBLASLt's, unless the device is to be `invariant`: then every product of rows is a convolution of single pixels.
  *
  *	forward  y (pixels, O)          = patches (pixels, taps C) w (O, taps C)^T
  *	input    dx (pixels, C)         = shares (pixels, taps O)  w (taps O, C), turned as it is read
@@ -267,14 +267,14 @@ static int64_t row_stride(const struct array *a)
 	return array_rows(a) == 1 ? a->shape[a->rank - 1] : stride;
 }
 
-static int words(const struct array *a, int bf16, int64_t run)
+static int words(const void *p, enum dtype t, int bf16, int64_t run)
 {
-	return (a->dtype == DT_BF16) == bf16 && run % (bf16 ? 8 : 4) == 0 && (uintptr_t)a->data % 16 == 0;
+	return (t == DT_BF16) == bf16 && run % (bf16 ? 8 : 4) == 0 && (uintptr_t)p % 16 == 0;
 }
 
 static struct picture picture_of(const struct array *x, int bf16)
 {
-	struct picture p = {reals_of(x), words(x, bf16, x->shape[3]), x->stride[0], x->stride[1], x->stride[2], x->shape[1], x->shape[2],
+	struct picture p = {reals_of(x), words(x->data, x->dtype, bf16, x->shape[3]), x->stride[0], x->stride[1], x->stride[2], x->shape[1], x->shape[2],
 	                    divider_of(x->shape[3])};
 
 	for (int d = 0; d < 3; d++)
@@ -285,7 +285,7 @@ static struct picture picture_of(const struct array *x, int bf16)
 
 static struct plain plain_of(const struct array *a, int64_t ld, int64_t run, int bf16)
 {
-	struct plain p = {reals_of(a), words(a, bf16, run) && ld % (bf16 ? 8 : 4) == 0, ld};
+	struct plain p = {reals_of(a), words(a->data, a->dtype, bf16, run) && ld % (bf16 ? 8 : 4) == 0, ld};
 
 	return p;
 }
@@ -328,18 +328,24 @@ template <class P, int KIND> static void launch(const struct op_call *c, const s
 	LAUNCH(c, (conv_tiles<P, KIND>), grid, P::THREADS, p);
 }
 
-/* Large tiles read less where there are enough of them. */
+/* Large tiles read less where there are enough of them. One code for any number of rows where they are to be `invariant`: what a
+ * compiler makes of two sizes of tile may round an activation in two ways. */
+static int wants_large(const struct op_call *c, const struct conv *p)
+{
+	if (c->device && c->device->invariant)
+		return p->n >= 128;
+	return (p->m / 128) * (p->n / 128) * p->parts >= BLOCKS_WANTED / 4;
+}
+
 template <int KIND> static void run_tiles(const struct op_call *c, struct conv *p)
 {
-	int64_t large = (p->m / 128) * (p->n / 128) * p->parts;
-
 	if (KIND != WEIGHTS)
 		p->chunk = p->k;
 	if (!p->m || !p->n)
 		return;
 	if (!in_bf16(c))
 		launch<tile_shape<float, 64, 64, 2>, KIND>(c, *p);
-	else if (large >= BLOCKS_WANTED / 4)
+	else if (wants_large(c, p))
 		launch<tile_shape<uint16_t, 128, 128, 2>, KIND>(c, *p);
 	else
 		launch<tile_shape<uint16_t, 64, 64, 2>, KIND>(c, *p);
@@ -427,7 +433,7 @@ static void conv_run(const struct op_call *c)
 	struct conv p;
 
 	if (forward_is_product(c)) {
-		product_run(c, &product);
+		product_rows(c, &product);
 		return;
 	}
 	p = conv_of(c, x, w, y);
@@ -448,6 +454,46 @@ static size_t conv_scratch(const struct op_call *c, int)
 	struct product p = forward_product(c);
 
 	return forward_is_product(c) ? product_scratch(&p) : 0;
+}
+
+static struct reals matrix_reals(const struct product_matrix *x)
+{
+	struct reals r = {x->p, x->dtype == DT_BF16};
+
+	return r;
+}
+
+/* One picture of one row of pixels, each a row of A. */
+extern "C" void product_pixels(const struct op_call *c, const struct product *p)
+{
+	const int bf16 = in_bf16(c), pack = bf16 ? 8 : 4;
+	const struct product_matrix *a = &p->a, *b = &p->b;
+	struct conv q;
+
+	memset(&q, 0, sizeof q);
+	q.m = p->m;
+	q.n = p->n;
+	q.k = p->k;
+	q.x.a = matrix_reals(a);
+	q.x.packed = words(a->p, a->dtype, bf16, p->k) && a->ld % pack == 0;
+	q.x.pixel = a->ld;
+	q.x.h = 1;
+	q.x.w = p->m;
+	q.x.c = divider_of(p->k);
+	q.other.a = matrix_reals(b);
+	q.other.packed = words(b->p, b->dtype, bf16, p->k) && b->ld % pack == 0;
+	q.other.ld = b->ld;
+	q.area = q.wo = divider_of(p->m);
+	q.kw = q.step = divider_of(1);
+	q.stride = q.taps = q.parts = 1;
+	q.y = matrix_reals(&p->c);
+	q.ldy = p->c.ld;
+	q.bias.p = p->bias.p;
+	q.bias.bf16 = p->bias.dtype == DT_BF16;
+	q.pre = matrix_reals(&p->aux);
+	q.ldpre = p->aux.ld;
+	q.act = p->act;
+	run_tiles<FORWARD>(c, &q);
 }
 
 static void conv_dx_run(const struct op_call *c)

@@ -188,6 +188,11 @@ int device_set_precision(struct device *d, enum precision p, struct err *e)
 	return 0;
 }
 
+void device_set_invariant(struct device *d, int on)
+{
+	d->invariant = on;
+}
+
 enum precision device_precision(const struct device *d)
 {
 	return computes_in(d, PRECISION_BF16) ? PRECISION_BF16 : PRECISION_F32;

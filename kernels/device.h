@@ -203,6 +203,7 @@ struct device {
 	int host;         /* its memory is the host's */
 	int streams;      /* queues, numbered from 0; of one alone nothing overlaps */
 	int compact;      /* LINEAR takes w of DT_COMPACT, in memory of the host */
+	int invariant;    /* as device_set_invariant wants it */
 	struct pool *pool; /* threads of the host; may be NULL */
 	const struct kernel *kernel[OP_COUNT];
 	struct cublaslt *cublaslt; /* what matrix products may be left to; NULL: none (kernels/cublaslt.h) */
@@ -267,6 +268,11 @@ struct device *device_open(const char *name, struct pool *pool, struct err *e);
 
 /* Let products round to TF32, or not. ERR_USAGE where the device cannot compute so. */
 int device_set_precision(struct device *d, enum precision p, struct err *e);
+
+/* Whether a sample's bits may depend on the samples beside it in a batch, on how many and in what order, or not: of what is computed
+ * forward. On the CPU they never do. On a GPU without it products are made by what is fastest for their number of rows; with it, in every
+ * precision, by one kernel of our own. */
+void device_set_invariant(struct device *d, int on);
 
 /* What it is fastest at. */
 enum precision device_precision(const struct device *d);

@@ -75,7 +75,7 @@ static void linear_run(const struct op_call *c)
 {
 	struct product p = forward(c);
 
-	product_run(c, &p);
+	product_rows(c, &p);
 }
 
 static size_t linear_scratch(const struct op_call *c, int)

@@ -180,7 +180,7 @@ extern "C" void product_run(const struct op_call *c, const struct product *p)
 	char *scratch = (char *)c->scratch;
 	struct product q = *p;
 
-	if (!lt || p->m < 1 || p->n < 1 || p->k < 1 || p->alpha == 0) {
+	if (!lt || c->device->invariant || p->m < 1 || p->n < 1 || p->k < 1 || p->alpha == 0) {
 		product_tiles(c, p);
 		return;
 	}
@@ -188,4 +188,12 @@ extern "C" void product_run(const struct op_call *c, const struct product *p)
 	scratch += rounded_bytes(p);
 	if (!cublaslt_run(lt, c->stream, &q, scratch) && !run_bare(c, &q, scratch))
 		product_tiles(c, p);
+}
+
+extern "C" void product_rows(const struct op_call *c, const struct product *p)
+{
+	if (c->device && c->device->invariant && p->k > 0)
+		product_pixels(c, p);
+	else
+		product_run(c, p);
 }

@@ -2,7 +2,11 @@
  * whatever the storage.
  *
  * product_run prefers cuBLASLt (kernels/cublaslt.h) and leaves to kernels of our own what that does not do: unusual strides, K of 0,
- * activations other than GELU. product_tiles is the whole of it in one kernel of our own. */
+ * activations other than GELU. product_tiles is the whole of it in one kernel of our own.
+ *
+ * cuBLASLt chooses by all of a shape, and the algorithm for 64 rows rounds otherwise than that for 65. On a device that is `invariant`
+ * nothing is left to it: a kernel that adds in one order whatever the tile keeps a row's bits in any company, by construction rather
+ * than by trial, for every number of rows and in a graph's capture too. The price is the library's speed. */
 #ifndef DDM_KERNELS_PRODUCT_H
 #define DDM_KERNELS_PRODUCT_H
 
@@ -36,6 +40,13 @@ size_t product_scratch(const struct product *p);
 
 /* Submit it to the call's stream. C, aux and sums overlap nothing. */
 void product_run(const struct op_call *c, const struct product *p);
+
+/* The same where rows of A are samples' or their tokens': not ta, but tb; count and alpha of 1. On an `invariant` device an element's
+ * bits depend on its row of A, its row of B and its bias alone. */
+void product_rows(const struct op_call *c, const struct product *p);
+
+/* That on tensor cores, by the tiles of convolutions (kernels/conv.cu); K > 0. Types as the call's arrays have them. Needs no scratch. */
+void product_pixels(const struct op_call *c, const struct product *p);
 
 /* The sums alone. */
 void product_sums(const struct op_call *c, const struct product *p, void *scratch);

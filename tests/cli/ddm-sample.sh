@@ -40,6 +40,8 @@ check "the same from batches of 2 and three threads" $run -n 5 --route top-1 --b
 check_same "batch and threads change no byte" a.tar b.tar
 check_same "nor the report" a.json b.json
 check_same "nor the log" a.jsonl b.jsonl
+check "on the CPU --batch-invariant is no other request" $run -n 5 --route top-1 --device cpu --batch 3 --batch-invariant -o i.tar ensemble
+check_same "and changes no byte" a.tar i.tar
 for r in top-1 sample prior; do
 	rm -rf few many part
 	mkdir few many part

@@ -696,12 +696,93 @@ static void sampling(void **state)
 	device_free(cpu);
 }
 
+enum { MANY = 64, FEW_STEPS = 3 };
+
+/* (MANY, d) by batches of `batch`, routed by the device's own router. */
+static float *sample_many(struct device *d, const char *route, enum compact_type bulk, int64_t batch, int64_t *count)
+{
+	char *folder = path_join(dir, "model");
+	struct ensemble_options o = {.mode = CONVERT_MATCH, .capacity = 2 * batch, .bulk = bulk, .device = d};
+	struct ensemble s;
+	struct mixture m;
+	struct sampler sampler;
+	struct sampler_state *st;
+	struct err e = {0};
+	int64_t index[MANY];
+	int32_t label[MANY];
+	float *x;
+
+	assert_int_equal(policy_parse(route, &o.policy, &e), 0);
+	if (ensemble_open(&s, folder, &o, &e))
+		fail_msg("%s", e.msg);
+	*count = MANY * s.d;
+	x = mem_zalloc((size_t)*count, sizeof *x);
+	m = (struct mixture){.k = s.k, .d = s.d, .expert = s.expert, .router = &s.router, .policy = o.policy, .cfg = 2, .seed = 3, .device = d};
+	sampler = (struct sampler){.mixture = &m, .solver = {SOLVER_EULER, FEW_STEPS, 1, 0}, .seed = 3, .batch = batch, .shares = s.shares,
+	                           .order = ensemble_order, .order_arg = &s};
+	if (!(st = sampler_new(&sampler, &e)))
+		fail_msg("%s", e.msg);
+	for (int64_t i = 0; i < MANY; i++) {
+		index[i] = 10 + i;
+		label[i] = (int32_t)(i % 2);
+	}
+	for (int64_t at = 0; at < MANY; at += batch) {
+		struct sampler_call c = {.n = MANY - at < batch ? MANY - at : batch, .index = index + at, .label = label + at};
+
+		if (sampler_run(st, x + at * s.d, &c, NULL, NULL, &e))
+			fail_msg("%s", e.msg);
+	}
+	sampler_free(st);
+	ensemble_release(&s);
+	mem_free(folder);
+	return x;
+}
+
+/* The same bytes from batches of 64, 7 and 1, where a router groups them anew at every step; without it they may differ. */
+static void any_batch(void **state)
+{
+	static const int64_t batches[] = {MANY, 7, 1};
+	static const struct {
+		const char *route;
+		enum compact_type bulk;
+	} ways[] = {{"top-1", COMPACT_NONE}, {"top-1", COMPACT_BF16}, {"full", COMPACT_BF16}};
+	struct device *d = gpu();
+	struct err e = {0};
+
+	(void)state;
+	train_ensemble();
+	if (device_set_precision(d, PRECISION_F32, &e))
+		fail_msg("%s", e.msg);
+	for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
+		for (int on = 0; on < 2; on++) {
+			float *x[3] = {0};
+			int64_t n;
+
+			device_set_invariant(d, on);
+			for (int b = 0; b < 3; b++)
+				x[b] = sample_many(d, ways[w].route, ways[w].bulk, batches[b], &n);
+			for (int b = 1; b < 3; b++) {
+				int64_t differ = 0;
+
+				for (int64_t i = 0; i < MANY; i++)
+					differ += memcmp(x[0] + i * (n / MANY), x[b] + i * (n / MANY), (size_t)(n / MANY) * sizeof(float)) != 0;
+				printf("# %s, %s%s: %d of %d pictures differ between batches of %d and %d\n", ways[w].route,
+				       ways[w].bulk == COMPACT_BF16 ? "bf16" : "f32", on ? ", invariant" : "", (int)differ, MANY, MANY, (int)batches[b]);
+				assert_true(!on || !differ);
+			}
+			for (int b = 0; b < 3; b++)
+				mem_free(x[b]);
+		}
+	well(d);
+	device_free(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(memory),     cmocka_unit_test(steps_f32),   cmocka_unit_test(steps_tf32),
 	                                   cmocka_unit_test(steps_bf16), cmocka_unit_test(loss_curves), cmocka_unit_test(runs_repeat),
 	                                   cmocka_unit_test(profiles),
-	                                   cmocka_unit_test(sampling)};
+	                                   cmocka_unit_test(sampling),   cmocka_unit_test(any_batch)};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -18,6 +18,7 @@ struct fake {
 	uint64_t algo, split;     /* of the last product */
 	int refuse;               /* bits of epilogues for which nothing is recommended */
 	int fails;                /* status of every product */
+	int varies;               /* products round otherwise for another number of columns, as the library's may */
 	int capturing;
 	uint64_t swift, swift_split; /* the algorithm and the split that are fast */
 	int fail_count;

@@ -13,10 +13,11 @@
 #include "core/mem.h"
 #include "file/commit.h"
 #include "file/fileio.h"
+#include "file/safetensors.h"
 #include "kernels/gemm.h"
 #include "tests/op/fakelt.h"
 
-#define KERNELS(X) X(linear) X(linear_dx) X(linear_dw) X(matmul)
+#define KERNELS(X) X(linear) X(linear_dx) X(linear_dw) X(matmul) X(conv)
 
 static struct device device; /* with the stand-in */
 static float room[1 << 20];
@@ -67,7 +68,7 @@ static void both(const struct optest *t, const struct kernel *own, const struct 
 	optest_twin(t, lt, TOLERANCE * 1e-6);
 }
 
-static void linear_of(const int64_t s[3], int act, int bias, int pre, int master)
+static void linear_twin(const int64_t s[3], int act, int bias, int pre, int master, const struct kernel *twin)
 {
 	struct operand x = {.rank = 2, .shape = {s[0], s[2]}}, w = {.rank = 2, .shape = {s[1], s[2]}, .dense = 1, .scale = .1, .exact = master};
 	struct operand v = {.rank = 1, .shape = {s[1]}, .exact = master}, y = {.rank = 2, .shape = {s[0], s[1]}};
@@ -77,9 +78,15 @@ static void linear_of(const int64_t s[3], int act, int bias, int pre, int master
 		t.in[2] = v;
 	if (pre)
 		t.out[1] = y;
-	optest_twin(&t, &kernel_linear_cuda, TOLERANCE * 1e-6);
-	t.tol16 = 0x1p-6; /* without an epilogue of the library products are rounded too, and may be larger than what becomes of them */
-	optest_twin(&t, &linear_lt, TOLERANCE * 1e-6);
+	if (twin != &kernel_linear_cuda)
+		t.tol16 = 0x1p-6; /* without an epilogue of the library products are rounded too, and may be larger than what becomes of them */
+	optest_twin(&t, twin, TOLERANCE * 1e-6);
+}
+
+static void linear_of(const int64_t s[3], int act, int bias, int pre, int master)
+{
+	linear_twin(s, act, bias, pre, master, &kernel_linear_cuda);
+	linear_twin(s, act, bias, pre, master, &linear_lt);
 }
 
 static void forward(void **state)
@@ -254,6 +261,125 @@ static void rows_apart(void **state)
 		assert_true(isnan(y[N]) && isnan(pre[N]));
 	}
 	assert_int_equal(fake.seen[LT_EPILOGUE_GELU | LT_EPILOGUE_AUX], 1);
+	end();
+}
+
+enum { MOST_ROWS = 70, MOST_N = 130, MOST_K = 40 };
+
+union values {
+	float f[MOST_ROWS * MOST_N];
+	uint16_t half[2 * MOST_ROWS * MOST_N];
+	char byte[4 * MOST_ROWS * MOST_N];
+};
+
+/* Rows of x and, in y, what the device made of some of them, in float or in bfloat16. */
+struct batch {
+	enum op op;
+	enum dtype type;
+	int64_t n, k;
+	union values x, w, y;
+};
+
+static void values_fill(union values *v, enum dtype type, int64_t n, int64_t step)
+{
+	for (int64_t i = 0; i < n; i++) {
+		float x = sinf((float)(i * i * step % 9973));
+
+		if (type == DT_BF16)
+			v->half[i] = f32_to_bf16(x);
+		else
+			v->f[i] = x;
+	}
+}
+
+/* LINEAR, and CONV of pixels whose picture is as wide as there are rows; MATMUL of as many products of 1 row. */
+static void batch_run(struct batch *b, int64_t first, int64_t rows)
+{
+	int64_t n = b->n, k = b->k, each = b->op == OP_MATMUL ? 1 : rows, outer = b->op == OP_MATMUL ? rows : 1;
+	float bias[MOST_N];
+	struct op_call c = {.nin = 3, .nout = 1, .attr = {{1 + UNARY_GELU_TANH, 1}}, .scratch = room};
+	char *x = b->x.byte + (size_t)(first * k) * dtype_size(b->type);
+
+	for (int i = 0; i < MOST_N; i++)
+		bias[i] = .01f * (float)i;
+	memset(&b->y, 0xff, sizeof b->y);
+	c.in[0] = (struct array){x, b->type, 4, {1, outer, each, k}, {rows * k, each * k, k, 1}};
+	c.in[1] = (struct array){&b->w, b->type, 4, {n, 1, 1, k}, {k, k, k, 1}};
+	c.in[2] = array_vector(DT_F32, bias, n);
+	c.out[0] = (struct array){&b->y, b->type, 4, {1, outer, each, n}, {rows * n, each * n, n, 1}};
+	if (b->op == OP_LINEAR) {
+		c.in[1] = (struct array){&b->w, b->type, 2, {n, k}, {k, 1}};
+		linear_lt.run(&c);
+	} else if (b->op == OP_CONV) {
+		conv_lt.run(&c);
+	} else {
+		c.nin = 2;
+		c.attr = (struct op_attr){.i = {0, 1}, .f = {1}};
+		c.in[1] = (struct array){&b->w, b->type, 4, {1, outer, n, k}, {0, 0, k, 1}};
+		matmul_lt.run(&c);
+	}
+}
+
+/* How many of these batches have other bytes than the same rows among all others had. */
+static int batches_that_differ(struct batch *b)
+{
+	static const int64_t cuts[][2] = {{0, 1}, {67, 3}, {5, 33}, {1, 65}};
+	size_t row = (size_t)b->n * dtype_size(b->type);
+	static union values all;
+	int differ = 0;
+
+	values_fill(&b->x, b->type, MOST_ROWS * b->k, 1);
+	values_fill(&b->w, b->type, b->n * b->k, 7);
+	batch_run(b, 0, MOST_ROWS);
+	all = b->y;
+	for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+		batch_run(b, cuts[i][0], cuts[i][1]);
+		differ += memcmp(&b->y, all.byte + (size_t)cuts[i][0] * row, (size_t)cuts[i][1] * row) != 0;
+	}
+	return differ;
+}
+
+/* On a device that is to be `invariant` a row has the same bytes in any batch, and the library, whose algorithm varies with the number
+ * of rows here, has no part in it. */
+static void any_batch(void **state)
+{
+	static const enum op ops[] = {OP_LINEAR, OP_CONV, OP_MATMUL};
+	static const int64_t sizes[][2] = {{7, 5}, {130, 40}};
+	static struct batch b;
+
+	(void)state;
+	for (int o = 0; o < 3; o++)
+		for (int s = 0; s < (ops[o] == OP_LINEAR ? 4 : 2); s++) {
+			b.op = ops[o];
+			b.type = s & 1 ? DT_BF16 : DT_F32;
+			b.n = sizes[s / 2][0];
+			b.k = sizes[s / 2][1];
+			begin();
+			fake.varies = 1;
+			if (b.op != OP_MATMUL && b.type == DT_F32)
+				assert_true(batches_that_differ(&b) > 0 && fake.ran > 0);
+			fake.ran = fake.asked = 0;
+			device_set_invariant(&device, 1);
+			assert_int_equal(batches_that_differ(&b), 0);
+			assert_int_equal(fake.ran + fake.asked, 0);
+			device_set_invariant(&device, 0);
+			end();
+		}
+}
+
+/* What rows are multiplied by there, beside the CPU's. */
+static void pixels(void **state)
+{
+	static const int acts[] = {0, 1 + UNARY_GELU_TANH, 1 + UNARY_SILU, 1 + UNARY_TANH};
+
+	(void)state;
+	begin();
+	device_set_invariant(&device, 1);
+	for (int s = 0; s < SHAPES; s++)
+		linear_twin(shapes[s], acts[s % 4], s & 1, s >> 1 & 1, s >> 2 & 1, &linear_lt);
+	linear_twin((const int64_t[3]){5, 6, 0}, 0, 1, 0, 0, &linear_lt);
+	assert_int_equal(fake.ran, 0);
+	device_set_invariant(&device, 0);
 	end();
 }
 
@@ -559,7 +685,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(forward), cmocka_unit_test(gradients), cmocka_unit_test(own_epilogues), cmocka_unit_test(products),
-	    cmocka_unit_test(order_of_sums), cmocka_unit_test(rows_apart), cmocka_unit_test(plans), cmocka_unit_test(tuning),
+	    cmocka_unit_test(order_of_sums), cmocka_unit_test(rows_apart), cmocka_unit_test(any_batch),
+	    cmocka_unit_test(pixels), cmocka_unit_test(plans), cmocka_unit_test(tuning),
 	    cmocka_unit_test(stale), cmocka_unit_test(shared), cmocka_unit_test(in_the_users_cache),
 	    cmocka_unit_test(failures), cmocka_unit_test(library_itself),
 	};

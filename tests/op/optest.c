@@ -132,11 +132,16 @@ static double *make_values(const struct optest *t, int j)
 	return v;
 }
 
+static int holds_any(const struct array *a)
+{
+	return a->rank && array_count(a) > 0;
+}
+
 static void set_values(struct storage *s, const double *v)
 {
 	int64_t idx[ARRAY_RANK] = {0}, i = 0;
 
-	if (s->stored.rank)
+	if (holds_any(&s->stored))
 		do
 			save(&s->stored, offset(&s->stored, idx), v[i++]);
 		while (index_next(&s->stored, idx));
@@ -147,7 +152,7 @@ static double *get_values(const struct storage *s)
 	int64_t idx[ARRAY_RANK] = {0}, i = 0;
 	double *v = mem_zalloc((size_t)array_count(&s->stored) + 1, sizeof *v);
 
-	if (s->stored.rank)
+	if (holds_any(&s->stored))
 		do
 			v[i++] = load(&s->stored, offset(&s->stored, idx));
 		while (index_next(&s->stored, idx));
@@ -159,9 +164,10 @@ static void check_gaps(const struct optest *t, const struct storage *s, int o)
 	unsigned char *used = mem_zalloc((size_t)s->elements + 8, 1);
 	int64_t idx[ARRAY_RANK] = {0};
 
-	do
-		used[offset(&s->stored, idx)] = 1;
-	while (index_next(&s->stored, idx));
+	if (holds_any(&s->stored))
+		do
+			used[offset(&s->stored, idx)] = 1;
+		while (index_next(&s->stored, idx));
 	for (int64_t i = 0; i < s->elements + 8; i++)
 		if (!used[i] && !isnan(load(&s->stored, i)))
 			fail_msg("%s: output %d is written in a gap, at %lld", t->name, o, (long long)i);

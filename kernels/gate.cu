@@ -50,7 +50,7 @@ static __global__ void gate_any(struct strided s, struct reals y, struct reals x
 static int gate_packed(const struct groups *g, const struct array *const *arrays, int n, int gate)
 {
 	for (int a = 0; a < n; a++)
-		if (!groups_packs(g, arrays[a], a) || (a != gate && arrays[a]->dtype != arrays[0]->dtype))
+		if (!groups_packs(g, arrays[a]) || (a != gate && arrays[a]->dtype != arrays[0]->dtype))
 			return 0;
 	return groups_common(g, gate);
 }

@@ -100,15 +100,16 @@ static inline int groups_common(const struct groups *g, int a)
 	return 1;
 }
 
-/* Whether rows of array a are whole packs that a team holds; an absent array's are. */
-static inline int groups_packs(const struct groups *g, const struct array *x, int a)
+/* Whether rows of array x are whole packs that a team holds; an absent array's are. A dimension of one row counts as one of many would:
+ * the kernel, and with it the order of a row's sums, is the same for any batch. */
+static inline int groups_packs(const struct groups *g, const struct array *x)
 {
 	if (g->cols % PACK || g->cols > PACK * TEAM || (uintptr_t)x->data % 16)
 		return 0;
 	if (x->data && (x->shape[x->rank - 1] != g->cols || x->stride[x->rank - 1] != 1))
 		return 0;
-	for (int d = 0; d < g->rank; d++)
-		if (g->stride[a][d] % PACK)
+	for (int d = 0; x->data && d < x->rank - 1; d++)
+		if (x->stride[d] % PACK)
 			return 0;
 	return 1;
 }

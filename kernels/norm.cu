@@ -167,7 +167,7 @@ static void norm_run(const struct op_call *c)
 	int packs = k.y.bf16 == k.x.bf16;
 
 	for (int a = 0; a < NORM_ARRAYS; a++)
-		packs &= a == STATS || groups_packs(&g, arrays[a], a);
+		packs &= a == STATS || groups_packs(&g, arrays[a]);
 	if (!items || !g.cols)
 		return;
 	if (packs && k.x.bf16)
@@ -315,7 +315,7 @@ static int norm_grad_packed(const struct groups *g, const struct norm_grad *k, c
 	if (k->dy.bf16 != k->x.bf16 || k->dx.bf16 != k->x.bf16 || (k->acc.p && k->acc.bf16 != k->x.bf16))
 		return 0;
 	for (int a = 0; a < GRAD_ARRAYS; a++)
-		if (a != G_STATS && !groups_packs(g, arrays[a], a))
+		if (a != G_STATS && !groups_packs(g, arrays[a]))
 			return 0;
 	return groups_common(g, G_SCALE) && !(dscale->data && dshift->data && !same_shape(dscale, dshift));
 }

@@ -304,11 +304,44 @@ static void many_rows(void **state)
 	mem_free(dh);
 }
 
+enum { SAMPLES = 3, TOKENS = 2, WIDTH = 1152, SAMPLE = TOKENS * WIDTH + 3 /* elements between samples: no whole packs */ };
+
+/* The first `samples` of x, into y. */
+static void norm_of(int64_t samples, float *x, float *y, float *stats)
+{
+	struct array rows = {.rank = 3, .dtype = DT_F32, .data = x, .shape = {samples, TOKENS, WIDTH}, .stride = {SAMPLE, WIDTH, 1}};
+	struct op_call c = {.nin = 3, .nout = 2, .attr = {{NORM_LAYER}, {1e-5}}, .in = {rows}};
+
+	c.out[0] = rows;
+	c.out[0].data = y;
+	c.out[1] = (struct array){.rank = 3, .dtype = DT_F32, .data = stats, .shape = {samples, TOKENS, 2}, .stride = {TOKENS * 2, 2, 1}};
+	optest_call(&kernel_norm_cuda, &c);
+}
+
+/* A sample's bits are the same alone and in company, also where a sample does not begin at a whole pack, which shows in company alone. */
+static void any_batch(void **state)
+{
+	float *x = mem_alloc(SAMPLES * SAMPLE * sizeof *x), *y[2], stats[2][SAMPLES * TOKENS * 2];
+
+	(void)state;
+	for (int64_t i = 0; i < SAMPLES * SAMPLE; i++)
+		x[i] = sinf((float)i) * powf(2, (float)(i * 7 % 23));
+	for (int i = 0; i < 2; i++) {
+		y[i] = mem_zalloc(SAMPLES * SAMPLE, sizeof *y[i]);
+		norm_of(i ? SAMPLES : 1, x, y[i], stats[i]);
+	}
+	assert_memory_equal(y[0], y[1], TOKENS * WIDTH * sizeof *y[0]);
+	assert_memory_equal(stats[0], stats[1], TOKENS * 2 * sizeof *stats[0]);
+	mem_free(x);
+	mem_free(y[0]);
+	mem_free(y[1]);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(values),    cmocka_unit_test(large_mean), cmocka_unit_test(gradients),
-	                                   cmocka_unit_test(one_apart), cmocka_unit_test(gated),      cmocka_unit_test(within_wider_rows),
-	                                   cmocka_unit_test(many_rows)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(values),    cmocka_unit_test(large_mean),        cmocka_unit_test(gradients),
+	                                   cmocka_unit_test(one_apart), cmocka_unit_test(gated),             cmocka_unit_test(within_wider_rows),
+	                                   cmocka_unit_test(many_rows), cmocka_unit_test(any_batch)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,15 +111,6 @@ static struct samples *open_samples(const struct work *w, int silent, struct err
 
 /* ---- what the model is ---- */
 
-static int holds(const char *dir, const char *name)
-{
-	char *path = path_join(dir, name);
-	int found = path_exists(path);
-
-	mem_free(path);
-	return found;
-}
-
 /* By config.json. */
 static int recognise_config(struct parts *p, const char *dir, struct err *e)
 {
@@ -147,7 +138,7 @@ static int recognise_config(struct parts *p, const char *dir, struct err *e)
 
 static int recognise(struct parts *p, struct err *e)
 {
-	int vae = holds(o.model, "vae/config.json"), text = holds(o.model, "text_encoder/config.json");
+	int vae = path_holds(o.model, "vae/config.json"), text = path_holds(o.model, "text_encoder/config.json");
 	struct stat st;
 
 	if (extractor_is_network(o.model))

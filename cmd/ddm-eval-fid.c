@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/opendevice.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/pool.h"
@@ -205,7 +206,7 @@ static int sets_read(struct work *w, struct pool *pool, const struct progress *p
 	                            .pool = pool,
 	                            .progress = progress};
 
-	if ((extractor_is_network(features) || lpips) && !(w->device = device_open(device, pool, e)))
+	if ((extractor_is_network(features) || lpips) && !(w->device = open_device(device, pool, e)))
 		return -1;
 	o.extractor = w->extractor = extractor_open(features, &(struct extractor_options){input, w->device}, e);
 	if (!w->extractor || metrics_choose(w, &o, e) || models_open(w, e))

@@ -25,7 +25,7 @@
 #include "file/tarfile.h"
 #include "kernels/profile.h"
 
-enum { SHEET_LIMIT = 400, MOST = 1000000, LATENT_FACTOR = 8 }; /* factor: of the autoencoders of models that are told a picture's size */
+enum { SHEET_LIMIT = 400, MOST = 1000000 };
 static const double PARIS_LAST = .001;
 
 static int64_t each, count, steps = 50, first_image, batch = 64, threads;
@@ -302,13 +302,11 @@ static int open_model(struct run *r, const char *dir, struct err *e)
 	                             .own = r->solver.discrete,
 	                             .capacity = batch * (cfg == 1 ? 1 : 2),
 	                             .bulk = map ? COMPACT_VIEW : bulk[weights_choice],
-	                             .factor = LATENT_FACTOR,
 	                             .device = r->device};
 	struct ensemble *s = &r->ensemble;
 
 	if (map && weights_choice != WEIGHTS_F32)
 		return err_set(e, ERR_USAGE, "--map is for --weights f32: %s are made of what is in the files", weight_types[weights_choice]);
-	keep_hashes();
 	if (device_set_precision(r->device, weights_choice == WEIGHTS_TF32 ? PRECISION_TF32 : PRECISION_F32, e))
 		return -1;
 	if (parse_resident(&o.resident, e) || ensemble_open(s, dir, &o, e) || check_classes(r, e))

@@ -37,20 +37,21 @@ int keep_tuning(struct device *d)
 	return kept;
 }
 
-struct device *open_device(const char *name, struct pool *pool, struct err *e)
-{
-	struct device *d = device_open(name, pool, e);
-
-	if (d && d->cublaslt)
-		keep_tuning(d);
-	return d;
-}
-
-void keep_hashes(void)
+static void keep_hashes(void)
 {
 	char *dir = tuning_folder();
 
 	if (dir && !dir_make(dir, NULL))
 		filehash_remember(dir, LARGE);
 	mem_free(dir);
+}
+
+struct device *open_device(const char *name, struct pool *pool, struct err *e)
+{
+	struct device *d = device_open(name, pool, e);
+
+	keep_hashes();
+	if (d && d->cublaslt)
+		keep_tuning(d);
+	return d;
 }

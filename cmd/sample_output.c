@@ -64,7 +64,7 @@ static void encode(void *arg, int64_t i, int worker)
 
 	(void)worker;
 	snprintf(what, sizeof what, "picture %s", t->item[i].name);
-	if (gallery_picture(&d->picture, t->x + i * each, o->picture_channels, o->picture_size, what, &d->e))
+	if (gallery_picture(&d->picture, t->x + i * each, o->picture_channels, o->picture_size, o->picture_size, what, &d->e))
 		return;
 	if (o->format == FORMAT_PNG) {
 		struct still_text text[] = {{"Software", "ddm-sample " DDM_VERSION}, {"ddm", t->item[i].stamp}, {"Description", t->item[i].prompt}};

@@ -7,10 +7,9 @@
 #include "core/mem.h"
 #include "data/textencoder.h"
 #include "file/stamp.h"
+#include "net/net.h"
 
 enum { ENCODE_AT_ONCE = 64 };
-
-static const float padding = -10000; /* in a mask */
 
 /* Rows of features: those of a file, or `made` of distinct texts; then the row that is led away from, where it is a file's. */
 struct text_source {
@@ -199,7 +198,7 @@ static void place_row(struct text_source *t, int64_t row, int64_t at)
 	}
 	memset(out + tokens * q->width, 0, (size_t)((q->tokens - tokens) * q->width) * sizeof *out);
 	for (int64_t i = 0; q->masked && i < q->tokens; i++)
-		t->mask[at * q->tokens + i] = i < counts ? 0 : padding;
+		t->mask[at * q->tokens + i] = i < counts ? 0 : NET_PADDING;
 }
 
 static int64_t row_of(const struct text_source *t, const char *text)

@@ -50,6 +50,15 @@ void sha256_end(struct sha256 *s, char hex[65])
 		snprintf(hex + 8 * i, 9, "%08x", s->h[i]);
 }
 
+void sha256_text(const char *text, char hex[65])
+{
+	struct sha256 s;
+
+	sha256_init(&s);
+	sha256_add(&s, text, strlen(text));
+	sha256_end(&s, hex);
+}
+
 int sha256_file(const char *path, char hex[65], uint64_t *bytes, struct err *e)
 {
 	FILE *f = fopen(path, "rbe");

@@ -11,6 +11,7 @@
 #include "core/rng.h"
 #include "data/entries.h"
 #include "data/textencoder.h"
+#include "diffusion/gallery.h"
 #include "file/npy.h"
 #include "file/safetensors.h"
 #include "net/autoencoder.h"
@@ -325,16 +326,9 @@ static void pixels_task(void *arg, int64_t task, int worker)
 {
 	struct pixels_job *j = arg;
 	const struct picture *p = &j->item[task]->picture;
-	size_t w = (size_t)p->width, area = w * (size_t)p->height;
-	float *out = j->out + (size_t)task * 3 * area;
 
 	(void)worker;
-	for (size_t c = 0; c < 3; c++)
-		for (size_t i = 0; i < area; i++) {
-			size_t from = j->flip ? i / w * w + (w - 1 - i % w) : i;
-
-			out[c * area + i] = (float)p->pixels[from * 3 + c] / 127.5f - 1;
-		}
+	gallery_numbers(j->out + task * 3 * p->width * p->height, p, j->flip);
 }
 
 static int room(float **p, int64_t *have, int64_t want, const char *what, struct err *e)
@@ -365,7 +359,7 @@ static int write_latent(const struct encoding *x, struct item *it, int flip, con
 
 	if (kl && x->o.posterior == ENCODING_SAMPLE) {
 		noise = mem_alloc((size_t)n * sizeof *noise);
-		rng_normal(noise, (size_t)n, x->o.seed, RNG_SOURCE, (uint64_t)flip, hash64(it->key, strlen(it->key)) >> 20);
+		rng_normal(noise, (size_t)n, x->o.seed, RNG_LATENT, (uint64_t)flip, hash64(it->key, strlen(it->key)) >> 20);
 	}
 	autoencoder_latent(c, moments, noise, h * w, z);
 	rc = encoding_array(&it->latent[flip], x->o.wide, 3, shape, z, it->key, &it->err);
@@ -411,17 +405,14 @@ static void png_task(void *arg, int64_t task, int worker)
 {
 	struct png_job *j = arg;
 	struct item *it = j->item[task];
-	size_t area = (size_t)j->height * (size_t)j->width, len;
-	const float *in = j->pixels + (size_t)task * 3 * area;
+	const float *in = j->pixels + task * 3 * j->height * j->width;
 	uint8_t *png = NULL;
 	struct picture p;
+	size_t len;
 
 	(void)worker;
-	if (picture_alloc(&p, j->width, j->height, 3, &it->err))
+	if (gallery_picture(&p, in, 3, j->height, j->width, it->key, &it->err))
 		return;
-	for (size_t c = 0; c < 3; c++)
-		for (size_t i = 0; i < area; i++)
-			p.pixels[i * 3 + c] = (uint8_t)lrintf(fminf(fmaxf((in[c * area + i] + 1) * 127.5f, 0), 255));
 	if (!still_encode_png(&p, NULL, 0, &png, &len, &it->err))
 		str_add(&it->png, png, len);
 	mem_free(png);

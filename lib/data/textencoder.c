@@ -34,18 +34,9 @@ static void parts_release(struct parts *p)
 	mem_free(p->tokenizer);
 }
 
-static int holds(const char *dir, const char *name)
-{
-	char *path = path_join(dir, name);
-	int found = path_exists(path);
-
-	mem_free(path);
-	return found;
-}
-
 static int holds_tokenizer(const char *dir)
 {
-	return holds(dir, "tokenizer.json") || holds(dir, "merges.txt") || holds(dir, "spiece.model");
+	return path_holds(dir, "tokenizer.json") || path_holds(dir, "merges.txt") || path_holds(dir, "spiece.model");
 }
 
 /* .../text_encoder_2 to .../tokenizer_2; NULL where dir is called otherwise. Caller frees. */
@@ -67,7 +58,7 @@ static struct parts parts_of(const char *dir)
 {
 	struct parts p = {0};
 
-	if (holds(dir, "text_encoder")) {
+	if (path_holds(dir, "text_encoder")) {
 		p.encoder = path_join(dir, "text_encoder");
 		p.tokenizer = path_join(dir, "tokenizer");
 		return p;
@@ -102,7 +93,7 @@ static int kind_of(const json_t *config)
 int textencoder_sniff(const char *dir)
 {
 	struct parts p = parts_of(dir);
-	json_t *o = holds(p.encoder, "config.json") ? config_of(p.encoder, NULL) : NULL;
+	json_t *o = path_holds(p.encoder, "config.json") ? config_of(p.encoder, NULL) : NULL;
 	int found = o && kind_of(o) >= 0 && holds_tokenizer(p.tokenizer);
 
 	json_decref(o);
@@ -185,21 +176,11 @@ static int open_t5(struct textencoder *t, const char *dir, const struct textenco
 	return check_vocabulary(t, c->vocabulary, dir, e);
 }
 
-static int weights_hash(const char *dir, char hex[65], struct err *e)
-{
-	struct weightfile *w = weightfile_open(dir, NULL, e);
-	int rc = w ? weightfile_hash(w, hex, e) : -1;
-
-	weightfile_free(w);
-	return rc;
-}
-
 static int open_parts(struct textencoder *t, const struct parts *p, const struct textencoder_options *o, struct err *e)
 {
 	json_t *config = config_of(p->encoder, e);
 	char tokenizer[65], weights[65];
 	struct str what = {0};
-	struct sha256 h;
 	int kind, rc = -1;
 
 	if (!config)
@@ -208,12 +189,10 @@ static int open_parts(struct textencoder *t, const struct parts *p, const struct
 	if (kind < 0)
 		err_set(e, ERR_DATA, "%s/config.json: model_type is not that of a text encoder known here (clip, clip_text_model, t5)", p->encoder);
 	t->info.kind = (enum textencoder_kind)kind;
-	if (kind >= 0 && !open_tokenizer(t, p->tokenizer, tokenizer, e) && !weights_hash(p->encoder, weights, e) &&
+	if (kind >= 0 && !open_tokenizer(t, p->tokenizer, tokenizer, e) && !weightfile_hash_at(p->encoder, weights, e) &&
 	    !(kind == TEXTENCODER_CLIP ? open_clip : open_t5)(t, p->encoder, o, &what, e)) {
 		str_printf(&what, ", weights %s, tokenizer %s, padding %d", weights, tokenizer, (int)tokenizer_padding(t->tokenizer));
-		sha256_init(&h);
-		sha256_add(&h, what.p, what.len);
-		sha256_end(&h, t->info.hash);
+		sha256_text(what.p, t->info.hash);
 		rc = 0;
 	}
 	str_release(&what);

@@ -10,7 +10,7 @@
 struct condition {
 	const int32_t *label; /* (n), of the host: class labels in 0 .. classes, `classes` itself being the null label */
 	const float *text;    /* (n, text_tokens, text_width), of the device: features of a text */
-	const float *mask;    /* (n, text_tokens), of the device: 0 for a token, -10000 for padding; NULL: no padding */
+	const float *mask;    /* (n, text_tokens), of the device: 0 for a token, NET_PADDING for padding; NULL: no padding */
 };
 
 /* x, v and logits are memory of the device that they compute on; t is the host's; what is the host's has been read on return.

@@ -327,14 +327,11 @@ static int check_text(struct ensemble *s, const struct net_config *c, const char
 }
 
 /* The size of a picture before it was cropped, and height over width: those of the whole, as when PixArt samples. */
-static int tell_size(struct member *m, int64_t pixels, struct err *e)
+static int tell_size(struct member *m, const struct net_config *c, struct err *e)
 {
-	if (!(m->micro = mem_try((size_t)m->capacity * 3, sizeof *m->micro, "network input", e)))
+	if (!(m->micro = mem_try((size_t)m->capacity * NET_MICRO, sizeof *m->micro, "network input", e)))
 		return -1;
-	for (int64_t i = 0; i < m->capacity; i++) {
-		m->micro[3 * i] = m->micro[3 * i + 1] = (float)pixels;
-		m->micro[3 * i + 2] = 1;
-	}
+	net_micro(c, m->capacity, m->micro);
 	return 0;
 }
 
@@ -365,7 +362,7 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 	                  !(m->out = m->device->alloc(m->device, n * (size_t)m->elements * sizeof *m->out, "network output", e)) ||
 	                  !(m->time = mem_try(n, sizeof *m->time, "network times", e))))
 		return -1;
-	if (c->net.micro && tell_size(m, c->net.size * o->factor, e))
+	if (c->net.micro && tell_size(m, &c->net, e))
 		return -1;
 	s->expert[k] = (struct expert){run_expert, m, o->capacity, s->classes, member_flops(m), s->text_tokens, s->text_width};
 	return 0;
@@ -463,24 +460,9 @@ struct layout {
 /* What is missing in a folder that holds no expert, as far as can be told. */
 static int nothing_there(const char *dir, struct err *e)
 {
-	char *unet = path_join(dir, "unet");
-	int rc;
-
-	if (path_exists(unet))
-		rc = err_set(e, ERR_DATA, "%s: a pipeline with a U-Net, and only those with a transformer are sampled", dir);
-	else
-		rc = err_set(e, ERR_NOINPUT, "%s: no expert_* folder, no transformer/config.json and no diffusion_pytorch_model.safetensors in it", dir);
-	mem_free(unet);
-	return rc;
-}
-
-static int is_pipeline(const char *dir)
-{
-	char *config = path_join(dir, "transformer/config.json");
-	int rc = path_exists(config);
-
-	mem_free(config);
-	return rc;
+	if (path_holds(dir, "unet"))
+		return err_set(e, ERR_DATA, "%s: a pipeline with a U-Net, and only those with a transformer are sampled", dir);
+	return err_set(e, ERR_NOINPUT, "%s: no expert_* folder, no transformer/config.json and no diffusion_pytorch_model.safetensors in it", dir);
 }
 
 static int survey(struct layout *l, const char *dir, struct err *e)
@@ -505,7 +487,7 @@ static int survey(struct layout *l, const char *dir, struct err *e)
 		l->highest = k > l->highest ? k : l->highest;
 	}
 	names_free(names, n);
-	if (l->highest < 0 && (weights || is_pipeline(dir))) {
+	if (l->highest < 0 && (weights || path_holds(dir, "transformer/config.json"))) {
 		l->lone = weights ? "" : "transformer";
 		l->has_router = 0;
 		l->present[0] = 1;

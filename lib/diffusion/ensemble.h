@@ -25,7 +25,6 @@ struct ensemble_options {
 	int own;                /* not converted at all: for solvers of discrete time, on the experts' path */
 	int64_t capacity;       /* rows of one call of an expert */
 	enum compact_type bulk; /* of the experts' weights (model_open); the router's are floats: a small error there is another route */
-	int64_t factor;         /* pixels across an element of a latent, of experts that are told a picture's size */
 	struct device *device;  /* borrowed */
 	struct resident resident;
 };

@@ -8,13 +8,12 @@
 
 enum { GAP = 2 };
 
-int gallery_picture(struct picture *p, const float *x, int64_t channels, int64_t size, const char *what, struct err *e)
+int gallery_picture(struct picture *p, const float *x, int64_t channels, int64_t height, int64_t width, const char *what, struct err *e)
 {
-	int64_t n = size * size;
+	int64_t n = height * width;
 
 	assert(channels == 1 || channels == 3);
-	*p = (struct picture){(int)size, (int)size, (int)channels, mem_try((size_t)(n * channels), 1, "a picture", e)};
-	if (!p->pixels)
+	if (picture_alloc(p, (int)width, (int)height, (int)channels, e))
 		return -1;
 	for (int64_t c = 0; c < channels; c++)
 		for (int64_t i = 0; i < n; i++) {
@@ -27,6 +26,18 @@ int gallery_picture(struct picture *p, const float *x, int64_t channels, int64_t
 			p->pixels[i * channels + c] = (uint8_t)fmin(fmax(v, 0), 255);
 		}
 	return 0;
+}
+
+void gallery_numbers(float *out, const struct picture *p, int mirrored)
+{
+	int64_t w = p->width, area = w * p->height, channels = p->channels;
+
+	for (int64_t c = 0; c < channels; c++)
+		for (int64_t i = 0; i < area; i++) {
+			int64_t from = mirrored ? i + w - 1 - 2 * (i % w) : i;
+
+			out[c * area + i] = (float)p->pixels[from * channels + c] / 127.5f - 1;
+		}
 }
 
 static int64_t sheet_columns(int64_t n, int64_t columns)

@@ -7,9 +7,11 @@
 #include "core/err.h"
 #include "file/still.h"
 
-/* x (channels, size, size) in [-1, 1] -> round((x + 1) 127.5), clamped, interleaved; channels 1 or 3. A value that is not
+/* x (channels, height, width) in [-1, 1] -> round((x + 1) 127.5), clamped, interleaved; channels 1 or 3. A value that is not
  * finite is ERR_FAIL naming `what`. Release with picture_release. */
-int gallery_picture(struct picture *p, const float *x, int64_t channels, int64_t size, const char *what, struct err *e);
+int gallery_picture(struct picture *p, const float *x, int64_t channels, int64_t height, int64_t width, const char *what, struct err *e);
+/* The other way: out (channels, height, width) = pixel / 127.5 - 1, mirrored left to right on demand. */
+void gallery_numbers(float *out, const struct picture *p, int mirrored);
 
 /* A sheet for n pictures of size x size in `columns` columns (0: the least that makes it no taller than wide), black, with a
  * gap of two pixels between them. Release with picture_release. */

@@ -245,7 +245,7 @@ static int put_texts(struct sampler_state *st, const struct texts *host, struct 
 		}
 	if (!tokens || !host->rows)
 		return 0;
-	if (host->rows > st->text_rows) {
+	if (host->rows > st->text_rows || !host->mask != !st->texts.mask) {
 		release_texts(st);
 		if (!(st->texts.features = d->alloc(d, (size_t)host->rows * width, "features of texts", e)) ||
 		    (host->mask && !(st->texts.mask = d->alloc(d, (size_t)host->rows * tokens, "features of texts", e))))

@@ -176,6 +176,15 @@ char *path_join(const char *dir, const char *name)
 	return str_new("%s%s%s", dir, str_ends(dir, "/") ? "" : "/", name);
 }
 
+int path_holds(const char *dir, const char *name)
+{
+	char *path = path_join(dir, name);
+	int there = path_exists(path);
+
+	mem_free(path);
+	return there;
+}
+
 int dir_make(const char *path, struct err *e)
 {
 	char *p = mem_strdup(path);

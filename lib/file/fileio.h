@@ -30,6 +30,7 @@ int filemap_fd(struct filemap *m, int fd, const char *name, struct err *e); /* f
 void filemap_close(struct filemap *m); /* a zeroed one is allowed */
 
 int path_exists(const char *path);           /* 1 when something of that name is there */
+int path_holds(const char *dir, const char *name); /* the same of "dir/name" */
 char *path_join(const char *dir, const char *name); /* "dir/name", or name alone where dir is NULL; caller frees with mem_free */
 
 int dir_make(const char *path, struct err *e);   /* mkdir -p; 0 when it is there already */

@@ -5,10 +5,10 @@
 #include <sys/stat.h>
 
 #include "core/hash.h"
-#include "file/filehash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
+#include "file/filehash.h"
 #include "file/fileio.h"
 #include "file/kind.h"
 #include "file/nametable.h"
@@ -549,4 +549,13 @@ int weightfile_hash(const struct weightfile *w, char hex[65], struct err *e)
 	}
 	sha256_end(&all, hex);
 	return 0;
+}
+
+int weightfile_hash_at(const char *path, char hex[65], struct err *e)
+{
+	struct weightfile *w = weightfile_open(path, NULL, e);
+	int rc = w ? weightfile_hash(w, hex, e) : -1;
+
+	weightfile_free(w);
+	return rc;
 }

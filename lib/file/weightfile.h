@@ -48,5 +48,6 @@ int weightfile_files(const struct weightfile *w);
 const char *weightfile_file(const struct weightfile *w, int i);
 /* SHA-256 of the file; of several, that of what sha256sum prints of them, in order, by base name. */
 int weightfile_hash(const struct weightfile *w, char hex[65], struct err *e);
+int weightfile_hash_at(const char *path, char hex[65], struct err *e); /* the same of what weightfile_open finds at path */
 
 #endif

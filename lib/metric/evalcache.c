@@ -14,11 +14,8 @@ void evalcache_key(char hex[65], const struct evalset_options *o, const char *di
 	const struct extractor *x = o->extractor;
 	char *text = str_new("%s\n%s\n%s\n%s\n%s\n%u\n%d\n%s\n%d\n", DDM_VERSION, digest, part, x->name, x->hash, o->taps, o->size,
 	                     o->size ? resize_filter_names[o->filter] : "", o->skip_bad);
-	struct sha256 h;
 
-	sha256_init(&h);
-	sha256_add(&h, text, strlen(text));
-	sha256_end(&h, hex);
+	sha256_text(text, hex);
 	mem_free(text);
 }
 

@@ -134,16 +134,13 @@ void extractor_from_network(struct extractor *x, const struct extractor_network 
 {
 	struct network *w = mem_zalloc(1, sizeof *w);
 	char *text = str_new("%s fed by %s, weights %s", n->name, netinput_names[n->input], n->weights_hash);
-	struct sha256 h;
 
 	w->n = *n;
 	*x = (struct extractor){.least = 1, .metrics = n->metrics, .run = network_run, .free = network_free, .own = w};
 	snprintf(x->name, sizeof x->name, "%s", n->name);
 	snprintf(x->input, sizeof x->input, "%s", netinput_names[n->input]);
 	memcpy(x->dims, n->dims, sizeof x->dims);
-	sha256_init(&h);
-	sha256_add(&h, text, strlen(text));
-	sha256_end(&h, x->hash);
+	sha256_text(text, x->hash);
 	mem_free(text);
 }
 

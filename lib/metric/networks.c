@@ -17,11 +17,7 @@ enum { BATCH = 16 };
 /* published: what they are called where they are missing. */
 static int weights_hash(char hex[65], const char *path, const char *published, struct err *e)
 {
-	struct weightfile *w = weightfile_open(path, NULL, e);
-	int rc = w ? weightfile_hash(w, hex, e) : err_lacking(e, published);
-
-	weightfile_free(w);
-	return rc;
+	return weightfile_hash_at(path, hex, e) ? err_lacking(e, published) : 0;
 }
 
 /* The convention asked for, or `otherwise`: one of the n allowed, of the side that the network takes. */

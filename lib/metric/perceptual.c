@@ -5,6 +5,7 @@
 
 #include "core/mem.h"
 #include "core/str.h"
+#include "diffusion/gallery.h"
 #include "file/nametable.h"
 #include "metric/evalpictures.h"
 
@@ -78,15 +79,6 @@ static int stream_next(struct stream *s, struct err *e)
 }
 
 /* (3, h, w) in [-1, 1]. */
-static void picture_floats(float *out, const struct picture *p)
-{
-	int64_t n = (int64_t)p->width * p->height;
-
-	for (int64_t i = 0; i < n; i++)
-		for (int c = 0; c < 3; c++)
-			out[c * n + i] = (float)p->pixels[3 * i + c] / 127.5f - 1;
-}
-
 static void summarise(struct perceptual *out, const double *v, int64_t n)
 {
 	double spread = 0;
@@ -218,7 +210,7 @@ static int picture_add(struct pending *p, struct grouping *g, struct lpips *n, c
 	}
 	if ((p->group[p->n] = group_find(g, name, e)) < 0)
 		return -1;
-	picture_floats(p->x + p->n * each, &s->now);
+	gallery_numbers(p->x + p->n * each, &s->now, 0);
 	return ++p->n < BATCH ? 0 : pending_flush(p, g, n, s, e);
 }
 
@@ -294,8 +286,8 @@ static int couple_add(struct couples *c, struct lpips *n, const struct stream *a
 	if (!c->x && !(c->x = mem_try((size_t)(2 * BATCH * each), sizeof *c->x, "pictures", e)))
 		return -1;
 	c->y = c->x + BATCH * each;
-	picture_floats(c->x + at * each, &a->now);
-	picture_floats(c->y + at * each, &b->now);
+	gallery_numbers(c->x + at * each, &a->now, 0);
+	gallery_numbers(c->y + at * each, &b->now, 0);
 	return ++c->n - c->done < BATCH ? 0 : couples_flush(c, n, a, e);
 }
 

@@ -56,11 +56,7 @@ const char *pixfeat_definition(enum pixfeat_kind kind)
 
 void pixfeat_hash(enum pixfeat_kind kind, char hex[65])
 {
-	struct sha256 s;
-
-	sha256_init(&s);
-	sha256_add(&s, definitions[kind], strlen(definitions[kind]));
-	sha256_end(&s, hex);
+	sha256_text(definitions[kind], hex);
 }
 
 /* Planes L, A, B (3, height, width) of the opponent colours of Ohta et al. 1980, which come near the principal axes of natural

@@ -259,21 +259,16 @@ int autoencoder_hash(const char *dir, int half, char hex[65], struct err *e)
 {
 	char *config = path_join(dir, "config.json"), *path = weights_path(dir, half, e);
 	json_t *o = path ? jsonio_load(config, e) : NULL;
-	struct weightfile *w = NULL;
 	struct autoencoder_config c;
 	struct str what = {0};
-	struct sha256 h;
 	int rc = -1;
 
-	if (o && !autoencoder_parse(o, config, &c, e) && (w = weightfile_open(path, NULL, e)) && !weightfile_hash(w, hex, e)) {
+	if (o && !autoencoder_parse(o, config, &c, e) && !weightfile_hash_at(path, hex, e)) {
 		describe(&what, &c);
 		str_printf(&what, ", weights %s", hex);
-		sha256_init(&h);
-		sha256_add(&h, what.p, what.len);
-		sha256_end(&h, hex);
+		sha256_text(what.p, hex);
 		rc = 0;
 	}
-	weightfile_free(w);
 	str_release(&what);
 	json_decref(o);
 	mem_free(config);

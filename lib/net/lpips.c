@@ -240,21 +240,15 @@ static int kind_of(enum lpips_trunk *kind, const char *heads, struct err *e)
 struct lpips *lpips_folder(const char *dir, int64_t capacity, char hash[65], struct device *d, struct err *e)
 {
 	char *trunk = part_of(dir, "trunk", e), *heads = trunk ? part_of(dir, "heads", e) : NULL, each[2][65], *text;
-	struct weightfile *w[2] = {heads ? weightfile_open(trunk, NULL, e) : NULL};
 	struct lpips *n = NULL;
 	enum lpips_trunk kind = LPIPS_ALEX;
-	struct sha256 h;
 
-	if (w[0] && (w[1] = weightfile_open(heads, NULL, e)) && !weightfile_hash(w[0], each[0], e) && !weightfile_hash(w[1], each[1], e) &&
+	if (heads && !weightfile_hash_at(trunk, each[0], e) && !weightfile_hash_at(heads, each[1], e) &&
 	    !kind_of(&kind, heads, e) && (n = lpips_open(kind, trunk, heads, capacity, d, e))) {
 		text = str_new("LPIPS 0.1, trunk %s, heads %s", each[0], each[1]);
-		sha256_init(&h);
-		sha256_add(&h, text, strlen(text));
-		sha256_end(&h, hash);
+		sha256_text(text, hash);
 		mem_free(text);
 	}
-	weightfile_free(w[0]);
-	weightfile_free(w[1]);
 	mem_free(trunk);
 	mem_free(heads);
 	return n;

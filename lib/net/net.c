@@ -70,6 +70,14 @@ int net_reads_text(enum net_kind kind)
 	return kind == NET_PARIS || kind == NET_PIXART;
 }
 
+void net_micro(const struct net_config *c, int64_t n, float *out)
+{
+	for (int64_t i = 0; i < n; i++) {
+		out[NET_MICRO * i] = out[NET_MICRO * i + 1] = (float)(8 * c->size);
+		out[NET_MICRO * i + 2] = 1;
+	}
+}
+
 static int check_text(const struct net_config *c, struct err *e)
 {
 	if (!net_reads_text(c->kind))

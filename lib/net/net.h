@@ -40,7 +40,7 @@ struct net_input {
 	struct tensor *x, *time; /* (B, channels, size, size); (B), in [0, 1] */
 	struct tensor *label;    /* (B) of DT_I32, where classes > 0, but not of a router, which predicts it */
 	struct tensor *text;     /* (B, text_tokens, text_width) */
-	struct tensor *mask;     /* PixArt: (B, text_tokens), 0 for a token and -10000 for padding; NULL: no padding */
+	struct tensor *mask;     /* PixArt: (B, text_tokens), 0 for a token and NET_PADDING for padding; NULL: no padding */
 	struct tensor *micro;    /* (B, 3): height, width, aspect ratio */
 };
 
@@ -49,6 +49,12 @@ const char *net_kind_name(enum net_kind kind);
 
 /* Whether it is given a text: an expert of Paris, PixArt. */
 int net_reads_text(enum net_kind kind);
+
+/* In a mask, of what is padding. In `micro`: numbers per row. */
+enum { NET_PADDING = -10000, NET_MICRO = 3 };
+
+/* n rows of `micro` for whole square pictures of 8 pixels across an element of a latent, as PixArt's autoencoder makes them. */
+void net_micro(const struct net_config *c, int64_t n, float *out);
 
 /* A preset by name: dit-nano dit-micro dit-mini dit-s dit-b dit-l dit-xl, each with /PATCH (1, 2, 4, 8 ..), into the fields
  * patch, hidden, depth, heads, mlp_ratio; and unless the kind is NET_ROUTER, the same with paris- and pixart- in the place of dit-, which

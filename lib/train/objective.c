@@ -14,20 +14,17 @@ static const uint64_t VALIDATION_SEED = 0;
 enum { PLACES = 2, ARRIVALS = 1 };
 
 /* A picture of PixArt's larger models is told to have these sides and this aspect ratio; the factor is that of its latents. */
-enum { LATENT_FACTOR = 8, MICRO = 3 };
 
 static void measure(struct noised *z, int64_t n, const struct net_config *c)
 {
-	int text = c->kind == NET_PARIS || c->kind == NET_PIXART;
-
 	z->rows = n;
 	z->d = c->channels * c->size * c->size;
-	z->text_tokens = text ? c->text_tokens : 0;
+	z->text_tokens = net_reads_text(c->kind) ? c->text_tokens : 0;
 	z->row_bytes[NOISED_VECTORS] = VECTORS * sizeof(float);
 	z->row_bytes[NOISED_X0] = (size_t)z->d * sizeof(float);
 	z->row_bytes[NOISED_TEXT] = (size_t)(z->text_tokens * c->text_width) * sizeof(float);
 	z->row_bytes[NOISED_MASK] = c->kind == NET_PIXART ? (size_t)z->text_tokens * sizeof(float) : 0;
-	z->row_bytes[NOISED_MICRO] = c->micro ? MICRO * sizeof(float) : 0;
+	z->row_bytes[NOISED_MICRO] = c->micro ? NET_MICRO * sizeof(float) : 0;
 }
 
 static size_t part_bytes(const struct noised *z, int part, int64_t n)
@@ -74,14 +71,11 @@ static int places_init(struct noised *z, struct err *e)
 }
 
 /* The same for all samples. */
-static void put_micro(struct noised *z, int64_t size)
+static void put_micro(struct noised *z, const struct net_config *c)
 {
-	float *all = mem_alloc(part_bytes(z, NOISED_MICRO, z->rows) + 1), side = (float)(LATENT_FACTOR * size);
+	float *all = mem_alloc(part_bytes(z, NOISED_MICRO, z->rows) + 1);
 
-	for (int64_t i = 0; i < z->rows; i++) {
-		all[MICRO * i] = all[MICRO * i + 1] = side;
-		all[MICRO * i + 2] = 1;
-	}
+	net_micro(c, z->rows, all);
 	device_put(z->device, noised_part(z, NOISED_MICRO), all, part_bytes(z, NOISED_MICRO, z->rows));
 	mem_free(all);
 }
@@ -107,7 +101,7 @@ int noised_init(struct noised *z, struct device *device, int64_t n, const struct
 	if (z->row_bytes[NOISED_MASK])
 		z->mask = host + VECTORS * n;
 	if (z->row_bytes[NOISED_MICRO])
-		put_micro(z, c->size);
+		put_micro(z, c);
 	return 0;
 }
 
@@ -145,7 +139,7 @@ static void decide_mask(struct noised *z, int64_t n, const struct clean *c)
 {
 	for (int64_t i = 0; i < n && z->mask; i++)
 		for (int64_t k = 0; k < z->text_tokens; k++)
-			z->mask[i * z->text_tokens + k] = k < c->rows[i] ? 0 : -10000;
+			z->mask[i * z->text_tokens + k] = k < c->rows[i] ? 0 : NET_PADDING;
 }
 
 /* What n samples bring along. The sides stay as they are. */

@@ -53,7 +53,7 @@ static int write_sheet(struct trainer *r, float *x, int64_t n, int64_t columns, 
 	for (int64_t i = 0; i < n && !rc; i++) {
 		struct picture p;
 
-		rc = gallery_picture(&p, x + i * r->objective.d, c->channels, c->size, path, e);
+		rc = gallery_picture(&p, x + i * r->objective.d, c->channels, c->size, c->size, path, e);
 		if (!rc) {
 			gallery_put(&sheet, i, n, columns, &p);
 			picture_release(&p);

@@ -85,17 +85,14 @@ void null_text_keep(const struct trainer *r, float *values)
 static int hash_weights(const char *dir, enum net_kind kind, char hex[65], struct err *e)
 {
 	char *path = model_weights_path(dir, kind, e);
-	struct weightfile *w = path ? weightfile_open(path, NULL, e) : NULL;
-	int rc = w ? weightfile_hash(w, hex, e) : -1;
+	int rc = path ? weightfile_hash_at(path, hex, e) : -1;
 
-	weightfile_free(w);
 	mem_free(path);
 	return rc;
 }
 
 int start_open(struct trainer *r, struct stamp *s, struct err *e)
 {
-	struct sha256 h;
 	char hex[65], *config;
 
 	if (!r->o->from)
@@ -105,9 +102,7 @@ int start_open(struct trainer *r, struct stamp *s, struct err *e)
 	if (!s)
 		return 0;
 	config = model_config_text(&r->from, NULL);
-	sha256_init(&h);
-	sha256_add(&h, config, strlen(config));
-	sha256_end(&h, hex);
+	sha256_text(config, hex);
 	mem_free(config);
 	stamp_input(s, "from_config", hex);
 	if (hash_weights(r->o->from, r->from.net.kind, hex, e))

@@ -137,15 +137,9 @@ static int make_stamp(struct trainer *r, struct err *e)
 	}
 	stamp_u64(s, "seed", o->seed);
 	stamp_input(s, "shards", r->manifest);
-	if (o->init_from) {
-		struct weightfile *w = weightfile_open(o->init_from, NULL, e);
-		int rc = w ? weightfile_hash(w, hex, e) : -1;
-
-		weightfile_free(w);
-		if (rc) {
-			stamp_free(s);
-			return -1;
-		}
+	if (o->init_from && weightfile_hash_at(o->init_from, hex, e)) {
+		stamp_free(s);
+		return -1;
 	}
 	if (o->init_from)
 		stamp_input(s, "init", hex);

@@ -22,6 +22,7 @@
 #include "kernels/profile.h"
 #include "tests/cuda/remote.h"
 #include "tests/unit/stripes.h"
+#include "tests/unit/tinyrun.h"
 #include "train/trainer.h"
 
 static char dir[] = "/tmp/ddm-cuda-XXXXXX", *shards;
@@ -368,22 +369,14 @@ static void on_line(void *arg, const char *line)
 
 static struct train_options options(enum net_kind kind, const char *out, enum precision precision, int64_t steps)
 {
-	struct train_options o = train_defaults(kind);
+	struct train_options o = tiny_run(kind, shards, out);
 
-	o.net.patch = 2;
 	o.net.hidden = 64;
-	o.net.depth = 2;
-	o.net.heads = 2;
-	o.shards = shards;
-	o.out = out;
-	o.cluster = kind == NET_DIT ? 0 : DATASET_ALL;
+	o.net.mlp_ratio = 4;
 	o.steps = steps;
 	o.batch = 16;
 	o.accumulate = 2;
 	o.lr = 2e-3;
-	o.seed = 7;
-	o.program = "test";
-	o.checkpoint_seconds = 0;
 	o.checkpoint_steps = 7;
 	o.sample_every = 0;
 	o.validate_samples = 0;

@@ -21,8 +21,9 @@
 #include "net/model.h"
 #include "tape/ops.h"
 #include "tests/op/emulated.h"
-#include "tests/unit/told.h"
 #include "tests/unit/stripes.h"
+#include "tests/unit/tinyrun.h"
+#include "tests/unit/told.h"
 #include "train/trainer.h"
 
 enum { STEPS = 6 };
@@ -63,16 +64,9 @@ static void on_step(void *arg, const struct train_step *s)
 /* The average stays near the beginning while the weights leave it, so that a validation of the wrong ones shows. */
 static struct train_options tiny(enum precision precision, char *out)
 {
-	struct train_options o = train_defaults(NET_DIT);
+	struct train_options o = tiny_run(NET_DIT, shards, out);
 
-	o.net.patch = 2;
-	o.net.hidden = 16;
 	o.net.depth = 1;
-	o.net.heads = 2;
-	o.net.mlp_ratio = 2;
-	o.shards = shards;
-	o.out = out;
-	o.cluster = 0;
 	o.steps = STEPS;
 	o.batch = 4;
 	o.lr = .02;
@@ -80,10 +74,8 @@ static struct train_options tiny(enum precision precision, char *out)
 	o.validate_every = STEPS / 2;
 	o.validate_samples = 4;
 	o.log_every = 1;
-	o.checkpoint_seconds = 0;
 	o.checkpoint_steps = 0;
 	o.precision = precision;
-	o.program = "test";
 	return o;
 }
 

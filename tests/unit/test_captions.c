@@ -14,8 +14,9 @@
 #include "data/dataset.h"
 #include "file/commit.h"
 #include "net/model.h"
-#include "tests/unit/told.h"
 #include "tests/unit/far.h"
+#include "tests/unit/tinyrun.h"
+#include "tests/unit/told.h"
 #include "train/trainer.h"
 
 static char dir[] = "/tmp/ddm-captions-XXXXXX", *shards;
@@ -266,23 +267,10 @@ static void batches(void **state)
 
 static struct train_options tiny(enum net_kind kind, const char *out)
 {
-	struct train_options o = train_defaults(kind);
+	struct train_options o = tiny_run(kind, shards, out);
 
-	o.net.patch = 2;
 	o.net.hidden = 24;
 	o.net.depth = 1;
-	o.net.heads = 2;
-	o.net.mlp_ratio = 2;
-	o.shards = shards;
-	o.out = out;
-	o.cluster = kind == NET_ROUTER ? DATASET_ALL : 0;
-	o.steps = 9;
-	o.batch = 6;
-	o.lr = 5e-3;
-	o.seed = 7;
-	o.program = "test";
-	o.checkpoint_seconds = 0;
-	o.checkpoint_steps = 4;
 	o.sample_every = 8;
 	o.validate_every = 4;
 	o.validate_samples = 7;

@@ -20,6 +20,7 @@
 #include "diffusion/sampler.h"
 #include "tests/unit/far.h"
 #include "tests/unit/stripes.h"
+#include "tests/unit/tinyrun.h"
 #include "train/trainer.h"
 
 static char dir[] = "/tmp/ddm-far-XXXXXX", *shards;
@@ -134,23 +135,8 @@ static void file_hash(const char *folder, const char *name, char hex[65])
 
 static struct train_options tiny(enum net_kind kind, const char *out)
 {
-	struct train_options o = train_defaults(kind);
+	struct train_options o = tiny_run(kind, shards, out);
 
-	o.net.patch = 2;
-	o.net.hidden = 16;
-	o.net.depth = 2;
-	o.net.heads = 2;
-	o.net.mlp_ratio = 2;
-	o.shards = shards;
-	o.out = out;
-	o.cluster = kind == NET_DIT ? 0 : DATASET_ALL;
-	o.steps = 9;
-	o.batch = 6;
-	o.lr = 5e-3;
-	o.seed = 7;
-	o.program = "test";
-	o.checkpoint_seconds = 0;
-	o.checkpoint_steps = 4;
 	o.sample_every = 8;
 	o.validate_every = 4;
 	o.validate_samples = 7;

@@ -17,7 +17,7 @@ static void every_pixel_comes_back(void **state)
 	(void)state;
 	for (int i = 0; i < 256; i++)
 		x[i] = (float)i / 127.5f - 1;
-	assert_int_equal(gallery_picture(&p, x, 1, 16, "a", &e), 0);
+	assert_int_equal(gallery_picture(&p, x, 1, 16, 16, "a", &e), 0);
 	assert_true(p.width == 16 && p.height == 16 && p.channels == 1);
 	for (int i = 0; i < 256; i++)
 		assert_int_equal(p.pixels[i], i);
@@ -33,9 +33,32 @@ static void rounding_and_clamping(void **state)
 	struct err e = {0};
 
 	(void)state;
-	assert_int_equal(gallery_picture(&p, x, 3, 2, "a", &e), 0);
+	assert_int_equal(gallery_picture(&p, x, 3, 2, 2, "a", &e), 0);
 	assert_memory_equal(p.pixels, want, sizeof want);
 	picture_release(&p);
+}
+
+static void there_and_back(void **state)
+{
+	/* Two rows of three pixels. */
+	const uint8_t pixels[18] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 255, 254, 253, 252, 251, 250, 127, 128, 129};
+	struct picture p = {3, 2, 3, (uint8_t *)(uintptr_t)pixels}, q;
+	struct err e = {0};
+	float x[18];
+
+	(void)state;
+	gallery_numbers(x, &p, 0);
+	assert_true(x[0] == -1 && x[3] == 1 && x[6] == 1 / 127.5f - 1);
+	assert_int_equal(gallery_picture(&q, x, 3, 2, 3, "a", &e), 0);
+	assert_true(q.width == 3 && q.height == 2 && q.channels == 3);
+	assert_memory_equal(q.pixels, pixels, sizeof pixels);
+	picture_release(&q);
+	gallery_numbers(x, &p, 1);
+	assert_int_equal(gallery_picture(&q, x, 3, 2, 3, "a", &e), 0);
+	for (int row = 0; row < 2; row++)
+		for (int i = 0; i < 3; i++)
+			assert_memory_equal(q.pixels + 9 * row + 3 * i, pixels + 9 * row + 3 * (2 - i), 3);
+	picture_release(&q);
 }
 
 static void not_finite(void **state)
@@ -47,7 +70,7 @@ static void not_finite(void **state)
 		struct picture p;
 		struct err e = {0};
 
-		assert_int_equal(gallery_picture(&p, bad[i], 1, 1, "picture 7", &e), -1);
+		assert_int_equal(gallery_picture(&p, bad[i], 1, 1, 1, "picture 7", &e), -1);
 		assert_int_equal(e.code, ERR_FAIL);
 		assert_string_equal(e.msg, "picture 7: not finite");
 		assert_null(p.pixels);
@@ -67,7 +90,7 @@ static void sheet_layout(void **state)
 	for (int i = 0; i < 5; i++) {
 		for (int j = 0; j < 9; j++)
 			x[j] = (float)(i + 1) / 127.5f - 1;
-		assert_int_equal(gallery_picture(&p, x, 1, 3, "a", &e), 0);
+		assert_int_equal(gallery_picture(&p, x, 1, 3, 3, "a", &e), 0);
 		gallery_put(&sheet, i, 5, 0, &p);
 		picture_release(&p);
 	}
@@ -88,6 +111,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(every_pixel_comes_back),
 	    cmocka_unit_test(rounding_and_clamping),
+	    cmocka_unit_test(there_and_back),
 	    cmocka_unit_test(not_finite),
 	    cmocka_unit_test(sheet_layout),
 	};

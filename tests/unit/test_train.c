@@ -18,6 +18,7 @@
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "tests/unit/stripes.h"
+#include "tests/unit/tinyrun.h"
 #include "train/state.h"
 #include "train/trainer.h"
 
@@ -47,23 +48,11 @@ static int tear_down(void **state)
 
 static struct train_options tiny(enum net_kind kind, char *out)
 {
-	struct train_options o = train_defaults(kind);
+	struct train_options o = tiny_run(kind, shards, out);
 
-	o.net.patch = 2;
-	o.net.hidden = 16;
-	o.net.depth = 2;
-	o.net.heads = 2;
-	o.net.mlp_ratio = 2;
-	o.shards = shards;
-	o.out = out;
-	o.cluster = kind == NET_DIT ? 0 : DATASET_ALL;
 	o.steps = 30;
 	o.batch = 8;
-	o.lr = 5e-3;
 	o.warmup = 5;
-	o.seed = 7;
-	o.program = "test";
-	o.checkpoint_seconds = 0;
 	o.checkpoint_steps = 7;
 	return o;
 }

@@ -1,0 +1,31 @@
+/* The options of a training run of seconds, for tests. */
+#ifndef DDM_TESTS_TINYRUN_H
+#define DDM_TESTS_TINYRUN_H
+
+#include "data/dataset.h"
+#include "train/trainer.h"
+
+/* Nine steps of six; checkpoints after every fourth. shards and out are borrowed. */
+static inline struct train_options tiny_run(enum net_kind kind, const char *shards, const char *out)
+{
+	struct train_options o = train_defaults(kind);
+
+	o.net.patch = 2;
+	o.net.hidden = 16;
+	o.net.depth = 2;
+	o.net.heads = 2;
+	o.net.mlp_ratio = 2;
+	o.shards = shards;
+	o.out = out;
+	o.cluster = kind == NET_ROUTER ? DATASET_ALL : 0;
+	o.steps = 9;
+	o.batch = 6;
+	o.lr = 5e-3;
+	o.seed = 7;
+	o.program = "test";
+	o.checkpoint_seconds = 0;
+	o.checkpoint_steps = 4;
+	return o;
+}
+
+#endif

@@ -10,7 +10,7 @@
 #include "file/stamp.h"
 #include "file/standing.h"
 
-static const char *title = "Experts and a monolith", *settings, *partition, *out_path = "-";
+static const char *title = "Experts and a monolith", *settings, *partition, *compare, *out_path = "-";
 static uint64_t most = 768 << 10;
 
 static const struct opt options[] = {
@@ -18,6 +18,8 @@ static const struct opt options[] = {
     {.name = "--settings", .type = OPT_TEXT, .value = &settings, .arg = "TEXT", .help = "the Makefile that made the run, to be shown"},
     {.name = "--partition", .letter = 'p', .type = OPT_TEXT, .value = &partition, .arg = "DIR",
      .help = "where shards and clusters.png are (default: RUN)"},
+    {.name = "--compare", .letter = 'c', .type = OPT_TEXT, .value = &compare, .arg = "FILE",
+     .help = "a table of ddm-compare, over seeds: it comes first"},
     {.name = "--picture-size", .type = OPT_SIZE, .value = &most, .arg = "SIZE",
      .help = "bytes that a sheet may take; a larger one is compressed (default 768K)"},
     {.name = "--output", .letter = 'o', .type = OPT_TEXT, .value = &out_path, .arg = "FILE", .help = "where it goes (default -, standard output)"},
@@ -26,7 +28,7 @@ static const struct opt options[] = {
 
 static const struct program program = {
     .name = "ddm-html",
-    .synopsis = "[-t TEXT] [--settings TEXT] [-p DIR] [--picture-size SIZE] [-o FILE] RUN...",
+    .synopsis = "[-t TEXT] [--settings TEXT] [-p DIR] [-c FILE] [--picture-size SIZE] [-o FILE] RUN...",
     .about = "Write one HTML page, complete in itself, about a run of the recipe: the table, samples, charts, data, settings. Further "
              "runs of the same with other seeds add intervals to its charts.",
     .options = options,
@@ -47,6 +49,8 @@ static char *stamp(const struct runpage *r, struct err *e)
 			stamp_input(s, role, hex);
 		mem_free(role);
 	}
+	if (compare && !sha256_file(compare, hex, NULL, e))
+		stamp_input(s, "compare", hex);
 	if (r->manifest.rows)
 		stamp_input(s, "shards", r->manifest.sha256);
 	for (int i = 0; i < 2; i++) {
@@ -70,6 +74,7 @@ static int write_page(struct runpage *r, struct err *e)
 
 	r->page.most = most;
 	r->settings = settings;
+	r->compare = compare;
 	page_start(&r->page, title, line);
 	for (size_t i = 0; i < sizeof section / sizeof *section && !rc; i++)
 		rc = section[i](r, e);

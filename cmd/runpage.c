@@ -199,6 +199,79 @@ static void result_table(struct runpage *r)
 	mem_free(text);
 }
 
+/* A cell of a table of ddm-compare: numbers short, what is not there empty. */
+static const char *short_number(char text[32], const struct tsv *t, int64_t row, const char *column)
+{
+	double v;
+
+	if (parse_f64(tsv_get(t, row, tsv_column(t, column)), -1e300, 1e300, &v))
+		return "";
+	axis_number(text, v);
+	return text;
+}
+
+/* The rows of one key, from `row` on; returns how many. */
+static int64_t comparison(struct runpage *r, const struct tsv *t, int64_t row)
+{
+	static const char *const heading[] = {"arm", "mean", "standard deviation", "difference", "low", "high", "p"};
+	static const char *const column[] = {"arm", "mean", "sd", "difference", "low", "high", "p"};
+	const char *key = tsv_get(t, row, tsv_column(t, "key")), *seeds = tsv_get(t, row, tsv_column(t, "seeds"));
+	char *caption = str_new("%s: mean over %s seeds, difference from %s and its interval", key, seeds, tsv_get(t, row, tsv_column(t, "arm")));
+	int64_t first = row;
+
+	page_table(&r->page, caption, heading, 7);
+	for (; row < tsv_rows(t) && !strcmp(tsv_get(t, row, tsv_column(t, "key")), key); row++) {
+		char text[7][32];
+		const char *cell[7] = {tsv_get(t, row, tsv_column(t, "arm"))};
+
+		for (int i = 1; i < 7; i++)
+			cell[i] = short_number(text[i], t, row, column[i]);
+		page_row(&r->page, cell, 7);
+	}
+	page_table_end(&r->page);
+	mem_free(caption);
+	return row - first;
+}
+
+/* Differences of the first two keys, which are what arms are judged by. */
+static int comparison_chart(struct runpage *r, const char *key, struct err *e)
+{
+	struct bars b = {.width = CHART_WIDTH};
+	struct scene s = {0};
+	int rc = source_compare(&b, r->compare, key, NULL, e);
+
+	if (!rc && b.n)
+		rc = bars_draw(&s, &b, e);
+	if (!rc && b.n)
+		page_chart(&r->page, &s, "Differences and their intervals: where one holds zero, these seeds do not tell the arms apart.");
+	bars_release(&b);
+	scene_release(&s);
+	return rc;
+}
+
+static int comparisons(struct runpage *r, struct err *e)
+{
+	static const char *const needed[] = {"key", "arm", "seeds", "mean", "sd", "difference", "low", "high", "p"};
+	struct tsv *t = tsv_load(r->compare, e);
+	int rc = t ? 0 : -1;
+	int64_t row = 0, keys = 0;
+
+	for (size_t i = 0; i < sizeof needed / sizeof *needed && !rc; i++)
+		if (tsv_column(t, needed[i]) < 0)
+			rc = err_set(e, ERR_DATA, "%s: no column \"%s\": no table of ddm-compare", r->compare, needed[i]);
+	while (!rc && row < tsv_rows(t)) {
+		const char *key = tsv_get(t, row, tsv_column(t, "key"));
+
+		row += comparison(r, t, row);
+		if (keys++ < 2)
+			rc = comparison_chart(r, key, e);
+	}
+	tsv_free(t);
+	if (!rc)
+		str_puts(&r->page.html, r->ntables > 1 ? "<h3>The first run</h3>\n" : "<h3>This run</h3>\n");
+	return rc;
+}
+
 static void meanings(struct runpage *r)
 {
 	str_puts(&r->page.html, "<h3>What the columns mean</h3>\n<dl>\n");
@@ -267,6 +340,8 @@ int runpage_results(struct runpage *r, struct err *e)
 	int fd = has_numbers(r->report, "fd") && has_numbers(r->report, "gflop_per_image"), rc = 0;
 
 	page_heading(&r->page, "results", "Results");
+	if (r->compare && comparisons(r, e))
+		return -1;
 	result_table(r);
 	page_charts(&r->page);
 	if (kd)

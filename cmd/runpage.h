@@ -12,6 +12,7 @@ struct runpage {
 	char **tables;            /* (ntables) report.tsv of this run, then of others like it */
 	int ntables;
 	struct tsv *report;       /* the first */
+	const char *compare;      /* table of ddm-compare over all of them and more, or NULL */
 	struct manifest manifest; /* rows NULL: none */
 	struct runlog *log;       /* (logs) */
 	int logs;

@@ -134,8 +134,11 @@ int bars_draw(struct scene *s, const struct bars *b, struct err *e)
 	scale_draw(s, &x, top, top + PITCH * b->n);
 	for (int i = 0; i < b->n; i++)
 		bar_draw(s, &x, &b->bar[i], top + PITCH * (i + .5), left);
-	if (b->x_label && *b->x_label)
-		chart_label(s, (x.from + x.to) / 2, s->height - 9, SCENE_MIDDLE, SCENE_SOFT, b->x_label, s->width - 2 * CHART_MARGIN);
+	if (b->x_label && *b->x_label) {
+		double room = s->width - 2 * CHART_MARGIN, half = fmin(strokefont_width(b->x_label, CHART_TEXT) * 1.04, room) / 2;
+
+		chart_label(s, fmin((x.from + x.to) / 2, s->width - CHART_MARGIN - half), s->height - 9, SCENE_MIDDLE, SCENE_SOFT, b->x_label, room);
+	}
 	describe(s, b);
 	return 0;
 }

@@ -134,7 +134,7 @@ $(RUN)/compare.svg: $(RUN)/compare.tsv
 $(SEEDS:%=$(RUN)/seed-%/budget.tsv): $(RUN)/seed-%/budget.tsv: $(RUN)/seed-%/report.tsv
 	$(ddm)diagnose budget -n $(STATES) --routing $(@:.tsv=-router.tsv) -o $@ $(@D)/model $(RUN)/hog-4/shards
 
-$(RUN)/report.html: $(SEEDS:%=$(RUN)/seed-%/report.tsv)
-	$(ddm)html -p $(RUN)/hog-4 -t 'Experts on photographs' -o $@ $(SEEDS:%=$(RUN)/seed-%)
+$(RUN)/report.html: $(RUN)/compare.tsv $(SEEDS:%=$(RUN)/seed-%/report.tsv)
+	$(ddm)html -p $(RUN)/hog-4 -c $(RUN)/compare.tsv -t 'Experts on photographs' -o $@ $(SEEDS:%=$(RUN)/seed-%)
 
 .PHONY: all

@@ -20,6 +20,13 @@ table() {
 }
 table 1 run
 table 2 more
+set --
+for arm in monolith top-1 top-2 full oracle a-rather-long-name-of-an-arm; do
+	label=$arm
+	[ "$arm" != a-rather-long-name-of-an-arm ] || label="a<b>-rather-long-name-of-an-arm"
+	set -- "$@" "$label=$arm.1" "$label=$arm.2"
+done
+ddm-compare --tsv -k 'kd fd memorised' -o compare.tsv "$@"
 log() { # DIRECTORY
 	mkdir -p "run/$1"
 	{
@@ -32,12 +39,12 @@ for d in monolith/expert_0 model/expert_0 model/expert_1 model/expert_10 model/r
 awk 'BEGIN { for (i = 0; i < 5; i++) { printf "{\"index\":%d,\"weights\":[", i; for (s = 0; s < 25; s++) printf "%s[%g,%g,%g]", s ? "," : "",
 	.5 - s / 50, .25 + s / 100, .25 + s / 100; print "]}" } }' >run/samples/full.weights.jsonl
 
-check "a page" ddm-html -t 'Title <1>' --settings "$(printf 'K = 3\nDATA = <photos>')" -o page.html run more
-check "the same" ddm-html -t 'Title <1>' --settings "$(printf 'K = 3\nDATA = <photos>')" run more
+check "a page" ddm-html -t 'Title <1>' --settings "$(printf 'K = 3\nDATA = <photos>')" -c compare.tsv -o page.html run more
+check "the same" ddm-html -t 'Title <1>' --settings "$(printf 'K = 3\nDATA = <photos>')" -c compare.tsv run more
 check_same "the same bytes" "$OUT" page.html
 for want in '<html lang="en">' '<title>Title &lt;1&gt;</title>' 'name="viewport"' '<th scope="col">strategy' '<th scope="row">a&lt;b&gt;-rather' \
 	'DATA = &lt;photos&gt;' 'first &lt;kind&gt;' '<dt>kd_heldout</dt>' '>expert 10<' 'experts and router' 'Weights under full' '79b318f7' \
-	'Means of 2 runs' '<th scope="row">1</th>'; do
+	'Means of 2 runs' '<th scope="row">1</th>' 'fd: mean over 2 seeds, difference from monolith' '<h3>The first run</h3>'; do
 	check_grep "it has $want" "$want" page.html
 done
 check_exit_any 1 "nothing from elsewhere" grep -Eiq '(src|href|action|data)="?(https?:)?//|url\(|@import|<(script|link|iframe|object|embed)' page.html
@@ -48,6 +55,11 @@ images=$(grep -o '<img ' page.html | wc -l)
 tap_result $? "two pictures, both described" "$images"
 grep -o 'src="data:image/png;base64,[^"]*' page.html | head -n 1 | sed 's/.*,//' | base64 -d >back.png
 check_same "a picture as it was" back.png run/samples.png
+awk -F '\t' '$1 == "fd" && $2 == "full" { print $6 }' compare.tsv | cut -c 1-4 >difference
+check_grep "differences are in it" "<td class=\"n\">$(cat difference)" page.html
+check_exit 65 "another table" ddm-html -c run/report.tsv -o x.html run
+check_err "is named" 'run/report.tsv: no column "key"'
+check_exit 66 "no comparison" ddm-html -c nowhere -o x.html run
 check "smaller pictures" ddm-html --picture-size 2K -o small.html run
 check_grep "are JPEG" 'src="data:image/jpeg;base64,/9j/' small.html
 [ "$(size_of small.html)" -lt "$(size_of page.html)" ] && [ "$(size_of small.html)" -lt 200000 ]
@@ -58,7 +70,7 @@ check_grep "and says what is not there" 'no sheet of samples' little.html
 mkdir apart
 cp page.html before.html
 mv run/shards run/clusters.png run/assign.tsv apart
-check "clusters elsewhere" ddm-html -t 'Title <1>' --settings "$(printf 'K = 3\nDATA = <photos>')" -p apart -o page.html run more
+check "clusters elsewhere" ddm-html -t 'Title <1>' --settings "$(printf 'K = 3\nDATA = <photos>')" -p apart -c compare.tsv -o page.html run more
 check_same "make the same page" before.html page.html
 check "a newer page replaces an older" ddm-html -t Other -o little.html none
 check_grep "indeed" '<h1>Other</h1>' little.html
@@ -140,8 +152,8 @@ opened() {
 		sed -n 's/.*<body [^>]*data-probe="\([^"]*\)".*/\1/p'
 }
 for width in 390 1280; do
-	check_out "in a browser, $width pixels wide" "width $width, dark false, pictures 2, charts 6, rows 6, wrong 0 " opened $width
-	check_out "and in the dark" "width $width, dark true, pictures 2, charts 6, rows 6, wrong 0 " opened $width --blink-settings=preferredColorScheme=0
+	check_out "in a browser, $width pixels wide" "width $width, dark false, pictures 2, charts 8, rows 6, wrong 0 " opened $width
+	check_out "and in the dark" "width $width, dark true, pictures 2, charts 8, rows 6, wrong 0 " opened $width --blink-settings=preferredColorScheme=0
 done
 # shellcheck disable=SC2086
 check "on paper" timeout 200 $alone "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$PWD/profile" \

@@ -16,6 +16,7 @@
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "file/npy.h"
+#include "file/partial.h"
 #include "file/standing.h"
 #include "file/tarfile.h"
 #include "metric/extractor.h"
@@ -26,7 +27,7 @@ static const char *const dtype_names[] = {"f16", "f32", NULL};
 
 static struct {
 	const char *model, *device, *null_text, *keys, *out;
-	int as, decode, posterior, wide, flip, drop, input, skip_bad, nul, quiet;
+	int as, decode, captions, posterior, wide, flip, drop, input, skip_bad, nul, quiet;
 	int64_t size, tokens, batch, threads, max_errors;
 	uint64_t seed;
 	int for_latents[5], for_tar; /* seen: --size --posterior --seed --no-pictures --flip; --dtype */
@@ -38,6 +39,8 @@ static const struct opt options[] = {
     {.name = "--as", .type = OPT_CHOICE, .value = &o.as, .arg = "WHAT", .choices = as_names,
      .help = "which part of what the folder holds to take (default auto)"},
     {.name = "--decode", .letter = 'd', .type = OPT_FLAG, .value = &o.decode, .help = "turn latents into pictures, by the autoencoder"},
+    {.name = "--captions", .type = OPT_FLAG, .value = &o.captions,
+     .help = "captions need no pictures: texts too are SAMPLES, one caption a line"},
     {.name = "--size", .type = OPT_INT, .value = &o.size, .lo = 1, .hi = 16384, .arg = "N", .given = &o.for_latents[0],
      .help = "encode the centre square, resized to N x N (default: pictures as they are)"},
     {.name = "--posterior", .type = OPT_CHOICE, .value = &o.posterior, .arg = "WHAT", .choices = encoding_posteriors,
@@ -71,7 +74,8 @@ static const struct opt options[] = {
 
 static const struct program program = {
     "ddm-encode",
-    "-m DIR [--as WHAT] [-d] [--size N] [--posterior WHAT] [--seed S] [--flip] [--no-pictures] [--tokens N] [--null-text FILE] [--dtype TYPE] "
+    "-m DIR [--as WHAT] [-d] [--captions] [--size N] [--posterior WHAT] [--seed S] [--flip] [--no-pictures] [--tokens N] "
+    "[--null-text FILE] [--dtype TYPE] "
     "[--input NAME] [--keys FILE] [--batch N] [--device NAME] [--skip-bad] [--max-errors N] [-0] [--threads N] [-q] [-o FILE] SAMPLES...",
     "runs pretrained encoders on samples: latents, features of captions, features of pictures",
     options,
@@ -89,6 +93,7 @@ struct work {
 	struct encoding *encoding;
 	struct extractor *extractor;
 	struct progress progress;
+	struct partial partial; /* the output */
 	char **source;
 	int sources;
 	char digest[65]; /* of the samples; empty where they can be read once only */
@@ -103,7 +108,7 @@ static void say_bad(void *arg, const char *why)
 
 static struct samples *open_samples(const struct work *w, int silent, struct err *e)
 {
-	struct samples_options so = {.skip_bad = o.skip_bad, .max_errors = o.max_errors, .nul_list = o.nul, .once = 1,
+	struct samples_options so = {.skip_bad = o.skip_bad, .max_errors = o.max_errors, .nul_list = o.nul, .captions = o.captions, .once = 1,
 	                             .spool = getenv("TMPDIR"), .bad = silent ? NULL : say_bad};
 
 	return samples_open((const char *const *)w->source, w->sources, &so, e);
@@ -170,6 +175,10 @@ static int check_options(const struct parts *p, struct err *e)
 		return err_set(e, ERR_USAGE, "--decode wants an autoencoder, which %s is not", o.model);
 	if ((o.null_text || o.tokens) && !p->text)
 		return err_set(e, ERR_USAGE, "%s is about texts, which %s does not read", o.tokens ? "--tokens" : "--null-text", o.model);
+	if (o.captions && (!p->text || p->vae))
+		return err_set(e, ERR_USAGE, "--captions wants a text encoder alone, which %s is not%s", o.model, p->text ? "; --as text takes that" : "");
+	if (o.captions && o.nul)
+		return err_set(e, ERR_USAGE, "--captions reads texts, not lists of paths, which -0 is about");
 	if (o.null_text && !strcmp(o.null_text, "-"))
 		return err_set(e, ERR_USAGE, "--null-text wants a file, with its stamp beside it");
 	if ((o.input >= 0 || o.keys) && !p->vision)
@@ -226,7 +235,35 @@ static int is_there(const struct work *w, const struct stamp *s, struct err *e)
 
 	if (standing_check(o.out, s, 1, e))
 		return -1;
-	return *w->digest && strcmp(o.out, "-") && !stat(o.out, &st) && S_ISREG(st.st_mode) && st.st_size;
+	if (!*w->digest || !strcmp(o.out, "-") || stat(o.out, &st) || !S_ISREG(st.st_mode) || !st.st_size)
+		return 0;
+	partial_tidy(o.out);
+	return 1;
+}
+
+/* ---- what a process that went before has done ---- */
+
+/* Opens the output. What it goes on with must be of the same samples and options, and of the same bits: from this device, in such batches. */
+static int open_output(struct work *w, const struct stamp *stamp, int64_t from, struct err *e)
+{
+	char *line = stamp_line(stamp), *same = str_new("%s %s %lld", line, w->device->name, w->device->host ? 0LL : (long long)o.batch);
+	int rc = partial_open(&w->partial, o.out, *w->digest ? same : NULL, from, e);
+
+	if (rc > 0 && !o.quiet)
+		cmd_say("going on after %lld samples", (long long)w->partial.mark[1]);
+	mem_free(line);
+	mem_free(same);
+	return rc;
+}
+
+/* What was saved stays where the same command can go on: after a signal, and without the device. */
+static void close_output(struct work *w, const struct err *e)
+{
+	int keep = e->code == ERR_AGAIN || e->code == ERR_UNAVAILABLE;
+
+	if (keep && partial_is_kept(&w->partial) && !o.quiet)
+		cmd_say("%lld samples are kept: the same command goes on after them", (long long)w->partial.mark[1]);
+	partial_close(&w->partial, keep);
 }
 
 /* ---- a tar of samples ---- */
@@ -263,33 +300,54 @@ static int put_sample(struct tar_writer *t, const struct sample *x, struct err *
 	return rc;
 }
 
+/* Between two batches of the encoder. */
+static int save_place(struct work *w, struct err *e)
+{
+	struct encoding_place p;
+
+	if (!encoding_place(w->encoding, &p))
+		return 0;
+	return partial_save(&w->partial, (const int64_t[PARTIAL_MARKS]){p.batches, w->done, p.bad, p.cut}, e);
+}
+
+static int go_on(struct work *w, struct err *e)
+{
+	const int64_t *mark = w->partial.mark;
+
+	w->done = mark[1];
+	return encoding_go_on(w->encoding, &(struct encoding_place){.batches = mark[0], .bad = mark[2], .cut = mark[3]}, e);
+}
+
 static int put_samples(struct work *w, struct tar_writer *t, struct samples *s, struct err *e)
 {
 	struct sample x;
 	int rc;
 
 	encoding_begin(w->encoding, s);
+	if (partial_is_kept(&w->partial) && go_on(w, e))
+		return -1;
 	while ((rc = encoding_next(w->encoding, &x, e)) > 0) {
 		if (put_sample(t, &x, e))
 			return -1;
 		if (progress_tell(&w->progress, "samples", ++w->done, 0))
 			return err_set(e, ERR_AGAIN, "interrupted");
+		if (save_place(w, e))
+			return -1;
 	}
 	return rc;
 }
 
 static int write_tar(struct work *w, const struct stamp *stamp, struct samples *s, struct err *e)
 {
-	struct outfile out = {0};
 	struct tar_writer t = {0};
 	char *line = stamp_line(stamp);
-	int rc = outfile_open(&out, o.out, e) || tar_start(&t, &out, line, e) ? -1 : put_samples(w, &t, s, e);
+	int on = open_output(w, stamp, 0, e), rc = on < 0 || tar_start(&t, &w->partial.out, on ? NULL : line, e) ? -1 : put_samples(w, &t, s, e);
 
 	if (rc)
 		str_release(&t.head);
 	else
-		rc = tar_finish(&t, e) || outfile_commit(&out, e) ? -1 : 0;
-	outfile_abort(&out);
+		rc = tar_finish(&t, e) || partial_commit(&w->partial, e) ? -1 : 0;
+	close_output(w, e);
 	mem_free(line);
 	return rc;
 }
@@ -299,18 +357,20 @@ static int write_tar(struct work *w, const struct stamp *stamp, struct samples *
 enum { AT_ONCE = 64 };
 
 struct rows {
-	struct outfile out;
+	int64_t batches;
 	struct sha256 keys; /* as featureset_keys has it */
 	struct str listed;  /* for --keys */
 	float *x;           /* (AT_ONCE, dims) */
 };
 
+/* Of what a process that went before has written, the keys alone are wanted. */
 static int put_rows(struct work *w, struct rows *r, const struct picture_batch *b, struct err *e)
 {
 	struct extractor *x = w->extractor;
 	float *taps[TAPS] = {r->x};
+	int passing = w->done < w->partial.mark[1];
 
-	if (x->run(x, w->pool, taps, b->picture, b->n, e))
+	if (!passing && x->run(x, w->pool, taps, b->picture, b->n, e))
 		return -1;
 	for (int i = 0; i < b->n; i++) {
 		sha256_add(&r->keys, b->key[i], strlen(b->key[i]));
@@ -319,9 +379,14 @@ static int put_rows(struct work *w, struct rows *r, const struct picture_batch *
 			str_printf(&r->listed, "%s\n", b->key[i]);
 	}
 	w->done += b->n;
+	r->batches++;
 	if (progress_tell(&w->progress, "pictures", w->done, 0))
 		return err_set(e, ERR_AGAIN, "interrupted");
-	return outfile_write(&r->out, r->x, (size_t)b->n * (size_t)x->dims[TAP_MAIN] * sizeof *r->x, e);
+	if (passing)
+		return 0;
+	if (outfile_write(&w->partial.out, r->x, (size_t)b->n * (size_t)x->dims[TAP_MAIN] * sizeof *r->x, e))
+		return -1;
+	return partial_save(&w->partial, (const int64_t[PARTIAL_MARKS]){r->batches, w->done}, e);
 }
 
 static int put_pictures(struct work *w, struct rows *r, struct samples *s, struct err *e)
@@ -339,44 +404,50 @@ static int put_pictures(struct work *w, struct rows *r, struct samples *s, struc
 	return n;
 }
 
-/* The header's length does not depend on how many rows there are. */
-static int put_header(struct outfile *out, int64_t rows, int64_t dims, struct err *e)
+/* Its length does not depend on how many rows there are. */
+static void header(const struct work *w, int64_t rows, struct str *head)
 {
-	int64_t shape[2] = {rows, dims};
-	struct str head = {0};
-	int rc;
+	int64_t shape[2] = {rows, w->extractor->dims[TAP_MAIN]};
 
-	npy_encode(&head, NPY_F4, 2, shape, NULL);
-	rc = fseek(out->file, 0, SEEK_SET) ? err_errno(e, "%s: not a file that can be written twice", out->path)
-	                                   : outfile_write(out, head.p, head.len, e);
-	str_release(&head);
-	return rc;
+	npy_encode(head, NPY_F4, 2, shape, NULL);
 }
 
 /* The sidecar first: it says nothing without the table, and a table without it would be nobody's. */
 static int publish_rows(struct work *w, struct rows *r, struct stamp *stamp, struct err *e)
 {
+	struct outfile *out = &w->partial.out;
+	struct str head = {0};
 	char keys[65];
+	int rc;
 
 	sha256_end(&r->keys, keys);
 	stamp_i64(stamp, "samples", w->done);
 	stamp_text(stamp, "keys", keys);
+	header(w, w->done, &head);
 	if (o.keys && commit_bytes(o.keys, str_text(&r->listed), r->listed.len, e))
-		return -1;
-	return put_header(&r->out, w->done, w->extractor->dims[TAP_MAIN], e) || stamp_sidecar(stamp, o.out, e) || outfile_commit(&r->out, e) ? -1
-	                                                                                                                                     : 0;
+		rc = -1;
+	else if (fseek(out->file, 0, SEEK_SET))
+		rc = err_errno(e, "%s: not a file that can be written twice", out->path);
+	else
+		rc = outfile_write(out, head.p, head.len, e) || stamp_sidecar(stamp, o.out, e) || partial_commit(&w->partial, e) ? -1 : 0;
+	str_release(&head);
+	return rc;
 }
 
 static int write_features(struct work *w, struct stamp *stamp, struct samples *s, struct err *e)
 {
-	int64_t dims = w->extractor->dims[TAP_MAIN];
-	struct rows r = {.x = mem_try((size_t)(AT_ONCE * dims), sizeof *r.x, "features", e)};
-	int rc = -1;
+	struct rows r = {.x = mem_try((size_t)(AT_ONCE * w->extractor->dims[TAP_MAIN]), sizeof *r.x, "features", e)};
+	struct str head = {0};
+	int on = -1, rc = -1;
 
 	sha256_init(&r.keys);
-	if (r.x && !outfile_open(&r.out, o.out, e) && !put_header(&r.out, 0, dims, e) && !put_pictures(w, &r, s, e))
-		rc = publish_rows(w, &r, stamp, e);
-	outfile_abort(&r.out);
+	header(w, 0, &head);
+	if (r.x)
+		on = open_output(w, stamp, (int64_t)head.len, e);
+	if (on > 0 || (!on && !outfile_write(&w->partial.out, head.p, head.len, e)))
+		rc = put_pictures(w, &r, s, e) ? -1 : publish_rows(w, &r, stamp, e);
+	close_output(w, e);
+	str_release(&head);
 	str_release(&r.listed);
 	mem_free(r.x);
 	return rc;

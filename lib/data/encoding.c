@@ -53,8 +53,8 @@ struct encoding {
 	struct sample_member *out; /* of the sample that was handed out */
 	float *pixels, *moments; /* of a run */
 	int64_t room, room_moments;
-	int64_t cut;
-	int begun;
+	struct encoding_place place; /* of what was handed out */
+	int begun, passing;          /* passing: what is read was encoded before */
 };
 
 /* ---- opening ---- */
@@ -149,7 +149,7 @@ void encoding_free(struct encoding *x)
 
 int64_t encoding_cut(const struct encoding *x)
 {
-	return x->cut;
+	return x->place.cut;
 }
 
 int encoding_reads_texts(const struct encoding *x)
@@ -310,7 +310,7 @@ static void read_next(void *arg)
 			bytes += s.member[i].len;
 	}
 	b->end = rc <= 0;
-	if (x->vae)
+	if (x->vae && !x->passing)
 		pool_run(x->readers, b->n, decode_task, x);
 }
 
@@ -475,7 +475,7 @@ static int encode_some(struct encoding *x, int n, const char *const *texts, cons
 	f.hidden = *hidden = mem_try((size_t)(n * i->tokens * i->width), sizeof **hidden, "features of texts", e);
 	if (!f.hidden || textencoder_run(x->text, n, texts, lens, &f, e))
 		return -1;
-	x->cut += f.cut;
+	x->place.cut += f.cut;
 	return 0;
 }
 
@@ -539,6 +539,7 @@ void encoding_begin(struct encoding *x, struct samples *s)
 	ahead_wait(&x->ahead);
 	x->samples = s;
 	x->begun = 0;
+	x->place.batches = x->place.bad = 0;
 	batch_clear(x->now);
 	batch_clear(x->next);
 }
@@ -560,6 +561,7 @@ static int turn(struct encoding *x, struct err *e)
 	b = x->next;
 	x->next = x->now;
 	x->now = b;
+	x->place.batches++;
 	if (!b->end)
 		ahead_start(&x->ahead, read_next, x);
 	rc = encode_batch(x, b, e);
@@ -604,6 +606,29 @@ static void hand_out(struct encoding *x, const struct item *it, struct sample *o
 	*out = (struct sample){.key = it->key, .origin = it->origin, .n = n, .member = x->out};
 }
 
+int encoding_place(const struct encoding *x, struct encoding_place *p)
+{
+	*p = x->place;
+	return x->now->at == x->now->n;
+}
+
+int encoding_go_on(struct encoding *x, const struct encoding_place *p, struct err *e)
+{
+	assert(x->samples && !x->begun);
+	x->passing = 1;
+	for (int64_t i = 0; i < p->batches && !e->code; i++) {
+		read_next(x);
+		if (x->next->err.code || (x->next->end && i + 1 < p->batches))
+			err_set(e, x->next->err.code ? x->next->err.code : ERR_DATA, "%s", x->next->err.code ? x->next->err.msg : "samples are missing");
+		x->now->end = x->next->end;
+	}
+	x->passing = 0;
+	batch_clear(x->next);
+	x->place = *p;
+	samples_passed(x->samples, p->bad);
+	return e->code ? -1 : 0;
+}
+
 int encoding_next(struct encoding *x, struct sample *out, struct err *e)
 {
 	assert(x->samples);
@@ -623,6 +648,7 @@ int encoding_next(struct encoding *x, struct sample *out, struct err *e)
 			hand_out(x, it, out);
 			return 1;
 		}
+		x->place.bad++;
 		if (samples_bad(x->samples, &it->err))
 			return err_set(e, it->err.code, "%s", it->err.msg);
 	}

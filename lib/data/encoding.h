@@ -63,6 +63,17 @@ void encoding_begin(struct encoding *x, struct samples *s);
  * encoded. */
 int encoding_next(struct encoding *x, struct sample *out, struct err *e);
 
+/* Where work may be gone on with: batches that were handed out, samples of them passed over that reading alone did not find bad, and texts cut.
+ * Pictures and texts are batched from there on as they would have been. */
+struct encoding_place {
+	int64_t batches, bad, cut;
+};
+
+/* 1 and *p between two batches. */
+int encoding_place(const struct encoding *x, struct encoding_place *p);
+/* After encoding_begin: reads what was handed out up to there, and goes on after it. ERR_DATA where there are fewer samples. */
+int encoding_go_on(struct encoding *x, const struct encoding_place *p, struct err *e);
+
 int64_t encoding_cut(const struct encoding *x); /* texts so far that were longer than `tokens` */
 
 /* A .npy of rank dimensions from floats, 32-bit or 16-bit; ERR_DATA naming `what` where a number is none, or too large for 16 bits. */

@@ -12,6 +12,7 @@
 #include "core/hash.h"
 #include "core/mem.h"
 #include "core/str.h"
+#include "data/captionlines.h"
 #include "data/entries.h"
 #include "data/feed.h"
 #include "data/keyset.h"
@@ -25,15 +26,15 @@
 enum { MEMBERS = 64 };
 static const size_t LIST_LIMIT = (size_t)1 << 30;
 
-/* What is read one after the other: the files of a folder or list, a tar, a shard. */
-enum unit_kind { UNIT_FILES, UNIT_TAR, UNIT_SHARD, UNIT_LATENTS };
+/* What is read one after the other: the files of a folder or list, a tar, a shard, a text of captions. */
+enum unit_kind { UNIT_FILES, UNIT_TAR, UNIT_SHARD, UNIT_LATENTS, UNIT_LINES };
 
 struct unit {
 	enum unit_kind kind;
 	struct entries files; /* UNIT_FILES */
 	struct labels *labels; /* of theirs, or NULL */
 	char *path;
-	int fd;                          /* UNIT_TAR from stdin: the feed's, borrowed; else -1 */
+	int fd;                          /* of stdin: the feed's, borrowed; else -1 */
 	const struct manifest *manifest; /* UNIT_SHARD listed in a manifest, borrowed from the iterator */
 	int64_t row;
 };
@@ -56,7 +57,9 @@ struct samples {
 	struct shard *shard;
 	struct shard_sample read;
 	struct latents *latents;
-	struct str key; /* of one of them */
+	struct captionlines *lines;
+	int64_t line;   /* of all texts */
+	struct str key; /* of a latent or a line */
 
 	struct str bytes; /* of the current sample */
 	size_t start[MEMBERS];
@@ -239,6 +242,10 @@ static int open_path(struct samples *s, const char *path, struct err *e)
 		return -1;
 	if (kind == ENTRY_TAR)
 		return open_archive(s, path);
+	if (kind != ENTRY_PICTURE && s->o.captions) {
+		unit_add(s, UNIT_LINES, path);
+		return 0;
+	}
 	if (kind != ENTRY_PICTURE)
 		return err_set(e, ERR_DATA, "%s: neither a folder, a tar, a shard nor a picture", path);
 	if (entries_file(&files, path, e)) {
@@ -280,16 +287,18 @@ static int open_list(struct samples *s, int fd, struct err *e)
 static int open_stdin(struct samples *s, struct err *e)
 {
 	struct feed *f = &s->feed;
+	int tar;
 
 	if (s->stdin_used++)
 		return err_set(e, ERR_USAGE, "\"-\" (standard input) given twice");
 	if (feed_open(f, e))
 		return -1;
-	if (!f->n || !tar_sniff(f->head, f->n))
+	tar = f->n && tar_sniff(f->head, f->n);
+	if (!tar && !s->o.captions)
 		return feed_copy(f, s->o.spool, e) ? -1 : open_list(s, f->fd, e);
 	if (s->o.once ? feed_stream(f, e) : feed_copy(f, s->o.spool, e))
 		return -1;
-	unit_add(s, UNIT_TAR, "-")->fd = f->fd;
+	unit_add(s, tar ? UNIT_TAR : UNIT_LINES, "-")->fd = f->fd;
 	return 0;
 }
 
@@ -325,6 +334,8 @@ static void end_unit(struct samples *s)
 	s->read = (struct shard_sample){0};
 	shard_free(s->shard);
 	latents_free(s->latents);
+	captionlines_free(s->lines);
+	s->lines = NULL;
 	s->latents = NULL;
 	s->tar = NULL;
 	s->shard = NULL;
@@ -367,6 +378,7 @@ int samples_rewind(struct samples *s, struct err *e)
 			return err_errno(e, "stdin");
 	keyset_clear(&s->keys);
 	s->at = 0;
+	s->line = 0;
 	s->second = 1;
 	return 0;
 }
@@ -603,6 +615,26 @@ static int next_latents(struct samples *s, struct unit *u, struct sample *out, s
 	return 1;
 }
 
+static int next_line(struct samples *s, struct unit *u, struct sample *out, struct err *e)
+{
+	const char *name = u->fd >= 0 ? "stdin" : u->path;
+	int rc;
+
+	if (!s->lines && !(s->lines = captionlines_open(name, u->fd, e)))
+		return -1;
+	str_reset(&s->key);
+	str_printf(&s->key, "%09lld", (long long)s->line);
+	begin(s, out, str_text(&s->key), name);
+	rc = captionlines_next(s->lines, &s->bytes, e);
+	s->line += rc > 0;
+	if (rc != 1)
+		return rc;
+	s->start[0] = 0;
+	s->member[0] = (struct sample_member){"txt", str_text(&s->bytes), s->bytes.len};
+	out->n = 1;
+	return 1;
+}
+
 static void digest_add(struct samples *s, const struct sample *x)
 {
 	sha256_add(&s->digest, x->key, strlen(x->key) + 1);
@@ -625,13 +657,13 @@ static int at_end(struct samples *s, struct err *e)
 		return 0;
 	if (s->skipped)
 		return err_set(e, ERR_DATA, "%s: none of %lld samples is readable", s->what, (long long)s->skipped);
-	return err_set(e, ERR_DATA, "%s: no samples (pictures or arrays)", s->what);
+	return err_set(e, ERR_DATA, "%s: no samples (%s)", s->what, s->o.captions ? "captions" : "pictures or arrays");
 }
 
 int samples_next(struct samples *s, struct sample *out, struct err *e)
 {
 	static int (*const next_of[])(struct samples *s, struct unit *u, struct sample *out, struct err *e) = {
-	    [UNIT_FILES] = next_files, [UNIT_TAR] = next_tar, [UNIT_SHARD] = next_shard, [UNIT_LATENTS] = next_latents};
+	    [UNIT_FILES] = next_files, [UNIT_TAR] = next_tar, [UNIT_SHARD] = next_shard, [UNIT_LATENTS] = next_latents, [UNIT_LINES] = next_line};
 	struct err scratch = {0}; /* samples_bad needs one to clear */
 
 	if (!e)
@@ -646,7 +678,7 @@ int samples_next(struct samples *s, struct sample *out, struct err *e)
 					return -1;
 				continue;
 			}
-			if (!sample_picture(out) && !sample_find(out, "npy"))
+			if (!sample_picture(out) && !sample_find(out, "npy") && !(s->o.captions && sample_find(out, "txt")))
 				continue;
 			if (keyset_add(&s->keys, out->key))
 				return err_set(e, ERR_DATA, "%s: the key \"%s\" appears twice", out->origin, out->key);
@@ -660,6 +692,11 @@ int samples_next(struct samples *s, struct sample *out, struct err *e)
 			return -1;
 	}
 	return at_end(s, e);
+}
+
+void samples_passed(struct samples *s, int64_t n)
+{
+	s->skipped += n;
 }
 
 const struct samples_options *samples_settings(const struct samples *s)

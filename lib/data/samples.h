@@ -28,6 +28,7 @@ struct samples_options {
 	int skip_bad;         /* pass over unreadable samples, telling `bad`; 0: the first one is an error */
 	int64_t max_errors;   /* samples_check fails when more were skipped; negative: no limit */
 	int nul_list;         /* a list of paths ends its entries with NUL, not newline */
+	int captions;         /* a caption is a sample without a picture too; a text is one, a line each, keys 000000000 and so on; stdin too */
 	int once;             /* samples_rewind will not be called: a tar through a pipe is read as it comes */
 	const char *spool;    /* folder for the unlinked copy of stdin when that is a pipe; NULL: /tmp */
 	enum samples_part part; /* which part of a SHARDS directory; other sources have one part only */
@@ -67,6 +68,9 @@ int samples_rewind(struct samples *s, struct err *e);
 /* Count a sample the caller could not use. With skip_bad: tells `bad` e's message, clears *e and returns 0; else leaves *e
  * and returns -1. */
 int samples_bad(struct samples *s, struct err *e);
+
+/* n more were skipped by a process that went before. */
+void samples_passed(struct samples *s, int64_t n);
 
 const struct samples_options *samples_settings(const struct samples *s);
 

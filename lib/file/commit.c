@@ -17,7 +17,7 @@
 #include "file/pending.h"
 
 /* Temporaries of a long name keep its first bytes only, so that they stay below NAME_MAX. */
-enum { NAME_KEPT = 120 };
+enum { NAME_KEPT = 120, PART_LONGEST = 240 };
 
 static atomic_uint serial;
 
@@ -149,8 +149,75 @@ static int tmp_create(struct outfile *o, struct err *e)
 	return fd;
 }
 
+/* The file may be unlinked by a holder that ends between our open and our lock: then what we hold is a lock on nothing, and we
+ * try again. */
+static int lock_is_current(int fd, const char *path)
+{
+	struct stat a, b;
+
+	return !fstat(fd, &a) && !stat(path, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* A killed holder may still be dying in an fsync when its successor starts: the lock is asked for again for a while. */
+static int lock_soon(int fd)
+{
+	enum { TRIES = 40 };
+	static const struct timespec pause = {.tv_nsec = 50 * 1000 * 1000};
+
+	for (int i = 0; flock(fd, LOCK_EX | LOCK_NB); i++) {
+		if (errno != EINTR && (errno != EWOULDBLOCK || i >= TRIES))
+			return -1;
+		if (errno == EWOULDBLOCK)
+			nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
+/* Where there are no locks nothing is kept: two writers of one file must not meet. */
+static int part_create(struct outfile *o, int *part, struct err *e)
+{
+	char *dir, *base, *state;
+	int fd, rc = 0;
+
+	path_split(o->place, &dir, &base);
+	state = str_new(".%s.part.json", base);
+	commit_sweep(dir, base);
+	commit_sweep(dir, state);
+	o->tmp = str_new("%s/.%s.part", dir, base);
+	do {
+		fd = open(o->tmp, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+		if (fd < 0)
+			rc = err_errno(e, "%s: cannot create a file beside it", o->path);
+		else if (!lock_soon(fd))
+			rc = lock_is_current(fd, o->tmp);
+		else if (errno == EWOULDBLOCK)
+			rc = err_set(e, ERR_EXISTS, "%s: is being written by another process", o->path);
+		else
+			*part = 0;
+		if (fd >= 0 && rc <= 0)
+			close(fd);
+	} while (*part && !rc);
+	if (rc <= 0) {
+		if (!*part)
+			unlink(o->tmp);
+		mem_free(o->tmp);
+		o->tmp = NULL;
+	}
+	mem_free(dir);
+	mem_free(base);
+	mem_free(state);
+	return rc > 0 ? fd : *part ? -1 : tmp_create(o, e);
+}
+
+static int fits_part(const char *place)
+{
+	const char *slash = strrchr(place, '/');
+
+	return strlen(slash ? slash + 1 : place) <= PART_LONGEST;
+}
+
 /* The mode an overwritten file had is kept, as writing in place would. */
-static int place_open(struct outfile *o, struct err *e)
+static int place_open(struct outfile *o, int *part, struct err *e)
 {
 	struct stat st;
 	int fd, there = !stat(o->path, &st);
@@ -160,6 +227,7 @@ static int place_open(struct outfile *o, struct err *e)
 		return -1;
 	}
 	if (there && !S_ISREG(st.st_mode)) {
+		*part = 0;
 		fd = open(o->path, O_WRONLY | O_CLOEXEC);
 		if (fd < 0)
 			err_errno(e, "%s", o->path);
@@ -173,7 +241,8 @@ static int place_open(struct outfile *o, struct err *e)
 	} else {
 		o->place = mem_strdup(o->path);
 	}
-	fd = tmp_create(o, e);
+	*part = *part && fits_part(o->place);
+	fd = *part ? part_create(o, part, e) : tmp_create(o, e);
 	if (fd >= 0 && there && fchmod(fd, st.st_mode & 0777) && errno != EPERM) {
 		err_errno(e, "%s: chmod", o->tmp);
 		close(fd);
@@ -182,21 +251,22 @@ static int place_open(struct outfile *o, struct err *e)
 	return fd;
 }
 
-int outfile_open(struct outfile *o, const char *path, struct err *e)
+static int open_as(struct outfile *o, const char *path, int *part, struct err *e)
 {
 	int fd;
 
 	*o = (struct outfile){.path = mem_strdup(path)};
 	if (!strcmp(path, "-")) {
 		o->file = stdout;
+		*part = 0;
 		return 0;
 	}
 	if (!*path || str_ends(path, "/")) {
 		outfile_abort(o);
 		return err_set(e, ERR_USAGE, "'%s': not the name of a file", path);
 	}
-	fd = place_open(o, e);
-	if (fd >= 0 && !(o->file = fdopen(fd, "wb"))) {
+	fd = place_open(o, part, e);
+	if (fd >= 0 && !(o->file = fdopen(fd, *part ? "r+b" : "wb"))) {
 		err_errno(e, "%s", path);
 		close(fd);
 	}
@@ -205,6 +275,17 @@ int outfile_open(struct outfile *o, const char *path, struct err *e)
 		return -1;
 	}
 	return 0;
+}
+
+int outfile_open(struct outfile *o, const char *path, struct err *e)
+{
+	return open_as(o, path, &(int){0}, e);
+}
+
+int outfile_open_part(struct outfile *o, const char *path, int *kept, struct err *e)
+{
+	*kept = 1;
+	return open_as(o, path, kept, e);
 }
 
 int outfile_write(struct outfile *o, const void *p, size_t n, struct err *e)
@@ -234,7 +315,7 @@ static int is_unchanged(const struct outfile *o)
 static int publish(struct outfile *o, struct err *e)
 {
 	char *dir, *base;
-	int bad = ferror(o->file), rc = 0;
+	int bad = ferror(o->file), held, rc = 0;
 	struct stat st;
 
 	errno = EIO;
@@ -246,12 +327,17 @@ static int publish(struct outfile *o, struct err *e)
 		return err_set(e, ERR_EXISTS, "%s: exists and holds something else: it was made from other inputs, or is damaged", o->path);
 	if (fsync(fileno(o->file)))
 		return err_errno(e, "%s: fsync", o->path);
+	held = fcntl(fileno(o->file), F_DUPFD_CLOEXEC, 3); /* keeps the lock until it has its name */
 	bad = fclose(o->file);
 	o->file = NULL;
 	if (bad)
-		return err_errno(e, "%s: close", o->path);
-	if (pending_rename(o->tmp, o->place))
-		return err_errno(e, "%s: rename", o->path);
+		rc = err_errno(e, "%s: close", o->path);
+	else if (pending_rename(o->tmp, o->place))
+		rc = err_errno(e, "%s: rename", o->path);
+	if (held >= 0)
+		close(held);
+	if (rc)
+		return -1;
 	mem_free(o->tmp);
 	o->tmp = NULL;
 	path_split(o->place, &dir, &base);
@@ -276,10 +362,15 @@ int outfile_commit(struct outfile *o, struct err *e)
 
 void outfile_abort(struct outfile *o)
 {
-	if (o->file && o->file != stdout)
-		fclose(o->file);
 	if (o->tmp)
 		pending_discard(o->tmp);
+	outfile_leave(o);
+}
+
+void outfile_leave(struct outfile *o)
+{
+	if (o->file && o->file != stdout)
+		fclose(o->file);
 	mem_free(o->path);
 	mem_free(o->place);
 	mem_free(o->tmp);
@@ -440,30 +531,6 @@ static int lock_refused(int fd, const char *dir, struct err *e)
 
 	read_holder(fd, who, sizeof who);
 	return err_set(e, ERR_EXISTS, "%s: in use by another process (host and pid: %s)", dir, *who ? who : "not known");
-}
-
-/* The file may be unlinked by a holder that ends between our open and our lock: then what we hold is a lock on nothing, and we
- * try again. */
-static int lock_is_current(int fd, const char *path)
-{
-	struct stat a, b;
-
-	return !fstat(fd, &a) && !stat(path, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
-/* A killed holder may still be dying in an fsync when its successor starts: the lock is asked for again for a while. */
-static int lock_soon(int fd)
-{
-	enum { TRIES = 40 };
-	static const struct timespec pause = {.tv_nsec = 50 * 1000 * 1000};
-
-	for (int i = 0; flock(fd, LOCK_EX | LOCK_NB); i++) {
-		if (errno != EINTR && (errno != EWOULDBLOCK || i >= TRIES))
-			return -1;
-		if (errno == EWOULDBLOCK)
-			nanosleep(&pause, NULL);
-	}
-	return 0;
 }
 
 int runlock_holder(const char *dir, char *who, size_t size)

@@ -23,6 +23,10 @@ struct outfile {
 
 /* "-" is standard output. An existing device or pipe is written directly. A missing folder is ERR_NOINPUT. */
 int outfile_open(struct outfile *o, const char *path, struct err *e);
+/* The same, but the temporary is ".NAME.part", which stays when the process dies, and what it holds is there when it is opened again: *kept
+ * (file/partial.h). ERR_EXISTS when another process is writing it. What cannot be kept (standard output, devices, names too long for it) is as
+ * by outfile_open, with *kept 0. */
+int outfile_open_part(struct outfile *o, const char *path, int *kept, struct err *e);
 int outfile_write(struct outfile *o, const void *p, size_t n, struct err *e);
 /* Publish; bytes that stand under the name already are left alone, time of change and all. On failure the temporary is
  * removed, the old file is as it was, and *o is closed as by outfile_abort. A write error of any earlier stdio call on
@@ -30,6 +34,7 @@ int outfile_write(struct outfile *o, const void *p, size_t n, struct err *e);
 int outfile_commit(struct outfile *o, struct err *e);
 /* Remove the temporary; nothing happens after a commit, so clean-up paths may always call it. */
 void outfile_abort(struct outfile *o);
+void outfile_leave(struct outfile *o); /* the same, but the temporary stays */
 
 /* A whole small file at once ("-" too). */
 int commit_bytes(const char *path, const void *data, size_t len, struct err *e);

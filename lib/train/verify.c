@@ -156,11 +156,13 @@ static int is_known(const char *path)
 	return e.code || promises(path) || (kind != KIND_UNKNOWN && kind != KIND_TAR);
 }
 
-/* ".NAME.tmp.HOST.PID.N", "NAME.tmp-HOST.PID.N" (file/commit.h). */
+/* ".NAME.tmp.HOST.PID.N", "NAME.tmp-HOST.PID.N" (file/commit.h), ".NAME.part", ".NAME.part.json" (file/partial.h). */
 static int in_the_making(const char *name)
 {
 	const char *tmp = *name == '.' ? strstr(name, ".tmp.") : strstr(name, ".tmp-"), *dot = tmp ? strrchr(tmp + 5, '.') : NULL;
 
+	if (*name == '.' && (str_ends(name, ".part") || str_ends(name, ".part.json")))
+		return 1;
 	return dot && dot[1] && strspn(dot + 1, "0123456789") == strlen(dot + 1);
 }
 

@@ -108,6 +108,11 @@ rm work/deep/x.npy
 check_out "a file in the making" "" ddm-check work
 check_exit 65 "is not complete" ddm-check -c work
 check_err "and is named" 'work/.a.tsv.tmp.host.12.1: in the making'
+rm work/.a.tsv.tmp.host.12.1
+echo half >work/.b.tar.part
+check_out "what may be gone on with" "" ddm-check work
+check_exit 65 "is not complete" ddm-check -c work
+check_err "and is named" 'work/.b.tar.part: in the making'
 mkdir nothing
 check_exit 65 "an empty folder" ddm-check nothing
 echo notes >nothing/notes.txt

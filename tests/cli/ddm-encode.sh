@@ -94,6 +94,62 @@ check "one of them" ddm-encode -q -m model --as text -o one.tar pics
 check_same "as alone" one.tar e.tar
 check_exit 65 "a part that is not there" ddm-encode -q -m model --as vision -o x.npy pics
 
+# Captions without pictures
+clip=$golden/text-clip
+printf 'a photo of the cat\nthe dog on a hill\n\na cat\n' >lines.txt
+mkdir alone
+i=0
+while IFS= read -r line; do
+	printf '%s' "$line" >alone/00000000$i.txt
+	i=$((i + 1))
+done <lines.txt
+tar cf alone.tar --sort=name -C alone .
+check "a text" ddm-encode -m "$clip" --captions -o lines.tar lines.txt
+check_err "report" '^4 samples$'
+check_out "members" "text.npy 4, txt 4" members lines.tar
+for from in alone alone.tar; do
+	check "$from" ddm-encode -q -m "$clip" --captions -o "$from.out" "$from"
+	check_same "the same bytes" lines.tar "$from.out"
+done
+check "a text through a pipe" sh -c "cat lines.txt | ddm-encode -q -m '$clip' --captions - >piped.tar"
+check "a tar through a pipe" sh -c "cat alone.tar | ddm-encode -q -m '$clip' --captions - >piped2.tar"
+check_same "the same bytes" piped.tar piped2.tar
+mkdir u v
+tar xf lines.tar -C u
+tar xf piped.tar -C v
+check "and members" diff -r u v
+mkdir w
+tar xf e.tar -C w
+check_same "the features that it has beside a picture" u/000000000.text.npy w/0001.text.npy
+printf '\357\273\277a photo of the cat\r\nthe dog on a hill\r\n\r\na cat' >dos.txt
+check "as another system writes it" ddm-encode -q -m "$clip" --captions -o dos.tar dos.txt
+check_same "the same bytes" lines.tar dos.tar
+head -n 1 lines.txt >one.txt
+tail -n +2 lines.txt >rest.txt
+check "two texts" ddm-encode -q -m "$clip" --captions -o two.tar one.txt rest.txt
+check_same "are counted on" lines.tar two.tar
+check "pictures with captions" ddm-encode -q -m "$clip" --captions -o beside.tar pics
+check_same "as without the option" e.tar beside.tar
+printf 'a cat\n\377\na\000b\na dog\n' >odd.txt
+check_exit 65 "no UTF-8" ddm-encode -m "$clip" --captions -o x.tar odd.txt
+check_err "the line is named" 'odd.txt: line 2: not a text in UTF-8'
+check "passed over" ddm-encode -m "$clip" --captions --skip-bad -o odd.tar odd.txt
+check_err "both" '2 samples skipped'
+check_out "the others keep their numbers" "000000000 000000003" sh -c "tar tf odd.tar | sed -n 's/[.]txt//p' | tr '\n' ' ' | sed 's/ $//'"
+head -c 1048577 /dev/zero | tr '\0' a >long.txt
+check_exit 65 "a line without an end" ddm-encode -m "$clip" --captions -o x.tar long.txt
+check_err "is told" 'line 1: longer than 1048576 bytes'
+: >none.txt
+check_exit 65 "no captions" ddm-encode -m "$clip" --captions -o x.tar none.txt
+check_exit 65 "captions alone, unasked" ddm-encode -m "$clip" -o x.tar alone
+check_err "told" 'no samples'
+check_exit 2 "an autoencoder" ddm-encode -m "$vae" --captions -o x.tar lines.txt
+check_exit 2 "both" ddm-encode -m model --captions -o x.tar lines.txt
+check_err "a way out" '--as text takes that'
+check "the text encoder of both" ddm-encode -q -m model --as text --captions -o both.txt.tar lines.txt
+check_same "the same bytes" lines.tar both.txt.tar
+check_exit 2 "no lists of paths" ddm-encode -m "$clip" --captions -0 -o x.tar -
+
 # Features
 dino=$golden/dinov2-224
 check "features" ddm-encode -q -m "$dino" --keys k.txt -o f.npy pics

@@ -31,7 +31,7 @@ static struct {
 	double holdout, balance;
 	uint64_t seed;
 	int holdout_by, skip_bad, nul, quiet, random;
-	int input, input_given, device_given;
+	int input, input_given, device_given, weights, weights_given;
 	const char *device, *features, *centroids, *centroids_out, *like, *sheet, *report, *out;
 	int k_given, fine_given, balance_given;
 } o = {.input = -1, .device = "auto", .features = "hogcolor", .out = "-", .restarts = 3, .iterations = 100, .max_errors = -1};
@@ -47,6 +47,8 @@ static const struct opt options[] = {
      .help = "hogcolor, random, dinov2:PATH, clip:PATH, inception:PATH, or a .npy with a row per sample (default hogcolor)"},
     {.name = "--input", .type = OPT_CHOICE, .value = &o.input, .arg = "NAME", .choices = netinput_names, .given = &o.input_given,
      .help = "how pictures are fed to a network (default: as is usual for it)"},
+    {.name = "--weights", .type = OPT_CHOICE, .value = &o.weights, .arg = "TYPE", .choices = encoder_weights, .given = &o.weights_given,
+     .help = "how a network's matrices are held and multiplied (default f32)"},
     {.name = "--device", .type = OPT_TEXT, .value = &o.device, .arg = "NAME", .given = &o.device_given,
      .help = "auto, cpu, cuda or cuda:N: where a network runs (default auto)"},
     {.name = "--holdout", .type = OPT_REAL, .value = &o.holdout, .lo = 0, .hi = 1, .arg = "F",
@@ -84,8 +86,8 @@ static const struct opt options[] = {
 
 static const struct program program = {
     "ddm-cluster",
-    "-k K [--fine N] [--features KIND|FILE] [--input NAME] [--device NAME] [--holdout F] [--holdout-by WHAT] [--balance R] "
-    "[--restarts N] [--iterations N] [--seed S] [--centroids FILE] [--centroids-out FILE] [--like FILE] [--sheet FILE] "
+    "-k K [--fine N] [--features KIND|FILE] [--input NAME] [--weights TYPE] [--device NAME] [--holdout F] [--holdout-by WHAT] "
+    "[--balance R] [--restarts N] [--iterations N] [--seed S] [--centroids FILE] [--centroids-out FILE] [--like FILE] [--sheet FILE] "
     "[--report FILE] [--skip-bad] [--max-errors N] [-0] [--threads N] [-q] [-o FILE] SAMPLES...",
     "assigns every sample to one of K clusters of similar pictures",
     options,
@@ -122,9 +124,9 @@ static int check_options(struct err *e)
 		return err_set(e, ERR_USAGE, "--centroids fixes the clusters: no --fine, --balance or --features random beside it");
 	if (o.random && (o.fine_given || o.balance_given || o.centroids_out))
 		return err_set(e, ERR_USAGE, "--features random has no centroids: no --fine, --balance or --centroids-out beside it");
-	if ((o.input_given || o.device_given) && !extractor_is_network(o.features))
+	if ((o.input_given || o.device_given || o.weights_given) && !extractor_is_network(o.features))
 		return err_set(e, ERR_USAGE, "%s goes with a network: --features dinov2:PATH, clip:PATH or inception:PATH",
-		               o.input_given ? "--input" : "--device");
+		               o.input_given ? "--input" : o.device_given ? "--device" : "--weights");
 	if (o.like && !o.random)
 		return err_set(e, ERR_USAGE, "--like goes with --features random");
 	return 0;
@@ -144,7 +146,7 @@ static int open_network(struct work *w, struct features_measure *m, struct featu
 	if (!extractor_is_network(o.features))
 		return 0;
 	if (!(w->device = open_device(o.device, w->pool, e)) ||
-	    !(w->extractor = extractor_open(o.features, &(struct extractor_options){o.input, w->device}, e)))
+	    !(w->extractor = extractor_open(o.features, &(struct extractor_options){o.input, w->device, (enum compact_type)o.weights}, e)))
 		return -1;
 	*m = (struct features_measure){w->extractor->dims[TAP_MAIN], w->extractor->name, w->extractor->hash, look, w};
 	fo->kind = FEATURES_MEASURE;

@@ -27,7 +27,7 @@ static const char *const dtype_names[] = {"f16", "f32", NULL};
 
 static struct {
 	const char *model, *device, *null_text, *keys, *out;
-	int as, decode, captions, posterior, wide, flip, drop, input, skip_bad, nul, quiet;
+	int as, decode, captions, posterior, wide, flip, drop, input, weights, skip_bad, nul, quiet;
 	int64_t size, tokens, batch, threads, max_errors;
 	uint64_t seed;
 	int for_latents[5], for_tar; /* seen: --size --posterior --seed --no-pictures --flip; --dtype */
@@ -59,6 +59,8 @@ static const struct opt options[] = {
     {.name = "--keys", .type = OPT_TEXT, .value = &o.keys, .arg = "FILE", .help = "write the keys of the rows of features, one a line"},
     {.name = "--batch", .type = OPT_INT, .value = &o.batch, .lo = 1, .hi = 64, .arg = "N",
      .help = "pictures or texts at a time (default 4 and 16); no result depends on it"},
+    {.name = "--weights", .type = OPT_CHOICE, .value = &o.weights, .arg = "TYPE", .choices = encoder_weights,
+     .help = "how the encoders' matrices are held and multiplied (default f32)"},
     {.name = "--device", .type = OPT_TEXT, .value = &o.device, .arg = "NAME", .help = "auto, cpu, cuda or cuda:N (default auto)"},
     {.name = "--skip-bad", .type = OPT_FLAG, .value = &o.skip_bad, .help = "pass over samples that cannot be used, naming them"},
     {.name = "--max-errors", .type = OPT_INT, .value = &o.max_errors, .lo = 0, .hi = 1e15, .arg = "N",
@@ -76,7 +78,8 @@ static const struct program program = {
     "ddm-encode",
     "-m DIR [--as WHAT] [-d] [--captions] [--size N] [--posterior WHAT] [--seed S] [--flip] [--no-pictures] [--tokens N] "
     "[--null-text FILE] [--dtype TYPE] "
-    "[--input NAME] [--keys FILE] [--batch N] [--device NAME] [--skip-bad] [--max-errors N] [-0] [--threads N] [-q] [-o FILE] SAMPLES...",
+    "[--input NAME] [--keys FILE] [--batch N] [--weights TYPE] [--device NAME] [--skip-bad] [--max-errors N] [-0] [--threads N] "
+    "[-q] [-o FILE] SAMPLES...",
     "runs pretrained encoders on samples: latents, features of captions, features of pictures",
     options,
 };
@@ -458,7 +461,8 @@ static int write_features(struct work *w, struct stamp *stamp, struct samples *s
 static int open_model(struct work *w, struct err *e)
 {
 	struct encoding_options eo = {.vae = w->parts.vae, .text = w->parts.text, .size = o.size, .posterior = o.posterior, .seed = o.seed,
-	                              .wide = o.wide, .tokens = o.tokens, .batch = o.batch, .flip = o.flip, .drop = o.drop, .decode = o.decode};
+	                              .wide = o.wide, .tokens = o.tokens, .batch = o.batch, .flip = o.flip, .drop = o.drop, .decode = o.decode,
+	                              .bulk = (enum compact_type)o.weights};
 
 	w->pool = pool_new((int)o.threads, e);
 	if (!w->pool || !(w->device = open_device(o.device, w->pool, e)))
@@ -467,7 +471,7 @@ static int open_model(struct work *w, struct err *e)
 	eo.pool = w->pool;
 	if (!w->parts.vision)
 		return (w->encoding = encoding_open(&eo, e)) ? 0 : -1;
-	w->extractor = extractor_open(w->parts.vision, &(struct extractor_options){o.input, w->device}, e);
+	w->extractor = extractor_open(w->parts.vision, &(struct extractor_options){o.input, w->device, eo.bulk}, e);
 	return w->extractor ? 0 : -1;
 }
 

@@ -19,7 +19,7 @@
 #include "metric/evalstats.h"
 #include "metric/pixfeat.h"
 
-static int groups = GROUP_NONE, filter = RESIZE_BICUBIC, protocol = PROTOCOL_DDM, skip_bad, ignore_recipe, cache, seeded, input = -1;
+static int groups = GROUP_NONE, filter = RESIZE_BICUBIC, protocol = PROTOCOL_DDM, skip_bad, ignore_recipe, cache, seeded, weights, input = -1;
 static int64_t size, axes = 32, draws = 4, subsets, subset_size = 1000, max_errors = -1, threads;
 static uint64_t seed;
 static const char *features = "pix", *heldout, *train, *stats_out, *out = "-", *metrics, *cache_dir, *logits, *captions,
@@ -32,6 +32,8 @@ static const struct opt options[] = {
     {"--input", 0, OPT_CHOICE, &input, .arg = "NAME", .help = "how pictures are fed to the network (default: as is usual for it)",
      .choices = netinput_names},
     {"--device", 0, OPT_TEXT, &device, .arg = "NAME", .help = "auto, cpu, cuda or cuda:N: where the network runs (default auto)"},
+    {"--weights", 0, OPT_CHOICE, &weights, .arg = "TYPE", .choices = encoder_weights,
+     .help = "how the network's matrices are held and multiplied; what is published is f32 (default f32)"},
     {"--metrics", 0, OPT_TEXT, &metrics, .arg = "LIST",
      .help = "kd fd memorised fid sfid is kid pr dc cmmd vendi authenticity clip aesthetic lpips diversity, with commas (default kd,fd,memorised)",
      .choices = metric_names},
@@ -73,7 +75,7 @@ static const struct opt options[] = {
 static const struct program program = {
     .name = "ddm-eval-fid",
     .synopsis =
-	"[--features KIND] [--input NAME] [--device NAME] [--metrics LIST] [--protocol NAME] [--size N] [--filter NAME] [--heldout SET] [--train SET] "
+	"[--features KIND] [--input NAME] [--weights TYPE] [--device NAME] [--metrics LIST] [--protocol NAME] [--size N] [--filter NAME] [--heldout SET] [--train SET] "
 	"[--axes P] [--draws R] [--subsets N] [--subset-size M] [--seed S] [--logits FILE] [--captions FILE] [--aesthetic FILE] "
 	"[--lpips DIR] [--groups NAME] [--ignore-recipe] [--cache] "
 	"[--cache-dir DIR] [--stats-out FILE] [-o FILE] [--skip-bad] [--max-errors N] [--threads N] REFERENCE SAMPLES",
@@ -208,7 +210,7 @@ static int sets_read(struct work *w, struct pool *pool, const struct progress *p
 
 	if ((extractor_is_network(features) || lpips) && !(w->device = open_device(device, pool, e)))
 		return -1;
-	o.extractor = w->extractor = extractor_open(features, &(struct extractor_options){input, w->device}, e);
+	o.extractor = w->extractor = extractor_open(features, &(struct extractor_options){input, w->device, (enum compact_type)weights}, e);
 	if (!w->extractor || metrics_choose(w, &o, e) || models_open(w, e))
 		return -1;
 	for (int k = 0; k < ROLES; k++) {

@@ -38,7 +38,7 @@ static int times_choice, noise_choice, format_choice, preset_choice = -1;
 static int64_t cfg_channels;
 static const char *resident = "auto";
 static const char *solver = "euler";
-static int convert_choice = -1, weights_choice = -1, profile;
+static int convert_choice = -1, weights_choice = -1, encoders_choice, profile;
 static const char *const times[] = {"even", "paris", NULL}, *const presets[] = {"paris", NULL}, *const noises[] = {"philox", "torch", NULL};
 static const char *const formats[] = {[FORMAT_PNG] = "png", [FORMAT_WEBP] = "webp", [FORMAT_NPZ] = "npz", [FORMAT_LATENT] = "latent", NULL};
 static const char *const converts[] = {"match", "native", NULL};
@@ -81,6 +81,8 @@ static const struct opt options[] = {
      "ask experts on another path at equal noise (match) or at equal time (native) (default match)", converts, NULL},
     {"--weights", 0, OPT_CHOICE, &weights_choice, 0, 0, "TYPE",
      "how the experts' matrices are held and multiplied (default bf16 on a GPU, f32 on the CPU)", weight_types, NULL},
+    {"--encoder-weights", 0, OPT_CHOICE, &encoders_choice, 0, 0, "TYPE",
+     "how the matrices of the text encoder and the autoencoder are held and multiplied (default f32)", encoder_weights, NULL},
     {"--map", 0, OPT_FLAG, &map, 0, 0, NULL, "leave f32 matrices in their files, mapped; changes no result", NULL, NULL},
     {"--format", 0, OPT_CHOICE, &format_choice, 0, 0, "NAME",
      "png, webp (lossless), npz (arr_0, of all pictures) or latent (what the experts make, as .npy) (default png)", formats, NULL},
@@ -106,8 +108,8 @@ static const struct program program = {
     "ddm-sample",
     "[-n N] [--prompt TEXT] [--prompts FILE] [--negative TEXT] [--preset NAME] [--route HOW] [--solver NAME] "
     "[--steps N] [--times HOW] [--cfg S] [--cfg-channels N] [--class C] [--seed S] [--noise KIND] [--labels FILE] [--grid FILE] [--report FILE] "
-    "[--log FILE] [--timing FILE] [--convert HOW] [--weights TYPE] [--map] [--format NAME] [--vae DIR] [--tile] [--text-encoder DIR] "
-    "[--text-features FILE] [--negative-features FILE] [--resident N] [--first I] [--batch N] [--batch-invariant] [--threads N] [--device NAME] "
+    "[--log FILE] [--timing FILE] [--convert HOW] [--weights TYPE] [--encoder-weights TYPE] [--map] [--format NAME] [--vae DIR] [--tile] "
+    "[--text-encoder DIR] [--text-features FILE] [--negative-features FILE] [--resident N] [--first I] [--batch N] [--batch-invariant] [--threads N] [--device NAME] "
     "[--profile] [-o FILE] MODEL",
     "Make pictures with an ensemble of experts, from noise and from words; a tar of NNNNNN.png",
     options,
@@ -271,6 +273,7 @@ static int open_text(struct run *r, const char *dir, struct err *e)
 	                                 .width = s->text_width,
 	                                 .masked = s->masked,
 	                                 .guided = cfg != 1,
+	                                 .bulk = (enum compact_type)encoders_choice,
 	                                 .device = r->device};
 	return (r->text = text_open(&r->words, e)) ? 0 : -1;
 }
@@ -361,6 +364,8 @@ static struct stamp *stamp_base(uint64_t of)
 		stamp_text(s, "convert", converts[convert_choice]);
 	if (weights_choice)
 		stamp_text(s, "weights", weight_types[weights_choice]);
+	if (encoders_choice)
+		stamp_text(s, "encoder_weights", encoder_weights[encoders_choice]);
 	if (invariant)
 		stamp_i64(s, "batch_invariant", 1);
 	return s;
@@ -703,7 +708,7 @@ static int encode_texts(struct run *r, struct err *e)
 		return -1;
 	if (r->text && cut)
 		cmd_warn("%lld prompts are longer than the experts read: their ends are lost", (long long)cut);
-	return *r->vae_hash ? output_vae(&r->out, r->vae, r->device, batch, e) : 0;
+	return *r->vae_hash ? output_vae(&r->out, r->vae, (enum compact_type)encoders_choice, r->device, batch, e) : 0;
 }
 
 /* The samples come last: where they are, everything else is. */

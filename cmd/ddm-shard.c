@@ -24,7 +24,7 @@ static struct {
 	double holdout;
 	uint64_t shard_size, seed;
 	int64_t level, threads, max_errors, size, tokens, batch;
-	int holdout_given, skip_bad, nul, quiet, posterior, flip, drop, wide, about_latents, about_texts;
+	int holdout_given, skip_bad, nul, quiet, posterior, flip, drop, wide, weights, about_latents, about_texts;
 } o = {.shard_size = (uint64_t)256 << 20, .level = 3, .max_errors = -1, .device = "auto"};
 
 static const struct opt options[] = {
@@ -51,6 +51,8 @@ static const struct opt options[] = {
      .help = "of latents and texts (default f16)"},
     {.name = "--batch", .type = OPT_INT, .value = &o.batch, .lo = 1, .hi = 64, .arg = "N",
      .help = "pictures or texts that are encoded at a time (default 4 and 16)"},
+    {.name = "--weights", .type = OPT_CHOICE, .value = &o.weights, .arg = "TYPE", .choices = encoder_weights,
+     .help = "how the encoders' matrices are held and multiplied (default f32)"},
     {.name = "--device", .type = OPT_TEXT, .value = &o.device, .arg = "NAME",
      .help = "auto, cpu, cuda or cuda:N: where encoders run (default auto)"},
     {.name = "--skip-bad", .type = OPT_FLAG, .value = &o.skip_bad,
@@ -68,7 +70,7 @@ static const struct program program = {
     "ddm-shard",
     "-a FILE [--holdout F] [--shard-size SIZE] [--level N] [--vae DIR] [--size N] "
     "[--posterior WHAT] [--seed S] [--flip] [--no-pictures] [--text DIR] [--tokens N] [--dtype TYPE] [--batch N] "
-    "[--device NAME] [--skip-bad] [--max-errors N] [-0] [--threads N] [-q] -o SHARDS SAMPLES...",
+    "[--weights TYPE] [--device NAME] [--skip-bad] [--max-errors N] [-0] [--threads N] [-q] -o SHARDS SAMPLES...",
     "packs samples into shards by cluster",
     options,
 };
@@ -89,7 +91,8 @@ struct encoders {
 static int encoders_open(struct encoders *c, struct err *e)
 {
 	struct encoding_options eo = {.vae = o.vae, .text = o.text, .size = o.size, .posterior = o.posterior, .seed = o.seed, .wide = o.wide,
-	                              .tokens = o.tokens, .batch = o.batch, .flip = o.flip, .drop = o.drop};
+	                              .tokens = o.tokens, .batch = o.batch, .flip = o.flip, .drop = o.drop,
+	                              .bulk = (enum compact_type)o.weights};
 
 	if (!(c->pool = pool_new((int)o.threads, e)))
 		return -1;

@@ -2,11 +2,15 @@
 #ifndef DDM_CMD_OPENDEVICE_H
 #define DDM_CMD_OPENDEVICE_H
 
+#include "kernels/compact.h"
 #include "kernels/device.h"
 
 /* As device_open; a GPU's choices of algorithms, and on any device the hashes of large files, the weights of models
  * (file/filehash.h), are kept in a folder of the user's, if there is or can be one. */
 struct device *open_device(const char *name, struct pool *pool, struct err *e);
+
+/* How a program that runs encoders is told to hold their matrices; the choice is an enum compact_type. NULL-terminated. */
+extern const char *const encoder_weights[];
 
 /* $XDG_CACHE_HOME/ddm, or ~/.cache/ddm; NULL where neither variable is set to an absolute path. Caller frees with mem_free. */
 char *tuning_folder(void);

@@ -54,6 +54,7 @@ struct text_request {
 	const char *features, *away;       /* .npy (n, tokens, width) of the prompts; (tokens, width) or (1, tokens, width); or NULL */
 	int64_t tokens, width;             /* that the experts read */
 	int masked, guided;                /* the experts are told the padding; guidance wants a second text */
+	enum compact_type bulk;            /* of the encoder's matrices */
 	struct device *device;
 };
 
@@ -114,7 +115,7 @@ struct output_item {
 };
 
 /* The VAE of a folder, whose latents are as the channels and the size say; sets what pictures are. Before output_start. */
-int output_vae(struct output *o, const char *dir, struct device *d, int64_t batch, struct err *e);
+int output_vae(struct output *o, const char *dir, enum compact_type bulk, struct device *d, int64_t batch, struct err *e);
 /* n samples to come. */
 int output_start(struct output *o, const char *path, const char *stamp, int64_t n, struct err *e);
 /* x (n, channels, size, size), which is used up: decoded, encoded, and written in order. put (may be NULL) is given every picture. */

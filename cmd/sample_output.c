@@ -10,11 +10,11 @@
 
 enum { DECODED_PIXELS = 1 << 18 }; /* of the pictures that are decoded at a time */
 
-int output_vae(struct output *o, const char *dir, struct device *d, int64_t batch, struct err *e)
+int output_vae(struct output *o, const char *dir, enum compact_type bulk, struct device *d, int64_t batch, struct err *e)
 {
 	const struct autoencoder_config *c;
 
-	if (!(o->vae = autoencoder_open(dir, AUTOENCODER_DECODE, 1, d, e)))
+	if (!(o->vae = autoencoder_open(dir, AUTOENCODER_DECODE, 1, bulk, d, e)))
 		return -1;
 	c = autoencoder_config(o->vae);
 	if (c->latent_channels != o->channels)

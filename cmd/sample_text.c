@@ -51,7 +51,7 @@ static int open_encoder(struct text_source *t, struct err *e)
 	const struct text_request *q = t->q;
 	const struct textencoder_info *i;
 
-	if (!(t->encoder = textencoder_open(q->encoder, &(struct textencoder_options){.tokens = q->tokens, .device = q->device}, e)))
+	if (!(t->encoder = textencoder_open(q->encoder, &(struct textencoder_options){.tokens = q->tokens, .bulk = q->bulk, .device = q->device}, e)))
 		return -1;
 	i = textencoder_info(t->encoder);
 	if (i->width != q->width || i->tokens > q->tokens)

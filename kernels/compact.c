@@ -18,6 +18,11 @@ enum {
 	TASKS_EACH = 4, /* tasks per worker below which work is cut finer */
 };
 
+const char *compact_rounding(enum compact_type t)
+{
+	return t == COMPACT_BF16 ? "bf16" : t == COMPACT_INT8 ? "int8" : "";
+}
+
 static int64_t min64(int64_t a, int64_t b)
 {
 	return a < b ? a : b;

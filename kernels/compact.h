@@ -23,6 +23,9 @@
 
 enum compact_type { COMPACT_NONE, COMPACT_BF16, COMPACT_INT8, COMPACT_F32, COMPACT_VIEW };
 
+/* "bf16", "int8", or "" where nothing is rounded. */
+const char *compact_rounding(enum compact_type t);
+
 enum { COMPACT_NR = 32 }; /* rows of W in a panel */
 
 struct compact {

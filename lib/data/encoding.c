@@ -67,7 +67,7 @@ static int open_vae(struct encoding *x, struct err *e)
 
 	if (!o->vae)
 		return o->decode ? err_set(e, ERR_USAGE, "only an autoencoder turns latents into pictures") : 0;
-	if (!(x->vae = autoencoder_open(o->vae, half, o->batch ? o->batch : PICTURES, o->device, e)) ||
+	if (!(x->vae = autoencoder_open(o->vae, half, o->batch ? o->batch : PICTURES, o->bulk, o->device, e)) ||
 	    autoencoder_hash(o->vae, half, x->vae_hash, e))
 		return err_lacking(e, "sd-vae-ft-mse");
 	c = autoencoder_config(x->vae);
@@ -83,7 +83,7 @@ static int open_vae(struct encoding *x, struct err *e)
 static int open_text(struct encoding *x, struct err *e)
 {
 	const struct encoding_options *o = &x->o;
-	struct textencoder_options to = {.tokens = o->tokens, .batch = o->batch ? o->batch : TEXTS, .device = o->device};
+	struct textencoder_options to = {.tokens = o->tokens, .batch = o->batch ? o->batch : TEXTS, .bulk = o->bulk, .device = o->device};
 
 	return o->text && !(x->text = textencoder_open(o->text, &to, e)) ? err_lacking(e, "clip-vit-large-patch14") : 0;
 }
@@ -163,6 +163,8 @@ void encoding_stamp(const struct encoding *x, struct stamp *s)
 
 	if (!o->decode)
 		stamp_text(s, "dtype", o->wide ? "f32" : "f16");
+	if (*compact_rounding(o->bulk))
+		stamp_text(s, "weights", compact_rounding(o->bulk));
 	if (x->vae && o->decode)
 		stamp_input(s, "vae", x->vae_hash);
 	if (x->vae && !o->decode) {

@@ -15,6 +15,7 @@
 #include "core/str.h"
 #include "data/samples.h"
 #include "file/stamp.h"
+#include "kernels/compact.h"
 #include "kernels/device.h"
 
 enum encoding_posterior {
@@ -37,6 +38,7 @@ struct encoding_options {
 	int flip;               /* of the mirrored picture, too */
 	int drop;               /* without the pictures themselves, of which there are latents */
 	int decode;             /* the way back, by `vae`: KEY.png in the place of pictures and arrays; no text, size, posterior */
+	enum compact_type bulk; /* of the encoders' matrices: net/forward.h, net/convnet.h */
 	struct device *device;  /* borrowed, as the pool */
 	struct pool *pool;      /* as many threads decode pictures beside it */
 };

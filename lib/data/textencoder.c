@@ -146,7 +146,7 @@ static int open_clip(struct textencoder *t, const char *dir, const struct texten
 {
 	const struct clip_config *c;
 
-	if (!(t->clip = clip_text_open(dir, o->batch ? o->batch : BATCH, o->device, e)))
+	if (!(t->clip = clip_text_open(dir, o->batch ? o->batch : BATCH, o->bulk, o->device, e)))
 		return -1;
 	c = clip_text_config(t->clip);
 	if (o->tokens && o->tokens != c->tokens)
@@ -165,7 +165,8 @@ static int open_t5(struct textencoder *t, const char *dir, const struct textenco
 {
 	const struct t5_config *c;
 
-	if (!(t->t5 = t5_open(dir, o->tokens ? o->tokens : TEXTENCODER_T5_TOKENS, o->batch ? o->batch : BATCH, o->device, e)))
+	if (!(t->t5 = t5_open(dir, o->tokens ? o->tokens : TEXTENCODER_T5_TOKENS, o->batch ? o->batch : BATCH, o->bulk, o->device,
+	                      e)))
 		return -1;
 	c = t5_config(t->t5);
 	t->info.tokens = c->tokens;
@@ -192,6 +193,8 @@ static int open_parts(struct textencoder *t, const struct parts *p, const struct
 	if (kind >= 0 && !open_tokenizer(t, p->tokenizer, tokenizer, e) && !weightfile_hash_at(p->encoder, weights, e) &&
 	    !(kind == TEXTENCODER_CLIP ? open_clip : open_t5)(t, p->encoder, o, &what, e)) {
 		str_printf(&what, ", weights %s, tokenizer %s, padding %d", weights, tokenizer, (int)tokenizer_padding(t->tokenizer));
+		if (*compact_rounding(o->bulk))
+			str_printf(&what, ", matrices %s", compact_rounding(o->bulk));
 		sha256_text(what.p, t->info.hash);
 		rc = 0;
 	}

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "kernels/compact.h"
 #include "kernels/device.h"
 
 enum textencoder_kind { TEXTENCODER_CLIP, TEXTENCODER_T5 };
@@ -23,6 +24,7 @@ enum { TEXTENCODER_T5_TOKENS = 120 }; /* PixArt-alpha's */
 struct textencoder_options {
 	int64_t tokens;        /* of a text; 0: as many as CLIP has places, TEXTENCODER_T5_TOKENS of T5. CLIP has no other than its own */
 	int64_t batch;         /* texts at a time; 0: 16. Results do not depend on it */
+	enum compact_type bulk; /* of the matrices, as forward_begin takes it (net/forward.h) */
 	struct device *device; /* borrowed */
 };
 
@@ -31,7 +33,7 @@ struct textencoder_info {
 	int64_t tokens, width;
 	int64_t embedding; /* width of CLIP's pooled vector; T5: 0 */
 	int projected;     /* that vector is in the space that CLIP's pictures share */
-	char hash[65];     /* SHA-256 of the architecture, the weights and the tokenizer's files: all that features depend on but `tokens` */
+	char hash[65];     /* SHA-256 of the architecture, the weights, how they are rounded, and the tokenizer's files: all that features depend on but `tokens` */
 };
 
 /* What a run gives; NULL where it is not wanted. */

@@ -133,7 +133,8 @@ static void network_free(void *own)
 void extractor_from_network(struct extractor *x, const struct extractor_network *n)
 {
 	struct network *w = mem_zalloc(1, sizeof *w);
-	char *text = str_new("%s fed by %s, weights %s", n->name, netinput_names[n->input], n->weights_hash);
+	const char *rounding = n->rounding ? n->rounding : "";
+	char *text = str_new("%s fed by %s, weights %s%s%s", n->name, netinput_names[n->input], n->weights_hash, *rounding ? " in " : "", rounding);
 
 	w->n = *n;
 	*x = (struct extractor){.least = 1, .metrics = n->metrics, .run = network_run, .free = network_free, .own = w};

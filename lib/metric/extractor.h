@@ -9,6 +9,7 @@
 
 #include "core/err.h"
 #include "core/pool.h"
+#include "kernels/compact.h"
 #include "file/still.h"
 #include "kernels/device.h"
 #include "metric/netinput.h"
@@ -40,6 +41,7 @@ struct extractor {
 struct extractor_options {
 	int input;             /* enum netinput of a network; -1: the one its metrics are usual with */
 	struct device *device; /* a network runs there; borrowed */
+	enum compact_type bulk; /* of its matrices: net/forward.h, net/convnet.h */
 };
 
 /* "pix", "rgb8": metric/pixfeat.h. "inception:PATH", "dinov2:PATH", "clip:PATH": networks, PATH as in net/inception.h, net/vit.h (a file is
@@ -57,7 +59,8 @@ struct extractor_network {
 	enum netinput input;
 	int batch; /* pictures it takes at a time */
 	int dims[TAPS];
-	const char *weights_hash; /* SHA-256 of the weights */
+	const char *weights_hash; /* SHA-256 of the weights, */
+	const char *rounding;     /* and to what they are rounded; NULL or "": not at all */
 	/* out[t] (n, dims[t]) of pixels (n, 3, side, side), n <= batch; out[t] NULL: not wanted */
 	int (*run)(void *net, struct pool *pool, float *const out[TAPS], const float *pixels, int n, struct err *e);
 	void (*free)(void *net); /* may be NULL */

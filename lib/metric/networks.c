@@ -71,9 +71,10 @@ int networks_inception(struct extractor *x, const char *path, const struct extra
 	char hash[65];
 
 	if (input_choose(&n.input, o, NETINPUT_TF1, inputs, 3, n.name, e) || weights_hash(hash, path, "inception", e) ||
-	    !(n.net = inception_open(path, BATCH, o->device, e)))
+	    !(n.net = inception_open(path, BATCH, o->bulk, o->device, e)))
 		return -1;
 	n.weights_hash = hash;
+	n.rounding = o->device->compact ? NULL : compact_rounding(o->bulk); /* convolutions of the CPU are in float */
 	extractor_from_network(x, &n);
 	return 0;
 }
@@ -107,7 +108,7 @@ static void tower_free(void *net)
 }
 
 /* torch.hub's name of a file: dinov2_vitl14_pretrain.pth, dinov2_vitl14_reg4_pretrain.pth */
-static struct vit *vit_of_file(const char *path, struct device *d, struct err *e)
+static struct vit *vit_of_file(const char *path, enum compact_type bulk, struct device *d, struct err *e)
 {
 	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *end = strstr(base, "_pretrain");
 	char *name = str_new("%.*s", (int)(end ? (size_t)(end - base) : strcspn(base, ".")), base);
@@ -119,7 +120,7 @@ static struct vit *vit_of_file(const char *path, struct device *d, struct err *e
 	if (vit_preset(name, &c, e))
 		err_prefix(e, "%s, which should be called as torch.hub calls it or be a folder with config.json", path);
 	else
-		v = vit_new(&c, path, BATCH, d, e);
+		v = vit_new(&c, path, BATCH, bulk, d, e);
 	mem_free(name);
 	return v;
 }
@@ -134,13 +135,14 @@ int networks_dinov2(struct extractor *x, const char *path, const struct extracto
 	t->device = o->device;
 	n.net = t;
 	if (!input_choose(&n.input, o, NETINPUT_DINOV2, inputs, 2, n.name, e) && !weights_hash(hash, path, "dinov2-l", e))
-		t->vit = is_dir(path) ? vit_open(path, 0, BATCH, o->device, e) : vit_of_file(path, o->device, e);
+		t->vit = is_dir(path) ? vit_open(path, 0, BATCH, o->bulk, o->device, e) : vit_of_file(path, o->bulk, o->device, e);
 	if (!t->vit) {
 		tower_free(t);
 		return -1;
 	}
 	n.dims[TAP_MAIN] = (int)vit_config(t->vit)->hidden;
 	n.weights_hash = hash;
+	n.rounding = compact_rounding(o->bulk);
 	extractor_from_network(x, &n);
 	return 0;
 }
@@ -156,7 +158,7 @@ int networks_clip(struct extractor *x, const char *path, const struct extractor_
 
 	t->device = o->device;
 	n.net = t;
-	if (weights_hash(hash, path, "clip-vit-large-patch14", e) || !(t->clip = clip_vision_open(path, BATCH, o->device, e)))
+	if (weights_hash(hash, path, "clip-vit-large-patch14", e) || !(t->clip = clip_vision_open(path, BATCH, o->bulk, o->device, e)))
 		goto out;
 	c = clip_vision_config(t->clip);
 	if (input_choose(&n.input, o, c->size == netinput_side(NETINPUT_CMMD) ? NETINPUT_CMMD : NETINPUT_CLIP, inputs, 2, n.name, e))
@@ -168,6 +170,7 @@ int networks_clip(struct extractor *x, const char *path, const struct extractor_
 	}
 	n.dims[TAP_MAIN] = (int)(c->projection ? c->projection : c->hidden);
 	n.weights_hash = hash;
+	n.rounding = compact_rounding(o->bulk);
 	extractor_from_network(x, &n);
 	rc = 0;
 out:

@@ -204,7 +204,8 @@ static int nothing_more(const struct weights *w, int half, struct err *e)
 	return 0;
 }
 
-static int load_half(struct autoencoder *a, const char *dir, int half, int64_t capacity, struct device *d, struct err *e)
+static int load_half(struct autoencoder *a, const char *dir, int half, int64_t capacity, enum compact_type bulk,
+                     struct device *d, struct err *e)
 {
 	const struct autoencoder_config *c = &a->config;
 	int tiny = c->kind == AUTOENCODER_TINY, encodes = half == AUTOENCODER_ENCODE, rc = -1;
@@ -216,7 +217,8 @@ static int load_half(struct autoencoder *a, const char *dir, int half, int64_t c
 
 	if (s) {
 		weights_init(&w, s, path);
-		convnet_init(n, encodes ? (tiny ? autotiny_encoder : autokl_encoder) : (tiny ? autotiny_decoder : autokl_decoder), c, capacity, d);
+		convnet_init(n, encodes ? (tiny ? autotiny_encoder : autokl_encoder) : (tiny ? autotiny_decoder : autokl_decoder), c, capacity, bulk,
+		             d);
 		rc = convnet_load(n, encodes ? c->in_channels : c->latent_channels, side, side, tiny ? autotiny_fill : autokl_fill, &w, e) ||
 		     nothing_more(&w, half, e) ? -1 : 0;
 		weights_release(&w);
@@ -226,7 +228,7 @@ static int load_half(struct autoencoder *a, const char *dir, int half, int64_t c
 	return rc;
 }
 
-struct autoencoder *autoencoder_open(const char *dir, int halves, int64_t capacity, struct device *d, struct err *e)
+struct autoencoder *autoencoder_open(const char *dir, int halves, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e)
 {
 	struct autoencoder *a = mem_zalloc(1, sizeof *a);
 	char *path = path_join(dir, "config.json");
@@ -235,7 +237,7 @@ struct autoencoder *autoencoder_open(const char *dir, int halves, int64_t capaci
 
 	for (int half = AUTOENCODER_ENCODE; half <= AUTOENCODER_DECODE && !rc; half++)
 		if (halves & half)
-			rc = load_half(a, dir, half, capacity, d, e);
+			rc = load_half(a, dir, half, capacity, bulk, d, e);
 	json_decref(o);
 	mem_free(path);
 	if (!rc)

@@ -170,14 +170,14 @@ static struct tensor *project(struct tower *m, struct tensor *x, const char *nam
 	return m->c.projection ? op_matmul(m->f.tape, x, 0, param(m, name, 2, shape), 0, 1) : x;
 }
 
-static void record_text(struct tower *m, int64_t capacity, struct device *d)
+static void record_text(struct tower *m, int64_t capacity, enum compact_type bulk, struct device *d)
 {
 	const struct clip_config *c = &m->c;
 	int64_t n = c->tokens, flat[1] = {capacity * n}, table[2] = {c->vocabulary, c->hidden}, pos[2] = {n, c->hidden};
 	int64_t tokens[3] = {capacity, n, c->hidden}, rows[2] = {capacity * n, c->hidden};
 	struct tensor *ids, *end, *h;
 
-	forward_begin(&m->f, capacity, d);
+	forward_begin(&m->f, capacity, bulk, d);
 	ids = forward_input(&m->f, DT_I32, 1, &n, 1);
 	end = forward_input(&m->f, DT_I32, 0, NULL, 1);
 	h = op_embed(m->f.tape, param(m, "token_embedding.weight", 2, table), op_reshape(m->f.tape, ids, 1, flat));
@@ -190,7 +190,7 @@ static void record_text(struct tower *m, int64_t capacity, struct device *d)
 	forward_output(&m->f, project(m, h, "text_projection"));
 }
 
-static void record_vision(struct tower *m, int64_t capacity, struct device *d)
+static void record_vision(struct tower *m, int64_t capacity, enum compact_type bulk, struct device *d)
 {
 	const struct clip_config *c = &m->c;
 	struct tape *t;
@@ -198,7 +198,7 @@ static void record_vision(struct tower *m, int64_t capacity, struct device *d)
 	int64_t one[3] = {1, 1, c->hidden}, flat[2] = {capacity, c->hidden};
 	struct tensor *part[2], *h;
 
-	forward_begin(&m->f, capacity, d);
+	forward_begin(&m->f, capacity, bulk, d);
 	t = m->f.tape;
 	part[1] = forward_patches(&m->f, forward_input(&m->f, DT_F32, 3, x, 1), "visual.conv1", c->hidden, c->patch, 0);
 	part[0] = op_repeat(t, op_reshape(t, param(m, "visual.class_embedding", 1, &c->hidden), 3, one));
@@ -256,9 +256,9 @@ static const struct renames vision_families[] = {
 enum { FAMILIES = 3 };
 
 /* 0, and the tower is loaded. The projection is dropped where the file has none under either name. */
-static int tower_load(struct tower *m, const struct clip_config *c, const char *weights, int64_t capacity, struct device *d,
-                      void (*record)(struct tower *, int64_t, struct device *), const struct renames *families,
-                      const char *const *projection, struct err *e)
+static int tower_load(struct tower *m, const struct clip_config *c, const char *weights, int64_t capacity, enum compact_type bulk,
+                      struct device *d, void (*record)(struct tower *, int64_t, enum compact_type, struct device *),
+                      const struct renames *families, const char *const *projection, struct err *e)
 {
 	const struct renames *names[FAMILIES] = {&families[0], &families[1], &families[2]};
 	struct safetensors *s = NULL;
@@ -268,30 +268,32 @@ static int tower_load(struct tower *m, const struct clip_config *c, const char *
 	if (!check(c, weights, e) && (s = weightfile_load(weights, NULL, e))) {
 		if (!st_find(s, projection[0]) && !st_find(s, projection[1]))
 			m->c.projection = 0;
-		record(m, capacity, d);
+		record(m, capacity, bulk, d);
 		rc = forward_load(&m->f, s, names, FAMILIES, weights, e);
 	}
 	st_free(s);
 	return rc;
 }
 
-struct clip_text *clip_text_new(const struct clip_config *c, const char *weights, int64_t capacity, struct device *d, struct err *e)
+struct clip_text *clip_text_new(const struct clip_config *c, const char *weights, int64_t capacity, enum compact_type bulk,
+                                struct device *d, struct err *e)
 {
 	static const char *const projection[] = {"text_projection", "text_projection.weight"};
 	struct clip_text *m = mem_zalloc(1, sizeof *m);
 
-	if (!tower_load(&m->t, c, weights, capacity, d, record_text, text_families, projection, e))
+	if (!tower_load(&m->t, c, weights, capacity, bulk, d, record_text, text_families, projection, e))
 		return m;
 	clip_text_free(m);
 	return NULL;
 }
 
-struct clip_vision *clip_vision_new(const struct clip_config *c, const char *weights, int64_t capacity, struct device *d, struct err *e)
+struct clip_vision *clip_vision_new(const struct clip_config *c, const char *weights, int64_t capacity, enum compact_type bulk,
+                                    struct device *d, struct err *e)
 {
 	static const char *const projection[] = {"visual.proj", "visual_projection.weight"};
 	struct clip_vision *m = mem_zalloc(1, sizeof *m);
 
-	if (!tower_load(&m->t, c, weights, capacity, d, record_vision, vision_families, projection, e))
+	if (!tower_load(&m->t, c, weights, capacity, bulk, d, record_vision, vision_families, projection, e))
 		return m;
 	clip_vision_free(m);
 	return NULL;
@@ -309,18 +311,18 @@ static int read_config(const char *dir, struct clip_config *c,
 	return rc;
 }
 
-struct clip_text *clip_text_open(const char *dir, int64_t capacity, struct device *d, struct err *e)
+struct clip_text *clip_text_open(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e)
 {
 	struct clip_config c;
 
-	return read_config(dir, &c, clip_text_from_json, e) ? NULL : clip_text_new(&c, dir, capacity, d, e);
+	return read_config(dir, &c, clip_text_from_json, e) ? NULL : clip_text_new(&c, dir, capacity, bulk, d, e);
 }
 
-struct clip_vision *clip_vision_open(const char *dir, int64_t capacity, struct device *d, struct err *e)
+struct clip_vision *clip_vision_open(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e)
 {
 	struct clip_config c;
 
-	return read_config(dir, &c, clip_vision_from_json, e) ? NULL : clip_vision_new(&c, dir, capacity, d, e);
+	return read_config(dir, &c, clip_vision_from_json, e) ? NULL : clip_vision_new(&c, dir, capacity, bulk, d, e);
 }
 
 void clip_text_free(struct clip_text *m)
@@ -377,12 +379,12 @@ void clip_vision_run(struct clip_vision *m, int64_t n, const float *pixels, floa
 	forward_run(&m->t.f, n, (const void *const[]){pixels}, (float *const[]){hidden, embedding});
 }
 
-static void table(const struct clip_config *c, struct params *p, void (*record)(struct tower *, int64_t, struct device *))
+static void table(const struct clip_config *c, struct params *p, void (*record)(struct tower *, int64_t, enum compact_type, struct device *))
 {
 	struct device *d = device_cpu(NULL, DT_F32);
 	struct tower m = {.c = *c};
 
-	record(&m, 1, d);
+	record(&m, 1, COMPACT_NONE, d);
 	*p = m.f.params;
 	memset(&m.f.params, 0, sizeof m.f.params);
 	params_layout(p);

@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "core/err.h"
+#include "kernels/compact.h"
 #include "kernels/device.h"
 #include "tape/params.h"
 
@@ -30,12 +31,14 @@ struct clip_text;
 struct clip_vision;
 
 /* The weights are a file of any kind weightfile_open reads, or a folder with one; the other tower may be in it. A file without a projection
- * is taken as such. */
-struct clip_text *clip_text_new(const struct clip_config *c, const char *weights, int64_t capacity, struct device *d, struct err *e);
-struct clip_vision *clip_vision_new(const struct clip_config *c, const char *weights, int64_t capacity, struct device *d, struct err *e);
+ * is taken as such. bulk: of the matrices, as forward_begin takes it. */
+struct clip_text *clip_text_new(const struct clip_config *c, const char *weights, int64_t capacity, enum compact_type bulk,
+                                struct device *d, struct err *e);
+struct clip_vision *clip_vision_new(const struct clip_config *c, const char *weights, int64_t capacity, enum compact_type bulk,
+                                    struct device *d, struct err *e);
 /* A folder of transformers. */
-struct clip_text *clip_text_open(const char *dir, int64_t capacity, struct device *d, struct err *e);
-struct clip_vision *clip_vision_open(const char *dir, int64_t capacity, struct device *d, struct err *e);
+struct clip_text *clip_text_open(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e);
+struct clip_vision *clip_vision_open(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e);
 void clip_text_free(struct clip_text *m);
 void clip_vision_free(struct clip_vision *m);
 const struct clip_config *clip_text_config(const struct clip_text *m);

@@ -8,18 +8,23 @@
 
 /* ---- recording ---- */
 
-struct tensor *layer_param(const struct layers *l, const char *prefix, const char *suffix, int rank, const int64_t *shape)
+static struct tensor *param(const struct layers *l, const char *prefix, const char *suffix, int rank, const int64_t *shape, int flags)
 {
 	char name[96];
 
 	snprintf(name, sizeof name, "%.80s%.15s", prefix, suffix);
-	return tape_param(l->t, l->p, name, rank, shape, 0, (struct init){.kind = INIT_ZERO});
+	return tape_param(l->t, l->p, name, rank, shape, flags, (struct init){.kind = INIT_ZERO});
+}
+
+struct tensor *layer_param(const struct layers *l, const char *prefix, const char *suffix, int rank, const int64_t *shape)
+{
+	return param(l, prefix, suffix, rank, shape, 0);
 }
 
 struct tensor *layer_conv(const struct layers *l, struct tensor *x, const char *prefix, const struct conv *c)
 {
 	int64_t shape[4] = {c->out, c->kh, c->kw ? c->kw : c->kh, x->shape[3]};
-	struct tensor *w = layer_param(l, prefix, ".weight", 4, shape), *b = NULL;
+	struct tensor *w = param(l, prefix, ".weight", 4, shape, PARAM_BULK), *b = NULL;
 
 	if (!c->no_bias)
 		b = layer_param(l, prefix, ".bias", 1, shape);
@@ -47,7 +52,7 @@ struct tensor *layer_groupnorm(const struct layers *l, struct tensor *x, const c
 struct tensor *layer_linear(const struct layers *l, struct tensor *x, const char *prefix, int64_t out, int no_bias)
 {
 	int64_t shape[2] = {out, x->shape[x->rank - 1]};
-	struct tensor *w = layer_param(l, prefix, ".weight", 2, shape), *b = NULL;
+	struct tensor *w = param(l, prefix, ".weight", 2, shape, PARAM_BULK), *b = NULL;
 
 	if (!no_bias)
 		b = layer_param(l, prefix, ".bias", 1, shape);
@@ -152,10 +157,10 @@ int weights_end(const struct weights *w, const char *prefix, struct err *e)
 /* ---- running ---- */
 
 void convnet_init(struct convnet *n, int (*record)(const void *config, const struct layers *l, struct tensor *x, struct tensor **out),
-                  const void *config, int64_t capacity, struct device *d)
+                  const void *config, int64_t capacity, enum compact_type bulk, struct device *d)
 {
 	assert(capacity > 0 && d->real == DT_F32);
-	*n = (struct convnet){.device = d, .record = record, .config = config, .capacity = capacity};
+	*n = (struct convnet){.device = d, .record = record, .config = config, .capacity = capacity, .bulk = bulk};
 }
 
 static void drop_tape(struct convnet *n)
@@ -182,22 +187,18 @@ static int read_values(struct convnet *n, int (*fill)(const void *config, struct
                        struct weights *file, struct err *e)
 {
 	struct device *d = n->device;
-	int64_t most = 1;
-	float *host;
-	int rc = 0;
+	float *host = weightstore_room(&n->params, e);
+	size_t bytes = weightstore_bytes(&n->store, &n->params);
+	int rc = host ? 0 : -1;
 
-	for (int i = 0; i < n->params.n; i++)
-		most = n->params.v[i].count > most ? n->params.v[i].count : most;
-	if (!(host = mem_try((size_t)most, sizeof *host, "a weight", e)))
-		return -1;
 	for (int i = 0; i < n->params.n && !rc; i++) {
 		const struct param *p = &n->params.v[i];
 
 		rc = fill(n->config, file, p, host, e);
-		if (!rc && !n->values && !(n->values = d->alloc(d, (size_t)n->params.total * sizeof *host, "weights", e)))
+		if (!rc && !n->values && !(n->values = d->alloc(d, bytes, "weights", e)))
 			rc = -1;
 		if (!rc)
-			device_put(d, n->values + p->offset, host, (size_t)p->count * sizeof *host);
+			weightstore_put(&n->store, p, NULL, d, n->values, host);
 	}
 	mem_free(host);
 	return rc;
@@ -207,9 +208,12 @@ int convnet_load(struct convnet *n, int64_t channels, int64_t h, int64_t w,
                  int (*fill)(const void *config, struct weights *file, const struct param *p, float *out, struct err *e),
                  struct weights *file, struct err *e)
 {
+	if (!n->device->compact && weightstore_choose(&n->store, n->bulk, n->device, e))
+		return -1;
 	record(n, 1, channels, h, w);
-	drop_tape(n);
 	params_layout(&n->params);
+	weightstore_layout(&n->store, &n->params, n->tape, n->device);
+	drop_tape(n);
 	return read_values(n, fill, file, e);
 }
 
@@ -224,14 +228,14 @@ int convnet_plan(struct convnet *n, int64_t channels, int64_t h, int64_t w, stru
 	record(n, n->capacity, channels, h, w);
 	assert(n->params.n == known && n->values);
 	(void)known;
-	tape_layout(n->tape, d, NULL);
+	weightstore_layout(&n->store, &n->params, n->tape, d);
 	if (tape_allocate(n->tape, e) ||
 	    !(n->place = d->alloc(d, (size_t)(n->capacity * channels * h * w) * sizeof *n->place, "pictures", e))) {
 		drop_tape(n);
 		return -1;
 	}
 	tape_bind(n->tape, n->in, n->place);
-	tape_bind_params(n->tape, n->values, NULL);
+	weightstore_bind(&n->store, n->tape, n->values, NULL);
 	n->channels = channels;
 	n->height = h;
 	n->width = w;

@@ -1,13 +1,14 @@
 /* Convolutional networks of others, forward only. Weights lie once on the device under the names of the file; a tape is recorded for a
  * size of picture, and kept until another is asked for.
  *
- *     convnet_init(&n, record, config, 8, device);
+ *     convnet_init(&n, record, config, 8, COMPACT_NONE, device);
  *     convnet_load(&n, 3, 64, 64, fill, &weights, &e);        (3, 64, 64): any size that the network takes
  *     convnet_run(&n, count, pictures, 3, h, w, outputs, &e); any count, any size */
 #ifndef DDM_NET_CONVNET_H
 #define DDM_NET_CONVNET_H
 
 #include "file/safetensors.h"
+#include "net/weightstore.h"
 #include "tape/ops.h"
 
 enum { CONVNET_OUT = 8 };
@@ -64,6 +65,8 @@ struct convnet {
 	int (*record)(const void *config, const struct layers *l, struct tensor *x, struct tensor **out);
 	const void *config; /* borrowed */
 	struct params params;
+	enum compact_type bulk; /* as asked for */
+	struct weightstore store;
 	float *values;
 	int64_t capacity, channels, height, width; /* of the tape */
 	struct tape *tape;
@@ -72,11 +75,11 @@ struct convnet {
 	float *place; /* of the input, on the device */
 };
 
-/* Batches of up to `capacity`. */
+/* Batches of up to `capacity`. bulk: on a GPU as model_open takes it; on the CPU convolutions are in float, whatever it says. */
 void convnet_init(struct convnet *n, int (*record)(const void *config, const struct layers *l, struct tensor *x, struct tensor **out),
-                  const void *config, int64_t capacity, struct device *d);
+                  const void *config, int64_t capacity, enum compact_type bulk, struct device *d);
 /* Find the parameters by recording for pictures of this shape, and give each its values by `fill`; nothing is allocated before the
- * first. fill: 0, or -1 and e. */
+ * first. fill: 0, or -1 and e. ERR_USAGE where the device does not hold weights as asked for. */
 int convnet_load(struct convnet *n, int64_t channels, int64_t h, int64_t w,
                  int (*fill)(const void *config, struct weights *file, const struct param *p, float *out, struct err *e),
                  struct weights *file, struct err *e);

@@ -8,9 +8,10 @@
 #include "core/mem.h"
 #include "tape/ops.h"
 
-void forward_begin(struct forward *f, int64_t capacity, struct device *d)
+void forward_begin(struct forward *f, int64_t capacity, enum compact_type bulk, struct device *d)
 {
-	*f = (struct forward){.device = d, .capacity = capacity, .tape = tape_new(d->real, capacity)};
+	assert(bulk != COMPACT_VIEW);
+	*f = (struct forward){.device = d, .capacity = capacity, .bulk = bulk, .tape = tape_new(d->real, capacity)};
 }
 
 struct tensor *forward_input(struct forward *f, enum dtype dtype, int rank, const int64_t *shape, int batched)
@@ -44,9 +45,9 @@ static int allocate(struct forward *f, struct err *e)
 {
 	struct device *d = f->device;
 
-	if (!(f->values = d->alloc(d, (size_t)f->params.total * dtype_size(d->real), "weights", e)) || tape_allocate(f->tape, e))
+	if (!(f->values = d->alloc(d, weightstore_bytes(&f->store, &f->params), "weights", e)) || tape_allocate(f->tape, e))
 		return -1;
-	tape_bind_params(f->tape, f->values, NULL);
+	weightstore_bind(&f->store, f->tape, f->values, f->matrices);
 	for (int i = 0; i < f->nin; i++) {
 		size_t n = f->in[i]->batched ? (size_t)f->capacity : 1;
 
@@ -59,21 +60,14 @@ static int allocate(struct forward *f, struct err *e)
 
 static int read_values(struct forward *f, const struct safetensors *s, const struct renames *names, struct err *e)
 {
-	int64_t most = 1;
-	float *host;
+	float *host = weightstore_room(&f->params, e);
 
-	for (int i = 0; i < f->params.n; i++)
-		most = f->params.v[i].count > most ? f->params.v[i].count : most;
-	if (!(host = mem_try((size_t)most, sizeof *host, "a weight", e)))
-		return -1;
-	for (int i = 0; i < f->params.n; i++) {
-		const struct param *q = &f->params.v[i];
-
-		renames_read(names, s, q, host);
-		device_put(f->device, (float *)f->values + q->offset, host, (size_t)q->count * sizeof *host);
+	for (int i = 0; host && i < f->params.n; i++) {
+		renames_read(names, s, &f->params.v[i], host);
+		weightstore_put(&f->store, &f->params.v[i], f->matrices, f->device, f->values, host);
 	}
 	mem_free(host);
-	return 0;
+	return host ? 0 : -1;
 }
 
 int forward_load(struct forward *f, const struct safetensors *s, const struct renames *const *names, int n, const char *where,
@@ -83,9 +77,12 @@ int forward_load(struct forward *f, const struct safetensors *s, const struct re
 
 	assert(f->device->real == DT_F32);
 	params_layout(&f->params);
-	if (renames_match(r, s, where, &f->params, e))
+	if (renames_match(r, s, where, &f->params, e) || weightstore_choose(&f->store, f->bulk, f->device, e) ||
+	    weightstore_matrices(&f->store, &f->params, NULL, NULL, &f->matrices, e))
 		return -1;
-	tape_layout(f->tape, f->device, NULL);
+	if (f->matrices)
+		tape_bind_compact(f->tape, f->matrices);
+	weightstore_layout(&f->store, &f->params, f->tape, f->device);
 	return allocate(f, e) || read_values(f, s, r, e) ? -1 : 0;
 }
 
@@ -121,6 +118,11 @@ int64_t forward_elements(const struct forward *f, int output)
 	return (int64_t)(bytes_of(f->out[output]) / dtype_size(f->out[output]->dtype));
 }
 
+int64_t forward_bytes(const struct forward *f)
+{
+	return (int64_t)weightstore_bytes(&f->store, &f->params) + weightstore_matrix_bytes(f->matrices, &f->params);
+}
+
 void forward_release(struct forward *f)
 {
 	if (!f->device)
@@ -129,6 +131,7 @@ void forward_release(struct forward *f)
 	f->device->release(f->device, f->values);
 	for (int i = 0; i < f->nin; i++)
 		f->device->release(f->device, f->place[i]);
+	weightstore_drop(f->matrices, &f->params);
 	params_release(&f->params);
 	memset(f, 0, sizeof *f);
 }
@@ -144,7 +147,7 @@ static struct tensor *param(struct forward *f, const char *prefix, const char *s
 struct tensor *forward_linear(struct forward *f, struct tensor *x, const char *prefix, int64_t out, int bias, int act)
 {
 	int64_t shape[2] = {out, x->shape[x->rank - 1]};
-	struct tensor *w = param(f, prefix, ".weight", 2, shape, PARAM_DECAY), *b = NULL;
+	struct tensor *w = param(f, prefix, ".weight", 2, shape, PARAM_DECAY | PARAM_BULK), *b = NULL;
 
 	if (bias)
 		b = param(f, prefix, ".bias", 1, shape, 0);
@@ -178,7 +181,7 @@ struct tensor *forward_attention(struct forward *f, struct tensor *x, const char
 {
 	struct tape *t = f->tape;
 	int64_t h = x->shape[2], width = h / heads, shape[2] = {3 * h, h}, packed[5] = {x->shape[0], x->shape[1], 3, heads, width};
-	struct tensor *w = param(f, weight, "", 2, shape, PARAM_DECAY), *b = param(f, bias, "", 1, shape, 0), *qkv[3], *y;
+	struct tensor *w = param(f, weight, "", 2, shape, PARAM_DECAY | PARAM_BULK), *b = param(f, bias, "", 1, shape, 0), *qkv[3], *y;
 
 	op_unstack(t, op_reshape(t, op_linear(t, x, w, b), 5, packed), 2, qkv);
 	y = op_attention(t, qkv[0], qkv[1], qkv[2], 1 / sqrt((double)width), causal);

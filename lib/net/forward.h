@@ -1,6 +1,6 @@
 /* A pretrained network that is run and not trained: its tape, weights, inputs and outputs.
  *
- *     forward_begin(&f, 32, device);
+ *     forward_begin(&f, 32, COMPACT_NONE, device);
  *     x = forward_input(&f, DT_F32, 3, (int64_t[]){3, 224, 224}, 1);    (32, 3, 224, 224)
  *     forward_output(&f, network(f.tape, &f.params, x));
  *     forward_load(&f, weights, names, 1, path, &e);
@@ -9,7 +9,7 @@
 #define DDM_NET_FORWARD_H
 
 #include "net/rename.h"
-#include "tape/tape.h"
+#include "net/weightstore.h"
 
 enum { FORWARD_IN = 4, FORWARD_OUT = 2 };
 
@@ -20,16 +20,21 @@ struct forward {
 	int64_t capacity;
 	int nin, nout;
 	struct tensor *in[FORWARD_IN], *out[FORWARD_OUT];
-	void *values, *place[FORWARD_IN]; /* on the device */
+	enum compact_type bulk;     /* as asked for */
+	struct weightstore store;
+	struct compact *matrices;   /* by part; NULL: none */
+	float *values;              /* the other weights, on the device, as */
+	void *place[FORWARD_IN];    /* the inputs are */
 };
 
-void forward_begin(struct forward *f, int64_t capacity, struct device *d);
+/* bulk: of the matrices, as model_open takes it, but no COMPACT_VIEW. */
+void forward_begin(struct forward *f, int64_t capacity, enum compact_type bulk, struct device *d);
 /* An input of this shape, per sample where `batched`. */
 struct tensor *forward_input(struct forward *f, enum dtype dtype, int rank, const int64_t *shape, int batched);
 void forward_output(struct forward *f, struct tensor *x);
 
 /* Lay out, allocate, and read the weights of a file that is in one of n families of names, or in ours. ERR_DATA where it is not this
- * network's. */
+ * network's, ERR_USAGE where the device does not hold matrices so. */
 int forward_load(struct forward *f, const struct safetensors *s, const struct renames *const *names, int n, const char *where,
                  struct err *e);
 
@@ -40,6 +45,7 @@ void forward_set(struct forward *f, int i, const void *data);
 void forward_run(struct forward *f, int64_t n, const void *const *in, float *const *out);
 
 int64_t forward_elements(const struct forward *f, int output); /* of one sample */
+int64_t forward_bytes(const struct forward *f);                /* that the weights take */
 void forward_release(struct forward *f);                       /* a zeroed one is allowed */
 
 /* Layers under their usual names. PREFIX.weight [out, in] and, if `bias`, PREFIX.bias [out]; act < 0: none. */

@@ -236,7 +236,7 @@ int inception_fill(const void *config, struct weights *file, const struct param 
 
 /* ---- use ---- */
 
-struct inception *inception_open(const char *path, int64_t capacity, struct device *d, struct err *e)
+struct inception *inception_open(const char *path, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e)
 {
 	struct inception *n = mem_zalloc(1, sizeof *n);
 	struct safetensors *s = weightfile_load(path, NULL, e);
@@ -245,7 +245,7 @@ struct inception *inception_open(const char *path, int64_t capacity, struct devi
 
 	if (s) {
 		weights_init(&w, s, path);
-		convnet_init(&n->net, inception_record, NULL, capacity, d);
+		convnet_init(&n->net, inception_record, NULL, capacity, bulk, d);
 		rc = convnet_load(&n->net, 3, INCEPTION_SIDE, INCEPTION_SIDE, inception_fill, &w, e) || weights_end(&w, "Mixed_", e) ||
 		     weights_end(&w, "Conv2d_", e) ? -1 : 0;
 		weights_release(&w);

@@ -12,7 +12,7 @@ struct inception;
 
 /* Weights under torchvision's names (Conv2d_1a_3x3.conv.weight, .bn.weight ..; fc.weight [1008, 2048]) from a file or folder
  * (file/weightfile.h). For batches of up to `capacity`. The device is borrowed. */
-struct inception *inception_open(const char *path, int64_t capacity, struct device *d, struct err *e);
+struct inception *inception_open(const char *path, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e);
 void inception_free(struct inception *n);
 
 /* What is wanted of n pictures x (n, 3, 299, 299) in [-1, 1] (metric/netinput.h makes them); NULL: not wanted. */

@@ -182,7 +182,7 @@ struct lpips *lpips_open(enum lpips_trunk kind, const char *trunk, const char *h
 		weights_init(&wt, t, trunk);
 		weights_init(&wh, h, heads);
 		n->heads = &wh;
-		convnet_init(&n->net, record, n, capacity, d);
+		convnet_init(&n->net, record, n, capacity, COMPACT_NONE, d);
 		rc = convnet_load(&n->net, 3, SIDE, SIDE, fill, &wt, e) || weights_end(&wt, "features.", e) || weights_end(&wh, "lin", e) ? -1 : 0;
 		n->heads = NULL;
 		weights_release(&wt);

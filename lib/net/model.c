@@ -12,6 +12,7 @@
 #include "file/weightfile.h"
 #include "net/diffusers.h"
 #include "net/pager.h"
+#include "net/weightstore.h"
 
 enum { INPUTS = 6 };
 
@@ -23,10 +24,8 @@ struct network {
 	struct net_config config;
 	struct device *device;
 	int64_t capacity, out_elements;
-	enum compact_type bulk;
-	int bf16;
+	struct weightstore store;
 	struct params params;
-	int64_t plain; /* floats that are held as such: on a device that computes in bfloat16 not those of PARAM_BULK, which come last */
 	struct tape *tape;
 	struct net_input in;
 	struct tensor *out;
@@ -41,7 +40,7 @@ struct model {
 	char *file, *path;          /* of the weights: base name, and all of it */
 	struct weightfile *weights; /* until they are loaded, or as long as matrices are views of them */
 	int loaded;
-	float *values;              /* `plain` floats, and behind them, where products read bfloat16, all weights as such; on the device */
+	float *values;              /* weightstore_bytes, on the device */
 	struct compact *compact;    /* by part, with a type where it is of a PARAM_BULK; NULL where the device takes none */
 	struct pager *pager;        /* NULL: always there */
 	int page;                   /* -1: none yet */
@@ -233,32 +232,14 @@ void model_read_weight(const struct safetensors *s, const struct param *q, float
 	renames_read(names_of(s), s, q, out);
 }
 
-/* Room on the host for the largest. */
-static float *room_for_one(const struct params *p, struct err *e)
-{
-	int64_t most = 1;
-
-	for (int i = 0; i < p->n; i++)
-		most = p->v[i].count > most ? p->v[i].count : most;
-	return mem_try((size_t)most, sizeof(float), "a weight", e);
-}
-
-/* To the device or, where it is NULL, to memory of the host. */
-static void place(struct device *d, void *dst, const void *src, size_t bytes)
-{
-	if (d)
-		device_put(d, dst, src, bytes);
-	else
-		memcpy(dst, src, bytes);
-}
-
 static int put_weights(const struct safetensors *s, const struct params *p, struct device *d, float *values, struct err *e)
 {
-	float *host = room_for_one(p, e);
+	const struct weightstore all = {.plain = p->total};
+	float *host = weightstore_room(p, e);
 
 	for (int i = 0; host && i < p->n; i++) {
 		renames_read(names_of(s), s, &p->v[i], host);
-		place(d, values + p->v[i].offset, host, (size_t)p->v[i].count * sizeof *host);
+		weightstore_put(&all, &p->v[i], NULL, d, values, host);
 	}
 	mem_free(host);
 	return host ? 0 : -1;
@@ -317,32 +298,12 @@ static int bulk_in_place(const struct safetensors *s, const struct params *p)
 	return 1;
 }
 
-/* Memory for the parts of a matrix. */
-static int make_parts(struct compact *w, enum compact_type bulk, const struct safetensors *s, const struct param *q, struct err *e)
+static const float *view(void *file, const struct param *p)
 {
-	int64_t n = q->shape[0] / q->parts, k = q->shape[1];
-
-	for (int j = 0; j < q->parts; j++)
-		if (bulk == COMPACT_VIEW)
-			compact_view(&w[j], in_place(s, q) + j * n * k, n, k);
-		else if (compact_init(&w[j], bulk, n, k, e))
-			return -1;
-	return 0;
+	return in_place(file, p);
 }
 
-/* Memory for the matrices, in the place of the plain ones. */
-static int make_compact(struct model *m, const struct safetensors *s, struct err *e)
-{
-	const struct params *p = &m->net->params;
-
-	m->compact = mem_zalloc((size_t)p->parts, sizeof *m->compact);
-	for (int i = 0; i < p->n; i++)
-		if ((p->v[i].flags & PARAM_BULK) && make_parts(&m->compact[p->v[i].part], m->net->bulk, s, &p->v[i], e))
-			return -1;
-	return 0;
-}
-
-static struct network *network_new(const struct net_config *c, int64_t capacity, enum compact_type bulk, int bf16, struct device *d)
+static struct network *network_new(const struct net_config *c, int64_t capacity, const struct weightstore *store, struct device *d)
 {
 	struct network *w = mem_zalloc(1, sizeof *w);
 
@@ -350,8 +311,7 @@ static struct network *network_new(const struct net_config *c, int64_t capacity,
 	w->config = *c;
 	w->device = d;
 	w->capacity = capacity;
-	w->bulk = bulk;
-	w->bf16 = bf16;
+	w->store = *store;
 	w->tape = tape_new(DT_F32, capacity);
 	net_inputs(w->tape, c, &w->in);
 	w->out = net_record(w->tape, &w->params, c, &w->in);
@@ -388,10 +348,7 @@ static void network_layout(struct network *w)
 	if (w->laid_out)
 		return;
 	w->laid_out = 1;
-	if (w->bulk)
-		params_layout_but(&w->params, PARAM_BULK);
-	w->plain = w->bf16 ? params_layout_apart(&w->params, PARAM_BULK) : w->params.total;
-	tape_layout(w->tape, w->device, &(struct plan_options){.bf16 = w->bf16, .bf16_weights = w->bf16});
+	weightstore_layout(&w->store, &w->params, w->tape, w->device);
 }
 
 static uint64_t network_bytes(const struct network *w)
@@ -427,12 +384,7 @@ static int network_allocate(struct network *w, struct err *e)
 static size_t page_bytes(const struct network *w)
 {
 	assert(w->laid_out);
-	return (size_t)w->plain * sizeof(float) + (w->bf16 ? (size_t)w->params.total * sizeof(uint16_t) : 0);
-}
-
-static uint16_t *rounded_of(const struct network *w, float *values)
-{
-	return w->bf16 ? (uint16_t *)(void *)(values + w->plain) : NULL;
+	return weightstore_bytes(&w->store, &w->params);
 }
 
 /* One after the other through memory of the host. */
@@ -440,26 +392,15 @@ static int read_page(struct model *m, const struct safetensors *s, float *page, 
 {
 	const struct network *w = m->net;
 	struct device *d = m->pager ? NULL : w->device;
-	float *host = room_for_one(&w->params, e);
-	uint16_t *rounded = (uint16_t *)(void *)host;
+	float *host = weightstore_room(&w->params, e);
 
 	for (int i = 0; host && i < w->params.n; i++) {
 		const struct param *q = &w->params.v[i];
-		struct compact *part = m->compact ? &m->compact[q->part] : NULL;
 
-		if (part && part->type == COMPACT_VIEW)
+		if (m->compact && m->compact[q->part].type == COMPACT_VIEW)
 			continue;
 		renames_read(names_of(s), s, q, host);
-		for (int j = 0; part && part->type && j < q->parts; j++)
-			compact_pack(&part[j], host + j * (q->count / q->parts));
-		if (part && part->type)
-			continue;
-		if (q->offset < w->plain)
-			place(d, page + q->offset, host, (size_t)q->count * sizeof *host);
-		for (int64_t k = 0; w->bf16 && k < q->count; k++)
-			rounded[k] = f32_to_bf16(host[k]);
-		if (w->bf16)
-			place(d, rounded_of(w, page) + q->offset, rounded, (size_t)q->count * sizeof *rounded);
+		weightstore_put(&w->store, q, m->compact, d, page, host);
 	}
 	mem_free(host);
 	return host ? 0 : -1;
@@ -475,8 +416,8 @@ static int find_weights(struct model *m, const char *dir, char *hash, struct err
 		return -1;
 	slash = strrchr(m->path, '/');
 	m->file = mem_strdup(slash ? slash + 1 : m->path);
-	if (m->net->bulk == COMPACT_VIEW && !bulk_in_place(s, &m->net->params))
-		m->net->bulk = COMPACT_F32;
+	if (m->net->store.bulk == COMPACT_VIEW && !bulk_in_place(s, &m->net->params))
+		m->net->store.bulk = COMPACT_F32;
 	return hash ? weightfile_hash(m->weights, hash, e) : 0;
 }
 
@@ -484,7 +425,8 @@ int model_alike(const struct model *a, const struct model *b)
 {
 	const struct network *x = a->net, *y = b->net;
 
-	return x->device == y->device && x->capacity == y->capacity && x->bulk == y->bulk && x->bf16 == y->bf16 &&
+	return x->device == y->device && x->capacity == y->capacity && x->store.bulk == y->store.bulk &&
+	       x->store.bf16 == y->store.bf16 &&
 	       !net_differs(&x->config, &y->config);
 }
 
@@ -509,7 +451,7 @@ int model_load(struct model *m, const struct model *lender, struct pager *pager,
 		return -1;
 	if (lender && !m->net->there)
 		borrow(m, lender);
-	if (m->net->bulk && make_compact(m, s, e))
+	if (weightstore_matrices(&m->net->store, &m->net->params, view, (void *)(uintptr_t)s, &m->compact, e))
 		return -1;
 	if (m->compact && !m->net->laid_out)
 		tape_bind_compact(m->net->tape, m->compact);
@@ -524,7 +466,7 @@ int model_load(struct model *m, const struct model *lender, struct pager *pager,
 	if (read_page(m, s, page, e))
 		return -1;
 	m->loaded = 1;
-	if (m->net->bulk != COMPACT_VIEW) {
+	if (m->net->store.bulk != COMPACT_VIEW) {
 		weightfile_free(m->weights);
 		m->weights = NULL;
 	}
@@ -549,7 +491,7 @@ struct model *model_open(const char *dir, int64_t capacity, enum compact_type bu
 struct model *model_find(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e)
 {
 	struct model *m = mem_zalloc(1, sizeof *m);
-	int bf16 = bulk == COMPACT_BF16 && !d->compact && d->storage >> DT_BF16 & 1;
+	struct weightstore store;
 
 	m->page = -1;
 	if (model_config_load(dir, &m->config, e))
@@ -558,15 +500,9 @@ struct model *model_find(const char *dir, int64_t capacity, enum compact_type bu
 		err_set(e, ERR_DATA, "%s: holds samples, not a network", dir);
 		goto fail;
 	}
-	if (bulk && !bf16 && !d->compact) {
-		err_set(e, ERR_USAGE, "weights in %s are for the CPU, not for %s", bulk == COMPACT_BF16 ? "bf16" :
-		                                                                         bulk == COMPACT_INT8 ? "int8" :
-		                                                                                                "their file",
-		        d->name);
+	if (weightstore_choose(&store, bulk, d, e))
 		goto fail;
-	}
-	bulk = bf16 ? COMPACT_NONE : !bulk && d->compact ? COMPACT_F32 : bulk;
-	m->net = network_new(&m->config.net, capacity, bulk, bf16, d);
+	m->net = network_new(&m->config.net, capacity, &store, d);
 	if (find_weights(m, dir, hash, e))
 		goto fail;
 	return m;
@@ -581,9 +517,8 @@ void model_free(struct model *m)
 		return;
 	if (m->net)
 		m->net->device->release(m->net->device, m->values);
-	for (int i = 0; m->compact && i < m->net->params.parts; i++)
-		compact_release(&m->compact[i]);
-	mem_free(m->compact);
+	if (m->net)
+		weightstore_drop(m->compact, &m->net->params);
 	network_drop(m->net);
 	model_config_release(&m->config);
 	weightfile_free(m->weights);
@@ -614,17 +549,12 @@ int64_t model_elements(const struct model *m)
 
 int64_t model_bytes(const struct model *m)
 {
-	int64_t bytes = !m->loaded ? 0 : (int64_t)page_bytes(m->net);
-
-	for (int i = 0; m->loaded && m->compact && i < m->net->params.parts; i++)
-		if (m->compact[i].type)
-			bytes += compact_bytes(&m->compact[i]);
-	return bytes;
+	return !m->loaded ? 0 : (int64_t)page_bytes(m->net) + weightstore_matrix_bytes(m->compact, &m->net->params);
 }
 
 void model_needs(struct model *m, uint64_t *weights, uint64_t *work)
 {
-	assert(!m->net->bulk);
+	assert(!m->net->store.bulk);
 	network_layout(m->net);
 	*weights = page_bytes(m->net);
 	*work = network_bytes(m->net);
@@ -660,10 +590,7 @@ static void bind(struct model *m)
 	struct network *w = m->net;
 	float *values = m->pager ? pager_take(m->pager, m->page) : m->values;
 
-	tape_bind_params(w->tape, values, NULL);
-	tape_bind_bf16(w->tape, rounded_of(w, values));
-	if (m->compact)
-		tape_bind_compact(w->tape, m->compact);
+	weightstore_bind(&w->store, w->tape, values, m->compact);
 }
 
 static void cut(struct model *m, int64_t n, const struct model_input *in, float *out, copier put, copier back)

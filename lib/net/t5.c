@@ -109,7 +109,7 @@ static struct tensor *perceptron(struct t5 *m, int64_t i, struct tensor *x)
 	return forward_linear(&m->f, op_mul(m->f.tape, gate, h), in_block(name, sizeof name, i, "1.DenseReluDense.wo"), m->c.hidden, 0, -1);
 }
 
-static void record(struct t5 *m, int64_t capacity, struct device *d)
+static void record(struct t5 *m, int64_t capacity, enum compact_type bulk, struct device *d)
 {
 	const struct t5_config *c = &m->c;
 	struct tape *t;
@@ -118,7 +118,7 @@ static void record(struct t5 *m, int64_t capacity, struct device *d)
 	struct tensor *ids, *mask, *bucket, *bias, *h;
 	char name[96];
 
-	forward_begin(&m->f, capacity, d);
+	forward_begin(&m->f, capacity, bulk, d);
 	t = m->f.tape;
 	ids = forward_input(&m->f, DT_I32, 1, &n, 1);
 	mask = forward_input(&m->f, DT_F32, 1, &n, 1);
@@ -138,7 +138,7 @@ void t5_params(const struct t5_config *c, struct params *p)
 	struct device *d = device_cpu(NULL, DT_F32);
 	struct t5 m = {.c = *c};
 
-	record(&m, 1, d);
+	record(&m, 1, COMPACT_NONE, d);
 	*p = m.f.params;
 	memset(&m.f.params, 0, sizeof m.f.params);
 	params_layout(p);
@@ -165,7 +165,7 @@ static void set_buckets(struct t5 *m)
 	mem_free(b);
 }
 
-struct t5 *t5_open(const char *dir, int64_t tokens, int64_t capacity, struct device *d, struct err *e)
+struct t5 *t5_open(const char *dir, int64_t tokens, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e)
 {
 	static const struct renames *const names[] = {&shared_names, &own_names};
 	char *path = path_join(dir, "config.json");
@@ -181,7 +181,7 @@ struct t5 *t5_open(const char *dir, int64_t tokens, int64_t capacity, struct dev
 	}
 	if (!o || t5_from_json(o, path, &m->c, e) || !(s = weightfile_load(dir, NULL, e)))
 		goto out;
-	record(m, capacity, d);
+	record(m, capacity, bulk, d);
 	if (forward_load(&m->f, s, names, 2, dir, e))
 		goto out;
 	set_buckets(m);
@@ -206,6 +206,11 @@ void t5_free(struct t5 *m)
 const struct t5_config *t5_config(const struct t5 *m)
 {
 	return &m->c;
+}
+
+int64_t t5_bytes(const struct t5 *m)
+{
+	return forward_bytes(&m->f);
 }
 
 void t5_run(struct t5 *m, int64_t n, const int32_t *ids, const int32_t *length, float *hidden)

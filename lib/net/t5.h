@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "core/err.h"
+#include "kernels/compact.h"
 #include "kernels/device.h"
 #include "tape/params.h"
 
@@ -22,9 +23,11 @@ int t5_from_json(const json_t *o, const char *where, struct t5_config *c, struct
 struct t5;
 
 /* A folder of transformers, the encoder alone or the whole model, for texts of `tokens`. */
-struct t5 *t5_open(const char *dir, int64_t tokens, int64_t capacity, struct device *d, struct err *e);
+/* bulk: of the matrices, as forward_begin takes it. */
+struct t5 *t5_open(const char *dir, int64_t tokens, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e);
 void t5_free(struct t5 *m);
 const struct t5_config *t5_config(const struct t5 *m);
+int64_t t5_bytes(const struct t5 *m); /* that the weights take */
 
 /* ids (n, tokens); length (n): tokens before the padding, the end of the text among them, at least 1; NULL: all. hidden (n, tokens,
  * hidden), also of the padding, which no token looks at. */

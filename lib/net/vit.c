@@ -220,14 +220,14 @@ static struct tensor *block(struct vit *v, int64_t i, struct tensor *x)
 	return residual(v, x, h, "blocks.%d.ls2.gamma", i);
 }
 
-static void record(struct vit *v, int64_t capacity, struct device *d)
+static void record(struct vit *v, int64_t capacity, enum compact_type bulk, struct device *d)
 {
 	const struct vit_config *c = &v->c;
 	int64_t n = c->size / c->patch, x[3] = {c->channels, c->size, c->size}, w[2] = {n * n, c->grid * c->grid};
 	int64_t flat[2] = {capacity, c->hidden};
 	struct tensor *pixels, *weights = NULL, *h;
 
-	forward_begin(&v->f, capacity, d);
+	forward_begin(&v->f, capacity, bulk, d);
 	pixels = forward_input(&v->f, DT_F32, 3, x, 1);
 	if (resampled(c))
 		weights = forward_input(&v->f, DT_F32, 2, w, 0);
@@ -244,7 +244,7 @@ void vit_params(const struct vit_config *c, struct params *p)
 	struct device *d = device_cpu(NULL, DT_F32);
 	struct vit v = {.c = *c};
 
-	record(&v, 1, d);
+	record(&v, 1, COMPACT_NONE, d);
 	*p = v.f.params;
 	memset(&v.f.params, 0, sizeof v.f.params);
 	params_layout(p);
@@ -294,7 +294,8 @@ static int set_positions(struct vit *v, struct err *e)
 	return both ? 0 : -1;
 }
 
-struct vit *vit_new(const struct vit_config *c, const char *weights, int64_t capacity, struct device *d, struct err *e)
+struct vit *vit_new(const struct vit_config *c, const char *weights, int64_t capacity, enum compact_type bulk,
+                    struct device *d, struct err *e)
 {
 	static const struct renames *const known[] = {&transformers_names};
 	struct vit *v = mem_zalloc(1, sizeof *v);
@@ -303,7 +304,7 @@ struct vit *vit_new(const struct vit_config *c, const char *weights, int64_t cap
 	v->c = *c;
 	if (vit_check(c, e) || !(s = weightfile_load(weights, NULL, e)))
 		goto fail;
-	record(v, capacity, d);
+	record(v, capacity, bulk, d);
 	if (forward_load(&v->f, s, known, 1, weights, e) || (resampled(c) && set_positions(v, e)))
 		goto fail;
 	st_free(s);
@@ -314,7 +315,7 @@ fail:
 	return NULL;
 }
 
-struct vit *vit_open(const char *dir, int64_t size, int64_t capacity, struct device *d, struct err *e)
+struct vit *vit_open(const char *dir, int64_t size, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e)
 {
 	char *path = path_join(dir, "config.json");
 	json_t *o = jsonio_load(path, e);
@@ -323,7 +324,7 @@ struct vit *vit_open(const char *dir, int64_t size, int64_t capacity, struct dev
 
 	if (o && !vit_from_json(o, path, &c, e)) {
 		c.size = size ? size : 224;
-		v = vit_new(&c, dir, capacity, d, e);
+		v = vit_new(&c, dir, capacity, bulk, d, e);
 	}
 	json_decref(o);
 	mem_free(path);

@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "file/safetensors.h"
+#include "kernels/compact.h"
 #include "kernels/device.h"
 #include "tape/params.h"
 
@@ -33,10 +34,12 @@ int vit_check(const struct vit_config *c, struct err *e);
 
 struct vit;
 
-/* The weights are a file of any kind weightfile_open reads, under the names of torch.hub or of transformers, or a folder with one. */
-struct vit *vit_new(const struct vit_config *c, const char *weights, int64_t capacity, struct device *d, struct err *e);
+/* The weights are a file of any kind weightfile_open reads, under the names of torch.hub or of transformers, or a folder with one.
+ * bulk: of the matrices, as forward_begin takes it. */
+struct vit *vit_new(const struct vit_config *c, const char *weights, int64_t capacity, enum compact_type bulk,
+                    struct device *d, struct err *e);
 /* A folder of transformers. size 0: 224. */
-struct vit *vit_open(const char *dir, int64_t size, int64_t capacity, struct device *d, struct err *e);
+struct vit *vit_open(const char *dir, int64_t size, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e);
 void vit_free(struct vit *v);
 const struct vit_config *vit_config(const struct vit *v);
 

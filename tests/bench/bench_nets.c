@@ -97,7 +97,7 @@ static void measure(struct bench *b, size_t i)
 	struct err e = {0};
 	struct reading r;
 
-	convnet_init(&s.net, works[i].record, works[i].config, s.batch, d);
+	convnet_init(&s.net, works[i].record, works[i].config, s.batch, COMPACT_NONE, d);
 	must(convnet_load(&s.net, works[i].channels, works[i].h, works[i].w, random_values, NULL, &e), &e);
 	must(convnet_plan(&s.net, works[i].channels, works[i].h, works[i].w, &e), &e);
 	s.x = mem_alloc((size_t)(s.batch * pixels) * sizeof *s.x);
@@ -147,7 +147,7 @@ static struct vit *random_vit(const struct vit_config *c, int64_t batch, struct 
 		memcpy(t[i].shape, p.v[i].shape, sizeof p.v[i].shape);
 	}
 	must(st_write(path, t, p.n, NULL, 0, &e), &e);
-	v = vit_new(c, path, batch, d, &e);
+	v = vit_new(c, path, batch, COMPACT_NONE, d, &e);
 	unlink(path);
 	must(v ? 0 : -1, &e);
 	mem_free(path);

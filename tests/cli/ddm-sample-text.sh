@@ -130,6 +130,10 @@ check_exit 65 "one for three channels" $run --prompt x --vae "$SRC/tests/golden/
 mv vae model/vae
 
 # Memory
+check "a text encoder of int8" $run --prompts lines.txt --encoder-weights int8 -o enc8.tar model
+check_differ "rounded" enc8.tar lines.tar
+check_exit 73 "int8 where f32 is" $run --prompts lines.txt --encoder-weights int8 -o lines.tar model
+check_err "the option is named" 'encoder_weights'
 check "weights stay in their files" $run --prompts lines.txt --map --report map.json -o map.tar model
 check_same "and change nothing" map.tar lines.tar
 held() { sed 's/.*"weight_bytes":\([0-9]*\).*/\1/' "$1"; }

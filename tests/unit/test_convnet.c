@@ -96,7 +96,7 @@ static void way(struct autoencoder *a, int half, const char *in, const char *wan
 static void kl(void **state)
 {
 	struct err e = {0};
-	struct autoencoder *a = autoencoder_open("tests/golden/autokl", AUTOENCODER_ENCODE | AUTOENCODER_DECODE, 2, device, &e);
+	struct autoencoder *a = autoencoder_open("tests/golden/autokl", AUTOENCODER_ENCODE | AUTOENCODER_DECODE, 2, COMPACT_NONE, device, &e);
 	const struct autoencoder_config *c;
 
 	(void)state;
@@ -116,7 +116,7 @@ static void kl(void **state)
 static void tiny(void **state)
 {
 	struct err e = {0};
-	struct autoencoder *a = autoencoder_open("tests/golden/autotiny", AUTOENCODER_ENCODE | AUTOENCODER_DECODE, 3, device, &e);
+	struct autoencoder *a = autoencoder_open("tests/golden/autotiny", AUTOENCODER_ENCODE | AUTOENCODER_DECODE, 3, COMPACT_NONE, device, &e);
 
 	(void)state;
 	if (!a)
@@ -138,7 +138,7 @@ static void same_bits(void **state)
 	(void)state;
 	for (int k = 0; k < 3; k++) {
 		struct device *d = k ? device : device_cpu(NULL, DT_F32);
-		struct autoencoder *a = autoencoder_open("tests/golden/autokl", AUTOENCODER_ENCODE, k == 2 ? 5 : 1, d, &e);
+		struct autoencoder *a = autoencoder_open("tests/golden/autokl", AUTOENCODER_ENCODE, k == 2 ? 5 : 1, COMPACT_NONE, d, &e);
 
 		if (!a)
 			open_failed(&e);
@@ -273,7 +273,7 @@ static void other_names(void **state)
 		struct autoencoder *a;
 
 		rewrite(dir, cases[k].name, cases[k].squeeze);
-		if (!(a = autoencoder_open(dir, AUTOENCODER_ENCODE | AUTOENCODER_DECODE, 2, device, &e)))
+		if (!(a = autoencoder_open(dir, AUTOENCODER_ENCODE | AUTOENCODER_DECODE, 2, COMPACT_NONE, device, &e)))
 			open_failed(&e);
 		way(a, AUTOENCODER_ENCODE, "kl/x", "kl/moments", 0);
 		way(a, AUTOENCODER_DECODE, "kl/z", "kl/decoded", 0);
@@ -289,11 +289,11 @@ static void wrong_files(void **state)
 
 	(void)state;
 	rewrite(dir, but_one, 0);
-	assert_null(autoencoder_open(dir, AUTOENCODER_DECODE, 1, device, &e));
+	assert_null(autoencoder_open(dir, AUTOENCODER_DECODE, 1, COMPACT_NONE, device, &e));
 	assert_int_equal(e.code, ERR_DATA);
 	assert_non_null(strstr(e.msg, "decoder.up_blocks.1.resnets.1.norm2.bias"));
 	rewrite(dir, one_more, 0);
-	assert_null(autoencoder_open(dir, AUTOENCODER_DECODE, 1, device, &e));
+	assert_null(autoencoder_open(dir, AUTOENCODER_DECODE, 1, COMPACT_NONE, device, &e));
 	assert_int_equal(e.code, ERR_DATA);
 	mem_free(dir);
 }
@@ -413,7 +413,7 @@ static void inception_metrics(struct inception *n, const char *path, const struc
 
 	for (size_t i = 0; i < sizeof pixels; i++)
 		pixels[i] = (uint8_t)(i * 7919 % 251);
-	if (!(m = extractor_open(spec, &(struct extractor_options){NETINPUT_CLEAN, device}, &e)))
+	if (!(m = extractor_open(spec, &(struct extractor_options){NETINPUT_CLEAN, device, COMPACT_NONE}, &e)))
 		open_failed(&e);
 	assert_string_equal(m->input, "clean");
 	for (int t = 0; t < TAPS; t++)
@@ -453,7 +453,7 @@ static void inception(void **state)
 	tape_free(l.t);
 	params_release(&p);
 	path = save(&d, "inception.safetensors");
-	if (!(n = inception_open(path, 1, device, &e)))
+	if (!(n = inception_open(path, 1, COMPACT_NONE, device, &e)))
 		open_failed(&e);
 	/* torchvision's count at 1008 classes; the last bias is not used, and each norm's two vectors became one. */
 	assert_int_equal(inception_parameters(n), 23850960 - 1008 - 17216);

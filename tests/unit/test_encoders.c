@@ -3,11 +3,15 @@
 #include "tests/unit/pretrained.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "file/commit.h"
+#include "file/fileio.h"
 #include "net/clip.h"
 #include "net/t5.h"
 #include "net/vit.h"
+#include "tests/unit/encoderrun.h"
 
 enum { N = 3 };
 
@@ -41,7 +45,7 @@ static void vit_of_transformers(void **state)
 		struct err e = {0};
 
 		golden_open(&g, *state);
-		run_vit(&g, vit_open(g.dir, st_find(g.io, "x")->shape[3], capacities[i], g.device, &e), &e);
+		run_vit(&g, vit_open(g.dir, st_find(g.io, "x")->shape[3], capacities[i], COMPACT_NONE, g.device, &e), &e);
 		golden_close(&g);
 	}
 }
@@ -55,7 +59,7 @@ static void vit_of_hub(void **state)
 
 	(void)state;
 	golden_open(&g, "dinov2-hub");
-	run_vit(&g, vit_new(&c, g.dir, 2, g.device, &e), &e);
+	run_vit(&g, vit_new(&c, g.dir, 2, COMPACT_NONE, g.device, &e), &e);
 	golden_close(&g);
 }
 
@@ -67,7 +71,7 @@ static void vit_of_timm(void **state)
 
 	(void)state;
 	golden_open(&g, "vit-timm");
-	run_vit(&g, vit_new(&c, g.dir, 2, g.device, &e), &e);
+	run_vit(&g, vit_new(&c, g.dir, 2, COMPACT_NONE, g.device, &e), &e);
 	golden_close(&g);
 }
 
@@ -136,7 +140,7 @@ static void clip_text(void **state)
 		float *hidden, *embedding;
 
 		golden_open(&g, *state);
-		m = clip_text_open(g.dir, capacities[i], g.device, &e);
+		m = clip_text_open(g.dir, capacities[i], COMPACT_NONE, g.device, &e);
 		if (!m)
 			fail_msg("%s", e.msg);
 		c = clip_text_config(m);
@@ -163,7 +167,7 @@ static void clip_vision(void **state)
 		int64_t n;
 
 		golden_open(&g, *state);
-		m = clip_vision_open(g.dir, capacities[i], g.device, &e);
+		m = clip_vision_open(g.dir, capacities[i], COMPACT_NONE, g.device, &e);
 		if (!m)
 			fail_msg("%s", e.msg);
 		c = clip_vision_config(m);
@@ -213,7 +217,7 @@ static void t5_text(void **state)
 		float *hidden;
 
 		golden_open(&g, *state);
-		m = t5_open(g.dir, st_find(g.io, "ids")->shape[1], capacities[i], g.device, &e);
+		m = t5_open(g.dir, st_find(g.io, "ids")->shape[1], capacities[i], COMPACT_NONE, g.device, &e);
 		if (!m)
 			fail_msg("%s", e.msg);
 		c = t5_config(m);
@@ -229,6 +233,23 @@ static void t5_text(void **state)
 	}
 }
 
+/* A table's tensors under their own names. */
+static void write_zeros(const char *path, const struct params *p)
+{
+	struct st_tensor *t = mem_zalloc((size_t)p->n, sizeof *t);
+	float *zeros = mem_zalloc((size_t)p->total, sizeof *zeros);
+	struct err e = {0};
+
+	for (int i = 0; i < p->n; i++) {
+		t[i] = (struct st_tensor){.name = p->v[i].name, .type = ST_F32, .rank = p->v[i].rank, .data = zeros};
+		memcpy(t[i].shape, p->v[i].shape, sizeof p->v[i].shape[0] * (size_t)p->v[i].rank);
+	}
+	if (st_write(path, t, p->n, NULL, 0, &e))
+		fail_msg("%s", e.msg);
+	mem_free(t);
+	mem_free(zeros);
+}
+
 static void t5_size(void **state)
 {
 	struct t5_config c = {.hidden = 4096, .depth = 24, .heads = 64, .width = 64, .wide = 10240, .vocabulary = 32128, .buckets = 32,
@@ -239,6 +260,90 @@ static void t5_size(void **state)
 	t5_params(&c, &p);
 	assert_int_equal(params_count(&p, 0), 4762310656);
 	params_release(&p);
+}
+
+/* Rounded matrices: 8 bits of every weight, and of what it is multiplied with; of int8 the weights are off by up to 1 / 254 of their row's
+ * largest. A test that nothing was rounded would not fail by a bound alone. */
+static void rounded(void **state)
+{
+	static const struct {
+		enum compact_type type;
+		double most;
+	} ways[] = {{COMPACT_BF16, .02}, {COMPACT_INT8, .04}};
+	struct device *d = device_cpu(NULL, DT_F32);
+	struct err e = {0};
+
+	(void)state;
+	for (int k = 0; k < ENCODER_GOLDENS; k++)
+		for (int i = 0; i < 2; i++) {
+			double off = encoder_error(encoder_goldens[k], d, ways[i].type, &e);
+
+			print_message("%s, matrices %s: off by %.2g of the largest value\n", encoder_goldens[k], compact_rounding(ways[i].type), off);
+			if (!(off > 1e-4 && off < ways[i].most))
+				fail_msg("%s, matrices %s: off by %.3g of the largest value, of at most %g: %s", encoder_goldens[k],
+				         compact_rounding(ways[i].type), off, ways[i].most, e.msg);
+		}
+	device_free(d);
+}
+
+/* What the process holds of its own, in bytes. */
+static int64_t resident(void)
+{
+	FILE *f = fopen("/proc/self/status", "r");
+	long long kb = -1;
+	char line[128];
+
+	while (f && fgets(line, sizeof line, f))
+		if (sscanf(line, "RssAnon: %lld", &kb) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return kb * 1024;
+}
+
+/* A T5 of 12 million parameters, of which 11.3 are in matrices, in a file of zeros: two bytes each, one each. */
+static void memory(void **state)
+{
+	static const struct {
+		enum compact_type type;
+		double bytes; /* of an element */
+	} ways[] = {{COMPACT_NONE, 4}, {COMPACT_BF16, 2}, {COMPACT_INT8, 1}};
+	struct t5_config c = {.hidden = 512, .depth = 3, .heads = 8, .width = 64, .wide = 1792, .vocabulary = 1000, .buckets = 32,
+	                      .distance = 128, .tokens = 2, .eps = 1e-6};
+	char dir[] = "/tmp/ddm-t5-XXXXXX", *weights, *config;
+	struct device *d = device_cpu(NULL, DT_F32);
+	struct params p = {0};
+	struct err e = {0};
+	double in_matrices = 3 * (4 * 512 * 512. + 3 * 512 * 1792.), others;
+	static const char text[] = "{\"model_type\": \"t5\", \"d_model\": 512, \"num_layers\": 3, \"num_heads\": 8, \"d_kv\": 64, \"d_ff\": 1792, "
+	                           "\"vocab_size\": 1000, \"feed_forward_proj\": \"gated-gelu\"}";
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	weights = path_join(dir, "model.safetensors");
+	config = path_join(dir, "config.json");
+	assert_int_equal(commit_bytes(config, text, sizeof text - 1, &e), 0);
+	t5_params(&c, &p);
+	write_zeros(weights, &p);
+	others = (double)params_count(&p, 0) - in_matrices;
+	for (int i = 0; i < 3; i++) {
+		int64_t before = resident(), grown, want = (int64_t)(in_matrices * ways[i].bytes + others * 4);
+		struct t5 *m = t5_open(dir, 2, 1, ways[i].type, d, &e);
+
+		if (!m)
+			fail_msg("%s", e.msg);
+		grown = resident() - before;
+		print_message("matrices of %g bytes: %.1f MB said, %.1f MB grown, %.1f MB counted\n", ways[i].bytes, (double)t5_bytes(m) * 1e-6,
+		              (double)grown * 1e-6, (double)want * 1e-6);
+		assert_true(llabs(t5_bytes(m) - want) < 1 << 17); /* scales, and what aligns */
+		assert_true(grown > want * 9 / 10 && grown < want + (3 << 20));
+		t5_free(m);
+	}
+	params_release(&p);
+	assert_int_equal(dir_remove(dir, NULL), 0);
+	mem_free(weights);
+	mem_free(config);
+	device_free(d);
 }
 
 #define OF(fn, n) {#fn " " n, fn, NULL, NULL, n}
@@ -263,6 +368,8 @@ int main(void)
 	    OF(t5_text, "t5"),
 	    OF(t5_text, "t5-long"),
 	    cmocka_unit_test(t5_size),
+	    cmocka_unit_test(rounded),
+	    cmocka_unit_test(memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

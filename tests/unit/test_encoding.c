@@ -216,7 +216,7 @@ static void latents(void **state)
 
 	(void)state;
 	run_open(&r, folder, (struct encoding_options){.vae = vae, .wide = 1}, 2, 0);
-	a = autoencoder_open(vae, AUTOENCODER_ENCODE, 1, r.device, NULL);
+	a = autoencoder_open(vae, AUTOENCODER_ENCODE, 1, COMPACT_NONE, r.device, NULL);
 	while (encoding_next(r.x, &s, &r.err) > 0) {
 		float m[2 * C * MOST / FACTOR / FACTOR], *mean, *std;
 		int64_t h, w, shape[3], area;
@@ -401,7 +401,7 @@ static void back(void **state)
 	folder = kept;
 	run_open(&q, dir, way_out, 2, 0);
 	run_open(&r, folder, way_in, 1, 0);
-	a = autoencoder_open(vae, AUTOENCODER_DECODE, 1, r.device, NULL);
+	a = autoencoder_open(vae, AUTOENCODER_DECODE, 1, COMPACT_NONE, r.device, NULL);
 	for (n = 0; encoding_next(q.x, &t, &q.err) > 0; n++) {
 		int64_t shape[3];
 		float *z, x[3 * MOST];

@@ -437,7 +437,7 @@ static float *extracted(const char *kind, const char *folder, int asked, enum ne
 {
 	char *spec = str_new("%s:%s", kind, folder);
 	struct err e = {0};
-	struct extractor *x = extractor_open(spec, &(struct extractor_options){asked, d}, &e);
+	struct extractor *x = extractor_open(spec, &(struct extractor_options){asked, d, COMPACT_NONE}, &e);
 	size_t side = (size_t)netinput_side(input);
 	float *out[TAPS] = {mem_alloc((size_t)dims * sizeof(float))};
 
@@ -481,7 +481,7 @@ static void towers(void **state)
 	folder = model_write("dino", vit_text, &table);
 	for (int k = 0; k < 2; k++) {
 		got = extracted("dinov2", folder, k ? NETINPUT_DINOV2_256 : -1, k ? NETINPUT_DINOV2_256 : NETINPUT_DINOV2, d, &p, &pixels, 8);
-		vit = vit_open(folder, 0, 1, d, &e);
+		vit = vit_open(folder, 0, 1, COMPACT_NONE, d, &e);
 		if (!vit)
 			fail_msg("%s", e.msg);
 		vit_run(vit, 1, pixels, want, NULL);
@@ -494,7 +494,7 @@ static void towers(void **state)
 	clip_vision_params(&c, &table);
 	folder = model_write("clip", clip_text, &table);
 	got = extracted("clip", folder, -1, NETINPUT_CMMD, d, &p, &pixels, 5);
-	clip = clip_vision_open(folder, 1, d, &e);
+	clip = clip_vision_open(folder, 1, COMPACT_NONE, d, &e);
 	if (!clip)
 		fail_msg("%s", e.msg);
 	clip_vision_run(clip, 1, pixels, NULL, want);
@@ -505,9 +505,9 @@ static void towers(void **state)
 	{
 		char *spec = str_new("clip:%s", folder);
 
-		assert_null(extractor_open(spec, &(struct extractor_options){NETINPUT_TF1, d}, &e));
+		assert_null(extractor_open(spec, &(struct extractor_options){NETINPUT_TF1, d, COMPACT_NONE}, &e));
 		assert_int_equal(e.code, ERR_USAGE);
-		assert_null(extractor_open(spec, &(struct extractor_options){NETINPUT_CLIP, d}, &e2));
+		assert_null(extractor_open(spec, &(struct extractor_options){NETINPUT_CLIP, d, COMPACT_NONE}, &e2));
 		assert_int_equal(e2.code, ERR_DATA);
 		mem_free(spec);
 	}

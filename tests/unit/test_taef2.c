@@ -103,7 +103,7 @@ static void photographs(void **state)
 		skip();
 	mem_free(there);
 	dir = model();
-	if (!(a = autoencoder_open(dir, AUTOENCODER_ENCODE | AUTOENCODER_DECODE, 1, d, &e)))
+	if (!(a = autoencoder_open(dir, AUTOENCODER_ENCODE | AUTOENCODER_DECODE, 1, COMPACT_NONE, d, &e)))
 		fail_msg("%s", e.msg);
 	for (size_t k = 0; k < sizeof want / sizeof *want; k++) {
 		double error = 0, square = 0, psnr;

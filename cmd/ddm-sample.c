@@ -272,6 +272,7 @@ static int open_text(struct run *r, const char *dir, struct err *e)
 	                                 .tokens = s->text_tokens,
 	                                 .width = s->text_width,
 	                                 .masked = s->masked,
+	                                 .lower = s->lower,
 	                                 .guided = cfg != 1,
 	                                 .bulk = (enum compact_type)encoders_choice,
 	                                 .device = r->device};

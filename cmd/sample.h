@@ -54,6 +54,7 @@ struct text_request {
 	const char *features, *away;       /* .npy (n, tokens, width) of the prompts; (tokens, width) or (1, tokens, width); or NULL */
 	int64_t tokens, width;             /* that the experts read */
 	int masked, guided;                /* the experts are told the padding; guidance wants a second text */
+	int lower;                         /* prompts are put in lower case before they are encoded */
 	enum compact_type bulk;            /* of the encoder's matrices */
 	struct device *device;
 };

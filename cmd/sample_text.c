@@ -49,9 +49,10 @@ static int load_features(struct npy *a, const char *path, int one, const struct 
 static int open_encoder(struct text_source *t, struct err *e)
 {
 	const struct text_request *q = t->q;
+	const struct textencoder_options o = {.tokens = q->tokens, .lower = q->lower, .bulk = q->bulk, .device = q->device};
 	const struct textencoder_info *i;
 
-	if (!(t->encoder = textencoder_open(q->encoder, &(struct textencoder_options){.tokens = q->tokens, .bulk = q->bulk, .device = q->device}, e)))
+	if (!(t->encoder = textencoder_open(q->encoder, &o, e)))
 		return -1;
 	i = textencoder_info(t->encoder);
 	if (i->width != q->width || i->tokens > q->tokens)

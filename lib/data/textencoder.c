@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "data/tokenizer.h"
+#include "data/unicode.h"
 #include "file/fileio.h"
 #include "file/weightfile.h"
 #include "net/clip.h"
@@ -19,17 +20,19 @@ struct textencoder {
 	struct tokenizer *tokenizer;
 	struct clip_text *clip; /* or */
 	struct t5 *t5;
+	int lower; /* texts are put in lower case before they are tokens */
 };
 
 enum { BATCH = 16 };
 
-/* Where the two parts lie. */
+/* Where the two parts lie, and the list of the pipeline that they are of; it need not be there. */
 struct parts {
-	char *encoder, *tokenizer;
+	char *encoder, *tokenizer, *pipeline;
 };
 
 static void parts_release(struct parts *p)
 {
+	mem_free(p->pipeline);
 	mem_free(p->encoder);
 	mem_free(p->tokenizer);
 }
@@ -54,6 +57,8 @@ static char *beside(const char *dir)
 	return str_new("%.*stokenizer%.*s", (int)base, dir, (int)(len - base - (sizeof name - 1)), dir + base + sizeof name - 1);
 }
 
+static const char pipeline_list[] = "model_index.json";
+
 static struct parts parts_of(const char *dir)
 {
 	struct parts p = {0};
@@ -61,9 +66,11 @@ static struct parts parts_of(const char *dir)
 	if (path_holds(dir, "text_encoder")) {
 		p.encoder = path_join(dir, "text_encoder");
 		p.tokenizer = path_join(dir, "tokenizer");
+		p.pipeline = path_join(dir, pipeline_list);
 		return p;
 	}
 	p.encoder = mem_strdup(dir);
+	p.pipeline = str_new("%s/../%s", dir, pipeline_list);
 	if (!holds_tokenizer(dir))
 		p.tokenizer = beside(dir);
 	if (!p.tokenizer)
@@ -99,6 +106,17 @@ int textencoder_sniff(const char *dir)
 	json_decref(o);
 	parts_release(&p);
 	return found;
+}
+
+/* PixArt's pipelines put texts in lower case; the blanks at their ends, which they also take away, T5's tokenizers leave out themselves. */
+static int read_lower(const char *pipeline, int *lower, struct err *e)
+{
+	json_t *o = path_exists(pipeline) ? jsonio_load(pipeline, e) : json_object();
+	const char *class = json_string_value(json_object_get(o, "_class_name"));
+
+	*lower |= class && !strncmp(class, "PixArt", 6);
+	json_decref(o);
+	return o ? 0 : -1;
 }
 
 /* pad_token of a file that has one: a text, or an object with its "content". In *out, caller frees. */
@@ -190,11 +208,13 @@ static int open_parts(struct textencoder *t, const struct parts *p, const struct
 	if (kind < 0)
 		err_set(e, ERR_DATA, "%s/config.json: model_type is not that of a text encoder known here (clip, clip_text_model, t5)", p->encoder);
 	t->info.kind = (enum textencoder_kind)kind;
-	if (kind >= 0 && !open_tokenizer(t, p->tokenizer, tokenizer, e) && !weightfile_hash_at(p->encoder, weights, e) &&
-	    !(kind == TEXTENCODER_CLIP ? open_clip : open_t5)(t, p->encoder, o, &what, e)) {
+	if (kind >= 0 && !read_lower(p->pipeline, &t->lower, e) && !open_tokenizer(t, p->tokenizer, tokenizer, e) &&
+	    !weightfile_hash_at(p->encoder, weights, e) && !(kind == TEXTENCODER_CLIP ? open_clip : open_t5)(t, p->encoder, o, &what, e)) {
 		str_printf(&what, ", weights %s, tokenizer %s, padding %d", weights, tokenizer, (int)tokenizer_padding(t->tokenizer));
 		if (*compact_rounding(o->bulk))
 			str_printf(&what, ", matrices %s", compact_rounding(o->bulk));
+		if (t->lower)
+			str_puts(&what, ", lower case");
 		sha256_text(what.p, t->info.hash);
 		rc = 0;
 	}
@@ -210,6 +230,7 @@ struct textencoder *textencoder_open(const char *dir, const struct textencoder_o
 	int rc;
 
 	t->device = o->device;
+	t->lower = o->lower;
 	rc = open_parts(t, &p, o, e);
 	parts_release(&p);
 	if (!rc)
@@ -233,6 +254,18 @@ const struct textencoder_info *textencoder_info(const struct textencoder *t)
 	return &t->info;
 }
 
+static int64_t encode(const struct textencoder *t, const char *text, size_t n, int32_t *ids)
+{
+	struct str low = {0};
+	int64_t all;
+
+	if (t->lower)
+		unicode_lower(&low, text, n);
+	all = tokenizer_encode(t->tokenizer, t->lower ? str_text(&low) : text, t->lower ? low.len : n, t->info.tokens, ids);
+	str_release(&low);
+	return all;
+}
+
 /* ids (n, tokens) and length (n), of the text with its marks. */
 static void tokens_of(const struct textencoder *t, int64_t n, const char *const *texts, const size_t *lens, int32_t *ids, int32_t *length,
                       int64_t *cut)
@@ -240,7 +273,7 @@ static void tokens_of(const struct textencoder *t, int64_t n, const char *const 
 	int64_t most = t->info.tokens;
 
 	for (int64_t i = 0; i < n; i++) {
-		int64_t all = tokenizer_encode(t->tokenizer, texts[i], lens ? lens[i] : strlen(texts[i]), most, ids + i * most);
+		int64_t all = encode(t, texts[i], lens ? lens[i] : strlen(texts[i]), ids + i * most);
 
 		*cut += all > most;
 		length[i] = (int32_t)(all < most ? all : most);

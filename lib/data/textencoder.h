@@ -6,7 +6,8 @@
  *
  * The features are the last hidden states after the final norm. Of CLIP all places count, padding too, and length is i->tokens; of T5
  * no token looks at the padding, the first `length` rows are the text's with its </s>, and the others are zero. Texts are taken as they
- * are: PixArt's own pipeline strips them and lowers their case before. */
+ * are, but with `lower`, and by the encoder of a pipeline whose model_index.json says PixArt, they are put in lower case before (a final sigma
+ * like any other), as by diffusers' PixArtAlphaPipeline without clean_caption. */
 #ifndef DDM_DATA_TEXTENCODER_H
 #define DDM_DATA_TEXTENCODER_H
 
@@ -22,6 +23,7 @@ enum textencoder_kind { TEXTENCODER_CLIP, TEXTENCODER_T5 };
 enum { TEXTENCODER_T5_TOKENS = 120 }; /* PixArt-alpha's */
 
 struct textencoder_options {
+	int lower;             /* texts are put in lower case before they are tokens: those of PixArt's pipelines always are */
 	int64_t tokens;        /* of a text; 0: as many as CLIP has places, TEXTENCODER_T5_TOKENS of T5. CLIP has no other than its own */
 	int64_t batch;         /* texts at a time; 0: 16. Results do not depend on it */
 	enum compact_type bulk; /* of the matrices, as forward_begin takes it (net/forward.h) */
@@ -33,7 +35,8 @@ struct textencoder_info {
 	int64_t tokens, width;
 	int64_t embedding; /* width of CLIP's pooled vector; T5: 0 */
 	int projected;     /* that vector is in the space that CLIP's pictures share */
-	char hash[65];     /* SHA-256 of the architecture, the weights, how they are rounded, and the tokenizer's files: all that features depend on but `tokens` */
+	char hash[65];     /* SHA-256 of the architecture, the weights, how they are rounded, the tokenizer's files, and `lower`: all that features depend on
+	                    * but `tokens` */
 };
 
 /* What a run gives; NULL where it is not wanted. */

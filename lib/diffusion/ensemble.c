@@ -353,6 +353,7 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 		return -1;
 	if (c->net.out_channels < c->net.channels)
 		return err_set(e, ERR_DATA, "%s: %lld channels out of %lld", where, (long long)c->net.out_channels, (long long)c->net.channels);
+	s->lower |= c->lower;
 	s->classes = (int)c->net.classes;
 	s->null_label = (first || s->null_label) && c->net.classes > 0 && c->net.class_dropout > 0;
 	m->kind = (enum prediction)kind;

@@ -40,6 +40,7 @@ struct ensemble {
 	int classes;               /* 0: unconditional */
 	int null_label;            /* every expert was trained with the null label, so it can go without a class and be guided */
 	int64_t text_tokens, text_width; /* features of a text that the experts read; 0: none */
+	int lower;                 /* there is an expert whose texts are in lower case (struct model_config) */
 	int masked;                /* there is an expert that is told which of them are padding (struct condition) */
 	struct expert *expert;     /* (k) */
 	struct router router;      /* logits NULL where it was not needed or is not there */

@@ -104,6 +104,7 @@ int model_config_parse(const json_t *o, const char *where, struct model_config *
 	if (diffusers_config(o)) {
 		prediction = "epsilon";
 		path = "linear_betas";
+		c->lower = c->net.kind == NET_PIXART;
 	}
 	if (jsonio_str(o, "prediction", stated, &prediction, where, e) ||
 	    jsonio_str(o, "path", 0, &path, where, e) || jsonio_i64(o, "cluster", 0, -1, INT32_MAX, &c->cluster, where, e))

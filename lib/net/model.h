@@ -14,6 +14,7 @@ struct model_config {
 	char prediction[16];    /* "velocity", "x0", "epsilon", .. (diffusion/path.h); empty for a router */
 	char path[24];          /* "linear", .. */
 	int scheduled;          /* prediction and path are a scheduler's */
+	int lower;              /* PixArt of diffusers: its texts are in lower case (struct textencoder_options) */
 	struct betas betas;     /* of a path of discrete time (betas_path). Owned, as the next: model_config_release */
 	int64_t cluster;        /* the cluster it was trained on; -1: all, or unknown */
 	int64_t clusters;       /* K of the data it was trained on; 0 unknown */

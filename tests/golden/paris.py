@@ -12,11 +12,11 @@ torch, diffusers, transformers, safetensors. PARIS_INTO: a folder to fill instea
         weight (N, 3, 3)            of the experts: top-2, renormalised
         picture (3, 64, 64, 3)      decoded, uint8
 """
-import gzip, io, json, os, shutil, sys, tarfile, tempfile
-import numpy as np
+import json, os, shutil, tempfile
 import torch
 from safetensors.torch import save_file
 from net import Paris, Router
+from packing import pack, scatter
 
 SEED = int(os.environ.get("PARIS_SEED", "0"))
 STEPS, GUIDANCE, EXPERTS, SIZE, SCALE = 6, 7.5, 3, 8, .18215
@@ -30,19 +30,8 @@ ROUTER = dict(model_type="router", num_clusters=EXPERTS, hidden_size=16, num_lay
               mlp_ratio=2.0, use_dit_time_embed=True, sample_size=SIZE)
 
 
-def scatter(net, seed, gain=1.0):
-    g = torch.Generator().manual_seed(1000 * SEED + seed)
-    with torch.no_grad():
-        for name, p in net.named_parameters():
-            if name == "pos_embed":
-                p.copy_(p.half())
-                continue
-            fan = max(1, p[0].numel()) if p.dim() > 1 else 16
-            a = torch.randn(p.shape, generator=g, dtype=torch.float32) * fan ** -.5
-            if p.dim() == 1 and name.endswith("weight"):
-                a = 1 + a
-            p.copy_((a * (gain if name.startswith("head.4") else 1)).half())
-    return net.double().eval()
+def drawn(net, seed, gain=None):
+    return scatter(net, 1000 * SEED + seed, gain)
 
 
 def save(net, where, config, weights):
@@ -66,9 +55,9 @@ def text_encoder(where):
     with open(where + "/tokenizer/special_tokens_map.json", "w") as f:
         json.dump({"pad_token": "<|endoftext|>"}, f)
     tokenizer = CLIPTokenizer(vocab=vocab, merges=[tuple(m.split()) for m in MERGES])
-    net = scatter(CLIPTextModel(CLIPTextConfig(vocab_size=len(vocab), hidden_size=8, intermediate_size=16, num_hidden_layers=2,
-                                               num_attention_heads=2, max_position_embeddings=77, bos_token_id=len(vocab) - 2,
-                                               eos_token_id=len(vocab) - 1)), 1)
+    net = drawn(CLIPTextModel(CLIPTextConfig(vocab_size=len(vocab), hidden_size=8, intermediate_size=16, num_hidden_layers=2,
+                                             num_attention_heads=2, max_position_embeddings=77, bos_token_id=len(vocab) - 2,
+                                             eos_token_id=len(vocab) - 1)), 1)
     net.half().save_pretrained(where + "/text_encoder")
     net.double()
 
@@ -80,9 +69,9 @@ def text_encoder(where):
 
 def autoencoder(where):
     from diffusers import AutoencoderKL
-    net = scatter(AutoencoderKL(down_block_types=["DownEncoderBlock2D"] * 4, up_block_types=["UpDecoderBlock2D"] * 4,
-                                block_out_channels=[4, 4, 4, 8], layers_per_block=1, norm_num_groups=2, latent_channels=4,
-                                sample_size=8 * SIZE, scaling_factor=SCALE), 2)
+    net = drawn(AutoencoderKL(down_block_types=["DownEncoderBlock2D"] * 4, up_block_types=["UpDecoderBlock2D"] * 4,
+                              block_out_channels=[4, 4, 4, 8], layers_per_block=1, norm_num_groups=2, latent_channels=4,
+                              sample_size=8 * SIZE, scaling_factor=SCALE), 2)
     net.half().save_pretrained(where + "/vae")
     net.double()
     return lambda x: net.decode(x / SCALE).sample
@@ -91,10 +80,10 @@ def autoencoder(where):
 def ensemble(where):
     experts = []
     for k in range(EXPERTS):
-        net = scatter(Paris(dict(EXPERT, norm_eps=1e-5)), 10 + k)
+        net = drawn(Paris(dict(EXPERT, norm_eps=1e-5)), 10 + k)
         save(net, where + "/expert_%d" % k, EXPERT, "diffusion_pytorch_model.safetensors")
         experts.append(net)
-    router = scatter(Router(ROUTER), 20, gain=1.5)
+    router = drawn(Router(ROUTER), 20, gain={"head.4": 1.5})
     save(router, where + "/router", ROUTER, "pytorch_model.safetensors")
     with open(where + "/config.json", "w") as f:
         json.dump({"num_experts": EXPERTS}, f)
@@ -141,20 +130,6 @@ def make(into):
               into + "/io.safetensors")
     print("experts %s, largest latent %.3g, pictures' mean %.1f deviation %.1f" %
           ((weight > 0).sum(dim=(0, 1)).tolist(), x.abs().max(), picture.float().mean(), picture.float().std()))
-
-
-def pack(folder, path):
-    raw = io.BytesIO()
-    with tarfile.open(fileobj=raw, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for root, _, names in sorted(os.walk(folder)):
-            for name in sorted(names):
-                with open(os.path.join(root, name), "rb") as f:
-                    data = f.read()
-                info = tarfile.TarInfo(os.path.relpath(os.path.join(root, name), folder))
-                info.size, info.mode = len(data), 0o644
-                tar.addfile(info, io.BytesIO(data))
-    with open(path, "wb") as f:
-        f.write(gzip.compress(raw.getvalue(), 9, mtime=0))
 
 
 torch.set_grad_enabled(False)

@@ -5,88 +5,19 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "core/mem.h"
-#include "core/str.h"
 #include "diffusion/ensemble.h"
 #include "diffusion/mixture.h"
-#include "file/commit.h"
-#include "file/fileio.h"
-#include "file/npy.h"
-#include "file/safetensors.h"
-#include "file/still.h"
-#include "file/tarfile.h"
+#include "tests/unit/wholemodel.h"
 
 enum { N = 3, K = 3, STEPS = 6, D = 4 * 8 * 8, TOKENS = 77, WIDTH = 8, EDGE = 64 };
 
-static char folder[3000], made[3000];
-static struct safetensors *io;
+static const char preset[] = "--preset paris --steps 6";
 
-static void unpack_member(const struct tar_member *m)
-{
-	char *path = path_join(made, m->name), *slash = strrchr(path, '/');
-
-	*slash = 0;
-	assert_int_equal(dir_make(path, NULL), 0);
-	*slash = '/';
-	assert_int_equal(commit_bytes(path, m->data, m->size, NULL), 0);
-	mem_free(path);
-}
-
-static int unpack(void **state)
-{
-	const char *other = getenv("DDM_TEST_PARIS");
-	struct tar_reader *t;
-	struct tar_member m;
-	char *path;
-
-	(void)state;
-	snprintf(made, sizeof made, "%s/ddm-paris-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-	if (!mkdtemp(made))
-		return -1;
-	snprintf(folder, sizeof folder, "%s", other ? other : made);
-	if (!other) {
-		t = tar_open("tests/golden/paris-model.tar.gz", NULL, NULL);
-		while (t && tar_next(t, &m, NULL) > 0)
-			unpack_member(&m);
-		tar_close(t);
-	}
-	path = path_join(folder, "io.safetensors");
-	io = st_open(path, NULL);
-	mem_free(path);
-	return io ? 0 : -1;
-}
-
-static int clean(void **state)
+static int open_paris(void **state)
 {
 	(void)state;
-	st_free(io);
-	return dir_remove(made, NULL);
-}
-
-static void need(const char *name, int64_t count, float *out)
-{
-	const struct st_tensor *t = st_find(io, name);
-
-	assert_non_null(t);
-	assert_int_equal(st_count(t), count);
-	st_to_f32(out, t);
-}
-
-/* Root of the sum of squares of a - b over that of b. */
-static double apart(const float *a, const float *b, int64_t n)
-{
-	double difference = 0, size = 0;
-
-	for (int64_t i = 0; i < n; i++) {
-		difference += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
-		size += (double)b[i] * b[i];
-	}
-	return sqrt(difference / size);
+	return open_model("tests/golden/paris-model.tar.gz", getenv("DDM_TEST_PARIS"));
 }
 
 /* Rounding to float is 6e-8 of a number; it grows by the guidance, 7.5, and by the number of operations: 1e-6 is seen. */
@@ -133,78 +64,19 @@ static void every_step(void **state)
 	mem_free(model);
 }
 
-/* The program, built beside this one. */
-static struct tar_reader *sampled(const char *format)
-{
-	const char *build = getenv("B") ? getenv("B") : "build";
-	char *path = str_new("%s/%s.tar", made, format);
-	char *command = str_new("'%s/ddm-sample' --preset paris --steps %d --noise torch --prompts '%s/prompts.jsonl' --format %s -o '%s' '%s/model' "
-	                        "2>'%s/said'",
-	                        build, STEPS, folder, format, path, folder, made);
-	struct tar_reader *t;
-	FILE *p = popen(command, "r");
-
-	assert_non_null(p);
-	assert_int_equal(pclose(p), 0);
-	t = tar_open(path, NULL, NULL);
-	assert_non_null(t);
-	mem_free(command);
-	mem_free(path);
-	return t;
-}
-
 static void program_latents(void **state)
 {
-	static float want[(STEPS + 1) * N * D], x[D];
-	struct tar_reader *t = sampled("latent");
-	struct tar_member m;
-	int n = 0;
+	static float want[(STEPS + 1) * N * D];
 
 	(void)state;
 	need("x", (STEPS + 1) * N * D, want);
-	while (tar_next(t, &m, NULL) > 0) {
-		struct npy a;
-
-		if (!str_ends(m.name, ".npy"))
-			continue;
-		assert_int_equal(npy_parse(&a, m.data, m.size, m.name, NULL), 0);
-		assert_true(a.rank == 3 && a.shape[0] == 4 && a.shape[1] == 8 && a.shape[2] == 8);
-		npy_to_f32(x, &a);
-		assert_true(apart(x, want + (STEPS * N + n++) * D, D) < 1e-5);
-		npy_release(&a);
-	}
-	assert_int_equal(n, N);
-	tar_close(t);
+	check_latents(preset, want + STEPS * N * D, N, D);
 }
 
-/* A level of 255 may round the other way, in few places. */
 static void program_pictures(void **state)
 {
-	const struct st_tensor *want = st_find(io, "picture");
-	struct tar_reader *t = sampled("png");
-	struct tar_member m;
-	int n = 0, off = 0;
-
 	(void)state;
-	assert_true(want && want->type == ST_U8 && st_count(want) == N * EDGE * EDGE * 3);
-	while (tar_next(t, &m, NULL) > 0) {
-		const uint8_t *p = (const uint8_t *)want->data + n * EDGE * EDGE * 3;
-		struct picture got;
-
-		if (!str_ends(m.name, ".png"))
-			continue;
-		assert_int_equal(still_decode(&got, m.data, m.size, m.name, 3, NULL, NULL), 0);
-		assert_true(got.width == EDGE && got.height == EDGE);
-		for (int i = 0; i < EDGE * EDGE * 3; i++) {
-			assert_true(abs(got.pixels[i] - p[i]) <= 1);
-			off += got.pixels[i] != p[i];
-		}
-		picture_release(&got);
-		n++;
-	}
-	assert_int_equal(n, N);
-	assert_true(off < N * EDGE * EDGE * 3 / 1000);
-	tar_close(t);
+	check_pictures(preset, N, EDGE);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -215,5 +87,5 @@ static const struct CMUnitTest tests[] = {
 
 int main(void)
 {
-	return cmocka_run_group_tests_name("paris", tests, unpack, clean);
+	return cmocka_run_group_tests_name("paris", tests, open_paris, close_model);
 }

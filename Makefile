@@ -192,7 +192,7 @@ check:
 check-built: all tests
 	$(Q)B=$(B) $(SRC)/tests/run $(T)
 
-check-peers: $(PEERS) $(addprefix $(B)/tests/unit/test_,pretrained encoders textencoder paris) $(B)/ddm-encode $(B)/ddm-sample
+check-peers: all $(PEERS) $(addprefix $(B)/tests/unit/test_,pretrained encoders textencoder paris pixart)
 	$(Q)B=$(B) PEER_PYTHON='$(or $(PEER_PYTHON),python3)' $(SRC)/tests/peers/run $(T)
 
 demo:

@@ -1,32 +1,33 @@
 """What the comparisons share: TAP lines, and modules that may be absent."""
 import importlib
 import os
+import traceback
 
 SEED = int(os.environ["PEER_SEED"])
 BUILD, SOURCE, DATA = os.environ["B"], os.environ["SRC"], os.environ["DDM_TEST_DATA"]
 
 
-def missing(*needs):
-    """The first that is not there, of modules and of files below the test data."""
-    for n in needs:
-        if "/" in n:
-            if not DATA or not os.path.exists(os.path.join(DATA, n)):
-                return "no " + n
-        else:
-            try:
-                importlib.import_module(n)
-            except ImportError:
-                return "no module " + n
-    return None
+def there(need):
+    """A module, or with a slash a file below the test data."""
+    if "/" in need:
+        return DATA and os.path.exists(os.path.join(DATA, need))
+    try:
+        importlib.import_module(need)
+        return True
+    except ImportError:
+        return False
 
 
 def case(name, needs, fn):
     """fn() returns None, or what is wrong."""
-    why = missing(*needs)
-    if why:
-        print("ok - %s # SKIP %s" % (name, why), flush=True)
+    missing = [n if "/" in n else "module " + n for n in needs if not there(n)]
+    if missing:
+        print("ok - %s # SKIP no %s" % (name, ", no ".join(missing)), flush=True)
         return
-    wrong = fn()
+    try:
+        wrong = fn()
+    except Exception:
+        wrong = traceback.format_exc()
     print("%s - %s" % ("not ok" if wrong else "ok", name), flush=True)
     if wrong:
         print("# " + str(wrong).replace("\n", "\n# "), flush=True)

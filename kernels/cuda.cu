@@ -463,7 +463,7 @@ static int open_queues(struct cuda *c)
 	X(CONV, conv) X(CONV_DX, conv_dx) X(CONV_DW, conv_dw) X(GROUPNORM, groupnorm) X(GROUPNORM_GRAD, groupnorm_grad) \
 	X(POOL, pool) X(POOL_GRAD, pool_grad) \
 	X(MIX, mix) X(CONVERT, convert) X(COMBINE, combine) X(ADVANCE, advance) \
-	X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw)
+	X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw) X(NEAREST, nearest) X(SEGMENT_SUM, segment_sum)
 
 extern "C" {
 #define X(id, fn) extern const struct kernel kernel_##fn##_cuda;

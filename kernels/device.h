@@ -131,7 +131,14 @@ struct op_attr {
  * RATES       ins sumsq [1], loss [1], plan; outs coef, status (read too): decides whether this step's gradient is finite, and
  *             with what coefficients ADAMW applies it.
  * ADAMW       ins coef, g [n], mask [n]; outs p, m, v, ema [n], read too, rounded? [n] = p as DT_BF16: nothing is touched where RATES
- *             refused. */
+ *             refused.
+ *
+ * Clustering; contiguous, sums of pieces of NEAREST_PIECE rows.
+ * NEAREST     cluster? [N] of DT_I32 = the k for which |x - c_k|^2 + offset?_k is least, the lowest of equals; near [N] = |x - c|^2 of that
+ *             one, or, with i0, the less of it and what was there; sums [pieces] of DT_F64 = near of each piece added up. Ins x [N, D],
+ *             c [K, D], offset? [K]. All in float: two whose prices differ by less than its rounding may be taken for each other.
+ * SEGMENT_SUM sum [K, D] of DT_F64 and count [K] of DT_I32: the rows of x [N, D] whose index [N], of DT_I32, is k, added up in an order
+ *             that follows from N, D, K and index; added to what is there unless i0. Ins x, index. An index out of range is a bug. */
 #define OPS(X) \
 	X(COPY, copy) X(FILL, fill) X(ADD, add) X(MUL, mul) X(SUM, sum) X(UNARY, unary) X(UNARY_GRAD, unary_grad) \
 	X(LINEAR, linear) X(LINEAR_DX, linear_dx) X(LINEAR_DW, linear_dw) X(MATMUL, matmul) \
@@ -143,7 +150,10 @@ struct op_attr {
 	X(GROUPNORM, groupnorm) X(GROUPNORM_GRAD, groupnorm_grad) X(POOL, pool) X(POOL_GRAD, pool_grad) \
 	X(DROPOUT, dropout) X(QSAMPLE, qsample) X(NOISE, noise) \
 	X(MIX, mix) X(CONVERT, convert) X(COMBINE, combine) X(ADVANCE, advance) \
-	X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw)
+	X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw) \
+	X(NEAREST, nearest) X(SEGMENT_SUM, segment_sum)
+
+enum { NEAREST_PIECE = 256 };
 
 enum op {
 	OP_VIEW,

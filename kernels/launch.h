@@ -31,6 +31,15 @@ void cuda_launched(const struct op_call *c);
 
 enum { BLOCK = 256, WARP = 32 };
 
+/* The next part of scratch that begins at `base`, of which *at bytes are taken: NULL where only the size is asked for. */
+static inline void *scratch_part(void *base, size_t *at, int64_t bytes)
+{
+	char *p = base ? (char *)base + *at : NULL;
+
+	*at += ((size_t)bytes + 63) / 64 * 64;
+	return p;
+}
+
 /* Blocks for n threads. By shape alone; kernels stride by the grid, so that any n fits. */
 static inline unsigned blocks_for(int64_t n)
 {

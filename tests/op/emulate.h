@@ -179,6 +179,26 @@ static inline unsigned __ballot_sync(unsigned, int holds)
 	return bits;
 }
 
+template <class T> static inline unsigned __match_any_sync(unsigned, T v)
+{
+	int me = (int)(emulated_now - emulated), warp = me / EMULATED_WARP * EMULATED_WARP, lanes = (int)(blockDim.x * blockDim.y * blockDim.z);
+	unsigned bits = 0;
+
+	static_assert(sizeof v <= sizeof emulated_now->word, "at most eight bytes are compared");
+	emulated_now->word = 0;
+	memcpy(&emulated_now->word, &v, sizeof v);
+	emulated_wait(EMULATED_AT_WARP);
+	for (int i = 0; i < EMULATED_WARP && warp + i < lanes; i++)
+		bits |= (unsigned)(emulated[warp + i].word == emulated_now->word) << i;
+	emulated_wait(EMULATED_AT_WARP);
+	return bits;
+}
+
+static inline int __popc(unsigned bits)
+{
+	return __builtin_popcount(bits);
+}
+
 static inline int __ffs(int bits)
 {
 	return __builtin_ffs(bits);

@@ -64,7 +64,8 @@ PEERS = $(PEER_C:$(SRC)/%.c=$(B)/%)
 
 # The tests on the GPU: the kernels' own, those of tests/op/test_emulated* with the GPU in the place of the emulation, and those of
 # tests/cuda. In a build without CUDA they hold the emulated kernels, so that they can be tried (DDM_TEST_DEVICE=far or emulated).
-REMOTE_C = $(filter-out %/test_emulated_training.c %/test_emulated_encoders.c,$(wildcard $(SRC)/tests/op/test_emulated*.c))
+REMOTE_C = $(filter-out %/test_emulated_training.c %/test_emulated_encoders.c %/test_emulated_kmeans.c,\
+	$(wildcard $(SRC)/tests/op/test_emulated*.c))
 REMOTE = $(REMOTE_C:$(SRC)/tests/op/%.c=$(B)/tests/cuda/%)
 WHOLE = $(patsubst $(SRC)/%.c,$(B)/%,$(wildcard $(SRC)/tests/cuda/test_*.c))
 CUDA_BENCH = $(patsubst $(SRC)/%.c,$(B)/%,$(wildcard $(SRC)/tests/cuda/bench_*.c))

@@ -22,6 +22,8 @@
 #include "file/tsv.h"
 #include "metric/extractor.h"
 
+#define WORTH_A_GPU 1e10 /* samples x features x clusters */
+
 enum { MOST_CLUSTERS = 1 << 20, SHEET_ROWS = 256, SHEET_COLUMNS = 16, SHEET_CELL = 64 };
 
 static const char *const holdout_by_names[] = {"key", "dir", NULL};
@@ -50,7 +52,7 @@ static const struct opt options[] = {
     {.name = "--weights", .type = OPT_CHOICE, .value = &o.weights, .arg = "TYPE", .choices = encoder_weights, .given = &o.weights_given,
      .help = "how a network's matrices are held and multiplied (default f32)"},
     {.name = "--device", .type = OPT_TEXT, .value = &o.device, .arg = "NAME", .given = &o.device_given,
-     .help = "auto, cpu, cuda or cuda:N: where a network runs (default auto)"},
+     .help = "auto, cpu, cuda or cuda:N: where a network and k-means run (default auto)"},
     {.name = "--holdout", .type = OPT_REAL, .value = &o.holdout, .lo = 0, .hi = 1, .arg = "F",
      .help = "hold out this fraction, by hash of the key (default 0)"},
     {.name = "--holdout-by", .type = OPT_CHOICE, .value = &o.holdout_by, .arg = "WHAT", .choices = holdout_by_names,
@@ -98,7 +100,7 @@ struct work {
 	struct pool *pool;
 	struct progress progress;
 	struct samples *samples;
-	struct device *device;       /* of a network, */
+	struct device *device;       /* of a network and of k-means; NULL: neither needs one */
 	struct extractor *extractor; /* which features are by; or NULL */
 	struct featureset f;
 	struct kmeans m;
@@ -124,9 +126,11 @@ static int check_options(struct err *e)
 		return err_set(e, ERR_USAGE, "--centroids fixes the clusters: no --fine, --balance or --features random beside it");
 	if (o.random && (o.fine_given || o.balance_given || o.centroids_out))
 		return err_set(e, ERR_USAGE, "--features random has no centroids: no --fine, --balance or --centroids-out beside it");
-	if ((o.input_given || o.device_given || o.weights_given) && !extractor_is_network(o.features))
+	if ((o.input_given || o.weights_given) && !extractor_is_network(o.features))
 		return err_set(e, ERR_USAGE, "%s goes with a network: --features dinov2:PATH, clip:PATH or inception:PATH",
-		               o.input_given ? "--input" : o.device_given ? "--device" : "--weights");
+		               o.input_given ? "--input" : "--weights");
+	if (o.device_given && o.random)
+		return err_set(e, ERR_USAGE, "--features random computes nothing: no --device beside it");
 	if (o.like && !o.random)
 		return err_set(e, ERR_USAGE, "--like goes with --features random");
 	return 0;
@@ -261,6 +265,23 @@ static int find_shares(struct work *w, struct err *e)
 	return rc;
 }
 
+/* Where k-means runs; NULL: on the CPU. Of itself it takes a GPU where that is worth the start: by sizes alone, so that the same samples
+ * are clustered in the same place. */
+static int choose_device(struct work *w, struct device **device, struct err *e)
+{
+	double k = o.centroids ? (double)w->m.k : o.fine > o.k ? (double)o.fine : (double)o.k;
+	int worth = (double)w->f.n * (double)w->f.d * k >= WORTH_A_GPU;
+
+	*device = NULL;
+	if (o.random || (!strcmp(o.device, "auto") && !worth))
+		return 0;
+	if (!w->device && !(w->device = open_device(o.device, w->pool, e)))
+		return -1;
+	if (!w->device->host)
+		*device = w->device;
+	return 0;
+}
+
 static int partition(struct work *w, struct err *e)
 {
 	struct kmeans_options ko = {.k = (int)o.k, .fine = (int)o.fine, .restarts = (int)o.restarts, .iterations = (int)o.iterations,
@@ -272,12 +293,16 @@ static int partition(struct work *w, struct err *e)
 	else if (o.centroids)
 		rc = load_centroids(w, e);
 	else
+		rc = 0;
+	if (rc || choose_device(w, &ko.device, e))
+		return -1;
+	if (!o.random && !o.centroids)
 		rc = kmeans_fit(&w->m, w->f.x[0], w->f.count[0], w->f.d, &ko, e);
 	for (int h = 0; h < 2 && !rc; h++) {
 		w->part[h] = mem_zalloc((size_t)w->f.count[h], sizeof *w->part[h]);
 		w->distance[h] = mem_zalloc((size_t)w->f.count[h], sizeof *w->distance[h]);
 		if (!o.random && w->f.count[h])
-			rc = kmeans_assign(w->part[h], w->distance[h], &w->m, w->f.x[h], w->f.count[h], w->pool, e);
+			rc = kmeans_assign(w->part[h], w->distance[h], &w->m, w->f.x[h], w->f.count[h], w->pool, ko.device, e);
 	}
 	for (int64_t i = 0; i < w->f.n && o.random && !rc; i++)
 		w->part[w->f.held[i]][w->f.row[i]] = kmeans_random(w->f.key[i], w->share, w->m.k, o.seed);

@@ -1,4 +1,5 @@
 /* The nearest centre of every point, and the prices of a balanced partition. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -91,16 +92,32 @@ static void assign_task(void *arg, int64_t task, int worker)
 	j->sum[task] = sum;
 }
 
+static int assign_on_device(struct points *p, const struct kmeans *m, double *inertia, struct err *e)
+{
+	int64_t tasks = (p->n + POINTS_SCAN - 1) / POINTS_SCAN;
+	double *sum = mem_zalloc((size_t)tasks, sizeof *sum);
+	int rc = device_points_pass(p->on, PASS_ADD, m->centroids, m->offset, m->k, sum, e);
+
+	*inertia = 0;
+	for (int64_t t = 0; t < tasks; t++)
+		*inertia += sum[t];
+	mem_free(sum);
+	return rc;
+}
+
 int points_assign(struct points *p, const struct kmeans *m, double *inertia, int keep_scores, struct err *e)
 {
 	int workers = pool_threads(p->pool), k = m->k, most = k < CENTRES ? k : CENTRES;
 	int64_t tasks = (p->n + POINTS - 1) / POINTS;
 	struct gemm g = product_of(most, POINTS, p->d);
 	struct assign_job job = {.p = p, .m = m, .keep = keep_scores};
-	float *norm = mem_zalloc((size_t)k, sizeof *norm);
+	float *norm;
 	int rc = -1;
 
-	job.norm = norm;
+	assert(!p->on || !keep_scores);
+	if (p->on)
+		return assign_on_device(p, m, inertia, e);
+	job.norm = norm = mem_zalloc((size_t)k, sizeof *norm);
 	job.scratch_size = (gemm_scratch_f32(&g, 1) + 63) / 64 * 64;
 	job.scratch = mem_try((size_t)workers, job.scratch_size, "k-means scratch", e);
 	job.sum = mem_try((size_t)tasks, sizeof *job.sum, "k-means sums", e);
@@ -206,10 +223,12 @@ int points_approach(struct points *p, const float *centre, int count, int first,
 	struct gemm g = product_of(count, POINTS, p->d);
 	struct approach_job j = {.p = p, .centre = centre, .count = count, .first = first, .sum = sum,
 	                         .slack = (float)(p->d + 64) * 0x1p-23f};
-	float *norm = mem_zalloc((size_t)count, sizeof *norm);
 	int by_products = count >= BY_PRODUCTS;
+	float *norm;
 
-	j.norm = norm;
+	if (p->on)
+		return device_points_pass(p->on, first ? PASS_FIRST : PASS_LOWER, centre, NULL, count, sum, e);
+	j.norm = norm = mem_zalloc((size_t)count, sizeof *norm);
 	j.scratch_size = (gemm_scratch_f32(&g, 1) + 63) / 64 * 64;
 	if (by_products) {
 		for (int c = 0; c < count; c++)

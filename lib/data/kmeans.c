@@ -54,17 +54,26 @@ static void length_task(void *arg, int64_t task, int worker)
 		p->length[i] = points_length2(p->x + i * p->d, p->d);
 }
 
-int points_init(struct points *p, const float *x, const double *weight, int64_t n, int64_t d, struct pool *pool, struct err *e)
+int points_init(struct points *p, const float *x, const double *weight, int64_t n, int64_t d, struct pool *pool,
+                const struct points_place *place, struct err *e)
 {
 	*p = (struct points){.x = x, .weight = weight, .n = n, .d = d, .pool = pool};
+	if (place->device && !weight)
+		p->on = device_points_new(place, x, n, d, pool);
 	p->near = mem_try((size_t)n, sizeof *p->near, "k-means distances", e);
 	p->cluster = mem_try((size_t)n, sizeof *p->cluster, "k-means assignment", e);
 	p->order = mem_try((size_t)n, sizeof *p->order, "k-means order", e);
 	p->length = mem_try((size_t)n, sizeof *p->length, "k-means lengths", e);
 	if (!p->near || !p->cluster || !p->order || !p->length)
 		return -1;
-	pool_run(pool, (n + SCAN - 1) / SCAN, length_task, p);
+	if (!p->on)
+		pool_run(pool, (n + SCAN - 1) / SCAN, length_task, p);
 	return 0;
+}
+
+int points_see(struct points *p, int64_t from, int64_t to, struct err *e)
+{
+	return p->on ? device_points_get(p->on, p->near, p->cluster, from, to, e) : 0;
 }
 
 void points_release(struct points *p)
@@ -74,11 +83,12 @@ void points_release(struct points *p)
 	mem_free(p->order);
 	mem_free(p->score);
 	mem_free(p->length);
+	device_points_free(p->on);
 	*p = (struct points){0};
 }
 
-/* The point at which the running sum of weight * near passes u times the total. */
-static int64_t draw(const struct points *p, const double *sum, double total, double u)
+/* The point at which the running sum of weight * near passes u times the total; -1 and *e where the device fails. */
+static int64_t draw(struct points *p, const double *sum, double total, double u, struct err *e)
 {
 	double at = u * total, run = 0;
 	int64_t tasks = (p->n + SCAN - 1) / SCAN, t = 0, last = -1;
@@ -86,8 +96,11 @@ static int64_t draw(const struct points *p, const double *sum, double total, dou
 	while (t < tasks - 1 && run + sum[t] <= at)
 		run += sum[t++];
 	for (int64_t i = t * SCAN; i < p->n; i++) {
-		double w = (p->weight ? p->weight[i] : 1.) * p->near[i];
+		double w;
 
+		if (i % SCAN == 0 && points_see(p, i, i + SCAN < p->n ? i + SCAN : p->n, e))
+			return -1;
+		w = (p->weight ? p->weight[i] : 1.) * p->near[i];
 		if (w <= 0)
 			continue;
 		last = i;
@@ -95,9 +108,12 @@ static int64_t draw(const struct points *p, const double *sum, double total, dou
 		if (run > at)
 			return i;
 	}
-	if (last < 0) /* rounding carried the walk past the last chunk with weight */
-		for (last = p->n - 1; last > 0 && p->near[last] <= 0; last--)
-			;
+	if (last >= 0)
+		return last;
+	if (points_see(p, 0, p->n, e))
+		return -1;
+	for (last = p->n - 1; last > 0 && p->near[last] <= 0; last--)
+		; /* rounding carried the walk past the last chunk with weight */
 	return last;
 }
 
@@ -148,8 +164,12 @@ static int seed_centres(float *centroids, struct points *p, int k, uint64_t seed
 			rc = err_set(e, ERR_DATA, "%lld points for %d clusters, but only %d distinct ones", (long long)p->n, k, have);
 		while (!rc && fresh < most) {
 			uint64_t at = (uint64_t)(have + fresh);
-			int64_t pick = draw(p, sum, total, rng_uniform(seed, RNG_CLUSTER, step, at, refused ? 2 : 0));
+			int64_t pick = draw(p, sum, total, rng_uniform(seed, RNG_CLUSTER, step, at, refused ? 2 : 0), e);
 
+			if (pick < 0) {
+				rc = -1;
+				break;
+			}
 			refused = fresh && rng_uniform(seed, RNG_CLUSTER, step, at, 1) >= shrinkage(p, pick, centre, fresh);
 			if (refused)
 				break;
@@ -230,18 +250,15 @@ static int refill(struct points *p, int k, int64_t *begin)
 	return moved;
 }
 
-/* New centres from the assignment; how many empty clusters had to be refilled. */
-static int move_centres(float *centroids, struct points *p, int k)
+static void move_on_host(float *centroids, struct points *p, int k, int *refilled)
 {
 	int64_t *begin = mem_zalloc((size_t)k + 1, sizeof *begin);
 	struct mean_job job = {p, centroids, begin, (p->d + SLICE - 1) / SLICE};
-	int moved;
 
 	sort_points(p, k, begin);
-	moved = refill(p, k, begin);
+	*refilled += refill(p, k, begin);
 	pool_run(p->pool, k * job.slices, mean_task, &job);
 	mem_free(begin);
-	return moved;
 }
 
 static int count_empty(const struct points *p, int k)
@@ -249,12 +266,56 @@ static int count_empty(const struct points *p, int k)
 	int64_t *size = mem_zalloc((size_t)k, sizeof *size);
 	int empty = 0;
 
-	for (int64_t i = 0; i < p->n; i++)
+	for (int64_t i = 0; i < p->n && !p->on; i++)
 		size[p->cluster[i]]++;
 	for (int c = 0; c < k; c++)
-		empty += !size[c];
+		empty += p->on ? !device_points_sizes(p->on)[c] : !size[c];
 	mem_free(size);
 	return empty;
+}
+
+/* Empty clusters are rare, and refilled on the host. */
+static int refill_on_device(struct points *p, int k, int *refilled, struct err *e)
+{
+	int64_t *begin;
+
+	if (points_see(p, 0, p->n, e))
+		return -1;
+	begin = mem_zalloc((size_t)k + 1, sizeof *begin);
+	sort_points(p, k, begin);
+	*refilled += refill(p, k, begin);
+	mem_free(begin);
+	return device_points_add(p->on, p->cluster, k, e);
+}
+
+static void mean_of_sums(void *arg, int64_t c, int worker)
+{
+	struct mean_job *j = arg;
+	int64_t d = j->p->d;
+	const double *sum = device_points_sums(j->p->on) + c * d, size = device_points_sizes(j->p->on)[c];
+
+	(void)worker;
+	for (int64_t i = 0; i < d && size > 0; i++)
+		j->centroids[c * d + i] = (float)(sum[i] / size);
+}
+
+static int move_on_device(float *centroids, struct points *p, int k, int *refilled, struct err *e)
+{
+	struct mean_job job = {.p = p, .centroids = centroids};
+
+	if (count_empty(p, k) && refill_on_device(p, k, refilled, e))
+		return -1;
+	pool_run(p->pool, k, mean_of_sums, &job);
+	return 0;
+}
+
+/* New centres from the assignment; adds how many empty clusters had to be refilled. */
+static int move_centres(float *centroids, struct points *p, int k, int *refilled, struct err *e)
+{
+	if (p->on)
+		return move_on_device(centroids, p, k, refilled, e);
+	move_on_host(centroids, p, k, refilled);
+	return 0;
 }
 
 /* Iterate m's centres to rest. With `share` > 0 the prices in m->offset keep clusters below it. */
@@ -277,7 +338,8 @@ static int lloyd(struct kmeans *m, struct points *p, const struct kmeans_options
 			return 0;
 		if (it >= most && extra++ == EXTRA)
 			return err_set(e, ERR_DATA, "%d of %d clusters stay empty on %lld points", empty, m->k, (long long)p->n);
-		m->reseeded += move_centres(m->centroids, p, m->k);
+		if (move_centres(m->centroids, p, m->k, &m->reseeded, e))
+			return -1;
 		last = m->inertia;
 		rc = progress_tell(o->progress, "k-means", it, most);
 	}
@@ -358,8 +420,8 @@ static int fit_fine(struct kmeans *fine, double *weight, const float *x, int64_t
 	for (int64_t i = 0; i < m; i++)
 		memcpy(part + i * d, x + row[i] * d, (size_t)d * sizeof *part);
 	mem_free(row);
-	if (!points_init(&p, part, NULL, m, d, o->pool, e) &&
-	    !fit(fine, &p, o->fine, o, 1, o->iterations ? o->iterations : 50, STEP_FINE, e)) {
+	if (!points_init(&p, part, NULL, m, d, o->pool, &(struct points_place){o->device, o->chunk, o->fine}, e) &&
+	    !fit(fine, &p, o->fine, o, 1, o->iterations ? o->iterations : 50, STEP_FINE, e) && !points_see(&p, 0, m, e)) {
 		for (int64_t i = 0; i < m; i++)
 			weight[p.cluster[i]]++;
 		rc = 0;
@@ -377,13 +439,43 @@ static int fit_coarse(struct kmeans *out, const float *x, int64_t n, int64_t d, 
 	int rc = fit_fine(&fine, weight, x, n, d, o, e);
 
 	if (!rc)
-		rc = points_init(&p, fine.centroids, weight, o->fine, d, o->pool, e);
+		rc = points_init(&p, fine.centroids, weight, o->fine, d, o->pool, &(struct points_place){.device = NULL}, e);
 	if (!rc)
 		rc = fit(out, &p, o->k, o, o->restarts ? o->restarts : 3, o->iterations ? o->iterations : 100, 0, e);
 	points_release(&p);
 	kmeans_release(&fine);
 	mem_free(weight);
 	return rc;
+}
+
+struct finite_job {
+	const float *x;
+	int64_t n, d;
+	int64_t *bad; /* per task: place of the first value that is not finite, or -1 */
+};
+
+static void finite_task(void *arg, int64_t task, int worker)
+{
+	struct finite_job *j = arg;
+	int64_t end = ((task + 1) * SCAN < j->n ? (task + 1) * SCAN : j->n) * j->d, i = task * SCAN * j->d;
+
+	(void)worker;
+	while (i < end && isfinite(j->x[i]))
+		i++;
+	j->bad[task] = i < end ? i : -1;
+}
+
+static int check_finite(const float *x, int64_t n, int64_t d, struct pool *pool, struct err *e)
+{
+	int64_t tasks = (n + SCAN - 1) / SCAN;
+	struct finite_job job = {x, n, d, mem_zalloc((size_t)tasks, sizeof(int64_t))};
+
+	pool_run(pool, tasks, finite_task, &job);
+	for (int64_t t = 0; t < tasks && !e->code; t++)
+		if (job.bad[t] >= 0)
+			err_set(e, ERR_DATA, "feature %lld of point %lld is not finite", (long long)(job.bad[t] % d), (long long)(job.bad[t] / d));
+	mem_free(job.bad);
+	return e->code ? -1 : 0;
 }
 
 static int check(const float *x, int64_t n, int64_t d, const struct kmeans_options *o, struct err *e)
@@ -395,44 +487,7 @@ static int check(const float *x, int64_t n, int64_t d, const struct kmeans_optio
 		               o->k, (long long)n);
 	if (o->balance && o->balance < 1.01)
 		return err_set(e, ERR_USAGE, "balance %g: must be at least 1.01", o->balance);
-	for (int64_t i = 0; i < n; i++)
-		for (int64_t j = 0; j < d; j++)
-			if (!isfinite(x[i * d + j]))
-				return err_set(e, ERR_DATA, "feature %lld of point %lld is not finite", (long long)j,
-				               (long long)i);
-	return 0;
-}
-
-int kmeans_fit(struct kmeans *out, const float *x, int64_t n, int64_t d, const struct kmeans_options *o, struct err *e)
-{
-	struct points p = {0};
-	int most = o->iterations ? o->iterations : 100, rc;
-
-	*out = (struct kmeans){0};
-	if (check(x, n, d, o, e))
-		return -1;
-	rc = points_init(&p, x, NULL, n, d, o->pool, e);
-	if (!rc && o->fine)
-		rc = fit_coarse(out, x, n, d, o, e);
-	else if (!rc)
-		rc = fit(out, &p, o->k, o, o->restarts ? o->restarts : 3, most, 0, e);
-	if (!rc && o->balance) /* of a coarse fit only the prices are found: its centres stay means of fine ones */
-		rc = lloyd(out, &p, o, o->fine ? 1 : most, o->balance, e);
-	if (!rc)
-		rc = kmeans_assign(p.cluster, p.near, out, x, n, o->pool, e);
-	if (!rc) {
-		int empty = count_empty(&p, o->k);
-
-		out->inertia = 0;
-		for (int64_t i = 0; i < n; i++)
-			out->inertia += (double)p.near[i] * p.near[i];
-		if (empty)
-			rc = err_set(e, ERR_DATA, "%d of %d clusters stay empty on %lld points", empty, o->k, (long long)n);
-	}
-	points_release(&p);
-	if (rc)
-		kmeans_release(out);
-	return rc;
+	return check_finite(x, n, d, o->pool, e);
 }
 
 struct distance_job {
@@ -448,23 +503,76 @@ static void distance_task(void *arg, int64_t task, int worker)
 
 	(void)worker;
 	for (int64_t i = task * SCAN; i < end; i++)
-		j->distance[i] = sqrtf(points_distance2(j->p->x + i * d, j->m->centroids + j->p->cluster[i] * d, d));
+		j->distance[i] = sqrtf(j->p->on ? j->p->near[i] : points_distance2(j->p->x + i * d, j->m->centroids + j->p->cluster[i] * d, d));
+}
+
+/* p->cluster by m's centres; distance [n] (may be NULL, or p->near). */
+static int points_label(struct points *p, const struct kmeans *m, float *distance, struct err *e)
+{
+	struct distance_job job = {p, m, distance};
+	double inertia;
+
+	if (p->on ? device_points_pass(p->on, PASS_FIND, m->centroids, m->offset, m->k, NULL, e) || points_see(p, 0, p->n, e)
+	          : points_assign(p, m, &inertia, 0, e))
+		return -1;
+	if (distance)
+		pool_run(p->pool, (p->n + SCAN - 1) / SCAN, distance_task, &job);
+	return 0;
+}
+
+int kmeans_fit(struct kmeans *out, const float *x, int64_t n, int64_t d, const struct kmeans_options *o, struct err *e)
+{
+	const struct points_place place = {o->device, o->chunk, o->k}, host = {.device = NULL};
+	struct points p = {0};
+	int most = o->iterations ? o->iterations : 100, rc;
+
+	*out = (struct kmeans){0};
+	if (check(x, n, d, o, e))
+		return -1;
+	rc = points_init(&p, x, NULL, n, d, o->pool, &place, e);
+	if (!rc && o->fine)
+		rc = fit_coarse(out, x, n, d, o, e);
+	else if (!rc)
+		rc = fit(out, &p, o->k, o, o->restarts ? o->restarts : 3, most, 0, e);
+	if (!rc && o->balance && p.on) {
+		points_release(&p);
+		rc = points_init(&p, x, NULL, n, d, o->pool, &host, e);
+	}
+	if (!rc && o->balance) /* of a coarse fit only the prices are found: its centres stay means of fine ones */
+		rc = lloyd(out, &p, o, o->fine ? 1 : most, o->balance, e);
+	if (!rc)
+		rc = points_label(&p, out, p.near, e);
+	if (!rc) {
+		int64_t *size = mem_zalloc((size_t)o->k, sizeof *size);
+		int empty = 0;
+
+		out->inertia = 0;
+		for (int64_t i = 0; i < n; i++) {
+			out->inertia += (double)p.near[i] * p.near[i];
+			size[p.cluster[i]]++;
+		}
+		for (int c = 0; c < o->k; c++)
+			empty += !size[c];
+		if (empty)
+			rc = err_set(e, ERR_DATA, "%d of %d clusters stay empty on %lld points", empty, o->k, (long long)n);
+		mem_free(size);
+	}
+	points_release(&p);
+	if (rc)
+		kmeans_release(out);
+	return rc;
 }
 
 int kmeans_assign(int32_t *cluster, float *distance, const struct kmeans *m, const float *x, int64_t n, struct pool *pool,
-                  struct err *e)
+                  struct device *device, struct err *e)
 {
 	struct points p;
-	struct distance_job job = {&p, m, distance};
-	double inertia;
-	int rc = points_init(&p, x, NULL, n, m->d, pool, e);
+	int rc = points_init(&p, x, NULL, n, m->d, pool, &(struct points_place){.device = device, .most = m->k}, e);
 
 	if (!rc)
-		rc = points_assign(&p, m, &inertia, 0, e);
+		rc = points_label(&p, m, distance, e);
 	if (!rc)
 		memcpy(cluster, p.cluster, (size_t)n * sizeof *cluster);
-	if (!rc && distance)
-		pool_run(pool, (n + SCAN - 1) / SCAN, distance_task, &job);
 	points_release(&p);
 	return rc;
 }

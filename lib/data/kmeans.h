@@ -1,6 +1,9 @@
 /* Clustering: k-means with k-means++ seeding (Arthur & Vassilvitskii 2007) and Lloyd's iterations whose assignment is a
  * blocked product. The same points, options and seed give the same bits for any number of threads.
  *
+ * On a GPU the seeding and the iterations run there, in float too: the same bits run to run and whatever its memory, not the CPU's. The
+ * prices of balanced clusters are found on the CPU.
+ *
  * A point belongs to the cluster that minimises |x - c_k|^2 + offset_k, the lowest k on a tie. Offsets are zero unless
  * clusters are balanced: then they are the prices that keep every cluster below its share (a power diagram), so that a
  * balanced partition too is a function of the point alone and other points can be assigned later. */
@@ -12,6 +15,7 @@
 #include "core/clock.h"
 #include "core/err.h"
 #include "core/pool.h"
+#include "kernels/device.h"
 
 struct kmeans_options {
 	int k;
@@ -24,6 +28,8 @@ struct kmeans_options {
 	double balance;     /* 0: none. Else a cluster holds at most kmeans_room points; >= 1.01 */
 	uint64_t seed;
 	struct pool *pool;
+	struct device *device; /* where points that have no weights are assigned and added up; NULL: on the CPU. Borrowed */
+	int64_t chunk;         /* points on it at a time where not all fit; 0: 256 MB of them */
 	const struct progress *progress;
 };
 
@@ -43,9 +49,9 @@ struct kmeans {
 int kmeans_fit(struct kmeans *out, const float *x, int64_t n, int64_t d, const struct kmeans_options *o, struct err *e);
 void kmeans_release(struct kmeans *m);
 
-/* cluster [n]; distance [n] (may be NULL) = |x - c|, without the offset. */
+/* cluster [n]; distance [n] (may be NULL) = |x - c|, without the offset. device: as of struct kmeans_options. */
 int kmeans_assign(int32_t *cluster, float *distance, const struct kmeans *m, const float *x, int64_t n, struct pool *p,
-                  struct err *e);
+                  struct device *device, struct err *e);
 
 /* balance * n / k points, or one more than the mean if that is more. */
 int64_t kmeans_room(double balance, int64_t n, int k);

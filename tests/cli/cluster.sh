@@ -19,6 +19,10 @@ echo 3 >pics/a/0000.cls
 
 check "clusters" ddm-cluster -k 4 --holdout .2 --seed 5 --threads 1 -o one.tsv --sheet one.png --centroids-out one.npy --report one.json pics
 check_grep "report on stderr" '^70 samples, [0-9]+ held out, 4 clusters of hogcolor-1' "$ERR"
+check "on the CPU, by name" ddm-cluster -q -k 4 --holdout .2 --seed 5 --device cpu -o cpu.tsv pics
+check_same "as of itself for so few" one.tsv cpu.tsv
+check_exit 69 "on a GPU that is not there" ddm-cluster -q -k 4 --device cuda:1023 -o gpu.tsv pics
+check_exit 2 "nothing to compute there" ddm-cluster -q -k 4 --features random --device cpu -o gpu.tsv pics
 check "clusters, two threads" ddm-cluster -q -k 4 --holdout .2 --seed 5 --threads 2 -o two.tsv --sheet two.png --centroids-out two.npy --report two.json pics
 [ ! -s "$ERR" ]
 tap_result $? "--quiet"

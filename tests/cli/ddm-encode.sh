@@ -189,7 +189,7 @@ check_exit 65 "but of another input" ddm-cluster -q --centroids n.npy --features
 check_err "told" 'centroids of another "dinov2"'
 check_exit 73 "another input" ddm-cluster -q -k 3 --features "dinov2:$dino" --input dinov2-256 -o n.tsv pics
 check_err "named" 'input: "dinov2" -> "dinov2-256"'
-check_exit 2 "a device without a network" ddm-cluster -q -k 3 --device cpu -o x.tsv pics
+check_exit 2 "an input without a network" ddm-cluster -q -k 3 --input dinov2-256 -o x.tsv pics
 check_exit 66 "no such network" ddm-cluster -q -k 3 --features dinov2:none -o x.tsv pics
 check "shards of them" ddm-shard -q -a n.tsv -o shards pics
 check "a metric by the same network" ddm-eval-fid --features "dinov2:$dino" --metrics kd --size 32 -o m.json shards pics

@@ -55,7 +55,7 @@ static void finds_blobs(void **state)
 
 	(void)state;
 	assert_int_equal(kmeans_fit(&m, x, N, D, &o, &e), 0);
-	assert_int_equal(kmeans_assign(cluster, distance, &m, x, N, NULL, &e), 0);
+	assert_int_equal(kmeans_assign(cluster, distance, &m, x, N, NULL, NULL, &e), 0);
 	memset(map, -1, sizeof map);
 	for (int i = 0; i < N; i++) {
 		if (map[truth[i]] < 0)
@@ -87,7 +87,7 @@ static void rests(void **state)
 
 	(void)state;
 	assert_int_equal(kmeans_fit(&m, x, N, D, &o, &e), 0);
-	assert_int_equal(kmeans_assign(cluster, NULL, &m, x, N, NULL, &e), 0);
+	assert_int_equal(kmeans_assign(cluster, NULL, &m, x, N, NULL, NULL, &e), 0);
 	for (int i = 0; i < N; i++) {
 		double own = squared(x + i * D, m.centroids + cluster[i] * D);
 
@@ -112,7 +112,7 @@ static void fit_with(struct kmeans *m, int32_t *cluster, const float *x, int64_t
 
 	o.pool = pool_new(threads, &e);
 	assert_int_equal(kmeans_fit(m, x, n, D, &o, &e), 0);
-	assert_int_equal(kmeans_assign(cluster, NULL, m, x, n, o.pool, &e), 0);
+	assert_int_equal(kmeans_assign(cluster, NULL, m, x, n, o.pool, NULL, &e), 0);
 	pool_free(o.pool);
 }
 
@@ -258,7 +258,7 @@ static void ties(void **state)
 	rng_normal(x, 50 * D, 1, RNG_TEST, 9, 0);
 	for (int j = 0; j < D; j++)
 		centroids[j] = 100.f;
-	assert_int_equal(kmeans_assign(cluster, NULL, &m, x, 50, NULL, &e), 0);
+	assert_int_equal(kmeans_assign(cluster, NULL, &m, x, 50, NULL, NULL, &e), 0);
 	for (int i = 0; i < 50; i++)
 		assert_int_equal(cluster[i], 1);
 }
@@ -327,7 +327,7 @@ static void few_distinct(void **state)
 		x[i * D + 1] = (float)(i % 4) * (float)(i % 4);
 	for (o.seed = 0; o.seed < 20; o.seed++) {
 		assert_int_equal(kmeans_fit(&m, x, 12, D, &o, &e), 0);
-		assert_int_equal(kmeans_assign(cluster, NULL, &m, x, 12, NULL, &e), 0);
+		assert_int_equal(kmeans_assign(cluster, NULL, &m, x, 12, NULL, NULL, &e), 0);
 		seen = 0;
 		for (int i = 0; i < 12; i++)
 			seen |= 1 << cluster[i];
@@ -378,7 +378,7 @@ static void one_cluster(void **state)
 	x[0] = 3;
 	assert_int_equal(kmeans_fit(&m, x, 3, D, &o, &e), 0);
 	assert_true(fabsf(m.centroids[0] - 1.f) < 1e-6f);
-	assert_int_equal(kmeans_assign(cluster, distance, &m, x, 3, NULL, &e), 0);
+	assert_int_equal(kmeans_assign(cluster, distance, &m, x, 3, NULL, NULL, &e), 0);
 	assert_true(fabsf(distance[0] - 2.f) < 1e-6f && fabsf(distance[1] - 1.f) < 1e-6f);
 	assert_int_equal(kmeans_rate(&q, x, 3, D, cluster, distance, 1, 0, NULL, &e), 0);
 	assert_false(isfinite(q.silhouette));
@@ -425,7 +425,7 @@ static void approaches(void **state)
 
 		for (int i = 0; i < N * D; i++)
 			x[i] += offsets[v];
-		assert_int_equal(points_init(&p, x, NULL, N, D, pool, &e), 0);
+		assert_int_equal(points_init(&p, x, NULL, N, D, pool, &(struct points_place){.device = NULL}, &e), 0);
 		assert_int_equal(points_approach(&p, x, 1, 1, sum, &e), 0);
 		assert_int_equal(points_approach(&p, x + D, COUNT - 1, 0, sum, &e), 0);
 		for (int i = 0; i < N; i++) {

@@ -1,0 +1,15 @@
+/* k-means by the kernels of CUDA, run by tests/op/emulate.h. */
+#include "tests/op/emulated.h"
+#include "tests/unit/clusters.h"
+
+static struct device *cluster_device(void)
+{
+	return device_emulated(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {CLUSTER_TESTS};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -51,7 +51,7 @@ struct text_request {
 	const struct prompts *prompts;     /* may be empty where `features` is given */
 	const char *negative;              /* what guidance leads away from */
 	const char *encoder;               /* folder of a text encoder (data/textencoder.h); NULL: not needed */
-	const char *features, *away;       /* .npy (n, tokens, width) of the prompts; (tokens, width) or (1, tokens, width); or NULL */
+	const char *features, *away;       /* of the prompts, of one text; data/textarray.h; or NULL */
 	int64_t tokens, width;             /* that the experts read */
 	int masked, guided;                /* the experts are told the padding; guidance wants a second text */
 	int lower;                         /* prompts are put in lower case before they are encoded */

@@ -5,6 +5,7 @@
 #include "cmd/sample.h"
 #include "core/hash.h"
 #include "core/mem.h"
+#include "data/textarray.h"
 #include "data/textencoder.h"
 #include "file/stamp.h"
 #include "net/net.h"
@@ -14,7 +15,7 @@ enum { ENCODE_AT_ONCE = 64 };
 /* Rows of features: those of a file, or `made` of distinct texts; then the row that is led away from, where it is a file's. */
 struct text_source {
 	const struct text_request *q;
-	struct npy given, away;
+	struct textarray given, away;
 	char given_hash[65], away_hash[65], encoder_hash[65];
 	struct textencoder *encoder;
 	int64_t made_tokens;
@@ -28,9 +29,11 @@ struct text_source {
 };
 
 /* (n, tokens, width), or where `one` is set also (tokens, width), which becomes that. */
-static int load_features(struct npy *a, const char *path, int one, const struct text_request *q, char hash[65], struct err *e)
+static int load_features(struct textarray *t, const char *path, int one, const struct text_request *q, char hash[65], struct err *e)
 {
-	if (npy_load(a, path, e) || sha256_file(path, hash, NULL, e))
+	struct npy *a = &t->a;
+
+	if (textarray_load(t, path, e) || sha256_file(path, hash, NULL, e))
 		return -1;
 	if (one && a->rank == 2) {
 		a->rank = 3;
@@ -97,7 +100,7 @@ struct text_source *text_open(const struct text_request *q, struct err *e)
 	struct text_source *t = mem_zalloc(1, sizeof *t);
 
 	t->q = q;
-	if (q->features && (load_features(&t->given, q->features, 0, q, t->given_hash, e) || (t->rows = t->given.shape[0]) < 1))
+	if (q->features && (load_features(&t->given, q->features, 0, q, t->given_hash, e) || (t->rows = t->given.a.shape[0]) < 1))
 		goto fail;
 	if (q->features && q->prompts->n && q->prompts->n != t->rows) {
 		err_set(e, ERR_DATA, "%s: features of %lld texts, but there are %lld prompts", q->features, (long long)t->rows,
@@ -124,8 +127,8 @@ void text_free(struct text_source *t)
 	if (!t)
 		return;
 	textencoder_free(t->encoder);
-	npy_release(&t->given);
-	npy_release(&t->away);
+	textarray_release(&t->given);
+	textarray_release(&t->away);
 	mem_free(t->distinct);
 	mem_free(t->made);
 	mem_free(t->length);
@@ -187,15 +190,17 @@ static void read_given(const struct npy *a, int64_t row, float *out)
 static void place_row(struct text_source *t, int64_t row, int64_t at)
 {
 	const struct text_request *q = t->q;
-	const struct npy *a = row == t->rows ? &t->away : &t->given;
-	int64_t tokens = row < t->rows && t->made ? t->made_tokens : a->shape[1], counts = tokens;
+	const struct textarray *a = row == t->rows ? &t->away : &t->given;
+	int64_t tokens = row < t->rows && t->made ? t->made_tokens : a->a.shape[1], counts = tokens;
 	float *out = t->features + at * q->tokens * q->width;
 
 	if (row < t->rows && t->made) {
 		memcpy(out, t->made + row * tokens * q->width, (size_t)(tokens * q->width) * sizeof *out);
 		counts = t->length[row];
 	} else {
-		read_given(a, row == t->rows ? 0 : row, out);
+		row = row == t->rows ? 0 : row;
+		read_given(&a->a, row, out);
+		counts = a->length ? a->length[row] : tokens;
 	}
 	memset(out + tokens * q->width, 0, (size_t)((q->tokens - tokens) * q->width) * sizeof *out);
 	for (int64_t i = 0; q->masked && i < q->tokens; i++)

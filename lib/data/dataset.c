@@ -14,6 +14,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "data/samples.h"
+#include "data/textarray.h"
 #include "file/manifest.h"
 #include "file/npy.h"
 #include "file/safetensors.h"
@@ -144,11 +145,17 @@ static uint16_t *halves(const struct npy *a, const char *name, struct err *e)
 uint16_t *dataset_text(const void *npy, size_t len, const char *name, int64_t most, int64_t *rows, int64_t *width, struct err *e)
 {
 	uint16_t *out = NULL;
+	struct textarray t;
 	struct npy a;
 
-	if (npy_parse(&a, npy, len, name, e))
+	if (textarray_parse(&t, npy, len, name, e)) {
+		textarray_release(&t);
 		return NULL;
+	}
+	a = t.a;
 	drop_batch(&a, 2);
+	if (t.length && a.rank == 2)
+		a.shape[0] = *t.length;
 	if (a.rank != 2 || (a.type != NPY_F2 && a.type != NPY_F4 && a.type != NPY_F8))
 		err_set(e, ERR_DATA, "%s: features of a text are numbers of floating point of shape (tokens, width)", name);
 	else if (a.shape[0] < 1 || a.shape[0] > SIDE_LIMIT || a.shape[1] < 1 || a.shape[1] > SIDE_LIMIT)
@@ -159,7 +166,7 @@ uint16_t *dataset_text(const void *npy, size_t len, const char *name, int64_t mo
 		out = halves(&a, name, e);
 	*rows = a.shape[0];
 	*width = a.shape[1];
-	npy_release(&a);
+	textarray_release(&t);
 	return out;
 }
 

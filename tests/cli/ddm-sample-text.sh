@@ -113,6 +113,54 @@ X
 	check_exit 2 "guidance away from nothing" $run --text-features text.npy -o x.tar bare
 	check_exit 65 "other numbers of prompts" $run --text-features text.npy --negative-features away.npy --prompts lines.txt -o x.tar bare
 	check_exit 65 "several texts where one is due" $run --text-features text.npy --negative-features text.npy -o x.tar bare
+
+	# The same as others' programs write them: PixArt's, diffusers'; deflated
+	python3 - <<'X'
+import struct, zipfile
+def load(path):
+    raw = open(path, "rb").read()
+    n = struct.unpack("<H", raw[8:10])[0]
+    return eval(raw[10:10 + n])["shape"], raw[10 + n:]
+def npy(descr, shape, data):
+    text = "{'descr': '%s', 'fortran_order': False, 'shape': (%s,), }" % (descr, ", ".join(map(str, shape)))
+    text += " " * (-(len(text) + 11) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() + data
+def npz(path, kind=zipfile.ZIP_DEFLATED, **arrays):
+    with zipfile.ZipFile(path, "w", kind) as z:
+        for name, a in arrays.items():
+            z.writestr(name + ".npy", npy(*a))
+def mask(*rows):
+    return b"".join(struct.pack("<q", v) for row in rows for v in row)
+(n, tokens, width), text = load("text.npy")
+_, away = load("away.npy")
+ones = [1] * tokens
+npz("whole.npz", caption_feature=("<f8", (n, tokens, width), text), attention_mask=("<i8", (n, tokens), mask(*[ones] * n)))
+npz("away.npz", zipfile.ZIP_STORED, prompt_embeds=("<f8", (1, 1, tokens, width), away),
+    prompt_attention_mask=("|b1", (1, tokens), b"\1" * tokens))
+npz("unmasked.npz", prompt_embeds=("<f8", (n, tokens, width), text))
+npz("hole.npz", caption_feature=("<f8", (n, tokens, width), text), attention_mask=("<i8", (n, tokens), mask(*[[1, 0] + [1] * (tokens - 2)] * n)))
+npz("nothing.npz", caption_feature=("<f8", (n, tokens, width), text), attention_mask=("<i8", (n, tokens), mask(*[[0] * tokens] * n)))
+npz("fewer.npz", caption_feature=("<f8", (n, tokens, width), text), attention_mask=("<i8", (1, tokens), mask(ones)))
+npz("none.npz", mu=("<f8", (1,), struct.pack("<d", 1)))
+npz("whole_numbers.npz", caption_feature=("<i8", (n, 1, 1), mask([1] * n)))
+X
+	latents() { $run --text-features "$1" --negative-features "$2" --format latent -o l.tar bare && tar xf l.tar -C "$3" --wildcards '*.npy' && rm l.tar; }
+	mkdir by-npy by-npz by-half
+	check "of .npy" latents text.npy away.npy by-npy
+	check "of .npz" latents whole.npz away.npz by-npz
+	check "the same latents" diff -r by-npy by-npz
+	check "of .npz without a mask" latents unmasked.npz away.npy by-half
+	check "the same latents" diff -r by-npy by-half
+	for bad in hole nothing fewer none whole_numbers; do
+		check_exit 65 "$bad" $run --text-features $bad.npz --negative-features away.npy -o x.tar bare
+		check_err "named" "$bad.npz: "
+	done
+	cp whole.npz cut.npz
+	cut_to cut.npz 1000
+	check_exit 65 "cut" $run --text-features cut.npz --negative-features away.npy -o x.tar bare
+	cp whole.npz flipped.npz
+	flip flipped.npz 300
+	check_exit 65 "damaged" $run --text-features flipped.npz --negative-features away.npy -o x.tar bare
 	check_exit 2 "no encoder at all" $run --prompt x -o x.tar bare
 	check "that of another folder" $run --prompts lines.txt --text-encoder model -o enc.tar bare
 	check_same "the same" enc.tar lines.tar

@@ -228,6 +228,26 @@ for key in '"model_type": "dit_expert"' '"use_text_conditioning": true' '"use_cl
 	'"text_embed_dim": 3' '"cfg_dropout_prob": 0.1' '"condition": "text"'; do
 	check_grep "its configuration: $key" "$key" texted/config.json
 done
+if command -v python3 >/dev/null 2>&1; then
+	python3 - <<'X'
+import struct, zipfile
+head = "{'descr': '<i8', 'fortran_order': False, 'shape': (1, 4), }"
+head += " " * (-(len(head) + 11) % 64) + "\n"
+null = open("texts/null-text.npy", "rb").read()
+wide = null[:10] + null[10:].split(b"\n", 1)[0].replace(b"(1, 3)", b"(4, 3)") + b"\n" + null[10:].split(b"\n", 1)[1] + b"\0\x42" * 9
+with zipfile.ZipFile("null.npz", "w", zipfile.ZIP_DEFLATED) as z:
+    z.writestr("caption_feature.npy", wide)
+    z.writestr("attention_mask.npy", b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head.encode() + struct.pack("<4q", 1, 0, 0, 0))
+X
+	check "no text, as PixArt has it" ddm-train $reads --text-drop .5 --null-text null.npz --cluster all -o null_npz texts
+	check "no text, as ours" ddm-train $reads --text-drop .5 --cluster all -o null_npy texts
+	losses() { sed -n 's/.*"loss":\([^,]*\),.*/\1/p' "$1/train.jsonl"; }
+	losses null_npz >npz.losses
+	losses null_npy >npy.losses
+	[ -s npz.losses ]
+	tap_result $? "losses are told"
+	check_same "the same training" npz.losses npy.losses
+fi
 check "PixArt" $run $reads --model pixart-nano/8 --text-tokens 5 --cluster all -o pixart texts
 check_grep "of so many tokens" '"text_tokens": 5' pixart/config.json
 check "an expert from a DiT" ddm-train $reads --hidden 16 --cluster 0 --from e/expert_0 -o from_dit texts

@@ -1,10 +1,11 @@
-/* Any bytes as .npy, and as .npz. */
+/* Any bytes as .npy, as .npz, and as features of texts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/mem.h"
+#include "data/textarray.h"
 #include "file/npy.h"
 #include "tests/fuzz/replay.h"
 
@@ -45,6 +46,7 @@ static void as_zip(const uint8_t *data, size_t len)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct err e = {0};
+	struct textarray t;
 	struct npy a;
 
 	if (!npy_parse(&a, data, len, "fuzz", &e))
@@ -52,6 +54,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	else if (e.code != ERR_DATA)
 		abort();
 	as_zip(data, len);
+	e = (struct err){0};
+	if (textarray_parse(&t, data, len, "fuzz", &e) && e.code != ERR_DATA)
+		abort();
+	for (int64_t i = 0; t.length && !e.code && i < t.a.shape[0]; i++)
+		if (t.length[i] < 1 || t.length[i] > t.a.shape[1])
+			abort();
+	textarray_release(&t);
 	return 0;
 }
 

@@ -1,5 +1,5 @@
-/* bench_cuda [-q] [-s SECONDS] [PATTERN]: products, attention, one-pass kernels, training and sampling on the GPU, beside the rate of its
- * fastest product and of a copy, measured first. A line is `name value unit ratio spread` between tabs (tests/bench/RESULTS.md): ratio is
+/* bench_cuda [-q] [-s SECONDS] [PATTERN]: products, attention, one-pass kernels, k-means, training and sampling on the GPU, beside the rate
+ * of its fastest product and of a copy, measured first. A line is `name value unit ratio spread` between tabs (tests/bench/RESULTS.md): ratio is
  * of the product's rate, for one-pass kernels and copies of the copy's; a line of latency has none. Nothing that is timed is zero.
  * -q takes networks and arrays so small that a CPU can try the program (DDM_TEST_DEVICE=cpu). */
 #include <math.h>
@@ -301,6 +301,77 @@ static void one_pass(void)
 	dev->release(dev, stats.data), dev->release(dev, m.data), dev->release(dev, dm[0].data), dev->release(dev, dm[1].data);
 }
 
+/* An iteration of k-means over points that are all there, by chunks as data/kmeans_device.c cuts them. */
+struct lloyd {
+	struct job find, add;
+	char *x;
+	int64_t n, chunk;
+};
+
+static void lloyd_once(void *arg)
+{
+	struct lloyd *l = arg;
+	int64_t d = l->find.c.in[0].shape[1];
+
+	for (int64_t at = 0; at < l->n; at += l->chunk) {
+		l->find.c.in[0].data = l->add.c.in[0].data = l->x + (size_t)(at * d) * sizeof(float);
+		l->add.c.attr.i[0] = !at;
+		job_once(&l->find);
+		job_once(&l->add);
+	}
+}
+
+/* Whole chunks of rows of d floats: `most`, or what fits in eight tenths of what is free. */
+static int64_t rows_that_fit(int64_t most, int64_t chunk, int64_t d)
+{
+	struct device_memory m = {0};
+	int64_t rows;
+
+	dev->memory(dev, &m);
+	rows = m.total ? (int64_t)((double)m.free * .8 / (double)(d * (int64_t)sizeof(float))) : most;
+	rows = (rows < most ? rows : most) / chunk * chunk;
+	return rows ? rows : chunk;
+}
+
+static void clusters_of(int64_t k)
+{
+	int64_t chunk = quick ? 512 : 65536, d = quick ? 64 : 1024, n = rows_that_fit(quick ? 1024 : 153 * 65536, chunk, d);
+	struct lloyd l = {.find.op = OP_NEAREST, .add.op = OP_SEGMENT_SUM, .x = values(n * d, DT_F32, 1), .n = n, .chunk = chunk};
+	struct array x = array_of(l.x, DT_F32, 2, chunk, d, 0, 0), c = array_of(values(k * d, DT_F32, .9f), DT_F32, 2, k, d, 0, 0);
+	struct array at = array_of(memory((size_t)chunk * 4), DT_I32, 1, chunk, 0, 0, 0), near = array_of(memory((size_t)chunk * 4), DT_F32, 1, chunk, 0, 0, 0);
+	struct array pieces = array_of(memory((size_t)chunk / NEAREST_PIECE * 8), DT_F64, 1, chunk / NEAREST_PIECE, 0, 0, 0);
+	struct array sum = array_of(memory((size_t)(k * d) * 8), DT_F64, 2, k, d, 0, 0), size = array_of(memory((size_t)k * 4), DT_I32, 1, k, 0, 0, 0);
+	struct array all[] = {x, c, at, near, pieces, sum, size};
+	double flops = 2. * (double)k * (double)d;
+	char name[64];
+	size_t need;
+	struct timing t;
+
+	l.find.c = (struct op_call){.nin = 3, .nout = 3, .in = {x, c}, .out = {at, near, pieces}};
+	l.add.c = (struct op_call){.nin = 2, .nout = 2, .in = {x, at}, .out = {sum, size}, .attr = {{1}}};
+	snprintf(name, sizeof name, "clusters %d, nearest", (int)k);
+	job(name, &l.find, (double)chunk * flops, 0);
+	snprintf(name, sizeof name, "clusters %d, sums", (int)k);
+	job(name, &l.add, 0, (double)(chunk * d) * sizeof(float));
+	need = device_scratch(dev, OP_NEAREST, &l.find.c) + device_scratch(dev, OP_SEGMENT_SUM, &l.add.c);
+	l.find.scratch = l.add.scratch = memory(need);
+	t = time_of(lloyd_once, &l);
+	snprintf(name, sizeof name, "clusters %d, iteration of %.1fM", (int)k, (double)n * 1e-6);
+	line(name, t.each, "s", (double)n * flops / t.each / peak, t.spread);
+	dev->release(dev, l.find.scratch);
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		dev->release(dev, all[i].data);
+}
+
+/* k-means of features of a large vision network: clusters of the method, and the fine ones of its first step. */
+static void clusters(void)
+{
+	if (wanted("clusters 8"))
+		clusters_of(8);
+	if (wanted("clusters 1024"))
+		clusters_of(quick ? 70 : 1024);
+}
+
 /* Whole steps of training, as the trainer submits them. */
 struct training {
 	struct params params;
@@ -583,6 +654,7 @@ int main(int argc, char **argv)
 	products();
 	attention();
 	one_pass();
+	clusters();
 	train("dit-xl/2", 32, 256);
 	train("dit-xl/2", 64, 64);
 	train("dit-xl/2", 128, 16);

@@ -125,12 +125,13 @@ static int recognise_config(struct parts *p, const char *dir, struct err *e)
 	char *path = path_join(dir, "config.json");
 	json_t *c = jsonio_load(path, e);
 	const char *class = json_string_value(json_object_get(c, "_class_name")), *type = json_string_value(json_object_get(c, "model_type"));
+	const char *timm = json_string_value(json_object_get(c, "architecture"));
 
 	if (!c)
 		;
 	else if (class && !strncmp(class, "Autoencoder", 11))
 		p->vae = mem_strdup(dir);
-	else if (type && !strncmp(type, "dinov2", 6))
+	else if ((type && !strncmp(type, "dinov2", 6)) || (timm && strstr(timm, "dinov2")))
 		p->vision = str_new("dinov2:%s", dir);
 	else if (type && !strncmp(type, "clip", 4) && strcmp(type, "clip_text_model") && o.as != AS_TEXT)
 		p->vision = str_new("clip:%s", dir);
@@ -138,7 +139,7 @@ static int recognise_config(struct parts *p, const char *dir, struct err *e)
 		p->text = mem_strdup(dir);
 	else
 		err_set(e, ERR_DATA, "%s: \"%s\" is no encoder that is known here (AutoencoderKL, AutoencoderTiny, clip, t5, dinov2)", path,
-		        class ? class : type ? type : "?");
+		        class ? class : type ? type : timm ? timm : "?");
 	json_decref(c);
 	mem_free(path);
 	return e->code ? -1 : 0;

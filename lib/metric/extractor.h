@@ -44,9 +44,8 @@ struct extractor_options {
 	enum compact_type bulk; /* of its matrices: net/forward.h, net/convnet.h */
 };
 
-/* "pix", "rgb8": metric/pixfeat.h. "inception:PATH", "dinov2:PATH", "clip:PATH": networks, PATH as in net/inception.h, net/vit.h (a file is
- * called as torch.hub calls it) and net/clip.h. Unknown names, an input that is not the network's: ERR_USAGE with those that there
- * are. Caller frees with extractor_free. */
+/* "pix", "rgb8": metric/pixfeat.h. "inception:PATH", "dinov2:PATH", "clip:PATH": networks, PATH as in net/inception.h, net/vit.h and
+ * net/clip.h. Unknown names, an input that is not the network's: ERR_USAGE with those that there are. Caller frees with extractor_free. */
 struct extractor *extractor_open(const char *spec, const struct extractor_options *o, struct err *e);
 int extractor_is_network(const char *spec); /* 1 when it needs a device */
 void extractor_free(struct extractor *x); /* NULL is allowed */

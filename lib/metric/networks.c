@@ -1,6 +1,5 @@
 /* The networks that metrics are defined on, as extractors. */
 #include <string.h>
-#include <sys/stat.h>
 
 #include "core/jsonio.h"
 #include "core/mem.h"
@@ -37,13 +36,6 @@ static int input_choose(enum netinput *out, const struct extractor_options *o, e
 	err_set(e, ERR_USAGE, "%s is not fed by \"%s\" but by %s", name, netinput_names[*out], str_text(&s));
 	str_release(&s);
 	return -1;
-}
-
-static int is_dir(const char *path)
-{
-	struct stat st;
-
-	return !stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
 static int inception_taps(void *net, struct pool *pool, float *const out[TAPS], const float *pixels, int n, struct err *e)
@@ -107,24 +99,6 @@ static void tower_free(void *net)
 	mem_free(t);
 }
 
-/* torch.hub's name of a file: dinov2_vitl14_pretrain.pth, dinov2_vitl14_reg4_pretrain.pth */
-static struct vit *vit_of_file(const char *path, enum compact_type bulk, struct device *d, struct err *e)
-{
-	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *end = strstr(base, "_pretrain");
-	char *name = str_new("%.*s", (int)(end ? (size_t)(end - base) : strcspn(base, ".")), base);
-	struct vit *v = NULL;
-	struct vit_config c;
-
-	if (str_ends(name, "_reg4"))
-		name[strlen(name) - 1] = 0;
-	if (vit_preset(name, &c, e))
-		err_prefix(e, "%s, which should be called as torch.hub calls it or be a folder with config.json", path);
-	else
-		v = vit_new(&c, path, BATCH, bulk, d, e);
-	mem_free(name);
-	return v;
-}
-
 int networks_dinov2(struct extractor *x, const char *path, const struct extractor_options *o, struct err *e)
 {
 	static const enum netinput inputs[] = {NETINPUT_DINOV2, NETINPUT_DINOV2_256};
@@ -135,7 +109,7 @@ int networks_dinov2(struct extractor *x, const char *path, const struct extracto
 	t->device = o->device;
 	n.net = t;
 	if (!input_choose(&n.input, o, NETINPUT_DINOV2, inputs, 2, n.name, e) && !weights_hash(hash, path, "dinov2-l", e))
-		t->vit = is_dir(path) ? vit_open(path, 0, BATCH, o->bulk, o->device, e) : vit_of_file(path, o->bulk, o->device, e);
+		t->vit = vit_open(path, 0, BATCH, o->bulk, o->device, e);
 	if (!t->vit) {
 		tower_free(t);
 		return -1;

@@ -164,20 +164,22 @@ static struct tensor *record_tokens(struct vit *v, struct tensor *x, struct tens
 {
 	const struct vit_config *c = &v->c;
 	struct tape *t = v->f.tape;
-	int64_t h = c->hidden, cells = c->grid * c->grid, table[3] = {1, 1 + cells, h}, one[3] = {1, 1, h}, flat[2] = {cells, h};
+	int first = !(c->timm && c->registers); /* the class token has a place in the table */
+	int64_t h = c->hidden, cells = c->grid * c->grid, table[3] = {1, first + cells, h}, one[3] = {1, 1, h}, flat[2] = {cells, h};
 	int64_t registers[3] = {1, c->registers, h}, mask[2] = {1, h};
-	struct tensor *patches = forward_patches(&v->f, x, "patch_embed.proj", h, c->patch, 1), *pos, *rest, *part[3];
+	struct tensor *patches = forward_patches(&v->f, x, "patch_embed.proj", h, c->patch, 1), *pos, *rest, *class, *part[3];
 	int n = 0;
 
 	pos = param(v, "pos_embed", 3, table);
-	rest = op_slice(t, pos, 1, 1, cells);
+	rest = op_slice(t, pos, 1, first, cells);
 	if (weights)
 		rest = op_matmul(t, weights, 0, op_reshape(t, rest, 2, flat), 0, 1);
-	part[n++] = op_repeat(t, op_add(t, param(v, "cls_token", 3, one), op_slice(t, pos, 1, 0, 1)));
+	class = param(v, "cls_token", 3, one);
+	part[n++] = op_repeat(t, first ? op_add(t, class, op_slice(t, pos, 1, 0, 1)) : class);
 	if (c->mask_token)
 		param(v, "mask_token", 2, mask);
 	if (c->registers)
-		part[n++] = op_repeat(t, param(v, "register_tokens", 3, registers));
+		part[n++] = op_repeat(t, param(v, c->timm ? "reg_token" : "register_tokens", 3, registers));
 	part[n++] = op_add(t, patches, rest);
 	return op_concat(t, 1, n, part);
 }
@@ -192,9 +194,9 @@ static struct tensor *perceptron(struct vit *v, int64_t i, struct tensor *x)
 		x = forward_linear(&v->f, x, forward_name(name, sizeof name, "blocks.%d.mlp.fc1", i), c->wide, 1, UNARY_GELU_ERF);
 		return forward_linear(&v->f, x, forward_name(name, sizeof name, "blocks.%d.mlp.fc2", i), c->hidden, 1, -1);
 	}
-	x = forward_linear(&v->f, x, forward_name(name, sizeof name, "blocks.%d.mlp.w12", i), 2 * c->wide, 1, -1);
+	x = forward_linear(&v->f, x, forward_name(name, sizeof name, c->timm ? "blocks.%d.mlp.fc1" : "blocks.%d.mlp.w12", i), 2 * c->wide, 1, -1);
 	x = op_mul(t, op_unary(t, op_slice(t, x, 2, 0, c->wide), UNARY_SILU), op_slice(t, x, 2, c->wide, c->wide));
-	return forward_linear(&v->f, x, forward_name(name, sizeof name, "blocks.%d.mlp.w3", i), c->hidden, 1, -1);
+	return forward_linear(&v->f, x, forward_name(name, sizeof name, c->timm ? "blocks.%d.mlp.fc2" : "blocks.%d.mlp.w3", i), c->hidden, 1, -1);
 }
 
 /* x + scale h. */
@@ -294,18 +296,18 @@ static int set_positions(struct vit *v, struct err *e)
 	return both ? 0 : -1;
 }
 
-struct vit *vit_new(const struct vit_config *c, const char *weights, int64_t capacity, enum compact_type bulk,
-                    struct device *d, struct err *e)
+/* Takes s. */
+static struct vit *make(const struct vit_config *c, struct safetensors *s, const char *where, int64_t capacity, enum compact_type bulk,
+                        struct device *d, struct err *e)
 {
 	static const struct renames *const known[] = {&transformers_names};
 	struct vit *v = mem_zalloc(1, sizeof *v);
-	struct safetensors *s = NULL;
 
 	v->c = *c;
-	if (vit_check(c, e) || !(s = weightfile_load(weights, NULL, e)))
+	if (vit_check(c, e))
 		goto fail;
 	record(v, capacity, bulk, d);
-	if (forward_load(&v->f, s, known, 1, weights, e) || (resampled(c) && set_positions(v, e)))
+	if (forward_load(&v->f, s, known, 1, where, e) || (resampled(c) && set_positions(v, e)))
 		goto fail;
 	st_free(s);
 	return v;
@@ -315,20 +317,83 @@ fail:
 	return NULL;
 }
 
-struct vit *vit_open(const char *dir, int64_t size, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e)
+struct vit *vit_new(const struct vit_config *c, const char *weights, int64_t capacity, enum compact_type bulk,
+                    struct device *d, struct err *e)
 {
-	char *path = path_join(dir, "config.json");
-	json_t *o = jsonio_load(path, e);
-	struct vit_config c;
-	struct vit *v = NULL;
+	struct safetensors *s = weightfile_load(weights, NULL, e);
 
-	if (o && !vit_from_json(o, path, &c, e)) {
-		c.size = size ? size : 224;
-		v = vit_new(&c, dir, capacity, bulk, d, e);
-	}
+	return s ? make(c, s, weights, capacity, bulk, d, e) : NULL;
+}
+
+/* Extent `dim` of a tensor of this rank; 0 and an error where it is not there. */
+static int64_t extent(const struct safetensors *s, const char *name, int rank, int dim, const char *where, struct err *e)
+{
+	const struct st_tensor *t = st_find(s, name);
+
+	if (t && t->rank == rank && t->shape[dim] > 0)
+		return t->shape[dim];
+	err_set(e, ERR_DATA, "%s: not the weights of a DINOv2 under the names of torch.hub or timm: no %s of rank %d", where, name, rank);
+	return 0;
+}
+
+int vit_from_weights(const struct safetensors *s, const char *where, struct vit_config *c, struct err *e)
+{
+	static const char *const registers[] = {"register_tokens", "reg_token"};
+	static const char *const wide[] = {"blocks.0.mlp.w12.weight", "blocks.0.mlp.fc1.weight"};
+	static const char *const narrow[] = {"blocks.0.mlp.w3.weight", "blocks.0.mlp.fc2.weight"};
+	int timm = !st_find(s, "mask_token"), fc = !st_find(s, wide[0]);
+	char name[64];
+	int64_t rows, inner;
+
+	*c = (struct vit_config){.size = 224, .timm = timm, .layer_scale = 1, .mask_token = !timm, .eps = 1e-6};
+	if (!(c->hidden = extent(s, "cls_token", 3, 2, where, e)) || !(rows = extent(s, "pos_embed", 3, 1, where, e)) ||
+	    !(c->channels = extent(s, "patch_embed.proj.weight", 4, 1, where, e)) ||
+	    !(c->patch = extent(s, "patch_embed.proj.weight", 4, 3, where, e)) || !extent(s, "blocks.0.ls1.gamma", 1, 0, where, e) ||
+	    !(inner = extent(s, wide[fc], 2, 0, where, e)) || !(c->wide = extent(s, narrow[fc], 2, 1, where, e)))
+		return -1;
+	if (st_find(s, registers[timm]) && !(c->registers = extent(s, registers[timm], 3, 1, where, e)))
+		return -1;
+	c->swiglu = inner == 2 * c->wide;
+	c->heads = c->hidden / 64;
+	rows -= !(timm && c->registers);
+	c->grid = (int64_t)(sqrt((double)rows) + .5);
+	if (c->hidden % 64 || c->grid * c->grid != rows)
+		return err_set(e, ERR_DATA, "%s: a width of %lld and %lld places of patches are no DINOv2's, whose heads are 64 wide and whose "
+		               "table is square", where, (long long)c->hidden, (long long)rows);
+	while (c->depth < 1000 && st_find(s, forward_name(name, sizeof name, "blocks.%d.norm1.weight", c->depth)))
+		c->depth++;
+	c->offset = timm || c->registers ? 0 : .1;
+	c->antialias = timm || c->registers;
+	return 0;
+}
+
+/* What config.json says where it is transformers'; that of timm's hub tells an architecture's name, and the weights' shapes the rest. */
+static int configure(const char *path, const struct safetensors *s, struct vit_config *c, struct err *e)
+{
+	char *config = path_join(path, "config.json");
+	json_t *o = path_exists(config) ? jsonio_load(config, e) : json_object();
+	int rc = -1;
+
+	if (o && (json_object_get(o, "architecture") || !path_exists(config)))
+		rc = vit_from_weights(s, path, c, e);
+	else if (o)
+		rc = vit_from_json(o, config, c, e);
 	json_decref(o);
-	mem_free(path);
-	return v;
+	mem_free(config);
+	return rc;
+}
+
+struct vit *vit_open(const char *path, int64_t size, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e)
+{
+	struct safetensors *s = weightfile_load(path, NULL, e);
+	struct vit_config c;
+
+	if (!s || configure(path, s, &c, e)) {
+		st_free(s);
+		return NULL;
+	}
+	c.size = size ? size : 224;
+	return make(&c, s, path, capacity, bulk, d, e);
 }
 
 void vit_free(struct vit *v)

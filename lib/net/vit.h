@@ -16,11 +16,12 @@ struct vit_config {
 	int64_t wide;  /* of the hidden layer of the perceptron; with swiglu of each half */
 	int64_t registers;
 	int swiglu;      /* silu(a) b in the place of GELU */
+	int timm;        /* its names for registers and SwiGLU; with registers the class token's place is added to it, and not in the table */
 	int layer_scale, mask_token; /* there are such parameters; the mask token is not read */
 	double eps;
 	/* How the position table comes to another size. The models of torch.hub without registers scale by (n + .1) / grid, which shifts
-	 * every position but the first's neighbourhood by a part of a cell; with registers, and transformers always, it is n / grid. Those
-	 * with registers are low-pass filtered. */
+	 * every position but the first's neighbourhood by a part of a cell; with registers, and transformers and timm always, it is n / grid.
+	 * Those with registers, and timm's, are low-pass filtered. */
 	double offset;
 	int antialias;
 };
@@ -30,16 +31,18 @@ struct vit_config {
 int vit_preset(const char *name, struct vit_config *c, struct err *e);
 /* config.json of transformers, model_type dinov2 or dinov2_with_registers. */
 int vit_from_json(const json_t *o, const char *where, struct vit_config *c, struct err *e);
+/* A DINOv2 under the names of torch.hub or of timm, all of it from the shapes of its tensors. ERR_DATA where they are not those. */
+int vit_from_weights(const struct safetensors *s, const char *where, struct vit_config *c, struct err *e);
 int vit_check(const struct vit_config *c, struct err *e);
 
 struct vit;
 
-/* The weights are a file of any kind weightfile_open reads, under the names of torch.hub or of transformers, or a folder with one.
+/* The weights are a file of any kind weightfile_open reads, under the names of torch.hub, transformers or timm, or a folder with one.
  * bulk: of the matrices, as forward_begin takes it. */
 struct vit *vit_new(const struct vit_config *c, const char *weights, int64_t capacity, enum compact_type bulk,
                     struct device *d, struct err *e);
-/* A folder of transformers. size 0: 224. */
-struct vit *vit_open(const char *dir, int64_t size, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e);
+/* A folder of transformers (vit_from_json); or one of timm's hub, or a file or folder of weights alone (vit_from_weights). size 0: 224. */
+struct vit *vit_open(const char *path, int64_t size, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e);
 void vit_free(struct vit *v);
 const struct vit_config *vit_config(const struct vit *v);
 

@@ -166,6 +166,14 @@ check_grep "a row each" "'<f4'.*\\($n, 4\\)" f.npy
 check "of bf16 matrices" ddm-encode -q -m "$dino" --weights bf16 -o f16.npy pics
 check_differ "rounded" f.npy f16.npy
 check_exit 73 "bf16 where f32 is" ddm-encode -q -m "$dino" --weights bf16 -o f.npy pics
+mkdir timm
+cp "$dino/model.safetensors" timm
+echo '{"architecture": "vit_small_patch14_dinov2", "num_classes": 0}' >timm/config.json
+check_exit 65 "timm's folder with another's weights" ddm-encode -q -m timm -o t.npy pics
+check_err "what it is not" 'timm: not the weights of a DINOv2 under the names of torch.hub or timm: no cls_token'
+echo '{"architecture": "resnet50"}' >timm/config.json
+check_exit 65 "another network of timm" ddm-encode -q -m timm -o t.npy pics
+check_err "is named" '"resnet50" is no encoder'
 check_out "keys" "$n" sh -c "wc -l <k.txt"
 check_grep "whose" '"features": "dinov2"' f.npy.json
 touch -d 2001-01-01 f.npy f.npy.json

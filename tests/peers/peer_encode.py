@@ -1,5 +1,5 @@
-"""ddm-encode beside the libraries it stands in for: photographs and their captions through networks of random weights made by transformers
-and diffusers, and there and back through the real TAEF2."""
+"""ddm-encode beside the libraries it stands in for: photographs and their captions through networks of random weights made by transformers,
+timm and diffusers, and there and back through the real TAEF2."""
 import io
 import json
 import os
@@ -167,9 +167,40 @@ def taef2():
     return None
 
 
+def timm_dinov2(architecture):
+    """A folder of timm's hub, whose positions are of 518 x 518, and its model.safetensors by itself."""
+    def run():
+        import numpy as np
+        import timm
+        import torch
+        from PIL import Image
+        from timm.models import save_for_hf
+
+        small = dict(depth=2, embed_dim=128, num_heads=2)
+        net = random_weights(timm.create_model(architecture, **small))
+        files = [p for p, _ in photos()][:3]
+        x = np.stack([np.asarray(Image.open(p).convert("RGB").resize((224, 224), Image.BICUBIC)) for p in files]) / 255
+        x = (x - [.485, .456, .406]) / [.229, .224, .225]
+        with tempfile.TemporaryDirectory() as d:
+            save_for_hf(net, d + "/model", safe_serialization=True)
+            net.set_input_size((224, 224))
+            with torch.no_grad():
+                want = net(torch.from_numpy(x).permute(0, 3, 1, 2).float()).numpy()
+            for i, where in enumerate((d + "/model", d + "/model/model.safetensors")):
+                out = "%s/%d.npy" % (d, i)
+                subprocess.run([BUILD + "/ddm-encode", "-q", "--input", "dinov2", "-m", where, "-o", out, *files], check=True)
+                wrong = differ(where, np.load(out), want)
+                if wrong:
+                    return wrong
+        return None
+    return run
+
+
 NEEDS = ["torch", "numpy", "PIL", "photos/coco-captions.jsonl"]
 case("captions through CLIP, transformers", NEEDS + ["transformers", "tokenizers", "sentencepiece", "weights/clip-bpe/bpe_simple_vocab_16e6.txt.gz"],
      clip_captions)
 case("captions through T5, transformers", NEEDS + ["transformers", "tokenizers", "sentencepiece", "weights/sentencepiece/test_model.model"], t5_captions)
 case("photographs through an AutoencoderKL, diffusers", NEEDS + ["diffusers"], autoencoder)
+case("photographs through a DINOv2 of timm", NEEDS + ["timm"], timm_dinov2("vit_small_patch14_dinov2"))
+case("photographs through one with registers", NEEDS + ["timm"], timm_dinov2("vit_small_patch14_reg4_dinov2"))
 case("photographs through TAEF2 and back", ["numpy", "PIL", "photos/coco/000000000285.jpg", "weights/taesd/taef2_encoder.safetensors"], taef2)

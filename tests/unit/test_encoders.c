@@ -12,6 +12,7 @@
 #include "net/t5.h"
 #include "net/vit.h"
 #include "tests/unit/encoderrun.h"
+#include "tests/unit/scratch.h"
 
 enum { N = 3 };
 
@@ -73,6 +74,106 @@ static void vit_of_timm(void **state)
 	golden_open(&g, "vit-timm");
 	run_vit(&g, vit_new(&c, g.dir, 2, COMPACT_NONE, g.device, &e), &e);
 	golden_close(&g);
+}
+
+/* As vit_open finds them: a folder of timm's hub, with its config.json and without one, and a file. */
+static void dinov2_of_timm(void **state)
+{
+	static const char *const names[] = {"dinov2-timm", "dinov2-timm-less", "dinov2-timm-less"};
+	static const char *const files[] = {"", "", "/model.safetensors"};
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct golden g;
+		struct err e = {0};
+		char *path;
+
+		golden_open(&g, names[i]);
+		path = str_new("%s%s", g.dir, files[i]);
+		run_vit(&g, vit_open(path, st_find(g.io, "x")->shape[3], 2, COMPACT_NONE, g.device, &e), &e);
+		mem_free(path);
+		golden_close(&g);
+	}
+}
+
+static void write_zeros(const char *path, const struct params *p)
+{
+	struct st_tensor *t = mem_zalloc((size_t)p->n, sizeof *t);
+	float *zeros = mem_zalloc((size_t)p->total, sizeof *zeros);
+	struct err e = {0};
+
+	for (int i = 0; i < p->n; i++) {
+		t[i] = (struct st_tensor){.name = p->v[i].name, .type = ST_F32, .rank = p->v[i].rank, .data = zeros};
+		memcpy(t[i].shape, p->v[i].shape, sizeof p->v[i].shape[0] * (size_t)p->v[i].rank);
+	}
+	if (st_write(path, t, p->n, NULL, 0, &e))
+		fail_msg("%s", e.msg);
+	mem_free(t);
+	mem_free(zeros);
+}
+
+/* What a file of either layout tells of itself. */
+static void vit_of_shapes(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 8; i++) {
+		int timm = i & 1, registers = i & 2, swiglu = i & 4;
+		const struct vit_config want = {.size = 224, .grid = 5, .channels = 3, .patch = 14, .hidden = 128, .depth = 3, .heads = 2, .wide = 24,
+		                                .registers = registers ? 4 : 0, .swiglu = swiglu != 0, .timm = timm, .layer_scale = 1, .mask_token = !timm,
+		                                .eps = 1e-6, .offset = timm || registers ? 0 : .1, .antialias = timm || registers};
+		struct params p = {0};
+		struct safetensors *s;
+		struct vit_config c;
+		struct err e = {0};
+		char *path;
+
+		vit_params(&want, &p);
+		path = path_join(dir, "table.safetensors");
+		write_zeros(path, &p);
+		s = st_open(path, &e);
+		if (!s || vit_from_weights(s, path, &c, &e))
+			fail_msg("%s", e.msg);
+		assert_true(c.size == want.size && c.grid == want.grid && c.channels == want.channels && c.patch == want.patch && c.hidden == want.hidden &&
+		            c.depth == want.depth && c.heads == want.heads && c.wide == want.wide && c.registers == want.registers &&
+		            c.swiglu == want.swiglu && c.timm == want.timm && c.layer_scale && c.mask_token == want.mask_token && c.eps == want.eps &&
+		            c.offset == want.offset && c.antialias == want.antialias);
+		assert_null(st_find(s, timm ? "register_tokens" : "reg_token"));
+		st_free(s);
+		params_release(&p);
+		mem_free(path);
+	}
+}
+
+/* Another network, and a table that is not square. */
+static void vit_of_wrong_shapes(void **state)
+{
+	struct vit_config c = {.size = 224, .grid = 3, .channels = 3, .patch = 14, .hidden = 64, .depth = 1, .heads = 1, .wide = 8, .eps = 1e-6};
+	struct device *d = device_cpu(NULL, DT_F32);
+	struct params p = {0};
+	char *path;
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		struct err e = {0};
+
+		c.layer_scale = i > 0;
+		c.hidden = i == 1 ? 60 : 64;
+		c.registers = i == 2;
+		vit_params(&c, &p);
+		for (int k = 0; k < p.n; k++)
+			if (i == 2 && !strcmp(p.v[k].name, "pos_embed"))
+				p.v[k].shape[1] = 8;
+		path = path_join(dir, "wrong.safetensors");
+		write_zeros(path, &p);
+		if (i == 3)
+			assert_int_equal(commit_bytes(path, "", 0, NULL), 0);
+		assert_null(vit_open(path, 0, 1, COMPACT_NONE, d, &e));
+		assert_int_equal(e.code, ERR_DATA);
+		assert_non_null(strstr(e.msg, i == 0 ? "no blocks.0.ls1.gamma" : i == 3 ? "wrong.safetensors" : "no DINOv2's"));
+		params_release(&p);
+		mem_free(path);
+	}
+	device_free(d);
 }
 
 static void vit_sizes(void **state)
@@ -234,22 +335,6 @@ static void t5_text(void **state)
 }
 
 /* A table's tensors under their own names. */
-static void write_zeros(const char *path, const struct params *p)
-{
-	struct st_tensor *t = mem_zalloc((size_t)p->n, sizeof *t);
-	float *zeros = mem_zalloc((size_t)p->total, sizeof *zeros);
-	struct err e = {0};
-
-	for (int i = 0; i < p->n; i++) {
-		t[i] = (struct st_tensor){.name = p->v[i].name, .type = ST_F32, .rank = p->v[i].rank, .data = zeros};
-		memcpy(t[i].shape, p->v[i].shape, sizeof p->v[i].shape[0] * (size_t)p->v[i].rank);
-	}
-	if (st_write(path, t, p->n, NULL, 0, &e))
-		fail_msg("%s", e.msg);
-	mem_free(t);
-	mem_free(zeros);
-}
-
 static void t5_size(void **state)
 {
 	struct t5_config c = {.hidden = 4096, .depth = 24, .heads = 64, .width = 64, .wide = 10240, .vocabulary = 32128, .buckets = 32,
@@ -310,7 +395,7 @@ static void memory(void **state)
 	} ways[] = {{COMPACT_NONE, 4}, {COMPACT_BF16, 2}, {COMPACT_INT8, 1}};
 	struct t5_config c = {.hidden = 512, .depth = 3, .heads = 8, .width = 64, .wide = 1792, .vocabulary = 1000, .buckets = 32,
 	                      .distance = 128, .tokens = 2, .eps = 1e-6};
-	char dir[] = "/tmp/ddm-t5-XXXXXX", *weights, *config;
+	char folder[] = "/tmp/ddm-t5-XXXXXX", *weights, *config;
 	struct device *d = device_cpu(NULL, DT_F32);
 	struct params p = {0};
 	struct err e = {0};
@@ -319,16 +404,16 @@ static void memory(void **state)
 	                           "\"vocab_size\": 1000, \"feed_forward_proj\": \"gated-gelu\"}";
 
 	(void)state;
-	assert_non_null(mkdtemp(dir));
-	weights = path_join(dir, "model.safetensors");
-	config = path_join(dir, "config.json");
+	assert_non_null(mkdtemp(folder));
+	weights = path_join(folder, "model.safetensors");
+	config = path_join(folder, "config.json");
 	assert_int_equal(commit_bytes(config, text, sizeof text - 1, &e), 0);
 	t5_params(&c, &p);
 	write_zeros(weights, &p);
 	others = (double)params_count(&p, 0) - in_matrices;
 	for (int i = 0; i < 3; i++) {
 		int64_t before = resident(), grown, want = (int64_t)(in_matrices * ways[i].bytes + others * 4);
-		struct t5 *m = t5_open(dir, 2, 1, ways[i].type, d, &e);
+		struct t5 *m = t5_open(folder, 2, 1, ways[i].type, d, &e);
 
 		if (!m)
 			fail_msg("%s", e.msg);
@@ -340,7 +425,7 @@ static void memory(void **state)
 		t5_free(m);
 	}
 	params_release(&p);
-	assert_int_equal(dir_remove(dir, NULL), 0);
+	assert_int_equal(dir_remove(folder, NULL), 0);
 	mem_free(weights);
 	mem_free(config);
 	device_free(d);
@@ -356,6 +441,9 @@ int main(void)
 	    OF(vit_of_transformers, "dinov2-registers-less"),
 	    cmocka_unit_test(vit_of_hub),
 	    cmocka_unit_test(vit_of_timm),
+    cmocka_unit_test(dinov2_of_timm),
+    cmocka_unit_test(vit_of_shapes),
+    cmocka_unit_test(vit_of_wrong_shapes),
 	    cmocka_unit_test(vit_sizes),
 	    cmocka_unit_test(refusals),
 	    OF(clip_text, "clip"),
@@ -372,5 +460,5 @@ int main(void)
 	    cmocka_unit_test(memory),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

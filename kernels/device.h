@@ -130,8 +130,8 @@ struct op_attr {
  * TOTAL       y [1] = y (0 where i0) + sum of x [n] in index order, y of DT_F64.
  * RATES       ins sumsq [1], loss [1], plan; outs coef, status (read too): decides whether this step's gradient is finite, and
  *             with what coefficients ADAMW applies it.
- * ADAMW       ins coef, g [n], mask [n]; outs p, m, v, ema [n], read too, rounded? [n] = p as DT_BF16: nothing is touched where RATES
- *             refused.
+ * ADAMW       ins coef, g [n], mask [n / DECAY_RUN, rounded up]: one for so many neighbours; outs p, m, v, ema [n], read too, rounded? [n]
+ *             = p as DT_BF16: nothing is touched where RATES refused.
  *
  * Clustering; contiguous, sums of pieces of NEAREST_PIECE rows.
  * NEAREST     cluster? [N] of DT_I32 = the k for which |x - c_k|^2 + offset?_k is least, the lowest of equals; near [N] = |x - c|^2 of that

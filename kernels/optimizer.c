@@ -29,7 +29,7 @@ static void adamw_chunk(void *arg, int64_t task, int worker)
 	const struct op_call *c = arg;
 	int64_t from = task * CHUNK, n = chunk_length(c->out[0].shape[0], task);
 	const double *k = c->in[0].data;
-	const real *restrict g = (const real *)c->in[1].data + from, *restrict mask = (const real *)c->in[2].data + from;
+	const real *restrict g = (const real *)c->in[1].data + from, *restrict mask = (const real *)c->in[2].data + from / DECAY_RUN;
 	real *restrict p = (real *)c->out[0].data + from, *restrict m = (real *)c->out[1].data + from,
 		       *restrict v = (real *)c->out[2].data + from, *restrict ema = (real *)c->out[3].data + from;
 	const real b1 = (real)k[COEF_BETA1], c1 = (real)k[COEF_REST1], b2 = (real)k[COEF_BETA2], c2 = (real)k[COEF_REST2];
@@ -37,14 +37,19 @@ static void adamw_chunk(void *arg, int64_t task, int worker)
 	const real d = (real)k[COEF_EMA], e = (real)k[COEF_REST_EMA], scale = (real)k[COEF_SCALE];
 
 	(void)worker;
-	for (int64_t i = 0; i < n; i++) {
-		real gi = scale * g[i], mi = b1 * m[i] + c1 * gi, vi = b2 * v[i] + c2 * gi * gi, pi = p[i];
+	for (int64_t at = 0; at < n; at += DECAY_RUN) {
+		const real decay = shrink * mask[at / DECAY_RUN];
+		int64_t end = n - at < DECAY_RUN ? n : at + DECAY_RUN;
 
-		pi -= shrink * mask[i] * pi + rate * mi / (REAL_M(sqrt)(vi) * root + eps);
-		m[i] = mi;
-		v[i] = vi;
-		p[i] = pi;
-		ema[i] = d * ema[i] + e * pi;
+		for (int64_t i = at; i < end; i++) {
+			real gi = scale * g[i], mi = b1 * m[i] + c1 * gi, vi = b2 * v[i] + c2 * gi * gi, pi = p[i];
+
+			pi -= decay * pi + rate * mi / (REAL_M(sqrt)(vi) * root + eps);
+			m[i] = mi;
+			v[i] = vi;
+			p[i] = pi;
+			ema[i] = d * ema[i] + e * pi;
+		}
 	}
 	if (c->nout > 4)
 		round_weights((uint16_t *)c->out[4].data + from, p, n);

@@ -115,13 +115,14 @@ static __global__ void adamw_quads(int64_t quads, const double *coef, struct ada
 	for (int i = 0; i < COEF_COUNT; i++)
 		k[i] = coef[i];
 	for (int64_t i = thread_index(); i < quads; i += thread_count()) {
-		float4 g = ((const float4 *)a.g)[i], mask = ((const float4 *)a.mask)[i], p = ((float4 *)a.p)[i], m = ((float4 *)a.m)[i],
-		       v = ((float4 *)a.v)[i], ema = ((float4 *)a.ema)[i];
+		float4 g = ((const float4 *)a.g)[i], p = ((float4 *)a.p)[i], m = ((float4 *)a.m)[i], v = ((float4 *)a.v)[i],
+		       ema = ((float4 *)a.ema)[i];
+		float mask = a.mask[i / (DECAY_RUN / 4)];
 
-		adamw_one(k, g.x, mask.x, &p.x, &m.x, &v.x, &ema.x);
-		adamw_one(k, g.y, mask.y, &p.y, &m.y, &v.y, &ema.y);
-		adamw_one(k, g.z, mask.z, &p.z, &m.z, &v.z, &ema.z);
-		adamw_one(k, g.w, mask.w, &p.w, &m.w, &v.w, &ema.w);
+		adamw_one(k, g.x, mask, &p.x, &m.x, &v.x, &ema.x);
+		adamw_one(k, g.y, mask, &p.y, &m.y, &v.y, &ema.y);
+		adamw_one(k, g.z, mask, &p.z, &m.z, &v.z, &ema.z);
+		adamw_one(k, g.w, mask, &p.w, &m.w, &v.w, &ema.w);
 		((float4 *)a.p)[i] = p;
 		((float4 *)a.m)[i] = m;
 		((float4 *)a.v)[i] = v;
@@ -136,7 +137,7 @@ static __global__ void adamw_rest(int64_t from, int64_t n, const double *coef, s
 	if (coef[COEF_GO] == 0)
 		return;
 	for (int64_t i = from + thread_index(); i < n; i += thread_count()) {
-		adamw_one(coef, a.g[i], a.mask[i], &a.p[i], &a.m[i], &a.v[i], &a.ema[i]);
+		adamw_one(coef, a.g[i], a.mask[i / DECAY_RUN], &a.p[i], &a.m[i], &a.v[i], &a.ema[i]);
 		if (a.rounded)
 			a.rounded[i] = bf16_store(a.p[i]);
 	}

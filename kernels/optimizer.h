@@ -10,6 +10,9 @@
 #ifndef DDM_KERNELS_OPTIMIZER_H
 #define DDM_KERNELS_OPTIMIZER_H
 
+/* Neighbours of an arena that share an element of ADAMW's mask. */
+enum { DECAY_RUN = 16 };
+
 /* From the host, for one step. clip 0: none. */
 enum { PLAN_LR, PLAN_BETA1, PLAN_BETA2, PLAN_EPS, PLAN_DECAY, PLAN_EMA, PLAN_CLIP, PLAN_COUNT };
 

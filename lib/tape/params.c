@@ -8,6 +8,7 @@
 #include "core/hash.h"
 #include "core/mem.h"
 #include "core/rng.h"
+#include "kernels/optimizer.h"
 
 void params_release(struct params *p)
 {
@@ -57,6 +58,11 @@ int params_add(struct params *p, const char *name, int rank, const int64_t *shap
 	return p->n++;
 }
 
+static int64_t place_of(const struct param *q)
+{
+	return (q->count + DECAY_RUN - 1) / DECAY_RUN * DECAY_RUN;
+}
+
 void params_layout(struct params *p)
 {
 	params_layout_but(p, 0);
@@ -72,7 +78,7 @@ void params_layout_but(struct params *p, int flags)
 			if (frozen != !!(p->v[i].flags & PARAM_FROZEN) || p->v[i].flags & flags)
 				continue;
 			p->v[i].offset = at;
-			at += (p->v[i].count + 15) / 16 * 16;
+			at += place_of(&p->v[i]);
 		}
 		if (!frozen)
 			p->trainable = at;
@@ -89,7 +95,7 @@ int64_t params_layout_apart(struct params *p, int flags)
 		for (int i = 0; i < p->n; i++)
 			if (last == !!(p->v[i].flags & flags)) {
 				p->v[i].offset = at;
-				at += (p->v[i].count + 15) / 16 * 16;
+				at += place_of(&p->v[i]);
 			}
 	}
 	p->trainable = p->total = at;
@@ -151,11 +157,17 @@ void params_init(const struct params *p, uint64_t seed, float *values)
 		param_init(&p->v[i], seed, values + p->v[i].offset);
 }
 
+int64_t params_decay_runs(const struct params *p)
+{
+	return (p->trainable + DECAY_RUN - 1) / DECAY_RUN;
+}
+
+/* A run is one parameter's, with the gap behind it, which is zero. */
 void params_decay_mask(const struct params *p, float *decay)
 {
-	memset(decay, 0, (size_t)p->trainable * sizeof *decay);
+	memset(decay, 0, (size_t)params_decay_runs(p) * sizeof *decay);
 	for (int i = 0; i < p->n; i++)
 		if ((p->v[i].flags & PARAM_DECAY) && !(p->v[i].flags & PARAM_FROZEN))
-			for (int64_t k = 0; k < p->v[i].count; k++)
-				decay[p->v[i].offset + k] = 1;
+			for (int64_t k = 0; k < p->v[i].count; k += DECAY_RUN)
+				decay[(p->v[i].offset + k) / DECAY_RUN] = 1;
 }

@@ -37,7 +37,7 @@ struct param {
 	struct init init;
 	int parts, part; /* matrices that are read apart, one below the other; the first one's number among those of all parameters */
 	int64_t count;  /* elements */
-	int64_t offset; /* in the flat arena, a multiple of 16 elements; set by params_layout */
+	int64_t offset; /* in the flat arena, a multiple of DECAY_RUN elements (kernels/optimizer.h); set by params_layout */
 };
 
 /* Trainable parameters come first, so that [0, trainable) is the range of gradients, moments and updates. Gaps from alignment
@@ -72,7 +72,8 @@ void params_init(const struct params *p, uint64_t seed, float *values);
 /* The initial value of one: out[q->count]. */
 void param_init(const struct param *q, uint64_t seed, float *out);
 
-/* decay[trainable] = 1 where weight decay applies, 0 elsewhere. */
+/* decay[params_decay_runs] for runs of DECAY_RUN elements (kernels/optimizer.h): 1 where weight decay applies, 0 elsewhere. */
 void params_decay_mask(const struct params *p, float *decay);
+int64_t params_decay_runs(const struct params *p);
 
 #endif

@@ -20,6 +20,11 @@ uint64_t update_bytes(const struct params *p, int64_t parts)
 	return sizeof(float) * (uint64_t)p->trainable * (uint64_t)(1 + tree_levels(parts));
 }
 
+uint64_t update_mask_bytes(const struct params *p)
+{
+	return sizeof(float) * (uint64_t)params_decay_runs(p);
+}
+
 uint64_t update_lane_bytes(const struct params *p, int64_t range)
 {
 	return 2 * UPDATE_LANES * sizeof(float) * (uint64_t)(range < p->trainable ? range : p->trainable);
@@ -41,6 +46,7 @@ static int make_lanes(struct update *u, int64_t range, struct err *e)
 {
 	struct device *d = u->device;
 
+	assert(range % DECAY_RUN == 0);
 	u->range = range < u->n ? range : u->n;
 	for (int i = 0; range && i < UPDATE_LANES; i++) {
 		struct update_lane *l = &u->lane[i];
@@ -57,12 +63,13 @@ static int make_lanes(struct update *u, int64_t range, struct err *e)
 
 static int put_mask(struct update *u, const struct params *p, struct err *e)
 {
-	float *mask = mem_try((size_t)u->n, sizeof *mask, "decay mask", e);
+	size_t runs = (size_t)params_decay_runs(p);
+	float *mask = mem_try(runs, sizeof *mask, "decay mask", e);
 
 	if (!mask)
 		return -1;
 	params_decay_mask(p, mask);
-	device_put(u->device, u->mask, mask, (size_t)u->n * sizeof *mask);
+	device_put(u->device, u->mask, mask, runs * sizeof *mask);
 	mem_free(mask);
 	return 0;
 }
@@ -75,7 +82,7 @@ static int allocate(struct update *u, int64_t parts, struct err *e)
 
 	u->vectors = d->alloc(d, (PLAN_COUNT + STATUS_COUNT + COEF_COUNT + 2) * sizeof *u->vectors, "state of the optimizer", e);
 	u->grads = d->alloc(d, bytes, "gradients", e);
-	u->mask = d->alloc(d, bytes, "decay mask", e);
+	u->mask = d->alloc(d, update_mask_bytes(u->state->params), "decay mask", e);
 	u->scratch = d->alloc(d, device_scratch(d, OP_SUMSQ, &norm), "kernel scratch", e);
 	u->seen = d->alloc_host(d, UPDATE_AHEAD * STATUS_COUNT * sizeof *u->seen, "state of the optimizer", e);
 	if (!u->vectors || !u->grads || !u->mask || !u->scratch || !u->seen)
@@ -196,7 +203,7 @@ static void adamw(struct update *u, const struct train_state *s, int64_t at, int
 	struct op_call c = {.nin = 3,
 	                    .nout = s->rounded ? 5 : 4,
 	                    .in = {array_vector(DT_F64, u->coef, COEF_COUNT), array_vector(DT_F32, u->grads + at, n),
-	                           array_vector(DT_F32, u->mask + at, n)},
+	                           array_vector(DT_F32, u->mask + at / DECAY_RUN, (n + DECAY_RUN - 1) / DECAY_RUN)},
 	                    .out = {array_vector(DT_F32, s->values + at, n), array_vector(DT_F32, m, n), array_vector(DT_F32, v, n),
 	                            array_vector(DT_F32, s->ema + at, n),
 	                            array_vector(DT_BF16, s->rounded ? s->rounded + at : NULL, n)}};

@@ -24,7 +24,7 @@ struct update {
 	int64_t samples, parts;
 	double *vectors;                              /* on the device: the next five */
 	double *plan, *status, *coef, *sumsq, *loss;
-	float *grads, *mask;                          /* [trainable], on the device */
+	float *grads, *mask;                          /* [trainable], [params_decay_runs], on the device */
 	float *tree[32];                              /* [k]: the gradients of 2^k parts, added */
 	void *scratch;
 	int64_t n;                                    /* trainable */
@@ -41,6 +41,7 @@ struct update {
  * are borrowed. Release with update_release. */
 int update_init(struct update *u, const struct train_state *s, int64_t parts, const float *each, int64_t samples, struct err *e);
 void update_release(struct update *u);
+uint64_t update_mask_bytes(const struct params *p);
 uint64_t update_lane_bytes(const struct params *p, int64_t range); /* of the moments on their way */
 uint64_t update_bytes(const struct params *p, int64_t parts); /* of gradients: one for the step, and those of the tree */
 

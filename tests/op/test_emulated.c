@@ -263,7 +263,7 @@ static void sums(void **state)
 	}
 }
 
-enum { N = 1027 };
+enum { N = 1027, RUNS = (N + DECAY_RUN - 1) / DECAY_RUN };
 
 struct training {
 	float p[N], m[N], v[N], ema[N], pad;
@@ -281,7 +281,7 @@ static void update(struct training *t, const struct kernel *rates, const struct 
 	                                                array_vector(DT_F64, plan, PLAN_COUNT)},
 	                    .out = {array_vector(DT_F64, coef, COEF_COUNT), array_vector(DT_F64, t->status, STATUS_COUNT)}};
 	struct op_call a = {.nin = 3, .nout = 5,
-	                    .in = {array_vector(DT_F64, coef, COEF_COUNT), array_vector(DT_F32, g, N), array_vector(DT_F32, mask, N)},
+	                    .in = {array_vector(DT_F64, coef, COEF_COUNT), array_vector(DT_F32, g, N), array_vector(DT_F32, mask, RUNS)},
 	                    .out = {array_vector(DT_F32, t->p, N), array_vector(DT_F32, t->m, N), array_vector(DT_F32, t->v, N),
 	                            array_vector(DT_F32, t->ema, N), array_vector(DT_BF16, t->rounded, N)}};
 
@@ -294,11 +294,12 @@ static void update(struct training *t, const struct kernel *rates, const struct 
 static void optimizer(void **state)
 {
 	struct training *a = mem_try(1, sizeof *a, "cpu", NULL), *b = mem_try(1, sizeof *b, "twin", NULL);
-	float *g = mem_try(N, sizeof *g, "gradient", NULL), *mask = mem_try(N, sizeof *mask, "mask", NULL);
+	float *g = mem_try(N, sizeof *g, "gradient", NULL), *mask = mem_try(RUNS, sizeof *mask, "mask", NULL);
 
 	(void)state;
-	for (int i = 0; i < N; i++) {
+	for (int i = 0; i < RUNS; i++)
 		mask[i] = (float)(i % 3 != 0);
+	for (int i = 0; i < N; i++) {
 		a->p[i] = a->ema[i] = b->p[i] = b->ema[i] = sinf((float)i);
 	}
 	for (int s = 0; s < 4; s++) {

@@ -8,6 +8,7 @@
 #include "core/pool.h"
 #include "core/rng.h"
 #include "kernels/optimizer.h"
+#include "tape/params.h"
 
 static double *normals(int64_t n, uint64_t index)
 {
@@ -86,7 +87,7 @@ static void sums(void **state)
 	pool_free(pool);
 }
 
-enum { N = 16400, STEPS = 5 };
+enum { N = 16389, RUNS = (N + DECAY_RUN - 1) / DECAY_RUN, STEPS = 5 };
 
 struct moments {
 	double p[N], m[N], v[N], ema[N];
@@ -108,7 +109,7 @@ static void reference(struct moments *s, const double *g, const double *mask, co
 		s->v[i] = plan[PLAN_BETA2] * s->v[i] + (1 - plan[PLAN_BETA2]) * gi * gi;
 		mhat = s->m[i] / (1 - pow(plan[PLAN_BETA1], n));
 		vhat = s->v[i] / (1 - pow(plan[PLAN_BETA2], n));
-		s->p[i] -= plan[PLAN_LR] * (mhat / (sqrt(vhat) + plan[PLAN_EPS]) + plan[PLAN_DECAY] * mask[i] * s->p[i]);
+		s->p[i] -= plan[PLAN_LR] * (mhat / (sqrt(vhat) + plan[PLAN_EPS]) + plan[PLAN_DECAY] * mask[i / DECAY_RUN] * s->p[i]);
 		s->ema[i] = plan[PLAN_EMA] * s->ema[i] + (1 - plan[PLAN_EMA]) * s->p[i];
 	}
 }
@@ -127,7 +128,7 @@ static void one_step(struct subject *u, void *g, double loss, const double *plan
 	                                                    array_vector(DT_F64, (void *)(uintptr_t)plan, PLAN_COUNT)},
 	                        .out = {array_vector(DT_F64, coef, COEF_COUNT), array_vector(DT_F64, u->status, STATUS_COUNT)}};
 	struct op_call adamw = {.nin = 3, .nout = 4,
-	                        .in = {array_vector(DT_F64, coef, COEF_COUNT), array_vector(t, g, N), array_vector(t, u->mask, N)},
+	                        .in = {array_vector(DT_F64, coef, COEF_COUNT), array_vector(t, g, N), array_vector(t, u->mask, RUNS)},
 	                        .out = {array_vector(t, u->p, N), array_vector(t, u->m, N), array_vector(t, u->v, N),
 	                                array_vector(t, u->ema, N)}};
 
@@ -150,11 +151,11 @@ static void follow(enum dtype t, double tol)
 	                                        [PLAN_DECAY] = .1, [PLAN_EMA] = .7, [PLAN_CLIP] = 100};
 	struct moments *want = mem_zalloc(1, sizeof *want);
 	struct pool *pool = pool_new(2, NULL);
-	double *p = normals(N, 50), *mask = mem_zalloc(N, sizeof *mask);
+	double *p = normals(N, 50), *mask = mem_zalloc(RUNS, sizeof *mask);
 	struct subject u = {.d = device_cpu(pool, t)};
 	int updates = 0;
 
-	for (int i = 0; i < N; i++)
+	for (int i = 0; i < RUNS; i++)
 		mask[i] = i % 3 != 0;
 	memcpy(want->p, p, sizeof want->p);
 	memcpy(want->ema, p, sizeof want->ema);
@@ -162,7 +163,7 @@ static void follow(enum dtype t, double tol)
 	u.ema = reals(t, p, N);
 	u.m = reals(t, want->m, N);
 	u.v = reals(t, want->v, N);
-	u.mask = reals(t, mask, N);
+	u.mask = reals(t, mask, RUNS);
 	for (int s = 0; s < STEPS; s++) {
 		double *g = normals(N, 60 + (uint64_t)s), loss = s == 3 ? INFINITY : s;
 		int finite = s != 1 && s != 3;
@@ -234,9 +235,36 @@ static void noise(void **state)
 	}
 }
 
+/* A table with a gap behind every parameter, one longer than a run, one not trained: every element has its parameter's flag. */
+static void decay(void **state)
+{
+	static const struct {
+		const char *name;
+		int64_t count;
+		int flags;
+	} of[] = {{"a", 17, PARAM_DECAY}, {"b", 1, 0}, {"c", 33, PARAM_DECAY}, {"d", 16, 0}, {"e", 5, PARAM_DECAY | PARAM_FROZEN},
+	          {"f", 2, PARAM_DECAY}};
+	struct params p = {0};
+	float *mask;
+
+	(void)state;
+	for (int i = 0; i < 6; i++)
+		params_add(&p, of[i].name, 1, &of[i].count, of[i].flags, (struct init){.kind = INIT_ZERO});
+	params_layout(&p);
+	assert_int_equal(p.trainable, 32 + 16 + 48 + 16 + 16);
+	assert_int_equal(params_decay_runs(&p) * DECAY_RUN, p.trainable);
+	mask = mem_try((size_t)params_decay_runs(&p), sizeof *mask, "mask", NULL); /* and no more */
+	params_decay_mask(&p, mask);
+	for (int i = 0; i < 6; i++)
+		for (int64_t k = 0; !(of[i].flags & PARAM_FROZEN) && k < of[i].count; k++)
+			assert_true(mask[(p.v[i].offset + k) / DECAY_RUN] == (of[i].flags & PARAM_DECAY ? 1 : 0));
+	mem_free(mask);
+	params_release(&p);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(sums), cmocka_unit_test(adamw), cmocka_unit_test(noise)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(sums), cmocka_unit_test(adamw), cmocka_unit_test(noise), cmocka_unit_test(decay)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

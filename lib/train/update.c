@@ -109,14 +109,21 @@ int update_init(struct update *u, const struct train_state *s, int64_t parts, co
 	return 0;
 }
 
+static void drop_graph(struct update *u, struct update_graph *g)
+{
+	if (g->graph)
+		u->device->graph_free(u->device, g->graph);
+}
+
 void update_release(struct update *u)
 {
 	struct device *d = u->device;
 
 	if (!d)
 		return;
-	if (u->graph)
-		d->graph_free(d, u->graph);
+	drop_graph(u, &u->whole);
+	for (size_t i = 0; i < sizeof u->part / sizeof *u->part; i++)
+		drop_graph(u, &u->part[i]);
 	for (int i = 0; i < UPDATE_AHEAD; i++)
 		if (u->event[i])
 			d->event_free(d, u->event[i]);
@@ -184,7 +191,7 @@ static void tree_finish(struct update *u, int64_t parts)
 	}
 }
 
-void update_part(struct update *u, int64_t i)
+static void submit_part(struct update *u, int64_t i)
 {
 	struct op_call c = {.nin = 1,
 	                    .nout = 1,
@@ -239,7 +246,8 @@ static void adamw_by_ranges(struct update *u, const struct train_state *s)
 	}
 }
 
-static void submit(struct update *u)
+/* The last part, and what follows it. */
+static void submit_whole(struct update *u, int64_t last)
 {
 	const struct train_state *s = u->state;
 	struct op_call norm = norm_call(u);
@@ -249,7 +257,7 @@ static void submit(struct update *u)
 	                               array_vector(DT_F64, u->plan, PLAN_COUNT)},
 	                        .out = {array_vector(DT_F64, u->coef, COEF_COUNT), array_vector(DT_F64, u->status, STATUS_COUNT)}};
 
-	update_part(u, u->parts - 1);
+	submit_part(u, last);
 	if (u->parts > 1)
 		tree_finish(u, u->parts);
 	device_run(u->device, OP_SUMSQ, &norm, u->scratch);
@@ -260,28 +268,40 @@ static void submit(struct update *u)
 		adamw(u, s, 0, u->n, s->m, s->v);
 }
 
-/* A graph holds neither what comes from the host, as offloaded moments do, nor the timers of a profile. */
-static int may_keep(const struct update *u)
-{
-	return u->device->capture_begin && !u->device->profile && !u->range;
-}
-
-/* The first is not captured: it loads the kernels. What changes from step to step is read from u->plan and u->status, and every address
- * stays. */
-static void submit_or_launch(struct update *u)
+/* A graph holds no timers of a profile. The first time is not captured: it loads the kernels. What changes from step to step is read from
+ * u->plan and u->status, and every address stays. */
+static void submit_or_launch(struct update *u, struct update_graph *g, void (*submit)(struct update *u, int64_t i), int64_t i)
 {
 	struct device *d = u->device;
 
-	if (u->ran && !u->graph && !u->refused && !d->capture_begin(d, 0)) {
-		submit(u);
-		u->graph = d->capture_end(d, 0);
-		u->refused = !u->graph;
+	if (g->ran && !g->graph && !g->refused && !d->capture_begin(d, 0)) {
+		submit(u, i);
+		g->graph = d->capture_end(d, 0);
+		g->refused = !g->graph;
 	}
-	if (u->graph)
-		d->graph_launch(d, u->graph, 0);
+	if (g->graph)
+		d->graph_launch(d, g->graph, 0);
 	else
-		submit(u);
-	u->ran = 1;
+		submit(u, i);
+	g->ran = 1;
+}
+
+static int keeps_graphs(const struct update *u)
+{
+	return u->device->capture_begin && !u->device->profile;
+}
+
+/* Parts that close as many levels of the tree submit the same; part 0, the first of a step, begins the sum of losses too. */
+void update_part(struct update *u, int64_t i)
+{
+	int same = i ? 1 : 0;
+
+	for (int64_t rest = i; rest & 1; rest >>= 1)
+		same++;
+	if (keeps_graphs(u))
+		submit_or_launch(u, &u->part[same], submit_part, i);
+	else
+		submit_part(u, i);
 }
 
 void update_apply(struct update *u, const double *plan)
@@ -291,10 +311,10 @@ void update_apply(struct update *u, const double *plan)
 
 	assert(u->count < UPDATE_AHEAD);
 	device_put(d, u->plan, plan, PLAN_COUNT * sizeof *plan);
-	if (may_keep(u))
-		submit_or_launch(u);
+	if (keeps_graphs(u) && !u->range) /* a graph holds nothing that comes from the host, as offloaded moments do */
+		submit_or_launch(u, &u->whole, submit_whole, u->parts - 1);
 	else
-		submit(u);
+		submit_whole(u, u->parts - 1);
 	d->fetch(d, 0, u->seen + at * STATUS_COUNT, u->status, STATUS_COUNT * sizeof *u->seen);
 	d->event_record(d, u->event[at], 0);
 	u->count++;

@@ -17,6 +17,12 @@ struct update_lane {
 
 enum { UPDATE_LANES = 2 };
 
+/* What is submitted again and again, kept as a graph. */
+struct update_graph {
+	void *graph;      /* NULL: it was submitted once at most, or could not be captured */
+	int ran, refused; /* it was submitted; the capture failed */
+};
+
 struct update {
 	struct device *device;
 	const struct train_state *state;
@@ -32,8 +38,8 @@ struct update {
 	struct update_lane lane[UPDATE_LANES];
 	double *seen;                                 /* (UPDATE_AHEAD, STATUS_COUNT) of the host, as fetched */
 	void *event[UPDATE_AHEAD];
-	void *graph;                                  /* what update_apply submits; NULL: there was no second step, or no capture of it */
-	int ran, refused;                             /* a step was submitted; the capture failed */
+	struct update_graph whole, part[32];          /* what update_apply submits, and update_part by what part i does: 0 of part 0, else 1 +
+	                                               * the levels of the tree that it closes */
 	int64_t first, count;                         /* steps not yet heard of: the first one's place is first % UPDATE_AHEAD */
 };
 

@@ -102,6 +102,8 @@ $(B)/%.f64.o: $(SRC)/%.c $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  CC $< (double)"
 	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -DREAL_IS_DOUBLE -c -o $@ $<
+# By far the longest to compile: their architectures at the same time.
+$(B)/kernels/attention.cu.o $(B)/kernels/conv.cu.o: EXTRA_NVCC = --threads 0
 # To the bit as on the CPU: no contraction.
 $(B)/kernels/noise.cu.o $(B)/kernels/sampling.cu.o: EXTRA_NVCC = -fmad=false
 

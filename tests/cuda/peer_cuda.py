@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The training and sampling of bench_cuda in PyTorch as its best user would write it: bf16 autocast, fused attention (cuDNN or flash,
+"""The training, sampling and k-means of bench_cuda in PyTorch as its best user would write it: bf16 autocast, fused attention (cuDNN or flash,
 whichever torch prefers), fused AdamW, torch.compile with max-autotune, latents in device memory. Lines as bench_cuda's, `peer NAME value
 unit ratio spread`; ratio is the network's own products over a bf16 product of 8192 measured here.
 
@@ -162,6 +162,29 @@ def samples(peak):
             sample(nets, router, used, 1.5, batch, peak, 50, runs)
 
 
+def lloyd(x, c, chunk):
+    """An iteration: each point to its nearest centre, then the means; a chunk of scores at a time."""
+    norm, sums = c.square().sum(1), torch.zeros_like(c)
+    size = torch.zeros(len(c), device=c.device)
+    for part in x.split(chunk):
+        at = torch.addmm(norm, part, c.T, alpha=-2).argmin(1)
+        sums.index_add_(0, at, part)
+        size += torch.bincount(at, minlength=len(c))
+    return torch.where(size[:, None] > 0, sums / size[:, None].clamp(min=1), c)
+
+
+def clusters(k, peak, seconds):
+    """Ten million points of 1024 numbers, in float and with products that round to TF32."""
+    n, d, chunk = 153 * 65536, 1024, 65536
+    n = min(n, int(torch.cuda.mem_get_info()[0] * 0.8) // (4 * d) // chunk * chunk)
+    x, c = torch.randn(n, d, device=DEVICE), torch.randn(k, d, device=DEVICE) * 0.9
+    for name, precision in (("f32", "highest"), ("tf32", "high")):
+        torch.set_float32_matmul_precision(precision)
+        each, spread = timed(lambda: lloyd(x, c, chunk), seconds)
+        name = f"clusters {k}, iteration of {n * 1e-6:.1f}M, {name}"
+        print(f"peer {name}\t{each:.6g}\ts\t{2 * n * k * d / each / peak:.4f}\t{spread:.4f}", flush=True)
+
+
 XL, B, S = (1152, 28, 16, 2), (768, 12, 12, 2), (384, 12, 6, 2)
 WORKS = [("dit-xl/2, 256 tokens", XL, 32, 256), ("dit-xl/2, 1024 tokens", XL, 64, 64), ("dit-xl/2, 4096 tokens", XL, 128, 16),
          ("dit-b/2, 256 tokens", B, 32, 512), ("dit-s/2, 256 tokens", S, 32, 1024)]
@@ -184,6 +207,10 @@ def main():
         if args.pattern in "sample 8 x xl/2, top-1, top-2, cfg, batch":
             torch._dynamo.reset()
             samples(peak)
+    for k in (8, 1024):
+        if args.pattern in f"clusters {k}, iteration":
+            torch.cuda.empty_cache()
+            clusters(k, peak, args.s)
 
 
 main()

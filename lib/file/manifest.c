@@ -56,11 +56,10 @@ void manifest_release(struct manifest *m)
 static int name_is_ours(const char *path, int cluster, int holdout)
 {
 	char *head = str_new("%scluster-%d/", holdout ? "holdout/" : "", cluster);
-	size_t n = strlen(head);
-	int ok = !strncmp(path, head, n) && path[n] && path[n] != '.' && !strchr(path + n, '/');
+	size_t n = strlen(head), digits = strncmp(path, head, n) ? 0 : strspn(path + n, "0123456789");
 
 	mem_free(head);
-	return ok;
+	return digits >= 6 && !strcmp(path + n + digits, ".tar.zst");
 }
 
 static int is_sha256(const char *text)

@@ -427,6 +427,9 @@ static void concurrent_reads(void **state)
 
 static void manifests(void **state)
 {
+	static const char *const foreign[] = {"../evil.tar.zst",         "cluster-2/../000000.tar.zst", "cluster-2/000000.tar..zst",   "cluster-2/00000.tar.zst",
+	                                      "cluster-2/000000.tar.zst/", "cluster-2/000000a.tar.zst",  "cluster-2/.000000.tar.zst",   "cluster-2/",
+	                                      "cluster-1/000000.tar.zst",  "cluster-20/000000.tar.zst",  "holdout/cluster-2/000000.tar.zst"};
 	struct manifest_row rows[3] = {{.cluster = 2}, {.cluster = 0}, {.cluster = 2, .holdout = 1}};
 	char *root = at("SHARDS"), *sub, *shard;
 	struct stamp *stamp = stamp_new("ddm-shard");
@@ -474,10 +477,13 @@ static void manifests(void **state)
 	assert_int_equal(manifest_load(&m, dir, &e), -1);
 	assert_int_equal(e.code, ERR_NOINPUT);
 	e.code = 0;
-	mem_free(rows[0].path);
-	rows[0].path = mem_strdup("../evil.tar.zst");
-	assert_int_equal(manifest_write(root, rows, 3, 4, NULL, &e), 0);
-	assert_int_equal(manifest_load(&m, root, &e), -1);
+	for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+		mem_free(rows[0].path);
+		rows[0].path = mem_strdup(foreign[i]);
+		e.code = 0;
+		assert_int_equal(manifest_write(root, rows, 3, 4, NULL, &e), 0);
+		assert_int_equal(manifest_load(&m, root, &e), -1);
+	}
 	assert_int_equal(e.code, ERR_DATA);
 	for (int i = 0; i < 3; i++)
 		manifest_row_release(rows + i);

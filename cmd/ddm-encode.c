@@ -153,7 +153,7 @@ static int recognise(struct parts *p, struct err *e)
 	if (extractor_is_network(o.model))
 		p->vision = mem_strdup(o.model);
 	else if (stat(o.model, &st))
-		return err_errno(e, "%s", o.model);
+		err_errno(e, "%s", o.model);
 	else if (!S_ISDIR(st.st_mode))
 		p->vision = str_new("dinov2:%s", o.model);
 	else if (!vae && !text)
@@ -164,7 +164,7 @@ static int recognise(struct parts *p, struct err *e)
 		p->text = mem_strdup(o.model);
 	if (!e->code && ((o.as == AS_VAE && !p->vae) || (o.as == AS_TEXT && !p->text) || (o.as == AS_VISION && !p->vision)))
 		err_set(e, ERR_DATA, "%s: no %s encoder", o.model, as_names[o.as]);
-	return e->code ? -1 : 0;
+	return e->code ? err_lacking(e, NULL) : 0;
 }
 
 /* Options that say nothing of such a model. */

@@ -226,6 +226,7 @@ static int check_classes(struct run *r, struct err *e)
 static int find_vae(struct run *r, const char *dir, struct err *e)
 {
 	const struct ensemble *s = &r->ensemble;
+	const char *published = s->channels == 4 ? "sd-vae-ft-mse" : NULL;
 	char *own = path_join(dir, "vae");
 
 	r->out = (struct output){.format = (enum sample_format)format_choice,
@@ -243,16 +244,18 @@ static int find_vae(struct run *r, const char *dir, struct err *e)
 	if (format_choice == FORMAT_LATENT)
 		return grid_path ? err_set(e, ERR_USAGE, "--grid is of pictures, not of --format latent") : 0;
 	if (r->vae)
-		return autoencoder_hash(r->vae, AUTOENCODER_DECODE, r->vae_hash, e);
+		return autoencoder_hash(r->vae, AUTOENCODER_DECODE, r->vae_hash, e) ? err_lacking(e, published) : 0;
 	if (s->channels != 1 && s->channels != 3)
-		return err_set(e, ERR_USAGE, "%s: makes %lld channels, which is not a picture; --vae DIR decodes them, --format latent keeps them", dir,
-		               (long long)s->channels);
+		return err_set(e, ERR_USAGE,
+		               "%s: makes %lld channels, which is not a picture; --vae DIR (fetch-weights %s) decodes them, --format latent keeps them",
+		               dir, (long long)s->channels, published ? published : "--list");
 	return 0;
 }
 
 static int open_text(struct run *r, const char *dir, struct err *e)
 {
 	const struct ensemble *s = &r->ensemble;
+	const char *published = textencoder_published(s->text_width);
 
 	if (!s->text_tokens && (prompt_text || prompts_path || features_path || away_path))
 		return err_set(e, ERR_USAGE, "%s: reads no text", dir);
@@ -264,7 +267,8 @@ static int open_text(struct run *r, const char *dir, struct err *e)
 		return err_set(e, ERR_USAGE, "--text-features with --cfg %g needs --negative-features: what guidance leads away from", cfg);
 	r->encoder = encoder_path ? mem_strdup(encoder_path) : path_join(dir, "text_encoder");
 	if (!features_path && !encoder_path && !path_exists(r->encoder))
-		return err_set(e, ERR_USAGE, "%s: has no text_encoder; --text-encoder or --text-features stands for it", dir);
+		return err_set(e, ERR_USAGE, "%s: has no text_encoder; --text-encoder (fetch-weights %s) or --text-features stands for it", dir,
+		               published ? published : "--list");
 	r->words = (struct text_request){.prompts = &r->prompts,
 	                                 .negative = negative,
 	                                 .encoder = r->encoder,
@@ -314,7 +318,11 @@ static int open_model(struct run *r, const char *dir, struct err *e)
 		return err_set(e, ERR_USAGE, "--map is for --weights f32: %s are made of what is in the files", weight_types[weights_choice]);
 	if (device_set_precision(r->device, weights_choice == WEIGHTS_TF32 ? PRECISION_TF32 : PRECISION_F32, e))
 		return -1;
-	if (parse_resident(&o.resident, e) || ensemble_open(s, dir, &o, e) || check_classes(r, e))
+	if (parse_resident(&o.resident, e))
+		return -1;
+	if (ensemble_open(s, dir, &o, e))
+		return err_lacking(e, NULL);
+	if (check_classes(r, e))
 		return -1;
 	if (find_vae(r, dir, e) || open_text(r, dir, e) || count_pictures(r, e))
 		return -1;

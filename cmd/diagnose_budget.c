@@ -422,7 +422,11 @@ static int work(struct run *r, const char *model, const char *shards, struct err
 	struct stamp *stamp = NULL;
 	int rc = -1;
 
-	if (parse_times(r, e) || ensemble_open(&r->ensemble, model, &o, e) || check_unconditional(r, model, e) || parse_routes(r, e) ||
+	if (parse_times(r, e))
+		return -1;
+	if (ensemble_open(&r->ensemble, model, &o, e))
+		return err_lacking(e, NULL);
+	if (check_unconditional(r, model, e) || parse_routes(r, e) ||
 	    manifest_load(&r->manifest, shards, e))
 		return -1;
 	stamp = make_stamp(r);

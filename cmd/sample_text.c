@@ -56,7 +56,7 @@ static int open_encoder(struct text_source *t, struct err *e)
 	const struct textencoder_info *i;
 
 	if (!(t->encoder = textencoder_open(q->encoder, &o, e)))
-		return -1;
+		return err_lacking(e, textencoder_published(q->width));
 	i = textencoder_info(t->encoder);
 	if (i->width != q->width || i->tokens > q->tokens)
 		return err_set(e, ERR_DATA, "%s: %lld tokens of %lld numbers, but the experts read %lld of %lld", q->encoder, (long long)i->tokens,

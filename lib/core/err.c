@@ -73,9 +73,10 @@ int err_prefix(struct err *e, const char *fmt, ...)
 
 int err_lacking(struct err *e, const char *name)
 {
+	static const char by[] = "; fetch-weights ";
 	size_t n = e ? strlen(e->msg) : 0;
 
-	if (e && e->code == ERR_NOINPUT)
-		snprintf(e->msg + n, sizeof e->msg - n, "; fetch-weights %s gets it", name);
+	if (e && e->code == ERR_NOINPUT && !strstr(e->msg, by))
+		snprintf(e->msg + n, sizeof e->msg - n, "%s%s %s", by, name ? name : "--list", name ? "gets it" : "names those that are published");
 	return -1;
 }

@@ -85,7 +85,7 @@ static int open_text(struct encoding *x, struct err *e)
 	const struct encoding_options *o = &x->o;
 	struct textencoder_options to = {.tokens = o->tokens, .batch = o->batch ? o->batch : TEXTS, .bulk = o->bulk, .device = o->device};
 
-	return o->text && !(x->text = textencoder_open(o->text, &to, e)) ? err_lacking(e, "clip-vit-large-patch14") : 0;
+	return o->text && !(x->text = textencoder_open(o->text, &to, e)) ? -1 : 0;
 }
 
 struct encoding *encoding_open(const struct encoding_options *o, struct err *e)

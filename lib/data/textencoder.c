@@ -97,6 +97,13 @@ static int kind_of(const json_t *config)
 	return type && !strcmp(type, "t5") ? TEXTENCODER_T5 : -1;
 }
 
+static const char *const published[] = {[TEXTENCODER_CLIP] = "clip-vit-large-patch14", [TEXTENCODER_T5] = "t5-v1_1-xxl"};
+
+const char *textencoder_published(int64_t width)
+{
+	return width == 768 ? published[TEXTENCODER_CLIP] : width == 4096 ? published[TEXTENCODER_T5] : NULL;
+}
+
 int textencoder_sniff(const char *dir)
 {
 	struct parts p = parts_of(dir);
@@ -218,6 +225,8 @@ static int open_parts(struct textencoder *t, const struct parts *p, const struct
 		sha256_text(what.p, t->info.hash);
 		rc = 0;
 	}
+	if (rc && kind >= 0)
+		err_lacking(e, published[kind]);
 	str_release(&what);
 	json_decref(config);
 	return rc;

@@ -57,6 +57,9 @@ struct textencoder *textencoder_open(const char *dir, const struct textencoder_o
 void textencoder_free(struct textencoder *t); /* NULL is allowed */
 const struct textencoder_info *textencoder_info(const struct textencoder *t); /* borrowed until textencoder_free */
 
+/* What fetch-weights calls a published text encoder of this width; NULL: there is none. */
+const char *textencoder_published(int64_t width);
+
 /* Whether textencoder_open would look for one here: 1 or 0. */
 int textencoder_sniff(const char *dir);
 

@@ -98,7 +98,7 @@ int start_open(struct trainer *r, struct stamp *s, struct err *e)
 	if (!r->o->from)
 		return 0;
 	if (model_config_load(r->o->from, &r->from, e))
-		return -1;
+		return err_lacking(e, NULL);
 	if (!s)
 		return 0;
 	config = model_config_text(&r->from, NULL);

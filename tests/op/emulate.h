@@ -76,7 +76,7 @@ static inline float __fadd_rn(float a, float b)
 }
 
 /* Stacks do not begin in the same set of a cache. */
-enum { EMULATED_WARP = 32, EMULATED_THREADS = 1024, EMULATED_STACK = (64 << 10) + 11 * 64 };
+enum { EMULATED_WARP = 32, EMULATED_THREADS = 1024, EMULATED_GRID = 65535 /* blocks in y and z */, EMULATED_STACK = (64 << 10) + 11 * 64 };
 
 enum emulated_state { EMULATED_READY, EMULATED_AT_BLOCK, EMULATED_AT_WARP, EMULATED_DONE };
 
@@ -274,7 +274,7 @@ template <class F> static inline void emulate(dim3 grid, dim3 block, F body)
 {
 	unsigned n = block.x * block.y * block.z;
 
-	if (!n || n > EMULATED_THREADS || !grid.x || !grid.y || !grid.z) {
+	if (!n || n > EMULATED_THREADS || !grid.x || !grid.y || !grid.z || grid.y > EMULATED_GRID || grid.z > EMULATED_GRID) {
 		fprintf(stderr, "emulated kernel: a launch of %u x %u x %u blocks of %u threads\n", grid.x, grid.y, grid.z, n);
 		abort();
 	}

@@ -3,6 +3,10 @@
 #include "tests/op/optest.h"
 
 #include <math.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "file/safetensors.h"
 
 #define KERNELS(X) X(conv) X(conv_dx) X(conv_dw) X(groupnorm) X(groupnorm_grad) X(pool) X(pool_grad)
 #define X(fn) extern const struct kernel kernel_##fn##_cuda;
@@ -144,6 +148,172 @@ static void group_norms(void **state)
 	}
 }
 
+/* With the scratch that the kernel asks for. */
+static void call(const struct kernel *k, struct op_call *c)
+{
+	c->scratch = mem_zalloc(k->scratch(c, 1) + 1, 1);
+	optest_call(k, c);
+	mem_free(c->scratch);
+}
+
+static void fill(const struct array *a, double phase)
+{
+	int64_t row = a->shape[a->rank - 1], stride = a->rank > 1 ? a->stride[a->rank - 2] : row;
+
+	for (int64_t i = 0; i < array_count(a); i++) {
+		float v = bf16_to_f32(f32_to_bf16(sinf((float)(phase * (double)i))));
+		int64_t at = i / row * stride + i % row;
+
+		if (a->dtype == DT_BF16)
+			((uint16_t *)a->data)[at] = f32_to_bf16(v);
+		else
+			((float *)a->data)[at] = v;
+	}
+}
+
+/* (n, h, w, c), pixels `pixel` apart, from a whole word of 16 bytes on or, where `off`, one element later. */
+static struct array lay(float *room, enum dtype t, int off, int64_t n, int64_t h, int64_t w, int64_t c, int64_t pixel)
+{
+	char *at = (char *)room + (16 - (uintptr_t)room % 16) % 16 + (off ? dtype_size(t) : 0);
+
+	return (struct array){at, t, 4, {n, h, w, c}, {h * w * pixel, w * pixel, pixel, 1}};
+}
+
+enum { APART = 1 << 5 };
+
+/* A convolution of 3 x 3 and its gradients: what is read begins anywhere, by three bits of `off`, and pixels of dy and x are 8, 9 or 12
+ * elements apart, by the others. */
+static void conv_at(unsigned off, enum dtype t, float *y, float *dx, float *dw)
+{
+	enum { C = 8, O = 8, SIDE = 5, MOST = SIDE * SIDE * 12 + 3 * 3 * C * O + 16 };
+	static const struct op_attr attr = {{0, 1, 1, 1}, {0}};
+	static float room[3][MOST];
+	struct array x = lay(room[0], t, off & 1, 1, SIDE, SIDE, C, off & 16 ? 12 : C), w = lay(room[1], t, off & 2, O, 3, 3, C, C);
+	struct array dy = lay(room[2], t, off & 4, 1, SIDE, SIDE, O, off & 8 ? O + 1 : O), none = {0};
+	struct op_call f = {.nin = 2, .nout = 1, .in = {x, w}, .out = {lay(y, DT_F32, 0, 1, SIDE, SIDE, O, O)}, .attr = attr};
+	struct op_call g = {.nin = 2, .nout = 1, .in = {dy, w}, .out = {lay(dx, DT_F32, 0, 1, SIDE, SIDE, C, C)}, .attr = attr};
+	struct op_call h = {.nin = 2, .nout = 2, .in = {dy, x}, .out = {lay(dw, DT_F32, 0, O, 3, 3, C, C), none}, .attr = attr};
+
+	fill(&x, 3);
+	fill(&w, 5);
+	fill(&dy, 7);
+	call(&kernel_conv_cuda, &f);
+	call(&kernel_conv_dx_cuda, &g);
+	call(&kernel_conv_dw_cuda, &h);
+}
+
+/* Float pictures among bfloat16 weights: their words are not what tiles are made of. */
+static void conv_of_two_types(void **state)
+{
+	enum { C = 8, SIDE = 5, OUT = SIDE * SIDE * C };
+	_Alignas(16) static float x[SIDE * SIDE * C + 8], w[9 * C * C + 8], y[2][OUT];
+	struct array weights = lay(w, DT_BF16, 0, C, 3, 3, C, C);
+
+	(void)state;
+	fill(&weights, 5);
+	for (int k = 0; k < 2; k++) {
+		struct array picture = lay(x, k ? DT_BF16 : DT_F32, 0, 1, SIDE, SIDE, C, C);
+		struct op_call f = {.nin = 2, .nout = 1, .in = {picture, weights}, .out = {lay(y[k], DT_F32, 0, 1, SIDE, SIDE, C, C)},
+		                    .attr = {{0, 1, 1, 1}, {0}}};
+
+		fill(&picture, 3);
+		call(&kernel_conv_cuda, &f);
+	}
+	assert_memory_equal(y[0], y[1], sizeof y[0]);
+}
+
+/* The same bits, whether words or elements are read. */
+static void convs_anywhere(void **state)
+{
+	_Alignas(16) static float want[3][576], got[3][576];
+
+	(void)state;
+	for (int t = 0; t < 2; t++) {
+		memset(want, 0, sizeof want);
+		conv_at(0, t ? DT_BF16 : DT_F32, want[0], want[1], want[2]);
+		for (unsigned off = 1; off < APART; off++) {
+			memset(got, 0, sizeof got);
+			conv_at(off, t ? DT_BF16 : DT_F32, got[0], got[1], got[2]);
+			assert_memory_equal(got, want, sizeof got);
+		}
+	}
+}
+
+/* Of a sample (1, H, W, C), arrays that begin at whole words of 16 bytes or, by the bits of `off`, one element further: y and stats, and of
+ * the gradient dx. */
+static void norm_at(unsigned off, enum dtype t, float *out)
+{
+	enum { C = 16, COUNT = 2 * 3 * C };
+	static const struct op_attr attr = {{4, UNARY_SILU + 1}, {1e-5}};
+	static float room[4][COUNT + 8];
+	float stats[8];
+	const struct array a[4] = {lay(room[0], t, off & 1, 1, 2, 3, C, C), lay(room[1], t, off & 2, 1, 2, 3, C, C),
+	                           lay(room[2], t, off & 4, 1, 2, 3, C, C), lay(room[3], t, off & 8, 1, 2, 3, C, C)};
+	struct array s = {stats, DT_F32, 3, {1, 4, 2}, {8, 2, 1}}, none = {0};
+	struct op_call f = {.nin = 3, .nout = 2, .in = {a[0], none, none}, .out = {a[1], s}, .attr = attr};
+	struct op_call g = {.nin = 5, .nout = 3, .in = {a[2], a[0], s, none, none}, .out = {a[3], none, none}, .attr = attr};
+
+	fill(&a[0], 3);
+	fill(&a[2], 5);
+	call(&kernel_groupnorm_cuda, &f);
+	call(&kernel_groupnorm_grad_cuda, &g);
+	for (int i = 0; i < COUNT; i++) {
+		out[i] = t == DT_BF16 ? bf16_to_f32(((uint16_t *)a[1].data)[i]) : ((float *)a[1].data)[i];
+		out[COUNT + i] = t == DT_BF16 ? bf16_to_f32(((uint16_t *)a[3].data)[i]) : ((float *)a[3].data)[i];
+	}
+}
+
+/* Where an array does not begin at a whole word it is read by elements, in the same order: the same bits. */
+static void group_norms_anywhere(void **state)
+{
+	float want[192], got[192];
+
+	(void)state;
+	for (int t = 0; t < 2; t++) {
+		norm_at(0, t ? DT_BF16 : DT_F32, want);
+		for (unsigned off = 1; off < 16; off++) {
+			norm_at(off, t ? DT_BF16 : DT_F32, got);
+			assert_memory_equal(got, want, sizeof got);
+		}
+	}
+}
+
+/* A picture whose first position is far from all others, which are alike: rounding of the sums makes the variance less than none. */
+static void group_norm_of_an_outlier(void **state)
+{
+	enum { SIDE = 512, COUNT = SIDE * SIDE };
+	float *x = mem_try(COUNT, sizeof *x, "x", NULL), *y = mem_try(COUNT, sizeof *y, "y", NULL), stats[2];
+	struct array picture = {x, DT_F32, 4, {1, SIDE, SIDE, 1}, {COUNT, SIDE, 1, 1}}, out = picture, none = {0};
+	struct op_call f = {.nin = 3, .nout = 2, .in = {picture, none, none}, .attr = {{1, 0}, {1e-5}}};
+
+	(void)state;
+	for (int i = 0; i < COUNT; i++)
+		x[i] = i ? 1.00871277f * 1024 : 0;
+	out.data = y;
+	f.out[0] = out;
+	f.out[1] = (struct array){stats, DT_F32, 3, {1, 1, 2}, {2, 2, 1}};
+	call(&kernel_groupnorm_cuda, &f);
+	assert_true(fabs((double)stats[0] - 1032.92) < .1);
+	assert_true(isfinite(stats[1]));
+	for (int i = 0; i < COUNT; i++)
+		assert_true(isfinite(y[i]));
+	mem_free(x);
+	mem_free(y);
+}
+
+/* Of no samples nothing is launched. */
+static void group_norm_of_nothing(void **state)
+{
+	float x[4];
+	struct array a = {x, DT_F32, 4, {0, 1, 1, 4}, {4, 4, 4, 1}}, s = {x, DT_F32, 3, {0, 2, 2}, {4, 2, 1}}, none = {0};
+	struct op_call f = {.nin = 3, .nout = 2, .in = {a, none, none}, .out = {a, s}, .attr = {{2, 0}, {1e-5}}};
+	struct op_call g = {.nin = 5, .nout = 3, .in = {a, a, s, none, none}, .out = {a, none, none}, .attr = {{2, 0}, {1e-5}}};
+
+	(void)state;
+	call(&kernel_groupnorm_cuda, &f);
+	call(&kernel_groupnorm_grad_cuda, &g);
+}
+
 static void pools(void **state)
 {
 	/* B H W C, k stride pad, Ho Wo (those of a last window that the edge cuts too) */
@@ -188,7 +358,10 @@ static void ties(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(forward),     cmocka_unit_test(gradients), cmocka_unit_test(large_tiles),
-	                                   cmocka_unit_test(group_norms), cmocka_unit_test(pools),     cmocka_unit_test(ties)};
+	                                   cmocka_unit_test(convs_anywhere), cmocka_unit_test(conv_of_two_types),
+	                                   cmocka_unit_test(group_norms), cmocka_unit_test(group_norms_anywhere),
+	                                   cmocka_unit_test(group_norm_of_an_outlier), cmocka_unit_test(group_norm_of_nothing),
+	                                   cmocka_unit_test(pools),       cmocka_unit_test(ties)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

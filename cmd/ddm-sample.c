@@ -37,7 +37,8 @@ static const char *prompt_text, *prompts_path, *negative = "", *features_path, *
 static int times_choice, noise_choice, format_choice, preset_choice = -1;
 static int64_t cfg_channels;
 static const char *resident = "auto";
-static const char *solver = "euler";
+static const char *solver; /* once settled, never NULL */
+static struct scheduler_solver scheduled;
 static int convert_choice = -1, weights_choice = -1, encoders_choice, profile;
 static const char *const times[] = {"even", "paris", NULL}, *const presets[] = {"paris", NULL}, *const noises[] = {"philox", "torch", NULL};
 static const char *const formats[] = {[FORMAT_PNG] = "png", [FORMAT_WEBP] = "webp", [FORMAT_NPZ] = "npz", [FORMAT_LATENT] = "latent", NULL};
@@ -59,7 +60,8 @@ static const struct opt options[] = {
     {"--route", 0, OPT_TEXT, &route, 0, 0, "HOW",
      "top-K, full, threshold:P, switch:T, sample, oracle, prior, expert:I", routes, NULL},
     {"--solver", 0, OPT_TEXT, &solver, 0, 0, "NAME",
-     "euler, heun; on the experts' own path ddpm, ddim, euler-discrete, dpm++1, dpm++2m and others; NAME,KEY=VALUE.. (default euler)",
+     "euler, heun; on the experts' own path ddpm, ddim, euler-discrete, dpm++1, dpm++2m and others; NAME,KEY=VALUE.. (default euler, or as a "
+     "pipeline's scheduler says)",
      solver_names, NULL},
     {"--steps", 0, OPT_INT, &steps, 1, 100000, "N", "steps from noise to picture (default 50)", NULL, &steps_given},
     {"--times", 0, OPT_CHOICE, &times_choice, 0, 0, "HOW",
@@ -165,7 +167,23 @@ static int check_outputs(struct err *e)
 	return n > 1 ? err_set(e, ERR_USAGE, "%d outputs on standard output: name files (-o FILE)", n) : 0;
 }
 
-static int check_request(struct run *r, struct err *e)
+/* That of the command, or what a pipeline of diffusers says, where nothing is asked for that is of the flow alone. */
+static int settle_solver(struct run *r, const char *dir, struct err *e)
+{
+	int rc = solver || times_given || convert_choice >= 0 || preset_choice >= 0 ? 0 : ensemble_solver(&scheduled, dir, e);
+
+	if (rc < 0)
+		return -1;
+	if (rc > 0) {
+		solver = scheduled.text;
+		times_choice = scheduled.last_is_small;
+	} else if (!solver) {
+		solver = "euler";
+	}
+	return solver_parse(solver, &r->solver, e) ? err_prefix(e, "--solver") : 0;
+}
+
+static int check_request(struct run *r, const char *dir, struct err *e)
 {
 	if (prompt_text && prompts_path)
 		return err_set(e, ERR_USAGE, "--prompt and --prompts: one of them");
@@ -181,8 +199,8 @@ static int check_request(struct run *r, struct err *e)
 		return err_set(e, ERR_USAGE, "--route is missing: top-K, full, threshold:P, switch:T, sample, oracle, prior or expert:I");
 	if (policy_parse(route, &r->policy, e))
 		return err_prefix(e, "--route");
-	if (solver_parse(solver, &r->solver, e))
-		return err_prefix(e, "--solver");
+	if (settle_solver(r, dir, e))
+		return -1;
 	if (r->solver.discrete && convert_choice >= 0)
 		return err_set(e, ERR_USAGE, "--convert is for euler and heun: %s asks experts on their own path", r->solver.name);
 	if (r->solver.discrete && times_choice)
@@ -727,7 +745,7 @@ static int work(struct run *r, const char *dir, struct err *e)
 	double start;
 	int done;
 
-	if (check_request(r, e) || (labels_path && reference_load(&r->labels, labels_path, e)) || load_prompts(r, e))
+	if (check_request(r, dir, e) || (labels_path && reference_load(&r->labels, labels_path, e)) || load_prompts(r, e))
 		return -1;
 	if (!(r->pool = pool_new((int)threads, e)) || !(r->device = open_device(device, r->pool, e)))
 		return -1;

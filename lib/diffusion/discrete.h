@@ -37,6 +37,8 @@ struct discrete {
 	int final_min;      /* end at the noise of step 0, not at none: final_sigmas_type sigma_min; DDIM: set_alpha_to_one false */
 	int any_final;      /* DPM-Solver++: lower_order_final false: the order goes down at the end only where the noise ends */
 	int heun;           /* DPM-Solver++: solver_type heun, not midpoint */
+	int karras;         /* of Euler and DPM-Solver++: the sigmas of Karras et al. 2022, rho 7, and not those of the spacing */
+	int sde;            /* DISCRETE_MULTISTEP of orders 1 and 2: algorithm_type sde-dpmsolver++ */
 };
 
 struct discrete_step {

@@ -76,6 +76,40 @@ static struct path_point at_sigma(double sigma)
 	return (struct path_point){.alpha = alpha, .sigma = alpha * sigma};
 }
 
+/* The step of the table at which there is so much noise, log sigma being linear between two: k-diffusion's sigma_to_t. */
+static double sigma_step(const struct schedule *s, double sigma)
+{
+	int64_t i = 0;
+	double low, high, w;
+
+	while (i + 2 < s->steps && table_sigma(s, (double)(i + 1)) <= sigma)
+		i++;
+	if (s->steps < 2)
+		return 0;
+	low = log(table_sigma(s, (double)i));
+	high = log(table_sigma(s, (double)(i + 1)));
+	w = (low - log(sigma)) / (low - high);
+	return (double)i + fmin(fmax(w, 0), 1);
+}
+
+/* Equal steps of sigma^(1/7), between the ends of the spacing with Euler, of the table with DPM-Solver++, whose networks are asked at whole
+ * steps. */
+static void space_karras(const struct maker *m)
+{
+	const struct schedule *s = m->s;
+	int64_t n = m->p->steps;
+	int euler = m->how->kind == DISCRETE_EULER, cosine = !strncmp(s->path.name, "cosine", 6);
+	double hi = pow(table_sigma(s, euler ? m->at[0] : (double)(s->steps - 1)), 1 / 7.);
+	double lo = pow(table_sigma(s, euler ? m->at[n - 1] : 0), 1 / 7.);
+
+	for (int64_t i = 0; i < n; i++) {
+		m->sigma[i] = pow(n > 1 ? hi + (double)i / (double)(n - 1) * (lo - hi) : hi, 7);
+		m->at[i] = sigma_step(s, m->sigma[i]);
+		if (!euler)
+			m->at[i] = cosine && m->how->kind == DISCRETE_MULTISTEP ? floor(m->at[i]) : rint(m->at[i]);
+	}
+}
+
 static double lambda(double sigma)
 {
 	return -log(sigma);
@@ -144,6 +178,10 @@ static struct expo integrate(const struct maker *m, int64_t from, int64_t i)
 	struct path_point a = at_sigma(m->sigma[from]), b = at_sigma(m->sigma[i + 1]);
 	double h = lambda(m->sigma[i + 1]) - lambda(m->sigma[from]), q = expm1(-h);
 
+	if (m->how->sde) {
+		q = expm1(-2 * h);
+		return (struct expo){h, b.sigma / a.sigma * exp(-h), -b.alpha * q, b.alpha * (q / (2 * h) + 1), -.5 * b.alpha * q, 0};
+	}
 	return (struct expo){h, b.sigma / a.sigma, -b.alpha * q, b.alpha * (q / h + 1), -.5 * b.alpha * q, -b.alpha * ((q + h) / (h * h) - .5)};
 }
 
@@ -180,7 +218,10 @@ static void make_multistep(const struct maker *m, struct discrete_step *s, int64
 	int64_t n = m->p->steps;
 	int lower = !m->how->any_final && n < FEW, order = m->how->order;
 
-	if (order == 1 || i < 1 || (i + 1 == n && (lower || !m->how->final_min)))
+	if (m->how->sde)
+		s->noise = at_sigma(m->sigma[i + 1]).sigma * sqrt(-expm1(-2 * w.h));
+	/* Of Karras' sigmas the last is the table's least already, where final_min ends: a step of no length. */
+	if (order == 1 || i < 1 || w.h <= 0 || (i + 1 == n && (lower || !m->how->final_min)))
 		first_order(s, &w);
 	else if (order == 2 || i < 2 || (i + 2 == n && lower))
 		multi_second(m, s, &w, i);
@@ -279,13 +320,17 @@ int discrete_plan_make(struct discrete_plan *p, const struct discrete *how, int6
 	if (h.variance == VARIANCE_LEARNED && !has_variance)
 		return err_set(e, ERR_USAGE, "a learned variance is asked of networks that have none: variance=small or large");
 	*p = (struct discrete_plan){.steps = steps, .start = 1, .clip = h.clip};
+	if (h.sde && h.order == 3)
+		return err_set(e, ERR_USAGE, "sde=yes is of dpm++1 and dpm++2m");
 	m.at = mem_zalloc(2 * (size_t)steps + 1, sizeof *m.at);
 	m.sigma = m.at + steps;
-	rc = space(&m, e);
+	rc = h.karras && fenced(&h) ? 0 : space(&m, e);
 	if (!rc) {
 		p->step = mem_zalloc((size_t)steps, sizeof *p->step);
 		for (int64_t i = 0; i < steps; i++)
 			m.sigma[i] = table_sigma(s, m.at[i]);
+		if (h.karras)
+			space_karras(&m);
 		m.sigma[steps] = h.final_min ? table_sigma(s, 0) : 0;
 		for (int64_t i = 0; i < steps; i++)
 			make_step(&m, i);

@@ -11,6 +11,7 @@
 #include "diffusion/finitemodel.h"
 #include "diffusion/ondevice.h"
 #include "file/fileio.h"
+#include "net/diffusers.h"
 #include "net/model.h"
 #include "net/pager.h"
 
@@ -623,6 +624,46 @@ int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_opt
 	hash_files(s);
 	rc = 0;
 out:
+	model_config_release(&l.router);
+	mem_free(l.present);
+	return rc;
+}
+
+/* 1 and what the scheduler of the network in `folder` names, 0 where it has none. */
+static int folder_solver(struct scheduler_solver *s, const char *folder, struct err *e)
+{
+	char *config = path_join(folder, "config.json"), *where = scheduler_find(folder);
+	json_t *net = where && path_exists(config) ? jsonio_load(config, e) : NULL;
+	json_t *o = net && diffusers_config(net) ? scheduler_load(where, e) : NULL;
+	int rc = e->code ? -1 : o ? scheduler_solver(s, o, where, e) ? -1 : 1 : 0;
+
+	json_decref(net);
+	json_decref(o);
+	mem_free(config);
+	mem_free(where);
+	return rc;
+}
+
+int ensemble_solver(struct scheduler_solver *s, const char *dir, struct err *e)
+{
+	struct layout l = {0};
+	struct scheduler_solver one = {.text = ""};
+	int rc = !survey(&l, dir, &(struct err){0}); /* what is wrong with the folder is ensemble_open's to tell */
+
+	*s = one;
+	for (int k = 0; k <= l.highest && rc > 0; k++) {
+		char sub[32], *folder;
+
+		if (!l.present[k])
+			continue;
+		snprintf(sub, sizeof sub, "expert_%d", k);
+		folder = path_join(dir, l.lone ? l.lone : sub);
+		rc = folder_solver(&one, folder, e);
+		if (rc > 0 && *s->text && strcmp(s->text, one.text))
+			rc = err_set(e, ERR_DATA, "%s: its scheduler says %s, that of others %s: --solver tells how to sample", folder, one.text, s->text);
+		*s = one;
+		mem_free(folder);
+	}
 	model_config_release(&l.router);
 	mem_free(l.present);
 	return rc;

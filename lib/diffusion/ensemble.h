@@ -9,6 +9,7 @@
 #include "diffusion/denoiser.h"
 #include "diffusion/route.h"
 #include "diffusion/schedule.h"
+#include "diffusion/scheduler.h"
 #include "kernels/compact.h"
 #include "kernels/device.h"
 
@@ -69,6 +70,9 @@ struct ensemble {
  * or nothing in it: ERR_NOINPUT. `resident` on a device that computes in memory of the host: ERR_USAGE. Release with
  * ensemble_release, after failure too. */
 int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_options *o, struct err *e);
+/* The solver that the scheduler of its experts names (diffusion/scheduler.h): 1 and *s, or 0 where one of them is not of diffusers, or has
+ * none. ERR_DATA for what is not known here, or where they differ. */
+int ensemble_solver(struct scheduler_solver *s, const char *dir, struct err *e);
 /* The number of a folder's name: "expert_12" -> 12; -1 for anything else. */
 int ensemble_number(const char *name);
 /* What a sampler of its experts is given to tell (mixer_tell); arg is the ensemble. */

@@ -29,7 +29,7 @@ static int set(struct discrete *h, const char *key, const char *value)
 {
 	static const char *const spacings[] = {"leading", "linspace", "trailing", "respaced", NULL}, *const finals[] = {"zero", "min", NULL};
 	static const char *const variances[] = {"auto", "small", "large", "learned", NULL}, *const types[] = {"midpoint", "heun", NULL};
-	static const char *const lowers[] = {"yes", "no", NULL};
+	static const char *const lowers[] = {"yes", "no", NULL}, *const sdes[] = {"no", "yes", NULL}, *const sigmas[] = {"table", "karras", NULL};
 	int dpm = h->kind >= DISCRETE_MULTISTEP, i = 0;
 
 	if (!strcmp(key, "spacing"))
@@ -48,6 +48,10 @@ static int set(struct discrete *h, const char *key, const char *value)
 		h->heun = i = word(value, types);
 	else if (!strcmp(key, "lower") && dpm)
 		h->any_final = i = word(value, lowers);
+	else if (!strcmp(key, "sigmas") && h->kind >= DISCRETE_EULER)
+		h->karras = i = word(value, sigmas);
+	else if (!strcmp(key, "sde") && h->kind == DISCRETE_MULTISTEP)
+		h->sde = i = word(value, sdes);
 	else
 		return 1;
 	return i < 0 ? -1 : 0;

@@ -17,7 +17,8 @@ extern const char *const solver_names[];
 
 /* NAME[,KEY=VALUE].. : euler and heun alone; ddpm, ddim, euler-discrete, dpm++1, dpm++2m, dpm++3m, dpm++2s, dpm++3s with
  *   spacing=leading|linspace|trailing|respaced  offset=N  clip=L  final=zero|min
- *   variance=small|large|learned (ddpm)  eta=E (ddim)  type=midpoint|heun  lower=yes|no (dpm++)
+ *   variance=small|large|learned (ddpm)  eta=E (ddim)  type=midpoint|heun  lower=yes|no (dpm++)  sigmas=table|karras (euler-discrete, dpm++)
+ *   sde=no|yes (dpm++1, dpm++2m)
  * ERR_USAGE names what is not one of these. */
 int solver_parse(const char *text, struct solver_choice *c, struct err *e);
 

@@ -50,6 +50,43 @@ rm pipe/transformer/config.json
 check_exit 66 "no config.json" ddm-sample -n 1 --route expert:0 -o x.tar pipe/transformer
 check_err "says what it would tell" 'no config.json that tells of which network: its model_type'
 
+# The solver of a pipeline's scheduler, where none is asked for
+mkdir -p sched/scheduler
+cp -R "$SRC/tests/golden/pretrained/dit-diffusers" sched/transformer
+named() { # NAME JSON EXPECTED OPTIONS...
+	name=$1 json=$2 want=$3
+	shift 3
+	rm -f by.tar
+	echo "$json" >sched/scheduler/scheduler_config.json
+	check "$name" ddm-sample -n 1 --steps 4 --route expert:0 --class 1 --format latent -o by.tar "$@" sched
+	check_grep "$name: its solver" "\"solver\":\"$want\"" by.tar
+}
+table='"beta_start": 0.0001, "beta_end": 0.02, "beta_schedule": "linear"'
+named ddim "{\"_class_name\": \"DDIMScheduler\", $table, \"steps_offset\": 1}" 'ddim,spacing=leading,offset=1,clip=1'
+check "as by hand" ddm-sample -n 1 --steps 4 --route expert:0 --class 1 --format latent \
+	--solver ddim,spacing=leading,offset=1,clip=1 -o hand.tar sched
+check_same "the same bytes" by.tar hand.tar
+named "dpm, Python's infinity" "{\"_class_name\": \"DPMSolverMultistepScheduler\", $table, \"lambda_min_clipped\": -Infinity,
+	\"use_karras_sigmas\": true, \"algorithm_type\": \"sde-dpmsolver++\", \"variance_type\": null}" \
+	'dpm\+\+2m,spacing=linspace,sigmas=karras,sde=yes'
+named "an explicit one wins" "{\"_class_name\": \"PNDMScheduler\", $table}" 'ddpm' --solver ddpm
+named "so does what is of the flow" "{\"_class_name\": \"PNDMScheduler\", $table}" euler --convert match
+named "the flow's own" '{"_class_name": "FlowMatchEulerDiscreteScheduler", "shift": 1.0}' 'euler","times":"paris'
+unknown() { # KEY JSON
+	echo "$2" >sched/scheduler/scheduler_config.json
+	check_exit 65 "unknown: $1" ddm-sample -n 1 --steps 4 --route expert:0 --class 1 --format latent -o x.tar sched
+	check_err "named" "scheduler_config.json: \"$1\": .* is not known here: --solver tells how to sample"
+}
+unknown _class_name "{\"_class_name\": \"PNDMScheduler\", $table}"
+unknown thresholding "{\"_class_name\": \"DDIMScheduler\", $table, \"thresholding\": true}"
+unknown timestep_spacing "{\"_class_name\": \"DDIMScheduler\", $table, \"timestep_spacing\": \"even\"}"
+unknown algorithm_type "{\"_class_name\": \"DPMSolverMultistepScheduler\", $table, \"algorithm_type\": \"dpmsolver\"}"
+unknown shift '{"_class_name": "FlowMatchEulerDiscreteScheduler", "shift": 3.0}'
+unknown sigma_max "{\"_class_name\": \"EulerDiscreteScheduler\", $table, \"sigma_max\": 80}"
+rm sched/scheduler/scheduler_config.json by.tar
+check "no scheduler" ddm-sample -n 1 --steps 4 --route expert:0 --class 1 --format latent -o by.tar sched
+check_grep "euler" '"solver":"euler"' by.tar
+
 # Requests that cannot be served
 check_exit 2 "experts on different paths" $run --solver ddim -o x.tar eps
 check_err "one of them is named" 'expert 1 is on another path than others'

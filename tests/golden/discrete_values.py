@@ -35,7 +35,7 @@ def loop(s, steps, learned=False, **kw):
 
 
 def noisy(s):
-    return isinstance(s, (diffusers.DDPMScheduler, diffusers.DDIMScheduler))
+    return isinstance(s, (diffusers.DDPMScheduler, diffusers.DDIMScheduler)) or s.config.get("algorithm_type") == "sde-dpmsolver++"
 
 
 rows = []
@@ -44,7 +44,8 @@ rows = []
 def add(solver, path, kind, steps, scheduler, learned=False, **kw):
     table = {"linear_betas": LINEAR, "scaled_linear_betas": SCALED, "cosine_betas": COSINE}[path]
     x = loop(scheduler(table, prediction_type=KINDS[kind]), steps, learned, **kw)
-    rows.append((solver, path, kind, steps, int(learned), x[::109].tolist()))
+    if x.isfinite().all():  # a step of no length at the end of Karras' sigmas makes nan of orders above 1
+        rows.append((solver, path, kind, steps, int(learned), x[::109].tolist()))
 
 
 D = diffusers
@@ -83,6 +84,25 @@ for steps in (2, 3, 7, 8, 9, 20):
                     add(name + keys, P, E, steps, lambda t, **k: D.DPMSolverMultistepScheduler(**t, **k, **how))
                     if order > 1:
                         add(name[:-1] + "s" + keys, P, E, steps, lambda t, **k: D.DPMSolverSinglestepScheduler(**t, **k, **how))
+for path, kind, some in ((P, E, (2, 9, 20)), ("scaled_linear_betas", "v_prediction", (9,)), ("cosine_betas", "x0", (20,))):
+    for steps in some:
+        for final in ("zero", "min"):
+            sigmas = dict(use_karras_sigmas=True, final_sigmas_type="zero" if final == "zero" else "sigma_min")
+            keys = f",final={final},sigmas=karras"
+            for spacing in ("linspace", "leading", "trailing"):
+                add(f"euler-discrete,spacing={spacing}" + keys, path, kind, steps,
+                    lambda t, **k: D.EulerDiscreteScheduler(**t, **k, **sigmas, timestep_spacing=spacing))
+            # Of the cosine table the first two steps are one, which diffusers takes for the second.
+            for order, name in ((1, "dpm++1"), (2, "dpm++2m"), (3, "dpm++3m")) if path != "cosine_betas" else ():
+                add(name + keys, path, kind, steps, lambda t, **k: D.DPMSolverMultistepScheduler(**t, **k, **sigmas, solver_order=order))
+                if order > 1:
+                    add(name[:-1] + "s" + keys + ",lower=no", path, kind, steps,
+                        lambda t, **k: D.DPMSolverSinglestepScheduler(**t, **k, **sigmas, solver_order=order))
+            for karras in (False, True) if path != "cosine_betas" else (False,):
+                for order, type, name in ((1, "midpoint", "dpm++1"), (2, "midpoint", "dpm++2m"), (2, "heun", "dpm++2m,type=heun")):
+                    how = dict(sigmas, use_karras_sigmas=karras, solver_order=order, solver_type=type, algorithm_type="sde-dpmsolver++")
+                    add(f"{name},sde=yes,final={final}" + (",sigmas=karras" if karras else ""), path, kind, steps,
+                        lambda t, **k: D.DPMSolverMultistepScheduler(**t, **k, **how))
 
 print("/* Made by discrete_values.py with diffusers. */\n")
 print("static const struct {\n\tconst char *solver, *path, *prediction;\n\tint64_t steps;\n\tint learned;")

@@ -10,6 +10,7 @@
 #include "core/mem.h"
 #include "core/torchrng.h"
 #include "diffusion/exact.h"
+#include "diffusion/scheduler.h"
 #include "diffusion/solverchoice.h"
 #include "tests/golden/discrete_values.h"
 
@@ -137,6 +138,79 @@ static void published_values(void **state)
 		if (v[i].sum > 0)
 			assert_true(fabs(sum - v[i].sum) < 1e-2);
 		assert_true(fabs(sum / N - v[i].mean) < 1e-3);
+	}
+}
+
+/* scheduler_config.json in so many words, and what refuses one. */
+static void schedulers(void **state)
+{
+	static const struct {
+		const char *json, *solver; /* NULL: an error that names `key` */
+		const char *key;
+	} v[] = {
+	    {"{'_class_name': 'DDPMScheduler'}", "ddpm,spacing=leading,clip=1,variance=small", NULL},
+	    {"{'_class_name': 'DDPMParallelScheduler', 'clip_sample': false, 'variance_type': 'fixed_large_log', 'timestep_spacing': 'trailing'}",
+	     "ddpm,spacing=trailing,variance=large", NULL},
+	    {"{'_class_name': 'DDPMScheduler', 'variance_type': 'learned_range', 'clip_sample_range': 2.5, 'thresholding': false}",
+	     "ddpm,spacing=leading,clip=2.5,variance=learned", NULL},
+	    {"{'_class_name': 'DDIMScheduler', 'set_alpha_to_one': false, 'steps_offset': 1, 'clip_sample': false}",
+	     "ddim,spacing=leading,offset=1,final=min", NULL},
+	    {"{'_class_name': 'EulerDiscreteScheduler', 'use_karras_sigmas': true, 'final_sigmas_type': 'sigma_min', 'interpolation_type': 'linear'}",
+	     "euler-discrete,spacing=linspace,final=min,sigmas=karras", NULL},
+	    {"{'_class_name': 'DPMSolverMultistepScheduler'}", "dpm++2m,spacing=linspace", NULL},
+	    {"{'_class_name': 'DPMSolverMultistepScheduler', 'solver_order': 1}", "dpm++1,spacing=linspace", NULL},
+	    {"{'_class_name': 'DPMSolverMultistepScheduler', 'solver_order': 3, 'solver_type': 'heun', 'lower_order_final': false,"
+	     " 'algorithm_type': 'deis', 'timestep_spacing': 'leading', 'steps_offset': 1}",
+	     "dpm++3m,spacing=leading,offset=1,type=heun,lower=no", NULL},
+	    {"{'_class_name': 'DPMSolverMultistepScheduler', 'algorithm_type': 'sde-dpmsolver++', 'solver_type': 'bh2'}",
+	     "dpm++2m,spacing=linspace,sde=yes", NULL},
+	    {"{'_class_name': 'DPMSolverSinglestepScheduler', 'solver_order': 3}", "dpm++3s,lower=no", NULL},
+	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler'}", "euler", NULL},
+	    {"{}", NULL, "_class_name"},
+	    {"{'_class_name': 'UniPCMultistepScheduler'}", NULL, "_class_name"},
+	    {"{'_class_name': 3}", NULL, "_class_name"},
+	    {"{'_class_name': 'DDIMScheduler', 'clip_sample': 'yes'}", NULL, "clip_sample"},
+	    {"{'_class_name': 'DDIMScheduler', 'steps_offset': -1}", NULL, "steps_offset"},
+	    {"{'_class_name': 'DDIMScheduler', 'rescale_betas_zero_snr': true}", NULL, "rescale_betas_zero_snr"},
+	    {"{'_class_name': 'DDPMScheduler', 'variance_type': 'learned'}", NULL, "variance_type"},
+	    {"{'_class_name': 'DDPMScheduler', 'timestep_spacing': 3}", NULL, "timestep_spacing"},
+	    {"{'_class_name': 'EulerDiscreteScheduler', 'interpolation_type': 'log_linear'}", NULL, "interpolation_type"},
+	    {"{'_class_name': 'EulerDiscreteScheduler', 'timestep_type': 'continuous'}", NULL, "timestep_type"},
+	    {"{'_class_name': 'EulerDiscreteScheduler', 'sigma_min': 0.1}", NULL, "sigma_min"},
+	    {"{'_class_name': 'EulerDiscreteScheduler', 'use_beta_sigmas': true}", NULL, "use_beta_sigmas"},
+	    {"{'_class_name': 'DPMSolverMultistepScheduler', 'lambda_min_clipped': -5.1}", NULL, "lambda_min_clipped"},
+	    {"{'_class_name': 'DPMSolverMultistepScheduler', 'euler_at_final': true}", NULL, "euler_at_final"},
+	    {"{'_class_name': 'DPMSolverMultistepScheduler', 'solver_order': 4}", NULL, "solver_order"},
+	    {"{'_class_name': 'DPMSolverMultistepScheduler', 'solver_order': 3, 'algorithm_type': 'sde-dpmsolver++'}", NULL, "solver_order"},
+	    {"{'_class_name': 'DPMSolverSinglestepScheduler', 'algorithm_type': 'sde-dpmsolver++'}", NULL, "algorithm_type"},
+	    {"{'_class_name': 'DPMSolverSinglestepScheduler', 'solver_order': 1}", NULL, "solver_order"},
+	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler', 'shift': 3}", NULL, "shift"},
+	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler', 'use_dynamic_shifting': true}", NULL, "use_dynamic_shifting"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+		char *text = mem_strdup(v[i].json), quoted[64];
+		struct scheduler_solver s;
+		struct solver_choice c;
+		struct err e = {0};
+		json_t *o;
+
+		for (char *p = text; *p; p++)
+			*p = *p == '\'' ? '"' : *p;
+		o = json_loads(text, 0, NULL);
+		assert_non_null(o);
+		assert_int_equal(scheduler_solver(&s, o, "file", &e), v[i].solver ? 0 : -1);
+		if (v[i].solver) {
+			assert_string_equal(s.text, v[i].solver);
+			assert_int_equal(solver_parse(s.text, &c, &e), 0);
+		} else {
+			assert_int_equal(e.code, ERR_DATA);
+			snprintf(quoted, sizeof quoted, "\"%s\"", v[i].key);
+			assert_non_null(strstr(e.msg, quoted));
+		}
+		json_decref(o);
+		mem_free(text);
 	}
 }
 
@@ -338,7 +412,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(as_diffusers), cmocka_unit_test(published_values),        cmocka_unit_test(published_euler),
 	    cmocka_unit_test(flows_of_a_gaussian), cmocka_unit_test(noise_of_the_right_size), cmocka_unit_test(steps_of_dit),
-	    cmocka_unit_test(texts),
+	    cmocka_unit_test(texts),        cmocka_unit_test(schedulers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

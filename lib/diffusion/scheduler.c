@@ -1,0 +1,232 @@
+/* Defaults and meanings are those of diffusers 0.42: scheduling_ddpm, _ddim, _euler_discrete, _dpmsolver_multistep, _dpmsolver_singlestep,
+ * _flow_match_euler_discrete. */
+#include "diffusion/scheduler.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/jsonio.h"
+#include "core/str.h"
+
+enum { DDPM, DDIM, EULER, MULTISTEP, SINGLESTEP, FLOW, CLASSES };
+enum { OF_DDPM = 1 << DDPM, OF_DDIM = 1 << DDIM, OF_EULER = 1 << EULER, OF_MULTI = 1 << MULTISTEP, OF_SINGLE = 1 << SINGLESTEP, OF_FLOW = 1 << FLOW };
+enum { OF_DPM = OF_MULTI | OF_SINGLE, OF_SIGMA = OF_DPM | OF_EULER, OF_ANY = (1 << CLASSES) - 1 };
+
+static const char *const classes[CLASSES][3] = {{"DDPMScheduler", "DDPMParallelScheduler"}, {"DDIMScheduler", "DDIMParallelScheduler"},
+                                                {"EulerDiscreteScheduler"},                 {"DPMSolverMultistepScheduler"},
+                                                {"DPMSolverSinglestepScheduler"},           {"FlowMatchEulerDiscreteScheduler"}};
+
+struct reader {
+	const json_t *o;
+	const char *where;
+	int class;
+	struct str text;
+	struct err *e;
+};
+
+static int find_class(const char *name)
+{
+	for (int i = 0; i < CLASSES; i++)
+		for (int k = 0; classes[i][k]; k++)
+			if (!strcmp(classes[i][k], name))
+				return i;
+	return -1;
+}
+
+static int refuse(struct reader *r, const char *key)
+{
+	char *value = json_dumps(json_object_get(r->o, key), JSON_ENCODE_ANY | JSON_COMPACT);
+
+	err_set(r->e, ERR_DATA, "%s: \"%s\": %.80s is not known here: --solver tells how to sample", r->where, key, value ? value : "?");
+	free(value);
+	return -1;
+}
+
+/* The index of a word among `words`, `otherwise` where the key is not there or null; -1 with the error. */
+static int word(struct reader *r, const char *key, const char *const *words, int otherwise)
+{
+	const json_t *v = json_object_get(r->o, key);
+	const char *text = json_string_value(v);
+
+	if (!v || json_is_null(v))
+		return otherwise;
+	for (int i = 0; text && words[i]; i++)
+		if (!strcmp(text, words[i]))
+			return i;
+	return refuse(r, key);
+}
+
+static int flag(struct reader *r, const char *key, int otherwise)
+{
+	const json_t *v = json_object_get(r->o, key);
+
+	if (!v || json_is_null(v))
+		return otherwise;
+	return json_is_boolean(v) ? json_is_true(v) : refuse(r, key);
+}
+
+/* Keys whose values other than these ask for something else. */
+static int check_rest(struct reader *r)
+{
+	static const struct {
+		int of;
+		const char *key;
+	} off[] = {{OF_ANY, "thresholding"},
+	           {OF_ANY, "rescale_betas_zero_snr"},
+	           {OF_ANY, "use_exponential_sigmas"},
+	           {OF_ANY, "use_beta_sigmas"},
+	           {OF_ANY, "use_lu_lambdas"},
+	           {OF_ANY, "use_flow_sigmas"},
+	           {OF_ANY, "use_dynamic_shifting"},
+	           {OF_ANY, "invert_sigmas"},
+	           {OF_ANY, "stochastic_sampling"},
+	           {OF_MULTI, "euler_at_final"},
+	           {OF_FLOW, "use_karras_sigmas"}};
+	static const struct {
+		int of;
+		const char *key;
+	} unset[] = {{OF_EULER, "sigma_min"}, {OF_EULER, "sigma_max"}, {OF_DPM, "lambda_min_clipped"}, {OF_FLOW, "shift_terminal"}};
+	static const char *const linear[] = {"linear", NULL}, *const discrete[] = {"discrete", NULL};
+
+	for (size_t i = 0; i < sizeof off / sizeof *off; i++)
+		if ((off[i].of & 1 << r->class) && flag(r, off[i].key, 0))
+			return r->e->code ? -1 : refuse(r, off[i].key);
+	for (size_t i = 0; i < sizeof unset / sizeof *unset; i++) {
+		const json_t *v = json_object_get(r->o, unset[i].key);
+
+		if ((unset[i].of & 1 << r->class) && v && !json_is_null(v))
+			return refuse(r, unset[i].key);
+	}
+	return r->class == EULER && (word(r, "interpolation_type", linear, 0) < 0 || word(r, "timestep_type", discrete, 0) < 0) ? -1 : 0;
+}
+
+static int add_spacing(struct reader *r)
+{
+	static const char *const words[] = {"leading", "linspace", "trailing", NULL};
+	int spacing = word(r, "timestep_spacing", words, r->class <= DDIM ? 0 : 1);
+	int64_t offset = 0;
+
+	if (spacing < 0 || (json_object_get(r->o, "steps_offset") && jsonio_i64(r->o, "steps_offset", 1, 0, 1000, &offset, r->where, r->e)))
+		return -1;
+	str_printf(&r->text, ",spacing=%s", words[spacing]);
+	if (offset)
+		str_printf(&r->text, ",offset=%lld", (long long)offset);
+	return 0;
+}
+
+static int add_clip(struct reader *r)
+{
+	int clip = flag(r, "clip_sample", 1);
+	double range = 1;
+
+	if (clip < 0 || jsonio_f64(r->o, "clip_sample_range", 0, 1e-3, 1e6, &range, r->where, r->e))
+		return -1;
+	if (clip)
+		str_printf(&r->text, ",clip=%g", range);
+	return 0;
+}
+
+static int add_ddpm(struct reader *r)
+{
+	static const char *const kinds[] = {"fixed_small", "fixed_small_log", "fixed_large", "fixed_large_log", "learned_range", NULL};
+	static const char *const ours[] = {"small", "small", "large", "large", "learned"};
+	int kind = word(r, "variance_type", kinds, 0);
+
+	if (kind < 0 || add_spacing(r) || add_clip(r))
+		return -1;
+	str_printf(&r->text, ",variance=%s", ours[kind]);
+	return 0;
+}
+
+static int add_ddim(struct reader *r)
+{
+	int one = flag(r, "set_alpha_to_one", 1);
+
+	if (one < 0 || add_spacing(r) || add_clip(r))
+		return -1;
+	str_puts(&r->text, one ? "" : ",final=min");
+	return 0;
+}
+
+/* What the schedulers in sigma share. */
+static int add_sigmas(struct reader *r)
+{
+	static const char *const finals[] = {"zero", "sigma_min", NULL};
+	int karras = flag(r, "use_karras_sigmas", 0), final = word(r, "final_sigmas_type", finals, 0);
+
+	if (karras < 0 || final < 0)
+		return -1;
+	str_printf(&r->text, "%s%s", final ? ",final=min" : "", karras ? ",sigmas=karras" : "");
+	return 0;
+}
+
+static int add_dpm(struct reader *r)
+{
+	static const char *const algorithms[] = {"dpmsolver++", "deis", "sde-dpmsolver++", NULL};
+	static const char *const types[] = {"midpoint", "logrho", "bh1", "bh2", "heun", NULL};
+	int algorithm = word(r, "algorithm_type", algorithms, 0), type = word(r, "solver_type", types, 0);
+	int lower = flag(r, "lower_order_final", r->class == MULTISTEP);
+	int64_t order = 2;
+
+	if (algorithm < 0 || type < 0 || lower < 0 || jsonio_i64(r->o, "solver_order", 0, 1, 3, &order, r->where, r->e))
+		return -1;
+	if (algorithm == 2 && (r->class == SINGLESTEP || order == 3))
+		return refuse(r, r->class == SINGLESTEP ? "algorithm_type" : "solver_order");
+	if (r->class == SINGLESTEP && order == 1)
+		return refuse(r, "solver_order");
+	str_printf(&r->text, "dpm++%lld%s", (long long)order, order == 1 ? "" : r->class == MULTISTEP ? "m" : "s");
+	if ((r->class == MULTISTEP && add_spacing(r)) || add_sigmas(r))
+		return -1;
+	str_printf(&r->text, "%s%s%s", type == 4 ? ",type=heun" : "", lower ? "" : ",lower=no", algorithm == 2 ? ",sde=yes" : "");
+	return 0;
+}
+
+static int add_flow(struct reader *r)
+{
+	int64_t steps = 1000;
+	double shift = 1;
+
+	if (jsonio_f64(r->o, "shift", 0, 1e-6, 1e6, &shift, r->where, r->e) ||
+	    jsonio_i64(r->o, "num_train_timesteps", 0, 1, 100000, &steps, r->where, r->e))
+		return -1;
+	return shift != 1 ? refuse(r, "shift") : steps != 1000 ? refuse(r, "num_train_timesteps") : 0;
+}
+
+static int read_solver(struct reader *r)
+{
+	static const char *const names[CLASSES] = {"ddpm", "ddim", "euler-discrete", "", "", "euler"};
+	const char *class = "";
+
+	if (jsonio_str(r->o, "_class_name", 1, &class, r->where, r->e))
+		return -1;
+	if ((r->class = find_class(class)) < 0)
+		return refuse(r, "_class_name");
+	if (check_rest(r))
+		return -1;
+	str_puts(&r->text, names[r->class]);
+	switch (r->class) {
+	case DDPM:
+		return add_ddpm(r);
+	case DDIM:
+		return add_ddim(r);
+	case EULER:
+		return add_spacing(r) || add_sigmas(r) ? -1 : 0;
+	case FLOW:
+		return add_flow(r);
+	default:
+		return add_dpm(r);
+	}
+}
+
+int scheduler_solver(struct scheduler_solver *s, const json_t *o, const char *where, struct err *e)
+{
+	struct reader r = {.o = o, .where = where, .e = e};
+	int rc = read_solver(&r);
+
+	*s = (struct scheduler_solver){.last_is_small = !rc && r.class == FLOW};
+	if (!rc)
+		snprintf(s->text, sizeof s->text, "%s", str_text(&r.text));
+	str_release(&r.text);
+	return rc;
+}

@@ -101,6 +101,7 @@ struct work {
 	struct progress progress;
 	struct samples *samples;
 	struct device *device;       /* of a network and of k-means; NULL: neither needs one */
+	struct device *gpu;          /* that, where k-means runs on a GPU */
 	struct extractor *extractor; /* which features are by; or NULL */
 	struct featureset f;
 	struct kmeans m;
@@ -265,20 +266,19 @@ static int find_shares(struct work *w, struct err *e)
 	return rc;
 }
 
-/* Where k-means runs; NULL: on the CPU. Of itself it takes a GPU where that is worth the start: by sizes alone, so that the same samples
+/* Where k-means runs. Of itself it takes a GPU where that is worth the start: by sizes alone, so that the same samples
  * are clustered in the same place. */
-static int choose_device(struct work *w, struct device **device, struct err *e)
+static int choose_device(struct work *w, struct err *e)
 {
 	double k = o.centroids ? (double)w->m.k : o.fine > o.k ? (double)o.fine : (double)o.k;
 	int worth = (double)w->f.n * (double)w->f.d * k >= WORTH_A_GPU;
 
-	*device = NULL;
 	if (o.random || (!strcmp(o.device, "auto") && !worth))
 		return 0;
 	if (!w->device && !(w->device = open_device(o.device, w->pool, e)))
 		return -1;
 	if (!w->device->host)
-		*device = w->device;
+		w->gpu = w->device;
 	return 0;
 }
 
@@ -294,15 +294,16 @@ static int partition(struct work *w, struct err *e)
 		rc = load_centroids(w, e);
 	else
 		rc = 0;
-	if (rc || choose_device(w, &ko.device, e))
+	if (rc || choose_device(w, e))
 		return -1;
+	ko.device = w->gpu;
 	if (!o.random && !o.centroids)
 		rc = kmeans_fit(&w->m, w->f.x[0], w->f.count[0], w->f.d, &ko, e);
 	for (int h = 0; h < 2 && !rc; h++) {
 		w->part[h] = mem_zalloc((size_t)w->f.count[h], sizeof *w->part[h]);
 		w->distance[h] = mem_zalloc((size_t)w->f.count[h], sizeof *w->distance[h]);
 		if (!o.random && w->f.count[h])
-			rc = kmeans_assign(w->part[h], w->distance[h], &w->m, w->f.x[h], w->f.count[h], w->pool, ko.device, e);
+			rc = kmeans_assign(w->part[h], w->distance[h], &w->m, w->f.x[h], w->f.count[h], w->pool, w->gpu, e);
 	}
 	for (int64_t i = 0; i < w->f.n && o.random && !rc; i++)
 		w->part[w->f.held[i]][w->f.row[i]] = kmeans_random(w->f.key[i], w->share, w->m.k, o.seed);
@@ -438,6 +439,8 @@ static void say_report(const struct work *w)
 	else
 		cmd_say("%lld samples, %lld held out, %d clusters of %s: inertia %.4g each, silhouette %.3f", (long long)w->f.n,
 		        (long long)w->f.count[1], w->m.k, w->f.name, w->q.total / (double)w->f.count[0], w->q.silhouette);
+	if (w->gpu)
+		cmd_say("k-means on %s", w->gpu->name);
 	for (int c = 0; c < most && w->q.sizes; c++)
 		cmd_say("cluster %d: %lld (%.1f%%), held out %lld", c, (long long)w->q.sizes[c],
 		        100. * (double)w->q.sizes[c] / (double)w->f.count[0], (long long)held_in(w, c));

@@ -17,7 +17,7 @@
 
 static struct device *cluster_device(void);
 
-enum { CLUSTER_POINTS = 1500, CLUSTER_DIM = 20, CLUSTER_CHUNK = NEAREST_PIECE };
+enum { CLUSTER_POINTS = 600, CLUSTER_DIM = 20, CLUSTER_CHUNK = NEAREST_PIECE };
 
 /* n points around `count` centres 6 apart in random directions, `spread` about them; 0: on them. */
 static float *cluster_blobs(int64_t n, int count, float spread)

@@ -126,6 +126,50 @@ static int make_pager(struct ensemble *s, struct device *d, struct err *e)
 	return 0;
 }
 
+/* Of the weights that are not there yet. */
+static uint64_t still_takes(const struct ensemble *s, enum compact_type bulk)
+{
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < s->members; i++)
+		if (s->member[i].model && !model_loaded(s->member[i].model))
+			bytes += model_takes(s->member[i].model, i < s->k ? bulk : COMPACT_NONE);
+	return bytes;
+}
+
+/* On the CPU, before weights are read that its memory does not hold: what is missing, and the first way to hold all that are still to come
+ * which would fit, in the order of how little it changes. */
+static int check_host(const struct member *m, struct err *e)
+{
+	static const struct {
+		enum compact_type bulk;
+		const char *option;
+	} ways[] = {{COMPACT_VIEW, "--map"}, {COMPACT_BF16, "--weights bf16"}, {COMPACT_INT8, "--weights int8"}};
+	const struct ensemble *s = m->all;
+	struct device_memory here = {0};
+	uint64_t need = model_takes(m->model, COMPACT_NONE), all = still_takes(s, COMPACT_NONE), least = all;
+	int best = -1;
+
+	m->device->memory(m->device, &here);
+	if (!m->device->compact || model_loaded(m->model) || !here.total || need <= here.free)
+		return 0;
+	for (int i = s->bulk == COMPACT_BF16 ? 2 : s->bulk == COMPACT_INT8 ? 3 : 0; i < 3 && least > here.free; i++) {
+		uint64_t bytes = still_takes(s, ways[i].bulk);
+
+		if (bytes < least) {
+			least = bytes;
+			best = i;
+		}
+	}
+	if (best < 0)
+		return err_set(e, ERR_NOMEM, "%s: out of memory: weights of %.1f MB are to be read, free are %.1f MB: %.1f MB are missing, and no option "
+		               "would need less", m->device->name, (double)need * 1e-6, (double)here.free * 1e-6, (double)(need - here.free) * 1e-6);
+	return err_set(e, ERR_NOMEM, "%s: out of memory: of weights that take %.1f MB the next take %.1f MB, free are %.1f MB: %.1f MB are missing; all "
+	               "%s with %s, %.1f MB", m->device->name, (double)all * 1e-6, (double)need * 1e-6, (double)here.free * 1e-6,
+	               (double)(need - here.free) * 1e-6, least <= here.free ? "would fit" : "would not fit even", ways[best].option,
+	               (double)least * 1e-6);
+}
+
 /* In the work space of the first of its kind that was. */
 static int member_load(struct member *m, struct err *e)
 {
@@ -133,7 +177,7 @@ static int member_load(struct member *m, struct err *e)
 
 	if (!m->model)
 		return 0;
-	if (!m->all->paged && make_pager(m->all, m->device, e))
+	if (check_host(m, e) || (!m->all->paged && make_pager(m->all, m->device, e)))
 		return -1;
 	for (int i = 0; i < m->all->members && !lender; i++)
 		if (m->all->member[i].model && model_lends(m->all->member[i].model, m->model))
@@ -621,6 +665,7 @@ int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_opt
 	    find_shares(s, &l, dir, e) || check_resident(s, o, e))
 		goto out;
 	s->resident = o->resident;
+	s->bulk = o->bulk;
 	hash_files(s);
 	rc = 0;
 out:

@@ -56,6 +56,7 @@ struct ensemble {
 	int files;                 /* what the results depend on */
 	char hash[65];             /* SHA-256 over names and hashes of `file` */
 	struct resident resident;
+	enum compact_type bulk;    /* as asked for */
 	struct pager *pager;       /* NULL: weights that were read stay where they are needed */
 	int paged;                 /* it has been decided */
 	struct member *member;     /* (k + 1) networks; the router last */

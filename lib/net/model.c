@@ -561,6 +561,22 @@ void model_needs(struct model *m, uint64_t *weights, uint64_t *work)
 	*work = network_bytes(m->net);
 }
 
+uint64_t model_takes(const struct model *m, enum compact_type bulk)
+{
+	const struct safetensors *s = m->weights ? weightfile_tensors(m->weights, NULL) : NULL;
+
+	if (!bulk)
+		bulk = m->net->store.bulk;
+	if (bulk == COMPACT_VIEW && !(s && bulk_in_place(s, &m->net->params)))
+		bulk = COMPACT_F32;
+	return weightstore_needs(bulk, &m->net->params);
+}
+
+int model_loaded(const struct model *m)
+{
+	return m->loaded;
+}
+
 int model_page(const struct model *m)
 {
 	return m->page;

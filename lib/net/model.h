@@ -57,6 +57,9 @@ int model_alike(const struct model *a, const struct model *b);
 int model_lends(const struct model *lender, const struct model *m);
 /* Bytes that weights and work space will take, on a device that does not compute in memory of the host. */
 void model_needs(struct model *m, uint64_t *weights, uint64_t *work);
+/* Bytes that the weights of what model_find found will take on the CPU where matrices are held so; COMPACT_NONE: as they are to be. */
+uint64_t model_takes(const struct model *m, enum compact_type bulk);
+int model_loaded(const struct model *m);
 int model_page(const struct model *m); /* its number with the pager; -1: it has none */
 void model_free(struct model *m);
 const struct model_config *model_config(const struct model *m);

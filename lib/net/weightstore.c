@@ -75,6 +75,25 @@ uint16_t *weightstore_rounded(const struct weightstore *w, float *values)
 	return w->bf16 ? (uint16_t *)(void *)(values + w->plain) : NULL;
 }
 
+uint64_t weightstore_needs(enum compact_type bulk, const struct params *p)
+{
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < p->n; i++) {
+		const struct param *q = &p->v[i];
+		struct compact part = {.type = bulk};
+
+		if (q->flags & PARAM_BULK) {
+			part.n = q->shape[0] / q->parts;
+			part.k = q->shape[1];
+			bytes += (uint64_t)q->parts * (uint64_t)(compact_bytes(&part) + (bulk == COMPACT_INT8 ? part.n * (int64_t)sizeof *part.scale : 0));
+		} else {
+			bytes += (uint64_t)q->count * sizeof(float);
+		}
+	}
+	return bytes;
+}
+
 void weightstore_bind(const struct weightstore *w, struct tape *t, float *values, const struct compact *matrices)
 {
 	tape_bind_params(t, values, NULL);

@@ -28,6 +28,8 @@ int64_t weightstore_matrix_bytes(const struct compact *matrices, const struct pa
 void weightstore_layout(struct weightstore *w, struct params *p, struct tape *t, struct device *d);
 size_t weightstore_bytes(const struct weightstore *w, const struct params *p);          /* of all but the matrices, */
 uint16_t *weightstore_rounded(const struct weightstore *w, float *values);              /* of which this part is bfloat16; or NULL */
+/* Bytes of all weights where the matrices are held so, on the CPU. */
+uint64_t weightstore_needs(enum compact_type bulk, const struct params *p);
 /* The tape computes with these from now on. */
 void weightstore_bind(const struct weightstore *w, struct tape *t, float *values, const struct compact *matrices);
 

@@ -83,7 +83,18 @@ struct request {
 	struct resident resident;
 	size_t limit; /* of the device's memory; 0: none */
 	int cpu;
+	enum compact_type bulk;
+	uint64_t free; /* that the CPU says it has; 0: what it has */
 };
+
+static uint64_t said_free;
+
+static void say_memory(struct device *d, struct device_memory *m)
+{
+	(void)d;
+	*m = (struct device_memory){.free = said_free, .total = said_free + 1};
+}
+
 
 struct found {
 	float x[PICTURES * D];
@@ -106,7 +117,7 @@ static void take_down(const struct far *f, const struct ensemble *s, struct foun
 static int sample(const struct request *q, struct found *y, struct err *e)
 {
 	struct device *dev = q->cpu ? device_cpu(NULL, DT_F32) : device_far(NULL);
-	struct ensemble_options o = {.capacity = 2 * BATCH, .device = dev, .resident = q->resident};
+	struct ensemble_options o = {.capacity = 2 * BATCH, .bulk = q->bulk, .device = dev, .resident = q->resident};
 	struct ensemble s;
 	struct mixture m;
 	struct sampler sampler;
@@ -116,6 +127,9 @@ static int sample(const struct request *q, struct found *y, struct err *e)
 	memset(y, 0, sizeof *y);
 	if (!q->cpu)
 		((struct far *)dev)->limit = ((struct far *)dev)->total = q->limit;
+	if (q->free)
+		dev->memory = say_memory;
+	said_free = q->free;
 	assert_int_equal(policy_parse(q->route, &o.policy, e), 0);
 	if (ensemble_open(&s, dir, &o, e))
 		goto out;
@@ -256,10 +270,73 @@ static void bytes(void **state)
 	assert_int_equal(e.code, ERR_USAGE);
 }
 
+static uint64_t takes(const char *name, enum compact_type bulk)
+{
+	struct device *d = device_cpu(NULL, DT_F32);
+	char *path = path_join(dir, name);
+	struct err e = {0};
+	struct model *m = model_find(path, 1, COMPACT_NONE, d, NULL, &e);
+	uint64_t bytes;
+
+	if (!m)
+		fail_msg("%s", e.msg);
+	bytes = model_takes(m, bulk);
+	if (model_load(m, NULL, NULL, &e))
+		fail_msg("%s", e.msg);
+	if (bulk == COMPACT_F32) /* what it is read as: gaps and whole panels beside */
+		assert_true((uint64_t)model_bytes(m) >= bytes && (uint64_t)model_bytes(m) < bytes + 4096);
+	model_free(m);
+	device_free(d);
+	mem_free(path);
+	return bytes;
+}
+
+static void refused(const struct request *q, const char *why)
+{
+	static struct found y;
+	struct err e = {0};
+
+	assert_int_equal(sample(q, &y, &e), -1);
+	assert_int_equal(e.code, ERR_NOMEM);
+	if (!strstr(e.msg, why))
+		fail_msg("not \"%s\": %s", why, e.msg);
+}
+
+/* On the CPU weights that do not fit are refused before they are read, with what would. */
+static void advises(void **state)
+{
+	static struct found y;
+	static const enum compact_type types[] = {COMPACT_VIEW, COMPACT_F32, COMPACT_BF16, COMPACT_INT8};
+	struct request q = {.route = "expert:3", .cfg = 1, .cpu = 1};
+	uint64_t need[4];
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		need[i] = takes("expert_3", types[i]);
+	assert_true(need[0] < need[3] && need[3] < need[2] && need[2] < need[1]);
+	q.free = need[1];
+	must_sample(&q, &y);
+	q.free = need[1] - 1;
+	refused(&q, "all would fit with --map");
+	q.bulk = COMPACT_VIEW;
+	must_sample(&q, &y);
+	q.bulk = COMPACT_BF16;
+	q.free = need[2] - 1;
+	refused(&q, "all would fit with --weights int8");
+	q.free = need[3] - 1;
+	refused(&q, "all would not fit even with --weights int8");
+	q.bulk = COMPACT_INT8;
+	refused(&q, "no option would need less");
+	q.route = "full";
+	q.bulk = COMPACT_NONE;
+	q.free = 1000;
+	refused(&q, "all would not fit even with --map");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_pictures), cmocka_unit_test(counts), cmocka_unit_test(graphs),
-	                                   cmocka_unit_test(fits), cmocka_unit_test(bytes)};
+	                                   cmocka_unit_test(fits), cmocka_unit_test(bytes), cmocka_unit_test(advises)};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -105,6 +105,17 @@ static int log_of_run(const char *path)
 	return n > 6 && !strcmp(path + n - 6, ".jsonl");
 }
 
+/* Kept to be gone on with (file/partial.h), by what was killed or had no memory. */
+static int is_kept(const char *name)
+{
+	return name[0] == '.' && strstr(name, ".part") != NULL;
+}
+
+static int is_temporary(const char *name)
+{
+	return strstr(name, ".tmp") || (is_kept(name) && kind != MEMORY);
+}
+
 static long wrong, excused, litter;
 static const char *tree_a, *tree_b;
 
@@ -113,9 +124,9 @@ static int compare_one(const char *path, const struct stat *st, int type, struct
 {
 	char other[8192];
 
-	(void)w;
 	(void)st;
-	if (type != FTW_F || log_of_run(path) || strstr(path, "/.lock") || (kind == KILL && strstr(path, ".tmp")))
+	if (type != FTW_F || log_of_run(path) || strstr(path, "/.lock") || (kind == KILL && is_temporary(path + w->base)) ||
+	    (kind == MEMORY && is_kept(path + w->base)))
 		return 0;
 	snprintf(other, sizeof other, "%s%s", tree_b, path + strlen(tree_a));
 	if (lack && strstr(path, lack) && access(other, F_OK))
@@ -138,7 +149,7 @@ static int litter_one(const char *path, const struct stat *st, int type, struct 
 {
 	(void)st;
 	(void)type;
-	litter += strstr(path + w->base, ".tmp") != NULL;
+	litter += is_temporary(path + w->base);
 	return 0;
 }
 
@@ -146,7 +157,7 @@ static int litter_remove(const char *path, const struct stat *st, int type, stru
 {
 	(void)st;
 	(void)type;
-	if (strstr(path + w->base, ".tmp"))
+	if (is_temporary(path + w->base))
 		remove_tree(path);
 	return 0;
 }

@@ -771,13 +771,15 @@ void REAL_NAME(gemm_panel)(real *panel, const real *b, int64_t ld, int64_t n, in
 	pack_columns(panel, b, ld, n, k);
 }
 
-void REAL_NAME(gemm_panels)(real *c, int64_t ldc, const real *a, int64_t lda, const real *panels, int64_t m, int64_t n, int64_t k)
+void REAL_NAME(gemm_panels)(real *c, int64_t ldc, const real *a, int64_t lda, const real *panels, int64_t m, int64_t n, int64_t k,
+                            int64_t chunk)
 {
-	struct tile t = {.by_rows = 1, .lda = lda, .ldb = NR, .kc = k, .ldc = ldc, .ask = a, .alpha = 1};
+	for (int64_t j = 0; j < n; j += NR)
+		for (int64_t k0 = 0; k0 < k; k0 += chunk) {
+			struct tile t = {.by_rows = 1, .lda = lda, .ldb = NR, .kc = min64(chunk, k - k0), .ldc = ldc, .ask = a, .alpha = 1,
+			                 .n = min64(NR, n - j), .add = k0 ? c + j : NULL, .ldadd = ldc};
 
-	for (int64_t j = 0; j < n; j += NR) {
-		t.n = min64(NR, n - j);
-		t.plain = t.n == NR;
-		tile_run(&t, c + j, a, panels + j * k, m);
-	}
+			t.plain = t.n == NR && !k0;
+			tile_run(&t, c + j, a + k0, panels + (j * k + k0 * NR), m);
+		}
 }

@@ -95,8 +95,10 @@ int gemm_width_f64(void);
 /* n <= width rows of b, ld apart, each of k, as the columns of a panel; the columns from n on are zero. */
 void gemm_panel_f32(float *panel, const float *b, int64_t ld, int64_t n, int64_t k);
 void gemm_panel_f64(double *panel, const double *b, int64_t ld, int64_t n, int64_t k);
-/* c (m, n) = a (m, k) times the panels, one chunk of k whatever its length. On the calling thread. */
-void gemm_panels_f32(float *c, int64_t ldc, const float *a, int64_t lda, const float *panels, int64_t m, int64_t n, int64_t k);
-void gemm_panels_f64(double *c, int64_t ldc, const double *a, int64_t lda, const double *panels, int64_t m, int64_t n, int64_t k);
+/* c (m, n) = a (m, k) times the panels, the sums of `chunk` k's each added in order. k > 0. On the calling thread. */
+void gemm_panels_f32(float *c, int64_t ldc, const float *a, int64_t lda, const float *panels, int64_t m, int64_t n, int64_t k,
+                     int64_t chunk);
+void gemm_panels_f64(double *c, int64_t ldc, const double *a, int64_t lda, const double *panels, int64_t m, int64_t n, int64_t k,
+                     int64_t chunk);
 
 #endif

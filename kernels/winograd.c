@@ -4,18 +4,48 @@
 #include <string.h>
 
 #include "kernels/gemm.h"
-#include "kernels/walk.h"
+#include "kernels/simd.h"
 #include "kernels/vmath.h"
+#include "kernels/walk.h"
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* How one dimension of the kernel is done: F(outputs, taps). ONE: a single tap, nothing to transform. */
+enum form { ONE, F2_3, F4_3, F2_5, F3_7 };
 
 enum {
-	POINTS = 16,     /* of a transform of 4 x 4 */
-	VALUES = 12288,  /* tiles times channels of a task: what it transforms stays in the second-level cache */
-	FEWEST = 24,     /* tiles of a task, at least */
-	MOST = 96,       /* and at most: all multiples of the product's rows */
+	LINE_MOST = 9,   /* points of a line, */
+	TAPS_MOST = 7,   /* its taps, */
+	POINTS_MOST = 36, /* points of a tile, */
+	PIXELS_MOST = 16, /* its outputs, */
+	KERNEL_MOST = 25, /* and taps of a kernel, at most */
+	VALUES = 196608, /* points times tiles times channels, in and out, of a task: what it transforms stays in the second-level cache */
+	FEWEST = 12,     /* tiles of a task are a multiple, */
+	LEAST = 24,      /* at least, */
+	MOST = 96,       /* and at most */
 	COLUMNS = 128,   /* output channels between two transforms back */
+	SUM = 32,        /* channels, at most, summed at once: many points multiply the errors of long sums */
 	APART = 16,      /* keeps rows off each other's cache sets */
 	CHANNELS = 32,   /* below which, in or out, the transforms cost what they save */
-	TILES = 100      /* of a sample, likewise */
+	PIXELS = 225,    /* of a sample, likewise */
+	WEIGHTS = 1 << 21 /* numbers of the weights' transforms by F(4, 3) from which on they leave the cache before they are used again */
+};
+
+/* Points are 0 (or not), pairs of q and -q, and infinity, in this order. */
+static const struct {
+	int points, outputs, taps, zero, pairs;
+	double at[4]; /* the pairs' q */
+} forms[] = {
+    [ONE] = {1, 1, 1, 0, 0, {0}},
+    [F2_3] = {4, 2, 3, 1, 1, {1}},
+    [F4_3] = {6, 4, 3, 1, 2, {.75, 1.5}},
+    [F2_5] = {6, 2, 5, 1, 2, {.75, 1.5}},
+    [F3_7] = {9, 3, 7, 0, 4, {.25, .75, 1.125, 2.125}},
+};
+
+/* What is done in both dimensions. */
+struct shape {
+	enum form down, across;
 };
 
 struct winograd {
@@ -23,28 +53,49 @@ struct winograd {
 	const real *x, *w, *bias, *add;
 	real *y, *pre;
 	int64_t xs[3], ys, as, ps; /* strides: of x by dimension, of the others' pixels */
-	int64_t h, wide, ch, o, ho, wo, top, left;
-	int64_t down, across; /* tiles of 2 x 2 */
-	int64_t block, blocks; /* tiles of a task, tasks of a sample */
+	int64_t samples, h, wide, ch, o, ho, wo, top, left;
+	struct shape shape;
+	int points, taps;
+	int64_t chunk; /* channels summed at once */
+	int64_t down, across; /* tiles of a sample */
+	int64_t block; /* tiles of a task; it may take some of two samples */
+	int64_t ldm;   /* from one row of products to the next */
 	int64_t panels;
 	int width;
 	int act;
-	real *u;       /* [POINTS][panels][ch][width], points `point` apart */
+	real *u;       /* [points][panels][ch][width], points `point` apart */
 	int64_t point;
 	real *own;  /* scratch of worker 0 */
 	int64_t each;
 };
 
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+	return (a + b - 1) / b;
+}
+
 #ifdef REAL_IS_FLOAT
 int winograd_takes(const struct op_call *c)
 {
 	const struct array *y = &c->out[0], *w = &c->in[1];
-	int64_t tiles = ((y->shape[1] + 1) / 2) * ((y->shape[2] + 1) / 2);
+	int64_t kh = w->shape[1], kw = w->shape[2];
 
-	return w->shape[1] == 3 && w->shape[2] == 3 && c->attr.i[1] == 1 && w->shape[0] >= CHANNELS && w->shape[3] >= CHANNELS &&
-	       tiles >= TILES;
+	if (c->attr.i[1] != 1 || w->shape[0] < CHANNELS || w->shape[3] < CHANNELS || y->shape[1] * y->shape[2] < PIXELS)
+		return 0;
+	return (kh == kw && (kh == 3 || kh == 5)) || (kh == 1 && kw == 7) || (kh == 7 && kw == 1);
 }
 #endif
+
+static struct shape shape_of(const struct array *w)
+{
+	int64_t kh = w->shape[1], kw = w->shape[2];
+
+	if (kh == 3 && kw == 3 && POINTS_MOST * w->shape[0] * w->shape[3] > WEIGHTS)
+		return (struct shape){F2_3, F2_3};
+	if (kh == 3 && kw == 3)
+		return (struct shape){F4_3, F4_3};
+	return kh == 5 ? (struct shape){F2_5, F2_5} : kh == 1 ? (struct shape){ONE, F3_7} : (struct shape){F3_7, ONE};
+}
 
 static int64_t row_stride(const struct array *a)
 {
@@ -56,27 +107,27 @@ static int64_t row_stride(const struct array *a)
 	return stride;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-	return (a + b - 1) / b;
-}
-
 static void sizes(struct winograd *g, const struct op_call *c)
 {
 	const struct array *x = &c->in[0], *w = &c->in[1], *y = &c->out[0];
+	int64_t own;
 
-	*g = (struct winograd){.c = c, .h = x->shape[1], .wide = x->shape[2], .ch = x->shape[3], .o = w->shape[0], .ho = y->shape[1],
-	                       .wo = y->shape[2], .top = c->attr.i[2], .left = c->attr.i[3], .width = REAL_NAME(gemm_width)()};
-	g->down = (g->ho + 1) / 2;
-	g->across = (g->wo + 1) / 2;
-	g->block = VALUES / g->ch / FEWEST * FEWEST;
-	g->block = g->block < FEWEST ? FEWEST : g->block > MOST ? MOST : g->block;
-	g->blocks = ceil_div(g->down * g->across, g->block);
+	*g = (struct winograd){.c = c, .samples = x->shape[0], .h = x->shape[1], .wide = x->shape[2], .ch = x->shape[3], .o = w->shape[0],
+	                       .ho = y->shape[1], .wo = y->shape[2], .top = c->attr.i[2], .left = c->attr.i[3], .shape = shape_of(w),
+	                       .taps = (int)(w->shape[1] * w->shape[2]), .width = REAL_NAME(gemm_width)()};
+	g->points = forms[g->shape.down].points * forms[g->shape.across].points;
+	g->chunk = g->shape.down == F2_3 ? g->ch : ceil_div(g->ch, ceil_div(g->ch, SUM));
+	g->down = ceil_div(g->ho, forms[g->shape.down].outputs);
+	g->across = ceil_div(g->wo, forms[g->shape.across].outputs);
+	g->ldm = (g->o < COLUMNS ? ceil_div(g->o, VLEN) * VLEN : COLUMNS) + APART;
+	g->block = VALUES / g->points / (g->ch + APART + g->ldm) / FEWEST * FEWEST;
+	g->block = g->block < LEAST ? LEAST : g->block > MOST ? MOST : g->block;
 	g->panels = ceil_div(g->o, g->width);
-	g->each = POINTS * g->block * (g->ch + APART + COLUMNS + APART);
 	g->point = g->panels * g->width * g->ch + APART;
-	if (g->each < 9 * (g->ch * g->width + APART))
-		g->each = 9 * (g->ch * g->width + APART);
+	g->each = g->points * g->block * (g->ch + APART + g->ldm);
+	own = g->taps * (g->ch * g->width + APART);
+	if (g->each < own)
+		g->each = own;
 	g->each = (g->each + 15) / 16 * 16;
 }
 
@@ -85,29 +136,61 @@ size_t REAL_NAME(winograd_scratch)(const struct op_call *c, int workers)
 	struct winograd g;
 
 	sizes(&g, c);
-	return (size_t)(POINTS * g.point + workers * g.each) * sizeof(real);
+	return (size_t)(g.points * g.point + workers * g.each) * sizeof(real);
 }
 
-/* G g G^T of n kernels side by side: taps[9] `apart`, u[POINTS] `step` apart. */
-static void weights_of(const real *restrict taps, int64_t apart, real *restrict u, int64_t step, int64_t n)
+/* ---- weights ---- */
+
+/* G: the value of a kernel's polynomial at each point, over what the other points' factors give there. */
+static void values_at(enum form f, real g[LINE_MOST][TAPS_MOST])
 {
-	for (int64_t i = 0; i < n; i++) {
-		real m[4][3];
+	double p[LINE_MOST] = {0};
+	int n = forms[f].zero;
 
-		for (int k = 0; k < 3; k++) {
-			real a = taps[k * apart + i], b = taps[(3 + k) * apart + i], c = taps[(6 + k) * apart + i];
+	for (int k = 0; k < forms[f].pairs; k++) {
+		p[n++] = forms[f].at[k];
+		p[n++] = -forms[f].at[k];
+	}
+	for (int i = 0; i < n; i++) {
+		double v = 1;
 
-			m[0][k] = a;
-			m[1][k] = (a + b + c) * REAL_C(0.5);
-			m[2][k] = (a - b + c) * REAL_C(0.5);
-			m[3][k] = c;
-		}
-		for (int r = 0; r < 4; r++) {
-			u[4 * r * step + i] = m[r][0];
-			u[(4 * r + 1) * step + i] = (m[r][0] + m[r][1] + m[r][2]) * REAL_C(0.5);
-			u[(4 * r + 2) * step + i] = (m[r][0] - m[r][1] + m[r][2]) * REAL_C(0.5);
-			u[(4 * r + 3) * step + i] = m[r][2];
-		}
+		for (int j = 0; j < n; j++)
+			v *= j == i ? 1 : p[i] - p[j];
+		v = 1 / v;
+		for (int k = 0; k < forms[f].taps; k++, v *= p[i])
+			g[i][k] = (real)v;
+	}
+	for (int k = 0; k < forms[f].taps; k++)
+		g[n][k] = k == forms[f].taps - 1;
+}
+
+/* G k G'^T of n kernels side by side: taps of one kernel `apart`, u[points] `step` apart. */
+static void weights_of(struct shape s, const real *restrict taps, int64_t apart, real *restrict u, int64_t step, int64_t n)
+{
+	int th = forms[s.down].taps, tw = forms[s.across].taps, ph = forms[s.down].points, pw = forms[s.across].points;
+	real gh[LINE_MOST][TAPS_MOST], gw[LINE_MOST][TAPS_MOST];
+
+	values_at(s.down, gh);
+	values_at(s.across, gw);
+	for (int64_t at = 0; at < n; at += VLEN) {
+		vreal line[TAPS_MOST][LINE_MOST];
+
+		for (int y = 0; y < th; y++)
+			for (int p = 0; p < pw; p++) {
+				vreal sum = v_splat(0);
+
+				for (int x = 0; x < tw; x++)
+					sum = v_fma(v_splat(gw[p][x]), v_load(taps + (y * tw + x) * apart + at), sum);
+				line[y][p] = sum;
+			}
+		for (int q = 0; q < ph; q++)
+			for (int p = 0; p < pw; p++) {
+				vreal sum = v_splat(0);
+
+				for (int y = 0; y < th; y++)
+					sum = v_fma(v_splat(gh[q][y]), line[y][p], sum);
+				v_store(u + (q * pw + p) * step + at, sum);
+			}
 	}
 }
 
@@ -118,127 +201,258 @@ static void weights_task(void *arg, int64_t panel, int worker)
 	int64_t first = panel * g->width, n = g->o - first < g->width ? g->o - first : g->width, size = g->ch * g->width;
 	real *taps = g->own + worker * g->each;
 
-	for (int64_t t = 0; t < 9; t++)
-		REAL_NAME(gemm_panel)(taps + t * (size + APART), g->w + (first * 9 + t) * g->ch, 9 * g->ch, n, g->ch);
-	weights_of(taps, size + APART, g->u + panel * size, g->point, size);
+	for (int64_t t = 0; t < g->taps; t++)
+		REAL_NAME(gemm_panel)(taps + t * (size + APART), g->w + (first * g->taps + t) * g->ch, g->taps * g->ch, n, g->ch);
+	weights_of(g->shape, taps, size + APART, g->u + panel * size, g->point, size);
 }
 
-/* B^T d B of one tile: d its 16 pixels (NULL: outside), out[POINTS] `step` apart. */
-static void forward_tile(const real *const d[POINTS], real *restrict out, int64_t step, int64_t n)
+/* ---- transforms of one line, of vectors `step` apart ---- */
+
+/* x (x + q) (x^2 - r): at q and -q, of points 0, q, -q and the roots of r. */
+ALWAYS_INLINE void pair_in(vreal *plus, vreal *minus, vreal even, vreal odd, real q)
 {
-	for (int64_t i = 0; i < n; i++) {
-		real m[4][4];
+	*plus = v_fma(v_splat(q), odd, even);
+	*minus = v_fma(v_splat(-q), odd, even);
+}
 
-		for (int k = 0; k < 4; k++) {
-			real a = d[k][i], b = d[4 + k][i], c = d[8 + k][i], e = d[12 + k][i];
+/* (x^2 - a) (x^2 - b) (x^2 - c) of d[0], d[2 step], .. */
+ALWAYS_INLINE vreal cubic(const vreal *d, int step, real a, real b, real c)
+{
+	vreal v = v_fma(v_splat(-(a + b + c)), d[4 * step], d[6 * step]);
 
-			m[0][k] = a - c;
-			m[1][k] = b + c;
-			m[2][k] = c - b;
-			m[3][k] = b - e;
-		}
-		for (int r = 0; r < 4; r++) {
-			out[4 * r * step + i] = m[r][0] - m[r][2];
-			out[(4 * r + 1) * step + i] = m[r][1] + m[r][2];
-			out[(4 * r + 2) * step + i] = m[r][2] - m[r][1];
-			out[(4 * r + 3) * step + i] = m[r][1] - m[r][3];
-		}
+	v = v_fma(v_splat(a * b + a * c + b * c), d[2 * step], v);
+	return v_fma(v_splat(-(a * b * c)), d[0], v);
+}
+
+/* B^T d in place: the polynomials that vanish at all points but one. */
+ALWAYS_INLINE void line_in(enum form f, vreal *d, int step)
+{
+	const real q0 = (real)forms[f].at[0], q1 = (real)forms[f].at[1], q2 = (real)forms[f].at[2], q3 = (real)forms[f].at[3];
+	const real r0 = q0 * q0, r1 = q1 * q1, r2 = q2 * q2, r3 = q3 * q3;
+
+	if (f == F2_3) {
+		vreal first = d[2 * step] - d[0], last = d[3 * step] - d[step], b = d[step], c = d[2 * step];
+
+		d[0] = first;
+		d[step] = c + b;
+		d[2 * step] = c - b;
+		d[3 * step] = last;
+	} else if (f == F4_3 || f == F2_5) {
+		vreal first = v_fma(v_splat(r0 * r1), d[0], v_fma(v_splat(-(r0 + r1)), d[2 * step], d[4 * step]));
+		vreal last = v_fma(v_splat(r0 * r1), d[step], v_fma(v_splat(-(r0 + r1)), d[3 * step], d[5 * step]));
+		vreal e0 = v_fma(v_splat(-r1), d[2 * step], d[4 * step]), o0 = v_fma(v_splat(-r1), d[step], d[3 * step]);
+		vreal e1 = v_fma(v_splat(-r0), d[2 * step], d[4 * step]), o1 = v_fma(v_splat(-r0), d[step], d[3 * step]);
+
+		d[0] = first;
+		pair_in(&d[step], &d[2 * step], e0, o0, q0);
+		pair_in(&d[3 * step], &d[4 * step], e1, o1, q1);
+		d[5 * step] = last;
+	} else if (f == F3_7) {
+		vreal last = v_fma(v_splat(-r0), cubic(d, step, r1, r2, r3), cubic(d + 2 * step, step, r1, r2, r3));
+		vreal e0 = cubic(d, step, r1, r2, r3), o0 = cubic(d + step, step, r1, r2, r3);
+		vreal e1 = cubic(d, step, r0, r2, r3), o1 = cubic(d + step, step, r0, r2, r3);
+		vreal e2 = cubic(d, step, r0, r1, r3), o2 = cubic(d + step, step, r0, r1, r3);
+		vreal e3 = cubic(d, step, r0, r1, r2), o3 = cubic(d + step, step, r0, r1, r2);
+
+		pair_in(&d[0], &d[step], o0, e0, q0);
+		pair_in(&d[2 * step], &d[3 * step], o1, e1, q1);
+		pair_in(&d[4 * step], &d[5 * step], o2, e2, q2);
+		pair_in(&d[6 * step], &d[7 * step], o3, e3, q3);
+		d[8 * step] = last;
 	}
 }
 
-/* v [POINTS][block][ch + APART] of tiles [first, first + n) of a sample; zeros: ch of them. */
-static void transform_in(const struct winograd *g, int64_t sample, int64_t first, int64_t n, real *v, const real *zeros)
+/* A^T m in place, the first of them: sums of the points' powers. */
+ALWAYS_INLINE void line_out(enum form f, vreal *m, int step)
 {
+	const real q0 = (real)forms[f].at[0], q1 = (real)forms[f].at[1], q2 = (real)forms[f].at[2], q3 = (real)forms[f].at[3];
+
+	if (f == F2_3) {
+		vreal first = m[0] + (m[step] + m[2 * step]);
+
+		m[step] = (m[step] - m[2 * step]) + m[3 * step];
+		m[0] = first;
+	} else if (f == F4_3 || f == F2_5) {
+		vreal s0 = m[step] + m[2 * step], d0 = m[step] - m[2 * step], s1 = m[3 * step] + m[4 * step], d1 = m[3 * step] - m[4 * step];
+		vreal last = m[5 * step];
+
+		m[0] = m[0] + (s0 + s1);
+		m[step] = v_fma(v_splat(q0), d0, v_splat(q1) * d1);
+		if (f == F2_5) {
+			m[step] += last;
+			return;
+		}
+		m[2 * step] = v_fma(v_splat(q0 * q0), s0, v_splat(q1 * q1) * s1);
+		m[3 * step] = v_fma(v_splat(q0 * q0 * q0), d0, v_fma(v_splat(q1 * q1 * q1), d1, last));
+	} else if (f == F3_7) {
+		vreal s0 = m[0] + m[step], d0 = m[0] - m[step], s1 = m[2 * step] + m[3 * step], d1 = m[2 * step] - m[3 * step];
+		vreal s2 = m[4 * step] + m[5 * step], d2 = m[4 * step] - m[5 * step], s3 = m[6 * step] + m[7 * step];
+		vreal d3 = m[6 * step] - m[7 * step], last = m[8 * step];
+
+		m[0] = (s0 + s1) + (s2 + s3);
+		m[step] = v_fma(v_splat(q0), d0, v_fma(v_splat(q1), d1, v_fma(v_splat(q2), d2, v_splat(q3) * d3)));
+		m[2 * step] = v_fma(v_splat(q0 * q0), s0, v_fma(v_splat(q1 * q1), s1, v_fma(v_splat(q2 * q2), s2, v_fma(v_splat(q3 * q3), s3, last))));
+	}
+}
+
+/* ---- tiles ---- */
+
+/* B^T d B of one tile: d its pixels, out[points] `step` apart; n lanes. */
+ALWAYS_INLINE void lanes_in(struct shape s, const real *const *d, int64_t at, real *out, int64_t step, int n)
+{
+	const int ph = forms[s.down].points, pw = forms[s.across].points;
+	vreal v[POINTS_MOST];
+
+#pragma GCC unroll 36
+	for (int k = 0; k < ph * pw; k++)
+		v[k] = n == VLEN ? v_load(d[k] + at) : v_load_part(d[k] + at, n);
+#pragma GCC unroll 9
+	for (int y = 0; y < ph; y++)
+		line_in(s.across, v + y * pw, 1);
+#pragma GCC unroll 9
+	for (int x = 0; x < pw; x++)
+		line_in(s.down, v + x, pw);
+#pragma GCC unroll 36
+	for (int k = 0; k < ph * pw; k++)
+		if (n == VLEN)
+			v_store(out + k * step + at, v[k]);
+		else
+			v_store_part(out + k * step + at, v[k], n);
+}
+
+ALWAYS_INLINE void tile_in(struct shape s, const real *const *d, real *out, int64_t step, int64_t n)
+{
+	int64_t i = 0;
+
+	for (; i + VLEN <= n; i += VLEN)
+		lanes_in(s, d, i, out, step, VLEN);
+	if (i < n)
+		lanes_in(s, d, i, out, step, (int)(n - i));
+}
+
+/* v [points][block][ch + APART] of n tiles, the first one `first` of all samples'; zeros: ch of them. */
+ALWAYS_INLINE void transform_in(struct shape s, const struct winograd *g, int64_t first, int64_t n, real *v, const real *zeros)
+{
+	const int ph = forms[s.down].points, pw = forms[s.across].points;
 	int64_t ld = g->ch + APART;
 
 	for (int64_t t = 0; t < n; t++) {
-		int64_t y = (first + t) / g->across * 2 - g->top, x = (first + t) % g->across * 2 - g->left;
-		const real *d[POINTS];
+		int64_t sample = (first + t) / (g->down * g->across), tile = (first + t) % (g->down * g->across);
+		int64_t y = tile / g->across * forms[s.down].outputs - g->top, x = tile % g->across * forms[s.across].outputs - g->left;
+		const real *d[POINTS_MOST];
 
-		for (int k = 0; k < POINTS; k++) {
-			int64_t py = y + k / 4, px = x + k % 4;
+		for (int k = 0; k < ph * pw; k++) {
+			int64_t py = y + k / pw, px = x + k % pw;
 
 			d[k] = py < 0 || py >= g->h || px < 0 || px >= g->wide ? zeros : g->x + sample * g->xs[0] + py * g->xs[1] + px * g->xs[2];
 		}
-		forward_tile(d, v + t * ld, g->block * ld, g->ch);
+		tile_in(s, d, v + t * ld, g->block * ld, g->ch);
 	}
 }
 
-static void finish_row(const struct winograd *g, int64_t pixel, int64_t o0, int64_t n, real *restrict z)
+/* What the sum of a pixel's channels, from o on, becomes: n lanes of it. */
+ALWAYS_INLINE void finish(const struct winograd *g, int64_t pixel, int64_t o, vreal z, int n)
 {
-	real *y = g->y + pixel * g->ys + o0;
+	real *y = g->y + pixel * g->ys + o;
 
 	if (g->add)
-		for (int64_t i = 0; i < n; i++)
-			z[i] += g->add[pixel * g->as + o0 + i];
+		z += v_load_part(g->add + pixel * g->as + o, n);
 	if (g->bias)
-		for (int64_t i = 0; i < n; i++)
-			z[i] += g->bias[o0 + i];
+		z += v_load_part(g->bias + o, n);
 	if (g->pre)
-		memcpy(g->pre + pixel * g->ps + o0, z, (size_t)n * sizeof *z);
-	if (g->act == UNARY_SILU)
-		for (int64_t i = 0; i < n; i++)
-			y[i] = real_silu(z[i]);
-	else if (g->act == UNARY_GELU_TANH)
-		for (int64_t i = 0; i < n; i++)
-			y[i] = real_gelu(z[i]);
-	else if (g->act == UNARY_RELU)
-		for (int64_t i = 0; i < n; i++)
-			y[i] = z[i] < 0 ? 0 : z[i];
-	else
-		memcpy(y, z, (size_t)n * sizeof *y);
-}
+		v_store_part(g->pre + pixel * g->ps + o, z, n);
+	if (g->act == UNARY_RELU) {
+		__typeof__(z < z) below = z < v_splat(0);
 
-/* A^T m A of one tile: m[POINTS] `step` apart to the four pixels of out[4][COLUMNS]. */
-static void back_tile(const real *restrict m, int64_t step, real (*restrict out)[COLUMNS], int64_t n)
-{
-	for (int64_t i = 0; i < n; i++) {
-		real s[2][4];
+		z = (vreal)((__typeof__(below))z & ~below);
+	} else if (g->act == UNARY_SILU || g->act == UNARY_GELU_TANH) {
+		real lane[VLEN];
 
-		for (int k = 0; k < 4; k++) {
-			real a = m[k * step + i], b = m[(4 + k) * step + i], c = m[(8 + k) * step + i], e = m[(12 + k) * step + i];
-
-			s[0][k] = a + b + c;
-			s[1][k] = b - c - e;
-		}
-		for (int r = 0; r < 2; r++) {
-			out[2 * r][i] = s[r][0] + s[r][1] + s[r][2];
-			out[2 * r + 1][i] = s[r][1] - s[r][2] - s[r][3];
-		}
+		v_store(lane, z);
+		for (int i = 0; i < VLEN; i++)
+			lane[i] = g->act == UNARY_SILU ? real_silu(lane[i]) : real_gelu(lane[i]);
+		z = v_load(lane);
 	}
+	v_store_part(y, z, n);
 }
 
-static void transform_out(const struct winograd *g, int64_t sample, int64_t first, int64_t n, const real *m, int64_t o0, int64_t columns)
+/* A^T m A of one tile: m[points] `step` apart to its pixels, those below 0 excepted; channels from o on. */
+ALWAYS_INLINE void tile_out(struct shape s, const struct winograd *g, const real *m, int64_t step, const int64_t *pixel, int64_t o, int n)
 {
-	int64_t ld = COLUMNS + APART;
-	real out[4][COLUMNS];
+	const int ph = forms[s.down].points, pw = forms[s.across].points, oh = forms[s.down].outputs, ow = forms[s.across].outputs;
+	vreal v[POINTS_MOST];
+
+#pragma GCC unroll 36
+	for (int k = 0; k < ph * pw; k++)
+		v[k] = v_load(m + k * step);
+#pragma GCC unroll 9
+	for (int y = 0; y < ph; y++)
+		line_out(s.across, v + y * pw, 1);
+#pragma GCC unroll 9
+	for (int x = 0; x < ow; x++)
+		line_out(s.down, v + x, pw);
+#pragma GCC unroll 4
+	for (int y = 0; y < oh; y++)
+#pragma GCC unroll 4
+		for (int x = 0; x < ow; x++)
+			if (pixel[y * ow + x] >= 0)
+				finish(g, pixel[y * ow + x], o, v[y * pw + x], n);
+}
+
+ALWAYS_INLINE void transform_out(struct shape s, const struct winograd *g, int64_t first, int64_t n, const real *m, int64_t o0,
+                                 int64_t columns)
+{
+	const int oh = forms[s.down].outputs, ow = forms[s.across].outputs;
 
 	for (int64_t t = 0; t < n; t++) {
-		int64_t y = (first + t) / g->across * 2, x = (first + t) % g->across * 2;
+		int64_t sample = (first + t) / (g->down * g->across), tile = (first + t) % (g->down * g->across);
+		int64_t y = tile / g->across * oh, x = tile % g->across * ow, pixel[PIXELS_MOST];
 
-		back_tile(m + t * ld, g->block * ld, out, columns);
-		for (int k = 0; k < 4; k++)
-			if (y + k / 2 < g->ho && x + k % 2 < g->wo)
-				finish_row(g, (sample * g->ho + y + k / 2) * g->wo + x + k % 2, o0, columns, out[k]);
+		for (int k = 0; k < oh * ow; k++)
+			pixel[k] = y + k / ow < g->ho && x + k % ow < g->wo ? (sample * g->ho + y + k / ow) * g->wo + x + k % ow : -1;
+		for (int64_t i = 0; i < columns; i += VLEN)
+			tile_out(s, g, m + t * g->ldm + i, g->block * g->ldm, pixel, o0 + i, (int)(columns - i < VLEN ? columns - i : VLEN));
 	}
 }
 
-static void block_task(void *arg, int64_t task, int worker)
+ALWAYS_INLINE void block_run(struct shape s, const struct winograd *g, int64_t task, int worker)
 {
-	const struct winograd *g = arg;
-	int64_t sample = task / g->blocks, first = task % g->blocks * g->block, all = g->down * g->across;
+	int64_t first = task * g->block, all = g->samples * g->down * g->across;
 	int64_t n = all - first < g->block ? all - first : g->block, ld = g->ch + APART, size = g->ch * g->width;
-	real *v = g->own + worker * g->each, *m = v + POINTS * g->block * ld;
+	real *v = g->own + worker * g->each, *m = v + g->points * g->block * ld;
 
 	memset(m, 0, (size_t)g->ch * sizeof *m); /* zeros, for now */
-	transform_in(g, sample, first, n, v, m);
+	transform_in(s, g, first, n, v, m);
 	for (int64_t o0 = 0; o0 < g->o; o0 += COLUMNS) {
 		int64_t columns = g->o - o0 < COLUMNS ? g->o - o0 : COLUMNS;
 
-		for (int64_t k = 0; k < POINTS; k++)
-			REAL_NAME(gemm_panels)(m + k * g->block * (COLUMNS + APART), COLUMNS + APART, v + k * g->block * ld, ld,
-			                       g->u + k * g->point + o0 / g->width * size, n, columns, g->ch);
-		transform_out(g, sample, first, n, m, o0, columns);
+		for (int64_t k = 0; k < g->points; k++)
+			REAL_NAME(gemm_panels)(m + k * g->block * g->ldm, g->ldm, v + k * g->block * ld, ld,
+			                       g->u + k * g->point + o0 / g->width * size, n, columns, g->ch, g->chunk);
+		transform_out(s, g, first, n, m, o0, columns);
+	}
+}
+
+/* Code of its own for each shape: its transforms are straight lines. */
+#define TASK(down, across) \
+	static void task_##down##_##across(void *arg, int64_t task, int worker) \
+	{ \
+		block_run((struct shape){down, across}, arg, task, worker); \
+	}
+TASK(F2_3, F2_3)
+TASK(F4_3, F4_3)
+TASK(F2_5, F2_5)
+TASK(ONE, F3_7)
+TASK(F3_7, ONE)
+
+static void (*task_of(struct shape s))(void *, int64_t, int)
+{
+	switch (s.down) {
+	case F2_3: return task_F2_3_F2_3;
+	case F4_3: return task_F4_3_F4_3;
+	case F2_5: return task_F2_5_F2_5;
+	case F3_7: return task_F3_7_ONE;
+	default: return task_ONE_F3_7;
 	}
 }
 
@@ -264,7 +478,7 @@ void REAL_NAME(winograd_run)(const struct op_call *c)
 	g.ps = g.pre ? row_stride(&c->out[1]) : 0;
 	g.act = (int)c->attr.i[0] - 1;
 	g.u = c->scratch;
-	g.own = g.u + POINTS * g.point;
+	g.own = g.u + g.points * g.point;
 	pool_run(c->pool, g.panels, weights_task, &g);
-	pool_run(c->pool, c->in[0].shape[0] * g.blocks, block_task, &g);
+	pool_run(c->pool, ceil_div(g.samples * g.down * g.across, g.block), task_of(g.shape), &g);
 }

@@ -75,9 +75,9 @@ static const struct opt options[] = {
 static const struct program program = {
     .name = "ddm-eval-fid",
     .synopsis =
-	"[--features KIND] [--input NAME] [--weights TYPE] [--device NAME] [--metrics LIST] [--protocol NAME] [--size N] [--filter NAME] [--heldout SET] [--train SET] "
-	"[--axes P] [--draws R] [--subsets N] [--subset-size M] [--seed S] [--logits FILE] [--captions FILE] [--aesthetic FILE] "
-	"[--lpips DIR] [--groups NAME] [--ignore-recipe] [--cache] "
+	"[--features KIND] [--input NAME] [--weights TYPE] [--device NAME] [--metrics LIST] [--protocol NAME] [--size N] "
+	"[--filter NAME] [--heldout SET] [--train SET] [--axes P] [--draws R] [--subsets N] [--subset-size M] [--seed S] "
+	"[--logits FILE] [--captions FILE] [--aesthetic FILE] [--lpips DIR] [--groups NAME] [--ignore-recipe] [--cache] "
 	"[--cache-dir DIR] [--stats-out FILE] [-o FILE] [--skip-bad] [--max-errors N] [--threads N] REFERENCE SAMPLES",
     .about = "Measure how far samples are from a reference set of pictures.",
     .options = options,

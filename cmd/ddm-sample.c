@@ -112,8 +112,8 @@ static const struct program program = {
     "[-n N] [--prompt TEXT] [--prompts FILE] [--negative TEXT] [--preset NAME] [--route HOW] [--solver NAME] "
     "[--steps N] [--times HOW] [--cfg S] [--cfg-channels N] [--class C] [--seed S] [--noise KIND] [--labels FILE] [--grid FILE] [--report FILE] "
     "[--log FILE] [--timing FILE] [--convert HOW] [--weights TYPE] [--encoder-weights TYPE] [--map] [--format NAME] [--vae DIR] [--tile] "
-    "[--text-encoder DIR] [--text-features FILE] [--negative-features FILE] [--resident N] [--first I] [--batch N] [--batch-invariant] [--threads N] [--device NAME] "
-    "[--profile] [-o FILE] MODEL",
+    "[--text-encoder DIR] [--text-features FILE] [--negative-features FILE] [--resident N] [--first I] [--batch N] [--batch-invariant] "
+    "[--threads N] [--device NAME] [--profile] [-o FILE] MODEL",
     "Make pictures with an ensemble of experts, from noise and from words; a tar of NNNNNN.png",
     options,
 };
@@ -585,28 +585,6 @@ static int open_outputs(struct run *r, struct err *e)
 	return rc;
 }
 
-static int log_weights(struct run *r, int64_t i, struct err *e)
-{
-	json_t *o = json_object(), *all = json_array();
-	char *line;
-	int rc;
-
-	for (int64_t s = 0; s < steps; s++) {
-		json_t *row = json_array();
-
-		for (int k = 0; k < r->ensemble.k; k++)
-			json_array_append_new(row, jsonio_real(r->weights[(i * steps + s) * r->ensemble.k + k]));
-		json_array_append_new(all, row);
-	}
-	json_object_set_new(o, "index", json_integer(r->index[i]));
-	json_object_set_new(o, "weights", all);
-	line = jsonio_line(o);
-	json_decref(o);
-	rc = outfile_write(&r->log, line, strlen(line), e) || outfile_write(&r->log, "\n", 1, e) ? -1 : 0;
-	mem_free(line);
-	return rc;
-}
-
 static void put_on_sheet(void *arg, int64_t i, const struct picture *p)
 {
 	struct run *r = arg;
@@ -626,7 +604,7 @@ static int write_batch(struct run *r, int64_t n, struct err *e)
 	rc = output_write(&r->out, n, r->x, r->item, put_on_sheet, r, e);
 	for (int64_t i = 0; i < n; i++) {
 		if (!rc && log_path)
-			rc = log_weights(r, i, e);
+			rc = sample_log(&r->log, r->index[i], r->weights + i * steps * r->ensemble.k, steps, r->ensemble.k, e);
 		r->assigned[r->heaviest[i]]++;
 	}
 	return rc;

@@ -15,7 +15,7 @@
 #include "plot/glossary.h"
 #include "plot/sources.h"
 
-enum { CHART_WIDTH = 400, CHART_HEIGHT = 300 };
+enum { CHART_WIDTH = 400, CHART_HEIGHT = 300, BARS_WIDTH = 480 };
 
 /* The facts of a log, from the last line that begins a training. */
 static int log_facts(struct runlog *l, struct err *e)
@@ -236,7 +236,7 @@ static int64_t comparison(struct runpage *r, const struct tsv *t, int64_t row)
 /* Differences of the first two keys, which are what arms are judged by. */
 static int comparison_chart(struct runpage *r, const char *key, struct err *e)
 {
-	struct bars b = {.width = CHART_WIDTH};
+	struct bars b = {.width = BARS_WIDTH};
 	struct scene s = {0};
 	int rc = source_compare(&b, r->compare, key, NULL, e);
 

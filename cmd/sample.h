@@ -90,6 +90,9 @@ struct sample_summary {
 /* A line for a human, and JSON at the paths that are not NULL; of them timing alone tells the seconds. */
 int sample_report(const struct sample_summary *s, const char *report_path, const char *timing_path, struct err *e);
 
+/* A line of JSON about picture `index`: the experts' weights w (steps, k). */
+int sample_log(struct outfile *f, int64_t index, const double *w, int64_t steps, int k, struct err *e);
+
 /* ---- output ---- */
 
 enum sample_format { FORMAT_PNG, FORMAT_WEBP, FORMAT_NPZ, FORMAT_LATENT };

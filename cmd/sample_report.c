@@ -1,5 +1,6 @@
 #include <jansson.h>
 #include <math.h>
+#include <string.h>
 
 #include "cmd/cmd.h"
 #include "cmd/sample.h"
@@ -114,5 +115,27 @@ int sample_report(const struct sample_summary *r, const char *report_path, const
 		rc = write_json(timing_path, timing, e);
 	json_decref(report);
 	json_decref(timing);
+	return rc;
+}
+
+int sample_log(struct outfile *f, int64_t index, const double *w, int64_t steps, int k, struct err *e)
+{
+	json_t *o = json_object(), *all = json_array();
+	char *line;
+	int rc;
+
+	for (int64_t s = 0; s < steps; s++) {
+		json_t *row = json_array();
+
+		for (int i = 0; i < k; i++)
+			json_array_append_new(row, jsonio_real(w[s * k + i]));
+		json_array_append_new(all, row);
+	}
+	json_object_set_new(o, "index", json_integer(index));
+	json_object_set_new(o, "weights", all);
+	line = jsonio_line(o);
+	json_decref(o);
+	rc = outfile_write(f, line, strlen(line), e) || outfile_write(f, "\n", 1, e) ? -1 : 0;
+	mem_free(line);
 	return rc;
 }

@@ -35,8 +35,8 @@ struct textencoder_info {
 	int64_t tokens, width;
 	int64_t embedding; /* width of CLIP's pooled vector; T5: 0 */
 	int projected;     /* that vector is in the space that CLIP's pictures share */
-	char hash[65];     /* SHA-256 of the architecture, the weights, how they are rounded, the tokenizer's files, and `lower`: all that features depend on
-	                    * but `tokens` */
+	char hash[65];     /* SHA-256 of the architecture, the weights, how they are rounded, the tokenizer's files, and `lower`: all that
+	                    * features depend on but `tokens` */
 };
 
 /* What a run gives; NULL where it is not wanted. */

@@ -32,6 +32,8 @@ END
 campaign() {
 	tap_run env B="$PWD/fuzz" SECONDS=7 sh "$SRC/tests/fuzz/campaign.sh" "$@"
 }
+GATHERED=none
+export GATHERED
 campaign tsv
 [ "$RC" -eq 0 ]
 tap_result $? "a campaign without findings" "exit $RC"
@@ -61,3 +63,20 @@ tap_result $? "and removed" "exit $RC"
 campaign model
 [ "$RC" -eq 1 ]
 tap_result $? "a target that is not built" "exit $RC"
+mkdir -p before/tsv
+echo 1 >before/tsv/one
+echo 2 >before/tsv/two
+tar -C before -cf - tsv | zstd -q >before.tar.zst
+rm -r fuzz/corpus/tsv
+GATHERED=$PWD/before.tar.zst
+campaign tsv
+[ "$RC" -eq 0 ]
+tap_result $? "a first campaign" "exit $RC"
+check_out "begins with what was kept" "99	12	34	3	1	0" sh -c 'tail -n 1 fuzz/summary.tsv | cut -f 3-'
+# What earlier campaigns found worth keeping.
+mkdir gathered
+zstd -qdc "$SRC/tests/fuzz/gathered.tar.zst" | tar -C gathered -xf -
+for target in gathered/*; do
+	name=${target##*/}
+	check "what reaches code of $name" "$B/tests/fuzz/fuzz_$name" -once "$target"
+done

@@ -338,7 +338,8 @@ static void clusters_of(int64_t k)
 	int64_t chunk = quick ? 512 : 65536, d = quick ? 64 : 1024, n = rows_that_fit(quick ? 1024 : 153 * 65536, chunk, d);
 	struct lloyd l = {.find.op = OP_NEAREST, .add.op = OP_SEGMENT_SUM, .x = values(n * d, DT_F32, 1), .n = n, .chunk = chunk};
 	struct array x = array_of(l.x, DT_F32, 2, chunk, d, 0, 0), c = array_of(values(k * d, DT_F32, .9f), DT_F32, 2, k, d, 0, 0);
-	struct array at = array_of(memory((size_t)chunk * 4), DT_I32, 1, chunk, 0, 0, 0), near = array_of(memory((size_t)chunk * 4), DT_F32, 1, chunk, 0, 0, 0);
+	struct array at = array_of(memory((size_t)chunk * 4), DT_I32, 1, chunk, 0, 0, 0);
+	struct array near = array_of(memory((size_t)chunk * 4), DT_F32, 1, chunk, 0, 0, 0);
 	struct array pieces = array_of(memory((size_t)chunk / NEAREST_PIECE * 8), DT_F64, 1, chunk / NEAREST_PIECE, 0, 0, 0);
 	struct array sum = array_of(memory((size_t)(k * d) * 8), DT_F64, 2, k, d, 0, 0), size = array_of(memory((size_t)k * 4), DT_I32, 1, k, 0, 0, 0);
 	struct array all[] = {x, c, at, near, pieces, sum, size};

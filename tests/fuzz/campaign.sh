@@ -3,20 +3,20 @@
 #
 #	B=build-fuzz SECONDS=60 tests/fuzz/campaign.sh [PATTERN]...     those whose name holds one of the patterns; all without
 #
-# A target begins with its committed inputs and with what earlier campaigns gathered ($B/corpus/NAME), and adds to that. An input that
-# crashes it, is slow, or wants too much memory is kept as $B/found/NAME-*; until it is gone from there the campaign fails.
+# A target begins with its committed inputs and with what earlier campaigns gathered ($B/corpus/NAME; the first time GATHERED, which is
+# tests/fuzz/gathered.tar.zst), and adds to that. An input that crashes it, is slow, or wants too much memory is kept as
+# $B/found/NAME-*; until it is gone from there the campaign fails.
 #
 # $B/summary.tsv has a line for every target and campaign, the newest last: target, seconds, executions, coverage (edges), features,
-# inputs (in the gathered corpus, at the end), new (of them from this campaign), findings (in $B/found, in all). What is worth
-# committing, minimised:
-#
-#	$B/tests/fuzz/fuzz_NAME -merge=1 NEW tests/fuzz/corpus/NAME $B/corpus/NAME
+# inputs (in the gathered corpus, at the end), new (of them from this campaign), findings (in $B/found, in all). gather.sh keeps what
+# is worth it.
 set -u
 SRC=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
 B=$(cd "${B:-build-fuzz}" 2>/dev/null && pwd) || { echo "campaign.sh: no build directory: make fuzz" >&2; exit 1; }
 cd "$SRC" || exit 1
 mkdir -p "$B/found"
 limit=${SECONDS:-60}
+gathered=${GATHERED:-tests/fuzz/gathered.tar.zst}
 failed=0
 summary=$B/summary.tsv
 [ -s "$summary" ] || printf '#target\tseconds\texecutions\tcoverage\tfeatures\tinputs\tnew\tfindings\n' >"$summary"
@@ -39,7 +39,10 @@ for source in tests/fuzz/fuzz_*.c; do
 	wanted "$name" "$@" || continue
 	[ -x "$B/tests/fuzz/fuzz_$name" ] || { echo "campaign.sh: $name is not built: make fuzz" >&2; failed=1; continue; }
 	seeds=$(sed -n 's/^REPLAY_MAIN("\(.*\)")$/\1/p' "$source")
-	mkdir -p "$B/corpus/$name"
+	if [ ! -d "$B/corpus/$name" ]; then
+		mkdir -p "$B/corpus/$name"
+		zstd -qdc "$gathered" 2>/dev/null | tar -C "$B/corpus" -xf - "$name" 2>/dev/null
+	fi
 	log=$B/found/$name.log
 	before=$(count "$B/corpus/$name")
 	began=$(date +%s)

@@ -1,7 +1,7 @@
 /* The main() of a fuzz target where no fuzzer drives it: replays a corpus, and a fixed number of mutations of each input.
  *
  * With clang: cc -fsanitize=fuzzer,address,undefined -DFUZZER -Ilib -I. tests/fuzz/fuzz_npy.c build/libddm.a ...
- * Here:       build/tests/fuzz/fuzz_npy [FILE | FOLDER]...        by default the target's corpus */
+ * Here:       build/tests/fuzz/fuzz_npy [-once] [FILE | FOLDER]...        by default the target's corpus; -once: no mutations */
 #ifndef DDM_TESTS_FUZZ_REPLAY_H
 #define DDM_TESTS_FUZZ_REPLAY_H
 
@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 #include "core/rng.h"
 #include "file/fileio.h"
 
-enum { MUTATIONS = 400 };
+static uint64_t mutations = 400;
 
 static uint64_t pick(uint64_t n, uint64_t step, uint64_t index, uint32_t lane)
 {
@@ -71,7 +71,7 @@ static int replay_file(const char *path)
 		printf("# %s\n", e.msg);
 		return -1;
 	}
-	for (uint64_t i = 0; i <= MUTATIONS; i++) {
+	for (uint64_t i = 0; i <= mutations; i++) {
 		uint8_t *whole = memcpy(mem_alloc(len), p, len), *exact;
 
 		n = i ? mutate(whole, len, i) : len;
@@ -111,15 +111,19 @@ static int replay_path(const char *path)
 
 static int replay_main(int argc, char **argv, const char *corpus)
 {
-	int inputs = 0, bad = 0;
+	int inputs = 0, bad = 0, first = 1;
 
-	for (int i = argc > 1 ? 1 : 0; i < argc; i++) {
-		int k = replay_path(argc > 1 ? argv[i] : corpus);
+	if (argc > 1 && !strcmp(argv[1], "-once")) {
+		mutations = 0;
+		first++;
+	}
+	for (int i = argc > first ? first : 0; i < (argc > first ? argc : 1); i++) {
+		int k = replay_path(argc > first ? argv[i] : corpus);
 
 		bad |= k <= 0;
 		inputs += k > 0 ? k : 0;
 	}
-	printf("1..1\n%sok 1 - %d inputs, %d mutations of each\n", bad ? "not " : "", inputs, MUTATIONS);
+	printf("1..1\n%sok 1 - %d inputs, %d mutations of each\n", bad ? "not " : "", inputs, (int)mutations);
 	return bad;
 }
 

@@ -245,8 +245,8 @@ enum way { WHOLE, IN_PARTS, IN_PARTS_NO_GRAPHS, OFFLOADED, PROFILED, NO_GRAPHS, 
 
 /* Forward, backward and update are a graph each, captured at the second run, and what follows a part by what that does: of four parts the
  * first begins the sum, the second closes a level of the tree, the third neither. The update of moments that come from the host is
- * none, and neither that nor a part's end is one of a profiled run. The learning rate, the clipping and Adam's corrections change with the steps: the bytes are those of a device
- * without graphs. */
+ * none, and neither that nor a part's end is one of a profiled run. The learning rate, the clipping and Adam's corrections change with
+ * the steps: the bytes are those of a device without graphs. */
 static void updates_by_graph(void **state)
 {
 	static const int64_t captures[WAYS] = {3, 6, 0, 2, 2, 0}, updates[WAYS] = {1, 4, 0, 0, 0, 0};

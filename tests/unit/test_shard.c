@@ -427,9 +427,10 @@ static void concurrent_reads(void **state)
 
 static void manifests(void **state)
 {
-	static const char *const foreign[] = {"../evil.tar.zst",         "cluster-2/../000000.tar.zst", "cluster-2/000000.tar..zst",   "cluster-2/00000.tar.zst",
-	                                      "cluster-2/000000.tar.zst/", "cluster-2/000000a.tar.zst",  "cluster-2/.000000.tar.zst",   "cluster-2/",
-	                                      "cluster-1/000000.tar.zst",  "cluster-20/000000.tar.zst",  "holdout/cluster-2/000000.tar.zst"};
+	static const char *const foreign[] = {
+	    "../evil.tar.zst",           "cluster-2/../000000.tar.zst", "cluster-2/000000.tar..zst", "cluster-2/00000.tar.zst",
+	    "cluster-2/000000.tar.zst/", "cluster-2/000000a.tar.zst",   "cluster-2/.000000.tar.zst", "cluster-2/",
+	    "cluster-1/000000.tar.zst",  "cluster-20/000000.tar.zst",   "holdout/cluster-2/000000.tar.zst"};
 	struct manifest_row rows[3] = {{.cluster = 2}, {.cluster = 0}, {.cluster = 2, .holdout = 1}};
 	char *root = at("SHARDS"), *sub, *shard;
 	struct stamp *stamp = stamp_new("ddm-shard");

@@ -125,8 +125,8 @@ static int compare_one(const char *path, const struct stat *st, int type, struct
 	char other[8192];
 
 	(void)st;
-	if (type != FTW_F || log_of_run(path) || strstr(path, "/.lock") || (kind == KILL && is_temporary(path + w->base)) ||
-	    (kind == MEMORY && is_kept(path + w->base)))
+	if (type != FTW_F || log_of_run(path) || strstr(path, "/.lock") || ((kind == KILL || kind == MEMORY) && is_kept(path + w->base)) ||
+	    (kind == KILL && strstr(path + strlen(tree_a), ".tmp"))) /* a temporary, or in one */
 		return 0;
 	snprintf(other, sizeof other, "%s%s", tree_b, path + strlen(tree_a));
 	if (lack && strstr(path, lack) && access(other, F_OK))

@@ -421,7 +421,9 @@ static void memory(void **state)
 		print_message("matrices of %g bytes: %.1f MB said, %.1f MB grown, %.1f MB counted\n", ways[i].bytes, (double)t5_bytes(m) * 1e-6,
 		              (double)grown * 1e-6, (double)want * 1e-6);
 		assert_true(llabs(t5_bytes(m) - want) < 1 << 17); /* scales, and what aligns */
+#ifndef __SANITIZE_ADDRESS__ /* which has memory of its own */
 		assert_true(grown > want * 9 / 10 && grown < want + (3 << 20));
+#endif
 		t5_free(m);
 	}
 	params_release(&p);
@@ -441,9 +443,9 @@ int main(void)
 	    OF(vit_of_transformers, "dinov2-registers-less"),
 	    cmocka_unit_test(vit_of_hub),
 	    cmocka_unit_test(vit_of_timm),
-    cmocka_unit_test(dinov2_of_timm),
-    cmocka_unit_test(vit_of_shapes),
-    cmocka_unit_test(vit_of_wrong_shapes),
+	    cmocka_unit_test(dinov2_of_timm),
+	    cmocka_unit_test(vit_of_shapes),
+	    cmocka_unit_test(vit_of_wrong_shapes),
 	    cmocka_unit_test(vit_sizes),
 	    cmocka_unit_test(refusals),
 	    OF(clip_text, "clip"),

@@ -13,8 +13,6 @@ static const uint64_t VALIDATION_SEED = 0;
 /* Where batches arrive, and the stream they come by. */
 enum { PLACES = 2, ARRIVALS = 1 };
 
-/* A picture of PixArt's larger models is told to have these sides and this aspect ratio; the factor is that of its latents. */
-
 static void measure(struct noised *z, int64_t n, const struct net_config *c)
 {
 	z->rows = n;

@@ -109,7 +109,7 @@ int networks_dinov2(struct extractor *x, const char *path, const struct extracto
 	t->device = o->device;
 	n.net = t;
 	if (!input_choose(&n.input, o, NETINPUT_DINOV2, inputs, 2, n.name, e) && !weights_hash(hash, path, "dinov2-l", e))
-		t->vit = vit_open(path, 0, BATCH, o->bulk, o->device, e);
+		t->vit = vit_open(path, 0, VIT_CLASS, BATCH, o->bulk, o->device, e);
 	if (!t->vit) {
 		tower_free(t);
 		return -1;
@@ -132,7 +132,7 @@ int networks_clip(struct extractor *x, const char *path, const struct extractor_
 
 	t->device = o->device;
 	n.net = t;
-	if (weights_hash(hash, path, "clip-vit-large-patch14", e) || !(t->clip = clip_vision_open(path, BATCH, o->bulk, o->device, e)))
+	if (weights_hash(hash, path, "clip-vit-large-patch14", e) || !(t->clip = clip_vision_open(path, VIT_CLASS, BATCH, o->bulk, o->device, e)))
 		goto out;
 	c = clip_vision_config(t->clip);
 	if (input_choose(&n.input, o, c->size == netinput_side(NETINPUT_CMMD) ? NETINPUT_CMMD : NETINPUT_CLIP, inputs, 2, n.name, e))

@@ -1,5 +1,6 @@
 #include "net/clip.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 /* A tower. Its tensors have names of OpenAI's, those of the vision tower below "visual.". */
 struct tower {
 	struct clip_config c;
+	enum vit_tokens tokens;
 	struct forward f;
 };
 struct clip_text {
@@ -146,7 +148,8 @@ static const char *in_tower(char *buf, size_t size, const char *tower, int64_t i
 	return buf;
 }
 
-static struct tensor *block(struct tower *m, const char *tower, int64_t i, struct tensor *x, int causal)
+/* queries: of the first tokens, those that someone reads after it. */
+static struct tensor *block(struct tower *m, const char *tower, int64_t i, struct tensor *x, int64_t queries, int causal)
 {
 	struct tape *t = m->f.tape;
 	char name[96], weight[96], bias[96];
@@ -154,7 +157,8 @@ static struct tensor *block(struct tower *m, const char *tower, int64_t i, struc
 
 	in_tower(weight, sizeof weight, tower, i, "attn.in_proj_weight");
 	in_tower(bias, sizeof bias, tower, i, "attn.in_proj_bias");
-	x = op_add(t, x, forward_attention(&m->f, h, weight, bias, in_tower(name, sizeof name, tower, i, "attn.out_proj"), m->c.heads, causal));
+	h = forward_attention(&m->f, h, weight, bias, in_tower(name, sizeof name, tower, i, "attn.out_proj"), m->c.heads, queries, causal);
+	x = op_add(t, queries < x->shape[1] ? op_slice(t, x, 1, 0, queries) : x, h);
 	h = forward_norm(&m->f, x, in_tower(name, sizeof name, tower, i, "ln_2"), m->c.eps);
 	h = forward_linear(&m->f, h, in_tower(name, sizeof name, tower, i, "mlp.c_fc"), m->c.wide, 1, m->c.quick ? -1 : UNARY_GELU_ERF);
 	if (m->c.quick)
@@ -183,7 +187,7 @@ static void record_text(struct tower *m, int64_t capacity, enum compact_type bul
 	h = op_embed(m->f.tape, param(m, "token_embedding.weight", 2, table), op_reshape(m->f.tape, ids, 1, flat));
 	h = op_add(m->f.tape, op_reshape(m->f.tape, h, 3, tokens), param(m, "positional_embedding", 2, pos));
 	for (int64_t i = 0; i < c->depth; i++)
-		h = block(m, "", i, h, 1);
+		h = block(m, "", i, h, n, 1);
 	h = forward_norm(&m->f, h, "ln_final", c->eps);
 	forward_output(&m->f, h);
 	h = op_embed(m->f.tape, op_reshape(m->f.tape, h, 2, rows), end);
@@ -205,8 +209,9 @@ static void record_vision(struct tower *m, int64_t capacity, enum compact_type b
 	h = op_add(t, op_concat(t, 1, 2, part), param(m, "visual.positional_embedding", 2, pos));
 	h = forward_norm(&m->f, h, "visual.ln_pre", c->eps);
 	for (int64_t i = 0; i < c->depth; i++)
-		h = block(m, "visual.", i, h, 0);
-	forward_output(&m->f, h);
+		h = block(m, "visual.", i, h, m->tokens == VIT_CLASS && i == c->depth - 1 ? 1 : pos[0], 0);
+	if (m->tokens == VIT_ALL)
+		forward_output(&m->f, h);
 	h = forward_norm(&m->f, op_reshape(t, op_slice(t, h, 1, 0, 1), 2, flat), "visual.ln_post", c->eps);
 	forward_output(&m->f, project(m, h, "visual.proj"));
 }
@@ -287,12 +292,13 @@ struct clip_text *clip_text_new(const struct clip_config *c, const char *weights
 	return NULL;
 }
 
-struct clip_vision *clip_vision_new(const struct clip_config *c, const char *weights, int64_t capacity, enum compact_type bulk,
-                                    struct device *d, struct err *e)
+struct clip_vision *clip_vision_new(const struct clip_config *c, const char *weights, enum vit_tokens tokens, int64_t capacity,
+                                    enum compact_type bulk, struct device *d, struct err *e)
 {
 	static const char *const projection[] = {"visual.proj", "visual_projection.weight"};
 	struct clip_vision *m = mem_zalloc(1, sizeof *m);
 
+	m->t.tokens = tokens;
 	if (!tower_load(&m->t, c, weights, capacity, bulk, d, record_vision, vision_families, projection, e))
 		return m;
 	clip_vision_free(m);
@@ -318,11 +324,12 @@ struct clip_text *clip_text_open(const char *dir, int64_t capacity, enum compact
 	return read_config(dir, &c, clip_text_from_json, e) ? NULL : clip_text_new(&c, dir, capacity, bulk, d, e);
 }
 
-struct clip_vision *clip_vision_open(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e)
+struct clip_vision *clip_vision_open(const char *dir, enum vit_tokens tokens, int64_t capacity, enum compact_type bulk, struct device *d,
+                                     struct err *e)
 {
 	struct clip_config c;
 
-	return read_config(dir, &c, clip_vision_from_json, e) ? NULL : clip_vision_new(&c, dir, capacity, bulk, d, e);
+	return read_config(dir, &c, clip_vision_from_json, e) ? NULL : clip_vision_new(&c, dir, tokens, capacity, bulk, d, e);
 }
 
 void clip_text_free(struct clip_text *m)
@@ -376,7 +383,10 @@ void clip_text_run(struct clip_text *m, int64_t n, const int32_t *ids, float *hi
 
 void clip_vision_run(struct clip_vision *m, int64_t n, const float *pixels, float *hidden, float *embedding)
 {
-	forward_run(&m->t.f, n, (const void *const[]){pixels}, (float *const[]){hidden, embedding});
+	int whole = m->t.tokens == VIT_ALL;
+
+	assert(!hidden || whole);
+	forward_run(&m->t.f, n, (const void *const[]){pixels}, (float *const[]){whole ? hidden : embedding, embedding});
 }
 
 static void table(const struct clip_config *c, struct params *p, void (*record)(struct tower *, int64_t, enum compact_type, struct device *))

@@ -8,6 +8,7 @@
 #include "core/err.h"
 #include "kernels/compact.h"
 #include "kernels/device.h"
+#include "net/vit.h"
 #include "tape/params.h"
 
 struct clip_config {
@@ -34,11 +35,12 @@ struct clip_vision;
  * is taken as such. bulk: of the matrices, as forward_begin takes it. */
 struct clip_text *clip_text_new(const struct clip_config *c, const char *weights, int64_t capacity, enum compact_type bulk,
                                 struct device *d, struct err *e);
-struct clip_vision *clip_vision_new(const struct clip_config *c, const char *weights, int64_t capacity, enum compact_type bulk,
-                                    struct device *d, struct err *e);
+struct clip_vision *clip_vision_new(const struct clip_config *c, const char *weights, enum vit_tokens tokens, int64_t capacity,
+                                    enum compact_type bulk, struct device *d, struct err *e);
 /* A folder of transformers. */
 struct clip_text *clip_text_open(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e);
-struct clip_vision *clip_vision_open(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e);
+struct clip_vision *clip_vision_open(const char *dir, enum vit_tokens tokens, int64_t capacity, enum compact_type bulk, struct device *d,
+                                     struct err *e);
 void clip_text_free(struct clip_text *m);
 void clip_vision_free(struct clip_vision *m);
 const struct clip_config *clip_text_config(const struct clip_text *m);
@@ -48,7 +50,7 @@ const struct clip_config *clip_vision_config(const struct clip_vision *m);
  * end of the text, projected, not normalised; (n, hidden) where there is no projection. Either may be NULL. */
 void clip_text_run(struct clip_text *m, int64_t n, const int32_t *ids, float *hidden, float *embedding);
 /* pixels (n, channels, size, size), normalised. hidden (n, 1 + T, hidden): before the last norm; embedding as above, of the class
- * token. */
+ * token. With VIT_CLASS hidden is NULL. */
 void clip_vision_run(struct clip_vision *m, int64_t n, const float *pixels, float *hidden, float *embedding);
 
 /* The tables alone; params_release. */

@@ -176,16 +176,40 @@ struct tensor *forward_patches(struct forward *f, struct tensor *x, const char *
 	return op_linear(f->tape, x, op_reshape(f->tape, w, 2, flat), v);
 }
 
+/* Queries of the first tokens alone, keys and values of all: each by its third of the packed matrix. */
+static void project_apart(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *b, int64_t heads, int64_t queries,
+                          struct tensor **qkv)
+{
+	int64_t h = x->shape[2], split[3] = {3, h, h}, bias[2] = {3, h};
+	struct tensor *ws[3], *bs[3];
+
+	op_unstack(t, op_reshape(t, w, 3, split), 0, ws);
+	op_unstack(t, op_reshape(t, b, 2, bias), 0, bs);
+	for (int i = 0; i < 3; i++) {
+		struct tensor *rows = i ? x : op_slice(t, x, 1, 0, queries);
+		int64_t of_heads[4] = {x->shape[0], rows->shape[1], heads, h / heads};
+
+		qkv[i] = op_reshape(t, op_linear(t, rows, ws[i], bs[i]), 4, of_heads);
+	}
+}
+
 struct tensor *forward_attention(struct forward *f, struct tensor *x, const char *weight, const char *bias, const char *prefix,
-                                 int64_t heads, int causal)
+                                 int64_t heads, int64_t queries, int causal)
 {
 	struct tape *t = f->tape;
 	int64_t h = x->shape[2], width = h / heads, shape[2] = {3 * h, h}, packed[5] = {x->shape[0], x->shape[1], 3, heads, width};
-	struct tensor *w = param(f, weight, "", 2, shape, PARAM_DECAY | PARAM_BULK), *b = param(f, bias, "", 1, shape, 0), *qkv[3], *y;
+	int64_t out[3] = {x->shape[0], queries, h};
+	int apart = queries < x->shape[1];
+	struct tensor *w = param(f, weight, "", 2, shape, PARAM_DECAY | PARAM_BULK | (apart ? PARAM_THIRDS : 0));
+	struct tensor *b = param(f, bias, "", 1, shape, 0), *qkv[3], *y;
 
-	op_unstack(t, op_reshape(t, op_linear(t, x, w, b), 5, packed), 2, qkv);
+	assert(!apart || !causal);
+	if (apart)
+		project_apart(t, x, w, b, heads, queries, qkv);
+	else
+		op_unstack(t, op_reshape(t, op_linear(t, x, w, b), 5, packed), 2, qkv);
 	y = op_attention(t, qkv[0], qkv[1], qkv[2], 1 / sqrt((double)width), causal);
-	return forward_linear(f, op_reshape(t, y, 3, x->shape), prefix, h, 1, -1);
+	return forward_linear(f, op_reshape(t, y, 3, out), prefix, h, 1, -1);
 }
 
 const char *forward_name(char *buf, size_t size, const char *format, int64_t block)

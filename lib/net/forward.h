@@ -53,9 +53,10 @@ struct tensor *forward_linear(struct forward *f, struct tensor *x, const char *p
 struct tensor *forward_norm(struct forward *f, struct tensor *x, const char *prefix, double eps); /* LayerNorm with .weight, .bias */
 /* PREFIX.weight [hidden, C, patch, patch] on (B, C, S, S): (B, T, hidden). */
 struct tensor *forward_patches(struct forward *f, struct tensor *x, const char *prefix, int64_t hidden, int64_t patch, int bias);
-/* Multi-head attention within (B, T, H) by the packed WEIGHT [3 H, H] and BIAS [3 H] (whole names) and the output layer PREFIX. */
+/* Multi-head attention within (B, T, H) by the packed WEIGHT [3 H, H] and BIAS [3 H] (whole names) and the output layer PREFIX: (B, queries,
+ * H), of the first tokens; fewer than T only without `causal`. */
 struct tensor *forward_attention(struct forward *f, struct tensor *x, const char *weight, const char *bias, const char *prefix,
-                                 int64_t heads, int causal);
+                                 int64_t heads, int64_t queries, int causal);
 /* A parameter of a format: name with a block number. */
 const char *forward_name(char *buf, size_t size, const char *format, int64_t block);
 

@@ -1,5 +1,6 @@
 #include "net/vit.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 
 struct vit {
 	struct vit_config c;
+	enum vit_tokens tokens;
 	struct forward f;
 };
 
@@ -212,12 +214,14 @@ static struct tensor *residual(struct vit *v, struct tensor *x, struct tensor *h
 static struct tensor *block(struct vit *v, int64_t i, struct tensor *x)
 {
 	char name[96], weight[96], bias[96];
+	int64_t kept = v->tokens == VIT_CLASS && i == v->c.depth - 1 ? 1 : x->shape[1]; /* tokens that someone reads after it */
 	struct tensor *h = forward_norm(&v->f, x, forward_name(name, sizeof name, "blocks.%d.norm1", i), v->c.eps);
 
 	forward_name(weight, sizeof weight, "blocks.%d.attn.qkv.weight", i);
 	forward_name(bias, sizeof bias, "blocks.%d.attn.qkv.bias", i);
-	h = forward_attention(&v->f, h, weight, bias, forward_name(name, sizeof name, "blocks.%d.attn.proj", i), v->c.heads, 0);
-	x = residual(v, x, h, "blocks.%d.ls1.gamma", i);
+	h = forward_attention(&v->f, h, weight, bias, forward_name(name, sizeof name, "blocks.%d.attn.proj", i), v->c.heads, kept,
+	                      0);
+	x = residual(v, kept < x->shape[1] ? op_slice(v->f.tape, x, 1, 0, kept) : x, h, "blocks.%d.ls1.gamma", i);
 	h = perceptron(v, i, forward_norm(&v->f, x, forward_name(name, sizeof name, "blocks.%d.norm2", i), v->c.eps));
 	return residual(v, x, h, "blocks.%d.ls2.gamma", i);
 }
@@ -238,7 +242,8 @@ static void record(struct vit *v, int64_t capacity, enum compact_type bulk, stru
 		h = block(v, i, h);
 	h = forward_norm(&v->f, h, "norm", c->eps);
 	forward_output(&v->f, op_reshape(v->f.tape, op_slice(v->f.tape, h, 1, 0, 1), 2, flat));
-	forward_output(&v->f, op_slice(v->f.tape, h, 1, 1 + c->registers, n * n));
+	if (v->tokens == VIT_ALL)
+		forward_output(&v->f, op_slice(v->f.tape, h, 1, 1 + c->registers, n * n));
 }
 
 void vit_params(const struct vit_config *c, struct params *p)
@@ -297,13 +302,14 @@ static int set_positions(struct vit *v, struct err *e)
 }
 
 /* Takes s. */
-static struct vit *make(const struct vit_config *c, struct safetensors *s, const char *where, int64_t capacity, enum compact_type bulk,
-                        struct device *d, struct err *e)
+static struct vit *make(const struct vit_config *c, struct safetensors *s, const char *where, enum vit_tokens tokens, int64_t capacity,
+                        enum compact_type bulk, struct device *d, struct err *e)
 {
 	static const struct renames *const known[] = {&transformers_names};
 	struct vit *v = mem_zalloc(1, sizeof *v);
 
 	v->c = *c;
+	v->tokens = tokens;
 	if (vit_check(c, e))
 		goto fail;
 	record(v, capacity, bulk, d);
@@ -317,12 +323,12 @@ fail:
 	return NULL;
 }
 
-struct vit *vit_new(const struct vit_config *c, const char *weights, int64_t capacity, enum compact_type bulk,
+struct vit *vit_new(const struct vit_config *c, const char *weights, enum vit_tokens tokens, int64_t capacity, enum compact_type bulk,
                     struct device *d, struct err *e)
 {
 	struct safetensors *s = weightfile_load(weights, NULL, e);
 
-	return s ? make(c, s, weights, capacity, bulk, d, e) : NULL;
+	return s ? make(c, s, weights, tokens, capacity, bulk, d, e) : NULL;
 }
 
 /* Extent `dim` of a tensor of this rank; 0 and an error where it is not there. */
@@ -383,7 +389,8 @@ static int configure(const char *path, const struct safetensors *s, struct vit_c
 	return rc;
 }
 
-struct vit *vit_open(const char *path, int64_t size, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e)
+struct vit *vit_open(const char *path, int64_t size, enum vit_tokens tokens, int64_t capacity, enum compact_type bulk, struct device *d,
+                     struct err *e)
 {
 	struct safetensors *s = weightfile_load(path, NULL, e);
 	struct vit_config c;
@@ -393,7 +400,7 @@ struct vit *vit_open(const char *path, int64_t size, int64_t capacity, enum comp
 		return NULL;
 	}
 	c.size = size ? size : 224;
-	return make(&c, s, path, capacity, bulk, d, e);
+	return make(&c, s, path, tokens, capacity, bulk, d, e);
 }
 
 void vit_free(struct vit *v)
@@ -410,5 +417,6 @@ const struct vit_config *vit_config(const struct vit *v)
 
 void vit_run(struct vit *v, int64_t n, const float *pixels, float *class_token, float *patches)
 {
+	assert(!patches || v->tokens == VIT_ALL);
 	forward_run(&v->f, n, (const void *const[]){pixels, NULL}, (float *const[]){class_token, patches});
 }

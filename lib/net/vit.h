@@ -37,17 +37,21 @@ int vit_check(const struct vit_config *c, struct err *e);
 
 struct vit;
 
+/* What it is run for. Of a class token alone the last block does that token's part: its bits on the CPU are the same. */
+enum vit_tokens { VIT_ALL, VIT_CLASS };
+
 /* The weights are a file of any kind weightfile_open reads, under the names of torch.hub, transformers or timm, or a folder with one.
  * bulk: of the matrices, as forward_begin takes it. */
-struct vit *vit_new(const struct vit_config *c, const char *weights, int64_t capacity, enum compact_type bulk,
+struct vit *vit_new(const struct vit_config *c, const char *weights, enum vit_tokens tokens, int64_t capacity, enum compact_type bulk,
                     struct device *d, struct err *e);
 /* A folder of transformers (vit_from_json); or one of timm's hub, or a file or folder of weights alone (vit_from_weights). size 0: 224. */
-struct vit *vit_open(const char *path, int64_t size, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e);
+struct vit *vit_open(const char *path, int64_t size, enum vit_tokens tokens, int64_t capacity, enum compact_type bulk, struct device *d,
+                     struct err *e);
 void vit_free(struct vit *v);
 const struct vit_config *vit_config(const struct vit *v);
 
 /* pixels (n, channels, size, size), normalised. After the final norm: class_token (n, hidden), patches (n, T, hidden), T = (size /
- * patch)^2 without the registers; either may be NULL. */
+ * patch)^2 without the registers; either may be NULL, and patches is with VIT_CLASS. */
 void vit_run(struct vit *v, int64_t n, const float *pixels, float *class_token, float *patches);
 
 /* The table alone; params_release. */

@@ -126,7 +126,7 @@ static void features_run(void *arg)
 }
 
 /* A file of random weights under the network's own names. */
-static struct vit *random_vit(const struct vit_config *c, int64_t batch, struct device *d)
+static struct vit *random_vit(const struct vit_config *c, enum vit_tokens tokens, int64_t batch, struct device *d)
 {
 	const char *dir = getenv("TMPDIR");
 	char *path = str_new("%s/bench_nets-%ld.safetensors", dir ? dir : "/tmp", (long)getpid());
@@ -147,7 +147,7 @@ static struct vit *random_vit(const struct vit_config *c, int64_t batch, struct 
 		memcpy(t[i].shape, p.v[i].shape, sizeof p.v[i].shape);
 	}
 	must(st_write(path, t, p.n, NULL, 0, &e), &e);
-	v = vit_new(c, path, batch, COMPACT_NONE, d, &e);
+	v = vit_new(c, path, tokens, batch, COMPACT_NONE, d, &e);
 	unlink(path);
 	must(v ? 0 : -1, &e);
 	mem_free(path);
@@ -157,16 +157,17 @@ static struct vit *random_vit(const struct vit_config *c, int64_t batch, struct 
 	return v;
 }
 
-/* Of a picture: the patches, and in each block four square products, two of the perceptron, and scores and sums of attention. */
-static double vit_flops(const struct vit_config *c)
+/* Of a picture: the patches, and in each block four square products, two of the perceptron, and scores and sums of attention. What is done
+ * for the class token alone has keys and values of all in its last block. */
+static double vit_flops(const struct vit_config *c, enum vit_tokens tokens)
 {
 	double patches = (double)(c->size / c->patch * (c->size / c->patch)), t = patches + 1 + (double)c->registers, h = (double)c->hidden;
+	double token = 2 * h * (2 * h + 2 * (double)c->wide) + 4 * t * h, others = tokens == VIT_CLASS ? t - 1 : 0;
 
-	return 2 * patches * h * (double)(c->channels * c->patch * c->patch) +
-	       (double)c->depth * (2 * t * h * (4 * h + 2 * (double)c->wide) + 4 * t * t * h);
+	return 2 * patches * h * (double)(c->channels * c->patch * c->patch) + (double)c->depth * t * (token + 4 * h * h) - others * token;
 }
 
-static void measure_features(struct bench *b, const char *name, const char *preset, int64_t batch)
+static void measure_features(struct bench *b, const char *name, const char *preset, enum vit_tokens tokens, int64_t batch)
 {
 	struct device *d = device_cpu(b->pool, DT_F32);
 	struct features f = {.batch = batch};
@@ -178,11 +179,11 @@ static void measure_features(struct bench *b, const char *name, const char *pres
 
 	must(vit_preset(preset, &c, &e), &e);
 	pixels = batch * c.channels * c.size * c.size;
-	f.vit = random_vit(&c, batch, d);
+	f.vit = random_vit(&c, tokens, batch, d);
 	f.x = mem_alloc((size_t)pixels * sizeof *f.x);
 	f.out = mem_alloc((size_t)(batch * c.hidden) * sizeof *f.out);
 	rng_normal(f.x, (size_t)pixels, 2, RNG_TEST, 0, 0);
-	work.amount = (double)batch * vit_flops(&c);
+	work.amount = (double)batch * vit_flops(&c, tokens);
 	r = bench_read(b, &work, yard_product(b), .05, 4);
 	bench_print(name, r.rate / work.amount * (double)batch, "pictures/s", &r);
 	mem_free(f.x);
@@ -193,15 +194,16 @@ static void measure_features(struct bench *b, const char *name, const char *pres
 
 int main(int argc, char **argv)
 {
-	static const char dinov2[] = "dinov2-b features 224";
+	static const char *const dinov2[] = {[VIT_ALL] = "dinov2-b tokens 224", [VIT_CLASS] = "dinov2-b features 224"};
 	struct bench b;
 
 	bench_start(&b, "bench_nets", argc, argv);
 	for (size_t i = 0; i < sizeof works / sizeof *works; i++)
 		if (bench_wants(&b, works[i].name))
 			measure(&b, i);
-	if (bench_wants(&b, dinov2))
-		measure_features(&b, dinov2, "dinov2_vitb14", 4);
+	for (enum vit_tokens tokens = VIT_ALL; tokens <= VIT_CLASS; tokens++)
+		if (bench_wants(&b, dinov2[tokens]))
+			measure_features(&b, dinov2[tokens], "dinov2_vitb14", tokens, 4);
 	bench_end(&b);
 	return 0;
 }

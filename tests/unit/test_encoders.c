@@ -46,7 +46,7 @@ static void vit_of_transformers(void **state)
 		struct err e = {0};
 
 		golden_open(&g, *state);
-		run_vit(&g, vit_open(g.dir, st_find(g.io, "x")->shape[3], capacities[i], COMPACT_NONE, g.device, &e), &e);
+		run_vit(&g, vit_open(g.dir, st_find(g.io, "x")->shape[3], VIT_ALL, capacities[i], COMPACT_NONE, g.device, &e), &e);
 		golden_close(&g);
 	}
 }
@@ -60,7 +60,7 @@ static void vit_of_hub(void **state)
 
 	(void)state;
 	golden_open(&g, "dinov2-hub");
-	run_vit(&g, vit_new(&c, g.dir, 2, COMPACT_NONE, g.device, &e), &e);
+	run_vit(&g, vit_new(&c, g.dir, VIT_ALL, 2, COMPACT_NONE, g.device, &e), &e);
 	golden_close(&g);
 }
 
@@ -72,7 +72,52 @@ static void vit_of_timm(void **state)
 
 	(void)state;
 	golden_open(&g, "vit-timm");
-	run_vit(&g, vit_new(&c, g.dir, 2, COMPACT_NONE, g.device, &e), &e);
+	run_vit(&g, vit_new(&c, g.dir, VIT_ALL, 2, COMPACT_NONE, g.device, &e), &e);
+	golden_close(&g);
+}
+
+/* The class token (of CLIP its embedding), of whatever is asked for: as each way to hold the matrices makes it. */
+static float *class_of(const struct golden *g, enum vit_tokens tokens, enum compact_type bulk)
+{
+	float *x = reals(g, "x"), *out;
+	struct err e = {0};
+
+	if (strstr(g->dir, "clip")) {
+		struct clip_vision *m = clip_vision_open(g->dir, tokens, 2, bulk, g->device, &e);
+
+		if (!m)
+			fail_msg("%s", e.msg);
+		out = mem_zalloc((size_t)(N * clip_vision_config(m)->projection), sizeof *out);
+		clip_vision_run(m, N, x, NULL, out);
+		clip_vision_free(m);
+	} else {
+		struct vit *v = vit_open(g->dir, st_find(g->io, "x")->shape[3], tokens, 2, bulk, g->device, &e);
+
+		if (!v)
+			fail_msg("%s", e.msg);
+		out = mem_zalloc((size_t)(N * vit_config(v)->hidden), sizeof *out);
+		vit_run(v, N, x, out, NULL);
+		vit_free(v);
+	}
+	mem_free(x);
+	return out;
+}
+
+static void class_alone(void **state)
+{
+	struct golden g;
+
+	golden_open(&g, *state);
+	for (enum compact_type bulk = COMPACT_NONE; bulk <= COMPACT_INT8; bulk++) {
+		const char *name = strstr(g.dir, "clip") ? "vision_embedding" : "class";
+		float *whole = class_of(&g, VIT_ALL, bulk), *alone = class_of(&g, VIT_CLASS, bulk);
+
+		assert_memory_equal(alone, whole, (size_t)(st_find(g.io, name)->shape[0] * st_find(g.io, name)->shape[1]) * sizeof *whole);
+		if (!bulk)
+			compare(&g, name, alone);
+		mem_free(whole);
+		mem_free(alone);
+	}
 	golden_close(&g);
 }
 
@@ -90,7 +135,7 @@ static void dinov2_of_timm(void **state)
 
 		golden_open(&g, names[i]);
 		path = str_new("%s%s", g.dir, files[i]);
-		run_vit(&g, vit_open(path, st_find(g.io, "x")->shape[3], 2, COMPACT_NONE, g.device, &e), &e);
+		run_vit(&g, vit_open(path, st_find(g.io, "x")->shape[3], VIT_ALL, 2, COMPACT_NONE, g.device, &e), &e);
 		mem_free(path);
 		golden_close(&g);
 	}
@@ -167,7 +212,7 @@ static void vit_of_wrong_shapes(void **state)
 		write_zeros(path, &p);
 		if (i == 3)
 			assert_int_equal(commit_bytes(path, "", 0, NULL), 0);
-		assert_null(vit_open(path, 0, 1, COMPACT_NONE, d, &e));
+		assert_null(vit_open(path, 0, VIT_ALL, 1, COMPACT_NONE, d, &e));
 		assert_int_equal(e.code, ERR_DATA);
 		assert_non_null(strstr(e.msg, i == 0 ? "no blocks.0.ls1.gamma" : i == 3 ? "wrong.safetensors" : "no DINOv2's"));
 		params_release(&p);
@@ -268,7 +313,7 @@ static void clip_vision(void **state)
 		int64_t n;
 
 		golden_open(&g, *state);
-		m = clip_vision_open(g.dir, capacities[i], COMPACT_NONE, g.device, &e);
+		m = clip_vision_open(g.dir, VIT_ALL, capacities[i], COMPACT_NONE, g.device, &e);
 		if (!m)
 			fail_msg("%s", e.msg);
 		c = clip_vision_config(m);
@@ -441,6 +486,10 @@ int main(void)
 	    OF(vit_of_transformers, "dinov2"),
 	    OF(vit_of_transformers, "dinov2-registers"),
 	    OF(vit_of_transformers, "dinov2-registers-less"),
+	    OF(class_alone, "dinov2"),
+	    OF(class_alone, "dinov2-registers"),
+	    OF(class_alone, "clip"),
+	    OF(class_alone, "clip-openai"),
 	    cmocka_unit_test(vit_of_hub),
 	    cmocka_unit_test(vit_of_timm),
 	    cmocka_unit_test(dinov2_of_timm),

@@ -481,7 +481,7 @@ static void towers(void **state)
 	folder = model_write("dino", vit_text, &table);
 	for (int k = 0; k < 2; k++) {
 		got = extracted("dinov2", folder, k ? NETINPUT_DINOV2_256 : -1, k ? NETINPUT_DINOV2_256 : NETINPUT_DINOV2, d, &p, &pixels, 8);
-		vit = vit_open(folder, 0, 1, COMPACT_NONE, d, &e);
+		vit = vit_open(folder, 0, VIT_ALL, 1, COMPACT_NONE, d, &e);
 		if (!vit)
 			fail_msg("%s", e.msg);
 		vit_run(vit, 1, pixels, want, NULL);
@@ -494,7 +494,7 @@ static void towers(void **state)
 	clip_vision_params(&c, &table);
 	folder = model_write("clip", clip_text, &table);
 	got = extracted("clip", folder, -1, NETINPUT_CMMD, d, &p, &pixels, 5);
-	clip = clip_vision_open(folder, 1, COMPACT_NONE, d, &e);
+	clip = clip_vision_open(folder, VIT_ALL, 1, COMPACT_NONE, d, &e);
 	if (!clip)
 		fail_msg("%s", e.msg);
 	clip_vision_run(clip, 1, pixels, NULL, want);

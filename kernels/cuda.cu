@@ -15,7 +15,8 @@ extern "C" {
 
 enum { STREAMS = 4, STAGES = 4, STAGE_BYTES = 1 << 20 };
 
-/* Pinned memory that `put` copies through, so that it neither waits for the device nor keeps the caller's memory. */
+/* Pinned memory that `put` copies through, so that it neither waits for the device nor keeps the caller's memory. Each stream has its own:
+ * what is put on one does not wait for the work of another. */
 struct stage {
 	char *p;
 	cudaEvent_t used; /* recorded after the copy out of it */
@@ -31,8 +32,8 @@ struct cuda {
 	int index;
 	char name[320];
 	cudaStream_t stream[STREAMS];
-	struct stage stage[STAGES];
-	int next_stage;
+	struct stage stage[STREAMS][STAGES];
+	unsigned next_stage[STREAMS];
 	struct err failed; /* code 0: nothing has */
 	struct piece *piece; /* (pieces) */
 	size_t pieces;
@@ -145,8 +146,11 @@ static void *cuda_alloc(struct device *d, size_t bytes, const char *what, struct
 		too_much(c, bytes, what, e);
 		return NULL;
 	}
-	if (check(c, rc, what) || check(c, cudaMemsetAsync(p, 0, bytes, c->stream[0]), what)) {
+	/* Waited for: what comes next may be submitted to any stream. */
+	if (check(c, rc, what) || check(c, cudaMemsetAsync(p, 0, bytes, c->stream[0]), what) ||
+	    check(c, cudaStreamSynchronize(c->stream[0]), what)) {
 		cuda_error(d, e);
+		cudaFree(p);
 		return NULL;
 	}
 	remember(c, p, bytes);
@@ -200,7 +204,7 @@ static void cuda_put(struct device *d, int stream, void *dst, const void *src, s
 	struct cuda *c = cuda_of(d);
 
 	for (size_t at = 0, n; at < bytes && !c->failed.code; at += n) {
-		struct stage *s = &c->stage[c->next_stage++ % STAGES];
+		struct stage *s = &c->stage[stream][c->next_stage[stream]++ % STAGES];
 
 		n = bytes - at < STAGE_BYTES ? bytes - at : STAGE_BYTES;
 		if (check(c, cudaEventSynchronize(s->used), "put"))
@@ -428,28 +432,30 @@ static void cuda_close(struct device *d)
 
 	cudaDeviceSynchronize();
 	cublaslt_cuda_free(c->cublaslt);
-	for (int i = 0; i < STAGES; i++) {
-		if (c->stage[i].used)
-			cudaEventDestroy(c->stage[i].used);
-		if (c->stage[i].p)
-			cudaFreeHost(c->stage[i].p);
-	}
-	for (int i = 0; i < STREAMS; i++)
+	for (int i = 0; i < STREAMS; i++) {
+		for (int k = 0; k < STAGES; k++) {
+			if (c->stage[i][k].used)
+				cudaEventDestroy(c->stage[i][k].used);
+			if (c->stage[i][k].p)
+				cudaFreeHost(c->stage[i][k].p);
+		}
 		if (c->stream[i])
 			cudaStreamDestroy(c->stream[i]);
+	}
 	mem_free(c->piece);
 	mem_free(c);
 }
 
 static int open_queues(struct cuda *c)
 {
-	for (int i = 0; i < STREAMS; i++)
+	for (int i = 0; i < STREAMS; i++) {
 		if (check(c, cudaStreamCreateWithFlags(&c->stream[i], cudaStreamNonBlocking), "stream"))
 			return -1;
-	for (int i = 0; i < STAGES; i++)
-		if (check(c, cudaMallocHost((void **)&c->stage[i].p, STAGE_BYTES), "pinned memory") ||
-		    check(c, cudaEventCreateWithFlags(&c->stage[i].used, cudaEventDisableTiming), "event"))
-			return -1;
+		for (int k = 0; k < STAGES; k++)
+			if (check(c, cudaMallocHost((void **)&c->stage[i][k].p, STAGE_BYTES), "pinned memory") ||
+			    check(c, cudaEventCreateWithFlags(&c->stage[i][k].used, cudaEventDisableTiming), "event"))
+				return -1;
+	}
 	return 0;
 }
 

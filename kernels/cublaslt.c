@@ -132,10 +132,10 @@ static int64_t aligned(const void *p)
 	return a;
 }
 
-/* 0 where the library has no such epilogue. */
-static int epilogue_of(const struct product *p)
+/* 0 where the library has no such epilogue. Nobody says how exact its GELU is: where products are in float it is ours. */
+static int epilogue_of(const struct cublaslt *t, const struct product *p)
 {
-	int act = p->act == UNARY_GELU_TANH + 1;
+	int act = p->act == UNARY_GELU_TANH + 1 && (p->a.dtype != DT_F32 || t->tf32);
 
 	if ((p->act && !act) || (p->bias.p && p->bias.dtype != p->c.dtype) || (p->count != 1 && (p->bias.p || p->aux.p || p->act)))
 		return 0;
@@ -154,11 +154,11 @@ static int fits(const struct product_matrix *x, int64_t cols)
 }
 
 /* What the library can be asked at all. */
-static int expressible(const struct product *p)
+static int expressible(const struct cublaslt *t, const struct product *p)
 {
 	return p->m > 0 && p->n > 0 && p->k > 0 && p->count > 0 && p->m <= INT32_MAX && p->n <= INT32_MAX && p->k <= INT32_MAX &&
 	       p->count <= INT32_MAX && p->alpha != 0 && p->a.dtype == p->b.dtype && fits(&p->a, p->ta ? p->m : p->k) &&
-	       fits(&p->b, p->tb ? p->k : p->n) && fits(&p->c, p->n) && epilogue_of(p);
+	       fits(&p->b, p->tb ? p->k : p->n) && fits(&p->c, p->n) && epilogue_of(t, p);
 }
 
 static struct key key_of(const struct cublaslt *t, const struct product *p)
@@ -170,7 +170,7 @@ static struct key key_of(const struct cublaslt *t, const struct product *p)
 	    [KEY_LDA] = p->a.ld, [KEY_LDB] = p->b.ld, [KEY_LDC] = p->c.ld, [KEY_BATCH_A] = p->count > 1 ? p->a.batch : 0,
 	    [KEY_BATCH_B] = p->count > 1 ? p->b.batch : 0, [KEY_BATCH_C] = p->count > 1 ? p->c.batch : 0,
 	    [KEY_TYPE_A] = type_of(p->a.dtype), [KEY_TYPE_B] = type_of(p->b.dtype), [KEY_TYPE_C] = type_of(p->c.dtype),
-	    [KEY_COMPUTE] = floats ? LT_COMPUTE_32F_FAST_TF32 : LT_COMPUTE_32F, [KEY_EPILOGUE] = epilogue_of(p),
+	    [KEY_COMPUTE] = floats ? LT_COMPUTE_32F_FAST_TF32 : LT_COMPUTE_32F, [KEY_EPILOGUE] = epilogue_of(t, p),
 	    [KEY_LDAUX] = p->aux.p ? p->aux.ld : 0, [KEY_ALIGN_A] = aligned(p->a.p), [KEY_ALIGN_B] = aligned(p->b.p),
 	    [KEY_ALIGN_C] = aligned(p->c.p), [KEY_ALIGN_AUX] = aligned(p->aux.p),
 	    [KEY_ALIGN_VECTOR] = aligned(p->bias.p ? p->bias.p : p->sums.p),
@@ -337,7 +337,7 @@ static double time_of(const struct cublaslt *t, int stream, const struct plan *p
 	return status == LT_OK && seconds >= 0 ? seconds : INFINITY;
 }
 
-/* By turns, so that the clock's moods meet all alike; the first round only warms. Leaves the product done. */
+/* By turns, so that the clock's moods meet all alike; the first round only warms. -1 where none runs; else leaves the product done. */
 static int fastest(const struct cublaslt *t, int stream, const struct plan *plan, const struct product *p, void *workspace,
                    const struct cublaslt_algo *algo, int n)
 {
@@ -356,7 +356,7 @@ static int fastest(const struct cublaslt *t, int stream, const struct plan *plan
 	for (int i = 1; i < n; i++)
 		if (best[i] < best[first])
 			first = i;
-	return first;
+	return isfinite(best[first]) ? first : -1;
 }
 
 static const struct tuned *find_tuned(const struct cublaslt *t, const struct key *k)
@@ -510,10 +510,11 @@ static int choose(struct cublaslt *t, int stream, struct plan *plan, const struc
 	if (n && timed) {
 		n = add_splits(t, plan, bytes, algo, n);
 		best = n > 1 ? fastest(t, stream, plan, p, workspace, algo, n) : 0;
-		if (keep_choice(t, plan, &algo[best], bytes, e))
+		plan->usable = best >= 0;
+		if (best >= 0 && keep_choice(t, plan, &algo[best], bytes, e))
 			return -1;
 	}
-	if (n)
+	if (plan->usable)
 		plan->algo = algo[best];
 	return 0;
 }
@@ -543,17 +544,30 @@ static struct plan *plan_of(struct cublaslt *t, int stream, const struct product
 	return plan;
 }
 
+/* What it says of a product that it recommended an algorithm for, and does not do: nothing was begun. */
+static int refused(int status)
+{
+	return status == LT_INVALID_VALUE || status == LT_ARCH_MISMATCH || status == LT_NOT_SUPPORTED;
+}
+
 int cublaslt_run(struct cublaslt *t, int stream, const struct product *p, void *workspace)
 {
 	struct err e = {0};
 	struct plan *plan;
+	int status;
 
-	if (!expressible(p))
+	assert((uintptr_t)workspace % CUBLASLT_ALIGN == 0);
+	if (!expressible(t, p))
 		return 0;
 	plan = plan_of(t, stream, p, workspace, &e);
 	if (plan && !plan->usable)
 		return 0;
-	if (!plan || library_failed(t->lib, submit(t, stream, plan, p, &plan->algo, workspace), "a product", &e))
+	status = plan ? submit(t, stream, plan, p, &plan->algo, workspace) : LT_OK;
+	if (refused(status)) {
+		plan->usable = 0;
+		return 0;
+	}
+	if (!plan || library_failed(t->lib, status, "a product", &e))
 		t->host->failed(t->host->arg, &e);
 	return 1;
 }

@@ -28,7 +28,7 @@ struct cublaslt_choice { /* cublasLtMatmulHeuristicResult_t */
 };
 
 enum {
-	LT_OK = 0,
+	LT_OK = 0, LT_INVALID_VALUE = 7, LT_ARCH_MISMATCH = 8, LT_NOT_SUPPORTED = 15,
 	LT_R_32F = 0, LT_R_16BF = 14,
 	LT_COMPUTE_32F = 68, LT_COMPUTE_32F_FAST_TF32 = 77,
 	LT_OP_N = 0, LT_OP_T = 1,
@@ -99,11 +99,12 @@ size_t cublaslt_tune(struct cublaslt *t, const char *path);
 /* The same with a file in `dir`, which must exist, named for the GPU, its driver and the library. */
 size_t cublaslt_tune_in(struct cublaslt *t, const char *dir);
 
-/* Bytes of workspace for a product; a function of M, N and count alone, not decreasing. */
+/* Bytes of workspace for a product; a function of M, N and count alone, not decreasing. What it begins at a multiple of. */
+enum { CUBLASLT_ALIGN = 256 };
 size_t cublaslt_workspace(const struct product *p);
 
 /* 1: submitted, or failed and host->failed was told; 0: nothing was done, the library has no algorithm for it. workspace holds
- * cublaslt_workspace(p) bytes, aligned to 64. A plan met first while the stream is being captured is not timed. */
+ * cublaslt_workspace(p) bytes. A plan met first while the stream is being captured is not timed. */
 int cublaslt_run(struct cublaslt *t, int stream, const struct product *p, void *workspace);
 
 #endif

@@ -18,6 +18,9 @@ static_assert(offsetof(cublaslt_choice, state) == offsetof(cublasLtMatmulHeurist
 static_assert(sizeof(cublasStatus_t) == sizeof(int) && sizeof(cudaDataType_t) == sizeof(int), "enums are ints");
 #define SAME(ours, theirs) static_assert((int)(ours) == (int)(theirs), #theirs);
 SAME(LT_OK, CUBLAS_STATUS_SUCCESS)
+SAME(LT_INVALID_VALUE, CUBLAS_STATUS_INVALID_VALUE)
+SAME(LT_ARCH_MISMATCH, CUBLAS_STATUS_ARCH_MISMATCH)
+SAME(LT_NOT_SUPPORTED, CUBLAS_STATUS_NOT_SUPPORTED)
 SAME(LT_R_32F, CUDA_R_32F)
 SAME(LT_R_16BF, CUDA_R_16BF)
 SAME(LT_COMPUTE_32F, CUBLAS_COMPUTE_32F)

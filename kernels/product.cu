@@ -103,7 +103,12 @@ extern "C" size_t product_scratch(const struct product *p)
 {
 	size_t sums = p->ta ? product_sums_scratch(p) : 0;
 
-	return rounded_bytes(p) + larger(cublaslt_workspace(p), sums);
+	return rounded_bytes(p) + CUBLASLT_ALIGN + larger(cublaslt_workspace(p), sums);
+}
+
+static char *workspace_from(char *p)
+{
+	return p + (CUBLASLT_ALIGN - (uintptr_t)p % CUBLASLT_ALIGN) % CUBLASLT_ALIGN;
 }
 
 static __global__ void finish_rows(struct product p, struct reals y, struct reals aux, struct reals bias)
@@ -185,7 +190,7 @@ extern "C" void product_run(const struct op_call *c, const struct product *p)
 		return;
 	}
 	round_operands(c, &q, scratch);
-	scratch += rounded_bytes(p);
+	scratch = workspace_from(scratch + rounded_bytes(p));
 	if (!cublaslt_run(lt, c->stream, &q, scratch) && !run_bare(c, &q, scratch))
 		product_tiles(c, p);
 }

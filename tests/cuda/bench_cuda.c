@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/opendevice.h"
 #include "core/clock.h"
 #include "core/mem.h"
 #include "core/rng.h"
@@ -505,7 +506,7 @@ static void write_net(const char *folder, const char *preset, int router)
 }
 
 struct sampling {
-	struct ensemble ensemble;
+	const struct ensemble *ensemble;
 	struct router router;
 	struct mixture mixture;
 	struct sampler sampler;
@@ -524,7 +525,7 @@ static int route_table(void *arg, int64_t n, const float *x, const float *t, flo
 	struct sampling *s = arg;
 	int call = s->call++;
 
-	if (s->ensemble.router.logits(s->ensemble.router.arg, n, x, t, logits, e))
+	if (s->ensemble->router.logits(s->ensemble->router.arg, n, x, t, logits, e))
 		return -1;
 	for (int64_t i = 0; i < n; i++) {
 		int64_t a = (i + call) % EXPERTS, b = (3 * i + call + 1) % EXPERTS;
@@ -551,30 +552,32 @@ static int on_step(void *arg, const char *what, int64_t done, int64_t total)
 	return 0;
 }
 
-static void sample(const char *dir, int used, double cfg, int64_t batch)
+static void sample_name(char name[96], int used, double cfg, int64_t batch)
 {
-	struct ensemble_options o = {.capacity = 2 * batch, .device = dev, .bulk = bf16() ? COMPACT_BF16 : COMPACT_NONE};
-	struct sampling s = {.batch = batch, .steps = 0};
+	snprintf(name, 96, "sample 8 x xl/2, top-%d%s, batch %d", used, cfg == 1 ? "" : ", cfg", (int)batch);
+}
+
+static void sample(struct ensemble *ensemble, int used, double cfg, int64_t batch)
+{
+	struct sampling s = {.ensemble = ensemble, .batch = batch, .steps = quick ? 4 : 50};
+	const struct policy policy = {.kind = POLICY_TOP, .k = used};
 	struct progress progress = {on_step, &s};
 	struct err e = {0};
-	char name[96], line_name[128], route[16];
+	char name[96], line_name[128];
 	int runs = batch > 8 ? 3 : 8;
 	double total = 0, flops;
 
-	snprintf(name, sizeof name, "sample 8 x xl/2, top-%d%s, batch %d", used, cfg == 1 ? "" : ", cfg", (int)batch);
+	sample_name(name, used, cfg, batch);
 	if (!wanted(name))
 		return;
-	snprintf(route, sizeof route, "top-%d", used);
-	must(policy_parse(route, &o.policy, &e) || ensemble_open(&s.ensemble, dir, &o, &e), &e);
-	s.steps = quick ? 4 : 50;
-	s.router = s.ensemble.router;
+	s.router = ensemble->router;
 	s.router.logits = route_table;
 	s.router.arg = &s;
-	s.mixture = (struct mixture){s.ensemble.k, s.ensemble.d, s.ensemble.expert, &s.router, o.policy, cfg, 0, dev, 0, 0, NULL};
+	s.mixture = (struct mixture){ensemble->k, ensemble->d, ensemble->expert, &s.router, policy, cfg, 0, dev, 0, 0, NULL};
 	s.sampler = (struct sampler){.mixture = &s.mixture, .solver = {SOLVER_EULER, s.steps, 1, 0, 0}, .seed = 1, .batch = batch, .progress = &progress,
-	                             .order = ensemble_order, .order_arg = &s.ensemble};
+	                             .order = ensemble_order, .order_arg = ensemble};
 	must(!(s.state = sampler_new(&s.sampler, &e)), &e);
-	s.x = mem_zalloc((size_t)(batch * s.ensemble.d), sizeof *s.x);
+	s.x = mem_zalloc((size_t)(batch * ensemble->d), sizeof *s.x);
 	s.logits = mem_zalloc((size_t)(batch * EXPERTS), sizeof *s.logits);
 	s.index = mem_zalloc((size_t)batch, sizeof *s.index);
 	s.label = mem_zalloc((size_t)batch, sizeof *s.label);
@@ -592,7 +595,7 @@ static void sample(const char *dir, int used, double cfg, int64_t batch)
 		must(sampler_run(s.state, s.x, &(struct sampler_call){.n = batch, .index = s.index, .label = s.label}, NULL, NULL, &e), &e);
 		total += clock_seconds() - start;
 	}
-	flops = (double)(runs * batch * s.steps) * (used * (cfg == 1 ? 1 : 2) * s.ensemble.expert[0].flops + s.router.flops);
+	flops = (double)(runs * batch * s.steps) * (used * (cfg == 1 ? 1 : 2) * ensemble->expert[0].flops + s.router.flops);
 	line(name, (double)(runs * batch) / total, "images/s", flops / total / peak, 0);
 	qsort(s.step, (size_t)s.seen, sizeof *s.step, by_value);
 	snprintf(line_name, sizeof line_name, "%s, step p50", name);
@@ -600,17 +603,26 @@ static void sample(const char *dir, int used, double cfg, int64_t batch)
 	snprintf(line_name, sizeof line_name, "%s, step p99", name);
 	line(line_name, 1e3 * quantile(s.step, (int)s.seen, .99), "ms", 0, 0);
 	sampler_free(s.state);
-	ensemble_release(&s.ensemble);
 	mem_free(s.x), mem_free(s.logits), mem_free(s.index), mem_free(s.label), mem_free(s.step);
 }
 
+/* All batches by the same networks, which take a while to read. */
 static void samples(void)
 {
 	static const int64_t batches[] = {1, 8, 64};
+	struct ensemble_options o = {.capacity = 128, .device = dev, .bulk = bf16() ? COMPACT_BF16 : COMPACT_NONE, .policy = {.kind = POLICY_FULL}};
 	char dir[] = "/tmp/ddm-bench-XXXXXX", *first, *router;
+	struct ensemble ensemble;
 	struct err e = {0};
+	int any = 0;
 
-	if (pattern && !strstr("sample 8 x xl/2, top-1, top-2, cfg, batch", pattern) && strncmp(pattern, "sample", 6))
+	for (int i = 0; i < 6; i++) {
+		char name[96];
+
+		sample_name(name, i % 2 + 1, 1.5, batches[i / 2]);
+		any |= wanted(name);
+	}
+	if (!any)
 		return;
 	if (!mkdtemp(dir)) {
 		err_errno(&e, "%s", dir);
@@ -629,9 +641,10 @@ static void samples(void)
 		}
 		mem_free(other);
 	}
-	for (int i = 0; i < 3; i++)
-		for (int used = 1; used <= 2; used++)
-			sample(dir, used, 1.5, batches[i]);
+	must(ensemble_open(&ensemble, dir, &o, &e), &e);
+	for (int i = 0; i < 6; i++)
+		sample(&ensemble, i % 2 + 1, 1.5, batches[i / 2]);
+	ensemble_release(&ensemble);
 	mem_free(first);
 	mem_free(router);
 	must(dir_remove(dir, &e), &e);
@@ -649,6 +662,8 @@ int main(int argc, char **argv)
 			exit(2);
 	pattern = argv[optind];
 	must(!(pool = pool_new(0, &e)) || !(dev = remote_open(pool, &e)), &e);
+	if (dev->cublaslt)
+		keep_tuning(dev);
 	must(device_set_precision(dev, device_precision(dev), &e), &e);
 	printf("# %s, %s\n", dev->name, precision_names[device_precision(dev)]);
 	ceilings();

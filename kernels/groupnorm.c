@@ -1,10 +1,20 @@
-/* Norms over the channels of a group and all positions. Sums are kept by channel and chunk of positions, and added in index order in
- * double. They are of x - p, p the sample's first position, so that a mean far from zero costs no digits. */
+/* Norms over the channels of a group and all positions, in one pass over them. Sums are kept by channel and chunk of positions, and added in
+ * index order, in double.
+ *
+ * They are of x - p, p the sample's first position. Of a tile of positions, the first of which has u, float adds up x - u and (x - u)^2 alone:
+ *
+ *	sum (x - p) = n (u - p) + sum (x - u)        sum (x - p)^2 = (u - p) (n (u - p) + 2 sum (x - u)) + sum (x - u)^2
+ *
+ * The squares about one of TILE values are no more than TILE times those about their mean, whatever the values: float leaves the variance
+ * within TILE^2 2^-23 of itself, however far the data lie from p, from zero or from each other. Of N positions p may lie N^1/2 deviations
+ * away: an addition in double costs the variance no more than N 2^-53 of itself. */
 #include <assert.h>
 #include <math.h>
 
 #include "kernels/walk.h"
 #include "kernels/vmath.h"
+
+enum { TILE = 8, LINE = 64 / sizeof(real) };
 
 struct groups {
 	const struct op_call *c;
@@ -14,11 +24,11 @@ struct groups {
 	const real *stats;         /* [B, G, 2] */
 	int64_t samples, positions, ch, n, chunk, chunks;
 	int64_t act;
-	real *sums;    /* [B, chunks, 2, C] */
+	double *sums;  /* [B, chunks, 2, C] */
 	real *factors; /* [B, 3, C] */
 };
 
-static void groups_init(struct groups *g, const struct op_call *c, const struct array *x, real *scratch)
+static void groups_init(struct groups *g, const struct op_call *c, const struct array *x, void *scratch)
 {
 	*g = (struct groups){.c = c, .x = x->data, .samples = x->shape[0], .ch = x->shape[x->rank - 1], .n = c->attr.i[0],
 	                     .act = c->attr.i[1] - 1};
@@ -26,7 +36,7 @@ static void groups_init(struct groups *g, const struct op_call *c, const struct 
 	g->chunk = WALK_GRAIN / g->ch + 1;
 	g->chunks = (g->positions + g->chunk - 1) / g->chunk;
 	g->sums = scratch;
-	g->factors = scratch + g->samples * g->chunks * 2 * g->ch;
+	g->factors = (real *)(g->sums + g->samples * g->chunks * 2 * g->ch);
 	assert(g->act < 0 || g->act == UNARY_SILU || g->act == UNARY_RELU);
 }
 
@@ -36,7 +46,7 @@ static size_t groups_scratch(const struct op_call *c, int workers)
 
 	(void)workers;
 	groups_init(&g, c, &c->out[0], NULL);
-	return (size_t)(g.samples * (g.chunks * 2 + 3) * g.ch) * sizeof(real);
+	return (size_t)(g.samples * g.chunks * 2 * g.ch) * sizeof(double) + (size_t)(g.samples * 3 * g.ch) * sizeof(real);
 }
 
 /* The positions of a chunk: *first is one of all samples' positions. */
@@ -48,13 +58,21 @@ static int64_t chunk_rows(const struct groups *g, int64_t task, int64_t *first)
 	return g->positions - at < g->chunk ? g->positions - at : g->chunk;
 }
 
-static void add_moments(real *restrict sum, real *restrict squares, const real *restrict x, const real *restrict pilot, int64_t n)
+/* Of n positions, those of x beyond which are the first again. */
+static void add_moments(double *restrict sum, double *restrict squares, const real *const x[TILE], const real *pilot, double n, int64_t ch)
 {
-	for (int64_t i = 0; i < n; i++) {
-		real d = x[i] - pilot[i];
+	for (int64_t i = 0; i < ch; i++) {
+		real first = x[0][i], s = 0, q = 0;
+		double away = (double)first - (double)pilot[i], all = n * away;
 
-		sum[i] += d;
-		squares[i] = REAL_FMA(d, d, squares[i]);
+		for (int t = 1; t < TILE; t++) {
+			real d = x[t][i] - first;
+
+			s += d;
+			q = REAL_FMA(d, d, q);
+		}
+		sum[i] += all + (double)s;
+		squares[i] += away * (all + 2 * (double)s) + (double)q;
 	}
 }
 
@@ -63,48 +81,53 @@ static void sum_task(void *arg, int64_t task, int worker)
 	const struct groups *g = arg;
 	int64_t first, rows = chunk_rows(g, task, &first);
 	const real *pilot = g->x + task / g->chunks * g->positions * g->ch;
-	real *sum = g->sums + task * 2 * g->ch;
+	double *sum = g->sums + task * 2 * g->ch;
 
 	(void)worker;
 	memset(sum, 0, (size_t)(2 * g->ch) * sizeof *sum);
-	for (int64_t r = first; r < first + rows; r++)
-		add_moments(sum, sum + g->ch, g->x + r * g->ch, pilot, g->ch);
+	for (int64_t r = 0; r < rows; r += TILE) {
+		const real *x[TILE], *next = g->x + (first + r + TILE) * g->ch;
+
+		for (int t = 0; t < TILE; t++)
+			x[t] = g->x + (first + (r + t < rows ? r + t : r)) * g->ch;
+		for (int64_t i = 0; i < TILE * g->ch && r + TILE < rows; i += LINE)
+			__builtin_prefetch(next + i);
+		add_moments(sum, sum + g->ch, x, pilot, (double)(rows - r < TILE ? rows - r : TILE), g->ch);
+	}
 }
 
-/* The chunks' sums of one channel: of x - p, then of its square. */
-static void channel_moments(const struct groups *g, int64_t sample, int64_t ch, double m[2])
+/* A sample's sums [2, C] over its chunks, in place of the first chunk's. */
+static double *sample_sums(const struct groups *g, int64_t sample)
 {
-	const real *sums = g->sums + sample * g->chunks * 2 * g->ch + ch;
+	double *restrict all = g->sums + sample * g->chunks * 2 * g->ch;
 
-	m[0] = m[1] = 0;
-	for (int64_t k = 0; k < g->chunks; k++) {
-		m[0] += (double)sums[2 * k * g->ch];
-		m[1] += (double)sums[(2 * k + 1) * g->ch];
+	for (int64_t k = 1; k < g->chunks; k++) {
+		const double *restrict chunk = all + k * 2 * g->ch;
+
+		for (int64_t i = 0; i < 2 * g->ch; i++)
+			all[i] += chunk[i];
 	}
+	return all;
 }
 
 /* Mean and rstd of a group, from its channels' means about the pilot and squares about their means. */
-static void group_stats(const struct groups *g, int64_t sample, int64_t group, real *stats)
+static void group_stats(const struct groups *g, int64_t sample, int64_t group, const double *sums, real *stats)
 {
 	int64_t per = g->ch / g->n, c0 = group * per;
 	const real *pilot = g->x + sample * g->positions * g->ch;
-	double n = (double)g->positions, mean = 0, square = 0, m[2];
+	double n = (double)g->positions, mean = 0, square = 0;
 
-	for (int64_t c = c0; c < c0 + per; c++) {
-		channel_moments(g, sample, c, m);
-		mean += (double)pilot[c] + m[0] / n;
-	}
+	for (int64_t c = c0; c < c0 + per; c++)
+		mean += (double)pilot[c] + sums[c] / n;
 	mean /= (double)per;
 	for (int64_t c = c0; c < c0 + per; c++) {
-		double away;
+		double own = sums[c] / n, away = (double)pilot[c] + own - mean;
 
-		channel_moments(g, sample, c, m);
-		away = (double)pilot[c] + m[0] / n - mean;
-		square += m[1] / n - m[0] / n * (m[0] / n) + away * away;
+		square += sums[g->ch + c] / n - own * own + away * away;
 	}
 	square /= (double)per;
 	stats[0] = (real)mean;
-	stats[1] = (real)(1 / sqrt((square > 0 ? square : 0) + g->c->attr.f[0]));
+	stats[1] = (real)(1 / sqrt((square < 0 ? 0 : square) + g->c->attr.f[0]));
 }
 
 /* stats, and the factors of y = (x - mean) factor + shift. */
@@ -112,10 +135,11 @@ static void stats_task(void *arg, int64_t sample, int worker)
 {
 	const struct groups *g = arg;
 	real *stats = (real *)g->c->out[1].data + sample * g->n * 2, *f = g->factors + sample * 3 * g->ch;
+	const double *sums = sample_sums(g, sample);
 
 	(void)worker;
 	for (int64_t k = 0; k < g->n; k++)
-		group_stats(g, sample, k, stats + 2 * k);
+		group_stats(g, sample, k, sums, stats + 2 * k);
 	for (int64_t c = 0; c < g->ch; c++) {
 		const real *s = stats + c / (g->ch / g->n) * 2;
 
@@ -201,35 +225,38 @@ static void grad_sum_task(void *arg, int64_t task, int worker)
 {
 	const struct groups *g = arg;
 	int64_t first, rows = chunk_rows(g, task, &first), b = task / g->chunks;
-	real *sum = g->sums + task * 2 * g->ch;
+	double *sum = g->sums + task * 2 * g->ch;
 
 	(void)worker;
 	memset(sum, 0, (size_t)(2 * g->ch) * sizeof *sum);
-	for (int64_t r = first; r < first + rows; r++)
+	for (int64_t r = 0; r < rows; r += TILE)
 		for (int64_t c = 0; c < g->ch; c++) {
-			real xhat, dz = dz_of(g, r * g->ch + c, c, stats_of(g, b, c), &xhat);
+			const real *s = stats_of(g, b, c);
+			real tile[2] = {0};
 
-			sum[c] += dz;
-			sum[g->ch + c] += dz * xhat;
+			for (int64_t t = r; t < rows && t < r + TILE; t++) {
+				real xhat, dz = dz_of(g, (first + t) * g->ch + c, c, s, &xhat);
+
+				tile[0] += dz;
+				tile[1] = REAL_FMA(dz, xhat, tile[1]);
+			}
+			sum[c] += (double)tile[0];
+			sum[g->ch + c] += (double)tile[1];
 		}
 }
 
 /* factors: the sample's sums of dz and of dz xhat by channel; then the group's means of dz scale and dz scale xhat take the place of
- * two of a chunk's sums. */
+ * those sums. */
 static void grad_stats_task(void *arg, int64_t sample, int worker)
 {
 	const struct groups *g = arg;
-	real *f = g->factors + sample * 3 * g->ch, *means = g->sums + sample * g->chunks * 2 * g->ch;
+	real *f = g->factors + sample * 3 * g->ch;
+	double *means = sample_sums(g, sample);
 	int64_t per = g->ch / g->n;
 
 	(void)worker;
-	for (int64_t c = 0; c < g->ch; c++) {
-		double m[2];
-
-		channel_moments(g, sample, c, m);
-		f[c] = (real)m[0];
-		f[g->ch + c] = (real)m[1];
-	}
+	for (int64_t i = 0; i < 2 * g->ch; i++)
+		f[i] = (real)means[i];
 	for (int64_t k = 0; k < g->n; k++) {
 		double m[2] = {0}, n = (double)(per * g->positions);
 
@@ -237,7 +264,7 @@ static void grad_stats_task(void *arg, int64_t sample, int worker)
 			for (int i = 0; i < 2; i++)
 				m[i] += (double)f[i * g->ch + c] * (double)(g->scale ? g->scale[c] : 1);
 		for (int i = 0; i < 2; i++)
-			means[2 * k + i] = (real)(m[i] / n);
+			means[2 * k + i] = m[i] / n;
 	}
 }
 
@@ -245,12 +272,12 @@ static void grad_apply_task(void *arg, int64_t task, int worker)
 {
 	const struct groups *g = arg;
 	int64_t first, rows = chunk_rows(g, task, &first), b = task / g->chunks, per = g->ch / g->n;
-	const real *means = g->sums + b * g->chunks * 2 * g->ch;
+	const double *means = g->sums + b * g->chunks * 2 * g->ch;
 
 	(void)worker;
 	for (int64_t r = first; r < first + rows; r++)
 		for (int64_t c = 0; c < g->ch; c++) {
-			const real *s = stats_of(g, b, c), *m = means + c / per * 2;
+			const real *s = stats_of(g, b, c), m[2] = {(real)means[c / per * 2], (real)means[c / per * 2 + 1]};
 			real xhat, dz = dz_of(g, r * g->ch + c, c, s, &xhat);
 
 			g->y[r * g->ch + c] = s[1] * (dz * (g->scale ? g->scale[c] : 1) - m[0] - xhat * m[1]);

@@ -1,15 +1,15 @@
-/* GROUPNORM, GROUPNORM_GRAD; kernels/groupnorm.c is the definition. Sums by channel and chunk of positions in trees of fixed shape, added in
- * index order in double; they are of x - p, p the sample's first position, so that a mean far from zero costs no digits. */
+/* GROUPNORM, GROUPNORM_GRAD; kernels/groupnorm.c is the definition, and says what rounding costs. Sums by channel and chunk of positions
+ * in trees of fixed shape, added in index order; in float those of a tile of positions alone. */
 #include "kernels/unary.h"
 
-enum { LANES = BLOCK / WARP, CHUNKS_MOST = 64, CHUNK_LEAST = 64 };
+enum { LANES = BLOCK / WARP, TILE = 4, CHUNKS_MOST = 64, CHUNK_LEAST = 64 };
 
 struct groupnorm {
 	struct reals x, dy, y, scale, shift; /* x, dy, y (samples, positions, channels) */
 	float *stats;                        /* (samples, groups, 2) */
 	int64_t samples, positions, channels, groups, per; /* per: channels of a group */
 	int64_t chunk, chunks;
-	float *sums;  /* (samples, chunks, 2, channels) */
+	double *sums; /* (samples, chunks, 2, channels) */
 	float *whole; /* of the gradient: (samples, 2, channels), then (samples, groups, 2) */
 	int act;      /* enum unary + 1, or 0 */
 	double eps;
@@ -25,14 +25,23 @@ static __device__ inline float shift_at(const struct groupnorm &g, int64_t c)
 	return g.shift.p ? reals_get(g.shift, c) : 0.f;
 }
 
-/* What is added up of one element: x - p and its square, or dz and dz xhat. */
+/* What is added up of a channel at a tile's n positions, beyond which x repeats the first and dy is 0: x - p and its square, p the sample's
+ * first position, or dz and dz xhat. */
 struct moments {
-	__device__ void operator()(const struct groupnorm &, int64_t, int64_t, float x, float pilot, float, float s[2]) const
+	__device__ void operator()(const struct groupnorm &, int64_t, int64_t, const float x[TILE], const float *, int n, float p,
+	                           double s[2]) const
 	{
-		float d = x - pilot;
+		float sum = 0, square = 0;
+		double away = (double)x[0] - (double)p, all = n * away;
 
-		s[0] += d;
-		s[1] = fmaf(d, d, s[1]);
+		UNROLL for (int t = 1; t < TILE; t++) {
+			float d = x[t] - x[0];
+
+			sum += d;
+			square = fmaf(d, d, square);
+		}
+		s[0] += all + (double)sum;
+		s[1] += away * (all + 2 * (double)sum) + (double)square;
 	}
 };
 
@@ -55,12 +64,19 @@ static __device__ inline float dz_of(const struct groupnorm &g, int64_t b, int64
 }
 
 struct slopes {
-	__device__ void operator()(const struct groupnorm &g, int64_t b, int64_t c, float x, float, float dy, float s[2]) const
+	__device__ void operator()(const struct groupnorm &g, int64_t b, int64_t c, const float x[TILE], const float dy[TILE], int, float,
+	                           double s[2]) const
 	{
-		float xhat, dz = dz_of(g, b, c, x, dy, &xhat);
+		float sum[2] = {0, 0};
 
-		s[0] += dz;
-		s[1] += dz * xhat;
+		UNROLL for (int t = 0; t < TILE; t++) {
+			float xhat, dz = dz_of(g, b, c, x[t], dy[t], &xhat);
+
+			sum[0] += dz;
+			sum[1] = fmaf(dz, xhat, sum[1]);
+		}
+		s[0] += (double)sum[0];
+		s[1] += (double)sum[1];
 	}
 };
 
@@ -72,23 +88,45 @@ template <int W> static __device__ inline void take(struct reals a, int64_t at, 
 		v[0] = reals_get(a, at);
 }
 
-/* A block for a chunk of a sample and as many channels as a warp takes, W each; warp r adds positions r, r + LANES, .. */
-template <int W, class F> static __global__ void chunk_sums(F f, struct groupnorm g)
+/* A lane's tile from position `at` on, LANES apart; of how many positions. Channel k of position t is x[k][t]. */
+template <int W>
+static __device__ inline int tile_take(const struct groupnorm &g, int64_t sample, int64_t at, int64_t end, float x[W][TILE], float dy[W][TILE])
 {
-	__shared__ float rows[LANES][2][WARP * W];
+	int n = 0;
+
+	UNROLL for (int t = 0; t < TILE; t++) {
+		const int64_t i = at + t * LANES, from = sample + (i < end ? i : at) * g.channels;
+		float v[PACK];
+
+		n += i < end;
+		take<W>(g.x, from, v);
+		UNROLL for (int k = 0; k < W; k++)
+			x[k][t] = v[k];
+		if (g.dy.p)
+			take<W>(g.dy, from, v);
+		UNROLL for (int k = 0; k < W; k++)
+			dy[k][t] = g.dy.p && i < end ? v[k] : 0.f;
+	}
+	return n;
+}
+
+/* A block for a chunk of a sample and as many channels as a warp takes, W each; warp r adds positions r, r + LANES, .. */
+template <int W, class F> static __global__ void __launch_bounds__(BLOCK, 2) chunk_sums(F f, struct groupnorm g)
+{
+	__shared__ double rows[LANES][2][WARP * W];
 	const int64_t b = blockIdx.x / g.chunks, chunk = blockIdx.x % g.chunks, first = (int64_t)blockIdx.y * WARP * W;
-	const int64_t c = first + threadIdx.x % WARP * W, origin = b * g.positions * g.channels;
+	const int64_t c = first + threadIdx.x % WARP * W, origin = b * g.positions * g.channels + c;
 	const int64_t end = (chunk + 1) * g.chunk < g.positions ? (chunk + 1) * g.chunk : g.positions;
-	float sum[W][2] = {{0}}, x[PACK], dy[PACK], pilot[PACK];
+	double sum[W][2] = {{0}};
+	float x[W][TILE], dy[W][TILE], pilot[PACK];
 
 	if (c < g.channels) {
-		take<W>(g.x, origin + c, pilot);
-		for (int64_t i = chunk * g.chunk + threadIdx.x / WARP; i < end; i += LANES) {
-			take<W>(g.x, origin + i * g.channels + c, x);
-			if (g.dy.p)
-				take<W>(g.dy, origin + i * g.channels + c, dy);
-			for (int k = 0; k < W; k++)
-				f(g, b, c + k, x[k], pilot[k], g.dy.p ? dy[k] : 0.f, sum[k]);
+		take<W>(g.x, origin, pilot);
+		for (int64_t i = chunk * g.chunk + threadIdx.x / WARP; i < end; i += LANES * TILE) {
+			int n = tile_take<W>(g, origin, i, end, x, dy);
+
+			UNROLL for (int k = 0; k < W; k++)
+				f(g, b, c + k, x[k], dy[k], n, pilot[k], sum[k]);
 		}
 	}
 	for (int k = 0; k < W; k++)
@@ -97,7 +135,7 @@ template <int W, class F> static __global__ void chunk_sums(F f, struct groupnor
 	__syncthreads();
 	for (int64_t k = threadIdx.x; k < 2 * WARP * W; k += BLOCK) {
 		int64_t i = k / (WARP * W), col = k % (WARP * W);
-		float all = rows[0][i][col];
+		double all = rows[0][i][col];
 
 		for (int r = 1; r < LANES; r++)
 			all += rows[r][i][col];
@@ -120,7 +158,7 @@ static __device__ inline void channel_sums(const struct groupnorm &g, int64_t b,
 	m[0] = m[1] = 0;
 	for (int64_t k = 0; k < g.chunks; k++)
 		for (int i = 0; i < 2; i++)
-			m[i] += (double)g.sums[((b * g.chunks + k) * 2 + i) * g.channels + c];
+			m[i] += g.sums[((b * g.chunks + k) * 2 + i) * g.channels + c];
 }
 
 /* A warp for a group: its mean from its channels' means, its variance from their squares about that. */
@@ -145,7 +183,7 @@ static __global__ void group_stats(struct groupnorm g)
 	square = warp_sum(square) / (double)g.per;
 	if (threadIdx.x == 0) {
 		g.stats[blockIdx.x * 2] = (float)mean;
-		g.stats[blockIdx.x * 2 + 1] = (float)(1 / sqrt((square > 0 ? square : 0) + g.eps));
+		g.stats[blockIdx.x * 2 + 1] = (float)(1 / sqrt((square < 0 ? 0 : square) + g.eps));
 	}
 }
 
@@ -254,8 +292,8 @@ static struct groupnorm groupnorm_of(const struct op_call *c, const struct array
 	if (g.chunk < CHUNK_LEAST)
 		g.chunk = CHUNK_LEAST;
 	g.chunks = (g.positions + g.chunk - 1) / g.chunk;
-	g.sums = (float *)c->scratch;
-	g.whole = g.sums + g.samples * g.chunks * 2 * g.channels;
+	g.sums = (double *)c->scratch;
+	g.whole = (float *)(g.sums + g.samples * g.chunks * 2 * g.channels);
 	return g;
 }
 
@@ -263,7 +301,7 @@ static size_t groupnorm_scratch(const struct op_call *c, int)
 {
 	struct groupnorm g = groupnorm_of(c, &c->out[0]);
 
-	return (size_t)(g.samples * (g.chunks * 2 * g.channels + 2 * g.channels + 2 * g.groups)) * sizeof(float);
+	return (size_t)(g.samples * g.chunks * 2 * g.channels) * sizeof(double) + (size_t)(g.samples * 2 * (g.channels + g.groups)) * sizeof(float);
 }
 
 static int packed(const struct groupnorm &g)

@@ -1,5 +1,6 @@
 /* CONV, GROUPNORM, POOL and their gradients of CUDA, run by tests/op/emulate.h, beside the CPU's. Float products are made of three of
  * tf32, which loses 2 bits: 4e-6 of the largest value, as for the attention's. */
+#include "tests/op/hostile.h"
 #include "tests/op/optest.h"
 
 #include <math.h>
@@ -278,27 +279,10 @@ static void group_norms_anywhere(void **state)
 	}
 }
 
-/* A picture whose first position is far from all others, which are alike: rounding of the sums makes the variance less than none. */
-static void group_norm_of_an_outlier(void **state)
+static void hostile_group_norms(void **state)
 {
-	enum { SIDE = 512, COUNT = SIDE * SIDE };
-	float *x = mem_try(COUNT, sizeof *x, "x", NULL), *y = mem_try(COUNT, sizeof *y, "y", NULL), stats[2];
-	struct array picture = {x, DT_F32, 4, {1, SIDE, SIDE, 1}, {COUNT, SIDE, 1, 1}}, out = picture, none = {0};
-	struct op_call f = {.nin = 3, .nout = 2, .in = {picture, none, none}, .attr = {{1, 0}, {1e-5}}};
-
 	(void)state;
-	for (int i = 0; i < COUNT; i++)
-		x[i] = i ? 1.00871277f * 1024 : 0;
-	out.data = y;
-	f.out[0] = out;
-	f.out[1] = (struct array){stats, DT_F32, 3, {1, 1, 2}, {2, 2, 1}};
-	call(&kernel_groupnorm_cuda, &f);
-	assert_true(fabs((double)stats[0] - 1032.92) < .1);
-	assert_true(isfinite(stats[1]));
-	for (int i = 0; i < COUNT; i++)
-		assert_true(isfinite(y[i]));
-	mem_free(x);
-	mem_free(y);
+	hostile_norms(&kernel_groupnorm_cuda, &kernel_groupnorm_grad_cuda, 4);
 }
 
 /* Of no samples nothing is launched. */
@@ -360,7 +344,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(forward),     cmocka_unit_test(gradients), cmocka_unit_test(large_tiles),
 	                                   cmocka_unit_test(convs_anywhere), cmocka_unit_test(conv_of_two_types),
 	                                   cmocka_unit_test(group_norms), cmocka_unit_test(group_norms_anywhere),
-	                                   cmocka_unit_test(group_norm_of_an_outlier), cmocka_unit_test(group_norm_of_nothing),
+	                                   cmocka_unit_test(hostile_group_norms), cmocka_unit_test(group_norm_of_nothing),
 	                                   cmocka_unit_test(pools),       cmocka_unit_test(ties)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

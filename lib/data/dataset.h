@@ -56,6 +56,10 @@ const struct dataset_info *dataset_info(const struct dataset *d);
 int dataset_read(struct dataset *d, int64_t i, float *x, int32_t *label, int32_t *cluster, struct err *e);
 const char *dataset_key(struct dataset *d, int64_t i);
 
+/* mean (C, H, W) of what dataset_read gives, and with `flip` of what is mirrored too, for which an array's set must be opened: over all
+ * samples, or, where there are more, over `most` of them, evenly spaced. */
+int dataset_mean(struct dataset *d, int64_t most, int flip, float *mean, struct err *e);
+
 /* A sample with all that the set was opened for. */
 struct dataset_item {
 	int mirrored;            /* in: left-right */

@@ -11,6 +11,7 @@
 #include "diffusion/finitemodel.h"
 #include "diffusion/ondevice.h"
 #include "file/fileio.h"
+#include "file/npy.h"
 #include "net/diffusers.h"
 #include "net/model.h"
 #include "net/pager.h"
@@ -32,6 +33,7 @@ struct member {
 	int64_t d, capacity;
 	int plain;       /* the output is the velocity of the linear path */
 	float *x, *out;  /* (capacity, d), (capacity, elements) where not plain; on the device */
+	float *mean;     /* (d) of its data, on the device, for an epsilon prediction that is converted; NULL: unknown */
 	float *time;     /* (capacity), of the host */
 	float *micro;    /* (capacity, 3), of the host: height, width, aspect ratio; NULL where it is not told */
 	float *host_x, *host_out; /* (capacity, d), (capacity, elements): of `exact`, which computes on the host */
@@ -252,7 +254,7 @@ static int run_expert(void *arg, int64_t n, const float *x, const float *t, cons
 		struct convert c = convert_at(m->path, m->kind, m->mode, t[i]);
 
 		end = same_time(t, i, n);
-		ondevice_convert(m->device, &c, v + i * d, x + i * d, m->out + i * m->elements, NULL, end - i, d, m->elements);
+		ondevice_convert(m->device, &c, v + i * d, x + i * d, m->out + i * m->elements, m->mean, end - i, d, m->elements);
 	}
 	return m->device->error(m->device, e);
 }
@@ -311,6 +313,41 @@ static int add_scheduler(struct ensemble *s, const char *folder, const char *sub
 	return rc;
 }
 
+/* The mean of its data, where it is there and converting asks for it. */
+static int add_mean(struct ensemble *s, struct member *m, const char *folder, const char *sub, const char *slash,
+                    const struct ensemble_options *o, struct err *e)
+{
+	const struct net_config *c = &m->config->net;
+	char *path = path_join(folder, MODEL_MEAN_NAME), hash[65];
+	float *host = NULL;
+	struct npy a = {0};
+	int rc = -1;
+
+	if (o->own || o->mode != CONVERT_MATCH || prediction_find(m->config->prediction) != PREDICT_EPSILON || !path_exists(path)) {
+		mem_free(path);
+		return 0;
+	}
+	if (npy_load(&a, path, e) || sha256_file(path, hash, NULL, e))
+		goto out;
+	if (a.rank != 3 || a.shape[0] != c->channels || a.shape[1] != c->size || a.shape[2] != c->size || npy_not_finite(&a)) {
+		err_set(e, ERR_DATA, "%s: not %lld x %lld x %lld finite numbers, the mean of the samples that the expert learned from", path,
+		        (long long)c->channels, (long long)c->size, (long long)c->size);
+		goto out;
+	}
+	host = mem_alloc((size_t)m->d * sizeof *host);
+	npy_to_f32(host, &a);
+	if (!(m->mean = m->device->alloc(m->device, (size_t)m->d * sizeof *m->mean, "mean of the data", e)))
+		goto out;
+	device_put(m->device, m->mean, host, (size_t)m->d * sizeof *host);
+	add_file(s, str_new("%s%s" MODEL_MEAN_NAME, sub, slash), hash);
+	rc = 0;
+out:
+	npy_release(&a);
+	mem_free(host);
+	mem_free(path);
+	return rc;
+}
+
 /* A folder below `dir` ("" for dir itself) with its config and weights, into s->member[i]. */
 static int open_member(struct ensemble *s, int i, const char *dir, const char *sub, const struct ensemble_options *o,
                        struct err *e)
@@ -335,7 +372,7 @@ static int open_member(struct ensemble *s, int i, const char *dir, const char *s
 	if (m->config->scheduled && add_scheduler(s, folder, sub, slash, e))
 		goto out;
 	add_file(s, str_new("%s%s%s", sub, slash, m->model ? model_weights_file(m->model) : model_weights_name(m->config->net.kind)), hash);
-	rc = 0;
+	rc = add_mean(s, m, folder, sub, slash, o, e);
 out:
 	mem_free(config);
 	mem_free(folder);
@@ -732,6 +769,7 @@ void ensemble_release(struct ensemble *s)
 		if (s->member[i].device) {
 			s->member[i].device->release(s->member[i].device, s->member[i].x);
 			s->member[i].device->release(s->member[i].device, s->member[i].out);
+			s->member[i].device->release(s->member[i].device, s->member[i].mean);
 		}
 		mem_free(s->member[i].time);
 		mem_free(s->member[i].micro);

@@ -14,6 +14,7 @@
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
+#include "file/npy.h"
 #include "file/safetensors.h"
 #include "file/weightfile.h"
 #include "kernels/profile.h"
@@ -430,6 +431,22 @@ static int write_config(struct trainer *r, struct err *e)
 	return rc;
 }
 
+enum { MEAN_OF = 16384 }; /* samples: within a 128th of their deviation */
+
+/* What x0hat of an epsilon prediction is blended towards (diffusion/convert.h). */
+static int write_mean(struct trainer *r, struct err *e)
+{
+	const struct net_config *c = &r->net;
+	int64_t shape[3] = {c->channels, c->size, c->size};
+	char *path = path_join(r->o->out, MODEL_MEAN_NAME);
+	float *mean = mem_alloc((size_t)r->objective.d * sizeof *mean);
+	int rc = dataset_mean(r->data, MEAN_OF, r->o->flip, mean, e) || npy_write(path, NPY_F4, 3, shape, mean, e) ? -1 : 0;
+
+	mem_free(mean);
+	mem_free(path);
+	return rc;
+}
+
 static int publish(struct trainer *r, struct err *e)
 {
 	const struct train_state *s = &r->state;
@@ -439,7 +456,8 @@ static int publish(struct trainer *r, struct err *e)
 	int rc;
 
 	snprintf(step, sizeof step, "%" PRId64, best ? s->best_step : s->step);
-	rc = write_config(r, e) || model_write_weights(path, &r->params, r->device, best ? s->best : s->ema, texts, 3, e) ? -1 : 0;
+	rc = r->net.kind != NET_ROUTER && r->o->prediction == PREDICT_EPSILON && write_mean(r, e) ? -1 : 0;
+	rc = rc || write_config(r, e) || model_write_weights(path, &r->params, r->device, best ? s->best : s->ema, texts, 3, e) ? -1 : 0;
 	mem_free(path);
 	return rc;
 }

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -291,6 +292,36 @@ static void batches(void **state)
 	mem_free(root);
 }
 
+/* Of all, of every third and so on where fewer are asked for, mirrored and not, from shards and from memory. */
+static void means(void **state)
+{
+	char *root = make("m", PICTURES);
+	float mean[3 * W * H];
+	struct err e;
+
+	(void)state;
+	for (int way = 0; way < 8; way++) {
+		struct dataset *d = open_part(root, 0, 0, way & 1 ? (uint64_t)1 << 30 : 1, &e);
+		int64_t n = dataset_info(d)->count, of = way & 2 ? 3 : n;
+
+		assert_true(n > 5);
+		assert_int_equal(dataset_mean(d, way & 2 ? 3 : 100, way >> 2, mean, &e), 0);
+		for (int q = 0; q < 3 * W * H; q++) {
+			double sum = 0;
+
+			for (int64_t k = 0; k < of; k++) {
+				int64_t i = way & 2 ? k * n / 3 : k;
+
+				sum += pixel(i, q / W % H, q % W, q / W / H) / 127.5 - 1;
+				sum += way >> 2 ? pixel(i, q / W % H, W - 1 - q % W, q / W / H) / 127.5 - 1 : 0;
+			}
+			assert_true(fabs(mean[q] - sum / (double)(of << (way >> 2))) < 1e-6);
+		}
+		dataset_free(d);
+	}
+	mem_free(root);
+}
+
 /* An error comes out at its own batch, not before. */
 static void late_error(void **state)
 {
@@ -350,7 +381,7 @@ static void many_readers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(reads),      cmocka_unit_test(arrays),       cmocka_unit_test(refuses), cmocka_unit_test(batches),
+	    cmocka_unit_test(reads),      cmocka_unit_test(arrays),       cmocka_unit_test(refuses), cmocka_unit_test(batches), cmocka_unit_test(means),
 	    cmocka_unit_test(late_error), cmocka_unit_test(many_readers),
 	};
 

@@ -594,13 +594,120 @@ static void samples(void **state)
 	}
 }
 
+/* v of the only expert of `folder` at x (S * S) and t. */
+static void expert_velocity(int far, const char *folder, float t, const float *x, float *v, const char *refused)
+{
+	struct device *d = device_of(far);
+	struct ensemble_options o = {.policy = {.kind = POLICY_EXPERT}, .mode = CONVERT_MATCH, .capacity = 1, .device = d};
+	struct ensemble s;
+	struct err e = {0};
+	float *p = d->alloc(d, 2 * S * S * sizeof *p, "x and v", NULL);
+	int rc = ensemble_open(&s, folder, &o, &e);
+
+	if (refused) {
+		assert_int_equal(rc, -1);
+		assert_int_equal(e.code, ERR_DATA);
+		has(e.msg, refused);
+	} else {
+		if (rc)
+			fail_msg("%s", e.msg);
+		device_put(d, p, x, S * S * sizeof *x);
+		assert_int_equal(s.expert[0].velocity(s.expert[0].arg, 1, p, &t, NULL, p + S * S, &e), 0);
+		device_get(d, v, p + S * S, S * S * sizeof *v);
+	}
+	ensemble_release(&s);
+	d->release(d, p);
+	device_free(d);
+}
+
+static double error_of(const float *v, const float *x, const float *x0)
+{
+	double sum = 0;
+
+	for (int i = 0; i < S * S; i++)
+		sum += ((double)v[i] - (x[i] - x0[i])) * ((double)v[i] - (x[i] - x0[i]));
+	return sqrt(sum / (S * S));
+}
+
+/* Nine steps of training know nothing of noise, and x0hat from epsilon multiplies that error by (1 - t) / t. The mean of the data is left
+ * beside the weights: at t = 1 of the linear path the best velocity there is, x - mean, comes of it, and before it the convex sum that
+ * convert.h tells. Where it is not there x0hat is what it was. */
+static void epsilon_knows_its_mean(void **state)
+{
+	struct train_options o = tiny(NET_DIT, NULL);
+	char *folder = path_join(dir, "noise"), *expert = path_join(folder, "expert_0"), *file = path_join(expert, "data_mean.npy");
+	const int64_t few[3] = {1, S, S - 1}, all[3] = {1, S, S};
+	float x[S * S], v[2][3][S * S], w[S * S], mean[S * S], one[S * S];
+	static const float times[] = {1, .995f, .97f};
+	double sum[S * S] = {0};
+	struct dataset_options of = {.cluster = 0};
+	struct seen seen = {0};
+	struct dataset *data;
+	struct npy a = {0};
+	struct err e = {0};
+
+	(void)state;
+	o.out = expert;
+	o.prediction = PREDICT_EPSILON;
+	o.validate_samples = o.sample_every = 0;
+	train_on(0, o, &seen);
+	if (npy_load(&a, file, &e) || !(data = dataset_open(shards, &of, &e)))
+		fail_msg("%s", e.msg);
+	assert_true(a.rank == 3 && a.shape[0] == 1 && a.shape[1] == S && a.shape[2] == S);
+	npy_to_f32(mean, &a);
+	npy_release(&a);
+	assert_int_equal(dataset_info(data)->count, EACH);
+	for (int64_t i = 0; i < EACH; i++) {
+		assert_int_equal(dataset_read(data, i, one, NULL, NULL, &e), 0);
+		for (int k = 0; k < S * S; k++)
+			sum[k] += (double)one[k] / EACH;
+	}
+	dataset_free(data);
+	for (int k = 0; k < S * S; k++)
+		assert_true(fabs(mean[k] - sum[k]) < 1e-7);
+	/* Another mean, far from 0, and other noise than any: what follows holds for every one. */
+	for (int k = 0; k < S * S; k++) {
+		mean[k] += 2 + .01f * (float)k;
+		x[k] = (float)(3 * rng_uniform(3, RNG_TEST, 9, (uint64_t)k, 0) - 1);
+	}
+	assert_int_equal(npy_write(file, NPY_F4, 3, all, mean, &e), 0);
+	for (int far = 0; far < 2; far++)
+		for (int i = 0; i < 3; i++)
+			expert_velocity(far, folder, times[i], x, v[far][i], NULL);
+	assert_memory_equal(v[0], v[1], sizeof v[0]);
+	for (int i = 0; i < 3; i++) {
+		struct convert c = convert_at(&path_linear, PREDICT_EPSILON, CONVERT_MATCH, times[i]);
+
+		assert_int_equal(unlink(file), 0);
+		expert_velocity(0, folder, times[i], x, w, NULL);
+		assert_int_equal(npy_write(file, NPY_F4, 3, all, mean, &e), 0);
+		assert_true(fabs(c.blend - fmax(0, ((double)times[i] - .98) / .02)) < 1e-12);
+		/* x0hat is x - t v; v is rounded to 6e-8 of up to 20. */
+		for (int k = 0; k < S * S; k++)
+			assert_true(fabs(v[0][i][k] - (w[k] + c.blend * ((double)x[k] - (double)times[i] * w[k] - mean[k]) / times[i])) < 4e-6);
+		if (i < 2)
+			assert_true(error_of(v[0][i], x, mean) < .8 * error_of(w, x, mean) && error_of(w, x, mean) > 1);
+		else
+			assert_memory_equal(v[0][i], w, sizeof w);
+	}
+	assert_true(error_of(v[0][0], x, mean) < 2e-7);
+	assert_int_equal(npy_write(file, NPY_F4, 3, few, mean, &e), 0);
+	expert_velocity(0, folder, 1, x, w, "data_mean.npy: not 1 x 8 x 8 finite numbers");
+	mean[3] = NAN;
+	assert_int_equal(npy_write(file, NPY_F4, 3, all, mean, &e), 0);
+	expert_velocity(0, folder, 1, x, w, "data_mean.npy: not 1 x 8 x 8 finite numbers");
+	mem_free(file);
+	mem_free(expert);
+	mem_free(folder);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(it_is_far), cmocka_unit_test(trains), cmocka_unit_test(offloads),
 	                                   cmocka_unit_test(updates_by_graph),
 	                                   cmocka_unit_test(diverges), cmocka_unit_test(is_lost),
 	                                   cmocka_unit_test(is_watched), cmocka_unit_test(holds_to_the_plan), cmocka_unit_test(is_too_small),
-	                                   cmocka_unit_test(samples)};
+	                                   cmocka_unit_test(samples), cmocka_unit_test(epsilon_knows_its_mean)};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

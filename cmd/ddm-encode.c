@@ -20,6 +20,7 @@
 #include "file/standing.h"
 #include "file/tarfile.h"
 #include "metric/extractor.h"
+#include "net/taesd.h"
 
 enum { AS_AUTO, AS_VAE, AS_TEXT, AS_VISION };
 static const char *const as_names[] = {"auto", "vae", "text", "vision", NULL};
@@ -152,6 +153,8 @@ static int recognise(struct parts *p, struct err *e)
 
 	if (extractor_is_network(o.model))
 		p->vision = mem_strdup(o.model);
+	else if (taesd_is(o.model))
+		p->vae = mem_strdup(o.model);
 	else if (stat(o.model, &st))
 		err_errno(e, "%s", o.model);
 	else if (!S_ISDIR(st.st_mode))

@@ -10,6 +10,7 @@
 #include "core/str.h"
 #include "file/fileio.h"
 #include "file/weightfile.h"
+#include "net/taesd.h"
 
 struct autoencoder {
 	struct autoencoder_config config;
@@ -179,6 +180,8 @@ static char *weights_path(const char *dir, int half, struct err *e)
 	const char *one = half == AUTOENCODER_ENCODE ? "encoder.safetensors" : "decoder.safetensors";
 	char *path;
 
+	if (taesd_is(dir))
+		return taesd_file(dir, half, e);
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		path = path_join(dir, names[i]);
 		if (path_exists(path))
@@ -198,6 +201,8 @@ static int nothing_more(const struct weights *w, int half, struct err *e)
 	static const char *const encoder[] = {"encoder.", "quant_conv.", "first_stage_model.encoder.", "first_stage_model.quant_conv."};
 	static const char *const decoder[] = {"decoder.", "post_quant_conv.", "first_stage_model.decoder.", "first_stage_model.post_quant_conv."};
 
+	if (!weights_has(w, "encoder.layers.0.weight") && weights_has(w, half == AUTOENCODER_ENCODE ? "0.weight" : "1.weight"))
+		return weights_end(w, "", e);
 	for (int i = 0; i < 4; i++)
 		if (weights_end(w, (half == AUTOENCODER_ENCODE ? encoder : decoder)[i], e))
 			return -1;
@@ -228,18 +233,30 @@ static int load_half(struct autoencoder *a, const char *dir, int half, int64_t c
 	return rc;
 }
 
+static int read_config(const char *dir, struct autoencoder_config *c, struct err *e)
+{
+	char *path;
+	json_t *o;
+	int rc;
+
+	if (taesd_is(dir))
+		return taesd_config(dir, c, e);
+	path = path_join(dir, "config.json");
+	o = jsonio_load(path, e);
+	rc = o ? autoencoder_parse(o, path, c, e) : -1;
+	json_decref(o);
+	mem_free(path);
+	return rc;
+}
+
 struct autoencoder *autoencoder_open(const char *dir, int halves, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e)
 {
 	struct autoencoder *a = mem_zalloc(1, sizeof *a);
-	char *path = path_join(dir, "config.json");
-	json_t *o = jsonio_load(path, e);
-	int rc = o ? autoencoder_parse(o, path, &a->config, e) : -1;
+	int rc = read_config(dir, &a->config, e);
 
 	for (int half = AUTOENCODER_ENCODE; half <= AUTOENCODER_DECODE && !rc; half++)
 		if (halves & half)
 			rc = load_half(a, dir, half, capacity, bulk, d, e);
-	json_decref(o);
-	mem_free(path);
 	if (!rc)
 		return a;
 	autoencoder_free(a);
@@ -259,21 +276,18 @@ static void describe(struct str *s, const struct autoencoder_config *c)
 
 int autoencoder_hash(const char *dir, int half, char hex[65], struct err *e)
 {
-	char *config = path_join(dir, "config.json"), *path = weights_path(dir, half, e);
-	json_t *o = path ? jsonio_load(config, e) : NULL;
+	char *path = weights_path(dir, half, e);
 	struct autoencoder_config c;
 	struct str what = {0};
 	int rc = -1;
 
-	if (o && !autoencoder_parse(o, config, &c, e) && !weightfile_hash_at(path, hex, e)) {
+	if (path && !read_config(dir, &c, e) && !weightfile_hash_at(path, hex, e)) {
 		describe(&what, &c);
 		str_printf(&what, ", weights %s", hex);
 		sha256_text(what.p, hex);
 		rc = 0;
 	}
 	str_release(&what);
-	json_decref(o);
-	mem_free(config);
 	mem_free(path);
 	return rc;
 }

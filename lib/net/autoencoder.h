@@ -2,7 +2,7 @@
  * diffusers writes them: config.json and diffusion_pytorch_model.safetensors, or weights in another form (file/weightfile.h).
  * Tensor names may be those of diffusers, old (query, key, value, proj_attn) or new, or those of a latent-diffusion single file
  * (first_stage_model.encoder.down.0.block.0..); the tiny ones also come as encoder.safetensors and decoder.safetensors under the
- * numbers of taesd.py, with or without its normalised middle blocks (FLUX.2).
+ * numbers of taesd.py, with or without its normalised middle blocks (FLUX.2), and without config.json as net/taesd.h finds them.
  *
  * Pictures are (n, C, H, W) in [-1, 1]. Any number and, within what memory holds, any size; H and W are multiples of
  * autoencoder_factor for the way back to have the size of the way in. */
@@ -42,8 +42,8 @@ struct autoencoder;
 
 enum { AUTOENCODER_ENCODE = 1, AUTOENCODER_DECODE = 2 };
 
-/* The halves that are wanted, of the folder `dir`, for batches of up to `capacity`. bulk: of the weights, as convnet_init takes it. The
- * device is borrowed. Tensors that are missing, of other shapes, or more than the network has: ERR_DATA naming one. */
+/* The halves that are wanted, of the folder `dir` (or DIR/NAME of net/taesd.h), for batches of up to `capacity`. bulk: of the weights, as
+ * convnet_init takes it. The device is borrowed. Tensors that are missing, of other shapes, or more than the network has: ERR_DATA naming one. */
 struct autoencoder *autoencoder_open(const char *dir, int halves, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e);
 void autoencoder_free(struct autoencoder *a);
 const struct autoencoder_config *autoencoder_config(const struct autoencoder *a);

@@ -20,6 +20,7 @@
 #include "net/autoencoder.h"
 #include "net/inception.h"
 #include "net/lpips.h"
+#include "net/taesd.h"
 #include "tests/unit/drawnnet.h"
 
 static const double TOL = 1e-5;
@@ -310,6 +311,102 @@ static int parses(const char *text)
 	return !rc;
 }
 
+/* A half of tests/golden/autotiny as taesd.py's files have it, and with what comes on top: DIR/FILE. */
+static void write_half(const char *dir, const char *file, const char *half, const char *more)
+{
+	struct err e = {0};
+	struct safetensors *s = st_open("tests/golden/autotiny/diffusion_pytorch_model.safetensors", &e);
+	struct st_tensor t[80];
+	char *path = path_join(dir, file);
+	int n = 0, decoder = !strcmp(half, "decoder");
+
+	assert_non_null(s);
+	for (int i = 0; i < st_tensors(s); i++) {
+		int at;
+
+		t[n] = *st_get(s, i);
+		if (strncmp(t[n].name, half, strlen(half)) || sscanf(t[n].name + strlen(half), ".layers.%d", &at) != 1)
+			continue;
+		t[n].name = str_new("%d%s", at + decoder, t[n].name + strlen(half) + strlen(".layers.") + (at > 9 ? 2 : 1));
+		n++;
+	}
+	assert_true(n > 20);
+	for (int i = 0; i < n && more; i++)
+		if (t[i].rank == (strstr(more, "weight") ? 4 : 1)) {
+			t[n] = t[i];
+			t[n++].name = str_new("%s", more);
+			break;
+		}
+	mkdir(dir, 0777);
+	assert_int_equal(st_write(path, t, n, NULL, 0, &e), 0);
+	for (int i = 0; i < n; i++)
+		mem_free((char *)t[i].name);
+	mem_free(path);
+	st_free(s);
+}
+
+static void refuses(const char *at, int halves, int code, const char *word)
+{
+	struct err e = {0};
+
+	assert_null(autoencoder_open(at, halves, 3, COMPACT_NONE, device, &e));
+	if (e.code != code || !strstr(e.msg, word))
+		fail_msg("%s: %d, %s", at, e.code, e.msg);
+}
+
+/* Files without a configuration, by a folder with one autoencoder, or by a name in a folder with several. */
+static void unconfigured(void **state)
+{
+	const char *tmp = getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
+	char *dir = str_new("%s/taesd", tmp), *second = str_new("%s/second", dir), *first = str_new("%s/first", dir), *none = str_new("%s/none", dir);
+	char *bare = str_new("%s/bare", tmp), hex[2][65];
+	struct autoencoder *a;
+	struct err e = {0};
+
+	(void)state;
+	assert_false(taesd_is(dir) || taesd_is("tests/golden/autotiny"));
+	write_half(dir, "first_decoder.safetensors", "decoder", NULL);
+	assert_true(taesd_is(dir) && taesd_is(first) && !taesd_is(none));
+	if (!(a = autoencoder_open(dir, AUTOENCODER_DECODE, 3, COMPACT_NONE, device, &e)) || autoencoder_hash(dir, AUTOENCODER_DECODE, hex[0], &e))
+		open_failed(&e);
+	way(a, AUTOENCODER_DECODE, "tiny/z", "tiny/decoded", 0);
+	autoencoder_free(a);
+	refuses(dir, AUTOENCODER_ENCODE, ERR_NOINPUT, "first_encoder.safetensors");
+	write_half(dir, "first_encoder.safetensors", "encoder", NULL);
+	if (!(a = autoencoder_open(dir, AUTOENCODER_ENCODE | AUTOENCODER_DECODE, 3, COMPACT_NONE, device, &e)) ||
+	    autoencoder_hash(first, AUTOENCODER_DECODE, hex[1], &e))
+		open_failed(&e);
+	assert_string_equal(hex[0], hex[1]);
+	assert_int_equal(autoencoder_config(a)->stages, 3);
+	assert_int_equal(autoencoder_config(a)->latent_channels, 5);
+	way(a, AUTOENCODER_ENCODE, "tiny/x", "tiny/latent", 0);
+	way(a, AUTOENCODER_DECODE, "tiny/z", "tiny/decoded", 0);
+	autoencoder_free(a);
+	write_half(dir, "second_encoder.safetensors", "encoder", "15.bias");
+	write_half(dir, "second_decoder.safetensors", "decoder", "21.conv.0.bias");
+	refuses(dir, AUTOENCODER_DECODE, ERR_USAGE, "first and second");
+	refuses(second, AUTOENCODER_ENCODE, ERR_DATA, "15.bias");
+	refuses(second, AUTOENCODER_DECODE, ERR_DATA, "21.conv.0.bias");
+	write_half(dir, "second_encoder.safetensors", "decoder", NULL);
+	refuses(second, AUTOENCODER_ENCODE, ERR_DATA, "not of one autoencoder");
+	write_half(dir, "second_decoder.safetensors", "decoder", "21.weight");
+	refuses(second, AUTOENCODER_DECODE, ERR_DATA, "second_decoder.safetensors: a stage of 0 blocks");
+	if (!(a = autoencoder_open(first, AUTOENCODER_ENCODE, 3, COMPACT_NONE, device, &e)))
+		open_failed(&e);
+	way(a, AUTOENCODER_ENCODE, "tiny/x", "tiny/latent", 0);
+	autoencoder_free(a);
+	write_half(bare, "encoder.safetensors", "encoder", NULL);
+	if (!(a = autoencoder_open(bare, AUTOENCODER_ENCODE, 3, COMPACT_NONE, device, &e)))
+		open_failed(&e);
+	way(a, AUTOENCODER_ENCODE, "tiny/x", "tiny/latent", 0);
+	autoencoder_free(a);
+	mem_free(dir);
+	mem_free(first);
+	mem_free(second);
+	mem_free(none);
+	mem_free(bare);
+}
+
 static void configs(void **state)
 {
 	(void)state;
@@ -547,7 +644,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(kl),       cmocka_unit_test(tiny),       cmocka_unit_test(same_bits), cmocka_unit_test(other_names),
-	    cmocka_unit_test(wrong_files), cmocka_unit_test(configs), cmocka_unit_test(parameters), cmocka_unit_test(latents),
+	    cmocka_unit_test(wrong_files), cmocka_unit_test(unconfigured), cmocka_unit_test(configs),
+	    cmocka_unit_test(parameters), cmocka_unit_test(latents),
 	    cmocka_unit_test(inception), cmocka_unit_test(lpips),
 	};
 	int failed;

@@ -1,0 +1,211 @@
+#include "net/taesd.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/fileio.h"
+#include "file/weightfile.h"
+
+static const char *const ends[] = {".safetensors", ".pth"};
+
+static const char *half_name(int half)
+{
+	return half == AUTOENCODER_ENCODE ? "encoder" : "decoder";
+}
+
+/* ---- finding ---- */
+
+/* The length of NAME in NAME_encoder.safetensors and the like, 0 of encoder.safetensors; -1: no such file. */
+static int name_length(const char *file)
+{
+	for (int half = AUTOENCODER_ENCODE; half <= AUTOENCODER_DECODE; half++)
+		for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
+			char end[32];
+			size_t n = strlen(file), m;
+
+			snprintf(end, sizeof end, "%s%s", half_name(half), ends[k]);
+			m = strlen(end);
+			if (n < m || strcmp(file + n - m, end))
+				continue;
+			if (n == m)
+				return 0;
+			if (file[n - m - 1] == '_')
+				return (int)(n - m - 1);
+		}
+	return -1;
+}
+
+/* The names in a folder: how many, the first and another one; caller frees both. */
+static int names_in(const char *dir, char **first, char **other)
+{
+	char **files;
+	size_t n;
+	int found = 0;
+
+	*first = *other = NULL;
+	if (path_holds(dir, "config.json") || dir_list(dir, &files, &n, NULL))
+		return 0;
+	for (size_t i = 0; i < n && found < 2; i++) {
+		int length = name_length(files[i]);
+
+		if (length < 0 || (found && (int)strlen(*first) == length && !strncmp(*first, files[i], (size_t)length)))
+			continue;
+		*(found ? other : first) = str_new("%.*s", length, files[i]);
+		found++;
+	}
+	names_free(files, n);
+	return found;
+}
+
+/* A half of this name in a folder, or NULL. */
+static char *half_at(const char *prefix, int half)
+{
+	for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
+		char *path = str_new("%s%s%s", prefix, half_name(half), ends[k]);
+
+		if (path_exists(path))
+			return path;
+		mem_free(path);
+	}
+	return NULL;
+}
+
+/* What stands before "encoder" in the paths: DIR/NAME_ or DIR/. NULL: `at` names no file, or too many. */
+static char *prefix_of(const char *at, struct err *e)
+{
+	char *first, *other, *prefix = NULL;
+	int n = names_in(at, &first, &other);
+
+	if (n == 1)
+		prefix = str_new("%s/%s%s", at, first, *first ? "_" : "");
+	else if (n)
+		err_set(e, ERR_USAGE, "%s: holds the autoencoders %s and %s%s; name one, as in %s/%s", at, *first ? first : "(without a name)", other,
+		        ", and more perhaps", at, other);
+	else
+		prefix = str_new("%s_", at);
+	mem_free(first);
+	mem_free(other);
+	return prefix;
+}
+
+int taesd_is(const char *at)
+{
+	char *first, *other, *prefix, *file = NULL;
+	int n = names_in(at, &first, &other);
+
+	mem_free(first);
+	mem_free(other);
+	if (n)
+		return 1;
+	prefix = str_new("%s_", at);
+	for (int half = AUTOENCODER_ENCODE; half <= AUTOENCODER_DECODE && !file; half++)
+		file = half_at(prefix, half);
+	n = file != NULL;
+	mem_free(prefix);
+	mem_free(file);
+	return n;
+}
+
+char *taesd_file(const char *at, int half, struct err *e)
+{
+	char *prefix = prefix_of(at, e), *path = prefix ? half_at(prefix, half) : NULL;
+
+	if (prefix && !path)
+		err_set(e, ERR_NOINPUT, "%s%s.safetensors: no such file, nor .pth", prefix, half_name(half));
+	mem_free(prefix);
+	return path;
+}
+
+/* ---- what the network is ---- */
+
+static const struct st_tensor *layer(const struct weightfile *w, int at, const char *rest)
+{
+	char name[64];
+	int i;
+
+	snprintf(name, sizeof name, "%d%s", at, rest);
+	i = weightfile_find(w, name);
+	return i < 0 ? NULL : weightfile_get(w, i);
+}
+
+/* One half's layers in a row: blocks, and the convolutions between the stages. */
+struct layout {
+	int convolutions;
+	int64_t blocks[AUTOENCODER_STAGES + 1]; /* before convolution i */
+	int64_t in, out, width;
+	int pool;
+};
+
+static int read_layout(const struct weightfile *w, const char *path, struct layout *o, struct err *e)
+{
+	enum { LAYERS = 1024 };
+
+	*o = (struct layout){0};
+	for (int at = 0; at < LAYERS && o->convolutions <= AUTOENCODER_STAGES + 1; at++) {
+		const struct st_tensor *t = layer(w, at, ".weight");
+
+		if (layer(w, at, ".conv.0.weight") && o->convolutions <= AUTOENCODER_STAGES) {
+			o->blocks[o->convolutions]++;
+			o->pool |= layer(w, at, ".pool.0.weight") != NULL;
+		}
+		if (!t || t->rank != 4)
+			continue;
+		if (!o->convolutions++) {
+			o->in = t->shape[1];
+			o->width = t->shape[0];
+		}
+		o->out = t->shape[0];
+	}
+	if (o->convolutions < 2 || o->convolutions > AUTOENCODER_STAGES + 1 || o->in < 1 || o->in > 1024 || o->out < 1 || o->out > 1024 ||
+	    o->width < 1 || o->width > 16384)
+		return err_set(e, ERR_DATA, "%s: its layers are not those of a tiny autoencoder of taesd.py", path);
+	for (int i = 1; i < o->convolutions; i++)
+		if (o->blocks[i] < 1 || o->blocks[i] > 64)
+			return err_set(e, ERR_DATA, "%s: a stage of %lld blocks is not of a tiny autoencoder of taesd.py", path, (long long)o->blocks[i]);
+	return 0;
+}
+
+/* 1: read; 0: it is not there. */
+static int read_half(const char *prefix, int half, struct layout *o, struct err *e)
+{
+	char *path = half_at(prefix, half);
+	struct weightfile *w = path ? weightfile_open(path, NULL, e) : NULL;
+	int rc = !path ? 0 : w && !read_layout(w, path, o, e) ? 1 : -1;
+
+	weightfile_free(w);
+	mem_free(path);
+	return rc;
+}
+
+int taesd_config(const char *at, struct autoencoder_config *c, struct err *e)
+{
+	char *prefix = prefix_of(at, e);
+	struct layout in = {0}, out = {0};
+	int encoder = prefix ? read_half(prefix, AUTOENCODER_ENCODE, &in, e) : -1;
+	int decoder = encoder < 0 ? -1 : read_half(prefix, AUTOENCODER_DECODE, &out, e), rc = -1;
+
+	if (encoder < 0 || decoder < 0)
+		;
+	else if (!encoder && !decoder)
+		err_set(e, ERR_NOINPUT, "%sencoder.safetensors: no such file", prefix);
+	else if (encoder && decoder && (in.out != out.in || in.convolutions != out.convolutions || in.width != out.width || in.pool != out.pool))
+		err_set(e, ERR_DATA, "%sencoder and %sdecoder are not of one autoencoder: %lld and %lld channels of latents, %d and %d stages",
+		        prefix, prefix, (long long)in.out, (long long)out.in, in.convolutions - 1, out.convolutions - 1);
+	else
+		rc = 0;
+	mem_free(prefix);
+	if (rc)
+		return -1;
+	*c = (struct autoencoder_config){.kind = AUTOENCODER_TINY, .in_channels = encoder ? in.in : out.out,
+	                                 .out_channels = decoder ? out.out : in.in,
+	                                 .latent_channels = encoder ? in.out : out.in, .stages = (encoder ? &in : &out)->convolutions - 1,
+	                                 .middle_norm = (encoder ? &in : &out)->pool, .scale = 1};
+	for (int64_t i = 0; i < c->stages; i++) {
+		c->width[i] = (encoder ? &in : &out)->width;
+		c->encoder_blocks[i] = encoder ? in.blocks[i + 1] : out.blocks[c->stages - i];
+		c->decoder_blocks[i] = decoder ? out.blocks[i + 1] : in.blocks[c->stages - i];
+	}
+	return 0;
+}

@@ -59,6 +59,35 @@ static int names_in(const char *dir, char **first, char **other)
 	return found;
 }
 
+static int is_whole(const char *path)
+{
+	struct weightfile *w = weightfile_open(path, NULL, NULL);
+	int is = w && (weightfile_find(w, "encoder.layers.0.weight") >= 0 || weightfile_find(w, "decoder.layers.0.weight") >= 0);
+
+	weightfile_free(w);
+	return is;
+}
+
+/* The file of a whole: `at`, or the only one in that folder; or NULL. */
+static char *whole_at(const char *at)
+{
+	char **files, *path = NULL;
+	size_t n, weights = 0;
+
+	if (str_ends(at, ends[0]) || str_ends(at, ends[1]))
+		return is_whole(at) ? mem_strdup(at) : NULL;
+	if (path_holds(at, "config.json") || dir_list(at, &files, &n, NULL))
+		return NULL;
+	for (size_t i = 0; i < n; i++)
+		if ((str_ends(files[i], ends[0]) || str_ends(files[i], ends[1])) && !weights++)
+			path = path_join(at, files[i]);
+	names_free(files, n);
+	if (weights == 1 && is_whole(path))
+		return path;
+	mem_free(path);
+	return NULL;
+}
+
 /* A half of this name in a folder, or NULL. */
 static char *half_at(const char *prefix, int half)
 {
@@ -102,6 +131,8 @@ int taesd_is(const char *at)
 	prefix = str_new("%s_", at);
 	for (int half = AUTOENCODER_ENCODE; half <= AUTOENCODER_DECODE && !file; half++)
 		file = half_at(prefix, half);
+	if (!file)
+		file = whole_at(at);
 	n = file != NULL;
 	mem_free(prefix);
 	mem_free(file);
@@ -110,8 +141,12 @@ int taesd_is(const char *at)
 
 char *taesd_file(const char *at, int half, struct err *e)
 {
-	char *prefix = prefix_of(at, e), *path = prefix ? half_at(prefix, half) : NULL;
+	char *whole = whole_at(at), *prefix, *path;
 
+	if (whole)
+		return whole;
+	prefix = prefix_of(at, e);
+	path = prefix ? half_at(prefix, half) : NULL;
 	if (prefix && !path)
 		err_set(e, ERR_NOINPUT, "%s%s.safetensors: no such file, nor .pth", prefix, half_name(half));
 	mem_free(prefix);
@@ -120,12 +155,12 @@ char *taesd_file(const char *at, int half, struct err *e)
 
 /* ---- what the network is ---- */
 
-static const struct st_tensor *layer(const struct weightfile *w, int at, const char *rest)
+static const struct st_tensor *layer(const struct weightfile *w, const char *prefix, int at, const char *rest)
 {
 	char name[64];
 	int i;
 
-	snprintf(name, sizeof name, "%d%s", at, rest);
+	snprintf(name, sizeof name, "%s%d%s", prefix, at, rest);
 	i = weightfile_find(w, name);
 	return i < 0 ? NULL : weightfile_get(w, i);
 }
@@ -138,17 +173,18 @@ struct layout {
 	int pool;
 };
 
-static int read_layout(const struct weightfile *w, const char *path, struct layout *o, struct err *e)
+/* Of the layers whose names begin with `prefix`. 1: there are such; 0: there are none. */
+static int read_layout(const struct weightfile *w, const char *prefix, const char *path, struct layout *o, struct err *e)
 {
 	enum { LAYERS = 1024 };
 
 	*o = (struct layout){0};
 	for (int at = 0; at < LAYERS && o->convolutions <= AUTOENCODER_STAGES + 1; at++) {
-		const struct st_tensor *t = layer(w, at, ".weight");
+		const struct st_tensor *t = layer(w, prefix, at, ".weight");
 
-		if (layer(w, at, ".conv.0.weight") && o->convolutions <= AUTOENCODER_STAGES) {
+		if (layer(w, prefix, at, ".conv.0.weight") && o->convolutions <= AUTOENCODER_STAGES) {
 			o->blocks[o->convolutions]++;
-			o->pool |= layer(w, at, ".pool.0.weight") != NULL;
+			o->pool |= layer(w, prefix, at, ".pool.0.weight") != NULL;
 		}
 		if (!t || t->rank != 4)
 			continue;
@@ -158,22 +194,26 @@ static int read_layout(const struct weightfile *w, const char *path, struct layo
 		}
 		o->out = t->shape[0];
 	}
+	if (!o->convolutions && *prefix)
+		return 0;
 	if (o->convolutions < 2 || o->convolutions > AUTOENCODER_STAGES + 1 || o->in < 1 || o->in > 1024 || o->out < 1 || o->out > 1024 ||
 	    o->width < 1 || o->width > 16384)
 		return err_set(e, ERR_DATA, "%s: its layers are not those of a tiny autoencoder of taesd.py", path);
 	for (int i = 1; i < o->convolutions; i++)
 		if (o->blocks[i] < 1 || o->blocks[i] > 64)
 			return err_set(e, ERR_DATA, "%s: a stage of %lld blocks is not of a tiny autoencoder of taesd.py", path, (long long)o->blocks[i]);
-	return 0;
+	return 1;
 }
 
-/* 1: read; 0: it is not there. */
-static int read_half(const char *prefix, int half, struct layout *o, struct err *e)
+/* Of the file of a whole, or of halves that begin with `prefix`. 1: read; 0: it is not there. */
+static int read_half(const char *whole, const char *prefix, int half, struct layout *o, struct err *e)
 {
-	char *path = half_at(prefix, half);
+	char *path = whole ? mem_strdup(whole) : half_at(prefix, half);
 	struct weightfile *w = path ? weightfile_open(path, NULL, e) : NULL;
-	int rc = !path ? 0 : w && !read_layout(w, path, o, e) ? 1 : -1;
+	int rc = path ? -1 : 0;
 
+	if (w)
+		rc = read_layout(w, !whole ? "" : half == AUTOENCODER_ENCODE ? "encoder.layers." : "decoder.layers.", path, o, e);
 	weightfile_free(w);
 	mem_free(path);
 	return rc;
@@ -181,10 +221,10 @@ static int read_half(const char *prefix, int half, struct layout *o, struct err 
 
 int taesd_config(const char *at, struct autoencoder_config *c, struct err *e)
 {
-	char *prefix = prefix_of(at, e);
+	char *whole = whole_at(at), *prefix = whole ? str_new("%s: ", at) : prefix_of(at, e);
 	struct layout in = {0}, out = {0};
-	int encoder = prefix ? read_half(prefix, AUTOENCODER_ENCODE, &in, e) : -1;
-	int decoder = encoder < 0 ? -1 : read_half(prefix, AUTOENCODER_DECODE, &out, e), rc = -1;
+	int encoder = prefix ? read_half(whole, prefix, AUTOENCODER_ENCODE, &in, e) : -1;
+	int decoder = encoder < 0 ? -1 : read_half(whole, prefix, AUTOENCODER_DECODE, &out, e), rc = -1;
 
 	if (encoder < 0 || decoder < 0)
 		;
@@ -195,6 +235,7 @@ int taesd_config(const char *at, struct autoencoder_config *c, struct err *e)
 		        prefix, prefix, (long long)in.out, (long long)out.in, in.convolutions - 1, out.convolutions - 1);
 	else
 		rc = 0;
+	mem_free(whole);
 	mem_free(prefix);
 	if (rc)
 		return -1;

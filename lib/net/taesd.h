@@ -1,11 +1,13 @@
-/* The files of taesd.py (https://github.com/madebyollin/taesd): an autoencoder's halves as NAME_encoder and NAME_decoder, .safetensors or
- * .pth, layers under numbers, no configuration. What the network is can be told from the layers. */
+/* Tiny autoencoders without a configuration: the files of taesd.py (https://github.com/madebyollin/taesd), halves as NAME_encoder and
+ * NAME_decoder, .safetensors or .pth, layers under numbers; and a whole under the names of diffusers. What the network is can be told from
+ * the layers. */
 #ifndef DDM_NET_TAESD_H
 #define DDM_NET_TAESD_H
 
 #include "net/autoencoder.h"
 
-/* at: a folder without config.json that holds such files of one name, or DIR/NAME. Whether there is one there, or several. */
+/* at: a folder without config.json that holds such files of one name or one whole, DIR/NAME, or the file of a whole. Whether there is one
+ * there, or several. */
 int taesd_is(const char *at);
 /* The file of one half. ERR_NOINPUT where there is none, ERR_USAGE where a folder holds several names. Caller frees with mem_free. */
 char *taesd_file(const char *at, int half, struct err *e);

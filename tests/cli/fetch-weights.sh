@@ -22,7 +22,7 @@ A=$(sum there/a.bin)
 check "help" "$SRC/share/fetch-weights" -h
 check_grep "help: the addresses were not tried" 'None of the addresses could be' "$OUT"
 check "the built-in table" "$SRC/share/fetch-weights" --list
-for n in inception dinov2-b clip-vit-large-patch14 sd-vae-ft-mse taesd lpips-alex lpips-vgg aesthetic paris; do
+for n in inception dinov2-b clip-vit-large-patch14 sd-vae-ft-mse taesd taesdxl taef2 lpips-alex lpips-vgg aesthetic paris; do
 	grep -q "^$n	" "$OUT"
 	tap_result $? "the built-in table has $n"
 done

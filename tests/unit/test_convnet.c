@@ -359,7 +359,7 @@ static void unconfigured(void **state)
 {
 	const char *tmp = getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
 	char *dir = str_new("%s/taesd", tmp), *second = str_new("%s/second", dir), *first = str_new("%s/first", dir), *none = str_new("%s/none", dir);
-	char *bare = str_new("%s/bare", tmp), hex[2][65];
+	char *bare = str_new("%s/bare", tmp), *whole = realpath("tests/golden/autotiny/diffusion_pytorch_model.safetensors", NULL), hex[2][65];
 	struct autoencoder *a;
 	struct err e = {0};
 
@@ -395,6 +395,22 @@ static void unconfigured(void **state)
 		open_failed(&e);
 	way(a, AUTOENCODER_ENCODE, "tiny/x", "tiny/latent", 0);
 	autoencoder_free(a);
+	mkdir(bare, 0777);
+	assert_false(taesd_is(bare));
+	mem_free(first);
+	first = str_new("%s/whole.safetensors", bare);
+	assert_int_equal(symlink(whole, first), 0);
+	for (int way_in = 0; way_in < 2; way_in++) {
+		assert_true(taesd_is(way_in ? bare : first));
+		if (!(a = autoencoder_open(way_in ? bare : first, AUTOENCODER_ENCODE | AUTOENCODER_DECODE, 3, COMPACT_NONE, device, &e)))
+			open_failed(&e);
+		assert_int_equal(autoencoder_config(a)->decoder_blocks[0], 2);
+		way(a, AUTOENCODER_ENCODE, "tiny/x", "tiny/latent", 0);
+		way(a, AUTOENCODER_DECODE, "tiny/z", "tiny/decoded", 0);
+		autoencoder_free(a);
+	}
+	assert_int_equal(unlink(first), 0);
+	free(whole);
 	write_half(bare, "encoder.safetensors", "encoder", NULL);
 	if (!(a = autoencoder_open(bare, AUTOENCODER_ENCODE, 3, COMPACT_NONE, device, &e)))
 		open_failed(&e);

@@ -127,6 +127,7 @@ struct run {
 	struct ensemble ensemble;
 	struct mixture mixture;
 	struct sampler sampler;
+	double *grid; /* (steps + 1), or NULL */
 	struct sampler_state *state;
 	struct reference labels;
 	int64_t class; /* or one of CLASS_ */
@@ -531,8 +532,12 @@ static int prepare(struct run *r, struct err *e)
 	const struct ensemble *s = &r->ensemble;
 	size_t n = (size_t)batch;
 
+	if (!r->solver.discrete && flow_grid_given(&r->solver.grid)) {
+		r->grid = mem_alloc(((size_t)steps + 1) * sizeof *r->grid);
+		flow_grid_times(&r->solver.grid, steps, times_choice, r->grid);
+	}
 	r->sampler = (struct sampler){.mixture = &r->mixture,
-	                              .solver = {r->solver.kind, steps, 1, 0, times_choice ? PARIS_LAST : 0},
+	                              .solver = {r->solver.kind, steps, 1, 0, times_choice ? PARIS_LAST : 0, r->grid},
 	                              .discrete = r->solver.discrete ? &r->solver.how : NULL,
 	                              .schedule = s->schedule,
 	                              .kind = s->kind,
@@ -768,6 +773,7 @@ static void release(struct run *r)
 	pool_free(r->pool);
 	reference_release(&r->labels);
 	mem_free(r->assigned);
+	mem_free(r->grid);
 	mem_free(r->x);
 	mem_free(r->index);
 	mem_free(r->label);

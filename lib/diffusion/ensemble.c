@@ -711,13 +711,21 @@ out:
 	return rc;
 }
 
+/* Of a picture, by a configuration of diffusers; 0 where it does not tell. */
+static int64_t tokens_of(const json_t *net)
+{
+	int64_t size = json_integer_value(json_object_get(net, "sample_size")), patch = json_integer_value(json_object_get(net, "patch_size"));
+
+	return size > 0 && patch > 0 && size < 1 << 20 ? size / patch * (size / patch) : 0;
+}
+
 /* 1 and what the scheduler of the network in `folder` names, 0 where it has none. */
 static int folder_solver(struct scheduler_solver *s, const char *folder, struct err *e)
 {
 	char *config = path_join(folder, "config.json"), *where = scheduler_find(folder);
 	json_t *net = where && path_exists(config) ? jsonio_load(config, e) : NULL;
 	json_t *o = net && diffusers_config(net) ? scheduler_load(where, e) : NULL;
-	int rc = e->code ? -1 : o ? scheduler_solver(s, o, where, e) ? -1 : 1 : 0;
+	int rc = e->code ? -1 : o ? scheduler_solver(s, o, tokens_of(net), where, e) ? -1 : 1 : 0;
 
 	json_decref(net);
 	json_decref(o);

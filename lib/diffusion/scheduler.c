@@ -2,12 +2,14 @@
  * _flow_match_euler_discrete. */
 #include "diffusion/scheduler.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/jsonio.h"
 #include "core/str.h"
+#include "diffusion/flowgrid.h"
 
 enum { DDPM, DDIM, EULER, MULTISTEP, SINGLESTEP, FLOW, CLASSES };
 enum { OF_DDPM = 1 << DDPM, OF_DDIM = 1 << DDIM, OF_EULER = 1 << EULER, OF_MULTI = 1 << MULTISTEP, OF_SINGLE = 1 << SINGLESTEP, OF_FLOW = 1 << FLOW };
@@ -21,6 +23,7 @@ struct reader {
 	const json_t *o;
 	const char *where;
 	int class;
+	int64_t tokens;
 	struct str text;
 	struct err *e;
 };
@@ -74,19 +77,18 @@ static int check_rest(struct reader *r)
 		const char *key;
 	} off[] = {{OF_ANY, "thresholding"},
 	           {OF_ANY, "rescale_betas_zero_snr"},
-	           {OF_ANY, "use_exponential_sigmas"},
-	           {OF_ANY, "use_beta_sigmas"},
+	           {OF_ANY & ~OF_FLOW, "use_exponential_sigmas"},
+	           {OF_ANY & ~OF_FLOW, "use_beta_sigmas"},
 	           {OF_ANY, "use_lu_lambdas"},
 	           {OF_ANY, "use_flow_sigmas"},
-	           {OF_ANY, "use_dynamic_shifting"},
+	           {OF_ANY & ~OF_FLOW, "use_dynamic_shifting"},
 	           {OF_ANY, "invert_sigmas"},
 	           {OF_ANY, "stochastic_sampling"},
-	           {OF_MULTI, "euler_at_final"},
-	           {OF_FLOW, "use_karras_sigmas"}};
+	           {OF_MULTI, "euler_at_final"}};
 	static const struct {
 		int of;
 		const char *key;
-	} unset[] = {{OF_EULER, "sigma_min"}, {OF_EULER, "sigma_max"}, {OF_DPM, "lambda_min_clipped"}, {OF_FLOW, "shift_terminal"}};
+	} unset[] = {{OF_EULER, "sigma_min"}, {OF_EULER, "sigma_max"}, {OF_DPM, "lambda_min_clipped"}};
 	static const char *const linear[] = {"linear", NULL}, *const discrete[] = {"discrete", NULL};
 
 	for (size_t i = 0; i < sizeof off / sizeof *off; i++)
@@ -182,15 +184,62 @@ static int add_dpm(struct reader *r)
 	return 0;
 }
 
+/* mu, which a pipeline works out from the tokens of a picture. */
+static int add_mu(struct reader *r)
+{
+	static const char *const laws[] = {"exponential", "linear", NULL};
+	struct flow_line l = {.5, 1.15, 256, 4096};
+	int law = word(r, "time_shift_type", laws, 0);
+	double mu;
+
+	if (law < 0 || jsonio_f64(r->o, "base_shift", 0, -20, 20, &l.base_shift, r->where, r->e) ||
+	    jsonio_f64(r->o, "max_shift", 0, -20, 20, &l.max_shift, r->where, r->e) ||
+	    jsonio_i64(r->o, "base_image_seq_len", 0, 1, 1 << 30, &l.base_tokens, r->where, r->e) ||
+	    jsonio_i64(r->o, "max_image_seq_len", 0, 1, 1 << 30, &l.max_tokens, r->where, r->e))
+		return -1;
+	if (l.base_tokens == l.max_tokens)
+		return refuse(r, "max_image_seq_len");
+	mu = r->tokens ? flow_line_mu(&l, r->tokens) : NAN;
+	if (!(fabs(mu) <= 20) || (law && mu <= 0))
+		return refuse(r, "use_dynamic_shifting");
+	str_printf(&r->text, ",mu=%.10g%s", mu, law ? ",law=linear" : "");
+	return 0;
+}
+
 static int add_flow(struct reader *r)
 {
+	static const char *const keys[] = {"use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas"};
+	static const char *const ours[] = {"karras", "exponential", "beta"};
 	int64_t steps = 1000;
-	double shift = 1;
+	double shift = 1, terminal = 0;
+	int dynamic = flag(r, "use_dynamic_shifting", 0), used = -1;
 
-	if (jsonio_f64(r->o, "shift", 0, 1e-6, 1e6, &shift, r->where, r->e) ||
-	    jsonio_i64(r->o, "num_train_timesteps", 0, 1, 100000, &steps, r->where, r->e))
+	if (dynamic < 0 || jsonio_f64(r->o, "shift", 0, 1e-3, 1e3, &shift, r->where, r->e) ||
+	    jsonio_i64(r->o, "num_train_timesteps", 0, 1, 100000, &steps, r->where, r->e) ||
+	    jsonio_f64(r->o, "shift_terminal", 0, 0, .999, &terminal, r->where, r->e))
 		return -1;
-	return shift != 1 ? refuse(r, "shift") : steps != 1000 ? refuse(r, "num_train_timesteps") : 0;
+	if (steps != 1000)
+		return refuse(r, "num_train_timesteps");
+	if (terminal > 0 && terminal < 1e-6)
+		return refuse(r, "shift_terminal");
+	if (dynamic ? add_mu(r) : 0)
+		return -1;
+	if (!dynamic && shift != 1)
+		str_printf(&r->text, ",shift=%.10g", shift);
+	if (terminal > 0)
+		str_printf(&r->text, ",terminal=%.10g", terminal);
+	for (int i = 0; i < 3; i++) {
+		int on = flag(r, keys[i], 0);
+
+		if (on < 0)
+			return -1;
+		if (on && used >= 0)
+			return refuse(r, keys[i]);
+		used = on ? i : used;
+	}
+	if (used >= 0)
+		str_printf(&r->text, ",sigmas=%s", ours[used]);
+	return 0;
 }
 
 static int read_solver(struct reader *r)
@@ -219,9 +268,9 @@ static int read_solver(struct reader *r)
 	}
 }
 
-int scheduler_solver(struct scheduler_solver *s, const json_t *o, const char *where, struct err *e)
+int scheduler_solver(struct scheduler_solver *s, const json_t *o, int64_t tokens, const char *where, struct err *e)
 {
-	struct reader r = {.o = o, .where = where, .e = e};
+	struct reader r = {.o = o, .where = where, .tokens = tokens, .e = e};
 	int rc = read_solver(&r);
 
 	*s = (struct scheduler_solver){.last_is_small = !rc && r.class == FLOW};

@@ -16,6 +16,8 @@ int64_t solver_work(const struct solver *s, int64_t count)
 
 static double grid_time(const struct solver *s, int64_t i)
 {
+	if (s->times)
+		return s->times[i];
 	if (s->last > 0 && i < s->steps)
 		return s->steps == 1 ? s->from : (s->from * (double)(s->steps - 1 - i) + s->last * (double)i) / (double)(s->steps - 1);
 	return (s->from * (double)(s->steps - i) + s->to * (double)i) / (double)s->steps;

@@ -14,11 +14,12 @@ enum solver_kind {
 };
 
 /* The grid is t_i = (from (N - i) + to i) / N: 1 - i/N for the usual from = 1, to = 0. With `last` > 0 it is N even points from `from` to
- * `last`, and then `to`: the released Paris sampler has 1, .. .001, 0. */
+ * `last`, and then `to`: the released Paris sampler has 1, .. .001, 0. With `times` it is those (steps + 1, falling, the last `to`; borrowed). */
 struct solver {
 	enum solver_kind kind;
 	int64_t steps;
 	double from, to, last;
+	const double *times;
 };
 
 /* v (n, d) at x (n, d) and time t. `stage` is 0, or 1 for Heun's second evaluation. */

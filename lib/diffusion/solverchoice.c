@@ -57,7 +57,37 @@ static int set(struct discrete *h, const char *key, const char *value)
 	return i < 0 ? -1 : 0;
 }
 
-static int parse_keys(const char *text, const char *keys, struct discrete *h, struct err *e)
+/* The same of a solver of the flow. */
+static int set_grid(struct flow_grid *g, const char *key, const char *value)
+{
+	static const char *const laws[] = {"exponential", "linear", NULL}, *const sigmas[] = {"even", "karras", "exponential", "beta", NULL};
+	int i = 0;
+
+	if (!strcmp(key, "shift"))
+		i = parse_f64(value, 1e-3, 1e3, &g->shift) ? -1 : 0;
+	else if (!strcmp(key, "mu"))
+		i = (g->dynamic = !parse_f64(value, -20, 20, &g->mu)) ? 0 : -1;
+	else if (!strcmp(key, "law"))
+		g->law = (enum flow_law)(i = word(value, laws));
+	else if (!strcmp(key, "terminal"))
+		i = parse_f64(value, 1e-6, .999, &g->terminal) ? -1 : 0;
+	else if (!strcmp(key, "sigmas"))
+		g->sigmas = (enum flow_sigmas)(i = word(value, sigmas));
+	else
+		return 1;
+	return i < 0 ? -1 : 0;
+}
+
+static int check_grid(const char *text, const struct flow_grid *g, struct err *e)
+{
+	if (g->shift > 0 && g->dynamic)
+		return err_set(e, ERR_USAGE, "solver '%s': shift and mu exclude each other", text);
+	if (g->law == FLOW_LINEAR && !(g->mu > 0))
+		return err_set(e, ERR_USAGE, "solver '%s': law=linear needs a mu above 0", text);
+	return 0;
+}
+
+static int parse_keys(const char *text, const char *keys, struct solver_choice *c, struct err *e)
 {
 	while (*keys) {
 		char item[64], *value;
@@ -70,7 +100,7 @@ static int parse_keys(const char *text, const char *keys, struct discrete *h, st
 		if (!value || n >= sizeof item)
 			return err_set(e, ERR_USAGE, "solver '%s': '%s' is not KEY=VALUE", text, item);
 		*value++ = 0;
-		rc = set(h, item, value);
+		rc = c->discrete ? set(&c->how, item, value) : set_grid(&c->grid, item, value);
 		if (rc)
 			return err_set(e, ERR_USAGE, rc > 0 ? "solver '%s' knows no %s" : "solver '%s': this is no %s", text, item);
 	}
@@ -94,9 +124,9 @@ int solver_parse(const char *text, struct solver_choice *c, struct err *e)
 	c->discrete = i >= ODE;
 	if (!c->discrete) {
 		c->kind = i ? SOLVER_HEUN : SOLVER_EULER;
-		return text[n] ? err_set(e, ERR_USAGE, "solver '%s' knows no keys", text) : 0;
+		return parse_keys(text, text + n, c, e) || check_grid(text, &c->grid, e) ? -1 : 0;
 	}
 	c->how = discrete_default(discretes[i - ODE].kind);
 	c->how.order = discretes[i - ODE].order;
-	return parse_keys(text, text + n, &c->how, e);
+	return parse_keys(text, text + n, c, e);
 }

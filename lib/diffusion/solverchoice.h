@@ -3,6 +3,7 @@
 #define DDM_DIFFUSION_SOLVERCHOICE_H
 
 #include "diffusion/discrete.h"
+#include "diffusion/flowgrid.h"
 #include "diffusion/solver.h"
 
 struct solver_choice {
@@ -10,15 +11,18 @@ struct solver_choice {
 	int discrete;          /* `how` counts, not `kind` */
 	enum solver_kind kind;
 	struct discrete how;
+	struct flow_grid grid; /* of euler and heun */
 };
 
 /* NULL at the end. */
 extern const char *const solver_names[];
 
-/* NAME[,KEY=VALUE].. : euler and heun alone; ddpm, ddim, euler-discrete, dpm++1, dpm++2m, dpm++3m, dpm++2s, dpm++3s with
+/* NAME[,KEY=VALUE].. : ddpm, ddim, euler-discrete, dpm++1, dpm++2m, dpm++3m, dpm++2s, dpm++3s with
  *   spacing=leading|linspace|trailing|respaced  offset=N  clip=L  final=zero|min
  *   variance=small|large|learned (ddpm)  eta=E (ddim)  type=midpoint|heun  lower=yes|no (dpm++)  sigmas=table|karras (euler-discrete, dpm++)
  *   sde=no|yes (dpm++1, dpm++2m)
+ * and euler and heun with
+ *   shift=S or mu=M  law=exponential|linear (of mu)  terminal=T  sigmas=even|karras|exponential|beta
  * ERR_USAGE names what is not one of these. */
 int solver_parse(const char *text, struct solver_choice *c, struct err *e);
 

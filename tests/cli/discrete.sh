@@ -72,6 +72,13 @@ named "dpm, Python's infinity" "{\"_class_name\": \"DPMSolverMultistepScheduler\
 named "an explicit one wins" "{\"_class_name\": \"PNDMScheduler\", $table}" 'ddpm' --solver ddpm
 named "so does what is of the flow" "{\"_class_name\": \"PNDMScheduler\", $table}" euler --convert match
 named "the flow's own" '{"_class_name": "FlowMatchEulerDiscreteScheduler", "shift": 1.0}' 'euler","times":"paris'
+named "the flow, shifted" '{"_class_name": "FlowMatchEulerDiscreteScheduler", "shift": 3.0}' 'euler,shift=3","times":"paris'
+check "by hand" ddm-sample -n 1 --steps 4 --route expert:0 --class 1 --format latent --solver euler,shift=3 --times paris -o hand.tar sched
+check_same "the same pictures" by.tar hand.tar
+check "not shifted" ddm-sample -n 1 --steps 4 --route expert:0 --class 1 --format latent --times paris -o even.tar sched
+check "others" sh -c '! cmp -s by.tar even.tar'
+named "by the picture's tokens" '{"_class_name": "FlowMatchEulerDiscreteScheduler", "use_dynamic_shifting": true, "base_image_seq_len": 16,
+	"max_image_seq_len": 32, "base_shift": 0.75, "max_shift": 2}' 'euler,mu=[0-9.]*","times":"paris'
 unknown() { # KEY JSON
 	echo "$2" >sched/scheduler/scheduler_config.json
 	check_exit 65 "unknown: $1" ddm-sample -n 1 --steps 4 --route expert:0 --class 1 --format latent -o x.tar sched
@@ -81,7 +88,7 @@ unknown _class_name "{\"_class_name\": \"PNDMScheduler\", $table}"
 unknown thresholding "{\"_class_name\": \"DDIMScheduler\", $table, \"thresholding\": true}"
 unknown timestep_spacing "{\"_class_name\": \"DDIMScheduler\", $table, \"timestep_spacing\": \"even\"}"
 unknown algorithm_type "{\"_class_name\": \"DPMSolverMultistepScheduler\", $table, \"algorithm_type\": \"dpmsolver\"}"
-unknown shift '{"_class_name": "FlowMatchEulerDiscreteScheduler", "shift": 3.0}'
+unknown invert_sigmas '{"_class_name": "FlowMatchEulerDiscreteScheduler", "invert_sigmas": true}'
 unknown sigma_max "{\"_class_name\": \"EulerDiscreteScheduler\", $table, \"sigma_max\": 80}"
 rm sched/scheduler/scheduler_config.json by.tar
 check "no scheduler" ddm-sample -n 1 --steps 4 --route expert:0 --class 1 --format latent -o by.tar sched
@@ -96,6 +103,10 @@ check_exit 2 "no such solver" $run --solver rk4 -o x.tar ensemble
 check_exit 2 "no such key" $run --solver ddim,order=2 -o x.tar angular
 check_exit 2 "a value it does not know" $run --solver ddim,spacing=even -o x.tar angular
 check_exit 2 "a learned variance that is not there" $run --solver ddpm,variance=learned -o x.tar angular
+check_exit 2 "a shift of other solvers" $run --solver ddim,shift=3 -o x.tar angular
+check_exit 2 "two shifts" $run --solver euler,shift=3,mu=1 -o x.tar ensemble
+check_err "and why" 'shift and mu exclude each other'
+check_exit 2 "a linear law of nothing" $run --solver heun,mu=-1,law=linear -o x.tar ensemble
 check_exit 2 "a conversion that is none" $run --solver ddim --convert native -o x.tar angular
 check_exit 2 "times of other solvers" $run --solver ddim --times paris -o x.tar angular
 check_exit 2 "guidance of more channels than there are" $run --cfg-channels 2 -o x.tar ensemble

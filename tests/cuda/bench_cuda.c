@@ -574,7 +574,7 @@ static void sample(struct ensemble *ensemble, int used, double cfg, int64_t batc
 	s.router.logits = route_table;
 	s.router.arg = &s;
 	s.mixture = (struct mixture){ensemble->k, ensemble->d, ensemble->expert, &s.router, policy, cfg, 0, dev, 0, 0, NULL};
-	s.sampler = (struct sampler){.mixture = &s.mixture, .solver = {SOLVER_EULER, s.steps, 1, 0, 0}, .seed = 1, .batch = batch, .progress = &progress,
+	s.sampler = (struct sampler){.mixture = &s.mixture, .solver = {SOLVER_EULER, s.steps, 1, 0}, .seed = 1, .batch = batch, .progress = &progress,
 	                             .order = ensemble_order, .order_arg = ensemble};
 	must(!(s.state = sampler_new(&s.sampler, &e)), &e);
 	s.x = mem_zalloc((size_t)(batch * ensemble->d), sizeof *s.x);

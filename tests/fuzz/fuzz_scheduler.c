@@ -19,7 +19,16 @@ static void make_steps(const struct scheduler_solver *named, const char *path, c
 
 	if (solver_parse(named->text, &c, &e))
 		abort();
-	if (!c.discrete || !b->steps || b->steps > TABLE_MOST || schedule_init(&s, path, b, &e))
+	if (!c.discrete) {
+		double t[STEPS + 1];
+
+		flow_grid_times(&c.grid, STEPS, 1, t);
+		for (int i = 0; i <= STEPS; i++)
+			if (!(t[i] >= 0 && t[i] <= 1))
+				abort();
+		return;
+	}
+	if (!b->steps || b->steps > TABLE_MOST || schedule_init(&s, path, b, &e))
 		return;
 	if (discrete_plan_make(&p, &c.how, STEPS, &s, (enum prediction)prediction_find(prediction), c.how.variance == VARIANCE_LEARNED, &e)) {
 		if (e.code != ERR_USAGE)
@@ -53,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		return 0;
 	}
 	table = !scheduler_parse(o, file, &path, &prediction, &b, &e);
-	if (!scheduler_solver(&named, o, file, &other)) {
+	if (!scheduler_solver(&named, o, 1024, file, &other)) {
 		if (table)
 			make_steps(&named, path, prediction, &b);
 	} else if (other.code != ERR_DATA) {

@@ -133,15 +133,15 @@ def with_text():
     return "; ".join(wrong) or None
 
 
-def scheduled(net, scheduler, steps, learned, **kw):
+def scheduled(net, scheduler, steps, learned, mu=None, **kw):
     import torch
 
     g = torch.Generator().manual_seed(SEED)
     x = torch.randn(1, 4, 8, 8, generator=g)
-    scheduler.set_timesteps(steps)
-    x = x * scheduler.init_noise_sigma
+    scheduler.set_timesteps(steps, **({} if mu is None else {"mu": mu}))
+    x = x * getattr(scheduler, "init_noise_sigma", 1)
     for t in scheduler.timesteps:
-        out = net(scheduler.scale_model_input(x, t), t)
+        out = net(scheduler.scale_model_input(x, t) if hasattr(scheduler, "scale_model_input") else x, t)
         x = scheduler.step(out if learned else out[:, :4], t, x, **kw, **({"generator": g} if kw or learned else {})).prev_sample
     return x[0].numpy()
 
@@ -215,6 +215,42 @@ def with_dit():
     return "; ".join(wrong) or None
 
 
+class Timed:
+    """The network as it is, asked at times that need not be whole."""
+
+    def __init__(self, net):
+        self.net = net
+
+    def __call__(self, x, t):
+        import torch
+
+        with torch.no_grad():
+            return self.net(x, timestep=t[None], class_labels=torch.tensor([LABEL])).sample
+
+
+def with_flow():
+    """The pipeline says how: nothing but steps is asked for."""
+    import diffusers as D
+
+    wrong = []
+    with tempfile.TemporaryDirectory() as dir:
+        net = make(dir)
+        for config in ({}, {"shift": 3.0}, {"use_dynamic_shifting": True, "base_image_seq_len": 8, "max_image_seq_len": 20},
+                       {"use_dynamic_shifting": True, "base_image_seq_len": 8, "max_image_seq_len": 20, "time_shift_type": "linear"},
+                       {"shift": 5.0, "shift_terminal": 0.1}, {"use_karras_sigmas": True}, {"shift": 2.0, "use_exponential_sigmas": True},
+                       {"use_beta_sigmas": True}):
+            s = D.FlowMatchEulerDiscreteScheduler(**config)
+            s.save_pretrained(os.path.join(dir, "scheduler"))
+            c, tokens = s.config, 16
+            slope = (c.max_shift - c.base_shift) / (c.max_image_seq_len - c.base_image_seq_len)
+            mu = tokens * slope + c.base_shift - slope * c.base_image_seq_len if c.use_dynamic_shifting else None
+            bad = unlike(sampled(dir, "--steps", str(STEPS)), scheduled(Timed(net), s, STEPS, 0, mu=mu))
+            if bad:
+                wrong.append("%s: %s" % (config, bad))
+    return "; ".join(wrong) or None
+
+
 case("a DiT pipeline: six of diffusers' schedulers, with and without guidance", ("torch", "diffusers"), with_schedulers)
 case("DiT's own loops, guided in three channels", ("torch", "diffusers"), with_dit)
 case("a PixArt pipeline and the features of a caption: DPM-Solver++ and DDIM, guided", ("torch", "diffusers"), with_text)
+case("a DiT pipeline of the flow: shifts by hand and by tokens, and other sigmas", ("torch", "diffusers"), with_flow)

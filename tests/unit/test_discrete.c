@@ -184,8 +184,24 @@ static void schedulers(void **state)
 	    {"{'_class_name': 'DPMSolverMultistepScheduler', 'solver_order': 3, 'algorithm_type': 'sde-dpmsolver++'}", NULL, "solver_order"},
 	    {"{'_class_name': 'DPMSolverSinglestepScheduler', 'algorithm_type': 'sde-dpmsolver++'}", NULL, "algorithm_type"},
 	    {"{'_class_name': 'DPMSolverSinglestepScheduler', 'solver_order': 1}", NULL, "solver_order"},
-	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler', 'shift': 3}", NULL, "shift"},
-	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler', 'use_dynamic_shifting': true}", NULL, "use_dynamic_shifting"},
+	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler', 'shift': 3, 'base_shift': 7}", "euler,shift=3", NULL},
+	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler', 'use_dynamic_shifting': true, 'shift': 3}", "euler,mu=0.63", NULL},
+	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler', 'use_dynamic_shifting': true, 'base_shift': 0.25, 'max_shift': 2,"
+	     " 'base_image_seq_len': 512, 'max_image_seq_len': 1536, 'time_shift_type': 'linear', 'shift_terminal': 0.02}",
+	     "euler,mu=1.125,law=linear,terminal=0.02", NULL},
+	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler', 'shift_terminal': null, 'use_karras_sigmas': true}", "euler,sigmas=karras", NULL},
+	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler', 'shift': 0.5, 'use_exponential_sigmas': true, 'use_beta_sigmas': false}",
+	     "euler,shift=0.5,sigmas=exponential", NULL},
+	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler', 'use_beta_sigmas': true}", "euler,sigmas=beta", NULL},
+	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler', 'use_beta_sigmas': true, 'use_karras_sigmas': true}", NULL, "use_beta_sigmas"},
+	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler', 'shift': 0}", NULL, "shift"},
+	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler', 'invert_sigmas': true}", NULL, "invert_sigmas"},
+	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler', 'stochastic_sampling': true}", NULL, "stochastic_sampling"},
+	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler', 'shift_terminal': 1}", NULL, "shift_terminal"},
+	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler', 'use_dynamic_shifting': true, 'time_shift_type': 'cubic'}", NULL, "time_shift_type"},
+	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler', 'use_dynamic_shifting': true, 'max_image_seq_len': 256}", NULL, "max_image_seq_len"},
+	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler', 'use_dynamic_shifting': true, 'base_shift': 19, 'max_shift': 20,"
+	     " 'max_image_seq_len': 257}", NULL, "use_dynamic_shifting"},
 	};
 
 	(void)state;
@@ -200,7 +216,7 @@ static void schedulers(void **state)
 			*p = *p == '\'' ? '"' : *p;
 		o = json_loads(text, 0, NULL);
 		assert_non_null(o);
-		assert_int_equal(scheduler_solver(&s, o, "file", &e), v[i].solver ? 0 : -1);
+		assert_int_equal(scheduler_solver(&s, o, 1024, "file", &e), v[i].solver ? 0 : -1);
 		if (v[i].solver) {
 			assert_string_equal(s.text, v[i].solver);
 			assert_int_equal(solver_parse(s.text, &c, &e), 0);

@@ -491,7 +491,7 @@ static void noise_of_torch(void **state)
 	static const uint64_t seed[5] = {7, 7, 7, 8, 7};
 	struct expert expert = {still_run, NULL, 5, 0, 1, 0, 0};
 	struct mixture m = {1, 16, &expert, NULL, {POLICY_EXPERT, 0, 0}, 1, 0, NULL, 0, 0, NULL};
-	struct sampler sm = {.mixture = &m, .solver = {SOLVER_EULER, 1, 1, 0, 0}, .batch = 5, .torch = 1};
+	struct sampler sm = {.mixture = &m, .solver = {SOLVER_EULER, 1, 1, 0}, .batch = 5, .torch = 1};
 	float x[5 * 16], want[2][4 * 16];
 	struct sampler_state *st;
 	struct err e = {0};
@@ -602,7 +602,7 @@ static void prior_draws_the_shares(void **state)
 	enum { N = 4000 };
 	struct ensemble s;
 	const double shares[] = {4, 3, 2, 1, 0}, by_class[] = {1, 0, 0, 0, 0, 0, 0, 0, 1, 1};
-	struct sampler sm = {.mixture = &s.mixture, .solver = {SOLVER_EULER, 1, 1, 0, 0}, .seed = 3, .batch = N, .shares = shares};
+	struct sampler sm = {.mixture = &s.mixture, .solver = {SOLVER_EULER, 1, 1, 0}, .seed = 3, .batch = N, .shares = shares};
 	struct err e = {0};
 	struct sampler_state *st;
 	static float x[N * DIM];
@@ -663,7 +663,7 @@ static void policy_masses(void **state)
 		index[i] = i;
 	for (size_t r = 0; r < sizeof expected / sizeof *expected; r++) {
 		struct ensemble s;
-		struct sampler sm = {.mixture = &s.mixture, .solver = {SOLVER_EULER, 50, 1, 0, 0}, .seed = 11, .batch = N, .shares = shares};
+		struct sampler sm = {.mixture = &s.mixture, .solver = {SOLVER_EULER, 50, 1, 0}, .seed = 11, .batch = N, .shares = shares};
 		struct mixture_stats stats;
 		struct err e = {0};
 		struct sampler_state *st;

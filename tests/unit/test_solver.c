@@ -5,9 +5,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <math.h>
+#include <string.h>
 
 #include "diffusion/exact.h"
 #include "diffusion/solver.h"
+#include "diffusion/solverchoice.h"
+#include "tests/golden/flow_times.h"
 
 static const float one_mean[] = {.8f, -.3f};
 static const struct exact gaussian = {.n = 1, .d = 2, .clusters = 1, .mean = one_mean, .std = .5};
@@ -39,7 +42,7 @@ static int exact_field(void *arg, float *v, const float *x, double t, int64_t st
 
 static void integrate(const struct exact *m, enum solver_kind kind, int64_t steps, double to, float x[2], struct counted *c)
 {
-	struct solver s = {kind, steps, 1, to, 0};
+	struct solver s = {kind, steps, 1, to, 0, NULL};
 	struct device *d = device_cpu(NULL, DT_F32);
 	float work[6];
 	struct err e = {0};
@@ -146,7 +149,7 @@ static int note_time(void *arg, float *v, const float *x, double t, int64_t step
 /* linspace(1, .001, 4), 0. */
 static void last_step_to_zero(void **state)
 {
-	struct solver s = {SOLVER_EULER, 4, 1, 0, .001};
+	struct solver s = {SOLVER_EULER, 4, 1, 0, .001, NULL};
 	struct device *d = device_cpu(NULL, DT_F32);
 	float x[1] = {0}, work[1];
 	double t[4];
@@ -163,9 +166,64 @@ static void last_step_to_zero(void **state)
 	device_free(d);
 }
 
+/* Those of diffusers, whose table and even times are floats: a few roundings of 6e-8, which a shift below 1 takes 1 / shift as far near 1. */
+static void times_of_diffusers(void **state)
+{
+	double t[32];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof golden_times / sizeof *golden_times; i++) {
+		struct solver_choice c;
+		struct err e = {0};
+		int64_t n = golden_times[i].steps;
+
+		if (solver_parse(golden_times[i].solver, &c, &e))
+			fail_msg("%s", e.msg);
+		assert_int_equal(flow_grid_given(&c.grid), strcmp(golden_times[i].solver, "euler") != 0);
+		flow_grid_times(&c.grid, n, golden_times[i].last, t);
+		for (int64_t k = 0; k <= n; k++)
+			if (!(fabs(t[k] - golden_times[i].at[k]) < 4e-7 / (c.grid.shift > 0 && c.grid.shift < 1 ? c.grid.shift : 1)))
+				fail_msg("%s, %d steps: %.9g at %d, not %.9g", golden_times[i].solver, (int)n, t[k], (int)k, golden_times[i].at[k]);
+	}
+}
+
+/* Euler's and Heun's steps are those between the times. */
+static void times_are_taken(void **state)
+{
+	const double given[] = {1, .7, .2, 0};
+	struct solver s = {SOLVER_EULER, 3, 1, 0, 0, given};
+	struct device *d = device_cpu(NULL, DT_F32);
+	float x[1] = {0}, work[3];
+	struct err e = {0};
+	double t[3];
+
+	(void)state;
+	assert_int_equal(solver_run(&s, d, x, 1, work, note_time, t, &e), 0);
+	assert_memory_equal(t, given, sizeof t);
+	assert_true(fabs(x[0] + 1) < 1e-6);
+	s.kind = SOLVER_HEUN;
+	assert_int_equal(solver_run(&s, d, x, 1, work, note_time, t, &e), 0);
+	assert_true(t[0] == .7 && t[1] == .2 && t[2] == .2);
+	assert_true(fabs(x[0] + 2) < 1e-6);
+	device_free(d);
+}
+
+/* I_x(1/2, 1/2) = 2/pi asin sqrt x, I_x(1, 1) = x, I_x(2, 2) = 3x^2 - 2x^3. */
+static void quantiles(void **state)
+{
+	(void)state;
+	for (double p = 0; p <= 1; p += .03125) {
+		double s = sin(p * 1.5707963267948966), x = beta_quantile(p, 2);
+
+		assert_true(fabs(beta_quantile(p, .5) - s * s) < 1e-14);
+		assert_true(fabs(beta_quantile(p, 1) - p) < 1e-14);
+		assert_true(fabs(3 * x * x - 2 * x * x * x - p) < 1e-14);
+	}
+}
+
 static void errors_pass_through(void **state)
 {
-	struct solver s = {SOLVER_EULER, 8, 1, 0, 0};
+	struct solver s = {SOLVER_EULER, 8, 1, 0, 0, NULL};
 	struct device *d = device_cpu(NULL, DT_F32);
 	float x[1] = {0}, work[1] = {0};
 	struct err e = {0};
@@ -183,6 +241,9 @@ int main(void)
 	    cmocka_unit_test(evaluations),
 	    cmocka_unit_test(a_point_is_reached),
 	    cmocka_unit_test(last_step_to_zero),
+	    cmocka_unit_test(times_of_diffusers),
+	    cmocka_unit_test(times_are_taken),
+	    cmocka_unit_test(quantiles),
 	    cmocka_unit_test(errors_pass_through),
 	};
 

@@ -91,7 +91,7 @@ static int64_t sample(const struct request *q, float *x, int64_t *bytes)
 	assert_int_equal(policy_parse(q->route, &o.policy, &e), 0);
 	assert_int_equal(ensemble_open(&s, path, &o, &e), 0);
 	m = (struct mixture){s.k, s.d, s.expert, s.router.logits ? &s.router : NULL, o.policy, q->cfg, 3, o.device, 0, 0, NULL};
-	sampler = (struct sampler){.mixture = &m, .solver = {SOLVER_EULER, STEPS, 1, 0, 0}, .seed = 3, .batch = q->batch};
+	sampler = (struct sampler){.mixture = &m, .solver = {SOLVER_EULER, STEPS, 1, 0}, .seed = 3, .batch = q->batch};
 	st = sampler_new(&sampler, &e);
 	assert_non_null(st);
 	for (int64_t at = 0; at < PICTURES; at += q->batch) {

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "config.h"
@@ -87,6 +88,23 @@ int array_row_stride(const struct array *a, int64_t *stride)
 	}
 	*stride = step;
 	return 1;
+}
+
+int array_sums_runs(const struct array *x, const struct array *y)
+{
+	int64_t summed = 0, kept = INT64_MAX;
+
+	for (int d = 0; d < x->rank; d++) {
+		int64_t step = llabs(x->stride[d]);
+
+		if (x->shape[d] != 1 && y->shape[d] == 1)
+			summed = step;
+		else if (d == 0)
+			kept = step ? step : INT64_MAX;
+		else if (x->shape[d] != 1)
+			kept = step;
+	}
+	return summed < kept;
 }
 
 int64_t array_row_offset(const struct array *a, int64_t row)

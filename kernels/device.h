@@ -319,6 +319,9 @@ int64_t array_rows(const struct array *a);   /* product of all dimensions but th
 /* When the leading dimensions (all but the last) can be walked with one stride, store it and return 1: a matrix of
  * array_rows x shape[rank - 1]. */
 int array_row_stride(const struct array *a, int64_t *stride);
+/* Whether a sum of x into y follows x's memory along its last summed dimension: that is denser than the last one kept. Dimension 0 counts
+ * with one sample as with many, so that a sample's sum is made in one order in any batch; a sample repeated lies far apart. */
+int array_sums_runs(const struct array *x, const struct array *y);
 /* Offset in elements of row r (leading dimensions in row-major order). */
 int64_t array_row_offset(const struct array *a, int64_t row);
 

@@ -158,11 +158,6 @@ static void split(struct sum *s)
 	}
 }
 
-static int64_t last_step(const struct walk *w)
-{
-	return llabs(w->stride[0][w->rank - 1]);
-}
-
 static void sum_run(const struct op_call *c)
 {
 	struct sum s = {.c = c, .part = c->scratch};
@@ -177,7 +172,7 @@ static void sum_run(const struct op_call *c)
 	all = walk_rows(&s.summed);
 	s.outer = walk_rows(&s.kept);
 	s.cols = s.kept.shape[s.kept.rank - 1];
-	s.rows = count && run * all > 1 && (s.outer * s.cols == 1 || last_step(&s.summed) < last_step(&s.kept));
+	s.rows = count && run * all > 1 && array_sums_runs(&c->in[0], &c->out[0]);
 	s.cuts = (s.cols + COLS - 1) / COLS;
 	if (s.rows) {
 		s.pieces = (run + PIECE - 1) / PIECE;

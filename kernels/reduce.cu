@@ -125,17 +125,14 @@ static struct sum sum_of(const struct op_call *c)
 	return s;
 }
 
-static int64_t last_stride(const struct strided *s)
-{
-	return llabs(s->stride[0][s->rank - 1]);
-}
-
-/* Whether x's elements can be taken PACK at a time along the last dimension of `inner`. */
+/* Whether x's elements can be taken PACK at a time along the last dimension of `inner`: with one sample where many could be, too. */
 static int packs(const struct array *x, const struct strided *inner, const struct strided *outer)
 {
 	const struct strided *both[2] = {inner, outer};
 
-	if (last_stride(inner) != 1 || inner->shape[inner->rank - 1] % PACK || (uintptr_t)x->data % 16)
+	if (inner->stride[0][inner->rank - 1] != 1 || inner->shape[inner->rank - 1] % PACK || (uintptr_t)x->data % 16)
+		return 0;
+	if (x->shape[0] == 1 && x->stride[0] % PACK)
 		return 0;
 	for (int w = 0; w < 2; w++)
 		for (int d = 0; d < both[w]->rank - (w == 0); d++)
@@ -174,7 +171,7 @@ static void sum_run(const struct op_call *c)
 	if (!s.kept.count)
 		return;
 	s.part = (float *)c->scratch;
-	if (s.summed.count > 1 && (s.kept.count == 1 || last_stride(&s.summed) < last_stride(&s.kept)))
+	if (s.summed.count > 1 && array_sums_runs(&c->in[0], &c->out[0]))
 		launch_runs(c, &s);
 	else
 		launch_columns(c, &s);

@@ -1,5 +1,6 @@
 /* SUM, IM2COL and COL2IM of CUDA, run by tests/op/emulate.h, beside the CPU's. A sum's order differs: 32-bit roundings of partial sums of
  * random signs, 4e-6 of the largest as in test_reduce.c. Patches are moved to the bit, and added back in the CPU's order. */
+#include "tests/op/alone.h"
 #include "tests/op/optest.h"
 
 #include <string.h>
@@ -60,6 +61,12 @@ static void sums_of_any_batch(void **state)
 	}
 }
 
+static void any_batch(void **state)
+{
+	(void)state;
+	sums_alone(&kernel_sum_cuda);
+}
+
 static int64_t size_out(int64_t n, const struct op_attr *a)
 {
 	return (n + 2 * a->i[2] - a->i[0]) / a->i[1] + 1;
@@ -108,7 +115,7 @@ static void divides(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(sums), cmocka_unit_test(sums_of_any_batch), cmocka_unit_test(patches),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(sums), cmocka_unit_test(sums_of_any_batch), cmocka_unit_test(any_batch), cmocka_unit_test(patches),
 	                                   cmocka_unit_test(divides)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,11 @@
 /* SUM. Float: a group of 64 rows is added in order (64 roundings of partial sums), groups likewise; runs in 32 lanes of at most
  * 128 terms: errors below 64 ulp of the largest partial sum, 8e-6; random signs make it far less. */
+#include "tests/op/alone.h"
 #include "tests/op/optest.h"
 
 #include <string.h>
+
+extern const struct kernel kernel_sum_f32;
 
 static void ref_sum(const struct op_call *c)
 {
@@ -60,11 +63,18 @@ static void sums_a_broadcast_input(void **state)
 	optest_run(&t);
 }
 
+static void any_batch(void **state)
+{
+	(void)state;
+	sums_alone(&kernel_sum_f32);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(sums),
 	    cmocka_unit_test(sums_a_broadcast_input),
+	    cmocka_unit_test(any_batch),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

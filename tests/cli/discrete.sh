@@ -73,6 +73,7 @@ named "an explicit one wins" "{\"_class_name\": \"PNDMScheduler\", $table}" 'ddp
 named "so does what is of the flow" "{\"_class_name\": \"PNDMScheduler\", $table}" euler --convert match
 named "the flow's own" '{"_class_name": "FlowMatchEulerDiscreteScheduler", "shift": 1.0}' 'euler","times":"paris'
 named "the flow, shifted" '{"_class_name": "FlowMatchEulerDiscreteScheduler", "shift": 3.0}' 'euler,shift=3","times":"paris'
+rm hand.tar
 check "by hand" ddm-sample -n 1 --steps 4 --route expert:0 --class 1 --format latent --solver euler,shift=3 --times paris -o hand.tar sched
 check_same "the same pictures" by.tar hand.tar
 check "not shifted" ddm-sample -n 1 --steps 4 --route expert:0 --class 1 --format latent --times paris -o even.tar sched

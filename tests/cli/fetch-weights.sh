@@ -28,6 +28,31 @@ for n in inception dinov2-b clip-vit-large-patch14 sd-vae-ft-mse taesd taesdxl t
 done
 check "where Paris is" "$SRC/share/fetch-weights" --list paris
 check_grep "its experts" 'paris/expert_7/diffusion_pytorch_model.safetensors	MIT	-	https://' "$OUT"
+check "what there is of every model" "$SRC/share/fetch-weights" -n -o w $("$SRC/share/fetch-weights" --list | cut -f 1)
+# FILE...: a folder that holds the first must hold the others
+whole() {
+	first=$1
+	shift
+	for d in $(sed -n "s|^\\(w/.*/\\)$first: from .*|\\1|p" "$OUT"); do
+		for f; do
+			grep -q "^$d$f: from " "$OUT" || echo "$d$f is missing"
+		done
+	done
+}
+{
+	whole diffusion_pytorch_model.safetensors config.json
+	whole diffusion_pytorch_model.bin config.json
+	whole model.safetensors config.json
+	whole pytorch_model.bin config.json
+	whole pytorch_model.safetensors config.json
+	whole pytorch_model.bin.index.json config.json pytorch_model-00001-of-00002.bin pytorch_model-00002-of-00002.bin
+	whole vocab.json merges.txt tokenizer_config.json special_tokens_map.json
+	whole spiece.model tokenizer_config.json special_tokens_map.json
+	whole transformer/config.json model_index.json scheduler/scheduler_config.json vae/config.json
+	whole text_encoder/config.json tokenizer/vocab.json
+} >missing
+[ ! -s missing ]
+tap_result $? "no file of a model's without those that go with it" "$(cat missing)"
 check_out "a list of one's own" "net	MIT	2 files
 digits	BSD	1 file
 wrong	BSD	1 file

@@ -32,8 +32,9 @@ static inline void walk_init(struct walk *w, const struct array *like)
 {
 	w->arrays = 0;
 	w->rank = like->rank ? like->rank : 1;
-	for (int d = 0; d < w->rank; d++)
-		w->shape[d] = like->rank ? like->shape[d] : 1;
+	memcpy(w->shape, like->shape, sizeof w->shape);
+	if (!like->rank)
+		w->shape[0] = 1;
 }
 
 /* Add an array of w's shape, or of size 1 where it is broadcast. An absent one (data NULL) takes a place with strides of 0. */

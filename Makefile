@@ -64,14 +64,15 @@ PEERS = $(PEER_C:$(SRC)/%.c=$(B)/%)
 
 # The tests on the GPU: the kernels' own, those of tests/op/test_emulated* with the GPU in the place of the emulation, and those of
 # tests/cuda. In a build without CUDA they hold the emulated kernels, so that they can be tried (DDM_TEST_DEVICE=far or emulated).
-REMOTE_C = $(filter-out %/test_emulated_training.c %/test_emulated_encoders.c %/test_emulated_kmeans.c,\
+REMOTE_C = $(filter-out %/test_emulated_training.c %/test_emulated_encoders.c %/test_emulated_kmeans.c %/test_emulated_runtime.c,\
 	$(wildcard $(SRC)/tests/op/test_emulated*.c))
 REMOTE = $(REMOTE_C:$(SRC)/tests/op/%.c=$(B)/tests/cuda/%)
 WHOLE = $(patsubst $(SRC)/%.c,$(B)/%,$(wildcard $(SRC)/tests/cuda/test_*.c))
 CUDA_BENCH = $(patsubst $(SRC)/%.c,$(B)/%,$(wildcard $(SRC)/tests/cuda/bench_*.c))
 CUDA_TESTS = $(REMOTE) $(WHOLE)
 
-OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) $(B)/tests/op/optest.o $(B)/tests/op/fakelt.o $(EMULATED) \
+OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) $(B)/tests/op/optest.o $(B)/tests/op/fakelt.o $(B)/tests/op/fakecuda.o \
+	$(B)/tests/op/emulatedcuda.o $(EMULATED) \
 	$(B)/tests/bench/meter.o $(CUDA_TESTS:=.o) $(CUDA_BENCH:=.o) $(B)/tests/cuda/main.o $(B)/tests/cuda/remote.o
 
 all: $(LIBS) $(PROGS)
@@ -117,15 +118,21 @@ $(PROGS): $(B)/ddm-%: $(B)/cmd/ddm-%.o $(LIBS) $(B)/flags
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS) $(if $(filter %/ddm-ingest,$@),$(MEDIA_LIBS),$(CUDA_LIBS)) $(LDLIBS)
 $(filter $(B)/tests/op/%,$(TESTS)): $(B)/tests/op/optest.o
 # The CUDA kernels as ordinary C++, for tests without a GPU; what talks to the driver is not among them.
+EMULATING = $(CXX) -x c++ -std=c++17 -O1 -g -Wall -Wextra $(HARD_FLAGS) -ffp-contract=off -fno-exceptions -fno-rtti \
+	-fno-threadsafe-statics -I$(SRC) -I$(SRC)/lib -I$(B) -MD -MP -include $(SRC)/tests/op/emulate.h
 EMULATED = $(patsubst $(SRC)/kernels/%.cu,$(B)/tests/op/emulated-%.o,$(filter-out %/cuda.cu %/cublaslt_cuda.cu,$(wildcard $(SRC)/kernels/*.cu)))
 $(filter $(B)/tests/op/test_emulated% $(B)/tests/op/test_product,$(TESTS)): $(EMULATED)
 $(B)/tests/op/test_product: $(B)/tests/op/fakelt.o
+# The CUDA device on a stand-in for the runtime.
+$(B)/tests/op/test_emulated_runtime: $(B)/tests/op/fakecuda.o $(B)/tests/op/emulatedcuda.o
+$(B)/tests/op/emulatedcuda.o: $(SRC)/kernels/cuda.cu $(SRC)/tests/op/emulate.h $(SRC)/tests/op/fakecuda.h $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  CXX $<"
+	$(Q)$(EMULATING) -Ddevice_cuda=device_fake_cuda -I$(SRC)/tests/op/fakecuda -include $(SRC)/tests/op/fakecuda.h -c -o $@ $<
 $(B)/tests/op/emulated-%.o: $(SRC)/kernels/%.cu $(SRC)/tests/op/emulate.h $(SRC)/tests/op/emulate_mma.h $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  CXX $<"
-	$(Q)$(CXX) -x c++ -std=c++17 -O1 -g -Wall -Wextra $(HARD_FLAGS) -ffp-contract=off -fno-exceptions -fno-rtti \
-		-fno-threadsafe-statics -I$(SRC) -I$(SRC)/lib -I$(B) -MD -MP -include $(SRC)/tests/op/emulate.h \
-		-include $(SRC)/tests/op/emulate_mma.h -c -o $@ $<
+	$(Q)$(EMULATING) -include $(SRC)/tests/op/emulate_mma.h -c -o $@ $<
 $(BENCHES): $(B)/tests/bench/meter.o
 $(filter %/test_sandbox,$(TESTS)): MORE = $(if $(filter 1,$(MEDIA)),-lseccomp)
 $(FUZZERS): MORE = $(FUZZ_LDFLAGS)

@@ -89,7 +89,7 @@ static void cuda_failed(struct device *d, const struct err *e)
 	struct cuda *c = cuda_of(d);
 
 	if (c->capturing)
-		snprintf(c->spoiled, sizeof c->spoiled, "%s", e->msg);
+		snprintf(c->spoiled, sizeof c->spoiled, "%.*s", (int)sizeof c->spoiled - 1, e->msg);
 	else if (!c->failed.code)
 		err_set(&c->failed, e->code, "%s: %s", c->name, e->msg);
 }
@@ -206,7 +206,7 @@ static void cuda_put(struct device *d, int stream, void *dst, const void *src, s
 	for (size_t at = 0, n; at < bytes && !c->failed.code; at += n) {
 		struct stage *s = &c->stage[stream][c->next_stage[stream]++ % STAGES];
 
-		n = bytes - at < STAGE_BYTES ? bytes - at : STAGE_BYTES;
+		n = bytes - at < (size_t)STAGE_BYTES ? bytes - at : (size_t)STAGE_BYTES;
 		if (check(c, cudaEventSynchronize(s->used), "put"))
 			return;
 		memcpy(s->p, (const char *)src + at, n);

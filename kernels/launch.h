@@ -12,7 +12,8 @@ extern "C" {
 #ifdef DDM_EMULATED
 #define UNROLL
 #define WIDE(p) emulated_wide(p)
-#define LAUNCH(call, kernel, grid, block, ...) ((void)(call), emulate(grid, block, [&] { kernel(__VA_ARGS__); }))
+#define LAUNCH(call, kernel, grid, block, ...) \
+	emulated_launch(call, grid, block, [=](auto... launched) { kernel(launched...); }, __VA_ARGS__)
 #else
 #include <cuda_runtime.h>
 #define UNROLL _Pragma("unroll")

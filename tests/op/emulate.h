@@ -291,4 +291,30 @@ template <class F> static inline void emulate(dim3 grid, dim3 block, F body)
 	emulated_body = NULL;
 }
 
+/* A queue that takes launches to be done later, as tests/op/fakecuda.c has one for calls on its device: it answers 0 for others. Without it
+ * a launch is done at once. */
+struct op_call;
+extern "C" __attribute__((weak)) int fake_cuda_queue(const struct op_call *c, void (*run)(void *body), void *body);
+
+template <class F> static inline void emulated_later(const struct op_call *c, F body)
+{
+	F *kept = fake_cuda_queue ? (F *)malloc(sizeof body) : NULL;
+
+	if (!kept) {
+		body();
+		return;
+	}
+	memcpy((void *)kept, (const void *)&body, sizeof body); /* captures are plain data */
+	if (!fake_cuda_queue(c, [](void *f) { (*(F *)f)(); }, kept)) {
+		body();
+		free(kept);
+	}
+}
+
+/* Arguments are what they are now, as a GPU takes them. */
+template <class K, class... A> static inline void emulated_launch(const struct op_call *c, dim3 grid, dim3 block, K kernel, A... a)
+{
+	emulated_later(c, [=] { emulate(grid, block, [=] { kernel(a...); }); });
+}
+
 #endif

@@ -181,6 +181,13 @@ template <class F> static inline void emulate_shared(dim3 grid, dim3 block, size
 		}
 }
 
-#define LAUNCH_SHARED(call, kernel, grid, block, bytes, ...) ((void)(call), emulate_shared(grid, block, bytes, [&] { kernel(__VA_ARGS__); }))
+template <class K, class... A>
+static inline void emulated_launch_shared(const struct op_call *c, dim3 grid, dim3 block, size_t bytes, K kernel, A... a)
+{
+	emulated_later(c, [=] { emulate_shared(grid, block, bytes, [=] { kernel(a...); }); });
+}
+
+#define LAUNCH_SHARED(call, kernel, grid, block, bytes, ...) \
+	emulated_launch_shared(call, grid, block, bytes, [=](auto... launched) { kernel(launched...); }, __VA_ARGS__)
 
 #endif

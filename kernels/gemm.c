@@ -32,8 +32,8 @@ enum {
 	HELD = 1 << 21, /* and about how many reals of them */
 	TASKS_EACH = 4, /* tasks per worker below which work is cut finer */
 	ASTEP = MR * KC + 16, /* from one packed panel of A to the next; the 16 keep them off each other's cache sets */
-	MADE = KC + 16,       /* from one made row of A to the next */
-	WAY = 1024            /* a row stride that is a multiple puts all rows into one cache set; such A is packed */
+	MADE = KC + 16,       /* from one made or copied row of A to the next */
+	WAY = 1024            /* a row stride that is a multiple puts all rows into one cache set; such A is copied */
 };
 
 #define epilogue REAL_NAME(gemm_epilogue)
@@ -117,21 +117,11 @@ static void pack_b(const struct gemm *g, const real *b, int64_t j0, int64_t k0, 
 	}
 }
 
-/* Rows [i0, i1) of op(A), columns [k0, k0 + kc), into panels of MR rows ASTEP apart, each [k][MR]. */
+/* Rows [i0, i1) of op(A) = A^T, columns [k0, k0 + kc), into panels of MR rows ASTEP apart, each [k][MR]. */
 static void pack_a(const struct gemm *g, const real *a, int64_t i0, int64_t i1, int64_t k0, int64_t kc, real *restrict dst)
 {
 	int64_t whole = (i1 - i0) / MR, rest = (i1 - i0) % MR;
 
-	if (g->ta == GEMM_N) {
-		for (int64_t i = i0; i < i1; i++) {
-			const real *src = a + i * g->lda + k0;
-			real *to = dst + (i - i0) / MR * ASTEP + (i - i0) % MR;
-
-			for (int64_t k = 0; k < kc; k++)
-				to[k * MR] = src[k];
-		}
-		return;
-	}
 	for (int64_t k = 0; k < kc; k++) {
 		const real *src = a + (k0 + k) * g->lda + i0;
 		real *to = dst + k * MR;
@@ -384,6 +374,16 @@ static void rows_prefetch(const real *a, int64_t lda, int64_t m, int64_t kc, int
 			__builtin_prefetch(a + i * lda + l * LINE);
 }
 
+/* m rows of A from row i on, elements [k0, k0 + kc), which are stored at `rows` or NULL: into dst, MADE apart. */
+static void rows_bring(const struct gemm *g, const real *rows, int64_t i, int64_t m, int64_t k0, int64_t kc, real *restrict dst)
+{
+	for (int64_t v = 0; v < m; v++)
+		if (rows)
+			memcpy(dst + v * MADE, rows + v * g->lda, (size_t)kc * sizeof *dst);
+		else
+			g->make(g->from, i + v, k0, kc, dst + v * MADE);
+}
+
 /* Rows [i0, i1) x columns [j0, j1) of C. */
 struct block {
 	int64_t i0, i1, j0, j1;
@@ -414,28 +414,25 @@ static void block_run(const struct job *s, const struct block *r, int64_t chunk,
 {
 	const struct gemm *g = s->g;
 	int64_t k0 = chunk * KC, across = ceil_div(r->j1 - r->j0, NR), turn = 0;
-	int a_here = a_in_place(g), b_here = b_in_place(g), made = g->make && g->ta == GEMM_N;
+	int by_rows = g->ta == GEMM_N, a_here = a_in_place(g), b_here = b_in_place(g), made = g->make && by_rows;
 	struct epilogue ep = last && s->ep ? *s->ep : (struct epilogue){0};
 	const real *from = add ? c : chunk == 0 && s->ep ? s->ep->start : NULL;
 	int64_t ldfrom = add ? ldc : s->ep ? s->ep->ldstart : 0;
 	int plain = !from && !g->alpha && !ep.bias && !ep.aux;
 	int stream = ep.aux && (uintptr_t)ep.aux % VBYTES == 0 && ep.ldaux % VLEN == 0 && g->m * g->n >= STREAMED;
-	struct tile t = {.by_rows = made || (a_here && g->ta == GEMM_N), .lda = made ? MADE : a_here ? g->lda : MR,
+	struct tile t = {.by_rows = by_rows, .lda = a_here ? g->lda : by_rows ? MADE : MR,
 	                 .kc = chunk_len(g, chunk), .ask = s->b, .alpha = (real)(g->alpha ? g->alpha : 1), .ldadd = ldfrom, .ldc = ldc,
 	                 .ldaux = ep.ldaux};
 
-	if (!a_here && !made)
+	if (!a_here && !by_rows)
 		pack_a(g, s->a, r->i0, r->i1, k0, t.kc, abuf);
 	for (int64_t i = r->i0; i < r->i1; i += MR) {
 		int64_t m = min64(MR, r->i1 - i);
-		const real *a = abuf + (i - r->i0) / MR * ASTEP;
+		const real *rows = made ? NULL : by_rows ? s->a + i * g->lda + k0 : s->a + k0 * g->lda + i; /* as they are stored */
+		const real *a = a_here ? rows : by_rows ? abuf : abuf + (i - r->i0) / MR * ASTEP;
 
-		if (made) {
-			a = abuf;
-			for (int64_t v = 0; v < m; v++)
-				g->make(g->from, i + v, k0, t.kc, abuf + v * MADE);
-		} else if (a_here)
-			a = s->a + (g->ta == GEMM_T ? k0 * g->lda + i : i * g->lda + k0);
+		if (by_rows && !a_here)
+			rows_bring(g, rows, i, m, k0, t.kc, abuf);
 		for (int64_t j = r->j0; j < r->j1; j += NR, turn++) {
 			int64_t n = min64(NR, r->j1 - j);
 			const real *panel = b + (j - r->j0) * t.kc;
@@ -448,12 +445,12 @@ static void block_run(const struct job *s, const struct block *r, int64_t chunk,
 			}
 			if (made)
 				t.ask = s->b;
-			else if (t.by_rows && g->lda == t.kc) {
-				t.ask = turn % across ? s->b : a + m * g->lda;
+			else if (by_rows && g->lda == t.kc) {
+				t.ask = turn % across ? s->b : rows + m * g->lda;
 				t.step = turn % across ? 0 : LINE;
-			} else if (t.by_rows)
-				rows_prefetch(a + m * g->lda, g->lda, min64(MR, r->i1 - i - m), t.kc, turn % across, across);
-			else if (g->ta == GEMM_T)
+			} else if (by_rows)
+				rows_prefetch(rows + m * g->lda, g->lda, min64(MR, r->i1 - i - m), t.kc, turn % across, across);
+			else
 				tile_ask(&t, s, r, k0 + t.kc < g->k ? k0 + t.kc : k0, turn);
 			t.n = n;
 			t.plain = plain && n == NR;
@@ -552,7 +549,7 @@ static void task_tile(void *arg, int64_t task, int worker)
 	const struct gemm *g = s->g;
 	struct block r = job_block(s, task);
 	int64_t chunks = chunk_count(g);
-	real *abuf = s->own + worker * s->each, *bbuf = abuf + MC / MR * ASTEP;
+	real *abuf = s->own + worker * s->each, *bbuf = abuf + MC_T / MR * ASTEP;
 
 	for (int64_t q = 0; q < chunks; q++) {
 		const real *b = bbuf;
@@ -574,7 +571,7 @@ static void task_chunk(void *arg, int64_t task, int worker)
 	const struct gemm *g = s->g;
 	int64_t wave = task / (s->mt * s->nt);
 	struct block r = job_block(s, task % (s->mt * s->nt));
-	real *abuf = s->own + worker * s->each, *bbuf = abuf + MC / MR * ASTEP;
+	real *abuf = s->own + worker * s->each, *bbuf = abuf + MC_T / MR * ASTEP;
 
 	pack_part(s, &r, s->chunk0 + wave, bbuf);
 	block_run(s, &r, s->chunk0 + wave, bbuf, abuf, 0, 0, s->sums + wave * g->m * g->n, g->n);
@@ -692,7 +689,7 @@ static int64_t job_layout(struct job *s, const struct gemm *g, int workers, real
 	}
 	assert(g->tb != GEMM_PACKED || g->ta == GEMM_N);
 	job_cut(s, workers);
-	s->each = MC / MR * ASTEP + (g->ta == GEMM_T ? NC_T * KC : 0);
+	s->each = g->ta == GEMM_T ? MC_T / MR * ASTEP + NC_T * KC : MR * MADE;
 	common = scratch ? scratch + workers * s->each : NULL; /* NULL when only the size is asked for */
 	if (g->ta == GEMM_N && g->tb != GEMM_PACKED) {
 		shared = g->k * s->npad;

@@ -60,13 +60,17 @@ static inline void hint_row(const struct hint *t, int64_t i)
 	}
 }
 
-/* Queries of a block, `most` of them at most: in the forward pass a block is a task. */
+/* Queries of a block, about `most` of them at most: in the forward pass a block is a task. A few that would be left over, for which all keys
+ * would be packed once more, are shared among the others. */
 static int64_t block_size(int64_t t, int64_t s, int64_t most)
 {
-	int64_t n = SCORES / s / 16 * 16;
+	int64_t n = SCORES / s / 16 * 16, shared;
 
 	n = n < QUERIES ? QUERIES : n > most ? most : n;
-	return n < t ? n : t;
+	if (n >= t)
+		return t;
+	shared = (t + t / n - 1) / (t / n);
+	return shared <= n + n / 8 ? shared : n;
 }
 
 static void attention_init(struct attention *k, const struct op_call *c, const struct array *q, const struct array *key,

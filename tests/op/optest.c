@@ -183,10 +183,14 @@ struct way {
 	const struct kernel *twin; /* instead of the device's */
 };
 
-static void cut_samples(struct operand *o, const struct way *w)
+/* Fewer samples lie as all of them would. */
+static void cut_samples(struct storage *s, const struct operand *o, const struct way *w)
 {
-	if (o->batch && w->count)
-		o->shape[0] = w->count;
+	if (!o->rank || !o->batch || !w->count)
+		return;
+	s->seen.shape[0] = w->count;
+	if (!(o->bcast & 1))
+		s->stored.shape[0] = w->count;
 }
 
 void (*optest_remote)(const struct kernel *k, const struct op_call *c);
@@ -246,22 +250,20 @@ static void run_way(const struct optest *t, const struct way *w, double *const i
 	struct op_call c = {.nin = t->nin, .nout = t->nout, .attr = t->attr, .keys = &keys, .pool = w->pool};
 
 	for (int i = 0; i < t->nin; i++) {
-		struct operand o = t->in[i];
-		int64_t per = o.batch && o.rank && !(o.bcast & 1) ? stored_count(&o) / o.shape[0] : 0;
+		const struct operand *o = &t->in[i];
+		int64_t per = o->batch && o->rank && !(o->bcast & 1) ? stored_count(o) / o->shape[0] : 0;
 
-		cut_samples(&o, w);
-		place(&si[i], &o, w->real, w->layout);
+		place(&si[i], o, w->real, w->layout);
+		cut_samples(&si[i], o, w);
 		set_values(&si[i], in[i] + w->first * per);
 		c.in[i] = si[i].seen;
 	}
 	for (int i = 0; i < t->nout; i++) {
-		struct operand o = t->out[i];
-
-		cut_samples(&o, w);
 		if (i == 0 && w->in_place)
 			so[i] = si[t->in_place - 1];
 		else
-			place(&so[i], &o, w->real, w->layout);
+			place(&so[i], &t->out[i], w->real, w->layout);
+		cut_samples(&so[i], &t->out[i], w);
 		c.out[i] = so[i].seen;
 	}
 	launch(t, &c, w);
@@ -351,6 +353,37 @@ static void compare(const struct optest *t, const char *what, const struct way *
 	free_all(out, t->nout);
 }
 
+static int64_t samples_of(const struct optest *t)
+{
+	int64_t n = 0;
+
+	for (int i = 0; t->samples && i < t->nin + t->nout; i++) {
+		const struct operand *o = i < t->nin ? &t->in[i] : &t->out[i - t->nin];
+
+		n = o->rank && o->batch ? o->shape[0] : n;
+	}
+	return n;
+}
+
+/* Samples without the others, of arrays laid out in one way: the bits of all together. */
+static void run_alone(const struct optest *t, struct way w, double *const in[])
+{
+	double *all[OP_OUT] = {0};
+	int64_t n = samples_of(t);
+
+	if (n < 2)
+		return;
+	run_way(t, &w, in, all);
+	for (w.count = 1; w.first < n; w.first++)
+		if (!w.twin || w.first == 0 || w.first == n - 1)
+			compare(t, w.twin ? "one sample of the twin" : "one sample", &w, in, all, 0);
+	w.first = 1;
+	w.count = n - 1;
+	if (n > 2 && !w.twin)
+		compare(t, "all but the first sample", &w, in, all, 0);
+	free_all(all, t->nout);
+}
+
 static void run_real(const struct optest *t, enum dtype real, double *const in[], double *const ref[], struct pool *pool[2])
 {
 	double *plain[OP_OUT] = {0}, tol = real == DT_F32 ? t->tol32 : t->tol64;
@@ -366,17 +399,8 @@ static void run_real(const struct optest *t, enum dtype real, double *const in[]
 			        layout == DENSE || !t->layouts ? 0 : tol);
 	if (t->in_place)
 		compare(t, "in place", &(struct way){.real = real, .in_place = 1, .pool = pool[1]}, in, plain, 0);
-	if (t->samples) {
-		int64_t n = 0;
-
-		for (int i = 0; i < t->nin; i++)
-			n = t->in[i].batch ? t->in[i].shape[0] : n;
-		for (int64_t s = 0; s < n; s++)
-			compare(t, "one sample", &(struct way){.real = real, .first = s, .count = 1}, in, plain, 0);
-		if (n > 2)
-			compare(t, "all but the first sample", &(struct way){.real = real, .first = 1, .count = n - 1, .pool = pool[1]}, in,
-			        plain, 0);
-	}
+	for (int layout = DENSE; t->samples && layout < LAYOUTS; layout++)
+		run_alone(t, (struct way){.real = real, .layout = layout, .pool = pool[layout % 2]}, in);
 	free_all(plain, t->nout);
 }
 
@@ -423,6 +447,9 @@ void optest_twin(const struct optest *t, const struct kernel *twin, double tol)
 		compare(t, "the twin in bfloat16", &(struct way){.real = DT_BF16, .layout = layout, .twin = twin}, in, plain,
 		        tol + t->tol16 + 0x1p-8);
 	}
+	for (int layout = DENSE; t->samples && layout < LAYOUTS; layout++)
+		for (int i = 0; i < 2; i++)
+			run_alone(t, (struct way){.real = i ? DT_BF16 : DT_F32, .layout = layout, .twin = twin}, in);
 	if (t->in_place)
 		compare(t, "the twin in place", &(struct way){.real = DT_F32, .in_place = 1, .twin = twin}, in, plain, tol);
 	free_all(in, t->nin);

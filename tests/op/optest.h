@@ -37,7 +37,7 @@ struct optest {
 	void (*ref)(const struct op_call *c);
 	double tol32, tol64; /* largest error over largest value of the reference, for each output */
 	int in_place;        /* output 0 may be input in_place - 1 */
-	int samples;         /* operands with `batch` set may be cut along dimension 0 without changing a bit */
+	int samples;         /* operands with `batch` set may be cut along dimension 0 without changing a bit, in any layout */
 	double tol16;        /* of a twin in bfloat16, more than what rounding the outputs costs */
 	int layouts;         /* bits may differ between layouts, within the tolerance */
 };

@@ -18,9 +18,10 @@ KERNELS(X)
 #undef X
 
 static const struct operand shapes[] = {
-    {.rank = 1, .shape = {1}},          {.rank = 1, .shape = {5}},       {.rank = 1, .shape = {4096}},
-    {.rank = 2, .shape = {3, 16}},      {.rank = 2, .shape = {7, 33}},   {.rank = 3, .shape = {2, 3, 40}},
-    {.rank = 4, .shape = {2, 3, 4, 8}}, {.rank = 6, .shape = {2, 1, 3, 2, 1, 5}}, {.rank = 2, .shape = {3, 700}},
+    {.rank = 1, .shape = {1}, .batch = 1},          {.rank = 1, .shape = {5}, .batch = 1},     {.rank = 1, .shape = {4096}, .batch = 1},
+    {.rank = 2, .shape = {3, 16}, .batch = 1},      {.rank = 2, .shape = {7, 33}, .batch = 1}, {.rank = 3, .shape = {2, 3, 40}, .batch = 1},
+    {.rank = 4, .shape = {2, 3, 4, 8}, .batch = 1}, {.rank = 6, .shape = {2, 1, 3, 2, 1, 5}, .batch = 1},
+    {.rank = 2, .shape = {3, 700}, .batch = 1},
 };
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
@@ -32,8 +33,8 @@ static void elementwise(void **state)
 		for (unsigned bcast = 0; bcast < 4; bcast++) {
 			struct operand x = shapes[s], b = x;
 			struct optest add = {.name = "ADD", .op = OP_ADD, .attr = {{0}, {1.25, -.5}}, .nin = 2, .nout = 1, .in = {x, x}, .out = {x},
-			                     .in_place = 1};
-			struct optest mul = {.name = "MUL", .op = OP_MUL, .nin = 2, .nout = 1, .in = {x, x}, .out = {x}, .in_place = 1};
+			                     .in_place = 1, .samples = 1};
+			struct optest mul = {.name = "MUL", .op = OP_MUL, .nin = 2, .nout = 1, .in = {x, x}, .out = {x}, .in_place = 1, .samples = 1};
 
 			b.bcast = bcast & 1 ? 1u : 0;
 			b.bcast |= bcast & 2 ? 1u << (x.rank - 1) : 0;
@@ -49,9 +50,10 @@ static void functions(void **state)
 	for (int u = 0; u < UNARY_COUNT; u++)
 		for (int s = 0; s < SHAPES; s++) {
 			struct operand x = shapes[s];
-			struct optest f = {.name = "UNARY", .op = OP_UNARY, .attr = {{u}}, .nin = 1, .nout = 1, .in = {x}, .out = {x}, .in_place = 1};
+			struct optest f = {.name = "UNARY", .op = OP_UNARY, .attr = {{u}}, .nin = 1, .nout = 1, .in = {x}, .out = {x}, .in_place = 1,
+			                   .samples = 1};
 			struct optest g = {.name = "UNARY_GRAD", .op = OP_UNARY_GRAD, .attr = {{u}}, .nin = 2, .nout = 1, .in = {x, x}, .out = {x},
-			                   .in_place = 1};
+			                   .in_place = 1, .samples = 1};
 
 			optest_twin(&f, &kernel_unary_cuda, 1e-6);
 			optest_twin(&g, &kernel_unary_grad_cuda, 1e-6);
@@ -64,8 +66,8 @@ static void copies(void **state)
 	for (int s = 0; s < SHAPES; s++)
 		for (unsigned bcast = 0; bcast < 2; bcast++) {
 			struct operand x = shapes[s], y = x;
-			struct optest copy = {.name = "COPY", .op = OP_COPY, .nin = 1, .nout = 1};
-			struct optest fill = {.name = "FILL", .op = OP_FILL, .attr = {{0}, {1.25}}, .nout = 1};
+			struct optest copy = {.name = "COPY", .op = OP_COPY, .nin = 1, .nout = 1, .samples = 1};
+			struct optest fill = {.name = "FILL", .op = OP_FILL, .attr = {{0}, {1.25}}, .nout = 1, .samples = 1};
 
 			x.free = y.free = 1;
 			x.bcast = bcast;
@@ -82,11 +84,11 @@ static void draws(void **state)
 {
 	(void)state;
 	for (int s = 0; s < SHAPES; s++) {
-		struct operand x = shapes[s], v = {.rank = 1, .shape = {x.shape[0]}, .exact = 1};
-		struct optest noise = {.name = "NOISE", .op = OP_NOISE, .nout = 1};
+		struct operand x = shapes[s], v = {.rank = 1, .shape = {x.shape[0]}, .exact = 1, .batch = 1};
+		struct optest noise = {.name = "NOISE", .op = OP_NOISE, .nout = 1, .samples = 1};
 		struct optest drop = {.name = "DROPOUT", .op = OP_DROPOUT, .attr = {{1 << 24}, {.3}}, .nin = 1, .nout = 1, .in = {x}, .out = {x},
-		                      .in_place = 1};
-		struct optest mix = {.name = "QSAMPLE", .op = OP_QSAMPLE, .nin = 4, .nout = 1};
+		                      .in_place = 1, .samples = 1};
+		struct optest mix = {.name = "QSAMPLE", .op = OP_QSAMPLE, .nin = 4, .nout = 1, .samples = 1};
 
 		optest_twin(&drop, &kernel_dropout_cuda, 0);
 		x.dense = 1;
@@ -103,13 +105,14 @@ static void softmax(void **state)
 
 	(void)state;
 	for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-		struct operand x = {.rank = 2, .shape = {sizes[s][0], sizes[s][1]}, .scale = 3};
-		struct operand v = {.rank = 1, .shape = {x.shape[0]}, .exact = 1}, l = {.rank = 1, .shape = {x.shape[0]}, .limit = (int)x.shape[1]};
-		struct optest f = {.name = "SOFTMAX", .op = OP_SOFTMAX, .nin = 1, .nout = 1, .in = {x}, .out = {x}};
-		struct optest g = {.name = "SOFTMAX_GRAD", .op = OP_SOFTMAX_GRAD, .nin = 2, .nout = 1, .in = {x, x}, .out = {x}};
-		struct optest e = {.name = "XENT", .op = OP_XENT, .nin = 2, .nout = 1, .in = {x, l}, .out = {v}};
-		struct optest h = {.name = "XENT_GRAD", .op = OP_XENT_GRAD, .nin = 3, .nout = 1, .in = {v, x, l}, .out = {x}};
+		struct operand x = {.rank = 2, .shape = {sizes[s][0], sizes[s][1]}, .scale = 3, .batch = 1};
+		struct operand v = {.rank = 1, .shape = {x.shape[0]}, .exact = 1, .batch = 1}, l = v;
+		struct optest f = {.name = "SOFTMAX", .op = OP_SOFTMAX, .nin = 1, .nout = 1, .in = {x}, .out = {x}, .samples = 1};
+		struct optest g = {.name = "SOFTMAX_GRAD", .op = OP_SOFTMAX_GRAD, .nin = 2, .nout = 1, .in = {x, x}, .out = {x}, .samples = 1};
+		struct optest e = {.name = "XENT", .op = OP_XENT, .nin = 2, .nout = 1, .in = {x, l}, .out = {v}, .samples = 1};
+		struct optest h = {.name = "XENT_GRAD", .op = OP_XENT_GRAD, .nin = 3, .nout = 1, .in = {v, x, l}, .out = {x}, .samples = 1};
 
+		e.in[1].limit = h.in[2].limit = (int)x.shape[1];
 		optest_twin(&f, &kernel_softmax_cuda, 1e-6);
 		optest_twin(&g, &kernel_softmax_grad_cuda, 3e-6);
 		optest_twin(&e, &kernel_xent_cuda, 1e-6);
@@ -122,9 +125,9 @@ static void squared_error(void **state)
 	(void)state;
 	for (int s = 0; s < SHAPES; s++)
 		for (int weighted = 0; weighted < 2 && shapes[s].shape[0] < 100; weighted++) {
-			struct operand x = shapes[s], v = {.rank = 1, .shape = {x.shape[0]}, .exact = 1}, w = v;
-			struct optest f = {.name = "MSE", .op = OP_MSE, .nin = 3, .nout = 1, .out = {v}};
-			struct optest g = {.name = "MSE_GRAD", .op = OP_MSE_GRAD, .nin = 4, .nout = 1, .in = {v}};
+			struct operand x = shapes[s], v = {.rank = 1, .shape = {x.shape[0]}, .exact = 1, .batch = 1}, w = v;
+			struct optest f = {.name = "MSE", .op = OP_MSE, .nin = 3, .nout = 1, .out = {v}, .samples = 1};
+			struct optest g = {.name = "MSE_GRAD", .op = OP_MSE_GRAD, .nin = 4, .nout = 1, .in = {v}, .samples = 1};
 
 			x.dense = 1;
 			if (!weighted)
@@ -143,13 +146,13 @@ static void tables(void **state)
 	(void)state;
 	for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
 		int64_t rows = sizes[s][0], entries = sizes[s][1], cols = sizes[s][2];
-		struct operand index = {.rank = 1, .shape = {rows}, .limit = (int)entries}, y = {.rank = 2, .shape = {rows, cols}};
-		struct operand table = {.rank = 2, .shape = {entries, cols}, .exact = 1}, t = {.rank = 1, .shape = {rows}, .exact = 1};
-		struct operand waves = {.rank = 2, .shape = {rows, 2 * cols}};
-		struct optest f = {.name = "EMBED", .op = OP_EMBED, .nin = 2, .nout = 1, .in = {table, index}, .out = {y}};
+		struct operand index = {.rank = 1, .shape = {rows}, .limit = (int)entries, .batch = 1};
+		struct operand y = {.rank = 2, .shape = {rows, cols}, .batch = 1}, waves = {.rank = 2, .shape = {rows, 2 * cols}, .batch = 1};
+		struct operand table = {.rank = 2, .shape = {entries, cols}, .exact = 1}, t = {.rank = 1, .shape = {rows}, .exact = 1, .batch = 1};
+		struct optest f = {.name = "EMBED", .op = OP_EMBED, .nin = 2, .nout = 1, .in = {table, index}, .out = {y}, .samples = 1};
 		struct optest g = {.name = "EMBED_GRAD", .op = OP_EMBED_GRAD, .nin = 2, .nout = 1, .in = {y, index}, .out = {table}};
 		struct optest w = {.name = "TIMESTEP", .op = OP_TIMESTEP, .attr = {{0}, {10000, 1000}}, .nin = 1, .nout = 1, .in = {t},
-		                   .out = {waves}};
+		                   .out = {waves}, .samples = 1};
 
 		optest_twin(&f, &kernel_embed_cuda, 0);
 		optest_twin(&g, &kernel_embed_grad_cuda, 0);
@@ -208,15 +211,15 @@ static void sampling(void **state)
 
 	(void)state;
 	for (int which = 0; which < 4; which++) {
-		struct operand v = {.rank = 2, .shape = {9, 50}}, none = {0}, flat = {.rank = 1, .shape = {4099}, .dense = 1};
+		struct operand v = {.rank = 2, .shape = {9, 50}, .batch = 1}, none = {0}, flat = {.rank = 1, .shape = {4099}, .dense = 1};
 		struct operand index = {.rank = 1, .shape = {9}, .limit = 9, .dense = 1, .values = order}, begun = index;
 		struct operand w = {.rank = 1, .shape = {9}, .dense = 1, .exact = 1}, mean = {.rank = 1, .shape = {50}, .dense = 1};
 		struct optest m = {.name = "MIX", .op = OP_MIX, .attr = {{0}, {1.75}}, .nin = 5, .nout = 1,
 		                   .in = {v, which & 1 ? v : none, index, begun, w}, .out = {v}};
 		struct optest c = {.name = "CONVERT", .op = OP_CONVERT, .nin = 3, .nout = 1, .attr = {{0, which & 1, which}, {1.25, -.75, .3, .4}},
-		                   .in = {v, v, which & 2 ? mean : none}, .out = {v}, .in_place = 2};
+		                   .in = {v, v, which & 2 ? mean : none}, .out = {v}, .in_place = 2, .samples = 1};
 		struct optest k = {.name = "COMBINE", .op = OP_COMBINE, .nin = 5, .nout = 1, .attr = {{0}, {1.25, -.75, .3, .4, -1.5, which & 1}},
-		                   .in = {v, v, which & 2 ? v : none, v, v}, .out = {v}, .in_place = 5};
+		                   .in = {v, v, which & 2 ? v : none, v, v}, .out = {v}, .in_place = 5, .samples = 1};
 		struct optest a = {.name = "ADVANCE", .op = OP_ADVANCE, .attr = {{0}, {-.02}}, .nin = 3, .nout = 1,
 		                   .in = {which & 1 ? flat : none, flat, which & 2 ? flat : none}, .out = {flat}, .in_place = 2};
 

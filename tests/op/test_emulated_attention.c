@@ -16,10 +16,10 @@ extern const struct kernel kernel_attention_cuda, kernel_attention_f32, kernel_a
 
 static struct optest forward(int64_t b, int64_t t, int64_t s, int64_t heads, int64_t d, int causal)
 {
-	struct operand q = {.rank = 4, .shape = {b, t, heads, d}}, k = {.rank = 4, .shape = {b, s, heads, d}};
+	struct operand q = {.rank = 4, .shape = {b, t, heads, d}, .batch = 1}, k = {.rank = 4, .shape = {b, s, heads, d}, .batch = 1};
 
 	return (struct optest){.name = "ATTENTION", .op = OP_ATTENTION, .attr = {{causal}, {1 / sqrt((double)d)}}, .nin = 3,
-	                       .nout = 2, .in = {q, k, k}, .out = {q, {.rank = 3, .shape = {b, heads, t}, .exact = 1}}};
+	                       .nout = 2, .in = {q, k, k}, .out = {q, {.rank = 3, .shape = {b, heads, t}, .exact = 1, .batch = 1}}, .samples = 1};
 }
 
 /* Every width of tile and its padding, lengths around the tiles' of either side, rows that cannot be read in words of 16 bytes. */
@@ -45,7 +45,7 @@ static void gradient(const struct optest *t, double tol)
 {
 	struct optest back = {.name = "ATTENTION_GRAD", .op = OP_ATTENTION_GRAD, .attr = t->attr, .nin = 6, .nout = 3,
 	                      .in = {t->in[0], t->in[0], t->in[1], t->in[2], t->out[0], t->out[1]},
-	                      .out = {t->in[0], t->in[1], t->in[2]}, .tol16 = 0x1p-8};
+	                      .out = {t->in[0], t->in[1], t->in[2]}, .tol16 = 0x1p-8, .samples = t->samples};
 	double *in[OP_IN] = {0}, *out[OP_OUT] = {0};
 
 	optest_values(t, in, out);
@@ -90,7 +90,7 @@ static void biased(void **state)
 		struct optest t = forward(n[0], n[1], n[2], n[3], n[4], (int)n[5]);
 
 		t.nin = 4;
-		t.in[3] = (struct operand){.rank = 4, .shape = {n[0], n[3], n[1], n[2]}, .bcast = (unsigned)n[6], .scale = 3};
+		t.in[3] = (struct operand){.rank = 4, .shape = {n[0], n[3], n[1], n[2]}, .bcast = (unsigned)n[6], .scale = 3, .batch = 1};
 		optest_twin(&t, &kernel_attention_cuda, 1e-5);
 		gradient(&t, 2e-5);
 	}
@@ -107,7 +107,8 @@ static void hidden(int64_t samples, int64_t d, int64_t from, int64_t to, double 
 	for (int64_t i = 0; i < samples * TEXT; i++)
 		mask[i] = i >= TEXT || (i >= from && i < to) ? -10000 : 0;
 	t.nin = 4;
-	t.in[3] = (struct operand){.rank = 4, .shape = {samples, 2, 40, TEXT}, .bcast = 6, .values = mask};
+	t.samples = 0; /* as in those above */
+	t.in[3] = (struct operand){.rank = 4, .shape = {samples, 2, 40, TEXT}, .bcast = 6, .values = mask, .batch = 1};
 	optest_twin(&t, &kernel_attention_cuda, tol);
 	gradient(&t, 2 * tol);
 }

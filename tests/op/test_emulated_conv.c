@@ -53,12 +53,12 @@ static struct operands operands_of(const struct shape *s, int act)
 {
 	struct operands o = {.attr = {.i = {act, s->step, s->pad[0], s->pad[1]}}};
 
-	o.x = (struct operand){.rank = 4, .shape = {s->b, s->h, s->w, s->c}};
+	o.x = (struct operand){.rank = 4, .shape = {s->b, s->h, s->w, s->c}, .batch = 1};
 	o.w = (struct operand){.rank = 4, .shape = {s->o, s->kh, s->kw, s->c}, .dense = 1, .scale = 1 / sqrt((double)(s->c * s->kh * s->kw))};
 	o.bias = (struct operand){.rank = 1, .shape = {s->o}, .dense = 1};
 	o.y = (struct operand){.rank = 4, .shape = {s->b, size_out(s->h, s->kh, s->step, s->pad[0], s->pad[2]),
 	                                            size_out(s->w, s->kw, s->step, s->pad[1], s->pad[3]), s->o},
-	                       .dense = s->h * s->w > 1};
+	                       .dense = s->h * s->w > 1, .batch = 1};
 	return o;
 }
 
@@ -69,7 +69,8 @@ static void forward(void **state)
 	(void)state;
 	for (int k = 0; k < SHAPES; k++) {
 		struct operands o = operands_of(&shapes[k], acts[k % 4]);
-		struct optest t = {.name = "CONV", .op = OP_CONV, .attr = o.attr, .nin = 4, .nout = 2, .in = {o.x, o.w}, .out = {o.y}};
+		struct optest t = {.name = "CONV", .op = OP_CONV, .attr = o.attr, .nin = 4, .nout = 2, .in = {o.x, o.w}, .out = {o.y},
+		                   .samples = 1};
 
 		optest_twin(&t, &kernel_conv_cuda, 4e-6);
 		t.in[2] = o.bias;
@@ -88,7 +89,8 @@ static void forward(void **state)
 static void gradients_of(const struct shape *s)
 {
 	struct operands o = operands_of(s, 0);
-	struct optest dx = {.name = "CONV_DX", .op = OP_CONV_DX, .attr = o.attr, .nin = 2, .nout = 1, .in = {o.y, o.w}, .out = {o.x}};
+	struct optest dx = {.name = "CONV_DX", .op = OP_CONV_DX, .attr = o.attr, .nin = 2, .nout = 1, .in = {o.y, o.w}, .out = {o.x},
+	                    .samples = 1};
 	struct optest dw = {.name = "CONV_DW", .op = OP_CONV_DW, .attr = o.attr, .nin = 2, .nout = 2, .in = {o.y, o.x}, .out = {o.w, o.bias}};
 
 	dx.in[0].dense = 0;
@@ -132,12 +134,12 @@ static void group_norms(void **state)
 	(void)state;
 	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
 		struct operand x = {.rank = 4, .shape = {cases[k].b, cases[k].h, cases[k].w, cases[k].c}, .dense = 1, .scale = cases[k].scale,
-		                    .shift = cases[k].shift};
-		struct operand stats = {.rank = 3, .shape = {cases[k].b, cases[k].groups, 2}, .dense = 1, .exact = 1}, rstd = stats, v = {0};
+		                    .shift = cases[k].shift, .batch = 1};
+		struct operand stats = {.rank = 3, .shape = {cases[k].b, cases[k].groups, 2}, .dense = 1, .exact = 1, .batch = 1}, rstd = stats, v = {0};
 		struct optest f = {.name = "GROUPNORM", .op = OP_GROUPNORM, .attr = {{cases[k].groups, cases[k].act}, {1e-5}}, .nin = 3, .nout = 2,
-		                   .in = {x}, .out = {x, stats}, .in_place = 1};
+		                   .in = {x}, .out = {x, stats}, .in_place = 1, .samples = 1};
 		struct optest g = {.name = "GROUPNORM_GRAD", .op = OP_GROUPNORM_GRAD, .attr = f.attr, .nin = 5, .nout = 3, .in = {x, x, rstd},
-		                   .out = {x}, .in_place = 1};
+		                   .out = {x}, .in_place = 1, .samples = !cases[k].affine};
 		double tol = cases[k].shift > 9 ? 6e-5 : 4e-6;
 
 		if (cases[k].affine)
@@ -311,10 +313,11 @@ static void pools(void **state)
 		for (int kind = POOL_MAX; kind <= POOL_AVERAGE_ALL; kind++) {
 			const int64_t *n = cases[k];
 			struct op_attr attr = {{kind, n[4], n[5], n[6]}, {0}};
-			struct operand x = {.rank = 4, .shape = {n[0], n[1], n[2], n[3]}, .dense = 1};
-			struct operand y = {.rank = 4, .shape = {n[0], n[7], n[8], n[3]}, .dense = 1};
-			struct optest t = {.name = "POOL", .op = OP_POOL, .attr = attr, .nin = 1, .nout = 1, .in = {x}, .out = {y}};
-			struct optest back = {.name = "POOL_GRAD", .op = OP_POOL_GRAD, .attr = attr, .nin = 2, .nout = 1, .in = {y, x}, .out = {x}};
+			struct operand x = {.rank = 4, .shape = {n[0], n[1], n[2], n[3]}, .dense = 1, .batch = 1};
+			struct operand y = {.rank = 4, .shape = {n[0], n[7], n[8], n[3]}, .dense = 1, .batch = 1};
+			struct optest t = {.name = "POOL", .op = OP_POOL, .attr = attr, .nin = 1, .nout = 1, .in = {x}, .out = {y}, .samples = 1};
+			struct optest back = {.name = "POOL_GRAD", .op = OP_POOL_GRAD, .attr = attr, .nin = 2, .nout = 1, .in = {y, x}, .out = {x},
+			                      .samples = 1};
 
 			optest_twin(&t, &kernel_pool_cuda, 0);
 			optest_twin(&back, &kernel_pool_grad_cuda, 1e-6);

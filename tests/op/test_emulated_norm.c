@@ -69,14 +69,14 @@ static struct operand summed(const struct operand *o)
 
 static void make(int i, struct optest *t)
 {
-	struct operand x = {.rank = norms[i].rank, .shift = .5}, stats;
+	struct operand x = {.rank = norms[i].rank, .shift = .5, .batch = 1}, stats;
 
 	memcpy(x.shape, norms[i].shape, sizeof x.shape);
 	stats = x;
 	stats.shape[x.rank - 1] = 2;
 	stats.dense = stats.exact = 1;
 	*t = (struct optest){.name = "NORM", .op = OP_NORM, .attr = {{norms[i].kind, norms[i].plus_one}, {1e-5}}, .nin = 3, .nout = 2,
-	                     .in = {x, modulated(&x, norms[i].scale), modulated(&x, norms[i].shift)}, .out = {x, stats}};
+	                     .in = {x, modulated(&x, norms[i].scale), modulated(&x, norms[i].shift)}, .out = {x, stats}, .samples = norms[i].rank > 1};
 }
 
 static void values(void **state)
@@ -112,7 +112,7 @@ static void gradients(void **state)
 
 			make(i, &t);
 			g = (struct optest){.name = "NORM_GRAD", .op = OP_NORM_GRAD, .attr = t.attr, .nin = 5, .nout = 3,
-			                    .in = {t.in[0], t.in[0], t.out[1], t.in[1]}, .out = {t.in[0]}};
+			                    .in = {t.in[0], t.in[0], t.out[1], t.in[1]}, .out = {t.in[0]}, .samples = t.samples && (mode & 2)};
 			if (mode & 1) {
 				g.in[4] = t.in[0];
 				g.in_place = 5;
@@ -176,8 +176,8 @@ static void gated(void **state)
 		v[i] = i * 7 % 31 - 9;
 	for (size_t i = 0; i < sizeof gates / sizeof *gates; i++)
 		for (int quiet = 0; quiet < 2; quiet++) {
-			struct operand x = {.rank = gates[i].rank, .values = v}, g;
-			struct optest t = {.name = "GATE", .op = OP_GATE, .nin = 3, .nout = 1, .in_place = 1};
+			struct operand x = {.rank = gates[i].rank, .values = v, .batch = 1}, g;
+			struct optest t = {.name = "GATE", .op = OP_GATE, .nin = 3, .nout = 1, .in_place = 1, .samples = 1};
 			struct optest back = {.name = "GATE_GRAD", .op = OP_GATE_GRAD, .nin = 3, .nout = 2};
 
 			memcpy(x.shape, gates[i].shape, sizeof x.shape);

@@ -71,8 +71,8 @@ WHOLE = $(patsubst $(SRC)/%.c,$(B)/%,$(wildcard $(SRC)/tests/cuda/test_*.c))
 CUDA_BENCH = $(patsubst $(SRC)/%.c,$(B)/%,$(wildcard $(SRC)/tests/cuda/bench_*.c))
 CUDA_TESTS = $(REMOTE) $(WHOLE)
 
-OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) $(B)/tests/op/optest.o $(B)/tests/op/fakelt.o $(B)/tests/op/fakecuda.o \
-	$(B)/tests/op/emulatedcuda.o $(EMULATED) \
+OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) $(B)/tests/op/optest.o $(B)/tests/op/fakelt.o \
+	$(B)/tests/op/fakecuda.o $(B)/tests/op/emulatedcuda.o $(EMULATED) \
 	$(B)/tests/bench/meter.o $(CUDA_TESTS:=.o) $(CUDA_BENCH:=.o) $(B)/tests/cuda/main.o $(B)/tests/cuda/remote.o
 
 all: $(LIBS) $(PROGS)

@@ -253,8 +253,7 @@ static int find_vae(struct run *r, const char *dir, struct err *e)
 	                         .size = s->size,
 	                         .picture_channels = s->channels,
 	                         .picture_size = s->size,
-	                         .tile = tile,
-	                         .pool = r->pool};
+	                         .tile = tile, .pool = r->pool};
 	if (vae_path)
 		r->vae = mem_strdup(vae_path);
 	else if (path_exists(own))

@@ -87,8 +87,8 @@ none "no line is longer than 150 columns"
 grep -nE '(TO''DO|FIX''ME|(^|[^X])XX''X([^X]|$)|HA''CK)' $code Makefile configure /dev/null >"$found"
 none "nothing is left undone"
 # shellcheck disable=SC2086
-grep -nE '^[[:space:]]*typedef[[:space:]]+struct' $code /dev/null >"$found"
-none "no typedef of a struct"
+grep -nE '^[[:space:]]*typedef[[:space:]]+struct' $code /dev/null | grep -v '^tests/op/fakecuda.h:' >"$found"
+none "no typedef of a struct (but of those that the CUDA runtime has)"
 # shellcheck disable=SC2086
 awk '
 	FNR == 1 { depth = 0 }

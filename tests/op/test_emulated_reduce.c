@@ -117,8 +117,8 @@ static void divides(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(sums), cmocka_unit_test(sums_of_any_batch), cmocka_unit_test(any_batch), cmocka_unit_test(patches),
-	                                   cmocka_unit_test(divides)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(sums), cmocka_unit_test(sums_of_any_batch),
+	                                   cmocka_unit_test(any_batch), cmocka_unit_test(patches), cmocka_unit_test(divides)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

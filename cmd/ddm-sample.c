@@ -531,10 +531,7 @@ static int prepare(struct run *r, struct err *e)
 	const struct ensemble *s = &r->ensemble;
 	size_t n = (size_t)batch;
 
-	if (!r->solver.discrete && flow_grid_given(&r->solver.grid)) {
-		r->grid = mem_alloc(((size_t)steps + 1) * sizeof *r->grid);
-		flow_grid_times(&r->solver.grid, steps, times_choice, r->grid);
-	}
+	r->grid = r->solver.discrete ? NULL : flow_grid_new(&r->solver.grid, steps, times_choice);
 	r->sampler = (struct sampler){.mixture = &r->mixture,
 	                              .solver = {r->solver.kind, steps, 1, 0, times_choice ? PARIS_LAST : 0, r->grid},
 	                              .discrete = r->solver.discrete ? &r->solver.how : NULL,

@@ -10,6 +10,7 @@
 #include "data/keyset.h"
 #include "data/labels.h"
 #include "data/latents.h"
+#include "data/mds.h"
 #include "data/samples.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
@@ -315,6 +316,19 @@ static int latents_facts(json_t *o, const char *dir, int64_t *samples, struct er
 	return rc;
 }
 
+static int mds_facts(json_t *o, const char *dir, const struct facts_options *f, struct err *e)
+{
+	struct mds *m = mds_open(dir, 0, SIZE_MAX, e);
+
+	if (!m)
+		return -1;
+	set_i64(o, "samples", mds_count(m));
+	set_i64(o, "mds_shards", mds_shards(m));
+	json_object_set_new(o, "columns", mds_columns(m));
+	mds_free(m);
+	return f->check ? check_folder(o, dir, e) : 0;
+}
+
 int facts_folder(json_t *o, const char *dir, const struct facts_options *f, struct err *e)
 {
 	struct refusals r = {.fatal = f->check};
@@ -323,8 +337,13 @@ int facts_folder(json_t *o, const char *dir, const struct facts_options *f, stru
 	struct labels *labels;
 	char *below;
 	int64_t samples = 0, latents;
-	int rc = labels_beside(dir, &labels, &below, e);
+	int rc;
 
+	if (mds_sniff(dir)) {
+		json_decref(members);
+		return mds_facts(o, dir, f, e);
+	}
+	rc = labels_beside(dir, &labels, &below, e);
 	if (rc >= 0)
 		rc = entries_scan(&files, below, refused, &r, e);
 	if (!rc)

@@ -18,6 +18,7 @@
 #include "data/keyset.h"
 #include "data/labels.h"
 #include "data/latents.h"
+#include "data/mds.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
 #include "file/shard.h"
@@ -27,7 +28,7 @@ enum { MEMBERS = 64 };
 static const size_t LIST_LIMIT = (size_t)1 << 30;
 
 /* What is read one after the other: the files of a folder or list, a tar, a shard, a text of captions. */
-enum unit_kind { UNIT_FILES, UNIT_TAR, UNIT_SHARD, UNIT_LATENTS, UNIT_LINES };
+enum unit_kind { UNIT_FILES, UNIT_TAR, UNIT_SHARD, UNIT_LATENTS, UNIT_MDS, UNIT_LINES };
 
 struct unit {
 	enum unit_kind kind;
@@ -57,6 +58,7 @@ struct samples {
 	struct shard *shard;
 	struct shard_sample read;
 	struct latents *latents;
+	struct mds *mds;
 	struct captionlines *lines;
 	int64_t line;   /* of all texts */
 	struct str key; /* of a latent or a line */
@@ -214,6 +216,10 @@ static int open_folder(struct samples *s, const char *dir, struct err *e)
 
 	if (rc)
 		return rc < 0 ? -1 : 0;
+	if (mds_sniff(dir)) {
+		unit_add(s, UNIT_MDS, dir);
+		return 0;
+	}
 	if (open_latents(s, dir, e))
 		return -1;
 	rc = labels_beside(dir, &labels, &below, e);
@@ -236,6 +242,10 @@ static int open_path(struct samples *s, const char *path, struct err *e)
 		return open_folder(s, path, e);
 	if (latents_sniff(path)) {
 		unit_add(s, UNIT_LATENTS, path);
+		return 0;
+	}
+	if (mds_sniff(path)) {
+		unit_add(s, UNIT_MDS, path);
 		return 0;
 	}
 	if (entry_sniff(path, &kind, &ext, e))
@@ -334,8 +344,10 @@ static void end_unit(struct samples *s)
 	s->read = (struct shard_sample){0};
 	shard_free(s->shard);
 	latents_free(s->latents);
+	mds_free(s->mds);
 	captionlines_free(s->lines);
 	s->lines = NULL;
+	s->mds = NULL;
 	s->latents = NULL;
 	s->tar = NULL;
 	s->shard = NULL;
@@ -615,6 +627,30 @@ static int next_latents(struct samples *s, struct unit *u, struct sample *out, s
 	return 1;
 }
 
+static int next_mds(struct samples *s, struct unit *u, struct sample *out, struct err *e)
+{
+	const char *ext;
+	size_t was = 0;
+	int rc;
+
+	if (!s->mds && !(s->mds = mds_open(u->path, !s->second, 4 * s->o.max_member, e)))
+		return -1;
+	if (s->next >= mds_count(s->mds))
+		return 0;
+	str_reset(&s->key);
+	rc = mds_seek(s->mds, s->next++, &s->key, e);
+	if (rc != 1)
+		return rc;
+	begin(s, out, str_text(&s->key), mds_file(s->mds));
+	while ((rc = mds_member(s->mds, &ext, &s->bytes, e)) == 1) {
+		if (member_add(s, out, ext, s->bytes.len - was, e))
+			return 2;
+		s->start[out->n - 1] = was;
+		was = s->bytes.len;
+	}
+	return rc || finish(s, out, e) ? 2 : 1;
+}
+
 static int next_line(struct samples *s, struct unit *u, struct sample *out, struct err *e)
 {
 	const char *name = u->fd >= 0 ? "stdin" : u->path;
@@ -663,7 +699,8 @@ static int at_end(struct samples *s, struct err *e)
 int samples_next(struct samples *s, struct sample *out, struct err *e)
 {
 	static int (*const next_of[])(struct samples *s, struct unit *u, struct sample *out, struct err *e) = {
-	    [UNIT_FILES] = next_files, [UNIT_TAR] = next_tar, [UNIT_SHARD] = next_shard, [UNIT_LATENTS] = next_latents, [UNIT_LINES] = next_line};
+	    [UNIT_FILES] = next_files, [UNIT_TAR] = next_tar, [UNIT_SHARD] = next_shard, [UNIT_LATENTS] = next_latents,
+	    [UNIT_MDS] = next_mds,     [UNIT_LINES] = next_line};
 	struct err scratch = {0}; /* samples_bad needs one to clear */
 
 	if (!e)

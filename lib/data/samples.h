@@ -2,9 +2,9 @@
  * (cls), facts (json), an array (npy).
  *
  * A source is a folder (its pictures, and tars, recursively, in bytewise order), a SHARDS directory or a part of it
- * (checked against MANIFEST.tsv), a tar in any compression libarchive reads, a picture, latents in safetensors (data/latents.h), or
- * "-": stdin, which is a tar or a list of paths. What a file is, is decided by its first bytes. A folder's classes may lie beside its
- * samples (data/labels.h), where these have no .cls of their own.
+ * (checked against MANIFEST.tsv), a tar in any compression libarchive reads, a picture, latents in safetensors (data/latents.h), shards of
+ * MosaicML's streaming by their index.json or its folder (data/mds.h), or "-": stdin, which is a tar or a list of paths. What a file is, is
+ * decided by its first bytes. A folder's classes may lie beside its samples (data/labels.h), where these have no .cls of their own.
  *
  * The key is the path (below the folder, inside the tar, or as listed) up to the first dot of its last component, without
  * leading "/", "./" and "../"; the rest, in lower case, is the member's extension. Keys that are empty, hold a tab, a

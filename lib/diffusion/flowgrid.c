@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "core/mem.h"
+
 static const double LEAST = .001; /* the last of a thousand times of training */
 
 int flow_grid_given(const struct flow_grid *g)
@@ -73,6 +75,17 @@ void flow_grid_times(const struct flow_grid *g, int64_t steps, int last, double 
 		t[i] = placed(g->sigmas, first, end, steps > 1 ? (double)i / (n - 1) : 0);
 	for (int64_t i = 0; i < steps; i++)
 		t[i] = fmin(t[i], 1); /* rounding */
+}
+
+double *flow_grid_new(const struct flow_grid *g, int64_t steps, int last)
+{
+	double *t;
+
+	if (!flow_grid_given(g))
+		return NULL;
+	t = mem_alloc(((size_t)steps + 1) * sizeof *t);
+	flow_grid_times(g, steps, last, t);
+	return t;
 }
 
 double flow_line_mu(const struct flow_line *l, int64_t tokens)

@@ -23,6 +23,8 @@ int flow_grid_given(const struct flow_grid *g); /* whether any of it is asked fo
 /* t (steps + 1), falling, the last 0: first 1 - i/steps, or evenly from 1 to the scheduler's own last time, .001 as shift moves it, where
  * `last` is set; then all that *g asks for. */
 void flow_grid_times(const struct flow_grid *g, int64_t steps, int last, double *t);
+/* The same in new memory; NULL where none of it is asked for. Caller frees with mem_free. */
+double *flow_grid_new(const struct flow_grid *g, int64_t steps, int last);
 
 /* The mu of a picture of so many tokens: what lies on the line through (tokens, mu) of `least` and `most`. */
 struct flow_line {

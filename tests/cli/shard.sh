@@ -138,3 +138,13 @@ sleep .1
 kill -TERM $pid
 wait $pid
 check_out "also while it waits for a pipe" 143 echo $?
+
+# MosaicML's streaming
+mkdir streaming
+tar xzf "$SRC/tests/golden/mds.tar.gz" -C streaming
+check "its pictures are clustered" ddm-cluster -q -k 2 --features random --seed 1 -o mds.tsv streaming/zstd
+check "and packed" ddm-shard -q -a mds.tsv -o mds streaming/zstd/index.json
+for f in mds/cluster-?/*.zst; do zstd -dc "$f" | tar tf -; done | sed 's,/.*,,' | sort | uniq -c | awk '{ print $2, $1 }' >in.txt
+awk '$1 == "zstd" { sub("/.*", "", $2); n[$2]++ } END { for (s in n) print s, n[s] }' "$SRC/tests/golden/mds.tsv" | sort >want.txt
+check_same "every member of every shard" want.txt in.txt
+check_exit 65 "not what was clustered" ddm-shard -q -a mds.tsv -o no streaming/gz

@@ -95,8 +95,8 @@ struct op_attr {
  * COL2IM      the adjoint of IM2COL: y [B, Ho Wo, C k k] -> x [B, C, H, W], terms in a fixed order.
  * CONV        y [B, Ho, Wo, O] = act(the sum over ky, kx, c of x [B, oy i1 + ky - i2, ox i1 + kx - i3, c] w [O, kh, kw, C] + bias? [O]
  *             + add?), zeros outside; ins x [B, H, W, C], w, bias?, add? (as y); outs y, pre? (as y: the value before act). i0 as LINEAR,
- *             i1 = stride, i2, i3 = padding at the top and left; what is needed below and to the right follows from y's shape. w is
- *             contiguous; pixels of y, add and pre are rows at one stride. y may be add.
+ *             i1 = stride, i2, i3 = padding at the top and left; what is needed below and to the right follows from y's shape. i4: 1 where
+ *             samples come by many, a hint. w is contiguous; pixels of y, add and pre are rows at one stride. y may be add.
  * CONV_DX     dx [B, H, W, C] of dy [B, Ho, Wo, O]; ins dy, w; i1..i3 as CONV. dx as CONV's y.
  * CONV_DW     dw [O, kh, kw, C]; outs dw, db? [O] = sums of dy's columns; ins dy (pixels at one stride), x; i1..i3 as CONV.
  * GROUPNORM   y = act((x - mean) rstd scale? + shift?), mean and rstd of i0 groups of neighbouring channels over all positions of a

@@ -1,7 +1,8 @@
 /* Pooling: a task is a sample and up to CHANNELS of its channels, in the gradient; a row of the output forward. */
 #include "kernels/walk.h"
+#include "kernels/simd.h"
 
-enum { CHANNELS = 64 };
+enum { CHANNELS = 64, WIDE = 4 /* vectors at a time */ };
 
 struct windows {
 	const struct op_call *c;
@@ -34,16 +35,54 @@ static struct window window_at(const struct windows *p, int64_t oy, int64_t ox)
 	return v;
 }
 
-static void take_larger(real *restrict y, const real *restrict x, int64_t n)
+static inline __attribute__((always_inline)) vreal lanes_load(const real *x, int lanes)
 {
-	for (int64_t i = 0; i < n; i++)
-		y[i] = x[i] > y[i] || x[i] != x[i] ? x[i] : y[i];
+	return lanes == VLEN ? v_load(x) : v_load_part(x, lanes);
 }
 
-static void take_sum(real *restrict y, const real *restrict x, int64_t n)
+/* `wide` vectors, the last of `lanes`, of a window whose corner is x. The first value counts twice, which changes no largest, and a sum starts
+ * from -0, which changes none. A NaN stays. */
+static inline __attribute__((always_inline)) void window_reduce(real *y, const real *x, const struct windows *p, const struct window *v,
+                                                                int most, int wide, int lanes)
 {
-	for (int64_t i = 0; i < n; i++)
-		y[i] += x[i];
+	vreal z[WIDE];
+
+#pragma GCC unroll 8
+	for (int k = 0; k < wide; k++)
+		z[k] = most ? lanes_load(x + k * VLEN, k + 1 < wide ? VLEN : lanes) : v_splat((real)-0.);
+	for (int64_t i = 0; i < v->y1 - v->y0; i++)
+		for (int64_t j = 0; j < v->x1 - v->x0; j++) {
+			const real *from = x + (i * p->w + j) * p->ch;
+
+#pragma GCC unroll 8
+			for (int k = 0; k < wide; k++) {
+				vreal a = lanes_load(from + k * VLEN, k + 1 < wide ? VLEN : lanes);
+
+				if (most)
+					z[k] = v_pick((a > z[k]) | (a != a), a, z[k]);
+				else
+					z[k] += a;
+			}
+		}
+#pragma GCC unroll 8
+	for (int k = 0; k < wide; k++) {
+		if (!most)
+			z[k] *= v_splat(v->share);
+		if (k + 1 < wide || lanes == VLEN)
+			v_store(y + k * VLEN, z[k]);
+		else
+			v_store_part(y + k * VLEN, z[k], lanes);
+	}
+}
+
+static inline __attribute__((always_inline)) void pixel_reduce(real *y, const real *x, const struct windows *p, const struct window *v, int most)
+{
+	int64_t c = 0;
+
+	for (; c + WIDE * VLEN <= p->ch; c += WIDE * VLEN)
+		window_reduce(y + c, x + c, p, v, most, WIDE, VLEN);
+	for (; c < p->ch; c += VLEN)
+		window_reduce(y + c, x + c, p, v, most, 1, p->ch - c < VLEN ? (int)(p->ch - c) : VLEN);
 }
 
 static void pool_task(void *arg, int64_t task, int worker)
@@ -54,15 +93,13 @@ static void pool_task(void *arg, int64_t task, int worker)
 	(void)worker;
 	for (int64_t ox = 0; ox < p->wo; ox++) {
 		struct window v = window_at(p, oy, ox);
+		const real *x = p->x + ((b * p->h + v.y0) * p->w + v.x0) * p->ch;
 		real *y = p->out + (task * p->wo + ox) * p->ch;
 
-		memcpy(y, p->x + ((b * p->h + v.y0) * p->w + v.x0) * p->ch, (size_t)p->ch * sizeof *y);
-		for (int64_t i = v.y0; i < v.y1; i++)
-			for (int64_t j = v.x0; j < v.x1; j++)
-				if (i > v.y0 || j > v.x0)
-					(p->kind == POOL_MAX ? take_larger : take_sum)(y, p->x + ((b * p->h + i) * p->w + j) * p->ch, p->ch);
-		for (int64_t i = 0; p->kind != POOL_MAX && i < p->ch; i++)
-			y[i] *= v.share;
+		if (p->kind == POOL_MAX)
+			pixel_reduce(y, x, p, &v, 1);
+		else
+			pixel_reduce(y, x, p, &v, 0);
 	}
 }
 

@@ -165,6 +165,14 @@ static inline vreal v_fma(vreal a, vreal b, vreal c)
 
 #endif
 
+/* a where the mask, a comparison's, is set, else b. */
+typedef __typeof__((vreal){0} < (vreal){0}) vmask;
+
+static inline vreal v_pick(vmask m, vreal a, vreal b)
+{
+	return (vreal)(((vmask)a & m) | ((vmask)b & ~m));
+}
+
 /* a0 b0 a1 b1 ..: the lower and the upper halves of a and b, lane by lane. */
 #define V_ZIP(a, b, LIST) __builtin_shufflevector(a, b, LIST)
 #if VBYTES == 64 && !defined(REAL_IS_DOUBLE)

@@ -27,7 +27,8 @@ enum {
 	SUM = 32,        /* channels, at most, summed at once: many points multiply the errors of long sums */
 	APART = 16,      /* keeps rows off each other's cache sets */
 	CHANNELS = 32,   /* below which, in or out, the transforms cost what they save */
-	PIXELS = 225,    /* of a sample, likewise */
+	PIXELS = 225,    /* of a sample, likewise, */
+	PIXELS_MANY = 64, /* or this many, where samples come by many */
 	WEIGHTS = 1 << 21 /* numbers of the weights' transforms by F(4, 3) from which on they leave the cache before they are used again */
 };
 
@@ -80,21 +81,25 @@ int winograd_takes(const struct op_call *c)
 	const struct array *y = &c->out[0], *w = &c->in[1];
 	int64_t kh = w->shape[1], kw = w->shape[2];
 
-	if (c->attr.i[1] != 1 || w->shape[0] < CHANNELS || w->shape[3] < CHANNELS || y->shape[1] * y->shape[2] < PIXELS)
+	if (c->attr.i[1] != 1 || w->shape[0] < CHANNELS || w->shape[3] < CHANNELS ||
+	    y->shape[1] * y->shape[2] < (c->attr.i[4] ? PIXELS_MANY : PIXELS))
 		return 0;
-	return (kh == kw && (kh == 3 || kh == 5)) || (kh == 1 && kw == 7) || (kh == 7 && kw == 1);
+	return (kh == kw && (kh == 3 || kh == 5)) || (kh == 1 && (kw == 3 || kw == 7)) || (kw == 1 && (kh == 3 || kh == 7));
 }
 #endif
 
-static struct shape shape_of(const struct array *w)
+static struct shape shape_of(const struct op_call *c)
 {
+	const struct array *w = &c->in[1], *y = &c->out[0];
 	int64_t kh = w->shape[1], kw = w->shape[2];
 
-	if (kh == 3 && kw == 3 && POINTS_MOST * w->shape[0] * w->shape[3] > WEIGHTS)
+	if (kh == 3 && kw == 3 && (y->shape[1] * y->shape[2] < PIXELS || POINTS_MOST * w->shape[0] * w->shape[3] > WEIGHTS))
 		return (struct shape){F2_3, F2_3};
 	if (kh == 3 && kw == 3)
 		return (struct shape){F4_3, F4_3};
-	return kh == 5 ? (struct shape){F2_5, F2_5} : kh == 1 ? (struct shape){ONE, F3_7} : (struct shape){F3_7, ONE};
+	if (kh == 5)
+		return (struct shape){F2_5, F2_5};
+	return kh == 1 ? (struct shape){ONE, kw == 3 ? F4_3 : F3_7} : (struct shape){kh == 3 ? F4_3 : F3_7, ONE};
 }
 
 static int64_t row_stride(const struct array *a)
@@ -113,7 +118,7 @@ static void sizes(struct winograd *g, const struct op_call *c)
 	int64_t own;
 
 	*g = (struct winograd){.c = c, .samples = x->shape[0], .h = x->shape[1], .wide = x->shape[2], .ch = x->shape[3], .o = w->shape[0],
-	                       .ho = y->shape[1], .wo = y->shape[2], .top = c->attr.i[2], .left = c->attr.i[3], .shape = shape_of(w),
+	                       .ho = y->shape[1], .wo = y->shape[2], .top = c->attr.i[2], .left = c->attr.i[3], .shape = shape_of(c),
 	                       .taps = (int)(w->shape[1] * w->shape[2]), .width = REAL_NAME(gemm_width)()};
 	g->points = forms[g->shape.down].points * forms[g->shape.across].points;
 	g->chunk = g->shape.down == F2_3 ? g->ch : ceil_div(g->ch, ceil_div(g->ch, SUM));
@@ -442,6 +447,8 @@ ALWAYS_INLINE void block_run(struct shape s, const struct winograd *g, int64_t t
 TASK(F2_3, F2_3)
 TASK(F4_3, F4_3)
 TASK(F2_5, F2_5)
+TASK(ONE, F4_3)
+TASK(F4_3, ONE)
 TASK(ONE, F3_7)
 TASK(F3_7, ONE)
 
@@ -449,10 +456,10 @@ static void (*task_of(struct shape s))(void *, int64_t, int)
 {
 	switch (s.down) {
 	case F2_3: return task_F2_3_F2_3;
-	case F4_3: return task_F4_3_F4_3;
+	case F4_3: return s.across == ONE ? task_F4_3_ONE : task_F4_3_F4_3;
 	case F2_5: return task_F2_5_F2_5;
 	case F3_7: return task_F3_7_ONE;
-	default: return task_ONE_F3_7;
+	default: return s.across == F4_3 ? task_ONE_F4_3 : task_ONE_F3_7;
 	}
 }
 

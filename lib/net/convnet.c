@@ -28,7 +28,7 @@ struct tensor *layer_conv(const struct layers *l, struct tensor *x, const char *
 
 	if (!c->no_bias)
 		b = layer_param(l, prefix, ".bias", 1, shape);
-	return op_conv_act(l->t, x, w, b, c->add, c->stride ? c->stride : 1, c->pad, c->act);
+	return (c->many ? op_conv_many : op_conv_act)(l->t, x, w, b, c->add, c->stride ? c->stride : 1, c->pad, c->act);
 }
 
 struct tensor *layer_conv3(const struct layers *l, struct tensor *x, const char *prefix, int64_t out, int act, struct tensor *add)

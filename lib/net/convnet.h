@@ -25,6 +25,7 @@ struct conv {
 	struct padding pad;
 	int no_bias;
 	int act;            /* enum unary + 1, or 0 */
+	int many;           /* as op_conv_many */
 	struct tensor *add; /* to the sum before act; or NULL */
 };
 

@@ -29,6 +29,7 @@ static struct tensor *unit(const struct block *b, struct tensor *x, const char *
 
 	snprintf(name, sizeof name, "%s%s%s", b->name, *branch ? "." : "", branch);
 	c.act = RELU;
+	c.many = 1;
 	return layer_conv(b->l, x, name, &c);
 }
 

@@ -227,10 +227,10 @@ struct tensor *op_im2col(struct tape *t, struct tensor *x, int64_t k, int64_t st
 	return node1(t, OP_IM2COL, 1, &x, tensor_new(t, t->real, 3, shape, x->batched), &attr);
 }
 
-struct tensor *op_conv_act(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, struct tensor *add, int64_t stride,
-                           struct padding pad, int act)
+static struct tensor *conv(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, struct tensor *add, int64_t stride,
+                           struct padding pad, int act, int many)
 {
-	struct op_attr attr = {.i = {act, stride, pad.top, pad.left}};
+	struct op_attr attr = {.i = {act, stride, pad.top, pad.left, many}};
 	struct tensor *in[4] = {tensor_rows(t, x), tensor_dense(t, w), bias ? tensor_dense(t, bias) : NULL, add ? tensor_matrix(t, add) : NULL};
 	struct tensor *out[2] = {0};
 	int64_t shape[4] = {x->shape[0], (x->shape[1] + pad.top + pad.bottom - w->shape[1]) / stride + 1,
@@ -244,6 +244,18 @@ struct tensor *op_conv_act(struct tape *t, struct tensor *x, struct tensor *w, s
 		out[1] = tensor_new(t, t->real, 4, shape, x->batched);
 	node_add(t, OP_CONV, 4, in, 2, out, &attr);
 	return out[0];
+}
+
+struct tensor *op_conv_act(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, struct tensor *add, int64_t stride,
+                           struct padding pad, int act)
+{
+	return conv(t, x, w, bias, add, stride, pad, act, 0);
+}
+
+struct tensor *op_conv_many(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, struct tensor *add, int64_t stride,
+                            struct padding pad, int act)
+{
+	return conv(t, x, w, bias, add, stride, pad, act, 1);
 }
 
 struct tensor *op_conv(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, int64_t stride, struct padding pad)

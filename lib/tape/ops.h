@@ -53,6 +53,9 @@ struct tensor *op_conv(struct tape *t, struct tensor *x, struct tensor *w, struc
                        struct padding pad); /* bias may be NULL */
 struct tensor *op_conv_act(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, struct tensor *add, int64_t stride,
                            struct padding pad, int act);
+/* Where samples come by many at once: kernels may then prepare the weights at a cost that one small picture would not pay. */
+struct tensor *op_conv_many(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, struct tensor *add, int64_t stride,
+                            struct padding pad, int act);
 /* x (B, .., C); scale and shift [C] may be NULL; act: UNARY_SILU + 1, UNARY_RELU + 1 or 0. */
 struct tensor *op_groupnorm(struct tape *t, struct tensor *x, struct tensor *scale, struct tensor *shift, int64_t groups, double eps,
                             int act);

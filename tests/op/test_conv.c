@@ -97,9 +97,9 @@ static void ref_dw(const struct op_call *c)
 	} while (index_next(dy, i));
 }
 
-/* top, left, bottom, right of the padding. */
+/* top, left, bottom, right of the padding; then 1 where samples come by many. */
 struct shape {
-	int64_t b, h, w, c, o, kh, kw, step, pad[4];
+	int64_t b, h, w, c, o, kh, kw, step, pad[5];
 };
 
 static const struct shape shapes[] = {
@@ -127,6 +127,14 @@ static const struct shape shapes[] = {
     {1, 15, 15, 244, 240, 3, 3, 1, {1, 1, 1, 1}}, /* weights enough for smaller transforms */
     {2, 17, 17, 40, 140, 1, 7, 1, {0, 3, 0, 3}},
     {2, 17, 16, 160, 34, 7, 1, 1, {1, 0, 4, 0}},
+    {1, 15, 17, 34, 140, 1, 3, 1, {0, 1, 0, 1}},
+    {2, 19, 15, 37, 40, 3, 1, 1, {2, 0, 0, 0}},
+    /* few pixels of many samples */
+    {5, 8, 8, 64, 150, 1, 3, 1, {0, 1, 0, 1, 1}},
+    {3, 9, 8, 130, 34, 3, 1, 1, {1, 0, 1, 0, 1}},
+    {3, 8, 8, 40, 132, 3, 3, 1, {1, 1, 1, 1, 1}},
+    {2, 8, 8, 244, 240, 3, 3, 1, {1, 1, 1, 1, 1}},
+    {2, 7, 9, 40, 36, 3, 3, 1, {1, 1, 1, 1, 1}}, /* one pixel too few even so */
 };
 
 static int64_t size_out(int64_t n, int64_t k, int64_t step, int64_t before, int64_t after)
@@ -141,7 +149,7 @@ struct operands {
 
 static struct operands operands_of(const struct shape *s, int act)
 {
-	struct operands o = {.attr = {.i = {act, s->step, s->pad[0], s->pad[1]}}};
+	struct operands o = {.attr = {.i = {act, s->step, s->pad[0], s->pad[1], s->pad[4]}}};
 	double fan = sqrt((double)(s->c * s->kh * s->kw));
 
 	o.x = (struct operand){.rank = 4, .shape = {s->b, s->h, s->w, s->c}, .batch = 1};

@@ -59,6 +59,12 @@ static int is_weight(const struct node *n, int j)
 	       n->in[j]->st->kind == STORE_PARAM;
 }
 
+/* Whether it is a bias of what is stored in bfloat16: cuBLASLt adds none of another type. */
+static int is_bias(const struct node *n, int j)
+{
+	return n->op == OP_LINEAR && j == 2 && n->in[j] && n->in[j]->st->kind == STORE_PARAM && n->out[0]->dtype == DT_BF16;
+}
+
 static void resolve_rounded(const struct tape *t, const struct tensor *x, struct array *a)
 {
 	int64_t off = x->offset;
@@ -73,7 +79,7 @@ static void resolve_input(const struct tape *t, const struct node *n, int j, int
 {
 	const struct compact *w = compact_input(t, n, j);
 
-	if (!w && t->options.bf16_weights && is_weight(n, j)) {
+	if (!w && t->options.bf16_weights && (is_weight(n, j) || is_bias(n, j))) {
 		resolve_rounded(t, n->in[j], a);
 		return;
 	}

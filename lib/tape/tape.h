@@ -88,7 +88,8 @@ struct plan_options {
 	int no_reuse; /* every intermediate has memory of its own */
 	int poison;   /* fill the arena with NaN before a run and each value's memory after its last use */
 	int bf16;     /* store intermediates in bfloat16: all but those an op declares exact, and those that are kept */
-	int bf16_weights; /* op_linear, op_conv and their gradients multiply with parameters in bfloat16 (tape_bind_bf16) */
+	int bf16_weights; /* op_linear, op_conv and their gradients multiply with parameters in bfloat16 (tape_bind_bf16); so are biases of
+	                     op_linear where its output is */
 };
 
 /* Place everything (after all recording). Does not allocate. The device is borrowed until tape_free. */

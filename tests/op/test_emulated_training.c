@@ -350,14 +350,15 @@ static void an_expert_answers(void **state)
 
 enum { ROWS = 3, WIDE = 16, OUT = 32 };
 
-/* y = x w^T and dx = dy w read the copy, which here holds other values; dw and the bias do not. */
+/* y = x w^T and dx = dy w read the copy, which here holds other values; so does the bias of what is stored in bfloat16. dw does not, nor the
+ * bias of what is kept in float. */
 static void products_read_the_copy(void **state)
 {
 	const int64_t xs[2] = {ROWS, WIDE}, ws[2] = {OUT, WIDE}, bs[1] = {OUT};
 	struct device *d = device_emulated(NULL);
 	struct tape *t = tape_new(DT_F32, ROWS);
 	struct params p = {0};
-	struct tensor *x = tape_input(t, DT_F32, 2, xs, TAPE_BATCHED | TAPE_GRAD), *dy, *y;
+	struct tensor *x = tape_input(t, DT_F32, 2, xs, TAPE_BATCHED | TAPE_GRAD), *dy, *y, *z;
 	struct tensor *w = tape_param(t, &p, "w", 2, ws, 0, (struct init){.kind = INIT_ZERO});
 	struct tensor *b = tape_param(t, &p, "b", 1, bs, 0, (struct init){.kind = INIT_ZERO});
 	float *values, *grads, in[ROWS * WIDE], one[ROWS * OUT];
@@ -365,6 +366,8 @@ static void products_read_the_copy(void **state)
 	struct err e = {0};
 
 	(void)state;
+	z = op_unary(t, op_linear(t, x, w, b), UNARY_RELU);
+	tape_keep(t, z);
 	y = op_linear(t, x, w, b);
 	dy = tape_input(t, DT_F32, 2, y->shape, TAPE_BATCHED);
 	tape_keep(t, y);
@@ -390,6 +393,7 @@ static void products_read_the_copy(void **state)
 	tape_bind_bf16(t, rounded);
 	tape_run(t, ROWS, 0, tape_mark(t));
 	assert_true(*(float *)tape_data(t, y) == 2 * WIDE + 1);
+	assert_true(*(float *)tape_data(t, z) == 2 * WIDE + 2);
 	assert_true(*(float *)tape_data(t, tape_grad(t, x)) == 2 * OUT);
 	assert_true(grads[p.v[params_find(&p, "w")].offset] == ROWS);
 	tape_free(t);

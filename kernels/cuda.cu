@@ -142,7 +142,7 @@ static void *cuda_alloc(struct device *d, size_t bytes, const char *what, struct
 	void *p = NULL;
 	cudaError_t rc = cudaMalloc(&p, bytes ? bytes : 1);
 
-	if (rc == cudaErrorMemoryAllocation) {
+	if (rc == cudaErrorMemoryAllocation || rc == cudaErrorInvalidValue) { /* a size beyond all bounds is no value */
 		too_much(c, bytes, what, e);
 		return NULL;
 	}

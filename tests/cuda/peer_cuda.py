@@ -71,7 +71,6 @@ def part(name, work, *rest):
         work(*rest)
     except Exception as err:
         failed(name, text_of(err))
-    release()
 
 
 def timed(step, seconds):
@@ -117,6 +116,7 @@ def fused_attention():
 
 
 def attention(d, tokens, peak, seconds):
+    release()
     n, heads = (32 if args.q else tokens), 16
     batch = 1 if args.q else 65536 // tokens
     flops = 4 * batch * heads * n * n * d
@@ -239,40 +239,47 @@ def sample_once(nets, router, used, cfg, batch, steps, runs):
     return (time.perf_counter() - start) / runs, sorted(times)
 
 
-def sample(nets, router, hows, used, batch, peak, steps, runs):
-    name, best = f"sample 8 x xl/2, top-{used}, cfg, batch {batch}", None
-    for how in hows:
-        release()
-        for net in (*nets, router):
-            compiled(net, how, dynamic=how == "default")
-        try:
-            with fused_attention():
-                got = (*sample_once(nets, router, used, 1.5, batch, steps, runs), how)
-            best = got if best is None or got[0] < best[0] else best
-        except Exception as err:
-            failed(f"{name}, {how}", text_of(err))
-    if best is None:
-        raise RuntimeError("no way to run it works")
-    seconds, times, how = best
-    flops = batch * steps * (2 * used * nets[0].flops() + router.flops())
-    print(f"# {name}: torch.compile of blocks, {how}", flush=True)
-    say(name, batch / seconds, "images/s", flops / seconds / peak)
-    for q in (0.5, 0.99):
-        say(f"{name}, step p{int(100 * q)}", 1e3 * times[max(0, math.ceil(q * len(times)) - 1)], "ms")
+def for_inference(nets, how):
+    """Blocks for any number of rows, or whole networks as CUDA graphs."""
+    release()
+    for net in nets:
+        for block in net.blocks:
+            block._compiled_call_impl = None
+            if how == "default":
+                block.compile(dynamic=True)
+    return [torch.compile(net, mode=how) for net in nets] if how == "reduce-overhead" else nets
 
 
 def samples(peak):
+    """Of each batch the fastest way; CUDA graphs are tried where the number of rows is always the same."""
+
     def ready(net):
         return net.to(DEVICE).to(torch.bfloat16).eval()
 
-    nets, router = [ready(Net(*XL, 4, SIZE, classes=1000)) for _ in range(8)], ready(Net(*B, 4, SIZE, out=8))
-    args.compile = "blocks" if args.compile == "whole" else args.compile
+    nets = [ready(Net(*XL, 4, SIZE, classes=1000)) for _ in range(8)] + [ready(Net(*B, 4, SIZE, out=8))]
     torch._dynamo.config.recompile_limit = 64
+    steps = 4 if args.q else 50
     for batch, runs in ((1, 8), (8, 8), (64, 3)):
-        for used in (1, 2):
-            hows = (None,) if args.compile == "none" else ("default", "reduce-overhead") if batch == 1 else ("default",)
-            part(f"sample 8 x xl/2, top-{used}, cfg, batch {batch}", sample, nets, router, hows, used, batch, peak, 4 if args.q else 50,
-                 1 if args.q else runs)
+        names = {used: f"sample 8 x xl/2, top-{used}, cfg, batch {batch}" for used in (1, 2)}
+        best = {}
+
+        def one(used, run, how):
+            got = (*sample_once(run[:8], run[8], used, 1.5, batch, steps, 1 if args.q else runs), how)
+            best[used] = min(best.get(used, got), got, key=lambda x: x[0])
+
+        if not any(args.pattern in name for name in names.values()):
+            continue
+        for how in (None,) if args.compile == "none" else ("default", "reduce-overhead") if batch == 1 else ("default",):
+            run = for_inference(nets, how)
+            with fused_attention():
+                for used, name in names.items():
+                    part(name, one, used, run, how)
+        for used, (seconds, times, how) in sorted(best.items()):
+            flops = batch * steps * (2 * used * nets[0].flops() + nets[8].flops())
+            print(f"# {names[used]}: {how}", flush=True)
+            say(names[used], batch / seconds, "images/s", flops / seconds / peak)
+            for q in (0.5, 0.99):
+                say(f"{names[used]}, step p{int(100 * q)}", 1e3 * times[max(0, math.ceil(q * len(times)) - 1)], "ms")
 
 
 def lloyd(x, c, chunk):
@@ -288,6 +295,7 @@ def lloyd(x, c, chunk):
 
 def clusters(k, peak, seconds):
     """Ten million points of 1024 numbers, in float and with products that round to TF32."""
+    release()
     d, chunk = (64, 512) if args.q else (1024, 65536)
     n = 2 * chunk if args.q else 153 * chunk
     if CUDA:
@@ -319,6 +327,7 @@ def main():
             part(f"attention head {d}, {tokens} tokens, attention gradient", attention, d, tokens, peak, args.s / 4)
     for k in (8, 1024):
         part(f"clusters {k}, iteration", clusters, k, peak, args.s)
+    release()
     if any(args.pattern in f"sample 8 x xl/2, top-{k}, cfg, batch {n}" for k in (1, 2) for n in (1, 8, 64)):
         samples(peak)
     return 1 if failures else 0

@@ -391,6 +391,8 @@ static cudaError_t take(void **p, size_t bytes, int pinned)
 	size_t used = 0;
 	struct block *b = block;
 
+	if (bytes >> 47)
+		return fails(cudaErrorInvalidValue); /* no address has as many bits */
 	for (int i = 0; i < BLOCKS; i++)
 		used += block[i].p && !block[i].pinned ? block[i].bytes : 0;
 	if (!pinned && (!bytes || used + bytes > fake_cuda.total))

@@ -113,6 +113,8 @@ static void memory(void **state)
 		assert_null(d->alloc(d, (size_t)1 << 40, "a terabyte", &e));
 		assert_int_equal(e.code, ERR_NOMEM);
 		assert_non_null(strstr(e.msg, "a terabyte needs 1099511.6 MB"));
+		assert_null(d->alloc(d, (size_t)1 << 50, "a petabyte", &e));
+		assert_int_equal(e.code, ERR_NOMEM);
 		well(d);
 		d->event_free(d, event);
 		d->release_host(d, pinned);

@@ -6,6 +6,7 @@
 #include "core/hash.h"
 #include "core/mem.h"
 #include "core/str.h"
+#include "data/lookahead.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
 
@@ -209,23 +210,24 @@ int evalpictures_array(struct evalset *s, const struct npy *a, const char *name,
 
 static int pictures_measure(struct evalset *s, struct samples *in, const char *source, const struct evalset_options *o, struct err *e)
 {
-	struct picture_batch b = {0};
+	struct lookahead *l = lookahead_new(in, o->pool, BATCH, e);
+	struct picture_batch *b;
 	struct intake t;
-	int n, rc = -1;
+	int n = -1, rc = -1;
 
 	intake_begin(&t, s, o);
-	while ((n = samples_pictures(in, o->pool, BATCH, &b, e)) > 0) {
-		t.p = b.picture;
-		t.key = b.key;
+	while (l && (n = lookahead_next(l, &b, e)) > 0) {
+		t.p = b->picture;
+		t.key = b->key;
 		if (batch_add(&t, n, e)) {
 			n = -1;
 			break;
 		}
 	}
+	lookahead_free(l);
 	if (n == 0 && !samples_check(in, e))
 		rc = s->n ? evalset_sort(s, t.digest, e) : err_set(e, ERR_DATA, "%s holds no picture", source);
 	s->skipped = samples_skipped(in);
-	picture_batch_release(&b);
 	intake_end(&t);
 	return rc;
 }

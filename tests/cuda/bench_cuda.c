@@ -17,6 +17,7 @@
 #include "diffusion/ensemble.h"
 #include "diffusion/sampler.h"
 #include "file/commit.h"
+#include "file/filehash.h"
 #include "file/fileio.h"
 #include "file/safetensors.h"
 #include "net/model.h"
@@ -628,6 +629,7 @@ static void samples(void)
 		err_errno(&e, "%s", dir);
 		must(-1, &e);
 	}
+	filehash_remember(dir, 1 << 20); /* eight experts are one file */
 	first = path_join(dir, "expert_0");
 	router = path_join(dir, "router");
 	write_net(first, "dit-xl/2", 0);
@@ -645,6 +647,7 @@ static void samples(void)
 	for (int i = 0; i < 6; i++)
 		sample(&ensemble, i % 2 + 1, 1.5, batches[i / 2]);
 	ensemble_release(&ensemble);
+	filehash_remember(NULL, 0);
 	mem_free(first);
 	mem_free(router);
 	must(dir_remove(dir, &e), &e);

@@ -104,14 +104,16 @@ $(B)/%.f64.o: $(SRC)/%.c $(B)/flags
 	@echo "  CC $< (double)"
 	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -DREAL_IS_DOUBLE -c -o $@ $<
 # By far the longest to compile: their architectures at the same time.
-$(B)/kernels/attention.cu.o $(B)/kernels/conv.cu.o: EXTRA_NVCC = --threads 0
+$(B)/kernels/attention.cu.o $(B)/kernels/attention_grad.cu.o $(B)/kernels/conv.cu.o: EXTRA_NVCC = --threads 0
+# Two blocks on a processor are worth more than what they spill.
+$(B)/kernels/groupnorm.cu.o: private SPILLS = -Xptxas -warn-spills
 # To the bit as on the CPU: no contraction.
 $(B)/kernels/noise.cu.o $(B)/kernels/sampling.cu.o: EXTRA_NVCC = -fmad=false
 
 $(B)/%.cu.o: $(SRC)/%.cu $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"
-	$(Q)$(NVCC) $(NVCC_FLAGS) $(EXTRA_NVCC) -c -o $@ $<
+	$(Q)$(NVCC) $(NVCC_FLAGS) $(SPILLS) $(EXTRA_NVCC) -c -o $@ $<
 
 $(PROGS): $(B)/ddm-%: $(B)/cmd/ddm-%.o $(LIBS) $(B)/flags
 	@echo "  LD $@"
@@ -184,7 +186,8 @@ bundle: cuda-tests
 	@du -m $(BUNDLE).tar.gz | sed 's|\([0-9]*\).*|  $(BUNDLE).tar.gz: \1 MiB|'
 
 # Changes when a flag does; every object depends on it. Where the tree lies does not count.
-FLAGS = $(filter-out -I% -ffile-prefix-map=%,$(CC) $(ALL_CFLAGS) $(NVCC) $(NVCC_FLAGS)) $(LDFLAGS) $(MEDIA_LIBS) $(CUDA_LIBS) $(LDLIBS)
+FLAGS = $(filter-out -I% -ffile-prefix-map=%,$(CC) $(ALL_CFLAGS) $(NVCC) $(NVCC_FLAGS) $(SPILLS)) $(LDFLAGS) $(MEDIA_LIBS) \
+	$(CUDA_LIBS) $(LDLIBS)
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(FLAGS)' | cmp -s - $@ || printf '%s\n' '$(FLAGS)' >$@

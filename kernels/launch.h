@@ -254,19 +254,20 @@ static inline struct strided strided_of(const struct array *like, const struct a
 	return s;
 }
 
-/* Offsets of element i in every array. */
-static __device__ inline void strided_at(const struct strided *s, int64_t i, int64_t offset[4])
+/* Offsets of element i in every array. How many there are is known when this is compiled, or they would lie in local memory; those that
+ * nobody asks for cost nothing. */
+template <int N> static __device__ inline void strided_at(const struct strided *s, int64_t i, int64_t (&offset)[N])
 {
-	for (int a = 0; a < s->arrays; a++)
+	for (int a = 0; a < N; a++)
 		offset[a] = 0;
 	for (int d = s->rank - 1; d > 0; d--) {
 		int64_t q = s->narrow ? divide(s->size[d], (uint32_t)i) : i / s->shape[d], k = i - q * s->shape[d];
 
 		i = q;
-		for (int a = 0; a < s->arrays; a++)
+		for (int a = 0; a < N; a++)
 			offset[a] += k * s->stride[a][d];
 	}
-	for (int a = 0; a < s->arrays; a++)
+	for (int a = 0; a < N; a++)
 		offset[a] += i * s->stride[a][0];
 }
 

@@ -92,6 +92,20 @@ static __device__ inline void copy_wait(void)
 	} while (0)
 #endif
 
+#ifdef DDM_EMULATED
+static inline int anew(int x)
+{
+	return x;
+}
+#else
+/* x; what is computed from it is not kept in registers from one turn of a loop to the next. */
+static __device__ inline int anew(int x)
+{
+	asm volatile("" : "+r"(x));
+	return x;
+}
+#endif
+
 static __device__ inline int warp_lane(void)
 {
 	return (int)(threadIdx.x % WARP);

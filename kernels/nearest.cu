@@ -273,6 +273,7 @@ template <class P> static __global__ void __launch_bounds__(THREADS) nearest_til
 	uint16_t *stages = (uint16_t *)memory;
 	const int warp = (int)threadIdx.x / WARP, my_row = warp / P::WARPS_N * P::MT * 16, my_col = warp % P::WARPS_N * P::NT * 8;
 	const int64_t row = (int64_t)blockIdx.x * ROWS;
+	const int padded = (int)p.c.padded, depth = (int)p.c.depth;
 	float c[P::MT][P::NT][4];
 	struct least best[P::MT][2];
 	int stage = 0;
@@ -288,13 +289,13 @@ template <class P> static __global__ void __launch_bounds__(THREADS) nearest_til
 				c[i][j][e] = 0;
 	}
 	tiles_load<P>(stages, p, row, 0, 0);
-	for (int64_t col = 0; col < p.c.padded; col += P::BN) {
-		for (int64_t k = 0; k < p.c.depth; k += DEPTH, stage ^= 1) {
-			int last = k + DEPTH >= p.c.depth;
+	for (int col = 0; col < padded; col += P::BN) {
+		for (int k = 0; k < depth; k += DEPTH, stage ^= 1) {
+			int last = k + DEPTH >= depth;
 
 			copy_wait();
 			__syncthreads();
-			if (!last || col + P::BN < p.c.padded)
+			if (!last || col + P::BN < padded)
 				tiles_load<P>(stages + (stage ^ 1) * P::STAGE, p, row, last ? col + P::BN : col, last ? 0 : k + DEPTH);
 			tiles_multiply<P>(c, stages + stage * P::STAGE, my_row, my_col);
 		}

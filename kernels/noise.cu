@@ -31,6 +31,12 @@ static void noise_run(const struct op_call *c)
 		LAUNCH(c, noise_blocks, blocks_for(n * ((size + 3) / 4)), BLOCK, n, size, reals_of(&c->out[0]), c->keys);
 }
 
+/* By choices: an index would put the words into local memory. */
+static __device__ inline uint32_t word_at(const uint32_t word[4], int i)
+{
+	return i & 2 ? (i & 1 ? word[3] : word[2]) : i & 1 ? word[1] : word[0];
+}
+
 static __global__ void dropout_any(struct strided s, int64_t size, struct reals y, struct reals x, uint32_t threshold, float scale,
                                    uint32_t base, const struct run_keys *k)
 {
@@ -43,7 +49,7 @@ static __global__ void dropout_any(struct strided s, int64_t size, struct reals 
 			               counter, key);
 			philox_rounds(counter, key, word);
 			strided_at(&s, j, at);
-			reals_set(y, at[0], word[in_sample % 4] >= threshold ? reals_get(x, at[1]) * scale : 0.f);
+			reals_set(y, at[0], word_at(word, (int)(in_sample % 4)) >= threshold ? reals_get(x, at[1]) * scale : 0.f);
 		}
 }
 

@@ -49,7 +49,9 @@ static __device__ inline void store_element(const struct tiles *t, int64_t batch
 
 static __device__ inline void add_chunk(float total[EACH][EACH], float part[EACH][EACH], float alpha)
 {
+	UNROLL
 	for (int i = 0; i < EACH; i++)
+		UNROLL
 		for (int j = 0; j < EACH; j++) {
 			total[i][j] = __fadd_rn(total[i][j], __fmul_rn(alpha, part[i][j]));
 			part[i][j] = 0.f;
@@ -69,7 +71,9 @@ static __global__ void __launch_bounds__(BLOCK) tiles_kernel(struct tiles t, int
 		load_tile(b, t.b, batch * t.batch_b, col, t.n, t.col_b, k, t.k, t.depth_b);
 		__syncthreads();
 		for (int d = 0; d < DEPTH; d++)
+			UNROLL
 			for (int i = 0; i < EACH; i++)
+				UNROLL
 				for (int j = 0; j < EACH; j++)
 					part[i][j] = fmaf(a[d][i0 + i], b[d][j0 + j], part[i][j]);
 		for (int d = 0; sums && d < DEPTH; d++)
@@ -81,7 +85,9 @@ static __global__ void __launch_bounds__(BLOCK) tiles_kernel(struct tiles t, int
 		}
 		__syncthreads();
 	}
+	UNROLL
 	for (int i = 0; i < EACH; i++)
+		UNROLL
 		for (int j = 0; j < EACH; j++)
 			store_element(&t, batch, row + i0 + i, col + j0 + j, total[i][j]);
 	if (sums && row + threadIdx.x < t.m)

@@ -1,0 +1,394 @@
+/* What the kernels of ATTENTION and of its gradient share (Dao, "FlashAttention-2", 2023): a block owns a tile of rows, whose sums stay
+ * in registers, and streams tiles of the other side through two stages of shared memory. The softmax is in powers of two with the scale
+ * folded in.
+ *
+ * A warp owns whole rows, MT times 16, so that scores become operands of the next product where they are. Rows in shared memory are 8
+ * elements longer than the padded head: eight of them meet all banks. */
+#ifndef DDM_KERNELS_ATTENTION_H
+#define DDM_KERNELS_ATTENTION_H
+
+#include "kernels/mma.h"
+
+#include <math.h>
+
+static __device__ const float LOG2_E = 1.44269504088896340736f;
+
+/* DP: d rounded up to what a tile holds; BN: rows of a streamed tile. No launch asks for more than 99 KB, which every processor has. */
+template <class REAL, int DP_, int WARPS, int MT_, int BN_> struct tiles {
+	typedef REAL T;
+	static constexpr int DP = DP_, MT = MT_, BN = BN_, THREADS = WARPS * WARP, ROWS = 16 * MT, OWN = WARPS * ROWS, PITCH = DP + 8;
+	static constexpr size_t BYTES = (size_t)(OWN + 4 * BN) * PITCH * sizeof(T);
+	static_assert(BN % 16 == 0 && DP % 16 == 0, "fragments are 16 long");
+	static constexpr size_t GRAD_BYTES = BYTES + (size_t)OWN * PITCH * sizeof(T) + 4 * BN * sizeof(float);
+	static_assert(BYTES <= 99 << 10, "more shared memory than every processor has");
+};
+
+/* An operand (B, T, heads, d); the last dimension is contiguous. */
+struct side {
+	void *p;
+	int64_t sample, token, head;
+};
+
+/* Statistics (B, heads, T). */
+struct stats {
+	struct reals a;
+	int64_t sample, head, token;
+};
+
+/* Kernels are compiled for packed rows without a bias, and for ANY: what that needs takes registers that are wanted elsewhere. */
+struct attention {
+	int64_t t, s; /* queries, keys */
+	int heads, d, causal, bf16;
+	int packed; /* every row of every operand is whole words of 16 bytes, aligned */
+	float scale, unscaled; /* unscaled: 1 / scale */
+	struct side q, k, v, o, dy, dq, dk, dv;
+	struct stats lse;
+	float *delta; /* (B, heads, T): sum of dy o */
+	struct reals bias; /* (B, heads, T, S); p NULL: none */
+	int64_t bias_stride[4];
+};
+
+/* The rows [first, first + OWN) of one head that a block owns. */
+struct place {
+	int b, h, first;
+};
+
+/* Under a causal mask the last queries have the most keys, the first keys the most queries: they begin first. */
+template <class P> static __device__ inline struct place place_of(const struct attention &a, int64_t rows, int from_last)
+{
+	const unsigned tiles = (unsigned)((rows + P::OWN - 1) / P::OWN), tile = blockIdx.x % tiles, bh = blockIdx.x / tiles;
+	struct place w = {(int)bh / a.heads, (int)bh % a.heads, (int)(from_last ? tiles - 1 - tile : tile) * P::OWN};
+
+	return w;
+}
+
+template <class T> static __device__ inline T *side_at(const struct side &s, const struct place &w)
+{
+	return (T *)s.p + w.b * s.sample + w.h * s.head;
+}
+
+static __device__ inline float stats_get(const struct stats &l, const struct place &w, int64_t row)
+{
+	return reals_get(l.a, w.b * l.sample + w.h * l.head + row * l.token);
+}
+
+static __device__ inline float delta_get(const struct attention &a, const struct place &w, int64_t row)
+{
+	return a.delta[(w.b * a.heads + w.h) * a.t + row];
+}
+
+/* Rows [first, first + ROWS) of `s` into a tile (ROWS, DP), zeros from row `end` and column d on. There after copy_wait and a barrier. A
+ * thread keeps its column and goes down in steps that are known when this is compiled: what it costs competes with the products. */
+template <class P, bool ANY, int ROWS>
+static __device__ inline void tile_load(typename P::T *tile, const struct side &s, const struct place &w, int first, int end,
+                                        const struct attention &a)
+{
+	typedef typename P::T T;
+	constexpr int WORD = 16 / sizeof(T), WORDS = P::DP / WORD, STEP = P::THREADS / WORDS, TURNS = (ROWS + STEP - 1) / STEP;
+	const unsigned thread = (unsigned)anew((int)threadIdx.x);
+	const int row = (int)(thread / WORDS), col = (int)(thread % WORDS) * WORD;
+	const int there = col < a.d ? end - first : 0; /* rows that hold something, or more */
+	const struct place own = {anew(w.b), anew(w.h), w.first};
+	const T *x = side_at<const T>(s, own) + (first + row) * s.token + col;
+	T *y = tile + row * P::PITCH + col;
+
+	if (P::THREADS % WORDS && row >= STEP)
+		return;
+	if (!ANY || a.packed) {
+		UNROLL
+		for (int i = 0; i < TURNS; i++)
+			if (ROWS % STEP == 0 || row + i * STEP < ROWS)
+				copy_async(y + i * STEP * P::PITCH, x + i * STEP * s.token, row + i * STEP < there);
+	} else
+		for (int i = row; i < ROWS; i += STEP, x += STEP * s.token, y += STEP * P::PITCH)
+			for (int k = 0; k < WORD; k++)
+				y[k] = i < there && col + k < a.d ? x[k] : (T)0;
+}
+
+static __device__ inline float bias_get(const struct attention &a, const struct place &w, int64_t query, int64_t key)
+{
+	return reals_get(a.bias, w.b * a.bias_stride[0] + w.h * a.bias_stride[1] + query * a.bias_stride[2] + key * a.bias_stride[3]);
+}
+
+/* c (ROWS, BN) = x y^T of a warp's rows of x and all of y, both (.., DP). */
+template <class P>
+static __device__ inline void scores(float c[P::MT][P::BN / 8][4], const typename P::T *x, const typename P::T *y)
+{
+	UNROLL
+	for (int m = 0; m < P::MT; m++)
+		UNROLL
+		for (int n = 0; n < P::BN / 8; n++)
+			for (int e = 0; e < 4; e++)
+				c[m][n][e] = 0;
+	UNROLL
+	for (int k = 0; k < P::DP; k += 16) {
+		frag_a<typename P::T> f[P::MT];
+
+		UNROLL
+		for (int m = 0; m < P::MT; m++)
+			frag_load(&f[m], x + 16 * m * P::PITCH + k, P::PITCH);
+		UNROLL
+		for (int n = 0; n < P::BN; n += 16) {
+			frag_b<typename P::T> g[2];
+
+			frag_load_rows(g, y + n * P::PITCH + k, P::PITCH);
+			UNROLL
+			for (int m = 0; m < P::MT; m++) {
+				mma(c[m][n / 8], f[m], g[0]);
+				mma(c[m][n / 8 + 1], f[m], g[1]);
+			}
+		}
+	}
+}
+
+/* sum (ROWS, DP) += p (ROWS, BN) y (BN, DP) */
+template <class P>
+static __device__ inline void weighted(float sum[P::MT][P::DP / 8][4], const float p[P::MT][P::BN / 8][4], const typename P::T *y)
+{
+	UNROLL
+	for (int k = 0; k < P::BN; k += 16) {
+		frag_a<typename P::T> f[P::MT];
+
+		UNROLL
+		for (int m = 0; m < P::MT; m++)
+			frag_of(&f[m], p[m][k / 8], p[m][k / 8 + 1]);
+		UNROLL
+		for (int n = 0; n < P::DP; n += 16) {
+			frag_b<typename P::T> g[2];
+
+			frag_load_columns(g, y + k * P::PITCH + n, P::PITCH);
+			UNROLL
+			for (int m = 0; m < P::MT; m++) {
+				mma(sum[m][n / 8], f[m], g[0]);
+				mma(sum[m][n / 8 + 1], f[m], g[1]);
+			}
+		}
+	}
+}
+
+/* Row and column of element e of C, within its 16 x 8. */
+static __device__ inline int row_of(int e)
+{
+	return warp_lane() / 4 + e / 2 * 8;
+}
+
+static __device__ inline int col_of(int e)
+{
+	return warp_lane() % 4 * 2 + e % 2;
+}
+
+/* To scores that are yet to be scaled: of a warp's rows from `row` and all columns from `col`. */
+template <class P>
+static __device__ inline void bias_add(float c[P::MT][P::BN / 8][4], const struct attention &a, const struct place &w, int64_t row,
+                                       int64_t col, int keys_are_rows)
+{
+	UNROLL
+	for (int m = 0; m < P::MT; m++)
+		UNROLL
+		for (int n = 0; n < P::BN / 8; n++)
+			for (int e = 0; e < 4; e++) {
+				const int64_t i = row + 16 * m + row_of(e), j = col + 8 * n + col_of(e);
+				const int64_t query = keys_are_rows ? j : i, key = keys_are_rows ? i : j;
+
+				if (query < a.t && key < a.s)
+					c[m][n][e] = fmaf(bias_get(a, w, query, key), a.unscaled, c[m][n][e]);
+			}
+}
+
+struct alignas(8) float_pair {
+	float x, y;
+};
+
+static __device__ inline void put_pair(float *p, float x, float y)
+{
+	struct float_pair v = {x, y};
+
+	*(struct float_pair *)p = v;
+}
+
+static __device__ inline void put_pair(uint16_t *p, float x, float y)
+{
+	*(uint32_t *)p = bf16_pair(x, y);
+}
+
+static __device__ inline void put_one(float *p, float x)
+{
+	*p = x;
+}
+
+static __device__ inline void put_one(uint16_t *p, float x)
+{
+	*p = bf16_store(x);
+}
+
+/* A warp's rows of `s`, those before `end`: factor[m][row / 8] c. */
+template <class P, bool ANY>
+static __device__ inline void tile_store(const struct side &s, const struct place &w, int64_t first, int64_t end,
+                                         const float c[P::MT][P::DP / 8][4], const float factor[P::MT][2], const struct attention &a)
+{
+	typename P::T *to = side_at<typename P::T>(s, w);
+
+	UNROLL
+	for (int m = 0; m < P::MT; m++)
+		UNROLL
+		for (int n = 0; n < P::DP / 8; n++)
+			UNROLL
+			for (int r = 0; r < 2; r++) {
+				int64_t row = first + 16 * m + row_of(2 * r);
+				int col = 8 * n + col_of(0);
+				float x = factor[m][r] * c[m][n][2 * r], y = factor[m][r] * c[m][n][2 * r + 1];
+
+				if (row >= end || col >= a.d)
+					continue;
+				if (!ANY || a.packed) {
+					put_pair(to + row * s.token + col, x, y);
+					continue;
+				}
+				put_one(to + row * s.token + col, x);
+				if (col + 1 < a.d)
+					put_one(to + row * s.token + col + 1, y);
+			}
+}
+
+static __device__ inline int64_t row_at(const struct side &s, const struct place &w, int64_t row)
+{
+	return w.b * s.sample + w.h * s.head + row * s.token;
+}
+
+/* x y over a row of each; every lane has it. */
+static __device__ inline float row_dot(const struct side &x, int64_t i, const struct side &y, int64_t j, const struct attention &a)
+{
+	struct reals u = {x.p, a.bf16}, v = {y.p, a.bf16};
+	float sum = 0;
+
+	for (int k = warp_lane(); k < a.d; k += WARP)
+		sum = fmaf(reals_get(u, i + k), reals_get(v, j + k), sum);
+	for (int step = WARP / 2; step; step /= 2)
+		sum += __shfl_xor_sync(0xffffffffu, sum, step);
+	return sum;
+}
+
+/* Row i of (B, heads, rows), for a warp. */
+static __device__ inline struct place row_place(int64_t i, int64_t rows, const struct attention &a)
+{
+	struct place w = {(int)(i / rows / a.heads), (int)(i / rows % a.heads), (int)(i % rows)};
+
+	return w;
+}
+
+/* Heads wider than a tile can be: a warp for a row and COLUMNS columns of its result, its scores by plain sums. */
+enum { WIDE = 8, COLUMNS = WIDE * WARP };
+
+struct wide_sum {
+	float x[WIDE];
+};
+
+/* sum = shrink sum + p row */
+static __device__ inline void wide_add(struct wide_sum *sum, float shrink, float p, const struct side &s, int64_t at, int c0,
+                                       const struct attention &a)
+{
+	struct reals row = {s.p, a.bf16};
+
+	UNROLL
+	for (int j = 0; j < WIDE; j++) {
+		int col = c0 + j * WARP + warp_lane();
+
+		sum->x[j] = col < a.d ? fmaf(p, reals_get(row, at + col), shrink * sum->x[j]) : 0.f;
+	}
+}
+
+static __device__ inline void wide_store(const struct side &s, int64_t at, int c0, const struct wide_sum &sum, float factor,
+                                         const struct attention &a)
+{
+	struct reals row = {s.p, a.bf16};
+
+	UNROLL
+	for (int j = 0; j < WIDE; j++) {
+		int col = c0 + j * WARP + warp_lane();
+
+		if (col < a.d)
+			reals_set(row, at + col, factor * sum.x[j]);
+	}
+}
+
+static inline struct side side_of(const struct array *x, int *packed)
+{
+	struct side s = {x->data, x->stride[0], x->stride[1], x->stride[2]};
+	int64_t word = 16 / (int64_t)dtype_size(x->dtype);
+
+	for (int d = 0; d < 3; d++)
+		if (x->stride[d] % word)
+			*packed = 0;
+	if (x->shape[3] % word || (uintptr_t)x->data % 16)
+		*packed = 0;
+	return s;
+}
+
+static inline struct attention attention_of(const struct op_call *c, const struct array *q, const struct array *k, const struct array *lse)
+{
+	struct attention a = {};
+
+	a.t = q->shape[1];
+	a.s = k->shape[1];
+	a.heads = (int)q->shape[2];
+	a.d = (int)q->shape[3];
+	a.causal = c->attr.i[0] == 1;
+	a.scale = (float)c->attr.f[0];
+	a.packed = 1;
+	a.bf16 = q->dtype == DT_BF16;
+	a.lse.a = reals_of(lse);
+	a.lse.sample = lse->stride[0];
+	a.lse.head = lse->stride[1];
+	a.lse.token = lse->stride[2];
+	return a;
+}
+
+template <class P> static inline unsigned blocks_of(const struct attention &a, int64_t samples, int64_t rows)
+{
+	return (unsigned)(samples * a.heads * ((rows + P::OWN - 1) / P::OWN));
+}
+
+static inline int is_any(const struct attention &a)
+{
+	return a.bias.p || !a.packed;
+}
+
+static inline dim3 wide_grid(const struct attention &a, int64_t rows)
+{
+	return dim3(blocks_for(rows * WARP), (unsigned)((a.d + COLUMNS - 1) / COLUMNS), 1);
+}
+
+template <class F, class T> static inline void by_width(const struct op_call *c, const struct attention &a, int64_t samples)
+{
+	if (a.d <= 32)
+		F::template run<T, 32>(c, a, samples);
+	else if (a.d <= 64)
+		F::template run<T, 64>(c, a, samples);
+	else if (a.d <= 80)
+		F::template run<T, 80>(c, a, samples);
+	else if (a.d <= 96)
+		F::template run<T, 96>(c, a, samples);
+	else if (a.d <= 128)
+		F::template run<T, 128>(c, a, samples);
+	else
+		F::wide(c, a, samples);
+}
+
+template <class F> static inline void by_type(const struct op_call *c, const struct attention &a, const struct array *q)
+{
+	if (q->dtype == DT_BF16)
+		by_width<F, uint16_t>(c, a, q->shape[0]);
+	else
+		by_width<F, float>(c, a, q->shape[0]);
+}
+
+static inline void take_bias(struct attention *a, const struct op_call *c, int i)
+{
+	for (int d = 0; i < c->nin && d < 4; d++)
+		a->bias_stride[d] = c->in[i].shape[d] == 1 ? 0 : c->in[i].stride[d];
+	if (i < c->nin)
+		a->bias = reals_of(&c->in[i]);
+	a->unscaled = 1.f / a->scale;
+}
+
+#endif

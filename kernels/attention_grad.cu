@@ -1,0 +1,256 @@
+/* ATTENTION_GRAD on tensor cores: one kernel whose blocks own keys (dk, dv) and one whose blocks own queries (dq): a product more each,
+ * and no sum whose order could change. The first computes the scores transposed, so that they are operands where they are. */
+#include "kernels/attention.h"
+
+/* As forward_tiles. */
+template <class T, int DP> struct key_tiles;
+template <int DP> struct key_tiles<uint16_t, DP> : tiles<uint16_t, DP, 4, DP <= 64 ? 2 : 1, 32> {};
+template <int DP> struct key_tiles<float, DP> : tiles<float, DP, DP <= 96 ? 4 : 2, 1, 16> {};
+template <class T, int DP> struct query_tiles;
+template <int DP> struct query_tiles<uint16_t, DP> : tiles<uint16_t, DP, 4, DP <= 96 ? 2 : 1, DP == 96 ? 16 : 32> {};
+template <int DP> struct query_tiles<float, DP> : key_tiles<float, DP> {};
+
+static __global__ void attention_delta(struct attention a, int64_t all)
+{
+	for (int64_t i = thread_index() / WARP; i < all; i += thread_count() / WARP) {
+		struct place w = row_place(i, a.t, a);
+		float sum = row_dot(a.dy, row_at(a.dy, w, w.first), a.o, row_at(a.o, w, w.first), a);
+
+		if (warp_lane() == 0)
+			a.delta[i] = sum;
+	}
+}
+
+/* What the streamed queries [first, first + BN) bring along; a query that is not there weighs 0. */
+template <class P>
+static __device__ inline void stats_load(float *lse, float *delta, const struct attention &a, const struct place &w, int64_t first)
+{
+	for (int i = (int)threadIdx.x; i < P::BN; i += P::THREADS) {
+		lse[i] = first + i < a.t ? stats_get(a.lse, w, first + i) * LOG2_E : INFINITY;
+		delta[i] = first + i < a.t ? delta_get(a, w, first + i) : 0.f;
+	}
+}
+
+/* Rows are keys, columns queries. */
+template <class P, bool ANY> static __global__ __launch_bounds__(P::THREADS) void attention_grad_keys(struct attention a)
+{
+	typedef typename P::T T;
+	SHARED_BYTES(shared);
+	constexpr int STREAMED = P::BN * P::PITCH;
+	const struct place w = place_of<P>(a, a.s, 0);
+	const int mine = w.first + (int)threadIdx.x / WARP * P::ROWS, begin = a.causal ? w.first / P::BN * P::BN : 0, queries = (int)a.t;
+	T *k = (T *)shared, *v = k + P::OWN * P::PITCH, *stage = v + P::OWN * P::PITCH;
+	float *stats = (float *)(stage + 4 * STREAMED), dk[P::MT][P::DP / 8][4] = {}, dv[P::MT][P::DP / 8][4] = {}, factor[P::MT][2];
+
+	if (begin < queries) {
+		tile_load<P, ANY, P::OWN>(k, a.k, w, w.first, (int)a.s, a);
+		tile_load<P, ANY, P::OWN>(v, a.v, w, w.first, (int)a.s, a);
+		tile_load<P, ANY, P::BN>(stage, a.q, w, begin, (int)a.t, a);
+		tile_load<P, ANY, P::BN>(stage + STREAMED, a.dy, w, begin, (int)a.t, a);
+		stats_load<P>(stats, stats + P::BN, a, w, begin);
+	}
+	k += (mine - w.first) * P::PITCH;
+	v += (mine - w.first) * P::PITCH;
+	for (int query = begin, turn = 0; query < queries; query += P::BN, turn = !turn) {
+		T *q = stage + turn * 2 * STREAMED, *next = stage + !turn * 2 * STREAMED;
+		const float *lse = stats + turn * 2 * P::BN, *delta = lse + P::BN;
+		float p[P::MT][P::BN / 8][4], ds[P::MT][P::BN / 8][4];
+
+		copy_wait();
+		__syncthreads();
+		if (query + P::BN < queries) {
+			tile_load<P, ANY, P::BN>(next, a.q, w, query + P::BN, (int)a.t, a);
+			tile_load<P, ANY, P::BN>(next + STREAMED, a.dy, w, query + P::BN, (int)a.t, a);
+			stats_load<P>(stats + !turn * 2 * P::BN, stats + !turn * 2 * P::BN + P::BN, a, w, query + P::BN);
+		}
+		if (mine >= a.s || (a.causal && query + P::BN <= mine))
+			continue;
+		scores<P>(p, k, q);
+		if (ANY && a.bias.p)
+			bias_add<P>(p, a, w, mine, query, 1);
+		UNROLL
+		for (int m = 0; m < P::MT; m++)
+			UNROLL
+			for (int n = 0; n < P::BN / 8; n++)
+				UNROLL
+				for (int e = 0; e < 4; e++) {
+					int col = 8 * n + col_of(e);
+
+					p[m][n][e] = exp2_fast(fmaf(p[m][n][e], a.scale * LOG2_E, -lse[col]));
+					if (a.causal && mine - query + 16 * m + row_of(e) > col)
+						p[m][n][e] = 0;
+				}
+		scores<P>(ds, v, q + STREAMED); /* before dv: the other order takes ten registers more */
+		weighted<P>(dv, p, q + STREAMED);
+		UNROLL
+		for (int m = 0; m < P::MT; m++)
+			UNROLL
+			for (int n = 0; n < P::BN / 8; n++)
+				UNROLL
+				for (int e = 0; e < 4; e++)
+					ds[m][n][e] = p[m][n][e] * (ds[m][n][e] - delta[8 * n + col_of(e)]);
+		weighted<P>(dk, ds, q);
+	}
+	for (int m = 0; m < P::MT; m++)
+		factor[m][0] = factor[m][1] = a.scale;
+	tile_store<P, ANY>(a.dk, w, mine, a.s, dk, factor, a);
+	for (int m = 0; m < P::MT; m++)
+		factor[m][0] = factor[m][1] = 1;
+	tile_store<P, ANY>(a.dv, w, mine, a.s, dv, factor, a);
+}
+
+/* Rows are queries, columns keys. */
+template <class P, bool ANY> static __global__ __launch_bounds__(P::THREADS) void attention_grad_queries(struct attention a)
+{
+	typedef typename P::T T;
+	SHARED_BYTES(shared);
+	constexpr int STREAMED = P::BN * P::PITCH;
+	const struct place w = place_of<P>(a, a.t, a.causal);
+	const int keys = a.causal && w.first + P::OWN < a.s ? w.first + P::OWN : (int)a.s, mine = w.first + (int)threadIdx.x / WARP * P::ROWS;
+	T *q = (T *)shared, *dy = q + P::OWN * P::PITCH, *stage = dy + P::OWN * P::PITCH;
+	float dq[P::MT][P::DP / 8][4] = {}, lse[P::MT][2], delta[P::MT][2], factor[P::MT][2];
+
+	tile_load<P, ANY, P::OWN>(q, a.q, w, w.first, (int)a.t, a);
+	tile_load<P, ANY, P::OWN>(dy, a.dy, w, w.first, (int)a.t, a);
+	tile_load<P, ANY, P::BN>(stage, a.k, w, 0, (int)a.s, a);
+	tile_load<P, ANY, P::BN>(stage + STREAMED, a.v, w, 0, (int)a.s, a);
+	q += (mine - w.first) * P::PITCH;
+	dy += (mine - w.first) * P::PITCH;
+	for (int m = 0; m < P::MT; m++)
+		for (int r = 0; r < 2; r++) {
+			int64_t row = mine + 16 * m + row_of(2 * r);
+
+			lse[m][r] = row < a.t ? stats_get(a.lse, w, row) * LOG2_E : INFINITY;
+			delta[m][r] = row < a.t ? delta_get(a, w, row) : 0.f;
+			factor[m][r] = a.scale;
+		}
+	for (int key = 0, turn = 0; key < keys; key += P::BN, turn = !turn) {
+		T *k = stage + turn * 2 * STREAMED, *next = stage + !turn * 2 * STREAMED;
+		float p[P::MT][P::BN / 8][4], ds[P::MT][P::BN / 8][4];
+
+		copy_wait();
+		__syncthreads();
+		if (key + P::BN < keys) {
+			tile_load<P, ANY, P::BN>(next, a.k, w, key + P::BN, (int)a.s, a);
+			tile_load<P, ANY, P::BN>(next + STREAMED, a.v, w, key + P::BN, (int)a.s, a);
+		}
+		if (mine >= a.t || (a.causal && key >= mine + P::ROWS))
+			continue;
+		scores<P>(p, q, k);
+		if (ANY && a.bias.p)
+			bias_add<P>(p, a, w, mine, key, 0);
+		scores<P>(ds, dy, k + STREAMED);
+		UNROLL
+		for (int m = 0; m < P::MT; m++)
+			UNROLL
+			for (int n = 0; n < P::BN / 8; n++)
+				UNROLL
+				for (int e = 0; e < 4; e++) {
+					const int col = 8 * n + col_of(e);
+					float x = exp2_fast(fmaf(p[m][n][e], a.scale * LOG2_E, -lse[m][e / 2])) * (ds[m][n][e] - delta[m][e / 2]);
+
+					ds[m][n][e] = col >= (int)a.s - key || (a.causal && col > mine - key + 16 * m + row_of(e)) ? 0.f : x;
+				}
+		weighted<P>(dq, ds, k);
+	}
+	tile_store<P, ANY>(a.dq, w, mine, a.t, dq, factor, a);
+}
+
+/* The weight of a key for a query, and its gradient over the scale. */
+static __device__ inline float wide_weight(float *ds, const struct attention &a, const struct place &w, int64_t query, int64_t key)
+{
+	float score = row_dot(a.q, row_at(a.q, w, query), a.k, row_at(a.k, w, key), a);
+	float bias = a.bias.p ? bias_get(a, w, query, key) : 0.f;
+	float p = exp2_fast(LOG2_E * fmaf(a.scale, score, bias - stats_get(a.lse, w, query)));
+
+	*ds = p * (row_dot(a.dy, row_at(a.dy, w, query), a.v, row_at(a.v, w, key), a) - delta_get(a, w, query));
+	return p;
+}
+
+static __global__ void wide_grad_keys(struct attention a, int64_t all)
+{
+	const int c0 = (int)blockIdx.y * COLUMNS;
+
+	for (int64_t i = thread_index() / WARP; i < all; i += thread_count() / WARP) {
+		const struct place w = row_place(i, a.s, a);
+		struct wide_sum dk = {}, dv = {};
+
+		for (int64_t query = a.causal ? w.first : 0; query < a.t; query++) {
+			float ds, p = wide_weight(&ds, a, w, query, w.first);
+
+			wide_add(&dv, 1, p, a.dy, row_at(a.dy, w, query), c0, a);
+			wide_add(&dk, 1, ds, a.q, row_at(a.q, w, query), c0, a);
+		}
+		wide_store(a.dk, row_at(a.dk, w, w.first), c0, dk, a.scale, a);
+		wide_store(a.dv, row_at(a.dv, w, w.first), c0, dv, 1, a);
+	}
+}
+
+static __global__ void wide_grad_queries(struct attention a, int64_t all)
+{
+	const int c0 = (int)blockIdx.y * COLUMNS;
+
+	for (int64_t i = thread_index() / WARP; i < all; i += thread_count() / WARP) {
+		const struct place w = row_place(i, a.t, a);
+		const int64_t keys = a.causal && w.first + 1 < a.s ? w.first + 1 : a.s;
+		struct wide_sum dq = {};
+
+		for (int64_t key = 0; key < keys; key++) {
+			float ds;
+
+			wide_weight(&ds, a, w, w.first, key);
+			wide_add(&dq, 1, ds, a.k, row_at(a.k, w, key), c0, a);
+		}
+		wide_store(a.dq, row_at(a.dq, w, w.first), c0, dq, a.scale, a);
+	}
+}
+
+struct backward {
+	template <class T, int DP> static void run(const struct op_call *c, const struct attention &a, int64_t samples)
+	{
+		typedef key_tiles<T, DP> K;
+		typedef query_tiles<T, DP> Q;
+		static_assert(K::GRAD_BYTES <= 99 << 10 && Q::GRAD_BYTES <= 99 << 10, "more shared memory than every processor has");
+		const auto keys = is_any(a) ? attention_grad_keys<K, true> : attention_grad_keys<K, false>;
+		const auto queries = is_any(a) ? attention_grad_queries<Q, true> : attention_grad_queries<Q, false>;
+
+		LAUNCH_SHARED(c, keys, blocks_of<K>(a, samples, a.s), K::THREADS, K::GRAD_BYTES, a);
+		LAUNCH_SHARED(c, queries, blocks_of<Q>(a, samples, a.t), Q::THREADS, Q::GRAD_BYTES, a);
+	}
+	static void wide(const struct op_call *c, const struct attention &a, int64_t samples)
+	{
+		int64_t queries = samples * a.heads * a.t, keys = samples * a.heads * a.s;
+
+		LAUNCH(c, wide_grad_keys, wide_grid(a, keys), BLOCK, a, keys);
+		LAUNCH(c, wide_grad_queries, wide_grid(a, queries), BLOCK, a, queries);
+	}
+};
+
+static void attention_grad_run(const struct op_call *c)
+{
+	struct attention a = attention_of(c, &c->in[1], &c->in[2], &c->in[5]);
+	int64_t rows = c->in[1].shape[0] * a.heads * a.t;
+
+	a.dy = side_of(&c->in[0], &a.packed);
+	a.q = side_of(&c->in[1], &a.packed);
+	a.k = side_of(&c->in[2], &a.packed);
+	a.v = side_of(&c->in[3], &a.packed);
+	a.o = side_of(&c->in[4], &a.packed);
+	a.dq = side_of(&c->out[0], &a.packed);
+	a.dk = side_of(&c->out[1], &a.packed);
+	a.dv = side_of(&c->out[2], &a.packed);
+	a.delta = (float *)c->scratch;
+	take_bias(&a, c, 6);
+	LAUNCH(c, attention_delta, blocks_for(rows * WARP), BLOCK, a, rows);
+	by_type<backward>(c, a, &c->in[1]);
+}
+
+static size_t attention_grad_scratch(const struct op_call *c, int workers)
+{
+	(void)workers;
+	return (size_t)(c->in[1].shape[0] * c->in[1].shape[1] * c->in[1].shape[2]) * sizeof(float);
+}
+
+extern "C" {
+extern const struct kernel kernel_attention_grad_cuda = {attention_grad_run, attention_grad_scratch};
+}

@@ -148,7 +148,7 @@ struct run {
 	/* one batch */
 	float *x;         /* (batch, d) */
 	int64_t at, rows; /* pictures before it, and in it */
-	int64_t *index, *prompt, *draw; /* (batch): number, prompt, and number of the noise of its seed */
+	int64_t *index, *prompt, *draw, *of; /* (batch): number, prompt, number of the noise of its seed, and of how many */
 	uint64_t *seeds;  /* (batch) */
 	int32_t *wanted, *away; /* (batch) rows of the texts */
 	int32_t *label, *chosen, *heaviest; /* (batch) */
@@ -561,6 +561,7 @@ static int prepare(struct run *r, struct err *e)
 		r->label = mem_zalloc(n, sizeof *r->label);
 	r->prompt = mem_zalloc(n, sizeof *r->prompt);
 	r->draw = mem_zalloc(n, sizeof *r->draw);
+	r->of = mem_zalloc(n, sizeof *r->of);
 	r->seeds = mem_zalloc(n, sizeof *r->seeds);
 	r->wanted = mem_zalloc(n, sizeof *r->wanted);
 	r->away = mem_zalloc(n, sizeof *r->away);
@@ -629,6 +630,7 @@ static void choose(struct run *r, int64_t i)
 	p = r->prompts.n ? &r->prompts.v[r->prompt[i]] : NULL;
 	r->seeds[i] = p && p->seeded ? p->seed : seed;
 	r->draw[i] = p && p->seeded ? at % each : r->index[i];
+	r->of[i] = p && p->seeded ? each : first_image + count;
 	if (r->labels.n)
 		r->chosen[i] = reference_cluster(&r->labels, r->index[i], seed);
 	if (r->label)
@@ -638,7 +640,7 @@ static void choose(struct run *r, int64_t i)
 static int sample_batch(struct run *r, int64_t n, struct err *e)
 {
 	struct sampler_call c = {
-	    .n = n, .index = r->draw, .seed = r->seeds, .label = r->label, .chosen = r->chosen, .text = r->wanted, .away = r->away};
+	    .n = n, .index = r->draw, .seed = r->seeds, .of = r->of, .label = r->label, .chosen = r->chosen, .text = r->wanted, .away = r->away};
 
 	for (int64_t i = 0; i < n; i++)
 		choose(r, i);
@@ -779,6 +781,7 @@ static void release(struct run *r)
 	mem_free(r->item);
 	mem_free(r->prompt);
 	mem_free(r->draw);
+	mem_free(r->of);
 	mem_free(r->seeds);
 	mem_free(r->wanted);
 	mem_free(r->away);

@@ -20,7 +20,7 @@ struct sampler_state {
 	int64_t drawn;
 	int started;
 	float *noise;          /* (d), of the host */
-	struct torch_rng *after; /* (batch) where each image's start left it, of solvers that draw more; NULL: they do not */
+	struct torch_rng *after; /* (batch) what images draw next, of solvers that draw more: that of the first of a row; NULL: they do not */
 	int32_t *chosen;       /* (batch) */
 	unsigned char *present;
 	struct texts texts;    /* of the call, on the device */
@@ -115,6 +115,23 @@ static uint64_t seed_of(const struct sampler_state *st, const struct sampler_cal
 	return c->seed ? c->seed[i] : st->s->seed;
 }
 
+static int64_t images_of(const struct sampler_call *c, int64_t i)
+{
+	return c->of ? c->of[i] : c->index[i] + 1;
+}
+
+/* Whether the generator of the row before draws this one's next. */
+static int follows(const struct sampler_state *st, const struct sampler_call *c, int64_t i)
+{
+	return i && seed_of(st, c, i) == seed_of(st, c, i - 1) && c->index[i] == c->index[i - 1] + 1 && images_of(c, i) == images_of(c, i - 1);
+}
+
+static void pass_torch(struct sampler_state *st, struct torch_rng *r, int64_t images)
+{
+	for (int64_t i = 0; i < images; i++)
+		torch_randn(r, st->noise, st->s->mixture->d);
+}
+
 /* The generator goes forward alone: an image before the last one starts it anew. */
 static void start_torch(struct sampler_state *st, const struct sampler_call *call)
 {
@@ -132,18 +149,28 @@ static void start_torch(struct sampler_state *st, const struct sampler_call *cal
 		for (; st->drawn <= call->index[i]; st->drawn++)
 			torch_randn(&st->rng, st->noise, d);
 		device_put(st->device, st->x + i * d, st->noise, (size_t)d * sizeof *st->noise);
-		if (st->after)
+		if (st->after) {
 			st->after[i] = st->rng;
+			if (!follows(st, call, i))
+				pass_torch(st, &st->after[i], images_of(call, i) - 1);
+		}
 	}
 }
 
+/* What a step adds to all images of a generator is drawn together: that of others lies between. */
 static void draw_torch(struct sampler_state *st, float *z)
 {
+	const struct sampler_call *call = st->now;
 	int64_t d = st->s->mixture->d;
 
-	for (int64_t i = 0; i < st->now->n; i++) {
-		torch_randn(&st->after[i], st->noise, d);
-		device_put(st->device, z + i * d, st->noise, (size_t)d * sizeof *st->noise);
+	for (int64_t i = 0, end; i < call->n; i = end) {
+		struct torch_rng *r = &st->after[i];
+
+		for (end = i; end == i || (end < call->n && follows(st, call, end)); end++) {
+			torch_randn(r, st->noise, d);
+			device_put(st->device, z + end * d, st->noise, (size_t)d * sizeof *st->noise);
+		}
+		pass_torch(st, r, images_of(call, i) - (end - i));
 	}
 }
 

@@ -21,8 +21,8 @@ struct sampler {
 	uint64_t seed;
 	int64_t batch;     /* capacity in rows; no result depends on it */
 	int torch;         /* the noise is PyTorch's: image i starts from the i-th of consecutive torch.randn(d) of a CPU's generator that was
-	                    * seeded with `seed`, which are torch.randn(n, d) where d is a multiple of 16; what steps add goes on from there,
-	                    * as with one image a generator */
+	                    * seeded with `seed`, which are torch.randn(n, d) where d is a multiple of 16; what steps add goes on behind the
+	                    * last of the generator's images (struct sampler_call), as with diffusers, and one batch draws all of them */
 	/* POLICY_PRIOR: shares (k), or of each class (classes, k) where class_shares is set; need not sum to 1. */
 	const double *shares, *class_shares;
 	int classes;
@@ -43,6 +43,7 @@ struct sampler_call {
 	int64_t n;
 	const int64_t *index; /* (n) */
 	const uint64_t *seed; /* (n), or NULL: the sampler's */
+	const int64_t *of;    /* (n): how many images of its seed one generator of PyTorch's noise draws, above index; NULL: index + 1 */
 	const int32_t *label, *chosen, *text, *away; /* (n) as in struct mixture_call; chosen for POLICY_ORACLE, otherwise ignored */
 	struct texts texts;
 };

@@ -46,8 +46,8 @@ def make_pixart(dir):
     return net.eval()
 
 
-def sampled(dir, *args, what=("--class", str(LABEL))):
-    """The latents of one picture."""
+def sampled(dir, *args, what=("--class", str(LABEL)), n=None):
+    """The latents of one picture, or of n."""
     import numpy as np
 
     out = os.path.join(dir, "out.tar")
@@ -55,9 +55,9 @@ def sampled(dir, *args, what=("--class", str(LABEL))):
                         "--format", "latent", "--weights", "f32", "--device", "cpu", *args, "-o", out, dir], capture_output=True, text=True)
     assert r.returncode == 0, r.stderr
     with tarfile.open(out) as t:
-        x = np.load(io.BytesIO(t.extractfile("000000.npy").read()))
+        x = np.stack([np.load(io.BytesIO(t.extractfile("%06d.npy" % i).read())) for i in range(n or 1)])
     os.remove(out)
-    return x
+    return x if n else x[0]
 
 
 def unlike(got, want):
@@ -215,6 +215,32 @@ def with_dit():
     return "; ".join(wrong) or None
 
 
+def of_a_batch():
+    """Three pictures of one generator, and one of each: what steps add comes behind the starts, and is of all of them."""
+    import diffusers as D
+    import torch
+
+    wrong = []
+    with tempfile.TemporaryDirectory() as dir:
+        net = make(dir)
+        for solver, scheduler, learned, kw in (("ddim,eta=1", D.DDIMScheduler(clip_sample=False), 0, {"eta": 1.0}),
+                                               ("ddpm", D.DDPMScheduler(clip_sample=False, variance_type="learned_range"), 1, {}),
+                                               ("dpm++2m,sde=yes", D.DPMSolverMultistepScheduler(algorithm_type="sde-dpmsolver++"), 0, {})):
+            g = torch.Generator().manual_seed(SEED)
+            x = torch.randn(3, 4, 8, 8, generator=g)
+            scheduler.set_timesteps(STEPS)
+            for t in scheduler.timesteps:
+                with torch.no_grad():
+                    out = net(x, timestep=torch.full((3,), int(t)), class_labels=torch.full((3,), LABEL)).sample
+                x = scheduler.step(out if learned else out[:, :4], t, x, generator=g, **kw).prev_sample
+            for batch in (3, 2):
+                got = sampled(dir, "-n", "3", "--batch", str(batch), "--steps", str(STEPS), "--solver", solver, n=3)
+                bad = unlike(got, x.numpy())
+                if bad:
+                    wrong.append("%s by %d: %s" % (solver, batch, bad))
+    return "; ".join(wrong) or None
+
+
 class Timed:
     """The network as it is, asked at times that need not be whole."""
 
@@ -254,3 +280,4 @@ case("a DiT pipeline: six of diffusers' schedulers, with and without guidance", 
 case("DiT's own loops, guided in three channels", ("torch", "diffusers"), with_dit)
 case("a PixArt pipeline and the features of a caption: DPM-Solver++ and DDIM, guided", ("torch", "diffusers"), with_text)
 case("a DiT pipeline of the flow: shifts by hand and by tokens, and other sigmas", ("torch", "diffusers"), with_flow)
+case("a batch of pictures of one generator, with noise in every step", ("torch", "diffusers"), of_a_batch)

@@ -100,6 +100,60 @@ static void mixture_is_the_whole(void **state)
 	schedule_release(&s);
 }
 
+/* `of` pictures of a generator, of which ROWS - 2 are made from `first` on, `batch` at a time. */
+static void by_torch(const struct schedule *s, int64_t steps, int64_t first, int64_t of, int64_t batch, float *x)
+{
+	struct own own = {s, EXACT_ALL};
+	struct expert expert = {.velocity = predict, .arg = &own, .capacity = ROWS};
+	struct mixture m = {.k = 1, .d = D, .expert = &expert, .cfg = 1, .own = &s->path};
+	struct solver_choice c;
+	struct sampler sm = {.mixture = &m, .solver = {SOLVER_EULER, steps, 1, 0}, .discrete = &c.how, .schedule = s, .kind = PREDICT_EPSILON,
+	                     .seed = 4, .batch = batch, .torch = 1};
+	struct sampler_state *st;
+	struct err e = {0};
+
+	assert_int_equal(solver_parse("ddim,eta=1", &c, &e), 0);
+	assert_int_equal(policy_parse("expert:0", &m.policy, &e), 0);
+	st = sampler_new(&sm, &e);
+	assert_non_null(st);
+	for (int64_t i = 0; i < ROWS - 2; i += batch) {
+		int64_t index[ROWS], many[ROWS];
+		struct sampler_call call = {.n = batch, .index = index, .of = many};
+
+		for (int64_t k = 0; k < batch; k++) {
+			index[k] = first + i + k;
+			many[k] = of;
+		}
+		assert_int_equal(sampler_run(st, x + i * D, &call, NULL, NULL, &e), 0);
+	}
+	sampler_free(st);
+}
+
+/* What torch.randn gives one generator of n pictures: their starts, then what each step adds to each of them. That does not depend on how they
+ * are batched, but on n. A picture alone, where the steps' noise would be the next ones' starts, differs. */
+static void one_generator_of_many(void **state)
+{
+	enum { N = ROWS - 2 };
+	float all[N * D], pairs[N * D], ones[N * D], more[N * D];
+	struct schedule s;
+
+	(void)state;
+	assert_int_equal(schedule_init(&s, "linear_betas", &linear, NULL), 0);
+	/* The last step adds nothing: of two, one does, behind the starts alone. */
+	for (int64_t steps = 2; steps < 4; steps++) {
+		by_torch(&s, steps, 0, N, N, all);
+		by_torch(&s, steps, 0, N, 2, pairs);
+		by_torch(&s, steps, 0, N, 1, ones);
+		assert_memory_equal(all, pairs, sizeof all);
+		assert_memory_equal(all, ones, sizeof all);
+		by_torch(&s, steps, 0, N + 1, N, more);
+		assert_memory_not_equal(all, more, sizeof all);
+		by_torch(&s, steps, 1, N + 1, 1, ones);
+		assert_memory_equal(more + D, ones, sizeof all - D * sizeof *all);
+	}
+	schedule_release(&s);
+}
+
 /* Four columns: two of the prediction, two of a variance. The answer is the label in all, and that of the null label, 5, is 10. */
 static int labelled(void *arg, int64_t n, const float *x, const float *t, const struct condition *c, float *v, struct err *e)
 {
@@ -137,7 +191,8 @@ static void guided_columns(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(mixture_is_the_whole), cmocka_unit_test(guided_columns)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(mixture_is_the_whole),
+	                                   cmocka_unit_test(one_generator_of_many), cmocka_unit_test(guided_columns)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,8 +123,8 @@ def make_weights(path, folder):
     for m in net.modules():
         if isinstance(m, torch.nn.BatchNorm2d):
             m.momentum = 1
-    files = sorted(os.listdir(folder))[:CALIBRATE]
-    x = torch.stack([torch.from_numpy(np.asarray(Image.open(os.path.join(folder, f))).copy()) for f in files]).permute(0, 3, 1, 2) / 127.5 - 1
+    files = [os.path.join(folder, f) for f in sorted(os.listdir(folder))[:CALIBRATE]]
+    x = torch.stack([torch.from_numpy(np.asarray(Image.open(f)).copy()) for f in files]).permute(0, 3, 1, 2) / 127.5 - 1
     with torch.no_grad():
         net.train()(torch.nn.functional.interpolate(x, size=(299, 299), mode="bilinear", align_corners=False))
     os.makedirs(os.path.dirname(path))

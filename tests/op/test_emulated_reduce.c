@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "file/safetensors.h"
+
 #define __device__
 #include "kernels/divider.h"
 
@@ -95,6 +97,32 @@ static void patches(void **state)
 	}
 }
 
+/* Patches that do not begin at a whole word of 16 bytes, of float and bfloat16: the same, element by element. */
+static void patches_anywhere(void **state)
+{
+	enum { SIDE = 6, COUNT = SIDE * SIDE * 9 };
+	_Alignas(16) float x[SIDE * SIDE], y[2][COUNT + 4];
+
+	(void)state;
+	for (int bf16 = 0; bf16 < 2; bf16++) {
+		enum dtype t = bf16 ? DT_BF16 : DT_F32;
+
+		for (int i = 0; i < SIDE * SIDE; i++)
+			if (bf16)
+				((uint16_t *)x)[i] = f32_to_bf16((float)(i + 1));
+			else
+				x[i] = (float)(i + 1);
+		for (int off = 0; off < 2; off++) {
+			struct op_call c = {.nin = 1, .nout = 1, .attr = {{3, 1, 1}, {0}},
+			                    .in = {{x, t, 4, {1, 1, SIDE, SIDE}, {SIDE * SIDE, SIDE * SIDE, SIDE, 1}}},
+			                    .out = {{(char *)y[off] + off * (int)dtype_size(t), t, 3, {1, SIDE * SIDE, 9}, {COUNT, 9, 1}}}};
+
+			optest_call(&kernel_im2col_cuda, &c);
+		}
+		assert_memory_equal((char *)y[1] + dtype_size(t), y[0], COUNT * dtype_size(t));
+	}
+}
+
 static void divides(void **state)
 {
 	static const uint32_t by[] = {1, 2, 3, 5, 7, 8, 641, 1152, 65535, 65536, 65537, 0x3fffffff, 0x40000000, 0x7ffffffe, 0x7fffffff};
@@ -117,8 +145,8 @@ static void divides(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(sums), cmocka_unit_test(sums_of_any_batch),
-	                                   cmocka_unit_test(any_batch), cmocka_unit_test(patches), cmocka_unit_test(divides)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(sums),    cmocka_unit_test(sums_of_any_batch), cmocka_unit_test(any_batch),
+	                                   cmocka_unit_test(patches), cmocka_unit_test(patches_anywhere),  cmocka_unit_test(divides)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

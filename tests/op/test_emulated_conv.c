@@ -242,6 +242,49 @@ static void convs_anywhere(void **state)
 	}
 }
 
+/* What is added and what is kept before the activation have rows of their own; nothing is written between rows, before them or behind, where
+ * the rest of a tile would lie. By a window of 3 x 3, and by one of 1 x 1, which is a product. */
+static void convs_with_rows_of_their_own(void **state)
+{
+	enum { C = 8, O = 5, SIDE = 5, PIXELS = SIDE * SIDE, FAR = 256 * 16, ROOM = PIXELS * 16 + FAR };
+	static float x[PIXELS * C + 8], w[9 * C * O + 8], bias[O + 8], add[2][ROOM], pre[2][ROOM], y[2][ROOM];
+	static float want[PIXELS][O];
+	static const int64_t apart[2][3] = {{O, O, O}, {7, 11, 13}};
+
+	(void)state;
+	for (int side = 1; side <= 3; side += 2) {
+		struct array in = lay(x, DT_F32, 0, 1, SIDE, SIDE, C, C), weights = lay(w, DT_F32, 0, O, side, side, C, C);
+		struct array b = {bias, DT_F32, 1, {O}, {1}};
+
+		fill(&in, 3);
+		fill(&weights, 5);
+		fill(&b, 2);
+		for (int k = 0; k < 2; k++) {
+			struct array sum = lay(add[k], DT_F32, 0, 1, SIDE, SIDE, O, apart[k][0]);
+			struct array before = lay(pre[k], DT_F32, 0, 1, SIDE, SIDE, O, apart[k][1]);
+			struct array out = lay(y[k], DT_F32, 0, 1, SIDE, SIDE, O, apart[k][2]);
+			struct op_call f = {.nin = 4, .nout = 2, .in = {in, weights, b, sum}, .out = {out, before},
+			                    .attr = {{UNARY_SILU + 1, 1, side / 2, side / 2}, {0}}};
+
+			for (int i = 0; i < ROOM; i++)
+				add[k][i] = pre[k][i] = y[k][i] = 1e9f;
+			fill(&sum, 7);
+			call(&kernel_conv_cuda, &f);
+			for (int i = 0; i < ROOM; i++) {
+				int64_t at = i - ((float *)out.data - y[k]), of = i - ((float *)before.data - pre[k]);
+				int row = at < 0 ? PIXELS : (int)(at / apart[k][2]), col = (int)(at % apart[k][2]);
+
+				assert_int_equal(y[k][i] != 1e9f, row < PIXELS && col < O);
+				assert_int_equal(pre[k][i] != 1e9f, of >= 0 && of / apart[k][1] < PIXELS && of % apart[k][1] < O);
+				if (!k && row < PIXELS)
+					want[row][col] = y[k][i];
+				else if (row < PIXELS && col < O)
+					assert_true(y[k][i] == want[row][col]);
+			}
+		}
+	}
+}
+
 /* Of a sample (1, H, W, C), arrays that begin at whole words of 16 bytes or, by the bits of `off`, one element further: y and stats, and of
  * the gradient dx. */
 static void norm_at(unsigned off, enum dtype t, float *out)
@@ -345,7 +388,8 @@ static void ties(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(forward),     cmocka_unit_test(gradients), cmocka_unit_test(large_tiles),
-	                                   cmocka_unit_test(convs_anywhere), cmocka_unit_test(conv_of_two_types),
+	                                   cmocka_unit_test(convs_anywhere), cmocka_unit_test(convs_with_rows_of_their_own),
+	                                   cmocka_unit_test(conv_of_two_types),
 	                                   cmocka_unit_test(group_norms), cmocka_unit_test(group_norms_anywhere),
 	                                   cmocka_unit_test(hostile_group_norms), cmocka_unit_test(group_norm_of_nothing),
 	                                   cmocka_unit_test(pools),       cmocka_unit_test(ties)};

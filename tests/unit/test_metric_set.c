@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/mem.h"
+#include "core/pool.h"
 #include "core/rng.h"
 #include "core/str.h"
 #include "file/fileio.h"
@@ -322,6 +323,54 @@ static void parts_of_shards(void **state)
 	mem_free(root);
 }
 
+/* Pictures come in batches of 256, the next while one is measured: rows, their order and what is bad are those of the set in parts. */
+static void batches_of_pictures(void **state)
+{
+	enum { WHOLE = 600, PART = 150 };
+	struct evalset_options o = none;
+	struct evalset whole, again, part;
+	struct manifest_row row;
+	struct err e = {0};
+	float *rows = NULL;
+	int64_t dims = 0, at = 0;
+
+	(void)state;
+	for (int k = 0; k <= WHOLE / PART; k++) {
+		char *name = str_new("batches-%d", k), *root = in_dir(name), *file;
+
+		row = k ? shard_write(root, 0, (k - 1) * PART, PART) : shard_write(root, 0, 0, WHOLE);
+		file = path_join(root, row.path);
+		if (evalset_read(k ? &part : &whole, file, &o, &e))
+			fail_msg("%s", e.msg);
+		if (!k) {
+			o.pool = pool_new(3, NULL);
+			assert_int_equal(evalset_read(&again, file, &o, &e), 0);
+			assert_int_equal(whole.n, WHOLE);
+			dims = whole.recipe.dims;
+			rows = mem_alloc((size_t)(WHOLE * dims) * sizeof *rows);
+			assert_string_equal(again.hash, whole.hash);
+			assert_memory_equal(again.features, whole.features, (size_t)(WHOLE * dims) * sizeof *rows);
+			assert_memory_equal(again.order, whole.order, WHOLE * sizeof *whole.order);
+			evalset_release(&again);
+		} else {
+			assert_int_equal(part.n, PART);
+			for (int64_t i = 0; i < PART; i++, at++)
+				memcpy(rows + at * dims, part.features + part.order[i] * dims, (size_t)dims * sizeof *rows);
+			evalset_release(&part);
+		}
+		manifest_row_release(&row);
+		mem_free(name);
+		mem_free(root);
+		mem_free(file);
+	}
+	assert_int_equal(at, WHOLE);
+	for (int64_t i = 0; i < WHOLE; i++)
+		assert_memory_equal(whole.features + whole.order[i] * dims, rows + i * dims, (size_t)dims * sizeof *rows);
+	evalset_release(&whole);
+	pool_free(o.pool);
+	mem_free(rows);
+}
+
 static int dir_start(void **state)
 {
 	char name[] = "/tmp/ddm-test-metric.XXXXXX";
@@ -346,6 +395,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(vectors_from_files), cmocka_unit_test(statistics_round_trip), cmocka_unit_test(unlike_sets),
 	    cmocka_unit_test(bad_files),          cmocka_unit_test(parts_of_shards),
+	    cmocka_unit_test(batches_of_pictures),
 	};
 
 	return cmocka_run_group_tests(tests, dir_start, dir_end);

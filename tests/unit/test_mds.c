@@ -266,11 +266,11 @@ static void packed(const char *set, const char *from, const char *to, const char
 	struct samples *s;
 	struct sample x;
 	size_t len;
-	char *text = file_load(index, 1 << 20, &len, &e), *hit = text ? strstr(text, from) : NULL, was[64];
+	char *text = file_load(index, 1 << 20, &len, &e), *hit = text ? strstr(text, from) : NULL, *was;
 	int rc = -1;
 
 	assert_non_null(hit);
-	snprintf(was, sizeof was, "%.*s", (int)strlen(to), hit);
+	was = mem_strndup(hit, strlen(to));
 	memcpy(hit, to, strlen(to));
 	assert_int_equal(commit_bytes(index, text, len, &e), 0);
 	s = samples_open(&operand, 1, &o, &e);
@@ -282,6 +282,7 @@ static void packed(const char *set, const char *from, const char *to, const char
 	samples_close(s);
 	memcpy(hit, was, strlen(was));
 	assert_int_equal(commit_bytes(index, text, len, &e), 0);
+	mem_free(was);
 	mem_free(text);
 	mem_free(path);
 	mem_free(index);

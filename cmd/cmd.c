@@ -10,7 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/optnames.h"
 #include "core/mem.h"
+#include "core/pace.h"
 #include "file/pending.h"
 
 volatile sig_atomic_t cmd_signal;
@@ -77,17 +79,19 @@ static void hold_standard_descriptors(void)
 
 static int operands_are_wrong(int n, int min, int max, struct err *e)
 {
-	const char *form = program->synopsis;
+	char *form = optnames_operands(program);
 
 	if (n < min)
-		return err_set(e, ERR_USAGE, "too few operands (%d): %s [-hV] %s", n, program->name, form);
-	if (max >= 0 && n > max)
-		return err_set(e, ERR_USAGE, "too many operands (%d): %s [-hV] %s", n, program->name, form);
-	return 0;
+		err_set(e, ERR_USAGE, "too few operands (%d): expected %s; try '%s -h'", n, form, program->name);
+	else if (max >= 0 && n > max)
+		err_set(e, ERR_USAGE, "too many operands (%d): expected %s; try '%s -h'", n, form, program->name);
+	mem_free(form);
+	return e->code ? -1 : 0;
 }
 
 int cmd_start(const struct program *p, int argc, char **argv, int min, int max)
 {
+	struct opt_given given = {.n = 0};
 	struct err e = {0};
 	int n = 0;
 
@@ -97,7 +101,7 @@ int cmd_start(const struct program *p, int argc, char **argv, int min, int max)
 	signal(SIGXFSZ, SIG_IGN); /* a file at its limit is a write error like a full disk */
 	mem_on_failure(out_of_memory);
 	json_set_alloc_funcs(mem_alloc, mem_free); /* it would leave out what it has no memory for */
-	if (opt_parse(p, argc, argv, &n, &e) || operands_are_wrong(n, min, max, &e))
+	if (opt_parse(p, argc, argv, &n, &given, &e) || operands_are_wrong(n, min, max, &e))
 		cmd_die(&e);
 	return n;
 }
@@ -111,6 +115,14 @@ static void raise_default(int sig)
 	signal(sig, SIG_DFL);
 	raise(sig);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+/* Of a pass whose length was not known, the last line stands yet. */
+static void clear_progress(void)
+{
+	if (progress_shown)
+		fputs("\r\033[K", stderr);
+	progress_shown = 0;
 }
 
 /* Whether stdout is a pipe or socket that nobody reads any more. */
@@ -138,6 +150,7 @@ static int end(const struct err *e, int saved)
 {
 	int gone = 0, deserted = reader_is_gone(), code = e ? e->code : ERR_NONE; /* which a closed stdout does not tell */
 
+	clear_progress();
 	if (cmd_signal && !saved)
 		raise_default(cmd_signal);
 	if (code == ERR_IO)
@@ -195,25 +208,44 @@ void cmd_catch_signals(void)
 	}
 }
 
+/* "12 of 50 (24%), 8.3/s, ETA 0:04"; without a total what is done and how fast. */
+static void print_progress(const char *what, int64_t done, int64_t total, const struct pace *p)
+{
+	double rate = pace_rate(p), left = pace_left(p, total);
+	char text[PACE_TEXT];
+
+	fprintf(stderr, "\r%s: %s %lld", program_name(), what, (long long)done);
+	if (total > 0)
+		fprintf(stderr, " of %lld (%.0f%%)", (long long)total, 100. * (double)done / (double)total);
+	if (rate > 0)
+		fprintf(stderr, ", %s/s", pace_number(text, rate));
+	if (total > 0 && left >= 0)
+		fprintf(stderr, ", ETA %s", pace_text(text, left));
+	fputs("\033[K", stderr);
+}
+
 static int show(void *arg, const char *what, int64_t done, int64_t total)
 {
 	static double last = -1;
+	static const char *of;
+	static struct pace pace;
 	double now;
 
 	(void)arg;
 	if (!isatty(STDERR_FILENO))
 		return cmd_signal;
 	now = clock_seconds();
+	if (of && strcmp(of, what))
+		pace = (struct pace){0};
+	of = what;
+	pace_add(&pace, done, now);
 	if (last >= 0 && now - last < 1. / 6 && done != total)
 		return cmd_signal;
 	last = now;
 	if (done == total && total > 0)
 		fprintf(stderr, "\r\033[K");
-	else if (total > 0)
-		fprintf(stderr, "\r%s: %s %lld of %lld (%.0f%%)\033[K", program_name(), what, (long long)done, (long long)total,
-		        100. * (double)done / (double)total);
 	else
-		fprintf(stderr, "\r%s: %s %lld\033[K", program_name(), what, (long long)done);
+		print_progress(what, done, total, &pace);
 	fflush(stderr);
 	progress_shown = !(done == total && total > 0);
 	return cmd_signal;

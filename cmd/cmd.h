@@ -39,7 +39,8 @@ void cmd_die(const struct err *e) __attribute__((noreturn));
 void cmd_catch_signals(void);
 extern volatile sig_atomic_t cmd_signal;
 
-/* Progress on stderr, only when it is a terminal, at most six times a second; returns non-zero once cmd_signal is set. */
+/* Progress on stderr, only when it is a terminal, at most six times a second: what is done, of how many, how fast and how long it will
+ * still take (core/pace.h). Names of phases ("samples") are string constants. Returns non-zero once cmd_signal is set. */
 struct progress cmd_progress(void);
 
 #endif

@@ -29,10 +29,10 @@ static const struct opt *option_at(const struct program *p, int i)
 {
 	const struct opt *o = p->options;
 
-	for (; o->name || o->letter; o++)
-		if (!i--)
+	for (; !opt_is_end(o); o++)
+		if (!opt_is_group(o) && !i--)
 			return o;
-	for (o = opt_builtin; o->name || o->letter; o++)
+	for (o = opt_builtin; !opt_is_end(o); o++)
 		if (!i--)
 			return o;
 	return NULL;

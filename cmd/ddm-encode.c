@@ -35,6 +35,7 @@ static struct {
 } o = {.device = "auto", .input = -1, .out = "-", .max_errors = -1};
 
 static const struct opt options[] = {
+    OPT_GROUP("Encoder"),
     {.name = "--model", .letter = 'm', .type = OPT_TEXT, .value = &o.model, .arg = "DIR",
      .help = "autoencoder, text encoder, DINOv2 or CLIP, or a model with vae/ and text_encoder/"},
     {.name = "--as", .type = OPT_CHOICE, .value = &o.as, .arg = "WHAT", .choices = as_names,
@@ -42,6 +43,7 @@ static const struct opt options[] = {
     {.name = "--decode", .letter = 'd', .type = OPT_FLAG, .value = &o.decode, .help = "turn latents into pictures, by the autoencoder"},
     {.name = "--captions", .type = OPT_FLAG, .value = &o.captions,
      .help = "captions need no pictures: texts too are SAMPLES, one caption a line"},
+    OPT_GROUP("Latents"),
     {.name = "--size", .type = OPT_INT, .value = &o.size, .lo = 1, .hi = 16384, .arg = "N", .given = &o.for_latents[0],
      .help = "encode the centre square, resized to N x N (default: pictures as they are)"},
     {.name = "--posterior", .type = OPT_CHOICE, .value = &o.posterior, .arg = "WHAT", .choices = encoding_posteriors,
@@ -50,6 +52,7 @@ static const struct opt options[] = {
     {.name = "--flip", .type = OPT_FLAG, .value = &o.flip, .given = &o.for_latents[4], .help = "encode every picture mirrored, too"},
     {.name = "--no-pictures", .type = OPT_FLAG, .value = &o.drop, .given = &o.for_latents[3],
      .help = "leave out the pictures that became latents"},
+    OPT_GROUP("Texts and features"),
     {.name = "--tokens", .type = OPT_INT, .value = &o.tokens, .lo = 1, .hi = 16384, .arg = "N",
      .help = "longest text of T5 in tokens (default 120)"},
     {.name = "--null-text", .type = OPT_TEXT, .value = &o.null_text, .arg = "FILE", .help = "write the features of the empty text as .npy"},
@@ -58,11 +61,13 @@ static const struct opt options[] = {
     {.name = "--input", .type = OPT_CHOICE, .value = &o.input, .arg = "NAME", .choices = netinput_names,
      .help = "how pictures are fed to DINOv2, CLIP or Inception (default: as is usual for it)"},
     {.name = "--keys", .type = OPT_TEXT, .value = &o.keys, .arg = "FILE", .help = "write the keys of the rows of features, one a line"},
+    OPT_GROUP("Machine"),
     {.name = "--batch", .type = OPT_INT, .value = &o.batch, .lo = 1, .hi = 64, .arg = "N",
      .help = "pictures or texts at a time (default 4 and 16); no result depends on it"},
     {.name = "--weights", .type = OPT_CHOICE, .value = &o.weights, .arg = "TYPE", .choices = encoder_weights,
      .help = "how the encoders' matrices are held and multiplied (default f32)"},
     {.name = "--device", .type = OPT_TEXT, .value = &o.device, .arg = "NAME", .help = "auto, cpu, cuda or cuda:N (default auto)"},
+    OPT_GROUP("Reading and output"),
     {.name = "--skip-bad", .type = OPT_FLAG, .value = &o.skip_bad, .help = "pass over samples that cannot be used, naming them"},
     {.name = "--max-errors", .type = OPT_INT, .value = &o.max_errors, .lo = 0, .hi = 1e15, .arg = "N",
      .help = "exit 3 when more were skipped"},

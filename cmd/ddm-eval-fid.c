@@ -26,6 +26,7 @@ static const char *features = "pix", *heldout, *train, *stats_out, *out = "-", *
     *lpips, *aesthetic, *device = "auto";
 
 static const struct opt options[] = {
+    OPT_GROUP("Features"),
     {"--features", 0, OPT_TEXT, &features, .arg = "KIND",
      .help = "pix: layout, sharpness, colour; rgb8: 8 x 8 means; inception:PATH, dinov2:PATH, clip:PATH: a network (default pix)",
      .choices = extractor_names},
@@ -34,6 +35,7 @@ static const struct opt options[] = {
     {"--device", 0, OPT_TEXT, &device, .arg = "NAME", .help = "auto, cpu, cuda or cuda:N: where the network runs (default auto)"},
     {"--weights", 0, OPT_CHOICE, &weights, .arg = "TYPE", .choices = encoder_weights,
      .help = "how the network's matrices are held and multiplied; what is published is f32 (default f32)"},
+    OPT_GROUP("Metrics"),
     {"--metrics", 0, OPT_TEXT, &metrics, .arg = "LIST",
      .help = "kd fd memorised fid sfid is kid pr dc cmmd vendi authenticity clip aesthetic lpips diversity, with commas (default kd,fd,memorised)",
      .choices = metric_names},
@@ -59,6 +61,7 @@ static const struct opt options[] = {
     {"--lpips", 0, OPT_TEXT, &lpips, .arg = "DIR", .help = "LPIPS, trunk and heads, for lpips and diversity"},
     {"--groups", 0, OPT_CHOICE, &groups, .arg = "NAME", .help = "whose pairs diversity takes: none, class, text, folder (default none)",
      .choices = perceptual_group_names},
+    OPT_GROUP("Cache and output"),
     {"--ignore-recipe", 0, OPT_FLAG, &ignore_recipe, .help = "compare what was not made alike, and say so in the line"},
     {"--cache", 0, OPT_FLAG, &cache, .help = "keep and reuse the features of a set beside it, as SET.features-HASH.npz"},
     {"--cache-dir", 0, OPT_TEXT, &cache_dir, .arg = "DIR", .help = "the same in DIR"},

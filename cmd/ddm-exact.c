@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/operand.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/pool.h"
@@ -25,14 +26,17 @@ static const char *const predictions[] = {"v", "x0", "epsilon", NULL};
 static const enum samples_part parts[] = {SAMPLES_TRAIN, SAMPLES_HOLDOUT, SAMPLES_ALL};
 
 static const struct opt options[] = {
+    OPT_GROUP("Samples"),
     {"--cluster", 0, OPT_TEXT, &cluster_text, 0, 0, "K|all",
      "one expert in DIR itself, of one cluster or of all (default every expert and the router)", NULL, NULL},
     {"--split", 0, OPT_CHOICE, &split, 0, 0, "PART", "which samples (default train)", splits, NULL},
     {"--limit", 0, OPT_INT, &limit, 1, 1e12, "N", "at most N samples of each cluster, chosen by the seed (default all)", NULL, NULL},
     {"--seed", 0, OPT_U64, &seed, 0, 0, "S", "seed of that choice (default 0)", NULL, NULL},
     {"--size", 0, OPT_INT, &size, 1, 65536, "N", "resize pictures to N x N", NULL, NULL},
+    OPT_GROUP("Model"),
     {"--path", 0, OPT_CHOICE, &path_choice, 0, 0, "NAME", "the path on which experts are asked (default linear)", paths, NULL},
     {"--predict", 0, OPT_CHOICE, &predict, 0, 0, "WHAT", "what experts answer (default v)", predictions, NULL},
+    OPT_GROUP("Machine and output"),
     {"--no-verify", 0, OPT_FLAG, &no_verify, 0, 0, NULL, "do not check the shards' hashes first", NULL, NULL},
     {"--threads", 0, OPT_INT, &threads, 0, 1024, "N", "threads; changes no result (default: all there are)", NULL, NULL},
     {"--output", 'o', OPT_TEXT, &out, 0, 0, "DIR", "the folder to make", NULL, NULL},
@@ -214,7 +218,7 @@ int main(int argc, char **argv)
 
 	cmd_start(&program, argc, argv, 1, 1);
 	cmd_catch_signals();
-	if (!parse_request(&cluster, &e) && (pool = pool_new((int)threads, &e)) && !manifest_load(&m, argv[1], &e)) {
+	if (!parse_request(&cluster, &e) && !operand_shards(argv[1], &e) && (pool = pool_new((int)threads, &e)) && !manifest_load(&m, argv[1], &e)) {
 		stamp = make_stamp(m.sha256);
 		done = finished(stamp, pool, &e);
 		if (done > 0)

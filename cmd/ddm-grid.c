@@ -19,12 +19,14 @@ static const char *out_path;
 static int holdout, spread;
 
 static const struct opt options[] = {
+    OPT_GROUP("Pictures"),
     {.name = "--columns", .letter = 'c', .type = OPT_INT, .value = &per_row, .lo = 1, .hi = 1000, .arg = "N", 
      .help = "pictures in a row (default 12)"},
     {.name = "--rows", .letter = 'r', .type = OPT_INT, .value = &rows_each, .lo = 1, .hi = 1000, .arg = "N",
      .help = "rows for each source (default 2)"},
     {.name = "--skip", .type = OPT_INT, .value = &skip, .lo = 0, .hi = 1e15, .arg = "N", .help = "pass over the first N of each (default 0)"},
     {.name = "--spread", .value = &spread, .help = "take pictures at equal distances over all of the source, not the first ones"},
+    OPT_GROUP("Sheet"),
     {.name = "--scale", .letter = 's', .type = OPT_INT, .value = &scale, .lo = 1, .hi = 16, .arg = "N",
      .help = "enlarge by a whole factor, without smoothing (default 2)"},
     {.name = "--size", .type = OPT_INT, .value = &size, .lo = 1, .hi = 4096, .arg = "N",

@@ -4,6 +4,7 @@
 
 #include "cmd/cmd.h"
 #include "core/mem.h"
+#include "core/meant.h"
 #include "core/str.h"
 #include "file/commit.h"
 #include "file/standing.h"
@@ -20,6 +21,7 @@ static const char *const formats[] = {"svg", "png", NULL};
 static const char *const logs[] = {"none", "x", "y", "xy", NULL};
 
 static const struct opt options[] = {
+    OPT_GROUP("Columns"),
     {.name = "--x", .letter = 'x', .type = OPT_TEXT, .value = &x_column, .arg = "COLUMN", .help = "from left to right; of bars: what names them"},
     {.name = "--y", .letter = 'y', .type = OPT_TEXT, .value = &y_column, .arg = "COLUMN",
      .help = "what is drawn (cost: default kd; router: weight or entropy; compare: the key)"},
@@ -31,15 +33,18 @@ static const struct opt options[] = {
      .help = "of intervals over several files (default 0.95)"},
     {.name = "--floor", .type = OPT_TEXT, .value = &floor_column, .arg = "COLUMN",
      .help = "of cost: draw a line there (default: kd_floor beside kd or kd_heldout, and so on; '' is none)"},
+    OPT_GROUP("Curves and axes"),
     {.name = "--smooth", .type = OPT_INT, .value = &smooth, .lo = 0, .hi = 1e9, .arg = "N",
      .help = "of loss: mean over N lines, 1 is none (default 0: a twentieth of the lines)"},
     {.name = "--log", .type = OPT_CHOICE, .value = &log_choice, .arg = "AXES", .choices = logs, .given = &log_given,
      .help = "logarithmic scales (default: y of loss, x of cost)"},
     {.name = "--x-range", .type = OPT_TEXT, .value = &x_range, .arg = "LO:HI", .help = "show this part of x"},
     {.name = "--y-range", .type = OPT_TEXT, .value = &y_range, .arg = "LO:HI", .help = "show this part of y"},
+    OPT_GROUP("Texts"),
     {.name = "--title", .letter = 't', .type = OPT_TEXT, .value = &title, .arg = "TEXT", .help = "title"},
     {.name = "--x-label", .type = OPT_TEXT, .value = &x_label, .arg = "TEXT", .help = "below the scale of x (default: the column)"},
     {.name = "--y-label", .type = OPT_TEXT, .value = &y_label, .arg = "TEXT", .help = "above the scale of y (default: the column)"},
+    OPT_GROUP("Output"),
     {.name = "--width", .type = OPT_INT, .value = &width, .lo = 200, .hi = 4000, .arg = "N", .help = "pixels (default 640)"},
     {.name = "--height", .type = OPT_INT, .value = &height, .lo = 150, .hi = 4000, .arg = "N", .help = "pixels, but of bars (default 400)"},
     {.name = "--scale", .type = OPT_REAL, .value = &scale, .lo = .25, .hi = 8, .arg = "F",
@@ -62,7 +67,7 @@ static const struct program program = {
 
 enum kind { KIND_LOSS, KIND_COST, KIND_ROUTER, KIND_COMPARE, KIND_LINES, KIND_POINTS, KIND_BARS, KINDS };
 
-static const char *const kinds[KINDS] = {"loss", "cost", "router", "compare", "lines", "points", "bars"};
+static const char *const kinds[] = {"loss", "cost", "router", "compare", "lines", "points", "bars", NULL};
 
 struct input {
 	char **path, **label; /* (n); path borrowed, label owned */
@@ -277,12 +282,14 @@ static int run(struct input *in, const char *name, struct err *e)
 {
 	struct scene s = {0};
 	int kind = 0, png = format_choice < 0 ? str_ends(out_path, ".png") : format_choice, rc;
+	char meant[WORD_MEANT];
 	char *line;
 
 	while (kind < KINDS && strcmp(name, kinds[kind]))
 		kind++;
 	if (kind == KINDS)
-		return err_set(e, ERR_USAGE, "'%s' is no kind of chart: loss, cost, router, compare, lines, points, bars", name);
+		return err_set(e, ERR_USAGE, "'%s' is no kind of chart: loss, cost, router, compare, lines, points, bars%s", name,
+		               word_meant(meant, name, kinds));
 	if (standing_own(out_path, program.name, e))
 		return -1;
 	rc = kind == KIND_COMPARE || kind == KIND_BARS ? draw_bars(&s, kind, in, e) : draw_chart(&s, kind, in, e);

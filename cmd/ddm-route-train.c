@@ -5,6 +5,7 @@
 static int last;
 
 static const struct opt options[] = {
+    OPT_GROUP("What to train"),
     {"--last", 0, OPT_FLAG, &last, 0, 0, NULL, "keep the last weights, not those of the best held-out cross-entropy", NULL, NULL},
     TRAINING_OPTIONS,
     {0},

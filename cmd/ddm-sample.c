@@ -45,17 +45,17 @@ static const char *const formats[] = {[FORMAT_PNG] = "png", [FORMAT_WEBP] = "web
 static const char *const converts[] = {"match", "native", NULL};
 enum { WEIGHTS_F32, WEIGHTS_BF16, WEIGHTS_INT8, WEIGHTS_TF32 };
 static const char *const weight_types[] = {"f32", "bf16", "int8", "tf32", NULL};
-
 static const char *const residents[] = {"auto", NULL};
 static const char *const routes[] = {"top-1", "top-2", "full", "threshold:", "switch:", "sample", "oracle", "prior", "expert:", NULL};
 
 static const struct opt options[] = {
+    OPT_GROUP("Pictures"),
     {"--count", 'n', OPT_INT, &each, 1, MOST, "N", "how many pictures; of every prompt, where there are prompts (default 1)", NULL, NULL},
     {"--prompt", 0, OPT_TEXT, &prompt_text, 0, 0, "TEXT", "what the pictures show, for experts that read text", NULL, NULL},
     {"--prompts", 0, OPT_TEXT, &prompts_path, 0, 0, "FILE",
      "prompts, one a line, or as JSON objects with a seed each; - is standard input", NULL, NULL},
     {"--negative", 0, OPT_TEXT, &negative, 0, 0, "TEXT", "what guidance leads away from (default nothing)", NULL, NULL},
-    {"--preset", 0, OPT_CHOICE, &preset_choice, 0, 0, "NAME",
+    OPT_GROUP("Sampling"), {"--preset", 0, OPT_CHOICE, &preset_choice, 0, 0, "NAME",
      "the released sampler of a model: for paris --route top-2 --steps 50 --times paris --cfg 7.5", presets, NULL},
     {"--route", 0, OPT_TEXT, &route, 0, 0, "HOW",
      "top-K, full, threshold:P, switch:T, sample, oracle, prior, expert:I", routes, NULL},
@@ -74,19 +74,19 @@ static const struct opt options[] = {
     {"--noise", 0, OPT_CHOICE, &noise_choice, 0, 0, "KIND",
      "philox, or torch: what torch.randn of a CPU gives for the seed (default philox)", noises, NULL},
     {"--labels", 0, OPT_TEXT, &labels_path, 0, 0, "FILE", "assignments of reference items, for --route oracle", NULL, NULL},
-    {"--grid", 0, OPT_TEXT, &grid_path, 0, 0, "FILE", "write a contact sheet of the first 400 pictures as PNG", NULL, NULL},
+    OPT_GROUP("Reports"), {"--grid", 0, OPT_TEXT, &grid_path, 0, 0, "FILE", "write a contact sheet of the first 400 pictures as PNG", NULL, NULL},
     {"--report", 0, OPT_TEXT, &report_path, 0, 0, "FILE",
      "write the routing's statistics and GFLOP per picture as JSON", NULL, NULL},
     {"--log", 0, OPT_TEXT, &log_path, 0, 0, "FILE", "write every picture's weights at every step as JSON lines", NULL, NULL},
     {"--timing", 0, OPT_TEXT, &timing_path, 0, 0, "FILE", "write seconds and pictures per second as JSON", NULL, NULL},
-    {"--convert", 0, OPT_CHOICE, &convert_choice, 0, 0, "HOW",
+    OPT_GROUP("Weights"), {"--convert", 0, OPT_CHOICE, &convert_choice, 0, 0, "HOW",
      "ask experts on another path at equal noise (match) or at equal time (native) (default match)", converts, NULL},
     {"--weights", 0, OPT_CHOICE, &weights_choice, 0, 0, "TYPE",
      "how the experts' matrices are held and multiplied (default bf16 on a GPU, f32 on the CPU)", weight_types, NULL},
     {"--encoder-weights", 0, OPT_CHOICE, &encoders_choice, 0, 0, "TYPE",
      "how the matrices of the text encoder and the autoencoder are held and multiplied (default f32)", encoder_weights, NULL},
     {"--map", 0, OPT_FLAG, &map, 0, 0, NULL, "leave f32 matrices in their files, mapped; changes no result", NULL, NULL},
-    {"--format", 0, OPT_CHOICE, &format_choice, 0, 0, "NAME",
+    OPT_GROUP("Decoding and text"), {"--format", 0, OPT_CHOICE, &format_choice, 0, 0, "NAME",
      "png, webp (lossless), npz (arr_0, of all pictures) or latent (what the experts make, as .npy) (default png)", formats, NULL},
     {"--vae", 0, OPT_TEXT, &vae_path, 0, 0, "DIR", "the autoencoder that decodes latents (default MODEL/vae)", NULL, NULL},
     {"--tile", 0, OPT_FLAG, &tile, 0, 0, NULL, "decode large pictures by overlapping tiles, in less memory", NULL, NULL},
@@ -95,7 +95,7 @@ static const struct opt options[] = {
      "features of the prompts, .npy (n, tokens, width) or .npz, in place of an encoder", NULL, NULL},
     {"--negative-features", 0, OPT_TEXT, &away_path, 0, 0, "FILE",
      "features of what guidance leads away from, .npy (tokens, width) or .npz", NULL, NULL},
-    {"--resident", 0, OPT_TEXT, &resident, 0, 0, "N",
+    OPT_GROUP("Machine and output"), {"--resident", 0, OPT_TEXT, &resident, 0, 0, "N",
      "experts that a GPU's memory holds at a time, or 20G: those that fit; changes no result (default auto, into what is free)", residents, NULL},
     {"--first", 0, OPT_INT, &first_image, 0, MOST - 1, "I", "number of the first picture (default 0)", NULL, NULL},
     {"--batch", 0, OPT_INT, &batch, 1, 65536, "N", "pictures at once; changes no result on the CPU (default 64)", NULL, NULL},

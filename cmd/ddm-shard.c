@@ -28,6 +28,7 @@ static struct {
 } o = {.shard_size = (uint64_t)256 << 20, .level = 3, .max_errors = -1, .device = "auto"};
 
 static const struct opt options[] = {
+    OPT_GROUP("Shards"),
     {.name = "--assign", .letter = 'a', .type = OPT_TEXT, .value = &o.assign, .arg = "FILE", .help = "assignment by ddm-cluster"},
     {.name = "--output", .letter = 'o', .type = OPT_TEXT, .value = &o.out, .arg = "SHARDS", .help = "folder to make"},
     {.name = "--holdout", .type = OPT_REAL, .value = &o.holdout, .lo = 0, .hi = 1, .arg = "F", .given = &o.holdout_given,
@@ -35,6 +36,7 @@ static const struct opt options[] = {
     {.name = "--shard-size", .type = OPT_SIZE, .value = &o.shard_size, .arg = "SIZE",
      .help = "start another shard at this size (default 256M)"},
     {.name = "--level", .type = OPT_INT, .value = &o.level, .lo = 1, .hi = 19, .arg = "N", .help = "zstd level (default 3)"},
+    OPT_GROUP("Encoders"),
     {.name = "--vae", .type = OPT_TEXT, .value = &o.vae, .arg = "DIR", .help = "add latents by this autoencoder, as ddm-encode makes them"},
     {.name = "--size", .type = OPT_INT, .value = &o.size, .lo = 1, .hi = 16384, .arg = "N", .given = &o.about_latents,
      .help = "of the centre square, resized to N x N (default: pictures as they are)"},
@@ -55,6 +57,7 @@ static const struct opt options[] = {
      .help = "how the encoders' matrices are held and multiplied (default f32)"},
     {.name = "--device", .type = OPT_TEXT, .value = &o.device, .arg = "NAME",
      .help = "auto, cpu, cuda or cuda:N: where encoders run (default auto)"},
+    OPT_GROUP("Reading"),
     {.name = "--skip-bad", .type = OPT_FLAG, .value = &o.skip_bad,
      .help = "pass over unreadable and unassigned samples, naming them"},
     {.name = "--max-errors", .type = OPT_INT, .value = &o.max_errors, .lo = 0, .hi = 1e15, .arg = "N",

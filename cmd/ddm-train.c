@@ -14,6 +14,7 @@ static int64_t text_tokens;
 static const char *null_text, *from;
 
 static const struct opt options[] = {
+    OPT_GROUP("What to train"),
     {"--cluster", 0, OPT_TEXT, &cluster, 0, 0, "K|all",
      "the cluster to train on, counted from 0; all: the monolith", NULL, NULL},
     {"--predict", 0, OPT_CHOICE, &predict, 0, 0, "v|x0",

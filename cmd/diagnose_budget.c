@@ -6,6 +6,7 @@
 #include "cmd/cmd.h"
 #include "cmd/opendevice.h"
 #include "cmd/diagnose.h"
+#include "cmd/operand.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/pool.h"
@@ -30,12 +31,14 @@ static const char *routes_text, *times_text = ".05,.1,.2,.3,.4,.5,.6,.7,.8,.9,.9
 static const char *const splits[] = {"train", "holdout", NULL};
 
 static const struct opt options[] = {
+    OPT_GROUP("What to measure"),
     {"--routes", 0, OPT_TEXT, &routes_text, 0, 0, "LIST",
      "routes, with commas between: optimum, POLICY, exact:POLICY (default all that tell something)", NULL, NULL},
     {"--times", 0, OPT_TEXT, &times_text, 0, 0, "LIST", "times from .001 to 1 (default .05,.1,.2, ..., .9,.95,1)", NULL, NULL},
     {"--count", 'n', OPT_INT, &count, 1, 1e9, "N", "states at each time (default 500)", NULL, NULL},
     {"--split", 0, OPT_CHOICE, &split, 0, 0, "PART", "of which samples states are made (default train)", splits, NULL},
     {"--seed", 0, OPT_U64, &seed, 0, 0, "S", "seed of samples and noise (default 0)", NULL, NULL},
+    OPT_GROUP("Output and machine"),
     {"--routing", 0, OPT_TEXT, &routing_path, 0, 0, "FILE", "write a table on the router: how right, how sure", NULL, NULL},
     {"--json", 0, OPT_TEXT, &json_path, 0, 0, "FILE", "write everything as JSON", NULL, NULL},
     {"--no-verify", 0, OPT_FLAG, &no_verify, 0, 0, NULL, "do not check the shards' hashes first", NULL, NULL},
@@ -422,7 +425,7 @@ static int work(struct run *r, const char *model, const char *shards, struct err
 	struct stamp *stamp = NULL;
 	int rc = -1;
 
-	if (parse_times(r, e))
+	if (parse_times(r, e) || operand_shards(shards, e))
 		return -1;
 	if (ensemble_open(&r->ensemble, model, &o, e))
 		return err_lacking(e, NULL);

@@ -5,8 +5,10 @@
 
 #include "cmd/cmd.h"
 #include "cmd/complete.h"
+#include "cmd/optnames.h"
 #include "config.h"
 #include "core/mem.h"
+#include "core/meant.h"
 #include "core/str.h"
 #include "core/version.h"
 
@@ -16,9 +18,14 @@ const struct opt opt_builtin[] = {
     {0},
 };
 
-static int is_end(const struct opt *o)
+int opt_is_end(const struct opt *o)
 {
-	return !o->name && !o->letter;
+	return !o->name && !o->letter && !o->help;
+}
+
+int opt_is_group(const struct opt *o)
+{
+	return !o->name && !o->letter && o->help;
 }
 
 static const char *opt_label(const struct opt *o, char buf[3])
@@ -89,7 +96,9 @@ static int column_of_help(const struct opt *options)
 	struct str s = {0};
 	size_t widest = strlen("  -V, --version");
 
-	for (const struct opt *o = options; !is_end(o); o++) {
+	for (const struct opt *o = options; !opt_is_end(o); o++) {
+		if (opt_is_group(o))
+			continue;
 		str_reset(&s);
 		left_column(&s, o);
 		if (s.len > widest && s.len <= 30)
@@ -102,14 +111,20 @@ static int column_of_help(const struct opt *options)
 char *opt_help(const struct program *p)
 {
 	struct str s = {0};
-	int indent = column_of_help(p->options);
+	int indent = column_of_help(p->options), grouped = 0;
 
 	str_printf(&s, "Usage: %s [-hV]%s%s\n\n", p->name, *p->synopsis ? " " : "", p->synopsis);
 	add_wrapped(&s, p->about, 0, 100);
 	str_puts(&s, "\n\nOptions:\n");
-	for (const struct opt *o = p->options; !is_end(o); o++)
-		add_option(&s, o, indent);
-	for (const struct opt *o = opt_builtin; !is_end(o); o++)
+	for (const struct opt *o = p->options; !opt_is_end(o); o++) {
+		if (opt_is_group(o))
+			str_printf(&s, "\n%s:\n", o->help);
+		else
+			add_option(&s, o, indent);
+		grouped |= opt_is_group(o);
+	}
+	str_puts(&s, grouped ? "\nHelp:\n" : "");
+	for (const struct opt *o = opt_builtin; !opt_is_end(o); o++)
 		add_option(&s, o, indent);
 	return s.p;
 }
@@ -138,6 +153,15 @@ static int name_matches(const struct opt *o, const char *name, size_t n)
 	return o->name[n] ? 1 : 2;
 }
 
+/* Says what was probably meant. count: options that begin so. */
+static void refuse_option(const struct program *p, const char *name, size_t n, int count, struct err *e)
+{
+	const char *meant = count || n < 3 ? NULL : optnames_meant(p, name, n);
+
+	err_set(e, ERR_USAGE, "%s option '%.*s'%s%s; try '%s -h'", count ? "ambiguous" : "unknown", (int)n, name, meant ? "; did you mean " : "",
+	        meant ? meant : "", p->name);
+}
+
 /* The option that `name` (n characters, "--" included) is, or begins when that is unique. */
 static const struct opt *find_long(const struct program *p, const char *name, size_t n, struct err *e)
 {
@@ -145,7 +169,7 @@ static const struct opt *find_long(const struct program *p, const char *name, si
 	int count = 0;
 
 	for (size_t t = 0; t < 2; t++) {
-		for (const struct opt *o = tables[t]; !is_end(o); o++) {
+		for (const struct opt *o = tables[t]; !opt_is_end(o); o++) {
 			int m = name_matches(o, name, n);
 
 			if (m == 2)
@@ -156,19 +180,20 @@ static const struct opt *find_long(const struct program *p, const char *name, si
 	}
 	if (count == 1)
 		return found;
-	err_set(e, ERR_USAGE, "%s option '%.*s'; '%s -h' lists them", count ? "ambiguous" : "unknown", (int)n, name, p->name);
+	refuse_option(p, name, n, count, e);
 	return NULL;
 }
 
 static const struct opt *find_letter(const struct program *p, char letter, struct err *e)
 {
 	const struct opt *tables[] = {p->options, opt_builtin};
+	char name[] = {'-', letter, 0};
 
 	for (size_t t = 0; t < 2; t++)
-		for (const struct opt *o = tables[t]; !is_end(o); o++)
-			if (o->letter == letter)
+		for (const struct opt *o = tables[t]; !opt_is_end(o); o++)
+			if (o->letter && o->letter == letter)
 				return o;
-	err_set(e, ERR_USAGE, "unknown option '-%c'; '%s -h' lists them", letter, p->name);
+	refuse_option(p, name, 2, 0, e);
 	return NULL;
 }
 
@@ -205,6 +230,7 @@ static int set_real(const struct opt *o, const char *label, const char *text, st
 static int set_choice(const struct opt *o, const char *label, const char *text, struct err *e)
 {
 	struct str s = {0};
+	char meant[WORD_MEANT];
 
 	for (int i = 0; o->choices[i]; i++) {
 		if (!strcmp(o->choices[i], text)) {
@@ -214,7 +240,7 @@ static int set_choice(const struct opt *o, const char *label, const char *text, 
 		}
 		str_printf(&s, "%s%s", i ? ", " : "", o->choices[i]);
 	}
-	err_set(e, ERR_USAGE, "%s: '%s' is not one of %s", label, text, str_text(&s));
+	err_set(e, ERR_USAGE, "%s: '%s' is not one of %s%s", label, text, str_text(&s), word_meant(meant, text, o->choices));
 	str_release(&s);
 	return -1;
 }
@@ -268,7 +294,28 @@ struct cursor {
 	const struct program *p;
 	char **argv;
 	int argc, next;
+	struct opt_given *given;
 };
+
+static void note_given(struct opt_given *given, const struct opt *o)
+{
+	for (int i = 0; given && i < given->n; i++)
+		if (given->v[i] == o)
+			return;
+	if (given && given->n < OPT_MOST)
+		given->v[given->n++] = o;
+}
+
+/* Takes the value in its new spelling where it has one of an earlier version. */
+static int take_option(struct cursor *c, const struct opt *o, const char *value, struct err *e)
+{
+	const char *now = value && o->name ? optnames_value(c->p->name, o->name, value) : NULL;
+
+	if (now)
+		cmd_warn("%s %s is now %s %s; the old word goes with the next version", o->name, value, o->name, now);
+	note_given(c->given, o);
+	return set_value(o, now ? now : value, e);
+}
 
 /* The value of an option that takes one: what is attached to it, or the next argument. */
 static const char *take_value(struct cursor *c, const struct opt *o, const char *attached, struct err *e)
@@ -288,11 +335,23 @@ static int is_builtin(const struct opt *o)
 	return o >= opt_builtin && o < opt_builtin + sizeof opt_builtin / sizeof *opt_builtin;
 }
 
+/* The new name of an option of an earlier version, or `name`; *n is its length. */
+static const char *current_name(const struct program *p, const char *name, size_t *n)
+{
+	const char *now = optnames_renamed(p->name, name, *n);
+
+	if (!now)
+		return name;
+	cmd_warn("%.*s is now %s; the old name goes with the next version", (int)*n, name, now);
+	*n = strlen(now);
+	return now;
+}
+
 static int parse_long(struct cursor *c, const char *arg, struct err *e)
 {
-	size_t n = strcspn(arg, "=");
-	const struct opt *o = find_long(c->p, arg, n, e);
-	const char *value = arg[n] ? arg + n + 1 : NULL;
+	size_t n = strcspn(arg, "="), length = n;
+	const char *name = current_name(c->p, arg, &length), *value = arg[n] ? arg + n + 1 : NULL;
+	const struct opt *o = find_long(c->p, name, length, e);
 
 	if (!o)
 		return -1;
@@ -305,14 +364,16 @@ static int parse_long(struct cursor *c, const char *arg, struct err *e)
 		if (!value)
 			return -1;
 	}
-	return set_value(o, value, e);
+	return take_option(c, o, value, e);
 }
 
 static int parse_letters(struct cursor *c, const char *arg, struct err *e)
 {
 	for (const char *l = arg + 1; *l; l++) {
-		const struct opt *o = find_letter(c->p, *l, e);
-		const char *value;
+		const char old[] = {'-', *l, 0}, *value;
+		size_t n = 2;
+		const char *name = current_name(c->p, old, &n);
+		const struct opt *o = name == old ? find_letter(c->p, *l, e) : find_long(c->p, name, n, e);
 
 		if (!o)
 			return -1;
@@ -320,9 +381,9 @@ static int parse_letters(struct cursor *c, const char *arg, struct err *e)
 			answer(c->p, o->letter);
 		if (o->type != OPT_FLAG) {
 			value = take_value(c, o, l[1] ? l + 1 : NULL, e);
-			return value ? set_value(o, value, e) : -1;
+			return value ? take_option(c, o, value, e) : -1;
 		}
-		if (set_value(o, NULL, e))
+		if (take_option(c, o, NULL, e))
 			return -1;
 	}
 	return 0;
@@ -341,9 +402,9 @@ static int answer_completion(const struct program *p, const char *shell, struct 
 	cmd_exit(&none);
 }
 
-int opt_parse(const struct program *p, int argc, char **argv, int *operands, struct err *e)
+int opt_parse(const struct program *p, int argc, char **argv, int *operands, struct opt_given *given, struct err *e)
 {
-	struct cursor c = {p, argv, argc, 1};
+	struct cursor c = {p, argv, argc, 1, given};
 	int kept = 1;
 
 	if (argc == 3 && !strcmp(argv[1], "--completion"))

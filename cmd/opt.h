@@ -24,7 +24,7 @@ struct opt_list {
 };
 
 struct opt {
-	const char *name;          /* "--steps"; NULL when there is only a letter */
+	const char *name;          /* "--steps"; NULL when there is only a letter, and in OPT_GROUP */
 	char letter;               /* 'n' or 0 */
 	enum opt_type type;
 	void *value;               /* keeps its default when the option is absent */
@@ -35,21 +35,35 @@ struct opt {
 	int *given;                /* NULL, or set to 1 when the option was seen */
 };
 
+/* A row of the table that heads the options after it in -h. */
+#define OPT_GROUP(title) {.help = title}
+
 struct program {
 	const char *name;     /* "ddm-cluster" */
 	const char *synopsis; /* what follows the name, without "[-hV]": "-k K [--fine N] ... SAMPLES..."; same as the manual's */
 	const char *about;    /* one sentence */
-	const struct opt *options; /* ends with an entry whose name is NULL and letter is 0 */
+	const struct opt *options; /* ends with an entry without name, letter and help */
 };
 
 extern const struct opt opt_builtin[]; /* -h and -V, which every program has */
 
+int opt_is_end(const struct opt *o);
+int opt_is_group(const struct opt *o);
+
+/* Options as they were given, in that order, each once. */
+enum { OPT_MOST = 128 };
+struct opt_given {
+	const struct opt *v[OPT_MOST];
+	int n;
+};
+
 /* Parse argv: "--steps 5", "--steps=5", "-n 5", "-n5", bundled letters of flags, "--" ends options, "-" is an operand, options
- * and operands may mix. A long option may be cut short where that is unique. Unknown or
- * ambiguous options, missing or bad values: -1 and ERR_USAGE naming the option, the value and the
- * allowed range. -h/--help and -V/--version are handled here: they print to stdout and exit 0 (--version names the build), and so is
- * "--completion SHELL" where it is all there is (cmd/complete.h). Leaves the operands in argv[1 .. *operands]. */
-int opt_parse(const struct program *p, int argc, char **argv, int *operands, struct err *e);
+ * and operands may mix. A long option may be cut short where that is unique. Unknown or ambiguous options, missing or bad values: -1 and
+ * ERR_USAGE naming the option, the value and the allowed range, and what was probably meant. A name of an earlier version is taken and told
+ * on stderr (cmd/optnames.h). -h/--help and -V/--version are handled here: they print to stdout and exit 0 (--version names the build),
+ * and so is "--completion SHELL" where it is all there is (cmd/complete.h). Leaves the operands in argv[1 .. *operands] and the options that
+ * were seen in *given (NULL: not wanted). */
+int opt_parse(const struct program *p, int argc, char **argv, int *operands, struct opt_given *given, struct err *e);
 
 /* What -h prints. Caller frees with mem_free. */
 char *opt_help(const struct program *p);

@@ -8,6 +8,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/opendevice.h"
+#include "cmd/operand.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "net/model.h"
@@ -206,7 +207,7 @@ void training_run(const char *shards, struct err *e)
 	struct pool *pool;
 	struct device *device;
 
-	if (gather(shards, e) || !(pool = pool_new((int)training.threads, e)))
+	if (gather(shards, e) || operand_shards(shards, e) || !(pool = pool_new((int)training.threads, e)))
 		return;
 	device = open_device(training.device, pool, e);
 	if (device)

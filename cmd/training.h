@@ -20,12 +20,14 @@ extern const char *const training_schedules[], *const training_offloads[];
 
 /* Rows of an option table, in the order of the manual. */
 #define TRAINING_OPTIONS \
+	OPT_GROUP("Network"), \
 	{"--model", 0, OPT_TEXT, &training.model, 0, 0, "NAME/P", \
 	 "network preset: dit-nano micro mini s b l xl, or paris- pixart-; patch P", NULL, NULL}, \
 	{"--hidden", 0, OPT_INT, &training.hidden, 4, 65536, "H", "width, instead of the preset's", NULL, NULL}, \
 	{"--depth", 0, OPT_INT, &training.depth, 1, 1000, "L", "number of blocks, instead of the preset's", NULL, NULL}, \
 	{"--heads", 0, OPT_INT, &training.heads, 1, 1024, "A", "attention heads, instead of the preset's", NULL, NULL}, \
 	{"--patch", 0, OPT_INT, &training.patch, 1, 1024, "P", "patch size, instead of the preset's", NULL, NULL}, \
+	OPT_GROUP("Optimization"), \
 	{"--steps", 0, OPT_INT, &training.steps, 1, 1e12, "N", "optimizer steps", NULL, NULL}, \
 	{"--epochs", 0, OPT_REAL, &training.epochs, 1e-6, 1e9, "E", "or passes over the data (default 100)", NULL, NULL}, \
 	{"--batch", 0, OPT_INT, &training.batch, 1, 1 << 20, "B", "samples per step (default 32)", NULL, NULL}, \
@@ -51,6 +53,7 @@ extern const char *const training_schedules[], *const training_offloads[];
 	{"--init-from", 0, OPT_TEXT, &training.init_from, 0, 0, "FILE", "start from these weights (a file, index or folder)", NULL, NULL}, \
 	{"--max-skipped", 0, OPT_INT, &training.max_skipped, 0, 1e9, "N", \
 	 "non-finite steps in a row before giving up (default 20)", NULL, NULL}, \
+	OPT_GROUP("Validation, checkpoints, log"), \
 	{"--validate-every", 0, OPT_INT, &training.validate_every, 1, 1e12, "N", \
 	 "steps between val_loss on held-out data (default steps / 20)", NULL, NULL}, \
 	{"--validate-samples", 0, OPT_INT, &training.validate_samples, 0, 1e9, "N", \
@@ -61,6 +64,7 @@ extern const char *const training_schedules[], *const training_offloads[];
 	{"--sample-every", 0, OPT_INT, &training.sample_every, 1, 1e12, "N", "draw a sheet of samples every N steps", NULL, NULL}, \
 	{"--log-every", 0, OPT_INT, &training.log_every, 1, 1e12, "N", \
 	 "steps between lines of train.jsonl (default 10)", NULL, NULL}, \
+	OPT_GROUP("Machine"), \
 	{"--recompute", 0, OPT_FLAG, &training.recompute, 0, 0, NULL, \
 	 "recompute blocks in the backward pass: less memory, same bytes", NULL, NULL}, \
 	{"--offload", 0, OPT_CHOICE, &training.offload, 0, 0, "WHAT", \
@@ -70,6 +74,7 @@ extern const char *const training_schedules[], *const training_offloads[];
 	 "threads; changes no result (default: all there are)", NULL, NULL}, \
 	{"--device", 0, OPT_TEXT, &training.device, 0, 0, "NAME", \
 	 "auto, cpu, cuda or cuda:N: where to compute (default auto)", NULL, NULL}, \
+	OPT_GROUP("Output"), \
 	{"--plan", 0, OPT_FLAG, &training.plan, 0, 0, NULL, "print what the run would need, and stop", NULL, NULL}, \
 	{"--profile", 0, OPT_FLAG, &training.profile, 0, 0, NULL, \
 	 "time every operation and print a table at the end", NULL, NULL}, \

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/meant.h"
 #include "core/str.h"
 
 enum { MAX_EXPERTS = 4096 };
@@ -32,6 +33,9 @@ int policy_parse(const char *text, struct policy *p, struct err *e)
 		enum policy_kind kind;
 	} plain[] = {{"full", POLICY_FULL}, {"sample", POLICY_SAMPLE}, {"oracle", POLICY_ORACLE}, {"prior", POLICY_PRIOR}};
 
+	static const char *const words[] = {"full", "sample", "oracle", "prior", "top-1", "top-2", "threshold:", "switch:", "expert:", NULL};
+	char meant[WORD_MEANT];
+
 	memset(p, 0, sizeof *p);
 	for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
 		if (!strcmp(text, plain[i].name)) {
@@ -47,7 +51,8 @@ int policy_parse(const char *text, struct policy *p, struct err *e)
 	else if (real_after(text, "switch:", &p->p))
 		p->kind = POLICY_SWITCH;
 	else
-		return err_set(e, ERR_USAGE, "route '%s' is none of top-K, full, threshold:P, switch:T, sample, oracle, prior, expert:I", text);
+		return err_set(e, ERR_USAGE, "route '%s' is none of top-K, full, threshold:P, switch:T, sample, oracle, prior, expert:I%s", text,
+		               word_meant(meant, text, words));
 	return 0;
 }
 

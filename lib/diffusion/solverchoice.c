@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/meant.h"
 #include "core/str.h"
 
 const char *const solver_names[] = {"euler",   "heun",    "ddpm",    "ddim",    "euler-discrete", "dpm++1",
@@ -107,9 +108,18 @@ static int parse_keys(const char *text, const char *keys, struct solver_choice *
 	return 0;
 }
 
+static const char *meant_solver(char meant[WORD_MEANT], const char *text, size_t n)
+{
+	char name[32];
+
+	snprintf(name, sizeof name, "%.*s", (int)n, text);
+	return word_meant(meant, name, solver_names);
+}
+
 int solver_parse(const char *text, struct solver_choice *c, struct err *e)
 {
 	size_t n = strcspn(text, ",");
+	char meant[WORD_MEANT];
 	int i;
 
 	memset(c, 0, sizeof *c);
@@ -118,8 +128,8 @@ int solver_parse(const char *text, struct solver_choice *c, struct err *e)
 			break;
 	if (!solver_names[i])
 		return err_set(e, ERR_USAGE,
-		               "solver '%.*s' is none of euler, heun, ddpm, ddim, euler-discrete, dpm++1, dpm++2m, dpm++3m, dpm++2s, dpm++3s",
-		               (int)n, text);
+		               "solver '%.*s' is none of euler, heun, ddpm, ddim, euler-discrete, dpm++1, dpm++2m, dpm++3m, dpm++2s, dpm++3s%s",
+		               (int)n, text, meant_solver(meant, text, n));
 	c->name = solver_names[i];
 	c->discrete = i >= ODE;
 	if (!c->discrete) {

@@ -5,6 +5,7 @@
 
 #include "core/jsonio.h"
 #include "core/mem.h"
+#include "core/meant.h"
 #include "core/str.h"
 #include "net/diffusers.h"
 #include "net/dit.h"
@@ -46,10 +47,30 @@ static int preset_named(const char *name, const char *prefix, struct net_config 
 	return 0;
 }
 
+/* "; did you mean dit-mini/4": the nearest name, with the patch that was asked for; nothing where none is near. */
+static void suggest_preset(struct str *s, const char *name, size_t nfamilies)
+{
+	enum { NAMES = sizeof presets / sizeof *presets };
+	size_t len = strcspn(name, "/");
+	char *base = str_new("%.*s", (int)len, name);
+	const char *words[3 * NAMES + 1] = {0}, *near;
+	int n = 0;
+
+	for (size_t f = 0; f < nfamilies; f++)
+		for (size_t i = 0; i < NAMES; i++)
+			words[n++] = str_new("%s%s", families[f].prefix, presets[i].name);
+	near = word_nearest(base, words);
+	if (near)
+		str_printf(s, "; did you mean %s%s", near, name[len] && strcmp(near, base) ? name + len : "/4");
+	while (n)
+		mem_free((char *)words[--n]);
+	mem_free(base);
+}
+
 int net_preset(const char *name, struct net_config *c, struct err *e)
 {
 	size_t n = c->kind == NET_ROUTER ? 1 : sizeof families / sizeof *families;
-	struct str all = {0};
+	struct str all = {0}, meant = {0};
 
 	for (size_t i = 0; i < n; i++)
 		if (preset_named(name, families[i].prefix, c)) {
@@ -60,8 +81,10 @@ int net_preset(const char *name, struct net_config *c, struct err *e)
 		str_printf(&all, " dit-%s/P", presets[i].name);
 	if (n > 1)
 		str_puts(&all, ", the same as paris- and pixart-,");
-	err_set(e, ERR_USAGE, "no network is called %s; there are%s with a patch size P of 1 to 64", name, str_text(&all));
+	suggest_preset(&meant, name, n);
+	err_set(e, ERR_USAGE, "no network is called %s; there are%s with a patch size P of 1 to 64%s", name, str_text(&all), str_text(&meant));
 	str_release(&all);
+	str_release(&meant);
 	return -1;
 }
 

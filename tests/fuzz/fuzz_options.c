@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	copy = memcpy(mem_alloc((len + 3) * sizeof *argv), argv, (len + 3) * sizeof *argv);
 	memset(&o, 0, sizeof o);
 	o.steps = 1;
-	if (!opt_parse(&program, argc, argv, &operands, &e))
+	if (!opt_parse(&program, argc, argv, &operands, NULL, &e))
 		check(argv, copy, argc, operands);
 	else if (e.code != ERR_USAGE || !*e.msg)
 		abort();

@@ -232,6 +232,10 @@ static void refusals(void **state)
 	(void)state;
 	assert_int_equal(net_preset("dit-s", &c, &e), -1);
 	assert_int_equal(e.code, ERR_USAGE);
+	assert_non_null(strstr(e.msg, "did you mean dit-s/4"));
+	e = (struct err){0};
+	assert_int_equal(net_preset("dit-tiny/4", &c, &e), -1);
+	assert_non_null(strstr(e.msg, "did you mean dit-mini/4"));
 	assert_int_equal(net_preset("dit-s/0", &c, NULL), -1);
 	assert_int_equal(net_preset("vit-s/2", &c, NULL), -1);
 	c.patch = 3;

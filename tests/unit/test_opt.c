@@ -61,7 +61,7 @@ static int parse(const char *line)
 		if (!strcmp(args[argc], "''"))
 			args[argc] = copy + strlen(line);
 	}
-	return opt_parse(&program, argc, args, &operands, &e);
+	return opt_parse(&program, argc, args, &operands, NULL, &e);
 }
 
 static void refuses(const char *line, const char *part)

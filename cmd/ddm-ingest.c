@@ -22,7 +22,7 @@ static struct {
 	double fps, timeout;
 	uint64_t seed, memory;
 	const char *out;
-	int resize, skip_bad, nul_list, duplicates, classes, frames_given;
+	int resize, skip_bad, nul_list, duplicates, classes, frames_given, quiet;
 	int64_t max_pixels;
 } opt = {.max_errors = -1, .seeds = 1, .timeout = 60, .memory = (uint64_t)2 << 30, .out = "-", .max_pixels = 1 << 26};
 
@@ -59,13 +59,14 @@ static const struct opt options[] = {
 	OPT_GROUP("Output"),
 	{.name = "--threads", .type = OPT_INT, .value = &opt.threads, .lo = 0, .hi = 1024, .arg = "N",
 	 .help = "threads (default: all CPUs)"},
+	{.name = "--quiet", .letter = 'q', .type = OPT_FLAG, .value = &opt.quiet, .help = "no report on stderr"},
 	{.letter = 'o', .type = OPT_TEXT, .value = &opt.out, .arg = "FILE", .help = "output (default: stdout)"},
 	{0}};
 
 static const struct program program = {
 	"ddm-ingest",
 	"[--size N] [--resize FILTER] [--fps F] [--frames N] [--seeds N] [--seed S] [-n MAX] [--classes] [--duplicates] "
-	"[--skip-bad] [--max-errors N] [-0] [--timeout T] [--max-memory SIZE] [--max-pixels N] [--threads N] [-o FILE] SOURCE...",
+	"[--skip-bad] [--max-errors N] [-0] [--timeout T] [--max-memory SIZE] [--max-pixels N] [--threads N] [-q] [-o FILE] SOURCE...",
 	"pictures, video and filter graphs to a tar of samples", options};
 
 static int interrupted(void)
@@ -94,8 +95,7 @@ struct sink {
 	uint64_t *seen; /* hashes of frames, 0 free, open addressing */
 	size_t nseen, cap;
 	struct keyset keys;
-	const char **classes;
-	size_t nclasses;
+	struct class_list classes;
 	struct work_options work;
 };
 
@@ -131,34 +131,6 @@ static int is_full(const struct sink *s)
 	return opt.max && s->samples >= opt.max;
 }
 
-/* What --classes numbers: the first folder of a key, or the graph's name. */
-static size_t class_len(const struct job *j)
-{
-	return j->graph ? strlen(j->name) : strchr(j->key, '/') ? strcspn(j->key, "/") : 0;
-}
-
-/* A .cls of the key's class; one that was there is replaced. */
-static int class_set(const struct sink *s, const struct job *j, struct item *it, struct err *e)
-{
-	size_t n = class_len(j), k = 0;
-	char number[32];
-	int len;
-
-	while (k < s->nclasses && (strncmp(s->classes[k], it->key, n) || s->classes[k][n]))
-		k++;
-	if (!n || k == s->nclasses)
-		return err_set(e, ERR_USAGE, "%s: no folder above it that could be its class", j->path ? j->path : it->key);
-	for (int i = 0; i < it->n; i++)
-		if (!strcmp(it->m[i].ext, "cls")) {
-			mem_free(it->m[i].data);
-			memmove(it->m + i, it->m + i + 1, sizeof *it->m * (size_t)(--it->n - i));
-			break;
-		}
-	len = snprintf(number, sizeof number, "%zu", k);
-	item_add(it, "cls", number, (size_t)len);
-	return 0;
-}
-
 static int item_write(struct sink *s, const struct item *it, struct err *e)
 {
 	int rc = 0;
@@ -175,10 +147,10 @@ static int item_write(struct sink *s, const struct item *it, struct err *e)
 	return rc;
 }
 
-/* A sample of a job, unless it is an equal frame or there are enough. */
+/* A sample of a job, or (NULL) of a tar, unless it is an equal frame or there are enough. */
 static int item_take(struct sink *s, const struct job *j, struct item *it, struct err *e)
 {
-	int is_frame = j->graph || j->kind == MEDIA_VIDEO;
+	int is_frame = j && (j->graph || j->kind == MEDIA_VIDEO);
 
 	if (is_full(s))
 		return 0;
@@ -186,7 +158,7 @@ static int item_take(struct sink *s, const struct job *j, struct item *it, struc
 		s->duplicates++;
 		return 0;
 	}
-	if (opt.classes && class_set(s, j, it, e))
+	if (opt.classes && class_set(&s->classes, j, it, e))
 		return -1;
 	return item_write(s, it, e);
 }
@@ -254,7 +226,7 @@ static int batch_write(struct sink *s, const struct batch *b, int n, struct err 
 
 static int jobs_run(struct sink *s, const struct job_list *l, struct pool *pool, struct err *e)
 {
-	struct progress progress = cmd_progress();
+	struct progress progress = opt.quiet ? (struct progress){0} : cmd_progress();
 	struct result results[BATCH];
 	int rc = 0;
 
@@ -262,7 +234,7 @@ static int jobs_run(struct sink *s, const struct job_list *l, struct pool *pool,
 		struct batch b = {l->v + at, results, &s->work};
 		int n = 0;
 
-		if (progress_tell(&progress, "sources", (int64_t)at, (int64_t)l->n))
+		if (progress_tell(&progress, "sources", (int64_t)at, (int64_t)l->n) || interrupted())
 			return err_set(e, ERR_AGAIN, "interrupted");
 		if (job_streams(s, &l->v[at])) {
 			rc = job_stream(s, &l->v[at++], e);
@@ -316,7 +288,7 @@ static int tar_read(struct tar_batch *b, struct samples *in, struct err *e)
 static int tar_write(struct sink *s, struct tar_batch *b, struct err *e)
 {
 	for (int i = 0; i < b->n && !is_full(s); i++) {
-		if (b->errors[i].code ? job_failed(s, &b->errors[i], e) : item_write(s, &b->items[i], e))
+		if (b->errors[i].code ? job_failed(s, &b->errors[i], e) : item_take(s, NULL, &b->items[i], e))
 			return -1;
 	}
 	return 0;
@@ -355,32 +327,16 @@ static int tars_run(struct sink *s, const struct job_list *l, struct pool *pool,
 	return rc < 0 ? -1 : 0;
 }
 
-/* Names of classes in the order of the keys. */
-static void classes_collect(struct sink *s, const struct job_list *l)
-{
-	for (size_t i = 0; i < l->n; i++) {
-		size_t n = class_len(&l->v[i]);
-		const char *last = s->nclasses ? s->classes[s->nclasses - 1] : NULL;
-
-		if (!n || (last && !strncmp(last, l->v[i].key, n) && !last[n]))
-			continue;
-		s->classes = mem_resize(s->classes, s->nclasses + 1, sizeof *s->classes);
-		s->classes[s->nclasses++] = str_new("%.*s", (int)n, l->v[i].key);
-	}
-}
-
 static void sink_release(struct sink *s)
 {
 	outfile_abort(&s->file);
 	str_release(&s->tar.head);
-	for (size_t i = 0; i < s->nclasses; i++)
-		mem_free((char *)s->classes[i]);
-	mem_free(s->classes);
+	class_list_release(&s->classes);
 	mem_free(s->seen);
 	keyset_release(&s->keys);
 }
 
-static struct stamp *make_stamp(const struct job_list *l)
+static struct stamp *make_stamp(const struct job_list *l, json_t *names)
 {
 	struct stamp *s = stamp_new(program.name);
 	struct str versions = {0};
@@ -408,6 +364,8 @@ static struct stamp *make_stamp(const struct job_list *l)
 		stamp_json(s, "graphs", json_incref(graphs));
 	}
 	json_decref(graphs);
+	if (names)
+		stamp_json(s, "class_names", names);
 	if (media) {
 		media_versions(&versions);
 		stamp_text(s, "media", str_text(&versions));
@@ -418,18 +376,22 @@ static struct stamp *make_stamp(const struct job_list *l)
 
 static int ingest(struct sink *s, const struct job_list *l, struct pool *pool, struct err *e)
 {
-	struct stamp *stamp = make_stamp(l);
-	char *line = stamp_line(stamp);
-	int rc = standing_check(opt.out, stamp, 0, e) || outfile_open(&s->file, opt.out, e) ? -1 : 0;
+	json_t *names;
+	struct stamp *stamp;
+	char *line;
+	int rc;
 
+	if (classes_find(&s->classes, l, opt.classes, &names, e))
+		return -1;
+	stamp = make_stamp(l, names);
+	line = stamp_line(stamp);
+	rc = standing_check(opt.out, stamp, 0, e) || outfile_open(&s->file, opt.out, e) ? -1 : 0;
 	s->file.keep = 1; /* the stamp does not tell the sources */
 	if (!rc)
 		rc = tar_start(&s->tar, &s->file, line, e);
 	mem_free(line);
 	stamp_free(stamp);
 	s->work = work_options();
-	if (opt.classes)
-		classes_collect(s, l);
 	if (!rc)
 		rc = jobs_run(s, l, pool, e);
 	if (!rc && !is_full(s))
@@ -479,7 +441,8 @@ int main(int argc, char **argv)
 	cmd_catch_signals();
 	pool = e.code ? NULL : pool_new((int)opt.threads, &e);
 	if (pool && !job_list_fill(&jobs, argv + 1, n, &jo, &e) && !ingest(&s, &jobs, pool, &e)) {
-		summary(&s, &jobs);
+		if (!opt.quiet)
+			summary(&s, &jobs);
 		if (opt.max_errors >= 0 && s.skipped > opt.max_errors)
 			err_set(&e, ERR_SKIPPED, "%lld sources were skipped, more than --max-errors %lld", (long long)s.skipped,
 				(long long)opt.max_errors);

@@ -3,12 +3,14 @@
 #ifndef DDM_CMD_INGEST_H
 #define DDM_CMD_INGEST_H
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "core/err.h"
 #include "core/str.h"
+#include "file/nametable.h"
 #include "file/still.h"
 
 /* argv[1] of a decoder. */
@@ -96,6 +98,8 @@ struct job_list {
 	size_t n, cap;
 	char **tars; /* operands that are tars, in the order given */
 	size_t ntars;
+	char **lists; /* classes.txt of operands that are folders */
+	size_t nlists;
 	char **names;               /* of graphs */
 	size_t nnames, passed_over; /* files in folders that are neither picture nor video */
 };
@@ -159,6 +163,23 @@ int work_next(struct decoder *d, const struct job *j, const struct work_options 
 
 /* A sample as others packed it: its picture checked and resized, in place. */
 int item_fit(struct item *it, const struct work_options *o, struct err *e);
+
+/* What --classes numbers: folders, graphs. Zero-initialised is empty. */
+struct class_name {
+	char *name, *place; /* which decides about the order */
+};
+
+struct class_list {
+	struct class_name *v;
+	size_t n;
+	struct nametable numbers;
+};
+
+/* With number the classes of all sources. *names: a list of the names of classes, for the stamp, or NULL; caller json_decref()s. */
+int classes_find(struct class_list *c, const struct job_list *l, int number, json_t **names, struct err *e);
+void class_list_release(struct class_list *c);
+/* A .cls of the class of a sample, from a job or (NULL) a tar; one that was there is replaced. */
+int class_set(const struct class_list *c, const struct job *j, struct item *it, struct err *e);
 
 /* "NAME-SEED" or "NAME" of instance i of a graph job. */
 void job_instance(struct str *out, const struct job *j, int i);

@@ -79,7 +79,7 @@ static void file_add(struct job_list *l, const char *path, const char *relative,
 	}
 	kind = kind == MEDIA_TAR ? MEDIA_NONE : kind;
 	if (kind == MEDIA_NONE && !listed && !media_named(path)) {
-		l->passed_over++;
+		l->passed_over += strcmp(relative, "classes.txt") != 0;
 		mem_free(key);
 		return;
 	}
@@ -136,8 +136,13 @@ static int path_add(struct job_list *l, const char *path, struct err *e)
 
 	if (stat(path, &st))
 		return err_errno(e, "%s", path);
-	if (S_ISDIR(st.st_mode))
+	if (S_ISDIR(st.st_mode)) {
+		if (path_holds(path, "classes.txt")) {
+			l->lists = mem_resize(l->lists, l->nlists + 1, sizeof *l->lists);
+			l->lists[l->nlists++] = path_join(path, "classes.txt");
+		}
 		return folder_add(l, path, NULL, 0, e);
+	}
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, ERR_DATA, "%s: not a file or a folder", path);
 	file_add(l, path, path, 1);
@@ -284,6 +289,9 @@ void job_list_release(struct job_list *l)
 		mem_free(l->names[i]);
 	for (size_t i = 0; i < l->ntars; i++)
 		mem_free(l->tars[i]);
+	for (size_t i = 0; i < l->nlists; i++)
+		mem_free(l->lists[i]);
+	mem_free(l->lists);
 	mem_free(l->tars);
 	mem_free(l->v);
 	mem_free(l->names);

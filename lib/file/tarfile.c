@@ -35,7 +35,7 @@ struct tar_reader {
 	int looked, at_end;
 };
 
-enum { HEAD = 65536 };
+enum { HEAD = 1 << 21 }; /* a pax header has at most half of that */
 
 /* The next piece of the file in r->piece; at the end it is empty. */
 static int fill(struct tar_reader *r)

@@ -12,6 +12,7 @@
 #include "data/features.h"
 #include "data/featureset.h"
 #include "data/kmeans.h"
+#include "data/partition.h"
 #include "data/samples.h"
 #include "data/sheet.h"
 #include "file/commit.h"
@@ -112,7 +113,7 @@ struct work {
 	struct featureset f;
 	struct kmeans m;
 	double *share;          /* [k] of a random partition */
-	char centroids_hash[65], like_hash[65], digest[65];
+	char centroids_hash[65], like_hash[65], digest[65], partition[65];
 	int32_t *part[2];       /* [f.count] clusters of the two parts */
 	float *distance[2];     /* [f.count] */
 	struct kmeans_quality q; /* of the training part */
@@ -311,6 +312,10 @@ static int partition(struct work *w, struct err *e)
 		if (!o.random && w->f.count[h])
 			rc = kmeans_assign(w->part[h], w->distance[h], &w->m, w->f.x[h], w->f.count[h], w->pool, w->gpu, e);
 	}
+	if (!rc && o.random)
+		partition_of_shares(w->partition, w->share, w->m.k, o.seed);
+	else if (!rc)
+		partition_of_centroids(w->partition, &w->m, w->f.name);
 	for (int64_t i = 0; i < w->f.n && o.random && !rc; i++)
 		w->part[w->f.held[i]][w->f.row[i]] = kmeans_random(w->f.key[i], w->share, w->m.k, o.seed);
 	if (rc || !w->f.count[0])
@@ -463,9 +468,12 @@ static int write_assignment(const struct work *w, struct err *e)
 {
 	static const char *const columns[] = {"key", "cluster", "distance", "split", "class"};
 	struct stamp *s = make_stamp(w);
-	struct tsv_writer *t = tsv_create(o.out, columns, 5, s, e);
-	int rc = t ? 0 : -1;
+	struct tsv_writer *t;
+	int rc;
 
+	stamp_text(s, "partition", w->partition);
+	t = tsv_create(o.out, columns, 5, s, e);
+	rc = t ? 0 : -1;
 	stamp_free(s);
 	for (int64_t i = 0; i < w->f.n && !rc; i++) {
 		int held = w->f.held[i];

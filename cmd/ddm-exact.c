@@ -16,6 +16,7 @@
 #include "file/manifest.h"
 #include "file/standing.h"
 
+static struct manifest shards_manifest;
 static const char *cluster_text, *out;
 static int64_t limit, size, threads;
 static uint64_t seed;
@@ -111,8 +112,10 @@ static int finished(const struct stamp *stamp, struct pool *pool, struct err *e)
 static struct model_config describe(const struct gathered *g, enum net_kind kind, int cluster)
 {
 	struct model_config c = {.net = {.kind = kind, .channels = g->channels, .out_channels = g->channels, .size = g->size},
-	                         .exact = 1, .cluster = cluster, .clusters = g->clusters, .cluster_sizes = g->sizes};
+	                         .exact = 1, .cluster = cluster, .clusters = g->clusters, .cluster_sizes = g->sizes,
+	                         .cluster_names = shards_manifest.cluster_names};
 
+	memcpy(c.partition, shards_manifest.partition, sizeof c.partition);
 	c.net.clusters = kind == NET_ROUTER ? g->clusters : 0;
 	snprintf(c.path, sizeof c.path, "%s", kind == NET_ROUTER ? "linear" : paths[path_choice]);
 	if (kind == NET_DIT)
@@ -210,7 +213,6 @@ static int parse_request(int *cluster, struct err *e)
 
 int main(int argc, char **argv)
 {
-	struct manifest m = {0};
 	struct stamp *stamp = NULL;
 	struct pool *pool = NULL;
 	struct err e = {0};
@@ -218,8 +220,9 @@ int main(int argc, char **argv)
 
 	cmd_start(&program, argc, argv, 1, 1);
 	cmd_catch_signals();
-	if (!parse_request(&cluster, &e) && !operand_shards(argv[1], &e) && (pool = pool_new((int)threads, &e)) && !manifest_load(&m, argv[1], &e)) {
-		stamp = make_stamp(m.sha256);
+	if (!parse_request(&cluster, &e) && !operand_shards(argv[1], &e) && (pool = pool_new((int)threads, &e)) &&
+	    !manifest_load(&shards_manifest, argv[1], &e)) {
+		stamp = make_stamp(shards_manifest.sha256);
 		done = finished(stamp, pool, &e);
 		if (done > 0)
 			cmd_say("%s: complete, nothing to do", out);
@@ -227,7 +230,7 @@ int main(int argc, char **argv)
 			make(argv[1], cluster, stamp, pool, &e);
 	}
 	stamp_free(stamp);
-	manifest_release(&m);
+	manifest_release(&shards_manifest);
 	pool_free(pool);
 	return cmd_end(&e);
 }

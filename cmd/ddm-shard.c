@@ -135,7 +135,7 @@ static struct stamp *make_stamp(const struct assignment *a, const struct encoder
  * pass over the samples could tell is taken from the old stamp. */
 static int compare_existing(const struct assignment *a, const struct encoders *c, struct err *e)
 {
-	static const char *const facts[] = {"classes", "equal_sizes", "files", "clusters"};
+	static const char *const facts[] = {"classes", "equal_sizes", "files", "clusters", "partition", "cluster_names", "class_names"};
 	struct stamp *s = make_stamp(a, c);
 	struct manifest m = {0};
 	struct str what = {0};

@@ -448,7 +448,7 @@ struct dataset *dataset_open(const char *shards, const struct dataset_options *o
 	d->info.clusters = d->manifest.clusters;
 	d->info.sizes = d->manifest.train;
 	d->info.held = d->manifest.held;
-	d->info.manifest_hash = d->manifest.sha256;
+	d->info.manifest = &d->manifest;
 	return d;
 }
 

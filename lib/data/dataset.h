@@ -10,6 +10,7 @@
 #include "core/pool.h"
 
 struct dataset;
+struct manifest;
 
 enum { DATASET_ALL = -1 };
 
@@ -40,7 +41,7 @@ struct dataset_info {
 	int deviations;           /* samples are the mean of a distribution: asked for, and there */
 	int64_t text_tokens, text_width; /* of the features; 0: not asked for */
 	uint64_t kept_bytes;      /* what keeping decoded samples takes once all that fit have been read */
-	const char *manifest_hash; /* SHA-256 of MANIFEST.tsv; borrowed */
+	const struct manifest *manifest; /* of the directory; borrowed */
 };
 
 /* An absent directory is ERR_NOINPUT; a cluster out of range ERR_USAGE; an empty one, a shard that disagrees with the

@@ -7,28 +7,10 @@
 #include "core/clock.h"
 #include "core/err.h"
 #include "core/pool.h"
+#include "data/assignment.h"
 #include "data/encoding.h"
 #include "data/samples.h"
 #include "file/stamp.h"
-#include "file/tsv.h"
-
-/* Columns of an assignment, checked: key, cluster, and split ("train", "holdout") if there is one. */
-struct assignment {
-	struct tsv *table;
-	int key, cluster, split; /* columns; split -1 */
-	int clusters;            /* K: "k" of the stamp, else 1 + the largest */
-	double holdout;          /* where there is no column, or to check it with; negative: take the column's word */
-	char features[64];       /* what it was clustered by, of the stamp; empty when that does not say */
-	char hash[65];           /* SHA-256 of the file */
-};
-
-/* A negative `holdout` leaves the split to the column; without a column everything is training data. ERR_DATA when the
- * fraction differs from the one in the table's stamp, or from the column of a table that has none. */
-int assignment_load(struct assignment *a, const char *path, double holdout, struct err *e);
-void assignment_release(struct assignment *a);
-
-/* Cluster and split of a row. ERR_DATA when the column and the fraction disagree. */
-int assignment_get(const struct assignment *a, int64_t row, int *cluster, int *held, struct err *e);
 
 struct sharding_options {
 	uint64_t shard_size; /* start another shard once it holds this many bytes; 0: 256 MiB */
@@ -45,8 +27,8 @@ struct sharding_result {
 
 /* Fill `dir` (an outdir's temporary folder): cluster-K/NNNNNN.tar.zst, holdout/cluster-K/..., MANIFEST.tsv, SHA256SUMS.
  * `stamp` goes into every shard; the manifest's has the samples' digest added, and the facts "classes" (1 + the largest
- * class) and "equal_sizes" (of all pictures). A sample that is not in the assignment, or the reverse, is ERR_DATA naming
- * the key, or counted as bad when the iterator skips bad samples. */
+ * class), "equal_sizes" (of all pictures), "partition" and "cluster_names" (of the assignment). A sample that
+ * is not in the assignment, or the reverse, is ERR_DATA naming the key, or counted as bad when the iterator skips bad samples. */
 int sharding_run(struct sharding_result *r, const char *dir, struct samples *s, struct assignment *a, struct stamp *stamp,
                  const struct sharding_options *o, struct err *e);
 

@@ -8,7 +8,9 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
+#include "diffusion/classsizes.h"
 #include "diffusion/finitemodel.h"
+#include "diffusion/membership.h"
 #include "diffusion/ondevice.h"
 #include "file/fileio.h"
 #include "file/npy.h"
@@ -501,36 +503,6 @@ static void take_sizes(struct ensemble *s, const int64_t *sizes)
 		s->shares[k] = (double)sizes[k];
 }
 
-/* "class_cluster_sizes": [[per cluster] per class] of the router's config.json, where it is given. */
-static int load_class_sizes(struct ensemble *s, const char *path, struct err *e)
-{
-	json_t *o = jsonio_load(path, e);
-	const json_t *v = json_object_get(o, "class_cluster_sizes"), *row, *cell;
-	size_t c, k;
-	int rc = o ? 0 : -1;
-
-	if (!o || !v || !s->classes)
-		goto out;
-	if (json_array_size(v) != (size_t)s->classes)
-		goto bad;
-	s->class_shares = mem_zalloc((size_t)s->classes * (size_t)s->k, sizeof *s->class_shares);
-	json_array_foreach(v, c, row) {
-		if (json_array_size(row) != (size_t)s->k)
-			goto bad;
-		json_array_foreach(row, k, cell) {
-			if (!json_is_number(cell) || json_number_value(cell) < 0)
-				goto bad;
-			s->class_shares[c * (size_t)s->k + k] = json_number_value(cell);
-		}
-	}
-	goto out;
-bad:
-	rc = err_set(e, ERR_DATA, "%s: \"class_cluster_sizes\" is not %d lists of %d sizes", path, s->classes, s->k);
-out:
-	json_decref(o);
-	return rc;
-}
-
 /* What the folders' names and the router's config say, before any weights are read. */
 struct layout {
 	unsigned char *present; /* (MAX_EXPERTS) */
@@ -538,7 +510,15 @@ struct layout {
 	const char *lone;       /* of an only expert: "" where the folder itself is it, "transformer" in a pipeline of diffusers */
 	int has_router;
 	struct model_config router;
+	struct membership together; /* of what has been opened */
 };
+
+static void layout_release(struct layout *l)
+{
+	membership_release(&l->together);
+	model_config_release(&l->router);
+	mem_free(l->present);
+}
 
 /* What is missing in a folder that holds no expert, as far as can be told. */
 static int nothing_there(const char *dir, struct err *e)
@@ -600,7 +580,7 @@ static int count_clusters(struct ensemble *s, const struct layout *l, const char
 	return 0;
 }
 
-static int open_experts(struct ensemble *s, const struct layout *l, const char *dir, const struct ensemble_options *o,
+static int open_experts(struct ensemble *s, struct layout *l, const char *dir, const struct ensemble_options *o,
                         struct err *e)
 {
 	int first = 1;
@@ -615,7 +595,8 @@ static int open_experts(struct ensemble *s, const struct layout *l, const char *
 		if (l->lone)
 			snprintf(sub, sizeof sub, "%s", l->lone);
 		where = *sub ? path_join(dir, sub) : mem_strdup(dir);
-		rc = open_member(s, k, dir, sub, o, e) || prepare_expert(s, k, where, o, first, e) ? -1 : 0;
+		rc = open_member(s, k, dir, sub, o, e) || prepare_expert(s, k, where, o, first, e) ||
+		     membership_add(&l->together, dir, sub, l->lone ? -1 : k, s->member[k].config, e) ? -1 : 0;
 		mem_free(where);
 		if (rc)
 			return -1;
@@ -623,7 +604,7 @@ static int open_experts(struct ensemble *s, const struct layout *l, const char *
 	}
 	if (first)
 		return err_set(e, ERR_USAGE, "%s: no expert_%d in it", dir, o->policy.k);
-	return 0;
+	return l->has_router ? membership_add(&l->together, dir, "router", -1, &l->router, e) : 0;
 }
 
 static int open_router(struct ensemble *s, const char *dir, const struct ensemble_options *o, struct err *e)
@@ -645,7 +626,7 @@ static int find_shares(struct ensemble *s, const struct layout *l, const char *d
 	if (l->has_router) {
 		if (l->router.cluster_sizes)
 			take_sizes(s, l->router.cluster_sizes);
-		rc = load_class_sizes(s, config, e);
+		rc = s->classes ? class_sizes_load(&s->class_shares, config, s->classes, s->k, e) : 0;
 	}
 	mem_free(config);
 	for (int k = 0; !rc && !s->shares && k < s->k; k++) {
@@ -706,8 +687,7 @@ int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_opt
 	hash_files(s);
 	rc = 0;
 out:
-	model_config_release(&l.router);
-	mem_free(l.present);
+	layout_release(&l);
 	return rc;
 }
 
@@ -754,8 +734,7 @@ int ensemble_solver(struct scheduler_solver *s, const char *dir, struct err *e)
 		*s = one;
 		mem_free(folder);
 	}
-	model_config_release(&l.router);
-	mem_free(l.present);
+	layout_release(&l);
 	return rc;
 }
 

@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 
 #include "core/hash.h"
+#include "core/jsonio.h"
 #include "core/mem.h"
+#include "core/names.h"
 #include "core/str.h"
 #include "file/commit.h"
 #include "file/fileio.h"
@@ -49,6 +51,8 @@ void manifest_release(struct manifest *m)
 	for (int i = 0; i < m->files; i++)
 		mem_free(m->file[i].name);
 	mem_free(m->file);
+	json_decref(m->cluster_names);
+	json_decref(m->class_names);
 	*m = (struct manifest){0};
 }
 
@@ -113,6 +117,20 @@ static int take_files(struct manifest *m, const json_t *stamp, const char *where
 	return 0;
 }
 
+/* Facts of the partition, and names. */
+static int take_names(struct manifest *m, const json_t *stamp, const char *where, struct err *e)
+{
+	const char *partition = json_string_value(json_object_get(json_object_get(stamp, "inputs"), "assign"));
+
+	if (jsonio_str(stamp, "partition", 0, &partition, where, e) ||
+	    names_load(&m->cluster_names, stamp, "cluster_names", m->clusters, where, e) ||
+	    names_load(&m->class_names, stamp, "class_names", -1, where, e))
+		return -1;
+	if (partition && is_sha256(partition))
+		memcpy(m->partition, partition, sizeof m->partition);
+	return 0;
+}
+
 static int row_cmp(const void *a, const void *b)
 {
 	return strcmp(((const struct manifest_row *)a)->path, ((const struct manifest_row *)b)->path);
@@ -125,12 +143,14 @@ static int take_table(struct manifest *m, const struct tsv *t, const char *where
 	json_int_t clusters = json_is_integer(k) ? json_integer_value(k) : 0;
 	int c[COLUMNS], rc = take_files(m, stamp, where, e);
 
+	if (!rc && (clusters < 1 || clusters > CLUSTERS_MAX))
+		rc = err_set(e, ERR_DATA, "%s:2: the stamp has no \"clusters\" in 1..%d", where, CLUSTERS_MAX);
+	m->clusters = (int)clusters;
+	if (!rc)
+		rc = take_names(m, stamp, where, e);
 	json_decref(stamp);
 	if (rc)
 		return -1;
-	if (clusters < 1 || clusters > CLUSTERS_MAX)
-		return err_set(e, ERR_DATA, "%s:2: the stamp has no \"clusters\" in 1..%d", where, CLUSTERS_MAX);
-	m->clusters = (int)clusters;
 	m->stamp = mem_strdup(tsv_stamp(t));
 	m->train = mem_zalloc((size_t)m->clusters, sizeof *m->train);
 	m->held = mem_zalloc((size_t)m->clusters, sizeof *m->held);

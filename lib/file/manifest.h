@@ -4,6 +4,7 @@
 #ifndef DDM_FILE_MANIFEST_H
 #define DDM_FILE_MANIFEST_H
 
+#include <jansson.h>
 #include <stdint.h>
 
 #include "core/err.h"
@@ -27,6 +28,10 @@ struct manifest {
 	char *stamp;        /* JSON line */
 	struct manifest_file *file;
 	int files;
+	/* What the stamp says about the clusters and classes. */
+	char partition[65];    /* the partition (data/sharding.h), else the hash of the assignment; empty: unknown */
+	json_t *cluster_names; /* [clusters] (core/names.h); NULL: they have none */
+	json_t *class_names;   /* by class, at least as many as there are classes; NULL */
 };
 
 /* ERR_NOINPUT when there is no folder or no manifest, ERR_DATA when it is damaged. Release with manifest_release. */

@@ -19,6 +19,9 @@ struct model_config {
 	int64_t cluster;        /* the cluster it was trained on; -1: all, or unknown */
 	int64_t clusters;       /* K of the data it was trained on; 0 unknown */
 	int64_t *cluster_sizes; /* [clusters] training samples per cluster; NULL unknown */
+	char partition[65];     /* what tells the partition into those clusters from others (data/sharding.h); empty: unknown */
+	json_t *cluster_names;  /* [clusters] (core/names.h); NULL: they have none */
+	json_t *class_names;    /* [net.classes]; NULL: they have none */
 };
 
 /* The folder's config.json; a network of diffusers is told what it predicts, and on which path, by its scheduler (scheduler_find), and

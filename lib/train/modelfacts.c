@@ -11,6 +11,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "diffusion/ensemble.h"
+#include "diffusion/membership.h"
 #include "diffusion/path.h"
 #include "file/commit.h"
 #include "file/fileio.h"
@@ -407,6 +408,7 @@ struct agreement {
 	int64_t k, highest;
 	char data[65];
 	int same_data;
+	struct membership together;
 };
 
 static int differs(const char *dir, const char *name, const char *what, int64_t a, int64_t b, const char *other, struct err *e)
@@ -491,7 +493,7 @@ static int member_facts(json_t *rows, json_t *list, struct agreement *a, const c
 		a->k = c.net.clusters;
 	}
 	if (!rc && have)
-		rc = agree(a, dir, name, &c.net, e);
+		rc = agree(a, dir, name, &c.net, e) || membership_add(&a->together, dir, name, ensemble_number(name), &c, e) ? -1 : 0;
 	if (have && c.net.kind != NET_ROUTER && c.clusters > a->k && c.cluster >= 0)
 		a->k = c.clusters;
 	model_config_release(&c);
@@ -594,6 +596,7 @@ int facts_model(json_t *o, const char *dir, const struct facts_options *f, struc
 	json_object_set_new(o, "agree", json_boolean(!rc));
 	if (f->full)
 		json_object_set(o, "list", list);
+	membership_release(&a.together);
 	json_decref(missing);
 	json_decref(rows);
 	json_decref(list);

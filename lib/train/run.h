@@ -69,6 +69,9 @@ int start_config(struct trainer *r, struct err *e);
 int start_weights(struct trainer *r, float *values, struct err *e);
 void start_log(const struct trainer *r);
 
+/* What config.json tells of the data: the partition, and the names of its clusters and of the classes that the network is told. */
+void config_names(const struct trainer *r, json_t *o);
+
 /* The features of no text into the trainer, and the stamp; into values of a network that keeps them. */
 int null_text_stamp(struct trainer *r, struct stamp *s, struct err *e);
 int null_text_open(struct trainer *r, struct err *e);

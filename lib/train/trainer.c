@@ -421,6 +421,7 @@ static int write_config(struct trainer *r, struct err *e)
 	c.cluster_sizes = mem_zalloc((size_t)info->clusters, sizeof *c.cluster_sizes);
 	memcpy(c.cluster_sizes, info->sizes, (size_t)info->clusters * sizeof *c.cluster_sizes);
 	json_object_set_new(extra, "condition", json_string(net_reads_text(r->net.kind) ? "text" : conditions[r->o->condition]));
+	config_names(r, extra);
 	json_object_set_new(extra, "training", json_loads(r->stamp, 0, NULL));
 	text = model_config_text(&c, extra);
 	rc = commit_bytes(path, text, strlen(text), e);

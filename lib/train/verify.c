@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/facts.h"
@@ -101,6 +102,33 @@ static void check_shards(struct verifier *v, const char *dir)
 
 static void visit(struct verifier *v, const char *path);
 
+/* Whether the configurations of a model's networks, or its own, speak of several clusters, which a router mixes. */
+static int asks_for_router(const json_t *facts, const char *dir)
+{
+	char *path = path_join(dir, "config.json");
+	json_t *own = path_exists(path) ? jsonio_load(path, NULL) : NULL, *row;
+	int asks = json_integer_value(json_object_get(own, "num_experts")) > 1 || json_is_object(json_object_get(own, "router"));
+	size_t i;
+
+	json_array_foreach(json_object_get(facts, "networks"), i, row)
+		asks |= json_is_integer(json_object_get(row, "cluster"));
+	json_decref(own);
+	mem_free(path);
+	return asks && json_integer_value(json_object_get(facts, "k")) > 1;
+}
+
+static void check_router(struct verifier *v, const json_t *facts, const char *dir)
+{
+	char *what;
+
+	if (!v->o->complete || !json_is_false(json_object_get(facts, "router")) || !asks_for_router(facts, dir))
+		return;
+	what = str_new("router is absent, and the experts are of %lld clusters, which a router mixes",
+	               (long long)json_integer_value(json_object_get(facts, "k")));
+	tell_new(v, ERR_DATA, dir, what);
+	mem_free(what);
+}
+
 /* Its networks one by one, and whether they fit together where each is sound. */
 static void check_model(struct verifier *v, const char *dir, char *const *names, size_t n)
 {
@@ -128,6 +156,7 @@ static void check_model(struct verifier *v, const char *dir, char *const *names,
 		tell_new(v, ERR_DATA, dir, what);
 		mem_free(what);
 	}
+	check_router(v, o, dir);
 	json_decref(o);
 }
 

@@ -161,7 +161,7 @@ static void reads(void **state)
 		assert_int_equal(info->sizes[1], 5);
 		assert_int_equal(info->sizes[2], 0);
 		assert_int_equal(info->held[1], 2);
-		assert_int_equal(strlen(info->manifest_hash), 64);
+		assert_int_equal(strlen(info->manifest->sha256), 64);
 		for (int pass = 0; pass < 2; pass++)
 			for (int64_t i = info->count; i-- > 0;)
 				check_sample(d, i, i, i < EACH + 3 ? 0 : 1);

@@ -1,0 +1,58 @@
+#include "data/partition.h"
+
+#include <string.h>
+
+#include "core/hash.h"
+#include "core/names.h"
+
+static void add_i64(struct sha256 *h, int64_t v)
+{
+	uint8_t b[8];
+
+	for (int i = 0; i < 8; i++)
+		b[i] = (uint8_t)((uint64_t)v >> (8 * i));
+	sha256_add(h, b, sizeof b);
+}
+
+static void add_text(struct sha256 *h, const char *text)
+{
+	sha256_add(h, text, strlen(text) + 1);
+}
+
+void partition_of_centroids(char hex[65], const struct kmeans *m, const char *features)
+{
+	struct sha256 h;
+
+	sha256_init(&h);
+	add_text(&h, "centroids");
+	add_text(&h, features);
+	add_i64(&h, m->k);
+	add_i64(&h, m->d);
+	sha256_add(&h, m->centroids, (size_t)m->k * (size_t)m->d * sizeof *m->centroids);
+	sha256_add(&h, m->offset, (size_t)m->k * sizeof *m->offset);
+	sha256_end(&h, hex);
+}
+
+void partition_of_shares(char hex[65], const double *share, int k, uint64_t seed)
+{
+	struct sha256 h;
+
+	sha256_init(&h);
+	add_text(&h, "random");
+	add_i64(&h, k);
+	add_i64(&h, (int64_t)seed);
+	sha256_add(&h, share, (size_t)k * sizeof *share);
+	sha256_end(&h, hex);
+}
+
+void partition_of_names(char hex[65], const char *fact, const json_t *names)
+{
+	struct sha256 h;
+
+	sha256_init(&h);
+	add_text(&h, "names");
+	add_text(&h, fact);
+	for (int64_t i = 0; names_get(names, i); i++)
+		add_text(&h, names_get(names, i));
+	sha256_end(&h, hex);
+}

@@ -1,0 +1,18 @@
+/* What tells one partition of samples from another: a SHA-256 of the rule that sends a sample to its cluster. Tables of several sites that
+ * follow the same rule, as with shared centroids, have the same. Assignments, shards and models carry it as "partition". */
+#ifndef DDM_DATA_PARTITION_H
+#define DDM_DATA_PARTITION_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "data/kmeans.h"
+
+/* By centroids of these features. */
+void partition_of_centroids(char hex[65], const struct kmeans *m, const char *features);
+/* At random, share [k]. */
+void partition_of_shares(char hex[65], const double *share, int k, uint64_t seed);
+/* By a fact of the samples, whose values have these names (core/names.h). */
+void partition_of_names(char hex[65], const char *fact, const json_t *names);
+
+#endif

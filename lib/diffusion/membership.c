@@ -1,0 +1,70 @@
+#include "diffusion/membership.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/names.h"
+
+static int check_clusters(struct membership *m, const char *dir, const char *name, const struct model_config *c, struct err *e)
+{
+	if (!c->clusters)
+		return 0;
+	if (!m->clusters) {
+		m->clusters = c->clusters;
+		snprintf(m->clusters_by, sizeof m->clusters_by, "%s", name);
+	}
+	if (m->clusters == c->clusters)
+		return 0;
+	return err_set(e, ERR_DATA, "%s: %s was trained on a partition into %lld clusters, %s on one into %lld: they do not belong together", dir,
+	               m->clusters_by, (long long)m->clusters, name, (long long)c->clusters);
+}
+
+static int check_partition(struct membership *m, const char *dir, const char *name, const struct model_config *c, struct err *e)
+{
+	if (!*c->partition)
+		return 0;
+	if (!*m->partition) {
+		memcpy(m->partition, c->partition, sizeof m->partition);
+		snprintf(m->partition_by, sizeof m->partition_by, "%s", name);
+	}
+	if (!strcmp(m->partition, c->partition))
+		return 0;
+	return err_set(e, ERR_DATA, "%s: %s was trained on partition %.16s, %s on partition %.16s: the clusters of one are not those of the other",
+	               dir, m->partition_by, m->partition, name, c->partition);
+}
+
+static int check_names(struct membership *m, const char *dir, const char *name, const struct model_config *c, struct err *e)
+{
+	if (!c->class_names)
+		return 0;
+	if (!m->class_names) {
+		m->class_names = json_incref(c->class_names);
+		snprintf(m->names_by, sizeof m->names_by, "%s", name);
+	}
+	for (int64_t i = 0; i < (int64_t)json_array_size(c->class_names); i++) {
+		const char *a = names_get(m->class_names, i), *b = names_get(c->class_names, i);
+
+		if (a && b && strcmp(a, b))
+			return err_set(e, ERR_DATA, "%s: class %lld is \"%s\" by config.json of %s, \"%s\" by that of %s", dir, (long long)i, a,
+			               m->names_by, b, name);
+	}
+	return 0;
+}
+
+int membership_add(struct membership *m, const char *dir, const char *name, int number, const struct model_config *c, struct err *e)
+{
+	int own = c->net.kind == NET_ROUTER || c->cluster >= 0;
+
+	if (number >= 0 && c->net.kind != NET_ROUTER && c->cluster >= 0 && c->cluster != number)
+		return err_set(e, ERR_DATA, "%s/%s: the folder is that of cluster %d, but config.json in it says the expert was trained on cluster %lld: "
+		               "its folder is expert_%lld", dir, name, number, (long long)c->cluster, (long long)c->cluster);
+	if (own && (check_clusters(m, dir, name, c, e) || check_partition(m, dir, name, c, e)))
+		return -1;
+	return check_names(m, dir, name, c, e);
+}
+
+void membership_release(struct membership *m)
+{
+	json_decref(m->class_names);
+	*m = (struct membership){0};
+}

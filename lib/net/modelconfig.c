@@ -1,0 +1,193 @@
+/* config.json of a network: what it is, what its output means, and what it was trained on. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/names.h"
+#include "file/fileio.h"
+#include "net/diffusers.h"
+#include "net/model.h"
+
+static int load_sizes(const json_t *o, struct model_config *c, const char *where, struct err *e)
+{
+	const json_t *v = json_object_get(o, "cluster_sizes");
+	size_t n = json_array_size(v);
+
+	if (!v)
+		return 0;
+	if (!json_is_array(v) || n == 0 || n > 100000 || (c->clusters && (int64_t)n != c->clusters))
+		return err_set(e, ERR_DATA, "%s: \"cluster_sizes\" is not a list of %lld sizes", where, (long long)c->clusters);
+	c->clusters = (int64_t)n;
+	c->cluster_sizes = mem_zalloc(n, sizeof *c->cluster_sizes);
+	for (size_t i = 0; i < n; i++) {
+		const json_t *s = json_array_get(v, i);
+
+		if (!json_is_integer(s) || json_integer_value(s) < 0)
+			return err_set(e, ERR_DATA, "%s: \"cluster_sizes\"[%zu] is not a size", where, i);
+		c->cluster_sizes[i] = json_integer_value(s);
+	}
+	return 0;
+}
+
+/* The partition that it was trained on, and names of clusters and classes: what ddm-shard found in the assignment and the samples. */
+static int load_names(const json_t *o, struct model_config *c, const char *where, struct err *e)
+{
+	const char *partition = "";
+
+	if (jsonio_str(o, "partition", 0, &partition, where, e))
+		return -1;
+	if (strlen(partition) >= sizeof c->partition)
+		return err_set(e, ERR_DATA, "%s: \"partition\" is not a SHA-256", where);
+	snprintf(c->partition, sizeof c->partition, "%s", partition);
+	return names_load(&c->cluster_names, o, "cluster_names", c->clusters ? c->clusters : -1, where, e) ||
+	       names_load(&c->class_names, o, "class_names", c->net.classes ? c->net.classes : -1, where, e) ? -1 : 0;
+}
+
+static const char exact_expert[] = "exact", exact_router[] = "exact_router";
+
+/* Samples in the place of a network: their shape, and the number of clusters of a router. */
+static int parse_exact(const json_t *o, const char *where, struct net_config *c, struct err *e)
+{
+	if (jsonio_i64(o, "in_channels", 1, 1, 4096, &c->channels, where, e) || jsonio_i64(o, "sample_size", 1, 1, 65536, &c->size, where, e))
+		return -1;
+	c->out_channels = c->channels;
+	return c->kind == NET_ROUTER ? jsonio_i64(o, "num_clusters", 1, 1, 100000, &c->clusters, where, e) : 0;
+}
+
+static int parse_net(const json_t *o, const char *where, struct model_config *c, struct err *e)
+{
+	const char *type = json_string_value(json_object_get(o, "model_type"));
+
+	c->exact = type && (!strcmp(type, exact_expert) || !strcmp(type, exact_router));
+	if (!c->exact)
+		return net_from_json(o, where, &c->net, e);
+	c->net.kind = strcmp(type, exact_router) ? NET_DIT : NET_ROUTER;
+	return parse_exact(o, where, &c->net, e);
+}
+
+int model_config_parse(const json_t *o, const char *where, struct model_config *c, struct err *e)
+{
+	const char *prediction = "", *path = "linear";
+	int stated; /* the released Paris experts do not tell, nor does diffusers, which has it with the scheduler */
+
+	memset(c, 0, sizeof *c);
+	c->cluster = -1;
+	if (parse_net(o, where, c, e))
+		return -1;
+	stated = c->net.kind != NET_ROUTER && c->net.kind != NET_PARIS && !diffusers_config(o);
+	if (c->net.kind == NET_PARIS)
+		prediction = "velocity";
+	if (diffusers_config(o)) {
+		prediction = "epsilon";
+		path = "linear_betas";
+		c->lower = c->net.kind == NET_PIXART;
+	}
+	if (jsonio_str(o, "prediction", stated, &prediction, where, e) ||
+	    jsonio_str(o, "path", 0, &path, where, e) || jsonio_i64(o, "cluster", 0, -1, INT32_MAX, &c->cluster, where, e))
+		return -1;
+	if (c->net.kind == NET_ROUTER)
+		c->clusters = c->net.clusters;
+	if (jsonio_i64(o, "num_clusters", 0, 0, INT32_MAX, &c->clusters, where, e))
+		return -1;
+	if (strlen(prediction) >= sizeof c->prediction || strlen(path) >= sizeof c->path)
+		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is unknown", where, prediction, path);
+	snprintf(c->prediction, sizeof c->prediction, "%s", prediction);
+	snprintf(c->path, sizeof c->path, "%s", path);
+	if (betas_path(path) && betas_parse(o, path, &c->betas, where, e))
+		return -1;
+	return load_sizes(o, c, where, e) || load_names(o, c, where, e) ? -1 : 0;
+}
+
+/* Networks of diffusers are asked at the whole number of a step, and our time is that in parts of all. */
+int model_config_schedule(const char *dir, const json_t *config, struct model_config *c, struct err *e)
+{
+	char *where = diffusers_config(config) ? scheduler_find(dir) : NULL;
+	json_t *o = where ? scheduler_load(where, e) : NULL;
+	const char *path, *prediction;
+	int rc = where && !o ? -1 : 0;
+
+	if (o) {
+		c->scheduled = 1;
+		betas_release(&c->betas);
+		rc = scheduler_parse(o, where, &path, &prediction, &c->betas, e);
+		if (!rc) {
+			snprintf(c->path, sizeof c->path, "%s", path);
+			snprintf(c->prediction, sizeof c->prediction, "%s", prediction);
+			c->net.time_scale = c->betas.steps ? (double)c->betas.steps : c->net.time_scale;
+		}
+	}
+	json_decref(o);
+	mem_free(where);
+	return rc;
+}
+
+int model_config_load(const char *dir, struct model_config *c, struct err *e)
+{
+	char *path = path_join(dir, "config.json");
+	json_t *o = jsonio_load(path, e);
+	int rc = -1;
+
+	memset(c, 0, sizeof *c);
+	if (o)
+		rc = model_config_parse(o, path, c, e) || model_config_schedule(dir, o, c, e) ? -1 : 0;
+	if (rc)
+		model_config_release(c);
+	json_decref(o);
+	mem_free(path);
+	return rc;
+}
+
+void model_config_release(struct model_config *c)
+{
+	mem_free(c->cluster_sizes);
+	c->cluster_sizes = NULL;
+	json_decref(c->cluster_names);
+	json_decref(c->class_names);
+	c->cluster_names = c->class_names = NULL;
+	betas_release(&c->betas);
+}
+
+static void put_exact(const struct net_config *c, json_t *o)
+{
+	json_object_set_new(o, "model_type", json_string(c->kind == NET_ROUTER ? exact_router : exact_expert));
+	json_object_set_new(o, "in_channels", json_integer(c->channels));
+	json_object_set_new(o, "sample_size", json_integer(c->size));
+}
+
+char *model_config_text(const struct model_config *c, const json_t *extra)
+{
+	json_t *o = json_object();
+	char *text;
+
+	if (c->exact)
+		put_exact(&c->net, o);
+	else
+		net_to_json(&c->net, o);
+	if (c->prediction[0])
+		json_object_set_new(o, "prediction", json_string(c->prediction));
+	json_object_set_new(o, "path", json_string(c->path));
+	betas_to_json(&c->betas, o);
+	if (c->net.kind != NET_ROUTER)
+		json_object_set_new(o, "cluster", json_integer(c->cluster));
+	if (c->clusters)
+		json_object_set_new(o, "num_clusters", json_integer(c->clusters));
+	if (c->cluster_sizes) {
+		json_t *v = json_array();
+
+		for (int64_t i = 0; i < c->clusters; i++)
+			json_array_append_new(v, json_integer(c->cluster_sizes[i]));
+		json_object_set_new(o, "cluster_sizes", v);
+	}
+	if (*c->partition)
+		json_object_set_new(o, "partition", json_string(c->partition));
+	if (c->cluster_names)
+		json_object_set(o, "cluster_names", c->cluster_names);
+	if (c->class_names)
+		json_object_set(o, "class_names", c->class_names);
+	if (extra)
+		json_object_update_missing(o, (json_t *)extra);
+	text = jsonio_pretty(o);
+	json_decref(o);
+	return text;
+}

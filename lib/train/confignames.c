@@ -1,0 +1,28 @@
+/* What a model keeps of its data beside numbers, so that nobody need remember it: which partition its cluster is of, and the names. */
+#include "file/manifest.h"
+#include "train/run.h"
+
+/* The first n; shards may name more classes than they hold. */
+static void put_names(json_t *o, const char *key, const json_t *names, int64_t n)
+{
+	json_t *list;
+
+	if (!names || json_array_size(names) < (size_t)n)
+		return;
+	list = json_array();
+	for (int64_t i = 0; i < n; i++)
+		json_array_append(list, json_array_get(names, (size_t)i));
+	json_object_set_new(o, key, list);
+}
+
+void config_names(const struct trainer *r, json_t *o)
+{
+	const struct dataset_info *info = dataset_info(r->data);
+	const struct manifest *m = info->manifest;
+
+	if (*m->partition)
+		json_object_set_new(o, "partition", json_string(m->partition));
+	put_names(o, "cluster_names", m->cluster_names, info->clusters);
+	if (r->net.classes && r->net.kind != NET_ROUTER)
+		put_names(o, "class_names", r->o->condition == CONDITION_CLUSTER ? m->cluster_names : m->class_names, r->net.classes);
+}

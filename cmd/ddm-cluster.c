@@ -52,7 +52,7 @@ static const struct opt options[] = {
      .help = "hogcolor, random, dinov2:PATH, clip:PATH, inception:PATH, or a .npy with a row per sample (default hogcolor)"},
     {.name = "--input", .type = OPT_CHOICE, .value = &o.input, .arg = "NAME", .choices = netinput_names, .given = &o.input_given,
      .help = "how pictures are fed to a network (default: as is usual for it)"},
-    {.name = "--weights", .type = OPT_CHOICE, .value = &o.weights, .arg = "TYPE", .choices = encoder_weights, .given = &o.weights_given,
+    {.name = "--weight-dtype", .type = OPT_CHOICE, .value = &o.weights, .arg = "TYPE", .choices = encoder_weights, .given = &o.weights_given,
      .help = "how a network's matrices are held and multiplied (default f32)"},
     {.name = "--device", .type = OPT_TEXT, .value = &o.device, .arg = "NAME", .given = &o.device_given,
      .help = "auto, cpu, cuda or cuda:N: where a network and k-means run (default auto)"},
@@ -95,7 +95,7 @@ static const struct opt options[] = {
 
 static const struct program program = {
     "ddm-cluster",
-    "-k K [--fine N] [--features KIND|FILE] [--input NAME] [--weights TYPE] [--device NAME] [--holdout F] [--holdout-by WHAT] "
+    "-k K [--fine N] [--features KIND|FILE] [--input NAME] [--weight-dtype TYPE] [--device NAME] [--holdout F] [--holdout-by WHAT] "
     "[--balance R] [--restarts N] [--iterations N] [--seed S] [--centroids FILE] [--centroids-out FILE] [--like FILE] [--sheet FILE] "
     "[--report FILE] [--skip-bad] [--max-errors N] [-0] [--threads N] [-q] [-o FILE] SAMPLES...",
     "assigns every sample to one of K clusters of similar pictures",
@@ -136,7 +136,7 @@ static int check_options(struct err *e)
 		return err_set(e, ERR_USAGE, "--features random has no centroids: no --fine, --balance or --centroids-out beside it");
 	if ((o.input_given || o.weights_given) && !extractor_is_network(o.features))
 		return err_set(e, ERR_USAGE, "%s goes with a network: --features dinov2:PATH, clip:PATH or inception:PATH",
-		               o.input_given ? "--input" : "--weights");
+		               o.input_given ? "--input" : "--weight-dtype");
 	if (o.device_given && o.random)
 		return err_set(e, ERR_USAGE, "--features random computes nothing: no --device beside it");
 	if (o.like && !o.random)

@@ -64,7 +64,7 @@ static const struct opt options[] = {
     OPT_GROUP("Machine"),
     {.name = "--batch", .type = OPT_INT, .value = &o.batch, .lo = 1, .hi = 64, .arg = "N",
      .help = "pictures or texts at a time (default 4 and 16); no result depends on it"},
-    {.name = "--weights", .type = OPT_CHOICE, .value = &o.weights, .arg = "TYPE", .choices = encoder_weights,
+    {.name = "--weight-dtype", .type = OPT_CHOICE, .value = &o.weights, .arg = "TYPE", .choices = encoder_weights,
      .help = "how the encoders' matrices are held and multiplied (default f32)"},
     {.name = "--device", .type = OPT_TEXT, .value = &o.device, .arg = "NAME", .help = "auto, cpu, cuda or cuda:N (default auto)"},
     OPT_GROUP("Reading and output"),
@@ -84,7 +84,7 @@ static const struct program program = {
     "ddm-encode",
     "-m DIR [--as WHAT] [-d] [--captions] [--size N] [--posterior WHAT] [--seed S] [--flip] [--no-pictures] [--tokens N] "
     "[--null-text FILE] [--dtype TYPE] "
-    "[--input NAME] [--keys FILE] [--batch N] [--weights TYPE] [--device NAME] [--skip-bad] [--max-errors N] [-0] [--threads N] "
+    "[--input NAME] [--keys FILE] [--batch N] [--weight-dtype TYPE] [--device NAME] [--skip-bad] [--max-errors N] [-0] [--threads N] "
     "[-q] [-o FILE] SAMPLES...",
     "runs pretrained encoders on samples: latents, features of captions, features of pictures",
     options,

@@ -23,7 +23,8 @@ static uint64_t seed;
 static int split, path_choice, predict, no_verify;
 static const char *const splits[] = {"train", "holdout", "all", NULL}, *const paths[] = {"linear", "cosine",
 	"linear_betas", "scaled_linear_betas", "cosine_betas", NULL};
-static const char *const predictions[] = {"v", "x0", "epsilon", NULL};
+/* As options, and as config.json and the stamp say them. */
+static const char *const predictions[] = {"velocity", "x0", "epsilon", NULL}, *const recorded[] = {"v", "x0", "epsilon"};
 static const enum samples_part parts[] = {SAMPLES_TRAIN, SAMPLES_HOLDOUT, SAMPLES_ALL};
 
 static const struct opt options[] = {
@@ -36,7 +37,7 @@ static const struct opt options[] = {
     {"--size", 0, OPT_INT, &size, 1, 65536, "N", "resize pictures to N x N", NULL, NULL},
     OPT_GROUP("Model"),
     {"--path", 0, OPT_CHOICE, &path_choice, 0, 0, "NAME", "the path on which experts are asked (default linear)", paths, NULL},
-    {"--predict", 0, OPT_CHOICE, &predict, 0, 0, "WHAT", "what experts answer (default v)", predictions, NULL},
+    {"--predict", 0, OPT_CHOICE, &predict, 0, 0, "WHAT", "what experts answer (default velocity)", predictions, NULL},
     OPT_GROUP("Machine and output"),
     {"--no-verify", 0, OPT_FLAG, &no_verify, 0, 0, NULL, "do not check the shards' hashes first", NULL, NULL},
     {"--threads", 0, OPT_INT, &threads, 0, 1024, "N", "threads; changes no result (default: all there are)", NULL, NULL},
@@ -68,7 +69,7 @@ static struct stamp *make_stamp(const char *manifest)
 	if (size)
 		stamp_i64(s, "size", size);
 	stamp_text(s, "path", paths[path_choice]);
-	stamp_text(s, "predict", predictions[predict]);
+	stamp_text(s, "predict", recorded[predict]);
 	stamp_input(s, "shards", manifest);
 	return s;
 }
@@ -119,7 +120,7 @@ static struct model_config describe(const struct gathered *g, enum net_kind kind
 	c.net.clusters = kind == NET_ROUTER ? g->clusters : 0;
 	snprintf(c.path, sizeof c.path, "%s", kind == NET_ROUTER ? "linear" : paths[path_choice]);
 	if (kind == NET_DIT)
-		snprintf(c.prediction, sizeof c.prediction, "%s", prediction_name((enum prediction)prediction_find(predictions[predict])));
+		snprintf(c.prediction, sizeof c.prediction, "%s", prediction_name((enum prediction)prediction_find(recorded[predict])));
 	return c;
 }
 

@@ -20,7 +20,7 @@ static int holdout, spread;
 
 static const struct opt options[] = {
     OPT_GROUP("Pictures"),
-    {.name = "--columns", .letter = 'c', .type = OPT_INT, .value = &per_row, .lo = 1, .hi = 1000, .arg = "N", 
+    {.name = "--columns", .type = OPT_INT, .value = &per_row, .lo = 1, .hi = 1000, .arg = "N", 
      .help = "pictures in a row (default 12)"},
     {.name = "--rows", .letter = 'r', .type = OPT_INT, .value = &rows_each, .lo = 1, .hi = 1000, .arg = "N",
      .help = "rows for each source (default 2)"},
@@ -39,7 +39,7 @@ static const struct opt options[] = {
 
 static const struct program program = {
     .name = "ddm-grid",
-    .synopsis = "[-c N] [-r N] [-s N] [--skip N] [--spread] [--size N] [--holdout] [-o FILE] LABEL=SAMPLES...",
+    .synopsis = "[--columns N] [-r N] [-s N] [--skip N] [--spread] [--size N] [--holdout] [-o FILE] LABEL=SAMPLES...",
     .about = "Put some pictures of several sources on one labelled sheet, a PNG.",
     .options = options,
 };

@@ -18,7 +18,7 @@ static const struct opt options[] = {
     {.name = "--settings", .type = OPT_TEXT, .value = &settings, .arg = "TEXT", .help = "the Makefile that made the run, to be shown"},
     {.name = "--partition", .letter = 'p', .type = OPT_TEXT, .value = &partition, .arg = "DIR",
      .help = "where shards and clusters.png are (default: RUN)"},
-    {.name = "--compare", .letter = 'c', .type = OPT_TEXT, .value = &compare, .arg = "FILE",
+    {.name = "--compare", .type = OPT_TEXT, .value = &compare, .arg = "FILE",
      .help = "a table of ddm-compare, over seeds: it comes first"},
     {.name = "--picture-size", .type = OPT_SIZE, .value = &most, .arg = "SIZE",
      .help = "bytes that a sheet may take; a larger one is compressed (default 768K)"},
@@ -28,7 +28,7 @@ static const struct opt options[] = {
 
 static const struct program program = {
     .name = "ddm-html",
-    .synopsis = "[-t TEXT] [--settings TEXT] [-p DIR] [-c FILE] [--picture-size SIZE] [-o FILE] RUN...",
+    .synopsis = "[-t TEXT] [--settings TEXT] [-p DIR] [--compare FILE] [--picture-size SIZE] [-o FILE] RUN...",
     .about = "Write one HTML page, complete in itself, about a run of the recipe: the table, samples, charts, data, settings. Further "
              "runs of the same with other seeds add intervals to its charts.",
     .options = options,

@@ -12,7 +12,7 @@ static int as_json;
 static struct facts_options want;
 
 static const struct opt options[] = {
-    {.name = "--check", .letter = 'c', .value = &want.check, .help = "read everything and verify it: hashes, end marks, numbers, pixels"},
+    {.name = "--check", .value = &want.check, .help = "read everything and verify it: hashes, end marks, numbers, pixels"},
     {.name = "--full", .letter = 'f', .value = &want.full, .help = "list all tensors, arrays, keys, shards; whole hashes"},
     {.name = "--json", .letter = 'j', .value = &as_json, .help = "print one line of JSON an operand"},
     {0},
@@ -20,7 +20,7 @@ static const struct opt options[] = {
 
 static const struct program program = {
     .name = "ddm-info",
-    .synopsis = "[-cfj] FILE...",
+    .synopsis = "[-fj] [--check] FILE...",
     .about = "Say what a file or folder is, what it holds, and what it was made from.",
     .options = options,
 };

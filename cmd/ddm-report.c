@@ -16,7 +16,7 @@ static const char *columns_text, *out_path, *title = "label";
 static int quiet;
 
 static const struct opt options[] = {
-    {.name = "--columns", .letter = 'c', .type = OPT_TEXT, .value = &columns_text, .arg = "LIST",
+    {.name = "--columns", .type = OPT_TEXT, .value = &columns_text, .arg = "LIST",
      .help = "NAME=KEY or KEY, with commas between: what to show (default: every number, in order of appearance)"},
     {.name = "--title", .letter = 't', .type = OPT_TEXT, .value = &title, .arg = "NAME",
      .help = "name of the first column (default label)"},
@@ -28,7 +28,7 @@ static const struct opt options[] = {
 
 static const struct program program = {
     .name = "ddm-report",
-    .synopsis = "[-q] [-c LIST] [-t NAME] [-o FILE] LABEL=FILE...",
+    .synopsis = "[-q] [--columns LIST] [-t NAME] [-o FILE] LABEL=FILE...",
     .about = "Join lines of JSON (metrics, sampling reports, logs) into one table: a row per label, a column per key.",
     .options = options,
 };

@@ -56,7 +56,7 @@ static const struct opt options[] = {
      "prompts, one a line, or as JSON objects with a seed each; - is standard input", NULL, NULL},
     {"--negative", 0, OPT_TEXT, &negative, 0, 0, "TEXT", "what guidance leads away from (default nothing)", NULL, NULL},
     OPT_GROUP("Sampling"), {"--preset", 0, OPT_CHOICE, &preset_choice, 0, 0, "NAME",
-     "the released sampler of a model: for paris --route top-2 --steps 50 --times paris --cfg 7.5", presets, NULL},
+     "the released sampler of a model: for paris --route top-2 --steps 50 --timesteps paris --cfg 7.5", presets, NULL},
     {"--route", 0, OPT_TEXT, &route, 0, 0, "HOW",
      "top-K, full, threshold:P, switch:T, sample, oracle, prior, expert:I", routes, NULL},
     {"--solver", 0, OPT_TEXT, &solver, 0, 0, "NAME",
@@ -64,7 +64,7 @@ static const struct opt options[] = {
      "pipeline's scheduler says)",
      solver_names, NULL},
     {"--steps", 0, OPT_INT, &steps, 1, 100000, "N", "steps from noise to picture (default 50)", NULL, &steps_given},
-    {"--times", 0, OPT_CHOICE, &times_choice, 0, 0, "HOW",
+    {"--timesteps", 0, OPT_CHOICE, &times_choice, 0, 0, "HOW",
      "steps of equal length (even), or to .001 and a last one to 0 (paris) (default even)", times, &times_given},
     {"--cfg", 0, OPT_REAL, &cfg, -100, 100, "S", "classifier-free guidance; 1 is none (default 1)", NULL, &cfg_given},
     {"--cfg-channels", 0, OPT_INT, &cfg_channels, 1, 65536, "N", "guide the first N channels alone (default: all)", NULL, NULL},
@@ -79,11 +79,11 @@ static const struct opt options[] = {
      "write the routing's statistics and GFLOP per picture as JSON", NULL, NULL},
     {"--log", 0, OPT_TEXT, &log_path, 0, 0, "FILE", "write every picture's weights at every step as JSON lines", NULL, NULL},
     {"--timing", 0, OPT_TEXT, &timing_path, 0, 0, "FILE", "write seconds and pictures per second as JSON", NULL, NULL},
-    OPT_GROUP("Weights"), {"--convert", 0, OPT_CHOICE, &convert_choice, 0, 0, "HOW",
+    OPT_GROUP("Weights"), {"--expert-time", 0, OPT_CHOICE, &convert_choice, 0, 0, "HOW",
      "ask experts on another path at equal noise (match) or at equal time (native) (default match)", converts, NULL},
-    {"--weights", 0, OPT_CHOICE, &weights_choice, 0, 0, "TYPE",
+    {"--weight-dtype", 0, OPT_CHOICE, &weights_choice, 0, 0, "TYPE",
      "how the experts' matrices are held and multiplied (default bf16 on a GPU, f32 on the CPU)", weight_types, NULL},
-    {"--encoder-weights", 0, OPT_CHOICE, &encoders_choice, 0, 0, "TYPE",
+    {"--encoder-weight-dtype", 0, OPT_CHOICE, &encoders_choice, 0, 0, "TYPE",
      "how the matrices of the text encoder and the autoencoder are held and multiplied (default f32)", encoder_weights, NULL},
     {"--map", 0, OPT_FLAG, &map, 0, 0, NULL, "leave f32 matrices in their files, mapped; changes no result", NULL, NULL},
     OPT_GROUP("Decoding and text"), {"--format", 0, OPT_CHOICE, &format_choice, 0, 0, "NAME",
@@ -110,9 +110,9 @@ static const struct opt options[] = {
 static const struct program program = {
     "ddm-sample",
     "[-n N] [--prompt TEXT] [--prompts FILE] [--negative TEXT] [--preset NAME] [--route HOW] [--solver NAME] "
-    "[--steps N] [--times HOW] [--cfg S] [--cfg-channels N] [--class C] [--seed S] [--noise KIND] [--labels FILE] [--grid FILE] [--report FILE] "
-    "[--log FILE] [--timing FILE] [--convert HOW] [--weights TYPE] [--encoder-weights TYPE] [--map] [--format NAME] [--vae DIR] [--tile] "
-    "[--text-encoder DIR] [--text-features FILE] [--negative-features FILE] [--resident N] [--first I] [--batch N] [--batch-invariant] "
+    "[--steps N] [--timesteps HOW] [--cfg S] [--cfg-channels N] [--class C] [--seed S] [--noise KIND] [--labels FILE] [--grid FILE] [--report FILE] "
+    "[--log FILE] [--timing FILE] [--expert-time HOW] [--weight-dtype TYPE] [--encoder-weight-dtype TYPE] [--map] [--format NAME] [--vae DIR] "
+    "[--tile] [--text-encoder DIR] [--text-features FILE] [--negative-features FILE] [--resident N] [--first I] [--batch N] [--batch-invariant] "
     "[--threads N] [--device NAME] [--profile] [-o FILE] MODEL",
     "Make pictures with an ensemble of experts, from noise and from words; a tar of NNNNNN.png",
     options,
@@ -203,9 +203,9 @@ static int check_request(struct run *r, const char *dir, struct err *e)
 	if (settle_solver(r, dir, e))
 		return -1;
 	if (r->solver.discrete && convert_choice >= 0)
-		return err_set(e, ERR_USAGE, "--convert is for euler and heun: %s asks experts on their own path", r->solver.name);
+		return err_set(e, ERR_USAGE, "--expert-time is for euler and heun: %s asks experts on their own path", r->solver.name);
 	if (r->solver.discrete && times_choice)
-		return err_set(e, ERR_USAGE, "--times is for euler and heun: %s takes spacing=HOW", r->solver.name);
+		return err_set(e, ERR_USAGE, "--timesteps is for euler and heun: %s takes spacing=HOW", r->solver.name);
 	convert_choice = convert_choice < 0 ? 0 : convert_choice;
 	r->labelled = class_text && !strcmp(class_text, "labels");
 	if (r->labelled && !labels_path)
@@ -333,7 +333,7 @@ static int open_model(struct run *r, const char *dir, struct err *e)
 	struct ensemble *s = &r->ensemble;
 
 	if (map && weights_choice != WEIGHTS_F32)
-		return err_set(e, ERR_USAGE, "--map is for --weights f32: %s are made of what is in the files", weight_types[weights_choice]);
+		return err_set(e, ERR_USAGE, "--map is for --weight-dtype f32: %s are made of what is in the files", weight_types[weights_choice]);
 	if (device_set_precision(r->device, weights_choice == WEIGHTS_TF32 ? PRECISION_TF32 : PRECISION_F32, e))
 		return -1;
 	if (parse_resident(&o.resident, e))

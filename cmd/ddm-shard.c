@@ -53,7 +53,7 @@ static const struct opt options[] = {
      .help = "of latents and texts (default f16)"},
     {.name = "--batch", .type = OPT_INT, .value = &o.batch, .lo = 1, .hi = 64, .arg = "N",
      .help = "pictures or texts that are encoded at a time (default 4 and 16)"},
-    {.name = "--weights", .type = OPT_CHOICE, .value = &o.weights, .arg = "TYPE", .choices = encoder_weights,
+    {.name = "--weight-dtype", .type = OPT_CHOICE, .value = &o.weights, .arg = "TYPE", .choices = encoder_weights,
      .help = "how the encoders' matrices are held and multiplied (default f32)"},
     {.name = "--device", .type = OPT_TEXT, .value = &o.device, .arg = "NAME",
      .help = "auto, cpu, cuda or cuda:N: where encoders run (default auto)"},
@@ -73,7 +73,7 @@ static const struct program program = {
     "ddm-shard",
     "-a FILE [--holdout F] [--shard-size SIZE] [--level N] [--vae DIR] [--size N] "
     "[--posterior WHAT] [--seed S] [--flip] [--no-pictures] [--text DIR] [--tokens N] [--dtype TYPE] [--batch N] "
-    "[--weights TYPE] [--device NAME] [--skip-bad] [--max-errors N] [-0] [--threads N] [-q] -o SHARDS SAMPLES...",
+    "[--weight-dtype TYPE] [--device NAME] [--skip-bad] [--max-errors N] [-0] [--threads N] [-q] -o SHARDS SAMPLES...",
     "packs samples into shards by cluster",
     options,
 };

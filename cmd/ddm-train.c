@@ -7,7 +7,7 @@
 #include "data/dataset.h"
 
 static const char *cluster = "";
-static const char *const predictions[] = {"v", "x0", NULL}, *const conditions[] = {"none", "class", "cluster", NULL};
+static const char *const predictions[] = {"velocity", "x0", NULL}, *const conditions[] = {"none", "class", "cluster", NULL};
 static int predict, condition;
 static double class_dropout = .1, text_drop = .1;
 static int64_t text_tokens;
@@ -17,8 +17,8 @@ static const struct opt options[] = {
     OPT_GROUP("What to train"),
     {"--cluster", 0, OPT_TEXT, &cluster, 0, 0, "K|all",
      "the cluster to train on, counted from 0; all: the monolith", NULL, NULL},
-    {"--predict", 0, OPT_CHOICE, &predict, 0, 0, "v|x0",
-     "what the network predicts: velocity or data (default v)", predictions, NULL},
+    {"--predict", 0, OPT_CHOICE, &predict, 0, 0, "velocity|x0",
+     "what the network predicts: the velocity or the data (default velocity)", predictions, NULL},
     {"--condition", 0, OPT_CHOICE, &condition, 0, 0, "WHAT",
      "none, class or cluster: what the network is told (default none)", conditions, NULL},
     {"--class-dropout", 0, OPT_REAL, &class_dropout, 0, .999, "P",
@@ -29,7 +29,7 @@ static const struct opt options[] = {
      "how often the text is withheld, for guidance (default .1)", NULL, NULL},
     {"--null-text", 0, OPT_TEXT, &null_text, 0, 0, "FILE",
      "features of the empty text (default SHARDS/null-text.npy)", NULL, NULL},
-    {"--from", 0, OPT_TEXT, &from, 0, 0, "DIR",
+    {"--pretrained", 0, OPT_TEXT, &from, 0, 0, "DIR",
      "start from a network of another prediction, size or condition", NULL, NULL},
     TRAINING_OPTIONS,
     {0},
@@ -37,8 +37,8 @@ static const struct opt options[] = {
 
 static const struct program program = {
     "ddm-train",
-    "--cluster K|all [--predict v|x0] [--condition WHAT] [--class-dropout P] [--text-tokens N] [--text-drop P] [--null-text FILE] "
-    "[--from DIR] " TRAINING_SYNOPSIS "-o DIR SHARDS",
+    "--cluster K|all [--predict velocity|x0] [--condition WHAT] [--class-dropout P] [--text-tokens N] [--text-drop P] [--null-text FILE] "
+    "[--pretrained DIR] " TRAINING_SYNOPSIS "-o DIR SHARDS",
     "Train one diffusion expert on one cluster of a data set, or the monolith on all of it",
     options,
 };

@@ -34,7 +34,7 @@ static const struct opt options[] = {
     OPT_GROUP("What to measure"),
     {"--routes", 0, OPT_TEXT, &routes_text, 0, 0, "LIST",
      "routes, with commas between: optimum, POLICY, exact:POLICY (default all that tell something)", NULL, NULL},
-    {"--times", 0, OPT_TEXT, &times_text, 0, 0, "LIST", "times from .001 to 1 (default .05,.1,.2, ..., .9,.95,1)", NULL, NULL},
+    {"--timesteps", 0, OPT_TEXT, &times_text, 0, 0, "LIST", "times from .001 to 1 (default .05,.1,.2, ..., .9,.95,1)", NULL, NULL},
     {"--count", 'n', OPT_INT, &count, 1, 1e9, "N", "states at each time (default 500)", NULL, NULL},
     {"--split", 0, OPT_CHOICE, &split, 0, 0, "PART", "of which samples states are made (default train)", splits, NULL},
     {"--seed", 0, OPT_U64, &seed, 0, 0, "S", "seed of samples and noise (default 0)", NULL, NULL},
@@ -51,7 +51,7 @@ static const struct opt options[] = {
 
 static const struct program program = {
     "ddm-diagnose",
-    "budget [--routes LIST] [--times LIST] [-n N] [--split PART] [--seed S] [--routing FILE] [--json FILE] [--no-verify] [--batch N] "
+    "budget [--routes LIST] [--timesteps LIST] [-n N] [--split PART] [--seed S] [--routing FILE] [--json FILE] [--no-verify] [--batch N] "
     "[--threads N] [--device NAME] [-o FILE] MODEL SHARDS",
     "Split the error of a model's velocity against the optimum of its data into that of experts and that of weights",
     options,
@@ -118,10 +118,10 @@ static int parse_times(struct run *r, struct err *e)
 
 	words_cut(&w, times_text);
 	if (w.n > TIMES_MOST)
-		rc = err_set(e, ERR_USAGE, "--times: %d of them, more than %d", w.n, TIMES_MOST);
+		rc = err_set(e, ERR_USAGE, "--timesteps: %d of them, more than %d", w.n, TIMES_MOST);
 	for (int i = 0; i < w.n && !rc; i++)
 		if (parse_f64(w.v[i], .001, 1, &r->time[r->times++]))
-			rc = err_set(e, ERR_USAGE, "--times: '%s' is not a time from .001 to 1", w.v[i]);
+			rc = err_set(e, ERR_USAGE, "--timesteps: '%s' is not a time from .001 to 1", w.v[i]);
 	words_release(&w);
 	return rc;
 }

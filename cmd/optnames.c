@@ -8,7 +8,26 @@
 
 enum { MOST_OPTIONS = 128 };
 
+/* Of the version before this one. */
 static const struct opt_alias renamed[] = {
+    {"ddm-train", "--from", "--pretrained"},
+    {"ddm-train", "--init-from", "--init-weights"},
+    {"ddm-route-train", "--init-from", "--init-weights"},
+    {"ddm-train", "--predict=v", "--predict=velocity"},
+    {"ddm-exact", "--predict=v", "--predict=velocity"},
+    {"ddm-sample", "--times", "--timesteps"},
+    {"ddm-diagnose", "--times", "--timesteps"},
+    {"ddm-sample", "--convert", "--expert-time"},
+    {"ddm-sample", "--encoder-weights", "--encoder-weight-dtype"},
+    {"ddm-sample", "--weights", "--weight-dtype"},
+    {"ddm-encode", "--weights", "--weight-dtype"},
+    {"ddm-shard", "--weights", "--weight-dtype"},
+    {"ddm-cluster", "--weights", "--weight-dtype"},
+    {"ddm-eval-fid", "--weights", "--weight-dtype"},
+    {"ddm-info", "-c", "--check"},
+    {"ddm-grid", "-c", "--columns"},
+    {"ddm-report", "-c", "--columns"},
+    {"ddm-html", "-c", "--compare"},
     {0},
 };
 

@@ -50,7 +50,7 @@ extern const char *const training_schedules[], *const training_offloads[];
 	{"--flip", 0, OPT_FLAG, &training.flip, 0, 0, NULL, "mirror half of the samples", NULL, NULL}, \
 	{"--size", 0, OPT_INT, &training.size, 1, 65536, "N", "resize the samples to N x N", NULL, NULL}, \
 	{"--seed", 0, OPT_U64, &training.seed, 0, 0, "S", "seed of everything random (default 0)", NULL, NULL}, \
-	{"--init-from", 0, OPT_TEXT, &training.init_from, 0, 0, "FILE", "start from these weights (a file, index or folder)", NULL, NULL}, \
+	{"--init-weights", 0, OPT_TEXT, &training.init_from, 0, 0, "FILE", "start from these weights (a file, index or folder)", NULL, NULL}, \
 	{"--max-skipped", 0, OPT_INT, &training.max_skipped, 0, 1e9, "N", \
 	 "non-finite steps in a row before giving up (default 20)", NULL, NULL}, \
 	OPT_GROUP("Validation, checkpoints, log"), \
@@ -85,7 +85,7 @@ extern const char *const training_schedules[], *const training_offloads[];
 #define TRAINING_SYNOPSIS \
 	"[--model NAME/P] [--hidden H] [--depth L] [--heads A] [--patch P] [--steps N] [--epochs E] [--batch B] " \
 	"[--accumulate A] [--lr R] [--schedule NAME] [--warmup N] [--weight-decay W] [--beta2 B] [--clip NORM] " \
-	"[--ema-half-life N] [--time LAW] [--precision NAME] [--flip] [--size N] [--seed S] [--init-from FILE] [--max-skipped N] " \
+	"[--ema-half-life N] [--time LAW] [--precision NAME] [--flip] [--size N] [--seed S] [--init-weights FILE] [--max-skipped N] " \
 	"[--validate-every N] [--validate-samples N] [--checkpoint-every N|TIME] [--keep N] [--sample-every N] [--log-every N] " \
 	"[--recompute] [--offload WHAT] [--no-verify] [--threads N] [--device NAME] [--plan] [--profile] [-q] "
 

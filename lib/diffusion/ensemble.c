@@ -148,7 +148,7 @@ static int check_host(const struct member *m, struct err *e)
 	static const struct {
 		enum compact_type bulk;
 		const char *option;
-	} ways[] = {{COMPACT_VIEW, "--map"}, {COMPACT_BF16, "--weights bf16"}, {COMPACT_INT8, "--weights int8"}};
+	} ways[] = {{COMPACT_VIEW, "--map"}, {COMPACT_BF16, "--weight-dtype bf16"}, {COMPACT_INT8, "--weight-dtype int8"}};
 	const struct ensemble *s = m->all;
 	struct device_memory here = {0};
 	uint64_t need = model_takes(m->model, COMPACT_NONE), all = still_takes(s, COMPACT_NONE), least = all;

@@ -138,7 +138,7 @@ $(ARMS:%=$(RUN)/eval/%.json): $(RUN)/eval/%.json: $(RUN)/samples/%.tar
 report_rows = $(foreach a,$(ARMS),$a=$(RUN)/eval/$a.json $a=$(RUN)/samples/$a.json $a=$(RUN)/samples/$a.timing.json)
 
 $(RUN)/report.tsv: $(EVALUATIONS)
-	$(ddm)report -t strategy -c '$(COLUMNS)' -q -o $@ $(report_rows)
+	$(ddm)report -t strategy --columns '$(COLUMNS)' -q -o $@ $(report_rows)
 
 $(RUN)/samples.png: $(ARMS:%=$(RUN)/samples/%.tar)
 	$(ddm)grid --spread -o $@ 'training pictures=$(PARTITION)/shards' $(foreach a,$(ARMS),'$a=$(RUN)/samples/$a.tar')

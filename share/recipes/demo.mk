@@ -51,7 +51,7 @@ EPOCHS = $(shell awk -F '\t' -v images=$(IMAGES) '!/^\#/ && $$4 == "train" { n++
 
 demo: report
 	@echo
-	@$(ddm)report -t strategy -c '$(COLUMNS)' $(report_rows)
+	@$(ddm)report -t strategy --columns '$(COLUMNS)' $(report_rows)
 	@echo
 	@echo 'kd, fd: kernel and Frechet distance to the training part and to the held-out part (smaller is closer); kd_floor, fd_floor:'
 	@echo 'of the training part itself to the held-out part; memorised: share of samples that copy a training picture.'

@@ -82,10 +82,10 @@ $(CANDIDATES): $(RUN)/lr-%/monolith/$(WEIGHTS): $(SHARDS)
 
 $(EXPERT_CANDIDATES): $(RUN)/lr-%/experts.tsv: $(SHARDS)
 	$(call run,$(RUN)/lr-$*,hog-4,4,$(FIRST),$*,$*) experts
-	$(ddm)report -t expert -c val_loss -o $@ $(foreach k,0 1 2 3,$k=$(RUN)/lr-$*/model/expert_$k/train.jsonl)
+	$(ddm)report -t expert --columns val_loss -o $@ $(foreach k,0 1 2 3,$k=$(RUN)/lr-$*/model/expert_$k/train.jsonl)
 
 $(RUN)/lr.tsv: $(CANDIDATES)
-	$(ddm)report -t lr -c val_loss -o $@ $(foreach r,$(LRS),$r=$(RUN)/lr-$r/monolith/expert_0/train.jsonl)
+	$(ddm)report -t lr --columns val_loss -o $@ $(foreach r,$(LRS),$r=$(RUN)/lr-$r/monolith/expert_0/train.jsonl)
 
 $(RUN)/lr: $(RUN)/lr.tsv
 	awk -F '\t' '!/^#/ && (!n++ || $$2 < least) { least = $$2; lr = $$1 } END { print lr }' $< >$@.new
@@ -135,6 +135,6 @@ $(SEEDS:%=$(RUN)/seed-%/budget.tsv): $(RUN)/seed-%/budget.tsv: $(RUN)/seed-%/rep
 	$(ddm)diagnose budget -n $(STATES) --routing $(@:.tsv=-router.tsv) -o $@ $(@D)/model $(RUN)/hog-4/shards
 
 $(RUN)/report.html: $(RUN)/compare.tsv $(SEEDS:%=$(RUN)/seed-%/report.tsv)
-	$(ddm)html -p $(RUN)/hog-4 -c $(RUN)/compare.tsv -t 'Experts on photographs' -o $@ $(SEEDS:%=$(RUN)/seed-%)
+	$(ddm)html -p $(RUN)/hog-4 --compare $(RUN)/compare.tsv -t 'Experts on photographs' -o $@ $(SEEDS:%=$(RUN)/seed-%)
 
 .PHONY: all

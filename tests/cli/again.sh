@@ -30,7 +30,7 @@ again ddm-cluster 'k: 3 -> 2' '-k 2' ddm-cluster -q -k 3 --holdout .2 --sheet ou
 again ddm-shard 'level: 3 -> 4' '--level 4' ddm-shard -q -a out/a.tsv --holdout .2 -o out/shards "$S"
 again ddm-sample 'steps: 2 -> 3' '--steps 3' ddm-sample -n 2 --route expert:0 --steps 2 --grid out/grid.png -o out/samples.tar ensemble
 again ddm-eval-fid 'seed: 0 -> 3' '--seed 3' ddm-eval-fid -o out/e.json "$S" "$S"
-again ddm-grid 'scale: 2 -> 3' '-s 3' ddm-grid -c 4 -r 1 -o out/sheet.png "one=$S" two=out/samples.tar
+again ddm-grid 'scale: 2 -> 3' '-s 3' ddm-grid --columns 4 -r 1 -o out/sheet.png "one=$S" two=out/samples.tar
 check "statistics" ddm-eval-fid --stats-out out/s.npz "$S" "$S"
 check "again" ddm-eval-fid --stats-out out/s.npz "$S" "$S"
 check_exit 73 "other statistics" ddm-eval-fid --features rgb8 --stats-out out/s.npz "$S" "$S"

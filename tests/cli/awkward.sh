@@ -99,7 +99,7 @@ tar xf "$SRC/tests/golden/tiny-model.tar"
 ddm-shard -q -a one.tsv -o shards one || exit 1
 small="--hidden 16 --depth 1 --heads 2 --patch 8 --batch 1 --steps 1 --validate-samples 0 --threads 1"
 # shellcheck disable=SC2086
-each "65" "ddm-train --init-from" weights ddm-train -q $small --cluster all --no-verify -o x.out shards --init-from
+each "65" "ddm-train --init-weights" weights ddm-train -q $small --cluster all --no-verify -o x.out shards --init-weights
 for at in expert_0/diffusion_pytorch_model.safetensors router/model.safetensors; do
 	cp "ensemble/$at" kept
 	: >"$OUT"

@@ -97,5 +97,5 @@ check_out "a text that is a word or a file" "plain" completes ddm-cluster --feat
 
 command -v fish >/dev/null || skip_all "no fish"
 check_out "fish: values" "match
-native" fish --no-config -c 'source scripts/ddm-sample.fish; complete -C "ddm-sample --convert " | cut -f 1'
+native" fish --no-config -c 'source scripts/ddm-sample.fish; complete -C "ddm-sample --expert-time " | cut -f 1'
 check_out "fish: names" "--solver" fish --no-config -c 'source scripts/ddm-sample.fish; complete -C "ddm-sample --solv" | cut -f 1'

@@ -4,7 +4,7 @@
 check_program ddm-diagnose
 ddm-shard -q -a "$SRC/tests/golden/blobs.tsv" -o shards "$SRC/tests/golden/blobs.tar.gz" || exit 1
 ddm-exact -o model shards 2>"$ERR" && ddm-exact --limit 20 -o rough shards 2>"$ERR" && ddm-exact --cluster all -o mono shards 2>"$ERR" || exit 1
-run="ddm-diagnose budget -n 60 --times .1,.5,.8,1"
+run="ddm-diagnose budget -n 60 --timesteps .1,.5,.8,1"
 
 # value FILE COLUMN T ROUTE CLUSTER
 value() {
@@ -44,7 +44,7 @@ holds "and a router's" "$(value rough.tsv router 0.8 full all) > 1e-4"
 holds "which exact:full has not" "$(value rough.tsv router 0.8 exact:full all) < 1e-10"
 holds "expert:0 on its own cluster" "$(value rough.tsv expert 0.5 expert:0 0) == $(value rough.tsv expert 0.5 oracle 0)"
 # In the mean the loss exceeds that of the optimum by the total error; over 20000 states, within a third of it, four standard errors.
-check "many states" ddm-diagnose budget -n 20000 --times .5 --routes optimum,full -o many.tsv rough shards
+check "many states" ddm-diagnose budget -n 20000 --timesteps .5 --routes optimum,full -o many.tsv rough shards
 total=$(value many.tsv total 0.5 full all)
 above="($(value many.tsv loss 0.5 full all) - $(value many.tsv loss 0.5 optimum all))"
 holds "the loss exceeds the least one by the error" "$above > .67 * $total && $above < 1.33 * $total"
@@ -61,7 +61,7 @@ check "without a router" $run -o norouter.tsv norouter shards
 check_absent "no row needs one" "$(grep -l '	full	' norouter.tsv)"
 cp -R model some
 rm -r some/expert_3
-check "with an expert absent" $run --times .8 -o some.tsv some shards
+check "with an expert absent" $run --timesteps .8 -o some.tsv some shards
 holds "its weight is missing to the router" "$(value some.tsv router 0.8 full 3) > .01"
 check_exit 2 "whom oracle would ask" $run --routes oracle some shards
 check_err "it is named" 'expert 3 is not there'
@@ -71,7 +71,7 @@ check_out "a route is a name" "prior sample switch:.6 threshold:.2" sh -c 'grep 
 # What results may depend on
 check "other batches and threads" $run --batch 7 --threads 3 -o b.tsv model shards
 check_same "change no byte" a.tsv b.tsv
-check "one time alone" ddm-diagnose budget -n 60 --times .5 -o one.tsv model shards
+check "one time alone" ddm-diagnose budget -n 60 --timesteps .5 -o one.tsv model shards
 grep '^0\.5' a.tsv >all.rows
 grep '^0\.5' one.tsv >one.rows
 check_same "has the rows it has among others" all.rows one.rows
@@ -107,7 +107,7 @@ check_exit 2 "an unknown route" $run --routes best model shards
 check_exit 2 "an exact policy without a router" $run --routes exact:oracle model shards
 check_exit 2 "a route that needs a router" $run --routes full norouter shards
 check_exit 2 "top-5 of four" $run --routes top-5 model shards
-check_exit 2 "time 0" ddm-diagnose budget --times 0,.5 model shards
+check_exit 2 "time 0" ddm-diagnose budget --timesteps 0,.5 model shards
 check_exit 2 "two outputs on standard output" $run --routing - model shards
 check_exit 66 "no model" $run nothing shards
 check_exit 66 "no shards" $run model nothing

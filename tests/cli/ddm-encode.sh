@@ -81,14 +81,14 @@ check "T5" ddm-encode -q -m "$golden/text-t5" --tokens 3 -o t5.tar pics
 check "cut" ddm-encode -m "$golden/text-t5" --tokens 3 -o t5b.tar pics
 check_err "told" "$n captions were longer"
 for w in bf16 int8; do
-	check "T5 of $w matrices" ddm-encode -q -m "$golden/text-t5" --tokens 3 --weights $w -o t5.$w.tar pics
+	check "T5 of $w matrices" ddm-encode -q -m "$golden/text-t5" --tokens 3 --weight-dtype $w -o t5.$w.tar pics
 	check_differ "rounded" t5.tar t5.$w.tar
 	check_grep "the stamp says so" "\"weights\":\"$w\"" t5.$w.tar
-	check_exit 73 "$w where f32 is" ddm-encode -q -m "$golden/text-t5" --tokens 3 --weights $w -o t5.tar pics
+	check_exit 73 "$w where f32 is" ddm-encode -q -m "$golden/text-t5" --tokens 3 --weight-dtype $w -o t5.tar pics
 	check_err "the option is named" 'weights'
 done
-check "f32 is the same as none" ddm-encode -q -m "$golden/text-t5" --tokens 3 --weights f32 -o t5.tar pics
-check_exit 2 "another type" ddm-encode -q -m "$golden/text-t5" --weights fp8 -o x.tar pics
+check "f32 is the same as none" ddm-encode -q -m "$golden/text-t5" --tokens 3 --weight-dtype f32 -o t5.tar pics
+check_exit 2 "another type" ddm-encode -q -m "$golden/text-t5" --weight-dtype fp8 -o x.tar pics
 rm more/*1.txt
 check_exit 65 "a caption is missing" ddm-encode -m "$golden/text-clip" -o x.tar more
 check_err "named" 'has no caption'
@@ -163,9 +163,9 @@ check_exit 2 "no lists of paths" ddm-encode -m "$clip" --captions -0 -o x.tar -
 dino=$golden/dinov2-224
 check "features" ddm-encode -q -m "$dino" --keys k.txt -o f.npy pics
 check_grep "a row each" "'<f4'.*\\($n, 4\\)" f.npy
-check "of bf16 matrices" ddm-encode -q -m "$dino" --weights bf16 -o f16.npy pics
+check "of bf16 matrices" ddm-encode -q -m "$dino" --weight-dtype bf16 -o f16.npy pics
 check_differ "rounded" f.npy f16.npy
-check_exit 73 "bf16 where f32 is" ddm-encode -q -m "$dino" --weights bf16 -o f.npy pics
+check_exit 73 "bf16 where f32 is" ddm-encode -q -m "$dino" --weight-dtype bf16 -o f.npy pics
 mkdir timm
 cp "$dino/model.safetensors" timm
 echo '{"architecture": "vit_small_patch14_dinov2", "num_classes": 0}' >timm/config.json
@@ -192,7 +192,7 @@ check "the same clusters as from the table" sh -c "grep -v '^#' a.tsv >1; grep -
 check "any threads" ddm-cluster -q -k 3 --threads 3 --features "dinov2:$dino" -o n3.tsv pics
 check_same "the same bytes" n.tsv n3.tsv
 check "its centroids" ddm-cluster -q --centroids n.npy --features "dinov2:$dino" -o c.tsv pics
-check_exit 65 "but of bf16 matrices" ddm-cluster -q --centroids n.npy --features "dinov2:$dino" --weights bf16 -o c2.tsv pics
+check_exit 65 "but of bf16 matrices" ddm-cluster -q --centroids n.npy --features "dinov2:$dino" --weight-dtype bf16 -o c2.tsv pics
 check_exit 65 "but of another input" ddm-cluster -q --centroids n.npy --features "dinov2:$dino" --input dinov2-256 -o c2.tsv pics
 check_err "told" 'centroids of another "dinov2"'
 check_exit 73 "another input" ddm-cluster -q -k 3 --features "dinov2:$dino" --input dinov2-256 -o n.tsv pics

@@ -6,7 +6,7 @@ mkdir -p run/model run/samples p more none
 tar xzf "$SRC/tests/golden/eval-a.tar.gz" -C p
 ddm-cluster -q -k 2 --holdout .2 -o run/assign.tsv p
 ddm-shard -q -a run/assign.tsv --holdout .2 -o run/shards p
-ddm-grid -c 20 -r 2 -s 2 --size 16 -o run/samples.png 'first <kind>=p' "second=p" 2>/dev/null
+ddm-grid --columns 20 -r 2 -s 2 --size 16 -o run/samples.png 'first <kind>=p' "second=p" 2>/dev/null
 cp run/samples.png run/clusters.png
 for arm in monolith top-1 top-2 full oracle a-rather-long-name-of-an-arm; do
 	for s in 1 2; do
@@ -39,8 +39,8 @@ for d in monolith/expert_0 model/expert_0 model/expert_1 model/expert_10 model/r
 awk 'BEGIN { for (i = 0; i < 5; i++) { printf "{\"index\":%d,\"weights\":[", i; for (s = 0; s < 25; s++) printf "%s[%g,%g,%g]", s ? "," : "",
 	.5 - s / 50, .25 + s / 100, .25 + s / 100; print "]}" } }' >run/samples/full.weights.jsonl
 
-check "a page" ddm-html -t 'Title <1>' --settings "$(printf 'K = 3\nDATA = <photos>')" -c compare.tsv -o page.html run more
-check "the same" ddm-html -t 'Title <1>' --settings "$(printf 'K = 3\nDATA = <photos>')" -c compare.tsv run more
+check "a page" ddm-html -t 'Title <1>' --settings "$(printf 'K = 3\nDATA = <photos>')" --compare compare.tsv -o page.html run more
+check "the same" ddm-html -t 'Title <1>' --settings "$(printf 'K = 3\nDATA = <photos>')" --compare compare.tsv run more
 check_same "the same bytes" "$OUT" page.html
 for want in '<html lang="en">' '<title>Title &lt;1&gt;</title>' 'name="viewport"' '<th scope="col">strategy' '<th scope="row">a&lt;b&gt;-rather' \
 	'DATA = &lt;photos&gt;' 'first &lt;kind&gt;' '<dt>kd_heldout</dt>' '>expert 10<' 'experts and router' 'Weights under full' '79b318f7' \
@@ -57,9 +57,9 @@ grep -o 'src="data:image/png;base64,[^"]*' page.html | head -n 1 | sed 's/.*,//'
 check_same "a picture as it was" back.png run/samples.png
 awk -F '\t' '$1 == "fd" && $2 == "full" { print $6 }' compare.tsv | cut -c 1-4 >difference
 check_grep "differences are in it" "<td class=\"n\">$(cat difference)" page.html
-check_exit 65 "another table" ddm-html -c run/report.tsv -o x.html run
+check_exit 65 "another table" ddm-html --compare run/report.tsv -o x.html run
 check_err "is named" 'run/report.tsv: no column "key"'
-check_exit 66 "no comparison" ddm-html -c nowhere -o x.html run
+check_exit 66 "no comparison" ddm-html --compare nowhere -o x.html run
 check "smaller pictures" ddm-html --picture-size 2K -o small.html run
 check_grep "are JPEG" 'src="data:image/jpeg;base64,/9j/' small.html
 [ "$(size_of small.html)" -lt "$(size_of page.html)" ] && [ "$(size_of small.html)" -lt 200000 ]
@@ -70,7 +70,7 @@ check_grep "and says what is not there" 'no sheet of samples' little.html
 mkdir apart
 cp page.html before.html
 mv run/shards run/clusters.png run/assign.tsv apart
-check "clusters elsewhere" ddm-html -t 'Title <1>' --settings "$(printf 'K = 3\nDATA = <photos>')" -p apart -c compare.tsv -o page.html run more
+check "clusters elsewhere" ddm-html -t 'Title <1>' --settings "$(printf 'K = 3\nDATA = <photos>')" -p apart --compare compare.tsv -o page.html run more
 check_same "make the same page" before.html page.html
 check "a newer page replaces an older" ddm-html -t Other -o little.html none
 check_grep "indeed" '<h1>Other</h1>' little.html

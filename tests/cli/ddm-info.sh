@@ -8,7 +8,7 @@ check_exit 66 "no such file" ddm-info none
 check_err "is named" 'none'
 [ ! -s "$OUT" ]
 tap_result $? "nothing on stdout"
-check_exit 65 "an empty file" ddm-info -c /dev/null
+check_exit 65 "an empty file" ddm-info --check /dev/null
 : >empty
 check_exit 65 "an empty regular file" ddm-info empty
 echo "a text" >text
@@ -59,7 +59,7 @@ check_out "kinds of files do not depend on names" "tar tar tar tar picture table
 check_out "kinds of folders" "shards model network network checkpoints checkpoint folder" \
 	sh -c 'ddm-info -j s m m/expert_0 m/router m/expert_0/train m/expert_0/train/step-00000006 pics | jq -r .kind | paste -sd " "'
 check_out "one line an operand" "2" sh -c 'ddm-info -j x.tar m | grep -c ""'
-check "everything passes a check" ddm-info -c x.tar foreign.tar foreign.tgz grid.png a.tsv c.npy s s/cluster-0/000000.tar.zst m m/expert_0 \
+check "everything passes a check" ddm-info --check x.tar foreign.tar foreign.tgz grid.png a.tsv c.npy s s/cluster-0/000000.tar.zst m m/expert_0 \
 	m/router m/expert_0/train m/expert_0/train.jsonl m/expert_0/$weights m/expert_0/config.json pics
 [ "$(grep -c 'check  *passed' "$OUT")" -eq 16 ]
 tap_result $? "and says so"
@@ -75,7 +75,7 @@ fact "samples of a foreign tar" "[$want,1,5]" '[.samples,.captions,.classes]' fo
 fact "samples of a compressed one" "[$want,[0,0,0,0,1]]" '[.samples,.class_counts]' foreign.tgz
 fact "samples of a folder" "[$want,$want]" '[.samples,.members.png]' pics
 digest=$(jq -r .inputs.samples c.npy.json)
-fact "digest of a folder is what stamps call samples" "\"$digest\"" .digest pics -c
+fact "digest of a folder is what stamps call samples" "\"$digest\"" .digest pics --check
 fact "the stamp of a tar names program and weights" "[\"ddm-sample\",\"top-1\",\"$(sum m/expert_1/$weights)\"]" \
 	"[.stamp.program,.stamp.route,.stamp.inputs[\"expert_1/$weights\"]]" x.tar
 fact "so does that of a picture" "\"$(sum m/router/model.safetensors)\"" '.stamp.inputs["router/model.safetensors"]' grid.png
@@ -101,10 +101,10 @@ fact "a training checkpoint of PyTorch's: its average, and what else there is" \
 	'["pytorch","zip","ema",4,24,{"model":4,"ema":4,"opt":12,"args":"argparse.Namespace","steps":5}]' \
 	'[.kind,.layout,.tensors_of,.tensors,.parameters,.members]' "$torch/checkpoint.pt" -c
 fact "the layout before" '["legacy",26,1,"torch._utils._rebuild_sparse_tensor"]' '[.layout,.tensors,.not_read,.for_example]' "$torch/legacy.pt"
-fact "a call in it is a name" '["posix.system",1]' '[.members.x,.tensors]' "$torch/bad-call.pt" -c
+fact "a call in it is a name" '["posix.system",1]' '[.members.x,.tensors]' "$torch/bad-call.pt" --check
 check_absent "and is not run" /tmp/ddm-pickle-was-run
-fact "an index" '["index",3,4]' '[.kind,(.files|length),.tensors]' "$torch/parts/pytorch_model.bin.index.json" -c
-fact "a folder of parts" '["network",3,4]' '[.kind,(.files|length),.tensors]' "$torch/parts" -c
+fact "an index" '["index",3,4]' '[.kind,(.files|length),.tensors]' "$torch/parts/pytorch_model.bin.index.json" --check
+fact "a folder of parts" '["network",3,4]' '[.kind,(.files|length),.tensors]' "$torch/parts" --check
 check_exit 65 "tensors outside their storage" ddm-info "$torch/bad-offset.pt"
 check_err "are named" "tensor 'w': elements outside its storage"
 mkdir foreign && cp "$torch/new.pt" foreign/pytorch_model.bin && echo '{"_class_name": "AutoencoderKL", "x": 1}' >foreign/config.json
@@ -164,25 +164,25 @@ damaged() { # NAME REGEX FILE OPTION...
 for f in a.tsv x.tar c.npy grid.png s/cluster-0/000000.tar.zst m/expert_0/$weights; do
 	b=$(basename "$f")
 	cp "$f" "cut-$b" && cut_to "cut-$b" $(($(size_of "$f") - 7))
-	damaged "$b cut short" "cut-$b" -c "cut-$b"
+	damaged "$b cut short" "cut-$b" --check "cut-$b"
 	[ "$b" = grid.png ] && continue
 	damaged "$b cut short, at a look" "cut-$b" "cut-$b"
 done
 for f in a.tsv grid.png s/cluster-0/000000.tar.zst; do
 	b=$(basename "$f")
 	cp "$f" "bit-$b" && flip "bit-$b" $(($(size_of "$f") / 2))
-	damaged "$b with a bit flipped" "bit-$b" -c "bit-$b"
+	damaged "$b with a bit flipped" "bit-$b" --check "bit-$b"
 done
 cp -R s s2 && flip s2/cluster-1/000000.tar.zst 100
 check "a flipped bit in a shard is not seen at a look" ddm-info s2
-damaged "but by --check" 's2/cluster-1/000000.tar.zst' -c s2
+damaged "but by --check" 's2/cluster-1/000000.tar.zst' --check s2
 cut_to s2/cluster-1/000000.tar.zst $(($(size_of s/cluster-1/000000.tar.zst) - 1))
 damaged "a shard cut short" 's2/cluster-1/000000.tar.zst: [0-9]+ bytes where' s2
 rm -r s2/cluster-1
 check_exit 66 "a shard that is gone" ddm-info s2
 cp -R m/expert_0 e2 && flip e2/train/step-00000006/ema.safetensors 3000
 fact "a damaged checkpoint at a look" '"whole"' '.checkpoints[0].state' e2
-damaged "and by --check" 'step-00000006/ema.safetensors' -c e2
+damaged "and by --check" 'step-00000006/ema.safetensors' --check e2
 rm e2/train/step-00000006/ema.safetensors
 fact "one that lacks a file" '["damaged","whole"]' '[.checkpoints[].state]' e2
 cp -R m m2 && cp m/expert_1/config.json m2/expert_0/ && sed -i 's/"hidden_size": 16/"hidden_size": 32/' m2/expert_0/config.json
@@ -192,9 +192,9 @@ check_exit 65 "a router for fewer clusters than there are experts" ddm-info m3
 check_out "agree is false" "false" sh -c 'ddm-info -j m3 2>/dev/null | jq .agree'
 check_out "the error is in the JSON" "65" sh -c 'ddm-info -j m3 2>/dev/null | jq .exit'
 sed '2s/{/[/' m/expert_0/train.jsonl >bad.jsonl
-damaged "a bad line of a log" 'bad.jsonl:2' -c bad.jsonl
+damaged "a bad line of a log" 'bad.jsonl:2' --check bad.jsonl
 (cd pics && tar cf ../twice.tar a && tar rf ../twice.tar a)
-damaged "a key that comes twice" 'appears twice' -c twice.tar
+damaged "a key that comes twice" 'appears twice' --check twice.tar
 check_exit_any 66 "several operands: the first failure decides" ddm-info none text x.tar
 [ "$(tap_lines "$ERR")" -eq 2 ]
 tap_result $? "each is told"

@@ -24,7 +24,7 @@ drawn() {
 	check "$name, on stdout" ddm-plot "$@"
 	check_same "$name: the same bytes" "$OUT" "$name.svg"
 	check "$name, PNG" ddm-plot -o "$name.png" "$@"
-	check "$name: is a picture" ddm-grid -c 1 -r 1 -s 1 --size 32 -o "$name.grid" "x=$name.png"
+	check "$name: is a picture" ddm-grid --columns 1 -r 1 -s 1 --size 32 -o "$name.grid" "x=$name.png"
 	if command -v xmllint >/dev/null; then
 		check "$name: well-formed" xmllint --noout "$name.svg"
 	else

@@ -18,7 +18,7 @@ check_exit 2 "no -o" $run $few s
 check_err "is named" ' -o '
 check_exit 2 "no shards" $run $few -o m
 check_exit 2 "two sets of shards" $run $few -o m s s
-for o in "--cluster 0" "--predict v" "--time never" "--checkpoint-every soon" "--epochs 3" "--heads 3" "--patch 5"; do
+for o in "--cluster 0" "--predict velocity" "--time never" "--checkpoint-every soon" "--epochs 3" "--heads 3" "--patch 5"; do
 	check_exit 2 "$o" $run $few $o -o m s
 done
 check_exit 66 "no such shards" $run $few -o m none
@@ -68,10 +68,10 @@ check_exit 73 "other options on a finished run" $run $few --hidden 32 -o e/route
 check_err "are named" 'hidden: 16 -> 32'
 check_exit 73 "other shards" sh -c "ddm-shard -q -a a.tsv --holdout .25 --level 9 -o t pics && $run $few -o e/router t"
 check_err "are named" 'shards'
-check_exit 65 "--init-from an expert" $run $few --init-from e/expert_0/diffusion_pytorch_model.safetensors -o m s
+check_exit 65 "--init-weights an expert" $run $few --init-weights e/expert_0/diffusion_pytorch_model.safetensors -o m s
 check_absent "nothing was made" m
-check "--init-from a router" $run $few --init-from e/router/$weights -o init s
-check_exit 73 "without --init-from" $run $few -o init s
+check "--init-weights a router" $run $few --init-weights e/router/$weights -o init s
+check_exit 73 "without --init-weights" $run $few -o init s
 check_err "is another run" 'inputs'
 
 # The best weights, not the last: a rate at which the held-out loss jumps about.

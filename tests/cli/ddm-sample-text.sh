@@ -178,9 +178,9 @@ check_exit 65 "one for three channels" $run --prompt x --vae "$SRC/tests/golden/
 mv vae model/vae
 
 # Memory
-check "a text encoder of int8" $run --prompts lines.txt --encoder-weights int8 -o enc8.tar model
+check "a text encoder of int8" $run --prompts lines.txt --encoder-weight-dtype int8 -o enc8.tar model
 check_differ "rounded" enc8.tar lines.tar
-check_exit 73 "int8 where f32 is" $run --prompts lines.txt --encoder-weights int8 -o lines.tar model
+check_exit 73 "int8 where f32 is" $run --prompts lines.txt --encoder-weight-dtype int8 -o lines.tar model
 check_err "the option is named" 'encoder_weights'
 check "weights stay in their files" $run --prompts lines.txt --map --report map.json -o map.tar model
 check_same "and change nothing" map.tar lines.tar
@@ -189,7 +189,7 @@ held() { sed 's/.*"weight_bytes":\([0-9]*\).*/\1/' "$1"; }
 tap_result $? "and take less memory" "$(held map.json) of $(held r.json) bytes"
 check "batches of one and three threads" $run --prompts lines.txt --map --batch 1 --threads 3 -o map1.tar model
 check_same "no byte differs" map1.tar lines.tar
-check_exit 2 "those of another type cannot" $run --prompt x --map --weights bf16 model
+check_exit 2 "those of another type cannot" $run --prompt x --map --weight-dtype bf16 model
 
 # Requests that cannot be served
 check_exit 2 "no prompt" $run -n 3 model

@@ -57,19 +57,19 @@ check_differ "another seed makes other pictures" a.tar seed1.tar
 
 # Weights in fewer bytes
 for w in bf16 int8; do
-	check "$w weights" $run -n 5 --route top-1 --weights $w -o $w.tar --report $w.json ensemble
-	check "$w weights, batches of 2 and three threads" $run -n 5 --route top-1 --weights $w --batch 2 --threads 3 -o w.$w.tar ensemble
+	check "$w weights" $run -n 5 --route top-1 --weight-dtype $w -o $w.tar --report $w.json ensemble
+	check "$w weights, batches of 2 and three threads" $run -n 5 --route top-1 --weight-dtype $w --batch 2 --threads 3 -o w.$w.tar ensemble
 	check_same "$w: batch and threads change no byte" $w.tar w.$w.tar
 	check_differ "$w: other pictures than of f32" $w.tar a.tar
 	check_grep "$w: a picture's stamp says so" "\"steps\":4,\"seed\":0,\"weights\":\"$w\",\"index\":3," $w.tar
 	check_grep "$w: so does the report" "\"weights\":\"$w\",\"weight_bytes\":[0-9]+," $w.json
-	check_exit 73 "$w where f32 is" $run -n 5 --route top-1 --weights $w -o a.tar ensemble
+	check_exit 73 "$w where f32 is" $run -n 5 --route top-1 --weight-dtype $w -o a.tar ensemble
 	check_err "the option is named" 'a\.tar: exists and was made with other options: .*weights'
 done
 check_differ "bf16 is not int8" bf16.tar int8.tar
 check_grep "the report of f32" '"weights":"f32","weight_bytes":[0-9]+,' a.json
-check_exit 2 "tf32 on the CPU" $run -n 5 --route top-1 --device cpu --weights tf32 ensemble
-check_exit 2 "weights of another type" $run -n 5 --route top-1 --weights fp8 ensemble
+check_exit 2 "tf32 on the CPU" $run -n 5 --route top-1 --device cpu --weight-dtype tf32 ensemble
+check_exit 2 "weights of another type" $run -n 5 --route top-1 --weight-dtype fp8 ensemble
 
 # The same command again
 cp a.tar before.tar

@@ -29,7 +29,7 @@ for o in "--time never" "--time logit-normal:1" "--time logit-normal:0,0" "--che
 	"--model dit-huge/2" "--model dit-nano" "--heads 3" "--hidden 18" "--patch 5" "--device tpu" "--precision half" "--schedule never"; do
 	check_exit 2 "$o" $run $few --cluster 0 $o -o m s
 done
-check_exit 2 "a velocity wider than the network" $run $few --predict v --cluster 0 -o m s
+check_exit 2 "a velocity wider than the network" $run $few --predict velocity --cluster 0 -o m s
 check_err "is refused with the reason" 'patch has 192 numbers .*only 16 wide'
 check_exit 65 "classes that are not there" $run $few --condition class --cluster 0 -o m s
 check_exit 69 "a GPU that is not there" $run $few --cluster 0 --device cuda:1023 -o m s
@@ -41,10 +41,10 @@ check "f32 on the CPU" $run $few --cluster 0 --device cpu --precision f32 -o flo
 check "is what it does anyway" $run $few --cluster 0 --device cpu -o float s
 rm -r float
 check_exit 66 "no such shards" $run $few --cluster 0 -o m none
-check_exit 66 "no such weights to start from" $run $few --cluster 0 --init-from none.safetensors -o m s
+check_exit 66 "no such weights to start from" $run $few --cluster 0 --init-weights none.safetensors -o m s
 check_absent "nothing was made" m
 mkdir deep
-check_exit 2 "a request in deep folders" $run $few --predict v --cluster 0 -o deep/er/m s
+check_exit 2 "a request in deep folders" $run $few --predict velocity --cluster 0 -o deep/er/m s
 check_absent "leaves none of them" deep/er
 echo hello >note.txt
 check_exit 73 "the output is a file" $run $few --cluster 0 -o note.txt s
@@ -175,38 +175,38 @@ check_exit 73 "weights of somebody else" $run $few --cluster 0 -o foreign s
 check_same "are left alone" "$SRC/tests/golden/small.safetensors" foreign/$weights
 
 # Starting from weights
-check "--init-from" $run $few --cluster 1 --init-from e/expert_0/$weights -o init s
-check_exit 65 "--init-from a wider network" $run $few --hidden 32 --cluster 0 --init-from e/expert_0/$weights -o m s
+check "--init-weights" $run $few --cluster 1 --init-weights e/expert_0/$weights -o init s
+check_exit 65 "--init-weights a wider network" $run $few --hidden 32 --cluster 0 --init-weights e/expert_0/$weights -o m s
 check_err "names the tensor and both shapes" 'x_embedder\.proj\.weight|pos_embed|t_embedder'
-check_exit 65 "--init-from a shallower network" $run $few --depth 2 --cluster 0 --init-from e/expert_0/$weights -o m s
+check_exit 65 "--init-weights a shallower network" $run $few --depth 2 --cluster 0 --init-weights e/expert_0/$weights -o m s
 check "a deeper network" $run $few --depth 2 --cluster 0 -o two s
-check_exit 65 "--init-from the deeper network" $run $few --cluster 0 --init-from two/$weights -o m s
+check_exit 65 "--init-weights the deeper network" $run $few --cluster 0 --init-weights two/$weights -o m s
 check_err "names what is left over" 'holds blocks\.1\.'
-check_exit 65 "--init-from something else" $run $few --cluster 0 --init-from note.txt -o m s
+check_exit 65 "--init-weights something else" $run $few --cluster 0 --init-weights note.txt -o m s
 cp e/expert_0/$weights cut.safetensors && cut_to cut.safetensors 5000
-check_exit 65 "--init-from truncated weights" $run $few --cluster 0 --init-from cut.safetensors -o m s
+check_exit 65 "--init-weights truncated weights" $run $few --cluster 0 --init-weights cut.safetensors -o m s
 check_absent "nothing was made" m
 
 # Starting from a network of another purpose
 wide="--steps 6 --batch 8 --cluster 1"
-check "a velocity" $run $wide --predict v --model dit-nano/4 --hidden 48 --depth 1 --heads 2 -o vel s
-check "--from: the same on another grid" ddm-train $wide --size 32 --predict v --model dit-nano/4 --hidden 48 --depth 1 --heads 2 --from vel -o grid s
+check "a velocity" $run $wide --predict velocity --model dit-nano/4 --hidden 48 --depth 1 --heads 2 -o vel s
+check "--pretrained: the same on another grid" ddm-train $wide --size 32 --predict velocity --model dit-nano/4 --hidden 48 --depth 1 --heads 2 --pretrained vel -o grid s
 check_err "positions are derived" 'of vel, derived: pos_embed$'
 check_err "the rest is taken" 'of vel, taken: .*blocks\.\*\.attn\.qkv\.weight, .*final_layer\.linear\.weight'
 check_err "nothing is new" 'of vel, new: nothing'
-check "another prediction, no --model" ddm-train $wide --predict x0 --from vel -o other_x0 s
+check "another prediction, no --model" ddm-train $wide --predict x0 --pretrained vel -o other_x0 s
 check_err "a new last layer" 'of vel, new: .*final_layer\.linear\.weight'
 check_err "the old one is dropped" 'of vel, dropped: .*final_layer\.linear\.weight'
 check_grep "the log says so" '"event":"from","taken":\{.*"derived":\{\},"new":\{.*"dropped":\{' other_x0/train.jsonl
 check_grep "of that size" '"hidden_size": 48' other_x0/config.json
-check_exit 73 "another network to start from" $run $wide --predict x0 --from grid -o other_x0 s
+check_exit 73 "another network to start from" $run $wide --predict x0 --pretrained grid -o other_x0 s
 check_err "is named" 'inputs\.from: '
-check_exit 2 "two beginnings" $run $few --cluster 1 --from vel --init-from vel/$weights -o m s
-check_exit 2 "a network of another width" $run $wide --model dit-nano/4 --hidden 32 --from vel -o m s
+check_exit 2 "two beginnings" $run $few --cluster 1 --pretrained vel --init-weights vel/$weights -o m s
+check_exit 2 "a network of another width" $run $wide --model dit-nano/4 --hidden 32 --pretrained vel -o m s
 check_err "both are named" 'width 48, .*not 32'
-check_exit 66 "no network to start from" $run $few --cluster 1 --from none -o m s
+check_exit 66 "no network to start from" $run $few --cluster 1 --pretrained none -o m s
 cp -R vel torn && cut_to torn/$weights 5000
-check_exit 65 "a truncated network to start from" $run $wide --predict v --from torn -o m s
+check_exit 65 "a truncated network to start from" $run $wide --predict velocity --pretrained torn -o m s
 check_absent "nothing was made" m
 
 # Texts: features beside the pictures, all of one width, of one or two tokens
@@ -250,7 +250,7 @@ X
 fi
 check "PixArt" $run $reads --model pixart-nano/8 --text-tokens 5 --cluster all -o pixart texts
 check_grep "of so many tokens" '"text_tokens": 5' pixart/config.json
-check "an expert from a DiT" ddm-train $reads --hidden 16 --cluster 0 --from e/expert_0 -o from_dit texts
+check "an expert from a DiT" ddm-train $reads --hidden 16 --cluster 0 --pretrained e/expert_0 -o from_dit texts
 check_err "tables are derived" 'derived: .*layers\.\*\.scale_shift_table'
 check_err "the text is new" 'new: .*text_proj\.weight'
 check "without guidance" $run $reads --text-drop 0 --null-text none.npy --cluster all -o unguided texts

@@ -70,13 +70,13 @@ named "dpm, Python's infinity" "{\"_class_name\": \"DPMSolverMultistepScheduler\
 	\"use_karras_sigmas\": true, \"algorithm_type\": \"sde-dpmsolver++\", \"variance_type\": null}" \
 	'dpm\+\+2m,spacing=linspace,sigmas=karras,sde=yes'
 named "an explicit one wins" "{\"_class_name\": \"PNDMScheduler\", $table}" 'ddpm' --solver ddpm
-named "so does what is of the flow" "{\"_class_name\": \"PNDMScheduler\", $table}" euler --convert match
+named "so does what is of the flow" "{\"_class_name\": \"PNDMScheduler\", $table}" euler --expert-time match
 named "the flow's own" '{"_class_name": "FlowMatchEulerDiscreteScheduler", "shift": 1.0}' 'euler","times":"paris'
 named "the flow, shifted" '{"_class_name": "FlowMatchEulerDiscreteScheduler", "shift": 3.0}' 'euler,shift=3","times":"paris'
 rm hand.tar
-check "by hand" ddm-sample -n 1 --steps 4 --route expert:0 --class 1 --format latent --solver euler,shift=3 --times paris -o hand.tar sched
+check "by hand" ddm-sample -n 1 --steps 4 --route expert:0 --class 1 --format latent --solver euler,shift=3 --timesteps paris -o hand.tar sched
 check_same "the same pictures" by.tar hand.tar
-check "not shifted" ddm-sample -n 1 --steps 4 --route expert:0 --class 1 --format latent --times paris -o even.tar sched
+check "not shifted" ddm-sample -n 1 --steps 4 --route expert:0 --class 1 --format latent --timesteps paris -o even.tar sched
 check "others" sh -c '! cmp -s by.tar even.tar'
 named "by the picture's tokens" '{"_class_name": "FlowMatchEulerDiscreteScheduler", "use_dynamic_shifting": true, "base_image_seq_len": 16,
 	"max_image_seq_len": 32, "base_shift": 0.75, "max_shift": 2}' 'euler,mu=[0-9.]*","times":"paris'
@@ -108,8 +108,8 @@ check_exit 2 "a shift of other solvers" $run --solver ddim,shift=3 -o x.tar angu
 check_exit 2 "two shifts" $run --solver euler,shift=3,mu=1 -o x.tar ensemble
 check_err "and why" 'shift and mu exclude each other'
 check_exit 2 "a linear law of nothing" $run --solver heun,mu=-1,law=linear -o x.tar ensemble
-check_exit 2 "a conversion that is none" $run --solver ddim --convert native -o x.tar angular
-check_exit 2 "times of other solvers" $run --solver ddim --times paris -o x.tar angular
+check_exit 2 "a conversion that is none" $run --solver ddim --expert-time native -o x.tar angular
+check_exit 2 "times of other solvers" $run --solver ddim --timesteps paris -o x.tar angular
 check_exit 2 "guidance of more channels than there are" $run --cfg-channels 2 -o x.tar ensemble
 sed 's/"path": "linear_betas"/"path": "betas"/' eps/expert_1/config.json >new && mv new eps/expert_1/config.json
 check_exit 65 "a list of betas that is not there" $run -o x.tar eps

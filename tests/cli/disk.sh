@@ -11,7 +11,7 @@ for FAULT in full kill; do
 	unset FAULT_PARTS FAULT_LACK
 	sweep 0 x ddm-report -q -o x a=one.1.json b=two.1.json
 	sweep 3 x ddm-compare -k fd -o x a=one.1.json a=one.2.json a=one.3.json b=two.1.json b=two.2.json b=two.3.json
-	sweep 3 x ddm-grid -c 2 -r 2 -s 8 -o x a=pics b=s
+	sweep 3 x ddm-grid --columns 2 -r 2 -s 8 -o x a=pics b=s
 	sweep 3 x ddm-plot -f svg -o x loss log.jsonl
 	sweep 3 x ddm-html -p run -o x run
 	sweep 10 x ddm-shard -q --threads 1 -a a.tsv --holdout .25 -o x pics
@@ -26,7 +26,7 @@ for FAULT in full kill; do
 	sweep 9 x/ ddm-cluster -q --threads 1 -k 2 --holdout .25 --sheet x/s.png --report x/r.json --centroids-out x/c.npy -o x/a.tsv pics
 	sweep 6 x/ ddm-encode -q -m "$SRC/tests/golden/pretrained/dinov2-224" --threads 1 --keys x/k -o x/f.npy pics
 	sweep 8 x/ ddm-sample -n 2 --route top-2 --steps 2 --threads 1 --grid x/g.png --report x/r --log x/l -o x/a.tar ensemble
-	sweep 6 x/ ddm-diagnose budget -n 2 --times .5 --routes full --threads 1 --json x/j --routing x/r -o x/t exact s
+	sweep 6 x/ ddm-diagnose budget -n 2 --timesteps .5 --routes full --threads 1 --json x/j --routing x/r -o x/t exact s
 	# A cache, and a checkpoint on the way, may not fit, and the work goes on.
 	[ $FAULT = kill ] || export FAULT_LACK=.features-
 	sweep 8 x/ ddm-eval-fid --features pix --threads 1 --cache-dir x --stats-out x/s.npz -o x/e s pics
@@ -42,7 +42,7 @@ unset FAULT_PARTS FAULT_LACK
 sweep 0 x ddm-report -q -o x a=one.1.json b=two.1.json
 sweep 0 x ddm-html -p run -o x run
 sweep 6 x ddm-compare -k fd -o x a=one.1.json a=one.2.json a=one.3.json b=two.1.json b=two.2.json b=two.3.json
-sweep 6 x ddm-grid -c 2 -r 2 -s 8 -o x a=pics b=s
+sweep 6 x ddm-grid --columns 2 -r 2 -s 8 -o x a=pics b=s
 sweep 6 x ddm-cluster -q --threads 1 -k 2 --holdout .25 -o x pics
 sweep 6 x ddm-shard -q --threads 1 -a a.tsv --holdout .25 -o x pics
 sweep 6 x ddm-encode -q -m "$SRC/tests/golden/autokl" --threads 1 -o x pics

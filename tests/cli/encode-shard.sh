@@ -37,7 +37,7 @@ check_err "told" 's is there already'
 check_exit 73 "another autoencoder" ddm-shard -a a.tsv --vae "$tiny" --text "$text" -o s pics
 check_err "named" 'inputs.vae'
 check_exit 73 "none" ddm-shard -a a.tsv --text "$text" -o s pics
-check_exit 73 "other matrices" ddm-shard -a a.tsv --vae "$vae" --text "$text" --weights bf16 -o s pics
+check_exit 73 "other matrices" ddm-shard -a a.tsv --vae "$vae" --text "$text" --weight-dtype bf16 -o s pics
 check_err "named" 'weights'
 check_exit 73 "another posterior" ddm-shard -a a.tsv --vae "$vae" --posterior mean --text "$text" -o s pics
 check_err "named" 'posterior: "std" -> "mean"'

@@ -35,9 +35,9 @@ cp -R "$SRC/tests/golden/pretrained/text-t5" t5
 rm t5/model.safetensors
 lacks 66 't5.*; fetch-weights t5-v1_1-xxl gets it$' "ddm-encode without weights of T5" ddm-encode -m t5 -o x.tar pics
 lacks 66 "$any" "ddm-encode without its model" ddm-encode -m none -o x.tar pics
-lacks 66 "$any" "ddm-diagnose without its model" ddm-diagnose budget -n 1 --times .5 --routes full -o x.tsv none s
+lacks 66 "$any" "ddm-diagnose without its model" ddm-diagnose budget -n 1 --timesteps .5 --routes full -o x.tsv none s
 lacks 66 'none/config.json: No such file or directory; fetch-weights --list' "ddm-train without what it starts from" \
-	ddm-train -q --model dit-nano/8 --cluster all --steps 1 --from none -o x s
+	ddm-train -q --model dit-nano/8 --cluster all --steps 1 --pretrained none -o x s
 for f in dinov2:dinov2-l clip:clip-vit-large-patch14 inception:inception; do
 	gets="none: No such file or directory; fetch-weights ${f#*:} gets it\$"
 	lacks 66 "$gets" "ddm-cluster without ${f%:*}" ddm-cluster -q -k 2 --features "${f%:*}:none" -o x.tsv pics

@@ -15,11 +15,11 @@ sweep 120 x ddm-cluster -q --threads 1 -k 2 --holdout .25 -o x pics
 sweep 100 x ddm-shard -q -a a.tsv --holdout .25 -o x pics
 sweep 40 x ddm-encode -q -m "$SRC/tests/golden/autokl" --threads 1 -o x pics
 sweep 30 x.npy ddm-encode -q -m "$SRC/tests/golden/pretrained/dinov2-224" --threads 1 -o x.npy pics
-sweep 60 x ddm-grid -c 2 -r 2 -s 8 -o x a=pics b=s
+sweep 60 x ddm-grid --columns 2 -r 2 -s 8 -o x a=pics b=s
 sweep 60 x ddm-eval-fid --features pix --threads 1 -o x s pics
 sweep 50 x ddm-sample -n 2 --route top-2 --steps 2 --threads 1 -o x ensemble
 sweep 40 x ddm-exact --threads 1 -o x s
-sweep 40 x ddm-diagnose budget -n 2 --times .5 --routes full --threads 1 -o x exact s
+sweep 40 x ddm-diagnose budget -n 2 --timesteps .5 --routes full --threads 1 -o x exact s
 sweep 40 x ddm-plot -f svg -o x loss log.jsonl
 sweep 30 x ddm-plot -f png -x distance -y cluster -o x points a.tsv
 sweep 40 x ddm-html -p run -o x run

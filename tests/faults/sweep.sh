@@ -49,7 +49,7 @@ mkdir -p run/model/expert_0
 ddm-report -q -o run/report.tsv a=one.1.json b=two.1.json || exit 1
 cp log.jsonl run/model/expert_0/train.jsonl
 cp a.tsv run/assign.tsv
-ddm-grid -c 2 -r 2 -s 8 -o run/samples.png a=pics b=s 2>/dev/null || exit 1
+ddm-grid --columns 2 -r 2 -s 8 -o run/samples.png a=pics b=s 2>/dev/null || exit 1
 network="--hidden 16 --depth 1 --heads 2 --patch 8 --batch 4 --steps 2 --validate-samples 0 --threads 1"
 ddm-exact --threads 1 -o exact s 2>/dev/null || exit 1
 

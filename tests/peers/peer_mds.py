@@ -1,4 +1,4 @@
-"""Sets that MosaicML's streaming writes, random in their columns, packing and hashes, against the digest that ddm-info -c has of them: keys,
+"""Sets that MosaicML's streaming writes, random in their columns, packing and hashes, against the digest that ddm-info --check has of them: keys,
 extensions and contents as tests/golden/mds.py tells them, and as streaming itself reads them back."""
 import hashlib
 import json

@@ -52,7 +52,7 @@ def sampled(dir, *args, what=("--class", str(LABEL)), n=None):
 
     out = os.path.join(dir, "out.tar")
     r = subprocess.run([os.path.join(BUILD, "ddm-sample"), "-n", "1", "--route", "expert:0", *what, "--seed", str(SEED), "--noise", "torch",
-                        "--format", "latent", "--weights", "f32", "--device", "cpu", *args, "-o", out, dir], capture_output=True, text=True)
+                        "--format", "latent", "--weight-dtype", "f32", "--device", "cpu", *args, "-o", out, dir], capture_output=True, text=True)
     assert r.returncode == 0, r.stderr
     with tarfile.open(out) as t:
         x = np.stack([np.load(io.BytesIO(t.extractfile("%06d.npy" % i).read())) for i in range(n or 1)])

@@ -322,9 +322,9 @@ static void advises(void **state)
 	must_sample(&q, &y);
 	q.bulk = COMPACT_BF16;
 	q.free = need[2] - 1;
-	refused(&q, "all would fit with --weights int8");
+	refused(&q, "all would fit with --weight-dtype int8");
 	q.free = need[3] - 1;
-	refused(&q, "all would not fit even with --weights int8");
+	refused(&q, "all would not fit even with --weight-dtype int8");
 	q.bulk = COMPACT_INT8;
 	refused(&q, "no option would need less");
 	q.route = "full";

@@ -13,6 +13,7 @@
 #include "cmd/optnames.h"
 #include "core/mem.h"
 #include "core/pace.h"
+#include "file/claim.h"
 #include "file/pending.h"
 
 volatile sig_atomic_t cmd_signal;
@@ -151,6 +152,7 @@ static int end(const struct err *e, int saved)
 	int gone = 0, deserted = reader_is_gone(), code = e ? e->code : ERR_NONE; /* which a closed stdout does not tell */
 
 	clear_progress();
+	claim_drop_all();
 	if (cmd_signal && !saved)
 		raise_default(cmd_signal);
 	if (code == ERR_IO)
@@ -185,6 +187,7 @@ void cmd_exit(const struct err *e)
 
 void cmd_die(const struct err *e)
 {
+	claim_drop_all();
 	cmd_warn("%s", e->msg);
 	exit(e->code ? e->code : ERR_FAIL);
 }

@@ -15,6 +15,7 @@
 #include "data/partition.h"
 #include "data/samples.h"
 #include "data/sheet.h"
+#include "file/claim.h"
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "file/npy.h"
@@ -539,7 +540,7 @@ int main(int argc, char **argv)
 	struct work w = {0};
 	struct err e = {0};
 
-	if (check_options(&e))
+	if (check_options(&e) || claim_take((const char *const[]){o.out, o.sheet, o.report, o.centroids_out}, 4, &e))
 		cmd_die(&e);
 	w.progress = cmd_progress();
 	run(&w, argv + 1, n, &e);

@@ -13,6 +13,7 @@
 #include "data/encoding.h"
 #include "data/lookahead.h"
 #include "data/textencoder.h"
+#include "file/claim.h"
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "file/npy.h"
@@ -552,7 +553,8 @@ int main(int argc, char **argv)
 
 	if (!o.model)
 		err_set(&e, ERR_USAGE, "-m DIR is missing: which encoder?");
-	if (e.code || recognise(&w.parts, &e) || check_options(&w.parts, &e))
+	if (e.code || recognise(&w.parts, &e) || check_options(&w.parts, &e) ||
+	    claim_take((const char *const[]){o.out, o.null_text, o.keys}, 3, &e))
 		cmd_die(&e);
 	w.progress = cmd_progress();
 	run(&w, &e);

@@ -9,6 +9,7 @@
 #include "core/mem.h"
 #include "core/pool.h"
 #include "core/str.h"
+#include "file/claim.h"
 #include "file/commit.h"
 #include "file/npy.h"
 #include "file/stamp.h"
@@ -419,7 +420,7 @@ int main(int argc, char **argv)
 		seed = FIDELITY_SEED;
 	if (protocol != PROTOCOL_DDM && seed > UINT32_MAX)
 		err_set(&e, ERR_USAGE, "--seed %llu is too large for numpy's generator (at most %u)", (unsigned long long)seed, UINT32_MAX);
-	if (e.code || stdin_shared(path, &e))
+	if (e.code || stdin_shared(path, &e) || claim_take((const char *const[]){out, stats_out}, 2, &e))
 		cmd_die(&e);
 	pool = pool_new((int)threads, &e);
 	st = stamp_new(program.name);

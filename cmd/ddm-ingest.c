@@ -8,6 +8,7 @@
 #include "core/str.h"
 #include "data/keyset.h"
 #include "data/samples.h"
+#include "file/claim.h"
 #include "file/stamp.h"
 #include "file/standing.h"
 #include "file/tarfile.h"
@@ -381,7 +382,7 @@ static int ingest(struct sink *s, const struct job_list *l, struct pool *pool, s
 	char *line;
 	int rc;
 
-	if (classes_find(&s->classes, l, opt.classes, &names, e))
+	if (claim_take(&opt.out, 1, e) || classes_find(&s->classes, l, opt.classes, &names, e))
 		return -1;
 	stamp = make_stamp(l, names);
 	line = stamp_line(stamp);

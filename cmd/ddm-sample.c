@@ -161,11 +161,8 @@ enum { CLASS_NONE = -1, CLASS_ALL = -2, CLASS_LABELS = -3 };
 static int check_outputs(struct err *e)
 {
 	const char *const paths[] = {out_path, grid_path, report_path, log_path, timing_path};
-	int n = 0;
 
-	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-		n += paths[i] && !strcmp(paths[i], "-");
-	return n > 1 ? err_set(e, ERR_USAGE, "%d outputs on standard output: name files (-o FILE)", n) : 0;
+	return output_claim(paths, sizeof paths / sizeof *paths, e);
 }
 
 /* That of the command, or what a pipeline of diffusers says, where nothing is asked for that is of the flow alone. */

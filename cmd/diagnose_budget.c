@@ -16,6 +16,7 @@
 #include "data/gather.h"
 #include "diffusion/budget.h"
 #include "diffusion/ensemble.h"
+#include "file/claim.h"
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
@@ -429,7 +430,7 @@ static int work(struct run *r, const char *model, const char *shards, struct err
 		return -1;
 	if (ensemble_open(&r->ensemble, model, &o, e))
 		return err_lacking(e, NULL);
-	if (check_unconditional(r, model, e) || parse_routes(r, e) ||
+	if (claim_take((const char *const[]){out_path, routing_path, json_path}, 3, e) || check_unconditional(r, model, e) || parse_routes(r, e) ||
 	    manifest_load(&r->manifest, shards, e))
 		return -1;
 	stamp = make_stamp(r);

@@ -120,6 +120,8 @@ struct output_item {
 
 /* The VAE of a folder, whose latents are as the channels and the size say; sets what pictures are. Before output_start. */
 int output_vae(struct output *o, const char *dir, enum compact_type bulk, struct device *d, int64_t batch, struct err *e);
+/* All files the command is to write, NULL where it is not: one may be standard output, and all others are claimed (file/claim.h). */
+int output_claim(const char *const *path, size_t n, struct err *e);
 /* n samples to come. */
 int output_start(struct output *o, const char *path, const char *stamp, int64_t n, struct err *e);
 /* x (n, channels, size, size), which is used up: decoded, encoded, and written in order. put (may be NULL) is given every picture. */

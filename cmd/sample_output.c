@@ -7,6 +7,7 @@
 #include "core/str.h"
 #include "core/version.h"
 #include "diffusion/gallery.h"
+#include "file/claim.h"
 
 enum { DECODED_PIXELS = 1 << 18 }; /* of the pictures that are decoded at a time */
 
@@ -28,6 +29,15 @@ int output_vae(struct output *o, const char *dir, enum compact_type bulk, struct
 	o->chunk = o->chunk < 1 ? 1 : o->chunk < batch ? o->chunk : batch;
 	o->decoded = mem_try((size_t)(o->chunk * o->picture_channels * o->picture_size * o->picture_size), sizeof *o->decoded, "decoded pictures", e);
 	return o->decoded ? 0 : -1;
+}
+
+int output_claim(const char *const *path, size_t n, struct err *e)
+{
+	int piped = 0;
+
+	for (size_t i = 0; i < n; i++)
+		piped += path[i] && !strcmp(path[i], "-");
+	return piped > 1 ? err_set(e, ERR_USAGE, "%d outputs on standard output: name files (-o FILE)", piped) : claim_take(path, n, e);
 }
 
 int output_start(struct output *o, const char *path, const char *stamp, int64_t n, struct err *e)

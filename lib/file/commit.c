@@ -8,28 +8,19 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/mem.h"
 #include "core/str.h"
+#include "file/claim.h"
 #include "file/fileio.h"
+#include "file/filelock.h"
 #include "file/pending.h"
 
 /* Temporaries of a long name keep its first bytes only, so that they stay below NAME_MAX. */
 enum { NAME_KEPT = 120, PART_LONGEST = 240 };
 
 static atomic_uint serial;
-
-static void host_name(char out[65])
-{
-	if (gethostname(out, 64))
-		out[0] = 0;
-	out[64] = 0;
-	for (char *c = out; *c; c++)
-		if (*c == '/')
-			*c = '_';
-}
 
 /* Folder and basename of a path without trailing slashes; caller frees both. */
 static void path_split(const char *path, char **dir, char **base)
@@ -52,7 +43,7 @@ static char *tmp_prefix(const char *base, int folder)
 {
 	char host[65];
 
-	host_name(host);
+	lock_host(host);
 	return folder ? str_new("%.*s.tmp-%s.", NAME_KEPT, base, host) : str_new(".%.*s.tmp.%s.", NAME_KEPT, base, host);
 }
 
@@ -100,7 +91,7 @@ void commit_sweep(const char *dir, const char *name)
 	char host[65], *any_file, *any_folder, **names;
 	size_t n;
 
-	host_name(host);
+	lock_host(host);
 	any_file = str_new(".tmp.%s.", host);
 	any_folder = str_new(".tmp-%s.", host);
 	if (!dir_list(dir, &names, &n, NULL)) {
@@ -117,6 +108,7 @@ void commit_sweep(const char *dir, const char *name)
 		}
 		names_free(names, n);
 	}
+	claim_sweep(dir, name);
 	mem_free(file);
 	mem_free(folder);
 	mem_free(any_file);
@@ -147,30 +139,6 @@ static int tmp_create(struct outfile *o, struct err *e)
 	mem_free(base);
 	mem_free(prefix);
 	return fd;
-}
-
-/* The file may be unlinked by a holder that ends between our open and our lock: then what we hold is a lock on nothing, and we
- * try again. */
-static int lock_is_current(int fd, const char *path)
-{
-	struct stat a, b;
-
-	return !fstat(fd, &a) && !stat(path, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
-/* A killed holder may still be dying in an fsync when its successor starts: the lock is asked for again for a while. */
-static int lock_soon(int fd)
-{
-	enum { TRIES = 40 };
-	static const struct timespec pause = {.tv_nsec = 50 * 1000 * 1000};
-
-	for (int i = 0; flock(fd, LOCK_EX | LOCK_NB); i++) {
-		if (errno != EINTR && (errno != EWOULDBLOCK || i >= TRIES))
-			return -1;
-		if (errno == EWOULDBLOCK)
-			nanosleep(&pause, NULL);
-	}
-	return 0;
 }
 
 /* Where there are no locks nothing is kept: two writers of one file must not meet. */
@@ -241,6 +209,8 @@ static int place_open(struct outfile *o, int *part, struct err *e)
 	} else {
 		o->place = mem_strdup(o->path);
 	}
+	if (claim_open(&o->claim, o->place, o->path, e))
+		return -1;
 	*part = *part && fits_part(o->place);
 	fd = *part ? part_create(o, part, e) : tmp_create(o, e);
 	if (fd >= 0 && there && fchmod(fd, st.st_mode & 0777) && errno != EPERM) {
@@ -338,6 +308,8 @@ static int publish(struct outfile *o, struct err *e)
 		close(held);
 	if (rc)
 		return -1;
+	claim_done(o->claim);
+	o->claim = NULL;
 	mem_free(o->tmp);
 	o->tmp = NULL;
 	path_split(o->place, &dir, &base);
@@ -371,6 +343,7 @@ void outfile_leave(struct outfile *o)
 {
 	if (o->file && o->file != stdout)
 		fclose(o->file);
+	claim_close(o->claim);
 	mem_free(o->path);
 	mem_free(o->place);
 	mem_free(o->tmp);
@@ -514,22 +487,11 @@ void outdir_abort(struct outdir *d)
 	*d = (struct outdir){0};
 }
 
-static void read_holder(int fd, char *who, size_t size)
-{
-	ssize_t n = fd_pread(fd, who, size - 1, 0);
-
-	who[n > 0 ? n : 0] = 0;
-	who[strcspn(who, "\n")] = 0;
-	for (char *c = who; *c; c++)
-		if (*c < ' ' || *c > '~')
-			*c = '?';
-}
-
 static int lock_refused(int fd, const char *dir, struct err *e)
 {
 	char who[128];
 
-	read_holder(fd, who, sizeof who);
+	lock_signed(fd, who, sizeof who);
 	return err_set(e, ERR_EXISTS, "%s: in use by another process (host and pid: %s)", dir, *who ? who : "not known");
 }
 
@@ -543,14 +505,14 @@ int runlock_holder(const char *dir, char *who, size_t size)
 		return 0;
 	held = flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
 	if (held)
-		read_holder(fd, who, size);
+		lock_signed(fd, who, size);
 	close(fd);
 	return held;
 }
 
 int runlock_take(struct runlock *l, const char *dir, struct err *e)
 {
-	char host[65], *who, *path = path_join(dir, ".lock");
+	char *path = path_join(dir, ".lock");
 	int rc;
 
 	*l = (struct runlock){.fd = -1};
@@ -577,12 +539,7 @@ int runlock_take(struct runlock *l, const char *dir, struct err *e)
 		return -1;
 	}
 	l->path = path;
-	host_name(host);
-	who = str_new("%s %ld\n", host, (long)getpid());
-	/* The text is for the message only; a full disk must not stop the holder of the lock. */
-	if (!ftruncate(l->fd, 0) && lseek(l->fd, 0, SEEK_SET) == 0)
-		(void)!fd_write(l->fd, who, strlen(who));
-	mem_free(who);
+	lock_sign(l->fd);
 	return 0;
 }
 

@@ -12,16 +12,20 @@
 
 #include "core/err.h"
 
-/* An output file being written. Zero-initialised is "nothing open". */
+struct claim;
+
+/* An output file being written, whose name nobody else can write meanwhile (file/claim.h). Zero-initialised is "nothing open". */
 struct outfile {
 	char *path;  /* as given */
 	FILE *file;  /* write here, or with outfile_write */
 	char *place; /* the final name, links followed; NULL for stdout, devices and pipes, which are written directly */
 	char *tmp;   /* ".NAME.tmp.HOST.PID.N" beside it */
+	struct claim *claim;
 	int keep;    /* set after opening: other bytes under the name stay, and are ERR_EXISTS */
 };
 
-/* "-" is standard output. An existing device or pipe is written directly. A missing folder is ERR_NOINPUT. */
+/* "-" is standard output. An existing device or pipe is written directly. A missing folder is ERR_NOINPUT; ERR_EXISTS when another process
+ * is writing it. */
 int outfile_open(struct outfile *o, const char *path, struct err *e);
 /* The same, but the temporary is ".NAME.part", which stays when the process dies, and what it holds is there when it is opened again: *kept
  * (file/partial.h). ERR_EXISTS when another process is writing it. What cannot be kept (standard output, devices, names too long for it) is as

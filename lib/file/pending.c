@@ -62,6 +62,14 @@ int pending_folder(const char *path)
 	return entry_add(p, mkdir(path, 0777));
 }
 
+void pending_note(const char *path)
+{
+	struct pending *p = entry_new(path);
+
+	pthread_mutex_lock(&lock);
+	entry_add(p, 0);
+}
+
 /* readdir() allocates; the kernel's own entries do not. They are read from the start again until none is left that goes. */
 static void remove_at(int at, const char *name, int depth)
 {

@@ -7,6 +7,8 @@
 int pending_file(const char *path);
 int pending_folder(const char *path);
 
+void pending_note(const char *path); /* list a file that is there */
+
 /* rename(2), after which it is no longer listed. */
 int pending_rename(const char *path, const char *to);
 

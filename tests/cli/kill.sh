@@ -21,7 +21,9 @@ exec make -s "\$@" -f '$SRC/share/recipes/demo.mk' BIN='$B' DEMO="\$dir" DATA=pi
 	COLUMNS="kd=kd-pix,fd=fd-pix,memorised=memorised,gflop_per_image=gflop_per_image"
 END
 sums() {
-	(cd "$1" && find . -type f ! -name train.jsonl ! -name '*.timing.json' ! -name .lock ! -name report.html -exec sha256sum {} + | sort -k 2) >"$2"
+	(cd "$1" &&
+		find . -type f ! -name train.jsonl ! -name '*.timing.json' ! -name .lock ! -name '.*.tmp.claim' \
+			! -name report.html -exec sha256sum {} + | sort -k 2) >"$2"
 }
 
 began=$(date +%s%N)

@@ -20,7 +20,8 @@
 #	check_same NAME FILE FILE       ok when the files are equal byte for byte
 #	check_differ NAME FILE FILE     ok when they are not
 #	check_absent NAME PATH...       ok when none of them exists
-#	check_clean NAME DIR            ok when no temporary file of an unfinished output lies in DIR (or below)
+#	check_clean NAME DIR            ok when no temporary file or claim of an unfinished output lies in DIR (or below)
+#	until_true CMD...               wait until CMD exits 0, two minutes at most
 #	check_program PROG              help, usage errors, --version, and -h into a full disk and a closed pipe: call it for every program
 #	check_stdout NAME CMD...        CMD, which writes data to stdout: exit 74 on a full disk, death by SIGPIPE on a closed pipe
 #	skip NAME REASON                one skipped check
@@ -222,6 +223,15 @@ paused() {
 		rm -rf "$tap_out"
 	done
 	return 1
+}
+
+until_true() {
+	tap_i=0
+	while ! "$@" >/dev/null 2>&1; do
+		[ $tap_i -lt 2400 ] || return 1
+		sleep 0.05
+		tap_i=$((tap_i + 1))
+	done
 }
 
 # killed_after SECONDS CMD...: by SIGKILL, and gone, as `timeout` does not wait for.

@@ -1,0 +1,35 @@
+/* One writer of an output at a time.
+ *
+ * Whoever wants to write PATH claims the name first: a lock on ".NAME.tmp.claim" beside it, which the kernel drops with the process,
+ * so that a dead one never stands in the way; the next writer of the name takes the file over and removes it at its end. A second
+ * writer is refused (ERR_EXISTS) and told who holds the name. A claim must be there before a program looks at what stands under the
+ * name, or two that both find nothing both go on, and the last one wins.
+ *
+ * Every outfile (file/commit.h) claims its name while it is open. A program that looks first, or whose outputs belong together, claims
+ * all of them at its start. Where no such file can be made, or locks are not to be had, nothing is claimed: the writer itself then
+ * says what is wrong. */
+#ifndef DDM_FILE_CLAIM_H
+#define DDM_FILE_CLAIM_H
+
+#include <stddef.h>
+
+#include "core/err.h"
+
+struct claim;
+
+/* Claim the outputs of this process, all or none of them, until each is published or claim_drop_all. NULL, "-", devices, pipes and
+ * folders are passed over. ERR_EXISTS naming the file and the holder's host and pid when somebody else writes one of them and has not
+ * ended after two seconds; ERR_USAGE when two of them are the same file. Not for several threads. */
+int claim_take(const char *const *path, size_t n, struct err *e);
+void claim_drop_all(void);
+
+/* For outfile: `place` is written from now on. NULL in *c where nothing could be claimed. ERR_EXISTS also when this process is writing
+ * it. */
+int claim_open(struct claim **c, const char *place, const char *name, struct err *e);
+void claim_close(struct claim *c); /* NULL is allowed */
+void claim_done(struct claim *c);  /* it has its name: whoever comes now finds it, and claim_take's claim has done its work too */
+
+/* Remove the claims of dead processes in a folder, of any name when `name` is NULL. Errors are ignored: it is tidying. */
+void claim_sweep(const char *dir, const char *name);
+
+#endif

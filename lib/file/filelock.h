@@ -1,0 +1,23 @@
+/* Locks that the kernel drops with the process that holds them, however it ends (flock(2); over NFS the client passes it on to the
+ * server). Whoever holds one writes "HOST PID" into the file, for the message of the one who is refused. */
+#ifndef DDM_FILE_FILELOCK_H
+#define DDM_FILE_FILELOCK_H
+
+#include <stddef.h>
+
+/* This host's name as it stands in the names of files: without a slash. */
+void lock_host(char out[65]);
+
+/* Exclusive. A killed holder may still be dying in an fsync when its successor starts: the lock is asked for again for two seconds. 0,
+ * or -1 with errno, EWOULDBLOCK when somebody holds it. */
+int lock_soon(int fd);
+
+/* Whether `path` still is the file of fd. It may be unlinked by a holder that ends between our open and our lock: then what we hold is
+ * a lock on nothing, and the caller tries again. */
+int lock_is_current(int fd, const char *path);
+
+/* The text is for messages only: a full disk does not stop the holder of a lock. */
+void lock_sign(int fd);
+void lock_signed(int fd, char *who, size_t size); /* what the holder wrote, "" where that is nothing */
+
+#endif

@@ -188,7 +188,7 @@ static int line_add(struct str *text, const char *key, const struct arm *base, c
 	json_object_set_new(o, "high", jsonio_real(p.high));
 	json_object_set_new(o, "t", jsonio_real(p.t));
 	json_object_set_new(o, "p", jsonio_real(p.p));
-	line = jsonio_line(o);
+	line = (strcmp(out, "-") ? jsonio_sealed_line : jsonio_line)(o);
 	str_puts(text, line);
 	str_puts(text, "\n");
 	mem_free(line);

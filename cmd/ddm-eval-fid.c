@@ -388,7 +388,7 @@ static int evaluate(struct stamp *st, const char *const path[ROLES], struct pool
 
 static int line_write(const struct stamp *st, struct err *e)
 {
-	char *line = stamp_line(st), *text = str_new("%s\n", line);
+	char *line = jsonio_sealed_line(stamp_root(st)), *text = str_new("%s\n", line);
 	int rc = standing_check(out, st, 0, e) || commit_bytes(out, text, strlen(text), e) ? -1 : 0;
 
 	mem_free(line);

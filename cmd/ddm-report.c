@@ -72,6 +72,10 @@ static int read_lines(json_t *into, const char *path, struct err *e)
 
 	if (!text)
 		return -1;
+	if (jsonio_check_seals(text, len, path, e)) {
+		mem_free(text);
+		return -1;
+	}
 	while (*line) {
 		size_t n = strcspn(line, "\n");
 		json_error_t why;
@@ -86,6 +90,7 @@ static int read_lines(json_t *into, const char *path, struct err *e)
 				mem_free(text);
 				return -1;
 			}
+			json_object_del(object, "seal");
 			flatten(into, object, "");
 			json_decref(object);
 		}

@@ -38,7 +38,7 @@ static json_t *report_json(const struct sample_summary *r)
 
 static int write_json(const char *path, json_t *o, struct err *e)
 {
-	char *text = jsonio_line(o);
+	char *text = jsonio_sealed_line(o);
 	struct str s = {0};
 	int rc;
 
@@ -133,7 +133,7 @@ int sample_log(struct outfile *f, int64_t index, const double *w, int64_t steps,
 	}
 	json_object_set_new(o, "index", json_integer(index));
 	json_object_set_new(o, "weights", all);
-	line = jsonio_line(o);
+	line = jsonio_sealed_line(o);
 	json_decref(o);
 	rc = outfile_write(f, line, strlen(line), e) || outfile_write(f, "\n", 1, e) ? -1 : 0;
 	mem_free(line);

@@ -6,9 +6,13 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/seal.h"
 #include "core/str.h"
 
-enum { LIMIT = 64 << 20 };
+enum {
+	LIMIT = 64 << 20,
+	TAIL = 8 /* a seal is followed by a quote, a newline and a brace */
+};
 
 static json_t *load(const char *path, size_t flags, struct err *e)
 {
@@ -33,6 +37,10 @@ static json_t *load(const char *path, size_t flags, struct err *e)
 		err_set(e, ERR_DATA, "%s:%d: %s", path, je.line, je.text);
 	else if (!json_is_object(root)) {
 		err_set(e, ERR_DATA, "%s: not a JSON object", path);
+		json_decref(root);
+		root = NULL;
+	}
+	if (root && jsonio_check_seals(text.p, text.len, path, e)) {
 		json_decref(root);
 		root = NULL;
 	}
@@ -130,9 +138,77 @@ char *jsonio_line(const json_t *o)
 	return dump(o, JSON_COMPACT, "");
 }
 
+static char *dump_sealed(const json_t *o, size_t flags, const char *end)
+{
+	json_t *all = json_copy((json_t *)(uintptr_t)o);
+	char *text;
+	size_t len;
+
+	json_object_del(all, "seal");
+	json_object_set_new(all, "seal", json_string(SEAL_BLANK));
+	text = dump(all, flags, end);
+	len = strlen(text) - strlen(end);
+	seal_put(text, len, (size_t)seal_find_last(text, len, TAIL));
+	json_decref(all);
+	return text;
+}
+
+char *jsonio_sealed_line(const json_t *o)
+{
+	return dump_sealed(o, JSON_COMPACT, "");
+}
+
 char *jsonio_pretty(const json_t *o)
 {
-	return dump(o, JSON_INDENT(2), "\n");
+	return dump_sealed(o, JSON_INDENT(2), "\n");
+}
+
+/* The end of the object that begins at `at`, or of the text. */
+static size_t object_end(const char *text, size_t len, size_t at)
+{
+	int depth = 0, quoted = 0;
+
+	for (; at < len; at++) {
+		char c = text[at];
+
+		if (quoted && c == '\\')
+			at++;
+		else if (c == '"')
+			quoted = !quoted;
+		else if (!quoted && c == '{')
+			depth++;
+		else if (!quoted && c == '}' && !--depth)
+			return at + 1;
+	}
+	return len;
+}
+
+/* 1 where the seal at `at` is the object's last member: after it come a quote, blanks and the brace. */
+static int is_last(const char *text, size_t len, int64_t at)
+{
+	size_t i = (size_t)at + SEAL_BYTES;
+
+	if (at < 0 || i >= len || text[i++] != '"')
+		return 0;
+	while (i < len && strchr(" \t\r\n", text[i] ? text[i] : 'x'))
+		i++;
+	return i + 1 == len && text[i] == '}';
+}
+
+int jsonio_check_seals(const char *text, size_t len, const char *name, struct err *e)
+{
+	for (size_t at = 0, end; at < len; at = end) {
+		int64_t seal;
+
+		end = at + 1;
+		if (text[at] != '{')
+			continue;
+		end = object_end(text, len, at);
+		seal = seal_find_last(text + at, end - at, TAIL);
+		if (is_last(text + at, end - at, seal) && !seal_holds(text + at, end - at, (size_t)seal))
+			return seal_broken(name, e);
+	}
+	return 0;
 }
 
 /* jansson refuses text that is not UTF-8; options and names of files may hold any bytes. */

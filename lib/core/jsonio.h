@@ -7,8 +7,8 @@
 
 #include "core/err.h"
 
-/* Parse a whole file ("-": standard input; at most 64 MiB) whose root must be an object. Caller
- * json_decref()s. */
+/* Parse a whole file ("-": standard input; at most 64 MiB) whose root must be an object. A seal (core/seal.h) that does not hold is
+ * ERR_DATA. Caller json_decref()s. */
 json_t *jsonio_load(const char *path, struct err *e);
 /* The same with all numbers as reals: transformers writes 1000000000000000019884624838656 for no limit. */
 json_t *jsonio_load_real(const char *path, struct err *e);
@@ -23,8 +23,13 @@ int jsonio_str(const json_t *o, const char *key, int required, const char **out,
 /* Compact text in insertion order, no newline; non-finite numbers cannot be represented and must not be put in. Caller
  * frees with mem_free. */
 char *jsonio_line(const json_t *o);
-/* Indented by two with a final newline: config.json and sidecars. Caller frees with mem_free. */
+/* What goes into files: with a last member "seal" (core/seal.h) of all bytes from the opening to the closing brace. The first on one
+ * line without newline; the second indented by two with a final newline. Caller frees with mem_free. */
+char *jsonio_sealed_line(const json_t *o);
 char *jsonio_pretty(const json_t *o);
+
+/* ERR_DATA where an object in the text, or one of several in a row, has a seal that does not hold. */
+int jsonio_check_seals(const char *text, size_t len, const char *name, struct err *e);
 
 /* json_string, whatever the bytes: where they are not UTF-8, those above 127 become '?'. */
 json_t *jsonio_text(const char *text);

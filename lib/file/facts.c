@@ -101,14 +101,14 @@ int facts_safetensors(json_t *o, const struct facts_source *s, const struct fact
 		set_i64(o, "not_finite", bad);
 	texts = json_object();
 	for (int i = 0; i < st_texts(st); i++)
-		if (strcmp(st_text(st, i)->key, "stamp"))
+		if (strcmp(st_text(st, i)->key, "stamp") && strcmp(st_text(st, i)->key, "seal"))
 			json_object_set_new(texts, st_text(st, i)->key, jsonio_text(st_text(st, i)->value));
 	if (json_object_size(texts))
 		json_object_set(o, "metadata", texts);
 	json_decref(texts);
 	facts_stamp(o, st_meta(st, "stamp"));
 	st_free(st);
-	return 0;
+	return f->check ? st_check_seal(s->data, s->len, s->name, e) : 0;
 }
 
 static const struct st_tensor *get_torch(const void *of, int i)
@@ -199,8 +199,10 @@ static int sidecar_facts(json_t *o, const char *path, struct err *e)
 	if (side && path_exists(side)) {
 		v = jsonio_load(side, e);
 		rc = v ? 0 : -1;
-		if (v)
+		if (v) {
+			json_object_del(v, "seal");
 			json_object_set(o, "stamp", v);
+		}
 	}
 	json_decref(v);
 	mem_free(side);

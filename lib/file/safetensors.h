@@ -67,7 +67,10 @@ uint16_t f32_to_f16(float f);  /* nearest even, overflow to infinity, NaN stays 
 uint16_t f32_to_bf16(float f);
 
 /* Write by the commit protocol. Tensors are stored by type, then bytewise by name, whatever their order here: the same content
- * gives the same bytes. Texts (may be NULL when 0) are stored sorted by key. Equal names are ERR_USAGE. */
+ * gives the same bytes. Texts (may be NULL when 0) are stored sorted by key, and with them a "seal" (core/seal.h) of the whole file.
+ * Equal names are ERR_USAGE. */
 int st_write(const char *path, const struct st_tensor *t, int n, const struct st_text *texts, int ntexts, struct err *e);
+/* Of a whole file that is sound otherwise: ERR_DATA where its seal does not hold; 0 where it does, or where there is none. */
+int st_check_seal(const void *data, size_t len, const char *name, struct err *e);
 
 #endif

@@ -77,6 +77,7 @@ static char *of_json(const char *path, struct err *why)
 	json_t *o = jsonio_load(path, why), *s = json_object_get(o, "stamp");
 	char *line = NULL;
 
+	json_object_del(o, "seal");
 	if (json_is_object(s))
 		line = jsonio_line(s);
 	else if (json_object_get(o, "program"))

@@ -2,8 +2,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
+#include "core/hash.h"
 #include "core/mem.h"
+#include "core/seal.h"
 #include "core/str.h"
 #include "file/commit.h"
 #include "file/safetensors.h"
@@ -189,22 +192,28 @@ static void put_string(struct str *s, const char *text)
 	str_puts(s, "\"");
 }
 
-static void put_texts(struct str *h, const struct st_text *texts, int n)
+/* The seal's place in h. */
+static size_t put_texts(struct str *h, const struct st_text *texts, int n)
 {
-	const struct st_text **sorted = mem_zalloc((size_t)n, sizeof *sorted);
+	const struct st_text seal = {"seal", SEAL_BLANK}, **sorted = mem_zalloc((size_t)n + 1, sizeof *sorted);
+	size_t at = 0;
 
+	sorted[n] = &seal;
 	for (int i = 0; i < n; i++)
 		sorted[i] = texts + i;
-	qsort(sorted, (size_t)n, sizeof *sorted, text_cmp);
+	qsort(sorted, (size_t)n + 1, sizeof *sorted, text_cmp);
 	str_puts(h, "\"__metadata__\":{");
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i <= n; i++) {
 		str_puts(h, i ? "," : "");
 		put_string(h, sorted[i]->key);
 		str_puts(h, ":");
+		if (sorted[i] == &seal)
+			at = h->len + 1;
 		put_string(h, sorted[i]->value);
 	}
 	str_puts(h, "}");
 	mem_free(sorted);
+	return at;
 }
 
 static uint64_t put_tensor(struct str *h, const struct st_tensor *t, uint64_t at)
@@ -220,16 +229,28 @@ static uint64_t put_tensor(struct str *h, const struct st_tensor *t, uint64_t at
 	return end;
 }
 
-static int write_all(struct outfile *o, const struct str *h, const struct st_tensor *const *t, int n, struct err *e)
+static size_t tensor_bytes(const struct st_tensor *t)
 {
+	return (size_t)st_count(t) * st_type_size(t->type);
+}
+
+static int write_all(struct outfile *o, struct str *h, size_t seal, const struct st_tensor *const *t, int n, struct err *e)
+{
+	XXH3_state_t *all = hash64_state();
 	uint8_t len[8];
 
 	for (int i = 0; i < 8; i++)
 		len[i] = (uint8_t)((uint64_t)h->len >> 8 * i);
+	XXH3_64bits_update(all, len, 8);
+	XXH3_64bits_update(all, h->p, h->len);
+	for (int i = 0; i < n; i++)
+		XXH3_64bits_update(all, t[i]->data, tensor_bytes(t[i]));
+	seal_put_hash(h->p + seal, XXH3_64bits_digest(all));
+	XXH3_freeState(all);
 	if (outfile_write(o, len, 8, e) || outfile_write(o, h->p, h->len, e))
 		return -1;
 	for (int i = 0; i < n; i++)
-		if (outfile_write(o, t[i]->data, (size_t)st_count(t[i]) * st_type_size(t[i]->type), e))
+		if (outfile_write(o, t[i]->data, tensor_bytes(t[i]), e))
 			return -1;
 	return 0;
 }
@@ -249,6 +270,7 @@ int st_write(const char *path, const struct st_tensor *t, int n, const struct st
 	struct str h = {0};
 	struct outfile o = {0};
 	uint64_t at = 0;
+	size_t seal;
 	int rc;
 
 	for (int i = 0; i < n; i++)
@@ -256,17 +278,30 @@ int st_write(const char *path, const struct st_tensor *t, int n, const struct st
 	rc = check_names(path, sorted, n, e);
 	qsort(sorted, (size_t)n, sizeof *sorted, tensor_cmp);
 	str_puts(&h, "{");
-	if (ntexts)
-		put_texts(&h, texts, ntexts);
+	seal = put_texts(&h, texts, ntexts);
 	for (int i = 0; i < n; i++)
 		at = put_tensor(&h, sorted[i], at);
 	str_puts(&h, "}");
 	while (h.len % 8)
 		str_puts(&h, " ");
 	if (!rc)
-		rc = outfile_open(&o, path, e) || write_all(&o, &h, sorted, n, e) ? -1 : outfile_commit(&o, e);
+		rc = outfile_open(&o, path, e) || write_all(&o, &h, seal, sorted, n, e) ? -1 : outfile_commit(&o, e);
 	outfile_abort(&o);
 	str_release(&h);
 	mem_free(sorted);
 	return rc;
+}
+
+int st_check_seal(const void *data, size_t len, const char *name, struct err *e)
+{
+	const uint8_t *p = data;
+	uint64_t header = 0;
+	int64_t at;
+
+	for (int i = 0; i < 8 && len >= 8; i++)
+		header |= (uint64_t)p[i] << 8 * i;
+	if (len < 8 || header > len - 8)
+		return 0;
+	at = seal_find(p + 8, (size_t)header);
+	return at < 0 || seal_holds(p, len, (size_t)at + 8) ? 0 : seal_broken(name, e);
 }

@@ -497,6 +497,14 @@ struct safetensors *weightfile_load(const char *path, const char *root, struct e
 	return s;
 }
 
+static int check_seals(const struct weightfile *w, struct err *e)
+{
+	for (int i = 0; i < w->parts; i++)
+		if (w->part[i].st && st_check_seal(w->part[i].map.data, w->part[i].map.len, w->file[w->files - w->parts + i], e))
+			return -1;
+	return 0;
+}
+
 static int verify_part(struct part *p, int64_t *not_finite, struct err *e)
 {
 	*not_finite = 0;
@@ -512,6 +520,8 @@ int weightfile_verify(struct weightfile *w, int64_t *not_finite, struct err *e)
 	int64_t one;
 
 	*not_finite = 0;
+	if (check_seals(w, e))
+		return -1;
 	for (int i = 0; i < w->parts; i++) {
 		if (verify_part(w->part + i, &one, e))
 			return -1;
@@ -534,6 +544,8 @@ int weightfile_hash(const struct weightfile *w, char hex[65], struct err *e)
 {
 	struct sha256 all;
 
+	if (check_seals(w, e))
+		return -1;
 	if (w->files == 1)
 		return filehash(w->file[0], hex, e);
 	sha256_init(&all);

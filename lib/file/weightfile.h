@@ -40,13 +40,13 @@ const struct safetensors *weightfile_tensors(struct weightfile *w, struct err *e
 /* weightfile_open and the above at once: st_open for any file. Caller frees with st_free. */
 struct safetensors *weightfile_load(const char *path, const char *root, struct err *e);
 
-/* Read everything: checksums where there are any; *not_finite: how many stored numbers are NaN or infinite. */
+/* Read everything: seals and checksums where there are any; *not_finite: how many stored numbers are NaN or infinite. */
 int weightfile_verify(struct weightfile *w, int64_t *not_finite, struct err *e);
 
 /* Files that were opened, the index first. */
 int weightfile_files(const struct weightfile *w);
 const char *weightfile_file(const struct weightfile *w, int i);
-/* SHA-256 of the file; of several, that of what sha256sum prints of them, in order, by base name. */
+/* SHA-256 of the file; of several, that of what sha256sum prints of them, in order, by base name. ERR_DATA where a seal does not hold. */
 int weightfile_hash(const struct weightfile *w, char hex[65], struct err *e);
 int weightfile_hash_at(const char *path, char hex[65], struct err *e); /* the same of what weightfile_open finds at path */
 

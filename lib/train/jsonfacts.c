@@ -41,6 +41,7 @@ static int object_facts(json_t *o, json_t *v, const struct facts_source *s, cons
 	}
 	*kind = program && !strcmp(program, "ddm-eval-fid") ? "evaluation" : program || json_object_get(v, "stamp") ? "report" : "json";
 	values = json_copy(v);
+	json_object_del(values, "seal");
 	if (json_is_object(json_object_get(v, "stamp"))) {
 		json_object_set(o, "stamp", json_object_get(v, "stamp"));
 		json_object_del(values, "stamp");
@@ -87,6 +88,10 @@ int facts_json(json_t *o, const struct facts_source *s, const struct facts_optio
 	int rc;
 
 	*kind = "json";
+	if (f->check && jsonio_check_seals(text, s->len, s->name, e)) {
+		json_decref(first);
+		return -1;
+	}
 	if (first && is_log(first)) {
 		*kind = "log";
 		json_decref(first);

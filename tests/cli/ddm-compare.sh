@@ -22,7 +22,7 @@ check_out "five seeds" \
 	'{"key":"kd-pix","label":"a","against":"b","pairs":5,"difference":0.026,"sd":0.0250998008,"level":0.95,"low":-0.00516551901,"high":0.057165519,"t":2.3162641,"p":0.0814699795}' \
 	ddm-compare b=b1 b=b2 b=b3 b=b4 b=b5 a=a1 a=a2 a=a3 a=a4 a=a5
 check "arms may alternate" ddm-compare -o other b=b1 a=a1 a=a2 b=b2 a=a3 b=b3 b=b4 a=a4 a=a5 b=b5
-ddm-compare b=b1 b=b2 b=b3 b=b4 b=b5 a=a1 a=a2 a=a3 a=a4 a=a5 >one
+ddm-compare -o one b=b1 b=b2 b=b3 b=b4 b=b5 a=a1 a=a2 a=a3 a=a4 a=a5
 check_same "arms that alternate: the same line" one other
 check "three arms" ddm-compare -k kd-pix --level .9 b=b1 b=b2 a=a1 a=a2 c=a3 c=a4
 [ "$(tap_lines "$OUT")" -eq 2 ]

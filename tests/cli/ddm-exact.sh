@@ -87,6 +87,9 @@ check_err "the file is named" 'expert_1/diffusion_pytorch_model.safetensors'
 check_exit 65 "are found by the same command too" ddm-exact -o bad shards
 cp -R model bad2
 sed -i 's/^    100$/    101/' bad2/router/config.json
+check_exit 65 "an edited configuration" ddm-sample -n 3 --route full -o bad.tar bad2
+check_err "its seal tells" 'bad2/router/config.json: altered since it was written'
+unseal bad2/router/config.json
 check_exit 65 "numbers that do not add up" ddm-sample -n 3 --route full -o bad.tar bad2
 rm bad2/expert_3/diffusion_pytorch_model.safetensors
 check_exit 66 "no samples" ddm-sample -n 3 --route expert:3 -o bad.tar bad2

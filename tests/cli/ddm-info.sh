@@ -185,9 +185,9 @@ fact "a damaged checkpoint at a look" '"whole"' '.checkpoints[0].state' e2
 damaged "and by --check" 'step-00000006/ema.safetensors' --check e2
 rm e2/train/step-00000006/ema.safetensors
 fact "one that lacks a file" '["damaged","whole"]' '[.checkpoints[].state]' e2
-cp -R m m2 && cp m/expert_1/config.json m2/expert_0/ && sed -i 's/"hidden_size": 16/"hidden_size": 32/' m2/expert_0/config.json
+cp -R m m2 && cp m/expert_1/config.json m2/expert_0/ && sed -i 's/"hidden_size": 16/"hidden_size": 32/' m2/expert_0/config.json && unseal m2/expert_0/config.json
 damaged "weights that are not what the config says" "expert_0/$weights: tensor '" m2
-cp -R m m3 && sed -i 's/"num_clusters": 2/"num_clusters": 1/' m3/router/config.json
+cp -R m m3 && sed -i 's/"num_clusters": 2/"num_clusters": 1/' m3/router/config.json && unseal m3/router/config.json
 check_exit 65 "a router for fewer clusters than there are experts" ddm-info m3
 check_out "agree is false" "false" sh -c 'ddm-info -j m3 2>/dev/null | jq .agree'
 check_out "the error is in the JSON" "65" sh -c 'ddm-info -j m3 2>/dev/null | jq .exit'

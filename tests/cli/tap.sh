@@ -31,6 +31,7 @@
 #	flip FILE OFFSET                flip the lowest bit of one byte in place
 #	cut_to FILE N                   keep the first N bytes of FILE, in place
 #	size_of FILE                    its bytes, on stdout
+#	unseal FILE                     empties the seals of a JSON file, which may be edited then
 set -u
 LC_ALL=C
 export LC_ALL
@@ -289,6 +290,8 @@ flip() {
 	# shellcheck disable=SC2059
 	printf "\\$(printf %03o $((tap_byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
 }
+
+unseal() { sed -i 's/"ddm-seal:[0-9a-f]*:ddm-seal"/""/' "$1"; }
 
 cut_to() {
 	head -c "$2" "$1" >"$1.cut" && mv "$1.cut" "$1"

@@ -27,20 +27,71 @@ static const struct st_tensor small[] = {
     {"z", ST_U8, 0, {0}, &seven}, {"a", ST_F16, 1, {3}, halves}, {"b", ST_F32, 2, {2, 2}, floats}};
 static const struct st_text texts[] = {{"k\"", "\\"}, {"format", "pt"}};
 
+/* The file without its seal, as if it had never had one. Caller frees. */
+static char *unsealed(const char *file, size_t n, size_t *len)
+{
+	static const char member[] = ",\"seal\":\"ddm-seal:";
+	size_t header = (uint8_t)file[0] | (size_t)(uint8_t)file[1] << 8, cut = sizeof member - 1 + 16 + strlen(":ddm-seal\"");
+	const char *at = memmem(file, 8 + header, member, sizeof member - 1), *data = file + 8 + header;
+	struct str s = {0};
+
+	assert_non_null(at);
+	str_add(&s, file, (size_t)(at - file));
+	str_add(&s, at + cut, (size_t)(data - at) - cut);
+	while (s.p[s.len - 1] == ' ')
+		s.len--;
+	while (s.len % 8)
+		str_puts(&s, " ");
+	s.p[0] = (char)((s.len - 8) & 255);
+	s.p[1] = (char)((s.len - 8) >> 8);
+	str_add(&s, data, n - 8 - header);
+	*len = s.len;
+	return s.p;
+}
+
 static void equals_golden(void **state)
 {
 	struct err e = {0};
 	size_t n, m;
-	char *want = file_load(golden, 1 << 20, &n, &e), *got;
+	char *want = file_load(golden, 1 << 20, &n, &e), *got, *bare;
 
 	(void)state;
 	assert_non_null(want);
 	assert_int_equal(st_write(path, small, 3, texts, 2, &e), 0);
 	got = file_load(path, 1 << 20, &m, &e);
+	bare = unsealed(got, m, &m);
 	assert_int_equal(n, m);
-	assert_memory_equal(want, got, n);
+	assert_memory_equal(want, bare, n);
 	mem_free(want);
 	mem_free(got);
+	mem_free(bare);
+}
+
+/* Every bit of a small file: it cannot be read, or its seal does not hold. */
+static void seal_tells(void **state)
+{
+	struct err e = {0};
+	size_t n;
+	char *p;
+
+	(void)state;
+	assert_int_equal(st_write(path, small, 3, texts, 2, &e), 0);
+	p = file_load(path, 1 << 20, &n, &e);
+	assert_int_equal(st_check_seal(p, n, "whole", &e), 0);
+	for (size_t bit = 0; bit < 8 * n; bit++) {
+		struct safetensors *s;
+
+		p[bit / 8] ^= (char)(1 << bit % 8);
+		s = st_open_memory(p, n, "altered", NULL);
+		assert_true(!s || st_check_seal(p, n, "altered", &e) < 0);
+		st_free(s);
+		p[bit / 8] ^= (char)(1 << bit % 8);
+	}
+	assert_int_equal(e.code, ERR_DATA);
+	mem_free(p);
+	p = file_load(golden, 1 << 20, &n, &e);
+	assert_int_equal(st_check_seal(p, n, "unsealed", &e), 0);
+	mem_free(p);
 }
 
 static void round_trip(void **state)
@@ -65,7 +116,8 @@ static void round_trip(void **state)
 	assert_null(st_find(s, "c"));
 	assert_string_equal(st_meta(s, "k\""), "\\");
 	assert_null(st_meta(s, "x"));
-	assert_int_equal(st_texts(s), 2);
+	assert_int_equal(st_texts(s), 3);
+	assert_non_null(st_meta(s, "seal"));
 	assert_non_null(st_need(s, "b", 2, (int64_t[]){2, 2}, &e));
 	assert_null(st_need(s, "b", 2, (int64_t[]){2, 3}, &e));
 	assert_non_null(strstr(e.msg, "shape (2, 2) where (2, 3) is needed"));
@@ -309,7 +361,7 @@ static void awkward(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(equals_golden),    cmocka_unit_test(round_trip),            cmocka_unit_test(refused_headers),
+	    cmocka_unit_test(equals_golden), cmocka_unit_test(seal_tells),    cmocka_unit_test(round_trip),            cmocka_unit_test(refused_headers),
 	    cmocka_unit_test(accepted_headers), cmocka_unit_test(truncations_and_flips), cmocka_unit_test(conversions),
 	    cmocka_unit_test(all_types),        cmocka_unit_test(awkward),
 	};

@@ -1,0 +1,164 @@
+/* ddm-sample: the model and what goes with it: classes, the autoencoder, texts; and whether it can do what is asked for. */
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "cmd/opendevice.h"
+#include "cmd/sample_run.h"
+#include "core/hash.h"
+#include "core/str.h"
+#include "core/mem.h"
+#include "data/textencoder.h"
+#include "file/fileio.h"
+
+static int check_classes(struct run *r, struct err *e)
+{
+	const struct ensemble *s = &r->ensemble;
+
+	r->class = CLASS_NONE;
+	if (r->ask.class && !s->classes)
+		return err_set(e, ERR_USAGE, "--class %s: the model knows no classes", r->ask.class);
+	if (r->ask.class && !strcmp(r->ask.class, "all"))
+		r->class = CLASS_ALL;
+	else if (r->labelled)
+		r->class = CLASS_LABELS;
+	else if (r->ask.class && parse_i64(r->ask.class, 0, s->classes - 1, &r->class))
+		return err_set(e, ERR_USAGE, "--class %s: neither 'all' nor 'labels' nor in 0..%d, the classes of the model", r->ask.class,
+		               s->classes - 1);
+	if (!r->ask.class && s->classes && !s->null_label)
+		return err_set(e, ERR_USAGE, "--class is missing: this model was trained without the null label");
+	if (r->ask.cfg != 1 && r->class == CLASS_NONE && !s->text_tokens)
+		return err_set(e, ERR_USAGE, "--cfg %g without --class: there is nothing to guide towards", r->ask.cfg);
+	if (r->ask.cfg != 1 && s->classes && !s->null_label)
+		return err_set(e, ERR_USAGE, "--cfg %g: this model was trained without the null label", r->ask.cfg);
+	return 0;
+}
+
+/* What decodes the latents: that of the command, else the model's own. */
+static int find_vae(struct run *r, const char *dir, struct err *e)
+{
+	const struct ensemble *s = &r->ensemble;
+	const char *published = s->channels == 4 ? "sd-vae-ft-mse" : NULL;
+	char *own = path_join(dir, "vae");
+
+	r->out = (struct output){.format = (enum sample_format)r->ask.format,
+	                         .channels = s->channels,
+	                         .size = s->size,
+	                         .picture_channels = s->channels,
+	                         .picture_size = s->size,
+	                         .tile = r->ask.tile, .pool = r->pool};
+	if (r->ask.vae)
+		r->vae = mem_strdup(r->ask.vae);
+	else if (path_exists(own))
+		r->vae = mem_strdup(own);
+	mem_free(own);
+	if (r->ask.format == FORMAT_LATENT)
+		return r->ask.grid ? err_set(e, ERR_USAGE, "--grid is of pictures, not of --format latent") : 0;
+	if (r->vae)
+		return autoencoder_hash(r->vae, AUTOENCODER_DECODE, r->vae_hash, e) ? err_lacking(e, published) : 0;
+	if (s->channels != 1 && s->channels != 3)
+		return err_set(e, ERR_USAGE,
+		               "%s: makes %lld channels, which is not a picture; --vae DIR (fetch-weights %s) decodes them, --format latent keeps them",
+		               dir, (long long)s->channels, published ? published : "--list");
+	return 0;
+}
+
+static int open_text(struct run *r, const char *dir, struct err *e)
+{
+	const struct ensemble *s = &r->ensemble;
+	const char *published = textencoder_published(s->text_width);
+
+	if (!s->text_tokens && (r->ask.prompt || r->ask.prompts || r->ask.features || r->ask.away))
+		return err_set(e, ERR_USAGE, "%s: reads no text", dir);
+	if (!s->text_tokens)
+		return 0;
+	if (!r->ask.prompt && !r->ask.prompts && !r->ask.features)
+		return err_set(e, ERR_USAGE, "%s: reads text: --prompt, --prompts or --text-features tells which", dir);
+	if (r->ask.features && r->ask.cfg != 1 && !r->ask.away)
+		return err_set(e, ERR_USAGE, "--text-features with --cfg %g needs --negative-features: what guidance leads away from", r->ask.cfg);
+	r->encoder = r->ask.encoder ? mem_strdup(r->ask.encoder) : path_join(dir, "text_encoder");
+	if (!r->ask.features && !r->ask.encoder && !path_exists(r->encoder))
+		return err_set(e, ERR_USAGE, "%s: has no text_encoder; --text-encoder (fetch-weights %s) or --text-features stands for it", dir,
+		               published ? published : "--list");
+	r->words = (struct text_request){.prompts = &r->prompts,
+	                                 .negative = r->ask.negative,
+	                                 .encoder = r->encoder,
+	                                 .features = r->ask.features,
+	                                 .away = r->ask.away,
+	                                 .tokens = s->text_tokens,
+	                                 .width = s->text_width,
+	                                 .masked = s->masked,
+	                                 .lower = s->lower,
+	                                 .guided = r->ask.cfg != 1,
+	                                 .bulk = (enum compact_type)r->ask.encoders,
+	                                 .device = r->device};
+	return (r->text = text_open(&r->words, e)) ? 0 : -1;
+}
+
+static int count_pictures(struct run *r, struct err *e)
+{
+	int64_t of = r->text ? text_count(r->text) : 1;
+
+	r->ask.each = r->ask.each ? r->ask.each : 1;
+	if (of > SAMPLE_MOST || r->ask.first + r->ask.each * of > SAMPLE_MOST)
+		return err_set(e, ERR_USAGE, "pictures are numbered up to %d: --first %lld and %lld pictures go beyond", SAMPLE_MOST - 1,
+		               (long long)r->ask.first, (long long)r->ask.each * (of < SAMPLE_MOST ? of : SAMPLE_MOST));
+	r->ask.count = r->ask.each * of;
+	return 0;
+}
+
+static int parse_resident(const char *text, struct resident *r, struct err *e)
+{
+	if (!strcmp(text, "auto") || !parse_i64(text, 1, 4096, &r->experts) || (!parse_size(text, &r->bytes) && r->bytes))
+		return 0;
+	return err_set(e, ERR_USAGE, "--resident %s: neither 'auto' nor a number of experts nor a size like 20G", text);
+}
+
+int sample_open_model(struct run *r, const char *dir, struct err *e)
+{
+	static const enum compact_type bulk[] = {COMPACT_NONE, COMPACT_BF16, COMPACT_INT8, COMPACT_NONE};
+	struct ensemble_options o = {.policy = r->policy,
+	                             .mode = (enum convert_mode)r->ask.convert,
+	                             .own = r->solver.discrete,
+	                             .capacity = r->ask.batch * (r->ask.cfg == 1 ? 1 : 2),
+	                             .bulk = r->ask.map ? COMPACT_VIEW : bulk[r->ask.weights],
+	                             .device = r->device};
+	struct ensemble *s = &r->ensemble;
+
+	if (r->ask.map && r->ask.weights != SAMPLE_F32)
+		return err_set(e, ERR_USAGE, "--map is for --weight-dtype f32: %s are made of what is in the files", sample_weights[r->ask.weights]);
+	if (device_set_precision(r->device, r->ask.weights == SAMPLE_TF32 ? PRECISION_TF32 : PRECISION_F32, e))
+		return -1;
+	if (parse_resident(r->ask.resident, &o.resident, e))
+		return -1;
+	if (ensemble_open(s, dir, &o, e))
+		return err_lacking(e, NULL);
+	if (check_classes(r, e))
+		return -1;
+	if (find_vae(r, dir, e) || open_text(r, dir, e) || count_pictures(r, e))
+		return -1;
+	for (int64_t i = 0; i < r->labels.n; i++) {
+		if (r->labelled && r->labels.cluster[i] >= s->classes)
+			return err_set(e, ERR_DATA, "%s: an item of cluster %d, but %s knows %d classes", r->ask.labels,
+			               r->labels.cluster[i], dir, s->classes);
+		if (r->policy.kind == POLICY_ORACLE &&
+		    (r->labels.cluster[i] >= s->k || !s->expert[r->labels.cluster[i]].velocity))
+			return err_set(e, ERR_DATA, "%s: an item of cluster %d, but %s has no such expert", r->ask.labels,
+			               r->labels.cluster[i], dir);
+	}
+	r->mixture = (struct mixture){.k = s->k,
+	                              .d = s->d,
+	                              .expert = s->expert,
+	                              .router = s->router.logits ? &s->router : NULL,
+	                              .policy = r->policy,
+	                              .cfg = r->ask.cfg,
+	                              .seed = r->ask.seed,
+	                              .device = r->device};
+	if (r->solver.discrete) {
+		r->mixture.out = s->out;
+		r->mixture.own = &s->schedule->path;
+	}
+	if (r->ask.cfg_channels > s->channels)
+		return err_set(e, ERR_USAGE, "--cfg-channels %lld: %s has %lld", (long long)r->ask.cfg_channels, dir, (long long)s->channels);
+	r->mixture.guided = r->ask.cfg_channels * s->size * s->size;
+	return 0;
+}

@@ -38,6 +38,7 @@ struct discrete {
 	int any_final;      /* DPM-Solver++: lower_order_final false: the order goes down at the end only where the noise ends */
 	int heun;           /* DPM-Solver++: solver_type heun, not midpoint */
 	int karras;         /* of Euler and DPM-Solver++: the sigmas of Karras et al. 2022, rho 7, and not those of the spacing */
+	int corrected;      /* DISCRETE_MULTISTEP of order 3: the second difference counts in full, see discreteplan.c */
 	int sde;            /* DISCRETE_MULTISTEP of orders 1 and 2: algorithm_type sde-dpmsolver++ */
 };
 

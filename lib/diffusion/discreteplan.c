@@ -200,11 +200,15 @@ static void multi_second(const struct maker *m, struct discrete_step *s, const s
 	s->x0[1] = -c;
 }
 
+/* The parabola through this x0 and two before it. `curve` is the weight of x0's second derivative (in units of the step), which is twice the
+ * second divided difference of those three. The published code (LuChengTHU/dpm-solver, and diffusers after it) leaves the factor of two
+ * out, and so converges at order 2 only; `corrected` has it. */
 static void multi_third(const struct maker *m, struct discrete_step *s, const struct expo *w, int64_t i)
 {
+	double curve = m->how->corrected ? 2 * w->curve : w->curve;
 	double l0 = lambda(m->sigma[i]), l1 = lambda(m->sigma[i - 1]), l2 = lambda(m->sigma[i - 2]);
-	double r0 = (l0 - l1) / w->h, r1 = (l1 - l2) / w->h, late = w->slope * (1 + r0 / (r0 + r1)) + w->curve / (r0 + r1);
-	double early = -(w->slope * r0 + w->curve) / (r0 + r1);
+	double r0 = (l0 - l1) / w->h, r1 = (l1 - l2) / w->h, late = w->slope * (1 + r0 / (r0 + r1)) + curve / (r0 + r1);
+	double early = -(w->slope * r0 + curve) / (r0 + r1);
 
 	s->x = w->x;
 	s->x0[0] = w->flat + late / r0;

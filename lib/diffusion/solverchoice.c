@@ -7,15 +7,16 @@
 #include "core/str.h"
 
 const char *const solver_names[] = {"euler",   "heun",    "ddpm",    "ddim",    "euler-discrete", "dpm++1",
-                                    "dpm++2m", "dpm++3m", "dpm++2s", "dpm++3s", NULL};
+                                    "dpm++2m", "dpm++3m", "dpm++3m-corrected", "dpm++2s", "dpm++3s", NULL};
 
 enum { ODE = 2 }; /* how many of them are not of discrete time */
 
 static const struct {
 	enum discrete_kind kind;
-	int order;
-} discretes[] = {{DISCRETE_DDPM, 1},      {DISCRETE_DDIM, 1},      {DISCRETE_EULER, 1},      {DISCRETE_MULTISTEP, 1},
-                 {DISCRETE_MULTISTEP, 2}, {DISCRETE_MULTISTEP, 3}, {DISCRETE_SINGLESTEP, 2}, {DISCRETE_SINGLESTEP, 3}};
+	int order, corrected;
+} discretes[] = {{DISCRETE_DDPM, 1, 0},      {DISCRETE_DDIM, 1, 0},      {DISCRETE_EULER, 1, 0},
+                 {DISCRETE_MULTISTEP, 1, 0}, {DISCRETE_MULTISTEP, 2, 0}, {DISCRETE_MULTISTEP, 3, 0},
+                 {DISCRETE_MULTISTEP, 3, 1}, {DISCRETE_SINGLESTEP, 2, 0}, {DISCRETE_SINGLESTEP, 3, 0}};
 
 static int word(const char *value, const char *const *words)
 {
@@ -128,7 +129,8 @@ int solver_parse(const char *text, struct solver_choice *c, struct err *e)
 			break;
 	if (!solver_names[i])
 		return err_set(e, ERR_USAGE,
-		               "solver '%.*s' is none of euler, heun, ddpm, ddim, euler-discrete, dpm++1, dpm++2m, dpm++3m, dpm++2s, dpm++3s%s",
+		               "solver '%.*s' is none of euler, heun, ddpm, ddim, euler-discrete, dpm++1, dpm++2m, dpm++3m, "
+		               "dpm++3m-corrected, dpm++2s, dpm++3s%s",
 		               (int)n, text, meant_solver(meant, text, n));
 	c->name = solver_names[i];
 	c->discrete = i >= ODE;
@@ -138,5 +140,6 @@ int solver_parse(const char *text, struct solver_choice *c, struct err *e)
 	}
 	c->how = discrete_default(discretes[i - ODE].kind);
 	c->how.order = discretes[i - ODE].order;
+	c->how.corrected = discretes[i - ODE].corrected;
 	return parse_keys(text, text + n, c, e);
 }

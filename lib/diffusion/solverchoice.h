@@ -17,7 +17,7 @@ struct solver_choice {
 /* NULL at the end. */
 extern const char *const solver_names[];
 
-/* NAME[,KEY=VALUE].. : ddpm, ddim, euler-discrete, dpm++1, dpm++2m, dpm++3m, dpm++2s, dpm++3s with
+/* NAME[,KEY=VALUE].. : ddpm, ddim, euler-discrete, dpm++1, dpm++2m, dpm++3m, dpm++3m-corrected, dpm++2s, dpm++3s with
  *   spacing=leading|linspace|trailing|respaced  offset=N  clip=L  final=zero|min
  *   variance=small|large|learned (ddpm)  eta=E (ddim)  type=midpoint|heun  lower=yes|no (dpm++)  sigmas=table|karras (euler-discrete, dpm++)
  *   sde=no|yes (dpm++1, dpm++2m)

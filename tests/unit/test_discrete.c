@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/mem.h"
@@ -328,6 +329,64 @@ static double flow_error(const char *solver, int64_t steps, enum prediction kind
 	return worst;
 }
 
+/* The error of one plan in double arithmetic, from a point of the flow at the table's most noise to that at its least, by Karras' sigmas,
+ * with x0 known for every x and sigma: what is left is the solver's own error. */
+static double plan_error(const char *solver, int64_t steps)
+{
+	const double mean = .8, std = .5, z = 1.3;
+	char text[64];
+	struct schedule s;
+	struct solver_choice c;
+	struct discrete_plan p;
+	double hi, lo, x = 0, saved = 0, x0[3] = {0}, error;
+
+	assert_int_equal(schedule_init(&s, "linear_betas", &linear, NULL), 0);
+	snprintf(text, sizeof text, "%s,final=min,lower=no,sigmas=karras", solver);
+	assert_int_equal(solver_parse(text, &c, NULL), 0);
+	assert_int_equal(discrete_plan_make(&p, &c.how, steps, &s, PREDICT_X0, 0, NULL), 0);
+	hi = sqrt((1 - s.abar[s.steps - 1]) / s.abar[s.steps - 1]);
+	lo = sqrt((1 - s.abar[0]) / s.abar[0]);
+	for (int64_t i = 0; i <= steps; i++) {
+		double place = fmin((double)i / (double)(steps - 1), 1), ratio = pow(pow(hi, 1 / 7.) + place * (pow(lo, 1 / 7.) - pow(hi, 1 / 7.)), 7);
+		double alpha = 1 / hypot(1, ratio), sigma = alpha * ratio, spread = alpha * alpha * std * std + sigma * sigma;
+		double truth = mean * alpha + z * sqrt(spread);
+		const struct discrete_step *t = &p.step[i < steps ? i : 0];
+
+		if (i == 0)
+			x = truth;
+		error = fabs(x - truth);
+		if (i == steps)
+			break;
+		x0[2] = x0[1];
+		x0[1] = x0[0];
+		x0[0] = mean + alpha * std * std / spread * (x - alpha * mean);
+		saved = t->save ? x : saved;
+		x = t->x * x + t->saved * saved + t->out * x0[0] + t->x0[0] * x0[0] + t->x0[1] * x0[1] + t->x0[2] * x0[2];
+	}
+	discrete_plan_release(&p);
+	schedule_release(&s);
+	return error;
+}
+
+/* Half the step makes 2^order less of an error. dpm++3m is of order 2, as published; dpm++3m-corrected is what its name says. */
+static void orders(void **state)
+{
+	static const struct {
+		const char *solver;
+		double order;
+	} v[] = {{"dpm++1", 1}, {"dpm++2m", 2}, {"dpm++2m,type=heun", 2},       {"dpm++3m", 2},          {"dpm++3m-corrected", 3},
+	         {"dpm++2s", 2}, {"dpm++3s", 3}, {"dpm++3s,type=heun", 3}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+		double a = plan_error(v[i].solver, 97), b = plan_error(v[i].solver, 193), c = plan_error(v[i].solver, 385);
+
+		print_message("%s: order %.2f, %.2f (errors %.2g, %.2g, %.2g)\n", v[i].solver, log2(a / b), log2(b / c), a, b, c);
+		assert_true(fabs(log2(b / c) - v[i].order) < .15);
+	}
+	assert_true(plan_error("dpm++3m-corrected", 385) < plan_error("dpm++3m", 385) / 8);
+}
+
 /* The deterministic ones reach the flow's end, and a higher order reaches it sooner; noise of step 0, .01, is not taken off by final=min,
  * so that zero is what is compared. Every kind of prediction is the same to rounding. */
 static void flows_of_a_gaussian(void **state)
@@ -427,7 +486,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(as_diffusers), cmocka_unit_test(published_values),        cmocka_unit_test(published_euler),
-	    cmocka_unit_test(flows_of_a_gaussian), cmocka_unit_test(noise_of_the_right_size), cmocka_unit_test(steps_of_dit),
+	    cmocka_unit_test(orders), cmocka_unit_test(flows_of_a_gaussian), cmocka_unit_test(noise_of_the_right_size), cmocka_unit_test(steps_of_dit),
 	    cmocka_unit_test(texts),        cmocka_unit_test(schedulers),
 	};
 

@@ -246,6 +246,7 @@ static int read_latent(const struct encoding *x, struct item *it, const struct s
 {
 	const struct sample_member *m = sample_find(s, "npy");
 	int64_t channels = autoencoder_config(x->vae)->latent_channels;
+	const int64_t *shape;
 	struct npy a;
 	int rc = 0;
 
@@ -253,13 +254,15 @@ static int read_latent(const struct encoding *x, struct item *it, const struct s
 		return err_set(&it->err, ERR_DATA, "%s: \"%s\" has no latent (.npy)", s->origin, s->key);
 	if (npy_parse(&a, m->data, m->len, s->key, &it->err))
 		return -1;
-	if (a.rank != 3 || a.shape[0] != channels || a.shape[1] < 1 || a.shape[2] < 1 || npy_count(&a) > 1 << 28)
-		rc = err_set(&it->err, ERR_DATA, "%s: \"%s\" is not a latent (%lld, H, W)", s->origin, s->key, (long long)channels);
+	shape = a.rank == 4 && a.shape[0] == 1 ? a.shape + 1 : a.shape; /* (1, C, H, W) is (C, H, W) */
+	if (a.rank != 3 + (int)(shape - a.shape) || shape[0] != channels || shape[1] < 1 || shape[2] < 1 || npy_count(&a) > 1 << 28)
+		rc = err_set(&it->err, ERR_DATA, "%s: \"%s\" is not a latent (%lld, H, W) or (1, %lld, H, W)", s->origin, s->key,
+		             (long long)channels, (long long)channels);
 	else if (npy_not_finite(&a))
 		rc = err_set(&it->err, ERR_DATA, "%s: \"%s\" holds what is no number", s->origin, s->key);
 	if (!rc) {
-		it->zh = a.shape[1];
-		it->zw = a.shape[2];
+		it->zh = shape[1];
+		it->zw = shape[2];
 		it->z = mem_alloc((size_t)npy_count(&a) * sizeof *it->z);
 		npy_to_f32(it->z, &a);
 	}

@@ -53,6 +53,16 @@ int betas_parse(const json_t *o, const char *path, struct betas *b, const char *
 	return parse_table(v, b, where, e);
 }
 
+int betas_check_scale(const struct betas *b, const char *path, double time_scale, const char *where, struct err *e)
+{
+	if (b->steps < 2 || time_scale != (double)(b->steps - 1))
+		return 0;
+	return err_set(e, ERR_DATA,
+	               "%s: \"time_scale\" %g on path \"%s\" of %lld steps: step k is at t = k/%lld, so that %g would tell the network %g where "
+	               "it learned %lld; %lld is meant", where, time_scale, path, (long long)b->steps, (long long)b->steps, time_scale,
+	               time_scale * (double)(b->steps - 1) / (double)b->steps, (long long)b->steps - 1, (long long)b->steps);
+}
+
 void betas_to_json(const struct betas *b, json_t *o)
 {
 	json_t *v = b->v ? json_array() : NULL;

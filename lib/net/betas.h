@@ -17,6 +17,8 @@ struct betas {
 int betas_path(const char *path);
 /* num_train_timesteps, beta_start, beta_end, trained_betas for a path of discrete time. */
 int betas_parse(const json_t *o, const char *path, struct betas *b, const char *where, struct err *e);
+/* ERR_DATA for a time_scale of T - 1: step k is at t = k / T, so that a network which was told the steps 0 .. T - 1 has T. */
+int betas_check_scale(const struct betas *b, const char *path, double time_scale, const char *where, struct err *e);
 void betas_to_json(const struct betas *b, json_t *o);
 void betas_release(struct betas *b);
 

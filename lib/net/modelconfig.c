@@ -94,7 +94,7 @@ int model_config_parse(const json_t *o, const char *where, struct model_config *
 		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is unknown", where, prediction, path);
 	snprintf(c->prediction, sizeof c->prediction, "%s", prediction);
 	snprintf(c->path, sizeof c->path, "%s", path);
-	if (betas_path(path) && betas_parse(o, path, &c->betas, where, e))
+	if (betas_path(path) && (betas_parse(o, path, &c->betas, where, e) || betas_check_scale(&c->betas, path, c->net.time_scale, where, e)))
 		return -1;
 	return load_sizes(o, c, where, e) || load_names(o, c, where, e) ? -1 : 0;
 }

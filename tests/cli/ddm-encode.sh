@@ -65,6 +65,19 @@ check_exit 2 "a text's option" ddm-encode -m "$vae" --tokens 3 -o x.tar pics
 check "decode" ddm-encode -m "$vae" -d -o p.tar l.tar
 check_out "members" "png $n, txt $n" members p.tar
 check "decode from stdin" sh -c "ddm-encode -q -m '$vae' -d - <l.tar | tar tf - | sort >1; tar tf p.tar | sort | cmp - 1"
+mkdir four five
+tar xf l.tar -C four
+ls four | grep -v '\.npy$' | sed 's|^|four/|' | xargs rm -f
+for f in four/*.npy; do sed '1s/(\([0-9]*\), \([0-9]*\), \([0-9]*\)), }   /(1, \1, \2, \3), }/' "$f" >"five/${f#four/}"; done
+check_grep "(1, C, H, W)" "'shape': \\(1, [0-9]+, [0-9]+, [0-9]+\\)" "$(ls five/*.npy | head -n 1)"
+check "decode (C, H, W)" ddm-encode -q -m "$vae" -d -o four.tar four
+check "decode (1, C, H, W)" ddm-encode -q -m "$vae" -d -o five.tar five
+mkdir a4 a5
+tar xf four.tar -C a4
+tar xf five.tar -C a5
+check "the same pictures" diff -r a4 a5
+sed '1s/(\([0-9]*\), \([0-9]*\), \([0-9]*\)), }   /(2, \1, \2, \3), }/' "$(ls four/*.npy | head -n 1)" >a4/two.npy
+check_exit 65 "(2, C, H, W) is no latent" ddm-encode -m "$vae" -d -o x.tar a4/two.npy
 check_exit 65 "pictures are no latents" ddm-encode -m "$vae" -d -o x.tar pics
 check_err "named" 'has no latent'
 check_exit 65 "latents of another" ddm-encode -m "$vae" -d -o x.tar tiny.tar

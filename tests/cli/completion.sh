@@ -58,6 +58,7 @@ dpm++1
 dpm++2m
 dpm++2s
 dpm++3m
+dpm++3m-corrected
 dpm++3s
 euler
 euler-discrete
@@ -70,6 +71,7 @@ dpm++1
 dpm++2m
 dpm++2s
 dpm++3m
+dpm++3m-corrected
 dpm++3s
 euler
 euler-discrete

@@ -107,6 +107,13 @@ int cmd_start(const struct program *p, int argc, char **argv, int min, int max)
 	return n;
 }
 
+int cmd_binary(const char *path, const char *way_out, struct err *e)
+{
+	if (!path || strcmp(path, "-") || !isatty(STDOUT_FILENO))
+		return 0;
+	return err_set(e, ERR_USAGE, "standard output is a terminal, and this output is binary: %s", way_out);
+}
+
 static void raise_default(int sig)
 {
 	sigset_t set;

@@ -21,6 +21,9 @@ void cmd_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Talk for a human: silent with --quiet semantics handled by the caller; one line to stderr. */
 void cmd_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* ERR_USAGE with the way out where path is "-" and standard output a terminal, which binary data is never written to. NULL is allowed. */
+int cmd_binary(const char *path, const char *way_out, struct err *e);
+
 /* The end of every main(): `return cmd_end(&e)`. Flushes and checks stdout (a full disk is exit 74, a closed pipe re-raises SIGPIPE),
  * prints the error if one is set, and returns the exit status. When a signal was caught by cmd_catch_signals in a filter, the
  * default action is restored and the signal raised again, after clean-up. */

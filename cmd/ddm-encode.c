@@ -196,6 +196,8 @@ static int check_options(const struct parts *p, struct err *e)
 		return err_set(e, ERR_USAGE, "--null-text wants a file, with its stamp beside it");
 	if ((o.input >= 0 || o.keys) && !p->vision)
 		return err_set(e, ERR_USAGE, "%s is about features of pictures, which %s does not give", o.keys ? "--keys" : "--input", o.model);
+	if (!p->vision && cmd_binary(o.out, "-o FILE.tar or a pipe", e))
+		return -1;
 	if (p->vision && (o.for_tar || !strcmp(o.out, "-")))
 		return err_set(e, ERR_USAGE, o.for_tar ? "features are of 32 bits: no --dtype" : "features are written with -o FILE");
 	return 0;

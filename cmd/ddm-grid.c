@@ -193,7 +193,7 @@ static int sheet_write(const struct picture *sheet, const struct strip *strips, 
 static int run(struct strip *strips, char **operand, int n, struct err *e)
 {
 	struct picture sheet = {0};
-	int r = 0;
+	int r = cmd_binary(out_path ? out_path : "-", "-o FILE.png", e);
 
 	for (int i = 0; i < n && !r; i++) {
 		char *path = strchr(operand[i], '=');

@@ -439,6 +439,8 @@ int main(int argc, char **argv)
 	jo = (struct job_options){opt.nul_list, opt.skip_bad, opt.seed, opt.seeds, work_options().graph_frames};
 	if (opt.seed > (uint64_t)1 << 53)
 		err_set(&e, ERR_USAGE, "--seed is at most 2^53");
+	if (!e.code)
+		cmd_binary(opt.out, "-o FILE.tar or a pipe", &e);
 	cmd_catch_signals();
 	pool = e.code ? NULL : pool_new((int)opt.threads, &e);
 	if (pool && !job_list_fill(&jobs, argv + 1, n, &jo, &e) && !ingest(&s, &jobs, pool, &e)) {

@@ -290,6 +290,8 @@ static int run(struct input *in, const char *name, struct err *e)
 	if (kind == KINDS)
 		return err_set(e, ERR_USAGE, "'%s' is no kind of chart: loss, cost, router, compare, lines, points, bars%s", name,
 		               word_meant(meant, name, kinds));
+	if (png && cmd_binary(out_path, "-o FILE.png, or --format svg", e))
+		return -1;
 	if (standing_own(out_path, program.name, e))
 		return -1;
 	rc = kind == KIND_COMPARE || kind == KIND_BARS ? draw_bars(&s, kind, in, e) : draw_chart(&s, kind, in, e);

@@ -14,10 +14,7 @@
 #include "file/commit.h"
 #include "file/standing.h"
 
-enum { SHEET_LIMIT = 400 };
-static const double PARIS_LAST = .001;
-
-static struct run run = {.ask = {.steps = 50, .batch = 64, .cfg = 1, .out = "-", .device = "auto", .negative = "", .resident = "auto",
+static struct run run = {.ask = {.steps = 50, .batch = 64, .cfg = 1, .device = "auto", .negative = "", .resident = "auto",
                                  .preset = -1, .convert = -1, .weights = -1}};
 
 static const char *const presets[] = {"paris", NULL}, *const residents[] = {"auto", NULL};
@@ -67,7 +64,8 @@ static const struct opt options[] = {
     {"--map", 0, OPT_FLAG, &run.ask.map, 0, 0, NULL, "leave f32 matrices in their files, mapped; changes no result", NULL, NULL},
     OPT_GROUP("Decoding and text"),
     {"--format", 0, OPT_CHOICE, &run.ask.format, 0, 0, "NAME",
-     "png, webp (lossless), npz (arr_0, of all pictures) or latent (what the experts make, as .npy) (default png)", sample_formats, NULL},
+     "png, jpg, webp (lossless), npz (arr_0, of all pictures) or latent (what the experts make, as .npy) "
+     "(default: as -o ends, else png)", sample_formats, &run.ask.format_given},
     {"--vae", 0, OPT_TEXT, &run.ask.vae, 0, 0, "DIR", "the autoencoder that decodes latents (default MODEL/vae)", NULL, NULL},
     {"--tile", 0, OPT_FLAG, &run.ask.tile, 0, 0, NULL, "decode large pictures by overlapping tiles, in less memory", NULL, NULL},
     {"--text-encoder", 0, OPT_TEXT, &run.ask.encoder, 0, 0, "DIR", "folder of a text encoder and its tokenizer (default MODEL)", NULL, NULL},
@@ -84,7 +82,9 @@ static const struct opt options[] = {
     {"--threads", 0, OPT_INT, &run.ask.threads, 0, 1024, "N", "threads; changes no result (default: all there are)", NULL, NULL},
     {"--device", 0, OPT_TEXT, &run.ask.device, 0, 0, "NAME", "auto, cpu, cuda or cuda:N: where to compute (default auto)", NULL, NULL},
     {"--profile", 0, OPT_FLAG, &run.ask.profile, 0, 0, NULL, "time every operation and print a table at the end", NULL, NULL},
-    {"--output", 'o', OPT_TEXT, &run.ask.out, 0, 0, "FILE", "where the samples go (default -, standard output)", NULL, NULL},
+    {"--output", 'o', OPT_TEXT, &run.ask.out, 0, 0, "FILE",
+     "one picture (.png, .jpg, .webp), a folder (DIR/), or else a tar (default -, standard output; none where --grid is all)", NULL, NULL},
+    {"--quiet", 'q', OPT_FLAG, &run.ask.quiet, 0, 0, NULL, "no report on stderr", NULL, NULL},
     {0},
 };
 
@@ -94,161 +94,26 @@ static const struct program program = {
     "[--steps N] [--timesteps HOW] [--cfg S] [--cfg-channels N] [--class C] [--seed S] [--noise KIND] [--labels FILE] [--grid FILE] [--report FILE] "
     "[--log FILE] [--timing FILE] [--expert-time HOW] [--weight-dtype TYPE] [--encoder-weight-dtype TYPE] [--map] [--format NAME] [--vae DIR] "
     "[--tile] [--text-encoder DIR] [--text-features FILE] [--negative-features FILE] [--resident N] [--first I] [--batch N] [--batch-invariant] "
-    "[--threads N] [--device NAME] [--profile] [-o FILE] MODEL",
-    "Make pictures with an ensemble of experts, from noise and from words; a tar of NNNNNN.png",
+    "[--threads N] [--device NAME] [--profile] [-o FILE] [-q] MODEL",
+    "Make pictures with an ensemble of experts, from noise and from words; a tar of NNNNNN.png, a folder, or one file",
     options,
 };
-
-static void observe(void *arg, int64_t step, double t, int64_t n, const double *w)
-{
-	struct run *r = arg;
-	int k = r->ensemble.k;
-
-	(void)t;
-	for (int64_t i = 0; i < n; i++)
-		memcpy(r->weights + (i * r->ask.steps + step) * k, w + i * k, (size_t)k * sizeof *w);
-}
-
-static int tell(void *arg, const char *what, int64_t done, int64_t total)
-{
-	struct run *r = arg;
-
-	(void)what;
-	return progress_tell(&r->show, "pictures", r->at + r->rows * done / total, r->ask.count);
-}
-
-static int prepare(struct run *r, struct err *e)
-{
-	const struct ensemble *s = &r->ensemble;
-	size_t n = (size_t)r->ask.batch;
-
-	r->grid = r->solver.discrete ? NULL : flow_grid_new(&r->solver.grid, r->ask.steps, r->ask.times);
-	r->sampler = (struct sampler){.mixture = &r->mixture,
-	                              .solver = {r->solver.kind, r->ask.steps, 1, 0, r->ask.times ? PARIS_LAST : 0, r->grid},
-	                              .discrete = r->solver.discrete ? &r->solver.how : NULL,
-	                              .schedule = s->schedule,
-	                              .kind = s->kind,
-	                              .seed = r->ask.seed,
-	                              .batch = r->ask.batch,
-	                              .torch = r->ask.noise,
-	                              .shares = s->shares,
-	                              .class_shares = s->class_shares,
-	                              .classes = s->classes,
-	                              .observe = r->ask.log ? observe : NULL,
-	                              .observe_arg = r,
-	                              .order = ensemble_order,
-	                              .order_arg = &r->ensemble,
-	                              .progress = &r->tell};
-	r->show = cmd_progress();
-	r->tell = (struct progress){tell, r};
-	if (!(r->state = sampler_new(&r->sampler, e)) || !(r->x = mem_try(n * (size_t)s->d, sizeof *r->x, "pictures", e)))
-		return -1;
-	if (r->ask.log && !(r->weights = mem_try(n * (size_t)r->ask.steps * (size_t)s->k, sizeof *r->weights, "router weights", e)))
-		return -1;
-	r->index = mem_zalloc(n, sizeof *r->index);
-	r->chosen = mem_zalloc(n, sizeof *r->chosen);
-	r->heaviest = mem_zalloc(n, sizeof *r->heaviest);
-	if (r->class != CLASS_NONE)
-		r->label = mem_zalloc(n, sizeof *r->label);
-	r->prompt = mem_zalloc(n, sizeof *r->prompt);
-	r->draw = mem_zalloc(n, sizeof *r->draw);
-	r->of = mem_zalloc(n, sizeof *r->of);
-	r->seeds = mem_zalloc(n, sizeof *r->seeds);
-	r->wanted = mem_zalloc(n, sizeof *r->wanted);
-	r->away = mem_zalloc(n, sizeof *r->away);
-	r->item = mem_zalloc(n, sizeof *r->item);
-	r->assigned = mem_zalloc((size_t)s->k, sizeof *r->assigned);
-	mixture_stats_init(&r->stats, s->k, r->ask.steps);
-	r->sheet_n = r->ask.grid ? (r->ask.count < SHEET_LIMIT ? r->ask.count : SHEET_LIMIT) : 0;
-	return r->sheet_n ? gallery_sheet(&r->sheet, r->sheet_n, 0, r->out.picture_channels, r->out.picture_size, e) : 0;
-}
 
 /* Also checks that outputs can be written before any work is done. */
 static int open_outputs(struct run *r, struct err *e)
 {
 	struct stamp *stamp = sample_stamp(r);
-	char *line = stamp_line(stamp);
-	int rc = -1;
+	char *line = stamp_line(stamp), *same = sample_resume_key(r, line);
+	int on = -1, rc = -1;
 
-	if (!(r->ask.grid && standing_check(r->ask.grid, stamp, 0, e)) && !output_start(&r->out, r->ask.out, line, r->ask.count, e) &&
-	    !(r->ask.format == FORMAT_NPZ && stamp_sidecar(stamp, r->ask.out, e)))
+	if (!(r->ask.grid && standing_check(r->ask.grid, stamp, 0, e)))
+		on = output_start(&r->out, r->sink, r->ask.out, line, same, r->ask.count, e);
+	if (on >= 0 && !sample_resume(r, on, line, e) && !(r->sink == SINK_NPZ && stamp_sidecar(stamp, r->ask.out, e)))
 		rc = r->ask.log ? outfile_open(&r->log, r->ask.log, e) : 0;
 	mem_free(line);
+	mem_free(same);
 	stamp_free(stamp);
 	return rc;
-}
-
-static void put_on_sheet(void *arg, int64_t i, const struct picture *p)
-{
-	struct run *r = arg;
-	int64_t place = r->index[i] - r->ask.first;
-
-	if (place < r->sheet_n)
-		gallery_put(&r->sheet, place, r->sheet_n, 0, p);
-}
-
-static int write_batch(struct run *r, int64_t n, struct err *e)
-{
-	int rc;
-
-	for (int64_t i = 0; i < n; i++)
-		r->item[i] = (struct output_item){str_new("%06lld", (long long)r->index[i]), sample_picture_stamp(r, i),
-		                                  r->prompts.n ? r->prompts.v[r->prompt[i]].text : NULL};
-	rc = output_write(&r->out, n, r->x, r->item, put_on_sheet, r, e);
-	for (int64_t i = 0; i < n; i++) {
-		if (!rc && r->ask.log)
-			rc = sample_log(&r->log, r->index[i], r->weights + i * r->ask.steps * r->ensemble.k, r->ask.steps, r->ensemble.k, e);
-		r->assigned[r->heaviest[i]]++;
-	}
-	return rc;
-}
-
-static int32_t class_of(const struct run *r, int64_t i)
-{
-	if (r->class == CLASS_LABELS)
-		return r->chosen[i];
-	return (int32_t)(r->class == CLASS_ALL ? r->index[i] % r->ensemble.classes : r->class);
-}
-
-/* Picture i of the batch: its number, prompt and noise. A prompt with a seed of its own has the same pictures wherever it stands. */
-static void choose(struct run *r, int64_t i)
-{
-	int64_t at = r->at + i;
-	const struct prompt *p;
-
-	r->index[i] = r->ask.first + at;
-	r->prompt[i] = at / r->ask.each;
-	p = r->prompts.n ? &r->prompts.v[r->prompt[i]] : NULL;
-	r->seeds[i] = p && p->seeded ? p->seed : r->ask.seed;
-	r->draw[i] = p && p->seeded ? at % r->ask.each : r->index[i];
-	r->of[i] = p && p->seeded ? r->ask.each : r->ask.first + r->ask.count;
-	if (r->labels.n)
-		r->chosen[i] = reference_cluster(&r->labels, r->index[i], r->ask.seed);
-	if (r->label)
-		r->label[i] = class_of(r, i);
-}
-
-static int sample_batch(struct run *r, int64_t n, struct err *e)
-{
-	struct sampler_call c = {
-	    .n = n, .index = r->draw, .seed = r->seeds, .of = r->of, .label = r->label, .chosen = r->chosen, .text = r->wanted, .away = r->away};
-
-	for (int64_t i = 0; i < n; i++)
-		choose(r, i);
-	if (r->text && text_batch(r->text, n, r->prompt, r->wanted, r->away, &c.texts, e))
-		return -1;
-	return sampler_run(r->state, r->x, &c, r->heaviest, &r->stats, e) || write_batch(r, n, e) ? -1 : 0;
-}
-
-static int sample_all(struct run *r, struct err *e)
-{
-	for (r->at = 0; r->at < r->ask.count; r->at += r->ask.batch) {
-		r->rows = r->ask.count - r->at < r->ask.batch ? r->ask.count - r->at : r->ask.batch;
-		if (sample_batch(r, r->rows, e))
-			return -1;
-	}
-	progress_tell(&r->show, "pictures", r->ask.count, r->ask.count);
-	return 0;
 }
 
 static int write_sheet(struct run *r, struct err *e)
@@ -270,10 +135,15 @@ static int write_sheet(struct run *r, struct err *e)
 
 static int write_reports(struct run *r, double seconds, struct err *e)
 {
+	int64_t bytes = 0;
+
+	sample_count_bytes(r);
+	for (int i = 0; i <= r->ensemble.k; i++)
+		bytes += r->bytes[i];
 	return sample_report(&(struct sample_summary){.count = r->ask.count,
 	                                              .steps = r->ask.steps,
 	                                              .evaluations = sampler_evaluations(&r->sampler),
-	                                              .bytes = ensemble_bytes(&r->ensemble),
+	                                              .bytes = bytes,
 	                                              .route = r->ask.route,
 	                                              .solver = r->ask.solver,
 	                                              .weights = sample_weights[r->ask.weights],
@@ -282,7 +152,8 @@ static int write_reports(struct run *r, double seconds, struct err *e)
 	                                              .mixture = &r->mixture,
 	                                              .stats = &r->stats,
 	                                              .assigned = r->assigned,
-	                                              .pager = r->ensemble.pager},
+	                                              .pager = r->ensemble.pager,
+	                                              .quiet = r->ask.quiet},
 	                     r->ask.report, r->ask.timing, e);
 }
 
@@ -314,7 +185,6 @@ static int encode_texts(struct run *r, struct err *e)
 /* The samples come last: where they are, everything else is. */
 static int work(struct run *r, const char *dir, struct err *e)
 {
-	double start;
 	int done;
 
 	if (sample_request(r, dir, e) || (r->ask.labels && reference_load(&r->labels, r->ask.labels, e)) || load_prompts(r, e))
@@ -325,18 +195,22 @@ static int work(struct run *r, const char *dir, struct err *e)
 	device_set_invariant(r->device, r->ask.invariant);
 	if (r->ask.weights < 0)
 		r->ask.weights = device_precision(r->device) == PRECISION_BF16 ? SAMPLE_BF16 : SAMPLE_F32;
-	if (sample_open_model(r, dir, e) || (done = sample_finished(r, e)) < 0)
+	if (sample_open_model(r, dir, e))
+		return -1;
+	sample_rows(r);
+	if ((done = sample_finished(r, e)) < 0)
 		return -1;
 	if (done) {
-		cmd_say("%s: complete, nothing to do", r->ask.out);
+		if (!r->ask.quiet)
+			cmd_say("%s: complete, nothing to do", r->ask.out ? r->ask.out : r->ask.grid);
 		return 0;
 	}
-	if (encode_texts(r, e) || prepare(r, e) || open_outputs(r, e))
+	if (encode_texts(r, e) || sample_prepare(r, e) || open_outputs(r, e))
 		return -1;
 	if (r->ask.profile)
 		r->profile = profile_new(r->device);
-	start = clock_seconds();
-	if (sample_all(r, e) || write_reports(r, clock_seconds() - start, e))
+	r->started = clock_seconds();
+	if (sample_all(r, e) || write_reports(r, r->before + clock_seconds() - r->started, e))
 		return -1;
 	if (r->ask.profile)
 		profile_table(r->profile, say_line, NULL);
@@ -345,9 +219,9 @@ static int work(struct run *r, const char *dir, struct err *e)
 	return output_finish(&r->out, e);
 }
 
-static void release(struct run *r)
+static void release(struct run *r, int keep)
 {
-	output_release(&r->out);
+	output_release(&r->out, keep);
 	outfile_abort(&r->log);
 	text_free(r->text);
 	prompts_release(&r->prompts);
@@ -362,6 +236,7 @@ static void release(struct run *r)
 	pool_free(r->pool);
 	reference_release(&r->labels);
 	mem_free(r->assigned);
+	mem_free(r->bytes);
 	mem_free(r->grid);
 	mem_free(r->x);
 	mem_free(r->index);
@@ -385,6 +260,6 @@ int main(int argc, char **argv)
 	cmd_start(&program, argc, argv, 1, 1);
 	cmd_catch_signals();
 	work(&run, argv[1], &e);
-	release(&run);
+	release(&run, sample_keep(&run, &e));
 	return cmd_end(&e);
 }

@@ -2,12 +2,11 @@
 #ifndef DDM_CMD_SAMPLE_H
 #define DDM_CMD_SAMPLE_H
 
+#include "cmd/sample_sink.h"
 #include "core/pool.h"
 #include "diffusion/mixture.h"
 #include "file/commit.h"
-#include "file/npy.h"
 #include "file/still.h"
-#include "file/tarfile.h"
 #include "net/autoencoder.h"
 
 /* ---- reference items ---- */
@@ -85,6 +84,7 @@ struct sample_summary {
 	const struct mixture_stats *stats;
 	const int64_t *assigned; /* (k) pictures whose heaviest expert at the end is k */
 	const struct pager *pager; /* of experts that take turns, or NULL */
+	int quiet;                 /* no line for a human */
 };
 
 /* A line for a human, and JSON at the paths that are not NULL; of them timing alone tells the seconds. */
@@ -95,7 +95,7 @@ int sample_log(struct outfile *f, int64_t index, const double *w, int64_t steps,
 
 /* ---- output ---- */
 
-enum sample_format { FORMAT_PNG, FORMAT_WEBP, FORMAT_NPZ, FORMAT_LATENT };
+enum sample_format { FORMAT_PNG, FORMAT_WEBP, FORMAT_NPZ, FORMAT_LATENT, FORMAT_JPG };
 
 struct output {
 	enum sample_format format;
@@ -106,9 +106,7 @@ struct output {
 	struct autoencoder *vae; /* NULL: what is made is a picture */
 	int64_t chunk;           /* pictures decoded at a time */
 	float *decoded;          /* (chunk, picture_channels, picture_size, picture_size) */
-	struct outfile file;
-	struct tar_writer tar;
-	struct npz_stream npz;
+	struct sink sink;
 };
 
 /* One sample: x is found by its place. */
@@ -122,12 +120,12 @@ struct output_item {
 int output_vae(struct output *o, const char *dir, enum compact_type bulk, struct device *d, int64_t batch, struct err *e);
 /* All files the command is to write, NULL where it is not: one may be standard output, and all others are claimed (file/claim.h). */
 int output_claim(const char *const *path, size_t n, struct err *e);
-/* n samples to come. */
-int output_start(struct output *o, const char *path, const char *stamp, int64_t n, struct err *e);
+/* n samples to come; the rest as sink_open. Once the size of a picture is known. */
+int output_start(struct output *o, enum sink_kind kind, const char *path, const char *stamp, const char *same, int64_t n, struct err *e);
 /* x (n, channels, size, size), which is used up: decoded, encoded, and written in order. put (may be NULL) is given every picture. */
 int output_write(struct output *o, int64_t n, float *x, struct output_item *item, void (*put)(void *arg, int64_t i, const struct picture *p),
                  void *arg, struct err *e);
 int output_finish(struct output *o, struct err *e); /* and commit */
-void output_release(struct output *o);
+void output_release(struct output *o, int keep);    /* as sink_close */
 
 #endif

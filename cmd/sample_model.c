@@ -103,6 +103,9 @@ static int count_pictures(struct run *r, struct err *e)
 		return err_set(e, ERR_USAGE, "pictures are numbered up to %d: --first %lld and %lld pictures go beyond", SAMPLE_MOST - 1,
 		               (long long)r->ask.first, (long long)r->ask.each * (of < SAMPLE_MOST ? of : SAMPLE_MOST));
 	r->ask.count = r->ask.each * of;
+	if (r->sink == SINK_FILE && r->ask.count > 1)
+		return err_set(e, ERR_USAGE, "-o %s holds one picture, and %lld are asked for: -o DIR/ makes a folder of them, -o FILE.tar a tar", r->ask.out,
+		               (long long)r->ask.count);
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 #include "diffusion/gallery.h"
 #include "file/claim.h"
 
+enum { JPEG_QUALITY = 95 };
 enum { DECODED_PIXELS = 1 << 18 }; /* of the pictures that are decoded at a time */
 
 int output_vae(struct output *o, const char *dir, enum compact_type bulk, struct device *d, int64_t batch, struct err *e)
@@ -40,15 +41,11 @@ int output_claim(const char *const *path, size_t n, struct err *e)
 	return piped > 1 ? err_set(e, ERR_USAGE, "%d outputs on standard output: name files (-o FILE)", piped) : claim_take(path, n, e);
 }
 
-int output_start(struct output *o, const char *path, const char *stamp, int64_t n, struct err *e)
+int output_start(struct output *o, enum sink_kind kind, const char *path, const char *stamp, const char *same, int64_t n, struct err *e)
 {
 	const int64_t shape[4] = {n, o->picture_size, o->picture_size, o->picture_channels};
 
-	if (outfile_open(&o->file, path, e))
-		return -1;
-	if (o->format == FORMAT_NPZ)
-		return npz_start(&o->npz, &o->file, "arr_0", NPY_U1, 4, shape, e);
-	return tar_start(&o->tar, &o->file, stamp, e);
+	return sink_open(&o->sink, kind, path, stamp, same, shape, e);
 }
 
 /* Pictures of a chunk, each worker its own. */
@@ -76,36 +73,38 @@ static void encode(void *arg, int64_t i, int worker)
 	snprintf(what, sizeof what, "picture %s", t->item[i].name);
 	if (gallery_picture(&d->picture, t->x + i * each, o->picture_channels, o->picture_size, o->picture_size, what, &d->e))
 		return;
+	if (o->sink.kind == SINK_NOTHING || o->sink.kind == SINK_NPZ)
+		return;
 	if (o->format == FORMAT_PNG) {
 		struct still_text text[] = {{"Software", "ddm-sample " DDM_VERSION}, {"ddm", t->item[i].stamp}, {"Description", t->item[i].prompt}};
 
 		still_encode_png(&d->picture, text, t->item[i].prompt ? 3 : 2, &d->data, &d->len, &d->e);
 	} else if (o->format == FORMAT_WEBP) {
 		still_encode_webp(&d->picture, &d->data, &d->len, &d->e);
+	} else if (o->format == FORMAT_JPG) {
+		still_encode_jpeg(&d->picture, JPEG_QUALITY, &d->data, &d->len, &d->e);
 	}
 }
 
-static int add_member(struct output *o, const struct output_item *item, const char *ending, const void *data, size_t len, struct err *e)
-{
-	char *name = str_new("%s.%s", item->name, ending);
-	int rc = tar_add(&o->tar, name, data, len, e);
-
-	mem_free(name);
-	return rc;
-}
-
-/* Members in the order of their names: json, npy, png, txt, webp. */
+/* Members in the order of their names: jpg, json, npy, png, txt, webp. */
 static int add_members(struct output *o, const struct output_item *item, const void *data, size_t len, struct err *e)
 {
-	static const char *const endings[] = {[FORMAT_PNG] = "png", [FORMAT_WEBP] = "webp", [FORMAT_LATENT] = "npy"};
-	int last = o->format == FORMAT_WEBP;
+	static const char *const endings[] = {
+	    [FORMAT_PNG] = "png", [FORMAT_WEBP] = "webp", [FORMAT_LATENT] = "npy", [FORMAT_JPG] = "jpg"};
+	const char *ending = endings[o->format];
+	int first = o->format == FORMAT_JPG, last = o->format == FORMAT_WEBP, rc = 0;
 
-	return (o->format != FORMAT_PNG && add_member(o, item, "json", item->stamp, strlen(item->stamp), e)) ||
-	               (!last && add_member(o, item, endings[o->format], data, len, e)) ||
-	               (item->prompt && add_member(o, item, "txt", item->prompt, strlen(item->prompt), e)) ||
-	               (last && add_member(o, item, endings[o->format], data, len, e))
-	           ? -1
-	           : 0;
+	if (first)
+		rc = sink_add(&o->sink, item->name, ending, 1, data, len, e);
+	if (!rc && o->format != FORMAT_PNG)
+		rc = sink_add(&o->sink, item->name, "json", 0, item->stamp, strlen(item->stamp), e);
+	if (!rc && !first && !last)
+		rc = sink_add(&o->sink, item->name, ending, 1, data, len, e);
+	if (!rc && item->prompt)
+		rc = sink_add(&o->sink, item->name, "txt", 0, item->prompt, strlen(item->prompt), e);
+	if (!rc && last)
+		rc = sink_add(&o->sink, item->name, ending, 1, data, len, e);
+	return rc;
 }
 
 static int write_latents(struct output *o, int64_t n, const float *x, const struct output_item *item, struct err *e)
@@ -136,8 +135,10 @@ static int write_pictures(struct output *o, int64_t n, const float *x, const str
 
 		if (!rc && d->e.code)
 			rc = err_set(e, d->e.code, "%s", d->e.msg);
-		if (!rc)
-			rc = o->format == FORMAT_NPZ ? npz_add(&o->npz, d->picture.pixels, each, e) : add_members(o, &item[i], d->data, d->len, e);
+		if (!rc && o->sink.kind == SINK_NPZ)
+			rc = sink_rows(&o->sink, d->picture.pixels, each, e);
+		else if (!rc && o->sink.kind != SINK_NOTHING)
+			rc = add_members(o, &item[i], d->data, d->len, e);
 		if (!rc && put)
 			put(arg, first + i, &d->picture);
 		picture_release(&d->picture);
@@ -181,15 +182,12 @@ int output_write(struct output *o, int64_t n, float *x, struct output_item *item
 
 int output_finish(struct output *o, struct err *e)
 {
-	int rc = o->format == FORMAT_NPZ ? npz_finish(&o->npz, e) : tar_finish(&o->tar, e);
-
-	return rc ? -1 : outfile_commit(&o->file, e);
+	return sink_finish(&o->sink, e);
 }
 
-void output_release(struct output *o)
+void output_release(struct output *o, int keep)
 {
-	str_release(&o->tar.head);
-	outfile_abort(&o->file);
+	sink_close(&o->sink, keep);
 	autoencoder_free(o->vae);
 	mem_free(o->decoded);
 }

@@ -106,7 +106,8 @@ int sample_report(const struct sample_summary *r, const char *report_path, const
 	json_t *report = report_json(r), *timing = timing_path ? timing_json(r) : NULL;
 	int rc = 0;
 
-	say_summary(r);
+	if (!r->quiet)
+		say_summary(r);
 	if (r->device->uncaptured[0])
 		cmd_warn("a part of each step runs outside a graph, which is slower: %s", r->device->uncaptured);
 	if (report_path)

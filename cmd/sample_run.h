@@ -1,6 +1,6 @@
 /* One run of ddm-sample: what was asked for, and everything that the parts of the program work with. ddm-sample.c fills `ask` from the
  * command line and draws; sample_request.c and sample_model.c settle what is asked for, without and with the model; sample_stamp.c says what
- * the pictures depend on. */
+ * the pictures depend on; sample_draw.c draws them; sample_resume.c goes on after a process that was killed. */
 #ifndef DDM_CMD_SAMPLE_RUN_H
 #define DDM_CMD_SAMPLE_RUN_H
 
@@ -21,7 +21,7 @@ struct sample_ask {
 	int64_t steps, first, batch, threads, cfg_channels;
 	uint64_t seed;
 	double cfg;
-	int cfg_given, steps_given, times_given, tile, map, invariant, profile;
+	int cfg_given, steps_given, times_given, format_given, tile, map, invariant, profile, quiet;
 	const char *route, *class, *labels, *grid, *report, *log, *timing, *out, *device;
 	const char *prompt, *prompts, *negative, *features, *away, *encoder, *vae, *resident;
 	const char *solver;                /* once settled, never NULL */
@@ -60,6 +60,11 @@ struct run {
 	char vae_hash[65];
 	struct picture sheet;
 	int64_t sheet_n;
+	char lone_route[24];    /* of a model that is one network */
+	enum sink_kind sink;    /* where the samples go */
+	int64_t kept;           /* pictures that a process which went before has finished */
+	int64_t *bytes;         /* (k + 1) of the weights that were in memory */
+	double started, before; /* clock_seconds at the first picture; seconds that were spent on those kept */
 	struct profile *profile; /* NULL: not asked for */
 	struct progress show, tell; /* of the terminal; of the sampler */
 	/* one batch */
@@ -84,6 +89,26 @@ int sample_open_model(struct run *r, const char *dir, struct err *e);
 struct stamp *sample_stamp(const struct run *r);
 char *sample_picture_stamp(const struct run *r, int64_t i);
 /* 1 when -o and everything else that was asked for is there from the same command, 0 when there is work, -1 when the name is taken. */
-int sample_finished(const struct run *r, struct err *e);
+int sample_finished(struct run *r, struct err *e);
+
+/* ---- drawing ---- */
+
+void sample_rows(struct run *r); /* room for what is told of the pictures of a batch */
+int sample_prepare(struct run *r, struct err *e);
+/* Picture i of the batch that begins with picture r->at: its number, prompt and noise. */
+void sample_choose(struct run *r, int64_t i);
+int sample_all(struct run *r, struct err *e); /* from r->kept on */
+
+/* ---- going on ---- */
+
+/* What a tar's bytes depend on, beyond which it cannot be gone on with; NULL where it cannot at all. Caller frees with mem_free. */
+char *sample_resume_key(const struct run *r, const char *stamp);
+/* After output_start, which said `on`: r->kept, and with it the counts and the sheet; says so. */
+int sample_resume(struct run *r, int on, const char *stamp, struct err *e);
+/* Between two batches, once `done` pictures are written. */
+int sample_save(struct run *r, int64_t done, struct err *e);
+/* At the end, whatever happened: whether what was saved stays; says so. */
+int sample_keep(const struct run *r, const struct err *e);
+void sample_count_bytes(struct run *r); /* into r->bytes */
 
 #endif

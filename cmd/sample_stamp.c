@@ -76,11 +76,10 @@ struct stamp *sample_stamp(const struct run *r)
 	return s;
 }
 
-char *sample_picture_stamp(const struct run *r, int64_t i)
+static struct stamp *picture_stamp(const struct run *r, int64_t i)
 {
 	struct stamp *s = stamp_base(r, r->seeds[i]);
 	const struct prompt *p = r->prompts.n ? &r->prompts.v[r->prompt[i]] : NULL;
-	char *line;
 
 	stamp_i64(s, "index", r->index[i]);
 	if (r->draw[i] != r->index[i])
@@ -99,7 +98,14 @@ char *sample_picture_stamp(const struct run *r, int64_t i)
 	if (r->labels.n)
 		stamp_input(s, "labels", r->labels.hash);
 	stamp_input(s, "model", r->ensemble.hash);
-	line = stamp_line(s);
+	return s;
+}
+
+char *sample_picture_stamp(const struct run *r, int64_t i)
+{
+	struct stamp *s = picture_stamp(r, i);
+	char *line = stamp_line(s);
+
 	stamp_free(s);
 	return line;
 }
@@ -109,9 +115,83 @@ static int missing_reports(const struct run *r)
 	return (r->ask.grid && !path_exists(r->ask.grid)) || (r->ask.report && !path_exists(r->ask.report)) || (r->ask.log && !path_exists(r->ask.log));
 }
 
-int sample_finished(const struct run *r, struct err *e)
+static int is_there(const char *path)
 {
 	struct stat st;
+
+	return strcmp(path, "-") && !stat(path, &st) && S_ISREG(st.st_mode) && st.st_size;
+}
+
+/* The picture of one file is stamped as in a tar: it is the same picture. */
+static int finished_file(struct run *r, struct err *e)
+{
+	struct stamp *s;
+	int rc;
+
+	sample_choose(r, 0);
+	s = picture_stamp(r, 0);
+	rc = standing_check(r->ask.out, s, 0, e) ? -1 : 1;
+	stamp_free(s);
+	return rc;
+}
+
+/* Picture i of a folder: 1, 0 where it is not there, -1. */
+static int finished_member(struct run *r, int64_t i, struct err *e)
+{
+	static const char *const ending[] = {
+	    [FORMAT_PNG] = "png", [FORMAT_WEBP] = "webp", [FORMAT_LATENT] = "npy", [FORMAT_JPG] = "jpg"};
+	char *path, *side;
+	struct stamp *s;
+	int rc;
+
+	r->at = i;
+	sample_choose(r, 0);
+	path = str_new("%s%06lld.%s", r->ask.out, (long long)r->index[0], ending[r->ask.format]);
+	side = str_new("%s%06lld.json", r->ask.out, (long long)r->index[0]);
+	s = picture_stamp(r, 0);
+	rc = !is_there(path) ? 0 : standing_check(r->ask.format == FORMAT_PNG ? path : side, s, 0, e) ? -1 : 1;
+	stamp_free(s);
+	mem_free(path);
+	mem_free(side);
+	return rc;
+}
+
+/* Every picture of a folder has its own stamp. */
+static int finished_folder(struct run *r, struct err *e)
+{
+	char **names;
+	size_t n;
+	int rc = 1;
+
+	if (!path_exists(r->ask.out))
+		return 0;
+	if (dir_list(r->ask.out, &names, &n, e))
+		return -1;
+	names_free(names, n);
+	if (!n)
+		return 0;
+	for (int64_t i = 0; i < r->ask.count && rc > 0; i++)
+		rc = finished_member(r, i, e);
+	if (!rc)
+		rc = err_set(e, ERR_EXISTS, "%s: exists, and does not hold all of these pictures: name another folder", r->ask.out);
+	else if (rc > 0 && finished_member(r, r->ask.count, &(struct err){0}))
+		rc = err_set(e, ERR_EXISTS, "%s: exists, and holds more than these pictures: name another folder", r->ask.out);
+	r->at = 0;
+	return rc;
+}
+
+static int finished_sheet(const struct run *r, struct err *e)
+{
+	struct stamp *s = sample_stamp(r);
+	int rc = !is_there(r->ask.grid) ? 0 : standing_check(r->ask.grid, s, 0, e) ? -1 : 1;
+
+	stamp_free(s);
+	return rc;
+}
+
+/* A tar or an array. */
+static int finished_all(const struct run *r, struct err *e)
+{
 	struct tar_reader *t;
 	struct tar_member m;
 	struct stamp *stamp;
@@ -119,13 +199,11 @@ int sample_finished(const struct run *r, struct err *e)
 	struct err bad = {0};
 	int more, rc = -1;
 
-	if (!strcmp(r->ask.out, "-") || stat(r->ask.out, &st) || !S_ISREG(st.st_mode) || !st.st_size)
-		return 0;
 	stamp = sample_stamp(r);
-	if (r->ask.format == FORMAT_NPZ) {
+	if (r->sink == SINK_NPZ) {
 		rc = standing_check(r->ask.out, stamp, 0, e) ? -1 : 1;
 		stamp_free(stamp);
-		return rc == 1 && missing_reports(r) ? 0 : rc;
+		return rc;
 	}
 	t = tar_open(r->ask.out, NULL, &bad);
 	more = t ? tar_next(t, &m, &bad) : -1;
@@ -142,5 +220,26 @@ int sample_finished(const struct run *r, struct err *e)
 	tar_close(t);
 	stamp_free(stamp);
 	str_release(&what);
-	return rc == 1 && missing_reports(r) ? 0 : rc;
+	return rc;
+}
+
+int sample_finished(struct run *r, struct err *e)
+{
+	int rc;
+
+	if (r->sink == SINK_NOTHING)
+		rc = finished_sheet(r, e);
+	else if (r->sink == SINK_FOLDER)
+		rc = finished_folder(r, e);
+	else if (!is_there(r->ask.out))
+		return 0;
+	else
+		rc = r->sink == SINK_FILE ? finished_file(r, e) : finished_all(r, e);
+	if (rc == 1 && r->sink == SINK_TAR)
+		partial_tidy(r->ask.out);
+	if (rc != 1 || !missing_reports(r))
+		return rc;
+	if (r->sink == SINK_FOLDER) /* which stays as it is */
+		r->sink = SINK_NOTHING;
+	return 0;
 }

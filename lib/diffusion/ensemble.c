@@ -738,12 +738,32 @@ int ensemble_solver(struct scheduler_solver *s, const char *dir, struct err *e)
 	return rc;
 }
 
+int ensemble_lone(const char *dir)
+{
+	struct layout l = {0};
+	int lone = -1, n = 0;
+
+	if (!survey(&l, dir, &(struct err){0}) && !l.has_router)
+		for (int k = 0; k <= l.highest; k++)
+			if (l.present[k]) {
+				lone = k;
+				n++;
+			}
+	layout_release(&l);
+	return n == 1 ? lone : -1;
+}
+
+int64_t ensemble_member_bytes(const struct ensemble *s, int i)
+{
+	return s->member[i].model ? model_bytes(s->member[i].model) : 0;
+}
+
 int64_t ensemble_bytes(const struct ensemble *s)
 {
 	int64_t bytes = 0;
 
 	for (int i = 0; i < s->members; i++)
-		bytes += s->member[i].model ? model_bytes(s->member[i].model) : 0;
+		bytes += ensemble_member_bytes(s, i);
 	return bytes;
 }
 

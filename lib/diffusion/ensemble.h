@@ -74,11 +74,14 @@ int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_opt
 /* The solver that the scheduler of its experts names (diffusion/scheduler.h): 1 and *s, or 0 where one of them is not of diffusers, or has
  * none. ERR_DATA for what is not known here, or where they differ. */
 int ensemble_solver(struct scheduler_solver *s, const char *dir, struct err *e);
+/* The number of the only network of a model that has no router: a folder with weights, a pipeline of diffusers, or one expert; -1 of others. */
+int ensemble_lone(const char *dir);
 /* The number of a folder's name: "expert_12" -> 12; -1 for anything else. */
 int ensemble_number(const char *name);
 /* What a sampler of its experts is given to tell (mixer_tell); arg is the ensemble. */
 void ensemble_order(void *arg, const int *expert, int n);
 int64_t ensemble_bytes(const struct ensemble *s); /* of the weights that are in memory */
+int64_t ensemble_member_bytes(const struct ensemble *s, int i); /* of expert i's, or i = k: of the router's */
 void ensemble_release(struct ensemble *s);
 
 #endif

@@ -63,13 +63,32 @@ static int take_up(struct partial *p)
 	int ok = same && hash && !strcmp(same, p->same) && !read_marks(o, p->mark) && bytes >= p->from && !fstat(fileno(p->out.file), &st) &&
 	         bytes <= st.st_size && !hash_up_to(p, bytes, &ignored);
 
+	if (o)
+		p->dropped = same && !strcmp(same, p->same) ? PARTIAL_DAMAGED : PARTIAL_OTHER;
 	if (ok) {
 		now = hash_text(p);
 		ok = !strcmp(now, hash) && !ftruncate(fileno(p->out.file), bytes) && !fseeko(p->out.file, bytes, SEEK_SET);
 		mem_free(now);
 	}
+	if (ok) {
+		p->facts = json_incref(json_object_get(o, "facts"));
+		p->dropped = 0;
+	}
 	json_decref(o);
 	return ok;
+}
+
+int partial_restart(struct partial *p, struct err *e)
+{
+	memset(p->mark, 0, sizeof p->mark);
+	json_decref(p->facts);
+	p->facts = NULL;
+	if (p->hash)
+		XXH3_64bits_reset(p->hash);
+	p->hashed = p->from;
+	if (fflush(p->out.file) || ftruncate(fileno(p->out.file), 0) || fseeko(p->out.file, 0, SEEK_SET))
+		return err_errno(e, "%s", p->out.path);
+	return 0;
 }
 
 int partial_open(struct partial *p, const char *path, const char *same, int64_t from, struct err *e)
@@ -88,12 +107,8 @@ int partial_open(struct partial *p, const char *path, const char *same, int64_t 
 	p->hash = hash64_state();
 	if (take_up(p))
 		return 1;
-	memset(p->mark, 0, sizeof p->mark);
-	XXH3_64bits_reset(p->hash);
-	p->hashed = from;
-	if (!ftruncate(fileno(p->out.file), 0) && !fseeko(p->out.file, 0, SEEK_SET))
+	if (!partial_restart(p, e))
 		return 0;
-	err_errno(e, "%s", path);
 	partial_close(p, 0);
 	return -1;
 }
@@ -106,6 +121,8 @@ static int write_state(struct partial *p, int64_t bytes, struct err *e)
 
 	for (int i = 0; i < PARTIAL_MARKS; i++)
 		json_array_append_new(json_object_get(o, "mark"), json_integer(p->mark[i]));
+	if (p->facts)
+		json_object_set(o, "facts", p->facts);
 	line = jsonio_line(o);
 	rc = commit_bytes(p->state, line, strlen(line), e);
 	json_decref(o);
@@ -114,13 +131,18 @@ static int write_state(struct partial *p, int64_t bytes, struct err *e)
 	return rc;
 }
 
+int partial_is_due(const struct partial *p)
+{
+	return p->state && clock_seconds() - p->saved >= RARELY * p->cost;
+}
+
 /* The bytes are on disk before the state says so. */
 int partial_save(struct partial *p, const int64_t *mark, struct err *e)
 {
 	double now = clock_seconds();
 	off_t bytes;
 
-	if (!p->state || now - p->saved < RARELY * p->cost)
+	if (!partial_is_due(p))
 		return 0;
 	memcpy(p->mark, mark, sizeof p->mark);
 	if (fflush(p->out.file) || fdatasync(fileno(p->out.file)) || (bytes = ftello(p->out.file)) < 0)
@@ -159,6 +181,7 @@ void partial_close(struct partial *p, int keep)
 		XXH3_freeState(p->hash);
 	mem_free(p->state);
 	mem_free(p->same);
+	json_decref(p->facts);
 	*p = (struct partial){0};
 }
 

@@ -101,8 +101,7 @@ check_exit 2 "a class of a model without" $run -n 3 --route top-1 --class 0 ense
 check_exit 2 "guidance without a class" $run -n 3 --route expert:0 --cfg 2 guided
 
 # Requests that cannot be served
-check_exit 2 "no -n" $run --route top-1 ensemble
-check_exit 2 "no --route" $run -n 3 ensemble
+check_exit 2 "no --route of several experts" $run -n 3 ensemble
 check_exit 2 "-n 0" $run -n 0 --route top-1 ensemble
 check_exit 2 "steps 0" ddm-sample -n 3 --steps 0 --route top-1 ensemble
 check_exit 2 "an unknown route" $run -n 3 --route best ensemble
@@ -111,7 +110,7 @@ check_exit 2 "an expert that is not there" $run -n 3 --route expert:3 ensemble
 check_exit 2 "oracle without labels" $run -n 3 --route oracle ensemble
 check_exit 2 "labels without use" $run -n 3 --route full --labels a.tsv ensemble
 check_exit 2 "--class labels without a table" $run -n 3 --route expert:0 --class labels guided
-check_exit 2 "a lone expert has no router" $run -n 3 --route full guided
+check_exit 2 "a lone expert has no router" $run -n 3 --route top-1 guided
 check_exit 2 "numbers beyond six digits" $run -n 3 --first 999998 --route top-1 ensemble
 check_exit 66 "no such model" $run -n 3 --route top-1 nothing
 check_exit 66 "nothing in it" $run -n 3 --route top-1 x

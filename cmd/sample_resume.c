@@ -1,0 +1,204 @@
+/* ddm-sample: going on after a process that was killed or called off. What it had finished of a tar lies in .NAME.part (file/partial.h); with
+ * it are kept the counts of the report, so that the report too is that of a run nobody disturbed. The sheet is made of the finished pictures. */
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "cmd/sample_run.h"
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "diffusion/gallery.h"
+#include "file/fileio.h"
+
+/* A log has a line for each picture that would be missing, and of a JPEG the sheet would not be what it was. */
+static int is_resumable(const struct run *r)
+{
+	return r->sink == SINK_TAR && !r->ask.log && !(r->sheet_n && r->ask.format == FORMAT_JPG);
+}
+
+char *sample_resume_key(const struct run *r, const char *stamp)
+{
+	if (!is_resumable(r))
+		return NULL;
+	/* On a GPU the last bits depend on which pictures are made together. */
+	return str_new("%s %s %lld", stamp, r->device->name, r->device->host || r->ask.invariant ? 0LL : (long long)r->ask.batch);
+}
+
+/* ---- the counts ---- */
+
+/* The arrays of counts and their lengths. */
+struct counts {
+	struct {
+		const char *name;
+		int64_t *v, n;
+	} row[8];
+	int n;
+};
+
+static struct counts counts_of(struct run *r)
+{
+	struct mixture_stats *s = &r->stats;
+	int64_t k = s->k;
+
+	return (struct counts){{{"evaluations", &s->evaluations, 1},
+	                        {"used", &s->used, 1},
+	                        {"rows", s->rows, k},
+	                        {"mass", s->mass, k},
+	                        {"router_rows", &s->router_rows, 1},
+	                        {"entropy", s->entropy, s->steps},
+	                        {"entropy_rows", s->entropy_rows, s->steps},
+	                        {"assigned", r->assigned, k}},
+	                       8};
+}
+
+static void put_counts(json_t *o, const char *name, const int64_t *v, int64_t n)
+{
+	json_t *a = json_array();
+
+	for (int64_t i = 0; i < n; i++)
+		json_array_append_new(a, json_integer(v[i]));
+	json_object_set_new(o, name, a);
+}
+
+static int take_counts(const json_t *o, const char *name, int64_t *v, int64_t n)
+{
+	const json_t *a = json_object_get(o, name);
+
+	if (!json_is_array(a) || json_array_size(a) != (size_t)n)
+		return -1;
+	for (int64_t i = 0; i < n; i++) {
+		if (!json_is_integer(json_array_get(a, (size_t)i)))
+			return -1;
+		v[i] = json_integer_value(json_array_get(a, (size_t)i));
+	}
+	return 0;
+}
+
+static json_t *facts_of(struct run *r)
+{
+	struct counts c = counts_of(r);
+	json_t *o = json_object();
+
+	for (int i = 0; i < c.n; i++)
+		put_counts(o, c.row[i].name, c.row[i].v, c.row[i].n);
+	sample_count_bytes(r);
+	put_counts(o, "bytes", r->bytes, r->ensemble.k + 1);
+	json_object_set_new(o, "seconds", json_real(r->before + clock_seconds() - r->started));
+	return o;
+}
+
+static int take_facts(struct run *r, const json_t *o)
+{
+	struct counts c = counts_of(r);
+
+	for (int i = 0; i < c.n; i++)
+		if (take_counts(o, c.row[i].name, c.row[i].v, c.row[i].n))
+			return -1;
+	r->before = json_number_value(json_object_get(o, "seconds"));
+	return take_counts(o, "bytes", r->bytes, r->ensemble.k + 1);
+}
+
+void sample_count_bytes(struct run *r)
+{
+	for (int i = 0; i <= r->ensemble.k; i++) {
+		int64_t now = ensemble_member_bytes(&r->ensemble, i);
+
+		r->bytes[i] = now > r->bytes[i] ? now : r->bytes[i];
+	}
+}
+
+/* ---- the sheet ---- */
+
+static int place_kept(struct run *r, const struct tar_member *m, struct err *e)
+{
+	struct picture p = {0};
+	char ext[64];
+	size_t key;
+	int64_t place;
+
+	if (tar_key(m->name, &key, ext) || still_sniff(m->data, m->size) == STILL_UNKNOWN)
+		return 0;
+	place = strtoll(m->name, NULL, 10) - r->ask.first;
+	if (place < 0 || place >= r->sheet_n)
+		return 0;
+	if (still_decode(&p, m->data, m->size, m->name, (int)r->out.picture_channels, NULL, e))
+		return -1;
+	gallery_put(&r->sheet, place, r->sheet_n, 0, &p);
+	picture_release(&p);
+	return 0;
+}
+
+static int sheet_of_kept(struct run *r, struct err *e)
+{
+	const char *path = r->out.sink.part.out.tmp;
+	struct filemap f;
+	struct tar_member m;
+	struct str name = {0};
+	size_t pos = 0;
+	int rc;
+
+	if (!r->sheet_n)
+		return 0;
+	if (filemap_open(&f, path, e))
+		return -1;
+	while ((rc = tar_parse(f.data, f.len, &pos, &m, &name, NULL, path, e)) > 0 && !place_kept(r, &m, e))
+		;
+	filemap_close(&f);
+	str_release(&name);
+	return rc;
+}
+
+/* ---- ---- */
+
+/* A state that does not fit is as damaged as one of other bytes. */
+static int start_over(struct run *r, const char *stamp, struct err *e)
+{
+	struct sink *s = &r->out.sink;
+
+	s->part.dropped = PARTIAL_DAMAGED;
+	mixture_stats_release(&r->stats);
+	mixture_stats_init(&r->stats, r->ensemble.k, r->ask.steps);
+	memset(r->assigned, 0, (size_t)r->ensemble.k * sizeof *r->assigned);
+	memset(r->bytes, 0, (size_t)(r->ensemble.k + 1) * sizeof *r->bytes);
+	r->before = 0;
+	return partial_restart(&s->part, e) || tar_start(&s->tar, &s->part.out, stamp, e) ? -1 : 0;
+}
+
+int sample_resume(struct run *r, int on, const char *stamp, struct err *e)
+{
+	struct partial *p = &r->out.sink.part;
+
+	if (on && (p->mark[0] >= r->ask.count || take_facts(r, p->facts)) && start_over(r, stamp, e))
+		return -1;
+	r->kept = p->mark[0];
+	if (p->dropped && !r->ask.quiet)
+		cmd_say("%s: starting over: what was begun there %s", r->ask.out,
+		        p->dropped == PARTIAL_OTHER ? "was of another command" : "is damaged");
+	if (!r->kept)
+		return 0;
+	if (!r->ask.quiet)
+		cmd_say("%s: going on after %lld of %lld pictures", r->ask.out, (long long)r->kept, (long long)r->ask.count);
+	return sheet_of_kept(r, e);
+}
+
+int sample_save(struct run *r, int64_t done, struct err *e)
+{
+	struct partial *p = &r->out.sink.part;
+
+	if (done >= r->ask.count || !partial_is_due(p))
+		return 0;
+	json_decref(p->facts);
+	p->facts = facts_of(r);
+	return partial_save(p, (const int64_t[PARTIAL_MARKS]){done}, e);
+}
+
+int sample_keep(const struct run *r, const struct err *e)
+{
+	const struct partial *p = &r->out.sink.part;
+	int keep = cmd_signal || e->code == ERR_AGAIN || e->code == ERR_UNAVAILABLE;
+
+	if (keep && p->out.file && partial_is_kept(p) && !r->ask.quiet)
+		cmd_say("%s: %lld of %lld pictures are kept: the same command goes on after them", r->ask.out, (long long)p->mark[0],
+		        (long long)r->ask.count);
+	return keep;
+}

@@ -76,7 +76,7 @@ OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) $
 	$(B)/tests/bench/meter.o $(CUDA_TESTS:=.o) $(CUDA_BENCH:=.o) $(B)/tests/cuda/main.o $(B)/tests/cuda/remote.o
 
 all: $(LIBS) $(PROGS)
-tests: $(TESTS) $(B)/tests/faults.so
+tests: $(TESTS) $(B)/tests/faults.so $(B)/tests/hold.so
 
 $(B)/libddm.a: $(LIB_O)
 $(B)/libcmd.a: $(CMD_O)
@@ -145,6 +145,10 @@ $(B)/tests/faults.so: $(FAULTS) $(SRC)/tests/faults/faults.h $(SRC)/cmd/ingest.h
 	@mkdir -p $(@D)
 	@echo "  LD $@"
 	$(Q)$(CC) -std=c11 $(WARN) -O2 -fPIC -shared -I$(SRC) -I$(SRC)/lib -o $@ $(FAULTS)
+$(B)/tests/hold.so: $(SRC)/tests/faults/hold.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  LD $@"
+	$(Q)$(CC) -std=c11 $(WARN) -O2 -fPIC -shared -o $@ $<
 $(TESTS) $(BENCHES) $(PEERS): %: %.o $(LIBS) $(B)/flags
 	@echo "  LD $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS) $(MORE) -lcmocka $(CUDA_LIBS) $(LDLIBS)

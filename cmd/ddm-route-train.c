@@ -27,5 +27,5 @@ int main(int argc, char **argv)
 	cmd_start(&program, argc, argv, 1, 1);
 	training.o.keep_best = !last;
 	training_run(argv[1], &e);
-	return cmd_end(&e);
+	return cmd_end_saved(&e); /* what a signal leaves is saved */
 }

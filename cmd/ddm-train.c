@@ -65,5 +65,5 @@ int main(int argc, char **argv)
 	training.o.null_text = null_text;
 	training.o.from = from;
 	training_run(argv[1], &e);
-	return cmd_end(&e);
+	return cmd_end_saved(&e); /* what a signal leaves is saved */
 }

@@ -215,10 +215,8 @@ void training_run(const char *shards, struct err *e)
 	if (device && training.plan) {
 		show_plan(device, e);
 	} else if (device) {
-		cmd_catch_signals();
+		training_catch_signals(training.o.program, training.grace);
 		train_run(&training.o, device, &hooks, e);
-		/* The work is saved: this is an answer to the signal, not a death by it. */
-		cmd_signal = 0;
 	}
 	device_free(device);
 	pool_free(pool);

@@ -9,7 +9,7 @@ struct training {
 	struct train_options o;
 	const char *model, *out, *init_from, *time_law, *checkpoint_every, *device;
 	int64_t hidden, depth, heads, patch, steps, batch, accumulate, warmup, keep, threads, sample_every, log_every, size;
-	int64_t validate_every, validate_samples, max_skipped;
+	int64_t validate_every, validate_samples, max_skipped, grace;
 	double epochs, lr, weight_decay, beta2, clip, ema_half_life;
 	uint64_t seed;
 	int schedule, precision /* -1: the device's */, flip, plan, profile, recompute, offload, no_verify, quiet;
@@ -61,6 +61,8 @@ extern const char *const training_schedules[], *const training_offloads[];
 	{"--checkpoint-every", 0, OPT_TEXT, &training.checkpoint_every, 0, 0, "N|TIME", \
 	 "steps, or a time such as 15m (default 15m)", NULL, NULL}, \
 	{"--keep", 0, OPT_INT, &training.keep, 1, 1000000, "N", "newest checkpoints to keep (default 2)", NULL, NULL}, \
+	{"--grace", 0, OPT_INT, &training.grace, 1, 1000000, "SECONDS", \
+	 "how long the checkpoint may take that a signal asks for (default: any time)", NULL, NULL}, \
 	{"--sample-every", 0, OPT_INT, &training.sample_every, 1, 1e12, "N", "draw a sheet of samples every N steps", NULL, NULL}, \
 	{"--log-every", 0, OPT_INT, &training.log_every, 1, 1e12, "N", \
 	 "steps between lines of train.jsonl (default 10)", NULL, NULL}, \
@@ -86,11 +88,14 @@ extern const char *const training_schedules[], *const training_offloads[];
 	"[--model NAME/P] [--hidden H] [--depth L] [--heads A] [--patch P] [--steps N] [--epochs E] [--batch B] " \
 	"[--accumulate A] [--lr R] [--schedule NAME] [--warmup N] [--weight-decay W] [--beta2 B] [--clip NORM] " \
 	"[--ema-half-life N] [--time LAW] [--precision NAME] [--flip] [--size N] [--seed S] [--init-weights FILE] [--max-skipped N] " \
-	"[--validate-every N] [--validate-samples N] [--checkpoint-every N|TIME] [--keep N] [--sample-every N] [--log-every N] " \
+	"[--validate-every N] [--validate-samples N] [--checkpoint-every N|TIME] [--keep N] [--grace SECONDS] [--sample-every N] [--log-every N] " \
 	"[--recompute] [--offload WHAT] [--no-verify] [--threads N] [--device NAME] [--plan] [--profile] [-q] "
 
 /* Before the options are parsed: the defaults of this kind. */
 void training_defaults(enum net_kind kind, const char *program);
+/* SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGXCPU set cmd_signal, however often they come; the third SIGINT or SIGQUIT kills,
+ * and so many seconds (0: never) after the first signal the program ends with 75 as it stands. */
+void training_catch_signals(const char *program, int64_t seconds);
 /* After: parse what is text, plan or train. The caller has set the fields of training.o that are its own. */
 void training_run(const char *shards, struct err *e);
 

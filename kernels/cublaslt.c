@@ -11,6 +11,7 @@
 #include "core/str.h"
 #include "file/commit.h"
 #include "file/fileio.h"
+#include "file/runlock.h"
 
 enum { CANDIDATES = 32, RECOMMENDED = 16, SPLIT_FROM = 4, ROUNDS = 5, RUNS = 4, MOST_PLANS = 4096, ALIGNMENT = 16 };
 enum { FILE_LIMIT = 16 << 20, WORKSPACE = 32 << 20 };

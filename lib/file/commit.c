@@ -16,6 +16,7 @@
 #include "file/fileio.h"
 #include "file/filelock.h"
 #include "file/pending.h"
+#include "file/runlock.h"
 
 /* Temporaries of a long name keep its first bytes only, so that they stay below NAME_MAX. */
 enum { NAME_KEPT = 120, PART_LONGEST = 240 };
@@ -302,6 +303,8 @@ static int publish(struct outfile *o, struct err *e)
 	o->file = NULL;
 	if (bad)
 		rc = err_errno(e, "%s: close", o->path);
+	else if (runlock_permits(o->path, e))
+		rc = -1;
 	else if (pending_rename(o->tmp, o->place))
 		rc = err_errno(e, "%s: rename", o->path);
 	if (held >= 0)
@@ -451,7 +454,7 @@ static int tree_publish(struct outdir *d, struct err *e)
 	char *dir, *base;
 	int rc;
 
-	if (tree_sync(d->tmp, e))
+	if (tree_sync(d->tmp, e) || runlock_permits(d->path, e))
 		return -1;
 	/* rename(2) replaces an empty folder and refuses any other. */
 	if (pending_rename(d->tmp, d->path)) {
@@ -485,70 +488,4 @@ void outdir_abort(struct outdir *d)
 	mem_free(d->path);
 	mem_free(d->tmp);
 	*d = (struct outdir){0};
-}
-
-static int lock_refused(int fd, const char *dir, struct err *e)
-{
-	char who[128];
-
-	lock_signed(fd, who, sizeof who);
-	return err_set(e, ERR_EXISTS, "%s: in use by another process (host and pid: %s)", dir, *who ? who : "not known");
-}
-
-int runlock_holder(const char *dir, char *who, size_t size)
-{
-	char *path = path_join(dir, ".lock");
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), held;
-
-	mem_free(path);
-	if (fd < 0)
-		return 0;
-	held = flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
-	if (held)
-		lock_signed(fd, who, size);
-	close(fd);
-	return held;
-}
-
-int runlock_take(struct runlock *l, const char *dir, struct err *e)
-{
-	char *path = path_join(dir, ".lock");
-	int rc;
-
-	*l = (struct runlock){.fd = -1};
-	for (;;) {
-		l->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-		if (l->fd < 0) {
-			rc = err_errno(e, "%s", path);
-			break;
-		}
-		rc = lock_soon(l->fd);
-		if (rc) {
-			rc = errno == EWOULDBLOCK ? lock_refused(l->fd, dir, e) : err_errno(e, "%s: flock", path);
-			break;
-		}
-		if (lock_is_current(l->fd, path))
-			break;
-		close(l->fd);
-	}
-	if (rc) {
-		if (l->fd >= 0)
-			close(l->fd);
-		l->fd = -1;
-		mem_free(path);
-		return -1;
-	}
-	l->path = path;
-	lock_sign(l->fd);
-	return 0;
-}
-
-void runlock_drop(struct runlock *l)
-{
-	if (!l->path)
-		return;
-	unlink(l->path);
-	close(l->fd);
-	mem_free(l->path);
-	*l = (struct runlock){.fd = -1};
 }

@@ -61,17 +61,4 @@ void outdir_abort(struct outdir *d); /* removes the temporary; allowed after a c
  * are ignored: it is tidying. */
 void commit_sweep(const char *dir, const char *name);
 
-/* One writer in a folder: a lock the kernel drops with the process, however that ends. */
-struct runlock {
-	int fd;     /* -1: not held */
-	char *path; /* DIR/.lock, holding "HOST PID" */
-};
-
-/* ERR_EXISTS naming the holder's host and pid when somebody else holds it and has not let go after two seconds. The folder must
- * exist. */
-int runlock_take(struct runlock *l, const char *dir, struct err *e);
-/* 1 when somebody holds it now, with its host and pid in who; 0 otherwise. */
-int runlock_holder(const char *dir, char *who, size_t size);
-void runlock_drop(struct runlock *l); /* a zeroed or dropped one is allowed */
-
 #endif

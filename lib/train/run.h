@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "data/dataset.h"
+#include "file/runlock.h"
 #include "net/model.h"
 #include "train/state.h"
 #include "train/trainer.h"
@@ -35,8 +36,10 @@ struct trainer {
 	struct model_config from; /* of the network it starts from */
 	json_t *from_report;      /* what was taken of it; NULL: nothing, or the run goes on */
 	char *train_dir;
+	struct runlock lock; /* on OUT */
 	int log;         /* descriptor of train.jsonl (train/trainlog.h); -1: not open */
 	int64_t skipped; /* in this process */
+	int64_t unsaved; /* checkpoints on the way that could not be written */
 	double started, data_s, forward_s, backward_s, optimizer_s;
 	double loss_sum, peak, flops_per_sample;
 	int64_t loss_count, loss_since;
@@ -76,6 +79,13 @@ void config_names(const struct trainer *r, json_t *o);
 int null_text_stamp(struct trainer *r, struct stamp *s, struct err *e);
 int null_text_open(struct trainer *r, struct err *e);
 void null_text_keep(const struct trainer *r, float *values);
+
+extern const char *const conditions[]; /* names of enum condition_kind */
+
+/* 1 when OUT holds this very result, 0 when it holds none, -1 when another. */
+int already_done(struct trainer *r, struct err *e);
+/* The configuration and the weights into OUT, the latter last. */
+int publish(struct trainer *r, struct err *e);
 
 /* Mean loss of the averaged weights on fixed noise of held-out samples; for a router also the accuracy, and calibration by time,
  * as a JSON object in *detail (may be NULL; caller json_decref()s). */

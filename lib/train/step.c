@@ -216,8 +216,11 @@ static int account(struct trainer *r, int all, struct err *e)
 		if (s->skipped_in_a_row > r->o->max_skipped)
 			return err_set(e, ERR_DIVERGED, "%s: the loss was not finite for %" PRId64 " steps in a row, at step %" PRId64,
 			               r->o->out, s->skipped_in_a_row, step);
-		if (due(step, r->o->log_every) && !validated_at(r, step) && step < r->steps)
+		if (due(step, r->o->log_every) && !validated_at(r, step) && step < r->steps) {
+			if (runlock_check(&r->lock, e))
+				return -1;
 			log_step(r, step, NAN, NULL);
+		}
 	}
 	return r->device->error(r->device, e);
 }
@@ -280,17 +283,21 @@ static void log_unsaved(struct trainer *r, const char *why)
 }
 
 /* One on the way that cannot be written is reported and survived, the next is tried at the next due time; the one that the run ends
- * with must be. */
+ * with must be. A run whose folder is another's by now ends in any case, and removes nothing there. */
 static int checkpoint(struct trainer *r, int must, struct err *e)
 {
 	struct err why = {0};
+	int failed = runlock_check(&r->lock, e) || checkpoint_save(r->train_dir, &r->state, r->stamp, must ? e : &why);
 
-	if (!checkpoint_save(r->train_dir, &r->state, r->stamp, must ? e : &why)) {
+	if (runlock_check(&r->lock, e))
+		return -1;
+	if (!failed) {
 		prune(r);
 		return 0;
 	}
 	if (must)
 		return -1;
+	r->unsaved++;
 	train_warn(r, why.msg);
 	log_unsaved(r, why.msg);
 	return 0;
@@ -305,18 +312,50 @@ static void draw(struct trainer *r)
 		train_warn(r, why.msg);
 }
 
+static int is_stopped(const struct trainer *r)
+{
+	return r->hooks && r->hooks->stop && *r->hooks->stop;
+}
+
+/* The state as it stands into a checkpoint; *saved becomes its step, unless it could not be written and need not be. */
+static int save(struct trainer *r, int must, int64_t *saved, struct err *e)
+{
+	int64_t failed = r->unsaved;
+
+	if (account(r, 1, e) || checkpoint(r, must, e))
+		return -1;
+	if (r->unsaved == failed)
+		*saved = r->state.step;
+	return 0;
+}
+
+/* Between two steps: what has been trained and is not in a checkpoint yet is put into one. */
+static int end_early(struct trainer *r, int64_t saved, struct err *e)
+{
+	int64_t step = r->state.step;
+
+	if (step != saved && save(r, 1, &saved, e))
+		return -1;
+	if (!step)
+		return err_set(e, ERR_AGAIN, "interrupted before the first step: run the same command again");
+	return err_set(e, ERR_AGAIN, "interrupted; step %" PRId64 " of %" PRId64 " is saved: run the same command again", step, r->steps);
+}
+
 int train_steps(struct trainer *r, struct err *e)
 {
 	const struct train_options *o = r->o;
 	struct train_state *s = &r->state;
-	double saved = clock_seconds();
+	double since = clock_seconds();
+	int64_t saved = s->step;
 
 	r->loss_since = s->step;
 	while (s->step < r->steps) {
 		double val_loss = NAN;
 		json_t *detail = NULL;
-		int failed, last, stop, save, validated;
+		int failed, last, validated;
 
+		if (is_stopped(r))
+			return end_early(r, saved, e);
 		device_range(r->device, "step");
 		failed = step(r, e);
 		device_range_end(r->device);
@@ -328,23 +367,23 @@ int train_steps(struct trainer *r, struct err *e)
 			return -1;
 		if (validated && validate_now(r, &val_loss, &detail, e))
 			return -1;
+		if ((validated || last || due(s->step, o->sample_every)) && runlock_check(&r->lock, e)) {
+			json_decref(detail);
+			return -1;
+		}
 		if (validated || last)
 			log_step(r, s->step, val_loss, detail);
 		if (due(s->step, o->sample_every))
 			draw(r);
-		stop = r->hooks && r->hooks->stop && *r->hooks->stop && !last;
-		save = last || stop || due(s->step, o->checkpoint_steps) ||
-		       (o->checkpoint_seconds > 0 && clock_seconds() - saved >= o->checkpoint_seconds);
-		if (save) {
-			if (account(r, 1, e) || checkpoint(r, stop || last, e))
+		if (last || due(s->step, o->checkpoint_steps) ||
+		    (o->checkpoint_seconds > 0 && clock_seconds() - since >= o->checkpoint_seconds)) {
+			if (save(r, last, &saved, e))
 				return -1;
-			saved = clock_seconds();
+			since = clock_seconds();
 		}
-		if (stop)
-			return err_set(e, ERR_AGAIN,
-			               "interrupted; step %" PRId64 " of %" PRId64 " is saved: run the same command again",
-			               s->step, r->steps);
 	}
+	if (runlock_check(&r->lock, e))
+		return -1;
 	prune(r); /* what a kill right after the last checkpoint left */
 	return 0;
 }

@@ -11,7 +11,6 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
-#include "file/commit.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
 #include "file/npy.h"
@@ -80,8 +79,8 @@ static void say_damaged(void *arg, const char *message)
 	train_warn(arg, line);
 }
 
-static const char *const schedules[] = {"constant", "cosine"}, *const conditions[] = {"none", "class", "cluster"},
-			 *const time_kinds[] = {"uniform", "logit-normal"};
+const char *const conditions[] = {"none", "class", "cluster"};
+static const char *const schedules[] = {"constant", "cosine"}, *const time_kinds[] = {"uniform", "logit-normal"};
 
 /* What determines the weights. */
 static int make_stamp(struct trainer *r, struct err *e)
@@ -377,92 +376,6 @@ static int begin_loader(struct trainer *r, struct err *e)
 	return r->loader ? 0 : -1;
 }
 
-static char *weights_path(const struct trainer *r)
-{
-	return path_join(r->o->out, model_weights_name(r->o->net.kind));
-}
-
-/* 1 when OUT holds this very result, 0 when it holds none, -1 when another. */
-static int already_done(struct trainer *r, struct err *e)
-{
-	char *path = weights_path(r);
-	struct str differ = {0};
-	struct safetensors *s = NULL;
-	const char *was;
-	int rc = 0;
-
-	if (path_exists(path)) {
-		rc = -1;
-		s = st_open(path, e);
-		was = s ? st_meta(s, "stamp") : NULL;
-		if (s && !was)
-			err_set(e, ERR_EXISTS, "%s exists and was not made by %s", path, r->o->program);
-		else if (s && stamp_line_differs(r->stamp, was, &differ))
-			err_set(e, ERR_EXISTS, "%s exists and was made with other options (%s)", path, str_text(&differ));
-		else if (s)
-			rc = 1;
-	}
-	st_free(s);
-	str_release(&differ);
-	mem_free(path);
-	return rc;
-}
-
-static int write_config(struct trainer *r, struct err *e)
-{
-	const struct dataset_info *info = dataset_info(r->data);
-	struct model_config c = {.net = r->net, .path = "linear", .cluster = r->o->cluster, .clusters = info->clusters};
-	char *path = path_join(r->o->out, "config.json"), *text;
-	json_t *extra = json_object();
-	int rc;
-
-	if (r->net.kind != NET_ROUTER)
-		snprintf(c.prediction, sizeof c.prediction, "%s", prediction_name(r->o->prediction));
-	c.cluster_sizes = mem_zalloc((size_t)info->clusters, sizeof *c.cluster_sizes);
-	memcpy(c.cluster_sizes, info->sizes, (size_t)info->clusters * sizeof *c.cluster_sizes);
-	json_object_set_new(extra, "condition", json_string(net_reads_text(r->net.kind) ? "text" : conditions[r->o->condition]));
-	config_names(r, extra);
-	json_object_set_new(extra, "training", json_loads(r->stamp, 0, NULL));
-	text = model_config_text(&c, extra);
-	rc = commit_bytes(path, text, strlen(text), e);
-	model_config_release(&c);
-	json_decref(extra);
-	mem_free(text);
-	mem_free(path);
-	return rc;
-}
-
-enum { MEAN_OF = 16384 }; /* samples: within a 128th of their deviation */
-
-/* What x0hat of an epsilon prediction is blended towards (diffusion/convert.h). */
-static int write_mean(struct trainer *r, struct err *e)
-{
-	const struct net_config *c = &r->net;
-	int64_t shape[3] = {c->channels, c->size, c->size};
-	char *path = path_join(r->o->out, MODEL_MEAN_NAME);
-	float *mean = mem_alloc((size_t)r->objective.d * sizeof *mean);
-	int rc = dataset_mean(r->data, MEAN_OF, r->o->flip, mean, e) || npy_write(path, NPY_F4, 3, shape, mean, e) ? -1 : 0;
-
-	mem_free(mean);
-	mem_free(path);
-	return rc;
-}
-
-static int publish(struct trainer *r, struct err *e)
-{
-	const struct train_state *s = &r->state;
-	int best = s->best && isfinite(s->best_loss);
-	char step[32], *path = weights_path(r);
-	struct st_text texts[3] = {{"format", "pt"}, {"stamp", r->stamp}, {"step", step}};
-	int rc;
-
-	snprintf(step, sizeof step, "%" PRId64, best ? s->best_step : s->step);
-	rc = r->net.kind != NET_ROUTER && r->o->prediction == PREDICT_EPSILON && write_mean(r, e) ? -1 : 0;
-	rc = rc || write_config(r, e) || model_write_weights(path, &r->params, r->device, best ? s->best : s->ema, texts, 3, e) ? -1 : 0;
-	mem_free(path);
-	return rc;
-}
-
 static int open_log(struct trainer *r, struct err *e)
 {
 	char *path = path_join(r->o->out, "train.jsonl");
@@ -532,13 +445,13 @@ static int train(struct trainer *r, struct err *e)
 	    params_count(&r->params, 0), dataset_info(r->data)->count, r->steps, r->o->batch, r->flops_per_sample * 1e-9,
 	    r->device->name, precision_names[r->o->precision], pool_threads(r->device->pool), r->peak * 1e-9);
 	if (train_steps(r, e)) {
-		if (e && e->code == ERR_UNAVAILABLE)
+		if (e && e->code == ERR_UNAVAILABLE && !runlock_check(&r->lock, NULL))
 			say_what_is_left(r, e);
 		return -1;
 	}
 	if (r->profile && r->hooks && r->hooks->say)
 		profile_table(r->profile, r->hooks->say, r->hooks->arg);
-	if (publish(r, e))
+	if (runlock_check(&r->lock, e) || publish(r, e) || runlock_check(&r->lock, e))
 		return -1;
 	log_end(r);
 	return 0;
@@ -558,7 +471,6 @@ static int manifest_hash(struct trainer *r, struct err *e)
 int train_run(const struct train_options *o, struct device *device, const struct train_hooks *hooks, struct err *e)
 {
 	struct trainer r = {.o = o, .hooks = hooks, .device = device, .last_norm = NAN, .log = -1};
-	struct runlock lock = {.fd = -1};
 	size_t there = dir_there(o->out);
 	int rc = -1, done, mine;
 
@@ -567,15 +479,15 @@ int train_run(const struct train_options *o, struct device *device, const struct
 		goto out;
 	/* A finished run needs no lock, and nothing of it is touched; behind the lock it may have been finished meanwhile. */
 	done = already_done(&r, e);
-	if (!done && (dir_make(o->out, e) || runlock_take(&lock, o->out, e)))
+	if (!done && (dir_make(o->out, e) || runlock_take(&r.lock, o->out, e)))
 		goto out;
 	done = done ? done : already_done(&r, e);
 	if (done > 0)
 		train_say(&r, "%s is finished; nothing to do", o->out);
 	rc = done ? (done > 0 ? 0 : -1) : train(&r, e);
 out:
-	mine = lock.path != NULL;
-	runlock_drop(&lock);
+	mine = r.lock.path && !runlock_check(&r.lock, NULL);
+	runlock_drop(&r.lock);
 	if (rc && mine)
 		dir_unmake(r.train_dir, there);
 	release(&r);

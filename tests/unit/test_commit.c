@@ -20,6 +20,7 @@
 #include "core/str.h"
 #include "file/commit.h"
 #include "file/fileio.h"
+#include "file/runlock.h"
 #include "tests/unit/scratch.h"
 
 static char *at(const char *name)
@@ -322,6 +323,48 @@ static void one_writer(void **state)
 	close(pipes[1]);
 }
 
+/* A holder whose lock file was removed, and replaced by another's, must not publish what it has begun. */
+static void lost_lock(void **state)
+{
+	char *lock = path_join(dir, ".lock"), *file = path_join(dir, "file"), *folder = path_join(dir, "folder"), *away = path_join(dir, "away");
+	struct outfile o = {0};
+	struct outdir d = {0};
+	struct runlock first, second;
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(runlock_take(&first, dir, &e), 0);
+	assert_int_equal(runlock_check(&first, &e), 0);
+	assert_int_equal(runlock_permits(file, &e), 0);
+	assert_int_equal(outfile_open(&o, file, &e), 0);
+	assert_int_equal(outfile_write(&o, "x", 1, &e), 0);
+	assert_int_equal(outdir_begin(&d, folder, &e), 0);
+	assert_int_equal(rename(lock, away), 0);
+	assert_int_equal(runlock_check(&first, &e), -1);
+	assert_int_equal(e.code, ERR_UNAVAILABLE);
+	e.code = 0;
+	assert_int_equal(runlock_take(&second, dir, &e), 0);
+	assert_int_equal(runlock_check(&second, &e), 0);
+	assert_int_equal(outfile_commit(&o, &e), -1);
+	assert_int_equal(e.code, ERR_UNAVAILABLE);
+	e.code = 0;
+	assert_int_equal(outdir_commit(&d, &e), -1);
+	assert_int_equal(e.code, ERR_UNAVAILABLE);
+	e.code = 0;
+	assert_int_equal(runlock_permits("elsewhere", &e), 0);
+	runlock_drop(&first);
+	assert_int_equal(runlock_check(&second, &e), 0);
+	assert_int_equal(commit_bytes(file, "y", 1, &e), 0);
+	runlock_drop(&second);
+	assert_int_equal(unlink(away), 0);
+	assert_int_equal(unlink(file), 0);
+	assert_int_equal(entries(dir), 0);
+	mem_free(lock);
+	mem_free(file);
+	mem_free(folder);
+	mem_free(away);
+}
+
 /* In place, without fsync: it is the lock that is tried here. */
 static void overwrite(const char *path, const char *text)
 {
@@ -429,7 +472,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(replaces_whole_file), cmocka_unit_test(follows_links_and_devices), cmocka_unit_test(refusals),
 	    cmocka_unit_test(full_disk),           cmocka_unit_test(killed_writer),             cmocka_unit_test(folders),
-	    cmocka_unit_test(killed_folder),       cmocka_unit_test(one_writer),                cmocka_unit_test(lock_excludes),
+	    cmocka_unit_test(killed_folder),       cmocka_unit_test(one_writer),
+	    cmocka_unit_test(lost_lock),           cmocka_unit_test(lock_excludes),
 	    cmocka_unit_test(loading),             cmocka_unit_test(locked_temporary),
 	};
 

@@ -1,0 +1,62 @@
+/* What signals mean to a trainer: finish the step, write a checkpoint, end with 75. A batch system repeats its signal, and one sent once a
+ * second tells of a limit on processor time (SIGXCPU): neither may end the program while it saves. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/cmd.h"
+#include "cmd/training.h"
+
+enum { IMPATIENT = 3 /* of SIGINT and SIGQUIT, which somebody types: the last ends the program at once */ };
+
+static unsigned grace;
+static char late[200];
+
+static void remember(int sig)
+{
+	static volatile sig_atomic_t typed;
+	int error = errno;
+
+	if (!cmd_signal) {
+		cmd_signal = sig;
+		alarm(grace);
+	}
+	if ((sig == SIGINT || sig == SIGQUIT) && ++typed >= IMPATIENT) {
+		signal(sig, SIG_DFL);
+		raise(sig);
+	}
+	errno = error;
+}
+
+/* What is half written is left for the next run to remove. */
+static void give_up(int sig)
+{
+	(void)sig;
+	if (write(STDERR_FILENO, late, strlen(late)) < 0)
+		_exit(ERR_IO);
+	_exit(ERR_AGAIN);
+}
+
+static void handle(int sig, void (*handler)(int sig))
+{
+	struct sigaction old, act = {.sa_handler = handler, .sa_flags = SA_RESTART};
+
+	sigfillset(&act.sa_mask);
+	/* nohup and `&` in a shell without job control leave some ignored: that is the user's wish. */
+	if (!sigaction(sig, NULL, &old) && old.sa_handler != SIG_IGN)
+		sigaction(sig, &act, NULL);
+}
+
+void training_catch_signals(const char *program, int64_t seconds)
+{
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU};
+
+	grace = (unsigned)seconds;
+	snprintf(late, sizeof late,
+	         "%s: interrupted; no checkpoint could be written within %u s (--grace): the last one stands: run the same command again\n", program,
+	         grace);
+	handle(SIGALRM, give_up);
+	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+		handle(signals[i], remember);
+}

@@ -1,0 +1,99 @@
+/* The end of a training run: config.json, the mean of the data and the weights appear in OUT; and whether they are there already. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/commit.h"
+#include "file/fileio.h"
+#include "file/npy.h"
+#include "file/safetensors.h"
+#include "train/run.h"
+
+static char *weights_path(const struct trainer *r)
+{
+	return path_join(r->o->out, model_weights_name(r->o->net.kind));
+}
+
+int already_done(struct trainer *r, struct err *e)
+{
+	char *path = weights_path(r);
+	struct str differ = {0};
+	struct safetensors *s = NULL;
+	const char *was;
+	int rc = 0;
+
+	if (path_exists(path)) {
+		rc = -1;
+		s = st_open(path, e);
+		was = s ? st_meta(s, "stamp") : NULL;
+		if (s && !was)
+			err_set(e, ERR_EXISTS, "%s exists and was not made by %s", path, r->o->program);
+		else if (s && stamp_line_differs(r->stamp, was, &differ))
+			err_set(e, ERR_EXISTS, "%s exists and was made with other options (%s)", path, str_text(&differ));
+		else if (s)
+			rc = 1;
+	}
+	st_free(s);
+	str_release(&differ);
+	mem_free(path);
+	return rc;
+}
+
+static int write_config(struct trainer *r, struct err *e)
+{
+	const struct dataset_info *info = dataset_info(r->data);
+	struct model_config c = {.net = r->net, .path = "linear", .cluster = r->o->cluster, .clusters = info->clusters};
+	char *path = path_join(r->o->out, "config.json"), *text;
+	json_t *extra = json_object();
+	int rc;
+
+	if (r->net.kind != NET_ROUTER)
+		snprintf(c.prediction, sizeof c.prediction, "%s", prediction_name(r->o->prediction));
+	c.cluster_sizes = mem_zalloc((size_t)info->clusters, sizeof *c.cluster_sizes);
+	memcpy(c.cluster_sizes, info->sizes, (size_t)info->clusters * sizeof *c.cluster_sizes);
+	json_object_set_new(extra, "condition", json_string(net_reads_text(r->net.kind) ? "text" : conditions[r->o->condition]));
+	config_names(r, extra);
+	json_object_set_new(extra, "training", json_loads(r->stamp, 0, NULL));
+	text = model_config_text(&c, extra);
+	rc = commit_bytes(path, text, strlen(text), e);
+	model_config_release(&c);
+	json_decref(extra);
+	mem_free(text);
+	mem_free(path);
+	return rc;
+}
+
+enum { MEAN_OF = 16384 }; /* samples: within a 128th of their deviation */
+
+/* What x0hat of an epsilon prediction is blended towards (diffusion/convert.h). */
+static int write_mean(struct trainer *r, struct err *e)
+{
+	const struct net_config *c = &r->net;
+	int64_t shape[3] = {c->channels, c->size, c->size};
+	char *path = path_join(r->o->out, MODEL_MEAN_NAME);
+	float *mean = mem_alloc((size_t)r->objective.d * sizeof *mean);
+	int rc = dataset_mean(r->data, MEAN_OF, r->o->flip, mean, e) || npy_write(path, NPY_F4, 3, shape, mean, e) ? -1 : 0;
+
+	mem_free(mean);
+	mem_free(path);
+	return rc;
+}
+
+int publish(struct trainer *r, struct err *e)
+{
+	const struct train_state *s = &r->state;
+	int best = s->best && isfinite(s->best_loss);
+	char step[32], *path = weights_path(r);
+	struct st_text texts[3] = {{"format", "pt"}, {"stamp", r->stamp}, {"step", step}};
+	int rc;
+
+	snprintf(step, sizeof step, "%" PRId64, best ? s->best_step : s->step);
+	rc = r->net.kind != NET_ROUTER && r->o->prediction == PREDICT_EPSILON && write_mean(r, e) ? -1 : 0;
+	rc = rc || write_config(r, e) || model_write_weights(path, &r->params, r->device, best ? s->best : s->ema, texts, 3, e) ? -1 : 0;
+	mem_free(path);
+	return rc;
+}

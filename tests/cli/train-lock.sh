@@ -1,0 +1,44 @@
+# A trainer that was stopped while somebody removed its folder's lock, or moved the folder, and finished the run there: it ends with 69 and touches
+# nothing.
+. "$(dirname "$0")/tap.sh"
+. "$SRC/tests/faults/hold.sh"
+
+tar xzf "$SRC/tests/golden/eval-a.tar.gz"
+ddm-cluster -q -k 2 -o a.tsv . && ddm-shard -q -a a.tsv -o s . || exit 1
+run="ddm-train -q --model dit-nano/8 --hidden 16 --depth 1 --heads 2 --predict x0 --batch 8 --validate-samples 0 --threads 1 --cluster all"
+short="$run --steps 20 --checkpoint-every 5 --log-every 1"
+weights=diffusion_pytorch_model.safetensors
+sums() { (cd "$1" && find . -type f ! -path '*.tmp*' -exec sha256sum {} + | sort -k 2); }
+
+# lost DIR POINT HOW... : held at POINT, the folder is taken away by HOW, another run finishes there, and the first goes on.
+lost() {
+	dir=$1 point=$2
+	shift 2
+	held "$dir" "$point" $short -o "$dir" s
+	"$@"
+	check "$dir: another run to its end" $short -o "$dir" s
+	sums "$dir" >before
+	: >"$hold.go"
+	gone 69 "$dir: the first ends with 69" "$dir"
+	check_err "and says why" "$dir/\\.lock: was removed or replaced"
+	sums "$dir" >after
+	check_same "$dir: nothing was touched" before after
+	check_clean "$dir: no temporary is left" "$dir"
+	check "$dir: the finished run is found" $short -o "$dir" s
+}
+
+lost removed step- rm removed/.lock
+lost moved step- mv moved moved.away
+lost last step-00000020 rm last/.lock
+lost configured config.json rm configured/.lock
+lost published $weights rm published/.lock
+check_same "the bytes are those of any run" removed/$weights moved/$weights
+
+# Before it writes a line of its log
+$run --steps 1000000000 --checkpoint-every 1000000000 --log-every 1 -o log s >/dev/null 2>log.err </dev/null &
+pid=$!
+await "it trains" grep -q '"step":1,' log/train.jsonl
+rm log/.lock
+gone 69 "without its lock it ends by itself" log
+check_err "and says why" 'log/\.lock: was removed or replaced'
+check "and the folder is free" $short -o log s

@@ -9,7 +9,7 @@
 static const char *cluster = "";
 static const char *const predictions[] = {"velocity", "x0", NULL}, *const conditions[] = {"none", "class", "cluster", NULL};
 static int predict, condition;
-static double class_dropout = .1, text_drop = .1;
+static double class_dropout = -1, text_drop = .1;
 static int64_t text_tokens;
 static const char *null_text, *from;
 
@@ -22,7 +22,7 @@ static const struct opt options[] = {
     {"--condition", 0, OPT_CHOICE, &condition, 0, 0, "WHAT",
      "none, class or cluster: what the network is told (default none)", conditions, NULL},
     {"--class-dropout", 0, OPT_REAL, &class_dropout, 0, .999, "P",
-     "how often the class is withheld, for guidance (default .1)", NULL, NULL},
+     "how often the class or cluster is withheld (default: class .1, cluster 0)", NULL, NULL},
     {"--text-tokens", 0, OPT_INT, &text_tokens, 1, 65536, "N",
      "most tokens of a text (default: those of the first sample; pixart: 120)", NULL, NULL},
     {"--text-drop", 0, OPT_REAL, &text_drop, 0, .999, "P",
@@ -54,12 +54,14 @@ int main(int argc, char **argv)
 		err_set(&e, ERR_USAGE, "--cluster is missing: a number from 0, or all");
 	else if (strcmp(cluster, "all") && parse_i64(cluster, 0, INT32_MAX, &k))
 		err_set(&e, ERR_USAGE, "--cluster: \"%s\" is neither a number from 0 nor all", cluster);
+	else if (class_dropout >= 0 && !condition)
+		err_set(&e, ERR_USAGE, "--class-dropout: nothing is there to withhold without --condition class or cluster");
 	if (e.code)
 		cmd_die(&e);
 	training.o.cluster = (int)k;
 	training.o.prediction = predict ? PREDICT_X0 : PREDICT_VELOCITY;
 	training.o.condition = (enum condition_kind)condition;
-	training.o.class_dropout = class_dropout;
+	training.o.class_dropout = class_dropout >= 0 ? class_dropout : condition == CONDITION_CLUSTER ? 0 : .1;
 	training.o.net.text_tokens = text_tokens;
 	training.o.text_drop = text_drop;
 	training.o.null_text = null_text;

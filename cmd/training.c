@@ -1,10 +1,8 @@
 #include "cmd/training.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cmd/cmd.h"
 #include "cmd/opendevice.h"
@@ -32,6 +30,7 @@ void training_defaults(enum net_kind kind, const char *program)
 	t->log_every = t->o.log_every;
 	t->validate_samples = t->o.validate_samples;
 	t->max_skipped = t->o.max_skipped;
+	t->max_skipped_share = t->o.max_skipped_share;
 	t->checkpoint_every = "15m";
 	t->device = "auto";
 	t->precision = -1;
@@ -133,6 +132,7 @@ static int gather(const char *shards, struct err *e)
 	o->seed = t->seed;
 	o->init_from = t->init_from;
 	o->max_skipped = t->max_skipped;
+	o->max_skipped_share = t->max_skipped_share;
 	o->validate_every = t->validate_every;
 	o->validate_samples = t->validate_samples;
 	o->keep = (int)t->keep;
@@ -165,45 +165,9 @@ static int show_plan(struct device *device, struct err *e)
 	return 0;
 }
 
-static void say(void *arg, const char *line)
-{
-	(void)arg;
-	if (!training.quiet)
-		cmd_say("%s", line);
-}
-
-static void warn(void *arg, const char *line)
-{
-	(void)arg;
-	cmd_warn("%s", line);
-}
-
-/* On a terminal one line is rewritten; elsewhere train.jsonl is the place to look, and only validations are said. */
-static void tell(void *arg, const struct train_step *s)
-{
-	static double last;
-	double now = clock_seconds();
-	int terminal = isatty(STDERR_FILENO);
-	char val[40] = "", headroom[64] = "";
-	int tera = s->flops >= 1e13;
-
-	(void)arg;
-	if (training.quiet || (terminal && now - last < 1. / 6 && s->step < s->steps && isnan(s->val_loss)) ||
-	    (!terminal && isnan(s->val_loss)))
-		return;
-	last = now;
-	if (!isnan(s->val_loss))
-		snprintf(val, sizeof val, ", val_loss %.5f", s->val_loss);
-	if (s->memory.total)
-		snprintf(headroom, sizeof headroom, ", %.1f of %.1f GB free", (double)s->memory.free * 1e-9, (double)s->memory.total * 1e-9);
-	fprintf(stderr, "%sstep %" PRId64 "/%" PRId64 ": loss %.5f%s, %.0f images/s, %.*f %cFLOP/s (%.0f%% of peak)%s%s",
-	        terminal ? "\r\033[K" : "", s->step, s->steps, s->loss, val, s->images_per_s, tera, s->flops * (tera ? 1e-12 : 1e-9),
-	        tera ? 'T' : 'G', 100 * s->peak_fraction, headroom, !terminal || s->step == s->steps || !isnan(s->val_loss) ? "\n" : "");
-}
-
 void training_run(const char *shards, struct err *e)
 {
-	struct train_hooks hooks = {.step = tell, .say = say, .warn = warn, .stop = &cmd_signal};
+	struct train_hooks hooks = training_hooks();
 	struct pool *pool;
 	struct device *device;
 

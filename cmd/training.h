@@ -10,7 +10,7 @@ struct training {
 	const char *model, *out, *init_from, *time_law, *checkpoint_every, *device;
 	int64_t hidden, depth, heads, patch, steps, batch, accumulate, warmup, keep, threads, sample_every, log_every, size;
 	int64_t validate_every, validate_samples, max_skipped, grace;
-	double epochs, lr, weight_decay, beta2, clip, ema_half_life;
+	double epochs, lr, weight_decay, beta2, clip, ema_half_life, max_skipped_share;
 	uint64_t seed;
 	int schedule, precision /* -1: the device's */, flip, plan, profile, recompute, offload, no_verify, quiet;
 };
@@ -53,6 +53,8 @@ extern const char *const training_schedules[], *const training_offloads[];
 	{"--init-weights", 0, OPT_TEXT, &training.init_from, 0, 0, "FILE", "start from these weights (a file, index or folder)", NULL, NULL}, \
 	{"--max-skipped", 0, OPT_INT, &training.max_skipped, 0, 1e9, "N", \
 	 "non-finite steps in a row before giving up (default 20)", NULL, NULL}, \
+	{"--max-skipped-share", 0, OPT_REAL, &training.max_skipped_share, 0, 1, "F", \
+	 "or this share of all steps so far (default .1)", NULL, NULL}, \
 	OPT_GROUP("Validation, checkpoints, log"), \
 	{"--validate-every", 0, OPT_INT, &training.validate_every, 1, 1e12, "N", \
 	 "steps between val_loss on held-out data (default steps / 20)", NULL, NULL}, \
@@ -88,7 +90,8 @@ extern const char *const training_schedules[], *const training_offloads[];
 	"[--model NAME/P] [--hidden H] [--depth L] [--heads A] [--patch P] [--steps N] [--epochs E] [--batch B] " \
 	"[--accumulate A] [--lr R] [--schedule NAME] [--warmup N] [--weight-decay W] [--beta2 B] [--clip NORM] " \
 	"[--ema-half-life N] [--time LAW] [--precision NAME] [--flip] [--size N] [--seed S] [--init-weights FILE] [--max-skipped N] " \
-	"[--validate-every N] [--validate-samples N] [--checkpoint-every N|TIME] [--keep N] [--grace SECONDS] [--sample-every N] [--log-every N] " \
+	"[--max-skipped-share F] [--validate-every N] [--validate-samples N] [--checkpoint-every N|TIME] [--keep N] [--grace SECONDS] " \
+	"[--sample-every N] [--log-every N] " \
 	"[--recompute] [--offload WHAT] [--no-verify] [--threads N] [--device NAME] [--plan] [--profile] [-q] "
 
 /* Before the options are parsed: the defaults of this kind. */
@@ -96,6 +99,8 @@ void training_defaults(enum net_kind kind, const char *program);
 /* SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGXCPU set cmd_signal, however often they come; the third SIGINT or SIGQUIT kills,
  * and so many seconds (0: never) after the first signal the program ends with 75 as it stands. */
 void training_catch_signals(const char *program, int64_t seconds);
+/* Talk on stderr, as --quiet allows; cmd_signal stops. */
+struct train_hooks training_hooks(void);
 /* After: parse what is text, plan or train. The caller has set the fields of training.o that are its own. */
 void training_run(const char *shards, struct err *e);
 

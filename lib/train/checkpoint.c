@@ -77,16 +77,18 @@ static int save_parts(const char *dir, const struct train_state *s, json_t *file
 static int save_manifest(const char *dir, const struct train_state *s, const char *stamp, json_t *files, struct err *e)
 {
 	json_t *o = json_object();
-	char *path = path_join(dir, "MANIFEST.json"), *text;
+	char *path = path_join(dir, "MANIFEST.json"), *text, exact[32];
 	int rc;
 
 	json_object_set_new(o, "format", json_integer(FORMAT));
 	json_object_set_new(o, "step", json_integer(s->step));
 	json_object_set_new(o, "updates", json_integer(s->updates));
 	json_object_set_new(o, "skipped_in_a_row", json_integer(s->skipped_in_a_row));
+	snprintf(exact, sizeof exact, "%a", s->loss_sum);
+	json_object_set_new(o, "loss_sum", json_string(exact));
+	json_object_set_new(o, "loss_count", json_integer(s->loss_count));
+	json_object_set_new(o, "line_step", json_integer(s->line_step));
 	if (s->best && isfinite(s->best_loss)) {
-		char exact[32];
-
 		snprintf(exact, sizeof exact, "%a", s->best_loss);
 		json_object_set_new(o, "best_loss", json_string(exact));
 		json_object_set_new(o, "best_step", json_integer(s->best_step));
@@ -182,17 +184,26 @@ static int check_file(const char *dir, const json_t *f, int hashes, struct err *
 
 static int load_numbers(const json_t *o, const char *where, struct train_state *s, struct err *e)
 {
-	const char *best = NULL;
+	const char *best = NULL, *sum = NULL;
 	int64_t format = 0;
 
+	s->loss_count = 0;
+	s->line_step = -1;
 	if (jsonio_i64(o, "format", 1, FORMAT, FORMAT, &format, where, e) ||
 	    jsonio_i64(o, "step", 1, 0, INT64_MAX, &s->step, where, e) ||
 	    jsonio_i64(o, "updates", 1, 0, INT64_MAX, &s->updates, where, e) ||
 	    jsonio_i64(o, "skipped_in_a_row", 1, 0, INT64_MAX, &s->skipped_in_a_row, where, e) ||
+	    jsonio_str(o, "loss_sum", 0, &sum, where, e) ||
+	    jsonio_i64(o, "loss_count", 0, 0, INT64_MAX, &s->loss_count, where, e) ||
+	    jsonio_i64(o, "line_step", 0, 0, INT64_MAX, &s->line_step, where, e) ||
 	    jsonio_str(o, "best_loss", 0, &best, where, e) ||
 	    jsonio_i64(o, "best_step", 0, 0, INT64_MAX, &s->best_step, where, e))
 		return -1;
 	s->best_loss = INFINITY;
+	s->line_step = s->line_step < 0 ? s->step : s->line_step; /* earlier versions kept none of the three */
+	s->loss_sum = 0;
+	if (sum && parse_f64(sum, -INFINITY, INFINITY, &s->loss_sum))
+		return err_set(e, ERR_DATA, "%s: \"loss_sum\" is not a number", where);
 	if (best && parse_f64(best, -INFINITY, INFINITY, &s->best_loss))
 		return err_set(e, ERR_DATA, "%s: \"best_loss\" is not a number", where);
 	return 0;
@@ -334,22 +345,33 @@ int checkpoint_inspect(const char *path, int hashes, struct checkpoint *c, struc
 	return rc;
 }
 
-void checkpoint_prune(const char *dir, int64_t step, int keep)
+static int is_due(int64_t step, int64_t every, int64_t steps)
 {
-	int n, kept = 0;
-	int64_t *steps;
+	return !every || step % every == 0 || step == steps;
+}
 
-	checkpoint_steps(dir, &steps, &n, NULL);
+void checkpoint_prune(const char *dir, int64_t step, int keep, int64_t every, int64_t steps)
+{
+	int n, kept = 0, due = 0;
+	int64_t *v;
+
+	checkpoint_steps(dir, &v, &n, NULL);
+	for (int i = 0; i < n; i++)
+		due += v[i] <= step && is_due(v[i], every, steps);
 	for (int i = 0; i < n; i++) {
-		char *path = steps[i] > step || kept == keep ? step_name(dir, steps[i]) : NULL;
+		int counts = is_due(v[i], every, steps), goes = v[i] > step;
+		char *path;
 
-		if (!path) {
-			kept++;
+		if (!goes && v[i] < step)
+			goes = counts ? kept == keep : due >= keep || step == steps;
+		if (!goes) {
+			kept += counts;
 			continue;
 		}
+		path = step_name(dir, v[i]);
 		dir_remove(path, NULL);
 		mem_free(path);
 	}
-	mem_free(steps);
+	mem_free(v);
 	commit_sweep(dir, NULL);
 }

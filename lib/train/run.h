@@ -11,6 +11,8 @@
 #include "train/trainer.h"
 #include "train/update.h"
 
+enum { NONFINITE_NAMED = 10 };
+
 struct trainer {
 	const struct train_options *o;
 	const struct train_hooks *hooks;
@@ -38,14 +40,16 @@ struct trainer {
 	char *train_dir;
 	struct runlock lock; /* on OUT */
 	int log;         /* descriptor of train.jsonl (train/trainlog.h); -1: not open */
-	int64_t skipped; /* in this process */
 	int64_t unsaved; /* checkpoints on the way that could not be written */
 	double started, data_s, forward_s, backward_s, optimizer_s;
-	double loss_sum, peak, flops_per_sample;
-	int64_t loss_count, loss_since;
-	double mark; /* clock at the last log line */
+	double peak, flops_per_sample;
+	double mark;    /* clock at the last log line of this process, */
+	int64_t marked; /* which was of this step */
 	double last_norm;
-	int told_uncaptured;
+	int told_uncaptured, told_skipped, told_more;
+	int nonfinite; /* samples warned of, and which */
+	const struct dataset *nonfinite_set[NONFINITE_NAMED];
+	int64_t nonfinite_index[NONFINITE_NAMED];
 };
 
 /* Objective and tape for the options, device and network of r, whose data is open; laid out, not allocated. */

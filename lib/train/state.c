@@ -44,7 +44,8 @@ void state_clear(struct train_state *s)
 	if (s->best)
 		d->fill(d, 0, s->best, 0, total);
 	s->best_loss = INFINITY;
-	s->best_step = s->step = s->updates = s->skipped_in_a_row = 0;
+	s->best_step = s->step = s->updates = s->skipped_in_a_row = s->loss_count = s->line_step = 0;
+	s->loss_sum = 0;
 }
 
 void state_release(struct train_state *s)

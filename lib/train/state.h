@@ -23,6 +23,9 @@ struct train_state {
 	int64_t step;    /* steps done */
 	int64_t updates; /* of them, steps that changed the weights */
 	int64_t skipped_in_a_row;
+	/* Of the next line of the log, so that a run that goes on writes the lines of one nobody disturbed. */
+	double loss_sum;               /* of loss_count steps */
+	int64_t loss_count, line_step; /* since the line of that step */
 };
 
 /* Arenas for p, zeroed; keep_best allocates `best`, bf16 `rounded`. p and the device are borrowed. Release with state_release. */
@@ -62,7 +65,9 @@ struct checkpoint {
 int checkpoint_inspect(const char *path, int hashes, struct checkpoint *c, struct err *e);
 
 /* Remove all but the newest `keep` checkpoints up to `step`, the one just saved, keep >= 1. Later ones were passed over as
- * damaged when the run began: they go too. */
-void checkpoint_prune(const char *dir, int64_t step, int keep);
+ * damaged when the run began: they go too. Where they are due every `every` steps (0: by time) and at the last step, `steps`, one of another step,
+ * which a signal asked for, does not count as one of `keep`, and goes when there are so many, or the run is over: what stays is what would
+ * have stayed without the signal. */
+void checkpoint_prune(const char *dir, int64_t step, int keep, int64_t every, int64_t steps);
 
 #endif

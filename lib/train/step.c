@@ -3,12 +3,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "core/jsonio.h"
-#include "train/trainlog.h"
 
 double schedule_rate(const struct train_options *o, int64_t steps, int64_t s)
 {
@@ -20,114 +14,6 @@ double schedule_rate(const struct train_options *o, int64_t steps, int64_t s)
 		return o->lr;
 	x = (double)(s - o->warmup) / (double)(steps - o->warmup);
 	return o->lr * .5 * (1 + cos(M_PI * x));
-}
-
-void log_start(struct trainer *r)
-{
-	json_t *o = json_object();
-	char host[256] = "";
-
-	gethostname(host, sizeof host - 1);
-	json_object_set_new(o, "event", json_string("start"));
-	json_object_set_new(o, "step", json_integer(r->state.step));
-	json_object_set_new(o, "steps", json_integer(r->steps));
-	json_object_set_new(o, "time", json_integer((json_int_t)time(NULL)));
-	json_object_set_new(o, "host", json_string(host));
-	json_object_set_new(o, "pid", json_integer(getpid()));
-	json_object_set_new(o, "device", json_string(r->device->name));
-	json_object_set_new(o, "threads", json_integer(pool_threads(r->device->pool)));
-	json_object_set_new(o, "peak_gflops", jsonio_real(r->peak * 1e-9));
-	json_object_set_new(o, "parameters", json_integer(params_count(&r->params, 0)));
-	json_object_set_new(o, "samples", json_integer(dataset_info(r->data)->count));
-	json_object_set_new(o, "gflop_per_image", jsonio_real(r->flops_per_sample * 1e-9));
-	json_object_set_new(o, "stamp", json_loads(r->stamp, 0, NULL));
-	trainlog_line(r->log, o);
-	r->started = r->mark = clock_seconds();
-}
-
-void log_end(struct trainer *r)
-{
-	json_t *o = json_object();
-
-	json_object_set_new(o, "event", json_string("end"));
-	json_object_set_new(o, "step", json_integer(r->state.step));
-	json_object_set_new(o, "updates", json_integer(r->state.updates));
-	if (r->state.best && isfinite(r->state.best_loss)) {
-		json_object_set_new(o, "best_step", json_integer(r->state.best_step));
-		json_object_set_new(o, "best_val_loss", jsonio_real(r->state.best_loss));
-	}
-	json_object_set_new(o, "seconds", jsonio_real(clock_seconds() - r->started));
-	trainlog_line(r->log, o);
-}
-
-/* What the device has left, and what does not run as it should. */
-static void log_device(struct trainer *r, json_t *o, struct train_step *s)
-{
-	struct device *d = r->device;
-	char line[sizeof d->uncaptured + 80];
-
-	d->memory(d, &s->memory);
-	json_object_set_new(o, "memory_peak", json_integer((json_int_t)s->memory.peak));
-	if (s->memory.total) {
-		json_object_set_new(o, "memory_free", json_integer((json_int_t)s->memory.free));
-		json_object_set_new(o, "memory_total", json_integer((json_int_t)s->memory.total));
-	}
-	if (!d->uncaptured[0])
-		return;
-	json_object_set_new(o, "uncaptured", jsonio_text(d->uncaptured));
-	if (r->told_uncaptured)
-		return;
-	r->told_uncaptured = 1;
-	snprintf(line, sizeof line, "a part of each step runs outside a graph, which is slower: %s", d->uncaptured);
-	train_warn(r, line);
-}
-
-/* Of `step`, when it is the last that was heard of. */
-static void log_step(struct trainer *r, int64_t step, double val_loss, json_t *detail)
-{
-	double now = clock_seconds(), seconds = now - r->mark;
-	int64_t n = step - r->loss_since;
-	double images = n ? (double)(n * r->o->batch) / seconds : NAN;
-	struct train_step s = {
-	    .step = step,
-	    .steps = r->steps,
-	    .skipped = r->skipped,
-	    .loss = r->loss_count ? r->loss_sum / (double)r->loss_count : NAN,
-	    .grad_norm = r->last_norm,
-	    .lr = schedule_rate(r->o, r->steps, step - 1),
-	    .val_loss = val_loss,
-	    .images_per_s = images,
-	    .flops = images * r->flops_per_sample,
-	    .peak_fraction = images * r->flops_per_sample / r->peak,
-	    .seconds_left = n ? (double)(r->steps - step) * seconds / (double)n : NAN,
-	};
-	json_t *o = json_object();
-
-	json_object_set_new(o, "step", json_integer(s.step));
-	json_object_set_new(o, "loss", jsonio_real(s.loss));
-	json_object_set_new(o, "grad_norm", jsonio_real(s.grad_norm));
-	json_object_set_new(o, "lr", jsonio_real(s.lr));
-	json_object_set_new(o, "skipped", json_integer(s.skipped));
-	if (!isnan(val_loss))
-		json_object_set_new(o, "val_loss", jsonio_real(val_loss));
-	if (detail)
-		json_object_set_new(o, "val_by_time", detail);
-	json_object_set_new(o, "images_per_s", jsonio_real(s.images_per_s));
-	json_object_set_new(o, "gflops", jsonio_real(s.flops * 1e-9));
-	json_object_set_new(o, "percent_of_peak", jsonio_real(100 * s.peak_fraction));
-	json_object_set_new(o, "data_s", jsonio_real(r->data_s));
-	json_object_set_new(o, "forward_s", jsonio_real(r->forward_s));
-	json_object_set_new(o, "backward_s", jsonio_real(r->backward_s));
-	json_object_set_new(o, "optimizer_s", jsonio_real(r->optimizer_s));
-	log_device(r, o, &s);
-	trainlog_line(r->log, o);
-	if (r->hooks && r->hooks->step)
-		r->hooks->step(r->hooks->arg, &s);
-	r->data_s = r->forward_s = r->backward_s = r->optimizer_s = 0;
-	r->loss_sum = 0;
-	r->loss_count = 0;
-	r->loss_since = step;
-	r->mark = clock_seconds();
 }
 
 static int due(int64_t step, int64_t every)
@@ -193,6 +79,31 @@ static void apply(struct trainer *r)
 	r->state.step++;
 }
 
+/* Of a step that changed nothing: one in many is survived. Where many are, the data or the learning rate is wrong. */
+static int skipped_step(struct trainer *r, int64_t step, struct err *e)
+{
+	enum { FEW = 100, MANY = 1000 }; /* steps: of fewer, a share says little; of so many it always tells */
+	const struct train_state *s = &r->state;
+	int64_t skipped = step - s->updates, few = r->steps < FEW ? FEW : r->steps < MANY ? r->steps : MANY;
+	char line[200];
+
+	if (!r->told_skipped) {
+		r->told_skipped = 1;
+		snprintf(line, sizeof line, "step %" PRId64 ": the loss or its gradient is not finite: the step changes nothing; train.jsonl counts such steps",
+		         step);
+		train_warn(r, line);
+	}
+	if (s->skipped_in_a_row > r->o->max_skipped)
+		return err_set(e, ERR_DIVERGED, "%s: the loss was not finite for %" PRId64 " steps in a row, at step %" PRId64, r->o->out,
+		               s->skipped_in_a_row, step);
+	if ((double)skipped > r->o->max_skipped_share * (double)(step > few ? step : few))
+		return err_set(e, ERR_DIVERGED,
+		               "%s: the loss was not finite in %" PRId64 " of %" PRId64 " steps, more than a share of %g of %" PRId64
+		               " (--max-skipped-share)",
+		               r->o->out, skipped, step, r->o->max_skipped_share, step > few ? step : few);
+	return 0;
+}
+
 /* Take account of steps that are done; with `all`, of those submitted. A line of the log is written when its step is heard of, while
  * the device is at later ones; the lines of validation and of the last step are their callers'. -1 when training has diverged at one,
  * whatever came after it. */
@@ -208,14 +119,13 @@ static int account(struct trainer *r, int all, struct err *e)
 		s->skipped_in_a_row = (int64_t)y[STATUS_SKIPPED_IN_A_ROW];
 		r->last_norm = y[STATUS_NORM];
 		if (y[STATUS_FINITE] != 0) {
-			r->loss_sum += y[STATUS_LOSS] / (double)r->o->batch;
-			r->loss_count++;
-		} else {
-			r->skipped++;
+			s->loss_sum += y[STATUS_LOSS] / (double)r->o->batch;
+			s->loss_count++;
+		} else if (skipped_step(r, step, e)) {
+			return -1;
 		}
-		if (s->skipped_in_a_row > r->o->max_skipped)
-			return err_set(e, ERR_DIVERGED, "%s: the loss was not finite for %" PRId64 " steps in a row, at step %" PRId64,
-			               r->o->out, s->skipped_in_a_row, step);
+		if (r->hooks && r->hooks->tick)
+			r->hooks->tick(r->hooks->arg, step, r->steps);
 		if (due(step, r->o->log_every) && !validated_at(r, step) && step < r->steps) {
 			if (runlock_check(&r->lock, e))
 				return -1;
@@ -243,6 +153,7 @@ static int step(struct trainer *r, struct err *e)
 
 	if (next_batch(r, &b, e))
 		return -1;
+	name_nonfinite(r, &b);
 	r->data_s += clock_seconds() - t0;
 	batch_gradient(r, &b);
 	t0 = clock_seconds();
@@ -269,17 +180,8 @@ static int validate_now(struct trainer *r, double *val_loss, json_t **detail, st
 
 static void prune(struct trainer *r)
 {
-	checkpoint_prune(r->train_dir, r->state.step, r->o->keep > 0 ? r->o->keep : 1);
-}
-
-static void log_unsaved(struct trainer *r, const char *why)
-{
-	json_t *o = json_object();
-
-	json_object_set_new(o, "event", json_string("unsaved"));
-	json_object_set_new(o, "at", json_integer(r->state.step));
-	json_object_set_new(o, "why", jsonio_text(why));
-	trainlog_line(r->log, o);
+	checkpoint_prune(r->train_dir, r->state.step, r->o->keep > 0 ? r->o->keep : 1, r->o->checkpoint_seconds > 0 ? 0 : r->o->checkpoint_steps,
+	                 r->steps);
 }
 
 /* One on the way that cannot be written is reported and survived, the next is tried at the next due time; the one that the run ends
@@ -348,7 +250,6 @@ int train_steps(struct trainer *r, struct err *e)
 	double since = clock_seconds();
 	int64_t saved = s->step;
 
-	r->loss_since = s->step;
 	while (s->step < r->steps) {
 		double val_loss = NAN;
 		json_t *detail = NULL;

@@ -43,6 +43,7 @@ struct train_options train_defaults(enum net_kind kind)
 	    .validate_samples = 512,
 	    .keep_best = kind == NET_ROUTER,
 	    .max_skipped = 20,
+	    .max_skipped_share = .1,
 	    .verify = 1,
 	    .checkpoint_seconds = 900,
 	    .keep = 2,
@@ -102,7 +103,7 @@ static int make_stamp(struct trainer *r, struct err *e)
 	if (o->net.kind != NET_ROUTER) {
 		stamp_text(s, "predict", prediction_name(o->prediction));
 		stamp_text(s, "condition", conditions[o->condition]);
-		if (o->condition == CONDITION_CLASS)
+		if (o->condition == CONDITION_CLASS || (o->condition == CONDITION_CLUSTER && o->class_dropout > 0))
 			stamp_f64(s, "class_dropout", o->class_dropout);
 		stamp_i64(s, "cluster", o->cluster);
 	}
@@ -199,6 +200,7 @@ static int fit_network(struct trainer *r, struct err *e)
 		c->class_dropout = o->class_dropout;
 	} else if (o->condition == CONDITION_CLUSTER) {
 		c->classes = info->clusters;
+		c->class_dropout = o->class_dropout;
 	}
 	if (start_config(r, e) || net_check(c, e))
 		return -1;
@@ -380,7 +382,7 @@ static int open_log(struct trainer *r, struct err *e)
 {
 	char *path = path_join(r->o->out, "train.jsonl");
 
-	r->log = trainlog_open(path, e);
+	r->log = trainlog_open(path, r->state.step, e);
 	mem_free(path);
 	return r->log < 0 ? -1 : 0;
 }

@@ -46,6 +46,7 @@ struct train_options {
 	int64_t validate_every, validate_samples; /* 0: a twentieth of the run; samples 0: no validation */
 	int64_t max_skipped;                      /* non-finite steps in a row before ERR_DIVERGED */
 	/* Neither: these do not change the result. */
+	double max_skipped_share;                 /* of non-finite steps of all so far, before ERR_DIVERGED; of 100 .. 1000 while there are fewer */
 	int recompute, verify;
 	int64_t offload; /* the optimizer's moments wait on the host and pass through the device in ranges of so many elements, a
 	                  * multiple of 16; 0: they stay there */
@@ -71,7 +72,8 @@ struct train_step {
 };
 
 struct train_hooks {
-	void (*step)(void *arg, const struct train_step *s);
+	void (*step)(void *arg, const struct train_step *s); /* a line of the log */
+	void (*tick)(void *arg, int64_t step, int64_t steps); /* each step that was heard of */
 	void (*say)(void *arg,
 	            const char *line); /* facts worth a line: resumed from, the profile */
 	void (*warn)(void *arg, const char *line); /* a failure that is survived: a checkpoint that is damaged or cannot be saved */

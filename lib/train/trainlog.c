@@ -29,12 +29,51 @@ static off_t whole_lines(int fd)
 	return end;
 }
 
-int trainlog_open(const char *path, struct err *e)
+enum { LOG_MOST = 1 << 30 };
+
+/* Whether a line tells of what comes after `step`. */
+static int is_later(const char *line, size_t n, int64_t step)
+{
+	json_t *o = json_loadb(line, n, 0, NULL);
+	const json_t *at = json_object_get(o, "step");
+	const char *event = json_string_value(json_object_get(o, "event"));
+	int later;
+
+	at = at ? at : json_object_get(o, "at");
+	later = json_integer_value(at) > step || (event && !strcmp(event, "end"));
+	json_decref(o);
+	return later;
+}
+
+/* Length of the lines up to `step`; a log that cannot be read, or is longer than any, stays whole. */
+static off_t lines_until(const char *path, off_t whole, int64_t step)
+{
+	struct filemap m;
+	const char *p, *end, *next;
+
+	if (!whole || whole > LOG_MOST || filemap_open(&m, path, NULL))
+		return whole;
+	p = (const char *)m.data;
+	end = p + ((off_t)m.len < whole ? (off_t)m.len : whole);
+	for (const char *line = p; line < end; line = next) {
+		const char *stop = memchr(line, '\n', (size_t)(end - line));
+
+		next = stop ? stop + 1 : end;
+		if (is_later(line, (size_t)(next - line), step)) {
+			whole = line - p;
+			break;
+		}
+	}
+	filemap_close(&m);
+	return whole;
+}
+
+int trainlog_open(const char *path, int64_t step, struct err *e)
 {
 	int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
 	off_t whole = fd < 0 ? -1 : whole_lines(fd);
 
-	if (whole >= 0 && !ftruncate(fd, whole))
+	if (whole >= 0 && !ftruncate(fd, lines_until(path, whole, step)))
 		return fd;
 	err_errno(e, "%s", path);
 	if (fd >= 0)
@@ -54,8 +93,6 @@ void trainlog_line(int fd, json_t *o)
 	mem_free(text);
 	json_decref(o);
 }
-
-enum { LOG_MOST = 1 << 30 };
 
 /* What is carried from line to line. */
 struct reading {

@@ -3,7 +3,7 @@
 
 #include "core/jsonio.h"
 #include "core/mem.h"
-#include "train/run.h"
+#include "train/step.h"
 
 /* Training draws at step 0. */
 enum { BINS = 10, CONFIDENCE = 10, VALIDATION_STEP = 1 };
@@ -56,6 +56,7 @@ static int read_part(struct trainer *r, int64_t first, int64_t n, struct part *p
 
 		if (dataset_item(r->held, sample_index(r, first + i), &it, e))
 			return -1;
+		name_nonfinite_sample(r, r->held, sample_index(r, first + i), it.x, r->objective.d);
 		p->label[i] = it.label;
 		p->cluster[i] = it.cluster;
 		p->rows[i] = it.rows;

@@ -117,6 +117,12 @@ check_err "is named" '"0000" has no class label.*--class-dropout'
 check_absent "no weights were made" null/$weights
 check "told the cluster" $run $few --condition cluster --cluster all -o told s
 check_grep "counts the clusters" '"num_classes": 2' told/config.json
+check_grep "and has no null class" '"class_dropout_prob": 0\.0' told/config.json
+check "told the cluster, but for a quarter" $run $few --condition cluster --class-dropout .25 --cluster all -o e_told/expert_0 s
+check_grep "which is the null class" '"class_dropout_prob": 0\.25' e_told/expert_0/config.json
+check "that guidance leads away from" ddm-sample -n 2 --steps 2 --route expert:0 --class 1 --cfg 2 -o told.tar e_told
+check_exit 2 "nothing to withhold" $run $few --class-dropout .25 --cluster all -o m s
+check_err "is named" '--class-dropout: .*--condition'
 
 # What comes out
 check "an expert" ddm-train $few --cluster 0 -o e/expert_0 s

@@ -29,9 +29,10 @@ lost() {
 
 lost removed step- rm removed/.lock
 lost moved step- mv moved moved.away
+# What is being written under a name nobody else can write (file/claim.h): there only a folder that was moved is left to another.
 lost last step-00000020 rm last/.lock
-lost configured config.json rm configured/.lock
-lost published $weights rm published/.lock
+lost configured config.json mv configured configured.away
+lost published $weights mv published published.away
 check_same "the bytes are those of any run" removed/$weights moved/$weights
 
 # Before it writes a line of its log

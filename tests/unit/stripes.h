@@ -21,6 +21,8 @@
 
 enum { S = 8, EACH = 24, HELD = 8 };
 
+enum { ALL_POISONED = 1, SOME_POISONED /* every eighth, from number 5 on, by one infinity */ };
+
 /* Cluster 0: stripes across; cluster 1: stripes down; phase and contrast vary. A third carries no class, the others 0 or 1. */
 static void add_sample(struct shard_writer *w, int cluster, int64_t i, int poisoned)
 {
@@ -34,7 +36,9 @@ static void add_sample(struct shard_writer *w, int cluster, int64_t i, int poiso
 
 	for (int y = 0; y < S; y++)
 		for (int x = 0; x < S; x++)
-			v[y * S + x] = poisoned ? NAN : contrast * (float)sin(phase + 1.57 * (cluster ? x : y));
+			v[y * S + x] = poisoned == ALL_POISONED ? NAN : contrast * (float)sin(phase + 1.57 * (cluster ? x : y));
+	if (poisoned == SOME_POISONED && i % 8 == 5)
+		v[S] = INFINITY;
 	npy_encode(&bytes, NPY_F4, 3, shape, v);
 	m[0].data = (uint8_t *)bytes.p;
 	m[0].size = bytes.len;

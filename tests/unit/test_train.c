@@ -22,7 +22,7 @@
 #include "train/state.h"
 #include "train/trainer.h"
 
-static char dir[] = "/tmp/ddm-train-XXXXXX", *shards, *bad_shards, *labelled, *miscounted;
+static char dir[] = "/tmp/ddm-train-XXXXXX", *shards, *bad_shards, *some_bad, *labelled, *miscounted;
 
 static int set_up(void **state)
 {
@@ -30,7 +30,8 @@ static int set_up(void **state)
 	if (!mkdtemp(dir))
 		return -1;
 	shards = make_shards(dir, "shards", 0, 0);
-	bad_shards = make_shards(dir, "bad", 1, 0);
+	bad_shards = make_shards(dir, "bad", ALL_POISONED, 0);
+	some_bad = make_shards(dir, "some-bad", SOME_POISONED, 0);
 	miscounted = make_shards(dir, "miscounted", 0, 1);
 	labelled = make_shards(dir, "labelled", 0, 2);
 	return 0;
@@ -41,6 +42,7 @@ static int tear_down(void **state)
 	(void)state;
 	mem_free(shards);
 	mem_free(bad_shards);
+	mem_free(some_bad);
 	mem_free(labelled);
 	mem_free(miscounted);
 	return dir_remove(dir, NULL);
@@ -88,6 +90,8 @@ struct watch {
 	int64_t stop_at;
 	double val_loss, first_loss;
 	int said_damaged;
+	char warned[8192]; /* lines */
+	size_t warned_len;
 };
 
 static void on_step(void *arg, const struct train_step *s)
@@ -107,6 +111,8 @@ static void on_warn(void *arg, const char *line)
 	struct watch *w = arg;
 
 	w->said_damaged |= strstr(line, "damaged") != NULL;
+	if (w->warned_len < sizeof w->warned)
+		w->warned_len += (size_t)snprintf(w->warned + w->warned_len, sizeof w->warned - w->warned_len, "%s\n", line);
 }
 
 static int run_watched(const struct train_options *o, struct watch *w, struct err *e)
@@ -395,6 +401,51 @@ static void refusals(void **state)
 	mem_free(out);
 }
 
+static int count_of(const char *text, const char *what)
+{
+	int n = 0;
+
+	for (; (text = strstr(text, what)); text++)
+		n++;
+	return n;
+}
+
+/* Three samples of 24 spoil most batches, but never twenty in a row. */
+static void some_samples_are_not_finite(void **state)
+{
+	static const char *const keys[] = {"\"k0/00005\"", "\"k0/00013\"", "\"k0/00021\"", "\"k0/00029\""};
+	char *out = out_dir("some"), *log = path_join(out, "train.jsonl"), *text;
+	struct train_options o = tiny(NET_DIT, out);
+	struct watch w = {.first_loss = NAN};
+	struct err e = {0};
+	size_t len;
+
+	(void)state;
+	o.shards = some_bad;
+	o.cluster = 0;
+	o.steps = 100;
+	assert_int_equal(run_watched(&o, &w, &e), -1);
+	assert_int_equal(e.code, ERR_DIVERGED);
+	assert_non_null(strstr(e.msg, "--max-skipped-share"));
+	assert_non_null(strstr(e.msg, " 11 of "));
+	assert_int_equal(count_of(w.warned, "is not finite: the step changes nothing"), 1);
+	w.warned_len = 0;
+	/* Who says so gets a model of the steps that were left, and is told why. */
+	o.max_skipped_share = 1;
+	e.code = 0;
+	assert_int_equal(run_watched(&o, &w, &e), 0);
+	text = file_load(log, 1 << 24, &len, &e);
+	assert_non_null(text);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(count_of(w.warned, keys[i]), 1);
+		assert_true(count_of(text, keys[i]) >= 1);
+	}
+	assert_null(strstr(w.warned, "k0/00004"));
+	mem_free(text);
+	mem_free(log);
+	mem_free(out);
+}
+
 /* A sample without a class is one whose class is withheld. */
 static void classes_may_be_missing(void **state)
 {
@@ -452,6 +503,7 @@ int main(void)
 	    cmocka_unit_test(interrupted_three_times), cmocka_unit_test(damaged_checkpoint), cmocka_unit_test(damaged_manifest),
 	    cmocka_unit_test(finished_again_and_other_options),
 	    cmocka_unit_test(accumulation),      cmocka_unit_test(refusals),           cmocka_unit_test(classes_may_be_missing),
+	    cmocka_unit_test(some_samples_are_not_finite),
 	    cmocka_unit_test(rates),             cmocka_unit_test(unreadable_checkpoints),
 	};
 

@@ -1,0 +1,62 @@
+/* Samples that hold a NaN or an infinity make the loss of every batch they are in not finite, and that step is lost: whoever trains on them
+ * should learn which they are. */
+#include <stdio.h>
+#include <string.h>
+
+#include "train/step.h"
+
+/* By the bits of the exponent: numbers near the largest are finite too, which no sum would tell. */
+static int all_finite(const float *x, int64_t n)
+{
+	const uint32_t exponent = 0x7f800000;
+	int bad = 0;
+
+	for (int64_t i = 0; i < n; i++) {
+		uint32_t bits;
+
+		memcpy(&bits, x + i, sizeof bits);
+		bad |= (bits & exponent) == exponent;
+	}
+	return !bad;
+}
+
+static void name_sample(struct trainer *r, struct dataset *set, int64_t index, const char *what)
+{
+	const char *key = dataset_key(set, index);
+	char line[600];
+
+	for (int i = 0; i < r->nonfinite; i++)
+		if (r->nonfinite_set[i] == set && r->nonfinite_index[i] == index)
+			return;
+	if (r->nonfinite == NONFINITE_NAMED) {
+		if (!r->told_more)
+			train_warn(r, "more samples hold a NaN or an infinity, and are not named");
+		r->told_more = 1;
+		return;
+	}
+	r->nonfinite_set[r->nonfinite] = set;
+	r->nonfinite_index[r->nonfinite++] = index;
+	snprintf(line, sizeof line, "sample \"%.400s\": its %s holds a NaN or an infinity; %s", key, what,
+	         set == r->data ? "each step that meets it changes nothing" : "val_loss will not be a number");
+	train_warn(r, line);
+	log_nonfinite(r, key);
+}
+
+void name_nonfinite_sample(struct trainer *r, struct dataset *set, int64_t index, const float *x, int64_t count)
+{
+	if (!all_finite(x, count))
+		name_sample(r, set, index, "array");
+}
+
+void name_nonfinite(struct trainer *r, const struct batch *b)
+{
+	int64_t text = r->net.text_tokens * r->net.text_width, d = r->objective.d;
+
+	if (all_finite(b->x, b->n * d) && (!b->text || all_finite(b->text, b->n * text)))
+		return;
+	for (int64_t i = 0; i < b->n; i++) {
+		name_nonfinite_sample(r, r->data, b->index[i], b->x + i * d, d);
+		if (b->text && !all_finite(b->text + i * text, text))
+			name_sample(r, r->data, b->index[i], "text");
+	}
+}

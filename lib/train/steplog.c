@@ -1,0 +1,138 @@
+/* The lines that training writes into train.jsonl. */
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/jsonio.h"
+#include "train/step.h"
+#include "train/trainlog.h"
+
+void log_start(struct trainer *r)
+{
+	json_t *o = json_object();
+	char host[256] = "";
+
+	gethostname(host, sizeof host - 1);
+	json_object_set_new(o, "event", json_string("start"));
+	json_object_set_new(o, "step", json_integer(r->state.step));
+	json_object_set_new(o, "steps", json_integer(r->steps));
+	json_object_set_new(o, "time", json_integer((json_int_t)time(NULL)));
+	json_object_set_new(o, "host", json_string(host));
+	json_object_set_new(o, "pid", json_integer(getpid()));
+	json_object_set_new(o, "device", json_string(r->device->name));
+	json_object_set_new(o, "threads", json_integer(pool_threads(r->device->pool)));
+	json_object_set_new(o, "peak_gflops", jsonio_real(r->peak * 1e-9));
+	json_object_set_new(o, "parameters", json_integer(params_count(&r->params, 0)));
+	json_object_set_new(o, "samples", json_integer(dataset_info(r->data)->count));
+	json_object_set_new(o, "gflop_per_image", jsonio_real(r->flops_per_sample * 1e-9));
+	json_object_set_new(o, "stamp", json_loads(r->stamp, 0, NULL));
+	trainlog_line(r->log, o);
+	r->started = r->mark = clock_seconds();
+	r->marked = r->state.step;
+}
+
+void log_end(struct trainer *r)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "event", json_string("end"));
+	json_object_set_new(o, "step", json_integer(r->state.step));
+	json_object_set_new(o, "updates", json_integer(r->state.updates));
+	if (r->state.best && isfinite(r->state.best_loss)) {
+		json_object_set_new(o, "best_step", json_integer(r->state.best_step));
+		json_object_set_new(o, "best_val_loss", jsonio_real(r->state.best_loss));
+	}
+	json_object_set_new(o, "seconds", jsonio_real(clock_seconds() - r->started));
+	trainlog_line(r->log, o);
+}
+
+/* What the device has left, and what does not run as it should. */
+static void log_device(struct trainer *r, json_t *o, struct train_step *s)
+{
+	struct device *d = r->device;
+	char line[sizeof d->uncaptured + 80];
+
+	d->memory(d, &s->memory);
+	json_object_set_new(o, "memory_peak", json_integer((json_int_t)s->memory.peak));
+	if (s->memory.total) {
+		json_object_set_new(o, "memory_free", json_integer((json_int_t)s->memory.free));
+		json_object_set_new(o, "memory_total", json_integer((json_int_t)s->memory.total));
+	}
+	if (!d->uncaptured[0])
+		return;
+	json_object_set_new(o, "uncaptured", jsonio_text(d->uncaptured));
+	if (r->told_uncaptured)
+		return;
+	r->told_uncaptured = 1;
+	snprintf(line, sizeof line, "a part of each step runs outside a graph, which is slower: %s", d->uncaptured);
+	train_warn(r, line);
+}
+
+void log_step(struct trainer *r, int64_t step, double val_loss, json_t *detail)
+{
+	double now = clock_seconds(), seconds = now - r->mark;
+	int64_t n = step - r->marked;
+	double images = n ? (double)(n * r->o->batch) / seconds : NAN;
+	struct train_step s = {
+	    .step = step,
+	    .steps = r->steps,
+	    .skipped = step - r->state.updates,
+	    .loss = r->state.loss_count ? r->state.loss_sum / (double)r->state.loss_count : NAN,
+	    .grad_norm = r->last_norm,
+	    .lr = schedule_rate(r->o, r->steps, step - 1),
+	    .val_loss = val_loss,
+	    .images_per_s = images,
+	    .flops = images * r->flops_per_sample,
+	    .peak_fraction = images * r->flops_per_sample / r->peak,
+	    .seconds_left = n ? (double)(r->steps - step) * seconds / (double)n : NAN,
+	};
+	json_t *o = json_object();
+
+	json_object_set_new(o, "step", json_integer(s.step));
+	json_object_set_new(o, "loss", jsonio_real(s.loss));
+	json_object_set_new(o, "grad_norm", jsonio_real(s.grad_norm));
+	json_object_set_new(o, "lr", jsonio_real(s.lr));
+	json_object_set_new(o, "skipped", json_integer(s.skipped));
+	if (!isnan(val_loss))
+		json_object_set_new(o, "val_loss", jsonio_real(val_loss));
+	if (detail)
+		json_object_set_new(o, "val_by_time", detail);
+	json_object_set_new(o, "images_per_s", jsonio_real(s.images_per_s));
+	json_object_set_new(o, "gflops", jsonio_real(s.flops * 1e-9));
+	json_object_set_new(o, "percent_of_peak", jsonio_real(100 * s.peak_fraction));
+	json_object_set_new(o, "seconds", jsonio_real(now - r->started));
+	json_object_set_new(o, "data_s", jsonio_real(r->data_s));
+	json_object_set_new(o, "forward_s", jsonio_real(r->forward_s));
+	json_object_set_new(o, "backward_s", jsonio_real(r->backward_s));
+	json_object_set_new(o, "optimizer_s", jsonio_real(r->optimizer_s));
+	log_device(r, o, &s);
+	trainlog_line(r->log, o);
+	if (r->hooks && r->hooks->step)
+		r->hooks->step(r->hooks->arg, &s);
+	r->data_s = r->forward_s = r->backward_s = r->optimizer_s = 0;
+	r->state.loss_sum = 0;
+	r->state.loss_count = 0;
+	r->state.line_step = r->marked = step;
+	r->mark = clock_seconds();
+}
+
+void log_unsaved(struct trainer *r, const char *why)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "event", json_string("unsaved"));
+	json_object_set_new(o, "at", json_integer(r->state.step));
+	json_object_set_new(o, "why", jsonio_text(why));
+	trainlog_line(r->log, o);
+}
+
+void log_nonfinite(struct trainer *r, const char *key)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "event", json_string("nonfinite"));
+	json_object_set_new(o, "at", json_integer(r->state.step + 1));
+	json_object_set_new(o, "sample", jsonio_text(key));
+	trainlog_line(r->log, o);
+}

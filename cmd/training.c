@@ -118,6 +118,7 @@ static int gather(const char *shards, struct err *e)
 	o->out = t->out;
 	o->steps = t->steps;
 	o->epochs = t->steps ? 0 : t->epochs > 0 ? t->epochs : 100;
+	o->extend = t->extend;
 	o->batch = t->batch;
 	o->accumulate = t->accumulate;
 	o->lr = t->lr;

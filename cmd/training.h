@@ -12,7 +12,7 @@ struct training {
 	int64_t validate_every, validate_samples, max_skipped, grace;
 	double epochs, lr, weight_decay, beta2, clip, ema_half_life, max_skipped_share;
 	uint64_t seed;
-	int schedule, precision /* -1: the device's */, flip, plan, profile, recompute, offload, no_verify, quiet;
+	int schedule, precision /* -1: the device's */, flip, plan, profile, recompute, offload, no_verify, extend, quiet;
 };
 
 extern struct training training;
@@ -30,6 +30,7 @@ extern const char *const training_schedules[], *const training_offloads[];
 	OPT_GROUP("Optimization"), \
 	{"--steps", 0, OPT_INT, &training.steps, 1, 1e12, "N", "optimizer steps", NULL, NULL}, \
 	{"--epochs", 0, OPT_REAL, &training.epochs, 1e-6, 1e9, "E", "or passes over the data (default 100)", NULL, NULL}, \
+	{"--extend", 0, OPT_FLAG, &training.extend, 0, 0, NULL, "go on with a run that was to be shorter", NULL, NULL}, \
 	{"--batch", 0, OPT_INT, &training.batch, 1, 1 << 20, "B", "samples per step (default 32)", NULL, NULL}, \
 	{"--accumulate", 0, OPT_INT, &training.accumulate, 1, 1 << 20, "A", \
 	 "cut a batch into A parts to save memory (default 1)", NULL, NULL}, \
@@ -87,7 +88,7 @@ extern const char *const training_schedules[], *const training_offloads[];
 	 "where the model goes; the same command again goes on", NULL, NULL}
 
 #define TRAINING_SYNOPSIS \
-	"[--model NAME/P] [--hidden H] [--depth L] [--heads A] [--patch P] [--steps N] [--epochs E] [--batch B] " \
+	"[--model NAME/P] [--hidden H] [--depth L] [--heads A] [--patch P] [--steps N] [--epochs E] [--extend] [--batch B] " \
 	"[--accumulate A] [--lr R] [--schedule NAME] [--warmup N] [--weight-decay W] [--beta2 B] [--clip NORM] " \
 	"[--ema-half-life N] [--time LAW] [--precision NAME] [--flip] [--size N] [--seed S] [--init-weights FILE] [--max-skipped N] " \
 	"[--max-skipped-share F] [--validate-every N] [--validate-samples N] [--checkpoint-every N|TIME] [--keep N] [--grace SECONDS] " \

@@ -112,7 +112,7 @@ static void pump_free(struct feed *f)
 
 int feed_stream(struct feed *f, struct err *e)
 {
-	int fd[2], stop[2];
+	int fd[2], stop[2], failed;
 
 	if (f->seekable)
 		return 0;
@@ -128,10 +128,10 @@ int feed_stream(struct feed *f, struct err *e)
 	memcpy(f->pump->head, f->head, f->n);
 	f->pump->n = f->n;
 	f->pump->out = fd[1];
-	errno = start(f->pump);
-	if (!errno)
+	failed = start(f->pump);
+	if (!failed)
 		return 0;
-	err_errno(e, "cannot start the thread that reads stdin");
+	err_set(e, ERR_NOMEM, "cannot start the thread that reads stdin: %s", strerror(failed));
 	close(fd[1]);
 	pump_free(f);
 	return -1;

@@ -1,4 +1,3 @@
-#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -171,9 +170,10 @@ struct loader *loader_new(struct dataset *d, const struct loader_options *o, str
 	for (int i = 0; i < l->slots && !rc; i++)
 		rc = slot_init(&l->slot[i], l, e);
 	if (!rc && o->ahead > 0) {
-		errno = pthread_create(&l->thread, NULL, loader_main, l);
-		if (errno)
-			rc = err_errno(e, "cannot start the loader's thread");
+		int failed = pthread_create(&l->thread, NULL, loader_main, l);
+
+		if (failed)
+			rc = err_set(e, ERR_NOMEM, "cannot start the loader's thread: %s", strerror(failed));
 		else
 			l->started = 1;
 	}

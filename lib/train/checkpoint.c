@@ -103,14 +103,14 @@ static int save_manifest(const char *dir, const struct train_state *s, const cha
 	return rc;
 }
 
-static char *step_name(const char *dir, int64_t step)
+char *checkpoint_path(const char *dir, int64_t step)
 {
 	return str_new("%s/step-%08" PRId64, dir, step);
 }
 
 int checkpoint_save(const char *dir, const struct train_state *s, const char *stamp, struct err *e)
 {
-	char *path = step_name(dir, s->step);
+	char *path = checkpoint_path(dir, s->step);
 	struct outdir out = {0};
 	json_t *files = json_array();
 	int rc = -1;
@@ -252,7 +252,7 @@ static int load_parts(const char *dir, struct train_state *s, struct err *e)
 }
 
 /* 1 loaded, 0 damaged (reason in *why), -1 made with other options. */
-static int try_load(const char *dir, int64_t step, struct train_state *s, const char *stamp, struct err *why, struct err *e)
+static int try_load(const char *dir, int64_t step, struct train_state *s, const char *stamp, int64_t extended, struct err *why, struct err *e)
 {
 	char *path = path_join(dir, "MANIFEST.json");
 	struct str differ = {0};
@@ -263,7 +263,7 @@ static int try_load(const char *dir, int64_t step, struct train_state *s, const 
 
 	if (!o || jsonio_str(o, "stamp", 1, &was, path, why))
 		goto out;
-	if (stamp_line_differs(stamp, was, &differ)) {
+	if (step == extended ? extend_differs(stamp, was, &differ) : stamp_line_differs(stamp, was, &differ)) {
 		rc = err_set(e, ERR_EXISTS, "%s was made with other options (%s)", dir, str_text(&differ));
 		goto out;
 	}
@@ -280,18 +280,18 @@ out:
 	return rc;
 }
 
-int checkpoint_load(const char *dir, struct train_state *s, const char *stamp, void (*told)(void *arg, const char *message),
-                    void *arg, struct err *e)
+int checkpoint_load(const char *dir, struct train_state *s, const char *stamp, int64_t extended,
+                    void (*told)(void *arg, const char *message), void *arg, struct err *e)
 {
 	int n, rc;
 	int64_t *steps;
 
 	rc = checkpoint_steps(dir, &steps, &n, e);
 	for (int i = 0; i < n && rc == 0; i++) {
-		char *path = step_name(dir, steps[i]);
+		char *path = checkpoint_path(dir, steps[i]);
 		struct err why = {0};
 
-		rc = try_load(path, steps[i], s, stamp, &why, e);
+		rc = try_load(path, steps[i], s, stamp, extended, &why, e);
 		if (rc == 0)
 			state_clear(s);
 		if (rc == 0 && told)
@@ -368,7 +368,7 @@ void checkpoint_prune(const char *dir, int64_t step, int keep, int64_t every, in
 			kept += counts;
 			continue;
 		}
-		path = step_name(dir, v[i]);
+		path = checkpoint_path(dir, v[i]);
 		dir_remove(path, NULL);
 		mem_free(path);
 	}

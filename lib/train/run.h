@@ -34,6 +34,8 @@ struct trainer {
 	double ema_decay;
 	struct profile *profile; /* NULL: not asked for */
 	char *stamp;
+	int64_t extended; /* the step at which the run was made longer last; -1: never */
+	int extending;    /* by this very call */
 	char manifest[65];
 	struct model_config from; /* of the network it starts from */
 	json_t *from_report;      /* what was taken of it; NULL: nothing, or the run goes on */
@@ -85,6 +87,12 @@ int null_text_open(struct trainer *r, struct err *e);
 void null_text_keep(const struct trainer *r, float *values);
 
 extern const char *const conditions[]; /* names of enum condition_kind */
+
+/* Where the run is to be longer than it was: what OUT/train holds decides the stamp. ERR_NOINPUT where there is nothing to extend, ERR_EXISTS
+ * where it was made with options that differ in more than the length. */
+int extend_open(struct trainer *r, struct err *e);
+/* Whether two stamps, lines of JSON, ask for runs of the same length. */
+int extend_same_length(const char *now, const char *line);
 
 /* 1 when OUT holds this very result, 0 when it holds none, -1 when another. */
 int already_done(struct trainer *r, struct err *e);

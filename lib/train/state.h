@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "core/str.h"
 #include "kernels/device.h"
 #include "tape/params.h"
 
@@ -43,10 +44,17 @@ void state_round(struct train_state *s, float *from);
  * it would have been loaded, is replaced. */
 int checkpoint_save(const char *dir, const struct train_state *s, const char *stamp, struct err *e);
 
-/* Load the newest complete checkpoint made with the same stamp. 1 when one was loaded, 0 when there is none (s is as state_init
+/* DIR/step-N; caller frees with mem_free. */
+char *checkpoint_path(const char *dir, int64_t step);
+
+/* Whether stamps, lines of JSON, differ in more than the length of the run: the number of differences, as by stamp_line_differs. */
+int extend_differs(const char *now, const char *line, struct str *what);
+
+/* Load the newest complete checkpoint made with the same stamp; the one of step `extended` (-1: none) may be of a shorter run. 1 when one was
+ * loaded, 0 when there is none (s is as state_init
  * left it), -1 on error. Damaged ones are passed over for older ones, and each is named in a call of told(arg, message). A
  * checkpoint with another stamp is ERR_EXISTS naming the options that differ. */
-int checkpoint_load(const char *dir, struct train_state *s, const char *stamp, void (*told)(void *arg, const char *message),
+int checkpoint_load(const char *dir, struct train_state *s, const char *stamp, int64_t extended, void (*told)(void *arg, const char *message),
                     void *arg, struct err *e);
 
 /* Steps of the folders step-N in dir, newest first, whether whole or not; *count of them, 0 where dir is not there. A dir that cannot

@@ -89,8 +89,8 @@ static int skipped_step(struct trainer *r, int64_t step, struct err *e)
 
 	if (!r->told_skipped) {
 		r->told_skipped = 1;
-		snprintf(line, sizeof line, "step %" PRId64 ": the loss or its gradient is not finite: the step changes nothing; train.jsonl counts such steps",
-		         step);
+		snprintf(line, sizeof line,
+		         "step %" PRId64 ": the loss or its gradient is not finite: the step changes nothing; train.jsonl counts such steps", step);
 		train_warn(r, line);
 	}
 	if (s->skipped_in_a_row > r->o->max_skipped)

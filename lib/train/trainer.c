@@ -350,8 +350,10 @@ static int init_weights(struct trainer *r, struct err *e)
 static int begin_weights(struct trainer *r, struct err *e)
 {
 	struct train_state *s = &r->state;
-	int rc = checkpoint_load(r->train_dir, s, r->stamp, say_damaged, r, e);
+	int rc = checkpoint_load(r->train_dir, s, r->stamp, r->extended, say_damaged, r, e);
 
+	if (rc > 0 && r->extending && s->step >= r->steps)
+		return err_set(e, ERR_USAGE, "%s is at step %" PRId64 " already: --extend asks for %" PRId64 " in all", r->o->out, s->step, r->steps);
 	if (rc > 0)
 		train_say(r, "going on from step %" PRId64 " of %" PRId64, s->step, r->steps);
 	if (rc < 0 || (!rc && init_weights(r, e)))
@@ -472,18 +474,24 @@ static int manifest_hash(struct trainer *r, struct err *e)
 
 int train_run(const struct train_options *o, struct device *device, const struct train_hooks *hooks, struct err *e)
 {
-	struct trainer r = {.o = o, .hooks = hooks, .device = device, .last_norm = NAN, .log = -1};
+	struct trainer r = {.o = o, .hooks = hooks, .device = device, .last_norm = NAN, .log = -1, .extended = -1};
 	size_t there = dir_there(o->out);
 	int rc = -1, done, mine;
 
 	r.train_dir = path_join(o->out, "train");
 	if (check_options(o, e) || manifest_hash(&r, e) || make_stamp(&r, e))
 		goto out;
+	if (o->extend && !path_exists(r.train_dir)) {
+		err_set(e, ERR_NOINPUT, "%s is not there: --extend goes on with a run that was begun without it", r.train_dir);
+		goto out;
+	}
 	/* A finished run needs no lock, and nothing of it is touched; behind the lock it may have been finished meanwhile. */
 	done = already_done(&r, e);
 	if (!done && (dir_make(o->out, e) || runlock_take(&r.lock, o->out, e)))
 		goto out;
 	done = done ? done : already_done(&r, e);
+	if (!done && o->extend && extend_open(&r, e))
+		goto out;
 	if (done > 0)
 		train_say(&r, "%s is finished; nothing to do", o->out);
 	rc = done ? (done > 0 ? 0 : -1) : train(&r, e);

@@ -45,6 +45,9 @@ struct train_options {
 	int keep_best;                            /* the result is the average at the best validation, not the last */
 	int64_t validate_every, validate_samples; /* 0: a twentieth of the run; samples 0: no validation */
 	int64_t max_skipped;                      /* non-finite steps in a row before ERR_DIVERGED */
+	/* OUT holds a shorter run of these options, finished or not: go on from its newest checkpoint, with its moments and its average, to this
+	 * many steps. The stamp tells at which steps that was done. */
+	int extend;
 	/* Neither: these do not change the result. */
 	double max_skipped_share;                 /* of non-finite steps of all so far, before ERR_DIVERGED; of 100 .. 1000 while there are fewer */
 	int recompute, verify;

@@ -476,8 +476,8 @@ static void unreadable_checkpoints(void **state)
 	assert_int_equal(checkpoint_steps(odd, &steps, &n, &e), -1);
 	assert_true(n == 0 && !steps && e.code);
 	e.code = 0;
-	assert_int_equal(checkpoint_load(none, &s, "{}", NULL, NULL, &e), 0);
-	assert_int_equal(checkpoint_load(odd, &s, "{}", NULL, NULL, &e), -1);
+	assert_int_equal(checkpoint_load(none, &s, "{}", -1, NULL, NULL, &e), 0);
+	assert_int_equal(checkpoint_load(odd, &s, "{}", -1, NULL, NULL, &e), -1);
 	assert_non_null(strstr(e.msg, odd));
 	mem_free(none);
 	mem_free(odd);

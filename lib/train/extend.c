@@ -1,0 +1,115 @@
+/* Going on with a run to more steps than it was begun for (train_options.extend). */
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/fileio.h"
+#include "train/run.h"
+
+static const char *const length_keys[] = {"steps", "epochs", "extended"};
+enum { LENGTH_KEYS = sizeof length_keys / sizeof *length_keys, ASKED_FOR = 2 };
+
+/* The stamp without what tells how long the run is. NULL when it is no JSON; caller frees with mem_free. */
+static char *without_length(const char *line)
+{
+	json_t *o = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+	char *text = NULL;
+
+	for (int i = 0; i < LENGTH_KEYS; i++)
+		json_object_del(o, length_keys[i]);
+	if (json_is_object(o))
+		text = jsonio_line(o);
+	json_decref(o);
+	return text;
+}
+
+int extend_differs(const char *now, const char *line, struct str *what)
+{
+	char *a = without_length(now), *b = without_length(line);
+	int n = a && b ? stamp_line_differs(a, b, what) : -1;
+
+	mem_free(a);
+	mem_free(b);
+	return n;
+}
+
+int extend_same_length(const char *now, const char *line)
+{
+	json_t *a = json_loads(now, 0, NULL), *b = json_loads(line, 0, NULL);
+	int same = 1;
+
+	for (int i = 0; i < ASKED_FOR; i++) {
+		const json_t *v = json_object_get(a, length_keys[i]), *w = json_object_get(b, length_keys[i]);
+
+		same &= !v == !w && (!v || json_number_value(v) == json_number_value(w));
+	}
+	json_decref(a);
+	json_decref(b);
+	return same;
+}
+
+/* The newest checkpoint whose manifest can be read; *c is its, with a stamp to json_decref(). */
+static int newest(const char *dir, struct checkpoint *c, struct err *e)
+{
+	int64_t *steps;
+	int n, found = 0;
+
+	if (checkpoint_steps(dir, &steps, &n, e))
+		return -1;
+	for (int i = 0; i < n && !found; i++) {
+		char *path = checkpoint_path(dir, steps[i]);
+
+		*c = (struct checkpoint){0};
+		found = !checkpoint_inspect(path, 0, c, NULL) && json_is_object(c->stamp);
+		if (!found)
+			json_decref(c->stamp);
+		mem_free(path);
+	}
+	mem_free(steps);
+	return found ? 0 : err_set(e, ERR_NOINPUT, "%s: --extend: no checkpoint is there to go on from", dir);
+}
+
+/* The stamp asked for, with the steps at which the run was extended: what c has, and c's own. */
+static void mark(struct trainer *r, const struct checkpoint *c)
+{
+	json_t *o = json_loads(r->stamp, 0, NULL), *at = json_deep_copy(json_object_get(c->stamp, "extended"));
+
+	if (!json_is_array(at)) {
+		json_decref(at);
+		at = json_array();
+	}
+	json_array_append_new(at, json_integer(c->step));
+	json_object_set_new(o, "extended", at);
+	mem_free(r->stamp);
+	r->stamp = jsonio_line(o);
+	json_decref(o);
+}
+
+int extend_open(struct trainer *r, struct err *e)
+{
+	struct checkpoint c = {0};
+	struct str differ = {0};
+	const json_t *at;
+	char *was;
+
+	if (newest(r->train_dir, &c, e))
+		return -1;
+	was = jsonio_line(c.stamp);
+	if (extend_differs(r->stamp, was, &differ)) {
+		err_set(e, ERR_EXISTS, "%s: step %" PRId64 " was made with other options (%s)", r->train_dir, c.step, str_text(&differ));
+	} else if (extend_same_length(r->stamp, was)) {
+		mem_free(r->stamp);
+		r->stamp = mem_strdup(was);
+	} else {
+		r->extending = 1;
+		mark(r, &c);
+	}
+	at = json_object_get(c.stamp, "extended");
+	r->extended = r->extending ? c.step : json_is_array(at) ? json_integer_value(json_array_get(at, json_array_size(at) - 1)) : -1;
+	mem_free(was);
+	str_release(&differ);
+	json_decref(c.stamp);
+	return e && e->code ? -1 : 0;
+}

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cmd/optnames.h"
+#include "cmd/optrules.h"
 #include "core/mem.h"
 #include "core/pace.h"
 #include "file/claim.h"
@@ -102,7 +103,7 @@ int cmd_start(const struct program *p, int argc, char **argv, int min, int max)
 	signal(SIGXFSZ, SIG_IGN); /* a file at its limit is a write error like a full disk */
 	mem_on_failure(out_of_memory);
 	json_set_alloc_funcs(mem_alloc, mem_free); /* it would leave out what it has no memory for */
-	if (opt_parse(p, argc, argv, &n, &given, &e) || operands_are_wrong(n, min, max, &e))
+	if (opt_parse(p, argc, argv, &n, &given, &e) || operands_are_wrong(n, min, max, &e) || optrules_check(p, &given, argv + 1, n, &e))
 		cmd_die(&e);
 	return n;
 }

@@ -107,7 +107,7 @@ struct work {
 	char **source;
 	int sources;
 	char digest[65]; /* of the samples; empty where they can be read once only */
-	int64_t done, skipped;
+	int64_t done, skipped, total; /* total: of the pass before, or 0 */
 };
 
 static void say_bad(void *arg, const char *why)
@@ -217,10 +217,12 @@ static int scan(struct work *w, struct err *e)
 			return 0;
 	s = open_samples(w, 1, e);
 	while (s && (rc = samples_next(s, &x, e)) > 0)
-		if (cmd_signal)
+		if (progress_tell(&w->progress, "samples read", samples_count(s), samples_expected(s)))
 			rc = err_set(e, ERR_AGAIN, "interrupted");
-	if (s && !rc)
+	if (s && !rc) {
 		samples_digest(s, w->digest);
+		w->total = samples_count(s);
+	}
 	samples_close(s);
 	return rc;
 }
@@ -344,7 +346,7 @@ static int put_samples(struct work *w, struct tar_writer *t, struct samples *s, 
 	while ((rc = encoding_next(w->encoding, &x, e)) > 0) {
 		if (put_sample(t, &x, e))
 			return -1;
-		if (progress_tell(&w->progress, "samples", ++w->done, 0))
+		if (progress_tell(&w->progress, "samples", ++w->done, w->total))
 			return err_set(e, ERR_AGAIN, "interrupted");
 		if (save_place(w, e))
 			return -1;
@@ -395,7 +397,7 @@ static int put_rows(struct work *w, struct rows *r, const struct picture_batch *
 	}
 	w->done += b->n;
 	r->batches++;
-	if (progress_tell(&w->progress, "pictures", w->done, 0))
+	if (progress_tell(&w->progress, "pictures", w->done, w->total))
 		return err_set(e, ERR_AGAIN, "interrupted");
 	if (passing)
 		return 0;

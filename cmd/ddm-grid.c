@@ -8,6 +8,7 @@
 #include "core/str.h"
 #include "data/samples.h"
 #include "file/commit.h"
+#include "file/fileio.h"
 #include "file/resize.h"
 #include "file/standing.h"
 #include "file/still.h"
@@ -193,7 +194,7 @@ static int sheet_write(const struct picture *sheet, const struct strip *strips, 
 static int run(struct strip *strips, char **operand, int n, struct err *e)
 {
 	struct picture sheet = {0};
-	int r = cmd_binary(out_path ? out_path : "-", "-o FILE.png", e);
+	int r = cmd_binary(out_path ? out_path : "-", "-o FILE.png", e), sharded = 0;
 
 	for (int i = 0; i < n && !r; i++) {
 		char *path = strchr(operand[i], '=');
@@ -202,8 +203,11 @@ static int run(struct strip *strips, char **operand, int n, struct err *e)
 			return err_set(e, ERR_USAGE, "'%s' is not LABEL=SAMPLES", operand[i]);
 		*path++ = 0;
 		strips[i].label = operand[i];
+		sharded |= path_holds(path, "MANIFEST.tsv");
 		r = strip_read(&strips[i], path, e);
 	}
+	if (!r && holdout && !sharded)
+		r = err_set(e, ERR_USAGE, "--holdout does nothing without a SHARDS folder among the sources");
 	if (!r && !size)
 		r = err_set(e, ERR_DATA, "no picture in any source after the first %lld", (long long)skip);
 	if (!r && !sheet_draw(&sheet, strips, n, e))

@@ -1,4 +1,6 @@
 /* ddm-ingest: pictures, video and filter graphs to a tar of samples. */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
@@ -98,6 +100,7 @@ struct sink {
 	struct keyset keys;
 	struct class_list classes;
 	struct work_options work;
+	struct progress show;
 };
 
 /* 1 when it was there already. */
@@ -185,6 +188,7 @@ static int job_stream(struct sink *s, const struct job *j, struct err *e)
 	while (!rc && !is_full(s) && (rc = work_next(&d, j, &s->work, &it, &why)) > 0) {
 		rc = item_take(s, j, &it, e);
 		item_release(&it);
+		progress_tell(&s->show, "samples", s->samples, opt.max);
 	}
 	decoder_close(&d);
 	if (e->code)
@@ -201,14 +205,22 @@ struct batch {
 	const struct job *jobs;
 	struct result *results;
 	const struct work_options *work;
+	const struct progress *show;
+	pthread_t teller; /* the one thread that shows progress */
+	int64_t before, total;
+	atomic_int done;
 };
 
 static void batch_task(void *arg, int64_t task, int worker)
 {
 	struct batch *b = arg;
+	int done;
 
 	(void)worker;
 	job_work(&b->results[task], &b->jobs[task], b->work);
+	done = atomic_fetch_add(&b->done, 1) + 1;
+	if (pthread_equal(pthread_self(), b->teller))
+		progress_tell(b->show, "sources", b->before + done, b->total);
 }
 
 static int batch_write(struct sink *s, const struct batch *b, int n, struct err *e)
@@ -227,20 +239,20 @@ static int batch_write(struct sink *s, const struct batch *b, int n, struct err 
 
 static int jobs_run(struct sink *s, const struct job_list *l, struct pool *pool, struct err *e)
 {
-	struct progress progress = opt.quiet ? (struct progress){0} : cmd_progress();
 	struct result results[BATCH];
 	int rc = 0;
 
 	for (size_t at = 0; at < l->n && !rc && !is_full(s);) {
-		struct batch b = {l->v + at, results, &s->work};
+		struct batch b = {l->v + at, results, &s->work, &s->show, pthread_self(), (int64_t)at, (int64_t)l->n, 0};
 		int n = 0;
 
-		if (progress_tell(&progress, "sources", (int64_t)at, (int64_t)l->n) || interrupted())
+		if (interrupted())
 			return err_set(e, ERR_AGAIN, "interrupted");
 		if (job_streams(s, &l->v[at])) {
 			rc = job_stream(s, &l->v[at++], e);
 			continue;
 		}
+		progress_tell(&s->show, "sources", (int64_t)at, (int64_t)l->n);
 		while (n < BATCH && at + n < l->n && !job_streams(s, &l->v[at + n]))
 			n++;
 		memset(results, 0, sizeof results);
@@ -323,6 +335,7 @@ static int tars_run(struct sink *s, const struct job_list *l, struct pool *pool,
 			rc = -1;
 		for (int i = 0; i < b.n; i++)
 			item_release(&b.items[i]);
+		progress_tell(&s->show, "samples", samples_count(in), samples_expected(in));
 	}
 	samples_close(in);
 	return rc < 0 ? -1 : 0;
@@ -392,6 +405,7 @@ static int ingest(struct sink *s, const struct job_list *l, struct pool *pool, s
 		rc = tar_start(&s->tar, &s->file, line, e);
 	mem_free(line);
 	stamp_free(stamp);
+	s->show = opt.quiet ? (struct progress){0} : cmd_progress();
 	s->work = work_options();
 	if (!rc)
 		rc = jobs_run(s, l, pool, e);
@@ -424,6 +438,25 @@ static void summary(const struct sink *s, const struct job_list *l)
 	str_release(&line);
 }
 
+/* Whether such an option does something is told by the sources: it is not ignored in silence. */
+static void tell_idle(const struct job_list *l)
+{
+	int graphs = 0, frames = 0;
+
+	for (size_t i = 0; i < l->n; i++) {
+		graphs |= l->v[i].graph != NULL;
+		frames |= l->v[i].graph || l->v[i].kind == MEDIA_VIDEO;
+	}
+	if (opt.fps > 0 && !frames)
+		cmd_warn("--fps does nothing: no source is a video or a graph");
+	if (opt.frames_given && !frames)
+		cmd_warn("--frames does nothing: no source is a video or a graph");
+	if (opt.duplicates && !frames)
+		cmd_warn("--duplicates does nothing: no source is a video or a graph");
+	if (opt.seeds > 1 && !graphs)
+		cmd_warn("--seeds does nothing: no source is a graph");
+}
+
 int main(int argc, char **argv)
 {
 	struct err e = {0};
@@ -443,7 +476,11 @@ int main(int argc, char **argv)
 		cmd_binary(opt.out, "-o FILE.tar or a pipe", &e);
 	cmd_catch_signals();
 	pool = e.code ? NULL : pool_new((int)opt.threads, &e);
-	if (pool && !job_list_fill(&jobs, argv + 1, n, &jo, &e) && !ingest(&s, &jobs, pool, &e)) {
+	if (pool && !job_list_fill(&jobs, argv + 1, n, &jo, &e)) {
+		tell_idle(&jobs);
+		ingest(&s, &jobs, pool, &e);
+	}
+	if (!e.code && s.samples) {
 		if (!opt.quiet)
 			summary(&s, &jobs);
 		if (opt.max_errors >= 0 && s.skipped > opt.max_errors)

@@ -6,6 +6,7 @@
 #include "cmd/cmd.h"
 #include "cmd/complete.h"
 #include "cmd/optnames.h"
+#include "cmd/optrules.h"
 #include "config.h"
 #include "core/mem.h"
 #include "core/meant.h"
@@ -389,11 +390,12 @@ static int parse_letters(struct cursor *c, const char *arg, struct err *e)
 	return 0;
 }
 
-/* Prints the script for one shell and ends the program. The option is for installing: -h does not list it. */
+/* Prints the script for one shell, or when which option does something, and ends the program. The option is for installing and for tests: -h
+ * does not list it. */
 static int answer_completion(const struct program *p, const char *shell, struct err *e)
 {
 	static const struct err none;
-	char *script = complete_script(p, shell, e);
+	char *script = strcmp(shell, "rules") ? complete_script(p, shell, e) : optrules_text(p);
 
 	if (!script)
 		return -1;

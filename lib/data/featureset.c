@@ -89,7 +89,7 @@ static int compute(struct featureset *f, struct samples *s, const struct feature
 			memcpy(append(f, b.key[i], b.label[i], o), j->out + i * f->d, (size_t)f->d * sizeof(float));
 			b.key[i] = NULL;
 		}
-		if (n > 0 && progress_tell(o->progress, "features", f->n, 0))
+		if (n > 0 && progress_tell(o->progress, "features", f->n, samples_expected(s)))
 			n = err_set(e, ERR_AGAIN, "interrupted");
 		if (n < 0)
 			break;
@@ -101,7 +101,8 @@ static int compute(struct featureset *f, struct samples *s, const struct feature
 }
 
 /* The rows of a batch, whose keys are taken. */
-static int take_rows(struct featureset *f, struct picture_batch *b, const float *x, const struct featureset_options *o, struct err *e)
+static int take_rows(struct featureset *f, struct picture_batch *b, const float *x, int64_t expected,
+                     const struct featureset_options *o, struct err *e)
 {
 	for (int i = 0; i < b->n; i++) {
 		for (int64_t k = 0; k < f->d; k++)
@@ -110,7 +111,7 @@ static int take_rows(struct featureset *f, struct picture_batch *b, const float 
 		memcpy(append(f, b->key[i], b->label[i], o), x + i * f->d, (size_t)f->d * sizeof *x);
 		b->key[i] = NULL;
 	}
-	return progress_tell(o->progress, "features", f->n, 0) ? err_set(e, ERR_AGAIN, "interrupted") : 0;
+	return progress_tell(o->progress, "features", f->n, expected) ? err_set(e, ERR_AGAIN, "interrupted") : 0;
 }
 
 static int measure(struct featureset *f, struct samples *s, const struct featureset_options *o, struct err *e)
@@ -125,7 +126,7 @@ static int measure(struct featureset *f, struct samples *s, const struct feature
 	f->name = mem_strdup(m->name);
 	memcpy(f->hash, m->hash, sizeof f->hash);
 	while (x && (n = lookahead_next(l, &b, e)) > 0)
-		if (m->run(m->arg, x, b->picture, n, e) || take_rows(f, b, x, o, e)) {
+		if (m->run(m->arg, x, b->picture, n, e) || take_rows(f, b, x, lookahead_expected(l), o, e)) {
 			n = -1;
 			break;
 		}

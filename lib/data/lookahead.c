@@ -13,6 +13,7 @@ struct lookahead {
 	struct samples *samples;
 	struct pool *pool;
 	int max, begun;
+	int64_t expected; /* of the samples, which are read in the background between the calls */
 	struct ahead ahead;
 	struct turn turn[2];
 	int now; /* handed out; the other is being read */
@@ -57,6 +58,7 @@ int lookahead_next(struct lookahead *l, struct picture_batch **b, struct err *e)
 		read_next(l);
 	l->begun = 1;
 	ahead_wait(&l->ahead);
+	l->expected = samples_expected(l->samples);
 	l->now = !l->now;
 	t = &l->turn[l->now];
 	*b = &t->batch;
@@ -65,4 +67,9 @@ int lookahead_next(struct lookahead *l, struct picture_batch **b, struct err *e)
 	if (t->n)
 		ahead_start(&l->ahead, read_next, l);
 	return t->n;
+}
+
+int64_t lookahead_expected(const struct lookahead *l)
+{
+	return l->expected;
 }

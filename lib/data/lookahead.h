@@ -14,4 +14,7 @@ void lookahead_free(struct lookahead *l); /* NULL is allowed */
 /* As samples_pictures: how many, 0 at the end, -1. *b is good until the next call; a key that is taken from it is set to NULL. */
 int lookahead_next(struct lookahead *l, struct picture_batch **b, struct err *e);
 
+/* samples_expected, as of the last lookahead_next. */
+int64_t lookahead_expected(const struct lookahead *l);
+
 #endif

@@ -746,6 +746,23 @@ int64_t samples_count(const struct samples *s)
 	return s->count;
 }
 
+/* Of the unit being read, 0 .. 1. */
+static double fraction_read(const struct samples *s)
+{
+	const struct unit *u = &s->unit[s->at];
+
+	if (u->kind == UNIT_FILES)
+		return u->files.n ? (double)s->next / (double)u->files.n : 0;
+	return s->tar ? tar_fraction(s->tar) : s->shard ? (double)s->next / (double)(shard_count(s->shard) + 1) : 0;
+}
+
+int64_t samples_expected(const struct samples *s)
+{
+	double fraction = s->at < s->units ? ((double)s->at + fraction_read(s)) / (double)s->units : 1;
+
+	return fraction > 0 ? (int64_t)((double)s->count / fraction) : 0;
+}
+
 int64_t samples_skipped(const struct samples *s)
 {
 	return s->skipped;

@@ -77,6 +77,8 @@ const struct samples_options *samples_settings(const struct samples *s);
 /* After the end: how many were handed out and skipped, a SHA-256 over keys, extensions and contents in order; ERR_SKIPPED
  * when more were skipped than max_errors. */
 int64_t samples_count(const struct samples *s);
+/* About how many there will be in all, by what is known of the files that are read; 0: nothing yet. For progress. */
+int64_t samples_expected(const struct samples *s);
 int64_t samples_skipped(const struct samples *s);
 void samples_digest(const struct samples *s, char hex[65]);
 int samples_check(const struct samples *s, struct err *e);

@@ -214,7 +214,7 @@ static int fill(struct sharding *z, struct err *e)
 		pool_run(z->o.pool, 2 + z->batch[1]->n, pass_task, z);
 		if (z->err.code)
 			return err_set(e, z->err.code, "%s", z->err.msg);
-		if (progress_tell(z->o.progress, "shards", r->train + r->held, tsv_rows(z->a->table)))
+		if (progress_tell(z->o.progress, "samples", r->train + r->held, tsv_rows(z->a->table)))
 			return err_set(e, ERR_AGAIN, "interrupted");
 		end = done->end;
 		done->n = done->end = 0;

@@ -241,6 +241,16 @@ struct tar_reader *tar_open_memory(const void *data, size_t len, const char *nam
 	return started(r, e);
 }
 
+double tar_fraction(const struct tar_reader *r)
+{
+	struct stat st;
+	off_t at;
+
+	if (r->memory || r->fd < 0 || fstat(r->fd, &st) || !S_ISREG(st.st_mode) || st.st_size <= 0 || (at = lseek(r->fd, 0, SEEK_CUR)) < 0)
+		return 0;
+	return at < st.st_size ? (double)at / (double)st.st_size : 1;
+}
+
 void tar_close(struct tar_reader *r)
 {
 	if (!r)

@@ -32,6 +32,9 @@ struct tar_reader *tar_open_memory(const void *data, size_t len, const char *nam
                                    struct err *e);
 void tar_close(struct tar_reader *r); /* NULL is allowed */
 
+/* How much of a file has been read, 0 .. 1, for progress; 0 where that is not known, as of a pipe. */
+double tar_fraction(const struct tar_reader *r);
+
 /* The next regular file: 1 and *m, whose pointers are good until the next call; 0 at the end of the stream, -1 on error.
  * Links, folders and devices are passed over. Concatenated archives are one stream. A stream without end-of-archive blocks, a
  * damaged header or a truncated compressed stream is ERR_DATA. */

@@ -16,6 +16,7 @@ enum { BATCH = 256, THUMB_SIDE = 32 };
 struct intake {
 	struct evalset *s;
 	const struct evalset_options *o;
+	int64_t expected; /* pictures, about; 0: not known */
 	const struct picture *p; /* the batch */
 	char *const *key;
 	struct digest *digest;
@@ -175,7 +176,7 @@ static int batch_add(struct intake *t, int n, struct err *e)
 	if (rc)
 		return -1;
 	s->n += n;
-	return progress_tell(t->o->progress, "pictures measured", s->n, 0) ? err_set(e, ERR_AGAIN, "stopped") : 0;
+	return progress_tell(t->o->progress, "pictures measured", s->n, t->expected) ? err_set(e, ERR_AGAIN, "stopped") : 0;
 }
 
 int evalpictures_array(struct evalset *s, const struct npy *a, const char *name, const struct evalset_options *o, struct err *e)
@@ -219,6 +220,7 @@ static int pictures_measure(struct evalset *s, struct samples *in, const char *s
 	while (l && (n = lookahead_next(l, &b, e)) > 0) {
 		t.p = b->picture;
 		t.key = b->key;
+		t.expected = lookahead_expected(l);
 		if (batch_add(&t, n, e)) {
 			n = -1;
 			break;

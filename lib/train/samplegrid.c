@@ -176,7 +176,7 @@ int sample_grid(struct trainer *r, struct err *e)
 	int rc;
 
 	if (r->net.channels != 1 && r->net.channels != 3)
-		return 0;
+		return err_set(e, ERR_USAGE, "--sample-every draws nothing: latents of %lld channels are no pictures", (long long)r->net.channels);
 	trainer_bind(r, r->state.ema);
 	rc = r->net.kind == NET_ROUTER ? draw_routing(r, e) : put_texts(r, e) ? -1 : draw_samples(r, e);
 	trainer_bind(r, r->state.values);

@@ -1,0 +1,34 @@
+# On a terminal a long operation shows what is done and of how many; elsewhere nothing. (How fast and how long still: tests/unit/test_pace.c.)
+. "$(dirname "$0")/tap.sh"
+
+need script timeout
+
+# shows NAME REGEX COMMAND: on a terminal, a line of progress that matches, and none left at the end; without one, nothing of it.
+shows() {
+	shows_name=$1 shows_regex=$2 shows_command=$3
+	rm -rf out*
+	timeout -k 5 100 script -q -e -c "$shows_command" /dev/null >screen 2>"$ERR" </dev/null
+	RC=$?
+	[ $RC -eq 0 ]
+	tap_result $? "$shows_name on a terminal" "exit $RC: $(tr '\r' '\n' <screen | tail -n 3)"
+	tr '\r' '\n' <screen >lines
+	check_grep "$shows_name: what is done" "$shows_regex" lines
+	rm -rf out*
+	# shellcheck disable=SC2086
+	check "$shows_name elsewhere" sh -c "$shows_command"
+	grep -E -q "$shows_regex" "$ERR"
+	[ $? -ne 0 ]
+	tap_result $? "$shows_name elsewhere: no progress"
+}
+
+mkdir pics
+tar xzf "$SRC/tests/golden/eval-a.tar.gz" -C pics || exit 1
+ddm-cluster -q -k 2 -o a.tsv pics || exit 1
+ddm-shard -q -a "$SRC/tests/golden/blobs.tsv" -o shards "$SRC/tests/golden/blobs.tar.gz" || exit 1
+ddm-exact -o model shards 2>/dev/null || exit 1
+
+shows ddm-ingest '^ddm-ingest: sources 0 of [0-9]+ \(0%\)' "ddm-ingest -o out.tar pics"
+shows ddm-cluster '^ddm-cluster: (features|samples|k-means) [0-9]+' "ddm-cluster -k 2 --features random -o out.tsv pics"
+shows ddm-shard '^ddm-shard: samples [0-9]+ of [0-9]+ \([0-9]+%\)' "ddm-shard -a a.tsv -o out pics"
+shows ddm-encode '^ddm-encode: samples( read)? [0-9]+' "ddm-encode -m $SRC/tests/golden/autotiny -o out.tar pics"
+shows ddm-sample '^ddm-sample: pictures 0 of 20 \(0%\)' "ddm-sample -n 20 --route full --steps 2 --format latent -o out.tar model"

@@ -60,7 +60,7 @@ static const struct opt options[] = {
     {"--weight-dtype", 0, OPT_CHOICE, &run.ask.weights, 0, 0, "TYPE",
      "how the experts' matrices are held and multiplied (default bf16 on a GPU, f32 on the CPU)", sample_weights, NULL},
     {"--encoder-weight-dtype", 0, OPT_CHOICE, &run.ask.encoders, 0, 0, "TYPE",
-     "how the matrices of the text encoder and the autoencoder are held and multiplied (default f32)", encoder_weights, NULL},
+     "how the matrices of the text encoder and the autoencoder are held and multiplied (default f32)", encoder_weights, &run.ask.encoders_given},
     {"--map", 0, OPT_FLAG, &run.ask.map, 0, 0, NULL, "leave f32 matrices in their files, mapped; changes no result", NULL, NULL},
     OPT_GROUP("Decoding and text"),
     {"--format", 0, OPT_CHOICE, &run.ask.format, 0, 0, "NAME",

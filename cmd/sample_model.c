@@ -62,15 +62,35 @@ static int find_vae(struct run *r, const char *dir, struct err *e)
 	return 0;
 }
 
+/* -1 and ERR_USAGE where something is asked for that is of texts, which the model does not read. */
+static int refuse_texts(const struct sample_ask *a, const char *dir, struct err *e)
+{
+	const char *const about[][2] = {{"--prompt", a->prompt},         {"--prompts", a->prompts},   {"--text-features", a->features},
+	                                {"--negative-features", a->away}, {"--negative", a->negative}, {"--text-encoder", a->encoder}};
+
+	for (size_t i = 0; i < sizeof about / sizeof *about; i++)
+		if (about[i][1] && *about[i][1])
+			return err_set(e, ERR_USAGE, "%s does nothing: %s reads no text", about[i][0], dir);
+	return 0;
+}
+
+/* The same of what is of an autoencoder, or of it and a text encoder. */
+static int refuse_encoders(const struct run *r, const char *dir, struct err *e)
+{
+	if (r->ask.tile && !r->vae)
+		return err_set(e, ERR_USAGE, "--tile does nothing: %s has no autoencoder", dir);
+	if (r->ask.encoders_given && !*r->vae_hash && !(r->text && !r->ask.features))
+		return err_set(e, ERR_USAGE, "--encoder-weight-dtype does nothing: of %s neither a text encoder nor an autoencoder computes", dir);
+	return 0;
+}
+
 static int open_text(struct run *r, const char *dir, struct err *e)
 {
 	const struct ensemble *s = &r->ensemble;
 	const char *published = textencoder_published(s->text_width);
 
-	if (!s->text_tokens && (r->ask.prompt || r->ask.prompts || r->ask.features || r->ask.away))
-		return err_set(e, ERR_USAGE, "%s: reads no text", dir);
 	if (!s->text_tokens)
-		return 0;
+		return refuse_texts(&r->ask, dir, e);
 	if (!r->ask.prompt && !r->ask.prompts && !r->ask.features)
 		return err_set(e, ERR_USAGE, "%s: reads text: --prompt, --prompts or --text-features tells which", dir);
 	if (r->ask.features && r->ask.cfg != 1 && !r->ask.away)
@@ -137,7 +157,7 @@ int sample_open_model(struct run *r, const char *dir, struct err *e)
 		return err_lacking(e, NULL);
 	if (check_classes(r, e))
 		return -1;
-	if (find_vae(r, dir, e) || open_text(r, dir, e) || count_pictures(r, e))
+	if (find_vae(r, dir, e) || open_text(r, dir, e) || refuse_encoders(r, dir, e) || count_pictures(r, e))
 		return -1;
 	for (int64_t i = 0; i < r->labels.n; i++) {
 		if (r->labelled && r->labels.cluster[i] >= s->classes)

@@ -21,7 +21,7 @@ struct sample_ask {
 	int64_t steps, first, batch, threads, cfg_channels;
 	uint64_t seed;
 	double cfg;
-	int cfg_given, steps_given, times_given, format_given, tile, map, invariant, profile, quiet;
+	int cfg_given, steps_given, times_given, format_given, encoders_given, tile, map, invariant, profile, quiet;
 	const char *route, *class, *labels, *grid, *report, *log, *timing, *out, *device;
 	const char *prompt, *prompts, *negative, *features, *away, *encoder, *vae, *resident;
 	const char *solver;                /* once settled, never NULL */

@@ -3,6 +3,9 @@
 
 mkdir pics
 tar xzf "$SRC/tests/golden/eval-a.tar.gz" -C pics || exit 1
+ddm-shard -q -a "$SRC/tests/golden/blobs.tsv" -o shards "$SRC/tests/golden/blobs.tar.gz" || exit 1
+ddm-exact -o model shards 2>/dev/null || exit 1
+sample="ddm-sample -n 1 --route full --steps 1 -o x.tar"
 text=$SRC/tests/golden/pretrained/text-t5
 
 # refused PROGRAM OPTION CMD...: exit 2 and the option named
@@ -29,6 +32,19 @@ for o in "--fps 2" "--frames 2" "--duplicates" "--seeds 2"; do
 	# shellcheck disable=SC2086
 	told ddm-ingest "${o%% *}" ddm-ingest $o -o "x${o%% *}.tar" pics
 done
+echo "a cat" >lines
+for o in "--prompt x" "--prompts lines" "--text-features x" "--negative x" "--negative-features x" "--text-encoder x"; do
+	case $o in --negative*) with="--cfg 1" ;; *) with= ;; esac
+	# shellcheck disable=SC2086
+	refused ddm-sample "${o%% *}" $sample $with $o model
+done
+# shellcheck disable=SC2086
+{
+	refused ddm-sample --timesteps $sample --solver ddim --timesteps paris model
+	refused ddm-sample --expert-time $sample --solver ddim --expert-time native model
+	refused ddm-sample --encoder-weight-dtype $sample --encoder-weight-dtype int8 model
+	refused ddm-sample --tile $sample --tile model
+}
 for o in "--size 8" "--posterior mean" "--flip" "--no-pictures"; do
 	# shellcheck disable=SC2086
 	refused ddm-encode "${o%% *}" ddm-encode -m "$text" $o -o x.tar pics
@@ -44,9 +60,8 @@ for program in "$B"/ddm-*; do
 done | sort -u >wanted
 echo "$tried" | tr ' ' '\n' | grep . | sort -u >done
 comm -23 wanted done >missing
-# Of ddm-encode's others, ddm-encode.sh has the examples; of ddm-sample's, ddm-sample.sh and ddm-sample-text.sh.
+# Of ddm-encode's others, ddm-encode.sh has the examples.
 for o in --captions --tokens --null-text --dtype; do
 	grep -q -e "$o" "$SRC/tests/cli/ddm-encode.sh" && sed -i "/^ddm-encode=$o\$/d" missing
 done
-sed -i '/^ddm-sample=/d' missing
 check_out "every one has an example" "" cat missing

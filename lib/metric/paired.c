@@ -1,7 +1,10 @@
+/* Student's t over pairs, and Holm's correction for many comparisons. */
 #include "metric/paired.h"
 
 #include <float.h>
 #include <math.h>
+
+#include "core/mem.h"
 
 /* The continued fraction of the regularised incomplete beta function I_x(a, b) (DLMF 8.17.22), by Lentz's method; it converges
  * fast for x < (a + 1) / (a + b + 2). */
@@ -88,4 +91,26 @@ int paired_compare(struct paired *out, const double *a, const double *b, int n, 
 	out->t = se > 0 ? mean / se : mean == 0 ? 0 : copysign(INFINITY, mean);
 	out->p = out->t == 0 ? 1 : 2 * upper_tail(out->t, n - 1);
 	return 0;
+}
+
+/* With the r-th smallest of n (from 0) multiplied by n - r, no value is below one of a smaller p. */
+void holm_adjust(double *p, int n)
+{
+	double *raw = mem_alloc((size_t)n * sizeof *raw + 1), worst = 0;
+	char *done = mem_zalloc((size_t)n + 1, 1);
+
+	for (int i = 0; i < n; i++)
+		raw[i] = p[i];
+	for (int r = 0; r < n; r++) {
+		int least = -1;
+
+		for (int i = 0; i < n; i++)
+			if (!done[i] && (least < 0 || raw[i] < raw[least]))
+				least = i;
+		done[least] = 1;
+		worst = fmax(worst, fmin((n - r) * raw[least], 1));
+		p[least] = worst;
+	}
+	mem_free(raw);
+	mem_free(done);
 }

@@ -19,11 +19,20 @@ for v in 0.27 0.29 0.30 0.26 0.28; do
 done
 # scipy.stats.ttest_rel of the two rows above
 check_out "five seeds" \
-	'{"key":"kd-pix","label":"a","against":"b","pairs":5,"difference":0.026,"sd":0.0250998008,"level":0.95,"low":-0.00516551901,"high":0.057165519,"t":2.3162641,"p":0.0814699795}' \
+	'{"key":"kd-pix","label":"a","against":"b","pairs":5,"difference":0.026,"sd":0.0250998008,"level":0.95,"low":-0.00516551901,"high":0.057165519,"t":2.3162641,"p":0.0814699795,"seed_sd":0.0270185122,"seed_sd_against":0.0158113883}' \
 	ddm-compare b=b1 b=b2 b=b3 b=b4 b=b5 a=a1 a=a2 a=a3 a=a4 a=a5
 check "arms may alternate" ddm-compare -o other b=b1 a=a1 a=a2 b=b2 a=a3 b=b3 b=b4 a=a4 a=a5 b=b5
 ddm-compare -o one b=b1 b=b2 b=b3 b=b4 b=b5 a=a1 a=a2 a=a3 a=a4 a=a5
 check_same "arms that alternate: the same line" one other
+check "all files of an arm in one operand" ddm-compare -o commas b=b1,b2,b3 a=a1,a2,a3,a4,a5 b=b4,b5
+check_same "files with commas between: the same line" one commas
+cp b1 b1,b2
+check "a file with a comma in its name" ddm-compare -o named b=b1,b2 b=b2 b=b3 b=b4 b=b5 a=a1,a2,a3,a4,a5
+check_same "is one file" one named
+rm b1,b2
+check_exit 2 "nothing between two commas" ddm-compare b=b1,,b2 a=a1,a2
+check_err "says so" "beside a comma"
+check_exit 66 "no such file after a comma" ddm-compare b=b1,nothing a=a1,a2
 check "three arms" ddm-compare -k kd-pix --level .9 b=b1 b=b2 a=a1 a=a2 c=a3 c=a4
 [ "$(tap_lines "$OUT")" -eq 2 ]
 tap_result $? "three arms: two lines"
@@ -59,6 +68,21 @@ check_grep "the first arm" '^kd-pix	b	5	0\.28	0\.0158113883	-	-	-	-$' table
 check_grep "the second" '^kd-pix	a	5	0\.306	0\.0270185122	0\.026	-0\.00516551901	0\.057165519	0\.0814699795$' table
 check_grep "the other key" '^gflop	a	5	3	1\.58113883	-3	-4\.96324' table
 check_out "a line for each key" 2 sh -c 'ddm-compare -k "kd-pix gflop" "$@" | wc -l' - "$@"
+# Holm over what is printed: four p values, sorted, times 4, 3, 2, 1, never falling; the arms' GFLOP, the same in every pair, are no test.
+for i in 1 2 3 4 5; do
+	echo "{\"kd-pix\":0.2$((i * i % 7)),\"fd\":$((i * i % 5)).$i,\"gflop\":7}" >hc$i
+	echo "{\"kd-pix\":0.3$((i * 3 % 5)),\"fd\":$((i % 3)).5,\"gflop\":9}" >hd$i
+	echo "{\"kd-pix\":0.25$i,\"fd\":1.$i,\"gflop\":3}" >he$i
+done
+holm() { ddm-compare -k kd-pix,fd,gflop --holm "$@" c=hc1,hc2,hc3,hc4,hc5 d=hd1,hd2,hd3,hd4,hd5 e=he1,he2,he3,he4,he5; }
+check "corrected for many comparisons" holm --tsv -o holm.tsv
+grep -v '^#' holm.tsv | awk -F '\t' 'NF != 10 { bad = 1 } $9 != "-" && $1 != "gflop" { print $9, $10 } $1 == "gflop" && $10 != "-" { bad = 1 }
+	END { exit bad }' >holm.p
+tap_result $? "has a column more; what is no test has none"
+LC_ALL=C sort -g holm.p | awk '{ v = (5 - NR) * $1; if (v > 1) v = 1; if (v < m) v = m; m = v; d = v - $2; if (d > 1e-8 || d < -1e-8) bad = 1 } END { exit bad || NR != 4 }'
+tap_result $? "each p by its rank" "$(cat holm.p)"
+check_out "lines say it too" 4 sh -c 'grep -c "\"p_holm\":[0-9.e-]*,\"tests\":4" "$1"' - "$(holm >holm.json && echo holm.json)"
+check_grep "null where there is no test" '"key":"gflop".*"p_holm":null' holm.json
 check "one seed" ddm-compare --tsv -o table b=b1 a=a1
 check_grep "its means" '^kd-pix	a	1	0\.31	-	0\.04	-	-	-$' table
 check_exit 65 "a key of one arm alone" ddm-compare -k kd-pix,gflop --tsv b=b1 b=gb1 a=a1

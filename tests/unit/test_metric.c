@@ -674,6 +674,24 @@ static void paired(void **state)
 	assert_int_equal(e.code, ERR_USAGE);
 }
 
+/* R: p.adjust(c(.01, .04, .03, .005), "holm"); ties and values that pass 1. */
+static void holm(void **state)
+{
+	double p[] = {.01, .04, .03, .005}, q[] = {.9, .2, .2, .6}, one[] = {.03};
+	static const double want[] = {.03, .06, .06, .02}, ties[] = {1, .8, .8, 1};
+
+	(void)state;
+	holm_adjust(p, 4);
+	holm_adjust(q, 4);
+	holm_adjust(one, 1);
+	holm_adjust(one, 0);
+	for (int i = 0; i < 4; i++) {
+		near(p[i], want[i], 1e-15);
+		near(q[i], ties[i], 1e-15);
+	}
+	assert_true(one[0] == .03);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -698,6 +716,7 @@ int main(void)
 	    cmocka_unit_test(features_tell_damage),
 	    cmocka_unit_test(student),
 	    cmocka_unit_test(paired),
+	    cmocka_unit_test(holm),
 	};
 	int rc;
 

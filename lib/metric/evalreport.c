@@ -4,9 +4,11 @@
 #include "core/rng.h"
 #include "core/str.h"
 #include "metric/frechet.h"
+#include "metric/frecheterror.h"
 #include "metric/kd.h"
 #include "metric/memorised.h"
 
+#include <math.h>
 #include <string.h>
 
 const char *evalreport_name(const struct evalreport *r)
@@ -25,13 +27,20 @@ static void put(struct stamp *st, const struct evalreport *r, const char *what, 
 	mem_free(key);
 }
 
+/* "WHAT-NAME-TAIL-se", where the error is known */
+static void put_error(struct stamp *st, const struct evalreport *r, const char *what, const char *tail, double se)
+{
+	char *key = str_new("%s-se", tail);
+
+	if (isfinite(se))
+		put(st, r, what, key, se);
+	mem_free(key);
+}
+
 static void put_kd(struct stamp *st, const struct evalreport *r, const char *tail, const struct kd *k)
 {
-	char *se = str_new("%s-se", tail);
-
 	put(st, r, "kd", tail, k->value);
-	put(st, r, "kd", se, k->se);
-	mem_free(se);
+	put_error(st, r, "kd", tail, k->se);
 }
 
 static int kd_between(struct kd *k, const struct evalreport *r, const float *x, int64_t n, const float *y, int64_t m,
@@ -94,7 +103,7 @@ static int fd_statistics(struct stamp *st, const struct evalreport *r, const dou
 {
 	struct evalset *a = r->reference, *b = r->samples;
 	int d = a->recipe.dims;
-	double full, along, *v = mem_alloc(2 * (size_t)(p + p * p) * sizeof *v), *sp = v + 2 * p;
+	double full, along, se = NAN, *v = mem_alloc(2 * (size_t)(p + p * p) * sizeof *v), *sp = v + 2 * p;
 	int rc = -1;
 
 	if (!evalset_statistics(b, r->pool, e) && !frechet_distance(&full, r->pool, a->mu, a->sigma, b->mu, b->sigma, d, e)) {
@@ -102,10 +111,13 @@ static int fd_statistics(struct stamp *st, const struct evalreport *r, const dou
 		frechet_project(v + p, sp + p * p, axes, b->mu, b->sigma, d, p);
 		rc = frechet_distance(&along, r->pool, v, sp, v + p, sp + p * p, p, e);
 	}
+	if (!rc && b->features)
+		rc = frechet_fixed_error(&se, r->pool, v, sp, b->features, b->n, d, axes, p, e);
 	mem_free(v);
 	if (rc)
 		return -1;
 	put(st, r, "fd", "", along);
+	put_error(st, r, "fd", "", se);
 	put(st, r, "fd", "-full", full);
 	if (b->n)
 		stamp_i64(st, "fd-n", b->n);
@@ -115,19 +127,27 @@ static int fd_statistics(struct stamp *st, const struct evalreport *r, const dou
 struct pair {
 	const struct evalset *x, *y; /* the same: disjoint parts */
 	const char *along, *full;    /* ends of the keys */
+	int error;                   /* whether its standard error is told */
 };
 
 /* Both pairs at one number of vectors: as many as the floor can have, so that their biases are the same */
 static int fd_pairs(struct stamp *st, const struct evalreport *r, const double *axes, int p, const struct pair *pair, int pairs,
                     int64_t take, const char *key, struct err *e)
 {
-	double along, full;
+	double along, full, se = NAN;
 
 	for (int i = 0; i < pairs; i++) {
-		if (frechet_equal(&along, &full, r->pool, pair[i].x->features, pair[i].x->n, pair[i].y->features, pair[i].y->n,
-		                  r->reference->recipe.dims, axes, p, take, r->draws, r->seed, e))
+		const struct evalset *x = pair[i].x, *y = pair[i].y;
+
+		if (frechet_equal(&along, &full, r->pool, x->features, x->n, y->features, y->n, r->reference->recipe.dims, axes, p, take,
+		                  r->draws, r->seed, e))
+			return -1;
+		if (pair[i].error && frechet_equal_error(&se, r->pool, x->features, x->n, y->features, y->n, r->reference->recipe.dims, axes, p,
+		                                         take, r->draws, r->seed, e))
 			return -1;
 		put(st, r, "fd", pair[i].along, along);
+		if (pair[i].error)
+			put_error(st, r, "fd", pair[i].along, se);
 		put(st, r, "fd", pair[i].full, full);
 	}
 	stamp_i64(st, key, take);
@@ -142,8 +162,8 @@ static int64_t least(int64_t a, int64_t b)
 static int fd_sets(struct stamp *st, const struct evalreport *r, const double *axes, int p, struct err *e)
 {
 	const struct evalset *a = r->reference, *b = r->samples, *h = r->heldout;
-	struct pair near[] = {{a, b, "", "-full"}, {a, a, "-floor", "-full-floor"}};
-	struct pair far[] = {{h, b, "-heldout", "-heldout-full"}, {a, h, "-heldout-floor", "-heldout-full-floor"}};
+	struct pair near[] = {{a, b, "", "-full", 1}, {a, a, "-floor", "-full-floor", 0}};
+	struct pair far[] = {{h, b, "-heldout", "-heldout-full", 1}, {a, h, "-heldout-floor", "-heldout-full-floor", 0}};
 
 	if (a->n >= 4 && fd_pairs(st, r, axes, p, near, 2, least(b->n, a->n / 2), "fd-n", e))
 		return -1;

@@ -46,7 +46,7 @@ const char *evalreport_name(const struct evalreport *r);
 /* Adds to st the counts and, NAME being that name, for the metrics
  *   kd         kd-NAME kd-NAME-se                   samples to the reference
  *              kd-NAME-floor kd-NAME-floor-se       one half of the reference to the other
- *   fd         fd-NAME fd-NAME-full                 along the axes and in all dimensions, between fd-n and fd-n
+ *   fd         fd-NAME fd-NAME-se fd-NAME-full      along the axes, its error, and in all dimensions, between fd-n and fd-n
  *              fd-NAME-floor fd-NAME-full-floor     disjoint parts of the reference, fd-n and fd-n
  *   memorised  memorised memorised-of               fraction of the samples; pictures they were compared with
  * and, with a held-out set, the same with "-heldout" after NAME, where the floor is reference to held-out, and

@@ -26,6 +26,10 @@ while read -r key want; do
 done <"$G/eval-values.txt"
 same_number "fd-n: half of the reference" "$(number fd-n pix.json)" 15
 same_number "fd-n-heldout: the held-out set" "$(number fd-n-heldout pix.json)" 16
+for key in fd-pix fd-pix-heldout; do
+	awk -v d="$(number $key pix.json)" -v se="$(number $key-se pix.json)" 'BEGIN { exit !(se > 0 && se < d) }'
+	tap_result $? "$key has a standard error" "$(number $key pix.json) $(number $key-se pix.json)"
+done
 [ "$(tap_lines pix.json)" -eq 1 ]
 tap_result $? "one line"
 ! grep -qiE '"[^"]*(fid|kid)[^"]*":' pix.json

@@ -213,7 +213,7 @@ check-peers: all $(PEERS) $(addprefix $(B)/tests/unit/test_,pretrained encoders 
 	$(Q)B=$(B) PEER_PYTHON='$(or $(PEER_PYTHON),python3)' $(SRC)/tests/peers/run $(T)
 
 demo:
-	$(Q)B=$(B) $(SRC)/share/deps.sh --quick
+	$(Q)B=$(B) $(SRC)/share/deps.sh --quick --needed
 	$(Q)$(MAKE) --no-print-directory $(JOBS) demo-built
 
 demo-built: all

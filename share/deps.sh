@@ -1,7 +1,10 @@
 #!/bin/sh
-# Installs, on Debian and Ubuntu, the packages of whatever does not link yet. configure knows their names.
+# Installs, on Debian and Ubuntu, the packages of whatever does not link yet, and programs without which some tests are skipped; those may
+# stay away. configure knows their names.
 #
-#	share/deps.sh [--quick] [configure's options]      --quick: nothing to do when the build directory is configured
+#	share/deps.sh [--quick] [--needed] [configure's options]
+#
+# --quick: nothing to do when the build directory is configured. --needed: nothing that is for tests alone.
 set -u
 SRC=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 if [ "${1:-}" = --quick ]; then
@@ -9,27 +12,58 @@ if [ "${1:-}" = --quick ]; then
 	[ -n "$(find "${B:-build}/config.mak" -newer "$SRC/configure" 2>/dev/null)" ] && exit 0
 fi
 
+tests=1
+if [ "${1:-}" = --needed ]; then
+	shift
+	tests=0
+fi
+
 fail() {
 	echo "deps: $*" >&2
 	exit 1
 }
 
-packages=$("$SRC/configure" --missing "$@" | tr '\n' ' ') || exit 1
-packages=${packages% }
-[ -n "$packages" ] || exit 0
-command -v apt-get >/dev/null 2>&1 || fail "no apt-get here; install what these Debian packages hold: $packages"
+# What is to be installed, and as whom: packages, wanted, as_root.
+look() {
+	packages=$("$SRC/configure" --missing "$@" | tr '\n' ' ') || exit 1
+	packages=${packages% }
+	wanted=
+	[ "$tests" -eq 0 ] || wanted=$("$SRC/configure" --wanted | tr '\n' ' ')
+	wanted=${wanted% }
+}
+
+look "$@"
+[ -n "$packages$wanted" ] || exit 0
+skipped="deps: without these packages some tests are skipped: $wanted"
 as_root=
+if ! command -v apt-get >/dev/null 2>&1; then
+	[ -z "$packages" ] || fail "no apt-get here; install what these Debian packages hold: $packages"
+	echo "$skipped" >&2
+	exit 0
+fi
 if [ "$(id -u)" -ne 0 ]; then
-	sudo -n true 2>/dev/null || fail "neither root nor sudo without a password; as root: apt-get install $packages"
+	if ! sudo -n true 2>/dev/null; then
+		[ -z "$packages" ] || fail "neither root nor sudo without a password; as root: apt-get install $packages"
+		echo "$skipped" >&2
+		exit 0
+	fi
 	as_root='sudo -n'
 fi
-echo "deps: installing $packages"
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 run() { $as_root env DEBIAN_FRONTEND=noninteractive "$@" >"$log" 2>&1 </dev/null; }
-if ! run apt-get -q update || ! run apt-get -q -y --no-install-recommends install $packages; then
-	tail -n 5 "$log" >&2
-	fail "apt-get failed (is there a network?); needed: $packages"
+echo "deps: installing${packages:+ $packages}${wanted:+ $wanted}"
+updated=1
+run apt-get -q update || updated=0
+if [ -n "$packages" ]; then
+	if [ "$updated" -eq 0 ] || ! run apt-get -q -y --no-install-recommends install $packages; then
+		tail -n 5 "$log" >&2
+		fail "apt-get failed (is there a network?); needed: $packages"
+	fi
 fi
-packages=$("$SRC/configure" --missing "$@" | tr '\n' ' ')
-[ -z "${packages% }" ] || fail "still missing after the installation: $packages"
+if [ -n "$wanted" ] && { [ "$updated" -eq 0 ] || ! run apt-get -q -y --no-install-recommends install $wanted; }; then
+	echo "$skipped" >&2
+fi
+[ -n "$packages" ] || exit 0
+look "$@"
+[ -z "$packages" ] || fail "still missing after the installation: $packages"

@@ -111,8 +111,8 @@ fi
 small() { sh -c 'trap "" XFSZ; ulimit -f 2; exec "$@"' sh "$@"; }
 check_exit 74 "a disk that is full half-way" small ddm-cluster -q -k 2 -o full.tsv pics
 check_absent "nothing written" full.tsv
-if command -v /opt/ref/bin/python >/dev/null; then
-	/opt/ref/bin/python - <<-'END'
+if python=$(numpy_python); then
+	"$python" - <<-'END'
 	import numpy as np, json, hashlib
 	keys = [l.split('\t')[0] for l in open('one.tsv') if l[0] != '#']
 	x = np.random.default_rng(1).normal(size=(len(keys), 5)).astype('f4')
@@ -126,7 +126,7 @@ if command -v /opt/ref/bin/python >/dev/null; then
 	check_out "the clusters they show" "0" sh -c "grep -v '^#' x.tsv | awk -F '\t' '{ c = (NR - 1) % 3; if (c in m && m[c] != \$2) bad++; m[c] = \$2 } END { print bad + 0 }'"
 	check_grep "named in the stamp" '"features":"mine"' x.tsv
 	check_exit 65 "a row too few" ddm-cluster -k 3 --features short.npy pics
-	/opt/ref/bin/python - <<-'END'
+	"$python" - <<-'END'
 	import numpy as np
 	x = np.zeros((70, 3), 'f4')
 	x[4, 1] = np.nan

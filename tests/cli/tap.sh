@@ -26,6 +26,7 @@
 #	check_stdout NAME CMD...        CMD, which writes data to stdout: exit 74 on a full disk, death by SIGPIPE on a closed pipe
 #	skip NAME REASON                one skipped check
 #	skip_all REASON                 end here
+#	numpy_python                    prints a Python that has numpy; fails where there is none
 #	need PROG...                    skip_all unless these (jq, python3, strace...) are installed
 #	need_data [NAME]                skip_all unless $DATA (and $DATA/NAME) exists
 #	flip FILE OFFSET                flip the lowest bit of one byte in place
@@ -60,6 +61,14 @@ RC=0
 : >"$OUT"
 : >"$ERR"
 cd "$tap_dir/work" || exit 1
+
+# A python3 that is first in PATH (pyenv's, a virtual environment's) hides the system's, for which Debian's numpy is.
+numpy_python() {
+	for tap_python in python3 /usr/bin/python3; do
+		"$tap_python" -c 'import numpy' >/dev/null 2>&1 && echo "$tap_python" && return
+	done
+	return 1
+}
 
 tap_end() {
 	tap_rc=$?

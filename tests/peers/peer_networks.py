@@ -9,7 +9,7 @@ import subprocess
 import tarfile
 import tempfile
 
-from peers import BUILD, DATA, SEED, SOURCE, case
+from peers import BUILD, DATA, SEED, SOURCE, case, some_of
 
 TEXTS = ["the lower house", "a newer tower", "", "lowest"]
 
@@ -26,7 +26,7 @@ def flowers(n):
     from PIL import Image
 
     from_ = os.path.join(DATA, "flowers-64", "daisy")
-    return [np.asarray(Image.open(os.path.join(from_, name)).convert("RGB")) for name in sorted(os.listdir(from_))[SEED:SEED + n]]
+    return [np.asarray(Image.open(os.path.join(from_, name)).convert("RGB")) for name in some_of(sorted(os.listdir(from_)), n)]
 
 
 def archive(path, pictures, texts=None):

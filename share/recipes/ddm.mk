@@ -92,21 +92,30 @@ $(PARTITION)/assign.tsv: $(SAMPLES)
 $(SHARDS): $(PARTITION)/assign.tsv
 	$(ddm)shard -a $< --holdout $(HOLDOUT) $(SHARD_FLAGS) -o $(@D) $(SAMPLES)
 
-# --plan tells steps and GFLOP per image of the monolith, then of the router.
+# --plan tells steps and GFLOP per image of the monolith, then of the router. What the router takes of the monolith's training, experts give up.
 expert_epochs = { $(ddm)train --cluster all $(NET) --epochs $(EPOCHS) --batch $(BATCH) --no-verify --plan -o $(RUN)/monolith/expert_0 $(PARTITION)/shards \
 	&& $(ddm)route-train $(ROUTER_NET) $(ROUTER_FLAGS) --batch $(ROUTER_BATCH) --no-verify --plan -o $(RUN)/model/router $(PARTITION)/shards; } | \
-	awk '$$1 == "steps" { n++; steps[n] = $$2 } $$1 == "gflop_per_image" { gflop[n] = $$2 } END { printf "%.6g", \
-	$(EPOCHS) * (1 - steps[2] * gflop[2] * $(ROUTER_BATCH) / (steps[1] * gflop[1] * $(BATCH))) }'
+	awk '$$1 == "steps" { n++; steps[n] = $$2 } $$1 == "gflop_per_image" { gflop[n] = $$2 } END { if (n < 2) exit 1; \
+	share = steps[2] * gflop[2] * $(ROUTER_BATCH) / (steps[1] * gflop[1] * $(BATCH)); if (share < 1) printf "%.6g", $(EPOCHS) * (1 - share); else { \
+	printf "ddm.mk: the router costs more than the experts save: its training takes %.3g times the work of the monolith. Take a smaller ROUTER_NET, \
+	fewer --steps in ROUTER_FLAGS or more EPOCHS; EXPERT_EPOCHS=N trains experts for N epochs whatever that costs.\n", share | "cat >&2"; exit 2 } }'
+
+# Run before anything is trained: all of it is known by then, and after the monolith hours are lost.
+check_budget = $(if $(filter-out 0,$(EXPERT_BATCH)),,echo 'ddm.mk: a BATCH of $(BATCH) has no picture for each of $(K) experts; take a larger one.' >&2; exit 2;) \
+	$(if $(EXPERT_EPOCHS),:,$(expert_epochs) >/dev/null)
 
 $(EXPERTS): $(RUN)/model/expert_%/diffusion_pytorch_model.safetensors: $(SHARDS)
+	@$(check_budget)
 	@mkdir -p $(RUN)/model
-	$(ddm)train --cluster $* $(NET) --epochs $(or $(EXPERT_EPOCHS),$(shell $(expert_epochs))) --batch $(EXPERT_BATCH) --seed $(SEED) $(EXPERT_FLAGS) $(one_thread) -o $(@D) $(PARTITION)/shards
+	$(ddm)train --cluster $* $(NET) --epochs $(or $(EXPERT_EPOCHS),$(shell { $(expert_epochs); } 2>/dev/null)) --batch $(EXPERT_BATCH) --seed $(SEED) $(EXPERT_FLAGS) $(one_thread) -o $(@D) $(PARTITION)/shards
 
 $(MONOLITH) $(CONDITIONED): $(SHARDS)
+	@$(check_budget)
 	@mkdir -p $(dir $(@D))
 	$(ddm)train --cluster all $(if $(filter $(CONDITIONED),$@),--condition cluster) $(NET) --epochs $(EPOCHS) --batch $(BATCH) --seed $(SEED) $(TRAIN_FLAGS) $(one_thread) -o $(@D) $(PARTITION)/shards
 
 $(ROUTER): $(SHARDS)
+	@$(check_budget)
 	@mkdir -p $(RUN)/model
 	$(ddm)route-train $(ROUTER_NET) $(ROUTER_FLAGS) --batch $(ROUTER_BATCH) --seed $(SEED) $(one_thread) -o $(@D) $(PARTITION)/shards
 

@@ -31,6 +31,19 @@ else
 	skip "equal compute" "no jq"
 fi
 
+# A budget that does not come out is known before anything is trained.
+cp -R a c
+rm -r c/monolith c/model c/samples c/eval
+check_exit_any 2 "a router that costs more than the experts save" demo DEMO=c ROUTER_FLAGS='--steps 4000 --lr 1e-3 -q'
+check_err "is told, with what to do" 'the router costs more than the experts save: .* Take a smaller ROUTER_NET'
+check_absent "nothing was trained" c/monolith c/model
+check_exit_any 2 "a batch smaller than the number of experts" demo DEMO=c BATCH=3
+check_err "is told too" 'a BATCH of 3 has no picture for each of 4 experts'
+check_absent "nothing was trained" c/monolith c/model
+check_exit_any 2 "a network that is none" demo DEMO=c NET='--model no-such/4'
+check_absent "nothing was trained" c/monolith c/model
+check "the experts' epochs by hand" demo DEMO=c ROUTER_FLAGS='--steps 40 --lr 1e-3 -q' EXPERT_EPOCHS=1 c/model/expert_0/diffusion_pytorch_model.safetensors
+
 touch stamp
 sleep 0.1
 check "again" demo DEMO=a

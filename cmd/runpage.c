@@ -213,20 +213,21 @@ static const char *short_number(char text[32], const struct tsv *t, int64_t row,
 /* The rows of one key, from `row` on; returns how many. */
 static int64_t comparison(struct runpage *r, const struct tsv *t, int64_t row)
 {
-	static const char *const heading[] = {"arm", "mean", "standard deviation", "difference", "low", "high", "p"};
-	static const char *const column[] = {"arm", "mean", "sd", "difference", "low", "high", "p"};
+	static const char *const heading[] = {"arm", "mean", "standard deviation", "difference", "low", "high", "p", "p, corrected (Holm)"};
+	static const char *const column[] = {"arm", "mean", "sd", "difference", "low", "high", "p", "p_holm"};
+	const int columns = tsv_column(t, "p_holm") < 0 ? 7 : 8;
 	const char *key = tsv_get(t, row, tsv_column(t, "key")), *seeds = tsv_get(t, row, tsv_column(t, "seeds"));
 	char *caption = str_new("%s: mean over %s seeds, difference from %s and its interval", key, seeds, tsv_get(t, row, tsv_column(t, "arm")));
 	int64_t first = row;
 
-	page_table(&r->page, caption, heading, 7);
+	page_table(&r->page, caption, heading, columns);
 	for (; row < tsv_rows(t) && !strcmp(tsv_get(t, row, tsv_column(t, "key")), key); row++) {
-		char text[7][32];
-		const char *cell[7] = {tsv_get(t, row, tsv_column(t, "arm"))};
+		char text[8][32];
+		const char *cell[8] = {tsv_get(t, row, tsv_column(t, "arm"))};
 
-		for (int i = 1; i < 7; i++)
+		for (int i = 1; i < columns; i++)
 			cell[i] = short_number(text[i], t, row, column[i]);
-		page_row(&r->page, cell, 7);
+		page_row(&r->page, cell, columns);
 	}
 	page_table_end(&r->page);
 	mem_free(caption);

@@ -12,8 +12,9 @@
 # Networks of one batch size want another learning rate than those of a quarter of it: the monoliths' is the one of LRS with which the
 # first seed's has the smallest held-out loss, the experts' the one with which those of hog-4 have it on average. Every arm sees each
 # picture as often; the experts give up the router's share. Some hours on two cores; what is there is not done again, so a kill or
-# another seed costs nothing. Ends with RUN/compare.tsv: mean over the seeds, difference from the monolith and its t-interval; a
-# chart of it; RUN/seed-S/budget.tsv: what of the first ensemble's error is the experts', what the router's; and RUN/report.html.
+# another seed costs nothing. Ends with RUN/compare.tsv: mean over the seeds, difference from the monolith, its t-interval
+# and p values, alone and corrected for all rows (Holm); a chart of it; RUN/seed-S/budget.tsv: what of the first ensemble's error is the
+# experts', what the router's; and RUN/report.html.
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
 RUN ?= flowers
 DATA ?=
@@ -126,7 +127,7 @@ ALL_ARMS = $(call arm,,,$(MONOLITHS) $(POLICIES)) $(call arm,random-4/,random-4-
 	$(if $(WIDE),$(call arm,hog-8/,hog-8-,$(POLICIES)))
 
 $(RUN)/compare.tsv: $(REPORTS)
-	$(ddm)compare -k '$(KEYS)' --tsv -o $@ $(ALL_ARMS)
+	$(ddm)compare -k '$(KEYS)' --tsv --holm -o $@ $(ALL_ARMS)
 
 $(RUN)/compare.svg: $(RUN)/compare.tsv
 	$(ddm)plot -o $@ -y $(firstword $(KEYS)) compare $<

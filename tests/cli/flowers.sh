@@ -17,6 +17,7 @@ check "two seeds" recipe -j2
 check_out "arms of the table" "conditioned full hog-8-full hog-8-oracle hog-8-prior hog-8-threshold-.1 hog-8-top-1 hog-8-top-2 monolith \
 monolith-4steps monolith-8steps oracle prior random-4-full random-4-prior random-4-top-1 random-4-top-2 threshold-.1 top-1 top-2" \
 	sh -c "grep '^kd-pix-heldout' f/compare.tsv | cut -f2 | LC_ALL=C sort | tr '\n' ' ' | sed 's/ \$//'"
+check_grep "p values alone and corrected" '	p	p_holm$' f/compare.tsv
 check_out "each over both seeds" 2 sh -c "grep -v '^#' f/compare.tsv | cut -f3 | sort -u"
 least=$(grep -v '^#' f/lr.tsv | LC_ALL=C sort -g -k2 | head -n 1 | cut -f1)
 check_out "the rate of the smallest held-out loss" "$least" cat f/lr

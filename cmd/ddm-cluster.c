@@ -8,11 +8,15 @@
 #include "core/hash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
+#include "core/names.h"
 #include "core/str.h"
+#include "data/centroids.h"
 #include "data/features.h"
 #include "data/featureset.h"
+#include "data/grouping.h"
 #include "data/kmeans.h"
 #include "data/partition.h"
+#include "data/randomshares.h"
 #include "data/samples.h"
 #include "data/sheet.h"
 #include "file/claim.h"
@@ -34,10 +38,11 @@ static struct {
 	int64_t k, fine, restarts, iterations, threads, max_errors;
 	double holdout, balance;
 	uint64_t seed;
-	int holdout_by, skip_bad, nul, quiet, random;
+	int holdout_by, skip_bad, nul, quiet;
+	int blind; /* no features are looked at */
 	int input, input_given, device_given, weights, weights_given;
-	const char *device, *features, *centroids, *centroids_out, *like, *sheet, *report, *out;
-	int k_given, fine_given, balance_given;
+	const char *device, *features, *centroids, *centroids_out, *like, *sheet, *report, *out, *by, *table;
+	int k_given, fine_given, balance_given, fit_given;
 } o = {.input = -1, .device = "auto", .features = "hogcolor", .out = "-", .restarts = 3, .iterations = 100, .max_errors = -1};
 
 static const char *const features_words[] = {"hogcolor", "random", "dinov2:", "clip:", "inception:", NULL};
@@ -48,8 +53,12 @@ static const struct opt options[] = {
      .help = "number of clusters", .given = &o.k_given},
     {.name = "--fine", .type = OPT_INT, .value = &o.fine, .lo = 2, .hi = MOST_CLUSTERS, .arg = "N", .given = &o.fine_given,
      .help = "N fine centroids first, the K ones over those"},
+    {.name = "--by", .type = OPT_TEXT, .value = &o.by, .arg = "WHAT",
+     .help = "no features: a cluster for each class, folder, or value of this entry of the samples' .json or of --table"},
+    {.name = "--table", .type = OPT_TEXT, .value = &o.table, .arg = "FILE",
+     .help = "a TSV or CSV with a column key and the column that --by names"},
     OPT_GROUP("Features"),
-    {.name = "--features", .type = OPT_TEXT, .value = &o.features, .arg = "KIND", .choices = features_words,
+    {.name = "--features", .type = OPT_TEXT, .value = &o.features, .arg = "KIND", .choices = features_words, .given = &o.fit_given,
      .help = "hogcolor, random, dinov2:PATH, clip:PATH, inception:PATH, or a .npy with a row per sample (default hogcolor)"},
     {.name = "--input", .type = OPT_CHOICE, .value = &o.input, .arg = "NAME", .choices = netinput_names, .given = &o.input_given,
      .help = "how pictures are fed to a network (default: as is usual for it)"},
@@ -63,19 +72,20 @@ static const struct opt options[] = {
     {.name = "--holdout-by", .type = OPT_CHOICE, .value = &o.holdout_by, .arg = "WHAT", .choices = holdout_by_names,
      .help = "hash the whole key or its folder (default key)"},
     OPT_GROUP("Clustering"),
-    {.name = "--centroids", .type = OPT_TEXT, .value = &o.centroids, .arg = "FILE",
+    {.name = "--centroids", .type = OPT_TEXT, .value = &o.centroids, .arg = "FILE", .given = &o.fit_given,
      .help = "assign to the centroids in FILE, fit none"},
-    {.name = "--centroids-out", .type = OPT_TEXT, .value = &o.centroids_out, .arg = "FILE",
+    {.name = "--centroids-out", .type = OPT_TEXT, .value = &o.centroids_out, .arg = "FILE", .given = &o.fit_given,
      .help = "write the centroids as .npy"},
-    {.name = "--like", .type = OPT_TEXT, .value = &o.like, .arg = "FILE",
+    {.name = "--like", .type = OPT_TEXT, .value = &o.like, .arg = "FILE", .given = &o.fit_given,
      .help = "with random: as many clusters and the shares of this assignment"},
     {.name = "--balance", .type = OPT_REAL, .value = &o.balance, .lo = 1.01, .hi = MOST_CLUSTERS, .arg = "R",
      .given = &o.balance_given,     .help = "no cluster above R times the mean size"},
-    {.name = "--restarts", .type = OPT_INT, .value = &o.restarts, .lo = 1, .hi = 1000, .arg = "N",
+    {.name = "--restarts", .type = OPT_INT, .value = &o.restarts, .lo = 1, .hi = 1000, .arg = "N", .given = &o.fit_given,
      .help = "seedings, the best counts (default 3)"},
-    {.name = "--iterations", .type = OPT_INT, .value = &o.iterations, .lo = 1, .hi = 1000000, .arg = "N",
+    {.name = "--iterations", .type = OPT_INT, .value = &o.iterations, .lo = 1, .hi = 1000000, .arg = "N", .given = &o.fit_given,
      .help = "iterations at most (default 100)"},
-    {.name = "--seed", .type = OPT_U64, .value = &o.seed, .arg = "S", .help = "seed of the clustering (default 0)"},
+    {.name = "--seed", .type = OPT_U64, .value = &o.seed, .arg = "S", .given = &o.fit_given,
+     .help = "seed of the clustering (default 0)"},
     OPT_GROUP("Reports"),
     {.name = "--sheet", .type = OPT_TEXT, .value = &o.sheet, .arg = "FILE",
      .help = "write a contact sheet, a row per cluster, as PNG"},
@@ -96,8 +106,9 @@ static const struct opt options[] = {
 
 static const struct program program = {
     "ddm-cluster",
-    "-k K [--fine N] [--features KIND|FILE] [--input NAME] [--weight-dtype TYPE] [--device NAME] [--holdout F] [--holdout-by WHAT] "
-    "[--balance R] [--restarts N] [--iterations N] [--seed S] [--centroids FILE] [--centroids-out FILE] [--like FILE] [--sheet FILE] "
+    "-k K | --by WHAT [--table FILE] [--fine N] [--features KIND|FILE] [--input NAME] [--weight-dtype TYPE] [--device NAME] [--holdout F] "
+    "[--holdout-by WHAT] [--balance R] [--restarts N] [--iterations N] [--seed S] [--centroids FILE] [--centroids-out FILE] [--like FILE] "
+    "[--sheet FILE] "
     "[--report FILE] [--skip-bad] [--max-errors N] [-0] [--threads N] [-q] [-o FILE] SAMPLES...",
     "assigns every sample to one of K clusters of similar pictures",
     options,
@@ -111,8 +122,10 @@ struct work {
 	struct device *device;       /* of a network and of k-means; NULL: neither needs one */
 	struct device *gpu;          /* that, where k-means runs on a GPU */
 	struct extractor *extractor; /* which features are by; or NULL */
+	struct grouping *groups;     /* of --by; or NULL */
 	struct featureset f;
 	struct kmeans m;
+	json_t *names;          /* [k] of the clusters; NULL: they have none */
 	double *share;          /* [k] of a random partition */
 	char centroids_hash[65], like_hash[65], digest[65], partition[65];
 	int32_t *part[2];       /* [f.count] clusters of the two parts */
@@ -128,19 +141,26 @@ static void say_bad(void *arg, const char *why)
 
 static int check_options(struct err *e)
 {
-	o.random = !strcmp(o.features, "random");
+	o.blind = o.by || !strcmp(o.features, "random");
+	if (o.table && !o.by)
+		return err_set(e, ERR_USAGE, "--table goes with --by COLUMN");
+	if (o.by && (o.fit_given || o.fine_given || o.balance_given || o.input_given || o.weights_given || o.device_given))
+		return err_set(e, ERR_USAGE, "--by looks at no features and draws no numbers: of the options on features and clustering only -k, "
+		               "--table and those on the held-out part go with it");
+	if (o.by)
+		return 0;
 	if (!o.k_given && !o.centroids && !o.like)
 		return err_set(e, ERR_USAGE, "-k is missing: how many clusters?");
-	if (o.centroids && (o.fine_given || o.balance_given || o.random))
+	if (o.centroids && (o.fine_given || o.balance_given || o.blind))
 		return err_set(e, ERR_USAGE, "--centroids fixes the clusters: no --fine, --balance or --features random beside it");
-	if (o.random && (o.fine_given || o.balance_given || o.centroids_out))
+	if (o.blind && (o.fine_given || o.balance_given || o.centroids_out))
 		return err_set(e, ERR_USAGE, "--features random has no centroids: no --fine, --balance or --centroids-out beside it");
 	if ((o.input_given || o.weights_given) && !extractor_is_network(o.features))
 		return err_set(e, ERR_USAGE, "%s goes with a network: --features dinov2:PATH, clip:PATH or inception:PATH",
 		               o.input_given ? "--input" : "--weight-dtype");
-	if (o.device_given && o.random)
+	if (o.device_given && o.blind)
 		return err_set(e, ERR_USAGE, "--features random computes nothing: no --device beside it");
-	if (o.like && !o.random)
+	if (o.like && !o.blind)
 		return err_set(e, ERR_USAGE, "--like goes with --features random");
 	return 0;
 }
@@ -172,12 +192,15 @@ static int read_samples(struct work *w, char **sources, int n, struct err *e)
 	struct samples_options so = {.skip_bad = o.skip_bad, .max_errors = o.max_errors, .nul_list = o.nul, .once = !o.sheet,
 	                             .spool = getenv("TMPDIR"), .bad = say_bad};
 	int builtin = !strcmp(o.features, "hogcolor") || !strcmp(o.features, FEATURES_HOGCOLOR);
-	struct featureset_options fo = {.kind = o.random ? FEATURES_NONE : builtin ? FEATURES_COMPUTE : FEATURES_FILE,
+	struct featureset_options fo = {.kind = o.blind ? FEATURES_NONE : builtin ? FEATURES_COMPUTE : FEATURES_FILE,
 	                                .file = o.features, .holdout = o.holdout, .holdout_by_dir = o.holdout_by,
+	                                .value = o.by ? grouping_value : NULL,
 	                                .pool = w->pool, .progress = &w->progress};
 
 	struct features_measure m;
 
+	if (o.by && !(fo.value_arg = w->groups = grouping_open(o.by, o.table, e)))
+		return -1;
 	if (open_network(w, &m, &fo, e))
 		return -1;
 	if (fo.kind == FEATURES_FILE && !path_exists(o.features))
@@ -190,90 +213,6 @@ static int read_samples(struct work *w, char **sources, int n, struct err *e)
 	return 0;
 }
 
-/* Centroids of an earlier run; what they are is in the sidecar. */
-static int load_centroids(struct work *w, struct err *e)
-{
-	char *side = str_new("%s.json", o.centroids);
-	const char *name = NULL, *network;
-	struct npy a;
-	json_t *facts = path_exists(side) ? jsonio_load(side, e) : NULL, *offset;
-	int rc = -1;
-
-	if (npy_load(&a, o.centroids, e)) {
-		json_decref(facts);
-		mem_free(side);
-		return -1;
-	}
-	if (a.rank != 2 || a.shape[0] < 1 || a.shape[0] > MOST_CLUSTERS || a.shape[1] != w->f.d)
-		err_set(e, ERR_DATA, "%s: not (K, %lld), centroids of \"%s\" features", o.centroids, (long long)w->f.d, w->f.name);
-	else if (o.k_given && o.k != a.shape[0])
-		err_set(e, ERR_USAGE, "-k %lld, but %s holds %lld centroids", (long long)o.k, o.centroids, (long long)a.shape[0]);
-	else if (facts && jsonio_str(facts, "features", 0, &name, side, e))
-		;
-	else if (name && strcmp(name, w->f.name))
-		err_set(e, ERR_DATA, "%s: centroids of \"%s\" features, not of \"%s\"", o.centroids, name, w->f.name);
-	else if (w->extractor && (network = json_string_value(json_object_get(json_object_get(facts, "inputs"), "features"))) &&
-	         json_object_get(facts, "input") && strcmp(network, w->f.hash))
-		err_set(e, ERR_DATA, "%s: centroids of another \"%s\", or one fed otherwise: %.12s, not %.12s", o.centroids, w->f.name, network,
-		        w->f.hash);
-	else
-		rc = e->code ? -1 : sha256_file(o.centroids, w->centroids_hash, NULL, e);
-	if (!rc) {
-		w->m = (struct kmeans){.k = (int)a.shape[0], .d = a.shape[1]};
-		w->m.centroids = mem_zalloc((size_t)npy_count(&a), sizeof *w->m.centroids);
-		w->m.offset = mem_zalloc((size_t)w->m.k, sizeof *w->m.offset);
-		npy_to_f32(w->m.centroids, &a);
-		for (int64_t i = 0; i < npy_count(&a) && !rc; i++)
-			if (!isfinite(w->m.centroids[i]))
-				rc = err_set(e, ERR_DATA, "%s: row %lld, column %lld is not finite", o.centroids,
-				             (long long)(i / a.shape[1]), (long long)(i % a.shape[1]));
-		offset = json_object_get(facts, "offset");
-		for (int c = 0; c < w->m.k && offset; c++)
-			w->m.offset[c] = (float)json_number_value(json_array_get(offset, (size_t)c));
-	}
-	npy_release(&a);
-	json_decref(facts);
-	mem_free(side);
-	return rc;
-}
-
-/* Shares of a random partition: equal, or those of the training part of another assignment. */
-static int find_shares(struct work *w, struct err *e)
-{
-	struct tsv *t;
-	int cluster, split, rc = 0;
-	int64_t total = 0, v;
-
-	w->m.k = (int)o.k;
-	w->share = mem_zalloc(o.like ? MOST_CLUSTERS : (size_t)o.k, sizeof *w->share);
-	for (int c = 0; c < w->m.k && !o.like; c++)
-		w->share[c] = 1. / w->m.k;
-	if (!o.like)
-		return 0;
-	t = tsv_load(o.like, e);
-	if (!t)
-		return -1;
-	cluster = tsv_need(t, "cluster", e);
-	split = tsv_need(t, "split", e);
-	rc = cluster < 0 || split < 0 ? -1 : 0;
-	memcpy(w->like_hash, tsv_sha256(t), sizeof w->like_hash);
-	w->m.k = 0;
-	for (int64_t i = 0; i < tsv_rows(t) && !rc; i++) {
-		rc = tsv_i64(t, i, cluster, 0, MOST_CLUSTERS - 1, &v, e);
-		if (rc || strcmp(tsv_get(t, i, split), "train"))
-			continue;
-		w->m.k = v >= w->m.k ? (int)v + 1 : w->m.k;
-		w->share[v]++;
-		total++;
-	}
-	for (int c = 0; c < w->m.k; c++)
-		w->share[c] /= (double)total;
-	tsv_free(t);
-	if (!rc && (!total || (o.k_given && o.k != w->m.k)))
-		return err_set(e, ERR_USAGE, "%s: %d clusters with training samples, not %lld", o.like, w->m.k, (long long)o.k);
-	return rc;
-}
-
 /* Where k-means runs. Of itself it takes a GPU where that is worth the start: by sizes alone, so that the same samples
  * are clustered in the same place. */
 static int choose_device(struct work *w, struct err *e)
@@ -281,7 +220,7 @@ static int choose_device(struct work *w, struct err *e)
 	double k = o.centroids ? (double)w->m.k : o.fine > o.k ? (double)o.fine : (double)o.k;
 	int worth = (double)w->f.n * (double)w->f.d * k >= WORTH_A_GPU;
 
-	if (o.random || (!strcmp(o.device, "auto") && !worth))
+	if (o.blind || (!strcmp(o.device, "auto") && !worth))
 		return 0;
 	if (!w->device && !(w->device = open_device(o.device, w->pool, e)))
 		return -1;
@@ -290,34 +229,58 @@ static int choose_device(struct work *w, struct err *e)
 	return 0;
 }
 
+/* By what the samples say: w->m.k and the clusters of both parts. */
+static int partition_by(struct work *w, struct err *e)
+{
+	int32_t *cluster = mem_zalloc((size_t)w->f.n, sizeof *cluster);
+	int rc = grouping_number(w->groups, w->f.value, w->f.n, samples_class_names(w->samples), cluster, &w->names, e);
+
+	w->m.k = (int)json_array_size(w->names);
+	if (!rc && o.k_given && o.k != w->m.k)
+		rc = err_set(e, ERR_USAGE, "-k %lld, but by %s there are %d clusters", (long long)o.k, o.by, w->m.k);
+	for (int h = 0; h < 2 && !rc; h++) {
+		w->part[h] = mem_zalloc((size_t)w->f.count[h], sizeof *w->part[h]);
+		w->distance[h] = mem_zalloc((size_t)w->f.count[h], sizeof *w->distance[h]);
+	}
+	for (int64_t i = 0; i < w->f.n && !rc; i++)
+		w->part[w->f.held[i]][w->f.row[i]] = cluster[i];
+	partition_of_names(w->partition, o.by, w->names);
+	mem_free(cluster);
+	if (rc || !w->f.count[0])
+		return rc;
+	return kmeans_rate(&w->q, w->f.x[0], w->f.count[0], w->f.d, w->part[0], w->distance[0], w->m.k, o.seed, w->pool, e);
+}
+
 static int partition(struct work *w, struct err *e)
 {
 	struct kmeans_options ko = {.k = (int)o.k, .fine = (int)o.fine, .restarts = (int)o.restarts, .iterations = (int)o.iterations,
 	                            .balance = o.balance, .seed = o.seed, .pool = w->pool, .progress = &w->progress};
 	int rc;
 
-	if (o.random)
-		rc = find_shares(w, e);
+	if (o.by)
+		return partition_by(w, e);
+	if (o.blind)
+		rc = random_shares(o.like, o.k_given ? o.k : 0, &w->m.k, &w->share, w->like_hash, e);
 	else if (o.centroids)
-		rc = load_centroids(w, e);
+		rc = centroids_load(&w->m, w->centroids_hash, o.centroids, &w->f, w->extractor != NULL, o.k_given ? o.k : 0, e);
 	else
 		rc = 0;
 	if (rc || choose_device(w, e))
 		return -1;
 	ko.device = w->gpu;
-	if (!o.random && !o.centroids)
+	if (!o.blind && !o.centroids)
 		rc = kmeans_fit(&w->m, w->f.x[0], w->f.count[0], w->f.d, &ko, e);
 	for (int h = 0; h < 2 && !rc; h++) {
 		w->part[h] = mem_zalloc((size_t)w->f.count[h], sizeof *w->part[h]);
 		w->distance[h] = mem_zalloc((size_t)w->f.count[h], sizeof *w->distance[h]);
-		if (!o.random && w->f.count[h])
+		if (!o.blind && w->f.count[h])
 			rc = kmeans_assign(w->part[h], w->distance[h], &w->m, w->f.x[h], w->f.count[h], w->pool, w->gpu, e);
 	}
-	if (!rc && o.random)
+	if (!rc && o.blind)
 		partition_of_shares(w->partition, w->share, w->m.k, o.seed);
 	else if (!rc)
 		partition_of_centroids(w->partition, &w->m, w->f.name);
-	for (int64_t i = 0; i < w->f.n && o.random && !rc; i++)
+	for (int64_t i = 0; i < w->f.n && o.blind && !rc; i++)
 		w->part[w->f.held[i]][w->f.row[i]] = kmeans_random(w->f.key[i], w->share, w->m.k, o.seed);
 	if (rc || !w->f.count[0])
 		return rc;
@@ -329,18 +292,21 @@ static struct stamp *make_stamp(const struct work *w)
 	struct stamp *s = stamp_new("ddm-cluster");
 
 	stamp_i64(s, "k", w->m.k);
-	stamp_text(s, "features", o.random ? "random" : w->f.name);
+	if (o.by)
+		stamp_text(s, "by", o.by);
+	else
+		stamp_text(s, "features", o.blind ? "random" : w->f.name);
 	if (w->extractor)
 		stamp_text(s, "input", w->extractor->input);
 	stamp_f64(s, "holdout", o.holdout);
 	stamp_text(s, "holdout_by", holdout_by_names[o.holdout_by]);
-	if (!o.random && !o.centroids) {
+	if (!o.blind && !o.centroids) {
 		stamp_i64(s, "fine", o.fine);
 		stamp_f64(s, "balance", o.balance);
 		stamp_i64(s, "restarts", o.restarts);
 		stamp_i64(s, "iterations", o.iterations);
 	}
-	if (!o.centroids)
+	if (!o.centroids && !o.by)
 		stamp_u64(s, "seed", o.seed);
 	stamp_input(s, "samples", w->digest);
 	if (*w->f.hash)
@@ -349,6 +315,8 @@ static struct stamp *make_stamp(const struct work *w)
 		stamp_input(s, "centroids", w->centroids_hash);
 	if (o.like)
 		stamp_input(s, "like", w->like_hash);
+	if (o.table)
+		stamp_input(s, "table", grouping_table_hash(w->groups));
 	return s;
 }
 
@@ -418,8 +386,8 @@ static int write_report(const struct work *w, struct err *e)
 	json_object_set_new(r, "train", json_integer(w->f.count[0]));
 	json_object_set_new(r, "holdout", json_integer(w->f.count[1]));
 	json_object_set_new(r, "skipped", json_integer(samples_skipped(w->samples)));
-	json_object_set_new(r, "inertia", jsonio_real(o.random ? (double)NAN : w->q.total));
-	json_object_set_new(r, "silhouette", jsonio_real(o.random ? (double)NAN : w->q.silhouette));
+	json_object_set_new(r, "inertia", jsonio_real(o.blind ? (double)NAN : w->q.total));
+	json_object_set_new(r, "silhouette", jsonio_real(o.blind ? (double)NAN : w->q.silhouette));
 	json_object_set_new(r, "silhouette_samples", json_integer(w->q.silhouette_n));
 	json_object_set_new(r, "largest", jsonio_real(w->q.largest));
 	json_object_set_new(r, "smallest", jsonio_real(w->q.smallest));
@@ -427,10 +395,12 @@ static int write_report(const struct work *w, struct err *e)
 	json_object_set_new(r, "reseeded", json_integer(w->m.reseeded));
 	for (int c = 0; c < w->m.k; c++) {
 		int64_t size = w->q.sizes ? w->q.sizes[c] : 0;
-		double inertia = w->q.inertia && !o.random ? w->q.inertia[c] : (double)NAN;
+		double inertia = w->q.inertia && !o.blind ? w->q.inertia[c] : (double)NAN;
 
 		json_array_append_new(clusters, json_pack("{s:i, s:I, s:I, s:o}", "cluster", c, "train", (json_int_t)size, "holdout",
 		                                          (json_int_t)held_in(w, c), "inertia", jsonio_real(inertia)));
+		if (w->names)
+			json_object_set(json_array_get(clusters, (size_t)c), "name", json_array_get(w->names, (size_t)c));
 	}
 	json_object_set_new(r, "clusters", clusters);
 	json_object_set(r, "stamp", (json_t *)stamp_root(s));
@@ -446,7 +416,9 @@ static void say_report(const struct work *w)
 {
 	int most = w->m.k < 64 ? w->m.k : 64;
 
-	if (o.random || !w->f.count[0])
+	if (o.by)
+		cmd_say("%lld samples by %s, %lld held out, in %d clusters", (long long)w->f.n, o.by, (long long)w->f.count[1], w->m.k);
+	else if (o.blind || !w->f.count[0])
 		cmd_say("%lld samples at random, %lld held out, in %d clusters", (long long)w->f.n, (long long)w->f.count[1], w->m.k);
 	else
 		cmd_say("%lld samples, %lld held out, %d clusters of %s: inertia %.4g each, silhouette %.3f", (long long)w->f.n,
@@ -454,8 +426,8 @@ static void say_report(const struct work *w)
 	if (w->gpu)
 		cmd_say("k-means on %s", w->gpu->name);
 	for (int c = 0; c < most && w->q.sizes; c++)
-		cmd_say("cluster %d: %lld (%.1f%%), held out %lld", c, (long long)w->q.sizes[c],
-		        100. * (double)w->q.sizes[c] / (double)w->f.count[0], (long long)held_in(w, c));
+		cmd_say("cluster %d%s%s%s: %lld (%.1f%%), held out %lld", c, w->names ? " (" : "", w->names ? names_get(w->names, c) : "",
+		        w->names ? ")" : "", (long long)w->q.sizes[c], 100. * (double)w->q.sizes[c] / (double)w->f.count[0], (long long)held_in(w, c));
 	if (most < w->m.k)
 		cmd_say("and %d more", w->m.k - most);
 	if (o.balance && w->q.largest * (double)w->f.count[0] > (double)kmeans_room(o.balance, w->f.count[0], w->m.k) + .5)
@@ -467,13 +439,15 @@ static void say_report(const struct work *w)
 
 static int write_assignment(const struct work *w, struct err *e)
 {
-	static const char *const columns[] = {"key", "cluster", "distance", "split", "class"};
+	static const char *const columns[] = {"key", "cluster", "distance", "split", "class", "name"};
 	struct stamp *s = make_stamp(w);
 	struct tsv_writer *t;
 	int rc;
 
 	stamp_text(s, "partition", w->partition);
-	t = tsv_create(o.out, columns, 5, s, e);
+	if (w->names)
+		stamp_json(s, "cluster_names", json_incref(w->names));
+	t = tsv_create(o.out, columns, w->names ? 6 : 5, s, e);
 	rc = t ? 0 : -1;
 	stamp_free(s);
 	for (int64_t i = 0; i < w->f.n && !rc; i++) {
@@ -484,6 +458,8 @@ static int write_assignment(const struct work *w, struct err *e)
 		tsv_put_f64(t, w->distance[held][w->f.row[i]]);
 		tsv_put(t, held ? "holdout" : "train");
 		tsv_put_i64(t, w->f.label[i]);
+		if (w->names)
+			tsv_put(t, names_get(w->names, w->part[held][w->f.row[i]]));
 		rc = tsv_row(t, e);
 	}
 	if (rc)
@@ -500,6 +476,8 @@ static void work_release(struct work *w)
 	kmeans_quality_release(&w->q);
 	kmeans_release(&w->m);
 	featureset_release(&w->f);
+	grouping_free(w->groups);
+	json_decref(w->names);
 	extractor_free(w->extractor);
 	device_free(w->device);
 	samples_close(w->samples);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cmd/clusterarg.h"
 #include "cmd/cmd.h"
 #include "cmd/operand.h"
 #include "core/jsonio.h"
@@ -194,8 +195,9 @@ static int make(const char *shards, int cluster, const struct stamp *stamp, stru
 	return rc;
 }
 
-static int parse_request(int *cluster, struct err *e)
+static int parse_request(const char *shards, int *cluster, struct err *e)
 {
+	static char number[16];
 	int64_t k;
 
 	*cluster = EVERY;
@@ -203,12 +205,13 @@ static int parse_request(int *cluster, struct err *e)
 		return err_set(e, ERR_USAGE, "-o is missing: the folder for the model");
 	if (!cluster_text)
 		return 0;
-	if (!strcmp(cluster_text, "all"))
-		*cluster = DATASET_ALL;
-	else if (!parse_i64(cluster_text, 0, INT32_MAX, &k))
-		*cluster = (int)k;
-	else
-		return err_set(e, ERR_USAGE, "--cluster: \"%s\" is neither a number from 0 nor all", cluster_text);
+	if (cluster_argument(cluster_text, shards, &k, e))
+		return -1;
+	*cluster = k < 0 ? DATASET_ALL : (int)k;
+	if (k >= 0) {
+		snprintf(number, sizeof number, "%d", *cluster);
+		cluster_text = number; /* the stamp is the same whatever it was called by */
+	}
 	return 0;
 }
 
@@ -221,7 +224,7 @@ int main(int argc, char **argv)
 
 	cmd_start(&program, argc, argv, 1, 1);
 	cmd_catch_signals();
-	if (!parse_request(&cluster, &e) && !operand_shards(argv[1], &e) && (pool = pool_new((int)threads, &e)) &&
+	if (!parse_request(argv[1], &cluster, &e) && !operand_shards(argv[1], &e) && (pool = pool_new((int)threads, &e)) &&
 	    !manifest_load(&shards_manifest, argv[1], &e)) {
 		stamp = make_stamp(shards_manifest.sha256);
 		done = finished(stamp, pool, &e);

@@ -173,6 +173,9 @@ static void say_report(const struct sharding_result *r, const struct assignment 
 		return;
 	cmd_say("%lld samples, %lld held out, %d clusters, %lld shards", (long long)(r->train + r->held), (long long)r->held,
 	        a->clusters, (long long)r->shards);
+	if (r->names_lacking)
+		cmd_warn("the names of classes are not kept: there are %zu, fewer than the classes of the samples",
+		         json_array_size(samples_class_names(s)));
 	if (samples_skipped(s) || r->unused)
 		cmd_warn("%lld samples skipped, %lld of the assignment not found", (long long)samples_skipped(s), (long long)r->unused);
 	if (x && encoding_cut(x))

@@ -1,6 +1,7 @@
 /* Trains one expert on one cluster, or the monolith on all. */
 #include <string.h>
 
+#include "cmd/clusterarg.h"
 #include "cmd/cmd.h"
 #include "cmd/training.h"
 #include "core/str.h"
@@ -16,7 +17,7 @@ static const char *null_text, *from;
 static const struct opt options[] = {
     OPT_GROUP("What to train"),
     {"--cluster", 0, OPT_TEXT, &cluster, 0, 0, "K|all",
-     "the cluster to train on, counted from 0; all: the monolith", NULL, NULL},
+     "the cluster to train on, by number from 0 or name; all: the monolith", NULL, NULL},
     {"--predict", 0, OPT_CHOICE, &predict, 0, 0, "velocity|x0",
      "what the network predicts: the velocity or the data (default velocity)", predictions, NULL},
     {"--condition", 0, OPT_CHOICE, &condition, 0, 0, "WHAT",
@@ -52,9 +53,7 @@ int main(int argc, char **argv)
 	cmd_start(&program, argc, argv, 1, 1);
 	if (!*cluster)
 		err_set(&e, ERR_USAGE, "--cluster is missing: a number from 0, or all");
-	else if (strcmp(cluster, "all") && parse_i64(cluster, 0, INT32_MAX, &k))
-		err_set(&e, ERR_USAGE, "--cluster: \"%s\" is neither a number from 0 nor all", cluster);
-	else if (class_dropout >= 0 && !condition)
+	else if (!cluster_argument(cluster, argv[1], &k, &e) && class_dropout >= 0 && !condition)
 		err_set(&e, ERR_USAGE, "--class-dropout: nothing is there to withhold without --condition class or cluster");
 	if (e.code)
 		cmd_die(&e);

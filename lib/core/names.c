@@ -8,6 +8,11 @@ enum { BYTES_MOST = 200, NAMES_MOST = 1 << 20, SHOWN = 20 };
 
 const char *names_refuse_class(const char *name)
 {
+	json_t *text = json_string(name);
+
+	json_decref(text);
+	if (!text)
+		return "is not UTF-8";
 	if (!*name)
 		return "is empty";
 	if (strlen(name) > BYTES_MOST)

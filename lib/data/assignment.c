@@ -1,11 +1,14 @@
 #include "data/assignment.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/hash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/names.h"
+#include "core/str.h"
+#include "data/partition.h"
 
 enum { CLUSTERS_MOST = 1 << 20 };
 
@@ -35,31 +38,109 @@ static int read_stamp(struct assignment *a, const char *path, struct err *e)
 	return rc ? -1 : 0;
 }
 
+static int column_of(const struct assignment *a, const char *name, const char *path, struct err *e)
+{
+	int i = tsv_column(a->table, name);
+	struct str there = {0};
+
+	if (i >= 0)
+		return i;
+	for (int c = 0; c < tsv_columns(a->table); c++)
+		str_printf(&there, "%s%s", c ? ", " : "", tsv_name(a->table, c));
+	err_set(e, ERR_DATA, "%s:1: no column '%s' among %.400s: an assignment has the columns key and cluster", path, name, str_text(&there));
+	str_release(&there);
+	return -1;
+}
+
+static int by_text(const void *x, const void *y)
+{
+	return strcmp(*(const char *const *)x, *(const char *const *)y);
+}
+
+/* A column of names: the clusters are numbered in their bytewise order. */
+static int number_names(struct assignment *a, const char *path, struct err *e)
+{
+	int64_t n = tsv_rows(a->table), k = 0;
+	const char **sorted = mem_zalloc((size_t)n, sizeof *sorted);
+	int rc = 0;
+
+	for (int64_t i = 0; i < n && !rc; i++) {
+		const char *name = sorted[i] = tsv_get(a->table, i, a->cluster), *why = names_refuse(name);
+
+		if (why)
+			rc = err_set(e, ERR_DATA, "%s:%lld: cluster '%.200s' %s; clusters are numbers from 0 or names, the same throughout", path,
+			             (long long)tsv_line(a->table, i), name, why);
+	}
+	if (!rc) {
+		qsort(sorted, (size_t)n, sizeof *sorted, by_text);
+		a->names = json_array();
+		for (int64_t i = 0; i < n; i++)
+			if (!i || strcmp(sorted[k - 1], sorted[i])) {
+				sorted[k++] = sorted[i];
+				json_array_append_new(a->names, jsonio_text(sorted[i]));
+			}
+		rc = k > CLUSTERS_MOST ? err_set(e, ERR_DATA, "%s: %lld clusters, more than %d", path, (long long)k, CLUSTERS_MOST) : 0;
+	}
+	for (int64_t i = 0; i < n && !rc; i++) {
+		const char *name = tsv_get(a->table, i, a->cluster);
+		const char **at = bsearch(&name, sorted, (size_t)k, sizeof *sorted, by_text);
+
+		a->number[i] = (int32_t)(at - sorted);
+	}
+	a->clusters = (int)k;
+	partition_of_names(a->partition, "cluster", a->names);
+	mem_free(sorted);
+	return rc;
+}
+
+/* The column into a->number. Where another program made the table it may hold names, in every row. */
+static int read_clusters(struct assignment *a, const char *path, struct err *e)
+{
+	int64_t n = tsv_rows(a->table), kind = -1, v;
+	int64_t most = (a->clusters ? a->clusters : CLUSTERS_MOST) - 1;
+
+	a->number = mem_zalloc((size_t)n, sizeof *a->number);
+	for (int64_t i = 0; i < n && !tsv_is_ours(a->table); i++) {
+		const char *text = tsv_get(a->table, i, a->cluster), *first = tsv_get(a->table, 0, a->cluster);
+		int number = !parse_i64(text, INT64_MIN, INT64_MAX, &v);
+
+		if (kind >= 0 && kind != number)
+			return err_set(e, ERR_DATA, "%s:%lld: cluster '%.100s', but '%.100s' on line %lld: clusters are numbers from 0 throughout, or names",
+			               path, (long long)tsv_line(a->table, i), text, first, (long long)tsv_line(a->table, 0));
+		kind = number;
+	}
+	if (!tsv_is_ours(a->table) && !kind)
+		return number_names(a, path, e);
+	for (int64_t i = 0; i < n; i++) {
+		if (tsv_i64(a->table, i, a->cluster, 0, most, &v, e))
+			return -1;
+		a->number[i] = (int32_t)v;
+	}
+	for (int64_t i = 0, k = a->clusters; i < n && !k; i++)
+		if (a->number[i] >= a->clusters)
+			a->clusters = a->number[i] + 1;
+	return 0;
+}
+
 int assignment_load(struct assignment *a, const char *path, double holdout, struct err *e)
 {
-	int64_t v;
-
 	*a = (struct assignment){.holdout = holdout};
-	a->table = tsv_load(path, e);
+	a->table = tsv_load_any(path, e);
 	if (!a->table)
 		return -1;
-	a->key = tsv_need(a->table, "key", e);
-	a->cluster = tsv_need(a->table, "cluster", e);
+	a->key = column_of(a, "key", path, e);
+	a->cluster = a->key < 0 ? -1 : column_of(a, "cluster", path, e);
 	a->split = tsv_column(a->table, "split");
 	if (a->key < 0 || a->cluster < 0 || read_stamp(a, path, e) || tsv_index(a->table, a->key, e))
 		return -1;
-	for (int64_t i = 0; i < tsv_rows(a->table); i++) {
-		if (tsv_i64(a->table, i, a->cluster, 0, (a->clusters ? a->clusters : CLUSTERS_MOST) - 1, &v, e))
-			return -1;
-		if (a->split >= 0 && strcmp(tsv_get(a->table, i, a->split), "train") && strcmp(tsv_get(a->table, i, a->split), "holdout"))
-			return err_set(e, ERR_DATA, "%s: the split of \"%s\" is \"%s\", neither train nor holdout", path,
-			               tsv_get(a->table, i, a->key), tsv_get(a->table, i, a->split));
-	}
-	for (int64_t i = 0, k = a->clusters; i < tsv_rows(a->table) && !k; i++)
-		if (!tsv_i64(a->table, i, a->cluster, 0, CLUSTERS_MOST - 1, &v, e) && v >= a->clusters)
-			a->clusters = (int)v + 1;
 	if (!tsv_rows(a->table))
 		return err_set(e, ERR_DATA, "%s: no rows", path);
+	if (read_clusters(a, path, e))
+		return -1;
+	for (int64_t i = 0; i < tsv_rows(a->table) && a->split >= 0; i++)
+		if (strcmp(tsv_get(a->table, i, a->split), "train") && strcmp(tsv_get(a->table, i, a->split), "holdout"))
+			return err_set(e, ERR_DATA, "%s:%lld: the split of \"%s\" is \"%s\", neither train nor holdout", path,
+			               (long long)tsv_line(a->table, i), tsv_get(a->table, i, a->key), tsv_get(a->table, i, a->split));
 	memcpy(a->hash, tsv_sha256(a->table), sizeof a->hash);
 	if (!*a->partition)
 		memcpy(a->partition, a->hash, sizeof a->partition);
@@ -70,18 +151,16 @@ void assignment_release(struct assignment *a)
 {
 	tsv_free(a->table);
 	json_decref(a->names);
+	mem_free(a->number);
 	*a = (struct assignment){0};
 }
 
 int assignment_get(const struct assignment *a, int64_t row, int *cluster, int *held, struct err *e)
 {
 	const char *key = tsv_get(a->table, row, a->key);
-	int64_t v;
 	int by_hash = a->holdout >= 0 && hash_holdout(key, a->holdout);
 
-	if (tsv_i64(a->table, row, a->cluster, 0, a->clusters - 1, &v, e))
-		return -1;
-	*cluster = (int)v;
+	*cluster = a->number[row];
 	*held = a->split >= 0 ? !strcmp(tsv_get(a->table, row, a->split), "holdout") : by_hash;
 	if (a->holdout >= 0 && *held != by_hash)
 		return err_set(e, ERR_DATA, "\"%s\" is %s by the assignment, but not with a held-out fraction of %g", key,

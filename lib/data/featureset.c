@@ -141,14 +141,19 @@ static int read_keys(struct featureset *f, struct samples *s, const struct featu
 	int rc;
 
 	while ((rc = samples_next(s, &x, e)) > 0) {
+		char *value = NULL;
 		int32_t label;
 
-		if (sample_class(&x, &label, e)) {
+		if (sample_class(&x, &label, e) || (o->value && !(value = o->value(o->value_arg, &x, e)))) {
 			if (samples_bad(s, e))
 				return -1;
 			continue;
 		}
 		append(f, mem_strdup(x.key), label, o);
+		if (value) {
+			f->value = mem_resize(f->value, (size_t)f->cap, sizeof *f->value);
+			f->value[f->n - 1] = value;
+		}
 		if (progress_tell(o->progress, "samples", f->n, 0))
 			return err_set(e, ERR_AGAIN, "interrupted");
 	}
@@ -251,8 +256,12 @@ int featureset_read(struct featureset *f, struct samples *s, const struct featur
 
 void featureset_release(struct featureset *f)
 {
-	for (int64_t i = 0; i < f->n; i++)
+	for (int64_t i = 0; i < f->n; i++) {
 		mem_free(f->key[i]);
+		if (f->value)
+			mem_free(f->value[i]);
+	}
+	mem_free(f->value);
 	mem_free(f->key);
 	mem_free(f->label);
 	mem_free(f->held);

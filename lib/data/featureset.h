@@ -30,6 +30,9 @@ struct featureset_options {
 	const char *file;   /* FEATURES_FILE. A sidecar FILE.json may hold "features", a name, and "keys", see featureset_keys */
 	double holdout;     /* fraction held out, by hash_holdout of the key */
 	int holdout_by_dir; /* of the key's folder instead: a video's frames, a group, stay together */
+	/* FEATURES_NONE: a text of each sample in new memory, or NULL and *e for a bad one; may be NULL. */
+	char *(*value)(void *arg, const struct sample *x, struct err *e);
+	void *value_arg;
 	struct pool *pool;
 	const struct progress *progress;
 };
@@ -41,6 +44,7 @@ struct featureset {
 	float *x[2];       /* (count, d) */
 	char **key;        /* [n] */
 	int32_t *label;    /* [n], -1 without a class */
+	char **value;      /* [n] what o->value said; NULL where it was not asked */
 	uint8_t *held;     /* [n] */
 	int64_t *row;      /* [n] */
 	int64_t cap, room[2]; /* private */

@@ -5,7 +5,9 @@
 
 #include "core/jsonio.h"
 #include "core/mem.h"
+#include "core/names.h"
 #include "core/str.h"
+#include "data/classnames.h"
 #include "data/entries.h"
 #include "data/keyset.h"
 #include "data/labels.h"
@@ -165,6 +167,16 @@ static void tally_facts(json_t *o, struct tally *t, int complete)
 	json_object_set_new(o, "complete", json_boolean(complete));
 }
 
+/* The stamp, and the names of classes in it as a fact of their own. */
+static void stamp_facts(json_t *o, const char *line)
+{
+	json_t *names = classnames_of_stamp(line);
+
+	if (names)
+		json_object_set_new(o, "class_names", names);
+	facts_stamp(o, line);
+}
+
 /* An archive as our writer makes it: headers are looked at, contents stay where they are. 1 when it was one, 0 when another reader
  * should try, -1. *pos: how far it went. */
 static int walk_ours(json_t *o, struct tally *t, const struct facts_source *s, size_t *pos, struct err *e)
@@ -188,7 +200,7 @@ static int walk_ours(json_t *o, struct tally *t, const struct facts_source *s, s
 		rc = -1;
 	if (!rc) {
 		tally_facts(o, t, 1);
-		facts_stamp(o, stamp.len ? stamp.p : NULL);
+		stamp_facts(o, stamp.len ? stamp.p : NULL);
 	}
 	str_release(&name);
 	str_release(&stamp);
@@ -214,7 +226,7 @@ static int walk_any(json_t *o, struct tally *t, const struct facts_source *s, ui
 	}
 	if (r && (t->samples || rc >= 0)) {
 		tally_facts(o, t, rc == 0);
-		facts_stamp(o, tar_stamp(r));
+		stamp_facts(o, tar_stamp(r));
 	}
 	tar_close(r);
 	return rc < 0 ? -1 : 0;
@@ -332,7 +344,7 @@ static int mds_facts(json_t *o, const char *dir, const struct facts_options *f, 
 int facts_folder(json_t *o, const char *dir, const struct facts_options *f, struct err *e)
 {
 	struct refusals r = {.fatal = f->check};
-	json_t *members = json_object();
+	json_t *members = json_object(), *names;
 	struct entries files = {0};
 	struct labels *labels;
 	char *below;
@@ -343,6 +355,8 @@ int facts_folder(json_t *o, const char *dir, const struct facts_options *f, stru
 		json_decref(members);
 		return mds_facts(o, dir, f, e);
 	}
+	if ((names = classnames_of_folder(dir)))
+		json_object_set_new(o, "class_names", names);
 	rc = labels_beside(dir, &labels, &below, e);
 	if (rc >= 0)
 		rc = entries_scan(&files, below, refused, &r, e);
@@ -386,6 +400,7 @@ static json_t *cluster_row(const struct manifest *m, int c, int64_t total)
 {
 	int64_t shards = 0, bytes = 0;
 	json_t *o = json_object();
+	const char *name = names_get(m->cluster_names, c);
 
 	for (int64_t i = 0; i < m->n; i++)
 		if (m->rows[i].cluster == c) {
@@ -393,6 +408,8 @@ static json_t *cluster_row(const struct manifest *m, int c, int64_t total)
 			bytes += (int64_t)m->rows[i].bytes;
 		}
 	set_i64(o, "cluster", c);
+	if (name)
+		json_object_set_new(o, "name", json_string(name));
 	set_i64(o, "samples", m->train[c]);
 	json_object_set_new(o, "share", json_real(total ? (double)m->train[c] / (double)total : 0));
 	set_i64(o, "held_out", m->held[c]);
@@ -456,6 +473,8 @@ static void manifest_facts(json_t *o, const struct manifest *m, const struct fac
 	set_i64(o, "shards", m->n);
 	set_i64(o, "shard_bytes", bytes);
 	json_object_set(o, "clusters", clusters);
+	if (m->class_names)
+		json_object_set(o, "class_names", m->class_names);
 	if (f->full)
 		json_object_set(o, "list", list);
 	json_object_set_new(o, "sha256", json_string(m->sha256));

@@ -13,6 +13,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "data/captionlines.h"
+#include "data/classnames.h"
 #include "data/entries.h"
 #include "data/feed.h"
 #include "data/keyset.h"
@@ -62,6 +63,8 @@ struct samples {
 	struct captionlines *lines;
 	int64_t line;   /* of all texts */
 	struct str key; /* of a latent or a line */
+	json_t *class_names; /* of all sources so far; NULL: none */
+	int told;       /* the stamp of the tar was looked at */
 
 	struct str bytes; /* of the current sample */
 	size_t start[MEMBERS];
@@ -115,7 +118,7 @@ static int open_manifest(struct samples *s, const char *dir, const char *prefix,
 
 	s->manifest = mem_resize(s->manifest, s->manifests + 1, sizeof *s->manifest);
 	s->manifest[s->manifests++] = m;
-	if (manifest_load(m, dir, e))
+	if (manifest_load(m, dir, e) || classnames_join(&s->class_names, json_incref(m->class_names), dir, e))
 		return -1;
 	for (int64_t i = 0; i < m->n; i++) {
 		const struct manifest_row *r = &m->rows[i];
@@ -220,7 +223,7 @@ static int open_folder(struct samples *s, const char *dir, struct err *e)
 		unit_add(s, UNIT_MDS, dir);
 		return 0;
 	}
-	if (open_latents(s, dir, e))
+	if (open_latents(s, dir, e) || classnames_join(&s->class_names, classnames_of_folder(dir), dir, e))
 		return -1;
 	rc = labels_beside(dir, &labels, &below, e);
 	if (rc >= 0)
@@ -351,7 +354,7 @@ static void end_unit(struct samples *s)
 	s->latents = NULL;
 	s->tar = NULL;
 	s->shard = NULL;
-	s->have_ahead = 0;
+	s->have_ahead = s->told = 0;
 	s->next = 0;
 }
 
@@ -375,6 +378,7 @@ void samples_close(struct samples *s)
 	mem_free(s->what);
 	str_release(&s->bytes);
 	str_release(&s->key);
+	json_decref(s->class_names);
 	arena_release(&s->names);
 	keyset_release(&s->keys);
 	mem_free(s);
@@ -566,6 +570,8 @@ static int next_tar(struct samples *s, struct unit *u, struct sample *out, struc
 			bad = tar_take(s, out, ext, name, e) != 0;
 	}
 	arena_release(&scratch);
+	if (rc >= 0 && !s->told++ && classnames_join(&s->class_names, classnames_of_stamp(tar_stamp(s->tar)), name, e))
+		return -1;
 	if (rc < 0 || bad)
 		return rc < 0 ? -1 : 2;
 	if (!got)
@@ -739,6 +745,11 @@ void samples_passed(struct samples *s, int64_t n)
 const struct samples_options *samples_settings(const struct samples *s)
 {
 	return &s->o;
+}
+
+const json_t *samples_class_names(const struct samples *s)
+{
+	return s->class_names;
 }
 
 int64_t samples_count(const struct samples *s)

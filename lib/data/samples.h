@@ -13,6 +13,7 @@
 #ifndef DDM_DATA_SAMPLES_H
 #define DDM_DATA_SAMPLES_H
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -76,6 +77,7 @@ const struct samples_options *samples_settings(const struct samples *s);
 
 /* After the end: how many were handed out and skipped, a SHA-256 over keys, extensions and contents in order; ERR_SKIPPED
  * when more were skipped than max_errors. */
+const json_t *samples_class_names(const struct samples *s); /* of all sources (data/classnames.h), borrowed; NULL: they have none */
 int64_t samples_count(const struct samples *s);
 /* About how many there will be in all, by what is known of the files that are read; 0: nothing yet. For progress. */
 int64_t samples_expected(const struct samples *s);

@@ -254,6 +254,16 @@ static int write_null_text(const struct sharding *z, struct stamp *stamp, struct
 	return rc;
 }
 
+/* Of the samples, where there are enough. */
+static void put_class_names(struct sharding *z, struct stamp *stamp)
+{
+	const json_t *names = samples_class_names(z->samples);
+
+	z->result->names_lacking = names && json_array_size(names) < (size_t)z->classes;
+	if (names && !z->result->names_lacking)
+		stamp_json(stamp, "class_names", json_incref((json_t *)(uintptr_t)names));
+}
+
 static int finish(struct sharding *z, struct sharding_result *r, struct samples *s, struct stamp *stamp, struct err *e)
 {
 	char digest[65];
@@ -269,6 +279,7 @@ static int finish(struct sharding *z, struct sharding_result *r, struct samples 
 	stamp_text(stamp, "partition", z->a->partition);
 	if (z->a->names)
 		stamp_json(stamp, "cluster_names", json_incref(z->a->names));
+	put_class_names(z, stamp);
 	stamp_i64(stamp, "classes", z->classes);
 	stamp_json(stamp, "equal_sizes", json_boolean(!z->unequal));
 	if (z->o.encoding && encoding_reads_texts(z->o.encoding) && write_null_text(z, stamp, e))

@@ -22,12 +22,13 @@ struct sharding_options {
 
 struct sharding_result {
 	int64_t train, held, shards;
+	int names_lacking; /* the samples name fewer classes than there are: none is kept */
 	int64_t unused; /* rows of the assignment without a sample, passed over with skip_bad */
 };
 
 /* Fill `dir` (an outdir's temporary folder): cluster-K/NNNNNN.tar.zst, holdout/cluster-K/..., MANIFEST.tsv, SHA256SUMS.
  * `stamp` goes into every shard; the manifest's has the samples' digest added, and the facts "classes" (1 + the largest
- * class), "equal_sizes" (of all pictures), "partition" and "cluster_names" (of the assignment). A sample that
+ * class), "equal_sizes" (of all pictures), "partition" and "cluster_names" (of the assignment), "class_names" (of the samples). A sample that
  * is not in the assignment, or the reverse, is ERR_DATA naming the key, or counted as bad when the iterator skips bad samples. */
 int sharding_run(struct sharding_result *r, const char *dir, struct samples *s, struct assignment *a, struct stamp *stamp,
                  const struct sharding_options *o, struct err *e);

@@ -306,12 +306,14 @@ int facts_shard(json_t *o, const struct facts_source *s, const struct facts_opti
 /* Rows, and rows held out, of each cluster; of very many those without rows are left out: one row may name any. */
 static int cluster_facts(json_t *o, const struct tsv *t, int column, struct err *e)
 {
+	json_t *stamp = json_loads(tsv_stamp(t), 0, NULL), *names = json_object_get(stamp, "cluster_names");
 	int split = tsv_column(t, "split");
 	json_t *list = json_array();
 	int64_t n = tsv_rows(t), k = 0, v, *count;
 
 	for (int64_t i = 0; i < n; i++) {
 		if (tsv_i64(t, i, column, 0, CLUSTERS_MOST - 1, &v, e)) {
+			json_decref(stamp);
 			json_decref(list);
 			return -1;
 		}
@@ -330,6 +332,8 @@ static int cluster_facts(json_t *o, const struct tsv *t, int column, struct err 
 			continue;
 		x = json_object();
 		set_i64(x, "cluster", c);
+		if (json_is_string(json_array_get(names, (size_t)c)))
+			json_object_set(x, "name", json_array_get(names, (size_t)c));
 		set_i64(x, "rows", count[2 * c]);
 		json_object_set_new(x, "share", json_real((double)count[2 * c] / (double)n));
 		if (split >= 0)
@@ -337,6 +341,7 @@ static int cluster_facts(json_t *o, const struct tsv *t, int column, struct err 
 		json_array_append_new(list, x);
 	}
 	json_object_set_new(o, "clusters", list);
+	json_decref(stamp);
 	mem_free(count);
 	return 0;
 }

@@ -8,25 +8,10 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/fileio.h"
-
-enum { COLUMNS_MAX = 1000 };
+#include "file/tsvimpl.h"
 
 static const char stamp_start[] = "#stamp ";
 static const char end_start[] = "#end ";
-
-struct tsv {
-	char *where;
-	char *text;    /* every field NUL-terminated in place */
-	char **names;  /* [columns] */
-	char **cell;   /* [rows][columns] */
-	char *stamp;
-	char sha256[65];
-	int columns;
-	int64_t rows;
-	int indexed;   /* column, -1: none */
-	int64_t *slot; /* [mask + 1] row + 1, 0: free */
-	uint64_t mask;
-};
 
 /* Cut one line into exactly t->columns fields. */
 static int cut_row(struct tsv *t, char *line, char **cell, int64_t number, struct err *e)
@@ -149,8 +134,7 @@ static int parse(struct tsv *t, size_t len, struct err *e)
 	return 0;
 }
 
-/* Takes the text. */
-static struct tsv *take(char *text, size_t len, const char *name, struct err *e)
+static struct tsv *tsv_begin(char *text, size_t len, const char *name)
 {
 	struct tsv *t = mem_zalloc(1, sizeof *t);
 	struct sha256 hash;
@@ -161,6 +145,14 @@ static struct tsv *take(char *text, size_t len, const char *name, struct err *e)
 	t->where = mem_strdup(name);
 	t->text = text;
 	t->indexed = -1;
+	return t;
+}
+
+/* Takes the text. */
+static struct tsv *take(char *text, size_t len, const char *name, struct err *e)
+{
+	struct tsv *t = tsv_begin(text, len, name);
+
 	if (parse(t, len, e)) {
 		tsv_free(t);
 		return NULL;
@@ -174,6 +166,30 @@ struct tsv *tsv_load(const char *path, struct err *e)
 	char *text = file_load(path, (size_t)1 << 36, &len, e);
 
 	return text ? take(text, len, strcmp(path, "-") ? path : "standard input", e) : NULL;
+}
+
+/* Of ours the second line is the stamp, whatever else is wrong with it. */
+static int is_ours(const char *text, size_t len)
+{
+	const char *second = len && *text == '#' ? memchr(text, '\n', len) : NULL;
+
+	return second && !strncmp(second + 1, stamp_start, sizeof stamp_start - 1);
+}
+
+struct tsv *tsv_load_any(const char *path, struct err *e)
+{
+	const char *name = strcmp(path, "-") ? path : "standard input";
+	struct tsv *t;
+	size_t len;
+	char *text = file_load(path, (size_t)1 << 36, &len, e);
+
+	if (!text || is_ours(text, len))
+		return text ? take(text, len, name, e) : NULL;
+	t = tsv_begin(text, len, name);
+	if (!foreign_parse(t, len, e))
+		return t;
+	tsv_free(t);
+	return NULL;
 }
 
 struct tsv *tsv_parse(const void *text, size_t len, const char *name, struct err *e)
@@ -194,7 +210,18 @@ void tsv_free(struct tsv *t)
 	mem_free(t->names);
 	mem_free(t->cell);
 	mem_free(t->slot);
+	mem_free(t->line);
 	mem_free(t);
+}
+
+int64_t tsv_line(const struct tsv *t, int64_t row)
+{
+	return t->line ? t->line[row] : row + 3;
+}
+
+int tsv_is_ours(const struct tsv *t)
+{
+	return !t->line;
 }
 
 const char *tsv_sha256(const struct tsv *t)
@@ -246,7 +273,7 @@ int tsv_i64(const struct tsv *t, int64_t row, int column, int64_t lo, int64_t hi
 {
 	if (!parse_i64(tsv_get(t, row, column), lo, hi, out))
 		return 0;
-	return err_set(e, ERR_DATA, "%s:%lld: %s '%.100s' is not an integer in %lld..%lld", t->where, (long long)row + 3,
+	return err_set(e, ERR_DATA, "%s:%lld: %s '%.100s' is not an integer in %lld..%lld", t->where, (long long)tsv_line(t, row),
 	               t->names[column], tsv_get(t, row, column), (long long)lo, (long long)hi);
 }
 
@@ -254,7 +281,7 @@ int tsv_f64(const struct tsv *t, int64_t row, int column, double lo, double hi, 
 {
 	if (!parse_f64(tsv_get(t, row, column), lo, hi, out))
 		return 0;
-	return err_set(e, ERR_DATA, "%s:%lld: %s '%.100s' is not a number in %g..%g", t->where, (long long)row + 3, t->names[column],
+	return err_set(e, ERR_DATA, "%s:%lld: %s '%.100s' is not a number in %g..%g", t->where, (long long)tsv_line(t, row), t->names[column],
 	               tsv_get(t, row, column), lo, hi);
 }
 
@@ -276,8 +303,8 @@ int tsv_index(struct tsv *t, int column, struct err *e)
 
 		for (; t->slot[h]; h = (h + 1) & t->mask)
 			if (!strcmp(tsv_get(t, t->slot[h] - 1, column), v))
-				return err_set(e, ERR_DATA, "%s:%lld: %s '%.200s' is on line %lld already", t->where, (long long)i + 3,
-				               t->names[column], v, (long long)t->slot[h] + 2);
+				return err_set(e, ERR_DATA, "%s:%lld: %s '%.200s' is on line %lld already", t->where, (long long)tsv_line(t, i),
+				               t->names[column], v, (long long)tsv_line(t, t->slot[h] - 1));
 		t->slot[h] = i + 1;
 	}
 	t->indexed = column;

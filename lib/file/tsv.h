@@ -20,9 +20,15 @@ struct tsv;
 /* "-" is standard input. Any departure from the format is ERR_DATA naming the line. Caller frees with tsv_free. */
 struct tsv *tsv_load(const char *path, struct err *e);
 struct tsv *tsv_parse(const void *text, size_t len, const char *name, struct err *e); /* copies */
+/* The same, or a table that another program made, which has no stamp ("{}") and no end to verify: a line with the names of the columns,
+ * with or without '#', then rows; fields are separated by tabs, else by commas or semicolons and may be in double quotes as in RFC 4180. Blank
+ * lines and, where the first line begins with '#', later ones that do are passed over. ERR_DATA names line and column. */
+struct tsv *tsv_load_any(const char *path, struct err *e);
 void tsv_free(struct tsv *t);
 
 int64_t tsv_rows(const struct tsv *t);
+int64_t tsv_line(const struct tsv *t, int64_t row); /* where a row stands in the file, from 1 */
+int tsv_is_ours(const struct tsv *t);               /* it was verified by its last line */
 int tsv_columns(const struct tsv *t);
 const char *tsv_name(const struct tsv *t, int column);
 const char *tsv_stamp(const struct tsv *t); /* one line of JSON */

@@ -87,6 +87,9 @@ static int take_config(json_t *o, const json_t *config, const char *dir, struct 
 	copy(o, "condition", json_object_get(config, "condition"));
 	copy(o, "data", json_object_get(json_object_get(training, "inputs"), "shards"));
 	copy(o, "cluster_sizes", json_object_get(config, "cluster_sizes"));
+	copy(o, "cluster_name", c->cluster >= 0 ? json_array_get(c->cluster_names, (size_t)c->cluster) : NULL);
+	copy(o, "cluster_names", c->net.kind == NET_ROUTER ? c->cluster_names : NULL);
+	copy(o, "class_names", c->class_names);
 	copy(o, "stamp", training);
 	if (c->net.kind != NET_ROUTER && (prediction_find(c->prediction) < 0 || !(path_find(c->path) || betas_path(c->path))))
 		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is not known here", where, c->prediction, c->path);
@@ -434,7 +437,7 @@ static int agree(struct agreement *a, const char *dir, const char *name, const s
 /* A line of the table of networks. */
 static json_t *row_of(const char *name, const json_t *v)
 {
-	static const char *const keys[] = {"cluster", "prediction", "path", "patch", "hidden", "depth", "heads", "parameters"};
+	static const char *const keys[] = {"cluster", "cluster_name", "prediction", "path", "patch", "hidden", "depth", "heads", "parameters"};
 	const json_t *training = json_object_get(v, "training");
 	json_t *o = json_object();
 
@@ -559,6 +562,7 @@ static void model_facts(json_t *o, const struct agreement *a, json_t *rows, json
 		json_object_set_new(o, "picture", facts_shape(3, picture));
 		if (a->net.classes)
 			set_i64(o, "classes", a->net.classes);
+		copy(o, "class_names", a->together.class_names);
 	}
 	if (a->same_data && *a->data) {
 		set_text(o, "data", a->data);

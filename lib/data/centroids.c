@@ -1,0 +1,59 @@
+#include "data/centroids.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/hash.h"
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/fileio.h"
+#include "file/npy.h"
+
+enum { CLUSTERS_MOST = 1 << 20 };
+
+int centroids_load(struct kmeans *m, char hash[65], const char *path, const struct featureset *f, int is_network, int64_t k, struct err *e)
+{
+	char *side = str_new("%s.json", path);
+	const char *name = NULL, *network;
+	struct npy a;
+	json_t *facts = path_exists(side) ? jsonio_load(side, e) : NULL, *offset;
+	int rc = -1;
+
+	if (npy_load(&a, path, e)) {
+		json_decref(facts);
+		mem_free(side);
+		return -1;
+	}
+	if (a.rank != 2 || a.shape[0] < 1 || a.shape[0] > CLUSTERS_MOST || a.shape[1] != f->d)
+		err_set(e, ERR_DATA, "%s: not (K, %lld), centroids of \"%s\" features", path, (long long)f->d, f->name);
+	else if (k && k != a.shape[0])
+		err_set(e, ERR_USAGE, "-k %lld, but %s holds %lld centroids", (long long)k, path, (long long)a.shape[0]);
+	else if (facts && jsonio_str(facts, "features", 0, &name, side, e))
+		;
+	else if (name && strcmp(name, f->name))
+		err_set(e, ERR_DATA, "%s: centroids of \"%s\" features, not of \"%s\"", path, name, f->name);
+	else if (is_network && (network = json_string_value(json_object_get(json_object_get(facts, "inputs"), "features"))) &&
+	         json_object_get(facts, "input") && strcmp(network, f->hash))
+		err_set(e, ERR_DATA, "%s: centroids of another \"%s\", or one fed otherwise: %.12s, not %.12s", path, f->name, network,
+		        f->hash);
+	else
+		rc = e->code ? -1 : sha256_file(path, hash, NULL, e);
+	if (!rc) {
+		*m = (struct kmeans){.k = (int)a.shape[0], .d = a.shape[1]};
+		m->centroids = mem_zalloc((size_t)npy_count(&a), sizeof *m->centroids);
+		m->offset = mem_zalloc((size_t)m->k, sizeof *m->offset);
+		npy_to_f32(m->centroids, &a);
+		for (int64_t i = 0; i < npy_count(&a) && !rc; i++)
+			if (!isfinite(m->centroids[i]))
+				rc = err_set(e, ERR_DATA, "%s: row %lld, column %lld is not finite", path,
+				             (long long)(i / a.shape[1]), (long long)(i % a.shape[1]));
+		offset = json_object_get(facts, "offset");
+		for (int c = 0; c < m->k && offset; c++)
+			m->offset[c] = (float)json_number_value(json_array_get(offset, (size_t)c));
+	}
+	npy_release(&a);
+	json_decref(facts);
+	mem_free(side);
+	return rc;
+}

@@ -1,0 +1,16 @@
+/* The names of classes that come with samples: classes.txt of a folder, one a line, or "class_names" in the stamp of a tar or of shards. */
+#ifndef DDM_DATA_CLASSNAMES_H
+#define DDM_DATA_CLASSNAMES_H
+
+#include <jansson.h>
+
+#include "core/err.h"
+
+/* New references; NULL where there are none, or what is there is no list of different names (core/names.h). */
+json_t *classnames_of_folder(const char *dir);
+json_t *classnames_of_stamp(const char *line);
+
+/* One list of several sources: the longest, which the others must begin with, else ERR_DATA. Takes the reference of `list`, which may be NULL. */
+int classnames_join(json_t **all, json_t *list, const char *where, struct err *e);
+
+#endif

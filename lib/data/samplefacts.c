@@ -16,6 +16,7 @@
 #include "data/samples.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
+#include "file/notfinite.h"
 #include "file/npy.h"
 #include "file/shard.h"
 #include "file/still.h"
@@ -37,6 +38,8 @@ struct tally {
 	int64_t *classes;        /* [cap] samples of each class */
 	int64_t cap, top;        /* top: 1 + the largest class */
 	struct keyset keys;
+	struct notfinite wild;   /* samples whose arrays are not finite, each once */
+	int64_t wild_at;         /* the last of them, by its number */
 	struct arena names;      /* of one member */
 };
 
@@ -52,7 +55,16 @@ static void tally_release(struct tally *t)
 	mem_free(t->last);
 	mem_free(t->classes);
 	keyset_release(&t->keys);
+	notfinite_end(&t->wild, "", NULL);
 	arena_release(&t->names);
+}
+
+static void look_finite(struct tally *t, const char *key, const char *ext, const struct tar_member *m)
+{
+	int64_t n = t->f->check && t->wild_at != t->samples ? notfinite_count(ext, m->data, m->size) : 0;
+
+	notfinite_note(&t->wild, key, ext, n);
+	t->wild_at = n ? t->samples : t->wild_at;
 }
 
 static void extent(struct tally *t, int width, int height)
@@ -129,6 +141,7 @@ static int take_member(struct tally *t, const struct tar_member *m, struct err *
 		t->last = mem_strdup(key);
 		t->first = t->first ? t->first : mem_strdup(key);
 	}
+	look_finite(t, key, ext, m);
 	rc = still_sniff(m->data, m->size) != STILL_UNKNOWN || (t->f->check && entry_is_picture(ext)) ? take_picture(t, key, m, e) :
 	     !strcmp(ext, "cls") ? take_class(t, key, m, e) : !strcmp(ext, "npy") ? take_array(t, key, m, e) : 0;
 	arena_release(&t->names);
@@ -266,6 +279,8 @@ int facts_tar(json_t *o, const struct facts_source *s, const struct facts_option
 	}
 	if (rc >= 0 && f->check && s->path && t.samples)
 		rc = digest(o, s->path, e);
+	if (rc >= 0 && notfinite_end(&t.wild, s->name, e))
+		rc = -1;
 	tally_release(&t);
 	return rc < 0 ? -1 : 0;
 }
@@ -291,6 +306,7 @@ static int check_folder(json_t *o, const char *dir, struct err *e)
 {
 	struct samples_options so = {.once = 1};
 	struct samples *x = samples_open(&dir, 1, &so, e);
+	struct notfinite wild = {0};
 	struct sample sample;
 	int rc = -1;
 
@@ -299,12 +315,20 @@ static int check_folder(json_t *o, const char *dir, struct err *e)
 
 		if (sample_picture(&sample) && sample_pixels(&p, &sample, &so, e))
 			rc = -1;
+		for (int i = 0, noted = 0; i < sample.n && !noted; i++) {
+			int64_t n = notfinite_count(sample.member[i].ext, sample.member[i].data, sample.member[i].len);
+
+			notfinite_note(&wild, sample.key, sample.member[i].ext, n);
+			noted = n > 0;
+		}
 		picture_release(&p);
 		if (rc < 0)
 			break;
 	}
 	samples_close(x);
-	return rc < 0 ? -1 : digest(o, dir, e);
+	if (notfinite_end(&wild, dir, rc < 0 ? NULL : e) || rc < 0)
+		return -1;
+	return digest(o, dir, e);
 }
 
 /* Samples of the files of latents in a folder. */
@@ -418,15 +442,27 @@ static json_t *cluster_row(const struct manifest *m, int c, int64_t total)
 	return o;
 }
 
+static int check_finite(const char *path, struct err *e)
+{
+	struct shard *s = shard_open(path, e);
+	int rc = s ? notfinite_shard(s, path, e) : -1;
+
+	shard_free(s);
+	return rc;
+}
+
 static int check_row(const struct manifest *m, int64_t i, const struct facts_options *f, struct err *e)
 {
 	char *path;
 	struct stat st;
 	int rc = 0;
 
-	if (f->check)
-		return manifest_check(m, i, e);
 	path = manifest_shard_path(m, i);
+	if (f->check) {
+		rc = manifest_check(m, i, e) || check_finite(path, e) ? -1 : 0;
+		mem_free(path);
+		return rc;
+	}
 	if (stat(path, &st))
 		rc = err_errno(e, "%s: listed in the manifest", path);
 	else if ((uint64_t)st.st_size != m->rows[i].bytes)

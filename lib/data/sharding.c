@@ -10,6 +10,7 @@
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
+#include "file/notfinite.h"
 #include "file/shard.h"
 
 enum { BATCH = 64, BATCH_BYTES = 1 << 24 };
@@ -124,6 +125,19 @@ static int place(struct sharding *z, const struct sample *x, struct err *e)
 	return held * z->a->clusters + cluster;
 }
 
+/* Training would skip every step that such a sample is in. */
+static int check_finite(const struct sample *x, struct err *e)
+{
+	for (int i = 0; i < x->n; i++) {
+		int64_t n = notfinite_count(x->member[i].ext, x->member[i].data, x->member[i].len);
+
+		if (n)
+			return err_set(e, ERR_DATA, "%s: the sample \"%s\": %lld number%s of its %s %s NaN or infinite; --skip-bad leaves such samples out",
+			               x->origin, x->key, (long long)n, n == 1 ? "" : "s", x->member[i].ext, n == 1 ? "is" : "are");
+	}
+	return 0;
+}
+
 /* The next sample of the assignment into it: 1, 0 at the end, -1. */
 static int item_read(struct sharding *z, struct item *it, struct err *e)
 {
@@ -133,7 +147,7 @@ static int item_read(struct sharding *z, struct item *it, struct err *e)
 
 	while ((rc = z->o.encoding ? encoding_next(z->o.encoding, &x, e) : samples_next(z->samples, &x, e)) > 0) {
 		it->stream = place(z, &x, e);
-		if (it->stream >= 0)
+		if (it->stream >= 0 && !check_finite(&x, e))
 			break;
 		if (samples_bad(z->samples, e))
 			return -1;

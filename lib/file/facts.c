@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/fileio.h"
+#include "file/notfinite.h"
 #include "file/npy.h"
 #include "file/safetensors.h"
 #include "file/shard.h"
@@ -298,7 +299,7 @@ int facts_shard(json_t *o, const struct facts_source *s, const struct facts_opti
 		json_object_set_new(o, "keys", keys);
 	}
 	if (!rc && f->check)
-		rc = shard_verify(h, e);
+		rc = shard_verify(h, e) || notfinite_shard(h, s->path, e) ? -1 : 0;
 	shard_free(h);
 	return rc;
 }

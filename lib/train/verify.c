@@ -10,6 +10,7 @@
 #include "file/fileio.h"
 #include "file/kind.h"
 #include "file/manifest.h"
+#include "file/notfinite.h"
 #include "train/describe.h"
 #include "train/modelfacts.h"
 
@@ -61,13 +62,26 @@ static void check_finished(struct verifier *v, const json_t *facts, const char *
 static void check_thing(struct verifier *v, const char *path, enum kind kind)
 {
 	json_t *o = json_object();
+	json_int_t bad;
 	struct err e = {0};
 
 	describe_path(o, path, &whole, &e);
+	bad = json_integer_value(json_object_get(o, "not_finite"));
+	if (!e.code && bad)
+		err_set(&e, ERR_DATA, "%s: %lld number%s NaN or infinite", path, (long long)bad, bad == 1 ? " is" : "s are");
 	judge(v, path, &e);
 	if (kind == KIND_NETWORK && !e.code)
 		check_finished(v, o, path);
 	json_decref(o);
+}
+
+static void check_finite(const char *path, struct err *e)
+{
+	struct shard *s = shard_open(path, e);
+
+	if (s)
+		notfinite_shard(s, path, e);
+	shard_free(s);
 }
 
 static void check_shards(struct verifier *v, const char *dir)
@@ -83,7 +97,8 @@ static void check_shards(struct verifier *v, const char *dir)
 		char *path = manifest_shard_path(&m, i);
 
 		e = (struct err){0};
-		manifest_check(&m, i, &e);
+		if (!manifest_check(&m, i, &e))
+			check_finite(path, &e);
 		judge(v, path, &e);
 		mem_free(path);
 	}

@@ -1,0 +1,29 @@
+/* Samples whose latents, or features of texts, hold NaN or infinity: training cannot use them, and says so only much later. */
+#ifndef DDM_FILE_NOTFINITE_H
+#define DDM_FILE_NOTFINITE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/str.h"
+#include "file/shard.h"
+
+/* What was found so far. Zeroed: nothing. */
+struct notfinite {
+	int64_t samples;
+	struct str names; /* of the first ones */
+};
+
+/* Numbers of the member that are not finite, if it is an array that training reads: npy, std.npy, flip.npy, flip.std.npy, text.npy. Else, and
+ * for what is no array, 0. */
+int64_t notfinite_count(const char *ext, const void *data, size_t len);
+/* The sample `key` has n > 0 such numbers in member ext; n = 0: nothing happens. */
+void notfinite_note(struct notfinite *f, const char *key, const char *ext, int64_t n);
+/* Frees it. ERR_DATA naming the samples where there was one. */
+int notfinite_end(struct notfinite *f, const char *where, struct err *e);
+
+/* All samples of a shard. */
+int notfinite_shard(struct shard *s, const char *where, struct err *e);
+
+#endif

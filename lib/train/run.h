@@ -78,6 +78,9 @@ int start_config(struct trainer *r, struct err *e);
 int start_weights(struct trainer *r, float *values, struct err *e);
 void start_log(const struct trainer *r);
 
+/* Whether the held-out part of the cluster, which the manifest lists, has its folder; warns where not. Of all clusters it must. */
+int holdout_there(const struct trainer *r);
+
 /* What config.json tells of the data: the partition, and the names of its clusters and of the classes that the network is told. */
 void config_names(const struct trainer *r, json_t *o);
 

@@ -266,7 +266,7 @@ static int open_data(struct trainer *r, struct err *e)
 	if (!r->data)
 		return -1;
 	info = dataset_info(r->data);
-	if (o->validate_samples > 0 && held_count(info, o->cluster) > 0) {
+	if (o->validate_samples > 0 && held_count(info, o->cluster) > 0 && holdout_there(r)) {
 		d.holdout = 1;
 		d.mirrored = 0;
 		d.text_tokens = info->text_tokens;

@@ -76,3 +76,20 @@ check_out "the samples in the place of networks" "" ddm-check -c exact
 rm -r exact/router
 check_exit 65 "nor are they complete without" ddm-check -c exact
 check_err "which is named" 'exact: router is absent'
+
+# One's own cluster, without the held-out part of it.
+ddm-cluster -q -k 2 --holdout .3 --features random --seed 2 -o held.tsv pics || exit 1
+ddm-shard -q -a held.tsv -o held pics || exit 1
+mkdir own && cp -R held/MANIFEST.tsv held/cluster-0 own
+check_exit_any 0 "an expert of one's own cluster alone" ddm-train $net --predict x0 --cluster 0 -o alone own
+check_err "the absent part is warned of" 'own/holdout/cluster-0 is not there, although the manifest lists it: training goes on without'
+check "without validation nothing is said" ddm-train $net --predict x0 --validate-samples 0 --cluster 0 -o quiet own
+[ ! -s "$ERR" ]
+tap_result $? "nothing is"
+mkdir -p own/holdout/cluster-0
+check_exit 66 "a folder that lacks a listed shard is damage" ddm-train $net --predict x0 --cluster 0 -o torn own
+check_exit 66 "and all clusters are all clusters" ddm-route-train $net -o routed own
+mkdir none && cp -R s/MANIFEST.tsv s/cluster-0 none
+check "where nothing is held out nothing is asked for" ddm-train $net --predict x0 --cluster 0 -o nothing none
+[ ! -s "$ERR" ]
+tap_result $? "or said"

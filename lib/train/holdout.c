@@ -1,0 +1,26 @@
+/* The held-out part of a cluster. Who trains one expert may have the folder of the cluster and the manifest alone. */
+#include <stdio.h>
+
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/fileio.h"
+#include "train/run.h"
+
+int holdout_there(const struct trainer *r)
+{
+	const struct train_options *o = r->o;
+	char *dir, line[1200];
+	int there;
+
+	if (o->cluster == DATASET_ALL)
+		return 1;
+	dir = str_new("%s/holdout/cluster-%d", o->shards, o->cluster);
+	there = path_exists(dir);
+	if (!there) {
+		snprintf(line, sizeof line, "%s is not there, although the manifest lists it: training goes on without a loss on held-out data "
+		         "(--validate-samples 0 says so)", dir);
+		train_warn(r, line);
+	}
+	mem_free(dir);
+	return there;
+}

@@ -176,20 +176,34 @@ static int is_ours(const char *text, size_t len)
 	return second && !strncmp(second + 1, stamp_start, sizeof stamp_start - 1);
 }
 
-struct tsv *tsv_load_any(const char *path, struct err *e)
+static struct tsv *take_any(char *text, size_t len, const char *name, struct err *e)
 {
-	const char *name = strcmp(path, "-") ? path : "standard input";
 	struct tsv *t;
-	size_t len;
-	char *text = file_load(path, (size_t)1 << 36, &len, e);
 
-	if (!text || is_ours(text, len))
-		return text ? take(text, len, name, e) : NULL;
+	if (is_ours(text, len))
+		return take(text, len, name, e);
 	t = tsv_begin(text, len, name);
 	if (!foreign_parse(t, len, e))
 		return t;
 	tsv_free(t);
 	return NULL;
+}
+
+struct tsv *tsv_load_any(const char *path, struct err *e)
+{
+	size_t len;
+	char *text = file_load(path, (size_t)1 << 36, &len, e);
+
+	return text ? take_any(text, len, strcmp(path, "-") ? path : "standard input", e) : NULL;
+}
+
+struct tsv *tsv_parse_any(const void *text, size_t len, const char *name, struct err *e)
+{
+	char *copy = mem_alloc(len + 1);
+
+	memcpy(copy, text, len);
+	copy[len] = 0;
+	return take_any(copy, len, name, e);
 }
 
 struct tsv *tsv_parse(const void *text, size_t len, const char *name, struct err *e)

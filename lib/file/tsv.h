@@ -24,6 +24,7 @@ struct tsv *tsv_parse(const void *text, size_t len, const char *name, struct err
  * with or without '#', then rows; fields are separated by tabs, else by commas or semicolons and may be in double quotes as in RFC 4180. Blank
  * lines and, where the first line begins with '#', later ones that do are passed over. ERR_DATA names line and column. */
 struct tsv *tsv_load_any(const char *path, struct err *e);
+struct tsv *tsv_parse_any(const void *text, size_t len, const char *name, struct err *e); /* copies */
 void tsv_free(struct tsv *t);
 
 int64_t tsv_rows(const struct tsv *t);

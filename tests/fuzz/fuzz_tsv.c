@@ -1,4 +1,5 @@
-/* Any bytes as a table: as they are, and with the hash of the last line made right, which opens the way to the rest. */
+/* Any bytes as a table, of ours or of another program: as they are, and with the hash of the last line made right, which opens the way to the
+ * rest. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +9,10 @@
 #include "file/tsv.h"
 #include "tests/fuzz/replay.h"
 
-static void use(const void *text, size_t len)
+static void use(struct tsv *(*parse)(const void *text, size_t len, const char *name, struct err *e), const void *text, size_t len)
 {
 	struct err e = {0};
-	struct tsv *t = tsv_parse(text, len, "fuzz", &e);
+	struct tsv *t = parse(text, len, "fuzz", &e);
 
 	if (!t) {
 		if (e.code != ERR_DATA)
@@ -39,13 +40,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	size_t end = last ? (size_t)(last - data) + 1 : 0;
 	char *copy, hex[17];
 
-	use(data, len);
+	use(tsv_parse_any, data, len);
+	use(tsv_parse, data, len);
 	if (len < end + 18 || data[len - 1] != '\n')
 		return 0;
 	copy = memcpy(mem_alloc(len), data, len);
 	snprintf(hex, sizeof hex, "%016llx", (unsigned long long)hash64(data, end));
 	memcpy(copy + len - 17, hex, 16);
-	use(copy, len);
+	use(tsv_parse, copy, len);
 	mem_free(copy);
 	return 0;
 }

@@ -20,6 +20,7 @@
 #include "data/labels.h"
 #include "data/latents.h"
 #include "data/mds.h"
+#include "data/memberfile.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
 #include "file/shard.h"
@@ -441,36 +442,6 @@ static int finish(struct samples *s, struct sample *out, struct err *e)
 	return 0;
 }
 
-static int load_file(struct samples *s, const char *path, size_t *len, struct err *e)
-{
-	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = -1;
-	char buf[65536];
-	ssize_t n = 0;
-
-	*len = 0;
-	if (fd < 0)
-		return err_errno(e, "%s", path);
-	if (fstat(fd, &st))
-		err_errno(e, "%s", path);
-	else if (!S_ISREG(st.st_mode))
-		err_set(e, ERR_DATA, "%s: not a regular file", path);
-	else {
-		while (*len <= s->o.max_member && (n = fd_read(fd, buf, sizeof buf)) > 0) {
-			str_add(&s->bytes, buf, (size_t)n);
-			*len += (size_t)n;
-		}
-		if (n < 0)
-			err_errno(e, "%s: read", path);
-		else if (*len > s->o.max_member)
-			err_set(e, ERR_DATA, "%s: larger than %zu bytes", path, s->o.max_member);
-		else
-			rc = 0;
-	}
-	close(fd);
-	return rc;
-}
-
 static int add_class(struct samples *s, struct sample *out, int32_t label, struct err *e)
 {
 	size_t was = s->bytes.len;
@@ -511,7 +482,7 @@ static int next_files(struct samples *s, struct unit *u, struct sample *out, str
 
 		if (rc != 1)
 			continue;
-		if (member_add(s, out, v[s->next].ext, 0, e) || load_file(s, v[s->next].path, &len, e))
+		if (member_add(s, out, v[s->next].ext, 0, e) || member_file(&s->bytes, v[s->next].path, s->o.max_member, &len, e))
 			rc = 2;
 		else
 			s->member[out->n - 1].len = len;

@@ -42,7 +42,7 @@ static struct {
 	int blind; /* no features are looked at */
 	int input, input_given, device_given, weights, weights_given;
 	const char *device, *features, *centroids, *centroids_out, *like, *sheet, *report, *out, *by, *table;
-	int k_given, fine_given, balance_given, fit_given;
+	int k_given, fine_given, balance_given;
 } o = {.input = -1, .device = "auto", .features = "hogcolor", .out = "-", .restarts = 3, .iterations = 100, .max_errors = -1};
 
 static const char *const features_words[] = {"hogcolor", "random", "dinov2:", "clip:", "inception:", NULL};
@@ -58,7 +58,7 @@ static const struct opt options[] = {
     {.name = "--table", .type = OPT_TEXT, .value = &o.table, .arg = "FILE",
      .help = "a TSV or CSV with a column key and the column that --by names"},
     OPT_GROUP("Features"),
-    {.name = "--features", .type = OPT_TEXT, .value = &o.features, .arg = "KIND", .choices = features_words, .given = &o.fit_given,
+    {.name = "--features", .type = OPT_TEXT, .value = &o.features, .arg = "KIND", .choices = features_words,
      .help = "hogcolor, random, dinov2:PATH, clip:PATH, inception:PATH, or a .npy with a row per sample (default hogcolor)"},
     {.name = "--input", .type = OPT_CHOICE, .value = &o.input, .arg = "NAME", .choices = netinput_names, .given = &o.input_given,
      .help = "how pictures are fed to a network (default: as is usual for it)"},
@@ -72,19 +72,19 @@ static const struct opt options[] = {
     {.name = "--holdout-by", .type = OPT_CHOICE, .value = &o.holdout_by, .arg = "WHAT", .choices = holdout_by_names,
      .help = "hash the whole key or its folder (default key)"},
     OPT_GROUP("Clustering"),
-    {.name = "--centroids", .type = OPT_TEXT, .value = &o.centroids, .arg = "FILE", .given = &o.fit_given,
+    {.name = "--centroids", .type = OPT_TEXT, .value = &o.centroids, .arg = "FILE",
      .help = "assign to the centroids in FILE, fit none"},
-    {.name = "--centroids-out", .type = OPT_TEXT, .value = &o.centroids_out, .arg = "FILE", .given = &o.fit_given,
+    {.name = "--centroids-out", .type = OPT_TEXT, .value = &o.centroids_out, .arg = "FILE",
      .help = "write the centroids as .npy"},
-    {.name = "--like", .type = OPT_TEXT, .value = &o.like, .arg = "FILE", .given = &o.fit_given,
+    {.name = "--like", .type = OPT_TEXT, .value = &o.like, .arg = "FILE",
      .help = "with random: as many clusters and the shares of this assignment"},
     {.name = "--balance", .type = OPT_REAL, .value = &o.balance, .lo = 1.01, .hi = MOST_CLUSTERS, .arg = "R",
      .given = &o.balance_given,     .help = "no cluster above R times the mean size"},
-    {.name = "--restarts", .type = OPT_INT, .value = &o.restarts, .lo = 1, .hi = 1000, .arg = "N", .given = &o.fit_given,
+    {.name = "--restarts", .type = OPT_INT, .value = &o.restarts, .lo = 1, .hi = 1000, .arg = "N",
      .help = "seedings, the best counts (default 3)"},
-    {.name = "--iterations", .type = OPT_INT, .value = &o.iterations, .lo = 1, .hi = 1000000, .arg = "N", .given = &o.fit_given,
+    {.name = "--iterations", .type = OPT_INT, .value = &o.iterations, .lo = 1, .hi = 1000000, .arg = "N",
      .help = "iterations at most (default 100)"},
-    {.name = "--seed", .type = OPT_U64, .value = &o.seed, .arg = "S", .given = &o.fit_given,
+    {.name = "--seed", .type = OPT_U64, .value = &o.seed, .arg = "S",
      .help = "seed of the clustering (default 0)"},
     OPT_GROUP("Reports"),
     {.name = "--sheet", .type = OPT_TEXT, .value = &o.sheet, .arg = "FILE",
@@ -142,11 +142,6 @@ static void say_bad(void *arg, const char *why)
 static int check_options(struct err *e)
 {
 	o.blind = o.by || !strcmp(o.features, "random");
-	if (o.table && !o.by)
-		return err_set(e, ERR_USAGE, "--table goes with --by COLUMN");
-	if (o.by && (o.fit_given || o.fine_given || o.balance_given || o.input_given || o.weights_given || o.device_given))
-		return err_set(e, ERR_USAGE, "--by looks at no features and draws no numbers: of the options on features and clustering only -k, "
-		               "--table and those on the held-out part go with it");
 	if (o.by)
 		return 0;
 	if (!o.k_given && !o.centroids && !o.like)

@@ -54,8 +54,10 @@ static const struct opt_rule rules_diagnose[] = {
 };
 
 static const struct opt_rule rules_cluster[] = {
-    {"-k --by --table --holdout --centroids --seed --sheet --report --skip-bad --threads --quiet --output", USE_ALWAYS, NULL},
-    {"--features", USE_ALWAYS, NULL},
+    {"-k --by --holdout --sheet --report --skip-bad --threads --quiet --output", USE_ALWAYS, NULL},
+    {"--table", USE_NEEDS, "--by"},
+    {"--features --centroids --seed --fine --balance --restarts --iterations --centroids-out --input --weight-dtype --device --like", USE_AGAINST,
+     "--by"},
     {"--fine --balance --restarts --iterations", USE_AGAINST, "--centroids --features=random"},
     {"--centroids-out", USE_AGAINST, "--features=random"},
     {"--input --weight-dtype", USE_NEEDS, NETWORKS},

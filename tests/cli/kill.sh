@@ -1,6 +1,6 @@
 # The demo's recipe, at the smallest of settings, killed with kill -9 at random moments, make and all, and started again: in the end
-# every output is byte for byte that of a run nobody disturbed. Only what measures time may differ, and
-# the page that draws the logs, whose first line after a kill is a mean over fewer steps.
+# every output is byte for byte that of a run nobody disturbed. Only what measures time may differ: the
+# logs, and the page that draws them.
 . "$(dirname "$0")/tap.sh"
 
 command -v ddm-ingest >/dev/null || skip_all "ddm-ingest is not built (--without-media)"

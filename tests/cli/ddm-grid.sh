@@ -8,11 +8,11 @@ check "the same again" ddm-grid --columns 3 -r 1 -s 1 --size 16 -o b.png "kind a
 check_same "the same bytes" a.png b.png
 check "another label" ddm-grid --columns 3 -r 1 -s 1 --size 16 -o c.png "kind c=p" "kind b=p"
 check_differ "a label shows" a.png c.png
-check "small letters" ddm-grid -c 3 -r 1 -s 1 --size 16 -o small.png "hog=p"
-check "capitals" ddm-grid -c 3 -r 1 -s 1 --size 16 -o capital.png "HOG=p"
-check "the small ones once more" ddm-grid -c 3 -r 1 -s 1 --size 16 -o small2.png "hog=p"
+check "small letters" ddm-grid --columns 3 -r 1 -s 1 --size 16 -o small.png "hog=p"
+check "capitals" ddm-grid --columns 3 -r 1 -s 1 --size 16 -o capital.png "HOG=p"
+check "the small ones once more" ddm-grid --columns 3 -r 1 -s 1 --size 16 -o small2.png "hog=p"
 # The pixels alone: the stamp holds the label in any case.
-for f in small capital; do ddm-grid -c 1 -r 1 -s 1 -o $f.bare.png "x=$f.png" >/dev/null 2>&1; done
+for f in small capital; do ddm-grid --columns 1 -r 1 -s 1 -o $f.bare.png "x=$f.png" >/dev/null 2>&1; done
 check_differ "a label keeps its case" small.bare.png capital.bare.png
 # width 3 * 18 - 2 + 12, two bands of 17 and rows of 18, margin 6
 check_out "its size" "00 00 00 40 00 00 00 4c" sh -c 'dd if=a.png bs=1 skip=16 count=8 2>/dev/null | od -An -tx1 | sed "s/^ //"'

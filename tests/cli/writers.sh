@@ -40,7 +40,7 @@ first s.tar $sample --seed 1 --grid s.png --log log -o s.tar ensemble
 refused "ddm-sample, another seed" s.tar $sample --seed 2 -o s.tar ensemble
 refused "ddm-sample, the same options" s.tar $sample --seed 1 -o s.tar ensemble
 refused "ddm-sample, the sheet of the first" s.png $sample --seed 2 --grid s.png -o other.tar ensemble
-refused "ddm-grid onto the sheet" s.png ddm-grid -c 2 -r 2 -s 8 -o s.png a=a
+refused "ddm-grid onto the sheet" s.png ddm-grid --columns 2 -r 2 -s 8 -o s.png a=a
 check_absent "nothing is there yet, and nothing of the second" s.tar s.png other.tar .other.tar.tmp.claim
 cat log >log.jsonl
 first_ends "the first ends undisturbed"

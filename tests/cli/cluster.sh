@@ -65,7 +65,7 @@ grep -v '^#' one.tsv | cut -f 1-4 >one.rows
 grep -v '^#' again.tsv | cut -f 1-4 >again.rows
 check_same "as when they were fitted" one.rows again.rows
 check_exit 2 "another -k" ddm-cluster -k 5 --centroids one.npy pics
-sed 's/hogcolor-1/hogcolor-9/' one.npy.json >nine.npy.json
+sed 's/hogcolor-1/hogcolor-9/; s/ddm-seal:\([0-9a-f]*\):ddm-seal/\1/' one.npy.json >nine.npy.json
 cp one.npy nine.npy
 check_exit 65 "centroids of other features" ddm-cluster --centroids nine.npy pics
 check_err "named" 'hogcolor-9'

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/clean.h"
+#include "cmd/mapfault.h"
 #include "cmd/optnames.h"
 #include "cmd/optrules.h"
 #include "core/mem.h"
@@ -30,12 +32,10 @@ static const char *program_name(void)
 /* One line whatever the text holds: file names may contain control characters. */
 static void put_line(const char *prefix, const char *fmt, va_list ap)
 {
-	char line[1200];
+	char text[1200], line[4 * sizeof text];
 
-	vsnprintf(line, sizeof line, fmt, ap);
-	for (char *c = line; *c; c++)
-		if ((unsigned char)*c < 32 || *c == 127)
-			*c = '?';
+	vsnprintf(text, sizeof text, fmt, ap);
+	clean_message(line, sizeof line, text);
 	fprintf(stderr, "%s%s%s%s\n", progress_shown ? "\r\033[K" : "", prefix, *prefix ? ": " : "", line);
 	progress_shown = 0;
 }
@@ -101,6 +101,7 @@ int cmd_start(const struct program *p, int argc, char **argv, int min, int max)
 	hold_standard_descriptors();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a file at its limit is a write error like a full disk */
+	mapfault_catch(p->name);
 	mem_on_failure(out_of_memory);
 	json_set_alloc_funcs(mem_alloc, mem_free); /* it would leave out what it has no memory for */
 	if (opt_parse(p, argc, argv, &n, &given, &e) || operands_are_wrong(n, min, max, &e) || optrules_check(p, &given, argv + 1, n, &e))

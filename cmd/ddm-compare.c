@@ -7,7 +7,9 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
+#include "file/claim.h"
 #include "file/commit.h"
+#include "file/standing.h"
 #include "file/tsv.h"
 
 static const char *keys = "kd-pix", *out = "-";
@@ -84,6 +86,9 @@ static int line_add(struct str *text, const struct arms *a, const struct compari
 	return 0;
 }
 
+/* Enough of them to know a line of ours by. */
+static const char *const line_keys[] = {"key", "label", "against", "pairs", "difference", NULL};
+
 static int write_lines(const struct arms *a, const struct comparison *c, struct err *e)
 {
 	struct str text = {0};
@@ -156,6 +161,8 @@ int main(int argc, char **argv)
 	int n = cmd_start(&program, argc, argv, 2, -1);
 
 	arms_init(&a, keys, &e);
+	if (!e.code && !claim_take(&out, 1, &e))
+		standing_view(out, program.name, line_keys, &e);
 	for (int i = 1; i <= n && !e.code; i++)
 		arms_read(&a, argv[i], &e);
 	if (!e.code && a.n < 2)

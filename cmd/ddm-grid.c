@@ -7,6 +7,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "data/samples.h"
+#include "file/claim.h"
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "file/resize.h"
@@ -183,7 +184,8 @@ static int sheet_write(const struct picture *sheet, const struct strip *strips, 
 	struct still_text text = {"ddm", line};
 	uint8_t *png = NULL;
 	size_t len = 0;
-	int rc = standing_check(path, s, 0, e) || still_encode_png(sheet, &text, 1, &png, &len, e) ? -1 : commit_bytes(path, png, len, e);
+	int rc = claim_take(&path, 1, e) || standing_check(path, s, 0, e) ||
+	         still_encode_png(sheet, &text, 1, &png, &len, e) ? -1 : commit_bytes(path, png, len, e);
 
 	mem_free(png);
 	mem_free(line);

@@ -5,6 +5,7 @@
 #include "cmd/runpage.h"
 #include "core/hash.h"
 #include "core/mem.h"
+#include "file/claim.h"
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "file/stamp.h"
@@ -89,7 +90,7 @@ int main(int argc, char **argv)
 	struct runpage r = {0};
 	int n = cmd_start(&program, argc, argv, 1, -1);
 
-	if (!standing_own(out_path, program.name, &e) && !runpage_open(&r, argv + 1, n, partition, &e))
+	if (!claim_take(&out_path, 1, &e) && !standing_view(out_path, program.name, NULL, &e) && !runpage_open(&r, argv + 1, n, partition, &e))
 		write_page(&r, &e);
 	runpage_release(&r);
 	return cmd_end(&e);

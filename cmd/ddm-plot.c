@@ -6,6 +6,7 @@
 #include "core/mem.h"
 #include "core/meant.h"
 #include "core/str.h"
+#include "file/claim.h"
 #include "file/commit.h"
 #include "file/standing.h"
 #include "file/still.h"
@@ -292,7 +293,7 @@ static int run(struct input *in, const char *name, struct err *e)
 		               word_meant(meant, name, kinds));
 	if (png && cmd_binary(out_path, "-o FILE.png, or --format svg", e))
 		return -1;
-	if (standing_own(out_path, program.name, e))
+	if (claim_take(&out_path, 1, e) || standing_view(out_path, program.name, NULL, e))
 		return -1;
 	rc = kind == KIND_COMPARE || kind == KIND_BARS ? draw_bars(&s, kind, in, e) : draw_chart(&s, kind, in, e);
 	if (!rc) {

@@ -2,12 +2,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cmd/clean.h"
 #include "cmd/cmd.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
+#include "file/claim.h"
 #include "file/commit.h"
 #include "file/fileio.h"
+#include "file/stamp.h"
+#include "file/standing.h"
 #include "file/tsv.h"
 
 enum { MAX_COLUMNS = 64, MAX_BYTES = 1 << 26 };
@@ -186,11 +190,14 @@ static int write_tsv(const struct table *t, struct err *e)
 {
 	const char *names[MAX_COLUMNS + 1] = {title};
 	struct tsv_writer *w;
+	struct stamp *stamp;
 	char text[200];
 
 	for (int c = 0; c < t->columns; c++)
 		names[c + 1] = t->name[c];
-	w = tsv_create(out_path, names, t->columns + 1, NULL, e);
+	stamp = stamp_new(program.name);
+	w = tsv_create(out_path, names, t->columns + 1, stamp, e);
+	stamp_free(stamp);
 	if (!w)
 		return -1;
 	for (int r = 0; r < t->rows; r++) {
@@ -210,26 +217,36 @@ static int write_tsv(const struct table *t, struct err *e)
 static void print_aligned(const struct table *t)
 {
 	int first = (int)strlen(title);
-	char text[200];
+	char raw[200], text[4 * sizeof raw], *name[MAX_COLUMNS];
 
+	for (int c = 0; c < t->columns; c++) {
+		size_t room = 4 * strlen(t->name[c]) + 1;
+
+		name[c] = clean_output(mem_alloc(room), room, t->name[c]);
+	}
 	for (int r = 0; r < t->rows; r++)
 		if ((int)strlen(t->row[r].label) > first)
 			first = (int)strlen(t->row[r].label);
 	for (int r = -1; r < t->rows; r++) {
 		printf("%-*s", first, r < 0 ? title : t->row[r].label);
 		for (int c = 0; c < t->columns; c++) {
-			int width = (int)strlen(t->name[c]);
+			int width = (int)strlen(name[c]);
 
 			for (int i = 0; i < t->rows; i++) {
-				cell(text, sizeof text, &t->row[i], t->key[c], "%.4g");
+				cell(raw, sizeof raw, &t->row[i], t->key[c], "%.4g");
+				clean_output(text, sizeof text, raw);
 				width = (int)strlen(text) > width ? (int)strlen(text) : width;
 			}
-			if (r >= 0)
-				cell(text, sizeof text, &t->row[r], t->key[c], "%.4g");
-			printf("  %*s", width, r < 0 ? t->name[c] : *text ? text : "-");
+			if (r >= 0) {
+				cell(raw, sizeof raw, &t->row[r], t->key[c], "%.4g");
+				clean_output(text, sizeof text, raw);
+			}
+			printf("  %*s", width, r < 0 ? name[c] : *text ? text : "-");
 		}
 		putchar('\n');
 	}
+	for (int c = 0; c < t->columns; c++)
+		mem_free(name[c]);
 }
 
 static void table_release(struct table *t)
@@ -263,7 +280,8 @@ int main(int argc, char **argv)
 	struct table t = {0};
 	int n = cmd_start(&program, argc, argv, 1, -1);
 
-	run(&t, argv + 1, n, &e);
+	if (!claim_take(&out_path, 1, &e) && !(out_path && standing_view(out_path, program.name, NULL, &e)))
+		run(&t, argv + 1, n, &e);
 	table_release(&t);
 	return cmd_end(&e);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cmd/clean.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
@@ -23,27 +24,20 @@ static int ends(const char *key, const char *end)
 }
 
 /* C0 and C1 controls would steer the terminal. */
-static void add_clean(struct str *s, const char *text)
+static void add_clean(struct str *s, const char *raw)
 {
-	size_t most = wide ? strlen(text) : TEXT_MOST, n = 0;
+	size_t room = 4 * strlen(raw) + 1, most, n;
+	char *text = clean_output(mem_alloc(room), room, raw);
 
-	if (is_hash(text) && !wide)
-		most = HASH_SHOWN;
-	for (const unsigned char *c = (const unsigned char *)text; *c && n < most; c++, n++) {
-		if (*c < 32 || *c == 127) {
-			str_puts(s, "?");
-		} else if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0) {
-			str_puts(s, "?");
-			c++;
-		} else {
-			str_add(s, c, 1);
-		}
-	}
+	most = is_hash(text) && !wide ? HASH_SHOWN : wide ? strlen(text) : TEXT_MOST;
+	n = strnlen(text, most);
+	str_add(s, text, n);
 	/* Not in the middle of a letter. */
 	while (n == most && text[n] && ((unsigned char)text[n] & 0xc0) == 0x80 && s->len && (unsigned char)s->p[s->len - 1] >= 0x80)
 		s->p[--s->len] = 0, n--;
 	if (n == most && text[n] && !is_hash(text))
 		str_puts(s, "...");
+	mem_free(text);
 }
 
 static void add_bytes(struct str *s, double bytes)

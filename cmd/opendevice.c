@@ -52,7 +52,8 @@ struct device *open_device(const char *name, struct pool *pool, struct err *e)
 {
 	struct device *d = device_open(name, pool, e);
 
-	keep_hashes();
+	if (d && !d->host)
+		keep_hashes();
 	if (d && d->cublaslt)
 		keep_tuning(d);
 	return d;

@@ -87,6 +87,8 @@ struct sample_summary {
 	int quiet;                 /* no line for a human */
 };
 
+/* Whether the numbers of a run may replace what stands under their names: only such numbers (file/standing.h). */
+int sample_views(const char *report_path, const char *log_path, const char *timing_path, struct err *e);
 /* A line for a human, and JSON at the paths that are not NULL; of them timing alone tells the seconds. */
 int sample_report(const struct sample_summary *s, const char *report_path, const char *timing_path, struct err *e);
 

@@ -7,6 +7,7 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
+#include "file/standing.h"
 #include "net/pager.h"
 
 static json_t *report_json(const struct sample_summary *r)
@@ -99,6 +100,18 @@ static json_t *timing_json(const struct sample_summary *r)
 	if (d->uncaptured[0])
 		json_object_set_new(o, "uncaptured", jsonio_text(d->uncaptured));
 	return o;
+}
+
+int sample_views(const char *report_path, const char *log_path, const char *timing_path, struct err *e)
+{
+	static const char *const of_report[] = {"n", "route", "solver", "steps", "cluster_mass", NULL}, *const of_log[] = {"index", "weights", NULL},
+	                         *const of_timing[] = {"seconds", "images_per_second", NULL};
+
+	return (report_path && standing_view(report_path, "ddm-sample", of_report, e)) ||
+	               (log_path && standing_view(log_path, "ddm-sample", of_log, e)) ||
+	               (timing_path && standing_view(timing_path, "ddm-sample", of_timing, e))
+	           ? -1
+	           : 0;
 }
 
 int sample_report(const struct sample_summary *r, const char *report_path, const char *timing_path, struct err *e)

@@ -20,7 +20,7 @@ static int check_outputs(const struct run *r, struct err *e)
 		return -1;
 	if (cmd_binary(r->ask.grid, "--grid FILE.png", e))
 		return -1;
-	return output_claim(paths, sizeof paths / sizeof *paths, e);
+	return output_claim(paths, sizeof paths / sizeof *paths, e) || sample_views(r->ask.report, r->ask.log, r->ask.timing, e) ? -1 : 0;
 }
 
 /* What a file's name says of one sample, or of an array of all. */

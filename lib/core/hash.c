@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include "core/mem.h"
+#include "core/openread.h"
 #include "core/sha256.h"
 
 void sha256_init(struct sha256 *s)
@@ -61,14 +62,14 @@ void sha256_text(const char *text, char hex[65])
 
 int sha256_file(const char *path, char hex[65], uint64_t *bytes, struct err *e)
 {
-	FILE *f = fopen(path, "rbe");
+	FILE *f = open_stream(path, e);
 	struct sha256 s;
 	char buf[65536];
 	size_t n;
 	int bad;
 
 	if (!f)
-		return err_errno(e, "%s", path);
+		return -1;
 	sha256_init(&s);
 	while ((n = fread(buf, 1, sizeof buf, f)) > 0)
 		sha256_add(&s, buf, n);

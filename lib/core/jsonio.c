@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/openread.h"
 #include "core/seal.h"
 #include "core/str.h"
 
@@ -16,17 +17,15 @@ enum {
 
 static json_t *load(const char *path, size_t flags, struct err *e)
 {
-	FILE *f = strcmp(path, "-") ? fopen(path, "rbe") : stdin;
+	FILE *f = strcmp(path, "-") ? open_stream(path, e) : stdin;
 	struct str text = {0};
 	json_t *root = NULL;
 	json_error_t je;
 	char buf[65536];
 	size_t n;
 
-	if (!f) {
-		err_errno(e, "%s", path);
+	if (!f)
 		return NULL;
-	}
 	while (text.len <= LIMIT && (n = fread(buf, 1, sizeof buf, f)) > 0)
 		str_add(&text, buf, n);
 	if (ferror(f))

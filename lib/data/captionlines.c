@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/mem.h"
+#include "core/openread.h"
 #include "data/unicode.h"
 
 struct captionlines {
@@ -17,7 +18,7 @@ struct captionlines {
 
 struct captionlines *captionlines_open(const char *path, int fd, struct err *e)
 {
-	int own = fd < 0 ? open(path, O_RDONLY | O_CLOEXEC) : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	int own = fd < 0 ? open_read(path, e) : fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	FILE *f = own < 0 ? NULL : fdopen(own, "rb");
 	struct captionlines *l;
 

@@ -3,6 +3,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/mem.h"
+#include "core/openread.h"
 #include "core/str.h"
 
 int fd_write(int fd, const void *p, size_t n)
@@ -110,14 +114,55 @@ void *file_load(const char *path, size_t limit, size_t *len, struct err *e)
 
 	if (!strcmp(path, "-"))
 		return load_fd(STDIN_FILENO, "standard input", limit, len, e);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0) {
-		err_errno(e, "%s", path);
+	fd = open_read(path, e);
+	if (fd < 0)
 		return NULL;
-	}
 	p = load_fd(fd, path, limit, len, e);
 	close(fd);
 	return p;
+}
+
+/* What is mapped, for filemap_name. A signal reads it: `at` is set last and taken away first. More maps than these have no name. */
+enum { MAPS = 256 };
+static struct map {
+	_Atomic(const uint8_t *) at;
+	size_t len;
+	char name[240];
+} maps[MAPS];
+static pthread_mutex_t maps_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void map_note(const uint8_t *at, size_t len, const char *name)
+{
+	pthread_mutex_lock(&maps_lock);
+	for (int i = 0; i < MAPS; i++)
+		if (!atomic_load(&maps[i].at)) {
+			maps[i].len = len;
+			snprintf(maps[i].name, sizeof maps[i].name, "%s", name);
+			atomic_store(&maps[i].at, at);
+			break;
+		}
+	pthread_mutex_unlock(&maps_lock);
+}
+
+static void map_forget(const uint8_t *at)
+{
+	pthread_mutex_lock(&maps_lock);
+	for (int i = 0; i < MAPS; i++)
+		if (at && atomic_load(&maps[i].at) == at)
+			atomic_store(&maps[i].at, NULL);
+	pthread_mutex_unlock(&maps_lock);
+}
+
+const char *filemap_name(const void *address)
+{
+	for (int i = 0; i < MAPS; i++) {
+		const uint8_t *at = atomic_load(&maps[i].at);
+
+		/* To the end of the last page. */
+		if (at && (const uint8_t *)address >= at && (size_t)((const uint8_t *)address - at) < ((maps[i].len + 65535) & ~(size_t)65535))
+			return maps[i].name;
+	}
+	return NULL;
 }
 
 int filemap_fd(struct filemap *m, int fd, const char *name, struct err *e)
@@ -138,17 +183,18 @@ int filemap_fd(struct filemap *m, int fd, const char *name, struct err *e)
 		return err_errno(e, "%s: mmap of %lld bytes", name, (long long)st.st_size);
 	m->data = p;
 	m->len = (size_t)st.st_size;
+	map_note(p, m->len, name);
 	return 0;
 }
 
 int filemap_open(struct filemap *m, const char *path, struct err *e)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
+	int fd = open_seekable(path, e), rc;
 
 	m->data = (const uint8_t *)"";
 	m->len = 0;
 	if (fd < 0)
-		return err_errno(e, "%s", path);
+		return -1;
 	rc = filemap_fd(m, fd, path, e);
 	close(fd);
 	return rc;
@@ -156,6 +202,7 @@ int filemap_open(struct filemap *m, const char *path, struct err *e)
 
 void filemap_close(struct filemap *m)
 {
+	map_forget(m->data);
 	if (m->len)
 		munmap((void *)(uintptr_t)m->data, m->len);
 	m->data = NULL;

@@ -14,7 +14,7 @@ int fd_write(int fd, const void *p, size_t n);
 ssize_t fd_read(int fd, void *p, size_t n);
 ssize_t fd_pread(int fd, void *p, size_t n, off_t offset);
 
-/* A whole file ("-": standard input) in memory, with a NUL after its *len bytes. More than `limit` bytes is ERR_DATA. Caller
+/* A whole file ("-": standard input; a pipe as by open_read) in memory, with a NUL after its *len bytes. More than `limit` bytes is ERR_DATA. Caller
  * frees with mem_free. */
 void *file_load(const char *path, size_t limit, size_t *len, struct err *e);
 
@@ -28,6 +28,8 @@ struct filemap {
 int filemap_open(struct filemap *m, const char *path, struct err *e);
 int filemap_fd(struct filemap *m, int fd, const char *name, struct err *e); /* fd stays the caller's */
 void filemap_close(struct filemap *m); /* a zeroed one is allowed */
+/* Of which file an address is, or NULL; for the handler of SIGBUS. */
+const char *filemap_name(const void *address);
 
 int path_exists(const char *path);           /* 1 when something of that name is there */
 int path_holds(const char *dir, const char *name); /* the same of "dir/name" */

@@ -12,6 +12,7 @@
 
 #include "core/hash.h"
 #include "core/mem.h"
+#include "core/openread.h"
 #include "core/str.h"
 #include "file/fileio.h"
 #include "file/shardindex.h"
@@ -275,9 +276,7 @@ struct shard *shard_open(const char *path, struct err *e)
 
 	s->path = mem_strdup(path);
 	pthread_mutex_init(&s->lock, NULL);
-	s->fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (s->fd < 0)
-		err_errno(e, "%s", path);
+	s->fd = open_seekable(path, e);
 	if (s->fd < 0 || load(s, e)) {
 		shard_free(s);
 		return NULL;
@@ -447,7 +446,7 @@ int shard_verify(struct shard *s, struct err *e)
 
 int shard_sniff(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), yes = 0;
+	int fd = open_seekable(path, NULL), yes = 0;
 	uint8_t foot[SHARD_FOOT_BYTES];
 	struct stat st;
 

@@ -153,19 +153,44 @@ static int is_free(const char *path)
 	return !strcmp(path, "-") || stat(path, &st) || !S_ISREG(st.st_mode) || !st.st_size;
 }
 
-int standing_own(const char *path, const char *program, struct err *e)
+/* Whether the first line of a file is an object with all keys. */
+static int has_line(const char *path, const char *const *keys, struct err *why)
+{
+	struct filemap f;
+	const uint8_t *end;
+	json_t *o = NULL;
+	int yes = 0;
+
+	if (!keys || filemap_open(&f, path, why))
+		return 0;
+	end = memchr(f.data, '\n', f.len < MARKUP_MOST ? f.len : MARKUP_MOST);
+	if (f.len && *f.data == '{')
+		o = json_loadb((const char *)f.data, end ? (size_t)(end - f.data) : f.len < MARKUP_MOST ? f.len : 0, JSON_REJECT_DUPLICATES, NULL);
+	for (yes = json_is_object(o); yes && *keys; keys++)
+		yes = json_object_get(o, *keys) != NULL;
+	json_decref(o);
+	filemap_close(&f);
+	return yes;
+}
+
+/* A table with an empty stamp is one of ddm-report before it had any. */
+int standing_view(const char *path, const char *program, const char *const *keys, struct err *e)
 {
 	struct err why = {0};
 	char *line = is_free(path) ? NULL : standing_stamp(path, &why);
 	json_t *old = line ? json_loads(line, JSON_REJECT_DUPLICATES, NULL) : NULL;
 	const char *maker = json_string_value(json_object_get(old, "program"));
-	int own = is_free(path) || (maker && !strcmp(maker, program));
+	int own = is_free(path) || (maker && !strcmp(maker, program)) || (!strcmp(program, "ddm-report") && old && !json_object_size(old));
 
+	if (!own && !why.code)
+		own = has_line(path, keys, &why);
 	mem_free(line);
 	json_decref(old);
-	if (why.code)
+	if (!is_damage(&why))
 		return err_set(e, why.code, "%s", why.msg);
-	return own ? 0 : err_set(e, ERR_EXISTS, "%s: exists and is not an output of this program", path);
+	return own ? 0
+	           : err_set(e, ERR_EXISTS, "%s: exists and is no output of %s, which replaces only its own: remove it, or name another file", path,
+	                     program);
 }
 
 int standing_check(const char *path, const struct stamp *s, int partial, struct err *e)

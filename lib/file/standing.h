@@ -16,8 +16,9 @@ char *standing_stamp(const char *path, struct err *e);
  * can tell; what the old stamp has beyond s is not compared. */
 int standing_check(const char *path, const struct stamp *s, int partial, struct err *e);
 
-/* For views of other outputs, which a newer one may replace whatever its options: 0 when nothing stands there, as above, or an output
- * of the same program; otherwise -1 and ERR_EXISTS. */
-int standing_own(const char *path, const char *program, struct err *e);
+/* For views of other outputs (charts, pages, tables of numbers), which a newer one may replace whatever its options: 0 when nothing stands there,
+ * as above, or a view of the same program, known by its stamp; where `keys` (up to a NULL) is not NULL also text whose first line is a JSON
+ * object with all of them. Otherwise -1 and ERR_EXISTS: what stands there is no view, and only the user may remove it. */
+int standing_view(const char *path, const char *program, const char *const *keys, struct err *e);
 
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/mem.h"
+#include "core/openread.h"
 #include "file/fileio.h"
 
 /* Two libarchive readers in a row: the outer one undoes compression, the inner one knows the dialects of tar. Between them we see
@@ -144,6 +145,28 @@ static la_ssize_t read_plain(struct archive *a, void *arg, const void **buf)
 	return (la_ssize_t)have;
 }
 
+/* In our words: libarchive's may hold bytes of the file, and speak of its own functions. */
+static const char *archive_words(const char *text)
+{
+	static const struct {
+		const char *theirs, *ours;
+	} words[] = {
+	    {"trunc", "cut short"},
+	    {"premature end", "cut short"},
+	    {"checksum", "damaged: a checksum is wrong"},
+	    {"crc", "damaged: a checksum is wrong"},
+	    {"unrecognized archive", "not a tar"},
+	    {"memory limit", "it needs too much memory to decompress"},
+	    {"allocate", "out of memory"},
+	    {"out of memory", "out of memory"},
+	};
+
+	for (size_t i = 0; text && i < sizeof words / sizeof *words; i++)
+		if (strcasestr(text, words[i].theirs))
+			return words[i].ours;
+	return "damaged";
+}
+
 static int archive_failed(struct tar_reader *r, struct archive *a, struct err *e)
 {
 	const char *text = archive_error_string(a);
@@ -152,7 +175,7 @@ static int archive_failed(struct tar_reader *r, struct archive *a, struct err *e
 	int io = r->fd >= 0 && r->memory == NULL && text && !strncmp(text, "read: ", 6);
 
 	return err_set(e, io ? ERR_IO : n == ENOMEM ? ERR_NOMEM : ERR_DATA, "%s: at byte %lld of the tar: %s", r->where,
-	               (long long)archive_filter_bytes(r->inner, 0), text ? text : "damaged");
+	               (long long)archive_filter_bytes(r->inner, 0), io ? text : archive_words(text));
 }
 
 static int start(struct tar_reader *r, struct err *e)
@@ -213,11 +236,9 @@ struct tar_reader *tar_open(const char *path, const struct tar_limits *limits, s
 
 	if (!strcmp(path, "-"))
 		return tar_open_fd(STDIN_FILENO, "standard input", limits, e);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0) {
-		err_errno(e, "%s", path);
+	fd = open_read(path, e);
+	if (fd < 0)
 		return NULL;
-	}
 	r = reader_new(path, limits);
 	r->fd = fd;
 	r->close_fd = 1;

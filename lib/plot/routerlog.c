@@ -6,6 +6,7 @@
 
 #include "core/hash.h"
 #include "core/mem.h"
+#include "core/openread.h"
 #include "core/str.h"
 #include "plot/sources.h"
 
@@ -110,14 +111,14 @@ static void put(struct chart *weights, struct chart *entropy, const struct sums 
 int source_router(struct chart *weights, struct chart *entropy, const char *path, char hash[65], struct err *e)
 {
 	int from_stdin = !strcmp(path, "-");
-	FILE *f = from_stdin ? stdin : fopen(path, "re");
+	FILE *f = from_stdin ? stdin : open_stream(path, e);
 	struct sums s = {0};
 	struct sha256 sum;
 	char hex[65];
 	int rc;
 
 	if (!f)
-		return err_errno(e, "%s", path);
+		return -1;
 	sha256_init(&sum);
 	rc = log_read(&s, f, from_stdin ? "standard input" : path, &sum, e);
 	sha256_end(&sum, hex);

@@ -129,15 +129,15 @@ static void views(void **state)
 	struct err e = {0};
 
 	(void)state;
-	assert_int_equal(standing_own(path, "ddm-test", &e), 0);
-	assert_int_equal(standing_own("-", "ddm-test", &e), 0);
+	assert_int_equal(standing_view(path, "ddm-test", NULL, &e), 0);
+	assert_int_equal(standing_view("-", "ddm-test", NULL, &e), 0);
 	write_svg(path, s);
-	assert_int_equal(standing_own(path, "ddm-test", &e), 0);
-	assert_int_equal(standing_own(path, "ddm-other", &e), -1);
+	assert_int_equal(standing_view(path, "ddm-test", NULL, &e), 0);
+	assert_int_equal(standing_view(path, "ddm-other", NULL, &e), -1);
 	assert_int_equal(e.code, ERR_EXISTS);
 	assert_int_equal(commit_bytes(path, "<svg/>", 6, NULL), 0);
 	e = (struct err){0};
-	assert_int_equal(standing_own(path, "ddm-test", &e), -1);
+	assert_int_equal(standing_view(path, "ddm-test", NULL, &e), -1);
 	assert_int_equal(e.code, ERR_EXISTS);
 	stamp_free(s);
 	mem_free(path);

@@ -1,0 +1,52 @@
+# Views of other outputs (tables, charts, pages, a run's numbers) replace views of their own program, and nothing else.
+. "$(dirname "$0")/tap.sh"
+
+echo '{"fd": 1.5}' >a1.json
+echo '{"fd": 1.7}' >a2.json
+echo '{"fd": 2.5}' >b1.json
+echo '{"fd": 2.9}' >b2.json
+echo '{"step": 1, "loss": 1}' >log.jsonl
+echo '{"step": 2, "loss": 2}' >>log.jsonl
+tar xf "$SRC/tests/golden/tiny-model.tar"
+weights=$(find ensemble -name '*.safetensors' | head -n 1)
+cp "$weights" kept
+printf 'key\tcluster\na\t1\n' >table
+mkdir run
+cp log.jsonl run/train.jsonl
+
+# view FILE CMD...: CMD writes FILE, again with other inputs, and leaves alone whatever else stands there
+view() {
+	file=$1
+	shift
+	check "$1: a view" "$@"
+	check "$1: replaces its own" "$@"
+	cp "$file" view.kept
+	for other in "$weights" table b1.json; do
+		cp "$other" "$file"
+		check_exit 73 "$1: refuses to replace $(basename "$other")" "$@"
+		check_err "and names the way out" "$file: exists and is no output of $1, .*: remove it, or name another file"
+		check_same "which stands as it was" "$other" "$file"
+	done
+	: >"$file"
+	check "$1: an empty file is nothing" "$@"
+	check_same "the same bytes" "$file" view.kept
+}
+view t.tsv ddm-report -q -o t.tsv a=a1.json b=b1.json
+check "a newer table replaces an older one" ddm-report -q -o t.tsv a=a2.json b=b2.json
+view c.jsonl ddm-compare -k fd -o c.jsonl a=a1.json a=a2.json b=b1.json b=b2.json
+view p.svg ddm-plot -f svg -o p.svg loss log.jsonl
+check "another chart replaces it" ddm-plot -f svg --title other -o p.svg loss log.jsonl
+
+# A run's numbers.
+run="ddm-sample -n 2 --steps 2 --route full"
+for option in report log timing; do
+	check "ddm-sample --$option" $run -o $option.tar --$option $option.json ensemble
+	rm $option.tar
+	check "ddm-sample --$option, again" $run --seed 3 -o $option.tar --$option $option.json ensemble
+	rm $option.tar
+	cp "$weights" $option.json
+	check_exit 73 "ddm-sample --$option onto weights" $run -o $option.tar --$option $option.json ensemble
+	check_same "which stand as they were" "$weights" $option.json
+	check_absent "nothing else is made" $option.tar
+done
+check_clean "nothing is left behind" .

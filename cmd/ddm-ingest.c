@@ -16,8 +16,10 @@
 #include "file/tarfile.h"
 
 #define BATCH         32
+#define NAMED         3    /* of identical pictures */
 #define STREAM_FRAMES 1000 /* instances with more are written as they come, not collected */
 
+static const char *const dedups[] = {"none", "exact", NULL};
 static const char *const resizes[] = {"lanczos", "bicubic", "hamming", "bilinear", "box", "adm", NULL};
 
 static struct {
@@ -25,7 +27,7 @@ static struct {
 	double fps, timeout;
 	uint64_t seed, memory;
 	const char *out;
-	int resize, skip_bad, nul_list, duplicates, classes, frames_given, quiet;
+	int resize, skip_bad, nul_list, duplicates, classes, frames_given, quiet, dedup;
 	int64_t max_pixels;
 } opt = {.max_errors = -1, .seeds = 1, .timeout = 60, .memory = (uint64_t)2 << 30, .out = "-", .max_pixels = 1 << 26};
 
@@ -47,6 +49,8 @@ static const struct opt options[] = {
 	{.name = "--classes", .type = OPT_FLAG, .value = &opt.classes,
 	 .help = "add .cls: the number of the first folder, or graph, in order"},
 	{.name = "--duplicates", .type = OPT_FLAG, .value = &opt.duplicates, .help = "keep frames equal to an earlier one"},
+	{.name = "--dedup", .type = OPT_CHOICE, .value = &opt.dedup, .arg = "HOW", .choices = dedups,
+	 .help = "leave out pictures with the pixels of an earlier one (default none)"},
 	OPT_GROUP("Reading"),
 	{.name = "--skip-bad", .type = OPT_FLAG, .value = &opt.skip_bad, .help = "pass over unreadable sources"},
 	{.name = "--max-errors", .type = OPT_INT, .value = &opt.max_errors, .lo = 0, .hi = 1e15, .arg = "N",
@@ -69,7 +73,7 @@ static const struct opt options[] = {
 static const struct program program = {
 	"ddm-ingest",
 	"[--size N] [--resize FILTER] [--fps F] [--frames N] [--seeds N] [--seed S] [-n MAX] [--classes] [--duplicates] "
-	"[--skip-bad] [--max-errors N] [-0] [--timeout T] [--max-memory SIZE] [--max-pixels N] [--threads N] [-q] [-o FILE] SOURCE...",
+	"[--dedup HOW] [--skip-bad] [--max-errors N] [-0] [--timeout T] [--max-memory SIZE] [--max-pixels N] [--threads N] [-q] [-o FILE] SOURCE...",
 	"pictures, video and filter graphs to a tar of samples", options};
 
 static int interrupted(void)
@@ -87,6 +91,7 @@ static struct work_options work_options(void)
 				     .timeout = opt.timeout,
 				     .memory = opt.memory,
 				     .max_pixels = opt.max_pixels,
+				     .classes = opt.classes,
 				     .stop = interrupted};
 }
 
@@ -95,40 +100,14 @@ struct sink {
 	struct outfile file;
 	struct tar_writer tar;
 	int64_t samples, duplicates, skipped;
-	uint64_t *seen; /* hashes of frames, 0 free, open addressing */
-	size_t nseen, cap;
+	struct seen frames, pictures;
+	int64_t identical;     /* pictures with the pixels of an earlier one */
+	struct str identicals; /* the first few, "b = a" */
 	struct keyset keys;
 	struct class_list classes;
 	struct work_options work;
 	struct progress show;
 };
-
-/* 1 when it was there already. */
-static int seen_add(struct sink *s, uint64_t hash)
-{
-	hash += !hash;
-	if (2 * (s->nseen + 1) > s->cap) {
-		uint64_t *old = s->seen;
-		size_t n = s->cap;
-
-		s->cap = n ? 2 * n : 4096;
-		s->seen = mem_zalloc(s->cap, sizeof *s->seen);
-		s->nseen = 0;
-		for (size_t i = 0; i < n; i++)
-			if (old[i])
-				seen_add(s, old[i]);
-		mem_free(old);
-	}
-	for (size_t i = hash & (s->cap - 1);; i = (i + 1) & (s->cap - 1)) {
-		if (s->seen[i] == hash)
-			return 1;
-		if (!s->seen[i]) {
-			s->seen[i] = hash;
-			s->nseen++;
-			return 0;
-		}
-	}
-}
 
 static int is_full(const struct sink *s)
 {
@@ -154,13 +133,20 @@ static int item_write(struct sink *s, const struct item *it, struct err *e)
 /* A sample of a job, or (NULL) of a tar, unless it is an equal frame or there are enough. */
 static int item_take(struct sink *s, const struct job *j, struct item *it, struct err *e)
 {
-	int is_frame = j && (j->graph || j->kind == MEDIA_VIDEO);
+	int is_frame = j && job_many(j);
+	const char *earlier;
 
 	if (is_full(s))
 		return 0;
-	if (is_frame && !opt.duplicates && seen_add(s, it->hash)) {
+	if (is_frame && !opt.duplicates && seen_add(&s->frames, it->hash, "")) {
 		s->duplicates++;
 		return 0;
+	}
+	if (!is_frame && it->hash && (earlier = seen_add(&s->pictures, it->hash, it->key))) {
+		if (s->identical++ < NAMED)
+			str_printf(&s->identicals, "%s%s = %s", s->identicals.len ? ", " : "", it->key, earlier);
+		if (opt.dedup)
+			return 0;
 	}
 	if (opt.classes && class_set(&s->classes, j, it, e))
 		return -1;
@@ -268,6 +254,7 @@ static int jobs_run(struct sink *s, const struct job_list *l, struct pool *pool,
 /* Samples of tars, in their order. */
 struct tar_batch {
 	struct item items[BATCH];
+	char *origins[BATCH];
 	struct err errors[BATCH];
 	const struct work_options *work;
 	int n;
@@ -278,7 +265,7 @@ static void tar_task(void *arg, int64_t task, int worker)
 	struct tar_batch *b = arg;
 
 	(void)worker;
-	item_fit(&b->items[task], b->work, &b->errors[task]);
+	item_fit(&b->items[task], b->origins[task], b->work, &b->errors[task]);
 }
 
 /* Up to BATCH samples: 1 when there may be more, 0 at the end. */
@@ -291,6 +278,7 @@ static int tar_read(struct tar_batch *b, struct samples *in, struct err *e)
 		struct item *it = &b->items[b->n];
 
 		*it = (struct item){.key = mem_strdup(from.key)};
+		b->origins[b->n] = mem_strdup(from.origin);
 		b->errors[b->n] = (struct err){0};
 		for (int i = 0; i < from.n; i++)
 			item_add(it, from.member[i].ext, from.member[i].data, from.member[i].len);
@@ -333,8 +321,10 @@ static int tars_run(struct sink *s, const struct job_list *l, struct pool *pool,
 			pool_run(pool, b.n, tar_task, &b);
 		if (rc >= 0 && tar_write(s, &b, e))
 			rc = -1;
-		for (int i = 0; i < b.n; i++)
+		for (int i = 0; i < b.n; i++) {
 			item_release(&b.items[i]);
+			mem_free(b.origins[i]);
+		}
 		progress_tell(&s->show, "samples", samples_count(in), samples_expected(in));
 	}
 	samples_close(in);
@@ -346,7 +336,9 @@ static void sink_release(struct sink *s)
 	outfile_abort(&s->file);
 	str_release(&s->tar.head);
 	class_list_release(&s->classes);
-	mem_free(s->seen);
+	seen_release(&s->frames);
+	seen_release(&s->pictures);
+	str_release(&s->identicals);
 	keyset_release(&s->keys);
 }
 
@@ -367,6 +359,8 @@ static struct stamp *make_stamp(const struct job_list *l, json_t *names)
 		stamp_i64(s, "frames", opt.frames);
 	if (opt.max)
 		stamp_i64(s, "max", opt.max);
+	if (opt.dedup)
+		stamp_text(s, "dedup", dedups[opt.dedup]);
 	for (size_t i = 0; i < l->n; i++) {
 		media |= l->v[i].graph || l->v[i].kind == MEDIA_VIDEO || l->v[i].kind == MEDIA_PICTURE;
 		if (l->v[i].graph && l->v[i].seed == opt.seed)
@@ -430,6 +424,9 @@ static void summary(const struct sink *s, const struct job_list *l)
 	str_printf(&line, "%lld samples", (long long)s->samples);
 	if (s->duplicates)
 		str_printf(&line, ", %lld equal frames dropped", (long long)s->duplicates);
+	if (s->identical)
+		str_printf(&line, ", %lld pictures with the pixels of an earlier one %s (%s%s)", (long long)s->identical,
+			   opt.dedup ? "left out" : "kept", str_text(&s->identicals), s->identical > NAMED ? ", ..." : "");
 	if (s->skipped)
 		str_printf(&line, ", %lld unreadable sources skipped", (long long)s->skipped);
 	if (l->passed_over)

@@ -91,6 +91,7 @@ struct job {
 	int seeded, digits;       /* the graph has placeholders; digits of a seed in keys */
 	uint64_t seed;
 	int count;
+	int whole_name; /* the key is made of the whole name, as another file's begins like it up to the first dot */
 };
 
 struct job_list {
@@ -100,6 +101,8 @@ struct job_list {
 	size_t ntars;
 	char **lists; /* classes.txt of operands that are folders */
 	size_t nlists;
+	char **beside; /* files in folders that may belong to a picture */
+	size_t nbeside;
 	char **names;               /* of graphs */
 	size_t nnames, passed_over; /* files in folders that are neither picture nor video */
 };
@@ -110,8 +113,8 @@ struct job_options {
 	int64_t seeds, frames; /* frames of one instance */
 };
 
-/* Every picture, video and graph of the operands, in bytewise order of the keys of their samples. Equal keys: ERR_DATA, or
- * with skip_bad the later file is bad. */
+/* Every picture, video and graph of the operands, in bytewise order of the keys of their samples. Equal keys of different folders: ERR_DATA,
+ * or with skip_bad the later file is bad. */
 int job_list_fill(struct job_list *l, char **sources, int n, const struct job_options *o, struct err *e);
 void job_list_release(struct job_list *l);
 
@@ -124,10 +127,11 @@ struct work_options {
 	double fps, timeout;
 	uint64_t memory;
 	int64_t max_pixels;
+	int classes; /* --classes: a .cls is replaced */
 	int (*stop)(void);
 };
 
-/* A sample to be written: its members in bytewise order of their extensions, and for a frame a hash of its pixels. */
+/* A sample to be written: its members in bytewise order of their extensions, and a hash of its pixels. */
 struct item_member {
 	char ext[64];
 	uint8_t *data;
@@ -161,8 +165,31 @@ void job_work(struct result *r, const struct job *j, const struct work_options *
 int work_open(struct decoder *d, const struct job *j, const struct work_options *o, struct err *e);
 int work_next(struct decoder *d, const struct job *j, const struct work_options *o, struct item *it, struct err *e);
 
-/* A sample as others packed it: its picture checked and resized, in place. */
-int item_fit(struct item *it, const struct work_options *o, struct err *e);
+/* A sample as others packed it, in `origin`: its class checked, its picture checked and resized, in place. */
+int item_fit(struct item *it, const char *origin, const struct work_options *o, struct err *e);
+
+/* A video or a graph, which makes many samples. */
+int job_many(const struct job *j);
+/* Makes keys of files in one folder differ in a sorted list, which sort() then sorts again. */
+void keys_distinguish(struct job_list *l, void sort(struct job_list *l));
+/* 1 for the name of a caption, a class or facts. */
+int is_sidecar(const char *path);
+/* Counts those of l->beside that belong to no picture as passed over. */
+void sidecars_count(struct job_list *l);
+
+/* Hashes of pixels that were written, and the keys they were written under. Zero-initialised is empty. */
+struct seen {
+	struct seen_slot {
+		uint64_t hash;
+		size_t key; /* where it begins in keys */
+	} *slot;
+	size_t n, cap;
+	struct str keys;
+};
+
+/* The key of the earlier one, borrowed until the next call; NULL when it is new. */
+const char *seen_add(struct seen *s, uint64_t hash, const char *key);
+void seen_release(struct seen *s);
 
 /* What --classes numbers: folders, graphs. Zero-initialised is empty. */
 struct class_name {

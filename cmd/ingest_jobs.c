@@ -78,8 +78,17 @@ static void file_add(struct job_list *l, const char *path, const char *relative,
 		return;
 	}
 	kind = kind == MEDIA_TAR ? MEDIA_NONE : kind;
+	if (kind == MEDIA_NONE && !listed && !strcmp(relative, "classes.txt")) {
+		mem_free(key);
+		return;
+	}
 	if (kind == MEDIA_NONE && !listed && !media_named(path)) {
-		l->passed_over += strcmp(relative, "classes.txt") != 0;
+		if (is_sidecar(path)) {
+			l->beside = mem_resize(l->beside, l->nbeside + 1, sizeof *l->beside);
+			l->beside[l->nbeside++] = mem_strdup(path);
+		} else {
+			l->passed_over++;
+		}
 		mem_free(key);
 		return;
 	}
@@ -217,11 +226,6 @@ void job_instance(struct str *out, const struct job *j, int i)
 }
 
 /* A video's or graph's samples are "key@frame", and '@' takes part in the order. */
-static int many(const struct job *j)
-{
-	return j->graph || j->kind == MEDIA_VIDEO;
-}
-
 static int compare(const void *x, const void *y)
 {
 	const struct job *a = x, *b = y;
@@ -230,13 +234,19 @@ static int compare(const void *x, const void *y)
 
 	while (*p && *p == *q)
 		p++, q++;
-	c = *p ? *p : many(a) ? '@' : 0;
-	d = *q ? *q : many(b) ? '@' : 0;
+	c = *p ? *p : job_many(a) ? '@' : 0;
+	d = *q ? *q : job_many(b) ? '@' : 0;
 	if (c != d)
 		return c - d;
 	if (*p || *q) /* "a" of a video against "a/b" */
 		return *p - *q;
 	return a->path && b->path ? strcmp(a->path, b->path) : 0;
+}
+
+static void jobs_sort(struct job_list *l)
+{
+	if (l->n)
+		qsort(l->v, l->n, sizeof *l->v, compare);
 }
 
 /* Of two files with one key the second is bad. */
@@ -245,7 +255,7 @@ static int check_unique(struct job_list *l, int skip_bad, struct err *e)
 	for (size_t i = 1; i < l->n; i++) {
 		struct job *a = &l->v[i - 1], *b = &l->v[i];
 
-		if (strcmp(a->key, b->key) || many(a) != many(b))
+		if (strcmp(a->key, b->key) || job_many(a) != job_many(b))
 			continue;
 		if (a->graph || b->graph)
 			return err_set(e, ERR_USAGE, "two sources make the key \"%s\": name a graph with lavfi@NAME:GRAPH",
@@ -273,8 +283,9 @@ int job_list_fill(struct job_list *l, char **sources, int n, const struct job_op
 		if (rc)
 			return -1;
 	}
-	if (l->n)
-		qsort(l->v, l->n, sizeof *l->v, compare);
+	jobs_sort(l);
+	keys_distinguish(l, jobs_sort);
+	sidecars_count(l);
 	return check_unique(l, o->skip_bad, e);
 }
 
@@ -289,6 +300,9 @@ void job_list_release(struct job_list *l)
 		mem_free(l->names[i]);
 	for (size_t i = 0; i < l->ntars; i++)
 		mem_free(l->tars[i]);
+	for (size_t i = 0; i < l->nbeside; i++)
+		mem_free(l->beside[i]);
+	mem_free(l->beside);
 	for (size_t i = 0; i < l->nlists; i++)
 		mem_free(l->lists[i]);
 	mem_free(l->lists);

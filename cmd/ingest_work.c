@@ -8,6 +8,7 @@
 #include "core/hash.h"
 #include "core/mem.h"
 #include "data/entries.h"
+#include "data/samples.h"
 #include "file/fileio.h"
 #include "file/resize.h"
 
@@ -85,18 +86,22 @@ static int picture_fit(struct picture *p, const struct work_options *o, struct e
 	return 0;
 }
 
+static uint64_t picture_hash(const struct picture *p)
+{
+	uint64_t dims[2] = {(uint64_t)p->width, (uint64_t)p->height};
+
+	return hash64(p->pixels, (size_t)p->width * p->height * p->channels) ^ hash64(dims, sizeof dims);
+}
+
 /* Fits, encodes and releases p. */
 static int picture_store(struct item *it, struct picture *p, const struct work_options *o, struct err *e)
 {
-	uint64_t dims[2];
 	uint8_t *data;
 	size_t len;
 	int rc = picture_fit(p, o, e);
 
 	if (!rc) {
-		dims[0] = (uint64_t)p->width;
-		dims[1] = (uint64_t)p->height;
-		it->hash = hash64(p->pixels, (size_t)p->width * p->height * p->channels) ^ hash64(dims, sizeof dims);
+		it->hash = picture_hash(p);
 		rc = still_encode_png(p, NULL, 0, &data, &len, e);
 	}
 	picture_release(p);
@@ -120,31 +125,52 @@ static int still_store(struct item *it, uint8_t *data, size_t len, const char *n
 		mem_free(data);
 		return picture_store(it, &p, o, e);
 	}
+	it->hash = picture_hash(&p);
 	picture_release(&p);
 	item_take(it, ext[still_sniff(data, len)], data, len);
 	return 0;
 }
 
-/* The caption, class and facts beside a picture. */
-static int sidecars_load(struct item *it, const char *path, struct err *e)
+/* The caption, class and facts beside a picture: NAME.txt of NAME.jpg, and where a key is made of the whole name also IMG.txt of IMG.1.jpg. */
+static int sidecars_load(struct item *it, const struct job *j, struct err *e)
 {
 	static const char *const ext[] = {"cls", "json", "txt"};
-	const char *slash = strrchr(path, '/');
-	size_t stem = slash ? (size_t)(slash + 1 - path) : 0;
+	const char *slash = strrchr(j->path, '/'), *dot = strrchr(j->path, '.');
+	size_t base = slash ? (size_t)(slash + 1 - j->path) : 0, stem = base + strcspn(j->path + base, ".");
+	size_t whole = j->whole_name && dot ? (size_t)(dot - j->path) : stem;
 
-	stem += strcspn(path + stem, ".");
 	for (size_t i = 0; i < sizeof ext / sizeof *ext; i++) {
-		char *name = str_new("%.*s.%s", (int)stem, path, ext[i]);
+		char *name = str_new("%.*s.%s", (int)whole, j->path, ext[i]);
 		uint8_t *data = NULL;
 		size_t len;
 		int there = path_exists(name);
 
+		if (!there && whole != stem) {
+			mem_free(name);
+			name = str_new("%.*s.%s", (int)stem, j->path, ext[i]);
+			there = path_exists(name);
+		}
 		if (there && (data = file_load(name, SIDECAR_MAX, &len, e)))
 			item_take(it, ext[i], data, len);
 		mem_free(name);
 		if (there && !data)
 			return -1;
 	}
+	return 0;
+}
+
+/* The .cls, which other programs would refuse unless it is a number. One that --classes replaces may be anything. */
+static int class_check(const struct item *it, const char *origin, const struct work_options *o, struct err *e)
+{
+	int32_t label;
+
+	for (int i = 0; i < it->n && !o->classes; i++)
+		if (!strcmp(it->m[i].ext, "cls")) {
+			struct sample_member m = {"cls", it->m[i].data, it->m[i].len};
+			struct sample s = {it->key, origin, 1, &m};
+
+			return sample_class(&s, &label, e);
+		}
 	return 0;
 }
 
@@ -270,17 +296,19 @@ void job_work(struct result *r, const struct job *j, const struct work_options *
 		frames_work(r, j, o);
 	} else {
 		rc = j->kind == MEDIA_STILL ? still_work(&it, j, o, &r->e) : picture_work(&it, j, o, &r->e);
-		if (rc || sidecars_load(&it, j->path, &r->e)) {
+		it.key = mem_strdup(j->key);
+		if (rc || sidecars_load(&it, j, &r->e) || class_check(&it, j->path, o, &r->e)) {
 			item_release(&it);
 			return;
 		}
-		it.key = mem_strdup(j->key);
 		result_add(r, &it);
 	}
 }
 
-int item_fit(struct item *it, const struct work_options *o, struct err *e)
+int item_fit(struct item *it, const char *origin, const struct work_options *o, struct err *e)
 {
+	if (class_check(it, origin, o, e))
+		return -1;
 	for (int i = 0; i < it->n; i++) {
 		struct item_member m = it->m[i];
 

@@ -303,9 +303,15 @@ static void tell_bad(void *arg, const char *why)
 	s->skipped++;
 }
 
+static void tell_passed(void *arg, const char *what)
+{
+	(void)arg;
+	cmd_warn("%s", what);
+}
+
 static int tars_run(struct sink *s, const struct job_list *l, struct pool *pool, struct err *e)
 {
-	struct samples_options o = {.skip_bad = opt.skip_bad, .max_errors = -1, .bad = tell_bad, .bad_arg = s};
+	struct samples_options o = {.skip_bad = opt.skip_bad, .max_errors = -1, .bad = tell_bad, .passed = tell_passed, .bad_arg = s};
 	struct tar_batch b = {.work = &s->work};
 	struct samples *in;
 	int rc = 1;
@@ -478,6 +484,8 @@ int main(int argc, char **argv)
 		ingest(&s, &jobs, pool, &e);
 	}
 	if (!e.code && s.samples) {
+		if (jobs.hidden)
+			cmd_warn("passed over: %s%s", str_text(&jobs.hidden_first), jobs.hidden > 3 ? " and more" : "");
 		if (!opt.quiet)
 			summary(&s, &jobs);
 		if (opt.max_errors >= 0 && s.skipped > opt.max_errors)

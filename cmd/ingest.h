@@ -105,6 +105,8 @@ struct job_list {
 	size_t nbeside;
 	char **names;               /* of graphs */
 	size_t nnames, passed_over; /* files in folders that are neither picture nor video */
+	size_t hidden;              /* pictures in folders whose name begins with a dot, links to no file, devices */
+	struct str hidden_first;    /* "'PATH' (REASON), ..." of the first three */
 };
 
 struct job_options {

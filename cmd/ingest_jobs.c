@@ -104,39 +104,52 @@ static void file_add(struct job_list *l, const char *path, const char *relative,
 	j->key = key ? key : mem_strdup(relative);
 }
 
+static void hidden_add(struct job_list *l, const char *path, const char *why)
+{
+	if (l->hidden++ < 3)
+		str_printf(&l->hidden_first, "%s'%s' (%s)", l->hidden_first.len ? ", " : "", path, why);
+}
+
+static int folder_add(struct job_list *l, const char *path, const char *relative, int depth, struct err *e);
+
+/* `name` in the folder `path`. */
+static int folder_entry(struct job_list *l, const char *path, const char *relative, const char *name, int depth, struct err *e)
+{
+	char *full = path_join(path, name), *below = path_join(relative, name);
+	struct stat st, target;
+	int rc = 0;
+
+	if (lstat(full, &st))
+		rc = err_errno(e, "%s", full);
+	else if (*name == '.' && !S_ISDIR(st.st_mode) && media_named(name))
+		hidden_add(l, full, "a name that begins with a dot");
+	else if (*name == '.')
+		; /* the system's, or an editor's */
+	else if (S_ISDIR(st.st_mode))
+		rc = folder_add(l, full, below, depth + 1, e);
+	else if (S_ISREG(st.st_mode) || (S_ISLNK(st.st_mode) && !stat(full, &target) && S_ISREG(target.st_mode)))
+		file_add(l, full, below, 0);
+	else
+		hidden_add(l, full, S_ISLNK(st.st_mode) ? "a link to no file" : "not a file");
+	mem_free(full);
+	mem_free(below);
+	return rc;
+}
+
 static int folder_add(struct job_list *l, const char *path, const char *relative, int depth, struct err *e)
 {
 	char **names;
 	size_t n;
+	int rc = 0;
 
 	if (depth > 64)
 		return err_set(e, ERR_DATA, "%s: folders more than 64 deep", path);
 	if (dir_list(path, &names, &n, e))
 		return -1;
-	for (size_t i = 0; i < n; i++) {
-		char *full, *below;
-		struct stat st, target;
-		int rc = 0;
-
-		if (names[i][0] == '.')
-			continue;
-		full = path_join(path, names[i]);
-		below = path_join(relative, names[i]);
-		if (lstat(full, &st))
-			rc = err_errno(e, "%s", full);
-		else if (S_ISDIR(st.st_mode))
-			rc = folder_add(l, full, below, depth + 1, e);
-		else if (S_ISREG(st.st_mode) || (S_ISLNK(st.st_mode) && !stat(full, &target) && S_ISREG(target.st_mode)))
-			file_add(l, full, below, 0);
-		mem_free(full);
-		mem_free(below);
-		if (rc) {
-			names_free(names, n);
-			return -1;
-		}
-	}
+	for (size_t i = 0; i < n && !rc; i++)
+		rc = folder_entry(l, path, relative, names[i], depth, e);
 	names_free(names, n);
-	return 0;
+	return rc;
 }
 
 static int path_add(struct job_list *l, const char *path, struct err *e)
@@ -309,5 +322,6 @@ void job_list_release(struct job_list *l)
 	mem_free(l->tars);
 	mem_free(l->v);
 	mem_free(l->names);
+	str_release(&l->hidden_first);
 	*l = (struct job_list){0};
 }

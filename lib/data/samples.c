@@ -76,6 +76,7 @@ struct samples {
 	int second;     /* this is not the first pass */
 	int64_t count, skipped;
 	struct sha256 digest;
+	struct str passed; /* members of tars that are no files, in words */
 };
 
 static struct unit *unit_add(struct samples *s, enum unit_kind kind, const char *path)
@@ -341,6 +342,26 @@ struct samples *samples_open(const char *const *sources, int n, const struct sam
 	return s;
 }
 
+/* What a tar holds that is no sample's: remembered, and said once all samples have been read. */
+static void remember_passed(struct samples *s)
+{
+	const char *first;
+	int64_t n = s->tar && !s->second ? tar_passed(s->tar, &first) : 0;
+
+	if (n)
+		str_printf(&s->passed, "%s%s: passed over: %s%s", s->passed.len ? "; " : "",
+		           s->unit[s->at].fd >= 0 ? "stdin" : s->unit[s->at].path, first, n > 3 ? " and more" : "");
+}
+
+static void tell_passed(struct samples *s)
+{
+	void (*tell)(void *, const char *) = s->o.passed ? s->o.passed : s->o.bad;
+
+	if (s->passed.len && tell)
+		tell(s->o.bad_arg, str_text(&s->passed));
+	str_reset(&s->passed);
+}
+
 static void end_unit(struct samples *s)
 {
 	tar_close(s->tar);
@@ -380,6 +401,7 @@ void samples_close(struct samples *s)
 	str_release(&s->bytes);
 	str_release(&s->key);
 	json_decref(s->class_names);
+	str_release(&s->passed);
 	arena_release(&s->names);
 	keyset_release(&s->keys);
 	mem_free(s);
@@ -522,8 +544,11 @@ static int next_tar(struct samples *s, struct unit *u, struct sample *out, struc
 		int keyed = entry_key(&scratch, s->ahead.name, NULL, &key, &ext, e);
 
 		s->have_ahead = 0;
-		if (keyed > 0)
+		if (keyed > 0) {
+			if (entry_is_picture(s->ahead.name))
+				tar_pass(s->tar, s->ahead.name, "a name that is no key");
 			continue;
+		}
 		if (keyed < 0 && !got) {
 			err_prefix(e, "%s", name);
 			bad = 1;
@@ -666,8 +691,10 @@ static void digest_add(struct samples *s, const struct sample *x)
 
 static int at_end(struct samples *s, struct err *e)
 {
-	if (s->count)
+	if (s->count) {
+		tell_passed(s);
 		return 0;
+	}
 	if (s->skipped)
 		return err_set(e, ERR_DATA, "%s: none of %lld samples is readable", s->what, (long long)s->skipped);
 	return err_set(e, ERR_DATA, "%s: no samples (%s)", s->what, s->o.captions ? "captions" : "pictures or arrays");
@@ -682,7 +709,7 @@ int samples_next(struct samples *s, struct sample *out, struct err *e)
 
 	if (!e)
 		e = &scratch;
-	for (; s->at < s->units; s->at++, end_unit(s)) {
+	for (; s->at < s->units; remember_passed(s), s->at++, end_unit(s)) {
 		struct unit *u = &s->unit[s->at];
 		int rc;
 

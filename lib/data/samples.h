@@ -9,7 +9,8 @@
  * The key is the path (below the folder, inside the tar, or as listed) up to the first dot of its last component, without
  * leading "/", "./" and "../"; the rest, in lower case, is the member's extension. Keys that are empty, hold a tab, a
  * newline or a ".." component are refused; names that begin with a dot are passed over, and so are keys without a picture
- * or an array (README.txt in a folder of pictures). A key that comes back is an error. */
+ * or an array (README.txt in a folder of pictures). Hard links in a tar are read; other links, devices and pictures whose name begins with a dot
+ * are passed over and told about. A key that comes back is an error. */
 #ifndef DDM_DATA_SAMPLES_H
 #define DDM_DATA_SAMPLES_H
 
@@ -34,6 +35,7 @@ struct samples_options {
 	const char *spool;    /* folder for the unlinked copy of stdin when that is a pipe; NULL: /tmp */
 	enum samples_part part; /* which part of a SHARDS directory; other sources have one part only */
 	void (*bad)(void *arg, const char *why); /* one sentence naming the skipped sample; NULL: silent */
+	void (*passed)(void *arg, const char *what); /* the same of what tars hold besides files, at the end; NULL: `bad` is told. Not counted */
 	void *bad_arg;
 	struct still_limits limits; /* of pictures; zero: 2^26 pixels, 1 GiB */
 	size_t max_member;          /* bytes of one member, larger is an error; 0: 256 MiB */

@@ -6,11 +6,13 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/mem.h"
 #include "core/openread.h"
 #include "file/fileio.h"
+#include "file/tarlinks.h"
 
 /* Two libarchive readers in a row: the outer one undoes compression, the inner one knows the dialects of tar. Between them we see
  * the plain stream, and with it what libarchive does not tell: whether the archive ends as it must. */
@@ -32,9 +34,18 @@ struct tar_reader {
 	uint8_t *data;
 	size_t cap;
 	struct str head; /* first bytes of the plain stream, until the stamp has been looked for */
-	struct str name, stamp;
+	struct str name, stamp, link;
 	int looked, at_end;
+	const uint8_t *all; /* the memory, from its start */
+	size_t all_len;
+	off_t begin; /* of the tar in fd */
+	struct tar_links links;
+	int linked; /* links are known */
+	int64_t passed;
+	struct str passed_first;
 };
+
+static const uint64_t LINKED_MAX = (uint64_t)1 << 30;
 
 enum { HEAD = 1 << 21 }; /* a pax header has at most half of that */
 
@@ -250,6 +261,7 @@ struct tar_reader *tar_open_fd(int fd, const char *name, const struct tar_limits
 	struct tar_reader *r = reader_new(name, limits);
 
 	r->fd = fd;
+	r->begin = lseek(fd, 0, SEEK_CUR);
 	return started(r, e);
 }
 
@@ -259,6 +271,8 @@ struct tar_reader *tar_open_memory(const void *data, size_t len, const char *nam
 
 	r->memory = len ? data : (const uint8_t *)"";
 	r->memory_left = len;
+	r->all = r->memory;
+	r->all_len = len;
 	return started(r, e);
 }
 
@@ -285,6 +299,9 @@ void tar_close(struct tar_reader *r)
 	str_release(&r->head);
 	str_release(&r->name);
 	str_release(&r->stamp);
+	str_release(&r->link);
+	str_release(&r->passed_first);
+	tar_links_release(&r->links);
 	mem_free(r);
 }
 
@@ -358,10 +375,17 @@ static void look_for_stamp(struct tar_reader *r)
 	str_release(&r->head);
 }
 
-static int take_entry(struct tar_reader *r, struct archive_entry *entry, struct tar_member *m, struct err *e)
+/* As stored, a leading "./" removed. */
+static const char *plain_name(const char *name)
+{
+	while (!strncmp(name, "./", 2) && name[2])
+		name += 2;
+	return name;
+}
+
+static int take_name(struct tar_reader *r, struct archive_entry *entry, struct err *e)
 {
 	const char *name = archive_entry_pathname(entry);
-	int64_t size = archive_entry_size(entry);
 
 	if (++r->members > r->limits.members)
 		return err_set(e, ERR_DATA, "%s: more than %llu members", r->where, (unsigned long long)r->limits.members);
@@ -370,19 +394,122 @@ static int take_entry(struct tar_reader *r, struct archive_entry *entry, struct 
 	if (!name)
 		return err_set(e, ERR_DATA, "%s: at byte %lld: a name that cannot be read", r->where,
 		               (long long)archive_read_header_position(r->inner));
-	while (!strncmp(name, "./", 2) && name[2])
-		name += 2;
 	str_reset(&r->name);
-	str_puts(&r->name, name);
+	str_puts(&r->name, plain_name(name));
+	return 0;
+}
+
+static int take_entry(struct tar_reader *r, struct archive_entry *entry, struct tar_member *m, struct err *e)
+{
+	int64_t size = archive_entry_size(entry);
+
+	if (take_name(r, entry, e))
+		return -1;
 	if (size < 0 || (uint64_t)size > r->limits.member)
-		return err_set(e, ERR_DATA, "%s: '%s' has %lld bytes, more than %llu", r->where, name, (long long)size,
+		return err_set(e, ERR_DATA, "%s: '%s' has %lld bytes, more than %llu", r->where, str_text(&r->name), (long long)size,
 		               (unsigned long long)r->limits.member);
 	m->offset = archive_read_header_position(r->inner);
 	if (read_content(r, &m->size, e))
 		return -1;
 	m->name = str_text(&r->name);
 	m->data = r->data;
+	m->link = NULL;
 	return 1;
+}
+
+void tar_pass(struct tar_reader *r, const char *name, const char *why)
+{
+	if (r->passed++ < 3)
+		str_printf(&r->passed_first, "%s'%s' (%s)", r->passed_first.len ? ", " : "", name, why);
+}
+
+int64_t tar_passed(const struct tar_reader *r, const char **first)
+{
+	*first = str_text(&r->passed_first);
+	return r->passed;
+}
+
+/* The same archive from its beginning. */
+static struct tar_reader *reopen(const struct tar_reader *r, struct err *e)
+{
+	struct tar_limits limits = r->limits;
+	struct tar_reader *again;
+	char path[64];
+	struct stat st;
+
+	limits.show_links = 1;
+	if (r->all)
+		return tar_open_memory(r->all, r->all_len, r->where, &limits, e);
+	if (r->close_fd)
+		return tar_open(r->where, &limits, e);
+	if (r->begin < 0 || fstat(r->fd, &st) || !S_ISREG(st.st_mode)) {
+		err_set(e, ERR_DATA, "%s: '%s' is a hard link, which cannot be followed in a pipe: give the file by its name", r->where,
+		        str_text(&r->name));
+		return NULL;
+	}
+	snprintf(path, sizeof path, "/proc/self/fd/%d", r->fd);
+	again = reader_new(r->where, &limits);
+	again->close_fd = 1;
+	again->fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (again->fd < 0 || lseek(again->fd, r->begin, SEEK_SET) != r->begin) {
+		err_errno(e, "%s: to be read a second time, for its hard links", r->where);
+		tar_close(again);
+		return NULL;
+	}
+	return started(again, e);
+}
+
+static int know_links(struct tar_reader *r, struct err *e)
+{
+	struct tar_reader *first = reopen(r, e), *second = first ? reopen(r, e) : NULL;
+	int rc = second ? tar_links_load(&r->links, first, second, LINKED_MAX, r->where, e) : -1;
+
+	tar_close(first);
+	tar_close(second);
+	r->linked = 1;
+	return rc;
+}
+
+/* A hard link is the member that it means; one that brings its own content, as pax can, is that. */
+static int take_link(struct tar_reader *r, struct archive_entry *entry, struct tar_member *m, struct err *e)
+{
+	const struct tar_linked *to;
+
+	if (archive_entry_size(entry) > 0)
+		return take_entry(r, entry, m, e);
+	if (take_name(r, entry, e) || archive_read_data_skip(r->inner) < ARCHIVE_WARN)
+		return e && e->code ? -1 : archive_failed(r, r->inner, e);
+	str_reset(&r->link);
+	str_puts(&r->link, plain_name(archive_entry_hardlink(entry)));
+	*m = (struct tar_member){str_text(&r->name), NULL, 0, archive_read_header_position(r->inner), str_text(&r->link)};
+	if (r->limits.show_links)
+		return 1;
+	if (!r->linked && know_links(r, e))
+		return -1;
+	to = tar_links_find(&r->links, m->name);
+	if (!to) {
+		tar_pass(r, m->name, "a hard link to nothing in the archive");
+		return 0;
+	}
+	m->data = to->data;
+	m->size = to->size;
+	m->link = NULL;
+	return 1;
+}
+
+/* What is no file: a folder says nothing, others are counted. */
+static int take_other(struct tar_reader *r, struct archive_entry *entry, struct err *e)
+{
+	unsigned type = archive_entry_filetype(entry);
+
+	if (archive_read_data_skip(r->inner) < ARCHIVE_WARN)
+		return archive_failed(r, r->inner, e);
+	if (type != AE_IFDIR) {
+		if (take_name(r, entry, e))
+			return -1;
+		tar_pass(r, str_text(&r->name), type == AE_IFLNK ? "a symbolic link" : type == AE_IFIFO ? "a FIFO" : "a device");
+	}
+	return 0;
 }
 
 int tar_next(struct tar_reader *r, struct tar_member *m, struct err *e)
@@ -391,7 +518,7 @@ int tar_next(struct tar_reader *r, struct tar_member *m, struct err *e)
 		return 0;
 	for (;;) {
 		struct archive_entry *entry;
-		int rc, regular, got;
+		int rc, got;
 
 		do
 			rc = archive_read_next_header(r->inner, &entry);
@@ -402,9 +529,12 @@ int tar_next(struct tar_reader *r, struct tar_member *m, struct err *e)
 			return check_end(r, e);
 		if (rc < ARCHIVE_WARN)
 			return archive_failed(r, r->inner, e);
-		regular = archive_entry_filetype(entry) == AE_IFREG && !archive_entry_hardlink(entry);
-		got = regular ? take_entry(r, entry, m, e) : archive_read_data_skip(r->inner) < ARCHIVE_WARN ?
-		                                                 archive_failed(r, r->inner, e) : 0;
+		if (archive_entry_hardlink(entry))
+			got = take_link(r, entry, m, e);
+		else if (archive_entry_filetype(entry) == AE_IFREG)
+			got = take_entry(r, entry, m, e);
+		else
+			got = take_other(r, entry, e);
 		r->last_end = (uint64_t)archive_filter_bytes(r->inner, 0);
 		if (got)
 			return got;

@@ -15,6 +15,7 @@ struct tar_reader;
 struct tar_limits {
 	uint64_t member;  /* largest member in bytes; 0: 1 GiB. Larger is ERR_DATA */
 	uint64_t members; /* most members in the stream; 0: 2^40 */
+	int show_links;   /* tar_next hands out hard links as such, instead of what they mean */
 };
 
 struct tar_member {
@@ -22,6 +23,7 @@ struct tar_member {
 	const uint8_t *data; /* the whole content */
 	size_t size;
 	int64_t offset;      /* of its header in the uncompressed stream, for messages */
+	const char *link;    /* show_links: the name a hard link means, "./" removed; else NULL */
 };
 
 /* "-" is standard input. tar in any compression libarchive knows, and our shards. `limits` may be NULL. */
@@ -36,9 +38,15 @@ void tar_close(struct tar_reader *r); /* NULL is allowed */
 double tar_fraction(const struct tar_reader *r);
 
 /* The next regular file: 1 and *m, whose pointers are good until the next call; 0 at the end of the stream, -1 on error.
- * Links, folders and devices are passed over. Concatenated archives are one stream. A stream without end-of-archive blocks, a
+ * A hard link is the file it means, wherever that is in the archive, which is then read twice more; through a pipe it is ERR_DATA. Symbolic links,
+ * devices and hard links to nothing are passed over and counted (tar_passed), folders passed over. Concatenated archives are one stream. A stream without end-of-archive blocks, a
  * damaged header or a truncated compressed stream is ERR_DATA. */
 int tar_next(struct tar_reader *r, struct tar_member *m, struct err *e);
+
+/* How many members were passed over, and "'NAME' (REASON), ..." of the first three, borrowed until the next call. */
+int64_t tar_passed(const struct tar_reader *r, const char **first);
+/* Counts one that the caller passes over. */
+void tar_pass(struct tar_reader *r, const char *name, const char *why);
 
 /* The stamp in the global header at the start of the stream (good after the first tar_next), or NULL. */
 const char *tar_stamp(const struct tar_reader *r);

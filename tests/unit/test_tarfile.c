@@ -211,6 +211,7 @@ static void from_gnu_tar(void **state)
 	char *out, *path = at("g.tar");
 	struct tar_reader *r;
 	struct tar_member m;
+	const char *first;
 	int n = 0, rc;
 
 	(void)state;
@@ -221,10 +222,14 @@ static void from_gnu_tar(void **state)
 	assert_non_null(r);
 	while ((rc = tar_next(r, &m, &e)) == 1) {
 		n++;
-		assert_true(!strcmp(m.name, "a.txt") || !strcmp(m.name, "sub/b.txt"));
+		assert_true(!strcmp(m.name, "a.txt") || !strcmp(m.name, "h") || !strcmp(m.name, "sub/b.txt"));
+		assert_int_equal(m.size, 2);
+		assert_memory_equal(m.data, strcmp(m.name, "sub/b.txt") ? "1\n" : "2\n", 2);
 	}
 	assert_int_equal(rc, 0);
-	assert_int_equal(n, 2);
+	assert_int_equal(n, 3);
+	assert_int_equal(tar_passed(r, &first), 2);
+	assert_string_equal(first, "'l' (a symbolic link), 'p' (a FIFO)");
 	tar_close(r);
 	mem_free(path);
 }

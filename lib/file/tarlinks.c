@@ -1,0 +1,95 @@
+#include "file/tarlinks.h"
+
+#include <string.h>
+
+#include "file/tarfile.h"
+
+static void link_add(struct tar_links *l, const char *name, const char *target)
+{
+	name = arena_strdup(&l->memory, name);
+	if (nametable_add(&l->names, name, strlen(name), l->links) >= 0)
+		return;
+	if (!(l->links & (l->links - 1)))
+		l->link = mem_resize(l->link, l->links ? 2 * (size_t)l->links : 1, sizeof *l->link);
+	l->link[l->links++] = (struct tar_link){arena_strdup(&l->memory, target), -1};
+}
+
+/* Links to links are followed to the name that is none. Every name on the way is decided with the first, so that a long chain costs no more than
+ * its length. */
+static void links_resolve(struct tar_links *l)
+{
+	int *way = mem_zalloc((size_t)l->links + 1, sizeof *way);
+	char *seen = mem_zalloc((size_t)l->links + 1, 1);
+
+	for (int i = 0; i < l->links; i++) {
+		const char *target = NULL;
+		int n = 0, at = i, file = -1;
+
+		while (at >= 0 && !seen[at]) {
+			seen[at] = 1;
+			way[n++] = at;
+			target = l->link[at].target;
+			at = nametable_find(&l->names, target, strlen(target));
+		}
+		if (at >= 0) {
+			file = l->link[at].file; /* decided before; in a circle -1 */
+		} else if (n) {
+			file = nametable_add(&l->files, target, strlen(target), l->nfiles);
+			if (file < 0)
+				file = l->nfiles++;
+		}
+		while (n)
+			l->link[way[--n]].file = file;
+	}
+	mem_free(way);
+	mem_free(seen);
+	l->file = mem_zalloc((size_t)l->nfiles + 1, sizeof *l->file);
+}
+
+int tar_links_load(struct tar_links *l, struct tar_reader *first, struct tar_reader *second, uint64_t bytes, const char *where, struct err *e)
+{
+	struct tar_member m;
+	uint64_t total = 0;
+	int rc, at;
+
+	while ((rc = tar_next(first, &m, e)) > 0)
+		if (m.link)
+			link_add(l, m.name, m.link);
+	if (rc)
+		return -1;
+	links_resolve(l);
+	while ((rc = tar_next(second, &m, e)) > 0) {
+		if (m.link || (at = nametable_find(&l->files, m.name, strlen(m.name))) < 0 || l->file[at].there)
+			continue;
+		total += m.size;
+		if (total > bytes)
+			return err_set(e, ERR_DATA, "%s: hard links to more than %llu MiB of files: unpack it and name the folder", where,
+				       (unsigned long long)(bytes >> 20));
+		l->file[at].data = mem_try(m.size ? m.size : 1, 1, "a file that a hard link means", e);
+		if (!l->file[at].data)
+			return -1;
+		memcpy(l->file[at].data, m.data, m.size);
+		l->file[at].size = m.size;
+		l->file[at].there = 1;
+	}
+	return rc;
+}
+
+const struct tar_linked *tar_links_find(const struct tar_links *l, const char *name)
+{
+	int i = nametable_find(&l->names, name, strlen(name));
+
+	return i < 0 || l->link[i].file < 0 || !l->file[l->link[i].file].there ? NULL : &l->file[l->link[i].file];
+}
+
+void tar_links_release(struct tar_links *l)
+{
+	for (int i = 0; i < l->nfiles; i++)
+		mem_free(l->file[i].data);
+	mem_free(l->file);
+	mem_free(l->link);
+	nametable_release(&l->names);
+	nametable_release(&l->files);
+	arena_release(&l->memory);
+	*l = (struct tar_links){0};
+}

@@ -27,7 +27,7 @@ static struct {
 	double fps, timeout;
 	uint64_t seed, memory;
 	const char *out;
-	int resize, skip_bad, nul_list, duplicates, classes, frames_given, quiet, dedup;
+	int resize, skip_bad, nul_list, duplicates, classes, frames_given, quiet, dedup, bare;
 	int64_t max_pixels;
 } opt = {.max_errors = -1, .seeds = 1, .timeout = 60, .memory = (uint64_t)2 << 30, .out = "-", .max_pixels = 1 << 26};
 
@@ -63,6 +63,8 @@ static const struct opt options[] = {
 	 .help = "address space of a decoder (default 2G; 0: no limit)"},
 	{.name = "--max-pixels", .type = OPT_INT, .value = &opt.max_pixels, .lo = 1, .hi = 1e10, .arg = "N",
 	 .help = "largest picture or frame (default 67108864)"},
+	{.name = "--no-sandbox", .type = OPT_FLAG, .value = &opt.bare,
+	 .help = "decoders do not restrict their system calls, as a kernel without seccomp cannot"},
 	OPT_GROUP("Output"),
 	{.name = "--threads", .type = OPT_INT, .value = &opt.threads, .lo = 0, .hi = 1024, .arg = "N",
 	 .help = "threads (default: all CPUs)"},
@@ -73,7 +75,8 @@ static const struct opt options[] = {
 static const struct program program = {
 	"ddm-ingest",
 	"[--size N] [--resize FILTER] [--fps F] [--frames N] [--seeds N] [--seed S] [-n MAX] [--classes] [--duplicates] "
-	"[--dedup HOW] [--skip-bad] [--max-errors N] [-0] [--timeout T] [--max-memory SIZE] [--max-pixels N] [--threads N] [-q] [-o FILE] SOURCE...",
+	"[--dedup HOW] [--skip-bad] [--max-errors N] [-0] [--timeout T] [--max-memory SIZE] [--max-pixels N] [--no-sandbox] [--threads N] "
+	"[-q] [-o FILE] SOURCE...",
 	"pictures, video and filter graphs to a tar of samples", options};
 
 static int interrupted(void)
@@ -92,6 +95,7 @@ static struct work_options work_options(void)
 				     .memory = opt.memory,
 				     .max_pixels = opt.max_pixels,
 				     .classes = opt.classes,
+				     .bare = opt.bare,
 				     .stop = interrupted};
 }
 
@@ -469,7 +473,7 @@ int main(int argc, char **argv)
 	struct job_options jo;
 	int n;
 
-	if (argc > 1 && !strcmp(argv[1], INGEST_SERVE))
+	if (argc > 1 && (!strcmp(argv[1], INGEST_SERVE) || !strcmp(argv[1], INGEST_BARE)))
 		return ingest_serve(argc, argv);
 	n = cmd_start(&program, argc, argv, 1, -1);
 	jo = (struct job_options){opt.nul_list, opt.skip_bad, opt.seed, opt.seeds, work_options().graph_frames};

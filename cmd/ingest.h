@@ -13,8 +13,12 @@
 #include "file/nametable.h"
 #include "file/still.h"
 
-/* argv[1] of a decoder. */
+/* argv[1] of a decoder, and of one that does without a filter of system calls. */
 #define INGEST_SERVE "--serve-frames"
+#define INGEST_BARE  "--serve-frames-bare"
+
+/* Of a decoder, in all; the kernel kills one that has had them. */
+#define INGEST_CPU_SECONDS (6 * 3600)
 
 enum media_kind { MEDIA_NONE, MEDIA_STILL, MEDIA_PICTURE, MEDIA_VIDEO, MEDIA_TAR };
 
@@ -31,6 +35,7 @@ struct decode_limits {
 	int64_t max_pixels; /* of a frame */
 	uint64_t memory;    /* of the decoder's address space; 0: no limit */
 	double timeout;     /* seconds without a frame after which the decoder is killed; 0: wait */
+	int bare;           /* no filter of system calls */
 };
 
 /* What the decoder writes: this header, then `size` bytes: pixels (height, width, 3), or a message. */
@@ -53,24 +58,33 @@ struct decoder {
 	const char *name; /* of the source, for messages; borrowed */
 	struct decode_limits limits;
 	uint64_t item, next_index, items;
+	/* What it takes to start it again where somebody killed it. */
+	int media;               /* the file, or -1 */
+	char **graphs;           /* [items] */
+	uint64_t given, skip;    /* frames that were handed out; those of the second decoder that were so by the first */
+	int killed, starts;      /* the signal, 0 before it */
 };
 
-/* Start one for the open file `fd` (which stays the caller's), or for n graphs. ERR_FAIL when it cannot be started. */
+/* Start one for the open file `fd` (which stays the caller's), or for n graphs. ERR_UNAVAILABLE when it cannot be started. */
 int decoder_open_file(struct decoder *d, int fd, const char *name, const struct decode_limits *l, struct err *e);
 int decoder_open_graphs(struct decoder *d, char **graphs, int n, const char *name, const struct decode_limits *l, struct err *e);
 
 /* The next frame: 1, *p (picture_release) with *item and *index; 0 at the end; -1 and ERR_DATA when the decoder reports
- * damage, dies, is killed for its silence or sends what it must not. stop(): asked a few times a second; non-zero ends with
- * ERR_AGAIN. */
+ * damage, dies, is killed for its silence or sends what it must not. One that is killed from outside (by the kernel for want of memory, by its
+ * user) is no damage of the source: it is started again and goes on with the same frame; killed again,
+ * ERR_UNAVAILABLE. stop(): asked a few times a second; non-zero ends with ERR_AGAIN. */
 int decoder_next(struct decoder *d, struct picture *p, uint64_t *item, uint64_t *index, int (*stop)(void), struct err *e);
 void decoder_close(struct decoder *d); /* kills it where it still runs */
 
 /* main() of a decoder; argc and argv as it was started. */
 int ingest_serve(int argc, char **argv);
 
-/* In the decoder: limits, no new privileges, no system calls but for memory and the descriptors that are open; with may_read,
- * for a graph, which its user wrote, files may also be opened for reading. */
-int sandbox_enter(uint64_t memory, int may_read, struct err *e);
+/* In the decoder: limits, no new privileges, no system calls but for memory and the descriptors that are open; bare: only the limits, as the
+ * kernel cannot do the rest. */
+int sandbox_enter(uint64_t memory, int bare, struct err *e);
+
+/* 1 when a graph may use the filter. */
+int filter_allowed(const char *name);
 
 /* Decode the file on descriptor 3, or render a graph, handing frames to put (RGB, rows of width * 3 bytes, from 0 in order),
  * whose non-zero return ends the call with 0. */
@@ -130,6 +144,7 @@ struct work_options {
 	uint64_t memory;
 	int64_t max_pixels;
 	int classes; /* --classes: a .cls is replaced */
+	int bare;    /* decoders without a filter of system calls */
 	int (*stop)(void);
 };
 

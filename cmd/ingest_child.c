@@ -6,6 +6,7 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,7 +68,7 @@ int ingest_serve(int argc, char **argv)
 	    parse_i64(argv[4], 1, INT64_MAX, &l.max_pixels) || parse_i64(argv[5], 0, INT64_MAX, &memory))
 		return ERR_USAGE;
 	close_range(argc > 6 ? MEDIA_FD : MEDIA_FD + 1, ~0u, 0);
-	if (sandbox_enter((uint64_t)memory, argc > 6, &e))
+	if (sandbox_enter((uint64_t)memory, !strcmp(argv[1], INGEST_BARE), &e))
 		return error_write(&s, &e);
 	rc = argc > 6 ? 0 : media_decode(&l, frame_write, &s, &e);
 	for (int i = 6; i < argc && !rc; i++) {
@@ -110,29 +111,29 @@ static int spawn(pid_t *pid, int out, int media, char **argv, struct err *e)
 	posix_spawn_file_actions_destroy(&fa);
 	for (int i = 0; i < 4; i++)
 		mem_free(env[i]);
-	errno = rc;
-	return rc ? err_errno(e, "cannot start a decoder") : 0;
+	return rc ? err_set(e, ERR_UNAVAILABLE, "cannot start a decoder: %s", strerror(rc)) : 0;
 }
 
-static int start(struct decoder *d, int media, char **graphs, int n, const struct decode_limits *l, struct err *e)
+static int start(struct decoder *d, struct err *e)
 {
-	char **argv = mem_zalloc((size_t)n + 7, sizeof *argv);
+	size_t n = (size_t)d->items;
+	char **argv = mem_zalloc(n + 7, sizeof *argv);
 	int fd[2], rc;
 
-	d->limits = *l;
-	d->items = (uint64_t)n;
+	d->item = d->next_index = 0;
+	d->starts++;
 	if (pipe2(fd, O_CLOEXEC)) {
 		mem_free(argv);
-		return err_errno(e, "cannot start a decoder");
+		return err_set(e, ERR_UNAVAILABLE, "cannot start a decoder: %s", strerror(errno));
 	}
 	argv[0] = (char *)"ddm-ingest";
-	argv[1] = (char *)INGEST_SERVE;
-	argv[2] = str_new("%lld", (long long)l->frames);
-	argv[3] = str_new("%.17g", l->fps);
-	argv[4] = str_new("%lld", (long long)l->max_pixels);
-	argv[5] = str_new("%lld", (long long)l->memory);
-	for (int i = 0; i < n; i++)
-		argv[6 + i] = graphs[i];
+	argv[1] = (char *)(d->limits.bare ? INGEST_BARE : INGEST_SERVE);
+	argv[2] = str_new("%lld", (long long)d->limits.frames);
+	argv[3] = str_new("%.17g", d->limits.fps);
+	argv[4] = str_new("%lld", (long long)d->limits.max_pixels);
+	argv[5] = str_new("%lld", (long long)d->limits.memory);
+	for (size_t i = 0; i < n; i++)
+		argv[6 + i] = d->graphs[i];
 	/* Descriptor 3 may be our pipe's: move it out of the way of the decoder's own. */
 	if (fd[1] <= MEDIA_FD) {
 		int up = fcntl(fd[1], F_DUPFD_CLOEXEC, MEDIA_FD + 1);
@@ -140,7 +141,7 @@ static int start(struct decoder *d, int media, char **graphs, int n, const struc
 		close(fd[1]);
 		fd[1] = up;
 	}
-	rc = spawn(&d->pid, fd[1], media, argv, e);
+	rc = spawn(&d->pid, fd[1], d->media, argv, e);
 	close(fd[1]);
 	if (rc)
 		close(fd[0]);
@@ -154,25 +155,46 @@ static int start(struct decoder *d, int media, char **graphs, int n, const struc
 
 int decoder_open_file(struct decoder *d, int fd, const char *name, const struct decode_limits *l, struct err *e)
 {
-	*d = (struct decoder){.name = name};
-	return start(d, fd, NULL, 0, l, e);
+	*d = (struct decoder){.name = name, .limits = *l, .media = fcntl(fd, F_DUPFD_CLOEXEC, MEDIA_FD + 1)};
+	if (d->media < 0)
+		return err_set(e, ERR_UNAVAILABLE, "cannot start a decoder: %s", strerror(errno));
+	return start(d, e);
 }
 
 int decoder_open_graphs(struct decoder *d, char **graphs, int n, const char *name, const struct decode_limits *l, struct err *e)
 {
-	*d = (struct decoder){.name = name};
-	return start(d, -1, graphs, n, l, e);
+	*d = (struct decoder){.name = name, .limits = *l, .media = -1, .items = (uint64_t)n};
+	d->graphs = mem_zalloc((size_t)n, sizeof *d->graphs);
+	for (int i = 0; i < n; i++)
+		d->graphs[i] = mem_strdup(graphs[i]);
+	return start(d, e);
+}
+
+/* A signal that no decoder brings upon itself: of its user, or of a kernel that is short of memory. */
+static int came_from_outside(int sig, const struct rusage *used)
+{
+	static const int own[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP, SIGXCPU, SIGXFSZ, SIGPIPE};
+
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+		if (sig == own[i])
+			return 0;
+	return sig != SIGKILL || used->ru_utime.tv_sec + used->ru_stime.tv_sec < INGEST_CPU_SECONDS - 10;
 }
 
 /* It ended without saying so. */
 static int died(struct decoder *d, struct err *e)
 {
+	struct rusage used = {0};
 	int status = 0, rc;
 
 	close(d->fd);
-	while ((rc = waitpid(d->pid, &status, 0)) < 0 && errno == EINTR)
+	while ((rc = wait4(d->pid, &status, 0, &used)) < 0 && errno == EINTR)
 		;
 	d->pid = 0;
+	if (rc > 0 && WIFSIGNALED(status) && came_from_outside(WTERMSIG(status), &used)) {
+		d->killed = WTERMSIG(status);
+		return -1;
+	}
 	if (rc > 0 && WIFSIGNALED(status))
 		return err_set(e, ERR_DATA, "%s: the decoder died: %s", d->name, strsignal(WTERMSIG(status)));
 	if (rc > 0 && WEXITSTATUS(status) == ERR_NOMEM)
@@ -180,7 +202,7 @@ static int died(struct decoder *d, struct err *e)
 	return err_set(e, ERR_DATA, "%s: the decoder stopped early", d->name);
 }
 
-/* Exactly n bytes. 0, or -1 after an error. */
+/* Exactly n bytes. 0, or -1 after an error, or when the decoder was killed. */
 static int receive(struct decoder *d, void *to, size_t n, double *heard, int (*stop)(void), struct err *e)
 {
 	uint8_t *p = to;
@@ -236,7 +258,7 @@ static int frame_is_sane(const struct decoder *d, const struct frame_head *h)
 	       (!d->limits.frames || h->index < (uint64_t)d->limits.frames);
 }
 
-int decoder_next(struct decoder *d, struct picture *p, uint64_t *item, uint64_t *index, int (*stop)(void), struct err *e)
+static int frame_next(struct decoder *d, struct picture *p, uint64_t *item, uint64_t *index, int (*stop)(void), struct err *e)
 {
 	double heard = clock_seconds();
 	struct frame_head h;
@@ -270,6 +292,40 @@ int decoder_next(struct decoder *d, struct picture *p, uint64_t *item, uint64_t 
 	return 1;
 }
 
+/* From the beginning, up to the frame that comes next. */
+static int start_again(struct decoder *d, int (*stop)(void), struct err *e)
+{
+	int sig = d->killed;
+
+	d->killed = 0;
+	if (stop && stop())
+		return err_set(e, ERR_AGAIN, "interrupted");
+	if (d->starts > 1)
+		return err_set(e, ERR_UNAVAILABLE, "%s: its decoder was killed twice by somebody else, or for want of memory: %s", d->name,
+			       strsignal(sig));
+	if (d->media >= 0 && lseek(d->media, 0, SEEK_SET) < 0)
+		return err_errno(e, "%s", d->name);
+	d->skip = d->given;
+	return start(d, e);
+}
+
+int decoder_next(struct decoder *d, struct picture *p, uint64_t *item, uint64_t *index, int (*stop)(void), struct err *e)
+{
+	for (;;) {
+		int rc = frame_next(d, p, item, index, stop, e);
+
+		if (rc > 0 && d->skip) {
+			d->skip--;
+			picture_release(p);
+		} else if (rc >= 0 || !d->killed) {
+			d->given += rc > 0;
+			return rc;
+		} else if (start_again(d, stop, e)) {
+			return -1;
+		}
+	}
+}
+
 void decoder_close(struct decoder *d)
 {
 	if (d->pid > 0) {
@@ -278,5 +334,10 @@ void decoder_close(struct decoder *d)
 		while (waitpid(d->pid, NULL, 0) < 0 && errno == EINTR)
 			;
 	}
-	d->pid = 0;
+	for (uint64_t i = 0; d->graphs && i < d->items; i++)
+		mem_free(d->graphs[i]);
+	mem_free(d->graphs);
+	if (d->starts && d->media >= 0)
+		close(d->media);
+	*d = (struct decoder){0};
 }

@@ -46,9 +46,16 @@ void media_versions(struct str *out)
 /* The last complaint of the libraries, which says more than the error code. */
 static char complaint[300];
 
+/* A filter that a graph may not use, and that has said something: as its own complaint, of a file that it cannot open, tells less. */
+static char unlisted[64];
+
 static void on_log(void *object, int level, const char *fmt, va_list ap)
 {
-	(void)object;
+	const AVClass *class = object ? *(const AVClass **)object : NULL;
+
+	if (class && class == avfilter_get_class() && ((AVFilterContext *)object)->filter &&
+	    !filter_allowed(((AVFilterContext *)object)->filter->name))
+		snprintf(unlisted, sizeof unlisted, "%s", ((AVFilterContext *)object)->filter->name);
 	if (level > AV_LOG_ERROR)
 		return;
 	vsnprintf(complaint, sizeof complaint, fmt, ap);
@@ -414,6 +421,22 @@ static int graph_run(AVFilterContext *sink, AVFrame *frame, struct output *o, st
 	}
 }
 
+static int filter_refused(const char *name, struct err *e)
+{
+	if (!strcmp(name, "movie") || !strcmp(name, "amovie"))
+		return err_set(e, ERR_USAGE, "the filters movie and amovie are not for graphs: name the file as a source");
+	return err_set(e, ERR_USAGE, "the filter %s is not for graphs: it has to do with more than pictures, or is not known here", name);
+}
+
+/* Every filter of the parsed graph must be one of ours. What the text says is not looked at: FFmpeg has its own ways of quoting. */
+static int filters_check(const AVFilterGraph *g, struct err *e)
+{
+	for (unsigned i = 0; i < g->nb_filters; i++)
+		if (!filter_allowed(g->filters[i]->filter->name))
+			return filter_refused(g->filters[i]->filter->name, e);
+	return 0;
+}
+
 int media_render(const char *graph, const struct decode_limits *l, frame_put *put, void *arg, struct err *e)
 {
 	struct output o = {.put = put, .arg = arg, .limits = l};
@@ -426,15 +449,15 @@ int media_render(const char *graph, const struct decode_limits *l, frame_put *pu
 	av_log_set_callback(on_log);
 	if (!g || !frame)
 		return err_set(e, ERR_NOMEM, "out of memory");
-	/* Files are decoded where nothing else can be read. */
-	if (strstr(graph, "movie"))
-		return err_set(e, ERR_USAGE, "the filters movie and amovie are not for graphs: name the file as a source");
+	*unlisted = 0;
 	g->nb_threads = 1;
 	g->thread_type = 0;
 	g->scale_sws_opts = av_strdup("flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp+bitexact");
 	rc = avfilter_graph_parse2(g, graph, &in, &out);
 	if (rc < 0)
-		rc = failed_as(e, ERR_USAGE, "not a filter graph", rc);
+		rc = *unlisted ? filter_refused(unlisted, e) : failed_as(e, ERR_USAGE, "not a filter graph", rc);
+	else if (filters_check(g, e))
+		rc = -1;
 	else if (in || !out || out->next ||
 		 avfilter_pad_get_type(out->filter_ctx->output_pads, out->pad_idx) != AVMEDIA_TYPE_VIDEO)
 		rc = err_set(e, ERR_USAGE, "a graph has no input and one video output");

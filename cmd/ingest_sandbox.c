@@ -19,8 +19,6 @@
 #define LIMIT_MEMORY 1
 #endif
 
-#define CPU_SECONDS (6 * 3600)
-
 /* Memory, time, and the descriptors that are open already. Anything else fails with EPERM: no file can be opened or changed,
  * nothing sent, nothing started. */
 static const int allowed[] = {
@@ -38,20 +36,10 @@ static const int fatal[] = {
 	SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(ptrace), SCMP_SYS(socket), SCMP_SYS(process_vm_writev),
 };
 
-/* Opening for reading: filters seed themselves from /dev/urandom and read tables. */
-static int allow_reading(scmp_filter_ctx c)
-{
-	const uint64_t writing = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
-	struct scmp_arg_cmp at = SCMP_A2(SCMP_CMP_MASKED_EQ, writing, 0), plain = SCMP_A1(SCMP_CMP_MASKED_EQ, writing, 0);
-	int rc = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1, at);
-
-	return rc ? rc : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(open), 1, plain);
-}
-
-static int filter_load(int may_read)
+static int filter_load(void)
 {
 	scmp_filter_ctx c = seccomp_init(SCMP_ACT_ERRNO(EPERM));
-	int rc = !c ? -1 : may_read ? allow_reading(c) : 0;
+	int rc = c ? 0 : -1;
 
 	if (!rc) /* abort() */
 		rc = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid(), 0));
@@ -77,15 +65,14 @@ static int limit(int what, rlim_t most)
 	return setrlimit(what, &r);
 }
 
-int sandbox_enter(uint64_t memory, int may_read, struct err *e)
+int sandbox_enter(uint64_t memory, int bare, struct err *e)
 {
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || prctl(PR_SET_DUMPABLE, 0) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    limit(RLIMIT_CORE, 0) || limit(RLIMIT_FSIZE, 0) || limit(RLIMIT_NOFILE, 8) || limit(RLIMIT_CPU, CPU_SECONDS) ||
+	    limit(RLIMIT_CORE, 0) || limit(RLIMIT_FSIZE, 0) || limit(RLIMIT_NOFILE, 8) || limit(RLIMIT_CPU, INGEST_CPU_SECONDS) ||
 	    (LIMIT_MEMORY && memory && limit(RLIMIT_AS, memory)))
 		return err_errno(e, "the decoder cannot limit itself");
-	/* A graph's text is its user's own: a kernel without seccomp may still render it. A file's content is not. */
-	if (filter_load(may_read) && !may_read)
+	if (!bare && filter_load())
 		return err_set(e, ERR_FAIL,
-			       "the decoder cannot restrict its system calls (seccomp): this kernel does not let it");
+			       "the decoder cannot restrict its system calls (seccomp): this kernel does not let it; --no-sandbox does without");
 	return 0;
 }

@@ -184,7 +184,7 @@ static int still_work(struct item *it, const struct job *j, const struct work_op
 
 static struct decode_limits limits_for(const struct work_options *o, int64_t frames)
 {
-	return (struct decode_limits){frames, o->fps, o->max_pixels, o->memory, o->timeout};
+	return (struct decode_limits){frames, o->fps, o->max_pixels, o->memory, o->timeout, o->bare};
 }
 
 static int file_open(struct decoder *d, const struct job *j, const struct work_options *o, int64_t frames, struct err *e)

@@ -39,8 +39,8 @@ double tar_fraction(const struct tar_reader *r);
 
 /* The next regular file: 1 and *m, whose pointers are good until the next call; 0 at the end of the stream, -1 on error.
  * A hard link is the file it means, wherever that is in the archive, which is then read twice more; through a pipe it is ERR_DATA. Symbolic links,
- * devices and hard links to nothing are passed over and counted (tar_passed), folders passed over. Concatenated archives are one stream. A stream without end-of-archive blocks, a
- * damaged header or a truncated compressed stream is ERR_DATA. */
+ * devices and hard links to nothing are passed over and counted (tar_passed), folders passed over.
+ * Concatenated archives are one stream. A stream without end-of-archive blocks, a damaged header or a truncated compressed stream is ERR_DATA. */
 int tar_next(struct tar_reader *r, struct tar_member *m, struct err *e);
 
 /* How many members were passed over, and "'NAME' (REASON), ..." of the first three, borrowed until the next call. */

@@ -60,7 +60,7 @@ static const struct opt options[] = {
 	{.name = "--timeout", .type = OPT_DURATION, .value = &opt.timeout, .arg = "T",
 	 .help = "kill a decoder silent for so long (default 60s; 0: never)"},
 	{.name = "--max-memory", .type = OPT_SIZE, .value = &opt.memory, .arg = "SIZE",
-	 .help = "address space of a decoder (default 2G; 0: no limit)"},
+	 .help = "memory of all pictures at work, address space of a decoder (default 2G; 0: no limit)"},
 	{.name = "--max-pixels", .type = OPT_INT, .value = &opt.max_pixels, .lo = 1, .hi = 1e10, .arg = "N",
 	 .help = "largest picture or frame (default 67108864)"},
 	{.name = "--no-sandbox", .type = OPT_FLAG, .value = &opt.bare,
@@ -109,6 +109,7 @@ struct sink {
 	struct str identicals; /* the first few, "b = a" */
 	struct keyset keys;
 	struct class_list classes;
+	struct budget budget;
 	struct work_options work;
 	struct progress show;
 };
@@ -243,8 +244,11 @@ static int jobs_run(struct sink *s, const struct job_list *l, struct pool *pool,
 			continue;
 		}
 		progress_tell(&s->show, "sources", (int64_t)at, (int64_t)l->n);
-		while (n < BATCH && at + n < l->n && !job_streams(s, &l->v[at + n]))
-			n++;
+		for (uint64_t bytes = 0; n < BATCH && at + n < l->n && !job_streams(s, &l->v[at + n]); n++) {
+			bytes += l->v[at + n].bytes;
+			if (n && s->budget.files && bytes > s->budget.files)
+				break;
+		}
 		memset(results, 0, sizeof results);
 		pool_run(pool, n, batch_task, &b);
 		rc = batch_write(s, &b, n, e);
@@ -275,16 +279,17 @@ static void tar_task(void *arg, int64_t task, int worker)
 /* Up to BATCH samples: 1 when there may be more, 0 at the end. */
 static int tar_read(struct tar_batch *b, struct samples *in, struct err *e)
 {
+	uint64_t most = b->work->budget->files, bytes = 0;
 	struct sample from;
 	int rc = 1;
 
-	for (b->n = 0; b->n < BATCH && (rc = samples_next(in, &from, e)) > 0; b->n++) {
+	for (b->n = 0; b->n < BATCH && (!most || bytes < most) && (rc = samples_next(in, &from, e)) > 0; b->n++) {
 		struct item *it = &b->items[b->n];
 
 		*it = (struct item){.key = mem_strdup(from.key)};
 		b->origins[b->n] = mem_strdup(from.origin);
 		b->errors[b->n] = (struct err){0};
-		for (int i = 0; i < from.n; i++)
+		for (int i = 0; i < from.n; bytes += from.member[i++].len)
 			item_add(it, from.member[i].ext, from.member[i].data, from.member[i].len);
 	}
 	return rc;
@@ -346,6 +351,7 @@ static void sink_release(struct sink *s)
 	outfile_abort(&s->file);
 	str_release(&s->tar.head);
 	class_list_release(&s->classes);
+	budget_release(&s->budget);
 	seen_release(&s->frames);
 	seen_release(&s->pictures);
 	str_release(&s->identicals);
@@ -411,6 +417,7 @@ static int ingest(struct sink *s, const struct job_list *l, struct pool *pool, s
 	stamp_free(stamp);
 	s->show = opt.quiet ? (struct progress){0} : cmd_progress();
 	s->work = work_options();
+	s->work.budget = &s->budget;
 	if (!rc)
 		rc = jobs_run(s, l, pool, e);
 	if (!rc && !is_full(s))
@@ -482,6 +489,7 @@ int main(int argc, char **argv)
 	if (!e.code)
 		cmd_binary(opt.out, "-o FILE.tar or a pipe", &e);
 	cmd_catch_signals();
+	budget_init(&s.budget, opt.memory);
 	pool = e.code ? NULL : pool_new((int)opt.threads, &e);
 	if (pool && !job_list_fill(&jobs, argv + 1, n, &jo, &e)) {
 		tell_idle(&jobs);

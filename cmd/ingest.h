@@ -4,6 +4,7 @@
 #define DDM_CMD_INGEST_H
 
 #include <jansson.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -105,6 +106,7 @@ struct job {
 	int seeded, digits;       /* the graph has placeholders; digits of a seed in keys */
 	uint64_t seed;
 	int count;
+	uint64_t bytes; /* of the file */
 	int whole_name; /* the key is made of the whole name, as another file's begins like it up to the first dot */
 };
 
@@ -134,6 +136,19 @@ struct job_options {
 int job_list_fill(struct job_list *l, char **sources, int n, const struct job_options *o, struct err *e);
 void job_list_release(struct job_list *l);
 
+/* What pictures may take together, of all threads; total 0: no limit. */
+struct budget {
+	pthread_mutex_t lock;
+	pthread_cond_t freed;
+	uint64_t total, used; /* of decoders */
+	uint64_t files;       /* of the files that are read ahead, which the program keeps to by what it reads at a time */
+};
+
+void budget_init(struct budget *b, uint64_t memory);
+void budget_release(struct budget *b);
+void budget_take(struct budget *b, uint64_t bytes); /* waits until they are free */
+void budget_give(struct budget *b, uint64_t bytes);
+
 /* What the options say, as far as decoding is concerned. */
 struct work_options {
 	int64_t size;         /* 0: as they are */
@@ -145,8 +160,13 @@ struct work_options {
 	int64_t max_pixels;
 	int classes; /* --classes: a .cls is replaced */
 	int bare;    /* decoders without a filter of system calls */
+	struct budget *budget;
 	int (*stop)(void);
 };
+
+/* What a picture will take in memory until it is of the wanted size, by its header, for budget_take; 0 where the decoder will refuse it.
+ * ERR_DATA where that is more than there is. */
+int still_budget(struct budget *b, const void *data, size_t len, const char *name, const struct work_options *o, uint64_t *bytes, struct err *e);
 
 /* A sample to be written: its members in bytewise order of their extensions, and a hash of its pixels. */
 struct item_member {

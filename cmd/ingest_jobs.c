@@ -69,6 +69,7 @@ static void file_add(struct job_list *l, const char *path, const char *relative,
 	ssize_t n = head_read(path, head, sizeof head);
 	enum media_kind kind = n < 0 ? MEDIA_NONE : media_sniff(head, (size_t)n);
 	char *key = key_of(relative);
+	struct stat st;
 	struct job *j;
 
 	if (kind == MEDIA_TAR && (listed || strstr(path, ".tar"))) {
@@ -94,6 +95,7 @@ static void file_add(struct job_list *l, const char *path, const char *relative,
 	}
 	j = job_add(l);
 	j->path = mem_strdup(path);
+	j->bytes = stat(path, &st) ? 0 : (uint64_t)st.st_size;
 	j->kind = key ? kind : MEDIA_NONE;
 	if (!key)
 		j->why = str_new("%s: no key can be made of this name", path);

@@ -110,25 +110,40 @@ static int picture_store(struct item *it, struct picture *p, const struct work_o
 	return rc;
 }
 
+/* Decoded and, with --size, stored in its place: data is as it was. */
+static int still_take(struct item *it, const uint8_t *data, size_t len, const char *name, const struct work_options *o, struct err *e)
+{
+	struct still_limits limits = {o->max_pixels, o->memory};
+	struct picture p;
+
+	if (still_decode(&p, data, len, name, 3, &limits, e))
+		return -1;
+	if (o->size)
+		return picture_store(it, &p, o, e);
+	it->hash = picture_hash(&p);
+	picture_release(&p);
+	return 0;
+}
+
 /* A picture of ours, which `name` is the origin of: the bytes as they are, unless they must be resized. Takes data over. */
 static int still_store(struct item *it, uint8_t *data, size_t len, const char *name, const struct work_options *o, struct err *e)
 {
 	static const char *const ext[] = {[STILL_JPEG] = "jpg", [STILL_PNG] = "png", [STILL_WEBP] = "webp"};
-	struct still_limits limits = {o->max_pixels, o->memory};
-	struct picture p;
+	uint64_t bytes;
+	int rc;
 
-	if (still_decode(&p, data, len, name, 3, &limits, e)) {
+	if (still_budget(o->budget, data, len, name, o, &bytes, e)) {
 		mem_free(data);
 		return -1;
 	}
-	if (o->size) {
+	budget_take(o->budget, bytes);
+	rc = still_take(it, data, len, name, o, e);
+	budget_give(o->budget, bytes);
+	if (rc || o->size)
 		mem_free(data);
-		return picture_store(it, &p, o, e);
-	}
-	it->hash = picture_hash(&p);
-	picture_release(&p);
-	item_take(it, ext[still_sniff(data, len)], data, len);
-	return 0;
+	else
+		item_take(it, ext[still_sniff(data, len)], data, len);
+	return rc;
 }
 
 /* The caption, class and facts beside a picture: NAME.txt of NAME.jpg, and where a key is made of the whole name also IMG.txt of IMG.1.jpg. */

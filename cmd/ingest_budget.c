@@ -1,0 +1,91 @@
+/* --max-memory: one budget for the pictures that all threads decode at a time. What a picture takes is told by its header. */
+#include <pthread.h>
+#include <string.h>
+
+#include "cmd/ingest.h"
+
+void budget_init(struct budget *b, uint64_t memory)
+{
+	pthread_mutex_init(&b->lock, NULL);
+	pthread_cond_init(&b->freed, NULL);
+	b->total = memory / 4 * 3;
+	b->files = memory / 4;
+	b->used = 0;
+}
+
+void budget_release(struct budget *b)
+{
+	pthread_cond_destroy(&b->freed);
+	pthread_mutex_destroy(&b->lock);
+}
+
+/* More than all is never asked for, so whoever waits is let in when the others are done. */
+void budget_take(struct budget *b, uint64_t bytes)
+{
+	if (!b->total)
+		return;
+	pthread_mutex_lock(&b->lock);
+	while (b->used && b->used + bytes > b->total)
+		pthread_cond_wait(&b->freed, &b->lock);
+	b->used += bytes;
+	pthread_mutex_unlock(&b->lock);
+}
+
+void budget_give(struct budget *b, uint64_t bytes)
+{
+	if (!b->total)
+		return;
+	pthread_mutex_lock(&b->lock);
+	b->used -= bytes;
+	pthread_cond_broadcast(&b->freed);
+	pthread_mutex_unlock(&b->lock);
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* The most that is allocated at one time on the way from the file to pixels of `size` (0: as they are): decoding,
+ * grey to RGB, turning, resizing. */
+static uint64_t still_bytes(const struct still_facts *f, int64_t size)
+{
+	uint64_t w = (uint64_t)f->width, h = (uint64_t)f->height, pixels = w * h, rgb = 3 * pixels, side = (uint64_t)size;
+	int grey = !strncmp(f->mode, "grey", 4), alpha = !strcmp(f->mode, "grey alpha") || !strcmp(f->mode, "rgba");
+	uint64_t channels = (grey || !strcmp(f->mode, "palette") ? 1 : 3) + (uint64_t)alpha, out = grey ? pixels : rgb, peak;
+
+	if (f->kind == STILL_PNG) {
+		/* libpng keeps two rows; we one, or the whole picture where it is interlaced. */
+		uint64_t row = w * channels * (f->bits > 8 ? 2 : 1);
+
+		peak = out + 2 * row + row * (f->gradual ? h : 1);
+	} else if (f->kind == STILL_JPEG) {
+		/* The coefficients of all scans, 16 bits each, or some rows of blocks. */
+		peak = out + (f->gradual ? 2 * 4 * pixels : 64 * 4 * w);
+	} else {
+		peak = rgb + pixels * (f->frames > 1 ? 12 : 8);
+	}
+	if (grey)
+		peak = larger(peak, out + rgb);
+	if (f->orientation > 1)
+		peak = larger(peak, 2 * rgb);
+	if (size) /* a band of the new width, one of sums, and the result twice */
+		peak = larger(peak, rgb + 3 * side * (w < h ? w : h) + 16 * larger(side, w) * 3 + 4 * 3 * side * side);
+	return peak;
+}
+
+int still_budget(struct budget *b, const void *data, size_t len, const char *name, const struct work_options *o, uint64_t *bytes, struct err *e)
+{
+	struct still_facts f;
+	struct err why = {0};
+
+	*bytes = 0;
+	/* A header that says nothing, or too many pixels, is the decoder's to complain about. */
+	if (!b->total || still_probe(&f, data, len, name, &why) || (int64_t)f.width * f.height > o->max_pixels)
+		return 0;
+	*bytes = still_bytes(&f, o->size);
+	if (*bytes > b->total)
+		return err_set(e, ERR_DATA, "%s: %dx%d pixels take %llu MiB to decode, more than %llu MiB, three quarters of --max-memory", name,
+			       f.width, f.height, (unsigned long long)(*bytes >> 20), (unsigned long long)(b->total >> 20));
+	return 0;
+}

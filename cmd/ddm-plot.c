@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/plotinput.h"
 #include "core/mem.h"
 #include "core/meant.h"
 #include "core/str.h"
@@ -25,7 +26,7 @@ static const struct opt options[] = {
     OPT_GROUP("Columns"),
     {.name = "--x", .letter = 'x', .type = OPT_TEXT, .value = &x_column, .arg = "COLUMN", .help = "from left to right; of bars: what names them"},
     {.name = "--y", .letter = 'y', .type = OPT_TEXT, .value = &y_column, .arg = "COLUMN",
-     .help = "what is drawn (cost: default kd; router: weight or entropy; compare: the key)"},
+     .help = "what is drawn (cost: default kd; router: weight, entropy or accuracy; compare: the key)"},
     {.name = "--group", .letter = 'g', .type = OPT_TEXT, .value = &group, .arg = "COLUMN",
      .help = "one series for each value of this column (cost: the arms, default the first column)"},
     {.name = "--low", .type = OPT_TEXT, .value = &low, .arg = "COLUMN", .help = "lower ends of intervals"},
@@ -69,43 +70,6 @@ static const struct program program = {
 enum kind { KIND_LOSS, KIND_COST, KIND_ROUTER, KIND_COMPARE, KIND_LINES, KIND_POINTS, KIND_BARS, KINDS };
 
 static const char *const kinds[] = {"loss", "cost", "router", "compare", "lines", "points", "bars", NULL};
-
-struct input {
-	char **path, **label; /* (n); path borrowed, label owned */
-	char (*hash)[65];     /* (n) */
-	int n;
-	int64_t absent; /* rows without a value */
-};
-
-static int input_init(struct input *in, char **operand, int n, struct err *e)
-{
-	in->n = n;
-	in->path = mem_zalloc((size_t)n, sizeof *in->path);
-	in->label = mem_zalloc((size_t)n, sizeof *in->label);
-	in->hash = mem_zalloc((size_t)n, sizeof *in->hash);
-	for (int i = 0; i < n; i++) {
-		char *cut = strchr(operand[i], '=');
-
-		in->path[i] = cut ? cut + 1 : operand[i];
-		if (cut && cut > operand[i])
-			in->label[i] = str_new("%.*s", (int)(cut - operand[i]), operand[i]);
-		if (!*in->path[i])
-			return err_set(e, ERR_USAGE, "'%s' names no file", operand[i]);
-	}
-	for (int i = 0; i < n; i++)
-		if (!in->label[i])
-			in->label[i] = source_label(in->path, n, i);
-	return 0;
-}
-
-static void input_release(struct input *in)
-{
-	for (int i = 0; i < in->n; i++)
-		mem_free(in->label[i]);
-	mem_free(in->path);
-	mem_free(in->label);
-	mem_free(in->hash);
-}
 
 static int range_parse(const char *text, const char *name, double range[2], int log, struct err *e)
 {
@@ -188,8 +152,14 @@ static int router(struct chart *c, struct input *in, struct err *e)
 {
 	int entropy = y_column && !strcmp(y_column, "entropy");
 
+	if (y_column && !strcmp(y_column, "accuracy")) {
+		for (int i = 0; i < in->n; i++)
+			if (source_accuracy(c, in->path[i], in->label[i], in->hash[i], e))
+				return -1;
+		return 0;
+	}
 	if (y_column && !entropy && strcmp(y_column, "weight"))
-		return err_set(e, ERR_USAGE, "-y %s: weight or entropy", y_column);
+		return err_set(e, ERR_USAGE, "-y %s: weight, entropy or accuracy", y_column);
 	if (in->n > 1)
 		return err_set(e, ERR_USAGE, "of router weights one file makes a chart, not %d", in->n);
 	return source_router(entropy ? NULL : c, entropy ? c : NULL, in->path[0], in->hash[0], e);
@@ -307,13 +277,21 @@ static int run(struct input *in, const char *name, struct err *e)
 	return rc;
 }
 
+/* A model folder is drawn by the logs in it. */
+static enum plot_folder folder_of(const char *kind)
+{
+	if (!strcmp(kind, kinds[KIND_LOSS]))
+		return FOLDER_EXPERTS;
+	return !strcmp(kind, kinds[KIND_ROUTER]) && y_column && !strcmp(y_column, "accuracy") ? FOLDER_ROUTER : FOLDER_NONE;
+}
+
 int main(int argc, char **argv)
 {
 	struct err e = {0};
 	struct input in = {0};
 	int n = cmd_start(&program, argc, argv, 2, -1);
 
-	if (!input_init(&in, argv + 2, n - 1, &e))
+	if (!input_init(&in, argv + 2, n - 1, folder_of(argv[1]), &e))
 		run(&in, argv[1], &e);
 	input_release(&in);
 	return cmd_end(&e);

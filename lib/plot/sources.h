@@ -34,6 +34,9 @@ int source_has(const char *path, const char *column);
  * a picture's weights. Either chart may be NULL. */
 int source_router(struct chart *weights, struct chart *entropy, const char *path, char hash[65], struct err *e);
 
+/* A router's log of training: at which share of the held-out pictures the last validation found the cluster, against t. */
+int source_accuracy(struct chart *c, const char *path, const char *label, char hash[65], struct err *e);
+
 /* Lines or a table of ddm-compare: differences of `key` with their intervals. NULL: the only key there is, ERR_USAGE where there are
  * several. */
 int source_compare(struct bars *b, const char *path, const char *key, char hash[65], struct err *e);

@@ -54,6 +54,33 @@ check "one point" ddm-plot -x step -y loss --log xy -o one.svg points w1=train.j
 head -n 1 train.jsonl >one.jsonl
 drawn single 'one: 400' loss one=one.jsonl
 
+# Model folders: the logs of the experts, by number; a router's accuracy in its last validation.
+mkdir -p model/expert_0 model/expert_2 model/expert_10 model/router model/expert_x bare
+for k in 0 2 10; do cp train.jsonl model/expert_$k/; done
+cp other.jsonl model/expert_x/train.jsonl
+for s in 1 2; do
+	echo "{\"step\":$s,\"loss\":1,\"val_by_time\":[{\"t\":0.25,\"loss\":0.2,\"accuracy\":0.9$s,\"ece\":0},{\"t\":0.75,\"loss\":1,\"accuracy\":0.4$s,\"ece\":0}]}"
+done >model/router/train.jsonl
+printf '{"step":3,"lo' >>model/router/train.jsonl
+drawn folder '>expert_10<' loss model
+check_grep "folder: all experts, by number, the router left out" 'expert_0: from .*expert_2: from .*expert_10: from [^_]*$' folder.svg
+drawn named '>mine expert_2<' loss mine=model
+drawn one_of 'expert: from' loss expert=model/expert_2
+drawn accuracy '>share of held-out pictures' -y accuracy router model
+check_grep "accuracy: of the last validation" '0\.42 at 0\.75' accuracy.svg
+check_grep "accuracy: and at less noise" '0\.92 at 0\.25' accuracy.svg
+drawn accuracies '>b<' -y accuracy router a=model b=model/router c=model/router/train.jsonl
+check_exit 66 "a folder without a log" ddm-plot loss bare
+check_err "what is looked for is named" 'neither train.jsonl nor expert_K/train.jsonl'
+check_exit 66 "a folder without a router" ddm-plot -y accuracy router bare
+check_exit 65 "a log of no router" ddm-plot -y accuracy router train.jsonl
+check_err "is told" 'no "val_by_time"'
+check_exit 2 "nothing of a router" ddm-plot -y loss router w.jsonl
+check_err "what there is, is named" 'weight, entropy or accuracy'
+(echo '{"step":1' && cat model/router/train.jsonl) >damaged.jsonl
+check_exit 65 "a damaged log" ddm-plot -y accuracy router damaged.jsonl
+check_err "by its line" 'damaged.jsonl:1:'
+
 sed 's/kd-pix/fd-pix/; s/0.026/7.5/; s/0.057/9/' c.jsonl | cat c.jsonl - >two.jsonl
 check_exit 2 "differences of two keys" ddm-plot compare two.jsonl
 check_err "are named" "kd-pix and of fd-pix"

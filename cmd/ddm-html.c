@@ -11,7 +11,7 @@
 #include "file/stamp.h"
 #include "file/standing.h"
 
-static const char *title = "Experts and a monolith", *settings, *partition, *compare, *out_path = "-";
+static const char usual_title[] = "Experts and a monolith", *title = usual_title, *settings, *partition, *compare, *out_path = "-";
 static uint64_t most = 768 << 10;
 
 static const struct opt options[] = {
@@ -31,7 +31,7 @@ static const struct program program = {
     .name = "ddm-html",
     .synopsis = "[-t TEXT] [--settings TEXT] [-p DIR] [--compare FILE] [--picture-size SIZE] [-o FILE] RUN...",
     .about = "Write one HTML page, complete in itself, about a run of the recipe: the table, samples, charts, data, settings. Further "
-             "runs of the same with other seeds add intervals to its charts.",
+             "runs of the same with other seeds add intervals to its charts. Of a model's folder it shows the training.",
     .options = options,
 };
 
@@ -76,8 +76,12 @@ static int write_page(struct runpage *r, struct err *e)
 	r->page.most = most;
 	r->settings = settings;
 	r->compare = compare;
-	page_start(&r->page, title, line);
-	for (size_t i = 0; i < sizeof section / sizeof *section && !rc; i++)
+	page_start(&r->page, r->model && title == usual_title ? "The training of a model" : title, line);
+	if (r->model && !rc) {
+		runpage_model(r);
+		rc = runpage_training(r, e) || runpage_again(r, e) ? -1 : 0;
+	}
+	for (size_t i = 0; i < sizeof section / sizeof *section && !rc && !r->model; i++)
 		rc = section[i](r, e);
 	page_end(&r->page);
 	mem_free(line);

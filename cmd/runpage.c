@@ -1,3 +1,4 @@
+/* The page of ddm-html: the sections about what came out and how it was trained. */
 #include "cmd/runpage.h"
 
 #include <stdio.h>
@@ -5,10 +6,8 @@
 #include <sys/stat.h>
 
 #include "cmd/cmd.h"
-#include "config.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
-#include "core/version.h"
 #include "file/fileio.h"
 #include "file/standing.h"
 #include "plot/frame.h"
@@ -45,7 +44,8 @@ static int log_add(struct runpage *r, const char *group, const char *name, struc
 		return 0;
 	}
 	r->log = mem_resize(r->log, (size_t)r->logs + 1, sizeof *r->log);
-	r->log[r->logs] = (struct runlog){.path = path, .group = mem_strdup(group), .name = mem_strdup(name), .router = !strcmp(name, "router")};
+	r->log[r->logs] = (struct runlog){.path = path, .name = mem_strdup(name), .router = !strcmp(name, "router")};
+	r->log[r->logs].group = mem_strdup(*group ? group : "model");
 	return log_facts(&r->log[r->logs++], e);
 }
 
@@ -85,7 +85,7 @@ static int find_logs(struct runpage *r, struct err *e)
 	return rc;
 }
 
-int runpage_open(struct runpage *r, char *const *dir, int n, const char *partition, struct err *e)
+static int run_open(struct runpage *r, char *const *dir, int n, const char *partition, struct err *e)
 {
 	char *shards = path_join(partition ? partition : dir[0], "shards"), *manifest = path_join(shards, "MANIFEST.tsv");
 	int rc = 0;
@@ -102,6 +102,51 @@ int runpage_open(struct runpage *r, char *const *dir, int n, const char *partiti
 	mem_free(shards);
 	mem_free(manifest);
 	return rc;
+}
+
+/* A folder of a model alone: its logs are all there is. */
+static int model_open(struct runpage *r, char *const *dir, int n, struct err *e)
+{
+	r->model = 1;
+	r->dir = r->partition = dir[0];
+	if (n > 1)
+		return err_set(e, ERR_USAGE, "%s holds a model and no report.tsv: of models a page shows one", dir[0]);
+	return find_in_group(r, "", e);
+}
+
+static int has_experts(const char *dir)
+{
+	char **name;
+	size_t n;
+	int found = 0;
+
+	if (dir_list(dir, &name, &n, NULL))
+		return 0;
+	for (size_t i = 0; i < n && !found; i++) {
+		char *path = str_new("%s/%s/train.jsonl", dir, name[i]);
+
+		found = (!strncmp(name[i], "expert_", 7) || !strcmp(name[i], "router")) && path_exists(path);
+		mem_free(path);
+	}
+	names_free(name, n);
+	return found;
+}
+
+int runpage_open(struct runpage *r, char *const *dir, int n, const char *partition, struct err *e)
+{
+	char *table = path_join(dir[0], "report.tsv");
+	int model = !path_exists(table) && has_experts(dir[0]);
+
+	mem_free(table);
+	return model ? model_open(r, dir, n, e) : run_open(r, dir, n, partition, e);
+}
+
+void runpage_model(struct runpage *r)
+{
+	page_paragraph(&r->page, "The training of one model: experts, each trained alone on one cluster of the pictures, and their router where it "
+	                         "has one.");
+	str_puts(&r->page.html, "<nav aria-label=\"Contents\"><ul><li><a href=\"#training\">Training</a></li><li><a href=\"#again\">To do it "
+	                        "again</a></li></ul></nav>\n");
 }
 
 void runpage_release(struct runpage *r)
@@ -130,7 +175,7 @@ static int experts_of(const struct runpage *r, const char *group)
 	return n;
 }
 
-static char *log_name(const struct runpage *r, const struct runlog *l)
+char *runpage_log_name(const struct runpage *r, const struct runlog *l)
 {
 	const char *digits = l->router ? "" : l->name + strlen("expert_");
 
@@ -399,7 +444,7 @@ static int loss_chart(struct runpage *r, const char *group, int routers, struct 
 		int own = !group || !strcmp(l->group, group), alone = !l->router && experts_of(r, l->group) == 1;
 
 		if (l->router == routers && (own || alone)) {
-			char *label = log_name(r, l);
+			char *label = runpage_log_name(r, l);
 
 			rc = source_loss(&c, l->path, label, 0, NULL, e);
 			mem_free(label);
@@ -447,7 +492,7 @@ static void network_table(struct runpage *r)
 	page_table(&r->page, "What was trained", heading, 6);
 	for (int i = 0; i < r->logs; i++) {
 		const struct runlog *l = &r->log[i];
-		char text[5][32], *name = log_name(r, l);
+		char text[5][32], *name = runpage_log_name(r, l);
 		const char *const cell[] = {name, text[0], text[1], text[2], text[3], text[4]};
 
 		snprintf(text[0], sizeof text[0], "%.0f", l->parameters);
@@ -536,125 +581,4 @@ int runpage_routing(struct runpage *r, struct err *e)
 	names_free(name, n);
 	mem_free(dir);
 	return rc;
-}
-
-static void cluster_table(struct runpage *r)
-{
-	static const char *const heading[] = {"cluster", "trained on", "held out"};
-	const struct manifest *m = &r->manifest;
-
-	page_table(&r->page, "Pictures of each cluster", heading, 3);
-	for (int i = 0; i < m->clusters; i++) {
-		char text[3][24];
-		const char *const cell[] = {text[0], text[1], text[2]};
-
-		snprintf(text[0], sizeof text[0], "%d", i);
-		snprintf(text[1], sizeof text[1], "%lld", (long long)m->train[i]);
-		snprintf(text[2], sizeof text[2], "%lld", (long long)m->held[i]);
-		page_row(&r->page, cell, 3);
-	}
-	page_table_end(&r->page);
-}
-
-int runpage_data(struct runpage *r, struct err *e)
-{
-	char *sheet = path_join(r->partition, "clusters.png");
-	int rc = 0;
-
-	page_heading(&r->page, "data", "Data");
-	if (r->manifest.rows)
-		cluster_table(r);
-	if (path_exists(sheet))
-		rc = page_picture(&r->page, sheet, "Rows of small pictures, one row for each cluster, cluster 0 on top.",
-		                  "Some pictures of each cluster, a row for each, cluster 0 on top.", e);
-	mem_free(sheet);
-	return rc;
-}
-
-/* One line of what a stamp says, without its inputs. */
-static char *options_line(const json_t *stamp)
-{
-	struct str text = {0};
-	const char *key;
-	json_t *v;
-
-	json_object_foreach((json_t *)stamp, key, v) {
-		char *value;
-
-		if (!strcmp(key, "program") || !strcmp(key, "version") || !strcmp(key, "inputs") || json_is_object(v) || json_is_array(v))
-			continue;
-		value = json_is_string(v) ? mem_strdup(json_string_value(v)) : json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
-		str_printf(&text, "%s%s %s", text.len ? ", " : "", key, value);
-		mem_free(value);
-	}
-	return text.p ? text.p : mem_strdup("");
-}
-
-static void stamp_put(struct page *p, const char *what, const char *line)
-{
-	json_t *stamp = json_loads(line, 0, NULL), *v;
-	const char *role, *program = json_string_value(json_object_get(stamp, "program"));
-	char *options = options_line(stamp);
-
-	if (program) {
-		str_puts(&p->html, "<dt>");
-		page_text(p, what);
-		str_puts(&p->html, "</dt><dd>");
-		page_text(p, program);
-		page_text(p, " ");
-		page_text(p, json_string_value(json_object_get(stamp, "version")) ? json_string_value(json_object_get(stamp, "version")) : "");
-		page_text(p, *options ? ": " : "");
-		page_text(p, options);
-		json_object_foreach(json_object_get(stamp, "inputs"), role, v) {
-			str_puts(&p->html, "<br>");
-			page_text(p, role);
-			str_puts(&p->html, " <code>");
-			page_text(p, json_string_value(v) ? json_string_value(v) : "");
-			str_puts(&p->html, "</code>");
-		}
-		str_puts(&p->html, "</dd>\n");
-	}
-	json_decref(stamp);
-	mem_free(options);
-}
-
-/* What the outputs say of themselves. */
-static int record(struct runpage *r, struct err *e)
-{
-	static const char *const files[] = {"samples.tar", "assign.tsv", "shards/MANIFEST.tsv"};
-
-	str_puts(&r->page.html, "<h3>What the outputs say of themselves</h3>\n<dl>\n");
-	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-		char *path = path_join(i ? r->partition : r->dir, files[i]), *line = path_exists(path) ? standing_stamp(path, e) : NULL;
-
-		if (line)
-			stamp_put(&r->page, files[i], line);
-		mem_free(path);
-		mem_free(line);
-	}
-	for (int i = 0; i < r->logs; i++) {
-		struct frame *f = frame_load(r->log[i].path, e);
-		char *name = log_name(r, &r->log[i]), *line = f ? frame_json(f, "stamp") : NULL;
-
-		if (line)
-			stamp_put(&r->page, name, line);
-		mem_free(name);
-		mem_free(line);
-		frame_free(f);
-	}
-	str_puts(&r->page.html, "</dl>\n");
-	return e->code ? -1 : 0;
-}
-
-int runpage_again(struct runpage *r, struct err *e)
-{
-	page_heading(&r->page, "again", "To do it again");
-	if (r->settings) {
-		page_paragraph(&r->page, "With this in a Makefile, make report does everything again, and a run with another SEED and RUN shows what chance "
-		                         "does. The same build on the same model of processor gives the same bytes.");
-		page_pre(&r->page, r->settings);
-	}
-	page_paragraph(&r->page, "Versions: ddm " DDM_VERSION ", built with");
-	page_pre(&r->page, DDM_BUILD);
-	return record(r, e);
 }

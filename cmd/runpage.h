@@ -16,6 +16,7 @@ struct runpage {
 	struct manifest manifest; /* rows NULL: none */
 	struct runlog *log;       /* (logs) */
 	int logs;
+	int model; /* dir is that of a model, with logs and nothing else */
 	const char *settings; /* text of a Makefile, or NULL */
 };
 
@@ -26,9 +27,13 @@ struct runlog {
 	int router;
 };
 
-/* Finds and reads what there is; partition NULL: dir[0]. */
+/* Finds and reads what there is; partition NULL: dir[0]. Without a report.tsv, dir may be a model's folder. */
 int runpage_open(struct runpage *r, char *const *dir, int n, const char *partition, struct err *e);
 void runpage_release(struct runpage *r);
+
+void runpage_model(struct runpage *r); /* in place of the summary */
+/* What the page calls the network of a log. Caller frees with mem_free. */
+char *runpage_log_name(const struct runpage *r, const struct runlog *l);
 
 int runpage_summary(struct runpage *r, struct err *e);
 int runpage_results(struct runpage *r, struct err *e);

@@ -84,6 +84,16 @@ cut_to run/samples.png 500
 check_exit 65 "a cut picture" ddm-html -o x.html run
 check_err "is named" samples.png
 check_absent "nothing written" x.html
+# A model's folder: its training alone.
+check "a model" ddm-html -o model.html run/model
+check_grep "a page about it" '<h1>The training of a model</h1>' model.html
+check_grep "its networks" '<th scope="row">expert 10</th>' model.html
+check_grep "and its router" 'Loss of the router' model.html
+check_exit_any 1 "no results" grep -q 'id="results"' model.html
+check "with a title" ddm-html -t Mine -o titled.html run/model
+check_grep "as was asked for" '<h1>Mine</h1>' titled.html
+check_exit 2 "two models" ddm-html run/model run/model
+check_exit 66 "a folder of neither" ddm-html p
 check_stdout "the page" ddm-html -p apart more
 check_clean "no temporary" .
 

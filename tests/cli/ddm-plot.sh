@@ -59,7 +59,8 @@ mkdir -p model/expert_0 model/expert_2 model/expert_10 model/router model/expert
 for k in 0 2 10; do cp train.jsonl model/expert_$k/; done
 cp other.jsonl model/expert_x/train.jsonl
 for s in 1 2; do
-	echo "{\"step\":$s,\"loss\":1,\"val_by_time\":[{\"t\":0.25,\"loss\":0.2,\"accuracy\":0.9$s,\"ece\":0},{\"t\":0.75,\"loss\":1,\"accuracy\":0.4$s,\"ece\":0}]}"
+	echo "{\"step\":$s,\"loss\":1,\"val_by_time\":[{\"t\":0.25,\"loss\":0.2,\"accuracy\":0.9$s,\"ece\":0}," \
+		"{\"t\":0.75,\"loss\":1,\"accuracy\":0.4$s,\"ece\":0}]}"
 done >model/router/train.jsonl
 printf '{"step":3,"lo' >>model/router/train.jsonl
 drawn folder '>expert_10<' loss model

@@ -32,7 +32,7 @@ else
 fi
 
 # A budget that does not come out is known before anything is trained.
-cp -R a c
+cp -Rp a c
 rm -r c/monolith c/model c/samples c/eval
 check_exit_any 2 "a router that costs more than the experts save" demo DEMO=c ROUTER_FLAGS='--steps 4000 --lr 1e-3 -q'
 check_err "is told, with what to do" 'the router costs more than the experts save: .* Take a smaller ROUTER_NET'

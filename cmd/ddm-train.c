@@ -53,8 +53,8 @@ int main(int argc, char **argv)
 	cmd_start(&program, argc, argv, 1, 1);
 	if (!*cluster)
 		err_set(&e, ERR_USAGE, "--cluster is missing: a number from 0, or all");
-	else if (!cluster_argument(cluster, argv[1], &k, &e) && class_dropout >= 0 && !condition)
-		err_set(&e, ERR_USAGE, "--class-dropout: nothing is there to withhold without --condition class or cluster");
+	else
+		cluster_argument(cluster, argv[1], &k, &e);
 	if (e.code)
 		cmd_die(&e);
 	training.o.cluster = (int)k;

@@ -122,7 +122,7 @@ check "told the cluster, but for a quarter" $run $few --condition cluster --clas
 check_grep "which is the null class" '"class_dropout_prob": 0\.25' e_told/expert_0/config.json
 check "that guidance leads away from" ddm-sample -n 2 --steps 2 --route expert:0 --class 1 --cfg 2 -o told.tar e_told
 check_exit 2 "nothing to withhold" $run $few --class-dropout .25 --cluster all -o m s
-check_err "is named" '--class-dropout: .*--condition'
+check_err "is named" '--class-dropout .*--condition'
 
 # What comes out
 check "an expert" ddm-train $few --cluster 0 -o e/expert_0 s

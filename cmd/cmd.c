@@ -62,7 +62,8 @@ void cmd_say(const char *fmt, ...)
 static void out_of_memory(size_t size)
 {
 	char line[200];
-	int n = snprintf(line, sizeof line, "%s: out of memory: %zu bytes\n", program_name(), size);
+	int n = size ? snprintf(line, sizeof line, "%s: out of memory: %zu bytes\n", program_name(), size)
+	             : snprintf(line, sizeof line, "%s: out of memory\n", program_name());
 
 	pending_remove();
 	if (n > 0 && write(2, line, (size_t)n) < 0)

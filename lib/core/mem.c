@@ -13,9 +13,32 @@ static void fail_default(size_t size)
 
 static void (*on_failure)(size_t) = fail_default;
 
+/* Depth of calls, in this thread, into a library that ends the process where it has no memory. */
+static _Thread_local int exiting_calls;
+
+static void at_exit(void)
+{
+	if (exiting_calls)
+		on_failure(0);
+}
+
 void mem_on_failure(void (*handler)(size_t size))
 {
+	static int registered;
+
 	on_failure = handler ? handler : fail_default;
+	if (!registered)
+		registered = !atexit(at_exit);
+}
+
+void mem_enter_exiting(void)
+{
+	exiting_calls++;
+}
+
+void mem_leave_exiting(void)
+{
+	exiting_calls--;
 }
 
 void mem_fail(size_t size)

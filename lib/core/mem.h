@@ -8,11 +8,16 @@
 
 #include "core/err.h"
 
-/* Called with the size that could not be had; must not return. The default aborts. */
+/* Called with the size that could not be had, 0 where nobody tells; must not return. The default aborts. */
 void mem_on_failure(void (*handler)(size_t size));
 
 /* Calls the handler: for what another library could not allocate. */
 void mem_fail(size_t size);
+
+/* Around calls into a library that calls exit() where it has no memory, as libarchive does: exit() in between, in the same thread, is a failed
+ * allocation. They nest. Only after mem_on_failure. */
+void mem_enter_exiting(void);
+void mem_leave_exiting(void);
 
 void *mem_alloc(size_t size);                   /* caller frees with mem_free; size 0 gives a unique pointer */
 void *mem_zalloc(size_t n, size_t size);        /* zeroed; n * size is checked for overflow */

@@ -234,7 +234,12 @@ static struct tar_reader *reader_new(const char *name, const struct tar_limits *
 
 static struct tar_reader *started(struct tar_reader *r, struct err *e)
 {
-	if (!start(r, e))
+	int rc;
+
+	mem_enter_exiting();
+	rc = start(r, e);
+	mem_leave_exiting();
+	if (!rc)
 		return r;
 	tar_close(r);
 	return NULL;
@@ -290,8 +295,10 @@ void tar_close(struct tar_reader *r)
 {
 	if (!r)
 		return;
+	mem_enter_exiting();
 	archive_read_free(r->inner);
 	archive_read_free(r->outer);
+	mem_leave_exiting();
 	if (r->close_fd)
 		close(r->fd);
 	mem_free(r->data);
@@ -512,7 +519,7 @@ static int take_other(struct tar_reader *r, struct archive_entry *entry, struct 
 	return 0;
 }
 
-int tar_next(struct tar_reader *r, struct tar_member *m, struct err *e)
+static int next_member(struct tar_reader *r, struct tar_member *m, struct err *e)
 {
 	if (r->at_end)
 		return 0;
@@ -539,6 +546,16 @@ int tar_next(struct tar_reader *r, struct tar_member *m, struct err *e)
 		if (got)
 			return got;
 	}
+}
+
+int tar_next(struct tar_reader *r, struct tar_member *m, struct err *e)
+{
+	int rc;
+
+	mem_enter_exiting();
+	rc = next_member(r, m, e);
+	mem_leave_exiting();
+	return rc;
 }
 
 const char *tar_stamp(const struct tar_reader *r)

@@ -481,10 +481,10 @@ int outdir_commit(struct outdir *d, struct err *e)
 
 void outdir_abort(struct outdir *d)
 {
+	if (d->lock) /* first: removing a folder takes a descriptor, which may be the last */
+		close(d->lock - 1);
 	if (d->tmp)
 		pending_discard(d->tmp);
-	if (d->lock)
-		close(d->lock - 1);
 	mem_free(d->path);
 	mem_free(d->tmp);
 	*d = (struct outdir){0};

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -102,6 +103,58 @@ static void remove_at(int at, const char *name, int depth)
 
 enum { DEPTH = 16 };
 
+/* The same with one descriptor at a time, by whole names: `path` has room for PATH_MAX bytes, of which len are used. */
+static void remove_by_name(char *path, size_t len, int depth)
+{
+	_Alignas(struct dirent64) char buf[2048];
+	int again = 1;
+
+	while (again) {
+		int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), inner = 0;
+		ssize_t n;
+
+		again = 0;
+		if (fd < 0)
+			return;
+		while (!inner && (n = getdents64(fd, buf, sizeof buf)) > 0)
+			for (ssize_t i = 0; i < n && !inner;) {
+				const struct dirent64 *d = (const struct dirent64 *)(buf + i);
+				size_t more = strlen(d->d_name);
+
+				i += d->d_reclen;
+				if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
+					continue;
+				if (!unlinkat(fd, d->d_name, 0)) {
+					again = 1;
+				} else if (depth > 0 && len + 1 + more < PATH_MAX) {
+					path[len] = '/';
+					memcpy(path + len + 1, d->d_name, more + 1);
+					inner = 1;
+				}
+			}
+		close(fd);
+		if (!inner)
+			continue;
+		remove_by_name(path, strlen(path), depth - 1);
+		again = access(path, F_OK) != 0;
+		path[len] = 0;
+	}
+	rmdir(path);
+}
+
+/* Where the descriptors do not reach from the top to the bottom. */
+static void remove_all(const char *path)
+{
+	char name[PATH_MAX];
+	size_t n = strlen(path);
+
+	remove_at(AT_FDCWD, path, DEPTH);
+	if (n >= sizeof name || access(path, F_OK))
+		return;
+	memcpy(name, path, n + 1);
+	remove_by_name(name, n, DEPTH);
+}
+
 /* With the lock held. */
 static void entry_drop(const char *path)
 {
@@ -132,7 +185,7 @@ int pending_rename(const char *path, const char *to)
 void pending_discard(const char *path)
 {
 	pthread_mutex_lock(&lock);
-	remove_at(AT_FDCWD, path, DEPTH);
+	remove_all(path);
 	entry_drop(path);
 	pthread_mutex_unlock(&lock);
 }
@@ -141,5 +194,5 @@ void pending_remove(void)
 {
 	pthread_mutex_lock(&lock);
 	for (struct pending *p = list; p; p = p->next)
-		remove_at(AT_FDCWD, p->path, DEPTH);
+		remove_all(p->path);
 }

@@ -99,3 +99,18 @@ if command -v ddm-ingest >/dev/null; then
 else
 	skip "ddm-ingest" "not built (--without-media)"
 fi
+
+# So few descriptors that the work fails somewhere: nothing is left behind.
+ddm-cluster -q -k 2 -o few.tsv a && ddm-shard -q -a few.tsv -o few a || exit 1
+mkdir w
+left=
+for n in 3 4 5 6 7 8 9 10; do
+	for job in "ddm-shard -q --threads 1 -a few.tsv -o w/s a" "ddm-exact --threads 1 -o w/e few" "ddm-cluster -q --threads 1 -k 2 -o w/a.tsv a"; do
+		# shellcheck disable=SC2086
+		(ulimit -n $n && exec $job) >/dev/null 2>&1
+		left="$left$(find w -name '*.tmp*')"
+		rm -rf w/s w/e w/a.tsv
+	done
+done
+[ -z "$left" ]
+tap_result $? "with 3 to 10 descriptors" "left behind: $left"

@@ -45,6 +45,8 @@ static const struct opt options[] = {
     {"--class", 0, OPT_TEXT, &run.ask.class, 0, 0, "C",
      "class of all pictures; all: picture i has class i mod their number; labels: the cluster of an item of --labels", NULL, NULL},
     {"--seed", 0, OPT_U64, &run.ask.seed, 0, 0, "S", "seed; picture i depends on seed and i alone (default 0)", NULL, NULL},
+    {"--step", 0, OPT_INT, &run.ask.step, 1, 1e15, "N",
+     "sample the averages of the experts' checkpoints at step N (default: the weights; of a run in training its newest average)", NULL, NULL},
     {"--noise", 0, OPT_CHOICE, &run.ask.noise, 0, 0, "KIND",
      "philox, or torch: what torch.randn of a CPU gives for the seed (default philox)", sample_noises, NULL},
     {"--labels", 0, OPT_TEXT, &run.ask.labels, 0, 0, "FILE", "assignments of reference items, for --route oracle", NULL, NULL},
@@ -91,7 +93,7 @@ static const struct opt options[] = {
 static const struct program program = {
     "ddm-sample",
     "[-n N] [--prompt TEXT] [--prompts FILE] [--negative TEXT] [--preset NAME] [--route HOW] [--solver NAME] "
-    "[--steps N] [--timesteps HOW] [--cfg S] [--cfg-channels N] [--class C] [--seed S] [--noise KIND] [--labels FILE] [--grid FILE] [--report FILE] "
+    "[--steps N] [--timesteps HOW] [--cfg S] [--cfg-channels N] [--class C] [--seed S] [--step N] [--noise KIND] [--labels FILE] [--grid FILE] [--report FILE] "
     "[--log FILE] [--timing FILE] [--expert-time HOW] [--weight-dtype TYPE] [--encoder-weight-dtype TYPE] [--map] [--format NAME] [--vae DIR] "
     "[--tile] [--text-encoder DIR] [--text-features FILE] [--negative-features FILE] [--resident N] [--first I] [--batch N] [--batch-invariant] "
     "[--threads N] [--device NAME] [--profile] [-o FILE] [-q] MODEL",

@@ -1,4 +1,5 @@
 /* ddm-sample: the model and what goes with it: classes, the autoencoder, texts; and whether it can do what is asked for. */
+#include <stdio.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
@@ -136,6 +137,22 @@ static int parse_resident(const char *text, struct resident *r, struct err *e)
 	return err_set(e, ERR_USAGE, "--resident %s: neither 'auto' nor a number of experts nor a size like 20G", text);
 }
 
+/* What is sampled may be another thing an hour later. */
+static void tell_steps(const struct run *r)
+{
+	const struct ensemble *s = &r->ensemble;
+
+	for (int k = 0; k < s->members && !r->ask.quiet; k++) {
+		char name[32];
+
+		snprintf(name, sizeof name, k < s->k ? "expert %d" : "the router", k);
+		if (s->step[k] >= 0 && r->ask.step && k < s->k)
+			cmd_say("%s: sampled at step %lld of its training", name, (long long)s->step[k]);
+		else if (s->step[k] >= 0)
+			cmd_say("%s is in training, at step %lld: its newest average is sampled", name, (long long)s->step[k]);
+	}
+}
+
 int sample_open_model(struct run *r, const char *dir, struct err *e)
 {
 	static const enum compact_type bulk[] = {COMPACT_NONE, COMPACT_BF16, COMPACT_INT8, COMPACT_NONE};
@@ -144,6 +161,7 @@ int sample_open_model(struct run *r, const char *dir, struct err *e)
 	                             .own = r->solver.discrete,
 	                             .capacity = r->ask.batch * (r->ask.cfg == 1 ? 1 : 2),
 	                             .bulk = r->ask.map ? COMPACT_VIEW : bulk[r->ask.weights],
+	                             .step = r->ask.step,
 	                             .device = r->device};
 	struct ensemble *s = &r->ensemble;
 
@@ -155,6 +173,7 @@ int sample_open_model(struct run *r, const char *dir, struct err *e)
 		return -1;
 	if (ensemble_open(s, dir, &o, e))
 		return err_lacking(e, NULL);
+	tell_steps(r);
 	if (check_classes(r, e))
 		return -1;
 	if (find_vae(r, dir, e) || open_text(r, dir, e) || refuse_encoders(r, dir, e) || count_pictures(r, e))

@@ -18,7 +18,7 @@ enum { SAMPLE_MOST = 1000000 }; /* pictures, numbered by six digits */
 /* The options. Paths are NULL where nothing was said. */
 struct sample_ask {
 	int64_t each, count; /* pictures of every prompt, and in all */
-	int64_t steps, first, batch, threads, cfg_channels;
+	int64_t steps, step, first, batch, threads, cfg_channels;
 	uint64_t seed;
 	double cfg;
 	int cfg_given, steps_given, times_given, format_given, encoders_given, tile, map, invariant, profile, quiet;

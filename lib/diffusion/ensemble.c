@@ -10,6 +10,7 @@
 #include "core/str.h"
 #include "diffusion/classsizes.h"
 #include "diffusion/finitemodel.h"
+#include "diffusion/intraining.h"
 #include "diffusion/membership.h"
 #include "diffusion/ondevice.h"
 #include "file/fileio.h"
@@ -510,12 +511,15 @@ struct layout {
 	const char *lone;       /* of an only expert: "" where the folder itself is it, "transformer" in a pipeline of diffusers */
 	int has_router;
 	struct model_config router;
+	char *router_sub;       /* "router", or the checkpoint that stands for it; */
+	int64_t router_step;    /* -1, or its step */
 	struct membership together; /* of what has been opened */
 };
 
 static void layout_release(struct layout *l)
 {
 	membership_release(&l->together);
+	mem_free(l->router_sub);
 	model_config_release(&l->router);
 	mem_free(l->present);
 }
@@ -525,14 +529,62 @@ static int nothing_there(const char *dir, struct err *e)
 {
 	if (path_holds(dir, "unet"))
 		return err_set(e, ERR_DATA, "%s: a pipeline with a U-Net, and only those with a transformer are sampled", dir);
-	return err_set(e, ERR_NOINPUT, "%s: no expert_* folder, no transformer/config.json and no diffusion_pytorch_model.safetensors in it", dir);
+	return err_set(e, ERR_NOINPUT, "%s: no expert_* folder, no transformer/config.json, no diffusion_pytorch_model.safetensors and no checkpoint "
+		       "of a training in it", dir);
+}
+
+/* What stands for the network in dir/sub: sub itself, or a checkpoint of its training. With *step, -1 for the former. Caller frees. */
+static char *settle_sub(const char *dir, const char *sub, enum net_kind kind, int64_t want, int64_t *step, struct err *e)
+{
+	char *folder = *sub ? path_join(dir, sub) : mem_strdup(dir), *weights = want ? NULL : model_weights_path(folder, kind, NULL), *part;
+	char *found = NULL;
+	int rc = 0;
+
+	*step = -1;
+	if (!weights)
+		rc = training_find(folder, want, step, &part, e);
+	if (rc > 0) {
+		found = *sub ? str_new("%s/%s", sub, part) : mem_strdup(part);
+		mem_free(part);
+	} else if (!rc) {
+		found = mem_strdup(sub);
+	}
+	mem_free(folder);
+	mem_free(weights);
+	return found;
+}
+
+static int survey_router(struct layout *l, const char *dir, struct err *e)
+{
+	char *folder;
+	int rc = -1;
+
+	l->router_sub = settle_sub(dir, "router", NET_ROUTER, 0, &l->router_step, e);
+	if (l->router_sub) {
+		folder = path_join(dir, l->router_sub);
+		rc = model_config_load(folder, &l->router, e);
+		mem_free(folder);
+	}
+	return rc;
+}
+
+/* Whether a folder is that of one network: it holds weights, or is in training. */
+static int is_network(const char *dir)
+{
+	char *weights = model_weights_path(dir, NET_DIT, NULL), *part = NULL;
+	int64_t step;
+	int yes = weights || training_find(dir, 0, &step, &part, &(struct err){0}) != 0;
+
+	mem_free(weights);
+	mem_free(part);
+	return yes;
 }
 
 static int survey(struct layout *l, const char *dir, struct err *e)
 {
-	char **names, *weights = model_weights_path(dir, NET_DIT, NULL), *router = path_join(dir, "router");
+	char **names;
 	size_t n;
-	int rc = 0;
+	int rc = 0, own;
 
 	l->present = mem_zalloc(MAX_EXPERTS, 1);
 	l->highest = -1;
@@ -550,8 +602,8 @@ static int survey(struct layout *l, const char *dir, struct err *e)
 		l->highest = k > l->highest ? k : l->highest;
 	}
 	names_free(names, n);
-	if (l->highest < 0 && (weights || path_holds(dir, "transformer/config.json"))) {
-		l->lone = weights ? "" : "transformer";
+	if (l->highest < 0 && ((own = is_network(dir)) || path_holds(dir, "transformer/config.json"))) {
+		l->lone = own ? "" : "transformer";
 		l->has_router = 0;
 		l->present[0] = 1;
 		l->highest = 0;
@@ -559,10 +611,8 @@ static int survey(struct layout *l, const char *dir, struct err *e)
 	if (l->highest < 0)
 		rc = nothing_there(dir, e);
 	else if (l->has_router)
-		rc = model_config_load(router, &l->router, e);
+		rc = survey_router(l, dir, e);
 out:
-	mem_free(weights);
-	mem_free(router);
 	return rc;
 }
 
@@ -586,18 +636,19 @@ static int open_experts(struct ensemble *s, struct layout *l, const char *dir, c
 	int first = 1;
 
 	for (int k = 0; k < s->k; k++) {
-		char sub[32], *where;
+		char name[32], *sub, *where;
 		int rc;
 
 		if (!l->present[k] || (o->policy.kind == POLICY_EXPERT && o->policy.k != k))
 			continue;
-		snprintf(sub, sizeof sub, "expert_%d", k);
-		if (l->lone)
-			snprintf(sub, sizeof sub, "%s", l->lone);
+		snprintf(name, sizeof name, "expert_%d", k);
+		if (!(sub = settle_sub(dir, l->lone ? l->lone : name, NET_DIT, o->step, &s->step[k], e)))
+			return -1;
 		where = *sub ? path_join(dir, sub) : mem_strdup(dir);
 		rc = open_member(s, k, dir, sub, o, e) || prepare_expert(s, k, where, o, first, e) ||
 		     membership_add(&l->together, dir, sub, l->lone ? -1 : k, s->member[k].config, e) ? -1 : 0;
 		mem_free(where);
+		mem_free(sub);
 		if (rc)
 			return -1;
 		first = 0;
@@ -607,11 +658,12 @@ static int open_experts(struct ensemble *s, struct layout *l, const char *dir, c
 	return l->has_router ? membership_add(&l->together, dir, "router", -1, &l->router, e) : 0;
 }
 
-static int open_router(struct ensemble *s, const char *dir, const struct ensemble_options *o, struct err *e)
+static int open_router(struct ensemble *s, const struct layout *l, const char *dir, const struct ensemble_options *o, struct err *e)
 {
 	struct member *m = &s->member[s->k];
 
-	if (open_member(s, s->k, dir, "router", o, e) || check_shape(s, &m->config->net, "router", e))
+	s->step[s->k] = l->router_step;
+	if (open_member(s, s->k, dir, l->router_sub, o, e) || check_shape(s, &m->config->net, "router", e))
 		return -1;
 	s->router = (struct router){run_router, m, o->capacity, member_flops(m)};
 	return 0;
@@ -620,7 +672,7 @@ static int open_router(struct ensemble *s, const char *dir, const struct ensembl
 /* Sizes from the router's config, else from an expert trained on data of that many clusters. */
 static int find_shares(struct ensemble *s, const struct layout *l, const char *dir, struct err *e)
 {
-	char *config = path_join(dir, "router/config.json");
+	char *config = str_new("%s/%s/config.json", dir, l->has_router ? l->router_sub : "router");
 	int rc = 0;
 
 	if (l->has_router) {
@@ -678,8 +730,11 @@ int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_opt
 	s->members = s->k + 1;
 	s->member = mem_zalloc((size_t)s->members, sizeof *s->member);
 	s->expert = mem_zalloc((size_t)s->k, sizeof *s->expert);
+	s->step = mem_alloc((size_t)s->members * sizeof *s->step);
+	for (int i = 0; i < s->members; i++)
+		s->step[i] = -1;
 	if (open_experts(s, &l, dir, o, e) ||
-	    (o->own && share_path(s, dir, e)) || (l.has_router && policy_needs_router(&o->policy) && open_router(s, dir, o, e)) ||
+	    (o->own && share_path(s, dir, e)) || (l.has_router && policy_needs_router(&o->policy) && open_router(s, &l, dir, o, e)) ||
 	    find_shares(s, &l, dir, e) || check_resident(s, o, e))
 		goto out;
 	s->resident = o->resident;
@@ -789,6 +844,7 @@ void ensemble_release(struct ensemble *s)
 	mem_free(s->file);
 	mem_free(s->member);
 	mem_free(s->expert);
+	mem_free(s->step);
 	mem_free(s->shares);
 	mem_free(s->class_shares);
 	memset(s, 0, sizeof *s);

@@ -28,6 +28,7 @@ struct ensemble_options {
 	enum compact_type bulk; /* of the experts' weights (model_open); the router's are floats: a small error there is another route */
 	struct device *device;  /* borrowed */
 	struct resident resident;
+	int64_t step;           /* > 0: of the experts, the average of that step's checkpoint; 0: the weights, or while there are none the newest average */
 };
 
 struct ensemble_file {
@@ -61,6 +62,7 @@ struct ensemble {
 	int paged;                 /* it has been decided */
 	struct member *member;     /* (k + 1) networks; the router last */
 	int members;
+	int64_t *step;             /* (k + 1) of the checkpoint whose average stands for an expert, last the router; -1: its weights do */
 };
 
 /* The weights of a network are read when it is first asked: those of an expert that no sample is sent to never are, but for their hash.

@@ -52,6 +52,8 @@ const char *model_weights_name(enum net_kind kind)
 
 char *model_weights_path(const char *dir, enum net_kind kind, struct err *e)
 {
+	if (path_holds(dir, "MANIFEST.json") && path_holds(dir, CHECKPOINT_AVERAGE))
+		return path_join(dir, CHECKPOINT_AVERAGE);
 	return weightfile_locate(dir, model_weights_name(kind), e);
 }
 

@@ -39,7 +39,9 @@ char *model_config_text(const struct model_config *c, const json_t *extra);
 const char *model_weights_name(enum net_kind kind);
 /* Name of the file, beside the weights, with the mean of the samples that an expert was trained on: .npy, (C, S, S). It may be absent. */
 #define MODEL_MEAN_NAME "data_mean.npy"
-/* The path of those that are read: that file, or another's as weightfile_locate finds it. NULL: none. Caller frees with mem_free. */
+/* The averaged weights in a checkpoint of the trainers, beside its MANIFEST.json. */
+#define CHECKPOINT_AVERAGE "ema.safetensors"
+/* The path of those that are read: that of a checkpoint; that file, or another's as weightfile_locate finds it. NULL: none. Caller frees with mem_free. */
 char *model_weights_path(const char *dir, enum net_kind kind, struct err *e);
 
 struct model;

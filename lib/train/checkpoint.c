@@ -28,7 +28,7 @@ static int parts_of(const struct train_state *s, struct part out[FILES])
 {
 	const struct part all[FILES] = {
 	    {"weights.safetensors", s->values, 1, 0},
-	    {"ema.safetensors", s->ema, 1, 0},
+	    {CHECKPOINT_AVERAGE, s->ema, 1, 0},
 	    {"exp_avg.safetensors", s->m, 0, s->offload != 0},
 	    {"exp_avg_sq.safetensors", s->v, 0, s->offload != 0},
 	    {"best.safetensors", s->best, 1, 0},
@@ -71,6 +71,21 @@ static int save_parts(const char *dir, const struct train_state *s, json_t *file
 		mem_free(table.v);
 		mem_free(path);
 	}
+	return rc;
+}
+
+/* With which the folder is a network that others can read. */
+static int save_config(const char *dir, const struct train_state *s, json_t *files, struct err *e)
+{
+	char *path = path_join(dir, "config.json"), hex[65];
+	size_t len = s->config ? strlen(s->config) : 0;
+	int rc = 0;
+
+	if (s->config && !(rc = commit_bytes(path, s->config, len, e))) {
+		sha256_text(s->config, hex);
+		json_array_append_new(files, json_pack("{s:s, s:I, s:s}", "name", "config.json", "size", (json_int_t)len, "sha256", hex));
+	}
+	mem_free(path);
 	return rc;
 }
 
@@ -119,7 +134,7 @@ int checkpoint_save(const char *dir, const struct train_state *s, const char *st
 		if (dir_remove(path, e))
 			goto out;
 	}
-	if (!outdir_begin(&out, path, e) && !save_parts(out.tmp, s, files, e) && !save_manifest(out.tmp, s, stamp, files, e))
+	if (!outdir_begin(&out, path, e) && !save_parts(out.tmp, s, files, e) && !save_config(out.tmp, s, files, e) && !save_manifest(out.tmp, s, stamp, files, e))
 		rc = outdir_commit(&out, e);
 	outdir_abort(&out);
 out:

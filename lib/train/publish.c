@@ -43,13 +43,12 @@ int already_done(struct trainer *r, struct err *e)
 	return rc;
 }
 
-static int write_config(struct trainer *r, struct err *e)
+char *trainer_config(const struct trainer *r)
 {
 	const struct dataset_info *info = dataset_info(r->data);
 	struct model_config c = {.net = r->net, .path = "linear", .cluster = r->o->cluster, .clusters = info->clusters};
-	char *path = path_join(r->o->out, "config.json"), *text;
+	char *text;
 	json_t *extra = json_object();
-	int rc;
 
 	if (r->net.kind != NET_ROUTER)
 		snprintf(c.prediction, sizeof c.prediction, "%s", prediction_name(r->o->prediction));
@@ -59,9 +58,16 @@ static int write_config(struct trainer *r, struct err *e)
 	config_names(r, extra);
 	json_object_set_new(extra, "training", json_loads(r->stamp, 0, NULL));
 	text = model_config_text(&c, extra);
-	rc = commit_bytes(path, text, strlen(text), e);
 	model_config_release(&c);
 	json_decref(extra);
+	return text;
+}
+
+static int write_config(struct trainer *r, struct err *e)
+{
+	char *path = path_join(r->o->out, "config.json"), *text = trainer_config(r);
+	int rc = commit_bytes(path, text, strlen(text), e);
+
 	mem_free(text);
 	mem_free(path);
 	return rc;

@@ -57,6 +57,9 @@ struct trainer {
 /* Objective and tape for the options, device and network of r, whose data is open; laid out, not allocated. */
 void trainer_record(struct trainer *r);
 
+/* The text of config.json. Caller frees with mem_free. */
+char *trainer_config(const struct trainer *r);
+
 /* Fill p from what was recorded. */
 void trainer_plan(const struct trainer *r, struct train_plan *p);
 

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/mem.h"
+
 static float *floats(struct device *d, int64_t n, const char *what, struct err *e)
 {
 	return d->alloc(d, (size_t)n * sizeof(float), what, e);
@@ -59,6 +61,7 @@ void state_release(struct train_state *s)
 	}
 	if (s->device)
 		s->device->release(s->device, s->rounded);
+	mem_free(s->config);
 	for (size_t i = 0; s->device && i < sizeof all / sizeof *all; i++)
 		s->device->release(s->device, all[i]);
 	memset(s, 0, sizeof *s);

@@ -27,6 +27,7 @@ struct train_state {
 	/* Of the next line of the log, so that a run that goes on writes the lines of one nobody disturbed. */
 	double loss_sum;               /* of loss_count steps */
 	int64_t loss_count, line_step; /* since the line of that step */
+	char *config;    /* the text of config.json that checkpoints carry, so that they can be sampled; owned; NULL: none */
 };
 
 /* Arenas for p, zeroed; keep_best allocates `best`, bf16 `rounded`. p and the device are borrowed. Release with state_release. */

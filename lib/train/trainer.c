@@ -323,6 +323,7 @@ static int allocate(struct trainer *r, struct err *e)
 	tape_bind_bf16(r->loss.tape, r->state.rounded);
 	tape_bind(r->loss.tape, r->loss.dloss, r->dloss);
 	loss_bind(&r->loss, &r->noised);
+	r->state.config = trainer_config(r);
 	return 0;
 }
 

@@ -111,6 +111,8 @@ static int32_t class_of(const struct run *r, int64_t i)
 {
 	if (r->class == CLASS_LABELS)
 		return r->chosen[i];
+	if (r->class == CLASS_LIST)
+		return r->classes[r->index[i] % r->class_count];
 	return (int32_t)(r->class == CLASS_ALL ? r->index[i] % r->ensemble.classes : r->class);
 }
 

@@ -6,10 +6,56 @@
 #include "cmd/opendevice.h"
 #include "cmd/sample_run.h"
 #include "core/hash.h"
+#include "core/names.h"
 #include "core/str.h"
 #include "core/mem.h"
 #include "data/textencoder.h"
 #include "file/fileio.h"
+
+/* A number, or a name where the classes have names. */
+static int parse_class(const struct run *r, const char *text, int64_t *class, struct err *e)
+{
+	const struct ensemble *s = &r->ensemble;
+
+	if (s->class_names)
+		return names_parse(s->class_names, s->classes, text, "--class", "class", class, e);
+	return !parse_i64(text, 0, s->classes - 1, class) ? 0
+	       : err_set(e, ERR_USAGE, "--class %s: neither 'all' nor 'labels' nor in 0..%d, the classes of the model, which have no names", text,
+	                 s->classes - 1);
+}
+
+/* One class, whose name may hold commas, or several between commas. Stamps know numbers: a name is no other request. */
+static int parse_classes(struct run *r, struct err *e)
+{
+	const char *at = r->ask.class;
+	struct str text = {0};
+	int64_t class, n = 1;
+	int rc = 0;
+
+	if (names_find(r->ensemble.class_names, at) >= 0 || !strchr(at, ',')) {
+		rc = parse_class(r, at, &r->class, e);
+		r->class_text = rc ? NULL : str_new("%lld", (long long)r->class);
+		r->ask.class = rc ? at : r->class_text;
+		return rc;
+	}
+	for (const char *c = at; *c; c++)
+		n += *c == ',';
+	r->classes = mem_zalloc((size_t)n, sizeof *r->classes);
+	for (int64_t i = 0; i < n && !rc; i++, at += strcspn(at, ",") + 1) {
+		char *one = str_new("%.*s", (int)strcspn(at, ","), at);
+
+		rc = parse_class(r, one, &class, e);
+		r->classes[r->class_count++] = rc ? 0 : (int32_t)class;
+		str_printf(&text, "%s%lld", i ? "," : "", (long long)r->classes[i]);
+		mem_free(one);
+	}
+	r->class = CLASS_LIST;
+	r->class_text = mem_strdup(str_text(&text));
+	if (!rc)
+		r->ask.class = r->class_text;
+	str_release(&text);
+	return rc;
+}
 
 static int check_classes(struct run *r, struct err *e)
 {
@@ -22,9 +68,8 @@ static int check_classes(struct run *r, struct err *e)
 		r->class = CLASS_ALL;
 	else if (r->labelled)
 		r->class = CLASS_LABELS;
-	else if (r->ask.class && parse_i64(r->ask.class, 0, s->classes - 1, &r->class))
-		return err_set(e, ERR_USAGE, "--class %s: neither 'all' nor 'labels' nor in 0..%d, the classes of the model", r->ask.class,
-		               s->classes - 1);
+	else if (r->ask.class && parse_classes(r, e))
+		return -1;
 	if (!r->ask.class && s->classes && !s->null_label)
 		return err_set(e, ERR_USAGE, "--class is missing: this model was trained without the null label");
 	if (r->ask.cfg != 1 && r->class == CLASS_NONE && !s->text_tokens)

@@ -49,6 +49,9 @@ struct run {
 	struct reference labels;
 	int64_t class; /* or one of CLASS_ */
 	int labelled;  /* --class labels */
+	int32_t *classes; /* (class_count) of CLASS_LIST */
+	int64_t class_count;
+	char *class_text; /* by number, as stamps have it */
 	struct mixture_stats stats;
 	int64_t *assigned; /* (k) pictures whose heaviest expert at the end is k */
 	struct outfile log;
@@ -78,7 +81,7 @@ struct run {
 	struct output_item *item; /* (batch) */
 };
 
-enum { CLASS_NONE = -1, CLASS_ALL = -2, CLASS_LABELS = -3 };
+enum { CLASS_NONE = -1, CLASS_ALL = -2, CLASS_LABELS = -3, CLASS_LIST = -4 };
 
 /* The options among themselves, before the model is read: sets policy, solver and what a preset fills in. */
 int sample_request(struct run *r, const char *dir, struct err *e);

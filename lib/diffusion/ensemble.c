@@ -737,6 +737,7 @@ int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_opt
 	    (o->own && share_path(s, dir, e)) || (l.has_router && policy_needs_router(&o->policy) && open_router(s, &l, dir, o, e)) ||
 	    find_shares(s, &l, dir, e) || check_resident(s, o, e))
 		goto out;
+	s->class_names = json_incref(l.together.class_names);
 	s->resident = o->resident;
 	s->bulk = o->bulk;
 	hash_files(s);
@@ -847,5 +848,6 @@ void ensemble_release(struct ensemble *s)
 	mem_free(s->step);
 	mem_free(s->shares);
 	mem_free(s->class_shares);
+	json_decref(s->class_names);
 	memset(s, 0, sizeof *s);
 }

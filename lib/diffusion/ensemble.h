@@ -2,6 +2,7 @@
 #ifndef DDM_DIFFUSION_ENSEMBLE_H
 #define DDM_DIFFUSION_ENSEMBLE_H
 
+#include <jansson.h>
 #include <stdint.h>
 
 #include "core/err.h"
@@ -40,6 +41,7 @@ struct ensemble {
 	int k;                     /* clusters the model knows; some experts may be absent */
 	int64_t channels, size, d; /* of a picture; d = channels * size * size */
 	int classes;               /* 0: unconditional */
+	json_t *class_names;       /* of the classes (core/names.h); NULL: they have none */
 	int null_label;            /* every expert was trained with the null label, so it can go without a class and be guided */
 	int64_t text_tokens, text_width; /* features of a text that the experts read; 0: none */
 	int lower;                 /* there is an expert whose texts are in lower case (struct model_config) */

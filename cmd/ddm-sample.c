@@ -43,7 +43,8 @@ static const struct opt options[] = {
     {"--cfg", 0, OPT_REAL, &run.ask.cfg, -100, 100, "S", "classifier-free guidance; 1 is none (default 1)", NULL, &run.ask.cfg_given},
     {"--cfg-channels", 0, OPT_INT, &run.ask.cfg_channels, 1, 65536, "N", "guide the first N channels alone (default: all)", NULL, NULL},
     {"--class", 0, OPT_TEXT, &run.ask.class, 0, 0, "C",
-     "class of all pictures by number or name, or several, taken in turns: pants,shirt; all: picture i has class i mod their number; labels: the cluster of an item of --labels", NULL, NULL},
+     "class of all pictures by number or name, or several, taken in turns: pants,shirt; all: picture i has class i mod their "
+     "number; labels: the cluster of an item of --labels", NULL, NULL},
     {"--seed", 0, OPT_U64, &run.ask.seed, 0, 0, "S", "seed; picture i depends on seed and i alone (default 0)", NULL, NULL},
     {"--step", 0, OPT_INT, &run.ask.step, 1, 1e15, "N",
      "sample the averages of the experts' checkpoints at step N (default: the weights; of a run in training its newest average)", NULL, NULL},
@@ -93,7 +94,8 @@ static const struct opt options[] = {
 static const struct program program = {
     "ddm-sample",
     "[-n N] [--prompt TEXT] [--prompts FILE] [--negative TEXT] [--preset NAME] [--route HOW] [--solver NAME] "
-    "[--steps N] [--timesteps HOW] [--cfg S] [--cfg-channels N] [--class C] [--seed S] [--step N] [--noise KIND] [--labels FILE] [--grid FILE] [--report FILE] "
+    "[--steps N] [--timesteps HOW] [--cfg S] [--cfg-channels N] [--class C] [--seed S] [--step N] [--noise KIND] [--labels FILE] [--grid FILE] "
+    "[--report FILE] "
     "[--log FILE] [--timing FILE] [--expert-time HOW] [--weight-dtype TYPE] [--encoder-weight-dtype TYPE] [--map] [--format NAME] [--vae DIR] "
     "[--tile] [--text-encoder DIR] [--text-features FILE] [--negative-features FILE] [--resident N] [--first I] [--batch N] [--batch-invariant] "
     "[--threads N] [--device NAME] [--profile] [-o FILE] [-q] MODEL",

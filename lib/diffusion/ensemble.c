@@ -10,7 +10,7 @@
 #include "core/str.h"
 #include "diffusion/classsizes.h"
 #include "diffusion/finitemodel.h"
-#include "diffusion/intraining.h"
+#include "diffusion/layout.h"
 #include "diffusion/membership.h"
 #include "diffusion/ondevice.h"
 #include "file/fileio.h"
@@ -19,7 +19,7 @@
 #include "net/model.h"
 #include "net/pager.h"
 
-enum { MAX_EXPERTS = 4096, ROOM = 768 << 20 /* for graphs, libraries and the solver */ };
+enum { ROOM = 768 << 20 /* for graphs, libraries and the solver */ };
 
 /* One network, or samples in its place, and how its output becomes a velocity. */
 struct member {
@@ -487,133 +487,12 @@ static int share_path(struct ensemble *s, const char *dir, struct err *e)
 	return 0;
 }
 
-int ensemble_number(const char *name)
-{
-	int64_t k;
-
-	if (strncmp(name, "expert_", 7) || name[7] == '+' || (name[7] == '0' && name[8]) || parse_i64(name + 7, 0, MAX_EXPERTS - 1, &k))
-		return -1;
-	return (int)k;
-}
-
 static void take_sizes(struct ensemble *s, const int64_t *sizes)
 {
 	mem_free(s->shares);
 	s->shares = mem_zalloc((size_t)s->k, sizeof *s->shares);
 	for (int k = 0; k < s->k; k++)
 		s->shares[k] = (double)sizes[k];
-}
-
-/* What the folders' names and the router's config say, before any weights are read. */
-struct layout {
-	unsigned char *present; /* (MAX_EXPERTS) */
-	int highest;            /* -1: no expert_* folder */
-	const char *lone;       /* of an only expert: "" where the folder itself is it, "transformer" in a pipeline of diffusers */
-	int has_router;
-	struct model_config router;
-	char *router_sub;       /* "router", or the checkpoint that stands for it; */
-	int64_t router_step;    /* -1, or its step */
-	struct membership together; /* of what has been opened */
-};
-
-static void layout_release(struct layout *l)
-{
-	membership_release(&l->together);
-	mem_free(l->router_sub);
-	model_config_release(&l->router);
-	mem_free(l->present);
-}
-
-/* What is missing in a folder that holds no expert, as far as can be told. */
-static int nothing_there(const char *dir, struct err *e)
-{
-	if (path_holds(dir, "unet"))
-		return err_set(e, ERR_DATA, "%s: a pipeline with a U-Net, and only those with a transformer are sampled", dir);
-	return err_set(e, ERR_NOINPUT, "%s: no expert_* folder, no transformer/config.json, no diffusion_pytorch_model.safetensors and no checkpoint "
-		       "of a training in it", dir);
-}
-
-/* What stands for the network in dir/sub: sub itself, or a checkpoint of its training. With *step, -1 for the former. Caller frees. */
-static char *settle_sub(const char *dir, const char *sub, enum net_kind kind, int64_t want, int64_t *step, struct err *e)
-{
-	char *folder = *sub ? path_join(dir, sub) : mem_strdup(dir), *weights = want ? NULL : model_weights_path(folder, kind, NULL), *part;
-	char *found = NULL;
-	int rc = 0;
-
-	*step = -1;
-	if (!weights)
-		rc = training_find(folder, want, step, &part, e);
-	if (rc > 0) {
-		found = *sub ? str_new("%s/%s", sub, part) : mem_strdup(part);
-		mem_free(part);
-	} else if (!rc) {
-		found = mem_strdup(sub);
-	}
-	mem_free(folder);
-	mem_free(weights);
-	return found;
-}
-
-static int survey_router(struct layout *l, const char *dir, struct err *e)
-{
-	char *folder;
-	int rc = -1;
-
-	l->router_sub = settle_sub(dir, "router", NET_ROUTER, 0, &l->router_step, e);
-	if (l->router_sub) {
-		folder = path_join(dir, l->router_sub);
-		rc = model_config_load(folder, &l->router, e);
-		mem_free(folder);
-	}
-	return rc;
-}
-
-/* Whether a folder is that of one network: it holds weights, or is in training. */
-static int is_network(const char *dir)
-{
-	char *weights = model_weights_path(dir, NET_DIT, NULL), *part = NULL;
-	int64_t step;
-	int yes = weights || training_find(dir, 0, &step, &part, &(struct err){0}) != 0;
-
-	mem_free(weights);
-	mem_free(part);
-	return yes;
-}
-
-static int survey(struct layout *l, const char *dir, struct err *e)
-{
-	char **names;
-	size_t n;
-	int rc = 0, own;
-
-	l->present = mem_zalloc(MAX_EXPERTS, 1);
-	l->highest = -1;
-	if (dir_list(dir, &names, &n, e)) {
-		rc = -1;
-		goto out;
-	}
-	for (size_t i = 0; i < n; i++) {
-		int k = ensemble_number(names[i]);
-
-		l->has_router |= !strcmp(names[i], "router");
-		if (k < 0)
-			continue;
-		l->present[k] = 1;
-		l->highest = k > l->highest ? k : l->highest;
-	}
-	names_free(names, n);
-	if (l->highest < 0 && ((own = is_network(dir)) || path_holds(dir, "transformer/config.json"))) {
-		l->lone = own ? "" : "transformer";
-		l->has_router = 0;
-		l->present[0] = 1;
-		l->highest = 0;
-	}
-	if (l->highest < 0)
-		rc = nothing_there(dir, e);
-	else if (l->has_router)
-		rc = survey_router(l, dir, e);
-out:
-	return rc;
 }
 
 static int count_clusters(struct ensemble *s, const struct layout *l, const char *dir, struct err *e)
@@ -642,7 +521,7 @@ static int open_experts(struct ensemble *s, struct layout *l, const char *dir, c
 		if (!l->present[k] || (o->policy.kind == POLICY_EXPERT && o->policy.k != k))
 			continue;
 		snprintf(name, sizeof name, "expert_%d", k);
-		if (!(sub = settle_sub(dir, l->lone ? l->lone : name, NET_DIT, o->step, &s->step[k], e)))
+		if (!(sub = layout_settle_sub(dir, l->lone ? l->lone : name, NET_DIT, o->step, &s->step[k], e)))
 			return -1;
 		where = *sub ? path_join(dir, sub) : mem_strdup(dir);
 		rc = open_member(s, k, dir, sub, o, e) || prepare_expert(s, k, where, o, first, e) ||
@@ -725,7 +604,7 @@ int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_opt
 	int rc = -1;
 
 	memset(s, 0, sizeof *s);
-	if (survey(&l, dir, e) || count_clusters(s, &l, dir, e))
+	if (layout_survey(&l, dir, e) || count_clusters(s, &l, dir, e))
 		goto out;
 	s->members = s->k + 1;
 	s->member = mem_zalloc((size_t)s->members, sizeof *s->member);
@@ -774,7 +653,7 @@ int ensemble_solver(struct scheduler_solver *s, const char *dir, struct err *e)
 {
 	struct layout l = {0};
 	struct scheduler_solver one = {.text = ""};
-	int rc = !survey(&l, dir, &(struct err){0}); /* what is wrong with the folder is ensemble_open's to tell */
+	int rc = !layout_survey(&l, dir, &(struct err){0}); /* what is wrong with the folder is ensemble_open's to tell */
 
 	*s = one;
 	for (int k = 0; k <= l.highest && rc > 0; k++) {
@@ -792,21 +671,6 @@ int ensemble_solver(struct scheduler_solver *s, const char *dir, struct err *e)
 	}
 	layout_release(&l);
 	return rc;
-}
-
-int ensemble_lone(const char *dir)
-{
-	struct layout l = {0};
-	int lone = -1, n = 0;
-
-	if (!survey(&l, dir, &(struct err){0}) && !l.has_router)
-		for (int k = 0; k <= l.highest; k++)
-			if (l.present[k]) {
-				lone = k;
-				n++;
-			}
-	layout_release(&l);
-	return n == 1 ? lone : -1;
 }
 
 int64_t ensemble_member_bytes(const struct ensemble *s, int i)

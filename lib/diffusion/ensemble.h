@@ -29,7 +29,7 @@ struct ensemble_options {
 	enum compact_type bulk; /* of the experts' weights (model_open); the router's are floats: a small error there is another route */
 	struct device *device;  /* borrowed */
 	struct resident resident;
-	int64_t step;           /* > 0: of the experts, the average of that step's checkpoint; 0: the weights, or while there are none the newest average */
+	int64_t step;           /* > 0: the average of the experts' checkpoint of that step; 0: the weights, or without them the newest average */
 };
 
 struct ensemble_file {

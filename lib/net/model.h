@@ -41,7 +41,8 @@ const char *model_weights_name(enum net_kind kind);
 #define MODEL_MEAN_NAME "data_mean.npy"
 /* The averaged weights in a checkpoint of the trainers, beside its MANIFEST.json. */
 #define CHECKPOINT_AVERAGE "ema.safetensors"
-/* The path of those that are read: that of a checkpoint; that file, or another's as weightfile_locate finds it. NULL: none. Caller frees with mem_free. */
+/* The path of those that are read: that of a checkpoint; that file, or another's as weightfile_locate finds it. NULL: none. Caller frees with
+ * mem_free. */
 char *model_weights_path(const char *dir, enum net_kind kind, struct err *e);
 
 struct model;

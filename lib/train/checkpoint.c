@@ -134,7 +134,8 @@ int checkpoint_save(const char *dir, const struct train_state *s, const char *st
 		if (dir_remove(path, e))
 			goto out;
 	}
-	if (!outdir_begin(&out, path, e) && !save_parts(out.tmp, s, files, e) && !save_config(out.tmp, s, files, e) && !save_manifest(out.tmp, s, stamp, files, e))
+	if (!outdir_begin(&out, path, e) && !save_parts(out.tmp, s, files, e) && !save_config(out.tmp, s, files, e) &&
+	    !save_manifest(out.tmp, s, stamp, files, e))
 		rc = outdir_commit(&out, e);
 	outdir_abort(&out);
 out:

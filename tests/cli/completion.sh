@@ -49,7 +49,8 @@ for program in "$B"/ddm-*; do
 done
 check_absent "every program lists options" none
 
-check_out "a name begun" "--steps" completes ddm-sample --st
+check_out "a name begun" "--step
+--steps" completes ddm-sample --st
 check_out "names that share a beginning" "--centroids
 --centroids-out" completes ddm-cluster --centr
 check_out "words that a text may be" "ddim

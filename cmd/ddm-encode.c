@@ -361,7 +361,7 @@ static int write_tar(struct work *w, const struct stamp *stamp, struct samples *
 	int on = open_output(w, stamp, 0, e), rc = on < 0 || tar_start(&t, &w->partial.out, on ? NULL : line, e) ? -1 : put_samples(w, &t, s, e);
 
 	if (rc)
-		str_release(&t.head);
+		tar_release(&t);
 	else
 		rc = tar_finish(&t, e) || partial_commit(&w->partial, e) ? -1 : 0;
 	close_output(w, e);

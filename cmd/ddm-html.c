@@ -5,6 +5,7 @@
 #include "cmd/runpage.h"
 #include "core/hash.h"
 #include "core/mem.h"
+#include "core/seal.h"
 #include "file/claim.h"
 #include "file/commit.h"
 #include "file/fileio.h"
@@ -84,6 +85,7 @@ static int write_page(struct runpage *r, struct err *e)
 	for (size_t i = 0; i < sizeof section / sizeof *section && !rc && !r->model; i++)
 		rc = section[i](r, e);
 	page_end(&r->page);
+	seal_markup(&r->page.html);
 	mem_free(line);
 	return rc ? rc : commit_bytes(out_path, r->page.html.p, r->page.html.len, e);
 }

@@ -349,7 +349,7 @@ static int tars_run(struct sink *s, const struct job_list *l, struct pool *pool,
 static void sink_release(struct sink *s)
 {
 	outfile_abort(&s->file);
-	str_release(&s->tar.head);
+	tar_release(&s->tar);
 	class_list_release(&s->classes);
 	budget_release(&s->budget);
 	seen_release(&s->frames);

@@ -6,6 +6,7 @@
 #include "cmd/plotinput.h"
 #include "core/mem.h"
 #include "core/meant.h"
+#include "core/seal.h"
 #include "core/str.h"
 #include "file/claim.h"
 #include "file/commit.h"
@@ -231,6 +232,7 @@ static int write_svg(const struct scene *s, const char *line, struct err *e)
 	int rc;
 
 	scene_svg(&text, s, "chart", line);
+	seal_markup(&text);
 	rc = commit_bytes(out_path, text.p, text.len, e);
 	str_release(&text);
 	return rc;

@@ -86,6 +86,25 @@ int seal_holds(const void *data, size_t len, size_t at)
 	return len >= SEAL_BYTES && at <= len - SEAL_BYTES && !seal_read((const char *)data + at, &hash) && hash == hash_around(data, len, at);
 }
 
+static const char comment[] = "<!-- " SEAL_BLANK " -->\n";
+
+enum { COMMENT_END = 5 };
+
+void seal_markup(struct str *text)
+{
+	str_puts(text, comment);
+	seal_put(text->p, text->len, text->len - COMMENT_END - SEAL_BYTES);
+}
+
+int seal_check_markup(const void *data, size_t len, const char *name, struct err *e)
+{
+	int64_t at = seal_find_last(data, len, COMMENT_END);
+
+	if (at < 0)
+		return 1;
+	return seal_holds(data, len, (size_t)at) ? 0 : seal_broken(name, e);
+}
+
 int seal_broken(const char *name, struct err *e)
 {
 	return err_set(e, ERR_DATA, "%s: altered since it was written: its seal does not hold (ddm-formats, Seals)", name);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "core/str.h"
 
 enum { SEAL_BYTES = 34 };
 
@@ -26,6 +27,11 @@ int64_t seal_find_last(const void *data, size_t len, size_t tail);
 /* 1: the seal at `at` is whole and holds the hash of data; 0: it is damaged, or the data is. */
 int seal_holds(const void *data, size_t len, size_t at);
 int seal_read(const char *seal, uint64_t *hash); /* 0: a whole seal, and its hash; else -1 */
+
+/* Of markup, an SVG or a page: a comment of one line at the end of `text` seals all of it. The second: 0 where a file's last line is
+ * such a seal and holds; 1 where it is none; -1 and ERR_DATA. */
+void seal_markup(struct str *text);
+int seal_check_markup(const void *data, size_t len, const char *name, struct err *e);
 
 /* The sentence about a file that was altered. Always -1. */
 int seal_broken(const char *name, struct err *e);

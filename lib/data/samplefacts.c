@@ -6,6 +6,7 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/names.h"
+#include "core/seal.h"
 #include "core/str.h"
 #include "data/classnames.h"
 #include "data/entries.h"
@@ -21,6 +22,7 @@
 #include "file/shard.h"
 #include "file/still.h"
 #include "file/tarfile.h"
+#include "file/tarseal.h"
 
 enum { PICTURES_MOST = 4096, CLASSES_MOST = 1 << 20, CLASSES_SHOWN = 100, KINDS_MOST = 1000 };
 
@@ -211,6 +213,16 @@ static int walk_ours(json_t *o, struct tally *t, const struct facts_source *s, s
 	/* The writer's stream ends with its two blocks, never at a header's edge. */
 	if (!rc && (s->len < 1024 || memcmp(s->data + s->len - 1024, (uint8_t[1024]){0}, 1024)))
 		rc = -1;
+	if (!rc && t->f->check) {
+		struct tarseal seal = {0};
+
+		tarseal_add(&seal, s->data, s->len);
+		if (tarseal_broken(&seal)) {
+			seal_broken(s->name, e);
+			rc = -2;
+		}
+		tarseal_release(&seal);
+	}
 	if (!rc) {
 		tally_facts(o, t, 1);
 		stamp_facts(o, stamp.len ? stamp.p : NULL);

@@ -6,12 +6,14 @@
 
 #include "core/jsonio.h"
 #include "core/mem.h"
+#include "core/seal.h"
 #include "core/str.h"
 #include "file/fileio.h"
 #include "file/notfinite.h"
 #include "file/npy.h"
 #include "file/safetensors.h"
 #include "file/shard.h"
+#include "file/standing.h"
 #include "file/still.h"
 #include "file/torchfile.h"
 #include "file/tsv.h"
@@ -434,4 +436,17 @@ int facts_still(json_t *o, const struct facts_source *s, const struct facts_opti
 		rc = still_decode(&p, s->data, s->len, s->name, 3, NULL, e);
 	picture_release(&p);
 	return rc;
+}
+
+/* One without a seal is of an earlier version, and ends as a document does. */
+int facts_markup(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e)
+{
+	char *line = s->path ? standing_stamp(s->path, NULL) : NULL;
+	int rc = f->check ? seal_check_markup(s->data, s->len, s->name, e) : 0;
+
+	facts_stamp(o, line);
+	mem_free(line);
+	if (rc > 0 && !memmem(s->data + s->len - (s->len < 16 ? s->len : 16), s->len < 16 ? s->len : 16, "</", 2))
+		rc = err_set(e, ERR_DATA, "%s: truncated: the end of the document is missing", s->name);
+	return rc < 0 ? -1 : 0;
 }

@@ -2,11 +2,17 @@
 
 #include <string.h>
 
+#include "core/seal.h"
 #include "file/fileio.h"
 #include "file/shardindex.h"
 #include "file/still.h"
 #include "file/tarfile.h"
 #include "file/torchfile.h"
+
+enum {
+	MARKUP_MOST = 1 << 20,
+	SEAL_TAIL = 8 /* what may follow a seal at the end of a text */
+};
 
 static int begins(const uint8_t *p, size_t len, const char *magic, size_t n)
 {
@@ -44,6 +50,18 @@ static int is_json(const uint8_t *p, size_t len)
 	return i < len && p[i] == '{';
 }
 
+/* The stamp, where file/standing.c looks for it; or the end of a sealed text whose beginning is damaged. */
+static int is_markup(const uint8_t *p, size_t len)
+{
+	static const char *const stamp[] = {"<metadata id=\"ddm\">", "<meta name=\"ddm\" content=\""};
+	size_t most = len < MARKUP_MOST ? len : MARKUP_MOST;
+
+	for (size_t i = 0; len && *p == '<' && i < sizeof stamp / sizeof *stamp; i++)
+		if (memmem(p, most, stamp[i], strlen(stamp[i])))
+			return 1;
+	return seal_find_last(p, len, SEAL_TAIL) >= 0;
+}
+
 enum kind kind_of_bytes(const void *data, size_t len)
 {
 	const uint8_t *p = data;
@@ -64,7 +82,7 @@ enum kind kind_of_bytes(const void *data, size_t len)
 		return KIND_TABLE;
 	if (is_json(p, len))
 		return KIND_JSON;
-	return tar_sniff(p, len) ? KIND_TAR : KIND_UNKNOWN;
+	return tar_sniff(p, len) ? KIND_TAR : is_markup(p, len) ? KIND_MARKUP : KIND_UNKNOWN;
 }
 
 /* A mark that ends in '_' or '-' stands for all names that a number follows there. */

@@ -69,14 +69,20 @@ void tar_put_end(struct str *out);                      /* two zero blocks */
 int tar_parse(const uint8_t *buf, size_t len, size_t *pos, struct tar_member *m, struct str *name, struct str *stamp,
               const char *where, struct err *e);
 
-/* The same to an output: stamp first (NULL: none), end blocks by tar_finish; committing `o` stays with the caller. */
+/* The same to an output: stamp first (NULL: none), end blocks by tar_finish; committing `o` stays with the caller. The last member, or the
+ * stamp where there is none, bears the seal of the archive (file/tarseal.h): what goes to a pipe lags a member behind therefore; of a file,
+ * the last member is written again by tar_finish. A file that is positioned behind earlier members is gone on with. */
 struct tar_writer {
 	struct outfile *out;
 	struct str head;
+	struct str held;                     /* private, as all that follows: what was added last and is not yet in the pipe */
+	uint64_t last, end;                  /* where that begins and ends */
+	struct XXH3_state_s *before, *after; /* hashes up to there */
 };
 
 int tar_start(struct tar_writer *w, struct outfile *o, const char *stamp, struct err *e);
 int tar_add(struct tar_writer *w, const char *name, const void *data, size_t size, struct err *e);
 int tar_finish(struct tar_writer *w, struct err *e); /* releases w's memory, whatever happens */
+void tar_release(struct tar_writer *w);              /* instead, of one that is not finished */
 
 #endif

@@ -8,7 +8,6 @@
 #include "data/samplefacts.h"
 #include "file/fileio.h"
 #include "file/kind.h"
-#include "file/standing.h"
 #include "train/jsonfacts.h"
 #include "train/modelfacts.h"
 
@@ -24,11 +23,10 @@ static int describe_bytes(json_t *o, const struct facts_source *s, const struct 
 	    [KIND_TORCH] = {"pytorch", facts_torch},
 	    [KIND_NPZ] = {"npz", facts_npz},                         [KIND_SHARD] = {"shard", facts_shard},
 	    [KIND_TAR] = {"tar", facts_tar},                         [KIND_TABLE] = {"table", facts_table},
-	    [KIND_STILL] = {"picture", facts_still},
+	    [KIND_STILL] = {"picture", facts_still},                 [KIND_MARKUP] = {"drawing", facts_markup},
 	};
 	enum kind kind = kind_of_bytes(s->data, s->len);
 	const char *name;
-	char *line;
 	int rc;
 
 	/* The index of a shard needs a file; its samples do not. */
@@ -38,12 +36,6 @@ static int describe_bytes(json_t *o, const struct facts_source *s, const struct 
 		rc = facts_json(o, s, want, &name, e);
 		json_object_set_new(o, "kind", json_string(name));
 		return rc;
-	}
-	if (kind == KIND_UNKNOWN && s->path && (line = standing_stamp(s->path, NULL))) {
-		json_object_set_new(o, "kind", json_string("drawing"));
-		facts_stamp(o, line);
-		mem_free(line);
-		return 0;
 	}
 	if (kind == KIND_UNKNOWN)
 		return err_set(e, ERR_DATA, s->len ? "%s: nothing that these programs read" : "%s: empty", s->name);

@@ -12,7 +12,7 @@ altered() {
 		if [ $tap_i -lt 8 ]; then
 			tap_at=$tap_i
 		elif [ $tap_i -lt 24 ]; then
-			tap_at=$((tap_size - 1 - (tap_i - 8) * 3))
+			tap_at=$((tap_size - 1 - (tap_i - 8)))
 		else
 			tap_at=$(((tap_i - 24) * tap_size / (places - 24)))
 		fi
@@ -41,13 +41,57 @@ altered "weights" e/$weights
 altered "weights in their model" e/$weights e
 altered "a configuration" e/config.json
 altered "a sidecar" c.npy.json
+for f in pics/*.png; do echo "a picture of $f" >"${f%.png}.txt"; done
+ddm-ingest -q -o in.tar pics 2>/dev/null || ddm-ingest -o in.tar pics 2>/dev/null || exit 1
+altered "an archive of pictures and captions" in.tar
+check "the same through a pipe" sh -c 'ddm-ingest -o - pics >pipe.tar'
+check_same "the same bytes" in.tar pipe.tar
+ddm-sample -n 3 --route expert:0 --steps 2 --format latent -o latents.tar e || exit 1
+altered "an archive of arrays" latents.tar
+check "a stranger's reader: tar" sh -c 'tar tf latents.tar | grep -c npy'
+check_out "which finds nothing wrong" "" sh -c 'tar tf latents.tar 2>&1 >/dev/null'
+cat in.tar latents.tar >both.tar
+check "archives one after the other" ddm-info both.tar
+cp latents.tar more.tar && echo more >more.txt && tar rf more.tar more.txt
+check "members that were appended" ddm-check more.tar
+ddm-plot loss -o loss.svg e/train.jsonl || exit 1
+altered "a drawing" loss.svg
+ddm-plot loss -o loss.png e/train.jsonl || exit 1
+altered "a drawing in pixels" loss.png
+mkdir run
+ddm-eval-fid --features pix -o eval.json pics pics || exit 1
+altered "a result" eval.json
+ddm-report -q -t run -o run/report.tsv one=eval.json || exit 1
+altered "a table of results" run/report.tsv
+ddm-html -o page.html run || exit 1
+altered "a page" page.html
+mkdir pages && mv page.html pages && altered "a page in a folder" pages/page.html pages && mv pages/page.html .
+cut_to page.html 5000
+check_exit 65 "a page that was cut" ddm-check page.html
+check_err "is named" 'page.html: truncated'
+rm page.html
+
+# A shard by itself: its stamp says that it has an end record
+shard=$(find s -name '*.zst' | LC_ALL=C sort | head -n 1)
+cp "$shard" one.tar.zst
+altered "a lone shard" one.tar.zst
+at=$(grep -obUaP '\x5b\x2a\x4d\x18' one.tar.zst | tail -n 1 | cut -d : -f 1)
+cp one.tar.zst cut.tar.zst
+cut_to cut.tar.zst "$at"
+check_exit 65 "a shard without its end record" ddm-check cut.tar.zst
+check_err "says so" 'cut.tar.zst: a shard whose end record is missing or damaged'
+check_exit 65 "as a set of samples too" ddm-cluster -q --features random -k 2 -o no.tsv cut.tar.zst
+check_out "zstd still reads what it was" "$(zstd -dcq one.tar.zst | tar tf - | wc -l)" sh -c 'zstd -dcq cut.tar.zst | tar tf - | wc -l'
+zstd -dcq one.tar.zst >plain.tar
+check "what zstd made of it is a tar as any other" ddm-check plain.tar
+rm cut.tar.zst plain.tar one.tar.zst
 
 # Programs that read it notice it too
 cp -R e e2 && flip e2/$weights 3000
-check_exit 65 "altered weights are not sampled from" ddm-sample -n 2 --route full --steps 2 -o x.tar e2
+check_exit 65 "altered weights are not sampled from" ddm-sample -n 2 --route expert:0 --steps 2 -o x.tar e2
 check_err "and are named" "e2/$weights: altered since it was written"
 rm -r e2 && cp -R e e2 && sed -i 's/"hidden_size": 16/"hidden_size": 32/' e2/config.json
-check_exit 65 "nor an altered configuration" ddm-sample -n 2 --route full --steps 2 -o x.tar e2
+check_exit 65 "nor an altered configuration" ddm-sample -n 2 --route expert:0 --steps 2 -o x.tar e2
 check_err "it is named" "e2/config.json: altered since it was written"
 check_absent "nothing is written" x.tar
 

@@ -320,6 +320,7 @@ static int write_centroids(const struct work *w, struct err *e)
 	int64_t shape[2] = {w->m.k, w->m.d};
 	struct stamp *s = make_stamp(w);
 	json_t *offset = json_array(), *sizes = json_array();
+	struct str npy = {0};
 	int rc;
 
 	for (int c = 0; c < w->m.k; c++) {
@@ -328,7 +329,9 @@ static int write_centroids(const struct work *w, struct err *e)
 	}
 	stamp_json(s, "offset", offset);
 	stamp_json(s, "sizes", sizes);
-	rc = stamp_sidecar(s, o.centroids_out, e) || npy_write(o.centroids_out, NPY_F4, 2, shape, w->m.centroids, e) ? -1 : 0;
+	npy_encode(&npy, NPY_F4, 2, shape, w->m.centroids);
+	rc = stamp_sidecar_of(s, o.centroids_out, hash64(npy.p, npy.len), e) || commit_bytes(o.centroids_out, npy.p, npy.len, e) ? -1 : 0;
+	str_release(&npy);
 	stamp_free(s);
 	return rc;
 }

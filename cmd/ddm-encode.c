@@ -296,7 +296,8 @@ static int write_null_text(const struct work *w, struct err *e)
 		return 0;
 	}
 	encoding_stamp(w->encoding, s);
-	rc = standing_check(o.null_text, s, 1, e) || encoding_null_text(w->encoding, &npy, e) || stamp_sidecar(s, o.null_text, e)
+	rc = standing_check(o.null_text, s, 1, e) || encoding_null_text(w->encoding, &npy, e) ||
+	             stamp_sidecar_of(s, o.null_text, hash64(npy.p, npy.len), e)
 	         ? -1
 	         : commit_bytes(o.null_text, npy.p, npy.len, e);
 	str_release(&npy);
@@ -430,6 +431,21 @@ static void header(const struct work *w, int64_t rows, struct str *head)
 }
 
 /* The sidecar first: it says nothing without the table, and a table without it would be nobody's. */
+/* With the hash of what is written by now, where that is a file. */
+static int write_sidecar(const struct stamp *s, struct outfile *out, struct err *e)
+{
+	struct filemap all = {0};
+	int rc;
+
+	if (!out->place)
+		return stamp_sidecar(s, o.out, e);
+	if (fflush(out->file))
+		return err_errno(e, "%s: write", out->path);
+	rc = filemap_open(&all, out->tmp, e) || stamp_sidecar_of(s, o.out, hash64(all.data, all.len), e) ? -1 : 0;
+	filemap_close(&all);
+	return rc;
+}
+
 static int publish_rows(struct work *w, struct rows *r, struct stamp *stamp, struct err *e)
 {
 	struct outfile *out = &w->partial.out;
@@ -446,7 +462,7 @@ static int publish_rows(struct work *w, struct rows *r, struct stamp *stamp, str
 	else if (fseek(out->file, 0, SEEK_SET))
 		rc = err_errno(e, "%s: not a file that can be written twice", out->path);
 	else
-		rc = outfile_write(out, head.p, head.len, e) || stamp_sidecar(stamp, o.out, e) || partial_commit(&w->partial, e) ? -1 : 0;
+		rc = outfile_write(out, head.p, head.len, e) || write_sidecar(stamp, out, e) || partial_commit(&w->partial, e) ? -1 : 0;
 	str_release(&head);
 	return rc;
 }

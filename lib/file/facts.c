@@ -13,6 +13,7 @@
 #include "file/npy.h"
 #include "file/safetensors.h"
 #include "file/shard.h"
+#include "file/stamp.h"
 #include "file/standing.h"
 #include "file/still.h"
 #include "file/torchfile.h"
@@ -204,6 +205,7 @@ static int sidecar_facts(json_t *o, const char *path, struct err *e)
 		rc = v ? 0 : -1;
 		if (v) {
 			json_object_del(v, "seal");
+			json_object_del(v, "data-xxh3");
 			json_object_set(o, "stamp", v);
 		}
 	}
@@ -221,7 +223,7 @@ int facts_npy(json_t *o, const struct facts_source *s, const struct facts_option
 	array_facts(o, &a);
 	if (f->check && (a.type == NPY_F4 || a.type == NPY_F8 || a.type == NPY_F2))
 		set_i64(o, "not_finite", npy_not_finite(&a));
-	return sidecar_facts(o, s->path, e);
+	return sidecar_facts(o, s->path, e) || (f->check && s->path && stamp_sidecar_check(s->path, s->data, s->len, e)) ? -1 : 0;
 }
 
 int facts_npz(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e)

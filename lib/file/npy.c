@@ -7,6 +7,7 @@
 #include "core/mem.h"
 #include "file/commit.h"
 #include "file/safetensors.h"
+#include "file/stamp.h"
 
 static const struct {
 	const char *code;
@@ -221,7 +222,7 @@ int npy_load(struct npy *a, const char *path, struct err *e)
 		owned = file_load(path, (size_t)1 << 40, &len, e);
 		rc = owned ? npy_parse(a, owned, len, name, e) : -1;
 	} else {
-		rc = filemap_open(&map, path, e) || npy_parse(a, map.data, map.len, name, e);
+		rc = filemap_open(&map, path, e) || npy_parse(a, map.data, map.len, name, e) || stamp_sidecar_check(path, map.data, map.len, e);
 	}
 	a->map = map;
 	a->owned = owned;

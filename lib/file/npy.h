@@ -29,7 +29,8 @@ size_t npy_type_size(enum npy_type t);
 const char *npy_type_code(enum npy_type t); /* "<f4" */
 int64_t npy_count(const struct npy *a); /* elements */
 
-/* "-" is standard input. ERR_DATA on any departure from the format, a size that does not fit the file included. */
+/* "-" is standard input. ERR_DATA on any departure from the format, a size that does not fit the file included, and where the hash in
+ * PATH.json is another's. */
 int npy_load(struct npy *a, const char *path, struct err *e);
 int npy_parse(struct npy *a, const void *bytes, size_t len, const char *name, struct err *e); /* data points into bytes */
 /* The same of an array of which only the first `have` of its len bytes are there: what it is, not what it holds. */

@@ -1,17 +1,22 @@
 #include "file/stamp.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/hash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/version.h"
 #include "file/commit.h"
+#include "file/fileio.h"
 
 struct stamp {
 	json_t *root;
 };
+
+static const char data_hash[] = "data-xxh3"; /* member of a sidecar */
 
 struct stamp *stamp_new(const char *program)
 {
@@ -85,13 +90,48 @@ char *stamp_line(const struct stamp *s)
 	return jsonio_line(s->root);
 }
 
-int stamp_sidecar(const struct stamp *s, const char *path, struct err *e)
+static int write_sidecar(const json_t *o, const char *path, struct err *e)
 {
-	char *name = str_new("%s.json", path), *text = jsonio_pretty(s->root);
+	char *name = str_new("%s.json", path), *text = jsonio_pretty(o);
 	int rc = commit_bytes(name, text, strlen(text), e);
 
 	mem_free(name);
 	mem_free(text);
+	return rc;
+}
+
+int stamp_sidecar(const struct stamp *s, const char *path, struct err *e)
+{
+	return write_sidecar(s->root, path, e);
+}
+
+int stamp_sidecar_of(const struct stamp *s, const char *path, uint64_t hash, struct err *e)
+{
+	json_t *o = json_copy(s->root);
+	char hex[17];
+	int rc;
+
+	snprintf(hex, sizeof hex, "%016llx", (unsigned long long)hash);
+	json_object_set_new(o, data_hash, json_string(hex));
+	rc = write_sidecar(o, path, e);
+	json_decref(o);
+	return rc;
+}
+
+int stamp_sidecar_check(const char *path, const void *data, size_t len, struct err *e)
+{
+	char *side = str_new("%s.json", path), hex[17];
+	json_t *o = path_exists(side) ? jsonio_load(side, NULL) : NULL;
+	const char *want = json_string_value(json_object_get(o, data_hash));
+	int rc = 0;
+
+	if (want)
+		snprintf(hex, sizeof hex, "%016llx", (unsigned long long)hash64(data, len));
+	if (want && strcmp(want, hex))
+		rc = err_set(e, ERR_DATA, "%s: altered since it was written, or %s is another's: its %s is %.20s, not %s", path, side, data_hash, want,
+		             hex);
+	json_decref(o);
+	mem_free(side);
 	return rc;
 }
 
@@ -110,7 +150,7 @@ static char *value_text(const json_t *v)
 /* A sidecar and a result are sealed, and not determined by their seals. */
 static int is_seal(const char *prefix, const char *key)
 {
-	return !*prefix && !strcmp(key, "seal");
+	return !*prefix && (!strcmp(key, "seal") || !strcmp(key, data_hash));
 }
 
 /* Numbers are compared as written: what is read back has nine digits. */

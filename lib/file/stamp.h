@@ -29,6 +29,10 @@ char *stamp_line(const struct stamp *s);         /* compact JSON; caller frees w
 
 /* Write it beside an output, as PATH.json: before the output, which without its stamp would pass for somebody else's. */
 int stamp_sidecar(const struct stamp *s, const char *path, struct err *e);
+/* The same with the XXH3-64 of the output, which has no place for a seal of its own. */
+int stamp_sidecar_of(const struct stamp *s, const char *path, uint64_t hash, struct err *e);
+/* Whether an output, all of it, is what PATH.json has the hash of: 0 where it is, or where no such hash is there; else -1 and ERR_DATA. */
+int stamp_sidecar_check(const char *path, const void *data, size_t len, struct err *e);
 
 /* Compare with the line an existing output carries. Returns the number of differing keys (inputs one by one), and appends
  * "key: old -> new" for each, separated by ", ". -1 when the line is not JSON. Use: the output exists and was made with other

@@ -78,6 +78,7 @@ static char *of_json(const char *path, struct err *why)
 	char *line = NULL;
 
 	json_object_del(o, "seal");
+	json_object_del(o, "data-xxh3");
 	if (json_is_object(s))
 		line = jsonio_line(s);
 	else if (json_object_get(o, "program"))

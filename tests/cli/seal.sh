@@ -41,6 +41,14 @@ altered "weights" e/$weights
 altered "weights in their model" e/$weights e
 altered "a configuration" e/config.json
 altered "a sidecar" c.npy.json
+altered "the array beside it" c.npy
+cp c.npy whole && flip c.npy 200
+check_exit 65 "altered centroids are not taken" ddm-cluster -q --centroids c.npy -o no.tsv pics
+check_err "and are named" 'c.npy: altered since it was written'
+mv whole c.npy
+cp c.npy alone.npy
+check "an array without its sidecar" ddm-check alone.npy
+rm alone.npy
 for f in pics/*.png; do echo "a picture of $f" >"${f%.png}.txt"; done
 ddm-ingest -q -o in.tar pics 2>/dev/null || ddm-ingest -o in.tar pics 2>/dev/null || exit 1
 altered "an archive of pictures and captions" in.tar

@@ -185,6 +185,13 @@ int cmd_end(const struct err *e)
 	return end(e, 0);
 }
 
+int cmd_end_over(const struct err *e)
+{
+	if (cmd_signal && e->code == ERR_AGAIN)
+		cmd_warn("interrupted; nothing is kept, and the same command starts over");
+	return end(e, 0);
+}
+
 int cmd_end_saved(const struct err *e)
 {
 	return end(e, 1);

@@ -29,6 +29,9 @@ int cmd_binary(const char *path, const char *way_out, struct err *e);
  * default action is restored and the signal raised again, after clean-up. */
 int cmd_end(const struct err *e);
 
+/* As cmd_end, for a program that keeps nothing of its work when a signal comes, and says so. */
+int cmd_end_over(const struct err *e);
+
 /* As cmd_end, for a program that saves its state when a signal comes: ERR_AGAIN ends it with 75, nothing is raised. */
 int cmd_end_saved(const struct err *e);
 

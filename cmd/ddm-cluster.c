@@ -521,5 +521,5 @@ int main(int argc, char **argv)
 	w.progress = cmd_progress();
 	run(&w, argv + 1, n, &e);
 	work_release(&w);
-	return cmd_end(&e);
+	return cmd_end_over(&e);
 }

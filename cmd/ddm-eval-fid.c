@@ -428,5 +428,5 @@ int main(int argc, char **argv)
 		line_write(st, &e);
 	stamp_free(st);
 	pool_free(pool);
-	return cmd_end(&e);
+	return cmd_end_over(&e);
 }

@@ -236,5 +236,5 @@ int main(int argc, char **argv)
 	stamp_free(stamp);
 	manifest_release(&shards_manifest);
 	pool_free(pool);
-	return cmd_end(&e);
+	return cmd_end_over(&e);
 }

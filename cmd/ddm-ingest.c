@@ -507,5 +507,5 @@ int main(int argc, char **argv)
 	sink_release(&s);
 	job_list_release(&jobs);
 	pool_free(pool);
-	return cmd_end(&e);
+	return cmd_end_over(&e);
 }

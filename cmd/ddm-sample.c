@@ -265,7 +265,8 @@ int main(int argc, char **argv)
 
 	cmd_start(&program, argc, argv, 1, 1);
 	cmd_catch_signals();
-	work(&run, argv[1], &e);
+	if (work(&run, argv[1], &e))
+		ensemble_blame(&run.ensemble, argv[1], &e);
 	release(&run, sample_keep(&run, &e));
 	return cmd_end(&e);
 }

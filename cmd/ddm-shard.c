@@ -252,5 +252,5 @@ int main(int argc, char **argv)
 	encoders_close(&c);
 	mem_free(manifest);
 	assignment_release(&a);
-	return cmd_end(&e);
+	return cmd_end_over(&e);
 }

@@ -161,6 +161,7 @@ static int start_over(struct run *r, const char *stamp, struct err *e)
 	memset(r->assigned, 0, (size_t)r->ensemble.k * sizeof *r->assigned);
 	memset(r->bytes, 0, (size_t)(r->ensemble.k + 1) * sizeof *r->bytes);
 	r->before = 0;
+	tar_release(&s->tar);
 	return partial_restart(&s->part, e) || tar_start(&s->tar, &s->part.out, stamp, e) ? -1 : 0;
 }
 

@@ -84,7 +84,7 @@ int sink_finish(struct sink *s, struct err *e)
 
 void sink_close(struct sink *s, int keep)
 {
-	str_release(&s->tar.head);
+	tar_release(&s->tar);
 	partial_close(&s->part, keep);
 	outdir_abort(&s->dir);
 }

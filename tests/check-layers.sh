@@ -106,7 +106,7 @@ for f in $(files '^cmd/ddm-.*\.c$'); do
 	p=$(basename "$f" .c)
 	[ -f "man/$p.1" ] || echo "$p: no man/$p.1"
 	grep -qE "check_program (.* )?$p( |\$)" tests/cli/*.sh || echo "$p: no tests/cli/*.sh calls check_program $p"
-	grep -q 'return cmd_end\(_saved\)\{0,1\}(' "$f" || echo "$p: main does not end with cmd_end"
+	grep -qE 'return cmd_end(_saved|_over)?\(' "$f" || echo "$p: main does not end with cmd_end"
 done >"$found"
 none "every program has its page, its test and its checked end"
 

@@ -84,6 +84,8 @@ int ensemble_lone(const char *dir);
 int ensemble_number(const char *name);
 /* What a sampler of its experts is given to tell (mixer_tell); arg is the ensemble. */
 void ensemble_order(void *arg, const int *expert, int n);
+/* After ERR_FAIL, which numbers that are not finite are: where the weights of one of its networks are not, *e becomes ERR_DATA that names it. */
+void ensemble_blame(const struct ensemble *s, const char *dir, struct err *e);
 int64_t ensemble_bytes(const struct ensemble *s); /* of the weights that are in memory */
 int64_t ensemble_member_bytes(const struct ensemble *s, int i); /* of expert i's, or i = k: of the router's */
 void ensemble_release(struct ensemble *s);

@@ -237,6 +237,21 @@ static double linear_time(struct mixer *x, const struct mixture_call *c, const f
 	return t;
 }
 
+/* The router is to blame only for logits of a finite image. */
+static int not_routed(struct mixer *x, const struct mixture_call *c, const float *image, uint64_t index, struct err *e)
+{
+	float *host = mem_alloc((size_t)x->m->d * sizeof *host);
+	int finite = 1;
+
+	device_get(x->device, host, image, (size_t)x->m->d * sizeof *host);
+	for (int64_t i = 0; i < x->m->d; i++)
+		finite &= isfinite(host[i]) != 0;
+	mem_free(host);
+	return err_set(e, ERR_FAIL, finite ? "the router's logits for image %llu at t = %g are not finite"
+	                                   : "image %llu is not finite at t = %g: what an expert predicted for it before was not",
+	               (unsigned long long)index, c->t);
+}
+
 static int route_learned(struct mixer *x, const struct mixture_call *c, struct mixture_stats *s, struct err *e)
 {
 	const struct mixture *m = x->m;
@@ -263,8 +278,7 @@ static int route_learned(struct mixer *x, const struct mixture_call *c, struct m
 			u = rng_uniform(c->seed ? c->seed[i] : m->seed, RNG_ROUTE, (uint64_t)c->step + 1, index, (uint32_t)c->stage);
 		x->heaviest[i] = route_weights(&m->policy, t, k, x->logits + i * k, x->present, u, x->prob + i * k, x->w + i * k);
 		if (x->heaviest[i] < 0)
-			return err_set(e, ERR_FAIL, "the router's logits for image %llu at t = %g are not finite", (unsigned long long)index,
-			               c->t);
+			return not_routed(x, c, at + i * m->d, index, e);
 	}
 	if (s) {
 		s->router_rows += c->n;

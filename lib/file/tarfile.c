@@ -9,12 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/openread.h"
 #include "core/seal.h"
 #include "file/fileio.h"
-#include "file/shardindex.h"
 #include "file/tarlinks.h"
 #include "file/tarseal.h"
 
@@ -48,21 +46,12 @@ struct tar_reader {
 	int64_t passed;
 	struct str passed_first;
 	struct tarseal seal;
-	int zstd;                       /* the file begins with a frame of zstd's */
-	uint8_t tail[SHARD_FOOT_BYTES]; /* the last bytes of the file so far */
+	struct tarend end;
 };
 
 static const uint64_t LINKED_MAX = (uint64_t)1 << 30;
 
 enum { HEAD = 1 << 21 }; /* a pax header has at most half of that */
-
-static void keep_tail(struct tar_reader *r)
-{
-	size_t room = sizeof r->tail, n = r->piece_len < room ? r->piece_len : room;
-
-	memmove(r->tail, r->tail + n, room - n);
-	memcpy(r->tail + room - n, r->piece + r->piece_len - n, n);
-}
 
 /* The next piece of the file in r->piece; at the end it is empty. */
 static int fill(struct tar_reader *r)
@@ -74,7 +63,7 @@ static int fill(struct tar_reader *r)
 		r->piece_len = r->memory_left < sizeof r->in ? r->memory_left : sizeof r->in;
 		r->memory += r->piece_len;
 		r->memory_left -= r->piece_len;
-		keep_tail(r);
+		tarend_add(&r->end, r->piece, r->piece_len);
 		return 0;
 	}
 	/* Whole buffers, even from a pipe: the first one must show the magic. */
@@ -83,7 +72,7 @@ static int fill(struct tar_reader *r)
 		return -1;
 	r->piece = r->in;
 	r->piece_len = (size_t)n;
-	keep_tail(r);
+	tarend_add(&r->end, r->piece, r->piece_len);
 	return 0;
 }
 
@@ -218,7 +207,6 @@ static int start(struct tar_reader *r, struct err *e)
 		return err_set(e, ERR_NOMEM, "%s: no memory for a reader", r->where);
 	if (fill(r))
 		return err_errno(e, "%s: read", r->where);
-	r->zstd = r->piece_len >= 4 && !memcmp(r->piece, "\x28\xb5\x2f\xfd", 4);
 	add_filter(r);
 	archive_read_support_format_raw(r->outer);
 	archive_read_support_format_empty(r->outer);
@@ -332,20 +320,6 @@ void tar_close(struct tar_reader *r)
 	mem_free(r);
 }
 
-/* A shard has an end record: without it, or with one that is damaged, a frame that was cut out would go unnoticed. */
-static int check_shard_end(struct tar_reader *r, struct err *e)
-{
-	json_t *stamp = r->zstd && r->stamp.len ? json_loads(r->stamp.p, 0, NULL) : NULL;
-	const char *program = json_string_value(json_object_get(stamp, "program"));
-	int ends = shard_get32(r->tail + 5) == SHARD_SEEK_MAGIC && r->tail[4] == 0x80;
-	int rc = program && !strcmp(program, "ddm-shard") && !ends
-	             ? err_set(e, ERR_DATA, "%s: a shard whose end record is missing or damaged: its stamp names ddm-shard", r->where)
-	             : 0;
-
-	json_decref(stamp);
-	return rc;
-}
-
 /* The stream has ended: after the last member there must be two zero blocks at least. */
 static int check_end(struct tar_reader *r, struct err *e)
 {
@@ -357,7 +331,7 @@ static int check_end(struct tar_reader *r, struct err *e)
 	if (r->total < last + 1024 || r->zeros < r->total - last)
 		return err_set(e, ERR_DATA, "%s: truncated: no end-of-archive blocks after byte %llu of the tar", r->where,
 		               (unsigned long long)(r->last_end < r->total ? r->last_end : r->total));
-	return tarseal_broken(&r->seal) ? seal_broken(r->where, e) : check_shard_end(r, e);
+	return tarseal_broken(&r->seal) ? seal_broken(r->where, e) : tarend_check(&r->end, r->where, str_text(&r->stamp), e);
 }
 
 static int grow(struct tar_reader *r, size_t need, struct err *e)

@@ -1,5 +1,6 @@
 #include "file/tarseal.h"
 
+#include <jansson.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -136,4 +137,30 @@ void tarseal_release(struct tarseal *s)
 	str_release(&s->pax);
 	XXH3_freeState(s->all);
 	*s = (struct tarseal){0};
+}
+
+void tarend_add(struct tarend *t, const void *data, size_t n)
+{
+	const uint8_t *p = data;
+	size_t room = sizeof t->tail, take = n < room ? n : room;
+
+	if (!t->bytes)
+		t->zstd = n >= 4 && !memcmp(p, "\x28\xb5\x2f\xfd", 4);
+	t->bytes += n;
+	memmove(t->tail, t->tail + take, room - take);
+	if (take)
+		memcpy(t->tail + room - take, p + n - take, take);
+}
+
+int tarend_check(const struct tarend *t, const char *where, const char *stamp, struct err *e)
+{
+	json_t *o = t->zstd && *stamp ? json_loads(stamp, 0, NULL) : NULL;
+	const char *program = json_string_value(json_object_get(o, "program"));
+	int ends = shard_get32(t->tail + 5) == SHARD_SEEK_MAGIC && t->tail[4] == 0x80;
+	int rc = program && !strcmp(program, "ddm-shard") && !ends
+	             ? err_set(e, ERR_DATA, "%s: a shard whose end record is missing or damaged: its stamp names ddm-shard", where)
+	             : 0;
+
+	json_decref(o);
+	return rc;
 }

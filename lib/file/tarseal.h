@@ -7,7 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/err.h"
 #include "core/str.h"
+#include "file/shardindex.h"
 
 #define TARSEAL_NAME "DDM.seal"
 #define TARSEAL_RECORD "comment"
@@ -26,5 +28,16 @@ struct tarseal {
 void tarseal_add(struct tarseal *s, const void *p, size_t n); /* s: zeros at first */
 int tarseal_broken(const struct tarseal *s);                  /* 1: a seal was there and did not hold */
 void tarseal_release(struct tarseal *s);
+
+/* The file itself as it goes by, packed as it is. What zstd has packed and ddm-shard has stamped is a shard, and has an end record: without
+ * it, or with one that is damaged, a frame that was cut out would go unnoticed. */
+struct tarend {
+	int zstd; /* it begins with a frame of zstd's */
+	uint64_t bytes;
+	uint8_t tail[SHARD_FOOT_BYTES]; /* the last of them */
+};
+
+void tarend_add(struct tarend *t, const void *p, size_t n); /* t: zeros at first */
+int tarend_check(const struct tarend *t, const char *where, const char *stamp, struct err *e);
 
 #endif

@@ -138,6 +138,12 @@ static void copy(json_t *to, const json_t *from, const char *key, const char *as
 		json_object_set(to, as, v);
 }
 
+/* The last loss was not finite; a training that goes on may yet recover. */
+static int has_diverged(const json_t *step)
+{
+	return json_is_null(json_object_get(step, "loss"));
+}
+
 static void reading_facts(json_t *o, const struct reading *r)
 {
 	int64_t step = json_integer_value(json_object_get(r->end ? r->end : r->step, "step"));
@@ -145,7 +151,10 @@ static void reading_facts(json_t *o, const struct reading *r)
 	double batch = json_number_value(json_object_get(json_object_get(r->start, "stamp"), "batch"));
 	double speed = json_number_value(json_object_get(r->step, "images_per_s"));
 
-	json_object_set_new(o, "state", json_string(r->end ? "finished" : r->step ? "in training" : "begun"));
+	json_object_set_new(o, "state", json_string(r->end                   ? "finished" :
+	                                              has_diverged(r->step) ? "diverged" :
+	                                              r->step               ? "in training" :
+	                                                                      "begun"));
 	json_object_set_new(o, "step", json_integer(step));
 	copy(o, r->start, "steps", "steps");
 	if (steps > 0)

@@ -50,8 +50,15 @@ static void judge(struct verifier *v, const char *path, const struct err *e)
 static void check_finished(struct verifier *v, const json_t *facts, const char *path)
 {
 	const json_t *training = json_object_get(facts, "training"), *step = json_object_get(training, "step");
+	const char *state = json_string_value(json_object_get(training, "state"));
 	char *what;
 
+	if (state && !strcmp(state, "diverged") && !json_object_get(facts, "running") && !json_object_get(facts, "weights")) {
+		what = str_new("its training diverged: the loss of step %lld is not finite", step ? (long long)json_integer_value(step) : 0);
+		tell_new(v, ERR_DIVERGED, path, what);
+		mem_free(what);
+		return;
+	}
 	if (!v->o->complete || json_object_get(facts, "weights") || json_object_get(facts, "files"))
 		return;
 	what = str_new("no weights yet; its training is at step %lld", step ? (long long)json_integer_value(step) : 0);

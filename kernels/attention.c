@@ -76,7 +76,7 @@ static int64_t block_size(int64_t t, int64_t s, int64_t most)
 static void attention_init(struct attention *k, const struct op_call *c, const struct array *q, const struct array *key,
                            int64_t most)
 {
-	*k = (struct attention){.c = c, .scratch = c->scratch, .scale = (real)c->attr.f[0], .causal = c->attr.i[0] == 1};
+	*k = (struct attention){.c = c, .scratch = c->scratch, .scale = (real)c->attr.attention.scale, .causal = c->attr.attention.causal};
 	k->t = q->shape[TOKEN];
 	k->heads = q->shape[HEAD];
 	k->d = q->shape[CHANNEL];

@@ -332,8 +332,8 @@ static inline struct attention attention_of(const struct op_call *c, const struc
 	a.s = k->shape[1];
 	a.heads = (int)q->shape[2];
 	a.d = (int)q->shape[3];
-	a.causal = c->attr.i[0] == 1;
-	a.scale = (float)c->attr.f[0];
+	a.causal = c->attr.attention.causal;
+	a.scale = (float)c->attr.attention.scale;
 	a.packed = 1;
 	a.bf16 = q->dtype == DT_BF16;
 	a.lse.a = reals_of(lse);

@@ -24,7 +24,7 @@ static void patches_of(struct patches *p, const struct op_call *call, const stru
 {
 	*p = (struct patches){
 	    .x = x->data, .h = x->shape[1], .w = x->shape[2], .c = x->shape[3], .ho = y->shape[1], .wo = y->shape[2],
-	    .kh = w->shape[1], .kw = w->shape[2], .step = call->attr.i[1], .top = call->attr.i[2], .left = call->attr.i[3],
+	    .kh = w->shape[1], .kw = w->shape[2], .step = call->attr.conv.stride, .top = call->attr.conv.top, .left = call->attr.conv.left,
 	};
 	memcpy(p->stride, x->stride, sizeof p->stride);
 }
@@ -96,7 +96,7 @@ static int is_plain(const struct op_call *c, int64_t *stride)
 {
 	const struct array *x = &c->in[0], *w = &c->in[1];
 
-	return w->shape[1] * w->shape[2] == 1 && c->attr.i[1] == 1 && !c->attr.i[2] && !c->attr.i[3] &&
+	return w->shape[1] * w->shape[2] == 1 && c->attr.conv.stride == 1 && !c->attr.conv.top && !c->attr.conv.left &&
 	       c->out[0].shape[1] == x->shape[1] && c->out[0].shape[2] == x->shape[2] && c->in[3].rank == 0 &&
 	       !REAL_NAME(gemm_library)() && array_row_stride(x, stride);
 }
@@ -122,7 +122,7 @@ static int run_patches(const struct op_call *c)
 {
 	struct gemm g = forward(c);
 	struct epilogue ep = {.bias = present(c->in, c->nin, 2) ? c->in[2].data : NULL};
-	int64_t act = c->attr.i[0] - 1;
+	int act = c->attr.conv.act - 1;
 	struct patches p;
 
 	ep.act = act == UNARY_SILU ? GEMM_SILU : act == UNARY_GELU_TANH ? GEMM_GELU : act == UNARY_RELU ? GEMM_RELU : GEMM_LINEAR;
@@ -144,7 +144,7 @@ static int run_patches(const struct op_call *c)
 
 static int run_winograd(const struct op_call *c)
 {
-	int64_t act = c->attr.i[0] - 1;
+	int act = c->attr.conv.act - 1;
 
 	REAL_NAME(winograd_run)(c);
 	return act < 0 || act == UNARY_SILU || act == UNARY_GELU_TANH || act == UNARY_RELU;
@@ -152,10 +152,10 @@ static int run_winograd(const struct op_call *c)
 
 static void conv_run(const struct op_call *c)
 {
-	int64_t act = c->attr.i[0] - 1;
+	int act = c->attr.conv.act - 1;
 
 	if (!(winograd_takes(c) ? run_winograd : run_patches)(c)) {
-		struct op_call u = {.nin = 1, .nout = 1, .in = {c->out[0]}, .out = {c->out[0]}, .attr = {.i = {act}}, .pool = c->pool};
+		struct op_call u = {.nin = 1, .nout = 1, .in = {c->out[0]}, .out = {c->out[0]}, .attr = {.unary = {(enum unary)act}}, .pool = c->pool};
 
 		REAL_NAME(kernel_unary).run(&u);
 	}

@@ -300,10 +300,10 @@ static struct conv conv_of(const struct op_call *c, const struct array *x, const
 	p.area = divider_of(over->shape[1] * over->shape[2]);
 	p.wo = divider_of(over->shape[2]);
 	p.kw = divider_of(w->shape[2]);
-	p.stride = c->attr.i[1];
+	p.stride = c->attr.conv.stride;
 	p.step = divider_of(p.stride);
-	p.top = c->attr.i[2];
-	p.left = c->attr.i[3];
+	p.top = c->attr.conv.top;
+	p.left = c->attr.conv.left;
 	p.taps = w->shape[1] * w->shape[2];
 	p.y = reals_of(&c->out[0]);
 	p.parts = 1;
@@ -356,7 +356,7 @@ static int is_plain(const struct op_call *c, const struct array *x, const struct
 {
 	int64_t stride;
 
-	return w->shape[1] * w->shape[2] == 1 && c->attr.i[1] == 1 && !c->attr.i[2] && !c->attr.i[3] && y->shape[1] == x->shape[1] &&
+	return w->shape[1] * w->shape[2] == 1 && c->attr.conv.stride == 1 && !c->attr.conv.top && !c->attr.conv.left && y->shape[1] == x->shape[1] &&
 	       y->shape[2] == x->shape[2] && array_row_stride(x, &stride) && array_row_stride(y, &stride);
 }
 
@@ -404,7 +404,7 @@ static struct product forward_product(const struct op_call *c)
 	struct product p = product_of(c, FORWARD);
 
 	p.bias = vector_of(c->in, c->nin, 2);
-	p.act = (int)c->attr.i[0];
+	p.act = c->attr.conv.act;
 	if (present(c->out, c->nout, 1))
 		p.aux = matrix_of(&c->out[1], row_stride(&c->out[1]));
 	return p;
@@ -445,7 +445,7 @@ static void conv_run(const struct op_call *c)
 	p.bias = optional(c->in, c->nin, 2, NULL);
 	p.add = optional(c->in, c->nin, 3, &p.ldadd);
 	p.pre = optional(c->out, c->nout, 1, &p.ldpre);
-	p.act = (int)c->attr.i[0];
+	p.act = c->attr.conv.act;
 	run_tiles<FORWARD>(c, &p);
 }
 

@@ -176,7 +176,7 @@ static void copy_run(const struct op_call *c)
 
 static void fill_span(const struct each *e, real *const p[], int64_t n)
 {
-	real v = (real)e->c->attr.f[0];
+	real v = (real)e->c->attr.fill.value;
 	int64_t s = each_step(e, 0);
 
 	if (s == 1)

@@ -459,28 +459,16 @@ static int open_queues(struct cuda *c)
 	return 0;
 }
 
-#define KERNELS(X) \
-	X(COPY, copy) X(FILL, fill) X(ADD, add) X(MUL, mul) X(SUM, sum) X(UNARY, unary) X(UNARY_GRAD, unary_grad) X(QSAMPLE, qsample) \
-	X(LINEAR, linear) X(LINEAR_DX, linear_dx) X(LINEAR_DW, linear_dw) X(MATMUL, matmul) \
-	X(NORM, norm) X(NORM_GRAD, norm_grad) X(GATE, gate) X(GATE_GRAD, gate_grad) \
-	X(NOISE, noise) X(DROPOUT, dropout) X(SOFTMAX, softmax) X(SOFTMAX_GRAD, softmax_grad) X(XENT, xent) X(XENT_GRAD, xent_grad) \
-	X(MSE, mse) X(MSE_GRAD, mse_grad) X(EMBED, embed) X(EMBED_GRAD, embed_grad) X(TIMESTEP, timestep) \
-	X(ATTENTION, attention) X(ATTENTION_GRAD, attention_grad) X(IM2COL, im2col) X(COL2IM, col2im) \
-	X(CONV, conv) X(CONV_DX, conv_dx) X(CONV_DW, conv_dw) X(GROUPNORM, groupnorm) X(GROUPNORM_GRAD, groupnorm_grad) \
-	X(POOL, pool) X(POOL_GRAD, pool_grad) \
-	X(MIX, mix) X(CONVERT, convert) X(COMBINE, combine) X(ADVANCE, advance) \
-	X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw) X(NEAREST, nearest) X(SEGMENT_SUM, segment_sum)
-
 extern "C" {
 #define X(id, fn) extern const struct kernel kernel_##fn##_cuda;
-KERNELS(X)
+OPS(X)
 #undef X
 }
 
 static void fill_table(struct device *d)
 {
 #define X(id, fn) d->kernel[OP_##id] = &kernel_##fn##_cuda;
-	KERNELS(X)
+	OPS(X)
 #undef X
 	d->real = DT_F32;
 	d->storage = 1u << DT_F32 | 1u << DT_BF16;

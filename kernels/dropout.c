@@ -29,7 +29,7 @@ static void dropout_row(const struct dropout *k, real *y, const real *x, int64_t
 		uint32_t skip = (uint32_t)(at % 4);
 
 		n = k->cols - i < PIECE - 3 ? k->cols - i : (PIECE - 3) / 4 * 4;
-		rng_words(word, (size_t)n + skip, c->keys->seed, RNG_DROPOUT, c->keys->step, sample, (uint32_t)c->attr.i[0] + (uint32_t)(at / 4));
+		rng_words(word, (size_t)n + skip, c->keys->seed, RNG_DROPOUT, c->keys->step, sample, (uint32_t)c->attr.dropout.lane + (uint32_t)(at / 4));
 		keep(y + i, x + i, word + skip, k->threshold, k->scale, n);
 	}
 }
@@ -65,8 +65,8 @@ static void dropout_run(const struct op_call *c)
 	k.rows = walk_rows(&k.w);
 	k.rows_sample = y->shape[0] ? k.rows / y->shape[0] : 1;
 	k.rows_task = WALK_GRAIN / 8 / (k.cols + 1) + 1;
-	k.threshold = c->attr.f[0] < 1 ? (uint32_t)(c->attr.f[0] * 0x1p32) : UINT32_MAX;
-	k.scale = c->attr.f[0] < 1 ? (real)(1 / (1 - c->attr.f[0])) : 0;
+	k.threshold = c->attr.dropout.p < 1 ? (uint32_t)(c->attr.dropout.p * 0x1p32) : UINT32_MAX;
+	k.scale = c->attr.dropout.p < 1 ? (real)(1 / (1 - c->attr.dropout.p)) : 0;
 	walk_run(c, k.rows * k.cols, (k.rows + k.rows_task - 1) / k.rows_task, dropout_task, &k);
 }
 

@@ -33,7 +33,7 @@ static int dense(const struct each *e, int a)
 	static void name##_span(const struct each *e, real *const p[], int64_t n) \
 	{ \
 		int64_t sy = each_step(e, 0), sa = each_step(e, 1), sb = each_step(e, 2); \
-		real f0 = (real)e->c->attr.f[0], f1 = (real)e->c->attr.f[1]; \
+		real f0 = (real)e->c->attr.add.a, f1 = (real)e->c->attr.add.b; \
 		(void)f0; \
 		(void)f1; \
 		if (sy == 1 && sa == 1 && sb == 1) \
@@ -138,7 +138,7 @@ static void (*const slopes[UNARY_COUNT])(real *, const real *, const real *, int
 
 static void unary_span(const struct each *e, real *const p[], int64_t n)
 {
-	void (*fn)(real *, const real *, int64_t) = values[e->c->attr.i[0]];
+	void (*fn)(real *, const real *, int64_t) = values[e->c->attr.unary.fn];
 
 	if (dense(e, 0) && dense(e, 1))
 		fn(p[0], p[1], n);
@@ -149,7 +149,7 @@ static void unary_span(const struct each *e, real *const p[], int64_t n)
 
 static void unary_grad_span(const struct each *e, real *const p[], int64_t n)
 {
-	void (*fn)(real *, const real *, const real *, int64_t) = slopes[e->c->attr.i[0]];
+	void (*fn)(real *, const real *, const real *, int64_t) = slopes[e->c->attr.unary.fn];
 
 	if (dense(e, 0) && dense(e, 1) && dense(e, 2))
 		fn(p[0], p[1], p[2], n);

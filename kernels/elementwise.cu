@@ -62,7 +62,7 @@ struct add {
 
 static void add_run(const struct op_call *c)
 {
-	struct add f = {(float)c->attr.f[0], (float)c->attr.f[1]};
+	struct add f = {(float)c->attr.add.a, (float)c->attr.add.b};
 
 	binary(c, f, &c->in[0], &c->in[1]);
 }
@@ -78,7 +78,7 @@ static void mul_run(const struct op_call *c)
 
 template <template <int> class F> static void unary(const struct op_call *c, const struct array *a, const struct array *b)
 {
-	switch ((enum unary)c->attr.i[0]) {
+	switch (c->attr.unary.fn) {
 	case UNARY_SILU: return binary(c, F<UNARY_SILU>(), a, b);
 	case UNARY_GELU_TANH: return binary(c, F<UNARY_GELU_TANH>(), a, b);
 	case UNARY_GELU_ERF: return binary(c, F<UNARY_GELU_ERF>(), a, b);
@@ -179,7 +179,7 @@ static void fill_run(const struct op_call *c)
 	struct strided s = strided_of(&c->out[0], arrays, 1);
 
 	if (s.count)
-		LAUNCH(c, fill_any, blocks_for(s.count), BLOCK, s, reals_of(&c->out[0]), (float)c->attr.f[0]);
+		LAUNCH(c, fill_any, blocks_for(s.count), BLOCK, s, reals_of(&c->out[0]), (float)c->attr.fill.value);
 }
 
 struct qsample {

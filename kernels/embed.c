@@ -80,7 +80,7 @@ static void timestep_task(void *arg, int64_t task, int worker)
 
 	(void)worker;
 	for (int64_t b = task * ROWS; b < last; b++)
-		waves((real *)y->data + b * y->stride[0], c->scratch, c->attr.f[1] * (double)((const real *)t->data)[b * t->stride[0]],
+		waves((real *)y->data + b * y->stride[0], c->scratch, c->attr.timestep.scale * (double)((const real *)t->data)[b * t->stride[0]],
 		      y->shape[1] / 2);
 }
 
@@ -90,7 +90,7 @@ static void timestep_run(const struct op_call *c)
 	double *f = c->scratch;
 
 	for (int64_t k = 0; k < h; k++)
-		f[k] = exp(-log(c->attr.f[0]) * (double)k / (double)h);
+		f[k] = exp(-log(c->attr.timestep.max_period) * (double)k / (double)h);
 	walk_run(c, array_count(&c->out[0]), (c->out[0].shape[0] + ROWS - 1) / ROWS, timestep_task, (void *)(uintptr_t)c);
 }
 

@@ -30,8 +30,8 @@ struct groups {
 
 static void groups_init(struct groups *g, const struct op_call *c, const struct array *x, void *scratch)
 {
-	*g = (struct groups){.c = c, .x = x->data, .samples = x->shape[0], .ch = x->shape[x->rank - 1], .n = c->attr.i[0],
-	                     .act = c->attr.i[1] - 1};
+	*g = (struct groups){.c = c, .x = x->data, .samples = x->shape[0], .ch = x->shape[x->rank - 1], .n = c->attr.groupnorm.groups,
+	                     .act = c->attr.groupnorm.act - 1};
 	g->positions = array_rows(x) / (g->samples ? g->samples : 1);
 	g->chunk = WALK_GRAIN / g->ch + 1;
 	g->chunks = (g->positions + g->chunk - 1) / g->chunk;
@@ -127,7 +127,7 @@ static void group_stats(const struct groups *g, int64_t sample, int64_t group, c
 	}
 	square /= (double)per;
 	stats[0] = (real)mean;
-	stats[1] = (real)(1 / sqrt((square < 0 ? 0 : square) + g->c->attr.f[0]));
+	stats[1] = (real)(1 / sqrt((square < 0 ? 0 : square) + g->c->attr.groupnorm.eps));
 }
 
 /* stats, and the factors of y = (x - mean) factor + shift. */

@@ -284,10 +284,10 @@ static struct groupnorm groupnorm_of(const struct op_call *c, const struct array
 	g.samples = x->shape[0];
 	g.channels = x->shape[x->rank - 1];
 	g.positions = g.samples ? array_rows(x) / g.samples : 0;
-	g.groups = c->attr.i[0];
+	g.groups = c->attr.groupnorm.groups;
 	g.per = g.channels / g.groups;
-	g.act = (int)c->attr.i[1];
-	g.eps = c->attr.f[0];
+	g.act = c->attr.groupnorm.act;
+	g.eps = c->attr.groupnorm.eps;
 	g.chunk = (g.positions + CHUNKS_MOST - 1) / CHUNKS_MOST;
 	if (g.chunk < CHUNK_LEAST)
 		g.chunk = CHUNK_LEAST;

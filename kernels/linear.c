@@ -76,12 +76,12 @@ static void run_dense(const struct op_call *c, const struct gemm *g, enum gemm_a
 static void linear_run(const struct op_call *c)
 {
 	struct gemm g = forward(c);
-	int64_t act = c->attr.i[0] - 1;
+	int act = c->attr.linear.act - 1;
 	enum gemm_act fused = act == UNARY_SILU ? GEMM_SILU : act == UNARY_GELU_TANH ? GEMM_GELU : GEMM_LINEAR;
 
 	(is_compact(c) ? run_compact : run_dense)(c, &g, fused);
 	if (act >= 0 && fused == GEMM_LINEAR) {
-		struct op_call u = {.nin = 1, .nout = 1, .in = {c->out[0]}, .out = {c->out[0]}, .attr = {.i = {act}}, .pool = c->pool};
+		struct op_call u = {.nin = 1, .nout = 1, .in = {c->out[0]}, .out = {c->out[0]}, .attr = {.unary = {(enum unary)act}}, .pool = c->pool};
 
 		REAL_NAME(kernel_unary).run(&u);
 	}

@@ -52,7 +52,7 @@ static struct product forward(const struct op_call *c)
 	struct product p = product_of(&c->out[0], &c->in[0], 0, &c->in[1], 1);
 
 	p.bias = vector_at(c->in, c->nin, 2);
-	p.act = (int)c->attr.i[0];
+	p.act = c->attr.linear.act;
 	if (c->nout > 1 && c->out[1].data)
 		p.aux = rows_of(&c->out[1]);
 	return p;

@@ -31,7 +31,7 @@ static void matmul_one(const struct matmul *k, int64_t i, struct pool *pool, int
 	y = (real *)c->out[0].data + pos.offset[0];
 	a = (real *)c->in[0].data + pos.offset[1];
 	b = (real *)c->in[1].data + pos.offset[2];
-	if (c->attr.f[0] == 0) /* which struct gemm takes as 1 */
+	if (c->attr.matmul.alpha == 0) /* which struct gemm takes as 1 */
 		zero_rows(y, k->g.ldc, k->g.m, k->g.n);
 	else if (serial)
 		REAL_NAME(gemm_serial)(&k->g, y, a, b, NULL, scratch);
@@ -58,15 +58,15 @@ static void matmul_init(struct matmul *k, const struct op_call *c)
 
 	k->c = c;
 	k->g = (struct gemm){
-	    .ta = c->attr.i[0] ? GEMM_T : GEMM_N,
-	    .tb = c->attr.i[1] ? GEMM_T : GEMM_N,
+	    .ta = c->attr.matmul.ta ? GEMM_T : GEMM_N,
+	    .tb = c->attr.matmul.tb ? GEMM_T : GEMM_N,
 	    .m = y->shape[r - 2],
 	    .n = y->shape[r - 1],
-	    .k = a->shape[c->attr.i[0] ? r - 2 : r - 1],
+	    .k = a->shape[c->attr.matmul.ta ? r - 2 : r - 1],
 	    .lda = row_stride(a),
 	    .ldb = row_stride(b),
 	    .ldc = row_stride(y),
-	    .alpha = c->attr.f[0],
+	    .alpha = c->attr.matmul.alpha,
 	};
 	walk_init(&k->w, y);
 	walk_add(&k->w, y);

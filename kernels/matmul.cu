@@ -37,12 +37,12 @@ static struct batches batches_of(const struct op_call *c)
 	int r = y->rank, last;
 
 	memset(&s, 0, sizeof s);
-	p->ta = c->attr.i[0] != 0;
-	p->tb = c->attr.i[1] != 0;
+	p->ta = c->attr.matmul.ta;
+	p->tb = c->attr.matmul.tb;
 	p->m = y->shape[r - 2];
 	p->n = y->shape[r - 1];
 	p->k = a->shape[p->ta ? r - 2 : r - 1];
-	p->alpha = (float)c->attr.f[0];
+	p->alpha = (float)c->attr.matmul.alpha;
 	p->a = matrix_at(a);
 	p->b = matrix_at(b);
 	p->c = matrix_at(y);

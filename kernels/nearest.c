@@ -33,7 +33,7 @@ static void nearest_task(void *arg, int64_t piece, int worker)
 		}
 		if (cluster)
 			cluster[i] = at;
-		near[i] = c->attr.i[0] && near[i] < best ? near[i] : best;
+		near[i] = c->attr.nearest.lower && near[i] < best ? near[i] : best;
 		sum += (double)near[i];
 	}
 	((double *)c->out[2].data)[piece] = sum;

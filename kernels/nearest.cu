@@ -459,7 +459,7 @@ static struct nearest nearest_of(const struct op_call *c, void *scratch, size_t 
 	p.d = x->shape[1];
 	p.k = centres->shape[0];
 	p.packed = p.d % 4 == 0 && (uintptr_t)x->data % 16 == 0 && (uintptr_t)centres->data % 16 == 0;
-	p.lower = c->attr.i[0] != 0;
+	p.lower = c->attr.nearest.lower;
 	p.offset = (const float *)c->in[2].data;
 	p.cluster = (int32_t *)c->out[0].data;
 	p.near = (float *)c->out[1].data;

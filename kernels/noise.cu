@@ -57,12 +57,12 @@ static void dropout_run(const struct op_call *c)
 {
 	const struct array *const arrays[2] = {&c->out[0], &c->in[0]};
 	struct strided s = strided_of(&c->out[0], arrays, 2);
-	double p = c->attr.f[0];
+	double p = c->attr.dropout.p;
 
 	if (s.count)
 		LAUNCH(c, dropout_any, blocks_for((s.count + 3) / 4), BLOCK, s, s.count / c->out[0].shape[0], reals_of(&c->out[0]),
 		       reals_of(&c->in[0]), p < 1 ? (uint32_t)(p * 4294967296.) : UINT32_MAX, p < 1 ? (float)(1 / (1 - p)) : 0.f,
-		       (uint32_t)c->attr.i[0], c->keys);
+		       (uint32_t)c->attr.dropout.lane, c->keys);
 }
 
 extern "C" {

@@ -48,12 +48,12 @@ static void norm_task(void *arg, int64_t task, int worker)
 
 		for (int a = 0; a < 4; a++)
 			p[a] = k->base[a] ? k->base[a] + pos.offset[a] : NULL;
-		if (at->i[0] == NORM_LAYER)
+		if (at->norm.kind == NORM_LAYER)
 			mean = lanes_sum(p[1], n) / (real)n;
-		rstd = 1 / REAL_M(sqrt)(sum_square(p[1], mean, n) / (real)n + (real)at->f[0]);
+		rstd = 1 / REAL_M(sqrt)(sum_square(p[1], mean, n) / (real)n + (real)at->norm.eps);
 		stats[2 * r] = mean;
 		stats[2 * r + 1] = rstd;
-		norm_row(p[0], p[1], p[2], p[3], at->i[1] ? REAL_C(1.0) : REAL_C(0.0), mean, rstd, n);
+		norm_row(p[0], p[1], p[2], p[3], at->norm.one_plus ? REAL_C(1.0) : REAL_C(0.0), mean, rstd, n);
 		walk_step(&k->w, &pos);
 	}
 }
@@ -137,14 +137,14 @@ static void write_all(real *dx, real *dscale, real *dshift, const real *dy, cons
 static void norm_grad_row(const struct fold *f, real *const p[], real *const sum[])
 {
 	const struct op_attr *at = &f->c->attr;
-	real mean = p[STATS][0], rstd = p[STATS][1], one = at->i[1] ? REAL_C(1.0) : REAL_C(0.0), m1 = 0, m2;
+	real mean = p[STATS][0], rstd = p[STATS][1], one = at->norm.one_plus ? REAL_C(1.0) : REAL_C(0.0), m1 = 0, m2;
 	int64_t n = f->cols;
 
 	if (p[SCALE])
 		sums_g(p[DY], p[X], p[SCALE], one, mean, rstd, n, &m1, &m2);
 	else
 		sums_dy(p[DY], p[X], mean, rstd, n, &m1, &m2);
-	m1 = at->i[0] == NORM_LAYER ? m1 / (real)n : 0;
+	m1 = at->norm.kind == NORM_LAYER ? m1 / (real)n : 0;
 	m2 /= (real)n;
 	if (p[SCALE] && sum[0] && sum[1]) {
 		write_all(p[DX], sum[0], sum[1], p[DY], p[X], p[SCALE], one, p[ACC], mean, rstd, m1, m2, n);
@@ -183,7 +183,7 @@ static void norm_grad_run(const struct op_call *c)
 	if (dshift->data && !f.out[1]) {
 		struct op_call sum = {.nin = 1, .nout = 1, .in = {c->in[0]}, .out = {*dshift}, .pool = c->pool, .scratch = c->scratch};
 
-		sum.attr.f[0] = 1;
+		sum.attr.sum.factor = 1;
 		REAL_NAME(kernel_sum).run(&sum);
 	}
 }

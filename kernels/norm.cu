@@ -162,7 +162,7 @@ static void norm_run(const struct op_call *c)
 	const struct array *const arrays[NORM_ARRAYS] = {&c->out[0], x, &c->out[1], scale, shift};
 	struct groups g = groups_of(x, arrays, NORM_ARRAYS, group_varies(x, scale) | group_varies(x, shift));
 	struct norm k = {reals_of(&c->out[0]), reals_of(x), reals_of(scale), reals_of(shift), (float *)c->out[1].data,
-	                 (float)(c->attr.i[1] != 0), (float)c->attr.f[0], c->attr.i[0] == NORM_LAYER};
+	                 (float)(c->attr.norm.one_plus != 0), (float)c->attr.norm.eps, c->attr.norm.kind == NORM_LAYER};
 	int64_t items = g.kept * g.groups;
 	int packs = k.y.bf16 == k.x.bf16;
 
@@ -342,7 +342,7 @@ static void norm_grad_run(const struct op_call *c)
 	const struct array *const arrays[GRAD_ALL] = {&c->in[0], x, &c->in[2], &c->in[3], &c->in[4], &c->out[0], dscale, dshift};
 	struct groups g = groups_of(x, arrays, GRAD_ALL, group_varies(x, sum));
 	struct norm_grad k = {reals_of(&c->in[0]), reals_of(x), reals_of(&c->in[3]), reals_of(&c->in[4]), reals_of(&c->out[0]),
-	                      (const float *)c->in[2].data, (float)(c->attr.i[1] != 0), c->attr.i[0] == NORM_LAYER,
+	                      (const float *)c->in[2].data, (float)(c->attr.norm.one_plus != 0), c->attr.norm.kind == NORM_LAYER,
 	                      dscale->data || dshift->data};
 
 	if (g.kept > 0 && g.summed > 0 && g.cols > 0 && norm_grad_packed(&g, &k, arrays)) {

@@ -126,7 +126,7 @@ static size_t sumsq_scratch(const struct op_call *c, int workers)
 static void total_run(const struct op_call *c)
 {
 	const real *x = c->in[0].data;
-	double *y = c->out[0].data, sum = c->attr.i[0] ? 0 : *y;
+	double *y = c->out[0].data, sum = c->attr.total.anew ? 0 : *y;
 
 	for (int64_t i = 0; i < c->in[0].shape[0]; i++)
 		sum += (double)x[i * c->in[0].stride[0]];

@@ -55,7 +55,7 @@ static void sumsq_run(const struct op_call *c)
 static void total_run(const struct op_call *c)
 {
 	LAUNCH(c, sum_parts, 1, BLOCK, c->in[0].shape[0], (const float *)c->in[0].data, c->in[0].stride[0], (double *)c->out[0].data,
-	       (int)c->attr.i[0]);
+	       c->attr.total.anew);
 }
 
 static __global__ void rates(const double *sumsq, const double *loss, const double *plan, double *coef, double *status)

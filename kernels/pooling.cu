@@ -101,10 +101,10 @@ static struct windows windows_of(const struct op_call *c, const struct array *x,
 
 	memset(&p, 0, sizeof p);
 	p.x = reals_of(x);
-	p.kind = (int)c->attr.i[0];
-	p.k = c->attr.i[1];
-	p.step = c->attr.i[2];
-	p.pad = c->attr.i[3];
+	p.kind = (int)c->attr.pool.kind;
+	p.k = c->attr.pool.k;
+	p.step = c->attr.pool.stride;
+	p.pad = c->attr.pool.pad;
 	p.h = x->shape[1];
 	p.w = x->shape[2];
 	p.channels = x->shape[3];

@@ -23,7 +23,7 @@ static void store(const struct sum *s, int64_t group, int64_t row, const struct 
                   const real *v)
 {
 	int64_t ys = s->kept.stride[1][s->kept.rank - 1];
-	real f = (real)s->c->attr.f[0];
+	real f = (real)s->c->attr.sum.factor;
 
 	if (s->groups > 1) {
 		memcpy(s->part + (group * s->outer + row) * s->cols + col, v, (size_t)n * sizeof *v);

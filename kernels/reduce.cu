@@ -121,7 +121,7 @@ static struct sum sum_of(const struct op_call *c)
 	}
 	s.group = (s.summed.count / GROUPS_MOST / STRIDE + 1) * STRIDE;
 	s.groups = s.summed.count ? (s.summed.count + s.group - 1) / s.group : 1;
-	s.factor = (float)c->attr.f[0];
+	s.factor = (float)c->attr.sum.factor;
 	return s;
 }
 

@@ -16,7 +16,7 @@ static void mix_row(const struct op_call *c, int64_t b)
 	int64_t n = v->shape[1];
 	real *restrict y = row(&c->out[0], ((const int32_t *)c->in[2].data)[b]);
 	const real *restrict a = row(v, b), *restrict z = null->data ? row(null, b) : a;
-	real w = ((const real *)c->in[4].data)[b], s = (real)c->attr.f[0];
+	real w = ((const real *)c->in[4].data)[b], s = (real)c->attr.mix.guidance;
 	int begun = ((const int32_t *)c->in[3].data)[b];
 
 	if (!null->data && begun)
@@ -50,22 +50,23 @@ static void convert_task(void *arg, int64_t task, int worker)
 	const struct array *mean = &c->in[2];
 	const real *x = row(&c->in[0], task), *out = row(&c->in[1], task), *m = mean->data;
 	real *v = row(&c->out[0], task);
-	const int64_t *k = c->attr.i;
-	const double *f = c->attr.f, limit = (double)k[2];
+	double limit = (double)c->attr.convert.limit, a = c->attr.convert.a, b = c->attr.convert.b, t = c->attr.convert.t,
+	       blend = c->attr.convert.blend;
+	int identity = c->attr.convert.identity, minus_x0 = c->attr.convert.minus_x0;
 
 	(void)worker;
 	for (int64_t i = 0; i < c->out[0].shape[1]; i++) {
-		double x0 = f[0] * (double)x[i] + f[1] * (double)out[i];
+		double x0 = a * (double)x[i] + b * (double)out[i];
 
-		if (k[0]) {
+		if (identity) {
 			v[i] = out[i];
 			continue;
 		}
-		if (k[2])
+		if (limit > 0)
 			x0 = fmin(fmax(x0, -limit), limit);
 		if (m)
-			x0 += f[3] * ((double)m[i] - x0);
-		v[i] = (real)(k[1] ? (double)out[i] - x0 : ((double)x[i] - x0) / f[2]);
+			x0 += blend * ((double)m[i] - x0);
+		v[i] = (real)(minus_x0 ? (double)out[i] - x0 : ((double)x[i] - x0) / t);
 	}
 }
 
@@ -77,7 +78,7 @@ static void convert_run(const struct op_call *c)
 static void combine_task(void *arg, int64_t task, int worker)
 {
 	const struct op_call *c = arg;
-	const double *f = c->attr.f, limit = f[OP_COMBINED];
+	const double *f = c->attr.combine.f, limit = c->attr.combine.limit;
 	real *y = row(&c->out[0], task);
 	const real *x[OP_COMBINED];
 
@@ -104,7 +105,7 @@ static void advance_task(void *arg, int64_t task, int worker)
 	int64_t at = task * WALK_GRAIN, count = array_count(&c->out[0]), n = count - at < WALK_GRAIN ? count - at : WALK_GRAIN;
 	const real *x = c->in[0].data, *v = (const real *)c->in[1].data + at, *v2 = c->in[2].data;
 	real *y = (real *)c->out[0].data + at;
-	double h = c->attr.f[0];
+	double h = c->attr.advance.h;
 
 	(void)worker;
 	x = x ? x + at : NULL;

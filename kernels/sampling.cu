@@ -41,7 +41,7 @@ static void mix_run(const struct op_call *c)
 	if (array_count(v))
 		LAUNCH(c, mix_any, blocks_for(array_count(v)), BLOCK, v->shape[0], v->shape[1], rows_of(&c->out[0]), rows_of(v),
 		       rows_of(&c->in[1]), (const int32_t *)c->in[2].data, (const int32_t *)c->in[3].data, reals_of(&c->in[4]),
-		       (float)c->attr.f[0]);
+		       (float)c->attr.mix.guidance);
 }
 
 struct conversion {
@@ -69,8 +69,8 @@ static __global__ void convert_any(int64_t rows, int64_t cols, struct conversion
 static void convert_run(const struct op_call *c)
 {
 	const struct array *v = &c->out[0];
-	const double *f = c->attr.f;
-	struct conversion k = {(int)c->attr.i[0], (int)c->attr.i[1], (int)c->attr.i[2], f[0], f[1], f[2], f[3]};
+	struct conversion k = {c->attr.convert.identity, c->attr.convert.minus_x0, (int)c->attr.convert.limit, c->attr.convert.a,
+	                       c->attr.convert.b,        c->attr.convert.t,        c->attr.convert.blend};
 
 	if (array_count(v))
 		LAUNCH(c, convert_any, blocks_for(array_count(v)), BLOCK, v->shape[0], v->shape[1], k, rows_of(v), rows_of(&c->in[0]),
@@ -101,9 +101,9 @@ static void combine_run(const struct op_call *c)
 
 	for (int i = 0; i < OP_COMBINED; i++) {
 		k.x[i] = rows_of(i < c->nin ? &c->in[i] : &none);
-		k.f[i] = c->attr.f[i];
+		k.f[i] = c->attr.combine.f[i];
 	}
-	k.limit = c->attr.f[OP_COMBINED];
+	k.limit = c->attr.combine.limit;
 	if (array_count(y))
 		LAUNCH(c, combine_any, blocks_for(array_count(y)), BLOCK, y->shape[0], y->shape[1], rows_of(y), k);
 }
@@ -126,7 +126,7 @@ static void advance_run(const struct op_call *c)
 
 	if (n)
 		LAUNCH(c, advance_any, blocks_for(n), BLOCK, n, reals_of(&c->out[0]), reals_of(&c->in[0]), reals_of(&c->in[1]),
-		       reals_of(&c->in[2]), c->attr.f[0]);
+		       reals_of(&c->in[2]), c->attr.advance.h);
 }
 
 extern "C" {

@@ -14,7 +14,7 @@ static void count_rows(const struct op_call *c)
 	int64_t k = c->out[1].shape[0];
 	int32_t *count = c->out[1].data;
 
-	if (c->attr.i[0])
+	if (c->attr.segment_sum.anew)
 		memset(count, 0, (size_t)k * sizeof *count);
 	for (int64_t i = 0; i < c->in[1].shape[0]; i++) {
 		assert(index[i] >= 0 && index[i] < k);
@@ -32,7 +32,7 @@ static void segment_sum_task(void *arg, int64_t task, int worker)
 	double *sum = (double *)c->out[0].data + col;
 
 	(void)worker;
-	for (int64_t k = 0; k < c->out[0].shape[0] && c->attr.i[0]; k++)
+	for (int64_t k = 0; k < c->out[0].shape[0] && c->attr.segment_sum.anew; k++)
 		memset(sum + k * d, 0, (size_t)n * sizeof *sum);
 	for (int64_t i = 0; i < x->shape[0]; i++) {
 		const real *row = (const real *)x->data + i * d + col;

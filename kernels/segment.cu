@@ -191,7 +191,7 @@ static struct segment segment_of_call(const struct op_call *c, void *scratch, si
 	s.n = x->shape[0];
 	s.d = x->shape[1];
 	s.k = c->out[1].shape[0];
-	s.anew = c->attr.i[0] != 0;
+	s.anew = c->attr.segment_sum.anew != 0;
 	s.packed = s.d % COLUMNS == 0 && (uintptr_t)x->data % 16 == 0;
 	s.stretch = s.k > STRETCH ? s.k : (int64_t)STRETCH;
 	s.stretches = (s.n + s.stretch - 1) / s.stretch;

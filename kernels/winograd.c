@@ -81,8 +81,8 @@ int winograd_takes(const struct op_call *c)
 	const struct array *y = &c->out[0], *w = &c->in[1];
 	int64_t kh = w->shape[1], kw = w->shape[2];
 
-	if (c->attr.i[1] != 1 || w->shape[0] < CHANNELS || w->shape[3] < CHANNELS ||
-	    y->shape[1] * y->shape[2] < (c->attr.i[4] ? PIXELS_MANY : PIXELS))
+	if (c->attr.conv.stride != 1 || w->shape[0] < CHANNELS || w->shape[3] < CHANNELS ||
+	    y->shape[1] * y->shape[2] < (c->attr.conv.many ? PIXELS_MANY : PIXELS))
 		return 0;
 	return (kh == kw && (kh == 3 || kh == 5)) || (kh == 1 && (kw == 3 || kw == 7)) || (kw == 1 && (kh == 3 || kh == 7));
 }
@@ -118,7 +118,7 @@ static void sizes(struct winograd *g, const struct op_call *c)
 	int64_t own;
 
 	*g = (struct winograd){.c = c, .samples = x->shape[0], .h = x->shape[1], .wide = x->shape[2], .ch = x->shape[3], .o = w->shape[0],
-	                       .ho = y->shape[1], .wo = y->shape[2], .top = c->attr.i[2], .left = c->attr.i[3], .shape = shape_of(c),
+	                       .ho = y->shape[1], .wo = y->shape[2], .top = c->attr.conv.top, .left = c->attr.conv.left, .shape = shape_of(c),
 	                       .taps = (int)(w->shape[1] * w->shape[2]), .width = REAL_NAME(gemm_width)()};
 	g->points = forms[g->shape.down].points * forms[g->shape.across].points;
 	g->chunk = g->shape.down == F2_3 ? g->ch : ceil_div(g->ch, ceil_div(g->ch, SUM));
@@ -483,7 +483,7 @@ void REAL_NAME(winograd_run)(const struct op_call *c)
 	g.ys = row_stride(&c->out[0]);
 	g.as = g.add ? row_stride(&c->in[3]) : 0;
 	g.ps = g.pre ? row_stride(&c->out[1]) : 0;
-	g.act = (int)c->attr.i[0] - 1;
+	g.act = c->attr.conv.act - 1;
 	g.u = c->scratch;
 	g.own = g.u + g.points * g.point;
 	pool_run(c->pool, g.panels, weights_task, &g);

@@ -99,7 +99,7 @@ static float *chunk_at(const struct device_points *p, int64_t chunk)
 static struct op_call nearest_call(const struct device_points *p, enum device_pass pass, int offset, int k, int64_t chunk)
 {
 	int64_t at = chunk * p->chunk, n = rows_of(p, chunk);
-	struct op_call c = {.nin = 3, .nout = 3, .attr.i = {pass == PASS_LOWER}};
+	struct op_call c = {.nin = 3, .nout = 3, .attr.nearest = {pass == PASS_LOWER}};
 
 	c.in[0] = matrix(DT_F32, chunk_at(p, chunk), n, p->d);
 	c.in[1] = matrix(DT_F32, p->centre, k, p->d);
@@ -115,7 +115,7 @@ static struct op_call nearest_call(const struct device_points *p, enum device_pa
 static struct op_call sum_call(const struct device_points *p, int k, int64_t chunk)
 {
 	int64_t n = rows_of(p, chunk);
-	struct op_call c = {.nin = 2, .nout = 2, .attr.i = {chunk == 0}};
+	struct op_call c = {.nin = 2, .nout = 2, .attr.segment_sum = {chunk == 0}};
 
 	c.in[0] = matrix(DT_F32, chunk_at(p, chunk), n, p->d);
 	c.in[1] = array_vector(DT_I32, p->cluster + chunk * p->chunk, n);

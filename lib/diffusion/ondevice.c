@@ -19,14 +19,14 @@ static struct array integers(const int32_t *p, int64_t n)
 
 void ondevice_advance(struct device *d, float *y, const float *x, double h, const float *v, const float *v2, int64_t n)
 {
-	struct op_call c = {.nin = 3, .nout = 1, .in = {vector(x, n), vector(v, n), vector(v2, n)}, .out = {vector(y, n)}, .attr = {.f = {h}}};
+	struct op_call c = {.nin = 3, .nout = 1, .in = {vector(x, n), vector(v, n), vector(v2, n)}, .out = {vector(y, n)}, .attr = {.advance = {h}}};
 
 	device_run(d, OP_ADVANCE, &c, NULL);
 }
 
 void ondevice_combine(struct device *d, float *y, int64_t y_step, const struct term *t, int terms, double limit, int64_t n, int64_t cols)
 {
-	struct op_call c = {.nin = OP_COMBINED, .nout = 1, .out = {matrix(y, n, cols, y_step)}, .attr = {.f = {[OP_COMBINED] = limit}}};
+	struct op_call c = {.nin = OP_COMBINED, .nout = 1, .out = {matrix(y, n, cols, y_step)}, .attr = {.combine.limit = limit}};
 	int k = 0;
 
 	for (int i = 0; i < terms; i++) {
@@ -34,14 +34,14 @@ void ondevice_combine(struct device *d, float *y, int64_t y_step, const struct t
 			continue;
 		assert(k < OP_COMBINED);
 		c.in[k] = matrix(t[i].x, n, cols, t[i].step);
-		c.attr.f[k++] = t[i].f;
+		c.attr.combine.f[k++] = t[i].f;
 	}
 	device_run(d, OP_COMBINE, &c, NULL);
 }
 
 void ondevice_exp(struct device *d, float *x, int64_t n)
 {
-	struct op_call c = {.nin = 1, .nout = 1, .in = {vector(x, n)}, .out = {vector(x, n)}, .attr = {.i = {UNARY_EXP}}};
+	struct op_call c = {.nin = 1, .nout = 1, .in = {vector(x, n)}, .out = {vector(x, n)}, .attr = {.unary = {UNARY_EXP}}};
 
 	device_run(d, OP_UNARY, &c, NULL);
 }
@@ -69,7 +69,7 @@ void ondevice_mix(struct device *d, float *y, int64_t rows, const float *v, cons
 	                    .in = {matrix(v, n, cols, step), matrix(null, n, cols, step), integers(g->index, n), integers(g->begun, n),
 	                           vector(g->w, n)},
 	                    .out = {matrix(y, rows, cols, step)},
-	                    .attr = {.f = {cfg}}};
+	                    .attr = {.mix = {cfg}}};
 
 	device_run(d, OP_MIX, &c, NULL);
 }
@@ -81,7 +81,13 @@ void ondevice_convert(struct device *d, const struct convert *k, float *v, const
 	                    .nout = 1,
 	                    .in = {matrix(x, n, cols, cols), matrix(out, n, cols, out_cols), vector(mean, cols)},
 	                    .out = {matrix(v, n, cols, cols)},
-	                    .attr = {{k->identity, k->eps_minus, k->clamp ? CONVERT_X0_LIMIT : 0}, {k->a, k->b, k->t, k->blend}}};
+	                    .attr = {.convert = {.identity = k->identity,
+	                                         .minus_x0 = k->eps_minus,
+	                                         .limit = k->clamp ? CONVERT_X0_LIMIT : 0,
+	                                         .a = k->a,
+	                                         .b = k->b,
+	                                         .t = k->t,
+	                                         .blend = k->blend}}};
 
 	device_run(d, OP_CONVERT, &c, NULL);
 }

@@ -119,7 +119,7 @@ int autokl_decoder(const void *config, const struct layers *l, struct tensor *z,
 		}
 		snprintf(name, sizeof name, "decoder.up_blocks.%d.upsamplers.0.conv", (int)i);
 		if (i + 1 < c->stages)
-			z = layer_conv3(l, op_twice(l->t, z), name, width, 0, NULL);
+			z = layer_conv3(l, op_upsample_nearest(l->t, z), name, width, 0, NULL);
 	}
 	out[0] = channels_first(l->t, last(&k, z, c->out_channels));
 	return 1;

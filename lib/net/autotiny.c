@@ -89,7 +89,7 @@ int autotiny_decoder(const void *config, const struct layers *l, struct tensor *
 		for (int64_t j = 0; j < c->decoder_blocks[i]; j++)
 			z = block(&r, z, c->middle_norm && !i);
 		if (!last) {
-			z = op_twice(l->t, z);
+			z = op_upsample_nearest(l->t, z);
 			r.at++;
 		}
 		z = conv(&r, z, last ? c->out_channels : c->width[i], 1, last, 0);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "tape/ops.h"
-#include "tape/record.h"
+#include "tape/opdef.h"
 
 static int whole_storage(const struct tensor *x)
 {
@@ -40,7 +40,7 @@ static int can_write(const struct node *producer, const struct tensor *dst)
 	int64_t step;
 
 	tensor_array(dst, &a);
-	switch (op_defs[producer->op].strided) {
+	switch (op_def_of(producer->op)->strided) {
 	case STRIDED_NO:
 		return 0;
 	case STRIDED_ROWS:
@@ -106,7 +106,7 @@ static void block_again(struct tape *t, int first, int last, struct tensor **map
 	for (int i = first; i <= last; i++) {
 		struct node n = t->node[i];
 
-		if (n.op == OP_VIEW && n.attr.i[0] != VIEW_JOIN && again(t, n.in[0], map) == n.in[0])
+		if (op_def_of(n.op)->view && n.attr.view.kind != VIEW_JOIN && again(t, n.in[0], map) == n.in[0])
 			continue;
 		for (int k = 0; k < n.nout; k++) {
 			struct tensor *x = n.out[k], *c;
@@ -162,8 +162,8 @@ static void node_backward(struct tape *t, int i, struct tensor **map)
 		mapped.in[j] = again(t, original.in[j], map);
 	for (int k = 0; k < original.nout; k++)
 		mapped.out[k] = again(t, original.out[k], map);
-	assert(op_defs[original.op].vjp);
-	op_defs[original.op].vjp(&v);
+	assert(op_def_of(original.op)->vjp);
+	op_def_of(original.op)->vjp(&v);
 	for (int j = 0; j < original.nin; j++) {
 		struct tensor *root, *g = v.dx[j], *sum;
 

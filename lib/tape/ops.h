@@ -43,7 +43,6 @@ struct tensor *op_timestep(struct tape *t, struct tensor *time, int64_t width, d
 struct tensor *op_softmax(struct tape *t, struct tensor *x);
 struct tensor *op_xent(struct tape *t, struct tensor *logits, struct tensor *label);
 struct tensor *op_mse(struct tape *t, struct tensor *a, struct tensor *b, struct tensor *weight); /* weight may be NULL */
-struct tensor *op_im2col(struct tape *t, struct tensor *x, int64_t k, int64_t stride, int64_t padding);
 
 /* Pictures with channels last, (B, H, W, C). w [O, kh, kw, C]; add, of the result's shape, may be NULL. act: enum unary + 1, or 0. */
 struct padding {
@@ -61,7 +60,7 @@ struct tensor *op_groupnorm(struct tape *t, struct tensor *x, struct tensor *sca
                             int act);
 /* Windows of k x k at a stride; with `ceil` a last one that is cut by the edge counts too. 2 pad <= k. */
 struct tensor *op_pool(struct tape *t, struct tensor *x, enum pool_kind kind, int64_t k, int64_t stride, int64_t pad, int ceil);
-struct tensor *op_twice(struct tape *t, struct tensor *x); /* (B, 2H, 2W, C): each pixel four times */
+struct tensor *op_upsample_nearest(struct tape *t, struct tensor *x); /* (B, H, W, C) -> (B, 2H, 2W, C) */
 
 struct tensor *op_dropout(struct tape *t, struct tensor *x, double p); /* each call draws its own mask */
 struct tensor *op_qsample(struct tape *t, struct tensor *x0, struct tensor *eps, struct tensor *alpha, struct tensor *sigma);

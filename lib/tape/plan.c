@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tape/record.h"
+#include "tape/opdef.h"
 
 static struct storage *home(const struct tensor *x)
 {
@@ -27,7 +27,7 @@ static void mark_live(struct tape *t)
 		struct node *n = &t->node[i];
 
 		n->live = 0;
-		if (n->op == OP_VIEW)
+		if (op_def_of(n->op)->view)
 			continue;
 		for (int k = 0; k < n->nout; k++)
 			n->live |= n->out[k] && home(n->out[k])->needed;
@@ -44,7 +44,7 @@ static void drop_optional(struct tape *t)
 		struct node *n = &t->node[i];
 
 		for (int k = 0; n->live && k < n->nout; k++)
-			if ((op_defs[n->op].optional >> k & 1) && n->out[k] && !home(n->out[k])->needed)
+			if ((op_def_of(n->op)->optional >> k & 1) && n->out[k] && !home(n->out[k])->needed)
 				n->out[k] = NULL;
 	}
 }
@@ -54,7 +54,7 @@ static void choose_storage(struct tape *t)
 {
 	for (int i = 0; i < t->nnodes; i++)
 		for (int k = 0; k < t->node[i].nout; k++)
-			if (t->node[i].out[k] && op_defs[t->node[i].op].exact >> k & 1)
+			if (t->node[i].out[k] && op_def_of(t->node[i].op)->exact >> k & 1)
 				t->node[i].out[k]->st->exact = 1;
 	for (struct storage *s = t->storages; s; s = s->next) {
 		int64_t off = 0;
@@ -110,7 +110,7 @@ static void reuse_in_place(struct tape *t)
 {
 	for (int i = 0; i < t->nnodes; i++) {
 		const struct node *n = &t->node[i];
-		int which = op_defs[n->op].in_place - 1, shared = 0;
+		int which = op_def_of(n->op)->in_place - 1, shared = 0;
 		struct tensor *from, *to;
 
 		if (!n->live || which < 0)

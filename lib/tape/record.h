@@ -26,13 +26,11 @@ struct storage {
 	struct storage *next;
 };
 
-enum view_kind { VIEW_RESHAPE, VIEW_PERMUTE, VIEW_EXPAND, VIEW_SLICE, VIEW_UNSTACK, VIEW_JOIN };
-
 struct node {
 	enum op op;
 	int nin, nout;
 	struct tensor *in[OP_IN], *out[OP_OUT]; /* optional ones may be NULL */
-	struct op_attr attr;                    /* OP_VIEW: i0 = enum view_kind */
+	struct op_attr attr;
 	int block;                              /* 0: none */
 	int again;                              /* recomputes an earlier node */
 	int live;
@@ -108,40 +106,6 @@ struct node *node_add(struct tape *t, enum op op, int nin, struct tensor *const 
                       const struct op_attr *attr);
 
 struct storage *storage_end(struct storage *s, int64_t *offset); /* follow `into`, adding to *offset */
-
-/* A gradient rule. n's tensors are values to read (recomputed ones where the block is). dy[k] is the gradient of output k or
- * NULL. The rule sets dx[j] for every input j with need[j] to a tensor of the input's (unstretched) shape. acc[j], when not NULL,
- * is the gradient collected so far: a rule that adds it itself sets acc[j] to NULL. */
-struct vjp {
-	struct tape *t;
-	const struct node *n;
-	struct tensor *dy[OP_OUT], *dx[OP_IN], *acc[OP_IN];
-	int need[OP_IN];
-};
-
-/* The forward-mode rule: dx[j] is the tangent of input j or NULL; sets dy[k]. */
-struct jvp {
-	struct tape *t;
-	const struct node *n;
-	struct tensor *dx[OP_IN], *dy[OP_OUT];
-};
-
-enum strided {
-	STRIDED_NO,   /* contiguous */
-	STRIDED_ROWS, /* rows at one stride */
-	STRIDED_YES   /* any strides, the last dimension contiguous */
-};
-
-struct op_def {
-	void (*vjp)(struct vjp *v);
-	void (*jvp)(struct jvp *j);
-	double (*flops)(const struct op_call *c); /* of the products; NULL: none */
-	unsigned optional;                        /* outputs, as bits, that may be absent */
-	int in_place;                             /* 1 + the input that output 0 may overwrite at its last use */
-	unsigned exact;                           /* bit k: output k is never stored in bfloat16 */
-	enum strided strided;                     /* how outputs may lie in memory */
-};
-extern const struct op_def op_defs[OP_COUNT];
 
 /* Make dst (a view with memory) hold g's value: move g there when it has memory of its own and its producer can write there, else
  * record a copy. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kernels/profile.h"
-#include "tape/record.h"
+#include "tape/opdef.h"
 
 static char *address(const struct tape *t, const struct tensor *x)
 {
@@ -43,7 +43,7 @@ static const struct compact *compact_input(const struct tape *t, const struct no
 	const struct param *q;
 	int64_t size;
 
-	if (!t->compact || !x || n->op != OP_LINEAR || j != 1 || x->st->kind != STORE_PARAM)
+	if (!t->compact || !x || !(op_def_of(n->op)->compact >> j & 1) || x->st->kind != STORE_PARAM)
 		return NULL;
 	q = &t->params->v[x->st->param];
 	size = q->count / q->parts;
@@ -55,14 +55,13 @@ static const struct compact *compact_input(const struct tape *t, const struct no
 /* Whether input j of a node is a parameter that a product multiplies with. */
 static int is_weight(const struct node *n, int j)
 {
-	return (n->op == OP_LINEAR || n->op == OP_LINEAR_DX || n->op == OP_CONV || n->op == OP_CONV_DX) && j == 1 &&
-	       n->in[j]->st->kind == STORE_PARAM;
+	return (op_def_of(n->op)->weight >> j & 1) && n->in[j]->st->kind == STORE_PARAM;
 }
 
-/* Whether it is a bias of what is stored in bfloat16: cuBLASLt adds none of another type. */
+/* Whether it is a bias of what is stored in bfloat16. */
 static int is_bias(const struct node *n, int j)
 {
-	return n->op == OP_LINEAR && j == 2 && n->in[j] && n->in[j]->st->kind == STORE_PARAM && n->out[0]->dtype == DT_BF16;
+	return (op_def_of(n->op)->bias >> j & 1) && n->in[j] && n->in[j]->st->kind == STORE_PARAM && n->out[0]->dtype == DT_BF16;
 }
 
 static void resolve_rounded(const struct tape *t, const struct tensor *x, struct array *a)
@@ -140,7 +139,9 @@ static void change_stream(struct tape *t, int from, int to)
 
 static double node_flops(const struct node *n, const struct op_call *c)
 {
-	return op_defs[n->op].flops ? op_defs[n->op].flops(c) : 0;
+	const struct op_def *def = op_def_of(n->op);
+
+	return def->flops ? def->flops(c) : 0;
 }
 
 static void run_node(struct tape *t, int i, int64_t samples)
@@ -324,10 +325,10 @@ double tape_flops(const struct tape *t, int64_t n, int from, int to)
 		const struct node *nd = &t->node[i];
 		struct op_call c;
 
-		if ((t->device && !nd->live) || nd->again || !op_defs[nd->op].flops)
+		if ((t->device && !nd->live) || nd->again || !op_def_of(nd->op)->flops)
 			continue;
 		node_call(t, nd, n, &c);
-		sum += op_defs[nd->op].flops(&c);
+		sum += op_def_of(nd->op)->flops(&c);
 	}
 	return sum;
 }

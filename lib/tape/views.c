@@ -3,14 +3,13 @@
 #include <string.h>
 
 #include "tape/ops.h"
-#include "tape/record.h"
+#include "tape/opdef.h"
 
-static struct tensor *view_node(struct tape *t, enum view_kind kind, struct tensor *x, struct tensor *v, int64_t a, int64_t b)
+static struct tensor *view_node(struct tape *t, enum view_kind kind, struct tensor *x, struct tensor *v)
 {
-	struct op_attr attr = {.i = {kind, a, b}};
+	struct op_attr attr = {.view = {.kind = kind}};
 
-	node_add(t, OP_VIEW, 1, &x, 1, &v, &attr);
-	return v;
+	return node_one(t, OP_VIEW, 1, &x, v, &attr);
 }
 
 struct tensor *tensor_dense(struct tape *t, struct tensor *x)
@@ -88,20 +87,21 @@ struct tensor *op_reshape(struct tape *t, struct tensor *x, int rank, const int6
 		x = op_copy(t, x);
 		reshape_strides(x, rank, shape, stride);
 	}
-	return view_node(t, VIEW_RESHAPE, x, tensor_view(t, x, rank, shape, stride, x->offset, batched), 0, 0);
+	return view_node(t, VIEW_RESHAPE, x, tensor_view(t, x, rank, shape, stride, x->offset, batched));
 }
 
 struct tensor *op_permute(struct tape *t, struct tensor *x, const int *order)
 {
-	int64_t shape[ARRAY_RANK], stride[ARRAY_RANK], code = 0;
+	struct op_attr attr = {.view = {.kind = VIEW_PERMUTE}};
+	int64_t shape[ARRAY_RANK], stride[ARRAY_RANK];
 
 	assert(x->root == x && (!x->batched || order[0] == 0));
 	for (int d = x->rank - 1; d >= 0; d--) {
 		shape[d] = x->shape[order[d]];
 		stride[d] = x->stride[order[d]];
-		code = code << 4 | order[d];
+		attr.view.order[d] = order[d];
 	}
-	return view_node(t, VIEW_PERMUTE, x, tensor_view(t, x, x->rank, shape, stride, x->offset, x->batched), code, 0);
+	return node_one(t, OP_VIEW, 1, &x, tensor_view(t, x, x->rank, shape, stride, x->offset, x->batched), &attr);
 }
 
 struct tensor *op_expand(struct tape *t, struct tensor *x, const int64_t *shape)
@@ -113,7 +113,7 @@ struct tensor *op_expand(struct tape *t, struct tensor *x, const int64_t *shape)
 		assert(x->shape[d] == shape[d] || (x->shape[d] == 1 && !(d == 0 && x->batched)));
 		stride[d] = x->shape[d] == shape[d] ? x->stride[d] : 0;
 	}
-	return view_node(t, VIEW_EXPAND, x, tensor_view(t, x, x->rank, shape, stride, x->offset, x->batched), 0, 0);
+	return view_node(t, VIEW_EXPAND, x, tensor_view(t, x, x->rank, shape, stride, x->offset, x->batched));
 }
 
 struct tensor *op_repeat(struct tape *t, struct tensor *x)
@@ -125,7 +125,7 @@ struct tensor *op_repeat(struct tape *t, struct tensor *x)
 	memcpy(stride, x->stride, sizeof stride);
 	shape[0] = t->capacity;
 	stride[0] = 0;
-	return view_node(t, VIEW_EXPAND, x, tensor_view(t, x, x->rank, shape, stride, x->offset, 1), 0, 0);
+	return view_node(t, VIEW_EXPAND, x, tensor_view(t, x, x->rank, shape, stride, x->offset, 1));
 }
 
 static struct tensor *part(struct tape *t, const struct tensor *x, int dim, int64_t from, int64_t length)
@@ -139,9 +139,11 @@ static struct tensor *part(struct tape *t, const struct tensor *x, int dim, int6
 
 struct tensor *op_slice(struct tape *t, struct tensor *x, int dim, int64_t from, int64_t length)
 {
+	struct op_attr attr = {.view = {.kind = VIEW_SLICE, .dim = dim, .from = from}};
+
 	assert(x->root == x && dim < x->rank && from >= 0 && length > 0 && from + length <= x->shape[dim] &&
 	       !(dim == 0 && x->batched));
-	return view_node(t, VIEW_SLICE, x, part(t, x, dim, from, length), dim, from);
+	return node_one(t, OP_VIEW, 1, &x, part(t, x, dim, from, length), &attr);
 }
 
 static struct tensor *pick(struct tape *t, const struct tensor *x, int dim, int64_t i)
@@ -159,7 +161,7 @@ static struct tensor *pick(struct tape *t, const struct tensor *x, int dim, int6
 
 void op_unstack(struct tape *t, struct tensor *x, int dim, struct tensor **out)
 {
-	struct op_attr attr = {.i = {VIEW_UNSTACK, dim}};
+	struct op_attr attr = {.view = {.kind = VIEW_UNSTACK, .dim = dim}};
 	int n = (int)x->shape[dim];
 
 	assert(x->root == x && x->shape[dim] <= OP_OUT && !(dim == 0 && x->batched));
@@ -170,7 +172,7 @@ void op_unstack(struct tape *t, struct tensor *x, int dim, struct tensor **out)
 
 struct tensor *op_concat(struct tape *t, int dim, int n, struct tensor *const *xs)
 {
-	struct op_attr attr = {.i = {VIEW_JOIN, dim}};
+	struct op_attr attr = {.view = {.kind = VIEW_JOIN, .dim = dim}};
 	struct tensor *y, *slice[OP_IN];
 	int64_t shape[ARRAY_RANK], at = 0;
 
@@ -200,8 +202,8 @@ static void fill_zero(struct tape *t, struct tensor *x)
 static struct tensor *slice_backward(struct tape *t, const struct node *n, struct tensor *dy)
 {
 	struct tensor *x = n->in[0], *g = tensor_like(t, x);
-	int dim = (int)n->attr.i[1];
-	int64_t from = n->attr.i[2], length = n->out[0]->shape[dim], end = from + length;
+	int dim = n->attr.view.dim;
+	int64_t from = n->attr.view.from, length = n->out[0]->shape[dim], end = from + length;
 
 	if (from)
 		fill_zero(t, part(t, g, dim, 0, from));
@@ -214,7 +216,7 @@ static struct tensor *slice_backward(struct tape *t, const struct node *n, struc
 static struct tensor *unstack_backward(struct vjp *v)
 {
 	struct tensor *x = v->n->in[0], *g = tensor_like(v->t, x);
-	int dim = (int)v->n->attr.i[1];
+	int dim = v->n->attr.view.dim;
 
 	for (int i = 0; i < v->n->nout; i++) {
 		struct tensor *slot = pick(v->t, g, dim, i);
@@ -232,16 +234,16 @@ static struct tensor *permute_backward(struct tape *t, const struct node *n, str
 	int back[ARRAY_RANK];
 
 	for (int d = 0; d < dy->rank; d++)
-		back[n->attr.i[1] >> (4 * d) & 15] = d;
+		back[n->attr.view.order[d]] = d;
 	return op_permute(t, dy, back);
 }
 
-void view_vjp(struct vjp *v)
+static void view_vjp(struct vjp *v)
 {
 	const struct node *n = v->n;
 	struct tape *t = v->t;
 
-	switch ((enum view_kind)n->attr.i[0]) {
+	switch (n->attr.view.kind) {
 	case VIEW_RESHAPE:
 		v->dx[0] = op_reshape(t, v->dy[0], n->in[0]->rank, n->in[0]->shape);
 		break;
@@ -258,9 +260,11 @@ void view_vjp(struct vjp *v)
 		v->dx[0] = unstack_backward(v);
 		break;
 	case VIEW_JOIN:
-		for (int j = 0, at = 0; j < n->nin; at += (int)n->in[j]->shape[n->attr.i[1]], j++)
+		for (int j = 0, at = 0; j < n->nin; at += (int)n->in[j]->shape[n->attr.view.dim], j++)
 			if (v->need[j])
-				v->dx[j] = op_slice(t, v->dy[0], (int)n->attr.i[1], at, n->in[j]->shape[n->attr.i[1]]);
+				v->dx[j] = op_slice(t, v->dy[0], n->attr.view.dim, at, n->in[j]->shape[n->attr.view.dim]);
 		break;
 	}
 }
+
+const struct op_def op_def_view = {.vjp = view_vjp, .view = 1};

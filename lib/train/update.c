@@ -160,7 +160,7 @@ static void add(struct update *u, float *other)
 {
 	struct array grads = array_vector(DT_F32, u->grads, u->n);
 	struct op_call c = {
-	    .nin = 2, .nout = 1, .in = {grads, array_vector(DT_F32, other, u->n)}, .out = {grads}, .attr = {.f = {1, 1}}};
+	    .nin = 2, .nout = 1, .in = {grads, array_vector(DT_F32, other, u->n)}, .out = {grads}, .attr = {.add = {1, 1}}};
 
 	device_run(u->device, OP_ADD, &c, NULL);
 }
@@ -197,7 +197,7 @@ static void submit_part(struct update *u, int64_t i)
 	                    .nout = 1,
 	                    .in = {array_vector(DT_F32, (void *)(uintptr_t)u->each, u->samples)},
 	                    .out = {array_vector(DT_F64, u->loss, 1)},
-	                    .attr = {.i = {i == 0}}};
+	                    .attr = {.total = {i == 0}}};
 
 	device_run(u->device, OP_TOTAL, &c, NULL);
 	if (u->parts > 1)

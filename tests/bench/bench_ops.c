@@ -90,8 +90,8 @@ static void attention(struct bench *b, int64_t n, int64_t t, int64_t heads, int6
 {
 	const int64_t packed[] = {n, t, 3, heads, d}, token[] = {n, t, heads, d}, row[] = {n, heads, t};
 	struct array qkv = make(5, packed, 0), dqkv = make(5, packed, 0), part[3];
-	struct op_call f = {.nin = 3, .nout = 2, .attr.f = {1 / sqrt((double)d)}};
-	struct op_call g = {.nin = 6, .nout = 3, .attr.f = {1 / sqrt((double)d)}};
+	struct op_call f = {.nin = 3, .nout = 2, .attr.attention = {.scale = 1 / sqrt((double)d)}};
+	struct op_call g = {.nin = 6, .nout = 3, .attr.attention = {.scale = 1 / sqrt((double)d)}};
 	double flops = 4. * (double)(n * heads * t * t * d);
 	char name[80];
 
@@ -133,24 +133,24 @@ static void rows(struct bench *b, int64_t n, int64_t t, int64_t c)
 	snprintf(name, sizeof name, what " %dx%dx%d", (int)n, (int)t, (int)c); \
 	measure(b, name, op, &k, 0)
 
-	CASE("add", OP_ADD, 2, 1, IN(make(3, x, 0), make(3, x, 0)), OUT(make(3, x, 0)), .attr = {.f = {1, 1}});
-	CASE("add bias", OP_ADD, 2, 1, IN(make(3, x, 0), make(3, x, 3)), OUT(make(3, x, 0)), .attr = {.f = {1, 1}});
-	CASE("sum to bias", OP_SUM, 1, 1, IN(make(3, x, 0)), OUT(make(3, bias, 0)), .attr = {.f = {1}});
-	CASE("sum tokens", OP_SUM, 1, 1, IN(make(3, x, 0)), OUT(make(3, one, 0)), .attr = {.f = {1}});
-	CASE("gelu", OP_UNARY, 1, 1, IN(make(3, x, 0)), OUT(make(3, x, 0)), .attr = {.i = {UNARY_GELU_TANH}});
+	CASE("add", OP_ADD, 2, 1, IN(make(3, x, 0), make(3, x, 0)), OUT(make(3, x, 0)), .attr = {.add = {1, 1}});
+	CASE("add bias", OP_ADD, 2, 1, IN(make(3, x, 0), make(3, x, 3)), OUT(make(3, x, 0)), .attr = {.add = {1, 1}});
+	CASE("sum to bias", OP_SUM, 1, 1, IN(make(3, x, 0)), OUT(make(3, bias, 0)), .attr = {.sum = {1}});
+	CASE("sum tokens", OP_SUM, 1, 1, IN(make(3, x, 0)), OUT(make(3, one, 0)), .attr = {.sum = {1}});
+	CASE("gelu", OP_UNARY, 1, 1, IN(make(3, x, 0)), OUT(make(3, x, 0)), .attr = {.unary = {UNARY_GELU_TANH}});
 	CASE("gelu_grad", OP_UNARY_GRAD, 2, 1, IN(make(3, x, 0), make(3, x, 0)), OUT(make(3, x, 0)),
-	     .attr = {.i = {UNARY_GELU_TANH}});
-	CASE("silu", OP_UNARY, 1, 1, IN(make(3, x, 0)), OUT(make(3, x, 0)), .attr = {.i = {UNARY_SILU}});
+	     .attr = {.unary = {UNARY_GELU_TANH}});
+	CASE("silu", OP_UNARY, 1, 1, IN(make(3, x, 0)), OUT(make(3, x, 0)), .attr = {.unary = {UNARY_SILU}});
 	CASE("norm", OP_NORM, 3, 2, IN(make(3, x, 0), make(3, x, 2), make(3, x, 2)), OUT(make(3, x, 0), make(3, stats, 0)),
-	     .attr = {.i = {NORM_LAYER, 1}, .f = {1e-6}});
+	     .attr = {.norm = {NORM_LAYER, 1, 1e-6}});
 	CASE("norm_grad", OP_NORM_GRAD, 5, 3,
 	     IN(make(3, x, 0), make(3, x, 0), make(3, stats, 0), make(3, x, 2), make(3, x, 0)),
-	     OUT(make(3, x, 0), make(3, one, 0), make(3, one, 0)), .attr = {.i = {NORM_LAYER, 1}, .f = {1e-6}});
+	     OUT(make(3, x, 0), make(3, one, 0), make(3, one, 0)), .attr = {.norm = {NORM_LAYER, 1, 1e-6}});
 	CASE("gate", OP_GATE, 3, 1, IN(make(3, x, 0), make(3, x, 2), make(3, x, 0)), OUT(make(3, x, 0)));
 	CASE("gate_grad", OP_GATE_GRAD, 3, 2, IN(make(3, x, 0), make(3, x, 2), make(3, x, 0)), OUT(make(3, x, 0), make(3, one, 0)));
 	CASE("softmax", OP_SOFTMAX, 1, 1, IN(make(3, x, 0)), OUT(make(3, x, 0)));
 	CASE("copy", OP_COPY, 1, 1, IN(make(3, x, 0)), OUT(make(3, x, 0)));
-	CASE("dropout", OP_DROPOUT, 1, 1, IN(make(3, x, 0)), OUT(make(3, x, 0)), .attr = {.f = {.1}});
+	CASE("dropout", OP_DROPOUT, 1, 1, IN(make(3, x, 0)), OUT(make(3, x, 0)), .attr = {.dropout = {.p = .1}});
 #undef CASE
 }
 

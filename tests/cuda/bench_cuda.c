@@ -259,7 +259,7 @@ static void attention(void)
 		for (int k = 0; k < 8; k++)
 			a[k] = array_of(values(count, s, 1), s, 4, b, n, heads, d);
 		lse = array_of(values(b * heads * n, DT_F32, 1), DT_F32, 3, b, heads, n, 0);
-		f.c = (struct op_call){.nin = 3, .nout = 2, .in = {a[0], a[1], a[2]}, .out = {a[3], lse}, .attr = {.f = {1 / sqrt((double)d)}}};
+		f.c = (struct op_call){.nin = 3, .nout = 2, .in = {a[0], a[1], a[2]}, .out = {a[3], lse}, .attr = {.attention = {.scale = 1 / sqrt((double)d)}}};
 		g.c = (struct op_call){.nin = 6, .nout = 3, .in = {a[4], a[0], a[1], a[2], a[3], lse}, .out = {a[5], a[6], a[7]}, .attr = f.c.attr};
 		job(name, &f, flops, 0);
 		snprintf(name, sizeof name, "attention gradient head %d, %d tokens", (int)d, (int)lengths[i / 3]);
@@ -290,14 +290,14 @@ static void one_pass(void)
 		j = (struct job){.op = kind, .c = {__VA_ARGS__}}; \
 		job(title, &j, 0, (passes) * bytes); \
 	}
-	JOB("norm, modulated", OP_NORM, 2, .nin = 3, .nout = 2, .in = {x, m, m}, .out = {y, stats}, .attr = {{NORM_LAYER, 1}, {1e-6}})
+	JOB("norm, modulated", OP_NORM, 2, .nin = 3, .nout = 2, .in = {x, m, m}, .out = {y, stats}, .attr.norm = {NORM_LAYER, 1, 1e-6})
 	JOB("norm gradient", OP_NORM_GRAD, 4, .nin = 5, .nout = 3, .in = {z, x, stats, m, w}, .out = {y, dm[0], dm[1]},
-	    .attr = {{NORM_LAYER, 1}, {1e-6}})
+	    .attr.norm = {NORM_LAYER, 1, 1e-6})
 	JOB("gate", OP_GATE, 3, .nin = 3, .nout = 1, .in = {x, m, y}, .out = {z})
 	JOB("gate gradient", OP_GATE_GRAD, 3, .nin = 3, .nout = 2, .in = {x, m, y}, .out = {z, dm[0]})
-	JOB("gelu", OP_UNARY, 2, .nin = 1, .nout = 1, .in = {x}, .out = {y}, .attr = {{UNARY_GELU_TANH}})
-	JOB("gelu gradient", OP_UNARY_GRAD, 3, .nin = 2, .nout = 1, .in = {x, y}, .out = {z}, .attr = {{UNARY_GELU_TANH}})
-	JOB("add", OP_ADD, 3, .nin = 2, .nout = 1, .in = {x, y}, .out = {z}, .attr = {.f = {1, 1}})
+	JOB("gelu", OP_UNARY, 2, .nin = 1, .nout = 1, .in = {x}, .out = {y}, .attr.unary = {UNARY_GELU_TANH})
+	JOB("gelu gradient", OP_UNARY_GRAD, 3, .nin = 2, .nout = 1, .in = {x, y}, .out = {z}, .attr.unary = {UNARY_GELU_TANH})
+	JOB("add", OP_ADD, 3, .nin = 2, .nout = 1, .in = {x, y}, .out = {z}, .attr = {.add = {1, 1}})
 #undef JOB
 	dev->release(dev, x.data), dev->release(dev, y.data), dev->release(dev, z.data), dev->release(dev, w.data);
 	dev->release(dev, stats.data), dev->release(dev, m.data), dev->release(dev, dm[0].data), dev->release(dev, dm[1].data);
@@ -317,7 +317,7 @@ static void lloyd_once(void *arg)
 
 	for (int64_t at = 0; at < l->n; at += l->chunk) {
 		l->find.c.in[0].data = l->add.c.in[0].data = l->x + (size_t)(at * d) * sizeof(float);
-		l->add.c.attr.i[0] = !at;
+		l->add.c.attr.total.anew = !at;
 		job_once(&l->find);
 		job_once(&l->add);
 	}
@@ -351,7 +351,7 @@ static void clusters_of(int64_t k)
 	struct timing t;
 
 	l.find.c = (struct op_call){.nin = 3, .nout = 3, .in = {x, c}, .out = {at, near, pieces}};
-	l.add.c = (struct op_call){.nin = 2, .nout = 2, .in = {x, at}, .out = {sum, size}, .attr = {{1}}};
+	l.add.c = (struct op_call){.nin = 2, .nout = 2, .in = {x, at}, .out = {sum, size}, .attr.segment_sum = {1}};
 	snprintf(name, sizeof name, "clusters %d, nearest", (int)k);
 	job(name, &l.find, (double)chunk * flops, 0);
 	snprintf(name, sizeof name, "clusters %d, sums", (int)k);

@@ -30,7 +30,7 @@ static inline void sums_alone(const struct kernel *kernel)
 
 		for (int many = 0; many < 2; many++) {
 			int64_t n = many ? SAMPLES : 1;
-			struct op_call c = {.nin = 1, .nout = 1, .attr.f = {1}, .in = {{x, DT_F32, 3, {n, ways[k].rows, ways[k].cols}, {0}}},
+			struct op_call c = {.nin = 1, .nout = 1, .attr.sum = {1}, .in = {{x, DT_F32, 3, {n, ways[k].rows, ways[k].cols}, {0}}},
 			                    .out = {{y[many], DT_F32, 3, {n, rows, cols}, {rows * cols, cols, 1}}}};
 
 			memcpy(c.in[0].stride, ways[k].stride, sizeof ways[k].stride);

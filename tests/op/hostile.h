@@ -130,7 +130,7 @@ static inline void hostile_norm(const struct kernel *forward, const struct kerne
 	}
 	for (int64_t c = 0; c < channels; c++)
 		((float *)v.data)[c] = 1;
-	f = (struct op_call){.nin = 3, .nout = 2, .in = {a, none, none}, .out = {y, stats}, .attr = {{groups, 0}, {1e-5}}};
+	f = (struct op_call){.nin = 3, .nout = 2, .in = {a, none, none}, .out = {y, stats}, .attr.groupnorm = {groups, 0, 1e-5}};
 	g = (struct op_call){.nin = 5, .nout = 3, .in = {dy, a, stats, v, none}, .out = {dx, scale, shift}, .attr = f.attr};
 	hostile_run(forward, &f);
 	hostile_run(backward, &g);
@@ -146,7 +146,7 @@ static inline void hostile_infinity(const struct kernel *forward)
 {
 	float x[8] = {0, 1, 2, INFINITY, 4, 5, 6, 7}, y[8], stats[2];
 	struct array a = {x, DT_F32, 3, {1, 8, 1}, {8, 1, 1}}, s = {stats, DT_F32, 3, {1, 1, 2}, {2, 2, 1}}, out = a, none = {0};
-	struct op_call f = {.nin = 3, .nout = 2, .in = {a, none, none}, .attr = {{1, 0}, {1e-5}}};
+	struct op_call f = {.nin = 3, .nout = 2, .in = {a, none, none}, .attr.groupnorm = {1, 0, 1e-5}};
 
 	out.data = y;
 	f.out[0] = out;

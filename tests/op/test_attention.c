@@ -15,8 +15,8 @@ static double score(const struct op_call *c, int64_t b, int64_t h, int64_t t, in
 	for (int64_t i = 0; i < q->shape[3]; i++)
 		sum += *element(q, (int64_t[ARRAY_RANK]){b, t, h, i}) * *element(k, (int64_t[ARRAY_RANK]){b, s, h, i});
 	if (c->nin > 3)
-		sum += *element(&c->in[3], (int64_t[ARRAY_RANK]){b, h, t, s}) / c->attr.f[0];
-	return c->attr.i[0] && s > t ? -INFINITY : c->attr.f[0] * sum;
+		sum += *element(&c->in[3], (int64_t[ARRAY_RANK]){b, h, t, s}) / c->attr.attention.scale;
+	return c->attr.attention.causal && s > t ? -INFINITY : c->attr.attention.scale * sum;
 }
 
 static void ref_attention(const struct op_call *c)
@@ -44,7 +44,7 @@ static struct optest forward(int64_t b, int64_t t, int64_t s, int64_t heads, int
 {
 	struct operand q = {.rank = 4, .shape = {b, t, heads, d}, .batch = 1}, k = {.rank = 4, .shape = {b, s, heads, d}, .batch = 1};
 
-	return (struct optest){.name = "ATTENTION", .op = OP_ATTENTION, .attr = {{causal}, {1 / sqrt((double)d)}}, .nin = 3,
+	return (struct optest){.name = "ATTENTION", .op = OP_ATTENTION, .attr.attention = {causal, 1 / sqrt((double)d)}, .nin = 3,
 	                       .nout = 2, .in = {q, k, k}, .out = {q, {.rank = 3, .shape = {b, heads, t}, .batch = 1}}, .ref = ref_attention,
 	                       .tol32 = 1e-5, .tol64 = 1e-13, .samples = 1};
 }
@@ -198,8 +198,8 @@ static void ref_gradient(const struct op_call *g)
 			for (to[3] = at[3] = 0; at[3] < d; to[3] = ++at[3])
 				dp += *element(dy, at) * (*element(&c.in[2], to) - *element(o, at));
 			for (to[3] = at[3] = 0; at[3] < d; to[3] = ++at[3]) {
-				*element(&g->out[0], at) += g->attr.f[0] * p * dp * *element(&c.in[1], to);
-				*element(&g->out[1], to) += g->attr.f[0] * p * dp * *element(&c.in[0], at);
+				*element(&g->out[0], at) += g->attr.attention.scale * p * dp * *element(&c.in[1], to);
+				*element(&g->out[1], to) += g->attr.attention.scale * p * dp * *element(&c.in[0], at);
 				*element(&g->out[2], to) += p * *element(dy, at);
 			}
 		}

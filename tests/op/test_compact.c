@@ -292,7 +292,7 @@ static void as_an_op(void **state)
 	struct compact c;
 	struct device *d = device_cpu(NULL, DT_F32);
 	const struct kernel *k = d->kernel[OP_LINEAR];
-	struct op_call call = {.nin = 3, .nout = 2, .attr = {.i = {1 + UNARY_TANH}}};
+	struct op_call call = {.nin = 3, .nout = 2, .attr = {.linear = {1 + UNARY_TANH}}};
 
 	(void)state;
 	for (int i = 0; i < B * T * (K + GAP); i++)

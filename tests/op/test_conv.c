@@ -8,7 +8,7 @@
 /* Element (b, oy step + ky - top, ox step + kx - left, c) of x for (b, oy, ox, _) and (_, ky, kx, c); NULL outside. */
 static double *tap(const struct op_attr *a, const struct array *x, const int64_t y[ARRAY_RANK], const int64_t w[ARRAY_RANK])
 {
-	int64_t at[ARRAY_RANK] = {y[0], y[1] * a->i[1] + w[1] - a->i[2], y[2] * a->i[1] + w[2] - a->i[3], w[3]};
+	int64_t at[ARRAY_RANK] = {y[0], y[1] * a->conv.stride + w[1] - a->conv.top, y[2] * a->conv.stride + w[2] - a->conv.left, w[3]};
 
 	return at[1] < 0 || at[1] >= x->shape[1] || at[2] < 0 || at[2] >= x->shape[2] ? NULL : element(x, at);
 }
@@ -45,7 +45,7 @@ static void ref_conv(const struct op_call *c)
 			z += x ? *x * *element(&kernel, k) : 0;
 		} while (index_next(&kernel, k));
 		z += c->in[2].data ? *element(&c->in[2], bias) : 0;
-		*element(y, i) = act_of(c->attr.i[0], z);
+		*element(y, i) = act_of(c->attr.conv.act, z);
 		if (c->out[1].data)
 			*element(&c->out[1], i) = z;
 	} while (index_next(y, i));
@@ -149,7 +149,7 @@ struct operands {
 
 static struct operands operands_of(const struct shape *s, int act)
 {
-	struct operands o = {.attr = {.i = {act, s->step, s->pad[0], s->pad[1], s->pad[4]}}};
+	struct operands o = {.attr = {.conv = {.act = act, .many = (int)s->pad[4], .stride = s->step, .top = s->pad[0], .left = s->pad[1]}}};
 	double fan = sqrt((double)(s->c * s->kh * s->kw));
 
 	o.x = (struct operand){.rank = 4, .shape = {s->b, s->h, s->w, s->c}, .batch = 1};

@@ -20,7 +20,7 @@ static void ref_fill(const struct op_call *c)
 	int64_t i[ARRAY_RANK] = {0};
 
 	do
-		*element(&c->out[0], i) = c->attr.f[0];
+		*element(&c->out[0], i) = c->attr.fill.value;
 	while (index_next(&c->out[0], i));
 }
 
@@ -40,7 +40,7 @@ static void copies_and_fills(void **state)
 	for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
 		struct operand o = {.rank = shapes[s].rank, .free = 1};
 		struct optest t = {.name = "COPY", .op = OP_COPY, .nin = 1, .nout = 1, .ref = ref_copy};
-		struct optest f = {.name = "FILL", .op = OP_FILL, .attr.f = {1.25}, .nout = 1, .ref = ref_fill};
+		struct optest f = {.name = "FILL", .op = OP_FILL, .attr.fill = {1.25}, .nout = 1, .ref = ref_fill};
 
 		memcpy(o.shape, shapes[s].shape, sizeof o.shape);
 		t.in[0] = t.out[0] = f.out[0] = o;

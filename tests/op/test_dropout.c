@@ -14,9 +14,9 @@ static void ref_dropout(const struct op_call *c)
 		uint32_t word[4];
 		int64_t at = n++ % size;
 
-		rng_block(c->keys->seed, RNG_DROPOUT, c->keys->step, c->keys->first + (uint64_t)i[0], (uint32_t)(c->attr.i[0] + at / 4), word);
+		rng_block(c->keys->seed, RNG_DROPOUT, c->keys->step, c->keys->first + (uint64_t)i[0], (uint32_t)(c->attr.dropout.lane + at / 4), word);
 		*element(&c->out[0], i) =
-		    (double)word[at % 4] * 0x1p-32 >= c->attr.f[0] ? *element(&c->in[0], i) / (1 - c->attr.f[0]) : 0;
+		    (double)word[at % 4] * 0x1p-32 >= c->attr.dropout.p ? *element(&c->in[0], i) / (1 - c->attr.dropout.p) : 0;
 	} while (index_next(&c->out[0], i));
 }
 
@@ -31,7 +31,7 @@ static void drops(void **state)
 	(void)state;
 	for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
 		for (size_t r = 0; r < 4; r++) {
-			struct optest t = {.name = "DROPOUT", .op = OP_DROPOUT, .attr = {{k ? 1000 : 0}, {rates[r]}}, .nin = 1, .nout = 1,
+			struct optest t = {.name = "DROPOUT", .op = OP_DROPOUT, .attr.dropout = {k ? 1000 : 0, rates[r]}, .nin = 1, .nout = 1,
 			                   .in = {shapes[k]}, .out = {shapes[k]}, .ref = ref_dropout, .tol32 = 2e-7, .tol64 = 1e-15,
 			                   .in_place = 1, .samples = 1};
 
@@ -46,7 +46,7 @@ static void keeps_the_mean(void **state)
 {
 	enum { N = 40000 };
 	struct operand x = {.rank = 2, .shape = {1, N}, .shift = 1, .scale = 1e-9};
-	struct optest t = {.name = "DROPOUT", .op = OP_DROPOUT, .attr = {{0}, {.3}}, .nin = 1, .nout = 1, .in = {x}, .out = {x}};
+	struct optest t = {.name = "DROPOUT", .op = OP_DROPOUT, .attr.dropout = {0, .3}, .nin = 1, .nout = 1, .in = {x}, .out = {x}};
 	double *in[OP_IN] = {0}, *out[OP_OUT] = {0}, sum = 0;
 
 	(void)state;

@@ -9,7 +9,7 @@ static void ref_add(const struct op_call *c)
 	int64_t i[ARRAY_RANK] = {0};
 
 	do
-		*element(&c->out[0], i) = c->attr.f[0] * *element(&c->in[0], i) + c->attr.f[1] * *element(&c->in[1], i);
+		*element(&c->out[0], i) = c->attr.add.a * *element(&c->in[0], i) + c->attr.add.b * *element(&c->in[1], i);
 	while (index_next(&c->out[0], i));
 }
 
@@ -38,7 +38,7 @@ static void adds_and_multiplies(void **state)
 	(void)state;
 	for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
 		for (int op = 0; op < 2; op++) {
-			struct optest t = {.name = op ? "MUL" : "ADD", .op = op ? OP_MUL : OP_ADD, .attr.f = {1.5, -.25}, .nin = 2, .nout = 1,
+			struct optest t = {.name = op ? "MUL" : "ADD", .op = op ? OP_MUL : OP_ADD, .attr.add = {1.5, -.25}, .nin = 2, .nout = 1,
 			                   .ref = op ? ref_mul : ref_add, .tol32 = 2.4e-7, .tol64 = 1e-15, .in_place = 1, .samples = 1};
 
 			t.in[0].rank = t.in[1].rank = t.out[0].rank = shapes[s].rank;
@@ -80,7 +80,7 @@ static void ref_unary(const struct op_call *c)
 	int64_t i[ARRAY_RANK] = {0};
 
 	do
-		*element(&c->out[0], i) = value(c->attr.i[0], *element(&c->in[0], i));
+		*element(&c->out[0], i) = value(c->attr.unary.fn, *element(&c->in[0], i));
 	while (index_next(&c->out[0], i));
 }
 
@@ -90,7 +90,7 @@ static void unary_values(void **state)
 	for (int kind = 0; kind < UNARY_COUNT; kind++)
 		for (int wide = 0; wide < 2; wide++) {
 			struct optest t = {
-			    .name = "UNARY", .op = OP_UNARY, .attr.i = {kind}, .nin = 1, .nout = 1,
+			    .name = "UNARY", .op = OP_UNARY, .attr.unary = {kind}, .nin = 1, .nout = 1,
 			    .in = {{.rank = 2, .shape = {3, wide ? 7001 : 1}, .batch = 1, .scale = 3}},
 			    .out = {{.rank = 2, .shape = {3, wide ? 7001 : 1}, .batch = 1}},
 			    .ref = ref_unary, .tol32 = 6e-7, .tol64 = 4e-15, .in_place = 1, .samples = 1,
@@ -106,8 +106,8 @@ static void unary_gradients(void **state)
 	(void)state;
 	for (int kind = 0; kind < UNARY_COUNT; kind++) {
 		struct operand x = {.rank = 3, .shape = {2, 3, 19}, .batch = 1, .scale = 2};
-		struct optest fwd = {.name = "UNARY", .op = OP_UNARY, .attr.i = {kind}, .nin = 1, .nout = 1, .in = {x}, .out = {x}};
-		struct optest back = {.name = "UNARY_GRAD", .op = OP_UNARY_GRAD, .attr.i = {kind}, .nin = 2, .nout = 1, .in = {x, x},
+		struct optest fwd = {.name = "UNARY", .op = OP_UNARY, .attr.unary = {kind}, .nin = 1, .nout = 1, .in = {x}, .out = {x}};
+		struct optest back = {.name = "UNARY_GRAD", .op = OP_UNARY_GRAD, .attr.unary = {kind}, .nin = 2, .nout = 1, .in = {x, x},
 		                      .out = {x}, .tol32 = 1e-6, .tol64 = 1e-12, .in_place = 1, .samples = 1};
 
 		optest_gradient(&fwd, &back, (int[OP_IN]){FROM_DY, FROM_IN}, (int[OP_OUT]){0}, 0, 1e-8);

@@ -51,7 +51,7 @@ static void ref_timestep(const struct op_call *c)
 
 	do {
 		int64_t k = i[1] % h;
-		double a = c->attr.f[1] * *element(&c->in[0], i) * exp(-log(c->attr.f[0]) * (double)k / (double)h);
+		double a = c->attr.timestep.scale * *element(&c->in[0], i) * exp(-log(c->attr.timestep.max_period) * (double)k / (double)h);
 
 		*element(&c->out[0], i) = i[1] < h ? cos(a) : sin(a);
 	} while (index_next(&c->out[0], i));
@@ -63,7 +63,7 @@ static void timesteps(void **state)
 
 	(void)state;
 	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-		struct optest t = {.name = "TIMESTEP", .op = OP_TIMESTEP, .attr.f = {10000, 1000}, .nin = 1, .nout = 1,
+		struct optest t = {.name = "TIMESTEP", .op = OP_TIMESTEP, .attr.timestep = {10000, 1000}, .nin = 1, .nout = 1,
 		                   .in = {{.rank = 1, .shape = {cases[k][0]}, .batch = 1}},
 		                   .out = {{.rank = 2, .shape = {cases[k][0], cases[k][1]}, .batch = 1}}, .ref = ref_timestep,
 		                   .tol32 = 4e-7, .tol64 = 1e-11, .samples = 1};

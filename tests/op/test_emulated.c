@@ -32,7 +32,7 @@ static void elementwise(void **state)
 	for (int s = 0; s < SHAPES; s++)
 		for (unsigned bcast = 0; bcast < 4; bcast++) {
 			struct operand x = shapes[s], b = x;
-			struct optest add = {.name = "ADD", .op = OP_ADD, .attr = {{0}, {1.25, -.5}}, .nin = 2, .nout = 1, .in = {x, x}, .out = {x},
+			struct optest add = {.name = "ADD", .op = OP_ADD, .attr.add = {1.25, -.5}, .nin = 2, .nout = 1, .in = {x, x}, .out = {x},
 			                     .in_place = 1, .samples = 1};
 			struct optest mul = {.name = "MUL", .op = OP_MUL, .nin = 2, .nout = 1, .in = {x, x}, .out = {x}, .in_place = 1, .samples = 1};
 
@@ -50,9 +50,9 @@ static void functions(void **state)
 	for (int u = 0; u < UNARY_COUNT; u++)
 		for (int s = 0; s < SHAPES; s++) {
 			struct operand x = shapes[s];
-			struct optest f = {.name = "UNARY", .op = OP_UNARY, .attr = {{u}}, .nin = 1, .nout = 1, .in = {x}, .out = {x}, .in_place = 1,
+			struct optest f = {.name = "UNARY", .op = OP_UNARY, .attr.unary = {u}, .nin = 1, .nout = 1, .in = {x}, .out = {x}, .in_place = 1,
 			                   .samples = 1};
-			struct optest g = {.name = "UNARY_GRAD", .op = OP_UNARY_GRAD, .attr = {{u}}, .nin = 2, .nout = 1, .in = {x, x}, .out = {x},
+			struct optest g = {.name = "UNARY_GRAD", .op = OP_UNARY_GRAD, .attr.unary = {u}, .nin = 2, .nout = 1, .in = {x, x}, .out = {x},
 			                   .in_place = 1, .samples = 1};
 
 			optest_twin(&f, &kernel_unary_cuda, 1e-6);
@@ -67,7 +67,7 @@ static void copies(void **state)
 		for (unsigned bcast = 0; bcast < 2; bcast++) {
 			struct operand x = shapes[s], y = x;
 			struct optest copy = {.name = "COPY", .op = OP_COPY, .nin = 1, .nout = 1, .samples = 1};
-			struct optest fill = {.name = "FILL", .op = OP_FILL, .attr = {{0}, {1.25}}, .nout = 1, .samples = 1};
+			struct optest fill = {.name = "FILL", .op = OP_FILL, .attr.fill = {1.25}, .nout = 1, .samples = 1};
 
 			x.free = y.free = 1;
 			x.bcast = bcast;
@@ -86,7 +86,7 @@ static void draws(void **state)
 	for (int s = 0; s < SHAPES; s++) {
 		struct operand x = shapes[s], v = {.rank = 1, .shape = {x.shape[0]}, .exact = 1, .batch = 1};
 		struct optest noise = {.name = "NOISE", .op = OP_NOISE, .nout = 1, .samples = 1};
-		struct optest drop = {.name = "DROPOUT", .op = OP_DROPOUT, .attr = {{1 << 24}, {.3}}, .nin = 1, .nout = 1, .in = {x}, .out = {x},
+		struct optest drop = {.name = "DROPOUT", .op = OP_DROPOUT, .attr.dropout = {1 << 24, .3}, .nin = 1, .nout = 1, .in = {x}, .out = {x},
 		                      .in_place = 1, .samples = 1};
 		struct optest mix = {.name = "QSAMPLE", .op = OP_QSAMPLE, .nin = 4, .nout = 1, .samples = 1};
 
@@ -151,7 +151,7 @@ static void tables(void **state)
 		struct operand table = {.rank = 2, .shape = {entries, cols}, .exact = 1}, t = {.rank = 1, .shape = {rows}, .exact = 1, .batch = 1};
 		struct optest f = {.name = "EMBED", .op = OP_EMBED, .nin = 2, .nout = 1, .in = {table, index}, .out = {y}, .samples = 1};
 		struct optest g = {.name = "EMBED_GRAD", .op = OP_EMBED_GRAD, .nin = 2, .nout = 1, .in = {y, index}, .out = {table}};
-		struct optest w = {.name = "TIMESTEP", .op = OP_TIMESTEP, .attr = {{0}, {10000, 1000}}, .nin = 1, .nout = 1, .in = {t},
+		struct optest w = {.name = "TIMESTEP", .op = OP_TIMESTEP, .attr.timestep = {10000, 1000}, .nin = 1, .nout = 1, .in = {t},
 		                   .out = {waves}, .samples = 1};
 
 		optest_twin(&f, &kernel_embed_cuda, 0);
@@ -214,13 +214,13 @@ static void sampling(void **state)
 		struct operand v = {.rank = 2, .shape = {9, 50}, .batch = 1}, none = {0}, flat = {.rank = 1, .shape = {4099}, .dense = 1};
 		struct operand index = {.rank = 1, .shape = {9}, .limit = 9, .dense = 1, .values = order}, begun = index;
 		struct operand w = {.rank = 1, .shape = {9}, .dense = 1, .exact = 1}, mean = {.rank = 1, .shape = {50}, .dense = 1};
-		struct optest m = {.name = "MIX", .op = OP_MIX, .attr = {{0}, {1.75}}, .nin = 5, .nout = 1,
+		struct optest m = {.name = "MIX", .op = OP_MIX, .attr.mix = {1.75}, .nin = 5, .nout = 1,
 		                   .in = {v, which & 1 ? v : none, index, begun, w}, .out = {v}};
-		struct optest c = {.name = "CONVERT", .op = OP_CONVERT, .nin = 3, .nout = 1, .attr = {{0, which & 1, which}, {1.25, -.75, .3, .4}},
+		struct optest c = {.name = "CONVERT", .op = OP_CONVERT, .nin = 3, .nout = 1, .attr.convert = {0, which & 1, which, 1.25, -.75, .3, .4},
 		                   .in = {v, v, which & 2 ? mean : none}, .out = {v}, .in_place = 2, .samples = 1};
-		struct optest k = {.name = "COMBINE", .op = OP_COMBINE, .nin = 5, .nout = 1, .attr = {{0}, {1.25, -.75, .3, .4, -1.5, which & 1}},
+		struct optest k = {.name = "COMBINE", .op = OP_COMBINE, .nin = 5, .nout = 1, .attr.combine = {{1.25, -.75, .3, .4, -1.5}, which & 1},
 		                   .in = {v, v, which & 2 ? v : none, v, v}, .out = {v}, .in_place = 5, .samples = 1};
-		struct optest a = {.name = "ADVANCE", .op = OP_ADVANCE, .attr = {{0}, {-.02}}, .nin = 3, .nout = 1,
+		struct optest a = {.name = "ADVANCE", .op = OP_ADVANCE, .attr.advance = {-.02}, .nin = 3, .nout = 1,
 		                   .in = {which & 1 ? flat : none, flat, which & 2 ? flat : none}, .out = {flat}, .in_place = 2};
 
 		m.in[3].values = zeros;
@@ -235,7 +235,7 @@ static double sum_by(const struct kernel *k, float *x, int64_t n, double before,
 {
 	double y = before;
 	struct op_call c = {.nin = 1, .nout = 1, .in = {array_vector(DT_F32, x, n)}, .out = {array_vector(DT_F64, &y, 1)},
-	                    .attr = {.i = {anew}}};
+	                    .attr = {.total = {anew}}};
 	size_t need = k->scratch ? k->scratch(&c, 1) : 0;
 
 	c.scratch = mem_alloc(need + 1);

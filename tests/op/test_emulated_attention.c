@@ -18,7 +18,7 @@ static struct optest forward(int64_t b, int64_t t, int64_t s, int64_t heads, int
 {
 	struct operand q = {.rank = 4, .shape = {b, t, heads, d}, .batch = 1}, k = {.rank = 4, .shape = {b, s, heads, d}, .batch = 1};
 
-	return (struct optest){.name = "ATTENTION", .op = OP_ATTENTION, .attr = {{causal}, {1 / sqrt((double)d)}}, .nin = 3,
+	return (struct optest){.name = "ATTENTION", .op = OP_ATTENTION, .attr.attention = {causal, 1 / sqrt((double)d)}, .nin = 3,
 	                       .nout = 2, .in = {q, k, k}, .out = {q, {.rank = 3, .shape = {b, heads, t}, .exact = 1, .batch = 1}}, .samples = 1};
 }
 
@@ -232,7 +232,7 @@ static void pass(struct pass *p, const struct kernel *there, const struct kernel
 {
 	struct array q = part(&p->qkv, 0), k = part(&p->qkv, 1), v = part(&p->qkv, 2), o = part(&p->o, 0), dy = part(&p->dy, 0);
 	struct array lse = {p->lse, DT_F32, 3, {B, HEADS, T}, {HEADS * T, T, 1}};
-	struct op_call f = {.nin = 3, .nout = 2, .attr = {{causal}, {.1}}, .in = {q, k, v}, .out = {o, lse}};
+	struct op_call f = {.nin = 3, .nout = 2, .attr.attention = {causal, .1}, .in = {q, k, v}, .out = {o, lse}};
 	struct op_call g = {.nin = 6, .nout = 3, .attr = f.attr, .in = {dy, q, k, v, o, lse},
 	                    .out = {part(&p->grad, 0), part(&p->grad, 1), part(&p->grad, 2)}};
 

@@ -51,7 +51,7 @@ struct operands {
 
 static struct operands operands_of(const struct shape *s, int act)
 {
-	struct operands o = {.attr = {.i = {act, s->step, s->pad[0], s->pad[1]}}};
+	struct operands o = {.attr = {.conv = {.act = act, .stride = s->step, .top = s->pad[0], .left = s->pad[1]}}};
 
 	o.x = (struct operand){.rank = 4, .shape = {s->b, s->h, s->w, s->c}, .batch = 1};
 	o.w = (struct operand){.rank = 4, .shape = {s->o, s->kh, s->kw, s->c}, .dense = 1, .scale = 1 / sqrt((double)(s->c * s->kh * s->kw))};
@@ -136,7 +136,7 @@ static void group_norms(void **state)
 		struct operand x = {.rank = 4, .shape = {cases[k].b, cases[k].h, cases[k].w, cases[k].c}, .dense = 1, .scale = cases[k].scale,
 		                    .shift = cases[k].shift, .batch = 1};
 		struct operand stats = {.rank = 3, .shape = {cases[k].b, cases[k].groups, 2}, .dense = 1, .exact = 1, .batch = 1}, rstd = stats, v = {0};
-		struct optest f = {.name = "GROUPNORM", .op = OP_GROUPNORM, .attr = {{cases[k].groups, cases[k].act}, {1e-5}}, .nin = 3, .nout = 2,
+		struct optest f = {.name = "GROUPNORM", .op = OP_GROUPNORM, .attr.groupnorm = {cases[k].groups, cases[k].act, 1e-5}, .nin = 3, .nout = 2,
 		                   .in = {x}, .out = {x, stats}, .in_place = 1, .samples = 1};
 		struct optest g = {.name = "GROUPNORM_GRAD", .op = OP_GROUPNORM_GRAD, .attr = f.attr, .nin = 5, .nout = 3, .in = {x, x, rstd},
 		                   .out = {x}, .in_place = 1, .samples = !cases[k].affine};
@@ -189,7 +189,7 @@ enum { APART = 1 << 5 };
 static void conv_at(unsigned off, enum dtype t, float *y, float *dx, float *dw)
 {
 	enum { C = 8, O = 8, SIDE = 5, MOST = SIDE * SIDE * 12 + 3 * 3 * C * O + 16 };
-	static const struct op_attr attr = {{0, 1, 1, 1}, {0}};
+	static const struct op_attr attr = {.conv = {.stride = 1, .top = 1, .left = 1}};
 	static float room[3][MOST];
 	struct array x = lay(room[0], t, off & 1, 1, SIDE, SIDE, C, off & 16 ? 12 : C), w = lay(room[1], t, off & 2, O, 3, 3, C, C);
 	struct array dy = lay(room[2], t, off & 4, 1, SIDE, SIDE, O, off & 8 ? O + 1 : O), none = {0};
@@ -217,7 +217,7 @@ static void conv_of_two_types(void **state)
 	for (int k = 0; k < 2; k++) {
 		struct array picture = lay(x, k ? DT_BF16 : DT_F32, 0, 1, SIDE, SIDE, C, C);
 		struct op_call f = {.nin = 2, .nout = 1, .in = {picture, weights}, .out = {lay(y[k], DT_F32, 0, 1, SIDE, SIDE, C, C)},
-		                    .attr = {{0, 1, 1, 1}, {0}}};
+		                    .attr = {.conv = {.stride = 1, .top = 1, .left = 1}}};
 
 		fill(&picture, 3);
 		call(&kernel_conv_cuda, &f);
@@ -264,7 +264,7 @@ static void convs_with_rows_of_their_own(void **state)
 			struct array before = lay(pre[k], DT_F32, 0, 1, SIDE, SIDE, O, apart[k][1]);
 			struct array out = lay(y[k], DT_F32, 0, 1, SIDE, SIDE, O, apart[k][2]);
 			struct op_call f = {.nin = 4, .nout = 2, .in = {in, weights, b, sum}, .out = {out, before},
-			                    .attr = {{UNARY_SILU + 1, 1, side / 2, side / 2}, {0}}};
+			                    .attr.conv = {.act = UNARY_SILU + 1, .stride = 1, .top = side / 2, .left = side / 2}};
 
 			for (int i = 0; i < ROOM; i++)
 				add[k][i] = pre[k][i] = y[k][i] = 1e9f;
@@ -290,7 +290,7 @@ static void convs_with_rows_of_their_own(void **state)
 static void norm_at(unsigned off, enum dtype t, float *out)
 {
 	enum { C = 16, COUNT = 2 * 3 * C };
-	static const struct op_attr attr = {{4, UNARY_SILU + 1}, {1e-5}};
+	static const struct op_attr attr = {.groupnorm = {4, UNARY_SILU + 1, 1e-5}};
 	static float room[4][COUNT + 8];
 	float stats[8];
 	const struct array a[4] = {lay(room[0], t, off & 1, 1, 2, 3, C, C), lay(room[1], t, off & 2, 1, 2, 3, C, C),
@@ -335,8 +335,8 @@ static void group_norm_of_nothing(void **state)
 {
 	float x[4];
 	struct array a = {x, DT_F32, 4, {0, 1, 1, 4}, {4, 4, 4, 1}}, s = {x, DT_F32, 3, {0, 2, 2}, {4, 2, 1}}, none = {0};
-	struct op_call f = {.nin = 3, .nout = 2, .in = {a, none, none}, .out = {a, s}, .attr = {{2, 0}, {1e-5}}};
-	struct op_call g = {.nin = 5, .nout = 3, .in = {a, a, s, none, none}, .out = {a, none, none}, .attr = {{2, 0}, {1e-5}}};
+	struct op_call f = {.nin = 3, .nout = 2, .in = {a, none, none}, .out = {a, s}, .attr.groupnorm = {2, 0, 1e-5}};
+	struct op_call g = {.nin = 5, .nout = 3, .in = {a, a, s, none, none}, .out = {a, none, none}, .attr.groupnorm = {2, 0, 1e-5}};
 
 	(void)state;
 	call(&kernel_groupnorm_cuda, &f);
@@ -355,7 +355,7 @@ static void pools(void **state)
 	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
 		for (int kind = POOL_MAX; kind <= POOL_AVERAGE_ALL; kind++) {
 			const int64_t *n = cases[k];
-			struct op_attr attr = {{kind, n[4], n[5], n[6]}, {0}};
+			struct op_attr attr = {.pool = {kind, n[4], n[5], n[6]}};
 			struct operand x = {.rank = 4, .shape = {n[0], n[1], n[2], n[3]}, .dense = 1, .batch = 1};
 			struct operand y = {.rank = 4, .shape = {n[0], n[7], n[8], n[3]}, .dense = 1, .batch = 1};
 			struct optest t = {.name = "POOL", .op = OP_POOL, .attr = attr, .nin = 1, .nout = 1, .in = {x}, .out = {y}, .samples = 1};
@@ -373,10 +373,10 @@ static void ties(void **state)
 	static const double values[16] = {1, 3, 3, 2, 3, 3, 1, 1, 2, 2, 2, 2, 1, 2, 2, 1};
 	struct operand x = {.rank = 4, .shape = {1, 4, 4, 1}, .dense = 1, .values = values};
 	struct operand y = {.rank = 4, .shape = {1, 3, 3, 1}, .dense = 1};
-	struct optest back = {.name = "POOL_GRAD", .op = OP_POOL_GRAD, .attr = {{POOL_MAX, 2, 1, 0}, {0}}, .nin = 2, .nout = 1, .in = {y, x},
+	struct optest back = {.name = "POOL_GRAD", .op = OP_POOL_GRAD, .attr.pool = {POOL_MAX, 2, 1, 0}, .nin = 2, .nout = 1, .in = {y, x},
 	                      .out = {x}};
 	float in[9] = {1, 2, 3, 4, NAN, 6, 7, 8, 9}, out[1];
-	struct op_call c = {.nin = 1, .nout = 1, .attr = {{POOL_MAX, 3, 1, 0}, {0}},
+	struct op_call c = {.nin = 1, .nout = 1, .attr.pool = {POOL_MAX, 3, 1, 0},
 	                    .in = {{in, DT_F32, 4, {1, 3, 3, 1}, {9, 3, 1, 1}}}, .out = {{out, DT_F32, 4, {1, 1, 1, 1}, {1, 1, 1, 1}}}};
 
 	(void)state;

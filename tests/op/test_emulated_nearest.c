@@ -104,7 +104,7 @@ static void points_free(struct points *p)
 
 static void find(const struct kernel *k, struct points *p, int lower, int clusters)
 {
-	struct op_call c = {.nin = 3, .nout = 3, .attr.i = {lower}, .in = {matrix(DT_F32, p->x, p->n, p->d), matrix(DT_F32, p->c, p->k, p->d)}};
+	struct op_call c = {.nin = 3, .nout = 3, .attr.nearest = {lower}, .in = {matrix(DT_F32, p->x, p->n, p->d), matrix(DT_F32, p->c, p->k, p->d)}};
 
 	if (p->offset)
 		c.in[2] = array_vector(DT_F32, p->offset, p->k);
@@ -299,7 +299,7 @@ static void segments_by(const struct kernel *kernel, int64_t n, int64_t d, int k
 	memset(sum, 0xff, (size_t)(k * d) * sizeof *sum);
 	memset(count, 0xff, (size_t)k * sizeof *count);
 	for (int again = 0; again < 2; again++) {
-		c.attr.i[0] = !again;
+		c.attr.segment_sum.anew = !again;
 		run(kernel, c);
 	}
 	for (int s = 0; s < k; s++) {

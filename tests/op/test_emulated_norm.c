@@ -75,7 +75,7 @@ static void make(int i, struct optest *t)
 	stats = x;
 	stats.shape[x.rank - 1] = 2;
 	stats.dense = stats.exact = 1;
-	*t = (struct optest){.name = "NORM", .op = OP_NORM, .attr = {{norms[i].kind, norms[i].plus_one}, {1e-5}}, .nin = 3, .nout = 2,
+	*t = (struct optest){.name = "NORM", .op = OP_NORM, .attr.norm = {norms[i].kind, norms[i].plus_one, 1e-5}, .nin = 3, .nout = 2,
 	                     .in = {x, modulated(&x, norms[i].scale), modulated(&x, norms[i].shift)}, .out = {x, stats}, .samples = norms[i].rank > 1};
 }
 
@@ -96,7 +96,7 @@ static void large_mean(void **state)
 	(void)state;
 	for (int wide = 0; wide < 2; wide++) {
 		struct operand x = {.rank = 2, .shape = {3, 64 - wide}, .shift = 1000}, stats = {.rank = 2, .shape = {3, 2}, .dense = 1, .exact = 1};
-		struct optest t = {.name = "NORM", .op = OP_NORM, .attr = {{NORM_LAYER}, {1e-5}}, .nin = 3, .nout = 2, .in = {x}, .out = {x, stats}};
+		struct optest t = {.name = "NORM", .op = OP_NORM, .attr.norm = {NORM_LAYER, 0, 1e-5}, .nin = 3, .nout = 2, .in = {x}, .out = {x, stats}};
 
 		x.exact = t.in[0].exact = 1;
 		optest_twin(&t, &kernel_norm_cuda, 4e-4);
@@ -137,7 +137,7 @@ static void one_apart(void **state)
 	(void)state;
 	sums.exact = 1;
 	for (int apart = 0; apart < 5; apart++) {
-		struct optest f = {.name = "NORM", .op = OP_NORM, .attr = {{NORM_LAYER, 1}, {1e-5}}, .nin = 3, .nout = 2, .in = {x, x, x},
+		struct optest f = {.name = "NORM", .op = OP_NORM, .attr = {.norm = {NORM_LAYER, 1, 1e-5}}, .nin = 3, .nout = 2, .in = {x, x, x},
 		                   .out = {x, stats}};
 		struct optest g = {.name = "NORM_GRAD", .op = OP_NORM_GRAD, .attr = f.attr, .nin = 5, .nout = 3, .in = {x, x, stats, x, x},
 		                   .out = {x, sums, sums}};
@@ -229,7 +229,7 @@ static struct block *run_block(const struct kernel *norm, const struct kernel *n
 	struct array x = rows_at(r), dy = rows_at(r + C), y = rows_at(r + 2 * C), dx = rows_at(r + 3 * C), dh = rows_at(r + 4 * C);
 	struct array stats = {.data = b->stats, .dtype = DT_F32, .rank = 3, .shape = {B, T, 2}, .stride = {2 * T, 2, 1}};
 	struct array shift = chunk_at(m, T), scale = chunk_at(m + C, T), gate = chunk_at(m + 2 * C, T);
-	struct op_attr attr = {{NORM_LAYER, 1}, {1e-5}};
+	struct op_attr attr = {.norm = {NORM_LAYER, 1, 1e-5}};
 	struct op_call f = {.nin = 3, .nout = 2, .in = {x, scale, shift}, .out = {y, stats}, .attr = attr};
 	struct op_call g = {.nin = 5, .nout = 3, .in = {dy, x, stats, scale, y},
 	                    .out = {dx, chunk_at(d + 3 * C, 1), chunk_at(d + 2 * C, 1)}, .attr = attr, .scratch = b->scratch};
@@ -310,7 +310,7 @@ enum { SAMPLES = 3, TOKENS = 2, WIDTH = 1152, SAMPLE = TOKENS * WIDTH + 3 /* ele
 static void norm_of(int64_t samples, float *x, float *y, float *stats)
 {
 	struct array rows = {.rank = 3, .dtype = DT_F32, .data = x, .shape = {samples, TOKENS, WIDTH}, .stride = {SAMPLE, WIDTH, 1}};
-	struct op_call c = {.nin = 3, .nout = 2, .attr = {{NORM_LAYER}, {1e-5}}, .in = {rows}};
+	struct op_call c = {.nin = 3, .nout = 2, .attr.norm = {NORM_LAYER, 0, 1e-5}, .in = {rows}};
 
 	c.out[0] = rows;
 	c.out[0].data = y;

@@ -24,7 +24,7 @@ static double vector_at(const struct array *a, int64_t i, double none)
 static void ref_groupnorm(const struct op_call *c)
 {
 	const struct array *x = &c->in[0];
-	int64_t groups = c->attr.i[0], per = x->shape[3] / groups, i[ARRAY_RANK];
+	int64_t groups = c->attr.groupnorm.groups, per = x->shape[3] / groups, i[ARRAY_RANK];
 	double n = (double)(x->shape[1] * x->shape[2] * per);
 	struct array one = *x;
 
@@ -50,7 +50,7 @@ static void ref_groupnorm(const struct op_call *c)
 				int64_t ch = g * per + i[3], to[ARRAY_RANK] = {b, i[1], i[2], ch};
 				double z = (*element(&one, i) - mean) * rstd * vector_at(&c->in[1], ch, 1) + vector_at(&c->in[2], ch, 0);
 
-				*element(&c->out[0], to) = act_of(c->attr.i[1], z);
+				*element(&c->out[0], to) = act_of(c->attr.groupnorm.act, z);
 			} while (index_next(&one, i));
 		}
 }
@@ -72,7 +72,7 @@ static struct optest test_of(size_t k)
 	                    .scale = cases[k].scale, .shift = cases[k].shift};
 	struct operand v = {.rank = 1, .shape = {cases[k].c}, .dense = 1}, y = x;
 	struct operand stats = {.rank = 3, .shape = {cases[k].b, cases[k].groups, 2}, .dense = 1, .batch = 1};
-	struct optest t = {.name = "GROUPNORM", .op = OP_GROUPNORM, .attr = {{cases[k].groups, cases[k].act}, {EPS}}, .nin = 3, .nout = 2,
+	struct optest t = {.name = "GROUPNORM", .op = OP_GROUPNORM, .attr.groupnorm = {cases[k].groups, cases[k].act, EPS}, .nin = 3, .nout = 2,
 	                   .in = {x}, .out = {y, stats}, .ref = ref_groupnorm, .tol32 = cases[k].shift > 9 ? 3e-5 : 2e-6, .tol64 = 1e-13,
 	                   .in_place = 1, .samples = 1};
 
@@ -96,7 +96,7 @@ static void far_from_zero(void **state)
 {
 	struct operand x = {.rank = 4, .shape = {1, 16, 16, 2}, .dense = 1, .batch = 1, .shift = 1000};
 	struct operand stats = {.rank = 3, .shape = {1, 1, 2}, .dense = 1, .batch = 1};
-	struct optest t = {.name = "GROUPNORM far from zero", .op = OP_GROUPNORM, .attr = {{1, 0}, {EPS}}, .nin = 3, .nout = 2, .in = {x},
+	struct optest t = {.name = "GROUPNORM far from zero", .op = OP_GROUPNORM, .attr.groupnorm = {1, 0, EPS}, .nin = 3, .nout = 2, .in = {x},
 	                   .out = {x, stats}, .ref = ref_groupnorm, .tol32 = 5e-5, .tol64 = 1e-11};
 
 	(void)state;

@@ -115,7 +115,7 @@ static void free_all(struct op_call *c)
 
 static void check_forward(struct device *d, int64_t t, int64_t n, int64_t k, int64_t act, int bias, int pre)
 {
-	struct op_call c = {.nin = 3, .nout = 2, .attr = {.i = {act}}};
+	struct op_call c = {.nin = 3, .nout = 2, .attr = {.linear = {act}}};
 	struct array *x = &c.in[0], *w = &c.in[1], *y = &c.out[0];
 
 	*x = rows_new(d, 1, t, k, GAP);

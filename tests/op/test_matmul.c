@@ -7,7 +7,7 @@
 static void ref_matmul(const struct op_call *c)
 {
 	const struct array *y = &c->out[0];
-	int r = y->rank, ta = c->attr.i[0] != 0, tb = c->attr.i[1] != 0;
+	int r = y->rank, ta = c->attr.matmul.ta, tb = c->attr.matmul.tb;
 	int64_t i[ARRAY_RANK] = {0}, n = c->in[0].shape[ta ? r - 2 : r - 1];
 
 	do {
@@ -22,7 +22,7 @@ static void ref_matmul(const struct op_call *c)
 			a[ta ? r - 2 : r - 1] = b[tb ? r - 1 : r - 2] = k;
 			sum += *element(&c->in[0], a) * *element(&c->in[1], b);
 		}
-		*element(y, i) = c->attr.f[0] * sum;
+		*element(y, i) = c->attr.matmul.alpha * sum;
 	} while (index_next(y, i));
 }
 
@@ -41,7 +41,7 @@ static void products(void **state)
 	(void)state;
 	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
 		for (int trans = 0; trans < 4; trans++) {
-			struct optest t = {.name = "MATMUL", .op = OP_MATMUL, .attr = {{trans & 1, trans >> 1}, {.5}}, .nin = 2, .nout = 1,
+			struct optest t = {.name = "MATMUL", .op = OP_MATMUL, .attr.matmul = {trans & 1, trans >> 1, .5}, .nin = 2, .nout = 1,
 			                   .ref = ref_matmul, .tol32 = 4e-6, .tol64 = 1e-14};
 			int r = cases[k].batch_rank;
 
@@ -55,7 +55,7 @@ static void products(void **state)
 			t.samples = t.in[0].batch = t.out[0].batch = r > 0;
 			t.in[1].batch = r > 0 && !(cases[k].bcast & 1);
 			optest_run(&t);
-			t.attr.f[0] = 0;
+			t.attr.matmul.alpha = 0;
 			if (!k)
 				optest_run(&t);
 		}

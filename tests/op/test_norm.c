@@ -16,17 +16,17 @@ static void ref_norm(const struct op_call *c)
 		int64_t j[ARRAY_RANK];
 
 		memcpy(j, i, sizeof j);
-		for (j[x->rank - 1] = 0; j[x->rank - 1] < n && c->attr.i[0] == NORM_LAYER; j[x->rank - 1]++)
+		for (j[x->rank - 1] = 0; j[x->rank - 1] < n && c->attr.norm.kind == NORM_LAYER; j[x->rank - 1]++)
 			mean += *element(x, j) / (double)n;
 		for (j[x->rank - 1] = 0; j[x->rank - 1] < n; j[x->rank - 1]++)
 			var += (*element(x, j) - mean) * (*element(x, j) - mean) / (double)n;
-		rstd = 1 / sqrt(var + c->attr.f[0]);
+		rstd = 1 / sqrt(var + c->attr.norm.eps);
 		if (!i[x->rank - 1]) {
 			*stats++ = mean;
 			*stats++ = rstd;
 		}
 		*element(&c->out[0], i) = (*element(x, i) - mean) * rstd *
-		                              (c->in[1].data ? *element(&c->in[1], i) + (double)c->attr.i[1] : 1) +
+		                              (c->in[1].data ? *element(&c->in[1], i) + (double)c->attr.norm.one_plus : 1) +
 		                          (c->in[2].data ? *element(&c->in[2], i) : 0);
 	} while (index_next(x, i));
 }
@@ -53,7 +53,7 @@ static void make(size_t k, struct optest *t)
 	struct operand x = {.rank = cases[k].rank, .batch = cases[k].rank > 1, .shift = .5};
 
 	memcpy(x.shape, cases[k].shape, sizeof x.shape);
-	*t = (struct optest){.name = "NORM", .op = OP_NORM, .attr = {{cases[k].kind, cases[k].plus_one}, {1e-5}}, .nin = 3, .nout = 2,
+	*t = (struct optest){.name = "NORM", .op = OP_NORM, .attr.norm = {cases[k].kind, cases[k].plus_one, 1e-5}, .nin = 3, .nout = 2,
 	                     .in = {x}, .out = {x, x}, .ref = ref_norm, .tol32 = 2e-6, .tol64 = 1e-14, .samples = x.batch};
 	t->out[1].shape[x.rank - 1] = 2;
 	t->out[1].dense = 1;

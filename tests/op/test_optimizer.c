@@ -44,7 +44,7 @@ static double sum_of(struct device *d, enum op op, void *x, int64_t n, double be
 {
 	double y = before;
 	struct op_call c = {.nin = 1, .nout = 1, .in = {array_vector(d->real, x, n)}, .out = {array_vector(DT_F64, &y, 1)},
-	                    .attr = {.i = {anew}}};
+	                    .attr = {.total = {anew}}};
 	void *scratch = mem_try(device_scratch(d, op, &c), 1, "scratch", NULL);
 
 	memset(scratch, 0xff, device_scratch(d, op, &c));

@@ -8,12 +8,12 @@
 static double window(const struct op_attr *a, const struct array *x, const int64_t y[ARRAY_RANK], int64_t lo[2], int64_t hi[2])
 {
 	for (int d = 0; d < 2; d++) {
-		int64_t at = y[1 + d] * a->i[2] - a->i[3];
+		int64_t at = y[1 + d] * a->pool.stride - a->pool.pad;
 
 		lo[d] = at < 0 ? 0 : at;
-		hi[d] = at + a->i[1] > x->shape[1 + d] ? x->shape[1 + d] : at + a->i[1];
+		hi[d] = at + a->pool.k > x->shape[1 + d] ? x->shape[1 + d] : at + a->pool.k;
 	}
-	return 1 / (double)(a->i[0] == POOL_AVERAGE_ALL ? a->i[1] * a->i[1] : (hi[0] - lo[0]) * (hi[1] - lo[1]));
+	return 1 / (double)(a->pool.kind == POOL_AVERAGE_ALL ? a->pool.k * a->pool.k : (hi[0] - lo[0]) * (hi[1] - lo[1]));
 }
 
 static double *largest(const struct array *x, const int64_t y[ARRAY_RANK], const int64_t lo[2], const int64_t hi[2])
@@ -40,7 +40,7 @@ static void ref_pool(const struct op_call *c)
 		for (int64_t i = lo[0]; i < hi[0]; i++)
 			for (int64_t j = lo[1]; j < hi[1]; j++)
 				sum += *element(&c->in[0], (int64_t[]){y[0], i, j, y[3], 0, 0});
-		*element(&c->out[0], y) = c->attr.i[0] == POOL_MAX ? *largest(&c->in[0], y, lo, hi) : sum * share;
+		*element(&c->out[0], y) = c->attr.pool.kind == POOL_MAX ? *largest(&c->in[0], y, lo, hi) : sum * share;
 	} while (index_next(&c->out[0], y));
 }
 
@@ -53,9 +53,9 @@ static void ref_grad(const struct op_call *c)
 	do {
 		double share = window(&c->attr, &c->in[1], y, lo, hi), dy = *element(&c->in[0], y);
 
-		if (c->attr.i[0] == POOL_MAX)
+		if (c->attr.pool.kind == POOL_MAX)
 			dx[largest(&c->in[1], y, lo, hi) - (double *)c->in[1].data] += dy;
-		for (int64_t i = lo[0]; c->attr.i[0] != POOL_MAX && i < hi[0]; i++)
+		for (int64_t i = lo[0]; c->attr.pool.kind != POOL_MAX && i < hi[0]; i++)
 			for (int64_t j = lo[1]; j < hi[1]; j++)
 				*element(&c->out[0], (int64_t[]){y[0], i, j, y[3], 0, 0}) += dy * share;
 	} while (index_next(&c->in[0], y));
@@ -73,7 +73,7 @@ static void pools(void **state)
 	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
 		for (int kind = POOL_MAX; kind <= POOL_AVERAGE_ALL; kind++) {
 			const int64_t *n = cases[k];
-			struct op_attr attr = {{kind, n[4], n[5], n[6]}, {0}};
+			struct op_attr attr = {.pool = {kind, n[4], n[5], n[6]}};
 			struct operand x = {.rank = 4, .shape = {n[0], n[1], n[2], n[3]}, .dense = 1, .batch = 1};
 			struct operand y = {.rank = 4, .shape = {n[0], n[7], n[8], n[3]}, .dense = 1, .batch = 1};
 			struct optest t = {.name = "POOL", .op = OP_POOL, .attr = attr, .nin = 1, .nout = 1, .in = {x}, .out = {y},
@@ -92,7 +92,7 @@ static void not_a_number(void **state)
 	static const double values[9] = {1, 2, 3, 4, NAN, 6, 7, 8, 9};
 	float x[9], y[1];
 	struct device *d = device_cpu(NULL, DT_F32);
-	struct op_call c = {.nin = 1, .nout = 1, .attr = {{POOL_MAX, 3, 1, 0}, {0}},
+	struct op_call c = {.nin = 1, .nout = 1, .attr.pool = {POOL_MAX, 3, 1, 0},
 	                    .in = {{x, DT_F32, 4, {1, 3, 3, 1}, {9, 3, 1, 1}}}, .out = {{y, DT_F32, 4, {1, 1, 1, 1}, {1, 1, 1, 1}}}};
 
 	(void)state;

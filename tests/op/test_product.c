@@ -72,7 +72,7 @@ static void linear_twin(const int64_t s[3], int act, int bias, int pre, int mast
 {
 	struct operand x = {.rank = 2, .shape = {s[0], s[2]}}, w = {.rank = 2, .shape = {s[1], s[2]}, .dense = 1, .scale = .1, .exact = master};
 	struct operand v = {.rank = 1, .shape = {s[1]}, .exact = master}, y = {.rank = 2, .shape = {s[0], s[1]}};
-	struct optest t = {.name = "LINEAR", .op = OP_LINEAR, .attr = {{act}}, .nin = 3, .nout = 2, .in = {x, w}, .out = {y}};
+	struct optest t = {.name = "LINEAR", .op = OP_LINEAR, .attr.linear = {act}, .nin = 3, .nout = 2, .in = {x, w}, .out = {y}};
 
 	if (bias)
 		t.in[2] = v;
@@ -174,7 +174,7 @@ static void products(void **state)
 	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
 		for (int trans = 0; trans < 4; trans++)
 			for (int zero = 0; zero < 2; zero++) {
-				struct optest t = {.name = "MATMUL", .op = OP_MATMUL, .attr = {{trans & 1, trans >> 1}, {zero ? 0 : .5}}, .nin = 2,
+				struct optest t = {.name = "MATMUL", .op = OP_MATMUL, .attr.matmul = {trans & 1, trans >> 1, zero ? 0 : .5}, .nin = 2,
 				                   .nout = 1};
 				int r = cases[k].batch_rank;
 
@@ -231,7 +231,7 @@ static void rows_apart(void **state)
 {
 	enum { M = 3, N = 8, K = 5, LD = 11, LDPRE = 16 };
 	float x[M * K], w[N * K], y[M * LD], pre[M * LDPRE];
-	struct op_call c = {.nin = 2, .nout = 2, .attr = {{1 + UNARY_GELU_TANH}}};
+	struct op_call c = {.nin = 2, .nout = 2, .attr.linear = {1 + UNARY_GELU_TANH}};
 
 	(void)state;
 	begin();
@@ -300,7 +300,7 @@ static void batch_run(struct batch *b, int64_t first, int64_t rows)
 {
 	int64_t n = b->n, k = b->k, each = b->op == OP_MATMUL ? 1 : rows, outer = b->op == OP_MATMUL ? rows : 1;
 	float bias[MOST_N];
-	struct op_call c = {.nin = 3, .nout = 1, .attr = {{1 + UNARY_GELU_TANH, 1}}, .scratch = room};
+	struct op_call c = {.nin = 3, .nout = 1, .scratch = room};
 	char *x = b->x.byte + (size_t)(first * k) * dtype_size(b->type);
 
 	for (int i = 0; i < MOST_N; i++)
@@ -311,13 +311,16 @@ static void batch_run(struct batch *b, int64_t first, int64_t rows)
 	c.in[2] = array_vector(DT_F32, bias, n);
 	c.out[0] = (struct array){&b->y, b->type, 4, {1, outer, each, n}, {rows * n, each * n, n, 1}};
 	if (b->op == OP_LINEAR) {
+		c.attr.linear.act = 1 + UNARY_GELU_TANH;
 		c.in[1] = (struct array){&b->w, b->type, 2, {n, k}, {k, 1}};
 		linear_lt.run(&c);
 	} else if (b->op == OP_CONV) {
+		c.attr.conv.act = 1 + UNARY_GELU_TANH;
+		c.attr.conv.stride = 1;
 		conv_lt.run(&c);
 	} else {
 		c.nin = 2;
-		c.attr = (struct op_attr){.i = {0, 1}, .f = {1}};
+		c.attr = (struct op_attr){.matmul = {0, 1, 1}};
 		c.in[1] = (struct array){&b->w, b->type, 4, {1, outer, n, k}, {0, 0, k, 1}};
 		matmul_lt.run(&c);
 	}

@@ -15,7 +15,7 @@ static void ref_sum(const struct op_call *c)
 		*element(&c->out[0], i) = 0;
 	while (index_next(&c->out[0], i));
 	do
-		*element(&c->out[0], i) += c->attr.f[0] * *element(&c->in[0], i);
+		*element(&c->out[0], i) += c->attr.sum.factor * *element(&c->in[0], i);
 	while (index_next(&c->in[0], i));
 }
 
@@ -36,7 +36,7 @@ static void sums(void **state)
 {
 	(void)state;
 	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-		struct optest t = {.name = "SUM", .op = OP_SUM, .attr.f = {.5}, .nin = 1, .nout = 1, .ref = ref_sum, .tol32 = 4e-6,
+		struct optest t = {.name = "SUM", .op = OP_SUM, .attr.sum = {.5}, .nin = 1, .nout = 1, .ref = ref_sum, .tol32 = 4e-6,
 		                   .tol64 = 1e-14, .layouts = 1};
 
 		t.in[0].rank = t.out[0].rank = cases[k].rank;
@@ -55,7 +55,7 @@ static void sums(void **state)
 /* The gradient of a broadcast: x seen through strides of 0. */
 static void sums_a_broadcast_input(void **state)
 {
-	struct optest t = {.name = "SUM of a broadcast", .op = OP_SUM, .attr.f = {1}, .nin = 1, .nout = 1,
+	struct optest t = {.name = "SUM of a broadcast", .op = OP_SUM, .attr.sum = {1}, .nin = 1, .nout = 1,
 	                   .in = {{.rank = 3, .shape = {3, 9, 5}, .bcast = 5}}, .out = {{.rank = 3, .shape = {3, 1, 1}}},
 	                   .ref = ref_sum, .tol32 = 2e-6, .tol64 = 1e-14, .layouts = 1};
 

@@ -22,7 +22,7 @@ static void ref_mix(const struct op_call *c)
 			double u = at(v, b, j);
 
 			if (null->rank)
-				u = at(null, b, j) + c->attr.f[0] * (u - at(null, b, j));
+				u = at(null, b, j) + c->attr.mix.guidance * (u - at(null, b, j));
 			*element(&c->out[0], to) = *element(&c->in[4], bi) * u;
 		}
 }
@@ -43,7 +43,7 @@ static void mix(void **state)
 			                        .values = n == 16 ? order : n == 5 ? five : n == 3 ? three : zeros};
 			struct operand begun = {.rank = 1, .shape = {n}, .limit = 2, .dense = 1, .values = zeros};
 			struct operand w = {.rank = 1, .shape = {n}, .dense = 1, .exact = 1};
-			struct optest t = {.name = "MIX", .op = OP_MIX, .attr = {{0}, {1.75}}, .nin = 5, .nout = 1,
+			struct optest t = {.name = "MIX", .op = OP_MIX, .attr.mix = {1.75}, .nin = 5, .nout = 1,
 			                   .in = {v, guided ? v : none, index, begun, w}, .out = {v}, .ref = ref_mix, .tol32 = 1e-6, .tol64 = 1e-15};
 
 			optest_run(&t);
@@ -62,7 +62,7 @@ static void mix_adds(void **state)
 	                    .in = {{v, DT_F32, 2, {2, 3}, {3, 1}}, {0}, array_vector(DT_I32, index, 2), array_vector(DT_I32, begun, 2),
 	                           array_vector(DT_F32, w, 2)},
 	                    .out = {{y, DT_F32, 2, {4, 3}, {3, 1}}},
-	                    .attr = {.f = {1}}};
+	                    .attr = {.mix = {1}}};
 
 	(void)state;
 	device_run(d, OP_MIX, &c, NULL);
@@ -73,17 +73,17 @@ static void mix_adds(void **state)
 static void ref_convert(const struct op_call *c)
 {
 	const struct array *x = &c->in[0], *out = &c->in[1], *mean = &c->in[2], *v = &c->out[0];
-	const double *f = c->attr.f;
+	double a = c->attr.convert.a, b = c->attr.convert.b, t = c->attr.convert.t, blend = c->attr.convert.blend;
 
 	for (int64_t i = 0; i < x->shape[0]; i++)
 		for (int64_t j = 0; j < x->shape[1]; j++) {
 			const int64_t to[ARRAY_RANK] = {i, j}, one[ARRAY_RANK] = {j};
-			double x0 = f[0] * at(x, i, j) + f[1] * at(out, i, j), most = (double)c->attr.i[2];
+			double x0 = a * at(x, i, j) + b * at(out, i, j), most = (double)c->attr.convert.limit;
 
 			x0 = most > 0 && x0 > most ? most : most > 0 && x0 < -most ? -most : x0;
 			if (mean->rank)
-				x0 = (1 - f[3]) * x0 + f[3] * *element(mean, one);
-			*element(v, to) = c->attr.i[0] ? at(out, i, j) : c->attr.i[1] ? at(out, i, j) - x0 : (at(x, i, j) - x0) / f[2];
+				x0 = (1 - blend) * x0 + blend * *element(mean, one);
+			*element(v, to) = c->attr.convert.identity ? at(out, i, j) : c->attr.convert.minus_x0 ? at(out, i, j) - x0 : (at(x, i, j) - x0) / t;
 		}
 }
 
@@ -99,7 +99,7 @@ static void convert(void **state)
 				struct operand x = {.rank = 2, .shape = {sizes[s][0], sizes[s][1]}, .scale = 2};
 				struct operand mean = {.rank = blend, .shape = {sizes[s][1]}, .dense = 1};
 				struct optest t = {.name = "CONVERT", .op = OP_CONVERT, .nin = 3, .nout = 1,
-				                   .attr = {{kinds[k][0], kinds[k][1], kinds[k][2]}, {1.25, -.75, .3, .4}}, .in = {x, x, mean},
+				                   .attr.convert = {(int)kinds[k][0], (int)kinds[k][1], kinds[k][2], 1.25, -.75, .3, .4}, .in = {x, x, mean},
 				                   .out = {x}, .ref = ref_convert, .tol32 = 1e-6, .tol64 = 1e-14, .in_place = 2};
 
 				optest_run(&t);
@@ -111,10 +111,10 @@ static void ref_combine(const struct op_call *c)
 	for (int64_t i = 0; i < c->out[0].shape[0]; i++)
 		for (int64_t j = 0; j < c->out[0].shape[1]; j++) {
 			const int64_t idx[ARRAY_RANK] = {i, j};
-			double u = 0, most = c->attr.f[5];
+			double u = 0, most = c->attr.combine.limit;
 
 			for (int k = 0; k < c->nin; k++)
-				u += c->in[k].rank ? c->attr.f[k] * at(&c->in[k], i, j) : 0;
+				u += c->in[k].rank ? c->attr.combine.f[k] * at(&c->in[k], i, j) : 0;
 			*element(&c->out[0], idx) = most > 0 && u > most ? most : most > 0 && u < -most ? -most : u;
 		}
 }
@@ -130,7 +130,7 @@ static void combine(void **state)
 			for (int limited = 0; limited < 2; limited++) {
 				struct operand x = {.rank = 2, .shape = {sizes[s][0], sizes[s][1]}, .scale = 2}, none = {0};
 				struct optest t = {.name = "COMBINE", .op = OP_COMBINE, .nin = n, .nout = 1,
-				                   .attr = {{0}, {1.25, -.75, .3, .4, -1.5, limited ? .8 : 0}},
+				                   .attr.combine = {{1.25, -.75, .3, .4, -1.5}, limited ? .8 : 0},
 				                   .in = {x, x, n > 3 ? none : x, x, x}, .out = {x}, .ref = ref_combine, .tol32 = 1e-6, .tol64 = 1e-14,
 				                   .in_place = 1};
 
@@ -144,7 +144,7 @@ static void ref_advance(const struct op_call *c)
 		const int64_t idx[ARRAY_RANK] = {i};
 		double u = *element(&c->in[1], idx) + (c->in[2].rank ? *element(&c->in[2], idx) : 0);
 
-		*element(&c->out[0], idx) = (c->in[0].rank ? *element(&c->in[0], idx) : 0) + c->attr.f[0] * u;
+		*element(&c->out[0], idx) = (c->in[0].rank ? *element(&c->in[0], idx) : 0) + c->attr.advance.h * u;
 	}
 }
 
@@ -156,7 +156,7 @@ static void advance(void **state)
 	for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
 		for (int which = 0; which < 4; which++) {
 			struct operand x = {.rank = 1, .shape = {sizes[s]}, .dense = 1}, none = {0};
-			struct optest t = {.name = "ADVANCE", .op = OP_ADVANCE, .attr = {{0}, {-.02}}, .nin = 3, .nout = 1,
+			struct optest t = {.name = "ADVANCE", .op = OP_ADVANCE, .attr.advance = {-.02}, .nin = 3, .nout = 1,
 			                   .in = {which & 1 ? x : none, x, which & 2 ? x : none}, .out = {x}, .ref = ref_advance, .tol32 = 1e-7,
 			                   .tol64 = 1e-15, .in_place = 2};
 

@@ -267,8 +267,8 @@ static void profiled_outside(void **state)
 	(void)state;
 	for (int i = 0; i < CALLS; i++) {
 		struct array a = array_vector(DT_F32, x, N);
-		struct op_call add = {.nin = 2, .nout = 1, .in = {a, a}, .out = {a}, .attr = {.f = {1, 1}}};
-		struct op_call fill = {.nout = 1, .out = {a}, .attr = {.f = {3}}};
+		struct op_call add = {.nin = 2, .nout = 1, .in = {a, a}, .out = {a}, .attr = {.add = {1, 1}}};
+		struct op_call fill = {.nout = 1, .out = {a}, .attr = {.fill = {3}}};
 
 		device_run(d, OP_FILL, &fill, NULL);
 		device_run(d, OP_ADD, &add, NULL);

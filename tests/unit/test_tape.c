@@ -168,8 +168,6 @@ RULE(b_attention_packed, int64_t s[5] = {2, 3, 3, 2, 4}; struct tensor *p[3]; op
      return op_attention(t, p[0], p[1], p[2], .5, 0);)
 RULE(b_softmax, return op_softmax(t, x[0]);)
 RULE(b_mse, return op_mse(t, x[0], x[1], NULL);)
-RULE(b_im2col, return op_unary(t, op_im2col(t, x[0], 3, 1, 1), UNARY_SQUARE);)
-RULE(b_im2col_stride, return op_unary(t, op_im2col(t, x[0], 3, 2, 1), UNARY_SQUARE);)
 RULE(b_conv, return op_conv(t, x[0], x[1], x[2], 1, ((struct padding){1, 1, 1, 1}));)
 RULE(b_conv_plain, return op_conv(t, x[0], x[1], NULL, 2, ((struct padding){0, 0, 1, 1}));)
 RULE(b_conv_act, return op_conv_act(t, x[0], x[1], x[2], x[3], 1, ((struct padding){1, 1, 1, 1}), UNARY_SILU + 1);)
@@ -180,7 +178,7 @@ RULE(b_groupnorm, return op_groupnorm(t, x[0], x[1], x[2], 2, 1e-3, UNARY_SILU +
 RULE(b_groupnorm_plain, return op_groupnorm(t, x[0], NULL, NULL, 3, 1e-3, 0);)
 RULE(b_pool_max, return op_unary(t, op_pool(t, x[0], POOL_MAX, 3, 2, 1, 1), UNARY_SQUARE);)
 RULE(b_pool_average, return op_unary(t, op_pool(t, x[0], POOL_AVERAGE, 3, 1, 1, 0), UNARY_SQUARE);)
-RULE(b_twice, return op_unary(t, op_twice(t, x[0]), UNARY_SQUARE);)
+RULE(b_twice, return op_unary(t, op_upsample_nearest(t, x[0]), UNARY_SQUARE);)
 RULE(b_dropout, return op_dropout(t, x[0], .4);)
 RULE(b_qsample, return op_qsample(t, x[0], x[1], x[2], x[3]);)
 RULE(b_linear_bias_view, return op_linear(t, x[0], x[1], op_reshape(t, op_slice(t, x[1], 1, 0, 1), 1, x[1]->shape));)
@@ -188,7 +186,7 @@ RULE(b_norm_column, return op_norm(t, x[0], x[1], x[2], NORM_LAYER, 1e-3, 1);)
 /* One gradient for a slice and for what was added to it: it lives in the slice's place and others read it there. */
 RULE(b_shared_kept, return op_unary(t, op_add(t, op_slice(t, op_unary(t, x[0], UNARY_TANH), 0, 1, 2), x[1]), UNARY_SQUARE);)
 RULE(b_shared_read, struct tensor *s = op_slice(t, op_unary(t, x[0], UNARY_TANH), 1, 1, 4);
-     return op_unary(t, op_add(t, s, op_im2col(t, x[1], 2, 1, 0)), UNARY_SQUARE);)
+     return op_unary(t, op_add(t, s, op_linear(t, x[1], x[2], NULL)), UNARY_SQUARE);)
 RULE(b_shared_view, struct tensor *s = op_slice(t, op_unary(t, x[0], UNARY_TANH), 1, 1, 2);
      return op_unary(t, op_add(t, s, op_reshape(t, x[1], 3, s->shape)), UNARY_SQUARE);)
 RULE(b_modulated_chunks, int64_t s[4] = {2, 3, 1, 3}; struct tensor *m[3];
@@ -245,8 +243,6 @@ static void gradients(void **state)
 	    {"attention, packed", 1, {{3, {2, 3, 24}, 1}}, b_attention_packed},
 	    {"softmax", 1, {{3, {2, 3, 5}, 1}}, b_softmax},
 	    {"mse", 2, {{3, {2, 3, 5}, 1}, {3, {2, 3, 5}, 1}}, b_mse},
-	    {"im2col", 1, {{4, {2, 2, 4, 5}, 1}}, b_im2col},
-	    {"im2col, stride 2", 1, {{4, {2, 2, 5, 5}, 1}}, b_im2col_stride},
 	    {"conv", 3, {{4, {2, 4, 5, 3}, 1}, {4, {2, 3, 3, 3}, 0}, {1, {2}, 0}}, b_conv},
 	    {"conv, no bias, stride 2", 2, {{4, {2, 4, 5, 3}, 1}, {4, {2, 3, 3, 3}, 0}}, b_conv_plain},
 	    {"conv + add + silu", 4, {{4, {2, 4, 3, 3}, 1}, {4, {2, 3, 3, 3}, 0}, {1, {2}, 0}, {4, {2, 4, 3, 2}, 1}}, b_conv_act},
@@ -264,7 +260,7 @@ static void gradients(void **state)
 	    {"matmul, table", 2, {{2, {2, 4}, 1}, {2, {4, 3}, 0}}, b_matmul_nn},
 	    {"norm, one scale for a row", 3, {{3, {2, 3, 6}, 1}, {3, {2, 1, 1}, 1}, {2, {3, 1}, 0}}, b_norm_column},
 	    {"shared gradient, kept", 2, {{2, {4, 3}, 0}, {2, {2, 3}, 0}}, b_shared_kept},
-	    {"shared gradient, read", 2, {{3, {2, 6, 4}, 1}, {4, {2, 1, 3, 3}, 1}}, b_shared_read},
+	    {"shared gradient, read", 3, {{3, {2, 6, 4}, 1}, {3, {2, 4, 3}, 1}, {2, {4, 3}, 0}}, b_shared_read},
 	    {"shared gradient, viewed", 2, {{3, {2, 4, 3}, 1}, {2, {2, 6}, 1}}, b_shared_view},
 	    {"modulation chunks", 3, {{3, {2, 4, 3}, 1}, {2, {2, 5}, 1}, {2, {9, 5}, 0}}, b_modulated_chunks},
 	};
@@ -474,10 +470,10 @@ static void unet_gradient(void **state)
 	a = res_block(&u, conv(&u, w.x, "in", 4, 3, NULL), "down1", 4);
 	b = res_block(&u, op_pool(w.t, a, POOL_AVERAGE, 2, 2, 0, 0), "down2", 6);
 	c = res_block(&u, op_pool(w.t, b, POOL_MAX, 2, 2, 0, 0), "mid", 6);
-	skip[0] = op_twice(w.t, c);
+	skip[0] = op_upsample_nearest(w.t, c);
 	skip[1] = b;
 	c = res_block(&u, op_concat(w.t, 3, 2, skip), "up2", 4);
-	skip[0] = op_twice(w.t, c);
+	skip[0] = op_upsample_nearest(w.t, c);
 	skip[1] = a;
 	c = res_block(&u, op_concat(w.t, 3, 2, skip), "up1", 4);
 	whole_check(&w, conv(&u, c, "out", 2, 3, NULL), 0);

@@ -296,13 +296,6 @@ static struct tensor *do_dropout(struct graph *g, struct tensor *x)
 	return op_dropout(g->t, x, .3);
 }
 
-static struct tensor *do_im2col(struct graph *g, struct tensor *x)
-{
-	if (x->rank != 4 || sample(g, x) > SAMPLE / 4)
-		return NULL;
-	return op_im2col(g->t, x, 2 + below(g, 2), 1 + below(g, 2), 1);
-}
-
 static struct tensor *do_conv(struct graph *g, struct tensor *x)
 {
 	struct padding pad = {below(g, 2), below(g, 2), 1 + below(g, 2), 1 + below(g, 2)};
@@ -383,7 +376,7 @@ static struct tensor *do_qsample(struct graph *g, struct tensor *x)
 static struct tensor *(*const steps[])(struct graph *, struct tensor *) = {
     do_unary,   do_add,     do_add,     do_add,    do_add,  do_mul,  do_scale,  do_sum,       do_reshape, do_reshape,
     do_permute, do_permute, do_expand,  do_slice,  do_slice, do_unstack, do_unstack, do_concat, do_linear,  do_linear,
-    do_matmul,  do_norm,    do_norm,    do_gate,   do_attention, do_softmax, do_dropout, do_im2col, do_copy, do_embed,
+    do_matmul,  do_norm,    do_norm,    do_gate,   do_attention, do_softmax, do_dropout, do_copy, do_embed,
     do_xent,    do_mse,     do_qsample, do_conv,   do_conv, do_groupnorm, do_pool,
 };
 

@@ -1,0 +1,229 @@
+/* The operations (ops): the one list of them, and what each computes.
+ *
+ * An op is the unit the tape records and a device executes: a kind, arrays in, arrays out, attributes. To add one: a line in OPS with its
+ * sentence below, its attributes in struct op_attr if it has any, a pair of kernels (kernels/NAME.c, kernels/NAME.cu), its
+ * definition (tape/opdef.h) if networks are to record it, and a test in tests/op. */
+#ifndef DDM_KERNELS_OP_H
+#define DDM_KERNELS_OP_H
+
+#include <stdint.h>
+
+enum { ARRAY_RANK = 6, OP_IN = 8, OP_OUT = 8, OP_COMBINED = 5 /* most ins of COMBINE */ };
+
+/* Functions of one value, for UNARY. An activation that another op applies as it writes its result is `act`: one of these plus 1, or 0 for
+ * none. */
+enum unary {
+	UNARY_SILU,      /* x / (1 + exp(-x)) */
+	UNARY_GELU_TANH, /* .5 x (1 + tanh(sqrt(2/pi) (x + .044715 x^3))) */
+	UNARY_GELU_ERF,  /* .5 x (1 + erf(x / sqrt 2)) */
+	UNARY_TANH,
+	UNARY_SIGMOID,
+	UNARY_EXP,
+	UNARY_SQUARE,
+	UNARY_RELU,
+	UNARY_COUNT
+};
+
+enum norm_kind { NORM_LAYER, NORM_RMS };
+
+/* POOL_AVERAGE counts the pixels inside the picture, POOL_AVERAGE_ALL the whole window, outside of which is zero. */
+enum pool_kind { POOL_MAX, POOL_AVERAGE, POOL_AVERAGE_ALL };
+
+/* How a view lies in the memory of its input. */
+enum view_kind { VIEW_RESHAPE, VIEW_PERMUTE, VIEW_EXPAND, VIEW_SLICE, VIEW_UNSTACK, VIEW_JOIN };
+
+/* The attributes of an op, in the member that bears its name; a gradient has those of its op. */
+struct op_attr {
+	union {
+		struct {
+			enum view_kind kind;
+			int dim;       /* SLICE, UNSTACK, JOIN */
+			int64_t from;  /* SLICE */
+			int order[ARRAY_RANK]; /* PERMUTE: output dimension d is input dimension order[d] */
+		} view;
+		struct {
+			double value;
+		} fill;
+		struct {
+			double a, b;
+		} add;
+		struct {
+			double factor;
+		} sum;
+		struct {
+			enum unary fn;
+		} unary;
+		struct {
+			int act;
+		} linear;
+		struct {
+			int ta, tb; /* whether a, b are transposed */
+			double alpha;
+		} matmul;
+		struct {
+			enum norm_kind kind;
+			int one_plus; /* the scale is given less 1 */
+			double eps;   /* added to the variance */
+		} norm;
+		struct {
+			int causal;
+			double scale;
+		} attention;
+		struct {
+			double max_period, scale;
+		} timestep;
+		struct {
+			int act;
+			int many; /* samples come by many: a hint, kernels may then prepare the weights at a cost that one picture would not pay */
+			int64_t stride, top, left; /* top, left: rows and columns of padding before the first */
+		} conv;
+		struct {
+			int64_t groups;
+			int act; /* of UNARY_SILU or UNARY_RELU */
+			double eps;
+		} groupnorm;
+		struct {
+			enum pool_kind kind;
+			int64_t k, stride, pad; /* pad: above and to the left */
+		} pool;
+		struct {
+			int64_t lane; /* of the random stream */
+			double p;     /* the share that becomes 0 */
+		} dropout;
+		struct {
+			double guidance;
+		} mix;
+		struct {
+			int identity;      /* v = output */
+			int minus_x0;      /* v = output - x0: the network predicts the noise */
+			int64_t limit;     /* of |x0|; 0: none */
+			double a, b;       /* x0 = a x + b output */
+			double t;          /* time of x */
+			double blend;      /* how far x0 is moved towards the mean */
+		} convert;
+		struct {
+			double f[OP_COMBINED];
+			double limit; /* of |y|; 0: none */
+		} combine;
+		struct {
+			double h;
+		} advance;
+		struct {
+			int anew; /* the sum starts from 0, not from what is there */
+		} total, segment_sum;
+		struct {
+			int lower; /* near keeps the less of what is found and what is there */
+		} nearest;
+	};
+};
+
+/* Shapes in brackets; "?" marks an array that may be absent; "bcast" one that may have strides of 0. Broadcasting is a stride of 0. Unless an
+ * op says otherwise its arrays may have any strides except in the last dimension, which is contiguous (stride 1) in every array of more than
+ * one column.
+ *
+ * VIEW        no kernel: outputs share the input's memory (tape/tape.h)
+ * COPY        y = x. Any strides on both sides, the last dimension included; rank up to 6. On a device that stores DT_BF16 also between
+ *             it and DT_F32.
+ * FILL        y = value. Any strides.
+ * ADD         y = a x0 + b x1; ins x0, x1 bcast. Same shape. y may be x0.
+ * MUL         y = a b. b bcast. y may be a.
+ * SUM         y = factor * the sum of x over every dimension where y's size is 1 and x's is not. Same rank. Summed in index order
+ *             in fixed chunks. x may have any strides.
+ * UNARY       y = fn(x). y may be x.
+ * UNARY_GRAD  dx = dy fn'(x). Ins dy, x. dx may be dy.
+ * LINEAR      y [.., N] = act(x [.., K] w [N, K]^T + bias? [N]); ins x, w, bias?; outs y, pre? (as y: the value before act). Leading
+ *             dimensions are rows, walked with one stride (array_row_stride) in each array; w is contiguous, or, on the CPU in float and
+ *             without pre, of DT_COMPACT.
+ * LINEAR_DX   dx [.., K] = dy [.., N] w [N, K]. Ins dy, w.
+ * LINEAR_DW   dw [N, K] = dy [.., N]^T x [.., K]; outs dw, db? [N] = column sums of dy. Ins dy, x.
+ * MATMUL      c [G.., M, N] = alpha op(a) op(b), ta/tb transpose a/b: a [G.., M, K] or [G.., K, M], b [G.., K, N] or [G.., N, K].
+ * NORM        y = xhat s + shift, xhat = (x - mean) rstd over the last dimension, s = scale (+ 1 with one_plus), shift?. Ins x [.., C], scale?
+ *             bcast, shift? bcast, both of x's shape; outs y, stats [.., 2] = mean (0 for RMS), rstd: x's leading dimensions, contiguous.
+ * NORM_GRAD   ins dy, x, stats, scale? (bcast), acc? (as x); outs dx = gradient + acc, dscale?, dshift?: of x's rank, size 1 in
+ *             the dimensions that were broadcast. dx may be acc.
+ * GATE        y = x + g h, g bcast; y may be x. Ins x, g, h.
+ * GATE_GRAD   ins dy, g (bcast), h; outs dh = g dy, dg? = sum of dy h over the broadcast dimensions (size 1 there).
+ * ATTENTION   o [B, T, heads, d] = softmax(scale q k^T + bias) v per (b, head); ins q [B, T, heads, d], k, v [B, S, heads, d] (the
+ *             first three dimensions may have any strides), bias? bcast [B, heads, T, S], finite; outs o,
+ *             lse [B, heads, T] = log of the softmax's denominator, maximum included.
+ * ATTENTION_GRAD  ins do, q, k, v, o, lse, bias?; outs dq, dk, dv (strided as q, k, v may be).
+ * EMBED       y [B, C] = table [V, C] [index [B]], index of DT_I32. An index out of range is a bug.
+ * EMBED_GRAD  dtable [V, C] = rows of dy added in increasing b; ins dy, index.
+ * TIMESTEP    y [B, 2 h] = [cos(scale t f_k), sin(scale t f_k)], f_k = exp(-ln(max_period) k / h), the argument in double; ins t [B].
+ * SOFTMAX     y = softmax over the last dimension.
+ * SOFTMAX_GRAD  dx = y (dy - sum y dy); ins dy, y.
+ * XENT        loss [B] = lse(logits [B, K]) - logits[label [B]]; label of DT_I32.
+ * XENT_GRAD   dlogits = dloss (softmax - onehot); ins dloss [B], logits, label.
+ * MSE         loss [B] = weight? [B] * mean over a sample of (a - b)^2; ins a [B, ..], b, weight?. Contiguous.
+ * MSE_GRAD    da = dloss weight 2 (a - b) / n; ins dloss [B], a, b, weight?.
+ * CONV        y [B, Ho, Wo, O] = act(the sum over ky, kx, c of x [B, oy stride + ky - top, ox stride + kx - left, c] w [O, kh, kw, C]
+ *             + bias? [O] + add?), zeros outside; ins x [B, H, W, C], w, bias?, add? (as y); outs y, pre? (as y: the value before act). What
+ *             padding is needed below and to the right follows from y's shape. w is contiguous; pixels of y, add and pre are rows at one
+ *             stride. y may be add.
+ * CONV_DX     dx [B, H, W, C] of dy [B, Ho, Wo, O]; ins dy, w. act is 0. dx as CONV's y.
+ * CONV_DW     dw [O, kh, kw, C]; outs dw, db? [O] = sums of dy's columns; ins dy (pixels at one stride), x. act is 0.
+ * GROUPNORM   y = act((x - mean) rstd scale? + shift?), mean and rstd of groups of neighbouring channels over all positions of a sample, eps
+ *             added to the variance. Ins x [B, .., C], scale? [C], shift? [C]; outs y, stats [B, groups, 2] = mean, rstd. Contiguous. y may be x.
+ * GROUPNORM_GRAD  ins dy, x, stats, scale?, shift?; outs dx, dscale? [C], dshift? [C]. Contiguous. dx may be dy.
+ * POOL        y [B, Ho, Wo, C] of windows of k x k pixels of x [B, H, W, C]; every window holds a pixel. Contiguous.
+ * POOL_GRAD   dx; ins dy, x. Of a largest value the first in row-major order takes all. Contiguous.
+ * DROPOUT     y = x / (1 - p) where kept, 0 elsewhere; kept is a pure function of (seed, step, sample, position in the sample)
+ *             through Philox with RNG_DROPOUT and lane base `lane`; sample = first + row of dimension 0. Its own adjoint.
+ * QSAMPLE     y = alpha [B] x0 + sigma [B] eps; ins x0 [B, ..], eps, alpha, sigma. Contiguous. Two products and a sum, each
+ *             rounded.
+ * NOISE       y [B, ..] = standard normals: sample b is the stream (keys.seed, keys.purpose, keys.step, keys.first + b) of
+ *             rng_normal. Contiguous. No ins.
+ *
+ * What samplers do between networks. Contiguous but for rows; coefficients, and what is marked so, in double.
+ * MIX         rows of y [N, C]: y [index [b]] = w [b] u [b], added to what is there where begun [b]; u = v [B, C], or where null?
+ *             [B, C] is there null + guidance (v - null). No row twice. Ins v, null?, index, begun (both of DT_I32), w [B]; outs y, read
+ *             too. Each operation rounded.
+ * CONVERT     v [B, D] from x [B, D] and a network's output [B, D]: v = output with identity; else with x0 = a x + b output, within
+ *             -limit .. limit where limit > 0, moved by blend towards mean? [D], v = output - x0 with minus_x0, else (x - x0) / t. In double,
+ *             rounded once. Ins x, output, mean?; v may be either of the first two.
+ * COMBINE     y [B, D] = the sum of f[k] x_k?, k < OP_COMBINED, within -limit .. limit where limit > 0, in double, rounded once. An absent one
+ *             counts nothing. y may be any of them.
+ * ADVANCE     y = x? + h (v + v2?), flat, in double, rounded once. Ins x?, v, v2?. y may be any of them.
+ *
+ * The optimizer's passes, over flat arenas of n elements; kernels/optimizer.h names the places of plan, status and coef, vectors of
+ * DT_F64.
+ * SUMSQ       y [1] = sum of x^2, y of DT_F64; x [n]. Chunks of fixed length, added in order. NaN and infinity carry through.
+ * TOTAL       y [1] = y (0 where anew) + sum of x [n] in index order, y of DT_F64.
+ * RATES       ins sumsq [1], loss [1], plan; outs coef, status (read too): decides whether this step's gradient is finite, and
+ *             with what coefficients ADAMW applies it.
+ * ADAMW       ins coef, g [n], mask [n / DECAY_RUN, rounded up]: one for so many neighbours; outs p, m, v, ema [n], read too, rounded? [n]
+ *             = p as DT_BF16: nothing is touched where RATES refused.
+ *
+ * Clustering; contiguous, sums of pieces of NEAREST_PIECE rows.
+ * NEAREST     cluster? [N] of DT_I32 = the k for which |x - c_k|^2 + offset?_k is least, the lowest of equals; near [N] = |x - c|^2 of that
+ *             one, or, with lower, the less of it and what was there; sums [pieces] of DT_F64 = near of each piece added up. Ins x [N, D],
+ *             c [K, D], offset? [K]. All in float: two whose prices differ by less than its rounding may be taken for each other.
+ * SEGMENT_SUM sum [K, D] of DT_F64 and count [K] of DT_I32: the rows of x [N, D] whose index [N], of DT_I32, is k, added up in an order
+ *             that follows from N, D, K and index; added to what is there unless anew. Ins x, index. An index out of range is a bug. */
+#define OPS_RECORDED(X) /* what tapes record: each has a definition in lib/tape */ \
+	X(COPY, copy) X(FILL, fill) X(ADD, add) X(MUL, mul) X(SUM, sum) X(UNARY, unary) X(UNARY_GRAD, unary_grad) \
+	X(LINEAR, linear) X(LINEAR_DX, linear_dx) X(LINEAR_DW, linear_dw) X(MATMUL, matmul) \
+	X(NORM, norm) X(NORM_GRAD, norm_grad) X(GATE, gate) X(GATE_GRAD, gate_grad) \
+	X(ATTENTION, attention) X(ATTENTION_GRAD, attention_grad) \
+	X(EMBED, embed) X(EMBED_GRAD, embed_grad) X(TIMESTEP, timestep) \
+	X(SOFTMAX, softmax) X(SOFTMAX_GRAD, softmax_grad) X(XENT, xent) X(XENT_GRAD, xent_grad) X(MSE, mse) X(MSE_GRAD, mse_grad) \
+	X(CONV, conv) X(CONV_DX, conv_dx) X(CONV_DW, conv_dw) \
+	X(GROUPNORM, groupnorm) X(GROUPNORM_GRAD, groupnorm_grad) X(POOL, pool) X(POOL_GRAD, pool_grad) \
+	X(DROPOUT, dropout) X(QSAMPLE, qsample) X(NOISE, noise)
+#define OPS_DIRECT(X) /* what samplers, the optimizer and clustering run without a tape */ \
+	X(MIX, mix) X(CONVERT, convert) X(COMBINE, combine) X(ADVANCE, advance) \
+	X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw) \
+	X(NEAREST, nearest) X(SEGMENT_SUM, segment_sum)
+#define OPS(X) OPS_RECORDED(X) OPS_DIRECT(X)
+
+enum { NEAREST_PIECE = 256 };
+
+enum op {
+	OP_VIEW,
+#define X(id, fn) OP_##id,
+	OPS(X)
+#undef X
+	OP_COUNT
+};
+
+#endif

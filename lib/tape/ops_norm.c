@@ -1,0 +1,118 @@
+/* Normalization, and the gates of adaptive layer norm. */
+#include "tape/ops.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "tape/opdef.h"
+
+/* What a norm scales or shifts by: its kernels read whole rows. */
+static struct tensor *modulation(struct tape *t, struct tensor *m, const struct tensor *x)
+{
+	int64_t shape[ARRAY_RANK], columns = x->shape[x->rank - 1];
+
+	if (!m)
+		return NULL;
+	if (m->shape[m->rank - 1] == columns)
+		return tensor_stretch(t, tensor_rows(t, m), x);
+	memcpy(shape, m->shape, sizeof shape);
+	shape[m->rank - 1] = columns;
+	return tensor_stretch(t, op_copy(t, op_expand(t, m, shape)), x);
+}
+
+struct tensor *op_norm(struct tape *t, struct tensor *x, struct tensor *scale, struct tensor *shift, enum norm_kind kind,
+                       double eps, int one_plus)
+{
+	struct op_attr attr = {.norm = {kind, one_plus, eps}};
+	struct tensor *in[3], *out[2];
+	int64_t shape[ARRAY_RANK];
+
+	in[0] = tensor_rows(t, x);
+	in[1] = modulation(t, scale, x);
+	in[2] = modulation(t, shift, x);
+	memcpy(shape, x->shape, sizeof shape);
+	shape[x->rank - 1] = 2;
+	out[0] = tensor_like(t, x);
+	out[1] = tensor_new(t, t->real, x->rank, shape, x->batched);
+	node_add(t, OP_NORM, 3, in, 2, out, &attr);
+	return out[0];
+}
+
+static void norm_vjp(struct vjp *v)
+{
+	const struct node *n = v->n;
+	struct tensor *in[5] = {tensor_rows(v->t, v->dy[0]), n->in[0], n->out[1], n->in[1], NULL}, *out[3];
+
+	out[0] = tensor_like(v->t, n->in[0]);
+	out[1] = n->in[1] && v->need[1] ? grad_narrow(v->t, n->in[1]) : NULL;
+	out[2] = n->in[2] && v->need[2] ? grad_narrow(v->t, n->in[2]) : NULL;
+	if (v->need[0] && v->acc[0]) {
+		in[4] = tensor_rows(v->t, v->acc[0]);
+		v->acc[0] = NULL;
+	}
+	node_add(v->t, OP_NORM_GRAD, 5, in, 3, out, &n->attr);
+	v->dx[0] = out[0];
+	if (out[1])
+		v->dx[1] = grad_to_root(v->t, out[1], n->in[1]);
+	if (out[2])
+		v->dx[2] = grad_to_root(v->t, out[2], n->in[2]);
+}
+
+struct tensor *op_gate(struct tape *t, struct tensor *x, struct tensor *g, struct tensor *h)
+{
+	struct tensor *in[3];
+
+	in[0] = tensor_rows(t, x);
+	in[1] = tensor_stretch(t, g, x);
+	in[2] = tensor_rows(t, h);
+	return node_one(t, OP_GATE, 3, in, tensor_like(t, x), NULL);
+}
+
+static void gate_vjp(struct vjp *v)
+{
+	const struct node *n = v->n;
+	struct tensor *in[3] = {tensor_rows(v->t, v->dy[0]), n->in[1], n->in[2]}, *out[2];
+
+	v->dx[0] = v->dy[0];
+	if (!v->need[1] && !v->need[2])
+		return;
+	out[0] = v->dx[2] = tensor_like(v->t, n->in[2]);
+	out[1] = v->need[1] ? grad_narrow(v->t, n->in[1]) : NULL;
+	node_add(v->t, OP_GATE_GRAD, 3, in, 2, out, NULL);
+	if (out[1])
+		v->dx[1] = grad_to_root(v->t, out[1], n->in[1]);
+}
+
+struct tensor *op_groupnorm(struct tape *t, struct tensor *x, struct tensor *scale, struct tensor *shift, int64_t groups, double eps,
+                            int act)
+{
+	struct op_attr attr = {.groupnorm = {groups, act, eps}};
+	struct tensor *in[3] = {tensor_dense(t, x), scale ? tensor_dense(t, scale) : NULL, shift ? tensor_dense(t, shift) : NULL}, *out[2];
+	int64_t shape[3] = {x->shape[0], groups, 2}, channels = x->shape[x->rank - 1];
+
+	assert(x->rank >= 2 && channels % groups == 0);
+	assert((!scale || tensor_count(scale) == channels) && (!shift || tensor_count(shift) == channels));
+	out[0] = tensor_like(t, x);
+	out[1] = tensor_new(t, t->real, 3, shape, x->batched);
+	node_add(t, OP_GROUPNORM, 3, in, 2, out, &attr);
+	return out[0];
+}
+
+static void groupnorm_vjp(struct vjp *v)
+{
+	const struct node *n = v->n;
+	struct tensor *in[5] = {tensor_dense(v->t, v->dy[0]), n->in[0], n->out[1], n->in[1], n->in[2]}, *out[3] = {0};
+
+	out[0] = v->dx[0] = tensor_like(v->t, n->in[0]);
+	for (int j = 1; j < 3; j++)
+		if (v->need[j])
+			out[j] = v->dx[j] = tensor_like(v->t, n->in[j]);
+	node_add(v->t, OP_GROUPNORM_GRAD, 5, in, 3, out, &n->attr);
+}
+
+const struct op_def op_def_norm = {.vjp = norm_vjp, .exact = 2};
+const struct op_def op_def_norm_grad = {.in_place = 5, .exact = 6, .strided = STRIDED_YES};
+const struct op_def op_def_gate = {.vjp = gate_vjp, .in_place = 1};
+const struct op_def op_def_gate_grad = {.exact = 2, .strided = STRIDED_YES};
+const struct op_def op_def_groupnorm = {.vjp = groupnorm_vjp, .in_place = 1, .exact = 2};
+const struct op_def op_def_groupnorm_grad = {.in_place = 1, .exact = 6};

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "file/safetensors.h"
+#include "core/shortfloat.h"
 #include "kernels/compacttile.h"
 #include "kernels/vmath.h"
 

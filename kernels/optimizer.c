@@ -1,3 +1,4 @@
+#include "core/shortfloat.h"
 #include "kernels/optimizer.h"
 
 #include <math.h>

@@ -12,12 +12,12 @@
 #include "core/jsonio.h"
 #include "core/machine.h"
 #include "core/mem.h"
+#include "core/shortfloat.h"
 #include "core/str.h"
 #include "data/samples.h"
 #include "data/textarray.h"
 #include "file/manifest.h"
 #include "file/npy.h"
-#include "file/safetensors.h"
 #include "file/shard.h"
 
 enum { SIDE_LIMIT = 1 << 16 };

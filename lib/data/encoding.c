@@ -9,11 +9,11 @@
 #include "core/hash.h"
 #include "core/mem.h"
 #include "core/rng.h"
+#include "core/shortfloat.h"
 #include "data/entries.h"
 #include "data/textencoder.h"
 #include "diffusion/gallery.h"
 #include "file/npy.h"
-#include "file/safetensors.h"
 #include "net/autoencoder.h"
 
 const char *const encoding_posteriors[ENCODING_POSTERIORS + 1] = {"std", "mean", "sample", NULL};

@@ -12,7 +12,6 @@
 #include "core/hash.h"
 #include "core/mem.h"
 #include "core/str.h"
-#include "data/captionlines.h"
 #include "data/classnames.h"
 #include "data/entries.h"
 #include "data/feed.h"
@@ -25,6 +24,7 @@
 #include "file/manifest.h"
 #include "file/shard.h"
 #include "file/tarfile.h"
+#include "text/captionlines.h"
 
 enum { MEMBERS = 64 };
 static const size_t LIST_LIMIT = (size_t)1 << 30;

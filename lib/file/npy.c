@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/shortfloat.h"
 #include "file/commit.h"
-#include "file/safetensors.h"
 #include "file/stamp.h"
 
 static const struct {

@@ -59,13 +59,6 @@ void st_to_f32(float *out, const struct st_tensor *t);                     /* an
 /* How many numbers are NaN or infinite; 0 of integers. */
 int64_t st_not_finite(const struct st_tensor *t);
 
-float f8_e4m3_to_f32(uint8_t b);
-float f8_e5m2_to_f32(uint8_t b);
-float f16_to_f32(uint16_t h);
-float bf16_to_f32(uint16_t h);
-uint16_t f32_to_f16(float f);  /* nearest even, overflow to infinity, NaN stays NaN */
-uint16_t f32_to_bf16(float f);
-
 /* Write by the commit protocol. Tensors are stored by type, then bytewise by name, whatever their order here: the same content
  * gives the same bytes. Texts (may be NULL when 0) are stored sorted by key, and with them a "seal" (core/seal.h) of the whole file.
  * Equal names are ERR_USAGE. */

@@ -7,6 +7,7 @@
 #include "core/hash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
+#include "core/shortfloat.h"
 #include "core/str.h"
 #include "file/filehash.h"
 #include "file/fileio.h"

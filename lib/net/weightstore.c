@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "file/safetensors.h"
+#include "core/shortfloat.h"
 
 int weightstore_choose(struct weightstore *w, enum compact_type bulk, const struct device *d, struct err *e)
 {

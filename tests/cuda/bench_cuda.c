@@ -13,6 +13,7 @@
 #include "core/clock.h"
 #include "core/mem.h"
 #include "core/rng.h"
+#include "core/shortfloat.h"
 #include "core/str.h"
 #include "diffusion/ensemble.h"
 #include "diffusion/sampler.h"

@@ -6,8 +6,8 @@
 #include <jansson.h>
 
 #include "core/mem.h"
-#include "data/bpe.h"
-#include "data/unigram.h"
+#include "text/bpe.h"
+#include "text/unigram.h"
 #include "file/fileio.h"
 #include "tests/fuzz/replay.h"
 

@@ -1,4 +1,4 @@
-"""Makes lib/data/unicodetable.h: python unicode.py > lib/data/unicodetable.h"""
+"""Makes lib/text/unicodetable.h: python unicode.py > lib/text/unicodetable.h"""
 import unicodedata
 
 LAST = 0x110000

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "core/mem.h"
-#include "file/safetensors.h"
+#include "core/shortfloat.h"
 
 struct fake fake;
 

@@ -6,7 +6,7 @@
 
 #include "core/mem.h"
 #include "core/rng.h"
-#include "file/safetensors.h"
+#include "core/shortfloat.h"
 
 enum { DENSE, PADDED, REVERSED, LAYOUTS };
 enum { GUARD = 256 };

@@ -11,7 +11,7 @@
 
 #include "core/mem.h"
 #include "core/pool.h"
-#include "file/safetensors.h"
+#include "core/shortfloat.h"
 #include "kernels/compact.h"
 #include "kernels/device.h"
 #include "kernels/vmath.h"

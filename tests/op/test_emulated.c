@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "file/safetensors.h"
+#include "core/shortfloat.h"
 #include "kernels/optimizer.h"
 
 #define KERNELS(X) \

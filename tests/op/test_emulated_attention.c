@@ -10,7 +10,7 @@
 
 #include "core/mem.h"
 #include "core/rng.h"
-#include "file/safetensors.h"
+#include "core/shortfloat.h"
 
 extern const struct kernel kernel_attention_cuda, kernel_attention_f32, kernel_attention_grad_cuda, kernel_attention_grad_f32;
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "file/safetensors.h"
+#include "core/shortfloat.h"
 
 #define KERNELS(X) X(conv) X(conv_dx) X(conv_dw) X(groupnorm) X(groupnorm_grad) X(pool) X(pool_grad)
 #define X(fn) extern const struct kernel kernel_##fn##_cuda;

@@ -11,6 +11,7 @@
 
 #include "cmd/opendevice.h"
 #include "core/mem.h"
+#include "core/shortfloat.h"
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "file/safetensors.h"

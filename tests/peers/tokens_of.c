@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "data/tokenizer.h"
+#include "text/tokenizer.h"
 #include "file/fileio.h"
 
 int main(int argc, char **argv)

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "core/shortfloat.h"
 #include "file/safetensors.h"
 
 static inline uint32_t drawn_seed(const char *name)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/hash.h"
+#include "core/shortfloat.h"
 #include "data/dataset.h"
 #include "file/commit.h"
 #include "net/model.h"

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/mem.h"
+#include "core/shortfloat.h"
 #include "core/str.h"
 #include "file/fileio.h"
 #include "metric/extractor.h"

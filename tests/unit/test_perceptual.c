@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/shortfloat.h"
 #include "data/textencoder.h"
 #include "file/commit.h"
 #include "file/fileio.h"

@@ -13,6 +13,7 @@
 #include "core/hash.h"
 #include "core/mem.h"
 #include "core/rng.h"
+#include "core/shortfloat.h"
 #include "core/str.h"
 #include "file/fileio.h"
 #include "file/safetensors.h"

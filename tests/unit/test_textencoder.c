@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "data/textencoder.h"
-#include "data/tokenizer.h"
+#include "text/tokenizer.h"
 
 enum { MOST = 16 };
 

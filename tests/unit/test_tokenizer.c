@@ -12,8 +12,8 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
-#include "data/tokenizer.h"
-#include "data/unicode.h"
+#include "text/tokenizer.h"
+#include "text/unicode.h"
 #include "file/fileio.h"
 
 static json_t *golden(void)

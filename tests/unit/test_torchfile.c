@@ -13,6 +13,7 @@
 
 #include "core/hash.h"
 #include "core/mem.h"
+#include "core/shortfloat.h"
 #include "core/str.h"
 #include "file/commit.h"
 #include "file/fileio.h"

@@ -12,11 +12,12 @@
 
 #include "core/mem.h"
 #include "core/rng.h"
+#include "core/shortfloat.h"
+#include "file/safetensors.h"
 #include "core/str.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
 #include "file/npy.h"
-#include "file/safetensors.h"
 #include "file/shard.h"
 
 enum { TINTS = 4, TINT_CHANNELS = 3, TINT_SIDE = 4, TINT = TINT_CHANNELS * TINT_SIDE * TINT_SIDE, TOKENS = 3, WIDTH = 6,

@@ -1,6 +1,6 @@
 /* Texts to the token ids that CLIP and T5 read. */
-#ifndef DDM_DATA_TOKENIZER_H
-#define DDM_DATA_TOKENIZER_H
+#ifndef DDM_TEXT_TOKENIZER_H
+#define DDM_TEXT_TOKENIZER_H
 
 #include <stddef.h>
 #include <stdint.h>

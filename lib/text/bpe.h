@@ -1,7 +1,7 @@
 /* Byte-pair encoding of texts as CLIP has it: normal form C, white space to one blank, lower case, words by letters, numbers and the
  * rest, bytes as characters, a mark at the end of a word. What transformers' CLIPTokenizer gives. */
-#ifndef DDM_DATA_BPE_H
-#define DDM_DATA_BPE_H
+#ifndef DDM_TEXT_BPE_H
+#define DDM_TEXT_BPE_H
 
 #include <jansson.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* A text of captions, one a line. */
-#ifndef DDM_DATA_CAPTIONLINES_H
-#define DDM_DATA_CAPTIONLINES_H
+#ifndef DDM_TEXT_CAPTIONLINES_H
+#define DDM_TEXT_CAPTIONLINES_H
 
 #include "core/err.h"
 #include "core/str.h"

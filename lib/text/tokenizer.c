@@ -1,4 +1,4 @@
-#include "data/tokenizer.h"
+#include "text/tokenizer.h"
 
 #include <assert.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
-#include "data/bpe.h"
-#include "data/unigram.h"
+#include "text/bpe.h"
+#include "text/unigram.h"
 #include "file/fileio.h"
 
 struct tokenizer {

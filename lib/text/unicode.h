@@ -1,6 +1,6 @@
 /* What tokenizers need of Unicode. A character is a uint32_t; bytes that are not UTF-8 are U+FFFD, one each. */
-#ifndef DDM_DATA_UNICODE_H
-#define DDM_DATA_UNICODE_H
+#ifndef DDM_TEXT_UNICODE_H
+#define DDM_TEXT_UNICODE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "data/charsmap.h"
+#include "text/charsmap.h"
 
 #include <string.h>
 

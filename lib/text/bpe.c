@@ -1,11 +1,11 @@
-#include "data/bpe.h"
+#include "text/bpe.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "core/mem.h"
 #include "core/str.h"
-#include "data/unicode.h"
+#include "text/unicode.h"
 
 /* a b -> made, in the order of rank. */
 struct merge {

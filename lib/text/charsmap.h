@@ -1,7 +1,7 @@
 /* The precompiled character map of SentencePiece: what a text is rewritten by before it is cut, a double-array trie of byte sequences
  * (Yata's darts-clone) and the texts that take their place. */
-#ifndef DDM_DATA_CHARSMAP_H
-#define DDM_DATA_CHARSMAP_H
+#ifndef DDM_TEXT_CHARSMAP_H
+#define DDM_TEXT_CHARSMAP_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Unicode 14.0.0, written by tests/golden/unicode.py. */
-#ifndef DDM_DATA_UNICODETABLE_H
-#define DDM_DATA_UNICODETABLE_H
+#ifndef DDM_TEXT_UNICODETABLE_H
+#define DDM_TEXT_UNICODETABLE_H
 
 #include <stdint.h>
 

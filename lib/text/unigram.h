@@ -1,6 +1,6 @@
 /* SentencePiece's unigram model (Kudo 2018): the segmentation of a text into pieces of the largest sum of log-probabilities. */
-#ifndef DDM_DATA_UNIGRAM_H
-#define DDM_DATA_UNIGRAM_H
+#ifndef DDM_TEXT_UNIGRAM_H
+#define DDM_TEXT_UNIGRAM_H
 
 #include <jansson.h>
 #include <stddef.h>

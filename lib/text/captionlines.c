@@ -1,4 +1,4 @@
-#include "data/captionlines.h"
+#include "text/captionlines.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 
 #include "core/mem.h"
 #include "core/openread.h"
-#include "data/unicode.h"
+#include "text/unicode.h"
 
 struct captionlines {
 	FILE *file;

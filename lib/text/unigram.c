@@ -1,4 +1,4 @@
-#include "data/unigram.h"
+#include "text/unigram.h"
 
 #include <float.h>
 #include <math.h>
@@ -7,8 +7,8 @@
 
 #include "core/mem.h"
 #include "core/str.h"
-#include "data/charsmap.h"
-#include "data/unicode.h"
+#include "text/charsmap.h"
+#include "text/unicode.h"
 
 enum piece_type { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 

@@ -1,9 +1,9 @@
-#include "data/unicode.h"
+#include "text/unicode.h"
 
 #include <string.h>
 
 #include "core/mem.h"
-#include "data/unicodetable.h"
+#include "text/unicodetable.h"
 
 #define COUNT(t) (sizeof(t) / sizeof *(t))
 

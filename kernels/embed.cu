@@ -104,8 +104,8 @@ static void timestep_run(const struct op_call *c)
 	int64_t half = y->shape[1] / 2;
 
 	if (y->shape[0] && half)
-		LAUNCH(c, timestep_any, blocks_for(y->shape[0] * half), BLOCK, y->shape[0], half, log(c->attr.timestep.max_period), c->attr.timestep.scale, reals_of(y),
-		       y->stride[0], reals_of(t), t->stride[0]);
+		LAUNCH(c, timestep_any, blocks_for(y->shape[0] * half), BLOCK, y->shape[0], half, log(c->attr.timestep.max_period),
+		       c->attr.timestep.scale, reals_of(y), y->stride[0], reals_of(t), t->stride[0]);
 }
 
 extern "C" {

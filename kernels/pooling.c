@@ -15,8 +15,8 @@ static void windows_init(struct windows *p, const struct op_call *c, const struc
 {
 	const struct op_attr *a = &c->attr;
 
-	*p = (struct windows){.c = c, .x = x->data, .out = c->out[0].data, .kind = a->pool.kind, .k = a->pool.k, .step = a->pool.stride, .pad = a->pool.pad,
-	                      .h = x->shape[1], .w = x->shape[2], .ch = x->shape[3], .ho = y->shape[1], .wo = y->shape[2]};
+	*p = (struct windows){.c = c, .x = x->data, .out = c->out[0].data, .kind = a->pool.kind, .k = a->pool.k, .step = a->pool.stride,
+	                      .pad = a->pool.pad, .h = x->shape[1], .w = x->shape[2], .ch = x->shape[3], .ho = y->shape[1], .wo = y->shape[2]};
 	p->cuts = (p->ch + CHANNELS - 1) / CHANNELS;
 }
 

@@ -42,6 +42,13 @@ awk '
 	}' $code >"$found"
 none "includes point only to the same or a lower layer"
 
+grep -o '`[a-z]*/[A-Za-z0-9_./*-]*`' ARCHITECTURE.md CONTRIBUTING.md tests/README.md | tr -d '`' | while IFS=: read -r page path; do
+	case $path in *NAME* | shared/*) continue ;; esac
+	# shellcheck disable=SC2086
+	ls -d $path >/dev/null 2>&1 || ls -d tests/$path >/dev/null 2>&1 || echo "$page: $path is not there"
+done >"$found"
+none "the paths that the maps name are there"
+
 files '\.(c|cu|h|cuh|sh|py)$' | awk -F/ '{ if ($NF in seen) print seen[$NF] " and " $0; seen[$NF] = $0 }' >"$found"
 none "no file name is used twice"
 

@@ -1,3 +1,4 @@
+# ddm-grid: sheets of several sources with labels, the same bytes again, and what is refused.
 . "$(dirname "$0")/tap.sh"
 
 check_program ddm-grid

@@ -260,7 +260,8 @@ static void attention(void)
 		for (int k = 0; k < 8; k++)
 			a[k] = array_of(values(count, s, 1), s, 4, b, n, heads, d);
 		lse = array_of(values(b * heads * n, DT_F32, 1), DT_F32, 3, b, heads, n, 0);
-		f.c = (struct op_call){.nin = 3, .nout = 2, .in = {a[0], a[1], a[2]}, .out = {a[3], lse}, .attr = {.attention = {.scale = 1 / sqrt((double)d)}}};
+		f.c = (struct op_call){.nin = 3, .nout = 2, .in = {a[0], a[1], a[2]}, .out = {a[3], lse},
+		                       .attr.attention.scale = 1 / sqrt((double)d)};
 		g.c = (struct op_call){.nin = 6, .nout = 3, .in = {a[4], a[0], a[1], a[2], a[3], lse}, .out = {a[5], a[6], a[7]}, .attr = f.c.attr};
 		job(name, &f, flops, 0);
 		snprintf(name, sizeof name, "attention gradient head %d, %d tokens", (int)d, (int)lengths[i / 3]);

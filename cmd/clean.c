@@ -1,3 +1,4 @@
+/* Makes what came from files fit for a terminal: escapes it in every message, as the locale's characters need. */
 #include "cmd/clean.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Reads the cluster that an option names, by number or by name. */
 #include "cmd/clusterarg.h"
 
 #include <string.h>

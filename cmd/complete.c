@@ -1,3 +1,4 @@
+/* Makes completion scripts for bash, zsh and fish from a program's option table. */
 #include "cmd/complete.h"
 
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Prints facts for people. */
 #include "cmd/infotext.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Tells by the first bytes and the name what FFmpeg shall decode. */
 #include <string.h>
 #include <strings.h>
 

@@ -1,3 +1,4 @@
+/* Takes away from a decoding process what it does not need: files, network, most system calls. */
 #include <errno.h>
 #include <fcntl.h>
 #include <seccomp.h>

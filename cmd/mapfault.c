@@ -1,3 +1,4 @@
+/* Ends a program with a message when a file it has mapped is cut short meanwhile (SIGBUS). */
 #include "cmd/mapfault.h"
 
 #include <signal.h>

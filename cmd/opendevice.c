@@ -1,3 +1,4 @@
+/* Opens the device of --device and keeps the choices of its tuning. */
 #include "cmd/opendevice.h"
 
 #include <stdlib.h>

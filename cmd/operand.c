@@ -1,3 +1,4 @@
+/* Says which step was left out when an operand is not the folder of shards that a program reads. */
 #include "cmd/operand.h"
 
 #include <string.h>

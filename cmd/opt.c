@@ -1,3 +1,4 @@
+/* Parses command lines by a program's option table, and prints -h. */
 #include "cmd/opt.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Names of options: those of the version before, those that other programs use, and the one that was probably meant. */
 #include "cmd/optnames.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* For every option of every program, when it has an effect; one that would be ignored is refused. */
 #include "cmd/optrules.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Writes self-contained HTML pages: headings, tables, charts, pictures. */
 #include "cmd/page.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Where ddm-sample's pictures and latents go. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* ddm-sample's prompts, from the command line and from files. */
 #include <jansson.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* Reads the table of training items and their clusters that ddm-sample compares routing with. */
 #include <string.h>
 
 #include "cmd/sample.h"

@@ -1,3 +1,4 @@
+/* ddm-sample's report and log of routing. */
 #include <jansson.h>
 #include <math.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* ddm-sample's text conditioning: encoding prompts, and reading features that are already encoded. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

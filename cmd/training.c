@@ -1,3 +1,4 @@
+/* What ddm-train and ddm-route-train share: options, the line per step, --plan. */
 #include "cmd/training.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Matrices packed as bf16 or int8 (kernels/compact.h): choosing the instruction set, packing and unpacking. */
 #include "kernels/compact.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* COPY and FILL on the CPU, for arrays of any strides. */
 #include <assert.h>
 
 #include "kernels/walk.h"

@@ -1,3 +1,4 @@
+/* The CPU as a device: memory of the host, the table of its kernels, and work that is done when it is submitted. */
 #include <string.h>
 
 #include "core/machine.h"

@@ -1,3 +1,4 @@
+/* Matrix products through cuBLASLt: descriptions of products, the choice among its algorithms by timing, and where that choice is kept. */
 #include "kernels/cublaslt.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* Opens the cuBLASLt library at run time and finds the functions that kernels/cublaslt.c calls. */
 #include "kernels/cublaslt.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+/* What every device shares: names, opening by name, shapes and strides of arrays, running a single op. */
 #include "kernels/device.h"
 
 #include <assert.h>

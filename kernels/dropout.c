@@ -1,3 +1,4 @@
+/* DROPOUT on the CPU. */
 #include "core/rng.h"
 
 #include "kernels/device.h"

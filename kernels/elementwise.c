@@ -1,3 +1,4 @@
+/* Ops on the CPU that treat each element by itself: ADD, MUL, UNARY and its gradient. */
 #include "kernels/device.h"
 
 #include "kernels/vmath.h"

@@ -1,3 +1,4 @@
+/* EMBED, its gradient and TIMESTEP on the CPU. */
 #include <assert.h>
 
 #include "kernels/device.h"

@@ -1,3 +1,4 @@
+/* GATE and its gradient on the CPU. */
 #include "kernels/device.h"
 
 #include "kernels/fold.h"

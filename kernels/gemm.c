@@ -1,3 +1,4 @@
+/* The CPU's matrix product: packing of panels, tiles of registers, and the order of the work. */
 #include "kernels/gemm.h"
 
 #include <assert.h>

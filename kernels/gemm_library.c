@@ -1,3 +1,4 @@
+/* Matrix products left to oneDNN, in a build configured with --with-blas=onednn. */
 #include "kernels/gemm_library.h"
 
 #include "config.h"

@@ -1,3 +1,4 @@
+/* LINEAR and its two gradients on the CPU, by the matrix product of kernels/gemm.h. */
 #include <assert.h>
 
 #include "kernels/compact.h"

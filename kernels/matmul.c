@@ -1,3 +1,4 @@
+/* MATMUL on the CPU, by the matrix product of kernels/gemm.h. */
 #include "kernels/device.h"
 
 #include "kernels/gemm.h"

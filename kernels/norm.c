@@ -1,3 +1,4 @@
+/* NORM and its gradient on the CPU. */
 #include <assert.h>
 
 #include "kernels/fold.h"

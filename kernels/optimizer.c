@@ -1,3 +1,4 @@
+/* The optimizer's passes on the CPU: SUMSQ, TOTAL, RATES, ADAMW. */
 #include "core/shortfloat.h"
 #include "kernels/optimizer.h"
 

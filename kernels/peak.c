@@ -1,3 +1,4 @@
+/* Measures the machine's fastest multiply-adds, matrix product and copy. */
 #include "kernels/peak.h"
 
 #include <string.h>

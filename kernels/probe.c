@@ -1,3 +1,4 @@
+/* Measures a device's fastest matrix product and copy by its own kernels. */
 #include "kernels/probe.h"
 
 #include "core/clock.h"

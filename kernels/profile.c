@@ -1,3 +1,4 @@
+/* Collects the time, FLOPs and bytes of every op that a device runs, and prints them as a table. */
 #include "kernels/profile.h"
 
 #include <assert.h>

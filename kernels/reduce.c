@@ -1,3 +1,4 @@
+/* SUM on the CPU. */
 #include "kernels/device.h"
 
 #include "kernels/lanes.h"

@@ -1,3 +1,4 @@
+/* Winograd's minimal filtering on the CPU for convolutions of 3 x 3 and stride 1: transforms of tiles and the products between them. */
 #include "kernels/winograd.h"
 
 #include <assert.h>

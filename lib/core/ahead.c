@@ -1,3 +1,4 @@
+/* One call in a thread of its own. */
 #include "core/ahead.h"
 
 #include <assert.h>

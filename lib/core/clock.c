@@ -1,3 +1,4 @@
+/* The monotonic clock, and calls of a program's progress function. */
 #include "core/clock.h"
 
 #include <time.h>

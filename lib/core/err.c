@@ -1,3 +1,4 @@
+/* Errors as values: formatting, prefixes, and which system call failed on what. */
 #include "core/err.h"
 
 #include <errno.h>

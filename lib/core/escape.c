@@ -1,3 +1,4 @@
+/* Escapes text that came from files: control characters, marks of direction, bytes that are not UTF-8. */
 #include "core/escape.h"
 
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SHA-256 of streams and files, and 64-bit hashes of keys. */
 #include "core/hash.h"
 
 #include <stdio.h>

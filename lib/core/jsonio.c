@@ -1,3 +1,4 @@
+/* Reads and writes JSON through jansson, with errors that name the file and the key. */
 #include "core/jsonio.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* How much memory this process can have: the machine's, its cgroup's and its limits'. */
 #include "core/machine.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Finds the word of a list that is nearest to a misspelt one. */
 #include "core/meant.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* Host memory: allocation that ends the program through a handler, and arenas. */
 #include "core/mem.h"
 
 #include <stdint.h>

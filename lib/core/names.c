@@ -1,3 +1,4 @@
+/* Reads, checks and finds names of clusters and classes. */
 #include "core/names.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Opens files for reading without waiting for ever for the writer of a pipe. */
 #include "core/openread.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Rate and time left of a long operation, from marks of the last seconds. */
 #include "core/pace.h"
 
 #include <stdio.h>

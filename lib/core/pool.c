@@ -1,3 +1,4 @@
+/* The thread pool: workers that take the tasks of one loop at a time. */
 #include "core/pool.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Seals: the hash of a file's contents that the file carries itself. */
 #include "core/seal.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The compression function of SHA-256: plain C, and the processor's own instructions where it has them. */
 #include "core/sha256.h"
 
 #include <string.h>

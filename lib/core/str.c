@@ -1,3 +1,4 @@
+/* Growing strings and range-checked parsing of numbers. */
 #include "core/str.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* PyTorch's CPU generator: the Mersenne twister and the normals torch.randn makes of it. */
 #include "core/torchrng.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Reads tables that assign samples to clusters, ours and other programs'. */
 #include "data/assignment.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Reads the centroids of an earlier run and checks that they fit the features. */
 #include "data/centroids.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Reads names of classes from classes.txt. */
 #include "data/classnames.h"
 
 #include <string.h>

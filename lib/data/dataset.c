@@ -1,3 +1,4 @@
+/* A training set at random access: the index of its shards, and the cache of decoded samples. */
 #include "data/dataset.h"
 
 #include <limits.h>

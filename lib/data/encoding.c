@@ -1,3 +1,4 @@
+/* Runs pretrained encoders over samples: latents of pictures, features of captions. */
 #include "data/encoding.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* Groups the files of a folder or a list into samples. */
 #include "data/entries.h"
 
 #include <fcntl.h>

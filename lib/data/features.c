@@ -1,3 +1,4 @@
+/* Computes hogcolor, the features of a picture for clustering. */
 #include "data/features.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Reads the features of a set of samples, or computes them. */
 #include "data/featureset.h"
 
 #include <math.h>

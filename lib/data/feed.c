@@ -1,3 +1,4 @@
+/* Looks at the beginning of standard input without losing it. */
 #include "data/feed.h"
 
 #include <errno.h>

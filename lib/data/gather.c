@@ -1,3 +1,4 @@
+/* Reads a SHARDS directory whole, in the order of its clusters. */
 #include "data/gather.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* Puts samples into clusters by class, by folder or by a column. */
 #include "data/grouping.h"
 
 #include <stdlib.h>

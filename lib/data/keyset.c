@@ -1,3 +1,4 @@
+/* A set of 64-bit hashes of keys. */
 #include "data/keyset.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* k-means: seeding, Lloyd's iterations, restarts. */
 #include "data/kmeans.h"
 
 #include <assert.h>

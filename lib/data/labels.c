@@ -1,3 +1,4 @@
+/* Reads the classes that lie beside a folder's samples. */
 #include "data/labels.h"
 
 #include <string.h>

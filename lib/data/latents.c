@@ -1,3 +1,4 @@
+/* Reads latents in safetensors, one file or many. */
 #include "data/latents.h"
 
 #include <string.h>

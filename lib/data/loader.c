@@ -1,3 +1,4 @@
+/* Draws batches of a dataset ahead of training: order, flips, crops, latents from their moments. */
 #include <pthread.h>
 #include <string.h>
 

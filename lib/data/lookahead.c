@@ -1,3 +1,4 @@
+/* Decodes the next pictures while a network looks at these. */
 #include "data/lookahead.h"
 
 #include "core/ahead.h"

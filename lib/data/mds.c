@@ -1,3 +1,4 @@
+/* Reads MosaicML's shards: index.json, columns, compressed files. */
 #include "data/mds.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* Reads the file that is a member of a sample in a folder. */
 #include "data/memberfile.h"
 
 #include <fcntl.h>

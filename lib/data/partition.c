@@ -1,3 +1,4 @@
+/* The hash that tells a partition of the data from others. */
 #include "data/partition.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Puts samples into clusters at random, in given shares. */
 #include "data/randomshares.h"
 
 #include <string.h>

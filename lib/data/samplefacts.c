@@ -1,3 +1,4 @@
+/* Facts about archives, folders and SHARDS directories of samples. */
 #include "data/samplefacts.h"
 
 #include <string.h>

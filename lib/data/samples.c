@@ -1,3 +1,4 @@
+/* Samples of tars, shards, folders, lists and latents, one after the other. */
 #include "data/samples.h"
 
 #include <assert.h>

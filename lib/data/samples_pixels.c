@@ -1,3 +1,4 @@
+/* Pictures, classes and pixels of samples. */
 #include <assert.h>
 #include <limits.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Writes samples into shards by an assignment. */
 #include "data/sharding.h"
 
 #include <stdlib.h>

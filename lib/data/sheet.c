@@ -1,3 +1,4 @@
+/* Contact sheets with a row of pictures per cluster. */
 #include "data/sheet.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Reads features of texts from .npy and .npz. */
 #include "data/textarray.h"
 
 #include <string.h>

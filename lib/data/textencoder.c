@@ -1,3 +1,4 @@
+/* A tokenizer and its network: from texts to features. */
 #include "data/textencoder.h"
 
 #include <stdio.h>

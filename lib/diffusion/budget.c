@@ -1,3 +1,4 @@
+/* Splits an ensemble's distance from the optimum of its data into the experts' errors and the router's. */
 #include "diffusion/budget.h"
 
 #include <assert.h>

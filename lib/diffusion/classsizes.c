@@ -1,3 +1,4 @@
+/* Reads how many samples of each class a cluster holds. */
 #include "diffusion/classsizes.h"
 
 #include "core/jsonio.h"

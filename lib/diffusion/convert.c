@@ -1,3 +1,4 @@
+/* The coefficients that turn a prediction of any kind on any path into a velocity on the linear path. */
 #include "diffusion/convert.h"
 
 #include <math.h>

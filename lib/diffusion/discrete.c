@@ -1,3 +1,4 @@
+/* Solvers of discrete time: one step of DDPM, DDIM, DPM-Solver++ and Euler, and the loop over the schedule. */
 #include "diffusion/discrete.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Opens a model folder: checks that its experts and its router belong together and lays out their weights. */
 #include "diffusion/ensemble.h"
 
 #include <assert.h>

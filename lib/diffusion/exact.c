@@ -1,3 +1,4 @@
+/* Optimal velocities and cluster posteriors of finite sets and Gaussian mixtures, in double. */
 #include "diffusion/exact.h"
 
 #include <math.h>

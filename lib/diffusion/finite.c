@@ -1,3 +1,4 @@
+/* The optimal denoiser of a large finite set, by matrix products. */
 #include "diffusion/finite.h"
 
 #include <math.h>

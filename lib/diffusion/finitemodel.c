@@ -1,3 +1,4 @@
+/* Reads and writes exact experts and routers as model folders. */
 #include "diffusion/finitemodel.h"
 
 #include <string.h>

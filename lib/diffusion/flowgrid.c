@@ -1,3 +1,4 @@
+/* Time grids of flow solvers: shifted, Karras, exponential and beta spacings. */
 #include "diffusion/flowgrid.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Turns network outputs into 8-bit pictures and lays them out as contact sheets. */
 #include "diffusion/gallery.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* Checks that experts and router belong to one partition, and each to its folder. */
 #include "diffusion/membership.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* The mixture's velocity: which experts run on which rows of a batch, and the weighted sum of what they predict. */
 #include "diffusion/mixture.h"
 
 #include <assert.h>

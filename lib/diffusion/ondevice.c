@@ -1,3 +1,4 @@
+/* Submits the samplers' arithmetic to a device as ops. */
 #include "diffusion/ondevice.h"
 
 #include <assert.h>

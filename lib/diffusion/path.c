@@ -1,3 +1,4 @@
+/* Coefficients of the paths at a time, and of what a network may predict on them. */
 #include "diffusion/path.h"
 
 #include <math.h>

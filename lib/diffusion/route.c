@@ -1,3 +1,4 @@
+/* Routing policies: parsing, and weights from router logits. */
 #include "diffusion/route.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Draws the initial noise, picks experts per trajectory, and runs a solver on a batch. */
 #include "diffusion/sampler.h"
 
 #include <assert.h>

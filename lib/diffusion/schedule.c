@@ -1,3 +1,4 @@
+/* Discrete noise schedules: the table of a path's T steps and times between them. */
 #include "diffusion/schedule.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Solvers of the probability-flow ODE on an even or given grid of times. */
 #include "diffusion/solver.h"
 
 #include <assert.h>

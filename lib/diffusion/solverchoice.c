@@ -1,3 +1,4 @@
+/* Parses a solver's name and options. */
 #include "diffusion/solverchoice.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Keeps other writers away from an output while it is written. */
 #include "file/claim.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* The commit protocol: temporaries, fsync, rename, and the sweep of what a killed writer left. */
 #include "file/commit.h"
 
 #include <errno.h>

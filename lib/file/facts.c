@@ -1,3 +1,4 @@
+/* Facts about single files: safetensors, PyTorch files, npy, npz, shards, tables, pictures. */
 #include "file/facts.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Remembers the SHA-256 of large files beside their size and time. */
 #include "file/filehash.h"
 
 #include <stdio.h>

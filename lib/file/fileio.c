@@ -1,3 +1,4 @@
+/* Reads, writes and maps files; makes, lists and removes folders. */
 #include "file/fileio.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* Locks on files that end with the process. */
 #include "file/filelock.h"
 
 #include <errno.h>

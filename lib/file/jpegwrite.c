@@ -1,3 +1,4 @@
+/* Encodes JPEG by libjpeg-turbo. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>

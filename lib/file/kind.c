@@ -1,3 +1,4 @@
+/* Tells files and folders apart by their first bytes and their members. */
 #include "file/kind.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Reads, writes and checks MANIFEST.tsv of a SHARDS folder. */
 #include "file/manifest.h"
 
 #include <limits.h>

@@ -1,3 +1,4 @@
+/* A hash table from names to numbers. */
 #include "file/nametable.h"
 
 #include <string.h>

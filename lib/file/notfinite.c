@@ -1,3 +1,4 @@
+/* Finds samples whose arrays hold NaN or infinity and keeps the names of the first ones. */
 #include "file/notfinite.h"
 
 #include <string.h>

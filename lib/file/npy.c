@@ -1,3 +1,4 @@
+/* Reads .npy files and converts their numbers. */
 #include "file/npy.h"
 
 #include <math.h>

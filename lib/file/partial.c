@@ -1,3 +1,4 @@
+/* Keeps the finished part of an output, so that the same command continues after it. */
 #include "file/partial.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* The list of temporaries that a dying process removes. */
 #include "file/pending.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* Parses pickles into trees without running anything in them. */
 #include "file/pickle.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Encodes PNG by zlib, with our stamp and sums in text chunks. */
 #include <setjmp.h>
 #include <string.h>
 

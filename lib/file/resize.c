@@ -1,3 +1,4 @@
+/* Pillow's resampling: filters, fixed-point coefficients, the two passes, and the crops of published metrics. */
 #include "file/resize.h"
 
 #include <assert.h>

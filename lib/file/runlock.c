@@ -1,3 +1,4 @@
+/* Checks that a run still owns the folder that it locked. */
 #include "file/runlock.h"
 
 #include <errno.h>

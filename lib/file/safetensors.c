@@ -1,3 +1,4 @@
+/* Reads safetensors: the checked header and mapped arrays. */
 #include "file/safetensors.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Reads shards: index, frames, samples at random, and verification of every byte. */
 #include "file/shard.h"
 
 #include <errno.h>

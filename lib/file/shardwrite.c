@@ -1,3 +1,4 @@
+/* Writes shards: frames of samples, packed in parallel and appended in order. */
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>

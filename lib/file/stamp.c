@@ -1,3 +1,4 @@
+/* Builds, compares and prints stamps. */
 #include "file/stamp.h"
 
 #include <math.h>

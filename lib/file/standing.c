@@ -1,3 +1,4 @@
+/* Compares the stamp of what stands under an output's name with that of the command that would replace it. */
 #include "file/standing.h"
 
 #include <string.h>

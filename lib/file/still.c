@@ -1,3 +1,4 @@
+/* Pictures of any format: recognising, limits, decoding, conversion to RGB. */
 #include "file/still.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Decodes JPEG by libjpeg-turbo. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>

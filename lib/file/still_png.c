@@ -1,3 +1,4 @@
+/* Decodes PNG by libpng, as Pillow does. */
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Decodes WebP by libwebp. */
 #include <errno.h>
 #include <string.h>
 #include <webp/decode.h>

@@ -1,3 +1,4 @@
+/* Reads tar archives of any dialect and compression through libarchive. */
 #include "file/tarfile.h"
 
 #include <archive.h>

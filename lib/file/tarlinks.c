@@ -1,3 +1,4 @@
+/* Hard links in tar archives: finds what they point to. */
 #include "file/tarlinks.h"
 
 #include <string.h>

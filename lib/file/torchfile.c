@@ -1,3 +1,4 @@
+/* Reads PyTorch's files: their containers, and tensors from the pickle's tree. */
 #include "file/torchfile.h"
 
 #include <string.h>

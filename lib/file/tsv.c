@@ -1,3 +1,4 @@
+/* Reads tables between programs and checks their end mark. */
 #include "file/tsv.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Decompresses whole zstd and gzip files in memory, with a limit. */
 #include "file/unpack.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Encodes WebP by libwebp. */
 #include <string.h>
 #include <webp/encode.h>
 

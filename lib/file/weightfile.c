@@ -1,3 +1,4 @@
+/* Finds and opens the weights of a network in any of the formats they come in. */
 #include "file/weightfile.h"
 
 #include <stdio.h>

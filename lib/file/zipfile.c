@@ -1,3 +1,4 @@
+/* Reads zip archives: directory, members, checksums. */
 #include "file/zipfile.h"
 
 #include <limits.h>

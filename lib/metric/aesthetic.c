@@ -1,3 +1,4 @@
+/* Loads the aesthetic predictor and scores CLIP embeddings. */
 #include "metric/aesthetic.h"
 
 #include <math.h>

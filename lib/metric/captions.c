@@ -1,3 +1,4 @@
+/* Embeds captions by CLIP's text tower. */
 #include "metric/captions.h"
 
 #include <string.h>

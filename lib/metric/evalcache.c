@@ -1,3 +1,4 @@
+/* Keeps the features of a set beside the hash of what made them. */
 #include <string.h>
 
 #include "core/hash.h"

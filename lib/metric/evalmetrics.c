@@ -1,3 +1,4 @@
+/* Parses the list of metrics and their conventions. */
 #include "metric/evalmetrics.h"
 
 #include <string.h>

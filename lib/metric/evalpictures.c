@@ -1,3 +1,4 @@
+/* Reads pictures of any source and extracts their features. */
 #include "metric/evalpictures.h"
 
 #include <stdlib.h>

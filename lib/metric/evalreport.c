@@ -1,3 +1,4 @@
+/* Computes the metrics of a pair of sets and fills the report. */
 #include "metric/evalreport.h"
 
 #include "core/mem.h"

@@ -1,3 +1,4 @@
+/* Opens one side of a comparison: pictures, features or statistics. */
 #include "metric/evalset.h"
 
 #include <math.h>

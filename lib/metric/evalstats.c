@@ -1,3 +1,4 @@
+/* Reads and writes statistics files, ours and those of other packages. */
 #include "metric/evalstats.h"
 
 #include <math.h>

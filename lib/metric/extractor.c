@@ -1,3 +1,4 @@
+/* Opens a feature extractor by name. */
 #include "metric/extractor.h"
 
 #include <stdio.h>

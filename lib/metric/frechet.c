@@ -1,3 +1,4 @@
+/* The Frechet distance and the axes on which the covariance of few samples is exact. */
 #include "metric/frechet.h"
 
 #include <lapacke.h>

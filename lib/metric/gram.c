@@ -1,3 +1,4 @@
+/* Computes inner products of two sets by tiles. */
 #include "metric/gram.h"
 
 #include <string.h>

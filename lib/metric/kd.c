@@ -1,3 +1,4 @@
+/* The kernel distance, whole and over random subsets. */
 #include "metric/kd.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Finds generated pictures that copy a training picture, by the ratio of the two nearest distances. */
 #include "metric/memorised.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Accumulates mean and covariance in an order that does not depend on threads. */
 #include "metric/moments.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Precision, recall, density and coverage by k-th nearest neighbours. */
 #include "metric/neighbours.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Resizes and scales pictures as published metrics do. */
 #include "metric/netinput.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* LPIPS within groups of samples and between pairs. */
 #include "metric/perceptual.h"
 
 #include <math.h>

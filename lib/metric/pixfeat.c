@@ -1,3 +1,4 @@
+/* Computes pixfeat, features of pictures without weights. */
 #include "metric/pixfeat.h"
 
 #include <assert.h>

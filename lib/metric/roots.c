@@ -1,3 +1,4 @@
+/* Traces of square roots of products of covariances, by triangular factors and products. */
 #include "metric/roots.h"
 
 #include <float.h>

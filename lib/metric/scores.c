@@ -1,3 +1,4 @@
+/* Inception score, CLIP score and Vendi score. */
 #include "metric/scores.h"
 
 #include <lapacke.h>

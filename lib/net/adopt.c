@@ -1,3 +1,4 @@
+/* Fits the weights of one network to another that differs in size, classes, text or prediction. */
 #include "net/adopt.h"
 
 #include <math.h>

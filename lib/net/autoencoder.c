@@ -1,3 +1,4 @@
+/* Opens and runs autoencoders: sizes of pictures and latents, scaling, and the tape of each size. */
 #include "net/autoencoder.h"
 
 #include <assert.h>

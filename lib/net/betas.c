@@ -1,3 +1,4 @@
+/* Reads noise schedules from config.json and scheduler_config.json. */
 #include "net/betas.h"
 
 #include <string.h>

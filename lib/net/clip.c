@@ -1,3 +1,4 @@
+/* Records CLIP's two towers and reads their configurations. */
 #include "net/clip.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* Layers, weights and tapes of convolutional networks that are run and not trained. */
 #include "net/convnet.h"
 
 #include <assert.h>

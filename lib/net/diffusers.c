@@ -1,3 +1,4 @@
+/* Reads diffusers' configurations of DiT and PixArt, and maps their tensor names to ours. */
 #include "net/diffusers.h"
 
 #include <string.h>

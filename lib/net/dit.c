@@ -1,3 +1,4 @@
+/* Records DiT. */
 #include "net/dit.h"
 
 #include <assert.h>

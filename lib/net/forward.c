@@ -1,3 +1,4 @@
+/* Owns the tape, weights, inputs and outputs of a pretrained network. */
 #include "net/forward.h"
 
 #include <assert.h>

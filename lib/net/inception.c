@@ -1,3 +1,4 @@
+/* Records Inception-v3 and reads its published weights. */
 #include "net/inception.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Records LPIPS over AlexNet and VGG, and reads their published weights. */
 #include "net/lpips.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Reads and writes model folders, and runs the network in one. */
 #include "net/model.h"
 
 #include <assert.h>

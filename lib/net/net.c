@@ -1,3 +1,4 @@
+/* The table of architectures: names, presets, configurations, and which function records each. */
 #include "net/net.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Moves sets of weights between host and device as slots become free. */
 #include "net/pager.h"
 
 #include <assert.h>

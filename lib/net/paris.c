@@ -1,3 +1,4 @@
+/* Records the expert of the released Paris ensemble. */
 #include "net/paris.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* Records PixArt-alpha. */
 #include "net/pixart.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* Applies rules from a parameter table's names to a file's tensors. */
 #include "net/rename.h"
 
 #include <ctype.h>

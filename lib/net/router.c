@@ -1,3 +1,4 @@
+/* Records the router. */
 #include "net/router.h"
 
 #include "net/trunk.h"

@@ -1,3 +1,4 @@
+/* Records T5's encoder and reads its configuration. */
 #include "net/t5.h"
 
 #include <math.h>

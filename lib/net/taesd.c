@@ -1,3 +1,4 @@
+/* Finds the halves of a tiny autoencoder and infers its configuration from their tensors. */
 #include "net/taesd.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* The layers that DiT and its relatives share: patches, positions, times, blocks, final layers. */
 #include "net/trunk.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* Records vision transformers and resamples their position embeddings. */
 #include "net/vit.h"
 
 #include <assert.h>

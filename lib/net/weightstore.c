@@ -1,3 +1,4 @@
+/* Lays out, packs, rounds and uploads the weights of a network that is run and not trained. */
 #include "net/weightstore.h"
 
 #include <string.h>

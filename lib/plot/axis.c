@@ -1,3 +1,4 @@
+/* Chooses ticks and maps values to places. */
 #include "plot/axis.h"
 
 #include <math.h>

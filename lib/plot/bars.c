@@ -1,3 +1,4 @@
+/* Draws bars with intervals. */
 #include <math.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* Draws charts of series over two scales. */
 #include "plot/chart.h"
 
 #include <math.h>

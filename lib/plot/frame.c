@@ -1,3 +1,4 @@
+/* Reads tables and JSON lines as rows with named columns. */
 #include "plot/frame.h"
 
 #include <jansson.h>

@@ -1,3 +1,4 @@
+/* What the columns of a report mean. */
 #include "plot/glossary.h"
 
 #include <stddef.h>

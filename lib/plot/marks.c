@@ -1,3 +1,4 @@
+/* Draws lines, markers and intervals, and places labels so that they avoid each other. */
 #include "plot/marks.h"
 
 #include <math.h>

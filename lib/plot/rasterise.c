@@ -1,3 +1,4 @@
+/* Draws a scene as pixels. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

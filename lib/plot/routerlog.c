@@ -1,3 +1,4 @@
+/* Reads the log of routing that ddm-sample writes, as series of a chart. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+/* A drawing as a list of shapes, and its SVG. */
 #include "plot/scene.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Turns the programs' files into series of charts. */
 #include "plot/sources.h"
 
 #include <math.h>

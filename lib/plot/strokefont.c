@@ -1,3 +1,4 @@
+/* Letters as strokes. */
 #include "plot/strokefont.h"
 
 #include <stddef.h>

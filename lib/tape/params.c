@@ -1,3 +1,4 @@
+/* The parameter table: adding, finding, laying out and initialising parameters. */
 #include "tape/params.h"
 
 #include <assert.h>

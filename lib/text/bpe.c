@@ -1,3 +1,4 @@
+/* CLIP's byte-pair encoding: splitting a text into words, and merging pairs by rank. */
 #include "text/bpe.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Reads a text of captions, one a line. */
 #include "text/captionlines.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Looks up byte sequences in SentencePiece's precompiled character map. */
 #include "text/charsmap.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Opens tokenizers by what their folders hold, and pads and cuts ids. */
 #include "text/tokenizer.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* UTF-8, normal form C, lower case and classes of characters, from the tables in unicodetable.h. */
 #include "text/unicode.h"
 
 #include <string.h>

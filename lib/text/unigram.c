@@ -1,3 +1,4 @@
+/* SentencePiece's unigram model: reading it, normalising texts, and the best segmentation. */
 #include "text/unigram.h"
 
 #include <float.h>

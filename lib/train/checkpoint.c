@@ -1,3 +1,4 @@
+/* Saves, finds, loads and prunes checkpoints. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

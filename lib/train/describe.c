@@ -1,3 +1,4 @@
+/* Describes any file or folder by calling what knows its kind. */
 #include "train/describe.h"
 
 #include <string.h>

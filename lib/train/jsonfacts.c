@@ -1,3 +1,4 @@
+/* Recognises JSON files: logs, configurations, reports. */
 #include "train/jsonfacts.h"
 
 #include <string.h>

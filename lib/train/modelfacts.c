@@ -1,3 +1,4 @@
+/* Facts about models, trainings and checkpoints. */
 #include "train/modelfacts.h"
 
 #include <inttypes.h>

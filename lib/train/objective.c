@@ -1,3 +1,4 @@
+/* Draws times and noise for a batch, and computes targets and weights of the loss. */
 #include "train/objective.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Allocates and fills the arenas of weights, averages and moments. */
 #include "train/state.h"
 
 #include <math.h>

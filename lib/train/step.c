@@ -1,3 +1,4 @@
+/* The training loop: batches, steps, log, checkpoints. */
 #include "train/step.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Prepares a training: stamp, folder, network, data, resume. */
 #include "train/trainer.h"
 
 #include <assert.h>

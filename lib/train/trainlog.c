@@ -1,3 +1,4 @@
+/* Appends to train.jsonl and reads it. */
 #include "train/trainlog.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* Submits the end of a training step to the device. */
 #include "train/update.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* Measures the loss on held-out samples at fixed times and noise. */
 #include <math.h>
 #include <string.h>
 

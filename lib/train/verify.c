@@ -1,3 +1,4 @@
+/* Reads everything that a path holds and tells every problem. */
 #include "train/verify.h"
 
 #include <string.h>

@@ -115,6 +115,7 @@ static void claim_remove(struct claim *c)
 static int claim_new(struct claim **out, char *path, const char *name, int held, struct err *e)
 {
 	struct claim *c = mem_zalloc(1, sizeof *c);
+	struct pending *listed = pending_reserve(path);
 	int rc;
 
 	*c = (struct claim){.path = path, .fd = -1, .pid = getpid(), .held = held, .open = !held, .next = list};
@@ -122,9 +123,10 @@ static int claim_new(struct claim **out, char *path, const char *name, int held,
 	pthread_mutex_unlock(&mutex);
 	rc = lock_get(&c->fd, path, name, e);
 	if (rc > 0) {
-		pending_note(path);
+		pending_note(listed);
 		lock_sign(c->fd);
 	} else {
+		pending_forget(listed);
 		c->fd = -1;
 		claim_remove(c);
 		c = NULL;

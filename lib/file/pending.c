@@ -64,10 +64,18 @@ int pending_folder(const char *path)
 	return entry_add(p, mkdir(path, 0777));
 }
 
-void pending_note(const char *path)
+struct pending *pending_reserve(const char *path)
 {
-	struct pending *p = entry_new(path);
+	return entry_new(path);
+}
 
+void pending_forget(struct pending *p)
+{
+	mem_free(p);
+}
+
+void pending_note(struct pending *p)
+{
 	pthread_mutex_lock(&lock);
 	entry_add(p, 0);
 }

@@ -7,7 +7,11 @@
 int pending_file(const char *path);
 int pending_folder(const char *path);
 
-void pending_note(const char *path); /* list a file that is there */
+/* List a file that somebody else makes: reserve allocates, before the file is there; note lists it and cannot fail; forget drops what was not
+ * noted. */
+struct pending *pending_reserve(const char *path);
+void pending_note(struct pending *p);
+void pending_forget(struct pending *p);
 
 /* rename(2), after which it is no longer listed. */
 int pending_rename(const char *path, const char *to);

@@ -25,6 +25,11 @@ static void problem(void *arg, const struct err *e)
 {
 	struct err *first = arg;
 
+	if (e->code == ERR_NOMEM) { /* what comes after would fail of the same */
+		if (first->code)
+			cmd_warn("%s", first->msg);
+		cmd_exit(e);
+	}
 	if (first->code) {
 		cmd_warn("%s", first->msg);
 		memcpy(first->msg, e->msg, sizeof first->msg);

@@ -1,3 +1,4 @@
+/* Finds the newest average of a run that is still in training, to sample from. */
 #include "diffusion/intraining.h"
 
 #include <inttypes.h>

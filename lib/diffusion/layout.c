@@ -1,3 +1,4 @@
+/* Finds the experts, the router and the configuration in a model folder. */
 #include "diffusion/layout.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The seal of a tar archive: a pax comment before its last member. */
 #include "file/tarseal.h"
 
 #include <jansson.h>

@@ -156,7 +156,7 @@ static const struct opt_rule rules_route_train[] = {
 
 static const struct opt_rule rules_sample[] = {
     {"--count --preset --route --solver --steps --cfg --class --seed --noise --grid --report --log --timing --map --weight-dtype --format --resident "
-     "--first --batch --batch-invariant --threads --device --profile --quiet --output", USE_ALWAYS, NULL},
+     "--first --batch --batch-invariant --step --threads --device --profile --quiet --output", USE_ALWAYS, NULL},
     {"--prompt --prompts", USE_INPUT, "a model that reads text"},
     {"--negative", USE_NEEDS, "--cfg --preset"},
     {"--negative", USE_AGAINST, "--negative-features"},

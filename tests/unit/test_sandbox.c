@@ -117,14 +117,14 @@ static int try_work(void)
 enum { DIED = 200, NO_SANDBOX };
 
 /* errno of the attempt, 0, or DIED when the kernel killed it for asking. */
-static int attempt(int (*what)(void), int may_read)
+static int attempt(int (*what)(void), int bare)
 {
 	int status;
 	pid_t pid = fork();
 
 	if (!pid) {
 		signal(SIGXFSZ, SIG_IGN);
-		if (sandbox_enter(0, may_read, NULL))
+		if (sandbox_enter(0, bare, NULL))
 			_exit(NO_SANDBOX);
 		_exit(what() ? errno : 0);
 	}
@@ -152,9 +152,8 @@ static void sockets_and_programs_kill(void **state)
 	(void)state;
 	if (attempt(try_work, 0) == NO_SANDBOX)
 		skip();
-	for (int may_read = 0; may_read < 2; may_read++)
-		for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-			assert_int_equal(attempt(all[i], may_read), DIED);
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		assert_int_equal(attempt(all[i], 0), DIED);
 }
 
 static void nothing_is_changed(void **state)
@@ -165,16 +164,17 @@ static void nothing_is_changed(void **state)
 	(void)state;
 	if (attempt(try_work, 0) == NO_SANDBOX)
 		skip();
-	for (int may_read = 0; may_read < 2; may_read++)
-		for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-			assert_int_equal(attempt(all[i], may_read), EPERM);
-	assert_int_equal(attempt(try_grow, 0), EFBIG);
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		assert_int_equal(attempt(all[i], 0), EPERM);
+	for (int bare = 0; bare < 2; bare++) /* a limit, not the filter */
+		assert_int_equal(attempt(try_grow, bare), EFBIG);
 	assert_int_equal(stat(file, &st), 0);
 	assert_int_equal(st.st_size, 1);
 	assert_int_equal(access("/tmp/ddm-sandbox-made", F_OK), -1);
 }
 
-static void files_are_for_graphs_alone(void **state)
+/* Neither what decodes a file nor what renders a graph; without the filter (--no-sandbox) reading works. */
+static void no_file_is_opened(void **state)
 {
 	(void)state;
 	if (attempt(try_work, 0) == NO_SANDBOX)
@@ -203,7 +203,7 @@ int main(void)
 	    cmocka_unit_test(its_work_is_allowed),
 	    cmocka_unit_test(sockets_and_programs_kill),
 	    cmocka_unit_test(nothing_is_changed),
-	    cmocka_unit_test(files_are_for_graphs_alone),
+	    cmocka_unit_test(no_file_is_opened),
 	};
 
 	return cmocka_run_group_tests_name("sandbox", tests, setup, teardown);

@@ -60,6 +60,46 @@ static int try_write_open(void)
 	return open(file, O_WRONLY) < 0 ? -1 : 0;
 }
 
+/* FFmpeg's libavutil seeds random colours from it: a byte of it can be read. */
+static int try_random(void)
+{
+	char c;
+	int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 || read(fd, &c, 1) != 1 || close(fd) ? -1 : 0;
+}
+
+/* More of them than there may be descriptors. */
+static int try_random_often(void)
+{
+	for (int i = 0; i < 100; i++)
+		if (try_random())
+			return -1;
+	return 0;
+}
+
+static int try_random_write(void)
+{
+	return open("/dev/urandom", O_RDWR) < 0 ? -1 : 0;
+}
+
+static int try_null(void)
+{
+	return open("/dev/null", O_RDONLY) < 0 ? -1 : 0;
+}
+
+/* Not even where the name would lead to it. */
+static int try_random_by_another_name(void)
+{
+	return open("/dev/../dev/urandom", O_RDONLY) < 0 ? -1 : 0;
+}
+
+/* Only the descriptor that is handed out may be duplicated. */
+static int try_dup(void)
+{
+	return dup(opened) < 0 ? -1 : 0;
+}
+
 static int try_create(void)
 {
 	return open("/tmp/ddm-sandbox-made", O_RDONLY | O_CREAT, 0600) < 0 ? -1 : 0;
@@ -183,6 +223,23 @@ static void no_file_is_opened(void **state)
 	assert_int_equal(attempt(try_read_open, 1), 0);
 }
 
+/* Without it every filter of a random default colour spins on clock(). What is handed out was opened before the sandbox. */
+static void randomness_is_handed_out(void **state)
+{
+	static int (*const refused[])(void) = {try_random_write, try_null, try_random_by_another_name, try_dup};
+
+	(void)state;
+	if (attempt(try_work, 0) == NO_SANDBOX)
+		skip();
+#if !defined(__x86_64__) && !defined(__aarch64__)
+	skip(); /* the handler knows the registers of these two */
+#endif
+	assert_int_equal(attempt(try_random, 0), 0);
+	assert_int_equal(attempt(try_random_often, 0), 0);
+	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+		assert_int_equal(attempt(refused[i], 0), EPERM);
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -204,6 +261,7 @@ int main(void)
 	    cmocka_unit_test(sockets_and_programs_kill),
 	    cmocka_unit_test(nothing_is_changed),
 	    cmocka_unit_test(no_file_is_opened),
+	    cmocka_unit_test(randomness_is_handed_out),
 	};
 
 	return cmocka_run_group_tests_name("sandbox", tests, setup, teardown);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
-#include "train/verify.h"
+#include "inspect/verify.h"
 
 static int complete, verbose;
 

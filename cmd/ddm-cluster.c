@@ -10,13 +10,13 @@
 #include "core/mem.h"
 #include "core/names.h"
 #include "core/str.h"
-#include "data/centroids.h"
-#include "data/features.h"
-#include "data/featureset.h"
-#include "data/grouping.h"
-#include "data/kmeans.h"
+#include "cluster/centroids.h"
+#include "cluster/features.h"
+#include "cluster/featureset.h"
+#include "cluster/grouping.h"
+#include "cluster/kmeans.h"
 #include "data/partition.h"
-#include "data/randomshares.h"
+#include "cluster/randomshares.h"
 #include "data/samples.h"
 #include "data/sheet.h"
 #include "file/claim.h"
@@ -274,7 +274,7 @@ static int partition(struct work *w, struct err *e)
 	if (!rc && o.blind)
 		partition_of_shares(w->partition, w->share, w->m.k, o.seed);
 	else if (!rc)
-		partition_of_centroids(w->partition, &w->m, w->f.name);
+		partition_of_centroids(w->partition, w->m.centroids, w->m.offset, w->m.k, w->m.d, w->f.name);
 	for (int64_t i = 0; i < w->f.n && o.blind && !rc; i++)
 		w->part[w->f.held[i]][w->f.row[i]] = kmeans_random(w->f.key[i], w->share, w->m.k, o.seed);
 	if (rc || !w->f.count[0])

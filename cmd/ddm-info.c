@@ -6,7 +6,7 @@
 #include "cmd/infotext.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
-#include "train/describe.h"
+#include "inspect/describe.h"
 
 static int as_json;
 static struct facts_options want;

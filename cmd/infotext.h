@@ -1,4 +1,4 @@
-/* Facts (file/facts.h) as text for people. */
+/* Facts (inspect/facts.h) as text for people. */
 #ifndef DDM_CMD_INFOTEXT_H
 #define DDM_CMD_INFOTEXT_H
 

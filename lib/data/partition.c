@@ -20,17 +20,17 @@ static void add_text(struct sha256 *h, const char *text)
 	sha256_add(h, text, strlen(text) + 1);
 }
 
-void partition_of_centroids(char hex[65], const struct kmeans *m, const char *features)
+void partition_of_centroids(char hex[65], const float *centroids, const float *offset, int k, int64_t d, const char *features)
 {
 	struct sha256 h;
 
 	sha256_init(&h);
 	add_text(&h, "centroids");
 	add_text(&h, features);
-	add_i64(&h, m->k);
-	add_i64(&h, m->d);
-	sha256_add(&h, m->centroids, (size_t)m->k * (size_t)m->d * sizeof *m->centroids);
-	sha256_add(&h, m->offset, (size_t)m->k * sizeof *m->offset);
+	add_i64(&h, k);
+	add_i64(&h, d);
+	sha256_add(&h, centroids, (size_t)k * (size_t)d * sizeof *centroids);
+	sha256_add(&h, offset, (size_t)k * sizeof *offset);
 	sha256_end(&h, hex);
 }
 

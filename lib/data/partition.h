@@ -6,10 +6,8 @@
 #include <jansson.h>
 #include <stdint.h>
 
-#include "data/kmeans.h"
-
-/* By centroids of these features. */
-void partition_of_centroids(char hex[65], const struct kmeans *m, const char *features);
+/* By the nearest of k centroids (k, d) of these features; offset [k] is added to the squared distances (cluster/kmeans.h). */
+void partition_of_centroids(char hex[65], const float *centroids, const float *offset, int k, int64_t d, const char *features);
 /* At random, share [k]. */
 void partition_of_shares(char hex[65], const double *share, int k, uint64_t seed);
 /* By a fact of the samples, whose values have these names (core/names.h). */

@@ -22,7 +22,7 @@
 #include "core/pool.h"
 #include "core/rng.h"
 #include "core/str.h"
-#include "data/kmeans.h"
+#include "cluster/kmeans.h"
 #include "data/samples.h"
 #include "file/fileio.h"
 #include "file/npy.h"

@@ -305,7 +305,7 @@ static void one_pass(void)
 	dev->release(dev, stats.data), dev->release(dev, m.data), dev->release(dev, dm[0].data), dev->release(dev, dm[1].data);
 }
 
-/* An iteration of k-means over points that are all there, by chunks as data/kmeans_device.c cuts them. */
+/* An iteration of k-means over points that are all there, by chunks as cluster/kmeans_device.c cuts them. */
 struct lloyd {
 	struct job find, add;
 	char *x;

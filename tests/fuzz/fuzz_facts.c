@@ -5,14 +5,14 @@
 
 #include "core/jsonio.h"
 #include "core/mem.h"
-#include "data/samplefacts.h"
-#include "file/facts.h"
+#include "inspect/samplefacts.h"
+#include "inspect/facts.h"
 #include "file/kind.h"
 #include "tests/fuzz/folder.h"
 #include "tests/fuzz/replay.h"
 #include "tests/fuzz/tablehash.h"
-#include "train/jsonfacts.h"
-#include "train/modelfacts.h"
+#include "inspect/jsonfacts.h"
+#include "inspect/modelfacts.h"
 #include "train/trainlog.h"
 
 static int json_facts(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The features of lib/data/features.h, written a second time with numpy, of some pictures of tests/golden/stills.
+"""The features of lib/cluster/features.h, written a second time with numpy, of some pictures of tests/golden/stills.
 usage: hogcolor.py DIR > hogcolor.txt     (a line per picture: name, then 768 numbers)"""
 import sys
 import numpy as np

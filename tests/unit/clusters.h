@@ -13,7 +13,7 @@
 
 #include "core/mem.h"
 #include "core/rng.h"
-#include "data/kmeans.h"
+#include "cluster/kmeans.h"
 
 static struct device *cluster_device(void);
 

@@ -10,7 +10,7 @@
 
 #include "core/mem.h"
 #include "core/str.h"
-#include "data/features.h"
+#include "cluster/features.h"
 #include "file/fileio.h"
 
 enum { D = FEATURES_HOGCOLOR_DIM };

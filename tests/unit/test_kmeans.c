@@ -10,8 +10,8 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "core/str.h"
-#include "data/kmeans.h"
-#include "data/kmeansimpl.h"
+#include "cluster/kmeans.h"
+#include "cluster/kmeansimpl.h"
 
 enum { D = 37 };
 

@@ -1,5 +1,5 @@
 /* Puts samples into clusters by class, by folder or by a column. */
-#include "data/grouping.h"
+#include "cluster/grouping.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Facts about single files: safetensors, PyTorch files, npy, npz, shards, tables, pictures. */
-#include "file/facts.h"
+#include "inspect/facts.h"
 
 #include <inttypes.h>
 #include <stdio.h>

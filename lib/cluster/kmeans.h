@@ -7,8 +7,8 @@
  * A point belongs to the cluster that minimises |x - c_k|^2 + offset_k, the lowest k on a tie. Offsets are zero unless
  * clusters are balanced: then they are the prices that keep every cluster below its share (a power diagram), so that a
  * balanced partition too is a function of the point alone and other points can be assigned later. */
-#ifndef DDM_DATA_KMEANS_H
-#define DDM_DATA_KMEANS_H
+#ifndef DDM_CLUSTER_KMEANS_H
+#define DDM_CLUSTER_KMEANS_H
 
 #include <stdint.h>
 

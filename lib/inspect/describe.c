@@ -1,16 +1,16 @@
 /* Describes any file or folder by calling what knows its kind. */
-#include "train/describe.h"
+#include "inspect/describe.h"
 
 #include <string.h>
 #include <sys/stat.h>
 
 #include "core/mem.h"
 #include "data/feed.h"
-#include "data/samplefacts.h"
+#include "inspect/samplefacts.h"
 #include "file/fileio.h"
 #include "file/kind.h"
-#include "train/jsonfacts.h"
-#include "train/modelfacts.h"
+#include "inspect/jsonfacts.h"
+#include "inspect/modelfacts.h"
 
 static const size_t PIPE_MOST = (size_t)1 << 32;
 

@@ -1,10 +1,10 @@
 /* Recognises JSON files: logs, configurations, reports. */
-#include "train/jsonfacts.h"
+#include "inspect/jsonfacts.h"
 
 #include <string.h>
 
 #include "core/jsonio.h"
-#include "train/modelfacts.h"
+#include "inspect/modelfacts.h"
 #include "train/trainlog.h"
 
 static const size_t WHOLE_MOST = (size_t)64 << 20;

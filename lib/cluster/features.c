@@ -1,5 +1,5 @@
 /* Computes hogcolor, the features of a picture for clustering. */
-#include "data/features.h"
+#include "cluster/features.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* k-means: seeding, Lloyd's iterations, restarts. */
-#include "data/kmeans.h"
+#include "cluster/kmeans.h"
 
 #include <assert.h>
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "core/hash.h"
 #include "core/mem.h"
 #include "core/rng.h"
-#include "data/kmeansimpl.h"
+#include "cluster/kmeansimpl.h"
 
 /* Steps of RNG_CLUSTER: restarts count from 0, the rest lies above. */
 enum { STEP_FINE = 1 << 20, STEP_SUBSAMPLE, STEP_RANDOM, STEP_SILHOUETTE };

@@ -1,6 +1,6 @@
 /* Whether what lies on a disk is sound: everything is read, and every problem is told. */
-#ifndef DDM_TRAIN_VERIFY_H
-#define DDM_TRAIN_VERIFY_H
+#ifndef DDM_INSPECT_VERIFY_H
+#define DDM_INSPECT_VERIFY_H
 
 #include "core/err.h"
 
@@ -13,7 +13,7 @@ struct verify_options {
 	void *arg;
 };
 
-/* A file or folder as describe_path (train/describe.h) reads it with `check`; of a folder every shard, network, checkpoint and
+/* A file or folder as describe_path (inspect/describe.h) reads it with `check`; of a folder every shard, network, checkpoint and
  * file alone, so that one problem does not hide the next. In other folders files of no known content are passed over, unless their
  * names say otherwise, and links to folders are not followed. The number of problems. */
 int verify_path(const char *path, const struct verify_options *o);

@@ -1,8 +1,8 @@
 /* Between the files of k-means: a set of points with its present assignment. */
-#ifndef DDM_DATA_KMEANSIMPL_H
-#define DDM_DATA_KMEANSIMPL_H
+#ifndef DDM_CLUSTER_KMEANSIMPL_H
+#define DDM_CLUSTER_KMEANSIMPL_H
 
-#include "data/kmeans.h"
+#include "cluster/kmeans.h"
 
 struct device_points;
 

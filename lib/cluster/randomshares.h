@@ -1,6 +1,6 @@
 /* The shares of a random partition, which is a control for what clustering is worth. */
-#ifndef DDM_DATA_RANDOMSHARES_H
-#define DDM_DATA_RANDOMSHARES_H
+#ifndef DDM_CLUSTER_RANDOMSHARES_H
+#define DDM_CLUSTER_RANDOMSHARES_H
 
 #include <stdint.h>
 

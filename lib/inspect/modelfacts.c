@@ -1,5 +1,5 @@
 /* Facts about models, trainings and checkpoints. */
-#include "train/modelfacts.h"
+#include "inspect/modelfacts.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Reads the features of a set of samples, or computes them. */
-#include "data/featureset.h"
+#include "cluster/featureset.h"
 
 #include <math.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
-#include "data/features.h"
+#include "cluster/features.h"
 #include "data/lookahead.h"
 #include "file/fileio.h"
 #include "file/npy.h"

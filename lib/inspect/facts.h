@@ -1,6 +1,6 @@
 /* What a file is and holds, as members of a JSON object: for ddm-info, and for people who ask. */
-#ifndef DDM_FILE_FACTS_H
-#define DDM_FILE_FACTS_H
+#ifndef DDM_INSPECT_FACTS_H
+#define DDM_INSPECT_FACTS_H
 
 #include <jansson.h>
 #include <stddef.h>

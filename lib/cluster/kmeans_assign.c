@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "data/kmeansimpl.h"
+#include "cluster/kmeansimpl.h"
 #include "kernels/gemm.h"
 
 /* Points of a task, and centres whose scores it holds at a time: little beside the product of the two. */

@@ -1,9 +1,9 @@
 /* What models, single networks, trainings and checkpoints are and how far they have come, as members of a JSON object
- * (file/facts.h). */
-#ifndef DDM_TRAIN_MODELFACTS_H
-#define DDM_TRAIN_MODELFACTS_H
+ * (inspect/facts.h). */
+#ifndef DDM_INSPECT_MODELFACTS_H
+#define DDM_INSPECT_MODELFACTS_H
 
-#include "file/facts.h"
+#include "inspect/facts.h"
 
 /* One network's folder, an expert or a router, finished or not:
  *   network prediction path cluster k picture patch hidden depth heads classes  of config.json

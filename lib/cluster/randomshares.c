@@ -1,5 +1,5 @@
 /* Puts samples into clusters at random, in given shares. */
-#include "data/randomshares.h"
+#include "cluster/randomshares.h"
 
 #include <string.h>
 

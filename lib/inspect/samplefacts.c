@@ -1,5 +1,5 @@
 /* Facts about archives, folders and SHARDS directories of samples. */
-#include "data/samplefacts.h"
+#include "inspect/samplefacts.h"
 
 #include <string.h>
 #include <sys/stat.h>

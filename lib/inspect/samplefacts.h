@@ -1,8 +1,8 @@
-/* What archives, folders and SHARDS directories of samples hold, as members of a JSON object (file/facts.h). */
-#ifndef DDM_DATA_SAMPLEFACTS_H
-#define DDM_DATA_SAMPLEFACTS_H
+/* What archives, folders and SHARDS directories of samples hold, as members of a JSON object (inspect/facts.h). */
+#ifndef DDM_INSPECT_SAMPLEFACTS_H
+#define DDM_INSPECT_SAMPLEFACTS_H
 
-#include "file/facts.h"
+#include "inspect/facts.h"
 
 /* A tar, plain or compressed:
  *   samples members first last               members: how many of each extension

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "data/kmeansimpl.h"
+#include "cluster/kmeansimpl.h"
 
 enum { CHUNK_BYTES = 1 << 28, MOST_CHUNK = 1 << 20, COPY_BYTES = 1 << 22, PIECES = POINTS_SCAN / NEAREST_PIECE };
 enum { SLACK = 1 << 26 /* bytes that are left to the device */ };

@@ -1,5 +1,5 @@
 /* Reads everything that a path holds and tells every problem. */
-#include "train/verify.h"
+#include "inspect/verify.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -7,13 +7,13 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
-#include "file/facts.h"
+#include "inspect/facts.h"
 #include "file/fileio.h"
 #include "file/kind.h"
 #include "file/manifest.h"
 #include "file/notfinite.h"
-#include "train/describe.h"
-#include "train/modelfacts.h"
+#include "inspect/describe.h"
+#include "inspect/modelfacts.h"
 
 enum { DEPTH_MOST = 32 };
 

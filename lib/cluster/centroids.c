@@ -1,5 +1,5 @@
 /* Reads the centroids of an earlier run and checks that they fit the features. */
-#include "data/centroids.h"
+#include "cluster/centroids.h"
 
 #include <math.h>
 #include <string.h>

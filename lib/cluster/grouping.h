@@ -1,6 +1,6 @@
 /* Clusters by what is known of the samples instead of by their features: the class, the folder, a fact, or a column of a table. */
-#ifndef DDM_DATA_GROUPING_H
-#define DDM_DATA_GROUPING_H
+#ifndef DDM_CLUSTER_GROUPING_H
+#define DDM_CLUSTER_GROUPING_H
 
 #include <jansson.h>
 #include <stdint.h>

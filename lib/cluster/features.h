@@ -14,8 +14,8 @@
  * sqrt(.1) at most.
  *
  * So every vector has length at most 1: 768 values. */
-#ifndef DDM_DATA_FEATURES_H
-#define DDM_DATA_FEATURES_H
+#ifndef DDM_CLUSTER_FEATURES_H
+#define DDM_CLUSTER_FEATURES_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* The features of a set of samples, apart by split: what clustering works on. */
-#ifndef DDM_DATA_FEATURESET_H
-#define DDM_DATA_FEATURESET_H
+#ifndef DDM_CLUSTER_FEATURESET_H
+#define DDM_CLUSTER_FEATURESET_H
 
 #include <stdint.h>
 

@@ -1,0 +1,12 @@
+/* What any file or folder of the toolkit is and holds. */
+#ifndef DDM_INSPECT_DESCRIBE_H
+#define DDM_INSPECT_DESCRIBE_H
+
+#include "inspect/facts.h"
+
+/* o["kind"], o["bytes"] of a file, and the members that the reader of its kind adds (inspect/facts.h, inspect/samplefacts.h,
+ * inspect/modelfacts.h, inspect/jsonfacts.h). path: a file, a folder, a pipe, "-" for standard input. On failure what was found before
+ * stays in o. */
+int describe_path(json_t *o, const char *path, const struct facts_options *f, struct err *e);
+
+#endif

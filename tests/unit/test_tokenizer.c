@@ -300,12 +300,43 @@ static void utf8(void **state)
 	str_release(&s);
 }
 
+/* Expected by the text of the Unicode standard: chapter 3.11 (normal forms), 3.12 (Hangul), SpecialCasing.txt. */
+static void forms(void **state)
+{
+	static const struct {
+		const char *text, *nfc, *lower;
+	} cases[] = {
+	    {"E\u0301te\u0301", "\u00c9t\u00e9", "\u00e9t\u00e9"},
+	    {"a\u0315\u0300\u05ae", "\u00e0\u05ae\u0315", "\u00e0\u05ae\u0315"}, /* marks in the order of their classes */
+	    {"\u212b\u03a9", "\u00c5\u03a9", "\u00e5\u03c9"},
+	    {"\u1100\u1161\u11a8", "\uac01", "\uac01"},
+	    {"\uac00\u11a7\u11a8", "\uac00\u11a7\u11a8", "\uac00\u11a7\u11a8"}, /* U+11A7 composes with nothing */
+	    {"\u0958", "\u0915\u093c", "\u0915\u093c"},                           /* excluded from composition */
+	    {"I\u0130\u03a3", "I\u0130\u03a3", "ii\u0307\u03c3"},
+	    {"caf\xe9", "caf\ufffd", "caf\ufffd"},
+	    {"", "", ""},
+	};
+	struct str nfc = {0}, lower = {0};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		str_reset(&nfc);
+		str_reset(&lower);
+		unicode_nfc(&nfc, cases[i].text, strlen(cases[i].text));
+		unicode_lower(&lower, str_text(&nfc), nfc.len);
+		assert_string_equal(str_text(&nfc), cases[i].nfc);
+		assert_string_equal(str_text(&lower), cases[i].lower);
+	}
+	str_release(&nfc);
+	str_release(&lower);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(clip),       cmocka_unit_test(shared_model), cmocka_unit_test(plain_model), cmocka_unit_test(special_model),
 	    cmocka_unit_test(plain_json), cmocka_unit_test(cut_and_pad),  cmocka_unit_test(bpe_files),   cmocka_unit_test(damaged),
-	    cmocka_unit_test(refusals),   cmocka_unit_test(utf8),
+	    cmocka_unit_test(refusals),   cmocka_unit_test(utf8),         cmocka_unit_test(forms),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,8 +12,6 @@
 
 enum { LARGE = 1 << 26 }; /* bytes of a file whose hash is worth keeping */
 
-const char *const encoder_weights[] = {[COMPACT_NONE] = "f32", [COMPACT_BF16] = "bf16", [COMPACT_INT8] = "int8", NULL};
-
 /* A relative path in it is to be ignored (XDG Base Directory Specification). */
 static const char *absolute(const char *variable)
 {

@@ -9,9 +9,6 @@
  * (file/filehash.h), are kept in a folder of the user's, if there is or can be one. */
 struct device *open_device(const char *name, struct pool *pool, struct err *e);
 
-/* How a program that runs encoders is told to hold their matrices; the choice is an enum compact_type. NULL-terminated. */
-extern const char *const encoder_weights[];
-
 /* $XDG_CACHE_HOME/ddm, or ~/.cache/ddm; NULL where neither variable is set to an absolute path. Caller frees with mem_free. */
 char *tuning_folder(void);
 

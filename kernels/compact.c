@@ -19,6 +19,8 @@ enum {
 	TASKS_EACH = 4, /* tasks per worker below which work is cut finer */
 };
 
+const char *const encoder_weights[] = {[COMPACT_NONE] = "f32", [COMPACT_BF16] = "bf16", [COMPACT_INT8] = "int8", NULL};
+
 const char *compact_rounding(enum compact_type t)
 {
 	return t == COMPACT_BF16 ? "bf16" : t == COMPACT_INT8 ? "int8" : "";

@@ -23,6 +23,9 @@
 
 enum compact_type { COMPACT_NONE, COMPACT_BF16, COMPACT_INT8, COMPACT_F32, COMPACT_VIEW };
 
+/* How options say that the matrices of an encoder are held: "f32" (COMPACT_NONE), "bf16", "int8". NULL-terminated. */
+extern const char *const encoder_weights[];
+
 /* "bf16", "int8", or "" where nothing is rounded. */
 const char *compact_rounding(enum compact_type t);
 

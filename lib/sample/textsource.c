@@ -1,9 +1,9 @@
-/* ddm-sample's text conditioning: encoding prompts, and reading features that are already encoded. */
+/* Text conditioning: encodes prompts, and reads features that are already encoded. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/sample.h"
+#include "sample/textsource.h"
 #include "core/hash.h"
 #include "core/mem.h"
 #include "data/textarray.h"
@@ -13,11 +13,11 @@
 
 enum { ENCODE_AT_ONCE = 64 };
 
-/* Rows of features: those of a file, or `made` of distinct texts; then the row that is led away from, where it is a file's. */
-struct text_source {
-	const struct text_request *q;
-	struct textarray given, away;
-	char given_hash[65], away_hash[65], encoder_hash[65];
+/* Rows of features: those of a file, or `made` of distinct texts; then that of the negative prompt, where it is from a file. */
+struct textsource {
+	const struct textsource_options *o;
+	struct textarray given, negative;
+	char given_hash[65], negative_hash[65], encoder_hash[65];
 	struct textencoder *encoder;
 	int64_t made_tokens;
 	const char **distinct; /* sorted */
@@ -30,7 +30,7 @@ struct text_source {
 };
 
 /* (n, tokens, width), or where `one` is set also (tokens, width), which becomes that. */
-static int load_features(struct textarray *t, const char *path, int one, const struct text_request *q, char hash[65], struct err *e)
+static int load_features(struct textarray *t, const char *path, int one, const struct textsource_options *o, char hash[65], struct err *e)
 {
 	struct npy *a = &t->a;
 
@@ -44,24 +44,24 @@ static int load_features(struct textarray *t, const char *path, int one, const s
 	}
 	if (a->rank != 3 || a->fortran || (one && a->shape[0] != 1) || a->shape[0] < 1)
 		return err_set(e, ERR_DATA, "%s: not features of %s, by rows", path, one ? "one text (tokens, width)" : "texts (n, tokens, width)");
-	if (a->shape[2] != q->width || a->shape[1] > q->tokens || a->shape[1] < 1)
+	if (a->shape[2] != o->width || a->shape[1] > o->tokens || a->shape[1] < 1)
 		return err_set(e, ERR_DATA, "%s: %lld tokens of %lld numbers, but the experts read up to %lld of %lld", path,
-		               (long long)a->shape[1], (long long)a->shape[2], (long long)q->tokens, (long long)q->width);
+		               (long long)a->shape[1], (long long)a->shape[2], (long long)o->tokens, (long long)o->width);
 	return 0;
 }
 
-static int open_encoder(struct text_source *t, struct err *e)
+static int open_encoder(struct textsource *t, struct err *e)
 {
-	const struct text_request *q = t->q;
-	const struct textencoder_options o = {.tokens = q->tokens, .lower = q->lower, .bulk = q->bulk, .device = q->device};
+	const struct textsource_options *o = t->o;
+	const struct textencoder_options how = {.tokens = o->tokens, .lower = o->lower, .bulk = o->bulk, .device = o->device};
 	const struct textencoder_info *i;
 
-	if (!(t->encoder = textencoder_open(q->encoder, &o, e)))
-		return err_lacking(e, textencoder_published(q->width));
+	if (!(t->encoder = textencoder_open(o->encoder, &how, e)))
+		return err_lacking(e, textencoder_published(o->width));
 	i = textencoder_info(t->encoder);
-	if (i->width != q->width || i->tokens > q->tokens)
-		return err_set(e, ERR_DATA, "%s: %lld tokens of %lld numbers, but the experts read %lld of %lld", q->encoder, (long long)i->tokens,
-		               (long long)i->width, (long long)q->tokens, (long long)q->width);
+	if (i->width != o->width || i->tokens > o->tokens)
+		return err_set(e, ERR_DATA, "%s: %lld tokens of %lld numbers, but the experts read %lld of %lld", o->encoder, (long long)i->tokens,
+		               (long long)i->width, (long long)o->tokens, (long long)o->width);
 	t->made_tokens = i->tokens;
 	memcpy(t->encoder_hash, i->hash, sizeof t->encoder_hash);
 	return 0;
@@ -72,22 +72,22 @@ static int compare(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static const char *away_of(const struct text_request *q, int64_t prompt)
+static const char *negative_of(const struct textsource_options *o, int64_t prompt)
 {
-	return prompt < q->prompts->n && q->prompts->v[prompt].negative ? q->prompts->v[prompt].negative : q->negative;
+	return prompt < o->prompts->n && o->prompts->v[prompt].negative ? o->prompts->v[prompt].negative : o->negative;
 }
 
 /* All that has to be encoded, each once. */
-static void list_texts(struct text_source *t)
+static void list_texts(struct textsource *t)
 {
-	const struct text_request *q = t->q;
+	const struct textsource_options *o = t->o;
 	int64_t n = 0, kept = 0;
 
-	t->distinct = mem_zalloc(2 * (size_t)q->prompts->n + 1, sizeof *t->distinct);
-	for (int64_t i = 0; i < q->prompts->n; i++) {
-		t->distinct[n++] = q->prompts->v[i].text;
-		if (q->guided && !q->away)
-			t->distinct[n++] = away_of(q, i);
+	t->distinct = mem_zalloc(2 * (size_t)o->prompts->n + 1, sizeof *t->distinct);
+	for (int64_t i = 0; i < o->prompts->n; i++) {
+		t->distinct[n++] = o->prompts->v[i].text;
+		if (o->guided && !o->negative_features)
+			t->distinct[n++] = negative_of(o, i);
 	}
 	qsort(t->distinct, (size_t)n, sizeof *t->distinct, compare);
 	for (int64_t i = 0; i < n; i++)
@@ -96,21 +96,21 @@ static void list_texts(struct text_source *t)
 	t->rows = kept;
 }
 
-struct text_source *text_open(const struct text_request *q, struct err *e)
+struct textsource *textsource_open(const struct textsource_options *o, struct err *e)
 {
-	struct text_source *t = mem_zalloc(1, sizeof *t);
+	struct textsource *t = mem_zalloc(1, sizeof *t);
 
-	t->q = q;
-	if (q->features && (load_features(&t->given, q->features, 0, q, t->given_hash, e) || (t->rows = t->given.a.shape[0]) < 1))
+	t->o = o;
+	if (o->features && (load_features(&t->given, o->features, 0, o, t->given_hash, e) || (t->rows = t->given.a.shape[0]) < 1))
 		goto fail;
-	if (q->features && q->prompts->n && q->prompts->n != t->rows) {
-		err_set(e, ERR_DATA, "%s: features of %lld texts, but there are %lld prompts", q->features, (long long)t->rows,
-		        (long long)q->prompts->n);
+	if (o->features && o->prompts->n && o->prompts->n != t->rows) {
+		err_set(e, ERR_DATA, "%s: features of %lld texts, but there are %lld prompts", o->features, (long long)t->rows,
+		        (long long)o->prompts->n);
 		goto fail;
 	}
-	if (q->away && load_features(&t->away, q->away, 1, q, t->away_hash, e))
+	if (o->negative_features && load_features(&t->negative, o->negative_features, 1, o, t->negative_hash, e))
 		goto fail;
-	if (!q->features) {
+	if (!o->features) {
 		if (open_encoder(t, e))
 			goto fail;
 		list_texts(t);
@@ -119,17 +119,17 @@ struct text_source *text_open(const struct text_request *q, struct err *e)
 	memset(t->slot, -1, ((size_t)t->rows + 1) * sizeof *t->slot);
 	return t;
 fail:
-	text_free(t);
+	textsource_free(t);
 	return NULL;
 }
 
-void text_free(struct text_source *t)
+void textsource_free(struct textsource *t)
 {
 	if (!t)
 		return;
 	textencoder_free(t->encoder);
 	textarray_release(&t->given);
-	textarray_release(&t->away);
+	textarray_release(&t->negative);
 	mem_free(t->distinct);
 	mem_free(t->made);
 	mem_free(t->length);
@@ -139,24 +139,24 @@ void text_free(struct text_source *t)
 	mem_free(t);
 }
 
-int64_t text_count(const struct text_source *t)
+int64_t textsource_count(const struct textsource *t)
 {
-	return t->q->features ? t->rows : t->q->prompts->n;
+	return t->o->features ? t->rows : t->o->prompts->n;
 }
 
-void text_stamp(const struct text_source *t, struct stamp *s)
+void textsource_stamp(const struct textsource *t, struct stamp *s)
 {
 	if (*t->encoder_hash)
 		stamp_input(s, "text_encoder", t->encoder_hash);
 	if (*t->given_hash)
 		stamp_input(s, "text_features", t->given_hash);
-	if (*t->away_hash)
-		stamp_input(s, "negative_features", t->away_hash);
+	if (*t->negative_hash)
+		stamp_input(s, "negative_features", t->negative_hash);
 }
 
-int text_encode(struct text_source *t, int64_t *cut, struct err *e)
+int textsource_encode(struct textsource *t, int64_t *cut, struct err *e)
 {
-	size_t each = (size_t)(t->made_tokens * t->q->width);
+	size_t each = (size_t)(t->made_tokens * t->o->width);
 	int rc = 0;
 
 	*cut = 0;
@@ -187,28 +187,28 @@ static void read_given(const struct npy *a, int64_t row, float *out)
 	npy_to_f32(out, &one);
 }
 
-/* Row `row` (t->rows: what is led away from) to place `at`. */
-static void place_row(struct text_source *t, int64_t row, int64_t at)
+/* Row `row` (t->rows: the negative prompt from a file) to place `at`. */
+static void place_row(struct textsource *t, int64_t row, int64_t at)
 {
-	const struct text_request *q = t->q;
-	const struct textarray *a = row == t->rows ? &t->away : &t->given;
+	const struct textsource_options *o = t->o;
+	const struct textarray *a = row == t->rows ? &t->negative : &t->given;
 	int64_t tokens = row < t->rows && t->made ? t->made_tokens : a->a.shape[1], counts = tokens;
-	float *out = t->features + at * q->tokens * q->width;
+	float *out = t->features + at * o->tokens * o->width;
 
 	if (row < t->rows && t->made) {
-		memcpy(out, t->made + row * tokens * q->width, (size_t)(tokens * q->width) * sizeof *out);
+		memcpy(out, t->made + row * tokens * o->width, (size_t)(tokens * o->width) * sizeof *out);
 		counts = t->length[row];
 	} else {
 		row = row == t->rows ? 0 : row;
 		read_given(&a->a, row, out);
 		counts = a->length ? a->length[row] : tokens;
 	}
-	memset(out + tokens * q->width, 0, (size_t)((q->tokens - tokens) * q->width) * sizeof *out);
-	for (int64_t i = 0; q->masked && i < q->tokens; i++)
-		t->mask[at * q->tokens + i] = i < counts ? 0 : NET_PADDING;
+	memset(out + tokens * o->width, 0, (size_t)((o->tokens - tokens) * o->width) * sizeof *out);
+	for (int64_t i = 0; o->masked && i < o->tokens; i++)
+		t->mask[at * o->tokens + i] = i < counts ? 0 : NET_PADDING;
 }
 
-static int64_t row_of(const struct text_source *t, const char *text)
+static int64_t row_of(const struct textsource *t, const char *text)
 {
 	const char **found = bsearch(&text, t->distinct, (size_t)t->rows, sizeof *t->distinct, compare);
 
@@ -216,9 +216,9 @@ static int64_t row_of(const struct text_source *t, const char *text)
 	return found - t->distinct;
 }
 
-static int make_room(struct text_source *t, int64_t rows, struct err *e)
+static int make_room(struct textsource *t, int64_t rows, struct err *e)
 {
-	const struct text_request *q = t->q;
+	const struct textsource_options *o = t->o;
 
 	if (rows <= t->room)
 		return 0;
@@ -226,22 +226,22 @@ static int make_room(struct text_source *t, int64_t rows, struct err *e)
 	mem_free(t->mask);
 	t->mask = NULL;
 	t->room = 0;
-	if (!(t->features = mem_try((size_t)(rows * q->tokens * q->width), sizeof *t->features, "features of a batch's texts", e)) ||
-	    (q->masked && !(t->mask = mem_try((size_t)(rows * q->tokens), sizeof *t->mask, "features of a batch's texts", e))))
+	if (!(t->features = mem_try((size_t)(rows * o->tokens * o->width), sizeof *t->features, "features of a batch's texts", e)) ||
+	    (o->masked && !(t->mask = mem_try((size_t)(rows * o->tokens), sizeof *t->mask, "features of a batch's texts", e))))
 		return -1;
 	t->room = rows;
 	return 0;
 }
 
-int text_batch(struct text_source *t, int64_t n, const int64_t *prompt, int32_t *text, int32_t *away, struct texts *texts, struct err *e)
+int textsource_batch(struct textsource *t, int64_t n, const int64_t *prompt, int32_t *text, int32_t *negative, struct texts *texts, struct err *e)
 {
-	const struct text_request *q = t->q;
+	const struct textsource_options *o = t->o;
 	int64_t *row = mem_alloc(2 * (size_t)n * sizeof *row), rows = 0;
 	int rc;
 
 	for (int64_t i = 0; i < n; i++) {
-		row[i] = q->features ? prompt[i] : row_of(t, q->prompts->v[prompt[i]].text);
-		row[n + i] = !q->guided ? row[i] : q->away ? t->rows : row_of(t, away_of(q, prompt[i]));
+		row[i] = o->features ? prompt[i] : row_of(t, o->prompts->v[prompt[i]].text);
+		row[n + i] = !o->guided ? row[i] : o->negative_features ? t->rows : row_of(t, negative_of(o, prompt[i]));
 	}
 	for (int64_t i = 0; i < 2 * n; i++)
 		if (t->slot[row[i]] < 0)
@@ -254,11 +254,11 @@ int text_batch(struct text_source *t, int64_t n, const int64_t *prompt, int32_t 
 		}
 	for (int64_t i = 0; i < n && !rc; i++) {
 		text[i] = t->slot[row[i]];
-		away[i] = t->slot[row[n + i]];
+		negative[i] = t->slot[row[n + i]];
 	}
 	for (int64_t i = 0; i < 2 * n; i++)
 		t->slot[row[i]] = -1;
-	*texts = (struct texts){t->features, q->masked ? t->mask : NULL, rows};
+	*texts = (struct texts){t->features, o->masked ? t->mask : NULL, rows};
 	mem_free(row);
 	return rc;
 }

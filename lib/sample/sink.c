@@ -1,5 +1,5 @@
-/* ddm-sample: the containers that samples are written to. */
-#include "cmd/sample_sink.h"
+/* The containers that samples are written to. */
+#include "sample/sink.h"
 
 #include <fcntl.h>
 #include <string.h>

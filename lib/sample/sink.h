@@ -1,6 +1,6 @@
 /* Where samples go: a tar, an array, one file, a folder, or nowhere. Each appears whole or not at all; a tar can be gone on with. */
-#ifndef DDM_CMD_SAMPLE_SINK_H
-#define DDM_CMD_SAMPLE_SINK_H
+#ifndef DDM_SAMPLE_SINK_H
+#define DDM_SAMPLE_SINK_H
 
 #include <stdint.h>
 

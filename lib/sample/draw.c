@@ -1,18 +1,17 @@
-/* ddm-sample: drawing pictures, a batch at a time. */
+/* Draws pictures, a batch at a time. */
 #include <string.h>
 
-#include "cmd/cmd.h"
-#include "cmd/sample_run.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "diffusion/gallery.h"
+#include "sample/sampling.h"
 
 enum { SHEET_LIMIT = 400 };
 static const double PARIS_LAST = .001;
 
 static void observe(void *arg, int64_t step, double t, int64_t n, const double *w)
 {
-	struct run *r = arg;
+	struct sampling *r = arg;
 	int k = r->ensemble.k;
 
 	(void)t;
@@ -22,13 +21,13 @@ static void observe(void *arg, int64_t step, double t, int64_t n, const double *
 
 static int tell(void *arg, const char *what, int64_t done, int64_t total)
 {
-	struct run *r = arg;
+	struct sampling *r = arg;
 
 	(void)what;
-	return progress_tell(&r->show, "pictures", r->at + r->rows * done / total, r->ask.count);
+	return progress_tell(&r->hooks.progress, "pictures", r->at + r->rows * done / total, r->count);
 }
 
-void sample_rows(struct run *r)
+void sampling_rows(struct sampling *r)
 {
 	const struct ensemble *s = &r->ensemble;
 	size_t n = (size_t)r->ask.batch;
@@ -43,20 +42,20 @@ void sample_rows(struct run *r)
 	r->of = mem_zalloc(n, sizeof *r->of);
 	r->seeds = mem_zalloc(n, sizeof *r->seeds);
 	r->wanted = mem_zalloc(n, sizeof *r->wanted);
-	r->away = mem_zalloc(n, sizeof *r->away);
+	r->negative = mem_zalloc(n, sizeof *r->negative);
 	r->item = mem_zalloc(n, sizeof *r->item);
 	r->assigned = mem_zalloc((size_t)s->k, sizeof *r->assigned);
 	r->bytes = mem_zalloc((size_t)s->k + 1, sizeof *r->bytes);
 }
 
-int sample_prepare(struct run *r, struct err *e)
+int sampling_prepare(struct sampling *r, struct err *e)
 {
 	const struct ensemble *s = &r->ensemble;
 	size_t n = (size_t)r->ask.batch;
 
-	r->grid = r->solver.discrete ? NULL : flow_grid_new(&r->solver.grid, r->ask.steps, r->ask.times);
+	r->grid = r->solver.discrete ? NULL : flow_grid_new(&r->solver.grid, r->ask.steps, r->ask.timesteps);
 	r->sampler = (struct sampler){.mixture = &r->mixture,
-	                              .solver = {r->solver.kind, r->ask.steps, 1, 0, r->ask.times ? PARIS_LAST : 0, r->grid},
+	                              .solver = {r->solver.kind, r->ask.steps, 1, 0, r->ask.timesteps ? PARIS_LAST : 0, r->grid},
 	                              .discrete = r->solver.discrete ? &r->solver.how : NULL,
 	                              .schedule = s->schedule,
 	                              .kind = s->kind,
@@ -71,43 +70,44 @@ int sample_prepare(struct run *r, struct err *e)
 	                              .order = ensemble_order,
 	                              .order_arg = &r->ensemble,
 	                              .progress = &r->tell};
-	r->show = cmd_progress();
 	r->tell = (struct progress){tell, r};
 	if (!(r->state = sampler_new(&r->sampler, e)) || !(r->x = mem_try(n * (size_t)s->d, sizeof *r->x, "pictures", e)))
 		return -1;
 	if (r->ask.log && !(r->weights = mem_try(n * (size_t)r->ask.steps * (size_t)s->k, sizeof *r->weights, "router weights", e)))
 		return -1;
 	mixture_stats_init(&r->stats, s->k, r->ask.steps);
-	r->sheet_n = r->ask.grid ? (r->ask.count < SHEET_LIMIT ? r->ask.count : SHEET_LIMIT) : 0;
+	r->sheet_n = r->ask.grid ? (r->count < SHEET_LIMIT ? r->count : SHEET_LIMIT) : 0;
 	return r->sheet_n ? gallery_sheet(&r->sheet, r->sheet_n, 0, r->out.picture_channels, r->out.picture_size, e) : 0;
 }
 
-static void put_on_sheet(void *arg, int64_t i, const struct picture *p)
+static void show_picture(void *arg, int64_t i, const struct picture *p)
 {
-	struct run *r = arg;
+	struct sampling *r = arg;
 	int64_t place = r->index[i] - r->ask.first;
 
+	if (r->hooks.picture)
+		r->hooks.picture(r->hooks.arg, r->index[i], p);
 	if (place < r->sheet_n)
 		gallery_put(&r->sheet, place, r->sheet_n, 0, p);
 }
 
-static int write_batch(struct run *r, int64_t n, struct err *e)
+static int write_batch(struct sampling *r, int64_t n, struct err *e)
 {
 	int rc;
 
 	for (int64_t i = 0; i < n; i++)
-		r->item[i] = (struct output_item){str_new("%06lld", (long long)r->index[i]), sample_picture_stamp(r, i),
+		r->item[i] = (struct output_item){str_new("%06lld", (long long)r->index[i]), samplestamp_line(r, i),
 		                                  r->prompts.n ? r->prompts.v[r->prompt[i]].text : NULL};
-	rc = output_write(&r->out, n, r->x, r->item, put_on_sheet, r, e);
+	rc = output_write(&r->out, n, r->x, r->item, show_picture, r, e);
 	for (int64_t i = 0; i < n; i++) {
 		if (!rc && r->ask.log)
-			rc = sample_log(&r->log, r->index[i], r->weights + i * r->ask.steps * r->ensemble.k, r->ask.steps, r->ensemble.k, e);
+			rc = samplereport_log(r, r->index[i], r->weights + i * r->ask.steps * r->ensemble.k, e);
 		r->assigned[r->heaviest[i]]++;
 	}
 	return rc;
 }
 
-static int32_t class_of(const struct run *r, int64_t i)
+static int32_t class_of(const struct sampling *r, int64_t i)
 {
 	if (r->class == CLASS_LABELS)
 		return r->chosen[i];
@@ -117,7 +117,7 @@ static int32_t class_of(const struct run *r, int64_t i)
 }
 
 /* Picture i of the batch: its number, prompt and noise. A prompt with a seed of its own has the same pictures wherever it stands. */
-void sample_choose(struct run *r, int64_t i)
+void sampling_choose(struct sampling *r, int64_t i)
 {
 	int64_t at = r->at + i;
 	const struct prompt *p;
@@ -127,32 +127,32 @@ void sample_choose(struct run *r, int64_t i)
 	p = r->prompts.n ? &r->prompts.v[r->prompt[i]] : NULL;
 	r->seeds[i] = p && p->seeded ? p->seed : r->ask.seed;
 	r->draw[i] = p && p->seeded ? at % r->ask.each : r->index[i];
-	r->of[i] = p && p->seeded ? r->ask.each : r->ask.first + r->ask.count;
+	r->of[i] = p && p->seeded ? r->ask.each : r->ask.first + r->count;
 	if (r->labels.n)
 		r->chosen[i] = reference_cluster(&r->labels, r->index[i], r->ask.seed);
 	if (r->label)
 		r->label[i] = class_of(r, i);
 }
 
-static int sample_batch(struct run *r, int64_t n, struct err *e)
+static int sample_batch(struct sampling *r, int64_t n, struct err *e)
 {
 	struct sampler_call c = {
-	    .n = n, .index = r->draw, .seed = r->seeds, .of = r->of, .label = r->label, .chosen = r->chosen, .text = r->wanted, .away = r->away};
+	    .n = n, .index = r->draw, .seed = r->seeds, .of = r->of, .label = r->label, .chosen = r->chosen, .text = r->wanted, .away = r->negative};
 
 	for (int64_t i = 0; i < n; i++)
-		sample_choose(r, i);
-	if (r->text && text_batch(r->text, n, r->prompt, r->wanted, r->away, &c.texts, e))
+		sampling_choose(r, i);
+	if (r->text && textsource_batch(r->text, n, r->prompt, r->wanted, r->negative, &c.texts, e))
 		return -1;
 	return sampler_run(r->state, r->x, &c, r->heaviest, &r->stats, e) || write_batch(r, n, e) ? -1 : 0;
 }
 
-int sample_all(struct run *r, struct err *e)
+int sampling_draw(struct sampling *r, struct err *e)
 {
-	for (r->at = r->kept; r->at < r->ask.count; r->at += r->ask.batch) {
-		r->rows = r->ask.count - r->at < r->ask.batch ? r->ask.count - r->at : r->ask.batch;
-		if (sample_batch(r, r->rows, e) || sample_save(r, r->at + r->rows, e))
+	for (r->at = r->kept; r->at < r->count; r->at += r->ask.batch) {
+		r->rows = r->count - r->at < r->ask.batch ? r->count - r->at : r->ask.batch;
+		if (sample_batch(r, r->rows, e) || resume_save(r, r->at + r->rows, e))
 			return -1;
 	}
-	progress_tell(&r->show, "pictures", r->ask.count, r->ask.count);
+	progress_tell(&r->hooks.progress, "pictures", r->count, r->count);
 	return 0;
 }

@@ -1,17 +1,20 @@
-/* Where ddm-sample's pictures and latents go. */
+/* Decodes and encodes pictures and latents, and writes them in order. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cmd/sample.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "core/version.h"
 #include "diffusion/gallery.h"
 #include "file/claim.h"
+#include "sample/output.h"
 
 enum { JPEG_QUALITY = 95 };
 enum { DECODED_PIXELS = 1 << 18 }; /* of the pictures that are decoded at a time */
+
+const char *const output_endings[] = {
+    [FORMAT_PNG] = "png", [FORMAT_WEBP] = "webp", [FORMAT_NPZ] = NULL, [FORMAT_LATENT] = "npy", [FORMAT_JPG] = "jpg"};
 
 int output_vae(struct output *o, const char *dir, enum compact_type bulk, struct device *d, int64_t batch, struct err *e)
 {
@@ -90,9 +93,7 @@ static void encode(void *arg, int64_t i, int worker)
 /* Members in the order of their names: jpg, json, npy, png, txt, webp. */
 static int add_members(struct output *o, const struct output_item *item, const void *data, size_t len, struct err *e)
 {
-	static const char *const endings[] = {
-	    [FORMAT_PNG] = "png", [FORMAT_WEBP] = "webp", [FORMAT_LATENT] = "npy", [FORMAT_JPG] = "jpg"};
-	const char *ending = endings[o->format];
+	const char *ending = output_endings[o->format];
 	int first = o->format == FORMAT_JPG, last = o->format == FORMAT_WEBP, rc = 0;
 
 	if (first)

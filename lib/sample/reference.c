@@ -1,7 +1,7 @@
-/* Reads the table of training items and their clusters that ddm-sample compares routing with. */
+/* Reads the table of training items and their clusters. */
 #include <string.h>
 
-#include "cmd/sample.h"
+#include "sample/reference.h"
 #include "core/mem.h"
 #include "core/rng.h"
 #include "file/tsv.h"

@@ -1,22 +1,21 @@
-/* ddm-sample: going on after a process that was killed or called off. What it had finished of a tar lies in .NAME.part (file/partial.h); with
+/* Going on after a process that was killed or called off. What it had finished of a tar lies in .NAME.part (file/partial.h); with
  * it are kept the counts of the report, so that the report too is that of a run nobody disturbed. The sheet is made of the finished pictures. */
 #include <string.h>
 
-#include "cmd/cmd.h"
-#include "cmd/sample_run.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "diffusion/gallery.h"
 #include "file/fileio.h"
+#include "sample/sampling.h"
 
 /* A log has a line for each picture that would be missing, and of a JPEG the sheet would not be what it was. */
-static int is_resumable(const struct run *r)
+static int is_resumable(const struct sampling *r)
 {
 	return r->sink == SINK_TAR && !r->ask.log && !(r->sheet_n && r->ask.format == FORMAT_JPG);
 }
 
-char *sample_resume_key(const struct run *r, const char *stamp)
+char *resume_key(const struct sampling *r, const char *stamp)
 {
 	if (!is_resumable(r))
 		return NULL;
@@ -35,7 +34,7 @@ struct counts {
 	int n;
 };
 
-static struct counts counts_of(struct run *r)
+static struct counts counts_of(struct sampling *r)
 {
 	struct mixture_stats *s = &r->stats;
 	int64_t k = s->k;
@@ -74,20 +73,20 @@ static int take_counts(const json_t *o, const char *name, int64_t *v, int64_t n)
 	return 0;
 }
 
-static json_t *facts_of(struct run *r)
+static json_t *facts_of(struct sampling *r)
 {
 	struct counts c = counts_of(r);
 	json_t *o = json_object();
 
 	for (int i = 0; i < c.n; i++)
 		put_counts(o, c.row[i].name, c.row[i].v, c.row[i].n);
-	sample_count_bytes(r);
+	resume_count_bytes(r);
 	put_counts(o, "bytes", r->bytes, r->ensemble.k + 1);
 	json_object_set_new(o, "seconds", json_real(r->before + clock_seconds() - r->started));
 	return o;
 }
 
-static int take_facts(struct run *r, const json_t *o)
+static int take_facts(struct sampling *r, const json_t *o)
 {
 	struct counts c = counts_of(r);
 
@@ -98,7 +97,7 @@ static int take_facts(struct run *r, const json_t *o)
 	return take_counts(o, "bytes", r->bytes, r->ensemble.k + 1);
 }
 
-void sample_count_bytes(struct run *r)
+void resume_count_bytes(struct sampling *r)
 {
 	for (int i = 0; i <= r->ensemble.k; i++) {
 		int64_t now = ensemble_member_bytes(&r->ensemble, i);
@@ -109,7 +108,7 @@ void sample_count_bytes(struct run *r)
 
 /* ---- the sheet ---- */
 
-static int place_kept(struct run *r, const struct tar_member *m, struct err *e)
+static int place_kept(struct sampling *r, const struct tar_member *m, struct err *e)
 {
 	struct picture p = {0};
 	char ext[64];
@@ -128,7 +127,7 @@ static int place_kept(struct run *r, const struct tar_member *m, struct err *e)
 	return 0;
 }
 
-static int sheet_of_kept(struct run *r, struct err *e)
+static int sheet_of_kept(struct sampling *r, struct err *e)
 {
 	const char *path = r->out.sink.part.out.tmp;
 	struct filemap f;
@@ -151,7 +150,7 @@ static int sheet_of_kept(struct run *r, struct err *e)
 /* ---- ---- */
 
 /* A state that does not fit is as damaged as one of other bytes. */
-static int start_over(struct run *r, const char *stamp, struct err *e)
+static int start_over(struct sampling *r, const char *stamp, struct err *e)
 {
 	struct sink *s = &r->out.sink;
 
@@ -165,41 +164,40 @@ static int start_over(struct run *r, const char *stamp, struct err *e)
 	return partial_restart(&s->part, e) || tar_start(&s->tar, &s->part.out, stamp, e) ? -1 : 0;
 }
 
-int sample_resume(struct run *r, int on, const char *stamp, struct err *e)
+int resume_start(struct sampling *r, int on, const char *stamp, struct err *e)
 {
 	struct partial *p = &r->out.sink.part;
 
-	if (on && (p->mark[0] >= r->ask.count || take_facts(r, p->facts)) && start_over(r, stamp, e))
+	if (on && (p->mark[0] >= r->count || take_facts(r, p->facts)) && start_over(r, stamp, e))
 		return -1;
 	r->kept = p->mark[0];
-	if (p->dropped && !r->ask.quiet)
-		cmd_say("%s: starting over: what was begun there %s", r->ask.out,
+	if (p->dropped)
+		sampling_say(r, "%s: starting over: what was begun there %s", r->ask.out,
 		        p->dropped == PARTIAL_OTHER ? "was of another command" : "is damaged");
 	if (!r->kept)
 		return 0;
-	if (!r->ask.quiet)
-		cmd_say("%s: going on after %lld of %lld pictures", r->ask.out, (long long)r->kept, (long long)r->ask.count);
+	sampling_say(r, "%s: going on after %lld of %lld pictures", r->ask.out, (long long)r->kept, (long long)r->count);
 	return sheet_of_kept(r, e);
 }
 
-int sample_save(struct run *r, int64_t done, struct err *e)
+int resume_save(struct sampling *r, int64_t done, struct err *e)
 {
 	struct partial *p = &r->out.sink.part;
 
-	if (done >= r->ask.count || !partial_is_due(p))
+	if (done >= r->count || !partial_is_due(p))
 		return 0;
 	json_decref(p->facts);
 	p->facts = facts_of(r);
 	return partial_save(p, (const int64_t[PARTIAL_MARKS]){done}, e);
 }
 
-int sample_keep(const struct run *r, const struct err *e)
+int resume_keep(const struct sampling *r, const struct err *e)
 {
 	const struct partial *p = &r->out.sink.part;
-	int keep = cmd_signal || e->code == ERR_AGAIN || e->code == ERR_UNAVAILABLE;
+	int keep = (r->hooks.stop && *r->hooks.stop) || e->code == ERR_AGAIN || e->code == ERR_UNAVAILABLE;
 
-	if (keep && p->out.file && partial_is_kept(p) && !r->ask.quiet)
-		cmd_say("%s: %lld of %lld pictures are kept: the same command goes on after them", r->ask.out, (long long)p->mark[0],
-		        (long long)r->ask.count);
+	if (keep && p->out.file && partial_is_kept(p))
+		sampling_say(r, "%s: %lld of %lld pictures are kept: the same command goes on after them", r->ask.out, (long long)p->mark[0],
+		        (long long)r->count);
 	return keep;
 }

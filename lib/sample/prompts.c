@@ -1,10 +1,11 @@
-/* ddm-sample's prompts, from the command line and from files. */
+/* Reads prompts, as lines or as JSON objects. */
 #include <jansson.h>
 #include <string.h>
 
-#include "cmd/sample.h"
+#include "sample/prompts.h"
 #include "core/hash.h"
 #include "core/mem.h"
+#include "file/fileio.h"
 
 enum { PROMPTS_BYTES = 1 << 30 };
 

@@ -1,19 +1,17 @@
-/* ddm-sample: the model and what goes with it: classes, the autoencoder, texts; and whether it can do what is asked for. */
+/* The model and what goes with it: classes, the autoencoder, texts; and whether it can do what is asked for. */
 #include <stdio.h>
 #include <string.h>
 
-#include "cmd/cmd.h"
-#include "cmd/opendevice.h"
-#include "cmd/sample_run.h"
 #include "core/hash.h"
 #include "core/names.h"
 #include "core/str.h"
 #include "core/mem.h"
 #include "data/textencoder.h"
 #include "file/fileio.h"
+#include "sample/sampling.h"
 
 /* A number, or a name where the classes have names. */
-static int parse_class(const struct run *r, const char *text, int64_t *class, struct err *e)
+static int parse_class(const struct sampling *r, const char *text, int64_t *class, struct err *e)
 {
 	const struct ensemble *s = &r->ensemble;
 
@@ -25,7 +23,7 @@ static int parse_class(const struct run *r, const char *text, int64_t *class, st
 }
 
 /* One class, whose name may hold commas, or several between commas. Stamps know numbers: a name is no other request. */
-static int parse_classes(struct run *r, struct err *e)
+static int parse_classes(struct sampling *r, struct err *e)
 {
 	const char *at = r->ask.class;
 	struct str text = {0};
@@ -57,7 +55,7 @@ static int parse_classes(struct run *r, struct err *e)
 	return rc;
 }
 
-static int check_classes(struct run *r, struct err *e)
+static int check_classes(struct sampling *r, struct err *e)
 {
 	const struct ensemble *s = &r->ensemble;
 
@@ -80,7 +78,7 @@ static int check_classes(struct run *r, struct err *e)
 }
 
 /* What decodes the latents: that of the command, else the model's own. */
-static int find_vae(struct run *r, const char *dir, struct err *e)
+static int find_vae(struct sampling *r, const char *dir, struct err *e)
 {
 	const struct ensemble *s = &r->ensemble;
 	const char *published = s->channels == 4 ? "sd-vae-ft-mse" : NULL;
@@ -91,7 +89,7 @@ static int find_vae(struct run *r, const char *dir, struct err *e)
 	                         .size = s->size,
 	                         .picture_channels = s->channels,
 	                         .picture_size = s->size,
-	                         .tile = r->ask.tile, .pool = r->pool};
+	                         .tile = r->ask.tile, .pool = r->device->pool};
 	if (r->ask.vae)
 		r->vae = mem_strdup(r->ask.vae);
 	else if (path_exists(own))
@@ -109,10 +107,11 @@ static int find_vae(struct run *r, const char *dir, struct err *e)
 }
 
 /* -1 and ERR_USAGE where something is asked for that is of texts, which the model does not read. */
-static int refuse_texts(const struct sample_ask *a, const char *dir, struct err *e)
+static int refuse_texts(const struct sample_request *a, const char *dir, struct err *e)
 {
-	const char *const about[][2] = {{"--prompt", a->prompt},         {"--prompts", a->prompts},   {"--text-features", a->features},
-	                                {"--negative-features", a->away}, {"--negative", a->negative}, {"--text-encoder", a->encoder}};
+	const char *const about[][2] = {{"--prompt", a->prompt},         {"--prompts", a->prompts},   {"--text-features", a->text_features},
+	                                {"--negative-features", a->negative_features},
+	                                {"--negative", a->negative},     {"--text-encoder", a->text_encoder}};
 
 	for (size_t i = 0; i < sizeof about / sizeof *about; i++)
 		if (about[i][1] && *about[i][1])
@@ -121,57 +120,57 @@ static int refuse_texts(const struct sample_ask *a, const char *dir, struct err 
 }
 
 /* The same of what is of an autoencoder, or of it and a text encoder. */
-static int refuse_encoders(const struct run *r, const char *dir, struct err *e)
+static int refuse_encoders(const struct sampling *r, const char *dir, struct err *e)
 {
 	if (r->ask.tile && !r->vae)
 		return err_set(e, ERR_USAGE, "--tile does nothing: %s has no autoencoder", dir);
-	if (r->ask.encoders_given && !*r->vae_hash && !(r->text && !r->ask.features))
+	if (r->encoders_asked && !*r->vae_hash && !(r->text && !r->ask.text_features))
 		return err_set(e, ERR_USAGE, "--encoder-weight-dtype does nothing: of %s neither a text encoder nor an autoencoder computes", dir);
 	return 0;
 }
 
-static int open_text(struct run *r, const char *dir, struct err *e)
+static int open_text(struct sampling *r, const char *dir, struct err *e)
 {
 	const struct ensemble *s = &r->ensemble;
 	const char *published = textencoder_published(s->text_width);
 
 	if (!s->text_tokens)
 		return refuse_texts(&r->ask, dir, e);
-	if (!r->ask.prompt && !r->ask.prompts && !r->ask.features)
+	if (!r->ask.prompt && !r->ask.prompts && !r->ask.text_features)
 		return err_set(e, ERR_USAGE, "%s: reads text: --prompt, --prompts or --text-features tells which", dir);
-	if (r->ask.features && r->ask.cfg != 1 && !r->ask.away)
+	if (r->ask.text_features && r->ask.cfg != 1 && !r->ask.negative_features)
 		return err_set(e, ERR_USAGE, "--text-features with --cfg %g needs --negative-features: what guidance leads away from", r->ask.cfg);
-	r->encoder = r->ask.encoder ? mem_strdup(r->ask.encoder) : path_join(dir, "text_encoder");
-	if (!r->ask.features && !r->ask.encoder && !path_exists(r->encoder))
+	r->encoder = r->ask.text_encoder ? mem_strdup(r->ask.text_encoder) : path_join(dir, "text_encoder");
+	if (!r->ask.text_features && !r->ask.text_encoder && !path_exists(r->encoder))
 		return err_set(e, ERR_USAGE, "%s: has no text_encoder; --text-encoder (fetch-weights %s) or --text-features stands for it", dir,
 		               published ? published : "--list");
-	r->words = (struct text_request){.prompts = &r->prompts,
+	r->words = (struct textsource_options){.prompts = &r->prompts,
 	                                 .negative = r->ask.negative,
 	                                 .encoder = r->encoder,
-	                                 .features = r->ask.features,
-	                                 .away = r->ask.away,
+	                                 .features = r->ask.text_features,
+	                                 .negative_features = r->ask.negative_features,
 	                                 .tokens = s->text_tokens,
 	                                 .width = s->text_width,
 	                                 .masked = s->masked,
 	                                 .lower = s->lower,
 	                                 .guided = r->ask.cfg != 1,
-	                                 .bulk = (enum compact_type)r->ask.encoders,
+	                                 .bulk = (enum compact_type)r->ask.encoder_dtype,
 	                                 .device = r->device};
-	return (r->text = text_open(&r->words, e)) ? 0 : -1;
+	return (r->text = textsource_open(&r->words, e)) ? 0 : -1;
 }
 
-static int count_pictures(struct run *r, struct err *e)
+static int count_pictures(struct sampling *r, struct err *e)
 {
-	int64_t of = r->text ? text_count(r->text) : 1;
+	int64_t of = r->text ? textsource_count(r->text) : 1;
 
 	r->ask.each = r->ask.each ? r->ask.each : 1;
 	if (of > SAMPLE_MOST || r->ask.first + r->ask.each * of > SAMPLE_MOST)
 		return err_set(e, ERR_USAGE, "pictures are numbered up to %d: --first %lld and %lld pictures go beyond", SAMPLE_MOST - 1,
 		               (long long)r->ask.first, (long long)r->ask.each * (of < SAMPLE_MOST ? of : SAMPLE_MOST));
-	r->ask.count = r->ask.each * of;
-	if (r->sink == SINK_FILE && r->ask.count > 1)
+	r->count = r->ask.each * of;
+	if (r->sink == SINK_FILE && r->count > 1)
 		return err_set(e, ERR_USAGE, "-o %s holds one picture, and %lld are asked for: -o DIR/ makes a folder of them, -o FILE.tar a tar", r->ask.out,
-		               (long long)r->ask.count);
+		               (long long)r->count);
 	return 0;
 }
 
@@ -183,55 +182,41 @@ static int parse_resident(const char *text, struct resident *r, struct err *e)
 }
 
 /* What is sampled may be another thing an hour later. */
-static void tell_steps(const struct run *r)
+static void tell_steps(const struct sampling *r)
 {
 	const struct ensemble *s = &r->ensemble;
 
-	for (int k = 0; k < s->members && !r->ask.quiet; k++) {
+	for (int k = 0; k < s->members; k++) {
 		char name[32];
 
 		snprintf(name, sizeof name, k < s->k ? "expert %d" : "the router", k);
 		if (s->step[k] >= 0 && r->ask.step && k < s->k)
-			cmd_say("%s: sampled at step %lld of its training", name, (long long)s->step[k]);
+			sampling_say(r, "%s: sampled at step %lld of its training", name, (long long)s->step[k]);
 		else if (s->step[k] >= 0)
-			cmd_say("%s is in training, at step %lld: its newest average is sampled", name, (long long)s->step[k]);
+			sampling_say(r, "%s is in training, at step %lld: its newest average is sampled", name, (long long)s->step[k]);
 	}
 }
 
-int sample_open_model(struct run *r, const char *dir, struct err *e)
+/* Every reference item has to have its class, or its expert. */
+static int check_reference(const struct sampling *r, struct err *e)
 {
-	static const enum compact_type bulk[] = {COMPACT_NONE, COMPACT_BF16, COMPACT_INT8, COMPACT_NONE};
-	struct ensemble_options o = {.policy = r->policy,
-	                             .mode = (enum convert_mode)r->ask.convert,
-	                             .own = r->solver.discrete,
-	                             .capacity = r->ask.batch * (r->ask.cfg == 1 ? 1 : 2),
-	                             .bulk = r->ask.map ? COMPACT_VIEW : bulk[r->ask.weights],
-	                             .step = r->ask.step,
-	                             .device = r->device};
-	struct ensemble *s = &r->ensemble;
+	const struct ensemble *s = &r->ensemble;
 
-	if (r->ask.map && r->ask.weights != SAMPLE_F32)
-		return err_set(e, ERR_USAGE, "--map is for --weight-dtype f32: %s are made of what is in the files", sample_weights[r->ask.weights]);
-	if (device_set_precision(r->device, r->ask.weights == SAMPLE_TF32 ? PRECISION_TF32 : PRECISION_F32, e))
-		return -1;
-	if (parse_resident(r->ask.resident, &o.resident, e))
-		return -1;
-	if (ensemble_open(s, dir, &o, e))
-		return err_lacking(e, NULL);
-	tell_steps(r);
-	if (check_classes(r, e))
-		return -1;
-	if (find_vae(r, dir, e) || open_text(r, dir, e) || refuse_encoders(r, dir, e) || count_pictures(r, e))
-		return -1;
 	for (int64_t i = 0; i < r->labels.n; i++) {
-		if (r->labelled && r->labels.cluster[i] >= s->classes)
-			return err_set(e, ERR_DATA, "%s: an item of cluster %d, but %s knows %d classes", r->ask.labels,
-			               r->labels.cluster[i], dir, s->classes);
-		if (r->policy.kind == POLICY_ORACLE &&
-		    (r->labels.cluster[i] >= s->k || !s->expert[r->labels.cluster[i]].velocity))
-			return err_set(e, ERR_DATA, "%s: an item of cluster %d, but %s has no such expert", r->ask.labels,
-			               r->labels.cluster[i], dir);
+		int32_t k = r->labels.cluster[i];
+
+		if (r->labelled && k >= s->classes)
+			return err_set(e, ERR_DATA, "%s: an item of cluster %d, but %s knows %d classes", r->ask.labels, k, r->ask.model, s->classes);
+		if (r->policy.kind == POLICY_ORACLE && (k >= s->k || !s->expert[k].velocity))
+			return err_set(e, ERR_DATA, "%s: an item of cluster %d, but %s has no such expert", r->ask.labels, k, r->ask.model);
 	}
+	return 0;
+}
+
+static int set_mixture(struct sampling *r, struct err *e)
+{
+	const struct ensemble *s = &r->ensemble;
+
 	r->mixture = (struct mixture){.k = s->k,
 	                              .d = s->d,
 	                              .expert = s->expert,
@@ -245,7 +230,36 @@ int sample_open_model(struct run *r, const char *dir, struct err *e)
 		r->mixture.own = &s->schedule->path;
 	}
 	if (r->ask.cfg_channels > s->channels)
-		return err_set(e, ERR_USAGE, "--cfg-channels %lld: %s has %lld", (long long)r->ask.cfg_channels, dir, (long long)s->channels);
+		return err_set(e, ERR_USAGE, "--cfg-channels %lld: %s has %lld", (long long)r->ask.cfg_channels, r->ask.model, (long long)s->channels);
 	r->mixture.guided = r->ask.cfg_channels * s->size * s->size;
 	return 0;
+}
+
+int sampling_open_model(struct sampling *r, struct err *e)
+{
+	const char *dir = r->ask.model;
+	static const enum compact_type bulk[] = {COMPACT_NONE, COMPACT_BF16, COMPACT_INT8, COMPACT_NONE};
+	struct ensemble_options o = {.policy = r->policy,
+	                             .mode = (enum convert_mode)r->ask.convert,
+	                             .own = r->solver.discrete,
+	                             .capacity = r->ask.batch * (r->ask.cfg == 1 ? 1 : 2),
+	                             .bulk = r->ask.map ? COMPACT_VIEW : bulk[r->ask.dtype],
+	                             .step = r->ask.step,
+	                             .device = r->device};
+	struct ensemble *s = &r->ensemble;
+
+	if (r->ask.map && r->ask.dtype != SAMPLE_F32)
+		return err_set(e, ERR_USAGE, "--map is for --weight-dtype f32: %s are made of what is in the files", sample_dtypes[r->ask.dtype]);
+	if (device_set_precision(r->device, r->ask.dtype == SAMPLE_TF32 ? PRECISION_TF32 : PRECISION_F32, e))
+		return -1;
+	if (parse_resident(r->ask.resident, &o.resident, e))
+		return -1;
+	if (ensemble_open(s, dir, &o, e))
+		return err_lacking(e, NULL);
+	tell_steps(r);
+	if (check_classes(r, e))
+		return -1;
+	if (find_vae(r, dir, e) || open_text(r, dir, e) || refuse_encoders(r, dir, e) || count_pictures(r, e))
+		return -1;
+	return check_reference(r, e) || set_mixture(r, e) ? -1 : 0;
 }

@@ -1,0 +1,159 @@
+/* Whether the options fit each other, and what they come to, before anything of the model is read. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "sample/sampling.h"
+
+const char *const sample_presets[] = {"paris", NULL}, *const sample_timesteps[] = {"even", "paris", NULL};
+const char *const sample_noises[] = {"philox", "torch", NULL}, *const sample_converts[] = {"match", "native", NULL};
+const char *const sample_formats[] = {[FORMAT_PNG] = "png", [FORMAT_WEBP] = "webp", [FORMAT_NPZ] = "npz", [FORMAT_LATENT] = "latent",
+                                      [FORMAT_JPG] = "jpg", NULL};
+const char *const sample_dtypes[] = {[SAMPLE_F32] = "f32", [SAMPLE_BF16] = "bf16", [SAMPLE_INT8] = "int8", [SAMPLE_TF32] = "tf32", NULL};
+
+struct sample_request sample_defaults(void)
+{
+	return (struct sample_request){.negative = "", .preset = -1, .timesteps = -1, .cfg = NAN, .convert = -1, .dtype = -1,
+	                               .encoder_dtype = -1, .resident = "auto", .format = -1, .batch = 64};
+}
+
+static int check_outputs(const struct sampling *r, struct err *e)
+{
+	const char *const paths[] = {r->ask.out, r->ask.grid, r->ask.report, r->ask.log, r->ask.timing};
+
+	return output_claim(paths, sizeof paths / sizeof *paths, e) || samplereport_check(&r->ask, e) ? -1 : 0;
+}
+
+/* What a file's name says of one sample, or of an array of all. */
+static const struct {
+	const char *ending;
+	enum sample_format format;
+} named[] = {{".png", FORMAT_PNG}, {".jpg", FORMAT_JPG},    {".jpeg", FORMAT_JPG},
+             {".webp", FORMAT_WEBP}, {".npy", FORMAT_LATENT}, {".npz", FORMAT_NPZ}};
+
+static int by_name(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+
+	for (size_t i = 0; dot && i < sizeof named / sizeof *named; i++)
+		if (!strcasecmp(dot, named[i].ending))
+			return (int)i;
+	return -1;
+}
+
+/* A tar, unless the name ends otherwise. */
+static int settle_output(struct sampling *r, struct err *e)
+{
+	struct sample_request *a = &r->ask;
+	int i;
+
+	if (!a->out) {
+		r->sink = SINK_NOTHING;
+		if (a->format >= 0 && a->grid)
+			return err_set(e, ERR_USAGE, "--format %s: no samples are written with --grid alone; -o FILE tells where to",
+			               sample_formats[a->format]);
+		a->format = a->format < 0 ? FORMAT_PNG : a->format;
+		return 0;
+	}
+	i = by_name(a->out);
+	if (i >= 0 && a->format >= 0 && a->format != (int)named[i].format)
+		return err_set(e, ERR_USAGE, "-o %s with --format %s: the name says %s", a->out, sample_formats[a->format],
+		               sample_formats[named[i].format]);
+	a->format = i >= 0 ? (int)named[i].format : a->format < 0 ? FORMAT_PNG : a->format;
+	r->sink = i >= 0 ? SINK_FILE : SINK_TAR;
+	if (*a->out && a->out[strlen(a->out) - 1] == '/')
+		r->sink = SINK_FOLDER;
+	if (a->format == FORMAT_NPZ && (r->sink == SINK_FOLDER || !strcmp(a->out, "-")))
+		return err_set(e, ERR_USAGE, "--format npz goes to a file: -o FILE");
+	if (a->format == FORMAT_NPZ)
+		r->sink = SINK_NPZ;
+	return 0;
+}
+
+/* Of a model that is one network there is nothing to choose: `full` and the default are that network. */
+static int settle_route(struct sampling *r, struct err *e)
+{
+	int lone = ensemble_lone(r->ask.model);
+
+	if (lone >= 0 && (!r->ask.route || !strcmp(r->ask.route, "full"))) {
+		snprintf(r->lone_route, sizeof r->lone_route, "expert:%d", lone);
+		r->ask.route = r->lone_route;
+	}
+	return r->ask.route ? 0 : err_set(e, ERR_USAGE, "--route is missing: top-K, full, threshold:P, switch:T, sample, oracle, prior or expert:I");
+}
+
+/* That of the request, or what a pipeline of diffusers says, where nothing is asked for that is of the flow alone. */
+static int settle_solver(struct sampling *r, struct err *e)
+{
+	struct sample_request *a = &r->ask;
+	int rc = a->solver || a->timesteps >= 0 || a->convert >= 0 || a->preset >= 0 ? 0 : ensemble_solver(&r->scheduled, a->model, e);
+
+	if (rc < 0)
+		return -1;
+	if (rc > 0) {
+		a->solver = r->scheduled.text;
+		a->timesteps = r->scheduled.last_is_small;
+	} else if (!a->solver) {
+		a->solver = "euler";
+	}
+	return solver_parse(a->solver, &r->solver, e) ? err_prefix(e, "--solver") : 0;
+}
+
+/* What was not said is that of the preset; settle_numbers does the rest. */
+static void apply_preset(struct sample_request *a)
+{
+	if (a->preset < 0)
+		return;
+	a->route = a->route ? a->route : "top-2";
+	a->steps = a->steps ? a->steps : 50;
+	a->timesteps = a->timesteps >= 0 ? a->timesteps : 1;
+	a->cfg = isnan(a->cfg) ? 7.5 : a->cfg;
+}
+
+static void settle_numbers(struct sampling *r)
+{
+	struct sample_request *a = &r->ask;
+
+	a->steps = a->steps ? a->steps : 50;
+	a->timesteps = a->timesteps < 0 ? 0 : a->timesteps;
+	a->cfg = isnan(a->cfg) ? 1 : a->cfg;
+	a->convert = a->convert < 0 ? 0 : a->convert;
+	r->encoders_asked = a->encoder_dtype >= 0;
+	a->encoder_dtype = r->encoders_asked ? a->encoder_dtype : COMPACT_NONE;
+}
+
+static int check_labels(struct sampling *r, struct err *e)
+{
+	int oracle = r->policy.kind == POLICY_ORACLE;
+
+	r->labelled = r->ask.class && !strcmp(r->ask.class, "labels");
+	if (r->labelled && !r->ask.labels)
+		return err_set(e, ERR_USAGE, "--class labels needs --labels, a table with a column 'cluster'");
+	if (oracle && !r->ask.labels)
+		return err_set(e, ERR_USAGE, "--route oracle needs --labels, a table with a column 'cluster'");
+	if (!oracle && !r->labelled && r->ask.labels)
+		return err_set(e, ERR_USAGE, "--labels is for --route oracle or --class labels");
+	return 0;
+}
+
+int request_settle(struct sampling *r, struct err *e)
+{
+	struct sample_request *a = &r->ask;
+
+	if (a->prompt && a->prompts)
+		return err_set(e, ERR_USAGE, "--prompt and --prompts: one of them");
+	apply_preset(a);
+	if (settle_route(r, e))
+		return -1;
+	if (policy_parse(a->route, &r->policy, e))
+		return err_prefix(e, "--route");
+	if (settle_solver(r, e))
+		return -1;
+	if (r->solver.discrete && a->convert >= 0)
+		return err_set(e, ERR_USAGE, "--expert-time is for euler and heun: %s asks experts on their own path", r->solver.name);
+	if (r->solver.discrete && a->timesteps > 0)
+		return err_set(e, ERR_USAGE, "--timesteps is for euler and heun: %s takes spacing=HOW", r->solver.name);
+	settle_numbers(r);
+	return check_labels(r, e) || settle_output(r, e) || check_outputs(r, e) ? -1 : 0;
+}

@@ -1,0 +1,190 @@
+/* Carries out a request: opens the model and the outputs, draws, writes reports. */
+#include "sample/sampling.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "core/mem.h"
+#include "core/version.h"
+#include "diffusion/gallery.h"
+#include "file/standing.h"
+
+static void tell_line(const struct sampling *r, void (*tell)(void *arg, const char *line), const char *fmt, va_list ap)
+{
+	char line[1200];
+
+	vsnprintf(line, sizeof line, fmt, ap);
+	tell(r->hooks.arg, line);
+}
+
+void sampling_say(const struct sampling *r, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!r->hooks.say)
+		return;
+	va_start(ap, fmt);
+	tell_line(r, r->hooks.say, fmt, ap);
+	va_end(ap);
+}
+
+void sampling_warn(const struct sampling *r, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!r->hooks.warn)
+		return;
+	va_start(ap, fmt);
+	tell_line(r, r->hooks.warn, fmt, ap);
+	va_end(ap);
+}
+
+static int load_prompts(struct sampling *r, struct err *e)
+{
+	if (r->ask.prompt)
+		prompts_add(&r->prompts, r->ask.prompt);
+	return r->ask.prompts ? prompts_load(&r->prompts, r->ask.prompts, e) : 0;
+}
+
+struct sampling *sampling_new(const struct sample_request *q, const struct sample_hooks *hooks, struct err *e)
+{
+	struct sampling *r = mem_zalloc(1, sizeof *r);
+
+	r->ask = *q;
+	r->hooks = hooks ? *hooks : (struct sample_hooks){0};
+	if (!request_settle(r, e) && !(r->ask.labels && reference_load(&r->labels, r->ask.labels, e)) && !load_prompts(r, e))
+		return r;
+	sampling_free(r);
+	return NULL;
+}
+
+/* Also checks that outputs can be written before any work is done. */
+static int open_outputs(struct sampling *r, struct err *e)
+{
+	struct stamp *stamp = samplestamp_all(r);
+	char *line = stamp_line(stamp), *same = resume_key(r, line);
+	int on = -1, rc = -1;
+
+	if (!(r->ask.grid && standing_check(r->ask.grid, stamp, 0, e)))
+		on = output_start(&r->out, r->sink, r->ask.out, line, same, r->count, e);
+	if (on >= 0 && !resume_start(r, on, line, e) && !(r->sink == SINK_NPZ && stamp_sidecar(stamp, r->ask.out, e)))
+		rc = r->ask.log ? outfile_open(&r->log, r->ask.log, e) : 0;
+	mem_free(line);
+	mem_free(same);
+	stamp_free(stamp);
+	return rc;
+}
+
+static int write_sheet(struct sampling *r, struct err *e)
+{
+	struct stamp *stamp = samplestamp_all(r);
+	char *line = stamp_line(stamp);
+	struct still_text text[] = {{"Software", "ddm-sample " DDM_VERSION}, {"ddm", line}};
+	uint8_t *data = NULL;
+	size_t len;
+	int rc = still_encode_png(&r->sheet, text, 2, &data, &len, e);
+
+	if (!rc)
+		rc = commit_bytes(r->ask.grid, data, len, e);
+	mem_free(data);
+	mem_free(line);
+	stamp_free(stamp);
+	return rc;
+}
+
+/* The encoder is gone before any expert's weights are read, and before the autoencoder comes. */
+static int encode_texts(struct sampling *r, struct err *e)
+{
+	int64_t cut;
+
+	if (r->text && textsource_encode(r->text, &cut, e))
+		return -1;
+	if (r->text && cut)
+		sampling_warn(r, "%lld prompts are longer than the experts read: their ends are lost", (long long)cut);
+	return *r->vae_hash ? output_vae(&r->out, r->vae, (enum compact_type)r->ask.encoder_dtype, r->device, r->ask.batch, e) : 0;
+}
+
+static void set_device(struct sampling *r, struct device *d)
+{
+	r->device = d;
+	r->ask.invariant &= !d->host; /* there it changes nothing */
+	device_set_invariant(d, r->ask.invariant);
+	if (r->ask.dtype < 0)
+		r->ask.dtype = device_precision(d) == PRECISION_BF16 ? SAMPLE_BF16 : SAMPLE_F32;
+}
+
+/* The samples come last: where they are, everything else is. */
+static int work(struct sampling *r, struct err *e)
+{
+	int done;
+
+	if (sampling_open_model(r, e))
+		return -1;
+	sampling_rows(r);
+	if ((done = sampling_finished(r, e)) < 0)
+		return -1;
+	if (done) {
+		sampling_say(r, "%s: complete, nothing to do", r->ask.out ? r->ask.out : r->ask.grid);
+		return 0;
+	}
+	if (encode_texts(r, e) || sampling_prepare(r, e) || open_outputs(r, e))
+		return -1;
+	if (r->hooks.profile)
+		r->profile = profile_new(r->device);
+	r->started = clock_seconds();
+	if (sampling_draw(r, e) || samplereport_write(r, r->before + clock_seconds() - r->started, e))
+		return -1;
+	if (r->profile)
+		profile_table(r->profile, r->hooks.profile, r->hooks.arg);
+	if ((r->sheet_n && write_sheet(r, e)) || (r->ask.log && outfile_commit(&r->log, e)))
+		return -1;
+	return output_finish(&r->out, e);
+}
+
+int sampling_run(struct sampling *r, struct device *device, struct err *e)
+{
+	int rc;
+
+	set_device(r, device);
+	rc = work(r, e);
+	if (rc)
+		ensemble_blame(&r->ensemble, r->ask.model, e);
+	output_release(&r->out, resume_keep(r, e));
+	outfile_abort(&r->log);
+	return rc;
+}
+
+void sampling_free(struct sampling *r)
+{
+	if (!r)
+		return;
+	textsource_free(r->text);
+	prompts_release(&r->prompts);
+	mem_free(r->encoder);
+	mem_free(r->vae);
+	mem_free(r->classes);
+	mem_free(r->class_text);
+	picture_release(&r->sheet);
+	profile_free(r->profile);
+	sampler_free(r->state);
+	mixture_stats_release(&r->stats);
+	ensemble_release(&r->ensemble);
+	reference_release(&r->labels);
+	mem_free(r->assigned);
+	mem_free(r->bytes);
+	mem_free(r->grid);
+	mem_free(r->x);
+	mem_free(r->index);
+	mem_free(r->label);
+	mem_free(r->chosen);
+	mem_free(r->heaviest);
+	mem_free(r->weights);
+	mem_free(r->item);
+	mem_free(r->prompt);
+	mem_free(r->draw);
+	mem_free(r->of);
+	mem_free(r->seeds);
+	mem_free(r->wanted);
+	mem_free(r->negative);
+	mem_free(r);
+}

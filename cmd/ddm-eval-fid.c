@@ -15,8 +15,8 @@
 #include "file/stamp.h"
 #include "file/standing.h"
 #include "metric/captions.h"
+#include "metric/evalread.h"
 #include "metric/evalreport.h"
-#include "metric/evalset.h"
 #include "metric/evalstats.h"
 #include "metric/pixfeat.h"
 

@@ -1,11 +1,12 @@
 /* Keeps the features of a set beside the hash of what made them. */
+#include "metric/evalcache.h"
+
 #include <string.h>
 
 #include "core/hash.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "core/version.h"
-#include "metric/evalpictures.h"
 #include "metric/evalstats.h"
 
 enum { SHORT = 16 };

@@ -10,6 +10,7 @@
 #include "data/lookahead.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
+#include "metric/evalcache.h"
 
 enum { BATCH = 256, THUMB_SIDE = 32 };
 

@@ -62,18 +62,8 @@ struct evalset_options {
 	const struct progress *progress; /* may be NULL */
 };
 
-/* Read `source`, recognised by its first bytes:
- *   .npz   statistics: mu and sigma, and what evalset_write adds; as other tools write them also mu_s and sigma_s (guided-diffusion),
- *          vectors called feats (clean-fid), reps (dgm-eval) or features, with logits and spatial beside them; arr_0 as vectors (n, d)
- *          or as pictures (n, h, w, 3) of 8 bits, to which mu and sigma beside them belong where the extractor is a network
- *   .npy   features made elsewhere, (n, dims); FILE.npy.json may say "features", "features-hash", "input"
- *   else   samples (data/samples.h); SHARDS is its training part, SHARDS:train, SHARDS:holdout, SHARDS:all say which.
- * With o->cache the features of samples are read from SET.features-HASH.npz, HASH being of the contents and the recipe, where that is
- * there; else they are written there. What is cached and damaged is computed again.
- * Errors: ERR_DATA for a damaged source, pictures of unlike or too small a size, values that are not finite; those of
- * samples_open. Release with evalset_release. */
-int evalset_read(struct evalset *s, const char *source, const struct evalset_options *o, struct err *e);
 void evalset_release(struct evalset *s); /* a zeroed one is allowed */
+void evaltap_release(struct evaltap *t);
 
 /* 0 when numbers of a and b may be compared; else ERR_DATA saying what differs. Names are for the message. What one of them does
  * not record differs from nothing a network says, and from everything functions of the pixels say. */
@@ -85,11 +75,16 @@ int recipe_unrecorded(const struct recipe *r);
 int evalset_statistics(struct evalset *s, struct pool *pool, struct err *e);
 int evaltap_statistics(struct evaltap *t, int64_t n, struct pool *pool, struct err *e);
 
-/* Class logits or probabilities of the pictures of s, from a .npy (n, classes) in the order they were read. ERR_DATA where they do not fit. */
-int evalset_logits(struct evalset *s, const char *path, struct err *e);
+/* Sorting by content: what the i-th as read hashes to. */
+struct digest {
+	char hex[65];
+	int64_t at;
+};
 
-/* As .npz by the commit protocol: mu, sigma (as other tools call them), recipe (JSON, u1), feats (n, dims), thumbs, order, and the
- * taps, so that it can stand for the set in any later comparison. */
-int evalset_write(const struct evalset *s, const char *path, struct err *e);
+/* Features, taps and thumbnails into the order of d (n), s->order, and the hash of the set. */
+int evalset_sort(struct evalset *s, struct digest *d, struct err *e);
+
+/* The same for vectors alone, by their rows. */
+int evalset_hash_rows(struct evalset *s, struct err *e);
 
 #endif

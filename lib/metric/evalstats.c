@@ -10,7 +10,6 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "file/npy.h"
-#include "metric/evalpictures.h"
 
 enum source_kind evalstats_sniff(const char *source)
 {
@@ -220,31 +219,7 @@ static void statistics_hash(struct evalset *s)
 	sha256_end(&h, s->hash);
 }
 
-/* Pictures in an array; statistics beside them are a network's. */
-static int pictures_parse(struct evalset *s, const struct npy *a, const struct evalset_options *o, const char *path, struct err *e)
-{
-	struct evalset found = *s;
-	int rc;
-
-	*s = (struct evalset){0};
-	rc = evalpictures_array(s, a, path, o, e);
-	if (!rc && found.mu && *o->extractor->input && found.recipe.dims == s->recipe.dims) {
-		s->mu = found.mu;
-		s->sigma = found.sigma;
-		found.mu = found.sigma = NULL;
-		s->foreign = 1;
-		if (found.spatial.mu) {
-			s->spatial.mu = found.spatial.mu;
-			s->spatial.sigma = found.spatial.sigma;
-			s->spatial.dims = found.spatial.dims;
-			found.spatial.mu = found.spatial.sigma = NULL;
-		}
-	}
-	evalset_release(&found);
-	return rc;
-}
-
-static int foreign_parse(struct evalset *s, const struct npz *z, const struct evalset_options *o, const char *path, struct err *e)
+static int foreign_parse(struct evalset *s, const struct npz *z, int statistics, const char *path, struct err *e)
 {
 	static const char *const names[] = {"feats", "reps", "features", "arr_0"};
 	const struct npy *a = npz_find(z, "arr_0");
@@ -260,25 +235,19 @@ static int foreign_parse(struct evalset *s, const struct npz *z, const struct ev
 		if (f && (k < 3 || f->rank == 2))
 			return features_parse(s, f, z, names[k], path, e) || evalset_hash_rows(s, e) ? -1 : 0;
 	}
-	if (a && a->type == NPY_U1 && a->rank == 4 && a->shape[3] == 3 && !a->fortran && !(s->mu && o->statistics))
-		return pictures_parse(s, a, o, path, e);
+	if (a && a->type == NPY_U1 && a->rank == 4 && a->shape[3] == 3 && !a->fortran && !(s->mu && statistics))
+		return 1;
 	if (!s->mu)
 		return err_set(e, ERR_DATA, "%s has no statistics \"mu\" and \"sigma\", no features and no pictures \"arr_0\"", path);
 	statistics_hash(s);
 	return 0;
 }
 
-int evalstats_read(struct evalset *s, const char *path, const struct evalset_options *o, struct err *e)
+int evalstats_parse(struct evalset *s, const struct npz *z, int statistics, const char *path, struct err *e)
 {
-	struct npz *z = npz_load(path, e);
-	const struct npy *recipe = z ? npz_find(z, "recipe") : NULL;
-	int rc;
+	const struct npy *recipe = npz_find(z, "recipe");
 
-	if (!z)
-		return -1;
-	rc = recipe ? own_parse(s, z, recipe, NULL, path, e) : foreign_parse(s, z, o, path, e);
-	npz_free(z);
-	return rc;
+	return recipe ? own_parse(s, z, recipe, NULL, path, e) : foreign_parse(s, z, statistics, path, e);
 }
 
 int evalstats_read_own(struct evalset *s, const char *path, const char *key, struct err *e)

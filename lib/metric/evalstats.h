@@ -1,4 +1,4 @@
-/* Sets of features as statistics files (.npz), for evalset.c. */
+/* Sets of features as statistics files (.npz), for evalread.c. */
 #ifndef DDM_METRIC_EVALSTATS_H
 #define DDM_METRIC_EVALSTATS_H
 
@@ -11,15 +11,20 @@ enum source_kind { SOURCE_SAMPLES, SOURCE_NPY, SOURCE_NPZ };
 /* By the first bytes of a regular file; anything else is samples, stdin and what cannot be read included. */
 enum source_kind evalstats_sniff(const char *source);
 
-/* See evalset_read. A file without a recipe is another tool's: its features become "npy" unless they are computed here from pictures in it. A
- * malformed one, one that holds neither statistics nor features, shapes that do not fit each other, or values that are not finite:
- * ERR_DATA. */
-int evalstats_read(struct evalset *s, const char *path, const struct evalset_options *o, struct err *e);
+/* Into *s what the arrays of a .npz say; path is for messages. A file without a recipe is another tool's: its features become "npy". Returns 1
+ * where "arr_0" holds pictures whose features are still to be computed, and no statistics suffice (`statistics`: those would); s then holds the
+ * statistics beside them. A malformed one, one that holds neither statistics, features nor pictures, shapes that do not fit each other, or
+ * values that are not finite: ERR_DATA. */
+int evalstats_parse(struct evalset *s, const struct npz *z, int statistics, const char *path, struct err *e);
 
 /* Statistics that evalset_write or evalcache_store wrote, when `key` is theirs: for the cache. */
 int evalstats_read_own(struct evalset *s, const char *path, const char *key, struct err *e);
 /* Without a look at what stands there. key: NULL, or to be found again by it. */
 int evalstats_write(const struct evalset *s, const char *path, const char *key, struct err *e);
+
+/* As .npz by the commit protocol: mu, sigma (as other tools call them), recipe (JSON, u1), feats (n, dims), thumbs, order, and the
+ * taps, so that it can stand for the set in any later comparison. */
+int evalset_write(const struct evalset *s, const char *path, struct err *e);
 
 /* A matrix (n, d) of finite values, d up to 65536: mem_free it. NULL and ERR_DATA otherwise. */
 float *evalstats_vectors(const struct npy *a, const char *path, const char *name, struct err *e);

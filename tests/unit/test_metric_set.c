@@ -18,8 +18,9 @@
 #include "file/npy.h"
 #include "file/shard.h"
 #include "file/still.h"
+#include "metric/evalread.h"
 #include "metric/evalreport.h"
-#include "metric/evalset.h"
+#include "metric/evalstats.h"
 #include "metric/frechet.h"
 
 enum { N = 40, D = 7 };

@@ -111,16 +111,16 @@ static int finished(const struct stamp *stamp, struct pool *pool, struct err *e)
 }
 
 /* What config.json of every folder says alike. */
-static struct model_config describe(const struct gathered *g, enum net_kind kind, int cluster)
+static struct model_config describe(const struct gathered *g, enum net_role role, int cluster)
 {
-	struct model_config c = {.net = {.kind = kind, .channels = g->channels, .out_channels = g->channels, .size = g->size},
-	                         .exact = 1, .cluster = cluster, .clusters = g->clusters, .cluster_sizes = g->sizes,
+	struct model_config c = {.net = {.def = net_exact_of(role), .channels = g->channels, .out_channels = g->channels, .size = g->size},
+	                         .cluster = cluster, .clusters = g->clusters, .cluster_sizes = g->sizes,
 	                         .cluster_names = shards_manifest.cluster_names};
 
 	memcpy(c.partition, shards_manifest.partition, sizeof c.partition);
-	c.net.clusters = kind == NET_ROUTER ? g->clusters : 0;
-	snprintf(c.path, sizeof c.path, "%s", kind == NET_ROUTER ? "linear" : paths[path_choice]);
-	if (kind == NET_DIT)
+	c.net.clusters = role == NET_CLASSIFIER ? g->clusters : 0;
+	snprintf(c.path, sizeof c.path, "%s", role == NET_CLASSIFIER ? "linear" : paths[path_choice]);
+	if (role == NET_EXPERT)
 		snprintf(c.prediction, sizeof c.prediction, "%s", prediction_name((enum prediction)prediction_find(recorded[predict])));
 	return c;
 }
@@ -128,7 +128,7 @@ static struct model_config describe(const struct gathered *g, enum net_kind kind
 /* Samples from .. to - 1 as one expert. */
 static int write_expert(const char *dir, const struct gathered *g, int cluster, int64_t from, int64_t to, json_t *stamp, struct err *e)
 {
-	struct model_config c = describe(g, NET_DIT, cluster);
+	struct model_config c = describe(g, NET_EXPERT, cluster);
 	struct finite_set s = {.n = to - from, .d = g->d, .bytes = g->bytes};
 
 	s.sample = (const uint8_t *)g->sample + (size_t)(from * g->d) * (g->bytes ? 1 : sizeof(float));
@@ -153,7 +153,7 @@ static int write_summary(const char *dir, const struct gathered *g, json_t *stam
 
 static int write_model(const char *dir, const struct gathered *g, json_t *stamp, struct err *e)
 {
-	struct model_config c = describe(g, NET_ROUTER, -1);
+	struct model_config c = describe(g, NET_CLASSIFIER, -1);
 	struct finite_set s = {.n = g->n, .d = g->d, .bytes = g->bytes, .sample = g->sample, .clusters = g->clusters, .first = g->first};
 	char *sub = path_join(dir, "router");
 	int rc = finite_model_write(sub, &c, &s, stamp, e);

@@ -22,7 +22,7 @@ int main(int argc, char **argv)
 {
 	struct err e = {0};
 
-	training_defaults(NET_ROUTER, program.name);
+	training_defaults(NET_CLASSIFIER, program.name);
 	training.model = "dit-s/8";
 	cmd_start(&program, argc, argv, 1, 1);
 	training.o.keep_best = !last;

@@ -49,7 +49,7 @@ int main(int argc, char **argv)
 	struct err e = {0};
 	int64_t k = DATASET_ALL;
 
-	training_defaults(NET_DIT, program.name);
+	training_defaults(NET_EXPERT, program.name);
 	cmd_start(&program, argc, argv, 1, 1);
 	if (!*cluster)
 		err_set(&e, ERR_USAGE, "--cluster is missing: a number from 0, or all");

@@ -15,11 +15,11 @@
 struct training training;
 const char *const training_schedules[] = {"constant", "cosine", NULL}, *const training_offloads[] = {"none", "optimizer", NULL};
 
-void training_defaults(enum net_kind kind, const char *program)
+void training_defaults(enum net_role role, const char *program)
 {
 	struct training *t = &training;
 
-	t->o = train_defaults(kind);
+	t->o = train_defaults(role);
 	t->o.program = program;
 	t->batch = t->o.batch;
 	t->accumulate = t->o.accumulate;
@@ -85,12 +85,7 @@ static int choose_network(struct train_options *o, struct err *e)
 		return net_preset(training.model ? training.model : "dit-s/2", &o->net, e);
 	if (model_config_load(o->from, &c, e))
 		return -1;
-	o->net.kind = c.net.kind;
-	o->net.patch = c.net.patch;
-	o->net.hidden = c.net.hidden;
-	o->net.depth = c.net.depth;
-	o->net.heads = c.net.heads;
-	o->net.mlp_ratio = c.net.mlp_ratio;
+	net_shape_copy(&o->net, &c.net);
 	model_config_release(&c);
 	return 0;
 }
@@ -99,6 +94,10 @@ static int gather(const char *shards, struct err *e)
 {
 	struct training *t = &training;
 	struct train_options *o = &t->o;
+	const struct {
+		const char *name;
+		int64_t value;
+	} shape[] = {{"hidden", t->hidden}, {"depth", t->depth}, {"heads", t->heads}, {"patch", t->patch}};
 
 	if (!t->out)
 		return err_set(e, ERR_USAGE, "-o is missing: the folder for the model");
@@ -107,14 +106,9 @@ static int gather(const char *shards, struct err *e)
 	if (choose_network(o, e) || parse_time(t->time_law, &o->time, e) ||
 	    parse_checkpoint(t->checkpoint_every, o, e))
 		return -1;
-	if (t->hidden)
-		o->net.hidden = t->hidden;
-	if (t->depth)
-		o->net.depth = t->depth;
-	if (t->heads)
-		o->net.heads = t->heads;
-	if (t->patch)
-		o->net.patch = t->patch;
+	for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+		if (shape[i].value && net_shape_set(&o->net, shape[i].name, shape[i].value, e))
+			return -1;
 	o->shards = shards;
 	o->out = t->out;
 	o->steps = t->steps;

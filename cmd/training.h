@@ -96,7 +96,7 @@ extern const char *const training_schedules[], *const training_offloads[];
 	"[--recompute] [--offload WHAT] [--no-verify] [--threads N] [--device NAME] [--plan] [--profile] [-q] "
 
 /* Before the options are parsed: the defaults of this kind. */
-void training_defaults(enum net_kind kind, const char *program);
+void training_defaults(enum net_role role, const char *program);
 /* SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGXCPU set cmd_signal, however often they come; the third SIGINT or SIGQUIT kills,
  * and so many seconds (0: never) after the first signal the program ends with 75 as it stands. */
 void training_catch_signals(const char *program, int64_t seconds);

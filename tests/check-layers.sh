@@ -42,6 +42,13 @@ awk '
 	}' $code >"$found"
 none "includes point only to the same or a lower layer"
 
+# Who asks which architecture a network has must be changed for every new one: traits are asked for (lib/net/net.h).
+names=$(sed -n 's/^#define NET_DEFS(X)//p' lib/net/netdef.h | tr -d ' ' | sed 's/^X(//; s/)$//; s/)X(/|/g')
+# shellcheck disable=SC2086
+grep -nE "net/(netdef|trunk[a-z]*)\.h|(^|[^A-Za-z0-9_])net_($names)([^A-Za-z0-9_]|\$)" $(files '^(lib|kernels|cmd)/.*\.(c|h|cu)$' | grep -v '^lib/net/') >"$found"
+[ -n "$names" ] || echo "lib/net/netdef.h: no list of architectures" >"$found"
+none "nobody outside lib/net asks which architecture a network has"
+
 grep -o '`[a-z]*/[A-Za-z0-9_./*-]*`' ARCHITECTURE.md CONTRIBUTING.md tests/README.md | tr -d '`' | while IFS=: read -r page path; do
 	case $path in *NAME* | shared/*) continue ;; esac
 	# shellcheck disable=SC2086

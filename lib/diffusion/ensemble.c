@@ -288,7 +288,7 @@ static int load_member(struct member *m, const char *folder, const struct ensemb
 
 	if (model_config_load(folder, &c, e))
 		return -1;
-	exact = c.exact;
+	exact = net_is_exact(&c.net);
 	model_config_release(&c);
 	if (exact && (m->exact = finite_model_open(folder, o->device->pool, hash, e)))
 		m->config = finite_model_config(m->exact);
@@ -298,7 +298,7 @@ static int load_member(struct member *m, const char *folder, const struct ensemb
 		return -1;
 	m->capacity = o->capacity;
 	m->d = m->config->net.channels * m->config->net.size * m->config->net.size;
-	m->elements = !exact ? model_elements(m->model) : m->config->net.kind == NET_ROUTER ? m->config->net.clusters : m->d;
+	m->elements = net_elements(&m->config->net);
 	if (exact && (!(m->host_x = mem_try((size_t)o->capacity * (size_t)m->d, sizeof *m->host_x, "samples", e)) ||
 	              !(m->host_out = mem_try((size_t)o->capacity * (size_t)m->elements, sizeof *m->host_out, "predictions", e))))
 		return -1;
@@ -375,7 +375,7 @@ static int open_member(struct ensemble *s, int i, const char *dir, const char *s
 		goto out;
 	if (m->config->scheduled && add_scheduler(s, folder, sub, slash, e))
 		goto out;
-	add_file(s, str_new("%s%s%s", sub, slash, m->model ? model_weights_file(m->model) : model_weights_name(m->config->net.kind)), hash);
+	add_file(s, str_new("%s%s%s", sub, slash, m->model ? model_weights_file(m->model) : model_weights_name(net_role(&m->config->net))), hash);
 	rc = add_mean(s, m, folder, sub, slash, o, e);
 out:
 	mem_free(config);
@@ -408,7 +408,7 @@ static int check_text(struct ensemble *s, const struct net_config *c, const char
 		return -1;
 	s->text_tokens = c->text_tokens;
 	s->text_width = c->text_width;
-	s->masked |= c->kind == NET_PIXART;
+	s->masked |= net_reads(c, NET_IN_MASK);
 	return 0;
 }
 
@@ -429,7 +429,7 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 	int kind = prediction_find(c->prediction);
 	size_t n = (size_t)o->capacity;
 
-	if (c->net.kind == NET_ROUTER)
+	if (net_is_classifier(&c->net))
 		return err_set(e, ERR_DATA, "%s: a router where an expert should be", where);
 	m->path = schedule_path(&m->schedule, c->path, &c->betas);
 	if (kind < 0 || !m->path)
@@ -449,7 +449,7 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 	                  !(m->out = m->device->alloc(m->device, n * (size_t)m->elements * sizeof *m->out, "network output", e)) ||
 	                  !(m->time = mem_try(n, sizeof *m->time, "network times", e))))
 		return -1;
-	if (c->net.micro && tell_size(m, &c->net, e))
+	if (net_reads(&c->net, NET_IN_MICRO) && tell_size(m, &c->net, e))
 		return -1;
 	s->expert[k] = (struct expert){run_expert, m, o->capacity, s->classes, member_flops(m), s->text_tokens, s->text_width};
 	return 0;
@@ -501,7 +501,7 @@ static int count_clusters(struct ensemble *s, const struct layout *l, const char
 	s->k = l->highest + 1;
 	if (!l->has_router)
 		return 0;
-	if (l->router.net.kind != NET_ROUTER)
+	if (!net_is_classifier(&l->router.net))
 		return err_set(e, ERR_DATA, "%s/router: not a router", dir);
 	if (l->router.net.clusters <= l->highest)
 		return err_set(e, ERR_DATA, "%s: the router knows %lld clusters, but there is expert_%d (numbered from 0)", dir,
@@ -522,7 +522,7 @@ static int open_experts(struct ensemble *s, struct layout *l, const char *dir, c
 		if (!l->present[k] || (o->policy.kind == POLICY_EXPERT && o->policy.k != k))
 			continue;
 		snprintf(name, sizeof name, "expert_%d", k);
-		if (!(sub = layout_settle_sub(dir, l->lone ? l->lone : name, NET_DIT, o->step, &s->step[k], e)))
+		if (!(sub = layout_settle_sub(dir, l->lone ? l->lone : name, NET_EXPERT, o->step, &s->step[k], e)))
 			return -1;
 		where = *sub ? path_join(dir, sub) : mem_strdup(dir);
 		rc = open_member(s, k, dir, sub, o, e) || prepare_expert(s, k, where, o, first, e) ||

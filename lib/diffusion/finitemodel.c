@@ -82,7 +82,7 @@ static int load_set(struct finite_model *m, const json_t *o, const char *where, 
 	s.d = c->channels * c->size * c->size;
 	s.sample = t->data;
 	s.bytes = t->type == ST_U8;
-	if (c->kind == NET_ROUTER) {
+	if (net_is_classifier(c)) {
 		if (load_samples(m, o, s.n, where, e))
 			return -1;
 		s.clusters = (int)c->clusters;
@@ -101,7 +101,7 @@ static int load_kind(struct finite_model *m, const char *where, struct err *e)
 {
 	int kind;
 
-	if (m->config.net.kind == NET_ROUTER)
+	if (net_is_classifier(&m->config.net))
 		return 0;
 	kind = prediction_find(m->config.prediction);
 	m->path = schedule_path(&m->schedule, m->config.path, &m->config.betas);
@@ -121,11 +121,11 @@ struct finite_model *finite_model_open(const char *dir, struct pool *pool, char 
 
 	if (model_config_load(dir, &m->config, e) || !(o = jsonio_load(where, e)))
 		goto out;
-	if (!m->config.exact) {
+	if (!net_is_exact(&m->config.net)) {
 		err_set(e, ERR_DATA, "%s: a network, not the samples themselves", where);
 		goto out;
 	}
-	data = path_join(dir, model_weights_name(m->config.net.kind));
+	data = path_join(dir, model_weights_name(net_role(&m->config.net)));
 	if (load_kind(m, where, e) || check_file(o, data, where, hash, e) || !(m->file = st_open(data, e)))
 		goto out;
 	rc = load_set(m, o, where, data, pool, e);
@@ -159,12 +159,12 @@ const struct model_config *finite_model_config(const struct finite_model *m)
 
 double finite_model_flops(const struct finite_model *m)
 {
-	return finite_flops(m->finite, FINITE_ALL, m->config.net.kind != NET_ROUTER);
+	return finite_flops(m->finite, FINITE_ALL, !net_is_classifier(&m->config.net));
 }
 
 void finite_model_run(struct finite_model *m, int64_t n, const float *x, const float *t, float *out)
 {
-	if (m->config.net.kind == NET_ROUTER)
+	if (net_is_classifier(&m->config.net))
 		finite_logits(m->finite, n, x, t, out);
 	else
 		finite_predict(m->finite, FINITE_ALL, m->path, m->kind, n, x, t, out);
@@ -178,9 +178,9 @@ static int write_config(const char *path, const struct model_config *c, const st
 	int rc;
 
 	json_object_set_new(extra, "weights_sha256", json_string(hash));
-	for (int k = 0; c->net.kind == NET_ROUTER && k < s->clusters; k++)
+	for (int k = 0; net_is_classifier(&c->net) && k < s->clusters; k++)
 		json_array_append_new(v, json_integer(s->first[k + 1] - s->first[k]));
-	if (c->net.kind == NET_ROUTER)
+	if (net_is_classifier(&c->net))
 		json_object_set(extra, "cluster_samples", v);
 	json_decref(v);
 	json_object_set(extra, "stamp", stamp);
@@ -194,7 +194,7 @@ static int write_config(const char *path, const struct model_config *c, const st
 int finite_model_write(const char *dir, const struct model_config *c, const struct finite_set *s, json_t *stamp, struct err *e)
 {
 	struct st_tensor t = {tensor_name, s->bytes ? ST_U8 : ST_F32, 4, {s->n, c->net.channels, c->net.size, c->net.size}, s->sample};
-	char *data = path_join(dir, model_weights_name(c->net.kind)), *config = path_join(dir, "config.json"), *line = jsonio_line(stamp);
+	char *data = path_join(dir, model_weights_name(net_role(&c->net))), *config = path_join(dir, "config.json"), *line = jsonio_line(stamp);
 	struct st_text texts[2] = {{"format", "pt"}, {"stamp", line}};
 	char hash[65];
 	int rc = -1;

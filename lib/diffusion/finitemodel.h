@@ -20,7 +20,7 @@ double finite_model_flops(const struct finite_model *m); /* of one sample */
 /* An expert's prediction (n, C, S, S), a router's logits (n, K); x (n, C, S, S), t (n), any n. */
 void finite_model_run(struct finite_model *m, int64_t n, const float *x, const float *t, float *out);
 
-/* Fill the folder: samples of one expert (s->clusters is not looked at), or of all clusters for a router, which is c->net.kind.
+/* Fill the folder: samples of one expert (s->clusters is not looked at), or of all clusters for a router, as c->net says.
  * cluster_sizes of *c are the sizes of the clusters, of which *s may hold a part. `stamp` goes into both files. */
 int finite_model_write(const char *dir, const struct model_config *c, const struct finite_set *s, json_t *stamp, struct err *e);
 

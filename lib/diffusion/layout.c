@@ -35,9 +35,9 @@ static int nothing_there(const char *dir, struct err *e)
 		       "of a training in it", dir);
 }
 
-char *layout_settle_sub(const char *dir, const char *sub, enum net_kind kind, int64_t want, int64_t *step, struct err *e)
+char *layout_settle_sub(const char *dir, const char *sub, enum net_role role, int64_t want, int64_t *step, struct err *e)
 {
-	char *folder = *sub ? path_join(dir, sub) : mem_strdup(dir), *weights = want ? NULL : model_weights_path(folder, kind, NULL), *part;
+	char *folder = *sub ? path_join(dir, sub) : mem_strdup(dir), *weights = want ? NULL : model_weights_path(folder, role, NULL), *part;
 	char *found = NULL;
 	int rc = 0;
 
@@ -60,7 +60,7 @@ static int survey_router(struct layout *l, const char *dir, struct err *e)
 	char *folder;
 	int rc = -1;
 
-	l->router_sub = layout_settle_sub(dir, "router", NET_ROUTER, 0, &l->router_step, e);
+	l->router_sub = layout_settle_sub(dir, "router", NET_CLASSIFIER, 0, &l->router_step, e);
 	if (l->router_sub) {
 		folder = path_join(dir, l->router_sub);
 		rc = model_config_load(folder, &l->router, e);
@@ -72,7 +72,7 @@ static int survey_router(struct layout *l, const char *dir, struct err *e)
 /* Whether a folder is that of one network: it holds weights, or is in training. */
 static int is_network(const char *dir)
 {
-	char *weights = model_weights_path(dir, NET_DIT, NULL), *part = NULL;
+	char *weights = model_weights_path(dir, NET_EXPERT, NULL), *part = NULL;
 	int64_t step;
 	int yes = weights || training_find(dir, 0, &step, &part, &(struct err){0}) != 0;
 

@@ -26,6 +26,6 @@ struct layout {
 int layout_survey(struct layout *l, const char *dir, struct err *e);
 void layout_release(struct layout *l);
 /* What stands for the network in dir/sub: sub itself, or a checkpoint of its training. With *step, -1 for the former. Caller frees. */
-char *layout_settle_sub(const char *dir, const char *sub, enum net_kind kind, int64_t want, int64_t *step, struct err *e);
+char *layout_settle_sub(const char *dir, const char *sub, enum net_role role, int64_t want, int64_t *step, struct err *e);
 
 #endif

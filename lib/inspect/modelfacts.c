@@ -45,11 +45,11 @@ static void copy(json_t *to, const char *as, const json_t *v)
 static void net_facts(json_t *o, const struct net_config *n, struct params *p)
 {
 	double flops = net_measure(n, p);
+	struct net_value v;
 
-	set_i64(o, "patch", n->patch);
-	set_i64(o, "hidden", n->hidden);
-	set_i64(o, "depth", n->depth);
-	set_i64(o, "heads", n->heads);
+	for (int i = 0; net_shape(n, i, &v); i++)
+		if (v.whole)
+			set_i64(o, v.name, v.i);
 	if (n->classes) {
 		set_i64(o, "classes", n->classes);
 		json_object_set_new(o, "class_dropout", json_real(n->class_dropout));
@@ -63,16 +63,16 @@ static void config_facts(json_t *o, const struct model_config *c, struct params 
 	const struct net_config *n = &c->net;
 	int64_t picture[3] = {n->channels, n->size, n->size};
 
-	set_text(o, "network", c->exact ? n->kind == NET_ROUTER ? "exact router" : "exact" : net_kind_name(n->kind));
-	if (n->kind != NET_ROUTER)
+	set_text(o, "network", net_title(n));
+	if (!net_is_classifier(n))
 		set_text(o, "prediction", c->prediction);
 	set_text(o, "path", c->path);
-	if (n->kind != NET_ROUTER)
+	if (!net_is_classifier(n))
 		json_object_set_new(o, "cluster", c->cluster >= 0 ? json_integer(c->cluster) : json_string("all"));
 	if (c->clusters)
 		set_i64(o, "k", c->clusters);
 	json_object_set_new(o, "picture", facts_shape(3, picture));
-	if (!c->exact)
+	if (!net_is_exact(n))
 		net_facts(o, n, p);
 }
 
@@ -89,10 +89,10 @@ static int take_config(json_t *o, const json_t *config, const char *dir, struct 
 	copy(o, "data", json_object_get(json_object_get(training, "inputs"), "shards"));
 	copy(o, "cluster_sizes", json_object_get(config, "cluster_sizes"));
 	copy(o, "cluster_name", c->cluster >= 0 ? json_array_get(c->cluster_names, (size_t)c->cluster) : NULL);
-	copy(o, "cluster_names", c->net.kind == NET_ROUTER ? c->cluster_names : NULL);
+	copy(o, "cluster_names", net_is_classifier(&c->net) ? c->cluster_names : NULL);
 	copy(o, "class_names", c->class_names);
 	copy(o, "stamp", training);
-	if (c->net.kind != NET_ROUTER && (prediction_find(c->prediction) < 0 || !(path_find(c->path) || betas_path(c->path))))
+	if (!net_is_classifier(&c->net) && (prediction_find(c->prediction) < 0 || !(path_find(c->path) || betas_path(c->path))))
 		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is not known here", where, c->prediction, c->path);
 	return 0;
 }
@@ -307,13 +307,13 @@ static int network_facts(json_t *o, const char *dir, const struct facts_options 
 	if (*have) {
 		struct err why = {0};
 
-		weights = model_weights_path(dir, c->net.kind, &why);
+		weights = model_weights_path(dir, net_role(&c->net), &why);
 		if (weights)
-			rc = weights_facts(o, weights, c->exact, &p, f, e);
+			rc = weights_facts(o, weights, net_is_exact(&c->net), &p, f, e);
 		else if (why.code != ERR_NOINPUT)
 			rc = err_set(e, why.code, "%s", why.msg);
 		else
-			rc = err_set(e, ERR_NOINPUT, "%s: config.json is there and %s is not", dir, model_weights_name(c->net.kind));
+			rc = err_set(e, ERR_NOINPUT, "%s: config.json is there and %s is not", dir, model_weights_name(net_role(&c->net)));
 		mem_free(weights);
 	}
 	params_release(&p);
@@ -430,7 +430,7 @@ static int agree(struct agreement *a, const char *dir, const char *name, const s
 	if (differs(dir, name, "channels", n->channels, a->net.channels, a->first, e) ||
 	    differs(dir, name, "size", n->size, a->net.size, a->first, e))
 		return -1;
-	if (n->kind != NET_ROUTER && a->net.kind != NET_ROUTER)
+	if (!net_is_classifier(n) && !net_is_classifier(&a->net))
 		return differs(dir, name, "classes", n->classes, a->net.classes, a->first, e);
 	return 0;
 }
@@ -486,10 +486,10 @@ static int member_facts(json_t *rows, json_t *list, struct agreement *a, const c
 		json_object_set_new(v, "name", jsonio_text(name));
 		json_array_append(list, v);
 	}
-	if (!rc && have && strcmp(name, "router") && c.net.kind == NET_ROUTER)
+	if (!rc && have && strcmp(name, "router") && net_is_classifier(&c.net))
 		rc = err_set(e, ERR_DATA, "%s: a router where an expert should be", path);
 	if (!rc && have && !strcmp(name, "router")) {
-		if (c.net.kind != NET_ROUTER)
+		if (!net_is_classifier(&c.net))
 			rc = err_set(e, ERR_DATA, "%s: not a router", path);
 		else if (c.net.clusters <= a->highest)
 			rc = err_set(e, ERR_DATA, "%s: the router knows %" PRId64 " clusters, but there is expert_%" PRId64 " (numbered from 0)", dir,
@@ -498,7 +498,7 @@ static int member_facts(json_t *rows, json_t *list, struct agreement *a, const c
 	}
 	if (!rc && have)
 		rc = agree(a, dir, name, &c.net, e) || membership_add(&a->together, dir, name, ensemble_number(name), &c, e) ? -1 : 0;
-	if (have && c.net.kind != NET_ROUTER && c.clusters > a->k && c.cluster >= 0)
+	if (have && !net_is_classifier(&c.net) && c.clusters > a->k && c.cluster >= 0)
 		a->k = c.clusters;
 	model_config_release(&c);
 	json_decref(v);

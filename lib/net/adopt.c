@@ -9,7 +9,7 @@
 #include "file/fileio.h"
 #include "file/safetensors.h"
 #include "file/weightfile.h"
-#include "net/rename.h"
+#include "net/netdef.h"
 #include "net/trunk.h"
 
 /* At this time a modulation that was every block's own becomes one for all without a difference. */
@@ -20,7 +20,7 @@ int adopt_config(struct net_config *to, const struct model_config *from, struct 
 	const struct net_config *f = &from->net;
 	int64_t steps = strcmp(from->path, "linear") ? from->betas.steps > 1 ? from->betas.steps : 1000 : 0;
 
-	if (from->exact || f->kind == NET_ROUTER)
+	if (net_is_exact(f) || net_is_classifier(f))
 		return err_set(e, ERR_USAGE, "nothing that a network for pictures can start from");
 	if (f->channels != to->channels)
 		return err_set(e, ERR_DATA, "a network for %lld channels, the samples have %lld", (long long)f->channels, (long long)to->channels);
@@ -29,16 +29,16 @@ int adopt_config(struct net_config *to, const struct model_config *from, struct 
 		               "a network of width %lld, depth %lld, %lld heads, patch %lld, mlp_ratio %g, not %lld, %lld, %lld, %lld, %g",
 		               (long long)f->hidden, (long long)f->depth, (long long)f->heads, (long long)f->patch, f->mlp_ratio,
 		               (long long)to->hidden, (long long)to->depth, (long long)to->heads, (long long)to->patch, to->mlp_ratio);
-	if (f->reversed && to->kind != NET_DIT)
+	if (f->reversed && to->def != &net_dit)
 		return err_set(e, ERR_USAGE, "its time runs from noise to data, which here a DiT alone can have");
 	to->time_scale = steps ? f->time_scale * (double)(steps - 1) / (double)steps : f->time_scale;
 	to->time_shift = f->time_shift;
 	to->norm_eps = trunk_eps(f);
 	to->norm2_eps = f->norm2_eps;
 	to->reversed = f->reversed;
-	to->learned_positions = f->kind == to->kind ? f->learned_positions : 0;
+	to->learned_positions = f->def == to->def ? f->learned_positions : 0;
 	to->position_scale = f->position_scale;
-	to->micro = to->kind == NET_PIXART ? f->micro : 0;
+	to->micro = to->def == &net_pixart ? f->micro : 0;
 	return 0;
 }
 
@@ -77,9 +77,9 @@ static const struct {
     {"blocks.#.cross_attn.proj.*", "layers.#.cross_attn.out_proj.*"},
 };
 
-static void to_common(enum net_kind kind, const char *name, struct str *out)
+static void to_common(const struct net_def *def, const char *name, struct str *out)
 {
-	for (size_t i = 0; kind == NET_PARIS && i < sizeof twins / sizeof *twins; i++)
+	for (size_t i = 0; def == &net_paris && i < sizeof twins / sizeof *twins; i++)
 		if (rename_apply(twins[i].paris, twins[i].common, name, out))
 			return;
 	str_reset(out);
@@ -92,7 +92,7 @@ static int source_find(const struct source *f, const char *common)
 	struct str name = {0};
 	int i;
 
-	for (size_t k = 0; f->c->kind == NET_PARIS && !name.len && k < sizeof twins / sizeof *twins; k++)
+	for (size_t k = 0; f->c->def == &net_paris && !name.len && k < sizeof twins / sizeof *twins; k++)
 		rename_apply(twins[k].common, twins[k].paris, common, &name);
 	i = params_find(&f->params, name.len ? str_text(&name) : common);
 	str_release(&name);
@@ -183,7 +183,7 @@ static enum adopt_fate take_output(struct adoption *a, const struct param *q)
 
 static int final_is_taken(const struct adoption *a)
 {
-	return a->same && (a->to->kind == NET_DIT) == (a->from.c->kind == NET_DIT);
+	return a->same && (a->to->def == &net_dit) == (a->from.c->def == &net_dit);
 }
 
 static double silu(double x)
@@ -209,7 +209,7 @@ static float *ours(const struct adoption *a, const char *common)
 	int i = -1;
 
 	for (int k = 0; i < 0 && k < a->p->n; k++) {
-		to_common(a->to->kind, a->p->v[k].name, &name);
+		to_common(a->to->def, a->p->v[k].name, &name);
 		i = strcmp(str_text(&name), common) ? -1 : k;
 	}
 	str_release(&name);
@@ -292,7 +292,7 @@ static void derive_tables(struct adoption *a)
 /* What modulates: of the kind of the other, or derived. */
 static enum adopt_fate take_modulation(struct adoption *a, const struct param *q, const char *common)
 {
-	int had = a->from.c->kind == NET_DIT, has = a->to->kind == NET_DIT;
+	int had = a->from.c->def == &net_dit, has = a->to->def == &net_dit;
 	const char *suffix = strrchr(common, '.') + 1;
 	struct str name = {0};
 	float *v, *table;
@@ -359,7 +359,7 @@ static enum adopt_fate adopt_one(struct adoption *a, const struct param *q, cons
 	}
 	if (!strncmp(common, "t_block.", 8) || strstr(common, ".scale_shift_table") || strstr(common, ".adaLN_modulation."))
 		return take_modulation(a, q, common);
-	if (is_cross_input(common) && net_reads_text(a->from.c->kind) && a->from.c->kind != a->to->kind)
+	if (is_cross_input(common) && net_reads(a->from.c, NET_IN_TEXT) && a->from.c->def != a->to->def)
 		return take_cross(a, q, common);
 	return take(a, q, common);
 }
@@ -395,7 +395,7 @@ static void adopt_all(struct adoption *a)
 	struct str name = {0};
 
 	for (int i = 0; i < a->p->n; i++) {
-		to_common(a->to->kind, a->p->v[i].name, &name);
+		to_common(a->to->def, a->p->v[i].name, &name);
 		fate[i] = adopt_one(a, &a->p->v[i], str_text(&name));
 		if (!strcmp(str_text(&name), "y_embedder.embedding_table.weight"))
 			a->classes_taken = fate[i] == ADOPT_TAKEN;
@@ -404,7 +404,7 @@ static void adopt_all(struct adoption *a)
 	}
 	if (fold_null_class(a))
 		fate[bias] = ADOPT_DERIVED;
-	if (a->from.c->kind == NET_DIT && a->to->kind != NET_DIT)
+	if (a->from.c->def == &net_dit && a->to->def != &net_dit)
 		derive_tables(a);
 	tell(a, fate);
 	str_release(&name);
@@ -415,7 +415,7 @@ int adopt_weights(const char *dir, const struct model_config *from, const struct
                   float *values, void (*told)(void *arg, enum adopt_fate fate, const char *name), void *arg, struct err *e)
 {
 	struct adoption a = {.to = to, .p = p, .values = values, .same = same, .told = told, .arg = arg};
-	char *path = model_weights_path(dir, from->net.kind, e);
+	char *path = model_weights_path(dir, net_role(&from->net), e);
 	int rc = -1;
 
 	a.from.c = &from->net;

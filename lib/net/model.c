@@ -10,11 +10,9 @@
 #include "file/fileio.h"
 #include "file/safetensors.h"
 #include "file/weightfile.h"
-#include "net/diffusers.h"
+#include "net/netdef.h"
 #include "net/pager.h"
 #include "net/weightstore.h"
-
-enum { INPUTS = 6 };
 
 typedef void (*copier)(struct device *, void *, const void *, size_t);
 
@@ -29,7 +27,7 @@ struct network {
 	struct tape *tape;
 	struct net_input in;
 	struct tensor *out;
-	void *place[INPUTS]; /* of the inputs, on the device; NULL where there is none */
+	void *place[NET_INPUTS]; /* of the inputs, on the device; NULL where there is none */
 	int laid_out, there; /* there: allocated */
 	double flops;
 };
@@ -46,33 +44,26 @@ struct model {
 	int page;                   /* -1: none yet */
 };
 
-const char *model_weights_name(enum net_kind kind)
+const char *model_weights_name(enum net_role role)
 {
-	return kind == NET_ROUTER ? "model.safetensors" : "diffusion_pytorch_model.safetensors";
+	return role == NET_CLASSIFIER ? "model.safetensors" : "diffusion_pytorch_model.safetensors";
 }
 
-char *model_weights_path(const char *dir, enum net_kind kind, struct err *e)
+char *model_weights_path(const char *dir, enum net_role role, struct err *e)
 {
 	if (path_holds(dir, "MANIFEST.json") && path_holds(dir, CHECKPOINT_AVERAGE))
 		return path_join(dir, CHECKPOINT_AVERAGE);
-	return weightfile_locate(dir, model_weights_name(kind), e);
-}
-
-static const struct renames *names_of(const struct safetensors *s)
-{
-	static const struct renames *const known[] = {&dit_diffusers, &pixart_diffusers};
-
-	return renames_find(known, sizeof known / sizeof *known, s);
+	return weightfile_locate(dir, model_weights_name(role), e);
 }
 
 int model_match_weights(const struct safetensors *s, const char *where, const struct params *p, struct err *e)
 {
-	return renames_match(names_of(s), s, where, p, e);
+	return renames_match(net_names(s), s, where, p, e);
 }
 
 void model_read_weight(const struct safetensors *s, const struct param *q, float *out)
 {
-	renames_read(names_of(s), s, q, out);
+	renames_read(net_names(s), s, q, out);
 }
 
 static int put_weights(const struct safetensors *s, const struct params *p, struct device *d, float *values, struct err *e)
@@ -81,7 +72,7 @@ static int put_weights(const struct safetensors *s, const struct params *p, stru
 	float *host = weightstore_room(p, e);
 
 	for (int i = 0; host && i < p->n; i++) {
-		renames_read(names_of(s), s, &p->v[i], host);
+		renames_read(net_names(s), s, &p->v[i], host);
 		weightstore_put(&all, &p->v[i], NULL, d, values, host);
 	}
 	mem_free(host);
@@ -128,7 +119,7 @@ int model_write_weights(const char *path, const struct params *p, struct device 
 /* The floats of a parameter where they lie in the file as the network reads them, or NULL. */
 static const float *in_place(const struct safetensors *s, const struct param *p)
 {
-	const struct st_tensor *t = names_of(s) ? NULL : st_find(s, p->name);
+	const struct st_tensor *t = net_names(s) ? NULL : st_find(s, p->name);
 
 	return t && t->type == ST_F32 && (uintptr_t)t->data % sizeof(float) == 0 ? t->data : NULL;
 }
@@ -160,7 +151,7 @@ static struct network *network_new(const struct net_config *c, int64_t capacity,
 	w->out = net_record(w->tape, &w->params, c, &w->in);
 	tape_keep(w->tape, w->out);
 	params_layout(&w->params);
-	w->out_elements = c->kind == NET_ROUTER ? c->clusters : c->out_channels * c->size * c->size;
+	w->out_elements = net_elements(c);
 	w->flops = tape_flops(w->tape, 1, 0, tape_mark(w->tape));
 	return w;
 }
@@ -170,7 +161,7 @@ static void network_drop(struct network *w)
 	if (!w || --w->users)
 		return;
 	tape_free(w->tape);
-	for (int i = 0; i < INPUTS; i++)
+	for (int i = 0; i < NET_INPUTS; i++)
 		w->device->release(w->device, w->place[i]);
 	params_release(&w->params);
 	mem_free(w);
@@ -196,10 +187,10 @@ static void network_layout(struct network *w)
 
 static uint64_t network_bytes(const struct network *w)
 {
-	const struct tensor *const in[INPUTS] = {w->in.x, w->in.time, w->in.label, w->in.text, w->in.mask, w->in.micro};
+	struct tensor *const *in = w->in.v;
 	uint64_t bytes = (uint64_t)tape_arena_bytes(w->tape) + (uint64_t)tape_scratch_bytes(w->tape);
 
-	for (int i = 0; i < INPUTS; i++)
+	for (int i = 0; i < NET_INPUTS; i++)
 		bytes += in[i] ? (uint64_t)w->capacity * sample_bytes(in[i]) : 0;
 	return bytes;
 }
@@ -207,13 +198,13 @@ static uint64_t network_bytes(const struct network *w)
 static int network_allocate(struct network *w, struct err *e)
 {
 	struct device *d = w->device;
-	struct tensor *const in[INPUTS] = {w->in.x, w->in.time, w->in.label, w->in.text, w->in.mask, w->in.micro};
+	struct tensor *const *in = w->in.v;
 
 	if (w->there)
 		return 0;
 	if (tape_allocate(w->tape, e))
 		return -1;
-	for (int i = 0; i < INPUTS; i++) {
+	for (int i = 0; i < NET_INPUTS; i++) {
 		if (!in[i])
 			continue;
 		if (!(w->place[i] = d->alloc(d, (size_t)w->capacity * sample_bytes(in[i]), "network input", e)))
@@ -242,7 +233,7 @@ static int read_page(struct model *m, const struct safetensors *s, float *page, 
 
 		if (m->compact && m->compact[q->part].type == COMPACT_VIEW)
 			continue;
-		renames_read(names_of(s), s, q, host);
+		renames_read(net_names(s), s, q, host);
 		weightstore_put(&w->store, q, m->compact, d, page, host);
 	}
 	mem_free(host);
@@ -254,7 +245,7 @@ static int find_weights(struct model *m, const char *dir, char *hash, struct err
 	const struct safetensors *s;
 	char *slash;
 
-	if (!(m->path = model_weights_path(dir, m->config.net.kind, e)) || !(m->weights = weightfile_open(m->path, NULL, e)) ||
+	if (!(m->path = model_weights_path(dir, net_role(&m->config.net), e)) || !(m->weights = weightfile_open(m->path, NULL, e)) ||
 	    !(s = weightfile_tensors(m->weights, e)) || model_match_weights(s, m->path, &m->net->params, e))
 		return -1;
 	slash = strrchr(m->path, '/');
@@ -339,7 +330,7 @@ struct model *model_find(const char *dir, int64_t capacity, enum compact_type bu
 	m->page = -1;
 	if (model_config_load(dir, &m->config, e))
 		goto fail;
-	if (m->config.exact) {
+	if (net_is_exact(&m->config.net)) {
 		err_set(e, ERR_DATA, "%s: holds samples, not a network", dir);
 		goto fail;
 	}
@@ -428,10 +419,10 @@ int model_page(const struct model *m)
 static void put_rows(struct network *w, int64_t at, int64_t k, const struct model_input *in, copier put)
 {
 	struct device *d = w->device;
-	const struct tensor *const to[INPUTS] = {w->in.x, w->in.time, w->in.label, w->in.text, w->in.mask, w->in.micro};
-	const void *const from[INPUTS] = {in->x, in->t, in->label, in->text, in->mask, in->micro};
+	struct tensor *const *to = w->in.v;
+	const void *const from[NET_INPUTS] = {in->x, in->t, in->label, in->text, in->mask, in->micro};
 
-	for (int i = 0; i < INPUTS; i++) {
+	for (int i = 0; i < NET_INPUTS; i++) {
 		size_t bytes = to[i] ? sample_bytes(to[i]) : 0;
 
 		if (bytes && from[i])

@@ -9,12 +9,10 @@
 /* config.json. Beside the network: what its output means. */
 struct model_config {
 	struct net_config net;
-	int exact;              /* model_type "exact" (NET_DIT), "exact_router" (NET_ROUTER): no network, the weights file holds the samples
-	                         * (diffusion/finitemodel.h); of `net` only channels, size and clusters say something */
 	char prediction[16];    /* "velocity", "x0", "epsilon", .. (diffusion/path.h); empty for a router */
 	char path[24];          /* "linear", .. */
 	int scheduled;          /* prediction and path are a scheduler's */
-	int lower;              /* PixArt of diffusers: its texts are in lower case (struct textencoder_options) */
+	int lower;              /* of diffusers, where its texts are in lower case (struct textencoder_options) */
 	struct betas betas;     /* of a path of discrete time (betas_path). Owned, as the next: model_config_release */
 	int64_t cluster;        /* the cluster it was trained on; -1: all, or unknown */
 	int64_t clusters;       /* K of the data it was trained on; 0 unknown */
@@ -35,15 +33,15 @@ void model_config_release(struct model_config *c);
 /* The text of config.json, with the keys of `extra` (may be NULL; borrowed) after its own. Caller frees with mem_free. */
 char *model_config_text(const struct model_config *c, const json_t *extra);
 
-/* Name of the weights file that is written to a folder of this kind: "diffusion_pytorch_model.safetensors" or "model.safetensors". */
-const char *model_weights_name(enum net_kind kind);
+/* Name of the weights file that is written to a folder of this role: "diffusion_pytorch_model.safetensors" or "model.safetensors". */
+const char *model_weights_name(enum net_role role);
 /* Name of the file, beside the weights, with the mean of the samples that an expert was trained on: .npy, (C, S, S). It may be absent. */
 #define MODEL_MEAN_NAME "data_mean.npy"
 /* The averaged weights in a checkpoint of the trainers, beside its MANIFEST.json. */
 #define CHECKPOINT_AVERAGE "ema.safetensors"
 /* The path of those that are read: that of a checkpoint; that file, or another's as weightfile_locate finds it. NULL: none. Caller frees with
  * mem_free. */
-char *model_weights_path(const char *dir, enum net_kind kind, struct err *e);
+char *model_weights_path(const char *dir, enum net_role role, struct err *e);
 
 struct model;
 

@@ -44,49 +44,24 @@ static int load_names(const json_t *o, struct model_config *c, const char *where
 	       names_load(&c->class_names, o, "class_names", c->net.classes ? c->net.classes : -1, where, e) ? -1 : 0;
 }
 
-static const char exact_expert[] = "exact", exact_router[] = "exact_router";
-
-/* Samples in the place of a network: their shape, and the number of clusters of a router. */
-static int parse_exact(const json_t *o, const char *where, struct net_config *c, struct err *e)
-{
-	if (jsonio_i64(o, "in_channels", 1, 1, 4096, &c->channels, where, e) || jsonio_i64(o, "sample_size", 1, 1, 65536, &c->size, where, e))
-		return -1;
-	c->out_channels = c->channels;
-	return c->kind == NET_ROUTER ? jsonio_i64(o, "num_clusters", 1, 1, 100000, &c->clusters, where, e) : 0;
-}
-
-static int parse_net(const json_t *o, const char *where, struct model_config *c, struct err *e)
-{
-	const char *type = json_string_value(json_object_get(o, "model_type"));
-
-	c->exact = type && (!strcmp(type, exact_expert) || !strcmp(type, exact_router));
-	if (!c->exact)
-		return net_from_json(o, where, &c->net, e);
-	c->net.kind = strcmp(type, exact_router) ? NET_DIT : NET_ROUTER;
-	return parse_exact(o, where, &c->net, e);
-}
-
 int model_config_parse(const json_t *o, const char *where, struct model_config *c, struct err *e)
 {
-	const char *prediction = "", *path = "linear";
-	int stated; /* the released Paris experts do not tell, nor does diffusers, which has it with the scheduler */
+	const char *prediction, *path = "linear";
 
 	memset(c, 0, sizeof *c);
 	c->cluster = -1;
-	if (parse_net(o, where, c, e))
+	if (net_from_json(o, where, &c->net, e))
 		return -1;
-	stated = c->net.kind != NET_ROUTER && c->net.kind != NET_PARIS && !diffusers_config(o);
-	if (c->net.kind == NET_PARIS)
-		prediction = "velocity";
-	if (diffusers_config(o)) {
+	prediction = net_prediction(&c->net);
+	if (diffusers_config(o)) { /* which has it with the scheduler */
 		prediction = "epsilon";
 		path = "linear_betas";
-		c->lower = c->net.kind == NET_PIXART;
+		c->lower = net_lower_case(&c->net);
 	}
-	if (jsonio_str(o, "prediction", stated, &prediction, where, e) ||
+	if (jsonio_str(o, "prediction", !prediction, &prediction, where, e) ||
 	    jsonio_str(o, "path", 0, &path, where, e) || jsonio_i64(o, "cluster", 0, -1, INT32_MAX, &c->cluster, where, e))
 		return -1;
-	if (c->net.kind == NET_ROUTER)
+	if (net_is_classifier(&c->net))
 		c->clusters = c->net.clusters;
 	if (jsonio_i64(o, "num_clusters", 0, 0, INT32_MAX, &c->clusters, where, e))
 		return -1;
@@ -148,27 +123,17 @@ void model_config_release(struct model_config *c)
 	betas_release(&c->betas);
 }
 
-static void put_exact(const struct net_config *c, json_t *o)
-{
-	json_object_set_new(o, "model_type", json_string(c->kind == NET_ROUTER ? exact_router : exact_expert));
-	json_object_set_new(o, "in_channels", json_integer(c->channels));
-	json_object_set_new(o, "sample_size", json_integer(c->size));
-}
-
 char *model_config_text(const struct model_config *c, const json_t *extra)
 {
 	json_t *o = json_object();
 	char *text;
 
-	if (c->exact)
-		put_exact(&c->net, o);
-	else
-		net_to_json(&c->net, o);
+	net_to_json(&c->net, o);
 	if (c->prediction[0])
 		json_object_set_new(o, "prediction", json_string(c->prediction));
 	json_object_set_new(o, "path", json_string(c->path));
 	betas_to_json(&c->betas, o);
-	if (c->net.kind != NET_ROUTER)
+	if (!net_is_classifier(&c->net))
 		json_object_set_new(o, "cluster", json_integer(c->cluster));
 	if (c->clusters)
 		json_object_set_new(o, "num_clusters", json_integer(c->clusters));

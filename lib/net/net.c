@@ -1,7 +1,7 @@
-/* The table of architectures: names, presets, configurations, and which function records each. */
+/* The table of architectures, and what follows from their entries: config.json, presets, inputs, recordings. */
 #include "net/net.h"
 
-#include <math.h>
+#include <assert.h>
 #include <string.h>
 
 #include "core/jsonio.h"
@@ -9,90 +9,281 @@
 #include "core/meant.h"
 #include "core/str.h"
 #include "net/diffusers.h"
-#include "net/dit.h"
-#include "net/paris.h"
-#include "net/pixart.h"
-#include "net/router.h"
+#include "net/netdef.h"
 
-/* S to XL are those of the DiT paper; the smaller ones train in minutes on a CPU. */
-static const struct {
-	const char *name;
-	int64_t hidden, depth, heads;
-} presets[] = {
-    {"nano", 96, 4, 4}, {"micro", 128, 6, 4}, {"mini", 192, 6, 6},  {"s", 384, 12, 6},
-    {"b", 768, 12, 12}, {"l", 1024, 24, 16},  {"xl", 1152, 28, 16},
-};
+#define NET_ENTRY(name) &net_##name,
+static const struct net_def *const defs[] = {NET_DEFS(NET_ENTRY)};
 
-/* Of text experts the width and depth are named as DiT's. */
-static const struct {
-	const char *prefix;
-	enum net_kind kind;
-} families[] = {{"dit-", NET_DIT}, {"paris-", NET_PARIS}, {"pixart-", NET_PIXART}};
-
-static int preset_named(const char *name, const char *prefix, struct net_config *c)
+const struct net_def *net_def_at(int i)
 {
-	const char *slash = strchr(name, '/');
-	size_t skip = strlen(prefix), len = slash && !strncmp(name, prefix, skip) ? (size_t)(slash - name) - skip : 0;
-	int64_t patch;
+	return i < NET_COUNT(defs) ? defs[i] : NULL;
+}
 
-	for (size_t i = 0; len && i < sizeof presets / sizeof *presets; i++) {
-		if (strlen(presets[i].name) != len || memcmp(presets[i].name, name + skip, len) || parse_i64(slash + 1, 1, 64, &patch))
-			continue;
-		c->patch = patch;
-		c->hidden = presets[i].hidden;
-		c->depth = presets[i].depth;
-		c->heads = presets[i].heads;
-		c->mlp_ratio = 4;
-		return 1;
+const struct net_def *net_first(enum net_role role)
+{
+	int i = 0;
+
+	while (defs[i]->role != role)
+		i++;
+	return defs[i];
+}
+
+const struct net_def *net_find(const char *name)
+{
+	for (int i = 0; i < NET_COUNT(defs); i++)
+		if (!strcmp(defs[i]->name, name))
+			return defs[i];
+	return NULL;
+}
+
+const struct net_def *net_exact_of(enum net_role role)
+{
+	return role == NET_CLASSIFIER ? &net_exact_router : &net_exact;
+}
+
+const struct renames *net_names(const struct safetensors *s)
+{
+	const struct renames *found = NULL;
+
+	for (int i = 0; i < NET_COUNT(defs) && !found; i++) {
+		const struct renames *const *f = defs[i]->families;
+		int n = 0;
+
+		while (f && f[n])
+			n++;
+		found = renames_find(f, n, s);
+	}
+	return found;
+}
+
+/* ---- traits ---- */
+
+enum net_role net_role(const struct net_config *c)
+{
+	return c->def->role;
+}
+
+int net_is_classifier(const struct net_config *c)
+{
+	return c->def->role == NET_CLASSIFIER;
+}
+
+int net_is_exact(const struct net_config *c)
+{
+	return !c->def->record;
+}
+
+int net_reads(const struct net_config *c, enum net_input_kind input)
+{
+	for (int i = 0; i < c->def->ninputs; i++) {
+		const struct net_reads *r = &c->def->inputs[i];
+
+		if (r->input == input)
+			return !r->when || *(const int64_t *)((const char *)c + r->when) != 0;
 	}
 	return 0;
 }
 
-/* "; did you mean dit-mini/4": the nearest name, with the patch that was asked for; nothing where none is near. */
-static void suggest_preset(struct str *s, const char *name, size_t nfamilies)
+const char *net_name(const struct net_config *c)
 {
-	enum { NAMES = sizeof presets / sizeof *presets };
+	return c->def->name;
+}
+
+const char *net_title(const struct net_config *c)
+{
+	return c->def->title ? c->def->title : c->def->name;
+}
+
+int net_is_named(const struct net_config *c)
+{
+	return c->def != net_first(c->def->role);
+}
+
+int64_t net_elements(const struct net_config *c)
+{
+	return net_is_classifier(c) ? c->clusters : c->out_channels * c->size * c->size;
+}
+
+const char *net_prediction(const struct net_config *c)
+{
+	return c->def->prediction;
+}
+
+int64_t net_text_tokens(const struct net_config *c)
+{
+	return c->def->text_tokens;
+}
+
+const char *net_null_text(const struct net_config *c)
+{
+	return c->def->null_text;
+}
+
+int net_lower_case(const struct net_config *c)
+{
+	return c->def->lower_case;
+}
+
+/* ---- fields ---- */
+
+static int64_t *whole(const struct net_config *c, const struct net_field *f)
+{
+	return (int64_t *)((char *)(uintptr_t)c + f->at);
+}
+
+static double *real(const struct net_config *c, const struct net_field *f)
+{
+	return (double *)((char *)(uintptr_t)c + f->at);
+}
+
+void net_init(struct net_config *c, const struct net_def *def)
+{
+	memset(c, 0, sizeof *c);
+	c->def = def;
+	for (int i = 0; i < def->nfields; i++) {
+		const struct net_field *f = &def->fields[i];
+
+		if (f->type == NET_INT)
+			*whole(c, f) = (int64_t)f->initial;
+		else if (f->type == NET_REAL)
+			*real(c, f) = f->initial;
+	}
+}
+
+/* Field number i of those with a name, or NULL. */
+static const struct net_field *shape_field(const struct net_def *def, int i)
+{
+	for (int k = 0; k < def->nfields; k++)
+		if (def->fields[k].name && !i--)
+			return &def->fields[k];
+	return NULL;
+}
+
+int net_shape(const struct net_config *c, int i, struct net_value *v)
+{
+	const struct net_field *f = shape_field(c->def, i);
+
+	if (!f)
+		return 0;
+	*v = (struct net_value){.name = f->name, .whole = f->type == NET_INT};
+	if (v->whole)
+		v->i = *whole(c, f);
+	else
+		v->f = *real(c, f);
+	return 1;
+}
+
+int net_shape_set(struct net_config *c, const char *name, int64_t value, struct err *e)
+{
+	const struct net_field *f;
+
+	for (int i = 0; (f = shape_field(c->def, i)); i++)
+		if (f->type == NET_INT && !strcmp(f->name, name)) {
+			*whole(c, f) = value;
+			return 0;
+		}
+	return err_set(e, ERR_USAGE, "a network of type %s has no %s to set", net_name(c), name);
+}
+
+void net_shape_copy(struct net_config *c, const struct net_config *from)
+{
+	const struct net_field *f;
+
+	c->def = from->def;
+	for (int i = 0; (f = shape_field(c->def, i)); i++)
+		memcpy((char *)c + f->at, (const char *)from + f->at, f->type == NET_INT ? sizeof(int64_t) : sizeof(double));
+}
+
+/* ---- presets ---- */
+
+/* Architecture number i of those whose presets may be chosen in place of c's; NULL behind the last. */
+static const struct net_def *candidate(const struct net_config *c, int i)
+{
+	if (net_is_classifier(c))
+		return i ? NULL : c->def;
+	for (int k = 0; k < NET_COUNT(defs); k++)
+		if (defs[k]->presets && defs[k]->role == NET_EXPERT && !i--)
+			return defs[k];
+	return NULL;
+}
+
+/* "; did you mean dit-mini/4": the nearest name, with the tail that was asked for; nothing where none is near. */
+static void suggest_preset(struct str *s, const char *name, const struct net_config *c)
+{
+	enum { MOST = 128 };
 	size_t len = strcspn(name, "/");
 	char *base = str_new("%.*s", (int)len, name);
-	const char *words[3 * NAMES + 1] = {0}, *near;
+	const char *words[MOST + 1] = {0}, *example[MOST], *near;
+	const struct net_def *def;
 	int n = 0;
 
-	for (size_t f = 0; f < nfamilies; f++)
-		for (size_t i = 0; i < NAMES; i++)
-			words[n++] = str_new("%s%s", families[f].prefix, presets[i].name);
+	for (int d = 0; (def = candidate(c, d)); d++)
+		for (int i = 0; def->presets->names[i]; i++) {
+			assert(n < MOST);
+			example[n] = def->presets->example;
+			words[n++] = str_new("%s%s", def->prefix, def->presets->names[i]);
+		}
 	near = word_nearest(base, words);
-	if (near)
-		str_printf(s, "; did you mean %s%s", near, name[len] && strcmp(near, base) ? name + len : "/4");
+	for (int i = 0; i < n; i++)
+		if (near == words[i])
+			str_printf(s, "; did you mean %s%s", near, name[len] && *example[i] && strcmp(near, base) ? name + len : example[i]);
 	while (n)
-		mem_free((char *)words[--n]);
+		mem_free((char *)(uintptr_t)words[--n]);
 	mem_free(base);
+}
+
+/* " dit-nano/P .. dit-xl/P, the same as paris- and pixart-, with a patch size P of ..": the presets of `first` and who shares them. */
+static void list_shared(struct str *s, const struct net_config *c, const struct net_def *first)
+{
+	const struct net_presets *p = first->presets;
+	const struct net_def *def;
+	int same = 0;
+
+	for (int i = 0; p->names[i]; i++)
+		str_printf(s, " %s%s%s", first->prefix, p->names[i], p->tail);
+	for (int d = 0; (def = candidate(c, d)); d++)
+		if (def->presets == p && def != first)
+			str_printf(s, "%s%s", same++ ? " and " : ", the same as ", def->prefix);
+	str_printf(s, "%s%s", same ? "," : "", p->note);
+}
+
+/* Whether an architecture before it has the same presets. */
+static int listed_before(const struct net_config *c, int d)
+{
+	for (int i = 0; i < d; i++)
+		if (candidate(c, i)->presets == candidate(c, d)->presets)
+			return 1;
+	return 0;
 }
 
 int net_preset(const char *name, struct net_config *c, struct err *e)
 {
-	size_t n = c->kind == NET_ROUTER ? 1 : sizeof families / sizeof *families;
 	struct str all = {0}, meant = {0};
+	const struct net_def *def;
 
-	for (size_t i = 0; i < n; i++)
-		if (preset_named(name, families[i].prefix, c)) {
-			c->kind = c->kind == NET_ROUTER ? NET_ROUTER : families[i].kind;
+	for (int d = 0; (def = candidate(c, d)); d++) {
+		struct net_config to = *c;
+		size_t skip = strlen(def->prefix);
+
+		to.def = def;
+		if (!strncmp(name, def->prefix, skip) && def->presets->apply(&to, name + skip)) {
+			*c = to;
 			return 0;
 		}
-	for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
-		str_printf(&all, " dit-%s/P", presets[i].name);
-	if (n > 1)
-		str_puts(&all, ", the same as paris- and pixart-,");
-	suggest_preset(&meant, name, n);
-	err_set(e, ERR_USAGE, "no network is called %s; there are%s with a patch size P of 1 to 64%s", name, str_text(&all), str_text(&meant));
+	}
+	for (int d = 0; (def = candidate(c, d)); d++)
+		if (!listed_before(c, d)) {
+			str_puts(&all, d ? ";" : "");
+			list_shared(&all, c, def);
+		}
+	suggest_preset(&meant, name, c);
+	err_set(e, ERR_USAGE, "no network is called %s; there are%s%s", name, str_text(&all), str_text(&meant));
 	str_release(&all);
 	str_release(&meant);
 	return -1;
 }
 
-int net_reads_text(enum net_kind kind)
-{
-	return kind == NET_PARIS || kind == NET_PIXART;
-}
+/* ---- checks ---- */
 
 void net_micro(const struct net_config *c, int64_t n, float *out)
 {
@@ -104,15 +295,13 @@ void net_micro(const struct net_config *c, int64_t n, float *out)
 
 static int check_text(const struct net_config *c, struct err *e)
 {
-	if (!net_reads_text(c->kind))
+	if (!net_reads(c, NET_IN_TEXT))
 		return 0;
 	if (c->text_tokens < 1 || c->text_tokens > 65536 || c->text_width < 1 || c->text_width > 65536)
 		return err_set(e, ERR_USAGE, "a text of %lld tokens of width %lld is out of range", (long long)c->text_tokens,
 		               (long long)c->text_width);
 	if (c->classes)
 		return err_set(e, ERR_USAGE, "a network that reads texts has no classes here, and %lld were asked for", (long long)c->classes);
-	if (c->micro && (c->kind != NET_PIXART || c->hidden % 3))
-		return err_set(e, ERR_USAGE, "size and aspect ratio are for a PixArt network of a width that is a multiple of 3");
 	return 0;
 }
 
@@ -121,142 +310,67 @@ int net_check(const struct net_config *c, struct err *e)
 	if (c->channels < 1 || c->channels > 4096 || c->size < 1 || c->size > 65536)
 		return err_set(e, ERR_USAGE, "a network for %lld channels of %lld x %lld is out of range", (long long)c->channels,
 		               (long long)c->size, (long long)c->size);
-	if (c->patch < 1 || c->size % c->patch)
-		return err_set(e, ERR_USAGE, "patch %lld does not divide the size %lld", (long long)c->patch, (long long)c->size);
-	if (c->hidden < 4 || c->hidden > 65536 || c->hidden % 4)
-		return err_set(e, ERR_USAGE, "hidden width %lld is not a multiple of 4 in 4..65536", (long long)c->hidden);
-	if (c->heads < 1 || c->hidden % c->heads)
-		return err_set(e, ERR_USAGE, "%lld heads do not divide the hidden width %lld", (long long)c->heads,
-		               (long long)c->hidden);
-	if (c->depth < 1 || c->depth > 1000)
-		return err_set(e, ERR_USAGE, "depth %lld is not in 1..1000", (long long)c->depth);
-	if (!(c->mlp_ratio <= 64 && (double)c->hidden * c->mlp_ratio >= 1))
-		return err_set(e, ERR_USAGE, "mlp_ratio %g of a width of %lld is not in 1/width..64", c->mlp_ratio, (long long)c->hidden);
+	if (c->def->check && c->def->check(c, e))
+		return -1;
 	if (c->classes < 0 || c->classes > 10000000 || !(c->class_dropout >= 0 && c->class_dropout < 1))
 		return err_set(e, ERR_USAGE, "%lld classes with dropout %g are out of range", (long long)c->classes,
 		               c->class_dropout);
-	if (c->kind == NET_ROUTER && (c->clusters < 1 || c->clusters > 100000))
+	if (net_is_classifier(c) && (c->clusters < 1 || c->clusters > 100000))
 		return err_set(e, ERR_USAGE, "a router for %lld clusters is out of range", (long long)c->clusters);
-	if (c->reversed && c->kind != NET_DIT)
-		return err_set(e, ERR_USAGE, "reversed time is for a DiT");
-	if (c->kind != NET_ROUTER && c->out_channels != c->channels && c->out_channels != 2 * c->channels)
+	if (!net_is_classifier(c) && c->out_channels != c->channels && c->out_channels != 2 * c->channels)
 		return err_set(e, ERR_USAGE, "%lld output channels for %lld input channels", (long long)c->out_channels,
 		               (long long)c->channels);
 	return check_text(c, e);
 }
 
-/* One list of the whole-number fields serves reading, writing and comparing. The other names are those the released Paris networks
- * are described with. */
-static const struct {
-	const char *key, *other;
-	size_t at;
-	int required;
-} fields[] = {
-    {"in_channels", NULL, offsetof(struct net_config, channels), 1},
-    {"out_channels", NULL, offsetof(struct net_config, out_channels), 0},
-    {"sample_size", "latent_size", offsetof(struct net_config, size), 1},
-    {"patch_size", "patch", offsetof(struct net_config, patch), 1},
-    {"hidden_size", "hidden", offsetof(struct net_config, hidden), 1},
-    {"num_layers", "layers", offsetof(struct net_config, depth), 1},
-    {"num_attention_heads", "heads", offsetof(struct net_config, heads), 1},
-    {"num_classes", NULL, offsetof(struct net_config, classes), 0},
-    {"num_clusters", NULL, offsetof(struct net_config, clusters), 0},
-    {"text_tokens", "max_text_length", offsetof(struct net_config, text_tokens), 0},
-    {"text_embed_dim", "text_width", offsetof(struct net_config, text_width), 0},
-    {"learned_positions", NULL, offsetof(struct net_config, learned_positions), 0},
-    {"time_reversed", NULL, offsetof(struct net_config, reversed), 0},
-    {"micro_conditions", NULL, offsetof(struct net_config, micro), 0},
-};
-
-/* And one of the others; those that are 0 are not written. */
-static const struct {
-	const char *key;
-	size_t at;
-	double lo, hi;
-} reals[] = {
-    {"norm_eps", offsetof(struct net_config, norm_eps), 1e-12, 1},
-    {"norm2_eps", offsetof(struct net_config, norm2_eps), 1e-12, 1},
-    {"time_frequency_shift", offsetof(struct net_config, time_shift), 0, 64},
-    {"position_scale", offsetof(struct net_config, position_scale), 1e-6, 1e6},
-};
-
-static const char *const kinds[] = {[NET_DIT] = "dit", [NET_ROUTER] = "router", [NET_PARIS] = "dit_expert", [NET_PIXART] = "pixart"};
-
-const char *net_kind_name(enum net_kind kind)
+int net_check_noise(const struct net_config *c, struct err *e)
 {
-	return kinds[kind];
+	return c->def->check_noise ? c->def->check_noise(c, e) : 0;
 }
 
-static int64_t *field(const struct net_config *c, size_t i)
+/* ---- config.json ---- */
+
+static int read_fixed(const json_t *o, const char *where, const struct net_field *f, struct err *e)
 {
-	return (int64_t *)((char *)c + fields[i].at);
-}
+	int want = f->initial != 0, flag = want;
 
-static double *real_field(const struct net_config *c, size_t i)
-{
-	return (double *)((char *)c + reals[i].at);
-}
-
-enum { PARIS_FLAGS = 3 };
-static const char *const paris_flags[PARIS_FLAGS] = {"use_text_conditioning", "use_adaln_single", "use_dit_time_embed"};
-
-/* What a file of the released Paris networks leaves out, and what it says that must hold. */
-static int paris_facts(const json_t *o, const char *where, struct net_config *c, struct err *e)
-{
-	int flag;
-
-	for (int i = 0; i < PARIS_FLAGS; i++) {
-		flag = 1;
-		if (jsonio_bool(o, paris_flags[i], 0, &flag, where, e))
-			return -1;
-		if (!flag)
-			return err_set(e, ERR_DATA, "%s: an expert without %s is not known here", where, paris_flags[i]);
-	}
-	flag = 0;
-	if (jsonio_bool(o, "use_class_conditioning", 0, &flag, where, e))
+	if (jsonio_bool(o, f->key, 0, &flag, where, e))
 		return -1;
-	if (flag)
-		return err_set(e, ERR_DATA, "%s: an expert with use_class_conditioning is not known here", where);
-	c->classes = 0; /* num_classes is there even so */
-	c->text_tokens = c->text_tokens ? c->text_tokens : 77;
-	c->text_width = c->text_width ? c->text_width : 768;
-	c->norm_eps = 1e-5;
-	return jsonio_f64(o, "cfg_dropout_prob", 0, 0, 1, &c->class_dropout, where, e);
+	if (flag != want)
+		return err_set(e, ERR_DATA, "%s: an expert %s %s is not known here", where, flag ? "with" : "without", f->key);
+	return 0;
 }
 
-static int read_fields(const json_t *o, const char *where, struct net_config *c, struct err *e)
+static int read_field(const json_t *o, const char *where, struct net_config *c, const struct net_field *f, struct err *e)
 {
-	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-		int other = fields[i].other && !json_object_get(o, fields[i].key) && json_object_get(o, fields[i].other);
-		int sized = c->kind == NET_DIT || c->kind == NET_PIXART || field(c, i) != &c->size;
+	const char *key = f->alias && !json_object_get(o, f->key) && json_object_get(o, f->alias) ? f->alias : f->key;
+	int required = f->flags & NET_REQUIRED;
 
-		if (jsonio_i64(o, other ? fields[i].other : fields[i].key, fields[i].required && sized, 0, INT32_MAX, field(c, i), where, e))
-			return -1;
-	}
-	return 0;
+	if (f->type == NET_FIXED)
+		return read_fixed(o, where, f, e);
+	if (f->type == NET_REAL)
+		return jsonio_f64(o, key, required, f->lo, f->hi, real(c, f), where, e);
+	return jsonio_i64(o, key, required, (int64_t)f->lo, (int64_t)f->hi, whole(c, f), where, e);
 }
 
 static int parse_ours(const json_t *o, const char *where, struct net_config *c, struct err *e)
 {
 	const char *type = NULL;
-	size_t kind = 0;
+	const struct net_def *def;
+	struct str all = {0};
 
 	if (jsonio_str(o, "model_type", 1, &type, where, e))
 		return -1;
-	while (kind < sizeof kinds / sizeof *kinds && strcmp(type, kinds[kind]))
-		kind++;
-	if (kind == sizeof kinds / sizeof *kinds)
-		return err_set(e, ERR_DATA, "%s: model_type \"%s\" is not one this program knows (dit, router, dit_expert, pixart)", where, type);
-	c->kind = (enum net_kind)kind;
-	c->size = kind == NET_ROUTER || kind == NET_PARIS ? 32 : 0; /* which the released configurations do not tell */
-	if (read_fields(o, where, c, e) || (kind == NET_PARIS && paris_facts(o, where, c, e)))
+	if (!(def = net_find(type))) {
+		for (int i = 0; i < NET_COUNT(defs) && defs[i]->record; i++)
+			str_printf(&all, "%s%s", i ? ", " : "", defs[i]->name);
+		err_set(e, ERR_DATA, "%s: model_type \"%s\" is not one this program knows (%s)", where, type, str_text(&all));
+		str_release(&all);
 		return -1;
-	if (jsonio_f64(o, "mlp_ratio", 0, 0, 64, &c->mlp_ratio, where, e) ||
-	    jsonio_f64(o, "class_dropout_prob", 0, 0, 1, &c->class_dropout, where, e) ||
-	    jsonio_f64(o, "time_scale", 0, 1e-6, 1e6, &c->time_scale, where, e))
-		return -1;
-	for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
-		if (jsonio_f64(o, reals[i].key, 0, reals[i].lo, reals[i].hi, real_field(c, i), where, e))
+	}
+	net_init(c, def);
+	for (int i = 0; i < def->nfields; i++)
+		if (read_field(o, where, c, &def->fields[i], e))
 			return -1;
 	return 0;
 }
@@ -264,11 +378,9 @@ static int parse_ours(const json_t *o, const char *where, struct net_config *c, 
 int net_from_json(const json_t *o, const char *where, struct net_config *c, struct err *e)
 {
 	memset(c, 0, sizeof *c);
-	c->mlp_ratio = 4;
-	c->time_scale = 1000;
 	if (diffusers_config(o) ? diffusers_parse(o, where, c, e) : parse_ours(o, where, c, e))
 		return -1;
-	if (c->kind != NET_ROUTER && !c->out_channels)
+	if (!net_is_classifier(c) && !c->out_channels)
 		c->out_channels = c->channels;
 	if (net_check(c, e)) {
 		if (e)
@@ -278,86 +390,78 @@ int net_from_json(const json_t *o, const char *where, struct net_config *c, stru
 	return 0;
 }
 
+static int is_written(const struct net_config *c, const struct net_field *f)
+{
+	if (f->flags & NET_UNWRITTEN)
+		return 0;
+	if (f->flags & (NET_REQUIRED | NET_ALWAYS) || f->type == NET_FIXED)
+		return 1;
+	if (f->flags & NET_DROPOUT)
+		return c->classes || (net_reads(c, NET_IN_TEXT) && c->class_dropout > 0);
+	return f->type == NET_INT ? *whole(c, f) != 0 : *real(c, f) > 0;
+}
+
 void net_to_json(const struct net_config *c, json_t *o)
 {
-	json_object_set_new(o, "model_type", json_string(kinds[c->kind]));
-	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-		if (fields[i].required || *field(c, i))
-			json_object_set_new(o, fields[i].key, json_integer(*field(c, i)));
-	json_object_set_new(o, "mlp_ratio", json_real(c->mlp_ratio));
-	if (c->classes || (net_reads_text(c->kind) && c->class_dropout > 0))
-		json_object_set_new(o, c->kind == NET_PARIS ? "cfg_dropout_prob" : "class_dropout_prob", json_real(c->class_dropout));
-	for (int i = 0; i < PARIS_FLAGS && c->kind == NET_PARIS; i++)
-		json_object_set_new(o, paris_flags[i], json_true());
-	if (c->kind == NET_PARIS)
-		json_object_set_new(o, "use_class_conditioning", json_false());
-	json_object_set_new(o, "time_scale", json_real(c->time_scale));
-	for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
-		if (*real_field(c, i) > 0)
-			json_object_set_new(o, reals[i].key, json_real(*real_field(c, i)));
+	json_object_set_new(o, "model_type", json_string(c->def->name));
+	for (int i = 0; i < c->def->nfields; i++) {
+		const struct net_field *f = &c->def->fields[i];
+
+		if (!is_written(c, f))
+			continue;
+		json_object_set_new(o, f->key,
+		                    f->type == NET_FIXED ? json_boolean(f->initial != 0)
+		                    : f->type == NET_INT ? json_integer(*whole(c, f))
+		                                         : json_real(*real(c, f)));
+	}
 }
 
 const char *net_differs(const struct net_config *a, const struct net_config *b)
 {
-	if (a->kind != b->kind)
+	if (a->def != b->def)
 		return "model_type";
-	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-		if (*field(a, i) != *field(b, i))
-			return fields[i].key;
-	for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
-		if (*real_field(a, i) != *real_field(b, i))
-			return reals[i].key;
-	if (a->mlp_ratio != b->mlp_ratio)
-		return "mlp_ratio";
-	if (a->class_dropout != b->class_dropout)
-		return "class_dropout_prob";
-	return a->time_scale != b->time_scale ? "time_scale" : NULL;
+	for (int i = 0; i < a->def->nfields; i++) {
+		const struct net_field *f = &a->def->fields[i];
+
+		if ((f->type == NET_INT && *whole(a, f) != *whole(b, f)) || (f->type == NET_REAL && *real(a, f) != *real(b, f)))
+			return f->key;
+	}
+	return NULL;
 }
 
-void net_text_inputs(struct tape *t, const struct net_config *c, struct net_input *in)
-{
-	int64_t b = tape_capacity(t), text[3] = {b, c->text_tokens, c->text_width}, micro[2] = {b, 3};
-	enum dtype real = tape_real(t);
+/* ---- recording ---- */
 
-	*in = (struct net_input){0};
-	if (net_reads_text(c->kind))
-		in->text = tape_input(t, real, 3, text, TAPE_BATCHED);
-	if (c->kind == NET_PIXART)
-		in->mask = tape_input(t, real, 2, text, TAPE_BATCHED);
-	if (c->micro)
-		in->micro = tape_input(t, real, 2, micro, TAPE_BATCHED);
+static struct tensor *input(struct tape *t, const struct net_config *c, enum net_input_kind kind)
+{
+	int64_t b = tape_capacity(t), x[4] = {b, c->channels, c->size, c->size}, text[3] = {b, c->text_tokens, c->text_width};
+	int64_t micro[2] = {b, NET_MICRO};
+	const struct {
+		int rank;
+		const int64_t *shape;
+	} of[NET_INPUTS] = {
+	    [NET_IN_X] = {4, x},       [NET_IN_TIME] = {1, x},    [NET_IN_LABEL] = {1, x},
+	    [NET_IN_TEXT] = {3, text}, [NET_IN_MASK] = {2, text}, [NET_IN_MICRO] = {2, micro},
+	};
+
+	return tape_input(t, kind == NET_IN_LABEL ? DT_I32 : tape_real(t), of[kind].rank, of[kind].shape, TAPE_BATCHED);
 }
 
 void net_inputs(struct tape *t, const struct net_config *c, struct net_input *in)
 {
-	int64_t b = tape_capacity(t), x[4] = {b, c->channels, c->size, c->size};
-	enum dtype real = tape_real(t);
-
-	net_text_inputs(t, c, in);
-	in->x = tape_input(t, real, 4, x, TAPE_BATCHED);
-	in->time = tape_input(t, real, 1, x, TAPE_BATCHED);
-	if (c->kind != NET_ROUTER && c->classes)
-		in->label = tape_input(t, DT_I32, 1, x, TAPE_BATCHED);
+	for (int i = 0; i < NET_INPUTS; i++)
+		if (!in->v[i] && net_reads(c, (enum net_input_kind)i))
+			in->v[i] = input(t, c, (enum net_input_kind)i);
 }
 
 struct tensor *net_record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
-	switch (c->kind) {
-	case NET_ROUTER:
-		return router_record(t, p, c, in->x, in->time);
-	case NET_PARIS:
-		return paris_record(t, p, c, in);
-	case NET_PIXART:
-		return pixart_record(t, p, c, in);
-	default:
-		return dit_record(t, p, c, in->x, in->time, in->label);
-	}
+	return c->def->record(t, p, c, in);
 }
 
 static struct tape *record_one(const struct net_config *c, struct params *p)
 {
 	struct tape *t = tape_new(DT_F32, 1);
-	struct net_input in;
+	struct net_input in = {0};
 
 	net_inputs(t, c, &in);
 	net_record(t, p, c, &in);

@@ -7,15 +7,16 @@
 
 #include "tape/tape.h"
 
-enum net_kind {
-	NET_DIT,    /* Peebles & Xie, "Scalable diffusion models with transformers", adaLN-zero */
-	NET_ROUTER, /* the same trunk with a class token and K logits: p(cluster | x_t, t) */
-	NET_PARIS,  /* DiT with adaLN-single and cross-attention to text: the expert of the released Paris ensemble */
-	NET_PIXART  /* PixArt-alpha (Chen et al. 2023): as that, with a perceptron on the text and a mask */
+/* One per architecture (net/netdef.h). */
+struct net_def;
+
+enum net_role {
+	NET_EXPERT,    /* predicts something of a picture, of its shape */
+	NET_CLASSIFIER /* K logits: p(cluster | x_t, t). A router */
 };
 
 struct net_config {
-	enum net_kind kind;
+	const struct net_def *def;
 	int64_t channels;     /* of the picture or latent */
 	int64_t out_channels; /* DiT: as channels, or twice that where a variance is predicted too */
 	int64_t size;         /* height = width */
@@ -23,7 +24,7 @@ struct net_config {
 	double mlp_ratio;
 	int64_t classes;      /* 0: unconditional */
 	double class_dropout; /* probability of the null label (index `classes`) in training; > 0 adds its row to the table */
-	int64_t clusters;     /* router: K */
+	int64_t clusters;     /* classifier: K */
 	double time_scale;    /* the network receives time_scale * t, t in [0, 1] */
 	double norm_eps;      /* added to variances; 0 is 1e-6 */
 	double norm2_eps;     /* of the second norm of a block; 0: as norm_eps */
@@ -35,34 +36,82 @@ struct net_config {
 	double position_scale;           /* PixArt: positions are multiplied by it; 0 is 1 */
 };
 
-/* What a network reads; what the configuration has no use for is NULL. */
+enum net_input_kind { NET_IN_X, NET_IN_TIME, NET_IN_LABEL, NET_IN_TEXT, NET_IN_MASK, NET_IN_MICRO, NET_INPUTS };
+
+/* What a network reads; what the configuration has no use for is NULL. By name, or by number (enum net_input_kind). */
 struct net_input {
-	struct tensor *x, *time; /* (B, channels, size, size); (B), in [0, 1] */
-	struct tensor *label;    /* (B) of DT_I32, where classes > 0, but not of a router, which predicts it */
-	struct tensor *text;     /* (B, text_tokens, text_width) */
-	struct tensor *mask;     /* PixArt: (B, text_tokens), 0 for a token and NET_PADDING for padding; NULL: no padding */
-	struct tensor *micro;    /* (B, 3): height, width, aspect ratio */
+	union {
+		struct {
+			struct tensor *x, *time; /* (B, channels, size, size); (B), in [0, 1] */
+			struct tensor *label;    /* (B) of DT_I32 */
+			struct tensor *text;     /* (B, text_tokens, text_width) */
+			struct tensor *mask;     /* (B, text_tokens), 0 for a token and NET_PADDING for padding; NULL: no padding */
+			struct tensor *micro;    /* (B, NET_MICRO): height, width, aspect ratio */
+		};
+		struct tensor *v[NET_INPUTS];
+	};
 };
-
-/* As config.json says it: "dit", "router", "dit_expert", "pixart". */
-const char *net_kind_name(enum net_kind kind);
-
-/* Whether it is given a text: an expert of Paris, PixArt. */
-int net_reads_text(enum net_kind kind);
 
 /* In a mask, of what is padding. In `micro`: numbers per row. */
 enum { NET_PADDING = -10000, NET_MICRO = 3 };
 
+/* ---- what a configuration is asked for ---- */
+
+enum net_role net_role(const struct net_config *c);
+int net_is_classifier(const struct net_config *c);
+/* There is no network: the weights file holds the samples (diffusion/finitemodel.h). Only channels, size and clusters say something. */
+int net_is_exact(const struct net_config *c);
+int net_reads(const struct net_config *c, enum net_input_kind input);
+/* As config.json says it: "dit", "router", "dit_expert", "pixart"; and as reports do. */
+const char *net_name(const struct net_config *c);
+const char *net_title(const struct net_config *c);
+/* Whether it is another architecture than that a new configuration of its role begins as: then stamps name it. */
+int net_is_named(const struct net_config *c);
+/* Output elements of one sample: out_channels size size, or clusters. */
+int64_t net_elements(const struct net_config *c);
+/* What it predicts where config.json does not say; NULL: config.json must. Empty for a classifier. */
+const char *net_prediction(const struct net_config *c);
+/* Tokens that texts are padded to in training where nothing else is said; 0: as many as the data has. */
+int64_t net_text_tokens(const struct net_config *c);
+/* Name of the parameter that keeps the features of no text; NULL: there is none. */
+const char *net_null_text(const struct net_config *c);
+/* Whether diffusers gives it texts in lower case. */
+int net_lower_case(const struct net_config *c);
+
+/* What a preset sets, as stamps, facts and options call it: number i of the configuration; 0 behind the last. */
+struct net_value {
+	const char *name; /* "patch", "hidden", .. */
+	int whole;        /* i says it, else f */
+	int64_t i;
+	double f;
+};
+int net_shape(const struct net_config *c, int i, struct net_value *v);
+/* ERR_USAGE where the architecture has no such value. */
+int net_shape_set(struct net_config *c, const char *name, int64_t value, struct err *e);
+/* The other's architecture and all of these values. */
+void net_shape_copy(struct net_config *c, const struct net_config *from);
+
 /* n rows of `micro` for whole square pictures of 8 pixels across an element of a latent, as PixArt's autoencoder makes them. */
 void net_micro(const struct net_config *c, int64_t n, float *out);
 
-/* A preset by name: dit-nano dit-micro dit-mini dit-s dit-b dit-l dit-xl, each with /PATCH (1, 2, 4, 8 ..), into the fields
- * patch, hidden, depth, heads, mlp_ratio; and unless the kind is NET_ROUTER, the same with paris- and pixart- in the place of dit-, which
- * is the kind. Unknown: ERR_USAGE, listing them. */
+/* ---- making one ---- */
+
+/* The architecture that is the first of its role; that of a name in config.json, or NULL. */
+const struct net_def *net_first(enum net_role role);
+const struct net_def *net_find(const char *name);
+/* No network, but samples. */
+const struct net_def *net_exact_of(enum net_role role);
+/* All fields as they are where nothing is said of them. */
+void net_init(struct net_config *c, const struct net_def *def);
+
+/* A preset by name sets what net_shape lists: dit-nano dit-micro dit-mini dit-s dit-b dit-l dit-xl, each with /PATCH (1, 2, 4, 8 ..). Unless
+ * it is a classifier, the same with paris- and pixart- in the place of dit-, which sets the architecture. Unknown: ERR_USAGE, listing them. */
 int net_preset(const char *name, struct net_config *c, struct err *e);
 
 /* Whether the numbers fit together (size a multiple of patch, hidden of heads and of 4, ..): ERR_USAGE names what does not. */
 int net_check(const struct net_config *c, struct err *e);
+/* Whether it can predict noise, or what holds noise as a velocity does: ERR_USAGE where most of it cannot pass through the network. */
+int net_check_noise(const struct net_config *c, struct err *e);
 
 /* config.json, both ways: ours, that of the released Paris networks, and diffusers' of DiT and PixArt. Unknown keys are ignored;
  * missing ones ERR_DATA. net_to_json adds to an object. */
@@ -72,9 +121,7 @@ void net_to_json(const struct net_config *c, json_t *o);
 /* 0 when equal, else the name of the first field that differs. */
 const char *net_differs(const struct net_config *a, const struct net_config *b);
 
-/* Inputs of the tape for text, mask and sizes where the configuration reads them; the rest of *in is NULL. */
-void net_text_inputs(struct tape *t, const struct net_config *c, struct net_input *in);
-/* Inputs for all that it reads. */
+/* Make inputs of the tape for what the configuration reads and *in does not have yet. */
 void net_inputs(struct tape *t, const struct net_config *c, struct net_input *in);
 
 /* Record the network. Returns (B, out_channels, size, size), or logits (B, clusters) for a router, contiguous. B is the tape's

@@ -1,10 +1,10 @@
-/* Records PixArt-alpha. */
-#include "net/pixart.h"
-
+/* PixArt-alpha (Chen et al. 2023): DiT with adaLN-single and cross-attention to a text, with a perceptron on the text and a mask. */
 #include <assert.h>
 #include <stdio.h>
 
+#include "core/jsonio.h"
 #include "net/trunk.h"
+#include "net/trunkconfig.h"
 #include "tape/ops.h"
 
 static const struct trunk_names pixart_names = {
@@ -45,15 +45,17 @@ static struct tensor *micro_conditions(const struct trunk *k, struct tensor *mic
 	return op_concat(k->t, 1, 2, part);
 }
 
+static const char null_text_name[] = "y_embedder.y_embedding";
+
 /* The features of no text: kept with the weights, read by nobody here. */
 static void null_text(const struct trunk *k)
 {
 	int64_t shape[2] = {k->c->text_tokens, k->c->text_width};
 
-	tape_param(k->t, k->p, "y_embedder.y_embedding", 2, shape, PARAM_FROZEN, init_zero);
+	tape_param(k->t, k->p, null_text_name, 2, shape, PARAM_FROZEN, init_zero);
 }
 
-struct tensor *pixart_record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
+static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
 	struct trunk k = {t, p, c, &pixart_names};
 	struct tensor *tokens = trunk_tokens(&k, in->x), *time = trunk_time(&k, in->time), *modulation, *text;
@@ -69,3 +71,97 @@ struct tensor *pixart_record(struct tape *t, struct params *p, const struct net_
 		tokens = trunk_block_single(&k, i, tokens, modulation, text, in->mask);
 	return trunk_final_single(&k, tokens, time);
 }
+
+static const struct net_field fields[] = {
+    NET_PICTURE_FIELDS(0), TRUNK_SHAPE_FIELDS, NET_CLASS_FIELDS, NET_CLUSTER_FIELDS, NET_TEXT_FIELDS(0, 0), TRUNK_POSITION_FIELD,
+    {"micro_conditions", NULL, NULL, NET_INT, NET_AT(micro), 0, 0, INT32_MAX, 0},
+    TRUNK_MLP_FIELD, NET_DROPOUT_FIELD("class_dropout_prob", NULL), NET_TIME_FIELD, TRUNK_NUMBER_FIELDS(0),
+};
+static const struct net_reads inputs[] = {
+    {NET_IN_X, 0}, {NET_IN_TIME, 0}, {NET_IN_TEXT, 0}, {NET_IN_MASK, 0}, {NET_IN_MICRO, NET_AT(micro)}};
+
+static int check(const struct net_config *c, struct err *e)
+{
+	if (c->micro && c->hidden % 3)
+		return err_set(e, ERR_USAGE, "size and aspect ratio are for a PixArt network of a width that is a multiple of 3");
+	return trunk_check(c, e);
+}
+
+static const char norm_type[] = "ada_norm_single";
+
+static int parse_diffusers(const json_t *o, const char *where, struct net_config *c, struct err *e)
+{
+	int micro;
+	double scale;
+
+	c->size = 128;
+	c->out_channels = 8;
+	if (trunk_from_diffusers(o, where, norm_type, c, e))
+		return -1;
+	micro = c->size == 128;
+	scale = (double)(c->size / 64 > 1 ? c->size / 64 : 1);
+	c->text_tokens = 120;
+	c->text_width = 4096;
+	if (json_is_integer(json_object_get(o, "caption_channels")))
+		c->text_width = json_integer_value(json_object_get(o, "caption_channels"));
+	if (json_is_number(json_object_get(o, "interpolation_scale")))
+		scale = json_number_value(json_object_get(o, "interpolation_scale"));
+	if (!json_is_null(json_object_get(o, "use_additional_conditions")) &&
+	    jsonio_bool(o, "use_additional_conditions", 0, &micro, where, e))
+		return -1;
+	if (!(scale > 1e-6 && scale < 1e6))
+		return err_set(e, ERR_DATA, "%s: interpolation_scale %g is out of range", where, scale);
+	c->micro = micro;
+	c->position_scale = 1 / scale;
+	return 0;
+}
+
+static const struct net_diffusers diffusers = {"PixArtTransformer2DModel", norm_type, parse_diffusers};
+
+static const struct rename diffusers_rules[] = {
+    {"x_embedder.proj.*", {"pos_embed.proj.*"}, 0},
+    {"pos_embed", {NULL}, 0},
+    {"t_embedder.mlp.0.*", {"adaln_single.emb.timestep_embedder.linear_1.*"}, 0},
+    {"t_embedder.mlp.2.*", {"adaln_single.emb.timestep_embedder.linear_2.*"}, 0},
+    {"csize_embedder.mlp.0.*", {"adaln_single.emb.resolution_embedder.linear_1.*"}, 0},
+    {"csize_embedder.mlp.2.*", {"adaln_single.emb.resolution_embedder.linear_2.*"}, 0},
+    {"ar_embedder.mlp.0.*", {"adaln_single.emb.aspect_ratio_embedder.linear_1.*"}, 0},
+    {"ar_embedder.mlp.2.*", {"adaln_single.emb.aspect_ratio_embedder.linear_2.*"}, 0},
+    {"t_block.1.*", {"adaln_single.linear.*"}, 0},
+    {"y_embedder.y_proj.fc1.*", {"caption_projection.linear_1.*"}, 0},
+    {"y_embedder.y_proj.fc2.*", {"caption_projection.linear_2.*"}, 0},
+    {"y_embedder.y_embedding", {NULL}, 0},
+    TRUNK_DIFFUSERS_QKV,
+    {"blocks.#.attn.proj.*", {TRUNK_DIFFUSERS_BLOCK "attn1.to_out.0.*"}, 0},
+    {"blocks.#.cross_attn.q_linear.*", {TRUNK_DIFFUSERS_BLOCK "attn2.to_q.*"}, 0},
+    {"blocks.#.cross_attn.kv_linear.*", {TRUNK_DIFFUSERS_BLOCK "attn2.to_k.*", TRUNK_DIFFUSERS_BLOCK "attn2.to_v.*"}, 0},
+    {"blocks.#.cross_attn.proj.*", {TRUNK_DIFFUSERS_BLOCK "attn2.to_out.0.*"}, 0},
+    {"blocks.#.mlp.fc1.*", {TRUNK_DIFFUSERS_BLOCK "ff.net.0.proj.*"}, 0},
+    {"blocks.#.mlp.fc2.*", {TRUNK_DIFFUSERS_BLOCK "ff.net.2.*"}, 0},
+    {"blocks.#.scale_shift_table", {TRUNK_DIFFUSERS_BLOCK "scale_shift_table"}, 0},
+    {"final_layer.linear.*", {"proj_out.*"}, 0},
+    {"final_layer.scale_shift_table", {"scale_shift_table"}, 0},
+};
+
+static const struct renames diffusers_names = {
+    .sign = "adaln_single.linear.weight", .v = diffusers_rules, .n = NET_COUNT(diffusers_rules)};
+static const struct renames *const families[] = {&diffusers_names, NULL};
+
+const struct net_def net_pixart = {
+    .name = "pixart",
+    .role = NET_EXPERT,
+    .fields = fields,
+    .nfields = NET_COUNT(fields),
+    .inputs = inputs,
+    .ninputs = NET_COUNT(inputs),
+    .check = check,
+    .check_noise = trunk_check_noise,
+    .record = record,
+    .prefix = "pixart-",
+    .presets = &trunk_presets,
+    .text_tokens = 120,
+    .null_text = null_text_name,
+    .lower_case = 1,
+    .diffusers = &diffusers,
+    .families = families,
+};

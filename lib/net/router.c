@@ -1,7 +1,6 @@
-/* Records the router. */
-#include "net/router.h"
-
+/* The router of the released Paris ensemble: the trunk of DiT with a class token and K logits, under that router's tensor names. */
 #include "net/trunk.h"
+#include "net/trunkconfig.h"
 #include "tape/ops.h"
 
 static const struct trunk_names paris_names = {
@@ -36,12 +35,32 @@ static struct tensor *head(const struct trunk *k, struct tensor *tokens)
 	return trunk_linear(k, x, "head.4", k->c->clusters, init_zero, -1);
 }
 
-struct tensor *router_record(struct tape *t, struct params *p, const struct net_config *c, struct tensor *x, struct tensor *time)
+static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
 	struct trunk k = {t, p, c, &paris_names};
-	struct tensor *tokens = with_class_token(&k, trunk_tokens(&k, x)), *act = op_unary(t, trunk_time(&k, time), UNARY_SILU);
+	struct tensor *tokens = with_class_token(&k, trunk_tokens(&k, in->x)), *act = op_unary(t, trunk_time(&k, in->time), UNARY_SILU);
 
 	for (int64_t i = 0; i < c->depth; i++)
 		tokens = trunk_block(&k, i, tokens, act);
 	return head(&k, tokens);
 }
+
+static const struct net_field fields[] = {
+    NET_PICTURE_FIELDS(32), TRUNK_SHAPE_FIELDS, NET_CLASS_FIELDS, NET_CLUSTER_FIELDS, TRUNK_POSITION_FIELD,
+    TRUNK_MLP_FIELD, NET_DROPOUT_FIELD("class_dropout_prob", NULL), NET_TIME_FIELD, TRUNK_NUMBER_FIELDS(0),
+};
+static const struct net_reads inputs[] = {{NET_IN_X, 0}, {NET_IN_TIME, 0}};
+
+const struct net_def net_router = {
+    .name = "router",
+    .role = NET_CLASSIFIER,
+    .fields = fields,
+    .nfields = NET_COUNT(fields),
+    .inputs = inputs,
+    .ninputs = NET_COUNT(inputs),
+    .check = trunk_check,
+    .record = record,
+    .prefix = "dit-",
+    .presets = &trunk_presets,
+    .prediction = "",
+};

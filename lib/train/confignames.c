@@ -23,6 +23,6 @@ void config_names(const struct trainer *r, json_t *o)
 	if (*m->partition)
 		json_object_set_new(o, "partition", json_string(m->partition));
 	put_names(o, "cluster_names", m->cluster_names, info->clusters);
-	if (r->net.classes && r->net.kind != NET_ROUTER)
+	if (r->net.classes && !net_is_classifier(&r->net))
 		put_names(o, "class_names", r->o->condition == CONDITION_CLUSTER ? m->cluster_names : m->class_names, r->net.classes);
 }

@@ -18,12 +18,12 @@ static void measure(struct noised *z, int64_t n, const struct net_config *c)
 {
 	z->rows = n;
 	z->d = c->channels * c->size * c->size;
-	z->text_tokens = net_reads_text(c->kind) ? c->text_tokens : 0;
+	z->text_tokens = net_reads(c, NET_IN_TEXT) ? c->text_tokens : 0;
 	z->row_bytes[NOISED_VECTORS] = VECTORS * sizeof(float);
 	z->row_bytes[NOISED_X0] = (size_t)z->d * sizeof(float);
 	z->row_bytes[NOISED_TEXT] = (size_t)(z->text_tokens * c->text_width) * sizeof(float);
-	z->row_bytes[NOISED_MASK] = c->kind == NET_PIXART ? (size_t)z->text_tokens * sizeof(float) : 0;
-	z->row_bytes[NOISED_MICRO] = c->micro ? NET_MICRO * sizeof(float) : 0;
+	z->row_bytes[NOISED_MASK] = net_reads(c, NET_IN_MASK) ? (size_t)z->text_tokens * sizeof(float) : 0;
+	z->row_bytes[NOISED_MICRO] = net_reads(c, NET_IN_MICRO) ? NET_MICRO * sizeof(float) : 0;
 }
 
 static size_t part_bytes(const struct noised *z, int part, int64_t n)
@@ -205,7 +205,7 @@ static int32_t label_of(const struct rows *r, int64_t i)
 	const struct objective *o = r->o;
 	int32_t y;
 
-	if (o->kind == NET_ROUTER)
+	if (o->classifier)
 		return r->clean->cluster[i];
 	if (o->condition == CONDITION_NONE)
 		return 0;
@@ -275,25 +275,25 @@ void loss_record(struct loss_tape *l, const struct net_config *c, struct params 
 {
 	struct tape *t = tape_new(real, capacity);
 	int64_t shape[4] = {capacity, c->channels, c->size, c->size};
-	struct net_input in;
+	struct net_input in = {0};
 	struct tensor *eps;
 
 	*l = (struct loss_tape){.tape = t, .x0 = tape_input(t, real, 4, shape, TAPE_BATCHED), .alpha = vector(t), .sigma = vector(t)};
 	l->t = vector(t);
-	if (c->kind == NET_ROUTER || c->classes)
+	if (net_is_classifier(c) || net_reads(c, NET_IN_LABEL))
 		l->label = tape_input(t, DT_I32, 1, shape, TAPE_BATCHED);
 	eps = op_noise(t, 4, shape);
 	l->x = op_qsample(t, l->x0, eps, l->alpha, l->sigma);
 	l->network = tape_mark(t);
-	net_text_inputs(t, c, &in);
 	in.x = l->x;
 	in.time = l->t;
-	in.label = c->kind == NET_ROUTER ? NULL : l->label;
+	in.label = net_is_classifier(c) ? NULL : l->label;
+	net_inputs(t, c, &in);
 	l->text = in.text;
 	l->mask = in.mask;
 	l->micro = in.micro;
 	l->out = net_record(t, p, c, &in);
-	if (c->kind == NET_ROUTER) {
+	if (net_is_classifier(c)) {
 		l->loss = op_xent(t, l->out, l->label);
 	} else {
 		l->from_x0 = vector(t);

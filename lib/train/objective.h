@@ -10,11 +10,11 @@
 enum condition_kind { CONDITION_NONE, CONDITION_CLASS, CONDITION_CLUSTER };
 
 struct objective {
-	enum net_kind kind;
+	int classifier; /* a router: it learns the cluster, and no label is told */
 	const struct path *path;
-	enum prediction prediction; /* DiT */
+	enum prediction prediction; /* of an expert */
 	struct time_law time;
-	enum condition_kind condition; /* where the DiT's labels come from */
+	enum condition_kind condition; /* where an expert's labels come from */
 	int64_t classes;
 	double class_dropout;
 	int64_t d; /* elements of a sample */
@@ -52,7 +52,7 @@ struct noised {
 	int64_t rows, d, text_tokens;
 	size_t row_bytes[NOISED_PARTS];                         /* of one sample; 0: the network does not read it */
 	float *t, *weight, *alpha, *sigma, *from_x0, *from_eps; /* (rows), host */
-	int32_t *label;                                         /* (rows), host: a DiT's condition, or a router's cluster */
+	int32_t *label;                                         /* (rows), host: an expert's condition, or a router's cluster */
 	float *mask;                                            /* (rows, text_tokens), host, or NULL */
 	float *inputs;                                          /* on the device: the parts; the vectors in the order above */
 	/* On a device of several streams a batch arrives beside the work on the one before it, in one of two places by turns. */

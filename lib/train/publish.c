@@ -15,7 +15,7 @@
 
 static char *weights_path(const struct trainer *r)
 {
-	return path_join(r->o->out, model_weights_name(r->o->net.kind));
+	return path_join(r->o->out, model_weights_name(net_role(&r->o->net)));
 }
 
 int already_done(struct trainer *r, struct err *e)
@@ -50,11 +50,11 @@ char *trainer_config(const struct trainer *r)
 	char *text;
 	json_t *extra = json_object();
 
-	if (r->net.kind != NET_ROUTER)
+	if (!net_is_classifier(&r->net))
 		snprintf(c.prediction, sizeof c.prediction, "%s", prediction_name(r->o->prediction));
 	c.cluster_sizes = mem_zalloc((size_t)info->clusters, sizeof *c.cluster_sizes);
 	memcpy(c.cluster_sizes, info->sizes, (size_t)info->clusters * sizeof *c.cluster_sizes);
-	json_object_set_new(extra, "condition", json_string(net_reads_text(r->net.kind) ? "text" : conditions[r->o->condition]));
+	json_object_set_new(extra, "condition", json_string(net_reads(&r->net, NET_IN_TEXT) ? "text" : conditions[r->o->condition]));
 	config_names(r, extra);
 	json_object_set_new(extra, "training", json_loads(r->stamp, 0, NULL));
 	text = model_config_text(&c, extra);
@@ -98,7 +98,7 @@ int publish(struct trainer *r, struct err *e)
 	int rc;
 
 	snprintf(step, sizeof step, "%" PRId64, best ? s->best_step : s->step);
-	rc = r->net.kind != NET_ROUTER && r->o->prediction == PREDICT_EPSILON && write_mean(r, e) ? -1 : 0;
+	rc = !net_is_classifier(&r->net) && r->o->prediction == PREDICT_EPSILON && write_mean(r, e) ? -1 : 0;
 	rc = rc || write_config(r, e) || model_write_weights(path, &r->params, r->device, best ? s->best : s->ema, texts, 3, e) ? -1 : 0;
 	mem_free(path);
 	return rc;

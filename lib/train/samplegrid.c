@@ -84,7 +84,7 @@ static int put_texts(struct trainer *r, struct err *e)
 	int32_t *rows;
 	int rc = 0;
 
-	if (!net_reads_text(r->net.kind))
+	if (!net_reads(&r->net, NET_IN_TEXT))
 		return 0;
 	if (!(text = mem_try((size_t)n, (size_t)m * sizeof *text, "texts of samples", e)))
 		return -1;
@@ -178,7 +178,7 @@ int sample_grid(struct trainer *r, struct err *e)
 	if (r->net.channels != 1 && r->net.channels != 3)
 		return err_set(e, ERR_USAGE, "--sample-every draws nothing: latents of %lld channels are no pictures", (long long)r->net.channels);
 	trainer_bind(r, r->state.ema);
-	rc = r->net.kind == NET_ROUTER ? draw_routing(r, e) : put_texts(r, e) ? -1 : draw_samples(r, e);
+	rc = net_is_classifier(&r->net) ? draw_routing(r, e) : put_texts(r, e) ? -1 : draw_samples(r, e);
 	trainer_bind(r, r->state.values);
 	return rc;
 }

@@ -13,7 +13,7 @@
 
 static int has_null_text(const struct trainer *r)
 {
-	return net_reads_text(r->o->net.kind) && r->o->text_drop > 0;
+	return net_reads(&r->o->net, NET_IN_TEXT) && r->o->text_drop > 0;
 }
 
 static char *null_text_path(const struct trainer *r)
@@ -76,15 +76,15 @@ int null_text_open(struct trainer *r, struct err *e)
 
 void null_text_keep(const struct trainer *r, float *values)
 {
-	int i = r->null_text ? params_find(&r->params, "y_embedder.y_embedding") : -1;
+	int i = r->null_text && net_null_text(&r->net) ? params_find(&r->params, net_null_text(&r->net)) : -1;
 
 	if (i >= 0)
 		text_expand(values + r->params.v[i].offset, r->null_text, r->params.v[i].count);
 }
 
-static int hash_weights(const char *dir, enum net_kind kind, char hex[65], struct err *e)
+static int hash_weights(const char *dir, enum net_role role, char hex[65], struct err *e)
 {
-	char *path = model_weights_path(dir, kind, e);
+	char *path = model_weights_path(dir, role, e);
 	int rc = path ? weightfile_hash_at(path, hex, e) : -1;
 
 	mem_free(path);
@@ -105,7 +105,7 @@ int start_open(struct trainer *r, struct stamp *s, struct err *e)
 	sha256_text(config, hex);
 	mem_free(config);
 	stamp_input(s, "from_config", hex);
-	if (hash_weights(r->o->from, r->from.net.kind, hex, e))
+	if (hash_weights(r->o->from, net_role(&r->from.net), hex, e))
 		return -1;
 	stamp_input(s, "from", hex);
 	return 0;

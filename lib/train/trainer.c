@@ -23,12 +23,9 @@
 #include "train/step.h"
 #include "train/trainlog.h"
 
-enum { PIXART_TOKENS = 120 };
-
-struct train_options train_defaults(enum net_kind kind)
+struct train_options train_defaults(enum net_role role)
 {
 	struct train_options o = {
-	    .net = {.kind = kind, .mlp_ratio = 4, .time_scale = 1000},
 	    .cluster = DATASET_ALL,
 	    .class_dropout = .1,
 	    .text_drop = .1,
@@ -42,7 +39,7 @@ struct train_options train_defaults(enum net_kind kind)
 	    .eps = 1e-8,
 	    .clip = 1,
 	    .validate_samples = 512,
-	    .keep_best = kind == NET_ROUTER,
+	    .keep_best = role == NET_CLASSIFIER,
 	    .max_skipped = 20,
 	    .max_skipped_share = .1,
 	    .verify = 1,
@@ -51,6 +48,7 @@ struct train_options train_defaults(enum net_kind kind)
 	    .log_every = 10,
 	};
 
+	net_init(&o.net, net_first(role));
 	return o;
 }
 
@@ -89,19 +87,22 @@ static int make_stamp(struct trainer *r, struct err *e)
 {
 	const struct train_options *o = r->o;
 	struct stamp *s = stamp_new(o->program);
+	struct net_value v;
 	char hex[65];
 
-	stamp_i64(s, "patch", o->net.patch);
-	stamp_i64(s, "hidden", o->net.hidden);
-	stamp_i64(s, "depth", o->net.depth);
-	stamp_i64(s, "heads", o->net.heads);
-	stamp_f64(s, "mlp_ratio", o->net.mlp_ratio);
-	if (net_reads_text(o->net.kind)) {
-		stamp_text(s, "network", net_kind_name(o->net.kind));
+	for (int i = 0; net_shape(&o->net, i, &v); i++) {
+		if (v.whole)
+			stamp_i64(s, v.name, v.i);
+		else
+			stamp_f64(s, v.name, v.f);
+	}
+	if (net_is_named(&o->net))
+		stamp_text(s, "network", net_name(&o->net));
+	if (net_reads(&o->net, NET_IN_TEXT)) {
 		stamp_i64(s, "text_tokens", o->net.text_tokens);
 		stamp_f64(s, "text_drop", o->text_drop);
 	}
-	if (o->net.kind != NET_ROUTER) {
+	if (!net_is_classifier(&o->net)) {
 		stamp_text(s, "predict", prediction_name(o->prediction));
 		stamp_text(s, "condition", conditions[o->condition]);
 		if (o->condition == CONDITION_CLASS || (o->condition == CONDITION_CLUSTER && o->class_dropout > 0))
@@ -165,7 +166,7 @@ static int check_options(const struct train_options *o, struct err *e)
 		return err_set(e, ERR_USAGE, "learning rate %g with a warm-up of %" PRId64 " steps", o->lr, o->warmup);
 	if (o->init_from && o->from)
 		return err_set(e, ERR_USAGE, "weights to go on from and a network to start from are two beginnings");
-	if (net_reads_text(o->net.kind) && o->condition != CONDITION_NONE)
+	if (net_reads(&o->net, NET_IN_TEXT) && o->condition != CONDITION_NONE)
 		return err_set(e, ERR_USAGE, "a network that reads texts is told no %s", conditions[o->condition]);
 	return 0;
 }
@@ -177,21 +178,20 @@ static int fit_network(struct trainer *r, struct err *e)
 	const struct dataset_info *info = dataset_info(r->data);
 	struct net_config *c = &r->net;
 
-	*c = o->net;
+	net_init(c, o->net.def);
+	net_shape_copy(c, &o->net);
 	if (info->height != info->width)
 		return err_set(e, ERR_DATA, "%s: samples are %d x %d; networks take squares (shard with --size)", o->shards,
 		               info->width, info->height);
 	c->channels = c->out_channels = info->channels;
 	c->size = info->height;
-	c->time_scale = 1000;
-	c->norm_eps = c->kind == NET_PARIS ? 1e-5 : 0;
-	if (net_reads_text(c->kind)) {
+	if (net_reads(c, NET_IN_TEXT)) {
 		c->text_tokens = info->text_tokens;
 		c->text_width = info->text_width;
 	}
 	c->classes = 0;
-	c->class_dropout = net_reads_text(c->kind) ? o->text_drop : 0;
-	if (c->kind == NET_ROUTER) {
+	c->class_dropout = net_reads(c, NET_IN_TEXT) ? o->text_drop : 0;
+	if (net_is_classifier(c)) {
 		c->out_channels = 0;
 		c->clusters = info->clusters;
 	} else if (o->condition == CONDITION_CLASS) {
@@ -205,12 +205,7 @@ static int fit_network(struct trainer *r, struct err *e)
 	}
 	if (start_config(r, e) || net_check(c, e))
 		return -1;
-	if (c->kind != NET_ROUTER && o->prediction == PREDICT_VELOCITY && c->patch * c->patch * c->channels > c->hidden)
-		return err_set(e, ERR_USAGE,
-		               "a velocity cannot be predicted: a patch has %" PRId64 " numbers and the network is only %" PRId64
-		               " wide, so most of the noise cannot pass through it; predict x0, or take a smaller patch",
-		               c->patch * c->patch * c->channels, c->hidden);
-	return 0;
+	return o->prediction == PREDICT_VELOCITY ? net_check_noise(c, e) : 0;
 }
 
 static void fit_objective(struct trainer *r)
@@ -218,7 +213,7 @@ static void fit_objective(struct trainer *r)
 	const struct train_options *o = r->o;
 
 	r->objective = (struct objective){
-	    .kind = r->net.kind,
+	    .classifier = net_is_classifier(&r->net),
 	    .path = &path_linear,
 	    .prediction = o->prediction,
 	    .time = o->time,
@@ -239,14 +234,13 @@ static int64_t held_count(const struct dataset_info *info, int cluster)
 	return n;
 }
 
-/* Texts that T5 reads are of any length up to one that is not in the data. */
 static int64_t text_tokens(const struct trainer *r)
 {
 	const struct net_config *c = &r->o->net;
 
-	if (c->text_tokens || c->kind != NET_PIXART)
+	if (c->text_tokens || !net_text_tokens(c))
 		return c->text_tokens;
-	return r->from.net.text_tokens ? r->from.net.text_tokens : PIXART_TOKENS;
+	return r->from.net.text_tokens ? r->from.net.text_tokens : net_text_tokens(c);
 }
 
 static int open_data(struct trainer *r, struct err *e)
@@ -257,7 +251,7 @@ static int open_data(struct trainer *r, struct err *e)
 	                            .verify = o->verify,
 	                            .deviations = 1,
 	                            .mirrored = o->flip,
-	                            .text = net_reads_text(o->net.kind),
+	                            .text = net_reads(&o->net, NET_IN_TEXT),
 	                            .text_tokens = text_tokens(r),
 	                            .pool = r->device->pool};
 	const struct dataset_info *info;

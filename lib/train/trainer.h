@@ -63,7 +63,7 @@ struct train_options {
 };
 
 /* The field's usual values: AdamW (.9, .999), eps 1e-8, no decay, clip 1, constant rate 1e-4. */
-struct train_options train_defaults(enum net_kind kind);
+struct train_options train_defaults(enum net_role role);
 
 /* One line of the log, for a human too. */
 struct train_step {

@@ -136,12 +136,12 @@ int validate(struct trainer *r, double *loss, json_t **detail, struct err *e)
 		objective_validate(&r->objective, &r->noised, &r->loss, n, &clean, first, total);
 		tape_run(r->loss.tape, n, 0, r->loss.forward_end);
 		device_get(dev, each, tape_data(r->loss.tape, r->loss.loss), (size_t)n * sizeof *each);
-		if (r->net.kind == NET_ROUTER)
+		if (net_is_classifier(&r->net))
 			device_get(dev, out, tape_data(r->loss.tape, r->loss.out), (size_t)(n * r->net.clusters) * sizeof *out);
 		rc = dev->error(dev, e);
 		for (int64_t i = 0; i < n; i++) {
 			sum += each[i];
-			if (r->net.kind == NET_ROUTER)
+			if (net_is_classifier(&r->net))
 				tally_add(&y, r->noised.t[i], out + i * r->net.clusters, r->net.clusters, r->noised.label[i],
 				          each[i]);
 		}
@@ -149,7 +149,7 @@ int validate(struct trainer *r, double *loss, json_t **detail, struct err *e)
 	trainer_bind(r, r->state.values);
 	*loss = sum / (double)total;
 	if (!rc && detail)
-		*detail = r->net.kind == NET_ROUTER ? tally_json(&y) : NULL;
+		*detail = net_is_classifier(&r->net) ? tally_json(&y) : NULL;
 	part_release(&p);
 	mem_free(each);
 	mem_free(out);

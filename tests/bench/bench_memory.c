@@ -12,6 +12,7 @@
 #include "file/manifest.h"
 #include "file/npy.h"
 #include "file/shard.h"
+#include "net/netdef.h"
 #include "tests/bench/meter.h"
 #include "train/trainer.h"
 
@@ -19,12 +20,12 @@ enum { SAMPLES = 256, STEPS = 10000, EVERY = 1000 };
 
 static const struct run {
 	const char *name, *preset;
-	enum net_kind kind;
+	const struct net_def *def;
 	int64_t channels, size, batch, accumulate, recompute;
 } runs[] = {
-    {"plan dit-micro/4, batch 64", "dit-micro/4", NET_DIT, 3, 32, 64, 1, 0},
-    {"plan dit-mini/4, batch 64 in 2, recomputed", "dit-mini/4", NET_DIT, 3, 32, 64, 2, 1},
-    {"plan router dit-nano/4, batch 128", "dit-nano/4", NET_ROUTER, 3, 32, 128, 1, 0},
+    {"plan dit-micro/4, batch 64", "dit-micro/4", &net_dit, 3, 32, 64, 1, 0},
+    {"plan dit-mini/4, batch 64 in 2, recomputed", "dit-mini/4", &net_dit, 3, 32, 64, 2, 1},
+    {"plan router dit-nano/4, batch 128", "dit-nano/4", &net_router, 3, 32, 128, 1, 0},
 };
 
 static char dir[] = "/tmp/ddm-bench-XXXXXX";
@@ -109,7 +110,7 @@ static void look(void *arg, const struct train_step *s)
 
 static struct train_options options(const struct run *r, const char *shards, const char *out)
 {
-	struct train_options o = train_defaults(r->kind);
+	struct train_options o = train_defaults(r->def->role);
 	struct err e = {0};
 
 	must(net_preset(r->preset, &o.net, &e), &e);
@@ -165,7 +166,7 @@ static int measure_plan(const struct bench *b, struct device *d, const struct ru
 
 static int measure_growth(const struct bench *b, struct device *d)
 {
-	static const struct run tiny = {"memory growth over 10,000 steps", "dit-nano/4", NET_DIT, 1, 8, 4, 1, 0};
+	static const struct run tiny = {"memory growth over 10,000 steps", "dit-nano/4", &net_dit, 1, 8, 4, 1, 0};
 	char *shards, *out;
 	struct train_options o;
 	struct watch w;

@@ -13,6 +13,7 @@
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "net/model.h"
+#include "net/netdef.h"
 #include "tests/bench/meter.h"
 
 /* The last but one is the demo's network. */
@@ -60,7 +61,7 @@ static void write_net(struct device *d, const char *dir, const char *sub, const 
 	struct err e = {0};
 	float *values;
 
-	*c = (struct net_config){.kind = router ? NET_ROUTER : NET_DIT, .channels = w->channels, .size = w->size, .time_scale = 1000};
+	*c = (struct net_config){.def = router ? &net_router : &net_dit, .channels = w->channels, .size = w->size, .time_scale = 1000};
 	must(net_preset(router ? w->router : w->preset, c, &e), &e);
 	if (router)
 		m.clusters = c->clusters = w->experts;
@@ -72,7 +73,7 @@ static void write_net(struct device *d, const char *dir, const char *sub, const 
 	values = mem_zalloc((size_t)p.total, sizeof *values);
 	params_init(&p, seed, values);
 	config = path_join(folder, "config.json");
-	weights = path_join(folder, model_weights_name(c->kind));
+	weights = path_join(folder, model_weights_name(net_role(c)));
 	text = model_config_text(&m, NULL);
 	must(dir_make(folder, &e) || commit_bytes(config, text, strlen(text), &e) ||
 	         model_write_weights(weights, &p, d, values, NULL, 0, &e), &e);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/mem.h"
+#include "net/netdef.h"
 #include "tests/bench/meter.h"
 #include "train/objective.h"
 #include "train/update.h"
@@ -45,7 +46,7 @@ static void die(const struct err *e)
 static void start(struct setup *s, const struct work *w)
 {
 	struct net_config c = {
-	    .kind = NET_DIT, .channels = w->channels, .out_channels = w->channels, .size = w->size, .time_scale = 1000};
+	    .def = &net_dit, .channels = w->channels, .out_channels = w->channels, .size = w->size, .time_scale = 1000};
 	struct err e = {0};
 	size_t n;
 

@@ -12,6 +12,7 @@
 #include "file/fileio.h"
 #include "kernels/compact.h"
 #include "net/model.h"
+#include "net/netdef.h"
 #include "tests/bench/meter.h"
 
 static const struct way {
@@ -134,14 +135,14 @@ static void block_measure(struct bench *b, int64_t rows, int64_t width, const st
 
 static void write_model(const char *dir)
 {
-	struct model_config c = {.net = {.kind = NET_DIT, .channels = 3, .out_channels = 3, .size = 32, .time_scale = 1000},
+	struct model_config c = {.net = {.def = &net_dit, .channels = 3, .out_channels = 3, .size = 32, .time_scale = 1000},
 	                         .prediction = "velocity", .path = "linear", .cluster = -1};
 	struct device *d = device_cpu(NULL, DT_F32);
 	struct tape *t = tape_new(DT_F32, 1);
 	struct params p = {0};
-	struct net_input in;
+	struct net_input in = {0};
 	struct err e = {0};
-	char *text, *config = path_join(dir, "config.json"), *weights = path_join(dir, model_weights_name(NET_DIT));
+	char *text, *config = path_join(dir, "config.json"), *weights = path_join(dir, model_weights_name(NET_EXPERT));
 	float *values;
 
 	if (net_preset("dit-s/4", &c.net, &e))

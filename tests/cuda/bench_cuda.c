@@ -22,6 +22,7 @@
 #include "file/fileio.h"
 #include "file/safetensors.h"
 #include "net/model.h"
+#include "net/netdef.h"
 #include "tests/cuda/remote.h"
 #include "train/objective.h"
 #include "train/update.h"
@@ -429,7 +430,7 @@ static void step_once(void *arg)
 
 static void train(const char *preset, int64_t size, int64_t most)
 {
-	struct net_config c = {.kind = NET_DIT, .channels = 4, .out_channels = 4, .size = size, .time_scale = 1000, .classes = 1000, .class_dropout = .1};
+	struct net_config c = {.def = &net_dit, .channels = 4, .out_channels = 4, .size = size, .time_scale = 1000, .classes = 1000, .class_dropout = .1};
 	struct training s = {.dloss = NULL};
 	struct err e = {0};
 	struct timing t;
@@ -485,7 +486,7 @@ static void write_net(const char *folder, const char *preset, int router)
 	struct err e = {0};
 	float *w;
 
-	*c = (struct net_config){.kind = router ? NET_ROUTER : NET_DIT, .channels = 4, .size = quick ? 8 : 32, .time_scale = 1000};
+	*c = (struct net_config){.def = router ? &net_router : &net_dit, .channels = 4, .size = quick ? 8 : 32, .time_scale = 1000};
 	must(net_preset(quick ? "dit-nano/2" : preset, c, &e), &e);
 	if (router) {
 		m.clusters = c->clusters = EXPERTS;
@@ -498,7 +499,7 @@ static void write_net(const char *folder, const char *preset, int router)
 	net_params(c, &p);
 	w = values(p.total, DT_F32, .02f);
 	config = path_join(folder, "config.json");
-	weights = path_join(folder, model_weights_name(c->kind));
+	weights = path_join(folder, model_weights_name(net_role(c)));
 	text = model_config_text(&m, NULL);
 	must(dir_make(folder, &e) || commit_bytes(config, text, strlen(text), &e) || model_write_weights(weights, &p, dev, w, NULL, 0, &e), &e);
 	dev->release(dev, w);

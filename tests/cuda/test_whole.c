@@ -20,6 +20,7 @@
 #include "diffusion/ensemble.h"
 #include "diffusion/sampler.h"
 #include "kernels/profile.h"
+#include "net/netdef.h"
 #include "tests/cuda/remote.h"
 #include "tests/unit/stripes.h"
 #include "tests/unit/tinyrun.h"
@@ -146,11 +147,11 @@ struct step {
 enum { ROWS = 6, USED = 5 };
 
 static const struct net_config nets[] = {
-    {.kind = NET_DIT, .channels = 4, .out_channels = 4, .size = 16, .patch = 2, .hidden = 128, .depth = 2, .heads = 2, .mlp_ratio = 4,
+    {.def = &net_dit, .channels = 4, .out_channels = 4, .size = 16, .patch = 2, .hidden = 128, .depth = 2, .heads = 2, .mlp_ratio = 4,
      .classes = 7, .class_dropout = .1, .time_scale = 1000},
-    {.kind = NET_DIT, .channels = 3, .out_channels = 3, .size = 12, .patch = 4, .hidden = 144, .depth = 2, .heads = 2, .mlp_ratio = 3,
+    {.def = &net_dit, .channels = 3, .out_channels = 3, .size = 12, .patch = 4, .hidden = 144, .depth = 2, .heads = 2, .mlp_ratio = 3,
      .time_scale = 1000},
-    {.kind = NET_ROUTER, .channels = 4, .size = 16, .patch = 2, .hidden = 96, .depth = 2, .heads = 3, .mlp_ratio = 4, .clusters = 5,
+    {.def = &net_router, .channels = 4, .size = 16, .patch = 2, .hidden = 96, .depth = 2, .heads = 3, .mlp_ratio = 4, .clusters = 5,
      .time_scale = 1000},
 };
 
@@ -230,7 +231,7 @@ static void step_run(struct step *s, const struct net_config *c, struct device *
 		tape_run(s->loss.tape, USED, 0, s->loss.end);
 	}
 	well(d);
-	s->outs = USED * (c->kind == NET_ROUTER ? c->clusters : size);
+	s->outs = USED * (net_is_classifier(c) ? c->clusters : size);
 	s->out = fetch(d, tape_data(s->loss.tape, s->loss.out), s->outs);
 	s->each = fetch(d, tape_data(s->loss.tape, s->loss.loss), USED);
 	s->grads = fetch(d, grads, s->params.trainable);
@@ -367,9 +368,9 @@ static void on_line(void *arg, const char *line)
 	printf("# %s\n", line);
 }
 
-static struct train_options options(enum net_kind kind, const char *out, enum precision precision, int64_t steps)
+static struct train_options options(const struct net_def *def, const char *out, enum precision precision, int64_t steps)
 {
-	struct train_options o = tiny_run(kind, shards, out);
+	struct train_options o = tiny_run(def, shards, out);
 
 	o.net.hidden = 64;
 	o.net.mlp_ratio = 4;
@@ -382,7 +383,7 @@ static struct train_options options(enum net_kind kind, const char *out, enum pr
 	o.validate_samples = 0;
 	o.log_every = 1;
 	o.precision = precision;
-	if (kind == NET_DIT)
+	if (def == &net_dit)
 		o.condition = CONDITION_CLASS;
 	return o;
 }
@@ -425,7 +426,7 @@ static void loss_curves(void **state)
 	char *out = path_join(dir, "curve-cpu");
 
 	(void)state;
-	train_on(cpu, options(NET_DIT, out, PRECISION_F32, CURVE), &a);
+	train_on(cpu, options(&net_dit, out, PRECISION_F32, CURVE), &a);
 	mem_free(out);
 	for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
 		double first = 0, last, want = mean_of(a.loss, CURVE - 49, CURVE + 1), spread = 0;
@@ -435,7 +436,7 @@ static void loss_curves(void **state)
 			continue;
 		out = str_new("%s/curve-%d", dir, (int)w);
 		b = (struct curve){.stop_at = 0};
-		train_on(d, options(NET_DIT, out, ways[w], CURVE), &b);
+		train_on(d, options(&net_dit, out, ways[w], CURVE), &b);
 		for (int s = 1; s <= 5; s++)
 			first = fmax(first, fabs(b.loss[s] / a.loss[s] - 1));
 		for (int s = CURVE - 49; s <= CURVE; s++)
@@ -465,9 +466,9 @@ static void hash_of(const char *folder, const char *name, char hex[65])
 }
 
 /* Twice, and once more with a stop in between: the same bytes, weights and moments. */
-static void repeats(enum net_kind kind, enum precision precision, const char *name)
+static void repeats(const struct net_def *def, enum precision precision, const char *name)
 {
-	const char *weights = kind == NET_DIT ? "diffusion_pytorch_model.safetensors" : "model.safetensors";
+	const char *weights = def == &net_dit ? "diffusion_pytorch_model.safetensors" : "model.safetensors";
 	char hex[3][2][65];
 
 	for (int k = 0; k < 3; k++) {
@@ -475,7 +476,7 @@ static void repeats(enum net_kind kind, enum precision precision, const char *na
 		struct curve c = {.stop_at = k == 2 ? 9 : 0};
 		char *out = str_new("%s/%s-%s-%d", dir, name, precision_names[precision], k);
 
-		train_on(d, options(kind, out, precision, 20), &c);
+		train_on(d, options(def, out, precision, 20), &c);
 		hash_of(out, weights, hex[k][0]);
 		hash_of(out, "train/step-00000020/exp_avg_sq.safetensors", hex[k][1]);
 		mem_free(out);
@@ -495,10 +496,10 @@ static void runs_repeat(void **state)
 
 	(void)state;
 	device_free(d);
-	repeats(NET_DIT, PRECISION_F32, "dit");
-	repeats(NET_ROUTER, PRECISION_F32, "router");
+	repeats(&net_dit, PRECISION_F32, "dit");
+	repeats(&net_router, PRECISION_F32, "router");
 	if (bf16)
-		repeats(NET_DIT, PRECISION_BF16, "dit");
+		repeats(&net_dit, PRECISION_BF16, "dit");
 }
 
 /* A profile changes no byte and keeps the graphs; it counts what a profile on the CPU does, and each op took time. The most memory that
@@ -508,7 +509,7 @@ static void profiles(void **state)
 	struct device *d = gpu(), *cpu = device_cpu(pool, DT_F32);
 	struct op_profile there[OP_COUNT], here[OP_COUNT];
 	char *out = path_join(dir, "profiled"), *again = path_join(dir, "unprofiled"), x[65], y[65];
-	struct train_options o = options(NET_DIT, out, device_precision(d), 6);
+	struct train_options o = options(&net_dit, out, device_precision(d), 6);
 	struct curve c = {.stop_at = 0};
 	struct device_memory m;
 	struct train_plan plan;
@@ -594,7 +595,7 @@ static void train_ensemble(void)
 
 	for (int i = 0; i < 3 && !path_exists(first); i++) {
 		char *out = str_new("%s/model/%s", dir, names[i]);
-		struct train_options o = options(i < 2 ? NET_DIT : NET_ROUTER, out, PRECISION_F32, 60);
+		struct train_options o = options(i < 2 ? &net_dit : &net_router, out, PRECISION_F32, 60);
 		struct curve c = {.stop_at = 0};
 
 		if (i < 2)

@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "diffusion/ensemble.h"
 #include "net/model.h"
+#include "net/netdef.h"
 #include "tests/fuzz/folder.h"
 #include "tests/fuzz/replay.h"
 
@@ -58,7 +59,7 @@ static void use_router(void)
 
 	if (!m)
 		check(&e);
-	else if (model_flops(m) < MOST_FLOPS && model_config(m)->net.kind == NET_ROUTER) {
+	else if (model_flops(m) < MOST_FLOPS && model_config(m)->net.def == &net_router) {
 		const struct net_config *c = &model_config(m)->net;
 		float *x = mem_zalloc((size_t)(c->channels * c->size * c->size), sizeof *x), t = 1;
 		float *logits = mem_zalloc((size_t)model_elements(m), sizeof *logits);

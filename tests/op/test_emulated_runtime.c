@@ -14,6 +14,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/fileio.h"
+#include "net/netdef.h"
 #include "net/pager.h"
 #include "tests/op/emulated.h"
 #include "tests/op/fakecuda.h"
@@ -246,7 +247,7 @@ static void pages(void **state)
 
 static struct train_options tiny(const char *out)
 {
-	struct train_options o = tiny_run(NET_DIT, shards, out);
+	struct train_options o = tiny_run(&net_dit, shards, out);
 
 	o.net.depth = 1;
 	o.steps = 7;

@@ -20,6 +20,7 @@
 #include "file/fileio.h"
 #include "file/safetensors.h"
 #include "net/model.h"
+#include "net/netdef.h"
 #include "tape/ops.h"
 #include "tests/op/emulated.h"
 #include "tests/unit/stripes.h"
@@ -65,7 +66,7 @@ static void on_step(void *arg, const struct train_step *s)
 /* The average stays near the beginning while the weights leave it, so that a validation of the wrong ones shows. */
 static struct train_options tiny(enum precision precision, char *out)
 {
-	struct train_options o = tiny_run(NET_DIT, shards, out);
+	struct train_options o = tiny_run(&net_dit, shards, out);
 
 	o.net.depth = 1;
 	o.steps = STEPS;
@@ -179,7 +180,7 @@ static void a_router_follows(void **state)
 		struct train_options o = tiny(i ? PRECISION_BF16 : PRECISION_F32, out);
 		struct err e = {0};
 
-		o.net.kind = NET_ROUTER;
+		o.net.def = &net_router;
 		o.cluster = DATASET_ALL;
 		o.steps = STEPS / 2;
 		o.validate_every = o.steps;
@@ -196,18 +197,18 @@ static void a_router_follows(void **state)
 }
 
 /* One that reads texts, whose features and draws the host decides; PixArt's are padded behind a mask. */
-static void an_expert_follows(enum net_kind kind)
+static void an_expert_follows(const struct net_def *def)
 {
 	struct watch w[3];
-	char *name = str_new("told%d", (int)kind), *told = make_captions(dir, name, &(struct captions){.std = 1, .flip = 1});
+	char *name = str_new("told_%s", def->name), *told = make_captions(dir, name, &(struct captions){.std = 1, .flip = 1});
 
 	for (int i = 0; i < 3; i++) {
-		char *out = str_new("%s/%s%d", dir, kind == NET_PARIS ? "expert" : "pixart", i);
+		char *out = str_new("%s/%s%d", dir, def == &net_paris ? "expert" : "pixart", i);
 		struct train_options o = tiny(i == 2 ? PRECISION_BF16 : PRECISION_F32, out);
 		struct err e = {0};
 
-		o.net.kind = kind;
-		o.net.text_tokens = kind == NET_PIXART ? TOKENS + 2 : 0;
+		o.net.def = def;
+		o.net.text_tokens = def == &net_pixart ? TOKENS + 2 : 0;
 		o.shards = told;
 		o.flip = 1;
 		o.text_drop = .3;
@@ -227,13 +228,13 @@ static void an_expert_follows(enum net_kind kind)
 static void paris_follows(void **state)
 {
 	(void)state;
-	an_expert_follows(NET_PARIS);
+	an_expert_follows(&net_paris);
 }
 
 static void pixart_follows(void **state)
 {
 	(void)state;
-	an_expert_follows(NET_PIXART);
+	an_expert_follows(&net_pixart);
 }
 
 /* The precision is part of what was made: another one does not go on with it, but may begin with its weights. */
@@ -286,7 +287,7 @@ static int64_t evaluate(const char *dir_of, struct device *d, enum compact_type 
 		x[i] = (float)sin(.7 * (double)i);
 	for (int i = 0; i < PICTURES * TOKENS * WIDTH; i++)
 		text[i] = (float)cos(.3 * i);
-	model_run(m, PICTURES, &(struct model_input){.x = x, .t = t, .text = net_reads_text(model_config(m)->net.kind) ? text : NULL}, out);
+	model_run(m, PICTURES, &(struct model_input){.x = x, .t = t, .text = net_reads(&model_config(m)->net, NET_IN_TEXT) ? text : NULL}, out);
 	bytes = model_bytes(m);
 	mem_free(x);
 	model_free(m);

@@ -16,6 +16,7 @@
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "net/adopt.h"
+#include "net/netdef.h"
 
 /* Two float networks that compute the same in another order, of the largest output. */
 static const double TOL = 2e-6;
@@ -47,12 +48,12 @@ struct made {
 	char *path;
 };
 
-static struct net_config config_of(enum net_kind kind)
+static struct net_config config_of(const struct net_def *def)
 {
-	struct net_config c = {.kind = kind, .channels = C, .out_channels = C, .size = SIDE, .patch = 2, .hidden = H, .depth = 2, .heads = 2,
+	struct net_config c = {.def = def, .channels = C, .out_channels = C, .size = SIDE, .patch = 2, .hidden = H, .depth = 2, .heads = 2,
 	                       .mlp_ratio = 2, .time_scale = 1000, .norm_eps = 1e-6};
 
-	if (net_reads_text(kind)) {
+	if (net_reads(&c, NET_IN_TEXT)) {
 		c.text_tokens = TOKENS;
 		c.text_width = WIDTH;
 	}
@@ -60,6 +61,15 @@ static struct net_config config_of(enum net_kind kind)
 }
 
 /* Of random weights, none of them at its initial value but the positions. */
+static uint64_t number_of(const struct net_def *def)
+{
+	uint64_t i = 0;
+
+	while (net_def_at((int)i) != def)
+		i++;
+	return i;
+}
+
 static struct made make(const struct net_config *c, const char *prediction, const char *path)
 {
 	struct made m = {.config = {.net = *c, .cluster = -1}};
@@ -74,7 +84,7 @@ static struct made make(const struct net_config *c, const char *prediction, cons
 
 		if (!strcmp(q->name, "pos_embed"))
 			continue;
-		rng_normal(m.values + q->offset, (size_t)q->count, 4, RNG_TEST, (uint64_t)c->kind, (uint64_t)i);
+		rng_normal(m.values + q->offset, (size_t)q->count, 4, RNG_TEST, number_of(c->def), (uint64_t)i);
 		for (int64_t k = 0; k < q->count; k++)
 			m.values[q->offset + k] *= .3f;
 	}
@@ -97,7 +107,7 @@ static void save(struct made *m, const char *name)
 
 	m->path = path_join(dir, name);
 	config = path_join(m->path, "config.json");
-	weights = path_join(m->path, model_weights_name(m->config.net.kind));
+	weights = path_join(m->path, model_weights_name(net_role(&m->config.net)));
 	assert_int_equal(dir_make(m->path, &e), 0);
 	assert_int_equal(commit_bytes(config, text, strlen(text), &e), 0);
 	if (model_write_weights(weights, &m->params, device, m->values, NULL, 0, &e))
@@ -208,7 +218,7 @@ static double distance(const struct made *a, float ta, int32_t la, const struct 
 /* A SiT with a variance it does not learn, told a class or, in the second network, told nothing. */
 static void sit_goes_on(void **state)
 {
-	struct net_config c = config_of(NET_DIT);
+	struct net_config c = config_of(&net_dit);
 	struct made sit, with, without;
 
 	(void)state;
@@ -219,7 +229,7 @@ static void sit_goes_on(void **state)
 	c.class_dropout = .1;
 	sit = make(&c, "velocity", "linear");
 	save(&sit, "sit");
-	c = config_of(NET_DIT);
+	c = config_of(&net_dit);
 	without = begin(&c, "velocity");
 	c.classes = 3;
 	c.class_dropout = .2;
@@ -286,7 +296,7 @@ static void plain_final(struct made *m, const char *prefix, double t)
  * 499.5 without a class, for any text; and that becomes a DiT again. */
 static void a_dit_becomes_an_expert(void **state)
 {
-	struct net_config c = config_of(NET_DIT);
+	struct net_config c = config_of(&net_dit);
 	struct made dit, expert, back;
 	double same, other;
 
@@ -300,7 +310,7 @@ static void a_dit_becomes_an_expert(void **state)
 	zero(&dit, "final_layer.adaLN_modulation.1.weight");
 	zero(&dit, "final_layer.adaLN_modulation.1.bias");
 	save(&dit, "dit");
-	c = config_of(NET_PARIS);
+	c = config_of(&net_paris);
 	expert = begin(&c, "velocity");
 	adopt(&expert, &dit, 0);
 	assert_true(fabs(expert.config.net.time_scale - 999) < 1e-9);
@@ -326,7 +336,7 @@ static void a_dit_becomes_an_expert(void **state)
 	other = distance(&expert, .5f, 0, &dit, .4995f, 0);
 	print_message("off by %.2g; of a DiT told a class by %.2g\n", same, other);
 	assert_true(same < 2e-5 && other > 1e-2);
-	c = config_of(NET_DIT);
+	c = config_of(&net_dit);
 	back = begin(&c, "velocity");
 	adopt(&back, &expert, 1);
 	assert_true(said("derived blocks.1.adaLN_modulation.1.bias\n") && said("new final_layer.linear.weight\n") &&
@@ -343,14 +353,14 @@ static void a_dit_becomes_an_expert(void **state)
 /* PixArt's cross-attention as that of Paris and back, all else being alike: both are told a text that is the same for all. */
 static void cross_attention(void **state)
 {
-	struct net_config c = config_of(NET_PIXART);
+	struct net_config c = config_of(&net_pixart);
 	struct made pixart, paris, back;
 
 	(void)state;
 	pixart = make(&c, "velocity", "linear");
 	zero(&pixart, "y_embedder.y_proj.fc2.weight");
 	save(&pixart, "pixart");
-	c = config_of(NET_PARIS);
+	c = config_of(&net_paris);
 	paris = begin(&c, "velocity");
 	adopt(&paris, &pixart, 1);
 	assert_true(said("taken layers.1.cross_attn.in_proj_bias\n") && said("new text_proj.weight\n") && said("taken final_layer.linear.bias\n"));
@@ -359,7 +369,7 @@ static void cross_attention(void **state)
 	copy(&paris, "text_proj.bias", &pixart, "y_embedder.y_proj.fc2.bias");
 	save(&paris, "paris");
 	assert_true(distance(&paris, .2f, 0, &pixart, .2f, 0) < TOL);
-	c = config_of(NET_PIXART);
+	c = config_of(&net_pixart);
 	back = begin(&c, "velocity");
 	adopt(&back, &paris, 1);
 	zero(&back, "y_embedder.y_proj.fc2.weight");
@@ -381,7 +391,7 @@ static void cross_attention(void **state)
 static void positions(void **state)
 {
 	static const double at[4] = {0, .25, .75, 1};
-	struct net_config c = config_of(NET_DIT);
+	struct net_config c = config_of(&net_dit);
 	struct made small = make(&c, "velocity", "linear"), large;
 	const float *p, *q;
 
@@ -421,7 +431,7 @@ static void diffusers(void **state)
 
 		if (model_config_load(path, &from, &e))
 			fail_msg("%s", e.msg);
-		c = (struct net_config){.kind = k ? NET_PIXART : NET_PARIS, .channels = from.net.channels, .out_channels = from.net.channels,
+		c = (struct net_config){.def = k ? &net_pixart : &net_paris, .channels = from.net.channels, .out_channels = from.net.channels,
 		                        .size = from.net.size, .patch = from.net.patch, .hidden = from.net.hidden, .depth = from.net.depth,
 		                        .heads = from.net.heads, .mlp_ratio = from.net.mlp_ratio, .text_tokens = 4,
 		                        .text_width = k ? from.net.text_width : 7};
@@ -459,8 +469,8 @@ static void refused(struct net_config c, const struct model_config *from, int co
 
 static void refusals(void **state)
 {
-	struct model_config from = {.net = config_of(NET_DIT), .path = "linear"};
-	struct net_config c = config_of(NET_PARIS);
+	struct model_config from = {.net = config_of(&net_dit), .path = "linear"};
+	struct net_config c = config_of(&net_paris);
 	struct made broken;
 	struct model_config loaded;
 	struct err e = {0};
@@ -469,23 +479,24 @@ static void refusals(void **state)
 	(void)state;
 	c.hidden *= 2;
 	refused(c, &from, ERR_USAGE, "width 12");
-	c = config_of(NET_PARIS);
+	c = config_of(&net_paris);
 	c.depth = 3;
 	refused(c, &from, ERR_USAGE, "depth 2");
-	c = config_of(NET_PARIS);
+	c = config_of(&net_paris);
 	c.channels++;
 	refused(c, &from, ERR_DATA, "2 channels");
-	c = config_of(NET_PARIS);
+	c = config_of(&net_paris);
 	from.net.reversed = 1;
 	refused(c, &from, ERR_USAGE, "noise to data");
-	from.net = config_of(NET_ROUTER);
+	from.net = config_of(&net_router);
 	refused(c, &from, ERR_USAGE, "start from");
-	from.net = config_of(NET_DIT);
-	from.exact = 1;
+	from.net = config_of(&net_dit);
+	from.net.def = &net_exact;
 	refused(c, &from, ERR_USAGE, "start from");
+	from.net.def = &net_dit;
 	broken = make(&from.net, "velocity", "linear");
 	save(&broken, "broken");
-	weights = path_join(broken.path, model_weights_name(NET_DIT));
+	weights = path_join(broken.path, model_weights_name(NET_EXPERT));
 	broken.params.n--;
 	assert_int_equal(model_write_weights(weights, &broken.params, device, broken.values, NULL, 0, &e), 0);
 	broken.params.n++;

@@ -15,6 +15,7 @@
 #include "data/dataset.h"
 #include "file/commit.h"
 #include "net/model.h"
+#include "net/netdef.h"
 #include "tests/unit/far.h"
 #include "tests/unit/tinyrun.h"
 #include "tests/unit/told.h"
@@ -266,9 +267,9 @@ static void batches(void **state)
 	dataset_free(d);
 }
 
-static struct train_options tiny(enum net_kind kind, const char *out)
+static struct train_options tiny(const struct net_def *def, const char *out)
 {
-	struct train_options o = tiny_run(kind, shards, out);
+	struct train_options o = tiny_run(def, shards, out);
 
 	o.net.hidden = 24;
 	o.net.depth = 1;
@@ -329,7 +330,7 @@ static void file_hash(const char *folder, const char *name, char hex[65])
 /* On other threads, recomputed, on memory that is not the host's, interrupted and resumed: the same bytes; a picture of samples too. */
 static void same_bytes(void **state)
 {
-	static const enum net_kind kinds[] = {NET_PARIS, NET_PIXART};
+	static const struct net_def *const kinds[] = {&net_paris, &net_pixart};
 	static const char *const files[] = {"diffusion_pytorch_model.safetensors", "train/samples-00000008.png"};
 
 	for (int k = 0; k < 2; k++) {
@@ -377,7 +378,7 @@ static void same_bytes(void **state)
 /* How much padding there is behind a text makes no difference where there is a mask, and one where there is none. */
 static void padding_is_masked(void **state)
 {
-	static const enum net_kind kinds[] = {NET_PARIS, NET_PIXART};
+	static const struct net_def *const kinds[] = {&net_paris, &net_pixart};
 
 	(void)state;
 	for (int k = 0; k < 2; k++) {
@@ -393,8 +394,8 @@ static void padding_is_masked(void **state)
 			mem_free(out);
 		}
 		assert_true(w[0].val_loss > 0);
-		assert_true((fabs(w[1].val_loss / w[0].val_loss - 1) < 1e-5) == (kinds[k] == NET_PIXART));
-		assert_true((fabs(w[1].sum / w[0].sum - 1) < 1e-5) == (kinds[k] == NET_PIXART));
+		assert_true((fabs(w[1].val_loss / w[0].val_loss - 1) < 1e-5) == (kinds[k] == &net_pixart));
+		assert_true((fabs(w[1].sum / w[0].sum - 1) < 1e-5) == (kinds[k] == &net_pixart));
 	}
 }
 
@@ -405,7 +406,7 @@ enum whose { RIGHT, WRONG, NOBODYS };
 static double error_with(struct model *m, enum whose whose, int tokens)
 {
 	float x[ASKED * TINT], t[ASKED], v[ASKED * TINT], text[ASKED * TOKENS * WIDTH] = {0}, mask[ASKED * TOKENS], z[TINT];
-	struct model_input in = {.x = x, .t = t, .text = text, .mask = model_config(m)->net.kind == NET_PIXART ? mask : NULL};
+	struct model_input in = {.x = x, .t = t, .text = text, .mask = model_config(m)->net.def == &net_pixart ? mask : NULL};
 	double sum = 0;
 
 	for (int i = 0; i < ASKED; i++) {
@@ -437,7 +438,7 @@ static double error_with(struct model *m, enum whose whose, int tokens)
 /* The tints differ from each other by 8/3 in the mean square, and from their mean by 3/4 and more. */
 static void it_listens(void **state)
 {
-	static const enum net_kind kinds[] = {NET_PARIS, NET_PIXART};
+	static const struct net_def *const kinds[] = {&net_paris, &net_pixart};
 
 	(void)state;
 	for (int k = 0; k < 2; k++) {
@@ -464,7 +465,7 @@ static void it_listens(void **state)
 		right = error_with(m, RIGHT, TOKENS);
 		wrong = error_with(m, WRONG, TOKENS);
 		none = error_with(m, NOBODYS, TOKENS);
-		print_message("%s: val_loss %.4f; told right %.4f, wrong %.4f, nothing %.4f\n", net_kind_name(kinds[k]), w.val_loss, right, wrong,
+		print_message("%s: val_loss %.4f; told right %.4f, wrong %.4f, nothing %.4f\n", kinds[k]->name, w.val_loss, right, wrong,
 		              none);
 		assert_true(right < .25);
 		assert_true(wrong > 8 * right);
@@ -515,7 +516,7 @@ static void refusals(void **state)
 	char *out = path_join(dir, "refused"), *base = path_join(dir, "base0"), *null = path_join(dir, "null.npy");
 	int64_t shape[2] = {1, WIDTH + 1};
 	float v[WIDTH + 1] = {0};
-	struct train_options o = tiny(NET_PARIS, out), p = o;
+	struct train_options o = tiny(&net_paris, out), p = o;
 	struct err e = {0};
 
 	(void)state;
@@ -548,7 +549,7 @@ static void a_router_reads_no_text(void **state)
 
 	(void)state;
 	for (int k = 0; k < 2; k++) {
-		struct train_options o = tiny(NET_ROUTER, out[k]);
+		struct train_options o = tiny(&net_router, out[k]);
 		struct watch w = {0};
 
 		o.shards = k ? root : shards;
@@ -563,7 +564,7 @@ static void a_router_reads_no_text(void **state)
 /* What a run needs counts the texts, and those kept as float16. */
 static void the_plan(void **state)
 {
-	struct train_options o = tiny(NET_PIXART, "unused");
+	struct train_options o = tiny(&net_pixart, "unused");
 	struct train_plan with, without;
 	struct device *d = device_cpu(NULL, DT_F32);
 	struct err e = {0};
@@ -571,7 +572,7 @@ static void the_plan(void **state)
 
 	(void)state;
 	assert_int_equal(train_plan(&o, d, &with, &e), 0);
-	o.net.kind = NET_DIT;
+	o.net.def = &net_dit;
 	assert_int_equal(train_plan(&o, d, &without, &e), 0);
 	assert_int_equal(with.data - without.data, (TINTED + TINTED_HELD) * text * sizeof(uint16_t));
 	assert_true(with.batches - without.batches >= (3 + 1) * 6 * text * sizeof(float));
@@ -609,7 +610,7 @@ static void steps_as_pytorch(void **state)
 	const char *golden = "tests/golden/textstep.safetensors";
 	char *root = path_join(dir, "one"), *out = path_join(dir, "step"), *null = path_join(root, "null-text.npy");
 	char *file = manifest_name(0, 0, 0), *full = path_join(root, file), *slash = strrchr(full, '/'), *moment, *init;
-	struct train_options o = tiny(NET_PARIS, out);
+	struct train_options o = tiny(&net_paris, out);
 	struct manifest_row row = {0};
 	struct shard_member m[3];
 	struct str bytes[3] = {{0}};

@@ -18,6 +18,7 @@
 #include "file/fileio.h"
 #include "diffusion/ensemble.h"
 #include "diffusion/sampler.h"
+#include "net/netdef.h"
 #include "tests/unit/far.h"
 #include "tests/unit/stripes.h"
 #include "tests/unit/tinyrun.h"
@@ -133,9 +134,9 @@ static void file_hash(const char *folder, const char *name, char hex[65])
 	mem_free(path);
 }
 
-static struct train_options tiny(enum net_kind kind, const char *out)
+static struct train_options tiny(const struct net_def *def, const char *out)
 {
-	struct train_options o = tiny_run(kind, shards, out);
+	struct train_options o = tiny_run(def, shards, out);
 
 	o.sample_every = 8;
 	o.validate_every = 4;
@@ -169,7 +170,7 @@ static void train_on(int far, struct train_options o, struct seen *w)
 
 static void same_training(const char *name, struct train_options o)
 {
-	const char *weights = o.net.kind == NET_DIT ? "diffusion_pytorch_model.safetensors" : "model.safetensors";
+	const char *weights = o.net.def == &net_dit ? "diffusion_pytorch_model.safetensors" : "model.safetensors";
 	char *near = str_new("%s/cpu/%s", dir, name), *far = str_new("%s/far/%s", dir, name), *cut = str_new("%s/cut/%s", dir, name);
 	struct seen a = {0}, b = {0}, c = {.stop_at = 1};
 	char x[65], y[65];
@@ -202,7 +203,7 @@ static void same_training(const char *name, struct train_options o)
 
 static void trains(void **state)
 {
-	struct train_options o = tiny(NET_DIT, NULL);
+	struct train_options o = tiny(&net_dit, NULL);
 
 	(void)state;
 	o.condition = CONDITION_CLASS;
@@ -214,14 +215,14 @@ static void trains(void **state)
 	o.accumulate = 1;
 	o.weight_decay = .1;
 	same_training("expert_1", o);
-	o = tiny(NET_ROUTER, NULL);
+	o = tiny(&net_router, NULL);
 	same_training("router", o);
 }
 
 /* The moments wait on the host and pass in five ranges, the last shorter: the bytes of those that stayed. */
 static void offloads(void **state)
 {
-	struct train_options o = tiny(NET_DIT, NULL);
+	struct train_options o = tiny(&net_dit, NULL);
 	char *near = path_join(dir, "cpu/moments"), *far = path_join(dir, "far/moments"), x[65], y[65];
 	struct seen a = {0}, b = {.stop_at = 1};
 
@@ -255,7 +256,7 @@ static void updates_by_graph(void **state)
 	(void)state;
 	for (int i = 0; i < WAYS; i++) {
 		char *out = str_new("%s/graphs-%d", dir, i);
-		struct train_options o = tiny(NET_DIT, out);
+		struct train_options o = tiny(&net_dit, out);
 		struct device *d = device_far(pool);
 		struct far *f = (struct far *)d;
 		struct err e = {0};
@@ -291,7 +292,7 @@ static void diverges(void **state)
 
 	(void)state;
 	for (int far = 0; far < 2; far++) {
-		struct train_options o = tiny(NET_DIT, out);
+		struct train_options o = tiny(&net_dit, out);
 		struct device *d = device_of(far);
 		struct err e = {0};
 
@@ -320,7 +321,7 @@ static void is_lost(void **state)
 	(void)state;
 	for (int i = 0; i < 6; i++) {
 		static const int tenths[] = {0, 5, 1, 3, 2, 0};
-		struct train_options o = tiny(NET_DIT, i ? out : whole);
+		struct train_options o = tiny(&net_dit, i ? out : whole);
 		struct device *d = device_far(pool);
 		struct far *f = (struct far *)d;
 		struct train_hooks h = {.step = on_step, .arg = &w};
@@ -389,7 +390,7 @@ static void is_watched(void **state)
 {
 	static const char want[] = "step\n  data\n  upload\n  forward\n  backward\n  upload\n  forward\n  backward\n  optimizer\nstep\n";
 	char *out = path_join(dir, "watched"), *log;
-	struct train_options o = tiny(NET_DIT, out);
+	struct train_options o = tiny(&net_dit, out);
 	struct device *d = device_far(pool);
 	struct far *f = (struct far *)d;
 	struct told told = {0};
@@ -427,7 +428,7 @@ static void holds_to_the_plan(void **state)
 	(void)state;
 	for (int i = 0; i < 4; i++) {
 		char *out = str_new("%s/planned-%d", dir, i);
-		struct train_options o = tiny(i == 3 ? NET_ROUTER : NET_DIT, out);
+		struct train_options o = tiny(i == 3 ? &net_router : &net_dit, out);
 		struct device *d = device_far(pool);
 		struct device_memory m;
 		struct train_plan p;
@@ -492,7 +493,7 @@ static void too_small(struct train_options o, uint64_t total, const char *said)
 static void is_too_small(void **state)
 {
 	char *out = path_join(dir, "small"), *said;
-	struct train_options o = tiny(NET_DIT, out);
+	struct train_options o = tiny(&net_dit, out);
 	uint64_t whole, recomputed, least = UINT64_MAX;
 	int64_t first = 0, best = 0;
 
@@ -634,7 +635,7 @@ static double error_of(const float *v, const float *x, const float *x0)
  * convert.h tells. Where it is not there x0hat is what it was. */
 static void epsilon_knows_its_mean(void **state)
 {
-	struct train_options o = tiny(NET_DIT, NULL);
+	struct train_options o = tiny(&net_dit, NULL);
 	char *folder = path_join(dir, "noise"), *expert = path_join(folder, "expert_0"), *file = path_join(expert, "data_mean.npy");
 	const int64_t few[3] = {1, S, S - 1}, all[3] = {1, S, S};
 	float x[S * S], v[2][3][S * S], w[S * S], mean[S * S], one[S * S];

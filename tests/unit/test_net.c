@@ -7,10 +7,11 @@
 #include <string.h>
 
 #include "net/net.h"
+#include "net/netdef.h"
 
 static struct net_config meta(const char *preset)
 {
-	struct net_config c = {.kind = NET_DIT,
+	struct net_config c = {.def = &net_dit,
 	                       .channels = 4,
 	                       .out_channels = 8,
 	                       .size = 32,
@@ -56,7 +57,7 @@ static void dit_sizes(void **state)
 
 static void paris_router_size(void **state)
 {
-	struct net_config c = {.kind = NET_ROUTER, .channels = 4, .size = 32, .clusters = 8, .time_scale = 1000};
+	struct net_config c = {.def = &net_router, .channels = 4, .size = 32, .clusters = 8, .time_scale = 1000};
 	struct params p = {0};
 
 	(void)state;
@@ -256,7 +257,7 @@ static void output_is_dense(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof patches / sizeof *patches; i++) {
-		struct net_config c = {.kind = NET_DIT, .channels = 3, .out_channels = 3, .size = 4, .patch = patches[i], .hidden = 8,
+		struct net_config c = {.def = &net_dit, .channels = 3, .out_channels = 3, .size = 4, .patch = patches[i], .hidden = 8,
 		                       .depth = 1, .heads = 2, .mlp_ratio = 2, .time_scale = 1000};
 		int64_t shape[4] = {2, 3, 4, 4}, step = 1;
 		struct tape *t = tape_new(DT_F32, 2);
@@ -277,7 +278,7 @@ static void output_is_dense(void **state)
 /* A device without a kernel that is needed says so before anything is run. */
 static void kernel_unavailable(void **state)
 {
-	struct net_config c = {.kind = NET_PIXART, .channels = 2, .out_channels = 2, .size = 4, .patch = 2, .hidden = 8, .depth = 1, .heads = 2,
+	struct net_config c = {.def = &net_pixart, .channels = 2, .out_channels = 2, .size = 4, .patch = 2, .hidden = 8, .depth = 1, .heads = 2,
 	                       .mlp_ratio = 2, .time_scale = 10, .text_tokens = 3, .text_width = 4};
 	struct device *d = device_cpu(NULL, DT_F32);
 	const struct kernel *attention = d->kernel[OP_ATTENTION];
@@ -286,7 +287,7 @@ static void kernel_unavailable(void **state)
 	for (int there = 0; there < 2; there++) {
 		struct tape *t = tape_new(DT_F32, 2);
 		struct params p = {0};
-		struct net_input in;
+		struct net_input in = {0};
 		struct err e = {0};
 
 		net_inputs(t, &c, &in);

@@ -19,6 +19,7 @@
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "net/model.h"
+#include "net/netdef.h"
 #include "net/pager.h"
 #include "tests/unit/far.h"
 
@@ -27,10 +28,10 @@ enum { EXPERTS = 4, SIZE = 8, D = SIZE * SIZE, PICTURES = 7, BATCH = 4, STEPS = 
 static char dir[] = "/tmp/ddm-paging-XXXXXX";
 
 /* Expert 3 is deeper than the others: a page of another size, a network of its own. */
-static int write_member(const char *name, enum net_kind kind, int64_t depth, uint64_t seed)
+static int write_member(const char *name, const struct net_def *def, int64_t depth, uint64_t seed)
 {
-	struct net_config c = {.kind = kind, .channels = 1, .out_channels = kind == NET_DIT, .size = SIZE, .patch = 2, .hidden = 16,
-	                       .depth = depth, .heads = 2, .mlp_ratio = 2, .time_scale = 1000, .clusters = kind == NET_ROUTER ? EXPERTS : 0};
+	struct net_config c = {.def = def, .channels = 1, .out_channels = def == &net_dit, .size = SIZE, .patch = 2, .hidden = 16,
+	                       .depth = depth, .heads = 2, .mlp_ratio = 2, .time_scale = 1000, .clusters = def == &net_router ? EXPERTS : 0};
 	struct model_config m = {.path = "linear", .cluster = -1, .clusters = EXPERTS};
 	char *folder = path_join(dir, name), *config = path_join(folder, "config.json"), *text, *weights;
 	struct device *d = device_cpu(NULL, DT_F32);
@@ -38,17 +39,17 @@ static int write_member(const char *name, enum net_kind kind, int64_t depth, uin
 	float *values;
 	int rc;
 
-	c.classes = kind == NET_DIT ? 2 : 0;
-	c.class_dropout = kind == NET_DIT ? .1 : 0;
+	c.classes = def == &net_dit ? 2 : 0;
+	c.class_dropout = def == &net_dit ? .1 : 0;
 	m.net = c;
-	snprintf(m.prediction, sizeof m.prediction, "%s", kind == NET_DIT ? "velocity" : "");
+	snprintf(m.prediction, sizeof m.prediction, "%s", def == &net_dit ? "velocity" : "");
 	net_params(&c, &p);
 	values = mem_zalloc((size_t)p.total, sizeof *values);
 	rng_normal(values, (size_t)p.total, 7, RNG_TEST, 0, seed);
 	for (int64_t i = 0; i < p.total; i++)
 		values[i] *= .3f;
 	text = model_config_text(&m, NULL);
-	weights = path_join(folder, model_weights_name(kind));
+	weights = path_join(folder, model_weights_name(def->role));
 	rc = dir_make(folder, NULL) || commit_bytes(config, text, strlen(text), NULL) ||
 	     model_write_weights(weights, &p, d, values, NULL, 0, NULL);
 	params_release(&p);
@@ -64,9 +65,9 @@ static int write_member(const char *name, enum net_kind kind, int64_t depth, uin
 static int set_up(void **state)
 {
 	(void)state;
-	return !mkdtemp(dir) || write_member("expert_0", NET_DIT, 2, 1) || write_member("expert_1", NET_DIT, 2, 2) ||
-	               write_member("expert_2", NET_DIT, 2, 3) || write_member("expert_3", NET_DIT, 3, 4) ||
-	               write_member("router", NET_ROUTER, 1, 5)
+	return !mkdtemp(dir) || write_member("expert_0", &net_dit, 2, 1) || write_member("expert_1", &net_dit, 2, 2) ||
+	               write_member("expert_2", &net_dit, 2, 3) || write_member("expert_3", &net_dit, 3, 4) ||
+	               write_member("router", &net_router, 1, 5)
 	           ? -1
 	           : 0;
 }

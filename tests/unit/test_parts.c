@@ -16,11 +16,12 @@
 #include "core/str.h"
 #include "file/commit.h"
 #include "net/model.h"
+#include "net/netdef.h"
 #include "tests/unit/scratch.h"
 
 enum { H = 40, DEPTH = 4, SIZE = 4, CHANNELS = 3, D = CHANNELS * SIZE * SIZE, TOKENS = 5, WIDTH = 6, N = 4 };
 
-static const struct net_config expert = {.kind = NET_PARIS, .channels = CHANNELS, .out_channels = CHANNELS, .size = SIZE, .patch = 2,
+static const struct net_config expert = {.def = &net_paris, .channels = CHANNELS, .out_channels = CHANNELS, .size = SIZE, .patch = 2,
                                          .hidden = H, .depth = DEPTH, .heads = 2, .mlp_ratio = 2, .time_scale = 1000, .norm_eps = 1e-5,
                                          .text_tokens = TOKENS, .text_width = WIDTH};
 #ifdef HAVE_ONEDNN
@@ -41,7 +42,7 @@ static int set_up(void **state)
 	if (make_dir(state))
 		return -1;
 	config = path_join(dir, "config.json");
-	weights = path_join(dir, model_weights_name(NET_PARIS));
+	weights = path_join(dir, model_weights_name(NET_EXPERT));
 	net_params(&expert, &params);
 	values = mem_zalloc((size_t)params.total, sizeof *values);
 	rng_normal(values, (size_t)params.total, 7, RNG_TEST, 0, 0);
@@ -88,7 +89,7 @@ static void plainly(float *out)
 	struct device *d = device_cpu(NULL, DT_F32);
 	struct tape *tape = tape_new(DT_F32, N);
 	struct params p = {0};
-	struct net_input in;
+	struct net_input in = {0};
 	struct tensor *y;
 	struct err e = {0};
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "net/model.h"
+#include "net/netdef.h"
 #include "tests/unit/pretrained.h"
 
 /* One at a time and all at once. */
@@ -49,7 +50,7 @@ static void diffusion(void **state)
 static void pixart_size(void **state)
 {
 	for (int micro = 0; micro < 2; micro++) {
-		struct net_config c = {.kind = NET_PIXART, .channels = 4, .out_channels = 8, .size = 64, .patch = 2, .hidden = 1152, .depth = 28,
+		struct net_config c = {.def = &net_pixart, .channels = 4, .out_channels = 8, .size = 64, .patch = 2, .hidden = 1152, .depth = 28,
 		                       .heads = 16, .mlp_ratio = 4, .time_scale = 1000, .text_tokens = 120, .text_width = 4096, .micro = micro};
 		struct params p = {0};
 

@@ -11,6 +11,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "net/net.h"
+#include "net/netdef.h"
 #include "tape/ops.h"
 
 enum { INPUTS = 4, CAPACITY = 2 };
@@ -363,7 +364,7 @@ static void whole_check(struct whole *w, struct tensor *y, int recompute)
 
 static void dit_gradient(void **state)
 {
-	struct net_config c = {.kind = NET_DIT, .channels = 2, .out_channels = 2, .size = 4, .patch = 2, .hidden = 8, .depth = 2, .heads = 2,
+	struct net_config c = {.def = &net_dit, .channels = 2, .out_channels = 2, .size = 4, .patch = 2, .hidden = 8, .depth = 2, .heads = 2,
 	                       .mlp_ratio = 4, .classes = 3, .class_dropout = .1, .time_scale = 10};
 	int64_t shape[4] = {CAPACITY, 2, 4, 4};
 	struct whole w;
@@ -377,7 +378,7 @@ static void dit_gradient(void **state)
 
 static void router_gradient(void **state)
 {
-	struct net_config c = {.kind = NET_ROUTER, .channels = 3, .size = 6, .patch = 3, .hidden = 8, .depth = 2, .heads = 2, .mlp_ratio = 2,
+	struct net_config c = {.def = &net_router, .channels = 3, .size = 6, .patch = 3, .hidden = 8, .depth = 2, .heads = 2, .mlp_ratio = 2,
 	                       .clusters = 5, .time_scale = 10};
 	int64_t shape[4] = {CAPACITY, 3, 6, 6};
 	struct whole w;
@@ -389,16 +390,16 @@ static void router_gradient(void **state)
 
 static void text_gradient(void **state)
 {
-	struct net_config paris = {.kind = NET_PARIS, .channels = 2, .out_channels = 2, .size = 4, .patch = 2, .hidden = 8, .depth = 2, .heads = 2,
+	struct net_config paris = {.def = &net_paris, .channels = 2, .out_channels = 2, .size = 4, .patch = 2, .hidden = 8, .depth = 2, .heads = 2,
 	                           .mlp_ratio = 4, .time_scale = 10, .norm_eps = 1e-5, .text_tokens = 3, .text_width = 5, .learned_positions = 1};
-	struct net_config pixart = {.kind = NET_PIXART, .channels = 2, .out_channels = 4, .size = 6, .patch = 3, .hidden = 12, .depth = 1,
+	struct net_config pixart = {.def = &net_pixart, .channels = 2, .out_channels = 4, .size = 6, .patch = 3, .hidden = 12, .depth = 1,
 	                            .heads = 3, .mlp_ratio = 2, .time_scale = 10, .text_tokens = 4, .text_width = 6, .micro = 1};
 
 	(void)state;
 	for (int i = 0; i < 4; i++) {
 		const struct net_config *c = i < 2 ? &paris : &pixart;
 		struct whole w = {.t = tape_new(DT_F64, CAPACITY), .d = device_cpu(NULL, DT_F64)};
-		struct net_input in;
+		struct net_input in = {0};
 
 		net_inputs(w.t, c, &in);
 		w.x = in.x;
@@ -487,7 +488,7 @@ struct plan_case {
 
 static void run_plan(const struct plan_case *c, float **grads, float **out, int64_t *ngrads, int64_t *nout, int64_t *arena)
 {
-	struct net_config net = {.kind = NET_DIT, .channels = 3, .out_channels = 3, .size = 8, .patch = 2, .hidden = 32, .depth = 3, .heads = 4,
+	struct net_config net = {.def = &net_dit, .channels = 3, .out_channels = 3, .size = 8, .patch = 2, .hidden = 32, .depth = 3, .heads = 4,
 	                         .mlp_ratio = 4, .time_scale = 1000};
 	int64_t shape[4] = {4, 3, 8, 8};
 	struct tape *t = tape_new(DT_F32, 4);

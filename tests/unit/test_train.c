@@ -17,6 +17,7 @@
 #include "data/dataset.h"
 #include "file/commit.h"
 #include "file/fileio.h"
+#include "net/netdef.h"
 #include "tests/unit/stripes.h"
 #include "tests/unit/tinyrun.h"
 #include "train/state.h"
@@ -48,9 +49,9 @@ static int tear_down(void **state)
 	return dir_remove(dir, NULL);
 }
 
-static struct train_options tiny(enum net_kind kind, char *out)
+static struct train_options tiny(const struct net_def *def, char *out)
 {
-	struct train_options o = tiny_run(kind, shards, out);
+	struct train_options o = tiny_run(def, shards, out);
 
 	o.steps = 30;
 	o.batch = 8;
@@ -64,9 +65,9 @@ static char *out_dir(const char *name)
 	return path_join(dir, name);
 }
 
-static void weights_hash(const char *out, enum net_kind kind, char hex[65])
+static void weights_hash(const char *out, const struct net_def *def, char hex[65])
 {
-	char *path = path_join(out, kind == NET_DIT ? "diffusion_pytorch_model.safetensors" : "model.safetensors");
+	char *path = path_join(out, def == &net_dit ? "diffusion_pytorch_model.safetensors" : "model.safetensors");
 
 	assert_int_equal(sha256_file(path, hex, NULL, NULL), 0);
 	mem_free(path);
@@ -80,7 +81,7 @@ static void run(const struct train_options *o, int threads, char hex[65])
 
 	if (train_run(o, d, NULL, &e))
 		fail_msg("%s", e.msg);
-	weights_hash(o->out, o->net.kind, hex);
+	weights_hash(o->out, o->net.def, hex);
 	device_free(d);
 	pool_free(pool);
 }
@@ -134,7 +135,7 @@ static int run_watched(const struct train_options *o, struct watch *w, struct er
 static void it_learns(void **state)
 {
 	char *out = out_dir("learn");
-	struct train_options o = tiny(NET_DIT, out);
+	struct train_options o = tiny(&net_dit, out);
 	struct watch w = {.first_loss = NAN};
 	struct err e = {0};
 
@@ -153,7 +154,7 @@ static void it_learns(void **state)
 static void the_router_learns(void **state)
 {
 	char *out = out_dir("router");
-	struct train_options o = tiny(NET_ROUTER, out);
+	struct train_options o = tiny(&net_router, out);
 	struct watch w = {.first_loss = NAN};
 	struct err e = {0};
 
@@ -170,7 +171,7 @@ static void the_router_learns(void **state)
 static void same_bytes_however_it_ran(void **state)
 {
 	char *base = out_dir("base"), *other = out_dir("other"), a[65], b[65];
-	struct train_options o = tiny(NET_DIT, base);
+	struct train_options o = tiny(&net_dit, base);
 
 	(void)state;
 	run(&o, 1, a);
@@ -192,7 +193,7 @@ static void same_bytes_however_it_ran(void **state)
 
 static void interrupted_three_times(void **state)
 {
-	static const enum net_kind kinds[] = {NET_DIT, NET_ROUTER};
+	static const struct net_def *const kinds[] = {&net_dit, &net_router};
 
 	(void)state;
 	for (int k = 0; k < 2; k++) {
@@ -224,7 +225,7 @@ static void damaged_checkpoint(void **state)
 {
 	char *out = out_dir("damaged"), *base = out_dir("clean"), hex[65], want[65];
 	char *newest = str_new("%s/train/step-00000016/exp_avg.safetensors", out);
-	struct train_options o = tiny(NET_DIT, out);
+	struct train_options o = tiny(&net_dit, out);
 	struct watch w = {.stop_at = 16, .first_loss = NAN};
 	struct err e = {0};
 	FILE *f;
@@ -245,7 +246,7 @@ static void damaged_checkpoint(void **state)
 	if (run_watched(&o, &w, &e))
 		fail_msg("%s", e.msg);
 	assert_true(w.said_damaged);
-	weights_hash(out, NET_DIT, hex);
+	weights_hash(out, &net_dit, hex);
 	o.out = base;
 	run(&o, 2, want);
 	assert_string_equal(hex, want);
@@ -275,7 +276,7 @@ static void damaged_manifest(void **state)
 	    {"\"updates\": 5", "\"updates\": -5"}, {"\"step\": 5", "\"step\": 4"}, {"ema.safetensors", "weights.safetensors"}};
 	char *base = out_dir("begun"), *out = out_dir("impossible"), want[65], hex[65];
 	char *manifest = str_new("%s/train/step-00000005/MANIFEST.json", out);
-	struct train_options o = tiny(NET_DIT, base);
+	struct train_options o = tiny(&net_dit, base);
 
 	(void)state;
 	o.log_every = 1;
@@ -293,7 +294,7 @@ static void damaged_manifest(void **state)
 		if (run_watched(&o, &w, &e))
 			fail_msg("%s", e.msg);
 		assert_true(w.said_damaged);
-		weights_hash(out, NET_DIT, hex);
+		weights_hash(out, &net_dit, hex);
 		assert_string_equal(hex, want);
 		dir_remove(out, NULL);
 	}
@@ -305,7 +306,7 @@ static void damaged_manifest(void **state)
 static void finished_again_and_other_options(void **state)
 {
 	char *out = out_dir("again"), a[65], b[65], *weights = path_join(out, "diffusion_pytorch_model.safetensors");
-	struct train_options o = tiny(NET_DIT, out);
+	struct train_options o = tiny(&net_dit, out);
 	struct stat before, after;
 	struct device *d = device_cpu(NULL, DT_F32);
 	struct err e = {0};
@@ -332,18 +333,18 @@ static void finished_again_and_other_options(void **state)
 static void accumulation(void **state)
 {
 	char *one = out_dir("acc1"), *four = out_dir("acc4"), a[65], b[65];
-	struct train_options o = tiny(NET_DIT, one);
+	struct train_options o = tiny(&net_dit, one);
 	struct watch w1 = {.first_loss = NAN}, w4 = {.first_loss = NAN};
 	struct err e = {0};
 
 	(void)state;
 	o.validate_every = 30;
 	assert_int_equal(run_watched(&o, &w1, &e), 0);
-	weights_hash(one, NET_DIT, a);
+	weights_hash(one, &net_dit, a);
 	o.out = four;
 	o.accumulate = 4;
 	assert_int_equal(run_watched(&o, &w4, &e), 0);
-	weights_hash(four, NET_DIT, b);
+	weights_hash(four, &net_dit, b);
 	assert_true(fabs(w1.val_loss - w4.val_loss) < 2e-3 * w1.val_loss);
 	mem_free(one);
 	mem_free(four);
@@ -363,7 +364,7 @@ static void expect(struct train_options o, int code, const char *word)
 static void refusals(void **state)
 {
 	char *out = out_dir("refused");
-	struct train_options o = tiny(NET_DIT, out), p;
+	struct train_options o = tiny(&net_dit, out), p;
 
 	(void)state;
 	p = o;
@@ -415,7 +416,7 @@ static void some_samples_are_not_finite(void **state)
 {
 	static const char *const keys[] = {"\"k0/00005\"", "\"k0/00013\"", "\"k0/00021\"", "\"k0/00029\""};
 	char *out = out_dir("some"), *log = path_join(out, "train.jsonl"), *text;
-	struct train_options o = tiny(NET_DIT, out);
+	struct train_options o = tiny(&net_dit, out);
 	struct watch w = {.first_loss = NAN};
 	struct err e = {0};
 	size_t len;
@@ -450,7 +451,7 @@ static void some_samples_are_not_finite(void **state)
 static void classes_may_be_missing(void **state)
 {
 	char *out = out_dir("classes"), hex[65];
-	struct train_options o = tiny(NET_DIT, out);
+	struct train_options o = tiny(&net_dit, out);
 
 	(void)state;
 	o.shards = labelled;

@@ -3,13 +3,15 @@
 #define DDM_TESTS_TINYRUN_H
 
 #include "data/dataset.h"
+#include "net/netdef.h"
 #include "train/trainer.h"
 
 /* Nine steps of six; checkpoints after every fourth. shards and out are borrowed. */
-static inline struct train_options tiny_run(enum net_kind kind, const char *shards, const char *out)
+static inline struct train_options tiny_run(const struct net_def *def, const char *shards, const char *out)
 {
-	struct train_options o = train_defaults(kind);
+	struct train_options o = train_defaults(def->role);
 
+	o.net.def = def;
 	o.net.patch = 2;
 	o.net.hidden = 16;
 	o.net.depth = 2;
@@ -17,7 +19,7 @@ static inline struct train_options tiny_run(enum net_kind kind, const char *shar
 	o.net.mlp_ratio = 2;
 	o.shards = shards;
 	o.out = out;
-	o.cluster = kind == NET_ROUTER ? DATASET_ALL : 0;
+	o.cluster = def == &net_router ? DATASET_ALL : 0;
 	o.steps = 9;
 	o.batch = 6;
 	o.lr = 5e-3;

@@ -1,0 +1,32 @@
+/* Exact experts and routers: no network, but the samples themselves (diffusion/finitemodel.h). */
+#include "net/netdef.h"
+
+#define PICTURE \
+	{"in_channels", NULL, NULL, NET_INT, NET_AT(channels), 0, 1, 4096, NET_REQUIRED}, \
+	{"sample_size", NULL, NULL, NET_INT, NET_AT(size), 0, 1, 65536, NET_REQUIRED}
+
+static const struct net_field expert_fields[] = {PICTURE};
+/* config.json has the number of clusters further on, as those of all models do. */
+static const struct net_field router_fields[] = {
+    PICTURE, {"num_clusters", NULL, NULL, NET_INT, NET_AT(clusters), 0, 1, 100000, NET_REQUIRED | NET_UNWRITTEN}};
+static const struct net_reads inputs[] = {{NET_IN_X, 0}, {NET_IN_TIME, 0}};
+
+const struct net_def net_exact = {
+    .name = "exact",
+    .role = NET_EXPERT,
+    .fields = expert_fields,
+    .nfields = NET_COUNT(expert_fields),
+    .inputs = inputs,
+    .ninputs = NET_COUNT(inputs),
+};
+
+const struct net_def net_exact_router = {
+    .name = "exact_router",
+    .title = "exact router",
+    .role = NET_CLASSIFIER,
+    .fields = router_fields,
+    .nfields = NET_COUNT(router_fields),
+    .inputs = inputs,
+    .ninputs = NET_COUNT(inputs),
+    .prediction = "",
+};

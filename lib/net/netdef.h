@@ -1,0 +1,113 @@
+/* What an architecture is: one constant in the architecture's own file, and a line in the list below. For files of lib/net alone; the others
+ * ask by the functions of net/net.h. */
+#ifndef DDM_NET_NETDEF_H
+#define DDM_NET_NETDEF_H
+
+#include "net/net.h"
+#include "net/rename.h"
+
+enum net_field_type {
+	NET_INT,  /* int64_t */
+	NET_REAL, /* double */
+	NET_FIXED /* true or false in config.json, as `initial` says; another value is another network: ERR_DATA */
+};
+
+enum net_field_flags {
+	NET_REQUIRED = 1, /* config.json must have it, and always gets it */
+	NET_ALWAYS = 2,   /* config.json always gets it; of the others only what is not 0 is written */
+	NET_UNWRITTEN = 4,
+	NET_DROPOUT = 8   /* written where there are classes, or a text that is dropped */
+};
+
+/* One number of a configuration. Reading, writing, comparing, stamps and facts follow from the table of these. */
+struct net_field {
+	const char *key;   /* in config.json */
+	const char *alias; /* read in its place, as the released Paris networks have it; or NULL */
+	const char *name;  /* of the fields that a preset sets: in stamps, facts and options; NULL: not one of those */
+	enum net_field_type type;
+	size_t at; /* in struct net_config */
+	double initial, lo, hi;
+	unsigned flags; /* enum net_field_flags */
+};
+
+#define NET_AT(field) offsetof(struct net_config, field)
+
+/* The fields of every architecture, in the order of config.json. Sizes that the released configurations do not tell are `size`; 0: required. */
+#define NET_PICTURE_FIELDS(side) \
+	{"in_channels", NULL, NULL, NET_INT, NET_AT(channels), 0, 0, INT32_MAX, NET_REQUIRED}, \
+	{"out_channels", NULL, NULL, NET_INT, NET_AT(out_channels), 0, 0, INT32_MAX, 0}, \
+	{"sample_size", "latent_size", NULL, NET_INT, NET_AT(size), side, 0, INT32_MAX, (side) ? NET_ALWAYS : NET_REQUIRED}
+#define NET_CLASS_FIELDS \
+	{"num_classes", NULL, NULL, NET_INT, NET_AT(classes), 0, 0, INT32_MAX, 0}
+/* An expert's too, whose data may be of so many clusters. */
+#define NET_CLUSTER_FIELDS \
+	{"num_clusters", NULL, NULL, NET_INT, NET_AT(clusters), 0, 0, INT32_MAX, 0}
+#define NET_TEXT_FIELDS(tokens, width) \
+	{"text_tokens", "max_text_length", NULL, NET_INT, NET_AT(text_tokens), tokens, 0, INT32_MAX, 0}, \
+	{"text_embed_dim", "text_width", NULL, NET_INT, NET_AT(text_width), width, 0, INT32_MAX, 0}
+#define NET_DROPOUT_FIELD(key, alias) {key, alias, NULL, NET_REAL, NET_AT(class_dropout), 0, 0, 1, NET_DROPOUT}
+#define NET_TIME_FIELD {"time_scale", NULL, NULL, NET_REAL, NET_AT(time_scale), 1000, 1e-6, 1e6, NET_ALWAYS}
+
+/* Something that the network reads. */
+struct net_reads {
+	enum net_input_kind input;
+	size_t when; /* the field of struct net_config (an int64_t) that is not 0 where it is read; 0: always */
+};
+
+/* Presets NAME of an architecture, PREFIX NAME on the command line. Architectures may share one. */
+struct net_presets {
+	const char *const *names; /* ends with NULL */
+	const char *tail;         /* what follows a name in a list: "/P" */
+	const char *example;      /* what follows one that is proposed: "/4" */
+	const char *note;         /* what the tail means */
+	/* Set the fields of struct net_config that have a name, by what follows the prefix: 1; 0 where it is none of these presets. */
+	int (*apply)(struct net_config *c, const char *text);
+};
+
+/* How diffusers describes it. */
+struct net_diffusers {
+	const char *class;     /* _class_name */
+	const char *norm_type; /* by which class Transformer2DModel is known to be this one; NULL: it never is */
+	int (*parse)(const json_t *o, const char *where, struct net_config *c, struct err *e); /* ERR_DATA */
+};
+
+struct net_def {
+	const char *name;  /* model_type of config.json */
+	const char *title; /* in reports; NULL: the name */
+	enum net_role role;
+	const struct net_field *fields;
+	int nfields;
+	const struct net_reads *inputs;
+	int ninputs;
+	/* ERR_USAGE names the numbers that do not fit together. net_check sees to what is common. */
+	int (*check)(const struct net_config *c, struct err *e);
+	/* ERR_USAGE where most of a noise cannot pass through the network; NULL: it can. */
+	int (*check_noise)(const struct net_config *c, struct err *e);
+	/* NULL: no network; the weights file holds samples (diffusion/finitemodel.h). */
+	struct tensor *(*record)(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in);
+	const char *prefix; /* of its presets; NULL: it has none */
+	const struct net_presets *presets;
+	const char *prediction; /* of a config.json that names none; NULL: it must */
+	int64_t text_tokens;    /* to which texts are padded in training, where nothing else is said; 0: as in the data */
+	const char *null_text;  /* the parameter with the features of no text, or NULL */
+	int lower_case;         /* diffusers gives it texts in lower case */
+	const struct net_diffusers *diffusers;  /* or NULL */
+	const struct renames *const *families;  /* of weight names beside ours; ends with NULL; or NULL */
+};
+
+/* Every architecture: net_NAME is defined in its file. The first of a role is what a new configuration begins as. */
+#define NET_DEFS(X) X(dit) X(router) X(paris) X(pixart) X(exact) X(exact_router)
+
+#define NET_DECLARE(name) extern const struct net_def net_##name;
+NET_DEFS(NET_DECLARE)
+#undef NET_DECLARE
+
+/* The architectures by number; NULL behind the last. */
+const struct net_def *net_def_at(int i);
+
+/* The family of names that a file of weights is in; NULL: ours. */
+const struct renames *net_names(const struct safetensors *s);
+
+#define NET_COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+
+#endif

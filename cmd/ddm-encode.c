@@ -296,10 +296,9 @@ static int write_null_text(const struct work *w, struct err *e)
 		return 0;
 	}
 	encoding_stamp(w->encoding, s);
-	rc = standing_check(o.null_text, s, 1, e) || encoding_null_text(w->encoding, &npy, e) ||
-	             stamp_sidecar_of(s, o.null_text, hash64(npy.p, npy.len), e)
+	rc = standing_check(o.null_text, s, 1, e) || encoding_null_text(w->encoding, &npy, e) || stamp_write(s, o.null_text, npy.p, npy.len, e)
 	         ? -1
-	         : commit_bytes(o.null_text, npy.p, npy.len, e);
+	         : 0;
 	str_release(&npy);
 	stamp_free(s);
 	return rc;
@@ -457,7 +456,7 @@ static int publish_rows(struct work *w, struct rows *r, struct stamp *stamp, str
 	stamp_i64(stamp, "samples", w->done);
 	stamp_text(stamp, "keys", keys);
 	header(w, w->done, &head);
-	if (o.keys && commit_bytes(o.keys, str_text(&r->listed), r->listed.len, e))
+	if (o.keys && stamp_write(stamp, o.keys, str_text(&r->listed), r->listed.len, e))
 		rc = -1;
 	else if (fseek(out->file, 0, SEEK_SET))
 		rc = err_errno(e, "%s: not a file that can be written twice", out->path);
@@ -574,7 +573,8 @@ int main(int argc, char **argv)
 	if (!o.model)
 		err_set(&e, ERR_USAGE, "-m DIR is missing: which encoder?");
 	if (e.code || recognise(&w.parts, &e) || check_options(&w.parts, &e) ||
-	    claim_take((const char *const[]){o.out, o.null_text, o.keys}, 3, &e))
+	    claim_take((const char *const[]){o.out, o.null_text, o.keys}, 3, &e) ||
+	    (o.keys && standing_view(o.keys, program.name, NULL, &e)))
 		cmd_die(&e);
 	w.progress = cmd_progress();
 	run(&w, &e);

@@ -420,7 +420,8 @@ int main(int argc, char **argv)
 		seed = FIDELITY_SEED;
 	if (protocol != PROTOCOL_DDM && seed > UINT32_MAX)
 		err_set(&e, ERR_USAGE, "--seed %llu is too large for numpy's generator (at most %u)", (unsigned long long)seed, UINT32_MAX);
-	if (e.code || stdin_shared(path, &e) || claim_take((const char *const[]){out, stats_out}, 2, &e))
+	if (e.code || stdin_shared(path, &e) || claim_take((const char *const[]){out, stats_out}, 2, &e) ||
+	    (stats_out && evalset_may_write(stats_out, NULL, &e)))
 		cmd_die(&e);
 	pool = pool_new((int)threads, &e);
 	st = stamp_new(program.name);

@@ -7,13 +7,14 @@
 #include "cmd/ingest.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
+#include "core/names.h"
+#include "data/classnames.h"
 #include "data/entries.h"
 #include "file/fileio.h"
 #include "file/nametable.h"
 #include "file/tarfile.h"
 
 #define LIST_MAX ((size_t)8 << 20)
-#define NAME_MAX 200
 
 static void class_free(struct class_name *c)
 {
@@ -112,24 +113,6 @@ static void classes_number(struct class_list *c)
 	c->n = n;
 }
 
-/* What speaks against a name of a class, or NULL. */
-static const char *name_refuse(const char *name)
-{
-	json_t *text = json_string(name);
-
-	json_decref(text);
-	if (!text)
-		return "is not UTF-8";
-	if (!*name)
-		return "is empty";
-	if (strlen(name) > NAME_MAX)
-		return "is longer than 200 bytes";
-	for (const unsigned char *c = (const unsigned char *)name; *c; c++)
-		if (*c < 32 || *c == 127)
-			return "holds a control character";
-	return *name == ' ' || name[strlen(name) - 1] == ' ' ? "begins or ends with a space" : NULL;
-}
-
 /* The list when each name may be one and none comes twice; else NULL, after a word about it. Takes the reference. */
 static json_t *list_checked(json_t *list, const char *where)
 {
@@ -141,7 +124,7 @@ static json_t *list_checked(json_t *list, const char *where)
 	json_array_foreach(list, i, v) {
 		const char *name = json_string_value(v);
 
-		why = name ? name_refuse(name) : "is not a text";
+		why = name ? names_refuse_class(name) : "is not a text";
 		if (!why && nametable_add(&seen, name, strlen(name), 0) >= 0)
 			why = "comes twice";
 		if (why)
@@ -195,37 +178,14 @@ static int list_of_tar(json_t **out, const char *path, struct err *e)
 	return rc < 0 ? -1 : 0;
 }
 
-/* One list of all sources: the longest, which the others must begin. Takes the reference of `list`. */
-static int list_join(json_t **all, json_t *list, const char *where, struct err *e)
-{
-	size_t n = json_array_size(list), have = json_array_size(*all);
-
-	for (size_t i = 0; i < n && i < have; i++) {
-		const char *was = json_string_value(json_array_get(*all, i)), *is = json_string_value(json_array_get(list, i));
-
-		if (!strcmp(was, is))
-			continue;
-		err_set(e, ERR_DATA, "%s: class %zu is called \"%s\" here and \"%s\" in another source: --classes numbers them anew", where, i,
-			is, was);
-		json_decref(list);
-		return -1;
-	}
-	if (n > have) {
-		json_decref(*all);
-		*all = list;
-	} else {
-		json_decref(list);
-	}
-	return 0;
-}
-
 static int lists_load(json_t **all, const struct job_list *l, int tars, struct err *e)
 {
 	for (size_t i = 0; i < l->nlists + (tars ? l->ntars : 0); i++) {
 		const char *path = i < l->nlists ? l->lists[i] : l->tars[i - l->nlists];
 		json_t *list;
 
-		if ((i < l->nlists ? list_load(&list, path, e) : list_of_tar(&list, path, e)) || list_join(all, list, path, e))
+		if ((i < l->nlists ? list_load(&list, path, e) : list_of_tar(&list, path, e)) ||
+		    classnames_join(all, list, path, "--classes numbers them anew", e))
 			return -1;
 	}
 	return 0;
@@ -262,7 +222,7 @@ static json_t *names_of(const struct class_list *c)
 	json_t *names = json_array();
 
 	for (size_t i = 0; i < c->n; i++) {
-		const char *why = name_refuse(c->v[i].name);
+		const char *why = names_refuse_class(c->v[i].name);
 
 		if (why) {
 			cmd_warn("the names of the classes are not kept: folder \"%s\" %s", c->v[i].name, why);

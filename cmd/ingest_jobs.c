@@ -1,7 +1,5 @@
 /* From operands to a sorted list of things to decode. */
 #include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +8,7 @@
 
 #include "cmd/ingest.h"
 #include "core/mem.h"
+#include "core/openread.h"
 #include "file/fileio.h"
 
 #define CHUNK_FRAMES 750 /* graphs rendered by one decoder, so that its start does not dominate */
@@ -48,25 +47,26 @@ static char *key_of(const char *path)
 	return key;
 }
 
-/* Its first bytes. -1 with errno. */
-static ssize_t head_read(const char *path, uint8_t *head, size_t n)
+/* How many of the first n bytes of a file were read, or -1. */
+static ssize_t head_read(const char *path, uint8_t *head, size_t n, struct err *e)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), saved;
+	int fd = open_seekable(path, e);
 	ssize_t got;
 
 	if (fd < 0)
 		return -1;
 	got = fd_read(fd, head, n);
-	saved = errno;
+	if (got < 0)
+		err_errno(e, "%s", path);
 	close(fd);
-	errno = saved;
 	return got;
 }
 
 static void file_add(struct job_list *l, const char *path, const char *relative, int listed)
 {
 	uint8_t head[512];
-	ssize_t n = head_read(path, head, sizeof head);
+	struct err why = {0};
+	ssize_t n = head_read(path, head, sizeof head, &why);
 	enum media_kind kind = n < 0 ? MEDIA_NONE : media_sniff(head, (size_t)n);
 	char *key = key_of(relative);
 	struct stat st;
@@ -100,7 +100,7 @@ static void file_add(struct job_list *l, const char *path, const char *relative,
 	if (!key)
 		j->why = str_new("%s: no key can be made of this name", path);
 	else if (n < 0)
-		j->why = str_new("%s: %s", path, strerror(errno));
+		j->why = mem_strdup(why.msg);
 	else if (kind == MEDIA_NONE)
 		j->why = str_new("%s: %s", path, n ? "not a picture or a video" : "empty");
 	j->key = key ? key : mem_strdup(relative);

@@ -1,5 +1,4 @@
 /* From a job to samples: decoding, fitting, encoding. Called from several threads at once. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,6 +6,7 @@
 #include "cmd/ingest.h"
 #include "core/hash.h"
 #include "core/mem.h"
+#include "core/openread.h"
 #include "data/entries.h"
 #include "data/samples.h"
 #include "file/fileio.h"
@@ -205,10 +205,10 @@ static struct decode_limits limits_for(const struct work_options *o, int64_t fra
 static int file_open(struct decoder *d, const struct job *j, const struct work_options *o, int64_t frames, struct err *e)
 {
 	struct decode_limits l = limits_for(o, frames);
-	int fd = open(j->path, O_RDONLY | O_CLOEXEC), rc;
+	int fd = open_seekable(j->path, e), rc;
 
 	if (fd < 0)
-		return err_errno(e, "%s", j->path);
+		return -1;
 	rc = decoder_open_file(d, fd, j->path, &l, e);
 	close(fd);
 	return rc;

@@ -51,7 +51,7 @@ json_t *classnames_of_folder(const char *dir)
 	return checked(json_pack("{s:o}", "class_names", list));
 }
 
-int classnames_join(json_t **all, json_t *list, const char *where, struct err *e)
+int classnames_join(json_t **all, json_t *list, const char *where, const char *advice, struct err *e)
 {
 	size_t n = json_array_size(list), have = json_array_size(*all);
 
@@ -60,8 +60,8 @@ int classnames_join(json_t **all, json_t *list, const char *where, struct err *e
 
 		if (!strcmp(was, is))
 			continue;
-		err_set(e, ERR_DATA, "%s: class %zu is called \"%s\" here and \"%s\" in another source: they cannot be used together", where, i, is,
-		        was);
+		err_set(e, ERR_DATA, "%s: class %zu is called \"%s\" here and \"%s\" in another source: %s", where, i, is, was,
+		        advice);
 		json_decref(list);
 		return -1;
 	}

@@ -10,7 +10,8 @@
 json_t *classnames_of_folder(const char *dir);
 json_t *classnames_of_stamp(const char *line);
 
-/* One list of several sources: the longest, which the others must begin with, else ERR_DATA. Takes the reference of `list`, which may be NULL. */
-int classnames_join(json_t **all, json_t *list, const char *where, struct err *e);
+/* Joins the lists of several sources: *all becomes the longer of *all and `list`. The longer must begin with the shorter, else ERR_DATA, which
+ * names `where` and ends with `advice`. Takes the reference of `list`, which may be NULL. */
+int classnames_join(json_t **all, json_t *list, const char *where, const char *advice, struct err *e);
 
 #endif

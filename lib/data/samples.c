@@ -29,6 +29,7 @@
 
 enum { MEMBERS = 64 };
 static const size_t LIST_LIMIT = (size_t)1 << 30;
+static const char apart[] = "they cannot be used together"; /* sources whose class names differ */
 
 /* What is read one after the other: the files of a folder or list, a tar, a shard, a text of captions. */
 enum unit_kind { UNIT_FILES, UNIT_TAR, UNIT_SHARD, UNIT_LATENTS, UNIT_MDS, UNIT_LINES };
@@ -121,7 +122,7 @@ static int open_manifest(struct samples *s, const char *dir, const char *prefix,
 
 	s->manifest = mem_resize(s->manifest, s->manifests + 1, sizeof *s->manifest);
 	s->manifest[s->manifests++] = m;
-	if (manifest_load(m, dir, e) || classnames_join(&s->class_names, json_incref(m->class_names), dir, e))
+	if (manifest_load(m, dir, e) || classnames_join(&s->class_names, json_incref(m->class_names), dir, apart, e))
 		return -1;
 	for (int64_t i = 0; i < m->n; i++) {
 		const struct manifest_row *r = &m->rows[i];
@@ -226,7 +227,7 @@ static int open_folder(struct samples *s, const char *dir, struct err *e)
 		unit_add(s, UNIT_MDS, dir);
 		return 0;
 	}
-	if (open_latents(s, dir, e) || classnames_join(&s->class_names, classnames_of_folder(dir), dir, e))
+	if (open_latents(s, dir, e) || classnames_join(&s->class_names, classnames_of_folder(dir), dir, apart, e))
 		return -1;
 	rc = labels_beside(dir, &labels, &below, e);
 	if (rc >= 0)
@@ -567,7 +568,7 @@ static int next_tar(struct samples *s, struct unit *u, struct sample *out, struc
 			bad = tar_take(s, out, ext, name, e) != 0;
 	}
 	arena_release(&scratch);
-	if (rc >= 0 && !s->told++ && classnames_join(&s->class_names, classnames_of_stamp(tar_stamp(s->tar)), name, e))
+	if (rc >= 0 && !s->told++ && classnames_join(&s->class_names, classnames_of_stamp(tar_stamp(s->tar)), name, apart, e))
 		return -1;
 	if (rc < 0 || bad)
 		return rc < 0 ? -1 : 2;

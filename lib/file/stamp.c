@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/hash.h"
 #include "core/jsonio.h"
@@ -117,6 +118,25 @@ int stamp_sidecar_of(const struct stamp *s, const char *path, uint64_t hash, str
 	rc = write_sidecar(o, path, e);
 	json_decref(o);
 	return rc;
+}
+
+int stamp_write(const struct stamp *s, const char *path, const void *data, size_t len, struct err *e)
+{
+	struct stat st;
+	int is_file = strcmp(path, "-") && (stat(path, &st) || S_ISREG(st.st_mode));
+
+	return is_file && stamp_sidecar_of(s, path, hash64(data, len), e) ? -1 : commit_bytes(path, data, len, e);
+}
+
+int stamp_sidecar_seals(const char *path)
+{
+	char *side = str_new("%s.json", path);
+	json_t *o = path_exists(side) ? jsonio_load(side, NULL) : NULL;
+	int yes = json_object_get(o, data_hash) != NULL;
+
+	json_decref(o);
+	mem_free(side);
+	return yes;
 }
 
 int stamp_sidecar_check(const char *path, const void *data, size_t len, struct err *e)

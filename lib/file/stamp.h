@@ -31,8 +31,13 @@ char *stamp_line(const struct stamp *s);         /* compact JSON; caller frees w
 int stamp_sidecar(const struct stamp *s, const char *path, struct err *e);
 /* The same with the XXH3-64 of the output, which has no place for a seal of its own. */
 int stamp_sidecar_of(const struct stamp *s, const char *path, uint64_t hash, struct err *e);
+/* Write an output whose format has no place for a seal by the commit protocol, after its sidecar. "-", pipes and devices get no sidecar. */
+int stamp_write(const struct stamp *s, const char *path, const void *data, size_t len, struct err *e);
 /* Whether an output, all of it, is what PATH.json has the hash of: 0 where it is, or where no such hash is there; else -1 and ERR_DATA. */
 int stamp_sidecar_check(const char *path, const void *data, size_t len, struct err *e);
+
+/* 1 when PATH.json has such a hash. */
+int stamp_sidecar_seals(const char *path);
 
 /* Compare with the line an existing output carries. Returns the number of differing keys (inputs one by one), and appends
  * "key: old -> new" for each, separated by ", ". -1 when the line is not JSON. Use: the output exists and was made with other

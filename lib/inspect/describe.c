@@ -9,6 +9,7 @@
 #include "inspect/samplefacts.h"
 #include "file/fileio.h"
 #include "file/kind.h"
+#include "file/stamp.h"
 #include "inspect/jsonfacts.h"
 #include "inspect/modelfacts.h"
 
@@ -37,6 +38,10 @@ static int describe_bytes(json_t *o, const struct facts_source *s, const struct 
 		rc = facts_json(o, s, want, &name, e);
 		json_object_set_new(o, "kind", json_string(name));
 		return rc;
+	}
+	if (kind == KIND_UNKNOWN && s->path && stamp_sidecar_seals(s->path)) {
+		json_object_set_new(o, "kind", json_string("other"));
+		return facts_other(o, s, want, e);
 	}
 	if (kind == KIND_UNKNOWN)
 		return err_set(e, ERR_DATA, s->len ? "%s: nothing that these programs read" : "%s: empty", s->name);

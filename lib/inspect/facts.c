@@ -227,6 +227,11 @@ int facts_npy(json_t *o, const struct facts_source *s, const struct facts_option
 	return sidecar_facts(o, s->path, e) || (f->check && s->path && stamp_sidecar_check(s->path, s->data, s->len, e)) ? -1 : 0;
 }
 
+int facts_other(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e)
+{
+	return sidecar_facts(o, s->path, e) || (f->check && stamp_sidecar_check(s->path, s->data, s->len, e)) ? -1 : 0;
+}
+
 int facts_npz(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e)
 {
 	struct npz *z = (f->check ? npz_parse : npz_peek)(s->data, s->len, s->name, e);

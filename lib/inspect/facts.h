@@ -39,6 +39,8 @@ int facts_table(json_t *o, const struct facts_source *s, const struct facts_opti
 int facts_still(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 
 int facts_markup(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e); /* the stamp needs a path */
+/* Of any other file whose sidecar holds its hash; needs a path. */
+int facts_other(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 
 /* Weights in any form that weightfile_open (file/weightfile.h) takes: files, and as of safetensors. */
 int facts_weights(json_t *o, const char *path, const struct facts_options *f, struct err *e);

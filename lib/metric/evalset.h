@@ -87,4 +87,8 @@ int evalset_sort(struct evalset *s, struct digest *d, struct err *e);
 /* The same for vectors alone, by their rows. */
 int evalset_hash_rows(struct evalset *s, struct err *e);
 
+/* Whether evalset_write may write to `path`: nothing stands there, or statistics that it wrote, of the same `recipe` (JSON text, NULL: of any).
+ * Otherwise -1 and ERR_EXISTS. */
+int evalset_may_write(const char *path, const char *recipe, struct err *e);
+
 #endif

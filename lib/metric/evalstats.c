@@ -260,8 +260,7 @@ int evalstats_read_own(struct evalset *s, const char *path, const char *key, str
 	return rc;
 }
 
-/* Whether statistics of `recipe` may go to `path`: nothing stands there, or the same statistics. */
-static int check_standing(const char *path, const char *recipe, struct err *e)
+int evalset_may_write(const char *path, const char *recipe, struct err *e)
 {
 	const struct npy *old;
 	struct npz *z;
@@ -274,7 +273,7 @@ static int check_standing(const char *path, const char *recipe, struct err *e)
 	old = z ? npz_find(z, "recipe") : NULL;
 	if (!old || old->type != NPY_U1)
 		rc = err_set(e, ERR_EXISTS, "%s: exists and does not hold statistics of this program", path);
-	else if ((size_t)npy_count(old) != strlen(recipe) || memcmp(old->data, recipe, strlen(recipe)))
+	else if (recipe && ((size_t)npy_count(old) != strlen(recipe) || memcmp(old->data, recipe, strlen(recipe))))
 		rc = err_set(e, ERR_EXISTS, "%s: exists and holds other statistics: %.*s -> %s", path, (int)npy_count(old),
 		             (const char *)old->data, recipe);
 	npz_free(z);
@@ -333,7 +332,7 @@ int evalstats_write(const struct evalset *s, const char *path, const char *key, 
 int evalset_write(const struct evalset *s, const char *path, struct err *e)
 {
 	char *text = recipe_text(s, NULL);
-	int rc = check_standing(path, text, e) ? -1 : entries_write(s, path, text, e);
+	int rc = evalset_may_write(path, text, e) ? -1 : entries_write(s, path, text, e);
 
 	mem_free(text);
 	return rc;

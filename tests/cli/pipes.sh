@@ -20,6 +20,38 @@ quiet 66 "ddm-plot" ddm-plot -o x.svg loss p
 quiet 66 "ddm-cluster -k 2" ddm-cluster -q -k 2 -o x.tsv --centroids p a.tar.gz
 quiet 66 "ddm-shard -a" ddm-shard -q -a p -o x a.tar.gz
 
+tar xzf a.tar.gz --one-top-level=pics
+ddm-cluster -q -k 2 -o a.tsv pics && ddm-shard -q -a a.tsv -o shards pics || exit 1
+quiet 66 "ddm-train --init-weights" ddm-train -q --model dit-nano/8 --cluster 0 --steps 1 --batch 8 --init-weights p -o e shards
+check_absent "no run is begun" e
+
+# A source of ddm-ingest that becomes a pipe after it was listed. The program stands at its output, 32 sources a batch.
+if command -v ddm-ingest >/dev/null; then
+	quiet 65 "ddm-ingest of a pipe" ddm-ingest -o x.tar p
+	mkdir gifs
+	printf 'GIF89a\001\000\001\000\200\000\000\377\377\377\000\000\000!\371\004\001\000\000\000\000,\000\000\000\000\001\000\001\000\000\002\002D\001\000;' >gifs/z.gif
+	for i in 0 1 2 3 4 5 6 7 8 9; do
+		for k in 0 1 2 3 4 5 6 7 8 9; do
+			cp gifs/z.gif gifs/b$i$k.gif
+		done
+	done
+	mkfifo out
+	timeout -s KILL 150 ddm-ingest -q --threads 1 --duplicates --frames 8 -o - lavfi@a:testsrc=size=128x128,noise=alls=100 gifs >out 2>"$ERR" </dev/null &
+	pid=$!
+	exec 7<out
+	dd bs=512 count=1 <&7 >/dev/null 2>&1
+	rm gifs/z.gif && mkfifo gifs/z.gif
+	cat <&7 >/dev/null
+	exec 7<&-
+	wait $pid
+	RC=$?
+	[ $RC -eq 66 ]
+	tap_result $? "a source of ddm-ingest becomes a pipe: 66" "exit $RC"
+	check_err "it is named" 'gifs/z.gif: is a pipe'
+else
+	skip "ddm-ingest" "not built (--without-media)"
+fi
+
 timeout -s KILL 150 ddm-check p >"$OUT" 2>"$ERR" </dev/null
 rc=$?
 case $rc in 65 | 66) true ;; *) false ;; esac

@@ -49,6 +49,11 @@ mv whole c.npy
 cp c.npy alone.npy
 check "an array without its sidecar" ddm-check alone.npy
 rm alone.npy
+ddm-encode -q -m "$SRC/tests/golden/pretrained/dinov2-224" --keys keys -o f.npy pics || exit 1
+altered "a list of keys" keys
+altered "its sidecar" keys.json keys
+altered "a table of features" f.npy
+check_out "ddm-info of keys" other sh -c 'ddm-info --json keys | tr , "\n" | sed -n "s/.*\"kind\": *\"\([a-z]*\)\".*/\1/p"'
 for f in pics/*.png; do echo "a picture of $f" >"${f%.png}.txt"; done
 ddm-ingest -q -o in.tar pics 2>/dev/null || ddm-ingest -o in.tar pics 2>/dev/null || exit 1
 altered "an archive of pictures and captions" in.tar

@@ -49,4 +49,27 @@ for option in report log timing; do
 	check_same "which stand as they were" "$weights" $option.json
 	check_absent "nothing else is made" $option.tar
 done
+
+# Statistics of a reference, before anything is measured, and the keys of a table of features.
+cp "$weights" s.npz
+check_exit 73 "ddm-eval-fid --stats-out onto weights" ddm-eval-fid --stats-out s.npz -o e.json missing missing
+check_err "is told before the work" 's.npz: exists and does not hold statistics'
+check_same "which stand as they were" "$weights" s.npz
+mkdir pics
+tar xzf "$SRC/tests/golden/eval-a.tar.gz" -C pics
+encode="ddm-encode -q -m $SRC/tests/golden/pretrained/dinov2-224 --keys keys"
+for other in "$weights" table b1.json; do
+	cp "$other" keys
+	check_exit 73 "ddm-encode --keys onto $(basename "$other")" $encode -o f.npy pics
+	check_err "names the way out" 'keys: exists and is no output of ddm-encode, .*: remove it, or name another file'
+	check_same "which stands as it was" "$other" keys
+done
+check_absent "nothing else is made" f.npy f.npy.json keys.json
+rm keys
+check "ddm-encode --keys" $encode -o f.npy pics
+check "ddm-check of the keys" ddm-check keys
+mkdir fewer
+cp "$(find pics -name '*.png' | LC_ALL=C sort | head -n 1)" fewer
+check "newer keys replace older ones" $encode -o g.npy fewer
+check_out "whole" 1 sh -c 'wc -l <keys'
 check_clean "nothing is left behind" .

@@ -12,7 +12,7 @@
 #	make bench-cuda     training, sampling, kernels and products on the GPU beside its peaks, measured in the same run
 #	make cuda-bundle    both for any x86-64 with a Hopper GPU (CUDA_ARCH=LIST: others), as a file to run elsewhere: tests/cuda/README
 #	make fuzz           the parsers under libFuzzer (clang), SECONDS=60 each; FUZZ=pattern: those whose name holds it
-#	make install        to PREFIX (configure --prefix), below DESTDIR
+#	make install        programs, manual, libddm.a with its headers and ddm.pc to PREFIX (configure --prefix), below DESTDIR
 #	make uninstall | dist | clean | distclean
 SRC ?= .
 B ?= build
@@ -230,7 +230,7 @@ COMPLETION = $(foreach p,$(notdir $(PROGS)),$(B)/completion/bash/$(p) $(B)/compl
 PLACE_bash = bash-completion/completions
 PLACE_zsh = zsh/site-functions
 PLACE_fish = fish/vendor_completions.d
-completion_place = $(DESTDIR)$(PREFIX)/share/$(PLACE_$(notdir $(patsubst %/,%,$(dir $(1)))))/$(notdir $(1))
+completion_place = $(DESTDIR)$(DATAROOTDIR)/$(PLACE_$(notdir $(patsubst %/,%,$(dir $(1)))))/$(notdir $(1))
 write_completion = @mkdir -p $(@D) && $< --completion $(notdir $(@D)) >$@
 
 $(B)/completion/bash/%: $(B)/%
@@ -255,7 +255,26 @@ INSTALL_SHARE = $(DESTDIR)$(DATADIR)/fetch-weights $(patsubst $(SRC)/share/%,$(D
 
 INSTALL_COMPLETION = $(foreach p,$(COMPLETION),$(call completion_place,$(p)))
 
-install: all completion
+# The library for other programs: its headers but for those that only their own folder includes.
+PRIVATE_H = $(wildcard $(SRC)/lib/*/*impl.h) $(addprefix $(SRC)/lib/,tape/opdef.h tape/record.h \
+	train/run.h train/state.h train/step.h train/update.h sample/output.h sample/prompts.h sample/reference.h sample/sampling.h \
+	sample/sink.h sample/textsource.h)
+PUBLIC_H = $(filter-out $(PRIVATE_H),$(wildcard $(SRC)/lib/*/*.h))
+PUBLIC_KERNEL_H = $(addprefix $(SRC)/kernels/,compact.h device.h gemm.h op.h optimizer.h peak.h profile.h)
+header_place = $(DESTDIR)$(INCLUDEDIR)/ddm/$(patsubst $(SRC)/%,%,$(patsubst $(SRC)/lib/%,%,$(1)))
+INSTALL_LIB = $(addprefix $(DESTDIR)$(LIBDIR)/,libddm.a pkgconfig/ddm.pc) \
+	$(foreach h,$(PUBLIC_H) $(PUBLIC_KERNEL_H),$(call header_place,$(h)))
+STATIC_LIBS = $(CUDA_LIBS) $(LDLIBS) $(filter -fsanitize=%,$(CFLAGS))
+
+install-lib: $(B)/libddm.a
+	$(Q)install -D -m 644 $(B)/libddm.a $(DESTDIR)$(LIBDIR)/libddm.a
+	$(Q)$(foreach h,$(PUBLIC_H) $(PUBLIC_KERNEL_H),install -D -m 644 $(h) $(call header_place,$(h)) &&) :
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|' -e 's|@VERSION@|$(VERSION)|' \
+		-e 's|@INCLUDEDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(INCLUDEDIR))|' -e 's|@LIBS@|$(strip $(STATIC_LIBS))|' \
+		$(SRC)/share/ddm.pc.in >$(B)/ddm.pc
+	$(Q)install -D -m 644 $(B)/ddm.pc $(DESTDIR)$(LIBDIR)/pkgconfig/ddm.pc
+
+install: all completion install-lib
 	$(Q)$(foreach p,$(PROGS),install -D -m 755 $(p) $(DESTDIR)$(BINDIR)/$(notdir $(p)) &&) :
 	$(Q)$(foreach p,$(wildcard $(SRC)/man/*.[157]),\
 		install -D -m 644 $(p) $(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(p)))/$(notdir $(p)) &&) :
@@ -265,21 +284,21 @@ install: all completion
 	$(Q)$(foreach p,$(COMPLETION),install -D -m 644 $(p) $(call completion_place,$(p)) &&) :
 
 uninstall:
-	rm -f $(INSTALL_PROGS) $(INSTALL_MAN) $(INSTALL_SHARE) $(INSTALL_COMPLETION)
+	rm -f $(INSTALL_PROGS) $(INSTALL_MAN) $(INSTALL_SHARE) $(INSTALL_COMPLETION) $(INSTALL_LIB)
 
 dist:
 	$(Q)git -C $(SRC) archive --format=tar --prefix=ddm-$(VERSION)/ HEAD | gzip -9n >ddm-$(VERSION).tar.gz
 	@echo ddm-$(VERSION).tar.gz
 
 clean:
-	rm -rf $(addprefix $(B)/,lib kernels cmd tests completion flags libddm.a libcmd.a ddm-*)
+	rm -rf $(addprefix $(B)/,lib kernels cmd tests completion flags libddm.a libcmd.a ddm.pc ddm-*)
 
 distclean: clean
 	rm -rf $(B)
 
 FORCE:
 .PHONY: all tests completion deps check check-built check-peers check-cuda cuda-tests cuda-bundle bundle demo demo-built bench bench-cuda \
-	bench-baseline fuzz fuzzers install uninstall dist clean distclean FORCE
+	bench-baseline fuzz fuzzers install install-lib uninstall dist clean distclean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(wildcard $(OBJECTS:.o=.d))

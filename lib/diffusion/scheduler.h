@@ -3,6 +3,7 @@
 #define DDM_DIFFUSION_SCHEDULER_H
 
 #include <jansson.h>
+#include <stdint.h>
 
 #include "core/err.h"
 

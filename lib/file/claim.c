@@ -226,6 +226,21 @@ int claim_take(const char *const *path, size_t n, struct err *e)
 	return rc;
 }
 
+void claim_drop(const char *const *path, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		char *place = is_claimable(path[i]) ? claim_path(path[i]) : NULL;
+		struct claim *c = place ? find(place) : NULL;
+
+		mem_free(place);
+		if (!c || !c->held)
+			continue;
+		c->held = 0;
+		if (!c->open)
+			claim_remove(c);
+	}
+}
+
 void claim_drop_all(void)
 {
 	struct claim *c, *next;

@@ -21,6 +21,8 @@ struct claim;
  * folders are passed over. ERR_EXISTS naming the file and the holder's host and pid when somebody else writes one of them and has not
  * ended after two seconds; ERR_USAGE when two of them are the same file. Not for several threads. */
 int claim_take(const char *const *path, size_t n, struct err *e);
+/* Gives up those of these names that claim_take took and nobody wrote. */
+void claim_drop(const char *const *path, size_t n);
 void claim_drop_all(void);
 
 /* For outfile: `place` is written from now on. NULL in *c where nothing could be claimed. ERR_EXISTS also when this process is writing

@@ -7,6 +7,7 @@
 #include "core/mem.h"
 #include "core/version.h"
 #include "diffusion/gallery.h"
+#include "file/claim.h"
 #include "file/standing.h"
 
 static void tell_line(const struct sampling *r, void (*tell)(void *arg, const char *line), const char *fmt, va_list ap)
@@ -158,6 +159,7 @@ void sampling_free(struct sampling *r)
 {
 	if (!r)
 		return;
+	claim_drop((const char *const[]){r->ask.out, r->ask.grid, r->ask.report, r->ask.log, r->ask.timing}, 5);
 	textsource_free(r->text);
 	prompts_release(&r->prompts);
 	mem_free(r->encoder);

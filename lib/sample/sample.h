@@ -108,6 +108,7 @@ struct sampling *sampling_new(const struct sample_request *q, const struct sampl
  * already, says so and returns 0. ERR_AGAIN: stopped; ERR_USAGE where the model cannot do what is asked for. */
 int sampling_run(struct sampling *s, struct device *device, struct err *e);
 
-void sampling_free(struct sampling *s); /* NULL is allowed; before the device's */
+/* Also gives up the claims on outputs that were not written. NULL is allowed. Before the device is freed. */
+void sampling_free(struct sampling *s);
 
 #endif

@@ -5,9 +5,7 @@
 #include <string.h>
 
 #include "kernels/gemm_library.h"
-#include "kernels/real.h"
-#include "kernels/simd.h"
-#include "kernels/vmath.h"
+#include "kernels/gemmtile.h"
 
 /* C is made in tiles of MR x NR kept in registers. For each tile the K products of a chunk are summed from zero; a tile at an
  * edge runs the same instructions on fewer rows or on columns padded with zeros, so its bits are those of a full one.
@@ -19,10 +17,7 @@
  *   op(A) = A^T  K is many (tokens, in a weight gradient): chunks of A and B are read in place, and while one is in use the next
  *                is fetched. Where C has too few tiles for the pool, chunks are tasks too, and their sums are added in order. */
 enum {
-	NR = 2 * VLEN,
-	MR = VREGS == 32 ? 12 : 6,
 	KC = GEMM_KC,
-	LINE = 64 / (int)sizeof(real),
 	MC = 16 * MR,   /* a task's tile of C, at most: rows, */
 	NC = 12 * NR,   /* columns, */
 	MC_T = 8 * MR,  /* and in a weight gradient, where a chunk of both A and B, and the next, should fit the second-level cache */
@@ -38,7 +33,6 @@ enum {
 };
 
 #define epilogue REAL_NAME(gemm_epilogue)
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 static int64_t min64(int64_t a, int64_t b)
 {
@@ -56,14 +50,6 @@ static int64_t round_up(int64_t a, int64_t b)
 }
 
 /* ---- packing ---- */
-
-/* How many of n columns lie in vector v of a row of NR. */
-static int lanes_in(int64_t n, int v)
-{
-	int64_t lanes = n - v * VLEN;
-
-	return lanes < 0 ? 0 : lanes > VLEN ? VLEN : (int)lanes;
-}
 
 /* n columns of kc, ld apart, into dst [kc][NR]. The last block of k overlaps the one before. */
 static void pack_columns(real *dst, const real *b, int64_t ld, int64_t n, int64_t kc)
@@ -132,190 +118,6 @@ static void pack_a(const struct gemm *g, const real *a, int64_t i0, int64_t i1, 
 		if (rest)
 			memcpy(to + whole * ASTEP, src + whole * MR, (size_t)rest * sizeof *to);
 	}
-}
-
-/* ---- one tile ---- */
-
-/* What the tiles of a block share, and a hint that changes with each. Passed by reference: a copy of fields just written would
- * wait for every store of C before them. */
-struct tile {
-	int by_rows;     /* a(i, k) = a[i * lda + k], else a[k * lda + i] */
-	int64_t lda;
-	int64_t ldb;     /* b(k, j) = b[k * ldb + j]; NR where by_rows */
-	int64_t kc;
-	int64_t ldc;
-	const real *ask; /* what to prefetch, one line per k, step apart; not where by_rows */
-	int64_t step;
-	int plain;       /* c = a b and all its columns exist; else what follows applies */
-	int64_t n;       /* columns of c that exist */
-	real alpha;
-	const real *add;  /* added to a b: what c holds, or what the sum starts from; or NULL */
-	int64_t ldadd;
-	const real *bias; /* [NR] or NULL, added last, on the last chunk */
-	real *aux;        /* what is stored to c goes here too; or NULL */
-	int64_t ldaux;
-	int stream;       /* aux is aligned, and too large to wait in a cache for its reader */
-};
-
-ALWAYS_INLINE vreal lanes_load(const real *p, int n)
-{
-	return n == VLEN ? v_load(p) : v_load_part(p, n);
-}
-
-ALWAYS_INLINE void lanes_store(real *p, vreal v, int n)
-{
-	if (n == VLEN)
-		v_store(p, v);
-	else
-		v_store_part(p, v, n);
-}
-
-/* n0 and n1 lanes of a row exist. */
-ALWAYS_INLINE void row_store(const struct tile *t, real *c, const real *add, real *aux, vreal lo, vreal hi, int n0, int n1)
-{
-	if (t->alpha != REAL_C(1.0)) {
-		lo *= v_splat(t->alpha);
-		hi *= v_splat(t->alpha);
-	}
-	if (add) {
-		lo += lanes_load(add, n0);
-		hi += lanes_load(add + VLEN, n1);
-	}
-	if (t->bias) {
-		lo += lanes_load(t->bias, n0);
-		hi += lanes_load(t->bias + VLEN, n1);
-	}
-	lanes_store(c, lo, n0);
-	lanes_store(c + VLEN, hi, n1);
-	if (t->stream) {
-		v_stream(aux, lo);
-		v_stream(aux + VLEN, hi);
-	} else if (aux) {
-		lanes_store(aux, lo, n0);
-		lanes_store(aux + VLEN, hi, n1);
-	}
-}
-
-/* c [m][NR] = alpha a b [+ c], b [kc][NR]. */
-ALWAYS_INLINE void tile_of(const struct tile *t, real *c, const real *a, const real *b, int m, int by_rows)
-{
-	const real *hint = t->ask;
-	const int64_t step = t->step, ldc = t->ldc, rs = by_rows ? t->lda : 1, cs = by_rows ? 1 : t->lda, ldb = by_rows ? NR : t->ldb;
-	vreal lo[MR], hi[MR];
-
-#pragma GCC unroll 14
-	for (int i = 0; i < m; i++)
-		lo[i] = hi[i] = v_splat(0);
-	/* C is seldom in cache, and its stores would wait for one line after the other; a weight gradient's was just there. */
-	if (by_rows)
-#pragma GCC unroll 14
-		for (int i = 0; i < m; i++)
-			for (int j = 0; j < NR; j += LINE)
-				__builtin_prefetch(c + i * ldc + j, 1);
-	for (int64_t k = t->kc; k > 0; k--) {
-		vreal b0 = v_load(b), b1 = v_load(b + VLEN);
-
-#pragma GCC unroll 14
-		for (int i = 0; i < m; i++) {
-			vreal s = v_splat(a[i * rs]);
-
-			lo[i] = v_fma(s, b0, lo[i]);
-			hi[i] = v_fma(s, b1, hi[i]);
-		}
-		a += cs;
-		b += ldb;
-		__builtin_prefetch(hint, 0, 2);
-		hint += step;
-	}
-	if (t->plain) {
-#pragma GCC unroll 14
-		for (int i = 0; i < m; i++) {
-			v_store(c + i * ldc, lo[i]);
-			v_store(c + i * ldc + VLEN, hi[i]);
-		}
-		return;
-	}
-	if (t->n == NR) {
-#pragma GCC unroll 14
-		for (int i = 0; i < m; i++)
-			row_store(t, c + i * ldc, t->add ? t->add + i * t->ldadd : NULL, t->aux ? t->aux + i * t->ldaux : NULL, lo[i], hi[i], VLEN,
-			          VLEN);
-	} else {
-		int n0 = lanes_in(t->n, 0), n1 = lanes_in(t->n, 1);
-
-#pragma GCC unroll 14
-		for (int i = 0; i < m; i++)
-			row_store(t, c + i * ldc, t->add ? t->add + i * t->ldadd : NULL, t->aux ? t->aux + i * t->ldaux : NULL, lo[i], hi[i], n0, n1);
-	}
-}
-
-/* The numbers of rows there is code for; any m is made of them. */
-#define TILE(m) \
-	static __attribute__((noinline)) void tile_rows_##m(const struct tile *t, real *c, const real *a, const real *b) \
-	{ \
-		tile_of(t, c, a, b, m, 1); \
-	} \
-	static __attribute__((noinline)) void tile_columns_##m(const struct tile *t, real *c, const real *a, const real *b) \
-	{ \
-		tile_of(t, c, a, b, m, 0); \
-	}
-TILE(1)
-TILE(2)
-TILE(4)
-TILE(6)
-#if VREGS == 32
-TILE(12)
-#endif
-
-static const struct {
-	int m;
-	void (*rows)(const struct tile *t, real *c, const real *a, const real *b);
-	void (*columns)(const struct tile *t, real *c, const real *a, const real *b);
-} tiles[] = {
-#if VREGS == 32
-    {12, tile_rows_12, tile_columns_12},
-#endif
-    {6, tile_rows_6, tile_columns_6},
-    {4, tile_rows_4, tile_columns_4},
-    {2, tile_rows_2, tile_columns_2},
-    {1, tile_rows_1, tile_columns_1},
-};
-
-static void tile_run(struct tile *t, real *c, const real *a, const real *b, int64_t m)
-{
-	for (size_t v = 0; m > 0; v++)
-		for (; m >= tiles[v].m; m -= tiles[v].m) {
-			(t->by_rows ? tiles[v].rows : tiles[v].columns)(t, c, a, b);
-			a += tiles[v].m * (t->by_rows ? t->lda : 1);
-			c += tiles[v].m * t->ldc;
-			if (t->add)
-				t->add += tiles[v].m * t->ldadd;
-			if (t->aux)
-				t->aux += tiles[v].m * t->ldaux;
-		}
-}
-
-/* n is a constant where it matters. */
-ALWAYS_INLINE void row_activate(real *c, int64_t n, enum gemm_act act)
-{
-	if (act == GEMM_SILU)
-		for (int64_t j = 0; j < n; j++)
-			c[j] = real_silu(c[j]);
-	else if (act == GEMM_RELU)
-		for (int64_t j = 0; j < n; j++)
-			c[j] = c[j] < 0 ? 0 : c[j];
-	else
-		for (int64_t j = 0; j < n; j++)
-			c[j] = real_gelu(c[j]);
-}
-
-static void tile_activate(real *c, int64_t ldc, int64_t m, int64_t n, enum gemm_act act)
-{
-	for (int64_t i = 0; i < m; i++)
-		if (n == NR)
-			row_activate(c + i * ldc, NR, act);
-		else
-			row_activate(c + i * ldc, n, act);
 }
 
 /* ---- tasks ---- */

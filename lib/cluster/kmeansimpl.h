@@ -4,6 +4,12 @@
 
 #include "cluster/kmeans.h"
 
+/* Steps of RNG_CLUSTER: restarts count from 0, the rest lies above. */
+enum { STEP_FINE = 1 << 20, STEP_SUBSAMPLE, STEP_RANDOM, STEP_SILHOUETTE };
+
+/* m of n rows, drawn with RNG_CLUSTER at this step, in index order. Caller frees with mem_free. */
+int64_t *points_subsample(int64_t n, int64_t m, uint64_t seed, uint64_t step);
+
 struct device_points;
 
 struct points {

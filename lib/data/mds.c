@@ -1,5 +1,5 @@
 /* Reads MosaicML's shards: index.json, columns, compressed files. */
-#include "data/mds.h"
+#include "data/mdsimpl.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -13,20 +13,11 @@
 #include "data/entries.h"
 #include "file/fileio.h"
 #include "file/npy.h"
-#include "file/still.h"
 #include "file/unpack.h"
 
-enum { COLUMNS = 48, PICTURE_MOST = 1 << 28, LABEL_MOST = 2147483646 };
 static const int64_t PACKED_MOST = (int64_t)2 << 30; /* bytes that a packed shard makes: they are held in memory */
 
-enum how { HOW_BYTES, HOW_STR, HOW_JPEG, HOW_PNG, HOW_PIL, HOW_JSON, HOW_ARRAY, HOW_NUMBER, HOW_DIGITS, HOW_OPAQUE };
-
-static const struct encoding {
-	const char *name;
-	enum how how;
-	const char *ext;    /* of its own */
-	enum npy_type type; /* HOW_NUMBER */
-} encodings[] = {
+static const struct encoding encodings[] = {
     {"bytes", HOW_BYTES, "bin", 0},       {"str", HOW_STR, "txt", 0},           {"jpeg", HOW_JPEG, "jpg", 0},
     {"png", HOW_PNG, "png", 0},           {"pil", HOW_PIL, "png", 0},           {"json", HOW_JSON, "json", 0},
     {"ndarray", HOW_ARRAY, "npy", 0},     {"int", HOW_NUMBER, "cls", NPY_I8},   {"int8", HOW_NUMBER, "cls", NPY_I1},
@@ -38,52 +29,6 @@ static const struct encoding {
     {"jpegarray", HOW_OPAQUE, "jpegs", 0}, {"list[pil]", HOW_OPAQUE, "list", 0}, {"list[jpeg]", HOW_OPAQUE, "list", 0},
     {"list[png]", HOW_OPAQUE, "list", 0},
 };
-
-struct column {
-	const char *name; /* borrowed from the index */
-	const struct encoding *encoding;
-	int64_t size;     /* 0: stands in every sample */
-	int typed, rank;  /* HOW_ARRAY: what is not said here stands in every sample; rank 0: not said */
-	enum npy_type type;
-	int64_t shape[NPY_RANK];
-	int favour;       /* the lower, the sooner it has the extension of its encoding */
-};
-
-struct shard_entry {
-	const json_t *o; /* borrowed from the index */
-	int64_t first, samples;
-};
-
-struct mds {
-	char *dir, *where; /* where: of the index */
-	json_t *index;
-	struct shard_entry *shard;
-	int64_t shards, count;
-	int verify;
-	size_t most;
-
-	int64_t open;      /* the shard that is; -1: none */
-	char *name;        /* path of its file */
-	struct filemap map;
-	uint8_t *plain;    /* unpacked; NULL: it is the file */
-	const uint8_t *data;
-	size_t len;
-	struct column column[COLUMNS]; /* in the order of the data */
-	int order[COLUMNS], columns;   /* in which they become members */
-
-	const uint8_t *value[COLUMNS]; /* of the sample */
-	size_t size[COLUMNS];
-	int64_t number;    /* in its shard */
-	int at;            /* in order */
-	char *ext[COLUMNS + 1]; /* of its members */
-	int exts;
-	json_t *facts;     /* numbers that are no class */
-};
-
-static uint32_t get32(const uint8_t *p)
-{
-	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
 
 static char *index_path(const char *path)
 {
@@ -249,8 +194,7 @@ static const struct {
              {"float16", 18, NPY_F2}, {"uint32", 32, NPY_U4},  {"int32", 33, NPY_I4},   {"float32", 34, NPY_F4},
              {"uint64", 64, NPY_U8},  {"int64", 65, NPY_I8},   {"float64", 66, NPY_F8}};
 
-/* By the name's n characters, or where it is NULL by the number; 0 where there is none. */
-static int find_type(const char *name, size_t n, uint8_t code, enum npy_type *type)
+int mds_find_type(const char *name, size_t n, uint8_t code, enum npy_type *type)
 {
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
 		if (name ? strlen(types[i].name) == n && !memcmp(types[i].name, name, n) : types[i].code == code) {
@@ -265,7 +209,7 @@ static int parse_array(struct column *c, const char *text)
 {
 	size_t n = strcspn(text, ":");
 
-	if (n && !find_type(text, n, 0, &c->type))
+	if (n && !mds_find_type(text, n, 0, &c->type))
 		return -1;
 	c->typed = n > 0;
 	for (text += n; *text; text += n) {
@@ -434,10 +378,10 @@ static int check_offsets(const struct mds *m, int64_t samples, struct err *e)
 {
 	size_t n = (size_t)samples, head = 4 * (n + 2), last = head;
 
-	if (m->len < head || get32(m->data) != n)
+	if (m->len < head || mds_u32(m->data) != n)
 		return err_set(e, ERR_DATA, "%s: not a shard of %lld samples", m->name, (long long)samples);
 	for (size_t i = 0; i <= n; i++) {
-		size_t offset = get32(m->data + 4 + 4 * i);
+		size_t offset = mds_u32(m->data + 4 + 4 * i);
 
 		if (offset < last || offset > m->len)
 			return err_set(e, ERR_DATA, "%s: offset %zu of sample %zu is not within %zu and %zu", m->name, offset, i, last, m->len);
@@ -471,7 +415,7 @@ static int64_t shard_of(const struct mds *m, int64_t i)
 	return lo;
 }
 
-static int bad(const struct mds *m, const char *what, struct err *e)
+int mds_bad(const struct mds *m, const char *what, struct err *e)
 {
 	err_set(e, ERR_DATA, "%s: sample %lld: %s", m->name, (long long)m->number, what);
 	return 2;
@@ -480,25 +424,25 @@ static int bad(const struct mds *m, const char *what, struct err *e)
 /* Where its columns lie. */
 static int split(struct mds *m, struct err *e)
 {
-	const uint8_t *p = m->data + get32(m->data + 4 + 4 * m->number), *end = m->data + get32(m->data + 8 + 4 * m->number), *head = p;
+	const uint8_t *p = m->data + mds_u32(m->data + 4 + 4 * m->number), *end = m->data + mds_u32(m->data + 8 + 4 * m->number), *head = p;
 	size_t sized = 0;
 
 	for (int c = 0; c < m->columns; c++)
 		sized += !m->column[c].size;
 	if ((size_t)(end - p) < 4 * sized)
-		return bad(m, "too short for the sizes of its columns", e);
+		return mds_bad(m, "too short for the sizes of its columns", e);
 	if ((size_t)(end - p) > m->most)
-		return bad(m, "larger than a sample may be", e);
+		return mds_bad(m, "larger than a sample may be", e);
 	p += 4 * sized;
 	for (int c = 0; c < m->columns; c++) {
-		m->size[c] = m->column[c].size ? (size_t)m->column[c].size : get32(head);
+		m->size[c] = m->column[c].size ? (size_t)m->column[c].size : mds_u32(head);
 		head += m->column[c].size ? 0 : 4;
 		m->value[c] = p;
 		if (m->size[c] > (size_t)(end - p))
-			return bad(m, "a column that leads beyond its end", e);
+			return mds_bad(m, "a column that leads beyond its end", e);
 		p += m->size[c];
 	}
-	return p == end ? 1 : bad(m, "more bytes than its columns have", e);
+	return p == end ? 1 : mds_bad(m, "more bytes than its columns have", e);
 }
 
 int mds_seek(struct mds *m, int64_t i, struct str *key, struct err *e)
@@ -517,215 +461,4 @@ int mds_seek(struct mds *m, int64_t i, struct str *key, struct err *e)
 		*p = *p == '.' ? '-' : *p;
 	str_printf(key, "/%06lld", (long long)m->number);
 	return split(m, e);
-}
-
-/* ---- Its members ---- */
-
-static int known_name(const char *name)
-{
-	static const char *const names[] = {"jpg", "png", "webp", "txt", "cls", "json", "npy", "std.npy", "flip.npy", "flip.std.npy", "text.npy"};
-
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (!strcmp(name, names[i]))
-			return 1;
-	return 0;
-}
-
-static int taken(const struct mds *m, const char *ext)
-{
-	for (int i = 0; i < m->exts; i++)
-		if (!strcmp(m->ext[i], ext))
-			return 1;
-	return 0;
-}
-
-/* The name that says what it is; else that of its encoding, if no column before has it; else both. */
-static const char *name_member(struct mds *m, const struct column *c, const char *ext)
-{
-	const char *last = strrchr(c->name, '.');
-	char *name = mem_strdup(c->name), *own;
-	int free_form = c->encoding->how == HOW_BYTES || c->encoding->how == HOW_STR;
-	int plain = strcmp(ext, "bin") && c->encoding->how != HOW_OPAQUE;
-
-	for (char *p = name; *p; p++)
-		*p = isalnum((unsigned char)*p) || strchr("._-", *p) ? (char)tolower((unsigned char)*p) : '_';
-	if (*name == '.')
-		*name = '_';
-	last = last ? last + 1 : c->name;
-	if (known_name(c->name) && (free_form || !strcmp(last, ext)) && !taken(m, c->name))
-		own = mem_strdup(c->name);
-	else if (plain && !taken(m, ext))
-		own = mem_strdup(ext);
-	else
-		own = str_new("%s.%s", *name ? name : "_", ext);
-	mem_free(name);
-	m->ext[m->exts++] = own;
-	return own;
-}
-
-static int add_array(const struct mds *m, const struct column *c, const uint8_t *p, size_t n, struct str *out, struct err *e)
-{
-	enum npy_type type = c->type;
-	int64_t shape[NPY_RANK];
-	size_t count = 1;
-	int rank = c->rank;
-
-	if (!c->typed) {
-		if (!n || !find_type(NULL, 0, *p, &type))
-			return bad(m, "an array of a type that is none", e);
-		p++;
-		n--;
-	}
-	memcpy(shape, c->shape, sizeof shape);
-	if (!rank) {
-		size_t width = n ? (size_t)1 << (*p & 3) : 0;
-
-		rank = n ? *p >> 2 : 0;
-		if (rank < 1 || rank > NPY_RANK || n - 1 < (size_t)rank * width)
-			return bad(m, "an array of a shape that is none, or of more than 8 axes", e);
-		for (int i = 0; i < rank; i++) {
-			uint64_t v = 0;
-
-			for (size_t b = 0; b < width; b++)
-				v |= (uint64_t)p[1 + (size_t)i * width + b] << 8 * b;
-			if (!v || v > UINT32_MAX)
-				return bad(m, "an array of a shape that is none", e);
-			shape[i] = (int64_t)v;
-		}
-		p += 1 + (size_t)rank * width;
-		n -= 1 + (size_t)rank * width;
-	}
-	for (int i = 0; i < rank; i++)
-		if (__builtin_mul_overflow(count, (size_t)shape[i], &count))
-			return bad(m, "an array of a shape that is none", e);
-	if (n % npy_type_size(type) || n / npy_type_size(type) != count)
-		return bad(m, "an array of another size than its shape", e);
-	npy_encode(out, type, rank, shape, p);
-	return 1;
-}
-
-/* Width, height and mode of Pillow, and the pixels: as PNG. */
-static int add_pil(const struct mds *m, const uint8_t *p, size_t n, struct str *out, struct err *e)
-{
-	struct picture picture = {0};
-	uint64_t w, h;
-	uint8_t *png;
-	size_t mode, len;
-	int rc;
-
-	if (n < 12 || (mode = get32(p + 8)) > n - 12)
-		return bad(m, "a picture that is none", e);
-	w = get32(p);
-	h = get32(p + 4);
-	if (mode == 1 && p[12] == 'L')
-		picture.channels = 1;
-	else if (mode == 3 && !memcmp(p + 12, "RGB", 3))
-		picture.channels = 3;
-	else
-		return bad(m, "a picture of Pillow's that is neither L nor RGB", e);
-	if (!w || !h || w > PICTURE_MOST / h || w * h * (uint64_t)picture.channels != n - 12 - mode)
-		return bad(m, "a picture of another size than it says", e);
-	picture.width = (int)w;
-	picture.height = (int)h;
-	picture.pixels = (uint8_t *)(uintptr_t)(p + 12 + mode);
-	rc = still_encode_png(&picture, NULL, 0, &png, &len, e);
-	if (rc)
-		return 2;
-	str_add(out, png, len);
-	mem_free(png);
-	return 1;
-}
-
-static int is_label(const char *name)
-{
-	static const char *const names[] = {"cls", "class", "label", "labels", "class_id", "target", "y"};
-
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (!strcmp(name, names[i]))
-			return 1;
-	return 0;
-}
-
-/* A class, 1; or kept for the facts, 3. */
-static int add_number(struct mds *m, const struct column *c, const uint8_t *p, size_t n, struct str *out, struct err *e)
-{
-	enum npy_type type = c->encoding->type;
-	struct npy a = {.type = type, .rank = 1, .shape = {1}, .data = p};
-	int whole = type != NPY_F2 && type != NPY_F4 && type != NPY_F8;
-	int64_t v = 0;
-	char digits[64];
-	double x;
-
-	if (c->encoding->how == HOW_DIGITS) {
-		snprintf(digits, sizeof digits, "%.*s", (int)(n < 63 ? n : 63), (const char *)p);
-		whole = *c->encoding->ext && !parse_i64(digits, INT64_MIN, INT64_MAX, &v);
-	} else {
-		if (n != npy_type_size(type))
-			return bad(m, "a number of another size than its encoding", e);
-		whole = whole && !npy_to_i64(&v, &a, m->name, NULL);
-	}
-	if (whole && is_label(c->name) && v >= 0 && v <= LABEL_MOST && !taken(m, "cls")) {
-		str_printf(out, "%lld\n", (long long)v);
-		return 1;
-	}
-	m->facts = m->facts ? m->facts : json_object();
-	if (whole) {
-		json_object_set_new(m->facts, c->name, json_integer(v));
-	} else if (c->encoding->how == HOW_DIGITS) {
-		json_object_set_new(m->facts, c->name, jsonio_text(digits));
-	} else {
-		npy_to_f64(&x, &a);
-		json_object_set_new(m->facts, c->name, jsonio_real(x));
-	}
-	return 3;
-}
-
-static int add_value(struct mds *m, const struct column *c, const uint8_t *p, size_t n, struct str *out, struct err *e)
-{
-	switch (c->encoding->how) {
-	case HOW_ARRAY:
-		return add_array(m, c, p, n, out, e);
-	case HOW_PIL:
-		return add_pil(m, p, n, out, e);
-	case HOW_NUMBER:
-	case HOW_DIGITS:
-		return add_number(m, c, p, n, out, e);
-	default:
-		str_add(out, p, n);
-		return 1;
-	}
-}
-
-static const char *extension(const struct column *c, const uint8_t *p, size_t n)
-{
-	const char *picture = c->encoding->how == HOW_BYTES ? entry_picture_ext(still_sniff(p, n)) : "";
-
-	if (*picture)
-		return picture;
-	if (c->encoding->how == HOW_BYTES && n > 6 && !memcmp(p, "\x93NUMPY", 6))
-		return "npy";
-	return c->encoding->how == HOW_NUMBER || c->encoding->how == HOW_DIGITS ? "cls" : c->encoding->ext;
-}
-
-int mds_member(struct mds *m, const char **ext, struct str *out, struct err *e)
-{
-	static const struct encoding json = {"json", HOW_JSON, "json", 0};
-	static const struct column facts = {.name = "facts", .encoding = &json};
-	char *line;
-
-	while (m->at < m->columns) {
-		int c = m->order[m->at++], rc = add_value(m, &m->column[c], m->value[c], m->size[c], out, e);
-
-		if (rc == 1)
-			*ext = name_member(m, &m->column[c], extension(&m->column[c], m->value[c], m->size[c]));
-		if (rc != 3)
-			return rc;
-	}
-	if (!m->facts || m->at++ > m->columns)
-		return 0;
-	line = jsonio_line(m->facts);
-	str_puts(out, line);
-	mem_free(line);
-	*ext = name_member(m, &facts, "json");
-	return 1;
 }

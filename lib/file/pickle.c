@@ -1,5 +1,5 @@
 /* Parses pickles into trees without running anything in them. */
-#include "file/pickle.h"
+#include "file/pickleimpl.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,210 +8,18 @@
 
 enum { GLOBAL_MOST = 200, PROTOCOL_MOST = 5, NUMBER_MOST = 40 };
 
-struct machine {
-	const uint8_t *start, *p, *end;
-	struct arena *arena;
-	struct pickle *out;
-	const char *where;
-	struct err *e;
-	struct pickle_value **stack;
-	size_t n, cap;
-	size_t *mark; /* heights of the stack */
-	size_t marks, marks_cap;
-	struct pickle_value **memo;
-	size_t memos, memos_cap; /* memos: what MEMOIZE counts */
-	size_t pushed;
-};
-
-static int refuse(const struct machine *m, const char *what)
+static int push_int(struct pickle_machine *m, enum pickle_kind kind, int64_t i)
 {
-	return err_set(m->e, ERR_DATA, "%s: pickle, byte %zu: %s", m->where, (size_t)(m->p - m->start), what);
-}
-
-/* n bytes, which are passed over. */
-static const uint8_t *take(struct machine *m, uint64_t n)
-{
-	const uint8_t *p = m->p;
-
-	if (n > (uint64_t)(m->end - p)) {
-		refuse(m, "cut short");
-		return NULL;
-	}
-	m->p += n;
-	return p;
-}
-
-static int take_le(struct machine *m, int bytes, uint64_t *v)
-{
-	const uint8_t *p = take(m, (uint64_t)bytes);
-
-	*v = 0;
-	for (int i = 0; p && i < bytes; i++)
-		*v |= (uint64_t)p[i] << 8 * i;
-	return p ? 0 : -1;
-}
-
-/* Up to the end of the line, which is passed over. */
-static const char *take_line(struct machine *m, size_t *n)
-{
-	const uint8_t *p = m->p, *nl = memchr(p, '\n', (size_t)(m->end - p));
-
-	if (!nl) {
-		refuse(m, "a line without an end");
-		return NULL;
-	}
-	*n = (size_t)(nl - p);
-	m->p = nl + 1;
-	return (const char *)p;
-}
-
-static int push(struct machine *m, struct pickle_value *v)
-{
-	if (m->pushed++ == PICKLE_VALUES_MOST)
-		return refuse(m, "too many values");
-	if (m->n == m->cap)
-		m->stack = mem_resize(m->stack, m->cap *= 2, sizeof(struct pickle_value *));
-	m->stack[m->n++] = v;
-	return 0;
-}
-
-static struct pickle_value *push_new(struct machine *m, enum pickle_kind kind)
-{
-	struct pickle_value *v = arena_alloc(m->arena, sizeof *v);
-
-	v->kind = kind;
-	return push(m, v) ? NULL : v;
-}
-
-static size_t floor_of(const struct machine *m)
-{
-	return m->marks ? m->mark[m->marks - 1] : 0;
-}
-
-/* The top, which stays; NULL where there is none above the last mark. */
-static struct pickle_value *top(const struct machine *m)
-{
-	if (m->n > floor_of(m))
-		return m->stack[m->n - 1];
-	refuse(m, "an empty stack");
-	return NULL;
-}
-
-static struct pickle_value *pop(struct machine *m)
-{
-	struct pickle_value *v = top(m);
-
-	m->n -= v != NULL;
-	return v;
-}
-
-static int push_mark(struct machine *m)
-{
-	if (m->marks == PICKLE_VALUES_MOST)
-		return refuse(m, "too many marks");
-	if (m->marks == m->marks_cap)
-		m->mark = mem_resize(m->mark, m->marks_cap = m->marks_cap ? 2 * m->marks_cap : 16, sizeof *m->mark);
-	m->mark[m->marks++] = m->n;
-	return 0;
-}
-
-/* The values above the last mark, which goes; they stay in place until the next push. */
-static int pop_mark(struct machine *m, struct pickle_value ***v, size_t *n)
-{
-	if (!m->marks)
-		return refuse(m, "no mark");
-	m->marks--;
-	*v = m->stack + m->mark[m->marks];
-	*n = m->n - m->mark[m->marks];
-	m->n = m->mark[m->marks];
-	return 0;
-}
-
-static void add_items(struct machine *m, struct pickle_value *to, struct pickle_value *const *v, size_t n)
-{
-	if (n > to->cap - to->n) {
-		size_t cap = 2 * to->cap > to->n + n ? 2 * to->cap : to->n + n;
-		struct pickle_value **item = arena_alloc(m->arena, cap * sizeof(struct pickle_value *));
-
-		if (to->n)
-			memcpy(item, to->item, to->n * sizeof(struct pickle_value *));
-		to->item = item;
-		to->cap = cap;
-	}
-	if (n)
-		memcpy(to->item + to->n, v, n * sizeof(struct pickle_value *));
-	to->n += n;
-}
-
-/* A container of the top n values, which it replaces. */
-static int collect(struct machine *m, enum pickle_kind kind, size_t n)
-{
-	struct pickle_value *v = arena_alloc(m->arena, sizeof *v);
-
-	v->kind = kind;
-	if (m->n - floor_of(m) < n)
-		return refuse(m, "an empty stack");
-	m->n -= n;
-	add_items(m, v, m->stack + m->n, n);
-	return push(m, v);
-}
-
-static int collect_marked(struct machine *m, enum pickle_kind kind)
-{
-	struct pickle_value **v = NULL;
-	size_t n = 0;
-
-	if (pop_mark(m, &v, &n))
-		return -1;
-	m->n += n;
-	if (kind == PICKLE_DICT && n % 2)
-		return refuse(m, "a key without a value");
-	return collect(m, kind, n);
-}
-
-/* Into the container below them: what is not one is a call's result, which keeps them, or refused. */
-static int extend(struct machine *m, enum pickle_kind kind, struct pickle_value *const *v, size_t n)
-{
-	struct pickle_value *to = top(m);
-
-	if (!to)
-		return -1;
-	if (to->kind != kind && to->kind != PICKLE_CALL)
-		return refuse(m, "items for what is no container");
-	if (kind == PICKLE_DICT && n % 2)
-		return refuse(m, "a key without a value");
-	add_items(m, to, v, n);
-	return 0;
-}
-
-static int extend_marked(struct machine *m, enum pickle_kind kind)
-{
-	struct pickle_value **v = NULL;
-	size_t n = 0;
-
-	return pop_mark(m, &v, &n) || extend(m, kind, v, n) ? -1 : 0;
-}
-
-static int extend_top(struct machine *m, enum pickle_kind kind, size_t n)
-{
-	if (m->n - floor_of(m) < n + 1)
-		return refuse(m, "an empty stack");
-	m->n -= n;
-	return extend(m, kind, m->stack + m->n, n);
-}
-
-static int push_int(struct machine *m, enum pickle_kind kind, int64_t i)
-{
-	struct pickle_value *v = push_new(m, kind);
+	struct pickle_value *v = pickle_push_new(m, kind);
 
 	if (v && kind != PICKLE_BIG)
 		v->i = i;
 	return v ? 0 : -1;
 }
 
-static int push_text(struct machine *m, const void *p, size_t n)
+static int push_text(struct pickle_machine *m, const void *p, size_t n)
 {
-	struct pickle_value *v = p ? push_new(m, PICKLE_TEXT) : NULL;
+	struct pickle_value *v = p ? pickle_push_new(m, PICKLE_TEXT) : NULL;
 
 	if (!v)
 		return -1;
@@ -221,9 +29,9 @@ static int push_text(struct machine *m, const void *p, size_t n)
 }
 
 /* Of two's complement, low byte first. */
-static int push_long(struct machine *m, uint64_t bytes)
+static int push_long(struct pickle_machine *m, uint64_t bytes)
 {
-	const uint8_t *p = take(m, bytes);
+	const uint8_t *p = pickle_take(m, bytes);
 	uint64_t v = p && bytes && p[bytes - 1] & 0x80 ? ~0ull : 0;
 
 	if (!p)
@@ -236,10 +44,10 @@ static int push_long(struct machine *m, uint64_t bytes)
 }
 
 /* Numbers of protocol 0: "12", "12L", "01" for True, "1.5". */
-static int push_number(struct machine *m, int op)
+static int push_number(struct pickle_machine *m, int op)
 {
 	size_t n = 0;
-	const char *line = take_line(m, &n);
+	const char *line = pickle_take_line(m, &n);
 	char text[NUMBER_MOST];
 	struct pickle_value *v;
 	int64_t i;
@@ -249,23 +57,23 @@ static int push_number(struct machine *m, int op)
 	if (n && op == 'L' && line[n - 1] == 'L')
 		n--;
 	if (n >= sizeof text)
-		return op == 'F' ? refuse(m, "a bad number") : push_int(m, PICKLE_BIG, 0);
+		return op == 'F' ? pickle_refuse(m, "a bad number") : push_int(m, PICKLE_BIG, 0);
 	memcpy(text, line, n);
 	text[n] = 0;
 	if (op == 'I' && n == 2 && text[0] == '0' && (text[1] == '0' || text[1] == '1'))
 		return push_int(m, PICKLE_BOOL, text[1] == '1');
 	if (op != 'F')
-		return parse_i64(text, INT64_MIN, INT64_MAX, &i) ? refuse(m, "a bad number") : push_int(m, PICKLE_INT, i);
-	v = push_new(m, PICKLE_FLOAT);
+		return parse_i64(text, INT64_MIN, INT64_MAX, &i) ? pickle_refuse(m, "a bad number") : push_int(m, PICKLE_INT, i);
+	v = pickle_push_new(m, PICKLE_FLOAT);
 	if (v)
 		v->f = strtod(text, NULL);
 	return v ? 0 : -1;
 }
 
-static int push_double(struct machine *m)
+static int push_double(struct pickle_machine *m)
 {
-	const uint8_t *p = take(m, 8);
-	struct pickle_value *v = p ? push_new(m, PICKLE_FLOAT) : NULL;
+	const uint8_t *p = pickle_take(m, 8);
+	struct pickle_value *v = p ? pickle_push_new(m, PICKLE_FLOAT) : NULL;
 	uint64_t u = 0;
 
 	if (!v)
@@ -277,26 +85,26 @@ static int push_double(struct machine *m)
 }
 
 /* 0: not one of these, 1, -1. */
-static int constant(struct machine *m, int op)
+static int constant(struct pickle_machine *m, int op)
 {
 	uint64_t n;
 
 	switch (op) {
 	case 'N':
-		return push_new(m, PICKLE_NONE) ? 1 : -1;
+		return pickle_push_new(m, PICKLE_NONE) ? 1 : -1;
 	case 0x88:
 	case 0x89:
 		return push_int(m, PICKLE_BOOL, op == 0x88) ? -1 : 1;
 	case 'J':
-		return take_le(m, 4, &n) || push_int(m, PICKLE_INT, (int32_t)n) ? -1 : 1;
+		return pickle_take_le(m, 4, &n) || push_int(m, PICKLE_INT, (int32_t)n) ? -1 : 1;
 	case 'K':
-		return take_le(m, 1, &n) || push_int(m, PICKLE_INT, (int64_t)n) ? -1 : 1;
+		return pickle_take_le(m, 1, &n) || push_int(m, PICKLE_INT, (int64_t)n) ? -1 : 1;
 	case 'M':
-		return take_le(m, 2, &n) || push_int(m, PICKLE_INT, (int64_t)n) ? -1 : 1;
+		return pickle_take_le(m, 2, &n) || push_int(m, PICKLE_INT, (int64_t)n) ? -1 : 1;
 	case 0x8a:
-		return take_le(m, 1, &n) || push_long(m, n) ? -1 : 1;
+		return pickle_take_le(m, 1, &n) || push_long(m, n) ? -1 : 1;
 	case 0x8b:
-		return take_le(m, 4, &n) || push_long(m, n) ? -1 : 1;
+		return pickle_take_le(m, 4, &n) || push_long(m, n) ? -1 : 1;
 	case 'I':
 	case 'L':
 	case 'F':
@@ -308,10 +116,10 @@ static int constant(struct machine *m, int op)
 }
 
 /* A line of protocol 0; escapes stay as they are written, the quotes of STRING go. */
-static int line_text(struct machine *m, int op)
+static int line_text(struct pickle_machine *m, int op)
 {
 	size_t n = 0;
-	const char *p = take_line(m, &n);
+	const char *p = pickle_take_line(m, &n);
 
 	if (p && op == 'S' && n >= 2 && (*p == '\'' || *p == '"') && p[n - 1] == *p) {
 		p++;
@@ -320,7 +128,7 @@ static int line_text(struct machine *m, int op)
 	return push_text(m, p, n);
 }
 
-static int text(struct machine *m, int op)
+static int text(struct pickle_machine *m, int op)
 {
 	static const struct {
 		uint8_t op;
@@ -332,58 +140,58 @@ static int text(struct machine *m, int op)
 		return line_text(m, op) ? -1 : 1;
 	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
 		if (forms[i].op == op)
-			return take_le(m, forms[i].bytes, &n) || push_text(m, take(m, n), (size_t)n) ? -1 : 1;
+			return pickle_take_le(m, forms[i].bytes, &n) || push_text(m, pickle_take(m, n), (size_t)n) ? -1 : 1;
 	return 0;
 }
 
-static int container(struct machine *m, int op)
+static int container(struct pickle_machine *m, int op)
 {
 	struct pickle_value **v;
 	size_t n;
 
 	switch (op) {
 	case '(':
-		return push_mark(m) ? -1 : 1;
+		return pickle_push_mark(m) ? -1 : 1;
 	case '1':
-		return pop_mark(m, &v, &n) ? -1 : 1;
+		return pickle_pop_mark(m, &v, &n) ? -1 : 1;
 	case '0':
-		return (m->marks && m->n == floor_of(m) ? pop_mark(m, &v, &n) : pop(m) ? 0 : -1) ? -1 : 1;
+		return (m->marks && m->n == m->mark[m->marks - 1] ? pickle_pop_mark(m, &v, &n) : pickle_pop(m) ? 0 : -1) ? -1 : 1;
 	case '2':
-		return top(m) && !push(m, top(m)) ? 1 : -1;
+		return pickle_top(m) && !pickle_push(m, pickle_top(m)) ? 1 : -1;
 	case ')':
 	case 0x85:
 	case 0x86:
 	case 0x87:
-		return collect(m, PICKLE_TUPLE, op == ')' ? 0 : (size_t)(op - 0x84)) ? -1 : 1;
+		return pickle_collect(m, PICKLE_TUPLE, op == ')' ? 0 : (size_t)(op - 0x84)) ? -1 : 1;
 	case ']':
 	case 0x8f:
-		return collect(m, PICKLE_LIST, 0) ? -1 : 1;
+		return pickle_collect(m, PICKLE_LIST, 0) ? -1 : 1;
 	case '}':
-		return collect(m, PICKLE_DICT, 0) ? -1 : 1;
+		return pickle_collect(m, PICKLE_DICT, 0) ? -1 : 1;
 	case 't':
-		return collect_marked(m, PICKLE_TUPLE) ? -1 : 1;
+		return pickle_collect_marked(m, PICKLE_TUPLE) ? -1 : 1;
 	case 'l':
 	case 0x91:
-		return collect_marked(m, PICKLE_LIST) ? -1 : 1;
+		return pickle_collect_marked(m, PICKLE_LIST) ? -1 : 1;
 	case 'd':
-		return collect_marked(m, PICKLE_DICT) ? -1 : 1;
+		return pickle_collect_marked(m, PICKLE_DICT) ? -1 : 1;
 	case 'a':
-		return extend_top(m, PICKLE_LIST, 1) ? -1 : 1;
+		return pickle_extend_top(m, PICKLE_LIST, 1) ? -1 : 1;
 	case 's':
-		return extend_top(m, PICKLE_DICT, 2) ? -1 : 1;
+		return pickle_extend_top(m, PICKLE_DICT, 2) ? -1 : 1;
 	case 'e':
 	case 0x90:
-		return extend_marked(m, PICKLE_LIST) ? -1 : 1;
+		return pickle_extend_marked(m, PICKLE_LIST) ? -1 : 1;
 	case 'u':
-		return extend_marked(m, PICKLE_DICT) ? -1 : 1;
+		return pickle_extend_marked(m, PICKLE_DICT) ? -1 : 1;
 	}
 	return 0;
 }
 
 /* Long names are not kept: a name may be given once and used a million times. */
-static int push_global(struct machine *m, const char *module, size_t n, const char *name, size_t k)
+static int push_global(struct pickle_machine *m, const char *module, size_t n, const char *name, size_t k)
 {
-	struct pickle_value *v = push_new(m, PICKLE_GLOBAL);
+	struct pickle_value *v = pickle_push_new(m, PICKLE_GLOBAL);
 	char *p;
 
 	if (!v)
@@ -398,52 +206,52 @@ static int push_global(struct machine *m, const char *module, size_t n, const ch
 	return 0;
 }
 
-static int global(struct machine *m, int op)
+static int global(struct pickle_machine *m, int op)
 {
 	const struct pickle_value *name, *module;
 	const char *a, *b;
 	size_t n = 0, k = 0;
 
 	if (op != 0x93) {
-		a = take_line(m, &n);
-		b = a ? take_line(m, &k) : NULL;
+		a = pickle_take_line(m, &n);
+		b = a ? pickle_take_line(m, &k) : NULL;
 		return b ? push_global(m, a, n, b, k) : -1;
 	}
-	name = pop(m);
-	module = name ? pop(m) : NULL;
+	name = pickle_pop(m);
+	module = name ? pickle_pop(m) : NULL;
 	if (!module)
 		return -1;
 	if (name->kind != PICKLE_TEXT || module->kind != PICKLE_TEXT)
-		return refuse(m, "a global whose name is no text");
+		return pickle_refuse(m, "a global whose name is no text");
 	return push_global(m, module->text, module->n, name->text, name->n);
 }
 
 /* func and args off the stack, the call on it. Keywords (NEWOBJ_EX) are dropped. */
-static int call(struct machine *m, int op)
+static int call(struct pickle_machine *m, int op)
 {
 	const struct pickle_value *func, *args;
 	struct pickle_value *v;
 
-	if (op == 0x92 && !pop(m))
+	if (op == 0x92 && !pickle_pop(m))
 		return -1;
-	args = pop(m);
-	func = args ? pop(m) : NULL;
-	v = func ? push_new(m, PICKLE_CALL) : NULL;
+	args = pickle_pop(m);
+	func = args ? pickle_pop(m) : NULL;
+	v = func ? pickle_push_new(m, PICKLE_CALL) : NULL;
 	if (!v)
 		return -1;
 	if (args->kind != PICKLE_TUPLE)
-		return refuse(m, "arguments that are no tuple");
+		return pickle_refuse(m, "arguments that are no tuple");
 	v->func = func;
 	v->args = args;
 	return 0;
 }
 
 /* A class and its arguments above a mark: INST has the name inline, OBJ first among them. */
-static int instance(struct machine *m, int op)
+static int instance(struct pickle_machine *m, int op)
 {
 	struct pickle_value *args;
 
-	if ((op == 'i' && (collect_marked(m, PICKLE_TUPLE) || global(m, 'c'))) || (op == 'o' && collect_marked(m, PICKLE_TUPLE)))
+	if ((op == 'i' && (pickle_collect_marked(m, PICKLE_TUPLE) || global(m, 'c'))) || (op == 'o' && pickle_collect_marked(m, PICKLE_TUPLE)))
 		return -1;
 	if (op == 'i') {
 		struct pickle_value *func = m->stack[m->n - 1];
@@ -452,10 +260,10 @@ static int instance(struct machine *m, int op)
 		m->stack[m->n - 2] = func;
 		return call(m, 'R');
 	}
-	args = pop(m);
+	args = pickle_pop(m);
 	if (!args || !args->n)
-		return refuse(m, "an object without a class");
-	if (push(m, args->item[0]) || push(m, args))
+		return pickle_refuse(m, "an object without a class");
+	if (pickle_push(m, args->item[0]) || pickle_push(m, args))
 		return -1;
 	args->item++;
 	args->n--;
@@ -463,7 +271,7 @@ static int instance(struct machine *m, int op)
 	return call(m, 'R');
 }
 
-static int persistent(struct machine *m, int op)
+static int persistent(struct pickle_machine *m, int op)
 {
 	struct pickle *out = m->out;
 	const struct pickle_value *id;
@@ -471,8 +279,8 @@ static int persistent(struct machine *m, int op)
 
 	if (op == 'P' && line_text(m, 'V'))
 		return -1;
-	id = pop(m);
-	v = id ? push_new(m, PICKLE_PERSISTENT) : NULL;
+	id = pickle_pop(m);
+	v = id ? pickle_push_new(m, PICKLE_PERSISTENT) : NULL;
 	if (!v)
 		return -1;
 	v->func = id;
@@ -489,10 +297,10 @@ static int persistent(struct machine *m, int op)
 	return 0;
 }
 
-static int build(struct machine *m)
+static int build(struct pickle_machine *m)
 {
-	const struct pickle_value *state = pop(m);
-	struct pickle_value *v = state ? top(m) : NULL;
+	const struct pickle_value *state = pickle_pop(m);
+	struct pickle_value *v = state ? pickle_top(m) : NULL;
 
 	if (!v)
 		return -1;
@@ -501,7 +309,7 @@ static int build(struct machine *m)
 	return 0;
 }
 
-static int object(struct machine *m, int op)
+static int object(struct pickle_machine *m, int op)
 {
 	switch (op) {
 	case 'c':
@@ -523,14 +331,14 @@ static int object(struct machine *m, int op)
 	return 0;
 }
 
-static int put_memo(struct machine *m, uint64_t i)
+static int put_memo(struct pickle_machine *m, uint64_t i)
 {
-	struct pickle_value *v = top(m);
+	struct pickle_value *v = pickle_top(m);
 
 	if (!v)
 		return -1;
 	if (i >= PICKLE_VALUES_MOST || i >= (uint64_t)(m->end - m->start))
-		return refuse(m, "a memo beyond what the file can fill");
+		return pickle_refuse(m, "a memo beyond what the file can fill");
 	if (i >= m->memos_cap) {
 		size_t was = m->memos_cap, cap = i < 32 ? 64 : 2 * (size_t)i;
 
@@ -543,31 +351,31 @@ static int put_memo(struct machine *m, uint64_t i)
 	return 0;
 }
 
-static int get_memo(struct machine *m, uint64_t i)
+static int get_memo(struct pickle_machine *m, uint64_t i)
 {
 	if (i >= m->memos_cap || !m->memo[i])
-		return refuse(m, "nothing was kept under this number");
-	return push(m, m->memo[i]);
+		return pickle_refuse(m, "nothing was kept under this number");
+	return pickle_push(m, m->memo[i]);
 }
 
-static int line_index(struct machine *m, uint64_t *i)
+static int line_index(struct pickle_machine *m, uint64_t *i)
 {
 	size_t n = 0;
-	const char *p = take_line(m, &n);
+	const char *p = pickle_take_line(m, &n);
 	char digits[NUMBER_MOST];
 	int64_t v;
 
 	if (!p || n >= sizeof digits)
-		return p ? refuse(m, "a bad number") : -1;
+		return p ? pickle_refuse(m, "a bad number") : -1;
 	memcpy(digits, p, n);
 	digits[n] = 0;
 	if (parse_i64(digits, 0, INT64_MAX, &v))
-		return refuse(m, "a bad number");
+		return pickle_refuse(m, "a bad number");
 	*i = (uint64_t)v;
 	return 0;
 }
 
-static int memo(struct machine *m, int op)
+static int memo(struct pickle_machine *m, int op)
 {
 	uint64_t i;
 
@@ -576,44 +384,44 @@ static int memo(struct machine *m, int op)
 		return line_index(m, &i) || put_memo(m, i) ? -1 : 1;
 	case 'q':
 	case 'r':
-		return take_le(m, op == 'q' ? 1 : 4, &i) || put_memo(m, i) ? -1 : 1;
+		return pickle_take_le(m, op == 'q' ? 1 : 4, &i) || put_memo(m, i) ? -1 : 1;
 	case 0x94:
 		return put_memo(m, m->memos) ? -1 : 1;
 	case 'g':
 		return line_index(m, &i) || get_memo(m, i) ? -1 : 1;
 	case 'h':
 	case 'j':
-		return take_le(m, op == 'h' ? 1 : 4, &i) || get_memo(m, i) ? -1 : 1;
+		return pickle_take_le(m, op == 'h' ? 1 : 4, &i) || get_memo(m, i) ? -1 : 1;
 	}
 	return 0;
 }
 
-static int frame(struct machine *m, int op)
+static int frame(struct pickle_machine *m, int op)
 {
 	uint64_t n;
 
 	if (op == 0x80) {
-		if (take_le(m, 1, &n))
+		if (pickle_take_le(m, 1, &n))
 			return -1;
-		return n > PROTOCOL_MOST ? refuse(m, "a protocol above 5") : 1;
+		return n > PROTOCOL_MOST ? pickle_refuse(m, "a protocol above 5") : 1;
 	}
 	if (op == 0x95)
-		return take(m, 8) ? 1 : -1;
+		return pickle_take(m, 8) ? 1 : -1;
 	return 0;
 }
 
-static struct pickle_value *run(struct machine *m)
+static struct pickle_value *run(struct pickle_machine *m)
 {
-	static int (*const groups[])(struct machine *m, int op) = {memo, text, constant, container, object, frame};
+	static int (*const groups[])(struct pickle_machine *m, int op) = {memo, text, constant, container, object, frame};
 
 	for (;;) {
-		const uint8_t *op = take(m, 1);
+		const uint8_t *op = pickle_take(m, 1);
 		int rc = 0;
 
 		if (!op)
 			return NULL;
 		if (*op == '.')
-			return pop(m);
+			return pickle_pop(m);
 		for (size_t g = 0; g < sizeof groups / sizeof *groups && !rc; g++)
 			rc = groups[g](m, *op);
 		if (!rc)
@@ -625,7 +433,7 @@ static struct pickle_value *run(struct machine *m)
 
 int pickle_parse(struct pickle *p, struct arena *a, const void *data, size_t len, const char *where, struct err *e)
 {
-	struct machine m = {.start = data, .p = data, .arena = a, .out = p, .where = where, .e = e, .cap = 64};
+	struct pickle_machine m = {.start = data, .p = data, .arena = a, .out = p, .where = where, .e = e, .cap = 64};
 
 	m.stack = mem_zalloc(m.cap, sizeof(struct pickle_value *));
 	*p = (struct pickle){0};
@@ -636,36 +444,4 @@ int pickle_parse(struct pickle *p, struct arena *a, const void *data, size_t len
 	mem_free(m.mark);
 	mem_free(m.memo);
 	return p->root ? 0 : -1;
-}
-
-int pickle_is_text(const struct pickle_value *v, const char *text_wanted)
-{
-	return v && v->kind == PICKLE_TEXT && v->n == strlen(text_wanted) && !memcmp(v->text, text_wanted, v->n);
-}
-
-const struct pickle_value *pickle_get(const struct pickle_value *v, const char *key)
-{
-	if (!v || (v->kind != PICKLE_DICT && v->kind != PICKLE_CALL))
-		return NULL;
-	for (size_t i = v->n & ~(size_t)1; i; i -= 2)
-		if (pickle_is_text(v->item[i - 2], key))
-			return v->item[i - 1];
-	return NULL;
-}
-
-int pickle_names(const struct pickle_value *v, const char *name)
-{
-	return v && v->kind == PICKLE_GLOBAL && !strcmp(v->text, name);
-}
-
-int pickle_calls(const struct pickle_value *v, const char *name)
-{
-	return v && v->kind == PICKLE_CALL && pickle_names(v->func, name);
-}
-
-const struct pickle_value *pickle_item(const struct pickle_value *v, size_t i)
-{
-	const struct pickle_value *of = v && v->kind == PICKLE_CALL ? v->args : v;
-
-	return of && (of->kind == PICKLE_TUPLE || of->kind == PICKLE_LIST) && i < of->n ? of->item[i] : NULL;
 }

@@ -8,19 +8,7 @@
 #include "core/mem.h"
 #include "file/fileio.h"
 
-enum { TYPES = ST_BOOL + 1 };
-
 static const uint64_t header_max = 100000000;
-
-static const struct {
-	const char *name;
-	size_t size;
-} types[TYPES] = {
-    [ST_F64] = {"F64", 8}, [ST_I64] = {"I64", 8},   [ST_U64] = {"U64", 8}, [ST_F32] = {"F32", 4}, [ST_I32] = {"I32", 4},
-    [ST_U32] = {"U32", 4}, [ST_F16] = {"F16", 2},   [ST_BF16] = {"BF16", 2}, [ST_I16] = {"I16", 2}, [ST_U16] = {"U16", 2},
-    [ST_F8_E4M3] = {"F8_E4M3", 1}, [ST_F8_E5M2] = {"F8_E5M2", 1},
-    [ST_I8] = {"I8", 1},   [ST_U8] = {"U8", 1},     [ST_BOOL] = {"BOOL", 1},
-};
 
 struct entry {
 	struct st_tensor t;
@@ -241,8 +229,8 @@ static int scan_type(struct scan *s, enum st_type *type)
 
 	if (scan_string(s, &name))
 		return -1;
-	for (int i = 0; i < TYPES; i++)
-		if (!strcmp(name, types[i].name)) {
+	for (int i = 0; i < ST_TYPES; i++)
+		if (!strcmp(name, st_type_name((enum st_type)i))) {
 			*type = (enum st_type)i;
 			return 0;
 		}
@@ -282,7 +270,7 @@ static int scan_field(struct scan *s, struct entry *t)
 
 static int check_size(struct scan *s, const struct entry *t)
 {
-	uint64_t bytes = types[t->t.type].size;
+	uint64_t bytes = st_type_size(t->t.type);
 
 	if (t->seen != 7)
 		return refuse(s, "a tensor without dtype, shape or data_offsets");
@@ -553,7 +541,7 @@ int st_fits(const struct st_tensor *t, int rank, const int64_t *shape, const cha
 	char have[200], want[200];
 
 	if (!st_type_is_float(t->type))
-		return err_set(e, ERR_DATA, "%s: tensor '%s' is of type %s, not of floats", where, t->name, types[t->type].name);
+		return err_set(e, ERR_DATA, "%s: tensor '%s' is of type %s, not of floats", where, t->name, st_type_name(t->type));
 	if (rank >= 0 && (t->rank != rank || (rank && memcmp(t->shape, shape, (size_t)rank * sizeof *shape))))
 		return err_set(e, ERR_DATA, "%s: tensor '%s' has shape %s where %s is needed", where, t->name,
 		               shape_text(have, sizeof have, t->rank, t->shape), shape_text(want, sizeof want, rank, shape));
@@ -587,28 +575,4 @@ const char *st_meta(const struct safetensors *s, const char *key)
 		if (!strcmp(s->text[i].key, key))
 			return s->text[i].value;
 	return NULL;
-}
-
-int st_type_is_float(enum st_type t)
-{
-	return t == ST_F32 || t == ST_F16 || t == ST_BF16 || t == ST_F64 || t == ST_F8_E4M3 || t == ST_F8_E5M2;
-}
-
-size_t st_type_size(enum st_type t)
-{
-	return types[t].size;
-}
-
-const char *st_type_name(enum st_type t)
-{
-	return types[t].name;
-}
-
-int64_t st_count(const struct st_tensor *t)
-{
-	int64_t n = 1;
-
-	for (int i = 0; i < t->rank; i++)
-		n *= t->shape[i];
-	return n;
 }

@@ -14,7 +14,7 @@ enum st_type {
 	ST_U64, ST_I64, ST_F64, ST_F32, ST_U32, ST_I32, ST_BF16, ST_F16, ST_U16, ST_I16, ST_F8_E4M3, ST_F8_E5M2, ST_I8, ST_U8, ST_BOOL
 };
 
-enum { ST_RANK = 8 };
+enum { ST_TYPES = ST_BOOL + 1, ST_RANK = 8 };
 
 struct st_tensor {
 	const char *name;

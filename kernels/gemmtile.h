@@ -1,0 +1,208 @@
+/* One tile of the CPU's matrix product, which stays in registers; for gemm.c. */
+#ifndef DDM_KERNELS_GEMMTILE_H
+#define DDM_KERNELS_GEMMTILE_H
+
+#include "kernels/gemm.h"
+#include "kernels/real.h"
+#include "kernels/simd.h"
+#include "kernels/vmath.h"
+
+enum {
+	NR = 2 * VLEN,               /* columns of a tile, and of a packed panel */
+	MR = VREGS == 32 ? 12 : 6,   /* rows, at most */
+	LINE = 64 / (int)sizeof(real) /* of a cache */
+};
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* How many of n columns lie in vector v of a row of NR. */
+static inline int lanes_in(int64_t n, int v)
+{
+	int64_t lanes = n - v * VLEN;
+
+	return lanes < 0 ? 0 : lanes > VLEN ? VLEN : (int)lanes;
+}
+
+/* What the tiles of a block share, and a hint that changes with each. Passed by reference: a copy of fields just written would
+ * wait for every store of C before them. */
+struct tile {
+	int by_rows;     /* a(i, k) = a[i * lda + k], else a[k * lda + i] */
+	int64_t lda;
+	int64_t ldb;     /* b(k, j) = b[k * ldb + j]; NR where by_rows */
+	int64_t kc;
+	int64_t ldc;
+	const real *ask; /* what to prefetch, one line per k, step apart; not where by_rows */
+	int64_t step;
+	int plain;       /* c = a b and all its columns exist; else what follows applies */
+	int64_t n;       /* columns of c that exist */
+	real alpha;
+	const real *add;  /* added to a b: what c holds, or what the sum starts from; or NULL */
+	int64_t ldadd;
+	const real *bias; /* [NR] or NULL, added last, on the last chunk */
+	real *aux;        /* what is stored to c goes here too; or NULL */
+	int64_t ldaux;
+	int stream;       /* aux is aligned, and too large to wait in a cache for its reader */
+};
+
+ALWAYS_INLINE vreal lanes_load(const real *p, int n)
+{
+	return n == VLEN ? v_load(p) : v_load_part(p, n);
+}
+
+ALWAYS_INLINE void lanes_store(real *p, vreal v, int n)
+{
+	if (n == VLEN)
+		v_store(p, v);
+	else
+		v_store_part(p, v, n);
+}
+
+/* n0 and n1 lanes of a row exist. */
+ALWAYS_INLINE void row_store(const struct tile *t, real *c, const real *add, real *aux, vreal lo, vreal hi, int n0, int n1)
+{
+	if (t->alpha != REAL_C(1.0)) {
+		lo *= v_splat(t->alpha);
+		hi *= v_splat(t->alpha);
+	}
+	if (add) {
+		lo += lanes_load(add, n0);
+		hi += lanes_load(add + VLEN, n1);
+	}
+	if (t->bias) {
+		lo += lanes_load(t->bias, n0);
+		hi += lanes_load(t->bias + VLEN, n1);
+	}
+	lanes_store(c, lo, n0);
+	lanes_store(c + VLEN, hi, n1);
+	if (t->stream) {
+		v_stream(aux, lo);
+		v_stream(aux + VLEN, hi);
+	} else if (aux) {
+		lanes_store(aux, lo, n0);
+		lanes_store(aux + VLEN, hi, n1);
+	}
+}
+
+/* c [m][NR] = alpha a b [+ c], b [kc][NR]. */
+ALWAYS_INLINE void tile_of(const struct tile *t, real *c, const real *a, const real *b, int m, int by_rows)
+{
+	const real *hint = t->ask;
+	const int64_t step = t->step, ldc = t->ldc, rs = by_rows ? t->lda : 1, cs = by_rows ? 1 : t->lda, ldb = by_rows ? NR : t->ldb;
+	vreal lo[MR], hi[MR];
+
+#pragma GCC unroll 14
+	for (int i = 0; i < m; i++)
+		lo[i] = hi[i] = v_splat(0);
+	/* C is seldom in cache, and its stores would wait for one line after the other; a weight gradient's was just there. */
+	if (by_rows)
+#pragma GCC unroll 14
+		for (int i = 0; i < m; i++)
+			for (int j = 0; j < NR; j += LINE)
+				__builtin_prefetch(c + i * ldc + j, 1);
+	for (int64_t k = t->kc; k > 0; k--) {
+		vreal b0 = v_load(b), b1 = v_load(b + VLEN);
+
+#pragma GCC unroll 14
+		for (int i = 0; i < m; i++) {
+			vreal s = v_splat(a[i * rs]);
+
+			lo[i] = v_fma(s, b0, lo[i]);
+			hi[i] = v_fma(s, b1, hi[i]);
+		}
+		a += cs;
+		b += ldb;
+		__builtin_prefetch(hint, 0, 2);
+		hint += step;
+	}
+	if (t->plain) {
+#pragma GCC unroll 14
+		for (int i = 0; i < m; i++) {
+			v_store(c + i * ldc, lo[i]);
+			v_store(c + i * ldc + VLEN, hi[i]);
+		}
+		return;
+	}
+	if (t->n == NR) {
+#pragma GCC unroll 14
+		for (int i = 0; i < m; i++)
+			row_store(t, c + i * ldc, t->add ? t->add + i * t->ldadd : NULL, t->aux ? t->aux + i * t->ldaux : NULL, lo[i], hi[i], VLEN,
+			          VLEN);
+	} else {
+		int n0 = lanes_in(t->n, 0), n1 = lanes_in(t->n, 1);
+
+#pragma GCC unroll 14
+		for (int i = 0; i < m; i++)
+			row_store(t, c + i * ldc, t->add ? t->add + i * t->ldadd : NULL, t->aux ? t->aux + i * t->ldaux : NULL, lo[i], hi[i], n0, n1);
+	}
+}
+
+/* The numbers of rows there is code for; any m is made of them. */
+#define TILE(m) \
+	static __attribute__((noinline)) void tile_rows_##m(const struct tile *t, real *c, const real *a, const real *b) \
+	{ \
+		tile_of(t, c, a, b, m, 1); \
+	} \
+	static __attribute__((noinline)) void tile_columns_##m(const struct tile *t, real *c, const real *a, const real *b) \
+	{ \
+		tile_of(t, c, a, b, m, 0); \
+	}
+TILE(1)
+TILE(2)
+TILE(4)
+TILE(6)
+#if VREGS == 32
+TILE(12)
+#endif
+
+static const struct {
+	int m;
+	void (*rows)(const struct tile *t, real *c, const real *a, const real *b);
+	void (*columns)(const struct tile *t, real *c, const real *a, const real *b);
+} tiles[] = {
+#if VREGS == 32
+    {12, tile_rows_12, tile_columns_12},
+#endif
+    {6, tile_rows_6, tile_columns_6},
+    {4, tile_rows_4, tile_columns_4},
+    {2, tile_rows_2, tile_columns_2},
+    {1, tile_rows_1, tile_columns_1},
+};
+
+static inline void tile_run(struct tile *t, real *c, const real *a, const real *b, int64_t m)
+{
+	for (size_t v = 0; m > 0; v++)
+		for (; m >= tiles[v].m; m -= tiles[v].m) {
+			(t->by_rows ? tiles[v].rows : tiles[v].columns)(t, c, a, b);
+			a += tiles[v].m * (t->by_rows ? t->lda : 1);
+			c += tiles[v].m * t->ldc;
+			if (t->add)
+				t->add += tiles[v].m * t->ldadd;
+			if (t->aux)
+				t->aux += tiles[v].m * t->ldaux;
+		}
+}
+
+/* n is a constant where it matters. */
+ALWAYS_INLINE void row_activate(real *c, int64_t n, enum gemm_act act)
+{
+	if (act == GEMM_SILU)
+		for (int64_t j = 0; j < n; j++)
+			c[j] = real_silu(c[j]);
+	else if (act == GEMM_RELU)
+		for (int64_t j = 0; j < n; j++)
+			c[j] = c[j] < 0 ? 0 : c[j];
+	else
+		for (int64_t j = 0; j < n; j++)
+			c[j] = real_gelu(c[j]);
+}
+
+static inline void tile_activate(real *c, int64_t ldc, int64_t m, int64_t n, enum gemm_act act)
+{
+	for (int64_t i = 0; i < m; i++)
+		if (n == NR)
+			row_activate(c + i * ldc, NR, act);
+		else
+			row_activate(c + i * ldc, n, act);
+}
+
+#endif

@@ -1,0 +1,103 @@
+/* How good a partition is; and its control, clusters of the same shares at random. */
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "cluster/kmeansimpl.h"
+#include "core/hash.h"
+#include "core/mem.h"
+#include "core/rng.h"
+
+enum { SILHOUETTE = 1500 }; /* points of the subsample */
+
+struct silhouette_job {
+	const float *x;
+	int64_t d, m;
+	const int64_t *row;
+	const int32_t *cluster;
+	const int64_t *size; /* of the subsample's clusters */
+	int k;
+	double *s; /* [m] */
+};
+
+/* (b - a) / max(a, b): a the mean distance within the own cluster, b the lowest mean distance to another one; 0 when
+ * alone. */
+static void silhouette_task(void *arg, int64_t i, int worker)
+{
+	struct silhouette_job *j = arg;
+	double *sum = mem_zalloc((size_t)j->k, sizeof *sum), a, b = INFINITY;
+	int32_t own = j->cluster[j->row[i]];
+
+	(void)worker;
+	for (int64_t o = 0; o < j->m; o++)
+		sum[j->cluster[j->row[o]]] += sqrt(points_distance2(j->x + j->row[i] * j->d, j->x + j->row[o] * j->d, j->d));
+	for (int c = 0; c < j->k; c++)
+		if (c != own && j->size[c] && sum[c] / (double)j->size[c] < b)
+			b = sum[c] / (double)j->size[c];
+	a = j->size[own] > 1 ? sum[own] / (double)(j->size[own] - 1) : 0;
+	j->s[i] = j->size[own] > 1 && a + b > 0 && isfinite(b) ? (b - a) / (a > b ? a : b) : 0;
+	mem_free(sum);
+}
+
+static void silhouette(struct kmeans_quality *q, const float *x, int64_t d, const int32_t *cluster, uint64_t seed, struct pool *p)
+{
+	int64_t m = q->n < SILHOUETTE ? q->n : SILHOUETTE, *row = points_subsample(q->n, m, seed, STEP_SILHOUETTE);
+	int64_t *size = mem_zalloc((size_t)q->k, sizeof *size);
+	struct silhouette_job job = {x, d, m, row, cluster, size, q->k, mem_zalloc((size_t)m, sizeof(double))};
+	int seen = 0;
+
+	for (int64_t i = 0; i < m; i++)
+		seen += !size[cluster[row[i]]]++;
+	pool_run(p, m, silhouette_task, &job);
+	q->silhouette = 0;
+	for (int64_t i = 0; i < m; i++)
+		q->silhouette += job.s[i];
+	q->silhouette = seen > 1 ? q->silhouette / (double)m : NAN;
+	q->silhouette_n = m;
+	mem_free(job.s);
+	mem_free(size);
+	mem_free(row);
+}
+
+int kmeans_rate(struct kmeans_quality *q, const float *x, int64_t n, int64_t d, const int32_t *cluster, const float *distance,
+                int k, uint64_t seed, struct pool *p, struct err *e)
+{
+	*q = (struct kmeans_quality){.k = k, .n = n, .smallest = 1};
+	if (n < 1)
+		return err_set(e, ERR_DATA, "no points to rate");
+	q->sizes = mem_zalloc((size_t)k, sizeof *q->sizes);
+	q->inertia = mem_zalloc((size_t)k, sizeof *q->inertia);
+	for (int64_t i = 0; i < n; i++) {
+		assert(cluster[i] >= 0 && cluster[i] < k);
+		q->sizes[cluster[i]]++;
+		q->inertia[cluster[i]] += (double)distance[i] * distance[i];
+	}
+	for (int c = 0; c < k; c++) {
+		double share = (double)q->sizes[c] / (double)n;
+
+		q->total += q->inertia[c];
+		q->largest = share > q->largest ? share : q->largest;
+		q->smallest = share < q->smallest ? share : q->smallest;
+	}
+	silhouette(q, x, d, cluster, seed, p);
+	return 0;
+}
+
+void kmeans_quality_release(struct kmeans_quality *q)
+{
+	mem_free(q->sizes);
+	mem_free(q->inertia);
+	*q = (struct kmeans_quality){0};
+}
+
+int32_t kmeans_random(const char *key, const double *share, int k, uint64_t seed)
+{
+	double u = rng_uniform(seed, RNG_CLUSTER, STEP_RANDOM, hash64(key, strlen(key)) >> 20, 0), run = 0;
+
+	for (int c = 0; c < k - 1; c++) {
+		run += share[c];
+		if (u < run)
+			return c;
+	}
+	return k - 1;
+}

@@ -1,0 +1,75 @@
+/* Between the files that read MosaicML's shards: an open shard, its columns and the sample at hand. */
+#ifndef DDM_DATA_MDSIMPL_H
+#define DDM_DATA_MDSIMPL_H
+
+#include <jansson.h>
+
+#include "data/mds.h"
+#include "file/fileio.h"
+#include "file/npy.h"
+
+enum { COLUMNS = 48 };
+
+enum how { HOW_BYTES, HOW_STR, HOW_JPEG, HOW_PNG, HOW_PIL, HOW_JSON, HOW_ARRAY, HOW_NUMBER, HOW_DIGITS, HOW_OPAQUE };
+
+static inline uint32_t mds_u32(const uint8_t *p)
+{
+	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+/* A way in which a column holds its values. */
+struct encoding {
+	const char *name;
+	enum how how;
+	const char *ext;    /* of its own */
+	enum npy_type type; /* HOW_NUMBER */
+};
+
+struct column {
+	const char *name; /* borrowed from the index */
+	const struct encoding *encoding;
+	int64_t size;     /* 0: stands in every sample */
+	int typed, rank;  /* HOW_ARRAY: what is not said here stands in every sample; rank 0: not said */
+	enum npy_type type;
+	int64_t shape[NPY_RANK];
+	int favour;       /* the lower, the sooner it has the extension of its encoding */
+};
+
+struct shard_entry {
+	const json_t *o; /* borrowed from the index */
+	int64_t first, samples;
+};
+
+struct mds {
+	char *dir, *where; /* where: of the index */
+	json_t *index;
+	struct shard_entry *shard;
+	int64_t shards, count;
+	int verify;
+	size_t most;
+
+	int64_t open;      /* the shard that is; -1: none */
+	char *name;        /* path of its file */
+	struct filemap map;
+	uint8_t *plain;    /* unpacked; NULL: it is the file */
+	const uint8_t *data;
+	size_t len;
+	struct column column[COLUMNS]; /* in the order of the data */
+	int order[COLUMNS], columns;   /* in which they become members */
+
+	const uint8_t *value[COLUMNS]; /* of the sample */
+	size_t size[COLUMNS];
+	int64_t number;    /* in its shard */
+	int at;            /* in order */
+	char *ext[COLUMNS + 1]; /* of its members */
+	int exts;
+	json_t *facts;     /* numbers that are no class */
+};
+
+/* The type of an array by the n characters of its name, or where that is NULL by its number; 0 where there is none. */
+int mds_find_type(const char *name, size_t n, uint8_t code, enum npy_type *type);
+
+/* 2, and ERR_DATA: the sample at hand is `what`. */
+int mds_bad(const struct mds *m, const char *what, struct err *e);
+
+#endif

@@ -1,0 +1,36 @@
+/* Questions to the tree that a pickle became. */
+#include <string.h>
+
+#include "file/pickle.h"
+
+int pickle_is_text(const struct pickle_value *v, const char *text_wanted)
+{
+	return v && v->kind == PICKLE_TEXT && v->n == strlen(text_wanted) && !memcmp(v->text, text_wanted, v->n);
+}
+
+const struct pickle_value *pickle_get(const struct pickle_value *v, const char *key)
+{
+	if (!v || (v->kind != PICKLE_DICT && v->kind != PICKLE_CALL))
+		return NULL;
+	for (size_t i = v->n & ~(size_t)1; i; i -= 2)
+		if (pickle_is_text(v->item[i - 2], key))
+			return v->item[i - 1];
+	return NULL;
+}
+
+int pickle_names(const struct pickle_value *v, const char *name)
+{
+	return v && v->kind == PICKLE_GLOBAL && !strcmp(v->text, name);
+}
+
+int pickle_calls(const struct pickle_value *v, const char *name)
+{
+	return v && v->kind == PICKLE_CALL && pickle_names(v->func, name);
+}
+
+const struct pickle_value *pickle_item(const struct pickle_value *v, size_t i)
+{
+	const struct pickle_value *of = v && v->kind == PICKLE_CALL ? v->args : v;
+
+	return of && (of->kind == PICKLE_TUPLE || of->kind == PICKLE_LIST) && i < of->n ? of->item[i] : NULL;
+}

@@ -18,27 +18,29 @@ static const double MEETING = .5;
 int adopt_config(struct net_config *to, const struct model_config *from, struct err *e)
 {
 	const struct net_config *f = &from->net;
+	const struct trunk_config *g = trunk_config(f);
+	struct trunk_config *t = trunk_edit(to);
 	int64_t steps = strcmp(from->path, "linear") ? from->betas.steps > 1 ? from->betas.steps : 1000 : 0;
 
 	if (net_is_exact(f) || net_is_classifier(f))
 		return err_set(e, ERR_USAGE, "nothing that a network for pictures can start from");
 	if (f->channels != to->channels)
 		return err_set(e, ERR_DATA, "a network for %lld channels, the samples have %lld", (long long)f->channels, (long long)to->channels);
-	if (f->hidden != to->hidden || f->depth != to->depth || f->heads != to->heads || f->patch != to->patch || f->mlp_ratio != to->mlp_ratio)
+	if (g->hidden != t->hidden || g->depth != t->depth || g->heads != t->heads || g->patch != t->patch || g->mlp_ratio != t->mlp_ratio)
 		return err_set(e, ERR_USAGE,
 		               "a network of width %lld, depth %lld, %lld heads, patch %lld, mlp_ratio %g, not %lld, %lld, %lld, %lld, %g",
-		               (long long)f->hidden, (long long)f->depth, (long long)f->heads, (long long)f->patch, f->mlp_ratio,
-		               (long long)to->hidden, (long long)to->depth, (long long)to->heads, (long long)to->patch, to->mlp_ratio);
-	if (f->reversed && to->def != &net_dit)
+		               (long long)g->hidden, (long long)g->depth, (long long)g->heads, (long long)g->patch, g->mlp_ratio,
+		               (long long)t->hidden, (long long)t->depth, (long long)t->heads, (long long)t->patch, t->mlp_ratio);
+	if (g->reversed && to->def != &net_dit)
 		return err_set(e, ERR_USAGE, "its time runs from noise to data, which here a DiT alone can have");
 	to->time_scale = steps ? f->time_scale * (double)(steps - 1) / (double)steps : f->time_scale;
-	to->time_shift = f->time_shift;
-	to->norm_eps = trunk_eps(f);
-	to->norm2_eps = f->norm2_eps;
-	to->reversed = f->reversed;
-	to->learned_positions = f->def == to->def ? f->learned_positions : 0;
-	to->position_scale = f->position_scale;
-	to->micro = to->def == &net_pixart ? f->micro : 0;
+	t->time_shift = g->time_shift;
+	t->norm_eps = trunk_eps(g);
+	t->norm2_eps = g->norm2_eps;
+	t->reversed = g->reversed;
+	t->learned_positions = f->def == to->def ? g->learned_positions : 0;
+	t->position_scale = g->position_scale;
+	t->micro = to->def == &net_pixart ? g->micro : 0;
 	return 0;
 }
 
@@ -160,10 +162,10 @@ static void resize_positions(float *out, int64_t to, const float *in, int64_t fr
 
 static enum adopt_fate take_positions(struct adoption *a, const struct param *q)
 {
-	int64_t to = a->to->size / a->to->patch, from = a->from.c->size / a->from.c->patch;
+	int64_t to = a->to->size / trunk_config(a->to)->patch, from = a->from.c->size / trunk_config(a->from.c)->patch;
 	float *v = source_need(&a->from, q->name);
 
-	resize_positions(place(a, q), to, v, from, a->to->hidden);
+	resize_positions(place(a, q), to, v, from, trunk_config(a->to)->hidden);
 	mem_free(v);
 	return to == from ? ADOPT_TAKEN : ADOPT_DERIVED;
 }
@@ -220,11 +222,11 @@ static float *ours(const struct adoption *a, const char *common)
 static void meeting(const struct adoption *a, double *h)
 {
 	enum { WAVES = 256 };
-	int64_t n = a->to->hidden;
+	int64_t n = trunk_config(a->to)->hidden;
 	double wave[WAVES], *mid = mem_alloc((size_t)n * sizeof *mid), t = a->to->time_scale * MEETING;
 
 	for (int i = 0; i < WAVES / 2; i++) {
-		double angle = t * pow(10000, -i / (WAVES / 2 - a->to->time_shift));
+		double angle = t * pow(10000, -i / (WAVES / 2 - trunk_config(a->to)->time_shift));
 
 		wave[i] = cos(angle);
 		wave[WAVES / 2 + i] = sin(angle);
@@ -251,7 +253,7 @@ static void mean_modulation(struct adoption *a, const struct param *q, const cha
 {
 	double *sum = mem_zalloc((size_t)q->count, sizeof *sum);
 
-	for (int64_t i = 0; i < a->to->depth; i++) {
+	for (int64_t i = 0; i < trunk_config(a->to)->depth; i++) {
 		float *v = modulation(a, i, suffix);
 
 		for (int64_t k = 0; k < q->count; k++)
@@ -259,20 +261,20 @@ static void mean_modulation(struct adoption *a, const struct param *q, const cha
 		mem_free(v);
 	}
 	for (int64_t k = 0; k < q->count; k++)
-		place(a, q)[k] = (float)(sum[k] / (double)a->to->depth);
+		place(a, q)[k] = (float)(sum[k] / (double)trunk_config(a->to)->depth);
 	mem_free(sum);
 }
 
 /* From adaLN-zero, once the embedding of time and t_block are there. */
 static void derive_tables(struct adoption *a)
 {
-	int64_t n = a->to->hidden;
+	int64_t n = trunk_config(a->to)->hidden;
 	double *h = mem_alloc((size_t)n * sizeof *h), *all = mem_alloc((size_t)(6 * n) * sizeof *all),
 	       *own = mem_alloc((size_t)(6 * n) * sizeof *own);
 
 	meeting(a, h);
 	apply(all, ours(a, "t_block.1.weight"), ours(a, "t_block.1.bias"), h, 6 * n, n);
-	for (int64_t i = 0; i < a->to->depth; i++) {
+	for (int64_t i = 0; i < trunk_config(a->to)->depth; i++) {
 		float *w = modulation(a, i, "weight"), *b = modulation(a, i, "bias"), *table;
 		char name[96];
 
@@ -318,7 +320,7 @@ static enum adopt_fate take_modulation(struct adoption *a, const struct param *q
 /* Queries, keys and values in one, or queries apart from the rest: the same rows. */
 static enum adopt_fate take_cross(struct adoption *a, const struct param *q, const char *common)
 {
-	int64_t row = q->rank == 2 ? q->shape[1] : 1, queries = a->to->hidden * row;
+	int64_t row = q->rank == 2 ? q->shape[1] : 1, queries = trunk_config(a->to)->hidden * row;
 	struct str one = {0}, two = {0};
 	float *v, *w;
 
@@ -373,8 +375,8 @@ static int fold_null_class(struct adoption *a)
 	if (a->classes_taken || !f->classes || !(f->class_dropout > 0))
 		return 0;
 	v = source_need(&a->from, "y_embedder.embedding_table.weight");
-	for (int64_t k = 0; k < f->hidden; k++)
-		bias[k] += v[f->classes * f->hidden + k];
+	for (int64_t k = 0; k < trunk_config(f)->hidden; k++)
+		bias[k] += v[f->classes * trunk_config(f)->hidden + k];
 	mem_free(v);
 	return 1;
 }

@@ -26,28 +26,28 @@ static struct tensor *reversed(struct tape *t, struct tensor *time)
 
 static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
-	struct trunk k = {t, p, c, &meta_names};
-	int64_t h = c->hidden, table[2] = {c->classes + (c->class_dropout > 0), h}, two[4] = {in->x->shape[0], 2, 1, h};
+	struct trunk k = {t, p, c, trunk_config(c), &meta_names};
+	int64_t h = k.c->hidden, table[2] = {c->classes + (c->class_dropout > 0), h}, two[4] = {in->x->shape[0], 2, 1, h};
 	struct tensor *tokens = trunk_tokens(&k, in->x), *cond, *act, *m[2];
 
 	assert(!in->label == !c->classes);
-	cond = trunk_time(&k, c->reversed ? reversed(t, in->time) : in->time);
+	cond = trunk_time(&k, k.c->reversed ? reversed(t, in->time) : in->time);
 	if (in->label)
 		cond = op_add(t, cond,
 		              op_embed(t, tape_param(t, p, "y_embedder.embedding_table.weight", 2, table, 0, init_small), in->label));
 	act = op_unary(t, cond, UNARY_SILU);
-	for (int64_t i = 0; i < c->depth; i++)
+	for (int64_t i = 0; i < k.c->depth; i++)
 		tokens = trunk_block(&k, i, tokens, act);
 	op_unstack(t, op_reshape(t, trunk_linear(&k, act, "final_layer.adaLN_modulation.1", 2 * h, init_zero, -1), 4, two), 1, m);
-	tokens = op_norm(t, tokens, m[1], m[0], NORM_LAYER, trunk_eps(c), 1);
-	tokens = trunk_linear(&k, tokens, "final_layer.linear", c->patch * c->patch * c->out_channels, init_zero, -1);
+	tokens = op_norm(t, tokens, m[1], m[0], NORM_LAYER, trunk_eps(k.c), 1);
+	tokens = trunk_linear(&k, tokens, "final_layer.linear", k.c->patch * k.c->patch * c->out_channels, init_zero, -1);
 	tokens = trunk_unpatchify(&k, tokens);
-	return c->reversed ? op_scale(t, tokens, -1) : tokens;
+	return k.c->reversed ? op_scale(t, tokens, -1) : tokens;
 }
 
 static const struct net_field fields[] = {
     NET_PICTURE_FIELDS(0), TRUNK_SHAPE_FIELDS, NET_CLASS_FIELDS, NET_CLUSTER_FIELDS, TRUNK_POSITION_FIELD,
-    {"time_reversed", NULL, NULL, NET_INT, NET_AT(reversed), 0, 0, INT32_MAX, 0},
+    {"time_reversed", NULL, NULL, NET_INT, TRUNK_AT(reversed), 0, 0, INT32_MAX, 0},
     TRUNK_MLP_FIELD, NET_DROPOUT_FIELD("class_dropout_prob", NULL), NET_TIME_FIELD, TRUNK_NUMBER_FIELDS(0),
 };
 static const struct net_reads inputs[] = {{NET_IN_X, 0}, {NET_IN_TIME, 0}, {NET_IN_LABEL, NET_AT(classes)}};
@@ -58,13 +58,13 @@ static int parse_diffusers(const json_t *o, const char *where, struct net_config
 {
 	c->classes = 1000;
 	c->class_dropout = .1; /* as diffusers has it: the table has a row more */
-	c->norm2_eps = 1e-5;
-	c->time_shift = 1;
+	trunk_edit(c)->norm2_eps = 1e-5;
+	trunk_edit(c)->time_shift = 1;
 	c->size = 32;
 	if (trunk_from_diffusers(o, where, norm_type, c, e))
 		return -1;
 	return jsonio_i64(o, "num_embeds_ada_norm", 0, 1, 10000000, &c->classes, where, e) ||
-	                       jsonio_f64(o, "norm_eps", 0, 1e-12, 1, &c->norm2_eps, where, e)
+	                       jsonio_f64(o, "norm_eps", 0, 1e-12, 1, &trunk_edit(c)->norm2_eps, where, e)
 	           ? -1
 	           : 0;
 }

@@ -9,31 +9,25 @@
 
 /* One per architecture (net/netdef.h). */
 struct net_def;
+enum { NET_OWN = 256 };
 
 enum net_role {
 	NET_EXPERT,    /* predicts something of a picture, of its shape */
 	NET_CLASSIFIER /* K logits: p(cluster | x_t, t). A router */
 };
 
+/* The facts that everybody may need, and a place for the architecture's own. */
 struct net_config {
 	const struct net_def *def;
-	int64_t channels;     /* of the picture or latent */
-	int64_t out_channels; /* DiT: as channels, or twice that where a variance is predicted too */
-	int64_t size;         /* height = width */
-	int64_t patch, hidden, depth, heads;
-	double mlp_ratio;
-	int64_t classes;      /* 0: unconditional */
-	double class_dropout; /* probability of the null label (index `classes`) in training; > 0 adds its row to the table */
-	int64_t clusters;     /* classifier: K */
-	double time_scale;    /* the network receives time_scale * t, t in [0, 1] */
-	double norm_eps;      /* added to variances; 0 is 1e-6 */
-	double norm2_eps;     /* of the second norm of a block; 0: as norm_eps */
-	double time_shift;    /* frequencies are 10000^(-i / (128 - time_shift)): 0 as published, 1 in diffusers' DiT */
-	int64_t reversed;                /* DiT: 1 where its own time is 0 for noise and 1 for data, and its velocity points to the data: SiT */
-	int64_t text_tokens, text_width; /* Paris, PixArt: features of a text */
-	int64_t learned_positions;       /* 1: the position table is trained; 0: stored */
-	int64_t micro;                   /* PixArt: 1 where it is told the size and aspect ratio of the picture (its 1024 pixel models) */
-	double position_scale;           /* PixArt: positions are multiplied by it; 0 is 1 */
+	int64_t channels;                /* of the picture or latent */
+	int64_t out_channels;            /* as channels, or twice that where a variance is predicted too */
+	int64_t size;                    /* height = width */
+	int64_t classes;                 /* 0: unconditional */
+	double class_dropout;            /* probability of the null label (index `classes`) in training; > 0 adds its row to the table */
+	int64_t clusters;                /* classifier: K */
+	int64_t text_tokens, text_width; /* features of a text */
+	double time_scale;               /* the network receives time_scale * t, t in [0, 1] */
+	_Alignas(8) unsigned char own[NET_OWN]; /* a struct that the architecture's file knows; no pointers in it */
 };
 
 enum net_input_kind { NET_IN_X, NET_IN_TIME, NET_IN_LABEL, NET_IN_TEXT, NET_IN_MASK, NET_IN_MICRO, NET_INPUTS };

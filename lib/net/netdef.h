@@ -31,6 +31,8 @@ struct net_field {
 };
 
 #define NET_AT(field) offsetof(struct net_config, field)
+/* A field of the architecture's own struct, which lies in struct net_config's `own`. */
+#define NET_OWN_AT(type, field) (offsetof(struct net_config, own) + offsetof(type, field))
 
 /* The fields of every architecture, in the order of config.json. Sizes that the released configurations do not tell are `size`; 0: required. */
 #define NET_PICTURE_FIELDS(side) \

@@ -21,13 +21,13 @@ static const struct trunk_names paris_names = {
 
 static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
-	struct trunk k = {t, p, c, &paris_names};
+	struct trunk k = {t, p, c, trunk_config(c), &paris_names};
 	struct tensor *tokens = trunk_tokens(&k, in->x), *time = trunk_time(&k, in->time), *modulation, *text;
 
 	assert(in->text && !in->mask);
 	modulation = trunk_modulation(&k, time, "t_block.1");
-	text = trunk_linear(&k, in->text, "text_proj", c->hidden, init_xavier(c->text_width, c->hidden), -1);
-	for (int64_t i = 0; i < c->depth; i++)
+	text = trunk_linear(&k, in->text, "text_proj", k.c->hidden, init_xavier(c->text_width, k.c->hidden), -1);
+	for (int64_t i = 0; i < k.c->depth; i++)
 		tokens = trunk_block_single(&k, i, tokens, modulation, text, NULL);
 	return trunk_final_single(&k, tokens, time);
 }

@@ -50,39 +50,39 @@ static const char null_text_name[] = "y_embedder.y_embedding";
 /* The features of no text: kept with the weights, read by nobody here. */
 static void null_text(const struct trunk *k)
 {
-	int64_t shape[2] = {k->c->text_tokens, k->c->text_width};
+	int64_t shape[2] = {k->net->text_tokens, k->net->text_width};
 
 	tape_param(k->t, k->p, null_text_name, 2, shape, PARAM_FROZEN, init_zero);
 }
 
 static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
-	struct trunk k = {t, p, c, &pixart_names};
+	struct trunk k = {t, p, c, trunk_config(c), &pixart_names};
 	struct tensor *tokens = trunk_tokens(&k, in->x), *time = trunk_time(&k, in->time), *modulation, *text;
 
-	assert(in->text && !in->micro == !c->micro);
+	assert(in->text && !in->micro == !k.c->micro);
 	if (in->micro)
 		time = op_add(t, time, micro_conditions(&k, in->micro));
 	modulation = trunk_modulation(&k, time, "t_block.1");
-	text = trunk_linear(&k, in->text, "y_embedder.y_proj.fc1", c->hidden, init_small, UNARY_GELU_TANH);
-	text = trunk_linear(&k, text, "y_embedder.y_proj.fc2", c->hidden, init_small, -1);
+	text = trunk_linear(&k, in->text, "y_embedder.y_proj.fc1", k.c->hidden, init_small, UNARY_GELU_TANH);
+	text = trunk_linear(&k, text, "y_embedder.y_proj.fc2", k.c->hidden, init_small, -1);
 	null_text(&k);
-	for (int64_t i = 0; i < c->depth; i++)
+	for (int64_t i = 0; i < k.c->depth; i++)
 		tokens = trunk_block_single(&k, i, tokens, modulation, text, in->mask);
 	return trunk_final_single(&k, tokens, time);
 }
 
 static const struct net_field fields[] = {
     NET_PICTURE_FIELDS(0), TRUNK_SHAPE_FIELDS, NET_CLASS_FIELDS, NET_CLUSTER_FIELDS, NET_TEXT_FIELDS(0, 0), TRUNK_POSITION_FIELD,
-    {"micro_conditions", NULL, NULL, NET_INT, NET_AT(micro), 0, 0, INT32_MAX, 0},
+    {"micro_conditions", NULL, NULL, NET_INT, TRUNK_AT(micro), 0, 0, INT32_MAX, 0},
     TRUNK_MLP_FIELD, NET_DROPOUT_FIELD("class_dropout_prob", NULL), NET_TIME_FIELD, TRUNK_NUMBER_FIELDS(0),
 };
 static const struct net_reads inputs[] = {
-    {NET_IN_X, 0}, {NET_IN_TIME, 0}, {NET_IN_TEXT, 0}, {NET_IN_MASK, 0}, {NET_IN_MICRO, NET_AT(micro)}};
+    {NET_IN_X, 0}, {NET_IN_TIME, 0}, {NET_IN_TEXT, 0}, {NET_IN_MASK, 0}, {NET_IN_MICRO, TRUNK_AT(micro)}};
 
 static int check(const struct net_config *c, struct err *e)
 {
-	if (c->micro && c->hidden % 3)
+	if (trunk_config(c)->micro && trunk_config(c)->hidden % 3)
 		return err_set(e, ERR_USAGE, "size and aspect ratio are for a PixArt network of a width that is a multiple of 3");
 	return trunk_check(c, e);
 }
@@ -111,8 +111,8 @@ static int parse_diffusers(const json_t *o, const char *where, struct net_config
 		return -1;
 	if (!(scale > 1e-6 && scale < 1e6))
 		return err_set(e, ERR_DATA, "%s: interpolation_scale %g is out of range", where, scale);
-	c->micro = micro;
-	c->position_scale = 1 / scale;
+	trunk_edit(c)->micro = micro;
+	trunk_edit(c)->position_scale = 1 / scale;
 	return 0;
 }
 

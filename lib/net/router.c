@@ -32,15 +32,15 @@ static struct tensor *head(const struct trunk *k, struct tensor *tokens)
 	w = tape_param(k->t, k->p, "head.2.weight", 1, &h, 0, init_one);
 	b = tape_param(k->t, k->p, "head.2.bias", 1, &h, 0, init_zero);
 	x = op_unary(k->t, op_norm(k->t, x, w, b, NORM_LAYER, 1e-5, 0), UNARY_GELU_TANH);
-	return trunk_linear(k, x, "head.4", k->c->clusters, init_zero, -1);
+	return trunk_linear(k, x, "head.4", k->net->clusters, init_zero, -1);
 }
 
 static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
-	struct trunk k = {t, p, c, &paris_names};
+	struct trunk k = {t, p, c, trunk_config(c), &paris_names};
 	struct tensor *tokens = with_class_token(&k, trunk_tokens(&k, in->x)), *act = op_unary(t, trunk_time(&k, in->time), UNARY_SILU);
 
-	for (int64_t i = 0; i < c->depth; i++)
+	for (int64_t i = 0; i < k.c->depth; i++)
 		tokens = trunk_block(&k, i, tokens, act);
 	return head(&k, tokens);
 }

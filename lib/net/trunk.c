@@ -11,13 +11,13 @@ const struct init init_zero = {.kind = INIT_ZERO}, init_one = {.kind = INIT_ONE}
 
 enum { FREQUENCIES = 256 };
 
-double trunk_eps(const struct net_config *c)
+double trunk_eps(const struct trunk_config *c)
 {
 	return c->norm_eps > 0 ? c->norm_eps : 1e-6;
 }
 
 /* Of the second norm of a block. */
-static double second_eps(const struct net_config *c)
+static double second_eps(const struct trunk_config *c)
 {
 	return c->norm2_eps > 0 ? c->norm2_eps : trunk_eps(c);
 }
@@ -78,10 +78,10 @@ void trunk_positions(float *out, const int64_t *shape, double scale)
 
 struct tensor *trunk_tokens(const struct trunk *k, struct tensor *x)
 {
-	const struct net_config *c = k->c;
-	int64_t n = c->size / c->patch, p = c->patch, width = c->channels * p * p;
-	int64_t split[6] = {x->shape[0], c->channels, n, p, n, p}, tokens[3] = {x->shape[0], n * n, width};
-	int64_t conv[4] = {c->hidden, c->channels, p, p}, flat[2] = {c->hidden, width}, pos[3] = {1, n * n, c->hidden};
+	const struct trunk_config *c = k->c;
+	int64_t n = k->net->size / c->patch, p = c->patch, width = k->net->channels * p * p;
+	int64_t split[6] = {x->shape[0], k->net->channels, n, p, n, p}, tokens[3] = {x->shape[0], n * n, width};
+	int64_t conv[4] = {c->hidden, k->net->channels, p, p}, flat[2] = {c->hidden, width}, pos[3] = {1, n * n, c->hidden};
 	static const int order[6] = {0, 2, 4, 1, 3, 5};
 	struct tensor *w, *b, *h;
 
@@ -98,7 +98,7 @@ struct tensor *trunk_time(const struct trunk *k, struct tensor *time)
 {
 	char name[96];
 	double period = pow(10000, FREQUENCIES / 2 / (FREQUENCIES / 2 - k->c->time_shift));
-	struct tensor *h = op_timestep(k->t, time, FREQUENCIES, period, k->c->time_scale);
+	struct tensor *h = op_timestep(k->t, time, FREQUENCIES, period, k->net->time_scale);
 
 	snprintf(name, sizeof name, "%s.0", k->names->time);
 	h = trunk_linear(k, h, name, k->c->hidden, init_small, UNARY_SILU);
@@ -117,7 +117,7 @@ static const char *in_block(char *buf, size_t size, const char *format, int64_t 
 
 static struct tensor *self_attention(const struct trunk *k, int64_t block, struct tensor *h)
 {
-	const struct net_config *c = k->c;
+	const struct trunk_config *c = k->c;
 	int64_t width = c->hidden / c->heads, w_shape[2] = {3 * c->hidden, c->hidden};
 	int64_t packed[5] = {h->shape[0], h->shape[1], 3, c->heads, width}, flat[3] = {h->shape[0], h->shape[1], c->hidden};
 	struct tensor *w, *b, *qkv[3];
@@ -135,7 +135,7 @@ static struct tensor *self_attention(const struct trunk *k, int64_t block, struc
 
 static struct tensor *mlp(const struct trunk *k, int64_t block, struct tensor *h)
 {
-	const struct net_config *c = k->c;
+	const struct trunk_config *c = k->c;
 	int64_t wide = (int64_t)((double)c->hidden * c->mlp_ratio);
 	char name[96];
 
@@ -203,7 +203,7 @@ static void project_apart(const struct trunk *k, int64_t block, struct tensor *x
 static struct tensor *cross_attention(const struct trunk *k, int64_t block, struct tensor *x, struct tensor *text,
                                       struct tensor *mask)
 {
-	const struct net_config *c = k->c;
+	const struct trunk_config *c = k->c;
 	int64_t width = c->hidden / c->heads, one[4] = {text->shape[0], 1, 1, text->shape[1]};
 	struct tensor *qkv[3], *h;
 	char name[96];
@@ -252,7 +252,7 @@ struct tensor *trunk_block_single(const struct trunk *k, int64_t block, struct t
 
 struct tensor *trunk_final_single(const struct trunk *k, struct tensor *tokens, struct tensor *time)
 {
-	const struct net_config *c = k->c;
+	const struct trunk_config *c = k->c;
 	int64_t one[3] = {time->shape[0], 1, c->hidden};
 	struct tensor *row[2]; /* shift, scale */
 
@@ -260,16 +260,16 @@ struct tensor *trunk_final_single(const struct trunk *k, struct tensor *tokens, 
 	for (int i = 0; i < 2; i++)
 		row[i] = op_reshape(k->t, op_add(k->t, time, row[i]), 3, one);
 	tokens = op_norm(k->t, tokens, row[1], row[0], NORM_LAYER, trunk_eps(c), 1);
-	return trunk_unpatchify(k, trunk_linear(k, tokens, "final_layer.linear", c->patch * c->patch * c->out_channels, init_zero, -1));
+	return trunk_unpatchify(k, trunk_linear(k, tokens, "final_layer.linear", c->patch * c->patch * k->net->out_channels, init_zero, -1));
 }
 
 /* The channel is fastest here and slowest in the patch embedding. The copy is for patches of one pixel or of the whole picture,
  * which a view could express: the output is read as contiguous. */
 struct tensor *trunk_unpatchify(const struct trunk *k, struct tensor *h)
 {
-	const struct net_config *c = k->c;
-	int64_t n = c->size / c->patch, p = c->patch, b = h->shape[0];
-	int64_t split[6] = {b, n, n, p, p, c->out_channels}, picture[4] = {b, c->out_channels, c->size, c->size};
+	const struct trunk_config *c = k->c;
+	int64_t n = k->net->size / c->patch, p = c->patch, b = h->shape[0];
+	int64_t split[6] = {b, n, n, p, p, k->net->out_channels}, picture[4] = {b, k->net->out_channels, k->net->size, k->net->size};
 	static const int order[6] = {0, 5, 1, 3, 2, 4};
 
 	return op_reshape(k->t, op_copy(k->t, op_permute(k->t, op_reshape(k->t, h, 6, split), order)), 4, picture);

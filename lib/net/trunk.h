@@ -2,7 +2,7 @@
 #ifndef DDM_NET_TRUNK_H
 #define DDM_NET_TRUNK_H
 
-#include "net/net.h"
+#include "net/trunkconfig.h"
 
 /* Names of a family's tensors: printf formats with the block number where there is one. */
 struct trunk_names {
@@ -20,7 +20,8 @@ struct trunk_names {
 struct trunk {
 	struct tape *t;
 	struct params *p;
-	const struct net_config *c;
+	const struct net_config *net;
+	const struct trunk_config *c; /* its own */
 	const struct trunk_names *names;
 };
 
@@ -52,7 +53,7 @@ struct tensor *trunk_final_single(const struct trunk *k, struct tensor *tokens, 
  * contiguous. */
 struct tensor *trunk_unpatchify(const struct trunk *k, struct tensor *h);
 
-double trunk_eps(const struct net_config *c); /* of all norms but the second of a block */
+double trunk_eps(const struct trunk_config *c); /* of all norms but the second of a block */
 
 /* The position table [1, T, H] of DiT, positions multiplied by `scale`. */
 void trunk_positions(float *out, const int64_t *shape, double scale);

@@ -16,17 +16,18 @@ static const char *const names[] = {"nano", "micro", "mini", "s", "b", "l", "xl"
 
 static int apply(struct net_config *c, const char *text)
 {
+	struct trunk_config *t = trunk_edit(c);
 	const char *slash = strchr(text, '/');
 	int64_t patch;
 
 	for (int i = 0; slash && names[i]; i++) {
 		if (strlen(names[i]) != (size_t)(slash - text) || memcmp(names[i], text, strlen(names[i])) || parse_i64(slash + 1, 1, 64, &patch))
 			continue;
-		c->patch = patch;
-		c->hidden = sizes[i].hidden;
-		c->depth = sizes[i].depth;
-		c->heads = sizes[i].heads;
-		c->mlp_ratio = 4;
+		t->patch = patch;
+		t->hidden = sizes[i].hidden;
+		t->depth = sizes[i].depth;
+		t->heads = sizes[i].heads;
+		t->mlp_ratio = 4;
 		return 1;
 	}
 	return 0;
@@ -37,48 +38,53 @@ const struct net_presets trunk_presets = {
 
 int trunk_check(const struct net_config *c, struct err *e)
 {
-	if (c->patch < 1 || c->size % c->patch)
-		return err_set(e, ERR_USAGE, "patch %lld does not divide the size %lld", (long long)c->patch, (long long)c->size);
-	if (c->hidden < 4 || c->hidden > 65536 || c->hidden % 4)
-		return err_set(e, ERR_USAGE, "hidden width %lld is not a multiple of 4 in 4..65536", (long long)c->hidden);
-	if (c->heads < 1 || c->hidden % c->heads)
-		return err_set(e, ERR_USAGE, "%lld heads do not divide the hidden width %lld", (long long)c->heads,
-		               (long long)c->hidden);
-	if (c->depth < 1 || c->depth > 1000)
-		return err_set(e, ERR_USAGE, "depth %lld is not in 1..1000", (long long)c->depth);
-	if (!(c->mlp_ratio <= 64 && (double)c->hidden * c->mlp_ratio >= 1))
-		return err_set(e, ERR_USAGE, "mlp_ratio %g of a width of %lld is not in 1/width..64", c->mlp_ratio, (long long)c->hidden);
+	const struct trunk_config *t = trunk_config(c);
+
+	if (t->patch < 1 || c->size % t->patch)
+		return err_set(e, ERR_USAGE, "patch %lld does not divide the size %lld", (long long)t->patch, (long long)c->size);
+	if (t->hidden < 4 || t->hidden > 65536 || t->hidden % 4)
+		return err_set(e, ERR_USAGE, "hidden width %lld is not a multiple of 4 in 4..65536", (long long)t->hidden);
+	if (t->heads < 1 || t->hidden % t->heads)
+		return err_set(e, ERR_USAGE, "%lld heads do not divide the hidden width %lld", (long long)t->heads,
+		               (long long)t->hidden);
+	if (t->depth < 1 || t->depth > 1000)
+		return err_set(e, ERR_USAGE, "depth %lld is not in 1..1000", (long long)t->depth);
+	if (!(t->mlp_ratio <= 64 && (double)t->hidden * t->mlp_ratio >= 1))
+		return err_set(e, ERR_USAGE, "mlp_ratio %g of a width of %lld is not in 1/width..64", t->mlp_ratio, (long long)t->hidden);
 	return 0;
 }
 
 int trunk_check_noise(const struct net_config *c, struct err *e)
 {
-	if (c->patch * c->patch * c->channels > c->hidden)
+	const struct trunk_config *t = trunk_config(c);
+
+	if (t->patch * t->patch * c->channels > t->hidden)
 		return err_set(e, ERR_USAGE,
 		               "a velocity cannot be predicted: a patch has %" PRId64 " numbers and the network is only %" PRId64
 		               " wide, so most of the noise cannot pass through it; predict x0, or take a smaller patch",
-		               c->patch * c->patch * c->channels, c->hidden);
+		               t->patch * t->patch * c->channels, t->hidden);
 	return 0;
 }
 
 int trunk_from_diffusers(const json_t *o, const char *where, const char *norm_type, struct net_config *c, struct err *e)
 {
+	struct trunk_config *t = trunk_edit(c);
 	int64_t width = 72;
 
-	c->heads = 16;
+	t->heads = 16;
 	c->channels = 4;
-	c->depth = 28;
-	c->patch = 2;
+	t->depth = 28;
+	t->patch = 2;
 	if (diffusers_expect(o, "norm_type", norm_type, where, e) || diffusers_expect(o, "activation_fn", "gelu-approximate", where, e) ||
-	    jsonio_i64(o, "num_attention_heads", 0, 1, 1 << 16, &c->heads, where, e) ||
+	    jsonio_i64(o, "num_attention_heads", 0, 1, 1 << 16, &t->heads, where, e) ||
 	    jsonio_i64(o, "attention_head_dim", 0, 1, 1 << 16, &width, where, e) ||
 	    jsonio_i64(o, "in_channels", 0, 1, 1 << 16, &c->channels, where, e) ||
-	    jsonio_i64(o, "num_layers", 0, 1, 1000, &c->depth, where, e) ||
+	    jsonio_i64(o, "num_layers", 0, 1, 1000, &t->depth, where, e) ||
 	    jsonio_i64(o, "sample_size", 0, 1, 1 << 16, &c->size, where, e) ||
-	    jsonio_i64(o, "patch_size", 0, 1, 1 << 16, &c->patch, where, e))
+	    jsonio_i64(o, "patch_size", 0, 1, 1 << 16, &t->patch, where, e))
 		return -1;
 	if (json_is_integer(json_object_get(o, "out_channels")))
 		c->out_channels = json_integer_value(json_object_get(o, "out_channels"));
-	c->hidden = c->heads * width;
+	t->hidden = t->heads * width;
 	return 0;
 }

@@ -12,7 +12,7 @@
 #include "file/manifest.h"
 #include "file/npy.h"
 #include "file/shard.h"
-#include "net/netdef.h"
+#include "net/trunkconfig.h"
 #include "tests/bench/meter.h"
 #include "train/trainer.h"
 
@@ -177,9 +177,9 @@ static int measure_growth(const struct bench *b, struct device *d)
 	shards = write_shards(tiny.channels, tiny.size);
 	out = str_new("%s/out", dir);
 	o = options(&tiny, shards, out);
-	o.net.hidden = 16;
-	o.net.heads = 1;
-	o.net.depth = 1;
+	trunk_edit(&o.net)->hidden = 16;
+	trunk_edit(&o.net)->heads = 1;
+	trunk_edit(&o.net)->depth = 1;
 	o.steps = STEPS;
 	o.log_every = EVERY;
 	w = train(d, &o, EVERY);

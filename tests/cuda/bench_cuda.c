@@ -22,7 +22,7 @@
 #include "file/fileio.h"
 #include "file/safetensors.h"
 #include "net/model.h"
-#include "net/netdef.h"
+#include "net/trunkconfig.h"
 #include "tests/cuda/remote.h"
 #include "train/objective.h"
 #include "train/update.h"
@@ -438,7 +438,7 @@ static void train(const char *preset, int64_t size, int64_t most)
 	char name[96];
 
 	must(net_preset(quick ? "dit-nano/2" : preset, &c, &e), &e);
-	snprintf(name, sizeof name, "train %s, %d tokens", preset, (int)(size / c.patch * size / c.patch));
+	snprintf(name, sizeof name, "train %s, %d tokens", preset, (int)(size / trunk_config(&c)->patch * size / trunk_config(&c)->patch));
 	if (!wanted(name))
 		return;
 	c.size = quick ? 8 : size;

@@ -20,10 +20,10 @@
 #include "diffusion/ensemble.h"
 #include "diffusion/sampler.h"
 #include "kernels/profile.h"
-#include "net/netdef.h"
 #include "tests/cuda/remote.h"
 #include "tests/unit/stripes.h"
 #include "tests/unit/tinyrun.h"
+#include "tests/unit/trunknet.h"
 #include "train/trainer.h"
 
 static char dir[] = "/tmp/ddm-cuda-XXXXXX", *shards;
@@ -146,13 +146,16 @@ struct step {
 
 enum { ROWS = 6, USED = 5 };
 
-static const struct net_config nets[] = {
-    {.def = &net_dit, .channels = 4, .out_channels = 4, .size = 16, .patch = 2, .hidden = 128, .depth = 2, .heads = 2, .mlp_ratio = 4,
-     .classes = 7, .class_dropout = .1, .time_scale = 1000},
-    {.def = &net_dit, .channels = 3, .out_channels = 3, .size = 12, .patch = 4, .hidden = 144, .depth = 2, .heads = 2, .mlp_ratio = 3,
-     .time_scale = 1000},
-    {.def = &net_router, .channels = 4, .size = 16, .patch = 2, .hidden = 96, .depth = 2, .heads = 3, .mlp_ratio = 4, .clusters = 5,
-     .time_scale = 1000},
+static const struct {
+	struct net_config common;
+	struct trunk_config own;
+} nets[] = {
+    {{.def = &net_dit, .channels = 4, .out_channels = 4, .size = 16, .classes = 7, .class_dropout = .1, .time_scale = 1000},
+     {.patch = 2, .hidden = 128, .depth = 2, .heads = 2, .mlp_ratio = 4}},
+    {{.def = &net_dit, .channels = 3, .out_channels = 3, .size = 12, .time_scale = 1000},
+     {.patch = 4, .hidden = 144, .depth = 2, .heads = 2, .mlp_ratio = 3}},
+    {{.def = &net_router, .channels = 4, .size = 16, .clusters = 5, .time_scale = 1000},
+     {.patch = 2, .hidden = 96, .depth = 2, .heads = 3, .mlp_ratio = 4}},
 };
 
 static float *host_normals(int64_t n, float scale, uint64_t which)
@@ -288,13 +291,14 @@ static void same_step(struct device *d, enum precision precision, double tol)
 	if (device_set_precision(d, precision, &e))
 		fail_msg("%s", e.msg);
 	for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
+		struct net_config net = trunk_net(nets[i].common, nets[i].own);
 		struct step a, b, again;
 		int bf16 = precision == PRECISION_BF16;
 
 		printf("# network %d, %s\n", (int)i, precision_names[precision]);
-		step_run(&a, &nets[i], cpu, 0, 1);
-		step_run(&b, &nets[i], d, bf16, 1);
-		step_run(&again, &nets[i], d, bf16, 3);
+		step_run(&a, &net, cpu, 0, 1);
+		step_run(&b, &net, d, bf16, 1);
+		step_run(&again, &net, d, bf16, 3);
 		near("output", b.out, a.out, a.outs, tol);
 		near("loss", b.each, a.each, USED, tol);
 		same_gradients(&b, &a, 4 * tol);
@@ -372,8 +376,8 @@ static struct train_options options(const struct net_def *def, const char *out, 
 {
 	struct train_options o = tiny_run(def, shards, out);
 
-	o.net.hidden = 64;
-	o.net.mlp_ratio = 4;
+	trunk_edit(&o.net)->hidden = 64;
+	trunk_edit(&o.net)->mlp_ratio = 4;
 	o.steps = steps;
 	o.batch = 16;
 	o.accumulate = 2;
@@ -510,6 +514,7 @@ static void profiles(void **state)
 	struct op_profile there[OP_COUNT], here[OP_COUNT];
 	char *out = path_join(dir, "profiled"), *again = path_join(dir, "unprofiled"), x[65], y[65];
 	struct train_options o = options(&net_dit, out, device_precision(d), 6);
+	struct net_config net = trunk_net(nets[0].common, nets[0].own);
 	struct curve c = {.stop_at = 0};
 	struct device_memory m;
 	struct train_plan plan;
@@ -520,7 +525,7 @@ static void profiles(void **state)
 	(void)state;
 	for (int i = 0; i < 2; i++) {
 		p = profile_new(i ? cpu : d);
-		step_run(&step, &nets[0], i ? cpu : d, 0, i || !d->capture_begin ? 3 : 4);
+		step_run(&step, &net, i ? cpu : d, 0, i || !d->capture_begin ? 3 : 4);
 		profile_read(p, i ? here : there);
 		profile_free(p);
 		step_free(&step);

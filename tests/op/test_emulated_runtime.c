@@ -14,7 +14,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/fileio.h"
-#include "net/netdef.h"
+#include "net/trunkconfig.h"
 #include "net/pager.h"
 #include "tests/op/emulated.h"
 #include "tests/op/fakecuda.h"
@@ -249,7 +249,7 @@ static struct train_options tiny(const char *out)
 {
 	struct train_options o = tiny_run(&net_dit, shards, out);
 
-	o.net.depth = 1;
+	trunk_edit(&o.net)->depth = 1;
 	o.steps = 7;
 	o.batch = 4;
 	o.accumulate = 2;

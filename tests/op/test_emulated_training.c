@@ -20,7 +20,7 @@
 #include "file/fileio.h"
 #include "file/safetensors.h"
 #include "net/model.h"
-#include "net/netdef.h"
+#include "net/trunkconfig.h"
 #include "tape/ops.h"
 #include "tests/op/emulated.h"
 #include "tests/unit/stripes.h"
@@ -68,7 +68,7 @@ static struct train_options tiny(enum precision precision, char *out)
 {
 	struct train_options o = tiny_run(&net_dit, shards, out);
 
-	o.net.depth = 1;
+	trunk_edit(&o.net)->depth = 1;
 	o.steps = STEPS;
 	o.batch = 4;
 	o.lr = .02;
@@ -334,7 +334,7 @@ static void an_expert_answers(void **state)
 	(void)state;
 	assert_int_equal(model_config_load(path, &c, NULL), 0);
 	net_params(&c.net, &p);
-	bulk = 12 * c.net.depth * c.net.hidden * c.net.hidden;
+	bulk = 12 * trunk_config(&c.net)->depth * trunk_config(&c.net)->hidden * trunk_config(&c.net)->hidden;
 	evaluate(path, device_cpu(NULL, DT_F32), COMPACT_NONE, cpu);
 	assert_int_equal(evaluate(path, device_emulated(NULL), COMPACT_NONE, gpu), 4 * p.total);
 	assert_int_equal(evaluate(path, device_emulated(NULL), COMPACT_BF16, half), 4 * (p.total - bulk) + 2 * p.total);

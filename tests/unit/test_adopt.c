@@ -16,7 +16,7 @@
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "net/adopt.h"
-#include "net/netdef.h"
+#include "tests/unit/trunknet.h"
 
 /* Two float networks that compute the same in another order, of the largest output. */
 static const double TOL = 2e-6;
@@ -50,8 +50,9 @@ struct made {
 
 static struct net_config config_of(const struct net_def *def)
 {
-	struct net_config c = {.def = def, .channels = C, .out_channels = C, .size = SIDE, .patch = 2, .hidden = H, .depth = 2, .heads = 2,
-	                       .mlp_ratio = 2, .time_scale = 1000, .norm_eps = 1e-6};
+	struct net_config c = trunk_net(
+	    (struct net_config){.def = def, .channels = C, .out_channels = C, .size = SIDE, .time_scale = 1000},
+	    (struct trunk_config){.patch = 2, .hidden = H, .depth = 2, .heads = 2, .mlp_ratio = 2, .norm_eps = 1e-6});
 
 	if (net_reads(&c, NET_IN_TEXT)) {
 		c.text_tokens = TOKENS;
@@ -223,7 +224,7 @@ static void sit_goes_on(void **state)
 
 	(void)state;
 	c.out_channels = 2 * C;
-	c.reversed = 1;
+	trunk_edit(&c)->reversed = 1;
 	c.time_scale = 1;
 	c.classes = 3;
 	c.class_dropout = .1;
@@ -263,7 +264,7 @@ static void embed_time(struct made *m, const char *prefix, double t, double out[
 		p[i] = weight(m, name);
 	}
 	for (int i = 0; i < 128; i++) {
-		double f = exp(-log(10000) * i / (128 - m->config.net.time_shift));
+		double f = exp(-log(10000) * i / (128 - trunk_config(&m->config.net)->time_shift));
 
 		wave[i] = cos(m->config.net.time_scale * t * f);
 		wave[i + 128] = sin(m->config.net.time_scale * t * f);
@@ -296,6 +297,7 @@ static void plain_final(struct made *m, const char *prefix, double t)
  * 499.5 without a class, for any text; and that becomes a DiT again. */
 static void a_dit_becomes_an_expert(void **state)
 {
+	const struct trunk_config *own;
 	struct net_config c = config_of(&net_dit);
 	struct made dit, expert, back;
 	double same, other;
@@ -304,8 +306,8 @@ static void a_dit_becomes_an_expert(void **state)
 	c.out_channels = 2 * C;
 	c.classes = 4;
 	c.class_dropout = .1;
-	c.norm2_eps = 1e-5;
-	c.time_shift = 1;
+	trunk_edit(&c)->norm2_eps = 1e-5;
+	trunk_edit(&c)->time_shift = 1;
 	dit = make(&c, "epsilon", "cosine");
 	zero(&dit, "final_layer.adaLN_modulation.1.weight");
 	zero(&dit, "final_layer.adaLN_modulation.1.bias");
@@ -314,7 +316,8 @@ static void a_dit_becomes_an_expert(void **state)
 	expert = begin(&c, "velocity");
 	adopt(&expert, &dit, 0);
 	assert_true(fabs(expert.config.net.time_scale - 999) < 1e-9);
-	assert_true(expert.config.net.norm2_eps == 1e-5 && expert.config.net.time_shift == 1 && expert.config.net.norm_eps == 1e-6);
+	own = trunk_config(&expert.config.net);
+	assert_true(own->norm2_eps == 1e-5 && own->time_shift == 1 && own->norm_eps == 1e-6);
 	assert_true(said("taken patch_embed.weight\n") && said("taken layers.1.attn.in_proj_weight\n") && said("taken layers.0.mlp.2.bias\n"));
 	assert_true(said("taken pos_embed\n") && said("taken time_embed.mlp.0.weight\n"));
 	assert_true(said("derived time_embed.mlp.2.bias\n") && said("derived t_block.1.weight\n") && said("derived layers.1.scale_shift_table\n"));
@@ -431,14 +434,14 @@ static void diffusers(void **state)
 
 		if (model_config_load(path, &from, &e))
 			fail_msg("%s", e.msg);
-		c = (struct net_config){.def = k ? &net_pixart : &net_paris, .channels = from.net.channels, .out_channels = from.net.channels,
-		                        .size = from.net.size, .patch = from.net.patch, .hidden = from.net.hidden, .depth = from.net.depth,
-		                        .heads = from.net.heads, .mlp_ratio = from.net.mlp_ratio, .text_tokens = 4,
+		c = (struct net_config){.channels = from.net.channels, .out_channels = from.net.channels, .size = from.net.size, .text_tokens = 4,
 		                        .text_width = k ? from.net.text_width : 7};
+		net_shape_copy(&c, &from.net);
+		c.def = k ? &net_pixart : &net_paris;
 		if (adopt_config(&c, &from, &e))
 			fail_msg("%s", e.msg);
-		assert_int_equal(c.micro, k == 2);
-		assert_true(c.position_scale == from.net.position_scale);
+		assert_int_equal(trunk_config(&c)->micro, k == 2);
+		assert_true(trunk_config(&c)->position_scale == trunk_config(&from.net)->position_scale);
 		net_params(&c, &p);
 		values = mem_zalloc((size_t)p.total, sizeof *values);
 		params_init(&p, 3, values);
@@ -477,16 +480,16 @@ static void refusals(void **state)
 	char *weights;
 
 	(void)state;
-	c.hidden *= 2;
+	trunk_edit(&c)->hidden *= 2;
 	refused(c, &from, ERR_USAGE, "width 12");
 	c = config_of(&net_paris);
-	c.depth = 3;
+	trunk_edit(&c)->depth = 3;
 	refused(c, &from, ERR_USAGE, "depth 2");
 	c = config_of(&net_paris);
 	c.channels++;
 	refused(c, &from, ERR_DATA, "2 channels");
 	c = config_of(&net_paris);
-	from.net.reversed = 1;
+	trunk_edit(&from.net)->reversed = 1;
 	refused(c, &from, ERR_USAGE, "noise to data");
 	from.net = config_of(&net_router);
 	refused(c, &from, ERR_USAGE, "start from");

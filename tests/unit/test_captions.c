@@ -15,7 +15,7 @@
 #include "data/dataset.h"
 #include "file/commit.h"
 #include "net/model.h"
-#include "net/netdef.h"
+#include "net/trunkconfig.h"
 #include "tests/unit/far.h"
 #include "tests/unit/tinyrun.h"
 #include "tests/unit/told.h"
@@ -271,8 +271,8 @@ static struct train_options tiny(const struct net_def *def, const char *out)
 {
 	struct train_options o = tiny_run(def, shards, out);
 
-	o.net.hidden = 24;
-	o.net.depth = 1;
+	trunk_edit(&o.net)->hidden = 24;
+	trunk_edit(&o.net)->depth = 1;
 	o.sample_every = 8;
 	o.validate_every = 4;
 	o.validate_samples = 7;
@@ -638,7 +638,7 @@ static void steps_as_pytorch(void **state)
 	assert_int_equal(manifest_write(root, &row, 1, 1, NULL, &e), 0);
 	assert_int_equal(npy_write(null, NPY_F4, 2, (int64_t[]){1, W}, st_find(g, "null")->data, &e), 0);
 	o.shards = root;
-	o.net.hidden = 8;
+	trunk_edit(&o.net)->hidden = 8;
 	o.steps = 1;
 	o.batch = 4;
 	o.accumulate = 2;

@@ -18,7 +18,7 @@
 #include "file/fileio.h"
 #include "diffusion/ensemble.h"
 #include "diffusion/sampler.h"
-#include "net/netdef.h"
+#include "net/trunkconfig.h"
 #include "tests/unit/far.h"
 #include "tests/unit/stripes.h"
 #include "tests/unit/tinyrun.h"
@@ -434,8 +434,8 @@ static void holds_to_the_plan(void **state)
 		struct train_plan p;
 		struct err e = {0};
 
-		o.net.hidden = 64;
-		o.net.mlp_ratio = 4;
+		trunk_edit(&o.net)->hidden = 64;
+		trunk_edit(&o.net)->mlp_ratio = 4;
 		o.steps = 2;
 		o.accumulate = i == 1 ? 3 : 1;
 		o.recompute = i == 2;

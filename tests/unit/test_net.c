@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "net/net.h"
-#include "net/netdef.h"
+#include "tests/unit/trunknet.h"
 
 static struct net_config meta(const char *preset)
 {
@@ -94,7 +94,7 @@ static void paris_expert_size(void **state)
 	assert_int_equal(params_count(&p, 0), 605970448);
 	assert_int_equal(params_count(&p, 1), 605970448 - 256 * 1152);
 	params_release(&p);
-	c.learned_positions = 1;
+	trunk_edit(&c)->learned_positions = 1;
 	net_params(&c, &p);
 	assert_int_equal(params_count(&p, 1), 605970448);
 	params_release(&p);
@@ -239,13 +239,13 @@ static void refusals(void **state)
 	assert_non_null(strstr(e.msg, "did you mean dit-mini/4"));
 	assert_int_equal(net_preset("dit-s/0", &c, NULL), -1);
 	assert_int_equal(net_preset("vit-s/2", &c, NULL), -1);
-	c.patch = 3;
+	trunk_edit(&c)->patch = 3;
 	assert_int_equal(net_check(&c, NULL), -1);
-	c.patch = 2;
-	c.heads = 7;
+	trunk_edit(&c)->patch = 2;
+	trunk_edit(&c)->heads = 7;
 	assert_int_equal(net_check(&c, NULL), -1);
 	c = meta("dit-s/2");
-	c.mlp_ratio = .001;
+	trunk_edit(&c)->mlp_ratio = .001;
 	assert_int_equal(net_check(&c, NULL), -1);
 }
 
@@ -257,8 +257,9 @@ static void output_is_dense(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof patches / sizeof *patches; i++) {
-		struct net_config c = {.def = &net_dit, .channels = 3, .out_channels = 3, .size = 4, .patch = patches[i], .hidden = 8,
-		                       .depth = 1, .heads = 2, .mlp_ratio = 2, .time_scale = 1000};
+		struct net_config c = trunk_net(
+		    (struct net_config){.def = &net_dit, .channels = 3, .out_channels = 3, .size = 4, .time_scale = 1000},
+		    (struct trunk_config){.patch = patches[i], .hidden = 8, .depth = 1, .heads = 2, .mlp_ratio = 2});
 		int64_t shape[4] = {2, 3, 4, 4}, step = 1;
 		struct tape *t = tape_new(DT_F32, 2);
 		struct params p = {0};
@@ -278,8 +279,10 @@ static void output_is_dense(void **state)
 /* A device without a kernel that is needed says so before anything is run. */
 static void kernel_unavailable(void **state)
 {
-	struct net_config c = {.def = &net_pixart, .channels = 2, .out_channels = 2, .size = 4, .patch = 2, .hidden = 8, .depth = 1, .heads = 2,
-	                       .mlp_ratio = 2, .time_scale = 10, .text_tokens = 3, .text_width = 4};
+	struct net_config c = trunk_net(
+	    (struct net_config){.def = &net_pixart, .channels = 2, .out_channels = 2, .size = 4, .time_scale = 10, .text_tokens = 3,
+	                        .text_width = 4},
+	    (struct trunk_config){.patch = 2, .hidden = 8, .depth = 1, .heads = 2, .mlp_ratio = 2});
 	struct device *d = device_cpu(NULL, DT_F32);
 	const struct kernel *attention = d->kernel[OP_ATTENTION];
 

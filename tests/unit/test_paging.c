@@ -19,9 +19,9 @@
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "net/model.h"
-#include "net/netdef.h"
 #include "net/pager.h"
 #include "tests/unit/far.h"
+#include "tests/unit/trunknet.h"
 
 enum { EXPERTS = 4, SIZE = 8, D = SIZE * SIZE, PICTURES = 7, BATCH = 4, STEPS = 5, BATCHES = 2 };
 
@@ -30,8 +30,10 @@ static char dir[] = "/tmp/ddm-paging-XXXXXX";
 /* Expert 3 is deeper than the others: a page of another size, a network of its own. */
 static int write_member(const char *name, const struct net_def *def, int64_t depth, uint64_t seed)
 {
-	struct net_config c = {.def = def, .channels = 1, .out_channels = def == &net_dit, .size = SIZE, .patch = 2, .hidden = 16,
-	                       .depth = depth, .heads = 2, .mlp_ratio = 2, .time_scale = 1000, .clusters = def == &net_router ? EXPERTS : 0};
+	struct net_config c = trunk_net(
+	    (struct net_config){.def = def, .channels = 1, .out_channels = def == &net_dit, .size = SIZE, .time_scale = 1000,
+	                        .clusters = def == &net_router ? EXPERTS : 0},
+	    (struct trunk_config){.patch = 2, .hidden = 16, .depth = depth, .heads = 2, .mlp_ratio = 2});
 	struct model_config m = {.path = "linear", .cluster = -1, .clusters = EXPERTS};
 	char *folder = path_join(dir, name), *config = path_join(folder, "config.json"), *text, *weights;
 	struct device *d = device_cpu(NULL, DT_F32);

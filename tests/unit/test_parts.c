@@ -16,14 +16,12 @@
 #include "core/str.h"
 #include "file/commit.h"
 #include "net/model.h"
-#include "net/netdef.h"
 #include "tests/unit/scratch.h"
+#include "tests/unit/trunknet.h"
 
 enum { H = 40, DEPTH = 4, SIZE = 4, CHANNELS = 3, D = CHANNELS * SIZE * SIZE, TOKENS = 5, WIDTH = 6, N = 4 };
 
-static const struct net_config expert = {.def = &net_paris, .channels = CHANNELS, .out_channels = CHANNELS, .size = SIZE, .patch = 2,
-                                         .hidden = H, .depth = DEPTH, .heads = 2, .mlp_ratio = 2, .time_scale = 1000, .norm_eps = 1e-5,
-                                         .text_tokens = TOKENS, .text_width = WIDTH};
+static struct net_config expert;
 #ifdef HAVE_ONEDNN
 static const int library = 1; /* of products, with bits of its own */
 #else
@@ -35,10 +33,15 @@ static float *values, x[N * D], t[N] = {.1f, .4f, .6f, .9f}, text[N * TOKENS * W
 
 static int set_up(void **state)
 {
-	struct model_config m = {.net = expert, .prediction = "velocity", .path = "linear", .cluster = -1};
-	char *config, *weights, *said = model_config_text(&m, NULL);
+	struct model_config m = {.prediction = "velocity", .path = "linear", .cluster = -1};
+	char *config, *weights, *said;
 	int rc;
 
+	expert = m.net = trunk_net(
+	    (struct net_config){.def = &net_paris, .channels = CHANNELS, .out_channels = CHANNELS, .size = SIZE, .time_scale = 1000,
+	                        .text_tokens = TOKENS, .text_width = WIDTH},
+	    (struct trunk_config){.patch = 2, .hidden = H, .depth = DEPTH, .heads = 2, .mlp_ratio = 2, .norm_eps = 1e-5});
+	said = model_config_text(&m, NULL);
 	if (make_dir(state))
 		return -1;
 	config = path_join(dir, "config.json");

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "net/model.h"
-#include "net/netdef.h"
 #include "tests/unit/pretrained.h"
+#include "tests/unit/trunknet.h"
 
 /* One at a time and all at once. */
 static void diffusion(void **state)
@@ -50,8 +50,10 @@ static void diffusion(void **state)
 static void pixart_size(void **state)
 {
 	for (int micro = 0; micro < 2; micro++) {
-		struct net_config c = {.def = &net_pixart, .channels = 4, .out_channels = 8, .size = 64, .patch = 2, .hidden = 1152, .depth = 28,
-		                       .heads = 16, .mlp_ratio = 4, .time_scale = 1000, .text_tokens = 120, .text_width = 4096, .micro = micro};
+		struct net_config c = trunk_net(
+		    (struct net_config){.def = &net_pixart, .channels = 4, .out_channels = 8, .size = 64, .time_scale = 1000,
+		                        .text_tokens = 120, .text_width = 4096},
+		    (struct trunk_config){.patch = 2, .hidden = 1152, .depth = 28, .heads = 16, .mlp_ratio = 4, .micro = micro});
 		struct params p = {0};
 
 		(void)state;

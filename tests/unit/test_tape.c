@@ -11,8 +11,8 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "net/net.h"
-#include "net/netdef.h"
 #include "tape/ops.h"
+#include "tests/unit/trunknet.h"
 
 enum { INPUTS = 4, CAPACITY = 2 };
 
@@ -364,8 +364,10 @@ static void whole_check(struct whole *w, struct tensor *y, int recompute)
 
 static void dit_gradient(void **state)
 {
-	struct net_config c = {.def = &net_dit, .channels = 2, .out_channels = 2, .size = 4, .patch = 2, .hidden = 8, .depth = 2, .heads = 2,
-	                       .mlp_ratio = 4, .classes = 3, .class_dropout = .1, .time_scale = 10};
+	struct net_config c = trunk_net(
+	    (struct net_config){.def = &net_dit, .channels = 2, .out_channels = 2, .size = 4, .classes = 3, .class_dropout = .1,
+	                        .time_scale = 10},
+	    (struct trunk_config){.patch = 2, .hidden = 8, .depth = 2, .heads = 2, .mlp_ratio = 4});
 	int64_t shape[4] = {CAPACITY, 2, 4, 4};
 	struct whole w;
 
@@ -378,8 +380,9 @@ static void dit_gradient(void **state)
 
 static void router_gradient(void **state)
 {
-	struct net_config c = {.def = &net_router, .channels = 3, .size = 6, .patch = 3, .hidden = 8, .depth = 2, .heads = 2, .mlp_ratio = 2,
-	                       .clusters = 5, .time_scale = 10};
+	struct net_config c = trunk_net(
+	    (struct net_config){.def = &net_router, .channels = 3, .size = 6, .clusters = 5, .time_scale = 10},
+	    (struct trunk_config){.patch = 3, .hidden = 8, .depth = 2, .heads = 2, .mlp_ratio = 2});
 	int64_t shape[4] = {CAPACITY, 3, 6, 6};
 	struct whole w;
 
@@ -390,10 +393,14 @@ static void router_gradient(void **state)
 
 static void text_gradient(void **state)
 {
-	struct net_config paris = {.def = &net_paris, .channels = 2, .out_channels = 2, .size = 4, .patch = 2, .hidden = 8, .depth = 2, .heads = 2,
-	                           .mlp_ratio = 4, .time_scale = 10, .norm_eps = 1e-5, .text_tokens = 3, .text_width = 5, .learned_positions = 1};
-	struct net_config pixart = {.def = &net_pixart, .channels = 2, .out_channels = 4, .size = 6, .patch = 3, .hidden = 12, .depth = 1,
-	                            .heads = 3, .mlp_ratio = 2, .time_scale = 10, .text_tokens = 4, .text_width = 6, .micro = 1};
+	struct net_config paris = trunk_net(
+	    (struct net_config){.def = &net_paris, .channels = 2, .out_channels = 2, .size = 4, .time_scale = 10, .text_tokens = 3,
+	                        .text_width = 5},
+	    (struct trunk_config){.patch = 2, .hidden = 8, .depth = 2, .heads = 2, .mlp_ratio = 4, .norm_eps = 1e-5, .learned_positions = 1});
+	struct net_config pixart = trunk_net(
+	    (struct net_config){.def = &net_pixart, .channels = 2, .out_channels = 4, .size = 6, .time_scale = 10, .text_tokens = 4,
+	                        .text_width = 6},
+	    (struct trunk_config){.patch = 3, .hidden = 12, .depth = 1, .heads = 3, .mlp_ratio = 2, .micro = 1});
 
 	(void)state;
 	for (int i = 0; i < 4; i++) {
@@ -488,8 +495,9 @@ struct plan_case {
 
 static void run_plan(const struct plan_case *c, float **grads, float **out, int64_t *ngrads, int64_t *nout, int64_t *arena)
 {
-	struct net_config net = {.def = &net_dit, .channels = 3, .out_channels = 3, .size = 8, .patch = 2, .hidden = 32, .depth = 3, .heads = 4,
-	                         .mlp_ratio = 4, .time_scale = 1000};
+	struct net_config net = trunk_net(
+	    (struct net_config){.def = &net_dit, .channels = 3, .out_channels = 3, .size = 8, .time_scale = 1000},
+	    (struct trunk_config){.patch = 2, .hidden = 32, .depth = 3, .heads = 4, .mlp_ratio = 4});
 	int64_t shape[4] = {4, 3, 8, 8};
 	struct tape *t = tape_new(DT_F32, 4);
 	struct pool *pool = pool_new(c->threads, NULL);

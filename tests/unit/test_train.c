@@ -17,7 +17,7 @@
 #include "data/dataset.h"
 #include "file/commit.h"
 #include "file/fileio.h"
-#include "net/netdef.h"
+#include "net/trunkconfig.h"
 #include "tests/unit/stripes.h"
 #include "tests/unit/tinyrun.h"
 #include "train/state.h"
@@ -374,10 +374,10 @@ static void refusals(void **state)
 	p.cluster = 2;
 	expect(p, ERR_USAGE, "2");
 	p = o;
-	p.net.patch = 3;
+	trunk_edit(&p.net)->patch = 3;
 	expect(p, ERR_USAGE, "patch");
 	p = o;
-	p.net.patch = 8; /* 64 numbers into a width of 16 */
+	trunk_edit(&p.net)->patch = 8; /* 64 numbers into a width of 16 */
 	expect(p, ERR_USAGE, "velocity");
 	p = o;
 	p.accumulate = 3;

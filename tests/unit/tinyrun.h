@@ -3,7 +3,7 @@
 #define DDM_TESTS_TINYRUN_H
 
 #include "data/dataset.h"
-#include "net/netdef.h"
+#include "net/trunkconfig.h"
 #include "train/trainer.h"
 
 /* Nine steps of six; checkpoints after every fourth. shards and out are borrowed. */
@@ -12,11 +12,11 @@ static inline struct train_options tiny_run(const struct net_def *def, const cha
 	struct train_options o = train_defaults(def->role);
 
 	o.net.def = def;
-	o.net.patch = 2;
-	o.net.hidden = 16;
-	o.net.depth = 2;
-	o.net.heads = 2;
-	o.net.mlp_ratio = 2;
+	trunk_edit(&o.net)->patch = 2;
+	trunk_edit(&o.net)->hidden = 16;
+	trunk_edit(&o.net)->depth = 2;
+	trunk_edit(&o.net)->heads = 2;
+	trunk_edit(&o.net)->mlp_ratio = 2;
 	o.shards = shards;
 	o.out = out;
 	o.cluster = def == &net_router ? DATASET_ALL : 0;

@@ -58,7 +58,7 @@ int main(int argc, char **argv)
 	if (e.code)
 		cmd_die(&e);
 	training.o.cluster = (int)k;
-	training.o.prediction = predict ? PREDICT_X0 : PREDICT_VELOCITY;
+	training.o.objective.prediction = predict ? PREDICT_X0 : PREDICT_VELOCITY;
 	training.o.condition = (enum condition_kind)condition;
 	training.o.class_dropout = class_dropout >= 0 ? class_dropout : condition == CONDITION_CLUSTER ? 0 : .1;
 	training.o.net.text_tokens = text_tokens;

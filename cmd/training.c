@@ -37,31 +37,6 @@ void training_defaults(enum net_role role, const char *program)
 	t->precision = -1;
 }
 
-static int parse_time(const char *text, struct time_law *law, struct err *e)
-{
-	char *copy, *comma;
-	int rc = 0;
-
-	*law = (struct time_law){.kind = TIME_UNIFORM, .std = 1};
-	if (!text || !strcmp(text, "uniform"))
-		return 0;
-	law->kind = TIME_LOGIT_NORMAL;
-	if (!strcmp(text, "logit-normal"))
-		return 0;
-	if (strncmp(text, "logit-normal:", 13))
-		return err_set(e, ERR_USAGE, "--time: \"%s\" is neither uniform nor logit-normal[:MEAN,STD]", text);
-	copy = mem_strdup(text + 13);
-	comma = strchr(copy, ',');
-	if (comma)
-		*comma = 0;
-	if (!comma || parse_f64(copy, -20, 20, &law->mean) || parse_f64(comma + 1, 1e-3, 20, &law->std))
-		rc = err_set(e, ERR_USAGE,
-		             "--time: \"%s\": want logit-normal:MEAN,STD with a mean in -20..20 and a deviation in .001..20",
-		             text);
-	mem_free(copy);
-	return rc;
-}
-
 /* A bare number counts steps; one with a unit is a time. */
 static int parse_checkpoint(const char *text, struct train_options *o, struct err *e)
 {
@@ -103,7 +78,7 @@ static int gather(const char *shards, struct err *e)
 		return err_set(e, ERR_USAGE, "-o is missing: the folder for the model");
 	if (t->steps && t->epochs > 0)
 		return err_set(e, ERR_USAGE, "--steps and --epochs say the same thing twice");
-	if (choose_network(o, e) || parse_time(t->time_law, &o->time, e) ||
+	if (choose_network(o, e) || (t->time_law && time_law_parse(t->time_law, &o->objective.time, e)) ||
 	    parse_checkpoint(t->checkpoint_every, o, e))
 		return -1;
 	for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)

@@ -2,6 +2,7 @@
 #include "diffusion/ensemble.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -206,16 +207,24 @@ static int64_t same_time(const float *t, int64_t from, int64_t n)
 	return i;
 }
 
-/* v (n, all->out): what the network predicts on its own path, in the ensemble's kind. */
+/* v (n, all->out): what the network predicts on its own path, in the ensemble's kind. x is of the schedule, whose alpha^2 + sigma^2 is 1. */
 static int run_own(struct member *m, int64_t n, const float *x, const float *t, const struct condition *given, float *v, struct err *e)
 {
 	const struct ensemble *s = m->all;
 	int64_t d = m->d, extra = s->out - d;
 
-	if (m->kind == s->kind && m->elements == s->out) {
+	if (m->path->preserving && m->kind == s->kind && m->elements == s->out) {
 		member_run(m, n, x, t, given, v);
 		return m->device->error(m->device, e);
 	}
+	for (int64_t i = 0, end; !m->path->preserving && i < n; i = end) {
+		struct path_point p = path_at(m->path, t[i]);
+
+		end = same_time(t, i, n);
+		ondevice_advance(m->device, m->x + i * d, NULL, hypot(p.alpha, p.sigma), x + i * d, NULL, (end - i) * d);
+	}
+	if (!m->path->preserving)
+		x = m->x;
 	member_run(m, n, x, t, given, m->out);
 	for (int64_t i = 0, end; i < n; i = end) {
 		struct path_point p = path_at(m->path, t[i]);
@@ -229,6 +238,21 @@ static int run_own(struct member *m, int64_t n, const float *x, const float *t, 
 			                 end - i, extra);
 	}
 	return m->device->error(m->device, e);
+}
+
+/* Into m->x and m->time: x (n, d) of the linear path at t (n), as the network knows them. */
+static void to_own_path(struct member *m, int64_t n, const float *x, const float *t)
+{
+	int64_t d = m->d;
+
+	for (int64_t i = 0, end; i < n; i = end) {
+		struct convert c = convert_at(m->path, m->kind, m->mode, t[i]);
+
+		end = same_time(t, i, n);
+		for (int64_t k = i; k < end; k++)
+			m->time[k] = (float)c.time;
+		ondevice_advance(m->device, m->x + i * d, NULL, c.scale, x + i * d, NULL, (end - i) * d);
+	}
 }
 
 static int run_expert(void *arg, int64_t n, const float *x, const float *t, const struct condition *given, float *v, struct err *e)
@@ -245,14 +269,7 @@ static int run_expert(void *arg, int64_t n, const float *x, const float *t, cons
 		member_run(m, n, x, t, given, v);
 		return m->device->error(m->device, e);
 	}
-	for (int64_t i = 0, end; i < n; i = end) {
-		struct convert c = convert_at(m->path, m->kind, m->mode, t[i]);
-
-		end = same_time(t, i, n);
-		for (int64_t k = i; k < end; k++)
-			m->time[k] = (float)c.time;
-		ondevice_advance(m->device, m->x + i * d, NULL, c.scale, x + i * d, NULL, (end - i) * d);
-	}
+	to_own_path(m, n, x, t);
 	member_run(m, n, m->x, m->time, given, m->out);
 	for (int64_t i = 0, end; i < n; i = end) {
 		struct convert c = convert_at(m->path, m->kind, m->mode, t[i]);
@@ -269,6 +286,11 @@ static int run_router(void *arg, int64_t n, const float *x, const float *t, floa
 
 	if (member_load(m, e))
 		return -1;
+	if (m->path != &path_linear) {
+		to_own_path(m, n, x, t);
+		x = m->x;
+		t = m->time;
+	}
 	member_run(m, n, x, t, NULL, logits);
 	return m->device->error(m->device, e);
 }
@@ -421,6 +443,16 @@ static int tell_size(struct member *m, const struct net_config *c, struct err *e
 	return 0;
 }
 
+/* Where its input is converted, and its output waits to be. */
+static int alloc_conversion(struct member *m, size_t n, size_t d, struct err *e)
+{
+	return (m->x = m->device->alloc(m->device, n * d * sizeof *m->x, "network input", e)) &&
+	               (m->out = m->device->alloc(m->device, n * (size_t)m->elements * sizeof *m->out, "network output", e)) &&
+	               (m->time = mem_try(n, sizeof *m->time, "network times", e))
+	           ? 0
+	           : -1;
+}
+
 static int prepare_expert(struct ensemble *s, int k, const char *where, const struct ensemble_options *o, int first,
                           struct err *e)
 {
@@ -444,10 +476,8 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 	s->null_label = (first || s->null_label) && c->net.classes > 0 && c->net.class_dropout > 0;
 	m->kind = (enum prediction)kind;
 	m->mode = o->mode;
-	m->plain = m->kind == PREDICT_VELOCITY && m->path == &path_linear && c->net.out_channels == c->net.channels;
-	if (!m->plain && (!(m->x = m->device->alloc(m->device, n * (size_t)s->d * sizeof *m->x, "network input", e)) ||
-	                  !(m->out = m->device->alloc(m->device, n * (size_t)m->elements * sizeof *m->out, "network output", e)) ||
-	                  !(m->time = mem_try(n, sizeof *m->time, "network times", e))))
+	m->plain = !o->own && m->kind == PREDICT_VELOCITY && m->path == &path_linear && c->net.out_channels == c->net.channels;
+	if (!m->plain && alloc_conversion(m, n, (size_t)s->d, e))
 		return -1;
 	if (net_reads(&c->net, NET_IN_MICRO) && tell_size(m, &c->net, e))
 		return -1;
@@ -461,6 +491,14 @@ static int same_schedule(const struct schedule *a, const struct schedule *b)
 	       !memcmp(a->abar, b->abar, (size_t)a->steps * sizeof *a->abar);
 }
 
+/* What an expert's answers are mixed as: itself where solvers of discrete time know it, else epsilon. */
+static enum prediction own_kind(const struct member *m)
+{
+	int known = m->kind == PREDICT_X0 || m->kind == PREDICT_EPSILON || (m->kind == PREDICT_ANGULAR && m->path->preserving);
+
+	return known ? m->kind : PREDICT_EPSILON;
+}
+
 /* One schedule for all of them, and one kind of prediction. */
 static int share_path(struct ensemble *s, const char *dir, struct err *e)
 {
@@ -469,20 +507,17 @@ static int share_path(struct ensemble *s, const char *dir, struct err *e)
 
 		if (!m->config)
 			continue;
-		if (m->path == &path_cosine && schedule_init(&m->schedule, path_cosine.name, NULL, e))
+		if (!schedule_of(m->path) && schedule_init(&m->schedule, m->path->name, NULL, e))
 			return -1;
-		if (!m->schedule.steps)
-			return err_set(e, ERR_USAGE, "%s: expert %d is on path \"%s\", which has no steps for this solver; euler and heun are for it", dir,
-			               k, m->path->name);
 		if (s->schedule && !same_schedule(s->schedule, &m->schedule))
 			return err_set(e, ERR_USAGE, "%s: expert %d is on another path than others, which this solver cannot mix; euler and heun can",
 			               dir, k);
 		if (!s->schedule) {
-			s->kind = m->kind == PREDICT_VELOCITY ? PREDICT_EPSILON : m->kind;
+			s->kind = own_kind(m);
 			s->out = m->elements >= 2 * s->d ? 2 * s->d : s->d;
 			s->schedule = &m->schedule;
 		}
-		s->kind = m->kind == s->kind ? s->kind : PREDICT_EPSILON;
+		s->kind = own_kind(m) == s->kind ? s->kind : PREDICT_EPSILON;
 		s->out = m->elements >= 2 * s->d ? s->out : s->d;
 	}
 	return 0;
@@ -544,6 +579,12 @@ static int open_router(struct ensemble *s, const struct layout *l, const char *d
 
 	s->step[s->k] = l->router_step;
 	if (open_member(s, s->k, dir, l->router_sub, o, e) || check_shape(s, &m->config->net, "router", e))
+		return -1;
+	m->kind = PREDICT_X0;
+	m->path = schedule_path(&m->schedule, m->config->path, &m->config->betas);
+	if (!m->path)
+		return err_set(e, ERR_DATA, "%s/%s: path \"%s\" is not known here", dir, l->router_sub, m->config->path);
+	if (m->path != &path_linear && alloc_conversion(m, (size_t)o->capacity, (size_t)s->d, e))
 		return -1;
 	s->router = (struct router){run_router, m, o->capacity, member_flops(m)};
 	return 0;

@@ -270,14 +270,14 @@ void finite_predict(struct finite *f, int cluster, const struct path *path, enum
 	}
 }
 
-void finite_logits(struct finite *f, int64_t n, const float *x, const float *t, float *logits)
+void finite_logits(struct finite *f, const struct path *path, int64_t n, const float *x, const float *t, float *logits)
 {
 	int clusters = f->s.clusters;
 
 	for (int64_t i = 0; i < n; i += ROWS) {
 		int64_t rows = n - i < ROWS ? n - i : ROWS;
 
-		locate(f, &path_linear, rows, t + i);
+		locate(f, path, rows, t + i);
 		for (int k = 0; k < clusters; k++) {
 			chunk(f, k, rows, x + i * f->s.d, f->at, f->mass, NULL);
 			for (int64_t r = 0; r < rows; r++)

@@ -43,8 +43,8 @@ void finite_posterior(struct finite *f, int cluster, int64_t n, const float *x, 
 void finite_predict(struct finite *f, int cluster, const struct path *path, enum prediction kind, int64_t n, const float *x,
                     const float *t, float *out);
 
-/* logits (n, clusters) = log p(k | x, t) less its largest in the row, on the linear path. */
-void finite_logits(struct finite *f, int64_t n, const float *x, const float *t, float *logits);
+/* logits (n, clusters) = log p(k | x, t) less its largest in the row, x being on `path` at t (n). */
+void finite_logits(struct finite *f, const struct path *path, int64_t n, const float *x, const float *t, float *logits);
 
 /* Of one row of finite_predict, and of finite_logits. */
 double finite_flops(const struct finite *f, int cluster, int with_mean);

@@ -99,11 +99,8 @@ static int load_set(struct finite_model *m, const json_t *o, const char *where, 
 
 static int load_kind(struct finite_model *m, const char *where, struct err *e)
 {
-	int kind;
+	int kind = net_is_classifier(&m->config.net) ? PREDICT_X0 : prediction_find(m->config.prediction);
 
-	if (net_is_classifier(&m->config.net))
-		return 0;
-	kind = prediction_find(m->config.prediction);
 	m->path = schedule_path(&m->schedule, m->config.path, &m->config.betas);
 	if (kind < 0 || !m->path)
 		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is not known here", where, m->config.prediction,
@@ -165,7 +162,7 @@ double finite_model_flops(const struct finite_model *m)
 void finite_model_run(struct finite_model *m, int64_t n, const float *x, const float *t, float *out)
 {
 	if (net_is_classifier(&m->config.net))
-		finite_logits(m->finite, n, x, t, out);
+		finite_logits(m->finite, m->path, n, x, t, out);
 	else
 		finite_predict(m->finite, FINITE_ALL, m->path, m->kind, n, x, t, out);
 }

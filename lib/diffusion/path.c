@@ -26,7 +26,7 @@ static double linear_time(const struct path *path, double logsnr)
 	return 1 / (1 + exp(.5 * logsnr));
 }
 
-const struct path path_linear = {"linear", 0, 1, linear_at, linear_time};
+const struct path path_linear = {"linear", 0, 1, linear_at, linear_time, 0};
 
 #define COSINE_OFFSET .008
 #define COSINE_RATE (1.5707963267948966 / (1 + COSINE_OFFSET))
@@ -55,11 +55,33 @@ static double cosine_time(const struct path *path, double logsnr)
 	return fmin(fmax(acos(alpha * cos(COSINE_START)) / COSINE_RATE - COSINE_OFFSET, 0), 1);
 }
 
-const struct path path_cosine = {"cosine", .001, .999, cosine_at, cosine_time};
+const struct path path_cosine = {"cosine", .001, .999, cosine_at, cosine_time, 1};
+
+#define QUARTER_TURN 1.5707963267948966
+
+/* alpha as a sine: the cosine near a quarter turn would lose it near t = 1. */
+static struct path_point gvp_at(const struct path *path, double t)
+{
+	struct path_point p = {.alpha = sin(QUARTER_TURN * (1 - t)), .sigma = sin(QUARTER_TURN * t)};
+
+	(void)path;
+	p.dalpha = -QUARTER_TURN * p.sigma;
+	p.dsigma = QUARTER_TURN * p.alpha;
+	p.logsnr = 2 * (log(p.alpha) - log(p.sigma));
+	return p;
+}
+
+static double gvp_time(const struct path *path, double logsnr)
+{
+	(void)path;
+	return atan(exp(-.5 * logsnr)) / QUARTER_TURN;
+}
+
+const struct path path_gvp = {"gvp", 0, 1, gvp_at, gvp_time, 1};
 
 const struct path *path_find(const char *name)
 {
-	static const struct path *const all[] = {&path_linear, &path_cosine};
+	static const struct path *const all[] = {&path_linear, &path_cosine, &path_gvp};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (!strcmp(name, all[i]->name))
@@ -67,46 +89,59 @@ const struct path *path_find(const char *name)
 	return NULL;
 }
 
+/* A prediction is c x0 + d eps. */
+static void velocity_weights(const struct path_point *p, double *c, double *d)
+{
+	*c = p->dalpha;
+	*d = p->dsigma;
+}
+
+static void x0_weights(const struct path_point *p, double *c, double *d)
+{
+	(void)p;
+	*c = 1;
+	*d = 0;
+}
+
+static void epsilon_weights(const struct path_point *p, double *c, double *d)
+{
+	(void)p;
+	*c = 0;
+	*d = 1;
+}
+
+static void angular_weights(const struct path_point *p, double *c, double *d)
+{
+	*c = -p->sigma;
+	*d = p->alpha;
+}
+
+static const struct {
+	const char *name, *other; /* as in config.json; read as well, or NULL */
+	void (*weights)(const struct path_point *p, double *c, double *d);
+} predictions[PREDICTIONS] = {
+    [PREDICT_VELOCITY] = {"velocity", "v", velocity_weights},
+    [PREDICT_X0] = {"x0", NULL, x0_weights},
+    [PREDICT_EPSILON] = {"epsilon", "eps", epsilon_weights},
+    [PREDICT_ANGULAR] = {"v_prediction", NULL, angular_weights},
+};
+
 int prediction_find(const char *name)
 {
-	static const struct {
-		const char *name;
-		enum prediction p;
-	} all[] = {{"velocity", PREDICT_VELOCITY}, {"v", PREDICT_VELOCITY}, {"x0", PREDICT_X0},
-	           {"epsilon", PREDICT_EPSILON},   {"eps", PREDICT_EPSILON}, {"v_prediction", PREDICT_ANGULAR}};
-
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-		if (!strcmp(name, all[i].name))
-			return (int)all[i].p;
+	for (int i = 0; i < PREDICTIONS; i++)
+		if (!strcmp(name, predictions[i].name) || (predictions[i].other && !strcmp(name, predictions[i].other)))
+			return i;
 	return -1;
 }
 
 const char *prediction_name(enum prediction p)
 {
-	static const char *const names[] = {"velocity", "x0", "epsilon", "v_prediction"};
-
-	return names[p];
+	return predictions[p].name;
 }
 
 void path_target_weights(const struct path_point *p, enum prediction kind, double *c, double *d)
 {
-	switch (kind) { /* the default is PREDICT_ANGULAR */
-	case PREDICT_VELOCITY:
-		*c = p->dalpha;
-		*d = p->dsigma;
-		return;
-	case PREDICT_X0:
-		*c = 1;
-		*d = 0;
-		return;
-	case PREDICT_EPSILON:
-		*c = 0;
-		*d = 1;
-		return;
-	default:
-		*c = -p->sigma;
-		*d = p->alpha;
-	}
+	predictions[kind].weights(p, c, d);
 }
 
 /* Solves x = alpha x0 + sigma eps, out = c x0 + d eps for (x0, eps). */
@@ -145,30 +180,4 @@ void path_target(const struct path_point *p, enum prediction kind, float *target
 
 	path_target_weights(p, kind, &a, &b);
 	combine(target, a, x0, b, eps, d);
-}
-
-double path_weight(const struct path *path, enum prediction kind, double t)
-{
-	struct path_point p;
-	double a, b;
-
-	if (kind != PREDICT_X0)
-		return 1;
-	p = path_at(path, fmax(t, PATH_LOSS_T));
-	prediction_relate(&p, PREDICT_X0, PREDICT_VELOCITY, &a, &b);
-	return b * b;
-}
-
-double time_sample(const struct time_law *law, uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index)
-{
-	uint32_t w[4];
-	float z[4];
-	double t;
-
-	if (law->kind == TIME_UNIFORM)
-		return rng_uniform(seed, purpose, step, index, 0);
-	rng_block(seed, purpose, step, index, 0, w);
-	rng_normal4(w, z);
-	t = 1 / (1 + exp(-(law->mean + law->std * z[0])));
-	return fmin(t, 1 - 0x1p-24);
 }

@@ -1,15 +1,13 @@
 /* Paths from data to noise, and what a network may predict on them.
  *
  * t = 0 is data, t = 1 is noise: x_t = alpha(t) x0 + sigma(t) eps, velocity v = dx_t/dt = alpha' x0 + sigma' eps (eps - x0 on the
- * linear path, which is the one all sampling runs on). At one time every kind of prediction is a fixed linear combination of
+ * linear path, which is the one the mixture's velocity is of). At one time every kind of prediction is a fixed linear combination of
  * (x0, eps), so any kind converts to any other, and a network trained on another path is asked at the time of equal log-SNR with
  * its input scaled to its own path. */
 #ifndef DDM_DIFFUSION_PATH_H
 #define DDM_DIFFUSION_PATH_H
 
 #include <stdint.h>
-
-#include "core/rng.h"
 
 struct path_point {
 	double alpha, sigma;   /* x_t = alpha x0 + sigma eps */
@@ -22,6 +20,7 @@ struct path {
 	double lo, hi;    /* times at which a network on this path was trained */
 	struct path_point (*at)(const struct path *p, double t);
 	double (*time)(const struct path *p, double logsnr);
+	int preserving; /* alpha^2 + sigma^2 = 1 */
 };
 
 struct path_point path_at(const struct path *p, double t); /* t in [0, 1] */
@@ -33,14 +32,18 @@ extern const struct path path_linear;
  * lo and hi are the first and the last unclipped entry of its table of a thousand steps. */
 extern const struct path path_cosine;
 
-/* The one of these two called `name`, or NULL; paths of discrete time are diffusion/schedule.h's. */
+/* gvp (Ma et al. 2024, SiT): alpha = cos(pi t/2), sigma = sin(pi t/2); its velocity is pi/2 times v_prediction. */
+extern const struct path path_gvp;
+
+/* The one of these called `name`, or NULL; paths of discrete time are diffusion/schedule.h's. */
 const struct path *path_find(const char *name);
 
 enum prediction {
 	PREDICT_VELOCITY, /* dx_t/dt */
 	PREDICT_X0,
 	PREDICT_EPSILON,
-	PREDICT_ANGULAR   /* alpha eps - sigma x0: what diffusers calls v_prediction; not dx/dt */
+	PREDICT_ANGULAR, /* alpha eps - sigma x0: what diffusers calls v_prediction; not dx/dt */
+	PREDICTIONS
 };
 
 /* "velocity" (or "v"), "x0", "epsilon" (or "eps"), "v_prediction"; -1 when unknown. */
@@ -57,20 +60,5 @@ void path_target(const struct path_point *p, enum prediction kind, float *target
 
 /* The prediction is *a x0 + *b eps. */
 void path_target_weights(const struct path_point *p, enum prediction kind, double *a, double *b);
-
-/* What the squared error of a prediction is multiplied by. x0: the velocity loss, (dv/dx0)^2 = 1/t^2 on the linear path, with t
- * clamped to at least PATH_LOSS_T so that the last twentieth does not drown the rest; other kinds: 1. */
-#define PATH_LOSS_T .05
-double path_weight(const struct path *path, enum prediction kind, double t);
-
-/* Distribution of training times. */
-enum time_kind { TIME_UNIFORM, TIME_LOGIT_NORMAL };
-struct time_law {
-	enum time_kind kind;
-	double mean, std; /* of logit t; Esser et al. 2024 use 0, 1 */
-};
-
-/* The time of sample `index` at step `step`: a pure function of its arguments; in [0, 1). */
-double time_sample(const struct time_law *law, uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index);
 
 #endif

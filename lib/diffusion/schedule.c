@@ -12,6 +12,13 @@ static const struct schedule *of_path(const struct path *p)
 	return (const struct schedule *)(const void *)p;
 }
 
+static struct path_point table_at(const struct path *path, double t);
+
+const struct schedule *schedule_of(const struct path *p)
+{
+	return p->at == table_at ? of_path(p) : NULL;
+}
+
 double schedule_time(const struct schedule *s, double k)
 {
 	return fmin(fmax((k + s->first) / s->unit, s->path.lo), s->path.hi);
@@ -80,36 +87,49 @@ static double beta_of(const char *path, const struct betas *b, int64_t k)
 	return fmin(1 - cosine_abar((double)(k + 1) / n) / cosine_abar((double)k / n), COSINE_MOST);
 }
 
-int schedule_init(struct schedule *s, const char *path, const struct betas *b, struct err *e)
+/* What the noise of each step is, from the betas or at the step's time on a continuous path. */
+static void fill(struct schedule *s, const char *path, const struct betas *b, const struct path *formula)
 {
-	static const struct betas thousand = {.steps = 1000};
-	int continuous = !strcmp(path, path_cosine.name);
 	double abar = 1;
 
+	for (int64_t k = 0; k < s->steps; k++) {
+		if (formula) {
+			s->logsnr[k] = path_at(formula, schedule_time(s, (double)k)).logsnr;
+			s->abar[k] = 1 / (1 + exp(-s->logsnr[k]));
+			continue;
+		}
+		s->abar[k] = abar *= 1 - beta_of(path, b, k);
+		s->logsnr[k] = log(abar) - log1p(-abar);
+	}
+}
+
+int schedule_init(struct schedule *s, const char *path, const struct betas *b, struct err *e)
+{
+	static const struct betas thousand = {.steps = 1000}, within = {.steps = 999};
+	const struct path *continuous = path_find(path), *formula = continuous == &path_cosine ? NULL : continuous;
+
 	memset(s, 0, sizeof *s);
-	b = continuous ? &thousand : b;
+	b = formula ? &within : continuous ? &thousand : b;
 	if (!continuous && (!betas_path(path) || b->steps < 1))
 		return err_set(e, ERR_DATA, "path \"%s\" has no table of noise", path);
 	s->steps = b->steps;
-	s->first = continuous;
-	s->unit = (double)s->steps;
-	s->path = (struct path){path, 0, (double)(s->steps - 1) / s->unit, table_at, table_time};
+	s->first = continuous != NULL;
+	s->unit = formula ? 1000 : (double)s->steps;
+	s->path = (struct path){path, 0, (double)(s->steps - 1) / s->unit, table_at, table_time, 1};
 	if (continuous) {
-		s->path.name = path_cosine.name;
-		s->path.lo = path_cosine.lo;
-		s->path.hi = path_cosine.hi;
+		s->path.name = continuous->name;
+		s->path.lo = fmax(continuous->lo, .001);
+		s->path.hi = fmin(continuous->hi, .999);
 	}
 	s->abar = mem_zalloc(2 * (size_t)s->steps, sizeof *s->abar);
 	s->logsnr = s->abar + s->steps;
-	for (int64_t k = 0; k < s->steps; k++) {
-		s->abar[k] = abar *= 1 - beta_of(path, b, k);
-		s->logsnr[k] = log(abar) - log1p(-abar);
+	fill(s, path, b, formula);
+	for (int64_t k = 0; k < s->steps; k++)
 		if (!isfinite(s->logsnr[k]) || (k && s->logsnr[k] >= s->logsnr[k - 1])) {
 			schedule_release(s);
 			return err_set(e, ERR_DATA, "path \"%s\": the noise of step %lld is not more than that before, or all there is", path,
 			               (long long)k);
 		}
-	}
 	return 0;
 }
 

@@ -17,14 +17,17 @@ struct schedule {
 };
 
 /* The table of `path`: linear_betas and scaled_linear_betas from b's start to its end, cosine_betas (Nichol and Dhariwal 2021, with
- * betas of at most .999), betas: b's own; and "cosine", whose networks know continuous time, in cosine_betas' thousand steps. Another
- * path, or a table whose noise does not grow: ERR_DATA. The path points into *s, which must stay where it is. Release with
- * schedule_release. */
+ * betas of at most .999), betas: b's own; and of paths whose networks know continuous time, "cosine" in cosine_betas' thousand steps, each
+ * other in 999, k/1000. A table's alpha^2 + sigma^2 is 1: where that of a continuous path is not, x is to be scaled. Another path, or a
+ * table whose noise does not grow: ERR_DATA. The path points into *s, which must stay where it is. Release with schedule_release. */
 int schedule_init(struct schedule *s, const char *path, const struct betas *b, struct err *e);
 void schedule_release(struct schedule *s);
 
 /* The path called `path`: path_find's, or *s made for it; NULL where there is none (and *s is zeroed). *s is to be released. */
 const struct path *schedule_path(struct schedule *s, const char *path, const struct betas *b);
+
+/* The table behind a path of discrete time; NULL of a continuous one. */
+const struct schedule *schedule_of(const struct path *p);
 
 /* The time that the network is asked at for step k, which need not be whole; clamped to the path's ends. */
 double schedule_time(const struct schedule *s, double k);

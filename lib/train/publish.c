@@ -46,12 +46,14 @@ int already_done(struct trainer *r, struct err *e)
 char *trainer_config(const struct trainer *r)
 {
 	const struct dataset_info *info = dataset_info(r->data);
-	struct model_config c = {.net = r->net, .path = "linear", .cluster = r->o->cluster, .clusters = info->clusters};
+	const struct path_choice *path = r->o->objective.path ? r->o->objective.path : path_choice_find(NULL);
+	struct model_config c = {.net = r->net, .cluster = r->o->cluster, .clusters = info->clusters, .betas = path->betas};
 	char *text;
 	json_t *extra = json_object();
 
 	if (!net_is_classifier(&r->net))
-		snprintf(c.prediction, sizeof c.prediction, "%s", prediction_name(r->o->prediction));
+		snprintf(c.prediction, sizeof c.prediction, "%s", prediction_name(r->o->objective.prediction));
+	snprintf(c.path, sizeof c.path, "%s", path->config);
 	c.cluster_sizes = mem_zalloc((size_t)info->clusters, sizeof *c.cluster_sizes);
 	memcpy(c.cluster_sizes, info->sizes, (size_t)info->clusters * sizeof *c.cluster_sizes);
 	json_object_set_new(extra, "condition", json_string(net_reads(&r->net, NET_IN_TEXT) ? "text" : conditions[r->o->condition]));
@@ -98,7 +100,7 @@ int publish(struct trainer *r, struct err *e)
 	int rc;
 
 	snprintf(step, sizeof step, "%" PRId64, best ? s->best_step : s->step);
-	rc = !net_is_classifier(&r->net) && r->o->prediction == PREDICT_EPSILON && write_mean(r, e) ? -1 : 0;
+	rc = !net_is_classifier(&r->net) && r->o->objective.prediction == PREDICT_EPSILON && write_mean(r, e) ? -1 : 0;
 	rc = rc || write_config(r, e) || model_write_weights(path, &r->params, r->device, best ? s->best : s->ema, texts, 3, e) ? -1 : 0;
 	mem_free(path);
 	return rc;

@@ -18,6 +18,8 @@ struct trainer {
 	const struct train_hooks *hooks;
 	struct net_config net; /* complete */
 	struct objective objective;
+	struct schedule schedule; /* of `path` where it is of discrete time */
+	const struct path *path;
 	struct dataset *data, *held; /* held NULL: no validation */
 	uint16_t *null_text;         /* (text_tokens, text_width) float16; NULL where the network reads no text */
 	int32_t null_rows;

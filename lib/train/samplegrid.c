@@ -24,7 +24,7 @@ static int velocity(void *arg, float *v, const float *x, double t, int64_t step,
 	struct trainer *r = f->r;
 	struct tape *tape = r->loss.tape;
 	int64_t d = r->objective.d;
-	struct convert c = convert_at(r->objective.path, r->objective.prediction, CONVERT_MATCH, t);
+	struct convert c = convert_at(r->objective.path, r->objective.def.prediction, CONVERT_MATCH, t);
 
 	(void)step;
 	(void)stage;

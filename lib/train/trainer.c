@@ -29,8 +29,7 @@ struct train_options train_defaults(enum net_role role)
 	    .cluster = DATASET_ALL,
 	    .class_dropout = .1,
 	    .text_drop = .1,
-	    .prediction = PREDICT_VELOCITY,
-	    .time = {.kind = TIME_UNIFORM, .std = 1},
+	    .objective = {.time = {.kind = TIME_UNIFORM, .std = 1}},
 	    .batch = 32,
 	    .accumulate = 1,
 	    .lr = 1e-4,
@@ -80,7 +79,28 @@ static void say_damaged(void *arg, const char *message)
 }
 
 const char *const conditions[] = {"none", "class", "cluster"};
-static const char *const schedules[] = {"constant", "cosine"}, *const time_kinds[] = {"uniform", "logit-normal"};
+static const char *const schedules[] = {"constant", "cosine"};
+
+/* The keys that were there before others could be chosen stand first and always; the others where they are not the usual. */
+static void stamp_objective(const struct train_options *o, struct stamp *s)
+{
+	const struct objective_def *d = &o->objective;
+	struct weighting w = weighting_reduced(d->weighting, d->prediction);
+	int numbered;
+	const char *weighting = weighting_name(&w, &numbered);
+
+	if (d->path != path_choice_find(NULL) && d->path)
+		stamp_text(s, "path", d->path->name);
+	if (weighting && !net_is_classifier(&o->net))
+		stamp_text(s, "weighting", weighting);
+	if (weighting && !net_is_classifier(&o->net) && numbered)
+		stamp_f64(s, "weighting_number", w.by);
+	stamp_text(s, "time", time_law_name(&d->time, &numbered));
+	if (numbered) {
+		stamp_f64(s, "time_mean", d->time.mean);
+		stamp_f64(s, "time_std", d->time.std);
+	}
+}
 
 /* What determines the weights. */
 static int make_stamp(struct trainer *r, struct err *e)
@@ -103,17 +123,13 @@ static int make_stamp(struct trainer *r, struct err *e)
 		stamp_f64(s, "text_drop", o->text_drop);
 	}
 	if (!net_is_classifier(&o->net)) {
-		stamp_text(s, "predict", prediction_name(o->prediction));
+		stamp_text(s, "predict", prediction_name(o->objective.prediction));
 		stamp_text(s, "condition", conditions[o->condition]);
 		if (o->condition == CONDITION_CLASS || (o->condition == CONDITION_CLUSTER && o->class_dropout > 0))
 			stamp_f64(s, "class_dropout", o->class_dropout);
 		stamp_i64(s, "cluster", o->cluster);
 	}
-	stamp_text(s, "time", time_kinds[o->time.kind]);
-	if (o->time.kind == TIME_LOGIT_NORMAL) {
-		stamp_f64(s, "time_mean", o->time.mean);
-		stamp_f64(s, "time_std", o->time.std);
-	}
+	stamp_objective(o, s);
 	if (o->steps)
 		stamp_i64(s, "steps", o->steps);
 	else
@@ -205,7 +221,8 @@ static int fit_network(struct trainer *r, struct err *e)
 	}
 	if (start_config(r, e) || net_check(c, e))
 		return -1;
-	return o->prediction == PREDICT_VELOCITY ? net_check_noise(c, e) : 0;
+	r->path = path_choice_open(o->objective.path, &r->schedule);
+	return o->objective.prediction != PREDICT_X0 ? net_check_noise(c, e) : 0;
 }
 
 static void fit_objective(struct trainer *r)
@@ -213,15 +230,14 @@ static void fit_objective(struct trainer *r)
 	const struct train_options *o = r->o;
 
 	r->objective = (struct objective){
-	    .classifier = net_is_classifier(&r->net),
-	    .path = &path_linear,
-	    .prediction = o->prediction,
-	    .time = o->time,
+	    .def = o->objective,
+	    .path = r->path,
 	    .condition = o->condition,
 	    .classes = r->net.classes,
 	    .class_dropout = r->net.class_dropout,
 	    .d = r->net.channels * r->net.size * r->net.size,
 	};
+	r->objective.def.loss = net_is_classifier(&r->net) ? LOSS_CLASS : LOSS_SQUARED;
 }
 
 static int64_t held_count(const struct dataset_info *info, int cluster)
@@ -400,6 +416,7 @@ static void release(struct trainer *r)
 	mem_free(r->null_text);
 	model_config_release(&r->from);
 	json_decref(r->from_report);
+	schedule_release(&r->schedule);
 	mem_free(r->stamp);
 	mem_free(r->train_dir);
 	if (r->log >= 0)

@@ -11,7 +11,7 @@
 
 #include "core/clock.h"
 #include "file/stamp.h"
-#include "train/objective.h"
+#include "train/noised.h"
 
 enum rate_schedule { SCHEDULE_CONSTANT, SCHEDULE_COSINE };
 
@@ -24,8 +24,7 @@ struct train_options {
 	int cluster; /* DATASET_ALL for the monolith and the router */
 	enum condition_kind condition;
 	double class_dropout;
-	enum prediction prediction;
-	struct time_law time;
+	struct objective_def objective; /* its loss follows from the network */
 	double text_drop;      /* of a network that reads texts: how often it is given the null text instead */
 	const char *null_text; /* its features, .npy; NULL: null-text.npy of the shards */
 	const char *init_from; /* weights (file/weightfile.h), or NULL */

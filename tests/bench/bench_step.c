@@ -7,7 +7,7 @@
 #include "core/mem.h"
 #include "net/netdef.h"
 #include "tests/bench/meter.h"
-#include "train/objective.h"
+#include "train/noised.h"
 #include "train/update.h"
 
 struct work {
@@ -54,7 +54,7 @@ static void start(struct setup *s, const struct work *w)
 		die(&e);
 	s->device = device_cpu(s->pool, DT_F32);
 	s->batch = w->batch;
-	s->objective = (struct objective){.path = &path_linear, .time = {.std = 1}, .d = c.channels * c.size * c.size};
+	s->objective = (struct objective){.path = &path_linear, .d = c.channels * c.size * c.size};
 	loss_record(&s->loss, &c, &s->params, DT_F32, w->batch, 1, 0);
 	tape_layout(s->loss.tape, s->device, NULL);
 	n = (size_t)w->batch * (size_t)s->objective.d;

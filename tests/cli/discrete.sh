@@ -95,11 +95,19 @@ rm sched/scheduler/scheduler_config.json by.tar
 check "no scheduler" ddm-sample -n 1 --steps 4 --route expert:0 --class 1 --format latent -o by.tar sched
 check_grep "euler" '"solver":"euler"' by.tar
 
+# A flow expert on the linear path, at equal log-SNR
+flow="ddm-sample -n 5 --steps 4 --route expert:0"
+for o in ddim,eta=1 euler-discrete dpm++2m; do
+	check "$o draws from a flow expert" $flow --solver $o -o "flow-$o.tar" ensemble
+done
+check "in batches of one" $flow --solver dpm++2m --batch 1 -o flow.tar ensemble
+check_same "no byte depends on that" flow.tar flow-dpm++2m.tar
+
 # Requests that cannot be served
 check_exit 2 "experts on different paths" $run --solver ddim -o x.tar eps
 check_err "one of them is named" 'expert 1 is on another path than others'
-check_exit 2 "a continuous path" $run --solver ddim -o x.tar ensemble
-check_err "and its name" 'path "linear", which has no steps'
+check_exit 2 "more steps than a continuous path is cut into" ddm-sample -n 1 --steps 1000 --route expert:0 --solver ddim -o x.tar ensemble
+check_err "and its name" '1000 steps do not fit into the 999 of path "linear"'
 check_exit 2 "no such solver" $run --solver rk4 -o x.tar ensemble
 check_exit 2 "no such key" $run --solver ddim,order=2 -o x.tar angular
 check_exit 2 "a value it does not know" $run --solver ddim,spacing=even -o x.tar angular

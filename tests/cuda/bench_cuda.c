@@ -24,7 +24,7 @@
 #include "net/model.h"
 #include "net/trunkconfig.h"
 #include "tests/cuda/remote.h"
-#include "train/objective.h"
+#include "train/noised.h"
 #include "train/update.h"
 
 enum { SLOTS = 64, EXPERTS = 8 };
@@ -443,7 +443,7 @@ static void train(const char *preset, int64_t size, int64_t most)
 		return;
 	c.size = quick ? 8 : size;
 	fit(&s, &c, quick ? 2 : most);
-	s.objective = (struct objective){.path = &path_linear, .time = {.std = 1}, .condition = CONDITION_CLASS, .classes = 1000,
+	s.objective = (struct objective){.path = &path_linear, .condition = CONDITION_CLASS, .classes = 1000,
 	                                 .class_dropout = .1, .d = c.channels * c.size * c.size};
 	must(tape_allocate(s.loss.tape, &e) || state_init(&s.state, dev, &s.params, 0, bf16(), 0, &e) ||
 	         noised_init(&s.noised, dev, s.batch, &c, &e) ||

@@ -605,7 +605,7 @@ static void train_ensemble(void)
 
 		if (i < 2)
 			o.cluster = i;
-		o.prediction = i == 1 ? PREDICT_X0 : PREDICT_VELOCITY;
+		o.objective.prediction = i == 1 ? PREDICT_X0 : PREDICT_VELOCITY;
 		train_on(cpu, o, &c);
 		mem_free(out);
 	}

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/rng.h"
 #include "core/torchrng.h"
 #include "diffusion/exact.h"
 #include "diffusion/scheduler.h"

@@ -210,7 +210,7 @@ static void trains(void **state)
 	o.accumulate = 3;
 	same_training("expert_0", o);
 	o.cluster = 1;
-	o.prediction = PREDICT_X0;
+	o.objective.prediction = PREDICT_X0;
 	o.recompute = 1;
 	o.accumulate = 1;
 	o.weight_decay = .1;
@@ -649,7 +649,7 @@ static void epsilon_knows_its_mean(void **state)
 
 	(void)state;
 	o.out = expert;
-	o.prediction = PREDICT_EPSILON;
+	o.objective.prediction = PREDICT_EPSILON;
 	o.validate_samples = o.sample_every = 0;
 	train_on(0, o, &seen);
 	if (npy_load(&a, file, &e) || !(data = dataset_open(shards, &of, &e)))

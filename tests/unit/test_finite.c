@@ -91,7 +91,7 @@ static void agrees_with_the_sums(void **state)
 			}
 		}
 	}
-	finite_logits(f, ROWS, x, t, logits);
+	finite_logits(f, &path_linear, ROWS, x, t, logits);
 	for (int i = 0; i < ROWS; i++) {
 		double want[K], top;
 
@@ -183,13 +183,13 @@ static void both_ends(void **state)
 
 	(void)state;
 	rng_normal(x, D, 3, RNG_TEST, 0, 0);
-	finite_logits(f, 1, x, &t, logits);
+	finite_logits(f, &path_linear, 1, x, &t, logits);
 	assert_true(fabs(logits[0] - logits[2] - log(1100 / (400 * 2.5))) < 1e-6);
 	for (int i = 0; i < 6; i++) {
 		t = (float[]){.02f, .01f, 1e-3f, 1e-4f, 1e-6f, 0}[i];
 		for (int j = 0; j < D; j++)
 			x[j] = points[1300 * D + j] + (j & 1 ? .001f : -.001f);
-		finite_logits(f, 1, x, &t, logits);
+		finite_logits(f, &path_linear, 1, x, &t, logits);
 		assert_true(logits[2] == 0 && logits[0] < -1 && !isnan(logits[0]));
 		finite_predict(f, FINITE_ALL, &path_linear, PREDICT_X0, 1, x, &t, v);
 		for (int j = 0; j < D && i; j++)
@@ -211,12 +211,12 @@ static void bits_depend_on_the_row_alone(void **state)
 	(void)state;
 	make_rows(x, t);
 	finite_predict(f, FINITE_ALL, &path_linear, PREDICT_VELOCITY, ROWS, x, t, a);
-	finite_logits(f, ROWS, x, t, la);
+	finite_logits(f, &path_linear, ROWS, x, t, la);
 	for (int i = 0; i < ROWS; i += 7) {
 		int n = ROWS - i < 7 ? ROWS - i : 7;
 
 		finite_predict(g, FINITE_ALL, &path_linear, PREDICT_VELOCITY, n, x + i * D, t + i, b + i * D);
-		finite_logits(g, n, x + i * D, t + i, lb + i * K);
+		finite_logits(g, &path_linear, n, x + i * D, t + i, lb + i * K);
 	}
 	assert_memory_equal(a, b, sizeof a);
 	assert_memory_equal(la, lb, sizeof la);

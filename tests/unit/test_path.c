@@ -13,13 +13,12 @@
 #include "core/str.h"
 #include "diffusion/ondevice.h"
 #include "diffusion/exact.h"
-#include "diffusion/path.h"
-#include "diffusion/schedule.h"
+#include "diffusion/objective.h"
 #include "file/commit.h"
 
-enum { FORMULAS = 2, PATHS = 6 };
+enum { FORMULAS = 3, PATHS = 7 };
 static struct schedule tables[PATHS - FORMULAS];
-static const struct path *paths[PATHS] = {&path_linear, &path_cosine};
+static const struct path *paths[PATHS] = {&path_linear, &path_cosine, &path_gvp};
 static const enum prediction kinds[] = {PREDICT_VELOCITY, PREDICT_X0, PREDICT_EPSILON, PREDICT_ANGULAR};
 
 static double hundred[100];
@@ -34,7 +33,7 @@ static int make_tables(void **state)
 		hundred[k] = .001 + .002 * k;
 	for (int i = 0; i < PATHS - FORMULAS; i++)
 		paths[FORMULAS + i] = schedule_path(&tables[i], tables_names[i], &b[i]);
-	return paths[2] && paths[3] && paths[4] && paths[5] ? 0 : -1;
+	return paths[3] && paths[4] && paths[5] && paths[6] ? 0 : -1;
 }
 
 static int free_tables(void **state)
@@ -170,7 +169,7 @@ static void names(void **state)
 static void derivatives_and_inverse(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < FORMULAS; i++)
 		for (double t = .01; t < .995; t += .01) {
 			const double h = 1e-6;
 			struct path_point p = path_at(paths[i], t), a = path_at(paths[i], t - h), b = path_at(paths[i], t + h);
@@ -180,7 +179,7 @@ static void derivatives_and_inverse(void **state)
 			assert_true(fabs(p.logsnr - 2 * log(p.alpha / p.sigma)) < 1e-11);
 			assert_true(fabs(path_time(paths[i], p.logsnr) - t) < 1e-11);
 		}
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < FORMULAS; i++) {
 		assert_true(fabs(path_at(paths[i], 0).alpha - 1) < 1e-15 && fabs(path_at(paths[i], 0).sigma) < 1e-15);
 		assert_true(fabs(path_at(paths[i], 1).alpha) < 1e-15 && fabs(path_at(paths[i], 1).sigma - 1) < 1e-15);
 		assert_true(path_time(paths[i], INFINITY) == 0 && path_time(paths[i], -INFINITY) == 1);
@@ -195,7 +194,7 @@ static void kinds_convert_to_each_other(void **state)
 	const double x0 = 2, eps = -.7;
 
 	(void)state;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < FORMULAS; i++)
 		for (double t = .05; t < .96; t += .05) {
 			struct path_point p = path_at(paths[i], t);
 			double x = p.alpha * x0 + p.sigma * eps;
@@ -214,6 +213,7 @@ static void kinds_convert_to_each_other(void **state)
 static void training_targets(void **state)
 {
 	const float x0[2] = {.5f, -1}, eps[2] = {2, .25f};
+	const struct weighting usual = {WEIGHTING_USUAL, 0};
 	struct path_point p = path_at(&path_linear, .25);
 	float x[2], v[2];
 
@@ -227,9 +227,9 @@ static void training_targets(void **state)
 	path_target(&p, PREDICT_EPSILON, v, x0, eps, 2);
 	assert_true(v[0] == eps[0] && v[1] == eps[1]);
 	/* The velocity loss: an error e of x0 is an error e / t of the velocity; t is clamped at .05. */
-	assert_true(fabs(path_weight(&path_linear, PREDICT_X0, .25) - 16) < 1e-12);
-	assert_true(fabs(path_weight(&path_linear, PREDICT_X0, .001) - 400) < 1e-9);
-	assert_true(path_weight(&path_linear, PREDICT_VELOCITY, .001) == 1);
+	assert_true(fabs(weighting_at(&usual, &path_linear, PREDICT_X0, .25) - 16) < 1e-12);
+	assert_true(fabs(weighting_at(&usual, &path_linear, PREDICT_X0, .001) - 400) < 1e-9);
+	assert_true(weighting_at(&usual, &path_linear, PREDICT_X0, 1) == 1 && weighting_at(&usual, &path_linear, PREDICT_VELOCITY, .001) == 1);
 }
 
 /* Means and variances of 1e5 draws within five standard errors. */
@@ -241,7 +241,8 @@ static void times(void **state)
 
 	(void)state;
 	for (uint64_t i = 0; i < N; i++) {
-		double u = time_sample(&uniform, 3, RNG_TEST, i / 64, i % 64), t = time_sample(&logit, 3, RNG_TEST, i / 64, i % 64);
+		double u = time_sample(&uniform, &path_linear, 3, RNG_TEST, i / 64, i % 64);
+		double t = time_sample(&logit, &path_linear, 3, RNG_TEST, i / 64, i % 64);
 		double z = log(t / (1 - t));
 
 		assert_true(u >= 0 && u < 1 && t > 0 && t < 1);
@@ -252,8 +253,8 @@ static void times(void **state)
 	assert_true(fabs(mu / N - .5) < 5 * sqrt(1. / 12 / N));
 	assert_true(fabs(ml / N + .4) < 5 * 1.2 / sqrt(N));
 	assert_true(fabs(vl / N / 1.44 - 1) < 5 * sqrt(2. / N));
-	assert_true(time_sample(&logit, 3, RNG_TEST, 5, 6) == time_sample(&logit, 3, RNG_TEST, 5, 6));
-	assert_true(time_sample(&logit, 3, RNG_TEST, 5, 6) != time_sample(&logit, 3, RNG_TEST, 6, 5));
+	assert_true(time_sample(&logit, &path_linear, 3, RNG_TEST, 5, 6) == time_sample(&logit, &path_linear, 3, RNG_TEST, 5, 6));
+	assert_true(time_sample(&logit, &path_linear, 3, RNG_TEST, 5, 6) != time_sample(&logit, &path_linear, 3, RNG_TEST, 6, 5));
 }
 
 static const float gauss_mean[] = {.8f, -.3f, .1f, -.5f, .6f, 1};

@@ -220,6 +220,61 @@ static void interrupted_three_times(void **state)
 	}
 }
 
+/* Every prediction, path, weighting and law of time at least once: the run that was stopped has the bytes of the whole one, other objectives
+ * have others, and config.json names what the sampler must know. A router learns on a path of its own. */
+static void every_objective_goes_on(void **state)
+{
+	static const struct {
+		const struct net_def *net;
+		const char *path, *predict, *weighting, *time, *config;
+	} v[] = {
+	    {&net_dit, "linear", "velocity", "min-snr:5", "lognormal", "\"path\": \"linear\""},
+	    {&net_dit, "linear", "x0", "none", "logit-normal:.2,.8", "\"prediction\": \"x0\""},
+	    {&net_dit, "cosine", "v_prediction", "sigmoid:-1", "uniform", "\"path\": \"cosine\""},
+	    {&net_dit, "ddpm", "epsilon", NULL, "discrete", "\"path\": \"linear_betas\""},
+	    {&net_dit, "scaled-linear", "v_prediction", "min-snr", "uniform", "\"beta_end\": 0.012"},
+	    {&net_dit, "gvp", "velocity", NULL, "discrete", "\"path\": \"gvp\""},
+	    {&net_dit, "gvp", "epsilon", "edm", "lognormal:-.5,1", "\"weighting_number\": 0.5"},
+	    {&net_router, "cosine", "velocity", NULL, "uniform", "\"path\": \"cosine\""},
+	    {&net_router, "ddpm", "velocity", NULL, "discrete", "\"num_train_timesteps\": 1000"},
+	};
+	enum { OBJECTIVES = sizeof v / sizeof *v };
+	char hex[OBJECTIVES][65], b[65];
+
+	(void)state;
+	for (int i = 0; i < OBJECTIVES; i++) {
+		char *whole = str_new("%s/objective-%d", dir, i), *broken = str_new("%s/objective-%d-broken", dir, i);
+		char *config = path_join(whole, "config.json"), *text;
+		struct train_options o = tiny(v[i].net, whole);
+		size_t n;
+		struct watch w = {.stop_at = 3, .first_loss = NAN};
+		struct err e = {0};
+
+		o.steps = 6;
+		o.log_every = 1;
+		o.checkpoint_steps = o.validate_samples = 0;
+		o.objective.path = path_choice_find(v[i].path);
+		o.objective.prediction = (enum prediction)prediction_find(v[i].predict);
+		assert_int_equal(time_law_parse(v[i].time, &o.objective.time, NULL), 0);
+		assert_int_equal(v[i].weighting ? weighting_parse(v[i].weighting, &o.objective.weighting, NULL) : 0, 0);
+		run(&o, 2, hex[i]);
+		text = file_load(config, 1 << 16, &n, NULL);
+		assert_non_null(strstr(text, v[i].config));
+		o.out = broken;
+		assert_int_equal(run_watched(&o, &w, &e), -1);
+		assert_int_equal(e.code, ERR_AGAIN);
+		assert_true(isfinite(w.first_loss));
+		run(&o, 1, b);
+		assert_string_equal(hex[i], b);
+		for (int k = 0; k < i; k++)
+			assert_string_not_equal(hex[i], hex[k]);
+		mem_free(text);
+		mem_free(config);
+		mem_free(whole);
+		mem_free(broken);
+	}
+}
+
 /* A bit flipped in the newest checkpoint: the one before it is used, and the result is the same. */
 static void damaged_checkpoint(void **state)
 {
@@ -501,7 +556,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(it_learns),         cmocka_unit_test(the_router_learns),  cmocka_unit_test(same_bytes_however_it_ran),
-	    cmocka_unit_test(interrupted_three_times), cmocka_unit_test(damaged_checkpoint), cmocka_unit_test(damaged_manifest),
+	    cmocka_unit_test(interrupted_three_times), cmocka_unit_test(every_objective_goes_on),
+	    cmocka_unit_test(damaged_checkpoint), cmocka_unit_test(damaged_manifest),
 	    cmocka_unit_test(finished_again_and_other_options),
 	    cmocka_unit_test(accumulation),      cmocka_unit_test(refusals),           cmocka_unit_test(classes_may_be_missing),
 	    cmocka_unit_test(some_samples_are_not_finite),

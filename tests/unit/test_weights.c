@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/rng.h"
 #include "core/shortfloat.h"
 #include "core/str.h"
 #include "diffusion/ensemble.h"

@@ -1,19 +1,17 @@
-/* What a network is trained on: noised samples and their targets, every draw keyed by (seed, step, position in the batch). */
-#ifndef DDM_TRAIN_OBJECTIVE_H
-#define DDM_TRAIN_OBJECTIVE_H
+/* The batches that a network is trained on: noised samples and their targets, every draw keyed by (seed, step, position in the batch). */
+#ifndef DDM_TRAIN_NOISED_H
+#define DDM_TRAIN_NOISED_H
 
 #include <stdint.h>
 
-#include "diffusion/path.h"
+#include "diffusion/objective.h"
 #include "net/net.h"
 
 enum condition_kind { CONDITION_NONE, CONDITION_CLASS, CONDITION_CLUSTER };
 
 struct objective {
-	int classifier; /* a router: it learns the cluster, and no label is told */
-	const struct path *path;
-	enum prediction prediction; /* of an expert */
-	struct time_law time;
+	struct objective_def def;
+	const struct path *path;       /* of `def`; borrowed */
 	enum condition_kind condition; /* where an expert's labels come from */
 	int64_t classes;
 	double class_dropout;
@@ -73,7 +71,7 @@ void loss_bind(struct loss_tape *l, const struct noised *z);
 void objective_noise(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean,
                      uint64_t seed, uint64_t step, uint64_t first);
 
-/* The same with the fixed draws of validation: no label dropout, times (first + i + 1/2) / total, noise independent of the seed.
+/* The same with the fixed draws of validation: no label dropout, times (first + i + 1/2) / total of the path, noise independent of the seed.
  */
 void objective_validate(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean,
                         int64_t first, int64_t total);

@@ -1,5 +1,5 @@
 /* Draws times and noise for a batch, and computes targets and weights of the loss. */
-#include "train/objective.h"
+#include "train/noised.h"
 
 #include <string.h>
 
@@ -205,7 +205,7 @@ static int32_t label_of(const struct rows *r, int64_t i)
 	const struct objective *o = r->o;
 	int32_t y;
 
-	if (o->classifier)
+	if (o->def.loss == LOSS_CLASS)
 		return r->clean->cluster[i];
 	if (o->condition == CONDITION_NONE)
 		return 0;
@@ -219,18 +219,18 @@ static int32_t label_of(const struct rows *r, int64_t i)
 static void decide(const struct rows *r, struct noised *z, int64_t i)
 {
 	const struct objective *o = r->o;
+	const struct path *path = o->path;
 	uint64_t index = r->first + (uint64_t)i;
-	double t = r->total ? ((double)index + .5) / (double)r->total : time_sample(&o->time, r->seed, RNG_TIME, r->step, index);
-	struct path_point p = path_at(o->path, t);
-	double a, b;
+	double u = ((double)index + .5) / (double)r->total;
+	double t = r->total ? path->lo + u * (path->hi - path->lo) : time_sample(&o->def.time, path, r->seed, RNG_TIME, r->step, index);
+	struct objective_point p = objective_at(&o->def, path, t);
 
-	path_target_weights(&p, o->prediction, &a, &b);
 	z->t[i] = (float)t;
-	z->weight[i] = (float)path_weight(o->path, o->prediction, t);
-	z->alpha[i] = (float)p.alpha;
-	z->sigma[i] = (float)p.sigma;
-	z->from_x0[i] = (float)a;
-	z->from_eps[i] = (float)b;
+	z->weight[i] = (float)p.weight;
+	z->alpha[i] = (float)p.at.alpha;
+	z->sigma[i] = (float)p.at.sigma;
+	z->from_x0[i] = (float)p.from_x0;
+	z->from_eps[i] = (float)p.from_eps;
 	z->label[i] = label_of(r, i);
 }
 

@@ -1,0 +1,83 @@
+/* Parses names with numbers behind them, and lists what a table holds. */
+#include "core/named.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/meant.h"
+#include "core/mem.h"
+#include "core/str.h"
+
+const struct named *named_row(const struct named_table *t, size_t i)
+{
+	return (const struct named *)(const void *)((const char *)t->row + i * t->size);
+}
+
+static void put_row(struct str *s, const struct named *r)
+{
+	str_puts(s, r->name);
+	if (r->numbers)
+		str_printf(s, r->optional ? "[%s]" : "%s", r->numbers);
+}
+
+static int unknown(const struct named_table *t, const char *text, struct err *e)
+{
+	const char **words = mem_zalloc(t->rows + 1, sizeof *words);
+	char meant[WORD_MEANT];
+	struct str all = {0};
+
+	for (size_t i = 0; i < t->rows; i++) {
+		words[i] = named_row(t, i)->name;
+		str_puts(&all, i ? ", " : "");
+		put_row(&all, named_row(t, i));
+	}
+	err_set(e, ERR_USAGE, "%s '%s' is none of %s%s", t->what, text, str_text(&all), word_meant(meant, text, words));
+	mem_free((void *)words);
+	str_release(&all);
+	return -1;
+}
+
+/* The numbers in `text`, which begins with the mark before the first. */
+static int parse_numbers(const struct named *r, const char *text, double *number)
+{
+	char one[64];
+
+	if (*text++ != r->numbers[0])
+		return -1;
+	for (int i = 0; i < r->count; i++) {
+		size_t n = strcspn(text, ",");
+		int64_t whole;
+
+		if (n >= sizeof one)
+			return -1;
+		memcpy(one, text, n);
+		one[n] = 0;
+		if (r->whole ? parse_i64(one, (int64_t)r->number[i].lo, (int64_t)r->number[i].hi, &whole)
+		             : parse_f64(one, r->number[i].lo, r->number[i].hi, &number[i]))
+			return -1;
+		if (r->whole)
+			number[i] = (double)whole;
+		text += n;
+		if (i + 1 < r->count && *text++ != ',')
+			return -1;
+	}
+	return *text ? -1 : 0;
+}
+
+int named_parse(const struct named_table *t, const char *text, double number[NAMED_NUMBERS], struct err *e)
+{
+	for (size_t i = 0; i < t->rows; i++) {
+		const struct named *r = named_row(t, i);
+		size_t n = strlen(r->name);
+
+		if (strncmp(text, r->name, n))
+			continue;
+		for (int k = 0; k < NAMED_NUMBERS; k++)
+			number[k] = r->number[k].usual;
+		if (!text[n] && (!r->count || r->optional))
+			return (int)i;
+		if (r->count && !parse_numbers(r, text + n, number))
+			return (int)i;
+	}
+	return unknown(t, text, e);
+}

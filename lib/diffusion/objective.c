@@ -1,0 +1,222 @@
+/* The tables of paths, weightings and laws of time that networks are trained with. */
+#include "diffusion/objective.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "core/named.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+/* Stable Diffusion's betas are those of scaled-linear. */
+static const struct path_choice paths[] = {
+    {"linear", "linear", {0}},
+    {"cosine", "cosine", {0}},
+    {"ddpm", "linear_betas", {1000, 1e-4, .02, NULL}},
+    {"scaled-linear", "scaled_linear_betas", {1000, .00085, .012, NULL}},
+    {"gvp", "gvp", {0}},
+};
+
+const char *const path_choice_names[] = {"linear", "cosine", "ddpm", "scaled-linear", "gvp", NULL};
+
+const struct path_choice *path_choice_find(const char *name)
+{
+	for (size_t i = 0; i < COUNT(paths); i++)
+		if (!name || !strcmp(name, paths[i].name))
+			return &paths[i];
+	return NULL;
+}
+
+const struct path *path_choice_open(const struct path_choice *c, struct schedule *s)
+{
+	return schedule_path(s, c ? c->config : paths[0].config, c ? &c->betas : &paths[0].betas);
+}
+
+static double weigh_none(const struct path_point *p, double by)
+{
+	(void)p;
+	(void)by;
+	return 1;
+}
+
+static double weigh_velocity(const struct path_point *p, double by)
+{
+	double a, b;
+
+	(void)by;
+	prediction_relate(p, PREDICT_X0, PREDICT_VELOCITY, &a, &b);
+	return b * b;
+}
+
+static double weigh_min_snr(const struct path_point *p, double gamma)
+{
+	return fmin(p->alpha * p->alpha / (p->sigma * p->sigma), gamma);
+}
+
+static double weigh_edm(const struct path_point *p, double std)
+{
+	return p->alpha * p->alpha / (p->sigma * p->sigma) + 1 / (std * std);
+}
+
+/* e^b sigmoid(l - b) = 1 / (e^-l + e^-b), and half of dl/dt = alpha'/alpha - sigma'/sigma. */
+static double weigh_sigmoid(const struct path_point *p, double b)
+{
+	return (p->dsigma / p->sigma - p->dalpha / p->alpha) * p->alpha * p->alpha / (p->sigma * p->sigma + exp(-b) * p->alpha * p->alpha);
+}
+
+#define EDGES WEIGHTING_EDGE, 1 - WEIGHTING_EDGE
+
+/* In the order of enum weighting_kind, from WEIGHTING_NONE. */
+static const struct weighting_def {
+	struct named named;
+	int of_x0;      /* it weighs the error of x0, not that of the prediction */
+	double least_t, most_t; /* the time is clamped to these */
+	double (*weigh)(const struct path_point *p, double by);
+} weightings[] = {
+    {{.name = "none"}, 0, 0, 1, weigh_none},
+    {{.name = "velocity"}, 1, WEIGHTING_LEAST_T, 1, weigh_velocity},
+    {{.name = "min-snr", .numbers = ":GAMMA", .count = 1, .optional = 1, .number = {{5, 1e-3, 1e6}}}, 1, EDGES, weigh_min_snr},
+    {{.name = "edm", .numbers = ":STD", .count = 1, .optional = 1, .number = {{.5, 1e-3, 1e3}}}, 1, EDGES, weigh_edm},
+    {{.name = "sigmoid", .numbers = ":BIAS", .count = 1, .optional = 1, .number = {{0, -20, 20}}}, 1, EDGES, weigh_sigmoid},
+};
+static const struct named_table weighting_table = NAMED_TABLE("--weighting:", weightings);
+
+int weighting_parse(const char *text, struct weighting *w, struct err *e)
+{
+	double number[NAMED_NUMBERS];
+	int i = named_parse(&weighting_table, text, number, e);
+
+	if (i < 0)
+		return -1;
+	*w = (struct weighting){(enum weighting_kind)(WEIGHTING_NONE + i), number[0]};
+	return 0;
+}
+
+const char *weighting_name(const struct weighting *w, int *numbered)
+{
+	const struct named *n = w->kind == WEIGHTING_USUAL ? NULL : named_row(&weighting_table, w->kind - WEIGHTING_NONE);
+
+	*numbered = n && n->count;
+	return n ? n->name : NULL;
+}
+
+static enum weighting_kind usual(enum prediction kind)
+{
+	return kind == PREDICT_X0 ? WEIGHTING_VELOCITY : WEIGHTING_NONE;
+}
+
+struct weighting weighting_reduced(struct weighting w, enum prediction kind)
+{
+	return w.kind == usual(kind) ? (struct weighting){WEIGHTING_USUAL, 0} : w;
+}
+
+double weighting_at(const struct weighting *w, const struct path *path, enum prediction kind, double t)
+{
+	const struct weighting_def *d = &weightings[(w->kind ? w->kind : usual(kind)) - WEIGHTING_NONE];
+	struct path_point p;
+	double a, b;
+
+	if (!d->of_x0)
+		return 1;
+	/* At t = 1 the error of x0 that follows from one of epsilon may have no limit. */
+	p = path_at(path, fmin(fmax(t, d->least_t), kind == PREDICT_X0 ? d->most_t : 1 - WEIGHTING_EDGE));
+	prediction_relate(&p, kind, PREDICT_X0, &a, &b);
+	return d->weigh(&p, w->by) * (b * b);
+}
+
+/* A key of random numbers. */
+struct draw {
+	uint64_t seed, step, index;
+	enum rng_purpose purpose;
+};
+
+static double draw_uniform(const struct draw *d)
+{
+	return rng_uniform(d->seed, d->purpose, d->step, d->index, 0);
+}
+
+static double draw_normal(const struct draw *d)
+{
+	uint32_t w[4];
+	float z[4];
+
+	rng_block(d->seed, d->purpose, d->step, d->index, 0, w);
+	rng_normal4(w, z);
+	return z[0];
+}
+
+static double time_uniform(const struct time_law *law, const struct path *path, const struct draw *d)
+{
+	(void)law;
+	return path->lo + draw_uniform(d) * (path->hi - path->lo);
+}
+
+static double time_logit_normal(const struct time_law *law, const struct path *path, const struct draw *d)
+{
+	double t = 1 / (1 + exp(-(law->mean + law->std * draw_normal(d))));
+
+	(void)path;
+	return fmin(t, 1 - 0x1p-24);
+}
+
+static double time_lognormal(const struct time_law *law, const struct path *path, const struct draw *d)
+{
+	return path_time(path, -2 * (law->mean + law->std * draw_normal(d)));
+}
+
+static double time_discrete(const struct time_law *law, const struct path *path, const struct draw *d)
+{
+	const struct schedule *s = schedule_of(path);
+	double steps = s ? (double)s->steps : 1000, k = floor(draw_uniform(d) * steps);
+
+	(void)law;
+	return s ? schedule_time(s, k) : (k + 1) / steps;
+}
+
+/* In the order of enum time_kind. */
+static const struct time_def {
+	struct named named;
+	double (*draw)(const struct time_law *law, const struct path *path, const struct draw *d);
+} times[] = {
+    {{.name = "uniform"}, time_uniform},
+    {{.name = "logit-normal", .numbers = ":MEAN,STD", .count = 2, .optional = 1, .number = {{0, -20, 20}, {1, 1e-3, 20}}}, time_logit_normal},
+    {{.name = "lognormal", .numbers = ":MEAN,STD", .count = 2, .optional = 1, .number = {{-1.2, -20, 20}, {1.2, 1e-3, 20}}}, time_lognormal},
+    {{.name = "discrete"}, time_discrete},
+};
+static const struct named_table time_table = NAMED_TABLE("--time:", times);
+
+int time_law_parse(const char *text, struct time_law *law, struct err *e)
+{
+	double number[NAMED_NUMBERS];
+	int i = named_parse(&time_table, text, number, e);
+
+	if (i < 0)
+		return -1;
+	*law = (struct time_law){(enum time_kind)i, number[0], number[1]};
+	return 0;
+}
+
+const char *time_law_name(const struct time_law *law, int *numbered)
+{
+	const struct named *n = named_row(&time_table, law->kind);
+
+	*numbered = n->count > 0;
+	return n->name;
+}
+
+double time_sample(const struct time_law *law, const struct path *path, uint64_t seed, enum rng_purpose purpose, uint64_t step,
+                   uint64_t index)
+{
+	const struct draw d = {seed, step, index, purpose};
+
+	return fmin(fmax(times[law->kind].draw(law, path, &d), path->lo), path->hi);
+}
+
+struct objective_point objective_at(const struct objective_def *o, const struct path *path, double t)
+{
+	struct objective_point p = {.at = path_at(path, t), .weight = weighting_at(&o->weighting, path, o->prediction, t)};
+
+	path_target_weights(&p.at, o->prediction, &p.from_x0, &p.from_eps);
+	return p;
+}

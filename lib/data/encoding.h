@@ -38,7 +38,7 @@ struct encoding_options {
 	int flip;               /* of the mirrored picture, too */
 	int drop;               /* without the pictures themselves, of which there are latents */
 	int decode;             /* the way back, by `vae`: KEY.png in the place of pictures and arrays; no text, size, posterior */
-	enum compact_type bulk; /* of the encoders' matrices: net/forward.h, net/convnet.h */
+	enum compact_type bulk; /* of the encoders' matrices: net/runner.h */
 	struct device *device;  /* borrowed, as the pool */
 	struct pool *pool;      /* as many threads decode pictures beside it */
 };

@@ -26,7 +26,7 @@ struct textencoder_options {
 	int lower;             /* texts are put in lower case before they are tokens: those of PixArt's pipelines always are */
 	int64_t tokens;        /* of a text; 0: as many as CLIP has places, TEXTENCODER_T5_TOKENS of T5. CLIP has no other than its own */
 	int64_t batch;         /* texts at a time; 0: 16. Results do not depend on it */
-	enum compact_type bulk; /* of the matrices, as forward_begin takes it (net/forward.h) */
+	enum compact_type bulk; /* of the matrices, as runner_new takes it (net/runner.h) */
 	struct device *device; /* borrowed */
 };
 

@@ -41,7 +41,7 @@ struct extractor {
 struct extractor_options {
 	int input;             /* enum netinput of a network; -1: the one its metrics are usual with */
 	struct device *device; /* a network runs there; borrowed */
-	enum compact_type bulk; /* of its matrices: net/forward.h, net/convnet.h */
+	enum compact_type bulk; /* of its matrices: net/runner.h */
 };
 
 /* "pix", "rgb8": metric/pixfeat.h. "inception:PATH", "dinov2:PATH", "clip:PATH": networks, PATH as in net/inception.h, net/vit.h and

@@ -15,7 +15,7 @@
 
 struct autoencoder {
 	struct autoencoder_config config;
-	struct convnet encoder, decoder; /* zeroed where that half is not open */
+	struct runner *encoder, *decoder; /* NULL where that half is not open */
 };
 
 /* ---- config.json ---- */
@@ -215,20 +215,20 @@ static int load_half(struct autoencoder *a, const char *dir, int half, int64_t c
 {
 	const struct autoencoder_config *c = &a->config;
 	int tiny = c->kind == AUTOENCODER_TINY, encodes = half == AUTOENCODER_ENCODE, rc = -1;
-	int64_t side = 2 * (encodes ? autoencoder_factor(c) : 1);
+	int64_t side = 2 * (encodes ? autoencoder_factor(c) : 1), size[3] = {encodes ? c->in_channels : c->latent_channels, side, side};
 	char *path = weights_path(dir, half, e);
 	struct safetensors *s = path ? weightfile_load(path, NULL, e) : NULL;
-	struct convnet *n = encodes ? &a->encoder : &a->decoder;
+	struct runner *n = NULL;
 	struct weights w;
 
 	if (s) {
 		weights_init(&w, s, path);
-		convnet_init(n, encodes ? (tiny ? autotiny_encoder : autokl_encoder) : (tiny ? autotiny_decoder : autokl_decoder), c, capacity, bulk,
-		             d);
-		rc = convnet_load(n, encodes ? c->in_channels : c->latent_channels, side, side, tiny ? autotiny_fill : autokl_fill, &w, e) ||
-		     nothing_more(&w, half, e) ? -1 : 0;
+		n = runner_new(encodes ? (tiny ? autotiny_encoder : autokl_encoder) : (tiny ? autotiny_decoder : autokl_decoder), c, size, capacity,
+		               bulk, d, e);
+		rc = !n || weights_fill(&w, n, tiny ? autotiny_fill : autokl_fill, c, e) || nothing_more(&w, half, e) ? -1 : 0;
 		weights_release(&w);
 	}
+	*(encodes ? &a->encoder : &a->decoder) = n;
 	st_free(s);
 	mem_free(path);
 	return rc;
@@ -297,8 +297,8 @@ void autoencoder_free(struct autoencoder *a)
 {
 	if (!a)
 		return;
-	convnet_release(&a->encoder);
-	convnet_release(&a->decoder);
+	runner_free(a->encoder);
+	runner_free(a->decoder);
 	mem_free(a);
 }
 
@@ -309,12 +309,12 @@ const struct autoencoder_config *autoencoder_config(const struct autoencoder *a)
 
 int64_t autoencoder_parameters(const struct autoencoder *a)
 {
-	return params_count(&a->encoder.params, 0) + params_count(&a->decoder.params, 0);
+	return (a->encoder ? params_count(runner_table(a->encoder), 0) : 0) + (a->decoder ? params_count(runner_table(a->decoder), 0) : 0);
 }
 
 double autoencoder_flops(const struct autoencoder *a, int half)
 {
-	return convnet_flops(half == AUTOENCODER_ENCODE ? &a->encoder : &a->decoder);
+	return runner_flops(half == AUTOENCODER_ENCODE ? a->encoder : a->decoder);
 }
 
 /* ---- running ---- */
@@ -322,7 +322,7 @@ double autoencoder_flops(const struct autoencoder *a, int half)
 /* One of the two ways. Sizes of a tile in what goes in and comes out, between tiles, of their overlap, and what a tile gives. */
 struct way {
 	struct autoencoder *a;
-	struct convnet *net;
+	struct runner *net;
 	int64_t in, out;           /* channels */
 	int64_t up, down;          /* sizes out are sizes in times up over down */
 	int64_t tile, step, blend, keep;
@@ -333,7 +333,7 @@ static struct way way_in(struct autoencoder *a)
 {
 	const struct autoencoder_config *c = &a->config;
 	int64_t latent = c->sample_size / autoencoder_factor(c);
-	struct way w = {a, &a->encoder, c->in_channels, autoencoder_moments(c), 1, autoencoder_factor(c), c->sample_size,
+	struct way w = {a, a->encoder, c->in_channels, autoencoder_moments(c), 1, autoencoder_factor(c), c->sample_size,
 	                c->sample_size * 3 / 4, latent / 4, latent - latent / 4, 1, 0, 1, 0};
 
 	if (c->kind == AUTOENCODER_TINY)
@@ -345,7 +345,7 @@ static struct way way_out(struct autoencoder *a)
 {
 	const struct autoencoder_config *c = &a->config;
 	int64_t latent = c->sample_size / autoencoder_factor(c);
-	struct way w = {a, &a->decoder, c->latent_channels, c->out_channels, autoencoder_factor(c), 1, latent, latent * 3 / 4,
+	struct way w = {a, a->decoder, c->latent_channels, c->out_channels, autoencoder_factor(c), 1, latent, latent * 3 / 4,
 	                c->sample_size / 4, c->sample_size - c->sample_size / 4, 1, 0, 1, 0};
 
 	if (c->kind == AUTOENCODER_TINY) {
@@ -358,24 +358,22 @@ static struct way way_out(struct autoencoder *a)
 /* Batch by batch, through a copy where the values change. */
 static int run_whole(const struct way *w, int64_t n, const float *x, int64_t h, int64_t width, float *out, struct err *e)
 {
-	int64_t each = w->in * h * width, batch = w->net->capacity, one = w->out * (h * w->up / w->down) * (width * w->up / w->down);
+	int64_t size[3] = {w->in, h, width}, each = w->in * h * width, batch = runner_capacity(w->net), one = w->out * (h * w->up / w->down) * (width * w->up / w->down);
 	float *copy = NULL;
-	int rc = 0;
 
-	if (w->in_shift != 0 && !(copy = mem_try((size_t)(batch * each), sizeof *copy, "pictures", e)))
+	if (runner_plan(w->net, size, e) || (w->in_shift != 0 && !(copy = mem_try((size_t)(batch * each), sizeof *copy, "pictures", e))))
 		return -1;
-	for (int64_t at = 0; at < n && !rc; at += batch) {
+	for (int64_t at = 0; at < n; at += batch) {
 		int64_t k = n - at < batch ? n - at : batch;
-		float *to[CONVNET_OUT] = {out + at * one};
 
 		for (int64_t i = 0; copy && i < k * each; i++)
 			copy[i] = x[at * each + i] * w->in_scale + w->in_shift;
-		rc = convnet_run(w->net, k, copy ? copy : x + at * each, w->in, h, width, to, e);
+		runner_run(w->net, k, (const void *const[]){copy ? copy : x + at * each}, (float *const[]){out + at * one});
 	}
-	for (int64_t i = 0; w->out_shift != 0 && !rc && i < n * one; i++)
+	for (int64_t i = 0; w->out_shift != 0 && i < n * one; i++)
 		out[i] = out[i] * w->out_scale + w->out_shift;
 	mem_free(copy);
-	return rc;
+	return 0;
 }
 
 /* A tile of what comes out, (channels, h, w). */
@@ -483,7 +481,7 @@ static int run(const struct way *w, int64_t n, const float *x, int64_t h, int64_
 {
 	int64_t one = w->out * (h * w->up / w->down) * (width * w->up / w->down);
 
-	assert(w->net->device);
+	assert(w->net);
 	if (!tile || w->a->config.kind != AUTOENCODER_KL || (h <= w->tile && width <= w->tile) || !w->step)
 		return run_whole(w, n, x, h, width, out, e);
 	for (int64_t i = 0; i < n; i++)

@@ -11,7 +11,7 @@
 
 #include <jansson.h>
 
-#include "net/convnet.h"
+#include "net/weightpick.h"
 
 enum { AUTOENCODER_STAGES = 8 };
 
@@ -43,7 +43,7 @@ struct autoencoder;
 enum { AUTOENCODER_ENCODE = 1, AUTOENCODER_DECODE = 2 };
 
 /* The halves that are wanted, of the folder `dir` (or DIR/NAME of net/taesd.h), for batches of up to `capacity`. bulk: of the weights, as
- * convnet_init takes it. The device is borrowed. Tensors that are missing, of other shapes, or more than the network has: ERR_DATA naming one. */
+ * runner_new takes it; convolutions are floats on the CPU. The device is borrowed. Tensors that are missing, of other shapes, or more than the network has: ERR_DATA naming one. */
 struct autoencoder *autoencoder_open(const char *dir, int halves, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e);
 void autoencoder_free(struct autoencoder *a);
 const struct autoencoder_config *autoencoder_config(const struct autoencoder *a);
@@ -66,11 +66,7 @@ void autoencoder_latent(const struct autoencoder_config *c, const float *moments
 void autoencoder_unscale(const struct autoencoder_config *c, const float *latent, int64_t count, float *z);
 
 /* Inside: what is recorded, by kind. config is a struct autoencoder_config. */
-int autokl_encoder(const void *config, const struct layers *l, struct tensor *x, struct tensor **out);
-int autokl_decoder(const void *config, const struct layers *l, struct tensor *z, struct tensor **out);
-int autokl_fill(const void *config, struct weights *file, const struct param *p, float *out, struct err *e);
-int autotiny_encoder(const void *config, const struct layers *l, struct tensor *x, struct tensor **out);
-int autotiny_decoder(const void *config, const struct layers *l, struct tensor *z, struct tensor **out);
-int autotiny_fill(const void *config, struct weights *file, const struct param *p, float *out, struct err *e);
+runner_record autokl_encoder, autokl_decoder, autotiny_encoder, autotiny_decoder;
+weights_filler autokl_fill, autotiny_fill;
 
 #endif

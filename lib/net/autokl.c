@@ -11,118 +11,97 @@ static const double EPS = 1e-6;
 
 enum { SILU = UNARY_SILU + 1 };
 
-struct half {
-	const struct layers *l;
-	const struct autoencoder_config *c;
-	const char *name; /* "encoder", "decoder" */
-};
-
-static const char *under(const struct half *k, char buf[96], const char *rest)
+static struct tensor *resnet(const struct layers *l, struct tensor *x, int64_t out, int64_t groups)
 {
-	snprintf(buf, 96, "%s.%s", k->name, rest);
-	return buf;
-}
-
-static struct tensor *resnet(const struct half *k, struct tensor *x, const char *prefix, int64_t out)
-{
-	char name[96];
 	struct tensor *h;
 
-	snprintf(name, sizeof name, "%.80s.norm1", prefix);
-	h = layer_groupnorm(k->l, x, name, k->c->groups, EPS, SILU);
-	snprintf(name, sizeof name, "%.80s.conv1", prefix);
-	h = layer_conv3(k->l, h, name, out, 0, NULL);
-	snprintf(name, sizeof name, "%.80s.norm2", prefix);
-	h = layer_groupnorm(k->l, h, name, k->c->groups, EPS, SILU);
-	snprintf(name, sizeof name, "%.80s.conv_shortcut", prefix);
+	h = layer_groupnorm(l, x, "norm1", groups, EPS, SILU);
+	h = layer_conv3(l, h, "conv1", out, 0, NULL);
+	h = layer_groupnorm(l, h, "norm2", groups, EPS, SILU);
 	if (x->shape[3] != out)
-		x = layer_conv1(k->l, x, name, out, 0);
-	snprintf(name, sizeof name, "%.80s.conv2", prefix);
-	return layer_conv3(k->l, h, name, out, 0, x);
+		x = layer_conv1(l, x, "conv_shortcut", out, 0);
+	return layer_conv3(l, h, "conv2", out, 0, x);
 }
 
 /* One head over all positions. */
-static struct tensor *attention(const struct half *k, struct tensor *x)
+static struct tensor *attention(const struct layers *l, struct tensor *x, int64_t groups)
 {
-	struct tape *t = k->l->t;
+	struct tape *t = l->t;
 	int64_t c = x->shape[3], heads[4] = {x->shape[0], x->shape[1] * x->shape[2], 1, c};
 	static const char *const parts[3] = {"to_q", "to_k", "to_v"};
+	struct linear same = {.out = c, .edge = 1};
 	struct tensor *h, *qkv[3];
-	char name[96], rest[64];
 
-	h = layer_groupnorm(k->l, x, under(k, name, "mid_block.attentions.0.group_norm"), k->c->groups, EPS, 0);
-	for (int i = 0; i < 3; i++) {
-		snprintf(rest, sizeof rest, "mid_block.attentions.0.%s", parts[i]);
-		qkv[i] = op_reshape(t, layer_linear(k->l, h, under(k, name, rest), c, 0), 4, heads);
-	}
+	h = layer_groupnorm(l, x, "group_norm", groups, EPS, 0);
+	for (int i = 0; i < 3; i++)
+		qkv[i] = op_reshape(t, layer_linear(l, h, parts[i], &same), 4, heads);
 	h = op_reshape(t, op_attention(t, qkv[0], qkv[1], qkv[2], 1 / sqrt((double)c), 0), 4, x->shape);
-	return op_add(t, layer_linear(k->l, h, under(k, name, "mid_block.attentions.0.to_out.0"), c, 0), x);
+	return op_add(t, layer_linear(l, h, "to_out.0", &same), x);
 }
 
-static struct tensor *middle(const struct half *k, struct tensor *x)
+static struct tensor *middle(const struct layers *half, struct tensor *x, const struct autoencoder_config *c)
 {
-	char name[96];
+	struct layers first = layers_in(half, "mid_block.resnets.0."), look = layers_in(half, "mid_block.attentions.0.");
+	struct layers second = layers_in(half, "mid_block.resnets.1.");
 
-	x = resnet(k, x, under(k, name, "mid_block.resnets.0"), x->shape[3]);
-	if (k->c->attention)
-		x = attention(k, x);
-	return resnet(k, x, under(k, name, "mid_block.resnets.1"), x->shape[3]);
+	x = resnet(&first, x, x->shape[3], c->groups);
+	if (c->attention)
+		x = attention(&look, x, c->groups);
+	return resnet(&second, x, x->shape[3], c->groups);
 }
 
-static struct tensor *last(const struct half *k, struct tensor *x, int64_t out)
+static struct tensor *last(const struct layers *half, struct tensor *x, int64_t groups, int64_t out)
 {
-	char name[96];
-
-	x = layer_groupnorm(k->l, x, under(k, name, "conv_norm_out"), k->c->groups, EPS, SILU);
-	return layer_conv3(k->l, x, under(k, name, "conv_out"), out, 0, NULL);
+	x = layer_groupnorm(half, x, "conv_norm_out", groups, EPS, SILU);
+	return layer_conv3(half, x, "conv_out", out, 0, NULL);
 }
 
-int autokl_encoder(const void *config, const struct layers *l, struct tensor *x, struct tensor **out)
+void autokl_encoder(struct recording *r, const void *config, const int64_t *size)
 {
 	const struct autoencoder_config *c = config;
-	struct half k = {l, c, "encoder"};
-	char name[96];
+	struct layers encoder = layers_in(&r->l, "encoder.");
+	struct tensor *x = channels_last(r->l.t, recording_input(r, DT_F32, 3, size, 1));
 
-	x = layer_conv3(l, channels_last(l->t, x), "encoder.conv_in", c->width[0], 0, NULL);
+	x = layer_conv3(&encoder, x, "conv_in", c->width[0], 0, NULL);
 	for (int64_t i = 0; i < c->stages; i++) {
+		struct layers down = layers_in(&encoder, "down_blocks.%d.", (int)i);
+
 		for (int64_t j = 0; j < c->layers; j++) {
-			snprintf(name, sizeof name, "encoder.down_blocks.%d.resnets.%d", (int)i, (int)j);
-			x = resnet(&k, x, name, c->width[i]);
+			struct layers l = layers_in(&down, "resnets.%d.", (int)j);
+
+			x = resnet(&l, x, c->width[i], c->groups);
 		}
-		snprintf(name, sizeof name, "encoder.down_blocks.%d.downsamplers.0.conv", (int)i);
 		if (i + 1 < c->stages)
-			x = layer_conv(l, x, name, &(struct conv){.out = c->width[i], .kh = 3, .stride = 2, .pad = {0, 0, 1, 1}});
+			x = layer_conv(&down, x, "downsamplers.0.conv", &(struct conv){.out = c->width[i], .kh = 3, .stride = 2, .pad = {0, 0, 1, 1}});
 	}
-	x = last(&k, middle(&k, x), 2 * c->latent_channels);
+	x = last(&encoder, middle(&encoder, x, c), c->groups, 2 * c->latent_channels);
 	if (c->quant_conv)
-		x = layer_conv1(l, x, "quant_conv", 2 * c->latent_channels, 0);
-	out[0] = channels_first(l->t, x);
-	return 1;
+		x = layer_conv1(&r->l, x, "quant_conv", 2 * c->latent_channels, 0);
+	recording_output(r, channels_first(r->l.t, x));
 }
 
-int autokl_decoder(const void *config, const struct layers *l, struct tensor *z, struct tensor **out)
+void autokl_decoder(struct recording *r, const void *config, const int64_t *size)
 {
 	const struct autoencoder_config *c = config;
-	struct half k = {l, c, "decoder"};
-	char name[96];
+	struct layers decoder = layers_in(&r->l, "decoder.");
+	struct tensor *z = channels_last(r->l.t, recording_input(r, DT_F32, 3, size, 1));
 
-	z = channels_last(l->t, z);
 	if (c->post_quant_conv)
-		z = layer_conv1(l, z, "post_quant_conv", c->latent_channels, 0);
-	z = middle(&k, layer_conv3(l, z, "decoder.conv_in", c->width[c->stages - 1], 0, NULL));
+		z = layer_conv1(&r->l, z, "post_quant_conv", c->latent_channels, 0);
+	z = middle(&decoder, layer_conv3(&decoder, z, "conv_in", c->width[c->stages - 1], 0, NULL), c);
 	for (int64_t i = 0; i < c->stages; i++) {
+		struct layers up = layers_in(&decoder, "up_blocks.%d.", (int)i);
 		int64_t width = c->width[c->stages - 1 - i];
 
 		for (int64_t j = 0; j <= c->layers; j++) {
-			snprintf(name, sizeof name, "decoder.up_blocks.%d.resnets.%d", (int)i, (int)j);
-			z = resnet(&k, z, name, width);
+			struct layers l = layers_in(&up, "resnets.%d.", (int)j);
+
+			z = resnet(&l, z, width, c->groups);
 		}
-		snprintf(name, sizeof name, "decoder.up_blocks.%d.upsamplers.0.conv", (int)i);
 		if (i + 1 < c->stages)
-			z = layer_conv3(l, op_upsample_nearest(l->t, z), name, width, 0, NULL);
+			z = layer_conv3(&up, op_upsample_nearest(r->l.t, z), "upsamplers.0.conv", width, 0, NULL);
 	}
-	out[0] = channels_first(l->t, last(&k, z, c->out_channels));
-	return 1;
+	recording_output(r, channels_first(r->l.t, last(&decoder, z, c->groups, c->out_channels)));
 }
 
 /* ---- names ---- */

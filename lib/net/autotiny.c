@@ -11,91 +11,80 @@
 enum { RELU = UNARY_RELU + 1, POOL_GROUPS = 4, POOL_WIDTH = 4 };
 
 struct row {
-	const struct layers *l;
-	const char *half;
-	int at; /* number of the next layer */
+	struct layers half; /* in the scope of the half's layers */
+	int at;             /* number of the next */
 };
-
-static const char *layer_name(char buf[96], const struct row *r, const char *rest)
-{
-	snprintf(buf, 96, "%s.layers.%d%s", r->half, r->at, rest);
-	return buf;
-}
 
 static struct tensor *conv(struct row *r, struct tensor *x, int64_t out, int64_t stride, int bias, int act)
 {
-	char name[96];
+	char name[24];
 
-	x = layer_conv(r->l, x, layer_name(name, r, ""),
-	               &(struct conv){.out = out, .kh = 3, .stride = stride, .pad = {1, 1, 1, 1}, .no_bias = !bias, .act = act});
-	r->at++;
-	return x;
+	snprintf(name, sizeof name, "%d", r->at++);
+	return layer_conv(&r->half, x, name,
+	                  &(struct conv){.out = out, .kh = 3, .stride = stride, .pad = {1, 1, 1, 1}, .no_bias = !bias, .act = act});
 }
 
 /* x + what a norm over groups makes of a wider x: the middle of FLUX.2's. */
-static struct tensor *normalised(const struct row *r, struct tensor *x)
+static struct tensor *normalised(const struct layers *l, struct tensor *x)
 {
 	int64_t n = x->shape[3];
 	struct tensor *h;
-	char name[96];
 
-	h = layer_conv(r->l, x, layer_name(name, r, ".pool.0"), &(struct conv){.out = POOL_WIDTH * n, .kh = 1, .no_bias = 1});
-	h = layer_groupnorm(r->l, h, layer_name(name, r, ".pool.1"), POOL_GROUPS, 1e-5, RELU);
-	return layer_conv(r->l, h, layer_name(name, r, ".pool.3"), &(struct conv){.out = n, .kh = 1, .no_bias = 1, .add = x});
+	h = layer_conv(l, x, "pool.0", &(struct conv){.out = POOL_WIDTH * n, .kh = 1, .no_bias = 1});
+	h = layer_groupnorm(l, h, "pool.1", POOL_GROUPS, 1e-5, RELU);
+	return layer_conv(l, h, "pool.3", &(struct conv){.out = n, .kh = 1, .no_bias = 1, .add = x});
 }
 
 static struct tensor *block(struct row *r, struct tensor *x, int pool)
 {
+	struct layers l = layers_in(&r->half, "%d.", r->at++);
 	int64_t n = x->shape[3];
 	struct tensor *h;
-	char name[96];
 
 	if (pool)
-		x = normalised(r, x);
-	h = layer_conv3(r->l, x, layer_name(name, r, ".conv.0"), n, RELU, NULL);
-	h = layer_conv3(r->l, h, layer_name(name, r, ".conv.2"), n, RELU, NULL);
-	h = layer_conv3(r->l, h, layer_name(name, r, ".conv.4"), n, RELU, x);
-	r->at++;
-	return h;
+		x = normalised(&l, x);
+	h = layer_conv3(&l, x, "conv.0", n, RELU, NULL);
+	h = layer_conv3(&l, h, "conv.2", n, RELU, NULL);
+	return layer_conv3(&l, h, "conv.4", n, RELU, x);
 }
 
-int autotiny_encoder(const void *config, const struct layers *l, struct tensor *x, struct tensor **out)
+void autotiny_encoder(struct recording *c, const void *config, const int64_t *size)
 {
-	const struct autoencoder_config *c = config;
-	struct row r = {l, "encoder", 0};
+	const struct autoencoder_config *a = config;
+	struct row r = {layers_in(&c->l, "encoder.layers."), 0};
+	struct tensor *x = channels_last(c->l.t, recording_input(c, DT_F32, 3, size, 1));
 
-	x = channels_last(l->t, x);
-	for (int64_t i = 0; i < c->stages; i++) {
-		x = conv(&r, x, c->width[i], i ? 2 : 1, !i, 0);
-		for (int64_t j = 0; j < c->encoder_blocks[i]; j++)
-			x = block(&r, x, c->middle_norm && i + 1 == c->stages);
+	for (int64_t i = 0; i < a->stages; i++) {
+		x = conv(&r, x, a->width[i], i ? 2 : 1, !i, 0);
+		for (int64_t j = 0; j < a->encoder_blocks[i]; j++)
+			x = block(&r, x, a->middle_norm && i + 1 == a->stages);
 	}
-	out[0] = channels_first(l->t, conv(&r, x, c->latent_channels, 1, 1, 0));
-	return 1;
+	recording_output(c, channels_first(c->l.t, conv(&r, x, a->latent_channels, 1, 1, 0)));
 }
 
 /* Clamped to 3 tanh(z / 3) first. */
-int autotiny_decoder(const void *config, const struct layers *l, struct tensor *z, struct tensor **out)
+void autotiny_decoder(struct recording *c, const void *config, const int64_t *size)
 {
-	const struct autoencoder_config *c = config;
-	struct row r = {l, "decoder", 0};
+	const struct autoencoder_config *a = config;
+	struct row r = {layers_in(&c->l, "decoder.layers."), 0};
+	struct tape *t = c->l.t;
+	struct tensor *z = channels_last(t, recording_input(c, DT_F32, 3, size, 1));
 
-	z = op_scale(l->t, op_unary(l->t, op_scale(l->t, channels_last(l->t, z), 1. / 3), UNARY_TANH), 3);
-	z = conv(&r, z, c->width[0], 1, 1, RELU);
+	z = op_scale(t, op_unary(t, op_scale(t, z, 1. / 3), UNARY_TANH), 3);
+	z = conv(&r, z, a->width[0], 1, 1, RELU);
 	r.at++;
-	for (int64_t i = 0; i < c->stages; i++) {
-		int last = i + 1 == c->stages;
+	for (int64_t i = 0; i < a->stages; i++) {
+		int last = i + 1 == a->stages;
 
-		for (int64_t j = 0; j < c->decoder_blocks[i]; j++)
-			z = block(&r, z, c->middle_norm && !i);
+		for (int64_t j = 0; j < a->decoder_blocks[i]; j++)
+			z = block(&r, z, a->middle_norm && !i);
 		if (!last) {
-			z = op_upsample_nearest(l->t, z);
+			z = op_upsample_nearest(t, z);
 			r.at++;
 		}
-		z = conv(&r, z, last ? c->out_channels : c->width[i], 1, last, 0);
+		z = conv(&r, z, last ? a->out_channels : a->width[i], 1, last, 0);
 	}
-	out[0] = channels_first(l->t, z);
-	return 1;
+	recording_output(c, channels_first(t, z));
 }
 
 /* taesd.py's files hold a half each, without a prefix, and its decoder begins with the clamp, a layer that diffusers does not count. */

@@ -9,14 +9,13 @@
 #include "core/mem.h"
 #include "file/fileio.h"
 #include "file/weightfile.h"
-#include "net/forward.h"
-#include "tape/ops.h"
+#include "net/runner.h"
 
 /* A tower. Its tensors have names of OpenAI's, those of the vision tower below "visual.". */
 struct tower {
 	struct clip_config c;
 	enum vit_tokens tokens;
-	struct forward f;
+	struct runner *net;
 };
 struct clip_text {
 	struct tower t;
@@ -132,89 +131,81 @@ int clip_vision_from_json(const json_t *o, const char *where, struct clip_config
 	           : 0;
 }
 
-static struct tensor *param(struct tower *m, const char *name, int rank, const int64_t *shape)
-{
-	return tape_param(m->f.tape, &m->f.params, name, rank, shape, 0, (struct init){.kind = INIT_ZERO});
-}
-
 /* x sigmoid(1.702 x). */
 static struct tensor *quick_gelu(struct tape *t, struct tensor *x)
 {
 	return op_scale(t, op_unary(t, op_scale(t, x, 1.702), UNARY_SILU), 1 / 1.702);
 }
 
-static const char *in_tower(char *buf, size_t size, const char *tower, int64_t i, const char *rest)
-{
-	snprintf(buf, size, "%stransformer.resblocks.%d.%s", tower, (int)i, rest);
-	return buf;
-}
-
 /* queries: of the first tokens, those that someone reads after it. */
-static struct tensor *block(struct tower *m, const char *tower, int64_t i, struct tensor *x, int64_t queries, int causal)
+static struct tensor *block(const struct layers *l, const struct clip_config *c, struct tensor *x, int64_t queries, int causal)
 {
-	struct tape *t = m->f.tape;
-	char name[96], weight[96], bias[96];
-	struct tensor *h = forward_norm(&m->f, x, in_tower(name, sizeof name, tower, i, "ln_1"), m->c.eps);
+	struct tape *t = l->t;
+	struct tensor *h = layer_norm(l, x, "ln_1", c->eps);
 
-	in_tower(weight, sizeof weight, tower, i, "attn.in_proj_weight");
-	in_tower(bias, sizeof bias, tower, i, "attn.in_proj_bias");
-	h = forward_attention(&m->f, h, weight, bias, in_tower(name, sizeof name, tower, i, "attn.out_proj"), m->c.heads, queries, causal);
+	h = layer_attention(l, h, &(struct attention){.weight = "attn.in_proj_weight", .bias = "attn.in_proj_bias", .out = "attn.out_proj",
+	                                              .heads = c->heads, .queries = queries, .causal = causal});
 	x = op_add(t, queries < x->shape[1] ? op_slice(t, x, 1, 0, queries) : x, h);
-	h = forward_norm(&m->f, x, in_tower(name, sizeof name, tower, i, "ln_2"), m->c.eps);
-	h = forward_linear(&m->f, h, in_tower(name, sizeof name, tower, i, "mlp.c_fc"), m->c.wide, 1, m->c.quick ? -1 : UNARY_GELU_ERF);
-	if (m->c.quick)
+	h = layer_norm(l, x, "ln_2", c->eps);
+	h = layer_linear(l, h, "mlp.c_fc", &(struct linear){.out = c->wide, .act = c->quick ? 0 : UNARY_GELU_ERF + 1});
+	if (c->quick)
 		h = quick_gelu(t, h);
-	return op_add(t, x, forward_linear(&m->f, h, in_tower(name, sizeof name, tower, i, "mlp.c_proj"), m->c.hidden, 1, -1));
+	return op_add(t, x, layer_linear(l, h, "mlp.c_proj", &(struct linear){.out = c->hidden}));
 }
 
 /* (B, hidden) by the matrix [hidden, projection]. */
-static struct tensor *project(struct tower *m, struct tensor *x, const char *name)
+static struct tensor *project(const struct layers *l, const struct clip_config *c, struct tensor *x, const char *name)
 {
-	int64_t shape[2] = {m->c.hidden, m->c.projection};
+	int64_t shape[2] = {c->hidden, c->projection};
 
-	return m->c.projection ? op_matmul(m->f.tape, x, 0, param(m, name, 2, shape), 0, 1) : x;
+	return c->projection ? op_matmul(l->t, x, 0, layer_param(l, name, 2, shape), 0, 1) : x;
 }
 
-static void record_text(struct tower *m, int64_t capacity, enum compact_type bulk, struct device *d)
+static void record_text(struct recording *r, const void *config, const int64_t *size)
 {
-	const struct clip_config *c = &m->c;
-	int64_t n = c->tokens, flat[1] = {capacity * n}, table[2] = {c->vocabulary, c->hidden}, pos[2] = {n, c->hidden};
-	int64_t tokens[3] = {capacity, n, c->hidden}, rows[2] = {capacity * n, c->hidden};
-	struct tensor *ids, *end, *h;
+	const struct clip_config *c = &((const struct tower *)config)->c;
+	const struct layers *l = &r->l;
+	int64_t n = c->tokens, flat[1] = {r->capacity * n}, table[2] = {c->vocabulary, c->hidden}, pos[2] = {n, c->hidden};
+	int64_t tokens[3] = {r->capacity, n, c->hidden}, rows[2] = {r->capacity * n, c->hidden};
+	struct tensor *ids = recording_input(r, DT_I32, 1, &n, 1), *end = recording_input(r, DT_I32, 0, NULL, 1), *h;
 
-	forward_begin(&m->f, capacity, bulk, d);
-	ids = forward_input(&m->f, DT_I32, 1, &n, 1);
-	end = forward_input(&m->f, DT_I32, 0, NULL, 1);
-	h = op_embed(m->f.tape, param(m, "token_embedding.weight", 2, table), op_reshape(m->f.tape, ids, 1, flat));
-	h = op_add(m->f.tape, op_reshape(m->f.tape, h, 3, tokens), param(m, "positional_embedding", 2, pos));
-	for (int64_t i = 0; i < c->depth; i++)
-		h = block(m, "", i, h, n, 1);
-	h = forward_norm(&m->f, h, "ln_final", c->eps);
-	forward_output(&m->f, h);
-	h = op_embed(m->f.tape, op_reshape(m->f.tape, h, 2, rows), end);
-	forward_output(&m->f, project(m, h, "text_projection"));
+	(void)size;
+	h = op_embed(l->t, layer_param(l, "token_embedding.weight", 2, table), op_reshape(l->t, ids, 1, flat));
+	h = op_add(l->t, op_reshape(l->t, h, 3, tokens), layer_param(l, "positional_embedding", 2, pos));
+	for (int64_t i = 0; i < c->depth; i++) {
+		struct layers b = layers_in(l, "transformer.resblocks.%d.", (int)i);
+
+		h = block(&b, c, h, n, 1);
+	}
+	h = layer_norm(l, h, "ln_final", c->eps);
+	recording_output(r, op_copy(l->t, h));
+	h = op_embed(l->t, op_reshape(l->t, h, 2, rows), end);
+	recording_output(r, op_copy(l->t, project(l, c, h, "text_projection")));
 }
 
-static void record_vision(struct tower *m, int64_t capacity, enum compact_type bulk, struct device *d)
+static void record_vision(struct recording *r, const void *config, const int64_t *size)
 {
+	const struct tower *m = config;
 	const struct clip_config *c = &m->c;
-	struct tape *t;
+	struct layers visual = layers_in(&r->l, "visual."), *l = &visual;
 	int64_t n = c->size / c->patch, x[3] = {c->channels, c->size, c->size}, pos[2] = {1 + n * n, c->hidden};
-	int64_t one[3] = {1, 1, c->hidden}, flat[2] = {capacity, c->hidden};
+	int64_t one[3] = {1, 1, c->hidden}, flat[2] = {r->capacity, c->hidden};
 	struct tensor *part[2], *h;
 
-	forward_begin(&m->f, capacity, bulk, d);
-	t = m->f.tape;
-	part[1] = forward_patches(&m->f, forward_input(&m->f, DT_F32, 3, x, 1), "visual.conv1", c->hidden, c->patch, 0);
-	part[0] = op_repeat(t, op_reshape(t, param(m, "visual.class_embedding", 1, &c->hidden), 3, one));
-	h = op_add(t, op_concat(t, 1, 2, part), param(m, "visual.positional_embedding", 2, pos));
-	h = forward_norm(&m->f, h, "visual.ln_pre", c->eps);
-	for (int64_t i = 0; i < c->depth; i++)
-		h = block(m, "visual.", i, h, m->tokens == VIT_CLASS && i == c->depth - 1 ? 1 : pos[0], 0);
+	(void)size;
+	part[1] = layer_patches(l, recording_input(r, DT_F32, 3, x, 1), "conv1", c->hidden, c->patch, 0);
+	part[0] = op_repeat(l->t, op_reshape(l->t, layer_param(l, "class_embedding", 1, &c->hidden), 3, one));
+	h = op_add(l->t, op_concat(l->t, 1, 2, part), layer_param(l, "positional_embedding", 2, pos));
+	h = layer_norm(l, h, "ln_pre", c->eps);
+	for (int64_t i = 0; i < c->depth; i++) {
+		struct layers b = layers_in(l, "transformer.resblocks.%d.", (int)i);
+
+		h = block(&b, c, h, m->tokens == VIT_CLASS && i == c->depth - 1 ? 1 : pos[0], 0);
+	}
 	if (m->tokens == VIT_ALL)
-		forward_output(&m->f, h);
-	h = forward_norm(&m->f, op_reshape(t, op_slice(t, h, 1, 0, 1), 2, flat), "visual.ln_post", c->eps);
-	forward_output(&m->f, project(m, h, "visual.proj"));
+		recording_output(r, op_copy(l->t, h));
+	h = layer_norm(l, op_reshape(l->t, op_slice(l->t, h, 1, 0, 1), 2, flat), "ln_post", c->eps);
+	recording_output(r, op_copy(l->t, project(l, c, h, "proj")));
 }
 
 #define LAYERS(tower, own, theirs) {tower "transformer.resblocks.#." own ".*", {theirs ".*"}, 0}
@@ -263,22 +254,22 @@ enum { FAMILIES = 3 };
 
 /* 0, and the tower is loaded. The projection is dropped where the file has none under either name. */
 static int tower_load(struct tower *m, const struct clip_config *c, const char *weights, int64_t capacity, enum compact_type bulk,
-                      struct device *d, void (*record)(struct tower *, int64_t, enum compact_type, struct device *),
-                      const struct renames *families, const char *const *projection, struct err *e)
+                      struct device *d, runner_record *record, const struct renames *families, const char *const *projection,
+                      struct err *e)
 {
 	const struct renames *names[FAMILIES] = {&families[0], &families[1], &families[2]};
-	struct safetensors *s = NULL;
-	int rc = -1;
+	struct safetensors *s;
 
 	m->c = *c;
-	if (!check(c, weights, e) && (s = weightfile_load(weights, NULL, e))) {
-		if (!st_find(s, projection[0]) && !st_find(s, projection[1]))
-			m->c.projection = 0;
-		record(m, capacity, bulk, d);
-		rc = forward_load(&m->f, s, names, FAMILIES, weights, e);
+	if (check(c, weights, e) || !(s = weightfile_load(weights, NULL, e)))
+		return -1;
+	if (!st_find(s, projection[0]) && !st_find(s, projection[1]))
+		m->c.projection = 0;
+	if (!(m->net = runner_new(record, m, NULL, capacity, bulk, d, e))) {
+		st_free(s);
+		return -1;
 	}
-	st_free(s);
-	return rc;
+	return runner_weights(m->net, s, weights, names, FAMILIES, e) || runner_load(m->net, NULL, NULL, e) ? -1 : 0;
 }
 
 struct clip_text *clip_text_new(const struct clip_config *c, const char *weights, int64_t capacity, enum compact_type bulk,
@@ -336,14 +327,14 @@ struct clip_vision *clip_vision_open(const char *dir, enum vit_tokens tokens, in
 void clip_text_free(struct clip_text *m)
 {
 	if (m)
-		forward_release(&m->t.f);
+		runner_free(m->t.net);
 	mem_free(m);
 }
 
 void clip_vision_free(struct clip_vision *m)
 {
 	if (m)
-		forward_release(&m->t.f);
+		runner_free(m->t.net);
 	mem_free(m);
 }
 
@@ -377,8 +368,8 @@ void clip_text_run(struct clip_text *m, int64_t n, const int32_t *ids, float *hi
 	int32_t *end = mem_zalloc((size_t)n, sizeof *end);
 
 	for (int64_t i = 0; i < n; i++)
-		end[i] = (int32_t)(i % m->t.f.capacity * c->tokens + text_end(c, ids + i * c->tokens));
-	forward_run(&m->t.f, n, (const void *const[]){ids, end}, (float *const[]){hidden, embedding});
+		end[i] = (int32_t)(i % runner_capacity(m->t.net) * c->tokens + text_end(c, ids + i * c->tokens));
+	runner_run(m->t.net, n, (const void *const[]){ids, end}, (float *const[]){hidden, embedding});
 	mem_free(end);
 }
 
@@ -387,28 +378,15 @@ void clip_vision_run(struct clip_vision *m, int64_t n, const float *pixels, floa
 	int whole = m->t.tokens == VIT_ALL;
 
 	assert(!hidden || whole);
-	forward_run(&m->t.f, n, (const void *const[]){pixels}, (float *const[]){whole ? hidden : embedding, embedding});
-}
-
-static void table(const struct clip_config *c, struct params *p, void (*record)(struct tower *, int64_t, enum compact_type, struct device *))
-{
-	struct device *d = device_cpu(NULL, DT_F32);
-	struct tower m = {.c = *c};
-
-	record(&m, 1, COMPACT_NONE, d);
-	*p = m.f.params;
-	memset(&m.f.params, 0, sizeof m.f.params);
-	params_layout(p);
-	forward_release(&m.f);
-	device_free(d);
+	runner_run(m->t.net, n, (const void *const[]){pixels}, (float *const[]){whole ? hidden : embedding, embedding});
 }
 
 void clip_text_params(const struct clip_config *c, struct params *p)
 {
-	table(c, p, record_text);
+	runner_params(record_text, &(struct tower){.c = *c}, NULL, p);
 }
 
 void clip_vision_params(const struct clip_config *c, struct params *p)
 {
-	table(c, p, record_vision);
+	runner_params(record_vision, &(struct tower){.c = *c}, NULL, p);
 }

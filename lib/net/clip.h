@@ -32,7 +32,7 @@ struct clip_text;
 struct clip_vision;
 
 /* The weights are a file of any kind weightfile_open reads, or a folder with one; the other tower may be in it. A file without a projection
- * is taken as such. bulk: of the matrices, as forward_begin takes it. */
+ * is taken as such. bulk: of the matrices, as runner_new takes it. */
 struct clip_text *clip_text_new(const struct clip_config *c, const char *weights, int64_t capacity, enum compact_type bulk,
                                 struct device *d, struct err *e);
 struct clip_vision *clip_vision_new(const struct clip_config *c, const char *weights, enum vit_tokens tokens, int64_t capacity,

@@ -14,60 +14,52 @@ static const double BN_EPS = 1e-3;
 enum { RELU = UNARY_RELU + 1, SPATIAL = 7 };
 
 struct inception {
-	struct convnet net;
+	struct runner *net;
 };
 
 /* ---- recording: BLOCK.BRANCH is a convolution, batch norm and ReLU ---- */
 
-struct block {
-	const struct layers *l;
-	const char *name;
-};
-
-static struct tensor *unit(const struct block *b, struct tensor *x, const char *branch, struct conv c)
+static struct tensor *unit(const struct layers *l, struct tensor *x, const char *branch, struct conv c)
 {
-	char name[96];
-
-	snprintf(name, sizeof name, "%s%s%s", b->name, *branch ? "." : "", branch);
 	c.act = RELU;
 	c.many = 1;
-	return layer_conv(b->l, x, name, &c);
+	return layer_conv(l, x, branch, &c);
 }
 
-static struct tensor *one(const struct block *b, struct tensor *x, const char *branch, int64_t out)
+static struct tensor *one(const struct layers *l, struct tensor *x, const char *branch, int64_t out)
 {
-	return unit(b, x, branch, (struct conv){.out = out, .kh = 1});
+	return unit(l, x, branch, (struct conv){.out = out, .kh = 1});
 }
 
 /* kh x kw, the size kept. */
-static struct tensor *same(const struct block *b, struct tensor *x, const char *branch, int64_t out, int64_t kh, int64_t kw)
+static struct tensor *same(const struct layers *l, struct tensor *x, const char *branch, int64_t out, int64_t kh, int64_t kw)
 {
-	return unit(b, x, branch, (struct conv){.out = out, .kh = kh, .kw = kw, .pad = {kh / 2, kw / 2, kh / 2, kw / 2}});
+	return unit(l, x, branch, (struct conv){.out = out, .kh = kh, .kw = kw, .pad = {kh / 2, kw / 2, kh / 2, kw / 2}});
 }
 
-static struct tensor *halved(const struct block *b, struct tensor *x, const char *branch, int64_t out)
+static struct tensor *halved(const struct layers *l, struct tensor *x, const char *branch, int64_t out)
 {
-	return unit(b, x, branch, (struct conv){.out = out, .kh = 3, .stride = 2});
+	return unit(l, x, branch, (struct conv){.out = out, .kh = 3, .stride = 2});
 }
 
-static struct tensor *join(const struct block *b, int n, struct tensor *const *xs)
+static struct tensor *join(const struct layers *l, int n, struct tensor *const *xs)
 {
-	return op_concat(b->l->t, 3, n, xs);
+	return op_concat(l->t, 3, n, xs);
 }
 
-static struct tensor *mean3(const struct block *b, struct tensor *x)
+static struct tensor *mean3(const struct layers *l, struct tensor *x)
 {
-	return op_pool(b->l->t, x, POOL_AVERAGE, 3, 1, 1, 0);
+	return op_pool(l->t, x, POOL_AVERAGE, 3, 1, 1, 0);
 }
 
-static struct tensor *most3(const struct block *b, struct tensor *x)
+static struct tensor *most3(const struct layers *l, struct tensor *x)
 {
-	return op_pool(b->l->t, x, POOL_MAX, 3, 2, 0, 0);
+	return op_pool(l->t, x, POOL_MAX, 3, 2, 0, 0);
 }
 
 static struct tensor *block_a(const struct layers *l, struct tensor *x, const char *name, int64_t pooled)
 {
-	struct block b = {l, name};
+	struct layers b = layers_in(l, "%s.", name);
 	struct tensor *y[4];
 
 	y[0] = one(&b, x, "branch1x1", 64);
@@ -80,7 +72,7 @@ static struct tensor *block_a(const struct layers *l, struct tensor *x, const ch
 
 static struct tensor *block_b(const struct layers *l, struct tensor *x, const char *name)
 {
-	struct block b = {l, name};
+	struct layers b = layers_in(l, "%s.", name);
 	struct tensor *y[3];
 
 	y[0] = halved(&b, x, "branch3x3", 384);
@@ -92,7 +84,7 @@ static struct tensor *block_b(const struct layers *l, struct tensor *x, const ch
 
 static struct tensor *block_c(const struct layers *l, struct tensor *x, const char *name, int64_t n, struct tensor **first)
 {
-	struct block b = {l, name};
+	struct layers b = layers_in(l, "%s.", name);
 	struct tensor *y[4];
 
 	*first = y[0] = one(&b, x, "branch1x1", 192);
@@ -108,7 +100,7 @@ static struct tensor *block_c(const struct layers *l, struct tensor *x, const ch
 
 static struct tensor *block_d(const struct layers *l, struct tensor *x, const char *name)
 {
-	struct block b = {l, name};
+	struct layers b = layers_in(l, "%s.", name);
 	struct tensor *y[3];
 
 	y[0] = halved(&b, one(&b, x, "branch3x3_1", 192), "branch3x3_2", 320);
@@ -120,7 +112,7 @@ static struct tensor *block_d(const struct layers *l, struct tensor *x, const ch
 
 static struct tensor *block_e(const struct layers *l, struct tensor *x, const char *name, enum pool_kind pool)
 {
-	struct block b = {l, name};
+	struct layers b = layers_in(l, "%s.", name);
 	struct tensor *y[6], *h;
 
 	y[0] = one(&b, x, "branch1x1", 320);
@@ -136,27 +128,22 @@ static struct tensor *block_e(const struct layers *l, struct tensor *x, const ch
 
 static struct tensor *stem(const struct layers *l, struct tensor *x)
 {
-	struct block b = {l, "Conv2d_1a_3x3"};
-
-	x = halved(&b, x, "", 32);
-	b.name = "Conv2d_2a_3x3";
-	x = unit(&b, x, "", (struct conv){.out = 32, .kh = 3});
-	b.name = "Conv2d_2b_3x3";
-	x = most3(&b, same(&b, x, "", 64, 3, 3));
-	b.name = "Conv2d_3b_1x1";
-	x = one(&b, x, "", 80);
-	b.name = "Conv2d_4a_3x3";
-	return most3(&b, unit(&b, x, "", (struct conv){.out = 192, .kh = 3}));
+	x = halved(l, x, "Conv2d_1a_3x3", 32);
+	x = unit(l, x, "Conv2d_2a_3x3", (struct conv){.out = 32, .kh = 3});
+	x = most3(l, same(l, x, "Conv2d_2b_3x3", 64, 3, 3));
+	x = one(l, x, "Conv2d_3b_1x1", 80);
+	return most3(l, unit(l, x, "Conv2d_4a_3x3", (struct conv){.out = 192, .kh = 3}));
 }
 
-int inception_record(const void *config, const struct layers *l, struct tensor *x, struct tensor **out)
+void inception_record(struct recording *r, const void *config, const int64_t *size)
 {
+	const struct layers *l = &r->l;
 	struct tape *t = l->t;
-	struct tensor *first, *unused;
+	struct tensor *x = channels_last(t, recording_input(r, DT_F32, 3, size, 1)), *first, *unused;
 	int64_t mean[4], flat[2];
 
 	(void)config;
-	x = block_a(l, stem(l, channels_last(t, x)), "Mixed_5b", 32);
+	x = block_a(l, stem(l, x), "Mixed_5b", 32);
 	x = block_a(l, block_a(l, x, "Mixed_5c", 64), "Mixed_5d", 64);
 	x = block_c(l, block_b(l, x, "Mixed_6a"), "Mixed_6b", 128, &unused);
 	x = block_c(l, x, "Mixed_6c", 160, &unused);
@@ -167,10 +154,10 @@ int inception_record(const void *config, const struct layers *l, struct tensor *
 	memcpy(mean, (int64_t[]){x->shape[0], 1, 1, x->shape[3]}, sizeof mean);
 	flat[0] = x->shape[0];
 	flat[1] = x->shape[3];
-	out[0] = op_reshape(t, op_sum(t, x, mean, 1 / (double)(x->shape[1] * x->shape[2])), 2, flat);
-	out[1] = layer_linear(l, out[0], "fc", INCEPTION_CLASSES, 1);
-	out[2] = op_copy(t, op_slice(t, first, 3, 0, SPATIAL));
-	return 3;
+	x = op_reshape(t, op_sum(t, x, mean, 1 / (double)(x->shape[1] * x->shape[2])), 2, flat);
+	recording_output(r, x);
+	recording_output(r, layer_linear(l, x, "fc", &(struct linear){.out = INCEPTION_CLASSES, .no_bias = 1, .edge = 1}));
+	recording_output(r, op_copy(t, op_slice(t, first, 3, 0, SPATIAL)));
 }
 
 /* ---- weights ---- */
@@ -238,6 +225,8 @@ int inception_fill(const void *config, struct weights *file, const struct param 
 
 /* ---- use ---- */
 
+static const int64_t side[3] = {3, INCEPTION_SIDE, INCEPTION_SIDE};
+
 struct inception *inception_open(const char *path, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e)
 {
 	struct inception *n = mem_zalloc(1, sizeof *n);
@@ -247,9 +236,8 @@ struct inception *inception_open(const char *path, int64_t capacity, enum compac
 
 	if (s) {
 		weights_init(&w, s, path);
-		convnet_init(&n->net, inception_record, NULL, capacity, bulk, d);
-		rc = convnet_load(&n->net, 3, INCEPTION_SIDE, INCEPTION_SIDE, inception_fill, &w, e) || weights_end(&w, "Mixed_", e) ||
-		     weights_end(&w, "Conv2d_", e) ? -1 : 0;
+		n->net = runner_new(inception_record, NULL, side, capacity, bulk, d, e);
+		rc = !n->net || weights_fill(&w, n->net, inception_fill, NULL, e) || weights_end(&w, "Mixed_", e) || weights_end(&w, "Conv2d_", e) ? -1 : 0;
 		weights_release(&w);
 	}
 	st_free(s);
@@ -262,23 +250,24 @@ struct inception *inception_open(const char *path, int64_t capacity, enum compac
 void inception_free(struct inception *n)
 {
 	if (n)
-		convnet_release(&n->net);
+		runner_free(n->net);
 	mem_free(n);
 }
 
 int inception_run(struct inception *n, int64_t count, const float *x, const struct inception_result *r, struct err *e)
 {
-	float *out[CONVNET_OUT] = {r->features, r->logits, r->spatial};
-
-	return convnet_run(&n->net, count, x, 3, INCEPTION_SIDE, INCEPTION_SIDE, out, e);
+	if (runner_plan(n->net, side, e))
+		return -1;
+	runner_run(n->net, count, (const void *const[]){x}, (float *const[]){r->features, r->logits, r->spatial});
+	return 0;
 }
 
 int64_t inception_parameters(const struct inception *n)
 {
-	return params_count(&n->net.params, 0);
+	return params_count(runner_table(n->net), 0);
 }
 
 double inception_flops(const struct inception *n)
 {
-	return convnet_flops(&n->net);
+	return runner_flops(n->net);
 }

@@ -4,7 +4,7 @@
 #ifndef DDM_NET_INCEPTION_H
 #define DDM_NET_INCEPTION_H
 
-#include "net/convnet.h"
+#include "net/weightpick.h"
 
 enum { INCEPTION_SIDE = 299, INCEPTION_FEATURES = 2048, INCEPTION_CLASSES = 1008, INCEPTION_SPATIAL = 17 * 17 * 7 };
 
@@ -27,7 +27,7 @@ int64_t inception_parameters(const struct inception *n); /* scalars that are hel
 double inception_flops(const struct inception *n);       /* of one picture, after a run */
 
 /* Inside, and for tests: records for pictures of any size of 75 or more; outputs as in struct inception_result. */
-int inception_record(const void *config, const struct layers *l, struct tensor *x, struct tensor **out);
-int inception_fill(const void *config, struct weights *file, const struct param *p, float *out, struct err *e);
+runner_record inception_record;
+weights_filler inception_fill;
 
 #endif

@@ -16,7 +16,7 @@ enum { RELU = UNARY_RELU + 1, TAPS = 7, SIDE = 64 };
 const char *const lpips_trunk_names[] = {"alex", "vgg", "squeeze", NULL};
 
 struct lpips {
-	struct convnet net;
+	struct runner *net;
 	enum lpips_trunk kind;
 	struct weights *heads; /* while weights are read */
 };
@@ -25,7 +25,7 @@ struct lpips {
 
 static struct tensor *conv(const struct layers *l, struct tensor *x, int number, int64_t out, int64_t k, int64_t stride, int64_t pad)
 {
-	char name[96];
+	char name[24];
 
 	snprintf(name, sizeof name, "features.%d", number);
 	return layer_conv(l, x, name, &(struct conv){.out = out, .kh = k, .stride = stride, .pad = {pad, pad, pad, pad}, .act = RELU});
@@ -66,15 +66,12 @@ static int vgg(const struct layers *l, struct tensor *x, struct tensor **taps)
 
 static struct tensor *fire(const struct layers *l, struct tensor *x, int number, int64_t squeeze, int64_t expand)
 {
-	char name[96];
+	struct layers f = layers_in(l, "features.%d.", number);
 	struct tensor *y[2];
 
-	snprintf(name, sizeof name, "features.%d.squeeze", number);
-	x = layer_conv1(l, x, name, squeeze, RELU);
-	snprintf(name, sizeof name, "features.%d.expand1x1", number);
-	y[0] = layer_conv1(l, x, name, expand, RELU);
-	snprintf(name, sizeof name, "features.%d.expand3x3", number);
-	y[1] = layer_conv3(l, x, name, expand, RELU, NULL);
+	x = layer_conv1(&f, x, "squeeze", squeeze, RELU);
+	y[0] = layer_conv1(&f, x, "expand1x1", expand, RELU);
+	y[1] = layer_conv3(&f, x, "expand3x3", expand, RELU, NULL);
 	return op_concat(l->t, 3, 2, y);
 }
 
@@ -99,30 +96,29 @@ static struct tensor *vector_of(const struct layers *l, struct tensor *x, int ta
 	struct tape *t = l->t;
 	int64_t c = x->shape[3], pixels = x->shape[1] * x->shape[2], row[2] = {1, c}, flat[2] = {x->shape[0], pixels * c};
 	struct tensor *gain;
-	char name[96];
+	char name[32];
 
-	snprintf(name, sizeof name, "lin%d.model.1", tap);
-	gain = op_reshape(t, layer_param(l, name, ".weight", 2, row), 1, &c);
+	snprintf(name, sizeof name, "lin%d.model.1.weight", tap);
+	gain = op_reshape(t, layer_param(l, name, 2, row), 1, &c);
 	x = op_norm(t, x, gain, NULL, NORM_RMS, 1e-20 / (double)c, 0);
 	return op_reshape(t, op_scale(t, x, 1 / sqrt((double)pixels)), 2, flat);
 }
 
-static int record(const void *config, const struct layers *l, struct tensor *x, struct tensor **out)
+static void record(struct recording *r, const void *config, const int64_t *size)
 {
 	static int (*const trunks[])(const struct layers *, struct tensor *, struct tensor **) = {alex, vgg, squeeze};
 	const struct lpips *n = config;
+	const struct layers *l = &r->l;
 	int64_t three = 3;
-	struct tensor *taps[TAPS];
+	struct tensor *x = channels_last(l->t, recording_input(r, DT_F32, 3, size, 1)), *taps[TAPS];
 	int count;
 
-	x = channels_last(l->t, x);
-	x = op_mul(l->t, x, layer_param(l, "scale", "", 1, &three));
-	x = op_add(l->t, x, layer_param(l, "shift", "", 1, &three));
+	x = op_mul(l->t, x, layer_param(l, "scale", 1, &three));
+	x = op_add(l->t, x, layer_param(l, "shift", 1, &three));
 	count = trunks[n->kind](l, x, taps);
 	for (int i = 0; i < count; i++)
 		taps[i] = vector_of(l, taps[i], i);
-	out[0] = op_concat(l->t, 1, count, taps);
-	return 1;
+	recording_output(r, op_concat(l->t, 1, count, taps));
 }
 
 /* ---- weights ---- */
@@ -183,8 +179,8 @@ struct lpips *lpips_open(enum lpips_trunk kind, const char *trunk, const char *h
 		weights_init(&wt, t, trunk);
 		weights_init(&wh, h, heads);
 		n->heads = &wh;
-		convnet_init(&n->net, record, n, capacity, COMPACT_NONE, d);
-		rc = convnet_load(&n->net, 3, SIDE, SIDE, fill, &wt, e) || weights_end(&wt, "features.", e) || weights_end(&wh, "lin", e) ? -1 : 0;
+		n->net = runner_new(record, n, (int64_t[]){3, SIDE, SIDE}, capacity, COMPACT_NONE, d, e);
+		rc = !n->net || weights_fill(&wt, n->net, fill, n, e) || weights_end(&wt, "features.", e) || weights_end(&wh, "lin", e) ? -1 : 0;
 		n->heads = NULL;
 		weights_release(&wt);
 		weights_release(&wh);
@@ -200,7 +196,7 @@ struct lpips *lpips_open(enum lpips_trunk kind, const char *trunk, const char *h
 void lpips_free(struct lpips *n)
 {
 	if (n)
-		convnet_release(&n->net);
+		runner_free(n->net);
 	mem_free(n);
 }
 
@@ -257,19 +253,20 @@ struct lpips *lpips_folder(const char *dir, int64_t capacity, char hash[65], str
 
 int64_t lpips_width(struct lpips *n, int64_t h, int64_t w, struct err *e)
 {
-	return convnet_plan(&n->net, 3, h, w, e) ? -1 : convnet_elements(&n->net, 0);
+	return runner_plan(n->net, (int64_t[]){3, h, w}, e) ? -1 : runner_elements(n->net, 0);
 }
 
 int lpips_vectors(struct lpips *n, int64_t count, const float *x, int64_t h, int64_t w, float *vectors, struct err *e)
 {
-	float *out[CONVNET_OUT] = {vectors};
-
-	return convnet_run(&n->net, count, x, 3, h, w, out, e);
+	if (runner_plan(n->net, (int64_t[]){3, h, w}, e))
+		return -1;
+	runner_run(n->net, count, (const void *const[]){x}, (float *const[]){vectors});
+	return 0;
 }
 
 int lpips_run(struct lpips *n, int64_t count, const float *a, const float *b, int64_t h, int64_t w, float *distance, struct err *e)
 {
-	int64_t width = lpips_width(n, h, w, e), batch = n->net.capacity, each = 3 * h * w;
+	int64_t width = lpips_width(n, h, w, e), batch = runner_capacity(n->net), each = 3 * h * w;
 	float *va = width < 0 ? NULL : mem_try((size_t)(2 * batch), (size_t)width * sizeof *va, "features of pictures", e), *vb;
 	int rc = va ? 0 : -1;
 
@@ -297,5 +294,5 @@ enum lpips_trunk lpips_kind(const struct lpips *n)
 
 int64_t lpips_parameters(const struct lpips *n)
 {
-	return params_count(&n->net.params, 0) - 6;
+	return params_count(runner_table(n->net), 0) - 6;
 }

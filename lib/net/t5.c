@@ -9,12 +9,11 @@
 #include "core/mem.h"
 #include "file/fileio.h"
 #include "file/weightfile.h"
-#include "net/forward.h"
-#include "tape/ops.h"
+#include "net/runner.h"
 
 struct t5 {
 	struct t5_config c;
-	struct forward f;
+	struct runner *net;
 };
 
 /* What padding weighs: e to this is 0 beside any score. */
@@ -57,94 +56,68 @@ int32_t t5_bucket(const struct t5_config *c, int64_t relative)
 	return (int32_t)((relative > 0 ? half : 0) + (b < half ? b : half - 1));
 }
 
-static struct tensor *param(struct t5 *m, const char *name, int rank, const int64_t *shape)
-{
-	return tape_param(m->f.tape, &m->f.params, name, rank, shape, 0, (struct init){.kind = INIT_ZERO});
-}
-
-static const char *in_block(char *buf, size_t size, int64_t i, const char *rest)
-{
-	snprintf(buf, size, "encoder.block.%d.layer.%s", (int)i, rest);
-	return buf;
-}
-
-static struct tensor *norm(struct t5 *m, struct tensor *x, const char *name)
-{
-	return op_norm(m->f.tape, x, param(m, name, 1, &m->c.hidden), NULL, NORM_RMS, m->c.eps, 0);
-}
-
 /* (B, heads, T, T): the table's rows by bucket, the same for all samples, and the mask (B, T). */
-static struct tensor *record_bias(struct t5 *m, struct tensor *bucket, struct tensor *mask)
+static struct tensor *record_bias(const struct layers *l, const struct t5_config *c, struct tensor *bucket, struct tensor *mask)
 {
-	struct tape *t = m->f.tape;
-	int64_t n = m->c.tokens, table[2] = {m->c.buckets, m->c.heads}, square[4] = {1, n, n, m->c.heads}, keys[4] = {mask->shape[0], 1, 1, n};
+	struct tape *t = l->t;
+	int64_t n = c->tokens, table[2] = {c->buckets, c->heads}, square[4] = {1, n, n, c->heads}, keys[4] = {mask->shape[0], 1, 1, n};
 	static const int order[4] = {0, 3, 1, 2};
-	struct tensor *b = op_embed(t, param(m, "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", 2, table), bucket);
+	struct tensor *b = op_embed(t, layer_param(l, "block.0.layer.0.SelfAttention.relative_attention_bias.weight", 2, table), bucket);
 
 	b = op_copy(t, op_permute(t, op_reshape(t, b, 4, square), order));
 	return op_add(t, op_copy(t, op_repeat(t, b)), op_reshape(t, mask, 4, keys));
 }
 
-static struct tensor *attention(struct t5 *m, int64_t i, struct tensor *x, struct tensor *bias)
+static struct tensor *attention(const struct layers *l, const struct t5_config *c, struct tensor *x, struct tensor *bias)
 {
-	static const char *const in[3] = {"0.SelfAttention.q", "0.SelfAttention.k", "0.SelfAttention.v"};
-	const struct t5_config *c = &m->c;
-	struct tape *t = m->f.tape;
+	static const char *const in[3] = {"SelfAttention.q", "SelfAttention.k", "SelfAttention.v"};
+	struct tape *t = l->t;
 	int64_t inner = c->heads * c->width, heads[4] = {x->shape[0], x->shape[1], c->heads, c->width};
 	int64_t flat[3] = {x->shape[0], x->shape[1], inner};
 	struct tensor *qkv[3], *h;
-	char name[96];
 
 	for (int k = 0; k < 3; k++)
-		qkv[k] = op_reshape(t, forward_linear(&m->f, x, in_block(name, sizeof name, i, in[k]), inner, 0, -1), 4, heads);
+		qkv[k] = op_reshape(t, layer_linear(l, x, in[k], &(struct linear){.out = inner, .no_bias = 1}), 4, heads);
 	h = op_reshape(t, op_attention_bias(t, qkv[0], qkv[1], qkv[2], bias, 1, 0), 3, flat);
-	return forward_linear(&m->f, h, in_block(name, sizeof name, i, "0.SelfAttention.o"), c->hidden, 0, -1);
+	return layer_linear(l, h, "SelfAttention.o", &(struct linear){.out = c->hidden, .no_bias = 1});
 }
 
-static struct tensor *perceptron(struct t5 *m, int64_t i, struct tensor *x)
+static struct tensor *perceptron(const struct layers *l, const struct t5_config *c, struct tensor *x)
 {
-	char name[96];
-	struct tensor *gate = forward_linear(&m->f, x, in_block(name, sizeof name, i, "1.DenseReluDense.wi_0"), m->c.wide, 0, UNARY_GELU_TANH);
-	struct tensor *h = forward_linear(&m->f, x, in_block(name, sizeof name, i, "1.DenseReluDense.wi_1"), m->c.wide, 0, -1);
+	struct linear wide = {.out = c->wide, .no_bias = 1, .act = UNARY_GELU_TANH + 1};
+	struct tensor *gate = layer_linear(l, x, "DenseReluDense.wi_0", &wide), *h;
 
-	return forward_linear(&m->f, op_mul(m->f.tape, gate, h), in_block(name, sizeof name, i, "1.DenseReluDense.wo"), m->c.hidden, 0, -1);
+	wide.act = 0;
+	h = layer_linear(l, x, "DenseReluDense.wi_1", &wide);
+	return layer_linear(l, op_mul(l->t, gate, h), "DenseReluDense.wo", &(struct linear){.out = c->hidden, .no_bias = 1});
 }
 
-static void record(struct t5 *m, int64_t capacity, enum compact_type bulk, struct device *d)
+static void record(struct recording *r, const void *config, const int64_t *size)
 {
-	const struct t5_config *c = &m->c;
-	struct tape *t;
-	int64_t n = c->tokens, pairs[1] = {n * n}, flat[1] = {capacity * n}, table[2] = {c->vocabulary, c->hidden};
-	int64_t tokens[3] = {capacity, n, c->hidden};
-	struct tensor *ids, *mask, *bucket, *bias, *h;
-	char name[96];
+	const struct t5_config *c = config;
+	struct layers encoder = layers_in(&r->l, "encoder.");
+	struct tape *t = r->l.t;
+	int64_t n = c->tokens, pairs[1] = {n * n}, flat[1] = {r->capacity * n}, table[2] = {c->vocabulary, c->hidden};
+	int64_t tokens[3] = {r->capacity, n, c->hidden};
+	struct tensor *ids = recording_input(r, DT_I32, 1, &n, 1), *mask = recording_input(r, DT_F32, 1, &n, 1);
+	struct tensor *bucket = recording_input(r, DT_I32, 1, pairs, 0), *bias, *h;
 
-	forward_begin(&m->f, capacity, bulk, d);
-	t = m->f.tape;
-	ids = forward_input(&m->f, DT_I32, 1, &n, 1);
-	mask = forward_input(&m->f, DT_F32, 1, &n, 1);
-	bucket = forward_input(&m->f, DT_I32, 1, pairs, 0);
-	h = op_embed(t, param(m, "shared.weight", 2, table), op_reshape(t, ids, 1, flat));
+	(void)size;
+	h = op_embed(t, layer_param(&r->l, "shared.weight", 2, table), op_reshape(t, ids, 1, flat));
 	h = op_reshape(t, h, 3, tokens);
-	bias = record_bias(m, bucket, mask);
+	bias = record_bias(&encoder, c, bucket, mask);
 	for (int64_t i = 0; i < c->depth; i++) {
-		h = op_add(t, h, attention(m, i, norm(m, h, in_block(name, sizeof name, i, "0.layer_norm.weight")), bias));
-		h = op_add(t, h, perceptron(m, i, norm(m, h, in_block(name, sizeof name, i, "1.layer_norm.weight"))));
+		struct layers look = layers_in(&encoder, "block.%d.layer.0.", (int)i), think = layers_in(&encoder, "block.%d.layer.1.", (int)i);
+
+		h = op_add(t, h, attention(&look, c, layer_rms(&look, h, "layer_norm", c->eps), bias));
+		h = op_add(t, h, perceptron(&think, c, layer_rms(&think, h, "layer_norm", c->eps)));
 	}
-	forward_output(&m->f, norm(m, h, "encoder.final_layer_norm.weight"));
+	recording_output(r, op_copy(t, layer_rms(&encoder, h, "final_layer_norm", c->eps)));
 }
 
 void t5_params(const struct t5_config *c, struct params *p)
 {
-	struct device *d = device_cpu(NULL, DT_F32);
-	struct t5 m = {.c = *c};
-
-	record(&m, 1, COMPACT_NONE, d);
-	*p = m.f.params;
-	memset(&m.f.params, 0, sizeof m.f.params);
-	params_layout(p);
-	forward_release(&m.f);
-	device_free(d);
+	runner_params(record, c, NULL, p);
 }
 
 /* The embedding is `shared`, or the encoder's own; a file may hold both, and the decoder. */
@@ -162,7 +135,7 @@ static void set_buckets(struct t5 *m)
 	for (int64_t q = 0; q < n; q++)
 		for (int64_t k = 0; k < n; k++)
 			b[q * n + k] = t5_bucket(&m->c, k - q);
-	forward_set(&m->f, 2, b);
+	runner_set(m->net, 2, b);
 	mem_free(b);
 }
 
@@ -182,13 +155,15 @@ struct t5 *t5_open(const char *dir, int64_t tokens, int64_t capacity, enum compa
 	}
 	if (!o || t5_from_json(o, path, &m->c, e) || !(s = weightfile_load(dir, NULL, e)))
 		goto out;
-	record(m, capacity, bulk, d);
-	if (forward_load(&m->f, s, names, 2, dir, e))
+	if (!(m->net = runner_new(record, &m->c, NULL, capacity, bulk, d, e))) {
+		st_free(s);
+		goto out;
+	}
+	if (runner_weights(m->net, s, dir, names, 2, e) || runner_load(m->net, NULL, NULL, e))
 		goto out;
 	set_buckets(m);
 	rc = 0;
 out:
-	st_free(s);
 	json_decref(o);
 	mem_free(path);
 	if (!rc)
@@ -200,7 +175,7 @@ out:
 void t5_free(struct t5 *m)
 {
 	if (m)
-		forward_release(&m->f);
+		runner_free(m->net);
 	mem_free(m);
 }
 
@@ -211,7 +186,7 @@ const struct t5_config *t5_config(const struct t5 *m)
 
 int64_t t5_bytes(const struct t5 *m)
 {
-	return forward_bytes(&m->f);
+	return runner_bytes(m->net);
 }
 
 void t5_run(struct t5 *m, int64_t n, const int32_t *ids, const int32_t *length, float *hidden)
@@ -222,6 +197,6 @@ void t5_run(struct t5 *m, int64_t n, const int32_t *ids, const int32_t *length, 
 	for (int64_t i = 0; length && i < n; i++)
 		for (int64_t k = length[i]; k < tokens; k++)
 			mask[i * tokens + k] = PADDING;
-	forward_run(&m->f, n, (const void *const[]){ids, mask, NULL}, (float *const[]){hidden, NULL});
+	runner_run(m->net, n, (const void *const[]){ids, mask, NULL}, (float *const[]){hidden, NULL});
 	mem_free(mask);
 }

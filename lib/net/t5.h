@@ -22,8 +22,8 @@ int t5_from_json(const json_t *o, const char *where, struct t5_config *c, struct
 
 struct t5;
 
-/* A folder of transformers, the encoder alone or the whole model, for texts of `tokens`. */
-/* bulk: of the matrices, as forward_begin takes it. */
+/* A folder of transformers, the encoder alone or the whole model, for texts of `tokens`. bulk: how matrices are held, as runner_new takes
+ * it. */
 struct t5 *t5_open(const char *dir, int64_t tokens, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e);
 void t5_free(struct t5 *m);
 const struct t5_config *t5_config(const struct t5 *m);

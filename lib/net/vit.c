@@ -11,13 +11,12 @@
 #include "core/str.h"
 #include "file/fileio.h"
 #include "file/weightfile.h"
-#include "net/forward.h"
-#include "tape/ops.h"
+#include "net/runner.h"
 
 struct vit {
 	struct vit_config c;
 	enum vit_tokens tokens;
-	struct forward f;
+	struct runner *net;
 };
 
 static const struct {
@@ -157,107 +156,88 @@ static int resampled(const struct vit_config *c)
 	return c->size / c->patch != c->grid;
 }
 
-static struct tensor *param(struct vit *v, const char *name, int rank, const int64_t *shape)
+/* The class token, registers and patches, with positions: registers have none. weights: NULL, or how positions come to another size. */
+static struct tensor *record_tokens(const struct layers *l, const struct vit_config *c, struct tensor *x, struct tensor *weights)
 {
-	return tape_param(v->f.tape, &v->f.params, name, rank, shape, 0, (struct init){.kind = INIT_ZERO});
-}
-
-/* The class token, registers and patches, with positions: registers have none. */
-static struct tensor *record_tokens(struct vit *v, struct tensor *x, struct tensor *weights)
-{
-	const struct vit_config *c = &v->c;
-	struct tape *t = v->f.tape;
+	struct tape *t = l->t;
 	int first = !(c->timm && c->registers); /* the class token has a place in the table */
 	int64_t h = c->hidden, cells = c->grid * c->grid, table[3] = {1, first + cells, h}, one[3] = {1, 1, h}, flat[2] = {cells, h};
 	int64_t registers[3] = {1, c->registers, h}, mask[2] = {1, h};
-	struct tensor *patches = forward_patches(&v->f, x, "patch_embed.proj", h, c->patch, 1), *pos, *rest, *class, *part[3];
+	struct tensor *patches = layer_patches(l, x, "patch_embed.proj", h, c->patch, 1), *pos, *rest, *class, *part[3];
 	int n = 0;
 
-	pos = param(v, "pos_embed", 3, table);
+	pos = layer_param(l, "pos_embed", 3, table);
 	rest = op_slice(t, pos, 1, first, cells);
 	if (weights)
 		rest = op_matmul(t, weights, 0, op_reshape(t, rest, 2, flat), 0, 1);
-	class = param(v, "cls_token", 3, one);
+	class = layer_param(l, "cls_token", 3, one);
 	part[n++] = op_repeat(t, first ? op_add(t, class, op_slice(t, pos, 1, 0, 1)) : class);
 	if (c->mask_token)
-		param(v, "mask_token", 2, mask);
+		layer_param(l, "mask_token", 2, mask);
 	if (c->registers)
-		part[n++] = op_repeat(t, param(v, c->timm ? "reg_token" : "register_tokens", 3, registers));
+		part[n++] = op_repeat(t, layer_param(l, c->timm ? "reg_token" : "register_tokens", 3, registers));
 	part[n++] = op_add(t, patches, rest);
 	return op_concat(t, 1, n, part);
 }
 
-static struct tensor *perceptron(struct vit *v, int64_t i, struct tensor *x)
+static struct tensor *perceptron(const struct layers *l, const struct vit_config *c, struct tensor *x)
 {
-	const struct vit_config *c = &v->c;
-	struct tape *t = v->f.tape;
-	char name[96];
+	struct tape *t = l->t;
 
 	if (!c->swiglu) {
-		x = forward_linear(&v->f, x, forward_name(name, sizeof name, "blocks.%d.mlp.fc1", i), c->wide, 1, UNARY_GELU_ERF);
-		return forward_linear(&v->f, x, forward_name(name, sizeof name, "blocks.%d.mlp.fc2", i), c->hidden, 1, -1);
+		x = layer_linear(l, x, "mlp.fc1", &(struct linear){.out = c->wide, .act = UNARY_GELU_ERF + 1});
+		return layer_linear(l, x, "mlp.fc2", &(struct linear){.out = c->hidden});
 	}
-	x = forward_linear(&v->f, x, forward_name(name, sizeof name, c->timm ? "blocks.%d.mlp.fc1" : "blocks.%d.mlp.w12", i), 2 * c->wide, 1, -1);
+	x = layer_linear(l, x, c->timm ? "mlp.fc1" : "mlp.w12", &(struct linear){.out = 2 * c->wide});
 	x = op_mul(t, op_unary(t, op_slice(t, x, 2, 0, c->wide), UNARY_SILU), op_slice(t, x, 2, c->wide, c->wide));
-	return forward_linear(&v->f, x, forward_name(name, sizeof name, c->timm ? "blocks.%d.mlp.fc2" : "blocks.%d.mlp.w3", i), c->hidden, 1, -1);
+	return layer_linear(l, x, c->timm ? "mlp.fc2" : "mlp.w3", &(struct linear){.out = c->hidden});
 }
 
 /* x + scale h. */
-static struct tensor *residual(struct vit *v, struct tensor *x, struct tensor *h, const char *format, int64_t i)
+static struct tensor *residual(const struct layers *l, const struct vit_config *c, struct tensor *x, struct tensor *h, const char *scale)
 {
-	char name[96];
-
-	if (!v->c.layer_scale)
-		return op_add(v->f.tape, x, h);
-	return op_gate(v->f.tape, x, param(v, forward_name(name, sizeof name, format, i), 1, &v->c.hidden), h);
+	return c->layer_scale ? op_gate(l->t, x, layer_param(l, scale, 1, &c->hidden), h) : op_add(l->t, x, h);
 }
 
-static struct tensor *block(struct vit *v, int64_t i, struct tensor *x)
+/* `read`: tokens that someone reads after the block. */
+static struct tensor *block(const struct layers *l, const struct vit_config *c, struct tensor *x, int64_t read)
 {
-	char name[96], weight[96], bias[96];
-	int64_t kept = v->tokens == VIT_CLASS && i == v->c.depth - 1 ? 1 : x->shape[1]; /* tokens that someone reads after it */
-	struct tensor *h = forward_norm(&v->f, x, forward_name(name, sizeof name, "blocks.%d.norm1", i), v->c.eps);
+	struct tensor *h = layer_norm(l, x, "norm1", c->eps);
 
-	forward_name(weight, sizeof weight, "blocks.%d.attn.qkv.weight", i);
-	forward_name(bias, sizeof bias, "blocks.%d.attn.qkv.bias", i);
-	h = forward_attention(&v->f, h, weight, bias, forward_name(name, sizeof name, "blocks.%d.attn.proj", i), v->c.heads, kept,
-	                      0);
-	x = residual(v, kept < x->shape[1] ? op_slice(v->f.tape, x, 1, 0, kept) : x, h, "blocks.%d.ls1.gamma", i);
-	h = perceptron(v, i, forward_norm(&v->f, x, forward_name(name, sizeof name, "blocks.%d.norm2", i), v->c.eps));
-	return residual(v, x, h, "blocks.%d.ls2.gamma", i);
+	h = layer_attention(l, h, &(struct attention){.weight = "attn.qkv.weight", .bias = "attn.qkv.bias", .out = "attn.proj",
+	                                              .heads = c->heads, .queries = read});
+	x = residual(l, c, read < x->shape[1] ? op_slice(l->t, x, 1, 0, read) : x, h, "ls1.gamma");
+	h = perceptron(l, c, layer_norm(l, x, "norm2", c->eps));
+	return residual(l, c, x, h, "ls2.gamma");
 }
 
-static void record(struct vit *v, int64_t capacity, enum compact_type bulk, struct device *d)
+static void record(struct recording *r, const void *config, const int64_t *size)
 {
+	const struct vit *v = config;
 	const struct vit_config *c = &v->c;
+	struct tape *t = r->l.t;
 	int64_t n = c->size / c->patch, x[3] = {c->channels, c->size, c->size}, w[2] = {n * n, c->grid * c->grid};
-	int64_t flat[2] = {capacity, c->hidden};
-	struct tensor *pixels, *weights = NULL, *h;
+	int64_t flat[2] = {r->capacity, c->hidden};
+	struct tensor *pixels = recording_input(r, DT_F32, 3, x, 1), *weights = NULL, *h;
 
-	forward_begin(&v->f, capacity, bulk, d);
-	pixels = forward_input(&v->f, DT_F32, 3, x, 1);
+	(void)size;
 	if (resampled(c))
-		weights = forward_input(&v->f, DT_F32, 2, w, 0);
-	h = record_tokens(v, pixels, weights);
-	for (int64_t i = 0; i < c->depth; i++)
-		h = block(v, i, h);
-	h = forward_norm(&v->f, h, "norm", c->eps);
-	forward_output(&v->f, op_reshape(v->f.tape, op_slice(v->f.tape, h, 1, 0, 1), 2, flat));
+		weights = recording_input(r, DT_F32, 2, w, 0);
+	h = record_tokens(&r->l, c, pixels, weights);
+	for (int64_t i = 0; i < c->depth; i++) {
+		struct layers l = layers_in(&r->l, "blocks.%d.", (int)i);
+
+		h = block(&l, c, h, v->tokens == VIT_CLASS && i == c->depth - 1 ? 1 : h->shape[1]);
+	}
+	h = layer_norm(&r->l, h, "norm", c->eps);
+	recording_output(r, op_copy(t, op_reshape(t, op_slice(t, h, 1, 0, 1), 2, flat)));
 	if (v->tokens == VIT_ALL)
-		forward_output(&v->f, op_slice(v->f.tape, h, 1, 1 + c->registers, n * n));
+		recording_output(r, op_copy(t, op_slice(t, h, 1, 1 + c->registers, n * n)));
 }
 
 void vit_params(const struct vit_config *c, struct params *p)
 {
-	struct device *d = device_cpu(NULL, DT_F32);
-	struct vit v = {.c = *c};
-
-	record(&v, 1, COMPACT_NONE, d);
-	*p = v.f.params;
-	memset(&v.f.params, 0, sizeof v.f.params);
-	params_layout(p);
-	forward_release(&v.f);
-	device_free(d);
+	runner_params(record, &(struct vit){.c = *c}, NULL, p);
 }
 
 #define LAYER "encoder.layer.#."
@@ -295,7 +275,7 @@ static int set_positions(struct vit *v, struct err *e)
 				for (int64_t a = 0; a < g; a++)
 					for (int64_t b = 0; b < g; b++)
 						both[k++] = w[y * g + a] * w[x * g + b];
-		forward_set(&v->f, 1, both);
+		runner_set(v->net, 1, both);
 	}
 	mem_free(w);
 	mem_free(both);
@@ -308,18 +288,17 @@ static struct vit *make(const struct vit_config *c, struct safetensors *s, const
 {
 	static const struct renames *const known[] = {&transformers_names};
 	struct vit *v = mem_zalloc(1, sizeof *v);
+	int rc = -1;
 
 	v->c = *c;
 	v->tokens = tokens;
-	if (vit_check(c, e))
-		goto fail;
-	record(v, capacity, bulk, d);
-	if (forward_load(&v->f, s, known, 1, where, e) || (resampled(c) && set_positions(v, e)))
-		goto fail;
+	if (!vit_check(c, e) && (v->net = runner_new(record, v, NULL, capacity, bulk, d, e))) {
+		rc = runner_weights(v->net, s, where, known, 1, e) || runner_load(v->net, NULL, NULL, e) || (resampled(c) && set_positions(v, e)) ? -1 : 0;
+		s = NULL;
+	}
 	st_free(s);
-	return v;
-fail:
-	st_free(s);
+	if (!rc)
+		return v;
 	vit_free(v);
 	return NULL;
 }
@@ -367,8 +346,11 @@ int vit_from_weights(const struct safetensors *s, const char *where, struct vit_
 	if (c->hidden % 64 || c->grid * c->grid != rows)
 		return err_set(e, ERR_DATA, "%s: a width of %lld and %lld places of patches are no DINOv2's, whose heads are 64 wide and whose "
 		               "table is square", where, (long long)c->hidden, (long long)rows);
-	while (c->depth < 1000 && st_find(s, forward_name(name, sizeof name, "blocks.%d.norm1.weight", c->depth)))
-		c->depth++;
+	for (;; c->depth++) {
+		snprintf(name, sizeof name, "blocks.%d.norm1.weight", (int)c->depth);
+		if (c->depth == 1000 || !st_find(s, name))
+			break;
+	}
 	c->offset = timm || c->registers ? 0 : .1;
 	c->antialias = timm || c->registers;
 	return 0;
@@ -407,7 +389,7 @@ struct vit *vit_open(const char *path, int64_t size, enum vit_tokens tokens, int
 void vit_free(struct vit *v)
 {
 	if (v)
-		forward_release(&v->f);
+		runner_free(v->net);
 	mem_free(v);
 }
 
@@ -419,5 +401,5 @@ const struct vit_config *vit_config(const struct vit *v)
 void vit_run(struct vit *v, int64_t n, const float *pixels, float *class_token, float *patches)
 {
 	assert(!patches || v->tokens == VIT_ALL);
-	forward_run(&v->f, n, (const void *const[]){pixels, NULL}, (float *const[]){class_token, patches});
+	runner_run(v->net, n, (const void *const[]){pixels, NULL}, (float *const[]){class_token, patches});
 }

@@ -41,7 +41,7 @@ struct vit;
 enum vit_tokens { VIT_ALL, VIT_CLASS };
 
 /* The weights are a file of any kind weightfile_open reads, under the names of torch.hub, transformers or timm, or a folder with one.
- * bulk: of the matrices, as forward_begin takes it. */
+ * bulk: of the matrices, as runner_new takes it. */
 struct vit *vit_new(const struct vit_config *c, const char *weights, enum vit_tokens tokens, int64_t capacity, enum compact_type bulk,
                     struct device *d, struct err *e);
 /* A folder of transformers (vit_from_json); or one of timm's hub, or a file or folder of weights alone (vit_from_weights). size 0: 224. */

@@ -32,8 +32,12 @@ static int make_parts(struct compact *w, enum compact_type type, const float *vi
 int weightstore_matrices(const struct weightstore *w, const struct params *p, const float *(*view)(void *arg, const struct param *q),
                          void *arg, struct compact **out, struct err *e)
 {
-	*out = w->bulk ? mem_zalloc((size_t)p->parts, sizeof **out) : NULL;
-	for (int i = 0; w->bulk && i < p->n; i++) {
+	int any = 0;
+
+	for (int i = 0; w->bulk && i < p->n; i++)
+		any |= p->v[i].flags & PARAM_BULK;
+	*out = any ? mem_zalloc((size_t)p->parts, sizeof **out) : NULL;
+	for (int i = 0; any && i < p->n; i++) {
 		const struct param *q = &p->v[i];
 
 		if ((q->flags & PARAM_BULK) && make_parts(&(*out)[q->part], w->bulk, w->bulk == COMPACT_VIEW ? view(arg, q) : NULL, q, e))
@@ -62,7 +66,7 @@ void weightstore_layout(struct weightstore *w, struct params *p, struct tape *t,
 {
 	if (w->bulk)
 		params_layout_but(p, PARAM_BULK);
-	w->plain = w->bf16 ? params_layout_apart(p, PARAM_BULK) : p->total;
+	w->plain = w->bf16 ? params_layout_apart(p, PARAM_BULK | PARAM_CONV) : p->total;
 	tape_layout(t, d, &(struct plan_options){.bf16 = w->bf16, .bf16_weights = w->bf16});
 }
 

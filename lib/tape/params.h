@@ -12,8 +12,9 @@
 enum {
 	PARAM_DECAY = 1,  /* weight decay applies */
 	PARAM_FROZEN = 2, /* stored, not trained: no gradient (position tables) */
-	PARAM_BULK = 4,   /* a matrix that op_linear alone reads, or op_conv, and of which a network is mostly made: may be held in few bytes */
+	PARAM_BULK = 4,   /* a matrix that op_linear alone reads, and of which a network is mostly made: may be held in few bytes */
 	PARAM_THIRDS = 8, /* op_linear reads it as three matrices, of a third of its rows each, never as one */
+	PARAM_CONV = 16,  /* [O, kh, kw, C], which op_conv alone reads; files hold it as [O, C, kh, kw] */
 };
 
 enum init_kind {

@@ -26,36 +26,37 @@ struct layer {
 	int64_t out, kh, kw;
 };
 
-static int one_layer(const void *config, const struct layers *l, struct tensor *x, struct tensor **out)
+static void one_layer(struct recording *r, const void *config, const int64_t *size)
 {
 	const struct layer *c = config;
+	const struct layers *l = &r->l;
+	struct tensor *x = recording_input(r, DT_F32, 3, size, 1);
 
 	x = op_reshape(l->t, x, 4, (int64_t[]){x->shape[0], x->shape[2], x->shape[3], x->shape[1]}); /* the values do not matter */
-	out[0] = layer_conv(l, x, "conv", &(struct conv){.out = c->out, .kh = c->kh, .kw = c->kw,
-	                                                 .pad = {c->kh / 2, c->kw / 2, c->kh / 2, c->kw / 2}});
-	return 1;
+	recording_output(r, layer_conv(l, x, "conv", &(struct conv){.out = c->out, .kh = c->kh, .kw = c->kw,
+	                                                            .pad = {c->kh / 2, c->kw / 2, c->kh / 2, c->kw / 2}}));
 }
 
 static const struct {
 	const char *name;
-	int (*record)(const void *config, const struct layers *l, struct tensor *x, struct tensor **out);
+	runner_record *record;
 	const void *config;
-	int64_t batch, channels, h, w;
+	int64_t batch, size[3];
 } works[] = {
-    {"conv 3x3 128 at 128x128", one_layer, &(struct layer){128, 3, 3}, 1, 128, 128, 128},
-    {"conv 3x3 512 at 32x32", one_layer, &(struct layer){512, 3, 3}, 1, 512, 32, 32},
-    {"conv 3x3 64 at 128x128", one_layer, &(struct layer){64, 3, 3}, 1, 64, 128, 128},
-    {"conv 1x7 160 at 17x17", one_layer, &(struct layer){160, 1, 7}, 8, 160, 17, 17},
-    {"conv 1x1 2048 at 8x8", one_layer, &(struct layer){320, 1, 1}, 8, 2048, 8, 8},
-    {"vae sd encode 128", autokl_encoder, &sd, 1, 3, 128, 128},
-    {"vae sd decode 128", autokl_decoder, &sd, 1, 4, 16, 16},
-    {"taesd encode 256", autotiny_encoder, &taesd, 1, 3, 256, 256},
-    {"taesd decode 256", autotiny_decoder, &taesd, 1, 4, 32, 32},
-    {"inception", inception_record, NULL, 8, 3, 299, 299},
+    {"conv 3x3 128 at 128x128", one_layer, &(struct layer){128, 3, 3}, 1, {128, 128, 128}},
+    {"conv 3x3 512 at 32x32", one_layer, &(struct layer){512, 3, 3}, 1, {512, 32, 32}},
+    {"conv 3x3 64 at 128x128", one_layer, &(struct layer){64, 3, 3}, 1, {64, 128, 128}},
+    {"conv 1x7 160 at 17x17", one_layer, &(struct layer){160, 1, 7}, 8, {160, 17, 17}},
+    {"conv 1x1 2048 at 8x8", one_layer, &(struct layer){320, 1, 1}, 8, {2048, 8, 8}},
+    {"vae sd encode 128", autokl_encoder, &sd, 1, {3, 128, 128}},
+    {"vae sd decode 128", autokl_decoder, &sd, 1, {4, 16, 16}},
+    {"taesd encode 256", autotiny_encoder, &taesd, 1, {3, 256, 256}},
+    {"taesd decode 256", autotiny_decoder, &taesd, 1, {4, 32, 32}},
+    {"inception", inception_record, NULL, 8, {3, 299, 299}},
 };
 
 struct setup {
-	struct convnet net;
+	struct runner *net;
 	float *x;
 	int64_t batch;
 };
@@ -68,10 +69,9 @@ static void must(int rc, const struct err *e)
 	}
 }
 
-static int random_values(const void *config, struct weights *file, const struct param *p, float *out, struct err *e)
+static int random_values(void *arg, const struct param *p, float *out, struct err *e)
 {
-	(void)config;
-	(void)file;
+	(void)arg;
 	(void)e;
 	rng_normal(out, (size_t)p->count, 1, RNG_TEST, (uint64_t)p->count, 0);
 	for (int64_t i = 0; p->rank > 1 && i < p->count; i++)
@@ -82,31 +82,28 @@ static int random_values(const void *config, struct weights *file, const struct 
 static void run(void *arg)
 {
 	struct setup *s = arg;
-	struct device *d = s->net.device;
 
-	device_put(d, s->net.place, s->x, (size_t)(s->batch * s->net.channels * s->net.height * s->net.width) * sizeof *s->x);
-	tape_run(s->net.tape, s->batch, 0, tape_mark(s->net.tape));
+	runner_run(s->net, s->batch, (const void *const[]){s->x}, (float *const[RUNNER_OUTPUTS]){NULL});
 }
 
 static void measure(struct bench *b, size_t i)
 {
 	struct device *d = device_cpu(b->pool, DT_F32);
-	int64_t pixels = works[i].channels * works[i].h * works[i].w;
+	int64_t pixels = works[i].size[0] * works[i].size[1] * works[i].size[2];
 	struct setup s = {.batch = works[i].batch};
 	struct duty work = {run, &s, 0};
 	struct err e = {0};
 	struct reading r;
 
-	convnet_init(&s.net, works[i].record, works[i].config, s.batch, COMPACT_NONE, d);
-	must(convnet_load(&s.net, works[i].channels, works[i].h, works[i].w, random_values, NULL, &e), &e);
-	must(convnet_plan(&s.net, works[i].channels, works[i].h, works[i].w, &e), &e);
+	s.net = runner_new(works[i].record, works[i].config, works[i].size, s.batch, COMPACT_NONE, d, &e);
+	must(!s.net || runner_fill(s.net, random_values, NULL, &e) || runner_plan(s.net, works[i].size, &e), &e);
 	s.x = mem_alloc((size_t)(s.batch * pixels) * sizeof *s.x);
 	rng_normal(s.x, (size_t)(s.batch * pixels), 2, RNG_TEST, 0, 0);
-	work.amount = (double)s.batch * convnet_flops(&s.net);
+	work.amount = (double)s.batch * runner_flops(s.net);
 	r = bench_read(b, &work, yard_product(b), .05, 4);
 	bench_print(works[i].name, r.rate / work.amount * (double)s.batch, "pictures/s", &r);
 	mem_free(s.x);
-	convnet_release(&s.net);
+	runner_free(s.net);
 	device_free(d);
 }
 

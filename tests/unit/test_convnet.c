@@ -447,24 +447,20 @@ static int64_t counted(const char *text, int half)
 	struct err e = {0};
 	struct autoencoder_config c;
 	struct params p = {0};
-	struct layers l = {tape_new(DT_F32, 1), &p};
 	json_t *o = json_loads(text, 0, NULL);
-	int64_t n, shape[4] = {1, 3, 16, 16};
-	struct tensor *out[CONVNET_OUT];
+	int64_t n, size[3] = {3, 16, 16};
 	int tiny_kind;
 
 	assert_int_equal(autoencoder_parse(o, "here", &c, &e), 0);
 	tiny_kind = c.kind == AUTOENCODER_TINY;
 	if (half == AUTOENCODER_DECODE) {
-		shape[1] = c.latent_channels;
-		shape[2] = shape[3] = 2;
+		size[0] = c.latent_channels;
+		size[1] = size[2] = 2;
 	}
-	(half == AUTOENCODER_ENCODE ? (tiny_kind ? autotiny_encoder : autokl_encoder)
-	                            : (tiny_kind ? autotiny_decoder : autokl_decoder))(&c, &l, tape_input(l.t, DT_F32, 4, shape, TAPE_BATCHED), out);
-	params_layout(&p);
+	runner_params(half == AUTOENCODER_ENCODE ? (tiny_kind ? autotiny_encoder : autokl_encoder)
+	                                         : (tiny_kind ? autotiny_decoder : autokl_decoder), &c, size, &p);
 	n = params_count(&p, 0);
 	params_release(&p);
-	tape_free(l.t);
 	json_decref(o);
 	return n;
 }
@@ -549,22 +545,19 @@ static void inception(void **state)
 {
 	static struct drawing d;
 	struct err e = {0};
-	int64_t shape[4] = {1, 3, 299, 299}, area = 3 * 299 * 299;
+	int64_t size[3] = {3, 299, 299}, area = 3 * 299 * 299;
 	struct params p = {0};
-	struct layers l = {tape_new(DT_F32, 1), &p};
-	struct tensor *out[CONVNET_OUT];
 	struct inception_result r = {room("inception/features"), room("inception/logits"), room("inception/spatial")};
 	struct inception *n;
 	float *x = mem_alloc((size_t)area * sizeof *x);
 	char *path;
 
 	(void)state;
-	inception_record(NULL, &l, tape_input(l.t, DT_F32, 4, shape, TAPE_BATCHED), out);
+	runner_params(inception_record, NULL, size, &p);
 	for (int i = 0; i < p.n; i++)
 		if (p.v[i].rank == 4)
 			add_unit(&d, &p.v[i]);
 	add(&d, "fc.weight", 2, (int64_t[]){1008, 2048}, he(2048), 0);
-	tape_free(l.t);
 	params_release(&p);
 	path = save(&d, "inception.safetensors");
 	if (!(n = inception_open(path, 1, COMPACT_NONE, device, &e)))

@@ -1,0 +1,75 @@
+/* Layers that networks are recorded with. A layer called NAME has the parameters NAME.weight and NAME.bias, with the shapes that PyTorch
+ * gives them, in the scope of the block it is in:
+ *
+ *     struct layers b = layers_in(l, "blocks.%d.", i);
+ *     h = layer_norm(&b, x, "norm1", 1e-6);                                      blocks.3.norm1.weight, blocks.3.norm1.bias
+ *     h = layer_linear(&b, h, "mlp.fc1", &(struct linear){.out = 4 * width});   blocks.3.mlp.fc1.weight, .. */
+#ifndef DDM_NET_LAYERS_H
+#define DDM_NET_LAYERS_H
+
+#include "tape/ops.h"
+#include "tape/tape.h"
+
+/* A recording in progress. */
+struct layers {
+	struct tape *t;
+	struct params *p;
+	char scope[64]; /* comes before every name */
+};
+
+/* The same recording in a scope of its own below l's: its scope and the formatted text, which ends with a dot. */
+struct layers layers_in(const struct layers *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A parameter by its whole name in the scope. */
+struct tensor *layer_param(const struct layers *l, const char *name, int rank, const int64_t *shape);
+
+/* ---- any shape; the last dimension holds the channels ---- */
+
+struct linear {
+	int64_t out;
+	int act;     /* enum unary + 1, or 0 */
+	int no_bias;
+	int edge;    /* at the network's edge, where rounding costs most: always float, not PARAM_BULK */
+};
+
+struct tensor *layer_linear(const struct layers *l, struct tensor *x, const char *name, const struct linear *o);
+struct tensor *layer_norm(const struct layers *l, struct tensor *x, const char *name, double eps); /* LayerNorm */
+struct tensor *layer_rms(const struct layers *l, struct tensor *x, const char *name, double eps);  /* RMSNorm: NAME.weight alone */
+struct tensor *layer_groupnorm(const struct layers *l, struct tensor *x, const char *name, int64_t groups, double eps, int act);
+
+/* ---- tokens (B, T, H) ---- */
+
+/* Patches of a picture (B, C, S, S) through a linear layer, whose weight is [hidden, C, patch, patch]: (B, (S / patch)^2, hidden). */
+struct tensor *layer_patches(const struct layers *l, struct tensor *x, const char *name, int64_t hidden, int64_t patch, int bias);
+
+/* Multi-head self-attention. */
+struct attention {
+	const char *weight, *bias; /* whole names of queries, keys and values in one: [3 H, H], [3 H] */
+	const char *out;           /* the layer that follows */
+	int64_t heads;
+	int64_t queries;           /* of the first tokens alone; all of them where `causal` */
+	int causal;
+};
+
+struct tensor *layer_attention(const struct layers *l, struct tensor *x, const struct attention *a); /* (B, queries, H) */
+
+/* ---- pictures (B, H, W, C) ---- */
+
+struct conv {
+	int64_t out, kh, kw, stride; /* kw 0: as kh; stride 0: 1 */
+	struct padding pad;
+	int no_bias;
+	int act;            /* enum unary + 1, or 0 */
+	int many;           /* as op_conv_many */
+	struct tensor *add; /* to the sum before act; or NULL */
+};
+
+/* NAME.weight is PARAM_CONV. */
+struct tensor *layer_conv(const struct layers *l, struct tensor *x, const char *name, const struct conv *c);
+/* 3 x 3, the size kept; and 1 x 1. */
+struct tensor *layer_conv3(const struct layers *l, struct tensor *x, const char *name, int64_t out, int act, struct tensor *add);
+struct tensor *layer_conv1(const struct layers *l, struct tensor *x, const char *name, int64_t out, int act);
+struct tensor *channels_last(struct tape *t, struct tensor *x);  /* (B, C, H, W) to (B, H, W, C) */
+struct tensor *channels_first(struct tape *t, struct tensor *x); /* (B, H, W, C) to (B, C, H, W), contiguous */
+
+#endif

@@ -1,0 +1,477 @@
+/* Records networks that are used and not trained, and owns their weights, work space, inputs and batches. */
+#include "net/runner.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "core/mem.h"
+
+/* A network without its weights, which runners of the same network share: they run one after the other. */
+struct network {
+	int users;
+	runner_record *record;
+	struct device *device;
+	struct weightstore store;
+	struct params params;
+	struct recording c;
+	void *place[RUNNER_INPUTS];    /* of the inputs, on the device */
+	int any_size;                  /* pictures may have any: */
+	int64_t size[3];               /* of the recording */
+	int laid_out, allocated;
+	double flops;
+};
+
+struct runner {
+	const void *config; /* borrowed */
+	struct network *net;
+	struct safetensors *file;     /* until the weights are loaded, or as long as matrices are views of it */
+	const struct renames *family; /* of its names */
+	int loaded;
+	float *values;                /* weightstore_bytes, on the device */
+	struct compact *matrices;     /* by part of the table; NULL: none */
+	struct pager *pager;          /* NULL: the values are always there */
+	int page;                     /* -1: none yet */
+};
+
+/* ---- recording ---- */
+
+void recording_take(struct recording *c, struct tensor *x)
+{
+	assert(c->inputs < RUNNER_INPUTS);
+	c->input[c->inputs++] = x;
+}
+
+struct tensor *recording_input(struct recording *c, enum dtype dtype, int rank, const int64_t *shape, int batched)
+{
+	int64_t full[ARRAY_RANK] = {c->capacity};
+	struct tensor *x;
+
+	assert(rank + batched <= ARRAY_RANK);
+	for (int i = 0; i < rank; i++)
+		full[batched + i] = shape[i];
+	x = tape_input(c->l.t, dtype, rank + batched, full, batched ? TAPE_BATCHED : 0);
+	recording_take(c, x);
+	return x;
+}
+
+void recording_output(struct recording *c, struct tensor *x)
+{
+	assert(c->outputs < RUNNER_OUTPUTS && x->batched);
+	c->output[c->outputs++] = x;
+	tape_keep(c->l.t, x);
+}
+
+static void make_recording(struct network *w, const void *config, int64_t capacity)
+{
+	w->c = (struct recording){.l = {.t = tape_new(DT_F32, capacity), .p = &w->params}, .capacity = capacity};
+	w->record(&w->c, config, w->any_size ? w->size : NULL);
+	w->flops = tape_flops(w->c.l.t, 1, 0, tape_mark(w->c.l.t));
+}
+
+static void drop_recording(struct network *w)
+{
+	tape_free(w->c.l.t);
+	w->c.l.t = NULL;
+	for (int i = 0; i < RUNNER_INPUTS; i++) {
+		w->device->release(w->device, w->place[i]);
+		w->place[i] = NULL;
+	}
+	w->laid_out = w->allocated = 0;
+}
+
+static void network_drop(struct network *w)
+{
+	if (!w || --w->users)
+		return;
+	drop_recording(w);
+	params_release(&w->params);
+	mem_free(w);
+}
+
+static struct network *network_new(runner_record *record, const void *config, const int64_t *size, int64_t capacity, struct device *d)
+{
+	struct network *w = mem_zalloc(1, sizeof *w);
+
+	assert(capacity > 0 && d->real == DT_F32);
+	w->users = 1;
+	w->record = record;
+	w->device = d;
+	w->any_size = size != NULL;
+	if (size)
+		memcpy(w->size, size, sizeof w->size);
+	make_recording(w, config, capacity);
+	params_layout(&w->params);
+	return w;
+}
+
+void runner_params(runner_record *record, const void *config, const int64_t *size, struct params *p)
+{
+	struct device *d = device_cpu(NULL, DT_F32);
+	struct network *w = network_new(record, config, size, 1, d);
+
+	*p = w->params;
+	memset(&w->params, 0, sizeof w->params);
+	network_drop(w);
+	device_free(d);
+}
+
+/* ---- work space ---- */
+
+/* Of one sample, or of the whole where it is not batched. */
+static size_t bytes_of(const struct tensor *x)
+{
+	size_t n = dtype_size(x->dtype);
+
+	for (int d = x->batched; d < x->rank; d++)
+		n *= (size_t)x->shape[d];
+	return n;
+}
+
+static size_t input_bytes(const struct network *w, int i)
+{
+	const struct tensor *x = w->c.input[i];
+
+	return !x ? 0 : (x->batched ? (size_t)w->c.capacity : 1) * bytes_of(x);
+}
+
+/* Matrices are known from now on. */
+static void network_layout(struct network *w, const struct compact *matrices)
+{
+	if (w->laid_out)
+		return;
+	if (matrices)
+		tape_bind_compact(w->c.l.t, matrices);
+	weightstore_layout(&w->store, &w->params, w->c.l.t, w->device);
+	w->laid_out = 1;
+}
+
+static int network_allocate(struct network *w, struct err *e)
+{
+	struct device *d = w->device;
+
+	if (w->allocated)
+		return 0;
+	if (tape_allocate(w->c.l.t, e))
+		return -1;
+	for (int i = 0; i < w->c.inputs; i++) {
+		if (!w->c.input[i])
+			continue;
+		if (!w->place[i] && !(w->place[i] = d->alloc(d, input_bytes(w, i), "network input", e)))
+			return -1;
+		tape_bind(w->c.l.t, w->c.input[i], w->place[i]);
+	}
+	w->allocated = 1;
+	return 0;
+}
+
+int runner_plan(struct runner *r, const int64_t *size, struct err *e)
+{
+	struct network *w = r->net;
+	int known = w->params.n;
+
+	assert(w->any_size && r->loaded);
+	if (memcmp(w->size, size, sizeof w->size)) {
+		drop_recording(w);
+		memcpy(w->size, size, sizeof w->size);
+		make_recording(w, r->config, w->c.capacity);
+		assert(w->params.n == known);
+		(void)known;
+	}
+	network_layout(w, r->matrices);
+	if (!network_allocate(w, e))
+		return 0;
+	drop_recording(w);
+	make_recording(w, r->config, w->c.capacity);
+	return -1;
+}
+
+/* ---- weights ---- */
+
+struct runner *runner_new(runner_record *record, const void *config, const int64_t *size, int64_t capacity, enum compact_type bulk,
+                          struct device *d, struct err *e)
+{
+	struct weightstore store;
+	struct runner *r;
+
+	if (weightstore_choose(&store, bulk, d, e))
+		return NULL;
+	r = mem_zalloc(1, sizeof *r);
+	r->config = config;
+	r->page = -1;
+	r->net = network_new(record, config, size, capacity, d);
+	r->net->store = store;
+	return r;
+}
+
+void runner_free(struct runner *r)
+{
+	if (!r)
+		return;
+	r->net->device->release(r->net->device, r->values);
+	weightstore_drop(r->matrices, &r->net->params);
+	network_drop(r->net);
+	st_free(r->file);
+	mem_free(r);
+}
+
+/* The floats of a parameter where they lie in the file as the network reads them, or NULL. */
+static const float *in_place(const struct runner *r, const struct param *q)
+{
+	const struct st_tensor *t = r->family ? NULL : st_find(r->file, q->name);
+
+	return t && t->type == ST_F32 && (uintptr_t)t->data % sizeof(float) == 0 ? t->data : NULL;
+}
+
+static int all_in_place(const struct runner *r)
+{
+	const struct params *p = &r->net->params;
+
+	for (int i = 0; i < p->n; i++)
+		if ((p->v[i].flags & PARAM_BULK) && !in_place(r, &p->v[i]))
+			return 0;
+	return 1;
+}
+
+static const float *view(void *runner, const struct param *q)
+{
+	return in_place(runner, q);
+}
+
+int runner_weights(struct runner *r, struct safetensors *s, const char *where, const struct renames *const *families, int n, struct err *e)
+{
+	assert(!r->file && !r->loaded);
+	r->file = s;
+	r->family = renames_find(families, n, s);
+	if (renames_match(r->family, s, where, &r->net->params, e))
+		return -1;
+	if (r->net->store.bulk == COMPACT_VIEW && !all_in_place(r))
+		r->net->store.bulk = COMPACT_F32;
+	return 0;
+}
+
+int runner_alike(const struct runner *a, const struct runner *b)
+{
+	const struct network *x = a->net, *y = b->net;
+
+	return x->record == y->record && x->device == y->device && x->c.capacity == y->c.capacity && x->store.bulk == y->store.bulk &&
+	       x->store.bf16 == y->store.bf16 && !x->any_size && !y->any_size;
+}
+
+int runner_lends(const struct runner *lender, const struct runner *r)
+{
+	return lender->net->allocated && runner_alike(lender, r);
+}
+
+static void borrow(struct runner *r, const struct runner *lender)
+{
+	assert(runner_lends(lender, r));
+	network_drop(r->net);
+	r->net = lender->net;
+	r->net->users++;
+}
+
+/* Where the values go: with a pager to a page of it, in memory of the host. */
+static float *make_room(struct runner *r, struct err *e)
+{
+	struct network *w = r->net;
+	size_t bytes = weightstore_bytes(&w->store, &w->params);
+	void *page = NULL;
+
+	if (!r->pager)
+		return r->values = w->device->alloc(w->device, bytes, "weights", e);
+	return (r->page = pager_add(r->pager, bytes, &page, e)) < 0 ? NULL : page;
+}
+
+/* One after the other through memory of the host; room for all is made once the first has come. */
+static int read_values(struct runner *r, int (*fill)(void *arg, const struct param *q, float *out, struct err *e), void *arg, struct err *e)
+{
+	const struct network *w = r->net;
+	struct device *d = r->pager ? NULL : w->device;
+	float *host = weightstore_room(&w->params, e), *values = NULL;
+	int rc = host ? 0 : -1;
+
+	for (int i = 0; i < w->params.n && !rc; i++) {
+		const struct param *q = &w->params.v[i];
+		int viewed = r->matrices && r->matrices[q->part].type == COMPACT_VIEW;
+
+		rc = viewed ? 0 : fill(arg, q, host, e);
+		if (!rc && !values && !(values = make_room(r, e)))
+			rc = -1;
+		if (!rc && !viewed)
+			weightstore_put(&w->store, q, r->matrices, d, values, host);
+	}
+	mem_free(host);
+	return rc;
+}
+
+/* Nothing is planned or allocated for a network that the file does not hold: a configuration may ask for any size. */
+static int load(struct runner *r, int (*fill)(void *arg, const struct param *q, float *out, struct err *e), void *arg, struct err *e)
+{
+	struct network *w = r->net;
+
+	if (weightstore_matrices(&w->store, &w->params, view, r, &r->matrices, e))
+		return -1;
+	network_layout(w, r->matrices);
+	if ((!w->any_size && network_allocate(w, e)) || read_values(r, fill, arg, e))
+		return -1;
+	r->loaded = 1;
+	return 0;
+}
+
+static int from_file(void *runner, const struct param *q, float *out, struct err *e)
+{
+	struct runner *r = runner;
+
+	(void)e;
+	renames_read(r->family, r->file, q, out);
+	return 0;
+}
+
+int runner_load(struct runner *r, const struct runner *lender, struct pager *pager, struct err *e)
+{
+	if (r->loaded)
+		return 0;
+	assert(r->file);
+	if (lender && !r->net->allocated)
+		borrow(r, lender);
+	r->pager = pager;
+	if (load(r, from_file, r, e))
+		return -1;
+	if (r->net->store.bulk != COMPACT_VIEW) {
+		st_free(r->file);
+		r->file = NULL;
+	}
+	return 0;
+}
+
+int runner_fill(struct runner *r, int (*fill)(void *arg, const struct param *q, float *out, struct err *e), void *arg, struct err *e)
+{
+	if (r->net->store.bulk == COMPACT_VIEW)
+		r->net->store.bulk = COMPACT_F32;
+	return load(r, fill, arg, e);
+}
+
+/* ---- use ---- */
+
+void runner_set(struct runner *r, int i, const void *data)
+{
+	const struct tensor *x = r->net->c.input[i];
+
+	assert(!x->batched && r->net->place[i]);
+	device_put(r->net->device, r->net->place[i], data, bytes_of(x));
+}
+
+/* Rows [at, at + k). */
+static void put_inputs(const struct network *w, int64_t at, int64_t k, const void *const *in, unsigned there)
+{
+	struct device *d = w->device;
+
+	for (int i = 0; i < w->c.inputs; i++) {
+		const struct tensor *x = w->c.input[i];
+		size_t bytes = x ? bytes_of(x) : 0;
+
+		if (!x || !x->batched)
+			continue;
+		if (in[i])
+			(there >> i & 1 ? device_copy : device_put)(d, w->place[i], (const char *)in[i] + (size_t)at * bytes, (size_t)k * bytes);
+		else
+			d->fill(d, 0, w->place[i], 0, (size_t)k * bytes);
+	}
+}
+
+static void run(struct runner *r, int64_t n, const void *const *in, unsigned there, float *const *out,
+                void (*back)(struct device *, void *, const void *, size_t))
+{
+	struct network *w = r->net;
+	struct tape *t = w->c.l.t;
+
+	assert(r->loaded && w->allocated);
+	weightstore_bind(&w->store, t, r->pager ? pager_take(r->pager, r->page) : r->values, r->matrices);
+	for (int64_t at = 0; at < n; at += w->c.capacity) {
+		int64_t k = n - at < w->c.capacity ? n - at : w->c.capacity;
+
+		put_inputs(w, at, k, in, there);
+		tape_run(t, k, 0, tape_mark(t));
+		for (int i = 0; i < w->c.outputs; i++)
+			if (out[i])
+				back(w->device, out[i] + at * runner_elements(r, i), tape_data(t, w->c.output[i]), (size_t)k * bytes_of(w->c.output[i]));
+	}
+	if (r->pager)
+		pager_give(r->pager, r->page);
+}
+
+void runner_run(struct runner *r, int64_t n, const void *const *in, float *const *out)
+{
+	run(r, n, in, 0, out, device_get);
+}
+
+void runner_submit(struct runner *r, int64_t n, const void *const *in, unsigned there, float *const *out)
+{
+	run(r, n, in, there, out, device_copy);
+}
+
+/* ---- facts ---- */
+
+int runner_loaded(const struct runner *r)
+{
+	return r->loaded;
+}
+
+int runner_page(const struct runner *r)
+{
+	return r->page;
+}
+
+const struct params *runner_table(const struct runner *r)
+{
+	return &r->net->params;
+}
+
+int64_t runner_capacity(const struct runner *r)
+{
+	return r->net->c.capacity;
+}
+
+/* A batched dimension may be the batch times something. */
+int64_t runner_elements(const struct runner *r, int output)
+{
+	const struct tensor *x = r->net->c.output[output];
+	int64_t n = 1;
+
+	for (int d = 0; d < x->rank; d++)
+		n *= x->shape[d];
+	return n / r->net->c.capacity;
+}
+
+double runner_flops(const struct runner *r)
+{
+	return r->net->flops;
+}
+
+int64_t runner_bytes(const struct runner *r)
+{
+	const struct network *w = r->net;
+
+	return !r->loaded ? 0 : (int64_t)weightstore_bytes(&w->store, &w->params) + weightstore_matrix_bytes(r->matrices, &w->params);
+}
+
+void runner_needs(struct runner *r, uint64_t *weights, uint64_t *work)
+{
+	struct network *w = r->net;
+
+	assert(!w->store.bulk);
+	network_layout(w, NULL);
+	*weights = weightstore_bytes(&w->store, &w->params);
+	*work = (uint64_t)tape_arena_bytes(w->c.l.t) + (uint64_t)tape_scratch_bytes(w->c.l.t);
+	for (int i = 0; i < w->c.inputs; i++)
+		*work += input_bytes(w, i);
+}
+
+uint64_t runner_takes(const struct runner *r, enum compact_type bulk)
+{
+	if (!bulk)
+		bulk = r->net->store.bulk;
+	if (bulk == COMPACT_VIEW && !(r->file && all_in_place(r)))
+		bulk = COMPACT_F32;
+	return weightstore_needs(bulk, &r->net->params);
+}

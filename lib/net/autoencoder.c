@@ -196,40 +196,27 @@ static char *weights_path(const char *dir, int half, struct err *e)
 	return weightfile_locate(dir, NULL, e);
 }
 
-/* What else of this half the file holds. */
-static int nothing_more(const struct weights *w, int half, struct err *e)
-{
-	static const char *const encoder[] = {"encoder.", "quant_conv.", "first_stage_model.encoder.", "first_stage_model.quant_conv."};
-	static const char *const decoder[] = {"decoder.", "post_quant_conv.", "first_stage_model.decoder.", "first_stage_model.post_quant_conv."};
-
-	if (!weights_has(w, "encoder.layers.0.weight") && weights_has(w, half == AUTOENCODER_ENCODE ? "0.weight" : "1.weight"))
-		return weights_end(w, "", e);
-	for (int i = 0; i < 4; i++)
-		if (weights_end(w, (half == AUTOENCODER_ENCODE ? encoder : decoder)[i], e))
-			return -1;
-	return 0;
-}
-
 static int load_half(struct autoencoder *a, const char *dir, int half, int64_t capacity, enum compact_type bulk,
                      struct device *d, struct err *e)
 {
 	const struct autoencoder_config *c = &a->config;
-	int tiny = c->kind == AUTOENCODER_TINY, encodes = half == AUTOENCODER_ENCODE, rc = -1;
+	int tiny = c->kind == AUTOENCODER_TINY, encodes = half == AUTOENCODER_ENCODE, n, rc = -1;
 	int64_t side = 2 * (encodes ? autoencoder_factor(c) : 1), size[3] = {encodes ? c->in_channels : c->latent_channels, side, side};
 	char *path = weights_path(dir, half, e);
 	struct safetensors *s = path ? weightfile_load(path, NULL, e) : NULL;
-	struct runner *n = NULL;
-	struct weights w;
+	struct renames names[AUTOENCODER_FAMILIES];
+	const struct renames *known[AUTOENCODER_FAMILIES];
+	struct runner *r = NULL;
 
-	if (s) {
-		weights_init(&w, s, path);
-		n = runner_new(encodes ? (tiny ? autotiny_encoder : autokl_encoder) : (tiny ? autotiny_decoder : autokl_decoder), c, size, capacity,
-		               bulk, d, e);
-		rc = !n || weights_fill(&w, n, tiny ? autotiny_fill : autokl_fill, c, e) || nothing_more(&w, half, e) ? -1 : 0;
-		weights_release(&w);
-	}
-	*(encodes ? &a->encoder : &a->decoder) = n;
-	st_free(s);
+	n = (tiny ? autotiny_names : autokl_names)(c, half, names);
+	for (int i = 0; i < n; i++)
+		known[i] = &names[i];
+	if (s && !(r = runner_new(encodes ? (tiny ? autotiny_encoder : autokl_encoder) : (tiny ? autotiny_decoder : autokl_decoder), c, size,
+	                          capacity, bulk, d, e)))
+		st_free(s);
+	if (r)
+		rc = runner_weights(r, s, path, known, n, e) || runner_load(r, NULL, NULL, e) ? -1 : 0;
+	*(encodes ? &a->encoder : &a->decoder) = r;
 	mem_free(path);
 	return rc;
 }

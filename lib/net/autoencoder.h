@@ -11,7 +11,7 @@
 
 #include <jansson.h>
 
-#include "net/weightpick.h"
+#include "net/runner.h"
 
 enum { AUTOENCODER_STAGES = 8 };
 
@@ -65,8 +65,11 @@ void autoencoder_latent(const struct autoencoder_config *c, const float *moments
 /* The way back: z = out / scale + shift. In place is allowed. */
 void autoencoder_unscale(const struct autoencoder_config *c, const float *latent, int64_t count, float *z);
 
-/* Inside: what is recorded, by kind. config is a struct autoencoder_config. */
+/* Inside, by kind: what is recorded of a struct autoencoder_config. */
 runner_record autokl_encoder, autokl_decoder, autotiny_encoder, autotiny_decoder;
-weights_filler autokl_fill, autotiny_fill;
+/* The families that names of a half's weights are in, out[AUTOENCODER_FAMILIES]: how many. */
+enum { AUTOENCODER_FAMILIES = 9 };
+int autokl_names(const struct autoencoder_config *c, int half, struct renames *out);
+int autotiny_names(const struct autoencoder_config *c, int half, struct renames *out);
 
 #endif

@@ -1,10 +1,6 @@
 /* AutoencoderKL: recording, and the names that its tensors have had. */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "core/mem.h"
-#include "core/str.h"
 #include "net/autoencoder.h"
 
 static const double EPS = 1e-6;
@@ -106,76 +102,58 @@ void autokl_decoder(struct recording *r, const void *config, const int64_t *size
 
 /* ---- names ---- */
 
-/* Parts of our names and what takes their place, in this order. */
-struct part {
-	const char *ours, *theirs;
+#define ATTENTION(half) half ".mid_block.attentions.0."
+#define MATRIX(half, ours, theirs) \
+	{ATTENTION(half) ours ".weight", {half theirs ".weight"}, RENAME_POINTWISE}, {ATTENTION(half) ours ".bias", {half theirs ".bias"}, 0}
+#define MATRICES(half, under, q, k, v, out) \
+	MATRIX(half, "to_q", under q), MATRIX(half, "to_k", under k), MATRIX(half, "to_v", under v), MATRIX(half, "to_out.0", under out)
+
+/* The names of diffusers, new and old. */
+#define NEW(half) MATRICES(half, ".mid_block.attentions.0.", "to_q", "to_k", "to_v", "to_out.0")
+#define OLD(half) MATRICES(half, ".mid_block.attentions.0.", "query", "key", "value", "proj_attn")
+/* Those of a latent-diffusion single file. */
+#define SINGLE(half) \
+	MATRICES(half, ".mid.attn_1.", "q", "k", "v", "proj_out"), {ATTENTION(half) "group_norm.*", {half ".mid.attn_1.norm.*"}, 0}, \
+	{half ".mid_block.resnets.0.*", {half ".mid.block_1.*"}, 0}, {half ".mid_block.resnets.1.*", {half ".mid.block_2.*"}, 0}, \
+	{half ".conv_norm_out.*", {half ".norm_out.*"}, 0}
+
+static const struct rename new_encoder[] = {NEW("encoder")}, old_encoder[] = {OLD("encoder")};
+static const struct rename new_decoder[] = {NEW("decoder")}, old_decoder[] = {OLD("decoder")};
+static const struct rename single_encoder[] = {
+    SINGLE("encoder"),
+    {"encoder.down_blocks.#.resnets.#.conv_shortcut.*", {"encoder.down.#.block.#.nin_shortcut.*"}, 0},
+    {"encoder.down_blocks.#.resnets.#.*", {"encoder.down.#.block.#.*"}, 0},
+    {"encoder.down_blocks.#.downsamplers.0.*", {"encoder.down.#.downsample.*"}, 0},
+};
+/* Here the decoder's stages are counted from the picture's side. */
+static const struct rename single_decoder[] = {
+    SINGLE("decoder"),
+    {"decoder.up_blocks.#.resnets.#.conv_shortcut.*", {"decoder.up.~.block.#.nin_shortcut.*"}, 0},
+    {"decoder.up_blocks.#.resnets.#.*", {"decoder.up.~.block.#.*"}, 0},
+    {"decoder.up_blocks.#.upsamplers.0.*", {"decoder.up.~.upsample.*"}, 0},
 };
 
-static const struct part old_attention[] = {{".to_q.", ".query."}, {".to_k.", ".key."}, {".to_v.", ".value."}, {".to_out.0.", ".proj_attn."}};
+static const char *const own_encoder[] = {"encoder.*", "quant_conv.*", NULL}, *const own_decoder[] = {"decoder.*", "post_quant_conv.*", NULL};
 
-static const struct part single_file[] = {
-    {".mid_block.resnets.0.", ".mid.block_1."}, {".mid_block.resnets.1.", ".mid.block_2."}, {".mid_block.attentions.0.", ".mid.attn_1."},
-    {".group_norm.", ".norm."}, {".to_q.", ".q."}, {".to_k.", ".k."}, {".to_v.", ".v."}, {".to_out.0.", ".proj_out."},
-    {".conv_norm_out.", ".norm_out."}, {".conv_shortcut.", ".nin_shortcut."}, {".down_blocks.", ".down."}, {".resnets.", ".block."},
-    {".downsamplers.0.", ".downsample."}, {".upsamplers.0.", ".upsample."},
+#define FAMILY(signed_by, rules, owned) {.sign = signed_by, .v = rules, .n = sizeof rules / sizeof *rules, .own = owned}
+static const struct renames families[2][3] = {
+    {FAMILY("encoder.mid_block.attentions.0.query.weight", old_encoder, own_encoder),
+     FAMILY("encoder.mid.block_1.norm1.weight", single_encoder, own_encoder), FAMILY("encoder.conv_in.weight", new_encoder, own_encoder)},
+    {FAMILY("decoder.mid_block.attentions.0.query.weight", old_decoder, own_decoder),
+     FAMILY("decoder.mid.block_1.norm1.weight", single_decoder, own_decoder), FAMILY("decoder.conv_in.weight", new_decoder, own_decoder)},
 };
 
-static void replace(struct str *name, const struct part *v, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		const char *at = strstr(str_text(name), v[i].ours);
-		char *rest;
-
-		if (!at)
-			continue;
-		rest = str_new("%s%s", v[i].theirs, at + strlen(v[i].ours));
-		name->len = (size_t)(at - name->p);
-		str_puts(name, rest);
-		mem_free(rest);
-	}
-}
-
-/* A single file counts the decoder's stages from the picture's side. */
-static void turn_stages(struct str *name, int64_t stages)
-{
-	static const char ours[] = "decoder.up_blocks.";
-	char *rest;
-
-	if (strncmp(str_text(name), ours, sizeof ours - 1))
-		return;
-	rest = str_new("decoder.up.%d%s", (int)(stages - 1) - (name->p[sizeof ours - 1] - '0'), name->p + sizeof ours);
-	str_reset(name);
-	str_puts(name, rest);
-	mem_free(rest);
-}
-
-int autokl_fill(const void *config, struct weights *file, const struct param *p, float *out, struct err *e)
+int autokl_names(const struct autoencoder_config *c, int half, struct renames *out)
 {
 	static const char *const prefixes[] = {"", "first_stage_model.", "vae."};
-	const struct autoencoder_config *c = config;
-	struct str name = {0};
-	int found = 0, rc;
+	int n = 0;
 
-	for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes && !found; k++)
-		for (int style = 0; style < 3 && !found; style++) {
-			str_reset(&name);
-			str_puts(&name, p->name);
-			if (style == 1)
-				replace(&name, old_attention, sizeof old_attention / sizeof *old_attention);
-			if (style == 2) {
-				turn_stages(&name, c->stages);
-				replace(&name, single_file, sizeof single_file / sizeof *single_file);
-			}
-			if (prefixes[k][0]) {
-				char *whole = str_new("%s%s", prefixes[k], str_text(&name));
-
-				str_reset(&name);
-				str_puts(&name, whole);
-				mem_free(whole);
-			}
-			found = weights_has(file, str_text(&name));
+	for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++)
+		for (int i = 0; i < 3; i++) {
+			out[n] = families[half == AUTOENCODER_DECODE][i];
+			out[n].prefix = prefixes[k];
+			out[n].first = c->stages - 1;
+			out[n++].step = -1;
 		}
-	rc = weights_take(file, found ? str_text(&name) : p->name, p, out, e);
-	str_release(&name);
-	return rc;
+	return n;
 }

@@ -1,11 +1,8 @@
 /* The tiny autoencoders: convolutions of 3 x 3 numbered in a row (https://github.com/madebyollin/taesd). Their own pictures are in
  * [0, 1]; x / 2 + 1 / 2 and its way back are done outside, where a picture's edge is still an edge. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "core/str.h"
 #include "net/autoencoder.h"
 
 enum { RELU = UNARY_RELU + 1, POOL_GROUPS = 4, POOL_WIDTH = 4 };
@@ -87,18 +84,19 @@ void autotiny_decoder(struct recording *c, const void *config, const int64_t *si
 	recording_output(c, channels_first(t, z));
 }
 
-/* taesd.py's files hold a half each, without a prefix, and its decoder begins with the clamp, a layer that diffusers does not count. */
-int autotiny_fill(const void *config, struct weights *file, const struct param *p, float *out, struct err *e)
-{
-	char *name, *end;
-	long at = strtol(p->name + strlen("encoder.layers."), &end, 10);
-	int rc;
+/* ---- names ---- */
 
-	(void)config;
-	if (weights_has(file, p->name))
-		return weights_take(file, p->name, p, out, e);
-	name = str_new("%ld%s", at + (p->name[0] == 'd'), end);
-	rc = weights_take(file, weights_has(file, name) ? name : p->name, p, out, e);
-	mem_free(name);
-	return rc;
+/* taesd.py's files hold a half each, without a prefix, and its decoder begins with the clamp, a layer that diffusers does not count. */
+static const struct rename plain_encoder[] = {{"encoder.layers.#.*", {"#.*"}, 0}}, plain_decoder[] = {{"decoder.layers.#.*", {"~.*"}, 0}};
+static const char *const own_encoder[] = {"encoder.*", NULL}, *const own_decoder[] = {"decoder.*", NULL};
+static const struct renames families[2][2] = {
+    {{.sign = "encoder.layers.0.weight", .own = own_encoder}, {.sign = "0.weight", .v = plain_encoder, .n = 1}},
+    {{.sign = "decoder.layers.0.weight", .own = own_decoder}, {.sign = "1.weight", .v = plain_decoder, .n = 1, .first = 1, .step = 1}},
+};
+
+int autotiny_names(const struct autoencoder_config *c, int half, struct renames *out)
+{
+	(void)c;
+	memcpy(out, families[half == AUTOENCODER_DECODE], sizeof *families);
+	return 2;
 }

@@ -220,12 +220,12 @@ static void record_vision(struct recording *r, const void *config, const int64_t
 #define TEXT(theirs) \
 	TOWER("", theirs "encoder.layers.#."), {"token_embedding.weight", {theirs "embeddings.token_embedding.weight"}, 0}, \
 	{"positional_embedding", {theirs "embeddings.position_embedding.weight"}, 0}, {"ln_final.*", {theirs "final_layer_norm.*"}, 0}, \
-	{"text_projection", {"text_projection.weight"}, RENAME_TURNED}
+	{"text_projection", {"text_projection.weight"}, RENAME_TRANSPOSED}
 #define VISION(theirs) \
 	TOWER("visual.", theirs "encoder.layers.#."), {"visual.class_embedding", {theirs "embeddings.class_embedding"}, 0}, \
 	{"visual.positional_embedding", {theirs "embeddings.position_embedding.weight"}, 0}, \
 	{"visual.conv1.weight", {theirs "embeddings.patch_embedding.weight"}, 0}, {"visual.ln_pre.*", {theirs "pre_layrnorm.*"}, 0}, \
-	{"visual.ln_post.*", {theirs "post_layernorm.*"}, 0}, {"visual.proj", {"visual_projection.weight"}, RENAME_TURNED}
+	{"visual.ln_post.*", {theirs "post_layernorm.*"}, 0}, {"visual.proj", {"visual_projection.weight"}, RENAME_TRANSPOSED}
 
 /* A tower alone is without the prefix in files of transformers 5. */
 static const struct rename text_rules[] = {TEXT("text_model.")}, bare_text_rules[] = {TEXT("")};

@@ -1,15 +1,10 @@
 /* Records Inception-v3 and reads its published weights. */
 #include "net/inception.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/mem.h"
-#include "core/str.h"
 #include "file/weightfile.h"
-
-static const double BN_EPS = 1e-3;
 
 enum { RELU = UNARY_RELU + 1, SPATIAL = 7 };
 
@@ -17,7 +12,7 @@ struct inception {
 	struct runner *net;
 };
 
-/* ---- recording: BLOCK.BRANCH is a convolution, batch norm and ReLU ---- */
+/* ---- recording: BLOCK.BRANCH is a convolution, batch norm (folded into it as weights are read) and ReLU ---- */
 
 static struct tensor *unit(const struct layers *l, struct tensor *x, const char *branch, struct conv c)
 {
@@ -160,68 +155,16 @@ void inception_record(struct recording *r, const void *config, const int64_t *si
 	recording_output(r, op_copy(t, op_slice(t, first, 3, 0, SPATIAL)));
 }
 
-/* ---- weights ---- */
+/* ---- names ---- */
 
-/* A vector of a batch norm, for the channels of p. */
-static int read_norm(struct weights *file, const char *unit_name, const char *what, int64_t channels, float *out, struct err *e)
-{
-	char *name = str_new("%s.bn.%s", unit_name, what);
-	struct param p = {.rank = 1, .shape = {channels}, .count = channels};
-	int rc;
-
-	snprintf(p.name, sizeof p.name, "%.90s", name);
-	rc = weights_take(file, name, &p, out, e);
-	mem_free(name);
-	return rc;
-}
-
-/* scale = weight / sqrt(variance + eps); shift = bias - mean scale. */
-static int fold(struct weights *file, const char *unit_name, int64_t channels, double *scale, double *shift, struct err *e)
-{
-	static const char *const names[4] = {"weight", "bias", "running_mean", "running_var"};
-	float *v = mem_zalloc((size_t)(4 * channels), sizeof *v);
-	int rc = 0;
-
-	for (int i = 0; i < 4 && !rc; i++)
-		rc = read_norm(file, unit_name, names[i], channels, v + i * channels, e);
-	for (int64_t c = 0; c < channels && !rc; c++) {
-		scale[c] = (double)v[c] / sqrt((double)v[3 * channels + c] + BN_EPS);
-		shift[c] = (double)v[channels + c] - (double)v[2 * channels + c] * scale[c];
-	}
-	mem_free(v);
-	return rc;
-}
-
-static int fill_unit(struct weights *file, const char *unit_name, int is_bias, const struct param *p, float *out, struct err *e)
-{
-	int64_t channels = p->shape[0], each = p->count / channels;
-	double *scale = mem_zalloc((size_t)(2 * channels), sizeof *scale), *shift = scale + channels;
-	char *name = str_new("%s.conv.weight", unit_name);
-	int rc = fold(file, unit_name, channels, scale, shift, e);
-
-	if (!rc && !is_bias)
-		rc = weights_take(file, name, p, out, e);
-	for (int64_t i = 0; i < p->count && !rc; i++)
-		out[i] = is_bias ? (float)shift[i] : (float)((double)out[i] * scale[i / each]);
-	mem_free(name);
-	mem_free(scale);
-	return rc;
-}
-
-int inception_fill(const void *config, struct weights *file, const struct param *p, float *out, struct err *e)
-{
-	const char *dot = strrchr(p->name, '.');
-	char *unit_name;
-	int rc;
-
-	(void)config;
-	if (!strncmp(p->name, "fc.", 3))
-		return weights_take(file, p->name, p, out, e);
-	unit_name = str_new("%.*s", (int)(dot - p->name), p->name);
-	rc = fill_unit(file, unit_name, !strcmp(dot, ".bias"), p, out, e);
-	mem_free(unit_name);
-	return rc;
-}
+#define NORM "*.bn.weight", "*.bn.bias", "*.bn.running_mean", "*.bn.running_var"
+static const struct rename rules[] = {
+    {"fc.weight", {"fc.weight"}, 0},
+    {"*.weight", {NORM, "*.conv.weight"}, RENAME_FOLDED},
+    {"*.bias", {NORM}, RENAME_FOLDED},
+};
+static const char *const own[] = {"Mixed_*", "Conv2d_*", NULL};
+static const struct renames names = {.v = rules, .n = sizeof rules / sizeof *rules, .own = own, .eps = 1e-3};
 
 /* ---- use ---- */
 
@@ -229,19 +172,16 @@ static const int64_t side[3] = {3, INCEPTION_SIDE, INCEPTION_SIDE};
 
 struct inception *inception_open(const char *path, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e)
 {
-	struct inception *n = mem_zalloc(1, sizeof *n);
+	static const struct renames *const known[] = {&names};
 	struct safetensors *s = weightfile_load(path, NULL, e);
-	struct weights w;
-	int rc = -1;
+	struct inception *n;
 
-	if (s) {
-		weights_init(&w, s, path);
-		n->net = runner_new(inception_record, NULL, side, capacity, bulk, d, e);
-		rc = !n->net || weights_fill(&w, n->net, inception_fill, NULL, e) || weights_end(&w, "Mixed_", e) || weights_end(&w, "Conv2d_", e) ? -1 : 0;
-		weights_release(&w);
-	}
-	st_free(s);
-	if (!rc)
+	if (!s)
+		return NULL;
+	n = mem_zalloc(1, sizeof *n);
+	if (!(n->net = runner_new(inception_record, NULL, side, capacity, bulk, d, e)))
+		st_free(s);
+	if (n->net && !runner_weights(n->net, s, path, known, 1, e) && !runner_load(n->net, NULL, NULL, e))
 		return n;
 	inception_free(n);
 	return NULL;

@@ -4,7 +4,7 @@
 #ifndef DDM_NET_INCEPTION_H
 #define DDM_NET_INCEPTION_H
 
-#include "net/weightpick.h"
+#include "net/runner.h"
 
 enum { INCEPTION_SIDE = 299, INCEPTION_FEATURES = 2048, INCEPTION_CLASSES = 1008, INCEPTION_SPATIAL = 17 * 17 * 7 };
 
@@ -28,6 +28,5 @@ double inception_flops(const struct inception *n);       /* of one picture, afte
 
 /* Inside, and for tests: records for pictures of any size of 75 or more; outputs as in struct inception_result. */
 runner_record inception_record;
-weights_filler inception_fill;
 
 #endif

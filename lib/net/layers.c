@@ -22,19 +22,30 @@ struct layers layers_in(const struct layers *l, const char *format, ...)
 	return inner;
 }
 
-static struct tensor *param(const struct layers *l, const char *name, const char *suffix, int rank, const int64_t *shape, int flags)
+static struct tensor *make_param(const struct layers *l, const char *name, const char *suffix, int rank, const int64_t *shape, int flags,
+                                 struct init init)
 {
 	char whole[sizeof ((struct param *)0)->name];
 	int n = snprintf(whole, sizeof whole, "%s%s%s", l->scope, name, suffix);
 
 	assert(n >= 0 && (size_t)n < sizeof whole);
 	(void)n;
-	return tape_param(l->t, l->p, whole, rank, shape, flags, (struct init){.kind = INIT_ZERO});
+	return tape_param(l->t, l->p, whole, rank, shape, flags, init);
+}
+
+static struct tensor *param(const struct layers *l, const char *name, const char *suffix, int rank, const int64_t *shape, int flags)
+{
+	return make_param(l, name, suffix, rank, shape, flags, (struct init){.kind = INIT_ZERO});
 }
 
 struct tensor *layer_param(const struct layers *l, const char *name, int rank, const int64_t *shape)
 {
 	return param(l, name, "", rank, shape, 0);
+}
+
+struct tensor *layer_param_init(const struct layers *l, const char *name, int rank, const int64_t *shape, int flags, struct init init)
+{
+	return make_param(l, name, "", rank, shape, flags, init);
 }
 
 struct tensor *layer_linear(const struct layers *l, struct tensor *x, const char *name, const struct linear *o)

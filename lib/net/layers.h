@@ -22,6 +22,8 @@ struct layers layers_in(const struct layers *l, const char *format, ...) __attri
 
 /* A parameter by its whole name in the scope. */
 struct tensor *layer_param(const struct layers *l, const char *name, int rank, const int64_t *shape);
+/* The same with flags (tape/params.h) and an initial value other than zeros. */
+struct tensor *layer_param_init(const struct layers *l, const char *name, int rank, const int64_t *shape, int flags, struct init init);
 
 /* ---- any shape; the last dimension holds the channels ---- */
 

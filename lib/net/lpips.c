@@ -18,7 +18,6 @@ const char *const lpips_trunk_names[] = {"alex", "vgg", "squeeze", NULL};
 struct lpips {
 	struct runner *net;
 	enum lpips_trunk kind;
-	struct weights *heads; /* while weights are read */
 };
 
 /* ---- the trunks: features that are compared, in taps[]; returns how many ---- */
@@ -104,6 +103,25 @@ static struct tensor *vector_of(const struct layers *l, struct tensor *x, int ta
 	return op_reshape(t, op_scale(t, x, 1 / sqrt((double)pixels)), 2, flat);
 }
 
+/* Pictures in [-1, 1] to what the classifiers were trained on: (x - mean) / deviation. */
+static const double mean[3] = {-.030, -.088, -.188}, deviation[3] = {.458, .448, .450};
+
+static void fill_scale(float *out, const int64_t *shape, double a)
+{
+	(void)shape;
+	(void)a;
+	for (int c = 0; c < 3; c++)
+		out[c] = (float)(1 / deviation[c]);
+}
+
+static void fill_shift(float *out, const int64_t *shape, double a)
+{
+	(void)shape;
+	(void)a;
+	for (int c = 0; c < 3; c++)
+		out[c] = (float)(-mean[c] / deviation[c]);
+}
+
 static void record(struct recording *r, const void *config, const int64_t *size)
 {
 	static int (*const trunks[])(const struct layers *, struct tensor *, struct tensor **) = {alex, vgg, squeeze};
@@ -113,8 +131,8 @@ static void record(struct recording *r, const void *config, const int64_t *size)
 	struct tensor *x = channels_last(l->t, recording_input(r, DT_F32, 3, size, 1)), *taps[TAPS];
 	int count;
 
-	x = op_mul(l->t, x, layer_param(l, "scale", 1, &three));
-	x = op_add(l->t, x, layer_param(l, "shift", 1, &three));
+	x = op_mul(l->t, x, layer_param_init(l, "scale", 1, &three, PARAM_FROZEN, (struct init){.kind = INIT_FILL, .fill = fill_scale}));
+	x = op_add(l->t, x, layer_param_init(l, "shift", 1, &three, PARAM_FROZEN, (struct init){.kind = INIT_FILL, .fill = fill_shift}));
 	count = trunks[n->kind](l, x, taps);
 	for (int i = 0; i < count; i++)
 		taps[i] = vector_of(l, taps[i], i);
@@ -123,74 +141,84 @@ static void record(struct recording *r, const void *config, const int64_t *size)
 
 /* ---- weights ---- */
 
-static void fill_input(const struct param *p, float *out)
-{
-	static const double shift[3] = {-.030, -.088, -.188}, scale[3] = {.458, .448, .450};
+#define REST {"scale", {NULL}, 0}, {"shift", {NULL}, 0}, {"lin#.model.1.weight", {"lin#.model.1.weight"}, RENAME_ROOT}
+#define SLICE(slice, layer) {"features." layer ".*", {"net.slice" slice "." layer ".*"}, 0}
+static const struct rename torchvision_rules[] = {REST};
+/* lpips cuts the networks into slices. */
+static const struct rename alex_slices[] = {REST, SLICE("1", "0"), SLICE("2", "3"), SLICE("3", "6"), SLICE("4", "8"), SLICE("5", "10")};
+static const struct rename vgg_slices[] = {
+    REST, SLICE("1", "0"), SLICE("1", "2"), SLICE("2", "5"), SLICE("2", "7"), SLICE("3", "10"), SLICE("3", "12"), SLICE("3", "14"),
+    SLICE("4", "17"), SLICE("4", "19"), SLICE("4", "21"), SLICE("5", "24"), SLICE("5", "26"), SLICE("5", "28"),
+};
+static const struct rename squeeze_slices[] = {REST, SLICE("1", "0"), SLICE("2", "3"), SLICE("2", "4"), SLICE("3", "6"), SLICE("3", "7"),
+                                               SLICE("4", "9"), SLICE("5", "10"), SLICE("6", "11"), SLICE("7", "12")};
+static const char *const own[] = {"features.*", "lin*", NULL};
+#define SLICES(rules) {.sign = "net.slice1.0.weight", .v = rules, .n = sizeof rules / sizeof *rules, .own = own}
+static const struct renames sliced[] = {
+    [LPIPS_ALEX] = SLICES(alex_slices), [LPIPS_VGG] = SLICES(vgg_slices), [LPIPS_SQUEEZE] = SLICES(squeeze_slices)};
+static const struct renames torchvision = {.v = torchvision_rules, .n = sizeof torchvision_rules / sizeof *torchvision_rules, .own = own};
 
-	for (int c = 0; c < 3; c++)
-		out[c] = (float)(strcmp(p->name, "scale") ? -shift[c] / scale[c] : 1 / scale[c]);
+/* The trunk's tensors of one file and the heads' of another, which may be the same; both are borrowed. */
+static struct safetensors *join(const struct safetensors *trunk, const struct safetensors *heads, const char *where)
+{
+	struct st_tensor *t = mem_zalloc((size_t)(st_tensors(trunk) + st_tensors(heads)) + 1, sizeof *t);
+	struct safetensors *both;
+	int n = 0;
+
+	for (int k = 0; k < 2; k++) {
+		const struct safetensors *s = k ? heads : trunk;
+
+		for (int i = 0; i < st_tensors(s); i++)
+			if ((strncmp(st_get(s, i)->name, "lin", 3) == 0) == k)
+				t[n++] = *st_get(s, i);
+	}
+	both = st_of(t, n, where, NULL, NULL);
+	mem_free(t);
+	return both;
 }
 
-/* "features.3.squeeze.weight" is net.slice2.3.squeeze.weight where lpips wrote it. */
-static int fill_trunk(struct weights *file, const struct param *p, float *out, struct err *e)
+/* A head weighs squares. */
+static int check_heads(const struct safetensors *s, const char *where, struct err *e)
 {
-	int found = weights_has(file, p->name), rc;
-	char *name = str_new("%s", p->name);
+	for (int i = 0; i < st_tensors(s); i++) {
+		const struct st_tensor *t = st_get(s, i);
+		float *v;
+		int rc = 0;
 
-	for (int slice = 1; slice <= TAPS && !found; slice++) {
-		mem_free(name);
-		name = str_new("net.slice%d%s", slice, strchr(p->name, '.'));
-		found = weights_has(file, name);
-	}
-	rc = weights_take(file, found ? name : p->name, p, out, e);
-	mem_free(name);
-	return rc;
-}
-
-static int fill(const void *config, struct weights *file, const struct param *p, float *out, struct err *e)
-{
-	const struct lpips *n = config;
-
-	if (!strcmp(p->name, "scale") || !strcmp(p->name, "shift")) {
-		fill_input(p, out);
-		return 0;
-	}
-	if (strncmp(p->name, "lin", 3))
-		return fill_trunk(file, p, out, e);
-	if (weights_take(n->heads, p->name, p, out, e))
-		return -1;
-	for (int64_t i = 0; i < p->count; i++) {
-		if (!(out[i] >= 0))
-			return err_set(e, ERR_DATA, "%s: the weight %g in %s makes no distance", n->heads->where, (double)out[i], p->name);
-		out[i] = (float)sqrt((double)out[i] / (double)p->shape[1]);
+		if (strncmp(t->name, "lin", 3) || !st_type_is_float(t->type))
+			continue;
+		if (!(v = mem_try((size_t)st_count(t) + 1, sizeof *v, "a weight", e)))
+			return -1;
+		st_to_f32(v, t);
+		for (int64_t k = 0; k < st_count(t) && !rc; k++)
+			if (!(v[k] >= 0))
+				rc = err_set(e, ERR_DATA, "%s: the weight %g in %s makes no distance", where, (double)v[k], t->name);
+		mem_free(v);
+		if (rc)
+			return -1;
 	}
 	return 0;
 }
 
 struct lpips *lpips_open(enum lpips_trunk kind, const char *trunk, const char *heads, int64_t capacity, struct device *d, struct err *e)
 {
+	const struct renames *known[] = {&sliced[kind], &torchvision};
 	struct lpips *n = mem_zalloc(1, sizeof *n);
 	struct safetensors *t = weightfile_load(trunk, NULL, e), *h = t ? weightfile_load(heads, NULL, e) : NULL;
-	struct weights wt, wh;
+	char *where = strcmp(trunk, heads) ? str_new("%s and %s", trunk, heads) : str_new("%s", trunk);
 	int rc = -1;
 
 	n->kind = kind;
-	if (h) {
-		weights_init(&wt, t, trunk);
-		weights_init(&wh, h, heads);
-		n->heads = &wh;
-		n->net = runner_new(record, n, (int64_t[]){3, SIDE, SIDE}, capacity, COMPACT_NONE, d, e);
-		rc = !n->net || weights_fill(&wt, n->net, fill, n, e) || weights_end(&wt, "features.", e) || weights_end(&wh, "lin", e) ? -1 : 0;
-		n->heads = NULL;
-		weights_release(&wt);
-		weights_release(&wh);
+	if (h && !check_heads(h, heads, e) && (n->net = runner_new(record, n, (int64_t[]){3, SIDE, SIDE}, capacity, COMPACT_NONE, d, e)))
+		rc = runner_weights(n->net, join(t, h, where), where, known, 2, e) || runner_load(n->net, NULL, NULL, e) ? -1 : 0;
+	if (rc) {
+		lpips_free(n);
+		n = NULL;
 	}
+	mem_free(where);
 	st_free(t);
 	st_free(h);
-	if (!rc)
-		return n;
-	lpips_free(n);
-	return NULL;
+	return n;
 }
 
 void lpips_free(struct lpips *n)

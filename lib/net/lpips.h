@@ -3,7 +3,7 @@
 #ifndef DDM_NET_LPIPS_H
 #define DDM_NET_LPIPS_H
 
-#include "net/weightpick.h"
+#include "net/runner.h"
 
 enum lpips_trunk { LPIPS_ALEX, LPIPS_VGG, LPIPS_SQUEEZE };
 

@@ -1,15 +1,20 @@
 /* Applies rules from a parameter table's names to a file's tensors. */
 #include "net/rename.h"
 
-#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/mem.h"
 #include "core/str.h"
 
+enum { NUMBERS = 4 };
+
+/* What '#' and '*' stood for. */
 struct captured {
-	const char *number, *rest; /* of what '#' and '*' stood for */
-	size_t digits;
+	const char *number[NUMBERS], *rest;
+	size_t digits[NUMBERS], rest_len;
+	int numbers;
 };
 
 static int matches(const char *pattern, const char *name, struct captured *c)
@@ -17,16 +22,20 @@ static int matches(const char *pattern, const char *name, struct captured *c)
 	memset(c, 0, sizeof *c);
 	for (; *pattern; pattern++) {
 		if (*pattern == '*') {
+			size_t tail = strlen(pattern + 1), len = strlen(name);
+
 			c->rest = name;
-			return 1;
+			c->rest_len = len - tail;
+			return len >= tail && !strcmp(name + len - tail, pattern + 1);
 		}
 		if (*pattern == '#') {
-			c->number = name;
-			while (isdigit((unsigned char)name[c->digits]))
-				c->digits++;
-			if (!c->digits)
+			size_t digits = strspn(name, "0123456789");
+
+			if (!digits || c->numbers == NUMBERS)
 				return 0;
-			name += c->digits;
+			c->number[c->numbers] = name;
+			c->digits[c->numbers++] = digits;
+			name += digits;
 		} else if (*pattern != *name++) {
 			return 0;
 		}
@@ -34,16 +43,24 @@ static int matches(const char *pattern, const char *name, struct captured *c)
 	return !*name;
 }
 
-static void insert(const char *pattern, const struct captured *c, struct str *name)
+static void insert(const struct renames *r, const char *pattern, const struct captured *c, struct str *name)
 {
+	int k = 0;
+
 	str_reset(name);
+	if (r && r->prefix)
+		str_puts(name, r->prefix);
 	for (; *pattern; pattern++) {
-		if (*pattern == '#')
-			str_add(name, c->number, c->digits);
-		else if (*pattern == '*')
-			str_puts(name, c->rest);
-		else
+		if (*pattern == '#') {
+			str_add(name, c->number[k], c->digits[k]);
+			k++;
+		} else if (*pattern == '~') {
+			str_printf(name, "%lld", (long long)(r->first + r->step * strtoll(c->number[k++], NULL, 10)));
+		} else if (*pattern == '*') {
+			str_add(name, c->rest, c->rest_len);
+		} else {
 			str_add(name, pattern, 1);
+		}
 	}
 }
 
@@ -53,13 +70,14 @@ int rename_apply(const char *from, const char *to, const char *name, struct str 
 
 	if (!matches(from, name, &c))
 		return 0;
-	insert(to, &c, out);
+	insert(NULL, to, &c, out);
 	return 1;
 }
 
-static const struct st_tensor *find(const struct safetensors *s, const char *pattern, const struct captured *c, struct str *name)
+static const struct st_tensor *find(const struct renames *r, const struct safetensors *s, const char *pattern, const struct captured *c,
+                                    struct str *name)
 {
-	insert(pattern, c, name);
+	insert(r, pattern, c, name);
 	return st_find(s, str_text(name));
 }
 
@@ -67,56 +85,114 @@ static const struct st_tensor *find(const struct safetensors *s, const char *pat
 struct source {
 	int n;
 	enum rename_how how;
-	const struct st_tensor *t[3];
+	const struct st_tensor *t[RENAME_SOURCES];
 };
 
 static struct source locate(const struct renames *r, const struct safetensors *s, const char *ours, struct str *name)
 {
+	static const char itself[] = "*";
 	struct source at = {.n = 1};
 	struct captured c;
 
 	for (int i = 0; r && i < r->n; i++)
 		if (matches(r->v[i].ours, ours, &c)) {
 			at.how = r->v[i].how;
-			for (at.n = 0; at.n < 3 && r->v[i].theirs[at.n]; at.n++)
-				if (!(at.t[at.n] = find(s, r->v[i].theirs[at.n], &c, name)))
+			for (at.n = 0; at.n < RENAME_SOURCES && r->v[i].theirs[at.n]; at.n++)
+				if (!(at.t[at.n] = find(r, s, r->v[i].theirs[at.n], &c, name)))
 					return at.n++, at;
 			return at;
 		}
-	str_reset(name);
-	str_puts(name, ours);
-	at.t[0] = st_find(s, ours);
+	matches(itself, ours, &c);
+	at.t[0] = find(r, s, itself, &c, name);
 	return at;
+}
+
+/* The name without the family's prefix; NULL where it does not begin with it. */
+static const char *within(const struct renames *r, const char *name)
+{
+	size_t n = r && r->prefix ? strlen(r->prefix) : 0;
+
+	return !n || !strncmp(name, r->prefix, n) ? name + n : NULL;
+}
+
+static int has_sign(const struct renames *r, const struct safetensors *s)
+{
+	struct str name = {0};
+	int found;
+
+	str_printf(&name, "%s%s", r->prefix ? r->prefix : "", r->sign ? r->sign : "");
+	found = !r->sign || st_find(s, str_text(&name));
+	str_release(&name);
+	return found;
 }
 
 const struct renames *renames_find(const struct renames *const *sets, int n, const struct safetensors *s)
 {
 	for (int i = 0; i < n; i++)
-		if (st_find(s, sets[i]->sign))
+		if (has_sign(sets[i], s))
 			return sets[i];
 	return NULL;
 }
 
-static int fits(const struct param *q, const struct source *at)
+void renames_shape(const struct param *q, int64_t shape[ARRAY_RANK])
 {
-	const struct st_tensor *t = at->t[0];
+	memcpy(shape, q->shape, sizeof q->shape);
+	if (q->flags & PARAM_CONV) {
+		shape[1] = q->shape[3];
+		shape[2] = q->shape[1];
+		shape[3] = q->shape[2];
+	}
+}
+
+static int has_shape(const struct st_tensor *t, int rank, const int64_t *shape)
+{
+	return t->rank == rank && !memcmp(t->shape, shape, (size_t)rank * sizeof *shape);
+}
+
+static int pointwise(const struct st_tensor *t, const int64_t *shape)
+{
+	return has_shape(t, 2, shape) || has_shape(t, 4, (int64_t[]){shape[0], shape[1], 1, 1});
+}
+
+/* Below one another. */
+static int stacked(const struct param *q, const int64_t *shape, const struct source *at)
+{
 	int64_t rows = 0;
 
-	if (at->how == RENAME_FLAT)
-		return st_count(t) == q->count;
-	if (at->how == RENAME_TURNED)
-		return t->rank == 2 && q->rank == 2 && t->shape[0] == q->shape[1] && t->shape[1] == q->shape[0];
 	for (int i = 0; i < at->n; i++) {
-		if (at->t[i]->rank != q->rank)
+		int64_t part[ARRAY_RANK];
+
+		memcpy(part, shape, sizeof part);
+		part[0] = at->t[i]->rank ? at->t[i]->shape[0] : 0;
+		if (!has_shape(at->t[i], q->rank, part) || part[0] > shape[0])
 			return 0;
-		for (int d = 1; d < q->rank; d++)
-			if (at->t[i]->shape[d] != q->shape[d])
-				return 0;
-		if (at->t[i]->shape[0] > q->shape[0])
-			return 0;
-		rows += at->t[i]->shape[0];
+		rows += part[0];
 	}
-	return rows == q->shape[0];
+	return rows == shape[0];
+}
+
+static int fits(const struct param *q, const struct source *at)
+{
+	int64_t shape[ARRAY_RANK];
+	int good = 1;
+
+	renames_shape(q, shape);
+	switch (at->how) {
+	case RENAME_FLAT:
+		return st_count(at->t[0]) == q->count;
+	case RENAME_TRANSPOSED:
+		return q->rank == 2 && has_shape(at->t[0], 2, (int64_t[]){shape[1], shape[0]});
+	case RENAME_POINTWISE:
+	case RENAME_ROOT:
+		return q->rank == 2 && pointwise(at->t[0], shape);
+	case RENAME_FOLDED:
+		for (int i = 0; i < 4; i++)
+			good &= has_shape(at->t[i], 1, shape);
+		return good && (q->rank == 1 || has_shape(at->t[4], q->rank, shape));
+	case RENAME_SAME:
+		break;
+	}
+	return stacked(q, shape, at);
 }
 
 static void put_shape(struct str *s, int rank, const int64_t *shape)
@@ -130,10 +206,12 @@ static void put_shape(struct str *s, int rank, const int64_t *shape)
 static int misfit(const char *where, const struct param *q, const struct source *at, struct err *e)
 {
 	struct str has = {0}, want = {0};
+	int64_t shape[ARRAY_RANK];
 	int rc;
 
+	renames_shape(q, shape);
 	put_shape(&has, at->t[0]->rank, at->t[0]->shape);
-	put_shape(&want, q->rank, q->shape);
+	put_shape(&want, q->rank, shape);
 	rc = err_set(e, ERR_DATA, "%s: %s%s of shape %s is not %s of shape %s", where, at->t[0]->name, at->n > 1 ? " and what follows it" : "",
 	             str_text(&has), q->name, str_text(&want));
 	str_release(&has);
@@ -146,16 +224,18 @@ static int match_one(const struct renames *r, const struct safetensors *s, const
                      struct str *name, struct err *e)
 {
 	struct source at = locate(r, s, q->name, name);
+	int64_t shape[ARRAY_RANK];
 
+	renames_shape(q, shape);
 	if (at.n == 1 && !at.t[0] && !r)
-		return st_need(s, q->name, q->rank, q->shape, e) ? 0 : -1;
+		return st_need(s, q->name, q->rank, shape, e) ? 0 : -1;
 	for (int i = 0; i < at.n; i++) {
 		if (!at.t[i])
 			return err_set(e, ERR_DATA, "%s: holds no %s", where, str_text(name));
 		if (!st_need(s, at.t[i]->name, -1, NULL, e))
 			return -1;
 	}
-	if (at.n == 1 && at.how == RENAME_SAME && !st_need(s, at.t[0]->name, q->rank, q->shape, e))
+	if (at.n == 1 && at.how == RENAME_SAME && !st_need(s, at.t[0]->name, q->rank, shape, e))
 		return -1;
 	if (at.n && !fits(q, &at))
 		return misfit(where, q, &at, e);
@@ -174,7 +254,7 @@ static int match_copies(const struct renames *r, const struct safetensors *s, co
 
 			if (!matches(k->copy, t->name, &c))
 				continue;
-			of = find(s, k->original, &c, name);
+			of = find(r, s, k->original, &c, name);
 			if (!of || of->type != t->type || st_count(of) != st_count(t) ||
 			    memcmp(of->data, t->data, (size_t)st_count(t) * st_type_size(t->type)))
 				return err_set(e, ERR_DATA, "%s: %s is not the same as %s", where, t->name, str_text(name));
@@ -183,19 +263,33 @@ static int match_copies(const struct renames *r, const struct safetensors *s, co
 	return 0;
 }
 
+/* Whether a pattern of the list, which ends with NULL, matches. */
+static int any_matches(const char *const *list, const char *name)
+{
+	struct captured c;
+
+	while (list && *list && !matches(*list, name, &c))
+		list++;
+	return list && *list;
+}
+
+/* Whether a tensor that no parameter was made of may be there. */
+static int not_needed(const struct renames *r, const struct st_tensor *t)
+{
+	const char *name = within(r, t->name);
+
+	if (!r)
+		return 0;
+	if (r->own)
+		return !t->rank || !name || !any_matches(r->own, name);
+	return name && any_matches(r->spare, name);
+}
+
 static int match_rest(const struct renames *r, const struct safetensors *s, const char *where, const char *used, struct err *e)
 {
-	for (int i = 0; i < st_tensors(s); i++) {
-		const char *const *spare = r ? r->spare : NULL;
-		struct captured c;
-
-		if (used[i])
-			continue;
-		while (spare && *spare && !matches(*spare, st_get(s, i)->name, &c))
-			spare++;
-		if (!spare || !*spare)
+	for (int i = 0; i < st_tensors(s); i++)
+		if (!used[i] && !not_needed(r, st_get(s, i)))
 			return err_set(e, ERR_DATA, "%s: holds %s, which this network does not have", where, st_get(s, i)->name);
-	}
 	return 0;
 }
 
@@ -216,31 +310,85 @@ int renames_match(const struct renames *r, const struct safetensors *s, const ch
 	return rc;
 }
 
-static void turn(float *out, const float *in, int64_t rows, int64_t columns)
+static void transpose(float *out, const float *in, int64_t rows, int64_t columns)
 {
 	for (int64_t i = 0; i < rows; i++)
 		for (int64_t j = 0; j < columns; j++)
 			out[i * columns + j] = in[j * rows + i];
 }
 
+void renames_taps_last(float *out, const float *in, int64_t o, int64_t channels, int64_t taps)
+{
+	for (int64_t i = 0; i < o; i++)
+		transpose(out + i * channels * taps, in + i * channels * taps, taps, channels);
+}
+
+void renames_taps_first(float *out, const float *in, int64_t o, int64_t channels, int64_t taps)
+{
+	for (int64_t i = 0; i < o; i++)
+		transpose(out + i * channels * taps, in + i * channels * taps, channels, taps);
+}
+
+static void read_transposed(float *out, const struct param *q, const struct st_tensor *t)
+{
+	float *copy = mem_zalloc((size_t)q->count, sizeof *copy);
+
+	st_to_f32(copy, t);
+	transpose(out, copy, q->shape[0], q->shape[1]);
+	mem_free(copy);
+}
+
+static void read_conv(float *out, const struct param *q, const struct st_tensor *t)
+{
+	int64_t taps = q->shape[1] * q->shape[2];
+	float *copy = taps == 1 ? out : mem_zalloc((size_t)q->count, sizeof *copy);
+
+	st_to_f32(copy, t);
+	if (copy == out)
+		return;
+	renames_taps_last(out, copy, q->shape[0], q->shape[3], taps);
+	mem_free(copy);
+}
+
+/* y = (w x - mean) weight / sqrt(var + eps) + bias is a convolution by w scale with the bias `shift`. */
+static void read_folded(const struct renames *r, float *out, const struct param *q, const struct source *at)
+{
+	int64_t channels = q->shape[0], each = q->count / channels;
+	float *v = mem_zalloc((size_t)(4 * channels), sizeof *v), *weight = v, *bias = v + channels, *mean = v + 2 * channels, *var = v + 3 * channels;
+
+	for (int i = 0; i < 4; i++)
+		st_to_f32(v + i * channels, at->t[i]);
+	if (q->rank > 1)
+		read_conv(out, q, at->t[4]);
+	for (int64_t c = 0; c < channels; c++) {
+		double scale = (double)weight[c] / sqrt((double)var[c] + r->eps), shift = (double)bias[c] - (double)mean[c] * scale;
+
+		for (int64_t i = c * each; i < (c + 1) * each; i++)
+			out[i] = q->rank > 1 ? (float)((double)out[i] * scale) : (float)shift;
+	}
+	mem_free(v);
+}
+
 void renames_read(const struct renames *r, const struct safetensors *s, const struct param *q, float *out)
 {
 	struct str name = {0};
 	struct source at = locate(r, s, q->name, &name);
+	float *first = out;
 
 	str_release(&name);
-	if (!at.n) {
+	if (!at.n)
 		param_init(q, 0, out);
-	} else if (at.how == RENAME_TURNED) {
-		float *copy = mem_zalloc((size_t)q->count, sizeof *copy);
-
-		st_to_f32(copy, at.t[0]);
-		turn(out, copy, q->shape[0], q->shape[1]);
-		mem_free(copy);
-	} else {
+	else if (at.how == RENAME_TRANSPOSED)
+		read_transposed(out, q, at.t[0]);
+	else if (at.how == RENAME_FOLDED)
+		read_folded(r, out, q, &at);
+	else if (q->flags & PARAM_CONV)
+		read_conv(out, q, at.t[0]);
+	else
 		for (int i = 0; i < at.n; out += st_count(at.t[i++]))
 			st_to_f32(out, at.t[i]);
-	}
+	for (int64_t i = 0; at.how == RENAME_ROOT && i < q->count; i++)
+		first[i] = (float)sqrt((double)first[i] / (double)q->shape[1]);
 }
 
 const struct st_tensor *renames_tensor(const struct renames *r, const struct safetensors *s, const char *ours)

@@ -22,6 +22,7 @@ enum { FILES_MOST = 4096, PIECE = 4096, TENSORS_MOST = 1 << 22 };
 /* One file: one of the three. */
 struct part {
 	struct filemap map;
+	int sealed; /* it is a safetensors file, which may have a seal */
 	struct safetensors *st;
 	struct torchfile *torch;
 	struct npz *npz;
@@ -94,7 +95,7 @@ static int open_part(struct part *p, const char *path, const char *root, struct 
 	if (kind == KIND_NPZ)
 		p->npz = npz_parse(p->map.data, p->map.len, path, e);
 	else if (kind == KIND_SAFETENSORS || str_ends(path, ".safetensors"))
-		p->st = st_open_memory(p->map.data, p->map.len, path, e);
+		p->sealed = (p->st = st_open_memory(p->map.data, p->map.len, path, e)) != NULL;
 	else
 		return err_set(e, ERR_DATA, "%s: neither safetensors nor a file of PyTorch's", path);
 	return p->npz || p->st ? 0 : -1;
@@ -482,10 +483,9 @@ static void release(void *w)
 	weightfile_free(w);
 }
 
-struct safetensors *weightfile_load(const char *path, const char *root, struct err *e)
+struct safetensors *weightfile_take(struct weightfile *w, struct err *e)
 {
-	struct weightfile *w = weightfile_open(path, root, e);
-	struct safetensors *s = w ? (struct safetensors *)(uintptr_t)weightfile_tensors(w, e) : NULL;
+	struct safetensors *s = (struct safetensors *)(uintptr_t)weightfile_tensors(w, e);
 
 	if (!s) {
 		weightfile_free(w);
@@ -499,10 +499,17 @@ struct safetensors *weightfile_load(const char *path, const char *root, struct e
 	return s;
 }
 
+struct safetensors *weightfile_load(const char *path, const char *root, struct err *e)
+{
+	struct weightfile *w = weightfile_open(path, root, e);
+
+	return w ? weightfile_take(w, e) : NULL;
+}
+
 static int check_seals(const struct weightfile *w, struct err *e)
 {
 	for (int i = 0; i < w->parts; i++)
-		if (w->part[i].st && st_check_seal(w->part[i].map.data, w->part[i].map.len, w->file[w->files - w->parts + i], e))
+		if (w->part[i].sealed && st_check_seal(w->part[i].map.data, w->part[i].map.len, w->file[w->files - w->parts + i], e))
 			return -1;
 	return 0;
 }

@@ -37,6 +37,8 @@ int weightfile_bf16(struct weightfile *w, int i, uint16_t *out, struct err *e); 
 /* All of them for readers of safetensors: those that do not lie in the file in order are copied, which a file that repeats a few numbers
  * as more than a gigabyte is refused for (ERR_DATA). Borrowed until weightfile_free. */
 const struct safetensors *weightfile_tensors(struct weightfile *w, struct err *e);
+/* The same, but w belongs to them, also on failure: of w only its names and weightfile_hash may be asked for, until the caller's st_free. */
+struct safetensors *weightfile_take(struct weightfile *w, struct err *e);
 /* weightfile_open and the above at once: st_open for any file. Caller frees with st_free. */
 struct safetensors *weightfile_load(const char *path, const char *root, struct err *e);
 

@@ -345,7 +345,8 @@ static struct way way_out(struct autoencoder *a)
 /* Batch by batch, through a copy where the values change. */
 static int run_whole(const struct way *w, int64_t n, const float *x, int64_t h, int64_t width, float *out, struct err *e)
 {
-	int64_t size[3] = {w->in, h, width}, each = w->in * h * width, batch = runner_capacity(w->net), one = w->out * (h * w->up / w->down) * (width * w->up / w->down);
+	int64_t size[3] = {w->in, h, width}, each = w->in * h * width, one = w->out * (h * w->up / w->down) * (width * w->up / w->down);
+	int64_t batch = runner_capacity(w->net);
 	float *copy = NULL;
 
 	if (runner_plan(w->net, size, e) || (w->in_shift != 0 && !(copy = mem_try((size_t)(batch * each), sizeof *copy, "pictures", e))))

@@ -43,7 +43,8 @@ struct autoencoder;
 enum { AUTOENCODER_ENCODE = 1, AUTOENCODER_DECODE = 2 };
 
 /* The halves that are wanted, of the folder `dir` (or DIR/NAME of net/taesd.h), for batches of up to `capacity`. bulk: of the weights, as
- * runner_new takes it; convolutions are floats on the CPU. The device is borrowed. Tensors that are missing, of other shapes, or more than the network has: ERR_DATA naming one. */
+ * runner_new takes it; convolutions are floats on the CPU. The device is borrowed. Tensors that are missing, of other shapes, or more than the
+ * network has: ERR_DATA naming one. */
 struct autoencoder *autoencoder_open(const char *dir, int halves, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e);
 void autoencoder_free(struct autoencoder *a);
 const struct autoencoder_config *autoencoder_config(const struct autoencoder *a);

@@ -1,0 +1,206 @@
+/* Carries out a request: opens the encoders, looks at what stands there, encodes. */
+#include "metric/encodejob.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/claim.h"
+#include "file/standing.h"
+#include "metric/encodejobimpl.h"
+
+const char *const encode_dtypes[] = {"f16", "f32", NULL};
+
+struct encode_request encode_defaults(void)
+{
+	return (struct encode_request){.posterior = -1, .dtype = -1, .input = -1, .out = "-", .max_errors = -1};
+}
+
+void encodejob_say(const struct encodejob *w, const char *fmt, ...)
+{
+	char line[1200];
+	va_list ap;
+
+	if (!w->hooks.say)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof line, fmt, ap);
+	va_end(ap);
+	w->hooks.say(w->hooks.arg, line);
+}
+
+static void tell_bad(void *arg, const char *why)
+{
+	const struct encodejob *w = arg;
+	char *line = w->hooks.warn ? str_new("skipped: %s", why) : NULL;
+
+	if (line)
+		w->hooks.warn(w->hooks.arg, line);
+	mem_free(line);
+}
+
+static struct samples *open_samples(struct encodejob *w, int silent, struct err *e)
+{
+	struct samples_options so = {.skip_bad = w->o.skip_bad, .max_errors = w->o.max_errors, .nul_list = w->o.nul, .captions = w->o.captions, .once = 1,
+	                             .spool = w->o.spool, .bad = silent ? NULL : tell_bad, .bad_arg = w};
+
+	return samples_open(w->o.source, w->o.sources, &so, e);
+}
+
+/* The contents, where the sources can be read again. */
+static int scan(struct encodejob *w, struct err *e)
+{
+	struct samples *s;
+	struct sample x;
+	int rc = -1;
+
+	for (int i = 0; i < w->o.sources; i++)
+		if (!strcmp(w->o.source[i], "-"))
+			return 0;
+	s = open_samples(w, 1, e);
+	while (s && (rc = samples_next(s, &x, e)) > 0)
+		if (progress_tell(&w->hooks.progress, "samples read", samples_count(s), samples_expected(s)))
+			rc = err_set(e, ERR_AGAIN, "interrupted");
+	if (s && !rc) {
+		samples_digest(s, w->digest);
+		w->total = samples_count(s);
+	}
+	samples_close(s);
+	return rc;
+}
+
+static struct stamp *make_stamp(const struct encodejob *w)
+{
+	struct stamp *s = stamp_new("ddm-encode");
+
+	if (w->encoding) {
+		if (w->o.decode)
+			stamp_json(s, "decode", json_true());
+		encoding_stamp(w->encoding, s);
+	} else {
+		stamp_text(s, "features", w->extractor->name);
+		stamp_text(s, "input", w->extractor->input);
+		stamp_input(s, "features", w->extractor->hash);
+	}
+	if (*w->digest)
+		stamp_input(s, "samples", w->digest);
+	return s;
+}
+
+/* 1: the output is there, of the same samples. */
+static int is_there(const struct encodejob *w, const struct stamp *s, struct err *e)
+{
+	struct stat st;
+
+	if (standing_check(w->o.out, s, 1, e))
+		return -1;
+	if (!*w->digest || !strcmp(w->o.out, "-") || stat(w->o.out, &st) || !S_ISREG(st.st_mode) || !st.st_size)
+		return 0;
+	partial_tidy(w->o.out);
+	return 1;
+}
+
+int encodejob_open_output(struct encodejob *w, const struct stamp *stamp, int64_t from, struct err *e)
+{
+	char *line = stamp_line(stamp), *same = str_new("%s %s %lld", line, w->device->name, w->device->host ? 0LL : (long long)w->o.batch);
+	int rc = partial_open(&w->partial, w->o.out, *w->digest ? same : NULL, from, e);
+
+	if (rc > 0)
+		encodejob_say(w, "going on after %lld samples", (long long)w->partial.mark[1]);
+	mem_free(line);
+	mem_free(same);
+	return rc;
+}
+
+void encodejob_close_output(struct encodejob *w, const struct err *e)
+{
+	int keep = e->code == ERR_AGAIN || e->code == ERR_UNAVAILABLE;
+
+	if (keep && partial_is_kept(&w->partial))
+		encodejob_say(w, "%lld samples are kept: the same command goes on after them", (long long)w->partial.mark[1]);
+	partial_close(&w->partial, keep);
+}
+
+static int open_model(struct encodejob *w, struct err *e)
+{
+	const struct encode_request *o = &w->o;
+	struct encoding_options eo = {.vae = w->model.vae, .text = w->model.text, .size = o->size,
+	                              .posterior = o->posterior < 0 ? ENCODING_STD : o->posterior, .seed = o->seed, .wide = o->dtype == 1,
+	                              .tokens = o->tokens, .batch = o->batch, .flip = o->flip, .drop = o->drop, .decode = o->decode,
+	                              .bulk = (enum compact_type)o->weights, .device = w->device, .pool = w->device->pool};
+
+	if (!w->model.vision)
+		return (w->encoding = encoding_open(&eo, e)) ? 0 : -1;
+	w->extractor = extractor_open(w->model.vision, &(struct extractor_options){o->input, w->device, eo.bulk}, e);
+	return w->extractor ? 0 : -1;
+}
+
+static int encode(struct encodejob *w, struct stamp *stamp, struct encode_report *report, struct err *e)
+{
+	struct samples *s = open_samples(w, 0, e);
+	int rc = -1;
+
+	if (s && !(w->encoding ? encodetar_write(w, stamp, s, e) : encodefeatures_write(w, stamp, s, e))) {
+		*report = (struct encode_report){1, w->done, samples_skipped(s), w->encoding ? encoding_cut(w->encoding) : 0};
+		rc = samples_check(s, e);
+	}
+	if (w->encoding)
+		encoding_begin(w->encoding, NULL);
+	samples_close(s);
+	return rc;
+}
+
+int encodejob_run(struct encodejob *w, struct device *device, struct encode_report *report, struct err *e)
+{
+	struct stamp *stamp;
+	int there, rc = -1;
+
+	*report = (struct encode_report){0};
+	w->device = device;
+	if (open_model(w, e) || (w->encoding && encodetar_null_text(w, e)) || scan(w, e))
+		return -1;
+	stamp = make_stamp(w);
+	there = is_there(w, stamp, e);
+	if (there > 0)
+		encodejob_say(w, "%s is there already", w->o.out);
+	if (there >= 0)
+		rc = there ? 0 : encode(w, stamp, report, e);
+	stamp_free(stamp);
+	return rc;
+}
+
+struct encodejob *encodejob_new(const struct encode_request *q, const struct encode_hooks *hooks, struct err *e)
+{
+	struct encodejob *w = mem_zalloc(1, sizeof *w);
+
+	w->o = *q;
+	w->hooks = hooks ? *hooks : (struct encode_hooks){0};
+	if (encodemodel_recognise(w, e) || encodemodel_check(w, e) ||
+	    claim_take((const char *const[]){w->o.out, w->o.null_text, w->o.keys}, 3, e) ||
+	    (w->o.keys && standing_view(w->o.keys, "ddm-encode", NULL, e))) {
+		encodejob_free(w);
+		return NULL;
+	}
+	return w;
+}
+
+int encodejob_makes_features(const struct encodejob *w)
+{
+	return w->model.vision != NULL;
+}
+
+void encodejob_free(struct encodejob *w)
+{
+	if (!w)
+		return;
+	claim_drop((const char *const[]){w->o.out, w->o.null_text, w->o.keys}, 3);
+	encoding_free(w->encoding);
+	extractor_free(w->extractor);
+	mem_free(w->model.vae);
+	mem_free(w->model.text);
+	mem_free(w->model.vision);
+	mem_free(w);
+}

@@ -1,0 +1,94 @@
+/* What the model of ddm-encode holds, and whether the request is about that. */
+#include <jansson.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/fileio.h"
+#include "metric/encodejobimpl.h"
+#include "net/taesd.h"
+
+const char *const encode_parts[] = {"auto", "vae", "text", "vision", NULL};
+
+/* By config.json. */
+static int recognise_config(struct encodejob *w, const char *dir, struct err *e)
+{
+	struct encode_model *p = &w->model;
+	char *path = path_join(dir, "config.json");
+	json_t *c = jsonio_load(path, e);
+	const char *class = json_string_value(json_object_get(c, "_class_name")), *type = json_string_value(json_object_get(c, "model_type"));
+	const char *timm = json_string_value(json_object_get(c, "architecture"));
+
+	if (!c)
+		;
+	else if (class && !strncmp(class, "Autoencoder", 11))
+		p->vae = mem_strdup(dir);
+	else if ((type && !strncmp(type, "dinov2", 6)) || (timm && strstr(timm, "dinov2")))
+		p->vision = str_new("dinov2:%s", dir);
+	else if (type && !strncmp(type, "clip", 4) && strcmp(type, "clip_text_model") && w->o.as != ENCODE_TEXT)
+		p->vision = str_new("clip:%s", dir);
+	else if (type && (!strncmp(type, "clip", 4) || !strcmp(type, "t5")))
+		p->text = mem_strdup(dir);
+	else
+		err_set(e, ERR_DATA, "%s: \"%s\" is no encoder that is known here (AutoencoderKL, AutoencoderTiny, clip, t5, dinov2)", path,
+		        class ? class : type ? type : timm ? timm : "?");
+	json_decref(c);
+	mem_free(path);
+	return e->code ? -1 : 0;
+}
+
+int encodemodel_recognise(struct encodejob *w, struct err *e)
+{
+	struct encode_model *p = &w->model;
+	int vae = path_holds(w->o.model, "vae/config.json"), text = path_holds(w->o.model, "text_encoder/config.json");
+	struct stat st;
+
+	if (extractor_is_network(w->o.model))
+		p->vision = mem_strdup(w->o.model);
+	else if (taesd_is(w->o.model))
+		p->vae = mem_strdup(w->o.model);
+	else if (stat(w->o.model, &st))
+		err_errno(e, "%s", w->o.model);
+	else if (!S_ISDIR(st.st_mode))
+		p->vision = str_new("dinov2:%s", w->o.model);
+	else if (!vae && !text)
+		recognise_config(w, w->o.model, e);
+	if (vae && w->o.as != ENCODE_TEXT)
+		p->vae = path_join(w->o.model, "vae");
+	if (text && w->o.as != ENCODE_VAE && !w->o.decode)
+		p->text = mem_strdup(w->o.model);
+	if (!e->code && ((w->o.as == ENCODE_VAE && !p->vae) || (w->o.as == ENCODE_TEXT && !p->text) || (w->o.as == ENCODE_VISION && !p->vision)))
+		err_set(e, ERR_DATA, "%s: no %s encoder", w->o.model, encode_parts[w->o.as]);
+	return e->code ? err_lacking(e, NULL) : 0;
+}
+
+/* The first option that is about making latents and was given, or NULL. */
+static const char *about_latents(const struct encode_request *o)
+{
+	return o->size ? "--size" : o->posterior >= 0 ? "--posterior" : o->seeded ? "--seed" : o->drop ? "--no-pictures" : o->flip ? "--flip" : NULL;
+}
+
+int encodemodel_check(const struct encodejob *w, struct err *e)
+{
+	const struct encode_model *p = &w->model;
+
+	if (about_latents(&w->o) && (!p->vae || w->o.decode))
+		return err_set(e, ERR_USAGE, "%s is about making latents, which %s does not", about_latents(&w->o), w->o.decode ? "--decode" : w->o.model);
+	if (w->o.decode && !p->vae)
+		return err_set(e, ERR_USAGE, "--decode wants an autoencoder, which %s is not", w->o.model);
+	if ((w->o.null_text || w->o.tokens) && !p->text)
+		return err_set(e, ERR_USAGE, "%s is about texts, which %s does not read", w->o.tokens ? "--tokens" : "--null-text", w->o.model);
+	if (w->o.captions && (!p->text || p->vae))
+		return err_set(e, ERR_USAGE, "--captions wants a text encoder alone, which %s is not%s", w->o.model, p->text ? "; --as text takes that" : "");
+	if (w->o.captions && w->o.nul)
+		return err_set(e, ERR_USAGE, "--captions reads texts, not lists of paths, which -0 is about");
+	if (w->o.null_text && !strcmp(w->o.null_text, "-"))
+		return err_set(e, ERR_USAGE, "--null-text wants a file, with its stamp beside it");
+	if ((w->o.input >= 0 || w->o.keys) && !p->vision)
+		return err_set(e, ERR_USAGE, "%s is about features of pictures, which %s does not give", w->o.keys ? "--keys" : "--input", w->o.model);
+	if (p->vision && (w->o.dtype >= 0 || !strcmp(w->o.out, "-")))
+		return err_set(e, ERR_USAGE, w->o.dtype >= 0 ? "features are of 32 bits: no --dtype" : "features are written with -o FILE");
+	return 0;
+}

@@ -1,0 +1,92 @@
+/* Writes the tar of samples with what the encoders add. */
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/standing.h"
+#include "file/tarfile.h"
+#include "metric/encodejobimpl.h"
+
+int encodetar_null_text(const struct encodejob *w, struct err *e)
+{
+	struct stamp *s = stamp_new("ddm-encode");
+	struct str npy = {0};
+	int rc;
+
+	if (!w->o.null_text) {
+		stamp_free(s);
+		return 0;
+	}
+	encoding_stamp(w->encoding, s);
+	rc = standing_check(w->o.null_text, s, 1, e) || encoding_null_text(w->encoding, &npy, e) || stamp_write(s, w->o.null_text, npy.p, npy.len, e)
+	         ? -1
+	         : 0;
+	str_release(&npy);
+	stamp_free(s);
+	return rc;
+}
+
+static int put_sample(struct tar_writer *t, const struct sample *x, struct err *e)
+{
+	int rc = 0;
+
+	for (int i = 0; i < x->n && !rc; i++) {
+		char *name = str_new("%s.%s", x->key, x->member[i].ext);
+
+		rc = tar_add(t, name, x->member[i].data, x->member[i].len, e);
+		mem_free(name);
+	}
+	return rc;
+}
+
+/* Between two batches of the encoder. */
+static int save_place(struct encodejob *w, struct err *e)
+{
+	struct encoding_place p;
+
+	if (!encoding_place(w->encoding, &p))
+		return 0;
+	return partial_save(&w->partial, (const int64_t[PARTIAL_MARKS]){p.batches, w->done, p.bad, p.cut}, e);
+}
+
+static int go_on(struct encodejob *w, struct err *e)
+{
+	const int64_t *mark = w->partial.mark;
+
+	w->done = mark[1];
+	return encoding_go_on(w->encoding, &(struct encoding_place){.batches = mark[0], .bad = mark[2], .cut = mark[3]}, e);
+}
+
+static int put_samples(struct encodejob *w, struct tar_writer *t, struct samples *s, struct err *e)
+{
+	struct sample x;
+	int rc;
+
+	encoding_begin(w->encoding, s);
+	if (partial_is_kept(&w->partial) && go_on(w, e))
+		return -1;
+	while ((rc = encoding_next(w->encoding, &x, e)) > 0) {
+		if (put_sample(t, &x, e))
+			return -1;
+		if (progress_tell(&w->hooks.progress, "samples", ++w->done, w->total))
+			return err_set(e, ERR_AGAIN, "interrupted");
+		if (save_place(w, e))
+			return -1;
+	}
+	return rc;
+}
+
+int encodetar_write(struct encodejob *w, const struct stamp *stamp, struct samples *s, struct err *e)
+{
+	struct tar_writer t = {0};
+	char *line = stamp_line(stamp);
+	int on = encodejob_open_output(w, stamp, 0, e), rc = -1;
+
+	if (on >= 0 && !tar_start(&t, &w->partial.out, on ? NULL : line, e))
+		rc = put_samples(w, &t, s, e);
+	if (rc)
+		tar_release(&t);
+	else
+		rc = tar_finish(&t, e) || partial_commit(&w->partial, e) ? -1 : 0;
+	encodejob_close_output(w, e);
+	mem_free(line);
+	return rc;
+}

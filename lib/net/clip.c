@@ -193,7 +193,8 @@ static void record_vision(struct recording *r, const void *config, const int64_t
 	struct tensor *part[2], *h;
 
 	(void)size;
-	part[1] = layer_patches(l, recording_input(r, DT_F32, 3, x, 1), "conv1", c->hidden, c->patch, 0);
+	part[1] = layer_patches(l, recording_input(r, DT_F32, 3, x, 1), "conv1", c->patch,
+	                        &(struct linear){.out = c->hidden, .no_bias = 1});
 	part[0] = op_repeat(l->t, op_reshape(l->t, layer_param(l, "class_embedding", 1, &c->hidden), 3, one));
 	h = op_add(l->t, op_concat(l->t, 1, 2, part), layer_param(l, "positional_embedding", 2, pos));
 	h = layer_norm(l, h, "ln_pre", c->eps);

@@ -10,12 +10,13 @@
 static const struct trunk_names meta_names = {
     .patch = "x_embedder.proj",
     .time = "t_embedder.mlp",
-    .qkv_weight = "blocks.%d.attn.qkv.weight",
-    .qkv_bias = "blocks.%d.attn.qkv.bias",
-    .proj = "blocks.%d.attn.proj",
-    .fc1 = "blocks.%d.mlp.fc1",
-    .fc2 = "blocks.%d.mlp.fc2",
-    .modulation = "blocks.%d.adaLN_modulation.1",
+    .blocks = "blocks",
+    .qkv_weight = "attn.qkv.weight",
+    .qkv_bias = "attn.qkv.bias",
+    .proj = "attn.proj",
+    .fc1 = "mlp.fc1",
+    .fc2 = "mlp.fc2",
+    .modulation = "adaLN_modulation.1",
 };
 
 /* 1 - time; e^(0 t) is the 1. */
@@ -26,7 +27,7 @@ static struct tensor *reversed(struct tape *t, struct tensor *time)
 
 static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
-	struct trunk k = {t, p, c, trunk_config(c), &meta_names};
+	struct trunk k = {{.t = t, .p = p}, c, trunk_config(c), &meta_names};
 	int64_t h = k.c->hidden, table[2] = {c->classes + (c->class_dropout > 0), h}, two[4] = {in->x->shape[0], 2, 1, h};
 	struct tensor *tokens = trunk_tokens(&k, in->x), *cond, *act, *m[2];
 
@@ -34,14 +35,14 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 	cond = trunk_time(&k, k.c->reversed ? reversed(t, in->time) : in->time);
 	if (in->label)
 		cond = op_add(t, cond,
-		              op_embed(t, tape_param(t, p, "y_embedder.embedding_table.weight", 2, table, 0, init_small), in->label));
+		              op_embed(t, layer_param_init(&k.l, "y_embedder.embedding_table.weight", 2, table, 0, init_small), in->label));
 	act = op_unary(t, cond, UNARY_SILU);
 	for (int64_t i = 0; i < k.c->depth; i++)
 		tokens = trunk_block(&k, i, tokens, act);
-	op_unstack(t, op_reshape(t, trunk_linear(&k, act, "final_layer.adaLN_modulation.1", 2 * h, init_zero, -1), 4, two), 1, m);
+	act = layer_linear(&k.l, act, "final_layer.adaLN_modulation.1", &(struct linear){.out = 2 * h, .edge = 1, .init = init_zero});
+	op_unstack(t, op_reshape(t, act, 4, two), 1, m);
 	tokens = op_norm(t, tokens, m[1], m[0], NORM_LAYER, trunk_eps(k.c), 1);
-	tokens = trunk_linear(&k, tokens, "final_layer.linear", k.c->patch * k.c->patch * c->out_channels, init_zero, -1);
-	tokens = trunk_unpatchify(&k, tokens);
+	tokens = trunk_unpatchify(&k, trunk_last(&k, tokens));
 	return k.c->reversed ? op_scale(t, tokens, -1) : tokens;
 }
 

@@ -7,6 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { FREQUENCIES = 256 };
+
+const struct init init_zero = {.kind = INIT_ZERO}, init_one = {.kind = INIT_ONE}, init_small = {.kind = INIT_NORMAL, .a = .02};
+
+struct init init_xavier(int64_t fan_in, int64_t fan_out)
+{
+	return (struct init){.kind = INIT_XAVIER, .a = (double)fan_in, .b = (double)fan_out};
+}
+
 struct layers layers_in(const struct layers *l, const char *format, ...)
 {
 	struct layers inner = *l;
@@ -51,7 +60,7 @@ struct tensor *layer_param_init(const struct layers *l, const char *name, int ra
 struct tensor *layer_linear(const struct layers *l, struct tensor *x, const char *name, const struct linear *o)
 {
 	int64_t shape[2] = {o->out, x->shape[x->rank - 1]};
-	struct tensor *w = param(l, name, ".weight", 2, shape, PARAM_DECAY | (o->edge ? 0 : PARAM_BULK)), *b = NULL;
+	struct tensor *w = make_param(l, name, ".weight", 2, shape, PARAM_DECAY | (o->edge ? 0 : PARAM_BULK), o->init), *b = NULL;
 
 	if (!o->no_bias)
 		b = param(l, name, ".bias", 1, shape, 0);
@@ -79,22 +88,31 @@ struct tensor *layer_groupnorm(const struct layers *l, struct tensor *x, const c
 	return op_groupnorm(l->t, x, w, b, groups, eps, act);
 }
 
-struct tensor *layer_patches(const struct layers *l, struct tensor *x, const char *name, int64_t hidden, int64_t patch, int bias)
+struct tensor *layer_patches(const struct layers *l, struct tensor *x, const char *name, int64_t patch, const struct linear *o)
 {
 	int64_t b = x->shape[0], c = x->shape[1], n = x->shape[2] / patch, width = c * patch * patch;
-	int64_t split[6] = {b, c, n, patch, n, patch}, tokens[3] = {b, n * n, width}, shape[4] = {hidden, c, patch, patch};
-	int64_t flat[2] = {hidden, width};
+	int64_t split[6] = {b, c, n, patch, n, patch}, tokens[3] = {b, n * n, width}, shape[4] = {o->out, c, patch, patch};
+	int64_t flat[2] = {o->out, width};
 	static const int order[6] = {0, 2, 4, 1, 3, 5};
-	struct tensor *w = param(l, name, ".weight", 4, shape, PARAM_DECAY), *v = NULL;
+	struct tensor *w = make_param(l, name, ".weight", 4, shape, PARAM_DECAY, o->init), *v = NULL;
 
-	if (bias)
+	if (!o->no_bias)
 		v = param(l, name, ".bias", 1, shape, 0);
 	x = op_reshape(l->t, op_permute(l->t, op_reshape(l->t, x, 6, split), order), 3, tokens);
 	return op_linear(l->t, x, op_reshape(l->t, w, 2, flat), v);
 }
 
+struct tensor *layer_timestep(const struct layers *l, struct tensor *numbers, const char *name, int64_t width, double period, double scale)
+{
+	struct layers both = layers_in(l, "%s.", name);
+	struct tensor *h = op_timestep(l->t, numbers, FREQUENCIES, period, scale);
+
+	h = layer_linear(&both, h, "0", &(struct linear){.out = width, .act = UNARY_SILU + 1, .edge = 1, .init = init_small});
+	return layer_linear(&both, h, "2", &(struct linear){.out = width, .edge = 1, .init = init_small});
+}
+
 /* Queries of the first tokens alone, keys and values of all: each by its third of the packed matrix. */
-static void project_apart(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *b, const struct attention *a,
+static void project_apart(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *b, int64_t heads, int64_t queries,
                           struct tensor **qkv)
 {
 	int64_t h = x->shape[2], split[3] = {3, h, h}, bias[2] = {3, h};
@@ -103,8 +121,8 @@ static void project_apart(struct tape *t, struct tensor *x, struct tensor *w, st
 	op_unstack(t, op_reshape(t, w, 3, split), 0, ws);
 	op_unstack(t, op_reshape(t, b, 2, bias), 0, bs);
 	for (int i = 0; i < 3; i++) {
-		struct tensor *rows = i ? x : op_slice(t, x, 1, 0, a->queries);
-		int64_t of_heads[4] = {x->shape[0], rows->shape[1], a->heads, h / a->heads};
+		struct tensor *rows = i ? x : op_slice(t, x, 1, 0, queries);
+		int64_t of_heads[4] = {x->shape[0], rows->shape[1], heads, h / heads};
 
 		qkv[i] = op_reshape(t, op_linear(t, rows, ws[i], bs[i]), 4, of_heads);
 	}
@@ -114,18 +132,18 @@ struct tensor *layer_attention(const struct layers *l, struct tensor *x, const s
 {
 	struct tape *t = l->t;
 	int64_t h = x->shape[2], width = h / a->heads, shape[2] = {3 * h, h}, packed[5] = {x->shape[0], x->shape[1], 3, a->heads, width};
-	int64_t out[3] = {x->shape[0], a->queries, h};
-	int apart = a->queries < x->shape[1];
-	struct tensor *w = param(l, a->weight, "", 2, shape, PARAM_DECAY | PARAM_BULK | (apart ? PARAM_THIRDS : 0));
+	int64_t queries = a->queries ? a->queries : x->shape[1], out[3] = {x->shape[0], queries, h};
+	int apart = queries < x->shape[1];
+	struct tensor *w = make_param(l, a->weight, "", 2, shape, PARAM_DECAY | PARAM_BULK | (apart ? PARAM_THIRDS : 0), a->init);
 	struct tensor *b = param(l, a->bias, "", 1, shape, 0), *qkv[3], *y;
 
 	assert(!apart || !a->causal);
 	if (apart)
-		project_apart(t, x, w, b, a, qkv);
+		project_apart(t, x, w, b, a->heads, queries, qkv);
 	else
 		op_unstack(t, op_reshape(t, op_linear(t, x, w, b), 5, packed), 2, qkv);
 	y = op_attention(t, qkv[0], qkv[1], qkv[2], 1 / sqrt((double)width), a->causal);
-	return layer_linear(l, op_reshape(t, y, 3, out), a->out, &(struct linear){.out = h});
+	return layer_linear(l, op_reshape(t, y, 3, out), a->out, &(struct linear){.out = h, .init = a->out_init});
 }
 
 struct tensor *layer_conv(const struct layers *l, struct tensor *x, const char *name, const struct conv *c)

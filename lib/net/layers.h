@@ -10,6 +10,10 @@
 #include "tape/ops.h"
 #include "tape/tape.h"
 
+/* Initial values: zeros; ones; normal with a deviation of .02; uniform by Glorot and Bengio 2010. */
+extern const struct init init_zero, init_one, init_small;
+struct init init_xavier(int64_t fan_in, int64_t fan_out);
+
 /* A recording in progress. */
 struct layers {
 	struct tape *t;
@@ -32,6 +36,7 @@ struct linear {
 	int act;     /* enum unary + 1, or 0 */
 	int no_bias;
 	int edge;    /* at the network's edge, where rounding costs most: always float, not PARAM_BULK */
+	struct init init; /* of the weight; a bias begins at 0 */
 };
 
 struct tensor *layer_linear(const struct layers *l, struct tensor *x, const char *name, const struct linear *o);
@@ -41,16 +46,21 @@ struct tensor *layer_groupnorm(const struct layers *l, struct tensor *x, const c
 
 /* ---- tokens (B, T, H) ---- */
 
-/* Patches of a picture (B, C, S, S) through a linear layer, whose weight is [hidden, C, patch, patch]: (B, (S / patch)^2, hidden). */
-struct tensor *layer_patches(const struct layers *l, struct tensor *x, const char *name, int64_t hidden, int64_t patch, int bias);
+/* Patches of a picture (B, C, S, S) through a linear layer, whose weight is [out, C, patch, patch] and always float: (B, (S / patch)^2,
+ * out). */
+struct tensor *layer_patches(const struct layers *l, struct tensor *x, const char *name, int64_t patch, const struct linear *o);
+/* Numbers (B) as sines and cosines of `scale` times them, of 128 frequencies from 1 down to 1 / period, through NAME.0, SiLU and NAME.2:
+ * (B, width). */
+struct tensor *layer_timestep(const struct layers *l, struct tensor *numbers, const char *name, int64_t width, double period, double scale);
 
 /* Multi-head self-attention. */
 struct attention {
 	const char *weight, *bias; /* whole names of queries, keys and values in one: [3 H, H], [3 H] */
 	const char *out;           /* the layer that follows */
 	int64_t heads;
-	int64_t queries;           /* of the first tokens alone; all of them where `causal` */
+	int64_t queries;           /* of the first tokens alone; 0, and where `causal`: of all */
 	int causal;
+	struct init init, out_init; /* of the packed weight, and of the layer that follows */
 };
 
 struct tensor *layer_attention(const struct layers *l, struct tensor *x, const struct attention *a); /* (B, queries, H) */

@@ -8,25 +8,27 @@
 static const struct trunk_names paris_names = {
     .patch = "patch_embed",
     .time = "time_embed.mlp",
-    .qkv_weight = "layers.%d.attn.in_proj_weight",
-    .qkv_bias = "layers.%d.attn.in_proj_bias",
-    .proj = "layers.%d.attn.out_proj",
-    .fc1 = "layers.%d.mlp.0",
-    .fc2 = "layers.%d.mlp.2",
-    .table = "layers.%d.scale_shift_table",
-    .cross_weight = "layers.%d.cross_attn.in_proj_weight",
-    .cross_bias = "layers.%d.cross_attn.in_proj_bias",
-    .cross_proj = "layers.%d.cross_attn.out_proj",
+    .blocks = "layers",
+    .qkv_weight = "attn.in_proj_weight",
+    .qkv_bias = "attn.in_proj_bias",
+    .proj = "attn.out_proj",
+    .fc1 = "mlp.0",
+    .fc2 = "mlp.2",
+    .table = "scale_shift_table",
+    .cross_weight = "cross_attn.in_proj_weight",
+    .cross_bias = "cross_attn.in_proj_bias",
+    .cross_proj = "cross_attn.out_proj",
 };
 
 static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
-	struct trunk k = {t, p, c, trunk_config(c), &paris_names};
+	struct trunk k = {{.t = t, .p = p}, c, trunk_config(c), &paris_names};
 	struct tensor *tokens = trunk_tokens(&k, in->x), *time = trunk_time(&k, in->time), *modulation, *text;
 
 	assert(in->text && !in->mask);
 	modulation = trunk_modulation(&k, time, "t_block.1");
-	text = trunk_linear(&k, in->text, "text_proj", k.c->hidden, init_xavier(c->text_width, k.c->hidden), -1);
+	text = layer_linear(&k.l, in->text, "text_proj",
+	                    &(struct linear){.out = k.c->hidden, .edge = 1, .init = init_xavier(c->text_width, k.c->hidden)});
 	for (int64_t i = 0; i < k.c->depth; i++)
 		tokens = trunk_block_single(&k, i, tokens, modulation, text, NULL);
 	return trunk_final_single(&k, tokens, time);

@@ -1,6 +1,5 @@
 /* PixArt-alpha (Chen et al. 2023): DiT with adaLN-single and cross-attention to a text, with a perceptron on the text and a mask. */
 #include <assert.h>
-#include <stdio.h>
 
 #include "core/jsonio.h"
 #include "net/trunk.h"
@@ -10,28 +9,25 @@
 static const struct trunk_names pixart_names = {
     .patch = "x_embedder.proj",
     .time = "t_embedder.mlp",
-    .qkv_weight = "blocks.%d.attn.qkv.weight",
-    .qkv_bias = "blocks.%d.attn.qkv.bias",
-    .proj = "blocks.%d.attn.proj",
-    .fc1 = "blocks.%d.mlp.fc1",
-    .fc2 = "blocks.%d.mlp.fc2",
-    .table = "blocks.%d.scale_shift_table",
-    .cross_q = "blocks.%d.cross_attn.q_linear",
-    .cross_kv = "blocks.%d.cross_attn.kv_linear",
-    .cross_proj = "blocks.%d.cross_attn.proj",
+    .blocks = "blocks",
+    .qkv_weight = "attn.qkv.weight",
+    .qkv_bias = "attn.qkv.bias",
+    .proj = "attn.proj",
+    .fc1 = "mlp.fc1",
+    .fc2 = "mlp.fc2",
+    .table = "scale_shift_table",
+    .cross_q = "cross_attn.q_linear",
+    .cross_kv = "cross_attn.kv_linear",
+    .cross_proj = "cross_attn.proj",
 };
 
-/* The two layers of PREFIX.0 and PREFIX.2 on the waves of n numbers a sample: (B, n width). */
-static struct tensor *number_embedding(const struct trunk *k, struct tensor *numbers, const char *prefix, int64_t width)
+/* The waves of n numbers a sample, through the two layers of NAME.0 and NAME.2: (B, n width). */
+static struct tensor *number_embedding(const struct trunk *k, struct tensor *numbers, const char *name, int64_t width)
 {
+	struct tape *t = k->l.t;
 	int64_t b = numbers->shape[0], n = numbers->shape[1], flat[1] = {b * n}, out[2] = {b, n * width};
-	struct tensor *h = op_timestep(k->t, op_reshape(k->t, op_copy(k->t, numbers), 1, flat), 256, 10000, 1);
-	char name[64];
 
-	snprintf(name, sizeof name, "%s.mlp.0", prefix);
-	h = trunk_linear(k, h, name, width, init_small, UNARY_SILU);
-	snprintf(name, sizeof name, "%s.mlp.2", prefix);
-	return op_reshape(k->t, trunk_linear(k, h, name, width, init_small, -1), 2, out);
+	return op_reshape(t, layer_timestep(&k->l, op_reshape(t, op_copy(t, numbers), 1, flat), name, width, 10000, 1), 2, out);
 }
 
 /* Height and width, then the aspect ratio, a third of the width each. */
@@ -40,9 +36,9 @@ static struct tensor *micro_conditions(const struct trunk *k, struct tensor *mic
 	int64_t third = k->c->hidden / 3;
 	struct tensor *part[2];
 
-	part[0] = number_embedding(k, op_slice(k->t, micro, 1, 0, 2), "csize_embedder", third);
-	part[1] = number_embedding(k, op_slice(k->t, micro, 1, 2, 1), "ar_embedder", third);
-	return op_concat(k->t, 1, 2, part);
+	part[0] = number_embedding(k, op_slice(k->l.t, micro, 1, 0, 2), "csize_embedder.mlp", third);
+	part[1] = number_embedding(k, op_slice(k->l.t, micro, 1, 2, 1), "ar_embedder.mlp", third);
+	return op_concat(k->l.t, 1, 2, part);
 }
 
 static const char null_text_name[] = "y_embedder.y_embedding";
@@ -52,20 +48,21 @@ static void null_text(const struct trunk *k)
 {
 	int64_t shape[2] = {k->net->text_tokens, k->net->text_width};
 
-	tape_param(k->t, k->p, null_text_name, 2, shape, PARAM_FROZEN, init_zero);
+	layer_param_init(&k->l, null_text_name, 2, shape, PARAM_FROZEN, init_zero);
 }
 
 static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
-	struct trunk k = {t, p, c, trunk_config(c), &pixart_names};
+	struct trunk k = {{.t = t, .p = p}, c, trunk_config(c), &pixart_names};
 	struct tensor *tokens = trunk_tokens(&k, in->x), *time = trunk_time(&k, in->time), *modulation, *text;
 
 	assert(in->text && !in->micro == !k.c->micro);
 	if (in->micro)
 		time = op_add(t, time, micro_conditions(&k, in->micro));
 	modulation = trunk_modulation(&k, time, "t_block.1");
-	text = trunk_linear(&k, in->text, "y_embedder.y_proj.fc1", k.c->hidden, init_small, UNARY_GELU_TANH);
-	text = trunk_linear(&k, text, "y_embedder.y_proj.fc2", k.c->hidden, init_small, -1);
+	text = layer_linear(&k.l, in->text, "y_embedder.y_proj.fc1",
+	                    &(struct linear){.out = k.c->hidden, .act = UNARY_GELU_TANH + 1, .edge = 1, .init = init_small});
+	text = layer_linear(&k.l, text, "y_embedder.y_proj.fc2", &(struct linear){.out = k.c->hidden, .edge = 1, .init = init_small});
 	null_text(&k);
 	for (int64_t i = 0; i < k.c->depth; i++)
 		tokens = trunk_block_single(&k, i, tokens, modulation, text, in->mask);

@@ -6,38 +6,39 @@
 static const struct trunk_names paris_names = {
     .patch = "patch_embed",
     .time = "time_embed.mlp",
-    .qkv_weight = "layers.%d.attn.in_proj_weight",
-    .qkv_bias = "layers.%d.attn.in_proj_bias",
-    .proj = "layers.%d.attn.out_proj",
-    .fc1 = "layers.%d.mlp.0",
-    .fc2 = "layers.%d.mlp.2",
-    .modulation = "layers.%d.adaLN_modulation.1",
+    .blocks = "layers",
+    .qkv_weight = "attn.in_proj_weight",
+    .qkv_bias = "attn.in_proj_bias",
+    .proj = "attn.out_proj",
+    .fc1 = "mlp.0",
+    .fc2 = "mlp.2",
+    .modulation = "adaLN_modulation.1",
 };
 
 static struct tensor *with_class_token(const struct trunk *k, struct tensor *tokens)
 {
 	int64_t shape[3] = {1, 1, k->c->hidden};
-	struct tensor *both[2] = {op_repeat(k->t, tape_param(k->t, k->p, "cls_token", 3, shape, 0, init_small)), tokens};
+	struct tensor *both[2] = {op_repeat(k->l.t, layer_param_init(&k->l, "cls_token", 3, shape, 0, init_small)), tokens};
 
-	return op_concat(k->t, 1, 2, both);
+	return op_concat(k->l.t, 1, 2, both);
 }
 
 /* Linear, GELU, LayerNorm, GELU, Linear on the class token. */
 static struct tensor *head(const struct trunk *k, struct tensor *tokens)
 {
 	int64_t h = k->c->hidden, flat[2] = {tokens->shape[0], h};
-	struct tensor *x = op_reshape(k->t, op_slice(k->t, tokens, 1, 0, 1), 2, flat), *w, *b;
+	struct tensor *x = op_reshape(k->l.t, op_slice(k->l.t, tokens, 1, 0, 1), 2, flat), *w, *b;
 
-	x = trunk_linear(k, x, "head.0", h, init_xavier(h, h), UNARY_GELU_TANH);
-	w = tape_param(k->t, k->p, "head.2.weight", 1, &h, 0, init_one);
-	b = tape_param(k->t, k->p, "head.2.bias", 1, &h, 0, init_zero);
-	x = op_unary(k->t, op_norm(k->t, x, w, b, NORM_LAYER, 1e-5, 0), UNARY_GELU_TANH);
-	return trunk_linear(k, x, "head.4", k->net->clusters, init_zero, -1);
+	x = layer_linear(&k->l, x, "head.0", &(struct linear){.out = h, .act = UNARY_GELU_TANH + 1, .edge = 1, .init = init_xavier(h, h)});
+	w = layer_param_init(&k->l, "head.2.weight", 1, &h, 0, init_one);
+	b = layer_param_init(&k->l, "head.2.bias", 1, &h, 0, init_zero);
+	x = op_unary(k->l.t, op_norm(k->l.t, x, w, b, NORM_LAYER, 1e-5, 0), UNARY_GELU_TANH);
+	return layer_linear(&k->l, x, "head.4", &(struct linear){.out = k->net->clusters, .edge = 1, .init = init_zero});
 }
 
 static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
-	struct trunk k = {t, p, c, trunk_config(c), &paris_names};
+	struct trunk k = {{.t = t, .p = p}, c, trunk_config(c), &paris_names};
 	struct tensor *tokens = with_class_token(&k, trunk_tokens(&k, in->x)), *act = op_unary(t, trunk_time(&k, in->time), UNARY_SILU);
 
 	for (int64_t i = 0; i < k.c->depth; i++)

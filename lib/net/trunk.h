@@ -2,33 +2,29 @@
 #ifndef DDM_NET_TRUNK_H
 #define DDM_NET_TRUNK_H
 
+#include "net/layers.h"
 #include "net/trunkconfig.h"
 
-/* Names of a family's tensors: printf formats with the block number where there is one. */
+/* Names of a family's tensors. */
 struct trunk_names {
-	const char *patch, *time;                  /* prefix of .weight/.bias; prefix of .0.weight .. .2.bias */
-	const char *qkv_weight, *qkv_bias;         /* (block) */
-	const char *proj, *fc1, *fc2, *modulation; /* (block), prefix of .weight/.bias */
+	const char *patch, *time;                  /* layer_patches, layer_timestep */
+	const char *blocks;                        /* "blocks": block i is BLOCKS.i, and in it are */
+	const char *qkv_weight, *qkv_bias;         /* whole names of queries, keys and values in one */
+	const char *proj, *fc1, *fc2, *modulation; /* layers */
 	/* adaLN-single: */
-	const char *table;                         /* (block), the whole name */
-	const char *cross_weight, *cross_bias;     /* (block), whole names of queries, keys and values in one; or NULL and */
-	const char *cross_q, *cross_kv;            /* (block), prefixes */
-	const char *cross_proj;                    /* (block), prefix */
+	const char *table;                         /* whole name */
+	const char *cross_weight, *cross_bias;     /* whole names of queries, keys and values in one; or NULL and */
+	const char *cross_q, *cross_kv;            /* layers */
+	const char *cross_proj;
 };
 
 /* A recording in progress. */
 struct trunk {
-	struct tape *t;
-	struct params *p;
+	struct layers l;
 	const struct net_config *net;
 	const struct trunk_config *c; /* its own */
 	const struct trunk_names *names;
 };
-
-/* Linear layer PREFIX.weight [out, in], PREFIX.bias [out] applied to x [.., in]. act < 0: none. */
-struct tensor *trunk_linear(const struct trunk *k, struct tensor *x, const char *prefix, int64_t out, struct init init, int act);
-struct init init_xavier(int64_t fan_in, int64_t fan_out);
-extern const struct init init_zero, init_one, init_small; /* init_small: normal, std .02 */
 
 /* Patches and positions: x (B, C, S, S) -> (B, T, H). Positions are the fixed 2D sin-cos table under the name `pos_embed` [1, T,
  * H]. */
@@ -38,7 +34,6 @@ struct tensor *trunk_time(const struct trunk *k, struct tensor *time);
 /* One adaLN-zero block on tokens (B, T, H); act (B, H) = SiLU of the conditioning. */
 struct tensor *trunk_block(const struct trunk *k, int64_t block, struct tensor *tokens, struct tensor *act);
 
-
 /* adaLN-single (Chen et al. 2023, PixArt-alpha): one modulation for all blocks, to which each adds a table of its own. */
 
 /* Linear of SiLU(time (B, H)) under PREFIX: (B, 6, 1, H). */
@@ -46,6 +41,8 @@ struct tensor *trunk_modulation(const struct trunk *k, struct tensor *time, cons
 /* A block on tokens (B, T, H) that looks at text (B, S, H), with mask (B, S) or NULL added to its scores. */
 struct tensor *trunk_block_single(const struct trunk *k, int64_t block, struct tensor *tokens, struct tensor *modulation,
                                   struct tensor *text, struct tensor *mask);
+/* "final_layer.linear" on tokens (B, T, H): (B, T, patch^2 out_channels). */
+struct tensor *trunk_last(const struct trunk *k, struct tensor *tokens);
 /* The last layer under the names final_layer.{scale_shift_table, linear}, and unpatchified: (B, out_channels, S, S). */
 struct tensor *trunk_final_single(const struct trunk *k, struct tensor *tokens, struct tensor *time);
 

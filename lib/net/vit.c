@@ -163,7 +163,7 @@ static struct tensor *record_tokens(const struct layers *l, const struct vit_con
 	int first = !(c->timm && c->registers); /* the class token has a place in the table */
 	int64_t h = c->hidden, cells = c->grid * c->grid, table[3] = {1, first + cells, h}, one[3] = {1, 1, h}, flat[2] = {cells, h};
 	int64_t registers[3] = {1, c->registers, h}, mask[2] = {1, h};
-	struct tensor *patches = layer_patches(l, x, "patch_embed.proj", h, c->patch, 1), *pos, *rest, *class, *part[3];
+	struct tensor *patches = layer_patches(l, x, "patch_embed.proj", c->patch, &(struct linear){.out = h}), *pos, *rest, *class, *part[3];
 	int n = 0;
 
 	pos = layer_param(l, "pos_embed", 3, table);

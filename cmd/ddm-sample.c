@@ -2,6 +2,7 @@
 #include "cmd/cmd.h"
 #include "cmd/opendevice.h"
 #include "core/pool.h"
+#include "diffusion/route.h"
 #include "diffusion/solverchoice.h"
 #include "sample/sample.h"
 
@@ -11,7 +12,6 @@ static int64_t threads;
 static int profile, quiet;
 
 static const char *const residents[] = {"auto", NULL};
-static const char *const routes[] = {"top-1", "top-2", "full", "threshold:", "switch:", "sample", "oracle", "prior", "expert:", NULL};
 
 static const struct opt options[] = {
     OPT_GROUP("Pictures"),
@@ -24,8 +24,7 @@ static const struct opt options[] = {
     OPT_GROUP("Sampling"),
     {"--preset", 0, OPT_CHOICE, &request.preset, 0, 0, "NAME",
      "the released sampler of a model: for paris --route top-2 --steps 50 --timesteps paris --cfg 7.5", sample_presets, NULL},
-    {"--route", 0, OPT_TEXT, &request.route, 0, 0, "HOW",
-     "top-K, full, threshold:P, switch:T, sample, oracle, prior, expert:I", routes, NULL},
+    {"--route", 0, OPT_TEXT, &request.route, 0, 0, "HOW", POLICY_FORMS, policy_words, NULL},
     {"--solver", 0, OPT_TEXT, &request.solver, 0, 0, "NAME",
      "euler, heun; on the experts' own path ddpm, ddim, euler-discrete, dpm++1, dpm++2m and others; NAME,KEY=VALUE.. (default euler, or as a "
      "pipeline's scheduler says)",

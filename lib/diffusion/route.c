@@ -1,66 +1,13 @@
 /* Routing policies: parsing, and weights from router logits. */
 #include "diffusion/route.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
-#include "core/meant.h"
-#include "core/str.h"
+#include "core/named.h"
 
 enum { MAX_EXPERTS = 4096 };
-
-static int count_after(const char *text, const char *prefix, int64_t lo, int *out)
-{
-	size_t n = strlen(prefix);
-	int64_t v;
-
-	if (strncmp(text, prefix, n) || parse_i64(text + n, lo, MAX_EXPERTS, &v))
-		return 0;
-	*out = (int)v;
-	return 1;
-}
-
-static int real_after(const char *text, const char *prefix, double *out)
-{
-	size_t n = strlen(prefix);
-
-	return !strncmp(text, prefix, n) && !parse_f64(text + n, 0, 1, out);
-}
-
-int policy_parse(const char *text, struct policy *p, struct err *e)
-{
-	static const struct {
-		const char *name;
-		enum policy_kind kind;
-	} plain[] = {{"full", POLICY_FULL}, {"sample", POLICY_SAMPLE}, {"oracle", POLICY_ORACLE}, {"prior", POLICY_PRIOR}};
-
-	static const char *const words[] = {"full", "sample", "oracle", "prior", "top-1", "top-2", "threshold:", "switch:", "expert:", NULL};
-	char meant[WORD_MEANT];
-
-	memset(p, 0, sizeof *p);
-	for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-		if (!strcmp(text, plain[i].name)) {
-			p->kind = plain[i].kind;
-			return 0;
-		}
-	if (count_after(text, "top-", 1, &p->k))
-		p->kind = POLICY_TOP;
-	else if (count_after(text, "expert:", 0, &p->k))
-		p->kind = POLICY_EXPERT;
-	else if (real_after(text, "threshold:", &p->p))
-		p->kind = POLICY_THRESHOLD;
-	else if (real_after(text, "switch:", &p->p))
-		p->kind = POLICY_SWITCH;
-	else
-		return err_set(e, ERR_USAGE, "route '%s' is none of top-K, full, threshold:P, switch:T, sample, oracle, prior, expert:I%s", text,
-		               word_meant(meant, text, words));
-	return 0;
-}
-
-int policy_needs_router(const struct policy *p)
-{
-	return p->kind != POLICY_ORACLE && p->kind != POLICY_PRIOR && p->kind != POLICY_EXPERT;
-}
 
 static int softmax(int k, const float *logits, const unsigned char *present, double *prob)
 {
@@ -122,32 +69,116 @@ static void renormalise(int k, const double *prob, double *w)
 		w[i] /= sum;
 }
 
+static void keep_heaviest(int k, const double *prob, double *w)
+{
+	keep_one(k, w, heaviest(k, prob));
+}
+
+/* What a policy makes of the posterior. w (k) is the posterior on entry. */
+struct routing {
+	const struct policy *policy;
+	double t, u;
+	int k;
+	const double *prob;           /* (k) */
+	const unsigned char *present; /* (k) */
+	double *w;
+};
+
+static void weigh_full(const struct routing *r)
+{
+	(void)r;
+}
+
+static void weigh_top(const struct routing *r)
+{
+	if (r->policy->k == 1) {
+		keep_heaviest(r->k, r->prob, r->w);
+		return;
+	}
+	for (int i = 0; i < r->k; i++)
+		if (rank_of(r->k, r->prob, i) >= r->policy->k)
+			r->w[i] = 0;
+	renormalise(r->k, r->prob, r->w);
+}
+
+static void weigh_threshold(const struct routing *r)
+{
+	if (!(r->prob[heaviest(r->k, r->prob)] >= r->policy->p)) {
+		keep_heaviest(r->k, r->prob, r->w);
+		return;
+	}
+	for (int i = 0; i < r->k; i++)
+		if (r->prob[i] < r->policy->p)
+			r->w[i] = 0;
+	renormalise(r->k, r->prob, r->w);
+}
+
+static void weigh_switch(const struct routing *r)
+{
+	if (r->t <= r->policy->p)
+		keep_heaviest(r->k, r->prob, r->w);
+}
+
+static void weigh_sample(const struct routing *r)
+{
+	keep_one(r->k, r->w, route_draw(r->k, r->prob, r->present, r->u));
+}
+
+/* In the order of enum policy_kind. weigh NULL: the policy names one expert per trajectory, and needs no router. */
+static const struct policy_def {
+	struct named named;
+	void (*weigh)(const struct routing *r);
+} policies[] = {
+    [POLICY_FULL] = {{.name = "full"}, weigh_full},
+    [POLICY_TOP] = {{.name = "top", .numbers = "-K", .count = 1, .whole = 1, .number = {{1, 1, MAX_EXPERTS}}}, weigh_top},
+    [POLICY_THRESHOLD] = {{.name = "threshold", .numbers = ":P", .count = 1, .number = {{0, 0, 1}}}, weigh_threshold},
+    [POLICY_SWITCH] = {{.name = "switch", .numbers = ":T", .count = 1, .number = {{0, 0, 1}}}, weigh_switch},
+    [POLICY_SAMPLE] = {{.name = "sample"}, weigh_sample},
+    [POLICY_ORACLE] = {{.name = "oracle"}, NULL},
+    [POLICY_PRIOR] = {{.name = "prior"}, NULL},
+    [POLICY_EXPERT] = {{.name = "expert", .numbers = ":I", .count = 1, .whole = 1, .number = {{0, 0, MAX_EXPERTS}}}, NULL},
+};
+static_assert(sizeof policies / sizeof *policies == POLICIES, "a policy has no function");
+
+static const struct named_table policy_table = NAMED_TABLE("route", policies);
+
+#define WORDS(kind, form, ...) __VA_ARGS__,
+const char *const policy_words[] = {POLICY_LIST(WORDS) NULL};
+
+int policy_parse(const char *text, struct policy *p, struct err *e)
+{
+	double number[NAMED_NUMBERS];
+	int i = named_parse(&policy_table, text, number, e);
+
+	memset(p, 0, sizeof *p);
+	if (i < 0)
+		return -1;
+	p->kind = (enum policy_kind)i;
+	if (policies[i].named.whole)
+		p->k = (int)number[0];
+	else
+		p->p = number[0];
+	return 0;
+}
+
+int policy_needs_router(const struct policy *p)
+{
+	return policies[p->kind].weigh != NULL;
+}
+
 int route_weights(const struct policy *p, double t, int k, const float *logits, const unsigned char *present, double u,
                   double *prob, double *w)
 {
+	const struct routing r = {p, t, u, k, prob, present, w};
 	int best;
 
+	assert(policies[p->kind].weigh);
 	if (softmax(k, logits, present, prob))
 		return -1;
-	best = heaviest(k, prob);
 	memcpy(w, prob, (size_t)k * sizeof *w);
-	if (p->kind == POLICY_TOP && p->k > 1) {
-		for (int i = 0; i < k; i++)
-			if (rank_of(k, prob, i) >= p->k)
-				w[i] = 0;
-		renormalise(k, prob, w);
-	} else if (p->kind == POLICY_THRESHOLD && prob[best] >= p->p) {
-		for (int i = 0; i < k; i++)
-			if (prob[i] < p->p)
-				w[i] = 0;
-		renormalise(k, prob, w);
-	} else if (p->kind == POLICY_SAMPLE) {
-		best = route_draw(k, prob, present, u);
-		keep_one(k, w, best);
-	} else if (p->kind == POLICY_TOP || p->kind == POLICY_THRESHOLD || (p->kind == POLICY_SWITCH && t <= p->p)) {
-		keep_one(k, w, best);
-	}
-	return best;
+	policies[p->kind].weigh(&r);
+	best = heaviest(k, prob);
+	return w[best] > 0 ? best : heaviest(k, w);
 }
 
 int route_draw(int k, const double *shares, const unsigned char *present, double u)

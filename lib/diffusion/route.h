@@ -2,28 +2,45 @@
 #ifndef DDM_DIFFUSION_ROUTE_H
 #define DDM_DIFFUSION_ROUTE_H
 
-#include <stdint.h>
-
 #include "core/err.h"
 
-enum policy_kind {
-	POLICY_FULL,      /* every expert by its posterior: exact with exact experts and router */
-	POLICY_TOP,       /* the k heaviest, renormalised */
-	POLICY_THRESHOLD, /* those with p >= P, renormalised; the heaviest when there is none */
-	POLICY_SWITCH,    /* full while t > P, then top-1 */
-	POLICY_SAMPLE,    /* one expert drawn from the posterior at every evaluation */
-	POLICY_ORACLE,    /* one given expert per trajectory: the cluster of a reference item */
-	POLICY_PRIOR,     /* one expert per trajectory, drawn from the cluster shares */
-	POLICY_EXPERT     /* one fixed expert */
-};
+/* Every policy once: ROW(kind, how it is written, words that a shell completes..); route.c has its function.
+ *
+ *   full         every expert by its posterior: exact with exact experts and router
+ *   top-K        the K heaviest, renormalised
+ *   threshold:P  those with p >= P, renormalised; the heaviest when there is none
+ *   switch:T     full while t > T, then top-1
+ *   sample       one expert drawn from the posterior at every evaluation
+ *   oracle       one given expert per trajectory: the cluster of a reference item
+ *   prior        one expert per trajectory, drawn from the cluster shares
+ *   expert:I     one fixed expert */
+#define POLICY_LIST(ROW) \
+	ROW(FULL, "full", "full") \
+	ROW(TOP, "top-K", "top-1", "top-2") \
+	ROW(THRESHOLD, "threshold:P", "threshold:") \
+	ROW(SWITCH, "switch:T", "switch:") \
+	ROW(SAMPLE, "sample", "sample") \
+	ROW(ORACLE, "oracle", "oracle") \
+	ROW(PRIOR, "prior", "prior") \
+	ROW(EXPERT, "expert:I", "expert:")
+
+#define POLICY_KIND(kind, form, ...) POLICY_##kind,
+enum policy_kind { POLICY_LIST(POLICY_KIND) POLICIES };
+
+/* "full, top-K, ..", for help and messages. */
+#define POLICY_FORM(kind, form, ...) ", " form
+#define POLICY_FORMS (&(POLICY_LIST(POLICY_FORM))[2])
+
+/* What a shell completes; NULL at the end. */
+extern const char *const policy_words[];
 
 struct policy {
 	enum policy_kind kind;
 	int k;    /* POLICY_TOP: how many; POLICY_EXPERT: which */
-	double p; /* POLICY_THRESHOLD, POLICY_SWITCH */
+	double p; /* the number of any other */
 };
 
-/* "full", "top-K" (K >= 1), "threshold:P", "switch:T", "sample", "oracle", "prior", "expert:I"; ERR_USAGE otherwise. */
+/* ERR_USAGE for what is none of them. */
 int policy_parse(const char *text, struct policy *p, struct err *e);
 /* Whether weights come from the router; the other policies name one expert per trajectory. */
 int policy_needs_router(const struct policy *p);

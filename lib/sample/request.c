@@ -80,7 +80,7 @@ static int settle_route(struct sampling *r, struct err *e)
 		snprintf(r->lone_route, sizeof r->lone_route, "expert:%d", lone);
 		r->ask.route = r->lone_route;
 	}
-	return r->ask.route ? 0 : err_set(e, ERR_USAGE, "--route is missing: top-K, full, threshold:P, switch:T, sample, oracle, prior or expert:I");
+	return r->ask.route ? 0 : err_set(e, ERR_USAGE, "--route is missing: one of %s", POLICY_FORMS);
 }
 
 /* That of the request, or what a pipeline of diffusers says, where nothing is asked for that is of the flow alone. */

@@ -113,6 +113,25 @@ static void weigh_threshold(const struct routing *r)
 	renormalise(r->k, r->prob, r->w);
 }
 
+/* The whole mass needs everyone: rounding must not leave out the last. */
+static void weigh_nucleus(const struct routing *r)
+{
+	double sum = 0;
+
+	memset(r->w, 0, (size_t)r->k * sizeof *r->w);
+	do {
+		int best = -1;
+
+		for (int i = 0; i < r->k; i++)
+			if (r->w[i] == 0 && r->prob[i] > 0 && (best < 0 || r->prob[i] > r->prob[best]))
+				best = i;
+		if (best < 0)
+			break;
+		sum += r->w[best] = r->prob[best];
+	} while (sum < r->policy->p || r->policy->p == 1);
+	renormalise(r->k, r->prob, r->w);
+}
+
 static void weigh_switch(const struct routing *r)
 {
 	if (r->t <= r->policy->p)
@@ -132,6 +151,7 @@ static const struct policy_def {
     [POLICY_FULL] = {{.name = "full"}, weigh_full},
     [POLICY_TOP] = {{.name = "top", .numbers = "-K", .count = 1, .whole = 1, .number = {{1, 1, MAX_EXPERTS}}}, weigh_top},
     [POLICY_THRESHOLD] = {{.name = "threshold", .numbers = ":P", .count = 1, .number = {{0, 0, 1}}}, weigh_threshold},
+    [POLICY_NUCLEUS] = {{.name = "nucleus", .numbers = ":P", .count = 1, .number = {{0, 0, 1}}}, weigh_nucleus},
     [POLICY_SWITCH] = {{.name = "switch", .numbers = ":T", .count = 1, .number = {{0, 0, 1}}}, weigh_switch},
     [POLICY_SAMPLE] = {{.name = "sample"}, weigh_sample},
     [POLICY_ORACLE] = {{.name = "oracle"}, NULL},

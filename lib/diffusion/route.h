@@ -9,6 +9,7 @@
  *   full         every expert by its posterior: exact with exact experts and router
  *   top-K        the K heaviest, renormalised
  *   threshold:P  those with p >= P, renormalised; the heaviest when there is none
+ *   nucleus:P    the smallest set that has P of the mass, heaviest first, renormalised; at least one
  *   switch:T     full while t > T, then top-1
  *   sample       one expert drawn from the posterior at every evaluation
  *   oracle       one given expert per trajectory: the cluster of a reference item
@@ -18,6 +19,7 @@
 	ROW(FULL, "full", "full") \
 	ROW(TOP, "top-K", "top-1", "top-2") \
 	ROW(THRESHOLD, "threshold:P", "threshold:") \
+	ROW(NUCLEUS, "nucleus:P", "nucleus:") \
 	ROW(SWITCH, "switch:T", "switch:") \
 	ROW(SAMPLE, "sample", "sample") \
 	ROW(ORACLE, "oracle", "oracle") \

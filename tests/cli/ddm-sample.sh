@@ -28,7 +28,7 @@ mkdir x full top3
 tar xf full.tar -C full
 tar xf top3.tar -C top3
 check_differ "routes differ" a.tar full.tar
-for r in threshold:.3 switch:.5 sample prior expert:1; do
+for r in threshold:.3 nucleus:.9 switch:.5 sample prior expert:1; do
 	check "$r runs" $run -n 5 --route $r -o "r-$r.tar" ensemble
 done
 check "heun runs" $run -n 5 --route full --solver heun -o heun.tar --report heun.json ensemble

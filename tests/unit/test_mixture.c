@@ -551,10 +551,49 @@ static void thresholds_and_ties(void **state)
 	assert_true(fabs(route_entropy(4, prob) - log(4)) < 1e-15);
 }
 
+/* Against a plain computation: of all subsets of six experts that have P of the mass, the one of fewest, and of these the heaviest. */
+static void nucleus(void **state)
+{
+	enum { K6 = 6 };
+	const unsigned char present[K6] = {1, 1, 1, 0, 1, 1};
+
+	(void)state;
+	for (uint64_t draw = 0; draw < 200; draw++) {
+		struct policy p = {POLICY_NUCLEUS, 0, draw % 11 / 10.};
+		float logits[K6];
+		double prob[K6], w[K6], mass = 0;
+		int best = -1, fewest = K6 + 1, heaviest;
+
+		rng_normal(logits, K6, 3, RNG_TEST, 0, draw);
+		heaviest = route_weights(&p, .5, K6, logits, present, 0, prob, w);
+		for (int set = 1; set < 1 << K6; set++) {
+			double sum = 0;
+			int count = 0;
+
+			for (int i = 0; i < K6; i++) {
+				sum += set >> i & 1 ? prob[i] : 0;
+				count += (set >> i & 1) && present[i];
+			}
+			/* Of all five the sum is 1 up to rounding. */
+			if (sum > p.p - 1e-12 && count && (count < fewest || (count == fewest && sum > mass + 1e-12))) {
+				best = set;
+				fewest = count;
+				mass = sum;
+			}
+		}
+		for (int i = 0; i < K6; i++)
+			assert_true(fabs(w[i] - (best >> i & 1 ? prob[i] / mass : 0)) < 1e-12);
+		for (int i = 0; i < K6; i++)
+			assert_true(w[heaviest] >= w[i]);
+	}
+	same_velocity("nucleus:0", "top-1", .4f);
+	same_velocity("nucleus:1", "full", .4f);
+}
+
 static void policies_parse(void **state)
 {
 	static const char *const bad[] = {"", "top", "top-", "top-0", "top-x", "top--1", "threshold:", "threshold:1.5", "threshold:nan",
-	                                  "expert:", "expert:-1", "full ", "Full", "switch:2"};
+	                                  "expert:", "expert:-1", "full ", "Full", "switch:2", "nucleus", "nucleus:2"};
 	struct policy p;
 	struct err e = {0};
 
@@ -709,6 +748,7 @@ int main(void)
 	    cmocka_unit_test(noise_of_torch),
 	    cmocka_unit_test(absent_experts_are_masked),
 	    cmocka_unit_test(thresholds_and_ties),
+	    cmocka_unit_test(nucleus),
 	    cmocka_unit_test(policies_parse),
 	    cmocka_unit_test(impossible_requests),
 	    cmocka_unit_test(prior_draws_the_shares),

@@ -9,16 +9,18 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-/* Stable Diffusion's betas are those of scaled-linear. */
-static const struct path_choice paths[] = {
-    {"linear", "linear", {0}},
-    {"cosine", "cosine", {0}},
-    {"ddpm", "linear_betas", {1000, 1e-4, .02, NULL}},
-    {"scaled-linear", "scaled_linear_betas", {1000, .00085, .012, NULL}},
-    {"gvp", "gvp", {0}},
-};
+/* Name, that of config.json, steps and betas. Stable Diffusion's are those of scaled-linear. */
+#define PATH_LIST(ROW) \
+	ROW("linear", "linear", 0, 0, 0) \
+	ROW("cosine", "cosine", 0, 0, 0) \
+	ROW("ddpm", "linear_betas", 1000, 1e-4, .02) \
+	ROW("scaled-linear", "scaled_linear_betas", 1000, .00085, .012) \
+	ROW("gvp", "gvp", 0, 0, 0)
 
-const char *const path_choice_names[] = {"linear", "cosine", "ddpm", "scaled-linear", "gvp", NULL};
+#define CHOICE(name, config, steps, start, end) {name, config, {steps, start, end, NULL}},
+#define NAME(name, config, steps, start, end) name,
+static const struct path_choice paths[] = {PATH_LIST(CHOICE)};
+const char *const path_choice_names[] = {PATH_LIST(NAME) NULL};
 
 const struct path_choice *path_choice_find(const char *name)
 {

@@ -19,7 +19,7 @@ struct path_choice {
 	struct betas betas; /* of a path of discrete time; steps 0: continuous */
 };
 
-/* linear cosine ddpm scaled-linear gvp; NULL at the end. */
+/* In the order of the manual; NULL at the end. */
 extern const char *const path_choice_names[];
 /* One of these, the first for NULL; NULL where `name` is none of them. */
 const struct path_choice *path_choice_find(const char *name);

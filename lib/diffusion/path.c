@@ -116,15 +116,15 @@ static void angular_weights(const struct path_point *p, double *c, double *d)
 	*d = p->alpha;
 }
 
+#define DEFINITION(kind, name, other, weights) {name, other, weights},
+#define NAME(kind, name, other, weights) name,
+
 static const struct {
-	const char *name, *other; /* as in config.json; read as well, or NULL */
+	const char *name, *other;
 	void (*weights)(const struct path_point *p, double *c, double *d);
-} predictions[PREDICTIONS] = {
-    [PREDICT_VELOCITY] = {"velocity", "v", velocity_weights},
-    [PREDICT_X0] = {"x0", NULL, x0_weights},
-    [PREDICT_EPSILON] = {"epsilon", "eps", epsilon_weights},
-    [PREDICT_ANGULAR] = {"v_prediction", NULL, angular_weights},
-};
+} predictions[] = {PREDICTION_LIST(DEFINITION)};
+
+const char *const prediction_names[] = {PREDICTION_LIST(NAME) NULL};
 
 int prediction_find(const char *name)
 {

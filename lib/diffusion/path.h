@@ -38,16 +38,21 @@ extern const struct path path_gvp;
 /* The one of these called `name`, or NULL; paths of discrete time are diffusion/schedule.h's. */
 const struct path *path_find(const char *name);
 
-enum prediction {
-	PREDICT_VELOCITY, /* dx_t/dt */
-	PREDICT_X0,
-	PREDICT_EPSILON,
-	PREDICT_ANGULAR, /* alpha eps - sigma x0: what diffusers calls v_prediction; not dx/dt */
-	PREDICTIONS
-};
+/* Every prediction once: ROW(kind, name in config.json, another name that is read or NULL, function of the coefficients).
+ *
+ *   velocity      dx_t/dt
+ *   v_prediction  alpha eps - sigma x0: what diffusers calls so; not dx/dt */
+#define PREDICTION_LIST(ROW) \
+	ROW(VELOCITY, "velocity", "v", velocity_weights) \
+	ROW(X0, "x0", NULL, x0_weights) \
+	ROW(EPSILON, "epsilon", "eps", epsilon_weights) \
+	ROW(ANGULAR, "v_prediction", NULL, angular_weights)
 
-/* "velocity" (or "v"), "x0", "epsilon" (or "eps"), "v_prediction"; -1 when unknown. */
-int prediction_find(const char *name);
+#define PREDICTION_KIND(kind, name, other, weights) PREDICT_##kind,
+enum prediction { PREDICTION_LIST(PREDICTION_KIND) PREDICTIONS };
+
+extern const char *const prediction_names[]; /* in that order; NULL at the end */
+int prediction_find(const char *name);       /* -1 when unknown */
 const char *prediction_name(enum prediction p);
 
 /* At one point of a path, `to` = *a x_t + *b out, where out is the prediction of kind `from`. Infinite where the relation is

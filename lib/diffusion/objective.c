@@ -15,7 +15,8 @@
 	ROW("cosine", "cosine", 0, 0, 0) \
 	ROW("ddpm", "linear_betas", 1000, 1e-4, .02) \
 	ROW("scaled-linear", "scaled_linear_betas", 1000, .00085, .012) \
-	ROW("gvp", "gvp", 0, 0, 0)
+	ROW("gvp", "gvp", 0, 0, 0) \
+	ROW("edm", "edm", 0, 0, 0)
 
 #define CHOICE(name, config, steps, start, end) {name, config, {steps, start, end, NULL}},
 #define NAME(name, config, steps, start, end) name,

@@ -81,7 +81,7 @@ const struct path path_gvp = {"gvp", 0, 1, gvp_at, gvp_time, 1};
 
 const struct path *path_find(const char *name)
 {
-	static const struct path *const all[] = {&path_linear, &path_cosine, &path_gvp};
+	static const struct path *const all[] = {&path_linear, &path_cosine, &path_gvp, &path_edm};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (!strcmp(name, all[i]->name))

@@ -35,18 +35,23 @@ extern const struct path path_cosine;
 /* gvp (Ma et al. 2024, SiT): alpha = cos(pi t/2), sigma = sin(pi t/2); its velocity is pi/2 times v_prediction. */
 extern const struct path path_gvp;
 
+/* edm (edm.c): sigma/alpha from .002 to 80, even in its logarithm; alpha is c_in of Karras et al. 2022. */
+extern const struct path path_edm;
+
 /* The one of these called `name`, or NULL; paths of discrete time are diffusion/schedule.h's. */
 const struct path *path_find(const char *name);
 
 /* Every prediction once: ROW(kind, name in config.json, another name that is read or NULL, function of the coefficients).
  *
  *   velocity      dx_t/dt
+ *   edm           F of Karras et al. 2022 (edm.c), for data of deviation .5
  *   v_prediction  alpha eps - sigma x0: what diffusers calls so; not dx/dt */
 #define PREDICTION_LIST(ROW) \
 	ROW(VELOCITY, "velocity", "v", velocity_weights) \
 	ROW(X0, "x0", NULL, x0_weights) \
 	ROW(EPSILON, "epsilon", "eps", epsilon_weights) \
-	ROW(ANGULAR, "v_prediction", NULL, angular_weights)
+	ROW(ANGULAR, "v_prediction", NULL, angular_weights) \
+	ROW(EDM, "edm", NULL, edm_weights)
 
 #define PREDICTION_KIND(kind, name, other, weights) PREDICT_##kind,
 enum prediction { PREDICTION_LIST(PREDICTION_KIND) PREDICTIONS };
@@ -54,6 +59,8 @@ enum prediction { PREDICTION_LIST(PREDICTION_KIND) PREDICTIONS };
 extern const char *const prediction_names[]; /* in that order; NULL at the end */
 int prediction_find(const char *name);       /* -1 when unknown */
 const char *prediction_name(enum prediction p);
+
+void edm_weights(const struct path_point *p, double *c, double *d);
 
 /* At one point of a path, `to` = *a x_t + *b out, where out is the prediction of kind `from`. Infinite where the relation is
  * singular (x0 from epsilon at alpha = 0, velocity from x0 at sigma = 0). */

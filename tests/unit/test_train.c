@@ -235,7 +235,8 @@ static void every_objective_goes_on(void **state)
 	    {&net_dit, "scaled-linear", "v_prediction", "min-snr", "uniform", "\"beta_end\": 0.012"},
 	    {&net_dit, "gvp", "velocity", NULL, "discrete", "\"path\": \"gvp\""},
 	    {&net_dit, "gvp", "epsilon", "edm", "lognormal:-.5,1", "\"weighting_number\": 0.5"},
-	    {&net_router, "cosine", "velocity", NULL, "uniform", "\"path\": \"cosine\""},
+	    {&net_dit, "edm", "edm", NULL, "lognormal", "\"prediction\": \"edm\""},
+    {&net_router, "cosine", "velocity", NULL, "uniform", "\"path\": \"cosine\""},
 	    {&net_router, "ddpm", "velocity", NULL, "discrete", "\"num_train_timesteps\": 1000"},
 	};
 	enum { OBJECTIVES = sizeof v / sizeof *v };

@@ -1,0 +1,46 @@
+/* EDM (Karras et al. 2022): its noise levels as a path, and its preconditioned network as a prediction.
+ *
+ * With s = sigma/alpha the paper's denoiser is D(y; s) = c_skip y + c_out F(c_in y; c_noise), y = x0 + s eps. c_in is the path's alpha: what
+ * the network is given is x_t = c_in y, so nothing else has to scale it. F is the prediction,
+ *
+ *     F = (x0 - c_skip y) / c_out,  c_skip = std^2 / (s^2 + std^2),  c_out = s std / sqrt(s^2 + std^2),  c_in = 1 / sqrt(s^2 + std^2),
+ *
+ * whose plain squared error is the paper's loss: its weight lambda(s) times c_out^2 is 1. c_noise is log s: time runs from 0 at s = .002 to 1 at
+ * s = 80 evenly in it. */
+#include <math.h>
+
+#include "diffusion/path.h"
+
+#define STD .5 /* of the data */
+#define LEAST .002
+#define MOST 80.
+
+static double log_range(void)
+{
+	return log(MOST / LEAST);
+}
+
+static struct path_point edm_at(const struct path *path, double t)
+{
+	double s = LEAST * exp(t * log_range()), r = hypot(s, STD), ds = s * log_range();
+
+	(void)path;
+	return (struct path_point){1 / r, s / r, -s * ds / (r * r * r), ds * STD * STD / (r * r * r), -2 * log(s)};
+}
+
+static double edm_time(const struct path *path, double logsnr)
+{
+	(void)path;
+	return fmin(fmax((-.5 * logsnr - log(LEAST)) / log_range(), 0), 1);
+}
+
+const struct path path_edm = {"edm", 0, 1, edm_at, edm_time, 0};
+
+/* F = (s x0 - std^2 eps) / (std sqrt(s^2 + std^2)), finite where alpha is 0. */
+void edm_weights(const struct path_point *p, double *c, double *d)
+{
+	double r = hypot(p->sigma, STD * p->alpha);
+
+	*c = p->sigma / (STD * r);
+	*d = -STD * p->alpha / r;
+}

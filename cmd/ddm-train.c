@@ -8,18 +8,19 @@
 #include "data/dataset.h"
 
 static const char *cluster = "";
-static const char *const predictions[] = {"velocity", "x0", NULL}, *const conditions[] = {"none", "class", "cluster", NULL};
+static const char *const conditions[] = {"none", "class", "cluster", NULL};
 static int predict, condition;
 static double class_dropout = -1, text_drop = .1;
 static int64_t text_tokens;
-static const char *null_text, *from;
+static const char *null_text, *from, *weighting;
 
 static const struct opt options[] = {
     OPT_GROUP("What to train"),
     {"--cluster", 0, OPT_TEXT, &cluster, 0, 0, "K|all",
      "the cluster to train on, by number from 0 or name; all: the monolith", NULL, NULL},
-    {"--predict", 0, OPT_CHOICE, &predict, 0, 0, "velocity|x0",
-     "what the network predicts: the velocity or the data (default velocity)", predictions, NULL},
+    {"--predict", 0, OPT_CHOICE, &predict, 0, 0, "WHAT", "what the network predicts (default velocity)", prediction_names, NULL},
+    {"--weighting", 0, OPT_TEXT, &weighting, 0, 0, "HOW",
+     "of the loss: none, velocity, min-snr[:GAMMA], edm[:STD], sigmoid[:BIAS] (default: velocity for x0, else none)", NULL, NULL},
     {"--condition", 0, OPT_CHOICE, &condition, 0, 0, "WHAT",
      "none, class or cluster: what the network is told (default none)", conditions, NULL},
     {"--class-dropout", 0, OPT_REAL, &class_dropout, 0, .999, "P",
@@ -38,7 +39,7 @@ static const struct opt options[] = {
 
 static const struct program program = {
     "ddm-train",
-    "--cluster K|all [--predict velocity|x0] [--condition WHAT] [--class-dropout P] [--text-tokens N] [--text-drop P] [--null-text FILE] "
+    "--cluster K|all [--predict WHAT] [--weighting HOW] [--condition WHAT] [--class-dropout P] [--text-tokens N] [--text-drop P] [--null-text FILE] "
     "[--pretrained DIR] " TRAINING_SYNOPSIS "-o DIR SHARDS",
     "Train one diffusion expert on one cluster of a data set, or the monolith on all of it",
     options,
@@ -55,10 +56,10 @@ int main(int argc, char **argv)
 		err_set(&e, ERR_USAGE, "--cluster is missing: a number from 0, or all");
 	else
 		cluster_argument(cluster, argv[1], &k, &e);
-	if (e.code)
+	if (e.code || (weighting && weighting_parse(weighting, &training.o.objective.weighting, &e)))
 		cmd_die(&e);
 	training.o.cluster = (int)k;
-	training.o.objective.prediction = predict ? PREDICT_X0 : PREDICT_VELOCITY;
+	training.o.objective.prediction = (enum prediction)predict;
 	training.o.condition = (enum condition_kind)condition;
 	training.o.class_dropout = class_dropout >= 0 ? class_dropout : condition == CONDITION_CLUSTER ? 0 : .1;
 	training.o.net.text_tokens = text_tokens;

@@ -133,7 +133,7 @@ static const struct opt_rule rules_ingest[] = {
 /* --plan says what the same command would need: it takes every option of the training. */
 #define RULES_TRAINING \
 	{"--model --hidden --depth --heads --patch --steps --epochs --batch --accumulate --lr --schedule --warmup --weight-decay --beta2 --clip " \
-	 "--ema-half-life --time --precision --flip --size --seed --init-weights --extend --max-skipped --max-skipped-share --grace " \
+	 "--ema-half-life --path --time --precision --flip --size --seed --init-weights --extend --max-skipped --max-skipped-share --grace " \
 	 "--validate-samples --checkpoint-every --keep --log-every --recompute --offload --no-verify --threads --device --plan --profile --quiet " \
 	 "--output", \
 	 USE_ALWAYS, NULL}, \
@@ -141,7 +141,7 @@ static const struct opt_rule rules_ingest[] = {
 	{"--validate-every", USE_AGAINST, "--validate-samples=0"}
 
 static const struct opt_rule rules_train[] = {
-    {"--cluster --predict --condition --pretrained", USE_ALWAYS, NULL},
+    {"--cluster --predict --weighting --condition --pretrained", USE_ALWAYS, NULL},
     {"--class-dropout", USE_NEEDS, "--condition=class --condition=cluster"},
     {"--text-tokens --text-drop --null-text", USE_NEEDS, "--model=paris-* --model=pixart-* --pretrained"},
     RULES_TRAINING,

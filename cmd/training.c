@@ -84,6 +84,7 @@ static int gather(const char *shards, struct err *e)
 	for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
 		if (shape[i].value && net_shape_set(&o->net, shape[i].name, shape[i].value, e))
 			return -1;
+	o->objective.path = path_choice_find(path_choice_names[t->path]);
 	o->shards = shards;
 	o->out = t->out;
 	o->steps = t->steps;

@@ -12,7 +12,7 @@ struct training {
 	int64_t validate_every, validate_samples, max_skipped, grace;
 	double epochs, lr, weight_decay, beta2, clip, ema_half_life, max_skipped_share;
 	uint64_t seed;
-	int schedule, precision /* -1: the device's */, flip, plan, profile, recompute, offload, no_verify, extend, quiet;
+	int path, schedule, precision /* -1: the device's */, flip, plan, profile, recompute, offload, no_verify, extend, quiet;
 };
 
 extern struct training training;
@@ -44,8 +44,9 @@ extern const char *const training_schedules[], *const training_offloads[];
 	 "clip the gradient's norm; 0: never (default 1)", NULL, NULL}, \
 	{"--ema-half-life", 0, OPT_REAL, &training.ema_half_life, -1, 1e12, "N", \
 	 "of the averaged weights, in steps; -1: no average (default steps / 20)", NULL, NULL}, \
+	{"--path", 0, OPT_CHOICE, &training.path, 0, 0, "NAME", "how data become noise (default linear)", path_choice_names, NULL}, \
 	{"--time", 0, OPT_TEXT, &training.time_law, 0, 0, "LAW", \
-	 "training times: uniform or logit-normal[:MEAN,STD] (default uniform)", NULL, NULL}, \
+	 "training times: uniform, logit-normal[:MEAN,STD], lognormal[:MEAN,STD], discrete (default uniform)", NULL, NULL}, \
 	{"--precision", 0, OPT_CHOICE, &training.precision, 0, 0, "NAME", \
 	 "of the network's arithmetic (default bf16 on a GPU, f32 on the CPU)", precision_names, NULL}, \
 	{"--flip", 0, OPT_FLAG, &training.flip, 0, 0, NULL, "mirror half of the samples", NULL, NULL}, \
@@ -90,7 +91,7 @@ extern const char *const training_schedules[], *const training_offloads[];
 #define TRAINING_SYNOPSIS \
 	"[--model NAME/P] [--hidden H] [--depth L] [--heads A] [--patch P] [--steps N] [--epochs E] [--extend] [--batch B] " \
 	"[--accumulate A] [--lr R] [--schedule NAME] [--warmup N] [--weight-decay W] [--beta2 B] [--clip NORM] " \
-	"[--ema-half-life N] [--time LAW] [--precision NAME] [--flip] [--size N] [--seed S] [--init-weights FILE] [--max-skipped N] " \
+	"[--ema-half-life N] [--path NAME] [--time LAW] [--precision NAME] [--flip] [--size N] [--seed S] [--init-weights FILE] [--max-skipped N] " \
 	"[--max-skipped-share F] [--validate-every N] [--validate-samples N] [--checkpoint-every N|TIME] [--keep N] [--grace SECONDS] " \
 	"[--sample-every N] [--log-every N] " \
 	"[--recompute] [--offload WHAT] [--no-verify] [--threads N] [--device NAME] [--plan] [--profile] [-q] "

@@ -1,4 +1,4 @@
-/* Runs pretrained encoders over samples: latents of pictures, features of captions. */
+/* Runs pretrained encoders over samples: reads them ahead, encodes them by batches, hands them out in order. */
 #include "data/encoding.h"
 
 #include <assert.h>
@@ -6,57 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/ahead.h"
-#include "core/hash.h"
 #include "core/mem.h"
-#include "core/rng.h"
 #include "core/shortfloat.h"
+#include "data/encodingimpl.h"
 #include "data/entries.h"
-#include "data/textencoder.h"
-#include "diffusion/gallery.h"
 #include "file/npy.h"
-#include "net/autoencoder.h"
 
 const char *const encoding_posteriors[ENCODING_POSTERIORS + 1] = {"std", "mean", "sample", NULL};
 
-enum { AT_ONCE = 64, PICTURES = 4, TEXTS = 16, ADDED = 6 };
+enum { ADDED = 6 };
 static const size_t BYTES_AT_ONCE = (size_t)64 << 20; /* of members and of pixels */
-
-/* A sample on its way: read and decoded, encoded, handed out. */
-struct item {
-	char *key, *origin;
-	struct sample_member *member; /* of memory of their own */
-	int n;
-	struct picture picture;
-	float *z;       /* to be decoded (C, zh, zw) */
-	int64_t zh, zw;
-	struct str latent[2], std[2], text, png; /* what is added; empty: none. [1]: of the mirrored picture */
-	struct err err;
-};
-
-struct batch {
-	int n, at; /* handed out */
-	int end;   /* nothing comes after it */
-	struct item item[AT_ONCE];
-	struct err err; /* of reading, after the items */
-};
-
-struct encoding {
-	struct encoding_options o;
-	struct autoencoder *vae;
-	struct textencoder *text;
-	char vae_hash[65];
-	int64_t factor;
-	struct pool *readers;
-	struct ahead ahead;
-	struct samples *samples;
-	struct batch *now, *next;
-	struct sample_member *out; /* of the sample that was handed out */
-	float *pixels, *moments; /* of a run */
-	int64_t room, room_moments;
-	struct encoding_place place; /* of what was handed out */
-	int begun, passing;          /* passing: what is read was encoded before */
-};
 
 /* ---- opening ---- */
 
@@ -68,7 +27,7 @@ static int open_vae(struct encoding *x, struct err *e)
 
 	if (!o->vae)
 		return o->decode ? err_set(e, ERR_USAGE, "only an autoencoder turns latents into pictures") : 0;
-	if (!(x->vae = autoencoder_open(o->vae, half, o->batch ? o->batch : PICTURES, o->bulk, o->device, e)) ||
+	if (!(x->vae = autoencoder_open(o->vae, half, o->batch ? o->batch : ENCODING_PICTURES, o->bulk, o->device, e)) ||
 	    autoencoder_hash(o->vae, half, x->vae_hash, e))
 		return err_lacking(e, "sd-vae-ft-mse");
 	c = autoencoder_config(x->vae);
@@ -84,7 +43,7 @@ static int open_vae(struct encoding *x, struct err *e)
 static int open_text(struct encoding *x, struct err *e)
 {
 	const struct encoding_options *o = &x->o;
-	struct textencoder_options to = {.tokens = o->tokens, .batch = o->batch ? o->batch : TEXTS, .bulk = o->bulk, .device = o->device};
+	struct textencoder_options to = {.tokens = o->tokens, .batch = o->batch ? o->batch : ENCODING_TEXTS, .bulk = o->bulk, .device = o->device};
 
 	return o->text && !(x->text = textencoder_open(o->text, &to, e)) ? -1 : 0;
 }
@@ -102,7 +61,7 @@ struct encoding *encoding_open(const struct encoding_options *o, struct err *e)
 	return NULL;
 }
 
-static void item_release(struct item *it)
+static void item_release(struct encoding_item *it)
 {
 	for (int i = 0; i < it->n; i++) {
 		mem_free((void *)(uintptr_t)it->member[i].ext);
@@ -119,10 +78,10 @@ static void item_release(struct item *it)
 	str_release(&it->text);
 	str_release(&it->png);
 	mem_free(it->z);
-	*it = (struct item){0};
+	*it = (struct encoding_item){0};
 }
 
-static void batch_clear(struct batch *b)
+static void batch_clear(struct encoding_batch *b)
 {
 	for (int i = 0; i < b->n; i++)
 		item_release(&b->item[i]);
@@ -211,9 +170,9 @@ int encoding_array(struct str *npy, int wide, int rank, const int64_t *shape, co
 
 /* ---- reading ---- */
 
-static void item_fill(struct item *it, const struct sample *s)
+static void item_fill(struct encoding_item *it, const struct sample *s)
 {
-	*it = (struct item){.key = mem_strdup(s->key), .origin = mem_strdup(s->origin), .n = s->n};
+	*it = (struct encoding_item){.key = mem_strdup(s->key), .origin = mem_strdup(s->origin), .n = s->n};
 	it->member = mem_zalloc((size_t)s->n, sizeof *it->member);
 	for (int i = 0; i < s->n; i++) {
 		char *data = mem_alloc(s->member[i].len + 1);
@@ -224,7 +183,7 @@ static void item_fill(struct item *it, const struct sample *s)
 	}
 }
 
-static struct sample item_sample(const struct item *it)
+struct sample encoding_item_sample(const struct encoding_item *it)
 {
 	return (struct sample){.key = it->key, .origin = it->origin, .n = it->n, .member = it->member};
 }
@@ -243,7 +202,7 @@ static int crop(struct picture *p, int factor, const char *key, struct err *e)
 	return 0;
 }
 
-static int read_latent(const struct encoding *x, struct item *it, const struct sample *s)
+static int read_latent(const struct encoding *x, struct encoding_item *it, const struct sample *s)
 {
 	const struct sample_member *m = sample_find(s, "npy");
 	int64_t channels = autoencoder_config(x->vae)->latent_channels;
@@ -274,9 +233,9 @@ static int read_latent(const struct encoding *x, struct item *it, const struct s
 static void decode_task(void *arg, int64_t task, int worker)
 {
 	struct encoding *x = arg;
-	struct item *it = &x->next->item[task];
+	struct encoding_item *it = &x->next->item[task];
 	struct samples_options so = *samples_settings(x->samples);
-	struct sample s = item_sample(it);
+	struct sample s = encoding_item_sample(it);
 
 	(void)worker;
 	if (x->o.decode) {
@@ -303,13 +262,13 @@ static size_t weigh(const struct encoding *x, const struct sample *s)
 static void read_next(void *arg)
 {
 	struct encoding *x = arg;
-	struct batch *b = x->next;
+	struct encoding_batch *b = x->next;
 	size_t bytes = 0, pixels = 0;
 	struct sample s;
 	int rc = 1;
 
 	batch_clear(b);
-	while (b->n < AT_ONCE && bytes < BYTES_AT_ONCE && pixels < BYTES_AT_ONCE && (rc = samples_next(x->samples, &s, &b->err)) > 0) {
+	while (b->n < ENCODING_AT_ONCE && bytes < BYTES_AT_ONCE && pixels < BYTES_AT_ONCE && (rc = samples_next(x->samples, &s, &b->err)) > 0) {
 		item_fill(&b->item[b->n++], &s);
 		pixels += weigh(x, &s);
 		for (int i = 0; i < s.n; i++)
@@ -318,224 +277,6 @@ static void read_next(void *arg)
 	b->end = rc <= 0;
 	if (x->vae && !x->passing)
 		pool_run(x->readers, b->n, decode_task, x);
-}
-
-/* ---- latents ---- */
-
-struct pixels_job {
-	struct item *const *item;
-	float *out;
-	int flip;
-};
-
-static void pixels_task(void *arg, int64_t task, int worker)
-{
-	struct pixels_job *j = arg;
-	const struct picture *p = &j->item[task]->picture;
-
-	(void)worker;
-	gallery_numbers(j->out + task * 3 * p->width * p->height, p, j->flip);
-}
-
-static int room(float **p, int64_t *have, int64_t want, const char *what, struct err *e)
-{
-	if (want <= *have)
-		return 0;
-	mem_free(*p);
-	*p = mem_try((size_t)want, sizeof **p, what, e);
-	*have = *p ? want : 0;
-	return *p ? 0 : -1;
-}
-
-/* exp(logvar / 2) scale, (C, area). */
-static void deviation(const struct autoencoder_config *c, const float *moments, int64_t area, float *out)
-{
-	const float *logvar = moments + c->latent_channels * area;
-
-	for (int64_t i = 0; i < c->latent_channels * area; i++)
-		out[i] = (float)(exp(.5 * fmin(fmax((double)logvar[i], -30), 20)) * c->scale);
-}
-
-static int write_latent(const struct encoding *x, struct item *it, int flip, const float *moments, int64_t h, int64_t w)
-{
-	const struct autoencoder_config *c = autoencoder_config(x->vae);
-	int64_t shape[3] = {c->latent_channels, h, w}, n = c->latent_channels * h * w;
-	float *z = mem_alloc((size_t)n * sizeof *z), *noise = NULL;
-	int kl = c->kind == AUTOENCODER_KL, rc;
-
-	if (kl && x->o.posterior == ENCODING_SAMPLE) {
-		noise = mem_alloc((size_t)n * sizeof *noise);
-		rng_normal(noise, (size_t)n, x->o.seed, RNG_LATENT, (uint64_t)flip, hash64(it->key, strlen(it->key)) >> 20);
-	}
-	autoencoder_latent(c, moments, noise, h * w, z);
-	rc = encoding_array(&it->latent[flip], x->o.wide, 3, shape, z, it->key, &it->err);
-	if (!rc && kl && x->o.posterior == ENCODING_STD) {
-		deviation(c, moments, h * w, z);
-		rc = encoding_array(&it->std[flip], x->o.wide, 3, shape, z, it->key, &it->err);
-	}
-	mem_free(z);
-	mem_free(noise);
-	return rc;
-}
-
-/* n pictures of one size. */
-static int encode_equal(struct encoding *x, struct item *const *item, int n, struct err *e)
-{
-	const struct autoencoder_config *c = autoencoder_config(x->vae);
-	int64_t w = item[0]->picture.width, h = item[0]->picture.height, lw = w / x->factor, lh = h / x->factor;
-	int64_t each = autoencoder_moments(c) * lw * lh;
-	struct pixels_job j = {.item = item};
-
-	if (room(&x->pixels, &x->room, n * 3 * w * h, "pictures", e) || room(&x->moments, &x->room_moments, n * each, "latents", e))
-		return -1;
-	j.out = x->pixels;
-	for (j.flip = 0; j.flip <= x->o.flip; j.flip++) {
-		pool_run(x->o.pool, n, pixels_task, &j);
-		if (autoencoder_encode(x->vae, n, x->pixels, h, w, 0, x->moments, e) || x->o.device->error(x->o.device, e))
-			return -1;
-		for (int i = 0; i < n; i++)
-			write_latent(x, item[i], j.flip, x->moments + i * each, lh, lw);
-	}
-	return 0;
-}
-
-/* ---- pictures of latents ---- */
-
-struct png_job {
-	struct item *const *item;
-	const float *pixels;
-	int height, width;
-};
-
-static void png_task(void *arg, int64_t task, int worker)
-{
-	struct png_job *j = arg;
-	struct item *it = j->item[task];
-	const float *in = j->pixels + task * 3 * j->height * j->width;
-	uint8_t *png = NULL;
-	struct picture p;
-	size_t len;
-
-	(void)worker;
-	if (gallery_picture(&p, in, 3, j->height, j->width, it->key, &it->err))
-		return;
-	if (!still_encode_png(&p, NULL, 0, &png, &len, &it->err))
-		str_add(&it->png, png, len);
-	mem_free(png);
-	picture_release(&p);
-}
-
-/* n latents of one size. */
-static int decode_equal(struct encoding *x, struct item *const *item, int n, struct err *e)
-{
-	const struct autoencoder_config *c = autoencoder_config(x->vae);
-	int64_t h = item[0]->zh, w = item[0]->zw, each = c->latent_channels * h * w, area = h * w * x->factor * x->factor;
-	struct png_job j = {.item = item, .height = (int)(h * x->factor), .width = (int)(w * x->factor)};
-
-	if (room(&x->moments, &x->room_moments, n * each, "latents", e) || room(&x->pixels, &x->room, n * 3 * area, "pictures", e))
-		return -1;
-	for (int i = 0; i < n; i++)
-		autoencoder_unscale(c, item[i]->z, each, x->moments + i * each);
-	if (autoencoder_decode(x->vae, n, x->moments, h, w, 0, x->pixels, e) || x->o.device->error(x->o.device, e))
-		return -1;
-	j.pixels = x->pixels;
-	pool_run(x->o.pool, n, png_task, &j);
-	return 0;
-}
-
-static int equal_size(const struct item *a, const struct item *b)
-{
-	return a->picture.width == b->picture.width && a->picture.height == b->picture.height && a->zh == b->zh && a->zw == b->zw;
-}
-
-static int encode_pictures(struct encoding *x, struct batch *b, struct err *e)
-{
-	int (*run_equal)(struct encoding *, struct item *const *, int, struct err *) = x->o.decode ? decode_equal : encode_equal;
-	int64_t most = x->o.batch ? x->o.batch : PICTURES;
-	struct item *run[AT_ONCE];
-	int n = 0;
-
-	for (int i = 0; i < b->n; i++) {
-		struct item *it = &b->item[i];
-
-		if (it->err.code)
-			continue;
-		if (n && (n == most || !equal_size(it, run[0]))) {
-			if (run_equal(x, run, n, e))
-				return -1;
-			n = 0;
-		}
-		run[n++] = it;
-	}
-	return n ? run_equal(x, run, n, e) : 0;
-}
-
-/* ---- texts ---- */
-
-/* features (n, tokens, width) and rows of each. */
-static int encode_some(struct encoding *x, int n, const char *const *texts, const size_t *lens, float **hidden, int32_t *rows, struct err *e)
-{
-	const struct textencoder_info *i = textencoder_info(x->text);
-	struct text_features f = {.length = rows};
-
-	f.hidden = *hidden = mem_try((size_t)(n * i->tokens * i->width), sizeof **hidden, "features of texts", e);
-	if (!f.hidden || textencoder_run(x->text, n, texts, lens, &f, e))
-		return -1;
-	x->place.cut += f.cut;
-	return 0;
-}
-
-static int encode_texts(struct encoding *x, struct batch *b, struct err *e)
-{
-	const struct textencoder_info *info = textencoder_info(x->text);
-	const char *text[AT_ONCE];
-	size_t len[AT_ONCE];
-	struct item *of[AT_ONCE];
-	int32_t rows[AT_ONCE];
-	float *hidden = NULL;
-	int n = 0, rc = 0;
-
-	for (int i = 0; i < b->n; i++) {
-		struct sample s = item_sample(&b->item[i]);
-		const struct sample_member *m = sample_find(&s, "txt");
-
-		if (!b->item[i].err.code && !m)
-			err_set(&b->item[i].err, ERR_DATA, "%s: \"%s\" has no caption (.txt)", s.origin, s.key);
-		if (b->item[i].err.code)
-			continue;
-		text[n] = m->data;
-		len[n] = m->len;
-		of[n++] = &b->item[i];
-	}
-	if (n)
-		rc = encode_some(x, n, text, len, &hidden, rows, e);
-	for (int i = 0; i < n && !rc; i++) {
-		int64_t shape[2] = {rows[i], info->width};
-
-		encoding_array(&of[i]->text, x->o.wide, 2, shape, hidden + i * info->tokens * info->width, of[i]->key, &of[i]->err);
-	}
-	mem_free(hidden);
-	return rc;
-}
-
-int encoding_null_text(struct encoding *x, struct str *npy, struct err *e)
-{
-	int64_t shape[2];
-	int32_t rows;
-	size_t none = 0;
-	float *hidden = NULL;
-	int rc;
-
-	if (!x->text)
-		return err_set(e, ERR_USAGE, "no text encoder is there for the empty text");
-	rc = encode_some(x, 1, (const char *const[]){""}, &none, &hidden, &rows, e);
-	if (!rc) {
-		shape[0] = rows;
-		shape[1] = textencoder_info(x->text)->width;
-		rc = encoding_array(npy, x->o.wide, 2, shape, hidden, "the empty text", e);
-	}
-	mem_free(hidden);
-	return rc;
 }
 
 /* ---- handing out ---- */
@@ -550,15 +291,15 @@ void encoding_begin(struct encoding *x, struct samples *s)
 	batch_clear(x->next);
 }
 
-static int encode_batch(struct encoding *x, struct batch *b, struct err *e)
+static int encode_batch(struct encoding *x, struct encoding_batch *b, struct err *e)
 {
-	return (x->vae && encode_pictures(x, b, e)) || (x->text && encode_texts(x, b, e)) ? -1 : 0;
+	return (x->vae && encoding_pictures(x, b, e)) || (x->text && encoding_texts(x, b, e)) ? -1 : 0;
 }
 
 /* The batch that was read becomes the one that is handed out; the one after it is read meanwhile. */
 static int turn(struct encoding *x, struct err *e)
 {
-	struct batch *b;
+	struct encoding_batch *b;
 	int rc;
 
 	if (!x->begun)
@@ -576,7 +317,7 @@ static int turn(struct encoding *x, struct err *e)
 }
 
 /* Latents that were there before are of another encoder, all of them. */
-static int replaced(const struct encoding *x, const struct item *it, const char *ext)
+static int replaced(const struct encoding *x, const struct encoding_item *it, const char *ext)
 {
 	static const char *const latents[] = {"npy", "std.npy", "flip.npy", "flip.std.npy"};
 
@@ -593,7 +334,7 @@ static int by_ext(const void *a, const void *b)
 	return strcmp(((const struct sample_member *)a)->ext, ((const struct sample_member *)b)->ext);
 }
 
-static void hand_out(struct encoding *x, const struct item *it, struct sample *out)
+static void hand_out(struct encoding *x, const struct encoding_item *it, struct sample *out)
 {
 	const struct sample_member added[ADDED] = {
 	    {"npy", it->latent[0].p, it->latent[0].len},      {"std.npy", it->std[0].p, it->std[0].len},
@@ -639,7 +380,7 @@ int encoding_next(struct encoding *x, struct sample *out, struct err *e)
 {
 	assert(x->samples);
 	for (;;) {
-		struct item *it;
+		struct encoding_item *it;
 
 		while (x->now->at == x->now->n) {
 			if (x->now->err.code)

@@ -11,38 +11,13 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "diffusion/classsizes.h"
-#include "diffusion/finitemodel.h"
+#include "diffusion/ensembleimpl.h"
 #include "diffusion/layout.h"
 #include "diffusion/membership.h"
 #include "diffusion/ondevice.h"
 #include "file/fileio.h"
 #include "file/npy.h"
-#include "net/diffusers.h"
-#include "net/model.h"
 #include "net/pager.h"
-
-enum { ROOM = 768 << 20 /* for graphs, libraries and the solver */ };
-
-/* One network, or samples in its place, and how its output becomes a velocity. */
-struct member {
-	struct model *model;
-	struct finite_model *exact;
-	const struct model_config *config; /* of the one that is there; NULL: absent */
-	int64_t elements;                  /* of one output */
-	struct device *device;
-	struct ensemble *all; /* that this is a member of */
-	const struct path *path;
-	struct schedule schedule; /* of `path` where it is of discrete time, or its steps with `own` */
-	enum prediction kind;
-	enum convert_mode mode;
-	int64_t d, capacity;
-	int plain;       /* the output is the velocity of the linear path */
-	float *x, *out;  /* (capacity, d), (capacity, elements) where not plain; on the device */
-	float *mean;     /* (d) of its data, on the device, for an epsilon prediction that is converted; NULL: unknown */
-	float *time;     /* (capacity), of the host */
-	float *micro;    /* (capacity, 3), of the host: height, width, aspect ratio; NULL where it is not told */
-	float *host_x, *host_out; /* (capacity, d), (capacity, elements): of `exact`, which computes on the host */
-};
 
 static void member_run(struct member *m, int64_t n, const float *x, const float *t, const struct condition *c, float *out)
 {
@@ -60,136 +35,6 @@ static void member_run(struct member *m, int64_t n, const float *x, const float 
 	device_get(m->device, m->host_x, x, (size_t)(n * m->d) * sizeof *x);
 	finite_model_run(m->exact, n, m->host_x, t, m->host_out);
 	device_put(m->device, out, m->host_out, (size_t)(n * m->elements) * sizeof *out);
-}
-
-/* Bytes of the largest expert's weights and of all experts', and of everything else: the router's, and the work space of every kind. */
-static int64_t weigh(const struct ensemble *s, uint64_t *slot, uint64_t *all, uint64_t *rest)
-{
-	int64_t n = 0;
-
-	*slot = *all = *rest = 0;
-	for (int i = 0; i < s->members; i++) {
-		uint64_t weights, work;
-		int alike = 0;
-
-		if (!s->member[i].model)
-			continue;
-		model_needs(s->member[i].model, &weights, &work);
-		for (int k = 0; k < i; k++)
-			alike |= s->member[k].model && model_alike(s->member[k].model, s->member[i].model);
-		*rest += alike ? 0 : work;
-		if (i == s->k) {
-			*rest += weights;
-			continue;
-		}
-		n++;
-		*all += weights;
-		*slot = weights > *slot ? weights : *slot;
-	}
-	return n;
-}
-
-/* Of the memory that is free, once everything else is there; UINT64_MAX where the device does not say. */
-static uint64_t free_bytes(struct device *d, uint64_t rest)
-{
-	struct device_memory m = {0};
-
-	d->memory(d, &m);
-	rest += m.total / 8 < ROOM ? m.total / 8 : ROOM;
-	return !m.total ? UINT64_MAX : m.free > rest ? m.free - rest : 0;
-}
-
-static int check_resident(const struct ensemble *s, const struct ensemble_options *o, struct err *e)
-{
-	const struct resident *r = &o->resident;
-	uint64_t slot, all, rest;
-
-	if (!r->experts && !r->bytes)
-		return 0;
-	if (o->device->compact)
-		return err_set(e, ERR_USAGE, "experts wait in the host's memory for a GPU; %s computes there", o->device->name);
-	weigh(s, &slot, &all, &rest);
-	if (!r->experts && r->bytes < slot)
-		return err_set(e, ERR_USAGE, "%.1f MB hold no expert: the largest takes %.1f MB", (double)r->bytes * 1e-6, (double)slot * 1e-6);
-	return 0;
-}
-
-/* Slots for the experts' weights, where not all of them are to be on the device: when the first network is asked, with everything else
- * that a program needs in its place. */
-static int make_pager(struct ensemble *s, struct device *d, struct err *e)
-{
-	uint64_t slot, all, rest, room;
-	int64_t n, held = s->resident.experts;
-
-	s->paged = 1;
-	if (d->compact)
-		return 0;
-	n = weigh(s, &slot, &all, &rest);
-	room = s->resident.bytes ? s->resident.bytes : free_bytes(d, rest);
-	if (!held)
-		held = all <= room ? n : room < slot ? 1 : (int64_t)(room / slot);
-	if (held < n && !(s->pager = pager_new(d, (int)held, slot, e)))
-		return -1;
-	return 0;
-}
-
-/* Of the weights that are not there yet. */
-static uint64_t still_takes(const struct ensemble *s, enum compact_type bulk)
-{
-	uint64_t bytes = 0;
-
-	for (int i = 0; i < s->members; i++)
-		if (s->member[i].model && !model_loaded(s->member[i].model))
-			bytes += model_takes(s->member[i].model, i < s->k ? bulk : COMPACT_NONE);
-	return bytes;
-}
-
-/* On the CPU, before weights are read that its memory does not hold: what is missing, and the first way to hold all that are still to come
- * which would fit, in the order of how little it changes. */
-static int check_host(const struct member *m, struct err *e)
-{
-	static const struct {
-		enum compact_type bulk;
-		const char *option;
-	} ways[] = {{COMPACT_VIEW, "--map"}, {COMPACT_BF16, "--weight-dtype bf16"}, {COMPACT_INT8, "--weight-dtype int8"}};
-	const struct ensemble *s = m->all;
-	struct device_memory here = {0};
-	uint64_t need = model_takes(m->model, COMPACT_NONE), all = still_takes(s, COMPACT_NONE), least = all;
-	int best = -1;
-
-	m->device->memory(m->device, &here);
-	if (!m->device->compact || model_loaded(m->model) || !here.total || need <= here.free)
-		return 0;
-	for (int i = s->bulk == COMPACT_BF16 ? 2 : s->bulk == COMPACT_INT8 ? 3 : 0; i < 3 && least > here.free; i++) {
-		uint64_t bytes = still_takes(s, ways[i].bulk);
-
-		if (bytes < least) {
-			least = bytes;
-			best = i;
-		}
-	}
-	if (best < 0)
-		return err_set(e, ERR_NOMEM, "%s: out of memory: weights of %.1f MB are to be read, free are %.1f MB: %.1f MB are missing, and no option "
-		               "would need less", m->device->name, (double)need * 1e-6, (double)here.free * 1e-6, (double)(need - here.free) * 1e-6);
-	return err_set(e, ERR_NOMEM, "%s: out of memory: of weights that take %.1f MB the next take %.1f MB, free are %.1f MB: %.1f MB are missing; all "
-	               "%s with %s, %.1f MB", m->device->name, (double)all * 1e-6, (double)need * 1e-6, (double)here.free * 1e-6,
-	               (double)(need - here.free) * 1e-6, least <= here.free ? "would fit" : "would not fit even", ways[best].option,
-	               (double)least * 1e-6);
-}
-
-/* In the work space of the first of its kind that was. */
-static int member_load(struct member *m, struct err *e)
-{
-	const struct model *lender = NULL;
-
-	if (!m->model)
-		return 0;
-	if (check_host(m, e) || (!m->all->paged && make_pager(m->all, m->device, e)))
-		return -1;
-	for (int i = 0; i < m->all->members && !lender; i++)
-		if (m->all->member[i].model && model_lends(m->all->member[i].model, m->model))
-			lender = m->all->member[i].model;
-	return model_load(m->model, lender, m == &m->all->member[m->all->k] ? NULL : m->all->pager, e);
 }
 
 static double member_flops(const struct member *m)
@@ -261,7 +106,7 @@ static int run_expert(void *arg, int64_t n, const float *x, const float *t, cons
 	int64_t d = m->d;
 
 	assert(n <= m->capacity);
-	if (member_load(m, e))
+	if (ensemble_load_member(m, e))
 		return -1;
 	if (m->all->schedule)
 		return run_own(m, n, x, t, given, v, e);
@@ -284,7 +129,7 @@ static int run_router(void *arg, int64_t n, const float *x, const float *t, floa
 {
 	struct member *m = arg;
 
-	if (member_load(m, e))
+	if (ensemble_load_member(m, e))
 		return -1;
 	if (m->path != &path_linear) {
 		to_own_path(m, n, x, t);
@@ -615,19 +460,6 @@ static int find_shares(struct ensemble *s, const struct layout *l, const char *d
 	return rc;
 }
 
-void ensemble_order(void *arg, const int *expert, int n)
-{
-	const struct ensemble *s = arg;
-	int page[MAX_EXPERTS], pages = 0;
-
-	if (!s->pager)
-		return;
-	for (int i = 0; i < n; i++)
-		if (s->member[expert[i]].model && model_page(s->member[expert[i]].model) >= 0)
-			page[pages++] = model_page(s->member[expert[i]].model);
-	pager_order(s->pager, page, pages);
-}
-
 static void hash_files(struct ensemble *s)
 {
 	struct sha256 h;
@@ -656,7 +488,7 @@ int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_opt
 		s->step[i] = -1;
 	if (open_experts(s, &l, dir, o, e) ||
 	    (o->own && share_path(s, dir, e)) || (l.has_router && policy_needs_router(&o->policy) && open_router(s, &l, dir, o, e)) ||
-	    find_shares(s, &l, dir, e) || check_resident(s, o, e))
+	    find_shares(s, &l, dir, e) || ensemble_check_resident(s, o, e))
 		goto out;
 	s->class_names = json_incref(l.together.class_names);
 	s->resident = o->resident;
@@ -664,53 +496,6 @@ int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_opt
 	hash_files(s);
 	rc = 0;
 out:
-	layout_release(&l);
-	return rc;
-}
-
-/* Of a picture, by a configuration of diffusers; 0 where it does not tell. */
-static int64_t tokens_of(const json_t *net)
-{
-	int64_t size = json_integer_value(json_object_get(net, "sample_size")), patch = json_integer_value(json_object_get(net, "patch_size"));
-
-	return size > 0 && patch > 0 && size < 1 << 20 ? size / patch * (size / patch) : 0;
-}
-
-/* 1 and what the scheduler of the network in `folder` names, 0 where it has none. */
-static int folder_solver(struct scheduler_solver *s, const char *folder, struct err *e)
-{
-	char *config = path_join(folder, "config.json"), *where = scheduler_find(folder);
-	json_t *net = where && path_exists(config) ? jsonio_load(config, e) : NULL;
-	json_t *o = net && diffusers_config(net) ? scheduler_load(where, e) : NULL;
-	int rc = e->code ? -1 : o ? scheduler_solver(s, o, tokens_of(net), where, e) ? -1 : 1 : 0;
-
-	json_decref(net);
-	json_decref(o);
-	mem_free(config);
-	mem_free(where);
-	return rc;
-}
-
-int ensemble_solver(struct scheduler_solver *s, const char *dir, struct err *e)
-{
-	struct layout l = {0};
-	struct scheduler_solver one = {.text = ""};
-	int rc = !layout_survey(&l, dir, &(struct err){0}); /* what is wrong with the folder is ensemble_open's to tell */
-
-	*s = one;
-	for (int k = 0; k <= l.highest && rc > 0; k++) {
-		char sub[32], *folder;
-
-		if (!l.present[k])
-			continue;
-		snprintf(sub, sizeof sub, "expert_%d", k);
-		folder = path_join(dir, l.lone ? l.lone : sub);
-		rc = folder_solver(&one, folder, e);
-		if (rc > 0 && *s->text && strcmp(s->text, one.text))
-			rc = err_set(e, ERR_DATA, "%s: its scheduler says %s, that of others %s: --solver tells how to sample", folder, one.text, s->text);
-		*s = one;
-		mem_free(folder);
-	}
 	layout_release(&l);
 	return rc;
 }

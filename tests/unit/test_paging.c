@@ -320,20 +320,20 @@ static void advises(void **state)
 	q.free = need[1];
 	must_sample(&q, &y);
 	q.free = need[1] - 1;
-	refused(&q, "all would fit with --map");
+	refused(&q, "all weights fit with --map");
 	q.bulk = COMPACT_VIEW;
 	must_sample(&q, &y);
 	q.bulk = COMPACT_BF16;
 	q.free = need[2] - 1;
-	refused(&q, "all would fit with --weight-dtype int8");
+	refused(&q, "all weights fit with --weight-dtype int8");
 	q.free = need[3] - 1;
-	refused(&q, "all would not fit even with --weight-dtype int8");
+	refused(&q, "all weights do not fit even with --weight-dtype int8");
 	q.bulk = COMPACT_INT8;
-	refused(&q, "no option would need less");
+	refused(&q, "no option needs less");
 	q.route = "full";
 	q.bulk = COMPACT_NONE;
 	q.free = 1000;
-	refused(&q, "all would not fit even with --map");
+	refused(&q, "all weights do not fit even with --map");
 }
 
 int main(void)

@@ -187,6 +187,15 @@ static int check_options(const struct train_options *o, struct err *e)
 	return 0;
 }
 
+/* A network that knows steps 0 .. T - 1 is told T - 1 times t where time is continuous (net/adopt.h). On a path of T steps, step k is at k/T. */
+static void tell_steps(const struct path *path, struct net_config *c)
+{
+	const struct schedule *s = schedule_of(path);
+
+	if (s && c->time_scale == (double)(s->steps - 1))
+		c->time_scale = (double)s->steps;
+}
+
 /* The network's shape follows from the data. */
 static int fit_network(struct trainer *r, struct err *e)
 {
@@ -219,9 +228,10 @@ static int fit_network(struct trainer *r, struct err *e)
 		c->classes = info->clusters;
 		c->class_dropout = o->class_dropout;
 	}
+	r->path = path_choice_open(o->objective.path, &r->schedule);
 	if (start_config(r, e) || net_check(c, e))
 		return -1;
-	r->path = path_choice_open(o->objective.path, &r->schedule);
+	tell_steps(r->path, c);
 	return o->objective.prediction != PREDICT_X0 ? net_check_noise(c, e) : 0;
 }
 

@@ -55,6 +55,14 @@ scaled-linear epsilon min-snr uniform scaled_linear_betas
 gvp velocity none discrete gvp
 edm edm none lognormal edm
 END
+
+# From a network of steps: on a path of steps it is told them, 0 to 999, elsewhere 999 t
+check "from an expert of a path of steps to one" ddm-train -q $net --cluster 0 --pretrained e2 --path ddpm --predict epsilon -o steps s
+check_grep "is told the steps" '"time_scale": 1000' steps/config.json
+check "and can be sampled" ddm-sample -q -n 1 --steps 3 --solver ddim -o x.tar steps
+check "to the linear path" ddm-train -q $net --cluster 0 --pretrained e2 -o flow s
+check_grep "is told 999 t" '"time_scale": 999' flow/config.json
+
 check "a solver of discrete time, of flows of one path" ddm-sample -q -n 3 --steps 4 --route full --solver dpm++2m -o flow.tar m0
 check_exit 2 "of different paths" ddm-sample -q -n 3 --steps 4 --route full --solver dpm++2m -o x.tar m2
 check_err "says so" 'on another path than others'

@@ -25,9 +25,20 @@ static const size_t TABLE_MOST = (size_t)1 << 27; /* read whole without being as
 
 enum { CLUSTERS_MOST = 1 << 20, CLUSTERS_ALL = 4096, LINE_MOST = 1 << 24 };
 
-static void set_i64(json_t *o, const char *key, int64_t v)
+void facts_i64(json_t *o, const char *key, int64_t v)
 {
 	json_object_set_new(o, key, json_integer(v));
+}
+
+void facts_text(json_t *o, const char *key, const char *text)
+{
+	json_object_set_new(o, key, jsonio_text(text));
+}
+
+void facts_copy(json_t *o, const char *key, const json_t *v)
+{
+	if (v && !json_is_null(v))
+		json_object_set(o, key, (json_t *)(uintptr_t)v);
 }
 
 void facts_stamp(json_t *o, const char *line)
@@ -57,7 +68,7 @@ static json_t *tensor_json(const struct st_tensor *t)
 	json_object_set_new(o, "name", jsonio_text(t->name));
 	json_object_set_new(o, "type", json_string(st_type_name(t->type)));
 	json_object_set_new(o, "shape", facts_shape(t->rank, t->shape));
-	set_i64(o, "bytes", st_count(t) * (int64_t)st_type_size(t->type));
+	facts_i64(o, "bytes", st_count(t) * (int64_t)st_type_size(t->type));
 	return o;
 }
 
@@ -73,14 +84,14 @@ static void tensors_facts(json_t *o, int n, const struct st_tensor *(*get)(const
 
 		elements += st_count(t);
 		bytes += st_count(t) * (int64_t)st_type_size(t->type);
-		set_i64(types, type, json_integer_value(json_object_get(types, type)) + 1);
+		facts_i64(types, type, json_integer_value(json_object_get(types, type)) + 1);
 		if (f->full)
 			json_array_append_new(list, tensor_json(t));
 	}
-	set_i64(o, "tensors", n);
-	set_i64(o, "parameters", elements);
+	facts_i64(o, "tensors", n);
+	facts_i64(o, "parameters", elements);
 	json_object_set_new(o, "types", types);
-	set_i64(o, "data_bytes", bytes);
+	facts_i64(o, "data_bytes", bytes);
 	if (f->full)
 		json_object_set(o, "list", list);
 	json_decref(list);
@@ -103,7 +114,7 @@ int facts_safetensors(json_t *o, const struct facts_source *s, const struct fact
 	for (int i = 0; f->check && i < st_tensors(st); i++)
 		bad += st_not_finite(st_get(st, i));
 	if (f->check)
-		set_i64(o, "not_finite", bad);
+		facts_i64(o, "not_finite", bad);
 	texts = json_object();
 	for (int i = 0; i < st_texts(st); i++)
 		if (strcmp(st_text(st, i)->key, "stamp") && strcmp(st_text(st, i)->key, "seal"))
@@ -139,13 +150,13 @@ int facts_torch(json_t *o, const struct facts_source *s, const struct facts_opti
 		json_object_set_new(o, "tensors_of", json_string(torch_root(t)));
 	tensors_facts(o, torch_tensors(t), get_torch, t, f);
 	if (torch_skipped(t, &what)) {
-		set_i64(o, "not_read", torch_skipped(t, &what));
+		facts_i64(o, "not_read", torch_skipped(t, &what));
 		json_object_set_new(o, "for_example", jsonio_text(what));
 	}
 	if (f->check) {
 		rc = torch_verify(t, &bad, e);
 		if (!rc)
-			set_i64(o, "not_finite", bad);
+			facts_i64(o, "not_finite", bad);
 	}
 	torch_free(t);
 	return rc;
@@ -176,7 +187,7 @@ int facts_weights(json_t *o, const char *path, const struct facts_options *f, st
 	if (f->check) {
 		rc = weightfile_verify(w, &bad, e);
 		if (!rc)
-			set_i64(o, "not_finite", bad);
+			facts_i64(o, "not_finite", bad);
 	}
 	weightfile_free(w);
 	return rc;
@@ -189,7 +200,7 @@ static void array_facts(json_t *o, const struct npy *a)
 	snprintf(code, sizeof code, "%s%s", a->swapped ? ">" : "", npy_type_code(a->type) + a->swapped);
 	json_object_set_new(o, "type", json_string(code));
 	json_object_set_new(o, "shape", facts_shape(a->rank, a->shape));
-	set_i64(o, "elements", npy_count(a));
+	facts_i64(o, "elements", npy_count(a));
 	if (a->fortran)
 		json_object_set_new(o, "order", json_string("column-major"));
 }
@@ -223,7 +234,7 @@ int facts_npy(json_t *o, const struct facts_source *s, const struct facts_option
 		return -1;
 	array_facts(o, &a);
 	if (f->check && (a.type == NPY_F4 || a.type == NPY_F8 || a.type == NPY_F2))
-		set_i64(o, "not_finite", npy_not_finite(&a));
+		facts_i64(o, "not_finite", npy_not_finite(&a));
 	return sidecar_facts(o, s->path, e) || (f->check && s->path && stamp_sidecar_check(s->path, s->data, s->len, e)) ? -1 : 0;
 }
 
@@ -268,10 +279,10 @@ static int first_sample(json_t *o, struct shard *s, struct err *e)
 		json_t *v = json_object();
 
 		json_object_set_new(v, "member", jsonio_text(m->ext));
-		set_i64(v, "bytes", (int64_t)m->size);
+		facts_i64(v, "bytes", (int64_t)m->size);
 		if (still_sniff(m->data, m->size) != STILL_UNKNOWN && !still_probe(&f, m->data, m->size, m->ext, NULL)) {
-			set_i64(v, "width", f.width);
-			set_i64(v, "height", f.height);
+			facts_i64(v, "width", f.width);
+			facts_i64(v, "height", f.height);
 		}
 		json_array_append_new(list, v);
 	}
@@ -290,9 +301,9 @@ int facts_shard(json_t *o, const struct facts_source *s, const struct facts_opti
 	if (!h)
 		return -1;
 	shard_totals(h, &t);
-	set_i64(o, "samples", (int64_t)t.samples);
-	set_i64(o, "frames", (int64_t)t.frames);
-	set_i64(o, "tar_bytes", (int64_t)t.plain);
+	facts_i64(o, "samples", (int64_t)t.samples);
+	facts_i64(o, "frames", (int64_t)t.frames);
+	facts_i64(o, "tar_bytes", (int64_t)t.plain);
 	snprintf(content, sizeof content, "%016" PRIx64, t.content);
 	json_object_set_new(o, "content", json_string(content));
 	if (t.samples) {
@@ -342,13 +353,13 @@ static int cluster_facts(json_t *o, const struct tsv *t, int column, struct err 
 		if (k > CLUSTERS_ALL && !count[2 * c])
 			continue;
 		x = json_object();
-		set_i64(x, "cluster", c);
+		facts_i64(x, "cluster", c);
 		if (json_is_string(json_array_get(names, (size_t)c)))
 			json_object_set(x, "name", json_array_get(names, (size_t)c));
-		set_i64(x, "rows", count[2 * c]);
+		facts_i64(x, "rows", count[2 * c]);
 		json_object_set_new(x, "share", json_real((double)count[2 * c] / (double)n));
 		if (split >= 0)
-			set_i64(x, "held_out", count[2 * c + 1]);
+			facts_i64(x, "held_out", count[2 * c + 1]);
 		json_array_append_new(list, x);
 	}
 	json_object_set_new(o, "clusters", list);
@@ -369,7 +380,7 @@ static int whole_table(json_t *o, const struct facts_source *s, struct err *e)
 	for (int i = 0; i < tsv_columns(t); i++)
 		json_array_append_new(names, jsonio_text(tsv_name(t, i)));
 	json_object_set_new(o, "columns", names);
-	set_i64(o, "rows", tsv_rows(t));
+	facts_i64(o, "rows", tsv_rows(t));
 	cluster = tsv_column(t, "cluster");
 	if (cluster >= 0)
 		rc = cluster_facts(o, t, cluster, e);
@@ -396,7 +407,7 @@ static int table_edges(json_t *o, const struct facts_source *s, struct err *e)
 	names = str_new("%.*s", (int)(second - text - 1), text + 1);
 	stamp = str_new("%.*s", (int)(third - second - (int)strlen("\n#stamp ")), second + strlen("\n#stamp "));
 	json_object_set_new(o, "columns", jsonio_text(names));
-	set_i64(o, "rows", rows);
+	facts_i64(o, "rows", rows);
 	json_object_set_new(o, "end", json_string("there; too large to be hashed without --check"));
 	facts_stamp(o, stamp);
 	mem_free(names);
@@ -420,16 +431,16 @@ int facts_still(json_t *o, const struct facts_source *s, const struct facts_opti
 	if (still_probe(&v, s->data, s->len, s->name, e))
 		return -1;
 	json_object_set_new(o, "format", json_string(formats[v.kind]));
-	set_i64(o, "width", v.width);
-	set_i64(o, "height", v.height);
+	facts_i64(o, "width", v.width);
+	facts_i64(o, "height", v.height);
 	json_object_set_new(o, "mode", json_string(v.mode));
-	set_i64(o, "bits", v.bits);
+	facts_i64(o, "bits", v.bits);
 	if (v.gradual)
 		json_object_set_new(o, v.kind == STILL_PNG ? "interlaced" : "progressive", json_true());
 	if (v.frames != 1)
-		set_i64(o, "frames", v.frames);
+		facts_i64(o, "frames", v.frames);
 	if (v.orientation) {
-		set_i64(o, "orientation", v.orientation);
+		facts_i64(o, "orientation", v.orientation);
 		json_object_set_new(o, "upright",
 		                    json_pack("[i, i]", v.orientation > 4 ? v.height : v.width, v.orientation > 4 ? v.width : v.height));
 	}

@@ -48,6 +48,11 @@ int facts_weights(json_t *o, const char *path, const struct facts_options *f, st
 /* o["stamp"] from a line of JSON, or as text where it is none; NULL: nothing. */
 void facts_stamp(json_t *o, const char *line);
 
+/* o[key] = a number; a text, with bytes that are no UTF-8 replaced; v, where there is one. */
+void facts_i64(json_t *o, const char *key, int64_t v);
+void facts_text(json_t *o, const char *key, const char *text);
+void facts_copy(json_t *o, const char *key, const json_t *v);
+
 /* [3, 32, 32] */
 json_t *facts_shape(int rank, const int64_t *shape);
 

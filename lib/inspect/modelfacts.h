@@ -17,6 +17,10 @@
  * With check: the SHA-256 of the weights, which must be finite; hashes of the checkpoints. */
 int facts_network(json_t *o, const char *dir, const struct facts_options *f, struct err *e);
 
+/* The same, with the configuration: *c is filled where *have is set to 1 (net/model.h: model_config_release). */
+struct model_config;
+int facts_network_config(json_t *o, const char *dir, const struct facts_options *f, struct model_config *c, int *have, struct err *e);
+
 /* A folder of them: experts router (whether there is one) k absent (numbers) picture classes data networks (a line each) agree.
  * Networks that cannot be used together are ERR_DATA saying why. With full the facts of each in `list`. */
 int facts_model(json_t *o, const char *dir, const struct facts_options *f, struct err *e);

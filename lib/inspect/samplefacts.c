@@ -46,11 +46,6 @@ struct tally {
 	struct arena names;      /* of one member */
 };
 
-static void set_i64(json_t *o, const char *key, int64_t v)
-{
-	json_object_set_new(o, key, json_integer(v));
-}
-
 static void tally_release(struct tally *t)
 {
 	json_decref(t->members);
@@ -155,7 +150,7 @@ static int take_member(struct tally *t, const struct tar_member *m, struct err *
 
 static void tally_facts(json_t *o, struct tally *t, int complete)
 {
-	set_i64(o, "samples", t->samples);
+	facts_i64(o, "samples", t->samples);
 	json_object_set(o, "members", t->members);
 	if (t->first)
 		json_object_set_new(o, "first", jsonio_text(t->first));
@@ -168,11 +163,11 @@ static void tally_facts(json_t *o, struct tally *t, int complete)
 		json_object_set_new(o, "largest", json_pack("[i, i]", t->width[1], t->height[1]));
 	}
 	if (t->pictures == PICTURES_MOST && !t->f->check)
-		set_i64(o, "sizes_of", t->pictures);
+		facts_i64(o, "sizes_of", t->pictures);
 	if (t->captions)
-		set_i64(o, "captions", t->captions);
+		facts_i64(o, "captions", t->captions);
 	if (t->top)
-		set_i64(o, "classes", t->top);
+		facts_i64(o, "classes", t->top);
 	if (t->top && (t->f->full || t->top <= CLASSES_SHOWN)) {
 		json_t *v = json_array();
 
@@ -271,7 +266,7 @@ static int digest(json_t *o, const char *path, struct err *e)
 		;
 	if (!rc) {
 		samples_digest(x, hex);
-		set_i64(o, "samples", samples_count(x));
+		facts_i64(o, "samples", samples_count(x));
 		json_object_set_new(o, "digest", json_string(hex));
 	}
 	samples_close(x);
@@ -360,7 +355,7 @@ static int latents_facts(json_t *o, const char *dir, int64_t *samples, struct er
 		latents_free(l);
 	}
 	if (n)
-		set_i64(o, "latents_files", (int64_t)n);
+		facts_i64(o, "latents_files", (int64_t)n);
 	names_free(paths, n);
 	return rc;
 }
@@ -371,8 +366,8 @@ static int mds_facts(json_t *o, const char *dir, const struct facts_options *f, 
 
 	if (!m)
 		return -1;
-	set_i64(o, "samples", mds_count(m));
-	set_i64(o, "mds_shards", mds_shards(m));
+	facts_i64(o, "samples", mds_count(m));
+	facts_i64(o, "mds_shards", mds_shards(m));
 	json_object_set_new(o, "columns", mds_columns(m));
 	mds_free(m);
 	return f->check ? check_folder(o, dir, e) : 0;
@@ -411,13 +406,13 @@ int facts_folder(json_t *o, const char *dir, const struct facts_options *f, stru
 		json_object_set_new(members, v->ext, json_integer(json_integer_value(json_object_get(members, v->ext)) + 1));
 	}
 	if (!rc) {
-		set_i64(o, "samples", samples);
+		facts_i64(o, "samples", samples);
 		if (files.n)
 			json_object_set(o, "members", members);
 		if (files.ntars)
-			set_i64(o, "archives", (int64_t)files.ntars);
+			facts_i64(o, "archives", (int64_t)files.ntars);
 		if (r.n)
-			set_i64(o, "refused", r.n);
+			facts_i64(o, "refused", r.n);
 		if (!files.n && !files.ntars && !latents)
 			rc = err_set(e, ERR_DATA, "%s: no samples, shards or model in this folder", dir);
 	}
@@ -444,14 +439,14 @@ static json_t *cluster_row(const struct manifest *m, int c, int64_t total)
 			shards++;
 			bytes += (int64_t)m->rows[i].bytes;
 		}
-	set_i64(o, "cluster", c);
+	facts_i64(o, "cluster", c);
 	if (name)
 		json_object_set_new(o, "name", json_string(name));
-	set_i64(o, "samples", m->train[c]);
+	facts_i64(o, "samples", m->train[c]);
 	json_object_set_new(o, "share", json_real(total ? (double)m->train[c] / (double)total : 0));
-	set_i64(o, "held_out", m->held[c]);
-	set_i64(o, "shards", shards);
-	set_i64(o, "bytes", bytes);
+	facts_i64(o, "held_out", m->held[c]);
+	facts_i64(o, "shards", shards);
+	facts_i64(o, "bytes", bytes);
 	return o;
 }
 
@@ -516,11 +511,11 @@ static void manifest_facts(json_t *o, const struct manifest *m, const struct fac
 		if (f->full)
 			json_array_append_new(list, shard_row(m->rows + i));
 	}
-	set_i64(o, "k", m->clusters);
-	set_i64(o, "samples", train);
-	set_i64(o, "held_out", held);
-	set_i64(o, "shards", m->n);
-	set_i64(o, "shard_bytes", bytes);
+	facts_i64(o, "k", m->clusters);
+	facts_i64(o, "samples", train);
+	facts_i64(o, "held_out", held);
+	facts_i64(o, "shards", m->n);
+	facts_i64(o, "shard_bytes", bytes);
 	json_object_set(o, "clusters", clusters);
 	if (m->class_names)
 		json_object_set(o, "class_names", m->class_names);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cmd/operand.h"
 #include "core/names.h"
 #include "core/str.h"
 #include "file/manifest.h"
@@ -15,7 +16,9 @@ int cluster_argument(const char *text, const char *shards, int64_t *k, struct er
 	*k = -1;
 	if (!strcmp(text, "all") || !parse_i64(text, 0, INT32_MAX, k))
 		return 0;
-	if (!manifest_load(&m, shards, NULL) && m.cluster_names)
+	if (operand_shards(shards, e) || manifest_load(&m, shards, e))
+		return -1;
+	if (m.cluster_names)
 		rc = names_parse(m.cluster_names, m.clusters, text, "--cluster", "cluster", k, e);
 	else
 		rc = err_set(e, ERR_USAGE, "--cluster: \"%.200s\" is neither a number from 0 nor all, and %s has no names for clusters", text, shards);

@@ -218,6 +218,58 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+static int is_part(const char *ext)
+{
+	return strchr(ext, '.') != NULL;
+}
+
+/* Which of v[0 .. n), all of one key, is the sample's picture: the first whose extension has one part, as "jpg" beside "seg.png"; else the first
+ * picture. NULL without one. */
+static const struct entry *picture_of(const struct entry *v, size_t n)
+{
+	const struct entry *part = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		if (entry_is_picture(v[i].ext) && !is_part(v[i].ext))
+			return v + i;
+		if (entry_is_picture(v[i].ext) && !part)
+			part = v + i;
+	}
+	return part;
+}
+
+/* A key ends at the first dot of a name, so IMG.1.jpg and IMG.2.jpg, or a.jpg and a.png, would be one sample with one of the two pictures.
+ * The later ones are refused. */
+static int pictures_check(struct entries *s, int (*refused)(void *arg, struct err *e), void *arg, struct err *e)
+{
+	size_t kept = 0, n;
+
+	for (size_t at = 0; at < s->n; at += n) {
+		const struct entry *p;
+		struct entry own = {0};
+
+		for (n = 1; at + n < s->n && !strcmp(s->v[at].key, s->v[at + n].key);)
+			n++;
+		p = picture_of(s->v + at, n);
+		if (p)
+			own = *p;
+		for (size_t i = at; i < at + n; i++) {
+			const struct entry x = s->v[i];
+
+			if (p && x.path != own.path && entry_is_picture(x.ext) && is_part(x.ext) == is_part(own.ext)) {
+				err_set(e, ERR_DATA, "%s: makes the same key \"%s\" as %s: rename one, or let ddm-ingest make keys that differ",
+				        x.path, x.key, own.path);
+				if (refused(arg, e))
+					return -1;
+			} else {
+				s->v[kept++] = x;
+			}
+		}
+	}
+	s->n = kept;
+	return 0;
+}
+
 int entries_scan(struct entries *s, const char *dir, int (*refused)(void *arg, struct err *e), void *arg, struct err *e)
 {
 	struct folder *f = mem_zalloc(1, sizeof *f);
@@ -233,7 +285,7 @@ int entries_scan(struct entries *s, const char *dir, int (*refused)(void *arg, s
 		qsort(s->v, s->n, sizeof *s->v, by_key);
 	if (s->ntars)
 		qsort(s->tars, s->ntars, sizeof *s->tars, by_text);
-	return rc;
+	return rc ? rc : pictures_check(s, refused, arg, e);
 }
 
 int entries_list(struct entries *s, const char *text, size_t len, char sep, int (*refused)(void *arg, struct err *e),
@@ -263,7 +315,7 @@ int entries_list(struct entries *s, const char *text, size_t len, char sep, int 
 		}
 		p = stop + 1;
 	}
-	return 0;
+	return pictures_check(s, refused, arg, e);
 }
 
 int entries_file(struct entries *s, const char *path, struct err *e)

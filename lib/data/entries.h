@@ -34,7 +34,8 @@ const char *entry_picture_ext(enum still_kind kind);
 
 /* Every sample file and archive under `dir`, sorted by key and extension. Links are followed; a loop of links is an error.
  * A file whose extension says nothing is opened and recognised by its first bytes. `refused` is told about names that are
- * no keys; when it returns non-zero the scan stops with the error. */
+ * no keys, and about a second picture of one key (IMG.1.jpg and IMG.2.jpg; "seg.png" beside "jpg" is a part of the sample); when it returns
+ * non-zero the scan stops with the error. */
 int entries_scan(struct entries *s, const char *dir, int (*refused)(void *arg, struct err *e), void *arg, struct err *e);
 
 /* The paths of a list (len bytes, a copy is kept), in its order; `sep` ends an entry. Empty lines are passed over. */

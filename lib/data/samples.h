@@ -10,7 +10,8 @@
  * leading "/", "./" and "../"; the rest, in lower case, is the member's extension. Keys that are empty, hold a tab, a
  * newline or a ".." component are refused; names that begin with a dot are passed over, and so are keys without a picture
  * or an array (README.txt in a folder of pictures). Hard links in a tar are read; other links, devices and pictures whose name begins with a dot
- * are passed over and told about. A key that comes back is an error. */
+ * are passed over and told about. A key that comes back is an error, and so is a second picture of a
+ * key in a folder or list (IMG.1.jpg and IMG.2.jpg; in a tar they are members of one sample). */
 #ifndef DDM_DATA_SAMPLES_H
 #define DDM_DATA_SAMPLES_H
 

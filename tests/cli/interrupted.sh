@@ -1,0 +1,56 @@
+# Programs that keep nothing of an interrupted run say so, leave nothing behind, and given again make what an undisturbed run makes.
+. "$(dirname "$0")/tap.sh"
+
+[ -r /proc/self/status ] || skip_all "no /proc to see which signals are caught"
+# TERM is bit 14 of the mask. True also of a process that has ended.
+catches() {
+	! grep -q '^SigCgt' /proc/$pid/status || grep -Eq '^State:.*Z|^SigCgt:.*[4567cdef]...$' /proc/$pid/status
+}
+
+# over FILE CMD...: CMD, which writes FILE and has work for seconds, gets TERM as soon as it catches that; again where it was faster
+over() {
+	file=$1
+	shift
+	for try in 1 2 3 4 5; do
+		rm -f "$file"
+		"$@" >"$OUT" 2>"$ERR" </dev/null &
+		pid=$!
+		until_true catches
+		kill -TERM $pid 2>/dev/null
+		wait $pid
+		RC=$?
+		[ $RC -ne 0 ] && break
+	done
+	[ $RC -eq 143 ]
+	tap_result $? "$1: ends by the signal" "exit $RC"
+	check_err "$1: says that nothing is kept" "^$1: interrupted; nothing is kept, and the same command starts over\$"
+	check_absent "$1: no output" "$file"
+	check_clean "$1: nothing is left" .
+}
+
+mkdir whole a
+tar xzf "$SRC/tests/golden/eval-a.tar.gz" -C a
+picture=$(find a -name '*.png' | LC_ALL=C sort | head -n 1)
+i=100
+while [ $i -lt 1100 ]; do
+	cp "$picture" a/x$i.png
+	i=$((i + 1))
+done
+for i in 0 1 2 3 4 5 6 7 8 9; do
+	tar cf $i.tar --transform "s,^a/,a/$i," a
+done
+cluster="ddm-cluster -q --features random --threads 1 -k 2"
+over c.tsv $cluster -o c.tsv 0.tar 1.tar 2.tar 3.tar 4.tar 5.tar 6.tar 7.tar 8.tar 9.tar
+check "ddm-cluster" $cluster -o whole/c.tsv 0.tar
+check "ddm-cluster again" $cluster -o c.tsv 0.tar
+check_same "ddm-cluster: the same bytes" whole/c.tsv c.tsv
+
+if command -v ddm-ingest >/dev/null; then
+	ingest="ddm-ingest -q --size 64 --duplicates --threads 1"
+	over i.tar $ingest --frames 1000000 -o i.tar lavfi@r:testsrc=size=32x32:rate=1
+	check "ddm-ingest" $ingest -o whole/i.tar a
+	check "ddm-ingest again" $ingest -o i.tar a
+	check_same "ddm-ingest: the same bytes" whole/i.tar i.tar
+else
+	skip "ddm-ingest" "not built (--without-media)"
+fi

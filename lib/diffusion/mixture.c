@@ -304,7 +304,7 @@ static struct group_rows send_group(struct mixer *x, int k, int64_t n)
 	return there;
 }
 
-/* The texts that the group's rows in x->group ask for, or lead away from, to the rows `at` .. of what the expert reads. send_group
+/* Copies the prompts of the rows in x->group, or their negative prompts, to the rows `at` .. of what the expert reads. send_group
  * has been here, so that index (n) on the device may be written. */
 static void gather_texts(struct mixer *x, const struct mixture_call *c, const struct expert *ex, const int32_t *which, int64_t n, int64_t at)
 {
@@ -331,7 +331,7 @@ static void mix(struct mixer *x, float *v, const struct mixture_call *c, const s
 }
 
 /* Run expert k on the n rows in x->group and add w v to them. A guided group holds n rows with their labels and texts, then the same
- * n with the null label and what is led away from. The first contribution is stored, not added to zero: one expert of weight 1 keeps its bits. */
+ * n with the null label and the negative prompts. The first contribution is stored, not added to zero: one expert of weight 1 keeps its bits. */
 static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, int k, int64_t n, struct err *e)
 {
 	const struct mixture *m = x->m;
@@ -351,7 +351,7 @@ static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, in
 		ondevice_gather(x->device, x->x + i * d, c->x, there.index, n, c->n, d);
 	if (ex->text_tokens) {
 		for (int64_t i = 0; i < rows; i += n)
-			gather_texts(x, c, ex, i ? c->away : c->text, n, i);
+			gather_texts(x, c, ex, i ? c->negative : c->text, n, i);
 		given.text = x->text;
 		given.mask = c->texts->mask ? x->mask : NULL;
 	}

@@ -74,7 +74,7 @@ struct mixture_call {
 	const int32_t *label;   /* (n) class labels, -1: null; or NULL: all null */
 	const int32_t *chosen;  /* (n) expert of each row: policies without a router */
 	const struct texts *texts; /* of experts that read text */
-	const int32_t *text, *away; /* (n) rows of `texts`: what is asked for, and what guidance leads away from (NULL without guidance) */
+	const int32_t *text, *negative; /* (n) rows of `texts`: of the prompts and of the negative prompts (NULL without guidance) */
 };
 
 /* v (n, d), or of `out` columns, on the device. stats may be NULL. */

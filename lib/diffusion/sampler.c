@@ -309,7 +309,7 @@ int sampler_run(struct sampler_state *st, float *x, const struct sampler_call *c
 	                                 .chosen = s->mixture->policy.kind == POLICY_PRIOR ? st->chosen : c->chosen,
 	                                 .texts = &st->texts,
 	                                 .text = c->text,
-	                                 .away = c->away};
+	                                 .negative = c->negative};
 	st->stats = stats;
 	if (solve(st, c->n, e))
 		return -1;

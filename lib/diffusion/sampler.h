@@ -44,7 +44,7 @@ struct sampler_call {
 	const int64_t *index; /* (n) */
 	const uint64_t *seed; /* (n), or NULL: the sampler's */
 	const int64_t *of;    /* (n): how many images of its seed one generator of PyTorch's noise draws, above index; NULL: index + 1 */
-	const int32_t *label, *chosen, *text, *away; /* (n) as in struct mixture_call; chosen for POLICY_ORACLE, otherwise ignored */
+	const int32_t *label, *chosen, *text, *negative; /* (n) as in struct mixture_call; chosen is read by POLICY_ORACLE alone */
 	struct texts texts;
 };
 

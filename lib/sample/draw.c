@@ -137,7 +137,7 @@ void sampling_choose(struct sampling *r, int64_t i)
 static int sample_batch(struct sampling *r, int64_t n, struct err *e)
 {
 	struct sampler_call c = {
-	    .n = n, .index = r->draw, .seed = r->seeds, .of = r->of, .label = r->label, .chosen = r->chosen, .text = r->wanted, .away = r->negative};
+	    .n = n, .index = r->draw, .seed = r->seeds, .of = r->of, .label = r->label, .chosen = r->chosen, .text = r->wanted, .negative = r->negative};
 
 	for (int64_t i = 0; i < n; i++)
 		sampling_choose(r, i);

@@ -139,7 +139,7 @@ static int open_text(struct sampling *r, const char *dir, struct err *e)
 	if (!r->ask.prompt && !r->ask.prompts && !r->ask.text_features)
 		return err_set(e, ERR_USAGE, "%s: reads text: --prompt, --prompts or --text-features tells which", dir);
 	if (r->ask.text_features && r->ask.cfg != 1 && !r->ask.negative_features)
-		return err_set(e, ERR_USAGE, "--text-features with --cfg %g needs --negative-features: what guidance leads away from", r->ask.cfg);
+		return err_set(e, ERR_USAGE, "--text-features with --cfg %g needs --negative-features: the features of the negative prompt", r->ask.cfg);
 	r->encoder = r->ask.text_encoder ? mem_strdup(r->ask.text_encoder) : path_join(dir, "text_encoder");
 	if (!r->ask.text_features && !r->ask.text_encoder && !path_exists(r->encoder))
 		return err_set(e, ERR_USAGE, "%s: has no text_encoder; --text-encoder (fetch-weights %s) or --text-features stands for it", dir,

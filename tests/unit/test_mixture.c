@@ -437,19 +437,19 @@ static void texts_guide(void **state)
 	struct router router = {probe_route, &k, 4, 1};
 	struct mixture m = {2, 1, expert, &router, {POLICY_TOP, 1, 0}, 2.5, 0, NULL, 0, 0, NULL};
 	float x[N], v[N], one;
-	int32_t text[N], away[N];
+	int32_t text[N], negative[N];
 	struct err e = {0};
 
 	(void)state;
 	for (int i = 0; i < N; i++) {
 		x[i] = (float)(i % 3 == 1);
 		text[i] = i * 3 % ROWS;
-		away[i] = i % 2 ? 4 : 1;
+		negative[i] = i % 2 ? 4 : 1;
 	}
 	for (int masked = 0; masked < 2; masked++) {
 		struct texts texts = {features, masked ? mask : NULL, ROWS};
 		struct mixer *mixer = mixer_new(&m, N, &e);
-		struct mixture_call c = {.n = N, .x = x, .texts = &texts, .text = text, .away = away};
+		struct mixture_call c = {.n = N, .x = x, .texts = &texts, .text = text, .negative = negative};
 		struct mixture_stats stats;
 
 		mixture_stats_init(&stats, 2, 1);
@@ -461,10 +461,10 @@ static void texts_guide(void **state)
 			float u[2] = {x[i], x[i]};
 
 			for (int side = 0; side < 2; side++)
-				for (int j = 0, r = side ? away[i] : text[i]; j < 4; j++)
+				for (int j = 0, r = side ? negative[i] : text[i]; j < 4; j++)
 					u[side] += features[4 * r + j] + (masked && j < 2 ? 100 * mask[2 * r + j] : 0);
 			assert_true(v[i] == (float)(u[1] + 2.5 * (u[0] - u[1])));
-			c = (struct mixture_call){.n = 1, .x = x + i, .texts = &texts, .text = text + i, .away = away + i};
+			c = (struct mixture_call){.n = 1, .x = x + i, .texts = &texts, .text = text + i, .negative = negative + i};
 			assert_int_equal(mixer_velocity(mixer, &one, &c, NULL, &e), 0);
 			assert_memory_equal(&one, v + i, sizeof one);
 		}

@@ -24,7 +24,7 @@ static int open_paris(void **state)
 static void every_step(void **state)
 {
 	static float text[2 * N * TOKENS * WIDTH], want[(STEPS + 1) * N * D], weight[STEPS * N * K], x[N * D], v[N * D];
-	static const int32_t asked[N] = {0, 1, 2}, away[N] = {3, 4, 5};
+	static const int32_t asked[N] = {0, 1, 2}, negative[N] = {3, 4, 5};
 	struct ensemble_options o = {.policy = {POLICY_TOP, 2, 0}, .capacity = 2 * N, .device = device_cpu(NULL, DT_F32)};
 	struct texts texts = {text, NULL, 2 * N};
 	char *model = path_join(folder, "model");
@@ -46,7 +46,7 @@ static void every_step(void **state)
 	m = (struct mixture){.k = s.k, .d = s.d, .expert = s.expert, .router = &s.router, .policy = o.policy, .cfg = 7.5, .device = o.device};
 	mixer = mixer_new(&m, N, &e);
 	for (int i = 0; i < STEPS; i++) {
-		struct mixture_call c = {.n = N, .step = i, .t = (double)t[i], .x = x, .texts = &texts, .text = asked, .away = away};
+		struct mixture_call c = {.n = N, .step = i, .t = (double)t[i], .x = x, .texts = &texts, .text = asked, .negative = negative};
 
 		assert_true(apart(x, want + i * N * D, N * D) < 1e-5);
 		assert_int_equal(mixer_velocity(mixer, v, &c, NULL, &e), 0);

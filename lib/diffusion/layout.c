@@ -29,10 +29,8 @@ void layout_release(struct layout *l)
 /* What is missing in a folder that holds no expert, as far as can be told. */
 static int nothing_there(const char *dir, struct err *e)
 {
-	if (path_holds(dir, "unet"))
-		return err_set(e, ERR_DATA, "%s: a pipeline with a U-Net, and only those with a transformer are sampled", dir);
-	return err_set(e, ERR_NOINPUT, "%s: no expert_* folder, no transformer/config.json, no diffusion_pytorch_model.safetensors and no checkpoint "
-		       "of a training in it", dir);
+	return err_set(e, ERR_NOINPUT, "%s: no expert_* folder, no transformer/config.json, no unet/config.json, no "
+	               "diffusion_pytorch_model.safetensors and no checkpoint of a training in it", dir);
 }
 
 char *layout_settle_sub(const char *dir, const char *sub, enum net_role role, int64_t want, int64_t *step, struct err *e)
@@ -103,8 +101,8 @@ int layout_survey(struct layout *l, const char *dir, struct err *e)
 		l->highest = k > l->highest ? k : l->highest;
 	}
 	names_free(names, n);
-	if (l->highest < 0 && ((own = is_network(dir)) || path_holds(dir, "transformer/config.json"))) {
-		l->lone = own ? "" : "transformer";
+	if (l->highest < 0 && ((own = is_network(dir)) || path_holds(dir, "transformer/config.json") || path_holds(dir, "unet/config.json"))) {
+		l->lone = own ? "" : path_holds(dir, "transformer/config.json") ? "transformer" : "unet";
 		l->has_router = 0;
 		l->present[0] = 1;
 		l->highest = 0;

@@ -22,7 +22,9 @@ static void net_facts(json_t *o, const struct net_config *n, struct params *p)
 	struct net_value v;
 
 	for (int i = 0; net_shape(n, i, &v); i++)
-		if (v.whole)
+		if (*v.text)
+			facts_text(o, v.name, v.text);
+		else if (v.whole)
 			facts_i64(o, v.name, v.i);
 	if (n->classes) {
 		facts_i64(o, "classes", n->classes);

@@ -15,17 +15,36 @@
 /* At this time a modulation that was every block's own becomes one for all without a difference. */
 static const double MEETING = .5;
 
+/* Where one of them is no relative of DiT, weights are taken by their names, and both must be of one kind and size. */
+static int adopt_own(struct net_config *to, const struct net_config *from, struct err *e)
+{
+	struct net_value a, b;
+
+	if (to->def != from->def)
+		return err_set(e, ERR_USAGE, "a network of type %s, which one of type %s cannot begin with", net_name(from), net_name(to));
+	for (int i = 0; net_shape(to, i, &a) && net_shape(from, i, &b); i++)
+		if (a.i != b.i || a.f != b.f || strcmp(a.text, b.text))
+			return err_set(e, ERR_USAGE, "a network of other %s than was asked for", a.name);
+	memcpy(to->own, from->own, sizeof to->own);
+	return 0;
+}
+
 int adopt_config(struct net_config *to, const struct model_config *from, struct err *e)
 {
 	const struct net_config *f = &from->net;
 	const struct trunk_config *g = trunk_config(f);
 	struct trunk_config *t = trunk_edit(to);
 	int64_t steps = strcmp(from->path, "linear") ? from->betas.steps > 1 ? from->betas.steps : 1000 : 0;
+	double time_scale = steps ? f->time_scale * (double)(steps - 1) / (double)steps : f->time_scale;
 
 	if (net_is_exact(f) || net_is_classifier(f))
 		return err_set(e, ERR_USAGE, "nothing that a network for pictures can start from");
 	if (f->channels != to->channels)
 		return err_set(e, ERR_DATA, "a network for %lld channels, the samples have %lld", (long long)f->channels, (long long)to->channels);
+	if (!f->def->trunk || !to->def->trunk) {
+		to->time_scale = time_scale;
+		return adopt_own(to, f, e);
+	}
 	if (g->hidden != t->hidden || g->depth != t->depth || g->heads != t->heads || g->patch != t->patch || g->mlp_ratio != t->mlp_ratio)
 		return err_set(e, ERR_USAGE,
 		               "a network of width %lld, depth %lld, %lld heads, patch %lld, mlp_ratio %g, not %lld, %lld, %lld, %lld, %g",
@@ -33,7 +52,7 @@ int adopt_config(struct net_config *to, const struct model_config *from, struct 
 		               (long long)t->hidden, (long long)t->depth, (long long)t->heads, (long long)t->patch, t->mlp_ratio);
 	if (g->reversed && to->def != &net_dit)
 		return err_set(e, ERR_USAGE, "its time runs from noise to data, which here a DiT alone can have");
-	to->time_scale = steps ? f->time_scale * (double)(steps - 1) / (double)steps : f->time_scale;
+	to->time_scale = time_scale;
 	t->time_shift = g->time_shift;
 	t->norm_eps = trunk_eps(g);
 	t->norm2_eps = g->norm2_eps;
@@ -352,6 +371,8 @@ static int is_cross_input(const char *common)
 
 static enum adopt_fate adopt_one(struct adoption *a, const struct param *q, const char *common)
 {
+	if (!a->to->def->trunk)
+		return !a->same && !strncmp(common, "conv_out.", 9) ? ADOPT_NEW : take(a, q, common);
 	if (!strcmp(common, "pos_embed"))
 		return take_positions(a, q);
 	if (!strncmp(common, "final_layer.", 12)) {
@@ -372,7 +393,7 @@ static int fold_null_class(struct adoption *a)
 	const struct net_config *f = a->from.c;
 	float *bias = ours(a, "t_embedder.mlp.2.bias"), *v;
 
-	if (a->classes_taken || !f->classes || !(f->class_dropout > 0))
+	if (!bias || a->classes_taken || !f->classes || !(f->class_dropout > 0))
 		return 0;
 	v = source_need(&a->from, "y_embedder.embedding_table.weight");
 	for (int64_t k = 0; k < trunk_config(f)->hidden; k++)

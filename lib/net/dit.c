@@ -98,6 +98,7 @@ static const struct renames *const families[] = {&diffusers_names, NULL};
 const struct net_def net_dit = {
     .name = "dit",
     .role = NET_EXPERT,
+    .trunk = 1,
     .fields = fields,
     .nfields = NET_COUNT(fields),
     .inputs = inputs,

@@ -47,6 +47,11 @@ static struct tensor *param(const struct layers *l, const char *name, const char
 	return make_param(l, name, suffix, rank, shape, flags, (struct init){.kind = INIT_ZERO});
 }
 
+static struct tensor *scale(const struct layers *l, const char *name, const int64_t *channels)
+{
+	return make_param(l, name, ".weight", 1, channels, 0, (struct init){.kind = INIT_ONE});
+}
+
 struct tensor *layer_param(const struct layers *l, const char *name, int rank, const int64_t *shape)
 {
 	return param(l, name, "", rank, shape, 0);
@@ -70,20 +75,20 @@ struct tensor *layer_linear(const struct layers *l, struct tensor *x, const char
 struct tensor *layer_norm(const struct layers *l, struct tensor *x, const char *name, double eps)
 {
 	int64_t n = x->shape[x->rank - 1];
-	struct tensor *w = param(l, name, ".weight", 1, &n, 0), *b = param(l, name, ".bias", 1, &n, 0);
+	struct tensor *w = scale(l, name, &n), *b = param(l, name, ".bias", 1, &n, 0);
 
 	return op_norm(l->t, x, w, b, NORM_LAYER, eps, 0);
 }
 
 struct tensor *layer_rms(const struct layers *l, struct tensor *x, const char *name, double eps)
 {
-	return op_norm(l->t, x, param(l, name, ".weight", 1, &x->shape[x->rank - 1], 0), NULL, NORM_RMS, eps, 0);
+	return op_norm(l->t, x, scale(l, name, &x->shape[x->rank - 1]), NULL, NORM_RMS, eps, 0);
 }
 
 struct tensor *layer_groupnorm(const struct layers *l, struct tensor *x, const char *name, int64_t groups, double eps, int act)
 {
 	int64_t n = x->shape[x->rank - 1];
-	struct tensor *w = param(l, name, ".weight", 1, &n, 0), *b = param(l, name, ".bias", 1, &n, 0);
+	struct tensor *w = scale(l, name, &n), *b = param(l, name, ".bias", 1, &n, 0);
 
 	return op_groupnorm(l->t, x, w, b, groups, eps, act);
 }
@@ -149,7 +154,7 @@ struct tensor *layer_attention(const struct layers *l, struct tensor *x, const s
 struct tensor *layer_conv(const struct layers *l, struct tensor *x, const char *name, const struct conv *c)
 {
 	int64_t shape[4] = {c->out, c->kh, c->kw ? c->kw : c->kh, x->shape[3]};
-	struct tensor *w = param(l, name, ".weight", 4, shape, PARAM_DECAY | PARAM_CONV), *b = NULL;
+	struct tensor *w = make_param(l, name, ".weight", 4, shape, PARAM_DECAY | PARAM_CONV, c->init), *b = NULL;
 
 	if (!c->no_bias)
 		b = param(l, name, ".bias", 1, shape, 0);

@@ -74,6 +74,7 @@ struct conv {
 	int act;            /* enum unary + 1, or 0 */
 	int many;           /* as op_conv_many */
 	struct tensor *add; /* to the sum before act; or NULL */
+	struct init init;   /* of the weight */
 };
 
 /* NAME.weight is PARAM_CONV. */

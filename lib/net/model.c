@@ -63,6 +63,16 @@ int model_read_weights(const char *path, const struct params *p, struct device *
 	return rc;
 }
 
+/* [O, kh, kw, C] to [O, C, kh, kw]. */
+static void as_in_files(const struct param *q, float *v)
+{
+	float *copy = mem_alloc((size_t)q->count * sizeof *copy);
+
+	memcpy(copy, v, (size_t)q->count * sizeof *copy);
+	renames_taps_last(v, copy, q->shape[0], q->shape[1] * q->shape[2], q->shape[3]);
+	mem_free(copy);
+}
+
 int model_write_weights(const char *path, const struct params *p, struct device *d, const float *values, const struct st_text *texts,
                         int ntexts, struct err *e)
 {
@@ -77,11 +87,13 @@ int model_write_weights(const char *path, const struct params *p, struct device 
 		const struct param *v = &p->v[i];
 
 		t[i] = (struct st_tensor){.name = v->name, .type = ST_F32, .rank = v->rank, .data = host + v->offset};
-		memcpy(t[i].shape, v->shape, (size_t)v->rank * sizeof *t[i].shape);
+		renames_shape(v, t[i].shape);
 		if (d)
 			device_get(d, host + v->offset, values + v->offset, (size_t)v->count * sizeof *host);
 		else
 			memcpy(host + v->offset, values + v->offset, (size_t)v->count * sizeof *host);
+		if (v->flags & PARAM_CONV)
+			as_in_files(v, host + v->offset);
 	}
 	rc = (d && d->error(d, e)) || st_write(path, t, p->n, texts, ntexts, e) ? -1 : 0;
 	mem_free(t);

@@ -2,6 +2,7 @@
 #include "net/net.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/jsonio.h"
@@ -136,6 +137,11 @@ static double *real(const struct net_config *c, const struct net_field *f)
 	return (double *)((char *)(uintptr_t)c + f->at);
 }
 
+static size_t field_size(const struct net_field *f)
+{
+	return (f->type == NET_INTS ? NET_INTS_MOST : 1) * sizeof(int64_t);
+}
+
 void net_init(struct net_config *c, const struct net_def *def)
 {
 	memset(c, 0, sizeof *c);
@@ -159,6 +165,25 @@ static const struct net_field *shape_field(const struct net_def *def, int i)
 	return NULL;
 }
 
+static int ints_count(const int64_t *v)
+{
+	int n = 0;
+
+	while (n < NET_INTS_MOST && v[n])
+		n++;
+	return n;
+}
+
+/* "64,128,128" */
+static void list_text(const int64_t *v, char *out, size_t size)
+{
+	size_t len = 0;
+
+	*out = 0;
+	for (int i = 0; i < ints_count(v) && len < size; i++)
+		len += (size_t)snprintf(out + len, size - len, i ? ",%lld" : "%lld", (long long)v[i]);
+}
+
 int net_shape(const struct net_config *c, int i, struct net_value *v)
 {
 	const struct net_field *f = shape_field(c->def, i);
@@ -166,7 +191,9 @@ int net_shape(const struct net_config *c, int i, struct net_value *v)
 	if (!f)
 		return 0;
 	*v = (struct net_value){.name = f->name, .whole = f->type == NET_INT};
-	if (v->whole)
+	if (f->type == NET_INTS)
+		list_text(whole(c, f), v->text, sizeof v->text);
+	else if (v->whole)
 		v->i = *whole(c, f);
 	else
 		v->f = *real(c, f);
@@ -191,7 +218,7 @@ void net_shape_copy(struct net_config *c, const struct net_config *from)
 
 	c->def = from->def;
 	for (int i = 0; (f = shape_field(c->def, i)); i++)
-		memcpy((char *)c + f->at, (const char *)from + f->at, f->type == NET_INT ? sizeof(int64_t) : sizeof(double));
+		memcpy((char *)c + f->at, (const char *)from + f->at, field_size(f));
 }
 
 /* ---- presets ---- */
@@ -244,7 +271,7 @@ static void list_shared(struct str *s, const struct net_config *c, const struct 
 	for (int d = 0; (def = candidate(c, d)); d++)
 		if (def->presets == p && def != first)
 			str_printf(s, "%s%s", same++ ? " and " : ", the same as ", def->prefix);
-	str_printf(s, "%s%s", same ? "," : "", p->note);
+	str_printf(s, "%s%s", same && *p->note ? "," : "", p->note);
 }
 
 /* Whether an architecture before it has the same presets. */
@@ -341,6 +368,24 @@ static int read_fixed(const json_t *o, const char *where, const struct net_field
 	return 0;
 }
 
+static int read_ints(const json_t *o, const char *where, const char *key, const struct net_field *f, int64_t *v, struct err *e)
+{
+	const json_t *list = json_object_get(o, key);
+	size_t n = json_array_size(list);
+
+	if (!list && !(f->flags & NET_REQUIRED))
+		return 0;
+	if (n < 1 || n > NET_INTS_MOST)
+		return err_set(e, ERR_DATA, "%s: \"%s\" is not a list of 1 to %d integers", where, key, NET_INTS_MOST);
+	memset(v, 0, field_size(f));
+	for (size_t i = 0; i < n; i++) {
+		v[i] = json_integer_value(json_array_get(list, i));
+		if ((double)v[i] < f->lo || (double)v[i] > f->hi || v[i] < 1)
+			return err_set(e, ERR_DATA, "%s: \"%s\"[%zu] is not an integer in %g..%g", where, key, i, f->lo, f->hi);
+	}
+	return 0;
+}
+
 static int read_field(const json_t *o, const char *where, struct net_config *c, const struct net_field *f, struct err *e)
 {
 	const char *key = f->alias && !json_object_get(o, f->key) && json_object_get(o, f->alias) ? f->alias : f->key;
@@ -348,9 +393,19 @@ static int read_field(const json_t *o, const char *where, struct net_config *c, 
 
 	if (f->type == NET_FIXED)
 		return read_fixed(o, where, f, e);
+	if (f->type == NET_INTS)
+		return read_ints(o, where, key, f, whole(c, f), e);
 	if (f->type == NET_REAL)
 		return jsonio_f64(o, key, required, f->lo, f->hi, real(c, f), where, e);
 	return jsonio_i64(o, key, required, (int64_t)f->lo, (int64_t)f->hi, whole(c, f), where, e);
+}
+
+int net_read_fields(const json_t *o, const char *where, struct net_config *c, struct err *e)
+{
+	for (int i = 0; i < c->def->nfields; i++)
+		if (read_field(o, where, c, &c->def->fields[i], e))
+			return -1;
+	return c->def->read ? c->def->read(o, where, c, e) : 0;
 }
 
 static int parse_ours(const json_t *o, const char *where, struct net_config *c, struct err *e)
@@ -369,10 +424,7 @@ static int parse_ours(const json_t *o, const char *where, struct net_config *c, 
 		return -1;
 	}
 	net_init(c, def);
-	for (int i = 0; i < def->nfields; i++)
-		if (read_field(o, where, c, &def->fields[i], e))
-			return -1;
-	return 0;
+	return net_read_fields(o, where, c, e);
 }
 
 int net_from_json(const json_t *o, const char *where, struct net_config *c, struct err *e)
@@ -398,7 +450,24 @@ static int is_written(const struct net_config *c, const struct net_field *f)
 		return 1;
 	if (f->flags & NET_DROPOUT)
 		return c->classes || (net_reads(c, NET_IN_TEXT) && c->class_dropout > 0);
-	return f->type == NET_INT ? *whole(c, f) != 0 : *real(c, f) > 0;
+	return f->type == NET_REAL ? *real(c, f) > 0 : *whole(c, f) != 0;
+}
+
+static json_t *field_json(const struct net_config *c, const struct net_field *f)
+{
+	const int64_t *v = whole(c, f);
+	json_t *list;
+
+	if (f->type == NET_FIXED)
+		return json_boolean(f->initial != 0);
+	if (f->type == NET_REAL)
+		return json_real(*real(c, f));
+	if (f->type == NET_INT)
+		return json_integer(*v);
+	list = json_array();
+	for (int i = 0; i < ints_count(v); i++)
+		json_array_append_new(list, json_integer(v[i]));
+	return list;
 }
 
 void net_to_json(const struct net_config *c, json_t *o)
@@ -407,13 +476,11 @@ void net_to_json(const struct net_config *c, json_t *o)
 	for (int i = 0; i < c->def->nfields; i++) {
 		const struct net_field *f = &c->def->fields[i];
 
-		if (!is_written(c, f))
-			continue;
-		json_object_set_new(o, f->key,
-		                    f->type == NET_FIXED ? json_boolean(f->initial != 0)
-		                    : f->type == NET_INT ? json_integer(*whole(c, f))
-		                                         : json_real(*real(c, f)));
+		if (is_written(c, f))
+			json_object_set_new(o, f->key, field_json(c, f));
 	}
+	if (c->def->write)
+		c->def->write(c, o);
 }
 
 const char *net_differs(const struct net_config *a, const struct net_config *b)
@@ -423,7 +490,7 @@ const char *net_differs(const struct net_config *a, const struct net_config *b)
 	for (int i = 0; i < a->def->nfields; i++) {
 		const struct net_field *f = &a->def->fields[i];
 
-		if ((f->type == NET_INT && *whole(a, f) != *whole(b, f)) || (f->type == NET_REAL && *real(a, f) != *real(b, f)))
+		if (f->type == NET_REAL ? *real(a, f) != *real(b, f) : f->type != NET_FIXED && memcmp(whole(a, f), whole(b, f), field_size(f)))
 			return f->key;
 	}
 	return NULL;

@@ -9,7 +9,7 @@
 
 /* One per architecture (net/netdef.h). */
 struct net_def;
-enum { NET_OWN = 256 };
+enum { NET_OWN = 256, NET_INTS_MOST = 8 };
 
 enum net_role {
 	NET_EXPERT,    /* predicts something of a picture, of its shape */
@@ -78,6 +78,7 @@ struct net_value {
 	int whole;        /* i says it, else f */
 	int64_t i;
 	double f;
+	char text[160];   /* of a list, "64,128,128", and then alone; else empty */
 };
 int net_shape(const struct net_config *c, int i, struct net_value *v);
 /* ERR_USAGE where the architecture has no such value. */

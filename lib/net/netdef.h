@@ -9,6 +9,7 @@
 enum net_field_type {
 	NET_INT,  /* int64_t */
 	NET_REAL, /* double */
+	NET_INTS, /* int64_t[NET_INTS_MOST]: a list in config.json, zeros behind its end */
 	NET_FIXED /* true or false in config.json, as `initial` says; another value is another network: ERR_DATA */
 };
 
@@ -77,12 +78,16 @@ struct net_def {
 	const char *name;  /* model_type of config.json */
 	const char *title; /* in reports; NULL: the name */
 	enum net_role role;
+	int trunk; /* its own struct is struct trunk_config (net/trunkconfig.h) */
 	const struct net_field *fields;
 	int nfields;
 	const struct net_reads *inputs;
 	int ninputs;
 	/* ERR_USAGE names the numbers that do not fit together. net_check sees to what is common. */
 	int (*check)(const struct net_config *c, struct err *e);
+	/* What config.json says that the table of fields does not, read after those and written after those; or NULL. */
+	int (*read)(const json_t *o, const char *where, struct net_config *c, struct err *e);
+	void (*write)(const struct net_config *c, json_t *o);
 	/* ERR_USAGE where most of a noise cannot pass through the network; NULL: it can. */
 	int (*check_noise)(const struct net_config *c, struct err *e);
 	/* NULL: no network; the weights file holds samples (diffusion/finitemodel.h). */
@@ -106,6 +111,9 @@ NET_DEFS(NET_DECLARE)
 
 /* The architectures by number; NULL behind the last. */
 const struct net_def *net_def_at(int i);
+
+/* Read what the table of fields lists, and then what read() does. */
+int net_read_fields(const json_t *o, const char *where, struct net_config *c, struct err *e);
 
 /* The family of names that a file of weights is in; NULL: ours. */
 const struct renames *net_names(const struct safetensors *s);

@@ -49,6 +49,7 @@ static const struct net_reads inputs[] = {{NET_IN_X, 0}, {NET_IN_TIME, 0}, {NET_
 const struct net_def net_paris = {
     .name = "dit_expert",
     .role = NET_EXPERT,
+    .trunk = 1,
     .fields = fields,
     .nfields = NET_COUNT(fields),
     .inputs = inputs,

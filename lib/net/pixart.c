@@ -147,6 +147,7 @@ static const struct renames *const families[] = {&diffusers_names, NULL};
 const struct net_def net_pixart = {
     .name = "pixart",
     .role = NET_EXPERT,
+    .trunk = 1,
     .fields = fields,
     .nfields = NET_COUNT(fields),
     .inputs = inputs,

@@ -55,6 +55,7 @@ static const struct net_reads inputs[] = {{NET_IN_X, 0}, {NET_IN_TIME, 0}};
 const struct net_def net_router = {
     .name = "router",
     .role = NET_CLASSIFIER,
+    .trunk = 1,
     .fields = fields,
     .nfields = NET_COUNT(fields),
     .inputs = inputs,

@@ -111,7 +111,9 @@ static int make_stamp(struct trainer *r, struct err *e)
 	char hex[65];
 
 	for (int i = 0; net_shape(&o->net, i, &v); i++) {
-		if (v.whole)
+		if (*v.text)
+			stamp_text(s, v.name, v.text);
+		else if (v.whole)
 			stamp_i64(s, v.name, v.i);
 		else
 			stamp_f64(s, v.name, v.f);

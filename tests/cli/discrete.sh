@@ -44,8 +44,8 @@ check "ddm-info knows it" ddm-info pipe
 check_grep "its class" 'DiTPipeline' "$OUT"
 check_grep "its parts" 'transformer DiTTransformer2DModel$' "$OUT"
 check_grep "its network's path" 'scaled_linear_betas' "$OUT"
-check_exit 65 "a pipeline with a U-Net" ddm-sample -n 1 --route expert:0 -o x.tar unet
-check_err "says so" 'a pipeline with a U-Net'
+check_exit 66 "a pipeline without a network" ddm-sample -n 1 --route expert:0 -o x.tar unet
+check_err "says what was looked for" 'no transformer/config.json, no unet/config.json'
 rm pipe/transformer/config.json
 check_exit 66 "no config.json" ddm-sample -n 1 --route expert:0 -o x.tar pipe/transformer
 check_err "says what it would tell" 'no config.json that tells of which network: its model_type'

@@ -308,6 +308,192 @@ class PixArt(nn.Module):
         return unpatchify(self.final_layer(x, t), self.side, self.patch, self.out)
 
 
+class UNetTime(nn.Module):
+    def __init__(self, c, width):
+        super().__init__()
+        self.half, self.shift, self.flip = width // 2, c["freq_shift"], c["flip_sin_to_cos"]
+        self.linear_1, self.linear_2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, 4 * width)
+
+    def forward(self, t):
+        angle = t[:, None] * torch.exp(-math.log(10000) * torch.arange(self.half) / (self.half - self.shift))[None]
+        parts = [torch.cos(angle), torch.sin(angle)] if self.flip else [torch.sin(angle), torch.cos(angle)]
+        return self.linear_2(F.silu(self.linear_1(torch.cat(parts, dim=1))))
+
+
+class ResBlock(nn.Module):
+    def __init__(self, c, width, out, time):
+        super().__init__()
+        self.norm1 = nn.GroupNorm(c["norm_num_groups"], width, eps=c["norm_eps"])
+        self.conv1 = nn.Conv2d(width, out, 3, padding=1)
+        self.time_emb_proj = nn.Linear(time, out)
+        self.norm2 = nn.GroupNorm(c["norm_num_groups"], out, eps=c["norm_eps"])
+        self.conv2 = nn.Conv2d(out, out, 3, padding=1)
+        if width != out:
+            self.conv_shortcut = nn.Conv2d(width, out, 1)
+
+    def forward(self, x, time):
+        h = self.conv1(F.silu(self.norm1(x))) + self.time_emb_proj(F.silu(time))[:, :, None, None]
+        h = self.conv2(F.silu(self.norm2(h)))
+        return h + (self.conv_shortcut(x) if hasattr(self, "conv_shortcut") else x)
+
+
+def multihead(q, k, v, heads):
+    q, k, v = (a.reshape(a.shape[0], a.shape[1], heads, -1).transpose(1, 2) for a in (q, k, v))
+    a = (q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5).softmax(dim=-1) @ v
+    return a.transpose(1, 2).flatten(2)
+
+
+class PixelAttention(nn.Module):
+    def __init__(self, c, width):
+        super().__init__()
+        self.heads = width // c["attention_head_dim"] if c["attention_head_dim"] else 1
+        self.group_norm = nn.GroupNorm(c["norm_num_groups"], width, eps=c["norm_eps"])
+        self.to_q, self.to_k, self.to_v = (nn.Linear(width, width) for _ in range(3))
+        self.to_out = nn.ModuleList([nn.Linear(width, width)])
+
+    def forward(self, x, text):
+        h = self.group_norm(x).flatten(2).transpose(1, 2)
+        h = self.to_out[0](multihead(self.to_q(h), self.to_k(h), self.to_v(h), self.heads))
+        return x + h.transpose(1, 2).reshape(x.shape)
+
+
+class Looking(nn.Module):
+    def __init__(self, width, of, heads):
+        super().__init__()
+        self.heads = heads
+        self.to_q = nn.Linear(width, width, bias=False)
+        self.to_k, self.to_v = (nn.Linear(of, width, bias=False) for _ in range(2))
+        self.to_out = nn.ModuleList([nn.Linear(width, width)])
+
+    def forward(self, x, y):
+        return self.to_out[0](multihead(self.to_q(x), self.to_k(y), self.to_v(y), self.heads))
+
+
+class GEGLU(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.proj = nn.Linear(width, 8 * width)
+
+    def forward(self, x):
+        h, gate = self.proj(x).chunk(2, dim=-1)
+        return h * F.gelu(gate)
+
+
+class TextLayer(nn.Module):
+    def __init__(self, c, width, heads):
+        super().__init__()
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(width) for _ in range(3))
+        self.attn1, self.attn2 = Looking(width, width, heads), Looking(width, c["cross_attention_dim"], heads)
+        self.ff = nn.Module()
+        self.ff.net = nn.ModuleList([GEGLU(width), nn.Identity(), nn.Linear(4 * width, width)])
+
+    def forward(self, x, text):
+        n = self.norm1(x)
+        x = x + self.attn1(n, n)
+        x = x + self.attn2(self.norm2(x), text)
+        return x + self.ff.net[2](self.ff.net[0](self.norm3(x)))
+
+
+class TextAttention(nn.Module):
+    def __init__(self, c, width, heads):
+        super().__init__()
+        self.linear = c["use_linear_projection"]
+        self.norm = nn.GroupNorm(c["norm_num_groups"], width, eps=1e-6)
+        self.proj_in = nn.Linear(width, width) if self.linear else nn.Conv2d(width, width, 1)
+        self.transformer_blocks = nn.ModuleList([TextLayer(c, width, heads)])
+        self.proj_out = nn.Linear(width, width) if self.linear else nn.Conv2d(width, width, 1)
+
+    def forward(self, x, text):
+        b, w, rows, cols = x.shape
+        h = self.norm(x)
+        h = self.proj_in(h.flatten(2).transpose(1, 2)) if self.linear else self.proj_in(h).flatten(2).transpose(1, 2)
+        h = self.transformer_blocks[0](h, text)
+        if self.linear:
+            return x + self.proj_out(h).transpose(1, 2).reshape(x.shape)
+        return x + self.proj_out(h.transpose(1, 2).reshape(x.shape))
+
+
+class Resampler(nn.Module):
+    def __init__(self, width, stride, pad):
+        super().__init__()
+        self.stride, self.pad = stride, pad
+        self.conv = nn.Conv2d(width, width, 3, stride=stride, padding=pad)
+
+    def forward(self, x):
+        if self.stride == 1:
+            x = F.interpolate(x, scale_factor=2, mode="nearest")
+        return self.conv(x if self.pad else F.pad(x, (0, 1, 0, 1)))
+
+
+class UNet(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        widths, n, text = c["block_out_channels"], c["layers_per_block"], c["model_type"] == "unet_text"
+        first, levels = widths[0], len(widths)
+        down, up = c["down_block_types"], c["up_block_types"]
+
+        def attention(level):
+            return TextAttention(c, widths[level], c["attention_head_dim"][level]) if text else PixelAttention(c, widths[level])
+
+        def stack(res, level, attend):
+            m = nn.Module()
+            m.resnets = nn.ModuleList(ResBlock(c, a, b, 4 * first) for a, b in res)
+            if attend:
+                m.attentions = nn.ModuleList(attention(level) for _ in range(attend))
+            return m
+
+        self.conv_in = nn.Conv2d(c["in_channels"], first, 3, padding=1)
+        self.time_embedding = UNetTime(c, first)
+        if c.get("num_classes"):
+            self.class_embedding = nn.Embedding(c["num_classes"] + (c["class_dropout_prob"] > 0), 4 * first)
+        self.down_blocks, self.up_blocks = nn.ModuleList(), nn.ModuleList()
+        skips, width = [first], first
+        for i, w in enumerate(widths):
+            block = stack([(width if j == 0 else w, w) for j in range(n)], i, n if down[i] != "DownBlock2D" else 0)
+            width = w
+            skips += [w] * n
+            if i + 1 < levels:
+                block.downsamplers = nn.ModuleList([Resampler(w, 2, c["downsample_padding"])])
+                skips.append(w)
+            self.down_blocks.append(block)
+        self.mid_block = stack([(width, width)] * 2, levels - 1, 1)
+        for i, w in enumerate(reversed(widths)):
+            res = []
+            for _ in range(n + 1):
+                res.append((width + skips.pop(), w))
+                width = w
+            block = stack(res, levels - 1 - i, n + 1 if up[i] != "UpBlock2D" else 0)
+            if i + 1 < levels:
+                block.upsamplers = nn.ModuleList([Resampler(w, 1, 1)])
+            self.up_blocks.append(block)
+        self.conv_norm_out = nn.GroupNorm(c["norm_num_groups"], first, eps=c["norm_eps"])
+        self.conv_out = nn.Conv2d(first, c["out_channels"], 3, padding=1)
+
+    def forward(self, x, t, y, text, mask, micro):
+        time = self.time_embedding(t)
+        if y is not None:
+            time = time + self.class_embedding(y)
+        x = self.conv_in(x)
+        skips = [x]
+        for block in self.down_blocks:
+            for j, res in enumerate(block.resnets):
+                x = res(x, time)
+                x = block.attentions[j](x, text) if hasattr(block, "attentions") else x
+                skips.append(x)
+            if hasattr(block, "downsamplers"):
+                x = block.downsamplers[0](x)
+                skips.append(x)
+        x = self.mid_block.attentions[0](self.mid_block.resnets[0](x, time), text)
+        x = self.mid_block.resnets[1](x, time)
+        for block in self.up_blocks:
+            for j, res in enumerate(block.resnets):
+                x = res(torch.cat([x, skips.pop()], dim=1), time)
+                x = block.attentions[j](x, text) if hasattr(block, "attentions") else x
+            if hasattr(block, "upsamplers"):
+                x = block.upsamplers[0](x)
+        return self.conv_out(F.silu(self.conv_norm_out(x)))
+
+
 TYPES = {"float64": "F64", "float32": "F32", "int32": "I32", "float16": "F16"}
 
 
@@ -331,7 +517,7 @@ def exact(rng, *shape, std=1.0):
 
 def golden(name, seed, **c):
     rng = np.random.RandomState(seed)
-    net = {"router": Router, "dit": DiT, "dit_expert": Paris, "pixart": PixArt}[c["model_type"]](c)
+    net = {"router": Router, "dit": DiT, "dit_expert": Paris, "pixart": PixArt, "unet": UNet, "unet_text": UNet}[c["model_type"]](c)
     b, out = 3, {}
     with torch.no_grad():
         for key, p in net.named_parameters():
@@ -340,7 +526,7 @@ def golden(name, seed, **c):
             else:
                 fan = max(1, p[0].numel()) if p.dim() > 1 else 16
                 a = exact(rng, *p.shape, std=fan ** -0.5)
-                if key == "head.2.weight":
+                if key == "head.2.weight" or ("norm" in key and key.endswith(".weight") and p.dim() == 1):
                     a = (1 + a.astype(np.float64)).astype(np.float16)
             p.copy_(torch.from_numpy(a.astype(np.float64)))
             out["w/" + key] = a
@@ -354,7 +540,7 @@ def golden(name, seed, **c):
         ys = torch.from_numpy(label.astype(np.int64))
     text = mask = micro = None
     if c.get("text_tokens"):
-        out["text"] = exact(rng, b, c["text_tokens"], c["text_embed_dim"])
+        out["text"] = exact(rng, b, c["text_tokens"], c.get("text_embed_dim") or c["cross_attention_dim"])
         text = torch.from_numpy(out["text"].astype(np.float64))
     if c["model_type"] == "pixart":
         out["mask"] = np.where(np.arange(c["text_tokens"])[None] < [[2], [c["text_tokens"]], [1]], 0, -10000).astype(np.float32)
@@ -394,3 +580,15 @@ if __name__ == "__main__":
            num_attention_heads=3, mlp_ratio=4.0, text_tokens=3, text_embed_dim=6, norm_eps=1e-6, micro_conditions=1, time_scale=1000.0)
     golden("sit", 10, model_type="dit", in_channels=2, out_channels=4, sample_size=4, patch_size=2, hidden_size=8, num_layers=1,
            num_attention_heads=2, mlp_ratio=4.0, num_classes=3, class_dropout_prob=0.1, time_scale=1.0, time_reversed=1)
+    unet = dict(norm_num_groups=4, norm_eps=1e-5, downsample_padding=1, freq_shift=0, flip_sin_to_cos=True, time_scale=1000.0)
+    golden("unet", 11, model_type="unet", in_channels=3, out_channels=3, sample_size=8, block_out_channels=[8, 12, 16], layers_per_block=1,
+           down_block_types=["DownBlock2D", "DownBlock2D", "AttnDownBlock2D"], up_block_types=["AttnUpBlock2D", "UpBlock2D", "UpBlock2D"],
+           attention_head_dim=4, num_classes=3, class_dropout_prob=0.1, **unet)
+    golden("unet1", 12, model_type="unet", in_channels=1, out_channels=2, sample_size=6, block_out_channels=[4, 8], layers_per_block=2,
+           down_block_types=["AttnDownBlock2D", "DownBlock2D"], up_block_types=["UpBlock2D", "AttnUpBlock2D"], attention_head_dim=None,
+           **(unet | dict(norm_num_groups=2, norm_eps=1e-6, downsample_padding=0, freq_shift=1, flip_sin_to_cos=False)))
+    text = dict(model_type="unet_text", in_channels=4, out_channels=4, sample_size=4, block_out_channels=[8, 12], layers_per_block=1,
+                down_block_types=["CrossAttnDownBlock2D", "DownBlock2D"], up_block_types=["UpBlock2D", "CrossAttnUpBlock2D"],
+                text_tokens=3, cross_attention_dim=5)
+    golden("unet-text", 13, attention_head_dim=[2, 3], use_linear_projection=False, **text, **(unet | dict(norm_num_groups=2)))
+    golden("unet-text1", 14, attention_head_dim=[2, 2], use_linear_projection=True, **text, **unet)

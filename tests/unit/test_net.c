@@ -307,6 +307,79 @@ static void kernel_unavailable(void **state)
 	device_free(d);
 }
 
+/* The network of the DDPM paper for CIFAR-10, diffusers' UNet2DModel as it is by default, and the U-Net of Stable Diffusion 1.5. */
+static void unet_sizes(void **state)
+{
+	static const char *const configs[] = {
+	    "{\"_class_name\": \"UNet2DModel\", \"sample_size\": 32, \"in_channels\": 3, \"out_channels\": 3, \"block_out_channels\": "
+	    "[224, 448, 672, 896], \"down_block_types\": [\"DownBlock2D\", \"AttnDownBlock2D\", \"AttnDownBlock2D\", \"AttnDownBlock2D\"], "
+	    "\"up_block_types\": [\"AttnUpBlock2D\", \"AttnUpBlock2D\", \"AttnUpBlock2D\", \"UpBlock2D\"]}",
+	    "{\"_class_name\": \"UNet2DConditionModel\", \"sample_size\": 64, \"in_channels\": 4, \"out_channels\": 4, \"block_out_channels\": "
+	    "[320, 640, 1280, 1280], \"cross_attention_dim\": 768, \"attention_head_dim\": 8, \"down_block_types\": [\"CrossAttnDownBlock2D\", "
+	    "\"CrossAttnDownBlock2D\", \"CrossAttnDownBlock2D\", \"DownBlock2D\"], \"up_block_types\": [\"UpBlock2D\", "
+	    "\"CrossAttnUpBlock2D\", \"CrossAttnUpBlock2D\", \"CrossAttnUpBlock2D\"]}"};
+	static const int64_t counts[] = {274056163, 859520964};
+	struct net_config c = {.def = net_first(NET_EXPERT), .channels = 3, .out_channels = 3, .size = 32, .time_scale = 1000}, b;
+	struct params p = {0};
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(net_preset("unet-b", &c, &e), 0);
+	b = c;
+	net_init(&c, b.def);
+	net_shape_copy(&c, &b);
+	c.channels = c.out_channels = 3;
+	c.size = 32;
+	for (int i = 0; i < 3; i++) {
+		if (i) {
+			json_t *o = json_loads(configs[i - 1], 0, NULL);
+
+			if (net_from_json(o, "config", &c, &e))
+				fail_msg("%s", e.msg);
+			json_decref(o);
+		}
+		net_params(&c, &p);
+		assert_int_equal(params_count(&p, 0), i ? counts[i - 1] : 35746307);
+		params_release(&p);
+	}
+}
+
+/* What is written is read as the same network, and a U-Net of other options than are known is refused. */
+static void unet_configs(void **state)
+{
+	static const char *const names[] = {"unet-nano", "unet-l", "unet-text-mini"};
+	struct err e = {0};
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct net_config c, d;
+		json_t *o = json_object();
+
+		net_init(&c, net_first(NET_EXPERT));
+		assert_int_equal(net_preset(names[i], &c, &e), 0);
+		d = c;
+		net_init(&c, d.def);
+		net_shape_copy(&c, &d);
+		c.channels = c.out_channels = 4;
+		c.size = 16;
+		net_to_json(&c, o);
+		if (net_from_json(o, "config", &d, &e))
+			fail_msg("%s", e.msg);
+		assert_null(net_differs(&c, &d));
+		json_object_set_new(o, "resnet_time_scale_shift", json_string("scale_shift"));
+		assert_int_equal(net_from_json(o, "config", &d, &e), -1);
+		assert_non_null(strstr(e.msg, "resnet_time_scale_shift"));
+		e = (struct err){0};
+		json_object_del(o, "resnet_time_scale_shift");
+		json_object_set_new(o, "sample_size", json_integer(18));
+		assert_int_equal(net_from_json(o, "config", &d, &e), -1);
+		if (!strstr(e.msg, "18 is not a multiple"))
+			fail_msg("%s: %s", names[i], e.msg);
+		e = (struct err){0};
+		json_decref(o);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -315,6 +388,7 @@ int main(void)
 	    cmocka_unit_test(paris_configurations), cmocka_unit_test(kernel_unavailable),
 	    cmocka_unit_test(config_round_trip), cmocka_unit_test(refusals),
 	    cmocka_unit_test(output_is_dense),
+	    cmocka_unit_test(unet_sizes), cmocka_unit_test(unet_configs)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

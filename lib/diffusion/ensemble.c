@@ -52,28 +52,42 @@ static int64_t same_time(const float *t, int64_t from, int64_t n)
 	return i;
 }
 
-/* v (n, all->out): what the network predicts on its own path, in the ensemble's kind. x is of the schedule, whose alpha^2 + sigma^2 is 1. */
+/* When a network is asked that is on another path than the schedule: where there is as much noise, within what it knows. */
+static double time_on_path(const struct member *m, double t)
+{
+	const struct path *shared = &m->all->schedule->path;
+
+	return m->elsewhere ? fmin(fmax(path_time(m->path, path_at(shared, t).logsnr), m->path->lo), m->path->hi) : t;
+}
+
+/* v (n, all->out): what the network predicts, in the ensemble's kind. x is of the schedule, whose alpha^2 + sigma^2 is 1. */
 static int run_own(struct member *m, int64_t n, const float *x, const float *t, const struct condition *given, float *v, struct err *e)
 {
 	const struct ensemble *s = m->all;
 	int64_t d = m->d, extra = s->out - d;
+	const float *in = x, *time = t;
 
-	if (m->path->preserving && m->kind == s->kind && m->elements == s->out) {
+	if (!m->elsewhere && m->path->preserving && m->kind == s->kind && m->elements == s->out) {
 		member_run(m, n, x, t, given, v);
 		return m->device->error(m->device, e);
 	}
-	for (int64_t i = 0, end; !m->path->preserving && i < n; i = end) {
-		struct path_point p = path_at(m->path, t[i]);
+	if (m->elsewhere || !m->path->preserving) {
+		for (int64_t i = 0, end; i < n; i = end) {
+			double at = time_on_path(m, t[i]);
+			struct path_point p = path_at(m->path, at);
 
-		end = same_time(t, i, n);
-		ondevice_advance(m->device, m->x + i * d, NULL, hypot(p.alpha, p.sigma), x + i * d, NULL, (end - i) * d);
+			end = same_time(t, i, n);
+			for (int64_t k = i; k < end; k++)
+				m->time[k] = m->elsewhere ? (float)at : t[k];
+			ondevice_advance(m->device, m->x + i * d, NULL, hypot(p.alpha, p.sigma), x + i * d, NULL, (end - i) * d);
+		}
+		in = m->x;
+		time = m->time;
 	}
-	if (!m->path->preserving)
-		x = m->x;
-	member_run(m, n, x, t, given, m->out);
+	member_run(m, n, in, time, given, m->out);
 	for (int64_t i = 0, end; i < n; i = end) {
-		struct path_point p = path_at(m->path, t[i]);
-		struct term sum[2] = {{0, x + i * d, d}, {0, m->out + i * m->elements, m->elements}};
+		struct path_point p = path_at(m->path, time_on_path(m, t[i]));
+		struct term sum[2] = {{0, in + i * d, d}, {0, m->out + i * m->elements, m->elements}};
 
 		end = same_time(t, i, n);
 		prediction_relate(&p, m->kind, s->kind, &sum[0].f, &sum[1].f);
@@ -344,9 +358,12 @@ static enum prediction own_kind(const struct member *m)
 	return known ? m->kind : PREDICT_EPSILON;
 }
 
-/* One schedule for all of them, and one kind of prediction. */
-static int share_path(struct ensemble *s, const char *dir, struct err *e)
+/* One schedule for all of them, the first's, and one kind of prediction: of different paths x0, which says something of the picture wherever the
+ * noise is beyond what one of them knows; a learned variance belongs to the steps of its path. */
+static int share_path(struct ensemble *s, struct err *e)
 {
+	int mixed = 0;
+
 	for (int k = 0; k < s->k; k++) {
 		struct member *m = &s->member[k];
 
@@ -354,16 +371,19 @@ static int share_path(struct ensemble *s, const char *dir, struct err *e)
 			continue;
 		if (!schedule_of(m->path) && schedule_init(&m->schedule, m->path->name, NULL, e))
 			return -1;
-		if (s->schedule && !same_schedule(s->schedule, &m->schedule))
-			return err_set(e, ERR_USAGE, "%s: expert %d is on another path than others, which this solver cannot mix; euler and heun can",
-			               dir, k);
 		if (!s->schedule) {
 			s->kind = own_kind(m);
 			s->out = m->elements >= 2 * s->d ? 2 * s->d : s->d;
 			s->schedule = &m->schedule;
 		}
+		m->elsewhere = !same_schedule(s->schedule, &m->schedule);
+		mixed |= m->elsewhere;
 		s->kind = own_kind(m) == s->kind ? s->kind : PREDICT_EPSILON;
 		s->out = m->elements >= 2 * s->d ? s->out : s->d;
+	}
+	if (mixed) {
+		s->kind = PREDICT_X0;
+		s->out = s->d;
 	}
 	return 0;
 }
@@ -487,7 +507,7 @@ int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_opt
 	for (int i = 0; i < s->members; i++)
 		s->step[i] = -1;
 	if (open_experts(s, &l, dir, o, e) ||
-	    (o->own && share_path(s, dir, e)) || (l.has_router && policy_needs_router(&o->policy) && open_router(s, &l, dir, o, e)) ||
+	    (o->own && share_path(s, e)) || (l.has_router && policy_needs_router(&o->policy) && open_router(s, &l, dir, o, e)) ||
 	    find_shares(s, &l, dir, e) || ensemble_check_resident(s, o, e))
 		goto out;
 	s->class_names = json_incref(l.together.class_names);

@@ -48,8 +48,8 @@ struct ensemble {
 	int masked;                /* there is an expert that is told which of them are padding (struct condition) */
 	struct expert *expert;     /* (k) */
 	struct router router;      /* logits NULL where it was not needed or is not there */
-	/* With `own`: the path that all experts share, what they predict on it (epsilon where they differ), and how many elements they answer: d,
-	 * or 2 d where all have learned a variance. */
+	/* With `own`: the path of the first expert, to which those of others are converted at equal log-SNR, what all answer on it (epsilon where
+	 * they differ; x0 where the paths do), and how many elements: d, or 2 d where all have learned a variance on this path. */
 	const struct schedule *schedule;
 	enum prediction kind;
 	int64_t out;

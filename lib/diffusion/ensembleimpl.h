@@ -17,6 +17,7 @@ struct member {
 	struct ensemble *all; /* that this is a member of */
 	const struct path *path;
 	struct schedule schedule; /* of `path` where it is of discrete time, or its steps with `own` */
+	int elsewhere;            /* with `own`: that is another schedule than the ensemble's */
 	enum prediction kind;
 	enum convert_mode mode;
 	int64_t d, capacity;

@@ -103,9 +103,14 @@ done
 check "in batches of one" $flow --solver dpm++2m --batch 1 -o flow.tar ensemble
 check_same "no byte depends on that" flow.tar flow-dpm++2m.tar
 
+# Experts of different paths, on that of the first, at equal log-SNR
+for o in ddim,eta=1 ddpm dpm++2m; do
+	check "$o mixes experts of different paths" $run --solver $o -o "mixed-$o.tar" eps
+done
+check "in batches of two" $run --solver dpm++2m --batch 2 -o mixed.tar eps
+check_same "no byte depends on that either" mixed.tar mixed-dpm++2m.tar
+
 # Requests that cannot be served
-check_exit 2 "experts on different paths" $run --solver ddim -o x.tar eps
-check_err "one of them is named" 'expert 1 is on another path than others'
 check_exit 2 "more steps than a continuous path is cut into" ddm-sample -n 1 --steps 1000 --route expert:0 --solver ddim -o x.tar ensemble
 check_err "and its name" '1000 steps do not fit into the 999 of path "linear"'
 check_exit 2 "no such solver" $run --solver rk4 -o x.tar ensemble

@@ -64,5 +64,4 @@ check "to the linear path" ddm-train -q $net --cluster 0 --pretrained e2 -o flow
 check_grep "is told 999 t" '"time_scale": 999' flow/config.json
 
 check "a solver of discrete time, of flows of one path" ddm-sample -q -n 3 --steps 4 --route full --solver dpm++2m -o flow.tar m0
-check_exit 2 "of different paths" ddm-sample -q -n 3 --steps 4 --route full --solver dpm++2m -o x.tar m2
-check_err "says so" 'on another path than others'
+check "of different paths" ddm-sample -q -n 3 --steps 4 --route full --solver dpm++2m -o paths.tar m2

@@ -413,6 +413,43 @@ static void own_path(void **state)
 	}
 }
 
+/* The same of experts of different paths, which are asked at equal log-SNR and answer as x0. */
+static void own_path_of_many(void **state)
+{
+	int count, compared = 0;
+	char *model = make_model("mixed", -1, &count);
+	struct device *dev = device_cpu(NULL, DT_F32);
+	struct ensemble_options o = {.policy = {.kind = POLICY_PRIOR}, .capacity = 1, .device = dev, .own = 1};
+	struct ensemble s;
+	struct err e = {0};
+
+	(void)state;
+	if (ensemble_open(&s, model, &o, &e))
+		fail_msg("%s", e.msg);
+	assert_true(s.k == count && s.kind == PREDICT_X0 && s.out == D);
+	for (int64_t step = 50; step < s.schedule->steps - 50; step += 100) {
+		float t = (float)schedule_time(s.schedule, (double)step), x[D], out[D];
+		struct path_point p = path_at(&s.schedule->path, t);
+		double want[D];
+
+		for (int j = 0; j < D; j++)
+			x[j] = (float)(p.alpha * points[3 * D + j] + p.sigma * (.4 - .3 * j));
+		exact_moments(&truth, &s.schedule->path, t, EXACT_ALL, x, want, NULL);
+		for (int k = 0; k < count; k++) {
+			if (!inside(paths[k / PREDICTIONS], p.logsnr))
+				continue;
+			assert_int_equal(s.expert[k].velocity(s.expert[k].arg, 1, x, &t, NULL, out, &e), 0);
+			/* x0 from epsilon multiplies float rounding by sigma/alpha, at most 20 here. */
+			assert_true(error_of(out, want) < 1e-5);
+			compared++;
+		}
+	}
+	assert_true(compared > 7 * count);
+	ensemble_release(&s);
+	device_free(dev);
+	mem_free(model);
+}
+
 /* n pictures of expert 0 of `model`. */
 static void draw(const char *model, const char *solver, int64_t steps, int n, float *x)
 {
@@ -512,6 +549,7 @@ int main(void)
 	    cmocka_unit_test(optimum_over_draws),
 	    cmocka_unit_test(mixed_ensemble),
 	    cmocka_unit_test(own_path),
+	    cmocka_unit_test(own_path_of_many),
 	    cmocka_unit_test(flows_by_dpm),
 	};
 

@@ -12,11 +12,13 @@
 #include <unistd.h>
 
 #include "cmd/clean.h"
+#include "cmd/complete.h"
 #include "cmd/mapfault.h"
-#include "cmd/optnames.h"
-#include "cmd/optrules.h"
+#include "config.h"
 #include "core/mem.h"
 #include "core/pace.h"
+#include "core/str.h"
+#include "core/version.h"
 #include "file/claim.h"
 #include "file/pending.h"
 
@@ -83,7 +85,7 @@ static void hold_standard_descriptors(void)
 
 static int operands_are_wrong(int n, int min, int max, struct err *e)
 {
-	char *form = optnames_operands(program);
+	char *form = option_operands(program);
 
 	if (n < min)
 		err_set(e, ERR_USAGE, "too few operands (%d): expected %s; try '%s -h'", n, form, program->name);
@@ -93,11 +95,36 @@ static int operands_are_wrong(int n, int min, int max, struct err *e)
 	return e->code ? -1 : 0;
 }
 
+/* Prints text that -h, -V or --completion asks for and ends the program. Takes the text. */
+static void __attribute__((noreturn)) answer(char *text)
+{
+	static const struct err none;
+
+	fputs(text, stdout);
+	mem_free(text);
+	cmd_exit(&none);
+}
+
+/* The script for one shell, or when which option does something. The option is for installing and for tests: -h does not list it. */
+static void answer_completion(const struct program *p, const char *shell, struct err *e)
+{
+	char *script = strcmp(shell, "rules") ? complete_script(p, shell, e) : option_rules_text(p);
+
+	if (script)
+		answer(script);
+	cmd_die(e);
+}
+
+static void warn_line(const char *line)
+{
+	cmd_warn("%s", line);
+}
+
 int cmd_start(const struct program *p, int argc, char **argv, int min, int max)
 {
-	struct opt_given given = {.n = 0};
+	struct option_given given = {.n = 0};
 	struct err e = {0};
-	int n = 0;
+	int n = 0, letter;
 
 	program = p;
 	hold_standard_descriptors();
@@ -106,7 +133,12 @@ int cmd_start(const struct program *p, int argc, char **argv, int min, int max)
 	mapfault_catch(p->name);
 	mem_on_failure(out_of_memory);
 	json_set_alloc_funcs(mem_alloc, mem_free); /* it would leave out what it has no memory for */
-	if (opt_parse(p, argc, argv, &n, &given, &e) || operands_are_wrong(n, min, max, &e) || optrules_check(p, &given, argv + 1, n, &e))
+	if (argc == 3 && !strcmp(argv[1], "--completion"))
+		answer_completion(p, argv[2], &e);
+	letter = option_parse(p, argc, argv, &n, &given, warn_line, &e);
+	if (letter > 0)
+		answer(letter == 'V' ? str_new("%s %s\n%s\n", p->name, DDM_VERSION, DDM_BUILD) : option_help(p));
+	if (letter || operands_are_wrong(n, min, max, &e) || option_check(p, &given, argv + 1, n, &e))
 		cmd_die(&e);
 	return n;
 }

@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "cmd/opt.h"
+#include "core/option.h"
 #include "core/clock.h"
 #include "core/err.h"
 

@@ -10,33 +10,22 @@
 /* What can follow an option. */
 enum follows { NOTHING, WORDS, WORDS_OR_FILES, FILES, NUMBER };
 
-static enum follows what_follows(const struct opt *o)
+static enum follows what_follows(const struct option *o)
 {
 	switch (o->type) {
-	case OPT_FLAG:
+	case OPTION_FLAG:
+	case OPTION_OFF:
 		return NOTHING;
-	case OPT_CHOICE:
+	case OPTION_CHOICE:
 		return WORDS;
-	case OPT_TEXT:
-	case OPT_LIST:
+	case OPTION_TEXT:
+	case OPTION_LIST:
 		return o->choices ? WORDS_OR_FILES : FILES;
+	case OPTION_PARSED:
+		return o->choices ? WORDS : NUMBER;
 	default:
 		return NUMBER;
 	}
-}
-
-/* The i-th option, those of every program after its own; NULL behind the last. */
-static const struct opt *option_at(const struct program *p, int i)
-{
-	const struct opt *o = p->options;
-
-	for (; !opt_is_end(o); o++)
-		if (!opt_is_group(o) && !i--)
-			return o;
-	for (o = opt_builtin; !opt_is_end(o); o++)
-		if (!i--)
-			return o;
-	return NULL;
 }
 
 /* Text inside single quotes: characters of `escape` get a backslash, a quote is written as `quote`. */
@@ -53,7 +42,7 @@ static void add_quoted(struct str *s, const char *text, const char *escape, cons
 	}
 }
 
-static void add_words(struct str *s, const struct opt *o, const char *between, const char *escape, const char *quote)
+static void add_words(struct str *s, const struct option *o, const char *between, const char *escape, const char *quote)
 {
 	for (int i = 0; o->choices && o->choices[i]; i++) {
 		if (i)
@@ -63,7 +52,7 @@ static void add_words(struct str *s, const struct opt *o, const char *between, c
 }
 
 /* "-n|--count" */
-static void add_names(struct str *s, const struct opt *o, const char *between)
+static void add_names(struct str *s, const struct option *o, const char *between)
 {
 	if (o->letter)
 		str_printf(s, "-%c%s", o->letter, o->name ? between : "");
@@ -117,12 +106,14 @@ static const char bash_quote[] = "'\\''";
 
 static void bash_script(struct str *s, const struct program *p)
 {
-	const struct opt *o;
+	struct option_row rows[OPTION_MOST];
+	int n = option_rows(p, rows);
 
 	str_printf(s, "# Completion of %s for bash, from its own table of options: %s --completion bash\n", p->name, p->name);
 	add_function(s, p);
 	str_puts(s, bash_head);
-	for (int i = 0; (o = option_at(p, i)); i++) {
+	for (int i = 0; i < n; i++) {
+		const struct option *o = rows[i].o;
 		enum follows f = what_follows(o);
 
 		if (f == NOTHING)
@@ -138,9 +129,9 @@ static void bash_script(struct str *s, const struct program *p)
 		str_puts(s, f == FILES || f == WORDS_OR_FILES ? " files=1 ;;\n" : " ;;\n");
 	}
 	str_puts(s, "\t*)\n\t\tlocal options='");
-	for (int i = 0; (o = option_at(p, i)); i++) {
+	for (int i = 0; i < n; i++) {
 		str_puts(s, i ? "\n" : "");
-		add_names(s, o, "\n");
+		add_names(s, rows[i].o, "\n");
 	}
 	str_puts(s, "'\n");
 	str_puts(s, bash_tail);
@@ -151,14 +142,23 @@ static void bash_script(struct str *s, const struct program *p)
 
 static const char zsh_quote[] = "'\\''";
 
+static void add_about(struct str *s, const struct option *o, const char *escape, const char *quote)
+{
+	struct str about = {0};
+
+	option_describe(&about, o);
+	add_quoted(s, str_text(&about), escape, quote);
+	str_release(&about);
+}
+
 /* A line of _arguments: '(-n --count)'{-n+,--count=}'[help]:N: ' \ */
-static void zsh_option(struct str *s, const struct opt *o)
+static void zsh_option(struct str *s, const struct option *o)
 {
 	enum follows f = what_follows(o);
 	const char *letter_end = f == NOTHING ? "" : "+", *name_end = f == NOTHING ? "" : "=";
 
 	str_puts(s, "\t'");
-	if (o->type == OPT_LIST) {
+	if (o->type == OPTION_LIST) {
 		str_puts(s, "*'");
 	} else {
 		str_puts(s, "(");
@@ -171,7 +171,7 @@ static void zsh_option(struct str *s, const struct opt *o)
 		str_printf(s, "-%c%s'[", o->letter, letter_end);
 	else
 		str_printf(s, "%s%s'[", o->name, name_end);
-	add_quoted(s, o->help, "[]\\:", zsh_quote);
+	add_about(s, o, "[]\\:", zsh_quote);
 	str_puts(s, "]");
 	if (f != NOTHING) {
 		str_puts(s, ":");
@@ -185,12 +185,15 @@ static void zsh_option(struct str *s, const struct opt *o)
 
 static void zsh_script(struct str *s, const struct program *p)
 {
-	const struct opt *o;
+	struct option_row rows[OPTION_MOST];
+	char *operands = option_operands(p);
+	int n = option_rows(p, rows);
 
 	str_printf(s, "#compdef %s\n# From its own table of options: %s --completion zsh\n_arguments -s -S \\\n", p->name, p->name);
-	for (int i = 0; (o = option_at(p, i)); i++)
-		zsh_option(s, o);
-	str_puts(s, strstr(p->synopsis, "LABEL=") ? "\t'*:operand:{compset -P \"*=\"; _files}'\n" : "\t'*:operand:_files'\n");
+	for (int i = 0; i < n; i++)
+		zsh_option(s, rows[i].o);
+	str_puts(s, strstr(operands, "LABEL=") ? "\t'*:operand:{compset -P \"*=\"; _files}'\n" : "\t'*:operand:_files'\n");
+	mem_free(operands);
 }
 
 static const char fish_quote[] = "\\'";
@@ -199,10 +202,13 @@ static void fish_script(struct str *s, const struct program *p)
 {
 	static const char *const how[] = {
 	    [NOTHING] = "", [WORDS] = " -x", [WORDS_OR_FILES] = " -r -F", [FILES] = " -r -F", [NUMBER] = " -x"};
-	const struct opt *o;
+	struct option_row rows[OPTION_MOST];
+	int n = option_rows(p, rows);
 
 	str_printf(s, "# Completion of %s for fish, from its own table of options: %s --completion fish\n", p->name, p->name);
-	for (int i = 0; (o = option_at(p, i)); i++) {
+	for (int i = 0; i < n; i++) {
+		const struct option *o = rows[i].o;
+
 		str_printf(s, "complete -c %s", p->name);
 		if (o->letter)
 			str_printf(s, " -s %c", o->letter);
@@ -215,7 +221,7 @@ static void fish_script(struct str *s, const struct program *p)
 			str_puts(s, "'");
 		}
 		str_puts(s, " -d '");
-		add_quoted(s, o->help, "\\", fish_quote);
+		add_about(s, o, "\\", fish_quote);
 		str_puts(s, "'\n");
 	}
 }

@@ -3,7 +3,7 @@
 #ifndef DDM_CMD_COMPLETE_H
 #define DDM_CMD_COMPLETE_H
 
-#include "cmd/opt.h"
+#include "core/option.h"
 #include "core/err.h"
 
 /* For "bash" (4 or later), "zsh" or "fish": names of options, values of enumerated ones, files for texts and operands, nothing for

@@ -7,15 +7,16 @@
 
 static int complete, verbose;
 
-static const struct opt options[] = {
-    {.name = "--complete", .letter = 'c', .value = &complete, .help = "what is absent or not finished is a problem too"},
-    {.name = "--verbose", .letter = 'v', .value = &verbose, .help = "print the name of everything that is sound"},
+static const struct option options[] = {
+    {.name = "--complete", .letter = 'c', .value = &complete, .help = "what is absent or not finished is a problem too", OPTION_ALWAYS},
+    {.name = "--verbose", .letter = 'v', .value = &verbose, .help = "print the name of everything that is sound", OPTION_ALWAYS},
     {0},
 };
 
 static const struct program program = {
     .name = "ddm-check",
-    .synopsis = "[-cv] FILE...",
+    .synopsis =
+        "[-cv] FILE...",
     .about = "Read everything, verify it, and tell every problem.",
     .options = options,
 };

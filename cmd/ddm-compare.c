@@ -16,37 +16,38 @@ static const char *keys = "kd-pix", *out = "-";
 static double level = .95;
 static int as_table, holm;
 
-static const struct opt options[] = {
+static const struct option options[] = {
     {.name = "--key",
      .letter = 'k',
-     .type = OPT_TEXT,
+     .type = OPTION_TEXT,
      .value = &keys,
      .arg = "KEYS",
-     .help = "the numbers to compare, with commas or spaces between (default kd-pix)"},
+     .help = "the numbers to compare, with commas or spaces between (default kd-pix)", OPTION_ALWAYS},
     {.name = "--level",
-     .type = OPT_REAL,
+     .type = OPTION_REAL,
      .value = &level,
      .lo = .5,
      .hi = .9999,
      .arg = "P",
-     .help = "of the interval (default 0.95)"},
-    {.name = "--tsv", .type = OPT_FLAG, .value = &as_table, .help = "a table of means and differences instead of JSON"},
+     .help = "of the interval (default 0.95)", OPTION_ALWAYS},
+    {.name = "--tsv", .type = OPTION_FLAG, .value = &as_table, .help = "a table of means and differences instead of JSON", OPTION_ALWAYS},
     {.name = "--holm",
-     .type = OPT_FLAG,
+     .type = OPTION_FLAG,
      .value = &holm,
-     .help = "also correct the p values for the number of arms and keys (Holm)"},
+     .help = "also correct the p values for the number of arms and keys (Holm)", OPTION_ALWAYS},
     {.name = "--output",
      .letter = 'o',
-     .type = OPT_TEXT,
+     .type = OPTION_TEXT,
      .value = &out,
      .arg = "FILE",
-     .help = "write the lines there (default standard output)"},
+     .help = "write the lines there (default standard output)", OPTION_ALWAYS},
     {0},
 };
 
 static const struct program program = {
     .name = "ddm-compare",
-    .synopsis = "[-k KEYS] [--level P] [--tsv] [--holm] [-o FILE] LABEL=FILE[,FILE]... LABEL=FILE[,FILE]...",
+    .synopsis =
+        "[-k KEYS] [--level P] [--tsv] [--holm] [-o FILE] LABEL=FILE[,FILE]... LABEL=FILE[,FILE]...",
     .about = "Compare arms over seeds: the mean difference from the first label, with a paired t-interval.",
     .options = options,
 };

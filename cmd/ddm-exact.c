@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cmd/clusterarg.h"
+#include "file/clusterarg.h"
 #include "cmd/cmd.h"
 #include "cmd/operand.h"
 #include "core/jsonio.h"
@@ -28,30 +28,32 @@ static const char *const splits[] = {"train", "holdout", "all", NULL}, *const pa
 static const char *const predictions[] = {"velocity", "x0", "epsilon", NULL}, *const recorded[] = {"v", "x0", "epsilon"};
 static const enum samples_part parts[] = {SAMPLES_TRAIN, SAMPLES_HOLDOUT, SAMPLES_ALL};
 
-static const struct opt options[] = {
-    OPT_GROUP("Samples"),
-    {"--cluster", 0, OPT_TEXT, &cluster_text, 0, 0, "K|all",
-     "one expert in DIR itself, of one cluster or of all (default every expert and the router)", NULL, NULL},
-    {"--split", 0, OPT_CHOICE, &split, 0, 0, "PART", "which samples (default train)", splits, NULL},
-    {"--limit", 0, OPT_INT, &limit, 1, 1e12, "N", "at most N samples of each cluster, chosen by the seed (default all)", NULL, NULL},
-    {"--seed", 0, OPT_U64, &seed, 0, 0, "S", "seed of that choice (default 0)", NULL, NULL},
-    {"--size", 0, OPT_INT, &size, 1, 65536, "N", "resize pictures to N x N", NULL, NULL},
-    OPT_GROUP("Model"),
-    {"--path", 0, OPT_CHOICE, &path_choice, 0, 0, "NAME", "the path on which experts are asked (default linear)", paths, NULL},
-    {"--predict", 0, OPT_CHOICE, &predict, 0, 0, "WHAT", "what experts answer (default velocity)", predictions, NULL},
-    OPT_GROUP("Machine and output"),
-    {"--no-verify", 0, OPT_FLAG, &no_verify, 0, 0, NULL, "do not check the shards' hashes first", NULL, NULL},
-    {"--threads", 0, OPT_INT, &threads, 0, 1024, "N", "threads; changes no result (default: all there are)", NULL, NULL},
-    {"--output", 'o', OPT_TEXT, &out, 0, 0, "DIR", "the folder to make", NULL, NULL},
+static const struct option options[] = {
+    OPTION_GROUP("Samples"),
+    {"--cluster", 0, OPTION_TEXT, &cluster_text, 0, 0, "K|all",
+     "one expert in DIR itself, of one cluster or of all (default every expert and the router)", OPTION_ALWAYS},
+    {"--split", 0, OPTION_CHOICE, &split, 0, 0, "PART", "which samples (default train)", splits, OPTION_ALWAYS},
+    {"--limit", 0, OPTION_INT, &limit, 1, 1e12, "N", "at most N samples of each cluster, chosen by the seed (default all)", OPTION_ALWAYS},
+    {"--seed", 0, OPTION_U64, &seed, 0, 0, "S", "seed of that choice (default 0)", .when = {{USE_NEEDS, "--limit"}}},
+    {"--size", 0, OPTION_INT, &size, 1, 65536, "N", "resize pictures to N x N", OPTION_ALWAYS},
+    OPTION_GROUP("Model"),
+    {"--path", 0, OPTION_CHOICE, &path_choice, 0, 0, "NAME", "the path on which experts are asked (default linear)", paths, OPTION_ALWAYS},
+    {"--predict", 0, OPTION_CHOICE, &predict, 0, 0, "WHAT", "what experts answer (default velocity)", predictions,
+     OPTION_ALWAYS, .was_value = "v", .is_value = "velocity"},
+    OPTION_GROUP("Machine and output"),
+    {"--no-verify", 0, OPTION_FLAG, &no_verify, 0, 0, NULL, "do not check the shards' hashes first", OPTION_ALWAYS},
+    {"--threads", 0, OPTION_INT, &threads, 0, 1024, "N", "threads; changes no result (default: all there are)", OPTION_ALWAYS},
+    {"--output", 'o', OPTION_TEXT, &out, 0, 0, "DIR", "the folder to make", OPTION_ALWAYS},
     {0},
 };
 
 static const struct program program = {
-    "ddm-exact",
-    "[--cluster K|all] [--split PART] [--limit N] [--seed S] [--size N] [--path NAME] [--predict WHAT] [--no-verify] "
-    "[--threads N] -o DIR SHARDS",
-    "Make the optimal experts and router of a data set: models that hold its samples and compute the denoiser from them",
-    options,
+    .name = "ddm-exact",
+    .synopsis =
+        "[--cluster K|all] [--split PART] [--limit N] [--seed S] [--size N] [--path NAME] [--predict WHAT] [--no-verify] "
+        "[--threads N] -o DIR SHARDS",
+    .about = "Make the optimal experts and router of a data set: models that hold its samples and compute the denoiser from them",
+    .options = options,
 };
 
 enum { EVERY = -2 };

@@ -20,28 +20,32 @@ static int64_t per_row = 12, rows_each = 2, scale = 2, size, skip;
 static const char *out_path;
 static int holdout, spread;
 
-static const struct opt options[] = {
-    OPT_GROUP("Pictures"),
-    {.name = "--columns", .type = OPT_INT, .value = &per_row, .lo = 1, .hi = 1000, .arg = "N", 
-     .help = "pictures in a row (default 12)"},
-    {.name = "--rows", .letter = 'r', .type = OPT_INT, .value = &rows_each, .lo = 1, .hi = 1000, .arg = "N",
-     .help = "rows for each source (default 2)"},
-    {.name = "--skip", .type = OPT_INT, .value = &skip, .lo = 0, .hi = 1e15, .arg = "N", .help = "pass over the first N of each (default 0)"},
-    {.name = "--spread", .value = &spread, .help = "take pictures at equal distances over all of the source, not the first ones"},
-    OPT_GROUP("Sheet"),
-    {.name = "--scale", .letter = 's', .type = OPT_INT, .value = &scale, .lo = 1, .hi = 16, .arg = "N",
-     .help = "enlarge by a whole factor, without smoothing (default 2)"},
-    {.name = "--size", .type = OPT_INT, .value = &size, .lo = 1, .hi = 4096, .arg = "N",
-     .help = "side of a picture before enlarging (default: that of the first)"},
-    {.name = "--holdout", .value = &holdout, .help = "of a SHARDS directory, show the held-out part instead of the training part"},
-    {.name = "--output", .letter = 'o', .type = OPT_TEXT, .value = &out_path, .arg = "FILE", 
-     .help = "write the PNG to FILE (default: standard output)"},
+static const struct option options[] = {
+    OPTION_GROUP("Pictures"),
+    {.name = "--columns", .type = OPTION_INT, .value = &per_row, .lo = 1, .hi = 1000, .arg = "N", 
+     .help = "pictures in a row (default 12)", OPTION_ALWAYS, .was = "-c"},
+    {.name = "--rows", .letter = 'r', .type = OPTION_INT, .value = &rows_each, .lo = 1, .hi = 1000, .arg = "N",
+     .help = "rows for each source (default 2)", OPTION_ALWAYS},
+    {.name = "--skip", .type = OPTION_INT, .value = &skip, .lo = 0, .hi = 1e15, .arg = "N", .help = "pass over the first N of each (default 0)",
+     OPTION_ALWAYS},
+    {.name = "--spread", .value = &spread, .help = "take pictures at equal distances over all of the source, not the first ones",
+     OPTION_ALWAYS},
+    OPTION_GROUP("Sheet"),
+    {.name = "--scale", .letter = 's', .type = OPTION_INT, .value = &scale, .lo = 1, .hi = 16, .arg = "N",
+     .help = "enlarge by a whole factor, without smoothing (default 2)", OPTION_ALWAYS},
+    {.name = "--size", .type = OPTION_INT, .value = &size, .lo = 1, .hi = 4096, .arg = "N",
+     .help = "side of a picture before enlarging (default: that of the first)", OPTION_ALWAYS},
+    {.name = "--holdout", .value = &holdout, .help = "of a SHARDS directory, show the held-out part instead of the training part",
+     .when = {{USE_INPUT, "a SHARDS folder among the sources"}}},
+    {.name = "--output", .letter = 'o', .type = OPTION_TEXT, .value = &out_path, .arg = "FILE", 
+     .help = "write the PNG to FILE (default: standard output)", OPTION_ALWAYS},
     {0},
 };
 
 static const struct program program = {
     .name = "ddm-grid",
-    .synopsis = "[--columns N] [-r N] [-s N] [--skip N] [--spread] [--size N] [--holdout] [-o FILE] LABEL=SAMPLES...",
+    .synopsis =
+        "[--columns N] [-r N] [-s N] [--skip N] [--spread] [--size N] [--holdout] [-o FILE] LABEL=SAMPLES...",
     .about = "Put some pictures of several sources on one labelled sheet, a PNG.",
     .options = options,
 };

@@ -15,22 +15,25 @@
 static const char usual_title[] = "Experts and a monolith", *title = usual_title, *settings, *partition, *compare, *out_path = "-";
 static uint64_t most = 768 << 10;
 
-static const struct opt options[] = {
-    {.name = "--title", .letter = 't', .type = OPT_TEXT, .value = &title, .arg = "TEXT", .help = "heading of the page"},
-    {.name = "--settings", .type = OPT_TEXT, .value = &settings, .arg = "TEXT", .help = "the Makefile that made the run, to be shown"},
-    {.name = "--partition", .letter = 'p', .type = OPT_TEXT, .value = &partition, .arg = "DIR",
-     .help = "where shards and clusters.png are (default: RUN)"},
-    {.name = "--compare", .type = OPT_TEXT, .value = &compare, .arg = "FILE",
-     .help = "a table of ddm-compare, over seeds: it comes first"},
-    {.name = "--picture-size", .type = OPT_SIZE, .value = &most, .arg = "SIZE",
-     .help = "bytes that a sheet may take; a larger one is compressed (default 768K)"},
-    {.name = "--output", .letter = 'o', .type = OPT_TEXT, .value = &out_path, .arg = "FILE", .help = "where it goes (default -, standard output)"},
+static const struct option options[] = {
+    {.name = "--title", .letter = 't', .type = OPTION_TEXT, .value = &title, .arg = "TEXT", .help = "heading of the page", OPTION_ALWAYS},
+    {.name = "--settings", .type = OPTION_TEXT, .value = &settings, .arg = "TEXT", .help = "the Makefile that made the run, to be shown",
+     OPTION_ALWAYS},
+    {.name = "--partition", .letter = 'p', .type = OPTION_TEXT, .value = &partition, .arg = "DIR",
+     .help = "where shards and clusters.png are (default: RUN)", OPTION_ALWAYS},
+    {.name = "--compare", .type = OPTION_TEXT, .value = &compare, .arg = "FILE",
+     .help = "a table of ddm-compare, over seeds: it comes first", OPTION_ALWAYS, .was = "-c"},
+    {.name = "--picture-size", .type = OPTION_SIZE, .value = &most, .arg = "SIZE",
+     .help = "bytes that a sheet may take; a larger one is compressed (default 768K)", OPTION_ALWAYS},
+    {.name = "--output", .letter = 'o', .type = OPTION_TEXT, .value = &out_path, .arg = "FILE", .help = "where it goes (default -, standard output)",
+     OPTION_ALWAYS},
     {0},
 };
 
 static const struct program program = {
     .name = "ddm-html",
-    .synopsis = "[-t TEXT] [--settings TEXT] [-p DIR] [--compare FILE] [--picture-size SIZE] [-o FILE] RUN...",
+    .synopsis =
+        "[-t TEXT] [--settings TEXT] [-p DIR] [--compare FILE] [--picture-size SIZE] [-o FILE] RUN...",
     .about = "Write one HTML page, complete in itself, about a run of the recipe: the table, samples, charts, data, settings. Further "
              "runs of the same with other seeds add intervals to its charts. Of a model's folder it shows the training.",
     .options = options,

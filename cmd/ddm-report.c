@@ -19,20 +19,22 @@ enum { MAX_COLUMNS = 64, MAX_BYTES = 1 << 26 };
 static const char *columns_text, *out_path, *title = "label";
 static int quiet;
 
-static const struct opt options[] = {
-    {.name = "--columns", .type = OPT_TEXT, .value = &columns_text, .arg = "LIST",
-     .help = "NAME=KEY or KEY, with commas between: what to show (default: every number, in order of appearance)"},
-    {.name = "--title", .letter = 't', .type = OPT_TEXT, .value = &title, .arg = "NAME",
-     .help = "name of the first column (default label)"},
-    {.name = "--output", .letter = 'o', .type = OPT_TEXT, .value = &out_path, .arg = "FILE",
-     .help = "write the table as TSV to FILE; - is standard output in place of the aligned table"},
-    {.name = "--quiet", .letter = 'q', .value = &quiet, .help = "do not print the aligned table"},
+static const struct option options[] = {
+    {.name = "--columns", .type = OPTION_TEXT, .value = &columns_text, .arg = "LIST",
+     .help = "NAME=KEY or KEY, with commas between: what to show (default: every number, in order of appearance)",
+     OPTION_ALWAYS, .was = "-c"},
+    {.name = "--title", .letter = 't', .type = OPTION_TEXT, .value = &title, .arg = "NAME",
+     .help = "name of the first column (default label)", OPTION_ALWAYS},
+    {.name = "--output", .letter = 'o', .type = OPTION_TEXT, .value = &out_path, .arg = "FILE",
+     .help = "write the table as TSV to FILE; - is standard output in place of the aligned table", OPTION_ALWAYS},
+    {.name = "--quiet", .letter = 'q', .value = &quiet, .help = "do not print the aligned table", OPTION_ALWAYS},
     {0},
 };
 
 static const struct program program = {
     .name = "ddm-report",
-    .synopsis = "[-q] [--columns LIST] [-t NAME] [-o FILE] LABEL=FILE...",
+    .synopsis =
+        "[-q] [--columns LIST] [-t NAME] [-o FILE] LABEL=FILE...",
     .about = "Join lines of JSON (metrics, sampling reports, logs) into one table: a row per label, a column per key.",
     .options = options,
 };

@@ -2,7 +2,7 @@
 #ifndef DDM_CMD_DIAGNOSE_H
 #define DDM_CMD_DIAGNOSE_H
 
-#include "cmd/opt.h"
+#include "core/option.h"
 #include "core/err.h"
 
 struct diagnosis {

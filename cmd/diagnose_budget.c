@@ -31,31 +31,33 @@ static int split, no_verify;
 static const char *routes_text, *times_text = ".05,.1,.2,.3,.4,.5,.6,.7,.8,.9,.95,1", *routing_path, *json_path, *out_path = "-", *device = "auto";
 static const char *const splits[] = {"train", "holdout", NULL};
 
-static const struct opt options[] = {
-    OPT_GROUP("What to measure"),
-    {"--routes", 0, OPT_TEXT, &routes_text, 0, 0, "LIST",
-     "routes, with commas between: optimum, POLICY, exact:POLICY (default all that tell something)", NULL, NULL},
-    {"--timesteps", 0, OPT_TEXT, &times_text, 0, 0, "LIST", "times from .001 to 1 (default .05,.1,.2, ..., .9,.95,1)", NULL, NULL},
-    {"--count", 'n', OPT_INT, &count, 1, 1e9, "N", "states at each time (default 500)", NULL, NULL},
-    {"--split", 0, OPT_CHOICE, &split, 0, 0, "PART", "of which samples states are made (default train)", splits, NULL},
-    {"--seed", 0, OPT_U64, &seed, 0, 0, "S", "seed of samples and noise (default 0)", NULL, NULL},
-    OPT_GROUP("Output and machine"),
-    {"--routing", 0, OPT_TEXT, &routing_path, 0, 0, "FILE", "write a table on the router: how right, how sure", NULL, NULL},
-    {"--json", 0, OPT_TEXT, &json_path, 0, 0, "FILE", "write everything as JSON", NULL, NULL},
-    {"--no-verify", 0, OPT_FLAG, &no_verify, 0, 0, NULL, "do not check the shards' hashes first", NULL, NULL},
-    {"--batch", 0, OPT_INT, &batch, 1, 65536, "N", "states at once; changes no result (default 64)", NULL, NULL},
-    {"--threads", 0, OPT_INT, &threads, 0, 1024, "N", "threads; changes no result (default: all there are)", NULL, NULL},
-    {"--device", 0, OPT_TEXT, &device, 0, 0, "NAME", "auto, cpu, cuda or cuda:N: where networks compute (default auto)", NULL, NULL},
-    {"--output", 'o', OPT_TEXT, &out_path, 0, 0, "FILE", "where the table goes (default -, standard output)", NULL, NULL},
+static const struct option options[] = {
+    OPTION_GROUP("What to measure"),
+    {"--routes", 0, OPTION_TEXT, &routes_text, 0, 0, "LIST",
+     "routes, with commas between: optimum, POLICY, exact:POLICY (default all that tell something)", OPTION_ALWAYS},
+    {"--timesteps", 0, OPTION_TEXT, &times_text, 0, 0, "LIST", "times from .001 to 1 (default .05,.1,.2, ..., .9,.95,1)",
+     OPTION_ALWAYS, .was = "--times"},
+    {"--count", 'n', OPTION_INT, &count, 1, 1e9, "N", "states at each time (default 500)", OPTION_ALWAYS},
+    {"--split", 0, OPTION_CHOICE, &split, 0, 0, "PART", "of which samples states are made (default train)", splits, OPTION_ALWAYS},
+    {"--seed", 0, OPTION_U64, &seed, 0, 0, "S", "seed of samples and noise (default 0)", OPTION_ALWAYS},
+    OPTION_GROUP("Output and machine"),
+    {"--routing", 0, OPTION_TEXT, &routing_path, 0, 0, "FILE", "write a table on the router: how right, how sure", OPTION_ALWAYS},
+    {"--json", 0, OPTION_TEXT, &json_path, 0, 0, "FILE", "write everything as JSON", OPTION_ALWAYS},
+    {"--no-verify", 0, OPTION_FLAG, &no_verify, 0, 0, NULL, "do not check the shards' hashes first", OPTION_ALWAYS},
+    {"--batch", 0, OPTION_INT, &batch, 1, 65536, "N", "states at once; changes no result (default 64)", OPTION_ALWAYS},
+    {"--threads", 0, OPTION_INT, &threads, 0, 1024, "N", "threads; changes no result (default: all there are)", OPTION_ALWAYS},
+    {"--device", 0, OPTION_TEXT, &device, 0, 0, "NAME", "auto, cpu, cuda or cuda:N: where networks compute (default auto)", OPTION_ALWAYS},
+    {"--output", 'o', OPTION_TEXT, &out_path, 0, 0, "FILE", "where the table goes (default -, standard output)", OPTION_ALWAYS},
     {0},
 };
 
 static const struct program program = {
-    "ddm-diagnose",
-    "budget [--routes LIST] [--timesteps LIST] [-n N] [--split PART] [--seed S] [--routing FILE] [--json FILE] [--no-verify] [--batch N] "
-    "[--threads N] [--device NAME] [-o FILE] MODEL SHARDS",
-    "Split the error of a model's velocity against the optimum of its data into that of experts and that of weights",
-    options,
+    .name = "ddm-diagnose",
+    .synopsis =
+        "budget [--routes LIST] [--timesteps LIST] [-n N] [--split PART] [--seed S] [--routing FILE] [--json FILE] [--no-verify] [--batch N] "
+        "[--threads N] [--device NAME] [-o FILE] MODEL SHARDS",
+    .about = "Split the error of a model's velocity against the optimum of its data into that of experts and that of weights",
+    .options = options,
 };
 
 /* Words of a list with commas between. */

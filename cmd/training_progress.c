@@ -13,6 +13,7 @@ static struct {
 	struct train_step line; /* the last of the log; its step -1: none yet */
 	int64_t first;          /* step heard of first, */
 	double began, last;     /* and when; when a line was last drawn */
+	int quiet;              /* errors and warnings alone */
 	int open;               /* what stands on the terminal's line is not complete */
 } shown = {.line = {.step = -1}, .first = -1};
 
@@ -26,7 +27,7 @@ static void clear_line(void)
 static void say(void *arg, const char *line)
 {
 	(void)arg;
-	if (training.quiet)
+	if (shown.quiet)
 		return;
 	clear_line();
 	cmd_say("%s", line);
@@ -77,7 +78,7 @@ static void tell(void *arg, const struct train_step *s)
 
 	(void)arg;
 	shown.line = *s;
-	if (training.quiet || (!terminal && !validated))
+	if (shown.quiet || (!terminal && !validated))
 		return;
 	shown.last = clock_seconds();
 	put_line(s, s->step, terminal, !terminal || validated || s->step == s->steps);
@@ -94,7 +95,7 @@ static void tick(void *arg, int64_t step, int64_t steps)
 		shown.first = step;
 		shown.began = now;
 	}
-	if (training.quiet || !isatty(STDERR_FILENO) || now - shown.last < 1. / 6 || step == steps)
+	if (shown.quiet || !isatty(STDERR_FILENO) || now - shown.last < 1. / 6 || step == steps)
 		return;
 	shown.last = now;
 	if (shown.line.step >= 0) {
@@ -107,7 +108,8 @@ static void tick(void *arg, int64_t step, int64_t steps)
 	shown.open = 1;
 }
 
-struct train_hooks training_hooks(void)
+struct train_hooks training_hooks(int quiet)
 {
+	shown.quiet = quiet;
 	return (struct train_hooks){.step = tell, .tick = tick, .say = say, .warn = warn, .stop = &cmd_signal};
 }

@@ -96,6 +96,9 @@ void null_text_keep(const struct trainer *r, float *values);
 
 extern const char *const conditions[]; /* names of enum condition_kind */
 
+/* What the tables of options know of what determines the weights. */
+void options_stamp(struct stamp *s, const struct train_options *o);
+
 /* Where the run is to be longer than it was: what OUT/train holds decides the stamp. ERR_NOINPUT where there is nothing to extend, ERR_EXISTS
  * where it was made with options that differ in more than the length. */
 int extend_open(struct trainer *r, struct err *e);

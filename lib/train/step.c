@@ -181,7 +181,7 @@ static int validate_now(struct trainer *r, double *val_loss, json_t **detail, st
 
 static void prune(struct trainer *r)
 {
-	checkpoint_prune(r->train_dir, r->state.step, r->o->keep > 0 ? r->o->keep : 1, r->o->checkpoint_seconds > 0 ? 0 : r->o->checkpoint_steps,
+	checkpoint_prune(r->train_dir, r->state.step, r->o->keep > 0 ? r->o->keep : 1, r->o->checkpoint.seconds > 0 ? 0 : r->o->checkpoint.steps,
 	                 r->steps);
 }
 
@@ -277,8 +277,8 @@ int train_steps(struct trainer *r, struct err *e)
 			log_step(r, s->step, val_loss, detail);
 		if (due(s->step, o->sample_every))
 			draw(r);
-		if (last || due(s->step, o->checkpoint_steps) ||
-		    (o->checkpoint_seconds > 0 && clock_seconds() - since >= o->checkpoint_seconds)) {
+		if (last || due(s->step, o->checkpoint.steps) ||
+		    (o->checkpoint.seconds > 0 && clock_seconds() - since >= o->checkpoint.seconds)) {
 			if (save(r, last, &saved, e))
 				return -1;
 			since = clock_seconds();

@@ -23,34 +23,6 @@
 #include "train/step.h"
 #include "train/trainlog.h"
 
-struct train_options train_defaults(enum net_role role)
-{
-	struct train_options o = {
-	    .cluster = DATASET_ALL,
-	    .class_dropout = .1,
-	    .text_drop = .1,
-	    .objective = {.time = {.kind = TIME_UNIFORM, .std = 1}},
-	    .batch = 32,
-	    .accumulate = 1,
-	    .lr = 1e-4,
-	    .beta1 = .9,
-	    .beta2 = .999,
-	    .eps = 1e-8,
-	    .clip = 1,
-	    .validate_samples = 512,
-	    .keep_best = role == NET_CLASSIFIER,
-	    .max_skipped = 20,
-	    .max_skipped_share = .1,
-	    .verify = 1,
-	    .checkpoint_seconds = 900,
-	    .keep = 2,
-	    .log_every = 10,
-	};
-
-	net_init(&o.net, net_first(role));
-	return o;
-}
-
 void train_say(const struct trainer *r, const char *fmt, ...)
 {
 	char line[1200];
@@ -78,85 +50,14 @@ static void say_damaged(void *arg, const char *message)
 	train_warn(arg, line);
 }
 
-const char *const conditions[] = {"none", "class", "cluster"};
-static const char *const schedules[] = {"constant", "cosine"};
-
-/* The keys that were there before others could be chosen stand first and always; the others where they are not the usual. */
-static void stamp_objective(const struct train_options *o, struct stamp *s)
-{
-	const struct objective_def *d = &o->objective;
-	struct weighting w = weighting_reduced(d->weighting, d->prediction);
-	int numbered;
-	const char *weighting = weighting_name(&w, &numbered);
-
-	if (d->path != path_choice_find(NULL) && d->path)
-		stamp_text(s, "path", d->path->name);
-	if (weighting && !net_is_classifier(&o->net))
-		stamp_text(s, "weighting", weighting);
-	if (weighting && !net_is_classifier(&o->net) && numbered)
-		stamp_f64(s, "weighting_number", w.by);
-	stamp_text(s, "time", time_law_name(&d->time, &numbered));
-	if (numbered) {
-		stamp_f64(s, "time_mean", d->time.mean);
-		stamp_f64(s, "time_std", d->time.std);
-	}
-}
-
 /* What determines the weights. */
 static int make_stamp(struct trainer *r, struct err *e)
 {
 	const struct train_options *o = r->o;
 	struct stamp *s = stamp_new(o->program);
-	struct net_value v;
 	char hex[65];
 
-	for (int i = 0; net_shape(&o->net, i, &v); i++) {
-		if (*v.text)
-			stamp_text(s, v.name, v.text);
-		else if (v.whole)
-			stamp_i64(s, v.name, v.i);
-		else
-			stamp_f64(s, v.name, v.f);
-	}
-	if (net_is_named(&o->net))
-		stamp_text(s, "network", net_name(&o->net));
-	if (net_reads(&o->net, NET_IN_TEXT)) {
-		stamp_i64(s, "text_tokens", o->net.text_tokens);
-		stamp_f64(s, "text_drop", o->text_drop);
-	}
-	if (!net_is_classifier(&o->net)) {
-		stamp_text(s, "predict", prediction_name(o->objective.prediction));
-		stamp_text(s, "condition", conditions[o->condition]);
-		if (o->condition == CONDITION_CLASS || (o->condition == CONDITION_CLUSTER && o->class_dropout > 0))
-			stamp_f64(s, "class_dropout", o->class_dropout);
-		stamp_i64(s, "cluster", o->cluster);
-	}
-	stamp_objective(o, s);
-	if (o->steps)
-		stamp_i64(s, "steps", o->steps);
-	else
-		stamp_f64(s, "epochs", o->epochs);
-	stamp_i64(s, "batch", o->batch);
-	stamp_i64(s, "accumulate", o->accumulate);
-	stamp_f64(s, "lr", o->lr);
-	stamp_text(s, "schedule", schedules[o->schedule]);
-	stamp_i64(s, "warmup", o->warmup);
-	stamp_f64(s, "weight_decay", o->weight_decay);
-	stamp_f64(s, "beta1", o->beta1);
-	stamp_f64(s, "beta2", o->beta2);
-	stamp_f64(s, "eps", o->eps);
-	stamp_f64(s, "clip", o->clip);
-	stamp_f64(s, "ema_half_life", o->ema_half_life);
-	stamp_i64(s, "flip", o->flip);
-	stamp_i64(s, "size", o->size);
-	stamp_i64(s, "max_skipped", o->max_skipped);
-	if (o->precision)
-		stamp_text(s, "precision", precision_names[o->precision]);
-	if (o->keep_best) {
-		stamp_i64(s, "validate_every", o->validate_every);
-		stamp_i64(s, "validate_samples", o->validate_samples);
-	}
-	stamp_u64(s, "seed", o->seed);
+	options_stamp(s, o);
 	stamp_input(s, "shards", r->manifest);
 	if (o->init_from && weightfile_hash_at(o->init_from, hex, e)) {
 		stamp_free(s);
@@ -497,8 +398,31 @@ static int manifest_hash(struct trainer *r, struct err *e)
 	return 0;
 }
 
-int train_run(const struct train_options *o, struct device *device, const struct train_hooks *hooks, struct err *e)
+char *train_stamp(const struct train_options *o, struct err *e)
 {
+	struct trainer r = {.o = o, .log = -1};
+
+	if (!manifest_hash(&r, e))
+		make_stamp(&r, e);
+	model_config_release(&r.from);
+	return r.stamp;
+}
+
+/* What an option leaves to the device or to another option. */
+static struct train_options settled(const struct train_options *o, const struct device *device)
+{
+	struct train_options own = *o;
+
+	if (own.precision < 0)
+		own.precision = (int)device_precision(device);
+	if (own.class_dropout < 0)
+		own.class_dropout = own.condition == CONDITION_CLUSTER ? 0 : .1;
+	return own;
+}
+
+int train_run(const struct train_options *asked, struct device *device, const struct train_hooks *hooks, struct err *e)
+{
+	const struct train_options own = settled(asked, device), *o = &own;
 	struct trainer r = {.o = o, .hooks = hooks, .device = device, .last_norm = NAN, .log = -1, .extended = -1};
 	size_t there = dir_there(o->out);
 	int rc = -1, done, mine;
@@ -529,15 +453,14 @@ out:
 	return rc;
 }
 
-int train_plan(const struct train_options *o, struct device *device, struct train_plan *p, struct err *e)
+int train_plan(const struct train_options *asked, struct device *device, struct train_plan *p, struct err *e)
 {
+	struct train_options own = settled(asked, device), *o = &own;
 	struct trainer r = {.o = o, .device = device, .log = -1};
-	struct train_options unverified = *o;
 	int rc = -1;
 
 	memset(p, 0, sizeof *p);
-	unverified.verify = 0;
-	r.o = &unverified;
+	own.verify = 0;
 	if (check_options(o, e) || device_set_precision(device, o->precision, e) || start_open(&r, NULL, e) || open_data(&r, e))
 		goto out;
 	trainer_record(&r);

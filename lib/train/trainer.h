@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "core/clock.h"
+#include "core/option.h"
 #include "file/stamp.h"
 #include "train/noised.h"
 
@@ -17,13 +18,24 @@ enum rate_schedule { SCHEDULE_CONSTANT, SCHEDULE_COSINE };
 
 enum { TRAIN_RANGE = 16 << 20 /* a usual value of `offload` */ };
 
+struct train_interval {
+	int64_t steps;  /* 0: by time only */
+	double seconds; /* 0: by steps only */
+};
+
 struct train_options {
 	/* What. */
 	struct net_config net; /* kind, patch, hidden, depth, heads, mlp_ratio, text_tokens (0: from the data); the rest follows from the data */
+	/* What train_resolve makes it of: NULL or a preset; what is not 0 is set instead of the preset's. */
+	const char *model;
+	struct {
+		int64_t patch, hidden, depth, heads;
+	} shape;
 	const char *shards, *out;
-	int cluster; /* DATASET_ALL for the monolith and the router */
+	int cluster;              /* DATASET_ALL for the monolith and the router */
+	const char *cluster_name; /* NULL, or the cluster for train_resolve to find: "all", a number or a name */
 	enum condition_kind condition;
-	double class_dropout;
+	double class_dropout; /* negative: .1 of a class, 0 of a cluster */
 	struct objective_def objective; /* its loss follows from the network */
 	double text_drop;      /* of a network that reads texts: how often it is given the null text instead */
 	const char *null_text; /* its features, .npy; NULL: null-text.npy of the shards */
@@ -40,7 +52,7 @@ struct train_options {
 	uint64_t seed;
 	int flip;
 	int size;                                 /* resize the data; 0: as it is */
-	enum precision precision;
+	int precision;                            /* enum precision; -1: what the device is made for */
 	int keep_best;                            /* the result is the average at the best validation, not the last */
 	int64_t validate_every, validate_samples; /* 0: a twentieth of the run; samples 0: no validation */
 	int64_t max_skipped;                      /* non-finite steps in a row before ERR_DIVERGED */
@@ -52,8 +64,7 @@ struct train_options {
 	int recompute, verify;
 	int64_t offload; /* the optimizer's moments wait on the host and pass through the device in ranges of so many elements, a
 	                  * multiple of 16; 0: they stay there */
-	int64_t checkpoint_steps;  /* 0: by time only */
-	double checkpoint_seconds; /* 0: by steps only */
+	struct train_interval checkpoint;
 	int keep;
 	int64_t sample_every; /* 0: never */
 	int64_t log_every;
@@ -61,8 +72,20 @@ struct train_options {
 	const char *program; /* for the stamp */
 };
 
-/* The field's usual values: AdamW (.9, .999), eps 1e-8, no decay, clip 1, constant rate 1e-4. */
+/* The options that fill it on a command line: those of an expert or of a router, and those of both. A row says whether it determines the
+ * result, and what the stamp tells of it. */
+extern const struct option train_expert_options[], train_router_options[], train_common_options[];
+
+/* The defaults of the tables: AdamW (.9, .999), eps 1e-8, no decay, clip 1, constant rate 1e-4. */
 struct train_options train_defaults(enum net_role role);
+
+/* Turns what was named into what it is: model (by default dit-s/2, or the network of `from`; of a router dit-s/8) and shape into net,
+ * cluster_name into cluster. Not needed where net and cluster are set. */
+int train_resolve(struct train_options *o, struct err *e);
+
+/* The stamp that a run of these options has: one line of JSON; hashes the files that determine it. A negative precision or class dropout stays
+ * so. NULL: failed; caller frees with mem_free. */
+char *train_stamp(const struct train_options *o, struct err *e);
 
 /* One line of the log, for a human too. */
 struct train_step {

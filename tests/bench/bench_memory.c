@@ -122,7 +122,7 @@ static struct train_options options(const struct run *r, const char *shards, con
 	o.recompute = (int)r->recompute;
 	o.validate_samples = 0;
 	o.keep_best = 0;
-	o.checkpoint_seconds = 0;
+	o.checkpoint.seconds = 0;
 	o.log_every = 1;
 	o.program = "bench";
 	return o;

@@ -1,4 +1,4 @@
-# Options whose use the operands decide (cmd/optrules.c, "input"): where they do nothing they are refused, or a line says so. Each has an example.
+# Options whose use the operands decide (core/option.h, "input"): where they do nothing they are refused, or a line says so. Each has an example.
 . "$(dirname "$0")/tap.sh"
 
 mkdir pics

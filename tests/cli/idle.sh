@@ -1,4 +1,4 @@
-# No option is ignored in silence. Every option of every program says when it does something (cmd/optrules.c): all pairs of an option that is not
+# No option is ignored in silence. Every option of every program says when it does something (core/option.h): all pairs of an option that is not
 # always used and one that makes a mode (that a rule names) are tried, and the program refuses what those lines say, or takes it. Where the
 # operands decide, see idle-input.sh.
 . "$(dirname "$0")/tap.sh"

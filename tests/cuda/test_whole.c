@@ -382,7 +382,7 @@ static struct train_options options(const struct net_def *def, const char *out, 
 	o.batch = 16;
 	o.accumulate = 2;
 	o.lr = 2e-3;
-	o.checkpoint_steps = 7;
+	o.checkpoint.steps = 7;
 	o.sample_every = 0;
 	o.validate_samples = 0;
 	o.log_every = 1;

@@ -3,39 +3,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/opt.h"
 #include "core/mem.h"
+#include "core/option.h"
 #include "tests/fuzz/replay.h"
 
 static struct {
-	int flag, other, choice, given, help, version;
+	int flag, other, choice, given;
 	int64_t steps, any;
 	uint64_t seed, size;
 	double rate, time;
 	const char *text;
-	struct opt_list list;
+	struct option_list list;
 } o;
 
 static const char *const kinds[] = {"linear", "cosine", "linear-beta", NULL};
 
-/* Every type; --help and --version are ours, so that parsing returns. */
-static const struct opt options[] = {
-    {.name = "--flag", .letter = 'f', .type = OPT_FLAG, .value = &o.flag},
-    {.name = "--flags-too", .letter = 'g', .type = OPT_FLAG, .value = &o.other},
-    {.name = "--steps", .letter = 'n', .type = OPT_INT, .value = &o.steps, .lo = 1, .hi = 1000, .arg = "N", .given = &o.given},
-    {.name = "--any", .type = OPT_INT, .value = &o.any, .arg = "N"},
-    {.name = "--seed", .letter = 's', .type = OPT_U64, .value = &o.seed, .arg = "S"},
-    {.name = "--rate", .letter = 'r', .type = OPT_REAL, .value = &o.rate, .lo = -1, .hi = 1, .arg = "R"},
-    {.name = "--text", .letter = 't', .type = OPT_TEXT, .value = &o.text, .arg = "TEXT"},
-    {.name = "--list", .letter = 'l', .type = OPT_LIST, .value = &o.list, .arg = "TEXT"},
-    {.name = "--time", .type = OPT_DURATION, .value = &o.time, .arg = "T"},
-    {.name = "--size", .type = OPT_SIZE, .value = &o.size, .arg = "SIZE"},
-    {.name = "--kind", .type = OPT_CHOICE, .value = &o.choice, .choices = kinds, .arg = "KIND"},
-    {.name = "--help", .letter = 'h', .type = OPT_FLAG, .value = &o.help},
-    {.name = "--version", .letter = 'V', .type = OPT_FLAG, .value = &o.version},
+/* Every type. */
+static const struct option options[] = {
+    {.name = "--flag", .letter = 'f', .type = OPTION_FLAG, .value = &o.flag},
+    {.name = "--flags-too", .letter = 'g', .type = OPTION_FLAG, .value = &o.other},
+    {.name = "--steps", .letter = 'n', .type = OPTION_INT, .value = &o.steps, .lo = 1, .hi = 1000, .arg = "N", .given = &o.given},
+    {.name = "--any", .type = OPTION_INT, .value = &o.any, .arg = "N"},
+    {.name = "--seed", .letter = 's', .type = OPTION_U64, .value = &o.seed, .arg = "S"},
+    {.name = "--rate", .letter = 'r', .type = OPTION_REAL, .value = &o.rate, .lo = -1, .hi = 1, .arg = "R"},
+    {.name = "--text", .letter = 't', .type = OPTION_TEXT, .value = &o.text, .arg = "TEXT"},
+    {.name = "--list", .letter = 'l', .type = OPTION_LIST, .value = &o.list, .arg = "TEXT"},
+    {.name = "--time", .type = OPTION_DURATION, .value = &o.time, .arg = "T"},
+    {.name = "--size", .type = OPTION_SIZE, .value = &o.size, .arg = "SIZE"},
+    {.name = "--kind", .type = OPTION_CHOICE, .value = &o.choice, .choices = kinds, .arg = "KIND"},
     {0},
 };
-static const struct program program = {"fuzz", "", "", options};
+static const struct program program = {
+    .name = "fuzz",
+    .synopsis = "",
+    .about = "",
+    .options = options,
+};
 
 static int is_one_of(const char *text, char **argv, int argc)
 {
@@ -64,19 +67,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	char *bytes = mem_zalloc(len + 2, 1), **argv = mem_zalloc(len + 3, sizeof *argv), **copy;
 	struct err e = {0};
-	int argc = 0, operands = 0;
+	int argc = 0, operands = 0, rc;
 
 	memcpy(bytes + 1, data, len);
 	for (size_t at = 0; at < len + 1; at += strlen(bytes + at) + 1)
 		argv[argc++] = bytes + at;
-	if (argc == 3 && !strcmp(argv[1], "--completion"))
-		argc = 2; /* it would be answered, which ends the program */
 	copy = memcpy(mem_alloc((len + 3) * sizeof *argv), argv, (len + 3) * sizeof *argv);
 	memset(&o, 0, sizeof o);
 	o.steps = 1;
-	if (!opt_parse(&program, argc, argv, &operands, NULL, &e))
+	rc = option_parse(&program, argc, argv, &operands, NULL, NULL, &e);
+	if (!rc)
 		check(argv, copy, argc, operands);
-	else if (e.code != ERR_USAGE || !*e.msg)
+	else if (rc < 0 && (e.code != ERR_USAGE || !*e.msg))
 		abort();
 	mem_free(o.list.v);
 	mem_free(copy);

@@ -76,7 +76,7 @@ static struct train_options tiny(enum precision precision, char *out)
 	o.validate_every = STEPS / 2;
 	o.validate_samples = 4;
 	o.log_every = 1;
-	o.checkpoint_steps = 0;
+	o.checkpoint.steps = 0;
 	o.precision = precision;
 	return o;
 }

@@ -453,7 +453,7 @@ static void it_listens(void **state)
 		o.steps = 400;
 		o.batch = 16;
 		o.sample_every = 0;
-		o.checkpoint_steps = 400;
+		o.checkpoint.steps = 400;
 		o.validate_every = 400;
 		o.net.text_tokens = TOKENS;
 		o.schedule = SCHEDULE_COSINE;

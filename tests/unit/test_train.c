@@ -56,7 +56,7 @@ static struct train_options tiny(const struct net_def *def, char *out)
 	o.steps = 30;
 	o.batch = 8;
 	o.warmup = 5;
-	o.checkpoint_steps = 7;
+	o.checkpoint.steps = 7;
 	return o;
 }
 
@@ -253,7 +253,7 @@ static void every_objective_goes_on(void **state)
 
 		o.steps = 6;
 		o.log_every = 1;
-		o.checkpoint_steps = o.validate_samples = 0;
+		o.checkpoint.steps = o.validate_samples = 0;
 		o.objective.path = path_choice_find(v[i].path);
 		o.objective.prediction = (enum prediction)prediction_find(v[i].predict);
 		assert_int_equal(time_law_parse(v[i].time, &o.objective.time, NULL), 0);

@@ -23,10 +23,11 @@ static inline struct train_options tiny_run(const struct net_def *def, const cha
 	o.steps = 9;
 	o.batch = 6;
 	o.lr = 5e-3;
+	o.precision = PRECISION_F32;
 	o.seed = 7;
 	o.program = "test";
-	o.checkpoint_seconds = 0;
-	o.checkpoint_steps = 4;
+	o.checkpoint.seconds = 0;
+	o.checkpoint.steps = 4;
 	return o;
 }
 

@@ -1,5 +1,5 @@
 /* Reads the cluster that an option names, by number or by name. */
-#include "cmd/clusterarg.h"
+#include "file/clusterarg.h"
 
 #include <string.h>
 

@@ -1,36 +1,9 @@
-/* Names of options: those of the version before, those that other programs use, and the one that was probably meant. */
-#include "cmd/optnames.h"
-
+/* Names of options that are not those of the table: of an earlier version, of other programs of the field, misspelt ones. */
 #include <string.h>
 
-#include "core/mem.h"
 #include "core/meant.h"
-#include "core/str.h"
-
-enum { MOST_OPTIONS = 128 };
-
-/* Of the version before this one. */
-static const struct opt_alias renamed[] = {
-    {"ddm-train", "--from", "--pretrained"},
-    {"ddm-train", "--init-from", "--init-weights"},
-    {"ddm-route-train", "--init-from", "--init-weights"},
-    {"ddm-train", "--predict=v", "--predict=velocity"},
-    {"ddm-exact", "--predict=v", "--predict=velocity"},
-    {"ddm-sample", "--times", "--timesteps"},
-    {"ddm-diagnose", "--times", "--timesteps"},
-    {"ddm-sample", "--convert", "--expert-time"},
-    {"ddm-sample", "--encoder-weights", "--encoder-weight-dtype"},
-    {"ddm-sample", "--weights", "--weight-dtype"},
-    {"ddm-encode", "--weights", "--weight-dtype"},
-    {"ddm-shard", "--weights", "--weight-dtype"},
-    {"ddm-cluster", "--weights", "--weight-dtype"},
-    {"ddm-eval-fid", "--weights", "--weight-dtype"},
-    {"ddm-info", "-c", "--check"},
-    {"ddm-grid", "-c", "--columns"},
-    {"ddm-report", "-c", "--columns"},
-    {"ddm-html", "-c", "--compare"},
-    {0},
-};
+#include "core/mem.h"
+#include "core/option.h"
 
 /* What diffusers, torch and others call it. An entry counts where the program has the second. */
 static const char *const called[][2] = {
@@ -97,28 +70,24 @@ static const char *const called[][2] = {
     {"--nrow", "--columns"},
 };
 
-static const struct opt_alias *alias_find(const char *program, const char *old, size_t n)
+/* Whether a list with blanks between holds the word of n characters. */
+static int list_holds(const char *list, const char *word, size_t n)
 {
-	for (const struct opt_alias *a = renamed; a->old; a++)
-		if (strlen(a->old) == n && !strncmp(a->old, old, n) && (!a->program || !strcmp(a->program, program)))
-			return a;
+	for (; list && *(list += strspn(list, " ")); list += strcspn(list, " "))
+		if (strcspn(list, " ") == n && !strncmp(list, word, n))
+			return 1;
+	return 0;
+}
+
+const struct option *option_renamed(const struct program *p, const char *name, size_t n)
+{
+	struct option_row rows[OPTION_MOST];
+	int count = option_rows(p, rows);
+
+	for (int i = 0; i < count; i++)
+		if (list_holds(rows[i].o->was, name, n))
+			return rows[i].o;
 	return NULL;
-}
-
-const char *optnames_renamed(const char *program, const char *name, size_t n)
-{
-	const struct opt_alias *a = alias_find(program, name, n);
-
-	return a ? a->now : NULL;
-}
-
-const char *optnames_value(const char *program, const char *name, const char *value)
-{
-	char *old = str_new("%s=%s", name, value);
-	const struct opt_alias *a = alias_find(program, old, strlen(old));
-
-	mem_free(old);
-	return a ? strchr(a->now, '=') + 1 : NULL;
 }
 
 /* Whether the names have a word between dashes in common that is long enough to tell something. */
@@ -135,15 +104,16 @@ static int share_word(const char *a, const char *b)
 	return 0;
 }
 
-const char *optnames_meant(const struct program *p, const char *name, size_t n)
+const char *option_meant(const struct program *p, const char *name, size_t n)
 {
-	const char *words[MOST_OPTIONS + 1] = {0}, *meant = NULL, *shared = NULL;
+	struct option_row rows[OPTION_MOST];
+	const char *words[OPTION_MOST + 1] = {0}, *meant = NULL, *shared = NULL;
 	char *text = str_new("%.*s", (int)n, name);
-	int count = 0, sharing = 0;
+	int count = 0, sharing = 0, all = option_rows(p, rows);
 
-	for (const struct opt *o = p->options; !opt_is_end(o) && count < MOST_OPTIONS; o++)
-		if (o->name)
-			words[count++] = o->name;
+	for (int i = 0; i < all; i++)
+		if (rows[i].o->name && rows[i].o != &option_builtin[0] && rows[i].o != &option_builtin[1])
+			words[count++] = rows[i].o->name;
 	for (size_t i = 0; i < sizeof called / sizeof *called && !meant; i++)
 		for (int w = 0; w < count && !strcmp(called[i][0], text); w++)
 			if (!strcmp(words[w], called[i][1]))
@@ -157,31 +127,4 @@ const char *optnames_meant(const struct program *p, const char *name, size_t n)
 		}
 	mem_free(text);
 	return meant ? meant : sharing == 1 ? shared : NULL;
-}
-
-/* The end of a piece of a synopsis, to the next blank outside of brackets. */
-static size_t piece(const char *s)
-{
-	size_t n = 0;
-	int depth = 0;
-
-	for (; s[n] && (depth || s[n] != ' '); n++)
-		depth += s[n] == '[' ? 1 : s[n] == ']' ? -1 : 0;
-	return n;
-}
-
-char *optnames_operands(const struct program *p)
-{
-	struct str s = {0};
-	int value = 0; /* the piece is that of an option that must be given */
-
-	for (const char *c = p->synopsis; *(c += strspn(c, " ")); c += piece(c)) {
-		if (value || *c == '-' || !strncmp(c, "[-", 2)) {
-			value = *c == '-';
-			continue;
-		}
-		str_printf(&s, "%s%.*s", s.len ? " " : "", (int)piece(c), c);
-	}
-	str_puts(&s, "");
-	return s.p;
 }

@@ -1,0 +1,310 @@
+/* The options of a training: the tables that fill struct train_options, its defaults, and what the stamp tells of it. A new option is one row here
+ * and one field there. */
+#include <string.h>
+
+#include "core/mem.h"
+#include "file/clusterarg.h"
+#include "file/optionstamp.h"
+#include "net/model.h"
+#include "train/run.h"
+
+#define REQUEST(member) OPTION_FIELD(struct train_options, member)
+
+static const char *const schedules[] = {"constant", "cosine", NULL};
+static const char *const offloads[] = {"none", "optimizer", NULL};
+static const int64_t offload_ranges[] = {0, TRAIN_RANGE};
+const char *const conditions[] = {"none", "class", "cluster", NULL};
+
+static int is_expert(const void *request)
+{
+	return !net_is_classifier(&((const struct train_options *)request)->net);
+}
+
+static int reads_text(const void *request)
+{
+	return net_reads(&((const struct train_options *)request)->net, NET_IN_TEXT);
+}
+
+static int drops_classes(const void *request)
+{
+	const struct train_options *o = request;
+
+	return is_expert(o) && (o->condition == CONDITION_CLASS || (o->condition == CONDITION_CLUSTER && o->class_dropout > 0));
+}
+
+static int counts_steps(const void *request)
+{
+	return ((const struct train_options *)request)->steps != 0;
+}
+
+static int counts_epochs(const void *request)
+{
+	return !counts_steps(request);
+}
+
+static int keeps_best(const void *request)
+{
+	return ((const struct train_options *)request)->keep_best;
+}
+
+static void put_path(struct stamp *s, const char *key, const void *field)
+{
+	const struct path_choice *path = *(const struct path_choice *const *)field;
+
+	if (path && path != path_choice_find(NULL))
+		stamp_text(s, key, path->name);
+}
+
+/* Left out where it is the usual one of the prediction. */
+static void put_weighting(struct stamp *s, const char *key, const void *field)
+{
+	const struct objective_def *d = field;
+	struct weighting w = weighting_reduced(d->weighting, d->prediction);
+	int numbered;
+	const char *name = weighting_name(&w, &numbered);
+
+	if (name)
+		stamp_text(s, key, name);
+	if (name && numbered)
+		stamp_f64(s, "weighting_number", w.by);
+}
+
+static void put_time(struct stamp *s, const char *key, const void *field)
+{
+	const struct time_law *law = field;
+	int numbered;
+
+	stamp_text(s, key, time_law_name(law, &numbered));
+	if (numbered) {
+		stamp_f64(s, "time_mean", law->mean);
+		stamp_f64(s, "time_std", law->std);
+	}
+}
+
+static int parse_path(void *field, const char *label, const char *text, struct err *e)
+{
+	int i = option_choice(label, text, path_choice_names, e);
+
+	if (i < 0)
+		return -1;
+	*(const struct path_choice **)field = path_choice_find(path_choice_names[i]);
+	return 0;
+}
+
+/* The stamp needs the whole objective to tell whether the weighting is the usual one, so that the row is of all of it. */
+static int parse_weighting(void *field, const char *label, const char *text, struct err *e)
+{
+	struct objective_def *d = field;
+
+	(void)label; /* the message has it */
+	return weighting_parse(text, &d->weighting, e);
+}
+
+static int parse_time(void *field, const char *label, const char *text, struct err *e)
+{
+	(void)label; /* the message has it */
+	return time_law_parse(text, field, e);
+}
+
+/* A bare number counts steps; one with a unit is a time. */
+static int parse_interval(void *field, const char *label, const char *text, struct err *e)
+{
+	struct train_interval i = {0};
+
+	if (parse_i64(text, 1, INT64_MAX, &i.steps) &&
+	    (strspn(text, "0123456789.") == strlen(text) || parse_duration(text, &i.seconds) || i.seconds <= 0))
+		return err_set(e, ERR_USAGE, "%s: \"%s\" is neither a number of steps nor a time such as 90s, 15m or 2h", label, text);
+	*(struct train_interval *)field = i;
+	return 0;
+}
+
+const struct option train_expert_options[] = {
+    OPTION_GROUP("What to train"),
+    {"--cluster", .type = OPTION_TEXT, REQUEST(cluster_name), .arg = "K|all", .required = "a number from 0, or all",
+     .help = "the cluster to train on, by number from 0 or name; all: the monolith", OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
+    {"--predict", .type = OPTION_CHOICE, REQUEST(objective.prediction), .arg = "WHAT", .choices = prediction_names, .preset = "velocity",
+     .help = "what the network predicts", OPTION_ALWAYS, .was_value = "v", .is_value = "velocity",
+     .stamp = STAMP_ALWAYS, .key = "predict", .counts = is_expert},
+    {"--weighting", .type = OPTION_PARSED, REQUEST(objective), .arg = "HOW", .parse = parse_weighting, .put = put_weighting,
+     .help = "of the loss: none, velocity, min-snr[:GAMMA], edm[:STD], sigmoid[:BIAS]", .said = "default: velocity for x0, else none",
+     OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "weighting", .counts = is_expert},
+    {"--condition", .type = OPTION_CHOICE, REQUEST(condition), .arg = "WHAT", .choices = conditions, .preset = "none",
+     .help = "none, class or cluster: what the network is told", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "condition", .counts = is_expert},
+    {"--class-dropout", .type = OPTION_REAL, REQUEST(class_dropout), .hi = .999, .arg = "P",
+     .help = "how often the class or cluster is withheld", .said = "default: class .1, cluster 0",
+     .when = {{USE_NEEDS, "--condition=class --condition=cluster"}}, .stamp = STAMP_ALWAYS, .key = "class_dropout", .counts = drops_classes},
+    {"--text-tokens", .type = OPTION_INT, REQUEST(net.text_tokens), .lo = 1, .hi = 65536, .arg = "N",
+     .help = "most tokens of a text", .said = "default: those of the first sample; pixart: 120",
+     .when = {{USE_NEEDS, "--model=paris-* --model=pixart-* --pretrained"}}, .stamp = STAMP_ALWAYS, .key = "text_tokens", .counts = reads_text},
+    {"--text-drop", .type = OPTION_REAL, REQUEST(text_drop), .hi = .999, .arg = "P", .preset = ".1",
+     .help = "how often the text is withheld, for guidance", .when = {{USE_NEEDS, "--model=paris-* --model=pixart-* --pretrained"}},
+     .stamp = STAMP_ALWAYS, .key = "text_drop", .counts = reads_text},
+    {"--null-text", .type = OPTION_TEXT, REQUEST(null_text), .arg = "FILE",
+     .help = "features of the empty text", .said = "default SHARDS/null-text.npy",
+     .when = {{USE_NEEDS, "--model=paris-* --model=pixart-* --pretrained"}}, .stamp = STAMP_OTHERWISE},
+    {"--pretrained", .type = OPTION_TEXT, REQUEST(from), .arg = "DIR",
+     .help = "start from a network of another prediction, size or condition", OPTION_ALWAYS, .was = "--from", .stamp = STAMP_OTHERWISE},
+    {.type = OPTION_INT, REQUEST(cluster), .stamp = STAMP_ALWAYS, .key = "cluster", .counts = is_expert},
+    {0},
+};
+
+const struct option train_router_options[] = {
+    OPTION_GROUP("What to train"),
+    {"--last", .type = OPTION_OFF, REQUEST(keep_best), .help = "keep the last weights, not those of the best held-out cross-entropy",
+     OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
+    {0},
+};
+
+const struct option train_common_options[] = {
+    OPTION_GROUP("Network"),
+    {"--model", .type = OPTION_TEXT, REQUEST(model), .arg = "NAME/P",
+     .help = "network preset: dit-nano micro mini s b l xl, or paris- pixart-; patch P", OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
+    {"--hidden", .type = OPTION_INT, REQUEST(shape.hidden), .lo = 4, .hi = 65536, .arg = "H", .help = "width, instead of the preset's",
+     OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
+    {"--depth", .type = OPTION_INT, REQUEST(shape.depth), .lo = 1, .hi = 1000, .arg = "L", .help = "number of blocks, instead of the preset's",
+     OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
+    {"--heads", .type = OPTION_INT, REQUEST(shape.heads), .lo = 1, .hi = 1024, .arg = "A", .help = "attention heads, instead of the preset's",
+     OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
+    {"--patch", .type = OPTION_INT, REQUEST(shape.patch), .lo = 1, .hi = 1024, .arg = "P", .help = "patch size, instead of the preset's",
+     OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
+    OPTION_GROUP("Optimization"),
+    {"--steps", .type = OPTION_INT, REQUEST(steps), .lo = 1, .hi = 1e12, .arg = "N", .help = "optimizer steps", OPTION_ALWAYS,
+     .stamp = STAMP_ALWAYS, .key = "steps", .counts = counts_steps},
+    {"--epochs", .type = OPTION_REAL, REQUEST(epochs), .lo = 1e-6, .hi = 1e9, .arg = "E", .preset = "100", .help = "or passes over the data",
+     .when = {{USE_AGAINST, "--steps"}}, .stamp = STAMP_ALWAYS, .key = "epochs", .counts = counts_epochs},
+    /* Whether a run was extended, and when, its folder tells the stamp (extend_open). */
+    {"--extend", .type = OPTION_FLAG, REQUEST(extend), .help = "go on with a run that was to be shorter", OPTION_ALWAYS},
+    {"--batch", .type = OPTION_INT, REQUEST(batch), .lo = 1, .hi = 1 << 20, .arg = "B", .preset = "32", .help = "samples per step",
+     OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "batch"},
+    {"--accumulate", .type = OPTION_INT, REQUEST(accumulate), .lo = 1, .hi = 1 << 20, .arg = "A", .preset = "1",
+     .help = "cut a batch into A parts to save memory", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "accumulate"},
+    {"--lr", .type = OPTION_REAL, REQUEST(lr), .lo = 1e-12, .hi = 100, .arg = "R", .preset = "1e-4", .help = "learning rate", OPTION_ALWAYS,
+     .stamp = STAMP_ALWAYS, .key = "lr"},
+    {"--schedule", .type = OPTION_CHOICE, REQUEST(schedule), .arg = "NAME", .choices = schedules, .preset = "constant",
+     .help = "constant or cosine", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "schedule"},
+    {"--warmup", .type = OPTION_INT, REQUEST(warmup), .hi = 1e12, .arg = "N", .preset = "0", .help = "steps of linear warm-up", OPTION_ALWAYS,
+     .stamp = STAMP_ALWAYS, .key = "warmup"},
+    {"--weight-decay", .type = OPTION_REAL, REQUEST(weight_decay), .hi = 100, .arg = "W", .preset = "0", .help = "of AdamW, on matrices",
+     OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "weight_decay"},
+    {.type = OPTION_REAL, REQUEST(beta1), .preset = ".9", .stamp = STAMP_ALWAYS, .key = "beta1"},
+    {"--beta2", .type = OPTION_REAL, REQUEST(beta2), .hi = .9999999, .arg = "B", .preset = ".999", .help = "of AdamW", OPTION_ALWAYS,
+     .stamp = STAMP_ALWAYS, .key = "beta2"},
+    {.type = OPTION_REAL, REQUEST(eps), .preset = "1e-8", .stamp = STAMP_ALWAYS, .key = "eps"},
+    {"--clip", .type = OPTION_REAL, REQUEST(clip), .hi = 1e30, .arg = "NORM", .preset = "1", .help = "clip the gradient's norm; 0: never",
+     OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "clip"},
+    {"--ema-half-life", .type = OPTION_REAL, REQUEST(ema_half_life), .lo = -1, .hi = 1e12, .arg = "N",
+     .help = "of the averaged weights, in steps; -1: no average", .said = "default steps / 20", OPTION_ALWAYS, .stamp = STAMP_ALWAYS,
+     .key = "ema_half_life"},
+    {"--path", .type = OPTION_PARSED, REQUEST(objective.path), .arg = "NAME", .choices = path_choice_names, .preset = "linear",
+     .parse = parse_path, .put = put_path, .help = "how data become noise", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "path"},
+    {"--time", .type = OPTION_PARSED, REQUEST(objective.time), .arg = "LAW", .preset = "uniform", .parse = parse_time, .put = put_time,
+     .help = "training times: uniform, logit-normal[:MEAN,STD], lognormal[:MEAN,STD], discrete", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "time"},
+    {"--precision", .type = OPTION_CHOICE, REQUEST(precision), .arg = "NAME", .choices = precision_names,
+     .help = "of the network's arithmetic", .said = "default bf16 on a GPU, f32 on the CPU", OPTION_ALWAYS, .stamp = STAMP_UNLESS_DEFAULT,
+     .key = "precision"},
+    {"--flip", .type = OPTION_FLAG, REQUEST(flip), .help = "mirror half of the samples", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "flip"},
+    {"--size", .type = OPTION_INT, REQUEST(size), .lo = 1, .hi = 65536, .arg = "N", .help = "resize the samples to N x N", OPTION_ALWAYS,
+     .stamp = STAMP_ALWAYS, .key = "size"},
+    {"--seed", .type = OPTION_U64, REQUEST(seed), .arg = "S", .preset = "0", .help = "seed of everything random", OPTION_ALWAYS,
+     .stamp = STAMP_ALWAYS, .key = "seed"},
+    {"--init-weights", .type = OPTION_TEXT, REQUEST(init_from), .arg = "FILE", .help = "start from these weights (a file, index or folder)",
+     OPTION_ALWAYS, .was = "--init-from", .stamp = STAMP_OTHERWISE},
+    {"--max-skipped", .type = OPTION_INT, REQUEST(max_skipped), .hi = 1e9, .arg = "N", .preset = "20",
+     .help = "non-finite steps in a row before giving up", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "max_skipped"},
+    {"--max-skipped-share", .type = OPTION_REAL, REQUEST(max_skipped_share), .hi = 1, .arg = "F", .preset = ".1",
+     .help = "or this share of all steps so far", OPTION_ALWAYS},
+    OPTION_GROUP("Validation, checkpoints, log"),
+    {"--validate-every", .type = OPTION_INT, REQUEST(validate_every), .lo = 1, .hi = 1e12, .arg = "N",
+     .help = "steps between val_loss on held-out data", .said = "default steps / 20", .when = {{USE_AGAINST, "--validate-samples=0"}},
+     .stamp = STAMP_ALWAYS, .key = "validate_every", .counts = keeps_best},
+    {"--validate-samples", .type = OPTION_INT, REQUEST(validate_samples), .hi = 1e9, .arg = "N", .preset = "512",
+     .help = "held-out samples used for it; 0: none", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "validate_samples", .counts = keeps_best},
+    {"--checkpoint-every", .type = OPTION_PARSED, REQUEST(checkpoint), .arg = "N|TIME", .preset = "15m", .parse = parse_interval,
+     .help = "steps, or a time such as 15m", OPTION_ALWAYS},
+    {"--keep", .type = OPTION_INT, REQUEST(keep), .lo = 1, .hi = 1000000, .arg = "N", .preset = "2", .help = "newest checkpoints to keep",
+     OPTION_ALWAYS},
+    {"--sample-every", .type = OPTION_INT, REQUEST(sample_every), .lo = 1, .hi = 1e12, .arg = "N", .help = "draw a sheet of samples every N steps",
+     .when = {{USE_INPUT, "pictures, not latents"}}},
+    {"--log-every", .type = OPTION_INT, REQUEST(log_every), .lo = 1, .hi = 1e12, .arg = "N", .preset = "10",
+     .help = "steps between lines of train.jsonl", OPTION_ALWAYS},
+    OPTION_GROUP("Machine"),
+    {"--recompute", .type = OPTION_FLAG, REQUEST(recompute), .help = "recompute blocks in the backward pass: less memory, same bytes",
+     OPTION_ALWAYS},
+    {"--offload", .type = OPTION_CHOICE, REQUEST(offload), .arg = "WHAT", .choices = offloads, .values = offload_ranges, .preset = "none",
+     .help = "what a GPU keeps in the host's memory: less of its own, same bytes", OPTION_ALWAYS},
+    {"--no-verify", .type = OPTION_OFF, REQUEST(verify), .preset = "1", .help = "do not hash the shards before training", OPTION_ALWAYS},
+    OPTION_GROUP("Output"),
+    {"--profile", .type = OPTION_FLAG, REQUEST(profile), .help = "time every operation and print a table at the end", OPTION_ALWAYS},
+    {"--output", 'o', OPTION_TEXT, REQUEST(out), .arg = "DIR", .required = "the folder for the model",
+     .help = "where the model goes; the same command again goes on", OPTION_ALWAYS},
+    {0},
+};
+
+struct train_options train_defaults(enum net_role role)
+{
+	struct train_options o = {.cluster = DATASET_ALL, .class_dropout = -1, .precision = -1};
+
+	option_presets(train_expert_options, &o);
+	option_presets(train_router_options, &o);
+	option_presets(train_common_options, &o);
+	net_init(&o.net, net_first(role));
+	o.keep_best = role == NET_CLASSIFIER;
+	return o;
+}
+
+static int choose_network(struct train_options *o, struct err *e)
+{
+	const struct {
+		const char *name;
+		int64_t value;
+	} shape[] = {{"hidden", o->shape.hidden}, {"depth", o->shape.depth}, {"heads", o->shape.heads}, {"patch", o->shape.patch}};
+	const char *usual = net_is_classifier(&o->net) ? "dit-s/8" : "dit-s/2";
+	struct model_config c;
+
+	if (o->model || !o->from) {
+		if (net_preset(o->model ? o->model : usual, &o->net, e))
+			return -1;
+	} else {
+		if (model_config_load(o->from, &c, e))
+			return -1;
+		net_shape_copy(&o->net, &c.net);
+		model_config_release(&c);
+	}
+	for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+		if (shape[i].value && net_shape_set(&o->net, shape[i].name, shape[i].value, e))
+			return -1;
+	return 0;
+}
+
+int train_resolve(struct train_options *o, struct err *e)
+{
+	int64_t k = DATASET_ALL;
+
+	if (o->cluster_name && cluster_argument(o->cluster_name, o->shards, &k, e))
+		return -1;
+	o->cluster = o->cluster_name ? (int)k : o->cluster;
+	return choose_network(o, e);
+}
+
+/* The bytes of a model hold its stamp, so that what stood in one before keeps its place. */
+static const char stamp_order[] =
+    "text_tokens text_drop predict condition class_dropout cluster path weighting time steps epochs batch accumulate lr "
+    " schedule warmup weight_decay beta1 beta2 eps clip ema_half_life flip size max_skipped precision validate_every validate_samples seed";
+
+void options_stamp(struct stamp *s, const struct train_options *o)
+{
+	static const struct option *const tables[] = {train_expert_options, train_common_options, NULL};
+	struct net_value v;
+
+	for (int i = 0; net_shape(&o->net, i, &v); i++) {
+		if (*v.text)
+			stamp_text(s, v.name, v.text);
+		else if (v.whole)
+			stamp_i64(s, v.name, v.i);
+		else
+			stamp_f64(s, v.name, v.f);
+	}
+	if (net_is_named(&o->net))
+		stamp_text(s, "network", net_name(&o->net));
+	optionstamp_put(s, tables, o, stamp_order);
+}

@@ -1,0 +1,247 @@
+/* train/trainoptions: every option that determines the result is told by the stamp, no other is; defaults; what is resolved. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/str.h"
+#include "data/dataset.h"
+#include "file/commit.h"
+#include "file/fileio.h"
+#include "tests/unit/stripes.h"
+#include "tests/unit/tinyrun.h"
+
+static char dir[] = "/tmp/ddm-trainoptions-XXXXXX", *shards, *model, *text[2], *weights;
+
+static int set_up(void **state)
+{
+	struct pool *pool;
+	struct device *device;
+	struct train_options o;
+
+	(void)state;
+	if (!mkdtemp(dir) || !(shards = make_shards(dir, "shards", 0, 0)))
+		return -1;
+	model = path_join(dir, "model");
+	weights = path_join(model, "diffusion_pytorch_model.safetensors");
+	text[0] = path_join(shards, "MANIFEST.tsv"); /* any file: its hash is what counts */
+	text[1] = weights;
+	pool = pool_new(1, NULL);
+	device = device_open("cpu", pool, NULL);
+	o = tiny_run(&net_dit, shards, model);
+	o.steps = 1;
+	if (train_run(&o, device, NULL, NULL))
+		return -1;
+	device_free(device);
+	pool_free(pool);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	mem_free(shards);
+	mem_free(model);
+	mem_free(weights);
+	mem_free(text[0]);
+	return dir_remove(dir, NULL);
+}
+
+/* Requests beside which every option has its use: each kind of network, a length in steps and in epochs, names that are resolved. */
+enum { EXPERT, ROUTER, READER, NAMED, REQUESTS };
+
+static struct train_options request(int which)
+{
+	const struct net_def *const kinds[] = {&net_dit, &net_router, &net_pixart, &net_dit};
+	struct train_options o = tiny_run(kinds[which], shards, "out");
+
+	o.class_dropout = .1;
+	if (which == EXPERT)
+		o.condition = CONDITION_CLASS;
+	if (which == ROUTER)
+		o.steps = 0;
+	if (which == READER) {
+		o.null_text = text[0];
+		o.net.text_tokens = 4;
+	}
+	if (which == NAMED) {
+		o = train_defaults(NET_EXPERT);
+		o.program = "test";
+		o.shards = shards;
+		o.cluster_name = "0";
+	}
+	return o;
+}
+
+static char *stamp_of(struct train_options o, int which)
+{
+	struct err e = {0};
+	char *line;
+
+	if (which == NAMED && train_resolve(&o, &e))
+		fail_msg("%s", e.msg);
+	line = train_stamp(&o, &e);
+	if (!line)
+		fail_msg("%s", e.msg);
+	return line;
+}
+
+static const char *another_text(const struct option *o)
+{
+	if (o->field == offsetof(struct train_options, from))
+		return model;
+	if (o->field == offsetof(struct train_options, init_from))
+		return weights;
+	if (o->field == offsetof(struct train_options, null_text))
+		return text[1];
+	if (o->field == offsetof(struct train_options, cluster_name))
+		return "1";
+	return o->field == offsetof(struct train_options, model) ? "dit-nano/4" : "another";
+}
+
+static const char *another_word(const struct option *o)
+{
+	static const char *const words[][2] = {
+	    {"--path", "cosine"}, {"--weighting", "edm"}, {"--time", "logit-normal"}, {"--checkpoint-every", "3"}};
+
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (!strcmp(o->name, words[i][0]))
+			return words[i][1];
+	return "?";
+}
+
+static int64_t another_number(const struct option *o, int64_t v)
+{
+	int i = 0;
+
+	if (o->type == OPTION_FLAG || o->type == OPTION_OFF)
+		return !v;
+	if (o->type != OPTION_CHOICE || !o->choices)
+		return v ^ 1;
+	while (o->choices[i] && (o->values ? o->values[i] : i) != v)
+		i++;
+	i = o->choices[i] && o->choices[i + 1] ? i + 1 : 0;
+	return o->values ? o->values[i] : i;
+}
+
+static void change(const struct option *o, struct train_options *r)
+{
+	void *field = option_field(o, r);
+	struct err e = {0};
+
+	switch (o->type) {
+	case OPTION_REAL:
+		*(double *)field = *(double *)field > 0 ? *(double *)field / 2 : .5;
+		return;
+	case OPTION_TEXT:
+		*(const char **)field = another_text(o);
+		return;
+	case OPTION_PARSED:
+		if (option_set(o, r, another_word(o), &e))
+			fail_msg("no other value of %s is known here: %s", o->name, e.msg);
+		return;
+	default:
+		if (o->size == sizeof(int64_t))
+			*(int64_t *)field = another_number(o, *(int64_t *)field);
+		else
+			*(int *)field = (int)another_number(o, *(int *)field);
+	}
+}
+
+/* In how many of the requests the stamp is another when the option is. */
+static int tells(const struct option *o)
+{
+	int n = 0;
+
+	for (int i = 0; i < REQUESTS; i++) {
+		struct train_options r = request(i);
+		char *was = stamp_of(r, i), *now;
+
+		change(o, &r);
+		now = stamp_of(r, i);
+		n += strcmp(was, now) != 0;
+		mem_free(was);
+		mem_free(now);
+	}
+	return n;
+}
+
+static void stamp_tells_what_counts(void **state)
+{
+	static const struct option *const tables[] = {train_expert_options, train_router_options, train_common_options};
+	int counted = 0;
+
+	(void)state;
+	for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+		for (const struct option *o = tables[t]; !option_is_end(o); o++) {
+			int n;
+
+			if (option_is_group(o))
+				continue;
+			n = tells(o);
+			counted += n > 0;
+			if ((n > 0) != (o->stamp != STAMP_NOT))
+				fail_msg("%s: %d stamps of %d tell it", o->name ? o->name : o->key, n, REQUESTS);
+		}
+	assert_true(counted > 30);
+}
+
+static void defaults(void **state)
+{
+	struct train_options o = train_defaults(NET_EXPERT), r = train_defaults(NET_CLASSIFIER);
+
+	(void)state;
+	assert_int_equal(o.batch, 32);
+	assert_int_equal(o.keep, 2);
+	assert_true(o.lr == 1e-4 && o.beta1 == .9 && o.beta2 == .999 && o.eps == 1e-8 && o.clip == 1 && o.epochs == 100);
+	assert_true(o.checkpoint.seconds == 900 && o.checkpoint.steps == 0);
+	assert_int_equal(o.verify, 1);
+	assert_int_equal(o.precision, -1);
+	assert_int_equal(o.keep_best, 0);
+	assert_int_equal(r.keep_best, 1);
+}
+
+static int64_t shape_of(const struct train_options *o, const char *name)
+{
+	struct net_value v;
+
+	for (int i = 0; net_shape(&o->net, i, &v); i++)
+		if (!strcmp(v.name, name))
+			return v.i;
+	return -1;
+}
+
+static void names_are_resolved(void **state)
+{
+	struct train_options o = request(NAMED), r = train_defaults(NET_CLASSIFIER);
+	struct err e = {0};
+
+	(void)state;
+	o.shape.depth = 3;
+	assert_int_equal(train_resolve(&o, &e), 0);
+	assert_int_equal(shape_of(&o, "patch"), 2);
+	assert_int_equal(shape_of(&o, "hidden"), 384);
+	assert_int_equal(shape_of(&o, "depth"), 3);
+	assert_int_equal(o.cluster, 0);
+	assert_int_equal(train_resolve(&r, &e), 0);
+	assert_int_equal(shape_of(&r, "patch"), 8);
+	o = request(NAMED);
+	o.from = model;
+	assert_int_equal(train_resolve(&o, &e), 0);
+	assert_int_equal(shape_of(&o, "hidden"), 16);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(stamp_tells_what_counts),
+	    cmocka_unit_test(defaults),
+	    cmocka_unit_test(names_are_resolved),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -85,13 +85,12 @@ static void hold_standard_descriptors(void)
 
 static int operands_are_wrong(int n, int min, int max, struct err *e)
 {
-	char *form = option_operands(program);
+	const char *form = program->operands;
 
 	if (n < min)
 		err_set(e, ERR_USAGE, "too few operands (%d): expected %s; try '%s -h'", n, form, program->name);
 	else if (max >= 0 && n > max)
 		err_set(e, ERR_USAGE, "too many operands (%d): expected %s; try '%s -h'", n, form, program->name);
-	mem_free(form);
 	return e->code ? -1 : 0;
 }
 

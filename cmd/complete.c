@@ -186,14 +186,12 @@ static void zsh_option(struct str *s, const struct option *o)
 static void zsh_script(struct str *s, const struct program *p)
 {
 	struct option_row rows[OPTION_MOST];
-	char *operands = option_operands(p);
 	int n = option_rows(p, rows);
 
 	str_printf(s, "#compdef %s\n# From its own table of options: %s --completion zsh\n_arguments -s -S \\\n", p->name, p->name);
 	for (int i = 0; i < n; i++)
 		zsh_option(s, rows[i].o);
-	str_puts(s, strstr(operands, "LABEL=") ? "\t'*:operand:{compset -P \"*=\"; _files}'\n" : "\t'*:operand:_files'\n");
-	mem_free(operands);
+	str_puts(s, strstr(p->operands, "LABEL=") ? "\t'*:operand:{compset -P \"*=\"; _files}'\n" : "\t'*:operand:_files'\n");
 }
 
 static const char fish_quote[] = "\\'";

@@ -15,8 +15,7 @@ static const struct option options[] = {
 
 static const struct program program = {
     .name = "ddm-check",
-    .synopsis =
-        "[-cv] FILE...",
+    .operands = "FILE...",
     .about = "Read everything, verify it, and tell every problem.",
     .options = options,
 };

@@ -53,14 +53,14 @@ static const char *const features_words[] = {"hogcolor", "random", "dinov2:", "c
 static const struct option options[] = {
     OPTION_GROUP("Clusters"),
     {.letter = 'k', .type = OPTION_INT, .value = &o.k, .lo = 1, .hi = MOST_CLUSTERS, .arg = "K",
-     .help = "number of clusters", .given = &o.k_given, OPTION_ALWAYS},
-    {.name = "--fine", .type = OPTION_INT, .value = &o.fine, .lo = 2, .hi = MOST_CLUSTERS, .arg = "N", .given = &o.fine_given,
-     .help = "N fine centroids first, the K ones over those",
-     .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--centroids --features=random"}}},
-    {.name = "--by", .type = OPTION_TEXT, .value = &o.by, .arg = "WHAT",
+     .help = "number of clusters", .required = "", .given = &o.k_given, OPTION_ALWAYS},
+    {.name = "--by", .type = OPTION_TEXT, .value = &o.by, .arg = "WHAT", .either = 1,
      .help = "no features: a cluster for each class, folder, or value of this entry of the samples' .json or of --table", OPTION_ALWAYS},
     {.name = "--table", .type = OPTION_TEXT, .value = &o.table, .arg = "FILE",
      .help = "a TSV or CSV with a column key and the column that --by names", .when = {{USE_NEEDS, "--by"}}},
+    {.name = "--fine", .type = OPTION_INT, .value = &o.fine, .lo = 2, .hi = MOST_CLUSTERS, .arg = "N", .given = &o.fine_given,
+     .help = "N fine centroids first, the K ones over those",
+     .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--centroids --features=random"}}},
     OPTION_GROUP("Features"),
     {.name = "--features", .type = OPTION_TEXT, .value = &o.features, .arg = "KIND", .choices = features_words,
      .help = "hogcolor, random, dinov2:PATH, clip:PATH, inception:PATH, or a .npy with a row per sample (default hogcolor)",
@@ -116,11 +116,7 @@ static const struct option options[] = {
 
 static const struct program program = {
     .name = "ddm-cluster",
-    .synopsis =
-        "-k K | --by WHAT [--table FILE] [--fine N] [--features KIND|FILE] [--input NAME] [--weight-dtype TYPE] [--device NAME] [--holdout F] "
-        "[--holdout-by WHAT] [--balance R] [--restarts N] [--iterations N] [--seed S] [--centroids FILE] [--centroids-out FILE] [--like FILE] "
-        "[--sheet FILE] "
-        "[--report FILE] [--skip-bad] [--max-errors N] [-0] [--threads N] [-q] [-o FILE] SAMPLES...",
+    .operands = "SAMPLES...",
     .about = "assigns every sample to one of K clusters of similar pictures",
     .options = options,
 };

@@ -46,8 +46,7 @@ static const struct option options[] = {
 
 static const struct program program = {
     .name = "ddm-compare",
-    .synopsis =
-        "[-k KEYS] [--level P] [--tsv] [--holm] [-o FILE] LABEL=FILE[,FILE]... LABEL=FILE[,FILE]...",
+    .operands = "LABEL=FILE[,FILE]... LABEL=FILE[,FILE]...",
     .about = "Compare arms over seeds: the mean difference from the first label, with a paired t-interval.",
     .options = options,
 };

@@ -15,7 +15,7 @@ static int quiet;
 
 static const struct option options[] = {
     OPTION_GROUP("Encoder"),
-    {.name = "--model", .letter = 'm', .type = OPTION_TEXT, .value = &request.model, .arg = "DIR",
+    {.name = "--model", .letter = 'm', .type = OPTION_TEXT, .value = &request.model, .arg = "DIR", .required = "which encoder?",
      .help = "autoencoder, text encoder, DINOv2 or CLIP, or a model with vae/ and text_encoder/", OPTION_ALWAYS},
     {.name = "--as", .type = OPTION_CHOICE, .value = &request.as, .arg = "WHAT", .choices = encode_parts,
      .help = "which part of what the folder holds to take (default auto)", OPTION_ALWAYS},
@@ -72,11 +72,7 @@ static const struct option options[] = {
 
 static const struct program program = {
     .name = "ddm-encode",
-    .synopsis =
-        "-m DIR [--as WHAT] [-d] [--captions] [--size N] [--posterior WHAT] [--seed S] [--flip] [--no-pictures] [--tokens N] "
-        "[--null-text FILE] [--dtype TYPE] "
-        "[--input NAME] [--keys FILE] [--batch N] [--weight-dtype TYPE] [--device NAME] [--skip-bad] [--max-errors N] [-0] [--threads N] "
-        "[-q] [-o FILE] SAMPLES...",
+    .operands = "SAMPLES...",
     .about = "runs pretrained encoders on samples: latents, features of captions, features of pictures",
     .options = options,
 };
@@ -131,9 +127,6 @@ int main(int argc, char **argv)
 	request.sources = cmd_start(&program, argc, argv, 1, -1);
 	request.source = (const char *const *)argv + 1;
 	request.spool = getenv("TMPDIR");
-	if (request.model)
-		encode(&e);
-	else
-		err_set(&e, ERR_USAGE, "-m DIR is missing: which encoder?");
+	encode(&e);
 	return cmd_end(&e);
 }

@@ -95,11 +95,7 @@ static const struct option options[] = {
 
 static const struct program program = {
     .name = "ddm-eval-fid",
-    .synopsis =
-	"[--features KIND] [--input NAME] [--weight-dtype TYPE] [--device NAME] [--metrics LIST] [--protocol NAME] [--size N] "
-	"[--filter NAME] [--heldout SET] [--train SET] [--axes P] [--draws R] [--subsets N] [--subset-size M] [--seed S] "
-	"[--logits FILE] [--captions FILE] [--aesthetic FILE] [--lpips DIR] [--groups NAME] [--ignore-recipe] [--cache] "
-	"[--cache-dir DIR] [--stats-out FILE] [-o FILE] [--skip-bad] [--max-errors N] [--threads N] REFERENCE SAMPLES",
+    .operands = "REFERENCE SAMPLES",
     .about = "Measure how far samples are from a reference set of pictures. kd, the unbiased kernel distance, is 0 on average "
              "where both sets come from one source; fd, the Frechet distance, falls to its floor there, which is printed beside it. memorised is the "
              "share of samples that are copies.",

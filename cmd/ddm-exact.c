@@ -43,15 +43,14 @@ static const struct option options[] = {
     OPTION_GROUP("Machine and output"),
     {"--no-verify", 0, OPTION_FLAG, &no_verify, 0, 0, NULL, "do not check the shards' hashes first", OPTION_ALWAYS},
     {"--threads", 0, OPTION_INT, &threads, 0, 1024, "N", "threads; changes no result (default: all there are)", OPTION_ALWAYS},
-    {"--output", 'o', OPTION_TEXT, &out, 0, 0, "DIR", "the folder to make", OPTION_ALWAYS},
+    {"--output", 'o', OPTION_TEXT, &out, 0, 0, "DIR", "the folder to make", .required = "the folder for the model",
+     OPTION_ALWAYS},
     {0},
 };
 
 static const struct program program = {
     .name = "ddm-exact",
-    .synopsis =
-        "[--cluster K|all] [--split PART] [--limit N] [--seed S] [--size N] [--path NAME] [--predict WHAT] [--no-verify] "
-        "[--threads N] -o DIR SHARDS",
+    .operands = "SHARDS",
     .about = "Make the optimal experts and router of a data set: models that hold its samples and compute the denoiser from them",
     .options = options,
 };
@@ -203,8 +202,6 @@ static int parse_request(const char *shards, int *cluster, struct err *e)
 	int64_t k;
 
 	*cluster = EVERY;
-	if (!out)
-		return err_set(e, ERR_USAGE, "-o is missing: the folder for the model");
 	if (!cluster_text)
 		return 0;
 	if (cluster_argument(cluster_text, shards, &k, e))

@@ -44,8 +44,7 @@ static const struct option options[] = {
 
 static const struct program program = {
     .name = "ddm-grid",
-    .synopsis =
-        "[--columns N] [-r N] [-s N] [--skip N] [--spread] [--size N] [--holdout] [-o FILE] LABEL=SAMPLES...",
+    .operands = "LABEL=SAMPLES...",
     .about = "Put some pictures of several sources on one labelled sheet, a PNG.",
     .options = options,
 };

@@ -32,8 +32,7 @@ static const struct option options[] = {
 
 static const struct program program = {
     .name = "ddm-html",
-    .synopsis =
-        "[-t TEXT] [--settings TEXT] [-p DIR] [--compare FILE] [--picture-size SIZE] [-o FILE] RUN...",
+    .operands = "RUN...",
     .about = "Write one HTML page, complete in itself, about a run of the recipe: the table, samples, charts, data, settings. Further "
              "runs of the same with other seeds add intervals to its charts. Of a model's folder it shows the training.",
     .options = options,

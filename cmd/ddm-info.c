@@ -21,8 +21,7 @@ static const struct option options[] = {
 
 static const struct program program = {
     .name = "ddm-info",
-    .synopsis =
-        "[-fj] [--check] FILE...",
+    .operands = "FILE...",
     .about = "Say what a file or folder is, what it holds, and what it was made from.",
     .options = options,
 };

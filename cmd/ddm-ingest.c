@@ -77,10 +77,7 @@ static const struct option options[] = {
 
 static const struct program program = {
     .name = "ddm-ingest",
-    .synopsis =
-        "[--size N] [--resize FILTER] [--fps F] [--frames N] [--seeds N] [--seed S] [-n MAX] [--classes] [--duplicates] "
-        "[--dedup HOW] [--skip-bad] [--max-errors N] [-0] [--timeout T] [--max-memory SIZE] [--max-pixels N] [--no-sandbox] [--threads N] "
-        "[-q] [-o FILE] SOURCE...",
+    .operands = "SOURCE...",
     .about = "pictures, video and filter graphs to a tar of samples",
     .options = options,
 };

@@ -72,10 +72,7 @@ static const struct option options[] = {
 
 static const struct program program = {
     .name = "ddm-plot",
-    .synopsis =
-        "[-x COLUMN] [-y COLUMN] [-g COLUMN] [--low COLUMN] [--high COLUMN] [--level P] [--floor COLUMN] [--smooth N] "
-        "[--log AXES] [--x-range LO:HI] [--y-range LO:HI] [-t TEXT] [--x-label TEXT] [--y-label TEXT] [--width N] [--height N] "
-        "[--scale F] [-f NAME] [-o FILE] KIND [LABEL=]FILE...",
+    .operands = "KIND [LABEL=]FILE...",
     .about = "Draw a chart, SVG or PNG. KIND is loss, cost, router or compare, for logs of training, tables of ddm-report, logs of "
              "ddm-sample and lines of ddm-compare; or lines, points or bars, for columns of any table or JSON lines.",
     .options = options,

@@ -33,8 +33,7 @@ static const struct option options[] = {
 
 static const struct program program = {
     .name = "ddm-report",
-    .synopsis =
-        "[-q] [--columns LIST] [-t NAME] [-o FILE] LABEL=FILE...",
+    .operands = "LABEL=FILE...",
     .about = "Join lines of JSON (metrics, sampling reports, logs) into one table: a row per label, a column per key.",
     .options = options,
 };

@@ -101,13 +101,7 @@ static const struct option options[] = {
 
 static const struct program program = {
     .name = "ddm-sample",
-    .synopsis =
-        "[-n N] [--prompt TEXT] [--prompts FILE] [--negative TEXT] [--preset NAME] [--route HOW] [--solver NAME] "
-        "[--steps N] [--timesteps HOW] [--cfg S] [--cfg-channels N] [--class C] [--seed S] [--step N] [--noise KIND] [--labels FILE] [--grid FILE] "
-        "[--report FILE] "
-        "[--log FILE] [--timing FILE] [--expert-time HOW] [--weight-dtype TYPE] [--encoder-weight-dtype TYPE] [--map] [--format NAME] [--vae DIR] "
-        "[--tile] [--text-encoder DIR] [--text-features FILE] [--negative-features FILE] [--resident N] [--first I] [--batch N] [--batch-invariant] "
-        "[--threads N] [--device NAME] [--profile] [-o FILE] [-q] MODEL",
+    .operands = "MODEL",
     .about = "Make pictures with an ensemble of experts, from noise and from words; a tar of NNNNNN.png, a folder, or one file",
     .options = options,
 };

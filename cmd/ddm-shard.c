@@ -24,14 +24,15 @@ static struct {
 	double holdout;
 	uint64_t shard_size, seed;
 	int64_t level, threads, max_errors, size, tokens, batch;
-	int holdout_given, skip_bad, nul, quiet, posterior, flip, drop, wide, weights, about_latents, about_texts;
+	int holdout_given, skip_bad, nul, quiet, posterior, flip, drop, wide, weights;
 } o = {.shard_size = (uint64_t)256 << 20, .level = 3, .max_errors = -1, .device = "auto"};
 
 static const struct option options[] = {
     OPTION_GROUP("Shards"),
-    {.name = "--assign", .letter = 'a', .type = OPTION_TEXT, .value = &o.assign, .arg = "FILE", .help = "assignment by ddm-cluster",
-     OPTION_ALWAYS},
-    {.name = "--output", .letter = 'o', .type = OPTION_TEXT, .value = &o.out, .arg = "SHARDS", .help = "folder to make", OPTION_ALWAYS},
+    {.name = "--assign", .letter = 'a', .type = OPTION_TEXT, .value = &o.assign, .arg = "FILE",
+     .required = "the assignment by ddm-cluster", .help = "assignment by ddm-cluster", OPTION_ALWAYS},
+    {.name = "--output", .letter = 'o', .type = OPTION_TEXT, .value = &o.out, .arg = "SHARDS",
+     .required = "the folder to make", .help = "folder to make", OPTION_ALWAYS},
     {.name = "--holdout", .type = OPTION_REAL, .value = &o.holdout, .lo = 0, .hi = 1, .arg = "F", .given = &o.holdout_given,
      .help = "the held-out fraction the assignment must have been made with", OPTION_ALWAYS},
     {.name = "--shard-size", .type = OPTION_SIZE, .value = &o.shard_size, .arg = "SIZE",
@@ -40,20 +41,20 @@ static const struct option options[] = {
     OPTION_GROUP("Encoders"),
     {.name = "--vae", .type = OPTION_TEXT, .value = &o.vae, .arg = "DIR", .help = "add latents by this autoencoder, as ddm-encode makes them",
      OPTION_ALWAYS},
-    {.name = "--size", .type = OPTION_INT, .value = &o.size, .lo = 1, .hi = 16384, .arg = "N", .given = &o.about_latents,
+    {.name = "--size", .type = OPTION_INT, .value = &o.size, .lo = 1, .hi = 16384, .arg = "N",
      .help = "of the centre square, resized to N x N (default: pictures as they are)", .when = {{USE_NEEDS, "--vae"}}},
     {.name = "--posterior", .type = OPTION_CHOICE, .value = &o.posterior, .arg = "WHAT", .choices = encoding_posteriors,
-     .given = &o.about_latents, .help = "mean and deviation of a latent, the mean alone, or one draw (default std)",
+     .help = "mean and deviation of a latent, the mean alone, or one draw (default std)",
      .when = {{USE_NEEDS, "--vae"}}},
-    {.name = "--seed", .type = OPTION_U64, .value = &o.seed, .arg = "S", .given = &o.about_latents, .help = "of that draw (default 0)",
+    {.name = "--seed", .type = OPTION_U64, .value = &o.seed, .arg = "S", .help = "of that draw (default 0)",
      .when = {{USE_NEEDS, "--posterior=sample"}}},
-    {.name = "--flip", .type = OPTION_FLAG, .value = &o.flip, .given = &o.about_latents, .help = "encode every picture mirrored, too",
+    {.name = "--flip", .type = OPTION_FLAG, .value = &o.flip, .help = "encode every picture mirrored, too",
      .when = {{USE_NEEDS, "--vae"}}},
-    {.name = "--no-pictures", .type = OPTION_FLAG, .value = &o.drop, .given = &o.about_latents,
+    {.name = "--no-pictures", .type = OPTION_FLAG, .value = &o.drop,
      .help = "leave out the pictures that became latents", .when = {{USE_NEEDS, "--vae"}}},
     {.name = "--text", .type = OPTION_TEXT, .value = &o.text, .arg = "DIR", .help = "add features of captions by this text encoder",
      OPTION_ALWAYS},
-    {.name = "--tokens", .type = OPTION_INT, .value = &o.tokens, .lo = 1, .hi = 16384, .arg = "N", .given = &o.about_texts,
+    {.name = "--tokens", .type = OPTION_INT, .value = &o.tokens, .lo = 1, .hi = 16384, .arg = "N",
      .help = "longest text of T5 in tokens (default 120)", .when = {{USE_NEEDS, "--text"}}},
     {.name = "--dtype", .type = OPTION_CHOICE, .value = &o.wide, .arg = "TYPE", .choices = dtype_names,
      .help = "of latents and texts (default f16)", .when = {{USE_NEEDS, "--vae --text"}}},
@@ -79,10 +80,7 @@ static const struct option options[] = {
 
 static const struct program program = {
     .name = "ddm-shard",
-    .synopsis =
-        "-a FILE [--holdout F] [--shard-size SIZE] [--level N] [--vae DIR] [--size N] "
-        "[--posterior WHAT] [--seed S] [--flip] [--no-pictures] [--text DIR] [--tokens N] [--dtype TYPE] [--batch N] "
-        "[--weight-dtype TYPE] [--device NAME] [--skip-bad] [--max-errors N] [-0] [--threads N] [-q] -o SHARDS SAMPLES...",
+    .operands = "SAMPLES...",
     .about = "packs samples into shards by cluster",
     .options = options,
 };
@@ -241,15 +239,6 @@ int main(int argc, char **argv)
 	struct err e = {0};
 	char *manifest;
 
-	if (!o.assign || !o.out) {
-		err_set(&e, ERR_USAGE, "%s is missing", o.assign ? "-o SHARDS" : "-a FILE");
-		cmd_die(&e);
-	}
-	if ((o.about_latents && !o.vae) || (o.about_texts && !o.text)) {
-		err_set(&e, ERR_USAGE, o.about_latents && !o.vae ? "--size, --posterior, --seed, --flip and --no-pictures go with --vae DIR"
-		                                                 : "--tokens goes with --text DIR");
-		cmd_die(&e);
-	}
 	allow_files();
 	manifest = path_join(o.out, "MANIFEST.tsv");
 	if (!assignment_load(&a, o.assign, o.holdout_given ? o.holdout : -1, &e) && !encoders_open(&c, &e)) {

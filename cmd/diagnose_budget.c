@@ -53,9 +53,7 @@ static const struct option options[] = {
 
 static const struct program program = {
     .name = "ddm-diagnose",
-    .synopsis =
-        "budget [--routes LIST] [--timesteps LIST] [-n N] [--split PART] [--seed S] [--routing FILE] [--json FILE] [--no-verify] [--batch N] "
-        "[--threads N] [--device NAME] [-o FILE] MODEL SHARDS",
+    .operands = "budget MODEL SHARDS",
     .about = "Split the error of a model's velocity against the optimum of its data into that of experts and that of weights",
     .options = options,
 };

@@ -71,7 +71,7 @@ struct option {
 	size_t field, size;    /* OPTION_FIELD(struct request, member) */
 	const char *preset;    /* the default, as on the command line; NULL: what the variable holds, 0 in a request */
 	const char *said;      /* NULL, or what -h says in place of "default PRESET": "default steps / 20" */
-	const char *required;  /* NULL, or what must be given: "the folder for the model" */
+	const char *required;  /* NULL, or what must be given: "the folder for the model". Empty: the program says where it must */
 	int either;            /* this option or the row before, one of which is required */
 	const int64_t *values; /* OPTION_CHOICE: the numbers that the choices stand for; NULL: 0, 1, 2, ... */
 	/* OPTION_PARSED: 0, or -1 and ERR_USAGE; label is the option's name, for the message. */
@@ -100,7 +100,6 @@ struct option_table {
 
 struct program {
 	const char *name;     /* "ddm-cluster" */
-	const char *synopsis; /* what follows "[-hV]" in -h; NULL: made from the options and `operands` */
 	const char *about;    /* one sentence */
 	const struct option *options;      /* its own; ends with an entry of zeros. NULL: none */
 	const struct option_table *tables; /* those of the library, which come first; ends with an entry of zeros. NULL: none */
@@ -159,8 +158,6 @@ char *option_help(const struct program *p);
 char *option_synopsis(const struct program *p);
 /* Appends the help of an option and its default. */
 void option_describe(struct str *s, const struct option *o);
-/* The operands of the synopsis without its options: "KIND [LABEL=]FILE...". Caller frees with mem_free. */
-char *option_operands(const struct program *p);
 
 /* When the options do something, as text: a line for each option and each of its rules, "--axes<TAB>needs<TAB>--metrics~fd", then a value that it
  * takes and its default; "none" where there is no rule, which is a mistake. Caller frees with mem_free. */

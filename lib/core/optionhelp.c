@@ -129,8 +129,6 @@ char *option_synopsis(const struct program *p)
 	struct str s = {0};
 	int n = option_rows(p, rows);
 
-	if (p->synopsis)
-		return mem_strdup(p->synopsis);
 	for (int i = 0; i < n; i++) {
 		if (rows[i].o >= option_builtin && rows[i].o < option_builtin + 2)
 			continue;
@@ -138,34 +136,5 @@ char *option_synopsis(const struct program *p)
 		add_to_synopsis(&s, rows[i].o);
 	}
 	str_printf(&s, "%s%s", s.len ? " " : "", p->operands);
-	return s.p;
-}
-
-/* The end of a piece of a synopsis, to the next blank outside of brackets. */
-static size_t piece(const char *s)
-{
-	size_t n = 0;
-	int depth = 0;
-
-	for (; s[n] && (depth || s[n] != ' '); n++)
-		depth += s[n] == '[' ? 1 : s[n] == ']' ? -1 : 0;
-	return n;
-}
-
-char *option_operands(const struct program *p)
-{
-	struct str s = {0};
-	int value = 0; /* the piece is that of an option that must be given */
-
-	if (!p->synopsis)
-		return mem_strdup(p->operands);
-	for (const char *c = p->synopsis; *(c += strspn(c, " ")); c += piece(c)) {
-		if (value || *c == '-' || !strncmp(c, "[-", 2)) {
-			value = *c == '-';
-			continue;
-		}
-		str_printf(&s, "%s%.*s", s.len ? " " : "", (int)piece(c), c);
-	}
-	str_puts(&s, "");
 	return s.p;
 }

@@ -148,10 +148,7 @@ static char *first_that_holds(const struct case_of *c, const char *list)
 /* What the first operand is called, and this value of it: "KIND loss". */
 static void name_operand(struct str *s, const struct program *p, const char *value)
 {
-	char *form = option_operands(p);
-
-	str_printf(s, "%.*s %s", (int)strcspn(form, " "), form, value);
-	mem_free(form);
+	str_printf(s, "%.*s %s", (int)strcspn(p->operands, " "), p->operands, value);
 }
 
 /* "--route=oracle" -> "--route oracle", "--metrics~fd" -> "--metrics fd", "1=loss" -> "KIND loss". The name is left out where it is that of the
@@ -222,7 +219,7 @@ static int check_required(const struct case_of *c, struct err *e)
 		int instead = i + 1 < c->count && c->rows[i + 1].o->either && option_was_given(c->given, c->rows[i + 1].o);
 
 		buf[1] = o->letter;
-		if (o->required && !instead && !option_was_given(c->given, o))
+		if (o->required && *o->required && !instead && !option_was_given(c->given, o))
 			return err_set(e, ERR_USAGE, "%s is missing: %s", o->letter ? buf : o->name, o->required);
 	}
 	return 0;

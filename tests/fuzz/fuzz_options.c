@@ -35,7 +35,7 @@ static const struct option options[] = {
 };
 static const struct program program = {
     .name = "fuzz",
-    .synopsis = "",
+    .operands = "",
     .about = "",
     .options = options,
 };

@@ -38,7 +38,7 @@ static const struct option options[] = {
 
 static const struct program program = {
     .name = "ddm-x",
-    .synopsis = "[-qf] [-o FILE] A...",
+    .operands = "A...",
     .about = "does nothing",
     .options = options,
 };

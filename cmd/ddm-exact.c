@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "file/clusterarg.h"
+#include "data/clusterarg.h"
 #include "cmd/cmd.h"
-#include "cmd/operand.h"
+#include "data/operand.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/pool.h"

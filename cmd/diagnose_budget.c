@@ -6,7 +6,7 @@
 #include "cmd/cmd.h"
 #include "cmd/opendevice.h"
 #include "cmd/diagnose.h"
-#include "cmd/operand.h"
+#include "data/operand.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/pool.h"

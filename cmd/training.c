@@ -6,7 +6,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/opendevice.h"
-#include "cmd/operand.h"
+#include "data/operand.h"
 
 static int64_t threads, grace;
 static const char *device_name;

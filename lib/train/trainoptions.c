@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "file/clusterarg.h"
+#include "data/clusterarg.h"
 #include "file/optionstamp.h"
 #include "net/model.h"
 #include "train/run.h"

@@ -1,9 +1,9 @@
 /* Reads the cluster that an option names, by number or by name. */
-#include "file/clusterarg.h"
+#include "data/clusterarg.h"
 
 #include <string.h>
 
-#include "cmd/operand.h"
+#include "data/operand.h"
 #include "core/names.h"
 #include "core/str.h"
 #include "file/manifest.h"

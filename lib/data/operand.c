@@ -1,5 +1,5 @@
 /* Says which step was left out when an operand is not the folder of shards that a program reads. */
-#include "cmd/operand.h"
+#include "data/operand.h"
 
 #include <string.h>
 #include <sys/stat.h>

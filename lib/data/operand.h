@@ -1,6 +1,6 @@
 /* What an operand is, where it is not what the program reads: the step that was left out is named. */
-#ifndef DDM_CMD_OPERAND_H
-#define DDM_CMD_OPERAND_H
+#ifndef DDM_DATA_OPERAND_H
+#define DDM_DATA_OPERAND_H
 
 #include "core/err.h"
 

@@ -1,6 +1,6 @@
 /* The cluster that an option names. */
-#ifndef DDM_FILE_CLUSTERARG_H
-#define DDM_FILE_CLUSTERARG_H
+#ifndef DDM_DATA_CLUSTERARG_H
+#define DDM_DATA_CLUSTERARG_H
 
 #include <stdint.h>
 

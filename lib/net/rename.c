@@ -134,9 +134,9 @@ const struct renames *renames_find(const struct renames *const *sets, int n, con
 	return NULL;
 }
 
-void renames_shape(const struct param *q, int64_t shape[ARRAY_RANK])
+void renames_shape(const struct param *q, int64_t *shape)
 {
-	memcpy(shape, q->shape, sizeof q->shape);
+	memcpy(shape, q->shape, (size_t)q->rank * sizeof *shape);
 	if (q->flags & PARAM_CONV) {
 		shape[1] = q->shape[3];
 		shape[2] = q->shape[1];
@@ -162,7 +162,7 @@ static int stacked(const struct param *q, const int64_t *shape, const struct sou
 	for (int i = 0; i < at->n; i++) {
 		int64_t part[ARRAY_RANK];
 
-		memcpy(part, shape, sizeof part);
+		memcpy(part, shape, (size_t)q->rank * sizeof *part);
 		part[0] = at->t[i]->rank ? at->t[i]->shape[0] : 0;
 		if (!has_shape(at->t[i], q->rank, part) || part[0] > shape[0])
 			return 0;
@@ -323,12 +323,6 @@ void renames_taps_last(float *out, const float *in, int64_t o, int64_t channels,
 		transpose(out + i * channels * taps, in + i * channels * taps, taps, channels);
 }
 
-void renames_taps_first(float *out, const float *in, int64_t o, int64_t channels, int64_t taps)
-{
-	for (int64_t i = 0; i < o; i++)
-		transpose(out + i * channels * taps, in + i * channels * taps, channels, taps);
-}
-
 static void read_transposed(float *out, const struct param *q, const struct st_tensor *t)
 {
 	float *copy = mem_zalloc((size_t)q->count, sizeof *copy);
@@ -391,11 +385,12 @@ void renames_read(const struct renames *r, const struct safetensors *s, const st
 		first[i] = (float)sqrt((double)first[i] / (double)q->shape[1]);
 }
 
-const struct st_tensor *renames_tensor(const struct renames *r, const struct safetensors *s, const char *ours)
+const float *renames_view(const struct renames *r, const struct safetensors *s, const struct param *q)
 {
 	struct str name = {0};
-	struct source at = locate(r, s, ours, &name);
+	struct source at = locate(r, s, q->name, &name);
+	const struct st_tensor *t = at.n == 1 && at.how == RENAME_SAME && !(q->flags & PARAM_CONV) ? at.t[0] : NULL;
 
 	str_release(&name);
-	return at.n ? at.t[0] : NULL;
+	return t && t->type == ST_F32 && (uintptr_t)t->data % sizeof(float) == 0 ? t->data : NULL;
 }

@@ -55,15 +55,14 @@ const struct renames *renames_find(const struct renames *const *sets, int n, con
 int renames_match(const struct renames *r, const struct safetensors *s, const char *where, const struct params *p, struct err *e);
 
 /* The shape that files hold a parameter in. */
-void renames_shape(const struct param *q, int64_t shape[ARRAY_RANK]);
-/* A convolution's values between [O, C, taps] of files and [O, taps, C] of PARAM_CONV. */
+void renames_shape(const struct param *q, int64_t *shape); /* [q->rank] */
+/* A convolution's values, [O, C, taps] in files, to [O, taps, C] of PARAM_CONV; with C and taps exchanged, the way back. */
 void renames_taps_last(float *out, const float *in, int64_t o, int64_t channels, int64_t taps);
-void renames_taps_first(float *out, const float *in, int64_t o, int64_t channels, int64_t taps);
 
 /* The value of one parameter, out[q->count], of a file that matches; what is not in the file gets its initial value. */
 void renames_read(const struct renames *r, const struct safetensors *s, const struct param *q, float *out);
 
-/* The file's first tensor of a parameter, or NULL: for those whose shape is the file's own. */
-const struct st_tensor *renames_tensor(const struct renames *r, const struct safetensors *s, const char *name);
+/* The floats of a parameter where they lie in the file as the network reads them, or NULL. */
+const float *renames_view(const struct renames *r, const struct safetensors *s, const struct param *q);
 
 #endif

@@ -214,27 +214,21 @@ void runner_free(struct runner *r)
 	mem_free(r);
 }
 
-/* The floats of a parameter where they lie in the file as the network reads them, or NULL. */
-static const float *in_place(const struct runner *r, const struct param *q)
-{
-	const struct st_tensor *t = r->family ? NULL : st_find(r->file, q->name);
-
-	return t && t->type == ST_F32 && (uintptr_t)t->data % sizeof(float) == 0 ? t->data : NULL;
-}
-
 static int all_in_place(const struct runner *r)
 {
 	const struct params *p = &r->net->params;
 
 	for (int i = 0; i < p->n; i++)
-		if ((p->v[i].flags & PARAM_BULK) && !in_place(r, &p->v[i]))
+		if ((p->v[i].flags & PARAM_BULK) && !renames_view(r->family, r->file, &p->v[i]))
 			return 0;
 	return 1;
 }
 
 static const float *view(void *runner, const struct param *q)
 {
-	return in_place(runner, q);
+	const struct runner *r = runner;
+
+	return renames_view(r->family, r->file, q);
 }
 
 int runner_weights(struct runner *r, struct safetensors *s, const char *where, const struct renames *const *families, int n, struct err *e)
@@ -471,7 +465,7 @@ uint64_t runner_takes(const struct runner *r, enum compact_type bulk)
 {
 	if (!bulk)
 		bulk = r->net->store.bulk;
-	if (bulk == COMPACT_VIEW && !(r->file && all_in_place(r)))
+	if (bulk == COMPACT_VIEW && !(r->loaded ? r->net->store.bulk == COMPACT_VIEW : r->file && all_in_place(r)))
 		bulk = COMPACT_F32;
 	return weightstore_needs(bulk, &r->net->params);
 }

@@ -46,14 +46,15 @@ void runner_params(runner_record *record, const void *config, const int64_t *siz
 struct runner;
 
 /* Batches of up to `capacity`. bulk: how the matrices of PARAM_BULK are held (weightstore_choose), in one of these types on the CPU;
- * COMPACT_VIEW: they stay in their file where all lie there as floats under our names, and are COMPACT_F32 otherwise. On a GPU COMPACT_BF16
+ * COMPACT_VIEW: they stay in their file where all lie there as floats, one tensor a matrix, and are COMPACT_F32 otherwise. On a GPU COMPACT_BF16
  * is PRECISION_BF16. ERR_USAGE for a type that the device does not hold. config and device are borrowed. NULL: error. */
 struct runner *runner_new(runner_record *record, const void *config, const int64_t *size, int64_t capacity, enum compact_type bulk,
                           struct device *d, struct err *e);
 void runner_free(struct runner *r); /* NULL is allowed */
 
 /* The weights are these, in one of n families of names or in ours. Takes s, also on failure, and keeps it until they are loaded, or as long as
- * matrices are views of it. ERR_DATA naming `where` and the tensor that is missing, superfluous or of another shape. */
+ * matrices are views of it. The families are borrowed until they are loaded. ERR_DATA naming `where` and the tensor that is missing,
+ * superfluous or of another shape. */
 int runner_weights(struct runner *r, struct safetensors *s, const char *where, const struct renames *const *families, int n, struct err *e);
 
 /* Read the weights and, unless pictures may have any size, allocate work space. Later calls do nothing. lender: NULL, or a runner that lends

@@ -175,7 +175,7 @@ static struct tensor *record_tokens(const struct layers *l, const struct vit_con
 	if (c->mask_token)
 		layer_param(l, "mask_token", 2, mask);
 	if (c->registers)
-		part[n++] = op_repeat(t, layer_param(l, c->timm ? "reg_token" : "register_tokens", 3, registers));
+		part[n++] = op_repeat(t, layer_param(l, "register_tokens", 3, registers));
 	part[n++] = op_add(t, patches, rest);
 	return op_concat(t, 1, n, part);
 }
@@ -188,9 +188,9 @@ static struct tensor *perceptron(const struct layers *l, const struct vit_config
 		x = layer_linear(l, x, "mlp.fc1", &(struct linear){.out = c->wide, .act = UNARY_GELU_ERF + 1});
 		return layer_linear(l, x, "mlp.fc2", &(struct linear){.out = c->hidden});
 	}
-	x = layer_linear(l, x, c->timm ? "mlp.fc1" : "mlp.w12", &(struct linear){.out = 2 * c->wide});
+	x = layer_linear(l, x, "mlp.w12", &(struct linear){.out = 2 * c->wide});
 	x = op_mul(t, op_unary(t, op_slice(t, x, 2, 0, c->wide), UNARY_SILU), op_slice(t, x, 2, c->wide, c->wide));
-	return layer_linear(l, x, c->timm ? "mlp.fc2" : "mlp.w3", &(struct linear){.out = c->hidden});
+	return layer_linear(l, x, "mlp.w3", &(struct linear){.out = c->hidden});
 }
 
 /* x + scale h. */
@@ -260,6 +260,12 @@ static const struct rename rules[] = {
     {"blocks.#.mlp.w3.*", {LAYER "mlp.weights_out.*"}, 0},
     {"norm.*", {"layernorm.*"}, 0},
 };
+static const struct rename timm_rules[] = {
+    {"register_tokens", {"reg_token"}, 0},
+    {"blocks.#.mlp.w12.*", {"blocks.#.mlp.fc1.*"}, 0},
+    {"blocks.#.mlp.w3.*", {"blocks.#.mlp.fc2.*"}, 0},
+};
+static const struct renames timm_names = {.v = timm_rules, .n = sizeof timm_rules / sizeof *timm_rules};
 static const struct renames transformers_names = {.sign = "embeddings.cls_token", .v = rules, .n = sizeof rules / sizeof *rules};
 
 /* Two dimensions at once: row (y, x) of the result takes w[y][v] w[x][u] of cell (v, u). */
@@ -286,14 +292,16 @@ static int set_positions(struct vit *v, struct err *e)
 static struct vit *make(const struct vit_config *c, struct safetensors *s, const char *where, enum vit_tokens tokens, int64_t capacity,
                         enum compact_type bulk, struct device *d, struct err *e)
 {
-	static const struct renames *const known[] = {&transformers_names};
+	static const struct renames *const known[] = {&transformers_names, &timm_names};
 	struct vit *v = mem_zalloc(1, sizeof *v);
 	int rc = -1;
 
 	v->c = *c;
 	v->tokens = tokens;
 	if (!vit_check(c, e) && (v->net = runner_new(record, v, NULL, capacity, bulk, d, e))) {
-		rc = runner_weights(v->net, s, where, known, 1, e) || runner_load(v->net, NULL, NULL, e) || (resampled(c) && set_positions(v, e)) ? -1 : 0;
+		rc = runner_weights(v->net, s, where, known, c->timm ? 2 : 1, e) || runner_load(v->net, NULL, NULL, e) ? -1 : 0;
+		if (!rc && resampled(c))
+			rc = set_positions(v, e);
 		s = NULL;
 	}
 	st_free(s);

@@ -16,7 +16,7 @@ struct vit_config {
 	int64_t wide;  /* of the hidden layer of the perceptron; with swiglu of each half */
 	int64_t registers;
 	int swiglu;      /* silu(a) b in the place of GELU */
-	int timm;        /* its names for registers and SwiGLU; with registers the class token's place is added to it, and not in the table */
+	int timm;        /* its names; with registers the class token's place is added to it, and not in the table */
 	int layer_scale, mask_token; /* there are such parameters; the mask token is not read */
 	double eps;
 	/* How the position table comes to another size. The models of torch.hub without registers scale by (n + .1) / grid, which shifts

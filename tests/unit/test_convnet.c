@@ -581,6 +581,34 @@ static void inception(void **state)
 	mem_free(path);
 }
 
+/* A trunk under the names that lpips gives it. */
+static char *sliced(const char *trunk, enum lpips_trunk k)
+{
+	static const struct {
+		int slice[7];
+	} last[] = {{{0, 3, 6, 8, 10}}, {{2, 7, 14, 21, 28}}, {{0, 4, 7, 9, 10, 11, 12}}}; /* layers of a slice */
+	struct err e = {0};
+	struct safetensors *s = st_open(trunk, &e);
+	struct st_tensor t[80];
+	char *path = str_new("%s.sliced", trunk);
+
+	assert_non_null(s);
+	for (int i = 0; i < st_tensors(s); i++) {
+		int layer, slice = 0;
+
+		t[i] = *st_get(s, i);
+		assert_int_equal(sscanf(t[i].name, "features.%d", &layer), 1);
+		while (last[k].slice[slice] < layer)
+			slice++;
+		t[i].name = str_new("net.slice%d%s", slice + 1, strchr(t[i].name, '.'));
+	}
+	assert_int_equal(st_write(path, t, st_tensors(s), NULL, 0, &e), 0);
+	for (int i = 0; i < st_tensors(s); i++)
+		mem_free((char *)(uintptr_t)t[i].name);
+	st_free(s);
+	return path;
+}
+
 /* Heads as they were released: those of a .pth give what those of its conversion give. */
 static void released_heads(enum lpips_trunk k, const char *trunk, const float *a, const float *b)
 {
@@ -624,7 +652,7 @@ static void lpips(void **state)
 	}
 	for (int k = 0; k < 3; k++) {
 		struct err e = {0};
-		char *trunk, *heads;
+		char *trunk, *heads, *other;
 		struct lpips *n;
 		float distance[2], same[2];
 
@@ -639,6 +667,13 @@ static void lpips(void **state)
 		near(cases[k].want, distance, TOL);
 		assert_true(same[0] == 0 && same[1] == 0);
 		lpips_free(n);
+		other = sliced(trunk, (enum lpips_trunk)k);
+		if (!(n = lpips_open((enum lpips_trunk)k, other, heads, 3, device, &e)) || lpips_run(n, 2, a, b, 67, 75, same, &e))
+			open_failed(&e);
+		assert_memory_equal(same, distance, sizeof same);
+		lpips_free(n);
+		unlink(other);
+		mem_free(other);
 		if (k == 0)
 			released_heads((enum lpips_trunk)k, trunk, a, b);
 		unlink(trunk);

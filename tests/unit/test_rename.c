@@ -1,0 +1,164 @@
+/* net: names of weights under families, and a convolution's way to a file and back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "file/safetensors.h"
+#include "net/model.h"
+#include "net/rename.h"
+#include "tests/unit/scratch.h"
+
+static const struct init zeros = {.kind = INIT_ZERO};
+
+static void names(void **state)
+{
+	static const struct {
+		const char *from, *to, *name, *made; /* made NULL: `from` does not match */
+	} cases[] = {
+	    {"blocks.#.mlp.*", "layers.#.ff.*", "blocks.12.mlp.fc1.bias", "layers.12.ff.fc1.bias"},
+	    {"down.#.block.#.*", "d#r#.*", "down.3.block.10.conv1.weight", "d3r10.conv1.weight"},
+	    {"*.weight", "*.conv.weight", "Mixed_5b.branch1x1.weight", "Mixed_5b.branch1x1.conv.weight"},
+	    {"*.weight", "*", "Mixed_5b.branch1x1.bias", NULL},
+	    {"*.weight", "*", "weight", NULL},
+	    {"blocks.#.a", "#", "blocks..a", NULL},
+	    {"#.#.#.#", "#-#-#-#", "1.2.3.4", "1-2-3-4"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct str out = {0};
+		int found = rename_apply(cases[i].from, cases[i].to, cases[i].name, &out);
+
+		assert_int_equal(found, cases[i].made != NULL);
+		if (found)
+			assert_string_equal(str_text(&out), cases[i].made);
+		str_release(&out);
+	}
+}
+
+/* A prefix, a number counted from the other end, and a tensor that is nobody's. */
+static void families(void **state)
+{
+	static const struct rename rules[] = {{"up.#.*", {"stage.~.*"}, 0}, {"gone", {NULL}, 0}, {"q", {"q"}, RENAME_POINTWISE}};
+	static const char *const own[] = {"stage.*", "q", NULL};
+	const struct renames r = {.sign = "stage.0.w", .v = rules, .n = 3, .own = own, .prefix = "vae.", .first = 1, .step = -1};
+	const struct renames *const known[] = {&r};
+	static const float v[4] = {1, 2, 3, 4};
+	struct st_tensor t[4] = {{.name = "vae.stage.0.w", .type = ST_F32, .rank = 1, .shape = {2}, .data = v},
+	                         {.name = "vae.stage.1.w", .type = ST_F32, .rank = 1, .shape = {2}, .data = v + 2},
+	                         {.name = "vae.q", .type = ST_F32, .rank = 4, .shape = {2, 2, 1, 1}, .data = v},
+	                         {.name = "other", .type = ST_F32, .rank = 1, .shape = {2}, .data = v}};
+	struct params p = {0};
+	struct err e = {0};
+	float out[4];
+
+	(void)state;
+	params_add(&p, "up.0.w", 1, (int64_t[]){2}, 0, zeros);
+	params_add(&p, "up.1.w", 1, (int64_t[]){2}, 0, zeros);
+	params_add(&p, "gone", 1, (int64_t[]){2}, 0, (struct init){.kind = INIT_ONE});
+	params_add(&p, "q", 2, (int64_t[]){2, 2}, 0, zeros);
+	for (int k = 0; k < 2; k++) {
+		struct safetensors *s;
+
+		if (k)
+			t[3].name = "vae.stage.2.w"; /* of the network, by its name, but none of its parameters */
+		s = st_of(t, 4, "here", NULL, NULL);
+		assert_ptr_equal(renames_find(known, 1, s), &r);
+		assert_int_equal(renames_match(&r, s, "here", &p, &e), -k);
+		if (!k) {
+			renames_read(&r, s, &p.v[0], out);
+			assert_memory_equal(out, v + 2, sizeof *v * 2);
+			renames_read(&r, s, &p.v[2], out);
+			assert_true(out[0] == 1 && out[1] == 1);
+			renames_read(&r, s, &p.v[3], out);
+			assert_memory_equal(out, v, sizeof v);
+			assert_ptr_equal(renames_view(&r, s, &p.v[1]), v);
+			assert_null(renames_view(&r, s, &p.v[3]));
+		}
+		st_free(s);
+	}
+	assert_int_equal(e.code, ERR_DATA);
+	assert_non_null(strstr(e.msg, "vae.stage.2.w"));
+	params_release(&p);
+}
+
+/* y = norm(w x) is (w scale) x + shift. */
+static void folded(void **state)
+{
+	static const struct rename rules[] = {
+	    {"*.weight", {"*.n.weight", "*.n.bias", "*.n.mean", "*.n.var", "*.c.weight"}, RENAME_FOLDED},
+	    {"*.bias", {"*.n.weight", "*.n.bias", "*.n.mean", "*.n.var"}, RENAME_FOLDED}};
+	const struct renames r = {.v = rules, .n = 2, .eps = .25};
+	static const float weight[1] = {3}, bias[1] = {5}, mean[1] = {2}, var[1] = {2}, w[4] = {1, 2, 3, 4}; /* w [1, 2, 1, 2] */
+	const struct st_tensor t[5] = {{.name = "u.n.weight", .type = ST_F32, .rank = 1, .shape = {1}, .data = weight},
+	                               {.name = "u.n.bias", .type = ST_F32, .rank = 1, .shape = {1}, .data = bias},
+	                               {.name = "u.n.mean", .type = ST_F32, .rank = 1, .shape = {1}, .data = mean},
+	                               {.name = "u.n.var", .type = ST_F32, .rank = 1, .shape = {1}, .data = var},
+	                               {.name = "u.c.weight", .type = ST_F32, .rank = 4, .shape = {1, 2, 1, 2}, .data = w}};
+	struct safetensors *s = st_of(t, 5, "here", NULL, NULL);
+	struct params p = {0};
+	struct err e = {0};
+	float out[4];
+
+	(void)state;
+	params_add(&p, "u.weight", 4, (int64_t[]){1, 1, 2, 2}, PARAM_CONV, zeros);
+	params_add(&p, "u.bias", 1, (int64_t[]){1}, 0, zeros);
+	assert_int_equal(renames_match(&r, s, "here", &p, &e), 0);
+	renames_read(&r, s, &p.v[0], out);
+	assert_true(out[0] == 2 && out[1] == 6 && out[2] == 4 && out[3] == 8); /* 3 / sqrt(2.25) = 2; taps outside, channels inside */
+	renames_read(&r, s, &p.v[1], out);
+	assert_true(out[0] == 1);
+	params_release(&p);
+	st_free(s);
+}
+
+/* As PyTorch has it in the file, as op_conv reads it in memory. */
+static void convolution(void **state)
+{
+	char *path = path_join(dir, "conv.safetensors");
+	struct params p = {0};
+	struct err e = {0};
+	struct safetensors *s;
+	const float *there;
+	float *v, *back;
+
+	(void)state;
+	params_add(&p, "conv.weight", 4, (int64_t[]){2, 3, 1, 5}, PARAM_CONV, zeros);
+	params_add(&p, "conv.bias", 1, (int64_t[]){2}, 0, zeros);
+	params_layout(&p);
+	v = mem_zalloc((size_t)p.total, sizeof *v);
+	back = mem_zalloc((size_t)p.total, sizeof *back);
+	for (int i = 0; i < 30; i++)
+		v[p.v[0].offset + i] = (float)i;
+	assert_int_equal(model_write_weights(path, &p, NULL, v, NULL, 0, &e), 0);
+	s = st_open(path, &e);
+	assert_non_null(s);
+	assert_int_equal(st_find(s, "conv.weight")->shape[1], 5);
+	assert_int_equal(st_find(s, "conv.weight")->shape[2], 3);
+	there = st_find(s, "conv.weight")->data;
+	for (int o = 0; o < 2; o++)
+		for (int tap = 0; tap < 3; tap++)
+			for (int c = 0; c < 5; c++)
+				assert_true(there[(o * 5 + c) * 3 + tap] == (float)((o * 3 + tap) * 5 + c));
+	assert_int_equal(model_read_weights(path, &p, NULL, back, &e), 0);
+	assert_memory_equal(back, v, (size_t)p.total * sizeof *v);
+	st_free(s);
+	mem_free(v);
+	mem_free(back);
+	mem_free(path);
+	params_release(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(names), cmocka_unit_test(families), cmocka_unit_test(folded), cmocka_unit_test(convolution),
+	};
+
+	return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}

@@ -182,6 +182,8 @@ static int fits(const struct param *q, const struct source *at)
 		return st_count(at->t[0]) == q->count;
 	case RENAME_TRANSPOSED:
 		return q->rank == 2 && has_shape(at->t[0], 2, (int64_t[]){shape[1], shape[0]});
+	case RENAME_CONV_TRANSPOSED:
+		return q->rank == 4 && has_shape(at->t[0], 4, (int64_t[]){q->shape[3], q->shape[0], q->shape[1], q->shape[2]});
 	case RENAME_POINTWISE:
 	case RENAME_ROOT:
 		return q->rank == 2 && pointwise(at->t[0], shape);
@@ -363,6 +365,20 @@ static void read_folded(const struct renames *r, float *out, const struct param 
 	mem_free(v);
 }
 
+/* What was the first tap comes last. */
+static void read_conv_transposed(float *out, const struct param *q, const struct st_tensor *t)
+{
+	int64_t o = q->shape[0], taps = q->shape[1] * q->shape[2], channels = q->shape[3];
+	float *in = mem_alloc((size_t)q->count * sizeof *in);
+
+	st_to_f32(in, t);
+	for (int64_t i = 0; i < o; i++)
+		for (int64_t k = 0; k < taps; k++)
+			for (int64_t c = 0; c < channels; c++)
+				out[(i * taps + k) * channels + c] = in[(c * o + i) * taps + taps - 1 - k];
+	mem_free(in);
+}
+
 void renames_read(const struct renames *r, const struct safetensors *s, const struct param *q, float *out)
 {
 	struct str name = {0};
@@ -374,6 +390,8 @@ void renames_read(const struct renames *r, const struct safetensors *s, const st
 		param_init(q, 0, out);
 	else if (at.how == RENAME_TRANSPOSED)
 		read_transposed(out, q, at.t[0]);
+	else if (at.how == RENAME_CONV_TRANSPOSED)
+		read_conv_transposed(out, q, at.t[0]);
 	else if (at.how == RENAME_FOLDED)
 		read_folded(r, out, q, &at);
 	else if (q->flags & PARAM_CONV)

@@ -59,3 +59,18 @@ echo '{"_class_name": "DDPMScheduler", "num_train_timesteps": 1000, "beta_schedu
 	>pipe/scheduler/scheduler_config.json
 echo '{"_class_name": "DDPMPipeline", "unet": ["diffusers", "UNet2DModel"], "scheduler": ["diffusers", "DDPMScheduler"]}' >pipe/model_index.json
 check "its U-Net is sampled" ddm-sample -q -n 2 --steps 3 --route expert:0 --class 1 --solver ddim -o pipe.tar pipe
+
+# A stranger's network in its author's file
+mnist=$DATA/weights/ddpm-tiny/ddpm_mnist.pt
+if [ -n "$DATA" ] && [ -f "$mnist" ]; then
+	mkdir mnist
+	cp "$mnist" mnist
+	echo '{"model_type": "mnist_unet", "in_channels": 1, "prediction": "epsilon", "path": "linear_betas", "num_train_timesteps": 1000,
+		"beta_start": 0.0001, "beta_end": 0.02}' >mnist/config.json
+	for solver in ddim ddpm,variance=large euler; do
+		check "is sampled by $solver" ddm-sample -q -n 2 --steps 4 --route expert:0 --solver $solver -o mnist.tar mnist
+		rm -f mnist.tar
+	done
+else
+	skip "a DDPM of MNIST" "no test data: DDM_TEST_DATA"
+fi

@@ -12,8 +12,6 @@
 #include "data/entries.h"
 #include "file/npy.h"
 
-const char *const encoding_posteriors[ENCODING_POSTERIORS + 1] = {"std", "mean", "sample", NULL};
-
 enum { ADDED = 6 };
 static const size_t BYTES_AT_ONCE = (size_t)64 << 20; /* of members and of pixels */
 
@@ -53,6 +51,8 @@ struct encoding *encoding_open(const struct encoding_options *o, struct err *e)
 	struct encoding *x = mem_zalloc(1, sizeof *x);
 
 	x->o = *o;
+	x->o.posterior = o->posterior < 0 ? ENCODING_STD : o->posterior;
+	x->o.wide = o->wide > 0;
 	x->now = mem_zalloc(1, sizeof *x->now);
 	x->next = mem_zalloc(1, sizeof *x->next);
 	if (!open_vae(x, e) && !open_text(x, e) && (x->readers = pool_new(pool_threads(o->pool), e)))
@@ -115,31 +115,6 @@ int64_t encoding_cut(const struct encoding *x)
 int encoding_reads_texts(const struct encoding *x)
 {
 	return x->text != NULL;
-}
-
-void encoding_stamp(const struct encoding *x, struct stamp *s)
-{
-	const struct encoding_options *o = &x->o;
-
-	if (!o->decode)
-		stamp_text(s, "dtype", o->wide ? "f32" : "f16");
-	if (*compact_rounding(o->bulk))
-		stamp_text(s, "weights", compact_rounding(o->bulk));
-	if (x->vae && o->decode)
-		stamp_input(s, "vae", x->vae_hash);
-	if (x->vae && !o->decode) {
-		stamp_i64(s, "size", o->size);
-		stamp_text(s, "posterior", encoding_posteriors[o->posterior]);
-		if (o->posterior == ENCODING_SAMPLE)
-			stamp_u64(s, "seed", o->seed);
-		stamp_json(s, "flip", json_boolean(o->flip));
-		stamp_json(s, "pictures", json_boolean(!o->drop));
-		stamp_input(s, "vae", x->vae_hash);
-	}
-	if (x->text) {
-		stamp_i64(s, "tokens", textencoder_info(x->text)->tokens);
-		stamp_input(s, "text", textencoder_info(x->text)->hash);
-	}
 }
 
 /* ---- arrays ---- */

@@ -11,6 +11,7 @@
 #define DDM_DATA_ENCODING_H
 
 #include "core/err.h"
+#include "core/option.h"
 #include "core/pool.h"
 #include "core/str.h"
 #include "data/samples.h"
@@ -26,13 +27,14 @@ enum encoding_posterior {
 };
 
 extern const char *const encoding_posteriors[ENCODING_POSTERIORS + 1]; /* "std", "mean", "sample"; NULL-terminated */
+extern const char *const encoding_dtypes[];                            /* "f16", "f32": of `wide`; NULL-terminated */
 
 struct encoding_options {
 	const char *vae, *text; /* folders: net/autoencoder.h, data/textencoder.h; NULL: no latents, no texts */
 	int64_t size;           /* of the centre square; 0: pictures as they are, cut */
-	int posterior;          /* enum encoding_posterior */
+	int posterior;          /* enum encoding_posterior; negative: not asked for, ENCODING_STD */
 	uint64_t seed;          /* of ENCODING_SAMPLE */
-	int wide;               /* floats of 32 bits, not 16 */
+	int wide;               /* floats of 32 bits; 0 or negative, not asked for: of 16 */
 	int64_t tokens;         /* of a text; 0: data/textencoder.h */
 	int64_t batch;          /* pictures or texts at a time; 0: 4 and 16. Results do not depend on it */
 	int flip;               /* of the mirrored picture, too */
@@ -42,6 +44,10 @@ struct encoding_options {
 	struct device *device;  /* borrowed, as the pool */
 	struct pool *pool;      /* as many threads decode pictures beside it */
 };
+
+/* The table that fills these options (core/option.h), and the defaults it gives. */
+extern const struct option encoding_option_rows[];
+struct encoding_options encoding_defaults(void);
 
 struct encoding;
 

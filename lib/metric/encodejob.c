@@ -12,13 +12,6 @@
 #include "file/standing.h"
 #include "metric/encodejobimpl.h"
 
-const char *const encode_dtypes[] = {"f16", "f32", NULL};
-
-struct encode_request encode_defaults(void)
-{
-	return (struct encode_request){.posterior = -1, .dtype = -1, .input = -1, .out = "-", .max_errors = -1};
-}
-
 void encodejob_say(const struct encodejob *w, const char *fmt, ...)
 {
 	char line[1200];
@@ -77,7 +70,7 @@ static struct stamp *make_stamp(const struct encodejob *w)
 	struct stamp *s = stamp_new("ddm-encode");
 
 	if (w->encoding) {
-		if (w->o.decode)
+		if (w->o.encoding.decode)
 			stamp_json(s, "decode", json_true());
 		encoding_stamp(w->encoding, s);
 	} else {
@@ -105,7 +98,7 @@ static int is_there(const struct encodejob *w, const struct stamp *s, struct err
 
 int encodejob_open_output(struct encodejob *w, const struct stamp *stamp, int64_t from, struct err *e)
 {
-	char *line = stamp_line(stamp), *same = str_new("%s %s %lld", line, w->device->name, w->device->host ? 0LL : (long long)w->o.batch);
+	char *line = stamp_line(stamp), *same = str_new("%s %s %lld", line, w->device->name, w->device->host ? 0LL : (long long)w->o.encoding.batch);
 	int rc = partial_open(&w->partial, w->o.out, *w->digest ? same : NULL, from, e);
 
 	if (rc > 0)
@@ -126,15 +119,15 @@ void encodejob_close_output(struct encodejob *w, const struct err *e)
 
 static int open_model(struct encodejob *w, struct err *e)
 {
-	const struct encode_request *o = &w->o;
-	struct encoding_options eo = {.vae = w->model.vae, .text = w->model.text, .size = o->size,
-	                              .posterior = o->posterior < 0 ? ENCODING_STD : o->posterior, .seed = o->seed, .wide = o->dtype == 1,
-	                              .tokens = o->tokens, .batch = o->batch, .flip = o->flip, .drop = o->drop, .decode = o->decode,
-	                              .bulk = (enum compact_type)o->weights, .device = w->device, .pool = w->device->pool};
+	struct encoding_options *o = &w->o.encoding;
 
+	o->vae = w->model.vae;
+	o->text = w->model.text;
+	o->device = w->device;
+	o->pool = w->device->pool;
 	if (!w->model.vision)
-		return (w->encoding = encoding_open(&eo, e)) ? 0 : -1;
-	w->extractor = extractor_open(w->model.vision, &(struct extractor_options){o->input, w->device, eo.bulk}, e);
+		return (w->encoding = encoding_open(o, e)) ? 0 : -1;
+	w->extractor = extractor_open(w->model.vision, &(struct extractor_options){w->o.input, w->device, o->bulk}, e);
 	return w->extractor ? 0 : -1;
 }
 

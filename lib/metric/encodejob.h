@@ -7,34 +7,24 @@
 
 #include "core/clock.h"
 #include "core/err.h"
+#include "core/option.h"
+#include "data/encoding.h"
 #include "kernels/device.h"
 
 enum encode_as { ENCODE_AUTO, ENCODE_VAE, ENCODE_TEXT, ENCODE_VISION };
 
-extern const char *const encode_parts[];  /* "auto", "vae", "text", "vision": of enum encode_as; NULL-terminated */
-extern const char *const encode_dtypes[]; /* "f16", "f32"; NULL-terminated */
+extern const char *const encode_parts[]; /* "auto", "vae", "text", "vision": of enum encode_as; NULL-terminated */
 
 /* What is asked for: ddm-encode(1) describes each. Strings are borrowed until encodejob_free. */
 struct encode_request {
 	const char *model;   /* folder or name of the encoder */
 	int as;              /* enum encode_as: the part of it to take */
-	int decode;          /* turn latents into pictures */
 	int captions;        /* a text encoder alone: captions need no pictures */
+	struct encoding_options encoding; /* its encoders, device and pool are those of the model and of encodejob_run */
 
-	int64_t size;        /* of the centre square; 0: pictures as they are */
-	int posterior;       /* enum encoding_posterior (data/encoding.h); -1: ENCODING_STD */
-	uint64_t seed;       /* of ENCODING_SAMPLE */
-	int seeded;          /* the seed was chosen: an error where no latents are made */
-	int flip, drop;      /* also latents of the mirrored picture; leave out pictures that became latents */
-
-	int64_t tokens;      /* longest text; 0: the encoder's */
 	const char *null_text; /* file for the features of the empty text, or NULL */
-	int dtype;           /* into encode_dtypes; -1: f16 */
 	int input;           /* into netinput_names (metric/netinput.h); -1: as is usual for the network */
 	const char *keys;    /* file for the keys of the rows of features, or NULL */
-
-	int64_t batch;       /* pictures or texts at a time; 0: 4 and 16 */
-	int weights;         /* into encoder_weights (kernels/compact.h) */
 
 	const char *const *source; /* samples (data/samples.h), borrowed */
 	int sources;
@@ -44,7 +34,10 @@ struct encode_request {
 	const char *out;     /* tar, or .npy of features; "-": the tar on standard output */
 };
 
-struct encode_request encode_defaults(void); /* no model, no samples, the tar to standard output */
+/* The table that fills a request (core/option.h) but for its `encoding`, which encoding_option_rows fills; and the defaults of both: no model, no
+ * samples, the tar to standard output. */
+extern const struct option encode_options[];
+struct encode_request encode_defaults(void);
 
 /* What a long run tells, each NULL where nobody listens. */
 struct encode_hooks {

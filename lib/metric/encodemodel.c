@@ -10,8 +10,6 @@
 #include "metric/encodejobimpl.h"
 #include "net/taesd.h"
 
-const char *const encode_parts[] = {"auto", "vae", "text", "vision", NULL};
-
 /* By config.json. */
 static int recognise_config(struct encodejob *w, const char *dir, struct err *e)
 {
@@ -57,7 +55,7 @@ int encodemodel_recognise(struct encodejob *w, struct err *e)
 		recognise_config(w, w->o.model, e);
 	if (vae && w->o.as != ENCODE_TEXT)
 		p->vae = path_join(w->o.model, "vae");
-	if (text && w->o.as != ENCODE_VAE && !w->o.decode)
+	if (text && w->o.as != ENCODE_VAE && !w->o.encoding.decode)
 		p->text = mem_strdup(w->o.model);
 	if (!e->code && ((w->o.as == ENCODE_VAE && !p->vae) || (w->o.as == ENCODE_TEXT && !p->text) || (w->o.as == ENCODE_VISION && !p->vision)))
 		err_set(e, ERR_DATA, "%s: no %s encoder", w->o.model, encode_parts[w->o.as]);
@@ -65,21 +63,22 @@ int encodemodel_recognise(struct encodejob *w, struct err *e)
 }
 
 /* The first option that is about making latents and was given, or NULL. */
-static const char *about_latents(const struct encode_request *o)
+static const char *about_latents(const struct encoding_options *o)
 {
-	return o->size ? "--size" : o->posterior >= 0 ? "--posterior" : o->seeded ? "--seed" : o->drop ? "--no-pictures" : o->flip ? "--flip" : NULL;
+	return o->size ? "--size" : o->posterior >= 0 ? "--posterior" : o->drop ? "--no-pictures" : o->flip ? "--flip" : NULL;
 }
 
 int encodemodel_check(const struct encodejob *w, struct err *e)
 {
 	const struct encode_model *p = &w->model;
 
-	if (about_latents(&w->o) && (!p->vae || w->o.decode))
-		return err_set(e, ERR_USAGE, "%s is about making latents, which %s does not", about_latents(&w->o), w->o.decode ? "--decode" : w->o.model);
-	if (w->o.decode && !p->vae)
+	if (about_latents(&w->o.encoding) && (!p->vae || w->o.encoding.decode))
+		return err_set(e, ERR_USAGE, "%s is about making latents, which %s does not", about_latents(&w->o.encoding),
+		               w->o.encoding.decode ? "--decode" : w->o.model);
+	if (w->o.encoding.decode && !p->vae)
 		return err_set(e, ERR_USAGE, "--decode wants an autoencoder, which %s is not", w->o.model);
-	if ((w->o.null_text || w->o.tokens) && !p->text)
-		return err_set(e, ERR_USAGE, "%s is about texts, which %s does not read", w->o.tokens ? "--tokens" : "--null-text", w->o.model);
+	if ((w->o.null_text || w->o.encoding.tokens) && !p->text)
+		return err_set(e, ERR_USAGE, "%s is about texts, which %s does not read", w->o.encoding.tokens ? "--tokens" : "--null-text", w->o.model);
 	if (w->o.captions && (!p->text || p->vae))
 		return err_set(e, ERR_USAGE, "--captions wants a text encoder alone, which %s is not%s", w->o.model, p->text ? "; --as text takes that" : "");
 	if (w->o.captions && w->o.nul)
@@ -88,7 +87,7 @@ int encodemodel_check(const struct encodejob *w, struct err *e)
 		return err_set(e, ERR_USAGE, "--null-text wants a file, with its stamp beside it");
 	if ((w->o.input >= 0 || w->o.keys) && !p->vision)
 		return err_set(e, ERR_USAGE, "%s is about features of pictures, which %s does not give", w->o.keys ? "--keys" : "--input", w->o.model);
-	if (p->vision && (w->o.dtype >= 0 || !strcmp(w->o.out, "-")))
-		return err_set(e, ERR_USAGE, w->o.dtype >= 0 ? "features are of 32 bits: no --dtype" : "features are written with -o FILE");
+	if (p->vision && (w->o.encoding.wide >= 0 || !strcmp(w->o.out, "-")))
+		return err_set(e, ERR_USAGE, w->o.encoding.wide >= 0 ? "features are of 32 bits: no --dtype" : "features are written with -o FILE");
 	return 0;
 }

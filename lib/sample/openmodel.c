@@ -261,5 +261,6 @@ int sampling_open_model(struct sampling *r, struct err *e)
 		return -1;
 	if (find_vae(r, dir, e) || open_text(r, dir, e) || refuse_encoders(r, dir, e) || count_pictures(r, e))
 		return -1;
+	r->ask.tile &= *r->vae_hash != 0; /* nothing is decoded */
 	return check_reference(r, e) || set_mixture(r, e) ? -1 : 0;
 }

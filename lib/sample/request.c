@@ -6,18 +6,6 @@
 
 #include "sample/sampling.h"
 
-const char *const sample_presets[] = {"paris", NULL}, *const sample_timesteps[] = {"even", "paris", NULL};
-const char *const sample_noises[] = {"philox", "torch", NULL}, *const sample_converts[] = {"match", "native", NULL};
-const char *const sample_formats[] = {[FORMAT_PNG] = "png", [FORMAT_WEBP] = "webp", [FORMAT_NPZ] = "npz", [FORMAT_LATENT] = "latent",
-                                      [FORMAT_JPG] = "jpg", NULL};
-const char *const sample_dtypes[] = {[SAMPLE_F32] = "f32", [SAMPLE_BF16] = "bf16", [SAMPLE_INT8] = "int8", [SAMPLE_TF32] = "tf32", NULL};
-
-struct sample_request sample_defaults(void)
-{
-	return (struct sample_request){.negative = "", .preset = -1, .timesteps = -1, .cfg = NAN, .convert = -1, .dtype = -1,
-	                               .encoder_dtype = -1, .resident = "auto", .format = -1, .batch = 64};
-}
-
 static int check_outputs(const struct sampling *r, struct err *e)
 {
 	const char *const paths[] = {r->ask.out, r->ask.grid, r->ask.report, r->ask.log, r->ask.timing};

@@ -21,6 +21,7 @@
 
 #include "core/clock.h"
 #include "core/err.h"
+#include "core/option.h"
 #include "file/still.h"
 #include "kernels/device.h"
 
@@ -42,7 +43,7 @@ struct sample_request {
 	const char *model; /* folder of experts and a router, or of one network */
 
 	/* Pictures. */
-	int64_t each;         /* how many; of every prompt, where there are prompts. 0: 1 */
+	int64_t each;         /* how many; of every prompt, where there are prompts */
 	const char *prompt;   /* of all pictures; for experts that read text */
 	const char *prompts;  /* file of prompts, "-": standard input; or `prompt` */
 	const char *negative; /* negative prompt, "" by default */
@@ -84,7 +85,9 @@ struct sample_request {
 	int invariant; /* nor on a GPU */
 };
 
-/* 64 pictures at once, no guidance, one picture, seed 0; neither a model nor a route. */
+/* The tables that fill a request (core/option.h), and the defaults they give: 64 pictures at once, no guidance, one picture, seed 0; neither a
+ * model nor a route. */
+extern const struct option sample_options[], sample_output_options[], sample_machine_options[];
 struct sample_request sample_defaults(void);
 
 /* What a long run tells, each NULL where nobody listens. */

@@ -2,41 +2,10 @@
 #include "core/mem.h"
 #include "sample/sampling.h"
 
-/* What determines a picture, apart from its index. */
-static struct stamp *stamp_base(const struct sampling *r, uint64_t of)
-{
-	struct stamp *s = stamp_new("ddm-sample");
-
-	stamp_text(s, "route", r->ask.route);
-	stamp_text(s, "solver", r->ask.solver);
-	if (r->ask.timesteps)
-		stamp_text(s, "times", sample_timesteps[r->ask.timesteps]);
-	if (r->ask.noise)
-		stamp_text(s, "noise", sample_noises[r->ask.noise]);
-	stamp_i64(s, "steps", r->ask.steps);
-	stamp_u64(s, "seed", of);
-	if (r->ask.cfg != 1)
-		stamp_f64(s, "cfg", r->ask.cfg);
-	if (r->ask.cfg_channels)
-		stamp_i64(s, "cfg_channels", r->ask.cfg_channels);
-	if (r->ask.convert)
-		stamp_text(s, "convert", sample_converts[r->ask.convert]);
-	if (r->ask.dtype)
-		stamp_text(s, "weights", sample_dtypes[r->ask.dtype]);
-	if (r->ask.encoder_dtype)
-		stamp_text(s, "encoder_weights", encoder_weights[r->ask.encoder_dtype]);
-	if (r->ask.invariant)
-		stamp_i64(s, "batch_invariant", 1);
-	return s;
-}
-
 /* What the experts read and what becomes of their numbers. */
 static void stamp_output(const struct sampling *r, struct stamp *s)
 {
-	if (r->ask.format)
-		stamp_text(s, "format", sample_formats[r->ask.format]);
-	if (r->ask.tile && *r->vae_hash)
-		stamp_i64(s, "tile", 1);
+	sampleoptions_stamp_output(s, &r->ask);
 	if (*r->vae_hash)
 		stamp_input(s, "vae", r->vae_hash);
 	if (r->text)
@@ -45,13 +14,10 @@ static void stamp_output(const struct sampling *r, struct stamp *s)
 
 struct stamp *samplestamp_all(const struct sampling *r)
 {
-	struct stamp *s = stamp_base(r, r->ask.seed);
+	struct stamp *s = stamp_new("ddm-sample");
 	char hash[65];
 
-	if (r->ask.class)
-		stamp_text(s, "class", r->ask.class);
-	stamp_i64(s, "first", r->ask.first);
-	stamp_i64(s, "n", r->ask.each);
+	sampleoptions_stamp(s, &r->ask);
 	stamp_output(r, s);
 	if (r->prompts.n == 1 && !r->prompts.v->negative && !r->prompts.v->seeded) {
 		stamp_text(s, "prompt", r->prompts.v->text);
@@ -70,9 +36,13 @@ struct stamp *samplestamp_all(const struct sampling *r)
 
 struct stamp *samplestamp_picture(const struct sampling *r, int64_t i)
 {
-	struct stamp *s = stamp_base(r, r->seeds[i]);
+	struct stamp *s = stamp_new("ddm-sample");
 	const struct prompt *p = r->prompts.n ? &r->prompts.v[r->prompt[i]] : NULL;
+	struct sample_request one = r->ask;
 
+	one.each = 0; /* of one picture, not of all */
+	one.seed = r->seeds[i];
+	sampleoptions_stamp(s, &one);
 	stamp_i64(s, "index", r->index[i]);
 	if (r->draw[i] != r->index[i])
 		stamp_i64(s, "draw", r->draw[i]);

@@ -77,6 +77,10 @@ int request_settle(struct sampling *r, struct err *e);
 /* Opens the model on r->device, finds what reads texts and what decodes latents, and counts the pictures. */
 int sampling_open_model(struct sampling *r, struct err *e);
 
+/* What the tables of options tell of a settled request: all of it, or of one picture where `each` is 0; then how pictures become files. */
+void sampleoptions_stamp(struct stamp *s, const struct sample_request *settled);
+void sampleoptions_stamp_output(struct stamp *s, const struct sample_request *settled);
+
 /* What the output depends on; caller frees with stamp_free. */
 struct stamp *samplestamp_all(const struct sampling *r);
 /* The same of picture i of the batch, and as a line that mem_free frees. */

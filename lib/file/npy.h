@@ -48,7 +48,7 @@ void npy_encode(struct str *out, enum npy_type type, int rank, const int64_t *sh
 /* By the commit protocol. */
 int npy_write(const char *path, enum npy_type type, int rank, const int64_t *shape, const void *data, struct err *e);
 
-/* .npz: a zip of .npy, stored or deflated, ZIP64 too. */
+/* .npz: a zip of .npy, stored or deflated, ZIP64 too. Written ones bear a seal as their comment, which npz_load and npz_parse verify. */
 struct npz;
 
 struct npz *npz_load(const char *path, struct err *e); /* caller frees with npz_free */

@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include "core/mem.h"
+#include "core/seal.h"
 #include "file/commit.h"
 #include "file/npy.h"
 #include "file/zipfile.h"
@@ -59,7 +60,7 @@ static int load(struct npz *z, const void *data, size_t len, struct err *e)
 	for (int i = 0; i < members; i++)
 		if (take_member(z, zip_get(z->zip, i), e))
 			return -1;
-	return 0;
+	return z->peek ? 0 : zip_check_seal(z->zip, e);
 }
 
 /* Takes z, also when it fails. */
@@ -227,12 +228,21 @@ static void put_end(struct str *s, int n, uint64_t at)
 	put16(s, 0xffff);
 	put32(s, 0xffffffff);
 	put32(s, 0xffffffff);
-	put16(s, 0);
+	put16(s, SEAL_BYTES);
+	str_puts(s, SEAL_BLANK);
+}
+
+/* Seals the headers of all members and the directory behind them, as zip_check_seal reads them. */
+static void seal_directory(struct str *headers, struct str *directory)
+{
+	str_add(headers, directory->p, directory->len);
+	seal_put(headers->p, headers->len, headers->len - SEAL_BYTES);
+	memcpy(directory->p, headers->p + headers->len - directory->len, directory->len);
 }
 
 static int write_entries(struct outfile *o, const struct npz_entry *x, int n, struct str *directory, struct err *e)
 {
-	struct str head = {0};
+	struct str head = {0}, headers = {0};
 	uint64_t at = 0;
 	int rc = 0;
 
@@ -250,11 +260,14 @@ static int write_entries(struct outfile *o, const struct npz_entry *x, int n, st
 		put_central(directory, x[i].name, crc, npy.len + size, at);
 		str_reset(&head);
 		put_local(&head, x[i].name, crc, npy.len + size);
+		str_add(&headers, head.p, head.len);
 		rc = outfile_write(o, head.p, head.len, e) || outfile_write(o, npy.p, npy.len, e) || outfile_write(o, x[i].data, size, e);
 		at += head.len + npy.len + size;
 		str_release(&npy);
 	}
 	put_end(directory, n, at);
+	seal_directory(&headers, directory);
+	str_release(&headers);
 	str_release(&head);
 	return rc ? -1 : outfile_write(o, directory->p, directory->len, e);
 }
@@ -305,17 +318,20 @@ int npz_add(struct npz_stream *s, const void *data, size_t bytes, struct err *e)
 
 int npz_finish(struct npz_stream *s, struct err *e)
 {
-	struct str end = {0}, head = {0};
+	struct str end = {0}, head = {0}, headers = {0};
 	int rc;
 
 	assert(!s->left);
 	put_local(&head, s->name, s->crc, s->size);
 	put_central(&end, s->name, s->crc, s->size, 0);
 	put_end(&end, 1, head.len + s->size);
+	str_add(&headers, head.p, head.len);
+	seal_directory(&headers, &end);
 	rc = outfile_write(s->out, end.p, end.len, e);
 	if (!rc && (fseeko(s->out->file, LOCAL_CRC, SEEK_SET) || outfile_write(s->out, head.p + LOCAL_CRC, sizeof s->crc, e) ||
 	            fseeko(s->out->file, 0, SEEK_END)))
 		rc = err_errno(e, "%s: write", s->out->path);
+	str_release(&headers);
 	str_release(&head);
 	str_release(&end);
 	return rc;

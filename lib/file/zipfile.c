@@ -7,6 +7,8 @@
 #include <zlib.h>
 
 #include "core/mem.h"
+#include "core/seal.h"
+#include "core/str.h"
 #include "file/zipimpl.h"
 
 enum { MEMBERS_MAX = 1 << 20 };
@@ -18,6 +20,7 @@ struct zip {
 	struct zip_member *member;
 	const struct zip_member **by_name;
 	int n;
+	size_t directory, comment; /* where they begin */
 	struct arena names;
 };
 
@@ -59,7 +62,7 @@ static int find_end(const struct zip *z, size_t *at, struct err *e)
 	return damaged(z, len, "no end of a zip directory: truncated, or not a zip", e);
 }
 
-static int find_directory(const struct zip *z, struct directory *d, struct err *e)
+static int find_directory(struct zip *z, struct directory *d, struct err *e)
 {
 	const uint8_t *p = z->data;
 	size_t end = 0;
@@ -85,6 +88,8 @@ static int find_directory(const struct zip *z, struct directory *d, struct err *
 		return damaged(z, record, "a directory outside the file", e);
 	if (d->count > MEMBERS_MAX || d->count > d->size / CENTRAL_BYTES)
 		return damaged(z, record, "too many members", e);
+	z->directory = d->at;
+	z->comment = end + END_BYTES;
 	return 0;
 }
 
@@ -297,6 +302,23 @@ void *zip_inflate(const struct zip *z, const struct zip_member *m, uint64_t want
 		return NULL;
 	}
 	return out;
+}
+
+int zip_check_seal(const struct zip *z, struct err *e)
+{
+	int64_t at = seal_find(z->data + z->comment, z->len - z->comment);
+	struct str sealed = {0};
+	size_t tail = z->len - z->directory;
+	int holds;
+
+	if (at < 0)
+		return 0;
+	for (int i = 0; i < z->n; i++)
+		str_add(&sealed, (const char *)z->data + z->member[i].at, (size_t)(z->member[i].data - z->data) - z->member[i].at);
+	str_add(&sealed, (const char *)z->data + z->directory, tail);
+	holds = seal_holds(sealed.p, sealed.len, sealed.len - tail + (z->comment - z->directory) + (size_t)at);
+	str_release(&sealed);
+	return holds ? 0 : seal_broken(z->where, e);
 }
 
 int zip_check(const struct zip *z, const struct zip_member *m, const void *plain, struct err *e)

@@ -30,6 +30,9 @@ const struct zip_member *zip_find(const struct zip *z, const char *name); /* NUL
 /* The first `want` of a deflated member's plain bytes, all of which must inflate to exactly `plain` where want is that. No more than the
  * member can hold is allocated. Caller frees with mem_free. */
 void *zip_inflate(const struct zip *z, const struct zip_member *m, uint64_t want, struct err *e);
+/* The seal (core/seal.h) that is the archive's comment: of all bytes that belong to no member, in order, which the members' checksums do not
+ * cover. 0 where it holds, or there is none; else ERR_DATA. */
+int zip_check_seal(const struct zip *z, struct err *e);
 /* The member's checksum against its plain bytes. */
 int zip_check(const struct zip *z, const struct zip_member *m, const void *plain, struct err *e);
 

@@ -12,6 +12,8 @@
 #include "file/kind.h"
 #include "file/manifest.h"
 #include "file/notfinite.h"
+#include "file/stamp.h"
+#include "file/sums.h"
 #include "inspect/describe.h"
 #include "inspect/modelfacts.h"
 
@@ -205,7 +207,7 @@ static int is_known(const char *path)
 		kind = kind_of_bytes(m.data, m.len);
 	filemap_close(&m);
 	/* Anything compressed may hold a tar; what cannot be opened is told by its reader. */
-	return e.code || promises(path) || (kind != KIND_UNKNOWN && kind != KIND_TAR);
+	return e.code || promises(path) || stamp_sidecar_seals(path) || (kind != KIND_UNKNOWN && kind != KIND_TAR);
 }
 
 /* ".NAME.tmp.HOST.PID.N", "NAME.tmp-HOST.PID.N" (file/commit.h), ".NAME.part", ".NAME.part.json" (file/partial.h). */
@@ -241,6 +243,19 @@ static void check_other(struct verifier *v, const char *dir, const char *name)
 	mem_free(path);
 }
 
+static void differs_from_sums(void *arg, const struct err *e)
+{
+	tell(arg, e);
+}
+
+static void check_sums(struct verifier *v, const char *dir)
+{
+	struct err e = {0};
+
+	if (path_holds(dir, SUMS_NAME) && sums_check(dir, differs_from_sums, v, &e))
+		tell(v, &e);
+}
+
 static void check_folder(struct verifier *v, const char *dir, enum kind kind)
 {
 	struct err e = {0};
@@ -255,6 +270,7 @@ static void check_folder(struct verifier *v, const char *dir, enum kind kind)
 		check_model(v, dir, names, n);
 	for (size_t i = 0; kind != KIND_MODEL && i < n; i++)
 		check_other(v, dir, names[i]);
+	check_sums(v, dir);
 	names_free(names, n);
 }
 

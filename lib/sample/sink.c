@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/fileio.h"
+#include "file/sums.h"
 
 int sink_open(struct sink *s, enum sink_kind kind, const char *path, const char *stamp, const char *same, const int64_t shape[4],
               struct err *e)
@@ -44,6 +45,12 @@ static int put_file(const char *dir, const char *name, const void *data, size_t 
 	return rc;
 }
 
+static int folder_add(struct sink *s, const char *file, const void *data, size_t len, struct err *e)
+{
+	sums_add(&s->sums, file, data, len);
+	return put_file(s->dir.tmp, file, data, len, e);
+}
+
 int sink_add(struct sink *s, const char *name, const char *ending, int main, const void *data, size_t len, struct err *e)
 {
 	char *file = s->kind == SINK_FILE ? str_new("%s.%s", s->path, ending) : str_new("%s.%s", name, ending);
@@ -52,7 +59,7 @@ int sink_add(struct sink *s, const char *name, const char *ending, int main, con
 	if (s->kind == SINK_TAR)
 		rc = tar_add(&s->tar, file, data, len, e);
 	else if (s->kind == SINK_FOLDER)
-		rc = put_file(s->dir.tmp, file, data, len, e);
+		rc = folder_add(s, file, data, len, e);
 	else if (s->kind == SINK_FILE && main)
 		rc = outfile_write(&s->part.out, data, len, e);
 	else if (s->kind == SINK_FILE && !strcmp(ending, "json"))
@@ -72,7 +79,7 @@ int sink_finish(struct sink *s, struct err *e)
 	case SINK_NOTHING:
 		return 0;
 	case SINK_FOLDER:
-		return outdir_commit(&s->dir, e);
+		return put_file(s->dir.tmp, SUMS_NAME, str_text(&s->sums), s->sums.len, e) ? -1 : outdir_commit(&s->dir, e);
 	case SINK_NPZ:
 		return npz_finish(&s->npz, e) || partial_commit(&s->part, e) ? -1 : 0;
 	case SINK_FILE:
@@ -87,4 +94,5 @@ void sink_close(struct sink *s, int keep)
 	tar_release(&s->tar);
 	partial_close(&s->part, keep);
 	outdir_abort(&s->dir);
+	str_release(&s->sums);
 }

@@ -18,6 +18,7 @@ struct sink {
 	struct tar_writer tar;
 	struct npz_stream npz;
 	struct outdir dir;
+	struct str sums; /* SHA256SUMS of the folder */
 };
 
 /* `stamp`: a line, for a tar. `same` names all that the bytes depend on, for a tar that the same command may go on with; NULL: nothing is kept.

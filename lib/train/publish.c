@@ -11,6 +11,7 @@
 #include "file/fileio.h"
 #include "file/npy.h"
 #include "file/safetensors.h"
+#include "file/stamp.h"
 #include "train/run.h"
 
 static char *weights_path(const struct trainer *r)
@@ -77,15 +78,22 @@ static int write_config(struct trainer *r, struct err *e)
 
 enum { MEAN_OF = 16384 }; /* samples: within a 128th of their deviation */
 
-/* What x0hat of an epsilon prediction is blended towards (diffusion/convert.h). */
+/* With a sidecar, which holds its hash. What x0hat of an epsilon prediction is blended towards (diffusion/convert.h). */
 static int write_mean(struct trainer *r, struct err *e)
 {
 	const struct net_config *c = &r->net;
 	int64_t shape[3] = {c->channels, c->size, c->size};
 	char *path = path_join(r->o->out, MODEL_MEAN_NAME);
 	float *mean = mem_alloc((size_t)r->objective.d * sizeof *mean);
-	int rc = dataset_mean(r->data, MEAN_OF, r->o->flip, mean, e) || npy_write(path, NPY_F4, 3, shape, mean, e) ? -1 : 0;
+	struct stamp *stamp = stamp_new("ddm-train");
+	struct str npy = {0};
+	int rc = dataset_mean(r->data, MEAN_OF, r->o->flip, mean, e);
 
+	stamp_json(stamp, "training", json_loads(r->stamp, 0, NULL));
+	npy_encode(&npy, NPY_F4, 3, shape, mean);
+	rc = rc || stamp_write(stamp, path, npy.p, npy.len, e) ? -1 : 0;
+	str_release(&npy);
+	stamp_free(stamp);
 	mem_free(mean);
 	mem_free(path);
 	return rc;

@@ -84,7 +84,7 @@ int trainlog_open(const char *path, int64_t step, struct err *e)
 
 void trainlog_line(int fd, json_t *o)
 {
-	char *text = jsonio_line(o);
+	char *text = jsonio_sealed_line(o);
 	size_t n = strlen(text);
 	off_t before = lseek(fd, 0, SEEK_END);
 
@@ -187,7 +187,7 @@ int trainlog_read(json_t *o, const char *text, size_t len, const char *name, int
 	const char *last = len ? memrchr(text, '\n', len) : NULL, *end = last ? last + 1 : text, *passed = NULL;
 	struct reading r = {.best = INFINITY};
 	int64_t number = 0;
-	int rc = 0;
+	int rc = check ? jsonio_check_seals(text, (size_t)(end - text), name, e) : 0;
 
 	for (const char *line = text, *next; line < end && !rc; line = next) {
 		size_t n = (size_t)((const char *)memchr(line, '\n', (size_t)(end - line)) - line);

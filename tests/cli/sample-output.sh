@@ -65,7 +65,7 @@ check_absent "nothing was made" x.png
 
 # A folder
 check "a folder" $run -n 3 -o pics/ guided
-check_out "holds the pictures" "000000.png 000001.png 000002.png" sh -c 'echo $(ls -A pics)'
+check_out "holds the pictures" "000000.png 000001.png 000002.png SHA256SUMS" sh -c 'echo $(ls -A pics)'
 check_same "the same pictures" pics/000000.png one.png
 check "again" $run -n 3 -o pics/ guided
 check_err "is complete" 'pics/: complete, nothing to do'
@@ -77,7 +77,7 @@ check_err "it holds more" 'holds more than these'
 check "a report that is missing" $run -n 3 --report r.json -o pics/ guided
 check_grep "is made" '"n":3' r.json
 check "WebP in a folder" $run -n 2 --format webp -o webp/ guided
-check_out "with their stamps" "000000.json 000000.webp 000001.json 000001.webp" sh -c 'echo $(ls -A webp)'
+check_out "with their stamps" "000000.json 000000.webp 000001.json 000001.webp SHA256SUMS" sh -c 'echo $(ls -A webp)'
 check "again" $run -n 2 --format webp -o webp/ guided
 check_err "is complete" 'complete'
 mkdir taken

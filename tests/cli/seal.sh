@@ -17,7 +17,7 @@ altered() {
 			tap_at=$(((tap_i - 24) * tap_size / (places - 24)))
 		fi
 		tap_i=$((tap_i + 1))
-		[ $tap_at -ge 0 ] && [ $tap_at -lt "$tap_size" ] || continue
+		[ $tap_at -ge 0 ] && [ $tap_at -lt $((tap_size - spare)) ] || continue
 		flip "$tap_file" $tap_at
 		ddm-check "${3:-$2}" >/dev/null 2>"$ERR" && tap_missed="$tap_missed $tap_at"
 		cp whole "$tap_file"
@@ -26,7 +26,7 @@ altered() {
 	tap_result $? "$1: no altered bit passes" "$2, of $tap_size bytes, passes with one bit altered at:$tap_missed"
 	rm whole
 }
-places=60
+places=60 spare=0
 
 mkdir pics
 tar xzf "$SRC/tests/golden/eval-a.tar.gz" -C pics
@@ -54,11 +54,31 @@ altered "a list of keys" keys
 altered "its sidecar" keys.json keys
 altered "a table of features" f.npy
 check_out "ddm-info of keys" other sh -c 'ddm-info --json keys | tr , "\n" | sed -n "s/.*\"kind\": *\"\([a-z]*\)\".*/\1/p"'
+mkdir folder && mv keys keys.json folder && altered "in a folder" folder/keys folder
+ddm-eval-fid --features rgb8 --stats-out stats.npz -o rgb8.json pics pics || exit 1
+altered "statistics" stats.npz
+# Its last newline apart: a line without one is taken for one that a killed process did not finish.
+spare=1
+altered "a log" e/train.jsonl
+altered "a log in its run" e/train.jsonl e
+spare=0
 for f in pics/*.png; do echo "a picture of $f" >"${f%.png}.txt"; done
 ddm-ingest -q -o in.tar pics 2>/dev/null || ddm-ingest -o in.tar pics 2>/dev/null || exit 1
 altered "an archive of pictures and captions" in.tar
 check "the same through a pipe" sh -c 'ddm-ingest -o - pics >pipe.tar'
 check_same "the same bytes" in.tar pipe.tar
+for format in jpg webp png; do
+	ddm-sample -n 2 --route expert:0 --steps 2 --format $format -o $format/ e || exit 1
+	picture=$(find $format -name '0*' | LC_ALL=C sort | head -n 1)
+	altered "a picture in a folder, $format" "$picture" $format
+	altered "its list of hashes, $format" $format/SHA256SUMS $format
+done
+check "sha256sum agrees" sh -c 'cd jpg && sha256sum -c --quiet SHA256SUMS'
+rm "$picture"
+check_exit 66 "a picture that was lost" ddm-check png
+check_err "is named" "$picture: missing"
+ddm-sample -n 3 --route expert:0 --steps 2 --format npz -o samples.npz e || exit 1
+altered "an array of pictures" samples.npz
 ddm-sample -n 3 --route expert:0 --steps 2 --format latent -o latents.tar e || exit 1
 altered "an archive of arrays" latents.tar
 check "a stranger's reader: tar" sh -c 'tar tf latents.tar | grep -c npy'

@@ -637,6 +637,7 @@ static void epsilon_knows_its_mean(void **state)
 {
 	struct train_options o = tiny(&net_dit, NULL);
 	char *folder = path_join(dir, "noise"), *expert = path_join(folder, "expert_0"), *file = path_join(expert, "data_mean.npy");
+	char *sidecar = path_join(expert, "data_mean.npy.json");
 	const int64_t few[3] = {1, S, S - 1}, all[3] = {1, S, S};
 	float x[S * S], v[2][3][S * S], w[S * S], mean[S * S], one[S * S];
 	static const float times[] = {1, .995f, .97f};
@@ -672,6 +673,8 @@ static void epsilon_knows_its_mean(void **state)
 		x[k] = (float)(3 * rng_uniform(3, RNG_TEST, 9, (uint64_t)k, 0) - 1);
 	}
 	assert_int_equal(npy_write(file, NPY_F4, 3, all, mean, &e), 0);
+	expert_velocity(0, folder, 1, x, w, "data_mean.npy: altered since it was written");
+	assert_int_equal(unlink(sidecar), 0);
 	for (int far = 0; far < 2; far++)
 		for (int i = 0; i < 3; i++)
 			expert_velocity(far, folder, times[i], x, v[far][i], NULL);
@@ -697,6 +700,7 @@ static void epsilon_knows_its_mean(void **state)
 	mean[3] = NAN;
 	assert_int_equal(npy_write(file, NPY_F4, 3, all, mean, &e), 0);
 	expert_velocity(0, folder, 1, x, w, "data_mean.npy: not 1 x 8 x 8 finite numbers");
+	mem_free(sidecar);
 	mem_free(file);
 	mem_free(expert);
 	mem_free(folder);

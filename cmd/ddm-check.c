@@ -48,7 +48,9 @@ int main(int argc, char **argv)
 {
 	int n = cmd_start(&program, argc, argv, 1, -1);
 	struct err first = {0};
-	struct verify_options o = {.complete = complete, .problem = problem, .sound = verbose ? sound : NULL, .arg = &first};
+	struct progress show = cmd_progress();
+	struct verify_options o = {
+	    .complete = complete, .problem = problem, .sound = verbose ? sound : NULL, .arg = &first, .progress = verbose ? NULL : &show};
 
 	for (int i = 1; i <= n; i++)
 		verify_path(argv[i], &o);

@@ -172,8 +172,9 @@ static int write_model(const char *dir, const struct gathered *g, json_t *stamp,
 
 static int make(const char *shards, int cluster, const struct stamp *stamp, struct pool *pool, struct err *e)
 {
+	struct progress show = cmd_progress();
 	struct gather_options o = {.cluster = cluster == EVERY ? DATASET_ALL : cluster, .part = parts[split], .limit = limit, .seed = seed,
-	                           .size = (int)size, .verify = !no_verify, .pool = pool};
+	                           .size = (int)size, .verify = !no_verify, .pool = pool, .progress = &show};
 	json_t *line = json_incref((json_t *)stamp_root(stamp));
 	struct gathered g = {0};
 	struct outdir d = {0};

@@ -11,7 +11,7 @@
 #include "data/dataset.h"
 #include "file/manifest.h"
 
-enum { PIECE = 32 };
+enum { PIECE = 32, AT_ONCE = 1024 };
 
 /* Positions `at` of samples in one open part go to rows to, to + 1 .. of g. */
 struct reading {
@@ -103,6 +103,20 @@ static int64_t *choose(int64_t size, int64_t n, int k, uint64_t seed)
 	return at;
 }
 
+/* Rows at[0 .. n) of d to place `to` of g, some at a time. */
+static int read_told(struct gathered *g, struct dataset *d, const int64_t *at, int64_t n, int64_t to, const struct gather_options *o,
+                     struct err *e)
+{
+	for (int64_t i = 0, some; i < n; i += some) {
+		some = n - i < AT_ONCE ? n - i : AT_ONCE;
+		if (progress_tell(o->progress, "samples", to + i, g->n))
+			return err_set(e, ERR_AGAIN, "interrupted");
+		if (read_rows(g, d, at + i, some, to + i, o->pool, e))
+			return -1;
+	}
+	return 0;
+}
+
 /* The samples chosen of one cluster: those below `train` lie in its training part, the others in its held-out part. */
 static int read_cluster(struct gathered *g, const char *shards, const struct gather_options *o, int k, int64_t train, struct err *e)
 {
@@ -124,7 +138,7 @@ static int read_cluster(struct gathered *g, const char *shards, const struct gat
 		if (!rc && !g->sample)
 			g->sample = mem_try((size_t)g->n, (size_t)g->d * (g->bytes ? 1 : sizeof(float)), "samples", e);
 		if (!rc)
-			rc = g->sample ? read_rows(g, d, at + done, some, g->first[k] + done, o->pool, e) : -1;
+			rc = g->sample ? read_told(g, d, at + done, some, g->first[k] + done, o, e) : -1;
 		dataset_free(d);
 		done += some;
 	}
@@ -161,6 +175,8 @@ int gather(struct gathered *g, const char *shards, const struct gather_options *
 		if (g->first[k + 1] > g->first[k])
 			rc = read_cluster(g, shards, o, k, o->part != SAMPLES_HOLDOUT ? m.train[k] : 0, e);
 	manifest_release(&m);
+	if (!rc)
+		progress_tell(o->progress, "samples", g->n, g->n);
 	return rc;
 }
 

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "core/clock.h"
 #include "core/err.h"
 #include "core/pool.h"
 #include "data/samples.h"
@@ -17,6 +18,7 @@ struct gather_options {
 	int channels;           /* of pictures: 3, or 1 for grey; 0: 3 */
 	int verify;             /* shards against MANIFEST.tsv */
 	struct pool *pool;
+	const struct progress *progress; /* told of samples; non-zero ends with ERR_AGAIN. May be NULL */
 };
 
 struct gathered {

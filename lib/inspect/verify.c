@@ -106,12 +106,14 @@ static void check_shards(struct verifier *v, const char *dir)
 	for (int64_t i = 0; i < m.n; i++) {
 		char *path = manifest_shard_path(&m, i);
 
+		progress_tell(v->o->progress, "shards", i, m.n);
 		e = (struct err){0};
 		if (!manifest_check(&m, i, &e))
 			check_finite(path, &e);
 		judge(v, path, &e);
 		mem_free(path);
 	}
+	progress_tell(v->o->progress, "shards", m.n, m.n);
 	for (int i = 0; i < m.files; i++) {
 		char *path = path_join(dir, m.file[i].name);
 

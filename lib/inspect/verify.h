@@ -2,6 +2,7 @@
 #ifndef DDM_INSPECT_VERIFY_H
 #define DDM_INSPECT_VERIFY_H
 
+#include "core/clock.h"
 #include "core/err.h"
 
 struct verify_options {
@@ -11,6 +12,7 @@ struct verify_options {
 	/* For each thing that is sound: a file, a network, a checkpoint. May be NULL. */
 	void (*sound)(void *arg, const char *path);
 	void *arg;
+	const struct progress *progress; /* told of the shards of a folder. May be NULL */
 };
 
 /* A file or folder as describe_path (inspect/describe.h) reads it with `check`; of a folder every shard, network, checkpoint and

@@ -29,6 +29,8 @@ ddm-exact -o model shards 2>/dev/null || exit 1
 
 shows ddm-ingest '^ddm-ingest: sources 0 of [0-9]+ \(0%\)' "ddm-ingest -o out.tar pics"
 shows ddm-cluster '^ddm-cluster: (features|samples|k-means) [0-9]+' "ddm-cluster -k 2 --features random -o out.tsv pics"
+shows ddm-exact '^ddm-exact: samples 0 of [0-9]+ \(0%\)' "ddm-exact -o out shards"
+shows ddm-check '^ddm-check: shards 0 of [0-9]+ \(0%\)' "ddm-check shards"
 shows ddm-shard '^ddm-shard: samples [0-9]+ of [0-9]+ \([0-9]+%\)' "ddm-shard -a a.tsv -o out pics"
 shows ddm-encode '^ddm-encode: samples( read)? [0-9]+' "ddm-encode -m $SRC/tests/golden/autotiny -o out.tar pics"
 shows ddm-sample '^ddm-sample: pictures 0 of 20 \(0%\)' "ddm-sample -n 20 --route full --steps 2 --format latent -o out.tar model"

@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-/* Zero-initialised: nothing is under way. */
+/* A zero-initialised struct has no call running. */
 struct ahead {
 	pthread_t thread;
 	void (*fn)(void *arg);
@@ -14,8 +14,8 @@ struct ahead {
 	int running;
 };
 
-/* Where there can be no thread, fn is called here and now. Signals go to the other threads. */
+/* Run fn(arg) in a thread of its own, or directly if no thread can be started. That thread blocks all signals. */
 void ahead_start(struct ahead *a, void (*fn)(void *arg), void *arg);
-void ahead_wait(struct ahead *a); /* nothing where nothing is under way */
+void ahead_wait(struct ahead *a); /* until fn has returned; returns at once if no call is running */
 
 #endif

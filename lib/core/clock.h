@@ -6,8 +6,8 @@
 
 double clock_seconds(void); /* monotonic, from an arbitrary start */
 
-/* How a long library call reports: fn(arg, what, done, total) now and then, total 0 when unknown. fn NULL: silent. A
- * non-zero return asks the call to stop with ERR_AGAIN. */
+/* How a long library call reports progress. It calls fn(arg, what, done, total) now and then; total is 0 when unknown. fn may be NULL. If fn
+ * returns non-zero, the call stops with ERR_AGAIN. */
 struct progress {
 	int (*fn)(void *arg, const char *what, int64_t done, int64_t total);
 	void *arg;

@@ -38,8 +38,8 @@ int err_errno(struct err *e, const char *fmt, ...) __attribute__((format(printf,
 /* Put "prefix: " in front of the message of an error that is set. Returns -1. */
 int err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Put "; fetch-weights NAME gets it" behind the message of an error that something is missing (ERR_NOINPUT), of weights that are published; where
- * name is NULL, as it may be one's own, how to list those. Other errors, and one that says so already, are left alone. Returns -1. */
+/* If the error is ERR_NOINPUT, append how to download what is missing: "; fetch-weights NAME gets it" for published weights, or how to list
+ * them if `name` is NULL. Leaves other errors alone, and one that has the hint already. Returns -1. */
 int err_lacking(struct err *e, const char *name);
 
 #endif

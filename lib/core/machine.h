@@ -6,11 +6,11 @@
 
 /* In bytes; 0: unknown. */
 struct machine_memory {
-	uint64_t total; /* of the machine, or what its control groups allow where that is less */
-	uint64_t free;  /* of it, now: what files occupy that can be read again counts as free, and so does swap */
+	uint64_t total; /* of the machine, or the limit of the control group if that is lower */
+	uint64_t free;  /* of that, now; the page cache and swap count as free */
 };
 
-/* `root` is before every path that is read (proc, sys/fs/cgroup): "" but in tests. Control groups are those of version 2. */
+/* `root` is put in front of every path that is read (proc, sys/fs/cgroup): "" outside tests. Only control groups of version 2 are read. */
 void machine_memory(struct machine_memory *m, const char *root);
 
 #endif

@@ -1,16 +1,16 @@
-/* The word that was probably meant, for "did you mean" in messages. */
+/* Finds the word that a user probably meant, for "did you mean" in messages. */
 #ifndef DDM_CORE_MEANT_H
 #define DDM_CORE_MEANT_H
 
-/* Letters to insert, delete, replace or swap with the next one, to make b of a (optimal string alignment); upper and lower case are the
- * same. Words of more than 63 characters are far from everything. */
+/* The number of letters to insert, delete, replace or swap with their neighbour to turn a into b (optimal string alignment distance). Ignores
+ * case. Words of more than 63 characters have a distance larger than any other. */
 int word_distance(const char *a, const char *b);
 
-/* The word of the NULL-terminated list that is nearest to `text`: the only one that begins with it, else the one with the smallest distance of
- * at most a third of its length (or one letter). NULL: none is near. */
+/* The word of a NULL-terminated list that is nearest to `text`: the only one that begins with `text`, or else the one with the smallest
+ * distance, if that is at most one letter or a third of its length. NULL if no word is near. */
 const char *word_nearest(const char *text, const char *const *words);
 
-/* "; did you mean WORD" of the word that is nearest, to end a message with; "" where none is. Returns text. */
+/* Write "; did you mean WORD" into `text` to append to a message, or "" if no word is near. Returns text. */
 enum { WORD_MEANT = 96 };
 const char *word_meant(char text[WORD_MEANT], const char *said, const char *const *words);
 

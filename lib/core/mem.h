@@ -8,14 +8,14 @@
 
 #include "core/err.h"
 
-/* Called with the size that could not be had, 0 where nobody tells; must not return. The default aborts. */
+/* Set the handler. It is called with the size of the failed allocation (0: unknown) and must not return. The default aborts. */
 void mem_on_failure(void (*handler)(size_t size));
 
-/* Calls the handler: for what another library could not allocate. */
+/* Call the handler, for a failed allocation in another library. */
 void mem_fail(size_t size);
 
-/* Around calls into a library that calls exit() where it has no memory, as libarchive does: exit() in between, in the same thread, is a failed
- * allocation. They nest. Only after mem_on_failure. */
+/* Put these around calls into a library that calls exit() when it is out of memory, as libarchive does. An exit() between them, in the same
+ * thread, counts as a failed allocation. They nest. Call mem_on_failure first. */
 void mem_enter_exiting(void);
 void mem_leave_exiting(void);
 

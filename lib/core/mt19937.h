@@ -1,5 +1,5 @@
-/* The generator of numpy.random.RandomState and of PyTorch on a CPU, which published results are seeded by. Nothing of our own is drawn
- * from it. */
+/* The Mersenne Twister of numpy.random.RandomState and of PyTorch on a CPU, to repeat published results from their seeds. Our own results use
+ * core/rng.h. */
 #ifndef DDM_CORE_MT19937_H
 #define DDM_CORE_MT19937_H
 
@@ -13,7 +13,7 @@ struct mt19937 {
 void mt19937_seed(struct mt19937 *r, uint32_t seed); /* RandomState(seed), torch.manual_seed(seed) */
 uint32_t mt19937_next(struct mt19937 *r);
 
-/* out (n): RandomState.permutation(n), whose first k are choice(n, k, replace=False). 1 <= n <= 2^32. */
+/* out (n) = RandomState.permutation(n); its first k elements are choice(n, k, replace=False). 1 <= n <= 2^32. */
 void mt19937_permutation(struct mt19937 *r, int64_t *out, int64_t n);
 
 #endif

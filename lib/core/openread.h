@@ -1,4 +1,4 @@
-/* Opening an input. A pipe with a name that nobody writes to would hold open(2) for ever; a program must say so instead. */
+/* Opens inputs. A plain open(2) of a named pipe that nobody writes to would wait for ever; these report an error instead. */
 #ifndef DDM_CORE_OPENREAD_H
 #define DDM_CORE_OPENREAD_H
 
@@ -6,11 +6,10 @@
 
 #include "core/err.h"
 
-/* A descriptor for reading, or -1. A named pipe is waited for until somebody writes to it: after ten seconds without a writer it is
- * ERR_NOINPUT. */
+/* Open `path` for reading: a descriptor, or -1. Waits up to ten seconds for somebody to write to a named pipe, then ERR_NOINPUT. */
 int open_read(const char *path, struct err *e);
 
-/* The same of what must be a file or a folder: a named pipe is ERR_NOINPUT at once. */
+/* The same for an input that must be a file or a folder: a named pipe is ERR_NOINPUT at once. */
 int open_seekable(const char *path, struct err *e);
 
 /* open_read as a stream, or NULL. */

@@ -1,4 +1,4 @@
-/* How fast a long operation goes and how long it will still take: for lines of progress. No result depends on it. */
+/* Estimates the rate of a long operation and the time it has left, for progress lines. No result depends on it. */
 #ifndef DDM_CORE_PACE_H
 #define DDM_CORE_PACE_H
 
@@ -6,8 +6,8 @@
 
 enum { PACE_MARKS = 32, PACE_TEXT = 32 };
 
-/* What was done at which time: the newest marks, a second or more apart. Zeroed before the first use. The rate is that of the marks
- * that are kept, so that it follows an operation that becomes slower. */
+/* The newest measurements (time, items done), at least a second apart. Zero it before the first use. The rate is computed from these alone, so
+ * it follows an operation that becomes slower. */
 struct pace {
 	double time[PACE_MARKS]; /* seconds of clock_seconds() */
 	int64_t done[PACE_MARKS];
@@ -16,13 +16,13 @@ struct pace {
 	int64_t at;
 };
 
-/* `done` items are done at the time `now` (clock_seconds()). Going back, as a second pass does, starts anew. */
+/* Record that `done` items are done at time `now` (clock_seconds()). If `done` is lower than before, a new pass has begun: measure anew. */
 void pace_add(struct pace *p, int64_t done, double now);
 
-/* Items a second; 0 as long as a second has not passed or nothing was done. */
+/* Items per second; 0 in the first second and while nothing is done. */
 double pace_rate(const struct pace *p);
 
-/* Seconds until `total` items are done; -1 where that is not known yet. */
+/* Seconds until `total` items are done; -1 if unknown. */
 double pace_left(const struct pace *p, int64_t total);
 
 /* "0:42", "12:05", "3:07:45", "2d 3h". Returns text. */

@@ -15,25 +15,26 @@ enum { SEAL_BYTES = 34 };
 
 #define SEAL_BLANK "ddm-seal:0000000000000000:ddm-seal"
 
-/* To be written: data[at ..] is SEAL_BLANK, and receives the hash. The second form takes a hash that was made elsewhere. */
+/* Complete a seal before writing: data[at ..] holds SEAL_BLANK, and receives the hash of data. The second form takes a hash computed
+ * elsewhere. */
 void seal_put(char *data, size_t len, size_t at);
 void seal_put_hash(char *seal, uint64_t hash);
 
-/* Where the first of what looks like a seal begins, whole or with one of its words alone; -1: nowhere. */
+/* Offset of the first seal in data, even one of which only the first or the last word is intact; -1 if there is none. */
 int64_t seal_find(const void *data, size_t len);
-/* Where the last one begins that ends in the last `tail` bytes of data. */
+/* Offset of the last seal that ends within the last `tail` bytes of data, or -1. */
 int64_t seal_find_last(const void *data, size_t len, size_t tail);
 
-/* 1: the seal at `at` is whole and holds the hash of data; 0: it is damaged, or the data is. */
+/* 1 if the seal at offset `at` is intact and its hash is that of data; 0 if either was altered. */
 int seal_holds(const void *data, size_t len, size_t at);
-int seal_read(const char *seal, uint64_t *hash); /* 0: a whole seal, and its hash; else -1 */
+int seal_read(const char *seal, uint64_t *hash); /* 0 and the hash of an intact seal, else -1 */
 
-/* Of markup, an SVG or a page: a comment of one line at the end of `text` seals all of it. The second: 0 where a file's last line is
- * such a seal and holds; 1 where it is none; -1 and ERR_DATA. */
+/* Append a comment line to an SVG or HTML text that seals all of it. seal_check_markup: 0 if the last line is such a seal and holds, 1 if there
+ * is no seal, -1 and ERR_DATA if the file was altered. */
 void seal_markup(struct str *text);
 int seal_check_markup(const void *data, size_t len, const char *name, struct err *e);
 
-/* The sentence about a file that was altered. Always -1. */
+/* Set the error for an altered file. Returns -1. */
 int seal_broken(const char *name, struct err *e);
 
 #endif

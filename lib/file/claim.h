@@ -21,17 +21,17 @@ struct claim;
  * folders are passed over. ERR_EXISTS naming the file and the holder's host and pid when somebody else writes one of them and has not
  * ended after two seconds; ERR_USAGE when two of them are the same file. Not for several threads. */
 int claim_take(const char *const *path, size_t n, struct err *e);
-/* Gives up those of these names that claim_take took and nobody wrote. */
+/* Give up the claims of claim_take on these names, except of files that were written. */
 void claim_drop(const char *const *path, size_t n);
 void claim_drop_all(void);
 
-/* For outfile: `place` is written from now on. NULL in *c where nothing could be claimed. ERR_EXISTS also when this process is writing
- * it. */
+/* For struct outfile: claim `place`, which is written from now on. *c is NULL if nothing could be claimed. ERR_EXISTS also if this process is
+ * already writing it. */
 int claim_open(struct claim **c, const char *place, const char *name, struct err *e);
 void claim_close(struct claim *c); /* NULL is allowed */
-void claim_done(struct claim *c);  /* it has its name: whoever comes now finds it, and claim_take's claim has done its work too */
+void claim_done(struct claim *c);  /* the output has its final name: later writers find it there, so claim_take's claim ends too */
 
-/* Remove the claims of dead processes in a folder, of any name when `name` is NULL. Errors are ignored: it is tidying. */
+/* Remove the claims of dead processes on `name` (NULL: on any name) in a folder. Errors are ignored. */
 void claim_sweep(const char *dir, const char *name);
 
 #endif

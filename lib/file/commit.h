@@ -1,4 +1,4 @@
-/* Outputs that are there whole or not at all.
+/* Writes outputs that appear complete or not at all.
  *
  * A file is written beside its place under a temporary name, flushed, fsynced, renamed over the old one, and its folder
  * fsynced: whenever the process dies, the name holds the old bytes or the new ones. A folder likewise. Temporaries of dead
@@ -27,16 +27,15 @@ struct outfile {
 /* "-" is standard output. An existing device or pipe is written directly. A missing folder is ERR_NOINPUT; ERR_EXISTS when another process
  * is writing it. */
 int outfile_open(struct outfile *o, const char *path, struct err *e);
-/* The same, but the temporary is ".NAME.part", which stays when the process dies, and what it holds is there when it is opened again: *kept
- * (file/partial.h). ERR_EXISTS when another process is writing it. What cannot be kept (standard output, devices, names too long for it) is as
- * by outfile_open, with *kept 0. */
+/* The same, but the temporary is ".NAME.part", which stays when the process dies and is opened again by the next one (file/partial.h): *kept is
+ * 1. ERR_EXISTS if another process is writing it. Standard output, devices and too long names cannot be kept: opened as by outfile_open, *kept
+ * is 0. */
 int outfile_open_part(struct outfile *o, const char *path, int *kept, struct err *e);
 int outfile_write(struct outfile *o, const void *p, size_t n, struct err *e);
-/* Publish; bytes that stand under the name already are left alone, time of change and all. On failure the temporary is
- * removed, the old file is as it was, and *o is closed as by outfile_abort. A write error of any earlier stdio call on
- * o->file is found here. */
+/* Publish the file. If a file with the same bytes has the name already, it is left alone, with its modification time. On failure the temporary
+ * is removed, the old file is unchanged, and *o is closed as by outfile_abort. Reports write errors of all earlier stdio calls on o->file. */
 int outfile_commit(struct outfile *o, struct err *e);
-/* Remove the temporary; nothing happens after a commit, so clean-up paths may always call it. */
+/* Remove the temporary. Does nothing after a commit, so every clean-up path may call it. */
 void outfile_abort(struct outfile *o);
 void outfile_leave(struct outfile *o); /* the same, but the temporary stays */
 
@@ -57,8 +56,7 @@ int outdir_begin(struct outdir *d, const char *path, struct err *e);
 int outdir_commit(struct outdir *d, struct err *e);
 void outdir_abort(struct outdir *d); /* removes the temporary; allowed after a commit */
 
-/* Remove the temporaries of dead processes of this host in `dir` (of any name when `name` is NULL, else of that one). Errors
- * are ignored: it is tidying. */
+/* Remove the temporaries for `name` (NULL: for any name) in `dir` whose processes, of this host, have died. Errors are ignored. */
 void commit_sweep(const char *dir, const char *name);
 
 #endif

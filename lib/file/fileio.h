@@ -28,7 +28,7 @@ struct filemap {
 int filemap_open(struct filemap *m, const char *path, struct err *e);
 int filemap_fd(struct filemap *m, int fd, const char *name, struct err *e); /* fd stays the caller's */
 void filemap_close(struct filemap *m); /* a zeroed one is allowed */
-/* Of which file an address is, or NULL; for the handler of SIGBUS. */
+/* The name of the file that is mapped at an address, or NULL. For the handler of SIGBUS. */
 const char *filemap_name(const void *address);
 
 int path_exists(const char *path);           /* 1 when something of that name is there */

@@ -1,11 +1,11 @@
-/* Locks that the kernel drops with the process that holds them, however it ends (flock(2); over NFS the client passes it on to the
- * server). Whoever holds one writes "HOST PID" into the file, for the message of the one who is refused. */
+/* File locks that the kernel releases when their process ends, in whatever way (flock(2); an NFS client forwards it to the server). The holder
+ * writes "HOST PID" into the file, for the message of a process that is refused. */
 #ifndef DDM_FILE_FILELOCK_H
 #define DDM_FILE_FILELOCK_H
 
 #include <stddef.h>
 
-/* This host's name as it stands in the names of files: without a slash. */
+/* This host's name as used in file names: without a slash. */
 void lock_host(char out[65]);
 
 /* Exclusive. A killed holder may still be dying in an fsync when its successor starts: the lock is asked for again for two seconds. 0,

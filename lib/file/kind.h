@@ -1,4 +1,4 @@
-/* What a file or folder is, by its content and not by its name. */
+/* Recognises files and folders by their content, not by their names. */
 #ifndef DDM_FILE_KIND_H
 #define DDM_FILE_KIND_H
 

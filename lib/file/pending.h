@@ -19,7 +19,7 @@ int pending_rename(const char *path, const char *to);
 /* Remove it, a folder with all that is in it, allocating nothing. */
 void pending_discard(const char *path);
 
-/* The same for all that are listed. The process must end then: whichever other thread makes or renames one waits for that. */
+/* The same for all that are listed. The process must end afterwards: other threads that make or rename one wait until then. */
 void pending_remove(void);
 
 #endif

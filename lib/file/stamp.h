@@ -27,21 +27,20 @@ void stamp_input(struct stamp *s, const char *role, const char *hash);
 const json_t *stamp_root(const struct stamp *s); /* borrowed */
 char *stamp_line(const struct stamp *s);         /* compact JSON; caller frees with mem_free */
 
-/* Write it beside an output, as PATH.json: before the output, which without its stamp would pass for somebody else's. */
+/* Write the sidecar PATH.json. Call it before PATH is written: an output without its stamp would look like another program's. */
 int stamp_sidecar(const struct stamp *s, const char *path, struct err *e);
-/* The same with the XXH3-64 of the output, which has no place for a seal of its own. */
+/* The same with `hash`, the XXH3-64 of the output, for formats that have no place for a seal. */
 int stamp_sidecar_of(const struct stamp *s, const char *path, uint64_t hash, struct err *e);
 /* Write an output whose format has no place for a seal by the commit protocol, after its sidecar. "-", pipes and devices get no sidecar. */
 int stamp_write(const struct stamp *s, const char *path, const void *data, size_t len, struct err *e);
-/* Whether an output, all of it, is what PATH.json has the hash of: 0 where it is, or where no such hash is there; else -1 and ERR_DATA. */
+/* Compare the bytes of PATH with the hash in PATH.json: 0 if they agree or there is no such hash, else -1 and ERR_DATA. */
 int stamp_sidecar_check(const char *path, const void *data, size_t len, struct err *e);
 
-/* 1 when PATH.json has such a hash. */
+/* 1 if PATH.json holds such a hash. */
 int stamp_sidecar_seals(const char *path);
 
-/* Compare with the line an existing output carries. Returns the number of differing keys (inputs one by one), and appends
- * "key: old -> new" for each, separated by ", ". -1 when the line is not JSON. Use: the output exists and was made with other
- * options. */
+/* Compare with `line`, the stamp of an existing output. Returns the number of keys that differ (each input counts) and appends
+ * "key: old -> new" for each to *what, separated by ", ". -1 if the line is not JSON. */
 int stamp_differs(const struct stamp *s, const char *line, struct str *what);
 /* The same for a stamp that is itself a line. */
 int stamp_line_differs(const char *now, const char *line, struct str *what);

@@ -1,24 +1,24 @@
-/* What stands under the name of an output already: a command given again must find its own work and leave it alone, and one with
- * other options must not replace it. */
+/* Checks the file that already has the name of an output. A command given again must recognise its own output and leave it alone; a command
+ * with other options must not replace it. */
 #ifndef DDM_FILE_STANDING_H
 #define DDM_FILE_STANDING_H
 
 #include "core/err.h"
 #include "file/stamp.h"
 
-/* The stamp that a file carries, as a line of JSON: of a tar, a table, a PNG, an SVG or a page, a JSON text (its "stamp", or all of it when it names
- * a "program"), else of the sidecar PATH.json. NULL where there is none, and with *e (may be NULL) where it cannot be read: damage is no
- * error. Caller frees with mem_free. */
+/* The stamp of a file as a line of JSON. It is looked for in a tar, a table, a PNG, an SVG or HTML page, and a JSON text (its "stamp", or the whole
+ * text if it names a "program"), and otherwise in the sidecar PATH.json. NULL without a stamp, also in a damaged file; NULL and *e (may be NULL)
+ * if the file cannot be read. Caller frees with mem_free. */
 char *standing_stamp(const char *path, struct err *e);
 
-/* Whether an output determined by `s` may go to `path`. 0 when nothing stands there ("-", no file, an empty one, a device) or
- * something of the same stamp; otherwise -1 and ERR_EXISTS naming what differs. `partial`: s lacks keys that only the work itself
- * can tell; what the old stamp has beyond s is not compared. */
+/* Whether an output with stamp `s` may be written to `path`: 0 if nothing is there ("-", no file, an empty file, a device) or a file with the same
+ * stamp; otherwise -1 and ERR_EXISTS, which names the difference. `partial`: keys that only the old stamp has are not compared, because `s`
+ * does not have all its keys before the work is done. */
 int standing_check(const char *path, const struct stamp *s, int partial, struct err *e);
 
-/* For views of other outputs (charts, pages, tables of numbers), which a newer one may replace whatever its options: 0 when nothing stands there,
- * as above, or a view of the same program, known by its stamp; where `keys` (up to a NULL) is not NULL also text whose first line is a JSON
- * object with all of them. Otherwise -1 and ERR_EXISTS: what stands there is no view, and only the user may remove it. */
+/* The same for a view of other outputs (a chart, a page, a table of numbers), which may replace an older view made with any options: 0 if nothing
+ * is there, or a file whose stamp names the same program. If `keys` (ends with NULL) is not NULL, also a text whose first line is a JSON object
+ * with all these keys. Otherwise -1 and ERR_EXISTS: only the user may remove that file. */
 int standing_view(const char *path, const char *program, const char *const *keys, struct err *e);
 
 #endif

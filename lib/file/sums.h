@@ -12,8 +12,8 @@
 /* Append the line of a file called `name`. */
 void sums_add(struct str *sums, const char *name, const void *data, size_t len);
 
-/* Compare the files of `dir` with its SHA256SUMS, and tell every difference: ERR_DATA for an altered file or a malformed line, ERR_NOINPUT for
- * one that is missing. A list of a SHARDS folder (file/manifest.h checks that) is passed over. 0, or -1 and *e when the list itself cannot be read. */
+/* Compare the files of `dir` with its SHA256SUMS and report every difference: ERR_DATA for an altered file or a malformed line, ERR_NOINPUT for
+ * a missing file. The list of a SHARDS folder is left to file/manifest.h. Returns 0, or -1 and *e if the list cannot be read. */
 int sums_check(const char *dir, void (*problem)(void *arg, const struct err *e), void *arg, struct err *e);
 
 #endif

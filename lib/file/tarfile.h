@@ -34,7 +34,7 @@ struct tar_reader *tar_open_memory(const void *data, size_t len, const char *nam
                                    struct err *e);
 void tar_close(struct tar_reader *r); /* NULL is allowed */
 
-/* How much of a file has been read, 0 .. 1, for progress; 0 where that is not known, as of a pipe. */
+/* The fraction of the file that has been read, 0 .. 1, for progress; 0 if unknown (a pipe). */
 double tar_fraction(const struct tar_reader *r);
 
 /* The next regular file: 1 and *m, whose pointers are good until the next call; 0 at the end of the stream, -1 on error.
@@ -69,9 +69,9 @@ void tar_put_end(struct str *out);                      /* two zero blocks */
 int tar_parse(const uint8_t *buf, size_t len, size_t *pos, struct tar_member *m, struct str *name, struct str *stamp,
               const char *where, struct err *e);
 
-/* The same to an output: stamp first (NULL: none), end blocks by tar_finish; committing `o` stays with the caller. The last member, or the
- * stamp where there is none, bears the seal of the archive (file/tarseal.h): what goes to a pipe lags a member behind therefore; of a file,
- * the last member is written again by tar_finish. A file that is positioned behind earlier members is gone on with. */
+/* Write an archive to an output: the stamp (NULL: none) by tar_start, members, and the end blocks by tar_finish; the caller commits `o`. The
+ * archive's seal (file/tarseal.h) stands before the last member, or in the stamp's header if there are no members. Therefore a pipe receives
+ * each member one call late, and in a file tar_finish rewrites the last one. If `o` is positioned after earlier members, they are kept. */
 struct tar_writer {
 	struct outfile *out;
 	struct str head;

@@ -45,25 +45,23 @@ char *model_weights_path(const char *dir, enum net_role role, struct err *e);
 
 struct model;
 
-/* Load config and weights of DIR for batches of up to `capacity`; with `bulk` the matrices of the blocks are rounded to that type
- * and held so alone, whatever the file's, which is for the CPU (ERR_USAGE); but on a GPU COMPACT_BF16 is PRECISION_BF16. With
- * COMPACT_NONE the CPU holds them as COMPACT_F32, which rounds nothing; with COMPACT_VIEW, for the CPU, they stay in their file,
- * mapped, where all are floats there under our names, and are held as that otherwise. `hash` (65 bytes, may be NULL) receives the
- * SHA-256 of the weights (weightfile_hash). The device is borrowed. Missing tensors, other shapes: ERR_DATA naming them; extra tensors are refused
- * likewise, and so is an exact one. */
+/* Load config and weights of DIR for batches of up to `capacity`. bulk: how the matrices of the blocks are held, as runner_new takes it
+ * (net/runner.h). `hash` (65 bytes, may be NULL) receives the SHA-256 of the weights (weightfile_hash). The device is borrowed. ERR_DATA for
+ * tensors that are missing, superfluous or of another shape, and for an exact model, which holds samples and no network. */
 struct model *model_open(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e);
-/* The same, but the weights stay in their file, which is mapped and has been checked, until model_load. */
+/* The same without reading the weights: their file is mapped, and its names and shapes are checked. */
 struct model *model_find(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e);
-/* Before the first run of what model_find found; later calls do nothing. lender: NULL, or a model that can lend, in whose work space this
- * one computes. pager: NULL, or weights are a page of it, with slots large enough; borrowed until model_free. */
+/* Read the weights of a model from model_find, before its first run; later calls do nothing. lender: NULL, or a model that lends
+ * (model_lends), in whose work space this one computes. pager: NULL, or the weights become a page of it, whose slots are large enough;
+ * borrowed until model_free. */
 struct pager;
 int model_load(struct model *m, const struct model *lender, struct pager *pager, struct err *e);
-/* Whether both need the same work space; and whether lender has one already, for m. */
+/* Whether both models can use the same work space; whether lender has allocated one that m can use. */
 int model_alike(const struct model *a, const struct model *b);
 int model_lends(const struct model *lender, const struct model *m);
 /* Bytes that weights and work space will take, on a device that does not compute in memory of the host. */
 void model_needs(struct model *m, uint64_t *weights, uint64_t *work);
-/* Bytes that the weights of what model_find found will take on the CPU where matrices are held so; COMPACT_NONE: as they are to be. */
+/* Bytes that the weights will occupy on the CPU with matrices held as `bulk` (COMPACT_NONE: the type chosen at open). */
 uint64_t model_takes(const struct model *m, enum compact_type bulk);
 int model_loaded(const struct model *m);
 int model_page(const struct model *m); /* its number with the pager; -1: it has none */

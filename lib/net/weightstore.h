@@ -1,6 +1,6 @@
-/* How the weights of a network that is run and not trained lie in memory. In few bytes, or in the order in which products read them: on the
- * CPU the matrices of PARAM_BULK are each a struct compact (kernels/compact.h), and the others floats. On a GPU in bfloat16 all weights
- * are there rounded, behind those that are floats too, and what is stored between operations is rounded likewise. */
+/* How the weights of a network that is used and not trained lie in memory. On the CPU each matrix of PARAM_BULK is a struct compact
+ * (kernels/compact.h): in few bytes, or in the order in which products read it. All other parameters are floats. On a GPU in bfloat16 all
+ * weights are rounded and lie behind those that are also kept as floats; intermediates are stored in bfloat16 too. */
 #ifndef DDM_NET_WEIGHTSTORE_H
 #define DDM_NET_WEIGHTSTORE_H
 
@@ -13,18 +13,18 @@ struct weightstore {
 	int64_t plain;          /* floats that are held as such; set by weightstore_layout */
 };
 
-/* What `bulk` is on a device: COMPACT_NONE there is COMPACT_F32 where it takes that, COMPACT_BF16 on a GPU is PRECISION_BF16. ERR_USAGE for
- * what it does not take. */
+/* Choose for a device: on the CPU COMPACT_NONE becomes COMPACT_F32, on a GPU COMPACT_BF16 becomes PRECISION_BF16. ERR_USAGE for a type
+ * that the device does not hold. */
 int weightstore_choose(struct weightstore *w, enum compact_type bulk, const struct device *d, struct err *e);
 
-/* Memory for the matrices, by part of the table, in *out, which is NULL where there are none; not written yet. view: the floats of a matrix
- * where they lie, for COMPACT_VIEW. weightstore_drop frees, after failure too. */
+/* Allocate the matrices, one for each part of the table, without values. *out is NULL where there are none. view (for COMPACT_VIEW): where the
+ * floats of a matrix lie. weightstore_drop frees, also after failure. */
 int weightstore_matrices(const struct weightstore *w, const struct params *p, const float *(*view)(void *arg, const struct param *q),
                          void *arg, struct compact **out, struct err *e);
 void weightstore_drop(struct compact *matrices, const struct params *p); /* NULL is allowed */
 int64_t weightstore_matrix_bytes(const struct compact *matrices, const struct params *p);
 
-/* Offsets, and the plan of a tape to which matrices of such types, where there are any, are bound. */
+/* Assign offsets and plan the tape. Its matrices are bound before (tape_bind_compact). */
 void weightstore_layout(struct weightstore *w, struct params *p, struct tape *t, struct device *d);
 size_t weightstore_bytes(const struct weightstore *w, const struct params *p);          /* of all but the matrices, */
 uint16_t *weightstore_rounded(const struct weightstore *w, float *values);              /* of which this part is bfloat16; or NULL */
@@ -35,7 +35,7 @@ void weightstore_bind(const struct weightstore *w, struct tape *t, float *values
 
 /* Room on the host for the largest parameter. */
 float *weightstore_room(const struct params *p, struct err *e);
-/* One parameter, host[q->count], to its place: a matrix, or `values` of the device, or of the host where d is NULL. host is used up. */
+/* One parameter, host[q->count], to its place: a matrix, or `values` of the device, or of the host where d is NULL. Overwrites host. */
 void weightstore_put(const struct weightstore *w, const struct param *q, struct compact *matrices, struct device *d, float *values, float *host);
 
 #endif

@@ -298,6 +298,7 @@ static void optimum_over_draws(void **state)
 static char *make_model(const char *name, int only_path, int *count)
 {
 	char *model = str_new("%s/%s", dir, name);
+	json_t *stamp = json_object();
 	struct err e = {0};
 
 	*count = 0;
@@ -310,10 +311,11 @@ static char *make_model(const char *name, int only_path, int *count)
 
 			snprintf(m.path, sizeof m.path, "%s", c->config);
 			snprintf(m.prediction, sizeof m.prediction, "%s", prediction_name((enum prediction)k));
-			if (dir_make(model, &e) || finite_model_write(expert, &m, &set, json_object(), &e))
+			if (dir_make(model, &e) || finite_model_write(expert, &m, &set, stamp, &e))
 				fail_msg("%s", e.msg);
 			mem_free(expert);
 		}
+	json_decref(stamp);
 	return model;
 }
 

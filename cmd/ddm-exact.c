@@ -23,9 +23,7 @@ static int64_t limit, size, threads;
 static uint64_t seed;
 static int split, path_choice, predict, no_verify;
 static const char *const splits[] = {"train", "holdout", "all", NULL}, *const paths[] = {"linear", "cosine",
-	"linear_betas", "scaled_linear_betas", "cosine_betas", NULL};
-/* As options, and as config.json and the stamp say them. */
-static const char *const predictions[] = {"velocity", "x0", "epsilon", NULL}, *const recorded[] = {"v", "x0", "epsilon"};
+	"linear_betas", "scaled_linear_betas", "cosine_betas", "gvp", "edm", NULL};
 static const enum samples_part parts[] = {SAMPLES_TRAIN, SAMPLES_HOLDOUT, SAMPLES_ALL};
 
 static const struct option options[] = {
@@ -38,7 +36,7 @@ static const struct option options[] = {
     {"--size", 0, OPTION_INT, &size, 1, 65536, "N", "resize pictures to N x N", OPTION_ALWAYS},
     OPTION_GROUP("Model"),
     {"--path", 0, OPTION_CHOICE, &path_choice, 0, 0, "NAME", "the path on which experts are asked (default linear)", paths, OPTION_ALWAYS},
-    {"--predict", 0, OPTION_CHOICE, &predict, 0, 0, "WHAT", "what experts answer (default velocity)", predictions,
+    {"--predict", 0, OPTION_CHOICE, &predict, 0, 0, "WHAT", "what experts answer (default velocity)", prediction_names,
      OPTION_ALWAYS, .was_value = "v", .is_value = "velocity"},
     OPTION_GROUP("Machine and output"),
     {"--no-verify", 0, OPTION_FLAG, &no_verify, 0, 0, NULL, "do not check the shards' hashes first", OPTION_ALWAYS},
@@ -71,7 +69,7 @@ static struct stamp *make_stamp(const char *manifest)
 	if (size)
 		stamp_i64(s, "size", size);
 	stamp_text(s, "path", paths[path_choice]);
-	stamp_text(s, "predict", recorded[predict]);
+	stamp_text(s, "predict", predict == PREDICT_VELOCITY ? "v" : prediction_names[predict]);
 	stamp_input(s, "shards", manifest);
 	return s;
 }
@@ -122,7 +120,7 @@ static struct model_config describe(const struct gathered *g, enum net_role role
 	c.net.clusters = role == NET_CLASSIFIER ? g->clusters : 0;
 	snprintf(c.path, sizeof c.path, "%s", role == NET_CLASSIFIER ? "linear" : paths[path_choice]);
 	if (role == NET_EXPERT)
-		snprintf(c.prediction, sizeof c.prediction, "%s", prediction_name((enum prediction)prediction_find(recorded[predict])));
+		snprintf(c.prediction, sizeof c.prediction, "%s", prediction_names[predict]);
 	return c;
 }
 

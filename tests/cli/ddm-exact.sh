@@ -37,6 +37,7 @@ check "another path and prediction" ddm-exact --cluster 1 --path cosine --predic
 check_grep "are in its config" '"prediction": "epsilon"' mixed/expert_1/config.json
 check "a path of a thousand steps" ddm-exact --cluster 3 --path linear_betas --predict epsilon -o mixed/expert_3 shards
 check_out "is known by name" 'linear_betas' sh -c 'ddm-info --json mixed/expert_3 | sed "s/.*\"path\":\"\([a-z_]*\)\".*/\1/"'
+check "those of EDM" ddm-exact --cluster 2 --path edm --predict edm -o mixed/expert_2 shards
 check "and such experts fit together" ddm-sample -n 4 --steps 3 --route full -o mixed.tar mixed
 check "some of the samples" ddm-exact --limit 50 --seed 3 -o some shards
 check_grep "fifty of each" '50,' some/router/config.json

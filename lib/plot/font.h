@@ -1,6 +1,6 @@
 /* Labels in pictures: a fixed font of 5x7 pixels, drawn for this purpose; tails of small letters stay within the 7 rows. */
-#ifndef DDM_CMD_FONT_H
-#define DDM_CMD_FONT_H
+#ifndef DDM_PLOT_FONT_H
+#define DDM_PLOT_FONT_H
 
 #include <stdint.h>
 

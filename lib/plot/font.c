@@ -1,5 +1,5 @@
 /* The bitmap font that ddm-grid labels its rows with. */
-#include "cmd/font.h"
+#include "plot/font.h"
 
 /* Seven rows of five bits, the highest on the left. */
 static const uint8_t glyphs[128][FONT_HEIGHT] = {

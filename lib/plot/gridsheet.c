@@ -1,0 +1,244 @@
+/* A contact sheet: labelled rows of pictures from several sources. */
+#include "plot/gridsheet.h"
+
+#include <string.h>
+
+#include "core/hash.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "data/samples.h"
+#include "file/claim.h"
+#include "file/commit.h"
+#include "file/fileio.h"
+#include "file/optionstamp.h"
+#include "file/resize.h"
+#include "file/standing.h"
+#include "file/still.h"
+#include "plot/font.h"
+
+enum { MAX_SIDE = 1 << 15, GAP = 2, MARGIN = 6 };
+
+#define REQUEST(member) OPTION_FIELD(struct grid_request, member)
+
+/* The pictures that are shown are inputs of the stamp: how they were chosen need not stand there. */
+const struct option grid_options[] = {
+    OPTION_GROUP("Pictures"),
+    {"--columns", .type = OPTION_INT, REQUEST(columns), .lo = 1, .hi = 1000, .arg = "N", .preset = "12", .help = "pictures in a row",
+     OPTION_ALWAYS, .was = "-c", .stamp = STAMP_ALWAYS, .key = "columns"},
+    {"--rows", 'r', OPTION_INT, REQUEST(rows), .lo = 1, .hi = 1000, .arg = "N", .preset = "2", .help = "rows for each source", OPTION_ALWAYS,
+     .stamp = STAMP_ALWAYS, .key = "rows"},
+    {"--skip", .type = OPTION_INT, REQUEST(skip), .lo = 0, .hi = 1e15, .arg = "N", .preset = "0", .help = "pass over the first N of each",
+     OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
+    {"--spread", .type = OPTION_FLAG, REQUEST(spread), .help = "take pictures at equal distances over all of the source, not the first ones",
+     OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
+    OPTION_GROUP("Sheet"),
+    {"--scale", 's', OPTION_INT, REQUEST(scale), .lo = 1, .hi = 16, .arg = "N", .preset = "2",
+     .help = "enlarge by a whole factor, without smoothing", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "scale"},
+    {"--size", .type = OPTION_INT, REQUEST(size), .lo = 1, .hi = 4096, .arg = "N", .help = "side of a picture before enlarging",
+     .said = "default: that of the first", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "size"},
+    {"--holdout", .type = OPTION_FLAG, REQUEST(holdout), .help = "of a SHARDS directory, show the held-out part instead of the training part",
+     .when = {{USE_INPUT, "a SHARDS folder among the sources"}}, .stamp = STAMP_OTHERWISE},
+    {"--output", 'o', OPTION_TEXT, REQUEST(out), .arg = "FILE", .preset = "-", .said = "default: standard output", .help = "write the PNG to FILE",
+     OPTION_ALWAYS},
+    {0},
+};
+
+struct grid_request grid_defaults(void)
+{
+	struct grid_request r = {0};
+
+	option_presets(grid_options, &r);
+	return r;
+}
+
+/* The pictures of one source, all size x size. */
+struct strip {
+	char *label;
+	struct picture *tile;
+	int n;
+};
+
+struct grid {
+	const struct grid_request *r;
+	int64_t size;
+	struct strip *strips; /* (r->n) */
+};
+
+static void strip_release(struct strip *s)
+{
+	for (int i = 0; i < s->n; i++)
+		picture_release(&s->tile[i]);
+	mem_free(s->tile);
+	mem_free(s->label);
+}
+
+static int take(struct grid *g, struct strip *s, const struct picture *p, struct err *e)
+{
+	if (!g->size)
+		g->size = p->width < p->height ? p->width : p->height;
+	return picture_square(&s->tile[s->n], p, (int)g->size, RESIZE_BICUBIC, e) ? -1 : (s->n++, 0);
+}
+
+/* How many samples there are after the first `skip`; back at the start. */
+static int64_t count_rest(struct samples *from, int64_t skip, struct err *e)
+{
+	struct sample sample;
+	int64_t n = 0;
+	int got;
+
+	while ((got = samples_next(from, &sample, e)) == 1)
+		n++;
+	if (got < 0 || samples_rewind(from, e))
+		return -1;
+	return n > skip ? n - skip : 0;
+}
+
+/* Whether sample i of n after the skipped ones is one of `want` at equal distances. */
+static int is_taken(int64_t i, int64_t n, int64_t want)
+{
+	return n <= want || i * want / n != (i - 1) * want / n || i == 0;
+}
+
+static int strip_read(struct grid *g, struct strip *s, const char *path, struct err *e)
+{
+	const struct grid_request *r = g->r;
+	struct samples_options o = {.channels = 3, .part = r->holdout ? SAMPLES_HOLDOUT : SAMPLES_TRAIN};
+	struct samples *from = samples_open(&path, 1, &o, e);
+	struct sample sample;
+	int64_t want = r->columns * r->rows, seen = 0, rest = 0;
+	int got = 0;
+
+	if (!from || (r->spread && (rest = count_rest(from, r->skip, e)) < 0)) {
+		samples_close(from);
+		return -1;
+	}
+	s->tile = mem_zalloc((size_t)want, sizeof *s->tile);
+	while (s->n < want && (got = samples_next(from, &sample, e)) == 1) {
+		struct picture p = {0};
+
+		if (seen++ < r->skip || (r->spread && !is_taken(seen - 1 - r->skip, rest, want)))
+			continue;
+		if (sample_pixels(&p, &sample, &o, e) || take(g, s, &p, e))
+			got = -1;
+		picture_release(&p);
+		if (got < 0)
+			break;
+	}
+	samples_close(from);
+	return got < 0 ? -1 : 0;
+}
+
+/* tile enlarged by `scale`, upper left corner at (x0, y0) */
+static void paste(struct picture *sheet, const struct picture *tile, int64_t scale, int x0, int y0)
+{
+	int side = (int)(tile->width * scale);
+
+	for (int y = 0; y < side; y++)
+		for (int x = 0; x < side; x++)
+			memcpy(sheet->pixels + 3 * ((size_t)(y0 + y) * (size_t)sheet->width + (size_t)(x0 + x)),
+			       tile->pixels + 3 * ((size_t)(y / scale) * (size_t)tile->width + (size_t)(x / scale)), 3);
+}
+
+static int sheet_draw(struct picture *sheet, const struct grid *g, struct err *e)
+{
+	const struct strip *strips = g->strips;
+	int n = g->r->n;
+	int64_t cell = g->size * g->r->scale + GAP, per_row = g->r->columns, band = MARGIN + FONT_HEIGHT + 4;
+	int64_t width = per_row * cell - GAP + 2 * MARGIN, height = MARGIN;
+
+	for (int i = 0; i < n; i++)
+		height += band + (strips[i].n + per_row - 1) / per_row * cell;
+	if (width > MAX_SIDE || height > MAX_SIDE)
+		return err_set(e, ERR_USAGE, "the sheet would be %lld x %lld pixels, more than %d", (long long)width, (long long)height, MAX_SIDE);
+	*sheet = (struct picture){.width = (int)width, .height = (int)height, .channels = 3};
+	sheet->pixels = mem_try((size_t)width * (size_t)height, 3, "the sheet", e);
+	if (!sheet->pixels)
+		return -1;
+	memset(sheet->pixels, 255, (size_t)width * (size_t)height * 3);
+	height = 0;
+	for (int i = 0; i < n; i++) {
+		font_draw(sheet, MARGIN, (int)height + MARGIN, strips[i].label, 0, 0, 0);
+		height += band;
+		for (int j = 0; j < strips[i].n; j++)
+			paste(sheet, &strips[i].tile[j], g->r->scale, MARGIN + (int)(j % per_row * cell), (int)(height + j / per_row * cell));
+		height += (strips[i].n + per_row - 1) / per_row * cell;
+	}
+	return 0;
+}
+
+/* The sources are told by the pictures shown of them. */
+static struct stamp *make_stamp(const struct grid *g)
+{
+	static const struct option *const tables[] = {grid_options, NULL};
+	struct grid_request r = *g->r;
+	const struct strip *strips = g->strips;
+	struct stamp *s = stamp_new(r.program);
+
+	r.size = g->size;
+	optionstamp_put(s, tables, &r, "columns rows scale size");
+	for (int i = 0; i < r.n; i++) {
+		char *label = str_new("label %d", i), *pictures = str_new("pictures %d", i), hex[65];
+		struct sha256 hash;
+
+		sha256_init(&hash);
+		for (int j = 0; j < strips[i].n; j++)
+			sha256_add(&hash, strips[i].tile[j].pixels, (size_t)(3 * r.size * r.size));
+		sha256_end(&hash, hex);
+		stamp_text(s, label, strips[i].label);
+		stamp_input(s, pictures, hex);
+		mem_free(label);
+		mem_free(pictures);
+	}
+	return s;
+}
+
+static int sheet_write(const struct picture *sheet, const struct grid *g, struct err *e)
+{
+	const char *path = g->r->out;
+	struct stamp *s = make_stamp(g);
+	char *line = stamp_line(s);
+	struct still_text text = {"ddm", line};
+	uint8_t *png = NULL;
+	size_t len = 0;
+	int rc = claim_take(&path, 1, e) || standing_check(path, s, 0, e) ||
+	         still_encode_png(sheet, &text, 1, &png, &len, e) ? -1 : commit_bytes(path, png, len, e);
+
+	mem_free(png);
+	mem_free(line);
+	stamp_free(s);
+	return rc;
+}
+
+static int read_sources(struct grid *g, struct err *e)
+{
+	const struct grid_request *r = g->r;
+	int rc = 0, sharded = 0;
+
+	for (int i = 0; i < r->n && !rc; i++) {
+		const char *path = strchr(r->source[i], '=');
+
+		if (!path || path == r->source[i])
+			return err_set(e, ERR_USAGE, "'%s' is not LABEL=SAMPLES", r->source[i]);
+		g->strips[i].label = str_new("%.*s", (int)(path - r->source[i]), r->source[i]);
+		sharded |= path_holds(path + 1, "MANIFEST.tsv");
+		rc = strip_read(g, &g->strips[i], path + 1, e);
+	}
+	if (!rc && r->holdout && !sharded)
+		return err_set(e, ERR_USAGE, "--holdout does nothing without a SHARDS folder among the sources");
+	if (!rc && !g->size)
+		return err_set(e, ERR_DATA, "no picture in any source after the first %lld", (long long)r->skip);
+	return rc;
+}
+
+int grid_make(const struct grid_request *r, struct err *e)
+{
+	struct grid g = {.r = r, .size = r->size, .strips = mem_zalloc((size_t)r->n, sizeof *g.strips)};
+	struct picture sheet = {0};
+	int rc = read_sources(&g, e) || sheet_draw(&sheet, &g, e) || sheet_write(&sheet, &g, e) ? -1 : 0;
+
+	picture_release(&sheet);
+	for (int i = 0; i < r->n; i++)
+		strip_release(&g.strips[i]);
+	mem_free(g.strips);
+	return rc;
+}

@@ -150,7 +150,8 @@ static struct model_config describe(const struct exact_job *j, const struct gath
 }
 
 /* Samples from .. to - 1 as one expert. */
-static int write_expert(const struct exact_job *j, const char *dir, const struct gathered *g, int cluster, int64_t from, int64_t to, json_t *stamp, struct err *e)
+static int write_expert(const struct exact_job *j, const char *dir, const struct gathered *g, int cluster, int64_t from, int64_t to,
+                        json_t *stamp, struct err *e)
 {
 	struct model_config c = describe(j, g, NET_EXPERT, cluster);
 	struct finite_set s = {.n = to - from, .d = g->d, .bytes = g->bytes};

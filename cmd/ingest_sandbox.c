@@ -89,10 +89,11 @@ static int trap_set(void)
 
 static int filter_load(void)
 {
+	int trapped = trap_set();
 	scmp_filter_ctx c = seccomp_init(SCMP_ACT_ERRNO(EPERM));
 	int rc = c ? 0 : -1;
 
-	if (!rc && trap_set()) {
+	if (!rc && trapped) {
 		rc = seccomp_rule_add(c, SCMP_ACT_TRAP, SCMP_SYS(openat), 0);
 		if (!rc)
 			rc = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(dup), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)random_fd, 0));

@@ -50,11 +50,6 @@ int pixfeat_dims(enum pixfeat_kind kind)
 	return kind == PIXFEAT_PIX ? DIMS_PIX : DIMS_RGB8;
 }
 
-const char *pixfeat_definition(enum pixfeat_kind kind)
-{
-	return definitions[kind];
-}
-
 void pixfeat_hash(enum pixfeat_kind kind, char hex[65])
 {
 	sha256_text(definitions[kind], hex);

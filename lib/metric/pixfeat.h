@@ -18,8 +18,7 @@ extern const char *const pixfeat_names[PIXFEAT_KINDS + 1];
 
 int pixfeat_dims(enum pixfeat_kind kind);
 
-/* The definition in words, constants included: what its hash (SHA-256, lower-case hex) is taken of. */
-const char *pixfeat_definition(enum pixfeat_kind kind);
+/* SHA-256 in lower-case hexadecimal of the definition in words, constants included. */
 void pixfeat_hash(enum pixfeat_kind kind, char hex[65]);
 
 enum { PIXFEAT_SIDE_MIN = 16 }; /* smallest width and height */

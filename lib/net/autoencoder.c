@@ -294,16 +294,6 @@ const struct autoencoder_config *autoencoder_config(const struct autoencoder *a)
 	return &a->config;
 }
 
-int64_t autoencoder_parameters(const struct autoencoder *a)
-{
-	return (a->encoder ? params_count(runner_table(a->encoder), 0) : 0) + (a->decoder ? params_count(runner_table(a->decoder), 0) : 0);
-}
-
-double autoencoder_flops(const struct autoencoder *a, int half)
-{
-	return runner_flops(half == AUTOENCODER_ENCODE ? a->encoder : a->decoder);
-}
-
 /* ---- running ---- */
 
 /* One of the two ways. Sizes of a tile in what goes in and comes out, between tiles, of their overlap, and what a tile gives. */

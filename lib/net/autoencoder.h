@@ -50,8 +50,6 @@ void autoencoder_free(struct autoencoder *a);
 const struct autoencoder_config *autoencoder_config(const struct autoencoder *a);
 /* SHA-256 of all that determines what one half of the folder does: the configuration and the weights that half is read from. */
 int autoencoder_hash(const char *dir, int half, char hex[65], struct err *e);
-int64_t autoencoder_parameters(const struct autoencoder *a); /* scalars of the halves that are open */
-double autoencoder_flops(const struct autoencoder *a, int half); /* of one picture of the size of the last run */
 
 /* out (n, autoencoder_moments, H / factor, W / factor) of x (n, in_channels, H, W), both of the host, unscaled. With `tile` pictures
  * larger than sample_size are encoded by overlapping tiles of that size, blended as diffusers does; group norms see a tile alone, so

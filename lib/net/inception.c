@@ -206,8 +206,3 @@ int64_t inception_parameters(const struct inception *n)
 {
 	return params_count(runner_table(n->net), 0);
 }
-
-double inception_flops(const struct inception *n)
-{
-	return runner_flops(n->net);
-}

@@ -24,7 +24,6 @@ struct inception_result {
 
 int inception_run(struct inception *n, int64_t count, const float *x, const struct inception_result *r, struct err *e);
 int64_t inception_parameters(const struct inception *n); /* scalars that are held, batch norms folded */
-double inception_flops(const struct inception *n);       /* of one picture, after a run */
 
 /* Inside, and for tests: records for pictures of any size of 75 or more; outputs as in struct inception_result. */
 runner_record inception_record;

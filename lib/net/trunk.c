@@ -18,9 +18,9 @@ static double second_eps(const struct trunk_config *c)
 	return c->norm2_eps > 0 ? c->norm2_eps : trunk_eps(c);
 }
 
-/* The fixed table of DiT: the first half of the width encodes the column, the second the row, each as sines then cosines of
+/* The fixed position table [1, T, H] of DiT: the first half of the width encodes the column, the second the row, each as sines then cosines of
  * scale pos / 10000^(k / (H / 4)), computed in double. */
-void trunk_positions(float *out, const int64_t *shape, double scale)
+static void positions_fill(float *out, const int64_t *shape, double scale)
 {
 	int64_t tokens = shape[1], hidden = shape[2], side = (int64_t)llround(sqrt((double)tokens)), quarter = hidden / 4;
 
@@ -42,7 +42,7 @@ struct tensor *trunk_tokens(const struct trunk *k, struct tensor *x)
 	const struct trunk_config *c = k->c;
 	int64_t n = k->net->size / c->patch, pos[3] = {1, n * n, c->hidden};
 	struct linear patches = {.out = c->hidden, .init = init_xavier(k->net->channels * c->patch * c->patch, c->hidden)};
-	struct init positions = {.kind = INIT_FILL, .a = c->position_scale > 0 ? c->position_scale : 1, .fill = trunk_positions};
+	struct init positions = {.kind = INIT_FILL, .a = c->position_scale > 0 ? c->position_scale : 1, .fill = positions_fill};
 	struct tensor *h = layer_patches(&k->l, x, k->names->patch, c->patch, &patches);
 
 	return op_add(k->l.t, h, layer_param_init(&k->l, "pos_embed", 3, pos, c->learned_positions ? 0 : PARAM_FROZEN, positions));

@@ -52,7 +52,5 @@ struct tensor *trunk_unpatchify(const struct trunk *k, struct tensor *h);
 
 double trunk_eps(const struct trunk_config *c); /* of all norms but the second of a block */
 
-/* The position table [1, T, H] of DiT, positions multiplied by `scale`. */
-void trunk_positions(float *out, const int64_t *shape, double scale);
 
 #endif

@@ -34,6 +34,7 @@ static void say_report(const struct exact_report *r)
 
 int main(int argc, char **argv)
 {
+	struct progress progress = cmd_progress();
 	struct exact_report report;
 	struct pool *pool;
 	struct err e = {0};
@@ -43,6 +44,7 @@ int main(int argc, char **argv)
 	cmd_catch_signals();
 	request.program = program.name;
 	request.shards = argv[1];
+	request.progress = &progress;
 	pool = pool_new((int)threads, &e);
 	if (pool && !exact_make(&request, pool, &cmd_signal, &report, &e))
 		say_report(&report);

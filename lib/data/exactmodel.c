@@ -198,7 +198,7 @@ static int make(const struct exact_job *j, const struct stamp *stamp, struct err
 {
 	const struct exact_request *r = j->r;
 	struct gather_options o = {.cluster = j->cluster == EVERY ? DATASET_ALL : j->cluster, .part = parts[r->split], .limit = r->limit,
-	                           .seed = r->seed, .size = (int)r->size, .verify = r->verify, .pool = j->pool};
+	                           .seed = r->seed, .size = (int)r->size, .verify = r->verify, .pool = j->pool, .progress = r->progress};
 	json_t *line = json_incref((json_t *)stamp_root(stamp));
 	struct gathered g = {0};
 	struct outdir d = {0};

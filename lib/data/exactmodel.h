@@ -4,6 +4,7 @@
 
 #include <signal.h>
 
+#include "core/clock.h"
 #include "core/option.h"
 #include "core/pool.h"
 
@@ -15,6 +16,7 @@ struct exact_request {
 	uint64_t seed;
 	int split, path, prediction; /* numbers in the lists of exact_options */
 	int verify;
+	const struct progress *progress; /* told of the samples that are read; NULL: not told */
 };
 
 /* What made the model, for a report. */

@@ -158,7 +158,8 @@ const struct option train_router_options[] = {
 const struct option train_common_options[] = {
     OPTION_GROUP("Network"),
     {"--model", .type = OPTION_TEXT, REQUEST(model), .arg = "NAME/P",
-     .help = "network preset: dit-nano micro mini s b l xl, or paris- pixart-; patch P", OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
+     .help = "network preset: dit-nano micro mini s b l xl, or paris- pixart-; patch P; unet-nano .. l, or unet-text-", OPTION_ALWAYS,
+     .stamp = STAMP_OTHERWISE},
     {"--hidden", .type = OPTION_INT, REQUEST(shape.hidden), .lo = 4, .hi = 65536, .arg = "H", .help = "width, instead of the preset's",
      OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
     {"--depth", .type = OPTION_INT, REQUEST(shape.depth), .lo = 1, .hi = 1000, .arg = "L", .help = "number of blocks, instead of the preset's",

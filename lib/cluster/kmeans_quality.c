@@ -1,4 +1,4 @@
-/* How good a partition is; and its control, clusters of the same shares at random. */
+/* Measures a partition: sizes, inertia, silhouette. Also draws the control, a random partition of the same shares. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>

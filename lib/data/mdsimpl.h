@@ -1,4 +1,4 @@
-/* Between the files that read MosaicML's shards: an open shard, its columns and the sample at hand. */
+/* Shared by the files that read MosaicML's shards: an open shard, its columns and the sample at hand. */
 #ifndef DDM_DATA_MDSIMPL_H
 #define DDM_DATA_MDSIMPL_H
 
@@ -66,10 +66,10 @@ struct mds {
 	json_t *facts;     /* numbers that are no class */
 };
 
-/* The type of an array by the n characters of its name, or where that is NULL by its number; 0 where there is none. */
+/* The type of an array: by the n characters of its name, or, where name is NULL, by its code. Returns 1 and *type, or 0 for an unknown one. */
 int mds_find_type(const char *name, size_t n, uint8_t code, enum npy_type *type);
 
-/* 2, and ERR_DATA: the sample at hand is `what`. */
+/* Sets ERR_DATA saying what is wrong with the present sample; returns 2, as mds_seek and mds_member do for a bad sample. */
 int mds_bad(const struct mds *m, const char *what, struct err *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* Between the files that read pickles: the machine that follows a pickle's instructions, and its stack. */
+/* Shared by the files that read pickles: the machine that follows a pickle's instructions, and its stack. */
 #ifndef DDM_FILE_PICKLEIMPL_H
 #define DDM_FILE_PICKLEIMPL_H
 
@@ -22,15 +22,16 @@ struct pickle_machine {
 /* -1 and ERR_DATA naming the byte that was reached. */
 int pickle_refuse(const struct pickle_machine *m, const char *what);
 
-/* The next n bytes, a number of so many bytes, and the rest of a line, all of which are passed over; NULL or -1 where the pickle ends before. */
+/* Read on: the next n bytes; a little-endian number of `bytes` bytes into *v; the rest of the line, whose length goes into *n. NULL or -1 and
+ * ERR_DATA where the pickle ends before. */
 const uint8_t *pickle_take(struct pickle_machine *m, uint64_t n);
 int pickle_take_le(struct pickle_machine *m, int bytes, uint64_t *v);
 const char *pickle_take_line(struct pickle_machine *m, size_t *n);
 
-/* A value onto the stack; a new one of this kind. */
+/* Push a value; push a new, empty value of this kind and return it. -1 or NULL where the stack is full. */
 int pickle_push(struct pickle_machine *m, struct pickle_value *v);
 struct pickle_value *pickle_push_new(struct pickle_machine *m, enum pickle_kind kind);
-/* The value on top, which stays or goes; NULL, and an error, where there is none above the last mark. */
+/* The value on top: pickle_top leaves it there, pickle_pop removes it. NULL and ERR_DATA where no value lies above the last mark. */
 struct pickle_value *pickle_top(const struct pickle_machine *m);
 struct pickle_value *pickle_pop(struct pickle_machine *m);
 
@@ -38,10 +39,11 @@ struct pickle_value *pickle_pop(struct pickle_machine *m);
 int pickle_push_mark(struct pickle_machine *m);
 int pickle_pop_mark(struct pickle_machine *m, struct pickle_value ***v, size_t *n);
 
-/* A container of the top n values, or of those above the last mark, in their place. */
+/* Replace the top n values, or all above the last mark, by a container that holds them. */
 int pickle_collect(struct pickle_machine *m, enum pickle_kind kind, size_t n);
 int pickle_collect_marked(struct pickle_machine *m, enum pickle_kind kind);
-/* Those values into the container of this kind below them. A call's result keeps them too; anything else is refused. */
+/* Move the values above the last mark, or the top n, into the container of this kind below them. The result of a call takes them too; anything else
+ * is refused. */
 int pickle_extend_marked(struct pickle_machine *m, enum pickle_kind kind);
 int pickle_extend_top(struct pickle_machine *m, enum pickle_kind kind, size_t n);
 

@@ -1,4 +1,4 @@
-/* Questions to the tree that a pickle became. */
+/* Looks up members of the tree that pickle_parse made. */
 #include <string.h>
 
 #include "file/pickle.h"

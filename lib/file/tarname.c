@@ -1,4 +1,4 @@
-/* What can be told of a tar by its first bytes, and of a member by its name. */
+/* Recognises a tar by its first bytes, and splits the name of a member into key and extension. */
 #include <stdint.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Features that were computed before: where they lie, and whether they are those that are wanted. */
+/* Features of an earlier run, kept in a file so that the same pictures need not be measured again. */
 #ifndef DDM_METRIC_EVALCACHE_H
 #define DDM_METRIC_EVALCACHE_H
 

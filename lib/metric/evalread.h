@@ -1,4 +1,4 @@
-/* Sets of features from whatever a source is: pictures, vectors or statistics; and back into a file. */
+/* Reads a set of features from pictures, vectors or statistics. */
 #ifndef DDM_METRIC_EVALREAD_H
 #define DDM_METRIC_EVALREAD_H
 

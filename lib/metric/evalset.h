@@ -75,16 +75,16 @@ int recipe_unrecorded(const struct recipe *r);
 int evalset_statistics(struct evalset *s, struct pool *pool, struct err *e);
 int evaltap_statistics(struct evaltap *t, int64_t n, struct pool *pool, struct err *e);
 
-/* Sorting by content: what the i-th as read hashes to. */
+/* The hash of an element, and its place in the order of reading. */
 struct digest {
 	char hex[65];
 	int64_t at;
 };
 
-/* Features, taps and thumbnails into the order of d (n), s->order, and the hash of the set. */
+/* Sorts d (n) by hash, brings features, taps and thumbnails into that order, and fills s->order and s->hash. ERR_NOMEM. */
 int evalset_sort(struct evalset *s, struct digest *d, struct err *e);
 
-/* The same for vectors alone, by their rows. */
+/* The same for a set of vectors without pictures: an element's hash is that of its row. */
 int evalset_hash_rows(struct evalset *s, struct err *e);
 
 /* Whether evalset_write may write to `path`: nothing stands there, or statistics that it wrote, of the same `recipe` (JSON text, NULL: of any).

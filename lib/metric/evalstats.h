@@ -12,9 +12,9 @@ enum source_kind { SOURCE_SAMPLES, SOURCE_NPY, SOURCE_NPZ };
 enum source_kind evalstats_sniff(const char *source);
 
 /* Into *s what the arrays of a .npz say; path is for messages. A file without a recipe is another tool's: its features become "npy". Returns 1
- * where "arr_0" holds pictures whose features are still to be computed, and no statistics suffice (`statistics`: those would); s then holds the
- * statistics beside them. A malformed one, one that holds neither statistics, features nor pictures, shapes that do not fit each other, or
- * values that are not finite: ERR_DATA. */
+ * where the features of the pictures in "arr_0" are still to be computed; s then holds the statistics beside them, if any. With `statistics`
+ * non-zero, a file that has both gives its statistics, and 0. ERR_DATA: it is malformed, holds neither statistics, features nor pictures, has
+ * shapes that do not fit each other, or values that are not finite. */
 int evalstats_parse(struct evalset *s, const struct npz *z, int statistics, const char *path, struct err *e);
 
 /* Statistics that evalset_write or evalcache_store wrote, when `key` is theirs: for the cache. */

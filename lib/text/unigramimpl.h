@@ -1,4 +1,4 @@
-/* Between the files of the unigram model: its pieces, and the trie that finds them. */
+/* Shared by the files of the unigram model: its pieces, and the trie that finds them. */
 #ifndef DDM_TEXT_UNIGRAMIMPL_H
 #define DDM_TEXT_UNIGRAMIMPL_H
 

@@ -384,7 +384,6 @@ static int write_report(const struct work *w, struct err *e)
 {
 	struct stamp *s = make_stamp(w);
 	json_t *r = json_object(), *clusters = json_array();
-	char *text;
 	int rc;
 
 	json_object_set_new(r, "samples", json_integer(w->f.n));
@@ -409,9 +408,7 @@ static int write_report(const struct work *w, struct err *e)
 	}
 	json_object_set_new(r, "clusters", clusters);
 	json_object_set(r, "stamp", (json_t *)stamp_root(s));
-	text = jsonio_pretty(r);
-	rc = commit_bytes(o.report, text, strlen(text), e);
-	mem_free(text);
+	rc = commit_json(o.report, r, e);
 	json_decref(r);
 	stamp_free(s);
 	return rc;

@@ -377,15 +377,12 @@ static int write_table(const char *path, const json_t *rows, const struct stamp 
 static int write_json(const struct run *r, const struct stamp *stamp, struct err *e)
 {
 	json_t *o = json_object();
-	char *text;
 	int rc;
 
 	json_object_set(o, "stamp", (json_t *)stamp_root(stamp));
 	json_object_set(o, "rows", r->rows);
 	json_object_set(o, "routing", r->routing);
-	text = jsonio_pretty(o);
-	rc = commit_bytes(json_path, text, strlen(text), e);
-	mem_free(text);
+	rc = commit_json(json_path, o, e);
 	json_decref(o);
 	return rc;
 }

@@ -20,7 +20,7 @@ static void put_row(struct str *s, const struct named *r)
 		str_printf(s, r->optional ? "[%s]" : "%s", r->numbers);
 }
 
-static int unknown(const struct named_table *t, const char *text, struct err *e)
+static int refuse_name(const struct named_table *t, const char *text, struct err *e)
 {
 	const char **words = mem_zalloc(t->rows + 1, sizeof *words);
 	char meant[WORD_MEANT];
@@ -31,9 +31,28 @@ static int unknown(const struct named_table *t, const char *text, struct err *e)
 		str_puts(&all, i ? ", " : "");
 		put_row(&all, named_row(t, i));
 	}
-	err_set(e, ERR_USAGE, "%s '%s' is none of %s%s", t->what, text, str_text(&all), word_meant(meant, text, words));
+	err_set(e, ERR_USAGE, "'%s' is not one of %s%s", text, str_text(&all), word_meant(meant, text, words));
 	mem_free((void *)words);
 	str_release(&all);
+	return -1;
+}
+
+/* "'nucleus:1.5' is not nucleus:P with P a number from 0 to 1" */
+static int refuse_numbers(const struct named *r, const char *text, struct err *e)
+{
+	const char *word = r->numbers ? r->numbers + 1 : "";
+	struct str s = {0};
+
+	put_row(&s, r);
+	for (int i = 0; i < r->count; i++) {
+		int n = (int)strcspn(word, ",");
+
+		str_printf(&s, "%s %.*s %s from %.10g to %.10g", i ? "," : " with", n, word, r->whole ? "an integer" : "a number", r->number[i].lo,
+		           r->number[i].hi);
+		word += n + (word[n] == ',');
+	}
+	err_set(e, ERR_USAGE, r->count ? "'%s' is not %s" : "'%s' is not %s, which takes no number", text, str_text(&s));
+	str_release(&s);
 	return -1;
 }
 
@@ -66,6 +85,8 @@ static int parse_numbers(const struct named *r, const char *text, double *number
 
 int named_parse(const struct named_table *t, const char *text, double number[NAMED_NUMBERS], struct err *e)
 {
+	const struct named *nearest = NULL;
+
 	for (size_t i = 0; i < t->rows; i++) {
 		const struct named *r = named_row(t, i);
 		size_t n = strlen(r->name);
@@ -78,6 +99,8 @@ int named_parse(const struct named_table *t, const char *text, double number[NAM
 			return (int)i;
 		if (r->count && !parse_numbers(r, text + n, number))
 			return (int)i;
+		if (!text[n] || text[n] == (r->numbers ? *r->numbers : ':'))
+			nearest = r;
 	}
-	return unknown(t, text, e);
+	return nearest ? refuse_numbers(nearest, text, e) : refuse_name(t, text, e);
 }

@@ -22,14 +22,14 @@ struct named {
 };
 
 struct named_table {
-	const char *what; /* "route", for messages */
 	const void *row;
 	size_t rows, size; /* size: of one row, in bytes */
 };
 
-#define NAMED_TABLE(what, table) {what, table, sizeof(table) / sizeof *(table), sizeof *(table)}
+#define NAMED_TABLE(table) {table, sizeof(table) / sizeof *(table), sizeof *(table)}
 
-/* The index of the row that `text` names, and its numbers; -1 with ERR_USAGE, which lists the table and what was probably meant. */
+/* The index of the row that `text` names, and its numbers. -1 with ERR_USAGE, which says what the numbers of that name must be, or lists the
+ * table where no row has the name; the caller puts the option's name before it (err_prefix). */
 int named_parse(const struct named_table *t, const char *text, double number[NAMED_NUMBERS], struct err *e);
 const struct named *named_row(const struct named_table *t, size_t i);
 

@@ -41,7 +41,6 @@ static const char *const called[][2] = {
     {"--guidance-scale", "--cfg"},
     {"--cfg-scale", "--cfg"},
     {"--guidance", "--cfg"},
-    {"--negative-prompt", "--negative"},
     {"--sampler", "--solver"},
     {"--scheduler", "--solver"},
     {"--num-images", "--count"},

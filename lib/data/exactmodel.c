@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "data/clusterarg.h"
@@ -162,15 +161,13 @@ static int write_expert(const struct exact_job *j, const char *dir, const struct
 
 static int write_summary(const char *dir, const struct gathered *g, json_t *stamp, struct err *e)
 {
-	char *path = path_join(dir, "config.json"), *text;
+	char *path = path_join(dir, "config.json");
 	json_t *o = json_object();
 	int rc;
 
 	json_object_set_new(o, "num_experts", json_integer(g->clusters));
 	json_object_set(o, "stamp", stamp);
-	text = jsonio_pretty(o);
-	rc = commit_bytes(path, text, strlen(text), e);
-	mem_free(text);
+	rc = commit_json(path, o, e);
 	mem_free(path);
 	json_decref(o);
 	return rc;

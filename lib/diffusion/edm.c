@@ -11,7 +11,7 @@
 
 #include "diffusion/path.h"
 
-#define STD .5 /* of the data */
+#define STD .5 /* sigma_data of the paper, for pictures in [-1, 1]; with other data the variance of F is not 1 at every time */
 #define LEAST .002
 #define MOST 80.
 

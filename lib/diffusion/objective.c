@@ -83,7 +83,7 @@ static const struct weighting_def {
     {{.name = "edm", .numbers = ":STD", .count = 1, .optional = 1, .number = {{.5, 1e-3, 1e3}}}, 1, EDGES, weigh_edm},
     {{.name = "sigmoid", .numbers = ":BIAS", .count = 1, .optional = 1, .number = {{0, -20, 20}}}, 1, EDGES, weigh_sigmoid},
 };
-static const struct named_table weighting_table = NAMED_TABLE("--weighting:", weightings);
+static const struct named_table weighting_table = NAMED_TABLE(weightings);
 
 int weighting_parse(const char *text, struct weighting *w, struct err *e)
 {
@@ -187,7 +187,7 @@ static const struct time_def {
     {{.name = "lognormal", .numbers = ":MEAN,STD", .count = 2, .optional = 1, .number = {{-1.2, -20, 20}, {1.2, 1e-3, 20}}}, time_lognormal},
     {{.name = "discrete"}, time_discrete},
 };
-static const struct named_table time_table = NAMED_TABLE("--time:", times);
+static const struct named_table time_table = NAMED_TABLE(times);
 
 int time_law_parse(const char *text, struct time_law *law, struct err *e)
 {

@@ -44,7 +44,7 @@ const struct path *path_find(const char *name);
 /* Every prediction once: ROW(kind, name in config.json, another name that is read or NULL, function of the coefficients).
  *
  *   velocity      dx_t/dt
- *   edm           F of Karras et al. 2022 (edm.c), for data of deviation .5
+ *   edm           F of Karras et al. 2022 (edm.c), scaled for data of deviation .5
  *   v_prediction  alpha eps - sigma x0: what diffusers calls so; not dx/dt */
 #define PREDICTION_LIST(ROW) \
 	ROW(VELOCITY, "velocity", "v", velocity_weights) \

@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "core/named.h"
-
-enum { MAX_EXPERTS = 4096 };
+#include "diffusion/layout.h"
 
 static int softmax(int k, const float *logits, const unsigned char *present, double *prob)
 {
@@ -156,11 +155,11 @@ static const struct policy_def {
     [POLICY_SAMPLE] = {{.name = "sample"}, weigh_sample},
     [POLICY_ORACLE] = {{.name = "oracle"}, NULL},
     [POLICY_PRIOR] = {{.name = "prior"}, NULL},
-    [POLICY_EXPERT] = {{.name = "expert", .numbers = ":I", .count = 1, .whole = 1, .number = {{0, 0, MAX_EXPERTS}}}, NULL},
+    [POLICY_EXPERT] = {{.name = "expert", .numbers = ":I", .count = 1, .whole = 1, .number = {{0, 0, MAX_EXPERTS - 1}}}, NULL},
 };
 static_assert(sizeof policies / sizeof *policies == POLICIES, "a policy has no function");
 
-static const struct named_table policy_table = NAMED_TABLE("route", policies);
+static const struct named_table policy_table = NAMED_TABLE(policies);
 
 #define WORDS(kind, form, ...) __VA_ARGS__,
 const char *const policy_words[] = {POLICY_LIST(WORDS) NULL};

@@ -42,7 +42,7 @@ struct policy {
 	double p; /* the number of any other */
 };
 
-/* ERR_USAGE for what is none of them. */
+/* ERR_USAGE for what is none of them, or has a number out of range. */
 int policy_parse(const char *text, struct policy *p, struct err *e);
 /* Whether weights come from the router; the other policies name one expert per trajectory. */
 int policy_needs_router(const struct policy *p);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/claim.h"
@@ -365,6 +366,15 @@ int commit_bytes(const char *path, const void *data, size_t len, struct err *e)
 		return -1;
 	}
 	return outfile_commit(&o, e);
+}
+
+int commit_json(const char *path, const json_t *o, struct err *e)
+{
+	char *text = jsonio_pretty(o);
+	int rc = commit_bytes(path, text, strlen(text), e);
+
+	mem_free(text);
+	return rc;
 }
 
 static int folder_is_taken(const char *path)

@@ -7,6 +7,7 @@
 #ifndef DDM_FILE_COMMIT_H
 #define DDM_FILE_COMMIT_H
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -41,6 +42,8 @@ void outfile_leave(struct outfile *o); /* the same, but the temporary stays */
 
 /* A whole small file at once ("-" too). */
 int commit_bytes(const char *path, const void *data, size_t len, struct err *e);
+/* The same of a JSON object, indented and sealed (jsonio_pretty). */
+int commit_json(const char *path, const json_t *o, struct err *e);
 
 /* An output folder being filled. Zero-initialised is "nothing open". */
 struct outdir {

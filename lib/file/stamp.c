@@ -94,11 +94,10 @@ char *stamp_line(const struct stamp *s)
 
 static int write_sidecar(const json_t *o, const char *path, struct err *e)
 {
-	char *name = str_new("%s.json", path), *text = jsonio_pretty(o);
-	int rc = commit_bytes(name, text, strlen(text), e);
+	char *name = str_new("%s.json", path);
+	int rc = commit_json(name, o, e);
 
 	mem_free(name);
-	mem_free(text);
 	return rc;
 }
 

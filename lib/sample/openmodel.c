@@ -109,9 +109,14 @@ static int find_vae(struct sampling *r, const char *dir, struct err *e)
 /* -1 and ERR_USAGE where something is asked for that is of texts, which the model does not read. */
 static int refuse_texts(const struct sample_request *a, const char *dir, struct err *e)
 {
-	const char *const about[][2] = {{"--prompt", a->prompt},         {"--prompts", a->prompts},   {"--text-features", a->text_features},
-	                                {"--negative-features", a->negative_features},
-	                                {"--negative", a->negative},     {"--text-encoder", a->text_encoder}};
+	const char *const about[][2] = {
+	    {"--prompt", a->prompt},
+	    {"--prompts", a->prompts},
+	    {"--text-features", a->text_features},
+	    {"--negative-features", a->negative_features},
+	    {"--negative-prompt", a->negative},
+	    {"--text-encoder", a->text_encoder},
+	};
 
 	for (size_t i = 0; i < sizeof about / sizeof *about; i++)
 		if (about[i][1] && *about[i][1])

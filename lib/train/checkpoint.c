@@ -93,7 +93,7 @@ static int save_config(const char *dir, const struct train_state *s, json_t *fil
 static int save_manifest(const char *dir, const struct train_state *s, const char *stamp, json_t *files, struct err *e)
 {
 	json_t *o = json_object();
-	char *path = path_join(dir, "MANIFEST.json"), *text, exact[32];
+	char *path = path_join(dir, "MANIFEST.json"), exact[32];
 	int rc;
 
 	json_object_set_new(o, "format", json_integer(FORMAT));
@@ -111,9 +111,7 @@ static int save_manifest(const char *dir, const struct train_state *s, const cha
 	}
 	json_object_set_new(o, "stamp", json_string(stamp));
 	json_object_set(o, "files", files);
-	text = jsonio_pretty(o);
-	rc = commit_bytes(path, text, strlen(text), e);
-	mem_free(text);
+	rc = commit_json(path, o, e);
 	mem_free(path);
 	json_decref(o);
 	return rc;

@@ -96,14 +96,12 @@ static int parse_weighting(void *field, const char *label, const char *text, str
 {
 	struct objective_def *d = field;
 
-	(void)label; /* the message has it */
-	return weighting_parse(text, &d->weighting, e);
+	return weighting_parse(text, &d->weighting, e) ? err_prefix(e, "%s", label) : 0;
 }
 
 static int parse_time(void *field, const char *label, const char *text, struct err *e)
 {
-	(void)label; /* the message has it */
-	return time_law_parse(text, field, e);
+	return time_law_parse(text, field, e) ? err_prefix(e, "%s", label) : 0;
 }
 
 /* A bare number counts steps; one with a unit is a time. */

@@ -54,11 +54,11 @@ check_same "its second picture too" ll/000001.npy ol/000005.npy
 check_differ "which is another" ll/000000.npy ll/000001.npy
 check_differ "a negative prompt matters" ol/000000.npy ol/000002.npy
 check_differ "and the seed" ol/000000.npy ol/000004.npy
-check "a negative prompt for all" $run --prompt "the cat" --seed 5 --negative "the photo" --format latent -o n.tar model
+check "a negative prompt for all" $run --prompt "the cat" --seed 5 --negative-prompt "the photo" --format latent -o n.tar model
 unpack n n.tar
 check_same "is that of the line" n/000000.npy ol/000002.npy
 check "without guidance" $run --prompt "the cat" --seed 5 --cfg 1 --format latent -o c1.tar model
-check "it has no part" $run --prompt "the cat" --seed 5 --cfg 1 --negative "the photo" --format latent -o c2.tar model
+check "it has no part" $run --prompt "the cat" --seed 5 --cfg 1 --negative-prompt "the photo" --format latent -o c2.tar model
 check_same "not even in the stamp" c1.tar c2.tar
 check_differ "guidance matters" c1.tar n.tar
 
@@ -69,7 +69,7 @@ check "a finished command run again" $run --prompts lines.txt -o lines.tar model
 tap_result $? "leaves its output alone"
 check_exit 73 "other prompts" $run --prompts objects.jsonl -o lines.tar model
 check_err "are named" 'other options: .*prompts'
-check_exit 73 "another prompt" $run --prompt "a dog" --seed 5 --negative "the photo" --format latent -o n.tar model
+check_exit 73 "another prompt" $run --prompt "a dog" --seed 5 --negative-prompt "the photo" --format latent -o n.tar model
 check_err "is named" 'prompt: the cat -> a dog|prompt: "?the cat'
 
 # Forms

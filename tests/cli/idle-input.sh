@@ -33,7 +33,7 @@ for o in "--fps 2" "--frames 2" "--duplicates" "--seeds 2"; do
 	told ddm-ingest "${o%% *}" ddm-ingest $o -o "x${o%% *}.tar" pics
 done
 echo "a cat" >lines
-for o in "--prompt x" "--prompts lines" "--text-features x" "--negative x" "--negative-features x" "--text-encoder x"; do
+for o in "--prompt x" "--prompts lines" "--text-features x" "--negative-prompt x" "--negative-features x" "--text-encoder x"; do
 	case $o in --negative*) with="--cfg 1" ;; *) with= ;; esac
 	# shellcheck disable=SC2086
 	refused ddm-sample "${o%% *}" $sample $with $o model

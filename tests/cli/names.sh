@@ -25,7 +25,7 @@ while read -r program old new; do
 	--check | -c | --*)
 		case $new in
 		--check) tap_run "$program" "$old" ;;
-		--columns | --pretrained | --init-weights | --compare | --timesteps | --expert-time | *-dtype)
+		--columns | --pretrained | --init-weights | --compare | --timesteps | --expert-time | --negative-prompt | *-dtype)
 			case $program$new in
 			ddm-grid--columns) v=3 ;;
 			ddm-sample--timesteps) v=paris ;;

@@ -16,7 +16,9 @@ for o in "--path linear_betas" "--path sigmoid" "--predict v2" "--weighting snr"
 	"--time lognormal:1"; do
 	check_exit 2 "$o" ddm-train -q $net --cluster 0 $o -o m s
 done
-check_err "the laws are listed" 'uniform, logit-normal\[:MEAN,STD\], lognormal\[:MEAN,STD\], discrete'
+check_err "the numbers of the law are told" "--time: 'lognormal:1' is not lognormal\[:MEAN,STD\] with MEAN a number from -20 to 20, STD a number from"
+check_exit 2 "no such law" ddm-train -q $net --cluster 0 --time normal -o m s
+check_err "the laws are listed" "--time: 'normal' is not one of uniform, logit-normal\[:MEAN,STD\], lognormal\[:MEAN,STD\], discrete"
 check_exit 2 "noise through a network that is too narrow" ddm-train -q $net --patch 8 --cluster 0 --predict epsilon -o m s
 
 # What is usual, said aloud

@@ -594,6 +594,12 @@ static void policies_parse(void **state)
 {
 	static const char *const bad[] = {"", "top", "top-", "top-0", "top-x", "top--1", "threshold:", "threshold:1.5", "threshold:nan",
 	                                  "expert:", "expert:-1", "full ", "Full", "switch:2", "nucleus", "nucleus:2"};
+	static const char *const ranges[][2] = {
+	    {"nucleus:1.5", "'nucleus:1.5' is not nucleus:P with P a number from 0 to 1"},
+	    {"switch", "'switch' is not switch:T with T a number from 0 to 1"},
+	    {"top-0", "'top-0' is not top-K with K an integer from 1 to 4096"},
+	    {"full:1", "'full:1' is not full, which takes no number"},
+	};
 	struct policy p;
 	struct err e = {0};
 
@@ -606,6 +612,11 @@ static void policies_parse(void **state)
 		e.code = 0;
 		assert_int_equal(policy_parse(bad[i], &p, &e), -1);
 		assert_int_equal(e.code, ERR_USAGE);
+	}
+	for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+		e.code = 0;
+		assert_int_equal(policy_parse(ranges[i][0], &p, &e), -1);
+		assert_string_equal(e.msg, ranges[i][1]);
 	}
 }
 

@@ -49,8 +49,22 @@ static void names(void **state)
 		double mean, std;
 	} laws[] = {{"uniform", "uniform", 0, 0},           {"logit-normal", "logit-normal", 0, 1}, {"logit-normal:-.5,2", "logit-normal", -.5, 2},
 	            {"lognormal", "lognormal", -1.2, 1.2}, {"lognormal:.25,.5", "lognormal", .25, .5}, {"discrete", "discrete", 0, 0}};
-	static const char *const wrong[] = {"", "min-snr:", "min-snr:0", "min-snr:1,2", "min-snr:x", "none:1", "min", "sigmoid:21", "logit-normal:1",
-	                                    "logit-normal:0,0", "lognormal:1,2,3", "uniform:0,1", "discrete:5", "nonesuch"};
+	static const char *const wrong[] = {"", "min", "noneone", "nonesuch"};
+	static const char *const wrong_weighting[][2] = {
+	    {"min-snr:", "'min-snr:' is not min-snr[:GAMMA] with GAMMA a number from 0.001 to 1000000"},
+	    {"min-snr:0", "'min-snr:0' is not min-snr[:GAMMA] with GAMMA a number from 0.001 to 1000000"},
+	    {"min-snr:1,2", "'min-snr:1,2' is not min-snr[:GAMMA] with GAMMA"},
+	    {"min-snr:x", "'min-snr:x' is not min-snr[:GAMMA] with GAMMA"},
+	    {"sigmoid:21", "'sigmoid:21' is not sigmoid[:BIAS] with BIAS a number from -20 to 20"},
+	    {"none:1", "'none:1' is not none, which takes no number"},
+	};
+	static const char *const wrong_law[][2] = {
+	    {"logit-normal:1", "'logit-normal:1' is not logit-normal[:MEAN,STD] with MEAN a number from -20 to 20, STD a number from 0.001 to 20"},
+	    {"logit-normal:0,0", "'logit-normal:0,0' is not logit-normal[:MEAN,STD] with MEAN"},
+	    {"lognormal:1,2,3", "'lognormal:1,2,3' is not lognormal[:MEAN,STD] with MEAN"},
+	    {"uniform:0,1", "'uniform:0,1' is not uniform, which takes no number"},
+	    {"discrete:5", "'discrete:5' is not discrete, which takes no number"},
+	};
 	struct weighting w;
 	struct time_law law;
 	struct err e;
@@ -75,6 +89,18 @@ static void names(void **state)
 		e = (struct err){0};
 		assert_int_equal(time_law_parse(wrong[i], &law, &e), -1);
 		assert_non_null(strstr(e.msg, "uniform, logit-normal[:MEAN,STD], lognormal[:MEAN,STD], discrete"));
+	}
+	for (size_t i = 0; i < sizeof wrong_weighting / sizeof *wrong_weighting; i++) {
+		e = (struct err){0};
+		assert_int_equal(weighting_parse(wrong_weighting[i][0], &w, &e), -1);
+		assert_int_equal(e.code, ERR_USAGE);
+		assert_non_null(strstr(e.msg, wrong_weighting[i][1]));
+	}
+	for (size_t i = 0; i < sizeof wrong_law / sizeof *wrong_law; i++) {
+		e = (struct err){0};
+		assert_int_equal(time_law_parse(wrong_law[i][0], &law, &e), -1);
+		assert_int_equal(e.code, ERR_USAGE);
+		assert_non_null(strstr(e.msg, wrong_law[i][1]));
 	}
 	assert_ptr_equal(path_choice_find(NULL), path_choice_find("linear"));
 	assert_null(path_choice_find("linear_betas"));

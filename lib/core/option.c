@@ -165,6 +165,41 @@ static void list_append(struct option_list *list, const char *text)
 	list->v[list->n++] = text;
 }
 
+int64_t option_integer(const struct option *o, const void *field)
+{
+	return o->size == sizeof(int64_t) ? *(const int64_t *)field : *(const int *)field;
+}
+
+static int is_choice(const struct option *o, int64_t v)
+{
+	for (int i = 0; o->choices[i]; i++)
+		if ((o->values ? o->values[i] : i) == v)
+			return 1;
+	return 0;
+}
+
+int option_check_request(const struct option *table, const void *request, const void *defaults, struct err *e)
+{
+	char buf[3];
+
+	for (const struct option *o = table; !option_is_end(o); o++) {
+		const void *field = (const char *)request + o->field;
+		int limited = o->lo != 0 || o->hi != 0;
+		double v;
+
+		if (o->value || !o->size || !memcmp(field, (const char *)defaults + o->field, o->size))
+			continue;
+		if (o->type == OPTION_CHOICE && !is_choice(o, option_integer(o, field)))
+			return err_set(e, ERR_USAGE, "%s: %lld is no number of a choice", option_label(o, buf), (long long)option_integer(o, field));
+		if ((o->type != OPTION_INT && o->type != OPTION_REAL) || !limited)
+			continue;
+		v = o->type == OPTION_INT ? (double)option_integer(o, field) : *(const double *)field;
+		if (!(v >= o->lo && v <= o->hi))
+			return err_set(e, ERR_USAGE, "%s: %.10g is not from %.10g to %.10g", option_label(o, buf), v, o->lo, o->hi);
+	}
+	return 0;
+}
+
 int option_set(const struct option *o, void *request, const char *text, struct err *e)
 {
 	char buf[3];

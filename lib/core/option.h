@@ -125,10 +125,15 @@ int option_rows(const struct program *p, struct option_row rows[OPTION_MOST]);
 
 /* What the option fills. */
 void *option_field(const struct option *o, void *request);
+/* The value of a field of OPTION_FLAG, _OFF, _INT or _CHOICE in a request. */
+int64_t option_integer(const struct option *o, const void *field);
 /* Set from text. -1 and ERR_USAGE naming the option, the value and the allowed range. */
 int option_set(const struct option *o, void *request, const char *text, struct err *e);
 /* Which of `choices`, which NULL ends, the text is; -1 and ERR_USAGE listing them. */
 int option_choice(const char *label, const char *text, const char *const *choices, struct err *e);
+/* -1 and ERR_USAGE naming the first option whose field a C program has set beyond its range or choices. A field that equals the one of
+ * `defaults`, a request of the same type, is as it should be. */
+int option_check_request(const struct option *table, const void *request, const void *defaults, struct err *e);
 /* Every field with a default gets it. */
 void option_presets(const struct option *table, void *request);
 /* "--steps", or "-n" in buf where there is only a letter. */

@@ -5,14 +5,9 @@
 
 #include "core/mem.h"
 
-static int64_t integer_at(const struct option *o, const void *field)
-{
-	return o->size == sizeof(int64_t) ? *(const int64_t *)field : *(const int *)field;
-}
-
 static const char *choice_at(const struct option *o, const void *field)
 {
-	int64_t v = integer_at(o, field);
+	int64_t v = option_integer(o, field);
 
 	for (int i = 0; o->choices[i]; i++)
 		if ((o->values ? o->values[i] : i) == v)
@@ -32,7 +27,7 @@ static void put_field(struct stamp *s, const struct option *o, const void *field
 	case OPTION_FLAG:
 	case OPTION_OFF:
 	case OPTION_INT:
-		stamp_i64(s, o->key, integer_at(o, field));
+		stamp_i64(s, o->key, option_integer(o, field));
 		return;
 	case OPTION_U64:
 	case OPTION_SIZE:

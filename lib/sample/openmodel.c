@@ -168,7 +168,6 @@ static int count_pictures(struct sampling *r, struct err *e)
 {
 	int64_t of = r->text ? textsource_count(r->text) : 1;
 
-	r->ask.each = r->ask.each ? r->ask.each : 1;
 	if (of > SAMPLE_MOST || r->ask.first + r->ask.each * of > SAMPLE_MOST)
 		return err_set(e, ERR_USAGE, "pictures are numbered up to %d: --first %lld and %lld pictures go beyond", SAMPLE_MOST - 1,
 		               (long long)r->ask.first, (long long)r->ask.each * (of < SAMPLE_MOST ? of : SAMPLE_MOST));

@@ -125,10 +125,23 @@ static int check_labels(struct sampling *r, struct err *e)
 	return 0;
 }
 
+/* What parsing does for a command line, for a request that a C program filled. */
+static int check_ranges(const struct sample_request *q, struct err *e)
+{
+	const struct sample_request usual = sample_defaults();
+
+	return option_check_request(sample_options, q, &usual, e) || option_check_request(sample_output_options, q, &usual, e) ||
+	               option_check_request(sample_machine_options, q, &usual, e)
+	           ? -1
+	           : 0;
+}
+
 int request_settle(struct sampling *r, struct err *e)
 {
 	struct sample_request *a = &r->ask;
 
+	if (check_ranges(a, e))
+		return -1;
 	if (a->prompt && a->prompts)
 		return err_set(e, ERR_USAGE, "--prompt and --prompts: one of them");
 	apply_preset(a);

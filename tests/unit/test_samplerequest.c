@@ -171,6 +171,32 @@ static void what_is_missing_is_named(void **state)
 	assert_non_null(strstr(e.msg, "--route is missing"));
 }
 
+/* A request that no command line could have made. */
+static void ranges_are_checked(void **state)
+{
+	struct sample_request q[6];
+	static const char *const said[6] = {"--count: -3 is not from 1 to 1000000", "--count: 0 is not from", "--steps: -1 is not from 1 to 100000",
+	                                    "--batch: 0 is not from 1 to 65536", "--cfg: 1000 is not from -100 to 100",
+	                                    "--weight-dtype: 9 is no number of a choice"};
+
+	(void)state;
+	for (int i = 0; i < 6; i++)
+		q[i] = request();
+	q[0].each = -3;
+	q[1].each = 0;
+	q[2].steps = -1;
+	q[3].batch = 0;
+	q[4].cfg = 1000;
+	q[5].dtype = 9;
+	for (int i = 0; i < 6; i++) {
+		struct err e = {0};
+
+		assert_null(sampling_new(&q[i], NULL, &e));
+		assert_int_equal(e.code, ERR_USAGE);
+		assert_non_null(strstr(e.msg, said[i]));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -178,6 +204,7 @@ int main(void)
 	    cmocka_unit_test(stops),
 	    cmocka_unit_test(a_failure_leaves_nothing),
 	    cmocka_unit_test(what_is_missing_is_named),
+	    cmocka_unit_test(ranges_are_checked),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

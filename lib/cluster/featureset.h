@@ -20,6 +20,7 @@ enum features_kind {
 struct features_measure {
 	int64_t dims;
 	const char *name, *hash; /* "dinov2"; SHA-256 of all that determines the numbers */
+	const char *input;       /* how pictures are fed to a network, for the stamp; NULL: nothing to say */
 	int (*run)(void *arg, float *out, const struct picture *p, int n, struct err *e); /* out (n, dims) */
 	void *arg;
 };

@@ -64,6 +64,8 @@ check "assign to centroids" ddm-cluster -q --centroids one.npy --holdout .2 -o a
 grep -v '^#' one.tsv | cut -f 1-4 >one.rows
 grep -v '^#' again.tsv | cut -f 1-4 >again.rows
 check_same "as when they were fitted" one.rows again.rows
+check "assign held-out samples alone" ddm-cluster --centroids one.npy --holdout 1 -o held.tsv pics
+check_grep "told" '^70 samples, all held out, in 4 clusters of hogcolor-1$' "$ERR"
 check_exit 2 "another -k" ddm-cluster -k 5 --centroids one.npy pics
 sed 's/hogcolor-1/hogcolor-9/; s/ddm-seal:\([0-9a-f]*\):ddm-seal/\1/' one.npy.json >nine.npy.json
 cp one.npy nine.npy

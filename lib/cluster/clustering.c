@@ -1,0 +1,220 @@
+/* Clusters from a request: the samples and their features, the partition, and what is told of it. */
+#include "cluster/clustering.h"
+
+#include <string.h>
+
+#include "cluster/centroids.h"
+#include "cluster/clusteringimpl.h"
+#include "cluster/features.h"
+#include "cluster/randomshares.h"
+#include "core/mem.h"
+#include "data/partition.h"
+#include "file/claim.h"
+#include "file/fileio.h"
+
+#define WORTH_A_GPU 1e10 /* samples x features x clusters */
+
+/* A command line is checked by the rules of its options before; a C program's request here. */
+static int check_request(const struct cluster_request *r, struct err *e)
+{
+	int blind = clustering_is_blind(r);
+
+	if (r->by)
+		return 0;
+	if (!r->k && !r->centroids && !r->like)
+		return err_set(e, ERR_USAGE, "-k is missing: how many clusters?");
+	if (r->centroids && (r->fine || r->balance > 0 || blind))
+		return err_set(e, ERR_USAGE, "--centroids fixes the clusters: no --fine, --balance or --features random beside it");
+	if (blind && (r->fine || r->balance > 0 || r->centroids_out))
+		return err_set(e, ERR_USAGE, "--features random has no centroids: no --fine, --balance or --centroids-out beside it");
+	if (r->like && !blind)
+		return err_set(e, ERR_USAGE, "--like goes with --features random");
+	return 0;
+}
+
+static enum features_kind features_kind(const struct cluster_request *r)
+{
+	if (clustering_is_blind(r))
+		return FEATURES_NONE;
+	if (r->network)
+		return FEATURES_MEASURE;
+	return !strcmp(r->features, "hogcolor") || !strcmp(r->features, FEATURES_HOGCOLOR) ? FEATURES_COMPUTE : FEATURES_FILE;
+}
+
+static int read_samples(struct clustering *c, struct err *e)
+{
+	const struct cluster_request *r = c->r;
+	struct samples_options so = {.skip_bad = r->skip_bad, .max_errors = r->max_errors, .nul_list = r->nul_list, .once = !r->sheet,
+	                             .spool = r->spool, .bad = r->bad, .bad_arg = r->arg};
+	struct featureset_options fo = {.kind = features_kind(r), .measure = &c->network, .file = r->features, .holdout = r->holdout,
+	                                .holdout_by_dir = r->holdout_by, .value = r->by ? grouping_value : NULL, .pool = r->pool,
+	                                .progress = r->progress};
+
+	if (r->by && !(fo.value_arg = c->groups = grouping_open(r->by, r->table, e)))
+		return -1;
+	if (fo.kind == FEATURES_MEASURE && r->network(r->arg, &c->network, e))
+		return -1;
+	if (fo.kind == FEATURES_FILE && !path_exists(r->features))
+		return err_set(e, ERR_NOINPUT, "features \"%s\": neither hogcolor nor random nor a network nor a file", r->features);
+	c->samples = samples_open(r->sources, r->nsources, &so, e);
+	if (r->begun)
+		r->begun();
+	if (!c->samples || featureset_read(&c->f, c->samples, &fo, e))
+		return -1;
+	samples_digest(c->samples, c->samples_hash);
+	return 0;
+}
+
+static void new_parts(struct clustering *c)
+{
+	for (int h = 0; h < 2; h++) {
+		c->cluster[h] = mem_zalloc((size_t)c->f.count[h], sizeof *c->cluster[h]);
+		c->distance[h] = mem_zalloc((size_t)c->f.count[h], sizeof *c->distance[h]);
+	}
+}
+
+int clustering_of(const struct clustering *c, int64_t i)
+{
+	return c->cluster[c->f.held[i]][c->f.row[i]];
+}
+
+static int partition_by_fact(struct clustering *c, struct err *e)
+{
+	const struct cluster_request *r = c->r;
+	int32_t *cluster = mem_zalloc((size_t)c->f.n, sizeof *cluster);
+	int rc = grouping_number(c->groups, c->f.value, c->f.n, samples_class_names(c->samples), cluster, &c->names, e);
+
+	c->m.k = (int)json_array_size(c->names);
+	if (!rc && r->k && r->k != c->m.k)
+		rc = err_set(e, ERR_USAGE, "-k %lld, but by %s there are %d clusters", (long long)r->k, r->by, c->m.k);
+	if (!rc)
+		new_parts(c);
+	for (int64_t i = 0; i < c->f.n && !rc; i++)
+		c->cluster[c->f.held[i]][c->f.row[i]] = cluster[i];
+	partition_of_names(c->partition, r->by, c->names);
+	mem_free(cluster);
+	return rc;
+}
+
+static int partition_at_random(struct clustering *c, struct err *e)
+{
+	const struct cluster_request *r = c->r;
+
+	if (random_shares(r->like, r->k, &c->m.k, &c->share, c->like_hash, e))
+		return -1;
+	new_parts(c);
+	for (int64_t i = 0; i < c->f.n; i++)
+		c->cluster[c->f.held[i]][c->f.row[i]] = kmeans_random(c->f.key[i], c->share, c->m.k, r->seed);
+	partition_of_shares(c->partition, c->share, c->m.k, r->seed);
+	return 0;
+}
+
+/* By sizes alone, so that the same samples are clustered in the same place. */
+static int find_device(struct clustering *c, struct err *e)
+{
+	const struct cluster_request *r = c->r;
+	double k = r->centroids ? (double)c->m.k : (double)(r->fine > r->k ? r->fine : r->k);
+	struct device *d = NULL;
+
+	if (r->device && r->device(r->arg, (double)c->f.n * (double)c->f.d * k >= WORTH_A_GPU, &d, e))
+		return -1;
+	c->gpu = d && !d->host ? d : NULL;
+	return 0;
+}
+
+static int partition_by_features(struct clustering *c, struct err *e)
+{
+	const struct cluster_request *r = c->r;
+	struct kmeans_options ko = {.k = (int)r->k, .fine = (int)r->fine, .restarts = (int)r->restarts, .iterations = (int)r->iterations,
+	                            .balance = r->balance, .seed = r->seed, .pool = r->pool, .progress = r->progress};
+	int rc = 0;
+
+	if (r->centroids)
+		rc = centroids_load(&c->m, c->centroids_hash, r->centroids, &c->f, r->network != NULL, r->k, e);
+	if (rc || find_device(c, e))
+		return -1;
+	ko.device = c->gpu;
+	if (!r->centroids && kmeans_fit(&c->m, c->f.x[0], c->f.count[0], c->f.d, &ko, e))
+		return -1;
+	new_parts(c);
+	for (int h = 0; h < 2 && !rc; h++)
+		if (c->f.count[h])
+			rc = kmeans_assign(c->cluster[h], c->distance[h], &c->m, c->f.x[h], c->f.count[h], r->pool, c->gpu, e);
+	partition_of_centroids(c->partition, c->m.centroids, c->m.offset, c->m.k, c->m.d, c->f.name);
+	return rc;
+}
+
+static int partition(struct clustering *c, struct err *e)
+{
+	const struct cluster_request *r = c->r;
+
+	if (r->by ? partition_by_fact(c, e) : clustering_is_blind(r) ? partition_at_random(c, e) : partition_by_features(c, e))
+		return -1;
+	c->held = mem_zalloc((size_t)c->m.k, sizeof *c->held);
+	for (int64_t i = 0; i < c->f.count[1]; i++)
+		c->held[c->cluster[1][i]]++;
+	if (!c->f.count[0])
+		return 0;
+	return kmeans_rate(&c->q, c->f.x[0], c->f.count[0], c->f.d, c->cluster[0], c->distance[0], c->m.k, r->seed, r->pool, e);
+}
+
+/* Moves what the report holds out of c. */
+static void fill_report(struct cluster_report *report, struct clustering *c)
+{
+	const struct cluster_request *r = c->r;
+
+	*report = (struct cluster_report){
+	    .made = 1, .k = c->m.k, .samples = c->f.n, .skipped = samples_skipped(c->samples), .count = {c->f.count[0], c->f.count[1]},
+	    .size = {c->q.sizes ? c->q.sizes : mem_zalloc((size_t)c->m.k, sizeof *c->q.sizes), c->held}, .names = c->names,
+	    .features = clustering_is_blind(r) ? NULL : mem_strdup(c->f.name), .inertia = c->q.total, .silhouette = c->q.silhouette,
+	    .largest = c->q.largest, .gpu = c->gpu ? c->gpu->name : NULL};
+	if (r->balance > 0)
+		report->crowded = c->q.largest * (double)c->f.count[0] > (double)kmeans_room(r->balance, c->f.count[0], c->m.k) + .5;
+	c->q.sizes = NULL;
+	c->held = NULL;
+	c->names = NULL;
+}
+
+void cluster_report_release(struct cluster_report *report)
+{
+	mem_free(report->size[0]);
+	mem_free(report->size[1]);
+	json_decref(report->names);
+	mem_free(report->features);
+	*report = (struct cluster_report){0};
+}
+
+static void clustering_release(struct clustering *c)
+{
+	for (int h = 0; h < 2; h++) {
+		mem_free(c->cluster[h]);
+		mem_free(c->distance[h]);
+	}
+	kmeans_quality_release(&c->q);
+	kmeans_release(&c->m);
+	featureset_release(&c->f);
+	grouping_free(c->groups);
+	json_decref(c->names);
+	samples_close(c->samples);
+	mem_free(c->held);
+	mem_free(c->share);
+}
+
+int cluster_make(const struct cluster_request *r, struct cluster_report *report, struct err *e)
+{
+	const char *const outputs[] = {r->out, r->sheet, r->report, r->centroids_out};
+	struct clustering c = {.r = r};
+	int rc;
+
+	*report = (struct cluster_report){0};
+	if (check_request(r, e) || claim_take(outputs, 4, e))
+		return -1;
+	rc = read_samples(&c, e) || partition(&c, e) || clustering_write(&c, e) ? -1 : 0;
+	if (!rc) {
+		fill_report(report, &c);
+		rc = samples_check(c.samples, e);
+	}
+	clustering_release(&c);
+	claim_drop(outputs, 4);
+	return rc;
+}

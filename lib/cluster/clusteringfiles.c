@@ -1,0 +1,157 @@
+/* What clustering writes: the table, the centroids, the contact sheet and the report. */
+#include <math.h>
+
+#include "cluster/clusteringimpl.h"
+#include "core/hash.h"
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/names.h"
+#include "core/str.h"
+#include "data/sheet.h"
+#include "file/commit.h"
+#include "file/npy.h"
+#include "file/standing.h"
+#include "file/tsv.h"
+
+enum { SHEET_ROWS = 256, SHEET_COLUMNS = 16, SHEET_CELL = 64 };
+
+static int write_centroids(const struct clustering *c, struct err *e)
+{
+	int64_t shape[2] = {c->m.k, c->m.d};
+	struct stamp *s = clustering_stamp(c);
+	json_t *offset = json_array(), *sizes = json_array();
+	const char *path = c->r->centroids_out;
+	struct str npy = {0};
+	int rc;
+
+	for (int i = 0; i < c->m.k; i++) {
+		json_array_append_new(offset, json_real(c->m.offset[i]));
+		json_array_append_new(sizes, json_integer(c->q.sizes ? c->q.sizes[i] : 0));
+	}
+	stamp_json(s, "offset", offset);
+	stamp_json(s, "sizes", sizes);
+	npy_encode(&npy, NPY_F4, 2, shape, c->m.centroids);
+	rc = stamp_sidecar_of(s, path, hash64(npy.p, npy.len), e) || commit_bytes(path, npy.p, npy.len, e) ? -1 : 0;
+	str_release(&npy);
+	stamp_free(s);
+	return rc;
+}
+
+static int write_sheet(const struct clustering *c, struct err *e)
+{
+	struct stamp *s = clustering_stamp(c);
+	char *line = stamp_line(s);
+	struct still_text text = {"ddm", line};
+	struct sheet sheet = {0};
+	int32_t *cluster = mem_zalloc((size_t)c->f.n, sizeof *cluster);
+	uint8_t *png = NULL;
+	size_t len;
+	int rc;
+
+	for (int64_t i = 0; i < c->f.n; i++)
+		cluster[i] = clustering_of(c, i);
+	rc = sheet_init(&sheet, c->m.k < SHEET_ROWS ? c->m.k : SHEET_ROWS, SHEET_COLUMNS, SHEET_CELL, e);
+	if (!rc)
+		rc = sheet_fill(&sheet, c->samples, c->f.key, cluster, c->f.n, e);
+	if (!rc)
+		rc = still_encode_png(&sheet.picture, &text, 1, &png, &len, e);
+	if (!rc)
+		rc = commit_bytes(c->r->sheet, png, len, e);
+	mem_free(png);
+	mem_free(cluster);
+	sheet_release(&sheet);
+	mem_free(line);
+	stamp_free(s);
+	return rc;
+}
+
+static json_t *cluster_facts(const struct clustering *c, int i, int blind)
+{
+	int64_t size = c->q.sizes ? c->q.sizes[i] : 0;
+	double inertia = c->q.inertia && !blind ? c->q.inertia[i] : (double)NAN;
+	json_t *facts = json_pack("{s:i, s:I, s:I, s:o}", "cluster", i, "train", (json_int_t)size, "holdout", (json_int_t)c->held[i], "inertia",
+	                          jsonio_real(inertia));
+
+	if (c->names)
+		json_object_set(facts, "name", json_array_get(c->names, (size_t)i));
+	return facts;
+}
+
+static int write_report(const struct clustering *c, struct err *e)
+{
+	struct stamp *s = clustering_stamp(c);
+	json_t *r = json_object(), *clusters = json_array();
+	int blind = clustering_is_blind(c->r), rc;
+
+	json_object_set_new(r, "samples", json_integer(c->f.n));
+	json_object_set_new(r, "train", json_integer(c->f.count[0]));
+	json_object_set_new(r, "holdout", json_integer(c->f.count[1]));
+	json_object_set_new(r, "skipped", json_integer(samples_skipped(c->samples)));
+	json_object_set_new(r, "inertia", jsonio_real(blind ? (double)NAN : c->q.total));
+	json_object_set_new(r, "silhouette", jsonio_real(blind ? (double)NAN : c->q.silhouette));
+	json_object_set_new(r, "silhouette_samples", json_integer(c->q.silhouette_n));
+	json_object_set_new(r, "largest", jsonio_real(c->q.largest));
+	json_object_set_new(r, "smallest", jsonio_real(c->q.smallest));
+	json_object_set_new(r, "iterations", json_integer(c->m.iterations));
+	json_object_set_new(r, "reseeded", json_integer(c->m.reseeded));
+	for (int i = 0; i < c->m.k; i++)
+		json_array_append_new(clusters, cluster_facts(c, i, blind));
+	json_object_set_new(r, "clusters", clusters);
+	json_object_set(r, "stamp", (json_t *)stamp_root(s));
+	rc = commit_json(c->r->report, r, e);
+	json_decref(r);
+	stamp_free(s);
+	return rc;
+}
+
+static int write_table(const struct clustering *c, struct err *e)
+{
+	static const char *const columns[] = {"key", "cluster", "distance", "split", "class", "name"};
+	struct stamp *s = clustering_stamp(c);
+	struct tsv_writer *t;
+	int rc;
+
+	stamp_text(s, "partition", c->partition);
+	if (c->names)
+		stamp_json(s, "cluster_names", json_incref(c->names));
+	t = tsv_create(c->r->out, columns, c->names ? 6 : 5, s, e);
+	rc = t ? 0 : -1;
+	stamp_free(s);
+	for (int64_t i = 0; i < c->f.n && !rc; i++) {
+		int held = c->f.held[i], cluster = clustering_of(c, i);
+
+		tsv_put(t, c->f.key[i]);
+		tsv_put_i64(t, cluster);
+		tsv_put_f64(t, c->distance[held][c->f.row[i]]);
+		tsv_put(t, held ? "holdout" : "train");
+		tsv_put_i64(t, c->f.label[i]);
+		if (c->names)
+			tsv_put(t, names_get(c->names, cluster));
+		rc = tsv_row(t, e);
+	}
+	if (rc)
+		tsv_abort(t);
+	return rc ? -1 : tsv_commit(t, e);
+}
+
+static int check_standing(const struct clustering *c, struct err *e)
+{
+	const char *const paths[] = {c->r->out, c->r->sheet, c->r->report, c->r->centroids_out};
+	struct stamp *s = clustering_stamp(c);
+	int rc = 0;
+
+	for (size_t i = 0; i < sizeof paths / sizeof *paths && !rc; i++)
+		rc = paths[i] ? standing_check(paths[i], s, 1, e) : 0;
+	stamp_free(s);
+	return rc;
+}
+
+int clustering_write(const struct clustering *c, struct err *e)
+{
+	const struct cluster_request *r = c->r;
+
+	if (check_standing(c, e) || (r->centroids_out && write_centroids(c, e)) || (r->sheet && write_sheet(c, e)) ||
+	    (r->report && write_report(c, e)))
+		return -1;
+	return write_table(c, e);
+}

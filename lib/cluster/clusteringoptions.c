@@ -1,0 +1,115 @@
+/* The options of clustering: the table that fills struct cluster_request, and the stamp. */
+#include <string.h>
+
+#include "cluster/clusteringimpl.h"
+#include "file/optionstamp.h"
+
+#define REQUEST(member) OPTION_FIELD(struct cluster_request, member)
+
+enum { CLUSTERS_MOST = 1 << 20 };
+
+const char *const cluster_holdouts[] = {"key", "dir", NULL};
+
+static const char *const features_words[] = {"hogcolor", "random", "dinov2:", "clip:", "inception:", NULL};
+
+int clustering_is_blind(const struct cluster_request *r)
+{
+	return r->by || !strcmp(r->features, "random");
+}
+
+static int is_fitted(const void *request)
+{
+	const struct cluster_request *r = request;
+
+	return !clustering_is_blind(r) && !r->centroids;
+}
+
+static int is_seeded(const void *request)
+{
+	const struct cluster_request *r = request;
+
+	return !r->by && !r->centroids;
+}
+
+const struct option cluster_options[] = {
+    OPTION_GROUP("Clusters"),
+    {.letter = 'k', .type = OPTION_INT, REQUEST(k), .lo = 1, .hi = CLUSTERS_MOST, .arg = "K", .help = "number of clusters", .required = "",
+     OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
+    {"--by", .type = OPTION_TEXT, REQUEST(by), .arg = "WHAT", .either = 1,
+     .help = "no features: a cluster for each class, folder, or value of this entry of the samples' .json or of --table", OPTION_ALWAYS,
+     .stamp = STAMP_ALWAYS, .key = "by"},
+    {"--table", .type = OPTION_TEXT, REQUEST(table), .arg = "FILE", .help = "a TSV or CSV with a column key and the column that --by names",
+     .when = {{USE_NEEDS, "--by"}}, .stamp = STAMP_OTHERWISE},
+    {"--fine", .type = OPTION_INT, REQUEST(fine), .lo = 2, .hi = CLUSTERS_MOST, .arg = "N", .help = "N fine centroids first, the K ones over those",
+     .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--centroids --features=random"}}, .stamp = STAMP_ALWAYS, .key = "fine", .counts = is_fitted},
+    OPTION_GROUP("Features"),
+    {"--features", .type = OPTION_TEXT, REQUEST(features), .arg = "KIND", .choices = features_words, .preset = "hogcolor",
+     .help = "hogcolor, random, dinov2:PATH, clip:PATH, inception:PATH, or a .npy with a row per sample", .when = {{USE_AGAINST, "--by"}},
+     .stamp = STAMP_OTHERWISE},
+    OPTION_GROUP("Held-out part"),
+    {"--holdout", .type = OPTION_REAL, REQUEST(holdout), .lo = 0, .hi = 1, .arg = "F", .preset = "0",
+     .help = "hold out this fraction, by hash of the key", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "holdout"},
+    {"--holdout-by", .type = OPTION_CHOICE, REQUEST(holdout_by), .arg = "WHAT", .choices = cluster_holdouts, .preset = "key",
+     .help = "hash the whole key or its folder", .when = {{USE_NEEDS, "--holdout"}}, .stamp = STAMP_ALWAYS, .key = "holdout_by"},
+    OPTION_GROUP("Clustering"),
+    {"--centroids", .type = OPTION_TEXT, REQUEST(centroids), .arg = "FILE", .help = "assign to the centroids in FILE, fit none",
+     .when = {{USE_AGAINST, "--by"}}, .stamp = STAMP_OTHERWISE},
+    {"--centroids-out", .type = OPTION_TEXT, REQUEST(centroids_out), .arg = "FILE", .help = "write the centroids as .npy",
+     .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--features=random"}}},
+    {"--like", .type = OPTION_TEXT, REQUEST(like), .arg = "FILE", .help = "with random: as many clusters and the shares of this assignment",
+     .when = {{USE_AGAINST, "--by"}, {USE_NEEDS, "--features=random"}}, .stamp = STAMP_OTHERWISE},
+    {"--balance", .type = OPTION_REAL, REQUEST(balance), .lo = 1.01, .hi = CLUSTERS_MOST, .arg = "R",
+     .help = "no cluster above R times the mean size", .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--centroids --features=random"}},
+     .stamp = STAMP_ALWAYS, .key = "balance", .counts = is_fitted},
+    {"--restarts", .type = OPTION_INT, REQUEST(restarts), .lo = 1, .hi = 1000, .arg = "N", .preset = "3", .help = "seedings, the best counts",
+     .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--centroids --features=random"}}, .stamp = STAMP_ALWAYS, .key = "restarts",
+     .counts = is_fitted},
+    {"--iterations", .type = OPTION_INT, REQUEST(iterations), .lo = 1, .hi = 1000000, .arg = "N", .preset = "100", .help = "iterations at most",
+     .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--centroids --features=random"}}, .stamp = STAMP_ALWAYS, .key = "iterations",
+     .counts = is_fitted},
+    {"--seed", .type = OPTION_U64, REQUEST(seed), .arg = "S", .preset = "0", .help = "seed of the clustering", .when = {{USE_AGAINST, "--by"}},
+     .stamp = STAMP_ALWAYS, .key = "seed", .counts = is_seeded},
+    OPTION_GROUP("Reports"),
+    {"--sheet", .type = OPTION_TEXT, REQUEST(sheet), .arg = "FILE", .help = "write a contact sheet, a row per cluster, as PNG", OPTION_ALWAYS},
+    {"--report", .type = OPTION_TEXT, REQUEST(report), .arg = "FILE", .help = "write the quality of the clusters as JSON", OPTION_ALWAYS},
+    OPTION_GROUP("Reading and output"),
+    {"--skip-bad", .type = OPTION_FLAG, REQUEST(skip_bad), .help = "pass over unreadable samples, naming them", OPTION_ALWAYS},
+    {"--max-errors", .type = OPTION_INT, REQUEST(max_errors), .lo = 0, .hi = 1e15, .arg = "N", .help = "exit 3 when more were skipped",
+     .when = {{USE_NEEDS, "--skip-bad"}}},
+    {"--null", '0', OPTION_FLAG, REQUEST(nul_list), .help = "paths on stdin end with NUL, not newline", .when = {{USE_NEEDS, "-"}}},
+    {"--output", 'o', OPTION_TEXT, REQUEST(out), .arg = "FILE", .preset = "-", .said = "default stdout", .help = "write the assignment to FILE",
+     OPTION_ALWAYS},
+    {0},
+};
+
+struct cluster_request cluster_defaults(void)
+{
+	struct cluster_request r = {.max_errors = -1};
+
+	option_presets(cluster_options, &r);
+	return r;
+}
+
+struct stamp *clustering_stamp(const struct clustering *c)
+{
+	static const struct option *const tables[] = {cluster_options, NULL};
+	const struct cluster_request *r = c->r;
+	struct stamp *s = stamp_new("ddm-cluster");
+
+	stamp_i64(s, "k", c->m.k);
+	if (!r->by)
+		stamp_text(s, "features", clustering_is_blind(r) ? "random" : c->f.name);
+	if (c->network.input)
+		stamp_text(s, "input", c->network.input);
+	optionstamp_put(s, tables, r, "by holdout holdout_by fine balance restarts iterations seed");
+	stamp_input(s, "samples", c->samples_hash);
+	if (*c->f.hash)
+		stamp_input(s, "features", c->f.hash);
+	if (r->centroids)
+		stamp_input(s, "centroids", c->centroids_hash);
+	if (r->like)
+		stamp_input(s, "like", c->like_hash);
+	if (r->table)
+		stamp_input(s, "table", grouping_table_hash(c->groups));
+	return s;
+}

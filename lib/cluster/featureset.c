@@ -125,7 +125,7 @@ static int measure(struct featureset *f, struct samples *s, const struct feature
 
 	f->d = m->dims;
 	f->name = mem_strdup(m->name);
-	memcpy(f->hash, m->hash, sizeof f->hash);
+	snprintf(f->hash, sizeof f->hash, "%s", m->hash);
 	while (x && (n = lookahead_next(l, &b, e)) > 0)
 		if (m->run(m->arg, x, b->picture, n, e) || take_rows(f, b, x, lookahead_expected(l), o, e)) {
 			n = -1;

@@ -99,23 +99,14 @@ static inline __attribute__((always_inline)) void rows_of(float *sum, const floa
 	{ \
 		rows_of(sum, a, b, pairs, m); \
 	}
-TILE(1)
-TILE(2)
-TILE(4)
-TILE(6)
-#if VREGS == 32
-TILE(12)
-#endif
+TILE_HEIGHTS(TILE)
 
 static const struct {
 	int m;
 	void (*rows)(float *sum, const float *a, const uint32_t *b, int64_t pairs);
 } tiles[] = {
-#if VREGS == 32
-    {12, rows_12},
-#endif
-    {6, rows_6}, {4, rows_4}, {2, rows_2}, {1, rows_1},
-};
+#define TILE_ENTRY(m) {m, rows_##m},
+    TILE_HEIGHTS(TILE_ENTRY)};
 
 /* VDPBF16PS takes what is not normal for zero and flushes it; so must the others. Elsewhere than on x86 sums below 2^-126 keep
  * their bits, the one difference. */

@@ -136,7 +136,6 @@ ALWAYS_INLINE void tile_of(const struct tile *t, real *c, const real *a, const r
 	}
 }
 
-/* The numbers of rows there is code for; any m is made of them. */
 #define TILE(m) \
 	static __attribute__((noinline)) void tile_rows_##m(const struct tile *t, real *c, const real *a, const real *b) \
 	{ \
@@ -146,27 +145,15 @@ ALWAYS_INLINE void tile_of(const struct tile *t, real *c, const real *a, const r
 	{ \
 		tile_of(t, c, a, b, m, 0); \
 	}
-TILE(1)
-TILE(2)
-TILE(4)
-TILE(6)
-#if VREGS == 32
-TILE(12)
-#endif
+TILE_HEIGHTS(TILE)
 
 static const struct {
 	int m;
 	void (*rows)(const struct tile *t, real *c, const real *a, const real *b);
 	void (*columns)(const struct tile *t, real *c, const real *a, const real *b);
 } tiles[] = {
-#if VREGS == 32
-    {12, tile_rows_12, tile_columns_12},
-#endif
-    {6, tile_rows_6, tile_columns_6},
-    {4, tile_rows_4, tile_columns_4},
-    {2, tile_rows_2, tile_columns_2},
-    {1, tile_rows_1, tile_columns_1},
-};
+#define TILE_ENTRY(m) {m, tile_rows_##m, tile_columns_##m},
+    TILE_HEIGHTS(TILE_ENTRY)};
 
 static inline void tile_run(struct tile *t, real *c, const real *a, const real *b, int64_t m)
 {

@@ -41,6 +41,13 @@
 
 enum { VLEN = VBYTES / sizeof(real) };
 
+/* Rows of the tiles of a matrix product that keep two vectors a row in registers; any number of rows is made of them. */
+#if VREGS == 32
+#define TILE_HEIGHTS(X) X(12) X(6) X(4) X(2) X(1)
+#else
+#define TILE_HEIGHTS(X) X(6) X(4) X(2) X(1)
+#endif
+
 typedef real vreal __attribute__((vector_size(VBYTES), may_alias));
 
 static inline vreal v_load(const real *p)

@@ -8,14 +8,7 @@
 #include "tape/ops.h"
 
 static const struct trunk_names meta_names = {
-    .patch = "x_embedder.proj",
-    .time = "t_embedder.mlp",
-    .blocks = "blocks",
-    .qkv_weight = "attn.qkv.weight",
-    .qkv_bias = "attn.qkv.bias",
-    .proj = "attn.proj",
-    .fc1 = "mlp.fc1",
-    .fc2 = "mlp.fc2",
+    TRUNK_META_NAMES,
     .modulation = "adaLN_modulation.1",
 };
 
@@ -98,16 +91,10 @@ static const struct renames *const families[] = {&diffusers_names, NULL};
 const struct net_def net_dit = {
     .name = "dit",
     .role = NET_EXPERT,
-    .trunk = 1,
-    .fields = fields,
-    .nfields = NET_COUNT(fields),
-    .inputs = inputs,
-    .ninputs = NET_COUNT(inputs),
+    TRUNK_DEF,
     .check = trunk_check,
     .check_noise = trunk_check_noise,
-    .record = record,
     .prefix = "dit-",
-    .presets = &trunk_presets,
     .diffusers = &diffusers,
     .families = families,
 };

@@ -14,19 +14,13 @@ static const struct net_reads inputs[] = {{NET_IN_X, 0}, {NET_IN_TIME, 0}};
 const struct net_def net_exact = {
     .name = "exact",
     .role = NET_EXPERT,
-    .fields = expert_fields,
-    .nfields = NET_COUNT(expert_fields),
-    .inputs = inputs,
-    .ninputs = NET_COUNT(inputs),
+    NET_TABLES(expert_fields, inputs),
 };
 
 const struct net_def net_exact_router = {
     .name = "exact_router",
     .title = "exact router",
     .role = NET_CLASSIFIER,
-    .fields = router_fields,
-    .nfields = NET_COUNT(router_fields),
-    .inputs = inputs,
-    .ninputs = NET_COUNT(inputs),
+    NET_TABLES(router_fields, inputs),
     .prediction = "",
 };

@@ -141,10 +141,7 @@ static const struct renames *const families[] = {&author, NULL};
 const struct net_def net_mnist_unet = {
     .name = "mnist_unet",
     .role = NET_EXPERT,
-    .fields = fields,
-    .nfields = NET_COUNT(fields),
-    .inputs = inputs,
-    .ninputs = NET_COUNT(inputs),
+    NET_TABLES(fields, inputs),
     .check = check,
     .record = record,
     .families = families,

@@ -203,13 +203,18 @@ int net_shape(const struct net_config *c, int i, struct net_value *v)
 int net_shape_set(struct net_config *c, const char *name, int64_t value, struct err *e)
 {
 	const struct net_field *f;
+	struct str all = {0};
 
 	for (int i = 0; (f = shape_field(c->def, i)); i++)
 		if (f->type == NET_INT && !strcmp(f->name, name)) {
 			*whole(c, f) = value;
 			return 0;
 		}
-	return err_set(e, ERR_USAGE, "a network of type %s has no %s to set", net_name(c), name);
+	for (int i = 0; (f = shape_field(c->def, i)); i++)
+		str_printf(&all, "%s%s", i ? ", " : "", f->name);
+	err_set(e, ERR_USAGE, "a network of type %s cannot be given %s: its preset sets %s", net_name(c), name, str_text(&all));
+	str_release(&all);
+	return -1;
 }
 
 void net_shape_copy(struct net_config *c, const struct net_config *from)

@@ -120,4 +120,8 @@ const struct renames *net_names(const struct safetensors *s);
 
 #define NET_COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
+/* Initialisers of a struct net_def: its two tables with their lengths. */
+#define NET_TABLES(fields_, inputs_) \
+	.fields = (fields_), .nfields = NET_COUNT(fields_), .inputs = (inputs_), .ninputs = NET_COUNT(inputs_)
+
 #endif

@@ -6,14 +6,7 @@
 #include "tape/ops.h"
 
 static const struct trunk_names paris_names = {
-    .patch = "patch_embed",
-    .time = "time_embed.mlp",
-    .blocks = "layers",
-    .qkv_weight = "attn.in_proj_weight",
-    .qkv_bias = "attn.in_proj_bias",
-    .proj = "attn.out_proj",
-    .fc1 = "mlp.0",
-    .fc2 = "mlp.2",
+    TRUNK_PARIS_NAMES,
     .table = "scale_shift_table",
     .cross_weight = "cross_attn.in_proj_weight",
     .cross_bias = "cross_attn.in_proj_bias",
@@ -49,15 +42,9 @@ static const struct net_reads inputs[] = {{NET_IN_X, 0}, {NET_IN_TIME, 0}, {NET_
 const struct net_def net_paris = {
     .name = "dit_expert",
     .role = NET_EXPERT,
-    .trunk = 1,
-    .fields = fields,
-    .nfields = NET_COUNT(fields),
-    .inputs = inputs,
-    .ninputs = NET_COUNT(inputs),
+    TRUNK_DEF,
     .check = trunk_check,
     .check_noise = trunk_check_noise,
-    .record = record,
     .prefix = "paris-",
-    .presets = &trunk_presets,
     .prediction = "velocity",
 };

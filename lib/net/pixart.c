@@ -7,14 +7,7 @@
 #include "tape/ops.h"
 
 static const struct trunk_names pixart_names = {
-    .patch = "x_embedder.proj",
-    .time = "t_embedder.mlp",
-    .blocks = "blocks",
-    .qkv_weight = "attn.qkv.weight",
-    .qkv_bias = "attn.qkv.bias",
-    .proj = "attn.proj",
-    .fc1 = "mlp.fc1",
-    .fc2 = "mlp.fc2",
+    TRUNK_META_NAMES,
     .table = "scale_shift_table",
     .cross_q = "cross_attn.q_linear",
     .cross_kv = "cross_attn.kv_linear",
@@ -147,16 +140,10 @@ static const struct renames *const families[] = {&diffusers_names, NULL};
 const struct net_def net_pixart = {
     .name = "pixart",
     .role = NET_EXPERT,
-    .trunk = 1,
-    .fields = fields,
-    .nfields = NET_COUNT(fields),
-    .inputs = inputs,
-    .ninputs = NET_COUNT(inputs),
+    TRUNK_DEF,
     .check = check,
     .check_noise = trunk_check_noise,
-    .record = record,
     .prefix = "pixart-",
-    .presets = &trunk_presets,
     .text_tokens = 120,
     .null_text = null_text_name,
     .lower_case = 1,

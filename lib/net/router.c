@@ -4,14 +4,7 @@
 #include "tape/ops.h"
 
 static const struct trunk_names paris_names = {
-    .patch = "patch_embed",
-    .time = "time_embed.mlp",
-    .blocks = "layers",
-    .qkv_weight = "attn.in_proj_weight",
-    .qkv_bias = "attn.in_proj_bias",
-    .proj = "attn.out_proj",
-    .fc1 = "mlp.0",
-    .fc2 = "mlp.2",
+    TRUNK_PARIS_NAMES,
     .modulation = "adaLN_modulation.1",
 };
 
@@ -55,14 +48,8 @@ static const struct net_reads inputs[] = {{NET_IN_X, 0}, {NET_IN_TIME, 0}};
 const struct net_def net_router = {
     .name = "router",
     .role = NET_CLASSIFIER,
-    .trunk = 1,
-    .fields = fields,
-    .nfields = NET_COUNT(fields),
-    .inputs = inputs,
-    .ninputs = NET_COUNT(inputs),
+    TRUNK_DEF,
     .check = trunk_check,
-    .record = record,
     .prefix = "dit-",
-    .presets = &trunk_presets,
     .prediction = "",
 };

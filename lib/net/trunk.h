@@ -18,6 +18,14 @@ struct trunk_names {
 	const char *cross_proj;
 };
 
+/* Initialisers of a struct trunk_names: what DiT and PixArt share, and what the expert and the router of Paris share. */
+#define TRUNK_META_NAMES \
+	.patch = "x_embedder.proj", .time = "t_embedder.mlp", .blocks = "blocks", .qkv_weight = "attn.qkv.weight", \
+	.qkv_bias = "attn.qkv.bias", .proj = "attn.proj", .fc1 = "mlp.fc1", .fc2 = "mlp.fc2"
+#define TRUNK_PARIS_NAMES \
+	.patch = "patch_embed", .time = "time_embed.mlp", .blocks = "layers", .qkv_weight = "attn.in_proj_weight", \
+	.qkv_bias = "attn.in_proj_bias", .proj = "attn.out_proj", .fc1 = "mlp.0", .fc2 = "mlp.2"
+
 /* A recording in progress. */
 struct trunk {
 	struct layers l;
@@ -51,6 +59,5 @@ struct tensor *trunk_final_single(const struct trunk *k, struct tensor *tokens, 
 struct tensor *trunk_unpatchify(const struct trunk *k, struct tensor *h);
 
 double trunk_eps(const struct trunk_config *c); /* of all norms but the second of a block */
-
 
 #endif

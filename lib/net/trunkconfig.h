@@ -47,6 +47,9 @@ static inline struct trunk_config *trunk_edit(struct net_config *c)
 /* NAME/PATCH: nano micro mini s b l xl. */
 extern const struct net_presets trunk_presets;
 
+/* Initialisers of a struct net_def in a file that calls its tables `fields` and `inputs` and its function `record`. */
+#define TRUNK_DEF .trunk = 1, NET_TABLES(fields, inputs), .record = record, .presets = &trunk_presets
+
 /* For struct net_def. */
 int trunk_check(const struct net_config *c, struct err *e);
 int trunk_check_noise(const struct net_config *c, struct err *e);

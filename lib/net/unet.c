@@ -306,7 +306,7 @@ static const struct {
     {"time_embedding_dim", NULL}, {"attn_norm_num_groups", NULL}, {"mid_block_scale_factor", "1"}, {"dual_cross_attention", "false"},
     {"only_cross_attention", "false"}, {"addition_embed_type", NULL}, {"encoder_hid_dim", NULL}, {"encoder_hid_dim_type", NULL},
     {"time_cond_proj_dim", NULL}, {"transformer_layers_per_block", "1"}, {"time_embedding_act_fn", NULL}, {"timestep_post_act", NULL},
-    {"reverse_transformer_layers_per_block", NULL}, {"conv_in_kernel", "3"}, {"conv_out_kernel", "3"},
+    {"resnet_out_scale_factor", "1"}, {"resnet_skip_time_act", "false"}, {"reverse_transformer_layers_per_block", NULL}, {"conv_in_kernel", "3"}, {"conv_out_kernel", "3"},
 };
 
 static int check_known(const json_t *o, const char *where, struct err *e)
@@ -458,6 +458,12 @@ static void write_text(const struct net_config *c, json_t *o)
 static const struct net_diffusers diffusers = {"UNet2DModel", NULL, net_read_fields};
 static const struct net_diffusers text_diffusers = {"UNet2DConditionModel", NULL, net_read_fields};
 
+/* The layers of an attention as older versions of diffusers called them. */
+#define OLD(ours, theirs) {"*." ours ".weight", {"*." theirs ".weight"}, 0}, {"*." ours ".bias", {"*." theirs ".bias"}, 0}
+static const struct rename old_rules[] = {OLD("to_q", "query"), OLD("to_k", "key"), OLD("to_v", "value"), OLD("to_out.0", "proj_attn")};
+static const struct renames old_attention = {.sign = "mid_block.attentions.0.query.weight", .v = old_rules, .n = NET_COUNT(old_rules)};
+static const struct renames *const families[] = {&old_attention, NULL};
+
 /* ---- presets ---- */
 
 static const char *const names[] = {"nano", "micro", "mini", "s", "b", "l", NULL};
@@ -494,10 +500,7 @@ static const struct net_presets presets = {.names = names, .tail = "", .example 
 const struct net_def net_unet = {
     .name = "unet",
     .role = NET_EXPERT,
-    .fields = fields,
-    .nfields = NET_COUNT(fields),
-    .inputs = inputs,
-    .ninputs = NET_COUNT(inputs),
+    NET_TABLES(fields, inputs),
     .read = read_plain,
     .write = write_plain,
     .check = check,
@@ -505,15 +508,13 @@ const struct net_def net_unet = {
     .prefix = "unet-",
     .presets = &presets,
     .diffusers = &diffusers,
+    .families = families,
 };
 
 const struct net_def net_unet_text = {
     .name = "unet_text",
     .role = NET_EXPERT,
-    .fields = text_fields,
-    .nfields = NET_COUNT(text_fields),
-    .inputs = text_inputs,
-    .ninputs = NET_COUNT(text_inputs),
+    NET_TABLES(text_fields, text_inputs),
     .read = read_text,
     .write = write_text,
     .check = check,

@@ -155,10 +155,11 @@ const struct option train_router_options[] = {
 
 const struct option train_common_options[] = {
     OPTION_GROUP("Network"),
-    {"--model", .type = OPTION_TEXT, REQUEST(model), .arg = "NAME/P",
-     .help = "network preset: dit-nano micro mini s b l xl, or paris- pixart-; patch P; unet-nano .. l, or unet-text-", OPTION_ALWAYS,
+    {"--model", .type = OPTION_TEXT, REQUEST(model), .arg = "NAME",
+     .help = "network preset: dit-SIZE/P, SIZE nano micro mini s b l xl, P the patch size; experts also paris-SIZE/P, pixart-SIZE/P, or the "
+             "U-Nets unet-SIZE, unet-text-SIZE, SIZE nano micro mini s b l", OPTION_ALWAYS,
      .stamp = STAMP_OTHERWISE},
-    {"--hidden", .type = OPTION_INT, REQUEST(shape.hidden), .lo = 4, .hi = 65536, .arg = "H", .help = "width, instead of the preset's",
+    {"--hidden", .type = OPTION_INT, REQUEST(shape.hidden), .lo = 4, .hi = 65536, .arg = "H", .help = "width, instead of the preset's; a U-Net has none of these four",
      OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
     {"--depth", .type = OPTION_INT, REQUEST(shape.depth), .lo = 1, .hi = 1000, .arg = "L", .help = "number of blocks, instead of the preset's",
      OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},

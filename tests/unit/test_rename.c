@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/str.h"
 #include "file/safetensors.h"
 #include "net/model.h"
 #include "net/rename.h"
@@ -154,10 +155,69 @@ static void convolution(void **state)
 	params_release(&p);
 }
 
+/* A U-Net whose attention has the names of older versions of diffusers. */
+static void old_attention(void **state)
+{
+	static const char *const pairs[][2] = {{".to_q.", ".query."}, {".to_k.", ".key."}, {".to_v.", ".value."}, {".to_out.0.", ".proj_attn."}};
+	struct net_config c;
+	struct params p = {0};
+	struct err e = {0};
+	struct safetensors *s;
+	struct st_tensor *t;
+	float *v, *out;
+	int renamed = 0, n;
+
+	(void)state;
+	net_init(&c, net_find("unet"));
+	c.channels = c.out_channels = 1;
+	c.size = 8;
+	assert_int_equal(net_preset("unet-nano", &c, &e), 0);
+	net_params(&c, &p);
+	n = p.n;
+	t = mem_zalloc((size_t)n, sizeof *t);
+	v = mem_zalloc((size_t)p.total, sizeof *v);
+	out = mem_zalloc((size_t)p.total, sizeof *out);
+	for (int64_t i = 0; i < p.total; i++)
+		v[i] = (float)(i % 8191);
+	for (int i = 0; i < n; i++) {
+		struct str name = {0};
+
+		str_puts(&name, p.v[i].name);
+		for (size_t k = 0; k < sizeof pairs / sizeof *pairs; k++) {
+			const char *at = strstr(p.v[i].name, pairs[k][0]);
+
+			if (!at)
+				continue;
+			str_reset(&name);
+			str_printf(&name, "%.*s%s%s", (int)(at - p.v[i].name), p.v[i].name, pairs[k][1], at + strlen(pairs[k][0]));
+			renamed++;
+		}
+		t[i] = (struct st_tensor){.name = mem_strdup(str_text(&name)), .type = ST_F32, .rank = p.v[i].rank, .data = v + p.v[i].offset};
+		renames_shape(&p.v[i], t[i].shape);
+		str_release(&name);
+	}
+	assert_int_equal(renamed, 4 * 8); /* one on the way down, one in the middle, two on the way up; weight and bias of each of the four */
+	s = st_of(t, n, "here", NULL, NULL);
+	assert_int_equal(model_match_weights(s, "here", &p, &e), 0);
+	for (int i = 0; i < n; i++)
+		if (strstr(p.v[i].name, ".to_")) {
+			model_read_weight(s, &p.v[i], out);
+			assert_memory_equal(out, v + p.v[i].offset, (size_t)p.v[i].count * sizeof *v);
+		}
+	st_free(s);
+	for (int i = 0; i < n; i++)
+		mem_free((char *)(uintptr_t)t[i].name);
+	mem_free(t);
+	mem_free(v);
+	mem_free(out);
+	params_release(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(names), cmocka_unit_test(families), cmocka_unit_test(folded), cmocka_unit_test(convolution),
+	    cmocka_unit_test(old_attention),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

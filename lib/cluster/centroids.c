@@ -11,8 +11,6 @@
 #include "file/fileio.h"
 #include "file/npy.h"
 
-enum { CLUSTERS_MOST = 1 << 20 };
-
 int centroids_load(struct kmeans *m, char hash[65], const char *path, const struct featureset *f, int is_network, int64_t k, struct err *e)
 {
 	char *side = str_new("%s.json", path);
@@ -26,7 +24,7 @@ int centroids_load(struct kmeans *m, char hash[65], const char *path, const stru
 		mem_free(side);
 		return -1;
 	}
-	if (a.rank != 2 || a.shape[0] < 1 || a.shape[0] > CLUSTERS_MOST || a.shape[1] != f->d)
+	if (a.rank != 2 || a.shape[0] < 1 || a.shape[0] > KMEANS_MOST || a.shape[1] != f->d)
 		err_set(e, ERR_DATA, "%s: not (K, %lld), centroids of \"%s\" features", path, (long long)f->d, f->name);
 	else if (k && k != a.shape[0])
 		err_set(e, ERR_USAGE, "-k %lld, but %s holds %lld centroids", (long long)k, path, (long long)a.shape[0]);

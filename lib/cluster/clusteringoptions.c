@@ -6,8 +6,6 @@
 
 #define REQUEST(member) OPTION_FIELD(struct cluster_request, member)
 
-enum { CLUSTERS_MOST = 1 << 20 };
-
 const char *const cluster_holdouts[] = {"key", "dir", NULL};
 
 static const char *const features_words[] = {"hogcolor", "random", "dinov2:", "clip:", "inception:", NULL};
@@ -33,14 +31,14 @@ static int is_seeded(const void *request)
 
 const struct option cluster_options[] = {
     OPTION_GROUP("Clusters"),
-    {.letter = 'k', .type = OPTION_INT, REQUEST(k), .lo = 1, .hi = CLUSTERS_MOST, .arg = "K", .help = "number of clusters", .required = "",
+    {.letter = 'k', .type = OPTION_INT, REQUEST(k), .lo = 1, .hi = KMEANS_MOST, .arg = "K", .help = "number of clusters", .required = "",
      OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
     {"--by", .type = OPTION_TEXT, REQUEST(by), .arg = "WHAT", .either = 1,
      .help = "no features: a cluster for each class, folder, or value of this entry of the samples' .json or of --table", OPTION_ALWAYS,
      .stamp = STAMP_ALWAYS, .key = "by"},
     {"--table", .type = OPTION_TEXT, REQUEST(table), .arg = "FILE", .help = "a TSV or CSV with a column key and the column that --by names",
      .when = {{USE_NEEDS, "--by"}}, .stamp = STAMP_OTHERWISE},
-    {"--fine", .type = OPTION_INT, REQUEST(fine), .lo = 2, .hi = CLUSTERS_MOST, .arg = "N", .help = "N fine centroids first, the K ones over those",
+    {"--fine", .type = OPTION_INT, REQUEST(fine), .lo = 2, .hi = KMEANS_MOST, .arg = "N", .help = "N fine centroids first, the K ones over those",
      .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--centroids --features=random"}}, .stamp = STAMP_ALWAYS, .key = "fine", .counts = is_fitted},
     OPTION_GROUP("Features"),
     {"--features", .type = OPTION_TEXT, REQUEST(features), .arg = "KIND", .choices = features_words, .preset = "hogcolor",
@@ -58,7 +56,7 @@ const struct option cluster_options[] = {
      .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--features=random"}}},
     {"--like", .type = OPTION_TEXT, REQUEST(like), .arg = "FILE", .help = "with random: as many clusters and the shares of this assignment",
      .when = {{USE_AGAINST, "--by"}, {USE_NEEDS, "--features=random"}}, .stamp = STAMP_OTHERWISE},
-    {"--balance", .type = OPTION_REAL, REQUEST(balance), .lo = 1.01, .hi = CLUSTERS_MOST, .arg = "R",
+    {"--balance", .type = OPTION_REAL, REQUEST(balance), .lo = 1.01, .hi = KMEANS_MOST, .arg = "R",
      .help = "no cluster above R times the mean size", .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--centroids --features=random"}},
      .stamp = STAMP_ALWAYS, .key = "balance", .counts = is_fitted},
     {"--restarts", .type = OPTION_INT, REQUEST(restarts), .lo = 1, .hi = 1000, .arg = "N", .preset = "3", .help = "seedings, the best counts",

@@ -4,13 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster/kmeans.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/names.h"
 #include "core/str.h"
 #include "file/tsv.h"
-
-enum { CLUSTERS_MOST = 1 << 20 };
 
 struct grouping {
 	char *by;
@@ -164,8 +163,8 @@ int grouping_number(const struct grouping *g, char *const *value, int64_t n, con
 		if (!i || order(v + k - 1, v + i))
 			v[k++] = v[i];
 	*names = name_values(g, v, k, class_names);
-	if (k > CLUSTERS_MOST)
-		rc = err_set(e, ERR_DATA, "--by %s: %lld different values, more than %d clusters", g->by, (long long)k, CLUSTERS_MOST);
+	if (k > KMEANS_MOST)
+		rc = err_set(e, ERR_DATA, "--by %s: %lld different values, more than %d clusters", g->by, (long long)k, KMEANS_MOST);
 	for (int64_t i = 0; i < n && !rc; i++) {
 		struct value one = {.text = value[i]};
 

@@ -17,6 +17,8 @@
 #include "core/pool.h"
 #include "kernels/device.h"
 
+enum { KMEANS_MOST = 1 << 20 }; /* clusters of any partition */
+
 struct kmeans_options {
 	int k;
 	int fine;            /* 0: flat. Else so many fine centroids on a subsample first, and the k < fine coarse ones over

@@ -270,7 +270,7 @@ static int read_columns(struct mds *m, const json_t *o, struct err *e)
 			return err_set(e, ERR_DATA, "%s: column \"%.60s\" of encoding \"%.60s\", which is not known here", m->where,
 			               c->name ? c->name : "?", encoding ? encoding : "?");
 		if (!(json_is_null(size) || json_is_integer(size)) || c->size < 0 || c->size > UINT32_MAX)
-			return err_set(e, ERR_DATA, "%s: column \"%.60s\" of a size that is none", m->where, c->name);
+			return err_set(e, ERR_DATA, "%s: the size of column \"%.60s\" is invalid", m->where, c->name);
 		c->favour = favour(c->name);
 		for (; at > 0 && m->column[m->order[at - 1]].favour > c->favour; at--)
 			m->order[at] = m->order[at - 1];
@@ -439,7 +439,7 @@ static int split(struct mds *m, struct err *e)
 		head += m->column[c].size ? 0 : 4;
 		m->value[c] = p;
 		if (m->size[c] > (size_t)(end - p))
-			return mds_bad(m, "a column that leads beyond its end", e);
+			return mds_bad(m, "a column that ends beyond the sample", e);
 		p += m->size[c];
 	}
 	return p == end ? 1 : mds_bad(m, "more bytes than its columns have", e);

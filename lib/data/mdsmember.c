@@ -63,7 +63,7 @@ static int add_array(const struct mds *m, const struct column *c, const uint8_t 
 
 	if (!c->typed) {
 		if (!n || !mds_find_type(NULL, 0, *p, &type))
-			return mds_bad(m, "an array of a type that is none", e);
+			return mds_bad(m, "an array of an unknown type", e);
 		p++;
 		n--;
 	}
@@ -73,14 +73,14 @@ static int add_array(const struct mds *m, const struct column *c, const uint8_t 
 
 		rank = n ? *p >> 2 : 0;
 		if (rank < 1 || rank > NPY_RANK || n - 1 < (size_t)rank * width)
-			return mds_bad(m, "an array of a shape that is none, or of more than 8 axes", e);
+			return mds_bad(m, "an array whose shape is invalid, or has more than 8 axes", e);
 		for (int i = 0; i < rank; i++) {
 			uint64_t v = 0;
 
 			for (size_t b = 0; b < width; b++)
 				v |= (uint64_t)p[1 + (size_t)i * width + b] << 8 * b;
 			if (!v || v > UINT32_MAX)
-				return mds_bad(m, "an array of a shape that is none", e);
+				return mds_bad(m, "an array whose shape is invalid", e);
 			shape[i] = (int64_t)v;
 		}
 		p += 1 + (size_t)rank * width;
@@ -88,9 +88,9 @@ static int add_array(const struct mds *m, const struct column *c, const uint8_t 
 	}
 	for (int i = 0; i < rank; i++)
 		if (__builtin_mul_overflow(count, (size_t)shape[i], &count))
-			return mds_bad(m, "an array of a shape that is none", e);
+			return mds_bad(m, "an array whose shape is invalid", e);
 	if (n % npy_type_size(type) || n / npy_type_size(type) != count)
-		return mds_bad(m, "an array of another size than its shape", e);
+		return mds_bad(m, "an array whose size does not match its shape", e);
 	npy_encode(out, type, rank, shape, p);
 	return 1;
 }
@@ -105,7 +105,7 @@ static int add_pil(const struct mds *m, const uint8_t *p, size_t n, struct str *
 	int rc;
 
 	if (n < 12 || (mode = mds_u32(p + 8)) > n - 12)
-		return mds_bad(m, "a picture that is none", e);
+		return mds_bad(m, "too short for a picture of Pillow's", e);
 	w = mds_u32(p);
 	h = mds_u32(p + 4);
 	if (mode == 1 && p[12] == 'L')
@@ -113,9 +113,9 @@ static int add_pil(const struct mds *m, const uint8_t *p, size_t n, struct str *
 	else if (mode == 3 && !memcmp(p + 12, "RGB", 3))
 		picture.channels = 3;
 	else
-		return mds_bad(m, "a picture of Pillow's that is neither L nor RGB", e);
+		return mds_bad(m, "a picture of Pillow's whose mode is neither L nor RGB", e);
 	if (!w || !h || w > PICTURE_MOST / h || w * h * (uint64_t)picture.channels != n - 12 - mode)
-		return mds_bad(m, "a picture of another size than it says", e);
+		return mds_bad(m, "a picture whose bytes do not match its width and height", e);
 	picture.width = (int)w;
 	picture.height = (int)h;
 	picture.pixels = (uint8_t *)(uintptr_t)(p + 12 + mode);
@@ -152,7 +152,7 @@ static int add_number(struct mds *m, const struct column *c, const uint8_t *p, s
 		whole = *c->encoding->ext && !parse_i64(digits, INT64_MIN, INT64_MAX, &v);
 	} else {
 		if (n != npy_type_size(type))
-			return mds_bad(m, "a number of another size than its encoding", e);
+			return mds_bad(m, "a number whose size does not match its encoding", e);
 		whole = whole && !npy_to_i64(&v, &a, m->name, NULL);
 	}
 	if (whole && is_label(c->name) && v >= 0 && v <= LABEL_MOST && !taken(m, "cls")) {

@@ -239,7 +239,7 @@ static int take_tensor(struct torchfile *f, const struct rebuild *r, const char 
 	x->t.type = (enum st_type)type;
 	x->t.rank = rank = numbers(pickle_item(r->args, 2), x->t.shape);
 	if (!is_int(at) || at->i < 0 || rank < 0 || numbers(pickle_item(r->args, 3), x->stride) != rank)
-		return bad_tensor(f, name, "a shape, stride or offset that is none", e);
+		return bad_tensor(f, name, "an invalid shape, stride or offset", e);
 	x->offset = at->i;
 	for (int d = 0; d < rank; d++)
 		x->stride[d] = x->t.shape[d] > 1 ? x->stride[d] : 0;

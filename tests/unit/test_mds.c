@@ -230,7 +230,7 @@ static void what_is_broken(void **state)
 	reads("ndarray:uint8:2,2", "ndarray:uint8:0,2", -1, 0, "not known", 0);
 	reads("ndarray:uint8:2,2", "ndarray:uint8:1,1,1,1,1,1,1,2,2", -1, 0, "not known", 0);
 	reads("[null, 4]", "[null]", -1, 0, "lists of columns", 0);
-	reads("[null, 4]", "[null, -4]", -1, 0, "of a size that is none", 0);
+	reads("[null, 4]", "[null, -4]", -1, 0, "is invalid", 0);
 	reads("\"zip_data\": null", "\"zip_data\": 3", -1, 0, "\"zip_data\" is not an object", 0);
 	/* The head of the shard */
 	reads(NULL, NULL, 0, 3, "not a shard of 2 samples", 0);
@@ -240,16 +240,16 @@ static void what_is_broken(void **state)
 	reads(NULL, NULL, 8, 15, "offset 15 of sample 1", 0);
 	reads(NULL, NULL, 12, 35, "1 bytes after the last sample", 0);
 	/* A sample: the other is left */
-	reads(NULL, NULL, 16, 4, "sample 0: a column that leads beyond its end", 1);
-	reads(NULL, NULL, 16, 0xffffffff, "sample 0: a column that leads beyond its end", 1);
+	reads(NULL, NULL, 16, 4, "sample 0: a column that ends beyond the sample", 1);
+	reads(NULL, NULL, 16, 0xffffffff, "sample 0: a column that ends beyond the sample", 1);
 	reads(NULL, NULL, 16, 2, "sample 0: more bytes than its columns have", 1);
-	reads("[null, 4]", "[null, 5]", -1, 0, "sample 0: a column that leads beyond its end", 0);
-	reads("ndarray:uint8:2,2", "ndarray:uint8:2,3", -1, 0, "sample 0: an array of another size than its shape", 0);
-	reads("ndarray:uint8:2,2", "ndarray:uint8:4294967295,4294967295,4294967295", -1, 0, "of a shape that is none", 0);
-	reads("ndarray:uint8:2,2", "ndarray", -1, 0, "sample 0: an array of a type that is none", 0);
-	reads("ndarray:uint8:2,2", "ndarray:uint8", -1, 0, "of a shape that is none", 0);
-	reads("ndarray:uint8:2,2", "pil", -1, 0, "a picture that is none", 0);
-	reads("ndarray:uint8:2,2", "int", -1, 0, "a number of another size than its encoding", 0);
+	reads("[null, 4]", "[null, 5]", -1, 0, "sample 0: a column that ends beyond the sample", 0);
+	reads("ndarray:uint8:2,2", "ndarray:uint8:2,3", -1, 0, "sample 0: an array whose size does not match its shape", 0);
+	reads("ndarray:uint8:2,2", "ndarray:uint8:4294967295,4294967295,4294967295", -1, 0, "an array whose shape is invalid", 0);
+	reads("ndarray:uint8:2,2", "ndarray", -1, 0, "sample 0: an array of an unknown type", 0);
+	reads("ndarray:uint8:2,2", "ndarray:uint8", -1, 0, "an array whose shape is invalid", 0);
+	reads("ndarray:uint8:2,2", "pil", -1, 0, "too short for a picture of Pillow's", 0);
+	reads("ndarray:uint8:2,2", "int", -1, 0, "a number whose size does not match its encoding", 0);
 	/* Hashes: those that are known must be right. */
 	reads("\"hashes\": {}", "\"hashes\": {\"sha1\": \"0\", \"md5\": \"0\"}", -1, 0, NULL, 0);
 	reads("\"hashes\": {}", "\"hashes\": {\"xxh64\": \"0\"}", -1, 0, "its xxh64 is ", 0);

@@ -1,0 +1,115 @@
+/* The options of ddm-ingest: the table that fills struct ingest_request, and the stamp. */
+#include "cmd/ingest_run.h"
+#include "file/optionstamp.h"
+
+#define REQUEST(member) OPTION_FIELD(struct ingest_request, member)
+#define OF_FRAMES .when = {{USE_INPUT, "a video or a graph"}}
+
+enum { GRAPH_FRAMES = 30 };
+
+static const char *const dedups[] = {"none", "exact", NULL};
+static const char *const resizes[] = {"lanczos", "bicubic", "hamming", "bilinear", "box", "adm", NULL};
+
+static int is_resized(const void *request)
+{
+	return ((const struct ingest_request *)request)->size > 0;
+}
+
+/* The stamp has the seeds where a source is a graph, and the names of classes. */
+const struct option ingest_options[] = {
+    OPTION_GROUP("Pictures and frames"),
+    {"--size", .type = OPTION_INT, REQUEST(size), .lo = 1, .hi = 16384, .arg = "N", .help = "centre square, resized to N x N",
+     .said = "default: as they are", OPTION_ALWAYS, .stamp = STAMP_UNLESS_DEFAULT, .key = "size"},
+    {"--resize", .type = OPTION_CHOICE, REQUEST(resize), .arg = "FILTER", .choices = resizes, .preset = "lanczos", .help = "how to resize",
+     .when = {{USE_NEEDS, "--size"}}, .stamp = STAMP_ALWAYS, .key = "resize", .counts = is_resized},
+    {"--fps", .type = OPTION_REAL, REQUEST(fps), .lo = 1e-6, .hi = 1e6, .arg = "F", .help = "frames a second taken from video",
+     .said = "default: all", OF_FRAMES, .stamp = STAMP_UNLESS_DEFAULT, .key = "fps"},
+    {"--frames", .type = OPTION_INT, REQUEST(frames), .lo = 1, .hi = 1e9, .arg = "N",
+     .help = "most frames of a video (default: all) or of one instance of a graph (default 30)", OF_FRAMES, .stamp = STAMP_UNLESS_DEFAULT,
+     .key = "frames"},
+    {"--seeds", .type = OPTION_INT, REQUEST(seeds), .lo = 1, .hi = 1e7, .arg = "N", .preset = "1",
+     .help = "instances of a graph with placeholders", .when = {{USE_INPUT, "a graph"}}, .stamp = STAMP_OTHERWISE},
+    {"--seed", .type = OPTION_U64, REQUEST(seed), .arg = "S", .preset = "0", .help = "seed of the first instance", OPTION_ALWAYS,
+     .stamp = STAMP_OTHERWISE},
+    {.letter = 'n', .type = OPTION_INT, REQUEST(max), .lo = 1, .hi = 1e15, .arg = "MAX", .help = "most samples in all", OPTION_ALWAYS,
+     .stamp = STAMP_UNLESS_DEFAULT, .key = "max"},
+    OPTION_GROUP("Samples"),
+    {"--classes", .type = OPTION_FLAG, REQUEST(classes), .help = "add .cls: the number of the first folder, or graph, in order", OPTION_ALWAYS,
+     .stamp = STAMP_OTHERWISE},
+    {"--duplicates", .type = OPTION_FLAG, REQUEST(duplicates), .help = "keep frames equal to an earlier one", OF_FRAMES},
+    {"--dedup", .type = OPTION_CHOICE, REQUEST(dedup), .arg = "HOW", .choices = dedups, .preset = "none",
+     .help = "leave out pictures with the pixels of an earlier one", OPTION_ALWAYS, .stamp = STAMP_UNLESS_DEFAULT, .key = "dedup"},
+    OPTION_GROUP("Reading"),
+    {"--skip-bad", .type = OPTION_FLAG, REQUEST(skip_bad), .help = "pass over unreadable sources", OPTION_ALWAYS},
+    {"--max-errors", .type = OPTION_INT, REQUEST(max_errors), .lo = 0, .hi = 1e15, .arg = "N", .help = "exit 3 when more were skipped",
+     .said = "default: no limit", .when = {{USE_NEEDS, "--skip-bad"}}},
+    {.letter = '0', .type = OPTION_FLAG, REQUEST(nul_list), .help = "the list on stdin ends paths with NUL", .when = {{USE_NEEDS, "-"}}},
+    OPTION_GROUP("Limits"),
+    {"--timeout", .type = OPTION_DURATION, REQUEST(timeout), .arg = "T", .preset = "60", .help = "kill a decoder silent for so long",
+     .said = "default 60s; 0: never", OPTION_ALWAYS},
+    {"--max-memory", .type = OPTION_SIZE, REQUEST(memory), .arg = "SIZE", .preset = "2G",
+     .help = "memory of all pictures at work, address space of a decoder", .said = "default 2G; 0: no limit", OPTION_ALWAYS},
+    {"--max-pixels", .type = OPTION_INT, REQUEST(max_pixels), .lo = 1, .hi = 1e10, .arg = "N", .preset = "67108864",
+     .help = "largest picture or frame", OPTION_ALWAYS},
+    {"--no-sandbox", .type = OPTION_FLAG, REQUEST(bare), .help = "decoders do not restrict their system calls, as a kernel without seccomp cannot",
+     OPTION_ALWAYS},
+    OPTION_GROUP("Output"),
+    {"--threads", .type = OPTION_INT, REQUEST(threads), .lo = 0, .hi = 1024, .arg = "N", .help = "threads", .said = "default: all CPUs",
+     OPTION_ALWAYS},
+    {"--quiet", 'q', OPTION_FLAG, REQUEST(quiet), .help = "no report on stderr", OPTION_ALWAYS},
+    {.letter = 'o', .type = OPTION_TEXT, REQUEST(out), .arg = "FILE", .preset = "-", .said = "default: stdout", .help = "output", OPTION_ALWAYS},
+    {0},
+};
+
+struct ingest_request ingest_defaults(void)
+{
+	struct ingest_request r = {.max_errors = -1};
+
+	option_presets(ingest_options, &r);
+	return r;
+}
+
+int64_t ingest_graph_frames(const struct ingest_request *r)
+{
+	return r->frames ? r->frames : GRAPH_FRAMES;
+}
+
+struct work_options ingest_work(const struct ingest_request *r)
+{
+	return (struct work_options){.size = r->size, .resize = resizes[r->resize], .frames = r->frames, .graph_frames = ingest_graph_frames(r),
+	                             .fps = r->fps, .timeout = r->timeout, .memory = r->memory, .max_pixels = r->max_pixels,
+	                             .classes = r->classes, .bare = r->bare};
+}
+
+struct stamp *ingest_stamp(const struct ingest_request *r, const struct job_list *l, json_t *names)
+{
+	static const struct option *const tables[] = {ingest_options, NULL};
+	struct stamp *s = stamp_new("ddm-ingest");
+	json_t *graphs = json_array();
+	int media = 0;
+
+	optionstamp_put(s, tables, r, "size resize fps frames max dedup");
+	for (size_t i = 0; i < l->n; i++) {
+		const struct job *j = &l->v[i];
+
+		media |= j->graph || j->kind == MEDIA_VIDEO || j->kind == MEDIA_PICTURE;
+		if (j->graph && j->seed == r->seed)
+			json_array_append_new(graphs, json_pack("{s:s, s:s}", "name", j->name, "graph", j->graph));
+	}
+	if (json_array_size(graphs)) {
+		stamp_u64(s, "seed", r->seed);
+		stamp_i64(s, "seeds", r->seeds);
+		stamp_json(s, "graphs", json_incref(graphs));
+	}
+	json_decref(graphs);
+	if (names)
+		stamp_json(s, "class_names", names);
+	if (media) {
+		struct str versions = {0};
+
+		media_versions(&versions);
+		stamp_text(s, "media", str_text(&versions));
+		str_release(&versions);
+	}
+	return s;
+}

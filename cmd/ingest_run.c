@@ -1,0 +1,334 @@
+/* The run of ddm-ingest: sources are decoded in batches or frame by frame, and their samples are written to the tar in order. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "cmd/ingest_run.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "data/keyset.h"
+#include "data/samples.h"
+#include "file/claim.h"
+#include "file/standing.h"
+#include "file/tarfile.h"
+
+#define BATCH         32
+#define STREAM_FRAMES 1000 /* instances with more are written as they come, not collected */
+
+static int interrupted(void)
+{
+	return cmd_signal != 0;
+}
+
+/* The output, and what is known about it. */
+struct sink {
+	const struct ingest_request *r;
+	struct ingest_report *report;
+	struct outfile file;
+	struct tar_writer tar;
+	struct seen frames, pictures;
+	struct keyset keys;
+	struct class_list classes;
+	struct budget budget;
+	struct work_options work;
+	struct progress show;
+};
+
+static int is_full(const struct sink *s)
+{
+	return s->r->max && s->report->samples >= s->r->max;
+}
+
+static int item_write(struct sink *s, const struct item *it, struct err *e)
+{
+	int rc = 0;
+
+	if (keyset_add(&s->keys, it->key))
+		return err_set(e, ERR_DATA, "the key \"%s\" appears twice", it->key);
+	for (int i = 0; i < it->n && !rc; i++) {
+		char *name = str_new("%s.%s", it->key, it->m[i].ext);
+
+		rc = tar_add(&s->tar, name, it->m[i].data, it->m[i].len, e);
+		mem_free(name);
+	}
+	s->report->samples++;
+	return rc;
+}
+
+/* A sample of a job, or (NULL) of a tar, unless it is an equal frame or there are enough. */
+static int item_take(struct sink *s, const struct job *j, struct item *it, struct err *e)
+{
+	int is_frame = j && job_many(j);
+	const char *earlier;
+
+	if (is_full(s))
+		return 0;
+	if (is_frame && !s->r->duplicates && seen_add(&s->frames, it->hash, "")) {
+		s->report->duplicates++;
+		return 0;
+	}
+	if (!is_frame && it->hash && (earlier = seen_add(&s->pictures, it->hash, it->key))) {
+		struct str *named = &s->report->identicals;
+
+		if (s->report->identical++ < INGEST_NAMED)
+			str_printf(named, "%s%s = %s", named->len ? ", " : "", it->key, earlier);
+		if (s->r->dedup)
+			return 0;
+	}
+	if (s->r->classes && class_set(&s->classes, j, it, e))
+		return -1;
+	return item_write(s, it, e);
+}
+
+/* Damage is passed over with --skip-bad; a wrong option, an interruption, a full disk never. */
+static int job_failed(struct sink *s, const struct err *why, struct err *e)
+{
+	if (!s->r->skip_bad || (why->code != ERR_DATA && why->code != ERR_NOINPUT && why->code != ERR_IO) || interrupted())
+		return err_set(e, why->code, "%s", why->msg);
+	cmd_warn("skipped: %s", why->msg);
+	s->report->skipped++;
+	return 0;
+}
+
+/* A job whose samples are written while it runs. */
+static int job_stream(struct sink *s, const struct job *j, struct err *e)
+{
+	struct decoder d = {0};
+	struct err why = {0};
+	struct item it = {0};
+	int rc = work_open(&d, j, &s->work, &why);
+
+	while (!rc && !is_full(s) && (rc = work_next(&d, j, &s->work, &it, &why)) > 0) {
+		rc = item_take(s, j, &it, e);
+		item_release(&it);
+		progress_tell(&s->show, "samples", s->report->samples, s->r->max);
+	}
+	decoder_close(&d);
+	if (e->code)
+		return -1;
+	return rc < 0 ? job_failed(s, &why, e) : 0;
+}
+
+static int job_streams(const struct sink *s, const struct job *j)
+{
+	return j->graph ? s->work.graph_frames > STREAM_FRAMES : j->kind == MEDIA_VIDEO;
+}
+
+struct batch {
+	const struct job *jobs;
+	struct result *results;
+	const struct work_options *work;
+	const struct progress *show;
+	pthread_t teller; /* the one thread that shows progress */
+	int64_t before, total;
+	atomic_int done;
+};
+
+static void batch_task(void *arg, int64_t task, int worker)
+{
+	struct batch *b = arg;
+	int done;
+
+	(void)worker;
+	job_work(&b->results[task], &b->jobs[task], b->work);
+	done = atomic_fetch_add(&b->done, 1) + 1;
+	if (pthread_equal(pthread_self(), b->teller))
+		progress_tell(b->show, "sources", b->before + done, b->total);
+}
+
+static int batch_write(struct sink *s, const struct batch *b, int n, struct err *e)
+{
+	for (int i = 0; i < n; i++) {
+		struct result *r = &b->results[i];
+
+		for (int k = 0; k < r->n; k++)
+			if (item_take(s, &b->jobs[i], &r->v[k], e))
+				return -1;
+		if (r->e.code && !is_full(s) && job_failed(s, &r->e, e))
+			return -1;
+	}
+	return 0;
+}
+
+static int jobs_run(struct sink *s, const struct job_list *l, struct pool *pool, struct err *e)
+{
+	struct result results[BATCH];
+	int rc = 0;
+
+	for (size_t at = 0; at < l->n && !rc && !is_full(s);) {
+		struct batch b = {l->v + at, results, &s->work, &s->show, pthread_self(), (int64_t)at, (int64_t)l->n, 0};
+		int n = 0;
+
+		if (interrupted())
+			return err_set(e, ERR_AGAIN, "interrupted");
+		if (job_streams(s, &l->v[at])) {
+			rc = job_stream(s, &l->v[at++], e);
+			continue;
+		}
+		progress_tell(&s->show, "sources", (int64_t)at, (int64_t)l->n);
+		for (uint64_t bytes = 0; n < BATCH && at + n < l->n && !job_streams(s, &l->v[at + n]); n++) {
+			bytes += l->v[at + n].bytes;
+			if (n && s->budget.files && bytes > s->budget.files)
+				break;
+		}
+		memset(results, 0, sizeof results);
+		pool_run(pool, n, batch_task, &b);
+		rc = batch_write(s, &b, n, e);
+		for (int i = 0; i < n; i++)
+			result_release(&results[i]);
+		at += (size_t)n;
+	}
+	return rc;
+}
+
+/* Samples of tars, in their order. */
+struct tar_batch {
+	struct item items[BATCH];
+	char *origins[BATCH];
+	struct err errors[BATCH];
+	const struct work_options *work;
+	int n;
+};
+
+static void tar_task(void *arg, int64_t task, int worker)
+{
+	struct tar_batch *b = arg;
+
+	(void)worker;
+	item_fit(&b->items[task], b->origins[task], b->work, &b->errors[task]);
+}
+
+/* Up to BATCH samples: 1 when there may be more, 0 at the end. */
+static int tar_read(struct tar_batch *b, struct samples *in, struct err *e)
+{
+	uint64_t most = b->work->budget->files, bytes = 0;
+	struct sample from;
+	int rc = 1;
+
+	for (b->n = 0; b->n < BATCH && (!most || bytes < most) && (rc = samples_next(in, &from, e)) > 0; b->n++) {
+		struct item *it = &b->items[b->n];
+
+		*it = (struct item){.key = mem_strdup(from.key)};
+		b->origins[b->n] = mem_strdup(from.origin);
+		b->errors[b->n] = (struct err){0};
+		for (int i = 0; i < from.n; bytes += from.member[i++].len)
+			item_add(it, from.member[i].ext, from.member[i].data, from.member[i].len);
+	}
+	return rc;
+}
+
+static int tar_write(struct sink *s, struct tar_batch *b, struct err *e)
+{
+	for (int i = 0; i < b->n && !is_full(s); i++) {
+		if (b->errors[i].code ? job_failed(s, &b->errors[i], e) : item_take(s, NULL, &b->items[i], e))
+			return -1;
+	}
+	return 0;
+}
+
+static void tell_bad(void *arg, const char *why)
+{
+	struct sink *s = arg;
+
+	cmd_warn("skipped: %s", why);
+	s->report->skipped++;
+}
+
+static void tell_passed(void *arg, const char *what)
+{
+	(void)arg;
+	cmd_warn("%s", what);
+}
+
+static int tars_run(struct sink *s, const struct job_list *l, struct pool *pool, struct err *e)
+{
+	struct samples_options o = {.skip_bad = s->r->skip_bad, .max_errors = -1, .bad = tell_bad, .passed = tell_passed, .bad_arg = s};
+	struct tar_batch b = {.work = &s->work};
+	struct samples *in;
+	int rc = 1;
+
+	if (!l->ntars)
+		return 0;
+	in = samples_open((const char *const *)l->tars, (int)l->ntars, &o, e);
+	if (!in)
+		return -1;
+	while (rc > 0 && !is_full(s) && !interrupted()) {
+		rc = tar_read(&b, in, e);
+		if (rc >= 0)
+			pool_run(pool, b.n, tar_task, &b);
+		if (rc >= 0 && tar_write(s, &b, e))
+			rc = -1;
+		for (int i = 0; i < b.n; i++) {
+			item_release(&b.items[i]);
+			mem_free(b.origins[i]);
+		}
+		progress_tell(&s->show, "samples", samples_count(in), samples_expected(in));
+	}
+	samples_close(in);
+	return rc < 0 ? -1 : 0;
+}
+
+static void sink_release(struct sink *s)
+{
+	outfile_abort(&s->file);
+	tar_release(&s->tar);
+	class_list_release(&s->classes);
+	budget_release(&s->budget);
+	seen_release(&s->frames);
+	seen_release(&s->pictures);
+	keyset_release(&s->keys);
+}
+
+/* The tar with its stamp, up to the first sample. */
+static int sink_open(struct sink *s, const struct job_list *l, struct err *e)
+{
+	const char *out = s->r->out;
+	json_t *names;
+	struct stamp *stamp;
+	char *line;
+	int rc;
+
+	if (claim_take(&out, 1, e) || classes_find(&s->classes, l, s->r->classes, &names, e))
+		return -1;
+	stamp = ingest_stamp(s->r, l, names);
+	line = stamp_line(stamp);
+	rc = standing_check(out, stamp, 0, e) || outfile_open(&s->file, out, e) ? -1 : 0;
+	s->file.keep = 1; /* the stamp does not tell the sources */
+	if (!rc)
+		rc = tar_start(&s->tar, &s->file, line, e);
+	mem_free(line);
+	stamp_free(stamp);
+	return rc;
+}
+
+static int sink_commit(struct sink *s, const struct job_list *l, struct err *e)
+{
+	if (interrupted())
+		return err_set(e, ERR_AGAIN, "interrupted");
+	if (!s->report->samples)
+		return err_set(e, ERR_DATA, "no samples: %zu sources, %lld skipped, %zu other files passed over", l->n + l->ntars,
+		               (long long)s->report->skipped, l->passed_over);
+	return tar_finish(&s->tar, e) || outfile_commit(&s->file, e) ? -1 : 0;
+}
+
+int ingest_run(const struct ingest_request *r, const struct job_list *l, struct pool *pool, struct ingest_report *report, struct err *e)
+{
+	struct sink s = {.r = r, .report = report, .work = ingest_work(r)};
+	int rc;
+
+	budget_init(&s.budget, r->memory);
+	s.work.budget = &s.budget;
+	s.work.stop = interrupted;
+	if (!r->quiet)
+		s.show = cmd_progress();
+	rc = sink_open(&s, l, e);
+	if (!rc)
+		rc = jobs_run(&s, l, pool, e);
+	if (!rc && !is_full(&s))
+		rc = tars_run(&s, l, pool, e);
+	if (!rc)
+		rc = sink_commit(&s, l, e);
+	sink_release(&s);
+	return rc;
+}

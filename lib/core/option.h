@@ -129,7 +129,7 @@ void *option_field(const struct option *o, void *request);
 int64_t option_integer(const struct option *o, const void *field);
 /* Set from text. -1 and ERR_USAGE naming the option, the value and the allowed range. */
 int option_set(const struct option *o, void *request, const char *text, struct err *e);
-/* Which of `choices`, which NULL ends, the text is; -1 and ERR_USAGE listing them. */
+/* Which of `choices`, which NULL ends, the text is; -1 and ERR_USAGE listing them. label: what the message begins with, or NULL. */
 int option_choice(const char *label, const char *text, const char *const *choices, struct err *e);
 /* -1 and ERR_USAGE naming the first option whose field a C program has set beyond its range or choices. A field that equals the one of
  * `defaults`, a request of the same type, is as it should be. */

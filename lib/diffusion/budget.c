@@ -53,7 +53,7 @@ int budget_route_parse(const char *text, struct budget_route *r, struct err *e)
 	}
 	r->exact_router = !strncmp(text, "exact:", 6);
 	if (policy_parse(text + (r->exact_router ? 6 : 0), &r->policy, e))
-		return err_prefix(e, "'%s' is neither optimum, exact:POLICY nor a policy", text);
+		return err_prefix(e, "expected optimum, exact:POLICY or a policy");
 	if (r->exact_router && !policy_needs_router(&r->policy))
 		return err_set(e, ERR_USAGE, "route '%s': that policy asks no router", text);
 	return 0;

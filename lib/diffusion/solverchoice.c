@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/meant.h"
-#include "core/str.h"
+#include "core/option.h"
 
 const char *const solver_names[] = {"euler",   "heun",    "ddpm",    "ddim",    "euler-discrete", "dpm++1",
                                     "dpm++2m", "dpm++3m", "dpm++3m-corrected", "dpm++2s", "dpm++3s", NULL};
@@ -19,120 +18,92 @@ static const struct {
                  {DISCRETE_MULTISTEP, 1, 0}, {DISCRETE_MULTISTEP, 2, 0}, {DISCRETE_MULTISTEP, 3, 0},
                  {DISCRETE_MULTISTEP, 3, 1}, {DISCRETE_SINGLESTEP, 2, 0}, {DISCRETE_SINGLESTEP, 3, 0}};
 
-static int word(const char *value, const char *const *words)
+#define KEY(member) OPTION_FIELD(struct solver_choice, member)
+#define WORDS(...) .type = OPTION_CHOICE, .choices = (const char *const[]){__VA_ARGS__, NULL}
+#define NUMBER(least, most) .type = OPTION_REAL, .lo = least, .hi = most
+#define OF(kind) (1u << DISCRETE_##kind)
+
+enum { DPM = OF(MULTISTEP) | OF(SINGLESTEP), DISCRETE = OF(DDPM) | OF(DDIM) | OF(EULER) | DPM, FLOW = 1 << 16 };
+
+/* What may stand behind a solver's name, and of which solvers. */
+static const struct key {
+	struct option option;
+	unsigned of;
+} keys[] = {
+    {{"spacing", KEY(how.spacing), WORDS("leading", "linspace", "trailing", "respaced")}, DISCRETE},
+    {{"offset", KEY(how.offset), .type = OPTION_INT, .lo = 0, .hi = 1000}, DISCRETE},
+    {{"clip", KEY(how.clip), NUMBER(1e-3, 1e6)}, DISCRETE},
+    {{"final", KEY(how.final_min), WORDS("zero", "min")}, OF(DDIM) | OF(EULER) | DPM},
+    {{"variance", KEY(how.variance), WORDS("auto", "small", "large", "learned")}, OF(DDPM)},
+    {{"eta", KEY(how.eta), NUMBER(0, 1)}, OF(DDIM)},
+    {{"type", KEY(how.heun), WORDS("midpoint", "heun")}, DPM},
+    {{"lower", KEY(how.any_final), WORDS("yes", "no")}, DPM},
+    {{"sigmas", KEY(how.karras), WORDS("table", "karras")}, OF(EULER) | DPM},
+    {{"sde", KEY(how.sde), WORDS("no", "yes")}, OF(MULTISTEP)},
+    {{"shift", KEY(grid.shift), NUMBER(1e-3, 1e3)}, FLOW},
+    {{"mu", KEY(grid.mu), NUMBER(-20, 20)}, FLOW},
+    {{"law", KEY(grid.law), WORDS("exponential", "linear")}, FLOW},
+    {{"terminal", KEY(grid.terminal), NUMBER(1e-6, .999)}, FLOW},
+    {{"sigmas", KEY(grid.sigmas), WORDS("even", "karras", "exponential", "beta")}, FLOW},
+};
+
+enum { KEYS = sizeof keys / sizeof *keys };
+
+static int set_key(struct solver_choice *c, const char *key, const char *value, struct err *e)
 {
-	for (int i = 0; words[i]; i++)
-		if (!strcmp(value, words[i]))
-			return i;
-	return -1;
-}
+	const unsigned of = c->discrete ? 1u << c->how.kind : FLOW;
+	const char *known[KEYS + 1] = {NULL};
+	int n = 0;
 
-/* 1: not a key of this solver; -1: not a value of it. */
-static int set(struct discrete *h, const char *key, const char *value)
-{
-	static const char *const spacings[] = {"leading", "linspace", "trailing", "respaced", NULL}, *const finals[] = {"zero", "min", NULL};
-	static const char *const variances[] = {"auto", "small", "large", "learned", NULL}, *const types[] = {"midpoint", "heun", NULL};
-	static const char *const lowers[] = {"yes", "no", NULL}, *const sdes[] = {"no", "yes", NULL}, *const sigmas[] = {"table", "karras", NULL};
-	int dpm = h->kind >= DISCRETE_MULTISTEP, i = 0;
-
-	if (!strcmp(key, "spacing"))
-		h->spacing = (enum discrete_spacing)(i = word(value, spacings));
-	else if (!strcmp(key, "offset"))
-		i = parse_i64(value, 0, 1000, &h->offset) ? -1 : 0;
-	else if (!strcmp(key, "clip"))
-		i = parse_f64(value, 1e-3, 1e6, &h->clip) ? -1 : 0;
-	else if (!strcmp(key, "final") && h->kind != DISCRETE_DDPM)
-		h->final_min = i = word(value, finals);
-	else if (!strcmp(key, "variance") && h->kind == DISCRETE_DDPM)
-		h->variance = (enum discrete_variance)(i = word(value, variances));
-	else if (!strcmp(key, "eta") && h->kind == DISCRETE_DDIM)
-		i = parse_f64(value, 0, 1, &h->eta) ? -1 : 0;
-	else if (!strcmp(key, "type") && dpm)
-		h->heun = i = word(value, types);
-	else if (!strcmp(key, "lower") && dpm)
-		h->any_final = i = word(value, lowers);
-	else if (!strcmp(key, "sigmas") && h->kind >= DISCRETE_EULER)
-		h->karras = i = word(value, sigmas);
-	else if (!strcmp(key, "sde") && h->kind == DISCRETE_MULTISTEP)
-		h->sde = i = word(value, sdes);
-	else
-		return 1;
-	return i < 0 ? -1 : 0;
-}
-
-/* The same of a solver of the flow. */
-static int set_grid(struct flow_grid *g, const char *key, const char *value)
-{
-	static const char *const laws[] = {"exponential", "linear", NULL}, *const sigmas[] = {"even", "karras", "exponential", "beta", NULL};
-	int i = 0;
-
-	if (!strcmp(key, "shift"))
-		i = parse_f64(value, 1e-3, 1e3, &g->shift) ? -1 : 0;
-	else if (!strcmp(key, "mu"))
-		i = (g->dynamic = !parse_f64(value, -20, 20, &g->mu)) ? 0 : -1;
-	else if (!strcmp(key, "law"))
-		g->law = (enum flow_law)(i = word(value, laws));
-	else if (!strcmp(key, "terminal"))
-		i = parse_f64(value, 1e-6, .999, &g->terminal) ? -1 : 0;
-	else if (!strcmp(key, "sigmas"))
-		g->sigmas = (enum flow_sigmas)(i = word(value, sigmas));
-	else
-		return 1;
-	return i < 0 ? -1 : 0;
+	for (int i = 0; i < KEYS; i++) {
+		if (!(keys[i].of & of))
+			continue;
+		known[n++] = keys[i].option.name;
+		if (strcmp(keys[i].option.name, key))
+			continue;
+		c->grid.dynamic |= !strcmp(key, "mu");
+		return option_set(&keys[i].option, c, value, e);
+	}
+	return option_choice(c->name, key, known, e) < 0 ? -1 : 0;
 }
 
 static int check_grid(const char *text, const struct flow_grid *g, struct err *e)
 {
 	if (g->shift > 0 && g->dynamic)
-		return err_set(e, ERR_USAGE, "solver '%s': shift and mu exclude each other", text);
+		return err_set(e, ERR_USAGE, "'%s': shift and mu exclude each other", text);
 	if (g->law == FLOW_LINEAR && !(g->mu > 0))
-		return err_set(e, ERR_USAGE, "solver '%s': law=linear needs a mu above 0", text);
+		return err_set(e, ERR_USAGE, "'%s': law=linear needs a mu above 0", text);
 	return 0;
 }
 
-static int parse_keys(const char *text, const char *keys, struct solver_choice *c, struct err *e)
+static int parse_keys(const char *text, const char *at, struct solver_choice *c, struct err *e)
 {
-	while (*keys) {
+	while (*at) {
 		char item[64], *value;
-		size_t n = strcspn(keys + 1, ",");
-		int rc;
+		size_t n = strcspn(at + 1, ",");
 
-		snprintf(item, sizeof item, "%.*s", (int)n, keys + 1);
-		keys += 1 + n;
+		snprintf(item, sizeof item, "%.*s", (int)n, at + 1);
+		at += 1 + n;
 		value = strchr(item, '=');
 		if (!value || n >= sizeof item)
-			return err_set(e, ERR_USAGE, "solver '%s': '%s' is not KEY=VALUE", text, item);
+			return err_set(e, ERR_USAGE, "'%s': '%s' is not KEY=VALUE", text, item);
 		*value++ = 0;
-		rc = c->discrete ? set(&c->how, item, value) : set_grid(&c->grid, item, value);
-		if (rc)
-			return err_set(e, ERR_USAGE, rc > 0 ? "solver '%s' knows no %s" : "solver '%s': this is no %s", text, item);
+		if (set_key(c, item, value, e))
+			return err_prefix(e, "'%s'", text);
 	}
 	return 0;
 }
 
-static const char *meant_solver(char meant[WORD_MEANT], const char *text, size_t n)
-{
-	char name[32];
-
-	snprintf(name, sizeof name, "%.*s", (int)n, text);
-	return word_meant(meant, name, solver_names);
-}
-
 int solver_parse(const char *text, struct solver_choice *c, struct err *e)
 {
+	char name[32];
 	size_t n = strcspn(text, ",");
-	char meant[WORD_MEANT];
 	int i;
 
 	memset(c, 0, sizeof *c);
-	for (i = 0; solver_names[i]; i++)
-		if (strlen(solver_names[i]) == n && !strncmp(text, solver_names[i], n))
-			break;
-	if (!solver_names[i])
-		return err_set(e, ERR_USAGE,
-		               "solver '%.*s' is none of euler, heun, ddpm, ddim, euler-discrete, dpm++1, dpm++2m, dpm++3m, "
-		               "dpm++3m-corrected, dpm++2s, dpm++3s%s",
-		               (int)n, text, meant_solver(meant, text, n));
+	snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : (int)sizeof name - 1, text);
+	if ((i = option_choice(NULL, name, solver_names, e)) < 0)
+		return -1;
 	c->name = solver_names[i];
 	c->discrete = i >= ODE;
 	if (!c->discrete) {

@@ -114,8 +114,13 @@ check_same "no byte depends on that either" mixed.tar mixed-dpm++2m.tar
 check_exit 2 "more steps than a continuous path is cut into" ddm-sample -n 1 --steps 1000 --route expert:0 --solver ddim -o x.tar ensemble
 check_err "and its name" '1000 steps do not fit into the 999 of path "linear"'
 check_exit 2 "no such solver" $run --solver rk4 -o x.tar ensemble
+check_err "the solvers are listed" "--solver: 'rk4' is not one of euler, heun, ddpm, .*, dpm\\+\\+3s"
 check_exit 2 "no such key" $run --solver ddim,order=2 -o x.tar angular
+check_err "its keys are listed" "ddim: 'order' is not one of spacing, offset, clip, final, eta$"
 check_exit 2 "a value it does not know" $run --solver ddim,spacing=even -o x.tar angular
+check_err "those it knows are listed" "spacing: 'even' is not one of leading, linspace, trailing, respaced"
+check_exit 2 "a number out of range" $run --solver ddim,eta=2 -o x.tar angular
+check_err "the range is told" "eta: '2' is not a number from 0 to 1$"
 check_exit 2 "a learned variance that is not there" $run --solver ddpm,variance=learned -o x.tar angular
 check_exit 2 "a shift of other solvers" $run --solver ddim,shift=3 -o x.tar angular
 check_exit 2 "two shifts" $run --solver euler,shift=3,mu=1 -o x.tar ensemble

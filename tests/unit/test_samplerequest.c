@@ -177,7 +177,7 @@ static void ranges_are_checked(void **state)
 	struct sample_request q[6];
 	static const char *const said[6] = {"--count: -3 is not from 1 to 1000000", "--count: 0 is not from", "--steps: -1 is not from 1 to 100000",
 	                                    "--batch: 0 is not from 1 to 65536", "--cfg: 1000 is not from -100 to 100",
-	                                    "--weight-dtype: 9 is no number of a choice"};
+	                                    "--weight-dtype: 9 is not the number of a choice"};
 
 	(void)state;
 	for (int i = 0; i < 6; i++)

@@ -60,9 +60,8 @@ int trunk_check_noise(const struct net_config *c, struct err *e)
 
 	if (t->patch * t->patch * c->channels > t->hidden)
 		return err_set(e, ERR_USAGE,
-		               "noise, or what holds it as a velocity does, cannot be predicted: a patch has %" PRId64
-		               " numbers and the network is only %" PRId64
-		               " wide, so most of the noise cannot pass through it; predict x0, or take a smaller patch",
+		               "this network can learn neither noise nor velocity: a patch has %" PRId64 " numbers, more than the network's width of %" PRId64
+		               ", so most of the noise would be lost; use --predict x0, a smaller patch or a wider network",
 		               t->patch * t->patch * c->channels, t->hidden);
 	return 0;
 }

@@ -306,7 +306,8 @@ static const struct {
     {"time_embedding_dim", NULL}, {"attn_norm_num_groups", NULL}, {"mid_block_scale_factor", "1"}, {"dual_cross_attention", "false"},
     {"only_cross_attention", "false"}, {"addition_embed_type", NULL}, {"encoder_hid_dim", NULL}, {"encoder_hid_dim_type", NULL},
     {"time_cond_proj_dim", NULL}, {"transformer_layers_per_block", "1"}, {"time_embedding_act_fn", NULL}, {"timestep_post_act", NULL},
-    {"resnet_out_scale_factor", "1"}, {"resnet_skip_time_act", "false"}, {"reverse_transformer_layers_per_block", NULL}, {"conv_in_kernel", "3"}, {"conv_out_kernel", "3"},
+    {"resnet_out_scale_factor", "1"}, {"resnet_skip_time_act", "false"}, {"reverse_transformer_layers_per_block", NULL},
+    {"conv_in_kernel", "3"}, {"conv_out_kernel", "3"},
 };
 
 static int check_known(const json_t *o, const char *where, struct err *e)

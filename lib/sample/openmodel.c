@@ -253,7 +253,8 @@ int sampling_open_model(struct sampling *r, struct err *e)
 	struct ensemble *s = &r->ensemble;
 
 	if (r->ask.map && r->ask.dtype != SAMPLE_F32)
-		return err_set(e, ERR_USAGE, "--map leaves f32 matrices in their files, but --weight-dtype %s makes others of them", sample_dtypes[r->ask.dtype]);
+		return err_set(e, ERR_USAGE, "--map leaves f32 matrices in their files, but --weight-dtype %s makes others of them",
+		               sample_dtypes[r->ask.dtype]);
 	if (device_set_precision(r->device, r->ask.dtype == SAMPLE_TF32 ? PRECISION_TF32 : PRECISION_F32, e))
 		return -1;
 	if (parse_resident(r->ask.resident, &o.resident, e))

@@ -159,8 +159,8 @@ const struct option train_common_options[] = {
      .help = "network preset: dit-SIZE/P, SIZE nano micro mini s b l xl, P the patch size; experts also paris-SIZE/P, pixart-SIZE/P, or the "
              "U-Nets unet-SIZE, unet-text-SIZE, SIZE nano micro mini s b l", OPTION_ALWAYS,
      .stamp = STAMP_OTHERWISE},
-    {"--hidden", .type = OPTION_INT, REQUEST(shape.hidden), .lo = 4, .hi = 65536, .arg = "H", .help = "width, instead of the preset's; a U-Net has none of these four",
-     OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
+    {"--hidden", .type = OPTION_INT, REQUEST(shape.hidden), .lo = 4, .hi = 65536, .arg = "H",
+     .help = "width, instead of the preset's; a U-Net has none of these four", OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
     {"--depth", .type = OPTION_INT, REQUEST(shape.depth), .lo = 1, .hi = 1000, .arg = "L", .help = "number of blocks, instead of the preset's",
      OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
     {"--heads", .type = OPTION_INT, REQUEST(shape.heads), .lo = 1, .hi = 1024, .arg = "A", .help = "attention heads, instead of the preset's",

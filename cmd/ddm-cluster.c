@@ -16,7 +16,7 @@ enum { NAMED = 64 }; /* clusters in the summary */
 
 static struct cluster_request request;
 static const char *device_name = "auto";
-static int input = -1, weights, quiet;
+static int input = -1, weights, map, quiet;
 static int64_t threads;
 
 static const struct option_table tables[] = {{cluster_options, &request}, {0}};
@@ -28,6 +28,8 @@ static const struct option options[] = {
      .when = {{USE_AGAINST, "--by"}, {USE_NEEDS, NETWORKS}}},
     {"--weight-dtype", .type = OPTION_CHOICE, .value = &weights, .arg = "TYPE", .choices = encoder_weights, .preset = "f32",
      .help = "how a network's matrices are held and multiplied", .when = {{USE_AGAINST, "--by"}, {USE_NEEDS, NETWORKS}}, .was = "--weights"},
+    {"--map", .type = OPTION_FLAG, .value = &map, .help = "leave f32 matrices in their files, mapped; changes no result",
+     .when = {{USE_AGAINST, "--by --weight-dtype=bf16 --weight-dtype=int8"}, {USE_NEEDS, NETWORKS}}},
     {"--device", .type = OPTION_TEXT, .value = &device_name, .arg = "NAME", .preset = "auto",
      .help = "auto, cpu, cuda or cuda:N: where a network and k-means run", .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--features=random"}}},
     OPTION_GROUP("Reading and output"),
@@ -77,7 +79,8 @@ static int open_network(void *arg, struct features_measure *f, struct err *e)
 
 	if (need_device(m, e))
 		return -1;
-	m->extractor = extractor_open(request.features, &(struct extractor_options){input, m->device, (enum compact_type)weights}, e);
+	m->extractor = extractor_open(request.features,
+	                              &(struct extractor_options){input, m->device, compact_mapped((enum compact_type)weights, map)}, e);
 	if (!m->extractor)
 		return -1;
 	*f = (struct features_measure){m->extractor->dims[TAP_MAIN], m->extractor->name, m->extractor->hash, m->extractor->input, run_network, m};

@@ -21,6 +21,11 @@ enum {
 
 const char *const encoder_weights[] = {[COMPACT_NONE] = "f32", [COMPACT_BF16] = "bf16", [COMPACT_INT8] = "int8", NULL};
 
+enum compact_type compact_mapped(enum compact_type type, int map)
+{
+	return map && type == COMPACT_NONE ? COMPACT_VIEW : type;
+}
+
 const char *compact_rounding(enum compact_type t)
 {
 	return t == COMPACT_BF16 ? "bf16" : t == COMPACT_INT8 ? "int8" : "";

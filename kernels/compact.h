@@ -26,6 +26,9 @@ enum compact_type { COMPACT_NONE, COMPACT_BF16, COMPACT_INT8, COMPACT_F32, COMPA
 /* How options say that the matrices of an encoder are held: "f32" (COMPACT_NONE), "bf16", "int8". NULL-terminated. */
 extern const char *const encoder_weights[];
 
+/* What the options --weight-dtype (into encoder_weights) and --map ask for: `type`, or COMPACT_VIEW in the place of "f32" where `map`. */
+enum compact_type compact_mapped(enum compact_type type, int map);
+
 /* "bf16", "int8", or "" where nothing is rounded. */
 const char *compact_rounding(enum compact_type t);
 

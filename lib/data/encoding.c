@@ -25,7 +25,8 @@ static int open_vae(struct encoding *x, struct err *e)
 
 	if (!o->vae)
 		return o->decode ? err_set(e, ERR_USAGE, "only an autoencoder turns latents into pictures") : 0;
-	if (!(x->vae = autoencoder_open(o->vae, half, o->batch ? o->batch : ENCODING_PICTURES, o->bulk, o->device, e)) ||
+	if (!(x->vae = autoencoder_open(o->vae, half, o->batch ? o->batch : ENCODING_PICTURES,
+	                                compact_mapped(o->bulk, o->map), o->device, e)) ||
 	    autoencoder_hash(o->vae, half, x->vae_hash, e))
 		return err_lacking(e, "sd-vae-ft-mse");
 	c = autoencoder_config(x->vae);
@@ -41,7 +42,8 @@ static int open_vae(struct encoding *x, struct err *e)
 static int open_text(struct encoding *x, struct err *e)
 {
 	const struct encoding_options *o = &x->o;
-	struct textencoder_options to = {.tokens = o->tokens, .batch = o->batch ? o->batch : ENCODING_TEXTS, .bulk = o->bulk, .device = o->device};
+	struct textencoder_options to = {.tokens = o->tokens, .batch = o->batch ? o->batch : ENCODING_TEXTS,
+	                                 .bulk = compact_mapped(o->bulk, o->map), .device = o->device};
 
 	return o->text && !(x->text = textencoder_open(o->text, &to, e)) ? -1 : 0;
 }

@@ -40,7 +40,8 @@ struct encoding_options {
 	int flip;               /* of the mirrored picture, too */
 	int drop;               /* without the pictures themselves, of which there are latents */
 	int decode;             /* the way back, by `vae`: KEY.png in the place of pictures and arrays; no text, size, posterior */
-	enum compact_type bulk; /* of the encoders' matrices: net/runner.h */
+	enum compact_type bulk; /* of the encoders' matrices, a type of encoder_weights: net/runner.h */
+	int map;                /* those of f32 stay in their files (COMPACT_VIEW). Results do not depend on it */
 	struct device *device;  /* borrowed, as the pool */
 	struct pool *pool;      /* as many threads decode pictures beside it */
 };

@@ -64,6 +64,8 @@ const struct option encoding_option_rows[] = {
     {"--weight-dtype", .type = OPTION_CHOICE, REQUEST(bulk), .arg = "TYPE", .choices = encoder_weights, .preset = "f32",
      .help = "how the encoders' matrices are held and multiplied", OPTION_ALWAYS, .was = "--weights", .stamp = STAMP_UNLESS_DEFAULT,
      .key = "weights"},
+    {"--map", .type = OPTION_FLAG, REQUEST(map), .help = "leave f32 matrices in their files, mapped; changes no result",
+     .when = {{USE_AGAINST, "--weight-dtype=bf16 --weight-dtype=int8"}}},
     {0},
 };
 

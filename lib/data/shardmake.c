@@ -53,6 +53,8 @@ const struct option shard_options[] = {
     {"--weight-dtype", .type = OPTION_CHOICE, REQUEST(encoding.bulk), .arg = "TYPE", .choices = encoder_weights,
      .help = "how the encoders' matrices are held and multiplied", .preset = "f32",
      .when = {{USE_NEEDS, "--vae --text"}}, .was = "--weights", .stamp = STAMP_OTHERWISE},
+    {"--map", .type = OPTION_FLAG, REQUEST(encoding.map), .help = "leave f32 matrices in their files, mapped; changes no result",
+     .when = {{USE_NEEDS, "--vae --text"}, {USE_AGAINST, "--weight-dtype=bf16 --weight-dtype=int8"}}},
     OPTION_GROUP("Reading"),
     {"--skip-bad", .type = OPTION_FLAG, REQUEST(skip_bad),
      .help = "pass over unreadable and unassigned samples, naming them", OPTION_ALWAYS},

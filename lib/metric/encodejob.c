@@ -127,7 +127,8 @@ static int open_model(struct encodejob *w, struct err *e)
 	o->pool = w->device->pool;
 	if (!w->model.vision)
 		return (w->encoding = encoding_open(o, e)) ? 0 : -1;
-	w->extractor = extractor_open(w->model.vision, &(struct extractor_options){w->o.input, w->device, o->bulk}, e);
+	w->extractor = extractor_open(w->model.vision,
+	                              &(struct extractor_options){w->o.input, w->device, compact_mapped(o->bulk, o->map)}, e);
 	return w->extractor ? 0 : -1;
 }
 

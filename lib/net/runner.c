@@ -26,6 +26,7 @@ struct runner {
 	struct network *net;
 	struct safetensors *file;     /* until the weights are loaded, or as long as matrices are views of it */
 	const struct renames *family; /* of its names */
+	char *in_place;               /* by parameter: 1 where it lies in the file as products read it; NULL before runner_weights */
 	int loaded;
 	float *values;                /* weightstore_bytes, on the device */
 	struct compact *matrices;     /* by part of the table; NULL: none */
@@ -211,17 +212,21 @@ void runner_free(struct runner *r)
 	weightstore_drop(r->matrices, &r->net->params);
 	network_drop(r->net);
 	st_free(r->file);
+	mem_free(r->in_place);
 	mem_free(r);
 }
 
-static int all_in_place(const struct runner *r)
+/* Fills in_place; returns how many matrices those are. */
+static int find_in_place(struct runner *r)
 {
 	const struct params *p = &r->net->params;
+	int found = 0;
 
+	r->in_place = mem_zalloc((size_t)p->n, 1);
 	for (int i = 0; i < p->n; i++)
-		if ((p->v[i].flags & PARAM_BULK) && !renames_view(r->family, r->file, &p->v[i]))
-			return 0;
-	return 1;
+		if ((p->v[i].flags & PARAM_BULK) && renames_view(r->family, r->file, &p->v[i]))
+			found += r->in_place[i] = 1;
+	return found;
 }
 
 static const float *view(void *runner, const struct param *q)
@@ -238,9 +243,15 @@ int runner_weights(struct runner *r, struct safetensors *s, const char *where, c
 	r->family = renames_find(families, n, s);
 	if (renames_match(r->family, s, where, &r->net->params, e))
 		return -1;
-	if (r->net->store.bulk == COMPACT_VIEW && !all_in_place(r))
+	if (!find_in_place(r) && r->net->store.bulk == COMPACT_VIEW)
 		r->net->store.bulk = COMPACT_F32;
 	return 0;
+}
+
+/* Mapped matrices need scratch that others do not, so work space is shared where the same ones are mapped. */
+static int maps_alike(const struct runner *a, const struct runner *b)
+{
+	return a->net->store.bulk != COMPACT_VIEW || !memcmp(a->in_place, b->in_place, (size_t)a->net->params.n);
 }
 
 int runner_alike(const struct runner *a, const struct runner *b)
@@ -248,7 +259,7 @@ int runner_alike(const struct runner *a, const struct runner *b)
 	const struct network *x = a->net, *y = b->net;
 
 	return x->record == y->record && x->device == y->device && x->c.capacity == y->c.capacity && x->store.bulk == y->store.bulk &&
-	       x->store.bf16 == y->store.bf16 && !x->any_size && !y->any_size;
+	       x->store.bf16 == y->store.bf16 && !x->any_size && !y->any_size && x->params.n == y->params.n && maps_alike(a, b);
 }
 
 int runner_lends(const struct runner *lender, const struct runner *r)
@@ -465,7 +476,5 @@ uint64_t runner_takes(const struct runner *r, enum compact_type bulk)
 {
 	if (!bulk)
 		bulk = r->net->store.bulk;
-	if (bulk == COMPACT_VIEW && !(r->loaded ? r->net->store.bulk == COMPACT_VIEW : r->file && all_in_place(r)))
-		bulk = COMPACT_F32;
-	return weightstore_needs(bulk, &r->net->params);
+	return weightstore_needs(bulk, &r->net->params, r->in_place);
 }

@@ -46,7 +46,7 @@ void runner_params(runner_record *record, const void *config, const int64_t *siz
 struct runner;
 
 /* Batches of up to `capacity`. bulk: how the matrices of PARAM_BULK are held (weightstore_choose), in one of these types on the CPU;
- * COMPACT_VIEW: they stay in their file where all lie there as floats, one tensor a matrix, and are COMPACT_F32 otherwise. On a GPU COMPACT_BF16
+ * COMPACT_VIEW: those that lie in their file as floats, one tensor a matrix, stay there, and the others are COMPACT_F32. On a GPU COMPACT_BF16
  * is PRECISION_BF16. ERR_USAGE for a type that the device does not hold. config and device are borrowed. NULL: error. */
 struct runner *runner_new(runner_record *record, const void *config, const int64_t *size, int64_t capacity, enum compact_type bulk,
                           struct device *d, struct err *e);

@@ -40,7 +40,10 @@ int weightstore_matrices(const struct weightstore *w, const struct params *p, co
 	for (int i = 0; any && i < p->n; i++) {
 		const struct param *q = &p->v[i];
 
-		if ((q->flags & PARAM_BULK) && make_parts(&(*out)[q->part], w->bulk, w->bulk == COMPACT_VIEW ? view(arg, q) : NULL, q, e))
+		const float *mapped = w->bulk == COMPACT_VIEW && (q->flags & PARAM_BULK) ? view(arg, q) : NULL;
+		enum compact_type type = w->bulk == COMPACT_VIEW && !mapped ? COMPACT_F32 : w->bulk;
+
+		if ((q->flags & PARAM_BULK) && make_parts(&(*out)[q->part], type, mapped, q, e))
 			return -1;
 	}
 	return 0;
@@ -80,13 +83,13 @@ uint16_t *weightstore_rounded(const struct weightstore *w, float *values)
 	return w->bf16 ? (uint16_t *)(void *)(values + w->plain) : NULL;
 }
 
-uint64_t weightstore_needs(enum compact_type bulk, const struct params *p)
+uint64_t weightstore_needs(enum compact_type bulk, const struct params *p, const char *in_place)
 {
 	uint64_t bytes = 0;
 
 	for (int i = 0; i < p->n; i++) {
 		const struct param *q = &p->v[i];
-		struct compact part = {.type = bulk};
+		struct compact part = {.type = bulk == COMPACT_VIEW && !(in_place && in_place[i]) ? COMPACT_F32 : bulk};
 
 		if (q->flags & PARAM_BULK) {
 			part.n = q->shape[0] / q->parts;

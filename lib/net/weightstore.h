@@ -18,7 +18,8 @@ struct weightstore {
 int weightstore_choose(struct weightstore *w, enum compact_type bulk, const struct device *d, struct err *e);
 
 /* Allocate the matrices, one for each part of the table, without values. *out is NULL where there are none. view (for COMPACT_VIEW): where the
- * floats of a matrix lie. weightstore_drop frees, also after failure. */
+ * floats of a matrix lie; NULL for a matrix that does not lie there as products read it, which becomes COMPACT_F32. weightstore_drop frees, also
+ * after failure. */
 int weightstore_matrices(const struct weightstore *w, const struct params *p, const float *(*view)(void *arg, const struct param *q),
                          void *arg, struct compact **out, struct err *e);
 void weightstore_drop(struct compact *matrices, const struct params *p); /* NULL is allowed */
@@ -28,8 +29,9 @@ int64_t weightstore_matrix_bytes(const struct compact *matrices, const struct pa
 void weightstore_layout(struct weightstore *w, struct params *p, struct tape *t, struct device *d);
 size_t weightstore_bytes(const struct weightstore *w, const struct params *p);          /* of all but the matrices, */
 uint16_t *weightstore_rounded(const struct weightstore *w, float *values);              /* of which this part is bfloat16; or NULL */
-/* Bytes of all weights where the matrices are held so, on the CPU. */
-uint64_t weightstore_needs(enum compact_type bulk, const struct params *p);
+/* Bytes of all weights where the matrices are held so, on the CPU. in_place[p->n] (for COMPACT_VIEW): 1 for each matrix that view() finds; NULL:
+ * none. */
+uint64_t weightstore_needs(enum compact_type bulk, const struct params *p, const char *in_place);
 /* The tape computes with these from now on. */
 void weightstore_bind(const struct weightstore *w, struct tape *t, float *values, const struct compact *matrices);
 

@@ -159,7 +159,7 @@ static int open_text(struct sampling *r, const char *dir, struct err *e)
 	                                 .masked = s->masked,
 	                                 .lower = s->lower,
 	                                 .guided = r->ask.cfg != 1,
-	                                 .bulk = (enum compact_type)r->ask.encoder_dtype,
+	                                 .bulk = compact_mapped((enum compact_type)r->ask.encoder_dtype, r->ask.map),
 	                                 .device = r->device};
 	return (r->text = textsource_open(&r->words, e)) ? 0 : -1;
 }

@@ -96,13 +96,14 @@ static int write_sheet(struct sampling *r, struct err *e)
 /* The encoder is gone before any expert's weights are read, and before the autoencoder comes. */
 static int encode_texts(struct sampling *r, struct err *e)
 {
+	enum compact_type bulk = compact_mapped((enum compact_type)r->ask.encoder_dtype, r->ask.map);
 	int64_t cut;
 
 	if (r->text && textsource_encode(r->text, &cut, e))
 		return -1;
 	if (r->text && cut)
 		sampling_warn(r, "%lld prompts are longer than the experts read: their ends are lost", (long long)cut);
-	return *r->vae_hash ? output_vae(&r->out, r->vae, (enum compact_type)r->ask.encoder_dtype, r->device, r->ask.batch, e) : 0;
+	return *r->vae_hash ? output_vae(&r->out, r->vae, bulk, r->device, r->ask.batch, e) : 0;
 }
 
 static void set_device(struct sampling *r, struct device *d)

@@ -100,6 +100,12 @@ for w in bf16 int8; do
 	check_exit 73 "$w where f32 is" ddm-encode -q -m "$golden/text-t5" --tokens 3 --weight-dtype $w -o t5.tar pics
 	check_err "the option is named" 'weights'
 done
+check "T5 whose matrices stay in their file" ddm-encode -q -m "$golden/text-t5" --tokens 3 --map -o t5.map.tar pics
+check_same "and change nothing" t5.map.tar t5.tar
+check "CLIP whose matrices stay there" ddm-encode -q -m "$golden/text-clip" --map --batch 1 --threads 3 -o clip.map.tar pics
+check_same "no byte differs" clip.map.tar e.tar
+check_exit 2 "bf16 matrices cannot stay there" ddm-encode -q -m "$golden/text-t5" --map --weight-dtype bf16 -o x.tar pics
+check_err "told" '--map'
 check "f32 is the same as none" ddm-encode -q -m "$golden/text-t5" --tokens 3 --weight-dtype f32 -o t5.tar pics
 check_exit 2 "another type" ddm-encode -q -m "$golden/text-t5" --weight-dtype fp8 -o x.tar pics
 rm more/*1.txt
@@ -179,6 +185,8 @@ check_grep "a row each" "'<f4'.*\\($n, 4\\)" f.npy
 check "of bf16 matrices" ddm-encode -q -m "$dino" --weight-dtype bf16 -o f16.npy pics
 check_differ "rounded" f.npy f16.npy
 check_exit 73 "bf16 where f32 is" ddm-encode -q -m "$dino" --weight-dtype bf16 -o f.npy pics
+check "of matrices in their file" ddm-encode -q -m "$dino" --map -o fmap.npy pics
+check_same "the same features" f.npy fmap.npy
 mkdir timm
 cp "$dino/model.safetensors" timm
 echo '{"architecture": "vit_small_patch14_dinov2", "num_classes": 0}' >timm/config.json
@@ -204,6 +212,10 @@ check_grep "the network and its hash are named" '"features":"dinov2".*"input":"d
 check "the same clusters as from the table" sh -c "grep -v '^#' a.tsv >1; grep -v '^#' n.tsv | cmp - 1"
 check "any threads" ddm-cluster -q -k 3 --threads 3 --features "dinov2:$dino" -o n3.tsv pics
 check_same "the same bytes" n.tsv n3.tsv
+check "the network's matrices in their file" ddm-cluster -q -k 3 --map --features "dinov2:$dino" -o nmap.tsv pics
+check_same "the same table" n.tsv nmap.tsv
+check_exit 2 "--map without a network" ddm-cluster -q -k 3 --map -o x.tsv pics
+check_exit 2 "int8 matrices cannot stay there" ddm-cluster -q -k 3 --map --weight-dtype int8 --features "dinov2:$dino" -o x.tsv pics
 check "its centroids" ddm-cluster -q --centroids n.npy --features "dinov2:$dino" -o c.tsv pics
 check_exit 65 "but of bf16 matrices" ddm-cluster -q --centroids n.npy --features "dinov2:$dino" --weight-dtype bf16 -o c2.tsv pics
 check_exit 65 "but of another input" ddm-cluster -q --centroids n.npy --features "dinov2:$dino" --input dinov2-256 -o c2.tsv pics

@@ -32,6 +32,9 @@ for n in 1 3; do
 	check "$n threads, $n at a time" ddm-shard -q -a a.tsv --threads $n --batch $n --vae "$vae" --text "$text" -o t$n pics
 	check "equal" diff -r s t$n
 done
+check "matrices that stay in their files" ddm-shard -q -a a.tsv --map --vae "$vae" --text "$text" -o smap pics
+check "equal" diff -r s smap
+check_exit 2 "--map without an encoder" ddm-shard -a a.tsv --map -o x pics
 check "again, in other words" ddm-shard -a a.tsv --vae model/vae --text model/text_encoder -o s pics
 check_err "told" 's is there already'
 check_exit 73 "another autoencoder" ddm-shard -a a.tsv --vae "$tiny" --text "$text" -o s pics

@@ -81,7 +81,7 @@ struct option {
 	struct option_rule when[OPTION_RULES];
 
 	enum option_stamp stamp;
-	const char *key;
+	const char *key; /* "recipe/draws": "draws" in the object "recipe" */
 	int (*counts)(const void *request); /* NULL, or 0 where the others leave it without effect: the stamp has no such key */
 	void (*put)(struct stamp *s, const char *key, const void *field); /* NULL, or what writes a field that is not a number, text or choice */
 };

@@ -15,35 +15,35 @@ static const char *choice_at(const struct option *o, const void *field)
 	return "?";
 }
 
-static void put_field(struct stamp *s, const struct option *o, const void *field)
+static void put_field(struct stamp *s, const char *key, const struct option *o, const void *field)
 {
 	const char *text;
 
 	if (o->put) {
-		o->put(s, o->key, field);
+		o->put(s, key, field);
 		return;
 	}
 	switch (o->type) {
 	case OPTION_FLAG:
 	case OPTION_OFF:
 	case OPTION_INT:
-		stamp_i64(s, o->key, option_integer(o, field));
+		stamp_i64(s, key, option_integer(o, field));
 		return;
 	case OPTION_U64:
 	case OPTION_SIZE:
-		stamp_u64(s, o->key, *(const uint64_t *)field);
+		stamp_u64(s, key, *(const uint64_t *)field);
 		return;
 	case OPTION_REAL:
 	case OPTION_DURATION:
-		stamp_f64(s, o->key, *(const double *)field);
+		stamp_f64(s, key, *(const double *)field);
 		return;
 	case OPTION_CHOICE:
-		stamp_text(s, o->key, choice_at(o, field));
+		stamp_text(s, key, choice_at(o, field));
 		return;
 	default:
 		text = *(const char *const *)field;
 		if (text)
-			stamp_text(s, o->key, text);
+			stamp_text(s, key, text);
 	}
 }
 
@@ -63,6 +63,18 @@ static int is_preset(const struct option *o, const void *field)
 	return same;
 }
 
+/* "recipe/draws" is "draws" in the object "recipe". */
+static void put_key(struct stamp *s, const struct option *o, const void *field)
+{
+	const char *slash = strchr(o->key, '/');
+	char *name = slash ? mem_strndup(o->key, (size_t)(slash - o->key)) : NULL;
+	struct stamp *part = slash ? stamp_part(s, name) : NULL;
+
+	put_field(part ? part : s, slash ? slash + 1 : o->key, o, field);
+	stamp_free(part);
+	mem_free(name);
+}
+
 static void put_row(struct stamp *s, const struct option *o, const void *request)
 {
 	const void *field = (const char *)request + o->field;
@@ -70,7 +82,7 @@ static void put_row(struct stamp *s, const struct option *o, const void *request
 	if (o->counts && !o->counts(request))
 		return;
 	if (o->stamp == STAMP_ALWAYS || (o->stamp == STAMP_UNLESS_DEFAULT && !is_preset(o, field)))
-		put_field(s, o, field);
+		put_key(s, o, field);
 }
 
 static int is_ordered(const char *order, const char *key)

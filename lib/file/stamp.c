@@ -71,15 +71,22 @@ void stamp_json(struct stamp *s, const char *key, json_t *value)
 	json_object_set_new(s->root, key, value);
 }
 
+struct stamp *stamp_part(struct stamp *s, const char *key)
+{
+	struct stamp *part = mem_alloc(sizeof *part);
+
+	if (!json_object_get(s->root, key))
+		json_object_set_new(s->root, key, json_object());
+	part->root = json_incref(json_object_get(s->root, key));
+	return part;
+}
+
 void stamp_input(struct stamp *s, const char *role, const char *hash)
 {
-	json_t *inputs = json_object_get(s->root, "inputs");
+	struct stamp *inputs = stamp_part(s, "inputs");
 
-	if (!inputs) {
-		inputs = json_object();
-		json_object_set_new(s->root, "inputs", inputs);
-	}
-	json_object_set_new(inputs, role, jsonio_text(hash));
+	stamp_text(inputs, role, hash);
+	stamp_free(inputs);
 }
 
 const json_t *stamp_root(const struct stamp *s)

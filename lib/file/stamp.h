@@ -21,6 +21,8 @@ void stamp_i64(struct stamp *s, const char *key, int64_t value);
 void stamp_u64(struct stamp *s, const char *key, uint64_t value); /* above 2^63: as decimal text */
 void stamp_f64(struct stamp *s, const char *key, double value);
 void stamp_json(struct stamp *s, const char *key, json_t *value); /* takes the reference */
+/* The object under `key`, made where it is not there: what is put into it stands in s. Caller frees with stamp_free. */
+struct stamp *stamp_part(struct stamp *s, const char *key);
 /* Content of an input, by role rather than by path: "inputs": {"samples": "sha256..."} */
 void stamp_input(struct stamp *s, const char *role, const char *hash);
 

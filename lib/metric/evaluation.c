@@ -1,0 +1,393 @@
+/* Carries out a request to evaluate: reads the sets, computes the metrics, writes the line. */
+#include "metric/evaluation.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/jsonio.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "file/claim.h"
+#include "file/commit.h"
+#include "file/npy.h"
+#include "file/standing.h"
+#include "metric/captions.h"
+#include "metric/evalread.h"
+#include "metric/evalreport.h"
+#include "metric/evalstats.h"
+#include "metric/evaluationimpl.h"
+#include "metric/pixfeat.h"
+
+enum role { REFERENCE, SAMPLES, HELDOUT, TRAIN, ROLES };
+static const char *const role_names[ROLES] = {"reference", "samples", "heldout", "train"};
+
+struct evaluation {
+	struct eval_settled settled;
+	struct eval_hooks hooks;
+	const char *path[ROLES]; /* NULL: no such set */
+	struct evalset set[ROLES];
+	struct pool *pool;
+	struct device *device;
+	struct extractor *extractor;
+	struct evalset_options reading;
+	struct evalreport report;
+	json_t *ignored; /* names of roles: what ignore_recipe let pass */
+	float *captions;
+	char captions_hash[65], lpips_hash[65];
+	struct aesthetic aesthetic;
+	struct perceptual_work perceptual;
+	struct stamp *stamp;
+};
+
+static void __attribute__((format(printf, 2, 3))) tell(const struct evaluation *v, const char *fmt, ...)
+{
+	char line[1200];
+	va_list ap;
+
+	if (!v->hooks.warn)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof line, fmt, ap);
+	va_end(ap);
+	v->hooks.warn(v->hooks.arg, line);
+}
+
+static void tell_bad(void *arg, const char *why)
+{
+	tell(arg, "skipped: %s", why);
+}
+
+static void tell_warning(void *arg, const char *what)
+{
+	tell(arg, "%s", what);
+}
+
+static int wants(const struct evaluation *v, enum metric m)
+{
+	return (v->report.metrics & 1u << m) != 0;
+}
+
+/* Without --size, samples are measured as a reference that is a statistics file was. */
+static int follow_reference(struct evaluation *v, struct evalset_options *o, struct err *e)
+{
+	const struct recipe *r = &v->set[REFERENCE].recipe;
+
+	for (int k = 0; pixfeat_names[k]; k++)
+		if (!strcmp(r->features, pixfeat_names[k]) && strcmp(r->features, o->extractor->name)) {
+			extractor_free(v->extractor);
+			o->extractor = v->extractor = extractor_open(r->features, &(struct extractor_options){.input = v->settled.asked.input}, e);
+			if (!v->extractor)
+				return -1;
+		}
+	if (v->settled.asked.size || !strcmp(r->resize, "none"))
+		return 0;
+	for (int k = 0; resize_filter_names[k]; k++)
+		if (str_ends(r->resize, resize_filter_names[k]) && r->width == r->height) {
+			o->size = r->width;
+			o->filter = (enum resize_filter)k;
+			return 0;
+		}
+	return err_set(e, ERR_DATA, "the reference was resized in an unknown way: %s", r->resize);
+}
+
+/* Whether set k may be compared with the reference. */
+static int check_recipe(struct evaluation *v, int k, struct err *e)
+{
+	const struct evalset *a = &v->set[REFERENCE], *b = &v->set[k];
+	struct err why = {0};
+
+	if (evalset_agree(a, v->path[REFERENCE], b, v->path[k], &why)) {
+		if (!v->settled.asked.ignore_recipe || a->recipe.dims != b->recipe.dims)
+			return err_set(e, why.code, "%s%s", why.msg, a->recipe.dims == b->recipe.dims ? " (--ignore-recipe)" : "");
+		tell(v, "not made alike: %s", why.msg);
+		json_array_append_new(v->ignored, jsonio_text(role_names[k]));
+	} else if (recipe_unrecorded(&a->recipe) != recipe_unrecorded(&b->recipe)) {
+		int of = recipe_unrecorded(&a->recipe) ? REFERENCE : k;
+
+		tell(v, "%s does not say how it was made: taken for the features \"%s\"", v->path[of], (of == k ? a : b)->recipe.features);
+		stamp_text(v->stamp, "unrecorded", role_names[of]);
+	}
+	if (b->partition && (!strcmp(b->partition, b->recipe.features) || !strcmp(b->partition, b->recipe.features_hash)))
+		tell(v, "%s was clustered by the same features \"%s\": that favours its partition", v->path[k], b->recipe.features);
+	return 0;
+}
+
+/* The metrics wanted, and which taps they need. */
+static int choose_metrics(struct evaluation *v, struct evalset_options *o, struct err *e)
+{
+	const char *asked = v->settled.asked.metrics;
+
+	if (metrics_parse(&v->report.metrics, asked ? asked : v->extractor->metrics, e))
+		return -1;
+	v->report.asked = asked != NULL;
+	o->taps = (wants(v, METRIC_SFID) ? 1u << TAP_SPATIAL : 0) | (wants(v, METRIC_IS) ? 1u << TAP_LOGITS : 0);
+	return 0;
+}
+
+/* What the metrics ask for beside the features. */
+static int open_models(struct evaluation *v, struct err *e)
+{
+	const struct eval_request *q = &v->settled.asked;
+
+	if (!q->lpips != !(wants(v, METRIC_LPIPS) || wants(v, METRIC_DIVERSITY)))
+		return err_set(e, ERR_USAGE, q->lpips ? "--lpips is for the metrics lpips and diversity" : "lpips and diversity need --lpips");
+	if (!q->aesthetic != !wants(v, METRIC_AESTHETIC))
+		return err_set(e, ERR_USAGE, q->aesthetic ? "--aesthetic is for the metric of that name" : "aesthetic needs --aesthetic");
+	if (q->groups && !wants(v, METRIC_DIVERSITY))
+		return err_set(e, ERR_USAGE, "--groups is for the metric diversity");
+	if (q->aesthetic && aesthetic_load(&v->aesthetic, q->aesthetic, e))
+		return -1;
+	v->report.aesthetic = q->aesthetic ? &v->aesthetic : NULL;
+	if (!q->lpips)
+		return 0;
+	v->perceptual = (struct perceptual_work){.reference = q->reference, .samples = q->samples, .reading = &v->reading,
+	                                         .by = (enum perceptual_group)q->groups};
+	v->perceptual.net = lpips_folder(q->lpips, 16, v->lpips_hash, v->device, e);
+	v->report.perceptual = &v->perceptual;
+	return v->perceptual.net ? 0 : -1;
+}
+
+static int read_sets(struct evaluation *v, struct err *e)
+{
+	const struct eval_request *q = &v->settled.asked;
+	const unsigned statistics = 1u << METRIC_FID | 1u << METRIC_SFID | 1u << METRIC_IS; /* the metrics that need no more of the reference */
+	struct evalset_options o = {.size = (int)q->size, .filter = (enum resize_filter)q->filter, .skip_bad = q->skip_bad,
+	                            .max_errors = q->max_errors, .bad = tell_bad, .bad_arg = v, .spool = q->spool,
+	                            .cache = q->cache_dir ? q->cache_dir : q->cache ? "" : NULL, .warn = tell_warning, .pool = v->pool,
+	                            .progress = &v->hooks.progress};
+
+	o.extractor = v->extractor =
+	    extractor_open(q->features, &(struct extractor_options){q->input, v->device, (enum compact_type)q->weights}, e);
+	if (!v->extractor || choose_metrics(v, &o, e) || open_models(v, e))
+		return -1;
+	for (int k = 0; k < ROLES; k++) {
+		if (!v->path[k])
+			continue;
+		o.statistics = k == REFERENCE && !(v->report.metrics & ~statistics);
+		if (evalset_read(&v->set[k], v->path[k], &o, e) || (k == REFERENCE && follow_reference(v, &o, e)) || check_recipe(v, k, e))
+			return -1;
+	}
+	v->reading = o;
+	return q->logits ? evalset_logits(&v->set[SAMPLES], q->logits, e) : 0;
+}
+
+/* The samples' own captions, by the text tower beside the one of the pictures. */
+static int embed_captions(struct evaluation *v, struct err *e)
+{
+	int width, dims = v->set[SAMPLES].recipe.dims;
+	int64_t cut = 0;
+
+	if (captions_embed(&v->captions, &v->report.captions_n, &width, &cut, v->captions_hash, v->settled.asked.features + strlen("clip:"),
+	                   v->path[SAMPLES], &v->reading, v->device, e))
+		return -1;
+	v->report.captions = v->captions;
+	if (cut)
+		tell(v, "%lld captions are longer than the network reads, and were cut", (long long)cut);
+	return width == dims ? 0 : err_set(e, ERR_DATA, "embeddings of %d numbers of captions, of %d of the samples", width, dims);
+}
+
+static int load_captions(struct evaluation *v, const char *path, struct err *e)
+{
+	int dims = v->set[SAMPLES].recipe.dims, rc = 0;
+	struct npy a;
+
+	if (npy_load(&a, path, e))
+		return -1;
+	v->captions = evalstats_vectors(&a, path, "the array", e);
+	v->report.captions = v->captions;
+	v->report.captions_n = a.shape[0];
+	if (v->captions && a.shape[1] != dims)
+		rc = err_set(e, ERR_DATA, "%s: embeddings of %lld numbers, those of the samples have %d", path, (long long)a.shape[1], dims);
+	npy_release(&a);
+	return v->captions ? rc : -1;
+}
+
+static int read_captions(struct evaluation *v, struct err *e)
+{
+	const struct eval_request *q = &v->settled.asked;
+
+	if (q->captions)
+		return load_captions(v, q->captions, e);
+	if (wants(v, METRIC_CLIP) && !strncmp(q->features, "clip:", 5) && *v->set[SAMPLES].recipe.input)
+		return embed_captions(v, e);
+	return 0;
+}
+
+static const char *text_or_null(const char *text)
+{
+	return *text ? text : NULL;
+}
+
+/* What was found of the recipe, once the sets are read. */
+static void settle(struct evaluation *v)
+{
+	const struct recipe *a = &v->set[REFERENCE].recipe, *r = recipe_unrecorded(a) ? &v->set[SAMPLES].recipe : a;
+	struct eval_settled *s = &v->settled;
+	int kid = wants(v, METRIC_KID);
+
+	s->features = r->features;
+	s->features_hash = text_or_null(r->features_hash);
+	s->input = text_or_null(r->input);
+	s->dims = r->dims;
+	s->width = r->width;
+	s->height = r->height;
+	s->resize = r->width ? r->resize : NULL;
+	s->colour = r->width ? "8-bit RGB, turned by EXIF, no profile applied" : NULL;
+	s->copies = r->width ? "box means of at most 32 x 32" : NULL;
+	s->captions_hash = text_or_null(v->captions_hash);
+	s->aesthetic_hash = text_or_null(v->aesthetic.hash);
+	s->lpips_hash = text_or_null(v->lpips_hash);
+	s->kid_subsets = kid && !s->asked.subsets ? KID_SUBSETS : 0;
+	s->subset_size = kid || s->asked.subsets ? s->asked.subset_size : 0;
+}
+
+static void stamp_sets(const struct evaluation *v)
+{
+	for (int k = 0; k < ROLES; k++) {
+		const struct evalset *s = &v->set[k];
+
+		if (*s->hash)
+			stamp_input(v->stamp, role_names[k], s->hash);
+		if (s->skipped)
+			stamp_i64(v->stamp, k == REFERENCE ? "skipped-reference" : k == SAMPLES ? "skipped-samples" : "skipped-other", s->skipped);
+	}
+	if (json_array_size(v->ignored))
+		stamp_json(v->stamp, "recipe-ignored", json_incref(v->ignored));
+	if (v->set[REFERENCE].partition)
+		stamp_text(v->stamp, "cluster-features", v->set[REFERENCE].partition);
+}
+
+static void tell_notes(const struct evaluation *v)
+{
+	const json_t *notes = json_object_get(evaluation_line(v), "notes");
+
+	for (size_t i = 0; i < json_array_size(notes); i++)
+		tell(v, "%s", json_string_value(json_array_get(notes, i)));
+}
+
+static int check_standing(const struct evaluation *v, int partial, struct err *e)
+{
+	return v->settled.asked.out ? standing_check(v->settled.asked.out, v->stamp, partial, e) : 0;
+}
+
+static int compute(struct evaluation *v, struct err *e)
+{
+	const struct eval_request *q = &v->settled.asked;
+
+	v->report = (struct evalreport){.reference = &v->set[REFERENCE], .samples = &v->set[SAMPLES],
+	                                .heldout = q->heldout ? &v->set[HELDOUT] : NULL, .train = q->train ? &v->set[TRAIN] : NULL,
+	                                .protocol = (enum protocol)q->protocol, .axes = q->axes, .draws = q->draws, .subsets = q->subsets,
+	                                .size = q->subset_size, .seed = q->seed.value, .pool = v->pool};
+	if (read_sets(v, e) || read_captions(v, e))
+		return -1;
+	settle(v);
+	evaluation_stamp(v->stamp, &v->settled);
+	stamp_sets(v);
+	if (check_standing(v, 1, e) || evalreport_fill(v->stamp, &v->report, e))
+		return -1;
+	tell_notes(v);
+	return 0;
+}
+
+static int write_statistics(struct evaluation *v, struct err *e)
+{
+	struct evalset *s = &v->set[REFERENCE];
+	const char *path = v->settled.asked.stats_out;
+
+	return path && (evalset_statistics(s, v->pool, e) || evalset_write(s, path, e)) ? -1 : 0;
+}
+
+static int write_line(const struct evaluation *v, struct err *e)
+{
+	const char *out = v->settled.asked.out;
+	char *line, *text;
+	int rc;
+
+	if (!out)
+		return 0;
+	line = jsonio_sealed_line(evaluation_line(v));
+	text = str_new("%s\n", line);
+	rc = check_standing(v, 0, e) || commit_bytes(out, text, strlen(text), e) ? -1 : 0;
+	mem_free(line);
+	mem_free(text);
+	return rc;
+}
+
+int evaluation_run(struct evaluation *v, struct pool *pool, struct device *device, struct err *e)
+{
+	v->pool = pool;
+	v->device = device;
+	return compute(v, e) || write_statistics(v, e) || write_line(v, e) ? -1 : 0;
+}
+
+const json_t *evaluation_line(const struct evaluation *v)
+{
+	return stamp_root(v->stamp);
+}
+
+/* What the protocol stands for, where the request does not say otherwise. */
+static void settle_protocol(struct eval_request *q)
+{
+	if (q->protocol == PROTOCOL_CLEAN && q->input < 0 && !strncmp(q->features, "inception:", 10))
+		q->input = NETINPUT_CLEAN;
+	if (q->protocol == PROTOCOL_FIDELITY && !q->seed.given)
+		q->seed.value = FIDELITY_SEED;
+}
+
+static int check_request(const struct evaluation *v, struct err *e)
+{
+	const struct eval_request *q = &v->settled.asked, usual = eval_defaults();
+	int on_stdin = 0;
+
+	if (option_check_request(eval_options, q, &usual, e))
+		return -1;
+	if (q->protocol != PROTOCOL_DDM && q->seed.value > UINT32_MAX)
+		return err_set(e, ERR_USAGE, "--seed %llu is too large for numpy's generator (at most %u)", (unsigned long long)q->seed.value,
+		               UINT32_MAX);
+	for (int k = 0; k < ROLES; k++)
+		on_stdin += v->path[k] && !strcmp(v->path[k], "-");
+	return on_stdin > 1 ? err_set(e, ERR_USAGE, "standard input (-) can be one set only") : 0;
+}
+
+struct evaluation *evaluation_new(const struct eval_request *q, const struct eval_hooks *hooks, struct err *e)
+{
+	struct evaluation *v = mem_zalloc(1, sizeof *v);
+
+	v->settled.asked = *q;
+	settle_protocol(&v->settled.asked);
+	if (hooks)
+		v->hooks = *hooks;
+	v->path[REFERENCE] = q->reference;
+	v->path[SAMPLES] = q->samples;
+	v->path[HELDOUT] = q->heldout;
+	v->path[TRAIN] = q->train;
+	v->stamp = stamp_new("ddm-eval-fid");
+	v->ignored = json_array();
+	if (!check_request(v, e) && !claim_take((const char *const[]){q->out, q->stats_out}, 2, e) &&
+	    (!q->stats_out || !evalset_may_write(q->stats_out, NULL, e)))
+		return v;
+	evaluation_free(v);
+	return NULL;
+}
+
+int evaluation_needs_device(const struct evaluation *v)
+{
+	return extractor_is_network(v->settled.asked.features) || v->settled.asked.lpips;
+}
+
+void evaluation_free(struct evaluation *v)
+{
+	if (!v)
+		return;
+	claim_drop((const char *const[]){v->settled.asked.out, v->settled.asked.stats_out}, 2);
+	for (int k = 0; k < ROLES; k++)
+		evalset_release(&v->set[k]);
+	json_decref(v->ignored);
+	mem_free(v->captions);
+	aesthetic_release(&v->aesthetic);
+	lpips_free(v->perceptual.net);
+	extractor_free(v->extractor);
+	stamp_free(v->stamp);
+	mem_free(v);
+}

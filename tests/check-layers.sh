@@ -48,6 +48,10 @@ names=$(sed -n 's/^#define NET_DEFS(X)//p' lib/net/netdef.h | tr -d ' ' | sed 's
 grep -nE "net/(netdef|trunk[a-z]*)\.h|(^|[^A-Za-z0-9_])net_($names)([^A-Za-z0-9_]|\$)" $(files '^(lib|kernels|cmd)/.*\.(c|h|cu)$' | grep -v '^lib/net/') >"$found"
 [ -n "$names" ] || echo "lib/net/netdef.h: no list of architectures" >"$found"
 none "nobody outside lib/net asks which architecture a network has"
+# shellcheck disable=SC2086
+grep -nE "(^|[^A-Za-z0-9_])net_($names)([^A-Za-z0-9_]|\$)" $(files '^lib/net/.*\.(c|h)$' | grep -v '^lib/net/net\.c$') |
+	grep -vE ":const struct net_def net_($names) = " >"$found"
+none "nor inside it, but for the table of definitions"
 
 grep -o '`[a-z]*/[A-Za-z0-9_./*-]*`' ARCHITECTURE.md CONTRIBUTING.md tests/README.md | tr -d '`' | while IFS=: read -r page path; do
 	case $path in *NAME* | shared/*) continue ;; esac

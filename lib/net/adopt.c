@@ -15,7 +15,7 @@
 /* At this time a modulation that was every block's own becomes one for all without a difference. */
 static const double MEETING = .5;
 
-/* Where one of them is no relative of DiT, weights are taken by their names, and both must be of one kind and size. */
+/* Where one of them has no relatives, weights are taken by their names, and both must be of one architecture and size. */
 static int adopt_own(struct net_config *to, const struct net_config *from, struct err *e)
 {
 	struct net_value a, b;
@@ -26,6 +26,15 @@ static int adopt_own(struct net_config *to, const struct net_config *from, struc
 		if (a.i != b.i || a.f != b.f || strcmp(a.text, b.text))
 			return err_set(e, ERR_USAGE, "a network of other %s than was asked for", a.name);
 	memcpy(to->own, from->own, sizeof to->own);
+	return 0;
+}
+
+/* Whether an architecture's config.json has the field at `at` of struct net_config. */
+static int has_field(const struct net_def *def, size_t at)
+{
+	for (int i = 0; i < def->nfields; i++)
+		if (def->fields[i].at == at && def->fields[i].type != NET_FIXED)
+			return 1;
 	return 0;
 }
 
@@ -50,8 +59,8 @@ int adopt_config(struct net_config *to, const struct model_config *from, struct 
 		               "a network of width %lld, depth %lld, %lld heads, patch %lld, mlp_ratio %g, not %lld, %lld, %lld, %lld, %g",
 		               (long long)g->hidden, (long long)g->depth, (long long)g->heads, (long long)g->patch, g->mlp_ratio,
 		               (long long)t->hidden, (long long)t->depth, (long long)t->heads, (long long)t->patch, t->mlp_ratio);
-	if (g->reversed && to->def != &net_dit)
-		return err_set(e, ERR_USAGE, "its time runs from noise to data, which here a DiT alone can have");
+	if (g->reversed && !has_field(to->def, TRUNK_AT(reversed)))
+		return err_set(e, ERR_USAGE, "its time runs from noise to data, which a network of type %s cannot have", net_name(to));
 	to->time_scale = time_scale;
 	t->time_shift = g->time_shift;
 	t->norm_eps = trunk_eps(g);
@@ -59,7 +68,7 @@ int adopt_config(struct net_config *to, const struct model_config *from, struct 
 	t->reversed = g->reversed;
 	t->learned_positions = f->def == to->def ? g->learned_positions : 0;
 	t->position_scale = g->position_scale;
-	t->micro = to->def == &net_pixart ? g->micro : 0;
+	t->micro = has_field(to->def, TRUNK_AT(micro)) ? g->micro : 0;
 	return 0;
 }
 
@@ -81,27 +90,11 @@ struct adoption {
 	void *arg;
 };
 
-/* Paris has names of its own for what DiT and PixArt call alike. */
-static const struct {
-	const char *common, *paris;
-} twins[] = {
-    {"x_embedder.proj.*", "patch_embed.*"},
-    {"t_embedder.mlp.*", "time_embed.mlp.*"},
-    {"blocks.#.attn.qkv.weight", "layers.#.attn.in_proj_weight"},
-    {"blocks.#.attn.qkv.bias", "layers.#.attn.in_proj_bias"},
-    {"blocks.#.attn.proj.*", "layers.#.attn.out_proj.*"},
-    {"blocks.#.mlp.fc1.*", "layers.#.mlp.0.*"},
-    {"blocks.#.mlp.fc2.*", "layers.#.mlp.2.*"},
-    {"blocks.#.scale_shift_table", "layers.#.scale_shift_table"},
-    {"blocks.#.cross_attn.qkv.weight", "layers.#.cross_attn.in_proj_weight"},
-    {"blocks.#.cross_attn.qkv.bias", "layers.#.cross_attn.in_proj_bias"},
-    {"blocks.#.cross_attn.proj.*", "layers.#.cross_attn.out_proj.*"},
-};
-
+/* The name that relatives have in common for a weight. */
 static void to_common(const struct net_def *def, const char *name, struct str *out)
 {
-	for (size_t i = 0; def == &net_paris && i < sizeof twins / sizeof *twins; i++)
-		if (rename_apply(twins[i].paris, twins[i].common, name, out))
+	for (const struct net_alias *a = def->aliases; a && a->own; a++)
+		if (rename_apply(a->own, a->common, name, out))
 			return;
 	str_reset(out);
 	str_puts(out, name);
@@ -113,8 +106,8 @@ static int source_find(const struct source *f, const char *common)
 	struct str name = {0};
 	int i;
 
-	for (size_t k = 0; f->c->def == &net_paris && !name.len && k < sizeof twins / sizeof *twins; k++)
-		rename_apply(twins[k].common, twins[k].paris, common, &name);
+	for (const struct net_alias *a = f->c->def->aliases; a && a->own && !name.len; a++)
+		rename_apply(a->common, a->own, common, &name);
 	i = params_find(&f->params, name.len ? str_text(&name) : common);
 	str_release(&name);
 	return i;
@@ -179,10 +172,10 @@ static void resize_positions(float *out, int64_t to, const float *in, int64_t fr
 	}
 }
 
-static enum adopt_fate take_positions(struct adoption *a, const struct param *q)
+static enum adopt_fate take_positions(struct adoption *a, const struct param *q, const char *common)
 {
 	int64_t to = a->to->size / trunk_config(a->to)->patch, from = a->from.c->size / trunk_config(a->from.c)->patch;
-	float *v = source_need(&a->from, q->name);
+	float *v = source_need(&a->from, common);
 
 	resize_positions(place(a, q), to, v, from, trunk_config(a->to)->hidden);
 	mem_free(v);
@@ -190,9 +183,9 @@ static enum adopt_fate take_positions(struct adoption *a, const struct param *q)
 }
 
 /* Rows are (row in patch, column in patch, channel), of which the other may have twice as many. */
-static enum adopt_fate take_output(struct adoption *a, const struct param *q)
+static enum adopt_fate take_output(struct adoption *a, const struct param *q, const char *common)
 {
-	int i = source_find(&a->from, q->name);
+	int i = source_find(&a->from, common);
 	int64_t had = a->from.c->out_channels, has = a->to->out_channels, row = q->rank == 2 ? q->shape[1] : 1;
 	float *v = source_read(&a->from, i);
 
@@ -202,9 +195,9 @@ static enum adopt_fate take_output(struct adoption *a, const struct param *q)
 	return ADOPT_TAKEN;
 }
 
-static int final_is_taken(const struct adoption *a)
+static int last_is_taken(const struct adoption *a)
 {
-	return a->same && (a->to->def == &net_dit) == (a->from.c->def == &net_dit);
+	return a->same && a->to->def->modulation == a->from.c->def->modulation;
 }
 
 static double silu(double x)
@@ -310,17 +303,23 @@ static void derive_tables(struct adoption *a)
 	mem_free(own);
 }
 
+/* From one layer for each block to one for all, or the way back. */
+static int changes_modulation(const struct adoption *a, enum net_modulation from, enum net_modulation to)
+{
+	return a->from.c->def->modulation == from && a->to->def->modulation == to;
+}
+
 /* What modulates: of the kind of the other, or derived. */
 static enum adopt_fate take_modulation(struct adoption *a, const struct param *q, const char *common)
 {
-	int had = a->from.c->def == &net_dit, has = a->to->def == &net_dit;
+	int merged = changes_modulation(a, NET_MODULATION_EACH, NET_MODULATION_SHARED);
 	const char *suffix = strrchr(common, '.') + 1;
 	struct str name = {0};
 	float *v, *table;
 
-	if (had == has)
+	if (!merged && !changes_modulation(a, NET_MODULATION_SHARED, NET_MODULATION_EACH))
 		return take(a, q, common);
-	if (had) {
+	if (merged) {
 		if (!strncmp(common, "t_block.", 8))
 			mean_modulation(a, q, suffix);
 		return ADOPT_DERIVED; /* the tables: derive_tables */
@@ -341,7 +340,7 @@ static enum adopt_fate take_cross(struct adoption *a, const struct param *q, con
 {
 	int64_t row = q->rank == 2 ? q->shape[1] : 1, queries = trunk_config(a->to)->hidden * row;
 	struct str one = {0}, two = {0};
-	float *v, *w;
+	float *v = NULL, *w = NULL;
 
 	if (rename_apply("blocks.#.cross_attn.qkv.*", "blocks.#.cross_attn.q_linear.*", common, &one)) {
 		rename_apply("blocks.#.cross_attn.qkv.*", "blocks.#.cross_attn.kv_linear.*", common, &two);
@@ -349,7 +348,6 @@ static enum adopt_fate take_cross(struct adoption *a, const struct param *q, con
 		w = source_need(&a->from, str_text(&two));
 		memcpy(place(a, q), v, (size_t)queries * sizeof *v);
 		memcpy(place(a, q) + queries, w, (size_t)(2 * queries) * sizeof *w);
-		mem_free(w);
 	} else {
 		int keys = rename_apply("blocks.#.cross_attn.kv_linear.*", "blocks.#.cross_attn.qkv.*", common, &one);
 
@@ -359,30 +357,35 @@ static enum adopt_fate take_cross(struct adoption *a, const struct param *q, con
 		memcpy(place(a, q), v + (keys ? queries : 0), (size_t)q->count * sizeof *v);
 	}
 	mem_free(v);
+	mem_free(w);
 	str_release(&one);
 	str_release(&two);
 	return ADOPT_TAKEN;
 }
 
-static int is_cross_input(const char *common)
+/* Queries, keys and values of the text, which the other network has in other parts. */
+static int is_cross_input(const struct adoption *a, const char *common)
 {
-	return strstr(common, ".cross_attn.") && !strstr(common, ".cross_attn.proj.");
+	return strstr(common, ".cross_attn.") && !strstr(common, ".cross_attn.proj.") && net_reads(a->from.c, NET_IN_TEXT) &&
+	       source_find(&a->from, common) < 0;
 }
 
 static enum adopt_fate adopt_one(struct adoption *a, const struct param *q, const char *common)
 {
+	const char *last = a->to->def->last;
+	int is_last = last && !strncmp(common, last, strlen(last));
+
 	if (!a->to->def->trunk)
-		return !a->same && !strncmp(common, "conv_out.", 9) ? ADOPT_NEW : take(a, q, common);
+		return is_last && !a->same ? ADOPT_NEW : take(a, q, common);
 	if (!strcmp(common, "pos_embed"))
-		return take_positions(a, q);
-	if (!strncmp(common, "final_layer.", 12)) {
-		if (!final_is_taken(a))
-			return ADOPT_NEW;
-		return strstr(common, ".linear.") ? take_output(a, q) : take(a, q, common);
-	}
+		return take_positions(a, q, common);
+	if (is_last && !last_is_taken(a))
+		return ADOPT_NEW;
+	if (is_last)
+		return strstr(common, ".linear.") ? take_output(a, q, common) : take(a, q, common);
 	if (!strncmp(common, "t_block.", 8) || strstr(common, ".scale_shift_table") || strstr(common, ".adaLN_modulation."))
 		return take_modulation(a, q, common);
-	if (is_cross_input(common) && net_reads(a->from.c, NET_IN_TEXT) && a->from.c->def != a->to->def)
+	if (is_cross_input(a, common))
 		return take_cross(a, q, common);
 	return take(a, q, common);
 }
@@ -427,7 +430,7 @@ static void adopt_all(struct adoption *a)
 	}
 	if (fold_null_class(a))
 		fate[bias] = ADOPT_DERIVED;
-	if (a->from.c->def == &net_dit && a->to->def != &net_dit)
+	if (changes_modulation(a, NET_MODULATION_EACH, NET_MODULATION_SHARED))
 		derive_tables(a);
 	tell(a, fate);
 	str_release(&name);

@@ -15,8 +15,11 @@ enum adopt_fate {
 
 /* Complete the configuration of the network that begins by what its weights were made for: epsilons, frequencies and scale of time (on a
  * path of T steps the network was told the step, 0 to T - 1: of a thousand, time_scale 999), direction of time, what it is told of sizes. Width,
- * depth, heads, patch, perceptrons and channels must be the other's (ERR_USAGE, ERR_DATA for the channels), and time that runs from noise
- * to data is for a DiT. */
+ * depth, heads, patch, perceptrons and channels must be the other's (ERR_USAGE, ERR_DATA for the channels). Time that runs from noise to data
+ * needs an architecture that has the field for it (ERR_USAGE).
+ *
+ * Architectures whose definition says `trunk` are relatives, which begin with each other's weights; the others begin with weights of their own
+ * architecture and size alone. What is asked of an architecture stands in its definition (net/netdef.h). */
 int adopt_config(struct net_config *to, const struct model_config *from, struct err *e);
 
 /* Fill values (p->total, of the host, initialised, p that of net_params) from the weights of folder dir, whose configuration is `from`. What

@@ -92,6 +92,7 @@ const struct net_def net_dit = {
     .name = "dit",
     .role = NET_EXPERT,
     TRUNK_DEF,
+    .modulation = NET_MODULATION_EACH,
     .check = trunk_check,
     .check_noise = trunk_check_noise,
     .prefix = "dit-",

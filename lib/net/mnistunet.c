@@ -144,5 +144,6 @@ const struct net_def net_mnist_unet = {
     NET_TABLES(fields, inputs),
     .check = check,
     .record = record,
+    .last = "conv_out.",
     .families = families,
 };

@@ -74,6 +74,18 @@ struct net_diffusers {
 	int (*parse)(const json_t *o, const char *where, struct net_config *c, struct err *e); /* ERR_DATA */
 };
 
+/* How the time and the class modulate the blocks. */
+enum net_modulation {
+	NET_MODULATION_NONE,
+	NET_MODULATION_EACH,  /* adaLN-zero: blocks.I.adaLN_modulation.1 of each block */
+	NET_MODULATION_SHARED /* adaLN-single: t_block.1 for all blocks, and blocks.I.scale_shift_table of each, which is added */
+};
+
+/* A weight's name, and what relatives call it (patterns of net/rename.h). */
+struct net_alias {
+	const char *common, *own;
+};
+
 struct net_def {
 	const char *name;  /* model_type of config.json */
 	const char *title; /* in reports; NULL: the name */
@@ -100,6 +112,10 @@ struct net_def {
 	int lower_case;         /* diffusers gives it texts in lower case */
 	const struct net_diffusers *diffusers;  /* or NULL */
 	const struct renames *const *families;  /* of weight names beside ours; ends with NULL; or NULL */
+	/* What net/adopt.h asks, to begin one network with the weights of another: */
+	const char *last;                       /* the last layer, which another prediction needs anew: what its weights' names begin with */
+	enum net_modulation modulation;
+	const struct net_alias *aliases;        /* names other than those of relatives (`trunk`); ends with NULL; or NULL */
 };
 
 /* Every architecture: net_NAME is defined in its file. The first of a role is what a new configuration begins as. */

@@ -39,10 +39,27 @@ static const struct net_field fields[] = {
 };
 static const struct net_reads inputs[] = {{NET_IN_X, 0}, {NET_IN_TIME, 0}, {NET_IN_TEXT, 0}};
 
+static const struct net_alias aliases[] = {
+    {"x_embedder.proj.*", "patch_embed.*"},
+    {"t_embedder.mlp.*", "time_embed.mlp.*"},
+    {"blocks.#.attn.qkv.weight", "layers.#.attn.in_proj_weight"},
+    {"blocks.#.attn.qkv.bias", "layers.#.attn.in_proj_bias"},
+    {"blocks.#.attn.proj.*", "layers.#.attn.out_proj.*"},
+    {"blocks.#.mlp.fc1.*", "layers.#.mlp.0.*"},
+    {"blocks.#.mlp.fc2.*", "layers.#.mlp.2.*"},
+    {"blocks.#.scale_shift_table", "layers.#.scale_shift_table"},
+    {"blocks.#.cross_attn.qkv.weight", "layers.#.cross_attn.in_proj_weight"},
+    {"blocks.#.cross_attn.qkv.bias", "layers.#.cross_attn.in_proj_bias"},
+    {"blocks.#.cross_attn.proj.*", "layers.#.cross_attn.out_proj.*"},
+    {NULL, NULL},
+};
+
 const struct net_def net_paris = {
     .name = "dit_expert",
     .role = NET_EXPERT,
     TRUNK_DEF,
+    .modulation = NET_MODULATION_SHARED,
+    .aliases = aliases,
     .check = trunk_check,
     .check_noise = trunk_check_noise,
     .prefix = "paris-",

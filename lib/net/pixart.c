@@ -141,6 +141,7 @@ const struct net_def net_pixart = {
     .name = "pixart",
     .role = NET_EXPERT,
     TRUNK_DEF,
+    .modulation = NET_MODULATION_SHARED,
     .check = check,
     .check_noise = trunk_check_noise,
     .prefix = "pixart-",

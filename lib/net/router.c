@@ -49,6 +49,7 @@ const struct net_def net_router = {
     .name = "router",
     .role = NET_CLASSIFIER,
     TRUNK_DEF,
+    .modulation = NET_MODULATION_EACH,
     .check = trunk_check,
     .prefix = "dit-",
     .prediction = "",

@@ -48,7 +48,7 @@ static inline struct trunk_config *trunk_edit(struct net_config *c)
 extern const struct net_presets trunk_presets;
 
 /* Initialisers of a struct net_def in a file that calls its tables `fields` and `inputs` and its function `record`. */
-#define TRUNK_DEF .trunk = 1, NET_TABLES(fields, inputs), .record = record, .presets = &trunk_presets
+#define TRUNK_DEF .trunk = 1, NET_TABLES(fields, inputs), .record = record, .presets = &trunk_presets, .last = "final_layer."
 
 /* For struct net_def. */
 int trunk_check(const struct net_config *c, struct err *e);

@@ -126,7 +126,7 @@ static int check(const struct net_config *c, struct err *e)
 }
 
 static const struct net_field fields[] = {NET_PICTURE_FIELDS(28), NET_CLUSTER_FIELDS, NET_TIME_FIELD};
-static const struct net_reads inputs[] = {{NET_IN_X, 0}, {NET_IN_TIME, 0}};
+static const struct net_reads inputs[] = {NET_READS_X, NET_READS_TIME};
 
 /* The author's files. The last norm of b_out is there and not used. */
 static const struct rename rules[] = {

@@ -74,15 +74,21 @@ int net_is_exact(const struct net_config *c)
 	return !c->def->record;
 }
 
-int net_reads(const struct net_config *c, enum net_input_kind input)
+/* NULL: the network of this configuration does not read it. */
+static const struct net_reads *input_of(const struct net_config *c, enum net_input_kind input)
 {
 	for (int i = 0; i < c->def->ninputs; i++) {
 		const struct net_reads *r = &c->def->inputs[i];
 
 		if (r->input == input)
-			return !r->when || *(const int64_t *)((const char *)c + r->when) != 0;
+			return !r->when || *(const int64_t *)((const char *)c + r->when) != 0 ? r : NULL;
 	}
-	return 0;
+	return NULL;
+}
+
+int net_reads(const struct net_config *c, enum net_input_kind input)
+{
+	return input_of(c, input) != NULL;
 }
 
 const char *net_name(const struct net_config *c)
@@ -503,26 +509,23 @@ const char *net_differs(const struct net_config *a, const struct net_config *b)
 
 /* ---- recording ---- */
 
-static struct tensor *input(struct tape *t, const struct net_config *c, enum net_input_kind kind)
+static struct tensor *input(struct tape *t, const struct net_config *c, const struct net_reads *r)
 {
-	int64_t b = tape_capacity(t), x[4] = {b, c->channels, c->size, c->size}, text[3] = {b, c->text_tokens, c->text_width};
-	int64_t micro[2] = {b, NET_MICRO};
-	const struct {
-		int rank;
-		const int64_t *shape;
-	} of[NET_INPUTS] = {
-	    [NET_IN_X] = {4, x},       [NET_IN_TIME] = {1, x},    [NET_IN_LABEL] = {1, x},
-	    [NET_IN_TEXT] = {3, text}, [NET_IN_MASK] = {2, text}, [NET_IN_MICRO] = {2, micro},
-	};
+	int64_t shape[4] = {tape_capacity(t)};
 
-	return tape_input(t, kind == NET_IN_LABEL ? DT_I32 : tape_real(t), of[kind].rank, of[kind].shape, TAPE_BATCHED);
+	for (int i = 0; i < r->rank; i++)
+		shape[1 + i] = r->shape[i].number ? r->shape[i].number : *(const int64_t *)((const char *)c + r->shape[i].at);
+	return tape_input(t, r->integers ? DT_I32 : tape_real(t), 1 + r->rank, shape, TAPE_BATCHED);
 }
 
 void net_inputs(struct tape *t, const struct net_config *c, struct net_input *in)
 {
-	for (int i = 0; i < NET_INPUTS; i++)
-		if (!in->v[i] && net_reads(c, (enum net_input_kind)i))
-			in->v[i] = input(t, c, (enum net_input_kind)i);
+	for (int i = 0; i < NET_INPUTS; i++) {
+		const struct net_reads *r = input_of(c, (enum net_input_kind)i);
+
+		if (!in->v[i] && r)
+			in->v[i] = input(t, c, r);
+	}
 }
 
 struct tensor *net_record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)

@@ -30,6 +30,7 @@ struct net_config {
 	_Alignas(8) unsigned char own[NET_OWN]; /* a struct that the architecture's file knows; no pointers in it */
 };
 
+/* Which of them a network reads, and their shapes, stand in its definition (net/netdef.h). */
 enum net_input_kind { NET_IN_X, NET_IN_TIME, NET_IN_LABEL, NET_IN_TEXT, NET_IN_MASK, NET_IN_MICRO, NET_INPUTS };
 
 /* What a network reads; what the configuration has no use for is NULL. By name, or by number (enum net_input_kind). */

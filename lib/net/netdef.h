@@ -51,11 +51,28 @@ struct net_field {
 #define NET_DROPOUT_FIELD(key, alias) {key, alias, NULL, NET_REAL, NET_AT(class_dropout), 0, 0, 1, NET_DROPOUT}
 #define NET_TIME_FIELD {"time_scale", NULL, NULL, NET_REAL, NET_AT(time_scale), 1000, 1e-6, 1e6, NET_ALWAYS}
 
-/* Something that the network reads. */
+/* A size: a number, or the field of struct net_config (an int64_t) that holds it. */
+struct net_size {
+	int64_t number; /* 0: */
+	size_t at;
+};
+
+/* Something that the network reads: floats, or integers of DT_I32. */
 struct net_reads {
 	enum net_input_kind input;
 	size_t when; /* the field of struct net_config (an int64_t) that is not 0 where it is read; 0: always */
+	int integers, rank;
+	struct net_size shape[3]; /* of one sample: [rank] */
 };
+
+/* What the networks here read, of struct net_input. */
+#define NET_SIZE_OF(field) {0, NET_AT(field)}
+#define NET_READS_X {NET_IN_X, 0, 0, 3, {NET_SIZE_OF(channels), NET_SIZE_OF(size), NET_SIZE_OF(size)}}
+#define NET_READS_TIME {NET_IN_TIME, 0, 0, 0, {{0}}}
+#define NET_READS_LABEL {NET_IN_LABEL, NET_AT(classes), 1, 0, {{0}}}
+#define NET_READS_TEXT {NET_IN_TEXT, 0, 0, 2, {NET_SIZE_OF(text_tokens), NET_SIZE_OF(text_width)}}
+#define NET_READS_MASK {NET_IN_MASK, 0, 0, 1, {NET_SIZE_OF(text_tokens)}}
+#define NET_READS_MICRO(when) {NET_IN_MICRO, when, 0, 1, {{NET_MICRO, 0}}}
 
 /* Presets NAME of an architecture, PREFIX NAME on the command line. Architectures may share one. */
 struct net_presets {

@@ -37,7 +37,7 @@ static const struct net_field fields[] = {
     {"use_class_conditioning", NULL, NULL, NET_FIXED, 0, 0, 0, 0, 0},
     NET_TIME_FIELD, TRUNK_NUMBER_FIELDS(1e-5),
 };
-static const struct net_reads inputs[] = {{NET_IN_X, 0}, {NET_IN_TIME, 0}, {NET_IN_TEXT, 0}};
+static const struct net_reads inputs[] = {NET_READS_X, NET_READS_TIME, NET_READS_TEXT};
 
 static const struct net_alias aliases[] = {
     {"x_embedder.proj.*", "patch_embed.*"},

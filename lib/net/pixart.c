@@ -68,7 +68,7 @@ static const struct net_field fields[] = {
     TRUNK_MLP_FIELD, NET_DROPOUT_FIELD("class_dropout_prob", NULL), NET_TIME_FIELD, TRUNK_NUMBER_FIELDS(0),
 };
 static const struct net_reads inputs[] = {
-    {NET_IN_X, 0}, {NET_IN_TIME, 0}, {NET_IN_TEXT, 0}, {NET_IN_MASK, 0}, {NET_IN_MICRO, TRUNK_AT(micro)}};
+    NET_READS_X, NET_READS_TIME, NET_READS_TEXT, NET_READS_MASK, NET_READS_MICRO(TRUNK_AT(micro))};
 
 static int check(const struct net_config *c, struct err *e)
 {

@@ -43,7 +43,7 @@ static const struct net_field fields[] = {
     NET_PICTURE_FIELDS(32), TRUNK_SHAPE_FIELDS, NET_CLASS_FIELDS, NET_CLUSTER_FIELDS, TRUNK_POSITION_FIELD,
     TRUNK_MLP_FIELD, NET_DROPOUT_FIELD("class_dropout_prob", NULL), NET_TIME_FIELD, TRUNK_NUMBER_FIELDS(0),
 };
-static const struct net_reads inputs[] = {{NET_IN_X, 0}, {NET_IN_TIME, 0}};
+static const struct net_reads inputs[] = {NET_READS_X, NET_READS_TIME};
 
 const struct net_def net_router = {
     .name = "router",

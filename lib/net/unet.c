@@ -288,8 +288,8 @@ static const struct net_field text_fields[] = {
     FIELDS,
     {"heads", NULL, "heads", NET_INTS, OWN(heads), 0, 1, 65536, NET_UNWRITTEN},
 };
-static const struct net_reads inputs[] = {{NET_IN_X, 0}, {NET_IN_TIME, 0}, {NET_IN_LABEL, NET_AT(classes)}};
-static const struct net_reads text_inputs[] = {{NET_IN_X, 0}, {NET_IN_TIME, 0}, {NET_IN_TEXT, 0}};
+static const struct net_reads inputs[] = {NET_READS_X, NET_READS_TIME, NET_READS_LABEL};
+static const struct net_reads text_inputs[] = {NET_READS_X, NET_READS_TIME, NET_READS_TEXT};
 
 /* ---- as diffusers says it ---- */
 

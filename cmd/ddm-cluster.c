@@ -83,6 +83,9 @@ static int open_network(void *arg, struct features_measure *f, struct err *e)
 	                              &(struct extractor_options){input, m->device, compact_mapped((enum compact_type)weights, map)}, e);
 	if (!m->extractor)
 		return -1;
+	if (m->extractor->all_floats && (weights || map) && !quiet)
+		cmd_warn("%s does nothing: %s consists of convolutions, which the CPU holds as f32", weights ? "--weight-dtype" : "--map",
+		         m->extractor->name);
 	*f = (struct features_measure){m->extractor->dims[TAP_MAIN], m->extractor->name, m->extractor->hash, m->extractor->input, run_network, m};
 	return 0;
 }

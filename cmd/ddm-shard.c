@@ -92,6 +92,8 @@ int main(int argc, char **argv)
 		request.encoding.pool = pool;
 		rc = shard_make(&request, &report, &e);
 	}
+	if (report.made && !quiet && d && encoding_idle(&request.encoding))
+		cmd_warn("%s does nothing: %s consists of convolutions, which the CPU holds as f32", encoding_idle(&request.encoding), request.encoding.vae);
 	if (report.made && !quiet)
 		say_report(&report);
 	else if (!rc && !quiet)

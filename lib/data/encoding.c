@@ -119,6 +119,13 @@ int encoding_reads_texts(const struct encoding *x)
 	return x->text != NULL;
 }
 
+const char *encoding_idle(const struct encoding_options *o)
+{
+	if (!o->vae || o->text || !o->device->compact)
+		return NULL;
+	return o->bulk ? "--weight-dtype" : o->map ? "--map" : NULL;
+}
+
 /* ---- arrays ---- */
 
 int encoding_array(struct str *npy, int wide, int rank, const int64_t *shape, const float *x, const char *what, struct err *e)

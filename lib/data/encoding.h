@@ -58,6 +58,8 @@ struct encoding *encoding_open(const struct encoding_options *o, struct err *e);
 void encoding_free(struct encoding *x); /* NULL is allowed */
 
 int encoding_reads_texts(const struct encoding *x);
+/* "--weight-dtype" or "--map" where that was asked for and does nothing: an autoencoder alone, whose weights are floats on the CPU. Else NULL. */
+const char *encoding_idle(const struct encoding_options *o);
 
 /* What determines the members that are added: options that matter, the encoders' hashes as inputs "vae" and "text". */
 void encoding_stamp(const struct encoding *x, struct stamp *s);

@@ -117,6 +117,17 @@ void encodejob_close_output(struct encodejob *w, const struct err *e)
 	partial_close(&w->partial, keep);
 }
 
+static void say_idle(const struct encodejob *w)
+{
+	const struct encoding_options *o = &w->o.encoding;
+	const char *idle = encoding_idle(o);
+
+	if (w->extractor && w->extractor->all_floats)
+		idle = o->bulk ? "--weight-dtype" : o->map ? "--map" : NULL;
+	if (idle)
+		encodejob_say(w, "%s does nothing: %s consists of convolutions, which the CPU holds as f32", idle, w->o.model);
+}
+
 static int open_model(struct encodejob *w, struct err *e)
 {
 	struct encoding_options *o = &w->o.encoding;
@@ -126,10 +137,14 @@ static int open_model(struct encodejob *w, struct err *e)
 	o->device = w->device;
 	o->pool = w->device->pool;
 	if (!w->model.vision)
-		return (w->encoding = encoding_open(o, e)) ? 0 : -1;
-	w->extractor = extractor_open(w->model.vision,
-	                              &(struct extractor_options){w->o.input, w->device, compact_mapped(o->bulk, o->map)}, e);
-	return w->extractor ? 0 : -1;
+		w->encoding = encoding_open(o, e);
+	else
+		w->extractor = extractor_open(w->model.vision,
+		                              &(struct extractor_options){w->o.input, w->device, compact_mapped(o->bulk, o->map)}, e);
+	if (!w->encoding && !w->extractor)
+		return -1;
+	say_idle(w);
+	return 0;
 }
 
 static int encode(struct encodejob *w, struct stamp *stamp, struct encode_report *report, struct err *e)

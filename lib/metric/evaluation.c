@@ -148,6 +148,9 @@ static int open_models(struct evaluation *v, struct err *e)
 	return v->perceptual.net ? 0 : -1;
 }
 
+static const char idle_dtype[] = "--weight-dtype does nothing: inception consists of convolutions, which the CPU holds as f32";
+static const char idle_map[] = "--map does nothing: inception consists of convolutions, which the CPU holds as f32";
+
 static int read_sets(struct evaluation *v, struct err *e)
 {
 	const struct eval_request *q = &v->settled.asked;
@@ -157,10 +160,12 @@ static int read_sets(struct evaluation *v, struct err *e)
 	                            .cache = q->cache_dir ? q->cache_dir : q->cache ? "" : NULL, .warn = tell_warning, .pool = v->pool,
 	                            .progress = &v->hooks.progress};
 
-	o.extractor = v->extractor =
-	    extractor_open(q->features, &(struct extractor_options){q->input, v->device, (enum compact_type)q->weights}, e);
+	o.extractor = v->extractor = extractor_open(
+	    q->features, &(struct extractor_options){q->input, v->device, compact_mapped((enum compact_type)q->weights, q->map)}, e);
 	if (!v->extractor || choose_metrics(v, &o, e) || open_models(v, e))
 		return -1;
+	if (v->extractor->all_floats && (q->weights || q->map))
+		tell_warning(v, q->weights ? idle_dtype : idle_map);
 	for (int k = 0; k < ROLES; k++) {
 		if (!v->path[k])
 			continue;

@@ -23,7 +23,8 @@ struct eval_request {
 
 	const char *features; /* as extractor_open (metric/extractor.h) takes it */
 	int input;            /* into netinput_names (metric/netinput.h); -1: as is usual for the network */
-	int weights;          /* enum compact_type of the network's matrices */
+	int weights;          /* enum compact_type of the network's matrices, of encoder_weights */
+	int map;              /* those of f32 stay in their file */
 
 	const char *metrics;  /* a list as metrics_parse (metric/evalmetrics.h) takes it; NULL: those that are usual for the features */
 	int protocol;         /* enum protocol */

@@ -56,6 +56,8 @@ const struct option eval_options[] = {
     {"--weight-dtype", .type = OPTION_CHOICE, REQUEST(weights), .arg = "TYPE", .choices = encoder_weights, .preset = "f32",
      .help = "how the network's matrices are held and multiplied; what is published is f32", .when = {{USE_NEEDS, NETWORKS}},
      .was = "--weights", .stamp = STAMP_OTHERWISE},
+    {"--map", .type = OPTION_FLAG, REQUEST(map), .help = "leave f32 matrices in their file, mapped; changes no result",
+     .when = {{USE_AGAINST, "--weight-dtype=bf16 --weight-dtype=int8"}, {USE_NEEDS, NETWORKS}}},
     OPTION_GROUP("Metrics"),
     {"--metrics", .type = OPTION_TEXT, REQUEST(metrics), .arg = "LIST", .choices = metric_names,
      .help = "kd fd memorised fid sfid is kid pr dc cmmd vendi authenticity clip aesthetic lpips diversity, with commas",

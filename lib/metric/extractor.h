@@ -30,6 +30,7 @@ struct extractor {
 	char input[16]; /* a network's netinput; "" for functions of the pixels as they are */
 	int dims[TAPS]; /* 0: no such tap */
 	int least;      /* smallest width and height of a picture */
+	int all_floats; /* its weights are floats whatever extractor_options.bulk says: Inception's convolutions on the CPU */
 	const char *metrics; /* those that are computed without --metrics */
 	/* out[t] (n, dims[t]) of n pictures of 3 channels; out[t] NULL: not wanted. A picture's numbers do not depend on its
 	 * neighbours or the pool. */

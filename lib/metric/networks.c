@@ -68,6 +68,7 @@ int networks_inception(struct extractor *x, const char *path, const struct extra
 	n.weights_hash = hash;
 	n.rounding = o->device->compact ? NULL : compact_rounding(o->bulk); /* convolutions of the CPU are in float */
 	extractor_from_network(x, &n);
+	x->all_floats = o->device->compact;
 	return 0;
 }
 

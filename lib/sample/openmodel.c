@@ -266,6 +266,8 @@ int sampling_open_model(struct sampling *r, struct err *e)
 		return -1;
 	if (find_vae(r, dir, e) || open_text(r, dir, e) || refuse_encoders(r, dir, e) || count_pictures(r, e))
 		return -1;
+	if (r->encoders_asked && r->ask.encoder_dtype && r->device->compact && (!r->text || r->ask.text_features))
+		sampling_warn(r, "--encoder-weight-dtype does nothing: %s consists of convolutions, which the CPU holds as f32", r->vae);
 	r->ask.tile &= *r->vae_hash != 0; /* nothing is decoded */
 	return check_reference(r, e) || set_mixture(r, e) ? -1 : 0;
 }

@@ -67,7 +67,7 @@ struct sample_request {
 	/* Weights and encoders. */
 	int dtype;                     /* enum sample_dtype of the experts' matrices; -1: BF16 where the device computes so, else F32 */
 	int encoder_dtype;             /* into encoder_weights (kernels/compact.h); -1: f32 */
-	int map;                       /* leave f32 matrices in their files: those of the experts, the text encoder and the autoencoder */
+	int map;                       /* leave f32 matrices in their files: those of the experts and the text encoder */
 	const char *resident;          /* how many experts a GPU's memory holds: "auto", a number, or a size like "20G" */
 	const char *vae;               /* folder; NULL: that of the model, if it has one */
 	int tile;                      /* decode by overlapping tiles */

@@ -227,6 +227,9 @@ check_exit 66 "no such network" ddm-cluster -q -k 3 --features dinov2:none -o x.
 check "shards of them" ddm-shard -q -a n.tsv -o shards pics
 check "a metric by the same network" ddm-eval-fid --features "dinov2:$dino" --metrics kd --size 32 -o m.json shards pics
 check_err "warns" 'clustered by the same features "dinov2"'
+check "its matrices in their file" ddm-eval-fid --map --features "dinov2:$dino" --metrics kd --size 32 -o mmap.json shards pics
+check_same "the same numbers" m.json mmap.json
+check_exit 2 "bf16 matrices cannot stay there" ddm-eval-fid --map --weight-dtype bf16 --features "dinov2:$dino" --metrics kd shards pics
 check "a metric by another" ddm-eval-fid --metrics kd -o m2.json shards pics
 check_out "does not" "" cat "$ERR"
 

@@ -33,6 +33,7 @@ for o in "--fps 2" "--frames 2" "--duplicates" "--seeds 2"; do
 	told ddm-ingest "${o%% *}" ddm-ingest $o -o "x${o%% *}.tar" pics
 done
 echo "a cat" >lines
+ddm-cluster -q -k 2 -o a.tsv pics || exit 1
 for o in "--prompt x" "--prompts lines" "--text-features x" "--negative-prompt x" "--negative-features x" "--text-encoder x"; do
 	case $o in --negative*) with="--cfg 1" ;; *) with= ;; esac
 	# shellcheck disable=SC2086
@@ -51,6 +52,12 @@ for o in "--size 8" "--posterior mean" "--flip" "--no-pictures"; do
 done
 refused ddm-encode --input ddm-encode -m "$text" --input dinov2 -o x.tar pics
 refused ddm-encode --keys ddm-encode -m "$text" --keys k -o x.tar pics
+for o in "--weight-dtype bf16" "--map"; do
+	# shellcheck disable=SC2086
+	told ddm-encode "${o%% *}" ddm-encode $o --device cpu -m "$SRC/tests/golden/autokl" -o "v${o%% *}.tar" pics
+	# shellcheck disable=SC2086
+	told ddm-shard "${o%% *}" ddm-shard $o --device cpu -a a.tsv --vae "$SRC/tests/golden/autokl" -o "s${o%% *}" pics
+done
 for p in ddm-train ddm-route-train; do tried="$tried $p=--sample-every"; done
 
 for program in "$B"/ddm-*; do

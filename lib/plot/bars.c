@@ -4,6 +4,7 @@
 
 #include "core/mem.h"
 #include "plot/chart.h"
+#include "plot/charttext.h"
 #include "plot/marks.h"
 #include "plot/strokefont.h"
 
@@ -61,9 +62,9 @@ static void bar_draw(struct scene *s, const struct axis *x, const struct bar *b,
 	double zero = axis_at(x, 0), at, beyond;
 	char text[32];
 
-	chart_label(s, left - 8, y + 4.3, SCENE_END, SCENE_INK, b->label, left - CHART_MARGIN - 8);
+	charttext_label(s, left - 8, y + 4.3, SCENE_END, SCENE_INK, b->label, left - CHARTTEXT_MARGIN - 8);
 	if (!isfinite(b->value)) {
-		scene_text(s, zero + 6, y + 4.3, CHART_TEXT, SCENE_START, SCENE_SOFT, 0, "no value");
+		scene_text(s, zero + 6, y + 4.3, CHARTTEXT_SIZE, SCENE_START, SCENE_SOFT, 0, "no value");
 		return;
 	}
 	at = axis_at(x, b->value);
@@ -75,7 +76,7 @@ static void bar_draw(struct scene *s, const struct axis *x, const struct bar *b,
 		beyond = b->value < 0 ? fmin(beyond, axis_at(x, b->low)) : fmax(beyond, axis_at(x, b->high));
 	}
 	axis_number(text, b->value);
-	chart_note(s, beyond + (b->value < 0 ? -6 : 6), y + 4.3, b->value < 0 ? SCENE_END : SCENE_START, text);
+	charttext_note(s, beyond + (b->value < 0 ? -6 : 6), y + 4.3, b->value < 0 ? SCENE_END : SCENE_START, text);
 }
 
 static void describe(struct scene *s, const struct bars *b)
@@ -110,14 +111,14 @@ static void scale_draw(struct scene *s, const struct axis *x, double top, double
 		double at = floor(axis_at(x, x->tick[i])) + .5;
 
 		scene_segment(s, at, top, at, bottom, grid);
-		scene_text(s, at, bottom + 17, CHART_TEXT, SCENE_MIDDLE, SCENE_SOFT, 0, x->label[i]);
+		scene_text(s, at, bottom + 17, CHARTTEXT_SIZE, SCENE_MIDDLE, SCENE_SOFT, 0, x->label[i]);
 	}
 	scene_segment(s, zero, top, zero, bottom, line);
 }
 
 int bars_draw(struct scene *s, const struct bars *b, struct err *e)
 {
-	double lo, hi, left = 0, top, value = strokefont_width("-0.0000", CHART_TEXT) + 8;
+	double lo, hi, left = 0, top, value = strokefont_width("-0.0000", CHARTTEXT_SIZE) + 8;
 	struct axis x;
 
 	scene_release(s);
@@ -125,20 +126,21 @@ int bars_draw(struct scene *s, const struct bars *b, struct err *e)
 	if (extent(b, &lo, &hi, e))
 		return -1;
 	for (int i = 0; i < b->n; i++)
-		left = fmax(left, strokefont_width(b->bar[i].label, CHART_TEXT));
-	left = ceil(fmin(left, .4 * s->width)) + CHART_MARGIN + 10;
-	top = chart_heading(s, b->title, CHART_MARGIN) + 4;
+		left = fmax(left, strokefont_width(b->bar[i].label, CHARTTEXT_SIZE));
+	left = ceil(fmin(left, .4 * s->width)) + CHARTTEXT_MARGIN + 10;
+	top = charttext_title(s, b->title, CHARTTEXT_MARGIN) + 4;
 	s->height = top + PITCH * b->n + (b->x_label && *b->x_label ? 46 : 28);
 	axis_fit(&x, lo, hi, 0, (int)fmax(3, (s->width - left) / 95), (lo < 0 ? 0 : 1) | (hi > 0 ? 0 : 2));
 	x.from = left + (lo < 0 ? value : 0);
-	x.to = s->width - CHART_MARGIN - (hi > 0 ? value : 4);
+	x.to = s->width - CHARTTEXT_MARGIN - (hi > 0 ? value : 4);
 	scale_draw(s, &x, top, top + PITCH * b->n);
 	for (int i = 0; i < b->n; i++)
 		bar_draw(s, &x, &b->bar[i], top + PITCH * (i + .5), left);
 	if (b->x_label && *b->x_label) {
-		double room = s->width - 2 * CHART_MARGIN, half = fmin(strokefont_width(b->x_label, CHART_TEXT) * 1.04, room) / 2;
+		double room = s->width - 2 * CHARTTEXT_MARGIN, half = fmin(strokefont_width(b->x_label, CHARTTEXT_SIZE) * 1.04, room) / 2;
+		double at = fmin((x.from + x.to) / 2, s->width - CHARTTEXT_MARGIN - half);
 
-		chart_label(s, fmin((x.from + x.to) / 2, s->width - CHART_MARGIN - half), s->height - 9, SCENE_MIDDLE, SCENE_SOFT, b->x_label, room);
+		charttext_label(s, at, s->height - 9, SCENE_MIDDLE, SCENE_SOFT, b->x_label, room);
 	}
 	describe(s, b);
 	return 0;

@@ -2,10 +2,10 @@
 #include "plot/chart.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/mem.h"
+#include "plot/charttext.h"
 #include "plot/marks.h"
 #include "plot/strokefont.h"
 
@@ -149,45 +149,6 @@ static int fit(struct view *v, struct err *e)
 	return 0;
 }
 
-double chart_heading(struct scene *s, const char *title, double left)
-{
-	double size = 15.5, room = s->width - left - CHART_MARGIN;
-
-	if (!title || !*title)
-		return CHART_MARGIN;
-	while (size > 10 && 1.06 * strokefont_width(title, size) > room)
-		size -= .5;
-	scene_text(s, left, CHART_MARGIN + 12, size, SCENE_START, SCENE_INK, 1, title);
-	return CHART_MARGIN + 22;
-}
-
-/* Text that is cut, with dots, where it would be wider than `room`. */
-void chart_label(struct scene *s, double x, double y, enum scene_anchor anchor, int colour, const char *text, double room)
-{
-	char *copy = mem_strdup(text);
-	size_t n = strlen(copy);
-
-	if (strokefont_width(copy, CHART_TEXT) > room) {
-		copy = mem_resize(copy, n + 4, 1);
-		do {
-			n--;
-			while (n && ((unsigned char)copy[n] & 0xc0) == 0x80)
-				n--;
-			snprintf(copy + n, 4, "...");
-		} while (n && strokefont_width(copy, CHART_TEXT) > room);
-	}
-	scene_text(s, x, y, CHART_TEXT, anchor, colour, 0, copy);
-	mem_free(copy);
-}
-
-void chart_note(struct scene *s, double x, double y, enum scene_anchor anchor, const char *text)
-{
-	double width = strokefont_width(text, CHART_TEXT), left = x - (anchor == SCENE_START ? 0 : anchor == SCENE_END ? width : width / 2);
-
-	scene_box(s, left - 2, y - 11, left + width + 2, y + 3, SCENE_PAPER, .8);
-	scene_text(s, x, y, CHART_TEXT, anchor, SCENE_SOFT, 0, text);
-}
-
 enum { SWATCH = 26, ENTRY_GAP = 16 };
 
 static void swatch(struct scene *s, const struct chart_series *series, double x, double y)
@@ -203,21 +164,21 @@ static void swatch(struct scene *s, const struct chart_series *series, double x,
 /* Rows of samples and labels below `top`; returns the place below them. */
 static double legend(struct scene *s, const struct chart *c, double top)
 {
-	double left = CHART_MARGIN, x = left, y = top + 12;
+	double left = CHARTTEXT_MARGIN, x = left, y = top + 12;
 	int any = 0;
 
 	for (int i = 0; i < c->n; i++) {
 		const struct chart_series *series = &c->series[i];
-		double width = is_named(series) ? fmin(strokefont_width(series->label, CHART_TEXT), s->width - 2 * left - SWATCH) : 0;
+		double width = is_named(series) ? fmin(strokefont_width(series->label, CHARTTEXT_SIZE), s->width - 2 * left - SWATCH) : 0;
 
 		if (!is_named(series))
 			continue;
-		if (any++ && x + SWATCH + width > s->width - CHART_MARGIN) {
+		if (any++ && x + SWATCH + width > s->width - CHARTTEXT_MARGIN) {
 			x = left;
-			y += CHART_LINE_HEIGHT;
+			y += CHARTTEXT_LINE;
 		}
 		swatch(s, series, x, y - 4);
-		chart_label(s, x + SWATCH, y, SCENE_START, SCENE_INK, series->label, width + .01);
+		charttext_label(s, x + SWATCH, y, SCENE_START, SCENE_INK, series->label, width + .01);
 		x += SWATCH + width + ENTRY_GAP;
 	}
 	return any ? y + 9 : top;
@@ -240,7 +201,7 @@ static void y_ticks(struct view *v)
 		double at = floor(axis_at(&v->y, v->y.tick[i])) + .5;
 
 		scene_segment(v->scene, v->box.x0, at, v->box.x1, at, grid);
-		scene_text(v->scene, v->box.x0 - 7, at + 4.2, CHART_TEXT, SCENE_END, SCENE_SOFT, 0, v->y.label[i]);
+		scene_text(v->scene, v->box.x0 - 7, at + 4.2, CHARTTEXT_SIZE, SCENE_END, SCENE_SOFT, 0, v->y.label[i]);
 	}
 }
 
@@ -250,12 +211,12 @@ static void x_ticks(struct view *v)
 	double end[2] = {INFINITY, -INFINITY}; /* of what the labels so far cover */
 
 	for (int i = 0; i < v->x.n; i++) {
-		double at = floor(axis_at(&v->x, v->x.tick[i])) + .5, half = strokefont_width(v->x.label[i], CHART_TEXT) / 2 + 4;
+		double at = floor(axis_at(&v->x, v->x.tick[i])) + .5, half = strokefont_width(v->x.label[i], CHARTTEXT_SIZE) / 2 + 4;
 
 		scene_segment(v->scene, at, v->box.y0, at, v->box.y1, grid);
 		if (at - half < end[1] && at + half > end[0])
 			continue;
-		scene_text(v->scene, fmin(at, v->scene->width - half), v->box.y1 + 17, CHART_TEXT, SCENE_MIDDLE, SCENE_SOFT, 0, v->x.label[i]);
+		scene_text(v->scene, fmin(at, v->scene->width - half), v->box.y1 + 17, CHARTTEXT_SIZE, SCENE_MIDDLE, SCENE_SOFT, 0, v->x.label[i]);
 		end[0] = fmin(end[0], at - half);
 		end[1] = fmax(end[1], at + half);
 	}
@@ -304,7 +265,7 @@ static void rules_draw(struct view *v)
 		if (at < v->box.y0 || at > v->box.y1)
 			continue;
 		scene_segment(v->scene, v->box.x0, at, v->box.x1, at, pen);
-		chart_note(v->scene, v->box.x1 - 4, at - 5 < v->box.y0 + 12 ? at + 14 : at - 5, SCENE_END, r->label);
+		charttext_note(v->scene, v->box.x1 - 4, at - 5 < v->box.y0 + 12 ? at + 14 : at - 5, SCENE_END, r->label);
 	}
 }
 
@@ -365,7 +326,7 @@ static int names_draw(struct view *v)
 			}
 	}
 	for (int i = 0; i < v->chart->rules; i++) {
-		double width = strokefont_width(v->chart->rule[i].label, CHART_TEXT), at;
+		double width = strokefont_width(v->chart->rule[i].label, CHARTTEXT_SIZE), at;
 
 		if (!is_shown(v->chart, 1, v->chart->rule[i].y))
 			continue;
@@ -380,17 +341,17 @@ static int names_draw(struct view *v)
 static void layout(struct view *v, int with_legend)
 {
 	const struct chart *c = v->chart;
-	double left = CHART_MARGIN, top = chart_heading(v->scene, c->title, left), label = 0;
+	double left = CHARTTEXT_MARGIN, top = charttext_title(v->scene, c->title, left), label = 0;
 
 	if (with_legend)
 		top = legend(v->scene, c, top);
 	if (c->y_label && *c->y_label) {
-		chart_label(v->scene, left, top + 12, SCENE_START, SCENE_SOFT, c->y_label, v->scene->width - 2 * left);
-		top += CHART_LINE_HEIGHT;
+		charttext_label(v->scene, left, top + 12, SCENE_START, SCENE_SOFT, c->y_label, v->scene->width - 2 * left);
+		top += CHARTTEXT_LINE;
 	}
 	for (int i = 0; i < v->y.n; i++)
-		label = fmax(label, strokefont_width(v->y.label[i], CHART_TEXT));
-	v->box = (struct plotbox){ceil(left + label + 8), ceil(top + 7), v->scene->width - CHART_MARGIN - 6,
+		label = fmax(label, strokefont_width(v->y.label[i], CHARTTEXT_SIZE));
+	v->box = (struct plotbox){ceil(left + label + 8), ceil(top + 7), v->scene->width - CHARTTEXT_MARGIN - 6,
 	                          v->scene->height - (c->x_label && *c->x_label ? 42 : 26)};
 	v->x.from = c->reverse_x ? v->box.x1 : v->box.x0;
 	v->x.to = c->reverse_x ? v->box.x0 : v->box.x1;
@@ -399,7 +360,7 @@ static void layout(struct view *v, int with_legend)
 	y_ticks(v);
 	x_ticks(v);
 	if (c->x_label && *c->x_label)
-		chart_label(v->scene, (v->box.x0 + v->box.x1) / 2, v->scene->height - 9, SCENE_MIDDLE, SCENE_SOFT, c->x_label,
+		charttext_label(v->scene, (v->box.x0 + v->box.x1) / 2, v->scene->height - 9, SCENE_MIDDLE, SCENE_SOFT, c->x_label,
 		            v->scene->width - 2 * left);
 	for (int faint = 1; faint >= 0; faint--)
 		for (int i = 0; i < c->n; i++)

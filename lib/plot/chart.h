@@ -71,13 +71,4 @@ void bars_add(struct bars *b, const char *label, double value, double low, doubl
 /* ERR_DATA when there is no finite bar, or one beyond CHART_LIMIT. */
 int bars_draw(struct scene *s, const struct bars *b, struct err *e);
 
-/* For both: the title, as large as it fits. Returns the place below. */
-double chart_heading(struct scene *s, const char *title, double left);
-void chart_label(struct scene *s, double x, double y, enum scene_anchor anchor, int colour, const char *text, double room);
-/* Text on the chart itself: the grid does not run through it. */
-void chart_note(struct scene *s, double x, double y, enum scene_anchor anchor, const char *text);
-
-enum { CHART_MARGIN = 14, CHART_LINE_HEIGHT = 19 };
-#define CHART_TEXT 12.5
-
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "plot/chart.h"
+#include "plot/charttext.h"
 #include "plot/strokefont.h"
 
 int plotbox_has(const struct plotbox *b, double x, double y)
@@ -205,7 +205,7 @@ static int is_free(const struct naming *m, const struct plotbox *p)
 static int place(struct naming *m, struct naming_point *p)
 {
 	static const double where[8][2] = {{1, 0}, {-1, 0}, {0, -1}, {0, 1}, {1, -1}, {1, 1}, {-1, -1}, {-1, 1}};
-	double width = 1.08 * strokefont_width(p->text, CHART_TEXT), height = 13;
+	double width = 1.08 * strokefont_width(p->text, CHARTTEXT_SIZE), height = 13;
 
 	for (int i = 0; i < 8; i++) {
 		int corner = where[i][0] != 0 && where[i][1] != 0;
@@ -229,7 +229,7 @@ int naming_draw(struct naming *m)
 		const struct naming_point *p = &m->point[i];
 
 		if (*p->text)
-			scene_text(m->scene, (p->place.x0 + p->place.x1) / 2, p->place.y1 - 2.5, CHART_TEXT, SCENE_MIDDLE, SCENE_INK, 0,
+			scene_text(m->scene, (p->place.x0 + p->place.x1) / 2, p->place.y1 - 2.5, CHARTTEXT_SIZE, SCENE_MIDDLE, SCENE_INK, 0,
 			           p->text);
 	}
 	return 0;

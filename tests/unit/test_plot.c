@@ -12,10 +12,12 @@
 
 #include "core/mem.h"
 #include "file/commit.h"
+#include "file/fileio.h"
 #include "plot/chart.h"
 #include "plot/frame.h"
 #include "plot/glossary.h"
 #include "plot/marks.h"
+#include "plot/plot.h"
 #include "plot/sources.h"
 #include "plot/strokefont.h"
 
@@ -491,6 +493,58 @@ static void test_glossary(void **state)
 	assert_non_null(strstr(glossary_find("recall-dinov2")->label, "larger"));
 }
 
+static void check_refused(const struct plot_request *r, const char *why)
+{
+	struct err e = {0};
+	int64_t absent;
+
+	assert_int_equal(plot_make(r, &absent, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	assert_non_null(strstr(e.msg, why));
+}
+
+/* As a program without a command line asks: columns of JSON lines, one of which has no y. */
+static void test_request(void **state)
+{
+	char *source = str_new("mine=%s", path), *out = str_new("%s.svg", path), *svg;
+	struct plot_request r = plot_defaults();
+	const char *sources[] = {source};
+	struct err e = {0};
+	int64_t absent = -1;
+	size_t size;
+
+	(void)state;
+	put("{\"x\":1,\"y\":2}\n{\"x\":2}\n{\"x\":3,\"y\":5}\n");
+	r.program = "test";
+	r.source = sources;
+	r.out = out;
+	assert_int_equal(plot_kind_parse(&r.kind, "lines", &e), 0);
+	check_refused(&r, "no file");
+	r.n = 1;
+	check_refused(&r, "-x and -y");
+	r.x = "x";
+	r.y = "y";
+	r.width = 100;
+	check_refused(&r, "--width: 100 is not from 200 to 4000");
+	r.width = 300;
+	r.x_range = "3:1";
+	check_refused(&r, "LO < HI");
+	r.x_range = NULL;
+	assert_false(plot_is_png(&r));
+	assert_int_equal(plot_make(&r, &absent, &e), 0);
+	assert_int_equal(absent, 1);
+	svg = file_load(out, 1 << 20, &size, &e);
+	assert_non_null(svg);
+	assert_non_null(strstr(svg, "mine: from 2 at 1 to 5 at 3"));
+	assert_non_null(strstr(svg, "program&quot;:&quot;test&quot;"));
+	mem_free(svg);
+	assert_int_equal(plot_kind_parse(&r.kind, "liens", &e), -1);
+	assert_non_null(strstr(e.msg, "did you mean lines"));
+	unlink(out);
+	mem_free(out);
+	mem_free(source);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -498,7 +552,7 @@ int main(void)
 	    cmocka_unit_test(test_contrast), cmocka_unit_test(test_escape), cmocka_unit_test(test_thin),    cmocka_unit_test(test_frames),
 	    cmocka_unit_test(test_smoothing),
 	    cmocka_unit_test(test_losses),  cmocka_unit_test(test_cost),     cmocka_unit_test(test_router),  cmocka_unit_test(test_labels),
-	    cmocka_unit_test(test_chart),  cmocka_unit_test(test_glossary),
+	    cmocka_unit_test(test_chart),  cmocka_unit_test(test_glossary),  cmocka_unit_test(test_request),
 	};
 	int rc;
 

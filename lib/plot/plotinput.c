@@ -1,5 +1,5 @@
-/* For ddm-plot: operands as files with labels, model folders as the logs in them. */
-#include "cmd/plotinput.h"
+/* Sources of a chart as files with labels, model folders as the logs in them. */
+#include "plot/plotinput.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 #include "plot/sources.h"
 
 /* Takes path and label. */
-static void input_add(struct input *in, char *path, char *label)
+static void input_add(struct plot_input *in, char *path, char *label)
 {
 	in->path = mem_resize(in->path, (size_t)in->n + 1, sizeof *in->path);
 	in->label = mem_resize(in->label, (size_t)in->n + 1, sizeof *in->label);
@@ -19,7 +19,7 @@ static void input_add(struct input *in, char *path, char *label)
 }
 
 /* Adds DIR/NAME/train.jsonl where it is; labels of one's own are told apart by the name. */
-static int log_add(struct input *in, const char *dir, const char *name, const char *label)
+static int log_add(struct plot_input *in, const char *dir, const char *name, const char *label)
 {
 	char *path = str_new("%s%s%s/train.jsonl", dir, *name ? "/" : "", name);
 
@@ -32,7 +32,7 @@ static int log_add(struct input *in, const char *dir, const char *name, const ch
 }
 
 /* expert_2 before expert_10. */
-static int experts_add(struct input *in, const char *dir, const char *label, struct err *e)
+static int experts_add(struct plot_input *in, const char *dir, const char *label, struct err *e)
 {
 	char **name;
 	size_t n;
@@ -48,7 +48,7 @@ static int experts_add(struct input *in, const char *dir, const char *label, str
 	return found;
 }
 
-static int folder_add(struct input *in, const char *dir, const char *label, enum plot_folder folder, struct err *e)
+static int folder_add(struct plot_input *in, const char *dir, const char *label, enum plot_folder folder, struct err *e)
 {
 	int found = log_add(in, dir, "", label);
 
@@ -60,15 +60,15 @@ static int folder_add(struct input *in, const char *dir, const char *label, enum
 	               folder == FOLDER_EXPERTS ? "expert_K" : "router");
 }
 
-static int operand_add(struct input *in, const char *operand, enum plot_folder folder, struct err *e)
+static int source_add(struct plot_input *in, const char *source, enum plot_folder folder, struct err *e)
 {
-	const char *cut = strchr(operand, '='), *path = cut ? cut + 1 : operand;
-	char *label = cut && cut > operand ? mem_strndup(operand, (size_t)(cut - operand)) : NULL;
+	const char *cut = strchr(source, '='), *path = cut ? cut + 1 : source;
+	char *label = cut && cut > source ? mem_strndup(source, (size_t)(cut - source)) : NULL;
 	struct stat st;
 	int rc = 0;
 
 	if (!*path)
-		rc = err_set(e, ERR_USAGE, "'%s' names no file", operand);
+		rc = err_set(e, ERR_USAGE, "'%s' names no file", source);
 	else if (folder != FOLDER_NONE && !stat(path, &st) && S_ISDIR(st.st_mode))
 		rc = folder_add(in, path, label, folder, e);
 	else {
@@ -79,10 +79,10 @@ static int operand_add(struct input *in, const char *operand, enum plot_folder f
 	return rc;
 }
 
-int input_init(struct input *in, char **operand, int n, enum plot_folder folder, struct err *e)
+int plot_input_init(struct plot_input *in, const char *const *source, int n, enum plot_folder folder, struct err *e)
 {
 	for (int i = 0; i < n; i++)
-		if (operand_add(in, operand[i], folder, e))
+		if (source_add(in, source[i], folder, e))
 			return -1;
 	in->hash = mem_zalloc((size_t)in->n, sizeof *in->hash);
 	for (int i = 0; i < in->n; i++)
@@ -91,7 +91,7 @@ int input_init(struct input *in, char **operand, int n, enum plot_folder folder,
 	return 0;
 }
 
-void input_release(struct input *in)
+void plot_input_release(struct plot_input *in)
 {
 	for (int i = 0; i < in->n; i++) {
 		mem_free(in->label[i]);

@@ -34,9 +34,11 @@ struct decode_limits {
 	int64_t frames;     /* most of one file or graph; 0: no limit */
 	double fps;         /* frames a second taken from a video; 0: all */
 	int64_t max_pixels; /* of a frame */
-	uint64_t memory;    /* of the decoder's address space; 0: no limit */
 	double timeout;     /* seconds without a frame after which the decoder is killed; 0: wait */
 	int bare;           /* no filter of system calls */
+	int alone;          /* no other decoder runs: the whole budget at once */
+	int64_t size;       /* side that the program resizes frames to; 0: as they are */
+	struct budget *budget;
 };
 
 /* What the decoder writes: this header, then `size` bytes: pixels (height, width, 3), or a message. */
@@ -60,28 +62,44 @@ struct decoder {
 	struct decode_limits limits;
 	uint64_t item, next_index, items;
 	/* What it takes to start it again where somebody killed it. */
-	int media;               /* the file, or -1 */
-	char **graphs;           /* [items] */
-	uint64_t given, skip;    /* frames that were handed out; those of the second decoder that were so by the first */
-	int killed, starts;      /* the signal, 0 before it */
+	int media;            /* the file, or -1 */
+	char **graphs;        /* [items] */
+	uint64_t given, skip; /* frames that were handed out; those of the second decoder that were so by the first */
+	int killed, kills;    /* the signal that ended it, 0 before it; how often one did */
+	int silent;           /* it was given up after `timeout` */
+	uint64_t granted;     /* of the budget */
 };
 
-/* Start one for the open file `fd` (which stays the caller's), or for n graphs. ERR_UNAVAILABLE when it cannot be started. */
+/* Start one for the open file `fd` (which stays the caller's), or for n graphs, as soon as the budget has a share for it. ERR_UNAVAILABLE when it
+ * cannot be started. */
 int decoder_open_file(struct decoder *d, int fd, const char *name, const struct decode_limits *l, struct err *e);
 int decoder_open_graphs(struct decoder *d, char **graphs, int n, const char *name, const struct decode_limits *l, struct err *e);
 
 /* The next frame: 1, *p (picture_release) with *item and *index; 0 at the end; -1 and ERR_DATA when the decoder reports
  * damage, dies, is killed for its silence or sends what it must not. One that is killed from outside (by the kernel for want of memory, by its
  * user) is no damage of the source: it is started again and goes on with the same frame; killed again,
- * ERR_UNAVAILABLE. stop(): asked a few times a second; non-zero ends with ERR_AGAIN. */
+ * ERR_UNAVAILABLE. One that fails with less than the whole budget is started again once no other is at work, and has the whole: so what is
+ * decoded does not depend on the number of threads. stop(): asked a few times a second; non-zero ends with ERR_AGAIN. */
 int decoder_next(struct decoder *d, struct picture *p, uint64_t *item, uint64_t *index, int (*stop)(void), struct err *e);
 void decoder_close(struct decoder *d); /* kills it where it still runs */
 
 /* main() of a decoder; argc and argv as it was started. */
 int ingest_serve(int argc, char **argv);
 
+/* 0: the address sanitizer's shadow needs terabytes of address space. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SANDBOX_LIMITS_MEMORY 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANDBOX_LIMITS_MEMORY 0
+#endif
+#endif
+#ifndef SANDBOX_LIMITS_MEMORY
+#define SANDBOX_LIMITS_MEMORY 1
+#endif
+
 /* In the decoder: limits, no new privileges, no system calls but for memory and the descriptors that are open; bare: only the limits, as the
- * kernel cannot do the rest. */
+ * kernel cannot do the rest. memory: bytes of private writable memory, 0: no limit. */
 int sandbox_enter(uint64_t memory, int bare, struct err *e);
 
 /* 1 when a graph may use the filter. */
@@ -136,18 +154,29 @@ struct job_options {
 int job_list_fill(struct job_list *l, char **sources, int n, const struct job_options *o, struct err *e);
 void job_list_release(struct job_list *l);
 
-/* What pictures may take together, of all threads; total 0: no limit. */
+/* --max-memory: what pictures and decoders take together, of all threads, in bytes; total 0: no limit. */
 struct budget {
 	pthread_mutex_t lock;
 	pthread_cond_t freed;
-	uint64_t total, used; /* of decoders */
-	uint64_t files;       /* of the files that are read ahead, which the program keeps to by what it reads at a time */
+	uint64_t total, used; /* of pictures at work and of decoders: three quarters */
+	uint64_t share;       /* of `total`, for a decoder beside others */
+	uint64_t files;       /* a quarter, of the files that are read ahead, which the program keeps to by what it reads at a time */
+	uint64_t waiting;     /* of frames that wait to be written, `files` at most */
 };
 
-void budget_init(struct budget *b, uint64_t memory);
+void budget_init(struct budget *b, uint64_t memory, int threads);
 void budget_release(struct budget *b);
 void budget_take(struct budget *b, uint64_t bytes); /* waits until they are free */
 void budget_give(struct budget *b, uint64_t bytes);
+/* Of what a decoder was granted: of its process, and of a frame on its way through the program. */
+uint64_t budget_process(uint64_t granted);
+uint64_t budget_frame(uint64_t granted);
+/* Count what waits to be written: -1 when there is no room for it. */
+int budget_wait(struct budget *b, uint64_t bytes);
+void budget_written(struct budget *b); /* nothing waits any more */
+
+/* What a frame takes in the program from the pipe to its PNG of side `size` (0: as it is). */
+uint64_t frame_bytes(uint64_t width, uint64_t height, int64_t size);
 
 /* What the options say, as far as decoding is concerned. */
 struct work_options {
@@ -160,6 +189,7 @@ struct work_options {
 	int64_t max_pixels;
 	int classes; /* --classes: a .cls is replaced */
 	int bare;    /* decoders without a filter of system calls */
+	int alone;   /* jobs are done one after another, and each is written before the next */
 	struct budget *budget;
 	int (*stop)(void);
 };
@@ -190,6 +220,7 @@ void item_add(struct item *it, const char *ext, const void *data, size_t len);
 struct result {
 	struct item *v;
 	int n, cap;
+	int unkept; /* its frames would take too much while they wait to be written: to be done again, alone */
 	struct err e;
 };
 

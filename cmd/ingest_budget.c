@@ -1,16 +1,50 @@
-/* --max-memory: one budget for the pictures that all threads decode at a time. What a picture takes is told by its header. */
+/* --max-memory: one budget for the pictures that all threads decode at a time, and for the decoder processes. What a picture takes is told by its
+ * header; a decoder gets a share, and its process is held to it. */
 #include <pthread.h>
 #include <string.h>
 
 #include "cmd/ingest.h"
 
-void budget_init(struct budget *b, uint64_t memory)
+/* The smallest share: two thirds of it are for the process. Before it decodes anything FFmpeg's libraries have 31 MB of private data, and a video of
+ * 1280x720 in H.264 takes 11 MB more (libavcodec 59, VmData). */
+#define SHARE_MIN ((uint64_t)96 << 20)
+
+void budget_init(struct budget *b, uint64_t memory, int threads)
 {
+	*b = (struct budget){.total = memory / 4 * 3, .files = memory / 4};
 	pthread_mutex_init(&b->lock, NULL);
 	pthread_cond_init(&b->freed, NULL);
-	b->total = memory / 4 * 3;
-	b->files = memory / 4;
-	b->used = 0;
+	b->share = b->total / (uint64_t)(threads > 0 ? threads : 1);
+	if (b->share < SHARE_MIN)
+		b->share = b->total < SHARE_MIN ? b->total : SHARE_MIN;
+}
+
+uint64_t budget_process(uint64_t granted)
+{
+	return granted / 3 * 2;
+}
+
+uint64_t budget_frame(uint64_t granted)
+{
+	return granted / 3;
+}
+
+int budget_wait(struct budget *b, uint64_t bytes)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&b->lock);
+	if (b->total && b->waiting + bytes > b->files)
+		rc = -1;
+	else
+		b->waiting += bytes;
+	pthread_mutex_unlock(&b->lock);
+	return rc;
+}
+
+void budget_written(struct budget *b)
+{
+	b->waiting = 0;
 }
 
 void budget_release(struct budget *b)
@@ -46,11 +80,19 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+/* Beside the picture: a band of the new width, one of sums, and the result twice. */
+static uint64_t fit_bytes(uint64_t w, uint64_t h, int64_t size)
+{
+	uint64_t side = (uint64_t)size;
+
+	return 3 * side * (w < h ? w : h) + 16 * larger(side, w) * 3 + 4 * 3 * side * side;
+}
+
 /* The most that is allocated at one time on the way from the file to pixels of `size` (0: as they are): decoding,
  * grey to RGB, turning, resizing. */
 static uint64_t still_bytes(const struct still_facts *f, int64_t size)
 {
-	uint64_t w = (uint64_t)f->width, h = (uint64_t)f->height, pixels = w * h, rgb = 3 * pixels, side = (uint64_t)size;
+	uint64_t w = (uint64_t)f->width, h = (uint64_t)f->height, pixels = w * h, rgb = 3 * pixels;
 	int grey = !strncmp(f->mode, "grey", 4), alpha = !strcmp(f->mode, "grey alpha") || !strcmp(f->mode, "rgba");
 	uint64_t channels = (grey || !strcmp(f->mode, "palette") ? 1 : 3) + (uint64_t)alpha, out = grey ? pixels : rgb, peak;
 
@@ -69,9 +111,14 @@ static uint64_t still_bytes(const struct still_facts *f, int64_t size)
 		peak = larger(peak, out + rgb);
 	if (f->orientation > 1)
 		peak = larger(peak, 2 * rgb);
-	if (size) /* a band of the new width, one of sums, and the result twice */
-		peak = larger(peak, rgb + 3 * side * (w < h ? w : h) + 16 * larger(side, w) * 3 + 4 * 3 * side * side);
+	if (size)
+		peak = larger(peak, rgb + fit_bytes(w, h, size));
 	return peak;
+}
+
+uint64_t frame_bytes(uint64_t width, uint64_t height, int64_t size)
+{
+	return size ? 3 * width * height + fit_bytes(width, height, size) : 2 * 3 * width * height;
 }
 
 int still_budget(struct budget *b, const void *data, size_t len, const char *name, const struct work_options *o, uint64_t *bytes, struct err *e)

@@ -121,7 +121,6 @@ static int start(struct decoder *d, struct err *e)
 	int fd[2], rc;
 
 	d->item = d->next_index = 0;
-	d->starts++;
 	if (pipe2(fd, O_CLOEXEC)) {
 		mem_free(argv);
 		return err_set(e, ERR_UNAVAILABLE, "cannot start a decoder: %s", strerror(errno));
@@ -131,7 +130,7 @@ static int start(struct decoder *d, struct err *e)
 	argv[2] = str_new("%lld", (long long)d->limits.frames);
 	argv[3] = str_new("%.17g", d->limits.fps);
 	argv[4] = str_new("%lld", (long long)d->limits.max_pixels);
-	argv[5] = str_new("%lld", (long long)d->limits.memory);
+	argv[5] = str_new("%lld", (long long)budget_process(d->granted));
 	for (size_t i = 0; i < n; i++)
 		argv[6 + i] = d->graphs[i];
 	/* Descriptor 3 may be our pipe's: move it out of the way of the decoder's own. */
@@ -153,11 +152,19 @@ static int start(struct decoder *d, struct err *e)
 	return rc;
 }
 
+/* Its part of the budget, once that is free. */
+static void share_take(struct decoder *d, int whole)
+{
+	d->granted = whole ? d->limits.budget->total : d->limits.budget->share;
+	budget_take(d->limits.budget, d->granted);
+}
+
 int decoder_open_file(struct decoder *d, int fd, const char *name, const struct decode_limits *l, struct err *e)
 {
 	*d = (struct decoder){.name = name, .limits = *l, .media = fcntl(fd, F_DUPFD_CLOEXEC, MEDIA_FD + 1)};
 	if (d->media < 0)
 		return err_set(e, ERR_UNAVAILABLE, "cannot start a decoder: %s", strerror(errno));
+	share_take(d, l->alone);
 	return start(d, e);
 }
 
@@ -167,6 +174,7 @@ int decoder_open_graphs(struct decoder *d, char **graphs, int n, const char *nam
 	d->graphs = mem_zalloc((size_t)n, sizeof *d->graphs);
 	for (int i = 0; i < n; i++)
 		d->graphs[i] = mem_strdup(graphs[i]);
+	share_take(d, l->alone);
 	return start(d, e);
 }
 
@@ -179,6 +187,14 @@ static int came_from_outside(int sig, const struct rusage *used)
 		if (sig == own[i])
 			return 0;
 	return sig != SIGKILL || used->ru_utime.tv_sec + used->ru_stime.tv_sec < INGEST_CPU_SECONDS - 10;
+}
+
+static int out_of_share(const struct decoder *d, const char *why, struct err *e)
+{
+	if (!d->granted)
+		return err_set(e, ERR_DATA, "%s: %s", d->name, why);
+	return err_set(e, ERR_DATA, "%s: %s: %llu MiB are a decoder's, half of --max-memory", d->name, why,
+		       (unsigned long long)(budget_process(d->granted) >> 20));
 }
 
 /* It ended without saying so. */
@@ -198,7 +214,7 @@ static int died(struct decoder *d, struct err *e)
 	if (rc > 0 && WIFSIGNALED(status))
 		return err_set(e, ERR_DATA, "%s: the decoder died: %s", d->name, strsignal(WTERMSIG(status)));
 	if (rc > 0 && WEXITSTATUS(status) == ERR_NOMEM)
-		return err_set(e, ERR_DATA, "%s: the decoder ran out of memory", d->name);
+		return out_of_share(d, "the decoder ran out of memory", e);
 	return err_set(e, ERR_DATA, "%s: the decoder stopped early", d->name);
 }
 
@@ -214,7 +230,8 @@ static int receive(struct decoder *d, void *to, size_t n, double *heard, int (*s
 		if (stop && stop())
 			return err_set(e, ERR_AGAIN, "interrupted");
 		if (poll(&pf, 1, 200) <= 0) {
-			if (d->limits.timeout > 0 && clock_seconds() - *heard > d->limits.timeout)
+			d->silent = d->limits.timeout > 0 && clock_seconds() - *heard > d->limits.timeout;
+			if (d->silent)
 				return err_set(e, ERR_DATA, "%s: no frame for %.0f seconds, the decoder was killed", d->name,
 					       d->limits.timeout);
 			continue;
@@ -247,6 +264,8 @@ static int told_error(struct decoder *d, const struct frame_head *h, double *hea
 	for (char *c = text; *c; c++)
 		if ((unsigned char)*c < 32 || (unsigned char)*c > 126)
 			*c = '?';
+	if (h->index == ERR_NOMEM)
+		return out_of_share(d, text, e);
 	return err_set(e, h->index == ERR_USAGE || h->index == ERR_FAIL ? (int)h->index : ERR_DATA, "%s: %s", d->name, text);
 }
 
@@ -281,6 +300,10 @@ static int frame_next(struct decoder *d, struct picture *p, uint64_t *item, uint
 	}
 	if (h.kind != FRAME_PIXELS || !frame_is_sane(d, &h))
 		return nonsense(d, e);
+	if (d->granted && frame_bytes(h.width, h.height, d->limits.size) > budget_frame(d->granted))
+		return err_set(e, ERR_DATA, "%s: %ux%u pixels take %llu MiB to store, more than %llu MiB, a quarter of --max-memory",
+			       d->name, h.width, h.height, (unsigned long long)(frame_bytes(h.width, h.height, d->limits.size) >> 20),
+			       (unsigned long long)(budget_frame(d->granted) >> 20));
 	if (picture_alloc(p, (int)h.width, (int)h.height, 3, e))
 		return -1;
 	if (receive(d, p->pixels, h.size, &heard, stop, e)) {
@@ -292,6 +315,32 @@ static int frame_next(struct decoder *d, struct picture *p, uint64_t *item, uint
 	return 1;
 }
 
+static void process_end(struct decoder *d)
+{
+	if (d->pid <= 0)
+		return;
+	close(d->fd);
+	kill(d->pid, SIGKILL);
+	while (waitpid(d->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	d->pid = 0;
+}
+
+/* It failed, for want of memory perhaps: FFmpeg does not always say so. */
+static int was_short(const struct decoder *d, const struct err *e)
+{
+	return e->code == ERR_DATA && !d->silent && d->granted < d->limits.budget->total;
+}
+
+/* What it had goes back before it waits for all. */
+static void take_all(struct decoder *d, struct err *e)
+{
+	process_end(d);
+	budget_give(d->limits.budget, d->granted);
+	share_take(d, 1);
+	*e = (struct err){0};
+}
+
 /* From the beginning, up to the frame that comes next. */
 static int start_again(struct decoder *d, int (*stop)(void), struct err *e)
 {
@@ -300,7 +349,7 @@ static int start_again(struct decoder *d, int (*stop)(void), struct err *e)
 	d->killed = 0;
 	if (stop && stop())
 		return err_set(e, ERR_AGAIN, "interrupted");
-	if (d->starts > 1)
+	if (sig && d->kills++)
 		return err_set(e, ERR_UNAVAILABLE, "%s: its decoder was killed twice by somebody else, or for want of memory: %s", d->name,
 			       strsignal(sig));
 	if (d->media >= 0 && lseek(d->media, 0, SEEK_SET) < 0)
@@ -317,27 +366,28 @@ int decoder_next(struct decoder *d, struct picture *p, uint64_t *item, uint64_t 
 		if (rc > 0 && d->skip) {
 			d->skip--;
 			picture_release(p);
-		} else if (rc >= 0 || !d->killed) {
+			continue;
+		}
+		if (rc >= 0 || (!d->killed && !was_short(d, e))) {
 			d->given += rc > 0;
 			return rc;
-		} else if (start_again(d, stop, e)) {
-			return -1;
 		}
+		if (!d->killed)
+			take_all(d, e);
+		if (start_again(d, stop, e))
+			return -1;
 	}
 }
 
 void decoder_close(struct decoder *d)
 {
-	if (d->pid > 0) {
-		close(d->fd);
-		kill(d->pid, SIGKILL);
-		while (waitpid(d->pid, NULL, 0) < 0 && errno == EINTR)
-			;
-	}
+	process_end(d);
+	if (d->granted)
+		budget_give(d->limits.budget, d->granted);
 	for (uint64_t i = 0; d->graphs && i < d->items; i++)
 		mem_free(d->graphs[i]);
 	mem_free(d->graphs);
-	if (d->starts && d->media >= 0)
+	if (d->limits.budget && d->media >= 0)
 		close(d->media);
 	*d = (struct decoder){0};
 }

@@ -67,7 +67,7 @@ static int failed_as(struct err *e, int as, const char *what, int rc)
 	char code[AV_ERROR_MAX_STRING_SIZE] = "";
 
 	av_strerror(rc, code, sizeof code);
-	return err_set(e, as, "%s: %s%s%s", what, code, *complaint ? ": " : "", complaint);
+	return err_set(e, rc == AVERROR(ENOMEM) ? ERR_NOMEM : as, "%s: %s%s%s", what, code, *complaint ? ": " : "", complaint);
 }
 
 static int failed(struct err *e, const char *what, int rc)

@@ -48,7 +48,7 @@ const struct option ingest_options[] = {
     {"--timeout", .type = OPTION_DURATION, REQUEST(timeout), .arg = "T", .preset = "60", .help = "kill a decoder silent for so long",
      .said = "default 60s; 0: never", OPTION_ALWAYS},
     {"--max-memory", .type = OPTION_SIZE, REQUEST(memory), .arg = "SIZE", .preset = "2G",
-     .help = "memory of all pictures at work, address space of a decoder", .said = "default 2G; 0: no limit", OPTION_ALWAYS},
+     .help = "memory of all pictures and decoders at work together", .said = "default 2G; 0: no limit", OPTION_ALWAYS},
     {"--max-pixels", .type = OPTION_INT, REQUEST(max_pixels), .lo = 1, .hi = 1e10, .arg = "N", .preset = "67108864",
      .help = "largest picture or frame", OPTION_ALWAYS},
     {"--no-sandbox", .type = OPTION_FLAG, REQUEST(bare), .help = "decoders do not restrict their system calls, as a kernel without seccomp cannot",

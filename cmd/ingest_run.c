@@ -94,12 +94,15 @@ static int job_failed(struct sink *s, const struct err *why, struct err *e)
 /* A job whose samples are written while it runs. */
 static int job_stream(struct sink *s, const struct job *j, struct err *e)
 {
+	struct work_options alone = s->work;
 	struct decoder d = {0};
 	struct err why = {0};
 	struct item it = {0};
-	int rc = work_open(&d, j, &s->work, &why);
+	int rc;
 
-	while (!rc && !is_full(s) && (rc = work_next(&d, j, &s->work, &it, &why)) > 0) {
+	alone.alone = 1;
+	rc = work_open(&d, j, &alone, &why);
+	while (!rc && !is_full(s) && (rc = work_next(&d, j, &alone, &it, &why)) > 0) {
 		rc = item_take(s, j, &it, e);
 		item_release(&it);
 		progress_tell(&s->show, "samples", s->report->samples, s->r->max);
@@ -137,24 +140,50 @@ static void batch_task(void *arg, int64_t task, int worker)
 		progress_tell(b->show, "sources", b->before + done, b->total);
 }
 
+static int result_write(struct sink *s, const struct job *j, struct result *r, struct err *e)
+{
+	for (int k = 0; k < r->n; k++)
+		if (item_take(s, j, &r->v[k], e))
+			return -1;
+	return r->e.code && !is_full(s) ? job_failed(s, &r->e, e) : 0;
+}
+
+/* One whose frames had no room while they waited: now nothing else is at work. */
+static int job_again(struct sink *s, const struct job *j, struct err *e)
+{
+	struct work_options alone = s->work;
+	struct result r = {0};
+	int rc;
+
+	if (job_many(j))
+		return job_stream(s, j, e);
+	alone.alone = 1;
+	job_work(&r, j, &alone);
+	rc = result_write(s, j, &r, e);
+	result_release(&r);
+	return rc;
+}
+
 static int batch_write(struct sink *s, const struct batch *b, int n, struct err *e)
 {
-	for (int i = 0; i < n; i++) {
-		struct result *r = &b->results[i];
-
-		for (int k = 0; k < r->n; k++)
-			if (item_take(s, &b->jobs[i], &r->v[k], e))
-				return -1;
-		if (r->e.code && !is_full(s) && job_failed(s, &r->e, e))
+	for (int i = 0; i < n && !is_full(s); i++)
+		if (b->results[i].unkept ? job_again(s, &b->jobs[i], e) : result_write(s, &b->jobs[i], &b->results[i], e))
 			return -1;
-	}
 	return 0;
+}
+
+/* Pictures at a time: with --size, as many as their PNGs have room for while they wait to be written. */
+static int batch_most(const struct work_options *o)
+{
+	uint64_t png = 3 * (uint64_t)o->size * (uint64_t)o->size, most = o->budget->files && png ? o->budget->files / png : BATCH;
+
+	return most < 1 ? 1 : most < BATCH ? (int)most : BATCH;
 }
 
 static int jobs_run(struct sink *s, const struct job_list *l, struct pool *pool, struct err *e)
 {
 	struct result results[BATCH];
-	int rc = 0;
+	int rc = 0, most = batch_most(&s->work);
 
 	for (size_t at = 0; at < l->n && !rc && !is_full(s);) {
 		struct batch b = {l->v + at, results, &s->work, &s->show, pthread_self(), (int64_t)at, (int64_t)l->n, 0};
@@ -167,7 +196,7 @@ static int jobs_run(struct sink *s, const struct job_list *l, struct pool *pool,
 			continue;
 		}
 		progress_tell(&s->show, "sources", (int64_t)at, (int64_t)l->n);
-		for (uint64_t bytes = 0; n < BATCH && at + n < l->n && !job_streams(s, &l->v[at + n]); n++) {
+		for (uint64_t bytes = 0; n < most && at + n < l->n && !job_streams(s, &l->v[at + n]); n++) {
 			bytes += l->v[at + n].bytes;
 			if (n && s->budget.files && bytes > s->budget.files)
 				break;
@@ -175,6 +204,7 @@ static int jobs_run(struct sink *s, const struct job_list *l, struct pool *pool,
 		memset(results, 0, sizeof results);
 		pool_run(pool, n, batch_task, &b);
 		rc = batch_write(s, &b, n, e);
+		budget_written(&s->budget);
 		for (int i = 0; i < n; i++)
 			result_release(&results[i]);
 		at += (size_t)n;
@@ -204,9 +234,9 @@ static int tar_read(struct tar_batch *b, struct samples *in, struct err *e)
 {
 	uint64_t most = b->work->budget->files, bytes = 0;
 	struct sample from;
-	int rc = 1;
+	int rc = 1, n = batch_most(b->work);
 
-	for (b->n = 0; b->n < BATCH && (!most || bytes < most) && (rc = samples_next(in, &from, e)) > 0; b->n++) {
+	for (b->n = 0; b->n < n && (!most || bytes < most) && (rc = samples_next(in, &from, e)) > 0; b->n++) {
 		struct item *it = &b->items[b->n];
 
 		*it = (struct item){.key = mem_strdup(from.key)};
@@ -317,7 +347,7 @@ int ingest_run(const struct ingest_request *r, const struct job_list *l, struct 
 	struct sink s = {.r = r, .report = report, .work = ingest_work(r)};
 	int rc;
 
-	budget_init(&s.budget, r->memory);
+	budget_init(&s.budget, r->memory, pool_threads(pool));
 	s.work.budget = &s.budget;
 	s.work.stop = interrupted;
 	if (!r->quiet)

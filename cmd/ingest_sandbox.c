@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <seccomp.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -10,17 +11,6 @@
 #include <unistd.h>
 
 #include "cmd/ingest.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define LIMIT_MEMORY 0 /* its shadow needs terabytes of address space */
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define LIMIT_MEMORY 0
-#endif
-#endif
-#ifndef LIMIT_MEMORY
-#define LIMIT_MEMORY 1
-#endif
 
 /* Memory, time, and the descriptors that are open already. Anything else fails with EPERM: no file can be opened or changed,
  * nothing sent, nothing started. */
@@ -122,11 +112,32 @@ static int limit(int what, rlim_t most)
 	return setrlimit(what, &r);
 }
 
+/* The bytes of address space now, most of it code that all decoders share; 0 when the kernel does not tell. */
+static uint64_t address_space(void)
+{
+	unsigned long long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "re");
+
+	if (f && fscanf(f, "%llu", &pages) != 1)
+		pages = 0;
+	if (f)
+		fclose(f);
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Private writable memory, as that is what another decoder adds; and the address space, for memory of other kinds. */
+static int limit_memory(uint64_t memory)
+{
+	uint64_t now = address_space();
+
+	return limit(RLIMIT_DATA, memory) || (now && limit(RLIMIT_AS, now + memory)) ? -1 : 0;
+}
+
 int sandbox_enter(uint64_t memory, int bare, struct err *e)
 {
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || prctl(PR_SET_DUMPABLE, 0) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
 	    limit(RLIMIT_CORE, 0) || limit(RLIMIT_FSIZE, 0) || limit(RLIMIT_NOFILE, 8) || limit(RLIMIT_CPU, INGEST_CPU_SECONDS) ||
-	    (LIMIT_MEMORY && memory && limit(RLIMIT_AS, memory)))
+	    (SANDBOX_LIMITS_MEMORY && memory && limit_memory(memory)))
 		return err_errno(e, "the decoder cannot limit itself");
 	if (!bare && filter_load())
 		return err_set(e, ERR_FAIL,

@@ -65,6 +65,23 @@ static void result_add(struct result *r, const struct item *it)
 	r->v[r->n++] = *it;
 }
 
+/* A frame that waits for its turn; 0 when there is no room for it, and the job is to be done again. Takes it over. */
+static int frame_wait(struct result *r, struct item *it, const struct work_options *o)
+{
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < it->n; i++)
+		bytes += it->m[i].len;
+	if (o->alone || !budget_wait(o->budget, bytes)) {
+		result_add(r, it);
+		return 1;
+	}
+	item_release(it);
+	result_release(r);
+	r->unkept = 1;
+	return 0;
+}
+
 /* p to the wanted size, in place. */
 static int picture_fit(struct picture *p, const struct work_options *o, struct err *e)
 {
@@ -199,7 +216,7 @@ static int still_work(struct item *it, const struct job *j, const struct work_op
 
 static struct decode_limits limits_for(const struct work_options *o, int64_t frames)
 {
-	return (struct decode_limits){frames, o->fps, o->max_pixels, o->memory, o->timeout, o->bare};
+	return (struct decode_limits){frames, o->fps, o->max_pixels, o->timeout, o->bare, o->alone, o->size, o->budget};
 }
 
 static int file_open(struct decoder *d, const struct job *j, const struct work_options *o, int64_t frames, struct err *e)
@@ -293,8 +310,8 @@ static void frames_work(struct result *r, const struct job *j, const struct work
 	struct item it;
 	int rc = work_open(&d, j, o, &r->e);
 
-	while (!rc && work_next(&d, j, o, &it, &r->e) > 0)
-		result_add(r, &it);
+	while (!rc && work_next(&d, j, o, &it, &r->e) > 0 && frame_wait(r, &it, o))
+		;
 	decoder_close(&d);
 }
 
@@ -316,7 +333,10 @@ void job_work(struct result *r, const struct job *j, const struct work_options *
 			item_release(&it);
 			return;
 		}
-		result_add(r, &it);
+		if (j->kind == MEDIA_STILL)
+			result_add(r, &it);
+		else
+			frame_wait(r, &it, o);
 	}
 }
 

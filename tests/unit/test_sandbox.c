@@ -26,6 +26,7 @@
 
 static char file[] = "/tmp/ddm-sandbox.XXXXXX";
 static int opened; /* descriptor of it, from before */
+static uint64_t memory;
 
 /* Each returns 0 or -1 with errno. */
 static int try_socket(void)
@@ -154,6 +155,26 @@ static int try_work(void)
 	return read(opened, &c, 1) == 1 && c == 'a' ? 0 : -1;
 }
 
+static int try_map(size_t len, int prot, int flags)
+{
+	return mmap(NULL, len, prot, flags | MAP_ANONYMOUS, -1, 0) == MAP_FAILED ? -1 : 0;
+}
+
+static int try_small(void)
+{
+	return try_map((size_t)16 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+}
+
+static int try_large(void)
+{
+	return try_map((size_t)80 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+}
+
+static int try_large_shared(void)
+{
+	return try_map((size_t)80 << 20, PROT_READ | PROT_WRITE, MAP_SHARED);
+}
+
 enum { DIED = 200, NO_SANDBOX };
 
 /* errno of the attempt, 0, or DIED when the kernel killed it for asking. */
@@ -164,7 +185,7 @@ static int attempt(int (*what)(void), int bare)
 
 	if (!pid) {
 		signal(SIGXFSZ, SIG_IGN);
-		if (sandbox_enter(0, bare, NULL))
+		if (sandbox_enter(memory, bare, NULL))
 			_exit(NO_SANDBOX);
 		_exit(what() ? errno : 0);
 	}
@@ -240,6 +261,24 @@ static void randomness_is_handed_out(void **state)
 		assert_int_equal(attempt(refused[i], 0), EPERM);
 }
 
+/* Of whatever kind it is. */
+static void memory_is_limited(void **state)
+{
+	(void)state;
+	if (attempt(try_work, 0) == NO_SANDBOX)
+		skip();
+	if (!SANDBOX_LIMITS_MEMORY)
+		skip(); /* the address sanitizer's shadow needs terabytes */
+	for (int bare = 0; bare < 2; bare++) {
+		memory = (uint64_t)64 << 20;
+		assert_int_equal(attempt(try_small, bare), 0);
+		assert_int_equal(attempt(try_large, bare), ENOMEM);
+		assert_int_equal(attempt(try_large_shared, bare), ENOMEM);
+		memory = 0;
+		assert_int_equal(attempt(try_large, bare), 0);
+	}
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -262,6 +301,7 @@ int main(void)
 	    cmocka_unit_test(nothing_is_changed),
 	    cmocka_unit_test(no_file_is_opened),
 	    cmocka_unit_test(randomness_is_handed_out),
+	    cmocka_unit_test(memory_is_limited),
 	};
 
 	return cmocka_run_group_tests_name("sandbox", tests, setup, teardown);

@@ -33,6 +33,7 @@ struct sink {
 	struct budget budget;
 	struct work_options work;
 	struct progress show;
+	int64_t sources_done, sources;
 };
 
 static int is_full(const struct sink *s)
@@ -91,6 +92,17 @@ static int job_failed(struct sink *s, const struct err *why, struct err *e)
 	return 0;
 }
 
+/* Of one source the frames, if it is known how many they are at most; of several sources those that are done. */
+static void tell_frame(const struct sink *s, const struct job *j, int64_t frames)
+{
+	if (s->r->max)
+		progress_tell(&s->show, "samples", s->report->samples, s->r->max);
+	else if (s->sources > 1)
+		progress_tell(&s->show, "sources", s->sources_done, s->sources);
+	else
+		progress_tell(&s->show, "frames", frames, j->graph ? j->count * s->work.graph_frames : s->work.frames);
+}
+
 /* A job whose samples are written while it runs. */
 static int job_stream(struct sink *s, const struct job *j, struct err *e)
 {
@@ -98,6 +110,7 @@ static int job_stream(struct sink *s, const struct job *j, struct err *e)
 	struct decoder d = {0};
 	struct err why = {0};
 	struct item it = {0};
+	int64_t frames = 0;
 	int rc;
 
 	alone.alone = 1;
@@ -105,7 +118,7 @@ static int job_stream(struct sink *s, const struct job *j, struct err *e)
 	while (!rc && !is_full(s) && (rc = work_next(&d, j, &alone, &it, &why)) > 0) {
 		rc = item_take(s, j, &it, e);
 		item_release(&it);
-		progress_tell(&s->show, "samples", s->report->samples, s->r->max);
+		tell_frame(s, j, ++frames);
 	}
 	decoder_close(&d);
 	if (e->code)
@@ -189,6 +202,8 @@ static int jobs_run(struct sink *s, const struct job_list *l, struct pool *pool,
 		struct batch b = {l->v + at, results, &s->work, &s->show, pthread_self(), (int64_t)at, (int64_t)l->n, 0};
 		int n = 0;
 
+		s->sources_done = (int64_t)at;
+		s->sources = (int64_t)l->n;
 		if (interrupted())
 			return err_set(e, ERR_AGAIN, "interrupted");
 		if (job_streams(s, &l->v[at])) {

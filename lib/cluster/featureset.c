@@ -155,7 +155,7 @@ static int read_keys(struct featureset *f, struct samples *s, const struct featu
 			f->value = mem_resize(f->value, (size_t)f->cap, sizeof *f->value);
 			f->value[f->n - 1] = value;
 		}
-		if (progress_tell(o->progress, "samples", f->n, 0))
+		if (progress_tell(o->progress, "samples", f->n, samples_expected(s)))
 			return err_set(e, ERR_AGAIN, "interrupted");
 	}
 	return rc;

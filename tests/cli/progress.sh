@@ -27,8 +27,21 @@ ddm-cluster -q -k 2 -o a.tsv pics || exit 1
 ddm-shard -q -a "$SRC/tests/golden/blobs.tsv" -o shards "$SRC/tests/golden/blobs.tar.gz" || exit 1
 ddm-exact -o model shards 2>/dev/null || exit 1
 
-shows ddm-ingest '^ddm-ingest: sources 0 of [0-9]+ \(0%\)' "ddm-ingest -o out.tar pics"
-shows ddm-cluster '^ddm-cluster: (features|samples|k-means) [0-9]+' "ddm-cluster -k 2 --features random -o out.tsv pics"
+if command -v ddm-ingest >/dev/null; then
+	shows ddm-ingest '^ddm-ingest: sources 0 of [0-9]+ \(0%\)' "ddm-ingest -o out.tar pics"
+	shows "ddm-ingest --dedup" '^ddm-ingest: sources 0 of [0-9]+ \(0%\)' "ddm-ingest --dedup exact -o out.tar pics"
+	printf 'YUV4MPEG2 W8 H8 F25:1 Ip A1:1 Cmono\n' >v.y4m
+	for i in 1 2 3 4 5 6 7 8 9; do
+		printf 'FRAME\n%064d' $i >>v.y4m
+	done
+	cp v.y4m w.y4m
+	shows "ddm-ingest --no-sandbox" '^ddm-ingest: frames 1 of 1000 \(0%\)' "ddm-ingest --no-sandbox --frames 1000 --duplicates -o out.tar v.y4m"
+	shows "ddm-ingest of two videos" '^ddm-ingest: sources 0 of 2 \(0%\)' "ddm-ingest -o out.tar v.y4m w.y4m"
+else
+	skip "ddm-ingest" "it is not built (--without-media)"
+fi
+# Keys alone are read, without features.
+shows "ddm-cluster --features random" '^ddm-cluster: samples [0-9]+ of [0-9]+ \([0-9]+%\)' "ddm-cluster -k 2 --features random -o out.tsv pics"
 shows ddm-exact '^ddm-exact: samples 0 of [0-9]+ \(0%\)' "ddm-exact -o out shards"
 shows ddm-check '^ddm-check: shards 0 of [0-9]+ \(0%\)' "ddm-check shards"
 shows ddm-shard '^ddm-shard: samples [0-9]+ of [0-9]+ \([0-9]+%\)' "ddm-shard -a a.tsv -o out pics"

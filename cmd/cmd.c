@@ -15,6 +15,7 @@
 #include "cmd/complete.h"
 #include "cmd/mapfault.h"
 #include "config.h"
+#include "core/interrupt.h"
 #include "core/mem.h"
 #include "core/pace.h"
 #include "core/str.h"
@@ -258,6 +259,7 @@ void cmd_catch_signals(void)
 			continue;
 		sigaction(signals[i], &act, NULL);
 	}
+	interrupt_on(&cmd_signal);
 }
 
 /* "12 of 50 (24%), 8.3/s, ETA 0:04"; without a total what is done and how fast. */

@@ -41,7 +41,7 @@ void cmd_exit(const struct err *e) __attribute__((noreturn));
 /* Print "ddm-x: message" and exit with e's code at once: for errors in main() before there is anything to clean up. */
 void cmd_die(const struct err *e) __attribute__((noreturn));
 
-/* Install handlers for SIGINT, SIGTERM, SIGHUP, SIGUSR1 that set cmd_signal to the signal's number; a second one kills. */
+/* Install handlers for SIGINT, SIGTERM, SIGHUP, SIGUSR1 that set cmd_signal to the signal's number and end waits for input; a second one kills. */
 void cmd_catch_signals(void);
 extern volatile sig_atomic_t cmd_signal;
 

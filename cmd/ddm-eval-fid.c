@@ -60,6 +60,7 @@ int main(int argc, char **argv)
 
 	request = eval_defaults();
 	cmd_start(&program, argc, argv, 2, 2);
+	cmd_catch_signals();
 	request.reference = argv[1];
 	request.samples = argv[2];
 	request.spool = getenv("TMPDIR");

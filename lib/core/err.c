@@ -34,6 +34,8 @@ static int code_of_errno(int n)
 		return ERR_NOMEM;
 	case EEXIST:
 		return ERR_EXISTS;
+	case EINTR:
+		return ERR_AGAIN;
 	default:
 		return ERR_IO;
 	}

@@ -32,7 +32,7 @@ struct err {
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* As err_set with ": strerror(errno)" appended. The code is chosen from errno: ENOENT/ENOTDIR -> ERR_NOINPUT, ENOMEM ->
- * ERR_NOMEM, EEXIST -> ERR_EXISTS, anything else ERR_IO. */
+ * ERR_NOMEM, EEXIST -> ERR_EXISTS, EINTR -> ERR_AGAIN, anything else ERR_IO. */
 int err_errno(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Put "prefix: " in front of the message of an error that is set. Returns -1. */

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/interrupt.h"
 #include "core/mem.h"
 #include "core/openread.h"
 #include "core/str.h"
@@ -39,7 +40,11 @@ ssize_t fd_read(int fd, void *p, size_t n)
 	size_t have = 0;
 
 	while (have < n) {
-		ssize_t k = read(fd, (char *)p + have, n - have);
+		ssize_t k;
+
+		if (interrupt_wait(fd))
+			return -1;
+		k = read(fd, (char *)p + have, n - have);
 
 		if (k < 0 && errno == EINTR)
 			continue;

@@ -56,29 +56,46 @@ static int texts_read(struct texts *t, const char *source, const struct evalset_
 	return rc;
 }
 
+/* out (n, width), a batch at a time. */
+static int texts_embed(float *out, int64_t *cut, struct textencoder *t, const struct texts *texts, int64_t width, const struct evalset_options *o,
+                       struct err *e)
+{
+	for (int64_t i = 0, n; i < texts->n; i += n) {
+		struct text_features f = {.embedding = out + i * width};
+
+		n = texts->n - i < BATCH ? texts->n - i : BATCH;
+		if (textencoder_run(t, n, (const char *const *)texts->v + i, texts->len + i, &f, e))
+			return -1;
+		*cut += f.cut;
+		if (progress_tell(o->progress, "captions", i + n, texts->n))
+			return err_set(e, ERR_AGAIN, "interrupted");
+	}
+	return 0;
+}
+
 int captions_embed(float **out, int64_t *n, int *width, int64_t *cut, char hash[65], const char *clip, const char *source,
                    const struct evalset_options *o, struct device *d, struct err *e)
 {
 	struct textencoder *t = textencoder_open(clip, &(struct textencoder_options){.batch = BATCH, .device = d}, e);
 	const struct textencoder_info *i = t ? textencoder_info(t) : NULL;
-	struct text_features f = {0};
 	struct texts texts = {0};
 	int rc = -1;
 
 	*out = NULL;
+	*cut = 0;
 	if (i && (i->kind != TEXTENCODER_CLIP || !i->projected))
 		err_set(e, ERR_DATA, "%s: this encoder of texts does not share a space with CLIP's pictures", clip);
 	else if (i && !texts_read(&texts, source, o, e) &&
-	         (f.embedding = mem_try((size_t)texts.n, (size_t)i->embedding * sizeof *f.embedding, "embeddings of captions", e)))
-		rc = textencoder_run(t, texts.n, (const char *const *)texts.v, texts.len, &f, e);
+	         (*out = mem_try((size_t)texts.n, (size_t)i->embedding * sizeof **out, "embeddings of captions", e)))
+		rc = texts_embed(*out, cut, t, &texts, i->embedding, o, e);
 	if (!rc) {
-		*out = f.embedding;
 		*n = texts.n;
 		*width = (int)i->embedding;
-		*cut = f.cut;
 		memcpy(hash, i->hash, sizeof i->hash);
-	} else
-		mem_free(f.embedding);
+	} else {
+		mem_free(*out);
+		*out = NULL;
+	}
 	texts_release(&texts);
 	textencoder_free(t);
 	return rc;

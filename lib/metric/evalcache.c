@@ -49,6 +49,6 @@ void evalcache_store(struct evalset *s, const char *path, const char *key, const
 
 	if (s->n < 2) /* no covariance */
 		return;
-	if ((evalset_statistics(s, o->pool, &e) || evalstats_write(s, path, key, &e)) && o->warn)
+	if ((evalset_statistics(s, o->pool, &e) || evalstats_write(s, path, key, &e)) && o->warn && e.code != ERR_AGAIN)
 		o->warn(o->bad_arg, e.msg);
 }

@@ -178,7 +178,7 @@ static int batch_add(struct intake *t, int n, struct err *e)
 	if (rc)
 		return -1;
 	s->n += n;
-	return progress_tell(t->o->progress, "pictures measured", s->n, t->expected) ? err_set(e, ERR_AGAIN, "stopped") : 0;
+	return progress_tell(t->o->progress, "pictures measured", s->n, t->expected) ? err_set(e, ERR_AGAIN, "interrupted") : 0;
 }
 
 int evalpictures_array(struct evalset *s, const struct npy *a, const char *name, const struct evalset_options *o, struct err *e)
@@ -249,7 +249,7 @@ static int measure(struct evalset *s, char digest[65], const char *path, const s
 }
 
 /* The contents alone. */
-static int scan(char digest[65], const char *path, const struct samples_options *so, struct err *e)
+static int scan(char digest[65], const char *path, const struct samples_options *so, const struct evalset_options *o, struct err *e)
 {
 	struct samples_options silent = *so;
 	struct samples *in;
@@ -259,7 +259,10 @@ static int scan(char digest[65], const char *path, const struct samples_options 
 	silent.bad = NULL;
 	in = samples_open(&path, 1, &silent, e);
 	while (in && (rc = samples_next(in, &x, e)) > 0)
-		;
+		if (progress_tell(o->progress, "samples hashed", samples_count(in), samples_expected(in))) {
+			rc = err_set(e, ERR_AGAIN, "interrupted");
+			break;
+		}
 	if (in)
 		samples_digest(in, digest);
 	samples_close(in);
@@ -275,7 +278,7 @@ static int pictures_read(struct evalset *s, const char *path, const struct sampl
 
 	if (!o->cache || !strcmp(path, "-"))
 		return measure(s, digest, path, so, o, e);
-	if (scan(digest, path, so, e))
+	if (scan(digest, path, so, o, e))
 		return -1;
 	evalcache_key(key, o, digest, part);
 	file = evalcache_path(o, path, key);

@@ -8,10 +8,13 @@
 #include "core/hash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
+#include "core/pass.h"
 #include "core/str.h"
 #include "file/fileio.h"
 #include "file/npy.h"
 #include "metric/moments.h"
+
+enum { TOLD = 256 }; /* vectors between two reports of progress */
 
 void evaltap_release(struct evaltap *t)
 {
@@ -96,21 +99,41 @@ int evalset_hash_rows(struct evalset *s, struct err *e)
 	return rc;
 }
 
+/* m, the moments of x (n, dims), a slice at a time. */
+static int add_all(struct moments *m, const float *x, int64_t n, int dims, struct pool *pool, struct err *e)
+{
+	struct pool_pass pass = {"covariance, vectors", 0, n};
+
+	while (pass.done < n) {
+		int64_t more = n - pass.done < TOLD ? n - pass.done : TOLD;
+
+		moments_add(m, pool, x + pass.done * dims, more);
+		pass.done += more;
+		if (pool_tell(pool, &pass, e))
+			return -1;
+	}
+	return 0;
+}
+
+/* Both stay NULL on failure. */
 static int gaussian(double **mu, double **sigma, const float *x, int64_t n, int dims, struct pool *pool, struct err *e)
 {
 	size_t d = (size_t)dims;
-	struct moments m;
-	int rc;
+	struct moments m = {0};
+	int rc = -1;
 
 	if (*mu)
 		return 0;
 	*mu = mem_try(d, sizeof **mu, "a feature mean", e);
 	*sigma = *mu ? mem_try(d * d, sizeof **sigma, "a feature covariance", e) : NULL;
-	if (!*sigma || moments_init(&m, dims, e))
-		return -1;
-	moments_add(&m, pool, x, n);
-	rc = moments_result(&m, pool, *mu, *sigma, e);
+	if (*sigma && !moments_init(&m, dims, e) && !add_all(&m, x, n, dims, pool, e))
+		rc = moments_result(&m, pool, *mu, *sigma, e);
 	moments_release(&m);
+	if (rc) {
+		mem_free(*mu);
+		mem_free(*sigma);
+		*mu = *sigma = NULL;
+	}
 	return rc;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/jsonio.h"
 #include "core/mem.h"
+#include "core/pass.h"
 #include "core/str.h"
 #include "file/claim.h"
 #include "file/commit.h"
@@ -321,9 +322,14 @@ static int write_line(const struct evaluation *v, struct err *e)
 
 int evaluation_run(struct evaluation *v, struct pool *pool, struct device *device, struct err *e)
 {
+	int rc;
+
 	v->pool = pool;
 	v->device = device;
-	return compute(v, e) || write_statistics(v, e) || write_line(v, e) ? -1 : 0;
+	pool_watch(pool, &v->hooks.progress);
+	rc = compute(v, e) || write_statistics(v, e) || write_line(v, e) ? -1 : 0;
+	pool_watch(pool, NULL);
+	return rc;
 }
 
 const json_t *evaluation_line(const struct evaluation *v)

@@ -6,9 +6,12 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/pass.h"
 #include "core/rng.h"
 #include "metric/moments.h"
 #include "metric/roots.h"
+
+enum { TOLD = 256 }; /* vectors between two reports of progress */
 
 /* Eigenvectors of s as rows of v (d, d), eigenvalues ascending in w (d); s is left alone. */
 static int eigen(double *w, double *v, const double *s, int d, struct err *e)
@@ -93,17 +96,20 @@ void frechet_project(double *mu_out, double *s_out, const double *axes, const do
 }
 
 /* Mean and covariance of elements first .. first + take - 1 of a keyed permutation of x. */
-static int draw(double *mu, double *sigma, struct pool *pool, const float *x, int64_t n, int d, int64_t first, int64_t take,
+static int draw(double *mu, double *sigma, struct pool *pool, struct pool_pass *pass, const float *x, int64_t n, int d, int64_t first, int64_t take,
                 uint64_t seed, uint64_t round, struct err *e)
 {
 	struct moments s;
-	int rc;
+	int rc = 0;
 
 	if (moments_init(&s, d, e))
 		return -1;
-	for (int64_t i = first; i < first + take; i++)
+	for (int64_t i = first; i < first + take && !rc; i++) {
 		moments_add(&s, pool, x + (int64_t)rng_permute((uint64_t)i, (uint64_t)n, seed, RNG_METRIC, round) * d, 1);
-	rc = moments_result(&s, pool, mu, sigma, e);
+		if (++pass->done % TOLD == 0)
+			rc = pool_tell(pool, pass, e);
+	}
+	rc = rc || moments_result(&s, pool, mu, sigma, e) ? -1 : 0;
 	moments_release(&s);
 	return rc;
 }
@@ -112,6 +118,7 @@ int frechet_equal(double *along, double *full, struct pool *pool, const float *x
                   const double *axes, int p, int64_t take, int draws, uint64_t seed, struct err *e)
 {
 	size_t dd = (size_t)d * (size_t)d, pp = (size_t)p * (size_t)p;
+	struct pool_pass pass = {"Frechet distance, vectors drawn", 0, 2 * take * draws};
 	int same = x == y, rc = 0;
 	double *mem, *mu, *s, *mup, *sp, one;
 
@@ -127,8 +134,8 @@ int frechet_equal(double *along, double *full, struct pool *pool, const float *x
 	for (int k = 0; k < draws && !rc; k++) {
 		uint64_t round = 2 * (uint64_t)k;
 
-		rc = draw(mu, s, pool, x, n, d, 0, take, seed, round, e) ||
-		     draw(mu + d, s + dd, pool, y, m, d, same ? take : 0, take, seed, same ? round : round + 1, e) ||
+		rc = draw(mu, s, pool, &pass, x, n, d, 0, take, seed, round, e) ||
+		     draw(mu + d, s + dd, pool, &pass, y, m, d, same ? take : 0, take, seed, same ? round : round + 1, e) ||
 		     frechet_distance(&one, pool, mu, s, mu + d, s + dd, d, e);
 		if (rc)
 			break;

@@ -4,10 +4,11 @@
 #include <math.h>
 
 #include "core/mem.h"
+#include "core/pass.h"
 #include "core/rng.h"
 #include "metric/frechet.h"
 
-enum { GROUPS = 40, LEAST = 8 };
+enum { GROUPS = 40, LEAST = 8, TOLD = 256 /* vectors between two reports of progress */ };
 
 /* Vectors seen along the axes, and their sums; `of` groups of as many, up to one, in the order they were drawn. */
 struct seen {
@@ -32,7 +33,8 @@ static int seen_init(struct seen *s, int64_t n, int p, struct err *e)
 }
 
 /* Row i of z: the i-th of a keyed permutation of x, as frechet_equal draws. */
-static void seen_draw(struct seen *s, const float *x, int64_t of, int d, const double *axes, uint64_t seed, uint64_t round)
+static int seen_draw(struct seen *s, struct pool *pool, struct pool_pass *pass, const float *x, int64_t of, int d, const double *axes, uint64_t seed,
+                     uint64_t round, struct err *e)
 {
 	int p = s->p;
 
@@ -46,6 +48,8 @@ static void seen_draw(struct seen *s, const float *x, int64_t of, int d, const d
 				sum += axes[(size_t)a * (size_t)d + (size_t)j] * v[j];
 			s->z[i * p + a] = sum;
 		}
+		if (++pass->done % TOLD == 0 && pool_tell(pool, pass, e))
+			return -1;
 	}
 	for (int a = 0; a < p; a++) {
 		s->mean[a] = 0;
@@ -62,6 +66,7 @@ static void seen_draw(struct seen *s, const float *x, int64_t of, int d, const d
 				sum += s->z[i * p + a] * s->z[i * p + b];
 			s->square[a * p + b] = s->square[b * p + a] = sum;
 		}
+	return 0;
 }
 
 /* Mean and covariance without group g; g < 0: of all. */
@@ -117,6 +122,7 @@ int frechet_equal_error(double *se, struct pool *pool, const float *x, int64_t n
                         int64_t take, int draws, uint64_t seed, struct err *e)
 {
 	size_t pp = (size_t)p * (size_t)p;
+	struct pool_pass pass = {"error of fd, vectors", 0, 2 * take};
 	struct seen a = {0}, b = {0};
 	double *s = NULL, vx, vy;
 	int rc = -1;
@@ -126,11 +132,9 @@ int frechet_equal_error(double *se, struct pool *pool, const float *x, int64_t n
 		return 0;
 	if (!seen_init(&a, take, p, e) && !seen_init(&b, take, p, e))
 		s = mem_try(2 * ((size_t)p + pp), sizeof *s, "feature statistics", e);
-	if (s) {
+	if (s && !seen_draw(&a, pool, &pass, x, n, d, axes, seed, 0, e) && !seen_draw(&b, pool, &pass, y, m, d, axes, seed, 1, e)) {
 		double *mu = s, *sigma = mu + p, *mu2 = sigma + pp, *sigma2 = mu2 + p;
 
-		seen_draw(&a, x, n, d, axes, seed, 0);
-		seen_draw(&b, y, m, d, axes, seed, 1);
 		seen_without(mu, sigma, &a, -1);
 		seen_without(mu2, sigma2, &b, -1);
 		rc = influence(&vx, pool, &a, mu2, sigma2, e) || influence(&vy, pool, &b, mu, sigma, e) ? -1 : 0;
@@ -146,6 +150,7 @@ int frechet_equal_error(double *se, struct pool *pool, const float *x, int64_t n
 int frechet_fixed_error(double *se, struct pool *pool, const double *mu, const double *sigma, const float *y, int64_t m, int d,
                         const double *axes, int p, struct err *e)
 {
+	struct pool_pass pass = {"error of fd, vectors", 0, m};
 	struct seen b = {0};
 	double v;
 	int rc;
@@ -155,8 +160,7 @@ int frechet_fixed_error(double *se, struct pool *pool, const double *mu, const d
 		return 0;
 	if (seen_init(&b, m, p, e))
 		return -1;
-	seen_draw(&b, y, m, d, axes, 0, 0);
-	rc = influence(&v, pool, &b, mu, sigma, e);
+	rc = seen_draw(&b, pool, &pass, y, m, d, axes, 0, 0, e) || influence(&v, pool, &b, mu, sigma, e) ? -1 : 0;
 	if (!rc)
 		*se = sqrt(v / (double)m);
 	mem_free(b.z);

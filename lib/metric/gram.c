@@ -26,6 +26,11 @@ void gram_release(struct gram *g)
 	g->scratch = NULL;
 }
 
+int64_t gram_tiles(int64_t n, int64_t m)
+{
+	return ((n + GRAM_TILE - 1) / GRAM_TILE) * ((m + GRAM_TILE - 1) / GRAM_TILE);
+}
+
 int64_t gram_count(int64_t n, int64_t i)
 {
 	return n - i * GRAM_TILE < GRAM_TILE ? n - i * GRAM_TILE : GRAM_TILE;

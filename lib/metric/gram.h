@@ -28,6 +28,9 @@ void gram_release(struct gram *g);
  * vector they are zero. Thread-safe for different workers. */
 const double *gram_tile(const struct gram *g, int64_t i, int64_t j, int worker);
 
+/* Tiles of n against m vectors. */
+int64_t gram_tiles(int64_t n, int64_t m);
+
 /* Vectors in tile i of n. */
 int64_t gram_count(int64_t n, int64_t i);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/pass.h"
 #include "core/mt19937.h"
 #include "core/rng.h"
 #include "metric/gram.h"
@@ -38,8 +39,8 @@ static void tile_task(void *arg, int64_t task, int worker)
 }
 
 /* Sums of the kernel over every row and every column of x against y. For x against itself row and col must be one array. */
-static int kernel_sums(struct pool *pool, double *row, double *col, const float *x, int64_t n, const float *y, int64_t m, int d,
-                       struct err *e)
+static int kernel_sums(struct pool *pool, struct pool_pass *pass, double *row, double *col, const float *x, int64_t n, const float *y, int64_t m,
+                       int d, struct err *e)
 {
 	struct sums s = {.row = NULL};
 	int64_t tiles;
@@ -50,8 +51,7 @@ static int kernel_sums(struct pool *pool, double *row, double *col, const float 
 	tiles = s.g.ti * s.g.tj;
 	s.row = mem_try((size_t)tiles * GRAM_TILE, sizeof *s.row, "partial sums of the kernel", e);
 	s.col = s.row ? mem_try((size_t)tiles * GRAM_TILE, sizeof *s.col, "partial sums of the kernel", e) : NULL;
-	if (s.col) {
-		pool_run(pool, tiles, tile_task, &s);
+	if (s.col && !pool_run_told(pool, pass, 1, tiles, tile_task, &s, e)) {
 		for (int64_t i = 0; i < n; i++)
 			row[i] = 0;
 		for (int64_t j = 0; j < m; j++)
@@ -103,7 +103,9 @@ static double jackknife(const double *own, const double *cross, int64_t n, int64
 	return var * (dn - 1) / dn;
 }
 
-int kd_whole(struct kd *out, struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int d, struct err *e)
+/* pass: counts tiles; NULL: not told */
+static int all_pairs(struct kd *out, struct pool *pool, struct pool_pass *pass, const float *x, int64_t n, const float *y, int64_t m, int d,
+                     struct err *e)
 {
 	double *xx, *yy, *xy, *yx, dn = (double)n, dm = (double)m;
 	int rc = -1;
@@ -115,8 +117,8 @@ int kd_whole(struct kd *out, struct pool *pool, const float *x, int64_t n, const
 	if (!xx)
 		return -1;
 	xy = xx + n, yy = xy + n, yx = yy + m;
-	if (!kernel_sums(pool, xx, xx, x, n, x, n, d, e) && !kernel_sums(pool, yy, yy, y, m, y, m, d, e) &&
-	    !kernel_sums(pool, xy, yx, x, n, y, m, d, e)) {
+	if (!kernel_sums(pool, pass, xx, xx, x, n, x, n, d, e) && !kernel_sums(pool, pass, yy, yy, y, m, y, m, d, e) &&
+	    !kernel_sums(pool, pass, xy, yx, x, n, y, m, d, e)) {
 		double a = sum(xx, n) / (dn * (dn - 1)), b = sum(yy, m) / (dm * (dm - 1));
 
 		out->value = a + b - 2 * sum(xy, n) / (dn * dm);
@@ -125,6 +127,13 @@ int kd_whole(struct kd *out, struct pool *pool, const float *x, int64_t n, const
 	}
 	mem_free(xx);
 	return rc;
+}
+
+int kd_whole(struct kd *out, struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int d, struct err *e)
+{
+	struct pool_pass pass = {"kernel distance, blocks of pairs", 0, gram_tiles(n, n) + gram_tiles(m, m) + gram_tiles(n, m)};
+
+	return all_pairs(out, pool, &pass, x, n, y, m, d, e);
 }
 
 /* Vectors at[0 .. size - 1] of x. */
@@ -176,6 +185,7 @@ static void pair_draw(float *xs, float *ys, struct drawing *w, const float *x, i
 static int subsets_run(double *mean, double *spread, struct drawing *w, struct pool *pool, const float *x, int64_t n,
                        const float *y, int64_t m, int d, int64_t subsets, int64_t size, struct err *e)
 {
+	struct pool_pass pass = {"kernel distance, subsets", 0, subsets};
 	double *v;
 	float *xs;
 	int rc = 0;
@@ -193,8 +203,12 @@ static int subsets_run(double *mean, double *spread, struct drawing *w, struct p
 		struct kd one;
 
 		pair_draw(xs, xs + size * d, w, x, n, y, m, d, size, s);
-		rc = kd_whole(&one, pool, xs, size, xs + size * d, size, d, e);
-		v[s] = one.value;
+		rc = all_pairs(&one, pool, NULL, xs, size, xs + size * d, size, d, e);
+		if (!rc) {
+			v[s] = one.value;
+			pass.done++;
+			rc = pool_tell(pool, &pass, e);
+		}
 	}
 	if (!rc) {
 		*mean = sum(v, subsets) / (double)subsets;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/pass.h"
 
 /* A task compares BLOCK samples with everything; the training set passes in slices that stay in cache. */
 enum { BLOCK = 32, SLICE = 64, SPAN = 256 };
@@ -71,7 +72,9 @@ int memorised_fraction(double *out, uint8_t *which, struct pool *pool, const uin
                        int64_t n, int64_t d, struct err *e)
 {
 	struct search s = {samples, train, m, n, d, which};
+	struct pool_pass pass = {"copies, samples looked up", 0, m};
 	int64_t count = 0;
+	int rc;
 
 	if (m < 1 || n < 2)
 		return err_set(e, ERR_USAGE, "the memorised fraction needs a sample and 2 training pictures, not %lld and %lld",
@@ -80,11 +83,11 @@ int memorised_fraction(double *out, uint8_t *which, struct pool *pool, const uin
 		s.which = mem_try((size_t)m, 1, "memorised flags", e);
 	if (!s.which)
 		return -1;
-	pool_run(pool, (m + BLOCK - 1) / BLOCK, block_task, &s);
-	for (int64_t i = 0; i < m; i++)
+	rc = pool_run_told(pool, &pass, BLOCK, (m + BLOCK - 1) / BLOCK, block_task, &s, e);
+	for (int64_t i = 0; i < m && !rc; i++)
 		count += s.which[i];
 	*out = (double)count / (double)m;
 	if (!which)
 		mem_free(s.which);
-	return 0;
+	return rc;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/pass.h"
 #include "metric/gram.h"
 
 enum { NEAREST = 64 }; /* most neighbours that are ranked */
@@ -53,15 +54,17 @@ static void radii_task(void *arg, int64_t ti, int worker)
 }
 
 /* out (n, k): squared distances of every x to its k nearest others */
-static int radii_find(double *out, struct pool *pool, const float *x, const double *squares, int64_t n, int d, int k, struct err *e)
+static int radii_find(double *out, struct pool *pool, struct pool_pass *pass, const float *x, const double *squares, int64_t n, int d, int k,
+                      struct err *e)
 {
 	struct radii r = {.squares = squares, .k = k, .out = out};
+	int rc;
 
 	if (gram_init(&r.g, pool, x, n, x, n, d, e))
 		return -1;
-	pool_run(pool, r.g.ti, radii_task, &r);
+	rc = pool_run_told(pool, pass, r.g.tj, r.g.ti, radii_task, &r, e);
 	gram_release(&r.g);
-	return 0;
+	return rc;
 }
 
 /* Fakes, a tile of rows at a time, against all reals */
@@ -135,7 +138,7 @@ static void meeting_result(struct neighbours *out, const struct meeting *w)
 	                           .authenticity = (double)authentic / (double)m};
 }
 
-static int meeting_run(struct neighbours *out, struct meeting *w, struct pool *pool, struct err *e)
+static int meeting_run(struct neighbours *out, struct meeting *w, struct pool *pool, struct pool_pass *pass, struct err *e)
 {
 	size_t m = (size_t)w->g.n, n = (size_t)w->g.m, tiles = (size_t)w->g.ti;
 	uint8_t *flags = mem_try(2 * m + tiles * n, 1, "neighbourhoods", e);
@@ -147,9 +150,9 @@ static int meeting_run(struct neighbours *out, struct meeting *w, struct pool *p
 		w->precise = flags;
 		w->authentic = flags + m;
 		w->recalled = flags + 2 * m;
-		pool_run(pool, w->g.ti, meeting_task, w);
-		meeting_result(out, w);
-		rc = 0;
+		rc = pool_run_told(pool, pass, w->g.tj, w->g.ti, meeting_task, w, e);
+		if (!rc)
+			meeting_result(out, w);
 	}
 	mem_free(flags);
 	mem_free(w->balls);
@@ -161,6 +164,7 @@ int neighbours_measure(struct neighbours *out, struct pool *pool, const float *r
                        int pr_k, int dc_k, struct err *e)
 {
 	int rk = pr_k > dc_k ? pr_k : dc_k, fk = pr_k, rc = -1;
+	struct pool_pass pass = {"neighbours, blocks of pairs", 0, gram_tiles(n, n) + gram_tiles(m, m) + gram_tiles(m, n)};
 	double *squares, *rr, *fr;
 
 	if (pr_k < 1 || dc_k < 1 || rk > NEAREST || n <= rk || m <= fk)
@@ -172,12 +176,12 @@ int neighbours_measure(struct neighbours *out, struct pool *pool, const float *r
 	rr = squares + n + m, fr = rr + n * rk;
 	gram_squares(squares, real, n, d);
 	gram_squares(squares + n, fake, m, d);
-	if (!radii_find(rr, pool, real, squares, n, d, rk, e) && !radii_find(fr, pool, fake, squares + n, m, d, fk, e)) {
+	if (!radii_find(rr, pool, &pass, real, squares, n, d, rk, e) && !radii_find(fr, pool, &pass, fake, squares + n, m, d, fk, e)) {
 		struct meeting w = {
 		    .fake = squares + n, .real = squares, .fr = fr, .rr = rr, .fk = fk, .rk = rk, .pr_k = pr_k, .dc_k = dc_k};
 
 		if (!gram_init(&w.g, pool, fake, m, real, n, d, e))
-			rc = meeting_run(out, &w, pool, e);
+			rc = meeting_run(out, &w, pool, &pass, e);
 		gram_release(&w.g);
 	}
 	mem_free(squares);

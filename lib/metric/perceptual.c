@@ -191,7 +191,7 @@ static int pending_flush(struct pending *p, struct grouping *g, struct lpips *n,
 	for (int i = 0; i < p->n; i++)
 		group_add(&g->v[p->group[i]], p->vectors + i * g->width, g->width);
 	p->n = 0;
-	return progress_tell(s->o->progress, "pictures compared", s->seen, samples_expected(s->in)) ? err_set(e, ERR_AGAIN, "stopped") : 0;
+	return progress_tell(s->o->progress, "pictures compared", s->seen, samples_expected(s->in)) ? err_set(e, ERR_AGAIN, "interrupted") : 0;
 }
 
 static int picture_add(struct pending *p, struct grouping *g, struct lpips *n, const struct stream *s, enum perceptual_group by, struct err *e)
@@ -271,7 +271,7 @@ static int couples_flush(struct couples *c, struct lpips *n, const struct stream
 	}
 	for (int64_t i = 0; c->done < c->n; i++)
 		c->v[c->done++] = (double)d[i];
-	return progress_tell(s->o->progress, "pairs compared", c->n, 0) ? err_set(e, ERR_AGAIN, "stopped") : 0;
+	return progress_tell(s->o->progress, "pairs compared", c->n, 0) ? err_set(e, ERR_AGAIN, "interrupted") : 0;
 }
 
 static int couple_add(struct couples *c, struct lpips *n, const struct stream *a, const struct stream *b, struct err *e)

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "core/mem.h"
+#include "core/pass.h"
 #include "metric/gram.h"
 
 struct kernel {
@@ -26,27 +27,29 @@ static void tile_task(void *arg, int64_t task, int worker)
 	k->part[task] = s;
 }
 
-static int kernel_mean(double *out, struct pool *pool, const float *x, const double *xx, int64_t n, const float *y, const double *yy,
-                       int64_t m, int d, double sigma, struct err *e)
+static int kernel_mean(double *out, struct pool *pool, struct pool_pass *pass, const float *x, const double *xx, int64_t n, const float *y,
+                       const double *yy, int64_t m, int d, double sigma, struct err *e)
 {
 	struct kernel k = {.xx = xx, .yy = yy, .scale = 1 / (2 * sigma * sigma)};
+	int rc = -1;
 
 	if (gram_init(&k.g, pool, x, n, y, m, d, e))
 		return -1;
 	k.part = mem_try((size_t)(k.g.ti * k.g.tj), sizeof *k.part, "partial sums of the kernel", e);
 	if (k.part)
-		pool_run(pool, k.g.ti * k.g.tj, tile_task, &k);
+		rc = pool_run_told(pool, pass, 1, k.g.ti * k.g.tj, tile_task, &k, e);
 	*out = 0;
-	for (int64_t t = 0; k.part && t < k.g.ti * k.g.tj; t++)
+	for (int64_t t = 0; !rc && t < k.g.ti * k.g.tj; t++)
 		*out += k.part[t];
 	*out /= (double)n * (double)m;
 	mem_free(k.part);
 	gram_release(&k.g);
-	return k.part ? 0 : -1;
+	return rc;
 }
 
 int rbf_mmd(double *out, struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int d, double sigma, struct err *e)
 {
+	struct pool_pass pass = {"Gaussian kernel, blocks of pairs", 0, gram_tiles(n, n) + gram_tiles(m, m) + gram_tiles(n, m)};
 	double *xx = mem_try((size_t)(n + m), sizeof *xx, "lengths of vectors", e), *yy = xx ? xx + n : NULL, a, b, c;
 	int rc = -1;
 
@@ -54,8 +57,9 @@ int rbf_mmd(double *out, struct pool *pool, const float *x, int64_t n, const flo
 		return -1;
 	gram_squares(xx, x, n, d);
 	gram_squares(yy, y, m, d);
-	if (!kernel_mean(&a, pool, x, xx, n, x, xx, n, d, sigma, e) && !kernel_mean(&b, pool, y, yy, m, y, yy, m, d, sigma, e) &&
-	    !kernel_mean(&c, pool, x, xx, n, y, yy, m, d, sigma, e)) {
+	if (!kernel_mean(&a, pool, &pass, x, xx, n, x, xx, n, d, sigma, e) &&
+	    !kernel_mean(&b, pool, &pass, y, yy, m, y, yy, m, d, sigma, e) &&
+	    !kernel_mean(&c, pool, &pass, x, xx, n, y, yy, m, d, sigma, e)) {
 		*out = a + b - 2 * c;
 		rc = 0;
 	}

@@ -45,6 +45,34 @@ check "ddm-cluster" $cluster -o whole/c.tsv 0.tar
 check "ddm-cluster again" $cluster -o c.tsv 0.tar
 check_same "ddm-cluster: the same bytes" whole/c.tsv c.tsv
 
+# ddm-eval-fid: while it computes, here of statistics, which need no reading; and while it waits for standard input.
+check "statistics" ddm-eval-fid --stats-out a.npz -o whole/a.json "$SRC/tests/golden/eval-a.tar.gz" "$SRC/tests/golden/eval-a.tar.gz"
+eval="ddm-eval-fid --threads 1 --metrics kid --subset-size 20"
+over e.json $eval --subsets 100000 -o e.json a.npz a.npz
+check "ddm-eval-fid" $eval --subsets 3 -o whole/e.json a.npz a.npz
+check "ddm-eval-fid again" $eval --subsets 3 -o e.json a.npz a.npz
+check_same "ddm-eval-fid: the same bytes" whole/e.json e.json
+mkfifo gate
+for code in 143 130; do
+	[ $code -eq 143 ] && sig=TERM || sig=INT
+	for sets in "- a.npz" "--logits - a.npz a.npz" "a.npz -"; do
+		exec 7<>gate
+		# shellcheck disable=SC2086
+		env --default-signal=INT ddm-eval-fid --metrics kd,is -o in.json $sets <gate >"$OUT" 2>"$ERR" 7>&- &
+		pid=$!
+		until_true [ -s .in.json.tmp.claim ]
+		kill -$sig $pid
+		wait $pid
+		RC=$?
+		exec 7>&-
+		[ $RC -eq $code ]
+		tap_result $? "ddm-eval-fid $sets, waiting for standard input, $sig: ends by the signal" "exit $RC"
+		check_err "it says that nothing is kept" '^ddm-eval-fid: interrupted; nothing is kept, and the same command starts over$'
+		check_absent "no output" in.json
+		check_clean "its claim is gone" .
+	done
+done
+
 if command -v ddm-ingest >/dev/null; then
 	ingest="ddm-ingest -q --size 64 --duplicates --threads 1"
 	over i.tar $ingest --frames 1000000 -o i.tar lavfi@r:testsrc=size=32x32:rate=1

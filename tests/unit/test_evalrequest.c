@@ -1,4 +1,4 @@
-/* An evaluation as another program calls it: the numbers of two sets, what the line says of the request, a stop, and what is refused. */
+/* An evaluation as another program calls it: the numbers of two sets, what the line says of the request, progress and a stop, and what is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -144,31 +144,79 @@ static void request_is_stamped(void **state)
 	mem_free(claim);
 }
 
-static int stop(void *arg, const char *what, int64_t done, int64_t total)
+struct listener {
+	int told, until; /* until > 0: says stop then */
+	const char *what;
+	int64_t done;
+	int passes, whole; /* and those that were told to the end */
+};
+
+static int hear(void *arg, const char *what, int64_t done, int64_t total)
 {
-	(void)what;
-	(void)done;
-	(void)total;
-	return ++*(int *)arg;
+	struct listener *l = arg;
+
+	if (l->what != what || done < l->done)
+		l->passes++;
+	l->what = what;
+	l->done = done;
+	l->whole += total > 0 && done == total;
+	assert_true(done >= 0 && (!total || done <= total));
+	return ++l->told == l->until;
 }
 
-/* Pictures are read; the first progress that is told says stop. */
+/* Stops at the n-th time that progress is told: when pictures are read, and in the computations. */
+static void stops_at(int n, const char *a, const char *b, const char *metrics)
+{
+	struct listener l = {.until = n};
+	const struct eval_hooks hooks = {.progress = {hear, &l}};
+	struct eval_request q = vectors();
+	struct evaluation *v;
+	struct err e = {0};
+
+	q.reference = a;
+	q.samples = b;
+	q.metrics = metrics;
+	q.subset_size = 10;
+	v = evaluation_new(&q, &hooks, &e);
+	assert_non_null(v);
+	assert_int_equal(evaluation_run(v, pool, NULL, &e), -1);
+	assert_int_equal(e.code, ERR_AGAIN);
+	assert_int_equal(l.told, n);
+	evaluation_free(v);
+}
+
 static void stops(void **state)
 {
-	int told = 0;
-	const struct eval_hooks hooks = {.progress = {stop, &told}};
+	(void)state;
+	stops_at(1, "tests/golden/eval-a.tar.gz", "tests/golden/eval-b.tar.gz", NULL);
+	stops_at(3, "tests/golden/eval-a.tar.gz", "tests/golden/eval-b.tar.gz", NULL);
+	stops_at(1, reference, samples, "kd");
+	stops_at(3, reference, samples, "kd");
+	stops_at(1, reference, samples, "fd");
+	stops_at(1, reference, samples, "fid");
+	stops_at(7, reference, samples, "kid");
+	stops_at(1, reference, samples, "pr");
+	stops_at(2, reference, samples, "cmmd");
+	stops_at(1, "tests/golden/eval-a.tar.gz", "tests/golden/eval-b.tar.gz", "memorised");
+}
+
+/* Each long computation is told, and to its end. */
+static void tells(void **state)
+{
+	struct listener l = {0};
+	const struct eval_hooks hooks = {.progress = {hear, &l}};
 	struct eval_request q = vectors();
 	struct evaluation *v;
 	struct err e = {0};
 
 	(void)state;
-	q.reference = "tests/golden/eval-a.tar.gz";
-	q.samples = "tests/golden/eval-b.tar.gz";
+	q.metrics = "kd,kid,pr,cmmd,fid";
+	q.subset_size = 10;
 	v = evaluation_new(&q, &hooks, &e);
 	assert_non_null(v);
-	assert_int_equal(evaluation_run(v, pool, NULL, &e), -1);
-	assert_int_equal(e.code, ERR_AGAIN);
-	assert_int_equal(told, 1);
+	assert_int_equal(evaluation_run(v, pool, NULL, &e), 0);
+	assert_true(l.passes >= 6);
+	assert_true(l.whole >= 6);
 	evaluation_free(v);
 }
 
@@ -219,6 +267,7 @@ int main(void)
 	    cmocka_unit_test(numbers),
 	    cmocka_unit_test(request_is_stamped),
 	    cmocka_unit_test(stops),
+	    cmocka_unit_test(tells),
 	    cmocka_unit_test(refusals),
 	};
 

@@ -8,15 +8,11 @@
 #include "core/mem.h"
 #include "file/resize.h"
 
-enum { GAP = 2 };
-
 int sheet_init(struct sheet *s, int rows, int columns, int cell, struct err *e)
 {
-	*s = (struct sheet){.rows = rows, .columns = columns, .cell = cell};
-	if (picture_alloc(&s->picture, columns * (cell + GAP) + GAP, rows * (cell + GAP) + GAP, 3, e))
-		return -1;
-	memset(s->picture.pixels, 255, (size_t)s->picture.width * (size_t)s->picture.height * 3);
-	return 0;
+	*s = (struct sheet){.rows = rows,
+	                    .layout = {.columns = columns, .side = cell, .margin = CONTACTSHEET_GAP, .channels = 3, .paper = 255}};
+	return contactsheet_new(&s->picture, &s->layout, rows, 0, e);
 }
 
 void sheet_release(struct sheet *s)
@@ -28,18 +24,10 @@ void sheet_release(struct sheet *s)
 int sheet_put(struct sheet *s, int row, int column, const struct picture *p, struct err *e)
 {
 	struct picture small;
-	size_t x = (size_t)(GAP + column * (s->cell + GAP)), y = (size_t)(GAP + row * (s->cell + GAP));
 
-	if (picture_square(&small, p, s->cell, RESIZE_LANCZOS, e))
+	if (picture_square(&small, p, (int)s->layout.side, RESIZE_LANCZOS, e))
 		return -1;
-	for (size_t r = 0; r < (size_t)s->cell; r++)
-		for (size_t c = 0; c < (size_t)s->cell; c++)
-			for (size_t a = 0; a < 3; a++) {
-				const uint8_t *from = small.pixels + (r * (size_t)s->cell + c) * (size_t)small.channels;
-				size_t at = (y + r) * (size_t)s->picture.width + x + c;
-
-				s->picture.pixels[at * 3 + a] = from[small.channels < 3 ? 0 : a];
-			}
+	contactsheet_put(&s->picture, &s->layout, row * s->layout.columns + column, 0, &small);
 	picture_release(&small);
 	return 0;
 }
@@ -78,7 +66,7 @@ static struct choice *choose(const struct sheet *s, char *const *key, const int3
 	qsort(v, (size_t)n, sizeof *v, by_hash);
 	for (int64_t i = 0; i < n; i++) {
 		column = i && v[i].cluster == v[i - 1].cluster ? column + 1 : 0;
-		if (column < s->columns && v[i].cluster < s->rows) {
+		if (column < s->layout.columns && v[i].cluster < s->rows) {
 			v[at] = v[i];
 			v[at++].column = column;
 		}

@@ -6,14 +6,16 @@
 
 #include "core/err.h"
 #include "data/samples.h"
+#include "file/contactsheet.h"
 #include "file/still.h"
 
 struct sheet {
-	int rows, columns, cell; /* pictures; cell: side in pixels */
-	struct picture picture;  /* RGB, owned */
+	int rows;
+	struct contactsheet layout;
+	struct picture picture; /* RGB, owned */
 };
 
-/* A white sheet. ERR_NOMEM. */
+/* A white sheet of rows * columns pictures; cell: side of one in pixels. ERR_NOMEM. */
 int sheet_init(struct sheet *s, int rows, int columns, int cell, struct err *e);
 void sheet_release(struct sheet *s);
 

@@ -9,6 +9,7 @@
 #include "data/samples.h"
 #include "file/claim.h"
 #include "file/commit.h"
+#include "file/contactsheet.h"
 #include "file/fileio.h"
 #include "file/optionstamp.h"
 #include "file/resize.h"
@@ -16,7 +17,7 @@
 #include "file/still.h"
 #include "plot/font.h"
 
-enum { MAX_SIDE = 1 << 15, GAP = 2, MARGIN = 6 };
+enum { MAX_SIDE = 1 << 15, MARGIN = 6, BAND = MARGIN + FONT_HEIGHT + 4 }; /* BAND: above the pictures of a source, with its label */
 
 #define REQUEST(member) OPTION_FIELD(struct grid_request, member)
 
@@ -128,40 +129,28 @@ static int strip_read(struct grid *g, struct strip *s, const char *path, struct 
 	return got < 0 ? -1 : 0;
 }
 
-/* tile enlarged by `scale`, upper left corner at (x0, y0) */
-static void paste(struct picture *sheet, const struct picture *tile, int64_t scale, int x0, int y0)
-{
-	int side = (int)(tile->width * scale);
-
-	for (int y = 0; y < side; y++)
-		for (int x = 0; x < side; x++)
-			memcpy(sheet->pixels + 3 * ((size_t)(y0 + y) * (size_t)sheet->width + (size_t)(x0 + x)),
-			       tile->pixels + 3 * ((size_t)(y / scale) * (size_t)tile->width + (size_t)(x / scale)), 3);
-}
-
 static int sheet_draw(struct picture *sheet, const struct grid *g, struct err *e)
 {
+	const struct contactsheet layout = {g->r->columns, g->size * g->r->scale, MARGIN, 3, 255};
 	const struct strip *strips = g->strips;
+	int64_t above = 0, rows = 0, heads = g->r->n * (int64_t)BAND - MARGIN + CONTACTSHEET_GAP, width, height;
 	int n = g->r->n;
-	int64_t cell = g->size * g->r->scale + GAP, per_row = g->r->columns, band = MARGIN + FONT_HEIGHT + 4;
-	int64_t width = per_row * cell - GAP + 2 * MARGIN, height = MARGIN;
 
 	for (int i = 0; i < n; i++)
-		height += band + (strips[i].n + per_row - 1) / per_row * cell;
+		rows += (strips[i].n + layout.columns - 1) / layout.columns;
+	width = contactsheet_width(&layout);
+	height = contactsheet_height(&layout, rows, heads);
 	if (width > MAX_SIDE || height > MAX_SIDE)
 		return err_set(e, ERR_USAGE, "the sheet would be %lld x %lld pixels, more than %d", (long long)width, (long long)height, MAX_SIDE);
-	*sheet = (struct picture){.width = (int)width, .height = (int)height, .channels = 3};
-	sheet->pixels = mem_try((size_t)width * (size_t)height, 3, "the sheet", e);
-	if (!sheet->pixels)
+	if (contactsheet_new(sheet, &layout, rows, heads, e))
 		return -1;
-	memset(sheet->pixels, 255, (size_t)width * (size_t)height * 3);
-	height = 0;
+	rows = 0;
 	for (int i = 0; i < n; i++) {
-		font_draw(sheet, MARGIN, (int)height + MARGIN, strips[i].label, 0, 0, 0);
-		height += band;
+		font_draw(sheet, MARGIN, (int)(above + rows * (layout.side + CONTACTSHEET_GAP)) + MARGIN, strips[i].label, 0, 0, 0);
+		above += BAND;
 		for (int j = 0; j < strips[i].n; j++)
-			paste(sheet, &strips[i].tile[j], g->r->scale, MARGIN + (int)(j % per_row * cell), (int)(height + j / per_row * cell));
-		height += (strips[i].n + per_row - 1) / per_row * cell;
+			contactsheet_put(sheet, &layout, rows * layout.columns + j, above - MARGIN, &strips[i].tile[j]);
+		rows += (strips[i].n + layout.columns - 1) / layout.columns;
 	}
 	return 0;
 }

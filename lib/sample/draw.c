@@ -3,7 +3,6 @@
 
 #include "core/mem.h"
 #include "core/str.h"
-#include "diffusion/gallery.h"
 #include "sample/sampling.h"
 
 enum { SHEET_LIMIT = 400 };
@@ -77,7 +76,11 @@ int sampling_prepare(struct sampling *r, struct err *e)
 		return -1;
 	mixture_stats_init(&r->stats, s->k, r->ask.steps);
 	r->sheet_n = r->ask.grid ? (r->count < SHEET_LIMIT ? r->count : SHEET_LIMIT) : 0;
-	return r->sheet_n ? gallery_sheet(&r->sheet, r->sheet_n, 0, r->out.picture_channels, r->out.picture_size, e) : 0;
+	if (!r->sheet_n)
+		return 0;
+	r->layout = (struct contactsheet){
+	    .columns = contactsheet_columns(r->sheet_n), .side = r->out.picture_size, .channels = (int)r->out.picture_channels};
+	return contactsheet_new(&r->sheet, &r->layout, (r->sheet_n + r->layout.columns - 1) / r->layout.columns, 0, e);
 }
 
 static void show_picture(void *arg, int64_t i, const struct picture *p)
@@ -88,7 +91,7 @@ static void show_picture(void *arg, int64_t i, const struct picture *p)
 	if (r->hooks.picture)
 		r->hooks.picture(r->hooks.arg, r->index[i], p);
 	if (place < r->sheet_n)
-		gallery_put(&r->sheet, place, r->sheet_n, 0, p);
+		contactsheet_put(&r->sheet, &r->layout, place, 0, p);
 }
 
 static int write_batch(struct sampling *r, int64_t n, struct err *e)

@@ -5,7 +5,6 @@
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
-#include "diffusion/gallery.h"
 #include "file/fileio.h"
 #include "sample/sampling.h"
 
@@ -122,7 +121,7 @@ static int place_kept(struct sampling *r, const struct tar_member *m, struct err
 		return 0;
 	if (still_decode(&p, m->data, m->size, m->name, (int)r->out.picture_channels, NULL, e))
 		return -1;
-	gallery_put(&r->sheet, place, r->sheet_n, 0, &p);
+	contactsheet_put(&r->sheet, &r->layout, place, 0, &p);
 	picture_release(&p);
 	return 0;
 }

@@ -6,7 +6,6 @@
 
 #include "core/mem.h"
 #include "core/version.h"
-#include "diffusion/gallery.h"
 #include "file/claim.h"
 #include "file/standing.h"
 

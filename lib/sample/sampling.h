@@ -9,6 +9,7 @@
 #include "diffusion/sampler.h"
 #include "diffusion/scheduler.h"
 #include "diffusion/solverchoice.h"
+#include "file/contactsheet.h"
 #include "file/stamp.h"
 #include "kernels/profile.h"
 #include "sample/output.h"
@@ -46,6 +47,7 @@ struct sampling {
 	struct textsource *text; /* NULL: the experts read none */
 	char *encoder, *vae;      /* folders, or NULL */
 	char vae_hash[65];
+	struct contactsheet layout; /* of the sheet */
 	struct picture sheet;
 	int64_t sheet_n;
 	char lone_route[24];    /* of a model that is one network */

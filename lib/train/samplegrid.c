@@ -8,6 +8,7 @@
 #include "diffusion/ondevice.h"
 #include "diffusion/solver.h"
 #include "file/commit.h"
+#include "file/contactsheet.h"
 #include "file/still.h"
 #include "train/run.h"
 
@@ -43,19 +44,20 @@ static int velocity(void *arg, float *v, const float *x, double t, int64_t step,
 static int write_sheet(struct trainer *r, float *x, int64_t n, int64_t columns, struct err *e)
 {
 	const struct net_config *c = &r->net;
+	const struct contactsheet layout = {.columns = columns, .side = c->size, .channels = (int)c->channels};
 	struct picture sheet = {0};
 	char *path = str_new("%s/samples-%08" PRId64 ".png", r->train_dir, r->state.step);
 	struct still_text text = {"ddm", r->stamp};
 	uint8_t *png = NULL;
 	size_t len = 0;
-	int rc = gallery_sheet(&sheet, n, columns, c->channels, c->size, e);
+	int rc = contactsheet_new(&sheet, &layout, (n + columns - 1) / columns, 0, e);
 
 	for (int64_t i = 0; i < n && !rc; i++) {
 		struct picture p;
 
 		rc = gallery_picture(&p, x + i * r->objective.d, c->channels, c->size, c->size, path, e);
 		if (!rc) {
-			gallery_put(&sheet, i, n, columns, &p);
+			contactsheet_put(&sheet, &layout, i, 0, &p);
 			picture_release(&p);
 		}
 	}

@@ -1,4 +1,4 @@
-/* diffusion/gallery: numbers to pixels, and the sheet's layout. */
+/* diffusion/gallery: numbers to pixels and back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -77,35 +77,6 @@ static void not_finite(void **state)
 	}
 }
 
-/* Five pictures of 3 x 3: three columns, two rows, a gap of two. */
-static void sheet_layout(void **state)
-{
-	struct picture sheet, p;
-	struct err e = {0};
-	float x[9];
-
-	(void)state;
-	assert_int_equal(gallery_sheet(&sheet, 5, 0, 1, 3, &e), 0);
-	assert_true(sheet.width == 13 && sheet.height == 8 && sheet.channels == 1);
-	for (int i = 0; i < 5; i++) {
-		for (int j = 0; j < 9; j++)
-			x[j] = (float)(i + 1) / 127.5f - 1;
-		assert_int_equal(gallery_picture(&p, x, 1, 3, 3, "a", &e), 0);
-		gallery_put(&sheet, i, 5, 0, &p);
-		picture_release(&p);
-	}
-	for (int y = 0; y < 8; y++)
-		for (int c = 0; c < 13; c++) {
-			int col = c / 5, row = y / 5, gap = c % 5 > 2 || y % 5 > 2, i = row * 3 + col;
-
-			assert_int_equal(sheet.pixels[y * 13 + c], gap || i > 4 ? 0 : i + 1);
-		}
-	picture_release(&sheet);
-	assert_int_equal(gallery_sheet(&sheet, 5, 1, 3, 2, &e), 0);
-	assert_true(sheet.width == 2 && sheet.height == 18 && sheet.channels == 3);
-	picture_release(&sheet);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -113,7 +84,6 @@ int main(void)
 	    cmocka_unit_test(rounding_and_clamping),
 	    cmocka_unit_test(there_and_back),
 	    cmocka_unit_test(not_finite),
-	    cmocka_unit_test(sheet_layout),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

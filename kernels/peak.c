@@ -1,10 +1,12 @@
 /* Measures the machine's fastest multiply-adds, matrix product and copy. */
 #include "kernels/peak.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/clock.h"
 #include "core/mem.h"
+#include "kernels/device.h"
 #include "kernels/gemm.h"
 #include "kernels/simd.h"
 
@@ -91,4 +93,9 @@ double peak_gemm_flops(struct pool *p)
 double peak_copy_bytes(struct pool *p)
 {
 	return probe_run(p, COPY, (double)COPY, task_copy);
+}
+
+struct device_peaks device_peaks(struct device *d)
+{
+	return (struct device_peaks){d->peak_flops ? d->peak_flops(d) : NAN, d->peak_bytes ? d->peak_bytes(d) : NAN};
 }

@@ -42,6 +42,61 @@ awk '
 	}' $code >"$found"
 none "includes point only to the same or a lower layer"
 
+# Within a folder NAME.c and NAME.h are one unit, which uses another when its object needs a symbol that the other's defines. Units that share
+# one header *impl.h are a family: one module in several files, whose parts may need each other. Anything else that runs in a circle belongs
+# together or apart. Objects of sources that are gone do not count.
+# shellcheck disable=SC2086
+grep -HoE '^#include "[a-z]*/[A-Za-z0-9_]*impl\.h"' $(files '^(lib|kernels|cmd)/.*\.(c|cu)$') | sed 's|:#include "| |; s|"$||; s|^|family |' \
+	>"$tap_dir/work/units"
+find "$B/lib" "$B/kernels" "$B/cmd" -name '*.o' 2>/dev/null | awk -v skip=$((${#B} + 1)) '
+	NR == FNR { there[$0]; next }
+	{
+		source = substr($0, skip + 1)
+		if (!sub(/\.cu\.o$/, ".cu", source)) sub(/(\.f32|\.f64)?\.o$/, ".c", source)
+		if (source in there) print
+	}' "$tap_dir/work/files" - | xargs nm -A -P 2>/dev/null | cut -c$((${#B} + 2))- >>"$tap_dir/work/units"
+awk '
+	function unit(path) { sub(/(\.f32|\.f64|\.cu)?\.(o|c|cu)$/, "", path); return path }
+	function folder(path) { sub(/\/[^\/]*$/, "", path); return path }
+	function root(u) { while (u in parent) u = parent[u]; return u }
+	function join(a, b) { a = root(a); b = root(b); if (a != b) parent[a] = b }
+	$1 == "family" {
+		if ($2 !~ "(^|/)" folder($3) "/") next
+		if ($3 in member) join(unit($2), unit(member[$3]))
+		member[$3] = $2
+		next
+	}
+	{
+		sub(/:$/, "", $1)
+		u = unit($1)
+		if ($3 == "U") needs[u " " $2]
+		else if ($3 ~ /^[A-TV-Z]$/) { home[folder(u) " " $2] = u; symbols++ }
+	}
+	END {
+		if (!symbols) exit 3
+		for (n in needs) {
+			split(n, p, " ")
+			h = folder(p[1]) " " p[2]
+			if (!(h in home) || root(home[h]) == root(p[1])) continue
+			edge[root(p[1]) " " root(home[h])] = p[1] " needs " p[2] " of " home[h]
+		}
+		do {
+			delete from; delete to
+			for (x in edge) { split(x, p, " "); from[p[1]]; to[p[2]] }
+			cut = 0
+			for (x in edge) {
+				split(x, p, " ")
+				if (!(p[2] in from) || !(p[1] in to)) { delete edge[x]; cut++ }
+			}
+		} while (cut)
+		for (x in edge) print edge[x]
+	}' "$tap_dir/work/units" >"$found"
+if [ $? = 3 ]; then
+	skip "no cycle between the source files of a folder" "no objects whose symbols nm can read in $B"
+else
+	none "no cycle between the source files of a folder, but within a family that shares a header *impl.h"
+fi
+
 # Who asks which architecture a network has must be changed for every new one: traits are asked for (lib/net/net.h).
 names=$(sed -n 's/^#define NET_DEFS(X)//p' lib/net/netdef.h | tr -d ' ' | sed 's/^X(//; s/)$//; s/)X(/|/g')
 # shellcheck disable=SC2086

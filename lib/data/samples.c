@@ -214,3 +214,19 @@ int samples_check(const struct samples *s, struct err *e)
 	return err_set(e, ERR_SKIPPED, "%lld bad samples skipped, more than the %lld allowed", (long long)s->skipped,
 	               (long long)s->o.max_errors);
 }
+
+const struct sample_member *sample_find(const struct sample *s, const char *ext)
+{
+	for (int i = 0; i < s->n; i++)
+		if (!strcmp(s->member[i].ext, ext))
+			return &s->member[i];
+	return NULL;
+}
+
+const struct sample_member *sample_picture(const struct sample *s)
+{
+	for (int i = 0; i < s->n; i++)
+		if (entry_is_picture(s->member[i].ext))
+			return &s->member[i];
+	return NULL;
+}

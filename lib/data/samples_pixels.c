@@ -1,4 +1,4 @@
-/* Pictures, classes and pixels of samples. */
+/* Classes and pixels of samples. */
 #include <assert.h>
 #include <limits.h>
 #include <string.h>
@@ -11,22 +11,6 @@
 
 enum { MAX_PIXELS = 1 << 26 };
 static const size_t BATCH_BYTES = (size_t)128 << 20; /* of encoded pictures, and of decoded ones when they keep their size */
-
-const struct sample_member *sample_find(const struct sample *s, const char *ext)
-{
-	for (int i = 0; i < s->n; i++)
-		if (!strcmp(s->member[i].ext, ext))
-			return &s->member[i];
-	return NULL;
-}
-
-const struct sample_member *sample_picture(const struct sample *s)
-{
-	for (int i = 0; i < s->n; i++)
-		if (entry_is_picture(s->member[i].ext))
-			return &s->member[i];
-	return NULL;
-}
 
 int sample_class(const struct sample *s, int32_t *label, struct err *e)
 {

@@ -475,10 +475,27 @@ static struct tar_reader *reopen(const struct tar_reader *r, struct err *e)
 	return started(again, e);
 }
 
+static int read_links(struct tar_reader *r, struct tar_reader *first, struct tar_reader *second, struct err *e)
+{
+	struct tar_member m;
+	int rc;
+
+	while ((rc = tar_next(first, &m, e)) > 0)
+		if (m.link)
+			tar_links_learn(&r->links, m.name, m.link);
+	if (rc)
+		return -1;
+	tar_links_resolve(&r->links);
+	while ((rc = tar_next(second, &m, e)) > 0)
+		if (!m.link && tar_links_keep(&r->links, &m, LINKED_MAX, r->where, e))
+			return -1;
+	return rc;
+}
+
 static int know_links(struct tar_reader *r, struct err *e)
 {
 	struct tar_reader *first = reopen(r, e), *second = first ? reopen(r, e) : NULL;
-	int rc = second ? tar_links_load(&r->links, first, second, LINKED_MAX, r->where, e) : -1;
+	int rc = second ? read_links(r, first, second, e) : -1;
 
 	tar_close(first);
 	tar_close(second);

@@ -5,7 +5,7 @@
 
 #include "file/tarfile.h"
 
-static void link_add(struct tar_links *l, const char *name, const char *target)
+void tar_links_learn(struct tar_links *l, const char *name, const char *target)
 {
 	name = arena_strdup(&l->memory, name);
 	if (nametable_add(&l->names, name, strlen(name), l->links) >= 0)
@@ -17,7 +17,7 @@ static void link_add(struct tar_links *l, const char *name, const char *target)
 
 /* Links to links are followed to the name that is none. Every name on the way is decided with the first, so that a long chain costs no more than
  * its length. */
-static void links_resolve(struct tar_links *l)
+void tar_links_resolve(struct tar_links *l)
 {
 	int *way = mem_zalloc((size_t)l->links + 1, sizeof *way);
 	char *seen = mem_zalloc((size_t)l->links + 1, 1);
@@ -47,33 +47,24 @@ static void links_resolve(struct tar_links *l)
 	l->file = mem_zalloc((size_t)l->nfiles + 1, sizeof *l->file);
 }
 
-int tar_links_load(struct tar_links *l, struct tar_reader *first, struct tar_reader *second, uint64_t bytes, const char *where, struct err *e)
+int tar_links_keep(struct tar_links *l, const struct tar_member *m, uint64_t bytes, const char *where, struct err *e)
 {
-	struct tar_member m;
-	uint64_t total = 0;
-	int rc, at;
+	int at = nametable_find(&l->files, m->name, strlen(m->name));
+	struct tar_linked *to = at < 0 ? NULL : &l->file[at];
 
-	while ((rc = tar_next(first, &m, e)) > 0)
-		if (m.link)
-			link_add(l, m.name, m.link);
-	if (rc)
+	if (!to || to->there)
+		return 0;
+	l->bytes += m->size;
+	if (l->bytes > bytes)
+		return err_set(e, ERR_DATA, "%s: hard links to more than %llu MiB of files: unpack it and name the folder", where,
+		               (unsigned long long)(bytes >> 20));
+	to->data = mem_try(m->size ? m->size : 1, 1, "a file that a hard link means", e);
+	if (!to->data)
 		return -1;
-	links_resolve(l);
-	while ((rc = tar_next(second, &m, e)) > 0) {
-		if (m.link || (at = nametable_find(&l->files, m.name, strlen(m.name))) < 0 || l->file[at].there)
-			continue;
-		total += m.size;
-		if (total > bytes)
-			return err_set(e, ERR_DATA, "%s: hard links to more than %llu MiB of files: unpack it and name the folder", where,
-				       (unsigned long long)(bytes >> 20));
-		l->file[at].data = mem_try(m.size ? m.size : 1, 1, "a file that a hard link means", e);
-		if (!l->file[at].data)
-			return -1;
-		memcpy(l->file[at].data, m.data, m.size);
-		l->file[at].size = m.size;
-		l->file[at].there = 1;
-	}
-	return rc;
+	memcpy(to->data, m->data, m->size);
+	to->size = m->size;
+	to->there = 1;
+	return 0;
 }
 
 const struct tar_linked *tar_links_find(const struct tar_links *l, const char *name)

@@ -9,7 +9,8 @@
 #include "core/mem.h"
 #include "file/nametable.h"
 
-struct tar_reader;
+struct err;
+struct tar_member;
 
 /* Zero-initialised is none. */
 struct tar_links {
@@ -25,12 +26,15 @@ struct tar_links {
 		int there;
 	} *file;
 	int links, nfiles;
+	uint64_t bytes; /* of the members kept */
 	struct arena memory;
 };
 
-/* Fill from two readers of the whole archive that show links (TAR_LINKS_SHOW): the first learns the links, the second keeps the members, which
- * may have so many bytes together. ERR_DATA where they have more. */
-int tar_links_load(struct tar_links *l, struct tar_reader *first, struct tar_reader *second, uint64_t bytes, const char *where, struct err *e);
+/* The archive is read twice: first every link is learned, from its name to what it names, and all are resolved; then the members are offered, of
+ * which those that links mean are kept. They may have so many bytes together: ERR_DATA where they have more. */
+void tar_links_learn(struct tar_links *l, const char *name, const char *target);
+void tar_links_resolve(struct tar_links *l);
+int tar_links_keep(struct tar_links *l, const struct tar_member *m, uint64_t bytes, const char *where, struct err *e);
 void tar_links_release(struct tar_links *l);
 
 /* What a link means: NULL where it is not in the archive. */

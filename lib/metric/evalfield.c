@@ -22,7 +22,7 @@ struct field {
 
 static void put(const struct field *f, const char *what, const char *tail, double value)
 {
-	char *key = str_new("%s-%s%s", what, evalreport_name(f->r), tail);
+	char *key = str_new("%s-%s%s", what, evalset_features(f->r->reference, f->r->samples), tail);
 
 	stamp_f64(f->st, key, value);
 	mem_free(key);

@@ -12,17 +12,10 @@
 #include <math.h>
 #include <string.h>
 
-const char *evalreport_name(const struct evalreport *r)
-{
-	const struct recipe *a = &r->reference->recipe, *b = &r->samples->recipe;
-
-	return recipe_unrecorded(a) ? b->features : a->features;
-}
-
 /* "WHAT-NAME-TAIL" */
 static void put(struct stamp *st, const struct evalreport *r, const char *what, const char *tail, double value)
 {
-	char *key = str_new("%s-%s%s", what, evalreport_name(r), tail);
+	char *key = str_new("%s-%s%s", what, evalset_features(r->reference, r->samples), tail);
 
 	stamp_f64(st, key, value);
 	mem_free(key);

@@ -40,10 +40,7 @@ struct evalreport {
 	struct pool *pool;
 };
 
-/* The name that numbers end in: that of the features, of the set that records it. */
-const char *evalreport_name(const struct evalreport *r);
-
-/* Adds to st the counts and, NAME being that name, for the metrics
+/* Adds to st the counts and, NAME being that of the features (evalset_features), for the metrics
  *   kd         kd-NAME kd-NAME-se                   samples to the reference
  *              kd-NAME-floor kd-NAME-floor-se       one half of the reference to the other
  *   fd         fd-NAME fd-NAME-se fd-NAME-full      along the axes, its error, and in all dimensions, between fd-n and fd-n

@@ -175,3 +175,10 @@ int evalset_agree(const struct evalset *a, const char *name_a, const struct eval
 		return err_set(e, ERR_DATA, "%s and %s were resized differently (%s; %s)", name_a, name_b, p->resize, q->resize);
 	return 0;
 }
+
+const char *evalset_features(const struct evalset *reference, const struct evalset *samples)
+{
+	const struct recipe *a = &reference->recipe, *b = &samples->recipe;
+
+	return recipe_unrecorded(a) ? b->features : a->features;
+}

@@ -70,6 +70,8 @@ void evaltap_release(struct evaltap *t);
 int evalset_agree(const struct evalset *a, const char *name_a, const struct evalset *b, const char *name_b, struct err *e);
 
 int recipe_unrecorded(const struct recipe *r);
+/* The name of the features of two sets that agree: the one's that records it. Borrowed from it. */
+const char *evalset_features(const struct evalset *reference, const struct evalset *samples);
 
 /* Compute mu and sigma unless they are there: of the features, and of the spatial tap where it has vectors. */
 int evalset_statistics(struct evalset *s, struct pool *pool, struct err *e);

@@ -1,7 +1,5 @@
 /* The table of definitions, and what several of them share. */
-#include "tape/opdef.h"
-
-#include "tape/ops.h"
+#include "tape/opsimpl.h"
 
 const struct op_def *op_def_of(enum op op)
 {
@@ -12,13 +10,6 @@ const struct op_def *op_def_of(enum op op)
 	};
 
 	return defs[op];
-}
-
-struct tensor *node_one(struct tape *t, enum op op, int nin, struct tensor *const *in, struct tensor *y,
-                            const struct op_attr *attr)
-{
-	node_add(t, op, nin, in, 1, &y, attr);
-	return y;
 }
 
 /* The gradient of an operand that was stretched: summed over what it was stretched along. */

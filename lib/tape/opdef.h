@@ -52,18 +52,8 @@ X(VIEW, view) OPS_RECORDED(X)
 /* Of an op that is recorded. */
 const struct op_def *op_def_of(enum op op);
 
-/* Recorders' and rules' helpers. */
-
-/* A node with one output; returns it. */
-struct tensor *node_one(struct tape *t, enum op op, int nin, struct tensor *const *in, struct tensor *y, const struct op_attr *attr);
-/* The gradient of an operand that was stretched: summed over what it was stretched along. */
-struct tensor *grad_unstretch(struct tape *t, struct tensor *g, const struct tensor *operand);
-/* A tensor for the gradient of a stretched operand as kernels write it: of the operand's rank, size 1 where it was stretched; and that
- * gradient in the shape the operand had before. */
-struct tensor *grad_narrow(struct tape *t, const struct tensor *operand);
-struct tensor *grad_to_root(struct tape *t, struct tensor *g, const struct tensor *operand);
-/* dy fn'(x). */
-struct tensor *grad_unary(struct tape *t, struct tensor *dy, struct tensor *x, enum unary fn);
-
+/* Make dst (a view with memory) hold g's value: move g there when it has memory of its own and its producer can write there, else
+ * record a copy. */
+void grad_place(struct tape *t, struct tensor *g, struct tensor *dst);
 
 #endif

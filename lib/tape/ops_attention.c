@@ -1,10 +1,8 @@
 /* Attention and softmax, and what turns indices and times into vectors. */
-#include "tape/ops.h"
+#include "tape/opsimpl.h"
 
 #include <assert.h>
 #include <string.h>
-
-#include "tape/opdef.h"
 
 struct tensor *op_attention_bias(struct tape *t, struct tensor *q, struct tensor *k, struct tensor *v, struct tensor *bias,
                                  double scale, int causal)

@@ -1,10 +1,8 @@
 /* Ops on pictures with channels last, (B, H, W, C): convolution, pooling, upsampling. */
-#include "tape/ops.h"
+#include "tape/opsimpl.h"
 
 #include <assert.h>
 #include <string.h>
-
-#include "tape/opdef.h"
 
 static struct tensor *conv(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, struct tensor *add, int64_t stride,
                            struct padding pad, int act, int many)

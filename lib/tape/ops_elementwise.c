@@ -1,10 +1,8 @@
 /* Ops that treat each element by itself, and sums over dimensions. */
-#include "tape/ops.h"
+#include "tape/opsimpl.h"
 
 #include <assert.h>
 #include <string.h>
-
-#include "tape/opdef.h"
 
 struct tensor *op_copy(struct tape *t, struct tensor *x)
 {

@@ -1,10 +1,8 @@
 /* Matrix products: linear layers and products of activations. */
-#include "tape/ops.h"
+#include "tape/opsimpl.h"
 
 #include <assert.h>
 #include <string.h>
-
-#include "tape/opdef.h"
 
 static struct tensor *linear(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, int act)
 {

@@ -1,10 +1,8 @@
 /* Losses, and what draws: noise, noisy samples, dropout. */
-#include "tape/ops.h"
+#include "tape/opsimpl.h"
 
 #include <assert.h>
 #include <string.h>
-
-#include "tape/opdef.h"
 
 struct tensor *op_xent(struct tape *t, struct tensor *logits, struct tensor *label)
 {

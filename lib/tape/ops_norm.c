@@ -1,10 +1,8 @@
 /* Normalization, and the gates of adaptive layer norm. */
-#include "tape/ops.h"
+#include "tape/opsimpl.h"
 
 #include <assert.h>
 #include <string.h>
-
-#include "tape/opdef.h"
 
 /* What a norm scales or shifts by: its kernels read whole rows. */
 static struct tensor *modulation(struct tape *t, struct tensor *m, const struct tensor *x)

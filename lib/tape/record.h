@@ -93,11 +93,6 @@ struct tensor *tensor_view(struct tape *t, const struct tensor *x, int rank, con
 /* x stretched to the shape of `to` (missing leading dimensions added), without a node: for operands that ops broadcast
  * themselves. */
 struct tensor *tensor_stretch(struct tape *t, struct tensor *x, const struct tensor *to);
-/* x itself, or a recorded copy where kernels could not walk it: contiguous; with a contiguous last dimension; that and rows at one
- * stride, for products. */
-struct tensor *tensor_dense(struct tape *t, struct tensor *x);
-struct tensor *tensor_rows(struct tape *t, struct tensor *x);
-struct tensor *tensor_matrix(struct tape *t, struct tensor *x);
 void tensor_array(const struct tensor *x, struct array *a); /* at capacity, data NULL; x may be NULL */
 int tensor_contiguous(const struct tensor *x);
 int64_t tensor_count(const struct tensor *x);
@@ -105,18 +100,15 @@ int64_t tensor_count(const struct tensor *x);
 struct node *node_add(struct tape *t, enum op op, int nin, struct tensor *const *in, int nout, struct tensor *const *out,
                       const struct op_attr *attr);
 
-struct storage *storage_end(struct storage *s, int64_t *offset); /* follow `into`, adding to *offset */
+/* A node with one output; returns it. */
+struct tensor *node_one(struct tape *t, enum op op, int nin, struct tensor *const *in, struct tensor *y, const struct op_attr *attr);
 
-/* Make dst (a view with memory) hold g's value: move g there when it has memory of its own and its producer can write there, else
- * record a copy. */
-void grad_place(struct tape *t, struct tensor *g, struct tensor *dst);
+struct storage *storage_end(struct storage *s, int64_t *offset); /* follow `into`, adding to *offset */
 
 /* The arrays of a node for n samples (data pointers only when the plan is allocated). */
 void node_call(const struct tape *t, const struct node *n, int64_t samples, struct op_call *c);
 /* Forget every graph: something they hold is another now. */
 void replay_drop(struct tape *t);
 void timers_drop(struct tape *t); /* after replay_drop */
-
-int node_find_producer(const struct tape *t, const struct tensor *x); /* index, or -1 */
 
 #endif

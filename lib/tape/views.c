@@ -2,8 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "tape/ops.h"
-#include "tape/opdef.h"
+#include "tape/opsimpl.h"
 
 static struct tensor *view_node(struct tape *t, enum view_kind kind, struct tensor *x, struct tensor *v)
 {

@@ -1,54 +1,11 @@
 /* Going on with a run to more steps than it was begun for (train_options.extend). */
 #include <inttypes.h>
-#include <string.h>
 
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/fileio.h"
 #include "train/run.h"
-
-static const char *const length_keys[] = {"steps", "epochs", "extended"};
-enum { LENGTH_KEYS = sizeof length_keys / sizeof *length_keys, ASKED_FOR = 2 };
-
-/* The stamp without what tells how long the run is. NULL when it is no JSON; caller frees with mem_free. */
-static char *without_length(const char *line)
-{
-	json_t *o = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
-	char *text = NULL;
-
-	for (int i = 0; i < LENGTH_KEYS; i++)
-		json_object_del(o, length_keys[i]);
-	if (json_is_object(o))
-		text = jsonio_line(o);
-	json_decref(o);
-	return text;
-}
-
-int extend_differs(const char *now, const char *line, struct str *what)
-{
-	char *a = without_length(now), *b = without_length(line);
-	int n = a && b ? stamp_line_differs(a, b, what) : -1;
-
-	mem_free(a);
-	mem_free(b);
-	return n;
-}
-
-int extend_same_length(const char *now, const char *line)
-{
-	json_t *a = json_loads(now, 0, NULL), *b = json_loads(line, 0, NULL);
-	int same = 1;
-
-	for (int i = 0; i < ASKED_FOR; i++) {
-		const json_t *v = json_object_get(a, length_keys[i]), *w = json_object_get(b, length_keys[i]);
-
-		same &= !v == !w && (!v || json_number_value(v) == json_number_value(w));
-	}
-	json_decref(a);
-	json_decref(b);
-	return same;
-}
 
 /* The newest checkpoint whose manifest can be read; *c is its, with a stamp to json_decref(). */
 static int newest(const char *dir, struct checkpoint *c, struct err *e)

@@ -5,18 +5,6 @@
 #include <math.h>
 #include <stdio.h>
 
-double schedule_rate(const struct train_options *o, int64_t steps, int64_t s)
-{
-	double x;
-
-	if (s < o->warmup)
-		return o->lr * (double)(s + 1) / (double)o->warmup;
-	if (o->schedule == SCHEDULE_CONSTANT || steps <= o->warmup)
-		return o->lr;
-	x = (double)(s - o->warmup) / (double)(steps - o->warmup);
-	return o->lr * .5 * (1 + cos(M_PI * x));
-}
-
 static int due(int64_t step, int64_t every)
 {
 	return every > 0 && step % every == 0;

@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,25 +21,6 @@
 #include "train/run.h"
 #include "train/step.h"
 #include "train/trainlog.h"
-
-void train_say(const struct trainer *r, const char *fmt, ...)
-{
-	char line[1200];
-	va_list ap;
-
-	if (!r->hooks || !r->hooks->say)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(line, sizeof line, fmt, ap);
-	va_end(ap);
-	r->hooks->say(r->hooks->arg, line);
-}
-
-void train_warn(const struct trainer *r, const char *line)
-{
-	if (r->hooks && r->hooks->warn)
-		r->hooks->warn(r->hooks->arg, line);
-}
 
 static void say_damaged(void *arg, const char *message)
 {
@@ -138,21 +118,6 @@ static int fit_network(struct trainer *r, struct err *e)
 	return o->objective.prediction != PREDICT_X0 ? net_check_noise(c, e) : 0;
 }
 
-static void fit_objective(struct trainer *r)
-{
-	const struct train_options *o = r->o;
-
-	r->objective = (struct objective){
-	    .def = o->objective,
-	    .path = r->path,
-	    .condition = o->condition,
-	    .classes = r->net.classes,
-	    .class_dropout = r->net.class_dropout,
-	    .d = r->net.channels * r->net.size * r->net.size,
-	};
-	r->objective.def.loss = net_is_classifier(&r->net) ? LOSS_CLASS : LOSS_SQUARED;
-}
-
 static int64_t held_count(const struct dataset_info *info, int cluster)
 {
 	int64_t n = 0;
@@ -206,16 +171,6 @@ static int open_data(struct trainer *r, struct err *e)
 	return fit_network(r, e) || null_text_open(r, e) ? -1 : 0;
 }
 
-void trainer_record(struct trainer *r)
-{
-	int bf16 = r->o->precision == PRECISION_BF16;
-
-	fit_objective(r);
-	loss_record(&r->loss, &r->net, &r->params, DT_F32, r->part, 1, r->o->recompute);
-	tape_layout(r->loss.tape, r->device, &(struct plan_options){.bf16 = bf16, .bf16_weights = bf16});
-	r->flops_per_sample = tape_flops(r->loss.tape, 1, 0, r->loss.end);
-}
-
 static int put_loss_seeds(struct trainer *r, struct err *e)
 {
 	size_t bytes = (size_t)r->part * sizeof(float);
@@ -228,12 +183,6 @@ static int put_loss_seeds(struct trainer *r, struct err *e)
 		device_put(r->device, r->dloss, host, bytes);
 	mem_free(host);
 	return r->dloss ? 0 : -1;
-}
-
-void trainer_bind(struct trainer *r, float *values)
-{
-	tape_bind_params(r->loss.tape, values, r->update.grads);
-	state_round(&r->state, values);
 }
 
 static int allocate(struct trainer *r, struct err *e)

@@ -306,7 +306,7 @@ static void adm_reference(void **state)
 	assert_null(a.features);
 	assert_int_equal(strlen(a.hash), 64);
 	assert_int_equal(evalset_agree(&a, "a", &b, "b", NULL), 0);
-	assert_string_equal(evalreport_name(&r), "stub");
+	assert_string_equal(evalset_features(r.reference, r.samples), "stub");
 	stamp_free(st);
 	st = stamp_new("test");
 	assert_int_equal(evalreport_fill(st, &r, &e), -1);

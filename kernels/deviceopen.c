@@ -1,0 +1,41 @@
+/* Opens a device by its name. */
+#include <string.h>
+
+#include "config.h"
+#include "core/str.h"
+#include "kernels/cudadevice.h"
+#include "kernels/device.h"
+
+#ifndef HAVE_CUDA
+struct device *device_cuda(int index, struct pool *pool, struct err *e)
+{
+	(void)index;
+	(void)pool;
+	err_set(e, ERR_UNAVAILABLE, "this build knows no CUDA device (configure --with-cuda=yes makes one that does)");
+	return NULL;
+}
+#endif
+
+/* What it has no kernel for shows when a network that needs it is laid out, by name. */
+static struct device *open_any(struct pool *pool)
+{
+	struct err none = {0};
+	struct device *d = device_cuda(0, pool, &none);
+
+	return d ? d : device_cpu(pool, DT_F32);
+}
+
+struct device *device_open(const char *name, struct pool *pool, struct err *e)
+{
+	int64_t index = 0;
+
+	if (!strcmp(name, "cpu"))
+		return device_cpu(pool, DT_F32);
+	if (!strcmp(name, "auto"))
+		return open_any(pool);
+	if (strcmp(name, "cuda") && (strncmp(name, "cuda:", 5) || parse_i64(name + 5, 0, 1023, &index))) {
+		err_set(e, ERR_USAGE, "device \"%s\" is none of auto, cpu, cuda, cuda:N", name);
+		return NULL;
+	}
+	return device_cuda((int)index, pool, e);
+}

@@ -1,0 +1,33 @@
+/* Records the tape of a training: the network, its loss and their gradient, for the options and the data of a run. */
+#include "train/run.h"
+
+static void fit_objective(struct trainer *r)
+{
+	const struct train_options *o = r->o;
+
+	r->objective = (struct objective){
+	    .def = o->objective,
+	    .path = r->path,
+	    .condition = o->condition,
+	    .classes = r->net.classes,
+	    .class_dropout = r->net.class_dropout,
+	    .d = r->net.channels * r->net.size * r->net.size,
+	};
+	r->objective.def.loss = net_is_classifier(&r->net) ? LOSS_CLASS : LOSS_SQUARED;
+}
+
+void trainer_record(struct trainer *r)
+{
+	int bf16 = r->o->precision == PRECISION_BF16;
+
+	fit_objective(r);
+	loss_record(&r->loss, &r->net, &r->params, DT_F32, r->part, 1, r->o->recompute);
+	tape_layout(r->loss.tape, r->device, &(struct plan_options){.bf16 = bf16, .bf16_weights = bf16});
+	r->flops_per_sample = tape_flops(r->loss.tape, 1, 0, r->loss.end);
+}
+
+void trainer_bind(struct trainer *r, float *values)
+{
+	tape_bind_params(r->loss.tape, values, r->update.grads);
+	state_round(&r->state, values);
+}

@@ -15,9 +15,9 @@
 #include "file/resize.h"
 #include "file/standing.h"
 #include "file/still.h"
-#include "plot/font.h"
+#include "plot/charttext.h"
 
-enum { MAX_SIDE = 1 << 15, MARGIN = 6, BAND = MARGIN + FONT_HEIGHT + 4 }; /* BAND: above the pictures of a source, with its label */
+enum { MAX_SIDE = 1 << 15, MARGIN = 6, BAND = 21 }; /* pixels; BAND: above the pictures of a source, for its label */
 
 #define REQUEST(member) OPTION_FIELD(struct grid_request, member)
 
@@ -129,6 +129,22 @@ static int strip_read(struct grid *g, struct strip *s, const char *path, struct 
 	return got < 0 ? -1 : 0;
 }
 
+/* A label in the letters of the charts, cut to the sheet's width; `top`: of its band. */
+static int label_draw(struct picture *sheet, int64_t top, const char *text, struct err *e)
+{
+	struct scene s = {.width = sheet->width, .height = BAND};
+	struct picture band = {0};
+	int rc;
+
+	charttext_label(&s, MARGIN, BAND - 6, SCENE_START, SCENE_INK, text, sheet->width - 2 * MARGIN);
+	rc = scene_picture(&band, &s, 1, e);
+	if (!rc)
+		memcpy(sheet->pixels + top * sheet->width * 3, band.pixels, (size_t)sheet->width * BAND * 3);
+	picture_release(&band);
+	scene_release(&s);
+	return rc;
+}
+
 static int sheet_draw(struct picture *sheet, const struct grid *g, struct err *e)
 {
 	const struct contactsheet layout = {g->r->columns, g->size * g->r->scale, MARGIN, 3, 255};
@@ -146,7 +162,8 @@ static int sheet_draw(struct picture *sheet, const struct grid *g, struct err *e
 		return -1;
 	rows = 0;
 	for (int i = 0; i < n; i++) {
-		font_draw(sheet, MARGIN, (int)(above + rows * (layout.side + CONTACTSHEET_GAP)) + MARGIN, strips[i].label, 0, 0, 0);
+		if (label_draw(sheet, above + rows * (layout.side + CONTACTSHEET_GAP), strips[i].label, e))
+			return -1;
 		above += BAND;
 		for (int j = 0; j < strips[i].n; j++)
 			contactsheet_put(sheet, &layout, rows * layout.columns + j, above - MARGIN, &strips[i].tile[j]);

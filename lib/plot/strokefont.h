@@ -1,4 +1,4 @@
-/* Letters as strokes, for pictures that no other font is at hand for: ASCII, proportional, drawn for this purpose. */
+/* Letters as strokes, the one font of charts as PNG and of labels on sheets: ASCII, proportional, drawn for this purpose. */
 #ifndef DDM_PLOT_STROKEFONT_H
 #define DDM_PLOT_STROKEFONT_H
 

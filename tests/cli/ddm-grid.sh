@@ -15,8 +15,8 @@ check "the small ones once more" ddm-grid --columns 3 -r 1 -s 1 --size 16 -o sma
 # The pixels alone: the stamp holds the label in any case.
 for f in small capital; do ddm-grid --columns 1 -r 1 -s 1 -o $f.bare.png "x=$f.png" >/dev/null 2>&1; done
 check_differ "a label keeps its case" small.bare.png capital.bare.png
-# width 3 * 18 - 2 + 12, two bands of 17 and rows of 18, margin 6
-check_out "its size" "00 00 00 40 00 00 00 4c" sh -c 'dd if=a.png bs=1 skip=16 count=8 2>/dev/null | od -An -tx1 | sed "s/^ //"'
+# width 3 * 18 - 2 + 12, two bands of 21 and rows of 18, margin 6
+check_out "its size" "00 00 00 40 00 00 00 54" sh -c 'dd if=a.png bs=1 skip=16 count=8 2>/dev/null | od -An -tx1 | sed "s/^ //"'
 check "a sheet as large as itself" ddm-grid -s 2 --columns 3 -r 1 --size 16 -o d.png "a=a.png"
 check "on stdout" ddm-grid --columns 3 -r 1 -s 1 --size 16 "kind a=p" "kind b=p"
 check_same "as in a file" "$OUT" a.png

@@ -276,8 +276,37 @@ def with_flow():
     return "; ".join(wrong) or None
 
 
+def with_flow_by_dpm():
+    """DPM-Solver++ in log-SNR for a network of the flow, at the same sigmas. ddm keeps alpha^2 + sigma^2 = 1 and begins there with noise of
+    deviation 1, diffusers begins with that at sigma .999 of the flow: the start is scaled from the one to the other."""
+    import diffusers as D
+    import torch
+
+    steps, wrong = 9, []  # of the 999 times .001 .. .999
+    sigmas = [(999 - 111 * i) / 1000 for i in range(steps)]
+    with tempfile.TemporaryDirectory() as dir:
+        net = make(dir)
+        D.FlowMatchEulerDiscreteScheduler().save_pretrained(os.path.join(dir, "scheduler"))
+        for order in (1, 2):
+            for final in (True, False):
+                s = D.DPMSolverMultistepScheduler(use_flow_sigmas=True, prediction_type="flow_prediction", algorithm_type="dpmsolver++",
+                                                  solver_order=order, lower_order_final=final)
+                s.set_timesteps(steps)
+                s.sigmas, s.timesteps = torch.tensor(sigmas + [0.0]), torch.tensor([1000 * v for v in sigmas])
+                x = torch.randn(1, 4, 8, 8, generator=torch.Generator().manual_seed(SEED)) * (0.999**2 + 0.001**2) ** 0.5
+                for t in s.timesteps:
+                    x = s.step(Timed(net)(x, t)[:, :4], t, x).prev_sample
+                solver = "dpm++%s,spacing=trailing%s" % ("1" if order == 1 else "2m", "" if final else ",lower=no")
+                bad = unlike(sampled(dir, "--steps", str(steps), "--solver", solver), x[0].numpy())
+                if bad:
+                    wrong.append("%s: %s" % (solver, bad))
+    return "; ".join(wrong) or None
+
+
 case("a DiT pipeline: six of diffusers' schedulers, with and without guidance", ("torch", "diffusers"), with_schedulers)
 case("DiT's own loops, guided in three channels", ("torch", "diffusers"), with_dit)
 case("a PixArt pipeline and the features of a caption: DPM-Solver++ and DDIM, guided", ("torch", "diffusers"), with_text)
 case("a DiT pipeline of the flow: shifts by hand and by tokens, and other sigmas", ("torch", "diffusers"), with_flow)
+case("an expert of the flow under DPM-Solver++, at the sigmas of DPMSolverMultistepScheduler(use_flow_sigmas)", ("torch", "diffusers"),
+     with_flow_by_dpm)
 case("a batch of pictures of one generator, with noise in every step", ("torch", "diffusers"), of_a_batch)

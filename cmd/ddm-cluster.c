@@ -145,7 +145,7 @@ int main(int argc, char **argv)
 	request.device = find_device;
 	request.bad = say_bad;
 	request.arg = &m;
-	request.begun = cmd_catch_signals; /* not before: reading a pipe would go on after a signal, and nothing is there yet to clean up */
+	cmd_catch_signals();
 	request.pool = m.pool = pool_new((int)threads, &e);
 	if (m.pool)
 		cluster_make(&request, &report, &e);

@@ -79,7 +79,7 @@ int main(int argc, char **argv)
 	request.nsources = n;
 	request.spool = getenv("TMPDIR");
 	request.bad = say_bad;
-	request.begun = cmd_catch_signals; /* not before: reading a pipe would go on after a signal, and nothing is there yet to clean up */
+	cmd_catch_signals();
 	pool = pool_new((int)threads, &e);
 	rc = pool ? 0 : -1;
 	if (!rc && (request.encoding.vae || request.encoding.text))

@@ -57,8 +57,6 @@ static int read_samples(struct clustering *c, struct err *e)
 	if (fo.kind == FEATURES_FILE && !path_exists(r->features))
 		return err_set(e, ERR_NOINPUT, "features \"%s\": neither hogcolor nor random nor a network nor a file", r->features);
 	c->samples = samples_open(r->sources, r->nsources, &so, e);
-	if (r->begun)
-		r->begun();
 	if (!c->samples || featureset_read(&c->f, c->samples, &fo, e))
 		return -1;
 	samples_digest(c->samples, c->samples_hash);

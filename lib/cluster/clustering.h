@@ -35,7 +35,6 @@ struct cluster_request {
 	int (*device)(void *arg, int large, struct device **d, struct err *e);
 	void (*bad)(void *arg, const char *why); /* a sample that is passed over; NULL: not told */
 	void *arg;            /* of these three */
-	void (*begun)(void);  /* before the first sample is read, once the sources are open; NULL: nothing */
 };
 
 extern const char *const cluster_holdouts[]; /* "key", "dir" */

@@ -134,8 +134,6 @@ static int write_shards(const struct shard_request *r, struct assignment *a, str
 	struct outdir d = {0};
 	int rc;
 
-	if (r->begun)
-		r->begun();
 	rc = s ? outdir_begin(&d, r->out, e) : -1;
 	if (!rc)
 		rc = sharding_run(&report->result, d.tmp, s, a, stamp, &zo, e);

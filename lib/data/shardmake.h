@@ -21,7 +21,6 @@ struct shard_request {
 	const struct progress *progress;   /* NULL: not told */
 	void (*bad)(void *arg, const char *why); /* a sample that is passed over; NULL: not told */
 	void *bad_arg;
-	void (*begun)(void);       /* before the first sample is read, once the sources are open; NULL: nothing */
 };
 
 /* The options that fill a request on a command line, and its defaults. */

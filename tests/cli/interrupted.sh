@@ -52,26 +52,35 @@ over e.json $eval --subsets 100000 -o e.json a.npz a.npz
 check "ddm-eval-fid" $eval --subsets 3 -o whole/e.json a.npz a.npz
 check "ddm-eval-fid again" $eval --subsets 3 -o e.json a.npz a.npz
 check_same "ddm-eval-fid: the same bytes" whole/e.json e.json
+
+# What waits for standard input, with its claim there: NAME OUTPUT COMMAND...
 mkfifo gate
-for code in 143 130; do
-	[ $code -eq 143 ] && sig=TERM || sig=INT
-	for sets in "- a.npz" "--logits - a.npz a.npz" "a.npz -"; do
+waiting() {
+	name=$1 out=$2
+	shift 2
+	for code in 143 130; do
+		[ $code -eq 143 ] && sig=TERM || sig=INT
 		exec 7<>gate
-		# shellcheck disable=SC2086
-		env --default-signal=INT ddm-eval-fid --metrics kd,is -o in.json $sets <gate >"$OUT" 2>"$ERR" 7>&- &
+		env --default-signal=INT "$@" <gate >"$OUT" 2>"$ERR" 7>&- &
 		pid=$!
-		until_true [ -s .in.json.tmp.claim ]
+		until_true [ -s ".$out.tmp.claim" ]
 		kill -$sig $pid
 		wait $pid
 		RC=$?
 		exec 7>&-
 		[ $RC -eq $code ]
-		tap_result $? "ddm-eval-fid $sets, waiting for standard input, $sig: ends by the signal" "exit $RC"
-		check_err "it says that nothing is kept" '^ddm-eval-fid: interrupted; nothing is kept, and the same command starts over$'
-		check_absent "no output" in.json
+		tap_result $? "$name, waiting for standard input, $sig: ends by the signal" "exit $RC"
+		check_err "it says that nothing is kept" "^$1: interrupted; nothing is kept, and the same command starts over\$"
+		check_absent "no output" "$out"
 		check_clean "its claim is gone" .
 	done
+}
+for sets in "- a.npz" "--logits - a.npz a.npz" "a.npz -"; do
+	# shellcheck disable=SC2086
+	waiting "ddm-eval-fid $sets" in.json ddm-eval-fid --metrics kd,is -o in.json $sets
 done
+waiting "ddm-cluster" in.tsv ddm-cluster -q -k 2 -o in.tsv -
+waiting "ddm-cluster --features random" in.tsv ddm-cluster -q -k 2 --features random -o in.tsv -
 
 if command -v ddm-ingest >/dev/null; then
 	ingest="ddm-ingest -q --size 64 --duplicates --threads 1"

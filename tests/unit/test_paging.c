@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/pool.h"
 #include "core/rng.h"
@@ -18,6 +19,8 @@
 #include "diffusion/sampler.h"
 #include "file/commit.h"
 #include "file/fileio.h"
+#include "file/weightfile.h"
+#include "net/autoencoder.h"
 #include "net/model.h"
 #include "net/pager.h"
 #include "tests/unit/far.h"
@@ -336,10 +339,98 @@ static void advises(void **state)
 	refused(&q, "all weights do not fit even with --map");
 }
 
+static const char autokl[] = "tests/golden/autokl";
+
+/* One half of the golden autoencoder, its weights found and not read. */
+static struct runner *half_find(const struct autoencoder_config *c, int half, struct device *d)
+{
+	int encodes = half == AUTOENCODER_ENCODE;
+	int64_t size[3] = {encodes ? c->in_channels : c->latent_channels, 16, 16};
+	static struct renames kept[2][AUTOENCODER_FAMILIES]; /* until the weights are read */
+	struct renames *names = kept[encodes];
+	const struct renames *known[AUTOENCODER_FAMILIES];
+	char *path = path_join(autokl, "diffusion_pytorch_model.safetensors");
+	struct err e = {0};
+	struct safetensors *s = weightfile_load(path, NULL, &e);
+	struct runner *r = runner_new(encodes ? autokl_encoder : autokl_decoder, c, size, 1, COMPACT_NONE, d, &e);
+	int n = autokl_names(c, half, names);
+
+	for (int i = 0; i < n; i++)
+		known[i] = &names[i];
+	if (!s || !r || runner_weights(r, s, path, known, n, &e))
+		fail_msg("%s", e.msg);
+	mem_free(path);
+	return r;
+}
+
+enum { TURNS = 3, HALF_MOST = 3 * 64 * 64 };
+
+/* The encoder of pictures and the decoder of noise, by turns, in so many slots; 0: all weights are resident. Returns how many pages were sent. */
+static int64_t take_turns(const struct autoencoder_config *c, int slots, float out[2][HALF_MOST])
+{
+	static const int halves[2] = {AUTOENCODER_ENCODE, AUTOENCODER_DECODE};
+	static float in[HALF_MOST];
+	struct device *d = device_far(NULL);
+	struct runner *r[2];
+	struct pager *pager = NULL;
+	uint64_t weights, work, slot = 0;
+	struct err e = {0};
+	int64_t sent;
+
+	rng_normal(in, HALF_MOST, 5, RNG_TEST, 0, 0);
+	for (int k = 0; k < 2; k++) {
+		r[k] = half_find(c, halves[k], d);
+		runner_needs(r[k], &weights, &work);
+		slot = weights > slot ? weights : slot;
+	}
+	if (slots && !(pager = pager_new(d, slots, slot, &e)))
+		fail_msg("%s", e.msg);
+	for (int k = 0; k < 2; k++)
+		if (runner_load(r[k], NULL, pager, &e))
+			fail_msg("%s", e.msg);
+	for (int i = 0; i < 2 * TURNS; i++) {
+		int64_t size[3] = {i % 2 ? c->latent_channels : c->in_channels, 16, 16};
+
+		if (runner_plan(r[i % 2], size, &e))
+			fail_msg("%s", e.msg);
+		assert_true(runner_elements(r[i % 2], 0) <= HALF_MOST);
+		memset(out[i % 2], 0, sizeof out[i % 2]);
+		runner_run(r[i % 2], 1, (const void *const[]){in}, (float *const[]){out[i % 2]});
+	}
+	assert_int_equal(d->error(d, &e), 0);
+	sent = pager ? pager_uploads(pager) : 0;
+	for (int k = 0; k < 2; k++)
+		runner_free(r[k]);
+	pager_free(pager);
+	device_free(d);
+	return sent;
+}
+
+/* Encoders are networks of the runner like experts: two that take turns in one slot make what they make resident. */
+static void encoders_take_turns(void **state)
+{
+	static float resident[2][HALF_MOST], paged[2][HALF_MOST];
+	struct autoencoder_config c;
+	char *path = path_join(autokl, "config.json");
+	struct err e = {0};
+	json_t *o = jsonio_load(path, &e);
+
+	(void)state;
+	if (!o || autoencoder_parse(o, path, &c, &e))
+		fail_msg("%s", e.msg);
+	assert_int_equal(take_turns(&c, 0, resident), 0);
+	assert_true(take_turns(&c, 1, paged) >= 2 * TURNS);
+	assert_memory_equal(paged, resident, sizeof resident);
+	for (int k = 0; k < 2; k++)
+		assert_true(isfinite(resident[k][0]) && fabsf(resident[k][0]) > 0);
+	json_decref(o);
+	mem_free(path);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_pictures), cmocka_unit_test(counts), cmocka_unit_test(graphs),
-	                                   cmocka_unit_test(fits), cmocka_unit_test(bytes), cmocka_unit_test(advises)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(encoders_take_turns), cmocka_unit_test(the_same_pictures), cmocka_unit_test(counts),
+	                                   cmocka_unit_test(graphs), cmocka_unit_test(fits), cmocka_unit_test(bytes), cmocka_unit_test(advises)};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

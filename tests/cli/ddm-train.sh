@@ -30,7 +30,7 @@ for o in "--time never" "--time logit-normal:1" "--time logit-normal:0,0" "--che
 	check_exit 2 "$o" $run $few --cluster 0 $o -o m s
 done
 check_exit 2 "a velocity wider than the network" $run $few --predict velocity --cluster 0 -o m s
-check_err "is refused with the reason" 'patch has 192 numbers .*more than the network.s width of 16'
+check_err "is refused with the reason" 'patch has 192 numbers, more than the network.s width of 16'
 check_exit 65 "classes that are not there" $run $few --condition class --cluster 0 -o m s
 check_exit 69 "a GPU that is not there" $run $few --cluster 0 --device cuda:1023 -o m s
 for p in tf32 bf16; do

@@ -153,6 +153,9 @@ for f in $code; do
 	[ "$n" -le $most ] || echo "$f: $n lines"
 done >"$found"
 none "no file is longer than 600 lines, of tests 800"
+# shellcheck disable=SC2086
+awk 'FNR == 1 && !/^\/\*/ { print FILENAME ": the first line is not a comment on what the file is for" }' $code >"$found"
+none "every source file opens with what it is for"
 for f in $(files '^cmd/ddm-.*\.c$'); do
 	n=$(grep -c '' "$f")
 	[ "$n" -le 200 ] || echo "$f: $n lines"

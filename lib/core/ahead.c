@@ -1,4 +1,4 @@
-/* One call in a thread of its own. */
+/* Runs one function call in a background thread. */
 #include "core/ahead.h"
 
 #include <assert.h>

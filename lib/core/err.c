@@ -80,6 +80,6 @@ int err_lacking(struct err *e, const char *name)
 	size_t n = e ? strlen(e->msg) : 0;
 
 	if (e && e->code == ERR_NOINPUT && !strstr(e->msg, by))
-		snprintf(e->msg + n, sizeof e->msg - n, "%s%s %s", by, name ? name : "--list", name ? "gets it" : "names those that are published");
+		snprintf(e->msg + n, sizeof e->msg - n, "%s%s %s", by, name ? name : "--list", name ? "gets it" : "lists published weights");
 	return -1;
 }

@@ -1,10 +1,10 @@
-/* Escapes text that came from files: control characters, marks of direction, bytes that are not UTF-8. */
+/* Escapes text that came from files: control characters, bidirectional marks, invalid UTF-8. */
 #include "core/escape.h"
 
 #include <stdint.h>
 #include <string.h>
 
-/* Bytes of the UTF-8 sequence at c, with its code point; 0 where it is none. */
+/* The length in bytes of the UTF-8 sequence at c, and its code point; 0 if it is invalid. */
 static int sequence(const unsigned char *c, uint32_t *point)
 {
 	int n = *c < 0x80 ? 1 : *c >= 0xc2 && *c < 0xe0 ? 2 : *c >= 0xe0 && *c < 0xf0 ? 3 : *c >= 0xf0 && *c < 0xf5 ? 4 : 0;

@@ -32,7 +32,7 @@ static json_t *load(const char *path, size_t flags, struct err *e)
 	if (ferror(f))
 		err_errno(e, "%s: read", path);
 	else if (text.len > LIMIT)
-		err_set(e, ERR_DATA, "%s: larger than %d bytes, not a JSON file of ours", path, LIMIT);
+		err_set(e, ERR_DATA, "%s: larger than %d bytes, the limit for JSON files", path, LIMIT);
 	else if (!(root = json_loadb(str_text(&text), text.len, JSON_REJECT_DUPLICATES | flags, &je)))
 		err_set(e, ERR_DATA, "%s:%d: %s", path, je.line, je.text);
 	else if (!json_is_object(root)) {
@@ -163,7 +163,7 @@ char *jsonio_pretty(const json_t *o)
 	return dump_sealed(o, JSON_INDENT(2), "\n");
 }
 
-/* The end of the object that begins at `at`, or of the text. */
+/* The offset behind the object that begins at `at`; len if it is not closed. */
 static size_t object_end(const char *text, size_t len, size_t at)
 {
 	int depth = 0, quoted = 0;
@@ -183,7 +183,7 @@ static size_t object_end(const char *text, size_t len, size_t at)
 	return len;
 }
 
-/* 1 where the seal at `at` is the object's last member: after it come a quote, blanks and the brace. */
+/* 1 if the seal at `at` is the object's last member: only a quote, blanks and the closing brace follow. */
 static int is_last(const char *text, size_t len, int64_t at)
 {
 	size_t i = (size_t)at + SEAL_BYTES;
@@ -211,7 +211,7 @@ int jsonio_check_seals(const char *text, size_t len, const char *name, struct er
 	return 0;
 }
 
-/* jansson refuses text that is not UTF-8; options and names of files may hold any bytes. */
+/* jansson refuses text that is not UTF-8, but options and file names may hold any bytes. */
 json_t *jsonio_text(const char *text)
 {
 	json_t *v = json_string(text);

@@ -1,4 +1,4 @@
-/* How much memory this process can have: the machine's, its cgroup's and its limits'. */
+/* Finds how much memory this process can have, from /proc/meminfo and the limits of its control groups. */
 #include "core/machine.h"
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@ static FILE *open_at(const char *root, const char *path, const char *name)
 	return f;
 }
 
-/* The number after `key` at the start of a line; 0 where there is none. */
+/* The number that follows `key` at the start of a line; 0 if there is no such line. */
 static uint64_t value_of(FILE *f, const char *key)
 {
 	size_t n = strlen(key);
@@ -42,7 +42,7 @@ static void read_machine(struct machine_memory *m, const char *root)
 		fclose(f);
 }
 
-/* "max" is no number: no limit. */
+/* Returns 0 for a missing file and for "max", which means no limit. */
 static int read_number(const char *root, const char *group, const char *name, uint64_t *v)
 {
 	FILE *f = open_at(root, group, name);
@@ -72,7 +72,8 @@ static void read_group(struct machine_memory *m, const char *root, const char *g
 		m->free = limit;
 }
 
-/* The group we are in and those it is in: "0::/a/b". In a namespace of its own a path may lead out of it, which is as good as none. */
+/* The line "0::/a/b" names our control group. Its limits and those of all its parents apply. In a cgroup namespace the path may point outside
+ * the namespace; the files are then missing, which counts as no limit. */
 void machine_memory(struct machine_memory *m, const char *root)
 {
 	FILE *f = open_at(root, "/proc/self/cgroup", "");

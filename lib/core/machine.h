@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* In bytes; 0: unknown. */
+/* Sizes in bytes; 0 if unknown. */
 struct machine_memory {
 	uint64_t total; /* of the machine, or the limit of the control group if that is lower */
 	uint64_t free;  /* of that, now; the page cache and swap count as free */

@@ -21,7 +21,7 @@ static int least(int a, int b, int c)
 	return m < c ? m : c;
 }
 
-/* Damerau 1964 in the restricted form: three rows of the table are enough. */
+/* The restricted Damerau-Levenshtein distance (Damerau 1964). Only three rows of the table are kept. */
 int word_distance(const char *a, const char *b)
 {
 	int row[3][LONGEST + 1];

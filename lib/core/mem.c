@@ -14,7 +14,7 @@ static void fail_default(size_t size)
 
 static void (*on_failure)(size_t) = fail_default;
 
-/* Depth of calls, in this thread, into a library that ends the process where it has no memory. */
+/* How many mem_enter_exiting calls of this thread are open. */
 static _Thread_local int exiting_calls;
 
 static void at_exit(void)
@@ -91,7 +91,7 @@ char *mem_strndup(const char *s, size_t n)
 {
 	char *p = mem_alloc(n + 1);
 
-	if (n) /* s may be NULL: nothing of nothing */
+	if (n) /* s may be NULL if n is 0 */
 		memcpy(p, s, n);
 	p[n] = 0;
 	return p;
@@ -102,7 +102,7 @@ void mem_free(void *p)
 	free(p);
 }
 
-/* Large blocks ask for large pages: a product that walks rows some kilobytes apart is else bound by address translation. */
+/* Large blocks ask for huge pages: a matrix product reads rows several kilobytes apart, and with small pages TLB misses would dominate. */
 #define HUGE_PAGE ((size_t)2 << 20)
 
 void *mem_try(size_t n, size_t size, const char *what, struct err *e)

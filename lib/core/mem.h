@@ -26,7 +26,7 @@ char *mem_strdup(const char *s);
 char *mem_strndup(const char *s, size_t n); /* n bytes of s, which holds no fewer, and a NUL */
 void mem_free(void *p); /* NULL is allowed */
 
-/* n * size bytes aligned to 64, zeroed by the kernel or by hand; NULL and ERR_NOMEM on failure or overflow. `what` names the
+/* n * size zeroed bytes aligned to 64; NULL and ERR_NOMEM on failure or overflow. `what` names the
  * thing in the message. Free with mem_free. */
 void *mem_try(size_t n, size_t size, const char *what, struct err *e);
 

@@ -1,4 +1,4 @@
-/* The Mersenne Twister, for draws that must be those of numpy and PyTorch. */
+/* The Mersenne Twister, for draws that must equal those of numpy and PyTorch. */
 #include "core/mt19937.h"
 
 /* Matsumoto and Nishimura 1998. */

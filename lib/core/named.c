@@ -56,7 +56,7 @@ static int refuse_numbers(const struct named *r, const char *text, struct err *e
 	return -1;
 }
 
-/* The numbers in `text`, which begins with the mark before the first. */
+/* Parses the numbers in `text`, which begins with the separator before the first one. 0, or -1 if one is malformed or out of range. */
 static int parse_numbers(const struct named *r, const char *text, double *number)
 {
 	char one[64];

@@ -12,10 +12,10 @@ enum { NAMED_NUMBERS = 2 };
 
 struct named {
 	const char *name;
-	const char *numbers; /* what stands behind the name, as a manual writes it: "-K", ":P", ":MEAN,STD"; NULL: nothing does */
-	int count;           /* of these numbers */
-	int optional;        /* the name may stand alone: then they are as usual */
-	int whole;           /* they are whole numbers */
+	const char *numbers; /* how a manual writes the numbers after the name: "-K", ":P", ":MEAN,STD"; NULL: the name takes none */
+	int count;           /* how many numbers */
+	int optional;        /* 1: the name may stand alone; the numbers are then the `usual` ones */
+	int whole;           /* 1: the numbers are integers */
 	struct {
 		double usual, lo, hi;
 	} number[NAMED_NUMBERS];
@@ -28,8 +28,8 @@ struct named_table {
 
 #define NAMED_TABLE(table) {table, sizeof(table) / sizeof *(table), sizeof *(table)}
 
-/* The index of the row that `text` names, and its numbers. -1 with ERR_USAGE, which says what the numbers of that name must be, or lists the
- * table where no row has the name; the caller puts the option's name before it (err_prefix). */
+/* Find the row that `text` names. Returns its index and fills in its numbers, or -1 with ERR_USAGE: the message states the allowed numbers of
+ * that name, or lists the table if no row has the name. The caller prefixes the option's name (err_prefix). */
 int named_parse(const struct named_table *t, const char *text, double number[NAMED_NUMBERS], struct err *e);
 const struct named *named_row(const struct named_table *t, size_t i);
 

@@ -52,7 +52,7 @@ int names_load(json_t **out, const json_t *o, const char *key, int64_t n, const 
 		              : err_set(e, ERR_DATA, "%s: \"%s\" is not a list of names", where, key);
 	seen = json_object();
 	json_array_foreach(list, i, v) {
-		const char *name = json_string_value(v), *why = name ? names_refuse_class(name) : "is not a text";
+		const char *name = json_string_value(v), *why = name ? names_refuse_class(name) : "is not a string";
 
 		if (why)
 			rc = err_set(e, ERR_DATA, "%s: \"%s\"[%zu] %s", where, key, i, why);

@@ -1,4 +1,4 @@
-/* Opens files for reading without waiting for ever for the writer of a pipe. */
+/* Opens files for reading, and gives up on a named pipe that nobody writes to. */
 #include "core/openread.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 
 enum { WAIT_SECONDS = 10, WAIT_MS = 20 };
 
-/* Whether a pipe has a writer. tee(2) copies nothing out of an empty pipe, but tells one that is waited for (EAGAIN) from one that has ended
- * or never began (0). What is not known passes for a writer. */
+/* Whether a pipe has a writer. On an empty pipe tee(2) fails with EAGAIN if a writer has it open, and returns 0 if there is none. Any other
+ * outcome counts as a writer. */
 static int has_writer(int fd, int probe)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};

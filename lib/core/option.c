@@ -241,7 +241,7 @@ int option_set(const struct option *o, void *request, const char *text, struct e
 	return err_set(e, ERR_INTERNAL, "%s: option of unknown type", label);
 }
 
-/* A flag has no text: "1" sets it, and "1" of an option that turns something off stands for what is on without it. */
+/* Flags have no text; "1" is the preset of a flag that is set. For OPTION_OFF a preset of "1" means that the feature is on by default. */
 void option_presets(const struct option *table, void *request)
 {
 	struct err e = {0};

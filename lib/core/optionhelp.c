@@ -1,4 +1,4 @@
-/* What -h prints, and the synopsis of a program and its manual page, from its tables of options. */
+/* Makes the text of -h, and the synopsis of a program, from its tables of options. */
 #include <string.h>
 
 #include "core/mem.h"
@@ -17,7 +17,7 @@ static void left_column(struct str *s, const struct option *o)
 		str_printf(s, " %s", o->arg);
 }
 
-/* Appends text broken at blanks so that no line passes `width` columns; continuation lines start at column `indent`. */
+/* Append text, broken at blanks into lines of at most `width` columns; continuation lines start at column `indent`. */
 static void add_wrapped(struct str *s, const char *text, int indent, int width)
 {
 	int column = indent;

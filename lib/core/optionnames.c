@@ -1,11 +1,11 @@
-/* Names of options that are not those of the table: of an earlier version, of other programs of the field, misspelt ones. */
+/* Finds the option meant by a name that no table has: an old name, the name in another program, a misspelt one. */
 #include <string.h>
 
 #include "core/meant.h"
 #include "core/mem.h"
 #include "core/option.h"
 
-/* What diffusers, torch and others call it. An entry counts where the program has the second. */
+/* Names in diffusers, torch and other programs, each with ours. An entry counts if the program has the option called by our name. */
 static const char *const called[][2] = {
     {"--learning-rate", "--lr"},
     {"--batch-size", "--batch"},
@@ -69,7 +69,7 @@ static const char *const called[][2] = {
     {"--nrow", "--columns"},
 };
 
-/* Whether a list with blanks between holds the word of n characters. */
+/* Whether a blank-separated list holds the word of n characters. */
 static int list_holds(const char *list, const char *word, size_t n)
 {
 	for (; list && *(list += strspn(list, " ")); list += strcspn(list, " "))
@@ -89,7 +89,7 @@ const struct option *option_renamed(const struct program *p, const char *name, s
 	return NULL;
 }
 
-/* Whether the names have a word between dashes in common that is long enough to tell something. */
+/* Whether the names share a dash-separated word of more than two letters. */
 static int share_word(const char *a, const char *b)
 {
 	while (*(a += strspn(a, "-"))) {

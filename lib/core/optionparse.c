@@ -12,10 +12,10 @@ struct cursor {
 	int argc, next;
 	struct option_given *given;
 	void (*warn)(const char *line);
-	int answer; /* the letter of a builtin option that was seen */
+	int answer; /* 'h' or 'V' if that option was given */
 };
 
-/* Equal to `name` for its first n characters: 2 when it is all of it, 1 when it is the beginning. */
+/* Compares the first n characters of `name`: 2 if they are the whole option name, 1 if they are a prefix of it, else 0. */
 static int name_matches(const struct option *o, const char *name, size_t n)
 {
 	if (!o->name || strncmp(o->name, name, n))
@@ -23,7 +23,7 @@ static int name_matches(const struct option *o, const char *name, size_t n)
 	return o->name[n] ? 1 : 2;
 }
 
-/* Says what was probably meant. count: options that begin so. */
+/* Refuses an unknown or ambiguous name and suggests the nearest option. count: options that begin with it. */
 static void refuse_option(const struct program *p, const char *name, size_t n, int count, struct err *e)
 {
 	const char *meant = count || n < 3 ? NULL : option_meant(p, name, n);
@@ -32,7 +32,7 @@ static void refuse_option(const struct program *p, const char *name, size_t n, i
 	        meant ? meant : "", p->name);
 }
 
-/* The option that `name` (n characters, "--" included) is, or begins when that is unique. */
+/* The option called `name` (n characters, "--" included), or the only one that begins with it. */
 static const struct option_row *find_long(const struct cursor *c, const char *name, size_t n, struct err *e)
 {
 	const struct option_row *found = NULL;
@@ -63,10 +63,10 @@ static const struct option_row *find_letter(const struct cursor *c, char letter,
 	return NULL;
 }
 
-/* Tells that `was` has a new name; what: "name" or "word". */
+/* Warns that `was` has a new name; what: "name" or "word". */
 static void tell_renamed(const struct cursor *c, const char *was, const char *now, const char *what)
 {
-	char *line = str_new("%s is now %s; the old %s goes with the next version", was, now, what);
+	char *line = str_new("%s is now %s; the next version will not accept the old %s", was, now, what);
 
 	if (c->warn)
 		c->warn(line);
@@ -79,7 +79,7 @@ static void note_given(struct option_given *given, const struct option *o)
 		given->v[given->n++] = o;
 }
 
-/* Takes the value in its new spelling where it has one of an earlier version. */
+/* Replaces an old value by the value that replaced it, with a warning. */
 static int take_option(struct cursor *c, const struct option_row *r, const char *value, struct err *e)
 {
 	const struct option *o = r->o;
@@ -103,7 +103,7 @@ static int takes_value(const struct option *o)
 	return o->type != OPTION_FLAG && o->type != OPTION_OFF;
 }
 
-/* The value of an option that takes one: what is attached to it, or the next argument. */
+/* The value of an option: the text attached to it, or the next argument. */
 static const char *take_value(struct cursor *c, const struct option *o, const char *attached, struct err *e)
 {
 	char buf[3];
@@ -125,7 +125,7 @@ static int is_builtin(const struct option_row *r)
 	return !option_is_end(o);
 }
 
-/* The option that had this name in an earlier version, which is told; NULL: none. */
+/* The option whose old name this is, with a warning; NULL if there is none. */
 static const struct option_row *find_renamed(const struct cursor *c, const char *name, size_t n)
 {
 	const struct option *o = option_renamed(c->p, name, n);
@@ -150,7 +150,7 @@ static int parse_long(struct cursor *c, const char *arg, struct err *e)
 	if (!r && !(r = find_long(c, arg, n, e)))
 		return -1;
 	if (!takes_value(r->o) && value)
-		return err_set(e, ERR_USAGE, "%s takes no value, and '%s' was given", r->o->name, value);
+		return err_set(e, ERR_USAGE, "%s takes no value, but '%s' was given", r->o->name, value);
 	if (is_builtin(r)) {
 		c->answer = r->o->letter;
 		return 0;

@@ -1,11 +1,11 @@
-/* When an option does something: one that would be ignored beside the others is refused. */
+/* Checks the rules of use: an option that would have no effect beside the others is refused. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/mem.h"
 #include "core/option.h"
 
-/* Word i of a list with blanks between, in new memory; NULL behind the last. */
+/* Word i of a blank-separated list, in new memory; NULL behind the last. */
 static char *word_at(const char *list, int i)
 {
 	while (*(list += strspn(list, " "))) {
@@ -31,7 +31,7 @@ int option_was_given(const struct option_given *given, const struct option *o)
 	return 0;
 }
 
-/* "clip:*" begins so, "*.png" ends so. */
+/* Matches a value with a pattern: "clip:*" by its prefix, "*.png" by its suffix, others by equality. */
 static int text_fits(const char *text, const char *pattern)
 {
 	size_t n = strlen(pattern);
@@ -41,7 +41,7 @@ static int text_fits(const char *text, const char *pattern)
 	return n && pattern[n - 1] == '*' ? !strncmp(text, pattern, n - 1) : !strcmp(text, pattern);
 }
 
-/* The value of a choice as text; NULL where it is none of them. */
+/* The choice that a field holds, as text; NULL if its value is none of them. */
 static const char *choice_text(const struct option *o, const void *field)
 {
 	int64_t v = o->value || o->size == sizeof(int) ? *(const int *)field : *(const int64_t *)field;
@@ -57,7 +57,7 @@ static int64_t integer_of(const struct option *o, const void *field)
 	return o->value || o->size == sizeof(int64_t) ? *(const int64_t *)field : *(const int *)field;
 }
 
-/* The value of an option whose values rules can name, in new memory, or NULL. */
+/* The value of an option as text, in new memory; NULL for a type whose values rules cannot name. */
 static char *value_text(const struct option_row *r)
 {
 	const void *field = option_field(r->o, r->request);
@@ -81,7 +81,7 @@ static int value_fits(const struct option_row *r, const char *pattern)
 	return fits;
 }
 
-/* Whether a list with commas or blanks between holds the word. */
+/* Whether a list separated by commas or blanks holds the word. */
 static int list_holds(const char *list, const char *word)
 {
 	size_t n = strlen(word);
@@ -145,14 +145,14 @@ static char *first_that_holds(const struct case_of *c, const char *list)
 	return NULL;
 }
 
-/* What the first operand is called, and this value of it: "KIND loss". */
+/* Appends the first operand's name in the synopsis and a value: "KIND loss". */
 static void name_operand(struct str *s, const struct program *p, const char *value)
 {
 	str_printf(s, "%.*s %s", (int)strcspn(p->operands, " "), p->operands, value);
 }
 
-/* "--route=oracle" -> "--route oracle", "--metrics~fd" -> "--metrics fd", "1=loss" -> "KIND loss". The name is left out where it is that of the
- * condition before. */
+/* "--route=oracle" -> "--route oracle", "--metrics~fd" -> "--metrics fd", "1=loss" -> "KIND loss". The name is left out if the condition before
+ * has the same. */
 static void describe_condition(struct str *s, const struct program *p, const char *condition, const char *before)
 {
 	size_t n = strcspn(condition, "=~");
@@ -209,7 +209,7 @@ static int check_rule(const struct case_of *c, const char *name, const struct op
 	return rc;
 }
 
-/* Of two options of which one is required, either will do. */
+/* Whether the other option of a pair, one of which is required, was given. */
 static int check_required(const struct case_of *c, struct err *e)
 {
 	char buf[3] = "-";
@@ -238,7 +238,7 @@ int option_check(const struct program *p, const struct option_given *given, char
 	return check_required(&c, e);
 }
 
-/* A value that the option takes, whatever it is. */
+/* Any valid value of the option. */
 static void add_example(struct str *s, const struct option *o)
 {
 	int last = 0;

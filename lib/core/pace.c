@@ -42,7 +42,7 @@ double pace_left(const struct pace *p, int64_t total)
 
 const char *pace_text(char text[PACE_TEXT], double seconds)
 {
-	/* Above 999 days nobody waits; the number must fit. */
+	/* Times above 999 days are shown as 999 days, so that the text fits. */
 	long s = seconds > 999. * DAY ? 999L * DAY : (long)(seconds + .5);
 
 	if (s >= DAY)

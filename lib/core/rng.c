@@ -58,11 +58,11 @@ void rng_normal4(const uint32_t in[4], float out[4])
 	philox_normal4(in, out);
 }
 
-/* WIDE blocks at a time, in loops that vectorise: operation for operation what rng_block and core/philox.h do, with selections for
- * their branches, so the bits are theirs. */
+/* WIDE blocks at a time, in loops that vectorise. The operations are those of rng_block and core/philox.h in the same order, with selects in
+ * place of branches, so the bits are the same. */
 enum { WIDE = 16 };
 
-/* Inlined, so that the compiler sees that nothing overlaps; unrolled, the loop would not be vectorised. */
+/* Inlined so that the compiler sees that the arrays do not overlap. The loop is not unrolled by hand, because it would not be vectorised then. */
 static inline __attribute__((always_inline)) void blocks_wide(const uint32_t first[4], const uint32_t key[2], uint32_t c[4][WIDE])
 {
 	uint32_t k0 = key[0], k1 = key[1];

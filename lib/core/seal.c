@@ -34,7 +34,7 @@ void seal_put(char *data, size_t len, size_t at)
 	seal_put_hash(data + at, hash_around((const uint8_t *)data, len, at));
 }
 
-/* A word that is too near an edge for the rest of a seal is still one: seal_holds says that it is damaged. */
+/* A seal's word too near an edge for the rest of the seal still counts as a seal: seal_holds then reports it as damaged. */
 static int64_t begin_of(const uint8_t *p, const uint8_t *word, int after)
 {
 	int64_t at = word - p;

@@ -1,7 +1,8 @@
-/* Seals: the hash of a file's content, kept inside the file where readers of its format do not look, so that one altered bit is noticed.
+/* Seals: a hash of a file's content, kept inside the file where readers of its format ignore it, so that one altered bit is noticed.
  *
- * A seal is the text "ddm-seal:HHHHHHHHHHHHHHHH:ddm-seal". H is the XXH3-64 of all that is sealed, with sixteen zeros in the place of
- * H itself. Its word stands on both sides: a single altered bit can spoil one of them, but cannot make a sealed file an unsealed one. */
+ * A seal is the text "ddm-seal:HHHHHHHHHHHHHHHH:ddm-seal". H is the XXH3-64 of all sealed bytes, with sixteen zeros in the place of
+ * H itself. The word ddm-seal stands on both sides of H: a single altered bit can damage one of them, but cannot make a sealed file look
+ * unsealed. */
 #ifndef DDM_CORE_SEAL_H
 #define DDM_CORE_SEAL_H
 

@@ -1,4 +1,4 @@
-/* The compression function of SHA-256: plain C, and the processor's own instructions where it has them. */
+/* The compression function of SHA-256: in plain C, and with the processor's SHA instructions if it has them. */
 #include "core/sha256.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static uint32_t rotr(uint32_t x, int n)
 	return x >> n | x << (32 - n);
 }
 
-/* The eight words of the state stand still and change names instead: in round i, a is s[(64 - i) % 8]. */
+/* The eight state words a .. h rotate by name instead of being moved: in round i, a is s[(64 - i) % 8]. */
 static void block_plain(uint32_t h[8], const uint8_t *p)
 {
 	uint32_t w[64], s[8];
@@ -51,7 +51,7 @@ void sha256_blocks_plain(uint32_t h[8], const uint8_t *p, size_t n)
 #include <immintrin.h>
 #include <stdatomic.h>
 
-/* The instructions for it, which hold the state as (a b e f) and (c d g h). */
+/* The SHA instructions hold the state as (a b e f) and (c d g h). */
 __attribute__((target("sha,sse4.1"))) static void blocks_sha(uint32_t h[8], const uint8_t *p, size_t n)
 {
 	const __m128i bytes = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
@@ -87,7 +87,7 @@ __attribute__((target("sha,sse4.1"))) static void blocks_sha(uint32_t h[8], cons
 
 static int has_sha(void)
 {
-	static _Atomic int known; /* 1: no, 2: yes */
+	static _Atomic int known; /* 0: not asked yet, 1: no, 2: yes */
 	unsigned a, b, c, d;
 	int k = atomic_load_explicit(&known, memory_order_relaxed);
 

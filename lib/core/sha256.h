@@ -1,11 +1,11 @@
-/* SHA-256 on whole blocks, behind core/hash.h. */
+/* SHA-256 on whole blocks; core/hash.h is the interface for callers. */
 #ifndef DDM_CORE_SHA256_H
 #define DDM_CORE_SHA256_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* n blocks of 64 bytes into the state; by the processor's instructions for it where it has them. */
+/* n blocks of 64 bytes into the state; uses the processor's SHA instructions if it has them. */
 void sha256_blocks(uint32_t h[8], const uint8_t *p, size_t n);
 void sha256_blocks_plain(uint32_t h[8], const uint8_t *p, size_t n); /* the same without them */
 

@@ -10,7 +10,7 @@ float f8_e5m2_to_f32(uint8_t b);
 float f16_to_f32(uint16_t h);
 float bf16_to_f32(uint16_t h);
 
-/* To the nearest, ties to even; what is too large becomes infinity, NaN stays NaN. */
+/* Rounds to nearest, ties to even; a value too large becomes infinity, NaN stays NaN. */
 uint16_t f32_to_f16(float f);
 uint16_t f32_to_bf16(float f);
 

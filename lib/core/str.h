@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Always NUL-terminated once something was added; zero-initialised is the empty string (p is NULL then; use str_text). */
+/* A zero-initialised struct is the empty string. p is NUL-terminated once something was added and NULL before; str_text is never NULL. */
 struct str {
 	char *p;
 	size_t len, cap;

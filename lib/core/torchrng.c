@@ -1,4 +1,4 @@
-/* PyTorch's CPU generator: the Mersenne twister and the normals torch.randn makes of it. */
+/* PyTorch's CPU generator: the Mersenne Twister, and the normals that torch.randn computes from it. */
 #include "core/torchrng.h"
 
 #include <math.h>
@@ -37,7 +37,7 @@ static float poly(const float *c, int n, float x)
 	return y;
 }
 
-/* Cephes' logf and sincosf as PyTorch has them from avx_mathfun.h, with the products that its compiler fuses. x > 0, normal. */
+/* Cephes' logf and sincosf as in PyTorch's avx_mathfun.h, with fma where PyTorch's compiler fuses a product and a sum. x > 0, normal. */
 static float cephes_log(float x)
 {
 	static const float c[] = {7.0376836292e-2f,  -1.1514610310e-1f, 1.1676998740e-1f,  -1.2420140846e-1f, 1.4249322787e-1f,

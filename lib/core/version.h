@@ -1,3 +1,4 @@
+/* The version of the toolkit, and of its stamps. */
 #ifndef DDM_CORE_VERSION_H
 #define DDM_CORE_VERSION_H
 

@@ -1,3 +1,4 @@
+/* Times work and its yardstick in alternating slots. */
 #include "tests/bench/meter.h"
 
 #include <dirent.h>

@@ -15,13 +15,13 @@ lacks() {
 	check_err "$1: what gets it" "$regex"
 	grep -oE 'fetch-weights [a-z][a-z0-9._-]*' "$ERR" | cut -d ' ' -f 2 >>offered
 }
-any='none: No such file or directory; fetch-weights --list names those that are published$'
+any='none: No such file or directory; fetch-weights --list lists published weights$'
 sample="ddm-sample --preset paris --steps 1 --prompt x -o x.tar"
 
 lacks 66 "$any" "ddm-sample without its model" $sample none
 lacks 66 'none.*; fetch-weights sd-vae-ft-mse gets it$' "ddm-sample without an autoencoder that was told" $sample --vae none model
 # The golden text encoder is narrower than any that is published.
-lacks 66 'none.*; fetch-weights --list names those' "ddm-sample without a text encoder that was told" $sample --text-encoder none model
+lacks 66 'none.*; fetch-weights --list lists published weights' "ddm-sample without a text encoder that was told" $sample --text-encoder none model
 rm model/text_encoder/model.safetensors
 lacks 66 'text_encoder.*; fetch-weights clip-vit-large-patch14 gets it$' "ddm-sample without weights of the text encoder" $sample model
 lacks 66 'text_encoder.*; fetch-weights clip-vit-large-patch14 gets it$' "ddm-encode without them" ddm-encode -m model --as text -o x.tar pics

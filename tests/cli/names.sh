@@ -50,7 +50,7 @@ done <names
 echo '{"n": 7, "m": 8}' >a.json
 check_out "an old letter does what it did" "label  n
 a      7" ddm-report -c n a=a.json
-check_err "and says so" "^ddm-report: -c is now --columns; the old name goes with the next version$"
+check_err "and says so" "^ddm-report: -c is now --columns; the next version will not accept the old name$"
 check_out "its value attached" "label  n
 a      7" ddm-report -cn a=a.json
 check_out "the new name" "label  n

@@ -1,3 +1,4 @@
+/* Opens the GPU, or the device that DDM_TEST_DEVICE names, and runs tests on it. */
 #include "tests/cuda/remote.h"
 
 #include <setjmp.h>

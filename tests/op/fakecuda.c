@@ -1,3 +1,4 @@
+/* The stand-in for the CUDA runtime: streams, events and memory on the host. */
 #include "tests/op/fakecuda.h"
 
 #include <stdio.h>

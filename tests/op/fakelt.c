@@ -1,3 +1,4 @@
+/* The stand-in for cuBLASLt: products on the host from the library's descriptors. */
 #include "tests/op/fakelt.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Runs an op in many layouts and compares it with a reference. */
 #include "tests/op/optest.h"
 
 #include <math.h>

@@ -248,10 +248,10 @@ static void names_of_before(void **state)
 	(void)state;
 	assert_true(takes((char *[]){"x", "--rate", "2", "-o", "d", NULL}));
 	assert_true(r.lr == 2);
-	assert_string_equal(told, "--rate is now --lr; the old name goes with the next version");
+	assert_string_equal(told, "--rate is now --lr; the next version will not accept the old name");
 	assert_true(takes((char *[]){"x", "-r3", "--shape", "flat", "-o", "d", NULL}));
 	assert_true(r.lr == 3 && r.shape == 0);
-	assert_string_equal(told, "--shape flat is now --shape round; the old word goes with the next version");
+	assert_string_equal(told, "--shape flat is now --shape round; the next version will not accept the old word");
 }
 
 static void rules(void **state)

@@ -18,11 +18,11 @@
 
 enum { FORMAT = 1, FILES = 5 };
 
-/* The arenas by file; `total` says whether frozen parameters are in it. */
+/* The files of a checkpoint and the arena in each; with `total`, the file also holds the frozen parameters. */
 struct part {
 	const char *name;
 	float *data;
-	int total, host; /* host: in its memory */
+	int total, host; /* host: the arena may lie in host memory */
 };
 
 static int parts_of(const struct train_state *s, struct part out[FILES])
@@ -75,7 +75,7 @@ static int save_parts(const char *dir, const struct train_state *s, json_t *file
 	return rc;
 }
 
-/* With which the folder is a network that others can read. */
+/* With config.json other programs can read a checkpoint as a model. */
 static int save_config(const char *dir, const struct train_state *s, json_t *files, struct err *e)
 {
 	char *path = path_join(dir, "config.json"), hex[65];
@@ -171,7 +171,7 @@ int checkpoint_steps(const char *dir, int64_t **out, int *count, struct err *e)
 	return 0;
 }
 
-/* Without `hashes` only its size is looked at. */
+/* Without `hashes` only the size is checked. */
 static int check_file(const char *dir, const json_t *f, int hashes, struct err *e)
 {
 	const char *name = NULL, *want = NULL;
@@ -215,7 +215,7 @@ static int load_numbers(const json_t *o, const char *where, struct train_state *
 	    jsonio_i64(o, "best_step", 0, 0, INT64_MAX, &s->best_step, where, e))
 		return -1;
 	s->best_loss = INFINITY;
-	s->line_step = s->line_step < 0 ? s->step : s->line_step; /* earlier versions kept none of the three */
+	s->line_step = s->line_step < 0 ? s->step : s->line_step; /* checkpoints of earlier versions lack these three */
 	s->loss_sum = 0;
 	if (sum && parse_f64(sum, -INFINITY, INFINITY, &s->loss_sum))
 		return err_set(e, ERR_DATA, "%s: \"loss_sum\" is not a number", where);
@@ -235,7 +235,7 @@ static int is_listed(const json_t *files, const char *name)
 	return 0;
 }
 
-/* Every part must be in the manifest, or nobody has looked at its bytes. */
+/* Every part must be in the manifest, because only listed files were checked. */
 static int check_files(const char *dir, const struct train_state *s, const json_t *files, struct err *e)
 {
 	struct part part[FILES];
@@ -296,7 +296,7 @@ out:
 }
 
 int checkpoint_load(const char *dir, struct train_state *s, const char *stamp, int64_t extended,
-                    void (*told)(void *arg, const char *message), void *arg, struct err *e)
+                    void (*report)(void *arg, const char *message), void *arg, struct err *e)
 {
 	int n, rc;
 	int64_t *steps;
@@ -309,8 +309,8 @@ int checkpoint_load(const char *dir, struct train_state *s, const char *stamp, i
 		rc = try_load(path, steps[i], s, stamp, extended, &why, e);
 		if (rc == 0)
 			state_clear(s);
-		if (rc == 0 && told)
-			told(arg, why.msg);
+		if (rc == 0 && report)
+			report(arg, why.msg);
 		mem_free(path);
 	}
 	mem_free(steps);

@@ -1,8 +1,8 @@
-/* What a model keeps of its data beside numbers, so that nobody need remember it: which partition its cluster is of, and the names. */
+/* Puts facts about the data into a model's config.json: the partition that its cluster belongs to, and the names of clusters and classes. */
 #include "file/manifest.h"
 #include "train/run.h"
 
-/* The first n; shards may name more classes than they hold. */
+/* The first n names: shards may name more classes than they hold. */
 static void put_names(json_t *o, const char *key, const json_t *names, int64_t n)
 {
 	json_t *list;

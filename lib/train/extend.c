@@ -1,4 +1,4 @@
-/* Going on with a run to more steps than it was begun for (train_options.extend). */
+/* Continues a run to more steps than it was started with (train_options.extend). */
 #include <inttypes.h>
 
 #include "core/jsonio.h"
@@ -7,7 +7,7 @@
 #include "file/fileio.h"
 #include "train/run.h"
 
-/* The newest checkpoint whose manifest can be read; *c is its, with a stamp to json_decref(). */
+/* Find the newest checkpoint with a readable manifest. Caller json_decref()s c->stamp. */
 static int newest(const char *dir, struct checkpoint *c, struct err *e)
 {
 	int64_t *steps;
@@ -28,7 +28,7 @@ static int newest(const char *dir, struct checkpoint *c, struct err *e)
 	return found ? 0 : err_set(e, ERR_NOINPUT, "%s: --extend: no checkpoint is there to go on from", dir);
 }
 
-/* The stamp asked for, with the steps at which the run was extended: what c has, and c's own. */
+/* The requested stamp, with the list of steps at which the run was extended: those in the checkpoint's stamp, then the checkpoint's step. */
 static void mark(struct trainer *r, const struct checkpoint *c)
 {
 	json_t *o = json_loads(r->stamp, 0, NULL), *at = json_deep_copy(json_object_get(c->stamp, "extended"));

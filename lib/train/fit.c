@@ -1,4 +1,4 @@
-/* What a run needs, whether it is there, and what would need less. */
+/* Estimates the memory of a run, compares it with the free memory, and proposes options that need less. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@ void trainer_plan(const struct trainer *r, struct train_plan *p)
 	const struct train_options *o = r->o;
 	int bf16 = o->precision == PRECISION_BF16;
 	struct device_memory m = {0};
-	uint64_t loading = loader_bytes(r->data, o->batch, LOADER_AHEAD); /* batches on their way, on the host */
+	uint64_t loading = loader_bytes(r->data, o->batch, LOADER_AHEAD); /* prefetched batches, on the host */
 
 	memset(p, 0, sizeof *p);
 	p->weights = (sizeof(float) + (bf16 ? sizeof(uint16_t) : 0)) * (uint64_t)r->params.total;
@@ -34,12 +34,12 @@ void trainer_plan(const struct trainer *r, struct train_plan *p)
 	p->flops_per_sample = r->flops_per_sample;
 }
 
-/* A way to need less. change: takes it, or more of it than before; 0 where there is no more. */
+/* A way to save memory. change: applies it, or its next stronger setting; 0 if there is none. */
 struct saving {
 	const char *option;
 	int (*change)(struct train_options *o, const struct device *d);
-	int64_t (*value)(const struct train_options *o); /* of the option; NULL: none */
-	const char *text;                                /* after it */
+	int64_t (*value)(const struct train_options *o); /* the option's value; NULL: none */
+	const char *text;                                /* printed after the value */
 };
 
 static int recompute(struct train_options *o, const struct device *d)
@@ -56,7 +56,7 @@ static int offload(struct train_options *o, const struct device *d)
 	return 1;
 }
 
-/* The next number of equal parts. */
+/* The next larger number of equal parts of the batch. */
 static int cut_batch(struct train_options *o, const struct device *d)
 {
 	int64_t n = o->accumulate + 1;
@@ -83,7 +83,7 @@ static int round_off(struct train_options *o, const struct device *d)
 	return 1;
 }
 
-/* In the order in which they are proposed: what changes no result, what changes the order of sums, what changes roundings. */
+/* In the order of proposal: first those that change no result, then the one that changes the order of sums, then the one that changes rounding. */
 static const struct saving savings[] = {
     {"--recompute", recompute, NULL, ""},
     {"--offload", offload, NULL, " optimizer"},
@@ -121,8 +121,8 @@ static void bytes_text(char text[32], uint64_t bytes)
 		snprintf(text, 32, bytes < 1000000000 ? "%.1f MB" : "%.2f GB", (double)bytes * (bytes < 1000000000 ? 1e-6 : 1e-9));
 }
 
-/* The first that fits: one saving alone, the smallest change of it, else together all that help, up to the one that does. What was changed
- * is in *how, and what it needs in *need; 0 where even that is too much. */
+/* Find the first saving that suffices alone, at its weakest setting; otherwise combine all that help until the run fits. *how receives the
+ * options and *need the memory that the run then needs. 0 if even that does not fit. */
 static int find_saving(const struct trainer *r, uint64_t have, struct str *how, uint64_t *need)
 {
 	struct train_options least = *r->o;

@@ -1,4 +1,4 @@
-/* The held-out part of a cluster. Who trains one expert may have the folder of the cluster and the manifest alone. */
+/* Finds the held-out part of a cluster. A machine that trains one expert may hold only that cluster's folder and the manifest. */
 #include <stdio.h>
 
 #include "core/mem.h"

@@ -1,4 +1,4 @@
-/* Draws times and noise for a batch, and computes targets and weights of the loss. */
+/* Draws times and noise for a batch, and computes the targets and weights of the loss. */
 #include "train/noised.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ enum { VECTORS = 7 };
 /* Validation draws are the same in every run, whatever its seed, so that val_loss compares across runs. */
 static const uint64_t VALIDATION_SEED = 0;
 
-/* Where batches arrive, and the stream they come by. */
+/* The number of buffers that batches are copied to, and the stream of these copies. */
 enum { PLACES = 2, ARRIVALS = 1 };
 
 static void measure(struct noised *z, int64_t n, const struct net_config *c)
@@ -31,7 +31,7 @@ static size_t part_bytes(const struct noised *z, int part, int64_t n)
 	return (size_t)n * z->row_bytes[part];
 }
 
-/* Parts begin at multiples of 64 bytes; part NOISED_PARTS is where they end. */
+/* The byte offset of a part, a multiple of 64; of NOISED_PARTS, the end of all parts. */
 static size_t part_at(const struct noised *z, int part)
 {
 	size_t at = 0;
@@ -141,7 +141,7 @@ static void decide_mask(struct noised *z, int64_t n, const struct clean *c)
 			z->mask[i * z->text_tokens + k] = k < c->rows[i] ? 0 : NET_PADDING;
 }
 
-/* What n samples bring along. The sides stay as they are. */
+/* The host arrays of n samples and their sizes in bytes, by part. */
 struct arrival {
 	const void *from[NOISED_PARTS];
 	size_t bytes[NOISED_PARTS];
@@ -164,7 +164,7 @@ static void put_here(struct noised *z, const struct arrival *a)
 			device_put(z->device, part_in(z, z->inputs, i), a->from[i], a->bytes[i]);
 }
 
-/* The tape's inputs stay where they are, so that a graph of it stays valid; to them it is a copy within the device. */
+/* A batch is copied within the device from its buffer to the tape's inputs. Their addresses stay the same, so the tape's graph stays valid. */
 static void put_aside(struct noised *z, const struct arrival *a)
 {
 	struct device *d = z->device;
@@ -197,7 +197,7 @@ struct rows {
 	const struct objective *o;
 	const struct clean *clean;
 	uint64_t seed, step, first;
-	int64_t total; /* 0: training */
+	int64_t total; /* samples of the validation; 0: training */
 };
 
 static int32_t label_of(const struct rows *r, int64_t i)

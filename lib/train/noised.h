@@ -22,52 +22,52 @@ struct objective {
  * gradient. */
 struct loss_tape {
 	struct tape *tape;
-	struct tensor *x0, *alpha, *sigma, *t, *label, *weight; /* inputs; label, weight NULL where there are none */
+	struct tensor *x0, *alpha, *sigma, *t, *label, *weight; /* inputs; label and weight may be NULL */
 	struct tensor *text, *mask, *micro;                     /* inputs (net/net.h: struct net_input), or NULL */
 	struct tensor *from_x0, *from_eps;                      /* inputs: target = from_x0 x0 + from_eps eps; NULL for a router */
 	struct tensor *x, *out, *loss, *dloss;                  /* x, out and loss are kept */
-	int network, forward_end, end;                          /* marks: x is there; loss is there; the gradient is there */
+	int network, forward_end, end;                          /* tape positions: after x_t; after the loss; after the gradient */
 };
 
-/* Record noise, network, loss and, when `backward`, the gradient. Lays p out. Free the tape with tape_free. */
+/* Record noise, network, loss and, with `backward`, the gradient. Lays out p. Caller frees the tape with tape_free. */
 void loss_record(struct loss_tape *l, const struct net_config *c, struct params *p, enum dtype real, int64_t capacity,
                  int backward, int recompute);
 
-/* Clean samples of the host. */
+/* Clean samples in host memory. */
 struct clean {
 	const float *x0;                /* (n, d) */
 	const int32_t *label, *cluster; /* (n) */
-	const float *text;              /* (n, text_tokens, text_width), or NULL where the network reads none */
-	const int32_t *rows;            /* (n): tokens of each text, behind which there is padding */
+	const float *text;              /* (n, text_tokens, text_width), or NULL if the network reads no text */
+	const int32_t *rows;            /* (n): tokens of each text; the rest of its row is padding */
 };
 
-/* What a batch consists of on the device. */
+/* The parts of a batch on the device. */
 enum noised_part { NOISED_VECTORS, NOISED_X0, NOISED_TEXT, NOISED_MASK, NOISED_MICRO, NOISED_PARTS };
 
 /* A batch: what the host decides about each sample, and the inputs of a loss tape on the device. */
 struct noised {
 	struct device *device;
 	int64_t rows, d, text_tokens;
-	size_t row_bytes[NOISED_PARTS];                         /* of one sample; 0: the network does not read it */
+	size_t row_bytes[NOISED_PARTS];                         /* bytes of one sample; 0: the network does not read this part */
 	float *t, *weight, *alpha, *sigma, *from_x0, *from_eps; /* (rows), host */
 	int32_t *label;                                         /* (rows), host: an expert's condition, or a router's cluster */
 	float *mask;                                            /* (rows, text_tokens), host, or NULL */
 	float *inputs;                                          /* on the device: the parts; the vectors in the order above */
-	/* On a device of several streams a batch arrives beside the work on the one before it, in one of two places by turns. */
+	/* On a device with several streams, a batch is copied into one of two buffers in turn while the device works on the batch before it. */
 	float *arriving[2];
 	void *arrived[2], *taken[2]; /* events */
 	int64_t batches;
 };
 
-/* For up to n samples of a network's. The device is borrowed. */
+/* For up to n samples. The device is borrowed. */
 int noised_init(struct noised *z, struct device *device, int64_t n, const struct net_config *c, struct err *e);
 void noised_release(struct noised *z);
 uint64_t noised_bytes(int64_t n, const struct net_config *c, int streams);
 void *noised_part(const struct noised *z, enum noised_part part); /* (rows, ..), on the device */
 void loss_bind(struct loss_tape *l, const struct noised *z);
 
-/* Rows 0 .. n-1 from clean samples; the keys' index of row i is first + i. A missing class (-1) is the null label. Sets the keys of the
- * tape. */
+/* Fill rows 0 .. n-1 from clean samples; row i draws its random numbers with index first + i. A missing class (-1) becomes the null label. Sets
+ * the random keys of the tape. */
 void objective_noise(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean,
                      uint64_t seed, uint64_t step, uint64_t first);
 
@@ -76,9 +76,9 @@ void objective_noise(const struct objective *o, struct noised *z, struct loss_ta
 void objective_validate(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean,
                         int64_t first, int64_t total);
 
-/* Put t and label of rows 0 .. n-1 as they stand: for runs of the tape from `network` on, whose x the caller puts. */
+/* Copy t and label of rows 0 .. n-1 to the device unchanged, for runs of the tape from `network` on; the caller writes x. */
 void noised_put(struct noised *z);
-/* Likewise n texts. */
+/* Copy n texts to the device. */
 void noised_put_text(struct noised *z, int64_t n, const struct clean *clean);
 
 #endif

@@ -1,11 +1,10 @@
-/* Samples that hold a NaN or an infinity make the loss of every batch they are in not finite, and that step is lost: whoever trains on them
- * should learn which they are. */
+/* Names the samples that hold a NaN or an infinity. Each makes the loss of its batch non-finite, and that training step changes nothing. */
 #include <stdio.h>
 #include <string.h>
 
 #include "train/step.h"
 
-/* By the bits of the exponent: numbers near the largest are finite too, which no sum would tell. */
+/* Tests the bits of the exponent. A sum would not do: it can overflow although all its terms are finite. */
 static int all_finite(const float *x, int64_t n)
 {
 	const uint32_t exponent = 0x7f800000;

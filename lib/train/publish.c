@@ -1,4 +1,4 @@
-/* The end of a training run: config.json, the mean of the data and the weights appear in OUT; and whether they are there already. */
+/* Ends a training run: writes config.json, the mean of the data and the weights into OUT, and checks whether they are there already. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -76,9 +76,9 @@ static int write_config(struct trainer *r, struct err *e)
 	return rc;
 }
 
-enum { MEAN_OF = 16384 }; /* samples: within a 128th of their deviation */
+enum { MEAN_OF = 16384 }; /* samples: the error of the mean is 1/128 of their standard deviation */
 
-/* With a sidecar, which holds its hash. What x0hat of an epsilon prediction is blended towards (diffusion/convert.h). */
+/* Writes the mean with a sidecar that holds its hash. The x0 estimate of an epsilon prediction is blended towards it (diffusion/convert.h). */
 static int write_mean(struct trainer *r, struct err *e)
 {
 	const struct net_config *c = &r->net;

@@ -6,7 +6,7 @@
 static const char *const length_keys[] = {"steps", "epochs", "extended"};
 enum { LENGTH_KEYS = sizeof length_keys / sizeof *length_keys, ASKED_FOR = 2 };
 
-/* The stamp without what tells how long the run is. NULL when it is no JSON; caller frees with mem_free. */
+/* The stamp without the keys that give the length of the run. NULL if it is not JSON; caller frees with mem_free. */
 static char *without_length(const char *line)
 {
 	json_t *o = json_loads(line, JSON_REJECT_DUPLICATES, NULL);

@@ -1,4 +1,4 @@
-/* Pictures of the network in training, on the forward part of its own tape. */
+/* Samples the network during training, on the forward part of the training tape. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static int velocity(void *arg, float *v, const float *x, double t, int64_t step,
 	return r->device->error(r->device, e);
 }
 
-/* n pictures x (n, channels, size, size) as OUT/train/samples-STEP.png, `columns` in a row. */
+/* Write n pictures x (n, channels, size, size) to OUT/train/samples-STEP.png, `columns` in a row. */
 static int write_sheet(struct trainer *r, float *x, int64_t n, int64_t columns, struct err *e)
 {
 	const struct net_config *c = &r->net;
@@ -76,7 +76,7 @@ static int64_t pictures(const struct trainer *r)
 	return r->part < SIDE * SIDE ? r->part : SIDE * SIDE;
 }
 
-/* Those of the first held-out samples, or training samples. */
+/* The texts of the first held-out samples, or of training samples. */
 static int put_texts(struct trainer *r, struct err *e)
 {
 	struct dataset *set = r->held ? r->held : r->data;
@@ -135,8 +135,7 @@ static int draw_samples(struct trainer *r, struct err *e)
 	return rc;
 }
 
-/* A router has no samples to show, but what it sees: each row one sample at growing noise, as the router takes it for right (as
- * it is) or wrong (negative). */
+/* The sheet of a router: each row shows one sample at growing noise, as a negative where the router picks the wrong cluster. */
 static int draw_routing(struct trainer *r, struct err *e)
 {
 	struct dataset *set = r->held ? r->held : r->data;

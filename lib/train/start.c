@@ -1,4 +1,4 @@
-/* What a run begins with besides chance: the features of no text, and the weights of another network. */
+/* Initialises a run from files: the features of the empty text, and the weights of a pretrained network. */
 #include <string.h>
 
 #include "core/hash.h"
@@ -123,7 +123,7 @@ int start_config(struct trainer *r, struct err *e)
 static const char *const fates[ADOPT_FATES] = {
     [ADOPT_TAKEN] = "taken", [ADOPT_DERIVED] = "derived", [ADOPT_NEW] = "new", [ADOPT_DROPPED] = "dropped"};
 
-/* The tensors of all blocks are one entry, "blocks.*.mlp.fc1.weight", whose value counts them. */
+/* Tensors of the same name in all blocks share one entry, "blocks.*.mlp.fc1.weight", whose value counts them. */
 static void told(void *arg, enum adopt_fate fate, const char *name)
 {
 	json_t *list = json_object_get(arg, fates[fate]);

@@ -1,5 +1,5 @@
-/* What training changes: weights, their average, the optimizer's moments; flat arenas on the device, laid out by the parameter
- * table. */
+/* The state of a training: weights, their average (EMA) and the optimizer's moments, as flat arenas on the device laid out by the parameter
+ * table; and its checkpoints. */
 #ifndef DDM_TRAIN_STATE_H
 #define DDM_TRAIN_STATE_H
 
@@ -16,67 +16,66 @@ struct train_state {
 	struct device *device;
 	float *values, *ema; /* [total] */
 	float *m, *v;        /* [trainable]; in pinned memory of the host where `offload` */
-	int64_t offload;     /* elements of a range in which the moments pass through the device; 0: they are there */
-	uint16_t *rounded;   /* [total]: what products read, `values` as bfloat16; NULL when they read `values` */
-	float *best;         /* [total]: the average at the best validation so far; NULL when not asked for */
+	int64_t offload;     /* elements of a range, in which the moments are copied to the device and back; 0: they stay on the device */
+	uint16_t *rounded;   /* [total]: `values` in bfloat16, which matrix products read; NULL if they read `values` */
+	float *best;         /* [total]: the average at the best validation so far; NULL without keep_best */
 	double best_loss;    /* of `best`; infinity before the first */
 	int64_t best_step;
 	int64_t step;    /* steps done */
-	int64_t updates; /* of them, steps that changed the weights */
+	int64_t updates; /* of these, steps that changed the weights */
 	int64_t skipped_in_a_row;
-	/* Of the next line of the log, so that a run that goes on writes the lines of one nobody disturbed. */
-	double loss_sum;               /* of loss_count steps */
-	int64_t loss_count, line_step; /* since the line of that step */
-	char *config;    /* the text of config.json that checkpoints carry, so that they can be sampled; owned; NULL: none */
+	/* Sums for the next line of the log, so that a resumed run logs the same lines as an uninterrupted one. */
+	double loss_sum;               /* over loss_count steps */
+	int64_t loss_count, line_step; /* line_step: the step of the last line */
+	char *config;    /* text of config.json to store in checkpoints, so that they can be sampled; owned; may be NULL */
 };
 
 /* Arenas for p, zeroed; keep_best allocates `best`, bf16 `rounded`. p and the device are borrowed. Release with state_release. */
 int state_init(struct train_state *s, struct device *d, const struct params *p, int keep_best, int bf16, int64_t offload, struct err *e);
-void state_clear(struct train_state *s); /* as state_init left it */
+void state_clear(struct train_state *s); /* to the state after state_init */
 void state_release(struct train_state *s);
-uint64_t state_bytes(const struct params *p, int keep_best, int bf16, int64_t offload); /* of the device */
+uint64_t state_bytes(const struct params *p, int keep_best, int bf16, int64_t offload); /* device memory */
 
-/* Where there is `rounded`, make it that of `from` (total): of `values` once they are there (updates then keep it so), or of an
- * average for a while. */
+/* Fill `rounded`, if not NULL, from `from` (total): from `values` after loading them (updates then keep it in step), or temporarily from an
+ * average. */
 void state_round(struct train_state *s, float *from);
 
 /* Checkpoints: DIR/step-00012000/{weights,ema,exp_avg,exp_avg_sq[,best]}.safetensors and MANIFEST.json (step, stamp, sizes and
- * hashes), published whole by rename. `stamp` is one line of JSON. An existing one of that step, damaged or
- * it would have been loaded, is replaced. */
+ * hashes), published whole by rename. `stamp` is one line of JSON. Replaces an existing checkpoint of that
+ * step, which must be damaged: a good one would have been loaded. */
 int checkpoint_save(const char *dir, const struct train_state *s, const char *stamp, struct err *e);
 
 /* DIR/step-N; caller frees with mem_free. */
 char *checkpoint_path(const char *dir, int64_t step);
 
-/* Whether stamps, lines of JSON, differ in more than the length of the run: the number of differences, as by stamp_line_differs. */
+/* The number of differences between two stamps, each one line of JSON, as by stamp_line_differs, but not counting the length of the run. */
 int extend_differs(const char *now, const char *line, struct str *what);
 
-/* Load the newest complete checkpoint made with the same stamp; the one of step `extended` (-1: none) may be of a shorter run. 1 when one was
- * loaded, 0 when there is none (s is as state_init
- * left it), -1 on error. Damaged ones are passed over for older ones, and each is named in a call of told(arg, message). A
- * checkpoint with another stamp is ERR_EXISTS naming the options that differ. */
-int checkpoint_load(const char *dir, struct train_state *s, const char *stamp, int64_t extended, void (*told)(void *arg, const char *message),
+/* Load the newest complete checkpoint with the same stamp; the checkpoint of step `extended` (-1: none) may have the stamp of a shorter run.
+ * 1 if one was loaded, 0 if there is none (s is as after state_init), -1 on error. A damaged checkpoint is skipped and reported by
+ * report(arg, message). A checkpoint with another stamp is ERR_EXISTS naming the options that differ. */
+int checkpoint_load(const char *dir, struct train_state *s, const char *stamp, int64_t extended, void (*report)(void *arg, const char *message),
                     void *arg, struct err *e);
 
-/* Steps of the folders step-N in dir, newest first, whether whole or not; *count of them, 0 where dir is not there. A dir that cannot
- * be read is -1, and none. Caller frees *steps with mem_free. */
+/* List the steps of the folders step-N in dir, newest first, complete or not. *count is 0 if dir does not exist. -1 if dir cannot be read.
+ * Caller frees *steps with mem_free. */
 int checkpoint_steps(const char *dir, int64_t **steps, int *count, struct err *e);
 
-/* What a checkpoint folder says of itself. Caller json_decref()s stamp. */
+/* Facts from a checkpoint's manifest. Caller json_decref()s stamp. */
 struct checkpoint {
 	int64_t step, updates, best_step, bytes; /* best_step -1: none */
 	double best_loss;                        /* infinity: none */
 	json_t *stamp;
 };
 
-/* Whether it is whole: its manifest, every file there in its size, and with `hashes` with its SHA-256. ERR_DATA or ERR_NOINPUT says
- * what is not; *c holds what was found before. */
+/* Check that a checkpoint is complete: its manifest, the size of every file and, with `hashes`, the SHA-256. ERR_DATA or ERR_NOINPUT names the
+ * first fault; *c holds the facts found until then. */
 int checkpoint_inspect(const char *path, int hashes, struct checkpoint *c, struct err *e);
 
-/* Remove all but the newest `keep` checkpoints up to `step`, the one just saved, keep >= 1. Later ones were passed over as
- * damaged when the run began: they go too. Where they are due every `every` steps (0: by time) and at the last step, `steps`, one of another step,
- * which a signal asked for, does not count as one of `keep`, and goes when there are so many, or the run is over: what stays is what would
- * have stayed without the signal. */
+/* Remove all but the newest `keep` checkpoints up to `step`, the one just saved; keep >= 1. Later ones were damaged when the run began and are
+ * removed too. If checkpoints are due every `every` steps (0: by time) and at the last step, `steps`, then one of any other step was saved
+ * on a signal: it does not count towards `keep`, and is removed once there are `keep` others or the run is over. So an interrupted run
+ * keeps the same checkpoints as an uninterrupted one. */
 void checkpoint_prune(const char *dir, int64_t step, int keep, int64_t every, int64_t steps);
 
 #endif

@@ -68,10 +68,10 @@ static void apply(struct trainer *r)
 	r->state.step++;
 }
 
-/* Of a step that changed nothing: one in many is survived. Where many are, the data or the learning rate is wrong. */
+/* Handles a step with a non-finite loss, which changed nothing. A few are tolerated; if there are many, the data or the learning rate is wrong. */
 static int skipped_step(struct trainer *r, int64_t step, struct err *e)
 {
-	enum { FEW = 100, MANY = 1000 }; /* steps: of fewer, a share says little; of so many it always tells */
+	enum { FEW = 100, MANY = 1000 }; /* the share of bad steps is taken of at least this many steps */
 	const struct train_state *s = &r->state;
 	int64_t skipped = step - s->updates, few = r->steps < FEW ? FEW : r->steps < MANY ? r->steps : MANY;
 	char line[200];
@@ -93,15 +93,15 @@ static int skipped_step(struct trainer *r, int64_t step, struct err *e)
 	return 0;
 }
 
-/* Take account of steps that are done; with `all`, of those submitted. A line of the log is written when its step is heard of, while
- * the device is at later ones; the lines of validation and of the last step are their callers'. -1 when training has diverged at one,
- * whatever came after it. */
+/* Process the steps that the device has finished; with `all`, wait for every submitted step. The log line of a step is written here, while the
+ * device already works on later steps; the callers write the lines of validation and of the last step. -1 if training diverged at one of
+ * the steps. */
 static int account(struct trainer *r, int all, struct err *e)
 {
 	struct train_state *s = &r->state;
 	const double *y;
 
-	while ((y = update_heard(&r->update, all))) {
+	while ((y = update_finished(&r->update, all))) {
 		int64_t step = s->step - r->update.count;
 
 		s->updates = (int64_t)y[STATUS_UPDATES];
@@ -134,7 +134,7 @@ static int next_batch(struct trainer *r, struct batch *b, struct err *e)
 	return rc;
 }
 
-/* One step: -1 only when the data cannot be read, the device is lost or training has diverged. */
+/* One step. -1 only if the data cannot be read, the device is lost or training has diverged. */
 static int step(struct trainer *r, struct err *e)
 {
 	struct batch b;
@@ -173,8 +173,8 @@ static void prune(struct trainer *r)
 	                 r->steps);
 }
 
-/* One on the way that cannot be written is reported and survived, the next is tried at the next due time; the one that the run ends
- * with must be. A run whose folder is another's by now ends in any case, and removes nothing there. */
+/* Save a checkpoint. If one in mid-run cannot be written, the run warns and tries again when the next is due; the last one must be written. If
+ * another process has taken over the folder, the run ends and removes nothing there. */
 static int checkpoint(struct trainer *r, int must, struct err *e)
 {
 	struct err why = {0};
@@ -194,7 +194,7 @@ static int checkpoint(struct trainer *r, int must, struct err *e)
 	return 0;
 }
 
-/* A sheet is for looking at: one that cannot be written is reported, and training goes on. */
+/* A sheet of samples that cannot be written causes a warning only. */
 static void draw(struct trainer *r)
 {
 	struct err why = {0};
@@ -208,7 +208,7 @@ static int is_stopped(const struct trainer *r)
 	return r->hooks && r->hooks->stop && *r->hooks->stop;
 }
 
-/* The state as it stands into a checkpoint; *saved becomes its step, unless it could not be written and need not be. */
+/* Save the current state. *saved becomes its step, unless a checkpoint that is not required could not be written. */
 static int save(struct trainer *r, int must, int64_t *saved, struct err *e)
 {
 	int64_t failed = r->unsaved;
@@ -220,7 +220,7 @@ static int save(struct trainer *r, int must, int64_t *saved, struct err *e)
 	return 0;
 }
 
-/* Between two steps: what has been trained and is not in a checkpoint yet is put into one. */
+/* Stop between two steps: save a checkpoint unless the current step has one. */
 static int end_early(struct trainer *r, int64_t saved, struct err *e)
 {
 	int64_t step = r->state.step;
@@ -274,6 +274,6 @@ int train_steps(struct trainer *r, struct err *e)
 	}
 	if (runlock_check(&r->lock, e))
 		return -1;
-	prune(r); /* what a kill right after the last checkpoint left */
+	prune(r); /* in case the run was killed right after its last checkpoint */
 	return 0;
 }

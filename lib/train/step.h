@@ -1,23 +1,23 @@
-/* The training loop and its log. Inside lib/train. */
+/* The training loop and its log. Private to lib/train. */
 #ifndef DDM_TRAIN_STEP_H
 #define DDM_TRAIN_STEP_H
 
 #include "train/run.h"
 
-/* From state.step to the end: 0, or -1 with ERR_AGAIN (checkpoint published), ERR_DIVERGED, or what failed. */
+/* Train from state.step to the end: 0, or -1 with ERR_AGAIN (checkpoint published), ERR_DIVERGED, or the error of what failed. */
 int train_steps(struct trainer *r, struct err *e);
 
-/* Lines of train.jsonl: the first of a process; of `step`, when it is the last that was heard of (val_loss NAN: not measured; detail, which it
- * takes over, may be NULL); a checkpoint that could not be written; a sample that cannot be learned; the end. */
+/* Write lines of train.jsonl: the first of a process; of `step`, the last finished step (val_loss NAN: not measured; takes over detail, which
+ * may be NULL); of a checkpoint that could not be written; of a sample with NaN or infinity; the end. */
 void log_start(struct trainer *r);
 void log_step(struct trainer *r, int64_t step, double val_loss, json_t *detail);
 void log_unsaved(struct trainer *r, const char *why);
 void log_nonfinite(struct trainer *r, const char *key);
 void log_end(struct trainer *r);
 
-/* Warn of the samples of a batch that hold a NaN or an infinity, by name, each once and no more than some; the log holds them too. */
+/* Warn of the samples of a batch that hold a NaN or an infinity, by key, each once, up to a limit; also writes them to the log. */
 void name_nonfinite(struct trainer *r, const struct batch *b);
-/* The same of a sample of a set, with `count` numbers at x. */
+/* The same for one sample of a set, with `count` numbers at x. */
 void name_nonfinite_sample(struct trainer *r, struct dataset *set, int64_t index, const float *x, int64_t count);
 
 #endif

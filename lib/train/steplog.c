@@ -47,7 +47,7 @@ void log_end(struct trainer *r)
 	trainlog_line(r->log, o);
 }
 
-/* What the device has left, and what does not run as it should. */
+/* Adds the free memory of the device, and warns if a part of the step does not run in a graph. */
 static void log_device(struct trainer *r, json_t *o, struct train_step *s)
 {
 	struct device *d = r->device;

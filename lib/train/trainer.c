@@ -30,7 +30,7 @@ static void say_damaged(void *arg, const char *message)
 	train_warn(arg, line);
 }
 
-/* What determines the weights. */
+/* The stamp: everything that determines the weights. */
 static int make_stamp(struct trainer *r, struct err *e)
 {
 	const struct train_options *o = r->o;
@@ -70,7 +70,7 @@ static int check_options(const struct train_options *o, struct err *e)
 	return 0;
 }
 
-/* A network that knows steps 0 .. T - 1 is told T - 1 times t where time is continuous (net/adopt.h). On a path of T steps, step k is at k/T. */
+/* A network pretrained on steps 0 .. T - 1 gets (T - 1) t on a path of continuous time (net/adopt.h). On a path of T steps, step k is at k/T. */
 static void tell_steps(const struct path *path, struct net_config *c)
 {
 	const struct schedule *s = schedule_of(path);
@@ -285,7 +285,7 @@ static void release(struct trainer *r)
 		close(r->log);
 }
 
-/* What is on disk is as good as before. */
+/* After a lost device the checkpoints on disk are still good: the message names the newest. */
 static void say_what_is_left(const struct trainer *r, struct err *e)
 {
 	int n;
@@ -357,7 +357,7 @@ char *train_stamp(const struct train_options *o, struct err *e)
 	return r.stamp;
 }
 
-/* What an option leaves to the device or to another option. */
+/* Fills in options whose default depends on the device or on another option. */
 static struct train_options settled(const struct train_options *o, const struct device *device)
 {
 	struct train_options own = *o;
@@ -383,7 +383,7 @@ int train_run(const struct train_options *asked, struct device *device, const st
 		err_set(e, ERR_NOINPUT, "%s is not there: --extend goes on with a run that was begun without it", r.train_dir);
 		goto out;
 	}
-	/* A finished run needs no lock, and nothing of it is touched; behind the lock it may have been finished meanwhile. */
+	/* A finished run needs no lock and is left alone. It is checked again under the lock, as another process may have finished it meanwhile. */
 	done = already_done(&r, e);
 	if (!done && (dir_make(o->out, e) || runlock_take(&r.lock, o->out, e)))
 		goto out;

@@ -10,7 +10,7 @@
 #include "core/mem.h"
 #include "file/fileio.h"
 
-/* Length up to and with the last newline. */
+/* The length up to and including the last newline. */
 static off_t whole_lines(int fd)
 {
 	off_t end = lseek(fd, 0, SEEK_END);
@@ -32,7 +32,7 @@ static off_t whole_lines(int fd)
 
 enum { LOG_MOST = 1 << 30 };
 
-/* Whether a line tells of what comes after `step`. */
+/* Whether a line belongs to a step after `step`, or to the end. */
 static int is_later(const char *line, size_t n, int64_t step)
 {
 	json_t *o = json_loadb(line, n, 0, NULL);
@@ -46,7 +46,7 @@ static int is_later(const char *line, size_t n, int64_t step)
 	return later;
 }
 
-/* Length of the lines up to `step`; a log that cannot be read, or is longer than any, stays whole. */
+/* The length of the lines up to `step`; the whole length for a log that cannot be read or is too large. */
 static off_t lines_until(const char *path, off_t whole, int64_t step)
 {
 	struct filemap m;
@@ -95,7 +95,7 @@ void trainlog_line(int fd, json_t *o)
 	json_decref(o);
 }
 
-/* What is carried from line to line. */
+/* The state of reading a log line by line. */
 struct reading {
 	json_t *start, *step, *validated, *end; /* the last line of each */
 	double best;
@@ -139,7 +139,7 @@ static void copy(json_t *to, const json_t *from, const char *key, const char *as
 		json_object_set(to, as, v);
 }
 
-/* The last loss was not finite; a training that goes on may yet recover. */
+/* Whether the last loss was not finite; a running training may still recover. */
 static int has_diverged(const json_t *step)
 {
 	return json_is_null(json_object_get(step, "loss"));
@@ -176,7 +176,7 @@ static void reading_facts(json_t *o, const struct reading *r)
 	copy(o, r->start, "stamp", "stamp");
 }
 
-/* A line that says more than where it stands. */
+/* Whether a line must be parsed: all but ordinary steps. */
 static int matters(const char *line, size_t n)
 {
 	return memmem(line, n, "\"event\"", 7) || memmem(line, n, "\"val_loss\"", 10);
@@ -208,7 +208,7 @@ int trainlog_read(json_t *o, const char *text, size_t len, const char *name, int
 			passed = NULL;
 		json_decref(v);
 	}
-	if (passed) { /* the last step, if it was not one that matters */
+	if (passed) { /* the last line, if it was an ordinary step */
 		json_t *v = json_loadb(passed, (size_t)((const char *)memchr(passed, '\n', (size_t)(end - passed)) - passed), 0, NULL);
 
 		take_line(&r, v);

@@ -1,5 +1,5 @@
-/* The options of a training: the tables that fill struct train_options, its defaults, and what the stamp tells of it. A new option is one row here
- * and one field there. */
+/* The options of training: the tables that fill struct train_options, its defaults and its stamp. A new option is one row here and one field
+ * there. */
 #include <string.h>
 
 #include "core/mem.h"
@@ -55,7 +55,7 @@ static void put_path(struct stamp *s, const char *key, const void *field)
 		stamp_text(s, key, path->name);
 }
 
-/* Left out where it is the usual one of the prediction. */
+/* Left out if it is the default of the prediction. */
 static void put_weighting(struct stamp *s, const char *key, const void *field)
 {
 	const struct objective_def *d = field;
@@ -91,7 +91,7 @@ static int parse_path(void *field, const char *label, const char *text, struct e
 	return 0;
 }
 
-/* The stamp needs the whole objective to tell whether the weighting is the usual one, so that the row is of all of it. */
+/* The row's field is the whole objective, because the default weighting depends on the prediction. */
 static int parse_weighting(void *field, const char *label, const char *text, struct err *e)
 {
 	struct objective_def *d = field;
@@ -172,7 +172,7 @@ const struct option train_common_options[] = {
      .stamp = STAMP_ALWAYS, .key = "steps", .counts = counts_steps},
     {"--epochs", .type = OPTION_REAL, REQUEST(epochs), .lo = 1e-6, .hi = 1e9, .arg = "E", .preset = "100", .help = "or passes over the data",
      .when = {{USE_AGAINST, "--steps"}}, .stamp = STAMP_ALWAYS, .key = "epochs", .counts = counts_epochs},
-    /* Whether a run was extended, and when, its folder tells the stamp (extend_open). */
+    /* extend_open puts the steps at which a run was extended into the stamp. */
     {"--extend", .type = OPTION_FLAG, REQUEST(extend), .help = "go on with a run that was to be shorter", OPTION_ALWAYS},
     {"--batch", .type = OPTION_INT, REQUEST(batch), .lo = 1, .hi = 1 << 20, .arg = "B", .preset = "32", .help = "samples per step",
      OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "batch"},
@@ -286,7 +286,7 @@ int train_resolve(struct train_options *o, struct err *e)
 	return choose_network(o, e);
 }
 
-/* The bytes of a model hold its stamp, so that what stood in one before keeps its place. */
+/* The order of the stamp's keys. A model's bytes include its stamp, so the order must not change. */
 static const char stamp_order[] =
     "text_tokens text_drop predict condition class_dropout cluster path weighting time steps epochs batch accumulate lr "
     " schedule warmup weight_decay beta1 beta2 eps clip ema_half_life flip size max_skipped precision validate_every validate_samples seed";

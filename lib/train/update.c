@@ -1,4 +1,4 @@
-/* Submits the end of a training step to the device. */
+/* Submits the end of a training step to the device: sum of gradients, clipping, AdamW and the average. */
 #include "train/update.h"
 
 #include <assert.h>
@@ -6,7 +6,7 @@
 
 #include "core/mem.h"
 
-/* How many partial sums the tree of `parts` parts keeps. */
+/* The number of partial sums that the tree over `parts` parts keeps. */
 static int tree_levels(int64_t parts)
 {
 	int n = 0;
@@ -37,7 +37,7 @@ static struct op_call norm_call(struct update *u)
 	    .nin = 1, .nout = 1, .in = {array_vector(DT_F32, u->grads, u->n)}, .out = {array_vector(DT_F64, u->sumsq, 1)}};
 }
 
-/* Streams of their own, where there are some, for what comes and for what goes. */
+/* If the device has several streams, the copies to and from it get one each. */
 static int stream_of(const struct device *d, int want)
 {
 	return want < d->streams ? want : d->streams - 1;
@@ -205,7 +205,7 @@ static void submit_part(struct update *u, int64_t i)
 		tree_push(u, i);
 }
 
-/* Elements [at, at + n), whose moments are at m and v. */
+/* Update elements [at, at + n), with their moments at m and v. */
 static void adamw(struct update *u, const struct train_state *s, int64_t at, int64_t n, float *m, float *v)
 {
 	struct op_call c = {.nin = 3,
@@ -219,8 +219,8 @@ static void adamw(struct update *u, const struct train_state *s, int64_t at, int
 	device_run(u->device, OP_ADAMW, &c, NULL);
 }
 
-/* The moments of a range come from the host while those of the one before are at work, and go back while the next are. A range takes the
- * same lane at every step, so that it has gone before it comes again. */
+/* The moments of a range are copied from the host while the range before it is updated, and copied back while the next one is. A range uses the
+ * same lane at every step, so its copy back is done before it is fetched again. */
 static void adamw_by_ranges(struct update *u, const struct train_state *s)
 {
 	struct device *d = u->device;
@@ -247,7 +247,7 @@ static void adamw_by_ranges(struct update *u, const struct train_state *s)
 	}
 }
 
-/* The last part, and what follows it. */
+/* Submit the last part and the update of the weights. */
 static void submit_whole(struct update *u, int64_t last)
 {
 	const struct train_state *s = u->state;
@@ -269,8 +269,8 @@ static void submit_whole(struct update *u, int64_t last)
 		adamw(u, s, 0, u->n, s->m, s->v);
 }
 
-/* A graph holds no timers of a profile. The first time is not captured: it loads the kernels. What changes from step to step is read from
- * u->plan and u->status, and every address stays. */
+/* Run submissions as a graph, except under --profile, whose timers a graph cannot hold. The first run is not captured, because it loads the
+ * kernels. Values that change with the step are read from u->plan and u->status; all addresses stay the same. */
 static void submit_or_launch(struct update *u, struct update_graph *g, void (*submit)(struct update *u, int64_t i), int64_t i)
 {
 	struct device *d = u->device;
@@ -292,7 +292,7 @@ static int keeps_graphs(const struct update *u)
 	return u->device->capture_begin && !u->device->profile;
 }
 
-/* Parts that close as many levels of the tree submit the same; part 0, the first of a step, begins the sum of losses too. */
+/* Parts that complete the same number of tree levels submit the same work; part 0 also starts the sum of losses. */
 void update_part(struct update *u, int64_t i)
 {
 	int same = i ? 1 : 0;
@@ -312,7 +312,7 @@ void update_apply(struct update *u, const double *plan)
 
 	assert(u->count < UPDATE_AHEAD);
 	device_put(d, u->plan, plan, PLAN_COUNT * sizeof *plan);
-	if (keeps_graphs(u) && !u->range) /* a graph holds nothing that comes from the host, as offloaded moments do */
+	if (keeps_graphs(u) && !u->range) /* a graph cannot hold copies from the host, which offloaded moments need */
 		submit_or_launch(u, &u->whole, submit_whole, u->parts - 1);
 	else
 		submit_whole(u, u->parts - 1);
@@ -321,7 +321,7 @@ void update_apply(struct update *u, const double *plan)
 	u->count++;
 }
 
-const double *update_heard(struct update *u, int wait)
+const double *update_finished(struct update *u, int wait)
 {
 	struct device *d = u->device;
 	int64_t at = u->first % UPDATE_AHEAD;

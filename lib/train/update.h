@@ -1,14 +1,14 @@
-/* The end of a step on the device: the losses' sum, norm of the gradient, clipping, AdamW with the average. The host submits it, as a graph
- * where the device keeps some, and learns later how it went. Inside lib/train. */
+/* The end of a training step on the device: sum of the losses, norm of the gradient, clipping, AdamW and the average (EMA). The host submits it,
+ * as a graph if the device supports graphs, and reads the status later. Private to lib/train. */
 #ifndef DDM_TRAIN_UPDATE_H
 #define DDM_TRAIN_UPDATE_H
 
 #include "kernels/optimizer.h"
 #include "train/state.h"
 
-enum { UPDATE_AHEAD = 4 /* steps submitted and not yet heard of, at most */ };
+enum { UPDATE_AHEAD = 4 /* most steps submitted whose status has not been read */ };
 
-/* Room on the device for the moments of one range; events: they have come, were used, have gone back. */
+/* Buffers on the device for the moments of one range, and events: copied in, used, copied back. */
 struct update_lane {
 	float *m, *v;
 	void *come, *done, *gone;
@@ -17,10 +17,10 @@ struct update_lane {
 
 enum { UPDATE_LANES = 2 };
 
-/* What is submitted again and again, kept as a graph. */
+/* A submission that repeats at every step, kept as a graph. */
 struct update_graph {
-	void *graph;      /* NULL: it was submitted once at most, or could not be captured */
-	int ran, refused; /* it was submitted; the capture failed */
+	void *graph;      /* NULL before the second submission, or if the capture failed */
+	int ran, refused; /* ran: was submitted; refused: the capture failed */
 };
 
 struct update {
@@ -31,37 +31,37 @@ struct update {
 	double *vectors;                              /* on the device: the next five */
 	double *plan, *status, *coef, *sumsq, *loss;
 	float *grads, *mask;                          /* [trainable], [params_decay_runs], on the device */
-	float *tree[32];                              /* [k]: the gradients of 2^k parts, added */
+	float *tree[32];                              /* [k]: the sum of the gradients of 2^k parts */
 	void *scratch;
 	int64_t n;                                    /* trainable */
-	int64_t range;                                /* of the moments that are on the device at a time; 0: all are there */
+	int64_t range;                                /* elements whose moments are on the device at a time; 0: all */
 	struct update_lane lane[UPDATE_LANES];
-	double *seen;                                 /* (UPDATE_AHEAD, STATUS_COUNT) of the host, as fetched */
+	double *seen;                                 /* (UPDATE_AHEAD, STATUS_COUNT), host copies of the status */
 	void *event[UPDATE_AHEAD];
-	struct update_graph whole, part[32];          /* what update_apply submits, and update_part by what part i does: 0 of part 0, else 1 +
-	                                               * the levels of the tree that it closes */
-	int64_t first, count;                         /* steps not yet heard of: the first one's place is first % UPDATE_AHEAD */
+	struct update_graph whole, part[32];          /* graphs of update_apply, and of update_part: [0] for part 0, else [1 +
+	                                               * the number of tree levels that the part completes] */
+	int64_t first, count;                         /* submitted steps whose status is not read yet; that of `first` is in slot first % UPDATE_AHEAD */
 };
 
-/* For gradients of `parts` equal parts of a batch; the losses of each are found in `each` (samples, on the device). The device, s and `each`
- * are borrowed. Release with update_release. */
+/* For gradients of `parts` equal parts of a batch. Before each call of update_part, `each` (samples, on the device) holds the losses of the part.
+ * The device, s and `each` are borrowed. Release with update_release. */
 int update_init(struct update *u, const struct train_state *s, int64_t parts, const float *each, int64_t samples, struct err *e);
 void update_release(struct update *u);
 uint64_t update_mask_bytes(const struct params *p);
-uint64_t update_lane_bytes(const struct params *p, int64_t range); /* of the moments on their way */
-uint64_t update_bytes(const struct params *p, int64_t parts); /* of gradients: one for the step, and those of the tree */
+uint64_t update_lane_bytes(const struct params *p, int64_t range); /* device buffers for offloaded moments */
+uint64_t update_bytes(const struct params *p, int64_t parts); /* gradients: the step's, and the partial sums of the tree */
 
-/* The counts of s, after it was loaded. */
+/* Take over the step counts of s after it was loaded. */
 void update_begin(struct update *u, const struct train_state *s);
 
-/* After part i, if it is not the last: add its losses to the step's, and keep its gradient, which lies in u->grads. */
+/* After part i, unless it is the last: add its losses to the step's, and add its gradient, in u->grads, to the tree. */
 void update_part(struct update *u, int64_t i);
 
-/* After the last part: the same, then AdamW by `plan` (PLAN_COUNT). Waits only when UPDATE_AHEAD steps have not been heard of. */
+/* After the last part: the same, then AdamW by `plan` (PLAN_COUNT). Waits only if the status of UPDATE_AHEAD steps has not been read. */
 void update_apply(struct update *u, const double *plan);
 
-/* Status (STATUS_COUNT, borrowed until the next call) of the oldest step not heard of; STATUS_LOSS is the sum over the batch. NULL
- * when there is none, or, without `wait`, when it is not done. */
-const double *update_heard(struct update *u, int wait);
+/* Status (STATUS_COUNT, borrowed until the next call) of the oldest submitted step not yet read; STATUS_LOSS is the sum over the batch. NULL if
+ * there is none, or, without `wait`, if that step has not finished. */
+const double *update_finished(struct update *u, int wait);
 
 #endif

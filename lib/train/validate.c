@@ -9,13 +9,13 @@
 /* Training draws at step 0. */
 enum { BINS = 10, CONFIDENCE = 10, VALIDATION_STEP = 1 };
 
-/* Which held-out samples: fixed draws of a keyed permutation. */
+/* The held-out samples to use: a fixed prefix of a keyed permutation. */
 static int64_t sample_index(const struct trainer *r, int64_t i)
 {
 	return (int64_t)rng_permute((uint64_t)i, (uint64_t)dataset_info(r->held)->count, 0, RNG_VALIDATE, 0);
 }
 
-/* A few held-out samples, as training would see them. */
+/* A batch of held-out samples, prepared as in training. */
 struct part {
 	float *x0, *std, *text;
 	uint16_t *half;
@@ -47,7 +47,7 @@ static void part_release(struct part *p)
 	mem_free(p->rows);
 }
 
-/* The draws of latents are keyed as those of noise are, the same for any seed. */
+/* Draws of latents are keyed like those of the noise: the same for any seed. */
 static int read_part(struct trainer *r, int64_t first, int64_t n, struct part *p, struct err *e)
 {
 	int64_t text = r->net.text_tokens * r->net.text_width;
@@ -69,7 +69,7 @@ static int read_part(struct trainer *r, int64_t first, int64_t n, struct part *p
 	return 0;
 }
 
-/* A router's answers by time: cross-entropy, accuracy, expected calibration error. */
+/* A router's scores by time: cross-entropy, accuracy, expected calibration error. */
 struct tally {
 	int64_t n[BINS], right[BINS];
 	double loss[BINS], confidence[BINS][CONFIDENCE], hits[BINS][CONFIDENCE];
@@ -87,7 +87,7 @@ static void tally_add(struct tally *y, double t, const float *logits, int64_t k,
 			best = (int)i;
 	for (int64_t i = 0; i < k; i++)
 		sum += exp((double)logits[i] - (double)logits[best]);
-	p = sum >= 1 ? 1 / sum : 0; /* logits of a ruined network are not numbers */
+	p = sum >= 1 ? 1 / sum : 0; /* the logits of a diverged network may be NaN */
 	c = (int)(p * CONFIDENCE);
 	c = c < CONFIDENCE ? c : CONFIDENCE - 1;
 	y->n[b]++;

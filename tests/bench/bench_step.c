@@ -97,7 +97,7 @@ static void run_once(void *arg)
 	                &(struct clean){.x0 = s->x0, .label = s->label, .cluster = s->label}, 1, (uint64_t)++s->step, 0);
 	tape_run(s->loss.tape, s->batch, 0, s->loss.end);
 	update_apply(&s->update, plan);
-	update_heard(&s->update, 1);
+	update_finished(&s->update, 1);
 }
 
 static void measure(struct bench *b, const struct work *w)

@@ -425,7 +425,7 @@ static void step_once(void *arg)
 	tape_run(s->loss.tape, s->batch, 0, s->loss.forward_end);
 	tape_run(s->loss.tape, s->batch, s->loss.forward_end, s->loss.end);
 	update_apply(&s->update, plan);
-	update_heard(&s->update, 0);
+	update_finished(&s->update, 0);
 }
 
 static void train(const char *preset, int64_t size, int64_t most)

@@ -138,13 +138,11 @@ int option_choice(const char *label, const char *text, const char *const *choice
 	struct str s = {0};
 	char meant[WORD_MEANT];
 
-	for (int i = 0; choices[i]; i++) {
-		if (!strcmp(choices[i], text)) {
-			str_release(&s);
+	for (int i = 0; choices[i]; i++)
+		if (!strcmp(choices[i], text))
 			return i;
-		}
+	for (int i = 0; choices[i]; i++)
 		str_printf(&s, "%s%s", i ? ", " : "", choices[i]);
-	}
 	err_set(e, ERR_USAGE, "%s%s'%s' is not one of %s%s", label ? label : "", label ? ": " : "", text, str_text(&s), word_meant(meant, text, choices));
 	str_release(&s);
 	return -1;

@@ -134,7 +134,7 @@ int option_choice(const char *label, const char *text, const char *const *choice
 /* Check a request that a C program filled: -1 and ERR_USAGE naming the first option whose field is out of range. A field that equals the one
  * in `defaults`, a request of the same type, is always accepted. */
 int option_check_request(const struct option *table, const void *request, const void *defaults, struct err *e);
-/* Set every field that has a default. */
+/* Set every field that has a default. Allocates nothing, so that a program may call it before it says what a failed allocation does. */
 void option_presets(const struct option *table, void *request);
 /* "--steps"; or "-n", written to buf, if there is only a letter. */
 const char *option_label(const struct option *o, char buf[3]);

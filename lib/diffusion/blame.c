@@ -1,4 +1,4 @@
-/* Whose fault it is that a sample is not finite: looked for when that has happened, since the weights are not read through before. */
+/* Finds the weights file that made a sample NaN or infinite. It runs only after that has happened, because loading does not check every weight. */
 #include <string.h>
 
 #include "core/mem.h"
@@ -14,7 +14,7 @@ static int is_weights(const char *name)
 	return strcmp(base, "config.json") && strcmp(base, "scheduler_config.json") && !str_ends(base, ".npy");
 }
 
-/* 1: it is to blame, and *e says so. */
+/* 1 if a tensor of the file holds NaN or infinity; *e then names it. */
 static int blame_file(const char *dir, const char *name, struct err *e)
 {
 	char *path = path_join(dir, name), *slash;

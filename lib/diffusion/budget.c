@@ -17,8 +17,8 @@ struct budget {
 	const struct budget_plan *p;
 	int64_t capacity;
 	unsigned char *present;  /* (k) */
-	unsigned char *every;    /* (k) ones: the router is judged by what it says, experts there or not */
-	struct device *device, *own; /* own: NULL, or it */
+	unsigned char *every;    /* (k) ones: the router's own weights cover absent experts too */
+	struct device *device, *own; /* own: the device if budget_new made it, else NULL */
 	float *there_x, *there_v, *there_logits; /* (capacity, d) twice, (capacity, k), on the device */
 	float *v;                /* (k, capacity, d) */
 	double *mean, *mass;     /* (k, capacity, d), (k, capacity) of the reference */
@@ -32,7 +32,7 @@ struct budget {
 	struct share *share;     /* (routes, capacity) */
 	double *flow;            /* (capacity) */
 	struct err *bad;         /* (capacity) */
-	/* the call at work */
+	/* arguments of the current budget_add */
 	float t;
 	const float *x, *target;
 	const int32_t *cluster;
@@ -199,7 +199,7 @@ static int ask(struct budget *b, int64_t n, struct err *e)
 	return dev->error(dev, e);
 }
 
-/* w* of row i, and as logits. */
+/* The optimal weights w* of row i, also as logits. */
 static void find_best(struct budget *b, int64_t i)
 {
 	int K = b->p->k;
@@ -236,7 +236,7 @@ static int find_weights(struct budget *b, const struct budget_route *r, int64_t 
 	return 0;
 }
 
-/* u and u* are formed by themselves, so that the identity is a check and no tautology. */
+/* u and u* are summed independently of the two error terms, so total = expert + router + cross is a real check. */
 static void split(const struct budget *b, const struct budget_route *r, int64_t i, const double *w, struct share *s, double *flow)
 {
 	int K = b->p->k;
@@ -300,7 +300,7 @@ static void add_routing(struct budget_routing *y, int K, const double *w, const 
 	bin = bin < BUDGET_BINS ? bin : BUDGET_BINS - 1;
 	y->n++;
 	y->right += top == own;
-	/* A weight that underflowed stands for the least that there is: the sum stays a number. */
+	/* A weight that underflowed to 0 counts as 1e-300, so that the sum stays finite. */
 	y->cross_entropy -= log(fmax(w[own], 1e-300));
 	y->entropy += route_entropy(K, w);
 	for (int k = 0; k < K; k++)

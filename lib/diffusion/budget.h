@@ -1,7 +1,7 @@
-/* Where an ensemble's velocity leaves the optimum of its data: u - u* = sum_k w_k (v_k - v_k*) + sum_k (w_k - w_k*) v_k*.
+/* Splits the error of an ensemble's velocity against the optimum of its data: u - u* = sum_k w_k (v_k - v_k*) + sum_k (w_k - w_k*) v_k*.
  *
- * The first sum is the error of the experts, the second that of the weights: what the router gets wrong and what the policy does to
- * right weights. Stars are the optimum of a finite set (diffusion/finite.h). Everything is in double but what networks return. */
+ * The first sum is the error of the experts. The second is the error of the weights: the router's mistakes and the policy's changes. Stars mark
+ * the optimum of a finite set (diffusion/finite.h). Everything is computed in double except the outputs of networks. */
 #ifndef DDM_DIFFUSION_BUDGET_H
 #define DDM_DIFFUSION_BUDGET_H
 
@@ -16,11 +16,11 @@
 struct budget_route {
 	struct policy policy;
 	int exact_router;  /* the policy's weights come from w* */
-	int exact_experts; /* and the experts are the v_k*: u*, with POLICY_FULL */
+	int exact_experts; /* the experts are replaced by v_k*; with POLICY_FULL the result is u* */
 };
 
-/* A policy of route.h; "exact:POLICY", the same with the exact router; "optimum", u* itself. ERR_USAGE otherwise. Policies that fix
- * an expert for the whole trajectory, oracle and prior, take that of the state's own cluster: the states that it would meet. */
+/* Parse a policy of route.h; "exact:POLICY", the same with the exact router; or "optimum", u* itself. ERR_USAGE otherwise. The policies oracle and
+ * prior, which fix one expert per trajectory, use the expert of the state's own cluster, because that expert would meet this state. */
 int budget_route_parse(const char *text, struct budget_route *r, struct err *e);
 
 struct budget_plan {
@@ -33,7 +33,7 @@ struct budget_plan {
 	int routes;
 	uint64_t seed;               /* of POLICY_SAMPLE */
 	struct pool *pool;
-	struct device *device;       /* that experts and router compute on, borrowed; NULL: the host */
+	struct device *device;       /* device of the experts and the router, borrowed; NULL: the host */
 };
 
 /* Sums over n states; squares are means over the d elements. total = expert + router + cross. */
@@ -42,29 +42,29 @@ struct budget_sum {
 	double total;  /* |u - u*|^2 */
 	double expert; /* |sum w_k (v_k - v_k*)|^2 */
 	double router; /* |sum (w_k - w_k*) v_k*|^2 */
-	double cross;  /* twice the product of both */
+	double cross;  /* twice the inner product of the two sums */
 	double loss;   /* |u - target|^2 */
 	double flow;   /* |u*|^2 */
 };
 
-/* Of the router (0) and of the exact one (1) on the same states; sums over n. */
+/* Quality of the router, or of the exact router, on the same states; sums over n. */
 enum { BUDGET_BINS = 10 };
 struct budget_routing {
-	int64_t n, right;
-	double cross_entropy; /* -log of the own cluster's weight, nats */
+	int64_t n, right;     /* states; states whose own cluster has the largest weight */
+	double cross_entropy; /* -log of the weight of the state's own cluster, nats */
 	double entropy;
 	double divergence;    /* of w from w*: sum w* log(w* / w) */
-	double confidence[BUDGET_BINS], hits[BUDGET_BINS]; /* by the largest weight */
+	double confidence[BUDGET_BINS], hits[BUDGET_BINS]; /* binned by the largest weight */
 };
 
 struct budget;
 
-/* Borrows *p. ERR_USAGE where a route cannot be served, ERR_DATA where there is an expert but no sample of its cluster. Caller frees
- * with budget_free. */
+/* Borrows *p. ERR_USAGE if a route needs a missing router or expert, ERR_DATA if an expert's cluster has no samples. Caller frees with
+ * budget_free. */
 struct budget *budget_new(const struct budget_plan *p, int64_t capacity, struct err *e);
 void budget_free(struct budget *b);
 
-/* Forget all sums. */
+/* Set all sums to 0. */
 void budget_clear(struct budget *b);
 
 /* Add n <= capacity states x (n, d) at one time t >= 1e-4 of the linear path, made from samples of `cluster` (n), whose conditional
@@ -72,10 +72,10 @@ void budget_clear(struct budget *b);
 int budget_add(struct budget *b, float t, int64_t n, const float *x, const float *target, const int32_t *cluster,
                const int64_t *index, struct err *e);
 
-/* Of one route over the states of one cluster, or of FINITE_ALL; weight (k), the sums of its weights, may be NULL. */
+/* The sums of one route over the states of one cluster, or of all with FINITE_ALL. weight (k), or NULL, receives the sums of the route's weights. */
 struct budget_sum budget_sum(const struct budget *b, int route, int cluster, double *weight);
-struct budget_routing budget_routing(const struct budget *b, int exact);
-/* Expected calibration error: how far confidence is from being right, over bins. */
+struct budget_routing budget_routing(const struct budget *b, int exact); /* exact: 0 for the router, 1 for the exact router */
+/* Expected calibration error: the mean over states of |confidence - accuracy| of their bin. */
 double budget_calibration(const struct budget_routing *r);
 
 #endif

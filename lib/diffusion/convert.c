@@ -20,8 +20,8 @@ static struct convert native(enum prediction kind, double t)
 	return c;
 }
 
-/* Where log-SNRs match, hypot(alpha_s, sigma_s) / hypot(alpha, sigma) is alpha_s / alpha; unlike it, it stays finite at t = 1 and
- * keeps the input's scale where s is clamped. */
+/* The input scale is hypot(alpha_s, sigma_s) / hypot(alpha, sigma), s being the network's time. At equal log-SNR this equals alpha_s / alpha, but it
+ * stays finite at t = 1 and keeps the variance of the input if s is clamped. */
 struct convert convert_at(const struct path *own, enum prediction kind, enum convert_mode mode, double t)
 {
 	struct convert c = {.t = fmax(t, CONVERT_MIN_T)};
@@ -31,7 +31,7 @@ struct convert convert_at(const struct path *own, enum prediction kind, enum con
 		return native(kind, t);
 	lin = path_at(&path_linear, t);
 	c.time = own == &path_linear ? t : fmin(fmax(path_time(own, lin.logsnr), own->lo), own->hi);
-	/* At t = 1 of the linear path epsilon says nothing of x0. */
+	/* At t = 1 of the linear path x0 cannot be computed from epsilon. */
 	if (kind == PREDICT_EPSILON)
 		c.time = fmin(c.time, 1 - CONVERT_MIN_T);
 	p = path_at(own, c.time);

@@ -1,4 +1,4 @@
-/* What samplers work on: experts that give a velocity on the linear path, and a router that gives cluster logits. */
+/* The interface of experts and routers to samplers: an expert computes a velocity on the linear path, a router computes cluster logits. */
 #ifndef DDM_DIFFUSION_DENOISER_H
 #define DDM_DIFFUSION_DENOISER_H
 
@@ -6,28 +6,28 @@
 
 #include "core/err.h"
 
-/* What rows are conditioned on; NULL where there is nothing of the kind. */
+/* The condition of each row; a member is NULL if there is none of its kind. */
 struct condition {
-	const int32_t *label; /* (n), of the host: class labels in 0 .. classes, `classes` itself being the null label */
-	const float *text;    /* (n, text_tokens, text_width), of the device: features of a text */
-	const float *mask;    /* (n, text_tokens), of the device: 0 for a token, NET_PADDING for padding; NULL: no padding */
+	const int32_t *label; /* (n), on the host: class labels 0 .. classes - 1; `classes` is the null label */
+	const float *text;    /* (n, text_tokens, text_width), on the device: text features */
+	const float *mask;    /* (n, text_tokens), on the device: 0 for a token, NET_PADDING for padding; NULL: no padding */
 };
 
-/* x, v and logits are memory of the device that they compute on; t is the host's; what is the host's has been read on return.
- * Rows are independent: row i of the result depends on row i of the inputs alone, bit for bit, and not on n. */
+/* x, v and logits are in the memory of the device that the network runs on. t is in host memory; host arrays are no longer needed after the call.
+ * Rows are independent: the bits of row i of the result depend only on row i of the inputs, not on n. */
 struct expert {
-	/* v (n, d) = velocity on the linear path at x (n, d), t (n), 1 <= n <= capacity; or, of a mixture on its experts' own path, what they
-	 * predict there. NULL where the expert is absent. */
+	/* v (n, d) = the velocity on the linear path at x (n, d), t (n), 1 <= n <= capacity. In a mixture on the experts' own path, v is the
+	 * expert's prediction there. NULL if the expert is absent. */
 	int (*velocity)(void *arg, int64_t n, const float *x, const float *t, const struct condition *c, float *v, struct err *e);
 	void *arg;
-	int64_t capacity; /* rows of one call */
-	int classes;      /* 0: knows none */
+	int64_t capacity; /* most rows of one call */
+	int classes;      /* 0: unconditional */
 	double flops;     /* of one row */
 	int64_t text_tokens, text_width; /* 0: reads no text */
 };
 
 struct router {
-	/* logits (n, K) of log p(k | x_t, t), 1 <= n <= capacity. */
+	/* logits (n, K): log p(k | x_t, t) up to a constant per row, 1 <= n <= capacity. */
 	int (*logits)(void *arg, int64_t n, const float *x, const float *t, float *logits, struct err *e);
 	void *arg;
 	int64_t capacity;

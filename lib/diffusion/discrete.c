@@ -12,7 +12,7 @@ int64_t discrete_work(int64_t n, int64_t cols, int64_t out_cols)
 	return n * (BUFFERS * cols + out_cols);
 }
 
-/* Where things are in the work space. */
+/* The parts of the work space. */
 struct room {
 	float *in, *saved, *z, *std, *x0[HISTORY], *out;
 };
@@ -32,7 +32,7 @@ static void scaled(const struct discrete_run *r, float *y, double f, const float
 	ondevice_combine(r->device, y, r->cols, &(struct term){f, x, r->cols}, 1, 0, r->n, r->cols);
 }
 
-/* x += std z, std a number or exp(.5 ((1 + v) / 2 log_hi + (1 - v) / 2 log_lo)) of the network's v. */
+/* x += std z. std is s->noise, or exp(.5 ((1 + v) / 2 log_hi + (1 - v) / 2 log_lo)) for the network's variance output v. */
 static int add_noise(const struct discrete_run *r, const struct room *m, const struct discrete_step *s, float *x, int64_t i, struct err *e)
 {
 	int64_t count = r->n * r->cols;

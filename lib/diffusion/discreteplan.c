@@ -1,4 +1,4 @@
-/* The coefficients of every step. abar of the next, less noisy point is 1 behind the last step, or the table's first. */
+/* Computes the coefficients of every step of a discrete-time solver. After the last step abar is 1, or with final_min the first of the table. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -6,15 +6,15 @@
 #include "core/mem.h"
 #include "diffusion/discrete.h"
 
-enum { FEW = 15 }; /* steps, with fewer than which the order goes down at the end: diffusers' lower_order_final */
+enum { FEW = 15 }; /* with fewer steps the order is lowered at the end: diffusers' lower_order_final */
 
 struct maker {
 	const struct discrete *how;
 	const struct schedule *s;
 	enum prediction kind;
 	struct discrete_plan *p;
-	double *at;    /* (steps) which step of the table, largest first */
-	double *sigma; /* (steps + 1) sigma / alpha there, and at the end */
+	double *at;    /* (steps) steps of the table, largest first */
+	double *sigma; /* (steps + 1) sigma / alpha at these steps and at the end */
 };
 
 struct discrete discrete_default(enum discrete_kind kind)
@@ -24,7 +24,7 @@ struct discrete discrete_default(enum discrete_kind kind)
 	return d;
 }
 
-/* DPM-Solver++ goes from the first to the last but one of a grid that is longer by one. */
+/* DPM-Solver++ spaces a grid of one more step and drops its last. */
 static int fenced(const struct discrete *how)
 {
 	return how->kind >= DISCRETE_MULTISTEP;
@@ -76,7 +76,7 @@ static struct path_point at_sigma(double sigma)
 	return (struct path_point){.alpha = alpha, .sigma = alpha * sigma};
 }
 
-/* The step of the table at which there is so much noise, log sigma being linear between two: k-diffusion's sigma_to_t. */
+/* The step of the table with this sigma; log sigma is interpolated linearly between steps. k-diffusion's sigma_to_t. */
 static double sigma_step(const struct schedule *s, double sigma)
 {
 	int64_t i = 0;
@@ -92,8 +92,8 @@ static double sigma_step(const struct schedule *s, double sigma)
 	return (double)i + fmin(fmax(w, 0), 1);
 }
 
-/* Equal steps of sigma^(1/7), between the ends of the spacing with Euler, of the table with DPM-Solver++, whose networks are asked at whole
- * steps. */
+/* Equal steps of sigma^(1/7): between the ends of the spacing for Euler, of the table for DPM-Solver++. DPM-Solver++ evaluates networks at whole
+ * steps only. */
 static void space_karras(const struct maker *m)
 {
 	const struct schedule *s = m->s;
@@ -115,7 +115,7 @@ static double lambda(double sigma)
 	return -log(sigma);
 }
 
-/* abar after step i. diffusers' DDIM goes a fixed number of steps down, wherever the next one is. */
+/* abar after step i. diffusers' DDIM always goes T / steps table steps down, even if the next step of the grid is another one. */
 static double next_abar(const struct maker *m, int64_t i)
 {
 	const struct discrete *how = m->how;
@@ -167,8 +167,8 @@ static void make_euler(const struct maker *m, struct discrete_step *s, int64_t i
 	s->x0[0] = 1 - ratio;
 }
 
-/* The weights of an exponential integrator from the point of noise `from` to that after step i: of x there and of a constant x0, and of its
- * first and second differences. */
+/* Weights of an exponential integrator from grid point `from` to the point after step i, h = the difference of lambda: x weighs the x at `from`, flat
+ * a constant x0, slope (heun) or middle (midpoint) the first difference of x0, curve the second. */
 struct expo {
 	double h, x, flat, slope, middle, curve;
 };
@@ -200,9 +200,9 @@ static void multi_second(const struct maker *m, struct discrete_step *s, const s
 	s->x0[1] = -c;
 }
 
-/* The parabola through this x0 and two before it. `curve` is the weight of x0's second derivative (in units of the step), which is twice the
- * second divided difference of those three. The published code (LuChengTHU/dpm-solver, and diffusers after it) leaves the factor of two
- * out, and so converges at order 2 only; `corrected` has it. */
+/* Extrapolates x0 by the parabola through this x0 and the two before it. `curve` is the weight of the second derivative of x0 (in units of the
+ * step), which is twice the second divided difference of the three. The published code (LuChengTHU/dpm-solver, and diffusers after it)
+ * omits the factor of two and converges at order 2 only; `corrected` includes it. */
 static void multi_third(const struct maker *m, struct discrete_step *s, const struct expo *w, int64_t i)
 {
 	double curve = m->how->corrected ? 2 * w->curve : w->curve;
@@ -224,7 +224,7 @@ static void make_multistep(const struct maker *m, struct discrete_step *s, int64
 
 	if (m->how->sde)
 		s->noise = at_sigma(m->sigma[i + 1]).sigma * sqrt(-expm1(-2 * w.h));
-	/* Of Karras' sigmas the last is the table's least already, where final_min ends: a step of no length. */
+	/* With Karras' sigmas and final_min the last step starts and ends at the table's least sigma, so h is 0. */
 	if (order == 1 || i < 1 || w.h <= 0 || (i + 1 == n && (lower || !m->how->final_min)))
 		first_order(s, &w);
 	else if (order == 2 || i < 2 || (i + 2 == n && lower))
@@ -233,7 +233,7 @@ static void make_multistep(const struct maker *m, struct discrete_step *s, int64
 		multi_third(m, s, &w, i);
 }
 
-/* Orders 1 2 1 2 .. or 1 2 3 1 2 3 .., the last of them 1 where the noise ends or the last group is whole. */
+/* Orders 1 2 1 2 .. or 1 2 3 1 2 3 .. The last step has order 1 if it ends at zero noise, or if it completes a group and any_final is off. */
 static int single_order(const struct maker *m, int64_t i)
 {
 	int64_t n = m->p->steps, order = m->how->order;
@@ -257,7 +257,7 @@ static void single_third(const struct maker *m, struct discrete_step *s, int64_t
 {
 	struct expo w = integrate(m, i - 2, i);
 	double l = lambda(m->sigma[i - 2]), r0 = (lambda(m->sigma[i]) - l) / w.h, r1 = (lambda(m->sigma[i - 1]) - l) / w.h;
-	double late = w.slope, early = 0; /* of the differences to the first over r0, r1 */
+	double late = w.slope, early = 0; /* weights of the differences to the first x0 over r0 and over r1 */
 
 	if (m->how->heun) {
 		late = (2 * w.curve - w.slope * r1) / (r0 - r1);

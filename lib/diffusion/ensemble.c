@@ -42,7 +42,7 @@ static double member_flops(const struct member *m)
 	return m->exact ? finite_model_flops(m->exact) : model_flops(m->model);
 }
 
-/* The first of the rows from `from` on that is at another time than it. */
+/* The end of the run of rows from `from` on that have the same time. */
 static int64_t same_time(const float *t, int64_t from, int64_t n)
 {
 	int64_t i = from + 1;
@@ -52,7 +52,7 @@ static int64_t same_time(const float *t, int64_t from, int64_t n)
 	return i;
 }
 
-/* When a network is asked that is on another path than the schedule: where there is as much noise, within what it knows. */
+/* The network's time: on the schedule's path t itself, on another path the time of equal log-SNR, clamped to the times of its training. */
 static double time_on_path(const struct member *m, double t)
 {
 	const struct path *shared = &m->all->schedule->path;
@@ -60,7 +60,7 @@ static double time_on_path(const struct member *m, double t)
 	return m->elsewhere ? fmin(fmax(path_time(m->path, path_at(shared, t).logsnr), m->path->lo), m->path->hi) : t;
 }
 
-/* v (n, all->out): what the network predicts, in the ensemble's kind. x is of the schedule, whose alpha^2 + sigma^2 is 1. */
+/* v (n, all->out) = the network's prediction, converted to the ensemble's kind. x (n, d) is on the schedule, where alpha^2 + sigma^2 = 1. */
 static int run_own(struct member *m, int64_t n, const float *x, const float *t, const struct condition *given, float *v, struct err *e)
 {
 	const struct ensemble *s = m->all;
@@ -99,7 +99,7 @@ static int run_own(struct member *m, int64_t n, const float *x, const float *t, 
 	return m->device->error(m->device, e);
 }
 
-/* Into m->x and m->time: x (n, d) of the linear path at t (n), as the network knows them. */
+/* Convert x (n, d) at t (n) of the linear path to the network's own path, into m->x and m->time. */
 static void to_own_path(struct member *m, int64_t n, const float *x, const float *t)
 {
 	int64_t d = m->d;
@@ -186,7 +186,7 @@ static int load_member(struct member *m, const char *folder, const struct ensemb
 	return 0;
 }
 
-/* What a network of diffusers is told by. */
+/* Add the hash of the scheduler file, which sets the path and the prediction of a network from diffusers. */
 static int add_scheduler(struct ensemble *s, const char *folder, const char *sub, const char *slash, struct err *e)
 {
 	char *path = scheduler_find(folder), hash[65];
@@ -198,7 +198,7 @@ static int add_scheduler(struct ensemble *s, const char *folder, const char *sub
 	return rc;
 }
 
-/* The mean of its data, where it is there and converting asks for it. */
+/* Load the mean of the expert's data if the file exists and the conversion needs it: for an epsilon prediction in mode CONVERT_MATCH. */
 static int add_mean(struct ensemble *s, struct member *m, const char *folder, const char *sub, const char *slash,
                     const struct ensemble_options *o, struct err *e)
 {
@@ -233,7 +233,7 @@ out:
 	return rc;
 }
 
-/* A folder below `dir` ("" for dir itself) with its config and weights, into s->member[i]. */
+/* Open the network in the folder `sub` below `dir` ("": dir itself) as s->member[i]. */
 static int open_member(struct ensemble *s, int i, const char *dir, const char *sub, const struct ensemble_options *o,
                        struct err *e)
 {
@@ -271,7 +271,7 @@ static int agree(const char *where, const char *what, int64_t a, int64_t b, stru
 	return err_set(e, ERR_DATA, "%s: %s %lld, but %lld in the model's other networks", where, what, (long long)a, (long long)b);
 }
 
-/* The first network sets the shape of the pictures, the others must have it. */
+/* The first network sets the shape of the pictures; the others must agree. */
 static int check_shape(struct ensemble *s, const struct net_config *c, const char *where, struct err *e)
 {
 	if (!s->d) {
@@ -293,7 +293,7 @@ static int check_text(struct ensemble *s, const struct net_config *c, const char
 	return 0;
 }
 
-/* The size of a picture before it was cropped, and height over width: those of the whole, as when PixArt samples. */
+/* Fills the size inputs: height and width before cropping, and height over width. They are those of the whole picture, as in PixArt's sampling. */
 static int tell_size(struct member *m, const struct net_config *c, struct err *e)
 {
 	if (!(m->micro = mem_try((size_t)m->capacity * NET_MICRO, sizeof *m->micro, "network input", e)))
@@ -302,7 +302,7 @@ static int tell_size(struct member *m, const struct net_config *c, struct err *e
 	return 0;
 }
 
-/* Where its input is converted, and its output waits to be. */
+/* Buffers for the converted input and the output before conversion. */
 static int alloc_conversion(struct member *m, size_t n, size_t d, struct err *e)
 {
 	return (m->x = m->device->alloc(m->device, n * d * sizeof *m->x, "network input", e)) &&
@@ -350,7 +350,7 @@ static int same_schedule(const struct schedule *a, const struct schedule *b)
 	       !memcmp(a->abar, b->abar, (size_t)a->steps * sizeof *a->abar);
 }
 
-/* What an expert's answers are mixed as: itself where solvers of discrete time know it, else epsilon. */
+/* The kind of prediction to mix in: the expert's own if discrete-time solvers accept it, else epsilon. */
 static enum prediction own_kind(const struct member *m)
 {
 	int known = m->kind == PREDICT_X0 || m->kind == PREDICT_EPSILON || (m->kind == PREDICT_ANGULAR && m->path->preserving);
@@ -358,8 +358,8 @@ static enum prediction own_kind(const struct member *m)
 	return known ? m->kind : PREDICT_EPSILON;
 }
 
-/* One schedule for all of them, the first's, and one kind of prediction: of different paths x0, which says something of the picture wherever the
- * noise is beyond what one of them knows; a learned variance belongs to the steps of its path. */
+/* Choose one schedule for all experts, that of the first, and one kind of prediction. If paths differ the kind is x0, which stays meaningful when
+ * the noise is outside an expert's range, and learned variances are dropped, because they belong to the steps of one path. */
 static int share_path(struct ensemble *s, struct err *e)
 {
 	int mixed = 0;
@@ -455,7 +455,7 @@ static int open_router(struct ensemble *s, const struct layout *l, const char *d
 	return 0;
 }
 
-/* Sizes from the router's config, else from an expert trained on data of that many clusters. */
+/* Cluster sizes from the router's config, else from an expert whose data had at least as many clusters. */
 static int find_shares(struct ensemble *s, const struct layout *l, const char *dir, struct err *e)
 {
 	char *config = str_new("%s/%s/config.json", dir, l->has_router ? l->router_sub : "router");

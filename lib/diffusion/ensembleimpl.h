@@ -7,31 +7,31 @@
 #include "diffusion/finitemodel.h"
 #include "net/model.h"
 
-/* One network, or samples in its place, and how its output becomes a velocity. */
+/* One network, or an exact model in its place, and the conversion of its output to a velocity. */
 struct member {
 	struct model *model;
 	struct finite_model *exact;
-	const struct model_config *config; /* of the one that is there; NULL: absent */
-	int64_t elements;                  /* of one output */
+	const struct model_config *config; /* of `model` or `exact`; NULL: absent */
+	int64_t elements;                  /* elements of one output */
 	struct device *device;
-	struct ensemble *all; /* that this is a member of */
+	struct ensemble *all; /* the ensemble of this member */
 	const struct path *path;
-	struct schedule schedule; /* of `path` where it is of discrete time, or its steps with `own` */
-	int elsewhere;            /* with `own`: that is another schedule than the ensemble's */
+	struct schedule schedule; /* of a `path` of discrete time; with `own`, the steps of any path */
+	int elsewhere;            /* with `own`: its schedule differs from the ensemble's */
 	enum prediction kind;
 	enum convert_mode mode;
 	int64_t d, capacity;
-	int plain;       /* the output is the velocity of the linear path */
-	float *x, *out;  /* (capacity, d), (capacity, elements) where not plain; on the device */
-	float *mean;     /* (d) of its data, on the device, for an epsilon prediction that is converted; NULL: unknown */
-	float *time;     /* (capacity), of the host */
-	float *micro;    /* (capacity, 3), of the host: height, width, aspect ratio; NULL where it is not told */
-	float *host_x, *host_out; /* (capacity, d), (capacity, elements): of `exact`, which computes on the host */
+	int plain;       /* the output is the velocity on the linear path; no conversion */
+	float *x, *out;  /* (capacity, d), (capacity, elements), on the device; NULL if plain */
+	float *mean;     /* (d) mean of its data, on the device, to convert an epsilon prediction; NULL: unknown */
+	float *time;     /* (capacity), on the host */
+	float *micro;    /* (capacity, 3), on the host: height, width, aspect ratio; NULL if the network does not read them */
+	float *host_x, *host_out; /* (capacity, d), (capacity, elements): for `exact`, which runs on the host */
 };
 
-/* ERR_USAGE where o->resident cannot be had on the device. Once all networks are open. */
+/* ERR_USAGE if the device cannot satisfy o->resident. Call after all networks are open. */
 int ensemble_check_resident(const struct ensemble *s, const struct ensemble_options *o, struct err *e);
-/* Weights of a network into memory, unless they are there. ERR_NOMEM tells what would fit. */
+/* Load the weights of a network unless they are in memory. ERR_NOMEM names options that need less. */
 int ensemble_load_member(struct member *m, struct err *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* Brings the weights of an ensemble's networks into memory: all of them, or some at a time. */
+/* Loads the weights of an ensemble's networks: all of them, or some at a time. */
 #include "diffusion/ensembleimpl.h"
 #include "diffusion/layout.h"
 #include "net/pager.h"
@@ -33,7 +33,7 @@ static int64_t weigh(const struct ensemble *s, uint64_t *slot, uint64_t *all, ui
 	return n;
 }
 
-/* Free memory once `rest` and some room are taken; UINT64_MAX where the device does not say. */
+/* Free memory once `rest` and some room are taken; UINT64_MAX if the device does not report its memory. */
 static uint64_t free_bytes(struct device *d, uint64_t rest)
 {
 	struct device_memory m = {0};
@@ -58,8 +58,8 @@ int ensemble_check_resident(const struct ensemble *s, const struct ensemble_opti
 	return 0;
 }
 
-/* Slots for the experts' weights, where the device cannot hold all of them. Made when the first network runs: by then everything else that the
- * program needs is in memory. */
+/* Makes slots for the experts' weights if the device cannot hold all of them. Called when the first network runs, because by then all other memory
+ * of the program is allocated. */
 static int make_pager(struct ensemble *s, struct device *d, struct err *e)
 {
 	uint64_t slot, all, rest, room;
@@ -77,7 +77,7 @@ static int make_pager(struct ensemble *s, struct device *d, struct err *e)
 	return 0;
 }
 
-/* Bytes that the weights which are not loaded yet will take, with the experts' matrices held as `bulk`. */
+/* Bytes that the weights not loaded yet will take if the experts' matrices are stored as `bulk`. */
 static uint64_t still_takes(const struct ensemble *s, enum compact_type bulk)
 {
 	uint64_t bytes = 0;
@@ -119,7 +119,7 @@ static int check_host(const struct member *m, struct err *e)
 	               ways[best].option, (double)least * 1e-6);
 }
 
-/* In the work space of the first network of the same architecture, if one is loaded. */
+/* Reuses the work space of the first loaded network of the same architecture. */
 int ensemble_load_member(struct member *m, struct err *e)
 {
 	const struct model *lender = NULL;

@@ -9,7 +9,7 @@
 #include "file/fileio.h"
 #include "net/diffusers.h"
 
-/* Of a picture, by a configuration of diffusers; 0 where it does not tell. */
+/* Tokens of a picture by a configuration of diffusers; 0 if it does not give the sizes. */
 static int64_t tokens_of(const json_t *net)
 {
 	int64_t size = json_integer_value(json_object_get(net, "sample_size")), patch = json_integer_value(json_object_get(net, "patch_size"));
@@ -17,7 +17,7 @@ static int64_t tokens_of(const json_t *net)
 	return size > 0 && patch > 0 && size < 1 << 20 ? size / patch * (size / patch) : 0;
 }
 
-/* 1 and what the scheduler of the network in `folder` names, 0 where it has none. */
+/* 1 and in *s the solver named by the scheduler of the network in `folder`; 0 if it has no scheduler or is not in diffusers' format. */
 static int folder_solver(struct scheduler_solver *s, const char *folder, struct err *e)
 {
 	char *config = path_join(folder, "config.json"), *where = scheduler_find(folder);
@@ -36,7 +36,7 @@ int ensemble_solver(struct scheduler_solver *s, const char *dir, struct err *e)
 {
 	struct layout l = {0};
 	struct scheduler_solver one = {.text = ""};
-	int rc = !layout_survey(&l, dir, &(struct err){0}); /* what is wrong with the folder is ensemble_open's to tell */
+	int rc = !layout_survey(&l, dir, &(struct err){0}); /* ensemble_open reports what is wrong with the folder */
 
 	*s = one;
 	for (int k = 0; k <= l.highest && rc > 0; k++) {

@@ -10,7 +10,7 @@ static int member(const struct exact *m, int64_t j, int cluster)
 	return cluster == EXACT_ALL || (m->cluster ? m->cluster[j] : 0) == cluster;
 }
 
-/* log of w_j N(x; alpha mean_j, var I) without the constant common to all components. */
+/* log(w_j N(x; alpha mean_j, var I)) without the constant common to all components. */
 static double log_mass(const struct exact *m, const struct path_point *p, double var, int64_t j, const float *x)
 {
 	double s = 0;

@@ -1,8 +1,8 @@
-/* Closed forms: the optimal expert and router of a finite data set or of a mixture of Gaussians.
+/* The optimal expert and router of a finite data set or of a mixture of Gaussians, in closed form.
  *
- * Component j is a Gaussian N(mean_j, std^2 I) of weight w_j that belongs to a cluster; std 0 makes it a data point, and the
- * whole a finite data set. The marginal flow of any set of components is known exactly (arXiv 2501.05450, section 3), so these
- * are experts without training error: they test samplers, and measure how far a trained expert or router is from its optimum. */
+ * Component j is a Gaussian N(mean_j, std^2 I) of weight w_j that belongs to a cluster. With std 0 the components are data points and the mixture is
+ * a finite data set. The marginal flow of any set of components is known exactly (arXiv 2501.05450, section 3), so these experts have no
+ * training error. They serve to test samplers, and to measure how far a trained expert or router is from its optimum. */
 #ifndef DDM_DIFFUSION_EXACT_H
 #define DDM_DIFFUSION_EXACT_H
 
@@ -22,12 +22,12 @@ struct exact {
 	double std;
 };
 
-/* What is known about x0 and eps given x_t = x (d) on `path` at time t > 0: their means (d) each, over the components of one
- * cluster (or EXACT_ALL). Either may be NULL. */
+/* x0 (d) = E[x0 | x_t = x] and eps (d) = E[eps | x_t = x], for x (d) on `path` at time t > 0, over the components of one cluster (or EXACT_ALL).
+ * Either output may be NULL. */
 void exact_moments(const struct exact *m, const struct path *path, double t, int cluster, const float *x, double *x0,
                    double *eps);
 
-/* v (d): the marginal flow of one cluster, or of all, on the linear path. */
+/* v (d): the marginal flow of one cluster (or EXACT_ALL) on the linear path. */
 void exact_velocity(const struct exact *m, double t, int cluster, const float *x, double *v);
 
 /* logits (clusters): log p(k | x, t) plus a constant, on the linear path; the optimum of the router's cross-entropy. */

@@ -8,21 +8,21 @@
 #include "diffusion/convert.h"
 #include "kernels/gemm.h"
 
-/* Samples are made into doubles block by block: the size of a block depends on d alone, so that no sum depends on anything else. */
+/* Samples are converted to double block by block. The block size depends on d alone, so the order of sums does too. */
 enum { ROWS = 128, BLOCK_ELEMENTS = 1 << 20, BLOCK_MOST = 1024, BLOCK_LEAST = 16 };
-/* Elements of a set below which waking threads takes longer than the work. */
+/* Sets with fewer elements run on one thread: waking threads would take longer than the work. */
 enum { SMALL = 1 << 16 };
 
 struct finite {
 	struct finite_set s;
 	struct pool *pool;
 	int64_t block;
-	double value[256];  /* of a byte */
+	double value[256];  /* the number that a byte stands for */
 	double *norm;       /* (n) |m_j|^2 */
 	double *points;     /* (block, d) */
 	double *x, *mean;   /* (ROWS, d) */
 	double *dot;        /* (ROWS, block): products, then weights */
-	double *top, *sum;  /* (ROWS) of the softmax so far: largest exponent, sum of exponentials */
+	double *top, *sum;  /* (ROWS) running softmax: largest exponent, sum of exponentials */
 	double *mass;       /* (ROWS) */
 	struct path_point *at; /* (ROWS) */
 	double *logit;      /* (ROWS, clusters) */
@@ -170,7 +170,7 @@ static void expand_task(void *arg, int64_t j, int worker)
 	expand(p->f, p->first + j, p->f->points + j * p->f->s.d);
 }
 
-/* Products of one row become weights relative to the largest exponent yet seen; what was summed before is scaled to it. */
+/* Online softmax: turns the products of one row into weights relative to the largest exponent so far, and rescales the earlier sums to it. */
 static void weigh_task(void *arg, int64_t i, int worker)
 {
 	const struct pass *p = arg;

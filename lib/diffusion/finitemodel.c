@@ -24,8 +24,8 @@ struct finite_model {
 	double *weight; /* (clusters) of a router */
 };
 
-/* "cluster_samples" of a router: how many of each cluster there are, in the order of the clusters; a sample stands for
- * cluster_sizes[k] / cluster_samples[k]. */
+/* Read a router's "cluster_samples": how many samples of each cluster the file holds, in the order of the clusters. A sample of cluster k has
+ * weight cluster_sizes[k] / cluster_samples[k]. */
 static int load_samples(struct finite_model *m, const json_t *o, int64_t n, const char *where, struct err *e)
 {
 	const struct model_config *c = &m->config;

@@ -10,18 +10,18 @@
 
 struct finite_model;
 
-/* As model_open. `hash` (65 bytes, may be NULL) receives the SHA-256 of the weights file; another one than config.json names is
- * ERR_DATA. Caller frees with finite_model_free. */
+/* As model_open. `hash` (65 bytes, may be NULL) receives the SHA-256 of the weights file; ERR_DATA if config.json names another hash. Caller frees
+ * with finite_model_free. */
 struct finite_model *finite_model_open(const char *dir, struct pool *pool, char *hash, struct err *e);
 void finite_model_free(struct finite_model *m);
 const struct model_config *finite_model_config(const struct finite_model *m);
 double finite_model_flops(const struct finite_model *m); /* of one sample */
 
-/* An expert's prediction (n, C, S, S), a router's logits (n, K); x (n, C, S, S), t (n), any n. */
+/* out = an expert's prediction (n, C, S, S) or a router's logits (n, K) at x (n, C, S, S), t (n), for any n. */
 void finite_model_run(struct finite_model *m, int64_t n, const float *x, const float *t, float *out);
 
-/* Fill the folder: samples of one expert (s->clusters is not looked at), or of all clusters for a router, as c->net says.
- * cluster_sizes of *c are the sizes of the clusters, of which *s may hold a part. `stamp` goes into both files. */
+/* Write the folder. For an expert *s holds its samples (s->clusters is ignored); for a router (by c->net) the samples of all clusters.
+ * c->cluster_sizes are the full sizes of the clusters; *s may hold a part of each. `stamp` is written into both files. */
 int finite_model_write(const char *dir, const struct model_config *c, const struct finite_set *s, json_t *stamp, struct err *e);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "core/mem.h"
 
-static const double LEAST = .001; /* the last of a thousand times of training */
+static const double LEAST = .001; /* the least of a thousand training times */
 
 int flow_grid_given(const struct flow_grid *g)
 {
@@ -17,7 +17,7 @@ static double shifted(double shift, double t)
 	return shift > 0 ? shift * t / (1 + (shift - 1) * t) : t;
 }
 
-/* B(a, a) I_x(a, a) for x <= 1/2 by its continued fraction (DLMF 8.17.22), from behind: 60 terms are more than doubles need there. */
+/* B(a, a) I_x(a, a) for x <= 1/2 by its continued fraction (DLMF 8.17.22), evaluated backwards; 60 terms are more than double precision needs. */
 static double incomplete(double x, double a)
 {
 	double f = 0;
@@ -56,7 +56,7 @@ static double placed(enum flow_sigmas how, double first, double last, double u)
 	}
 }
 
-/* In the scheduler's order. Its own last time has been shifted once before all of them are; its mu moves it only here. */
+/* In the scheduler's order. The scheduler shifts its last time once in advance and then again with all times; mu moves it only once. */
 void flow_grid_times(const struct flow_grid *g, int64_t steps, int last, double *t)
 {
 	double n = (double)steps, least = g->dynamic ? LEAST : shifted(g->shift, LEAST);

@@ -1,4 +1,4 @@
-/* Finds the newest average of a run that is still in training, to sample from. */
+/* Finds the checkpoint whose averaged weights are sampled while a network is still in training. */
 #include "diffusion/intraining.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include "core/str.h"
 #include "file/fileio.h"
 
-/* The step of a folder's name, or -1. Temporaries have other names. */
+/* The step in the name of a checkpoint folder, or -1. Temporary folders have other names. */
 static int64_t step_of(const char *name)
 {
 	int64_t step;

@@ -1,4 +1,4 @@
-/* A network that is still being trained: which of its checkpoints stands for it. */
+/* Chooses the checkpoint to use for a network that is still in training. */
 #ifndef DDM_DIFFUSION_INTRAINING_H
 #define DDM_DIFFUSION_INTRAINING_H
 
@@ -6,9 +6,9 @@
 
 #include "core/err.h"
 
-/* The newest checkpoint below the trainer's folder `dir`, or with want > 0 that of step `want`: *sub is "train/step-00000020", relative to dir,
- * which the caller frees with mem_free, and holds config.json and the averaged weights. 1 and *step; 0 where there is no checkpoint. Others
- * than `want` alone: -1 and ERR_USAGE; one that has no config.json, because an earlier version made it: ERR_DATA. */
+/* Find the newest checkpoint below the trainer's folder `dir`, or with want > 0 the checkpoint of step `want`. 1: found, with its *step and *sub,
+ * "train/step-00000020" relative to dir, a folder that holds config.json and the averaged weights; caller frees *sub with mem_free. 0: no
+ * checkpoint. -1: ERR_USAGE if there is none of step `want`; ERR_DATA if it was made by an earlier version and has no config.json. */
 int training_find(const char *dir, int64_t want, int64_t *step, char **sub, struct err *e);
 
 #endif

@@ -26,7 +26,7 @@ void layout_release(struct layout *l)
 	mem_free(l->present);
 }
 
-/* What is missing in a folder that holds no expert, as far as can be told. */
+/* Reports everything that could have been an expert in a folder that holds none. */
 static int nothing_there(const char *dir, struct err *e)
 {
 	return err_set(e, ERR_NOINPUT, "%s: no expert_* folder, no transformer/config.json, no unet/config.json, no "
@@ -67,7 +67,7 @@ static int survey_router(struct layout *l, const char *dir, struct err *e)
 	return rc;
 }
 
-/* Whether a folder is that of one network: it holds weights, or is in training. */
+/* Whether a folder is one network: it holds weights or checkpoints of a training. */
 static int is_network(const char *dir)
 {
 	char *weights = model_weights_path(dir, NET_EXPERT, NULL), *part = NULL;

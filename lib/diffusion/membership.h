@@ -1,11 +1,11 @@
-/* Whether the networks of a model belong together: each expert in the folder of its own cluster, all of one partition of the data. */
+/* Checks that the networks of a model belong together: each expert is in the folder of its own cluster, and all share one partition of the data. */
 #ifndef DDM_DIFFUSION_MEMBERSHIP_H
 #define DDM_DIFFUSION_MEMBERSHIP_H
 
 #include "core/err.h"
 #include "net/model.h"
 
-/* What the networks seen so far agree on, and which of them said it first. Zeroed: none; release with membership_release. */
+/* Facts that the networks seen so far agree on, and the first network that stated each. Zeroed: none. Release with membership_release. */
 struct membership {
 	int64_t clusters;
 	char partition[65];
@@ -13,9 +13,9 @@ struct membership {
 	char clusters_by[32], partition_by[32], names_by[32];
 };
 
-/* The next network of the model in `dir`, in its folder `name` ("expert_3", "router"). number: that of the folder, -1 where it has none
- * (a router, a model of one network). What config.json does not say is taken to be right, and so is a network that was trained on all clusters.
- * ERR_DATA names both sides of what does not fit. */
+/* Check the next network of the model in `dir`, in its folder `name` ("expert_3", "router"). number: the number in its name, or -1 (a router,
+ * a model of one network). Facts missing from config.json are not checked; a network trained on all clusters fits any partition. ERR_DATA names
+ * both sides of a contradiction. */
 int membership_add(struct membership *m, const char *dir, const char *name, int number, const struct model_config *c, struct err *e);
 void membership_release(struct membership *m);
 

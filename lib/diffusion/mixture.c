@@ -1,4 +1,4 @@
-/* The mixture's velocity: which experts run on which rows of a batch, and the weighted sum of what they predict. */
+/* Computes the mixture's velocity: selects the experts for each row of a batch, runs them, and sums their predictions by weight. */
 #include "diffusion/mixture.h"
 
 #include <assert.h>
@@ -15,23 +15,23 @@ struct mixer {
 	const struct mixture *m;
 	int64_t capacity, chunk; /* chunk: rows of the largest expert call */
 	unsigned char *present;  /* (k) */
-	void (*tell)(void *arg, const int *expert, int n); /* NULL: nobody asked */
+	void (*tell)(void *arg, const int *expert, int n); /* see mixer_tell; NULL: not set */
 	void *tell_arg;
 	int *order;              /* (k) */
-	struct device *device, *own; /* own: NULL, or it */
+	struct device *device, *own; /* own: the device if mixer_new made it, else NULL */
 	float *logits;           /* (capacity, k) */
 	double *prob, *w;        /* (capacity, k) */
 	int32_t *heaviest;       /* (capacity) */
 	int32_t *label;          /* (chunk) */
 	float *t;                /* (max(capacity, chunk)) */
-	unsigned char *begun;    /* (capacity) v holds a contribution */
-	int32_t *group;          /* (4, chunk): struct group_rows, one vector after the other; weights are floats; rows of the texts */
+	unsigned char *begun;    /* (capacity) v already holds a contribution */
+	int32_t *group;          /* (4, chunk): the vectors of struct group_rows (weights as floats), then rows of the texts */
 	/* on the device */
 	float *out;              /* (capacity, k) */
 	float *x, *v;            /* (chunk, d), (chunk, columns) */
-	float *routed;           /* (capacity, d) what the router is asked at, where the path is not the linear one */
-	float *text, *mask;      /* (chunk, text_tokens, text_width), (chunk, text_tokens); NULL where no expert reads text */
-	int32_t *group_there;    /* as group */
+	float *routed;           /* (capacity, d) the router's input if the path is not linear */
+	float *text, *mask;      /* (chunk, text_tokens, text_width), (chunk, text_tokens); NULL if no expert reads text */
+	int32_t *group_there;    /* copy of group */
 };
 
 void mixture_stats_init(struct mixture_stats *s, int k, int64_t steps)
@@ -54,7 +54,7 @@ void mixture_stats_release(struct mixture_stats *s)
 	memset(s, 0, sizeof *s);
 }
 
-/* Of an expert's answer. */
+/* Elements of one expert output. */
 static int64_t columns(const struct mixture *m)
 {
 	return m->out ? m->out : m->d;
@@ -222,7 +222,7 @@ static int router_logits(struct mixer *x, int64_t n, const float *rows, float *o
 	return rc;
 }
 
-/* The time of the linear path at which there is as much noise, and x there, in *at: of unit variance where its own path has that. */
+/* Converts the call to the linear path for the router: returns the time of equal log-SNR, and in *at x rescaled to that path. */
 static double linear_time(struct mixer *x, const struct mixture_call *c, const float **at)
 {
 	struct path_point p;
@@ -238,7 +238,7 @@ static double linear_time(struct mixer *x, const struct mixture_call *c, const f
 	return t;
 }
 
-/* The router is to blame only for logits of a finite image. */
+/* Reports non-finite logits. The router is blamed only if its input was finite. */
 static int not_routed(struct mixer *x, const struct mixture_call *c, const float *image, uint64_t index, struct err *e)
 {
 	float *host = mem_alloc((size_t)x->m->d * sizeof *host);
@@ -288,7 +288,7 @@ static int route_learned(struct mixer *x, const struct mixture_call *c, struct m
 	return 0;
 }
 
-/* Send over what is known of the n rows in x->group. */
+/* Copies index, begun and weights of the n rows in x->group to the device, and marks the rows as begun. */
 static struct group_rows send_group(struct mixer *x, int k, int64_t n)
 {
 	int32_t *row = x->group, *begun = row + n;
@@ -304,8 +304,8 @@ static struct group_rows send_group(struct mixer *x, int k, int64_t n)
 	return there;
 }
 
-/* Copies the prompts of the rows in x->group, or their negative prompts, to the rows `at` .. of what the expert reads. send_group
- * has been here, so that index (n) on the device may be written. */
+/* Gathers the texts which[row] of the n rows in x->group, prompts or negative prompts, into the rows from `at` on of the expert's text input. Call
+ * after send_group. */
 static void gather_texts(struct mixer *x, const struct mixture_call *c, const struct expert *ex, const int32_t *which, int64_t n, int64_t at)
 {
 	int64_t width = ex->text_tokens * ex->text_width;
@@ -319,7 +319,7 @@ static void gather_texts(struct mixer *x, const struct mixture_call *c, const st
 		ondevice_gather(x->device, x->mask + at * ex->text_tokens, c->texts->mask, there, n, c->texts->rows, ex->text_tokens);
 }
 
-/* What guidance does not reach is the answer with the label or text itself. */
+/* Columns from `few` on are not guided: they are the conditional output alone. */
 static void mix(struct mixer *x, float *v, const struct mixture_call *c, const struct group_rows *there, int64_t n, int with_null)
 {
 	const struct mixture *m = x->m;
@@ -330,8 +330,9 @@ static void mix(struct mixer *x, float *v, const struct mixture_call *c, const s
 		ondevice_mix(x->device, v + few, c->n, x->v + few, NULL, 1, there, n, cols - few, cols);
 }
 
-/* Run expert k on the n rows in x->group and add w v to them. A guided group holds n rows with their labels and texts, then the same
- * n with the null label and the negative prompts. The first contribution is stored, not added to zero: one expert of weight 1 keeps its bits. */
+/* Runs expert k on the n rows in x->group and adds w v to them. A guided group holds n rows with their labels and prompts, then the same n rows
+ * with the null label and the negative prompts. The first contribution is stored instead of added to 0, so a single expert of weight 1 keeps
+ * its bits. */
 static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, int k, int64_t n, struct err *e)
 {
 	const struct mixture *m = x->m;

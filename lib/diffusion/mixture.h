@@ -1,9 +1,8 @@
 /* The ensemble's velocity u(x, t) = sum_k w_k(x, t) v_k(x, t) (arXiv 2501.05450, section 3).
  *
- * Samples are grouped by expert at every call: each expert runs on the gathered rows that use it and on no others, so top-1
- * costs one expert per sample whatever K is. A row's contributions are added in the order of the experts' indices, so its
- * result does not depend on which other rows were in the batch. Pictures stay on the device: the host sees the router's logits alone,
- * decides, and sends back which rows make a group. */
+ * Samples are grouped by expert at every call: each expert runs only on the rows that use it, so top-1 costs one expert per sample for any K. A row's
+ * contributions are added in the order of the experts' indices, so its result does not depend on the other rows of the batch. Samples stay on the
+ * device: the host reads only the router's logits, chooses the experts, and sends back the rows of each group. */
 #ifndef DDM_DIFFUSION_MIXTURE_H
 #define DDM_DIFFUSION_MIXTURE_H
 
@@ -17,18 +16,18 @@
 struct mixture {
 	int k;
 	int64_t d;                   /* elements of a sample */
-	const struct expert *expert; /* (k); velocity NULL where absent: masked, and the rest renormalised */
-	const struct router *router; /* logits (k); NULL is fine for policies that need none */
+	const struct expert *expert; /* (k); velocity NULL: absent, and the other weights are renormalised */
+	const struct router *router; /* logits (k); may be NULL for policies that need no router */
 	struct policy policy;
-	double cfg;                  /* classifier-free guidance: v_null + cfg (v_label - v_null) inside each expert, or of texts; 1: none */
-	uint64_t seed;               /* of POLICY_SAMPLE */
-	struct device *device;       /* that experts and router compute on, borrowed; NULL: the host */
-	int64_t out;                 /* elements of an expert's answer, the prediction before all else; 0: d */
-	int64_t guided;              /* how many of them guidance changes, from the first; 0: the prediction's */
-	const struct path *own;      /* x, t and the answers are of this path, the router's of the linear one; NULL: all of that */
+	double cfg;                  /* classifier-free guidance inside each expert: v_null + cfg (v_cond - v_null), by label or text; 1: none */
+	uint64_t seed;               /* for POLICY_SAMPLE */
+	struct device *device;       /* device of the experts and the router, borrowed; NULL: the host */
+	int64_t out;                 /* elements of an expert's output, whose first d are the prediction; 0: d */
+	int64_t guided;              /* guidance changes so many of them, from the first; 0: d */
+	const struct path *own;      /* path of x, t and the experts' outputs; the router stays on the linear path. NULL: all on the linear path */
 };
 
-/* Counts, in integers so that sums do not depend on the order of batches. Weights and entropies are in units of 2^-32. */
+/* Statistics, in integers so that sums do not depend on the order of batches. Weights and entropies are in units of 2^-32. */
 #define MIXTURE_UNIT 4294967296.
 struct mixture_stats {
 	int k;
@@ -38,7 +37,7 @@ struct mixture_stats {
 	int64_t *rows;          /* (k) rows run by each expert, twice per guided sample */
 	int64_t *mass;          /* (k) sum of weights */
 	int64_t router_rows;
-	int64_t *entropy;       /* (steps) of the router's posterior, summed over rows, first evaluation of a step */
+	int64_t *entropy;       /* (steps) entropy of the router's posterior at the first evaluation of a step, summed over rows */
 	int64_t *entropy_rows;  /* (steps) */
 };
 
@@ -47,16 +46,16 @@ void mixture_stats_release(struct mixture_stats *s);
 
 struct mixer;
 
-/* Work space for up to `capacity` rows. The mixture and what it points to must outlive it. ERR_USAGE when the policy asks for
- * what is not there: a router, an expert out of range or absent, more than K experts; guidance without classes or text. Caller frees
- * with mixer_free. */
+/* Allocate the work space for up to `capacity` rows. Borrows *m and everything it points to. ERR_USAGE if the policy needs a missing router, an
+ * expert that is absent or out of range, or more than K experts, or for guidance of experts without classes or text. Caller frees with
+ * mixer_free. */
 struct mixer *mixer_new(const struct mixture *m, int64_t capacity, struct err *e);
 void mixer_free(struct mixer *x);
 
-/* Call order(arg, experts, n) at every evaluation, once it is known which experts will run, in the order that they will. */
+/* Set a callback: every evaluation calls order(arg, experts, n) with the experts that it will run, in that order, before the first of them runs. */
 void mixer_tell(struct mixer *x, void (*order)(void *arg, const int *expert, int n), void *arg);
 
-/* Features of texts, in memory of the device. */
+/* Text features, in device memory. */
 struct texts {
 	const float *features; /* (rows, text_tokens, text_width) */
 	const float *mask;     /* (rows, text_tokens), as in struct condition, or NULL */
@@ -69,25 +68,25 @@ struct mixture_call {
 	int stage;              /* evaluation within the step */
 	double t;
 	const float *x;         /* (n, d), on the device */
-	const int64_t *index;   /* (n) which image a row is, or NULL: 0 .. n-1 */
-	const uint64_t *seed;   /* (n) of POLICY_SAMPLE, or NULL: the mixture's */
+	const int64_t *index;   /* (n) image number of each row, or NULL: 0 .. n-1 */
+	const uint64_t *seed;   /* (n) seeds for POLICY_SAMPLE, or NULL: the mixture's */
 	const int32_t *label;   /* (n) class labels, -1: null; or NULL: all null */
-	const int32_t *chosen;  /* (n) expert of each row: policies without a router */
-	const struct texts *texts; /* of experts that read text */
-	const int32_t *text, *negative; /* (n) rows of `texts`: of the prompts and of the negative prompts (NULL without guidance) */
+	const int32_t *chosen;  /* (n) expert of each row, for policies without a router */
+	const struct texts *texts; /* for experts that read text */
+	const int32_t *text, *negative; /* (n) rows of `texts`; negative may be NULL without guidance */
 };
 
-/* v (n, d), or of `out` columns, on the device. stats may be NULL. */
+/* Compute v (n, out or d), on the device. stats may be NULL. */
 int mixer_velocity(struct mixer *x, float *v, const struct mixture_call *c, struct mixture_stats *stats, struct err *e);
 
-/* What mixer and experts compute on: the mixture's device, or the host's own. Borrowed. */
+/* The device of the mixer: the mixture's, or a CPU device of its own. Borrowed. */
 struct device *mixer_device(const struct mixer *x);
 
-/* Of the last call: weights (n, k), and the heaviest expert of each row (n). Borrowed until the next call. */
+/* Results of the last call: weights (n, k), and the heaviest expert of each row (n). Borrowed until the next call. */
 const double *mixer_weights(const struct mixer *x);
 const int32_t *mixer_heaviest(const struct mixer *x);
 
-/* GFLOP of all that was counted. */
+/* GFLOP of all network calls counted in *s. */
 double mixture_gflop(const struct mixture *m, const struct mixture_stats *s);
 
 #endif

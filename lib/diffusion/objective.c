@@ -1,4 +1,4 @@
-/* The tables of paths, weightings and laws of time that networks are trained with. */
+/* The tables of training objectives: paths, loss weightings and distributions of training times. */
 #include "diffusion/objective.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-/* Name, that of config.json, steps and betas. Stable Diffusion's are those of scaled-linear. */
+/* Name on the command line, name in config.json, steps, first and last beta. Stable Diffusion uses scaled-linear. */
 #define PATH_LIST(ROW) \
 	ROW("linear", "linear", 0, 0, 0) \
 	ROW("cosine", "cosine", 0, 0, 0) \
@@ -73,8 +73,8 @@ static double weigh_sigmoid(const struct path_point *p, double b)
 /* In the order of enum weighting_kind, from WEIGHTING_NONE. */
 static const struct weighting_def {
 	struct named named;
-	int of_x0;      /* it weighs the error of x0, not that of the prediction */
-	double least_t, most_t; /* the time is clamped to these */
+	int of_x0;      /* weighs the error of x0 instead of the prediction's error */
+	double least_t, most_t; /* the time is clamped to this range */
 	double (*weigh)(const struct path_point *p, double by);
 } weightings[] = {
     {{.name = "none"}, 0, 0, 1, weigh_none},
@@ -122,13 +122,13 @@ double weighting_at(const struct weighting *w, const struct path *path, enum pre
 
 	if (!d->of_x0)
 		return 1;
-	/* At t = 1 the error of x0 that follows from one of epsilon may have no limit. */
+	/* Near t = 1 the error of x0 that follows from an error of epsilon may be unbounded. */
 	p = path_at(path, fmin(fmax(t, d->least_t), kind == PREDICT_X0 ? d->most_t : 1 - WEIGHTING_EDGE));
 	prediction_relate(&p, kind, PREDICT_X0, &a, &b);
 	return d->weigh(&p, w->by) * (b * b);
 }
 
-/* A key of random numbers. */
+/* The key of a random draw. */
 struct draw {
 	uint64_t seed, step, index;
 	enum rng_purpose purpose;

@@ -1,4 +1,4 @@
-/* Submits the samplers' arithmetic to a device as ops. */
+/* Submits the arithmetic of sampling to a device as ops. */
 #include "diffusion/ondevice.h"
 
 #include <assert.h>

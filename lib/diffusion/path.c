@@ -1,4 +1,4 @@
-/* Coefficients of the paths at a time, and of what a network may predict on them. */
+/* Coefficients of the paths and of the kinds of prediction at a time. */
 #include "diffusion/path.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ const struct path path_linear = {"linear", 0, 1, linear_at, linear_time, 0};
 #define COSINE_RATE (1.5707963267948966 / (1 + COSINE_OFFSET))
 #define COSINE_START (COSINE_OFFSET * COSINE_RATE)
 
-/* 1 - alpha^2 as a product of sines: the difference of squares would lose sigma near t = 0. */
+/* 1 - alpha^2 as a product of sines, because the difference of squares would lose sigma's digits near t = 0. */
 static struct path_point cosine_at(const struct path *path, double t)
 {
 	double a = (t + COSINE_OFFSET) * COSINE_RATE, c0 = cos(COSINE_START);
@@ -59,7 +59,7 @@ const struct path path_cosine = {"cosine", .001, .999, cosine_at, cosine_time, 1
 
 #define QUARTER_TURN 1.5707963267948966
 
-/* alpha as a sine: the cosine near a quarter turn would lose it near t = 1. */
+/* alpha as a sine, because the cosine near a quarter turn would lose its digits near t = 1. */
 static struct path_point gvp_at(const struct path *path, double t)
 {
 	struct path_point p = {.alpha = sin(QUARTER_TURN * (1 - t)), .sigma = sin(QUARTER_TURN * t)};
@@ -89,7 +89,7 @@ const struct path *path_find(const char *name)
 	return NULL;
 }
 
-/* A prediction is c x0 + d eps. */
+/* Every prediction is c x0 + d eps; these functions give c and d. */
 static void velocity_weights(const struct path_point *p, double *c, double *d)
 {
 	*c = p->dalpha;

@@ -1,4 +1,4 @@
-/* Routing policies: parsing, and weights from router logits. */
+/* Parses routing policies, and computes their weights from router logits. */
 #include "diffusion/route.h"
 
 #include <assert.h>
@@ -38,7 +38,7 @@ static int heaviest(int k, const double *p)
 	return best;
 }
 
-/* How many weights come before i in the order by weight, then index. */
+/* The rank of i by decreasing weight, then index. */
 static int rank_of(int k, const double *p, int i)
 {
 	int r = 0;
@@ -54,7 +54,7 @@ static void keep_one(int k, double *w, int i)
 	w[i] = 1;
 }
 
-/* Where nothing was dropped the sum is 1 only up to rounding; dividing by it then would make top-K differ from full. */
+/* If nothing was dropped the sum is 1 up to rounding, and dividing by it would make top-K of all experts differ from full. */
 static void renormalise(int k, const double *prob, double *w)
 {
 	double sum = 0;
@@ -73,7 +73,7 @@ static void keep_heaviest(int k, const double *prob, double *w)
 	keep_one(k, w, heaviest(k, prob));
 }
 
-/* What a policy makes of the posterior. w (k) is the posterior on entry. */
+/* Arguments of a policy. w (k) is the posterior on entry and the policy's weights on return. */
 struct routing {
 	const struct policy *policy;
 	double t, u;
@@ -112,7 +112,7 @@ static void weigh_threshold(const struct routing *r)
 	renormalise(r->k, r->prob, r->w);
 }
 
-/* The whole mass needs everyone: rounding must not leave out the last. */
+/* nucleus:1 keeps every expert: rounding of the sum must not drop the last. */
 static void weigh_nucleus(const struct routing *r)
 {
 	double sum = 0;

@@ -1,15 +1,15 @@
-/* Which experts a sample uses at one step, and with what weights. */
+/* Routing policies: the experts that a sample uses at a step, and their weights. */
 #ifndef DDM_DIFFUSION_ROUTE_H
 #define DDM_DIFFUSION_ROUTE_H
 
 #include "core/err.h"
 
-/* Every policy once: ROW(kind, how it is written, words that a shell completes..); route.c has its function.
+/* Every policy once: ROW(kind, syntax, words for shell completion..); route.c has its function.
  *
- *   full         every expert by its posterior: exact with exact experts and router
- *   top-K        the K heaviest, renormalised
- *   threshold:P  those with p >= P, renormalised; the heaviest when there is none
- *   nucleus:P    the smallest set that has P of the mass, heaviest first, renormalised; at least one
+ *   full         every expert, weighted by the posterior; optimal with optimal experts and router
+ *   top-K        the K heaviest experts, renormalised
+ *   threshold:P  experts with p >= P, renormalised; the heaviest if there is none
+ *   nucleus:P    the smallest set of heaviest experts with a mass of at least P, renormalised; at least one
  *   switch:T     full while t > T, then top-1
  *   sample       one expert drawn from the posterior at every evaluation
  *   oracle       one given expert per trajectory: the cluster of a reference item
@@ -33,28 +33,27 @@ enum policy_kind { POLICY_LIST(POLICY_KIND) POLICIES };
 #define POLICY_FORM(kind, form, ...) ", " form
 #define POLICY_FORMS (&(POLICY_LIST(POLICY_FORM))[2])
 
-/* What a shell completes; NULL at the end. */
+/* Words for shell completion; NULL at the end. */
 extern const char *const policy_words[];
 
 struct policy {
 	enum policy_kind kind;
-	int k;    /* POLICY_TOP: how many; POLICY_EXPERT: which */
-	double p; /* the number of any other */
+	int k;    /* POLICY_TOP: number of experts; POLICY_EXPERT: the expert */
+	double p; /* P or T of the other policies */
 };
 
-/* ERR_USAGE for what is none of them, or has a number out of range. */
+/* ERR_USAGE for an unknown policy or a number out of range. */
 int policy_parse(const char *text, struct policy *p, struct err *e);
-/* Whether weights come from the router; the other policies name one expert per trajectory. */
+/* Whether the weights come from the router; the other policies fix one expert per trajectory. */
 int policy_needs_router(const struct policy *p);
 
-/* prob (k) = softmax of logits (k) over the experts present (k, non-zero where there is one; at least one), w (k) = what the
- * policy makes of it at time t, summing to 1; u in [0, 1) is the draw of POLICY_SAMPLE. Only policies that need a router. Equal
- * logits rank by index. Returns the index of the heaviest weight. Logits must be finite or -infinity, not all -infinity:
- * otherwise -1. */
+/* Compute prob (k) = the softmax of logits (k) over the experts with a non-zero `present` (k), at least one, and w (k) = the policy's weights at time
+ * t, which sum to 1. u in [0, 1) is the draw for POLICY_SAMPLE. Only for policies that need a router. Equal logits rank by index. Returns the
+ * index of the heaviest weight, or -1 if a logit is NaN or +infinity, or all are -infinity. */
 int route_weights(const struct policy *p, double t, int k, const float *logits, const unsigned char *present, double u,
                   double *prob, double *w);
 
-/* The expert that a uniform draw u in [0, 1) selects from shares (k), absent ones left out; -1 when nothing is left. */
+/* The expert that a uniform draw u in [0, 1) selects in proportion to shares (k), among those present; -1 if none has a share. */
 int route_draw(int k, const double *shares, const unsigned char *present, double u);
 
 /* Entropy of prob (k), in nats. */

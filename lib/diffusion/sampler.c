@@ -12,20 +12,20 @@ struct sampler_state {
 	const struct sampler *s;
 	struct mixer *mixer;
 	struct device *device;
-	float *x, *work;       /* (batch, d), and of the solver; on the device, as the next */
-	struct discrete_plan plan; /* of a solver of discrete time */
+	float *x, *work;       /* (batch, d), and the solver's work space; on the device, like keys */
+	struct discrete_plan plan; /* of a discrete-time solver */
 	const struct sampler_call *now;
 	struct run_keys *keys; /* of the noise */
-	struct torch_rng rng;  /* of PyTorch's noise: seeded with rng_seed, `drawn` images taken; started: it was */
+	struct torch_rng rng;  /* PyTorch's noise: if started, seeded with rng_seed, with `drawn` images taken */
 	uint64_t rng_seed;
 	int64_t drawn;
 	int started;
-	float *noise;          /* (d), of the host */
-	struct torch_rng *after; /* (batch) what images draw next, of solvers that draw more: that of the first of a row; NULL: they do not */
+	float *noise;          /* (d), on the host */
+	struct torch_rng *after; /* (batch) generators of the steps' noise, used in the first row of a run (follows); NULL: unused */
 	int32_t *chosen;       /* (batch) */
 	unsigned char *present;
-	struct texts texts;    /* of the call, on the device */
-	int64_t text_rows;     /* that there is room for */
+	struct texts texts;    /* texts of the current call, on the device */
+	int64_t text_rows;     /* rows allocated in texts */
 	struct mixture_call call;
 	struct mixture_stats *stats;
 };
@@ -121,7 +121,7 @@ static int64_t images_of(const struct sampler_call *c, int64_t i)
 	return c->of ? c->of[i] : c->index[i] + 1;
 }
 
-/* Whether the generator of the row before draws this one's next. */
+/* Whether row i continues the generator of the row before it: same seed, next image. */
 static int follows(const struct sampler_state *st, const struct sampler_call *c, int64_t i)
 {
 	return i && seed_of(st, c, i) == seed_of(st, c, i - 1) && c->index[i] == c->index[i - 1] + 1 && images_of(c, i) == images_of(c, i - 1);
@@ -133,7 +133,7 @@ static void pass_torch(struct sampler_state *st, struct torch_rng *r, int64_t im
 		torch_randn(r, st->noise, st->s->mixture->d);
 }
 
-/* The generator goes forward alone: an image before the last one starts it anew. */
+/* Draws the initial noise. The generator only moves forward: for an earlier image or another seed it is seeded again. */
 static void start_torch(struct sampler_state *st, const struct sampler_call *call)
 {
 	int64_t d = st->s->mixture->d;
@@ -158,7 +158,7 @@ static void start_torch(struct sampler_state *st, const struct sampler_call *cal
 	}
 }
 
-/* What a step adds to all images of a generator is drawn together: that of others lies between. */
+/* Draws the noise that a step adds. A generator draws it for all its images in turn; the noise of images outside this batch is skipped. */
 static void draw_torch(struct sampler_state *st, float *z)
 {
 	const struct sampler_call *call = st->now;
@@ -175,7 +175,7 @@ static void draw_torch(struct sampler_state *st, float *z)
 	}
 }
 
-/* x (n, d) of normals: those of step 0 are what an image starts from. One op for each run of consecutive images. */
+/* x (n, d) = standard normals; step 0 is the initial noise. One op per run of consecutive images. */
 static void draw(struct sampler_state *st, const struct sampler_call *call, float *x, int64_t step)
 {
 	const int64_t *index = call->index;
@@ -259,7 +259,7 @@ static int draw_prior(struct sampler_state *st, const struct sampler_call *call,
 	return 0;
 }
 
-/* Room on the device for that many rows, and the call's texts there. */
+/* Copy the call's texts to the device; allocates room if needed. */
 static int put_texts(struct sampler_state *st, const struct texts *host, struct err *e)
 {
 	const struct mixture *m = st->s->mixture;

@@ -1,4 +1,4 @@
-/* Pictures from a mixture: initial noise, the choice of an expert per trajectory, and the solver. */
+/* Samples from a mixture: draws the initial noise, chooses an expert per trajectory if the policy asks for it, and runs the solver. */
 #ifndef DDM_DIFFUSION_SAMPLER_H
 #define DDM_DIFFUSION_SAMPLER_H
 
@@ -13,52 +13,52 @@
 struct sampler {
 	const struct mixture *mixture;
 	struct solver solver;
-	/* NULL; or a solver of discrete time on this schedule, of whose path the mixture is and on which its experts predict `kind`: of `solver`
-	 * the steps alone count. */
+	/* NULL, or a discrete-time solver. It runs on `schedule`, which is also the mixture's own path; the experts predict `kind` there. Only the
+	 * steps of `solver` are used then. */
 	const struct discrete *discrete;
 	const struct schedule *schedule;
 	enum prediction kind;
 	uint64_t seed;
-	int64_t batch;     /* capacity in rows; no result depends on it */
-	int torch;         /* the noise is PyTorch's: image i starts from the i-th of consecutive torch.randn(d) of a CPU's generator that was
-	                    * seeded with `seed`, which are torch.randn(n, d) where d is a multiple of 16; what steps add goes on behind the
-	                    * last of the generator's images (struct sampler_call), as with diffusers, and one batch draws all of them */
-	/* POLICY_PRIOR: shares (k), or of each class (classes, k) where class_shares is set; need not sum to 1. */
+	int64_t batch;     /* most images per call; results do not depend on it */
+	int torch;         /* PyTorch's noise: image i starts from the i-th of consecutive torch.randn(d) of a CPU generator seeded with
+	                    * `seed`; they equal torch.randn(n, d) if d is a multiple of 16. Noise of later steps follows that of the
+	                    * generator's last image (sampler_call.of), as in diffusers if one batch draws all images */
+	/* For POLICY_PRIOR: shares (k); class_shares (classes, k), if not NULL, replace them for images with a class. Need not sum to 1. */
 	const double *shares, *class_shares;
 	int classes;
-	/* NULL, or called after the first evaluation of every step with the weights (n, k). */
+	/* Called after the first evaluation of every step with the weights w (n, k); may be NULL. */
 	void (*observe)(void *arg, int64_t step, double t, int64_t n, const double *w);
 	void *observe_arg;
-	/* NULL, or as mixer_tell's. */
+	/* See mixer_tell; may be NULL. */
 	void (*order)(void *arg, const int *expert, int n);
 	void *order_arg;
-	/* NULL, or told "steps" before every step of a batch; where it asks to stop, sampler_run fails with ERR_AGAIN. */
+	/* Called with "steps" before every step of a batch; may be NULL. If it asks to stop, sampler_run fails with ERR_AGAIN. */
 	const struct progress *progress;
 };
 
 struct sampler_state;
 
-/* n <= batch images. The pointers are the host's; NULL where there is nothing of the kind. */
+/* The images of one call, n <= batch. Arrays are in host memory; optional ones may be NULL. */
 struct sampler_call {
 	int64_t n;
-	const int64_t *index; /* (n) */
+	const int64_t *index; /* (n) image numbers, keys of the noise */
 	const uint64_t *seed; /* (n), or NULL: the sampler's */
-	const int64_t *of;    /* (n): how many images of its seed one generator of PyTorch's noise draws, above index; NULL: index + 1 */
-	const int32_t *label, *chosen, *text, *negative; /* (n) as in struct mixture_call; chosen is read by POLICY_ORACLE alone */
+	const int64_t *of;    /* (n): with `torch`, the number of images that the generator of this seed draws, > index; NULL: index + 1 */
+	const int32_t *label, *chosen, *text, *negative; /* (n) as in struct mixture_call; chosen is for POLICY_ORACLE only */
 	struct texts texts;
 };
 
-/* ERR_USAGE for a mixture and policy that do not fit (mixer_new), a solver and its steps (discrete_plan_make), or no shares
- * for POLICY_PRIOR. Borrows *s. Caller frees with sampler_free. */
+/* Borrows *s. ERR_USAGE as by mixer_new for the policy and by discrete_plan_make for the solver, or if POLICY_PRIOR has no shares. Caller frees with
+ * sampler_free. */
 struct sampler_state *sampler_new(const struct sampler *s, struct err *e);
 void sampler_free(struct sampler_state *st);
 
 /* Evaluations of the mixture for one image. */
 int64_t sampler_evaluations(const struct sampler *s);
 
-/* Into x (n, d) of the host: image i starts from d standard normals, a pure function of (seed, i), as is what steps add of (seed, i, step),
- * and is a function of (seed, i), its label, its texts and its chosen expert alone. assigned (n) or NULL receives the heaviest expert at
- * the last evaluation. stats may be NULL. */
+/* Sample x (n, d), in host memory. The initial noise of image i is a pure function of (seed, i), the noise that a step adds of (seed, i, step). The
+ * image depends only on (seed, i), its label, its texts and its chosen expert. assigned (n), or NULL, receives the heaviest expert at the last
+ * evaluation. stats may be NULL. */
 int sampler_run(struct sampler_state *st, float *x, const struct sampler_call *c, int32_t *assigned, struct mixture_stats *stats,
                 struct err *e);
 

@@ -1,4 +1,4 @@
-/* Discrete noise schedules: the table of a path's T steps and times between them. */
+/* Builds the noise tables of discrete-time paths, and interpolates between their steps. */
 #include "diffusion/schedule.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ double schedule_time(const struct schedule *s, double k)
 	return fmin(fmax((k + s->first) / s->unit, s->path.lo), s->path.hi);
 }
 
-/* sigmoid(l) = alpha^2, and its derivative is alpha^2 sigma^2. */
+/* alpha^2 = sigmoid(logsnr), whose derivative is alpha^2 sigma^2. */
 static struct path_point table_at(const struct path *path, double t)
 {
 	const struct schedule *s = of_path(path);
@@ -87,7 +87,7 @@ static double beta_of(const char *path, const struct betas *b, int64_t k)
 	return fmin(1 - cosine_abar((double)(k + 1) / n) / cosine_abar((double)k / n), COSINE_MOST);
 }
 
-/* What the noise of each step is, from the betas or at the step's time on a continuous path. */
+/* Fill the tables from the betas, or with `formula` from that continuous path at the time of each step. */
 static void fill(struct schedule *s, const char *path, const struct betas *b, const struct path *formula)
 {
 	double abar = 1;

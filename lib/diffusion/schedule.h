@@ -1,8 +1,8 @@
-/* Paths of discrete time: T steps of noise from a table, as DDPM (Ho et al. 2020) and Stable Diffusion have them.
+/* Discrete-time paths: T noise levels from a table, as in DDPM (Ho et al. 2020) and Stable Diffusion.
  *
  * x_k = sqrt(abar_k) x0 + sqrt(1 - abar_k) eps for k = 0 .. T - 1, abar_k the product of 1 - beta up to k. Step k is at time
- * (k + first) / unit, what the network is asked at; between steps the log-SNR is interpolated linearly, and beyond them there is
- * nothing: `lo` and `hi` of the path are the ends of the table. */
+ * (k + first) / unit, the network's time input. Between steps the log-SNR is interpolated linearly. `lo` and `hi` of the path are the ends of the
+ * table. */
 #ifndef DDM_DIFFUSION_SCHEDULE_H
 #define DDM_DIFFUSION_SCHEDULE_H
 
@@ -10,26 +10,30 @@
 #include "net/betas.h"
 
 struct schedule {
-	struct path path; /* first: a path's functions find the table by it */
+	struct path path; /* must be the first member: its functions cast it to the schedule */
 	int64_t steps;
 	double first, unit;
-	double *abar, *logsnr; /* (steps); of double length in one piece */
+	double *abar, *logsnr; /* (steps) each, in one allocation at abar */
 };
 
-/* The table of `path`: linear_betas and scaled_linear_betas from b's start to its end, cosine_betas (Nichol and Dhariwal 2021, with
- * betas of at most .999), betas: b's own; and of paths whose networks know continuous time, "cosine" in cosine_betas' thousand steps, each
- * other in 999, k/1000. A table's alpha^2 + sigma^2 is 1: where that of a continuous path is not, x is to be scaled. Another path, or a
- * table whose noise does not grow: ERR_DATA. The path points into *s, which must stay where it is. Release with schedule_release. */
+/* Make the table of `path`:
+ *   linear_betas, scaled_linear_betas   from b's start to its end
+ *   cosine_betas                        Nichol and Dhariwal 2021, with betas of at most .999
+ *   betas                               b's own
+ *   cosine (continuous)                 the thousand steps of cosine_betas
+ *   other continuous paths              999 steps at times k/1000
+ * A table has alpha^2 + sigma^2 = 1; on a continuous path where that does not hold, the caller must scale x. ERR_DATA for another path, or a table
+ * whose noise does not increase. The path points into *s, which must not move. Release with schedule_release. */
 int schedule_init(struct schedule *s, const char *path, const struct betas *b, struct err *e);
 void schedule_release(struct schedule *s);
 
-/* The path called `path`: path_find's, or *s made for it; NULL where there is none (and *s is zeroed). *s is to be released. */
+/* The path called `path`: path_find's, with *s zeroed, or one inside *s; NULL if there is none. Release *s with schedule_release in each case. */
 const struct path *schedule_path(struct schedule *s, const char *path, const struct betas *b);
 
-/* The table behind a path of discrete time; NULL of a continuous one. */
+/* The table of a discrete-time path; NULL for a continuous path. */
 const struct schedule *schedule_of(const struct path *p);
 
-/* The time that the network is asked at for step k, which need not be whole; clamped to the path's ends. */
+/* The network's time input for step k, which may be fractional; clamped to the path's lo and hi. */
 double schedule_time(const struct schedule *s, double k);
 
 #endif

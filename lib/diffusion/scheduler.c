@@ -1,5 +1,5 @@
-/* Defaults and meanings are those of diffusers 0.42: scheduling_ddpm, _ddim, _euler_discrete, _dpmsolver_multistep, _dpmsolver_singlestep,
- * _flow_match_euler_discrete. */
+/* Translates a scheduler configuration of diffusers to a solver. Defaults and meanings are those of diffusers 0.42: scheduling_ddpm, _ddim,
+ * _euler_discrete, _dpmsolver_multistep, _dpmsolver_singlestep, _flow_match_euler_discrete. */
 #include "diffusion/scheduler.h"
 
 #include <math.h>
@@ -46,7 +46,7 @@ static int refuse(struct reader *r, const char *key)
 	return -1;
 }
 
-/* The index of a word among `words`, `otherwise` where the key is not there or null; -1 with the error. */
+/* The index in `words` of the key's value; `otherwise` if the key is missing or null; -1 and the error for another value. */
 static int word(struct reader *r, const char *key, const char *const *words, int otherwise)
 {
 	const json_t *v = json_object_get(r->o, key);
@@ -69,7 +69,7 @@ static int flag(struct reader *r, const char *key, int otherwise)
 	return json_is_boolean(v) ? json_is_true(v) : refuse(r, key);
 }
 
-/* Keys whose values other than these ask for something else. */
+/* Refuses keys that select an unsupported feature: flags in `off` must be false, values in `unset` must be missing. */
 static int check_rest(struct reader *r)
 {
 	static const struct {
@@ -151,7 +151,7 @@ static int add_ddim(struct reader *r)
 	return 0;
 }
 
-/* What the schedulers in sigma share. */
+/* The keys shared by the schedulers in sigma. */
 static int add_sigmas(struct reader *r)
 {
 	static const char *const finals[] = {"zero", "sigma_min", NULL};
@@ -184,7 +184,7 @@ static int add_dpm(struct reader *r)
 	return 0;
 }
 
-/* mu, which a pipeline works out from the tokens of a picture. */
+/* Computes mu from the number of tokens of a picture, as diffusers' pipelines do. */
 static int add_mu(struct reader *r)
 {
 	static const char *const laws[] = {"exponential", "linear", NULL};

@@ -9,7 +9,7 @@
 const char *const solver_names[] = {"euler",   "heun",    "ddpm",    "ddim",    "euler-discrete", "dpm++1",
                                     "dpm++2m", "dpm++3m", "dpm++3m-corrected", "dpm++2s", "dpm++3s", NULL};
 
-enum { ODE = 2 }; /* how many of them are not of discrete time */
+enum { ODE = 2 }; /* so many of solver_names, the first, are flow solvers; the others are discrete-time */
 
 static const struct {
 	enum discrete_kind kind;
@@ -25,7 +25,7 @@ static const struct {
 
 enum { DPM = OF(MULTISTEP) | OF(SINGLESTEP), DISCRETE = OF(DDPM) | OF(DDIM) | OF(EULER) | DPM, FLOW = 1 << 16 };
 
-/* What may stand behind a solver's name, and of which solvers. */
+/* The keys that may follow a solver's name, and the solvers that accept each. */
 static const struct key {
 	struct option option;
 	unsigned of;

@@ -1,4 +1,4 @@
-/* Solvers by name: those of the probability flow (diffusion/solver.h) and those of discrete time (diffusion/discrete.h). */
+/* Solvers by name: flow solvers (diffusion/solver.h) and discrete-time solvers (diffusion/discrete.h). */
 #ifndef DDM_DIFFUSION_SOLVERCHOICE_H
 #define DDM_DIFFUSION_SOLVERCHOICE_H
 
@@ -8,10 +8,10 @@
 
 struct solver_choice {
 	const char *name;      /* one of solver_names */
-	int discrete;          /* `how` counts, not `kind` */
+	int discrete;          /* 1: `how` is used; 0: `kind` and `grid` */
 	enum solver_kind kind;
 	struct discrete how;
-	struct flow_grid grid; /* of euler and heun */
+	struct flow_grid grid; /* for euler and heun */
 };
 
 /* NULL at the end. */
@@ -23,7 +23,7 @@ extern const char *const solver_names[];
  *   sde=no|yes (dpm++1, dpm++2m)
  * and euler and heun with
  *   shift=S or mu=M  law=exponential|linear (of mu)  terminal=T  sigmas=even|karras|exponential|beta
- * ERR_USAGE names what is not one of these. */
+ * ERR_USAGE names the part that is wrong. */
 int solver_parse(const char *text, struct solver_choice *c, struct err *e);
 
 #endif

@@ -119,7 +119,7 @@ static int32_t class_of(const struct sampling *r, int64_t i)
 	return (int32_t)(r->class == CLASS_ALL ? r->index[i] % r->ensemble.classes : r->class);
 }
 
-/* Picture i of the batch: its number, prompt and noise. A prompt with a seed of its own has the same pictures wherever it stands. */
+/* Sets the number, prompt and noise of picture i of the batch. A prompt with its own seed gives the same pictures at any place in the list. */
 void sampling_choose(struct sampling *r, int64_t i)
 {
 	int64_t at = r->at + i;

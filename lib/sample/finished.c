@@ -1,4 +1,4 @@
-/* Whether an output that stands already was made by the same request. */
+/* Checks whether an existing output was made by the same request. */
 #include <string.h>
 #include <sys/stat.h>
 
@@ -21,7 +21,7 @@ static int is_there(const char *path)
 	return strcmp(path, "-") && !stat(path, &st) && S_ISREG(st.st_mode) && st.st_size;
 }
 
-/* The picture of one file is stamped as in a tar: it is the same picture. */
+/* A picture in a file of its own has the same stamp as in a tar. */
 static int finished_file(struct sampling *r, struct err *e)
 {
 	struct stamp *s;
@@ -34,7 +34,7 @@ static int finished_file(struct sampling *r, struct err *e)
 	return rc;
 }
 
-/* Picture i of a folder: 1, 0 where it is not there, -1. */
+/* Picture i of a folder: 1 if it has the stamp of this request, 0 if it does not exist, -1 if it has another stamp. */
 static int finished_member(struct sampling *r, int64_t i, struct err *e)
 {
 	char *path, *side;
@@ -53,7 +53,7 @@ static int finished_member(struct sampling *r, int64_t i, struct err *e)
 	return rc;
 }
 
-/* Every picture of a folder has its own stamp. */
+/* Checks the stamp of every picture of a folder. */
 static int finished_folder(struct sampling *r, struct err *e)
 {
 	char **names;
@@ -86,7 +86,7 @@ static int finished_sheet(const struct sampling *r, struct err *e)
 	return rc;
 }
 
-/* A tar or an array. */
+/* Checks the one stamp of a tar or an array. */
 static int finished_all(const struct sampling *r, struct err *e)
 {
 	struct tar_reader *t;
@@ -136,7 +136,7 @@ int sampling_finished(struct sampling *r, struct err *e)
 		partial_tidy(r->ask.out);
 	if (rc != 1 || !missing_reports(r))
 		return rc;
-	if (r->sink == SINK_FOLDER) /* which stays as it is */
+	if (r->sink == SINK_FOLDER) /* the finished folder is left alone; only missing reports are written */
 		r->sink = SINK_NOTHING;
 	return 0;
 }

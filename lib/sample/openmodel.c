@@ -1,4 +1,4 @@
-/* The model and what goes with it: classes, the autoencoder, texts; and whether it can do what is asked for. */
+/* Opens the model, its autoencoder and its text encoder, and checks that the model supports the request. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "file/fileio.h"
 #include "sample/sampling.h"
 
-/* A number, or a name where the classes have names. */
+/* Parse a class: a number, or a name if the classes have names. */
 static int parse_class(const struct sampling *r, const char *text, int64_t *class, struct err *e)
 {
 	const struct ensemble *s = &r->ensemble;
@@ -22,7 +22,7 @@ static int parse_class(const struct sampling *r, const char *text, int64_t *clas
 	                 s->classes - 1);
 }
 
-/* One class, whose name may hold commas, or several between commas. Stamps know numbers: a name is no other request. */
+/* Parse one class, whose name may contain commas, or a list separated by commas. The stamp gets numbers, so naming a class does not change it. */
 static int parse_classes(struct sampling *r, struct err *e)
 {
 	const char *at = r->ask.class;
@@ -77,7 +77,7 @@ static int check_classes(struct sampling *r, struct err *e)
 	return 0;
 }
 
-/* What decodes the latents: that of the command, else the model's own. */
+/* Find the autoencoder for latents: that of the request, else the model's own. */
 static int find_vae(struct sampling *r, const char *dir, struct err *e)
 {
 	const struct ensemble *s = &r->ensemble;
@@ -106,7 +106,7 @@ static int find_vae(struct sampling *r, const char *dir, struct err *e)
 	return 0;
 }
 
-/* -1 and ERR_USAGE where something is asked for that is of texts, which the model does not read. */
+/* ERR_USAGE if the request has options about texts, because the model reads none. */
 static int refuse_texts(const struct sample_request *a, const char *dir, struct err *e)
 {
 	const char *const about[][2] = {
@@ -124,7 +124,7 @@ static int refuse_texts(const struct sample_request *a, const char *dir, struct 
 	return 0;
 }
 
-/* The same of what is of an autoencoder, or of it and a text encoder. */
+/* ERR_USAGE for options about encoders that are not used. */
 static int refuse_encoders(const struct sampling *r, const char *dir, struct err *e)
 {
 	if (r->ask.tile && !r->vae)
@@ -185,7 +185,7 @@ static int parse_resident(const char *text, struct resident *r, struct err *e)
 	return err_set(e, ERR_USAGE, "--resident %s: neither 'auto' nor a number of experts nor a size like 20G", text);
 }
 
-/* What is sampled may be another thing an hour later. */
+/* Reports networks sampled from a checkpoint, because a run in training gives other pictures later. */
 static void tell_steps(const struct sampling *r)
 {
 	const struct ensemble *s = &r->ensemble;
@@ -201,7 +201,7 @@ static void tell_steps(const struct sampling *r)
 	}
 }
 
-/* Every reference item has to have its class, or its expert. */
+/* Every reference item needs a class or an expert of its cluster's number. */
 static int check_reference(const struct sampling *r, struct err *e)
 {
 	const struct ensemble *s = &r->ensemble;
@@ -268,6 +268,6 @@ int sampling_open_model(struct sampling *r, struct err *e)
 		return -1;
 	if (r->encoders_asked && r->ask.encoder_dtype && r->device->compact && (!r->text || r->ask.text_features))
 		sampling_warn(r, "--encoder-weight-dtype does nothing: %s consists of convolutions, which the CPU holds as f32", r->vae);
-	r->ask.tile &= *r->vae_hash != 0; /* nothing is decoded */
+	r->ask.tile &= *r->vae_hash != 0; /* without decoding it has no effect */
 	return check_reference(r, e) || set_mixture(r, e) ? -1 : 0;
 }

@@ -11,7 +11,7 @@
 #include "sample/output.h"
 
 enum { JPEG_QUALITY = 95 };
-enum { DECODED_PIXELS = 1 << 18 }; /* of the pictures that are decoded at a time */
+enum { DECODED_PIXELS = 1 << 18 }; /* pixels decoded at a time, in all pictures of a chunk */
 
 const char *const output_endings[] = {
     [FORMAT_PNG] = "png", [FORMAT_WEBP] = "webp", [FORMAT_NPZ] = NULL, [FORMAT_LATENT] = "npy", [FORMAT_JPG] = "jpg"};
@@ -52,7 +52,7 @@ int output_start(struct output *o, enum sink_kind kind, const char *path, const 
 	return sink_open(&o->sink, kind, path, stamp, same, shape, e);
 }
 
-/* Pictures of a chunk, each worker its own. */
+/* Encodes the pictures of a chunk in parallel, one task each. */
 struct task {
 	struct output *o;
 	const float *x; /* (.., picture_channels, picture_size, picture_size) */

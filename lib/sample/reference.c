@@ -30,7 +30,7 @@ out:
 	return rc;
 }
 
-/* Items in the order of their keys would give the first pictures the first sources only, so item rng_permute(i) it is. */
+/* Picture i uses item rng_permute(i). Items are sorted by key, so without the permutation the first pictures would all use the first sources. */
 int32_t reference_cluster(const struct reference *l, int64_t i, uint64_t seed)
 {
 	return l->cluster[rng_permute((uint64_t)(i % l->n), (uint64_t)l->n, seed, RNG_ROUTE, (uint64_t)(i / l->n))];

@@ -7,14 +7,14 @@
 #include "core/err.h"
 
 struct reference {
-	int64_t n;        /* items, without those held out */
+	int64_t n;        /* items, not counting held-out ones */
 	int32_t *cluster; /* (n) */
 	char hash[65];    /* SHA-256 of the table */
 };
 
-/* ERR_DATA without a column 'cluster' or without items. Release after failure too. */
+/* Read the table. ERR_DATA if it has no column 'cluster' or no items. Release with reference_release, after failure too. */
 int reference_load(struct reference *l, const char *path, struct err *e);
-int32_t reference_cluster(const struct reference *l, int64_t i, uint64_t seed); /* of picture i */
+int32_t reference_cluster(const struct reference *l, int64_t i, uint64_t seed); /* cluster of the item for picture i */
 void reference_release(struct reference *l);
 
 #endif

@@ -1,4 +1,4 @@
-/* Whether the options fit each other, and what they come to, before anything of the model is read. */
+/* Checks the options against each other and fills in defaults, before the model is opened. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static int check_outputs(const struct sampling *r, struct err *e)
 	return output_claim(paths, sizeof paths / sizeof *paths, e) || samplereport_check(&r->ask, e) ? -1 : 0;
 }
 
-/* What a file's name says of one sample, or of an array of all. */
+/* The formats that the ending of an output file selects. */
 static const struct {
 	const char *ending;
 	enum sample_format format;
@@ -30,7 +30,7 @@ static int by_name(const char *path)
 	return -1;
 }
 
-/* A tar, unless the name ends otherwise. */
+/* Choose format and container by the ending of the name; a tar is the default. */
 static int settle_output(struct sampling *r, struct err *e)
 {
 	struct sample_request *a = &r->ask;
@@ -59,7 +59,7 @@ static int settle_output(struct sampling *r, struct err *e)
 	return 0;
 }
 
-/* Of a model that is one network there is nothing to choose: `full` and the default are that network. */
+/* A model of one network needs no route: `full` and the default become expert:I. */
 static int settle_route(struct sampling *r, struct err *e)
 {
 	int lone = ensemble_lone(r->ask.model);
@@ -71,7 +71,7 @@ static int settle_route(struct sampling *r, struct err *e)
 	return r->ask.route ? 0 : err_set(e, ERR_USAGE, "--route is missing: one of %s", POLICY_FORMS);
 }
 
-/* That of the request, or what a pipeline of diffusers says, where nothing is asked for that is of the flow alone. */
+/* Use the requested solver; else that of a diffusers pipeline, unless an option for flow solvers or a preset is given; else euler. */
 static int settle_solver(struct sampling *r, struct err *e)
 {
 	struct sample_request *a = &r->ask;
@@ -88,7 +88,7 @@ static int settle_solver(struct sampling *r, struct err *e)
 	return solver_parse(a->solver, &r->solver, e) ? err_prefix(e, "--solver") : 0;
 }
 
-/* What was not said is that of the preset; settle_numbers does the rest. */
+/* Fill options that were not given from the preset; settle_numbers fills the rest. */
 static void apply_preset(struct sample_request *a)
 {
 	if (a->preset < 0)
@@ -125,7 +125,7 @@ static int check_labels(struct sampling *r, struct err *e)
 	return 0;
 }
 
-/* What parsing does for a command line, for a request that a C program filled. */
+/* Check the ranges of values, which a request filled by a C program has not been through, unlike a parsed command line. */
 static int check_ranges(const struct sample_request *q, struct err *e)
 {
 	const struct sample_request usual = sample_defaults();

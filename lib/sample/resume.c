@@ -1,5 +1,5 @@
-/* Going on after a process that was killed or called off. What it had finished of a tar lies in .NAME.part (file/partial.h); with
- * it are kept the counts of the report, so that the report too is that of a run nobody disturbed. The sheet is made of the finished pictures. */
+/* Resumes the work of a process that was killed or stopped. The finished part of a tar is in .NAME.part (file/partial.h), saved with the counts for
+ * the report, so that the report equals that of an uninterrupted run. The contact sheet is rebuilt from the finished pictures. */
 #include <string.h>
 
 #include "core/jsonio.h"
@@ -8,7 +8,7 @@
 #include "file/fileio.h"
 #include "sample/sampling.h"
 
-/* A log has a line for each picture that would be missing, and of a JPEG the sheet would not be what it was. */
+/* Not with a log, which would lack the lines of the finished pictures. Not with a sheet of JPEGs, because decoded JPEGs differ from the originals. */
 static int is_resumable(const struct sampling *r)
 {
 	return r->sink == SINK_TAR && !r->ask.log && !(r->sheet_n && r->ask.format == FORMAT_JPG);
@@ -146,9 +146,9 @@ static int sheet_of_kept(struct sampling *r, struct err *e)
 	return rc;
 }
 
-/* ---- ---- */
+/* ---- start, save, end ---- */
 
-/* A state that does not fit is as damaged as one of other bytes. */
+/* Discards a saved state whose counts do not fit, as if its bytes were damaged, and starts at the first picture. */
 static int start_over(struct sampling *r, const char *stamp, struct err *e)
 {
 	struct sink *s = &r->out.sink;

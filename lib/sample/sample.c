@@ -59,7 +59,7 @@ static int write_sheet(struct sampling *r, struct err *e)
 	return rc;
 }
 
-/* The encoder is gone before any expert's weights are read, and before the autoencoder comes. */
+/* Frees the text encoder before the autoencoder or any expert's weights are loaded, so they are not in memory together. */
 static int encode_texts(struct sampling *r, struct err *e)
 {
 	enum compact_type bulk = compact_mapped((enum compact_type)r->ask.encoder_dtype, r->ask.map);
@@ -75,13 +75,13 @@ static int encode_texts(struct sampling *r, struct err *e)
 static void set_device(struct sampling *r, struct device *d)
 {
 	r->device = d;
-	r->ask.invariant &= !d->host; /* there it changes nothing */
+	r->ask.invariant &= !d->host; /* on the CPU it changes nothing */
 	device_set_invariant(d, r->ask.invariant);
 	if (r->ask.dtype < 0)
 		r->ask.dtype = device_precision(d) == PRECISION_BF16 ? SAMPLE_BF16 : SAMPLE_F32;
 }
 
-/* The samples come last: where they are, everything else is. */
+/* Commits the samples last: if they exist, all other outputs do. */
 static int work(struct sampling *r, struct err *e)
 {
 	int done;

@@ -1,4 +1,4 @@
-/* Sampling: from a model and a request to pictures, as ddm-sample does it.
+/* Samples pictures from a model: the library interface of ddm-sample.
  *
  *	struct sample_request q = sample_defaults();
  *	struct sample_hooks hooks = {.picture = show};
@@ -11,8 +11,8 @@
  *		fprintf(stderr, "%s\n", e.msg);
  *	sampling_free(s);
  *
- * The pictures go to the hook, to a file, a folder or an archive, or to several of them. Nothing is printed: what there is to say goes to the
- * hooks. Picture i depends on the request, its seed and i alone: on the CPU neither the batch nor the number of threads changes it. */
+ * Pictures go to the hook, and to a file, a folder or an archive if the request names one. Nothing is printed: messages go to the hooks. Picture i
+ * depends only on the request, its seed and i; on the CPU the batch size and the number of threads do not change it. */
 #ifndef DDM_SAMPLE_SAMPLE_H
 #define DDM_SAMPLE_SAMPLE_H
 
@@ -25,12 +25,12 @@
 #include "file/still.h"
 #include "kernels/device.h"
 
-enum { SAMPLE_MOST = 1000000 }; /* pictures: their names have six digits */
+enum { SAMPLE_MOST = 1000000 }; /* pictures; file names have six digits */
 
 enum sample_format { FORMAT_PNG, FORMAT_WEBP, FORMAT_NPZ, FORMAT_LATENT, FORMAT_JPG };
 enum sample_dtype { SAMPLE_F32, SAMPLE_BF16, SAMPLE_INT8, SAMPLE_TF32 };
 
-/* The names of these choices, NULL-terminated, in the order of their numbers. */
+/* Names of choices, in the order of their numbers; NULL at the end. */
 extern const char *const sample_presets[];    /* "paris" */
 extern const char *const sample_timesteps[];  /* "even", "paris" */
 extern const char *const sample_noises[];     /* "philox", "torch" */
@@ -38,80 +38,80 @@ extern const char *const sample_formats[];    /* of enum sample_format */
 extern const char *const sample_converts[];   /* "match", "native": enum convert_mode */
 extern const char *const sample_dtypes[];     /* of enum sample_dtype */
 
-/* What is asked for: ddm-sample(1) describes each. All strings are borrowed until sampling_free; NULL: not asked for. */
+/* A request; ddm-sample(1) describes each option. All strings are borrowed until sampling_free; NULL: not given. */
 struct sample_request {
-	const char *model; /* folder of experts and a router, or of one network */
+	const char *model; /* folder with experts and a router, or with one network */
 
 	/* Pictures. */
-	int64_t each;         /* how many; of every prompt, where there are prompts */
-	const char *prompt;   /* of all pictures; for experts that read text */
-	const char *prompts;  /* file of prompts, "-": standard input; or `prompt` */
+	int64_t each;         /* number of pictures; with prompts, per prompt */
+	const char *prompt;   /* one prompt for all pictures, for experts that read text */
+	const char *prompts;  /* file of prompts, "-": standard input; excludes `prompt` */
 	const char *negative; /* negative prompt, "" by default */
-	const char *class;    /* number or name, several between commas, "all" or "labels" */
-	const char *labels;   /* table of reference items, for route "oracle" and class "labels" */
+	const char *class;    /* number or name, a list separated by commas, "all" or "labels" */
+	const char *labels;   /* file: table of reference items, for route "oracle" and class "labels" */
 	int64_t first;        /* number of the first picture */
 	uint64_t seed;
 
 	/* Sampling. */
 	int preset;           /* into sample_presets; -1: none */
-	const char *route;    /* routing policy (diffusion/route.h); needed unless the model is one network or a preset names it */
-	const char *solver;   /* diffusion/solverchoice.h; NULL: that of the model's pipeline, else "euler" */
-	int64_t steps;        /* 0: that of the preset, else 50 */
-	int timesteps;        /* into sample_timesteps; -1: that of the preset, else even */
-	double cfg;           /* scale of classifier-free guidance; 1: none; NAN: that of the preset, else 1 */
-	int64_t cfg_channels; /* guide so many channels only; 0: all */
+	const char *route;    /* routing policy (diffusion/route.h); optional for a model of one network and with a preset */
+	const char *solver;   /* diffusion/solverchoice.h; NULL: the model's pipeline decides, else "euler" */
+	int64_t steps;        /* 0: the preset's, else 50 */
+	int timesteps;        /* into sample_timesteps; -1: the preset's, else even */
+	double cfg;           /* scale of classifier-free guidance; 1: none; NAN: the preset's, else 1 */
+	int64_t cfg_channels; /* guide only the first so many channels; 0: all */
 	int noise;            /* into sample_noises */
 	int convert;          /* into sample_converts; -1: match */
-	int64_t step;         /* of the experts' checkpoints whose averages are sampled; 0: the weights */
+	int64_t step;         /* use the averaged weights of the experts' checkpoints of this step; 0: the final weights */
 
 	/* Weights and encoders. */
-	int dtype;                     /* enum sample_dtype of the experts' matrices; -1: BF16 where the device computes so, else F32 */
+	int dtype;                     /* enum sample_dtype of the experts' matrices; -1: BF16 if the device's precision is BF16, else F32 */
 	int encoder_dtype;             /* into encoder_weights (kernels/compact.h); -1: f32 */
-	int map;                       /* leave f32 matrices in their files: those of the experts and the text encoder */
-	const char *resident;          /* how many experts a GPU's memory holds: "auto", a number, or a size like "20G" */
-	const char *vae;               /* folder; NULL: that of the model, if it has one */
+	int map;                       /* map f32 matrices of the experts and the text encoder from their files */
+	const char *resident;          /* experts in GPU memory at a time: "auto", a number, or a size like "20G" */
+	const char *vae;               /* folder; NULL: the model's, if it has one */
 	int tile;                      /* decode by overlapping tiles */
-	const char *text_encoder;      /* folder; NULL: that of the model */
-	const char *text_features;     /* file, instead of an encoder */
-	const char *negative_features; /* file, instead of encoding `negative` */
+	const char *text_encoder;      /* folder; NULL: the model's */
+	const char *text_features;     /* file of features; replaces the encoder */
+	const char *negative_features; /* file of features; replaces `negative` */
 
-	/* Outputs. Each file appears whole or not at all; a file of the same request is left alone, one of another is an error. */
+	/* Outputs. Each file appears complete or not at all. An existing file of the same request is left alone; of another one it is an error. */
 	const char *out; /* a picture (.png .jpg .webp .npy), an array (.npz), a folder (NAME/), else a tar; "-": tar on standard output */
-	int format;      /* enum sample_format; -1: as `out` ends, else PNG */
-	const char *grid, *report, *log, *timing; /* contact sheet, numbers of the run, weights of each picture, seconds */
+	int format;      /* enum sample_format; -1: by the ending of `out`, else PNG */
+	const char *grid, *report, *log, *timing; /* files: contact sheet, statistics, routing weights of each picture, timing */
 
-	/* The machine: changes no result on the CPU. */
+	/* The machine: no effect on results on the CPU. */
 	int64_t batch; /* pictures at once */
-	int invariant; /* nor on a GPU */
+	int invariant; /* 1: `batch` does not affect results on a GPU either, which is slower */
 };
 
-/* The tables that fill a request (core/option.h), and the defaults they give: 64 pictures at once, no guidance, one picture, seed 0; neither a
- * model nor a route. */
+/* The option tables of a request (core/option.h), and a request with their defaults: one picture, seed 0, no guidance, batches of 64; no model, no
+ * route. */
 extern const struct option sample_options[], sample_output_options[], sample_machine_options[];
 struct sample_request sample_defaults(void);
 
-/* What a long run tells, each NULL where nobody listens. */
+/* Callbacks of a run; each may be NULL. */
 struct sample_hooks {
-	void (*picture)(void *arg, int64_t index, const struct picture *p); /* each in order; p until it returns. Not with FORMAT_LATENT */
-	void (*say)(void *arg, const char *line);     /* facts worth a line: what is gone on with, what was made */
-	void (*warn)(void *arg, const char *line);    /* what the user should know although nothing failed */
-	void (*profile)(void *arg, const char *line); /* a table of times by operation at the end; NULL: nothing is timed */
+	void (*picture)(void *arg, int64_t index, const struct picture *p); /* each picture in order; p is borrowed for the call. Not with FORMAT_LATENT */
+	void (*say)(void *arg, const char *line);     /* a line of information: what is resumed, what was made */
+	void (*warn)(void *arg, const char *line);    /* a warning */
+	void (*profile)(void *arg, const char *line); /* a line of the table of times by operation, at the end; NULL: no profiling */
 	void *arg;
-	struct progress progress;    /* "pictures"; non-zero: stop with ERR_AGAIN */
-	volatile sig_atomic_t *stop; /* non-zero: progress will ask to stop, and what a tar holds by then is kept for the same request */
+	struct progress progress;    /* called with "pictures"; non-zero: stop with ERR_AGAIN */
+	volatile sig_atomic_t *stop; /* non-zero: progress will ask for a stop, and the saved part of a tar is kept to be resumed */
 };
 
 struct sampling;
 
-/* Checks all of the request that can be checked without the model, claims its outputs and reads prompts and labels. NULL: ERR_USAGE names the
- * option of ddm-sample that is wrong; ERR_DATA, ERR_NOINPUT, ERR_EXISTS. hooks may be NULL; *hooks is copied, *q too. */
+/* Check the request as far as possible without the model, claim its outputs and read prompts and labels. Copies *q and *hooks; hooks may be NULL.
+ * On failure NULL: ERR_USAGE names the wrong option of ddm-sample; also ERR_DATA, ERR_NOINPUT, ERR_EXISTS. Caller frees with sampling_free. */
 struct sampling *sampling_new(const struct sample_request *q, const struct sample_hooks *hooks, struct err *e);
 
-/* Draws and writes all pictures, once. The device is borrowed and its precision is set; its pool encodes the pictures. Where all outputs stand
- * already, says so and returns 0. ERR_AGAIN: stopped; ERR_USAGE where the model cannot do what is asked for. */
+/* Draw and write all pictures; call it once. Borrows the device and sets its precision; the device's pool encodes the pictures. If all outputs of
+ * this request exist, it says so and returns 0. ERR_AGAIN: stopped; ERR_USAGE: the model does not support the request. */
 int sampling_run(struct sampling *s, struct device *device, struct err *e);
 
-/* Also gives up the claims on outputs that were not written. NULL is allowed. Before the device is freed. */
+/* Free everything and release the claims on outputs. NULL is allowed. Call before the device is freed. */
 void sampling_free(struct sampling *s);
 
 #endif

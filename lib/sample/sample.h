@@ -92,7 +92,7 @@ struct sample_request sample_defaults(void);
 
 /* Callbacks of a run; each may be NULL. */
 struct sample_hooks {
-	void (*picture)(void *arg, int64_t index, const struct picture *p); /* each picture in order; p is borrowed for the call. Not with FORMAT_LATENT */
+	void (*picture)(void *arg, int64_t index, const struct picture *p); /* in order; p is borrowed for the call; not with FORMAT_LATENT */
 	void (*say)(void *arg, const char *line);     /* a line of information: what is resumed, what was made */
 	void (*warn)(void *arg, const char *line);    /* a warning */
 	void (*profile)(void *arg, const char *line); /* a line of the table of times by operation, at the end; NULL: no profiling */

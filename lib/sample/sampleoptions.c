@@ -1,5 +1,5 @@
-/* The options of sampling: the tables that fill struct sample_request, its defaults, and what the stamps tell of it. A new option is one row here
- * and one field there. */
+/* The option tables of sampling: they fill struct sample_request, give its defaults and select the options that go into stamps. A new option is one
+ * row here and one field of the struct. */
 #include <math.h>
 
 #include "core/option.h"
@@ -24,7 +24,7 @@ static int is_guided(const void *request)
 	return ((const struct sample_request *)request)->cfg != 1;
 }
 
-/* Of all pictures, not of one, whose own number, class and prompt are in its stamp. */
+/* True for the stamp of all pictures. The stamp of one picture (each = 0) has its own number, class and prompt instead of these options. */
 static int of_all(const void *request)
 {
 	return ((const struct sample_request *)request)->each != 0;

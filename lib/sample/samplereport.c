@@ -1,4 +1,4 @@
-/* The report of a run, its timing, and the log of routing. */
+/* Writes the report of a run, its timing, and the log of routing weights. */
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -75,7 +75,7 @@ static void say_summary(const struct sampling *r, int64_t weight_bytes, double s
 		        (long long)pager_uploads(r->ensemble.pager));
 }
 
-/* What differs from run to run. */
+/* Numbers that differ from run to run; they are not in the report. */
 static json_t *timing_json(const struct sampling *r, double seconds)
 {
 	struct device *d = r->device;

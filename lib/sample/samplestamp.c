@@ -1,8 +1,8 @@
-/* What pictures depend on, as a stamp. */
+/* Makes the stamps of outputs: everything that the pictures depend on. */
 #include "core/mem.h"
 #include "sample/sampling.h"
 
-/* What the experts read and what becomes of their numbers. */
+/* Adds the output options, the VAE and the sources of text features. */
 static void stamp_output(const struct sampling *r, struct stamp *s)
 {
 	sampleoptions_stamp_output(s, &r->ask);
@@ -40,7 +40,7 @@ struct stamp *samplestamp_picture(const struct sampling *r, int64_t i)
 	const struct prompt *p = r->prompts.n ? &r->prompts.v[r->prompt[i]] : NULL;
 	struct sample_request one = r->ask;
 
-	one.each = 0; /* of one picture, not of all */
+	one.each = 0; /* marks the stamp of one picture, see of_all in sampleoptions.c */
 	one.seed = r->seeds[i];
 	sampleoptions_stamp(s, &one);
 	stamp_i64(s, "index", r->index[i]);

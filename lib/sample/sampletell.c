@@ -1,4 +1,4 @@
-/* Lines to the hooks of a sampling. */
+/* Formats messages for the hooks of a sampling. */
 #include "sample/sampling.h"
 
 #include <stdarg.h>

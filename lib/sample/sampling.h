@@ -1,6 +1,6 @@
-/* One sampling: what was asked for, and everything that the files of this folder work with. request.c and openmodel.c settle what is asked for,
- * without and with the model; samplestamp.c says what the pictures depend on, finished.c whether they are there already; draw.c draws them;
- * resume.c goes on after a process that was killed; samplereport.c writes numbers; sample.c puts these together. */
+/* The state of one sampling run, shared by the files of lib/sample. request.c checks the request without the model, openmodel.c with it;
+ * samplestamp.c makes stamps; finished.c checks for existing outputs; draw.c draws the pictures; resume.c resumes after a killed process;
+ * samplereport.c writes statistics; sample.c combines these. */
 #ifndef DDM_SAMPLE_SAMPLING_H
 #define DDM_SAMPLE_SAMPLING_H
 
@@ -19,10 +19,10 @@
 #include "sample/textsource.h"
 
 struct sampling {
-	struct sample_request ask; /* settled: nothing in it is a default any more */
+	struct sample_request ask; /* the request, with all defaults filled in */
 	struct sample_hooks hooks;
-	int64_t count;             /* pictures in all */
-	struct scheduler_solver scheduled; /* of a pipeline, where ask.solver is its text */
+	int64_t count;             /* total number of pictures */
+	struct scheduler_solver scheduled; /* solver of a diffusers pipeline; ask.solver may point to its text */
 	struct policy policy;
 	struct solver_choice solver;
 	struct device *device;
@@ -30,39 +30,39 @@ struct sampling {
 	struct ensemble ensemble;
 	struct mixture mixture;
 	struct sampler sampler;
-	double *grid; /* (steps + 1), or NULL */
+	double *grid; /* (steps + 1) times, or NULL: even or as timesteps say */
 	struct sampler_state *state;
 	struct reference labels;
-	int64_t class; /* or one of CLASS_ */
+	int64_t class; /* class of all pictures, or one of CLASS_ */
 	int labelled;  /* --class labels */
-	int32_t *classes; /* (class_count) of CLASS_LIST */
+	int32_t *classes; /* (class_count) for CLASS_LIST */
 	int64_t class_count;
-	char *class_text; /* by number, as stamps have it */
+	char *class_text; /* --class with numbers instead of names, for stamps */
 	struct mixture_stats stats;
-	int64_t *assigned; /* (k) pictures whose heaviest expert at the end is k */
+	int64_t *assigned; /* (k) pictures by their heaviest expert at the last evaluation */
 	struct outfile log;
 	struct output out;
 	struct prompts prompts;
 	struct textsource_options words;
-	struct textsource *text; /* NULL: the experts read none */
+	struct textsource *text; /* NULL: the experts read no text */
 	char *encoder, *vae;      /* folders, or NULL */
 	char vae_hash[65];
-	struct contactsheet layout; /* of the sheet */
+	struct contactsheet layout; /* of the contact sheet */
 	struct picture sheet;
 	int64_t sheet_n;
-	char lone_route[24];    /* of a model that is one network */
-	enum sink_kind sink;    /* where the samples go */
-	int64_t kept;           /* pictures that a process which went before has finished */
-	int64_t *bytes;         /* (k + 1) of the weights that were in memory */
-	double started, before; /* clock_seconds at the first picture; seconds that were spent on those kept */
-	struct profile *profile; /* NULL: not asked for */
-	struct progress tell; /* of the sampler */
-	/* one batch */
+	char lone_route[24];    /* "expert:I" for a model of one network */
+	enum sink_kind sink;    /* container of the samples */
+	int64_t kept;           /* pictures finished by an earlier process */
+	int64_t *bytes;         /* (k + 1) most bytes of each network's weights in memory, the router last */
+	double started, before; /* clock_seconds at the first picture; seconds spent on the kept pictures */
+	struct profile *profile; /* NULL: no profiling */
+	struct progress tell; /* callback for the sampler's progress */
+	/* The current batch. */
 	float *x;         /* (batch, d) */
-	int64_t at, rows; /* pictures before it, and in it */
-	int64_t *index, *prompt, *draw, *of; /* (batch): number, prompt, number of the noise of its seed, and of how many */
+	int64_t at, rows; /* pictures before the batch, and in it */
+	int64_t *index, *prompt, *draw, *of; /* (batch): picture number, prompt, noise number within its seed; `of` as in sampler_call */
 	uint64_t *seeds;  /* (batch) */
-	int32_t *wanted, *negative; /* (batch) rows of the texts */
+	int32_t *wanted, *negative; /* (batch) rows of texts: prompts, negative prompts */
 	int32_t *label, *chosen, *heaviest; /* (batch) */
 	double *weights;  /* (batch, steps, k), with --log */
 	struct output_item *item; /* (batch) */
@@ -70,54 +70,55 @@ struct sampling {
 
 enum { CLASS_NONE = -1, CLASS_ALL = -2, CLASS_LABELS = -3, CLASS_LIST = -4 };
 
-/* A line to the hooks, printf-like. */
+/* Send a line to the hook say or warn, formatted as by printf. */
 void sampling_say(const struct sampling *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void sampling_warn(const struct sampling *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Checks the options against each other, before the model is read: sets policy, solver, sink and what a preset fills in. */
+/* Check the options against each other before the model is read; set policy, solver and sink, and fill in preset and defaults. */
 int request_settle(struct sampling *r, struct err *e);
-/* Opens the model on r->device, finds what reads texts and what decodes latents, and counts the pictures. */
+/* Open the model on r->device, find its text encoder and autoencoder, and count the pictures. */
 int sampling_open_model(struct sampling *r, struct err *e);
 
-/* What the tables of options tell of a settled request: all of it, or of one picture where `each` is 0; then how pictures become files. */
+/* Add the options of a settled request to a stamp: for all pictures, or for one if `each` is 0. _output adds format and decoding options. */
 void sampleoptions_stamp(struct stamp *s, const struct sample_request *settled);
 void sampleoptions_stamp_output(struct stamp *s, const struct sample_request *settled);
 
-/* What the output depends on; caller frees with stamp_free. */
+/* The stamp of the whole output; caller frees with stamp_free. */
 struct stamp *samplestamp_all(const struct sampling *r);
-/* The same of picture i of the batch, and as a line that mem_free frees. */
+/* The stamp of picture i of the batch; the same as a line of JSON, which the caller frees with mem_free. */
 struct stamp *samplestamp_picture(const struct sampling *r, int64_t i);
 char *samplestamp_line(const struct sampling *r, int64_t i);
-/* 1 when all that was asked for is there from the same request, 0 when there is work, -1 when the name is taken. */
+/* 1 if all outputs of this request exist, 0 if there is work to do, -1 if an output was made by another request. */
 int sampling_finished(struct sampling *r, struct err *e);
 
 /* ---- drawing ---- */
 
-void sampling_rows(struct sampling *r); /* room for what is told of the pictures of a batch */
+void sampling_rows(struct sampling *r); /* allocate the arrays of a batch */
 int sampling_prepare(struct sampling *r, struct err *e);
-/* Picture i of the batch that begins with picture r->at: its number, prompt and noise. */
+/* Set the number, prompt and noise of picture i of the batch that begins with picture r->at. */
 void sampling_choose(struct sampling *r, int64_t i);
-int sampling_draw(struct sampling *r, struct err *e); /* all pictures from r->kept on */
+int sampling_draw(struct sampling *r, struct err *e); /* draw all pictures from r->kept on */
 
-/* ---- going on ---- */
+/* ---- resuming ---- */
 
-/* What a tar's bytes depend on, beyond which it cannot be gone on with; NULL where it cannot at all. Caller frees with mem_free. */
+/* A key of everything that the bytes of a tar depend on: a partial tar is resumed only under an equal key. NULL if the output cannot be resumed.
+ * Caller frees with mem_free. */
 char *resume_key(const struct sampling *r, const char *stamp);
-/* After output_start, which said `on`: r->kept, and with it the counts and the sheet; says so. */
+/* Call after output_start, which returned `on`. Restores r->kept, the counts and the sheet from an earlier process, and reports it. */
 int resume_start(struct sampling *r, int on, const char *stamp, struct err *e);
-/* Between two batches, once `done` pictures are written. */
+/* Save the state between two batches if it is due; `done` pictures are written. */
 int resume_save(struct sampling *r, int64_t done, struct err *e);
-/* At the end, whatever happened: whether what was saved stays; says so. */
+/* At the end of a run, after failure too: whether to keep the saved part of the output; if so, reports it. */
 int resume_keep(const struct sampling *r, const struct err *e);
-void resume_count_bytes(struct sampling *r); /* into r->bytes */
+void resume_count_bytes(struct sampling *r); /* update r->bytes */
 
 /* ---- reports ---- */
 
-/* Whether the numbers of a run may replace what stands under their names: only such numbers (file/standing.h). */
+/* Check that report, log and timing would replace only files of their own kind (file/standing.h). */
 int samplereport_check(const struct sample_request *q, struct err *e);
-/* A line to the hooks, and JSON at the paths that were asked for; of them `timing` alone tells the seconds. */
+/* Send a summary to the hooks and write the requested report and timing as JSON; only `timing` contains `seconds`. */
 int samplereport_write(struct sampling *r, double seconds, struct err *e);
-/* A line of JSON about picture `index` into the log: the experts' weights w (steps, k). */
+/* Add a line of JSON to the log: the experts' weights w (steps, k) for picture `index`. */
 int samplereport_log(struct sampling *r, int64_t index, const double *w, struct err *e);
 
 #endif

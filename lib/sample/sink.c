@@ -1,4 +1,4 @@
-/* The containers that samples are written to. */
+/* Writes samples to a tar, an array, one file or a folder. */
 #include "sample/sink.h"
 
 #include <fcntl.h>
@@ -31,7 +31,7 @@ int sink_open(struct sink *s, enum sink_kind kind, const char *path, const char 
 	}
 }
 
-/* outdir_commit makes it durable with the folder. */
+/* Write a file without syncing it: outdir_commit syncs it with the folder. */
 static int put_file(const char *dir, const char *name, const void *data, size_t len, struct err *e)
 {
 	char *path = path_join(dir, name);

@@ -1,4 +1,4 @@
-/* Where samples go: a tar, an array, one file, a folder, or nowhere. Each appears whole or not at all; a tar can be gone on with. */
+/* The container of samples: a tar, an array, one file, a folder, or none. It appears complete or not at all; a tar can be resumed. */
 #ifndef DDM_SAMPLE_SINK_H
 #define DDM_SAMPLE_SINK_H
 
@@ -14,23 +14,24 @@ enum sink_kind { SINK_TAR, SINK_NPZ, SINK_FILE, SINK_FOLDER, SINK_NOTHING };
 struct sink {
 	enum sink_kind kind;
 	const char *path;    /* borrowed; NULL for SINK_NOTHING */
-	struct partial part; /* of a tar, an array, a file */
+	struct partial part; /* for a tar, an array or a file */
 	struct tar_writer tar;
 	struct npz_stream npz;
 	struct outdir dir;
 	struct str sums; /* SHA256SUMS of the folder */
 };
 
-/* `stamp`: a line, for a tar. `same` names all that the bytes depend on, for a tar that the same command may go on with; NULL: nothing is kept.
- * `shape` (n, height, width, channels) of an array. 1: s->part.mark says where to go on; 0 at a start; -1. */
+/* Open a container. stamp: a line of JSON for a tar. same: the key of everything that a tar's bytes depend on, so that an equal request can resume;
+ * NULL: not resumable. shape: (n, height, width, channels) of an array. Returns 1 if a tar is resumed at s->part.mark, 0 for a new output, -1 on
+ * error. */
 int sink_open(struct sink *s, enum sink_kind kind, const char *path, const char *stamp, const char *same, const int64_t shape[4],
               struct err *e);
-/* A member of a tar, or a file of a folder, called NAME.ENDING. Of a single file: what is not the `main` one is put beside it where it is
- * json, and left out otherwise. */
+/* Add NAME.ENDING to a tar or a folder. With SINK_FILE the `main` one becomes the file itself, json is written beside it as PATH.json, and others are
+ * left out. */
 int sink_add(struct sink *s, const char *name, const char *ending, int main, const void *data, size_t len, struct err *e);
-int sink_rows(struct sink *s, const void *data, size_t bytes, struct err *e); /* of an array */
+int sink_rows(struct sink *s, const void *data, size_t bytes, struct err *e); /* add rows to an array */
 int sink_finish(struct sink *s, struct err *e);
-/* Frees everything. Without a finish: what was saved stays with `keep`, else nothing does. */
+/* Free everything. Before sink_finish succeeded, the saved part stays with `keep`, and otherwise all is removed. */
 void sink_close(struct sink *s, int keep);
 
 #endif

@@ -1,4 +1,4 @@
-/* Text conditioning: encodes prompts, and reads features that are already encoded. */
+/* Supplies text features: encodes prompts, or reads features from files, and gathers those of a batch. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 enum { ENCODE_AT_ONCE = 64 };
 
-/* Rows of features: those of a file, or `made` of distinct texts; then that of the negative prompt, where it is from a file. */
+/* Rows 0 .. rows - 1 are the features of a file, or those `made` from distinct texts. Row `rows` is the negative prompt from a file. */
 struct textsource {
 	const struct textsource_options *o;
 	struct textarray given, negative;
@@ -21,15 +21,15 @@ struct textsource {
 	struct textencoder *encoder;
 	int64_t made_tokens;
 	const char **distinct; /* sorted */
-	int64_t rows;          /* of distinct, or of given */
+	int64_t rows;          /* number of rows of distinct, or of given */
 	float *made;           /* (rows, made_tokens, width) */
-	int32_t *length;       /* (rows) */
+	int32_t *length;       /* (rows) tokens of each text */
 	int32_t *slot;         /* (rows + 1) place in the batch, or -1 */
-	float *features, *mask; /* of a batch */
-	int64_t room;          /* rows of them */
+	float *features, *mask; /* of the texts of a batch */
+	int64_t room;          /* rows allocated for a batch */
 };
 
-/* (n, tokens, width), or where `one` is set also (tokens, width), which becomes that. */
+/* Load features (n, tokens, width). With `one`, n must be 1 and the shape may be (tokens, width), which becomes (1, tokens, width). */
 static int load_features(struct textarray *t, const char *path, int one, const struct textsource_options *o, char hash[65], struct err *e)
 {
 	struct npy *a = &t->a;
@@ -77,7 +77,7 @@ static const char *negative_of(const struct textsource_options *o, int64_t promp
 	return prompt < o->prompts->n && o->prompts->v[prompt].negative ? o->prompts->v[prompt].negative : o->negative;
 }
 
-/* All that has to be encoded, each once. */
+/* Lists the distinct texts to encode, sorted. */
 static void list_texts(struct textsource *t)
 {
 	const struct textsource_options *o = t->o;
@@ -177,7 +177,7 @@ int textsource_encode(struct textsource *t, int64_t *cut, struct err *e)
 	return rc;
 }
 
-/* One text (tokens, width) of an array of them. */
+/* Read one text (tokens, width) from an array (n, tokens, width). */
 static void read_given(const struct npy *a, int64_t row, float *out)
 {
 	struct npy one = *a;
@@ -187,7 +187,7 @@ static void read_given(const struct npy *a, int64_t row, float *out)
 	npy_to_f32(out, &one);
 }
 
-/* Row `row` (t->rows: the negative prompt from a file) to place `at`. */
+/* Copy row `row` (t->rows: the negative prompt from a file) to row `at` of the batch, padded to o->tokens. */
 static void place_row(struct textsource *t, int64_t row, int64_t at)
 {
 	const struct textsource_options *o = t->o;

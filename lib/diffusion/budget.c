@@ -8,7 +8,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 
-/* What one state adds to one route's sums. */
+/* The contribution of one state to the sums of one route. */
 struct share {
 	double total, expert, router, cross, loss;
 };

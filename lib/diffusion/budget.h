@@ -26,12 +26,12 @@ int budget_route_parse(const char *text, struct budget_route *r, struct err *e);
 struct budget_plan {
 	int k;                       /* experts, and clusters of the reference */
 	int64_t d;
-	const struct expert *expert; /* (k); velocity NULL where absent */
+	const struct expert *expert; /* (k); velocity NULL: absent */
 	const struct router *router; /* NULL: routes that need it are ERR_USAGE */
 	struct finite *reference;
 	const struct budget_route *route;
 	int routes;
-	uint64_t seed;               /* of POLICY_SAMPLE */
+	uint64_t seed;               /* for POLICY_SAMPLE */
 	struct pool *pool;
 	struct device *device;       /* device of the experts and the router, borrowed; NULL: the host */
 };

@@ -7,8 +7,8 @@
 #include "diffusion/path.h"
 
 enum convert_mode {
-	CONVERT_MATCH,  /* ask at the time of equal log-SNR, input scaled to the network's path: exact */
-	CONVERT_NATIVE  /* feed x and t unchanged; x0hat = (x - sigma eps) / max(alpha, .01), v = eps - x0hat (arXiv 2603.06741) */
+	CONVERT_MATCH,  /* evaluate at the time of equal log-SNR, with the input scaled to the network's path: exact */
+	CONVERT_NATIVE  /* pass x and t unchanged; x0hat = (x - sigma eps) / max(alpha, .01), v = eps - x0hat (arXiv 2603.06741) */
 };
 
 /* |x0hat| of an epsilon prediction is clamped to this. */

@@ -1,4 +1,4 @@
-/* Solvers of discrete time: one step of DDPM, DDIM, DPM-Solver++ and Euler, and the loop over the schedule. */
+/* Runs the steps of a discrete-time solver: DDPM, DDIM, DPM-Solver++ or Euler. */
 #include "diffusion/discrete.h"
 
 #include <math.h>

@@ -293,7 +293,7 @@ static int check_text(struct ensemble *s, const struct net_config *c, const char
 	return 0;
 }
 
-/* Fills the size inputs: height and width before cropping, and height over width. They are those of the whole picture, as in PixArt's sampling. */
+/* Fills the size inputs: height and width before cropping, and height over width. The picture is taken as uncropped, as in PixArt's sampling. */
 static int tell_size(struct member *m, const struct net_config *c, struct err *e)
 {
 	if (!(m->micro = mem_try((size_t)m->capacity * NET_MICRO, sizeof *m->micro, "network input", e)))

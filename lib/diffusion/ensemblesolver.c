@@ -1,4 +1,4 @@
-/* Finds the solver that the scheduler of a model's networks names. */
+/* Finds the solver named by the schedulers of a model's networks. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Optimal velocities and cluster posteriors of finite sets and Gaussian mixtures, in double. */
+/* Computes optimal velocities and cluster posteriors of finite sets and Gaussian mixtures, in double. */
 #include "diffusion/exact.h"
 
 #include <math.h>

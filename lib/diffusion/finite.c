@@ -1,4 +1,4 @@
-/* The optimal denoiser of a large finite set, by matrix products. */
+/* Computes the optimal denoiser of a large finite set by matrix products. */
 #include "diffusion/finite.h"
 
 #include <math.h>
@@ -142,7 +142,7 @@ const struct finite_set *finite_set(const struct finite *f)
 	return &f->s;
 }
 
-/* One block of one cluster against the rows of one chunk. */
+/* Arguments of the tasks that process one block of a cluster for the rows of one chunk. */
 struct pass {
 	struct finite *f;
 	const float *x;

@@ -26,8 +26,7 @@ struct finite_set {
 
 struct finite;
 
-/* Borrows what *s points to, and the pool (may be NULL); copies *s itself. A sample that is not finite is ERR_DATA. Caller frees
- * with finite_free. */
+/* Copies *s; borrows its arrays and the pool, which may be NULL. ERR_DATA if a sample is not finite. Caller frees with finite_free. */
 struct finite *finite_new(const struct finite_set *s, struct pool *pool, struct err *e);
 void finite_free(struct finite *f);
 const struct finite_set *finite_set(const struct finite *f);

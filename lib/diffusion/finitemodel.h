@@ -1,5 +1,5 @@
-/* An exact expert or router on disk: a folder like that of a network (net/model.h), whose config.json says model_type "exact" or
- * "exact_router" and whose weights file holds the samples themselves, one tensor "samples" (n, C, S, S), U8 or F32. */
+/* Reads and writes exact experts and routers. They are model folders (net/model.h) with model_type "exact" or "exact_router" in config.json; the
+ * weights file holds the samples themselves, one tensor "samples" (n, C, S, S), U8 or F32. */
 #ifndef DDM_DIFFUSION_FINITEMODEL_H
 #define DDM_DIFFUSION_FINITEMODEL_H
 

@@ -18,7 +18,7 @@ char *resume_key(const struct sampling *r, const char *stamp)
 {
 	if (!is_resumable(r))
 		return NULL;
-	/* On a GPU the last bits depend on which pictures are made together. */
+	/* On a GPU the last bits depend on the batch size, unless the kernels are batch-invariant. */
 	return str_new("%s %s %lld", stamp, r->device->name, r->device->host || r->ask.invariant ? 0LL : (long long)r->ask.batch);
 }
 

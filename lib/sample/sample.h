@@ -111,7 +111,7 @@ struct sampling *sampling_new(const struct sample_request *q, const struct sampl
  * this request exist, it says so and returns 0. ERR_AGAIN: stopped; ERR_USAGE: the model does not support the request. */
 int sampling_run(struct sampling *s, struct device *device, struct err *e);
 
-/* Free everything and release the claims on outputs. NULL is allowed. Call before the device is freed. */
+/* Free everything and give up the claims on outputs that were not written. NULL is allowed. Call before the device is freed. */
 void sampling_free(struct sampling *s);
 
 #endif

@@ -24,7 +24,7 @@ struct textsource {
 	int64_t rows;          /* number of rows of distinct, or of given */
 	float *made;           /* (rows, made_tokens, width) */
 	int32_t *length;       /* (rows) tokens of each text */
-	int32_t *slot;         /* (rows + 1) place in the batch, or -1 */
+	int32_t *slot;         /* (rows + 1) row in the batch, or -1 */
 	float *features, *mask; /* of the texts of a batch */
 	int64_t room;          /* rows allocated for a batch */
 };

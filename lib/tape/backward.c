@@ -1,12 +1,13 @@
-/* Reverse mode: walk the forward nodes backwards, ask each op's rule for the gradients of its inputs, and add up what meets. */
+/* Reverse-mode differentiation: walks the forward nodes backwards, calls each op's rule for the gradients of its inputs, and adds up the
+ * gradients of each tensor. */
 #include <assert.h>
 #include <string.h>
 
 #include "tape/opdef.h"
 #include "tape/ops.h"
 
-/* The copy of a tensor in a block that is computed again: the same view of its storage's clone. Tensors from outside the block
- * are their own. */
+/* The counterpart of x in a recomputed block: the same view of its storage's clone. A tensor from outside the block is returned
+ * unchanged. */
 static struct tensor *again(struct tape *t, struct tensor *x, struct tensor **map)
 {
 	struct tensor *r;
@@ -63,7 +64,7 @@ static void block_again(struct tape *t, int first, int last, struct tensor **map
 	t->again = 0;
 }
 
-/* With a capacity of 1 a sum over the batch looks like its operand: whether dimension 0 is a batch is for x to say. */
+/* With a capacity of 1, a sum over the batch has the shape of its operand, so `batched` is taken from x. */
 static struct tensor *batched_as(struct tape *t, struct tensor *g, const struct tensor *x)
 {
 	if (!g->batched == !x->batched)
@@ -114,8 +115,8 @@ static void node_backward(struct tape *t, int i, struct tensor **map)
 	}
 }
 
-/* Every trainable parameter's gradient goes to its place in the gradient arena; one that was recorded under its name more than
- * once (tied) sums them; one that the loss does not depend on is zero. */
+/* Put every trainable parameter's gradient into the gradient arena. A parameter recorded more than once (tied) gets the sum, one that the
+ * loss does not depend on gets zero. */
 static void place_parameter_grads(struct tape *t, int tensors)
 {
 	struct tensor **sum = mem_zalloc(t->params ? (size_t)t->params->n : 0, sizeof *sum);

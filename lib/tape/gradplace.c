@@ -1,4 +1,4 @@
-/* Places a gradient where it is wanted: by making its producer write there, or by a copy. */
+/* Moves a gradient to given memory, by making its producer write there or by a copy. */
 #include <assert.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ static int whole_storage(const struct tensor *x)
 	return x->offset == 0 && tensor_contiguous(x) && tensor_count(x) == x->st->elements;
 }
 
-/* Index, or -1. */
+/* The index of the node with output x, or -1. */
 static int find_producer(const struct tape *t, const struct tensor *x)
 {
 	for (int i = t->nnodes - 1; i >= 0; i--)
@@ -19,7 +19,7 @@ static int find_producer(const struct tape *t, const struct tensor *x)
 	return -1;
 }
 
-/* Gradient tensors made by a rule own their memory until somebody decides where it should be. */
+/* Whether g still has a whole arena storage of its own, so that it can move elsewhere. */
 static int movable(const struct tensor *g)
 {
 	return g->st->kind == STORE_ARENA && !g->st->into && !g->st->keep && whole_storage(g);

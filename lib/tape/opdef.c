@@ -1,4 +1,4 @@
-/* The table of definitions, and what several of them share. */
+/* The table of op definitions, and functions that several gradient rules share. */
 #include "tape/opsimpl.h"
 
 const struct op_def *op_def_of(enum op op)
@@ -12,7 +12,7 @@ const struct op_def *op_def_of(enum op op)
 	return defs[op];
 }
 
-/* The gradient of an operand that was stretched: summed over what it was stretched along. */
+/* The gradient of a broadcast operand: g summed over the dimensions that were stretched. */
 struct tensor *grad_unstretch(struct tape *t, struct tensor *g, const struct tensor *x)
 {
 	const struct tensor *r = x->root;
@@ -26,7 +26,7 @@ struct tensor *grad_unstretch(struct tape *t, struct tensor *g, const struct ten
 	return op_reshape(t, op_sum(t, g, shape, 1), r->rank, r->shape);
 }
 
-/* A gradient tensor for a stretched operand as the kernels write it: of x's rank, size 1 where it was stretched. */
+/* A tensor for the gradient of a broadcast operand as kernels write it: of the operand's rank, size 1 in stretched dimensions. */
 struct tensor *grad_narrow(struct tape *t, const struct tensor *operand)
 {
 	const struct tensor *r = operand->root;

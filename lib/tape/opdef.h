@@ -1,15 +1,14 @@
-/* The definition of an op: its gradient, its cost, and what the planner and the executor must know of it. The recorder, the rules and the
- * definition of an op lie together in one of lib/tape/ops_*.c, as `const struct op_def op_def_NAME`; lib/tape/opdef.c makes the table from
- * the list in kernels/op.h. Nothing else in lib/tape knows an op by its name, but for the copies, fills and views that the tape records by
- * itself. */
+/* The definition of an op: its gradient rules, its cost, and properties that the planner and the executor use. An op's recorder, rules and
+ * definition, `const struct op_def op_def_NAME`, are together in one of lib/tape/ops_*.c; lib/tape/opdef.c makes the table from the list in
+ * kernels/op.h. The rest of lib/tape names no op, except the copies, fills and views that the tape records by itself. */
 #ifndef DDM_TAPE_OPDEF_H
 #define DDM_TAPE_OPDEF_H
 
 #include "tape/record.h"
 
-/* A gradient rule. n's tensors are values to read (recomputed ones where the block is). dy[k] is the gradient of output k or
- * NULL. The rule sets dx[j] for every input j with need[j] to a tensor of the input's (unstretched) shape. acc[j], when not NULL,
- * is the gradient collected so far: a rule that adds it itself sets acc[j] to NULL. */
+/* A gradient rule. n's tensors hold values to read (recomputed, if the block is recomputed). dy[k] is the gradient of output k or
+ * NULL. For every input j with need[j] the rule sets dx[j] to a tensor of the input's shape before broadcasting. acc[j], when not NULL,
+ * is the gradient accumulated so far: a rule that includes it in dx[j] sets acc[j] to NULL. */
 struct vjp {
 	struct tape *t;
 	const struct node *n;
@@ -33,15 +32,15 @@ enum strided {
 struct op_def {
 	void (*vjp)(struct vjp *v);
 	void (*jvp)(struct jvp *j);
-	double (*flops)(const struct op_call *c); /* of the products; NULL: none */
-	unsigned optional;                        /* outputs, as bits, that may be absent */
+	double (*flops)(const struct op_call *c); /* FLOPs of the matrix products; NULL: none */
+	unsigned optional;                        /* bit k: output k may be absent */
 	int in_place;                             /* 1 + the input that output 0 may overwrite at its last use */
 	unsigned exact;                           /* bit k: output k is never stored in bfloat16 */
-	enum strided strided;                     /* how outputs may lie in memory */
-	/* Inputs, as bits, that may be read from another copy of the parameters: */
-	unsigned weight;  /* in bfloat16, where the plan says bf16_weights */
-	unsigned bias;    /* likewise, where output 0 is stored in bfloat16: cuBLASLt adds a bias of the output's type alone */
-	unsigned compact; /* as a struct compact, where one is bound */
+	enum strided strided;                     /* the strides that outputs may have */
+	/* Bit masks of inputs that may be read from another copy of the parameters: */
+	unsigned weight;  /* in bfloat16, if the plan sets bf16_weights */
+	unsigned bias;    /* likewise, if output 0 is stored in bfloat16: cuBLASLt only adds a bias of the output's type */
+	unsigned compact; /* as a struct compact, if one is bound */
 	int view;         /* no kernel: outputs share the inputs' memory */
 };
 
@@ -49,11 +48,11 @@ struct op_def {
 X(VIEW, view) OPS_RECORDED(X)
 #undef X
 
-/* Of an op that is recorded. */
+/* The definition of an op in OPS_RECORDED, or of OP_VIEW. */
 const struct op_def *op_def_of(enum op op);
 
-/* Make dst (a view with memory) hold g's value: move g there when it has memory of its own and its producer can write there, else
- * record a copy. */
+/* Make dst (a view with memory) hold g's value. If g has memory of its own and its producer can write to dst, g moves there; otherwise
+ * a copy is recorded. */
 void grad_place(struct tape *t, struct tensor *g, struct tensor *dst);
 
 #endif

@@ -1,4 +1,4 @@
-/* Attention and softmax, and what turns indices and times into vectors. */
+/* Attention and softmax, and the embeddings of indices and timesteps. */
 #include "tape/opsimpl.h"
 
 #include <assert.h>
@@ -42,7 +42,7 @@ static void attention_vjp(struct vjp *v)
 	node_add(v->t, OP_ATTENTION_GRAD, 6 + biased, in, 3, v->dx, &n->attr);
 }
 
-/* Two products forward, four backward (the recomputed scores are not the network's own). */
+/* Two products forward, four backward. Recomputing the scores is not counted. */
 static double attention_flops(const struct op_call *c)
 {
 	const struct array *q = &c->in[0], *k = &c->in[1];

@@ -1,4 +1,4 @@
-/* Ops on pictures with channels last, (B, H, W, C): convolution, pooling, upsampling. */
+/* Ops on images (B, H, W, C): convolution, group normalization, pooling, upsampling. */
 #include "tape/opsimpl.h"
 
 #include <assert.h>
@@ -64,7 +64,7 @@ static void conv_vjp(struct vjp *v)
 	node_add(v->t, OP_CONV_DW, 2, in, 2, out, &attr);
 }
 
-/* Of y, dx or dw: a tap costs a multiplication and an addition for each pixel of the output and each pair of channels. */
+/* FLOPs of CONV or one of its gradients: two for each tap, output pixel and pair of channels. */
 static double conv_products(const struct array *y, const struct array *w)
 {
 	return 2. * (double)array_count(y) * (double)(w->shape[1] * w->shape[2] * w->shape[3]);

@@ -1,4 +1,4 @@
-/* Ops that treat each element by itself, and sums over dimensions. */
+/* Elementwise ops, and sums over dimensions. */
 #include "tape/opsimpl.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-/* Losses, and what draws: noise, noisy samples, dropout. */
+/* Losses, and random ops: noise, noisy samples, dropout. */
 #include "tape/opsimpl.h"
 
 #include <assert.h>

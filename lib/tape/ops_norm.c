@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* What a norm scales or shifts by: its kernels read whole rows. */
+/* The scale or shift of a norm, broadcast to x's shape. Kernels read whole rows, so a last dimension of size 1 is expanded by a copy. */
 static struct tensor *modulation(struct tape *t, struct tensor *m, const struct tensor *x)
 {
 	int64_t shape[ARRAY_RANK], columns = x->shape[x->rank - 1];

@@ -163,7 +163,7 @@ int64_t params_decay_runs(const struct params *p)
 	return (p->trainable + DECAY_RUN - 1) / DECAY_RUN;
 }
 
-/* A run is one parameter's, with the gap behind it, which is zero. */
+/* Parameters begin at multiples of DECAY_RUN, so no run covers two of them. */
 void params_decay_mask(const struct params *p, float *decay)
 {
 	memset(decay, 0, (size_t)params_decay_runs(p) * sizeof *decay);

@@ -12,9 +12,9 @@
 enum {
 	PARAM_DECAY = 1,  /* weight decay applies */
 	PARAM_FROZEN = 2, /* stored, not trained: no gradient (position tables) */
-	PARAM_BULK = 4,   /* a matrix that op_linear alone reads, and of which a network is mostly made: may be held in few bytes */
+	PARAM_BULK = 4,   /* a large matrix that only op_linear reads: may be stored as bf16 or int8 (kernels/compact.h) */
 	PARAM_THIRDS = 8, /* op_linear reads it as three matrices, of a third of its rows each, never as one */
-	PARAM_CONV = 16,  /* [O, kh, kw, C], which op_conv alone reads; files hold it as [O, C, kh, kw] */
+	PARAM_CONV = 16,  /* [O, kh, kw, C], read only by op_conv; files hold it as [O, C, kh, kw] */
 };
 
 enum init_kind {
@@ -36,13 +36,13 @@ struct param {
 	int rank, flags;
 	int64_t shape[ARRAY_RANK];
 	struct init init;
-	int parts, part; /* matrices that are read apart, one below the other; the first one's number among those of all parameters */
+	int parts, part; /* parts: matrices stacked in it that are read separately; part: index of the first among the parts of all parameters */
 	int64_t count;  /* elements */
 	int64_t offset; /* in the flat arena, a multiple of DECAY_RUN elements (kernels/optimizer.h); set by params_layout */
 };
 
-/* Trainable parameters come first, so that [0, trainable) is the range of gradients, moments and updates. Gaps from alignment
- * hold zeros. Zero-initialised is empty. */
+/* Trainable parameters come first: gradients, moments and updates cover [0, trainable). Alignment gaps hold zeros. A zeroed struct is an
+ * empty table. */
 struct params {
 	struct param *v;
 	int n, cap, parts;
@@ -57,20 +57,20 @@ int params_find(const struct params *p, const char *name);
 /* Add a parameter, or find one of the same name, which must have the same shape (a bug otherwise). Returns its index. */
 int params_add(struct params *p, const char *name, int rank, const int64_t *shape, int flags, struct init init);
 
-/* Assign offsets, in order of declaration. Call after recording and before any values exist. params_layout_but: those with any
- * of `flags` get no place (offset -1). */
+/* Assign offsets, in order of declaration. Call after recording and before any values exist. params_layout_but: parameters with any
+ * of `flags` get offset -1, no memory. */
 void params_layout(struct params *p);
 void params_layout_but(struct params *p, int flags);
-/* Of weights that are not trained: those with any of `flags` come last. Returns where they begin. */
+/* For inference: parameters with any of `flags` come last. Returns the offset of the first of them. */
 int64_t params_layout_apart(struct params *p, int flags);
 
 /* Number of scalars: trainable ones, or all. */
 int64_t params_count(const struct params *p, int trainable_only);
 
-/* Initial values: values[total]; each parameter is a function of (seed, its name). */
+/* Fill values[total] with initial values; a parameter's values depend only on the seed and its name. */
 void params_init(const struct params *p, uint64_t seed, float *values);
 
-/* The initial value of one: out[q->count]. */
+/* The initial values of one parameter: out[q->count]. */
 void param_init(const struct param *q, uint64_t seed, float *out);
 
 /* decay[params_decay_runs] for runs of DECAY_RUN elements (kernels/optimizer.h): 1 where weight decay applies, 0 elsewhere. */

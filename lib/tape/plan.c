@@ -1,5 +1,5 @@
-/* Memory. Dead nodes are dropped, values that may overwrite an input at its last use do, and the rest is placed in one arena:
- * largest first, each at the lowest offset where nothing that lives at the same time lies. */
+/* Plans the tape's memory: drops dead nodes, lets an output overwrite an input at its last use where the op allows it, and places the other
+ * values in one arena. The largest value is placed first, each at the lowest offset that is free during its lifetime. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static void mark_live(struct tape *t)
 	}
 }
 
-/* Outputs that an op may leave out and nobody reads, like what only a backward pass would want. */
+/* Drop optional outputs that no node reads, such as values for a backward pass that was not recorded. */
 static void drop_optional(struct tape *t)
 {
 	for (int i = 0; i < t->nnodes; i++) {
@@ -49,7 +49,7 @@ static void drop_optional(struct tape *t)
 	}
 }
 
-/* Memory that several tensors became parts of is exact where one of them is. */
+/* Choose bfloat16 for every storage that need not be exact. Merged storages are exact if one of them is. */
 static void choose_storage(struct tape *t)
 {
 	for (int i = 0; i < t->nnodes; i++)

@@ -1,4 +1,4 @@
-/* Recording: tensors, the storages that they are views of, and nodes. */
+/* Recording: creates tensors, their storages, and nodes. */
 #include "tape/record.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-/* Inside the tape: nodes, storages, and what op recorders and gradient rules use. Included by lib/tape only. */
+/* Internals of the tape: nodes, storages, and functions for op recorders and gradient rules. Included by lib/tape only. */
 #ifndef DDM_TAPE_RECORD_H
 #define DDM_TAPE_RECORD_H
 
@@ -12,14 +12,14 @@ struct storage {
 	enum storage_kind kind;
 	enum dtype dtype;
 	int64_t elements;
-	int tensors;          /* how many tensors live here */
+	int tensors;          /* number of tensors in this storage */
 	int param;            /* STORE_PARAM, STORE_GRAD: index in the table */
-	struct tensor *owner; /* STORE_PARAM: the tensor tape_param made */
-	struct storage *into; /* NULL, or the storage this one became a part of, at into_offset elements */
+	struct tensor *owner; /* STORE_PARAM: the tensor that tape_param returned */
+	struct storage *into; /* NULL, or the storage that this one was merged into, at into_offset elements */
 	int64_t into_offset;
 	int keep, needed;
-	int exact;            /* not to be rounded to bfloat16 */
-	int first, last;       /* nodes that touch it */
+	int exact;            /* never stored in bfloat16 */
+	int first, last;       /* first and last node that reads or writes it */
 	int64_t place;         /* byte offset in the arena */
 	void *bound;           /* STORE_INPUT */
 	struct storage *clone; /* during recomputation of a block */
@@ -32,25 +32,25 @@ struct node {
 	struct tensor *in[OP_IN], *out[OP_OUT]; /* optional ones may be NULL */
 	struct op_attr attr;
 	int block;                              /* 0: none */
-	int again;                              /* recomputes an earlier node */
+	int again;                              /* 1: recomputes an earlier node */
 	int live;
 	int stream;
 	void (*then)(void *arg, struct device *d, int stream);
 	void *then_arg;
 };
 
-/* A run that the device keeps as a graph. What was bound to parameters is a part of what it is. */
+/* A run that the device keeps as a graph. It is found again by n, the range, the bound parameter arenas and the profile. */
 struct replay {
-	int64_t n, used; /* used: when, by the count of runs */
+	int64_t n, used; /* used: tape->runs at its last use */
 	int from, to;
 	void *values, *grad_values;
 	const uint16_t *rounded;
-	const struct profile *profile; /* whose timers it holds */
-	void *graph; /* NULL: it has run once, or the device could not keep it */
-	int refused;
+	const struct profile *profile; /* the profile whose timers the graph records; NULL: none */
+	void *graph; /* NULL: it has run only once, or the capture failed */
+	int refused; /* the capture failed; not tried again */
 };
 
-enum { TAPE_GRAPHS = 32 }; /* of the same parameter arenas */
+enum { TAPE_GRAPHS = 32 }; /* most replays per set of parameter arenas */
 
 struct tape {
 	enum dtype real;
@@ -64,8 +64,8 @@ struct tape {
 	struct params *params;
 	int block, blocks, recompute, again;
 	int64_t dropouts;
-	int stream;           /* of the nodes being recorded */
-	int forward_end;      /* nodes before the gradient */
+	int stream;           /* the stream of nodes being recorded */
+	int forward_end;      /* number of nodes before the gradient */
 	struct tensor **grad; /* [grads]: by tensor id, after tape_backward */
 	int grads;
 	struct device *device;
@@ -81,17 +81,17 @@ struct tape {
 	int replays;
 	int64_t runs;
 	void *hop; /* event between nodes of different streams */
-	void **timer; /* (nnodes + 1), or NULL: no run was profiled on a device that has timers */
+	void **timer; /* (nnodes + 1); NULL until a run is profiled on a device with timers */
 };
 
 /* A new tensor with memory of its own. */
 struct tensor *tensor_new(struct tape *t, enum dtype dtype, int rank, const int64_t *shape, int batched);
 struct tensor *tensor_like(struct tape *t, const struct tensor *x);
-/* A tensor in x's storage; strides and offset absolute. */
+/* A tensor in x's storage; strides and offset are relative to the storage. */
 struct tensor *tensor_view(struct tape *t, const struct tensor *x, int rank, const int64_t *shape, const int64_t *stride,
                            int64_t offset, int batched);
-/* x stretched to the shape of `to` (missing leading dimensions added), without a node: for operands that ops broadcast
- * themselves. */
+/* x broadcast to the shape of `to` (missing leading dimensions added) without a node, for operands that kernels read with strides
+ * of 0. */
 struct tensor *tensor_stretch(struct tape *t, struct tensor *x, const struct tensor *to);
 void tensor_array(const struct tensor *x, struct array *a); /* at capacity, data NULL; x may be NULL */
 int tensor_contiguous(const struct tensor *x);
@@ -105,9 +105,9 @@ struct tensor *node_one(struct tape *t, enum op op, int nin, struct tensor *cons
 
 struct storage *storage_end(struct storage *s, int64_t *offset); /* follow `into`, adding to *offset */
 
-/* The arrays of a node for n samples (data pointers only when the plan is allocated). */
+/* Fill c with a node's arrays for this many samples; data pointers are set only after tape_allocate. */
 void node_call(const struct tape *t, const struct node *n, int64_t samples, struct op_call *c);
-/* Forget every graph: something they hold is another now. */
+/* Free every graph: an address or a timer that they contain has changed. */
 void replay_drop(struct tape *t);
 void timers_drop(struct tape *t); /* after replay_drop */
 

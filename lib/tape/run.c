@@ -35,7 +35,7 @@ static void resolve(const struct tape *t, const struct tensor *x, int64_t sample
 		a->shape[0] = a->shape[0] / t->capacity * samples;
 }
 
-/* Whether input j of a node is a matrix held as struct compact: a parameter or one of its parts. */
+/* The struct compact that holds input j of a node (a parameter or one of its parts), or NULL. */
 static const struct compact *compact_input(const struct tape *t, const struct node *n, int j)
 {
 	const struct tensor *x = n->in[j];
@@ -52,13 +52,13 @@ static const struct compact *compact_input(const struct tape *t, const struct no
 	return w->type ? w : NULL;
 }
 
-/* Whether input j of a node is a parameter that a product multiplies with. */
+/* Whether input j of a node is a weight, a parameter that a product may read in bfloat16. */
 static int is_weight(const struct node *n, int j)
 {
 	return (op_def_of(n->op)->weight >> j & 1) && n->in[j]->st->kind == STORE_PARAM;
 }
 
-/* Whether it is a bias of what is stored in bfloat16. */
+/* Whether input j is the bias of an output that is stored in bfloat16. */
 static int is_bias(const struct node *n, int j)
 {
 	return (op_def_of(n->op)->bias >> j & 1) && n->in[j] && n->in[j]->st->kind == STORE_PARAM && n->out[0]->dtype == DT_BF16;
@@ -111,7 +111,7 @@ void node_call(const struct tape *t, const struct node *n, int64_t samples, stru
 	c->scratch = t->scratch;
 }
 
-/* Every byte 0xff: NaN in every float type. */
+/* Set every byte to 0xff, which is NaN in every float type. */
 static void poison(struct tape *t, int stream, int64_t from, int64_t bytes)
 {
 	t->device->fill(t->device, stream, t->arena + from, 0xff, (size_t)bytes);
@@ -124,7 +124,7 @@ static void poison_dead(struct tape *t, int node)
 			poison(t, t->node[node].stream, s->place, s->elements * (int64_t)dtype_size(s->dtype));
 }
 
-/* Everything is in order: memory is shared along the list of nodes, not along streams. */
+/* Make stream `to` wait for stream `from`. The plan shares memory in node order, so nodes must run in that order on any stream. */
 static void change_stream(struct tape *t, int from, int to)
 {
 	struct device *d = t->device;
@@ -163,7 +163,7 @@ static void run_node(struct tape *t, int i, int64_t samples)
 		n->then(n->then_arg, d, n->stream);
 }
 
-/* A timer before each node, and one at the end of a run. */
+/* Create a timer for the start of each node, and one for the end of a run. */
 static void make_timers(struct tape *t)
 {
 	struct device *d = t->device;
@@ -183,7 +183,7 @@ void timers_drop(struct tape *t)
 	t->timer = NULL;
 }
 
-/* A node's time ends where the next one's begins. */
+/* Add the nodes' times to the profile. A node's time ends where the next node's begins. */
 static void read_timers(struct tape *t, int64_t samples, int from, int to)
 {
 	struct device *d = t->device;
@@ -244,7 +244,8 @@ static int of_these_weights(const struct tape *t, const struct replay *r)
 	return r->values == t->values && r->grad_values == t->grad_values && r->rounded == t->rounded;
 }
 
-/* The place of a run that is known, or NULL after making one for it: with many of the same weights that of the one longest unused. */
+/* Find the replay of a run. If there is none, make one and return NULL; with TAPE_GRAPHS of the same arenas it replaces the least recently
+ * used. */
 static struct replay *find_replay(struct tape *t, int64_t n, int from, int to)
 {
 	struct replay *oldest = NULL;
@@ -274,8 +275,8 @@ static struct replay *find_replay(struct tape *t, int64_t n, int from, int to)
 	return NULL;
 }
 
-/* The first run, for which this is 1, is not captured: libraries choose their algorithms, and kernels are loaded, when they are first
- * called. */
+/* Run nodes by a graph where possible. Returns 1 for a first run, which is not captured because libraries choose their algorithms and kernels
+ * are loaded at their first call. */
 static int replay_run(struct tape *t, int64_t n, int from, int to)
 {
 	struct device *d = t->device;

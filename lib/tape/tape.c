@@ -1,4 +1,4 @@
-/* The tape itself: made, freed, cut into blocks, bound to memory. */
+/* Creates and frees tapes, marks their blocks, and binds them to memory. */
 #include "tape/tape.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
-/* The tape: a network is a C function that calls op_* (tape/ops.h); each call records a node. From the recording follow the
- * gradient (tape_backward appends it, made of ops itself), the memory plan (every intermediate in one arena, by liveness) and the
- * execution on any device.
+/* The tape: records a network and runs it. A network is a C function that calls op_* (tape/ops.h); each call records a node.
+ * tape_backward appends the gradient, made of ops too; tape_layout plans the memory, all intermediates in one arena by liveness; tape_run
+ * executes the nodes on any device.
  *
  *     struct tape *t = tape_new(DT_F32, 32);                     capacity: batches of up to 32
  *     struct tensor *x = tape_input(t, DT_F32, 4, shape, TAPE_BATCHED);
@@ -33,14 +33,14 @@ struct tensor {
 	int64_t shape[ARRAY_RANK], stride[ARRAY_RANK]; /* at capacity; strides in elements */
 	int batched;                                   /* dimension 0 scales with the batch */
 	int needs_grad;
-	struct tensor *root; /* itself, or what it is a broadcast of */
+	struct tensor *root; /* itself, or the tensor that it broadcasts */
 	struct storage *st;
 	int64_t offset; /* elements into the storage */
 };
 
 enum {
-	TAPE_BATCHED = 1, /* dimension 0 is the batch (times something) */
-	TAPE_GRAD = 2     /* a gradient with respect to it is wanted: tape_grad */
+	TAPE_BATCHED = 1, /* the size of dimension 0 is a multiple of the batch size */
+	TAPE_GRAD = 2     /* compute the gradient with respect to it (tape_grad) */
 };
 
 /* `real` is the dtype of every floating-point tensor: DT_F32, or DT_F64 to check gradients. */
@@ -52,11 +52,11 @@ enum dtype tape_real(const struct tape *t);
 /* An input, bound to memory before each run (or once). Contiguous. */
 struct tensor *tape_input(struct tape *t, enum dtype dtype, int rank, const int64_t *shape, int flags);
 
-/* A parameter of the table, added to it on first sight. One table per tape. */
+/* A parameter of the table, added to it if its name is new. One table per tape. */
 struct tensor *tape_param(struct tape *t, struct params *p, const char *name, int rank, const int64_t *shape, int flags,
                           struct init init);
 
-/* Keep a tensor's value readable after the run, with its strides: a view stays a view. */
+/* Keep a tensor's value readable after the run. Its strides stay the same: a view remains a view. */
 void tape_keep(struct tape *t, struct tensor *x);
 
 /* Nodes recorded between begin and end form a block. With tape_recompute(t, 1) before tape_backward the intermediates of a block
@@ -65,63 +65,65 @@ void tape_block_begin(struct tape *t);
 void tape_block_end(struct tape *t);
 void tape_recompute(struct tape *t, int on);
 
-/* Append the gradient of sum(dy * y) with respect to everything that needs one. dy has y's shape. Gradients of parameters are
- * written (not added) to the gradient arena. Once per tape. */
+/* Append the gradient of sum(dy * y) with respect to trainable parameters and TAPE_GRAD inputs. dy has y's shape. Parameter gradients
+ * overwrite the gradient arena. Once per tape. */
 void tape_backward(struct tape *t, struct tensor *y, struct tensor *dy);
 
 /* After tape_backward: the gradient of an input made with TAPE_GRAD (kept, of any strides), or NULL if y does not depend on
  * it. */
 struct tensor *tape_grad(struct tape *t, const struct tensor *x);
 
-/* Position in the node list, to run parts: tape_run(t, n, from, to). */
+/* The current end of the node list, for running parts: tape_run(t, n, from, to). */
 int tape_mark(const struct tape *t);
 
-/* Nodes recorded from now on run on this stream of the device. A node waits for the one before it whatever their streams, so that
- * memory is shared safely; what overlaps is what `then` submits. */
+/* Nodes recorded from now on run on this stream of the device. A node always waits for the node before it, even on another stream,
+ * because they share memory. Only work that a `then` callback submits can overlap with nodes. */
 void tape_stream(struct tape *t, int stream);
 
-/* Call then(arg, device, stream) each time the node at a position (tape_mark before it was recorded) has been submitted: what it
- * submits to the stream, or to another that follows an event of it, comes after the node, and beside those that follow. */
+/* Call then(arg, device, stream) each time a node has been submitted; `node` is the value of tape_mark before it was recorded. Work that
+ * the callback submits to this stream runs after the node. On another stream that follows an event of this one, it can overlap with later
+ * nodes. */
 void tape_then(struct tape *t, int node, void (*then)(void *arg, struct device *d, int stream), void *arg);
 
 struct plan_options {
 	int no_reuse; /* every intermediate has memory of its own */
 	int poison;   /* fill the arena with NaN before a run and each value's memory after its last use */
-	int bf16;     /* store intermediates in bfloat16: all but those an op declares exact, and those that are kept */
-	int bf16_weights; /* op_linear, op_conv and their gradients multiply with parameters in bfloat16 (tape_bind_bf16); so are biases of
-	                     op_linear where its output is */
+	int bf16;     /* store intermediates in bfloat16, except kept ones and those that an op declares exact */
+	int bf16_weights; /* op_linear, op_conv and their gradients read parameters in bfloat16 (tape_bind_bf16); op_linear's bias too,
+	                     if its output is bfloat16 */
 };
 
-/* Place everything (after all recording). Does not allocate. The device is borrowed until tape_free. */
+/* Plan the memory, after all recording. Does not allocate. The device is borrowed until tape_free. */
 void tape_layout(struct tape *t, struct device *d, const struct plan_options *o);
 int64_t tape_arena_bytes(const struct tape *t);
 int64_t tape_scratch_bytes(const struct tape *t);
-/* A device that cannot store what the plan asks for is ERR_UNAVAILABLE. */
+/* Allocate the arena and the scratch. ERR_UNAVAILABLE if the device lacks a kernel, or cannot store bfloat16 when the plan uses it. */
 int tape_allocate(struct tape *t, struct err *e);
 
 /* Bind an input to device memory, borrowed until bound again. */
 void tape_bind(struct tape *t, struct tensor *x, void *data);
 /* Bind the table's arenas: values[total], grads[trainable] (may be NULL without a backward pass). */
 void tape_bind_params(struct tape *t, void *values, void *grads);
-/* values[total] in bfloat16, which must be there before a run with bf16_weights; borrowed. */
+/* Bind values[total] in bfloat16, required before a run with bf16_weights; borrowed. */
 void tape_bind_bf16(struct tape *t, const uint16_t *values);
-/* w[parts of the table], borrowed: op_linear reads part i of the parameters from w[i] where that has a type (and nothing else may
- * read it). Types and sizes are set before tape_layout, after which others of the same may be bound. Forward only, in float, on a
- * device that takes DT_COMPACT. */
+/* Bind w[parts of the table], borrowed. If w[i] has a type, op_linear reads part i of the parameters from it, and no other op may read
+ * that part. Types and sizes must be set before tape_layout; later calls may bind matrices of the same types and sizes. Forward only, in
+ * float, on a device with `compact`. */
 void tape_bind_compact(struct tape *t, const struct compact *w);
-/* What dropout and noise draw by in the following runs. */
+/* The random keys of dropout and noise in the following runs. */
 void tape_seed(struct tape *t, const struct run_keys *keys);
 
-/* Run the nodes [from, to) on n samples, 1 <= n <= capacity. Errors stick to the device. On a device that keeps graphs the first run
- * of a range, number of samples and pair of parameter arenas submits each node, the second keeps what it submits as a graph, and later
- * ones launch that: what is bound is read anew, what it is bound to is not looked up.
- * Not with poison or tape_then, nor with a profile (kernels/profile.h) on a device without timers. */
+/* Run the nodes [from, to) on n samples, 1 <= n <= capacity. Errors stick to the device.
+ *
+ * On a device with graphs, the first run of a range with given n and parameter arenas submits each node, the second is captured as a graph,
+ * and later runs launch the graph. A launch reads the current contents of bound memory, at the addresses bound at capture.
+ * No graphs are used with poison or tape_then, nor with a profile (kernels/profile.h) on a device without timers. */
 void tape_run(struct tape *t, int64_t n, int from, int to);
 
 /* Device address of a kept tensor, an input or a parameter. */
 void *tape_data(struct tape *t, const struct tensor *x);
 
-/* Floating-point operations of the products in [from, to) for n samples; nodes that recompute are left out. */
+/* FLOPs of the matrix products in [from, to) for n samples, without recomputation. */
 double tape_flops(const struct tape *t, int64_t n, int from, int to);
 
 #endif

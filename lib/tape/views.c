@@ -1,4 +1,4 @@
-/* Views: tensors that share memory. */
+/* Views, tensors that share memory: recording and gradients. */
 #include <assert.h>
 #include <string.h>
 
@@ -32,8 +32,8 @@ struct tensor *tensor_matrix(struct tape *t, struct tensor *x)
 	return array_row_stride(&a, &step) ? x : op_copy(t, x);
 }
 
-/* Strides of x under a new shape, where the memory allows it: dimensions of x are taken in runs that are contiguous among
- * themselves, and the new dimensions must split those runs. Returns 0 when they do not. */
+/* Find the strides of x in a new shape. Dimensions of x are grouped into runs that are contiguous in memory, and the new dimensions must
+ * split those runs. Returns 0 if they do not. */
 static int reshape_strides(const struct tensor *x, int rank, const int64_t *shape, int64_t *stride)
 {
 	int64_t dim[ARRAY_RANK], step[ARRAY_RANK];

@@ -1,9 +1,9 @@
-/* What the kernels of ATTENTION and of its gradient share (Dao, "FlashAttention-2", 2023): a block owns a tile of rows, whose sums stay
- * in registers, and streams tiles of the other side through two stages of shared memory. The softmax is in powers of two with the scale
+/* Shared by the CUDA kernels of ATTENTION and its gradient (Dao, "FlashAttention-2", 2023). A block owns a tile of rows and keeps their sums
+ * in registers; it streams tiles of the other operand through two stages of shared memory. The softmax uses powers of two with the scale
  * folded in.
  *
- * A warp owns whole rows, MT times 16, so that scores become operands of the next product where they are. Rows in shared memory are 8
- * elements longer than the padded head: eight of them meet all banks. */
+ * A warp owns MT times 16 whole rows, so its scores can be operands of the next product without leaving their registers. Rows in shared memory
+ * are padded by 8 elements, so that eight rows cover all banks. */
 #ifndef DDM_KERNELS_ATTENTION_H
 #define DDM_KERNELS_ATTENTION_H
 
@@ -13,7 +13,7 @@
 
 static __device__ const float LOG2_E = 1.44269504088896340736f;
 
-/* DP: d rounded up to what a tile holds; BN: rows of a streamed tile. No launch asks for more than 99 KB, which every processor has. */
+/* DP: columns of a tile, d rounded up; BN: rows of a streamed tile. BYTES is at most 99 KB, which every supported GPU has per block. */
 template <class REAL, int DP_, int WARPS, int MT_, int BN_> struct tiles {
 	typedef REAL T;
 	static constexpr int DP = DP_, MT = MT_, BN = BN_, THREADS = WARPS * WARP, ROWS = 16 * MT, OWN = WARPS * ROWS, PITCH = DP + 8;
@@ -35,11 +35,11 @@ struct stats {
 	int64_t sample, head, token;
 };
 
-/* Kernels are compiled for packed rows without a bias, and for ANY: what that needs takes registers that are wanted elsewhere. */
+/* Arguments of the kernels. Each is compiled for packed rows without a bias, and with ANY for all other cases, which needs more registers. */
 struct attention {
 	int64_t t, s; /* queries, keys */
 	int heads, d, causal, bf16;
-	int packed; /* every row of every operand is whole words of 16 bytes, aligned */
+	int packed; /* every row of every operand is aligned to 16 bytes and a multiple of 16 bytes long */
 	float scale, unscaled; /* unscaled: 1 / scale */
 	struct side q, k, v, o, dy, dq, dk, dv;
 	struct stats lse;
@@ -53,7 +53,7 @@ struct place {
 	int b, h, first;
 };
 
-/* Under a causal mask the last queries have the most keys, the first keys the most queries: they begin first. */
+/* The rows of this block. Under a causal mask the tiles with the most work start first: the last queries, or the first keys. */
 template <class P> static __device__ inline struct place place_of(const struct attention &a, int64_t rows, int from_last)
 {
 	const unsigned tiles = (unsigned)((rows + P::OWN - 1) / P::OWN), tile = blockIdx.x % tiles, bh = blockIdx.x / tiles;
@@ -77,8 +77,8 @@ static __device__ inline float delta_get(const struct attention &a, const struct
 	return a.delta[(w.b * a.heads + w.h) * a.t + row];
 }
 
-/* Rows [first, first + ROWS) of `s` into a tile (ROWS, DP), zeros from row `end` and column d on. There after copy_wait and a barrier. A
- * thread keeps its column and goes down in steps that are known when this is compiled: what it costs competes with the products. */
+/* Copy rows [first, first + ROWS) of `s` into a tile (ROWS, DP), with zeros from row `end` and column d on. The tile is complete after
+ * copy_wait and a barrier. A thread stays in one column and steps down by a compile-time number of rows, for cheap address arithmetic. */
 template <class P, bool ANY, int ROWS>
 static __device__ inline void tile_load(typename P::T *tile, const struct side &s, const struct place &w, int first, int end,
                                         const struct attention &a)
@@ -87,7 +87,7 @@ static __device__ inline void tile_load(typename P::T *tile, const struct side &
 	constexpr int WORD = 16 / sizeof(T), WORDS = P::DP / WORD, STEP = P::THREADS / WORDS, TURNS = (ROWS + STEP - 1) / STEP;
 	const unsigned thread = (unsigned)anew((int)threadIdx.x);
 	const int row = (int)(thread / WORDS), col = (int)(thread % WORDS) * WORD;
-	const int there = col < a.d ? end - first : 0; /* rows that hold something, or more */
+	const int there = col < a.d ? end - first : 0; /* valid rows; may exceed ROWS */
 	const struct place own = {anew(w.b), anew(w.h), w.first};
 	const T *x = side_at<const T>(s, own) + (first + row) * s.token + col;
 	T *y = tile + row * P::PITCH + col;
@@ -177,7 +177,7 @@ static __device__ inline int col_of(int e)
 	return warp_lane() % 4 * 2 + e % 2;
 }
 
-/* To scores that are yet to be scaled: of a warp's rows from `row` and all columns from `col`. */
+/* Add the bias to a warp's unscaled scores, rows from `row` and columns from `col`. */
 template <class P>
 static __device__ inline void bias_add(float c[P::MT][P::BN / 8][4], const struct attention &a, const struct place &w, int64_t row,
                                        int64_t col, int keys_are_rows)
@@ -221,7 +221,7 @@ static __device__ inline void put_one(uint16_t *p, float x)
 	*p = bf16_store(x);
 }
 
-/* A warp's rows of `s`, those before `end`: factor[m][row / 8] c. */
+/* Store factor[m][row / 8] c to a warp's rows of `s` before `end`. */
 template <class P, bool ANY>
 static __device__ inline void tile_store(const struct side &s, const struct place &w, int64_t first, int64_t end,
                                          const float c[P::MT][P::DP / 8][4], const float factor[P::MT][2], const struct attention &a)
@@ -255,7 +255,7 @@ static __device__ inline int64_t row_at(const struct side &s, const struct place
 	return w.b * s.sample + w.h * s.head + row * s.token;
 }
 
-/* x y over a row of each; every lane has it. */
+/* The dot product of row i of x and row j of y, returned in every lane of the warp. */
 static __device__ inline float row_dot(const struct side &x, int64_t i, const struct side &y, int64_t j, const struct attention &a)
 {
 	struct reals u = {x.p, a.bf16}, v = {y.p, a.bf16};
@@ -268,7 +268,7 @@ static __device__ inline float row_dot(const struct side &x, int64_t i, const st
 	return sum;
 }
 
-/* Row i of (B, heads, rows), for a warp. */
+/* Row i of (B, heads, rows), one per warp. */
 static __device__ inline struct place row_place(int64_t i, int64_t rows, const struct attention &a)
 {
 	struct place w = {(int)(i / rows / a.heads), (int)(i / rows % a.heads), (int)(i % rows)};
@@ -276,7 +276,7 @@ static __device__ inline struct place row_place(int64_t i, int64_t rows, const s
 	return w;
 }
 
-/* Heads wider than a tile can be: a warp for a row and COLUMNS columns of its result, its scores by plain sums. */
+/* For heads wider than a tile: a warp computes COLUMNS columns of one row of the result, with scores by plain dot products. */
 enum { WIDE = 8, COLUMNS = WIDE * WARP };
 
 struct wide_sum {

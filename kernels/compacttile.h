@@ -1,4 +1,4 @@
-/* Between the product with compact weights and its instruction sets. */
+/* The inner kernels of the product with compact weights (kernels/compact.c), one table per instruction set. */
 #ifndef DDM_KERNELS_COMPACTTILE_H
 #define DDM_KERNELS_COMPACTTILE_H
 
@@ -9,11 +9,11 @@
 enum { COMPACT_MR = 12, COMPACT_PAIRS = GEMM_KC / 2 };
 
 struct compact_kernel {
-	/* k floats of x rounded to bf16, an odd k followed by zero, as the tile reads them. From one row to the next: GEMM_KC * 4
-	 * bytes at most, `row(pairs)` exactly. */
+	/* Round k floats of x to bf16 in the tile's layout; an odd k is followed by zero. row(pairs) is the size of such a row in bytes, at most
+	 * GEMM_KC * 4. */
 	void (*round)(void *dst, const float *x, int64_t k);
 	int64_t (*row)(int64_t pairs);
-	/* A panel of int8 as one of bf16. */
+	/* Convert a panel of int8 to bf16. */
 	void (*widen)(uint32_t *restrict dst, const int8_t *restrict src, int64_t pairs);
 	/* sum [m][COMPACT_NR] = the rows at `a` times the panel b [pairs][COMPACT_NR], m in 1..COMPACT_MR */
 	void (*tile)(float *sum, const void *a, const uint32_t *b, int64_t pairs, int64_t m);

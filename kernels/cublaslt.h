@@ -1,10 +1,10 @@
-/* Matrix products by cuBLASLt, which is opened at run time: no program needs it to start.
+/* Matrix products by cuBLASLt, which is opened at run time, so programs start without it.
  *
- * For each shape a plan is made once: descriptors and an algorithm. Without a tuning file that is the first the library recommends;
- * with one the recommended are timed on the device, and the choice is kept in the file, so that later runs, and a run that is
- * continued, choose the same. Sums of parts of K are added in a fixed order (no reduction in place).
+ * Each shape gets one plan: descriptors and an algorithm. Without a tuning file the algorithm is the library's first recommendation. With one,
+ * the recommended algorithms are timed on the device, and the file stores the choice, so that later runs and resumed runs use the same.
+ * Partial sums over K are added in a fixed order (no reduction in place).
  *
- * Plain C on a table of functions and of what it asks of the device, so that tests stand in for both. */
+ * The library and the device are tables of functions, which tests replace. */
 #ifndef DDM_KERNELS_CUBLASLT_H
 #define DDM_KERNELS_CUBLASLT_H
 
@@ -14,7 +14,7 @@
 #include "core/err.h"
 #include "kernels/product.h"
 
-/* The library's types and values, as cublasLt.h has them; kernels/cublaslt_cuda.cu, which sees that file, compares. */
+/* Copies of the types and values in cublasLt.h; kernels/cublaslt_cuda.cu includes both and compares them. */
 struct cublaslt_algo {
 	uint64_t data[8];
 };
@@ -42,7 +42,7 @@ enum {
 	LT_CONFIG_SPLIT_K = 2, LT_CONFIG_REDUCTION = 3
 };
 
-/* Handles are void *; what returns int returns LT_OK or a status. */
+/* The library's functions. Handles are void *; functions of type int return LT_OK or another status. */
 struct cublaslt_library {
 	size_t (*version)(void);
 	const char *(*status_text)(int status);
@@ -67,44 +67,44 @@ struct cublaslt_library {
 	              void *stream);
 };
 
-/* What it asks of the device. */
+/* The functions of the device that the plans need. */
 struct cublaslt_host {
 	void *arg;
-	const char *gpu; /* model, architecture and driver; borrowed as long as the host is */
+	const char *gpu; /* model, architecture and driver; borrowed like the table itself */
 	int processors;
 	void *(*stream)(void *arg, int stream);    /* cudaStream_t */
 	int (*capturing)(void *arg, int stream);
-	void (*start)(void *arg, int stream);      /* of a time */
-	double (*stop)(void *arg, int stream);     /* seconds since start; waits; negative: it could not be taken */
+	void (*start)(void *arg, int stream);      /* start a time measurement */
+	double (*stop)(void *arg, int stream);     /* seconds since start; waits; negative: measuring failed */
 	void (*failed)(void *arg, const struct err *e); /* the error sticks to the device */
 };
 
 struct cublaslt;
 
-/* Open the first of these files (NULL: the usual names) for the rest of the process. ERR_UNAVAILABLE, naming file and package, where
- * there is none or it lacks a function. */
+/* Open the first of these files that exists (NULL: the usual names) for the rest of the process. ERR_UNAVAILABLE, naming file and package, if
+ * none exists or a function is missing. */
 int cublaslt_open(struct cublaslt_library *l, const char *const *names, struct err *e);
 
-/* Both tables are borrowed. NULL on failure. Caller frees with cublaslt_free, before the device's context goes. */
+/* Both tables are borrowed. NULL on failure. Caller frees with cublaslt_free, before the device's context is destroyed. */
 struct cublaslt *cublaslt_new(const struct cublaslt_library *l, const struct cublaslt_host *h, struct err *e);
 void cublaslt_free(struct cublaslt *t); /* NULL is allowed */
 
 /* Products of float may round their inputs to TF32 (10 bits). Off by default. */
 void cublaslt_allow_tf32(struct cublaslt *t, int on);
 
-/* Take choices from this file, and write the file anew after each choice made from now on (kernels do not wait for it otherwise). A file
- * that is missing, of another GPU or library, or no such file at all, holds none. Returns the choices read. Processes share a file: what
- * one has added meanwhile is kept, and its choice for the same shape taken. */
+/* Read choices of algorithms from this file, and rewrite it after each new choice. Returns the number of choices read: 0 if the file is
+ * missing, damaged, or of another GPU or library. Without a tuning file nothing is timed. Processes may share a file: entries that another
+ * process added are kept, and its choice for the same shape is used. */
 size_t cublaslt_tune(struct cublaslt *t, const char *path);
 /* The same with a file in `dir`, which must exist, named for the GPU, its driver and the library. */
 size_t cublaslt_tune_in(struct cublaslt *t, const char *dir);
 
-/* Bytes of workspace for a product; a function of M, N and count alone, not decreasing. What it begins at a multiple of. */
+/* Bytes of workspace for a product, aligned to CUBLASLT_ALIGN; depends on M, N and count alone and does not decrease with them. */
 enum { CUBLASLT_ALIGN = 256 };
 size_t cublaslt_workspace(const struct product *p);
 
-/* 1: submitted, or failed and host->failed was told; 0: nothing was done, the library has no algorithm for it. workspace holds
- * cublaslt_workspace(p) bytes. A plan met first while the stream is being captured is not timed. */
+/* 1: submitted, or failed and reported to host->failed. 0: not submitted, the library cannot do this product. workspace holds
+ * cublaslt_workspace(p) bytes. A plan made while the stream is being captured is not timed. */
 int cublaslt_run(struct cublaslt *t, int stream, const struct product *p, void *workspace);
 
 #endif

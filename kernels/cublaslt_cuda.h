@@ -7,9 +7,8 @@
 struct cublaslt_cuda;
 struct cudaDeviceProp;
 
-/* Gives d its d->cublaslt. stream: the cudaStream_t of each stream, borrowed; `failed` keeps an error with the device.
- * ERR_UNAVAILABLE where the library is missing: a device that multiplies matrices with less is not what was asked for. Caller frees
- * with cublaslt_cuda_free, before the streams. */
+/* Set d->cublaslt. stream: the cudaStream_t of each stream, borrowed; `failed` records an error in the device. ERR_UNAVAILABLE if the library
+ * is missing; there is no slower substitute. Caller frees with cublaslt_cuda_free, before the streams. */
 struct cublaslt_cuda *cublaslt_cuda_new(struct device *d, const struct cudaDeviceProp *gpu, void *const *stream,
                                         void (*failed)(struct device *d, const struct err *e), struct err *e);
 void cublaslt_cuda_free(struct cublaslt_cuda *c); /* NULL is allowed */

@@ -4,8 +4,8 @@
 
 #include "kernels/device.h"
 
-/* GPU number `index`, computing in float32 with storage in float32 or bfloat16. The pool is borrowed. NULL and ERR_UNAVAILABLE
- * where there is no driver, no such GPU, or no code for it in this build. Caller frees with device_free. */
+/* Open GPU number `index`, computing in float32 with storage in float32 or bfloat16. The pool is borrowed. NULL with ERR_UNAVAILABLE
+ * if there is no driver, no such GPU, or no code for it in this build. Caller frees with device_free. */
 struct device *device_cuda(int index, struct pool *pool, struct err *e);
 
 #endif

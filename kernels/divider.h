@@ -1,5 +1,5 @@
-/* Division by a number that a launch knows: a multiplication and a shift. Exact for 0 <= i < 2^31 and 1 <= by < 2^31, as the multiple
- * is off by less than by / 2^shift (Granlund & Montgomery, "Division by invariant integers using multiplication", 1994). */
+/* Division by a number fixed for a launch, as a multiplication and a shift. Exact for 0 <= i < 2^31 and 1 <= by < 2^31
+ * (Granlund & Montgomery, "Division by invariant integers using multiplication", 1994). */
 #ifndef DDM_KERNELS_DIVIDER_H
 #define DDM_KERNELS_DIVIDER_H
 

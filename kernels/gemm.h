@@ -1,11 +1,11 @@
 /* Matrix products on the CPU: C = act(op(A) op(B) [+ C] + bias), row-major, op(A) (M, K), op(B) (K, N), C (M, N).
  *
- * An element's bits are a function of its row of op(A), its column of op(B) and K alone: the K products are summed in order
- * with fused multiply-adds from zero within each chunk of GEMM_KC, and the chunks' sums are added in order. M, N, the
- * element's place, strides, transposes, threads and how the work is cut change nothing. Sampling relies on it: a picture does
- * not depend on its batch.
+ * An element's bits depend only on its row of op(A), its column of op(B) and K: within each chunk of GEMM_KC the products are
+ * summed in order from zero with fused multiply-adds, and the chunks' sums are added in order. M, N, the element's position,
+ * strides, transposes, the number of threads and the division of work do not change them. So a sampled image does not depend on
+ * its batch.
  *
- * _f32 and _f64 are the same source; kernels compiled twice say REAL_NAME(gemm_run) and struct REAL_NAME(gemm_epilogue). */
+ * _f32 and _f64 are the same source; kernels compiled twice use REAL_NAME(gemm_run) and struct REAL_NAME(gemm_epilogue). */
 #ifndef DDM_KERNELS_GEMM_H
 #define DDM_KERNELS_GEMM_H
 
@@ -16,19 +16,19 @@
 
 enum { GEMM_KC = 384 };
 
-enum gemm_trans { GEMM_N, GEMM_T, GEMM_PACKED /* B alone, with ta == GEMM_N: as gemm_pack left it; ldb means nothing */ };
+enum gemm_trans { GEMM_N, GEMM_T, GEMM_PACKED /* only for B, with ta == GEMM_N: packed by gemm_pack; ldb is ignored */ };
 
-/* What is multiplied. Strides are in elements, of rows as stored: with ta == GEMM_N, A is (M, K) and lda >= K; with GEMM_T,
+/* The operands. Strides are in elements, of rows as stored: with ta == GEMM_N, A is (M, K) and lda >= K; with GEMM_T,
  * A is stored (K, M) and lda >= M; B likewise (K, N) or (N, K). K may be 0, M and N too. */
 struct gemm {
 	enum gemm_trans ta, tb;
 	int64_t m, n, k;
 	int64_t lda, ldb, ldc;
 	int accumulate; /* add the old C to the product */
-	int own;        /* never by a library: the bits of a packed B */
-	double alpha;   /* multiplies the product (each chunk of it); 0 stands for 1 */
-	/* Rows that are made when they are needed, the patches of a convolution: those of A with ta == GEMM_N, those of B, (K, N), with
-	 * GEMM_T and tb == GEMM_N. make(from, row, at, n, out) writes elements [at, at + n) of a row. NULL: they are stored. */
+	int own;        /* do not use a library: same bits as with a packed B */
+	double alpha;   /* multiplies each chunk's sum; 0 means 1 */
+	/* Compute rows when they are needed, for the patches of a convolution: the rows of A with ta == GEMM_N, or the rows of B (K, N) with
+	 * ta == GEMM_T and tb == GEMM_N. make(from, row, at, n, out) writes elements [at, at + n) of a row. NULL: the matrix is in memory. */
 	void (*make)(const void *from, int64_t row, int64_t at, int64_t n, void *out);
 	const void *from;
 };
@@ -40,9 +40,9 @@ enum gemm_act {
 	GEMM_RELU
 };
 
-/* op(B) (K, N) as the product reads it, so that it need not be packed at every product: gemm_packed reals, aligned to 64, of which
- * zeros fill up the columns. g says what B is; its other sizes mean nothing. gemm_unpack writes what gemm_pack read. The bits of the
- * product are those with the plain B (from gemm.c's own tiles, also in a build with a library). */
+/* Pack op(B) (K, N) once for many products. packed: gemm_packed reals, aligned to 64, columns padded with zeros. g gives tb, n, k and ldb;
+ * its other fields are ignored. gemm_unpack restores b. The product's bits are those with the plain B (by gemm.c's own tiles, even in a
+ * build with a library). */
 int64_t gemm_packed_f32(const struct gemm *g);
 int64_t gemm_packed_f64(const struct gemm *g);
 void gemm_pack_f32(const struct gemm *g, float *packed, const float *b);
@@ -50,15 +50,15 @@ void gemm_pack_f64(const struct gemm *g, double *packed, const double *b);
 void gemm_unpack_f32(const struct gemm *g, float *b, const float *packed);
 void gemm_unpack_f64(const struct gemm *g, double *b, const double *packed);
 
-/* Done on a tile while it is in cache: z = op(A) op(B) [+ C] + bias; aux = z; C = act(z). */
+/* Applied to a tile while it is in cache: z = op(A) op(B) [+ C] + bias; aux = z; C = act(z). */
 struct gemm_epilogue_f32 {
-	const float *start; /* (M, N) with row stride ldstart, or NULL: what the sum starts from, with `make`; may be C */
+	const float *start; /* (M, N) with row stride ldstart, or NULL: initial value of the sum; only with `make`; may be C */
 	int64_t ldstart;
 	const float *bias; /* (N), or NULL */
 	enum gemm_act act;
 	float *aux;        /* (M, N) with row stride ldaux, or NULL; may not overlap C */
 	int64_t ldaux;
-	float *row_sums;   /* (M), or NULL: sums over K of the rows of op(A), in the same chunks; only with ta == GEMM_T */
+	float *row_sums;   /* (M), or NULL: sums of the rows of op(A) over K, in the same chunks; only with ta == GEMM_T */
 };
 
 struct gemm_epilogue_f64 {
@@ -89,13 +89,13 @@ void gemm_serial_f32(const struct gemm *g, float *c, const float *a, const float
 void gemm_serial_f64(const struct gemm *g, double *c, const double *a, const double *b, const struct gemm_epilogue_f64 *ep,
                      void *scratch);
 
-/* For kernels that keep B^T packed themselves, in panels [k][width]. A panel's width: */
+/* For kernels that store B^T packed themselves, in panels [k][width]. gemm_width: a panel's width. */
 int gemm_width_f32(void);
 int gemm_width_f64(void);
-/* n <= width rows of b, ld apart, each of k, as the columns of a panel; the columns from n on are zero. */
+/* Pack n <= width rows of b (n, k), row stride ld, as the columns of a panel; columns from n on are zero. */
 void gemm_panel_f32(float *panel, const float *b, int64_t ld, int64_t n, int64_t k);
 void gemm_panel_f64(double *panel, const double *b, int64_t ld, int64_t n, int64_t k);
-/* c (m, n) = a (m, k) times the panels, the sums of `chunk` k's each added in order. k > 0. On the calling thread. */
+/* c (m, n) = a (m, k) times the panels, summed in chunks of `chunk` k's that are added in order. k > 0. On the calling thread. */
 void gemm_panels_f32(float *c, int64_t ldc, const float *a, int64_t lda, const float *panels, int64_t m, int64_t n, int64_t k,
                      int64_t chunk);
 void gemm_panels_f64(double *c, int64_t ldc, const double *a, int64_t lda, const double *panels, int64_t m, int64_t n, int64_t k,

@@ -1,17 +1,16 @@
-/* The operations (ops): the one list of them, and what each computes.
+/* The operations (ops): their only list, and the definition of each.
  *
- * An op is the unit the tape records and a device executes: a kind, arrays in, arrays out, attributes. To add one: a line in OPS with its
- * sentence below, its attributes in struct op_attr if it has any, a pair of kernels (kernels/NAME.c, kernels/NAME.cu), its
- * definition (tape/opdef.h) if networks are to record it, and a test in tests/op. */
+ * The tape records ops and a device executes them. An op has a kind, input and output arrays, and attributes. To add one: an entry in
+ * OPS_RECORDED or OPS_DIRECT, its description below, its attributes in struct op_attr, a pair of kernels (kernels/NAME.c, kernels/NAME.cu), a
+ * definition (tape/opdef.h) if networks record it, and a test in tests/op. */
 #ifndef DDM_KERNELS_OP_H
 #define DDM_KERNELS_OP_H
 
 #include <stdint.h>
 
-enum { ARRAY_RANK = 6, OP_IN = 8, OP_OUT = 8, OP_COMBINED = 5 /* most ins of COMBINE */ };
+enum { ARRAY_RANK = 6, OP_IN = 8, OP_OUT = 8, OP_COMBINED = 5 /* inputs of COMBINE, at most */ };
 
-/* Functions of one value, for UNARY. An activation that another op applies as it writes its result is `act`: one of these plus 1, or 0 for
- * none. */
+/* Functions of one value, for UNARY. An attribute `act` of another op is the activation fused into it: one of these plus 1, or 0 for none. */
 enum unary {
 	UNARY_SILU,      /* x / (1 + exp(-x)) */
 	UNARY_GELU_TANH, /* .5 x (1 + tanh(sqrt(2/pi) (x + .044715 x^3))) */
@@ -26,13 +25,13 @@ enum unary {
 
 enum norm_kind { NORM_LAYER, NORM_RMS };
 
-/* POOL_AVERAGE counts the pixels inside the picture, POOL_AVERAGE_ALL the whole window, outside of which is zero. */
+/* POOL_AVERAGE divides by the number of pixels inside the image, POOL_AVERAGE_ALL by k * k (padding counts as zeros). */
 enum pool_kind { POOL_MAX, POOL_AVERAGE, POOL_AVERAGE_ALL };
 
-/* How a view lies in the memory of its input. */
+/* The kind of a view. */
 enum view_kind { VIEW_RESHAPE, VIEW_PERMUTE, VIEW_EXPAND, VIEW_SLICE, VIEW_UNSTACK, VIEW_JOIN };
 
-/* The attributes of an op, in the member that bears its name; a gradient has those of its op. */
+/* The attributes of an op, in the member named after it; a gradient op uses the member of its op. */
 struct op_attr {
 	union {
 		struct {
@@ -62,7 +61,7 @@ struct op_attr {
 		} matmul;
 		struct {
 			enum norm_kind kind;
-			int one_plus; /* the scale is given less 1 */
+			int one_plus; /* multiply by 1 + scale */
 			double eps;   /* added to the variance */
 		} norm;
 		struct {
@@ -74,12 +73,12 @@ struct op_attr {
 		} timestep;
 		struct {
 			int act;
-			int many; /* samples come by many: a hint, kernels may then prepare the weights at a cost that one picture would not pay */
-			int64_t stride, top, left; /* top, left: rows and columns of padding before the first */
+			int many; /* a hint, the batch is large: kernels may transform the weights first, too slow for one image */
+			int64_t stride, top, left; /* top, left: rows of padding above, columns to the left */
 		} conv;
 		struct {
 			int64_t groups;
-			int act; /* of UNARY_SILU or UNARY_RELU */
+			int act; /* 0, UNARY_SILU + 1 or UNARY_RELU + 1 */
 			double eps;
 		} groupnorm;
 		struct {
@@ -87,8 +86,8 @@ struct op_attr {
 			int64_t k, stride, pad; /* pad: above and to the left */
 		} pool;
 		struct {
-			int64_t lane; /* of the random stream */
-			double p;     /* the share that becomes 0 */
+			int64_t lane; /* lane base in the random stream */
+			double p;     /* probability of 0 */
 		} dropout;
 		struct {
 			double guidance;
@@ -96,34 +95,34 @@ struct op_attr {
 		struct {
 			int identity;      /* v = output */
 			int minus_x0;      /* v = output - x0: the network predicts the noise */
-			int64_t limit;     /* of |x0|; 0: none */
+			int64_t limit;     /* bound of |x0|; 0: none */
 			double a, b;       /* x0 = a x + b output */
 			double t;          /* time of x */
-			double blend;      /* how far x0 is moved towards the mean */
+			double blend;      /* 0 .. 1: fraction of the way from x0 to the mean */
 		} convert;
 		struct {
 			double f[OP_COMBINED];
-			double limit; /* of |y|; 0: none */
+			double limit; /* bound of |y|; 0: none */
 		} combine;
 		struct {
 			double h;
 		} advance;
 		struct {
-			int anew; /* the sum starts from 0, not from what is there */
+			int anew; /* the sum starts from 0, not from the old output */
 		} total, segment_sum;
 		struct {
-			int lower; /* near keeps the less of what is found and what is there */
+			int lower; /* near = min(old near, distance found) */
 		} nearest;
 	};
 };
 
-/* Shapes in brackets; "?" marks an array that may be absent; "bcast" one that may have strides of 0. Broadcasting is a stride of 0. Unless an
- * op says otherwise its arrays may have any strides except in the last dimension, which is contiguous (stride 1) in every array of more than
- * one column.
+/* Shapes are in brackets; "?" marks an optional array; "bcast" marks an array that may be broadcast, by strides of 0. Unless an op says
+ * otherwise, arrays may have any strides in the leading dimensions, and the last dimension has stride 1 in every array of more than one
+ * column.
  *
  * VIEW        no kernel: outputs share the input's memory (tape/tape.h)
- * COPY        y = x. Any strides on both sides, the last dimension included; rank up to 6. On a device that stores DT_BF16 also between
- *             it and DT_F32.
+ * COPY        y = x. Any strides on both sides, the last dimension included; rank up to 6. A device that stores DT_BF16 also converts between
+ *             DT_BF16 and DT_F32.
  * FILL        y = value. Any strides.
  * ADD         y = a x0 + b x1; ins x0, x1 bcast. Same shape. y may be x0.
  * MUL         y = a b. b bcast. y may be a.
@@ -157,16 +156,16 @@ struct op_attr {
  * MSE         loss [B] = weight? [B] * mean over a sample of (a - b)^2; ins a [B, ..], b, weight?. Contiguous.
  * MSE_GRAD    da = dloss weight 2 (a - b) / n; ins dloss [B], a, b, weight?.
  * CONV        y [B, Ho, Wo, O] = act(the sum over ky, kx, c of x [B, oy stride + ky - top, ox stride + kx - left, c] w [O, kh, kw, C]
- *             + bias? [O] + add?), zeros outside; ins x [B, H, W, C], w, bias?, add? (as y); outs y, pre? (as y: the value before act). What
- *             padding is needed below and to the right follows from y's shape. w is contiguous; pixels of y, add and pre are rows at one
- *             stride. y may be add.
+ *             + bias? [O] + add?), zeros outside; ins x [B, H, W, C], w, bias?, add? (as y); outs y, pre? (as y: the value before act). The
+ *             padding below and to the right follows from y's shape. w is contiguous; pixels of y, add and pre are rows at one stride. y may
+ *             be add.
  * CONV_DX     dx [B, H, W, C] of dy [B, Ho, Wo, O]; ins dy, w. act is 0. dx as CONV's y.
  * CONV_DW     dw [O, kh, kw, C]; outs dw, db? [O] = sums of dy's columns; ins dy (pixels at one stride), x. act is 0.
  * GROUPNORM   y = act((x - mean) rstd scale? + shift?), mean and rstd of groups of neighbouring channels over all positions of a sample, eps
  *             added to the variance. Ins x [B, .., C], scale? [C], shift? [C]; outs y, stats [B, groups, 2] = mean, rstd. Contiguous. y may be x.
  * GROUPNORM_GRAD  ins dy, x, stats, scale?, shift?; outs dx, dscale? [C], dshift? [C]. Contiguous. dx may be dy.
  * POOL        y [B, Ho, Wo, C] of windows of k x k pixels of x [B, H, W, C]; every window holds a pixel. Contiguous.
- * POOL_GRAD   dx; ins dy, x. Of a largest value the first in row-major order takes all. Contiguous.
+ * POOL_GRAD   dx; ins dy, x. POOL_MAX: the first of equal maxima in row-major order receives the gradient. Contiguous.
  * DROPOUT     y = x / (1 - p) where kept, 0 elsewhere; kept is a pure function of (seed, step, sample, position in the sample)
  *             through Philox with RNG_DROPOUT and lane base `lane`; sample = first + row of dimension 0. Its own adjoint.
  * QSAMPLE     y = alpha [B] x0 + sigma [B] eps; ins x0 [B, ..], eps, alpha, sigma. Contiguous. Two products and a sum, each
@@ -174,32 +173,33 @@ struct op_attr {
  * NOISE       y [B, ..] = standard normals: sample b is the stream (keys.seed, keys.purpose, keys.step, keys.first + b) of
  *             rng_normal. Contiguous. No ins.
  *
- * What samplers do between networks. Contiguous but for rows; coefficients, and what is marked so, in double.
- * MIX         rows of y [N, C]: y [index [b]] = w [b] u [b], added to what is there where begun [b]; u = v [B, C], or where null?
- *             [B, C] is there null + guidance (v - null). No row twice. Ins v, null?, index, begun (both of DT_I32), w [B]; outs y, read
- *             too. Each operation rounded.
+ * Steps of samplers between network evaluations. Rows are contiguous; coefficients, and ops marked so, use double.
+ * MIX         y [N, C]: row index [b] = w [b] u [b], or += if begun [b]; u = v [B, C], or null + guidance (v - null) if null? [B, C] is
+ *             present. The indices are distinct. Ins v, null?, index, begun (both of DT_I32), w [B]; outs y, also read. Each operation is
+ *             rounded.
  * CONVERT     v [B, D] from x [B, D] and a network's output [B, D]: v = output with identity; else with x0 = a x + b output, within
  *             -limit .. limit where limit > 0, moved by blend towards mean? [D], v = output - x0 with minus_x0, else (x - x0) / t. In double,
  *             rounded once. Ins x, output, mean?; v may be either of the first two.
- * COMBINE     y [B, D] = the sum of f[k] x_k?, k < OP_COMBINED, within -limit .. limit where limit > 0, in double, rounded once. An absent one
- *             counts nothing. y may be any of them.
- * ADVANCE     y = x? + h (v + v2?), flat, in double, rounded once. Ins x?, v, v2?. y may be any of them.
+ * COMBINE     y [B, D] = the sum of f[k] x_k?, k < OP_COMBINED, within -limit .. limit where limit > 0, in double, rounded once. Absent inputs
+ *             are skipped. y may be any input.
+ * ADVANCE     y = x? + h (v + v2?), flat, in double, rounded once. Ins x?, v, v2?. y may be any input.
  *
- * The optimizer's passes, over flat arenas of n elements; kernels/optimizer.h names the places of plan, status and coef, vectors of
+ * The optimizer's passes, over flat arenas of n elements; kernels/optimizer.h names the elements of plan, status and coef, vectors of
  * DT_F64.
- * SUMSQ       y [1] = sum of x^2, y of DT_F64; x [n]. Chunks of fixed length, added in order. NaN and infinity carry through.
+ * SUMSQ       y [1] = sum of x^2, y of DT_F64; x [n]. Chunks of fixed length, added in order. NaN and infinity propagate.
  * TOTAL       y [1] = y (0 where anew) + sum of x [n] in index order, y of DT_F64.
- * RATES       ins sumsq [1], loss [1], plan; outs coef, status (read too): decides whether this step's gradient is finite, and
- *             with what coefficients ADAMW applies it.
- * ADAMW       ins coef, g [n], mask [n / DECAY_RUN, rounded up]: one for so many neighbours; outs p, m, v, ema [n], read too, rounded? [n]
- *             = p as DT_BF16: nothing is touched where RATES refused.
+ * RATES       ins sumsq [1], loss [1], plan; outs coef, status (also read): tests whether the loss and the gradient are finite, and computes
+ *             the coefficients of ADAMW.
+ * ADAMW       ins coef, g [n], mask [n / DECAY_RUN, rounded up]: one value per DECAY_RUN elements; outs p, m, v, ema [n], also read, rounded?
+ *             [n] = p as DT_BF16. If RATES found the step not finite, no output changes.
  *
- * Clustering; contiguous, sums of pieces of NEAREST_PIECE rows.
- * NEAREST     cluster? [N] of DT_I32 = the k for which |x - c_k|^2 + offset?_k is least, the lowest of equals; near [N] = |x - c|^2 of that
- *             one, or, with lower, the less of it and what was there; sums [pieces] of DT_F64 = near of each piece added up. Ins x [N, D],
- *             c [K, D], offset? [K]. All in float: two whose prices differ by less than its rounding may be taken for each other.
- * SEGMENT_SUM sum [K, D] of DT_F64 and count [K] of DT_I32: the rows of x [N, D] whose index [N], of DT_I32, is k, added up in an order
- *             that follows from N, D, K and index; added to what is there unless anew. Ins x, index. An index out of range is a bug. */
+ * Clustering. Contiguous; a piece is NEAREST_PIECE rows.
+ * NEAREST     cluster? [N] of DT_I32 = the k with the least |x - c_k|^2 + offset?_k, the lowest such k; near [N] = |x - c_k|^2 for this k, or
+ *             with lower, the minimum of it and the old near; sums [pieces] of DT_F64 = the sum of near over each piece. Ins x [N, D],
+ *             c [K, D], offset? [K]. Computed in float: either may be chosen of two centres that differ by less than the rounding error.
+ * SEGMENT_SUM sum [K, D] of DT_F64 and count [K] of DT_I32 = the sum and the number of the rows of x [N, D] with index [N] = k, added to the
+ *             old values unless anew. The order of addition depends on N, D, K and index alone. Ins x, index (DT_I32). An index out of range
+ *             is a bug. */
 #define OPS_RECORDED(X) /* what tapes record: each has a definition in lib/tape */ \
 	X(COPY, copy) X(FILL, fill) X(ADD, add) X(MUL, mul) X(SUM, sum) X(UNARY, unary) X(UNARY_GRAD, unary_grad) \
 	X(LINEAR, linear) X(LINEAR_DX, linear_dx) X(LINEAR_DW, linear_dw) X(MATMUL, matmul) \

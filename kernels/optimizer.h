@@ -1,5 +1,5 @@
-/* What the optimizer's ops (SUMSQ, TOTAL, RATES, ADAMW) read and keep, each a vector of doubles on the device: the host neither
- * waits for the gradient's norm nor decides whether a step counts.
+/* Parameters and state of the optimizer's ops (SUMSQ, TOTAL, RATES, ADAMW), each a vector of doubles on the device. The device decides whether
+ * to apply a step, so the host does not wait for the gradient's norm.
  *
  * AdamW (Loshchilov & Hutter, arXiv 1711.05101) with an exponential moving average of the weights, in one pass:
  *   g' = scale g;  m = b1 m + (1 - b1) g';  v = b2 v + (1 - b2) g'^2
@@ -10,17 +10,17 @@
 #ifndef DDM_KERNELS_OPTIMIZER_H
 #define DDM_KERNELS_OPTIMIZER_H
 
-/* Neighbours of an arena that share an element of ADAMW's mask. */
+/* Number of consecutive parameters that share an element of ADAMW's mask. */
 enum { DECAY_RUN = 16 };
 
 /* From the host, for one step. clip 0: none. */
 enum { PLAN_LR, PLAN_BETA1, PLAN_BETA2, PLAN_EPS, PLAN_DECAY, PLAN_EMA, PLAN_CLIP, PLAN_COUNT };
 
-/* Kept from step to step: steps that changed the weights, steps in a row that did not; of the last step, whether it did, the
- * gradient's norm, and the loss as RATES was given it. */
+/* State kept between steps: number of updates, number of skipped steps in a row; for the last step, whether it was finite, the gradient's
+ * norm, and the loss. */
 enum { STATUS_UPDATES, STATUS_SKIPPED_IN_A_ROW, STATUS_FINITE, STATUS_NORM, STATUS_LOSS, STATUS_COUNT };
 
-/* From RATES to ADAMW. rate = lr / (1 - b1^n), root = 1 / sqrt(1 - b2^n), shrink = lr decay; go 0: leave all as it is. */
+/* From RATES to ADAMW. rate = lr / (1 - b1^n), root = 1 / sqrt(1 - b2^n), shrink = lr decay; go 0: change nothing. */
 enum {
 	COEF_GO,
 	COEF_SCALE,

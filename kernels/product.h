@@ -1,12 +1,12 @@
 /* Matrix products on the GPU: C = act(alpha op(A) op(B) + bias), row-major, op(A) (M, K), op(B) (K, N), C (M, N), in float sums
  * whatever the storage.
  *
- * product_run prefers cuBLASLt (kernels/cublaslt.h) and leaves to kernels of our own what that does not do: unusual strides, K of 0,
- * activations other than GELU. product_tiles is the whole of it in one kernel of our own.
+ * product_run uses cuBLASLt (kernels/cublaslt.h) where possible, and its own kernels for the rest: unusual strides, K of 0,
+ * activations other than GELU. product_tiles does the whole product in one kernel of this project.
  *
- * cuBLASLt chooses by all of a shape, and the algorithm for 64 rows rounds otherwise than that for 65. On a device that is `invariant`
- * nothing is left to it: a kernel that adds in one order whatever the tile keeps a row's bits in any company, by construction rather
- * than by trial, for every number of rows and in a graph's capture too. The price is the library's speed. */
+ * cuBLASLt chooses its algorithm by the whole shape, so a row's bits can change with the number of rows. A device that is `invariant`
+ * therefore does not use it, but a slower kernel with one order of summation for every tile size: a row's bits are the same in any batch,
+ * also during a graph's capture. */
 #ifndef DDM_KERNELS_PRODUCT_H
 #define DDM_KERNELS_PRODUCT_H
 
@@ -26,7 +26,7 @@ struct product_vector {
 
 struct product {
 	int ta, tb; /* A is stored (K, M), B (N, K) */
-	int64_t m, n, k, count; /* count: matrices */
+	int64_t m, n, k, count; /* count: number of products in the batch */
 	float alpha; /* 0: A and B are not read */
 	struct product_matrix a, b, c;
 	struct product_vector bias;  /* (N) */
@@ -35,24 +35,24 @@ struct product {
 	struct product_vector sums;  /* (M): sums over K of the rows of op(A); only with ta and a count of 1 */
 };
 
-/* Bytes of scratch that product_run needs, from sizes and types alone; no less with a larger M or K. */
+/* Bytes of scratch that product_run needs; depends on sizes and types alone, and does not decrease with M or K. */
 size_t product_scratch(const struct product *p);
 
-/* Submit it to the call's stream. C, aux and sums overlap nothing. */
+/* Submit the product to the call's stream. C, aux and sums must not overlap other arrays. */
 void product_run(const struct op_call *c, const struct product *p);
 
-/* The same where rows of A are samples' or their tokens': not ta, but tb; count and alpha of 1. On an `invariant` device an element's
- * bits depend on its row of A, its row of B and its bias alone. */
+/* The same for rows of A that belong to samples or tokens; ta = 0, tb = 1, count and alpha are 1. On an `invariant` device an element's
+ * bits depend only on its row of A, its row of B and its bias. */
 void product_rows(const struct op_call *c, const struct product *p);
 
-/* That on tensor cores, by the tiles of convolutions (kernels/conv.cu); K > 0. Types as the call's arrays have them. Needs no scratch. */
+/* product_rows on tensor cores, by the convolution kernel (kernels/conv.cu); K > 0. The types are those of the call's arrays. No scratch. */
 void product_pixels(const struct op_call *c, const struct product *p);
 
-/* The sums alone. */
+/* Compute only p->sums. */
 void product_sums(const struct op_call *c, const struct product *p, void *scratch);
 size_t product_sums_scratch(const struct product *p);
 
-/* An element's bits are those of kernels/gemm.h: chunks of K in order, and the chunks' sums in order. Needs no scratch. */
+/* Sums in the order of kernels/gemm.h: chunks of K in order, then the chunks' sums in order. No scratch. */
 void product_tiles(const struct op_call *c, const struct product *p);
 
 #endif

@@ -1,8 +1,9 @@
-/* Each .c file in kernels is compiled twice, with -DREAL_IS_FLOAT and -DREAL_IS_DOUBLE: the float build trains and samples, the
- * double build lets tests check gradients by central differences. A file compiled once uses the names with _f32.
+/* The floating-point type of the CPU kernels. Each .c file of kernels is compiled twice, with -DREAL_IS_FLOAT and -DREAL_IS_DOUBLE: the
+ * float build trains and samples, the double build lets tests check gradients by central differences. A file compiled once uses the names
+ * with _f32.
  *
- * Kernels are built with -ffp-contract=off: a product and a sum are fused exactly where REAL_FMA says so, never where the
- * compiler happens to, so a value has the same bits in the body of a vectorised loop and in its tail. */
+ * Kernels are built with -ffp-contract=off, so multiplications and additions are fused only by REAL_FMA. A value has the same bits in the
+ * body of a vectorised loop and in its tail. */
 #ifndef DDM_KERNELS_REAL_H
 #define DDM_KERNELS_REAL_H
 
@@ -18,7 +19,7 @@
 #define REAL_M(name) name##f
 #endif
 
-/* a * b + c, rounded once where the machine can (one instruction), twice elsewhere. */
+/* a * b + c, rounded once if the target has a fused instruction, else twice. */
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__)
 #define REAL_FMA(a, b, c) REAL_M(__builtin_fma)(a, b, c)
 #else

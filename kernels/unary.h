@@ -1,4 +1,4 @@
-/* The functions of OP_UNARY and their slopes, for .cu files. */
+/* The functions of OP_UNARY and their derivatives, for .cu files. */
 #ifndef DDM_KERNELS_UNARY_H
 #define DDM_KERNELS_UNARY_H
 
@@ -9,7 +9,7 @@ static __device__ inline float sigmoid(float x)
 	return 1.f / (1.f + expf(-x));
 }
 
-/* (1 + tanh u) / 2 is sigmoid(2 u), which spares the cancellation where x is negative. */
+/* (1 + tanh u) / 2 computed as sigmoid(2 u), which avoids cancellation for negative x. */
 static __device__ inline float gelu_gate(float x)
 {
 	return sigmoid(x * fmaf(x * x, .07135481627260025f, 1.5957691216057308f));
@@ -41,7 +41,7 @@ UNARY(UNARY_EXP, expf(x), expf(x))
 UNARY(UNARY_SQUARE, x *x, 2.f * x)
 UNARY(UNARY_RELU, x > 0.f ? x : 0.f, x > 0.f ? 1.f : 0.f)
 
-/* u = enum unary + 1; 0: x itself. The same for the whole launch. */
+/* Apply activation u, enum unary + 1; 0: x itself. u is uniform over the launch. */
 static __device__ inline float unary_apply(int u, float x)
 {
 	switch (u - 1) {

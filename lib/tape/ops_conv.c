@@ -1,4 +1,4 @@
-/* Ops on images (B, H, W, C): convolution, group normalization, pooling, upsampling. */
+/* Ops on images (B, H, W, C): convolution, pooling, upsampling. */
 #include "tape/opsimpl.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-/* Normalization, and the gates of adaptive layer norm. */
+/* Layer, RMS and group normalization, and the gates of adaptive layer norm. */
 #include "tape/opsimpl.h"
 
 #include <assert.h>

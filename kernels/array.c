@@ -1,4 +1,4 @@
-/* Shapes and strides of arrays, sizes of their types, names of ops. Declared in kernels/device.h. */
+/* Functions on the shapes and strides of arrays, the sizes of dtypes, and the names of ops. Declared in kernels/device.h. */
 #include <assert.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
-/* Attention one (sample, head) at a time, in blocks of queries so that a block of scores stays in cache. The scores of a query
- * against all its keys are held at once, so its softmax needs no rescaling; the backward pass recomputes them from the stored
- * log of the denominator (Dao et al., "FlashAttention", 2022, section B.2). */
+/* ATTENTION and its gradient on the CPU. Each (sample, head) is processed in blocks of queries, so that a block of scores stays in cache. A block
+ * holds the scores of its queries against all keys, so the softmax needs no rescaling. The backward pass recomputes the weights from
+ * the stored log of the denominator (Dao et al., "FlashAttention", 2022, section B.2). */
 #include <assert.h>
 
 #include "kernels/device.h"
@@ -11,8 +11,8 @@
 #include "kernels/walk.h"
 
 enum {
-	SCORES = 131072, /* held at once: half a megabyte */
-	QUERIES = 96,    /* of a block, at least: its keys are packed again for each */
+	SCORES = 131072, /* scores of a block, about: half a megabyte */
+	QUERIES = 96,    /* least queries of a block, because each block packs the keys again */
 	TASKS = 64,
 	ALIGN = 64 / sizeof(real)
 };
@@ -22,8 +22,8 @@ enum { SAMPLE, TOKEN, HEAD, CHANNEL };
 
 struct attention {
 	const struct op_call *c;
-	int64_t heads, t, s, d, block; /* queries, keys, of a head; queries of a block */
-	int64_t blocks, items, items_task; /* an item is a block of a head, or a head in the gradient */
+	int64_t heads, t, s, d, block; /* t, s: queries and keys of a head; block: queries of a block */
+	int64_t blocks, items, items_task; /* an item is a block of a head; in the gradient, a head */
 	int causal;
 	real scale;
 	const struct array *bias; /* NULL: none */
@@ -42,8 +42,8 @@ static struct head head_of(const struct array *a, int64_t b, int64_t h)
 	return (struct head){(real *)a->data + b * a->stride[SAMPLE] + h * a->stride[HEAD], a->stride[TOKEN]};
 }
 
-/* Ask for row i of the next item's operands while this one is worked on: a head's rows lie apart, where the processor does not
- * see them coming. */
+/* Operands of the next item. hint_row prefetches row i of each while the current item is computed, because the hardware does not
+ * prefetch a head's strided rows. */
 struct hint {
 	int n;
 	int64_t bytes;
@@ -60,8 +60,8 @@ static inline void hint_row(const struct hint *t, int64_t i)
 	}
 }
 
-/* Queries of a block, about `most` of them at most: in the forward pass a block is a task. A few that would be left over, for which all keys
- * would be packed once more, are shared among the others. */
+/* The number of queries of a block, about `most` at most. In the forward pass a block is a task. A small remainder is distributed over the
+ * other blocks, because a block of its own would pack all keys once more. */
 static int64_t block_size(int64_t t, int64_t s, int64_t most)
 {
 	int64_t n = SCORES / s / 16 * 16, shared;
@@ -90,7 +90,7 @@ static size_t rounded(int64_t n)
 	return (size_t)((n + ALIGN - 1) / ALIGN * ALIGN);
 }
 
-/* op(a) (m, k) times op(b) (k, n). */
+/* c (m, n) = op(a) (m, k) op(b) (k, n) [+ c]. */
 static void product(struct head c, struct head a, enum gemm_trans ta, struct head b, enum gemm_trans tb, int64_t m, int64_t n,
                     int64_t k, int accumulate, void *scratch)
 {
@@ -130,8 +130,8 @@ static real exp_row(real *p, real scale, real shift, int64_t n)
 	return lanes_fold(sum);
 }
 
-/* Scores of m queries to unnormalised weights; the sums, and the logs of the softmax's denominators. Query i sees `seen` + i keys
- * at most, the others weigh 0. */
+/* Turn the scores of m queries into unnormalized weights, in place; store the weights' sums and the logs of the softmax's denominators. Query i
+ * attends to at most `seen` + i keys; the other weights are 0. */
 static void softmax_rows(struct head p, real scale, int64_t m, int64_t n, int64_t seen, real *restrict sum, real *restrict lse,
                          const struct hint *next)
 {
@@ -151,7 +151,7 @@ static void softmax_rows(struct head p, real scale, int64_t m, int64_t n, int64_
 		sum[i] = 1 / sum[i];
 }
 
-/* Scores of m queries, `first` the first of them, scaled and with the bias of head (b, h) added. */
+/* Scale the scores of m queries from `first` on, and add the bias of head (b, h). */
 static void bias_rows(const struct attention *k, struct head p, int64_t b, int64_t h, int64_t first, int64_t m, int64_t n)
 {
 	const struct array *a = k->bias;
@@ -171,7 +171,7 @@ static void scale_row(real *y, real f, int64_t n)
 		y[i] *= f;
 }
 
-/* What item + 1 reads, when a head is one block. */
+/* The operands of item + 1, if a head is one block. */
 static struct hint next_heads(const struct attention *k, int64_t item, const struct array *const a[], int n)
 {
 	struct hint t = {.bytes = k->d * (int64_t)sizeof(real)};

@@ -14,9 +14,9 @@ enum {
 	MR = COMPACT_MR,
 	NR = COMPACT_NR,
 	KC = GEMM_KC,
-	MC = 16 * MR,   /* rows of a task, at most, */
-	PANELS = 12,    /* and panels; it rounds its rows of x by itself, so that panels should not be few */
-	TASKS_EACH = 4, /* tasks per worker below which work is cut finer */
+	MC = 16 * MR,   /* rows of a task, at most */
+	PANELS = 12,    /* panels of a task, at most; each task rounds its rows of x, so few panels would be slow */
+	TASKS_EACH = 4, /* with fewer tasks per worker, tasks are made smaller */
 };
 
 const char *const encoder_weights[] = {[COMPACT_NONE] = "f32", [COMPACT_BF16] = "bf16", [COMPACT_INT8] = "int8", NULL};
@@ -41,7 +41,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
 	return (a + b - 1) / b;
 }
 
-/* Of a chunk: its ks, the pairs of them. */
+/* The number of k's in a chunk; chunk_pairs: of pairs of k's. */
 static int64_t chunk_len(const struct compact *w, int64_t chunk)
 {
 	return min64(KC, w->k - chunk * KC);
@@ -62,7 +62,7 @@ static size_t element(const struct compact *w)
 	return w->type == COMPACT_BF16 ? 2 : 1;
 }
 
-/* The matrix of COMPACT_F32 as a product's B. */
+/* W as operand B of a product. */
 static struct gemm plain(const struct compact *w)
 {
 	return (struct gemm){.tb = GEMM_T, .n = w->n, .k = w->k, .ldb = w->k};
@@ -130,13 +130,13 @@ static float row_scale(const float *x, int64_t k)
 	return most / 127;
 }
 
-/* A scale that is not a normal number may be rounded so far that q would leave its range. */
+/* Clamped, because rounding of a subnormal scale can push q out of -127 .. 127. */
 static int8_t quantise(float x, float scale)
 {
 	return scale > 0 ? (int8_t)fmaxf(-127, fminf(127, rintf(x / scale))) : 0;
 }
 
-/* Where a panel keeps W[row][k]. */
+/* The index of W[row][k] in its panel. */
 static int64_t place(const struct compact *w, int64_t row, int64_t k)
 {
 	int64_t pair = k % KC / 2;
@@ -229,11 +229,11 @@ struct job {
 	const float *a;
 	const struct gemm_epilogue_f32 *ep;
 	int64_t mc, np; /* a task's rows and panels */
-	int64_t mt;     /* tasks down */
+	int64_t mt;     /* number of tasks along M */
 	char *own;      /* scratch of worker 0 */
 };
 
-/* What a worker has: a widened panel, then its rows of x, rounded. */
+/* Bytes of a worker's scratch: a panel widened to bf16, then rounded rows of x. */
 enum { WIDE = COMPACT_PAIRS * NR * 4, OWN = WIDE + MC * KC * 4 };
 
 static struct gemm of_view(const struct compact *w)
@@ -252,7 +252,7 @@ size_t compact_scratch(const struct compact *w, int workers)
 	return few > floats ? few : floats;
 }
 
-/* n is a constant where it matters. */
+/* Add the earlier chunks, and with `last` apply scale, bias and activation. Inlined for a constant n in the common case. */
 static inline __attribute__((always_inline)) void row_finish(const struct job *s, float *restrict c, const float *restrict sum,
                                                              int64_t j, int64_t n, int64_t chunk, int last)
 {
@@ -279,7 +279,7 @@ static inline __attribute__((always_inline)) void row_finish(const struct job *s
 			c[v] = z[v];
 }
 
-/* One panel's columns of rows [i0, i1). */
+/* Compute one panel's columns of rows [i0, i1), one chunk of K. */
 static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, int64_t panel, const char *rows, void *wide)
 {
 	const struct compact *w = s->w;
@@ -325,7 +325,7 @@ static void task_tile(void *arg, int64_t task, int worker)
 	}
 }
 
-/* Halve tasks until there is work for every worker: panels while they are not few, then rows, then panels. */
+/* Halve tasks until there is work for every worker: first along panels while there are enough, then along rows, then along panels again. */
 static void job_cut(struct job *s, int workers)
 {
 	int64_t want = workers > 1 ? (int64_t)workers * TASKS_EACH : 1, all = panels(s->w);

@@ -1,4 +1,4 @@
-/* The product with compact weights on AVX512-BF16, in builds for older CPUs too: compact_isa() asks the CPU. */
+/* The product with compact weights by AVX512-BF16 instructions. Builds for older CPUs include it too; compact_isa() checks the CPU. */
 #include "kernels/compacttile.h"
 
 #if defined(__x86_64__)

@@ -1,4 +1,4 @@
-/* The product with compact weights on any CPU: bf16 are the upper halves of floats, so the products are those of floats. */
+/* The product with compact weights on any CPU. A bf16 is the upper half of a float, so it is computed with float products. */
 #include "kernels/compacttile.h"
 #include "kernels/simd.h"
 #include "kernels/vmath.h"
@@ -8,7 +8,7 @@ typedef uint32_t vbits __attribute__((vector_size(VBYTES), may_alias));
 enum { MR = VREGS == 32 ? COMPACT_MR : COMPACT_MR / 2, NR = 2 * VLEN };
 _Static_assert(COMPACT_NR % NR == 0, "a panel is whole tiles wide");
 
-/* As VCVTNEPS2BF16: to nearest even, NaN stays NaN, what is not normal becomes zero. */
+/* Round as VCVTNEPS2BF16 does: to nearest even, NaN stays NaN, subnormal values become zero. */
 static uint32_t bf16_round(uint32_t u)
 {
 	uint32_t r = (u + 0x7fff + (u >> 16 & 1)) & 0xffff0000, mag = u & 0x7fffffff;
@@ -59,7 +59,7 @@ static inline vreal even_of(const uint32_t *b)
 	return (vreal)(v << 16);
 }
 
-/* sum [m][NR], rows COMPACT_NR apart. */
+/* sum [m][NR] of m rows of a times a panel; the rows of sum are COMPACT_NR apart. */
 static inline __attribute__((always_inline)) void rows_of(float *sum, const float *a, const uint32_t *b, int64_t pairs, int m)
 {
 	vreal lo[MR], hi[MR];
@@ -108,8 +108,8 @@ static const struct {
 #define TILE_ENTRY(m) {m, rows_##m},
     TILE_HEIGHTS(TILE_ENTRY)};
 
-/* VDPBF16PS takes what is not normal for zero and flushes it; so must the others. Elsewhere than on x86 sums below 2^-126 keep
- * their bits, the one difference. */
+/* VDPBF16PS takes subnormal inputs as zero and flushes subnormal results; this sets the same mode. On CPUs other than x86, sums below 2^-126
+ * are not flushed, which is the only difference. */
 #ifdef __SSE2__
 
 static unsigned flush_begin(void)

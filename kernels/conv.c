@@ -1,5 +1,5 @@
-/* Convolutions are matrix products whose patches, rows of (ky, kx, channel), are copied a few at a time when the product needs them:
- * what is copied stays in the first-level cache and meets all columns of the weights there. */
+/* CONV and its gradients on the CPU, as matrix products with patches, rows of (ky, kx, channel). The product copies a few patches at a time
+ * when it needs them; they stay in the first-level cache while all columns of the weights are applied. */
 #include <assert.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 extern const struct kernel REAL_NAME(kernel_unary);
 
-/* A picture (B, H, W, C) with a patch of kh x kw for every (oy, ox) of (Ho, Wo), its corner at (oy step - top, ox step - left). */
+/* The patches of an image x (B, H, W, C): one of kh x kw for every (oy, ox) of (Ho, Wo), with its corner at (oy step - top, ox step - left). */
 struct patches {
 	const real *x;
 	int64_t stride[3]; /* of B, H, W */
@@ -29,7 +29,8 @@ static void patches_of(struct patches *p, const struct op_call *call, const stru
 	memcpy(p->stride, x->stride, sizeof p->stride);
 }
 
-/* n elements from `at` of a patch's row of kw pixels that begins at column `left`; line: the picture's row, or NULL outside. */
+/* Copy n elements from `at` of a patch's row of kw pixels that begins at column `left`; line: the image's row, NULL if outside. Returns
+ * the end of what it wrote. */
 static real *patch_line(const struct patches *p, const real *line, int64_t left, int64_t at, int64_t n, real *out)
 {
 	int64_t from = left < 0 ? -left * p->c : 0, to = (p->w - left < p->kw ? p->w - left : p->kw) * p->c, end = at + n;
@@ -55,7 +56,7 @@ static real *patch_line(const struct patches *p, const real *line, int64_t left,
 	return out + (end - to);
 }
 
-/* Elements [at, at + n) of patch `row`. */
+/* Write elements [at, at + n) of patch `row`. */
 static void patch_make(const void *from, int64_t row, int64_t at, int64_t n, void *to)
 {
 	const struct patches *p = from;
@@ -91,7 +92,7 @@ static int present(const struct array *a, int n, int i)
 
 /* ---- forward ---- */
 
-/* One pixel per patch, the next one row further: x is the matrix itself. */
+/* Whether each patch is one pixel and the pixels are rows at one stride, so that x itself is the matrix of patches. */
 static int is_plain(const struct op_call *c, int64_t *stride)
 {
 	const struct array *x = &c->in[0], *w = &c->in[1];
@@ -117,7 +118,7 @@ static size_t conv_scratch(const struct op_call *c, int workers)
 	return winograd_takes(c) ? REAL_NAME(winograd_scratch)(c, workers) : REAL_NAME(gemm_scratch)(&g, workers);
 }
 
-/* The product. Returns whether it has done the activation too. */
+/* Run the product. Returns whether it applied the activation too. */
 static int run_patches(const struct op_call *c)
 {
 	struct gemm g = forward(c);
@@ -194,7 +195,7 @@ static void conv_dw_run(const struct op_call *c)
 
 const struct kernel REAL_NAME(kernel_conv_dw) = {conv_dw_run, conv_dw_scratch};
 
-/* ---- gradient of the input: for each pixel, the row (ky, kx, output channel) of what it took part in ---- */
+/* ---- gradient of the input: row (ky, kx, output channel) of a pixel holds dy of the outputs that read the pixel ---- */
 
 /* p.x is dy with p.c its channels; p.ho, p.wo are the sizes of dx, and (h, w) those of dy. */
 static void share_make(const void *from, int64_t row, int64_t at, int64_t n, void *to)
@@ -239,7 +240,7 @@ static size_t conv_dx_scratch(const struct op_call *c, int workers)
 	return turned_bytes(c) + REAL_NAME(gemm_scratch)(&g, workers);
 }
 
-/* w [O, taps, C] as [taps, O, C]. */
+/* Transpose w [O, taps, C] to [taps, O, C]. */
 static void turn_task(void *arg, int64_t tap, int worker)
 {
 	const struct op_call *c = arg;

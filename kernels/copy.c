@@ -3,20 +3,20 @@
 
 #include "kernels/walk.h"
 
-/* Elements are moved as words of their size: the arrays may be of any type. */
+/* Elements of any type are copied as words of their size. */
 typedef uint32_t __attribute__((may_alias)) word4;
 typedef uint64_t __attribute__((may_alias)) word8;
 
 enum { TILE = 32, LONG = 16, SLAB = 3 };
 
-/* The last SLAB dimensions are moved by one loop nest, a slab; the others are walked. A slab holds the dimension in which y is
- * dense and the one in which x is, so that both sides use whole cache lines. */
+/* The last SLAB dimensions form a slab, copied by one loop nest; the other dimensions are walked. A slab contains the dense dimension of y
+ * and that of x, so that both sides use whole cache lines. */
 struct copy {
 	const struct op_call *c;
 	struct walk w;
 	size_t size; /* of an element */
 	int64_t slabs, slabs_task;
-	int cut; /* a large slab is cut along this dimension of it, `step` at a time */
+	int cut; /* a large slab is divided along this dimension into pieces of `step` */
 	int64_t step, cuts;
 };
 
@@ -88,7 +88,7 @@ static void swap_dims(struct walk *w, int a, int b)
 	}
 }
 
-/* Move dimension `from` up to `to`; those between keep their order. */
+/* Move dimension `from` up to position `to`; the dimensions between keep their order. */
 static void move_dim(struct walk *w, int from, int to)
 {
 	for (; from < to; from++)
@@ -112,8 +112,8 @@ static int densest_in_input(const struct walk *w)
 	return best;
 }
 
-/* Choose the slab and the order of its loops: rows that are dense on both sides as they are; two long dimensions in tiles; with
- * short ones (patches of a picture) the next that is not short joins them, and the longest of the three goes inside. */
+/* Choose the slab and the order of its loops. Rows that are dense on both sides are copied directly, two long dimensions in tiles. If one is
+ * short (patches of an image), the next dimension that is not short joins the slab, and the longest of the three becomes the inner loop. */
 static void choose_slab(struct walk *w)
 {
 	int r = w->rank, dense = densest_in_input(w), third;
@@ -136,7 +136,7 @@ static void choose_slab(struct walk *w)
 		swap_dims(w, r - 3, r - 2);
 }
 
-/* Dimensions of size 1 in front. */
+/* Prepend dimensions of size 1 up to rank SLAB. */
 static void pad_rank(struct walk *w)
 {
 	int more = SLAB - w->rank;

@@ -1,4 +1,4 @@
-/* The CPU as a device: memory of the host, the table of its kernels, and work that is done when it is submitted. */
+/* The CPU as a device: host memory, a table of kernels, and work that is done at once when submitted. */
 #include <string.h>
 
 #include "core/machine.h"
@@ -10,14 +10,14 @@
 OPS(X)
 #undef X
 
-/* Everything is done when it is submitted: streams and events have nothing to keep. */
+/* Work is done at once when submitted, so streams and events have no state. */
 struct cpu {
 	struct device device;
 	uint64_t used, most;
 	double peak, copy;
 };
 
-/* In front of each allocation, in a line of its own. */
+/* The header before each allocation, in a cache line of its own. */
 struct block {
 	uint64_t bytes;
 };

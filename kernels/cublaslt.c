@@ -1,4 +1,4 @@
-/* Matrix products through cuBLASLt: descriptions of products, the choice among its algorithms by timing, and where that choice is kept. */
+/* Matrix products by cuBLASLt: describes products to the library, chooses among its algorithms by timing, and stores the choices in a file. */
 #include "kernels/cublaslt.h"
 
 #include <assert.h>
@@ -17,7 +17,7 @@
 enum { CANDIDATES = 32, RECOMMENDED = 16, SPLIT_FROM = 4, ROUNDS = 5, RUNS = 4, MOST_PLANS = 4096, ALIGNMENT = 16 };
 enum { FILE_LIMIT = 16 << 20, WORKSPACE = 32 << 20 };
 
-/* All that an algorithm may depend on, in the order of the tuning file's first column. */
+/* The key of a plan, all that the choice of an algorithm depends on, in the order of the tuning file's first column. */
 enum {
 	KEY_TA, KEY_TB, KEY_M, KEY_N, KEY_K, KEY_COUNT, KEY_LDA, KEY_LDB, KEY_LDC, KEY_BATCH_A, KEY_BATCH_B, KEY_BATCH_C, KEY_TYPE_A,
 	KEY_TYPE_B, KEY_TYPE_C, KEY_COMPUTE, KEY_EPILOGUE, KEY_LDAUX, KEY_ALIGN_A, KEY_ALIGN_B, KEY_ALIGN_C, KEY_ALIGN_AUX,
@@ -30,9 +30,9 @@ struct key {
 
 struct plan {
 	struct key key;
-	void *desc, *a, *b, *c;  /* a is the product's B, b its A: the library's matrices are column by column */
+	void *desc, *a, *b, *c;  /* a describes the product's B, b its A, because the library's matrices are column-major */
 	struct cublaslt_algo algo;
-	int usable; /* else no algorithm does it */
+	int usable; /* 0: no algorithm can do this product */
 };
 
 struct tuned {
@@ -114,7 +114,7 @@ void cublaslt_allow_tf32(struct cublaslt *t, int on)
 
 size_t cublaslt_workspace(const struct product *p)
 {
-	double want = 65536 + 64.0 * (double)p->m * (double)p->n * (double)p->count; /* sixteen parts of K */
+	double want = 65536 + 64.0 * (double)p->m * (double)p->n * (double)p->count; /* 64 bytes an element: room to split K into sixteen parts */
 
 	return want < WORKSPACE ? (size_t)want / 64 * 64 : WORKSPACE;
 }
@@ -124,7 +124,7 @@ static int type_of(enum dtype t)
 	return t == DT_BF16 ? LT_R_16BF : LT_R_32F;
 }
 
-/* The alignment an algorithm may count on. No more than what its loads want, so that its choice does not follow an array's place. */
+/* The alignment of p, at most ALIGNMENT, the most that loads need, so that the choice of an algorithm does not depend on an array's address. */
 static int64_t aligned(const void *p)
 {
 	int64_t a = ALIGNMENT;
@@ -134,7 +134,7 @@ static int64_t aligned(const void *p)
 	return a;
 }
 
-/* 0 where the library has no such epilogue. Nobody says how exact its GELU is: where products are in float it is ours. */
+/* The library's epilogue for p, or 0 if it has none. The accuracy of its GELU is undocumented, so float products do not use it. */
 static int epilogue_of(const struct cublaslt *t, const struct product *p)
 {
 	int act = p->act == UNARY_GELU_TANH + 1 && (p->a.dtype != DT_F32 || t->tf32);
@@ -155,7 +155,7 @@ static int fits(const struct product_matrix *x, int64_t cols)
 	return x->ld >= cols && x->batch >= 0;
 }
 
-/* What the library can be asked at all. */
+/* Whether the library can describe this product. */
 static int expressible(const struct cublaslt *t, const struct product *p)
 {
 	return p->m > 0 && p->n > 0 && p->k > 0 && p->count > 0 && p->m <= INT32_MAX && p->n <= INT32_MAX && p->k <= INT32_MAX &&
@@ -184,7 +184,7 @@ static int same_key(const struct key *a, const struct key *b)
 	return !memcmp(a, b, sizeof *a);
 }
 
-/* Where the plan is, or its place. */
+/* The slot of the plan with this key, or the empty slot for it. */
 static struct plan **find_slot(struct plan **slot, size_t slots, const struct key *k)
 {
 	size_t i = (size_t)hash64(k, sizeof *k) & (slots - 1);
@@ -221,7 +221,8 @@ static int set_layout(const struct cublaslt_library *l, void **layout, const str
 	return status;
 }
 
-/* A row-major matrix is its transpose column by column, and C^T = op(B)^T op(A)^T: the operands change places, nothing else does. */
+/* Create the descriptors. A row-major matrix is its transpose in column-major order, and C^T = op(B)^T op(A)^T, so only the operands are
+ * exchanged. */
 static int describe(const struct cublaslt_library *l, struct plan *plan, const struct product *p)
 {
 	int32_t ta = p->tb ? LT_OP_T : LT_OP_N, tb = p->ta ? LT_OP_T : LT_OP_N;
@@ -238,7 +239,7 @@ static int describe(const struct cublaslt_library *l, struct plan *plan, const s
 	return set_layout(l, &plan->c, p, &p->c, p->n, p->m);
 }
 
-/* The arrays of the epilogue, which the plan does not hold. */
+/* Set the epilogue's pointers, which are not part of the key. */
 static int set_pointers(const struct cublaslt_library *l, const struct plan *plan, const struct product *p)
 {
 	const struct product_vector *v = p->bias.p ? &p->bias : &p->sums;
@@ -267,7 +268,7 @@ static int set_preference(const struct cublaslt_library *l, void *pref, const st
 	return l->preference_set(pref, LT_PREF_ALIGN_D, &c, sizeof c);
 }
 
-/* The algorithms the library recommends, best first: how many of `most`. Its refusal is none. */
+/* Get up to `most` algorithms that the library recommends, best first. Returns their number, 0 if the library refuses. */
 static int recommended(const struct cublaslt *t, const struct plan *plan, size_t workspace, int most, struct cublaslt_algo *found)
 {
 	const struct cublaslt_library *l = t->lib;
@@ -295,7 +296,7 @@ static int runs_with(const struct cublaslt *t, const struct plan *plan, const st
 	       result.state == LT_OK && result.workspace <= workspace;
 }
 
-/* A small result of a long sum, like a weight's gradient, leaves processors idle unless K is cut. */
+/* Add variants that split K: a small result with a long sum, such as a weight gradient, otherwise leaves multiprocessors idle. */
 static int add_splits(const struct cublaslt *t, const struct plan *plan, size_t workspace, struct cublaslt_algo *algo, int n)
 {
 	static const int32_t parts[] = {2, 3, 4, 6, 8};
@@ -339,7 +340,8 @@ static double time_of(const struct cublaslt *t, int stream, const struct plan *p
 	return status == LT_OK && seconds >= 0 ? seconds : INFINITY;
 }
 
-/* By turns, so that the clock's moods meet all alike; the first round only warms. -1 where none runs; else leaves the product done. */
+/* The index of the fastest algorithm, or -1 if none runs. Algorithms are timed in turn, so that changes of the clock rate affect all alike; the
+ * first round is a warm-up. The product has been computed on return, unless -1. */
 static int fastest(const struct cublaslt *t, int stream, const struct plan *plan, const struct product *p, void *workspace,
                    const struct cublaslt_algo *algo, int n)
 {
@@ -404,7 +406,7 @@ static int save_tuned(const struct cublaslt *t, struct err *e)
 	return rc;
 }
 
-/* One line, up to its newline; NULL where it is none. */
+/* Parse a line of the tuning file. Returns the start of the next line, or NULL if the line is malformed. */
 static const char *read_line(const char *p, struct tuned *u)
 {
 	char *end;
@@ -422,7 +424,7 @@ static const char *read_line(const char *p, struct tuned *u)
 	return p;
 }
 
-/* Add what the file holds and is not known yet. */
+/* Add the file's entries whose keys are not known yet. */
 static void read_tuned(struct cublaslt *t)
 {
 	struct str head = {0};
@@ -472,7 +474,8 @@ size_t cublaslt_tune_in(struct cublaslt *t, const char *dir)
 	return n;
 }
 
-/* Another process may have chosen for the same shape, and may be about to write: it is waited for, and its choice taken. */
+/* Store a choice in the file. Another process may have stored one for the same key, or be writing: this waits for its lock, and uses its choice
+ * if there is one. */
 static int keep_choice(struct cublaslt *t, const struct plan *plan, struct cublaslt_algo *algo, size_t workspace, struct err *e)
 {
 	const char *slash = strrchr(t->path, '/');
@@ -494,7 +497,7 @@ static int keep_choice(struct cublaslt *t, const struct plan *plan, struct cubla
 	return rc;
 }
 
-/* -1 where the choice cannot be kept: without it a later run would choose otherwise. */
+/* Choose the plan's algorithm. -1 if the choice cannot be stored, because a later run could then choose differently. */
 static int choose(struct cublaslt *t, int stream, struct plan *plan, const struct product *p, void *workspace, struct err *e)
 {
 	struct cublaslt_algo algo[CANDIDATES];
@@ -546,7 +549,7 @@ static struct plan *plan_of(struct cublaslt *t, int stream, const struct product
 	return plan;
 }
 
-/* What it says of a product that it recommended an algorithm for, and does not do: nothing was begun. */
+/* Whether the status means that the library refused a product and started nothing, which happens even with recommended algorithms. */
 static int refused(int status)
 {
 	return status == LT_INVALID_VALUE || status == LT_ARCH_MISMATCH || status == LT_NOT_SUPPORTED;

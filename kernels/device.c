@@ -1,4 +1,4 @@
-/* What every device shares: moving bytes, running a single op, ranges in a trace, precision. */
+/* Functions common to all devices: copying bytes, running a single op, ranges for a profiler, precision. */
 #include "kernels/device.h"
 
 #include <stdio.h>

@@ -16,7 +16,7 @@ struct device *device_cuda(int index, struct pool *pool, struct err *e)
 }
 #endif
 
-/* What it has no kernel for shows when a network that needs it is laid out, by name. */
+/* The first GPU, or the CPU if none can be used. */
 static struct device *open_any(struct pool *pool)
 {
 	struct err none = {0};

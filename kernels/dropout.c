@@ -5,12 +5,12 @@
 
 #include "kernels/walk.h"
 
-/* Element `at` of a sample is decided by word at % 4 of block i0 + at / 4 of its stream. */
+/* Word at % 4 of block i0 + at / 4 of a sample's stream decides whether element `at` is kept. */
 struct dropout {
 	const struct op_call *c;
 	struct walk w;
 	int64_t rows, rows_sample, rows_task, cols;
-	uint32_t threshold; /* kept where the word is not below */
+	uint32_t threshold; /* an element is kept if its word is not below this */
 	real scale;
 };
 

@@ -1,4 +1,4 @@
-/* Ops on the CPU that treat each element by itself: ADD, MUL, UNARY and its gradient. */
+/* Elementwise ops on the CPU: ADD, MUL, UNARY and its gradient. */
 #include "kernels/device.h"
 
 #include "kernels/vmath.h"
@@ -9,7 +9,7 @@ static int dense(const struct each *e, int a)
 	return each_step(e, a) == 1;
 }
 
-/* Loops over runs that are dense in y and a, with b dense, one value, or strided. */
+/* Define loops over runs that are contiguous in y and a, with b contiguous, constant, or strided. */
 #define BINARY(name, expr) \
 	static void name##_dense(real *y, const real *a, const real *b, real f0, real f1, int64_t n) \
 	{ \
@@ -77,7 +77,7 @@ static inline real gelu_erf(real x)
 	return REAL_C(0.5) * x * (REAL_C(1.0) + real_erf(x * REAL_C(0.70710678118654752440)));
 }
 
-/* Phi(x) + x phi(x). */
+/* The derivative of x Phi(x): Phi(x) + x phi(x), with the normal distribution's Phi and density phi. */
 static inline real gelu_erf_slope(real x)
 {
 	real phi = REAL_C(0.39894228040143267794) * real_exp(REAL_C(-0.5) * x * x);

@@ -41,7 +41,7 @@ static void add_row(real *restrict y, const real *restrict x, int64_t n)
 		y[i] += x[i];
 }
 
-/* A block of columns: no two tasks share an element, and every row is added in the order of b. */
+/* Add the gradient of a block of columns. No two tasks write the same element, and rows are added in the order of b. */
 static void embed_grad_task(void *arg, int64_t task, int worker)
 {
 	const struct op_call *c = arg;
@@ -62,7 +62,7 @@ static void embed_grad_run(const struct op_call *c)
 	         (void *)(uintptr_t)c);
 }
 
-/* The argument is reduced in double, so that float sees an angle within pi. */
+/* cos and sin of t f. The argument is reduced in double to an angle within pi, then computed in `real`. */
 static void waves(real *restrict y, const double *restrict f, double t, int64_t h)
 {
 	for (int64_t k = 0; k < h; k++) {

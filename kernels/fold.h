@@ -1,6 +1,6 @@
-/* Row kernels that also add rows up: a row of every array is seen once, and values per row are summed over the dimensions in
- * which an output has size 1. Rows are taken with the kept dimensions outside; the summed ones, in index order, are cut into
- * groups of FOLD_ROWS, a group is one item of work, and the groups' sums are added in order. */
+/* Row kernels that also sum over rows: each row of every array is visited once, and row values are summed over the dimensions in
+ * which an output has size 1. Kept dimensions are the outer loops. The summed rows, in index order, are divided into groups of
+ * FOLD_ROWS; a group is one item of work, and the groups' sums are added in order. */
 #ifndef DDM_KERNELS_FOLD_H
 #define DDM_KERNELS_FOLD_H
 
@@ -12,12 +12,12 @@ struct fold {
 	const struct op_call *c;
 	struct walk w;
 	real *base[WALK_ARRAYS];
-	const struct array *out[FOLD_OUTS]; /* sums, NULL where absent; of one pattern */
-	int place[FOLD_OUTS];               /* which array of the walk each is */
-	int64_t cols, width;                /* of the rows, and of the sums */
+	const struct array *out[FOLD_OUTS]; /* sums, NULL if absent; all over the same dimensions */
+	int place[FOLD_OUTS];               /* index of each in the walk's arrays */
+	int64_t cols, width;                /* columns of the rows, and of the sums */
 	int64_t kept, summed, groups, items_task;
 	real *part; /* [kept][groups][FOLD_OUTS][width] when groups > 1 */
-	/* Work on one row of each array and add to sum[o], NULL where absent. */
+	/* Process one row of each array, and add its values to sum[o], which is NULL for an absent output. */
 	void (*row)(const struct fold *f, real *const p[], real *const sum[]);
 };
 
@@ -36,7 +36,7 @@ static inline void fold_add(struct fold *f, const struct array *a)
 	walk_add(&f->w, a);
 }
 
-/* Ask for sums into `a`: after every fold_add. */
+/* Request sums into `a`, as output o. Call after every fold_add. */
 static inline void fold_sum(struct fold *f, int o, const struct array *a)
 {
 	f->out[o] = a;
@@ -63,7 +63,7 @@ static inline void fold_rows(const struct fold *f, int64_t first, int64_t last, 
 	}
 }
 
-/* Where the sums of output o over the rows of `kept` index k are. */
+/* The address in output o of the sums for kept index k. */
 static inline real *fold_out(const struct fold *f, int o, int64_t k)
 {
 	struct walk_pos pos;
@@ -112,7 +112,7 @@ static inline void fold_combine(void *arg, int64_t task, int worker)
 	}
 }
 
-/* Put the kept dimensions first, in order, and merge each kind. Without sums every dimension is kept. */
+/* Put the kept dimensions first, in order, and merge neighbours among the kept and among the summed ones. Without sums all are kept. */
 static inline void fold_arrange(struct fold *f)
 {
 	const struct array *a = f->out[0] ? f->out[0] : f->out[1];

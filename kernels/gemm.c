@@ -1,4 +1,4 @@
-/* The CPU's matrix product: packing of panels, tiles of registers, and the order of the work. */
+/* The CPU's matrix product: packs panels, divides C into register tiles, and schedules the tasks. */
 #include "kernels/gemm.h"
 
 #include <assert.h>
@@ -7,29 +7,29 @@
 #include "kernels/gemm_library.h"
 #include "kernels/gemmtile.h"
 
-/* C is made in tiles of MR x NR kept in registers. For each tile the K products of a chunk are summed from zero; a tile at an
- * edge runs the same instructions on fewer rows or on columns padded with zeros, so its bits are those of a full one.
+/* C is computed in tiles of MR x NR that stay in registers. Each tile sums the products of a chunk of K from zero. A tile at an edge runs the
+ * same instructions on fewer rows, or on columns padded with zeros, so its bits equal those of a full tile.
  *
  * Two plans:
- *   op(A) = A    rows are many (tokens) and B is a weight: the pool packs all of B once into panels of NR columns, [k][NR], unless
- *                the caller did, then tiles of C are tasks. A chunk of the task's panels stays in the second-level cache and meets MR rows of A at a
- *                time, read in place, which stay in the first.
- *   op(A) = A^T  K is many (tokens, in a weight gradient): chunks of A and B are read in place, and while one is in use the next
- *                is fetched. Where C has too few tiles for the pool, chunks are tasks too, and their sums are added in order. */
+ *   op(A) = A    M is large (tokens) and B is a weight. The pool packs all of B into panels of NR columns, [k][NR], unless the caller did; then
+ *                tiles of C are tasks. A chunk of a task's panels stays in the second-level cache, and MR rows of A at a time, read in place,
+ *                stay in the first.
+ *   op(A) = A^T  K is large (tokens, in a weight gradient). Chunks of A and B are read in place, and the next chunk is prefetched. If C has
+ *                too few tiles for the pool, chunks are tasks too, and their sums are added in order. */
 enum {
 	KC = GEMM_KC,
-	MC = 16 * MR,   /* a task's tile of C, at most: rows, */
-	NC = 12 * NR,   /* columns, */
-	MC_T = 8 * MR,  /* and in a weight gradient, where a chunk of both A and B, and the next, should fit the second-level cache */
+	MC = 16 * MR,   /* rows of a task's part of C, at most */
+	NC = 12 * NR,   /* columns of a task's part of C, at most */
+	MC_T = 8 * MR,  /* rows in a weight gradient, where two chunks of both A and B should fit the second-level cache */
 	NC_T = 6 * NR,
-	STREAMED = 1 << 20, /* elements of an aux array from which on it bypasses the cache: its reader is the backward pass */
+	STREAMED = 1 << 20, /* an aux array of at least so many elements bypasses the cache; the backward pass reads it much later */
 	SUMMED = 4 * VLEN, /* rows of op(A) summed together */
-	WAVE = 32,      /* chunk sums held at once, at most, */
-	HELD = 1 << 21, /* and about how many reals of them */
-	TASKS_EACH = 4, /* tasks per worker below which work is cut finer */
-	ASTEP = MR * KC + 16, /* from one packed panel of A to the next; the 16 keep them off each other's cache sets */
-	MADE = KC + 16,       /* from one made or copied row of A to the next */
-	WAY = 1024            /* a row stride that is a multiple puts all rows into one cache set; such A is copied */
+	WAVE = 32,      /* chunk sums held at once, at most */
+	HELD = 1 << 21, /* reals of chunk sums held at once, about */
+	TASKS_EACH = 4, /* with fewer tasks per worker, tasks are made smaller */
+	ASTEP = MR * KC + 16, /* stride between packed panels of A; the 16 avoid conflicts in the cache */
+	MADE = KC + 16,       /* stride between made or copied rows of A */
+	WAY = 1024            /* rows at a multiple of this stride share a cache set, so such a matrix is copied */
 };
 
 #define epilogue REAL_NAME(gemm_epilogue)
@@ -51,7 +51,7 @@ static int64_t round_up(int64_t a, int64_t b)
 
 /* ---- packing ---- */
 
-/* n columns of kc, ld apart, into dst [kc][NR]. The last block of k overlaps the one before. */
+/* Pack n columns of length kc, stored ld apart, into dst [kc][NR]. The last block of k overlaps the one before. */
 static void pack_columns(real *dst, const real *b, int64_t ld, int64_t n, int64_t kc)
 {
 	for (int64_t j = 0; j < n; j += VLEN) {
@@ -73,7 +73,7 @@ static void pack_columns(real *dst, const real *b, int64_t ld, int64_t n, int64_
 	}
 }
 
-/* Columns [j0, j0 + NR) of op(B), rows [k0, k0 + kc), into dst [kc][NR]; columns from N on are zero. */
+/* Pack columns [j0, j0 + NR) of op(B), rows [k0, k0 + kc), into dst [kc][NR]; columns from N on are zero. */
 static void pack_b(const struct gemm *g, const real *b, int64_t j0, int64_t k0, int64_t kc, real *restrict dst)
 {
 	int64_t n = min64(NR, g->n - j0);
@@ -104,7 +104,7 @@ static void pack_b(const struct gemm *g, const real *b, int64_t j0, int64_t k0, 
 	}
 }
 
-/* Rows [i0, i1) of op(A) = A^T, columns [k0, k0 + kc), into panels of MR rows ASTEP apart, each [k][MR]. */
+/* Pack rows [i0, i1) of op(A) = A^T, columns [k0, k0 + kc), into panels of MR rows, each [k][MR], ASTEP apart. */
 static void pack_a(const struct gemm *g, const real *a, int64_t i0, int64_t i1, int64_t k0, int64_t kc, real *restrict dst)
 {
 	int64_t whole = (i1 - i0) / MR, rest = (i1 - i0) % MR;
@@ -127,14 +127,14 @@ struct job {
 	const real *a, *b;
 	real *c;
 	const struct epilogue *ep;
-	int64_t mc, nc;  /* a task's tile of C: multiples of MR and NR */
-	int64_t mt, nt;  /* tiles down and across */
+	int64_t mc, nc;  /* size of a task's part of C: multiples of MR and NR */
+	int64_t mt, nt;  /* number of parts along M and N */
 	int64_t npad;    /* N rounded up to NR */
 	const real *panels; /* all of op(B) as [chunk][panel][k][NR], or NULL */
-	real *packed;    /* where they are packed, or NULL */
+	real *packed;    /* memory to pack them into, or NULL */
 	real *own;       /* scratch of worker 0 */
-	int64_t each;    /* reals of scratch a worker has */
-	int64_t chunk0;  /* first chunk of this wave, where chunks are tasks */
+	int64_t each;    /* reals of scratch per worker */
+	int64_t chunk0;  /* first chunk of this wave, if chunks are tasks */
 	int64_t wave;    /* chunks whose sums are held at once */
 	real *sums;      /* [wave][M][N] of C, then [wave][M] of row sums; or NULL */
 };
@@ -154,20 +154,19 @@ static int64_t chunk_count(const struct gemm *g)
 	return g->k ? ceil_div(g->k, KC) : 1;
 }
 
-/* A matrix is read in place unless its rows collide in the cache. A's rows are walked MR at a time along K, or, transposed, from
- * one to the next. */
+/* Whether A is read in place: its rows are stored, and do not collide in the cache or are read for one panel of B only. */
 static int a_in_place(const struct gemm *g)
 {
 	return g->lda && (g->lda % WAY || (g->ta == GEMM_N && g->n <= NR)) && !(g->make && g->ta == GEMM_N);
 }
 
-/* B only in a weight gradient, where it is met by few rows of op(A) at a time. The last columns are packed even so. */
+/* Whether B is read in place: only in a weight gradient, where few rows of op(A) use it at a time. Its last columns are packed anyway. */
 static int b_in_place(const struct gemm *g)
 {
 	return g->ta == GEMM_T && g->tb == GEMM_N && g->ldb % WAY && !g->make;
 }
 
-/* Ask for share `turn` of `turns` of m rows of A. */
+/* Prefetch part `turn` of `turns` of m rows of A. */
 static void rows_prefetch(const real *a, int64_t lda, int64_t m, int64_t kc, int64_t turn, int64_t turns)
 {
 	int64_t lines = ceil_div(kc, LINE), l0 = lines * turn / turns, l1 = lines * (turn + 1) / turns;
@@ -177,7 +176,7 @@ static void rows_prefetch(const real *a, int64_t lda, int64_t m, int64_t kc, int
 			__builtin_prefetch(a + i * lda + l * LINE);
 }
 
-/* m rows of A from row i on, elements [k0, k0 + kc), which are stored at `rows` or NULL: into dst, MADE apart. */
+/* Copy m rows of A from row i on, elements [k0, k0 + kc), into dst, MADE apart. rows: where they are stored; NULL: g->make computes them. */
 static void rows_bring(const struct gemm *g, const real *rows, int64_t i, int64_t m, int64_t k0, int64_t kc, real *restrict dst)
 {
 	for (int64_t v = 0; v < m; v++)
@@ -192,7 +191,7 @@ struct block {
 	int64_t i0, i1, j0, j1;
 };
 
-/* What a weight gradient asks for during tile `turn` of a block: a line's width of the next chunk's rows, A's lines first. */
+/* Set what a weight gradient prefetches during tile `turn` of a block: one cache line of each row of the next chunk, A's first. */
 static void tile_ask(struct tile *t, const struct job *s, const struct block *r, int64_t k1, int64_t turn)
 {
 	const struct gemm *g = s->g;
@@ -210,8 +209,8 @@ static void tile_ask(struct tile *t, const struct job *s, const struct block *r,
 	}
 }
 
-/* One chunk of a block of C. b: the packed panels of its columns. While a tile is made, a part of what will be read next is asked
- * for: the next MR rows of A, or the next chunk of a weight gradient. */
+/* Compute one chunk of a block of C. b: the packed panels of its columns. Each tile prefetches a part of the data needed next: the next MR rows
+ * of A, or the next chunk of a weight gradient. */
 static void block_run(const struct job *s, const struct block *r, int64_t chunk, const real *b, real *abuf, int add, int last,
                       real *c, int64_t ldc)
 {
@@ -231,7 +230,7 @@ static void block_run(const struct job *s, const struct block *r, int64_t chunk,
 		pack_a(g, s->a, r->i0, r->i1, k0, t.kc, abuf);
 	for (int64_t i = r->i0; i < r->i1; i += MR) {
 		int64_t m = min64(MR, r->i1 - i);
-		const real *rows = made ? NULL : by_rows ? s->a + i * g->lda + k0 : s->a + k0 * g->lda + i; /* as they are stored */
+		const real *rows = made ? NULL : by_rows ? s->a + i * g->lda + k0 : s->a + k0 * g->lda + i; /* stored rows, or NULL */
 		const real *a = a_here ? rows : by_rows ? abuf : abuf + (i - r->i0) / MR * ASTEP;
 
 		if (by_rows && !a_here)
@@ -289,7 +288,7 @@ static void pack_part(const struct job *s, const struct block *r, int64_t chunk,
 			pack_b(s->g, s->b, j, chunk * KC, kc, dst + (j - r->j0) * kc);
 }
 
-/* Tiles go down the columns of C first, so that a worker's next one finds its part of B in cache. */
+/* The block of task `tile`. Tasks run down the columns of C first, so that a worker's next task finds its part of B in cache. */
 static struct block job_block(const struct job *s, int64_t tile)
 {
 	int64_t i0 = tile % s->mt * s->mc, j0 = tile / s->mt * s->nc;
@@ -297,7 +296,7 @@ static struct block job_block(const struct job *s, int64_t tile)
 	return (struct block){i0, min64(i0 + s->mc, s->g->m), j0, min64(j0 + s->nc, s->g->n)};
 }
 
-/* sums[i], for the block's rows i, = the sum of op(A)'s row over one chunk [+ what they hold]. A transposed. */
+/* sums[i] = the sum of row i of op(A) over one chunk [+ sums[i]], for the block's rows; A is transposed. */
 static void row_sums(const struct job *s, const struct block *r, int64_t chunk, int add, real *restrict sums)
 {
 	const struct gemm *g = s->g;
@@ -320,7 +319,7 @@ static void row_sums(const struct job *s, const struct block *r, int64_t chunk, 
 	}
 }
 
-/* The epilogue on a row of C whose sum is complete. */
+/* Apply the epilogue to a row of C whose sum is complete. */
 static void row_finish(const struct epilogue *ep, int64_t row, int64_t n, real *restrict c)
 {
 	for (int64_t j = 0; ep->bias && j < n; j++)
@@ -331,7 +330,7 @@ static void row_finish(const struct epilogue *ep, int64_t row, int64_t n, real *
 		row_activate(c, n, ep->act);
 }
 
-/* A library's panel of C, all of K. */
+/* Compute a panel of C by the library, all of K. */
 static void task_panel(void *arg, int64_t task, int worker)
 {
 	const struct job *s = arg;
@@ -345,7 +344,7 @@ static void task_panel(void *arg, int64_t task, int worker)
 		row_sums(s, &r, q, q > 0, s->ep->row_sums);
 }
 
-/* One tile of C, all of K. */
+/* Compute one task's part of C, all of K. */
 static void task_tile(void *arg, int64_t task, int worker)
 {
 	const struct job *s = arg;
@@ -367,7 +366,7 @@ static void task_tile(void *arg, int64_t task, int worker)
 	}
 }
 
-/* One tile of one chunk's sum. */
+/* Compute one chunk's sum for one part of C. */
 static void task_chunk(void *arg, int64_t task, int worker)
 {
 	const struct job *s = arg;
@@ -382,7 +381,7 @@ static void task_chunk(void *arg, int64_t task, int worker)
 		row_sums(s, &r, s->chunk0 + wave, 0, s->sums + s->wave * g->m * g->n + wave * g->m);
 }
 
-/* One row of C: the wave's sums added in order. */
+/* Add the wave's sums to one row of C, in order. */
 static void task_combine(void *arg, int64_t row, int worker)
 {
 	const struct job *s = arg;
@@ -441,13 +440,13 @@ void REAL_NAME(gemm_unpack)(const struct gemm *g, real *b, const real *packed)
 
 /* ---- plans ---- */
 
-/* A library reads matrices that are stored, as they are. */
+/* Whether a library computes the product: it needs matrices that are stored and not packed. */
 static int by_library(const struct gemm *g)
 {
 	return REAL_NAME(gemm_library)() && !g->make && !g->own && g->tb != GEMM_PACKED;
 }
 
-/* Cut C into tiles of at most MC x NC, halving them until there is work for every worker. */
+/* Divide C into parts of at most MC x NC, halved until there is work for every worker. */
 static void job_cut(struct job *s, int workers)
 {
 	const struct gemm *g = s->g;
@@ -469,13 +468,13 @@ static void job_cut(struct job *s, int workers)
 	}
 }
 
-/* Whether chunks must be tasks. It depends on M, N and the workers, and so grows with neither M, N nor K. */
+/* Whether chunks must be tasks. It depends on M, N and the number of workers, not on K. */
 static int job_splits(const struct job *s, int workers)
 {
 	return workers > 1 && s->g->ta == GEMM_T && s->mt * s->nt < (int64_t)workers * TASKS_EACH;
 }
 
-/* Reals of scratch: the workers' own, then the packed B or the chunks' sums. */
+/* Returns the reals of scratch: each worker's own, then the packed B or the chunks' sums. Sets the pointers if scratch is not NULL. */
 static int64_t job_layout(struct job *s, const struct gemm *g, int workers, real *scratch)
 {
 	int64_t shared = 0;
@@ -512,7 +511,7 @@ size_t REAL_NAME(gemm_scratch)(const struct gemm *g, int workers)
 	return (size_t)job_layout(&s, g, workers, NULL) * sizeof(real);
 }
 
-/* pool_run, but without a pool always on worker 0: a product inside a task has scratch for itself alone. */
+/* pool_run; without a pool, all tasks run as worker 0, because a product inside a task has scratch for one worker. */
 static void tasks_run(struct pool *p, int64_t tasks, void (*fn)(void *, int64_t, int), struct job *s)
 {
 	if (p)
@@ -557,7 +556,7 @@ void REAL_NAME(gemm_serial)(const struct gemm *g, real *c, const real *a, const 
 	REAL_NAME(gemm_run)(NULL, g, c, a, b, ep, scratch);
 }
 
-/* ---- panels that others keep ---- */
+/* ---- panels stored by other kernels ---- */
 
 int REAL_NAME(gemm_width)(void)
 {

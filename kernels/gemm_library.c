@@ -1,4 +1,4 @@
-/* Matrix products left to oneDNN, in a build configured with --with-blas=onednn. */
+/* Matrix products by oneDNN, in a build configured with --with-blas=onednn. */
 #include "kernels/gemm_library.h"
 
 #include "config.h"
@@ -30,14 +30,14 @@ static void product(const struct gemm *g, int64_t rows, float *c, int64_t ldc, c
 		memset(c + i * ldc, 0, (size_t)g->n * sizeof *c);
 	if (!g->k)
 		return;
-	omp_set_num_threads(1); /* of this thread's own calls; the pool is the only source of threads */
+	omp_set_num_threads(1); /* the library must not start threads; only the pool does */
 	status = dnnl_sgemm(g->ta == GEMM_T ? 'T' : 'N', g->tb == GEMM_T ? 'T' : 'N', rows, g->n, g->k,
 	                    g->alpha ? (float)g->alpha : 1.0f, a, lda, b, g->ldb, g->accumulate ? 1.0f : 0.0f, c, ldc);
 	assert(status == dnnl_success);
 	(void)status;
 }
 
-/* ROWS rows or fewer, by way of a copy of ROWS. */
+/* Compute at most ROWS rows by copying them into a buffer of ROWS rows. */
 static void padded(const struct gemm *g, int64_t rows, float *c, const float *a, const float *b, float *scratch)
 {
 	float *pa = scratch, *pc = scratch + ROWS * g->k;
@@ -53,7 +53,7 @@ static void padded(const struct gemm *g, int64_t rows, float *c, const float *a,
 		memcpy(c + i * g->ldc, pc + i * g->n, (size_t)g->n * sizeof *pc);
 }
 
-/* oneDNN refuses rows that overlap (a stride of 0, which repeats one), so they are copied. */
+/* oneDNN refuses overlapping rows (a stride of 0), so such rows are copied. */
 void REAL_NAME(gemm_library_panel)(const struct gemm *g, int64_t i0, int64_t i1, real *c, const real *a, const real *b,
                                    real *scratch)
 {

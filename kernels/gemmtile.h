@@ -1,4 +1,4 @@
-/* One tile of the CPU's matrix product, which stays in registers; for gemm.c. */
+/* The register tile of the CPU's matrix product (gemm.c). */
 #ifndef DDM_KERNELS_GEMMTILE_H
 #define DDM_KERNELS_GEMMTILE_H
 
@@ -9,13 +9,13 @@
 
 enum {
 	NR = 2 * VLEN,               /* columns of a tile, and of a packed panel */
-	MR = VREGS == 32 ? 12 : 6,   /* rows, at most */
-	LINE = 64 / (int)sizeof(real) /* of a cache */
+	MR = VREGS == 32 ? 12 : 6,   /* rows of a tile, at most */
+	LINE = 64 / (int)sizeof(real) /* reals in a cache line */
 };
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* How many of n columns lie in vector v of a row of NR. */
+/* The number of the n columns that are in vector v of a row of NR. */
 static inline int lanes_in(int64_t n, int v)
 {
 	int64_t lanes = n - v * VLEN;
@@ -23,25 +23,25 @@ static inline int lanes_in(int64_t n, int v)
 	return lanes < 0 ? 0 : lanes > VLEN ? VLEN : (int)lanes;
 }
 
-/* What the tiles of a block share, and a hint that changes with each. Passed by reference: a copy of fields just written would
- * wait for every store of C before them. */
+/* Arguments common to the tiles of a block, and a prefetch address that changes with each. Passed by reference, because loading recently
+ * written fields for a copy would stall behind the stores of C. */
 struct tile {
 	int by_rows;     /* a(i, k) = a[i * lda + k], else a[k * lda + i] */
 	int64_t lda;
-	int64_t ldb;     /* b(k, j) = b[k * ldb + j]; NR where by_rows */
+	int64_t ldb;     /* b(k, j) = b[k * ldb + j]; NR if by_rows */
 	int64_t kc;
 	int64_t ldc;
-	const real *ask; /* what to prefetch, one line per k, step apart; not where by_rows */
+	const real *ask; /* address to prefetch, one line per k, `step` apart; unused if by_rows */
 	int64_t step;
-	int plain;       /* c = a b and all its columns exist; else what follows applies */
+	int plain;       /* 1: c = a b with all NR columns, and the fields below are ignored */
 	int64_t n;       /* columns of c that exist */
 	real alpha;
-	const real *add;  /* added to a b: what c holds, or what the sum starts from; or NULL */
+	const real *add;  /* added to a b: the old c, or the sum's initial value; or NULL */
 	int64_t ldadd;
 	const real *bias; /* [NR] or NULL, added last, on the last chunk */
-	real *aux;        /* what is stored to c goes here too; or NULL */
+	real *aux;        /* receives the same values as c; or NULL */
 	int64_t ldaux;
-	int stream;       /* aux is aligned, and too large to wait in a cache for its reader */
+	int stream;       /* aux is aligned and too large to stay in the cache: bypass it */
 };
 
 ALWAYS_INLINE vreal lanes_load(const real *p, int n)
@@ -57,7 +57,7 @@ ALWAYS_INLINE void lanes_store(real *p, vreal v, int n)
 		v_store_part(p, v, n);
 }
 
-/* n0 and n1 lanes of a row exist. */
+/* Finish and store a row of two vectors, of which the first n0 and n1 lanes exist. */
 ALWAYS_INLINE void row_store(const struct tile *t, real *c, const real *add, real *aux, vreal lo, vreal hi, int n0, int n1)
 {
 	if (t->alpha != REAL_C(1.0)) {
@@ -93,7 +93,7 @@ ALWAYS_INLINE void tile_of(const struct tile *t, real *c, const real *a, const r
 #pragma GCC unroll 14
 	for (int i = 0; i < m; i++)
 		lo[i] = hi[i] = v_splat(0);
-	/* C is seldom in cache, and its stores would wait for one line after the other; a weight gradient's was just there. */
+	/* Prefetch C, which is seldom in cache. A weight gradient's C was just used, so it needs no prefetch. */
 	if (by_rows)
 #pragma GCC unroll 14
 		for (int i = 0; i < m; i++)
@@ -169,7 +169,7 @@ static inline void tile_run(struct tile *t, real *c, const real *a, const real *
 		}
 }
 
-/* n is a constant where it matters. */
+/* Apply an activation to n values in place. Inlined for a constant n in the common case. */
 ALWAYS_INLINE void row_activate(real *c, int64_t n, enum gemm_act act)
 {
 	if (act == GEMM_SILU)

@@ -1,28 +1,28 @@
-/* Rows of several arrays of one shape, for kernels that hold what is common to many rows, or add rows up.
+/* Rows of several arrays of one shape, for CUDA kernels in which many rows share an operand, or rows are summed.
  *
- * The leading dimensions are kept or summed: the kept ones are those along which the common operand (a scale, a gate, or the sum that
- * is wanted) varies. Rows with one index into the kept dimensions are cut into groups of a fixed number, by shape alone; a block
- * works on a group. Sums go to scratch, [kept][groups][..], and a second kernel adds the groups in a fixed order. */
+ * Leading dimensions are either kept or summed. The shared operand (a scale, a gate, or the sum itself) varies along the kept ones. The rows of
+ * one kept index are divided into groups of fixed size, by shape alone; a block processes a group. Group sums go to scratch,
+ * [kept][groups][..], and a second kernel adds them in a fixed order. */
 #ifndef DDM_KERNELS_GROUP_H
 #define DDM_KERNELS_GROUP_H
 
 #include "kernels/launch.h"
 
-enum { GROUP_ARRAYS = 8, TEAM = 512 /* threads at most, PACK columns of a row each */ };
+enum { GROUP_ARRAYS = 8, TEAM = 512 /* threads per row at most, PACK columns each */ };
 
 struct groups {
-	int rank, rank_kept; /* of the leading dimensions, kept ones first; ones dropped, neighbours merged */
+	int rank, rank_kept; /* of the leading dimensions, kept ones first; sizes of 1 dropped, neighbours merged */
 	int64_t cols, kept, summed, size /* rows of a group */, groups /* for each kept index */;
 	int64_t shape[ARRAY_RANK], stride[GROUP_ARRAYS][ARRAY_RANK]; /* an absent array has strides of 0 */
 };
 
-/* Threads that hold a row of n > 0 columns, a pack each: whole warps. */
+/* The number of threads for a row of n > 0 columns, PACK each, rounded up to whole warps. */
 static inline unsigned team_of(int64_t n)
 {
 	return (unsigned)((n + PACK * WARP - 1) / (PACK * WARP) * WARP);
 }
 
-/* Enough blocks to fill a large GPU; beyond it longer groups, whose sums cost less to write and to add. */
+/* Rows of a group: few enough for the blocks to fill a large GPU, otherwise many, so that fewer sums are written and added. */
 static inline int64_t group_size(int64_t cols, int64_t kept, int64_t summed)
 {
 	int64_t size = 16, most = cols <= 32 * PACK ? 4096 : cols <= 64 * PACK ? 2048 : 1024;
@@ -32,7 +32,7 @@ static inline int64_t group_size(int64_t cols, int64_t kept, int64_t summed)
 	return size;
 }
 
-/* Bit d: `a`, present, varies along the leading dimension d of `like`. */
+/* Bit d is set if `a` varies along leading dimension d of `like`; 0 if a is absent. */
 static inline unsigned group_varies(const struct array *like, const struct array *a)
 {
 	unsigned bits = 0;
@@ -70,7 +70,7 @@ static inline void groups_take(struct groups *g, const struct array *like, const
 		g->stride[a][g->rank - 1] = stride[a];
 }
 
-/* Rows shaped as `like`; bit d of `kept`: leading dimension d is. */
+/* The groups of rows of `like`; bit d of `kept`: leading dimension d is kept. */
 static inline struct groups groups_of(const struct array *like, const struct array *const *arrays, int n, unsigned kept)
 {
 	struct groups g;
@@ -100,8 +100,8 @@ static inline int groups_common(const struct groups *g, int a)
 	return 1;
 }
 
-/* Whether rows of array x are whole packs that a team holds; an absent array's are. A dimension of one row counts as one of many would:
- * the kernel, and with it the order of a row's sums, is the same for any batch. */
+/* Whether the rows of x are whole aligned packs that fit a team; true for an absent array. Strides of dimensions of size 1 are checked too, so
+ * that the kernel, and with it the order of a row's sums, is the same for any batch size. */
 static inline int groups_packs(const struct groups *g, const struct array *x)
 {
 	if (g->cols % PACK || g->cols > PACK * TEAM || (uintptr_t)x->data % 16)
@@ -119,7 +119,7 @@ static inline unsigned blocks_of(int64_t n)
 	return (unsigned)(n < 1 << 20 ? n : 1 << 20);
 }
 
-/* Floats of scratch for sums shaped as `out`, NULL data and all, over rows of x. */
+/* Floats of scratch for sums of the shape of `out` over rows of x; data pointers may be NULL. */
 static inline int64_t groups_scratch(const struct array *x, const struct array *out)
 {
 	int64_t kept = out->rank ? array_rows(out) : 0, summed = kept ? array_rows(x) / kept : 0;
@@ -143,7 +143,7 @@ template <int N> static __device__ inline void groups_walk(const struct groups *
 	}
 }
 
-/* What a block works on: rows [first, last) of a kept index, whose offsets are base. */
+/* The group of a block: rows [first, last) of a kept index; base: that index's offset in each array. */
 template <int N> struct group {
 	int64_t first, last, base[N];
 };
@@ -165,7 +165,7 @@ template <int N> static __device__ inline void group_row(const struct groups *g,
 	groups_walk<N>(g, g->rank_kept, g->rank, r, at);
 }
 
-/* The groups' sums, part [kept][groups][step], of which `width` columns are added, into y: array `which` of g. */
+/* Add the groups' sums, the first `width` columns of part [kept][groups][step], into y, which is array `which` of g. */
 static __global__ void groups_add(struct groups g, int which, struct reals y, int64_t width, const float *part, int64_t step)
 {
 	__shared__ float share[BLOCK];
@@ -193,7 +193,7 @@ static __global__ void groups_add(struct groups g, int which, struct reals y, in
 	}
 }
 
-/* Sums over the groups' rows of f's value at (offsets of the first N arrays, column), a thread for a column. */
+/* Sum f(offsets of the first N arrays, column) over each group's rows; a thread sums one column. */
 template <int N, class F> static __global__ void groups_columns(F f, struct groups g, float *part)
 {
 	int64_t tiles = (g.cols + BLOCK - 1) / BLOCK;
@@ -214,7 +214,7 @@ template <int N, class F> static __global__ void groups_columns(F f, struct grou
 	}
 }
 
-/* The same, over the columns too. */
+/* Sum f over each group's rows and over the columns. */
 template <int N, class F> static __global__ void groups_whole(F f, struct groups g, float *part)
 {
 	for (int64_t i = blockIdx.x; i < g.kept * g.groups; i += gridDim.x) {
@@ -234,7 +234,7 @@ template <int N, class F> static __global__ void groups_whole(F f, struct groups
 	}
 }
 
-/* Sum f into `out`, of like's rank and size 1 where it is summed. The arrays whose offsets f takes. */
+/* Sum f into `out`, of like's rank with size 1 in summed dimensions. arrays: the N arrays whose offsets f receives. */
 template <int N, class F>
 static inline void groups_sum(const struct op_call *c, F f, const struct array *like, const struct array *const *arrays,
                               const struct array *out)

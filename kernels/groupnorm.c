@@ -1,13 +1,14 @@
-/* Norms over the channels of a group and all positions, in one pass over them. Sums are kept by channel and chunk of positions, and added in
- * index order, in double.
+/* GROUPNORM and its gradient on the CPU, with mean and variance in one pass. Sums per channel and chunk of positions are added in index order,
+ * in double.
  *
- * They are of x - p, p the sample's first position. Of a tile of positions, the first of which has u, float adds up x - u and (x - u)^2 alone:
+ * The sums are of x - p, where p is the value at the sample's first position. In a tile of positions whose first value is u, float is used only
+ * for the sums of x - u and (x - u)^2:
  *
  *	sum (x - p) = n (u - p) + sum (x - u)        sum (x - p)^2 = (u - p) (n (u - p) + 2 sum (x - u)) + sum (x - u)^2
  *
- * The squares about one of TILE values are no more than TILE times those about their mean, whatever the values: float leaves the variance
- * within TILE^2 2^-23 of itself, however far the data lie from p, from zero or from each other. Of N positions p may lie N^1/2 deviations
- * away: an addition in double costs the variance no more than N 2^-53 of itself. */
+ * The sum of squares about one of TILE values is at most TILE times that about their mean. So float changes the variance by a relative error of
+ * at most TILE^2 2^-23, however far the data are from p or zero. With N positions, p may be N^1/2 standard deviations from the mean, so each
+ * addition in double adds a relative error of at most N 2^-53. */
 #include <assert.h>
 #include <math.h>
 
@@ -49,7 +50,7 @@ static size_t groups_scratch(const struct op_call *c, int workers)
 	return (size_t)(g.samples * g.chunks * 2 * g.ch) * sizeof(double) + (size_t)(g.samples * 3 * g.ch) * sizeof(real);
 }
 
-/* The positions of a chunk: *first is one of all samples' positions. */
+/* The number of positions in a chunk; *first is its first position, counted over all samples. */
 static int64_t chunk_rows(const struct groups *g, int64_t task, int64_t *first)
 {
 	int64_t b = task / g->chunks, at = task % g->chunks * g->chunk;
@@ -58,7 +59,7 @@ static int64_t chunk_rows(const struct groups *g, int64_t task, int64_t *first)
 	return g->positions - at < g->chunk ? g->positions - at : g->chunk;
 }
 
-/* Of n positions, those of x beyond which are the first again. */
+/* Add the moments of n positions to the sums. The entries of x from n on repeat the first position and contribute 0. */
 static void add_moments(double *restrict sum, double *restrict squares, const real *const x[TILE], const real *pilot, double n, int64_t ch)
 {
 	for (int64_t i = 0; i < ch; i++) {
@@ -96,7 +97,7 @@ static void sum_task(void *arg, int64_t task, int worker)
 	}
 }
 
-/* A sample's sums [2, C] over its chunks, in place of the first chunk's. */
+/* Add up a sample's sums [2, C] over its chunks, into those of the first chunk. */
 static double *sample_sums(const struct groups *g, int64_t sample)
 {
 	double *restrict all = g->sums + sample * g->chunks * 2 * g->ch;
@@ -110,7 +111,7 @@ static double *sample_sums(const struct groups *g, int64_t sample)
 	return all;
 }
 
-/* Mean and rstd of a group, from its channels' means about the pilot and squares about their means. */
+/* Mean and rstd of a group, from its channels' sums about the pilot (the sample's first position). */
 static void group_stats(const struct groups *g, int64_t sample, int64_t group, const double *sums, real *stats)
 {
 	int64_t per = g->ch / g->n, c0 = group * per;
@@ -130,7 +131,7 @@ static void group_stats(const struct groups *g, int64_t sample, int64_t group, c
 	stats[1] = (real)(1 / sqrt((square < 0 ? 0 : square) + g->c->attr.groupnorm.eps));
 }
 
-/* stats, and the factors of y = (x - mean) factor + shift. */
+/* Compute a sample's stats, and the factors of y = (x - mean) factor + shift. */
 static void stats_task(void *arg, int64_t sample, int worker)
 {
 	const struct groups *g = arg;
@@ -245,8 +246,7 @@ static void grad_sum_task(void *arg, int64_t task, int worker)
 		}
 }
 
-/* factors: the sample's sums of dz and of dz xhat by channel; then the group's means of dz scale and dz scale xhat take the place of
- * those sums. */
+/* Compute the sample's sums of dz and of dz xhat by channel in `factors`, and then the group's means of dz scale and dz scale xhat. */
 static void grad_stats_task(void *arg, int64_t sample, int worker)
 {
 	const struct groups *g = arg;
@@ -284,7 +284,7 @@ static void grad_apply_task(void *arg, int64_t task, int worker)
 		}
 }
 
-/* The samples' sums of one kind, by channel, added in order. */
+/* out[c] = the sum over samples, in order, of their channel sums of one kind: dz or dz xhat. */
 static void sum_samples(const struct groups *g, int kind, real *out)
 {
 	for (int64_t c = 0; c < g->ch; c++) {

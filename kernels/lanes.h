@@ -1,6 +1,5 @@
-/* Sums along a row. A sum of floats in index order cannot be vectorised without changing it, so here it is defined as 2 LANES
- * partial sums (element i belongs to partial sum i mod 2 LANES; a last half or less to the first LANES) added in a fixed tree:
- * the same on every machine, and fast. */
+/* Vectorised sums along a row in a fixed order. A row is summed in 2 LANES partial sums, which are added in a fixed tree, so the result is the
+ * same on every machine. Element i belongs to partial sum i mod 2 LANES; if at most LANES elements remain, they belong to the first LANES. */
 #ifndef DDM_KERNELS_LANES_H
 #define DDM_KERNELS_LANES_H
 
@@ -35,7 +34,7 @@ static inline lanes lanes_part(const real *p, int64_t n)
 #endif
 }
 
-/* The first n values at p, zeros beyond; n of LANES or more is LANES. */
+/* The first min(n, LANES) values at p, zeros beyond. */
 static inline lanes lanes_load(const real *p, int64_t n)
 {
 	lanes v;
@@ -92,7 +91,7 @@ static inline real lanes_fold(lanes v)
 		return lanes_fold(even + odd); \
 	}
 
-/* Define NAME ARGS, which stores the sums of A and of A B in *m1 and *m2. */
+/* Define NAME ARGS, which stores the sum of A in *m1 and that of A B in *m2. */
 #define LANES_SUM2(name, args, a, b) \
 	static inline void name args \
 	{ \
@@ -117,7 +116,7 @@ static inline real lanes_fold(lanes v)
 LANES_SUM(lanes_sum, (const real *x, int64_t n), L(x))
 LANES_SUM(lanes_dot, (const real *x, const real *y, int64_t n), L(x) * L(y))
 
-/* The larger of each pair, b where they are unordered. */
+/* The larger of each pair, as bits; b if the comparison is unordered (NaN). */
 #define LANES_LARGER(a, b, ints) ((ints)(a) & ((a) > (b))) | ((ints)(b) & ~((a) > (b)))
 
 #ifdef REAL_IS_DOUBLE

@@ -1,6 +1,6 @@
-/* What every .cu file includes: the device's types for C++, launches, and access to arrays of either storage type.
+/* Included by every .cu file: the device's types for C++, kernel launches, and access to float and bfloat16 arrays.
  *
- * A kernel is launched by LAUNCH alone. nvcc makes of it what it always was; tests compile the same files as ordinary C++ with
+ * Kernels are launched only by LAUNCH. With nvcc it is an ordinary launch. Tests compile the same files as plain C++ with
  * tests/op/emulate.h, which defines DDM_EMULATED and runs the threads of a block one after the other. */
 #ifndef DDM_KERNELS_LAUNCH_H
 #define DDM_KERNELS_LAUNCH_H
@@ -17,8 +17,8 @@ extern "C" {
 #else
 #include <cuda_runtime.h>
 #define UNROLL _Pragma("unroll")
-#define WIDE(p) (p) /* of an access of 16 bytes: tests check the alignment */
-/* The stream of a call, and what follows a launch: an error sticks to the device. */
+#define WIDE(p) (p) /* marks the address of a 16-byte access; tests check its alignment */
+/* cuda_stream: the stream of a call. cuda_launched: called after a launch; an error sticks to the device. */
 cudaStream_t cuda_stream(const struct op_call *c);
 void cuda_launched(const struct op_call *c);
 #define LAUNCH(call, kernel, grid, block, ...) \
@@ -32,7 +32,7 @@ void cuda_launched(const struct op_call *c);
 
 enum { BLOCK = 256, WARP = 32 };
 
-/* The next part of scratch that begins at `base`, of which *at bytes are taken: NULL where only the size is asked for. */
+/* Take the next `bytes` of scratch at `base`, after the *at bytes in use. base NULL: only add up the size, and return NULL. */
 static inline void *scratch_part(void *base, size_t *at, int64_t bytes)
 {
 	char *p = base ? (char *)base + *at : NULL;
@@ -41,7 +41,7 @@ static inline void *scratch_part(void *base, size_t *at, int64_t bytes)
 	return p;
 }
 
-/* Blocks for n threads. By shape alone; kernels stride by the grid, so that any n fits. */
+/* The number of blocks for n threads, limited; kernels loop with the grid's stride, so any n works. */
 static inline unsigned blocks_for(int64_t n)
 {
 	int64_t b = (n + BLOCK - 1) / BLOCK;
@@ -59,7 +59,7 @@ static __device__ inline int64_t thread_count(void)
 	return (int64_t)gridDim.x * blockDim.x;
 }
 
-/* bfloat16 is the upper half of a float; rounding to nearest even, NaN stays NaN. */
+/* bfloat16 is the upper half of a float. bf16_store rounds to nearest even; NaN stays NaN. */
 static __device__ inline float bf16_load(uint16_t h)
 {
 	uint32_t u = (uint32_t)h << 16;
@@ -85,7 +85,7 @@ static inline uint32_t bf16_pair(float low, float high)
 	return (uint32_t)bf16_store(low) | (uint32_t)bf16_store(high) << 16;
 }
 #else
-/* One instruction; the same roundings, and a NaN that may differ. */
+/* Round two floats with one instruction. Same results as bf16_store, except for the bits of a NaN. */
 static __device__ inline uint32_t bf16_pair(float low, float high)
 {
 	uint32_t u;
@@ -95,7 +95,7 @@ static __device__ inline uint32_t bf16_pair(float low, float high)
 }
 #endif
 
-/* An array as a kernel sees it: float or bfloat16 by a flag that is the same for the whole launch. */
+/* An array in a kernel: float or bfloat16, by a flag that is uniform over the launch. */
 struct reals {
 	void *p;
 	int bf16;
@@ -121,7 +121,7 @@ static __device__ inline void reals_set(struct reals a, int64_t i, float v)
 		((float *)a.p)[i] = v;
 }
 
-/* Eight neighbours in accesses of 16 bytes; a.p + i is aligned to 16 bytes. */
+/* Access PACK consecutive elements in units of 16 bytes; the address must be aligned to 16 bytes. */
 enum { PACK = 8 };
 
 static __device__ inline void reals_get8(struct reals a, int64_t i, float v[PACK])
@@ -165,15 +165,15 @@ struct max_of {
 	template <class T> __device__ T operator()(T a, T b) const { return a > b ? a : b; }
 };
 
-/* Over a block of BLOCK threads, the same tree whatever the values: within warps, then over the warps in order. Every thread calls it
- * and has the result. */
+/* Reduce v by f over a block of BLOCK threads in a fixed order: within warps, then over the warps. Every thread must call it and receives the
+ * result. */
 template <class F, class T> static __device__ inline T block_fold(F f, T v)
 {
 	__shared__ T warp[BLOCK / WARP];
 
 	for (int step = WARP / 2; step; step /= 2)
 		v = f(v, __shfl_down_sync(0xffffffffu, v, step));
-	__syncthreads(); /* the last call's values have been read */
+	__syncthreads(); /* wait until the last call's values have been read */
 	if (threadIdx.x % WARP == 0)
 		warp[threadIdx.x / WARP] = v;
 	__syncthreads();
@@ -193,7 +193,7 @@ template <class T> static __device__ inline T block_max(T v)
 	return block_fold(max_of(), v);
 }
 
-/* Several arrays of one shape: neighbouring dimensions merged where every array allows it. Sizes of 1 have strides of 0. */
+/* Several arrays of one shape, with neighbouring dimensions merged if every array allows it. Dimensions of size 1 have strides of 0. */
 struct strided {
 	int rank, arrays, narrow; /* narrow: indices fit a divider */
 	int64_t count, shape[ARRAY_RANK], stride[4][ARRAY_RANK];
@@ -218,7 +218,7 @@ static inline void strided_drop(struct strided *s, int d)
 	}
 }
 
-/* Once shapes and strides are there. */
+/* Merge dimensions, after shapes and strides are set. */
 static inline void strided_merge(struct strided *s)
 {
 	for (int d = s->rank - 1; d >= 0 && s->rank > 1; d--)
@@ -254,8 +254,8 @@ static inline struct strided strided_of(const struct array *like, const struct a
 	return s;
 }
 
-/* Offsets of element i in every array. How many there are is known when this is compiled, or they would lie in local memory; those that
- * nobody asks for cost nothing. */
+/* Compute the offsets of element i in the first N arrays. N is a template parameter so that the offsets stay in registers; the compiler removes
+ * unused ones. */
 template <int N> static __device__ inline void strided_at(const struct strided *s, int64_t i, int64_t (&offset)[N])
 {
 	for (int a = 0; a < N; a++)
@@ -271,8 +271,8 @@ template <int N> static __device__ inline void strided_at(const struct strided *
 		offset[a] += i * s->stride[a][0];
 }
 
-/* Whether elements can be taken PACK at a time: rows of whole packs, dense in every array, 16-byte aligned. An array may instead be
- * one value along rows (stride 0). */
+/* Whether elements can be accessed PACK at a time: rows are whole packs, contiguous and 16-byte aligned in every array. An array may instead
+ * be constant along rows (stride 0). */
 static inline int strided_packs(const struct strided *s, const struct array *const *arrays)
 {
 	int last = s->rank - 1;

@@ -73,7 +73,7 @@ static void run_dense(const struct op_call *c, const struct gemm *g, enum gemm_a
 	REAL_NAME(gemm_run)(c->pool, g, c->out[0].data, c->in[0].data, c->in[1].data, &ep, c->scratch);
 }
 
-/* SiLU and GELU (tanh) are done on the tile; the rest, which no hot layer uses, in a pass of their own. */
+/* SiLU and GELU (tanh) are fused into the product; other activations take a separate pass. */
 static void linear_run(const struct op_call *c)
 {
 	struct gemm g = forward(c);
@@ -115,7 +115,7 @@ static void linear_dx_run(const struct op_call *c)
 
 const struct kernel REAL_NAME(kernel_linear_dx) = {linear_dx_run, linear_dx_scratch};
 
-/* dw = dy^T x: ins dy, x. The bias gradient, the sums of dy's columns, comes with it while dy is in cache. */
+/* dw = dy^T x: ins dy, x. The product also computes the bias gradient, the sums of dy's columns, while dy is in cache. */
 static struct gemm weight_gradient(const struct op_call *c)
 {
 	const struct array *dy = &c->in[0], *x = &c->in[1];

@@ -1,4 +1,4 @@
-/* Softmax, losses, and the noising of samples. */
+/* SOFTMAX, XENT, MSE and their gradients, and QSAMPLE, on the CPU. */
 #include <assert.h>
 
 #include "kernels/device.h"
@@ -162,7 +162,7 @@ static void samples_task(void *arg, int64_t task, int worker)
 		k->fn(k, s, at, k->size - at < k->piece ? k->size - at : k->piece);
 }
 
-/* whole: a sample is never cut. */
+/* Run fn over all samples; with `whole`, a sample is not divided into pieces. */
 static void samples_run(const struct op_call *c, const struct array *like, int whole,
                         void (*fn)(const struct samples *, int64_t, int64_t, int64_t))
 {
@@ -177,7 +177,7 @@ static void samples_run(const struct op_call *c, const struct array *like, int w
 	walk_run(c, k.count * k.size, (k.count + k.samples_task - 1) / k.samples_task * k.pieces, samples_task, &k);
 }
 
-/* Element `row` of an optional vector, 1 where it is absent. */
+/* Element `row` of an optional vector; 1 if it is absent. */
 static real value_of(const struct array *a, int64_t row)
 {
 	return a->data ? ((const real *)a->data)[row * a->stride[0]] : 1;

@@ -4,8 +4,7 @@
 #include "kernels/gemm.h"
 #include "kernels/walk.h"
 
-/* Batched products: with many of them one is a task, with few each is spread over the pool. An element's bits are the same either
- * way (kernels/gemm.h). */
+/* From so many batched products on, each is one task; fewer are each spread over the pool. The bits are the same (kernels/gemm.h). */
 enum { MANY = 8 };
 
 struct matmul {
@@ -32,7 +31,7 @@ static void matmul_one(const struct matmul *k, int64_t i, struct pool *pool, int
 	y = (real *)c->out[0].data + pos.offset[0];
 	a = (real *)c->in[0].data + pos.offset[1];
 	b = (real *)c->in[1].data + pos.offset[2];
-	if (c->attr.matmul.alpha == 0) /* which struct gemm takes as 1 */
+	if (c->attr.matmul.alpha == 0) /* struct gemm takes 0 as 1 */
 		zero_rows(y, k->g.ldc, k->g.m, k->g.n);
 	else if (serial)
 		REAL_NAME(gemm_serial)(&k->g, y, a, b, NULL, scratch);

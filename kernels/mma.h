@@ -1,6 +1,6 @@
-/* Tensor cores through the instructions of compute capability 8.0: products of 16 x 8 x 16, their operands from shared memory, and
- * copies into it that a thread need not wait for. The functions from mma_bf16 to copy_wait are one instruction each; tests define them
- * on the host (tests/op/emulate_mma.h), the rest of this file is the same there.
+/* Tensor cores by instructions of compute capability 8.0: products of 16 x 8 x 16, loads of their operands from shared memory, and
+ * asynchronous copies into it. The functions from mma_bf16 to copy_wait are one instruction each; tests replace them on the host
+ * (tests/op/emulate_mma.h) and compile the rest of this file unchanged.
  *
  * Fragments (PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" and "mma.m16n8k8"). With g = lane / 4 and
  * t = lane % 4, lane holds of
@@ -11,8 +11,8 @@
  *	A (16, 8)  tf32     a[r + 2 k]  row g + 8 r, column t + 4 k
  *	B (8, 8)   tf32     b[k]        row t + 4 k, column g
  *
- * ldmatrix reads four 8 x 8 matrices of 16 bits whose rows begin where lanes 8 m + row point: lane receives of matrix m the row g,
- * columns 2 t and 2 t + 1; transposed, column g of rows 2 t and 2 t + 1. */
+ * ldmatrix reads four 8 x 8 matrices of 16-bit elements; lane 8 m + row holds the address of that row of matrix m. A lane receives row g,
+ * columns 2 t and 2 t + 1, of each matrix; transposed, rows 2 t and 2 t + 1 of column g. */
 #ifndef DDM_KERNELS_MMA_H
 #define DDM_KERNELS_MMA_H
 
@@ -21,7 +21,7 @@
 #ifdef DDM_EMULATED
 #define UNROLL
 #else
-/* Before a loop over registers. */
+/* Unroll the next loop, which indexes registers. */
 #define UNROLL _Pragma("unroll")
 
 /* c (16, 8) += a (16, 16) b (16, 8) */
@@ -32,7 +32,7 @@ static __device__ inline void mma_bf16(float c[4], const uint32_t a[4], const ui
 	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/* c (16, 8) += a (16, 8) b (8, 8), of a and b the upper 19 bits. */
+/* c (16, 8) += a (16, 8) b (8, 8), using the upper 19 bits of a and b. */
 static __device__ inline void mma_tf32(float c[4], const float a[4], const float b[2])
 {
 	asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -66,7 +66,7 @@ static __device__ inline float exp2_fast(float x)
 	return y;
 }
 
-/* 16 aligned bytes to shared memory, zeros unless `valid`; there after copy_wait and a barrier. */
+/* Copy 16 aligned bytes to shared memory, or zeros unless `valid`. Complete after copy_wait and a barrier. */
 static __device__ inline void copy_async(void *shared, const void *global, int valid)
 {
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global),
@@ -74,13 +74,13 @@ static __device__ inline void copy_async(void *shared, const void *global, int v
 	             : "memory");
 }
 
-/* This thread's copies are done. */
+/* Wait until this thread's copies are complete. */
 static __device__ inline void copy_wait(void)
 {
 	asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-/* Shared memory of a launch by LAUNCH_SHARED, in bytes; one per kernel. */
+/* Declare the dynamic shared memory of a kernel that LAUNCH_SHARED launches; one per kernel. */
 #define SHARED_BYTES(name) extern __shared__ __align__(16) unsigned char name[]
 
 #define LAUNCH_SHARED(call, kernel, grid, block, bytes, ...) \
@@ -98,7 +98,7 @@ static inline int anew(int x)
 	return x;
 }
 #else
-/* x; what is computed from it is not kept in registers from one turn of a loop to the next. */
+/* Returns x, but hides its value from the compiler, so that values computed from it are not kept in registers across loop iterations. */
 static __device__ inline int anew(int x)
 {
 	asm volatile("" : "+r"(x));
@@ -111,8 +111,8 @@ static __device__ inline int warp_lane(void)
 	return (int)(threadIdx.x % WARP);
 }
 
-/* Operands of a 16 x 8 x 16 product in either storage type: the elements a lane holds are the same, so that accumulators become the
- * next product's A without leaving their lane. */
+/* Operands of a 16 x 8 x 16 product in float or bfloat16. A lane holds the same elements in both, and the elements of A that it holds match
+ * those of accumulators, so accumulators can become the next product's A within the lane. */
 template <class T> struct frag_a;
 template <class T> struct frag_b;
 template <> struct frag_a<uint16_t> { uint32_t x[4]; };
@@ -120,7 +120,7 @@ template <> struct frag_b<uint16_t> { uint32_t x[2]; };
 template <> struct frag_a<float> { float x[8]; }; /* register r of bfloat16 is x[2 r], x[2 r + 1] */
 template <> struct frag_b<float> { float x[4]; };
 
-/* A (16, 16) from rows of a tile. */
+/* Load A (16, 16) from a tile that holds its rows. */
 static __device__ inline void frag_load(frag_a<uint16_t> *a, const uint16_t *tile, int pitch)
 {
 	ldmatrix(a->x, tile + warp_lane() % 16 * pitch + warp_lane() / 16 * 8);
@@ -135,7 +135,7 @@ static __device__ inline void frag_load(frag_a<float> *a, const float *tile, int
 			a->x[2 * r + i] = p[r % 2 * 8 * pitch + r / 2 * 8 + i];
 }
 
-/* A (16, 16) from a tile that holds column k of A in its row k. */
+/* Load A (16, 16) from a tile that holds its transpose. */
 static __device__ inline void frag_load_turned(frag_a<uint16_t> *a, const uint16_t *tile, int pitch)
 {
 	int lane = warp_lane();
@@ -152,7 +152,7 @@ static __device__ inline void frag_load_turned(frag_a<float> *a, const float *ti
 			a->x[2 * r + i] = p[(r / 2 * 8 + i) * pitch + r % 2 * 8];
 }
 
-/* B (16, 8) twice, for columns 0 to 7 and 8 to 15, from a tile that holds column n of B in its row n. */
+/* Load two B (16, 8), for columns 0 to 7 and 8 to 15, from a tile that holds the transpose of B. */
 static __device__ inline void frag_load_rows(frag_b<uint16_t> b[2], const uint16_t *tile, int pitch)
 {
 	int lane = warp_lane();
@@ -172,7 +172,7 @@ static __device__ inline void frag_load_rows(frag_b<float> b[2], const float *ti
 				b[n].x[2 * k + i] = p[n * 8 * pitch + k * 8 + i];
 }
 
-/* The same from a tile that holds row k of B in its row k. */
+/* Load two B (16, 8) from a tile that holds the rows of B. */
 static __device__ inline void frag_load_columns(frag_b<uint16_t> b[2], const uint16_t *tile, int pitch)
 {
 	uint32_t x[4];
@@ -191,7 +191,7 @@ static __device__ inline void frag_load_columns(frag_b<float> b[2], const float 
 				b[n].x[2 * k + i] = p[(k * 8 + i) * pitch + n * 8];
 }
 
-/* A (16, 16) from two neighbouring accumulators. */
+/* Make A (16, 16) of two neighbouring accumulators. */
 static __device__ inline void frag_of(frag_a<uint16_t> *a, const float left[4], const float right[4])
 {
 	a->x[0] = bf16_pair(left[0], left[1]), a->x[1] = bf16_pair(left[2], left[3]);
@@ -220,8 +220,8 @@ static __device__ inline float tf32_high(float x)
 	return x;
 }
 
-/* A float is the sum of two tf32 but for 2 bits; the product of the low parts is below those. The order of k within a product is free:
- * slots t and t + 4 of an instruction are columns 2 t and 2 t + 1 here, which is what the lane holds. */
+/* A float is split into two tf32, which loses 2 bits; the product of the low parts is smaller and omitted. The order of k within a product is
+ * arbitrary, so columns 2 t and 2 t + 1, which the lane holds, are used as slots t and t + 4 of the instruction. */
 static __device__ inline void mma(float c[4], const frag_a<float> &a, const frag_b<float> &b)
 {
 	for (int k = 0; k < 2; k++) {

@@ -1,4 +1,4 @@
-/* NEAREST: the definition; clustering on the CPU multiplies (data/assign.c). */
+/* NEAREST on the CPU, in the most direct way, as the reference. Clustering on the CPU uses matrix products instead (data/assign.c). */
 #include "kernels/device.h"
 
 #include <math.h>

@@ -1,10 +1,10 @@
-/* The noise of training. Other draws: dropout.c. */
+/* NOISE on the CPU. */
 #include "core/rng.h"
 
 #include "kernels/device.h"
 #include "kernels/real.h"
 
-/* Normals are floats in both builds: the same noise. */
+/* Draw one sample's normals, as floats in both builds so that the noise is the same. */
 static void widen(real *y, int64_t size, const struct run_keys *k, uint64_t index)
 {
 	enum { PIECE = 1024 };

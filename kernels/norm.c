@@ -116,7 +116,7 @@ static void write_dx(real *dx, const real *dy, const real *x, const real *scale,
 #undef DX_LOOP
 }
 
-/* The common case in one pass over the row: write_dx, add_scale and add_shift. */
+/* write_dx, add_scale and add_shift in one pass over the row. */
 static void write_all(real *dx, real *dscale, real *dshift, const real *dy, const real *x, const real *scale, real one,
                       const real *acc, real mean, real rstd, real m1, real m2, int64_t n)
 {

@@ -14,7 +14,7 @@ enum { CHAINS = 12, LOOPS = 1 << 18, SIDE = 384, PRODUCTS = 2, COPY = 64 << 20, 
 
 struct probe {
 	char *mem;
-	size_t each; /* bytes of mem a task has */
+	size_t each; /* bytes of mem per task */
 	float *sink;
 };
 

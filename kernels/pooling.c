@@ -1,4 +1,4 @@
-/* Pooling: a task is a sample and up to CHANNELS of its channels, in the gradient; a row of the output forward. */
+/* POOL and its gradient on the CPU. Forward, a task is a row of the output; in the gradient, up to CHANNELS channels of a sample. */
 #include "kernels/walk.h"
 #include "kernels/simd.h"
 
@@ -20,10 +20,10 @@ static void windows_init(struct windows *p, const struct op_call *c, const struc
 	p->cuts = (p->ch + CHANNELS - 1) / CHANNELS;
 }
 
-/* The part of a window inside the picture. */
+/* The part of a window inside the image. */
 struct window {
 	int64_t y0, y1, x0, x1;
-	real share; /* of an average: 1 / count */
+	real share; /* the factor of an average: 1 / number of pixels */
 };
 
 static struct window window_at(const struct windows *p, int64_t oy, int64_t ox)
@@ -40,8 +40,8 @@ static inline __attribute__((always_inline)) vreal lanes_load(const real *x, int
 	return lanes == VLEN ? v_load(x) : v_load_part(x, lanes);
 }
 
-/* `wide` vectors, the last of `lanes`, of a window whose corner is x. The first value counts twice, which changes no largest, and a sum starts
- * from -0, which changes none. A NaN stays. */
+/* Reduce a window with corner x, `wide` vectors of channels, the last of `lanes`. A maximum starts from the first value, a sum from -0, which
+ * does not change it. NaN propagates. */
 static inline __attribute__((always_inline)) void window_reduce(real *y, const real *x, const struct windows *p, const struct window *v,
                                                                 int most, int wide, int lanes)
 {
@@ -113,7 +113,7 @@ static void pool_run_op(const struct op_call *c)
 
 const struct kernel REAL_NAME(kernel_pool) = {pool_run_op, NULL};
 
-/* The first of the largest values of one channel of a window takes the gradient. */
+/* Add the gradient of one channel of a window to its first maximum. */
 static void give_largest(const struct windows *p, const struct window *v, int64_t b, int64_t c, real dy)
 {
 	int64_t best = -1;

@@ -1,11 +1,11 @@
-/* Measures a device's fastest matrix product and copy by its own kernels. */
+/* Measures the speed of a device's matrix product and copy with its own kernels. */
 #include "kernels/probe.h"
 
 #include "core/clock.h"
 #include "core/rng.h"
 
 enum { FIRST_SIDE = 512, LAST_SIDE = 8192, TRIES = 8, MOST = 100, COPIES = 4, BLOCK = 256 << 20, LEAST_BLOCK = 1 << 20 };
-static const double LONG_ENOUGH = 1e-3, WORTH = 8e-3; /* s: of a product, and of those timed together */
+static const double LONG_ENOUGH = 1e-3, WORTH = 8e-3; /* seconds: of one product, and of a series timed together */
 
 /* A product of random matrices: zeros draw less power and run faster. */
 struct square {
@@ -59,7 +59,7 @@ static int square_init(struct square *q, struct device *d, int64_t side)
 	return -1;
 }
 
-/* Seconds of one of n products submitted together. */
+/* Seconds per product, of n submitted together. */
 static double square_time(const struct square *q, int n)
 {
 	double start;
@@ -98,7 +98,7 @@ double probe_flops(struct device *d)
 	return best;
 }
 
-/* Seconds of one of COPIES copies submitted together. */
+/* Seconds per copy, of COPIES submitted together. */
 static double copy_time(struct device *d, char *p, size_t bytes)
 {
 	double start;

@@ -131,10 +131,10 @@ void profile_read(struct profile *p, struct op_profile out[OP_COUNT])
 		out[i] = p->op[i];
 }
 
-/* The denominators, and whose thousands of what is written. */
+/* Units and denominators of the table. */
 struct scale {
 	struct device_peaks peak;
-	double all, unit; /* seconds; FLOPs or bytes */
+	double all, unit; /* all: total seconds; unit: 1e9 or 1e12, for FLOP/s and bytes/s */
 };
 
 static double rate(double n, double seconds)

@@ -4,18 +4,18 @@
 #include "kernels/lanes.h"
 #include "kernels/walk.h"
 
-/* A sum over some dimensions, the kept ones outside. `kept` walks x (array 0) and y (array 1), `summed` walks x. The summed
- * elements, in index order, are cut into groups of a fixed size; a group is added up from zero, and so are the groups. */
+/* Sums over some dimensions, with the kept ones as outer loops. `kept` walks x (array 0) and y (array 1), `summed` walks x. The summed
+ * elements, in index order, are divided into groups of fixed size. Each group is summed from zero, and then the groups' sums. */
 enum { COLS = 512, GROUP_ROWS = 64, PIECE = 4096 };
 
 struct sum {
 	const struct op_call *c;
 	struct walk kept, summed;
-	int rows;              /* the last summed dimension is the denser one in x: runs are added up, else rows of columns */
-	int64_t outer, cols;   /* kept: rows of the walk, and its last dimension */
-	int64_t cuts;          /* of cols */
-	int64_t groups, group; /* of rows of `summed` in a group, or of pieces of its last dimension */
-	int64_t pieces;        /* of the last summed dimension, when summing runs */
+	int rows;              /* 1: sum along runs of x's last summed dimension (array_sums_runs); 0: add rows of columns */
+	int64_t outer, cols;   /* of `kept`: number of rows, and size of the last dimension */
+	int64_t cuts;          /* number of parts that cols is divided into */
+	int64_t groups, group; /* number of groups, and size of one in rows of `summed` or pieces of its last dimension */
+	int64_t pieces;        /* number of pieces of the last summed dimension, when summing runs */
 	int64_t items, items_task;
 	real *part; /* [groups][outer * cols] when groups > 1 */
 };
@@ -127,7 +127,7 @@ static void combine_task(void *arg, int64_t task, int worker)
 	store(&last, 0, row, &k, col, n, acc);
 }
 
-/* Split x's dimensions into those y keeps and those summed. Both walks end in a dimension, of size 1 if there is no other. */
+/* Split x's dimensions into kept and summed ones. Each walk has at least one dimension, of size 1 if there is no other. */
 static void split(struct sum *s)
 {
 	const struct array *x = &s->c->in[0], *y = &s->c->out[0];
@@ -181,7 +181,7 @@ static void sum_run(const struct op_call *c)
 		s.groups = (all * s.pieces + s.group - 1) / s.group;
 		s.items = s.groups * s.outer * s.cols;
 	} else {
-		struct walk *w = &s.summed; /* its last dimension becomes one of rows */
+		struct walk *w = &s.summed; /* its last dimension becomes a dimension of rows */
 
 		w->shape[w->rank] = 1;
 		w->stride[0][w->rank++] = 0;
@@ -196,7 +196,7 @@ static void sum_run(const struct op_call *c)
 		walk_run(c, s.groups * s.outer * s.cols, s.outer * s.cuts, combine_task, &s);
 }
 
-/* No more groups than one for each 64 elements summed; their sums are as many values as y has, each. */
+/* There is at most one group per GROUP_ROWS summed elements; each stores as many sums as y has elements. */
 static size_t sum_scratch(const struct op_call *c, int workers)
 {
 	int64_t kept = array_count(&c->out[0]), n = kept ? array_count(&c->in[0]) / kept : 0;

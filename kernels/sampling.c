@@ -1,4 +1,4 @@
-/* MIX, CONVERT, COMBINE, ADVANCE. */
+/* The steps of samplers on the CPU: MIX, CONVERT, COMBINE, ADVANCE. */
 #include "kernels/device.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* SEGMENT_SUM: rows in the order of their index. */
+/* SEGMENT_SUM on the CPU. */
 #include "kernels/device.h"
 
 #include <assert.h>
@@ -22,7 +22,7 @@ static void count_rows(const struct op_call *c)
 	}
 }
 
-/* A block of columns: no two tasks share an element. */
+/* Add up a block of columns; no two tasks write the same element. */
 static void segment_sum_task(void *arg, int64_t task, int worker)
 {
 	const struct op_call *c = arg;

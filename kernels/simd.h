@@ -1,5 +1,5 @@
-/* One vector type of `real`, as wide as the target has, through the compilers' vector extensions: + - * work as they are. Only
- * broadcast and fused multiply-add need the machine's own names. VLEN lanes, VREGS registers. */
+/* A vector type of `real` as wide as the target supports, by the compilers' vector extensions, which provide + - *. Other operations are
+ * functions v_*, some with intrinsics. VLEN lanes, VREGS registers. */
 #ifndef DDM_KERNELS_SIMD_H
 #define DDM_KERNELS_SIMD_H
 
@@ -41,7 +41,7 @@
 
 enum { VLEN = VBYTES / sizeof(real) };
 
-/* Rows of the tiles of a matrix product that keep two vectors a row in registers; any number of rows is made of them. */
+/* Heights of matrix product tiles with two vectors per row in registers; any number of rows is divided into these. */
 #if VREGS == 32
 #define TILE_HEIGHTS(X) X(12) X(6) X(4) X(2) X(1)
 #else
@@ -63,7 +63,7 @@ static inline void v_store(real *p, vreal v)
 	memcpy(p, &v, sizeof v);
 }
 
-/* Stores that do not bring their lines into the cache, p aligned to VBYTES; v_stream_end before another thread may read. */
+/* Store around the cache, p aligned to VBYTES; call v_stream_end before another thread reads. */
 #if VBYTES >= 32
 
 static inline void v_stream(real *p, vreal v)
@@ -91,7 +91,7 @@ static inline void v_stream_end(void)
 
 #if VBYTES == 64
 
-/* The first n <= VLEN lanes; the others read as 0 and are not touched in memory. */
+/* Load or store the first n <= VLEN lanes. The other lanes load as 0, and their memory is not accessed. */
 static inline vreal v_load_part(const real *p, int n)
 {
 	return (vreal)VNAME(maskz_loadu)((1u << n) - 1, p);
@@ -172,7 +172,7 @@ static inline vreal v_fma(vreal a, vreal b, vreal c)
 
 #endif
 
-/* a where the mask, a comparison's, is set, else b. */
+/* Per lane: a if the mask (the result of a comparison) is set, else b. */
 typedef __typeof__((vreal){0} < (vreal){0}) vmask;
 
 static inline vreal v_pick(vmask m, vreal a, vreal b)
@@ -196,8 +196,8 @@ static inline vreal v_pick(vmask m, vreal a, vreal b)
 #define V_HI 1, 3
 #endif
 
-/* Transpose VLEN vectors in place: zipping the first half with the second turns the lane index into the vector index one bit at a
- * time. */
+/* Transpose VLEN vectors in place. Each round of zipping the first half with the second moves one bit of the lane index into the vector
+ * index. */
 static inline __attribute__((always_inline)) void v_transpose(vreal v[VLEN])
 {
 	vreal w[VLEN];

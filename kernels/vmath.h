@@ -1,6 +1,6 @@
 /* Elementary functions without branches or calls, so that a loop over them vectorises. In float: polynomials, relative error
- * within the bound beside each (tests/op/test_vmath.c measures them against libm). In double: libm, for tests. The same bits in a
- * vector's lane, in a loop's tail and alone, because rounding is fused only by REAL_FMA. NaN in, NaN out. */
+ * within the bound beside each (tests/op/test_vmath.c measures them against libm). In double: libm, for tests. A value has the same bits
+ * in a vector lane, in a loop's tail and alone, because only REAL_FMA fuses operations. NaN gives NaN. */
 #ifndef DDM_KERNELS_VMATH_H
 #define DDM_KERNELS_VMATH_H
 
@@ -43,7 +43,7 @@ static inline int32_t bits_of_float(float f)
 	return i;
 }
 
-/* For x <= 88.3, as in a softmax. 1.5 ulp; 0 where the result would not be normal, below -87.33. x = n ln 2 + r, e^r
+/* e^x for x <= 88.3, as in a softmax. 1.5 ulp; 0 below -87.33, where the result would be subnormal. x = n ln 2 + r, e^r
  * by a polynomial (Cephes' coefficients). Adding 1.5 2^23 + 127 rounds to an integer and leaves n + 127, the exponent of 2^n, in the
  * low bits. */
 static inline real real_exp_down(real x)
@@ -66,7 +66,7 @@ static inline real real_exp_down(real x)
 	return x < -87.33f ? 0.0f : p;
 }
 
-/* As real_exp_down, and infinity above 88.37. */
+/* e^x: real_exp_down, and infinity above 88.37. */
 static inline real real_exp(real x)
 {
 	real y = real_exp_down(x);
@@ -74,7 +74,7 @@ static inline real real_exp(real x)
 	return x > 88.37f ? HUGE_VALF : y;
 }
 
-/* 2^t for -126 <= t <= 126. 2.5 ulp. The fraction of t is exact, and n is added to the exponent of a polynomial in it. */
+/* 2^t for -126 <= t <= 126. 2.5 ulp. t = n + f with f exact; 2^f is a polynomial, and n is added to its exponent bits. */
 static inline real real_exp2_near(real t)
 {
 	const float magic = 0x1.8p23f;
@@ -89,7 +89,7 @@ static inline real real_exp2_near(real t)
 	return float_of_bits((int32_t)((uint32_t)bits_of_float(p) + ((uint32_t)bits_of_float(m) << 23)));
 }
 
-/* 1.5 ulp. x = 2^n m, m in [sqrt(1/2), sqrt(2)), log m by a polynomial (Cephes' coefficients). log 0 = -infinity; NaN below. */
+/* log x, 1.5 ulp. x = 2^n m, m in [sqrt(1/2), sqrt(2)), log m by a polynomial (Cephes' coefficients). log 0 = -infinity; NaN for x < 0. */
 static inline real real_log(real x)
 {
 	int tiny = x < 0x1p-126f;
@@ -117,7 +117,7 @@ static inline real real_log(real x)
 	return x >= 0.0f ? p : (float)NAN;
 }
 
-/* 2.5 ulp. */
+/* tanh x, 2.5 ulp. */
 static inline real real_tanh(real x)
 {
 	float a = x < 0.0f ? -x : x, z = x * x, p, big;
@@ -133,7 +133,7 @@ static inline real real_tanh(real x)
 	return a < 0.625f ? p : big;
 }
 
-/* 3 ulp. Near zero x times a polynomial in x^2; beyond, 1 - exp(polynomial), both fitted at Chebyshev points. */
+/* erf x, 3 ulp. Near zero, x times a polynomial in x^2; elsewhere 1 - exp(polynomial). Both were fitted at Chebyshev points. */
 static inline real real_erf(real x)
 {
 	float a = x < 0.0f ? -x : x, z = x * x, p, q, big;
@@ -162,7 +162,7 @@ static inline real real_erf(real x)
 	return a < 0.9f ? p : big;
 }
 
-/* |x| < 8192: absolute error 1e-7, and 2 ulp away from the zeros. The quadrant is found in pi/2, subtracted in three parts. */
+/* sin x and cos x for |x| < 8192: absolute error 1e-7, and 2 ulp away from the zeros. A multiple of pi/2 is subtracted in three parts. */
 static inline void real_sincos(real x, real *s, real *c)
 {
 	const float magic = 0x1.8p23f;
@@ -199,7 +199,7 @@ static inline void real_sigmoid_pair(real x, real *s, real *rest)
 	*rest = e * *s;
 }
 
-/* 3 ulp; 0 below -87 in float. */
+/* sigmoid(x), 3 ulp; 0 below -87 in float. */
 static inline real real_sigmoid(real x)
 {
 	return REAL_C(1.0) / (REAL_C(1.0) + real_exp(-x));
@@ -219,8 +219,8 @@ static inline real real_silu_slope(real x)
 	return REAL_FMA(x * s, rest, s);
 }
 
-/* GELU in its tanh form; (1 + tanh u) / 2 is sigmoid(2 u), which spares the cancellation where x is negative, and sigmoid(2 u) is
- * 1 / (1 + 2^t). */
+/* The exponent t of GELU in its tanh form, x / (1 + 2^t): (1 + tanh u) / 2 = sigmoid(2 u) = 1 / (1 + 2^t), which avoids cancellation for
+ * negative x. */
 static inline real gelu_exponent(real x, real z)
 {
 	real t = x * REAL_FMA(z, REAL_C(-0.1029432395800235), REAL_C(-2.302208198144325));
@@ -228,7 +228,7 @@ static inline real gelu_exponent(real x, real z)
 	return t < REAL_C(-126.0) ? REAL_C(-126.0) : t;
 }
 
-/* Below -10, where the sigmoid is below 2^-125, 0. */
+/* GELU (tanh); 0 below -10, where the sigmoid is below 2^-125. */
 static inline real real_gelu(real x)
 {
 	real y = x / (REAL_C(1.0) + real_exp2_near(gelu_exponent(x, x * x)));

@@ -1,5 +1,5 @@
-/* Walking several arrays of one shape together: dimensions merged where every array allows it, rows visited by an odometer, and
- * the work cut into tasks by shape. */
+/* Walks several arrays of one shape together: merges dimensions if every array allows it, visits the rows in index order, and divides the
+ * work into tasks by shape alone. */
 #ifndef DDM_KERNELS_WALK_H
 #define DDM_KERNELS_WALK_H
 
@@ -9,21 +9,21 @@
 #include "kernels/device.h"
 #include "kernels/real.h"
 
-/* Before a loop whose arrays are the same or do not overlap, element by element. */
+/* Put before an elementwise loop whose arrays are identical or do not overlap: lets the compiler vectorise it. */
 #ifdef __clang__
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-enum { WALK_ARRAYS = 8, WALK_GRAIN = 16384 /* elements worth a task */ };
+enum { WALK_ARRAYS = 8, WALK_GRAIN = 16384 /* elements of a task, about */ };
 
 struct walk {
 	int rank, arrays;
 	int64_t shape[ARRAY_RANK], stride[WALK_ARRAYS][ARRAY_RANK];
 };
 
-/* A row: index of every dimension but the last, and the offset of its first element in each array. */
+/* A row: its index in every dimension but the last, and the offset of its first element in each array. */
 struct walk_pos {
 	int64_t index[ARRAY_RANK], offset[WALK_ARRAYS];
 };
@@ -37,7 +37,7 @@ static inline void walk_init(struct walk *w, const struct array *like)
 		w->shape[0] = 1;
 }
 
-/* Add an array of w's shape, or of size 1 where it is broadcast. An absent one (data NULL) takes a place with strides of 0. */
+/* Add an array of w's shape, with size 1 in broadcast dimensions. An absent array (data NULL) is added with strides of 0. */
 static inline void walk_add(struct walk *w, const struct array *a)
 {
 	int64_t *s = w->stride[w->arrays++];
@@ -89,7 +89,7 @@ static inline void walk_seek(const struct walk *w, int64_t row, struct walk_pos 
 {
 	memset(p->offset, 0, sizeof p->offset);
 	for (int d = w->rank - 2; d >= 0; d--) {
-		int64_t n = w->shape[d] ? w->shape[d] : 1; /* of an empty array there is row 0, where it would begin */
+		int64_t n = w->shape[d] ? w->shape[d] : 1; /* an empty array still has a position of row 0 */
 
 		p->index[d] = row % n;
 		row /= n;
@@ -114,13 +114,13 @@ static inline void walk_step(const struct walk *w, struct walk_pos *p)
 	}
 }
 
-/* pool_run, but serial when all the tasks together are smaller than a task should be. */
+/* pool_run; serial if there are no more than WALK_GRAIN elements in all. */
 static inline void walk_run(const struct op_call *c, int64_t elements, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
 {
 	pool_run(elements <= WALK_GRAIN ? NULL : c->pool, tasks, fn, arg);
 }
 
-/* An elementwise kernel: fn is called for runs of n elements; array a starts at p[a] and its elements are step(e, a) apart. */
+/* An elementwise kernel: fn is called for runs of n elements, with array a starting at p[a] and its elements step(e, a) apart. */
 struct each {
 	const struct op_call *c;
 	struct walk w;

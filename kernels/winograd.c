@@ -1,4 +1,4 @@
-/* Winograd's minimal filtering on the CPU for convolutions of 3 x 3 and stride 1: transforms of tiles and the products between them. */
+/* Convolutions of stride 1 on the CPU by Winograd's minimal filtering (kernels/winograd.h): transforms tiles, multiplies, transforms back. */
 #include "kernels/winograd.h"
 
 #include <assert.h>
@@ -11,32 +11,32 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* How one dimension of the kernel is done: F(outputs, taps). ONE: a single tap, nothing to transform. */
+/* The transform along one dimension of the kernel: F(outputs, taps). ONE: a single tap, no transform. */
 enum form { ONE, F2_3, F4_3, F2_5, F3_7 };
 
 enum {
-	LINE_MOST = 9,   /* points of a line, */
-	TAPS_MOST = 7,   /* its taps, */
-	POINTS_MOST = 36, /* points of a tile, */
-	PIXELS_MOST = 16, /* its outputs, */
-	KERNEL_MOST = 25, /* and taps of a kernel, at most */
-	VALUES = 196608, /* points times tiles times channels, in and out, of a task: what it transforms stays in the second-level cache */
-	FEWEST = 12,     /* tiles of a task are a multiple, */
-	LEAST = 24,      /* at least, */
-	MOST = 96,       /* and at most */
-	COLUMNS = 128,   /* output channels between two transforms back */
-	SUM = 32,        /* channels, at most, summed at once: many points multiply the errors of long sums */
-	APART = 16,      /* keeps rows off each other's cache sets */
-	CHANNELS = 32,   /* below which, in or out, the transforms cost what they save */
-	PIXELS = 225,    /* of a sample, likewise, */
-	PIXELS_MANY = 64, /* or this many, where samples come by many */
-	WEIGHTS = 1 << 21 /* numbers of the weights' transforms by F(4, 3) from which on they leave the cache before they are used again */
+	LINE_MOST = 9,   /* points of a line, at most */
+	TAPS_MOST = 7,   /* taps of a line, at most */
+	POINTS_MOST = 36, /* points of a tile, at most */
+	PIXELS_MOST = 16, /* outputs of a tile, at most */
+	KERNEL_MOST = 25, /* taps of a kernel, at most */
+	VALUES = 196608, /* points x tiles x (input + output) channels of a task; its transforms stay in the second-level cache */
+	FEWEST = 12,     /* the tiles of a task are a multiple of this, */
+	LEAST = 24,      /* at least this, */
+	MOST = 96,       /* and at most this */
+	COLUMNS = 128,   /* output channels that are multiplied before they are transformed back */
+	SUM = 32,        /* channels summed at once, at most: the transforms amplify the errors of long sums */
+	APART = 16,      /* padding of rows against conflicts in the cache */
+	CHANNELS = 32,   /* with fewer input or output channels the transforms cost more than they save */
+	PIXELS = 225,    /* likewise with fewer output pixels per sample, */
+	PIXELS_MANY = 64, /* or fewer than this with attribute `many` */
+	WEIGHTS = 1 << 21 /* weight transforms by F(4, 3) with more numbers than this do not stay in cache; F(2, 3) is used then */
 };
 
-/* Points are 0 (or not), pairs of q and -q, and infinity, in this order. */
+/* The evaluation points of each form, in this order: 0 (if `zero`), pairs of q and -q, infinity. */
 static const struct {
 	int points, outputs, taps, zero, pairs;
-	double at[4]; /* the pairs' q */
+	double at[4]; /* q of each pair */
 } forms[] = {
     [ONE] = {1, 1, 1, 0, 0, {0}},
     [F2_3] = {4, 2, 3, 1, 1, {1}},
@@ -45,7 +45,7 @@ static const struct {
     [F3_7] = {9, 3, 7, 0, 4, {.25, .75, 1.125, 2.125}},
 };
 
-/* What is done in both dimensions. */
+/* The forms of the two dimensions. */
 struct shape {
 	enum form down, across;
 };
@@ -54,14 +54,14 @@ struct winograd {
 	const struct op_call *c;
 	const real *x, *w, *bias, *add;
 	real *y, *pre;
-	int64_t xs[3], ys, as, ps; /* strides: of x by dimension, of the others' pixels */
+	int64_t xs[3], ys, as, ps; /* strides: of x by dimension; of the pixels of y, add and pre */
 	int64_t samples, h, wide, ch, o, ho, wo, top, left;
 	struct shape shape;
 	int points, taps;
 	int64_t chunk; /* channels summed at once */
-	int64_t down, across; /* tiles of a sample */
-	int64_t block; /* tiles of a task; it may take some of two samples */
-	int64_t ldm;   /* from one row of products to the next */
+	int64_t down, across; /* number of tiles of a sample along each dimension */
+	int64_t block; /* tiles of a task, possibly of several samples */
+	int64_t ldm;   /* row stride of the products */
 	int64_t panels;
 	int width;
 	int act;
@@ -147,7 +147,7 @@ size_t REAL_NAME(winograd_scratch)(const struct op_call *c, int workers)
 
 /* ---- weights ---- */
 
-/* G: the value of a kernel's polynomial at each point, over what the other points' factors give there. */
+/* The matrix G: row i holds the powers of point i over the product of its differences from the other points; the last row is infinity's. */
 static void values_at(enum form f, real g[LINE_MOST][TAPS_MOST])
 {
 	double p[LINE_MOST] = {0};
@@ -170,7 +170,7 @@ static void values_at(enum form f, real g[LINE_MOST][TAPS_MOST])
 		g[n][k] = k == forms[f].taps - 1;
 }
 
-/* G k G'^T of n kernels side by side: taps of one kernel `apart`, u[points] `step` apart. */
+/* u = G k G'^T for n kernels stored side by side: the taps of a kernel are `apart` elements apart, the points of u `step`. */
 static void weights_of(struct shape s, const real *restrict taps, int64_t apart, real *restrict u, int64_t step, int64_t n)
 {
 	int th = forms[s.down].taps, tw = forms[s.across].taps, ph = forms[s.down].points, pw = forms[s.across].points;
@@ -200,7 +200,7 @@ static void weights_of(struct shape s, const real *restrict taps, int64_t apart,
 	}
 }
 
-/* One panel of the weights, for all input channels. */
+/* Transform one panel of the weights, for all input channels. */
 static void weights_task(void *arg, int64_t panel, int worker)
 {
 	const struct winograd *g = arg;
@@ -214,14 +214,14 @@ static void weights_task(void *arg, int64_t panel, int worker)
 
 /* ---- transforms of one line, of vectors `step` apart ---- */
 
-/* x (x + q) (x^2 - r): at q and -q, of points 0, q, -q and the roots of r. */
+/* even + q odd and even - q odd: the values for the points q and -q. */
 ALWAYS_INLINE void pair_in(vreal *plus, vreal *minus, vreal even, vreal odd, real q)
 {
 	*plus = v_fma(v_splat(q), odd, even);
 	*minus = v_fma(v_splat(-q), odd, even);
 }
 
-/* (x^2 - a) (x^2 - b) (x^2 - c) of d[0], d[2 step], .. */
+/* The coefficients of (x^2 - a) (x^2 - b) (x^2 - c) times d[0], d[2 step], d[4 step], d[6 step]. */
 ALWAYS_INLINE vreal cubic(const vreal *d, int step, real a, real b, real c)
 {
 	vreal v = v_fma(v_splat(-(a + b + c)), d[4 * step], d[6 * step]);
@@ -230,7 +230,7 @@ ALWAYS_INLINE vreal cubic(const vreal *d, int step, real a, real b, real c)
 	return v_fma(v_splat(-(a * b * c)), d[0], v);
 }
 
-/* B^T d in place: the polynomials that vanish at all points but one. */
+/* B^T d in place. Row i of B^T holds the coefficients of the polynomial that is zero at all points except point i. */
 ALWAYS_INLINE void line_in(enum form f, vreal *d, int step)
 {
 	const real q0 = (real)forms[f].at[0], q1 = (real)forms[f].at[1], q2 = (real)forms[f].at[2], q3 = (real)forms[f].at[3];
@@ -268,7 +268,7 @@ ALWAYS_INLINE void line_in(enum form f, vreal *d, int step)
 	}
 }
 
-/* A^T m in place, the first of them: sums of the points' powers. */
+/* A^T m in place, into the first outputs. A^T holds powers of the points. */
 ALWAYS_INLINE void line_out(enum form f, vreal *m, int step)
 {
 	const real q0 = (real)forms[f].at[0], q1 = (real)forms[f].at[1], q2 = (real)forms[f].at[2], q3 = (real)forms[f].at[3];
@@ -303,7 +303,7 @@ ALWAYS_INLINE void line_out(enum form f, vreal *m, int step)
 
 /* ---- tiles ---- */
 
-/* B^T d B of one tile: d its pixels, out[points] `step` apart; n lanes. */
+/* B^T d B of one tile with pixels d, for n channels from `at`; out[points] are `step` apart. */
 ALWAYS_INLINE void lanes_in(struct shape s, const real *const *d, int64_t at, real *out, int64_t step, int n)
 {
 	const int ph = forms[s.down].points, pw = forms[s.across].points;
@@ -336,7 +336,7 @@ ALWAYS_INLINE void tile_in(struct shape s, const real *const *d, real *out, int6
 		lanes_in(s, d, i, out, step, (int)(n - i));
 }
 
-/* v [points][block][ch + APART] of n tiles, the first one `first` of all samples'; zeros: ch of them. */
+/* Transform n tiles into v [points][block][ch + APART]; `first` counts tiles over all samples; zeros: ch zeros, for pixels outside. */
 ALWAYS_INLINE void transform_in(struct shape s, const struct winograd *g, int64_t first, int64_t n, real *v, const real *zeros)
 {
 	const int ph = forms[s.down].points, pw = forms[s.across].points;
@@ -356,7 +356,7 @@ ALWAYS_INLINE void transform_in(struct shape s, const struct winograd *g, int64_
 	}
 }
 
-/* What the sum of a pixel's channels, from o on, becomes: n lanes of it. */
+/* Apply add, bias and activation to n output channels of a pixel from o on, and store them. */
 ALWAYS_INLINE void finish(const struct winograd *g, int64_t pixel, int64_t o, vreal z, int n)
 {
 	real *y = g->y + pixel * g->ys + o;
@@ -382,7 +382,7 @@ ALWAYS_INLINE void finish(const struct winograd *g, int64_t pixel, int64_t o, vr
 	v_store_part(y, z, n);
 }
 
-/* A^T m A of one tile: m[points] `step` apart to its pixels, those below 0 excepted; channels from o on. */
+/* A^T m A of one tile, stored to its pixels, except negative ones, in channels from o on; m[points] are `step` apart. */
 ALWAYS_INLINE void tile_out(struct shape s, const struct winograd *g, const real *m, int64_t step, const int64_t *pixel, int64_t o, int n)
 {
 	const int ph = forms[s.down].points, pw = forms[s.across].points, oh = forms[s.down].outputs, ow = forms[s.across].outputs;
@@ -427,7 +427,7 @@ ALWAYS_INLINE void block_run(struct shape s, const struct winograd *g, int64_t t
 	int64_t n = all - first < g->block ? all - first : g->block, ld = g->ch + APART, size = g->ch * g->width;
 	real *v = g->own + worker * g->each, *m = v + g->points * g->block * ld;
 
-	memset(m, 0, (size_t)g->ch * sizeof *m); /* zeros, for now */
+	memset(m, 0, (size_t)g->ch * sizeof *m); /* m serves as the zeros of transform_in */
 	transform_in(s, g, first, n, v, m);
 	for (int64_t o0 = 0; o0 < g->o; o0 += COLUMNS) {
 		int64_t columns = g->o - o0 < COLUMNS ? g->o - o0 : COLUMNS;
@@ -439,7 +439,7 @@ ALWAYS_INLINE void block_run(struct shape s, const struct winograd *g, int64_t t
 	}
 }
 
-/* Code of its own for each shape: its transforms are straight lines. */
+/* One function per shape, so that the compiler unrolls its transforms. */
 #define TASK(down, across) \
 	static void task_##down##_##across(void *arg, int64_t task, int worker) \
 	{ \

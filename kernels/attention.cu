@@ -1,14 +1,14 @@
-/* ATTENTION on tensor cores. The softmax is kept as a running maximum and sum. */
+/* ATTENTION on tensor cores, with an online softmax (running maximum and sum). */
 #include "kernels/attention.h"
 
 static __device__ const float LN_2 = .69314718055994530942f;
 
-/* What is read from shared memory once serves MT products of 16 rows: two of bfloat16 where the accumulators (one of DP columns, two in
- * the gradient's key_tiles) and the scores leave room for them in 255 registers. */
+/* Tile shapes. An operand read from shared memory serves MT products of 16 rows. MT is 2 for bfloat16 if the accumulators (one of DP columns,
+ * two in the gradient's key_tiles) and the scores fit into 255 registers. */
 template <class T, int DP> struct forward_tiles;
 template <int DP> struct forward_tiles<uint16_t, DP> : tiles<uint16_t, DP, 4, 2, DP <= 80 ? 64 : DP <= 96 ? 48 : 32> {};
 template <int DP> struct forward_tiles<float, DP> : tiles<float, DP, 4, 1, DP <= 64 ? 32 : 16> {};
-/* Over the four lanes that share a row. */
+/* The maximum over the four lanes that share a row; quad_sum: the sum. */
 static __device__ inline float quad_max(float x)
 {
 	x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
@@ -21,9 +21,9 @@ static __device__ inline float quad_sum(float x)
 	return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
-/* Scores to weights relative to the maximum so far; what was summed before shrinks to match. A column is hidden from `keys` on and, causal,
- * where it is more than `ahead` beyond its row. `top` is scaled and rounded before it is subtracted: a maximum that stays shrinks nothing,
- * however far from 0 a mask has moved it. */
+/* Turn scores into weights relative to the running maximum, and rescale the earlier sums. Columns from `keys` on are hidden; with a causal mask
+ * also columns more than `ahead` beyond their row. `top` is stored scaled and rounded, so that an unchanged maximum gives a factor of exactly 1,
+ * even after a mask has moved it far from 0. */
 template <class P>
 static __device__ inline void softmax_step(float c[P::MT][P::BN / 8][4], float sum[P::MT][P::DP / 8][4], float top[P::MT][2],
                                            float share[P::MT][2], const struct attention &a, int keys, int ahead)
@@ -91,7 +91,7 @@ template <class P, bool ANY> static __global__ __launch_bounds__(P::THREADS) voi
 		float c[P::MT][P::BN / 8][4];
 
 		copy_wait();
-		__syncthreads(); /* this stage is there, the other has been read */
+		__syncthreads(); /* this stage is complete, and all have read the other one */
 		if (key + P::BN < keys) {
 			tile_load<P, ANY, P::BN>(next, a.k, w, key + P::BN, (int)a.s, a);
 			tile_load<P, ANY, P::BN>(next + STREAMED, a.v, w, key + P::BN, (int)a.s, a);

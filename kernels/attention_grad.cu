@@ -1,5 +1,5 @@
-/* ATTENTION_GRAD on tensor cores: one kernel whose blocks own keys (dk, dv) and one whose blocks own queries (dq): a product more each,
- * and no sum whose order could change. The first computes the scores transposed, so that they are operands where they are. */
+/* ATTENTION_GRAD on tensor cores. In one kernel blocks own keys (dk, dv), in another they own queries (dq). Both recompute the scores, but no sum
+ * depends on the order of blocks. The first kernel computes transposed scores, so that they can be operands without leaving their registers. */
 #include "kernels/attention.h"
 
 /* As forward_tiles. */
@@ -21,7 +21,7 @@ static __global__ void attention_delta(struct attention a, int64_t all)
 	}
 }
 
-/* What the streamed queries [first, first + BN) bring along; a query that is not there weighs 0. */
+/* Load lse and delta of the streamed queries [first, first + BN); an lse of infinity gives weight 0 to queries beyond the last. */
 template <class P>
 static __device__ inline void stats_load(float *lse, float *delta, const struct attention &a, const struct place &w, int64_t first)
 {
@@ -31,7 +31,7 @@ static __device__ inline void stats_load(float *lse, float *delta, const struct 
 	}
 }
 
-/* Rows are keys, columns queries. */
+/* dk and dv. Rows are keys, columns are queries. */
 template <class P, bool ANY> static __global__ __launch_bounds__(P::THREADS) void attention_grad_keys(struct attention a)
 {
 	typedef typename P::T T;
@@ -80,7 +80,7 @@ template <class P, bool ANY> static __global__ __launch_bounds__(P::THREADS) voi
 					if (a.causal && mine - query + 16 * m + row_of(e) > col)
 						p[m][n][e] = 0;
 				}
-		scores<P>(ds, v, q + STREAMED); /* before dv: the other order takes ten registers more */
+		scores<P>(ds, v, q + STREAMED); /* computing this after dv would take ten more registers */
 		weighted<P>(dv, p, q + STREAMED);
 		UNROLL
 		for (int m = 0; m < P::MT; m++)
@@ -99,7 +99,7 @@ template <class P, bool ANY> static __global__ __launch_bounds__(P::THREADS) voi
 	tile_store<P, ANY>(a.dv, w, mine, a.s, dv, factor, a);
 }
 
-/* Rows are queries, columns keys. */
+/* dq. Rows are queries, columns are keys. */
 template <class P, bool ANY> static __global__ __launch_bounds__(P::THREADS) void attention_grad_queries(struct attention a)
 {
 	typedef typename P::T T;
@@ -156,7 +156,7 @@ template <class P, bool ANY> static __global__ __launch_bounds__(P::THREADS) voi
 	tile_store<P, ANY>(a.dq, w, mine, a.t, dq, factor, a);
 }
 
-/* The weight of a key for a query, and its gradient over the scale. */
+/* Returns the weight of a key for a query; *ds is the gradient of their score, divided by the scale. */
 static __device__ inline float wide_weight(float *ds, const struct attention &a, const struct place &w, int64_t query, int64_t key)
 {
 	float score = row_dot(a.q, row_at(a.q, w, query), a.k, row_at(a.k, w, key), a);

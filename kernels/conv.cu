@@ -1,13 +1,14 @@
-/* CONV, CONV_DX, CONV_DW on tensor cores; kernels/conv.c is the definition. Each is a matrix product one of whose operands is made of
- * patches, which are read from the picture where a tile wants them: no matrix of patches exists. A convolution of single pixels is the
- * product itself, and cuBLASLt's, unless the device is to be `invariant`: then every product of rows is a convolution of single pixels.
+/* CONV, CONV_DX, CONV_DW on tensor cores; kernels/conv.c is the reference. Each is a matrix product with an implicit operand of patches, which
+ * a tile reads from the image (implicit GEMM). A 1 x 1 convolution is a plain matrix product and left to cuBLASLt. On an `invariant` device it is
+ * the other way round: product_rows is a 1 x 1 convolution by this kernel.
  *
  *	forward  y (pixels, O)          = patches (pixels, taps C) w (O, taps C)^T
- *	input    dx (pixels, C)         = shares (pixels, taps O)  w (taps O, C), turned as it is read
+ *	input    dx (pixels, C)         = shares (pixels, taps O)  w (taps O, C), transposed while it is read
  *	weights  dw (O, taps C)         = dy (pixels, O)^T         patches (pixels, taps C)
  *
- * A block owns a tile of the result and streams tiles of DEPTH of the sum through two stages of shared memory. An element's sum has the
- * same order whatever the tile. The long sum of the weights' gradient is cut by shape, and its parts are added in order. */
+ * The shares of an input pixel are the elements of dy whose patches contain it. A block owns a tile of the result and streams the operands in
+ * steps of DEPTH through two stages of shared memory. An element is summed in the same order for every tile shape. The long sum of the weight
+ * gradient is divided by shape into parts, which are added in order. */
 #include "kernels/mma.h"
 #include "kernels/unary.h"
 
@@ -25,15 +26,15 @@ template <class REAL, int BM_, int BN_, int WARPS_M> struct tile_shape {
 	static constexpr int WORD = 16 / sizeof(T);
 };
 
-/* Pictures (B, H, W, C) and what is taken of them, rows of (tap, channel). */
+/* Images (B, H, W, C), read as rows of (tap, channel). */
 struct picture {
 	struct reals a;
-	int packed; /* runs of channels are whole words of 16 bytes in the type of the tiles, aligned */
+	int packed; /* channels are stored in the tiles' type, 16-byte aligned, in multiples of 16 bytes */
 	int64_t sample, row, pixel, h, w;
 	struct divider c;
 };
 
-/* A plain matrix, rows at one stride. */
+/* A matrix with row stride ld. */
 struct plain {
 	struct reals a;
 	int packed;
@@ -42,9 +43,9 @@ struct plain {
 
 struct conv {
 	int64_t m, n, k;
-	struct picture x;        /* of patches, or of shares */
-	struct plain other;      /* w, or dy */
-	struct divider area, wo; /* of the pixels that a row of patches or shares belongs to */
+	struct picture x;        /* the image that patches or shares are read from */
+	struct plain other;      /* w, or dy in the weight gradient */
+	struct divider area, wo; /* pixels and width of the image whose pixels the rows of patches or shares belong to */
 	struct divider kw, step;
 	int64_t stride, top, left, taps;
 	struct reals y, bias, add, pre;
@@ -54,7 +55,7 @@ struct conv {
 	int64_t parts, chunk;
 };
 
-/* Element `at` of the patch of pixel `row` of the result; -1: outside the picture. */
+/* The offset in x of element `at` of the patch of output pixel `row`; -1: outside the image. */
 static __device__ inline int64_t patch_at(const struct conv &p, uint32_t row, uint32_t at)
 {
 	uint32_t o, ox, ch, kx, b = divide_rest(p.area, row, &o), oy = divide_rest(p.wo, o, &ox);
@@ -66,7 +67,7 @@ static __device__ inline int64_t patch_at(const struct conv &p, uint32_t row, ui
 	return b * p.x.sample + y * p.x.row + x * p.x.pixel + ch;
 }
 
-/* Element `at` of the gradient that pixel `row` has its share in; -1: there is none. */
+/* The offset in dy of element `at` (tap, output channel) of the shares of input pixel `row`; -1: no output uses the pixel with this tap. */
 static __device__ inline int64_t share_at(const struct conv &p, uint32_t row, uint32_t at)
 {
 	uint32_t o, ox, ch, kx, b = divide_rest(p.area, row, &o), oy = divide_rest(p.wo, o, &ox), odd_y, odd_x;
@@ -82,7 +83,7 @@ static __device__ inline int64_t share_at(const struct conv &p, uint32_t row, ui
 	return b * p.x.sample + y * p.x.row + x * p.x.pixel + ch;
 }
 
-/* Row (tap, o) of w, which is stored (O, taps, C). */
+/* The offset of element `at` of row (tap, o) in w, which is stored as (O, taps, C). */
 static __device__ inline int64_t turned_at(const struct conv &p, uint32_t row, uint32_t at)
 {
 	uint32_t o, tap = divide_rest(p.x.c, row, &o);
@@ -110,7 +111,8 @@ static __device__ inline void element_set(uint16_t *to, float v)
 	*to = bf16_store(v);
 }
 
-/* Rows [row, row + ROWS) and columns [col, col + COLS), zeros from rows and cols on. There after copy_wait and a barrier. */
+/* Copy rows [row, row + ROWS) and columns [col, col + COLS) into a tile, with zeros from `rows` and `cols` on. Complete after copy_wait and
+ * a barrier. */
 template <class P, int SOURCE, int ROWS, int COLS>
 static __device__ inline void source_load(typename P::T *tile, const struct conv &p, int64_t row, int64_t rows, int64_t col, int64_t cols)
 {
@@ -135,7 +137,7 @@ static __device__ inline void source_load(typename P::T *tile, const struct conv
 	}
 }
 
-/* What the tiles of the two operands are: of the sum's dimension their rows, or their columns. */
+/* Shapes of the two operands' tiles; the dimension that is summed over may be their rows or their columns. */
 template <class P, int KIND> struct operands {
 	static constexpr int LEFT_ROWS = KIND == WEIGHTS ? DEPTH : P::BM, LEFT_COLS = KIND == WEIGHTS ? P::BM : DEPTH;
 	static constexpr int RIGHT_ROWS = KIND == FORWARD ? P::BN : DEPTH, RIGHT_COLS = KIND == FORWARD ? DEPTH : P::BN;
@@ -159,7 +161,7 @@ static __device__ inline void operands_load(typename P::T *left, typename P::T *
 	}
 }
 
-/* c += a warp's rows of left times its columns of right. */
+/* c += the warp's rows of left times its columns of right. */
 template <class P, int KIND>
 static __device__ inline void tiles_multiply(float c[P::MT][4][4], const typename P::T *left, const typename P::T *right, int row, int col)
 {
@@ -253,7 +255,7 @@ static __global__ void add_parts(struct conv p)
 	}
 }
 
-/* As in a product of bfloat16, beside which float is rounded. */
+/* Whether the product is computed in bfloat16: if any array is bfloat16, float operands are rounded. */
 static int in_bf16(const struct op_call *c)
 {
 	return c->in[0].dtype == DT_BF16 || c->in[1].dtype == DT_BF16 || c->out[0].dtype == DT_BF16;
@@ -290,7 +292,7 @@ static struct plain plain_of(const struct array *a, int64_t ld, int64_t run, int
 	return p;
 }
 
-/* over: the array whose pixels rows of patches or shares belong to. */
+/* over: the array whose pixels the rows of patches or shares belong to. */
 static struct conv conv_of(const struct op_call *c, const struct array *x, const struct array *w, const struct array *over)
 {
 	struct conv p;
@@ -310,7 +312,7 @@ static struct conv conv_of(const struct op_call *c, const struct array *x, const
 	return p;
 }
 
-/* The long sum of a small result is cut so that there are blocks for a large GPU. */
+/* Divide a long sum with a small result into parts, so that there are enough blocks for a large GPU. */
 static void cut_sum(struct conv *p)
 {
 	int64_t tiles = ((p->m + 63) / 64) * ((p->n + 63) / 64), parts = BLOCKS_WANTED / tiles, most = p->k / PART_LEAST;
@@ -328,8 +330,8 @@ template <class P, int KIND> static void launch(const struct op_call *c, const s
 	LAUNCH(c, (conv_tiles<P, KIND>), grid, P::THREADS, p);
 }
 
-/* Large tiles read less where there are enough of them. One code for any number of rows where they are to be `invariant`: what a
- * compiler makes of two sizes of tile may round an activation in two ways. */
+/* Whether to use large tiles, which read less, if there are enough of them. On an `invariant` device the choice must not depend on the number of
+ * rows, because the compiled code of the two tile sizes may round an activation differently. */
 static int wants_large(const struct op_call *c, const struct conv *p)
 {
 	if (c->device && c->device->invariant)
@@ -351,7 +353,7 @@ template <int KIND> static void run_tiles(const struct op_call *c, struct conv *
 		launch<tile_shape<uint16_t, 64, 64, 2>, KIND>(c, *p);
 }
 
-/* One pixel per patch, the next one row further: x is the matrix itself. */
+/* Whether each patch is one pixel and the pixels are rows at one stride, so that x itself is the matrix of patches. */
 static int is_plain(const struct op_call *c, const struct array *x, const struct array *w, const struct array *y)
 {
 	int64_t stride;
@@ -379,7 +381,7 @@ static struct product_vector vector_of(const struct array *a, int n, int i)
 	return v;
 }
 
-/* The product of a plain one. */
+/* The matrix product of a convolution for which is_plain holds. */
 static struct product product_of(const struct op_call *c, int kind)
 {
 	const struct array *y = &c->out[0], *a = &c->in[0], *b = &c->in[1];
@@ -463,7 +465,7 @@ static struct reals matrix_reals(const struct product_matrix *x)
 	return r;
 }
 
-/* One picture of one row of pixels, each a row of A. */
+/* A convolution of one image with a single row of pixels; each pixel is a row of A. */
 extern "C" void product_pixels(const struct op_call *c, const struct product *p)
 {
 	const int bf16 = in_bf16(c), pack = bf16 ? 8 : 4;

@@ -1,4 +1,4 @@
-/* What kernels/cublaslt.c asks of the device, and whether its idea of the library is the library's. */
+/* The CUDA functions that kernels/cublaslt.c needs, and compile-time checks of its constants against cublasLt.h. */
 #include "kernels/launch.h"
 
 #include <cublasLt.h>
@@ -86,7 +86,7 @@ static int host_capturing(void *arg, int i)
 	return cudaStreamIsCapturing(stream_at(arg, i), &s) != cudaSuccess || s != cudaStreamCaptureStatusNone;
 }
 
-/* A launch that failed shows at the end of its time. */
+/* Start timing. Clears the last error, so that host_stop sees an error of a launch in between. */
 static void host_start(void *arg, int i)
 {
 	cudaGetLastError();

@@ -1,5 +1,5 @@
-/* The CUDA device: memory, streams, events and graphs by the runtime, which is linked statically and finds the driver when it is
- * first asked: the same program runs where there is none. The first error sticks. */
+/* The CUDA device: memory, streams, events and graphs by the CUDA runtime. The runtime is linked statically and loads the driver at its first
+ * call, so the program also runs on machines without a driver. The first error sticks. */
 #include "kernels/launch.h"
 
 #include <nvtx3/nvToolsExt.h>
@@ -15,15 +15,15 @@ extern "C" {
 
 enum { STREAMS = 4, STAGES = 4, STAGE_BYTES = 1 << 20 };
 
-/* Pinned memory that `put` copies through, so that it neither waits for the device nor keeps the caller's memory. Each stream has its own:
- * what is put on one does not wait for the work of another. */
+/* Pinned memory that `put` copies through, so that it neither waits for the device nor needs the caller's memory after it returns. Each stream
+ * has its own stages, so that a put on one stream does not wait for work on another. */
 struct stage {
 	char *p;
-	cudaEvent_t used; /* recorded after the copy out of it */
+	cudaEvent_t used; /* recorded after the copy from this stage to the device */
 };
 
 struct piece {
-	void *p; /* NULL: free for use */
+	void *p; /* NULL: this entry is unused */
 	uint64_t bytes;
 };
 
@@ -34,14 +34,14 @@ struct cuda {
 	cudaStream_t stream[STREAMS];
 	struct stage stage[STREAMS][STAGES];
 	unsigned next_stage[STREAMS];
-	struct err failed; /* code 0: nothing has */
+	struct err failed; /* the first error; code 0: none */
 	struct piece *piece; /* (pieces) */
 	size_t pieces;
 	uint64_t used, most;
 	double peak, copy;
 	struct cublaslt_cuda *cublaslt;
 	int capturing;
-	char spoiled[sizeof(((struct device *)0)->uncaptured)]; /* why this capture fails; empty while it does not */
+	char spoiled[sizeof(((struct device *)0)->uncaptured)]; /* why the current capture failed; empty: it has not */
 };
 
 static struct cuda *cuda_of(struct device *d)
@@ -49,7 +49,7 @@ static struct cuda *cuda_of(struct device *d)
 	return (struct cuda *)d;
 }
 
-/* Device lost, or a kernel that went wrong, leaves a context of no use. */
+/* After any error but memory exhaustion, such as a lost device or a faulting kernel, the context is unusable. */
 static int code_of(cudaError_t rc)
 {
 	return rc == cudaErrorMemoryAllocation ? ERR_NOMEM : ERR_UNAVAILABLE;
@@ -83,7 +83,7 @@ void cuda_launched(const struct op_call *c)
 	check(cuda_of(c->device), cudaGetLastError(), "a kernel");
 }
 
-/* Of what runs outside the runtime. */
+/* Record an error of a library that works on this device. */
 static void cuda_failed(struct device *d, const struct err *e)
 {
 	struct cuda *c = cuda_of(d);
@@ -128,7 +128,7 @@ static void too_much(struct cuda *c, uint64_t bytes, const char *what, struct er
 	size_t unused = 0, all = 0;
 	char want[32], have[32], missing[32];
 
-	cudaGetLastError(); /* this one does not stick: the caller may ask for less */
+	cudaGetLastError(); /* not a sticky error: the caller may retry with less */
 	cudaMemGetInfo(&unused, &all);
 	megabytes(want, bytes);
 	megabytes(have, unused);
@@ -142,11 +142,11 @@ static void *cuda_alloc(struct device *d, size_t bytes, const char *what, struct
 	void *p = NULL;
 	cudaError_t rc = cudaMalloc(&p, bytes ? bytes : 1);
 
-	if (rc == cudaErrorMemoryAllocation || rc == cudaErrorInvalidValue) { /* a size beyond all bounds is no value */
+	if (rc == cudaErrorMemoryAllocation || rc == cudaErrorInvalidValue) { /* an absurdly large size gives InvalidValue */
 		too_much(c, bytes, what, e);
 		return NULL;
 	}
-	/* Waited for: what comes next may be submitted to any stream. */
+	/* Wait, because the memory may be used next on any stream. */
 	if (check(c, rc, what) || check(c, cudaMemsetAsync(p, 0, bytes, c->stream[0]), what) ||
 	    check(c, cudaStreamSynchronize(c->stream[0]), what)) {
 		cuda_error(d, e);
@@ -305,7 +305,7 @@ static void *cuda_timer_new(struct device *d)
 	return event;
 }
 
-/* External: a graph records it again with each launch, instead of keeping what comes before it. */
+/* During a capture the event is recorded as external, so that every launch of the graph records it again. */
 static void cuda_timer_record(struct device *d, void *timer, int stream)
 {
 	struct cuda *c = cuda_of(d);
@@ -314,7 +314,7 @@ static void cuda_timer_record(struct device *d, void *timer, int stream)
 	      "timer");
 }
 
-/* A time that cannot be told is no failure of the work. */
+/* If the time cannot be read, return 0; this is not a device error. */
 static double cuda_timer_seconds(struct device *d, void *from, void *to)
 {
 	float ms = 0;
@@ -327,7 +327,7 @@ static double cuda_timer_seconds(struct device *d, void *from, void *to)
 	return (double)ms * 1e-3;
 }
 
-/* Without a profiler a call through a pointer that is NULL. */
+/* NVTX does nothing unless a profiler is attached. */
 static void cuda_range_begin(struct device *d, const char *name)
 {
 	(void)d;
@@ -340,7 +340,7 @@ static void cuda_range_end(struct device *d)
 	nvtxRangePop();
 }
 
-/* The end of a capture, whether it failed or not. */
+/* End a capture, failed or not. */
 static void end_capture(struct cuda *c)
 {
 	if (c->spoiled[0])
@@ -364,7 +364,7 @@ static int cuda_capture_begin(struct device *d, int stream)
 	return 0;
 }
 
-/* What failed in between has been said, and ended the capture; the stream is as it was. */
+/* Make a graph of the capture. If a call failed during the capture, `spoiled` holds the reason, and the result is NULL. */
 static void *cuda_capture_end(struct device *d, int stream)
 {
 	struct cuda *c = cuda_of(d);
@@ -393,7 +393,7 @@ static void cuda_graph_free(struct device *d, void *graph)
 		check(cuda_of(d), cudaGraphExecDestroy((cudaGraphExec_t)graph), "graph");
 }
 
-/* Neither counted as memory that the work took, nor as its time. */
+/* Run a speed probe without counting it in the peak memory or the profile. */
 static double probed(struct device *d, double (*probe)(struct device *d))
 {
 	struct cuda *c = cuda_of(d);
@@ -522,7 +522,8 @@ static int runs_here(const struct cudaDeviceProp *p, struct err *e)
 	               cudaGetErrorString(rc));
 }
 
-/* Why there is nothing to open. The runtime takes a missing driver for one that is too old, and runs on any of its own major version. */
+/* Report why no GPU can be used. The runtime returns the same error for a missing driver as for one that is too old; a driver of the runtime's
+ * major version suffices. */
 static int unusable(cudaError_t rc, struct err *e)
 {
 	int driver = 0;

@@ -1,7 +1,7 @@
-/* ADD, MUL, UNARY, UNARY_GRAD, COPY, FILL, QSAMPLE: one pass, float or bfloat16 on every side. */
+/* ADD, MUL, UNARY, UNARY_GRAD, COPY, FILL, QSAMPLE on the GPU: one pass each; every array may be float or bfloat16. */
 #include "kernels/unary.h"
 
-/* Up to three inputs. Operands that are one value along a row are read once for a pack. */
+/* Read PACK elements of an operand; an operand that is constant along a row (step 0) is read once. */
 static __device__ inline void operand8(struct reals a, int64_t offset, int64_t step, float v[PACK])
 {
 	if (step) {
@@ -101,7 +101,7 @@ static void unary_grad_run(const struct op_call *c)
 	unary<unary_slope>(c, &c->in[0], &c->in[1]);
 }
 
-/* Words of 16 bytes where both sides allow it; elements, of any type, elsewhere. */
+/* Copy n words of 16 bytes, for contiguous aligned arrays. Other copies go by elements. */
 static __global__ void copy_words(int64_t n, uint4 *y, const uint4 *x)
 {
 	for (int64_t i = thread_index(); i < n; i += thread_count())
@@ -184,7 +184,7 @@ static void fill_run(const struct op_call *c)
 
 struct qsample {
 	int64_t count, size; /* size: elements of a sample */
-	struct divider by;   /* size, where count fits one */
+	struct divider by;   /* of `size`, if count is small enough for a divider */
 	int narrow;
 	struct reals y, x0, eps;
 	const float *alpha, *sigma;
@@ -196,7 +196,7 @@ static __device__ inline int64_t qsample_row(const struct qsample &q, int64_t i)
 	return q.narrow ? divide(q.by, (uint32_t)i) : i / q.size;
 }
 
-/* Not contracted: two products and a sum, each rounded, as on the CPU. */
+/* Two products and a sum, each rounded as on the CPU; the intrinsics prevent fusion. */
 static __device__ inline float qsample_one(float alpha, float x0, float sigma, float eps)
 {
 	return __fadd_rn(__fmul_rn(alpha, x0), __fmul_rn(sigma, eps));

@@ -1,4 +1,4 @@
-/* EMBED, EMBED_GRAD, TIMESTEP. */
+/* EMBED, EMBED_GRAD and TIMESTEP on the GPU. */
 #include "kernels/launch.h"
 
 static __global__ void embed_any(int64_t rows, int64_t cols, struct reals y, int64_t y_step, struct reals table, int64_t table_step,
@@ -21,8 +21,8 @@ static void embed_run(const struct op_call *c)
 		       table->stride[0], (const int32_t *)index->data, index->stride[0]);
 }
 
-/* Rows of dy [b][k ..] that belong to entry v are added in the order of b, and nothing is added by two: a block has a strip of one
- * entry's columns. It looks at BLOCK indices at a time; who finds v says so in a bit. */
+/* The gradient of a table entry v adds the rows of dy with index v in the order of b. A block owns a strip of one entry's columns, so no two
+ * blocks add to the same element. It scans BLOCK indices at a time; each thread that finds v sets a bit. */
 enum { COLUMNS = 4, STRIP = COLUMNS * BLOCK };
 
 struct embedded {
@@ -53,7 +53,7 @@ static __device__ inline void sum_entry(const struct embedded *e, int64_t v, int
 		for (int w = 0; w < BLOCK / WARP; w++)
 			for (uint32_t bits = found[w]; bits; bits &= bits - 1)
 				add_row(e, from + w * WARP + __ffs((int)bits) - 1, k, sum);
-		__syncthreads(); /* all have read it */
+		__syncthreads(); /* all threads have read `found` */
 	}
 }
 
@@ -84,7 +84,7 @@ static void embed_grad_run(const struct op_call *c)
 		LAUNCH(c, embed_grad_strips, (unsigned)(blocks < 1 << 20 ? blocks : 1 << 20), BLOCK, table->shape[0], e);
 }
 
-/* The argument is reduced in double, so that float sees an angle within pi. */
+/* The argument is reduced in double to an angle within pi before cos and sin in float. */
 static __global__ void timestep_any(int64_t rows, int64_t half, double log_period, double scale, struct reals y, int64_t y_step,
                                     struct reals t, int64_t t_step)
 {

@@ -1,7 +1,7 @@
-/* GATE and GATE_GRAD. Where the gate is a row that many rows share, a thread keeps eight columns of it. */
+/* GATE and GATE_GRAD on the GPU. If many rows share one row of the gate, a thread keeps eight of its columns in registers. */
 #include "kernels/group.h"
 
-enum { ROWS = 4 /* at a time, so that their loads go together */ };
+enum { ROWS = 4 /* processed at a time, so that their loads overlap */ };
 
 enum { Y, X, G, H, GATE_ARRAYS };
 
@@ -46,7 +46,7 @@ static __global__ void gate_any(struct strided s, struct reals y, struct reals x
 	}
 }
 
-/* Whether the packed kernels can take all of these arrays, of one type but for the gate. */
+/* Whether the packed kernels can process these arrays. All but the gate must have one type. */
 static int gate_packed(const struct groups *g, const struct array *const *arrays, int n, int gate)
 {
 	for (int a = 0; a < n; a++)
@@ -76,7 +76,7 @@ static void gate_run(const struct op_call *c)
 
 enum { B_DH, B_DY, B_G, B_H, BACK_ARRAYS, B_DG = BACK_ARRAYS, BACK_ALL };
 
-/* part [kept][groups][cols]: sums of dy h; NULL where they are not wanted. */
+/* part [kept][groups][cols]: receives the sums of dy h; NULL: not computed. */
 template <int BF16>
 static __global__ void __launch_bounds__(TEAM) gate_grad_packs(struct groups g, struct reals dh, struct reals dy, struct reals gate,
                                                                struct reals h, float *part)

@@ -1,5 +1,5 @@
-/* GROUPNORM, GROUPNORM_GRAD; kernels/groupnorm.c is the definition, and says what rounding costs. Sums by channel and chunk of positions
- * in trees of fixed shape, added in index order; in float those of a tile of positions alone. */
+/* GROUPNORM and GROUPNORM_GRAD on the GPU; kernels/groupnorm.c is the reference and explains the rounding errors. Sums per channel and chunk of
+ * positions are computed in trees of fixed shape and added in index order; float is used only within a tile of positions. */
 #include "kernels/unary.h"
 
 enum { LANES = BLOCK / WARP, TILE = 4, CHUNKS_MOST = 64, CHUNK_LEAST = 64 };
@@ -7,10 +7,10 @@ enum { LANES = BLOCK / WARP, TILE = 4, CHUNKS_MOST = 64, CHUNK_LEAST = 64 };
 struct groupnorm {
 	struct reals x, dy, y, scale, shift; /* x, dy, y (samples, positions, channels) */
 	float *stats;                        /* (samples, groups, 2) */
-	int64_t samples, positions, channels, groups, per; /* per: channels of a group */
+	int64_t samples, positions, channels, groups, per; /* per: channels per group */
 	int64_t chunk, chunks;
 	double *sums; /* (samples, chunks, 2, channels) */
-	float *whole; /* of the gradient: (samples, 2, channels), then (samples, groups, 2) */
+	float *whole; /* in the gradient: (samples, 2, channels), then (samples, groups, 2) */
 	int act;      /* enum unary + 1, or 0 */
 	double eps;
 };
@@ -25,8 +25,8 @@ static __device__ inline float shift_at(const struct groupnorm &g, int64_t c)
 	return g.shift.p ? reals_get(g.shift, c) : 0.f;
 }
 
-/* What is added up of a channel at a tile's n positions, beyond which x repeats the first and dy is 0: x - p and its square, p the sample's
- * first position, or dz and dz xhat. */
+/* Functors that add a channel's tile of n positions to two sums; beyond n, x repeats the first position and dy is 0. This one sums x - p and
+ * (x - p)^2, where p is the value at the sample's first position; that of the gradient sums dz and dz xhat. */
 struct moments {
 	__device__ void operator()(const struct groupnorm &, int64_t, int64_t, const float x[TILE], const float *, int n, float p,
 	                           double s[2]) const
@@ -54,7 +54,7 @@ static __device__ inline float slope(int act, float z)
 	}
 }
 
-/* dz = dy act'(z) of one element, and xhat. */
+/* Returns dz = dy act'(z) of one element; also computes xhat. */
 static __device__ inline float dz_of(const struct groupnorm &g, int64_t b, int64_t c, float x, float dy, float *xhat)
 {
 	const float *stats = g.stats + (b * g.groups + c / g.per) * 2;
@@ -88,7 +88,8 @@ template <int W> static __device__ inline void take(struct reals a, int64_t at, 
 		v[0] = reals_get(a, at);
 }
 
-/* A lane's tile from position `at` on, LANES apart; of how many positions. Channel k of position t is x[k][t]. */
+/* Load a thread's tile: up to TILE positions from `at` on, LANES apart. Returns the number of positions before `end`. x[k][t]: channel k of
+ * position t. */
 template <int W>
 static __device__ inline int tile_take(const struct groupnorm &g, int64_t sample, int64_t at, int64_t end, float x[W][TILE], float dy[W][TILE])
 {
@@ -110,7 +111,7 @@ static __device__ inline int tile_take(const struct groupnorm &g, int64_t sample
 	return n;
 }
 
-/* A block for a chunk of a sample and as many channels as a warp takes, W each; warp r adds positions r, r + LANES, .. */
+/* A block sums a chunk of a sample in the channels of one warp, W per lane; warp r adds positions r, r + LANES, .. */
 template <int W, class F> static __global__ void __launch_bounds__(BLOCK, 2) chunk_sums(F f, struct groupnorm g)
 {
 	__shared__ double rows[LANES][2][WARP * W];
@@ -144,7 +145,7 @@ template <int W, class F> static __global__ void __launch_bounds__(BLOCK, 2) chu
 	}
 }
 
-/* Over a warp; every lane has the result. */
+/* The sum of v over a warp, in every lane. */
 static __device__ inline double warp_sum(double v)
 {
 	for (int step = WARP / 2; step; step /= 2)
@@ -152,7 +153,7 @@ static __device__ inline double warp_sum(double v)
 	return v;
 }
 
-/* A channel's sums over the chunks. */
+/* m = a channel's two sums over the chunks. */
 static __device__ inline void channel_sums(const struct groupnorm &g, int64_t b, int64_t c, double m[2])
 {
 	m[0] = m[1] = 0;
@@ -161,7 +162,7 @@ static __device__ inline void channel_sums(const struct groupnorm &g, int64_t b,
 			m[i] += g.sums[((b * g.chunks + k) * 2 + i) * g.channels + c];
 }
 
-/* A warp for a group: its mean from its channels' means, its variance from their squares about that. */
+/* A warp computes a group's mean from its channels' means, and the variance from the channels' sums of squares about that mean. */
 static __global__ void group_stats(struct groupnorm g)
 {
 	const int64_t b = blockIdx.x / g.groups, group = blockIdx.x % g.groups, first = group * g.per;
@@ -213,7 +214,7 @@ template <int W> static __global__ void apply(struct groupnorm g)
 	}
 }
 
-/* Of the gradient, a warp for a group: its channels' sums, and the means of dz scale and dz scale xhat. */
+/* In the gradient, a warp computes the channel sums of a group, and the group's means of dz scale and dz scale xhat. */
 static __global__ void group_means(struct groupnorm g)
 {
 	const int64_t b = blockIdx.x / g.groups, first = blockIdx.x % g.groups * g.per;
@@ -255,7 +256,7 @@ template <int W> static __global__ void grad_apply(struct groupnorm g)
 	}
 }
 
-/* The samples' sums by channel, in order. */
+/* Add the samples' channel sums of one kind, in order. */
 static __global__ void add_samples(struct groupnorm g, int kind, struct reals out)
 {
 	for (int64_t c = thread_index(); c < g.channels; c += thread_count()) {

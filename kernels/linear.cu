@@ -1,4 +1,4 @@
-/* LINEAR, LINEAR_DX, LINEAR_DW: one product each. */
+/* LINEAR, LINEAR_DX, LINEAR_DW on the GPU: one matrix product each. */
 #include "kernels/launch.h"
 
 extern "C" {
@@ -10,7 +10,7 @@ static int64_t last(const struct array *a)
 	return a->shape[a->rank - 1];
 }
 
-/* Leading dimensions as rows. */
+/* An array as a matrix whose rows are the leading dimensions. */
 static struct product_matrix rows_of(const struct array *a)
 {
 	struct product_matrix x = {a->data, a->dtype, 0, 0};
@@ -28,7 +28,7 @@ static struct product_vector vector_at(const struct array *a, int n, int i)
 	return v;
 }
 
-/* c = op(a) op(b); the shapes of scratch's calls have no data. */
+/* c = op(a) op(b). Data pointers may be NULL, when scratch is computed. */
 static struct product product_of(const struct array *c, const struct array *a, int ta, const struct array *b, int tb)
 {
 	struct product p;

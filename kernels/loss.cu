@@ -1,7 +1,7 @@
-/* SOFTMAX, XENT, MSE and their gradients. A block for a row or a sample, added in float by a tree of fixed shape. */
+/* SOFTMAX, XENT, MSE and their gradients on the GPU. A block sums a row or a sample in float, by a tree of fixed shape. */
 #include "kernels/launch.h"
 
-/* Rows of up to three arrays: offsets of a row, whose columns are neighbours. */
+/* Rows of up to three arrays: `lead` gives the offsets of a row; its columns are contiguous. */
 struct rows {
 	struct strided lead;
 	int64_t cols;
@@ -95,7 +95,7 @@ static void softmax_grad_run(const struct op_call *c)
 		       reals_of(&c->in[1]));
 }
 
-/* A vector with its stride; absent (p NULL): ones. */
+/* A strided vector; absent (p NULL) it stands for ones. */
 struct vector {
 	struct reals v;
 	int64_t step;

@@ -1,4 +1,4 @@
-/* MATMUL: the batch dimensions that one stride walks are one batch of products, those outside a loop over such batches. */
+/* MATMUL on the GPU. The last batch dimensions, as far as one stride walks them, form one batched product; the outer ones are a loop. */
 #include "kernels/launch.h"
 
 extern "C" {
@@ -7,7 +7,7 @@ extern "C" {
 
 struct batches {
 	struct product p;
-	struct strided outer; /* of c, a, b: what p.count does not hold */
+	struct strided outer; /* batch dimensions of c, a, b that p.count does not cover */
 };
 
 static struct product_matrix matrix_at(const struct array *a)

@@ -1,15 +1,16 @@
-/* NEAREST on tensor cores: tiles of the product x c^T of which nothing but the three least prices of each row is kept.
+/* NEAREST on tensor cores. Computes tiles of the product x c^T and keeps only the three least prices of each row.
  *
- * |x - c|^2 is |x|^2 + |c|^2 - 2 x c, and which c is nearest does not depend on |x|^2. The product takes 2 N K D operations: 21e12 for ten
- * million points of 1024 numbers and as many centres, more than a GPU can do in float in the time that is wanted. A float is the sum of two
- * bfloat16 but for 2^-17 of it, so the product is made of three of those, high high + high low + low high, at a third of their rate.
+ * |x - c|^2 = |x|^2 + |c|^2 - 2 x c, and |x|^2 does not affect which c is nearest; the price of c is |c|^2 + offset - 2 x c. The product takes
+ * 2 N K D operations, 21e12 for ten million points of dimension 1024 and 1024 centres, too slow in float. A float is split into two bfloat16
+ * with a relative error of 2^-17, and the product is computed as high high + high low + low high, at a third of the bfloat16 rate.
  *
- * What that leaves out, and the rounding of the sums, moves a price by no more than a bound that follows from |x|, the largest |c| and D.
- * A row whose first two prices lie within it is decided by the distances in float; one of whose first three do, by those to all centres.
- * So the choice is that of float. The distance to the chosen one is always computed as the sum of (x - c)^2, which loses no digits. */
+ * The omitted terms and the rounding of the sums change a price by at most a bound that depends on |x|, the largest |c| and D. If the two least
+ * prices of a row differ by less than the bound, the distances in float decide between them; if the three least do, the distances to all
+ * centres. So the choice equals that of float. The distance to the chosen centre is always computed as the sum of (x - c)^2, without
+ * cancellation. */
 #include "kernels/mma.h"
 
-enum { DEPTH = 32, ROWS = 128, THREADS = 256, DIRECT = 4 /* centres that are not worth a product */ };
+enum { DEPTH = 32, ROWS = 128, THREADS = 256, DIRECT = 4 /* with at most so many centres, distances are computed directly */ };
 
 /* A warp owns MT times 16 rows and NT times 8 columns. */
 template <int BN_, int WARPS_M> struct tile_shape {
@@ -18,19 +19,19 @@ template <int BN_, int WARPS_M> struct tile_shape {
 	static constexpr size_t BYTES = 2 * STAGE * sizeof(uint16_t);
 };
 
-/* A matrix (rows, cols) of float as two of bfloat16 (padded, depth), zeros beyond it. */
+/* A float matrix (rows, cols) split into two bfloat16 matrices (padded, depth), padded with zeros. */
 struct halves {
 	const float *x;
 	uint16_t *high, *low;
 	int64_t rows, cols, padded, depth;
 	int packed; /* rows are whole packs */
 	const float *offset; /* of centres; NULL: none */
-	float *norm, *base;  /* [padded] |row|^2, and that + offset: infinite beyond the rows. NULL: not wanted */
+	float *norm, *base;  /* [padded] |row|^2, and |row|^2 + offset; infinite beyond the rows. NULL: not computed */
 };
 
 struct candidate {
 	int32_t first, second;
-	float gap, wide; /* how much dearer the second and the third are than the first */
+	float gap, wide; /* the second least price less the least, and the third least less the least */
 };
 
 struct nearest {
@@ -38,7 +39,7 @@ struct nearest {
 	const float *offset;
 	int64_t n, d, k;
 	int lower, packed;
-	struct candidate *candidate; /* [N]; NULL: every centre is looked at */
+	struct candidate *candidate; /* [N]; NULL: distances to all centres are computed */
 	int32_t *cluster;
 	float *near;
 	double *sums;
@@ -91,7 +92,8 @@ static __global__ void split_rows(struct halves h)
 	}
 }
 
-/* The three least prices of a row, and whose the first two are. Which of equal ones comes first does not matter: they are compared anew. */
+/* The three least prices of a row, and the centres of the first two. The order of equal prices does not matter, because close ones are compared
+ * again in float. */
 struct least {
 	float price[3];
 	int at[2];
@@ -124,7 +126,7 @@ static __device__ inline void least_next(struct least *l, float price, int at)
 	}
 }
 
-/* Those of other columns. */
+/* Merge the least prices of other columns into l. */
 static __device__ inline void least_join(struct least *l, const struct least *o)
 {
 	for (int i = 0; i < 2; i++) {
@@ -146,7 +148,7 @@ static __device__ inline void least_join(struct least *l, const struct least *o)
 	l->price[2] = o->price[2] < l->price[2] ? o->price[2] : l->price[2];
 }
 
-/* Word w, eight numbers, of a row of a tile: so placed that eight rows' of one column lie in different banks. */
+/* The index of word w (eight elements) of a row in a tile, swizzled so that one column of eight rows is in different banks. */
 static __device__ inline int tile_at(int row, int w)
 {
 	return row * DEPTH + (w ^ (row >> 1 & 3)) * 8;
@@ -170,7 +172,7 @@ static __device__ inline void tiles_load(uint16_t *stage, const struct nearest &
 	tile_load<P::BN>(stage + 2 * P::LEFT + P::RIGHT, p.c.low + right, p.c.depth);
 }
 
-/* c += a warp's rows of left times its rows of right, of both the high and the low halves. */
+/* c += the warp's rows of left times its rows of right, transposed: high high + high low + low high. */
 template <class P> static __device__ inline void tiles_multiply(float c[P::MT][P::NT][4], const uint16_t *stage, int row, int col)
 {
 	const uint16_t *right = stage + 2 * P::LEFT;
@@ -206,7 +208,7 @@ template <class P> static __device__ inline void tiles_multiply(float c[P::MT][P
 	}
 }
 
-/* The prices of a tile of centres, and the accumulators begun anew. */
+/* Compute the prices of a tile of centres, update the least ones, and clear the accumulators. */
 template <class P>
 static __device__ inline void tiles_price(struct least best[P::MT][2], float c[P::MT][P::NT][4], const float *base, int64_t first)
 {
@@ -236,7 +238,7 @@ static __device__ inline struct least least_of_lane(const struct least *l, int m
 	return o;
 }
 
-/* Joined over the four lanes that share a row, then over the warps that do, in order. */
+/* Merge the least prices of a row over the four lanes and then, in order, over the warps that share it, and store the candidates. */
 template <class P>
 static __device__ inline void candidates_set(const struct nearest &p, int64_t row, struct least best[P::MT][2], struct least *shared, int my_row)
 {
@@ -363,14 +365,14 @@ static __device__ inline struct choice choice_of_all(const struct nearest &p, in
 	return best;
 }
 
-/* By how much the difference of two prices may be wrong: each half leaves out 2^-17 of a factor, the low low product 2^-16 of both; an
- * addition loses no more than 2^-22 of |x| |c|, and there are 3 D / 16 of them; a price is then rounded three times. */
+/* A bound of the error in the difference of two prices. Splitting has a relative error of 2^-17 per factor, and the omitted low low product one of
+ * 2^-16; each of the 3 D / 16 additions has an error of at most 2^-22 |x| |c|; a price is then rounded three times. */
 static __device__ inline float price_bound(float length, float norm, float offset, int64_t d)
 {
 	return sqrtf(length) * sqrtf(norm) * (0x1p-13f + (float)d * 0x1p-22f) + (norm + offset) * 0x1p-21f;
 }
 
-/* A block for a piece, a warp for a row. What is not a number is looked at closely. */
+/* Decide between the candidates: a block per piece, a warp per row. The comparisons are written so that NaN leads to checking all centres. */
 static __global__ void nearest_settle(struct nearest p)
 {
 	__shared__ double sums[BLOCK / WARP];
@@ -443,7 +445,7 @@ static struct halves halves_of(const struct array *a, int64_t rows, void *scratc
 typedef tile_shape<256, 2> wide_tiles;
 typedef tile_shape<64, 4> narrow_tiles;
 
-/* Few centres are not worth a large tile. */
+/* Whether there are few enough centres for the narrow tile. */
 static int is_narrow(int64_t k)
 {
 	return k <= narrow_tiles::BN;

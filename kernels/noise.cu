@@ -1,11 +1,11 @@
-/* NOISE, DROPOUT: the draws of core/rng.h, bit for bit. Compiled with -fmad=false. */
+/* NOISE and DROPOUT on the GPU, with the same bits as core/rng.h. Compiled with -fmad=false. */
 #include "core/philox.h"
 
 #include "kernels/launch.h"
 
 enum { DRAWN_FOR_DROPOUT = 5 /* RNG_DROPOUT */ };
 
-/* A thread makes the four normals of one block of Philox. */
+/* A thread draws the four normals of one Philox block. */
 static __global__ void noise_blocks(int64_t samples, int64_t size, struct reals y, const struct run_keys *k)
 {
 	int64_t blocks = (size + 3) / 4;
@@ -31,7 +31,7 @@ static void noise_run(const struct op_call *c)
 		LAUNCH(c, noise_blocks, blocks_for(n * ((size + 3) / 4)), BLOCK, n, size, reals_of(&c->out[0]), c->keys);
 }
 
-/* By choices: an index would put the words into local memory. */
+/* word[i] by selection, because a variable index would put the words into local memory. */
 static __device__ inline uint32_t word_at(const uint32_t word[4], int i)
 {
 	return i & 2 ? (i & 1 ? word[3] : word[2]) : i & 1 ? word[1] : word[0];

@@ -1,10 +1,10 @@
-/* NORM and NORM_GRAD. A row of up to 4096 columns is held in registers, eight columns to a thread: read once, its mean and then its
- * squared deviations summed over the block; the kernels for any shape read it again. */
+/* NORM and NORM_GRAD on the GPU. A row of up to 4096 columns is read once and held in registers, eight columns per thread; the block sums it for
+ * the mean, and then the squared deviations. The kernels for other shapes read rows several times. */
 #include "kernels/group.h"
 
-enum { ROWS = 4, ROWS_GRAD = 2 /* at a time, so that their loads and sums go together */ };
+enum { ROWS = 4, ROWS_GRAD = 2 /* processed at a time, so that their loads and sums overlap */ };
 
-/* Sums over a team, the same tree whatever is added; every thread has them. */
+/* Sum each of N values over a team, in a tree of fixed shape; every thread receives the sums. */
 template <int N> static __device__ inline void team_sum(float v[N])
 {
 	__shared__ float warp[TEAM / WARP][N];
@@ -14,7 +14,7 @@ template <int N> static __device__ inline void team_sum(float v[N])
 			v[i] += __shfl_xor_sync(0xffffffffu, v[i], step);
 	if (blockDim.x == WARP)
 		return;
-	__syncthreads(); /* the last call's sums have been read */
+	__syncthreads(); /* wait until the last call's sums have been read */
 	if (threadIdx.x % WARP == 0)
 		UNROLL for (int i = 0; i < N; i++)
 			warp[threadIdx.x / WARP][i] = v[i];
@@ -26,7 +26,7 @@ template <int N> static __device__ inline void team_sum(float v[N])
 			v[i] += warp[w][i];
 }
 
-/* A row's columns, or the same value where the array is absent. */
+/* PACK columns of a row, plus `plus`; `absent` if there is no array. */
 static __device__ inline void common8(struct reals a, int64_t at, float absent, float plus, float v[PACK])
 {
 	for (int k = 0; k < PACK; k++)
@@ -38,7 +38,7 @@ static __device__ inline void common8(struct reals a, int64_t at, float absent, 
 	}
 }
 
-/* Of a block that walks over rows of n columns. */
+/* The number of threads of a block that processes rows of n columns. */
 static unsigned threads_for(int64_t n)
 {
 	return n < BLOCK ? (unsigned)((n + WARP - 1) / WARP * WARP) : (unsigned)BLOCK;
@@ -64,7 +64,7 @@ static __device__ inline void stats_set(float *to, float mean, float rstd)
 	to[1] = rstd;
 }
 
-/* Mean and 1 / deviation of each row; idle threads hold a copy of what others have. */
+/* Mean and 1 / standard deviation of N rows. Idle threads hold copies of other threads' values, which are not counted. */
 template <int N> static __device__ inline void norm_stats(const struct norm *k, float x[N][PACK], int idle, int64_t cols,
                                                           float mean[N], float rstd[N])
 {
@@ -124,7 +124,7 @@ template <int BF16> static __global__ void __launch_bounds__(TEAM) norm_packs(st
 	}
 }
 
-/* A block for a row of any width and alignment. */
+/* A block per row, of any width and alignment. */
 static __global__ void norm_any(struct groups g, struct norm k)
 {
 	for (int64_t row = blockIdx.x; row < g.kept * g.summed; row += gridDim.x) {
@@ -187,8 +187,8 @@ struct norm_grad {
 	int centred, sums;
 };
 
-/* One row's pack, in two steps: its share of the sums of g and g xhat, g = dy scale, with xhat left in x; then, the sums known, its
- * gradient left in x. */
+/* The gradient of one pack of a row, in two steps. grad_shares adds up its g and g xhat, where g = dy scale, and replaces x by xhat. The second
+ * step, when the sums are known, replaces x by the gradient. */
 static __device__ inline void grad_shares(float x[PACK], const float dy[PACK], const float scale[PACK], float mean, float rstd,
                                           float *m1, float *m2)
 {
@@ -206,7 +206,7 @@ static __device__ inline void grad_values(float x[PACK], const float dy[PACK], c
 		x[j] = rstd * (dy[j] * scale[j] - m1 - x[j] * m2);
 }
 
-/* part [kept][groups][2][cols]: sums of dy xhat and of dy. */
+/* part [kept][groups][2][cols]: receives the sums of dy xhat and of dy. */
 template <int BF16> static __global__ void __launch_bounds__(TEAM) norm_grad_packs(struct groups g, struct norm_grad k, float *part)
 {
 	enum { N = ROWS_GRAD };
@@ -256,7 +256,7 @@ template <int BF16> static __global__ void __launch_bounds__(TEAM) norm_grad_pac
 	}
 }
 
-/* dx alone, a block for a row. */
+/* Only dx, a block per row. */
 static __global__ void norm_grad_any(struct groups g, struct norm_grad k)
 {
 	for (int64_t row = blockIdx.x; row < g.kept * g.summed; row += gridDim.x) {
@@ -307,7 +307,7 @@ static int same_shape(const struct array *a, const struct array *b)
 	return 1;
 }
 
-/* Whether the rows of a group share their scale, and both sums are over the same rows. */
+/* Whether norm_grad_packs can be used: one type, whole packs, a scale shared by the rows of a group, and both sums over the same rows. */
 static int norm_grad_packed(const struct groups *g, const struct norm_grad *k, const struct array *const *arrays)
 {
 	const struct array *dscale = arrays[G_DSCALE], *dshift = arrays[G_DSHIFT];

@@ -1,4 +1,4 @@
-/* SUMSQ, TOTAL, RATES, ADAMW; kernels/optimizer.c is the definition. */
+/* SUMSQ, TOTAL, RATES, ADAMW on the GPU; kernels/optimizer.c is the reference. */
 #include "kernels/launch.h"
 
 extern "C" {
@@ -7,7 +7,7 @@ extern "C" {
 
 enum { CHUNK = 16384 };
 
-/* Pass one: a block for a chunk, its sum in double into part[chunk]. */
+/* Pass one: a block sums a chunk in double into part[chunk]. */
 static __global__ void sumsq_chunks(int64_t n, const float *x, double *part)
 {
 	int64_t chunks = (n + CHUNK - 1) / CHUNK;
@@ -24,7 +24,7 @@ static __global__ void sumsq_chunks(int64_t n, const float *x, double *part)
 	}
 }
 
-/* Pass two, in one block: thread i adds part[i], part[i + BLOCK], ..; `y` is added to unless `anew`. */
+/* Pass two, one block: thread i adds part[i], part[i + BLOCK], ..; the total is added to y, or stored with `anew`. */
 template <class T> static __global__ void sum_parts(int64_t n, const T *part, int64_t step, double *y, int anew)
 {
 	double sum = 0;
@@ -94,7 +94,7 @@ static void rates_run(const struct op_call *c)
 struct adamw_arenas {
 	const float *g, *mask;
 	float *p, *m, *v, *ema;
-	uint16_t *rounded; /* p as bfloat16; NULL: not wanted */
+	uint16_t *rounded; /* receives p as bfloat16; may be NULL */
 };
 
 static __device__ inline void adamw_one(const double *k, float g, float mask, float *p, float *m, float *v, float *ema)
@@ -143,7 +143,7 @@ static __global__ void adamw_rest(int64_t from, int64_t n, const double *coef, s
 	}
 }
 
-/* Arenas begin at multiples of 16 bytes. */
+/* Arenas are aligned to 16 bytes, so that four elements are processed at a time. */
 static void adamw_run(const struct op_call *c)
 {
 	int64_t n = c->out[0].shape[0], quads = n / 4;

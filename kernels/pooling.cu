@@ -1,5 +1,5 @@
-/* POOL, POOL_GRAD; kernels/pooling.c is the definition. A thread owns an element of what is written, and visits in the CPU's order what it
- * is made of: the pixels of its window, or the windows its pixel is in. */
+/* POOL and POOL_GRAD on the GPU; kernels/pooling.c is the reference. A thread computes one element of the output. It visits the pixels of its
+ * window, or in the gradient the windows that contain its pixel, in the same order as the CPU. */
 #include "kernels/launch.h"
 
 struct windows {
@@ -9,7 +9,7 @@ struct windows {
 	int64_t k, step, pad, h, w, ho, wo, channels;
 };
 
-/* The part of a window inside the picture. */
+/* The part of a window inside the image. */
 struct window {
 	int64_t y0, y1, x0, x1;
 };
@@ -50,7 +50,7 @@ static __global__ void pool_elements(struct windows p)
 	}
 }
 
-/* Whether no pixel of the window is larger than (y, x), nor one before it as large. */
+/* Whether (y, x) is the first maximum of the window, in row-major order. */
 static __device__ inline int is_largest(const struct windows &p, const struct window &v, int64_t b, int64_t y, int64_t x, int64_t c)
 {
 	int64_t best_y = v.y0, best_x = v.x0;

@@ -1,4 +1,4 @@
-/* Which of the products goes where, and what cuBLASLt has no epilogue for. */
+/* Runs matrix products by cuBLASLt or by kernels of this project, with kernels for the conversions and epilogues that cuBLASLt lacks. */
 #include "kernels/unary.h"
 
 extern "C" {
@@ -19,13 +19,13 @@ static size_t larger(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* cuBLASLt multiplies arrays of one type. Beside bfloat16, float is rounded to it. */
+/* Whether the product is computed in bfloat16. cuBLASLt needs operands of one type, so if any array is bfloat16, float operands are rounded. */
 static bool in_bf16(const struct product *p)
 {
 	return p->a.dtype == DT_BF16 || p->b.dtype == DT_BF16 || p->c.dtype == DT_BF16;
 }
 
-/* A, B or bias rounded to bfloat16 in scratch: rows x cols, dense. */
+/* The conversion of A, B or bias to bfloat16 in scratch: rows x cols, contiguous. */
 struct rounding {
 	struct reals from;
 	uint16_t *to;
@@ -60,7 +60,7 @@ static __global__ void round_rows(struct rounding r0, struct rounding r1, struct
 	}
 }
 
-/* p as cuBLASLt can do it; what had to be rounded lies in scratch from then on. */
+/* Change p to what cuBLASLt supports: float operands beside bfloat16 are rounded into scratch. */
 static void round_operands(const struct op_call *c, struct product *p, char *scratch)
 {
 	struct rounding r[3];
@@ -162,7 +162,7 @@ extern "C" void product_sums(const struct op_call *c, const struct product *p, v
 	LAUNCH(c, add_strips, blocks, BLOCK, sums, part, p->m, strips);
 }
 
-/* The product alone by cuBLASLt, the rest in passes of our own. */
+/* Run the product without epilogue by cuBLASLt, then bias, activation and sums in separate kernels. 0: cuBLASLt cannot do it. */
 static int run_bare(const struct op_call *c, const struct product *p, void *workspace)
 {
 	struct product bare = *p;

@@ -1,5 +1,5 @@
-/* SUM; kernels/reduce.c is the definition. The summed elements, in index order, are cut into groups by shape alone. A group is added
- * up by a tree of fixed shape; the groups' sums, where there are several, by a second launch in order. */
+/* SUM on the GPU; kernels/reduce.c is the reference. The summed elements, in index order, are divided into groups by shape alone. A group is
+ * summed by a tree of fixed shape. If there are several groups, a second launch adds their sums in order. */
 #include "kernels/launch.h"
 
 enum { ROWS = BLOCK / WARP, STRIDE = WARP * PACK, GROUPS_MOST = 512 };
@@ -19,8 +19,7 @@ static __device__ inline void sum_store(const struct sum &s, struct reals y, int
 		reals_set(y, y_at, s.factor * v);
 }
 
-/* A block for a group of as many kept elements as a warp takes, W each, neighbours of stride 1 when W > 1: warp r adds rows r,
- * r + ROWS, .. */
+/* A block sums a group for the kept elements of one warp, W per lane, contiguous if W > 1; warp r adds rows r, r + ROWS, .. */
 template <int W> static __global__ void sum_columns(struct sum s, struct reals y, struct reals x)
 {
 	__shared__ float rows[ROWS][WARP * W];
@@ -53,7 +52,7 @@ template <int W> static __global__ void sum_columns(struct sum s, struct reals y
 	}
 }
 
-/* A warp for a group of one kept element; a lane takes W summed elements at a time, of stride 1 when W > 1. */
+/* A warp sums a group of one kept element; a lane reads W summed elements at a time, contiguous if W > 1. */
 template <int W> static __global__ void sum_runs(struct sum s, struct reals y, struct reals x)
 {
 	int64_t lane = threadIdx.x % WARP, items = s.kept.count * s.groups;
@@ -100,7 +99,7 @@ static void add_dimension(struct strided *s, int64_t size, int64_t x_stride, int
 	s->stride[1][s->rank++] = y_stride;
 }
 
-/* Groups are multiples of what a warp adds at a time. */
+/* The plan of a sum. Group sizes are multiples of what a warp adds at a time. */
 static struct sum sum_of(const struct op_call *c)
 {
 	const struct array *x = &c->in[0], *y = &c->out[0];
@@ -125,7 +124,8 @@ static struct sum sum_of(const struct op_call *c)
 	return s;
 }
 
-/* Whether x's elements can be taken PACK at a time along the last dimension of `inner`: with one sample where many could be, too. */
+/* Whether x's elements can be read PACK at a time along the last dimension of `inner`. The stride of a batch of one sample is checked too, so that
+ * the answer does not depend on the batch size. */
 static int packs(const struct array *x, const struct strided *inner, const struct strided *outer)
 {
 	const struct strided *both[2] = {inner, outer};
@@ -179,7 +179,7 @@ static void sum_run(const struct op_call *c)
 		LAUNCH(c, sum_groups, blocks_for(s.kept.count), BLOCK, s, reals_of(&c->out[0]));
 }
 
-/* What no smaller batch exceeds. */
+/* An upper bound that no smaller batch exceeds. */
 static size_t sum_scratch(const struct op_call *c, int)
 {
 	struct sum s = sum_of(c);

@@ -1,4 +1,4 @@
-/* MIX, CONVERT, COMBINE, ADVANCE. Each product and sum rounded, as on the CPU: compiled with -fmad=false. */
+/* The steps of samplers on the GPU: MIX, CONVERT, COMBINE, ADVANCE. Compiled with -fmad=false, so that each operation is rounded as on the CPU. */
 #include "kernels/launch.h"
 
 struct row_major {

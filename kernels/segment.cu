@@ -1,6 +1,6 @@
-/* SEGMENT_SUM: rows are sorted by their index, each segment is cut into parts of PART rows, and the parts' sums are added in order. A
- * segment may hold all rows or none. The sort is stable: a warp counts through a stretch of rows, 32 at a time; then the counts of the
- * stretches, and those of the segments, are added up. */
+/* SEGMENT_SUM on the GPU. A segment is the rows with one index, from none to all. Rows are sorted by their index, each segment is divided into
+ * parts of PART rows, and the parts' sums are added in order. The sort is a stable counting sort: a warp counts the indices in a stretch of
+ * rows, 32 at a time; then prefix sums run over the stretches and over the segments. */
 #include "kernels/launch.h"
 
 enum { PART = 128, STRETCH = 1024, COLUMNS = 4 /* of a thread */ };
@@ -12,12 +12,12 @@ struct segment {
 	int32_t *count;
 	int64_t n, d, k, stretch, stretches, parts; /* parts: at most */
 	int anew, packed;
-	int32_t *rank;   /* [n] rows of a stretch before this one with its index */
-	int32_t *before; /* (stretches, k) how many a stretch has, then how many those before it have */
+	int32_t *rank;   /* [n] number of rows before this one in its stretch with the same index */
+	int32_t *before; /* (stretches, k) rows with index k in a stretch, then in all stretches before it */
 	int32_t *size;   /* [k] */
-	int32_t *first;  /* [k + 1] of order */
-	int32_t *part;   /* [k + 1] first part of a segment */
-	int32_t *order;  /* [n] rows by segment */
+	int32_t *first;  /* [k + 1] start of each segment in `order` */
+	int32_t *part;   /* [k + 1] first part of each segment */
+	int32_t *order;  /* [n] rows sorted by segment */
 	double *partial; /* (parts, d) */
 };
 
@@ -27,7 +27,7 @@ static __global__ void clear_counts(struct segment s)
 		s.before[i] = 0;
 }
 
-/* A warp for a stretch. */
+/* Compute `rank` and the counts in `before`; a warp per stretch. */
 static __global__ void rank_rows(struct segment s)
 {
 	const int lane = (int)threadIdx.x;
@@ -67,7 +67,7 @@ static __global__ void add_stretches(struct segment s)
 	}
 }
 
-/* One block: a thread has neighbouring segments. */
+/* Prefix sums over the segments, `first` and `part`, in one block; a thread has consecutive segments. */
 static __global__ void add_segments(struct segment s)
 {
 	__shared__ int32_t rows[BLOCK], parts[BLOCK];
@@ -139,7 +139,7 @@ static __device__ inline void add_columns(const struct segment &s, int64_t row, 
 			sum[i] += (double)x[i];
 }
 
-/* A block for a part. */
+/* Sum a part into `partial`; a block per part. */
 static __global__ void sum_parts(struct segment s)
 {
 	__shared__ int32_t order[PART];
@@ -176,7 +176,7 @@ static __global__ void add_parts(struct segment s)
 	}
 }
 
-/* A stretch is no shorter than there are segments, so that the counts are no more than rows and segments. */
+/* Lay out the scratch. A stretch has at least k rows, so that `before` has no more than about n + k elements. */
 static struct segment segment_of_call(const struct op_call *c, void *scratch, size_t *bytes)
 {
 	const struct array *x = &c->in[0];

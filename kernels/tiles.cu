@@ -1,5 +1,5 @@
-/* Matrix products by a kernel of our own: tiles of C held in registers, those of A and B passed through shared memory. It serves
- * where cuBLASLt does not, and beside it in tests. */
+/* A general kernel for matrix products: tiles of C are in registers, tiles of A and B pass through shared memory. It is used for products that
+ * cuBLASLt cannot do, and as a reference in tests. */
 #include "kernels/unary.h"
 
 extern "C" {
@@ -23,7 +23,7 @@ static __device__ inline float element_of(struct reals x, int64_t at, bool there
 	return there ? reals_get(x, at) : 0.f;
 }
 
-/* A tile of op(A) or op(B), depth by depth; neighbouring threads read neighbours in memory. */
+/* Load a tile of op(A) or op(B) as [depth][side]; neighbouring threads read neighbouring addresses. */
 static __device__ inline void load_tile(float tile[DEPTH][PITCH], struct reals x, int64_t origin, int64_t side, int64_t sides, int64_t step,
                                         int64_t depth, int64_t depths, int64_t depth_step)
 {

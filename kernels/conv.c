@@ -197,7 +197,7 @@ const struct kernel REAL_NAME(kernel_conv_dw) = {conv_dw_run, conv_dw_scratch};
 
 /* ---- gradient of the input: row (ky, kx, output channel) of a pixel holds dy of the outputs that read the pixel ---- */
 
-/* p.x is dy with p.c its channels; p.ho, p.wo are the sizes of dx, and (h, w) those of dy. */
+/* Write elements [at, at + n) of such a row. p.x is dy and p.c its channels; (p.h, p.w) is the size of dy, (p.ho, p.wo) that of dx. */
 static void share_make(const void *from, int64_t row, int64_t at, int64_t n, void *to)
 {
 	const struct patches *p = from;

@@ -86,7 +86,7 @@ static int host_capturing(void *arg, int i)
 	return cudaStreamIsCapturing(stream_at(arg, i), &s) != cudaSuccess || s != cudaStreamCaptureStatusNone;
 }
 
-/* Start timing. Clears the last error, so that host_stop sees an error of a launch in between. */
+/* Start timing. Clears the last error, because host_stop fails on an error of a launch since the start. */
 static void host_start(void *arg, int i)
 {
 	cudaGetLastError();

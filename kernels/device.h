@@ -133,16 +133,16 @@ struct device {
 struct device *device_cpu(struct pool *pool, enum dtype real);
 void device_free(struct device *d); /* NULL is allowed */
 
-/* The device called `name`: "cpu", "cuda", "cuda:N", or "auto", the first GPU where there is one that this build has code for, and the CPU
- * elsewhere. The pool is borrowed. What is not a name is ERR_USAGE; a GPU that is not there, or a build that knows none, ERR_UNAVAILABLE. */
+/* Open the device `name`: "cpu", "cuda", "cuda:N", or "auto", which is the first GPU if this build can use it, else the CPU. The pool is
+ * borrowed. NULL with ERR_USAGE for an unknown name, or ERR_UNAVAILABLE if there is no such GPU or the build has no CUDA. */
 struct device *device_open(const char *name, struct pool *pool, struct err *e);
 
 /* Let products round to TF32, or not. ERR_USAGE where the device cannot compute so. */
 int device_set_precision(struct device *d, enum precision p, struct err *e);
 
-/* Whether a sample's bits may depend on the samples beside it in a batch, on how many and in what order, or not: of what is computed
- * forward. On the CPU they never do. On a GPU without it products are made by what is fastest for their number of rows; with it, in every
- * precision, by one kernel of our own. */
+/* With `on`, the bits of a sample in a forward pass do not depend on the other samples in its batch, their number or their order. On the CPU this
+ * always holds. On a GPU, products otherwise use the fastest algorithm for their number of rows; with `on`, they use one kernel of this project
+ * in every precision. */
 void device_set_invariant(struct device *d, int on);
 
 /* The precision in which the device is fastest. */
@@ -150,7 +150,7 @@ enum precision device_precision(const struct device *d);
 
 /* The results of d->peak_flops and d->peak_bytes; NAN if the device does not measure them. */
 struct device_peaks {
-	double flops, bytes; /* a second */
+	double flops, bytes; /* per second */
 };
 struct device_peaks device_peaks(struct device *d);
 

@@ -200,7 +200,7 @@ struct op_attr {
  * SEGMENT_SUM sum [K, D] of DT_F64 and count [K] of DT_I32 = the sum and the number of the rows of x [N, D] with index [N] = k, added to the
  *             old values unless anew. The order of addition depends on N, D, K and index alone. Ins x, index (DT_I32). An index out of range
  *             is a bug. */
-#define OPS_RECORDED(X) /* what tapes record: each has a definition in lib/tape */ \
+#define OPS_RECORDED(X) /* ops that tapes record; each has a definition in lib/tape */ \
 	X(COPY, copy) X(FILL, fill) X(ADD, add) X(MUL, mul) X(SUM, sum) X(UNARY, unary) X(UNARY_GRAD, unary_grad) \
 	X(LINEAR, linear) X(LINEAR_DX, linear_dx) X(LINEAR_DW, linear_dw) X(MATMUL, matmul) \
 	X(NORM, norm) X(NORM_GRAD, norm_grad) X(GATE, gate) X(GATE_GRAD, gate_grad) \
@@ -210,7 +210,7 @@ struct op_attr {
 	X(CONV, conv) X(CONV_DX, conv_dx) X(CONV_DW, conv_dw) \
 	X(GROUPNORM, groupnorm) X(GROUPNORM_GRAD, groupnorm_grad) X(POOL, pool) X(POOL_GRAD, pool_grad) \
 	X(DROPOUT, dropout) X(QSAMPLE, qsample) X(NOISE, noise)
-#define OPS_DIRECT(X) /* what samplers, the optimizer and clustering run without a tape */ \
+#define OPS_DIRECT(X) /* ops that samplers, the optimizer and clustering run without a tape */ \
 	X(MIX, mix) X(CONVERT, convert) X(COMBINE, combine) X(ADVANCE, advance) \
 	X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw) \
 	X(NEAREST, nearest) X(SEGMENT_SUM, segment_sum)

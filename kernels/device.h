@@ -137,7 +137,7 @@ void device_free(struct device *d); /* NULL is allowed */
  * borrowed. NULL with ERR_USAGE for an unknown name, or ERR_UNAVAILABLE if there is no such GPU or the build has no CUDA. */
 struct device *device_open(const char *name, struct pool *pool, struct err *e);
 
-/* Let products round to TF32, or not. ERR_USAGE where the device cannot compute so. */
+/* Let products round to TF32 if p is PRECISION_TF32, otherwise not. ERR_USAGE if the device cannot compute in p. */
 int device_set_precision(struct device *d, enum precision p, struct err *e);
 
 /* With `on`, the bits of a sample in a forward pass do not depend on the other samples in its batch, their number or their order. On the CPU this

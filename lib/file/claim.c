@@ -24,14 +24,14 @@ struct claim {
 	struct claim *next;
 	char *path; /* of the lock */
 	int fd;
-	pid_t pid;      /* what a child inherits is not its own */
+	pid_t pid;      /* the claiming process; a forked child does not own the claim */
 	int held, open; /* by claim_take, by claim_open */
 };
 
 static struct claim *list;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* Where the lock of an output lies: beside the file itself, where that is reached through a link. NULL where its folder is not there. */
+/* The path of an output's lock: beside the file itself, links followed. NULL if its folder does not exist. */
 static char *claim_path(const char *place)
 {
 	char *real = realpath(place, NULL), *dir = mem_strdup(real ? real : place), *slash = strrchr(dir, '/'), *path = NULL;
@@ -53,7 +53,7 @@ static char *claim_path(const char *place)
 	return path;
 }
 
-/* Somebody else's file can be locked although it cannot be written. */
+/* A file of another user can be locked even if it cannot be written. */
 static int lock_open(const char *path)
 {
 	const int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
@@ -62,7 +62,7 @@ static int lock_open(const char *path)
 	return fd < 0 && errno == EACCES ? open(path, O_RDONLY | flags) : fd;
 }
 
-/* 1 with *fd; 0 where there are no locks; -1 when another process has it, the two seconds over. */
+/* 1: locked, in *fd; 0: locks are not supported; -1: another process still holds it after two seconds. */
 static int lock_get(int *fd, const char *path, const char *name, struct err *e)
 {
 	for (;;) {
@@ -111,7 +111,7 @@ static void claim_remove(struct claim *c)
 	mem_free(c);
 }
 
-/* It is in the list before it is locked: another thread that wants the same name must not wait for us as for another process. */
+/* The claim is listed before it is locked, so that another thread that wants the same name does not wait as for another process. */
 static int claim_new(struct claim **out, char *path, const char *name, int held, struct err *e)
 {
 	struct claim *c = mem_zalloc(1, sizeof *c);
@@ -190,7 +190,7 @@ static int is_claimable(const char *path)
 	return path && *path && strcmp(path, "-") && !str_ends(path, "/") && (stat(path, &st) || S_ISREG(st.st_mode));
 }
 
-/* In the order of their names, so that of two commands that want the same ones only one is refused. */
+/* Claims are taken in the order of names, so that only one of two commands with the same outputs is refused. */
 int claim_take(const char *const *path, size_t n, struct err *e)
 {
 	struct wish *w = mem_zalloc(n ? n : 1, sizeof *w);

@@ -2,12 +2,12 @@
  *
  * Whoever wants to write PATH claims the name first: a lock on ".NAME.tmp.claim" beside it, which the kernel drops with the process,
  * so that a dead one never stands in the way; the next writer of the name takes the file over and removes it at its end. A second
- * writer is refused (ERR_EXISTS) and told who holds the name. A claim must be there before a program looks at what stands under the
- * name, or two that both find nothing both go on, and the last one wins.
+ * writer is refused (ERR_EXISTS) with a message that names the holder. A program must claim a name before it checks what exists under
+ * it; otherwise two programs may both find nothing, both go on, and the last one wins.
  *
  * Every outfile (file/commit.h) claims its name while it is open. A program that looks first, or whose outputs belong together, claims
- * all of them at its start. Where no such file can be made, or locks are not to be had, nothing is claimed: the writer itself then
- * says what is wrong. */
+ * all of them at its start. If no such file can be made, or locks are not supported, nothing is claimed, and the writer itself
+ * reports the error. */
 #ifndef DDM_FILE_CLAIM_H
 #define DDM_FILE_CLAIM_H
 

@@ -1,4 +1,4 @@
-/* The commit protocol: temporaries, fsync, rename, and the sweep of what a killed writer left. */
+/* The commit protocol: temporaries, fsync, rename, and the removal of temporaries that killed writers left. */
 #include "file/commit.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ static char *tmp_prefix(const char *base, int folder)
 	return folder ? str_new("%.*s.tmp-%s.", NAME_KEPT, base, host) : str_new(".%.*s.tmp.%s.", NAME_KEPT, base, host);
 }
 
-/* "PID.N" of a process that is gone. */
+/* Whether "PID.N" names a process that no longer exists. */
 static int owner_is_dead(const char *tail)
 {
 	char *end;
@@ -61,7 +61,7 @@ static int owner_is_dead(const char *tail)
 	return kill((pid_t)pid, 0) && errno == ESRCH;
 }
 
-/* What the name says may be wrong where process numbers are counted apart: in another container with our host's name. */
+/* The PID in the name is meaningless if the writer runs in another container with the same host name; its lock still counts. */
 static int is_locked(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), held;
@@ -136,7 +136,7 @@ static int tmp_create(struct outfile *o, struct err *e)
 		mem_free(o->tmp);
 		o->tmp = NULL;
 	} else {
-		flock(fd, LOCK_EX | LOCK_NB); /* where there are no locks, the number of the process must do */
+		flock(fd, LOCK_EX | LOCK_NB); /* may fail without lock support; the PID then decides */
 	}
 	mem_free(dir);
 	mem_free(base);
@@ -144,7 +144,7 @@ static int tmp_create(struct outfile *o, struct err *e)
 	return fd;
 }
 
-/* Where there are no locks nothing is kept: two writers of one file must not meet. */
+/* Without lock support nothing is kept, as two writers could write the same file. */
 static int part_create(struct outfile *o, int *part, struct err *e)
 {
 	char *dir, *base, *state;
@@ -187,7 +187,7 @@ static int fits_part(const char *place)
 	return strlen(slash ? slash + 1 : place) <= PART_LONGEST;
 }
 
-/* The mode an overwritten file had is kept, as writing in place would. */
+/* An overwritten file keeps its mode, as if it were written in place. */
 static int place_open(struct outfile *o, int *part, struct err *e)
 {
 	struct stat st;
@@ -268,7 +268,7 @@ int outfile_write(struct outfile *o, const void *p, size_t n, struct err *e)
 	return 0;
 }
 
-/* Whether what was written is what stands under the name already. */
+/* Whether the file under the final name already has the same bytes. */
 static int is_unchanged(const struct outfile *o)
 {
 	struct filemap mine, old;
@@ -300,7 +300,7 @@ static int publish(struct outfile *o, struct err *e)
 		return err_set(e, ERR_EXISTS, "%s: exists and holds something else: it was made from other inputs, or is damaged", o->path);
 	if (fsync(fileno(o->file)))
 		return err_errno(e, "%s: fsync", o->path);
-	held = fcntl(fileno(o->file), F_DUPFD_CLOEXEC, 3); /* keeps the lock until it has its name */
+	held = fcntl(fileno(o->file), F_DUPFD_CLOEXEC, 3); /* keeps the lock until the rename */
 	bad = fclose(o->file);
 	o->file = NULL;
 	if (bad)

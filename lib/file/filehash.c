@@ -37,7 +37,7 @@ static char *note_text(const struct stat *st, const char *hex)
 	               (long long)st->st_ctim.tv_sec, st->st_ctim.tv_nsec, hex);
 }
 
-/* 1 and the hash where a note of this file is there and holds. */
+/* 1 and the hash if a valid note of this file exists. */
 static int recall(const char *path, const struct stat *st, char hex[65])
 {
 	size_t len = 0, most;
@@ -63,7 +63,7 @@ static int unchanged(const struct stat *a, const struct stat *b)
 	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec && a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-/* A note that cannot be written is none: the file is read again the next time. */
+/* Failure to write the note is ignored: the file is hashed again the next time. */
 int filehash(const char *path, char hex[65], struct err *e)
 {
 	struct stat before, after;

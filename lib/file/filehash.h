@@ -6,12 +6,12 @@
 
 #include "core/err.h"
 
-/* From now on the hash of a file of `least` bytes or more is kept in this folder, which is there, and taken from there as long as the
- * file's device, inode, size, time of modification and time of change of its inode are what they were; and only where it was kept more
- * than a second after those times, which clocks may be too coarse to tell apart. NULL: no longer. For one thread, before others start. */
+/* From now on the hashes of files of at least `least` bytes are cached in this existing folder. A cached hash is used while the file's device,
+ * inode, size, mtime and ctime are unchanged, and only if it was cached more than a second after those times, because clocks may be
+ * coarse. NULL: stop caching. Call before other threads start. */
 void filehash_remember(const char *folder, uint64_t least);
 
-/* As sha256_file. */
+/* As sha256_file, but with the cache. */
 int filehash(const char *path, char hex[65], struct err *e);
 
 #endif

@@ -128,7 +128,7 @@ void *file_load(const char *path, size_t limit, size_t *len, struct err *e)
 	return p;
 }
 
-/* What is mapped, for filemap_name. A signal reads it: `at` is set last and taken away first. More maps than these have no name. */
+/* The mapped files, for filemap_name. A signal handler reads them, so `at` is set last and cleared first. Further maps have no name. */
 enum { MAPS = 256 };
 static struct map {
 	_Atomic(const uint8_t *) at;
@@ -250,7 +250,7 @@ int dir_make(const char *path, struct err *e)
 		if (c != '/' && c)
 			continue;
 		*s = 0;
-		/* A read-only or full place may say so before it says that the folder is there. */
+		/* On a read-only or full file system mkdir may report that instead of EEXIST. */
 		if (mkdir(p, 0777) && (why = errno) != EEXIST && (stat(p, &st) || !S_ISDIR(st.st_mode))) {
 			errno = why;
 			rc = err_errno(e, "%s: mkdir", p);
@@ -265,7 +265,7 @@ int dir_make(const char *path, struct err *e)
 	return rc;
 }
 
-/* Cut the last component off; 0 when that was all. */
+/* Cut off the last component; 0 if there is no other. */
 static int path_shorten(char *p)
 {
 	size_t n = strlen(p);

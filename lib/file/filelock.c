@@ -1,4 +1,4 @@
-/* Locks on files that end with the process. */
+/* Locks files; the kernel releases the locks when the process ends. */
 #include "file/filelock.h"
 
 #include <errno.h>

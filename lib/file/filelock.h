@@ -8,16 +8,16 @@
 /* This host's name as used in file names: without a slash. */
 void lock_host(char out[65]);
 
-/* Exclusive. A killed holder may still be dying in an fsync when its successor starts: the lock is asked for again for two seconds. 0,
- * or -1 with errno, EWOULDBLOCK when somebody holds it. */
+/* Exclusive. A killed holder may still be dying in an fsync when its successor starts: the lock is retried for two seconds. 0,
+ * or -1 with errno, EWOULDBLOCK if another process holds it. */
 int lock_soon(int fd);
 
-/* Whether `path` still is the file of fd. It may be unlinked by a holder that ends between our open and our lock: then what we hold is
- * a lock on nothing, and the caller tries again. */
+/* Whether `path` still is the file of fd. A holder that ends may unlink it between our open and our lock: then the lock has no effect
+ * and the caller tries again. */
 int lock_is_current(int fd, const char *path);
 
 /* The text is for messages only: a full disk does not stop the holder of a lock. */
 void lock_sign(int fd);
-void lock_signed(int fd, char *who, size_t size); /* what the holder wrote, "" where that is nothing */
+void lock_signed(int fd, char *who, size_t size); /* the holder's text, or "" */
 
 #endif

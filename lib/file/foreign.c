@@ -1,11 +1,11 @@
-/* Tables that other programs made, TSV or CSV: what spreadsheets, pandas and awk write. */
+/* Reads TSV and CSV tables of other programs, such as spreadsheets, pandas and awk. */
 #include <string.h>
 
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/tsvimpl.h"
 
-/* Where the reader stands. Fields are cut and unquoted in place: they never get longer. */
+/* The position of the reader. Fields are cut and unquoted in place, as they never get longer. */
 struct cursor {
 	char *at, *end;
 	int64_t line;
@@ -21,7 +21,7 @@ static int64_t lines_before(const char *text, const char *end)
 	return n;
 }
 
-/* A quoted field: "" stands for ", and newlines may stand in it. c->at is behind the closing quote afterwards. */
+/* Read a quoted field: "" stands for ", and newlines are allowed. Afterwards c->at points behind the closing quote. */
 static int unquote(const struct tsv *t, struct cursor *c, char **field, int64_t column, struct err *e)
 {
 	char *to = ++c->at;
@@ -79,7 +79,7 @@ static int is_blank(const struct cursor *c)
 	return *c->at == '\n' || !strncmp(c->at, "\r\n", 2);
 }
 
-/* Past lines that hold no row; 0 at the end. */
+/* Skip lines without a row; 0 at the end. */
 static int next_row(struct cursor *c, int comments)
 {
 	while (c->at < c->end && (is_blank(c) || (comments && *c->at == '#'))) {
@@ -117,7 +117,7 @@ static int cut_names(struct tsv *t, struct cursor *c, struct err *e)
 
 int foreign_parse(struct tsv *t, size_t len, struct err *e)
 {
-	static const char mark[] = "\xef\xbb\xbf"; /* of UTF-8, by spreadsheets */
+	static const char mark[] = "\xef\xbb\xbf"; /* UTF-8 byte order mark, as spreadsheets write it */
 	struct cursor c = {.at = t->text, .end = t->text + len, .line = 1};
 	const char *nul = memchr(t->text, 0, len);
 	int64_t room = 0;

@@ -1,4 +1,4 @@
-/* Tells files and folders apart by their first bytes and their members. */
+/* Recognises the kind of a file by its bytes and of a folder by the names in it. */
 #include "file/kind.h"
 
 #include <string.h>
@@ -51,7 +51,7 @@ static int is_json(const uint8_t *p, size_t len)
 	return i < len && p[i] == '{';
 }
 
-/* The stamp, where file/standing.c looks for it; or the end of a sealed text whose beginning is damaged. */
+/* A stamp in the form file/standing.c reads; or a seal at the end of a text whose beginning is damaged. */
 static int is_markup(const uint8_t *p, size_t len)
 {
 	static const char *const stamp[] = {"<metadata id=\"ddm\">", "<meta name=\"ddm\" content=\""};
@@ -86,7 +86,7 @@ enum kind kind_of_bytes(const void *data, size_t len)
 	return tar_sniff(p, len) ? KIND_TAR : is_markup(p, len) ? KIND_MARKUP : KIND_UNKNOWN;
 }
 
-/* A mark that ends in '_' or '-' stands for all names that a number follows there. */
+/* A mark that ends in '_' or '-' matches every name in which a number follows it. */
 static int is_marked(const char *name, const char *mark)
 {
 	size_t n = strlen(mark);
@@ -98,7 +98,7 @@ static int is_marked(const char *name, const char *mark)
 
 int kind_of_folder(const char *path, enum kind *kind, struct err *e)
 {
-	/* The more telling name is above. */
+	/* The first match counts, so the more specific names come first. */
 	static const struct {
 		const char *name;
 		enum kind kind;

@@ -12,7 +12,7 @@ enum kind {
 	KIND_SAFETENSORS,
 	KIND_NPY,
 	KIND_NPZ,
-	KIND_TORCH, /* .pt, .pth, .bin of PyTorch's, layouts included that are not read */
+	KIND_TORCH, /* PyTorch's .pt, .pth, .bin, including layouts that cannot be read */
 	KIND_SHARD,
 	KIND_TAR,   /* or something compressed that may hold one */
 	KIND_TABLE,
@@ -29,10 +29,10 @@ enum kind {
 	KIND_FOLDER      /* any other */
 };
 
-/* Of the whole content. A damaged file is told by what is left: its reader says what is wrong with it. */
+/* The kind of a file by its whole content. A damaged file is recognised by its intact parts; its reader reports the damage. */
 enum kind kind_of_bytes(const void *data, size_t len);
 
-/* Of a folder. */
+/* The kind of a folder. */
 int kind_of_folder(const char *path, enum kind *kind, struct err *e);
 
 #endif

@@ -99,7 +99,7 @@ static int take_row(struct manifest *m, const struct tsv *t, const int *c, int64
 	return 0;
 }
 
-/* "files" of a stamp: names in the folder itself. */
+/* Read "files" of the stamp: files directly in the folder. */
 static int take_files(struct manifest *m, const json_t *stamp, const char *where, struct err *e)
 {
 	const json_t *files = json_object_get(stamp, "files");
@@ -118,7 +118,7 @@ static int take_files(struct manifest *m, const json_t *stamp, const char *where
 	return 0;
 }
 
-/* Facts of the partition, and names. */
+/* Read the partition and the names of clusters and classes from the stamp. */
 static int take_names(struct manifest *m, const json_t *stamp, const char *where, struct err *e)
 {
 	const char *partition = json_string_value(json_object_get(json_object_get(stamp, "inputs"), "assign"));

@@ -6,7 +6,7 @@
 #include "core/hash.h"
 #include "core/mem.h"
 
-/* The name's slot, or the empty one where it belongs. cap is a power of two, never full. */
+/* The slot of a name, or the empty slot to insert it at. cap is a power of two; the table is never full. */
 static struct nametable_slot *seek(const struct nametable *t, const char *name, size_t len)
 {
 	size_t at = hash64(name, len) & (t->cap - 1);

@@ -1,4 +1,4 @@
-/* Names to numbers, hashed. */
+/* A hash table from names to numbers. */
 #ifndef DDM_FILE_NAMETABLE_H
 #define DDM_FILE_NAMETABLE_H
 
@@ -14,9 +14,9 @@ struct nametable {
 	size_t n, cap;
 };
 
-/* The value of a name, -1 where it is not there. */
+/* The value of a name, or -1. */
 int nametable_find(const struct nametable *t, const char *name, size_t len);
-/* The name's bytes stay the caller's, in place until the release. -1; or, where the name is there, its value, which stays. value >= 0. */
+/* Add a name with a value >= 0. The name is borrowed until the release. Returns -1 if it is new, else its old value, which is kept. */
 int nametable_add(struct nametable *t, const char *name, size_t len, int value);
 void nametable_release(struct nametable *t);
 

@@ -29,11 +29,11 @@ size_t npy_type_size(enum npy_type t);
 const char *npy_type_code(enum npy_type t); /* "<f4" */
 int64_t npy_count(const struct npy *a); /* elements */
 
-/* "-" is standard input. ERR_DATA on any departure from the format, a size that does not fit the file included, and where the hash in
- * PATH.json is another's. */
+/* "-" is standard input. ERR_DATA on any departure from the format, including a size that does not fit the file, and if the hash in
+ * PATH.json differs. */
 int npy_load(struct npy *a, const char *path, struct err *e);
 int npy_parse(struct npy *a, const void *bytes, size_t len, const char *name, struct err *e); /* data points into bytes */
-/* The same of an array of which only the first `have` of its len bytes are there: what it is, not what it holds. */
+/* The same for the first `have` of len bytes: gives type and shape; the elements must not be read. */
 int npy_parse_head(struct npy *a, const void *bytes, size_t have, size_t len, const char *name, struct err *e);
 void npy_release(struct npy *a);
 
@@ -53,7 +53,7 @@ struct npz;
 
 struct npz *npz_load(const char *path, struct err *e); /* caller frees with npz_free */
 struct npz *npz_parse(const void *data, size_t len, const char *name, struct err *e); /* data must stay */
-/* Types and shapes alone: nothing large is inflated, no checksum looked at, and no element may be read. */
+/* Types and shapes alone: nothing large is inflated, no checksum is checked, and no element may be read. */
 struct npz *npz_peek(const void *data, size_t len, const char *name, struct err *e);
 void npz_free(struct npz *z);
 int npz_entries(const struct npz *z);

@@ -18,7 +18,7 @@ enum {
 struct entry {
 	char *name;
 	struct npy a;
-	void *plain; /* inflated, or NULL where the array points into the file */
+	void *plain; /* the inflated bytes; NULL if the array points into the file */
 };
 
 struct npz {
@@ -63,7 +63,7 @@ static int load(struct npz *z, const void *data, size_t len, struct err *e)
 	return z->peek ? 0 : zip_check_seal(z->zip, e);
 }
 
-/* Takes z, also when it fails. */
+/* Takes ownership of z, also on failure. */
 static struct npz *loaded(struct npz *z, const void *data, size_t len, struct err *e)
 {
 	if (!load(z, data, len, e))
@@ -158,7 +158,7 @@ static void put64(struct str *s, uint64_t v)
 	put32(s, v >> 32);
 }
 
-/* What local header and directory share: version needed, flags, method, time, date, crc, sizes, name length, extra length. */
+/* The fields common to local header and directory entry: version needed, flags, method, time, date, crc, sizes, name length, extra length. */
 static void put_common(struct str *s, const char *name, uint32_t crc, size_t extra)
 {
 	put16(s, 45);

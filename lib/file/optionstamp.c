@@ -1,4 +1,4 @@
-/* Writes the fields of a request that determine a result into a stamp, as the tables of options say. */
+/* Writes the fields of a request that determine a result into a stamp, as declared in the option tables. */
 #include "file/optionstamp.h"
 
 #include <string.h>
@@ -47,7 +47,7 @@ static void put_field(struct stamp *s, const char *key, const struct option *o, 
 	}
 }
 
-/* Whether the field holds what it holds when the option is absent. */
+/* Whether the field has its default value. */
 static int is_preset(const struct option *o, const void *field)
 {
 	char *bytes = mem_zalloc(o->size, 1);

@@ -1,4 +1,4 @@
-/* Which way up: EXIF and XMP orientation, read as Pillow reads it. */
+/* Reads the EXIF and XMP orientation of a picture as Pillow does. */
 #include <string.h>
 
 #include "core/mem.h"
@@ -19,7 +19,7 @@ static uint32_t tiff_uint(const struct tiff *t, size_t at, int bytes)
 	return v;
 }
 
-/* The first value of the entry at `at`, or 0 where its type is not an integer or its data lie outside. */
+/* The first value of the entry at `at`, or 0 if its type is not an integer or its data lie outside. */
 static uint32_t entry_value(const struct tiff *t, size_t at)
 {
 	static const uint8_t width[] = {[3] = 2, [4] = 4, [6] = 1, [8] = 2, [9] = 4, [13] = 4};

@@ -17,7 +17,7 @@
 
 enum { RARELY = 20 };
 
-/* Bytes up to `end` into the hash. */
+/* Update the hash with the bytes up to `end`. */
 static int hash_up_to(struct partial *p, int64_t end, struct err *e)
 {
 	char buf[65536];
@@ -52,7 +52,7 @@ static int read_marks(const json_t *o, int64_t *mark)
 	return 0;
 }
 
-/* 1 when the state belongs to this work and to the bytes that are there. */
+/* 1 if the saved state belongs to this work and matches the saved bytes. */
 static int take_up(struct partial *p)
 {
 	struct err ignored = {0};
@@ -137,7 +137,7 @@ int partial_is_due(const struct partial *p)
 	return p->state && clock_seconds() - p->saved >= RARELY * p->cost;
 }
 
-/* The bytes are on disk before the state says so. */
+/* The bytes reach the disk before the state that declares them valid. */
 int partial_save(struct partial *p, const int64_t *mark, struct err *e)
 {
 	double now = clock_seconds();

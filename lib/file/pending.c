@@ -1,4 +1,4 @@
-/* The list of temporaries that a dying process removes. */
+/* Lists the temporaries that a process removes when it ends early. */
 #include "file/pending.h"
 
 #include <dirent.h>
@@ -22,7 +22,7 @@ struct pending {
 static struct pending *list;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Before the thing exists, so that it cannot exist unlisted for want of memory. */
+/* Allocated before the file or folder is made, so that it never exists unlisted for lack of memory. */
 static struct pending *entry_new(const char *path)
 {
 	size_t n = strlen(path) + 1;

@@ -28,7 +28,7 @@ static int push_text(struct pickle_machine *m, const void *p, size_t n)
 	return 0;
 }
 
-/* Of two's complement, low byte first. */
+/* Push an integer of `bytes` bytes in little-endian two's complement. */
 static int push_long(struct pickle_machine *m, uint64_t bytes)
 {
 	const uint8_t *p = pickle_take(m, bytes);
@@ -115,7 +115,7 @@ static int constant(struct pickle_machine *m, int op)
 	return 0;
 }
 
-/* A line of protocol 0; escapes stay as they are written, the quotes of STRING go. */
+/* Push a text line of protocol 0. Escapes are kept as written; the quotes of STRING are removed. */
 static int line_text(struct pickle_machine *m, int op)
 {
 	size_t n = 0;
@@ -226,7 +226,7 @@ static int global(struct pickle_machine *m, int op)
 	return push_global(m, module->text, module->n, name->text, name->n);
 }
 
-/* func and args off the stack, the call on it. Keywords (NEWOBJ_EX) are dropped. */
+/* Pop func and args, push the call. Keyword arguments (NEWOBJ_EX) are dropped. */
 static int call(struct pickle_machine *m, int op)
 {
 	const struct pickle_value *func, *args;

@@ -1,5 +1,5 @@
-/* A Python pickle (protocols 0 to 5) as a tree of what it says. Nothing is run and nothing is looked up: a global is its name, a call is
- * the name and the arguments, and what they would have done is for the reader of the tree to know. */
+/* Parses a Python pickle (protocols 0 to 5) into a tree. Nothing is run and nothing is imported: a global is stored as its name, a call as
+ * its function and arguments, and the caller interprets them. */
 #ifndef DDM_FILE_PICKLE_H
 #define DDM_FILE_PICKLE_H
 
@@ -52,12 +52,12 @@ struct pickle {
  * time in proportion to the bytes, and no more than 100 bytes of memory a value. */
 int pickle_parse(struct pickle *p, struct arena *a, const void *data, size_t len, const char *where, struct err *e);
 
-/* The value of a key of text; NULL where v is no dict or has none. Python's rule for one given twice: the last. */
+/* The value of a key of text; NULL if v is not a dict or lacks the key. Of equal keys the last counts, as in Python. */
 const struct pickle_value *pickle_get(const struct pickle_value *v, const char *key);
 /* Whether v is a global of this name, or a call of it. */
 int pickle_names(const struct pickle_value *v, const char *global);
 int pickle_calls(const struct pickle_value *v, const char *global);
-/* Argument i of a call, item i of a tuple or list: NULL where there is none. */
+/* Argument i of a call, or item i of a tuple or list; NULL if there is none. */
 const struct pickle_value *pickle_item(const struct pickle_value *v, size_t i);
 int pickle_is_text(const struct pickle_value *v, const char *text);
 

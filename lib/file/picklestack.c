@@ -146,7 +146,7 @@ int pickle_collect_marked(struct pickle_machine *m, enum pickle_kind kind)
 	return pickle_collect(m, kind, n);
 }
 
-/* Into the container below them: what is not one is a call's result, which keeps them, or refused. */
+/* Add n values to the container below them. The result of a call keeps them too; anything else is refused. */
 static int extend(struct pickle_machine *m, enum pickle_kind kind, struct pickle_value *const *v, size_t n)
 {
 	struct pickle_value *to = pickle_top(m);

@@ -13,7 +13,7 @@ struct writer {
 	png_infop info;
 	struct str out;
 	struct err *e;
-	int no_memory; /* libpng was refused some */
+	int no_memory; /* an allocation of libpng failed */
 };
 
 static void on_error(png_structp png, png_const_charp text)
@@ -86,7 +86,7 @@ static void rows_write(struct writer *w, const struct picture *p)
 		png_write_row(w->png, p->pixels + y * stride);
 }
 
-/* Compression level, strategy and filters are written down so that libpng's defaults may change. */
+/* Compression level, strategy and filters are set explicitly, so that the bytes do not depend on libpng's defaults. */
 static void settings(struct writer *w, const struct picture *p)
 {
 	static const int types[] = {[1] = PNG_COLOR_TYPE_GRAY, [3] = PNG_COLOR_TYPE_RGB, [4] = PNG_COLOR_TYPE_RGB_ALPHA};

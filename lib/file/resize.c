@@ -394,7 +394,7 @@ static int shorter(const struct picture *p)
 	return p->width < p->height ? p->width : p->height;
 }
 
-/* Replace p by its resized self. */
+/* Replace p by the resized picture. */
 static int resize_in_place(struct picture *p, int width, int height, enum resize_filter filter, struct err *e)
 {
 	struct picture to;

@@ -1,4 +1,4 @@
-/* One writer in a folder: a lock the kernel drops with the process, however that ends. */
+/* Allows one writer in a folder, by a lock that the kernel releases when the process ends in any way. */
 #ifndef DDM_FILE_RUNLOCK_H
 #define DDM_FILE_RUNLOCK_H
 
@@ -23,7 +23,7 @@ int runlock_check(const struct runlock *l, struct err *e);
  * file/commit.h asks before each rename. */
 int runlock_permits(const char *path, struct err *e);
 
-/* 1 when somebody holds it now, with its host and pid in who; 0 otherwise. */
+/* 1 if a process holds the lock now, with its host and pid in who; 0 otherwise. */
 int runlock_holder(const char *dir, char *who, size_t size);
 
 /* A zeroed or dropped one is allowed. A file that is no longer ours stays. */

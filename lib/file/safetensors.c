@@ -30,7 +30,7 @@ struct safetensors {
 	void (*release)(void *owner);
 };
 
-/* A scanner for the one shape of JSON this format has. It allocates nothing: strings are unescaped in place, which never makes
+/* A scanner for the subset of JSON that the format uses. It allocates nothing: strings are unescaped in place, which never makes
  * them longer. A general parser would build a tree of many times the header's size from a hostile file. */
 struct scan {
 	char *p, *end;

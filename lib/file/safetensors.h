@@ -47,7 +47,7 @@ const struct st_tensor *st_get(const struct safetensors *s, int i); /* in file o
 const struct st_tensor *st_find(const struct safetensors *s, const char *name); /* NULL when there is none */
 /* As st_find, but absence, another type than a float's, or another shape is ERR_DATA naming both. rank < 0: any shape. */
 const struct st_tensor *st_need(const struct safetensors *s, const char *name, int rank, const int64_t *shape, struct err *e);
-/* 0 where its type is a float's and its shape this one (rank < 0: any), else ERR_DATA naming `where` and both. */
+/* 0 if t has a float type and this shape (rank < 0: any), else ERR_DATA naming `where` and both. */
 int st_fits(const struct st_tensor *t, int rank, const int64_t *shape, const char *where, struct err *e);
 int st_texts(const struct safetensors *s);
 const struct st_text *st_text(const struct safetensors *s, int i);
@@ -63,7 +63,7 @@ int64_t st_not_finite(const struct st_tensor *t);
  * gives the same bytes. Texts (may be NULL when 0) are stored sorted by key, and with them a "seal" (core/seal.h) of the whole file.
  * Equal names are ERR_USAGE. */
 int st_write(const char *path, const struct st_tensor *t, int n, const struct st_text *texts, int ntexts, struct err *e);
-/* Of a whole file that is sound otherwise: ERR_DATA where its seal does not hold; 0 where it does, or where there is none. */
+/* Check the seal of a whole valid file. ERR_DATA if it does not match; 0 if it does or if there is none. */
 int st_check_seal(const void *data, size_t len, const char *name, struct err *e);
 
 #endif

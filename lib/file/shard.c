@@ -191,7 +191,7 @@ static int unpack(struct shard *s, const struct frame *f, const void *packed, vo
 
 	if (XXH3_64bits(packed, f->packed) != f->hash)
 		return damaged(s, f->offset, "a frame is altered (its hash differs)", e);
-	/* Before any work: the frame must declare the size the table promises. */
+	/* Before decompressing: the frame must declare the size in the table. */
 	if (ZSTD_getFrameContentSize(packed, f->packed) != f->plain)
 		return damaged(s, f->offset, "a frame's size disagrees with the seek table", e);
 	d = borrow(s);
@@ -214,7 +214,7 @@ static uint8_t *load_frame(struct shard *s, uint64_t i, struct err *e)
 	const struct frame *f = s->frame + i;
 	uint8_t *packed = mem_try(f->packed, 1, s->path, e), *plain = NULL;
 
-	/* zstd cannot shrink by more than this: a larger promise is a lie that would only cost memory. */
+	/* zstd cannot shrink by more than this factor, so a larger size is false; refuse it before allocating. */
 	if (packed && f->plain / 200000 > f->packed)
 		damaged(s, f->offset, "a frame promises an impossible size", e);
 	else if (packed && !read_at(s, packed, f->packed, f->offset, e))
@@ -227,7 +227,7 @@ static uint8_t *load_frame(struct shard *s, uint64_t i, struct err *e)
 	return plain;
 }
 
-/* A frame before the first sample's holds the stamp and nothing else. */
+/* A frame before the first sample holds only the stamp. */
 static int take_stamp(struct shard *s, struct err *e)
 {
 	struct str name = {0};

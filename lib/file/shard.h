@@ -33,14 +33,14 @@ const struct shard_member *shard_sample_find(const struct shard_sample *s, const
 
 struct shard;
 
-/* ERR_DATA with path and offset when the file is truncated, altered or no shard of ours. Caller frees with shard_free. */
+/* ERR_DATA with path and offset when the file is truncated, altered or not a shard. Caller frees with shard_free. */
 struct shard *shard_open(const char *path, struct err *e);
 void shard_free(struct shard *s);
 int64_t shard_count(const struct shard *s);
 const char *shard_key(const struct shard *s, int64_t i);
 const char *shard_stamp(const struct shard *s); /* NULL when there is none */
 
-/* What the end record says. */
+/* The totals in the end record. */
 struct shard_totals {
 	uint64_t frames, samples, packed, plain; /* bytes of the frames and of the tar in them */
 	uint64_t content;                        /* XXH3-64 of that tar */
@@ -66,7 +66,7 @@ struct shard_options {
 	const char *stamp; /* NULL: none */
 };
 
-/* What a manifest says of one shard. */
+/* The manifest's row of one shard. */
 struct manifest_row {
 	char *path; /* relative to the folder: "cluster-3/000000.tar.zst" */
 	uint64_t bytes;

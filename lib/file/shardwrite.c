@@ -56,7 +56,7 @@ static int emit(struct shard_writer *w, const void *p, size_t n, struct err *e)
 	return outfile_write(&w->out, p, n, e);
 }
 
-/* An empty string that holds on to no more than a little memory. */
+/* Empty a string, and free its memory if that is large. */
 static void str_empty(struct str *s)
 {
 	if (s->cap > WORKSPACE)
@@ -115,7 +115,7 @@ int shard_pack(struct shard_packer *p, int worker, struct shard_frame *f, struct
 		return err_set(e, ERR_NOMEM, "'%s': zstd: %s", str_text(&f->key), ZSTD_getErrorName(n));
 	f->packed.len = n;
 	f->hash = XXH3_64bits(f->packed.p, n);
-	f->sum = shard_get32((const uint8_t *)f->packed.p + n - 4); /* the frame's own checksum: the seek table's too */
+	f->sum = shard_get32((const uint8_t *)f->packed.p + n - 4); /* zstd's checksum of the frame, also stored in the seek table */
 	return 0;
 }
 
@@ -190,7 +190,7 @@ static int ext_cmp(const void *a, const void *b)
 	return strcmp(((const struct shard_member *)a)->ext, ((const struct shard_member *)b)->ext);
 }
 
-/* The names must come apart again into this key and these extensions. */
+/* The member names must split into the same key and extensions again when read. */
 static int check_names(const char *key, const struct shard_member *m, int n, struct err *e)
 {
 	const char *base = strrchr(key, '/');

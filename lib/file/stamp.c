@@ -174,13 +174,13 @@ static char *value_text(const json_t *v)
 	return copy;
 }
 
-/* A sidecar and a result are sealed, and not determined by their seals. */
+/* The seal of a sidecar or a result is not part of what determines it. */
 static int is_seal(const char *prefix, const char *key)
 {
 	return !*prefix && (!strcmp(key, "seal") || !strcmp(key, data_hash));
 }
 
-/* Numbers are compared as written: what is read back has nine digits. */
+/* Numbers are compared as printed, because a stamp that was read back has nine digits. */
 static int compare(const json_t *mine, const json_t *old, const char *prefix, struct str *what)
 {
 	const char *key;

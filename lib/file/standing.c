@@ -1,4 +1,4 @@
-/* Compares the stamp of what stands under an output's name with that of the command that would replace it. */
+/* Compares the stamp of an existing output with the stamp of the command that would replace it. */
 #include "file/standing.h"
 
 #include <string.h>
@@ -130,7 +130,7 @@ char *standing_stamp(const char *path, struct err *e)
 	return line;
 }
 
-/* Removes from the old stamp what s does not have. */
+/* Remove the keys from the old stamp that s lacks. */
 static void keep_common(json_t *old, const json_t *s)
 {
 	const char *key;
@@ -175,7 +175,7 @@ static int has_line(const char *path, const char *const *keys, struct err *why)
 	return yes;
 }
 
-/* A table with an empty stamp is one of ddm-report before it had any. */
+/* Early versions of ddm-report wrote tables with an empty stamp. */
 int standing_view(const char *path, const char *program, const char *const *keys, struct err *e)
 {
 	struct err why = {0};

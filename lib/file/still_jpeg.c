@@ -10,7 +10,7 @@
 #include "core/str.h"
 #include "file/stillimpl.h"
 
-/* All that must outlive a longjmp out of libjpeg. */
+/* The state that must survive a longjmp out of libjpeg. */
 struct jpeg_state {
 	struct jpeg_decompress_struct c;
 	struct jpeg_error_mgr errors;
@@ -45,7 +45,7 @@ static void on_error(j_common_ptr c)
 	longjmp(s->out, 1);
 }
 
-/* libjpeg paints over damage and says so in a warning; that is an error here. These few say nothing about the pixels. */
+/* libjpeg conceals damage and only warns; here a warning is an error. The few exceptions do not concern the pixels. */
 static void on_message(j_common_ptr c, int level)
 {
 	int code = c->err->msg_code;
@@ -55,7 +55,7 @@ static void on_message(j_common_ptr c, int level)
 	on_error(c);
 }
 
-/* A few hundred bytes can ask for hundreds of passes over a large picture. */
+/* Limits the passes: a file of a few hundred bytes can demand hundreds of passes over a large picture. */
 static void on_progress(j_common_ptr c)
 {
 	struct jpeg_state *s = state_of(c);

@@ -12,7 +12,7 @@
 
 #define TEXT_MAX (1u << 20) /* of a decompressed text chunk, Pillow's limit */
 
-/* All that must outlive a longjmp out of libpng. */
+/* The state that must survive a longjmp out of libpng. */
 struct png_state {
 	png_structp png;
 	png_infop info;
@@ -20,9 +20,9 @@ struct png_state {
 	struct err *e;
 	size_t at;     /* reading position in the file */
 	uint64_t idat; /* compressed bytes */
-	uint8_t *raw;  /* one row, or the whole picture where it is interlaced */
+	uint8_t *raw;  /* one row, or the whole picture if it is interlaced */
 	uint8_t palette[256][3];
-	int no_memory; /* libpng was refused some: what it says, or does without, is not the file's fault */
+	int no_memory; /* an allocation of libpng failed: its errors then do not mean a damaged file */
 };
 
 static void on_error(png_structp png, png_const_charp text)
@@ -113,7 +113,7 @@ static int raw_profile_orientation(const char *text, size_t n)
 	return o;
 }
 
-/* tEXt, zTXt or iTXt: of interest are the two keywords that carry an orientation. */
+/* Read tEXt, zTXt or iTXt: only the two keywords that carry an orientation matter. */
 static void text_chunk(struct still_meta *meta, int *raw, const uint8_t *type, const uint8_t *p, size_t n)
 {
 	const uint8_t *end = p + n, *nul = memchr(p, 0, n);

@@ -7,7 +7,7 @@
 #include "core/mem.h"
 #include "file/stillimpl.h"
 
-/* Parts of libwebp tell no reason; errno does where it was memory. */
+/* Some functions of libwebp give no reason; errno shows whether an allocation failed. */
 static int damaged(const struct still_input *in, struct err *e)
 {
 	if (errno == ENOMEM)

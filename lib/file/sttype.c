@@ -1,4 +1,4 @@
-/* The types of numbers in a safetensors file. */
+/* Names and sizes of the element types of safetensors. */
 #include "file/safetensors.h"
 
 static const struct {

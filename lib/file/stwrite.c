@@ -1,4 +1,4 @@
-/* Writing safetensors, and converting what they hold. */
+/* Writes safetensors files and converts their elements. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ void st_copy(void *out, const struct st_tensor *t)
 		memcpy(out, t->data, n);
 }
 
-/* memcpy, since foreign files may place an array at any byte. */
+/* memcpy, because arrays in foreign files may be unaligned. */
 #define CONVERT(type, expression)                                     \
 	for (int64_t i = 0; i < n; i++) {                                 \
 		type v;                                                       \
@@ -119,7 +119,7 @@ static void put_string(struct str *s, const char *text)
 	str_puts(s, "\"");
 }
 
-/* The seal's place in h. */
+/* Returns the position of the seal in h. */
 static size_t put_texts(struct str *h, const struct st_text *texts, int n)
 {
 	const struct st_text seal = {"seal", SEAL_BLANK}, **sorted = mem_zalloc((size_t)n + 1, sizeof *sorted);

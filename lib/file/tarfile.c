@@ -18,7 +18,7 @@
 #include "file/tarseal.h"
 
 /* Two libarchive readers in a row: the outer one undoes compression, the inner one knows the dialects of tar. Between them we see
- * the plain stream, and with it what libarchive does not tell: whether the archive ends as it must. */
+ * the plain stream, which shows whether the archive ends correctly; libarchive does not report that. */
 struct tar_reader {
 	char *where;
 	int fd, close_fd;
@@ -43,7 +43,7 @@ struct tar_reader {
 	size_t all_len;
 	off_t begin; /* of the tar in fd */
 	struct tar_links links;
-	int linked; /* links are known */
+	int linked; /* links have been collected */
 	int64_t passed;
 	struct str passed_first;
 	struct tarseal seal;
@@ -164,7 +164,7 @@ static la_ssize_t read_plain(struct archive *a, void *arg, const void **buf)
 	return (la_ssize_t)have;
 }
 
-/* In our words: libarchive's may hold bytes of the file, and speak of its own functions. */
+/* libarchive's messages may contain bytes of the file and its function names, so they are replaced. */
 static const char *archive_words(const char *text)
 {
 	static const struct {
@@ -321,7 +321,7 @@ void tar_close(struct tar_reader *r)
 	mem_free(r);
 }
 
-/* The stream has ended: after the last member there must be two zero blocks at least. */
+/* At the end of the stream: at least two zero blocks must follow the last member. */
 static int check_end(struct tar_reader *r, struct err *e)
 {
 	uint64_t last = (r->last_end + 511) / 512 * 512;
@@ -352,7 +352,7 @@ static int grow(struct tar_reader *r, size_t need, struct err *e)
 	return 0;
 }
 
-/* Memory grows with the bytes that are really there, not with the size a header claims. */
+/* Memory grows with the bytes actually read, not with the size in the header. */
 static int read_content(struct tar_reader *r, size_t *size, struct err *e)
 {
 	size_t have = 0;
@@ -445,7 +445,7 @@ int64_t tar_passed(const struct tar_reader *r, const char **first)
 	return r->passed;
 }
 
-/* The same archive from its beginning. */
+/* Open the same archive again from its beginning. */
 static struct tar_reader *reopen(const struct tar_reader *r, struct err *e)
 {
 	struct tar_limits limits = r->limits;

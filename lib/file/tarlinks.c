@@ -15,8 +15,8 @@ void tar_links_learn(struct tar_links *l, const char *name, const char *target)
 	l->link[l->links++] = (struct tar_link){arena_strdup(&l->memory, target), -1};
 }
 
-/* Links to links are followed to the name that is none. Every name on the way is decided with the first, so that a long chain costs no more than
- * its length. */
+/* Chains of links are followed to a name that is not a link. All names of a chain are resolved together, so that a chain takes time in proportion
+ * to its length. */
 void tar_links_resolve(struct tar_links *l)
 {
 	int *way = mem_zalloc((size_t)l->links + 1, sizeof *way);
@@ -33,7 +33,7 @@ void tar_links_resolve(struct tar_links *l)
 			at = nametable_find(&l->names, target, strlen(target));
 		}
 		if (at >= 0) {
-			file = l->link[at].file; /* decided before; in a circle -1 */
+			file = l->link[at].file; /* resolved before; -1 in a cycle */
 		} else if (n) {
 			file = nametable_add(&l->files, target, strlen(target), l->nfiles);
 			if (file < 0)

@@ -10,7 +10,7 @@
 
 enum { BLOCK = 512, PAX_MOST = 1 << 26 };
 
-/* What comes next. LOST: a dialect that is not ours, which bears no seals. */
+/* The next part of the archive. LOST: not a tar of this toolkit, so without seals. */
 enum { HEADER, CONTENT, PAX, SEALED_HEADER, SEALED_CONTENT, LOST };
 
 static int octal(const uint8_t *p, size_t n, uint64_t *out)

@@ -1,4 +1,4 @@
-/* Our own tar: USTAR with pax headers where a name does not fit, and a strict parser of exactly that (POSIX.1-2017 pax(1)). */
+/* Writes tar: USTAR, with pax headers for names that do not fit, and parses exactly this form (POSIX.1-2017 pax(1)). */
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
@@ -246,7 +246,7 @@ int tar_parse(const uint8_t *buf, size_t len, size_t *pos, struct tar_member *m,
 	}
 }
 
-/* To a pipe what was added last is held back; in a file it can be written again. */
+/* The last addition is held back if the output is a pipe; in a file it can be overwritten. */
 static int is_held(const struct tar_writer *w)
 {
 	return !w->out->place;

@@ -19,7 +19,7 @@ static int is_legacy(const void *data, size_t len)
 	return len > 16 && p[0] == 0x80 && memmem(p, len < HEAD_BYTES ? len : HEAD_BYTES, magic, sizeof magic - 1);
 }
 
-/* What torch wrote before 0.2. */
+/* The tar container that torch wrote before 0.2. */
 static int is_tar(const uint8_t *p, size_t len)
 {
 	static const char *const names[] = {"sys_info", "pickle", "tensors", "storages"};
@@ -52,7 +52,7 @@ static int is_zip(const uint8_t *p, size_t len)
 	if (len < 64 || memcmp(p, "PK\3\4", 4))
 		return 0;
 	z = zip_open(p, len, "", NULL);
-	/* Of a damaged one the first name tells. */
+	/* A damaged zip is recognised by its first name. */
 	found = z ? find_pickle(z) != NULL : memmem(p + 30, 300 < len - 30 ? 300 : len - 30, "data.pkl", 8) != NULL;
 	zip_free(z);
 	return found;
@@ -162,7 +162,7 @@ static int load_zip(struct torchfile *f, const void *data, size_t len, struct er
 	mem_free(program);
 	if (script)
 		return err_set(e, ERR_DATA, "%s: a TorchScript program, not tensors by name; save its state_dict()", f->where);
-	/* torch writes 0 where it was told to leave checksums out. */
+	/* torch writes 0 if checksums are switched off. */
 	f->checksums = m->crc != 0;
 	text = small_member(f, m, e);
 	if (!text || (f->checksums && zip_check(f->zip, m, text, e)) || take_byte_order(f, prefix, e) ||
@@ -354,7 +354,7 @@ int torch_gather(struct torchfile *f, int i, int64_t from, int64_t count, void *
 	return 0;
 }
 
-/* In pieces, since the bytes of a big-endian file are turned in a copy. */
+/* In pieces, because the bytes of a big-endian file are swapped in a copy. */
 static int64_t storage_not_finite(const struct torchfile *f, const struct torch_storage *s, const uint8_t *data)
 {
 	enum { PIECE = 4096 };

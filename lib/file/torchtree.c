@@ -1,4 +1,4 @@
-/* What the pickle of a PyTorch file says: storages, tensors, and the containers they stand in. */
+/* Finds the storages and tensors in the pickle of a PyTorch file, and the containers that hold them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,7 +105,7 @@ static int pair(const struct pickle_value *v, size_t i, const struct pickle_valu
 	return 1;
 }
 
-/* The last value of a key, as Python has it. */
+/* The last value of a key counts, as in Python. */
 static const struct pickle_value *get(const struct pickle_value *v, const char *name, size_t n)
 {
 	const struct pickle_value *key, *value, *found = NULL;
@@ -388,7 +388,7 @@ static int choose_root(struct torchfile *f, const char *root, struct err *e)
 	return 0;
 }
 
-/* What nn.DataParallel and its kin put in front of every name. */
+/* Remove the prefix that nn.DataParallel and similar wrappers put in front of every name. */
 static void drop_module(struct torchfile *f)
 {
 	static const char module[] = "module.";
@@ -401,7 +401,7 @@ static void drop_module(struct torchfile *f)
 		f->tensor[i].t.name += n;
 }
 
-/* A key that one dict has twice counts once, the last time. */
+/* Of equal keys in a dict only the last counts. */
 static int hash_names(struct torchfile *f, struct err *e)
 {
 	int n = 0;

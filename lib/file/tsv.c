@@ -122,7 +122,7 @@ static int parse(struct tsv *t, size_t len, struct err *e)
 	if (strncmp(line, stamp_start, sizeof stamp_start - 1))
 		return err_set(e, ERR_DATA, "%s:2: no '#stamp' line", t->where);
 	t->stamp = line + sizeof stamp_start - 1;
-	/* A field takes a byte at least: never allocate for more of them than there can be. */
+	/* A field takes at least one byte: refuse more fields than the text can hold before allocating. */
 	if ((uint64_t)rows > len / (uint64_t)t->columns)
 		return err_set(e, ERR_DATA, "%s: too short for %lld rows of %d fields", t->where, (long long)rows, t->columns);
 	t->rows = rows;

@@ -9,7 +9,7 @@
 
 enum { PIECE = 1 << 20 };
 
-/* Bytes that came so far; one more than is wanted tells that there are too many. */
+/* The output so far; one byte beyond the limit shows that there is too much. */
 struct room {
 	uint8_t *p;
 	size_t len, cap, want;
@@ -25,7 +25,7 @@ static size_t make_room(struct room *r)
 	return r->cap - r->len;
 }
 
-/* NULL, or what is wrong. */
+/* NULL, or an error text. */
 static const char *by_zstd(struct room *r, const uint8_t *data, size_t len)
 {
 	ZSTD_DStream *z = ZSTD_createDStream();

@@ -1,4 +1,4 @@
-/* Finds and opens the weights of a network in any of the formats they come in. */
+/* Finds and opens the weights of a network in any supported format. */
 #include "file/weightfile.h"
 
 #include <stdio.h>
@@ -134,13 +134,13 @@ static int open_single(struct weightfile *w, const char *root, struct err *e)
 	return 0;
 }
 
-/* A name in the same folder and nothing else. */
+/* Whether a name is a plain file name without a folder. */
 static int is_plain(const char *name)
 {
 	return *name && strcmp(name, ".") && strcmp(name, "..") && !strchr(name, '/') && strlen(name) < 256;
 }
 
-/* The part of a file the index names, opened when it is first met. */
+/* The part of a file named in the index; opened at its first use. */
 static int part_of(struct weightfile *w, struct nametable *seen, const char *dir, const char *name, const char *root, struct err *e)
 {
 	int have = nametable_find(seen, name, strlen(name)), rc;
@@ -426,7 +426,7 @@ int weightfile_bf16(struct weightfile *w, int i, uint16_t *out, struct err *e)
 	return 0;
 }
 
-/* What copies may take: as much as the files inflate to at most, or a gigabyte. */
+/* The limit on memory for copies: the most that the files can inflate to, or a gigabyte. */
 static int64_t copies_most(const struct weightfile *w)
 {
 	int64_t most = 0;

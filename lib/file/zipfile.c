@@ -44,7 +44,7 @@ static int damaged(const struct zip *z, uint64_t at, const char *what, struct er
 	return err_set(e, ERR_DATA, "%s: zip, byte %llu: %s", z->where, (unsigned long long)at, what);
 }
 
-/* Where the directory lies. */
+/* The position of the central directory. */
 struct directory {
 	uint64_t at, size, count;
 };
@@ -179,7 +179,7 @@ static int by_place(const void *a, const void *b)
 	return (x->at > y->at) - (x->at < y->at);
 }
 
-/* No two of one name; no byte in two members, with which a small file would unpack to a huge one. */
+/* Names must be unique, and members must not overlap: with overlaps a small file could unpack to a huge one. */
 static int check_members(struct zip *z, struct err *e)
 {
 	const struct zip_member **v = z->by_name = mem_zalloc((size_t)z->n, sizeof *v);

@@ -20,7 +20,7 @@ struct bpe {
 	struct merge *table;           /* open addressing; a < 0: empty */
 	size_t slots;
 	char *where;
-	char *special; /* a third token that is found in a text as it is; NULL: none */
+	char *special; /* a third special token that is matched literally in a text; NULL: none */
 	int32_t special_id;
 };
 
@@ -290,7 +290,7 @@ struct piece {
 struct candidate {
 	int32_t rank, made;
 	int at;
-	int32_t a, b; /* what it was made for: stale when they have changed */
+	int32_t a, b; /* the pair it was made for; the candidate is stale if either has changed */
 };
 struct word {
 	struct piece *piece;

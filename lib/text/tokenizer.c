@@ -1,4 +1,4 @@
-/* Opens tokenizers by what their folders hold, and pads and cuts ids. */
+/* Opens the tokenizer in a folder, and pads and truncates ids. */
 #include "text/tokenizer.h"
 
 #include <assert.h>
@@ -97,7 +97,7 @@ static int open_vocab(struct tokenizer *t, const char *merges, const char *vocab
 	return rc;
 }
 
-/* What is read of a path: one file, or a list of merges and a vocabulary. */
+/* The files of a tokenizer: one file, or a list of merges and a vocabulary. */
 struct files {
 	char *path[2];
 };

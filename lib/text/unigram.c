@@ -73,7 +73,7 @@ static size_t user_defined(const struct unigram *u, const char *p, size_t n)
 	return found;
 }
 
-/* What takes the place of the start of p: *out, *len bytes; how many it stands for. */
+/* The replacement for the start of p: *len bytes at *out. Returns the number of bytes it replaces. */
 static size_t rewrite(const struct unigram *u, const char *p, size_t n, const char **out, size_t *len)
 {
 	size_t used = u->words ? 0 : user_defined(u, p, n);
@@ -127,7 +127,7 @@ static void normalise(const struct unigram *u, struct str *out, const char *p, s
 		out->p[out->len -= strlen(space)] = 0;
 }
 
-/* The best way to a place of the text: by the piece that starts there. */
+/* The best segmentation up to a position of the text: its last piece starts at `start`. */
 struct way {
 	double score;
 	int64_t start; /* -1: none yet */
@@ -161,7 +161,7 @@ static double piece_score(const struct unigram *u, const struct piece *p, size_t
 	return p->type == USER_DEFINED ? (double)len * u->most - .1 : p->score;
 }
 
-/* Viterbi, from the left, by the order of offers of sentencepiece, which decides between equals. */
+/* Viterbi from the left. Candidates come in the order of sentencepiece, which decides between equal scores. */
 static void walk(const struct unigram *u, struct way *way, const char *p, size_t n)
 {
 	for (size_t i = 0, len; i < n; i += len) {
@@ -190,7 +190,7 @@ static void put_unknown(const struct unigram *u, struct out *o, const char *p, s
 		emit(o, u->unknown);
 }
 
-/* Neighbours that are unknown are one token. */
+/* Adjacent unknown characters become one token. */
 static void cut(const struct unigram *u, struct out *o, const char *p, size_t n)
 {
 	struct way *way = mem_alloc((n + 1) * sizeof *way);

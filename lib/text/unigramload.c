@@ -172,7 +172,7 @@ static int read_piece(struct unigram *u, const struct field *in)
 	return 0;
 }
 
-/* TrainerSpec: what matters for reading. */
+/* Read the fields of TrainerSpec that matter for encoding. */
 static int read_trainer(struct unigram *u, const struct field *in, const char *where, struct err *e)
 {
 	const uint8_t *p = in->data, *end = p + in->len;
@@ -248,7 +248,7 @@ static int digit(char c)
 	     : c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* base64 with or without padding; caller frees. NULL: it is none. */
+/* Decode base64 with or without padding; caller frees. NULL: not base64. */
 static uint8_t *base64(const char *s, size_t *len)
 {
 	uint8_t *out = mem_alloc(strlen(s) + 4);

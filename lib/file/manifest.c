@@ -57,7 +57,7 @@ void manifest_release(struct manifest *m)
 	*m = (struct manifest){0};
 }
 
-/* Only names we make: a manifest must not lead out of its folder. */
+/* Only names that this toolkit gives are accepted, so that a manifest cannot name files outside its folder. */
 static int name_is_ours(const char *path, int cluster, int holdout)
 {
 	char *head = str_new("%scluster-%d/", holdout ? "holdout/" : "", cluster);

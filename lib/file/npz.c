@@ -284,7 +284,7 @@ int npz_write(const char *path, const struct npz_entry *entries, int n, struct e
 	return rc;
 }
 
-enum { LOCAL_CRC = 14 }; /* place of the checksum in a local header */
+enum { LOCAL_CRC = 14 }; /* offset of the checksum in a local header */
 
 int npz_start(struct npz_stream *s, struct outfile *o, const char *name, enum npy_type type, int rank, const int64_t *shape, struct err *e)
 {

@@ -80,7 +80,7 @@ void pending_note(struct pending *p)
 	entry_add(p, 0);
 }
 
-/* readdir() allocates; the kernel's own entries do not. They are read from the start again until none is left that goes. */
+/* Uses getdents64, because readdir() allocates. The folder is read again from its start until a pass removes nothing. */
 static void remove_at(int at, const char *name, int depth)
 {
 	_Alignas(struct dirent64) char buf[4096];

@@ -43,7 +43,7 @@ int sums_check(const char *dir, void (*problem)(void *arg, const struct err *e),
 	size_t len;
 
 	text = file_load(path, LIST_MOST, &len, e);
-	/* Of shards whose table is lost every one has its own hashes. */
+	/* Sums that list MANIFEST.tsv belong to shards. Each shard carries its own hashes, so nothing is checked here. */
 	for (char *line = text && strstr(text, "  MANIFEST.tsv\n") ? NULL : text; line && *line; line = next) {
 		struct err why = {0};
 		char *end = strchr(line, '\n');

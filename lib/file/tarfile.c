@@ -190,7 +190,7 @@ static int archive_failed(struct tar_reader *r, struct archive *a, struct err *e
 {
 	const char *text = archive_error_string(a);
 	int n = archive_errno(a);
-	/* The system's own errors while reading the file, as against what libarchive thinks of its contents. */
+	/* Whether reading the file failed, as opposed to libarchive rejecting its contents. */
 	int io = r->fd >= 0 && r->memory == NULL && text && !strncmp(text, "read: ", 6);
 
 	return err_set(e, io && n == EINTR ? ERR_AGAIN : io ? ERR_IO : n == ENOMEM ? ERR_NOMEM : ERR_DATA, "%s: at byte %lld of the tar: %s", r->where,

@@ -70,7 +70,7 @@ static void table_new(struct bpe *b, size_t merges)
 		b->table[i].a = -1;
 }
 
-/* The number of a token, which is new where the numbers are ours to give. */
+/* The number of a token. With `ours`, a token without a number gets the next one. */
 static int32_t number(struct bpe *b, const char *token, int ours)
 {
 	if (ours && !json_object_get(b->ids, token) &&

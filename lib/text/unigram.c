@@ -190,7 +190,7 @@ static void put_unknown(const struct unigram *u, struct out *o, const char *p, s
 		emit(o, u->unknown);
 }
 
-/* Adjacent unknown characters become one token. */
+/* Adjacent unknown characters become one token, or one token a byte if the model has tokens for bytes. */
 static void cut(const struct unigram *u, struct out *o, const char *p, size_t n)
 {
 	struct way *way = mem_alloc((n + 1) * sizeof *way);

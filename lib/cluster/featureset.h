@@ -1,4 +1,4 @@
-/* The features of a set of samples, apart by split: what clustering works on. */
+/* The features of a set of samples, separated by split; the input of clustering. */
 #ifndef DDM_CLUSTER_FEATURESET_H
 #define DDM_CLUSTER_FEATURESET_H
 
@@ -11,9 +11,9 @@
 
 enum features_kind {
 	FEATURES_COMPUTE, /* hogcolor of each picture */
-	FEATURES_MEASURE, /* what `measure` makes of each picture */
+	FEATURES_MEASURE, /* the output of `measure` for each picture */
 	FEATURES_FILE,    /* rows of a .npy (N, D), in sample order */
-	FEATURES_NONE     /* keys and splits alone */
+	FEATURES_NONE     /* only keys and splits */
 };
 
 /* A network, or whatever turns pictures into vectors. */

@@ -20,8 +20,8 @@ struct silhouette_job {
 	double *s; /* [m] */
 };
 
-/* (b - a) / max(a, b): a the mean distance within the own cluster, b the lowest mean distance to another one; 0 when
- * alone. */
+/* (b - a) / max(a, b): a the mean distance within the own cluster, b the lowest mean distance to another cluster; 0 for
+ * a cluster of one point. */
 static void silhouette_task(void *arg, int64_t i, int worker)
 {
 	struct silhouette_job *j = arg;

@@ -1,4 +1,4 @@
-/* The shares of a random partition, which is a control for what clustering is worth. */
+/* The cluster shares of a random partition, the control that clustering is compared with. */
 #ifndef DDM_CLUSTER_RANDOMSHARES_H
 #define DDM_CLUSTER_RANDOMSHARES_H
 

@@ -1,4 +1,4 @@
-/* ddm-cluster: which cluster each sample belongs to. */
+/* ddm-cluster: assigns each sample to a cluster. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What a file or folder is, what it holds, and what it was made from. */
+/* ddm-info: describes a file or folder: its kind, its contents, and its sources. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Which pixels have been written already, by their hash, and under which key. */
+/* Remembers the hash of the pixels already written, and the key of each. */
 #include <string.h>
 
 #include "cmd/ingest.h"

@@ -16,7 +16,7 @@ struct grouping *grouping_open(const char *by, const char *table, struct err *e)
 void grouping_free(struct grouping *g);
 const char *grouping_table_hash(const struct grouping *g); /* NULL without a table */
 
-/* For struct featureset_options: the value that the sample is grouped by. ERR_DATA if the sample has none. */
+/* For struct featureset_options: the value that the sample is grouped by. ERR_DATA if the sample has none, or one that cannot name a class. */
 char *grouping_value(void *g, const struct sample *x, struct err *e);
 
 /* Numbers the values of n samples: in the order of the numbers where all are, else bytewise. *names, a new reference, gets the names of the

@@ -70,7 +70,7 @@ static int check_options(const struct train_options *o, struct err *e)
 	return 0;
 }
 
-/* A network pretrained on steps 0 .. T - 1 reads the time (T - 1) t on a path of continuous time (net/adopt.h). On a path of T steps, step k is at k/T. */
+/* A network pretrained on steps 0 .. T - 1 reads (T - 1) t as its time on a continuous path (net/adopt.h). On a path of T steps, step k is at k/T. */
 static void tell_steps(const struct path *path, struct net_config *c)
 {
 	const struct schedule *s = schedule_of(path);

@@ -65,9 +65,9 @@ struct decoder {
 	int media;            /* the file, or -1 */
 	char **graphs;        /* [items] */
 	uint64_t given, skip; /* frames that were handed out; those of the second decoder that were so by the first */
-	int killed, kills;    /* the signal that ended it, 0 before it; how often one did */
-	int silent;           /* it was given up after `timeout` */
-	uint64_t granted;     /* of the budget */
+	int killed, kills;    /* the signal that killed it, or 0; number of such kills */
+	int silent;           /* it was killed after `timeout` */
+	uint64_t granted;     /* bytes taken from the budget */
 };
 
 /* Start one for the open file `fd` (which stays the caller's), or for n graphs, as soon as the budget has a share for it. ERR_UNAVAILABLE when it
@@ -78,8 +78,8 @@ int decoder_open_graphs(struct decoder *d, char **graphs, int n, const char *nam
 /* The next frame: 1, *p (picture_release) with *item and *index; 0 at the end; -1 and ERR_DATA when the decoder reports
  * damage, dies, is killed for its silence or sends what it must not. One that is killed from outside (by the kernel for want of memory, by its
  * user) is no damage of the source: it is started again and goes on with the same frame; killed again,
- * ERR_UNAVAILABLE. One that fails with less than the whole budget is started again once no other is at work, and has the whole: so what is
- * decoded does not depend on the number of threads. stop(): asked a few times a second; non-zero ends with ERR_AGAIN. */
+ * ERR_UNAVAILABLE. One that fails with less than the whole budget is started again with the whole budget, once no other decoder runs. So the
+ * result does not depend on the number of threads. stop(): asked a few times a second; non-zero ends with ERR_AGAIN. */
 int decoder_next(struct decoder *d, struct picture *p, uint64_t *item, uint64_t *index, int (*stop)(void), struct err *e);
 void decoder_close(struct decoder *d); /* kills it where it still runs */
 
@@ -154,28 +154,28 @@ struct job_options {
 int job_list_fill(struct job_list *l, char **sources, int n, const struct job_options *o, struct err *e);
 void job_list_release(struct job_list *l);
 
-/* --max-memory: what pictures and decoders take together, of all threads, in bytes; total 0: no limit. */
+/* --max-memory: the bytes that the pictures and decoders of all threads may use together; total 0: no limit. */
 struct budget {
 	pthread_mutex_t lock;
 	pthread_cond_t freed;
-	uint64_t total, used; /* of pictures at work and of decoders: three quarters */
-	uint64_t share;       /* of `total`, for a decoder beside others */
-	uint64_t files;       /* a quarter, of the files that are read ahead, which the program keeps to by what it reads at a time */
-	uint64_t waiting;     /* of frames that wait to be written, `files` at most */
+	uint64_t total, used; /* three quarters: pictures being decoded, and decoder processes */
+	uint64_t share;       /* part of `total` for one of several decoders */
+	uint64_t files;       /* one quarter: files read ahead (the program limits its batches to it), and `waiting` */
+	uint64_t waiting;     /* frames that wait to be written; at most `files` */
 };
 
 void budget_init(struct budget *b, uint64_t memory, int threads);
 void budget_release(struct budget *b);
 void budget_take(struct budget *b, uint64_t bytes); /* waits until they are free */
 void budget_give(struct budget *b, uint64_t bytes);
-/* Of what a decoder was granted: of its process, and of a frame on its way through the program. */
+/* Parts of a decoder's share: for its process, and for one frame inside this program. */
 uint64_t budget_process(uint64_t granted);
 uint64_t budget_frame(uint64_t granted);
-/* Count what waits to be written: -1 when there is no room for it. */
+/* Add a frame that waits to be written; -1 if there is no room for it. */
 int budget_wait(struct budget *b, uint64_t bytes);
 void budget_written(struct budget *b); /* nothing waits any more */
 
-/* What a frame takes in the program from the pipe to its PNG of side `size` (0: as it is). */
+/* Bytes that a frame needs in this program, from the pipe to its PNG of side `size` (0: not resized). */
 uint64_t frame_bytes(uint64_t width, uint64_t height, int64_t size);
 
 /* What the options say, as far as decoding is concerned. */
@@ -220,7 +220,7 @@ void item_add(struct item *it, const char *ext, const void *data, size_t len);
 struct result {
 	struct item *v;
 	int n, cap;
-	int unkept; /* its frames would take too much while they wait to be written: to be done again, alone */
+	int unkept; /* 1: its waiting frames did not fit into the budget; the job must be run again alone */
 	struct err e;
 };
 

@@ -1,12 +1,12 @@
-/* --max-memory: one budget for the pictures that all threads decode at a time, and for the decoder processes. What a picture takes is told by its
- * header; a decoder gets a share, and its process is held to it. */
+/* --max-memory: one budget for the pictures that all threads decode at a time, and for the decoder processes. The header of a picture says how much
+ * memory it needs. A decoder process gets a share, and the kernel limits it to that. */
 #include <pthread.h>
 #include <string.h>
 
 #include "cmd/ingest.h"
 
-/* The smallest share: two thirds of it are for the process. Before it decodes anything FFmpeg's libraries have 31 MB of private data, and a video of
- * 1280x720 in H.264 takes 11 MB more (libavcodec 59, VmData). */
+/* The smallest share; two thirds of it are for the process. FFmpeg's libraries have 31 MB of private data before they decode anything, and a
+ * 1280x720 video in H.264 adds 11 MB (libavcodec 59, VmData). */
 #define SHARE_MIN ((uint64_t)96 << 20)
 
 void budget_init(struct budget *b, uint64_t memory, int threads)
@@ -53,7 +53,7 @@ void budget_release(struct budget *b)
 	pthread_mutex_destroy(&b->lock);
 }
 
-/* More than all is never asked for, so whoever waits is let in when the others are done. */
+/* No request exceeds the total, so a waiting thread is admitted once the others are done. */
 void budget_take(struct budget *b, uint64_t bytes)
 {
 	if (!b->total)
@@ -88,8 +88,7 @@ static uint64_t fit_bytes(uint64_t w, uint64_t h, int64_t size)
 	return 3 * side * (w < h ? w : h) + 16 * larger(side, w) * 3 + 4 * 3 * side * side;
 }
 
-/* The most that is allocated at one time on the way from the file to pixels of `size` (0: as they are): decoding,
- * grey to RGB, turning, resizing. */
+/* Peak memory from the file to pixels of side `size` (0: not resized): decoding, grey to RGB, orientation, resizing. */
 static uint64_t still_bytes(const struct still_facts *f, int64_t size)
 {
 	uint64_t w = (uint64_t)f->width, h = (uint64_t)f->height, pixels = w * h, rgb = 3 * pixels;
@@ -127,7 +126,7 @@ int still_budget(struct budget *b, const void *data, size_t len, const char *nam
 	struct err why = {0};
 
 	*bytes = 0;
-	/* A header that says nothing, or too many pixels, is the decoder's to complain about. */
+	/* The decoder itself reports an unreadable header and too many pixels. */
 	if (!b->total || still_probe(&f, data, len, name, &why) || (int64_t)f.width * f.height > o->max_pixels)
 		return 0;
 	*bytes = still_bytes(&f, o->size);

@@ -152,7 +152,7 @@ static int start(struct decoder *d, struct err *e)
 	return rc;
 }
 
-/* Its part of the budget, once that is free. */
+/* Take its part of the budget; wait until that is free. */
 static void share_take(struct decoder *d, int whole)
 {
 	d->granted = whole ? d->limits.budget->total : d->limits.budget->share;
@@ -193,7 +193,7 @@ static int out_of_share(const struct decoder *d, const char *why, struct err *e)
 {
 	if (!d->granted)
 		return err_set(e, ERR_DATA, "%s: %s", d->name, why);
-	return err_set(e, ERR_DATA, "%s: %s: %llu MiB are a decoder's, half of --max-memory", d->name, why,
+	return err_set(e, ERR_DATA, "%s: %s; a decoder may use %llu MiB, half of --max-memory", d->name, why,
 		       (unsigned long long)(budget_process(d->granted) >> 20));
 }
 
@@ -326,13 +326,13 @@ static void process_end(struct decoder *d)
 	d->pid = 0;
 }
 
-/* It failed, for want of memory perhaps: FFmpeg does not always say so. */
+/* Whether more memory may help: it failed with less than the whole budget. FFmpeg does not always report a failed allocation as such. */
 static int was_short(const struct decoder *d, const struct err *e)
 {
 	return e->code == ERR_DATA && !d->silent && d->granted < d->limits.budget->total;
 }
 
-/* What it had goes back before it waits for all. */
+/* Return its share before waiting for the whole budget, since otherwise two decoders could wait for each other. */
 static void take_all(struct decoder *d, struct err *e)
 {
 	process_end(d);

@@ -112,7 +112,7 @@ static int limit(int what, rlim_t most)
 	return setrlimit(what, &r);
 }
 
-/* The bytes of address space now, most of it code that all decoders share; 0 when the kernel does not tell. */
+/* The current size of the address space in bytes, most of it code shared by all decoders; 0 if /proc cannot be read. */
 static uint64_t address_space(void)
 {
 	unsigned long long pages = 0;
@@ -125,7 +125,7 @@ static uint64_t address_space(void)
 	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Private writable memory, as that is what another decoder adds; and the address space, for memory of other kinds. */
+/* Limit private writable memory, which each further decoder adds, and the address space, which includes shared memory. */
 static int limit_memory(uint64_t memory)
 {
 	uint64_t now = address_space();

@@ -65,7 +65,7 @@ static void result_add(struct result *r, const struct item *it)
 	r->v[r->n++] = *it;
 }
 
-/* A frame that waits for its turn; 0 when there is no room for it, and the job is to be done again. Takes it over. */
+/* Keep a frame until it is written; takes ownership. 0 if there is no room for it: the job must then be run again. */
 static int frame_wait(struct result *r, struct item *it, const struct work_options *o)
 {
 	uint64_t bytes = 0;

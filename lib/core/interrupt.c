@@ -1,4 +1,4 @@
-/* Waits for input that a signal ends. */
+/* Waits for input until there is some, or a signal has come. */
 #include "core/interrupt.h"
 
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
-enum { PATIENCE = 100 }; /* milliseconds: a signal that another thread took does not end a poll */
+enum { PATIENCE = 100 }; /* milliseconds; poll does not return if another thread handled the signal */
 
 static const volatile sig_atomic_t *stop;
 

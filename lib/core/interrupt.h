@@ -1,14 +1,14 @@
-/* The flag that a program's signal handler sets, for waits that must end then. */
+/* Ends waits for input when a program's signal handler has set its flag. */
 #ifndef DDM_CORE_INTERRUPT_H
 #define DDM_CORE_INTERRUPT_H
 
 #include <signal.h>
 
-/* From now on fd_read (file/fileio.h) stops waiting for input, with EINTR, once *flag is not 0. What can be read without waiting is read
- * nevertheless, but for standard input. NULL: it waits as long as it takes. */
+/* Make fd_read (file/fileio.h) fail with EINTR instead of waiting once *flag is not 0. Input that is already there is still read, except from
+ * standard input. NULL: fd_read waits without a limit. */
 void interrupt_on(const volatile sig_atomic_t *flag);
 
-/* 0 once a read of fd would not block; -1 and EINTR once nobody shall wait for it. */
+/* Wait until a read of fd would not block: 0, or -1 and EINTR if the flag ended the wait. */
 int interrupt_wait(int fd);
 
 #endif

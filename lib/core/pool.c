@@ -1,5 +1,5 @@
 /* The thread pool: workers that take the tasks of one loop at a time. */
-#include "core/pass.h"
+#include "core/pool.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/mem.h"
 
 /* Between two products a waiting worker spins for some tens of microseconds (a sleep and a wake-up cost about as much as a
@@ -172,58 +173,58 @@ void pool_run(struct pool *p, int64_t tasks, void (*fn)(void *arg, int64_t task,
 	}
 }
 
-void pool_watch(struct pool *p, const struct progress *progress)
+void pool_set_progress(struct pool *p, const struct progress *progress)
 {
 	if (p)
 		p->progress = progress;
 }
 
-int pool_tell(const struct pool *p, const struct pool_pass *pass, struct err *e)
+int pool_report(const struct pool *p, const struct pool_pass *pass, struct err *e)
 {
 	return p && progress_tell(p->progress, pass->what, pass->done, pass->total) ? err_set(e, ERR_AGAIN, "interrupted") : 0;
 }
 
-struct told {
+struct counted {
 	const struct pool *pool;
-	struct pool_pass pass; /* as it was before the loop */
+	struct pool_pass pass; /* its state before the loop */
 	int64_t units;
 	void (*fn)(void *, int64_t, int);
 	void *arg;
-	_Atomic int64_t tasks; /* that are done */
+	_Atomic int64_t tasks; /* finished */
 	_Atomic int stop;
 };
 
-static int64_t units_done(const struct told *t)
+static int64_t units_done(const struct counted *t)
 {
 	int64_t done = t->pass.done + t->tasks * t->units;
 
 	return done < t->pass.total ? done : t->pass.total;
 }
 
-/* Worker 0 is the thread that called. */
-static void told_task(void *arg, int64_t task, int worker)
+/* Worker 0 is the calling thread, which alone may report. */
+static void counted_task(void *arg, int64_t task, int worker)
 {
-	struct told *t = arg;
+	struct counted *t = arg;
 
 	if (t->stop)
 		return;
 	t->fn(t->arg, task, worker);
 	t->tasks++;
-	if (worker == 0 && pool_tell(t->pool, &(struct pool_pass){t->pass.what, units_done(t), t->pass.total}, NULL))
+	if (worker == 0 && pool_report(t->pool, &(struct pool_pass){t->pass.what, units_done(t), t->pass.total}, NULL))
 		t->stop = 1;
 }
 
-int pool_run_told(struct pool *p, struct pool_pass *pass, int64_t units, int64_t tasks, void (*fn)(void *arg, int64_t task, int worker), void *arg,
+int pool_run_pass(struct pool *p, struct pool_pass *pass, int64_t units, int64_t tasks, void (*fn)(void *arg, int64_t task, int worker), void *arg,
                   struct err *e)
 {
-	struct told t = {.pool = p, .units = units, .fn = fn, .arg = arg};
+	struct counted t = {.pool = p, .units = units, .fn = fn, .arg = arg};
 
 	if (!p || !p->progress || !pass) {
 		pool_run(p, tasks, fn, arg);
 		return 0;
 	}
 	t.pass = *pass;
-	pool_run(p, tasks, told_task, &t);
+	pool_run(p, tasks, counted_task, &t);
 	pass->done = units_done(&t);
 	return t.stop ? err_set(e, ERR_AGAIN, "interrupted") : 0;
 }

@@ -7,6 +7,7 @@
 #include "core/err.h"
 
 struct pool;
+struct progress; /* core/clock.h */
 
 /* `threads` workers, the calling thread among them; 0 = pool_default_threads(). NULL and *e on failure. A pool of one never
  * starts a thread. */
@@ -19,6 +20,23 @@ int pool_threads(const struct pool *p);
  * increasing order. Calls from inside fn run serially on the same worker. p may be NULL: serial, worker 0. One caller at a
  * time. */
 void pool_run(struct pool *p, int64_t tasks, void (*fn)(void *arg, int64_t task, int worker), void *arg);
+
+/* Report the progress of later passes on this pool to `progress`, which is borrowed; NULL: no reports. */
+void pool_set_progress(struct pool *p, const struct progress *progress);
+
+/* The position of an operation that runs one or several loops. */
+struct pool_pass {
+	const char *what;    /* the unit counted, a string constant: "subsets" */
+	int64_t done, total; /* units */
+};
+
+/* Report a pass; call it from the thread that calls pool_run. -1 and ERR_AGAIN if the progress said stop. p may be NULL: no report. */
+int pool_report(const struct pool *p, const struct pool_pass *pass, struct err *e);
+
+/* As pool_run, but each task adds `units` to pass->done, which is reported while the loop runs. pass may be NULL: no report. -1 and ERR_AGAIN if
+ * the progress said stop: tasks that had not started are skipped. */
+int pool_run_pass(struct pool *p, struct pool_pass *pass, int64_t units, int64_t tasks, void (*fn)(void *arg, int64_t task, int worker), void *arg,
+                  struct err *e);
 
 /* CPUs this process may use: scheduling affinity, and the cgroup's quota rounded up. */
 int pool_default_threads(void);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/hook.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/claim.h"
@@ -14,15 +15,11 @@
 
 void encodejob_say(const struct encodejob *w, const char *fmt, ...)
 {
-	char line[1200];
 	va_list ap;
 
-	if (!w->hooks.say)
-		return;
 	va_start(ap, fmt);
-	vsnprintf(line, sizeof line, fmt, ap);
+	hook_vline(w->hooks.say, w->hooks.arg, fmt, ap);
 	va_end(ap);
-	w->hooks.say(w->hooks.arg, line);
 }
 
 static void tell_bad(void *arg, const char *why)

@@ -8,13 +8,13 @@
 #include "core/hash.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
-#include "core/pass.h"
+#include "core/pool.h"
 #include "core/str.h"
 #include "file/fileio.h"
 #include "file/npy.h"
 #include "metric/moments.h"
 
-enum { TOLD = 256 }; /* vectors between two reports of progress */
+enum { REPORT_EVERY = 256 }; /* vectors between two reports of progress */
 
 void evaltap_release(struct evaltap *t)
 {
@@ -105,11 +105,11 @@ static int add_all(struct moments *m, const float *x, int64_t n, int dims, struc
 	struct pool_pass pass = {"covariance, vectors", 0, n};
 
 	while (pass.done < n) {
-		int64_t more = n - pass.done < TOLD ? n - pass.done : TOLD;
+		int64_t more = n - pass.done < REPORT_EVERY ? n - pass.done : REPORT_EVERY;
 
 		moments_add(m, pool, x + pass.done * dims, more);
 		pass.done += more;
-		if (pool_tell(pool, &pass, e))
+		if (pool_report(pool, &pass, e))
 			return -1;
 	}
 	return 0;

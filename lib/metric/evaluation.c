@@ -2,12 +2,12 @@
 #include "metric/evaluation.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "core/hook.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
-#include "core/pass.h"
+#include "core/pool.h"
 #include "core/str.h"
 #include "file/claim.h"
 #include "file/commit.h"
@@ -43,15 +43,11 @@ struct evaluation {
 
 static void __attribute__((format(printf, 2, 3))) tell(const struct evaluation *v, const char *fmt, ...)
 {
-	char line[1200];
 	va_list ap;
 
-	if (!v->hooks.warn)
-		return;
 	va_start(ap, fmt);
-	vsnprintf(line, sizeof line, fmt, ap);
+	hook_vline(v->hooks.warn, v->hooks.arg, fmt, ap);
 	va_end(ap);
-	v->hooks.warn(v->hooks.arg, line);
 }
 
 static void tell_bad(void *arg, const char *why)
@@ -326,9 +322,9 @@ int evaluation_run(struct evaluation *v, struct pool *pool, struct device *devic
 
 	v->pool = pool;
 	v->device = device;
-	pool_watch(pool, &v->hooks.progress);
+	pool_set_progress(pool, &v->hooks.progress);
 	rc = compute(v, e) || write_statistics(v, e) || write_line(v, e) ? -1 : 0;
-	pool_watch(pool, NULL);
+	pool_set_progress(pool, NULL);
 	return rc;
 }
 

@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "core/pass.h"
+#include "core/pool.h"
 #include "core/rng.h"
 #include "metric/moments.h"
 #include "metric/roots.h"
 
-enum { TOLD = 256 }; /* vectors between two reports of progress */
+enum { REPORT_EVERY = 256 }; /* vectors between two reports of progress */
 
 /* Eigenvectors of s as rows of v (d, d), eigenvalues ascending in w (d); s is left alone. */
 static int eigen(double *w, double *v, const double *s, int d, struct err *e)
@@ -106,8 +106,8 @@ static int draw(double *mu, double *sigma, struct pool *pool, struct pool_pass *
 		return -1;
 	for (int64_t i = first; i < first + take && !rc; i++) {
 		moments_add(&s, pool, x + (int64_t)rng_permute((uint64_t)i, (uint64_t)n, seed, RNG_METRIC, round) * d, 1);
-		if (++pass->done % TOLD == 0)
-			rc = pool_tell(pool, pass, e);
+		if (++pass->done % REPORT_EVERY == 0)
+			rc = pool_report(pool, pass, e);
 	}
 	rc = rc || moments_result(&s, pool, mu, sigma, e) ? -1 : 0;
 	moments_release(&s);

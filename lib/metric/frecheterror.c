@@ -4,11 +4,11 @@
 #include <math.h>
 
 #include "core/mem.h"
-#include "core/pass.h"
+#include "core/pool.h"
 #include "core/rng.h"
 #include "metric/frechet.h"
 
-enum { GROUPS = 40, LEAST = 8, TOLD = 256 /* vectors between two reports of progress */ };
+enum { GROUPS = 40, LEAST = 8, REPORT_EVERY = 256 /* vectors between two reports of progress */ };
 
 /* Vectors seen along the axes, and their sums; `of` groups of as many, up to one, in the order they were drawn. */
 struct seen {
@@ -48,7 +48,7 @@ static int seen_draw(struct seen *s, struct pool *pool, struct pool_pass *pass, 
 				sum += axes[(size_t)a * (size_t)d + (size_t)j] * v[j];
 			s->z[i * p + a] = sum;
 		}
-		if (++pass->done % TOLD == 0 && pool_tell(pool, pass, e))
+		if (++pass->done % REPORT_EVERY == 0 && pool_report(pool, pass, e))
 			return -1;
 	}
 	for (int a = 0; a < p; a++) {

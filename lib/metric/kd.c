@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "core/pass.h"
+#include "core/pool.h"
 #include "core/mt19937.h"
 #include "core/rng.h"
 #include "metric/gram.h"
@@ -51,7 +51,7 @@ static int kernel_sums(struct pool *pool, struct pool_pass *pass, double *row, d
 	tiles = s.g.ti * s.g.tj;
 	s.row = mem_try((size_t)tiles * GRAM_TILE, sizeof *s.row, "partial sums of the kernel", e);
 	s.col = s.row ? mem_try((size_t)tiles * GRAM_TILE, sizeof *s.col, "partial sums of the kernel", e) : NULL;
-	if (s.col && !pool_run_told(pool, pass, 1, tiles, tile_task, &s, e)) {
+	if (s.col && !pool_run_pass(pool, pass, 1, tiles, tile_task, &s, e)) {
 		for (int64_t i = 0; i < n; i++)
 			row[i] = 0;
 		for (int64_t j = 0; j < m; j++)
@@ -207,7 +207,7 @@ static int subsets_run(double *mean, double *spread, struct drawing *w, struct p
 		if (!rc) {
 			v[s] = one.value;
 			pass.done++;
-			rc = pool_tell(pool, &pass, e);
+			rc = pool_report(pool, &pass, e);
 		}
 	}
 	if (!rc) {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "core/pass.h"
+#include "core/pool.h"
 
 /* A task compares BLOCK samples with everything; the training set passes in slices that stay in cache. */
 enum { BLOCK = 32, SLICE = 64, SPAN = 256 };
@@ -83,7 +83,7 @@ int memorised_fraction(double *out, uint8_t *which, struct pool *pool, const uin
 		s.which = mem_try((size_t)m, 1, "memorised flags", e);
 	if (!s.which)
 		return -1;
-	rc = pool_run_told(pool, &pass, BLOCK, (m + BLOCK - 1) / BLOCK, block_task, &s, e);
+	rc = pool_run_pass(pool, &pass, BLOCK, (m + BLOCK - 1) / BLOCK, block_task, &s, e);
 	for (int64_t i = 0; i < m && !rc; i++)
 		count += s.which[i];
 	*out = (double)count / (double)m;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "core/pass.h"
+#include "core/pool.h"
 #include "metric/gram.h"
 
 enum { NEAREST = 64 }; /* most neighbours that are ranked */
@@ -62,7 +62,7 @@ static int radii_find(double *out, struct pool *pool, struct pool_pass *pass, co
 
 	if (gram_init(&r.g, pool, x, n, x, n, d, e))
 		return -1;
-	rc = pool_run_told(pool, pass, r.g.tj, r.g.ti, radii_task, &r, e);
+	rc = pool_run_pass(pool, pass, r.g.tj, r.g.ti, radii_task, &r, e);
 	gram_release(&r.g);
 	return rc;
 }
@@ -150,7 +150,7 @@ static int meeting_run(struct neighbours *out, struct meeting *w, struct pool *p
 		w->precise = flags;
 		w->authentic = flags + m;
 		w->recalled = flags + 2 * m;
-		rc = pool_run_told(pool, pass, w->g.tj, w->g.ti, meeting_task, w, e);
+		rc = pool_run_pass(pool, pass, w->g.tj, w->g.ti, meeting_task, w, e);
 		if (!rc)
 			meeting_result(out, w);
 	}

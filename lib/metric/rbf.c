@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "core/mem.h"
-#include "core/pass.h"
+#include "core/pool.h"
 #include "metric/gram.h"
 
 struct kernel {
@@ -37,7 +37,7 @@ static int kernel_mean(double *out, struct pool *pool, struct pool_pass *pass, c
 		return -1;
 	k.part = mem_try((size_t)(k.g.ti * k.g.tj), sizeof *k.part, "partial sums of the kernel", e);
 	if (k.part)
-		rc = pool_run_told(pool, pass, 1, k.g.ti * k.g.tj, tile_task, &k, e);
+		rc = pool_run_pass(pool, pass, 1, k.g.ti * k.g.tj, tile_task, &k, e);
 	*out = 0;
 	for (int64_t t = 0; !rc && t < k.g.ti * k.g.tj; t++)
 		*out += k.part[t];

@@ -1,20 +1,18 @@
 /* Lines to the hooks of a training. */
 #include <stdarg.h>
-#include <stdio.h>
 
+#include "core/hook.h"
 #include "train/run.h"
 
 void train_say(const struct trainer *r, const char *fmt, ...)
 {
-	char line[1200];
 	va_list ap;
 
-	if (!r->hooks || !r->hooks->say)
+	if (!r->hooks)
 		return;
 	va_start(ap, fmt);
-	vsnprintf(line, sizeof line, fmt, ap);
+	hook_vline(r->hooks->say, r->hooks->arg, fmt, ap);
 	va_end(ap);
-	r->hooks->say(r->hooks->arg, line);
 }
 
 void train_warn(const struct trainer *r, const char *line)

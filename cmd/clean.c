@@ -1,4 +1,4 @@
-/* Makes what came from files fit for a terminal: escapes it in every message, as the locale's characters need. */
+/* Escapes text from files before it is printed on a terminal, according to the locale's character set. */
 #include "cmd/clean.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Text that came from a file, on its way to the user: see core/escape.h. */
+/* Escapes text from files for messages: see core/escape.h. */
 #ifndef DDM_CMD_CLEAN_H
 #define DDM_CMD_CLEAN_H
 

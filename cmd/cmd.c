@@ -1,4 +1,4 @@
-/* What every program does the same way: start, signals, progress, exit codes, messages. */
+/* Common to all programs: start, signals, progress, exit codes, messages. */
 #include "cmd/cmd.h"
 
 #include <errno.h>

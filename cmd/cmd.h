@@ -1,4 +1,4 @@
-/* What every program does the same way. */
+/* Common to all programs: start, signals, progress, exit codes, messages. */
 #ifndef DDM_CMD_CMD_H
 #define DDM_CMD_CMD_H
 

@@ -1,4 +1,4 @@
-/* For ddm-compare: reads the arms of an experiment and holds each against the first. */
+/* For ddm-compare: reads the arms of an experiment and compares each with the first. */
 #include "cmd/compare.h"
 
 #include <math.h>

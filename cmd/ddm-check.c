@@ -1,4 +1,4 @@
-/* Whether files and folders are sound, for cron: silent where they are, a line for each problem where not. */
+/* ddm-check: verifies files and folders, for cron: prints a line for each problem, and nothing if there is none. */
 #include <stdio.h>
 #include <string.h>
 

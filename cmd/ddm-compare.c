@@ -1,4 +1,4 @@
-/* Whether one arm of an experiment differs from another: paired differences over training seeds, with a t-interval. */
+/* ddm-compare: tests whether arms of an experiment differ, by paired differences over training seeds with a t-interval. */
 #include <math.h>
 #include <string.h>
 

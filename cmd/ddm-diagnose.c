@@ -1,4 +1,4 @@
-/* Why a model does what it does: measurements that look inside. */
+/* ddm-diagnose: measures the errors of an ensemble's parts. */
 #include <string.h>
 
 #include "cmd/cmd.h"

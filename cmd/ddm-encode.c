@@ -1,4 +1,4 @@
-/* Runs pretrained encoders on samples: latents and texts beside them, or a table of features; and latents back. */
+/* ddm-encode: runs pretrained encoders on samples. It adds latents and text features, writes a table of features, or decodes latents. */
 #include <stdlib.h>
 
 #include "cmd/cmd.h"

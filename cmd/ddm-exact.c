@@ -1,4 +1,4 @@
-/* Makes of a data set the model that training on it aims at: samples in the place of networks. */
+/* ddm-exact: writes the exact model of a data set, whose experts compute the optimal denoiser from the samples. */
 #include "cmd/cmd.h"
 #include "core/pool.h"
 #include "data/exactmodel.h"

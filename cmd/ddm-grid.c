@@ -1,4 +1,4 @@
-/* A contact sheet: labelled rows of pictures from several sources. */
+/* ddm-grid: draws a contact sheet of labelled rows of pictures from several sources. */
 #include "cmd/cmd.h"
 #include "plot/gridsheet.h"
 

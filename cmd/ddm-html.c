@@ -1,4 +1,4 @@
-/* One page about one run of the recipe. */
+/* ddm-html: writes an HTML page about one run of the recipe. */
 #include <string.h>
 
 #include "cmd/cmd.h"

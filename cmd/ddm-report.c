@@ -1,4 +1,4 @@
-/* Joins lines of JSON into one table: a row per operand, a column per key. */
+/* ddm-report: joins lines of JSON into one table, with a row per operand and a column per key. */
 #include <stdio.h>
 #include <string.h>
 

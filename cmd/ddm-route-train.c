@@ -1,4 +1,4 @@
-/* Trains the router: which cluster a noisy sample came from. */
+/* ddm-route-train: trains the router, which predicts the cluster that a noisy sample came from. */
 #include "cmd/cmd.h"
 #include "cmd/training.h"
 

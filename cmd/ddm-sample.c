@@ -1,4 +1,4 @@
-/* Makes pictures with an ensemble of experts. */
+/* ddm-sample: samples pictures from an ensemble of experts. */
 #include "cmd/cmd.h"
 #include "cmd/opendevice.h"
 #include "core/pool.h"

@@ -1,4 +1,4 @@
-/* Packs samples into a SHARDS folder, one set of shards per cluster. */
+/* ddm-shard: packs samples into a SHARDS folder, one set of shards per cluster. */
 #include <stdlib.h>
 #include <sys/resource.h>
 

@@ -1,4 +1,4 @@
-/* Trains one expert on one cluster, or the monolith on all. */
+/* ddm-train: trains one expert on one cluster, or the monolith on all clusters. */
 #include "cmd/cmd.h"
 #include "cmd/training.h"
 

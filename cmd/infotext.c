@@ -1,4 +1,4 @@
-/* Prints facts for people. */
+/* Prints facts about files as text. */
 #include "cmd/infotext.h"
 
 #include <inttypes.h>

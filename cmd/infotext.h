@@ -1,4 +1,4 @@
-/* Facts (inspect/facts.h) as text for people. */
+/* Prints facts about files (inspect/facts.h) as text. */
 #ifndef DDM_CMD_INFOTEXT_H
 #define DDM_CMD_INFOTEXT_H
 

@@ -1,4 +1,4 @@
-/* The filters that graphs may use: those that make and change pictures and have no business with files, devices, plugins or other programs. */
+/* The FFmpeg filters that graphs may use: they make or change pictures, and do not access files, devices, plugins or other programs. */
 #include <stdio.h>
 #include <string.h>
 

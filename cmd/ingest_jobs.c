@@ -1,4 +1,4 @@
-/* From operands to a sorted list of things to decode. */
+/* Turns operands into a sorted list of files and graphs to decode. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

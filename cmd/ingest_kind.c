@@ -1,4 +1,4 @@
-/* Tells by the first bytes and the name what FFmpeg shall decode. */
+/* Decides from the first bytes and the name whether FFmpeg decodes a file. */
 #include <string.h>
 #include <strings.h>
 

@@ -1,4 +1,4 @@
-/* FFmpeg's libraries, 5.1 to 7: a file or a filter graph to RGB frames. Runs in the decoder process only. */
+/* Decodes a file or a filter graph into RGB frames with FFmpeg's libraries, 5.1 to 7. Runs in the decoder process only. */
 #include <math.h>
 #include <string.h>
 #include <unistd.h>

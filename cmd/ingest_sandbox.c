@@ -1,4 +1,4 @@
-/* Takes away from a decoding process what it does not need: files, network, most system calls. */
+/* Restricts the decoder process: no files, no network, few system calls, limited memory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <seccomp.h>

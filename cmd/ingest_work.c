@@ -1,4 +1,4 @@
-/* From a job to samples: decoding, fitting, encoding. Called from several threads at once. */
+/* Turns a job into samples: decodes, resizes and encodes. Called from several threads at once. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* Ends a program with a message when a file it has mapped is cut short meanwhile (SIGBUS). */
+/* Handles SIGBUS: ends the program with a message if a mapped file was truncated or cannot be read. */
 #include "cmd/mapfault.h"
 
 #include <signal.h>

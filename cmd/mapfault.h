@@ -1,4 +1,4 @@
-/* A file that is mapped and becomes shorter, or whose disk fails, is told by a signal. */
+/* Reports a mapped file that was truncated or cannot be read; the kernel sends SIGBUS then. */
 #ifndef DDM_CMD_MAPFAULT_H
 #define DDM_CMD_MAPFAULT_H
 

@@ -1,4 +1,4 @@
-/* Opens the device of --device and keeps the choices of its tuning. */
+/* Opens the device named by --device, and saves its tuning choices. */
 #include "cmd/opendevice.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* A page that needs nothing but itself: HTML with its style, charts as SVG and pictures as data within. No script. */
+/* A self-contained HTML page: its style, charts as SVG and pictures are embedded. No scripts. */
 #ifndef DDM_CMD_PAGE_H
 #define DDM_CMD_PAGE_H
 

@@ -1,4 +1,4 @@
-/* The last sections of a page about a run: its data, and what would do it again. */
+/* The last sections of a run's page: its data, and the commands that repeat it. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Clusters from a request: the samples and their features, the partition, and what is told of it. */
+/* Clusters samples as a request says: reads samples and features, makes the partition, and fills the report. */
 #include "cluster/clustering.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What clustering writes: the table, the centroids, the contact sheet and the report. */
+/* Writes the outputs of clustering: the table, the centroids, the contact sheet and the report. */
 #include <math.h>
 
 #include "cluster/clusteringimpl.h"

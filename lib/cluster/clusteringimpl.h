@@ -1,4 +1,4 @@
-/* What the parts of clustering share: one call of cluster_make. */
+/* The state of one call of cluster_make, shared by the clustering files. */
 #ifndef DDM_CLUSTER_CLUSTERINGIMPL_H
 #define DDM_CLUSTER_CLUSTERINGIMPL_H
 

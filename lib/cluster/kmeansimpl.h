@@ -1,4 +1,4 @@
-/* Between the files of k-means: a set of points with its present assignment. */
+/* Shared by the k-means files: a set of points and its current assignment. */
 #ifndef DDM_CLUSTER_KMEANSIMPL_H
 #define DDM_CLUSTER_KMEANSIMPL_H
 

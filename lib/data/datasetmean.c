@@ -1,4 +1,4 @@
-/* The mean of a training set's samples. */
+/* Computes the mean of a training set's samples. */
 #include "core/mem.h"
 #include "data/dataset.h"
 

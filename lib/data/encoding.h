@@ -1,4 +1,4 @@
-/* Samples with what pretrained encoders make of them: latents of their pictures, features of their captions.
+/* Samples with the outputs of pretrained encoders: latents of their pictures, features of their captions.
  *
  *     KEY.npy       (C, H, W) the mean of the posterior as a diffusion model sees it: (z - shift) scale by config.json of the autoencoder
  *     KEY.std.npy   (C, H, W) its standard deviation, scale included; of AutoencoderKL

@@ -1,4 +1,4 @@
-/* Latents of pictures, and pictures of latents. */
+/* Encodes pictures into latents, and decodes latents into pictures. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* The options of encoding: the table that fills struct encoding_options, and what the stamp tells of it. */
+/* The options of encoding: the table that fills struct encoding_options, and the stamp of what was encoded. */
 #include "core/option.h"
 #include "data/encodingimpl.h"
 #include "file/optionstamp.h"

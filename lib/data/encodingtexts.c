@@ -1,4 +1,4 @@
-/* Features of captions. */
+/* Encodes captions into text features. */
 #include "core/mem.h"
 #include "data/encodingimpl.h"
 

@@ -1,4 +1,4 @@
-/* Files that make up samples: a folder's, or those of a list. */
+/* The files of samples, from a folder or a list. */
 #ifndef DDM_DATA_ENTRIES_H
 #define DDM_DATA_ENTRIES_H
 

@@ -1,4 +1,4 @@
-/* Makes of a data set the model that training on it aims at: samples in the place of networks. */
+/* Writes the exact model of a data set: experts that compute the optimal denoiser from the samples, without a network. */
 #include "data/exactmodel.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Exact models of a data set: its samples in the place of networks, so that the denoiser is the optimum that training aims at. */
+/* Exact models of a data set: each expert holds samples in place of a network, and computes the optimal denoiser of the training loss. */
 #ifndef DDM_DATA_EXACTMODEL_H
 #define DDM_DATA_EXACTMODEL_H
 

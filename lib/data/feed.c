@@ -1,4 +1,4 @@
-/* Looks at the beginning of standard input without losing it. */
+/* Looks at the first bytes of standard input, then passes the input on from its beginning. */
 #include "data/feed.h"
 
 #include <errno.h>

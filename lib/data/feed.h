@@ -1,4 +1,4 @@
-/* Standard input as a descriptor whose beginning has been looked at. */
+/* Standard input as a descriptor, with a copy of its first bytes. */
 #ifndef DDM_DATA_FEED_H
 #define DDM_DATA_FEED_H
 

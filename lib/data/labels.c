@@ -1,4 +1,4 @@
-/* Reads the classes that lie beside a folder's samples. */
+/* Reads the class labels beside a folder's samples. */
 #include "data/labels.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Classes that lie beside the samples of a folder, not among them. */
+/* Class labels of a folder's samples, kept in a file or a folder beside them. */
 #ifndef DDM_DATA_LABELS_H
 #define DDM_DATA_LABELS_H
 

@@ -1,4 +1,4 @@
-/* Decodes the next pictures while a network looks at these. */
+/* Decodes the next batch of pictures while a network runs on the current one. */
 #include "data/lookahead.h"
 
 #include "core/ahead.h"

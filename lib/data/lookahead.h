@@ -1,4 +1,4 @@
-/* Pictures in order, the next ones read and decoded in the background while a network looks at these. */
+/* Batches of pictures in order; the next one is read and decoded in the background while a network runs on the current one. */
 #ifndef DDM_DATA_LOOKAHEAD_H
 #define DDM_DATA_LOOKAHEAD_H
 

@@ -1,4 +1,4 @@
-/* Says which step was left out when an operand is not the folder of shards that a program reads. */
+/* Names the missing step when an operand is not the folder of shards that a program reads. */
 #include "data/operand.h"
 
 #include <string.h>

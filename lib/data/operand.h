@@ -1,4 +1,4 @@
-/* What an operand is, where it is not what the program reads: the step that was left out is named. */
+/* Errors for an operand of the wrong kind, such as a folder of pictures instead of shards: they name the missing step. */
 #ifndef DDM_DATA_OPERAND_H
 #define DDM_DATA_OPERAND_H
 

@@ -1,4 +1,4 @@
-/* The hash that tells a partition of the data from others. */
+/* Hashes the partition of a data set, so that experts of different partitions are not mixed. */
 #include "data/partition.h"
 
 #include <string.h>

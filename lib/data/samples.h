@@ -1,4 +1,4 @@
-/* Samples, whatever holds them. A sample is a key and its members: a picture (jpg, png, webp), a caption (txt), a class
+/* Samples from any kind of source. A sample is a key and its members: a picture (jpg, png, webp), a caption (txt), a class
  * (cls), facts (json), an array (npy).
  *
  * A source is a folder (its pictures, and tars, recursively, in bytewise order), a SHARDS directory or a part of it

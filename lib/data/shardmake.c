@@ -1,4 +1,4 @@
-/* From a request to a SHARDS folder: the assignment, the encoders, the samples, and a folder that is there already. */
+/* Makes a SHARDS folder from a request: opens the assignment, the encoders and the samples, and checks an existing folder. */
 #include "data/shardmake.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Makes a SHARDS folder of samples and an assignment, with latents and features of captions where encoders are named. */
+/* Makes a SHARDS folder from samples and an assignment; with encoders, latents and caption features are added. */
 #ifndef DDM_DATA_SHARDMAKE_H
 #define DDM_DATA_SHARDMAKE_H
 

@@ -1,4 +1,4 @@
-/* Describes any file or folder by calling what knows its kind. */
+/* Describes any file or folder: finds its kind and calls the reader for it. */
 #include "inspect/describe.h"
 
 #include <string.h>

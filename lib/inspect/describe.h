@@ -1,4 +1,4 @@
-/* What any file or folder of the toolkit is and holds. */
+/* Describes any file or folder of the toolkit: its kind and contents. */
 #ifndef DDM_INSPECT_DESCRIBE_H
 #define DDM_INSPECT_DESCRIBE_H
 

@@ -1,4 +1,4 @@
-/* What a file is and holds, as members of a JSON object: for ddm-info, and for people who ask. */
+/* The kind and contents of a file, as members of a JSON object, for ddm-info. */
 #ifndef DDM_INSPECT_FACTS_H
 #define DDM_INSPECT_FACTS_H
 

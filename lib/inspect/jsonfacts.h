@@ -1,4 +1,4 @@
-/* What a file of JSON is: a log of training, a network's config, results, or other lines. */
+/* The kind of a JSON file: a training log, a network's config, results, or other lines. */
 #ifndef DDM_INSPECT_JSONFACTS_H
 #define DDM_INSPECT_JSONFACTS_H
 

@@ -1,4 +1,4 @@
-/* What models, single networks, trainings and checkpoints are and how far they have come, as members of a JSON object
+/* Facts about models, single networks, trainings and checkpoints, including their progress, as members of a JSON object
  * (inspect/facts.h). */
 #ifndef DDM_INSPECT_MODELFACTS_H
 #define DDM_INSPECT_MODELFACTS_H

@@ -1,4 +1,4 @@
-/* What archives, folders and SHARDS directories of samples hold, as members of a JSON object (inspect/facts.h). */
+/* The contents of archives, folders and SHARDS directories of samples, as members of a JSON object (inspect/facts.h). */
 #ifndef DDM_INSPECT_SAMPLEFACTS_H
 #define DDM_INSPECT_SAMPLEFACTS_H
 

@@ -1,4 +1,4 @@
-/* Reads everything that a path holds and tells every problem. */
+/* Reads and verifies all files below a path, and reports every problem. */
 #include "inspect/verify.h"
 
 #include <string.h>

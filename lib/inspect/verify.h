@@ -1,4 +1,4 @@
-/* Whether what lies on a disk is sound: everything is read, and every problem is told. */
+/* Verifies files and folders: reads everything and reports every problem. */
 #ifndef DDM_INSPECT_VERIFY_H
 #define DDM_INSPECT_VERIFY_H
 

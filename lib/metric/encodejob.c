@@ -1,4 +1,4 @@
-/* Carries out a request: opens the encoders, looks at what stands there, encodes. */
+/* Runs an encoding request: opens the encoders, checks an existing output, encodes. */
 #include "metric/encodejob.h"
 
 #include <stdarg.h>

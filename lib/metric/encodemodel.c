@@ -1,4 +1,4 @@
-/* What the model of ddm-encode holds, and whether the request is about that. */
+/* Finds out what the model of ddm-encode is, and checks that the request fits it. */
 #include <jansson.h>
 #include <string.h>
 #include <sys/stat.h>

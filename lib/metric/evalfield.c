@@ -1,4 +1,4 @@
-/* The metrics that the field compares, as it computes them: sets as they are, no draws of equal numbers, no axes. */
+/* Published metrics, computed as usual: from whole sets, without draws of equal size and without axes. */
 #include <math.h>
 #include <string.h>
 

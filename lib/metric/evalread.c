@@ -1,4 +1,4 @@
-/* Reads a source of features by what its first bytes say it is. */
+/* Reads a set of features; the first bytes of the source decide how. */
 #include "metric/evalread.h"
 
 #include <string.h>

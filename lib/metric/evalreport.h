@@ -1,4 +1,4 @@
-/* One evaluation: every distance between a reference and samples, with what it takes to read them. */
+/* Computes all metrics between a reference set and samples, and writes them to a report. */
 #ifndef DDM_METRIC_EVALREPORT_H
 #define DDM_METRIC_EVALREPORT_H
 

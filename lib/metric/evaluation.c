@@ -1,4 +1,4 @@
-/* Carries out a request to evaluate: reads the sets, computes the metrics, writes the line. */
+/* Runs an evaluation request: reads the sets, computes the metrics, writes the line. */
 #include "metric/evaluation.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* One evaluation from a request to its line: how far samples are from a reference set of pictures, as ddm-eval-fid measures it. */
+/* Evaluates samples against a reference set of pictures, as ddm-eval-fid does: from a request to a line of JSON. */
 #ifndef DDM_METRIC_EVALUATION_H
 #define DDM_METRIC_EVALUATION_H
 

@@ -1,4 +1,4 @@
-/* The parts of an evaluation, for evaluation*.c. */
+/* Shared by evaluation*.c: the request with its defaults resolved, and its stamp. */
 #ifndef DDM_METRIC_EVALUATIONIMPL_H
 #define DDM_METRIC_EVALUATIONIMPL_H
 

@@ -1,4 +1,4 @@
-/* Opens a feature extractor by name: the table of them, and those that are functions of the pixels. */
+/* Opens a feature extractor by name; holds their table, and the extractors without a network. */
 #include "metric/extractor.h"
 
 #include <stdio.h>

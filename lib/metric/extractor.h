@@ -1,4 +1,4 @@
-/* What turns pictures into the vectors that metrics compare: fixed functions of the pixels, or a network.
+/* Feature extractors turn pictures into the vectors that metrics compare: fixed functions of the pixels, or a network.
  *
  * Another one is a name in the table of extractor.c and a function that fills a struct extractor; a network fills it with
  * extractor_network and gives no more than its run and free. */

@@ -1,4 +1,4 @@
-/* A network between netinput_make and its taps, as a feature extractor. */
+/* Runs a pretrained network as a feature extractor, from resized pictures to its taps. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Inner products of two sets of vectors, tile by tile: what kernels and distances between all pairs are made of. */
+/* Inner products of two sets of vectors, tile by tile, for kernels and distances between all pairs. */
 #ifndef DDM_METRIC_GRAM_H
 #define DDM_METRIC_GRAM_H
 

@@ -1,4 +1,4 @@
-/* Metrics that ask who lies in whose neighbourhood. The ball of an element reaches to its k-th nearest other element of its own set
+/* Precision, recall, density and coverage, from nearest neighbours. The ball of an element reaches to its k-th nearest other element of its own set
  * (exact copies count as neighbours at distance 0). */
 #ifndef DDM_METRIC_NEIGHBOURS_H
 #define DDM_METRIC_NEIGHBOURS_H

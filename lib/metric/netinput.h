@@ -1,4 +1,4 @@
-/* What a network of a published metric was fed: 8-bit pictures to float tensors, by the conventions of the tools whose numbers are
+/* The input of a published metric's network: 8-bit pictures to float tensors, by the conventions of the tools whose numbers are
  * compared. Statistics made under one of them must never meet those of another. */
 #ifndef DDM_METRIC_NETINPUT_H
 #define DDM_METRIC_NETINPUT_H

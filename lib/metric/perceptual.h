@@ -1,4 +1,4 @@
-/* LPIPS of sets of pictures: how unlike the samples of a group are, and how far pictures are from what they should be. */
+/* LPIPS of sets of pictures: the diversity within groups of samples, and the distance of samples to their references. */
 #ifndef DDM_METRIC_PERCEPTUAL_H
 #define DDM_METRIC_PERCEPTUAL_H
 

@@ -1,4 +1,4 @@
-/* What a Frechet distance takes of two covariances, by products and bandwidth alone: no eigenvectors. The bits do not depend on the pool. */
+/* The trace of the square root of a product of two covariances, for the Frechet distance, without eigenvectors; the same bits for any pool. */
 #ifndef DDM_METRIC_ROOTS_H
 #define DDM_METRIC_ROOTS_H
 

@@ -1,5 +1,4 @@
-/* A network that begins with the weights of one that was trained for something else: another prediction or path, another picture size,
- * with classes or a text of another encoder in the place of this one's text. */
+/* Starts a network from the weights of another, which may differ in prediction, path, picture size, classes or text encoder. */
 #ifndef DDM_NET_ADOPT_H
 #define DDM_NET_ADOPT_H
 

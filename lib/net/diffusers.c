@@ -1,4 +1,4 @@
-/* What configurations of diffusers have in common. */
+/* Reads the entries that all configurations of diffusers have in common. */
 #include "net/diffusers.h"
 
 #include <string.h>

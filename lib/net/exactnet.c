@@ -1,4 +1,4 @@
-/* Exact experts and routers: no network, but the samples themselves (diffusion/finitemodel.h). */
+/* Exact experts and routers, which hold the samples instead of a network (diffusion/finitemodel.h). */
 #include "net/netdef.h"
 
 #define PICTURE \

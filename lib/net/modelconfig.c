@@ -1,4 +1,4 @@
-/* config.json of a network: what it is, what its output means, and what it was trained on. */
+/* Reads and writes config.json of a network: its architecture, the meaning of its output, and its training data. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* What an architecture is: one constant in the architecture's own file, and a line in the list below. For files of lib/net alone; the others
- * ask by the functions of net/net.h. */
+/* The definition of an architecture: one constant in the architecture's own file, and a line in the list below. Private to lib/net; other folders use
+ * the functions of net/net.h. */
 #ifndef DDM_NET_NETDEF_H
 #define DDM_NET_NETDEF_H
 

@@ -1,4 +1,4 @@
-/* What the definition of an architecture says of a configuration: its traits and inputs; its fields, as options, in config.json and compared. */
+/* Traits, inputs and fields of a network's configuration, as its definition lists them: read, written, set by options and compared. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What DiT and its relatives share. */
+/* Layers shared by DiT, PixArt, Paris and the router. */
 #ifndef DDM_NET_TRUNK_H
 #define DDM_NET_TRUNK_H
 

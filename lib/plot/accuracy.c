@@ -1,4 +1,4 @@
-/* How often a router is right at each noise level: the last validation in its log of training. */
+/* Reads a router's accuracy at each noise level from the last validation in its training log. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Chooses ticks and maps values to places. */
+/* Chooses ticks and maps values to positions on an axis. */
 #include "plot/axis.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Text of charts: the title, labels that are cut to their room, notes on the chart itself. */
+/* Text of charts: the title, labels shortened to fit, notes on the chart itself. */
 #ifndef DDM_PLOT_CHARTTEXT_H
 #define DDM_PLOT_CHARTTEXT_H
 

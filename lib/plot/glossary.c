@@ -1,4 +1,4 @@
-/* What the columns of a report mean. */
+/* Explains the columns of a report. */
 #include "plot/glossary.h"
 
 #include <stddef.h>

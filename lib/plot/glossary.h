@@ -1,4 +1,4 @@
-/* What the columns of a report mean. */
+/* Explains the columns of a report. */
 #ifndef DDM_PLOT_GLOSSARY_H
 #define DDM_PLOT_GLOSSARY_H
 

@@ -1,4 +1,4 @@
-/* What charts are made of: lines cut to their box, markers, intervals, and labels that avoid each other. */
+/* Marks of charts: clipped lines, markers, intervals, and labels that avoid each other. */
 #ifndef DDM_PLOT_MARKS_H
 #define DDM_PLOT_MARKS_H
 

@@ -1,4 +1,4 @@
-/* Draws the chart that a request asks for: its files become series (lib/plot/sources.c), those a drawing, and that an SVG or a PNG. */
+/* Draws a chart from a request: files become series (lib/plot/sources.c), series a drawing, and the drawing an SVG or a PNG. */
 #include "plot/plot.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* A chart from a request: what ddm-plot does, for any program. */
+/* Draws a chart from a request, as ddm-plot does. */
 #ifndef DDM_PLOT_PLOT_H
 #define DDM_PLOT_PLOT_H
 

@@ -1,4 +1,4 @@
-/* Sources of a chart as files with labels, model folders as the logs in them. */
+/* Resolves the sources of a chart into labelled files; a model folder stands for its logs. */
 #include "plot/plotinput.h"
 
 #include <string.h>

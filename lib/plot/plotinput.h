@@ -1,4 +1,4 @@
-/* The sources of a chart, [LABEL=]FILE, and the logs that a folder stands for. */
+/* The sources of a chart: [LABEL=]FILE, or a model folder, which stands for its logs. */
 #ifndef DDM_PLOT_PLOTINPUT_H
 #define DDM_PLOT_PLOTINPUT_H
 

@@ -1,4 +1,4 @@
-/* The files of the programs as charts. Each function adds to a chart what one file says; labels and scales that the chart lacks are
+/* Turns the programs' files into charts. Each function adds the content of one file to a chart; labels and scales that the chart lacks are
  * set. They hand back the SHA-256 of the file where `hash` is not NULL. */
 #ifndef DDM_PLOT_SOURCES_H
 #define DDM_PLOT_SOURCES_H

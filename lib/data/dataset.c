@@ -24,7 +24,7 @@
 enum { SIDE_LIMIT = 1 << 16 };
 enum slot_state { SLOT_EMPTY, SLOT_FILLING, SLOT_READY };
 
-/* What is kept of a sample. */
+/* The pieces of a sample that the cache holds. */
 enum { PIECE_X, PIECE_STD, PIECE_FLIP, PIECE_FLIP_STD, ARRAYS, PIECE_TEXT = ARRAYS, PIECES };
 static const char *const members[PIECES] = {"npy", "std.npy", "flip.npy", "flip.std.npy", "text.npy"};
 
@@ -42,16 +42,16 @@ struct dataset {
 	struct part *part;
 	int64_t parts;
 	int64_t numel;       /* of a sample */
-	int64_t cached;      /* samples [0, cached) are kept once they have been read */
-	size_t stride;       /* bytes of a kept sample */
-	size_t at[PIECES], bytes[PIECES]; /* of its pieces; 0 bytes: not there */
+	int64_t cached;      /* samples [0, cached) stay in memory after they are first read */
+	size_t stride;       /* bytes of a cached sample */
+	size_t at[PIECES], bytes[PIECES]; /* offset and size of each piece; size 0: absent */
 	uint8_t *cache;      /* (cached, stride): pictures as bytes, arrays as floats, (C, H, W) order */
 	size_t cache_bytes;
 	int32_t *label, *rows; /* [cached] */
 	_Atomic uint8_t *state; /* [cached] enum slot_state */
 };
 
-/* What a sample decodes to. */
+/* A decoded sample. */
 struct decoded {
 	int channels, height, width;
 	int array;           /* piece X is floats, not bytes */
@@ -67,7 +67,7 @@ static void decoded_release(struct decoded *d)
 	*d = (struct decoded){0};
 }
 
-/* fast-DiT keeps the batch of one it encoded. */
+/* fast-DiT stores latents with a batch dimension of one, which is dropped. */
 static void drop_batch(struct npy *a, int rank)
 {
 	if (a->rank != rank + 1 || a->shape[0] != 1)
@@ -85,7 +85,7 @@ static float *floats(const struct npy *a, const char *name, struct err *e)
 	return v;
 }
 
-/* The first of a sample's arrays gives its shape, the others must have it. */
+/* All arrays of a sample must have the shape of its first. */
 static int decode_array(struct decoded *out, int piece, const struct sample_member *m, const char *name, struct err *e)
 {
 	struct npy a;
@@ -202,7 +202,7 @@ static int decode_picture(struct decoded *out, const struct sample *s, const str
 	return pixels ? 0 : -1;
 }
 
-/* The array and what belongs to it. */
+/* Decode a sample that is an array: the latent, its deviations, and its mirrored forms. */
 static int decode_arrays(struct decoded *out, const struct sample *s, const struct dataset_options *o, const char *name, struct err *e)
 {
 	const int wanted[ARRAYS] = {1, o->deviations, o->mirrored, o->mirrored && o->deviations};
@@ -221,7 +221,7 @@ static int decode_arrays(struct decoded *out, const struct sample *s, const stru
 	return 0;
 }
 
-/* Is it like the first sample? */
+/* Check that a sample has the shape of the first one. */
 static int compare(const struct decoded *x, const struct dataset *d, const char *name, struct err *e)
 {
 	const struct dataset_info *f = &d->info;
@@ -242,7 +242,7 @@ static int compare(const struct decoded *x, const struct dataset *d, const char 
 	               f->channels, f->height, f->width, d->info.arrays ? "" : ": resize them (--size)");
 }
 
-/* Is the label one of those the manifest counts? */
+/* Check that the label is below the number of classes in the manifest. */
 static int check_label(int32_t label, const struct dataset *d, const char *name, struct err *e)
 {
 	if (label < 0 && d->o.labelled)
@@ -300,7 +300,7 @@ static const struct part *find(const struct dataset *d, int64_t i)
 	return &d->part[lo];
 }
 
-/* A quarter of what this machine, or the control group we are in, has. */
+/* A quarter of the memory of this machine, or of its control group's limit. */
 static uint64_t default_budget(void)
 {
 	struct machine_memory m;
@@ -332,7 +332,7 @@ static void open_task(void *arg, int64_t task, int worker)
 	p->shard = shard_open(p->path, e);
 }
 
-/* Open the shards of this part; the first in order that fails is the one reported, whatever the threads. */
+/* Open the shards of this part in parallel. The error reported is that of the first shard in order, for any number of threads. */
 static int open_parts(struct dataset *d, struct err *e)
 {
 	struct open_job job = {d, mem_zalloc((size_t)d->manifest.n, sizeof *job.row), NULL};
@@ -358,7 +358,7 @@ static int open_parts(struct dataset *d, struct err *e)
 	return rc;
 }
 
-/* Facts that ddm-shard noted: the number of classes, whether all pictures are of one size. */
+/* Read the facts that ddm-shard recorded: the number of classes, and whether all pictures have one size. */
 static int read_stamp(struct dataset *d, struct err *e)
 {
 	json_t *o = d->manifest.stamp ? json_loads(d->manifest.stamp, 0, NULL) : NULL;
@@ -375,7 +375,7 @@ static int read_stamp(struct dataset *d, struct err *e)
 	return rc ? -1 : 0;
 }
 
-/* Pieces lie one after the other, of those that the first sample has. */
+/* Lay out the pieces that the first sample has, one after the other. */
 static void lay_out(struct dataset *d, const struct decoded *x)
 {
 	size_t element = d->info.arrays ? sizeof(float) : 1;
@@ -389,7 +389,7 @@ static void lay_out(struct dataset *d, const struct decoded *x)
 	}
 }
 
-/* The first sample says what all are. */
+/* Take shape and kind of the whole set from its first sample. */
 static int measure(struct dataset *d, struct err *e)
 {
 	struct decoded x;
@@ -410,7 +410,7 @@ static int measure(struct dataset *d, struct err *e)
 	d->cached = budget / d->stride < (uint64_t)d->info.count ? (int64_t)(budget / d->stride) : d->info.count;
 	if (!d->cached)
 		return 0;
-	/* Pages are had when they are first written: a run that sees few samples needs few. */
+	/* The kernel allocates pages at the first write, so a run that reads few samples uses little memory. */
 	d->info.kept_bytes = d->cache_bytes = (size_t)d->cached * d->stride;
 	d->cache = mmap(NULL, d->cache_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (d->cache == MAP_FAILED) {
@@ -493,7 +493,7 @@ static void mirror(float *x, int64_t rows, int64_t width)
 		}
 }
 
-/* From a kept sample, or one just decoded. */
+/* Copy a sample, from the cache or just decoded, to its places in a batch. */
 static void deliver(const struct dataset *d, struct dataset_item *it, const void *const *piece)
 {
 	const struct dataset_info *f = &d->info;
@@ -527,7 +527,7 @@ static void keep(struct dataset *d, int64_t i, const struct decoded *v)
 	atomic_store_explicit(&d->state[i], SLOT_READY, memory_order_release);
 }
 
-/* Whoever comes first fills a slot; a reader that finds it being filled decodes for itself rather than wait. */
+/* The first reader fills a slot of the cache. Another reader that finds the slot being filled decodes the sample itself instead of waiting. */
 int dataset_item(struct dataset *d, int64_t i, struct dataset_item *it, struct err *e)
 {
 	const struct part *p = find(d, i);

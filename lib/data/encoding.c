@@ -172,7 +172,7 @@ struct sample encoding_item_sample(const struct encoding_item *it)
 	return (struct sample){.key = it->key, .origin = it->origin, .n = it->n, .member = it->member};
 }
 
-/* The middle of a picture of whole multiples of `factor`. */
+/* Crop a picture at its centre to multiples of `factor`. */
 static int crop(struct picture *p, int factor, const char *key, struct err *e)
 {
 	int w = p->width / factor * factor, h = p->height / factor * factor, x0 = (p->width - w) / 2, y0 = (p->height - h) / 2;
@@ -232,7 +232,7 @@ static void decode_task(void *arg, int64_t task, int worker)
 		crop(&it->picture, (int)x->factor, it->key, &it->err);
 }
 
-/* Pixels that a picture will hold, in bytes. */
+/* Bytes of a picture's pixels after decoding. */
 static size_t weigh(const struct encoding *x, const struct sample *s)
 {
 	const struct sample_member *m = x->vae && !x->o.decode ? sample_picture(s) : NULL;
@@ -280,7 +280,7 @@ static int encode_batch(struct encoding *x, struct encoding_batch *b, struct err
 	return (x->vae && encoding_pictures(x, b, e)) || (x->text && encoding_texts(x, b, e)) ? -1 : 0;
 }
 
-/* The batch that was read becomes the one that is handed out; the one after it is read meanwhile. */
+/* Hand out the batch that was read, and read the next one in the background. */
 static int turn(struct encoding *x, struct err *e)
 {
 	struct encoding_batch *b;
@@ -300,7 +300,7 @@ static int turn(struct encoding *x, struct err *e)
 	return rc;
 }
 
-/* Latents that were there before are of another encoder, all of them. */
+/* Whether an existing member is left out: the encoding replaces it, or it is a latent of another encoder. */
 static int replaced(const struct encoding *x, const struct encoding_item *it, const char *ext)
 {
 	static const char *const latents[] = {"npy", "std.npy", "flip.npy", "flip.std.npy"};

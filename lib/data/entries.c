@@ -33,7 +33,7 @@ static int listed(const char *const *names, const char *ext)
 	return 0;
 }
 
-/* "seg.png" is a picture too: what follows the last dot decides. */
+/* The part after the last dot decides, so "seg.png" is a picture too. */
 int entry_is_picture(const char *ext)
 {
 	static const char *const names[] = {"jpg",  "jpeg", "jpe",  "jfif", "png", "webp", "gif", "bmp", "tif", "tiff",

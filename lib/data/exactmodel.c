@@ -89,7 +89,7 @@ static struct stamp *make_stamp(const struct exact_job *j)
 	struct stamp *s = stamp_new(named.program);
 	char number[16];
 
-	/* The stamp is the same whatever the cluster was called by. */
+	/* The stamp does not depend on whether the cluster was given by name or by number. */
 	snprintf(number, sizeof number, "%d", j->cluster);
 	if (j->cluster >= 0)
 		named.cluster = number;
@@ -98,7 +98,7 @@ static struct stamp *make_stamp(const struct exact_job *j)
 	return s;
 }
 
-/* Whether what stands there is whole: every folder loads, and its samples are those its config.json names. */
+/* Check that an existing output is complete: every folder loads, and its samples are those named in its config.json. */
 static int check_standing(const struct exact_job *j, struct err *e)
 {
 	char **names = NULL;
@@ -121,7 +121,7 @@ static int check_standing(const struct exact_job *j, struct err *e)
 	return rc;
 }
 
-/* 1 when the output is there from the same command, 0 when it is to be made, -1 when the name is taken. */
+/* 1 if the output of the same command exists, 0 if it must be made, -1 if something else has its name. */
 static int finished(const struct exact_job *j, const struct stamp *stamp, struct err *e)
 {
 	char *config = path_join(j->r->out, "config.json");
@@ -133,7 +133,7 @@ static int finished(const struct exact_job *j, const struct stamp *stamp, struct
 	return rc;
 }
 
-/* What config.json of every folder says alike. */
+/* The entries that config.json of every folder shares. */
 static struct model_config describe(const struct exact_job *j, const struct gathered *g, enum net_role role, int cluster)
 {
 	struct model_config c = {.net = {.def = net_exact_of(role), .channels = g->channels, .out_channels = g->channels, .size = g->size},
@@ -148,7 +148,7 @@ static struct model_config describe(const struct exact_job *j, const struct gath
 	return c;
 }
 
-/* Samples from .. to - 1 as one expert. */
+/* Write samples [from, to) as one expert. */
 static int write_expert(const struct exact_job *j, const char *dir, const struct gathered *g, int cluster, int64_t from, int64_t to,
                         json_t *stamp, struct err *e)
 {

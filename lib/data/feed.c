@@ -19,7 +19,7 @@ struct pump {
 	uint8_t head[FEED_HEAD];
 	size_t n;
 	int out;     /* our end of the pipe that is read instead of stdin */
-	int stop[2]; /* a pipe whose closing calls the thread off */
+	int stop[2]; /* closing this pipe ends the thread */
 };
 
 int feed_open(struct feed *f, struct err *e)
@@ -68,7 +68,7 @@ int feed_copy(struct feed *f, const char *dir, struct err *e)
 	return f->fd < 0 ? -1 : copy(f->fd, f, e);
 }
 
-/* 1 when stdin has something to read, or has ended; 0 when called off. */
+/* 1 if stdin is readable or at its end; 0 if the thread shall end. */
 static int wait_for_input(const struct pump *p)
 {
 	struct pollfd v[2] = {{.fd = 0, .events = POLLIN}, {.fd = p->stop[0], .events = POLLIN}};
@@ -89,7 +89,7 @@ static void *pump_main(void *arg)
 	return NULL;
 }
 
-/* Signals are for the other threads: SIGPIPE of a reader that stopped early must not end the process here. */
+/* This thread blocks all signals: a SIGPIPE from a reader that stopped early must not end the process. */
 static int start(struct pump *p)
 {
 	sigset_t all, old;
@@ -138,7 +138,7 @@ int feed_stream(struct feed *f, struct err *e)
 	return -1;
 }
 
-/* The thread waits for stdin, which the closed pipe ends, or in a write, which fails once nobody can read. */
+/* The thread waits either for stdin, which closing the pipe ends, or in a write, which fails once the reading end is closed. */
 void feed_close(struct feed *f)
 {
 	if (f->fd >= 0)

@@ -13,7 +13,7 @@
 
 enum { PIECE = 32, AT_ONCE = 1024 };
 
-/* Positions `at` of samples in one open part go to rows to, to + 1 .. of g. */
+/* Read the samples at positions `at` of one open part into rows to, to + 1, ... of g. */
 struct reading {
 	struct gathered *g;
 	struct dataset *d;
@@ -92,7 +92,7 @@ static int ascending(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Which of the `size` samples of cluster k: `n` of them, in order. */
+/* Choose n of the `size` samples of cluster k, in ascending order. */
 static int64_t *choose(int64_t size, int64_t n, int k, uint64_t seed)
 {
 	int64_t *at = mem_alloc((size_t)n * sizeof *at);
@@ -103,7 +103,7 @@ static int64_t *choose(int64_t size, int64_t n, int k, uint64_t seed)
 	return at;
 }
 
-/* Rows at[0 .. n) of d to place `to` of g, some at a time. */
+/* Read rows at[0 .. n) of d into g from row `to`, in batches. */
 static int read_told(struct gathered *g, struct dataset *d, const int64_t *at, int64_t n, int64_t to, const struct gather_options *o,
                      struct err *e)
 {
@@ -117,7 +117,7 @@ static int read_told(struct gathered *g, struct dataset *d, const int64_t *at, i
 	return 0;
 }
 
-/* The samples chosen of one cluster: those below `train` lie in its training part, the others in its held-out part. */
+/* Read the chosen samples of one cluster: positions below `train` are in its training part, the others in its held-out part. */
 static int read_cluster(struct gathered *g, const char *shards, const struct gather_options *o, int k, int64_t train, struct err *e)
 {
 	int64_t n = g->first[k + 1] - g->first[k], done = 0, *at = choose(g->sizes[k], n, k, o->seed);

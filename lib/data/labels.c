@@ -43,7 +43,7 @@ static int take_row(struct labels *l, const json_t *row, int i, const char *wher
 	return 0;
 }
 
-/* 1 where the file has labels, which StyleGAN's may be without. */
+/* 1 if the file has labels; dataset.json of StyleGAN may have none. */
 static int read_table(struct labels *l, const char *path, struct err *e)
 {
 	json_t *o = jsonio_load(path, e);

@@ -101,7 +101,7 @@ void latents_key(const struct latents *l, int64_t i, struct str *key)
 	str_printf(key, "%s/%06lld", l->stem, (long long)i);
 }
 
-/* Element `at` on, of a tensor, as one of its own. */
+/* The n elements of a tensor from index `at` on, as a tensor of rank 1. */
 static struct st_tensor part(const struct st_tensor *t, int64_t at, int64_t n)
 {
 	return (struct st_tensor){.type = t->type, .rank = 1, .shape = {n}, .data = (const char *)t->data + (size_t)at * st_type_size(t->type)};

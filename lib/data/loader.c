@@ -30,7 +30,7 @@ struct loader {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	int64_t filled; /* batches below this number are ready; under lock */
-	int64_t taken;  /* the caller holds taken - 1 and is done with those below; under lock */
+	int64_t taken;  /* the caller holds batch taken - 1 and has released those below; under lock */
 	int stop;       /* under lock */
 };
 
@@ -127,7 +127,7 @@ static int slot_init(struct slot *s, const struct loader *l, struct err *e)
 	return s->text && s->rows ? 0 : -1;
 }
 
-/* Places for one sample. */
+/* Buffers for one sample. */
 static int places_init(struct loader *l, const struct dataset_info *info, struct err *e)
 {
 	l->numel = (int64_t)info->channels * info->height * info->width;

@@ -17,7 +17,7 @@ struct lookahead {
 	int64_t expected; /* of the samples, which are read in the background between the calls */
 	struct ahead ahead;
 	struct turn turn[2];
-	int now; /* handed out; the other is being read */
+	int now; /* the batch handed out; the other one is being read */
 };
 
 static void read_next(void *arg)

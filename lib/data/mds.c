@@ -15,7 +15,7 @@
 #include "file/npy.h"
 #include "file/unpack.h"
 
-static const int64_t PACKED_MOST = (int64_t)2 << 30; /* bytes that a packed shard makes: they are held in memory */
+static const int64_t PACKED_MOST = (int64_t)2 << 30; /* most bytes of a decompressed shard, which is held in memory */
 
 static const struct encoding encodings[] = {
     {"bytes", HOW_BYTES, "bin", 0},       {"str", HOW_STR, "txt", 0},           {"jpeg", HOW_JPEG, "jpg", 0},
@@ -238,7 +238,7 @@ static int parse_encoding(struct column *c, const char *text)
 	return -1;
 }
 
-/* Of several columns that are pictures, or texts, or classes, the one so called is the sample's. */
+/* Rank of a column by its name. If several columns hold pictures, texts or classes, the one of lowest rank is the sample's. */
 static int favour(const char *name)
 {
 	static const char *const names[] = {"image", "jpg",    "jpeg",    "png",    "picture", "caption", "text", "txt",
@@ -354,7 +354,7 @@ static int unpack_shard(struct mds *m, const json_t *o, int64_t raw, struct err 
 	return m->plain ? 0 : -1;
 }
 
-/* The file as it is, or else the packed one. */
+/* Open the uncompressed file, or else the compressed one. */
 static int load_shard(struct mds *m, const json_t *o, struct err *e)
 {
 	const char *raw, *zip;
@@ -421,7 +421,7 @@ int mds_bad(const struct mds *m, const char *what, struct err *e)
 	return 2;
 }
 
-/* Where its columns lie. */
+/* Find the bytes of each column in the sample. */
 static int split(struct mds *m, struct err *e)
 {
 	const uint8_t *p = m->data + mds_u32(m->data + 4 + 4 * m->number), *end = m->data + mds_u32(m->data + 8 + 4 * m->number), *head = p;

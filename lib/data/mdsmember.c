@@ -30,7 +30,7 @@ static int taken(const struct mds *m, const char *ext)
 	return 0;
 }
 
-/* The name that says what it is; else that of its encoding, if no column before has it; else both. */
+/* The member's extension: the column's name if that is a known one; else the encoding's, unless an earlier column has it; else both. */
 static const char *name_member(struct mds *m, const struct column *c, const char *ext)
 {
 	const char *last = strrchr(c->name, '.');

@@ -19,7 +19,7 @@ int samples_bad(struct samples *s, struct err *e)
 	return 0;
 }
 
-/* What a tar holds that is no sample's: remembered, and said once all samples have been read. */
+/* Members of a tar that belong to no sample: counted, and reported after all samples have been read. */
 static void remember_passed(struct samples *s)
 {
 	const char *first;
@@ -178,7 +178,7 @@ int64_t samples_count(const struct samples *s)
 	return s->count;
 }
 
-/* Of the unit being read, 0 .. 1. */
+/* The fraction of the current unit that has been read. */
 static double fraction_read(const struct samples *s)
 {
 	const struct unit *u = &s->unit[s->at];

@@ -57,7 +57,7 @@ static int decode(struct picture *out, const void *data, size_t len, const char 
 	return rc;
 }
 
-/* "ORIGIN" for a file, "ORIGIN: key" for what lies in an archive. */
+/* The name of a sample in messages: "ORIGIN" for a file, "ORIGIN: key" for a member of an archive. */
 static char *describe(const struct sample *s)
 {
 	return strstr(s->origin, s->key) ? mem_strdup(s->origin) : str_new("%s: \"%s\"", s->origin, s->key);
@@ -76,7 +76,7 @@ int sample_pixels(struct picture *out, const struct sample *s, const struct samp
 	return rc;
 }
 
-/* One picture on its way through the pool. */
+/* One picture to be decoded by the pool. */
 struct job {
 	char *key, *name, *text;
 	void *data;
@@ -103,7 +103,7 @@ static void decode_task(void *arg, int64_t task, int worker)
 	j->data = NULL;
 }
 
-/* Decoded bytes the picture will hold in the batch. */
+/* Bytes of the decoded picture in the batch. */
 static size_t weigh(const struct sample_member *m, const struct samples_options *o)
 {
 	struct err ignored = {0};

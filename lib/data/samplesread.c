@@ -60,7 +60,7 @@ static int add_class(struct samples *s, struct sample *out, int32_t label, struc
 	return 0;
 }
 
-/* The class that stands beside, where none is among the members. */
+/* Add the class from the labels beside the folder, if no member gives one. */
 static int class_beside(struct samples *s, const struct unit *u, struct sample *out, const char *path, struct err *e)
 {
 	int32_t label;

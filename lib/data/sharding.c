@@ -16,14 +16,14 @@
 
 enum { BATCH = 64, BATCH_BYTES = 1 << 24 };
 
-/* Being written: the shard of one cluster and split. */
+/* The shard being written for one cluster and split. */
 struct stream {
 	struct shard_writer *w;
 	char *name;
 	int64_t number;
 };
 
-/* A sample on its way: read, packed, appended, in three rounds. */
+/* A sample, which is read, packed and appended in three rounds. */
 struct item {
 	int stream; /* -1: there is an error instead */
 	struct shard_frame frame;
@@ -112,7 +112,7 @@ static int note(struct sharding *z, const struct sample *x, struct err *e)
 	return 0;
 }
 
-/* Which stream takes the sample: its number, or -1 when the sample is bad. */
+/* The number of the stream for a sample, or -1 if the sample is bad. */
 static int place(struct sharding *z, const struct sample *x, struct err *e)
 {
 	int64_t row = tsv_lookup(z->a->table, x->key);
@@ -126,7 +126,7 @@ static int place(struct sharding *z, const struct sample *x, struct err *e)
 	return held * z->a->clusters + cluster;
 }
 
-/* Training would skip every step that such a sample is in. */
+/* Reject NaN and infinity: training would skip every step with such a sample. */
 static int check_finite(const struct sample *x, struct err *e)
 {
 	for (int i = 0; i < x->n; i++) {
@@ -139,7 +139,7 @@ static int check_finite(const struct sample *x, struct err *e)
 	return 0;
 }
 
-/* The next sample of the assignment into it: 1, 0 at the end, -1. */
+/* Read the next sample of the assignment: 1; 0 at the end; -1 on error. */
 static int item_read(struct sharding *z, struct item *it, struct err *e)
 {
 	struct shard_member *m;
@@ -223,7 +223,7 @@ static int fill(struct sharding *z, struct err *e)
 	for (int end = 0; !end;) {
 		struct batch *done = z->batch[2];
 
-		/* An encoder wants all threads for itself. */
+		/* Encoders use all threads, so they run alone. */
 		if (z->o.encoding && !z->batch[1]->end && !z->batch[2]->end)
 			batch_read(z, z->batch[0]);
 		pool_run(z->o.pool, 2 + z->batch[1]->n, pass_task, z);

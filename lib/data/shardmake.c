@@ -81,7 +81,7 @@ static struct stamp *make_stamp(const struct shard_request *r, const struct assi
 	if (a->split < 0)
 		stamp_f64(s, "holdout", r->holdout);
 	if (*a->features)
-		stamp_text(s, "features", a->features); /* a metric must not use the same */
+		stamp_text(s, "features", a->features); /* recorded because a metric must not use the same features */
 	optionstamp_put(s, tables, r, "shard_size level");
 	stamp_input(s, "assign", a->hash);
 	if (x)

@@ -54,7 +54,7 @@ static int by_index(const void *a, const void *b)
 	return (x->index > y->index) - (x->index < y->index);
 }
 
-/* The samples that will be shown, in sample order. */
+/* Choose the samples to show, in sample order. */
 static struct choice *choose(const struct sheet *s, char *const *key, const int32_t *cluster, int64_t n, int64_t *chosen)
 {
 	struct choice *v = mem_zalloc((size_t)n, sizeof *v);

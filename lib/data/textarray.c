@@ -42,7 +42,7 @@ static int take_features(struct textarray *t, const char *name, struct err *e)
 	return 0;
 }
 
-/* A row of a mask: how many it begins with, -1 where it is none. */
+/* The number of leading ones in a row of a mask; -1 if there is none, or another value than 0 follows. */
 static int32_t count_ones(const int64_t *mask, int64_t tokens)
 {
 	int64_t n = 0;

@@ -26,7 +26,7 @@ struct textencoder {
 
 enum { BATCH = 16 };
 
-/* Where the two parts lie, and the list of the pipeline that they are of; it need not be there. */
+/* The folders of the tokenizer and the network, and the model_index.json of their pipeline, which may be absent. */
 struct parts {
 	char *encoder, *tokenizer, *pipeline;
 };
@@ -158,7 +158,7 @@ static int open_tokenizer(struct textencoder *t, const char *dir, char hash[65],
 	return rc;
 }
 
-/* A tokenizer's numbers are rows of the network's table. */
+/* Check that every token id is a row of the network's embedding table. */
 static int check_vocabulary(const struct textencoder *t, int64_t rows, const char *dir, struct err *e)
 {
 	int64_t most = tokenizer_largest(t->tokenizer);
@@ -276,7 +276,7 @@ static int64_t encode(const struct textencoder *t, const char *text, size_t n, i
 	return all;
 }
 
-/* ids (n, tokens) and length (n), of the text with its marks. */
+/* Tokenize into ids (n, tokens) and length (n), special tokens included. */
 static void tokens_of(const struct textencoder *t, int64_t n, const char *const *texts, const size_t *lens, int32_t *ids, int32_t *length,
                       int64_t *cut)
 {

@@ -14,7 +14,7 @@
 
 #define WORTH_A_GPU 1e10 /* samples x features x clusters */
 
-/* A command line is checked by the rules of its options before; a C program's request here. */
+/* Check the rules of the options, for requests that a C program filled; command lines were checked before. */
 static int check_request(const struct cluster_request *r, struct err *e)
 {
 	int blind = clustering_is_blind(r);
@@ -107,7 +107,7 @@ static int partition_at_random(struct clustering *c, struct err *e)
 	return 0;
 }
 
-/* By sizes alone, so that the same samples are clustered in the same place. */
+/* The choice of device depends only on sizes, so the same samples are always clustered on the same device. */
 static int find_device(struct clustering *c, struct err *e)
 {
 	const struct cluster_request *r = c->r;
@@ -156,7 +156,7 @@ static int partition(struct clustering *c, struct err *e)
 	return kmeans_rate(&c->q, c->f.x[0], c->f.count[0], c->f.d, c->cluster[0], c->distance[0], c->m.k, r->seed, r->pool, e);
 }
 
-/* Moves what the report holds out of c. */
+/* Move the results from c into the report. */
 static void fill_report(struct cluster_report *report, struct clustering *c)
 {
 	const struct cluster_request *r = c->r;

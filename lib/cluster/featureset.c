@@ -29,7 +29,7 @@ int featureset_held(const char *key, const struct featureset_options *o)
 	return held;
 }
 
-/* A new sample's place: the row it will have. NULL when there are no features. */
+/* Append a sample: returns its row of features to fill, or NULL if there are no features. */
 static float *append(struct featureset *f, char *key, int32_t label, const struct featureset_options *o)
 {
 	int held = featureset_held(key, o);
@@ -101,7 +101,7 @@ static int compute(struct featureset *f, struct samples *s, const struct feature
 	return n;
 }
 
-/* The rows of a batch, whose keys are taken. */
+/* Append the rows of a batch; takes ownership of the batch's keys. */
 static int take_rows(struct featureset *f, struct picture_batch *b, const float *x, int64_t expected,
                      const struct featureset_options *o, struct err *e)
 {

@@ -112,7 +112,7 @@ static int64_t draw(struct points *p, const double *sum, double total, double u,
 	if (points_see(p, 0, p->n, e))
 		return -1;
 	for (last = p->n - 1; last > 0 && p->near[last] <= 0; last--)
-		; /* rounding carried the walk past the last chunk with weight */
+		; /* rounding may pass the last chunk of non-zero weight */
 	return last;
 }
 
@@ -129,7 +129,7 @@ static double shrinkage(const struct points *p, int64_t i, const float *centre, 
 	return least / p->near[i];
 }
 
-/* Centres that are drawn before the distances of all points are brought up to date. */
+/* Number of centres drawn before the distances of all points are updated. */
 static int seeds_at_once(int have, int k)
 {
 	int n = have < 32 ? 1 : have / 4;
@@ -308,7 +308,7 @@ static int move_on_device(float *centroids, struct points *p, int k, int *refill
 	return 0;
 }
 
-/* New centres from the assignment; adds how many empty clusters had to be refilled. */
+/* Compute new centres from the assignment; adds the number of refilled empty clusters to the count. */
 static int move_centres(float *centroids, struct points *p, int k, int *refilled, struct err *e)
 {
 	if (p->on)
@@ -317,7 +317,7 @@ static int move_centres(float *centroids, struct points *p, int k, int *refilled
 	return 0;
 }
 
-/* Iterate m's centres to rest. With `share` > 0 the prices in m->offset keep clusters below it. */
+/* Run Lloyd's iterations on m's centres until they converge. With `share` > 0 the prices in m->offset keep every cluster below that share. */
 static int lloyd(struct kmeans *m, struct points *p, const struct kmeans_options *o, int most, double share, struct err *e)
 {
 	double last = INFINITY, tolerance = o->tolerance > 0 ? o->tolerance : 1e-5;

@@ -43,7 +43,7 @@ struct best {
 	int32_t cluster[POINTS];
 };
 
-/* One more centre; x c [POINTS]. The points side by side, so that it is a few vector instructions for many of them. */
+/* Update the best centres with one more centre, given x c [POINTS]. Points are stored side by side, so the loop vectorises. */
 static void best_update(struct best *restrict b, const float *restrict product, float norm, float offset, int32_t c)
 {
 	for (int i = 0; i < POINTS; i++) {
@@ -161,7 +161,7 @@ static void approach(struct points *p, int64_t i, const float *centre)
 
 enum { LANES = 16 };
 
-/* Could the centre be nearer than what there is to any of LANES points? Yes where that is not a number. */
+/* Whether the centre may be nearer to any of LANES points than their best so far; also yes if a value is NaN. */
 static int may_approach(const struct points *p, int64_t i, const float *product, float norm, float slack)
 {
 	int far = 0;
@@ -323,7 +323,7 @@ static int64_t find_full(uint8_t *in, const struct points *p, int k, int64_t roo
 	return excess;
 }
 
-/* Prices find no place for the last point where there is no free one, so there is always one more than needed. */
+/* The auction needs a free place for the last point, so the room of a cluster is at least n / k + 1. */
 int64_t kmeans_room(double share, int64_t n, int k)
 {
 	int64_t room = (int64_t)floor(share * (double)n / k), least = n / k + 1;

@@ -5,7 +5,7 @@
 #include "cluster/kmeansimpl.h"
 
 enum { CHUNK_BYTES = 1 << 28, MOST_CHUNK = 1 << 20, COPY_BYTES = 1 << 22, PIECES = POINTS_SCAN / NEAREST_PIECE };
-enum { SLACK = 1 << 26 /* bytes that are left to the device */ };
+enum { SLACK = 1 << 26 /* bytes of device memory left free */ };
 
 struct device_points {
 	struct device *device;
@@ -13,7 +13,7 @@ struct device_points {
 	const float *x; /* (n, d) of the host */
 	int64_t n, d, chunk, chunks;
 	int most, ready, resident;
-	int64_t loaded; /* chunks that are there and stay */
+	int64_t loaded; /* chunks that stay in device memory */
 
 	/* Of the device. */
 	float *there;      /* (n, d), or two chunks */
@@ -194,7 +194,7 @@ static void copy_task(void *arg, int64_t task, int worker)
 	memcpy(j->to + at, j->from + at, j->bytes - at < COPY_BYTES ? j->bytes - at : COPY_BYTES);
 }
 
-/* Send a chunk, on a queue of its own where there is one. */
+/* Copy a chunk to the device, on a second stream if there is one. */
 static void load(struct device_points *p, int64_t chunk)
 {
 	struct device *d = p->device;

@@ -21,7 +21,7 @@
 #include "file/tsv.h"
 #include "file/weightfile.h"
 
-static const size_t TABLE_MOST = (size_t)1 << 27; /* read whole without being asked to check */
+static const size_t TABLE_MOST = (size_t)1 << 27; /* largest table read whole without --check */
 
 enum { CLUSTERS_MOST = 1 << 20, CLUSTERS_ALL = 4096, LINE_MOST = 1 << 24 };
 
@@ -205,7 +205,7 @@ static void array_facts(json_t *o, const struct npy *a)
 		json_object_set_new(o, "order", json_string("column-major"));
 }
 
-/* What PATH.json says. */
+/* Facts from the sidecar PATH.json. */
 static int sidecar_facts(json_t *o, const char *path, struct err *e)
 {
 	char *side = path ? str_new("%s.json", path) : NULL;
@@ -263,7 +263,7 @@ int facts_npz(json_t *o, const struct facts_source *s, const struct facts_option
 	return 0;
 }
 
-/* The first sample stands for all. */
+/* The first sample represents the others. */
 static int first_sample(json_t *o, struct shard *s, struct err *e)
 {
 	json_t *list = json_array();
@@ -325,7 +325,7 @@ int facts_shard(json_t *o, const struct facts_source *s, const struct facts_opti
 	return rc;
 }
 
-/* Rows, and rows held out, of each cluster; of very many those without rows are left out: one row may name any. */
+/* Rows and held-out rows of each cluster. Empty clusters are left out if there are very many, since a single row may name any number. */
 static int cluster_facts(json_t *o, const struct tsv *t, int column, struct err *e)
 {
 	json_t *stamp = json_loads(tsv_stamp(t), 0, NULL), *names = json_object_get(stamp, "cluster_names");
@@ -391,7 +391,7 @@ static int whole_table(json_t *o, const struct facts_source *s, struct err *e)
 	return rc;
 }
 
-/* Of a table too large to be read for a look: the first two lines, and the number in the last. */
+/* Facts of a table that is too large to read whole: from its first two lines, and the number in its last line. */
 static int table_edges(json_t *o, const struct facts_source *s, struct err *e)
 {
 	const char *text = (const char *)s->data, *second = memchr(text, '\n', s->len), *third, *last;
@@ -457,7 +457,7 @@ int facts_still(json_t *o, const struct facts_source *s, const struct facts_opti
 	return rc;
 }
 
-/* One without a seal is of an earlier version, and ends as a document does. */
+/* A file without a seal is from an earlier version; only the end of its syntax can be checked. */
 int facts_markup(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e)
 {
 	char *line = s->path ? standing_stamp(s->path, NULL) : NULL;

@@ -30,7 +30,7 @@ static void flatten(json_t *into, const json_t *object, const char *prefix)
 	}
 }
 
-/* Later lines and later files replace what earlier ones said. */
+/* Values of later lines and files replace earlier ones. */
 static int read_lines(json_t *into, const char *path, struct err *e)
 {
 	size_t len;

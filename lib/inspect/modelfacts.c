@@ -80,7 +80,7 @@ static void note_data(struct agreement *a, const json_t *v)
 	memcpy(a->data, data, strlen(data) + 1);
 }
 
-/* One of the model's networks into a row of `rows` and, with full, its facts into `list`. */
+/* Add one of the model's networks to the table `rows` and, with full, its facts to `list`. */
 static int member_facts(json_t *rows, json_t *list, struct agreement *a, const char *dir, const char *name,
                         const struct facts_options *f, struct err *e)
 {

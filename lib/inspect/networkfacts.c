@@ -15,7 +15,7 @@
 #include "train/state.h"
 #include "train/trainlog.h"
 
-/* Shape and cost of what is trained. */
+/* Shape and cost of the trained network. */
 static void net_facts(json_t *o, const struct net_config *n, struct params *p)
 {
 	double flops = net_measure(n, p);
@@ -157,7 +157,7 @@ static json_t *checkpoint_row(const char *path, int64_t step, int hashes, struct
 	return o;
 }
 
-/* *whole: the newest whole one's step, -1 where there is none. */
+/* *whole: the step of the newest complete checkpoint, or -1. */
 static int checkpoints_facts(json_t *o, const char *dir, const struct facts_options *f, int64_t *whole, struct err *e)
 {
 	int n, rc;
@@ -224,7 +224,7 @@ int facts_checkpoint(json_t *o, const char *dir, const struct facts_options *f, 
 	return rc;
 }
 
-/* The config, if there is one, into *c: 1, 0 where there is none, -1. */
+/* Read config.json into *c: 1; 0 if there is none; -1 on error. */
 static int read_config(json_t *o, const char *dir, struct model_config *c, struct params *p, struct err *e)
 {
 	char *path = path_join(dir, "config.json");
@@ -295,7 +295,7 @@ int facts_network_config(json_t *o, const char *dir, const struct facts_options 
 	return training_facts(o, dir, f, rc ? NULL : e) || rc ? -1 : 0;
 }
 
-/* A network of diffusers' or transformers', of whose architecture nothing is known here: its name, or NULL. Caller frees with mem_free. */
+/* The class name of a network from diffusers or transformers that this library does not implement, or NULL. Caller frees with mem_free. */
 static char *foreign_class(const char *dir)
 {
 	char *path = path_join(dir, "config.json"), *name = NULL;
@@ -380,4 +380,4 @@ int facts_pipeline(json_t *o, const char *dir, const struct facts_options *f, st
 	return rc;
 }
 
-/* What has been seen of a model so far. */
+/* The state while a model's parts are described. */

@@ -29,7 +29,7 @@ enum { PICTURES_MOST = 4096, CLASSES_MOST = 1 << 20, CLASSES_SHOWN = 100, KINDS_
 
 static const uint64_t PEEK = 64 << 20; /* bytes of a foreign or compressed tar that are read for a look */
 
-/* A count of what goes by. */
+/* Counts over the samples read. */
 struct tally {
 	const char *where;
 	const struct facts_options *f;
@@ -229,7 +229,7 @@ static int walk_ours(json_t *o, struct tally *t, const struct facts_source *s, s
 	return rc == -2 ? -1 : !rc;
 }
 
-/* At most `most` bytes of members, more or less. */
+/* Read members up to about `most` bytes. */
 static int walk_any(json_t *o, struct tally *t, const struct facts_source *s, uint64_t most, struct err *e)
 {
 	struct tar_limits limits = {.member = (uint64_t)256 << 20};
@@ -309,7 +309,7 @@ static int refused(void *arg, struct err *e)
 	return 0;
 }
 
-/* Every sample is read and its picture decoded. */
+/* Read every sample and decode its picture. */
 static int check_folder(json_t *o, const char *dir, struct err *e)
 {
 	struct samples_options so = {.once = 1};

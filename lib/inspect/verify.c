@@ -49,7 +49,7 @@ static void judge(struct verifier *v, const char *path, const struct err *e)
 		v->o->sound(v->o->arg, path);
 }
 
-/* Weights that are there are the last thing a training writes. */
+/* A training writes its weights last, so existing weights mean that it finished. */
 static void check_finished(struct verifier *v, const json_t *facts, const char *path)
 {
 	const json_t *training = json_object_get(facts, "training"), *step = json_object_get(training, "step");
@@ -129,7 +129,7 @@ static void check_shards(struct verifier *v, const char *dir)
 
 static void visit(struct verifier *v, const char *path);
 
-/* Whether the configurations of a model's networks, or its own, speak of several clusters, which a router mixes. */
+/* Whether the model needs a router: it has several clusters, by its own config.json or by those of its networks. */
 static int asks_for_router(const json_t *facts, const char *dir)
 {
 	char *path = path_join(dir, "config.json");
@@ -156,7 +156,7 @@ static void check_router(struct verifier *v, const json_t *facts, const char *di
 	mem_free(what);
 }
 
-/* Its networks one by one, and whether they fit together where each is sound. */
+/* Verify each network of a model, and if all are sound, that they belong together. */
 static void check_model(struct verifier *v, const char *dir, char *const *names, size_t n)
 {
 	static const struct facts_options quick;
@@ -187,7 +187,7 @@ static void check_model(struct verifier *v, const char *dir, char *const *names,
 	json_decref(o);
 }
 
-/* Names whose content these programs would read. */
+/* File names that the programs would read. */
 static int promises(const char *name)
 {
 	static const char *const ends[] = {".png", ".jpg",  ".jpeg", ".webp", ".npy", ".npz", ".safetensors", ".pt",
@@ -208,7 +208,7 @@ static int is_known(const char *path)
 	if (!filemap_open(&m, path, &e))
 		kind = kind_of_bytes(m.data, m.len);
 	filemap_close(&m);
-	/* Anything compressed may hold a tar; what cannot be opened is told by its reader. */
+	/* Any compressed file may hold a tar; the reader reports one that cannot be opened. */
 	return e.code || promises(path) || stamp_sidecar_seals(path) || (kind != KIND_UNKNOWN && kind != KIND_TAR);
 }
 
@@ -276,7 +276,7 @@ static void check_folder(struct verifier *v, const char *dir, enum kind kind)
 	names_free(names, n);
 }
 
-/* Whatever lies there. */
+/* Verify a path of any kind. */
 static void visit(struct verifier *v, const char *path)
 {
 	enum kind kind = KIND_UNKNOWN;

@@ -18,7 +18,7 @@ struct rows {
 	float *x;           /* (AT_ONCE, dims) */
 };
 
-/* Of what a process that went before has written, the keys alone are wanted. */
+/* Of the rows that an earlier process wrote, only the keys are read again. */
 static int put_rows(struct encodejob *w, struct rows *r, const struct picture_batch *b, struct err *e)
 {
 	struct extractor *x = w->extractor;

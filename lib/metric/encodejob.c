@@ -80,7 +80,7 @@ static struct stamp *make_stamp(const struct encodejob *w)
 	return s;
 }
 
-/* 1: the output is there, of the same samples. */
+/* 1 if the output of the same samples exists already. */
 static int is_there(const struct encodejob *w, const struct stamp *s, struct err *e)
 {
 	struct stat st;

@@ -62,7 +62,7 @@ int encodemodel_recognise(struct encodejob *w, struct err *e)
 	return e->code ? err_lacking(e, NULL) : 0;
 }
 
-/* The first option that is about making latents and was given, or NULL. */
+/* The first option given that concerns encoding latents, or NULL. */
 static const char *about_latents(const struct encoding_options *o)
 {
 	return o->size ? "--size" : o->posterior >= 0 ? "--posterior" : o->drop ? "--no-pictures" : o->flip ? "--flip" : NULL;

@@ -39,7 +39,7 @@ static int wanted(const struct field *f, enum metric m)
 	return (f->r->metrics & 1u << m) != 0;
 }
 
-/* What is missing: an error where the metric was asked for, else nothing. */
+/* A missing input is an error if the metric was asked for; otherwise the metric is left out. */
 static int missing(const struct field *f, enum metric m, const char *what, struct err *e)
 {
 	return f->r->asked ? err_set(e, ERR_USAGE, "%s needs %s", metric_names[m], what) : 0;
@@ -256,7 +256,7 @@ static int aesthetic(const struct field *f, struct err *e)
 	return 0;
 }
 
-/* "WHAT-TRUNK", and its error where there are several. */
+/* Put the mean as "WHAT-TRUNK", and its standard error if there are several values. */
 static void perceptual_put(const struct field *f, const char *what, const struct perceptual *v)
 {
 	char *key = str_new("%s-%s", what, lpips_trunk_names[lpips_kind(f->r->perceptual->net)]), *se = str_new("%s-se", key);

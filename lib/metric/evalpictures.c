@@ -14,11 +14,11 @@
 
 enum { BATCH = 256, THUMB_SIDE = 32 };
 
-/* A set while it is read: capacity grows, digests are still in reading order. */
+/* A set being read: its capacity grows, and digests are in reading order. */
 struct intake {
 	struct evalset *s;
 	const struct evalset_options *o;
-	int64_t expected; /* pictures, about; 0: not known */
+	int64_t expected; /* estimated number of pictures; 0: unknown */
 	const struct picture *p; /* the batch */
 	char *const *key;
 	struct digest *digest;
@@ -269,7 +269,7 @@ static int scan(char digest[65], const char *path, const struct samples_options 
 	return rc;
 }
 
-/* Through the cache: looked for by what is there now, kept under what was read then. */
+/* Through the cache: looked up by the hash of the current contents, stored under the hash of the contents that were read. */
 static int pictures_read(struct evalset *s, const char *path, const struct samples_options *so, const char *part,
                          const struct evalset_options *o, struct err *e)
 {
@@ -294,7 +294,7 @@ static int pictures_read(struct evalset *s, const char *path, const struct sampl
 	return rc;
 }
 
-/* "SHARDS:holdout" -> the folder and the part. Anything that exists under its whole name is taken as it is. */
+/* Split "SHARDS:holdout" into the folder and the part. A path that exists under the whole name is not split. */
 static char *split_part(const char *source, enum samples_part *part)
 {
 	static const char *const suffix[] = {":all", ":train", ":holdout"};

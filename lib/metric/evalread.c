@@ -24,7 +24,7 @@ static int text_copy(char *out, size_t size, const json_t *o, const char *key, c
 	return 0;
 }
 
-/* What PATH.json says of the vectors in PATH. */
+/* Read the recipe of the vectors in PATH from PATH.json. */
 static int sidecar_read(struct recipe *r, const char *path, struct err *e)
 {
 	char *side = str_new("%s.json", path);

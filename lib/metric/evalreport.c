@@ -92,7 +92,7 @@ static int kd_fill(struct stamp *st, const struct evalreport *r, struct err *e)
 	return 0;
 }
 
-/* Distance of samples to the mean and covariance of a reference that is nothing more */
+/* Distance of samples to a reference that consists only of a mean and a covariance */
 static int fd_statistics(struct stamp *st, const struct evalreport *r, const double *axes, int p, struct err *e)
 {
 	struct evalset *a = r->reference, *b = r->samples;
@@ -121,10 +121,10 @@ static int fd_statistics(struct stamp *st, const struct evalreport *r, const dou
 struct pair {
 	const struct evalset *x, *y; /* the same: disjoint parts */
 	const char *along, *full;    /* ends of the keys */
-	int error;                   /* whether its standard error is told */
+	int error;                   /* 1: report the standard error */
 };
 
-/* Both pairs at one number of vectors: as many as the floor can have, so that their biases are the same */
+/* Both pairs use the number of vectors that is available for the floor, so that they have the same bias */
 static int fd_pairs(struct stamp *st, const struct evalreport *r, const double *axes, int p, const struct pair *pair, int pairs,
                     int64_t take, const char *key, struct err *e)
 {

@@ -33,7 +33,7 @@ struct evaluation {
 	struct extractor *extractor;
 	struct evalset_options reading;
 	struct evalreport report;
-	json_t *ignored; /* names of roles: what ignore_recipe let pass */
+	json_t *ignored; /* roles whose recipe differs, allowed by ignore_recipe */
 	float *captions;
 	char captions_hash[65], lpips_hash[65];
 	struct aesthetic aesthetic;
@@ -65,7 +65,7 @@ static int wants(const struct evaluation *v, enum metric m)
 	return (v->report.metrics & 1u << m) != 0;
 }
 
-/* Without --size, samples are measured as a reference that is a statistics file was. */
+/* If the reference is a statistics file, samples get its features, and without --size its resizing. */
 static int follow_reference(struct evaluation *v, struct evalset_options *o, struct err *e)
 {
 	const struct recipe *r = &v->set[REFERENCE].recipe;
@@ -122,7 +122,7 @@ static int choose_metrics(struct evaluation *v, struct evalset_options *o, struc
 	return 0;
 }
 
-/* What the metrics ask for beside the features. */
+/* Open the models that metrics need beside the features. */
 static int open_models(struct evaluation *v, struct err *e)
 {
 	const struct eval_request *q = &v->settled.asked;
@@ -151,7 +151,7 @@ static const char idle_map[] = "--map does nothing: inception consists of convol
 static int read_sets(struct evaluation *v, struct err *e)
 {
 	const struct eval_request *q = &v->settled.asked;
-	const unsigned statistics = 1u << METRIC_FID | 1u << METRIC_SFID | 1u << METRIC_IS; /* the metrics that need no more of the reference */
+	const unsigned statistics = 1u << METRIC_FID | 1u << METRIC_SFID | 1u << METRIC_IS; /* metrics for which statistics of the reference suffice */
 	struct evalset_options o = {.size = (int)q->size, .filter = (enum resize_filter)q->filter, .skip_bad = q->skip_bad,
 	                            .max_errors = q->max_errors, .bad = tell_bad, .bad_arg = v, .spool = q->spool,
 	                            .cache = q->cache_dir ? q->cache_dir : q->cache ? "" : NULL, .warn = tell_warning, .pool = v->pool,
@@ -174,7 +174,7 @@ static int read_sets(struct evaluation *v, struct err *e)
 	return q->logits ? evalset_logits(&v->set[SAMPLES], q->logits, e) : 0;
 }
 
-/* The samples' own captions, by the text tower beside the one of the pictures. */
+/* Embed the samples' own captions with the text tower of the same CLIP. */
 static int embed_captions(struct evaluation *v, struct err *e)
 {
 	int width, dims = v->set[SAMPLES].recipe.dims;
@@ -221,7 +221,7 @@ static const char *text_or_null(const char *text)
 	return *text ? text : NULL;
 }
 
-/* What was found of the recipe, once the sets are read. */
+/* Complete the recipe with the facts known after the sets were read. */
 static void settle(struct evaluation *v)
 {
 	const struct recipe *a = &v->set[REFERENCE].recipe, *r = recipe_unrecorded(a) ? &v->set[SAMPLES].recipe : a;
@@ -333,7 +333,7 @@ const json_t *evaluation_line(const struct evaluation *v)
 	return stamp_root(v->stamp);
 }
 
-/* What the protocol stands for, where the request does not say otherwise. */
+/* Apply the protocol's defaults to options that were not given. */
 static void settle_protocol(struct eval_request *q)
 {
 	if (q->protocol == PROTOCOL_CLEAN && q->input < 0 && !strncmp(q->features, "inception:", 10))

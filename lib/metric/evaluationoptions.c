@@ -31,7 +31,7 @@ static void put_seed(struct stamp *s, const char *key, const void *field)
 	stamp_u64(s, key, ((const struct eval_seed *)field)->value);
 }
 
-/* The list in the order of the metrics' numbers. */
+/* Write the list of metrics in the order of enum metric. */
 static void put_metrics(struct stamp *s, const char *key, const void *field)
 {
 	struct str list = {0};
@@ -45,7 +45,7 @@ static void put_metrics(struct stamp *s, const char *key, const void *field)
 	str_release(&list);
 }
 
-/* Of a pair of rules the first is of a list of metrics that was given, the second of what the features stand for without one. */
+/* Of two rules of a row, the first applies if --metrics was given, and the second to the default metrics of the features. */
 const struct option eval_options[] = {
     OPTION_GROUP("Features"),
     {"--features", .type = OPTION_TEXT, REQUEST(features), .arg = "KIND", .choices = extractor_names, .preset = "pix",
@@ -119,7 +119,7 @@ const struct option eval_options[] = {
     {0},
 };
 
-/* What is found for the rows that say STAMP_OTHERWISE. */
+/* Values found during the run, which the stamp records for rows with STAMP_OTHERWISE. */
 static const struct option settled_rows[] = {
     {.type = OPTION_TEXT, SETTLED(features), .stamp = STAMP_ALWAYS, .key = "recipe/features"},
     {.type = OPTION_TEXT, SETTLED(features_hash), .stamp = STAMP_ALWAYS, .key = "recipe/features-hash"},

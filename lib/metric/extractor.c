@@ -69,7 +69,7 @@ static int rgb8_open(struct extractor *x, const char *path, const struct extract
 
 static const struct kind {
 	const char *name;
-	const char *what; /* it is opened from: NULL where it needs nothing */
+	const char *what; /* the kind of path that it is opened from; NULL: none */
 	int (*open)(struct extractor *x, const char *path, const struct extractor_options *o, struct err *e);
 } kinds[] = {
     {"pix", NULL, pix_open},

@@ -23,7 +23,7 @@ static int eigen(double *w, double *v, const double *s, int d, struct err *e)
 		if (!isfinite(s[i]))
 			return err_set(e, ERR_DATA, "a covariance holds a value that is not finite");
 	memcpy(v, s, n * sizeof *v);
-	/* column-major in, so the eigenvectors that come back in columns are our rows */
+	/* LAPACK is column-major: eigenvectors in its columns are rows here */
 	info = LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'V', 'U', d, v, d, w);
 	if (info == LAPACK_WORK_MEMORY_ERROR || info == LAPACK_TRANSPOSE_MEMORY_ERROR)
 		return err_set(e, ERR_NOMEM, "no memory for the eigenvalues of a %d x %d covariance", d, d);

@@ -10,11 +10,11 @@
 
 enum { GROUPS = 40, LEAST = 8, REPORT_EVERY = 256 /* vectors between two reports of progress */ };
 
-/* Vectors seen along the axes, and their sums; `of` groups of as many, up to one, in the order they were drawn. */
+/* Vectors projected on the axes, and their sums, in `of` groups of sizes that differ by at most one, in the order they were drawn. */
 struct seen {
-	double *z;      /* (n, p), the mean of all taken away */
+	double *z;      /* (n, p), the mean of all subtracted */
 	double *square; /* (p, p): sum of z z' */
-	double *mean;   /* (p): what was taken away */
+	double *mean;   /* (p), the subtracted mean */
 	int64_t n;
 	int p, of;
 };
@@ -93,7 +93,7 @@ static void seen_without(double *mu, double *sigma, const struct seen *s, int g)
 		mu[a] += s->mean[a];
 }
 
-/* out: n times the variance that drawing other vectors gives the distance to (mu, sigma): by leaving out a group at a time. */
+/* out: n times the variance of the distance to (mu, sigma) over draws of the vectors, by the jackknife that leaves out a group at a time. */
 static int influence(double *out, struct pool *pool, const struct seen *s, const double *mu, const double *sigma, struct err *e)
 {
 	size_t p = (size_t)s->p;
@@ -112,7 +112,7 @@ static int influence(double *out, struct pool *pool, const struct seen *s, const
 	return rc;
 }
 
-/* Variance of the mean over `draws` subsets of `take` of n vectors, of which one's is 1: the subsets overlap. */
+/* Variance of the mean over `draws` overlapping subsets of `take` of n vectors, relative to that of one subset. */
 static double shared(int64_t n, int64_t take, int draws)
 {
 	return 1. / (double)n + (1. / (double)take - 1. / (double)n) / draws;

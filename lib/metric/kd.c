@@ -103,7 +103,7 @@ static double jackknife(const double *own, const double *cross, int64_t n, int64
 	return var * (dn - 1) / dn;
 }
 
-/* pass: counts tiles; NULL: not told */
+/* pass counts tiles; NULL: no progress */
 static int all_pairs(struct kd *out, struct pool *pool, struct pool_pass *pass, const float *x, int64_t n, const float *y, int64_t m, int d,
                      struct err *e)
 {

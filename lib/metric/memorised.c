@@ -6,7 +6,7 @@
 #include "core/mem.h"
 #include "core/pool.h"
 
-/* A task compares BLOCK samples with everything; the training set passes in slices that stay in cache. */
+/* A task compares BLOCK samples with the training set, in slices that stay in cache. */
 enum { BLOCK = 32, SLICE = 64, SPAN = 256 };
 
 struct search {
@@ -28,7 +28,7 @@ static int32_t squared_span(const uint8_t *a, const uint8_t *b)
 	return s;
 }
 
-/* |a - b|^2, or any number that is at least `enough` once the sum has reached it */
+/* |a - b|^2; may stop early once the sum is at least `enough` */
 static int64_t squared(const uint8_t *a, const uint8_t *b, int64_t d, int64_t enough)
 {
 	int64_t total = 0, i = 0;

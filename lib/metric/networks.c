@@ -19,7 +19,7 @@ static int weights_hash(char hex[65], const char *path, const char *published, s
 	return weightfile_hash_at(path, hex, e) ? err_lacking(e, published) : 0;
 }
 
-/* The convention asked for, or `otherwise`: one of the n allowed, of the side that the network takes. */
+/* The input convention asked for, or `otherwise` by default; it must be one of the n allowed and have the network's side. */
 static int input_choose(enum netinput *out, const struct extractor_options *o, enum netinput otherwise, const enum netinput *allowed, int n,
                         const char *name, struct err *e)
 {
@@ -72,7 +72,7 @@ int networks_inception(struct extractor *x, const char *path, const struct extra
 	return 0;
 }
 
-/* A run and what is sticky on its device. */
+/* Run the network, and report an error that the device kept. */
 struct tower {
 	struct vit *vit;
 	struct clip_vision *clip;

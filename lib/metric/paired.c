@@ -93,7 +93,7 @@ int paired_compare(struct paired *out, const double *a, const double *b, int n, 
 	return 0;
 }
 
-/* With the r-th smallest of n (from 0) multiplied by n - r, no value is below one of a smaller p. */
+/* Multiply the r-th smallest of n p values (from 0) by n - r, and keep the results monotone in p. */
 void holm_adjust(double *p, int n)
 {
 	double *raw = mem_alloc((size_t)n * sizeof *raw + 1), worst = 0;

@@ -117,7 +117,7 @@ static void grouping_release(struct grouping *g)
 	nametable_release(&g->index);
 }
 
-/* What a picture's group is called; NULL and ERR_DATA where it does not say. Caller frees. */
+/* The name of a picture's group; NULL and ERR_DATA if it has none. Caller frees. */
 static char *group_name(const struct stream *s, enum perceptual_group by, struct err *e)
 {
 	const char *key = s->batch.key[s->at], *text = s->batch.text[s->at], *slash = strrchr(key, '/');
@@ -135,7 +135,7 @@ static char *group_name(const struct stream *s, enum perceptual_group by, struct
 	return NULL;
 }
 
-/* The group's index, of a name that is the grouping's from now on; -1: no memory. */
+/* The index of a group by name; takes ownership of the name. -1: out of memory. */
 static int group_find(struct grouping *g, char *name, struct err *e)
 {
 	int i = nametable_find(&g->index, name, strlen(name));

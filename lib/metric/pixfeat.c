@@ -21,7 +21,7 @@ enum {
 
 const char *const pixfeat_names[PIXFEAT_KINDS + 1] = {"pix", "rgb8", NULL};
 
-/* Any change of what is computed must change this text: the hash is what keeps unlike statistics apart. */
+/* Change this text with any change of the computation: its hash prevents comparing statistics of different versions. */
 static const char *const definitions[PIXFEAT_KINDS] = {
     "pix 2. r, g, b = value / 127.5 - 1. L = (r + g + b) / sqrt 3, A = (r - b) / sqrt 2, B = (r - 2 g + b) / sqrt 6.\n"
     "1. Layout, 64 + 16 + 16: orthonormal DCT-II coefficients C(v, u) / sqrt(width height) with v, u < 8 of L, < 4 of A, < 4 of "

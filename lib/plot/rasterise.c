@@ -17,7 +17,7 @@ struct crossing {
 	int way;
 };
 
-/* The pieces of one item; they overlap, and what lies within any of them is inside. */
+/* The pieces of one item. They may overlap; a point inside any of them is inside. */
 struct raster {
 	struct picture *picture;
 	double scale;
@@ -73,7 +73,7 @@ static void disc(struct raster *r, double x, double y)
 	polygon(r, xy, n);
 }
 
-/* Whether the line bends so much at p that its rectangles leave a gap. */
+/* Whether the line bends so sharply at p that the rectangles of its legs leave a gap. */
 static int turns(const double *p)
 {
 	double ax = p[0] - p[-2], ay = p[1] - p[-1], bx = p[2] - p[0], by = p[3] - p[1];
@@ -104,7 +104,7 @@ static void letter(void *arg, const double *xy, int n)
 	stroke(arg, xy, n);
 }
 
-/* Walks along the line, drawing and leaving out by turns. */
+/* Draw a dashed line. */
 static void dashed(struct raster *r, const double *xy, int n, const double *pattern, int patterns)
 {
 	double *piece = mem_zalloc((size_t)n + 1, 2 * sizeof *piece), left = pattern[0] * r->scale;
@@ -180,7 +180,7 @@ static void blend(struct raster *r, int row, const struct scene_pen *pen)
 	}
 }
 
-/* Fills what the edges so far enclose, and forgets them. */
+/* Fill the area enclosed by the collected edges, and clear the list. */
 static void fill(struct raster *r, const struct scene_pen *pen)
 {
 	qsort(r->cross, r->n, sizeof *r->cross, by_place);

@@ -31,7 +31,7 @@ static void hash_out(const struct frame *f, char hash[65])
 
 enum { VAL_POINTS = 30 };
 
-struct samples_of { /* values that one point stands for */
+struct samples_of { /* the values summarised by one point */
 	char *name;
 	double *x, *y;
 	int n;
@@ -96,7 +96,7 @@ static void interval(const double *v, int n, double level, double *low, double *
 	*high = m + half;
 }
 
-/* Steps, losses and validation losses of a log; a step that is not beyond the one before takes back what came after it. */
+/* Steps, losses and validation losses of a log. A step number that is not above the last one discards the lines from that step on. */
 struct losses {
 	double *step, *loss, *val;
 	int n;
@@ -396,7 +396,7 @@ int source_compare(struct bars *b, const char *path, const char *key, char hash[
 		has = frame_number(f, i, "difference", &v, e);
 		if (has < 0 || frame_number(f, i, "low", &low, e) < 0 || frame_number(f, i, "high", &high, e) < 0)
 			goto out;
-		if (!has && !base) /* of a table: the arm that the others are held against */
+		if (!has && !base) /* in a table: the arm that the others are compared with */
 			base = mem_strdup(frame_text(f, i, table ? "arm" : "label"));
 		if (!has)
 			continue;

@@ -33,7 +33,7 @@ static const char *program_name(void)
 	return program ? program->name : "ddm";
 }
 
-/* One line whatever the text holds: file names may contain control characters. */
+/* Print exactly one line: control characters, which file names may contain, are escaped. */
 static void put_line(const char *prefix, const char *fmt, va_list ap)
 {
 	char text[1200], line[4 * sizeof text];
@@ -62,7 +62,7 @@ void cmd_say(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Without stdio, which may want memory itself. Nothing is released: other threads are still at work. */
+/* Writes without stdio, which may allocate memory. Nothing is freed, because other threads are still running. */
 static void out_of_memory(size_t size)
 {
 	char line[200];
@@ -132,7 +132,7 @@ int cmd_start(const struct program *p, int argc, char **argv, int min, int max)
 	signal(SIGXFSZ, SIG_IGN); /* a file at its limit is a write error like a full disk */
 	mapfault_catch(p->name);
 	mem_on_failure(out_of_memory);
-	json_set_alloc_funcs(mem_alloc, mem_free); /* it would leave out what it has no memory for */
+	json_set_alloc_funcs(mem_alloc, mem_free); /* by default it drops values when an allocation fails */
 	if (argc == 3 && !strcmp(argv[1], "--completion"))
 		answer_completion(p, argv[2], &e);
 	letter = option_parse(p, argc, argv, &n, &given, warn_line, &e);
@@ -161,7 +161,7 @@ static void raise_default(int sig)
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* Of a pass whose length was not known, the last line stands yet. */
+/* Finish the progress line of a pass of unknown length. */
 static void clear_progress(void)
 {
 	if (progress_shown)
@@ -177,7 +177,7 @@ static int reader_is_gone(void)
 	return poll(&p, 1, 0) == 1 && (p.revents & POLLERR);
 }
 
-/* 0, or -1 with errno. A stdout that was closed before the start is an error only for what wanted to print. */
+/* 0, or -1 with errno. A stdout that was closed at the start is an error only if something was printed. */
 static int close_stdout(void)
 {
 	int pending = __fpending(stdout) > 0, failed = ferror(stdout);
@@ -262,7 +262,7 @@ void cmd_catch_signals(void)
 	interrupt_on(&cmd_signal);
 }
 
-/* "12 of 50 (24%), 8.3/s, ETA 0:04"; without a total what is done and how fast. */
+/* "12 of 50 (24%), 8.3/s, ETA 0:04"; without a total only the count and the rate. */
 static void print_progress(const char *what, int64_t done, int64_t total, const struct pace *p)
 {
 	double rate = pace_rate(p), left = pace_left(p, total);

@@ -25,7 +25,7 @@ static int same_member(const json_t *x, const json_t *y, const char *name)
 	return p && q ? json_equal((json_t *)p, (json_t *)q) : p == q;
 }
 
-/* Numbers compare only when they were made alike; samples that come twice in an arm are one seed counted twice. */
+/* Numbers can be compared only if their recipes agree. The same samples twice in one arm would count one seed twice. */
 static int file_fits(struct arms *a, const char *label, const json_t *line, const char *path, struct err *e)
 {
 	static const char *const input[] = {"reference", "heldout", "train"};
@@ -53,7 +53,7 @@ static int file_fits(struct arms *a, const char *label, const json_t *line, cons
 	return 0;
 }
 
-/* Appends what the line has of the keys; there must be something. */
+/* Append the values of the keys that the line has; it is an error if it has none. */
 static int values_read(struct arms *a, struct arm *arm, const json_t *line, const char *path, struct err *e)
 {
 	int found = 0;
@@ -153,7 +153,7 @@ static int compare_row(struct comparison *c, const struct arms *a, double level,
 	return c->compared ? paired_compare(&c->p, s->value, b->value, s->n, level, e) : 0;
 }
 
-/* The same difference in every pair, but for rounding. */
+/* Whether the difference is the same in every pair, up to rounding. */
 static int is_constant(const struct comparison *c)
 {
 	return c->p.sd <= 1e-12 * (fabs(c->p.mean) + fabs(c->mean));

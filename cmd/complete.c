@@ -7,7 +7,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 
-/* What can follow an option. */
+/* The kinds of values that can follow an option. */
 enum follows { NOTHING, WORDS, WORDS_OR_FILES, FILES, NUMBER };
 
 static enum follows what_follows(const struct option *o)

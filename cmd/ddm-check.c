@@ -20,12 +20,12 @@ static const struct program program = {
     .options = options,
 };
 
-/* Each is told, the last by cmd_end; the status is the first one's. */
+/* Every problem is printed, the last by cmd_end; the exit status is that of the first. */
 static void problem(void *arg, const struct err *e)
 {
 	struct err *first = arg;
 
-	if (e->code == ERR_NOMEM) { /* what comes after would fail of the same */
+	if (e->code == ERR_NOMEM) { /* later files would fail for the same reason */
 		if (first->code)
 			cmd_warn("%s", first->msg);
 		cmd_exit(e);

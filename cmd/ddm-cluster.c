@@ -47,7 +47,7 @@ static const struct program program = {
     .options = options,
 };
 
-/* What is opened when it is needed. */
+/* The device and the network, opened on demand. */
 struct machine {
 	struct pool *pool;
 	struct device *device;       /* of a network and of k-means */

@@ -86,7 +86,7 @@ static int line_add(struct str *text, const struct arms *a, const struct compari
 	return 0;
 }
 
-/* Enough of them to know a line of ours by. */
+/* Keys that identify a line written by ddm-eval-fid. */
 static const char *const line_keys[] = {"key", "label", "against", "pairs", "difference", NULL};
 
 static int write_lines(const struct arms *a, const struct comparison *c, struct err *e)

@@ -38,7 +38,7 @@ static const struct program program = {
     .options = options,
 };
 
-/* The outputs that the page is about; logs of training hold the time and are left out. */
+/* The outputs that the page's stamp covers. Training logs contain times and are left out. */
 static char *stamp(const struct runpage *r, struct err *e)
 {
 	static const char *const files[] = {"samples.png", "clusters.png"};

@@ -48,7 +48,7 @@ static void print(json_t *o, const struct err *e)
 		print_json(o);
 		return;
 	}
-	/* What a damaged file still tells is worth printing; a missing one tells nothing. */
+	/* Facts of a damaged file are printed as far as they could be read. */
 	if (e->code && json_object_size(o) <= 4 && !strcmp(json_string_value(json_object_get(o, "kind")), "unknown"))
 		return;
 	if (printed++)
@@ -70,7 +70,7 @@ int main(int argc, char **argv)
 		describe_path(o, argv[i], &want, &e);
 		print(o, &e);
 		json_decref(o);
-		/* The status is the first failure's; each is told. */
+		/* Every failure is printed; the exit status is that of the first. */
 		if (e.code && first.code) {
 			cmd_warn("%s", first.msg);
 			memcpy(first.msg, e.msg, sizeof first.msg);

@@ -15,7 +15,7 @@ static const struct program program = {
     .tables = tables,
 };
 
-/* What the sources hold decides whether these options do something, so that the rules of the options cannot tell. */
+/* Whether these options have an effect depends on the sources, so the rules of use in the option table cannot decide it. */
 static void warn_idle(const struct job_list *l)
 {
 	int graphs = 0, frames = 0;

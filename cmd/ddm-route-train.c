@@ -23,5 +23,5 @@ int main(int argc, char **argv)
 	request.program = program.name;
 	request.shards = argv[1];
 	training_run(&request, &e);
-	return cmd_end_saved(&e); /* what a signal leaves is saved */
+	return cmd_end_saved(&e); /* after a signal the state is saved */
 }

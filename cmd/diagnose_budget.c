@@ -87,7 +87,7 @@ static void words_release(struct words *w)
 	mem_free(w->v);
 }
 
-/* Everything a run needs; zeroed is nothing yet. */
+/* The state of a run. Zero-initialised is empty. */
 struct run {
 	struct words names; /* of the routes */
 	struct budget_route *route;
@@ -97,7 +97,7 @@ struct run {
 	struct device *device;
 	struct ensemble ensemble;
 	struct manifest manifest;
-	struct gathered reference, items; /* items: where the states are made of other samples */
+	struct gathered reference, items; /* items: samples that states are made from, if not the reference */
 	int64_t first[2];                 /* of the reference as one cluster */
 	struct finite *finite;
 	struct budget_plan plan;
@@ -194,7 +194,7 @@ static int load_data(struct run *r, const char *shards, struct err *e)
 	return 0;
 }
 
-/* A model of one expert is held against all data as one cluster. */
+/* A model of one expert is compared with all data as one cluster. */
 static int prepare(struct run *r, struct err *e)
 {
 	const struct gathered *g = &r->reference;
@@ -387,7 +387,7 @@ static int write_json(const struct run *r, const struct stamp *stamp, struct err
 	return rc;
 }
 
-/* 1 when every output is there, whole and from the same command; 0 when there is work; -1 when a name is taken. */
+/* 1 if every output of the same command exists and is complete; 0 if there is work to do; -1 if another file has the name. */
 static int finished(const struct stamp *stamp, struct err *e)
 {
 	const char *const path[] = {out_path, routing_path, json_path};
@@ -416,7 +416,7 @@ static int finished(const struct stamp *stamp, struct err *e)
 	return there;
 }
 
-/* The table comes last: where it is, everything else is. */
+/* The table is written last, so if it exists, all outputs exist. */
 static int work(struct run *r, const char *model, const char *shards, struct err *e)
 {
 	struct ensemble_options o = {.policy = {POLICY_FULL, 0, 0}, .mode = CONVERT_MATCH, .capacity = batch, .device = r->device};

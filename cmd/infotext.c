@@ -12,7 +12,7 @@
 
 enum { INDENT = 2, NAME_WIDTH = 16, LINE = 110, ROWS = 40, TEXT_MOST = 200, COLUMNS_MOST = 24, HASH_SHOWN = 16 };
 
-static int wide; /* nothing is cut */
+static int wide; /* 1: lines are not shortened */
 
 static int is_hash(const char *text)
 {
@@ -184,7 +184,7 @@ static void put_name(const char *key, int indent)
 	str_release(&s);
 }
 
-/* Broken behind commas; what follows the first line stands below it. */
+/* Break lines after commas, and align the following lines with the first. */
 static void put_wrapped(const char *text, int indent)
 {
 	for (int column = indent; *text;) {
@@ -298,7 +298,7 @@ static void put_table(const char *key, const json_t *list, int indent)
 	str_release(&s);
 }
 
-/* What made it, with what options, from what. */
+/* The program, options and inputs that made a file. */
 static void put_stamp(const json_t *stamp, int indent)
 {
 	const json_t *inputs = json_object_get(stamp, "inputs");

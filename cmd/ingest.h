@@ -125,7 +125,7 @@ struct job {
 	uint64_t seed;
 	int count;
 	uint64_t bytes; /* of the file */
-	int whole_name; /* the key is made of the whole name, as another file's begins like it up to the first dot */
+	int whole_name; /* the key is made of the whole name, because another file's name is equal up to the first dot */
 };
 
 struct job_list {
@@ -178,7 +178,7 @@ void budget_written(struct budget *b); /* nothing waits any more */
 /* Bytes that a frame needs in this program, from the pipe to its PNG of side `size` (0: not resized). */
 uint64_t frame_bytes(uint64_t width, uint64_t height, int64_t size);
 
-/* What the options say, as far as decoding is concerned. */
+/* The options of decoding. */
 struct work_options {
 	int64_t size;         /* 0: as they are */
 	const char *resize;   /* a name of resize_filter_names, or "adm" */
@@ -189,7 +189,7 @@ struct work_options {
 	int64_t max_pixels;
 	int classes; /* --classes: a .cls is replaced */
 	int bare;    /* decoders without a filter of system calls */
-	int alone;   /* jobs are done one after another, and each is written before the next */
+	int alone;   /* jobs run one after another, and each is written before the next */
 	struct budget *budget;
 	int (*stop)(void);
 };
@@ -216,7 +216,7 @@ void item_release(struct item *it);
 /* Copies; keeps the order. */
 void item_add(struct item *it, const char *ext, const void *data, size_t len);
 
-/* What became of a job: samples in order, and an error after them where it ended early. */
+/* The result of a job: samples in order, and an error if it ended early. */
 struct result {
 	struct item *v;
 	int n, cap;
@@ -229,11 +229,11 @@ void result_release(struct result *r);
 /* All samples of a job. A picture brings the .cls, .json and .txt beside it. */
 void job_work(struct result *r, const struct job *j, const struct work_options *o);
 
-/* The same of a video or graph one by one: 1 and *it, 0 at the end, -1. */
+/* The samples of a video or graph one by one: 1 and *it; 0 at the end; -1 on error. */
 int work_open(struct decoder *d, const struct job *j, const struct work_options *o, struct err *e);
 int work_next(struct decoder *d, const struct job *j, const struct work_options *o, struct item *it, struct err *e);
 
-/* A sample as others packed it, in `origin`: its class checked, its picture checked and resized, in place. */
+/* Check the class and picture of a sample from another program's tar, `origin`, and resize its picture in place. */
 int item_fit(struct item *it, const char *origin, const struct work_options *o, struct err *e);
 
 /* A video or a graph, which makes many samples. */
@@ -245,7 +245,7 @@ int is_sidecar(const char *path);
 /* Counts those of l->beside that belong to no picture as passed over. */
 void sidecars_count(struct job_list *l);
 
-/* Hashes of pixels that were written, and the keys they were written under. Zero-initialised is empty. */
+/* Hashes of the pixels written so far, with the keys of their samples. Zero-initialised is empty. */
 struct seen {
 	struct seen_slot {
 		uint64_t hash;
@@ -273,7 +273,7 @@ struct class_list {
 /* With number the classes of all sources. *names: a list of the names of classes, for the stamp, or NULL; caller json_decref()s. */
 int classes_find(struct class_list *c, const struct job_list *l, int number, json_t **names, struct err *e);
 void class_list_release(struct class_list *c);
-/* A .cls of the class of a sample, from a job or (NULL) a tar; one that was there is replaced. */
+/* Set the .cls of a sample from a job or, if NULL, a tar; replaces an existing one. */
 int class_set(const struct class_list *c, const struct job *j, struct item *it, struct err *e);
 
 /* "NAME-SEED" or "NAME" of instance i of a graph job. */

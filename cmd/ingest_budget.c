@@ -80,7 +80,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* Beside the picture: a band of the new width, one of sums, and the result twice. */
+/* Memory of resizing beside the picture itself: a band of the new width, a band of sums, and the result twice. */
 static uint64_t fit_bytes(uint64_t w, uint64_t h, int64_t size)
 {
 	uint64_t side = (uint64_t)size;
@@ -96,7 +96,7 @@ static uint64_t still_bytes(const struct still_facts *f, int64_t size)
 	uint64_t channels = (grey || !strcmp(f->mode, "palette") ? 1 : 3) + (uint64_t)alpha, out = grey ? pixels : rgb, peak;
 
 	if (f->kind == STILL_PNG) {
-		/* libpng keeps two rows; we one, or the whole picture where it is interlaced. */
+		/* libpng holds two rows, and this program one row, or the whole picture if it is interlaced. */
 		uint64_t row = w * channels * (f->bits > 8 ? 2 : 1);
 
 		peak = out + 2 * row + row * (f->gradual ? h : 1);

@@ -133,7 +133,7 @@ static int start(struct decoder *d, struct err *e)
 	argv[5] = str_new("%lld", (long long)budget_process(d->granted));
 	for (size_t i = 0; i < n; i++)
 		argv[6 + i] = d->graphs[i];
-	/* Descriptor 3 may be our pipe's: move it out of the way of the decoder's own. */
+	/* The decoder expects its own input at descriptor 3, so move the pipe if it has that number. */
 	if (fd[1] <= MEDIA_FD) {
 		int up = fcntl(fd[1], F_DUPFD_CLOEXEC, MEDIA_FD + 1);
 
@@ -178,7 +178,7 @@ int decoder_open_graphs(struct decoder *d, char **graphs, int n, const char *nam
 	return start(d, e);
 }
 
-/* A signal that no decoder brings upon itself: of its user, or of a kernel that is short of memory. */
+/* Whether a signal came from outside: from a user, or from the kernel when memory is short; not from a fault of the decoder. */
 static int came_from_outside(int sig, const struct rusage *used)
 {
 	static const int own[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP, SIGXCPU, SIGXFSZ, SIGPIPE};
@@ -197,7 +197,7 @@ static int out_of_share(const struct decoder *d, const char *why, struct err *e)
 		       (unsigned long long)(budget_process(d->granted) >> 20));
 }
 
-/* It ended without saying so. */
+/* The decoder ended without an end message. */
 static int died(struct decoder *d, struct err *e)
 {
 	struct rusage used = {0};
@@ -218,7 +218,7 @@ static int died(struct decoder *d, struct err *e)
 	return err_set(e, ERR_DATA, "%s: the decoder stopped early", d->name);
 }
 
-/* Exactly n bytes. 0, or -1 after an error, or when the decoder was killed. */
+/* Receive exactly n bytes. 0, or -1 on an error or if the decoder was killed. */
 static int receive(struct decoder *d, void *to, size_t n, double *heard, int (*stop)(void), struct err *e)
 {
 	uint8_t *p = to;
@@ -341,7 +341,7 @@ static void take_all(struct decoder *d, struct err *e)
 	*e = (struct err){0};
 }
 
-/* From the beginning, up to the frame that comes next. */
+/* Restart the decoder and skip the frames that were already handed out. */
 static int start_again(struct decoder *d, int (*stop)(void), struct err *e)
 {
 	int sig = d->killed;

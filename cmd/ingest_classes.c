@@ -138,7 +138,7 @@ static json_t *list_checked(json_t *list, const char *where)
 	return NULL;
 }
 
-/* One name a line. */
+/* Read a list with one name per line. */
 static int list_load(json_t **out, const char *path, struct err *e)
 {
 	size_t len;
@@ -163,7 +163,7 @@ static int list_load(json_t **out, const char *path, struct err *e)
 	return 0;
 }
 
-/* What the stamp of a tar says. */
+/* Names of classes from the stamp of a tar. */
 static int list_of_tar(json_t **out, const char *path, struct err *e)
 {
 	struct tar_reader *r = tar_open(path, NULL, e);

@@ -37,7 +37,7 @@ static void pick(struct str *out, const char *list, uint64_t seed, uint64_t plac
 	str_add(out, list, strcspn(list, "|"));
 }
 
-/* A colour of full saturation and random hue and lightness would look alike too often: any of the cube, but not near grey. */
+/* A random colour of the RGB cube that is not near grey. (Fully saturated colours look alike too often.) */
 static void color(struct str *out, uint64_t seed, uint64_t place)
 {
 	int c[3], lo, hi;

@@ -27,7 +27,7 @@ uint32_t av_get_random_seed(void)
 #define MEDIA_FD  3
 #define SWS_FLAGS (SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP | SWS_BITEXACT)
 
-/* Containers and codecs that are no more than containers and codecs: nothing that opens other files. */
+/* The allowed containers and codecs: none of them opens other files. */
 static const char formats[] =
 	"mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,mpegvideo,ogg,ivf,gif,apng,yuv4mpegpipe,bmp_pipe,"
 	"tiff_pipe,png_pipe,jpeg_pipe,webp_pipe";
@@ -43,7 +43,7 @@ void media_versions(struct str *out)
 		   AV_VERSION_MAJOR(swscale_version()), AV_VERSION_MINOR(swscale_version()), AV_VERSION_MICRO(swscale_version()));
 }
 
-/* The last complaint of the libraries, which says more than the error code. */
+/* The last error message of the libraries, which is more precise than the error code. */
 static char complaint[300];
 
 /* A filter that a graph may not use, and that has said something: as its own complaint, of a file that it cannot open, tells less. */
@@ -137,7 +137,7 @@ static void turn(struct output *o)
 		}
 }
 
-/* 1 when the receiver wants no more. */
+/* 1 if the receiver has enough frames. */
 static int frame_out(struct output *o, const AVFrame *f, struct err *e)
 {
 	uint8_t *to[4] = {0};
@@ -160,7 +160,7 @@ static int frame_out(struct output *o, const AVFrame *f, struct err *e)
 	return is_full(o);
 }
 
-/* Files: our own reading, so that no protocol is ever used. */
+/* Files are read through callbacks, so FFmpeg's protocols are never used. */
 static int io_read(void *opaque, uint8_t *buf, int n)
 {
 	ssize_t got = read(*(int *)opaque, buf, (size_t)n);
@@ -286,7 +286,7 @@ static const int32_t *display_matrix(const AVStream *s)
 }
 #endif
 
-/* Phones store what the sensor saw and how to turn it. */
+/* The rotation of a video: phones store the sensor's picture and a display matrix. */
 static int quarter_turns(const AVStream *s)
 {
 	const int32_t *m = display_matrix(s);
@@ -312,12 +312,12 @@ static int is_wanted(struct input *in, double fps)
 		in->origin = t;
 	if (t < in->origin + in->ticks / fps - tolerance)
 		return 0;
-	/* Counted, not stepped through: a file's timestamps may be any. */
+	/* Computed instead of stepped through, because timestamps in a file may be arbitrarily large. */
 	in->ticks = floor((t - in->origin + tolerance) * fps) + 1;
 	return 1;
 }
 
-/* All frames that are ready: 1 enough, 0 more packets wanted. */
+/* Receive all frames that are ready: 1 if there are enough, 0 if the decoder needs more packets. */
 static int frames_drain(struct input *in, struct output *o, struct err *e)
 {
 	for (;;) {
@@ -428,7 +428,7 @@ static int filter_refused(const char *name, struct err *e)
 	return err_set(e, ERR_USAGE, "the filter %s is not for graphs: it has to do with more than pictures, or is not known here", name);
 }
 
-/* Every filter of the parsed graph must be one of ours. What the text says is not looked at: FFmpeg has its own ways of quoting. */
+/* Every filter of the parsed graph must be an allowed one. The graph's text is not checked, because FFmpeg has its own quoting rules. */
 static int filters_check(const AVFilterGraph *g, struct err *e)
 {
 	for (unsigned i = 0; i < g->nb_filters; i++)

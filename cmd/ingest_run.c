@@ -21,7 +21,7 @@ static int interrupted(void)
 	return cmd_signal != 0;
 }
 
-/* The output, and what is known about it. */
+/* The output file and its state. */
 struct sink {
 	const struct ingest_request *r;
 	struct ingest_report *report;
@@ -82,7 +82,7 @@ static int item_take(struct sink *s, const struct job *j, struct item *it, struc
 	return item_write(s, it, e);
 }
 
-/* Damage is passed over with --skip-bad; a wrong option, an interruption, a full disk never. */
+/* --skip-bad skips damaged sources, but not a wrong option, an interruption or a full disk. */
 static int job_failed(struct sink *s, const struct err *why, struct err *e)
 {
 	if (!s->r->skip_bad || (why->code != ERR_DATA && why->code != ERR_NOINPUT && why->code != ERR_IO) || interrupted())
@@ -92,7 +92,7 @@ static int job_failed(struct sink *s, const struct err *why, struct err *e)
 	return 0;
 }
 
-/* Of one source the frames, if it is known how many they are at most; of several sources those that are done. */
+/* Progress: the frames of a single source if their number is limited, else the sources that are done. */
 static void tell_frame(const struct sink *s, const struct job *j, int64_t frames)
 {
 	if (s->r->max)
@@ -161,7 +161,7 @@ static int result_write(struct sink *s, const struct job *j, struct result *r, s
 	return r->e.code && !is_full(s) ? job_failed(s, &r->e, e) : 0;
 }
 
-/* One whose frames had no room while they waited: now nothing else is at work. */
+/* Run a job again whose waiting frames did not fit into the budget, now with no other job beside it. */
 static int job_again(struct sink *s, const struct job *j, struct err *e)
 {
 	struct work_options alone = s->work;
@@ -185,7 +185,7 @@ static int batch_write(struct sink *s, const struct batch *b, int n, struct err 
 	return 0;
 }
 
-/* Pictures at a time: with --size, as many as their PNGs have room for while they wait to be written. */
+/* Number of pictures in a batch: with --size, as many as fit into the budget for PNGs that wait to be written. */
 static int batch_most(const struct work_options *o)
 {
 	uint64_t png = 3 * (uint64_t)o->size * (uint64_t)o->size, most = o->budget->files && png ? o->budget->files / png : BATCH;
@@ -339,7 +339,7 @@ static int sink_open(struct sink *s, const struct job_list *l, struct err *e)
 	stamp = ingest_stamp(s->r, l, names);
 	line = stamp_line(stamp);
 	rc = standing_check(out, stamp, 0, e) || outfile_open(&s->file, out, e) ? -1 : 0;
-	s->file.keep = 1; /* the stamp does not tell the sources */
+	s->file.keep = 1; /* an existing file is kept: its stamp does not record the sources */
 	if (!rc)
 		rc = tar_start(&s->tar, &s->file, line, e);
 	mem_free(line);

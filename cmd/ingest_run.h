@@ -29,7 +29,7 @@ struct ingest_request ingest_defaults(void);
 
 /* Frames of an instance of a graph. */
 int64_t ingest_graph_frames(const struct ingest_request *r);
-/* What the options say of decoding; `budget` and `stop` are the run's. */
+/* The options of decoding; the run sets `budget` and `stop`. */
 struct work_options ingest_work(const struct ingest_request *r);
 
 /* Caller frees with stamp_free. names: of the classes, or NULL; takes the reference. */
@@ -37,7 +37,7 @@ struct stamp *ingest_stamp(const struct ingest_request *r, const struct job_list
 
 enum { INGEST_NAMED = 3 }; /* identical pictures that are named */
 
-/* What was made, for a summary. Zero-initialised; str_release(&identicals). */
+/* Counts for the summary. Zero-initialise; release with str_release(&identicals). */
 struct ingest_report {
 	int64_t samples, skipped;
 	int64_t duplicates;    /* frames equal to an earlier one, which are left out */

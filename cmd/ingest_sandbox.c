@@ -24,7 +24,7 @@ static const int allowed[] = {
 	SCMP_SYS(gettid), SCMP_SYS(getrusage), SCMP_SYS(restart_syscall), SCMP_SYS(sigaltstack), SCMP_SYS(sysinfo),
 };
 
-/* Attempts that no decoder makes by accident. */
+/* System calls that kill the process: no decoder makes them by accident. */
 static const int fatal[] = {
 	SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(ptrace), SCMP_SYS(socket), SCMP_SYS(process_vm_writev),
 };
@@ -73,7 +73,7 @@ static int trap_set(void)
 	if (!CAN_TRAP || (random_fd = open(RANDOM_PATH, O_RDONLY | O_CLOEXEC)) < 0)
 		return 0;
 	sigemptyset(&set);
-	sigaddset(&set, SIGSYS); /* one that is blocked would kill */
+	sigaddset(&set, SIGSYS); /* a blocked SIGSYS would kill the process */
 	return !sigaction(SIGSYS, &sa, NULL) && !sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 

@@ -4,7 +4,7 @@
 #include "cmd/ingest.h"
 #include "core/mem.h"
 
-/* Where the hash is, or the free place for it: 0 marks those. */
+/* The slot of the hash, or the free slot for it; 0 marks a free slot. */
 static size_t seen_slot(const struct seen *s, uint64_t hash)
 {
 	size_t i = hash & (s->cap - 1);

@@ -82,7 +82,7 @@ static int frame_wait(struct result *r, struct item *it, const struct work_optio
 	return 0;
 }
 
-/* p to the wanted size, in place. */
+/* Resize p in place. */
 static int picture_fit(struct picture *p, const struct work_options *o, struct err *e)
 {
 	int filter = 0, size = (int)o->size, rc;
@@ -142,7 +142,7 @@ static int still_take(struct item *it, const uint8_t *data, size_t len, const ch
 	return 0;
 }
 
-/* A picture of ours, which `name` is the origin of: the bytes as they are, unless they must be resized. Takes data over. */
+/* A still picture; `name` is its origin. The file's bytes are kept unless it must be resized. Takes ownership of data. */
 static int still_store(struct item *it, uint8_t *data, size_t len, const char *name, const struct work_options *o, struct err *e)
 {
 	static const char *const ext[] = {[STILL_JPEG] = "jpg", [STILL_PNG] = "png", [STILL_WEBP] = "webp"};

@@ -12,10 +12,10 @@
 #include "net/netdef.h"
 #include "net/trunk.h"
 
-/* At this time a modulation that was every block's own becomes one for all without a difference. */
+/* Per-block modulation converted to a shared one agrees with the original exactly at this time. */
 static const double MEETING = .5;
 
-/* Where one of them has no relatives, weights are taken by their names, and both must be of one architecture and size. */
+/* Without common names, weights are taken by their own names; both networks must have the same architecture and size. */
 static int adopt_own(struct net_config *to, const struct net_config *from, struct err *e)
 {
 	struct net_value a, b;
@@ -72,7 +72,7 @@ int adopt_config(struct net_config *to, const struct model_config *from, struct 
 	return 0;
 }
 
-/* The network that is taken from. */
+/* The source network. */
 struct source {
 	struct safetensors *s;
 	struct params params;
@@ -90,7 +90,7 @@ struct adoption {
 	void *arg;
 };
 
-/* The name that relatives have in common for a weight. */
+/* The common name of a weight among related architectures. */
 static void to_common(const struct net_def *def, const char *name, struct str *out)
 {
 	for (const struct net_alias *a = def->aliases; a && a->own; a++)
@@ -113,7 +113,7 @@ static int source_find(const struct source *f, const char *common)
 	return i;
 }
 
-/* Its values; caller frees with mem_free. NULL where there is none. */
+/* The values of a weight; caller frees with mem_free. NULL if there is none. */
 static float *source_read(struct source *f, int i)
 {
 	float *v;
@@ -277,7 +277,7 @@ static void mean_modulation(struct adoption *a, const struct param *q, const cha
 	mem_free(sum);
 }
 
-/* From adaLN-zero, once the embedding of time and t_block are there. */
+/* Derive the tables of adaLN-single from adaLN-zero, after the time embedding and t_block were taken. */
 static void derive_tables(struct adoption *a)
 {
 	int64_t n = trunk_config(a->to)->hidden;
@@ -303,13 +303,13 @@ static void derive_tables(struct adoption *a)
 	mem_free(own);
 }
 
-/* From one layer for each block to one for all, or the way back. */
+/* Convert between a modulation layer per block and one for all blocks, in both directions. */
 static int changes_modulation(const struct adoption *a, enum net_modulation from, enum net_modulation to)
 {
 	return a->from.c->def->modulation == from && a->to->def->modulation == to;
 }
 
-/* What modulates: of the kind of the other, or derived. */
+/* Take the modulation: copied if both networks have the same kind, else derived. */
 static enum adopt_fate take_modulation(struct adoption *a, const struct param *q, const char *common)
 {
 	int merged = changes_modulation(a, NET_MODULATION_EACH, NET_MODULATION_SHARED);
@@ -335,7 +335,7 @@ static enum adopt_fate take_modulation(struct adoption *a, const struct param *q
 	return ADOPT_DERIVED;
 }
 
-/* Queries, keys and values in one, or queries apart from the rest: the same rows. */
+/* Queries, keys and values in one matrix, or queries in a matrix of their own; the rows are the same. */
 static enum adopt_fate take_cross(struct adoption *a, const struct param *q, const char *common)
 {
 	int64_t row = q->rank == 2 ? q->shape[1] : 1, queries = trunk_config(a->to)->hidden * row;

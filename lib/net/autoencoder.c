@@ -58,7 +58,7 @@ static int read_bool(const json_t *o, const char *key, int *out, const char *whe
 	return given(o, key) ? jsonio_bool(o, key, 1, out, where, e) : 0;
 }
 
-/* An option of which one value is what we do. */
+/* An entry of which only one value is supported. */
 static int must_be(const json_t *o, const char *key, const char *value, const char *where, struct err *e)
 {
 	const char *v = value;
@@ -354,7 +354,7 @@ static int run_whole(const struct way *w, int64_t n, const float *x, int64_t h, 
 	return 0;
 }
 
-/* A tile of what comes out, (channels, h, w). */
+/* A tile of the output (channels, h, w). */
 struct tile {
 	int64_t h, w;
 	float *v;
@@ -365,7 +365,7 @@ static int64_t least(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* The first rows of b become a's last ones, by and by. */
+/* Blend the first rows of b with the last rows of a, linearly. */
 static void blend_down(const struct tile *a, struct tile *b, int64_t channels, int64_t most)
 {
 	int64_t n = least(least(a->h, b->h), most);
@@ -421,7 +421,7 @@ static void place_tile(const struct way *w, const struct tile *t, float *out, in
 			memcpy(out + (c * h + i * w->keep + y) * width + j * w->keep, t->v + (c * t->h + y) * t->w, (size_t)columns * sizeof *out);
 }
 
-/* One picture. A tile is blended with the one above and then with the one to the left, both as they became themselves. */
+/* One picture in tiles. A tile is blended with the blended tile above it, then with the blended tile to its left. */
 static int run_tiles(const struct way *w, const float *x, int64_t h, int64_t width, float *out, struct err *e)
 {
 	int64_t across = (width + w->step - 1) / w->step, down = (h + w->step - 1) / w->step, oh = h * w->up / w->down;

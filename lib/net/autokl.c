@@ -125,7 +125,7 @@ static const struct rename single_encoder[] = {
     {"encoder.down_blocks.#.resnets.#.*", {"encoder.down.#.block.#.*"}, 0},
     {"encoder.down_blocks.#.downsamplers.0.*", {"encoder.down.#.downsample.*"}, 0},
 };
-/* Here the decoder's stages are counted from the picture's side. */
+/* In these files the decoder's stages are numbered from the picture's end. */
 static const struct rename single_decoder[] = {
     SINGLE("decoder"),
     {"decoder.up_blocks.#.resnets.#.conv_shortcut.*", {"decoder.up.~.block.#.nin_shortcut.*"}, 0},

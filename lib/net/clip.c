@@ -137,7 +137,7 @@ static struct tensor *quick_gelu(struct tape *t, struct tensor *x)
 	return op_scale(t, op_unary(t, op_scale(t, x, 1.702), UNARY_SILU), 1 / 1.702);
 }
 
-/* queries: of the first tokens, those that someone reads after it. */
+/* queries: the number of first tokens whose outputs are used later. */
 static struct tensor *block(const struct layers *l, const struct clip_config *c, struct tensor *x, int64_t queries, int causal)
 {
 	struct tape *t = l->t;

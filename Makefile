@@ -209,6 +209,10 @@ check:
 check-built: all tests
 	$(Q)B=$(B) $(SRC)/tests/run $(T)
 
+# Rewrites the sources as .clang-format says; tests/check-format.sh checks them.
+format:
+	$(Q)find $(addprefix $(SRC)/,cmd kernels lib tests) \( -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \) ! -path '*/golden/*' | xargs clang-format -i
+
 check-peers: all $(PEERS) $(addprefix $(B)/tests/unit/test_,pretrained encoders textencoder paris pixart)
 	$(Q)B=$(B) PEER_PYTHON='$(or $(PEER_PYTHON),python3)' $(SRC)/tests/peers/run $(T)
 
@@ -297,7 +301,7 @@ distclean: clean
 	rm -rf $(B)
 
 FORCE:
-.PHONY: all tests completion deps check check-built check-peers check-cuda cuda-tests cuda-bundle bundle demo demo-built bench bench-cuda \
+.PHONY: format all tests completion deps check check-built check-peers check-cuda cuda-tests cuda-bundle bundle demo demo-built bench bench-cuda \
 	bench-baseline fuzz fuzzers install install-lib uninstall dist clean distclean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -19,9 +19,11 @@ enum { FILE_LIMIT = 16 << 20, WORKSPACE = 32 << 20 };
 
 /* The key of a plan, all that the choice of an algorithm depends on, in the order of the tuning file's first column. */
 enum {
+	/* clang-format off */
 	KEY_TA, KEY_TB, KEY_M, KEY_N, KEY_K, KEY_COUNT, KEY_LDA, KEY_LDB, KEY_LDC, KEY_BATCH_A, KEY_BATCH_B, KEY_BATCH_C, KEY_TYPE_A,
 	KEY_TYPE_B, KEY_TYPE_C, KEY_COMPUTE, KEY_EPILOGUE, KEY_LDAUX, KEY_ALIGN_A, KEY_ALIGN_B, KEY_ALIGN_C, KEY_ALIGN_AUX,
 	KEY_ALIGN_VECTOR, KEYS
+	/* clang-format on */
 };
 
 struct key {
@@ -168,6 +170,7 @@ static struct key key_of(const struct cublaslt *t, const struct product *p)
 	int floats = p->a.dtype == DT_F32 && t->tf32;
 
 	return (struct key){{
+	    /* clang-format off */
 	    [KEY_TA] = !!p->ta, [KEY_TB] = !!p->tb, [KEY_M] = p->m, [KEY_N] = p->n, [KEY_K] = p->k, [KEY_COUNT] = p->count,
 	    [KEY_LDA] = p->a.ld, [KEY_LDB] = p->b.ld, [KEY_LDC] = p->c.ld, [KEY_BATCH_A] = p->count > 1 ? p->a.batch : 0,
 	    [KEY_BATCH_B] = p->count > 1 ? p->b.batch : 0, [KEY_BATCH_C] = p->count > 1 ? p->c.batch : 0,
@@ -175,6 +178,7 @@ static struct key key_of(const struct cublaslt *t, const struct product *p)
 	    [KEY_COMPUTE] = floats ? LT_COMPUTE_32F_FAST_TF32 : LT_COMPUTE_32F, [KEY_EPILOGUE] = epilogue_of(t, p),
 	    [KEY_LDAUX] = p->aux.p ? p->aux.ld : 0, [KEY_ALIGN_A] = aligned(p->a.p), [KEY_ALIGN_B] = aligned(p->b.p),
 	    [KEY_ALIGN_C] = aligned(p->c.p), [KEY_ALIGN_AUX] = aligned(p->aux.p),
+	    /* clang-format on */
 	    [KEY_ALIGN_VECTOR] = aligned(p->bias.p ? p->bias.p : p->sums.p),
 	}};
 }

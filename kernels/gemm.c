@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/gemm_library.h"
+#include "kernels/gemmpack.h"
 #include "kernels/gemmtile.h"
 
 /* C is computed in tiles of MR x NR that stay in registers. Each tile sums the products of a chunk of K from zero. A tile at an edge runs the
@@ -27,98 +28,11 @@ enum {
 	WAVE = 32,      /* chunk sums held at once, at most */
 	HELD = 1 << 21, /* reals of chunk sums held at once, about */
 	TASKS_EACH = 4, /* with fewer tasks per worker, tasks are made smaller */
-	ASTEP = MR * KC + 16, /* stride between packed panels of A; the 16 avoid conflicts in the cache */
 	MADE = KC + 16,       /* stride between made or copied rows of A */
 	WAY = 1024            /* rows at a multiple of this stride share a cache set, so such a matrix is copied */
 };
 
 #define epilogue REAL_NAME(gemm_epilogue)
-
-static int64_t min64(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-	return (a + b - 1) / b;
-}
-
-static int64_t round_up(int64_t a, int64_t b)
-{
-	return ceil_div(a, b) * b;
-}
-
-/* ---- packing ---- */
-
-/* Pack n columns of length kc, stored ld apart, into dst [kc][NR]. The last block of k overlaps the one before. */
-static void pack_columns(real *dst, const real *b, int64_t ld, int64_t n, int64_t kc)
-{
-	for (int64_t j = 0; j < n; j += VLEN) {
-		int64_t lanes = min64(VLEN, n - j);
-
-		for (int64_t step = 0; step < kc && kc >= VLEN; step += VLEN) {
-			int64_t k = min64(step, kc - VLEN);
-			vreal v[VLEN];
-
-			for (int64_t i = 0; i < VLEN; i++)
-				v[i] = i < lanes ? v_load(b + (j + i) * ld + k) : v_splat(0);
-			v_transpose(v);
-			for (int64_t i = 0; i < VLEN; i++)
-				v_store(dst + (k + i) * NR + j, v[i]);
-		}
-		for (int64_t k = 0; k < kc && kc < VLEN; k++)
-			for (int64_t i = 0; i < lanes; i++)
-				dst[k * NR + j + i] = b[(j + i) * ld + k];
-	}
-}
-
-/* Pack columns [j0, j0 + NR) of op(B), rows [k0, k0 + kc), into dst [kc][NR]; columns from N on are zero. */
-static void pack_b(const struct gemm *g, const real *b, int64_t j0, int64_t k0, int64_t kc, real *restrict dst)
-{
-	int64_t n = min64(NR, g->n - j0);
-
-	if (g->make && g->ta == GEMM_T) {
-		for (int64_t k = 0; k < kc; k++) {
-			g->make(g->from, k0 + k, j0, n, dst + k * NR);
-			memset(dst + k * NR + n, 0, (size_t)(NR - n) * sizeof *dst);
-		}
-		return;
-	}
-	if (g->tb == GEMM_N && n == NR) {
-		for (int64_t k = 0; k < kc; k++)
-			memcpy(dst + k * NR, b + (k0 + k) * g->ldb + j0, NR * sizeof *dst);
-		return;
-	}
-	if (g->tb == GEMM_T) {
-		if (n < NR)
-			memset(dst, 0, (size_t)(kc * NR) * sizeof *dst);
-		pack_columns(dst, b + j0 * g->ldb + k0, g->ldb, n, kc);
-		return;
-	}
-	for (int64_t k = 0; k < kc; k++) {
-		const real *src = b + (k0 + k) * g->ldb + j0;
-
-		v_store(dst + k * NR, v_load_part(src, lanes_in(n, 0)));
-		v_store(dst + k * NR + VLEN, v_load_part(src + VLEN, lanes_in(n, 1)));
-	}
-}
-
-/* Pack rows [i0, i1) of op(A) = A^T, columns [k0, k0 + kc), into panels of MR rows, each [k][MR], ASTEP apart. */
-static void pack_a(const struct gemm *g, const real *a, int64_t i0, int64_t i1, int64_t k0, int64_t kc, real *restrict dst)
-{
-	int64_t whole = (i1 - i0) / MR, rest = (i1 - i0) % MR;
-
-	for (int64_t k = 0; k < kc; k++) {
-		const real *src = a + (k0 + k) * g->lda + i0;
-		real *to = dst + k * MR;
-
-		for (int64_t p = 0; p < whole; p++)
-			memcpy(to + p * ASTEP, src + p * MR, MR * sizeof *to);
-		if (rest)
-			memcpy(to + whole * ASTEP, src + whole * MR, (size_t)rest * sizeof *to);
-	}
-}
 
 /* ---- tasks ---- */
 
@@ -231,7 +145,7 @@ static void block_run(const struct job *s, const struct block *r, int64_t chunk,
 	for (int64_t i = r->i0; i < r->i1; i += MR) {
 		int64_t m = min64(MR, r->i1 - i);
 		const real *rows = made ? NULL : by_rows ? s->a + i * g->lda + k0 : s->a + k0 * g->lda + i; /* stored rows, or NULL */
-		const real *a = a_here ? rows : by_rows ? abuf : abuf + (i - r->i0) / MR * ASTEP;
+		const real *a = a_here ? rows : by_rows ? abuf : abuf + (i - r->i0) / MR * GEMM_ASTEP;
 
 		if (by_rows && !a_here)
 			rows_bring(g, rows, i, m, k0, t.kc, abuf);
@@ -351,7 +265,7 @@ static void task_tile(void *arg, int64_t task, int worker)
 	const struct gemm *g = s->g;
 	struct block r = job_block(s, task);
 	int64_t chunks = chunk_count(g);
-	real *abuf = s->own + worker * s->each, *bbuf = abuf + MC_T / MR * ASTEP;
+	real *abuf = s->own + worker * s->each, *bbuf = abuf + MC_T / MR * GEMM_ASTEP;
 
 	for (int64_t q = 0; q < chunks; q++) {
 		const real *b = bbuf;
@@ -373,7 +287,7 @@ static void task_chunk(void *arg, int64_t task, int worker)
 	const struct gemm *g = s->g;
 	int64_t wave = task / (s->mt * s->nt);
 	struct block r = job_block(s, task % (s->mt * s->nt));
-	real *abuf = s->own + worker * s->each, *bbuf = abuf + MC_T / MR * ASTEP;
+	real *abuf = s->own + worker * s->each, *bbuf = abuf + MC_T / MR * GEMM_ASTEP;
 
 	pack_part(s, &r, s->chunk0 + wave, bbuf);
 	block_run(s, &r, s->chunk0 + wave, bbuf, abuf, 0, 0, s->sums + wave * g->m * g->n, g->n);
@@ -491,7 +405,7 @@ static int64_t job_layout(struct job *s, const struct gemm *g, int workers, real
 	}
 	assert(g->tb != GEMM_PACKED || g->ta == GEMM_N);
 	job_cut(s, workers);
-	s->each = g->ta == GEMM_T ? MC_T / MR * ASTEP + NC_T * KC : MR * MADE;
+	s->each = g->ta == GEMM_T ? MC_T / MR * GEMM_ASTEP + NC_T * KC : MR * MADE;
 	common = scratch ? scratch + workers * s->each : NULL; /* NULL when only the size is asked for */
 	if (g->ta == GEMM_N && g->tb != GEMM_PACKED) {
 		shared = g->k * s->npad;

@@ -200,6 +200,7 @@ struct op_attr {
  * SEGMENT_SUM sum [K, D] of DT_F64 and count [K] of DT_I32 = the sum and the number of the rows of x [N, D] with index [N] = k, added to the
  *             old values unless anew. The order of addition depends on N, D, K and index alone. Ins x, index (DT_I32). An index out of range
  *             is a bug. */
+/* clang-format off */
 #define OPS_RECORDED(X) /* ops that tapes record; each has a definition in lib/tape */ \
 	X(COPY, copy) X(FILL, fill) X(ADD, add) X(MUL, mul) X(SUM, sum) X(UNARY, unary) X(UNARY_GRAD, unary_grad) \
 	X(LINEAR, linear) X(LINEAR_DX, linear_dx) X(LINEAR_DW, linear_dw) X(MATMUL, matmul) \
@@ -214,6 +215,7 @@ struct op_attr {
 	X(MIX, mix) X(CONVERT, convert) X(COMBINE, combine) X(ADVANCE, advance) \
 	X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw) \
 	X(NEAREST, nearest) X(SEGMENT_SUM, segment_sum)
+/* clang-format on */
 #define OPS(X) OPS_RECORDED(X) OPS_DIRECT(X)
 
 enum { NEAREST_PIECE = 256 };

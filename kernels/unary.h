@@ -23,6 +23,7 @@ static __device__ inline float normal_cdf(float x)
 template <int U> struct unary_value;
 template <int U> struct unary_slope;
 
+/* clang-format off */
 #define UNARY(kind, value, slope) \
 	template <> struct unary_value<kind> { \
 		__device__ float operator()(float x, float) const { return value; } \
@@ -30,6 +31,7 @@ template <int U> struct unary_slope;
 	template <> struct unary_slope<kind> { \
 		__device__ float operator()(float dy, float x) const { return dy * (slope); } \
 	};
+/* clang-format on */
 
 UNARY(UNARY_SILU, x *sigmoid(x), fmaf(x * sigmoid(x), sigmoid(-x), sigmoid(x)))
 UNARY(UNARY_GELU_TANH, x *gelu_gate(x),

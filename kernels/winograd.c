@@ -433,8 +433,10 @@ ALWAYS_INLINE void block_run(struct shape s, const struct winograd *g, int64_t t
 		int64_t columns = g->o - o0 < COLUMNS ? g->o - o0 : COLUMNS;
 
 		for (int64_t k = 0; k < g->points; k++)
+			/* clang-format off */
 			REAL_NAME(gemm_panels)(m + k * g->block * g->ldm, g->ldm, v + k * g->block * ld, ld,
 			                       g->u + k * g->point + o0 / g->width * size, n, columns, g->ch, g->chunk);
+			/* clang-format on */
 		transform_out(s, g, first, n, m, o0, columns);
 	}
 }

@@ -26,7 +26,9 @@ struct named_table {
 	size_t rows, size; /* size: of one row, in bytes */
 };
 
+/* clang-format off */
 #define NAMED_TABLE(table) {table, sizeof(table) / sizeof *(table), sizeof *(table)}
+/* clang-format on */
 
 /* Find the row that `text` names. Returns its index and fills in its numbers, or -1 with ERR_USAGE: the message states the allowed numbers of
  * that name, or lists the table if no row has the name. The caller prefixes the option's name (err_prefix). */

@@ -90,7 +90,9 @@ struct option {
 #define OPTION_ALWAYS .when = {{USE_ALWAYS, NULL}}
 
 /* A row of the table that heads the options after it in -h. Several tables may have rows under one title. */
+/* clang-format off */
 #define OPTION_GROUP(title) {.help = title}
+/* clang-format on */
 
 /* A library's table of options, and the request that its rows fill. */
 struct option_table {

@@ -19,7 +19,9 @@ static const struct {
                  {DISCRETE_MULTISTEP, 3, 1}, {DISCRETE_SINGLESTEP, 2, 0}, {DISCRETE_SINGLESTEP, 3, 0}};
 
 #define KEY(member) OPTION_FIELD(struct solver_choice, member)
+/* clang-format off */
 #define WORDS(...) .type = OPTION_CHOICE, .choices = (const char *const[]){__VA_ARGS__, NULL}
+/* clang-format on */
 #define NUMBER(least, most) .type = OPTION_REAL, .lo = least, .hi = most
 #define OF(kind) (1u << DISCRETE_##kind)
 

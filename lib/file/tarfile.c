@@ -13,6 +13,7 @@
 #include "core/mem.h"
 #include "core/openread.h"
 #include "core/seal.h"
+#include "file/archiveerror.h"
 #include "file/fileio.h"
 #include "file/tarlinks.h"
 #include "file/tarseal.h"
@@ -164,37 +165,9 @@ static la_ssize_t read_plain(struct archive *a, void *arg, const void **buf)
 	return (la_ssize_t)have;
 }
 
-/* libarchive's messages may contain bytes of the file and its function names, so they are replaced. */
-static const char *archive_words(const char *text)
+static int archive_failed(const struct tar_reader *r, struct archive *a, struct err *e)
 {
-	static const struct {
-		const char *theirs, *ours;
-	} words[] = {
-	    {"trunc", "cut short"},
-	    {"premature end", "cut short"},
-	    {"checksum", "damaged: a checksum is wrong"},
-	    {"crc", "damaged: a checksum is wrong"},
-	    {"unrecognized archive", "not a tar"},
-	    {"memory limit", "it needs too much memory to decompress"},
-	    {"allocate", "out of memory"},
-	    {"out of memory", "out of memory"},
-	};
-
-	for (size_t i = 0; text && i < sizeof words / sizeof *words; i++)
-		if (strcasestr(text, words[i].theirs))
-			return words[i].ours;
-	return "damaged";
-}
-
-static int archive_failed(struct tar_reader *r, struct archive *a, struct err *e)
-{
-	const char *text = archive_error_string(a);
-	int n = archive_errno(a);
-	/* Whether reading the file failed, as opposed to libarchive rejecting its contents. */
-	int io = r->fd >= 0 && r->memory == NULL && text && !strncmp(text, "read: ", 6);
-
-	return err_set(e, io && n == EINTR ? ERR_AGAIN : io ? ERR_IO : n == ENOMEM ? ERR_NOMEM : ERR_DATA, "%s: at byte %lld of the tar: %s", r->where,
-	               (long long)archive_filter_bytes(r->inner, 0), io ? text : archive_words(text));
+	return archive_error(a, r->where, archive_filter_bytes(r->inner, 0), r->fd >= 0 && r->memory == NULL, e);
 }
 
 static int start(struct tar_reader *r, struct err *e)

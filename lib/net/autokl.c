@@ -103,8 +103,10 @@ void autokl_decoder(struct recording *r, const void *config, const int64_t *size
 /* ---- names ---- */
 
 #define ATTENTION(half) half ".mid_block.attentions.0."
+/* clang-format off */
 #define MATRIX(half, ours, theirs) \
 	{ATTENTION(half) ours ".weight", {half theirs ".weight"}, RENAME_POINTWISE}, {ATTENTION(half) ours ".bias", {half theirs ".bias"}, 0}
+/* clang-format on */
 #define MATRICES(half, under, q, k, v, out) \
 	MATRIX(half, "to_q", under q), MATRIX(half, "to_k", under k), MATRIX(half, "to_v", under v), MATRIX(half, "to_out.0", under out)
 
@@ -112,10 +114,12 @@ void autokl_decoder(struct recording *r, const void *config, const int64_t *size
 #define NEW(half) MATRICES(half, ".mid_block.attentions.0.", "to_q", "to_k", "to_v", "to_out.0")
 #define OLD(half) MATRICES(half, ".mid_block.attentions.0.", "query", "key", "value", "proj_attn")
 /* Those of a latent-diffusion single file. */
+/* clang-format off */
 #define SINGLE(half) \
 	MATRICES(half, ".mid.attn_1.", "q", "k", "v", "proj_out"), {ATTENTION(half) "group_norm.*", {half ".mid.attn_1.norm.*"}, 0}, \
 	{half ".mid_block.resnets.0.*", {half ".mid.block_1.*"}, 0}, {half ".mid_block.resnets.1.*", {half ".mid.block_2.*"}, 0}, \
 	{half ".conv_norm_out.*", {half ".norm_out.*"}, 0}
+/* clang-format on */
 
 static const struct rename new_encoder[] = {NEW("encoder")}, old_encoder[] = {OLD("encoder")};
 static const struct rename new_decoder[] = {NEW("decoder")}, old_decoder[] = {OLD("decoder")};
@@ -135,7 +139,9 @@ static const struct rename single_decoder[] = {
 
 static const char *const own_encoder[] = {"encoder.*", "quant_conv.*", NULL}, *const own_decoder[] = {"decoder.*", "post_quant_conv.*", NULL};
 
+/* clang-format off */
 #define FAMILY(signed_by, rules, owned) {.sign = signed_by, .v = rules, .n = sizeof rules / sizeof *rules, .own = owned}
+/* clang-format on */
 static const struct renames families[2][3] = {
     {FAMILY("encoder.mid_block.attentions.0.query.weight", old_encoder, own_encoder),
      FAMILY("encoder.mid.block_1.norm1.weight", single_encoder, own_encoder), FAMILY("encoder.conv_in.weight", new_encoder, own_encoder)},

@@ -209,15 +209,18 @@ static void record_vision(struct recording *r, const void *config, const int64_t
 	recording_output(r, op_copy(l->t, project(l, c, h, "proj")));
 }
 
+/* clang-format off */
 #define LAYERS(tower, own, theirs) {tower "transformer.resblocks.#." own ".*", {theirs ".*"}, 0}
 #define PACKED(tower, what, theirs) \
 	{tower "transformer.resblocks.#.attn.in_proj_" what, \
 	 {theirs "self_attn.q_proj." what, theirs "self_attn.k_proj." what, theirs "self_attn.v_proj." what}, 0}
+/* clang-format on */
 #define TOWER(tower, theirs) \
 	PACKED(tower, "weight", theirs), PACKED(tower, "bias", theirs), LAYERS(tower, "attn.out_proj", theirs "self_attn.out_proj"), \
 	LAYERS(tower, "ln_1", theirs "layer_norm1"), LAYERS(tower, "ln_2", theirs "layer_norm2"), \
 	LAYERS(tower, "mlp.c_fc", theirs "mlp.fc1"), LAYERS(tower, "mlp.c_proj", theirs "mlp.fc2")
 
+/* clang-format off */
 #define TEXT(theirs) \
 	TOWER("", theirs "encoder.layers.#."), {"token_embedding.weight", {theirs "embeddings.token_embedding.weight"}, 0}, \
 	{"positional_embedding", {theirs "embeddings.position_embedding.weight"}, 0}, {"ln_final.*", {theirs "final_layer_norm.*"}, 0}, \
@@ -227,6 +230,7 @@ static void record_vision(struct recording *r, const void *config, const int64_t
 	{"visual.positional_embedding", {theirs "embeddings.position_embedding.weight"}, 0}, \
 	{"visual.conv1.weight", {theirs "embeddings.patch_embedding.weight"}, 0}, {"visual.ln_pre.*", {theirs "pre_layrnorm.*"}, 0}, \
 	{"visual.ln_post.*", {theirs "post_layernorm.*"}, 0}, {"visual.proj", {"visual_projection.weight"}, RENAME_TRANSPOSED}
+/* clang-format on */
 
 /* A tower alone is without the prefix in files of transformers 5. */
 static const struct rename text_rules[] = {TEXT("text_model.")}, bare_text_rules[] = {TEXT("")};

@@ -1,9 +1,11 @@
 /* Exact experts and routers, which hold the samples instead of a network (diffusion/finitemodel.h). */
 #include "net/netdef.h"
 
+/* clang-format off */
 #define PICTURE \
 	{"in_channels", NULL, NULL, NET_INT, NET_AT(channels), 0, 1, 4096, NET_REQUIRED}, \
 	{"sample_size", NULL, NULL, NET_INT, NET_AT(size), 0, 1, 65536, NET_REQUIRED}
+/* clang-format on */
 
 static const struct net_field expert_fields[] = {PICTURE};
 /* config.json has the number of clusters further on, as those of all models do. */

@@ -141,8 +141,10 @@ static void record(struct recording *r, const void *config, const int64_t *size)
 
 /* ---- weights ---- */
 
+/* clang-format off */
 #define REST {"scale", {NULL}, 0}, {"shift", {NULL}, 0}, {"lin#.model.1.weight", {"lin#.model.1.weight"}, RENAME_ROOT}
 #define SLICE(slice, layer) {"features." layer ".*", {"net.slice" slice "." layer ".*"}, 0}
+/* clang-format on */
 static const struct rename torchvision_rules[] = {REST};
 /* lpips cuts the networks into slices. */
 static const struct rename alex_slices[] = {REST, SLICE("1", "0"), SLICE("2", "3"), SLICE("3", "6"), SLICE("4", "8"), SLICE("5", "10")};
@@ -153,7 +155,9 @@ static const struct rename vgg_slices[] = {
 static const struct rename squeeze_slices[] = {REST, SLICE("1", "0"), SLICE("2", "3"), SLICE("2", "4"), SLICE("3", "6"), SLICE("3", "7"),
                                                SLICE("4", "9"), SLICE("5", "10"), SLICE("6", "11"), SLICE("7", "12")};
 static const char *const own[] = {"features.*", "lin*", NULL};
+/* clang-format off */
 #define SLICES(rules) {.sign = "net.slice1.0.weight", .v = rules, .n = sizeof rules / sizeof *rules, .own = own}
+/* clang-format on */
 static const struct renames sliced[] = {
     [LPIPS_ALEX] = SLICES(alex_slices), [LPIPS_VGG] = SLICES(vgg_slices), [LPIPS_SQUEEZE] = SLICES(squeeze_slices)};
 static const struct renames torchvision = {.v = torchvision_rules, .n = sizeof torchvision_rules / sizeof *torchvision_rules, .own = own};

@@ -36,6 +36,7 @@ struct net_field {
 #define NET_OWN_AT(type, field) (offsetof(struct net_config, own) + offsetof(type, field))
 
 /* The fields of every architecture, in the order of config.json. Sizes that the released configurations do not tell are `size`; 0: required. */
+/* clang-format off */
 #define NET_PICTURE_FIELDS(side) \
 	{"in_channels", NULL, NULL, NET_INT, NET_AT(channels), 0, 0, INT32_MAX, NET_REQUIRED}, \
 	{"out_channels", NULL, NULL, NET_INT, NET_AT(out_channels), 0, 0, INT32_MAX, 0}, \
@@ -50,6 +51,7 @@ struct net_field {
 	{"text_embed_dim", "text_width", NULL, NET_INT, NET_AT(text_width), width, 0, INT32_MAX, 0}
 #define NET_DROPOUT_FIELD(key, alias) {key, alias, NULL, NET_REAL, NET_AT(class_dropout), 0, 0, 1, NET_DROPOUT}
 #define NET_TIME_FIELD {"time_scale", NULL, NULL, NET_REAL, NET_AT(time_scale), 1000, 1e-6, 1e6, NET_ALWAYS}
+/* clang-format on */
 
 /* A size: a number, or the field of struct net_config (an int64_t) that holds it. */
 struct net_size {
@@ -66,6 +68,7 @@ struct net_reads {
 };
 
 /* What the networks here read, of struct net_input. */
+/* clang-format off */
 #define NET_SIZE_OF(field) {0, NET_AT(field)}
 #define NET_READS_X {NET_IN_X, 0, 0, 3, {NET_SIZE_OF(channels), NET_SIZE_OF(size), NET_SIZE_OF(size)}}
 #define NET_READS_TIME {NET_IN_TIME, 0, 0, 0, {{0}}}
@@ -73,6 +76,7 @@ struct net_reads {
 #define NET_READS_TEXT {NET_IN_TEXT, 0, 0, 2, {NET_SIZE_OF(text_tokens), NET_SIZE_OF(text_width)}}
 #define NET_READS_MASK {NET_IN_MASK, 0, 0, 1, {NET_SIZE_OF(text_tokens)}}
 #define NET_READS_MICRO(when) {NET_IN_MICRO, when, 0, 1, {{NET_MICRO, 0}}}
+/* clang-format on */
 
 /* Presets NAME of an architecture, PREFIX NAME on the command line. Architectures may share one. */
 struct net_presets {

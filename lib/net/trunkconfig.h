@@ -31,6 +31,7 @@ static inline struct trunk_config *trunk_edit(struct net_config *c)
 #define TRUNK_AT(field) NET_OWN_AT(struct trunk_config, field)
 
 /* In the order of config.json, around the fields of every architecture (net/netdef.h). */
+/* clang-format off */
 #define TRUNK_SHAPE_FIELDS \
 	{"patch_size", "patch", "patch", NET_INT, TRUNK_AT(patch), 0, 0, INT32_MAX, NET_REQUIRED}, \
 	{"hidden_size", "hidden", "hidden", NET_INT, TRUNK_AT(hidden), 0, 0, INT32_MAX, NET_REQUIRED}, \
@@ -43,6 +44,7 @@ static inline struct trunk_config *trunk_edit(struct net_config *c)
 	{"norm2_eps", NULL, NULL, NET_REAL, TRUNK_AT(norm2_eps), 0, 1e-12, 1, 0}, \
 	{"time_frequency_shift", NULL, NULL, NET_REAL, TRUNK_AT(time_shift), 0, 0, 64, 0}, \
 	{"position_scale", NULL, NULL, NET_REAL, TRUNK_AT(position_scale), 0, 1e-6, 1e6, 0}
+/* clang-format on */
 
 /* NAME/PATCH: nano micro mini s b l xl. */
 extern const struct net_presets trunk_presets;
@@ -59,8 +61,10 @@ int trunk_from_diffusers(const json_t *o, const char *where, const char *norm_ty
 
 /* Two lines of a family of weight names. */
 #define TRUNK_DIFFUSERS_BLOCK "transformer_blocks.#."
+/* clang-format off */
 #define TRUNK_DIFFUSERS_QKV \
 	{"blocks.#.attn.qkv.*", \
 	 {TRUNK_DIFFUSERS_BLOCK "attn1.to_q.*", TRUNK_DIFFUSERS_BLOCK "attn1.to_k.*", TRUNK_DIFFUSERS_BLOCK "attn1.to_v.*"}, 0}
+/* clang-format on */
 
 #endif

@@ -460,7 +460,9 @@ static const struct net_diffusers diffusers = {"UNet2DModel", NULL, net_read_fie
 static const struct net_diffusers text_diffusers = {"UNet2DConditionModel", NULL, net_read_fields};
 
 /* The layers of an attention as older versions of diffusers called them. */
+/* clang-format off */
 #define OLD(ours, theirs) {"*." ours ".weight", {"*." theirs ".weight"}, 0}, {"*." ours ".bias", {"*." theirs ".bias"}, 0}
+/* clang-format on */
 static const struct rename old_rules[] = {OLD("to_q", "query"), OLD("to_k", "key"), OLD("to_v", "value"), OLD("to_out.0", "proj_attn")};
 static const struct renames old_attention = {.sign = "mid_block.attentions.0.query.weight", .v = old_rules, .n = NET_COUNT(old_rules)};
 static const struct renames *const families[] = {&old_attention, NULL};

@@ -3,8 +3,10 @@
 
 #define REQUEST(member) OPTION_FIELD(struct plot_request, member)
 
+/* clang-format off */
 #define OF_COLUMNS {USE_NEEDS, "1=lines 1=points 1=bars"}
 #define OF_SCALES {USE_AGAINST, "1=bars 1=compare"}
+/* clang-format on */
 
 static const char *const formats[] = {"svg", "png", NULL};
 static const char *const logs[] = {"none", "x", "y", "xy", NULL};

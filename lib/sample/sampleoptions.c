@@ -9,7 +9,9 @@
 #include "sample/sampling.h"
 
 #define REQUEST(member) OPTION_FIELD(struct sample_request, member)
+/* clang-format off */
 #define OF_TEXTS {USE_INPUT, "a model that reads text"}
+/* clang-format on */
 
 const char *const sample_presets[] = {"paris", NULL}, *const sample_timesteps[] = {"even", "paris", NULL};
 const char *const sample_noises[] = {"philox", "torch", NULL}, *const sample_converts[] = {"match", "native", NULL};

@@ -44,8 +44,10 @@ struct op_def {
 	int view;         /* no kernel: outputs share the inputs' memory */
 };
 
+/* clang-format off */
 #define X(id, fn) extern const struct op_def op_def_##fn;
 X(VIEW, view) OPS_RECORDED(X)
+/* clang-format on */
 #undef X
 
 /* The definition of an op in OPS_RECORDED, or of OP_VIEW. */

@@ -127,11 +127,13 @@ static int replay_main(int argc, char **argv, const char *corpus)
 	return bad;
 }
 
+/* clang-format off */
 #define REPLAY_MAIN(corpus)                           \
 	int main(int argc, char **argv)                   \
 	{                                                 \
 		return replay_main(argc, argv, corpus);       \
 	}
+/* clang-format on */
 
 #else
 #define REPLAY_MAIN(corpus)

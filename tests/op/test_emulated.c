@@ -9,10 +9,12 @@
 #include "core/shortfloat.h"
 #include "kernels/optimizer.h"
 
+/* clang-format off */
 #define KERNELS(X) \
 	X(copy) X(fill) X(add) X(mul) X(unary) X(unary_grad) X(qsample) X(noise) X(dropout) X(sumsq) X(total) X(rates) X(adamw) \
 	X(softmax) X(softmax_grad) X(xent) X(xent_grad) X(mse) X(mse_grad) X(embed) X(embed_grad) X(timestep) \
 	X(mix) X(convert) X(combine) X(advance)
+/* clang-format on */
 #define X(fn) extern const struct kernel kernel_##fn##_cuda, kernel_##fn##_f32;
 KERNELS(X)
 #undef X

@@ -142,7 +142,9 @@ static void special(void **state)
 		for (int i = 0; i < n; i++) \
 			y[i] = real_##name(x[i]); \
 	}
+/* clang-format off */
 LOOP(exp) LOOP(exp_down) LOOP(log) LOOP(tanh) LOOP(erf) LOOP(gelu) LOOP(gelu_slope) LOOP(silu_slope)
+/* clang-format on */
 
 static void bits_of_a_lane(void **state)
 {

@@ -510,7 +510,9 @@ static void memory(void **state)
 	device_free(d);
 }
 
+/* clang-format off */
 #define OF(fn, n) {#fn " " n, fn, NULL, NULL, n}
+/* clang-format on */
 
 int main(void)
 {

@@ -349,8 +349,10 @@ static void positions(void **state)
 	st_free(g.file);
 }
 
+/* clang-format off */
 #define GOLDEN_TRAINED(n) {n, check, NULL, NULL, n} /* with positions of its own, or with none */
 #define GOLDEN(n) {n, check, NULL, NULL, n}, {"positions of " n, positions, NULL, NULL, n}
+/* clang-format on */
 
 int main(void)
 {

@@ -118,11 +118,13 @@ static void check_gradients(const struct check *c)
 	device_free(d);
 }
 
+/* clang-format off */
 #define RULE(fn, ...)                                                   \
 	static struct tensor *fn(struct tape *t, struct tensor **x)      \
 	{                                                                \
 		__VA_ARGS__                                              \
 	}
+/* clang-format on */
 
 RULE(b_reshape, int64_t s[2] = {2, 12}; return op_unary(t, op_reshape(t, x[0], 2, s), UNARY_SQUARE);)
 RULE(b_permute, int o[3] = {0, 2, 1}; return op_unary(t, op_copy(t, op_permute(t, x[0], o)), UNARY_SQUARE);)

@@ -13,7 +13,7 @@ struct series {
 };
 
 struct arm {
-	char *label; /* owned */
+	char *label;       /* owned */
 	struct series *of; /* (keys) */
 };
 
@@ -23,9 +23,9 @@ struct arms {
 	char **key; /* (keys) owned */
 	int keys;
 	const char *names; /* the keys as they were given; borrowed */
-	json_t *first; /* what the first file said, to hold the others against; owned */
-	char *first_path; /* owned */
-	json_t *seen; /* label -> samples' hash -> path; owned */
+	json_t *first;     /* what the first file said, to hold the others against; owned */
+	char *first_path;  /* owned */
+	json_t *seen;      /* label -> samples' hash -> path; owned */
 };
 
 /* names: keys, with commas or spaces between. None: ERR_USAGE. Release in any case. */

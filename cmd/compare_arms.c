@@ -37,8 +37,7 @@ static int file_fits(struct arms *a, const char *label, const json_t *line, cons
 		return err_set(e, ERR_DATA, "%s and %s were made by different recipes", a->first_path, path);
 	for (int i = 0; i < 3; i++)
 		if (!same_member(in, json_object_get(a->first, "inputs"), input[i]))
-			return err_set(e, ERR_DATA, "%s and %s were measured against different pictures (%s)", a->first_path,
-			               path, input[i]);
+			return err_set(e, ERR_DATA, "%s and %s were measured against different pictures (%s)", a->first_path, path, input[i]);
 	if (!samples)
 		return 0;
 	seen = json_object_get(a->seen, label);
@@ -122,8 +121,8 @@ static int check_pairs(const struct arms *a, int k, struct err *e)
 		if (!arm->of[k].n)
 			return err_set(e, ERR_DATA, "\"%s\": no file has \"%s\"", arm->label, a->key[k]);
 		if (arm->of[k].n != base->of[k].n)
-			return err_set(e, ERR_USAGE, "\"%s\" has %d files with \"%s\", \"%s\" %d: they cannot be paired",
-			               base->label, base->of[k].n, a->key[k], arm->label, arm->of[k].n);
+			return err_set(e, ERR_USAGE, "\"%s\" has %d files with \"%s\", \"%s\" %d: they cannot be paired", base->label, base->of[k].n,
+			               a->key[k], arm->label, arm->of[k].n);
 	}
 	return 0;
 }

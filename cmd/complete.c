@@ -68,39 +68,37 @@ static void add_function(struct str *s, const struct program *p)
 		str_add(s, *c == '-' ? "_" : c, 1);
 }
 
-static const char bash_head[] =
-    "()\n"
-    "{\n"
-    "\tlocal cur=${COMP_WORDS[COMP_CWORD]} opt=${COMP_WORDS[COMP_CWORD-1]} words= files= front= only=\n"
-    "\tlocal IFS=$'\\n' i\n"
-    "\tCOMPREPLY=()\n"
-    "\tfor ((i = 1; i < COMP_CWORD; i++)); do\n"
-    "\t\t[[ ${COMP_WORDS[i]} == -- ]] && only=1\n"
-    "\tdone\n"
-    "\t# --name=value is three words, or one where COMP_WORDBREAKS lacks the =.\n"
-    "\tif [[ $cur == = ]]; then\n"
-    "\t\tcur=\n"
-    "\telif [[ $opt == = ]]; then\n"
-    "\t\topt=${COMP_WORDS[COMP_CWORD-2]}\n"
-    "\telif [[ $cur == *=* ]]; then\n"
-    "\t\topt=${cur%%=*} front=${cur%%=*}= cur=${cur#*=}\n"
-    "\tfi\n"
-    "\t[[ $only ]] && opt=\n"
-    "\tcase $opt in\n";
+static const char bash_head[] = "()\n"
+				"{\n"
+				"\tlocal cur=${COMP_WORDS[COMP_CWORD]} opt=${COMP_WORDS[COMP_CWORD-1]} words= files= front= only=\n"
+				"\tlocal IFS=$'\\n' i\n"
+				"\tCOMPREPLY=()\n"
+				"\tfor ((i = 1; i < COMP_CWORD; i++)); do\n"
+				"\t\t[[ ${COMP_WORDS[i]} == -- ]] && only=1\n"
+				"\tdone\n"
+				"\t# --name=value is three words, or one where COMP_WORDBREAKS lacks the =.\n"
+				"\tif [[ $cur == = ]]; then\n"
+				"\t\tcur=\n"
+				"\telif [[ $opt == = ]]; then\n"
+				"\t\topt=${COMP_WORDS[COMP_CWORD-2]}\n"
+				"\telif [[ $cur == *=* ]]; then\n"
+				"\t\topt=${cur%%=*} front=${cur%%=*}= cur=${cur#*=}\n"
+				"\tfi\n"
+				"\t[[ $only ]] && opt=\n"
+				"\tcase $opt in\n";
 
-static const char bash_tail[] =
-    "\t\tfiles=1\n"
-    "\t\tif [[ $cur == -* && ! $only ]]; then\n"
-    "\t\t\tfiles= words=$options\n"
-    "\t\tfi\n"
-    "\t\t;;\n"
-    "\tesac\n"
-    "\t[[ $words ]] && mapfile -t COMPREPLY < <(compgen -P \"$front\" -W \"$words\" -- \"$cur\")\n"
-    "\tif [[ $files && ${#COMPREPLY[@]} -eq 0 ]]; then\n"
-    "\t\tcompopt -o filenames 2>/dev/null\n"
-    "\t\tmapfile -t COMPREPLY < <(compgen -P \"$front\" -f -- \"$cur\")\n"
-    "\tfi\n"
-    "}\n";
+static const char bash_tail[] = "\t\tfiles=1\n"
+				"\t\tif [[ $cur == -* && ! $only ]]; then\n"
+				"\t\t\tfiles= words=$options\n"
+				"\t\tfi\n"
+				"\t\t;;\n"
+				"\tesac\n"
+				"\t[[ $words ]] && mapfile -t COMPREPLY < <(compgen -P \"$front\" -W \"$words\" -- \"$cur\")\n"
+				"\tif [[ $files && ${#COMPREPLY[@]} -eq 0 ]]; then\n"
+				"\t\tcompopt -o filenames 2>/dev/null\n"
+				"\t\tmapfile -t COMPREPLY < <(compgen -P \"$front\" -f -- \"$cur\")\n"
+				"\tfi\n"
+				"}\n";
 
 static const char bash_quote[] = "'\\''";
 
@@ -198,8 +196,7 @@ static const char fish_quote[] = "\\'";
 
 static void fish_script(struct str *s, const struct program *p)
 {
-	static const char *const how[] = {
-	    [NOTHING] = "", [WORDS] = " -x", [WORDS_OR_FILES] = " -r -F", [FILES] = " -r -F", [NUMBER] = " -x"};
+	static const char *const how[] = {[NOTHING] = "", [WORDS] = " -x", [WORDS_OR_FILES] = " -r -F", [FILES] = " -r -F", [NUMBER] = " -x"};
 	struct option_row rows[OPTION_MOST];
 	int n = option_rows(p, rows);
 

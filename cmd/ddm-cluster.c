@@ -23,9 +23,8 @@ static const struct option_table tables[] = {{cluster_options, &request}, {0}};
 
 static const struct option options[] = {
     OPTION_GROUP("Features"),
-    {"--input", .type = OPTION_CHOICE, .value = &input, .arg = "NAME", .choices = netinput_names,
-     .help = "how pictures are fed to a network", .said = "default: as is usual for it",
-     .when = {{USE_AGAINST, "--by"}, {USE_NEEDS, NETWORKS}}},
+    {"--input", .type = OPTION_CHOICE, .value = &input, .arg = "NAME", .choices = netinput_names, .help = "how pictures are fed to a network",
+     .said = "default: as is usual for it", .when = {{USE_AGAINST, "--by"}, {USE_NEEDS, NETWORKS}}},
     {"--weight-dtype", .type = OPTION_CHOICE, .value = &weights, .arg = "TYPE", .choices = encoder_weights, .preset = "f32",
      .help = "how a network's matrices are held and multiplied", .when = {{USE_AGAINST, "--by"}, {USE_NEEDS, NETWORKS}}, .was = "--weights"},
     {"--map", .type = OPTION_FLAG, .value = &map, .help = "leave f32 matrices in their files, mapped; changes no result",
@@ -33,8 +32,8 @@ static const struct option options[] = {
     {"--device", .type = OPTION_TEXT, .value = &device_name, .arg = "NAME", .preset = "auto",
      .help = "auto, cpu, cuda or cuda:N: where a network and k-means run", .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--features=random"}}},
     OPTION_GROUP("Reading and output"),
-    {"--threads", .type = OPTION_INT, .value = &threads, .lo = 1, .hi = 4096, .arg = "N", .help = "threads",
-     .said = "default: what the machine has", OPTION_ALWAYS},
+    {"--threads", .type = OPTION_INT, .value = &threads, .lo = 1, .hi = 4096, .arg = "N", .help = "threads", .said = "default: what the machine has",
+     OPTION_ALWAYS},
     {"--quiet", 'q', OPTION_FLAG, .value = &quiet, .help = "no report on stderr", OPTION_ALWAYS},
     {0},
 };
@@ -79,8 +78,8 @@ static int open_network(void *arg, struct features_measure *f, struct err *e)
 
 	if (need_device(m, e))
 		return -1;
-	m->extractor = extractor_open(request.features,
-	                              &(struct extractor_options){input, m->device, compact_mapped((enum compact_type)weights, map)}, e);
+	m->extractor =
+	    extractor_open(request.features, &(struct extractor_options){input, m->device, compact_mapped((enum compact_type)weights, map)}, e);
 	if (!m->extractor)
 		return -1;
 	if (m->extractor->all_floats && (weights || map) && !quiet)

@@ -28,8 +28,8 @@ static const struct program program = {
     .name = "ddm-eval-fid",
     .operands = "REFERENCE SAMPLES",
     .about = "Measure how far samples are from a reference set of pictures. kd, the unbiased kernel distance, is 0 on average "
-             "where both sets come from one source; fd, the Frechet distance, falls to its floor there, which is printed beside it. memorised is the "
-             "share of samples that are copies.",
+	     "where both sets come from one source; fd, the Frechet distance, falls to its floor there, which is printed beside it. memorised is the "
+	     "share of samples that are copies.",
     .tables = tables,
     .options = options,
 };

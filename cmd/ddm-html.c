@@ -17,15 +17,38 @@ static uint64_t most = 768 << 10;
 
 static const struct option options[] = {
     {.name = "--title", .letter = 't', .type = OPTION_TEXT, .value = &title, .arg = "TEXT", .help = "heading of the page", OPTION_ALWAYS},
-    {.name = "--settings", .type = OPTION_TEXT, .value = &settings, .arg = "TEXT", .help = "the Makefile that made the run, to be shown",
+    {.name = "--settings",
+     .type = OPTION_TEXT,
+     .value = &settings,
+     .arg = "TEXT",
+     .help = "the Makefile that made the run, to be shown",
      OPTION_ALWAYS},
-    {.name = "--partition", .letter = 'p', .type = OPTION_TEXT, .value = &partition, .arg = "DIR",
-     .help = "where shards and clusters.png are (default: RUN)", OPTION_ALWAYS},
-    {.name = "--compare", .type = OPTION_TEXT, .value = &compare, .arg = "FILE",
-     .help = "a table of ddm-compare, over seeds: it comes first", OPTION_ALWAYS, .was = "-c"},
-    {.name = "--picture-size", .type = OPTION_SIZE, .value = &most, .arg = "SIZE",
-     .help = "bytes that a sheet may take; a larger one is compressed (default 768K)", OPTION_ALWAYS},
-    {.name = "--output", .letter = 'o', .type = OPTION_TEXT, .value = &out_path, .arg = "FILE", .help = "where it goes (default -, standard output)",
+    {.name = "--partition",
+     .letter = 'p',
+     .type = OPTION_TEXT,
+     .value = &partition,
+     .arg = "DIR",
+     .help = "where shards and clusters.png are (default: RUN)",
+     OPTION_ALWAYS},
+    {.name = "--compare",
+     .type = OPTION_TEXT,
+     .value = &compare,
+     .arg = "FILE",
+     .help = "a table of ddm-compare, over seeds: it comes first",
+     OPTION_ALWAYS,
+     .was = "-c"},
+    {.name = "--picture-size",
+     .type = OPTION_SIZE,
+     .value = &most,
+     .arg = "SIZE",
+     .help = "bytes that a sheet may take; a larger one is compressed (default 768K)",
+     OPTION_ALWAYS},
+    {.name = "--output",
+     .letter = 'o',
+     .type = OPTION_TEXT,
+     .value = &out_path,
+     .arg = "FILE",
+     .help = "where it goes (default -, standard output)",
      OPTION_ALWAYS},
     {0},
 };
@@ -34,7 +57,7 @@ static const struct program program = {
     .name = "ddm-html",
     .operands = "RUN...",
     .about = "Write one HTML page, complete in itself, about a run of the recipe: the table, samples, charts, data, settings. Further "
-             "runs of the same with other seeds add intervals to its charts. Of a model's folder it shows the training.",
+	     "runs of the same with other seeds add intervals to its charts. Of a model's folder it shows the training.",
     .options = options,
 };
 
@@ -71,8 +94,8 @@ static char *stamp(const struct runpage *r, struct err *e)
 
 static int write_page(struct runpage *r, struct err *e)
 {
-	static int (*const section[])(struct runpage *, struct err *) = {runpage_summary,  runpage_results, runpage_pictures, runpage_training,
-	                                                                  runpage_routing, runpage_data,    runpage_again};
+	static int (*const section[])(struct runpage *, struct err *) = {runpage_summary, runpage_results, runpage_pictures, runpage_training,
+	                                                                 runpage_routing, runpage_data,    runpage_again};
 	char *line = stamp(r, e);
 	int rc = e->code ? -1 : 0;
 

@@ -12,8 +12,11 @@ static int as_json;
 static struct facts_options want;
 
 static const struct option options[] = {
-    {.name = "--check", .value = &want.check, .help = "read everything and verify it: hashes, end marks, numbers, pixels",
-     OPTION_ALWAYS, .was = "-c"},
+    {.name = "--check",
+     .value = &want.check,
+     .help = "read everything and verify it: hashes, end marks, numbers, pixels",
+     OPTION_ALWAYS,
+     .was = "-c"},
     {.name = "--full", .letter = 'f', .value = &want.full, .help = "list all tensors, arrays, keys, shards; whole hashes", OPTION_ALWAYS},
     {.name = "--json", .letter = 'j', .value = &as_json, .help = "print one line of JSON an operand", OPTION_ALWAYS},
     {0},

@@ -10,7 +10,7 @@ static const struct program program = {
     .name = "ddm-plot",
     .operands = "KIND [LABEL=]FILE...",
     .about = "Draw a chart, SVG or PNG. KIND is loss, cost, router or compare, for logs of training, tables of ddm-report, logs of "
-             "ddm-sample and lines of ddm-compare; or lines, points or bars, for columns of any table or JSON lines.",
+	     "ddm-sample and lines of ddm-compare; or lines, points or bars, for columns of any table or JSON lines.",
     .tables = tables,
 };
 

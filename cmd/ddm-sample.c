@@ -20,8 +20,7 @@ static const struct option options[] = {
     {0},
 };
 
-static const struct option_table tables[] = {
-    {sample_options, &request}, {sample_output_options, &request}, {sample_machine_options, &request}, {0}};
+static const struct option_table tables[] = {{sample_options, &request}, {sample_output_options, &request}, {sample_machine_options, &request}, {0}};
 
 static const struct program program = {
     .name = "ddm-sample",
@@ -51,7 +50,8 @@ static void sample(struct err *e)
 	struct pool *pool = NULL;
 	struct device *device = NULL;
 
-	if (cmd_binary(request.out, "-o FILE.png, -o FILE.tar, -o DIR/ or a pipe takes pictures", e) || cmd_binary(request.grid, "--grid FILE.png", e))
+	if (cmd_binary(request.out, "-o FILE.png, -o FILE.tar, -o DIR/ or a pipe takes pictures", e) ||
+	    cmd_binary(request.grid, "--grid FILE.png", e))
 		return;
 	s = sampling_new(&request, &hooks, e);
 	if (s && (pool = pool_new((int)threads, e)) && (device = open_device(device_name, pool, e)))

@@ -16,11 +16,11 @@ static const struct option_table tables[] = {{shard_options, &request}, {0}};
 
 static const struct option options[] = {
     OPTION_GROUP("Encoders"),
-    {"--device", .type = OPTION_TEXT, .value = &device, .arg = "NAME", .preset = "auto",
-     .help = "auto, cpu, cuda or cuda:N: where encoders run", .when = {{USE_NEEDS, "--vae --text"}}},
+    {"--device", .type = OPTION_TEXT, .value = &device, .arg = "NAME", .preset = "auto", .help = "auto, cpu, cuda or cuda:N: where encoders run",
+     .when = {{USE_NEEDS, "--vae --text"}}},
     OPTION_GROUP("Reading"),
-    {"--threads", .type = OPTION_INT, .value = &threads, .lo = 1, .hi = 4096, .arg = "N", .help = "threads",
-     .said = "default: what the machine has", OPTION_ALWAYS},
+    {"--threads", .type = OPTION_INT, .value = &threads, .lo = 1, .hi = 4096, .arg = "N", .help = "threads", .said = "default: what the machine has",
+     OPTION_ALWAYS},
     {"--quiet", 'q', .type = OPTION_FLAG, .value = &quiet, .help = "no report on stderr", OPTION_ALWAYS},
     {0},
 };
@@ -93,7 +93,8 @@ int main(int argc, char **argv)
 		rc = shard_make(&request, &report, &e);
 	}
 	if (report.made && !quiet && d && encoding_idle(&request.encoding))
-		cmd_warn("%s does nothing: %s consists of convolutions, which the CPU holds as f32", encoding_idle(&request.encoding), request.encoding.vae);
+		cmd_warn("%s does nothing: %s consists of convolutions, which the CPU holds as f32", encoding_idle(&request.encoding),
+		         request.encoding.vae);
 	if (report.made && !quiet)
 		say_report(&report);
 	else if (!rc && !quiet)

@@ -35,8 +35,8 @@ static const struct option options[] = {
     OPTION_GROUP("What to measure"),
     {"--routes", 0, OPTION_TEXT, &routes_text, 0, 0, "LIST",
      "routes, with commas between: optimum, POLICY, exact:POLICY (default all that tell something)", OPTION_ALWAYS},
-    {"--timesteps", 0, OPTION_TEXT, &times_text, 0, 0, "LIST", "times from .001 to 1 (default .05,.1,.2, ..., .9,.95,1)",
-     OPTION_ALWAYS, .was = "--times"},
+    {"--timesteps", 0, OPTION_TEXT, &times_text, 0, 0, "LIST", "times from .001 to 1 (default .05,.1,.2, ..., .9,.95,1)", OPTION_ALWAYS,
+     .was = "--times"},
     {"--count", 'n', OPTION_INT, &count, 1, 1e9, "N", "states at each time (default 500)", OPTION_ALWAYS},
     {"--split", 0, OPTION_CHOICE, &split, 0, 0, "PART", "of which samples states are made (default train)", splits, OPTION_ALWAYS},
     {"--seed", 0, OPTION_U64, &seed, 0, 0, "S", "seed of samples and noise (default 0)", OPTION_ALWAYS},
@@ -168,8 +168,8 @@ static int parse_routes(struct run *r, struct err *e)
 static int load_data(struct run *r, const char *shards, struct err *e)
 {
 	const struct ensemble *s = &r->ensemble;
-	struct gather_options o = {.cluster = DATASET_ALL, .part = SAMPLES_TRAIN, .size = (int)s->size, .channels = s->channels == 1,
-	                           .verify = !no_verify, .pool = r->pool};
+	struct gather_options o = {
+	    .cluster = DATASET_ALL, .part = SAMPLES_TRAIN, .size = (int)s->size, .channels = s->channels == 1, .verify = !no_verify, .pool = r->pool};
 	struct gathered *g = &r->reference;
 
 	if (gather(g, shards, &o, e))
@@ -209,8 +209,8 @@ static int prepare(struct run *r, struct err *e)
 		return err_set(e, ERR_USAGE, "the model was trained without the null label, and the optimum here knows no classes");
 	if (!(r->finite = finite_new(&set, r->pool, e)))
 		return -1;
-	r->plan = (struct budget_plan){s->k, s->d, s->expert, s->router.logits ? &s->router : NULL, r->finite, r->route, r->names.n, seed, r->pool,
-	                               r->device};
+	r->plan = (struct budget_plan){s->k, s->d,    s->expert, s->router.logits ? &s->router : NULL, r->finite, r->route, r->names.n,
+	                               seed, r->pool, r->device};
 	if (!(r->budget = budget_new(&r->plan, batch, e)))
 		return -1;
 	if (!(r->x0 = mem_try(n * d, sizeof *r->x0, "samples", e)) || !(r->eps = mem_try(n * d, sizeof *r->eps, "noise", e)) ||
@@ -352,11 +352,11 @@ static int write_table(const char *path, const json_t *rows, const struct stamp 
 	int n = 0, rc = 0;
 	size_t i;
 
-	json_object_foreach(first, key, v)
+	json_object_foreach (first, key, v)
 		names[n++] = key;
 	w = tsv_create(path, names, n, stamp, e);
-	json_array_foreach(rows, i, row) {
-		json_object_foreach(row, key, v) {
+	json_array_foreach (rows, i, row) {
+		json_object_foreach (row, key, v) {
 			if (!w || rc)
 				break;
 			if (json_is_string(v))

@@ -102,7 +102,7 @@ static void add_members(struct str *s, const json_t *o)
 	json_t *v;
 	size_t n = 0;
 
-	json_object_foreach((json_t *)(uintptr_t)o, key, v) {
+	json_object_foreach ((json_t *)(uintptr_t)o, key, v) {
 		if (n++)
 			str_puts(s, ", ");
 		if (n > ROWS && !wide) {
@@ -245,7 +245,7 @@ static void measure(struct table *t, const json_t *list, size_t rows)
 		const char *key;
 		json_t *v;
 
-		json_object_foreach((json_t *)(uintptr_t)row, key, v) {
+		json_object_foreach ((json_t *)(uintptr_t)row, key, v) {
 			int c = 0;
 
 			while (c < t->n && strcmp(t->key[c], key))
@@ -319,7 +319,7 @@ static void put_stamp(const json_t *stamp, int indent)
 	if (json_object_size(options))
 		put_fact("with", options, indent);
 	if (json_is_object(inputs)) {
-		json_object_foreach((json_t *)(uintptr_t)inputs, key, v) {
+		json_object_foreach ((json_t *)(uintptr_t)inputs, key, v) {
 			str_reset(&s);
 			add_value(&s, key, v);
 			str_puts(&s, "  ");
@@ -345,7 +345,7 @@ static void put_object(const char *key, const json_t *o, int indent)
 	} else {
 		put_name(key, indent);
 		putchar('\n');
-		json_object_foreach((json_t *)(uintptr_t)o, name, v)
+		json_object_foreach ((json_t *)(uintptr_t)o, name, v)
 			put_fact(name, v, indent + INDENT);
 	}
 	str_release(&s);
@@ -366,7 +366,7 @@ void info_print(const json_t *facts, int full)
 		add_value(&s, "bytes", json_object_get(facts, "bytes"));
 	}
 	printf("%s\n", str_text(&s));
-	json_object_foreach((json_t *)(uintptr_t)facts, key, v) {
+	json_object_foreach ((json_t *)(uintptr_t)facts, key, v) {
 		if (!strcmp(key, "file") || !strcmp(key, "kind") || !strcmp(key, "bytes") || !strcmp(key, "error") || !strcmp(key, "exit"))
 			continue;
 		if (!strcmp(key, "stamp") && json_is_object(v))

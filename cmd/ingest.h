@@ -16,7 +16,7 @@
 
 /* argv[1] of a decoder, and of one that does without a filter of system calls. */
 #define INGEST_SERVE "--serve-frames"
-#define INGEST_BARE  "--serve-frames-bare"
+#define INGEST_BARE "--serve-frames-bare"
 
 /* Of a decoder, in all; the kernel kills one that has had them. */
 #define INGEST_CPU_SECONDS (6 * 3600)
@@ -250,7 +250,7 @@ struct seen {
 	struct seen_slot {
 		uint64_t hash;
 		size_t key; /* where it begins in keys */
-	} *slot;
+	} * slot;
 	size_t n, cap;
 	struct str keys;
 };

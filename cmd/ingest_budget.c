@@ -132,6 +132,6 @@ int still_budget(struct budget *b, const void *data, size_t len, const char *nam
 	*bytes = still_bytes(&f, o->size);
 	if (*bytes > b->total)
 		return err_set(e, ERR_DATA, "%s: %dx%d pixels take %llu MiB to decode, more than %llu MiB, three quarters of --max-memory", name,
-			       f.width, f.height, (unsigned long long)(*bytes >> 20), (unsigned long long)(b->total >> 20));
+		               f.width, f.height, (unsigned long long)(*bytes >> 20), (unsigned long long)(b->total >> 20));
 	return 0;
 }

@@ -194,7 +194,7 @@ static int out_of_share(const struct decoder *d, const char *why, struct err *e)
 	if (!d->granted)
 		return err_set(e, ERR_DATA, "%s: %s", d->name, why);
 	return err_set(e, ERR_DATA, "%s: %s; a decoder may use %llu MiB, half of --max-memory", d->name, why,
-		       (unsigned long long)(budget_process(d->granted) >> 20));
+	               (unsigned long long)(budget_process(d->granted) >> 20));
 }
 
 /* The decoder ended without an end message. */
@@ -232,8 +232,7 @@ static int receive(struct decoder *d, void *to, size_t n, double *heard, int (*s
 		if (poll(&pf, 1, 200) <= 0) {
 			d->silent = d->limits.timeout > 0 && clock_seconds() - *heard > d->limits.timeout;
 			if (d->silent)
-				return err_set(e, ERR_DATA, "%s: no frame for %.0f seconds, the decoder was killed", d->name,
-					       d->limits.timeout);
+				return err_set(e, ERR_DATA, "%s: no frame for %.0f seconds, the decoder was killed", d->name, d->limits.timeout);
 			continue;
 		}
 		got = read(d->fd, p, n);
@@ -272,9 +271,8 @@ static int told_error(struct decoder *d, const struct frame_head *h, double *hea
 static int frame_is_sane(const struct decoder *d, const struct frame_head *h)
 {
 	return h->width >= 1 && h->height >= 1 && h->width <= INT32_MAX && h->height <= INT32_MAX &&
-	       (int64_t)h->width * h->height <= d->limits.max_pixels && h->size == (uint64_t)h->width * h->height * 3 &&
-	       h->item == d->item && h->index == d->next_index && (!d->items || h->item < d->items) &&
-	       (!d->limits.frames || h->index < (uint64_t)d->limits.frames);
+	       (int64_t)h->width * h->height <= d->limits.max_pixels && h->size == (uint64_t)h->width * h->height * 3 && h->item == d->item &&
+	       h->index == d->next_index && (!d->items || h->item < d->items) && (!d->limits.frames || h->index < (uint64_t)d->limits.frames);
 }
 
 static int frame_next(struct decoder *d, struct picture *p, uint64_t *item, uint64_t *index, int (*stop)(void), struct err *e)
@@ -301,9 +299,9 @@ static int frame_next(struct decoder *d, struct picture *p, uint64_t *item, uint
 	if (h.kind != FRAME_PIXELS || !frame_is_sane(d, &h))
 		return nonsense(d, e);
 	if (d->granted && frame_bytes(h.width, h.height, d->limits.size) > budget_frame(d->granted))
-		return err_set(e, ERR_DATA, "%s: %ux%u pixels take %llu MiB to store, more than %llu MiB, a quarter of --max-memory",
-			       d->name, h.width, h.height, (unsigned long long)(frame_bytes(h.width, h.height, d->limits.size) >> 20),
-			       (unsigned long long)(budget_frame(d->granted) >> 20));
+		return err_set(e, ERR_DATA, "%s: %ux%u pixels take %llu MiB to store, more than %llu MiB, a quarter of --max-memory", d->name,
+		               h.width, h.height, (unsigned long long)(frame_bytes(h.width, h.height, d->limits.size) >> 20),
+		               (unsigned long long)(budget_frame(d->granted) >> 20));
 	if (picture_alloc(p, (int)h.width, (int)h.height, 3, e))
 		return -1;
 	if (receive(d, p->pixels, h.size, &heard, stop, e)) {
@@ -351,7 +349,7 @@ static int start_again(struct decoder *d, int (*stop)(void), struct err *e)
 		return err_set(e, ERR_AGAIN, "interrupted");
 	if (sig && d->kills++)
 		return err_set(e, ERR_UNAVAILABLE, "%s: its decoder was killed twice by somebody else, or for want of memory: %s", d->name,
-			       strsignal(sig));
+		               strsignal(sig));
 	if (d->media >= 0 && lseek(d->media, 0, SEEK_SET) < 0)
 		return err_errno(e, "%s", d->name);
 	d->skip = d->given;

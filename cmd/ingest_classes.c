@@ -76,8 +76,7 @@ static int classes_of_tar(struct class_list *c, const char *path, struct err *e)
 
 		/* A name that is refused is so again, and told, when the samples are read. */
 		if (entry_key(&scratch, m.name, NULL, &key, &ext, &bad) || !(n = folder_len(key)) ||
-		    !(entry_is_picture(ext) || !strcmp(ext, "npy")) ||
-		    (last && strlen(last->name) == n && !strncmp(last->name, key, n))) {
+		    !(entry_is_picture(ext) || !strcmp(ext, "npy")) || (last && strlen(last->name) == n && !strncmp(last->name, key, n))) {
 			arena_release(&scratch);
 			continue;
 		}
@@ -121,7 +120,7 @@ static json_t *list_checked(json_t *list, const char *where)
 	size_t i;
 	json_t *v;
 
-	json_array_foreach(list, i, v) {
+	json_array_foreach (list, i, v) {
 		const char *name = json_string_value(v);
 
 		why = name ? names_refuse_class(name) : "is not a text";
@@ -199,7 +198,7 @@ static void classes_reorder(struct class_list *c, const json_t *list)
 	size_t i;
 	json_t *v;
 
-	json_array_foreach((json_t *)(uintptr_t)list, i, v)
+	json_array_foreach ((json_t *)(uintptr_t)list, i, v)
 		nametable_add(&numbers, json_string_value(v), json_string_length(v), (int)i);
 	for (i = 0; i < c->n; i++)
 		if (nametable_find(&numbers, c->v[i].name, strlen(c->v[i].name)) < 0)
@@ -209,7 +208,7 @@ static void classes_reorder(struct class_list *c, const json_t *list)
 		cmd_warn("classes.txt does not name \"%s\": classes are numbered in the order of their folders", c->v[i].name);
 		return;
 	}
-	json_array_foreach((json_t *)(uintptr_t)list, i, v) {
+	json_array_foreach ((json_t *)(uintptr_t)list, i, v) {
 		class_add(&to, json_string_value(v), json_string_length(v), "");
 		nametable_add(&to.numbers, to.v[i].name, strlen(to.v[i].name), (int)i);
 	}

@@ -7,10 +7,8 @@
 
 static int bad(const char *graph, const char *from, size_t n, struct err *e)
 {
-	return err_set(
-		e, ERR_USAGE,
-		"graph \"%.200s\": {%.*s} is not a placeholder: {seed}, {u:LOW:HIGH}, {i:LOW:HIGH}, {color}, {pick:A|B|...}",
-		graph, (int)(n < 100 ? n : 100), from);
+	return err_set(e, ERR_USAGE, "graph \"%.200s\": {%.*s} is not a placeholder: {seed}, {u:LOW:HIGH}, {i:LOW:HIGH}, {color}, {pick:A|B|...}",
+	               graph, (int)(n < 100 ? n : 100), from);
 }
 
 /* "LOW:HIGH", both finite. */
@@ -76,8 +74,7 @@ static int fill(struct str *out, const char *what, uint64_t seed, uint64_t place
 	} else if (!strncmp(what, "i:", 2)) {
 		if (range(what + 2, &lo, &hi) || lo != (double)(int64_t)lo || hi != (double)(int64_t)hi)
 			return -1;
-		str_printf(out, "%lld",
-			   (long long)((int64_t)lo + (int64_t)rng_below((uint64_t)(hi - lo) + 1, seed, RNG_SOURCE, place, 0, 0)));
+		str_printf(out, "%lld", (long long)((int64_t)lo + (int64_t)rng_below((uint64_t)(hi - lo) + 1, seed, RNG_SOURCE, place, 0, 0)));
 	} else {
 		return -1;
 	}

@@ -206,7 +206,7 @@ static int graph_add(struct job_list *l, const char *source, const struct job_op
 		return err_set(e, ERR_USAGE, "%s: lavfi@NAME:GRAPH", source);
 	graph++;
 	name = *at == '@' ? str_new("%.*s", (int)(graph - at - 2), at + 1)
-			  : str_new("%.*s", (int)strspn(graph, "abcdefghijklmnopqrstuvwxyz0123456789_"), graph);
+	                  : str_new("%.*s", (int)strspn(graph, "abcdefghijklmnopqrstuvwxyz0123456789_"), graph);
 	if (!*name || strpbrk(name, "\t\n./") || graph_expand(&trial, graph, o->seed, &seeded, e)) {
 		int rc = err_set(e, ERR_USAGE, "%s: give the graph a name: lavfi@NAME:GRAPH", source);
 
@@ -222,8 +222,7 @@ static int graph_add(struct job_list *l, const char *source, const struct job_op
 		struct job *j = job_add(l);
 		struct str key = {0};
 
-		*j = (struct job){
-			.graph = graph, .name = name, .seed = seed, .seeded = seeded, .digits = digits < 4 ? 4 : digits};
+		*j = (struct job){.graph = graph, .name = name, .seed = seed, .seeded = seeded, .digits = digits < 4 ? 4 : digits};
 		j->count = !seeded ? 1 : left < chunk ? (int)left : chunk;
 		job_instance(&key, j, 0);
 		j->key = key.p;
@@ -273,8 +272,7 @@ static int check_unique(struct job_list *l, int skip_bad, struct err *e)
 		if (strcmp(a->key, b->key) || job_many(a) != job_many(b))
 			continue;
 		if (a->graph || b->graph)
-			return err_set(e, ERR_USAGE, "two sources make the key \"%s\": name a graph with lavfi@NAME:GRAPH",
-				       a->key);
+			return err_set(e, ERR_USAGE, "two sources make the key \"%s\": name a graph with lavfi@NAME:GRAPH", a->key);
 		if (!skip_bad)
 			return err_set(e, ERR_DATA, "%s and %s make the same key \"%s\"", a->path, b->path, a->key);
 		if (!b->why)

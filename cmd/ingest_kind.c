@@ -12,26 +12,26 @@ struct magic {
 };
 
 static const struct magic magics[] = {
-	{0, 5, "GIF87", MEDIA_PICTURE},
-	{0, 5, "GIF89", MEDIA_PICTURE},
-	{0, 4, "II*\0", MEDIA_PICTURE},
-	{0, 4, "MM\0*", MEDIA_PICTURE},
-	{4, 8, "ftypavif", MEDIA_PICTURE},
-	{4, 8, "ftypheic", MEDIA_PICTURE},
-	{4, 8, "ftypheix", MEDIA_PICTURE},
-	{4, 8, "ftypmif1", MEDIA_PICTURE},
-	{4, 4, "ftyp", MEDIA_VIDEO},
-	{4, 4, "moov", MEDIA_VIDEO},
-	{4, 4, "mdat", MEDIA_VIDEO},
-	{4, 4, "wide", MEDIA_VIDEO},
-	{4, 4, "free", MEDIA_VIDEO},
-	{4, 4, "skip", MEDIA_VIDEO},
-	{0, 4, "\x1a\x45\xdf\xa3", MEDIA_VIDEO},
-	{0, 4, "OggS", MEDIA_VIDEO},
-	{0, 4, "DKIF", MEDIA_VIDEO},
-	{0, 9, "YUV4MPEG2", MEDIA_VIDEO},
-	{0, 4, "\x00\x00\x01\xba", MEDIA_VIDEO},
-	{0, 4, "\x00\x00\x01\xb3", MEDIA_VIDEO},
+    {0, 5, "GIF87", MEDIA_PICTURE},
+    {0, 5, "GIF89", MEDIA_PICTURE},
+    {0, 4, "II*\0", MEDIA_PICTURE},
+    {0, 4, "MM\0*", MEDIA_PICTURE},
+    {4, 8, "ftypavif", MEDIA_PICTURE},
+    {4, 8, "ftypheic", MEDIA_PICTURE},
+    {4, 8, "ftypheix", MEDIA_PICTURE},
+    {4, 8, "ftypmif1", MEDIA_PICTURE},
+    {4, 4, "ftyp", MEDIA_VIDEO},
+    {4, 4, "moov", MEDIA_VIDEO},
+    {4, 4, "mdat", MEDIA_VIDEO},
+    {4, 4, "wide", MEDIA_VIDEO},
+    {4, 4, "free", MEDIA_VIDEO},
+    {4, 4, "skip", MEDIA_VIDEO},
+    {0, 4, "\x1a\x45\xdf\xa3", MEDIA_VIDEO},
+    {0, 4, "OggS", MEDIA_VIDEO},
+    {0, 4, "DKIF", MEDIA_VIDEO},
+    {0, 9, "YUV4MPEG2", MEDIA_VIDEO},
+    {0, 4, "\x00\x00\x01\xba", MEDIA_VIDEO},
+    {0, 4, "\x00\x00\x01\xb3", MEDIA_VIDEO},
 };
 
 enum media_kind media_sniff(const uint8_t *data, size_t len)
@@ -53,7 +53,7 @@ enum media_kind media_sniff(const uint8_t *data, size_t len)
 int media_named(const char *path)
 {
 	static const char *const ext[] = {"jpg", "jpeg", "png",  "webp", "gif", "bmp", "tif",  "tiff", "avif", "mp4", "m4v",
-					  "mov", "mkv",  "webm", "avi",  "ts",  "mpg", "mpeg", "ogv",  "ivf",  "y4m"};
+	                                  "mov", "mkv",  "webm", "avi",  "ts",  "mpg", "mpeg", "ogv",  "ivf",  "y4m"};
 	const char *dot = strrchr(path, '.');
 
 	for (size_t i = 0; dot && i < sizeof ext / sizeof *ext; i++)

@@ -24,23 +24,21 @@ uint32_t av_get_random_seed(void)
 	return 1;
 }
 
-#define MEDIA_FD  3
+#define MEDIA_FD 3
 #define SWS_FLAGS (SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP | SWS_BITEXACT)
 
 /* The allowed containers and codecs: none of them opens other files. */
-static const char formats[] =
-	"mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,mpegvideo,ogg,ivf,gif,apng,yuv4mpegpipe,bmp_pipe,"
-	"tiff_pipe,png_pipe,jpeg_pipe,webp_pipe";
-static const char codecs[] =
-	"h264,hevc,av1,libdav1d,libaom-av1,vp8,vp9,mpeg1video,mpeg2video,mpeg4,mjpeg,ffv1,theora,prores,rawvideo,"
-	"png,apng,gif,bmp,tiff,webp";
+static const char formats[] = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,mpegvideo,ogg,ivf,gif,apng,yuv4mpegpipe,bmp_pipe,"
+			      "tiff_pipe,png_pipe,jpeg_pipe,webp_pipe";
+static const char codecs[] = "h264,hevc,av1,libdav1d,libaom-av1,vp8,vp9,mpeg1video,mpeg2video,mpeg4,mjpeg,ffv1,theora,prores,rawvideo,"
+			     "png,apng,gif,bmp,tiff,webp";
 
 void media_versions(struct str *out)
 {
 	str_printf(out, "libavcodec %u.%u.%u libavfilter %u.%u.%u libswscale %u.%u.%u", AV_VERSION_MAJOR(avcodec_version()),
-		   AV_VERSION_MINOR(avcodec_version()), AV_VERSION_MICRO(avcodec_version()), AV_VERSION_MAJOR(avfilter_version()),
-		   AV_VERSION_MINOR(avfilter_version()), AV_VERSION_MICRO(avfilter_version()),
-		   AV_VERSION_MAJOR(swscale_version()), AV_VERSION_MINOR(swscale_version()), AV_VERSION_MICRO(swscale_version()));
+	           AV_VERSION_MINOR(avcodec_version()), AV_VERSION_MICRO(avcodec_version()), AV_VERSION_MAJOR(avfilter_version()),
+	           AV_VERSION_MINOR(avfilter_version()), AV_VERSION_MICRO(avfilter_version()), AV_VERSION_MAJOR(swscale_version()),
+	           AV_VERSION_MINOR(swscale_version()), AV_VERSION_MICRO(swscale_version()));
 }
 
 /* The last error message of the libraries, which is more precise than the error code. */
@@ -101,11 +99,10 @@ static void output_release(struct output *o)
 static int scaler_setup(struct output *o, const AVFrame *f, struct err *e)
 {
 	int full = f->color_range == AVCOL_RANGE_JPEG || f->format == AV_PIX_FMT_YUVJ420P || f->format == AV_PIX_FMT_YUVJ422P ||
-		   f->format == AV_PIX_FMT_YUVJ444P;
+	           f->format == AV_PIX_FMT_YUVJ444P;
 	const int *matrix = sws_getCoefficients(f->colorspace == AVCOL_SPC_UNSPECIFIED ? SWS_CS_DEFAULT : f->colorspace);
 
-	o->sws = sws_getCachedContext(o->sws, f->width, f->height, f->format, f->width, f->height, AV_PIX_FMT_RGB24, SWS_FLAGS,
-				      NULL, NULL, NULL);
+	o->sws = sws_getCachedContext(o->sws, f->width, f->height, f->format, f->width, f->height, AV_PIX_FMT_RGB24, SWS_FLAGS, NULL, NULL, NULL);
 	if (!o->sws)
 		return err_set(e, ERR_DATA, "no conversion from %s to RGB", av_get_pix_fmt_name(f->format));
 	sws_setColorspaceDetails(o->sws, matrix, full, sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16, 1 << 16);
@@ -145,7 +142,7 @@ static int frame_out(struct output *o, const AVFrame *f, struct err *e)
 
 	if (f->width < 1 || f->height < 1 || (int64_t)f->width * f->height > o->limits->max_pixels)
 		return err_set(e, ERR_DATA, "a frame of %dx%d pixels, more than the limit of %lld", f->width, f->height,
-			       (long long)o->limits->max_pixels);
+		               (long long)o->limits->max_pixels);
 	if (scaler_setup(o, f, e))
 		return -1;
 	to[0] = o->rgb;
@@ -249,8 +246,7 @@ static int codec_open(struct input *in, struct err *e)
 	int rc = av_find_best_stream(in->format, AVMEDIA_TYPE_VIDEO, -1, -1, &codec, 0);
 
 	if (rc < 0 || !codec)
-		return err_set(e, ERR_DATA,
-			       rc == AVERROR_STREAM_NOT_FOUND ? "no video in it" : "a video codec that is not supported");
+		return err_set(e, ERR_DATA, rc == AVERROR_STREAM_NOT_FOUND ? "no video in it" : "a video codec that is not supported");
 	in->stream = in->format->streams[rc];
 	for (unsigned i = 0; i < in->format->nb_streams; i++)
 		in->format->streams[i]->discard = in->format->streams[i] == in->stream ? AVDISCARD_DEFAULT : AVDISCARD_ALL;
@@ -271,8 +267,7 @@ static int codec_open(struct input *in, struct err *e)
 #if LIBAVCODEC_VERSION_INT >= AV_VERSION_INT(60, 31, 102)
 static const int32_t *display_matrix(const AVStream *s)
 {
-	const AVPacketSideData *d =
-		av_packet_side_data_get(s->codecpar->coded_side_data, s->codecpar->nb_coded_side_data, AV_PKT_DATA_DISPLAYMATRIX);
+	const AVPacketSideData *d = av_packet_side_data_get(s->codecpar->coded_side_data, s->codecpar->nb_coded_side_data, AV_PKT_DATA_DISPLAYMATRIX);
 
 	return d && d->size >= 36 ? (const int32_t *)d->data : NULL;
 }
@@ -328,8 +323,7 @@ static int frames_drain(struct input *in, struct output *o, struct err *e)
 		if (rc < 0)
 			return failed(e, "damaged", rc);
 		if (in->frame->decode_error_flags || in->frame->flags & AV_FRAME_FLAG_CORRUPT)
-			return err_set(e, ERR_DATA, "damaged at frame %lld%s%s", (long long)in->decoded, *complaint ? ": " : "",
-				       complaint);
+			return err_set(e, ERR_DATA, "damaged at frame %lld%s%s", (long long)in->decoded, *complaint ? ": " : "", complaint);
 		rc = is_wanted(in, o->limits->fps) ? frame_out(o, in->frame, e) : 0;
 		in->decoded++;
 		av_frame_unref(in->frame);
@@ -458,8 +452,7 @@ int media_render(const char *graph, const struct decode_limits *l, frame_put *pu
 		rc = *unlisted ? filter_refused(unlisted, e) : failed_as(e, ERR_USAGE, "not a filter graph", rc);
 	else if (filters_check(g, e))
 		rc = -1;
-	else if (in || !out || out->next ||
-		 avfilter_pad_get_type(out->filter_ctx->output_pads, out->pad_idx) != AVMEDIA_TYPE_VIDEO)
+	else if (in || !out || out->next || avfilter_pad_get_type(out->filter_ctx->output_pads, out->pad_idx) != AVMEDIA_TYPE_VIDEO)
 		rc = err_set(e, ERR_USAGE, "a graph has no input and one video output");
 	else
 		rc = graph_finish(g, out, &sink, e);

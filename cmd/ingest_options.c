@@ -27,12 +27,20 @@ const struct option ingest_options[] = {
     {"--frames", .type = OPTION_INT, REQUEST(frames), .lo = 1, .hi = 1e9, .arg = "N",
      .help = "most frames of a video (default: all) or of one instance of a graph (default 30)", OF_FRAMES, .stamp = STAMP_UNLESS_DEFAULT,
      .key = "frames"},
-    {"--seeds", .type = OPTION_INT, REQUEST(seeds), .lo = 1, .hi = 1e7, .arg = "N", .preset = "1",
-     .help = "instances of a graph with placeholders", .when = {{USE_INPUT, "a graph"}}, .stamp = STAMP_OTHERWISE},
+    {"--seeds", .type = OPTION_INT, REQUEST(seeds), .lo = 1, .hi = 1e7, .arg = "N", .preset = "1", .help = "instances of a graph with placeholders",
+     .when = {{USE_INPUT, "a graph"}}, .stamp = STAMP_OTHERWISE},
     {"--seed", .type = OPTION_U64, REQUEST(seed), .arg = "S", .preset = "0", .help = "seed of the first instance", OPTION_ALWAYS,
      .stamp = STAMP_OTHERWISE},
-    {.letter = 'n', .type = OPTION_INT, REQUEST(max), .lo = 1, .hi = 1e15, .arg = "MAX", .help = "most samples in all", OPTION_ALWAYS,
-     .stamp = STAMP_UNLESS_DEFAULT, .key = "max"},
+    {.letter = 'n',
+     .type = OPTION_INT,
+     REQUEST(max),
+     .lo = 1,
+     .hi = 1e15,
+     .arg = "MAX",
+     .help = "most samples in all",
+     OPTION_ALWAYS,
+     .stamp = STAMP_UNLESS_DEFAULT,
+     .key = "max"},
     OPTION_GROUP("Samples"),
     {"--classes", .type = OPTION_FLAG, REQUEST(classes), .help = "add .cls: the number of the first folder, or graph, in order", OPTION_ALWAYS,
      .stamp = STAMP_OTHERWISE},
@@ -76,9 +84,16 @@ int64_t ingest_graph_frames(const struct ingest_request *r)
 
 struct work_options ingest_work(const struct ingest_request *r)
 {
-	return (struct work_options){.size = r->size, .resize = resizes[r->resize], .frames = r->frames, .graph_frames = ingest_graph_frames(r),
-	                             .fps = r->fps, .timeout = r->timeout, .memory = r->memory, .max_pixels = r->max_pixels,
-	                             .classes = r->classes, .bare = r->bare};
+	return (struct work_options){.size = r->size,
+	                             .resize = resizes[r->resize],
+	                             .frames = r->frames,
+	                             .graph_frames = ingest_graph_frames(r),
+	                             .fps = r->fps,
+	                             .timeout = r->timeout,
+	                             .memory = r->memory,
+	                             .max_pixels = r->max_pixels,
+	                             .classes = r->classes,
+	                             .bare = r->bare};
 }
 
 struct stamp *ingest_stamp(const struct ingest_request *r, const struct job_list *l, json_t *names)

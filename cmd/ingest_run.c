@@ -13,7 +13,7 @@
 #include "file/standing.h"
 #include "file/tarfile.h"
 
-#define BATCH         32
+#define BATCH 32
 #define STREAM_FRAMES 1000 /* instances with more are written as they come, not collected */
 
 static int interrupted(void)

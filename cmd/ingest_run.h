@@ -20,7 +20,7 @@ struct ingest_request {
 	double timeout;     /* seconds; 0: never */
 	uint64_t memory;    /* bytes; 0: no limit */
 	int64_t max_pixels, threads;
-	const char *out;    /* "-": standard output */
+	const char *out; /* "-": standard output */
 };
 
 /* The options that fill a request, and its defaults. */

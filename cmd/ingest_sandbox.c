@@ -15,18 +15,48 @@
 /* Memory, time, and the descriptors that are open already. Anything else fails with EPERM: no file can be opened or changed,
  * nothing sent, nothing started. */
 static const int allowed[] = {
-	SCMP_SYS(read), SCMP_SYS(write), SCMP_SYS(readv), SCMP_SYS(writev), SCMP_SYS(pread64), SCMP_SYS(lseek),
-	SCMP_SYS(_llseek), SCMP_SYS(fstat), SCMP_SYS(fstat64), SCMP_SYS(close), SCMP_SYS(mmap), SCMP_SYS(mmap2),
-	SCMP_SYS(munmap), SCMP_SYS(mprotect), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(brk), SCMP_SYS(futex),
-	SCMP_SYS(futex_time64), SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(rt_sigreturn), SCMP_SYS(rt_sigaction),
-	SCMP_SYS(rt_sigprocmask), SCMP_SYS(clock_gettime), SCMP_SYS(clock_gettime64), SCMP_SYS(gettimeofday),
-	SCMP_SYS(time), SCMP_SYS(getrandom), SCMP_SYS(sched_yield), SCMP_SYS(sched_getaffinity), SCMP_SYS(getpid),
-	SCMP_SYS(gettid), SCMP_SYS(getrusage), SCMP_SYS(restart_syscall), SCMP_SYS(sigaltstack), SCMP_SYS(sysinfo),
+    SCMP_SYS(read),
+    SCMP_SYS(write),
+    SCMP_SYS(readv),
+    SCMP_SYS(writev),
+    SCMP_SYS(pread64),
+    SCMP_SYS(lseek),
+    SCMP_SYS(_llseek),
+    SCMP_SYS(fstat),
+    SCMP_SYS(fstat64),
+    SCMP_SYS(close),
+    SCMP_SYS(mmap),
+    SCMP_SYS(mmap2),
+    SCMP_SYS(munmap),
+    SCMP_SYS(mprotect),
+    SCMP_SYS(mremap),
+    SCMP_SYS(madvise),
+    SCMP_SYS(brk),
+    SCMP_SYS(futex),
+    SCMP_SYS(futex_time64),
+    SCMP_SYS(exit),
+    SCMP_SYS(exit_group),
+    SCMP_SYS(rt_sigreturn),
+    SCMP_SYS(rt_sigaction),
+    SCMP_SYS(rt_sigprocmask),
+    SCMP_SYS(clock_gettime),
+    SCMP_SYS(clock_gettime64),
+    SCMP_SYS(gettimeofday),
+    SCMP_SYS(time),
+    SCMP_SYS(getrandom),
+    SCMP_SYS(sched_yield),
+    SCMP_SYS(sched_getaffinity),
+    SCMP_SYS(getpid),
+    SCMP_SYS(gettid),
+    SCMP_SYS(getrusage),
+    SCMP_SYS(restart_syscall),
+    SCMP_SYS(sigaltstack),
+    SCMP_SYS(sysinfo),
 };
 
 /* System calls that kill the process: no decoder makes them by accident. */
 static const int fatal[] = {
-	SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(ptrace), SCMP_SYS(socket), SCMP_SYS(process_vm_writev),
+    SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(ptrace), SCMP_SYS(socket), SCMP_SYS(process_vm_writev),
 };
 
 /* libavutil seeds its random colours from /dev/urandom and, where it cannot open that, spins on clock(), about .04 s a colour. So
@@ -36,17 +66,17 @@ static const int fatal[] = {
 static int random_fd = -1;
 
 #if defined(__x86_64__)
-#define CAN_TRAP		 1
+#define CAN_TRAP 1
 #define CALL_ARGUMENT(uc, index) ((uc)->uc_mcontext.gregs[(index) == 1 ? REG_RSI : REG_RDX]) /* index 1 or 2 */
-#define CALL_RESULT(uc)		 ((uc)->uc_mcontext.gregs[REG_RAX])
+#define CALL_RESULT(uc) ((uc)->uc_mcontext.gregs[REG_RAX])
 #elif defined(__aarch64__)
-#define CAN_TRAP		 1
+#define CAN_TRAP 1
 #define CALL_ARGUMENT(uc, index) ((uc)->uc_mcontext.regs[index])
-#define CALL_RESULT(uc)		 ((uc)->uc_mcontext.regs[0])
+#define CALL_RESULT(uc) ((uc)->uc_mcontext.regs[0])
 #else /* slower there, nothing else */
-#define CAN_TRAP		 0
+#define CAN_TRAP 0
 #define CALL_ARGUMENT(uc, index) ((void)(uc), 0L)
-#define CALL_RESULT(uc)		 (*(long *)(uc))
+#define CALL_RESULT(uc) (*(long *)(uc))
 #endif
 
 /* In place of openat(directory, path, flags): a descriptor for reading RANDOM_PATH, or -EPERM. */
@@ -135,12 +165,12 @@ static int limit_memory(uint64_t memory)
 
 int sandbox_enter(uint64_t memory, int bare, struct err *e)
 {
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || prctl(PR_SET_DUMPABLE, 0) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    limit(RLIMIT_CORE, 0) || limit(RLIMIT_FSIZE, 0) || limit(RLIMIT_NOFILE, 8) || limit(RLIMIT_CPU, INGEST_CPU_SECONDS) ||
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || prctl(PR_SET_DUMPABLE, 0) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || limit(RLIMIT_CORE, 0) ||
+	    limit(RLIMIT_FSIZE, 0) || limit(RLIMIT_NOFILE, 8) || limit(RLIMIT_CPU, INGEST_CPU_SECONDS) ||
 	    (SANDBOX_LIMITS_MEMORY && memory && limit_memory(memory)))
 		return err_errno(e, "the decoder cannot limit itself");
 	if (!bare && filter_load())
 		return err_set(e, ERR_FAIL,
-			       "the decoder cannot restrict its system calls (seccomp): this kernel does not let it; --no-sandbox does without");
+		               "the decoder cannot restrict its system calls (seccomp): this kernel does not let it; --no-sandbox does without");
 	return 0;
 }

@@ -12,7 +12,7 @@
 #include "file/fileio.h"
 #include "file/resize.h"
 
-#define FILE_MAX    ((size_t)1 << 30)
+#define FILE_MAX ((size_t)1 << 30)
 #define SIDECAR_MAX ((size_t)1 << 20)
 
 void item_release(struct item *it)

@@ -193,8 +193,7 @@ int page_picture(struct page *p, const char *path, const char *alt, const char *
 	enum still_kind kind = data ? still_sniff(data, len) : STILL_UNKNOWN;
 
 	if (!data || still_decode(&picture, data, len, path, 3, NULL, e) ||
-	    ((len > p->most || picture.width > WIDEST || kind == STILL_WEBP) &&
-	     (kind = STILL_JPEG, squeeze(&picture, p->most, &data, &len, e)))) {
+	    ((len > p->most || picture.width > WIDEST || kind == STILL_WEBP) && (kind = STILL_JPEG, squeeze(&picture, p->most, &data, &len, e)))) {
 		mem_free(data);
 		picture_release(&picture);
 		return -1;

@@ -8,8 +8,8 @@
 
 struct page {
 	struct str html;
-	int charts;       /* for their ids */
-	size_t most;      /* bytes a picture may take; larger ones are compressed and reduced */
+	int charts;  /* for their ids */
+	size_t most; /* bytes a picture may take; larger ones are compressed and reduced */
 };
 
 /* `stamp`: a line of JSON, kept as metadata. */

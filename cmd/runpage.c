@@ -181,8 +181,8 @@ char *runpage_log_name(const struct runpage *r, const struct runlog *l)
 
 	if (!l->router && experts_of(r, l->group) == 1)
 		return mem_strdup(l->group);
-	return str_new("%s%s%s%s", strcmp(l->group, "model") ? l->group : "", strcmp(l->group, "model") ? " " : "",
-	               l->router ? "router" : "expert ", digits);
+	return str_new("%s%s%s%s", strcmp(l->group, "model") ? l->group : "", strcmp(l->group, "model") ? " " : "", l->router ? "router" : "expert ",
+	               digits);
 }
 
 static int64_t total(const int64_t *v, int n)
@@ -211,9 +211,10 @@ int runpage_summary(struct runpage *r, struct err *e)
 		str_puts(&text, "One training seed: differences may be chance, and no winner is named.");
 	page_paragraph(&r->page, str_text(&text));
 	str_release(&text);
-	str_puts(&r->page.html, "<nav aria-label=\"Contents\"><ul><li><a href=\"#results\">Results</a></li><li><a href=\"#samples\">Samples</a></li>"
-	                        "<li><a href=\"#training\">Training</a></li><li><a href=\"#routing\">Routing</a></li><li><a href=\"#data\">Data</a></li>"
-	                        "<li><a href=\"#again\">To do it again</a></li></ul></nav>\n");
+	str_puts(&r->page.html,
+	         "<nav aria-label=\"Contents\"><ul><li><a href=\"#results\">Results</a></li><li><a href=\"#samples\">Samples</a></li>"
+	         "<li><a href=\"#training\">Training</a></li><li><a href=\"#routing\">Routing</a></li><li><a href=\"#data\">Data</a></li>"
+	         "<li><a href=\"#again\">To do it again</a></li></ul></nav>\n");
 	return 0;
 }
 
@@ -371,8 +372,8 @@ static int cost_chart(struct runpage *r, const char *y, const char *floor, const
 	str_puts(&caption, "Further down is closer to real pictures, further left is cheaper.");
 	if (r->ntables > 1)
 		str_printf(&caption, " Means of %d runs with 95%% intervals.", r->ntables);
-	rc = source_cost(&c, r->tables, r->ntables, tsv_name(r->report, 0), "gflop_per_image", y,
-	                 tsv_column(r->report, floor) < 0 ? NULL : floor, .95, NULL, e);
+	rc = source_cost(&c, r->tables, r->ntables, tsv_name(r->report, 0), "gflop_per_image", y, tsv_column(r->report, floor) < 0 ? NULL : floor,
+	                 .95, NULL, e);
 	if (!rc)
 		rc = chart_put(r, &c, str_text(&caption), e);
 	str_release(&caption);
@@ -452,9 +453,11 @@ static int loss_chart(struct runpage *r, const char *group, int routers, struct 
 	}
 	chart_text_set(&c.title, routers ? "Loss of the router" : group && strcmp(group, "model") ? group : "Loss of the experts");
 	if (!rc && c.n)
-		rc = chart_put(r, &c, routers ? "Cross entropy of the guessed cluster of a noisy picture."
-		                              : "Lines: running means of the loss in training, the logged losses faintly behind them; points: the "
-		                                "loss on held-out pictures.", e);
+		rc = chart_put(r, &c,
+		               routers ? "Cross entropy of the guessed cluster of a noisy picture."
+		                       : "Lines: running means of the loss in training, the logged losses faintly behind them; points: the "
+		                         "loss on held-out pictures.",
+		               e);
 	chart_release(&c);
 	return rc;
 }

@@ -9,20 +9,20 @@
 struct runpage {
 	struct page page;
 	const char *dir, *partition; /* where shards and clusters lie */
-	char **tables;            /* (ntables) report.tsv of this run, then of others like it */
+	char **tables;               /* (ntables) report.tsv of this run, then of others like it */
 	int ntables;
 	struct tsv *report;       /* the first */
 	const char *compare;      /* table of ddm-compare over all of them and more, or NULL */
 	struct manifest manifest; /* rows NULL: none */
 	struct runlog *log;       /* (logs) */
 	int logs;
-	int model; /* dir is that of a model, with logs and nothing else */
+	int model;            /* dir is that of a model, with logs and nothing else */
 	const char *settings; /* text of a Makefile, or NULL */
 };
 
 /* A log of training, DIR/GROUP/NAME/train.jsonl. */
 struct runlog {
-	char *path, *group, *name; /* "model", "expert_0" */
+	char *path, *group, *name;                       /* "model", "expert_0" */
 	double parameters, steps, batch, samples, gflop; /* of its last start; gflop of one picture, forward and backward */
 	int router;
 };

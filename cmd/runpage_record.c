@@ -51,7 +51,7 @@ static char *options_line(const json_t *stamp)
 	const char *key;
 	json_t *v;
 
-	json_object_foreach((json_t *)stamp, key, v) {
+	json_object_foreach ((json_t *)stamp, key, v) {
 		char *value;
 
 		if (!strcmp(key, "program") || !strcmp(key, "version") || !strcmp(key, "inputs") || json_is_object(v) || json_is_array(v))
@@ -78,7 +78,7 @@ static void stamp_put(struct page *p, const char *what, const char *line)
 		page_text(p, json_string_value(json_object_get(stamp, "version")) ? json_string_value(json_object_get(stamp, "version")) : "");
 		page_text(p, *options ? ": " : "");
 		page_text(p, options);
-		json_object_foreach(json_object_get(stamp, "inputs"), role, v) {
+		json_object_foreach (json_object_get(stamp, "inputs"), role, v) {
 			str_puts(&p->html, "<br>");
 			page_text(p, role);
 			str_puts(&p->html, " <code>");
@@ -123,8 +123,9 @@ int runpage_again(struct runpage *r, struct err *e)
 {
 	page_heading(&r->page, "again", "To do it again");
 	if (r->settings) {
-		page_paragraph(&r->page, "With this in a Makefile, make report does everything again, and a run with another SEED and RUN shows what chance "
-		                         "does. The same build on the same model of processor gives the same bytes.");
+		page_paragraph(&r->page,
+		               "With this in a Makefile, make report does everything again, and a run with another SEED and RUN shows what chance "
+		               "does. The same build on the same model of processor gives the same bytes.");
 		page_pre(&r->page, r->settings);
 	}
 	page_paragraph(&r->page, "Versions: ddm " DDM_VERSION ", built with");

@@ -19,8 +19,8 @@ const struct option training_options[] = {
     OPTION_GROUP("Machine"),
     {"--threads", .type = OPTION_INT, .value = &threads, .hi = 1024, .arg = "N", .help = "threads; changes no result",
      .said = "default: all there are", OPTION_ALWAYS},
-    {"--device", .type = OPTION_TEXT, .value = &device_name, .arg = "NAME", .preset = "auto",
-     .help = "auto, cpu, cuda or cuda:N: where to compute", OPTION_ALWAYS},
+    {"--device", .type = OPTION_TEXT, .value = &device_name, .arg = "NAME", .preset = "auto", .help = "auto, cpu, cuda or cuda:N: where to compute",
+     OPTION_ALWAYS},
     OPTION_GROUP("Output"),
     {"--plan", .type = OPTION_FLAG, .value = &plan, .help = "print what the run would need, and stop", OPTION_ALWAYS},
     {"--quiet", 'q', OPTION_FLAG, &quiet, .help = "say nothing but errors", OPTION_ALWAYS},
@@ -35,10 +35,8 @@ static int show_plan(const struct train_options *o, struct device *device, struc
 		return -1;
 	printf("parameters\t%" PRId64 "\nsamples\t%" PRId64 "\nsteps\t%" PRId64 "\n", p.parameters, p.samples, p.steps);
 	printf("gflop_per_image\t%.6g\n", p.flops_per_sample * 1e-9);
-	printf("weights_bytes\t%" PRIu64 "\ngradients_bytes\t%" PRIu64 "\noptimizer_bytes\t%" PRIu64 "\n", p.weights, p.gradients,
-	       p.optimizer);
-	printf("activations_bytes\t%" PRIu64 "\nscratch_bytes\t%" PRIu64 "\nbatches_bytes\t%" PRIu64 "\n", p.activations,
-	       p.scratch, p.batches);
+	printf("weights_bytes\t%" PRIu64 "\ngradients_bytes\t%" PRIu64 "\noptimizer_bytes\t%" PRIu64 "\n", p.weights, p.gradients, p.optimizer);
+	printf("activations_bytes\t%" PRIu64 "\nscratch_bytes\t%" PRIu64 "\nbatches_bytes\t%" PRIu64 "\n", p.activations, p.scratch, p.batches);
 	printf("data_bytes\t%" PRIu64 "\ntotal_bytes\t%" PRIu64 "\n", p.data, p.total);
 	printf("offloaded_bytes\t%" PRIu64 "\n", p.offloaded);
 	printf("device_bytes\t%" PRIu64 "\nfree_bytes\t%" PRIu64 "\nbeside_bytes\t%" PRIu64 "\n", p.device, p.free, p.beside);

@@ -12,10 +12,9 @@ size_t dtype_size(enum dtype t)
 
 const char *op_name(enum op op)
 {
-	static const char *const names[OP_COUNT] = {
-	    [OP_VIEW] = "VIEW",
+	static const char *const names[OP_COUNT] = {[OP_VIEW] = "VIEW",
 #define X(id, fn) [OP_##id] = #id,
-	    OPS(X)
+	                                            OPS(X)
 #undef X
 	};
 

@@ -22,7 +22,7 @@ enum { SAMPLE, TOKEN, HEAD, CHANNEL };
 
 struct attention {
 	const struct op_call *c;
-	int64_t heads, t, s, d, block; /* t, s: queries and keys of a head; block: queries of a block */
+	int64_t heads, t, s, d, block;     /* t, s: queries and keys of a head; block: queries of a block */
 	int64_t blocks, items, items_task; /* an item is a block of a head; in the gradient, a head */
 	int causal;
 	real scale;
@@ -73,8 +73,7 @@ static int64_t block_size(int64_t t, int64_t s, int64_t most)
 	return shared <= n + n / 8 ? shared : n;
 }
 
-static void attention_init(struct attention *k, const struct op_call *c, const struct array *q, const struct array *key,
-                           int64_t most)
+static void attention_init(struct attention *k, const struct op_call *c, const struct array *q, const struct array *key, int64_t most)
 {
 	*k = (struct attention){.c = c, .scratch = c->scratch, .scale = (real)c->attr.attention.scale, .causal = c->attr.attention.causal};
 	k->t = q->shape[TOKEN];
@@ -91,8 +90,8 @@ static size_t rounded(int64_t n)
 }
 
 /* c (m, n) = op(a) (m, k) op(b) (k, n) [+ c]. */
-static void product(struct head c, struct head a, enum gemm_trans ta, struct head b, enum gemm_trans tb, int64_t m, int64_t n,
-                    int64_t k, int accumulate, void *scratch)
+static void product(struct head c, struct head a, enum gemm_trans ta, struct head b, enum gemm_trans tb, int64_t m, int64_t n, int64_t k,
+                    int accumulate, void *scratch)
 {
 	struct gemm g = {.ta = ta, .tb = tb, .m = m, .n = n, .k = k, .lda = a.ld, .ldb = b.ld, .ldc = c.ld, .accumulate = accumulate};
 
@@ -269,8 +268,8 @@ struct grad_heads {
 };
 
 /* Queries [first, first + m) of one head. */
-static void grad_block(const struct attention *k, const struct grad_heads *g, const real *lse, int64_t lse_step, int64_t first,
-                       int64_t m, real *scratch, const struct hint *next)
+static void grad_block(const struct attention *k, const struct grad_heads *g, const real *lse, int64_t lse_step, int64_t first, int64_t m,
+                       real *scratch, const struct hint *next)
 {
 	int64_t n = k->causal && k->s > first + m ? first + m : k->s;
 	int add = first > 0;
@@ -303,14 +302,21 @@ static void attention_grad_item(const struct attention *k, int64_t item, real *s
 	const struct op_call *c = k->c;
 	int64_t b = item / k->heads, h = item % k->heads;
 	struct grad_heads g = {
-	    .b = b, .h = h, .dy = head_of(&c->in[0], b, h), .q = head_of(&c->in[1], b, h),  .key = head_of(&c->in[2], b, h),
-	    .v = head_of(&c->in[3], b, h),  .o = head_of(&c->in[4], b, h),  .dq = head_of(&c->out[0], b, h),
-	    .dk = head_of(&c->out[1], b, h), .dv = head_of(&c->out[2], b, h),
+	    .b = b,
+	    .h = h,
+	    .dy = head_of(&c->in[0], b, h),
+	    .q = head_of(&c->in[1], b, h),
+	    .key = head_of(&c->in[2], b, h),
+	    .v = head_of(&c->in[3], b, h),
+	    .o = head_of(&c->in[4], b, h),
+	    .dq = head_of(&c->out[0], b, h),
+	    .dk = head_of(&c->out[1], b, h),
+	    .dv = head_of(&c->out[2], b, h),
 	};
 	const struct array *l = &c->in[5];
 	const real *lse = (const real *)l->data + b * l->stride[0] + h * l->stride[1];
-	struct hint next = next_heads(k, item, (const struct array *[]){&c->in[0], &c->in[1], &c->in[2], &c->in[3], &c->in[4],
-	                                                                &c->out[0], &c->out[1], &c->out[2]}, 8);
+	struct hint next = next_heads(
+	    k, item, (const struct array *[]){&c->in[0], &c->in[1], &c->in[2], &c->in[3], &c->in[4], &c->out[0], &c->out[1], &c->out[2]}, 8);
 
 	if (k->causal)
 		for (int64_t s = 0; s < k->s; s++) {
@@ -318,8 +324,7 @@ static void attention_grad_item(const struct attention *k, int64_t item, real *s
 			memset(g.dv.at + s * g.dv.ld, 0, (size_t)k->d * sizeof(real));
 		}
 	for (int64_t t = 0; t < k->t; t += k->block)
-		grad_block(k, &g, lse + t * l->stride[2], l->stride[2], t, k->t - t < k->block ? k->t - t : k->block, scratch,
-		           &next);
+		grad_block(k, &g, lse + t * l->stride[2], l->stride[2], t, k->t - t < k->block ? k->t - t : k->block, scratch, &next);
 }
 
 static void attention_grad_task(void *arg, int64_t task, int worker)

@@ -6,8 +6,10 @@ static __device__ const float LN_2 = .69314718055994530942f;
 /* Tile shapes. An operand read from shared memory serves MT products of 16 rows. MT is 2 for bfloat16 if the accumulators (one of DP columns,
  * two in the gradient's key_tiles) and the scores fit into 255 registers. */
 template <class T, int DP> struct forward_tiles;
-template <int DP> struct forward_tiles<uint16_t, DP> : tiles<uint16_t, DP, 4, 2, DP <= 80 ? 64 : DP <= 96 ? 48 : 32> {};
-template <int DP> struct forward_tiles<float, DP> : tiles<float, DP, 4, 1, DP <= 64 ? 32 : 16> {};
+template <int DP> struct forward_tiles<uint16_t, DP> : tiles<uint16_t, DP, 4, 2, DP <= 80 ? 64 : DP <= 96 ? 48 : 32> {
+};
+template <int DP> struct forward_tiles<float, DP> : tiles<float, DP, 4, 1, DP <= 64 ? 32 : 16> {
+};
 /* The maximum over the four lanes that share a row; quad_sum: the sum. */
 static __device__ inline float quad_max(float x)
 {
@@ -25,49 +27,49 @@ static __device__ inline float quad_sum(float x)
  * also columns more than `ahead` beyond their row. `top` is stored scaled and rounded, so that an unchanged maximum gives a factor of exactly 1,
  * even after a mask has moved it far from 0. */
 template <class P>
-static __device__ inline void softmax_step(float c[P::MT][P::BN / 8][4], float sum[P::MT][P::DP / 8][4], float top[P::MT][2],
-                                           float share[P::MT][2], const struct attention &a, int keys, int ahead)
+static __device__ inline void softmax_step(float c[P::MT][P::BN / 8][4], float sum[P::MT][P::DP / 8][4], float top[P::MT][2], float share[P::MT][2],
+                                           const struct attention &a, int keys, int ahead)
 {
 	const float scale = a.scale * LOG2_E;
 
 	if (P::BN > keys || (a.causal && P::BN - 1 > ahead))
 		UNROLL
-		for (int m = 0; m < P::MT; m++)
-			UNROLL
-			for (int n = 0; n < P::BN / 8; n++)
-				UNROLL
-				for (int e = 0; e < 4; e++) {
-					const int col = 8 * n + col_of(e);
+	for (int m = 0; m < P::MT; m++)
+		UNROLL
+	for (int n = 0; n < P::BN / 8; n++)
+		UNROLL
+	for (int e = 0; e < 4; e++) {
+		const int col = 8 * n + col_of(e);
 
-					if (col >= keys || (a.causal && col > ahead + 16 * m + row_of(e)))
-						c[m][n][e] = -INFINITY;
-				}
+		if (col >= keys || (a.causal && col > ahead + 16 * m + row_of(e)))
+			c[m][n][e] = -INFINITY;
+	}
 	UNROLL
 	for (int m = 0; m < P::MT; m++)
 		UNROLL
-		for (int r = 0; r < 2; r++) {
-			float most = -INFINITY, shrink, shift;
+	for (int r = 0; r < 2; r++) {
+		float most = -INFINITY, shrink, shift;
 
+		UNROLL
+		for (int n = 0; n < P::BN / 8; n++)
+			most = fmaxf(most, fmaxf(c[m][n][2 * r], c[m][n][2 * r + 1]));
+		shift = fmaxf(top[m][r], quad_max(most) * scale);
+		shrink = exp2_fast(top[m][r] - shift);
+		top[m][r] = shift;
+		share[m][r] *= shrink;
+		UNROLL
+		for (int n = 0; n < P::BN / 8; n++)
 			UNROLL
-			for (int n = 0; n < P::BN / 8; n++)
-				most = fmaxf(most, fmaxf(c[m][n][2 * r], c[m][n][2 * r + 1]));
-			shift = fmaxf(top[m][r], quad_max(most) * scale);
-			shrink = exp2_fast(top[m][r] - shift);
-			top[m][r] = shift;
-			share[m][r] *= shrink;
-			UNROLL
-			for (int n = 0; n < P::BN / 8; n++)
-				UNROLL
-				for (int e = 2 * r; e < 2 * r + 2; e++) {
-					c[m][n][e] = exp2_fast(fmaf(c[m][n][e], scale, -shift));
-					share[m][r] += c[m][n][e];
-				}
-			UNROLL
-			for (int n = 0; n < P::DP / 8; n++)
-				UNROLL
-				for (int e = 2 * r; e < 2 * r + 2; e++)
-					sum[m][n][e] *= shrink;
+		for (int e = 2 * r; e < 2 * r + 2; e++) {
+			c[m][n][e] = exp2_fast(fmaf(c[m][n][e], scale, -shift));
+			share[m][r] += c[m][n][e];
 		}
+		UNROLL
+		for (int n = 0; n < P::DP / 8; n++)
+			UNROLL
+		for (int e = 2 * r; e < 2 * r + 2; e++)
+			sum[m][n][e] *= shrink;
+	}
 }
 
 template <class P, bool ANY> static __global__ __launch_bounds__(P::THREADS) void attention_forward(struct attention a)
@@ -111,8 +113,7 @@ template <class P, bool ANY> static __global__ __launch_bounds__(P::THREADS) voi
 
 			share[m][r] = 1.f / all;
 			if (row < a.t && warp_lane() % 4 == 0)
-				reals_set(a.lse.a, w.b * a.lse.sample + w.h * a.lse.head + row * a.lse.token,
-				          LN_2 * (top[m][r] + log2f(all)));
+				reals_set(a.lse.a, w.b * a.lse.sample + w.h * a.lse.head + row * a.lse.token, LN_2 * (top[m][r] + log2f(all)));
 		}
 	tile_store<P, ANY>(a.o, w, mine, a.t, sum, share, a);
 }

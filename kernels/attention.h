@@ -39,11 +39,11 @@ struct stats {
 struct attention {
 	int64_t t, s; /* queries, keys */
 	int heads, d, causal, bf16;
-	int packed; /* every row of every operand is aligned to 16 bytes and a multiple of 16 bytes long */
+	int packed;            /* every row of every operand is aligned to 16 bytes and a multiple of 16 bytes long */
 	float scale, unscaled; /* unscaled: 1 / scale */
 	struct side q, k, v, o, dy, dq, dk, dv;
 	struct stats lse;
-	float *delta; /* (B, heads, T): sum of dy o */
+	float *delta;      /* (B, heads, T): sum of dy o */
 	struct reals bias; /* (B, heads, T, S); p NULL: none */
 	int64_t bias_stride[4];
 };
@@ -111,15 +111,14 @@ static __device__ inline float bias_get(const struct attention &a, const struct 
 }
 
 /* c (ROWS, BN) = x y^T of a warp's rows of x and all of y, both (.., DP). */
-template <class P>
-static __device__ inline void scores(float c[P::MT][P::BN / 8][4], const typename P::T *x, const typename P::T *y)
+template <class P> static __device__ inline void scores(float c[P::MT][P::BN / 8][4], const typename P::T *x, const typename P::T *y)
 {
 	UNROLL
 	for (int m = 0; m < P::MT; m++)
 		UNROLL
-		for (int n = 0; n < P::BN / 8; n++)
-			for (int e = 0; e < 4; e++)
-				c[m][n][e] = 0;
+	for (int n = 0; n < P::BN / 8; n++)
+		for (int e = 0; e < 4; e++)
+			c[m][n][e] = 0;
 	UNROLL
 	for (int k = 0; k < P::DP; k += 16) {
 		frag_a<typename P::T> f[P::MT];
@@ -142,8 +141,7 @@ static __device__ inline void scores(float c[P::MT][P::BN / 8][4], const typenam
 }
 
 /* sum (ROWS, DP) += p (ROWS, BN) y (BN, DP) */
-template <class P>
-static __device__ inline void weighted(float sum[P::MT][P::DP / 8][4], const float p[P::MT][P::BN / 8][4], const typename P::T *y)
+template <class P> static __device__ inline void weighted(float sum[P::MT][P::DP / 8][4], const float p[P::MT][P::BN / 8][4], const typename P::T *y)
 {
 	UNROLL
 	for (int k = 0; k < P::BN; k += 16) {
@@ -179,20 +177,20 @@ static __device__ inline int col_of(int e)
 
 /* Add the bias to a warp's unscaled scores, rows from `row` and columns from `col`. */
 template <class P>
-static __device__ inline void bias_add(float c[P::MT][P::BN / 8][4], const struct attention &a, const struct place &w, int64_t row,
-                                       int64_t col, int keys_are_rows)
+static __device__ inline void bias_add(float c[P::MT][P::BN / 8][4], const struct attention &a, const struct place &w, int64_t row, int64_t col,
+                                       int keys_are_rows)
 {
 	UNROLL
 	for (int m = 0; m < P::MT; m++)
 		UNROLL
-		for (int n = 0; n < P::BN / 8; n++)
-			for (int e = 0; e < 4; e++) {
-				const int64_t i = row + 16 * m + row_of(e), j = col + 8 * n + col_of(e);
-				const int64_t query = keys_are_rows ? j : i, key = keys_are_rows ? i : j;
+	for (int n = 0; n < P::BN / 8; n++)
+		for (int e = 0; e < 4; e++) {
+			const int64_t i = row + 16 * m + row_of(e), j = col + 8 * n + col_of(e);
+			const int64_t query = keys_are_rows ? j : i, key = keys_are_rows ? i : j;
 
-				if (query < a.t && key < a.s)
-					c[m][n][e] = fmaf(bias_get(a, w, query, key), a.unscaled, c[m][n][e]);
-			}
+			if (query < a.t && key < a.s)
+				c[m][n][e] = fmaf(bias_get(a, w, query, key), a.unscaled, c[m][n][e]);
+		}
 }
 
 struct alignas(8) float_pair {
@@ -223,31 +221,31 @@ static __device__ inline void put_one(uint16_t *p, float x)
 
 /* Store factor[m][row / 8] c to a warp's rows of `s` before `end`. */
 template <class P, bool ANY>
-static __device__ inline void tile_store(const struct side &s, const struct place &w, int64_t first, int64_t end,
-                                         const float c[P::MT][P::DP / 8][4], const float factor[P::MT][2], const struct attention &a)
+static __device__ inline void tile_store(const struct side &s, const struct place &w, int64_t first, int64_t end, const float c[P::MT][P::DP / 8][4],
+                                         const float factor[P::MT][2], const struct attention &a)
 {
 	typename P::T *to = side_at<typename P::T>(s, w);
 
 	UNROLL
 	for (int m = 0; m < P::MT; m++)
 		UNROLL
-		for (int n = 0; n < P::DP / 8; n++)
-			UNROLL
-			for (int r = 0; r < 2; r++) {
-				int64_t row = first + 16 * m + row_of(2 * r);
-				int col = 8 * n + col_of(0);
-				float x = factor[m][r] * c[m][n][2 * r], y = factor[m][r] * c[m][n][2 * r + 1];
+	for (int n = 0; n < P::DP / 8; n++)
+		UNROLL
+	for (int r = 0; r < 2; r++) {
+		int64_t row = first + 16 * m + row_of(2 * r);
+		int col = 8 * n + col_of(0);
+		float x = factor[m][r] * c[m][n][2 * r], y = factor[m][r] * c[m][n][2 * r + 1];
 
-				if (row >= end || col >= a.d)
-					continue;
-				if (!ANY || a.packed) {
-					put_pair(to + row * s.token + col, x, y);
-					continue;
-				}
-				put_one(to + row * s.token + col, x);
-				if (col + 1 < a.d)
-					put_one(to + row * s.token + col + 1, y);
-			}
+		if (row >= end || col >= a.d)
+			continue;
+		if (!ANY || a.packed) {
+			put_pair(to + row * s.token + col, x, y);
+			continue;
+		}
+		put_one(to + row * s.token + col, x);
+		if (col + 1 < a.d)
+			put_one(to + row * s.token + col + 1, y);
+	}
 }
 
 static __device__ inline int64_t row_at(const struct side &s, const struct place &w, int64_t row)

@@ -4,11 +4,15 @@
 
 /* As forward_tiles. */
 template <class T, int DP> struct key_tiles;
-template <int DP> struct key_tiles<uint16_t, DP> : tiles<uint16_t, DP, 4, DP <= 64 ? 2 : 1, 32> {};
-template <int DP> struct key_tiles<float, DP> : tiles<float, DP, DP <= 96 ? 4 : 2, 1, 16> {};
+template <int DP> struct key_tiles<uint16_t, DP> : tiles<uint16_t, DP, 4, DP <= 64 ? 2 : 1, 32> {
+};
+template <int DP> struct key_tiles<float, DP> : tiles<float, DP, DP <= 96 ? 4 : 2, 1, 16> {
+};
 template <class T, int DP> struct query_tiles;
-template <int DP> struct query_tiles<uint16_t, DP> : tiles<uint16_t, DP, 4, DP <= 96 ? 2 : 1, DP == 96 ? 16 : 32> {};
-template <int DP> struct query_tiles<float, DP> : key_tiles<float, DP> {};
+template <int DP> struct query_tiles<uint16_t, DP> : tiles<uint16_t, DP, 4, DP <= 96 ? 2 : 1, DP == 96 ? 16 : 32> {
+};
+template <int DP> struct query_tiles<float, DP> : key_tiles<float, DP> {
+};
 
 static __global__ void attention_delta(struct attention a, int64_t all)
 {
@@ -22,8 +26,7 @@ static __global__ void attention_delta(struct attention a, int64_t all)
 }
 
 /* Load lse and delta of the streamed queries [first, first + BN); an lse of infinity gives weight 0 to queries beyond the last. */
-template <class P>
-static __device__ inline void stats_load(float *lse, float *delta, const struct attention &a, const struct place &w, int64_t first)
+template <class P> static __device__ inline void stats_load(float *lse, float *delta, const struct attention &a, const struct place &w, int64_t first)
 {
 	for (int i = (int)threadIdx.x; i < P::BN; i += P::THREADS) {
 		lse[i] = first + i < a.t ? stats_get(a.lse, w, first + i) * LOG2_E : INFINITY;
@@ -71,24 +74,24 @@ template <class P, bool ANY> static __global__ __launch_bounds__(P::THREADS) voi
 		UNROLL
 		for (int m = 0; m < P::MT; m++)
 			UNROLL
-			for (int n = 0; n < P::BN / 8; n++)
-				UNROLL
-				for (int e = 0; e < 4; e++) {
-					int col = 8 * n + col_of(e);
+		for (int n = 0; n < P::BN / 8; n++)
+			UNROLL
+		for (int e = 0; e < 4; e++) {
+			int col = 8 * n + col_of(e);
 
-					p[m][n][e] = exp2_fast(fmaf(p[m][n][e], a.scale * LOG2_E, -lse[col]));
-					if (a.causal && mine - query + 16 * m + row_of(e) > col)
-						p[m][n][e] = 0;
-				}
+			p[m][n][e] = exp2_fast(fmaf(p[m][n][e], a.scale * LOG2_E, -lse[col]));
+			if (a.causal && mine - query + 16 * m + row_of(e) > col)
+				p[m][n][e] = 0;
+		}
 		scores<P>(ds, v, q + STREAMED); /* computing this after dv would take ten more registers */
 		weighted<P>(dv, p, q + STREAMED);
 		UNROLL
 		for (int m = 0; m < P::MT; m++)
 			UNROLL
-			for (int n = 0; n < P::BN / 8; n++)
-				UNROLL
-				for (int e = 0; e < 4; e++)
-					ds[m][n][e] = p[m][n][e] * (ds[m][n][e] - delta[8 * n + col_of(e)]);
+		for (int n = 0; n < P::BN / 8; n++)
+			UNROLL
+		for (int e = 0; e < 4; e++)
+			ds[m][n][e] = p[m][n][e] * (ds[m][n][e] - delta[8 * n + col_of(e)]);
 		weighted<P>(dk, ds, q);
 	}
 	for (int m = 0; m < P::MT; m++)
@@ -143,14 +146,14 @@ template <class P, bool ANY> static __global__ __launch_bounds__(P::THREADS) voi
 		UNROLL
 		for (int m = 0; m < P::MT; m++)
 			UNROLL
-			for (int n = 0; n < P::BN / 8; n++)
-				UNROLL
-				for (int e = 0; e < 4; e++) {
-					const int col = 8 * n + col_of(e);
-					float x = exp2_fast(fmaf(p[m][n][e], a.scale * LOG2_E, -lse[m][e / 2])) * (ds[m][n][e] - delta[m][e / 2]);
+		for (int n = 0; n < P::BN / 8; n++)
+			UNROLL
+		for (int e = 0; e < 4; e++) {
+			const int col = 8 * n + col_of(e);
+			float x = exp2_fast(fmaf(p[m][n][e], a.scale * LOG2_E, -lse[m][e / 2])) * (ds[m][n][e] - delta[m][e / 2]);
 
-					ds[m][n][e] = col >= (int)a.s - key || (a.causal && col > mine - key + 16 * m + row_of(e)) ? 0.f : x;
-				}
+			ds[m][n][e] = col >= (int)a.s - key || (a.causal && col > mine - key + 16 * m + row_of(e)) ? 0.f : x;
+		}
 		weighted<P>(dq, ds, k);
 	}
 	tile_store<P, ANY>(a.dq, w, mine, a.t, dq, factor, a);

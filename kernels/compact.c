@@ -185,8 +185,8 @@ void compact_unpack(const struct compact *w, float *values)
 		for (int64_t k = 0; k < w->k; k++) {
 			const void *panel = panel_at(w, k / KC, r / NR);
 
-			values[r * w->k + k] = w->scale ? (float)((const int8_t *)panel)[place(w, r, k)] * w->scale[r] :
-			                                  bf16_to_f32(((const uint16_t *)panel)[place(w, r, k)]);
+			values[r * w->k + k] = w->scale ? (float)((const int8_t *)panel)[place(w, r, k)] * w->scale[r]
+			                                : bf16_to_f32(((const uint16_t *)panel)[place(w, r, k)]);
 		}
 }
 
@@ -196,9 +196,8 @@ void compact_unpack(const struct compact *w, float *values)
 
 enum compact_isa compact_isa(void)
 {
-	return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") ?
-	           COMPACT_AVX512_BF16 :
-	           COMPACT_PORTABLE;
+	return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") ? COMPACT_AVX512_BF16
+	                                                                                                                        : COMPACT_PORTABLE;
 }
 
 static const struct compact_kernel *kernel_of(enum compact_isa isa)
@@ -253,8 +252,8 @@ size_t compact_scratch(const struct compact *w, int workers)
 }
 
 /* Add the earlier chunks, and with `last` apply scale, bias and activation. Inlined for a constant n in the common case. */
-static inline __attribute__((always_inline)) void row_finish(const struct job *s, float *restrict c, const float *restrict sum,
-                                                             int64_t j, int64_t n, int64_t chunk, int last)
+static inline __attribute__((always_inline)) void row_finish(const struct job *s, float *restrict c, const float *restrict sum, int64_t j, int64_t n,
+                                                             int64_t chunk, int last)
 {
 	const float *scale = last && s->w->scale ? s->w->scale + j : NULL, *bias = last && s->ep && s->ep->bias ? s->ep->bias + j : NULL;
 	enum gemm_act act = last && s->ep ? s->ep->act : GEMM_LINEAR;
@@ -345,8 +344,8 @@ static void job_cut(struct job *s, int workers)
 	s->mt = ceil_div(s->m, s->mc);
 }
 
-void compact_run(struct pool *p, enum compact_isa isa, const struct compact *w, int64_t m, float *c, int64_t ldc, const float *a,
-                 int64_t lda, const struct gemm_epilogue_f32 *ep, void *scratch)
+void compact_run(struct pool *p, enum compact_isa isa, const struct compact *w, int64_t m, float *c, int64_t ldc, const float *a, int64_t lda,
+                 const struct gemm_epilogue_f32 *ep, void *scratch)
 {
 	struct job s = {.w = w, .kernel = kernel_of(isa), .m = m, .ldc = ldc, .lda = lda, .c = c, .a = a, .ep = ep, .own = scratch};
 	struct gemm g = w->type == COMPACT_VIEW ? of_view(w) : (struct gemm){.tb = GEMM_PACKED, .n = w->n, .k = w->k};

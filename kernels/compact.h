@@ -62,7 +62,7 @@ enum compact_isa compact_isa(void);
 size_t compact_scratch(const struct compact *w, int workers);
 
 /* c (M, N) = act(a (M, K) W^T + bias), row strides ldc and lda. ep may be NULL; only its bias and act are used. scratch is aligned to 64. */
-void compact_run(struct pool *p, enum compact_isa isa, const struct compact *w, int64_t m, float *c, int64_t ldc, const float *a,
-                 int64_t lda, const struct gemm_epilogue_f32 *ep, void *scratch);
+void compact_run(struct pool *p, enum compact_isa isa, const struct compact *w, int64_t m, float *c, int64_t ldc, const float *a, int64_t lda,
+                 const struct gemm_epilogue_f32 *ep, void *scratch);
 
 #endif

@@ -46,8 +46,7 @@ TARGET static void avx512_widen(uint32_t *restrict dst, const int8_t *restrict s
 		}
 }
 
-TARGET __attribute__((always_inline)) static inline void rows_of(float *sum, const uint32_t *a, const uint32_t *b, int64_t pairs,
-                                                                 int m)
+TARGET __attribute__((always_inline)) static inline void rows_of(float *sum, const uint32_t *a, const uint32_t *b, int64_t pairs, int m)
 {
 	__m512 lo[COMPACT_MR], hi[COMPACT_MR];
 

@@ -23,8 +23,17 @@ struct patches {
 static void patches_of(struct patches *p, const struct op_call *call, const struct array *x, const struct array *y, const struct array *w)
 {
 	*p = (struct patches){
-	    .x = x->data, .h = x->shape[1], .w = x->shape[2], .c = x->shape[3], .ho = y->shape[1], .wo = y->shape[2],
-	    .kh = w->shape[1], .kw = w->shape[2], .step = call->attr.conv.stride, .top = call->attr.conv.top, .left = call->attr.conv.left,
+	    .x = x->data,
+	    .h = x->shape[1],
+	    .w = x->shape[2],
+	    .c = x->shape[3],
+	    .ho = y->shape[1],
+	    .wo = y->shape[2],
+	    .kh = w->shape[1],
+	    .kw = w->shape[2],
+	    .step = call->attr.conv.stride,
+	    .top = call->attr.conv.top,
+	    .left = call->attr.conv.left,
 	};
 	memcpy(p->stride, x->stride, sizeof p->stride);
 }
@@ -98,8 +107,8 @@ static int is_plain(const struct op_call *c, int64_t *stride)
 	const struct array *x = &c->in[0], *w = &c->in[1];
 
 	return w->shape[1] * w->shape[2] == 1 && c->attr.conv.stride == 1 && !c->attr.conv.top && !c->attr.conv.left &&
-	       c->out[0].shape[1] == x->shape[1] && c->out[0].shape[2] == x->shape[2] && c->in[3].rank == 0 &&
-	       !REAL_NAME(gemm_library)() && array_row_stride(x, stride);
+	       c->out[0].shape[1] == x->shape[1] && c->out[0].shape[2] == x->shape[2] && c->in[3].rank == 0 && !REAL_NAME(gemm_library)() &&
+	       array_row_stride(x, stride);
 }
 
 static struct gemm forward(const struct op_call *c)
@@ -107,8 +116,8 @@ static struct gemm forward(const struct op_call *c)
 	const struct array *y = &c->out[0], *w = &c->in[1];
 	int64_t k = w->shape[1] * w->shape[2] * w->shape[3];
 
-	return (struct gemm){.ta = GEMM_N, .tb = GEMM_T, .m = array_rows(y), .n = w->shape[0], .k = k, .lda = k, .ldb = k,
-	                     .ldc = row_stride(y), .make = patch_make};
+	return (struct gemm){
+	    .ta = GEMM_N, .tb = GEMM_T, .m = array_rows(y), .n = w->shape[0], .k = k, .lda = k, .ldb = k, .ldc = row_stride(y), .make = patch_make};
 }
 
 static size_t conv_scratch(const struct op_call *c, int workers)
@@ -156,7 +165,8 @@ static void conv_run(const struct op_call *c)
 	int act = c->attr.conv.act - 1;
 
 	if (!(winograd_takes(c) ? run_winograd : run_patches)(c)) {
-		struct op_call u = {.nin = 1, .nout = 1, .in = {c->out[0]}, .out = {c->out[0]}, .attr = {.unary = {(enum unary)act}}, .pool = c->pool};
+		struct op_call u = {
+		    .nin = 1, .nout = 1, .in = {c->out[0]}, .out = {c->out[0]}, .attr = {.unary = {(enum unary)act}}, .pool = c->pool};
 
 		REAL_NAME(kernel_unary).run(&u);
 	}
@@ -171,8 +181,15 @@ static struct gemm weight_gradient(const struct op_call *c)
 	const struct array *dy = &c->in[0], *dw = &c->out[0];
 	int64_t k = dw->shape[1] * dw->shape[2] * dw->shape[3];
 
-	return (struct gemm){.ta = GEMM_T, .tb = GEMM_N, .m = dw->shape[0], .n = k, .k = array_rows(dy), .lda = row_stride(dy), .ldb = k,
-	                     .ldc = k, .make = patch_make};
+	return (struct gemm){.ta = GEMM_T,
+	                     .tb = GEMM_N,
+	                     .m = dw->shape[0],
+	                     .n = k,
+	                     .k = array_rows(dy),
+	                     .lda = row_stride(dy),
+	                     .ldb = k,
+	                     .ldc = k,
+	                     .make = patch_make};
 }
 
 static size_t conv_dw_scratch(const struct op_call *c, int workers)
@@ -224,8 +241,15 @@ static struct gemm input_gradient(const struct op_call *c)
 	const struct array *w = &c->in[1], *dx = &c->out[0];
 	int64_t k = w->shape[0] * w->shape[1] * w->shape[2];
 
-	return (struct gemm){.ta = GEMM_N, .tb = GEMM_N, .m = array_rows(dx), .n = w->shape[3], .k = k, .lda = k, .ldb = w->shape[3],
-	                     .ldc = row_stride(dx), .make = share_make};
+	return (struct gemm){.ta = GEMM_N,
+	                     .tb = GEMM_N,
+	                     .m = array_rows(dx),
+	                     .n = w->shape[3],
+	                     .k = k,
+	                     .lda = k,
+	                     .ldb = w->shape[3],
+	                     .ldc = row_stride(dx),
+	                     .make = share_make};
 }
 
 static size_t turned_bytes(const struct op_call *c)

@@ -51,7 +51,7 @@ struct conv {
 	struct reals y, bias, add, pre;
 	int64_t ldy, ldadd, ldpre;
 	int act;
-	float *part;   /* (parts, m, n) when parts > 1 */
+	float *part; /* (parts, m, n) when parts > 1 */
 	int64_t parts, chunk;
 };
 
@@ -146,8 +146,8 @@ template <class P, int KIND> struct operands {
 };
 
 template <class P, int KIND>
-static __device__ inline void operands_load(typename P::T *left, typename P::T *right, const struct conv &p, int64_t row, int64_t col,
-                                            int64_t k, int64_t end)
+static __device__ inline void operands_load(typename P::T *left, typename P::T *right, const struct conv &p, int64_t row, int64_t col, int64_t k,
+                                            int64_t end)
 {
 	if (KIND == FORWARD) {
 		source_load<P, PATCHES, P::BM, DEPTH>(left, p, row, p.m, k, end);
@@ -225,9 +225,9 @@ template <class P, int KIND> static __global__ void __launch_bounds__(P::THREADS
 	UNROLL
 	for (int i = 0; i < P::MT; i++)
 		UNROLL
-		for (int j = 0; j < 4; j++)
-			for (int e = 0; e < 4; e++)
-				c[i][j][e] = 0;
+	for (int j = 0; j < 4; j++)
+		for (int e = 0; e < 4; e++)
+			c[i][j][e] = 0;
 	operands_load<P, KIND>(left[0], right[0], p, row, col, first, end);
 	for (int64_t k = first; k < end; k += DEPTH, stage ^= 1) {
 		copy_wait();
@@ -239,9 +239,9 @@ template <class P, int KIND> static __global__ void __launch_bounds__(P::THREADS
 	UNROLL
 	for (int i = 0; i < P::MT; i++)
 		UNROLL
-		for (int j = 0; j < 4; j++)
-			for (int e = 0; e < 4; e++)
-				result_set(p, row + my_row + 16 * i + lane / 4 + e / 2 * 8, col + my_col + 8 * j + lane % 4 * 2 + e % 2, c[i][j][e]);
+	for (int j = 0; j < 4; j++)
+		for (int e = 0; e < 4; e++)
+			result_set(p, row + my_row + 16 * i + lane / 4 + e / 2 * 8, col + my_col + 8 * j + lane % 4 * 2 + e % 2, c[i][j][e]);
 }
 
 static __global__ void add_parts(struct conv p)
@@ -276,8 +276,10 @@ static int words(const void *p, enum dtype t, int bf16, int64_t run)
 
 static struct picture picture_of(const struct array *x, int bf16)
 {
-	struct picture p = {reals_of(x), words(x->data, x->dtype, bf16, x->shape[3]), x->stride[0], x->stride[1], x->stride[2], x->shape[1], x->shape[2],
-	                    divider_of(x->shape[3])};
+	struct picture p = {reals_of(x),  words(x->data, x->dtype, bf16, x->shape[3]),
+	                    x->stride[0], x->stride[1],
+	                    x->stride[2], x->shape[1],
+	                    x->shape[2],  divider_of(x->shape[3])};
 
 	for (int d = 0; d < 3; d++)
 		if (x->shape[d] > 1 && x->stride[d] % (bf16 ? 8 : 4))

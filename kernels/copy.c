@@ -21,21 +21,18 @@ struct copy {
 };
 
 #define MOVE(word) \
-	static void plane_##word(word *restrict y, const word *restrict x, int64_t m, int64_t n, const int64_t ys[2], \
-	                         const int64_t xs[2]) \
+	static void plane_##word(word *restrict y, const word *restrict x, int64_t m, int64_t n, const int64_t ys[2], const int64_t xs[2]) \
 	{ \
 		for (int64_t i = 0; i < m; i++) \
 			for (int64_t j = 0; j < n; j++) \
 				y[i * ys[0] + j * ys[1]] = x[i * xs[0] + j * xs[1]]; \
 	} \
-	static void rows_##word(word *restrict y, const word *restrict x, int64_t m, int64_t n, const int64_t ys[2], \
-	                        const int64_t xs[2]) \
+	static void rows_##word(word *restrict y, const word *restrict x, int64_t m, int64_t n, const int64_t ys[2], const int64_t xs[2]) \
 	{ \
 		for (int64_t i = 0; i < m; i++) \
 			memcpy(y + i * ys[0], x + i * xs[0], (size_t)n * sizeof *y); \
 	} \
-	static void tiles_##word(word *restrict y, const word *restrict x, int64_t m, int64_t n, const int64_t ys[2], \
-	                         const int64_t xs[2]) \
+	static void tiles_##word(word *restrict y, const word *restrict x, int64_t m, int64_t n, const int64_t ys[2], const int64_t xs[2]) \
 	{ \
 		for (int64_t i = 0; i < m; i += TILE) \
 			for (int64_t j = 0; j < n; j += TILE) \
@@ -47,8 +44,9 @@ struct copy {
 	{ \
 		int dense = ys[2] == 1 && xs[2] == 1 && n[2] >= LONG; \
 		for (int64_t i = 0; i < n[0]; i++) \
-			(dense ? rows_##word : n[1] > TILE ? tiles_##word : plane_##word)( \
-			    (word *)y + yo + i * ys[0], (const word *)x + xo + i * xs[0], n[1], n[2], ys + 1, xs + 1); \
+			(dense         ? rows_##word \
+			 : n[1] > TILE ? tiles_##word \
+			               : plane_##word)((word *)y + yo + i * ys[0], (const word *)x + xo + i * xs[0], n[1], n[2], ys + 1, xs + 1); \
 	}
 MOVE(word4)
 MOVE(word8)

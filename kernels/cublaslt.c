@@ -32,7 +32,7 @@ struct key {
 
 struct plan {
 	struct key key;
-	void *desc, *a, *b, *c;  /* a describes the product's B, b its A, because the library's matrices are column-major */
+	void *desc, *a, *b, *c; /* a describes the product's B, b its A, because the library's matrices are column-major */
 	struct cublaslt_algo algo;
 	int usable; /* 0: no algorithm can do this product */
 };
@@ -211,8 +211,8 @@ static void grow_table(struct cublaslt *t)
 	t->slots = slots;
 }
 
-static int set_layout(const struct cublaslt_library *l, void **layout, const struct product *p, const struct product_matrix *x,
-                      int64_t rows, int64_t cols)
+static int set_layout(const struct cublaslt_library *l, void **layout, const struct product *p, const struct product_matrix *x, int64_t rows,
+                      int64_t cols)
 {
 	int32_t count = (int32_t)p->count;
 	int status = l->layout_create(layout, type_of(x->dtype), (uint64_t)rows, (uint64_t)cols, x->ld);
@@ -265,8 +265,7 @@ static int set_preference(const struct cublaslt_library *l, void *pref, const st
 
 	if ((status = l->preference_set(pref, LT_PREF_WORKSPACE, &workspace, sizeof workspace)) ||
 	    (status = l->preference_set(pref, LT_PREF_REDUCTION, &reduction, sizeof reduction)) ||
-	    (status = l->preference_set(pref, LT_PREF_ALIGN_A, &a, sizeof a)) ||
-	    (status = l->preference_set(pref, LT_PREF_ALIGN_B, &b, sizeof b)) ||
+	    (status = l->preference_set(pref, LT_PREF_ALIGN_A, &a, sizeof a)) || (status = l->preference_set(pref, LT_PREF_ALIGN_B, &b, sizeof b)) ||
 	    (status = l->preference_set(pref, LT_PREF_ALIGN_C, &c, sizeof c)))
 		return status;
 	return l->preference_set(pref, LT_PREF_ALIGN_D, &c, sizeof c);
@@ -296,8 +295,8 @@ static int runs_with(const struct cublaslt *t, const struct plan *plan, const st
 {
 	struct cublaslt_choice result = {.state = LT_OK};
 
-	return t->lib->check(t->handle, plan->desc, plan->a, plan->b, plan->c, plan->c, algo, &result) == LT_OK &&
-	       result.state == LT_OK && result.workspace <= workspace;
+	return t->lib->check(t->handle, plan->desc, plan->a, plan->b, plan->c, plan->c, algo, &result) == LT_OK && result.state == LT_OK &&
+	       result.workspace <= workspace;
 }
 
 /* Add variants that split K: a small result with a long sum, such as a weight gradient, otherwise leaves multiprocessors idle. */
@@ -322,17 +321,17 @@ static int add_splits(const struct cublaslt *t, const struct plan *plan, size_t 
 	return n;
 }
 
-static int submit(const struct cublaslt *t, int stream, const struct plan *plan, const struct product *p,
-                  const struct cublaslt_algo *algo, void *workspace)
+static int submit(const struct cublaslt *t, int stream, const struct plan *plan, const struct product *p, const struct cublaslt_algo *algo,
+                  void *workspace)
 {
 	const float zero = 0;
 
-	return t->lib->matmul(t->handle, plan->desc, &p->alpha, p->b.p, plan->a, p->a.p, plan->b, &zero, p->c.p, plan->c, p->c.p, plan->c,
-	                      algo, workspace, cublaslt_workspace(p), t->host->stream(t->host->arg, stream));
+	return t->lib->matmul(t->handle, plan->desc, &p->alpha, p->b.p, plan->a, p->a.p, plan->b, &zero, p->c.p, plan->c, p->c.p, plan->c, algo,
+	                      workspace, cublaslt_workspace(p), t->host->stream(t->host->arg, stream));
 }
 
-static double time_of(const struct cublaslt *t, int stream, const struct plan *plan, const struct product *p,
-                      const struct cublaslt_algo *algo, void *workspace)
+static double time_of(const struct cublaslt *t, int stream, const struct plan *plan, const struct product *p, const struct cublaslt_algo *algo,
+                      void *workspace)
 {
 	int status = LT_OK;
 	double seconds;
@@ -543,8 +542,7 @@ static struct plan *plan_of(struct cublaslt *t, int stream, const struct product
 	plan = mem_zalloc(1, sizeof *plan);
 	plan->key = key;
 	if (library_failed(t->lib, describe(t->lib, plan, p), "a product's description", e) ||
-	    library_failed(t->lib, set_pointers(t->lib, plan, p), "the arrays of an epilogue", e) ||
-	    choose(t, stream, plan, p, workspace, e)) {
+	    library_failed(t->lib, set_pointers(t->lib, plan, p), "the arrays of an epilogue", e) || choose(t, stream, plan, p, workspace, e)) {
 		plan_free(t->lib, plan);
 		return NULL;
 	}

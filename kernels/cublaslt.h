@@ -28,18 +28,39 @@ struct cublaslt_choice { /* cublasLtMatmulHeuristicResult_t */
 };
 
 enum {
-	LT_OK = 0, LT_INVALID_VALUE = 7, LT_ARCH_MISMATCH = 8, LT_NOT_SUPPORTED = 15,
-	LT_R_32F = 0, LT_R_16BF = 14,
-	LT_COMPUTE_32F = 68, LT_COMPUTE_32F_FAST_TF32 = 77,
-	LT_OP_N = 0, LT_OP_T = 1,
-	LT_LAYOUT_BATCH_COUNT = 5, LT_LAYOUT_BATCH_STRIDE = 6,
-	LT_DESC_TRANSA = 3, LT_DESC_TRANSB = 4, LT_DESC_EPILOGUE = 7, LT_DESC_BIAS_POINTER = 8, LT_DESC_AUX_POINTER = 11,
-	LT_DESC_AUX_LD = 12, LT_DESC_BIAS_TYPE = 26,
-	LT_EPILOGUE_DEFAULT = 1, LT_EPILOGUE_BIAS = 4, LT_EPILOGUE_GELU = 32, LT_EPILOGUE_AUX = 128, LT_EPILOGUE_BGRADB = 512,
-	LT_PREF_WORKSPACE = 1, LT_PREF_REDUCTION = 3, LT_PREF_ALIGN_A = 5, LT_PREF_ALIGN_B = 6, LT_PREF_ALIGN_C = 7,
+	LT_OK = 0,
+	LT_INVALID_VALUE = 7,
+	LT_ARCH_MISMATCH = 8,
+	LT_NOT_SUPPORTED = 15,
+	LT_R_32F = 0,
+	LT_R_16BF = 14,
+	LT_COMPUTE_32F = 68,
+	LT_COMPUTE_32F_FAST_TF32 = 77,
+	LT_OP_N = 0,
+	LT_OP_T = 1,
+	LT_LAYOUT_BATCH_COUNT = 5,
+	LT_LAYOUT_BATCH_STRIDE = 6,
+	LT_DESC_TRANSA = 3,
+	LT_DESC_TRANSB = 4,
+	LT_DESC_EPILOGUE = 7,
+	LT_DESC_BIAS_POINTER = 8,
+	LT_DESC_AUX_POINTER = 11,
+	LT_DESC_AUX_LD = 12,
+	LT_DESC_BIAS_TYPE = 26,
+	LT_EPILOGUE_DEFAULT = 1,
+	LT_EPILOGUE_BIAS = 4,
+	LT_EPILOGUE_GELU = 32,
+	LT_EPILOGUE_AUX = 128,
+	LT_EPILOGUE_BGRADB = 512,
+	LT_PREF_WORKSPACE = 1,
+	LT_PREF_REDUCTION = 3,
+	LT_PREF_ALIGN_A = 5,
+	LT_PREF_ALIGN_B = 6,
+	LT_PREF_ALIGN_C = 7,
 	LT_PREF_ALIGN_D = 8,
 	LT_REDUCTION_COMPUTE_TYPE = 2,
-	LT_CONFIG_SPLIT_K = 2, LT_CONFIG_REDUCTION = 3
+	LT_CONFIG_SPLIT_K = 2,
+	LT_CONFIG_REDUCTION = 3
 };
 
 /* The library's functions. Handles are void *; functions of type int return LT_OK or another status. */
@@ -57,14 +78,12 @@ struct cublaslt_library {
 	int (*preference_create)(void **preference);
 	int (*preference_destroy)(void *preference);
 	int (*preference_set)(void *preference, int attribute, const void *value, size_t size);
-	int (*recommend)(void *handle, void *desc, void *a, void *b, void *c, void *d, void *preference, int want,
-	                 struct cublaslt_choice *found, int *count);
-	int (*check)(void *handle, void *desc, void *a, void *b, void *c, void *d, const struct cublaslt_algo *algo,
-	             struct cublaslt_choice *result);
+	int (*recommend)(void *handle, void *desc, void *a, void *b, void *c, void *d, void *preference, int want, struct cublaslt_choice *found,
+	                 int *count);
+	int (*check)(void *handle, void *desc, void *a, void *b, void *c, void *d, const struct cublaslt_algo *algo, struct cublaslt_choice *result);
 	int (*config_set)(struct cublaslt_algo *algo, int attribute, const void *value, size_t size);
-	int (*matmul)(void *handle, void *desc, const void *alpha, const void *a, void *la, const void *b, void *lb, const void *beta,
-	              const void *c, void *lc, void *d, void *ld, const struct cublaslt_algo *algo, void *workspace, size_t bytes,
-	              void *stream);
+	int (*matmul)(void *handle, void *desc, const void *alpha, const void *a, void *la, const void *b, void *lb, const void *beta, const void *c,
+	              void *lc, void *d, void *ld, const struct cublaslt_algo *algo, void *workspace, size_t bytes, void *stream);
 };
 
 /* The functions of the device that the plans need. */
@@ -72,10 +91,10 @@ struct cublaslt_host {
 	void *arg;
 	const char *gpu; /* model, architecture and driver; borrowed like the table itself */
 	int processors;
-	void *(*stream)(void *arg, int stream);    /* cudaStream_t */
+	void *(*stream)(void *arg, int stream); /* cudaStream_t */
 	int (*capturing)(void *arg, int stream);
-	void (*start)(void *arg, int stream);      /* start a time measurement */
-	double (*stop)(void *arg, int stream);     /* seconds since start; waits; negative: measuring failed */
+	void (*start)(void *arg, int stream);           /* start a time measurement */
+	double (*stop)(void *arg, int stream);          /* seconds since start; waits; negative: measuring failed */
 	void (*failed)(void *arg, const struct err *e); /* the error sticks to the device */
 };
 

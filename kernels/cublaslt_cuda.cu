@@ -121,8 +121,7 @@ extern "C" struct cublaslt_cuda *cublaslt_cuda_new(struct device *d, const struc
 	int driver = 0;
 
 	cudaDriverGetVersion(&driver);
-	snprintf(c->gpu, sizeof c->gpu, "%s sm_%d%d %d processors driver %d", gpu->name, gpu->major, gpu->minor, gpu->multiProcessorCount,
-	         driver);
+	snprintf(c->gpu, sizeof c->gpu, "%s sm_%d%d %d processors driver %d", gpu->name, gpu->major, gpu->minor, gpu->multiProcessorCount, driver);
 	c->device = d;
 	c->stream = stream;
 	c->failed = failed;

@@ -24,8 +24,10 @@ static void *open_first(const char *const *names, struct err *e)
 		str_printf(&tried, "%s%s", i ? ", " : "", names[i]);
 	}
 	if (!so)
-		err_set(e, ERR_UNAVAILABLE, "cuBLASLt, which multiplies matrices on the GPU, cannot be opened (%s): it is in NVIDIA's package "
-		                            "libcublas (libcublas-13-0 with CUDA 13.0) and in libcublaslt12 of Debian", str_text(&tried));
+		err_set(e, ERR_UNAVAILABLE,
+		        "cuBLASLt, which multiplies matrices on the GPU, cannot be opened (%s): it is in NVIDIA's package "
+		        "libcublas (libcublas-13-0 with CUDA 13.0) and in libcublaslt12 of Debian",
+		        str_text(&tried));
 	str_release(&tried);
 	return so;
 }

@@ -34,7 +34,7 @@ struct cuda {
 	cudaStream_t stream[STREAMS];
 	struct stage stage[STREAMS][STAGES];
 	unsigned next_stage[STREAMS];
-	struct err failed; /* the first error; code 0: none */
+	struct err failed;   /* the first error; code 0: none */
 	struct piece *piece; /* (pieces) */
 	size_t pieces;
 	uint64_t used, most;
@@ -147,8 +147,7 @@ static void *cuda_alloc(struct device *d, size_t bytes, const char *what, struct
 		return NULL;
 	}
 	/* Wait, because the memory may be used next on any stream. */
-	if (check(c, rc, what) || check(c, cudaMemsetAsync(p, 0, bytes, c->stream[0]), what) ||
-	    check(c, cudaStreamSynchronize(c->stream[0]), what)) {
+	if (check(c, rc, what) || check(c, cudaMemsetAsync(p, 0, bytes, c->stream[0]), what) || check(c, cudaStreamSynchronize(c->stream[0]), what)) {
 		cuda_error(d, e);
 		cudaFree(p);
 		return NULL;

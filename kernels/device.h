@@ -69,12 +69,12 @@ struct device_memory {
  * the device: the first is kept for `error`, and later work may be dropped. */
 struct device {
 	const char *name;
-	enum dtype real;  /* DT_F32, or DT_F64 for gradient checks */
-	unsigned storage; /* bit per enum dtype: the types that activations may be stored in */
-	int host;         /* device memory is host memory */
-	int streams;      /* number of queues, numbered from 0; with 1, nothing overlaps */
-	int compact;      /* LINEAR accepts w of DT_COMPACT, in host memory */
-	int invariant;    /* set by device_set_invariant */
+	enum dtype real;   /* DT_F32, or DT_F64 for gradient checks */
+	unsigned storage;  /* bit per enum dtype: the types that activations may be stored in */
+	int host;          /* device memory is host memory */
+	int streams;       /* number of queues, numbered from 0; with 1, nothing overlaps */
+	int compact;       /* LINEAR accepts w of DT_COMPACT, in host memory */
+	int invariant;     /* set by device_set_invariant */
 	struct pool *pool; /* host threads; may be NULL */
 	const struct kernel *kernel[OP_COUNT];
 	struct cublaslt *cublaslt; /* for matrix products (kernels/cublaslt.h); NULL: none */
@@ -108,7 +108,7 @@ struct device {
 	void *(*timer_new)(struct device *d);
 	void (*timer_record)(struct device *d, void *timer, int stream);
 	double (*timer_seconds)(struct device *d, void *from, void *to); /* call after a sync; 0 if the time is unavailable */
-	struct profile *profile; /* kernels/profile.h; NULL: no timing */
+	struct profile *profile;                                         /* kernels/profile.h; NULL: no timing */
 
 	/* A named range of submitted work, shown by an external profiler; ranges nest. NULL if the device has no such profiler. */
 	void (*range_begin)(struct device *d, const char *name);

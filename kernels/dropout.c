@@ -30,7 +30,8 @@ static void dropout_row(const struct dropout *k, real *y, const real *x, int64_t
 		uint32_t skip = (uint32_t)(at % 4);
 
 		n = k->cols - i < PIECE - 3 ? k->cols - i : (PIECE - 3) / 4 * 4;
-		rng_words(word, (size_t)n + skip, c->keys->seed, RNG_DROPOUT, c->keys->step, sample, (uint32_t)c->attr.dropout.lane + (uint32_t)(at / 4));
+		rng_words(word, (size_t)n + skip, c->keys->seed, RNG_DROPOUT, c->keys->step, sample,
+		          (uint32_t)c->attr.dropout.lane + (uint32_t)(at / 4));
 		keep(y + i, x + i, word + skip, k->threshold, k->scale, n);
 	}
 }

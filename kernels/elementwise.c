@@ -48,7 +48,7 @@ static int dense(const struct each *e, int a)
 			} \
 	}
 
-BINARY(add, REAL_FMA(f0, u, f1 * v))
+BINARY(add, REAL_FMA(f0, u, f1 *v))
 BINARY(mul, u *v)
 
 static void binary(const struct op_call *c, void (*fn)(const struct each *, real *const[], int64_t))
@@ -128,13 +128,13 @@ UNARY(square, x *x, REAL_C(2.0) * x)
 UNARY(relu, x > 0 ? x : 0, x > 0 ? REAL_C(1.0) : REAL_C(0.0))
 
 static void (*const values[UNARY_COUNT])(real *, const real *, int64_t) = {
-    [UNARY_SILU] = silu,    [UNARY_GELU_TANH] = gelu,  [UNARY_GELU_ERF] = gelue, [UNARY_TANH] = tanhyp,
-    [UNARY_SIGMOID] = sigmoid, [UNARY_EXP] = expo, [UNARY_SQUARE] = square, [UNARY_RELU] = relu,
+    [UNARY_SILU] = silu,       [UNARY_GELU_TANH] = gelu, [UNARY_GELU_ERF] = gelue, [UNARY_TANH] = tanhyp,
+    [UNARY_SIGMOID] = sigmoid, [UNARY_EXP] = expo,       [UNARY_SQUARE] = square,  [UNARY_RELU] = relu,
 };
 
 static void (*const slopes[UNARY_COUNT])(real *, const real *, const real *, int64_t) = {
-    [UNARY_SILU] = silu_back,    [UNARY_GELU_TANH] = gelu_back,  [UNARY_GELU_ERF] = gelue_back, [UNARY_TANH] = tanhyp_back,
-    [UNARY_SIGMOID] = sigmoid_back, [UNARY_EXP] = expo_back, [UNARY_SQUARE] = square_back, [UNARY_RELU] = relu_back,
+    [UNARY_SILU] = silu_back,       [UNARY_GELU_TANH] = gelu_back, [UNARY_GELU_ERF] = gelue_back, [UNARY_TANH] = tanhyp_back,
+    [UNARY_SIGMOID] = sigmoid_back, [UNARY_EXP] = expo_back,       [UNARY_SQUARE] = square_back,  [UNARY_RELU] = relu_back,
 };
 
 static void unary_span(const struct each *e, real *const p[], int64_t n)

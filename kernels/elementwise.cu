@@ -13,8 +13,7 @@ static __device__ inline void operand8(struct reals a, int64_t offset, int64_t s
 		v[k] = v[0];
 }
 
-template <class F>
-static __global__ void binary_packed(F f, struct strided s, struct reals y, struct reals a, struct reals b)
+template <class F> static __global__ void binary_packed(F f, struct strided s, struct reals y, struct reals a, struct reals b)
 {
 	int last = s.rank - 1;
 
@@ -31,8 +30,7 @@ static __global__ void binary_packed(F f, struct strided s, struct reals y, stru
 	}
 }
 
-template <class F>
-static __global__ void binary_any(F f, struct strided s, struct reals y, struct reals a, struct reals b)
+template <class F> static __global__ void binary_any(F f, struct strided s, struct reals y, struct reals a, struct reals b)
 {
 	for (int64_t i = thread_index(); i < s.count; i += thread_count()) {
 		int64_t at[4];
@@ -57,7 +55,10 @@ template <class F> static void binary(const struct op_call *c, F f, const struct
 
 struct add {
 	float f0, f1;
-	__device__ float operator()(float a, float b) const { return fmaf(f0, a, f1 * b); }
+	__device__ float operator()(float a, float b) const
+	{
+		return fmaf(f0, a, f1 * b);
+	}
 };
 
 static void add_run(const struct op_call *c)
@@ -68,7 +69,10 @@ static void add_run(const struct op_call *c)
 }
 
 struct mul {
-	__device__ float operator()(float a, float b) const { return a * b; }
+	__device__ float operator()(float a, float b) const
+	{
+		return a * b;
+	}
 };
 
 static void mul_run(const struct op_call *c)
@@ -79,15 +83,24 @@ static void mul_run(const struct op_call *c)
 template <template <int> class F> static void unary(const struct op_call *c, const struct array *a, const struct array *b)
 {
 	switch (c->attr.unary.fn) {
-	case UNARY_SILU: return binary(c, F<UNARY_SILU>(), a, b);
-	case UNARY_GELU_TANH: return binary(c, F<UNARY_GELU_TANH>(), a, b);
-	case UNARY_GELU_ERF: return binary(c, F<UNARY_GELU_ERF>(), a, b);
-	case UNARY_TANH: return binary(c, F<UNARY_TANH>(), a, b);
-	case UNARY_SIGMOID: return binary(c, F<UNARY_SIGMOID>(), a, b);
-	case UNARY_EXP: return binary(c, F<UNARY_EXP>(), a, b);
-	case UNARY_SQUARE: return binary(c, F<UNARY_SQUARE>(), a, b);
-	case UNARY_RELU: return binary(c, F<UNARY_RELU>(), a, b);
-	default: return;
+	case UNARY_SILU:
+		return binary(c, F<UNARY_SILU>(), a, b);
+	case UNARY_GELU_TANH:
+		return binary(c, F<UNARY_GELU_TANH>(), a, b);
+	case UNARY_GELU_ERF:
+		return binary(c, F<UNARY_GELU_ERF>(), a, b);
+	case UNARY_TANH:
+		return binary(c, F<UNARY_TANH>(), a, b);
+	case UNARY_SIGMOID:
+		return binary(c, F<UNARY_SIGMOID>(), a, b);
+	case UNARY_EXP:
+		return binary(c, F<UNARY_EXP>(), a, b);
+	case UNARY_SQUARE:
+		return binary(c, F<UNARY_SQUARE>(), a, b);
+	case UNARY_RELU:
+		return binary(c, F<UNARY_RELU>(), a, b);
+	default:
+		return;
 	}
 }
 

@@ -25,8 +25,7 @@ static void embed_task(void *arg, int64_t task, int worker)
 
 	(void)worker;
 	for (int64_t b = task * ROWS; b < last; b++)
-		memcpy((real *)y->data + b * y->stride[0],
-		       (const real *)table->data + row_of(&c->in[1], b, table->shape[0]) * table->stride[0],
+		memcpy((real *)y->data + b * y->stride[0], (const real *)table->data + row_of(&c->in[1], b, table->shape[0]) * table->stride[0],
 		       (size_t)y->shape[1] * sizeof(real));
 }
 
@@ -58,8 +57,7 @@ static void embed_grad_task(void *arg, int64_t task, int worker)
 
 static void embed_grad_run(const struct op_call *c)
 {
-	walk_run(c, array_count(&c->out[0]) + array_count(&c->in[0]), (c->out[0].shape[1] + COLS - 1) / COLS, embed_grad_task,
-	         (void *)(uintptr_t)c);
+	walk_run(c, array_count(&c->out[0]) + array_count(&c->in[0]), (c->out[0].shape[1] + COLS - 1) / COLS, embed_grad_task, (void *)(uintptr_t)c);
 }
 
 /* cos and sin of t f. The argument is reduced in double to an angle within pi, then computed in `real`. */

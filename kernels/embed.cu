@@ -17,8 +17,8 @@ static void embed_run(const struct op_call *c)
 	int64_t count = array_count(y);
 
 	if (count)
-		LAUNCH(c, embed_any, blocks_for(count), BLOCK, y->shape[0], y->shape[1], reals_of(y), y->stride[0], reals_of(table),
-		       table->stride[0], (const int32_t *)index->data, index->stride[0]);
+		LAUNCH(c, embed_any, blocks_for(count), BLOCK, y->shape[0], y->shape[1], reals_of(y), y->stride[0], reals_of(table), table->stride[0],
+		       (const int32_t *)index->data, index->stride[0]);
 }
 
 /* The gradient of a table entry v adds the rows of dy with index v in the order of b. A block owns a strip of one entry's columns, so no two
@@ -76,8 +76,8 @@ static __global__ void embed_grad_strips(int64_t entries, struct embedded e)
 static void embed_grad_run(const struct op_call *c)
 {
 	const struct array *table = &c->out[0], *dy = &c->in[0], *index = &c->in[1];
-	struct embedded e = {reals_of(table), reals_of(dy), table->stride[0], dy->stride[0], index->stride[0], dy->shape[0],
-	                     table->shape[1], (const int32_t *)index->data};
+	struct embedded e = {reals_of(table),  reals_of(dy), table->stride[0], dy->stride[0],
+	                     index->stride[0], dy->shape[0], table->shape[1],  (const int32_t *)index->data};
 	int64_t blocks = table->shape[0] * ((table->shape[1] + STRIP - 1) / STRIP);
 
 	if (blocks)
@@ -85,8 +85,8 @@ static void embed_grad_run(const struct op_call *c)
 }
 
 /* The argument is reduced in double to an angle within pi before cos and sin in float. */
-static __global__ void timestep_any(int64_t rows, int64_t half, double log_period, double scale, struct reals y, int64_t y_step,
-                                    struct reals t, int64_t t_step)
+static __global__ void timestep_any(int64_t rows, int64_t half, double log_period, double scale, struct reals y, int64_t y_step, struct reals t,
+                                    int64_t t_step)
 {
 	for (int64_t i = thread_index(); i < rows * half; i += thread_count()) {
 		int64_t b = i / half, k = i % half;

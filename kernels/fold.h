@@ -84,9 +84,7 @@ static inline void fold_task(void *arg, int64_t task, int worker)
 		real *to[FOLD_OUTS];
 
 		for (int o = 0; o < FOLD_OUTS; o++)
-			to[o] = !f->out[o]        ? NULL
-			        : f->groups > 1 ? f->part + (i * FOLD_OUTS + o) * f->width
-			                        : fold_out(f, o, k);
+			to[o] = !f->out[o] ? NULL : f->groups > 1 ? f->part + (i * FOLD_OUTS + o) * f->width : fold_out(f, o, k);
 		fold_rows(f, k * f->summed + first, k * f->summed + last, to);
 	}
 }

@@ -6,8 +6,7 @@ enum { ROWS = 4 /* processed at a time, so that their loads overlap */ };
 enum { Y, X, G, H, GATE_ARRAYS };
 
 template <int BF16>
-static __global__ void __launch_bounds__(TEAM) gate_packs(struct groups g, struct reals y, struct reals x, struct reals gate,
-                                                          struct reals h)
+static __global__ void __launch_bounds__(TEAM) gate_packs(struct groups g, struct reals y, struct reals x, struct reals gate, struct reals h)
 {
 	const struct reals out = {y.p, BF16}, in = {x.p, BF16}, by = {h.p, BF16};
 	int64_t col = threadIdx.x * PACK;
@@ -21,12 +20,14 @@ static __global__ void __launch_bounds__(TEAM) gate_packs(struct groups g, struc
 			int64_t at[ROWS][GATE_ARRAYS];
 			float a[ROWS][PACK], b[ROWS][PACK];
 
-			UNROLL for (int i = 0; i < ROWS; i++) {
+			UNROLL
+			for (int i = 0; i < ROWS; i++) {
 				group_row<GATE_ARRAYS>(&g, &u, r + i < u.last ? r + i : r, at[i]);
 				reals_get8(in, at[i][X] + col, a[i]);
 				reals_get8(by, at[i][H] + col, b[i]);
 			}
-			UNROLL for (int i = 0; i < ROWS; i++) {
+			UNROLL
+			for (int i = 0; i < ROWS; i++) {
 				for (int j = 0; j < PACK; j++)
 					a[i][j] = fmaf(f[j], b[i][j], a[i][j]);
 				if (r + i < u.last)
@@ -78,8 +79,8 @@ enum { B_DH, B_DY, B_G, B_H, BACK_ARRAYS, B_DG = BACK_ARRAYS, BACK_ALL };
 
 /* part [kept][groups][cols]: receives the sums of dy h; NULL: not computed. */
 template <int BF16>
-static __global__ void __launch_bounds__(TEAM) gate_grad_packs(struct groups g, struct reals dh, struct reals dy, struct reals gate,
-                                                               struct reals h, float *part)
+static __global__ void __launch_bounds__(TEAM)
+    gate_grad_packs(struct groups g, struct reals dh, struct reals dy, struct reals gate, struct reals h, float *part)
 {
 	const struct reals out = {dh.p, BF16}, from = {dy.p, BF16}, by = {h.p, BF16}, sums = {part, 0};
 	int64_t col = threadIdx.x * PACK;
@@ -93,12 +94,14 @@ static __global__ void __launch_bounds__(TEAM) gate_grad_packs(struct groups g, 
 			int64_t at[ROWS][BACK_ARRAYS];
 			float a[ROWS][PACK], b[ROWS][PACK];
 
-			UNROLL for (int i = 0; i < ROWS; i++) {
+			UNROLL
+			for (int i = 0; i < ROWS; i++) {
 				group_row<BACK_ARRAYS>(&g, &u, r + i < u.last ? r + i : r, at[i]);
 				reals_get8(from, at[i][B_DY] + col, a[i]);
 				reals_get8(by, at[i][B_H] + col, b[i]);
 			}
-			UNROLL for (int i = 0; i < ROWS; i++) {
+			UNROLL
+			for (int i = 0; i < ROWS; i++) {
 				for (int j = 0; j < PACK; j++) {
 					sum[j] = r + i < u.last ? fmaf(a[i][j], b[i][j], sum[j]) : sum[j];
 					a[i][j] *= f[j];
@@ -124,7 +127,10 @@ static __global__ void gate_grad_any(struct strided s, struct reals dh, struct r
 
 struct dg_term {
 	struct reals dy, h;
-	__device__ float operator()(const int64_t *at, int64_t c) const { return reals_get(dy, at[B_DY] + c) * reals_get(h, at[B_H] + c); }
+	__device__ float operator()(const int64_t *at, int64_t c) const
+	{
+		return reals_get(dy, at[B_DY] + c) * reals_get(h, at[B_H] + c);
+	}
 };
 
 static void gate_grad_fused(const struct op_call *c, const struct groups *g, const struct array *const *arrays)
@@ -138,8 +144,7 @@ static void gate_grad_fused(const struct op_call *c, const struct groups *g, con
 	else
 		LAUNCH(c, gate_grad_packs<0>, blocks_of(g->kept * g->groups), team_of(g->cols), *g, dh, dy, gate, h, part);
 	if (part)
-		LAUNCH(c, groups_add, blocks_of(g->kept * ((g->cols + WARP - 1) / WARP)), BLOCK, *g, B_DG, reals_of(dg), g->cols, part,
-		       g->cols);
+		LAUNCH(c, groups_add, blocks_of(g->kept * ((g->cols + WARP - 1) / WARP)), BLOCK, *g, B_DG, reals_of(dg), g->cols, part, g->cols);
 }
 
 static void gate_grad_run(const struct op_call *c)
@@ -148,8 +153,7 @@ static void gate_grad_run(const struct op_call *c)
 	const struct array *x = &c->in[0];
 	struct groups g = groups_of(x, arrays, BACK_ALL, group_varies(x, dg->data ? dg : &c->in[1]));
 
-	if (array_count(x) && gate_packed(&g, arrays, BACK_ARRAYS, B_G) &&
-	    (!dg->data || dg->shape[dg->rank - 1] == g.cols)) {
+	if (array_count(x) && gate_packed(&g, arrays, BACK_ARRAYS, B_G) && (!dg->data || dg->shape[dg->rank - 1] == g.cols)) {
 		gate_grad_fused(c, &g, arrays);
 		return;
 	}

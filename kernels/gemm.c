@@ -19,17 +19,17 @@
  *                too few tiles for the pool, chunks are tasks too, and their sums are added in order. */
 enum {
 	KC = GEMM_KC,
-	MC = 16 * MR,   /* rows of a task's part of C, at most */
-	NC = 12 * NR,   /* columns of a task's part of C, at most */
-	MC_T = 8 * MR,  /* rows in a weight gradient, where two chunks of both A and B should fit the second-level cache */
+	MC = 16 * MR,  /* rows of a task's part of C, at most */
+	NC = 12 * NR,  /* columns of a task's part of C, at most */
+	MC_T = 8 * MR, /* rows in a weight gradient, where two chunks of both A and B should fit the second-level cache */
 	NC_T = 6 * NR,
 	STREAMED = 1 << 20, /* an aux array of at least so many elements bypasses the cache; the backward pass reads it much later */
-	SUMMED = 4 * VLEN, /* rows of op(A) summed together */
-	WAVE = 32,      /* chunk sums held at once, at most */
-	HELD = 1 << 21, /* reals of chunk sums held at once, about */
-	TASKS_EACH = 4, /* with fewer tasks per worker, tasks are made smaller */
-	MADE = KC + 16,       /* stride between made or copied rows of A */
-	WAY = 1024            /* rows at a multiple of this stride share a cache set, so such a matrix is copied */
+	SUMMED = 4 * VLEN,  /* rows of op(A) summed together */
+	WAVE = 32,          /* chunk sums held at once, at most */
+	HELD = 1 << 21,     /* reals of chunk sums held at once, about */
+	TASKS_EACH = 4,     /* with fewer tasks per worker, tasks are made smaller */
+	MADE = KC + 16,     /* stride between made or copied rows of A */
+	WAY = 1024          /* rows at a multiple of this stride share a cache set, so such a matrix is copied */
 };
 
 #define epilogue REAL_NAME(gemm_epilogue)
@@ -41,16 +41,16 @@ struct job {
 	const real *a, *b;
 	real *c;
 	const struct epilogue *ep;
-	int64_t mc, nc;  /* size of a task's part of C: multiples of MR and NR */
-	int64_t mt, nt;  /* number of parts along M and N */
-	int64_t npad;    /* N rounded up to NR */
+	int64_t mc, nc;     /* size of a task's part of C: multiples of MR and NR */
+	int64_t mt, nt;     /* number of parts along M and N */
+	int64_t npad;       /* N rounded up to NR */
 	const real *panels; /* all of op(B) as [chunk][panel][k][NR], or NULL */
-	real *packed;    /* memory to pack them into, or NULL */
-	real *own;       /* scratch of worker 0 */
-	int64_t each;    /* reals of scratch per worker */
-	int64_t chunk0;  /* first chunk of this wave, if chunks are tasks */
-	int64_t wave;    /* chunks whose sums are held at once */
-	real *sums;      /* [wave][M][N] of C, then [wave][M] of row sums; or NULL */
+	real *packed;       /* memory to pack them into, or NULL */
+	real *own;          /* scratch of worker 0 */
+	int64_t each;       /* reals of scratch per worker */
+	int64_t chunk0;     /* first chunk of this wave, if chunks are tasks */
+	int64_t wave;       /* chunks whose sums are held at once */
+	real *sums;         /* [wave][M][N] of C, then [wave][M] of row sums; or NULL */
 };
 
 static int sums_rows(const struct job *s)
@@ -125,8 +125,7 @@ static void tile_ask(struct tile *t, const struct job *s, const struct block *r,
 
 /* Compute one chunk of a block of C. b: the packed panels of its columns. Each tile prefetches a part of the data needed next: the next MR rows
  * of A, or the next chunk of a weight gradient. */
-static void block_run(const struct job *s, const struct block *r, int64_t chunk, const real *b, real *abuf, int add, int last,
-                      real *c, int64_t ldc)
+static void block_run(const struct job *s, const struct block *r, int64_t chunk, const real *b, real *abuf, int add, int last, real *c, int64_t ldc)
 {
 	const struct gemm *g = s->g;
 	int64_t k0 = chunk * KC, across = ceil_div(r->j1 - r->j0, NR), turn = 0;
@@ -136,8 +135,15 @@ static void block_run(const struct job *s, const struct block *r, int64_t chunk,
 	int64_t ldfrom = add ? ldc : s->ep ? s->ep->ldstart : 0;
 	int plain = !from && !g->alpha && !ep.bias && !ep.aux;
 	int stream = ep.aux && (uintptr_t)ep.aux % VBYTES == 0 && ep.ldaux % VLEN == 0 && g->m * g->n >= STREAMED;
-	struct tile t = {.by_rows = by_rows, .lda = a_here ? g->lda : by_rows ? MADE : MR,
-	                 .kc = chunk_len(g, chunk), .ask = s->b, .alpha = (real)(g->alpha ? g->alpha : 1), .ldadd = ldfrom, .ldc = ldc,
+	struct tile t = {.by_rows = by_rows,
+	                 .lda = a_here    ? g->lda
+	                        : by_rows ? MADE
+	                                  : MR,
+	                 .kc = chunk_len(g, chunk),
+	                 .ask = s->b,
+	                 .alpha = (real)(g->alpha ? g->alpha : 1),
+	                 .ldadd = ldfrom,
+	                 .ldc = ldc,
 	                 .ldaux = ep.ldaux};
 
 	if (!a_here && !by_rows)
@@ -435,8 +441,7 @@ static void tasks_run(struct pool *p, int64_t tasks, void (*fn)(void *, int64_t,
 			fn(s, t, 0);
 }
 
-void REAL_NAME(gemm_run)(struct pool *p, const struct gemm *g, real *c, const real *a, const real *b, const struct epilogue *ep,
-                         void *scratch)
+void REAL_NAME(gemm_run)(struct pool *p, const struct gemm *g, real *c, const real *a, const real *b, const struct epilogue *ep, void *scratch)
 {
 	struct job s;
 
@@ -484,13 +489,20 @@ void REAL_NAME(gemm_panel)(real *panel, const real *b, int64_t ld, int64_t n, in
 	pack_columns(panel, b, ld, n, k);
 }
 
-void REAL_NAME(gemm_panels)(real *c, int64_t ldc, const real *a, int64_t lda, const real *panels, int64_t m, int64_t n, int64_t k,
-                            int64_t chunk)
+void REAL_NAME(gemm_panels)(real *c, int64_t ldc, const real *a, int64_t lda, const real *panels, int64_t m, int64_t n, int64_t k, int64_t chunk)
 {
 	for (int64_t j = 0; j < n; j += NR)
 		for (int64_t k0 = 0; k0 < k; k0 += chunk) {
-			struct tile t = {.by_rows = 1, .lda = lda, .ldb = NR, .kc = min64(chunk, k - k0), .ldc = ldc, .ask = a, .alpha = 1,
-			                 .n = min64(NR, n - j), .add = k0 ? c + j : NULL, .ldadd = ldc};
+			struct tile t = {.by_rows = 1,
+			                 .lda = lda,
+			                 .ldb = NR,
+			                 .kc = min64(chunk, k - k0),
+			                 .ldc = ldc,
+			                 .ask = a,
+			                 .alpha = 1,
+			                 .n = min64(NR, n - j),
+			                 .add = k0 ? c + j : NULL,
+			                 .ldadd = ldc};
 
 			t.plain = t.n == NR && !k0;
 			tile_run(&t, c + j, a + k0, panels + (j * k + k0 * NR), m);

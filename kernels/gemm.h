@@ -56,9 +56,9 @@ struct gemm_epilogue_f32 {
 	int64_t ldstart;
 	const float *bias; /* (N), or NULL */
 	enum gemm_act act;
-	float *aux;        /* (M, N) with row stride ldaux, or NULL; may not overlap C */
+	float *aux; /* (M, N) with row stride ldaux, or NULL; may not overlap C */
 	int64_t ldaux;
-	float *row_sums;   /* (M), or NULL: sums of the rows of op(A) over K, in the same chunks; only with ta == GEMM_T */
+	float *row_sums; /* (M), or NULL: sums of the rows of op(A) over K, in the same chunks; only with ta == GEMM_T */
 };
 
 struct gemm_epilogue_f64 {
@@ -78,16 +78,13 @@ size_t gemm_scratch_f64(const struct gemm *g, int workers);
 
 /* The product over the pool (NULL: serially). ep may be NULL. scratch: aligned to 64, gemm_scratch bytes, contents irrelevant
  * before and after. C overlaps neither A nor B. */
-void gemm_run_f32(struct pool *p, const struct gemm *g, float *c, const float *a, const float *b,
-                  const struct gemm_epilogue_f32 *ep, void *scratch);
-void gemm_run_f64(struct pool *p, const struct gemm *g, double *c, const double *a, const double *b,
-                  const struct gemm_epilogue_f64 *ep, void *scratch);
+void gemm_run_f32(struct pool *p, const struct gemm *g, float *c, const float *a, const float *b, const struct gemm_epilogue_f32 *ep, void *scratch);
+void gemm_run_f64(struct pool *p, const struct gemm *g, double *c, const double *a, const double *b, const struct gemm_epilogue_f64 *ep,
+                  void *scratch);
 
 /* The same on the calling thread, for use inside a task: many small products, one per task (attention heads). */
-void gemm_serial_f32(const struct gemm *g, float *c, const float *a, const float *b, const struct gemm_epilogue_f32 *ep,
-                     void *scratch);
-void gemm_serial_f64(const struct gemm *g, double *c, const double *a, const double *b, const struct gemm_epilogue_f64 *ep,
-                     void *scratch);
+void gemm_serial_f32(const struct gemm *g, float *c, const float *a, const float *b, const struct gemm_epilogue_f32 *ep, void *scratch);
+void gemm_serial_f64(const struct gemm *g, double *c, const double *a, const double *b, const struct gemm_epilogue_f64 *ep, void *scratch);
 
 /* For kernels that store B^T packed themselves, in panels [k][width]. gemm_width: a panel's width. */
 int gemm_width_f32(void);
@@ -96,9 +93,7 @@ int gemm_width_f64(void);
 void gemm_panel_f32(float *panel, const float *b, int64_t ld, int64_t n, int64_t k);
 void gemm_panel_f64(double *panel, const double *b, int64_t ld, int64_t n, int64_t k);
 /* c (m, n) = a (m, k) times the panels, summed in chunks of `chunk` k's that are added in order. k > 0. On the calling thread. */
-void gemm_panels_f32(float *c, int64_t ldc, const float *a, int64_t lda, const float *panels, int64_t m, int64_t n, int64_t k,
-                     int64_t chunk);
-void gemm_panels_f64(double *c, int64_t ldc, const double *a, int64_t lda, const double *panels, int64_t m, int64_t n, int64_t k,
-                     int64_t chunk);
+void gemm_panels_f32(float *c, int64_t ldc, const float *a, int64_t lda, const float *panels, int64_t m, int64_t n, int64_t k, int64_t chunk);
+void gemm_panels_f64(double *c, int64_t ldc, const double *a, int64_t lda, const double *panels, int64_t m, int64_t n, int64_t k, int64_t chunk);
 
 #endif

@@ -31,8 +31,8 @@ static void product(const struct gemm *g, int64_t rows, float *c, int64_t ldc, c
 	if (!g->k)
 		return;
 	omp_set_num_threads(1); /* the library must not start threads; only the pool does */
-	status = dnnl_sgemm(g->ta == GEMM_T ? 'T' : 'N', g->tb == GEMM_T ? 'T' : 'N', rows, g->n, g->k,
-	                    g->alpha ? (float)g->alpha : 1.0f, a, lda, b, g->ldb, g->accumulate ? 1.0f : 0.0f, c, ldc);
+	status = dnnl_sgemm(g->ta == GEMM_T ? 'T' : 'N', g->tb == GEMM_T ? 'T' : 'N', rows, g->n, g->k, g->alpha ? (float)g->alpha : 1.0f, a, lda, b,
+	                    g->ldb, g->accumulate ? 1.0f : 0.0f, c, ldc);
 	assert(status == dnnl_success);
 	(void)status;
 }
@@ -54,8 +54,7 @@ static void padded(const struct gemm *g, int64_t rows, float *c, const float *a,
 }
 
 /* oneDNN refuses overlapping rows (a stride of 0), so such rows are copied. */
-void REAL_NAME(gemm_library_panel)(const struct gemm *g, int64_t i0, int64_t i1, real *c, const real *a, const real *b,
-                                   real *scratch)
+void REAL_NAME(gemm_library_panel)(const struct gemm *g, int64_t i0, int64_t i1, real *c, const real *a, const real *b, real *scratch)
 {
 	int64_t whole = i0 + (i1 - i0) / ROWS * ROWS;
 
@@ -84,8 +83,7 @@ int64_t REAL_NAME(gemm_library_scratch)(const struct gemm *g)
 	return 0;
 }
 
-void REAL_NAME(gemm_library_panel)(const struct gemm *g, int64_t i0, int64_t i1, real *c, const real *a, const real *b,
-                                   real *scratch)
+void REAL_NAME(gemm_library_panel)(const struct gemm *g, int64_t i0, int64_t i1, real *c, const real *a, const real *b, real *scratch)
 {
 	(void)g;
 	(void)i0;

@@ -17,7 +17,6 @@ int REAL_NAME(gemm_library)(void);
 int64_t REAL_NAME(gemm_library_scratch)(const struct gemm *g);
 
 /* Compute rows [i0, i1) of C, all columns, without the epilogue, on the calling thread. */
-void REAL_NAME(gemm_library_panel)(const struct gemm *g, int64_t i0, int64_t i1, real *c, const real *a, const real *b,
-                                   real *scratch);
+void REAL_NAME(gemm_library_panel)(const struct gemm *g, int64_t i0, int64_t i1, real *c, const real *a, const real *b, real *scratch);
 
 #endif

@@ -8,8 +8,8 @@
 #include "kernels/vmath.h"
 
 enum {
-	NR = 2 * VLEN,               /* columns of a tile, and of a packed panel */
-	MR = VREGS == 32 ? 12 : 6,   /* rows of a tile, at most */
+	NR = 2 * VLEN,                /* columns of a tile, and of a packed panel */
+	MR = VREGS == 32 ? 12 : 6,    /* rows of a tile, at most */
 	LINE = 64 / (int)sizeof(real) /* reals in a cache line */
 };
 
@@ -26,22 +26,22 @@ static inline int lanes_in(int64_t n, int v)
 /* Arguments common to the tiles of a block, and a prefetch address that changes with each. Passed by reference, because loading recently
  * written fields for a copy would stall behind the stores of C. */
 struct tile {
-	int by_rows;     /* a(i, k) = a[i * lda + k], else a[k * lda + i] */
+	int by_rows; /* a(i, k) = a[i * lda + k], else a[k * lda + i] */
 	int64_t lda;
-	int64_t ldb;     /* b(k, j) = b[k * ldb + j]; NR if by_rows */
+	int64_t ldb; /* b(k, j) = b[k * ldb + j]; NR if by_rows */
 	int64_t kc;
 	int64_t ldc;
 	const real *ask; /* address to prefetch, one line per k, `step` apart; unused if by_rows */
 	int64_t step;
-	int plain;       /* 1: c = a b with all NR columns, and the fields below are ignored */
-	int64_t n;       /* columns of c that exist */
+	int plain; /* 1: c = a b with all NR columns, and the fields below are ignored */
+	int64_t n; /* columns of c that exist */
 	real alpha;
-	const real *add;  /* added to a b: the old c, or the sum's initial value; or NULL */
+	const real *add; /* added to a b: the old c, or the sum's initial value; or NULL */
 	int64_t ldadd;
 	const real *bias; /* [NR] or NULL, added last, on the last chunk */
 	real *aux;        /* receives the same values as c; or NULL */
 	int64_t ldaux;
-	int stream;       /* aux is aligned and too large to stay in the cache: bypass it */
+	int stream; /* aux is aligned and too large to stay in the cache: bypass it */
 };
 
 ALWAYS_INLINE vreal lanes_load(const real *p, int n)

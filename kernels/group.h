@@ -148,9 +148,13 @@ template <int N> struct group {
 	int64_t first, last, base[N];
 };
 
-template <int N> static __device__ inline struct group<N> group_at(const struct groups *g, int64_t item)
-{
-	struct group<N> u = {item % g->groups * g->size, 0, {0}};
+template <int N> static __device__ inline struct group<N> group_at(const struct groups *g, int64_t item) {
+	struct group<N> u = {
+		item % g->groups * g->size, 0,
+		{
+			0
+		}
+	};
 
 	u.last = u.first + g->size < g->summed ? u.first + g->size : g->summed;
 	groups_walk<N>(g, 0, g->rank_kept, item / g->groups, u.base);
@@ -158,7 +162,8 @@ template <int N> static __device__ inline struct group<N> group_at(const struct 
 }
 
 /* Offsets of row r of the group's kept index. */
-template <int N> static __device__ inline void group_row(const struct groups *g, const struct group<N> *u, int64_t r, int64_t at[N])
+template <int N>
+static __device__ inline void group_row(const struct groups *g, const struct group<N> *u, int64_t r, int64_t at[N])
 {
 	for (int a = 0; a < N; a++)
 		at[a] = u->base[a];
@@ -236,8 +241,7 @@ template <int N, class F> static __global__ void groups_whole(F f, struct groups
 
 /* Sum f into `out`, of like's rank with size 1 in summed dimensions. arrays: the N arrays whose offsets f receives. */
 template <int N, class F>
-static inline void groups_sum(const struct op_call *c, F f, const struct array *like, const struct array *const *arrays,
-                              const struct array *out)
+static inline void groups_sum(const struct op_call *c, F f, const struct array *like, const struct array *const *arrays, const struct array *out)
 {
 	const struct array *all[N + 1];
 	struct groups g;

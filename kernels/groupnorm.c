@@ -31,7 +31,11 @@ struct groups {
 
 static void groups_init(struct groups *g, const struct op_call *c, const struct array *x, void *scratch)
 {
-	*g = (struct groups){.c = c, .x = x->data, .samples = x->shape[0], .ch = x->shape[x->rank - 1], .n = c->attr.groupnorm.groups,
+	*g = (struct groups){.c = c,
+	                     .x = x->data,
+	                     .samples = x->shape[0],
+	                     .ch = x->shape[x->rank - 1],
+	                     .n = c->attr.groupnorm.groups,
 	                     .act = c->attr.groupnorm.act - 1};
 	g->positions = array_rows(x) / (g->samples ? g->samples : 1);
 	g->chunk = WALK_GRAIN / g->ch + 1;

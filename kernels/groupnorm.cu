@@ -5,8 +5,8 @@
 enum { LANES = BLOCK / WARP, TILE = 4, CHUNKS_MOST = 64, CHUNK_LEAST = 64 };
 
 struct groupnorm {
-	struct reals x, dy, y, scale, shift; /* x, dy, y (samples, positions, channels) */
-	float *stats;                        /* (samples, groups, 2) */
+	struct reals x, dy, y, scale, shift;               /* x, dy, y (samples, positions, channels) */
+	float *stats;                                      /* (samples, groups, 2) */
 	int64_t samples, positions, channels, groups, per; /* per: channels per group */
 	int64_t chunk, chunks;
 	double *sums; /* (samples, chunks, 2, channels) */
@@ -28,13 +28,13 @@ static __device__ inline float shift_at(const struct groupnorm &g, int64_t c)
 /* Functors that add a channel's tile of n positions to two sums; beyond n, x repeats the first position and dy is 0. This one sums x - p and
  * (x - p)^2, where p is the value at the sample's first position; that of the gradient sums dz and dz xhat. */
 struct moments {
-	__device__ void operator()(const struct groupnorm &, int64_t, int64_t, const float x[TILE], const float *, int n, float p,
-	                           double s[2]) const
+	__device__ void operator()(const struct groupnorm &, int64_t, int64_t, const float x[TILE], const float *, int n, float p, double s[2]) const
 	{
 		float sum = 0, square = 0;
 		double away = (double)x[0] - (double)p, all = n * away;
 
-		UNROLL for (int t = 1; t < TILE; t++) {
+		UNROLL
+		for (int t = 1; t < TILE; t++) {
 			float d = x[t] - x[0];
 
 			sum += d;
@@ -48,9 +48,12 @@ struct moments {
 static __device__ inline float slope(int act, float z)
 {
 	switch (act - 1) {
-	case UNARY_SILU: return unary_slope<UNARY_SILU>()(1.f, z);
-	case UNARY_RELU: return unary_slope<UNARY_RELU>()(1.f, z);
-	default: return 1.f;
+	case UNARY_SILU:
+		return unary_slope<UNARY_SILU>()(1.f, z);
+	case UNARY_RELU:
+		return unary_slope<UNARY_RELU>()(1.f, z);
+	default:
+		return 1.f;
 	}
 }
 
@@ -69,7 +72,8 @@ struct slopes {
 	{
 		float sum[2] = {0, 0};
 
-		UNROLL for (int t = 0; t < TILE; t++) {
+		UNROLL
+		for (int t = 0; t < TILE; t++) {
 			float xhat, dz = dz_of(g, b, c, x[t], dy[t], &xhat);
 
 			sum[0] += dz;
@@ -95,17 +99,20 @@ static __device__ inline int tile_take(const struct groupnorm &g, int64_t sample
 {
 	int n = 0;
 
-	UNROLL for (int t = 0; t < TILE; t++) {
+	UNROLL
+	for (int t = 0; t < TILE; t++) {
 		const int64_t i = at + t * LANES, from = sample + (i < end ? i : at) * g.channels;
 		float v[PACK];
 
 		n += i < end;
 		take<W>(g.x, from, v);
-		UNROLL for (int k = 0; k < W; k++)
+		UNROLL
+		for (int k = 0; k < W; k++)
 			x[k][t] = v[k];
 		if (g.dy.p)
 			take<W>(g.dy, from, v);
-		UNROLL for (int k = 0; k < W; k++)
+		UNROLL
+		for (int k = 0; k < W; k++)
 			dy[k][t] = g.dy.p && i < end ? v[k] : 0.f;
 	}
 	return n;
@@ -126,7 +133,8 @@ template <int W, class F> static __global__ void __launch_bounds__(BLOCK, 2) chu
 		for (int64_t i = chunk * g.chunk + threadIdx.x / WARP; i < end; i += LANES * TILE) {
 			int n = tile_take<W>(g, origin, i, end, x, dy);
 
-			UNROLL for (int k = 0; k < W; k++)
+			UNROLL
+			for (int k = 0; k < W; k++)
 				f(g, b, c + k, x[k], dy[k], n, pilot[k], sum[k]);
 		}
 	}

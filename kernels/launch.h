@@ -13,7 +13,8 @@ extern "C" {
 #define UNROLL
 #define WIDE(p) emulated_wide(p)
 #define LAUNCH(call, kernel, grid, block, ...) \
-	emulated_launch(call, grid, block, [=](auto... launched) { kernel(launched...); }, __VA_ARGS__)
+	emulated_launch( \
+	    call, grid, block, [=](auto... launched) { kernel(launched...); }, __VA_ARGS__)
 #else
 #include <cuda_runtime.h>
 #define UNROLL _Pragma("unroll")
@@ -158,11 +159,17 @@ static __device__ inline void reals_set8(struct reals a, int64_t i, const float 
 }
 
 struct sum_of {
-	template <class T> __device__ T operator()(T a, T b) const { return a + b; }
+	template <class T> __device__ T operator()(T a, T b) const
+	{
+		return a + b;
+	}
 };
 
 struct max_of {
-	template <class T> __device__ T operator()(T a, T b) const { return a > b ? a : b; }
+	template <class T> __device__ T operator()(T a, T b) const
+	{
+		return a > b ? a : b;
+	}
 };
 
 /* Reduce v by f over a block of BLOCK threads in a fixed order: within warps, then over the warps. Every thread must call it and receives the

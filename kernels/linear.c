@@ -35,8 +35,14 @@ static struct gemm forward(const struct op_call *c)
 {
 	const struct array *x = &c->in[0];
 
-	return (struct gemm){.ta = GEMM_N, .tb = GEMM_T, .m = array_rows(x), .n = last(&c->out[0]), .k = last(x), .lda = row_stride(x),
-	                     .ldb = last(x), .ldc = row_stride(&c->out[0])};
+	return (struct gemm){.ta = GEMM_N,
+	                     .tb = GEMM_T,
+	                     .m = array_rows(x),
+	                     .n = last(&c->out[0]),
+	                     .k = last(x),
+	                     .lda = row_stride(x),
+	                     .ldb = last(x),
+	                     .ldc = row_stride(&c->out[0])};
 }
 
 static int is_compact(const struct op_call *c)
@@ -82,7 +88,8 @@ static void linear_run(const struct op_call *c)
 
 	(is_compact(c) ? run_compact : run_dense)(c, &g, fused);
 	if (act >= 0 && fused == GEMM_LINEAR) {
-		struct op_call u = {.nin = 1, .nout = 1, .in = {c->out[0]}, .out = {c->out[0]}, .attr = {.unary = {(enum unary)act}}, .pool = c->pool};
+		struct op_call u = {
+		    .nin = 1, .nout = 1, .in = {c->out[0]}, .out = {c->out[0]}, .attr = {.unary = {(enum unary)act}}, .pool = c->pool};
 
 		REAL_NAME(kernel_unary).run(&u);
 	}
@@ -95,8 +102,14 @@ static struct gemm input_gradient(const struct op_call *c)
 {
 	const struct array *dy = &c->in[0];
 
-	return (struct gemm){.ta = GEMM_N, .tb = GEMM_N, .m = array_rows(dy), .n = last(&c->out[0]), .k = last(dy),
-	                     .lda = row_stride(dy), .ldb = last(&c->out[0]), .ldc = row_stride(&c->out[0])};
+	return (struct gemm){.ta = GEMM_N,
+	                     .tb = GEMM_N,
+	                     .m = array_rows(dy),
+	                     .n = last(&c->out[0]),
+	                     .k = last(dy),
+	                     .lda = row_stride(dy),
+	                     .ldb = last(&c->out[0]),
+	                     .ldc = row_stride(&c->out[0])};
 }
 
 static size_t linear_dx_scratch(const struct op_call *c, int workers)
@@ -120,8 +133,14 @@ static struct gemm weight_gradient(const struct op_call *c)
 {
 	const struct array *dy = &c->in[0], *x = &c->in[1];
 
-	return (struct gemm){.ta = GEMM_T, .tb = GEMM_N, .m = last(dy), .n = last(x), .k = array_rows(dy), .lda = row_stride(dy),
-	                     .ldb = row_stride(x), .ldc = last(x)};
+	return (struct gemm){.ta = GEMM_T,
+	                     .tb = GEMM_N,
+	                     .m = last(dy),
+	                     .n = last(x),
+	                     .k = array_rows(dy),
+	                     .lda = row_stride(dy),
+	                     .ldb = row_stride(x),
+	                     .ldc = last(x)};
 }
 
 static size_t linear_dw_scratch(const struct op_call *c, int workers)

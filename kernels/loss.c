@@ -34,8 +34,7 @@ static void rows_task(void *arg, int64_t task, int worker)
 	}
 }
 
-static void rows_run(const struct op_call *c, const struct array *const a[], int n,
-                     void (*fn)(const struct rows *, real *const[], int64_t))
+static void rows_run(const struct op_call *c, const struct array *const a[], int n, void (*fn)(const struct rows *, real *const[], int64_t))
 {
 	struct rows k = {.c = c, .fn = fn};
 
@@ -163,8 +162,7 @@ static void samples_task(void *arg, int64_t task, int worker)
 }
 
 /* Run fn over all samples; with `whole`, a sample is not divided into pieces. */
-static void samples_run(const struct op_call *c, const struct array *like, int whole,
-                        void (*fn)(const struct samples *, int64_t, int64_t, int64_t))
+static void samples_run(const struct op_call *c, const struct array *like, int whole, void (*fn)(const struct samples *, int64_t, int64_t, int64_t))
 {
 	struct samples k = {.c = c, .count = like->shape[0], .fn = fn};
 

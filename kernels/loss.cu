@@ -91,8 +91,7 @@ static void softmax_grad_run(const struct op_call *c)
 	struct rows r = rows_of(&c->out[0], arrays, 3);
 
 	if (r.lead.count && r.cols)
-		LAUNCH(c, softmax_grad_rows, row_blocks(r.lead.count), BLOCK, r, reals_of(&c->out[0]), reals_of(&c->in[0]),
-		       reals_of(&c->in[1]));
+		LAUNCH(c, softmax_grad_rows, row_blocks(r.lead.count), BLOCK, r, reals_of(&c->out[0]), reals_of(&c->in[0]), reals_of(&c->in[1]));
 }
 
 /* A strided vector; absent (p NULL) it stands for ones. */
@@ -133,12 +132,11 @@ static void xent_run(const struct op_call *c)
 	struct rows r = rows_of(&c->in[0], arrays, 1);
 
 	if (r.lead.count && r.cols)
-		LAUNCH(c, xent_rows, row_blocks(r.lead.count), BLOCK, r, vector_of(&c->out[0]), reals_of(&c->in[0]),
-		       (const int32_t *)c->in[1].data, c->in[1].stride[0]);
+		LAUNCH(c, xent_rows, row_blocks(r.lead.count), BLOCK, r, vector_of(&c->out[0]), reals_of(&c->in[0]), (const int32_t *)c->in[1].data,
+		       c->in[1].stride[0]);
 }
 
-static __global__ void xent_grad_rows(struct rows r, struct reals dx, struct vector dloss, struct reals x, const int32_t *label,
-                                      int64_t label_step)
+static __global__ void xent_grad_rows(struct rows r, struct reals dx, struct vector dloss, struct reals x, const int32_t *label, int64_t label_step)
 {
 	for (int64_t row = blockIdx.x; row < r.lead.count; row += gridDim.x) {
 		int64_t at[4];
@@ -162,8 +160,7 @@ static void xent_grad_run(const struct op_call *c)
 		       (const int32_t *)c->in[2].data, c->in[2].stride[0]);
 }
 
-static __global__ void mse_samples(int64_t samples, int64_t size, struct vector loss, struct reals a, struct reals b,
-                                   struct vector weight)
+static __global__ void mse_samples(int64_t samples, int64_t size, struct vector loss, struct reals a, struct reals b, struct vector weight)
 {
 	for (int64_t s = blockIdx.x; s < samples; s += gridDim.x) {
 		float sum = 0;
@@ -203,8 +200,8 @@ static void mse_grad_run(const struct op_call *c)
 	int64_t count = array_count(&c->out[0]);
 
 	if (count)
-		LAUNCH(c, mse_grad_any, blocks_for(count), BLOCK, count, count / c->out[0].shape[0], reals_of(&c->out[0]),
-		       vector_of(&c->in[0]), reals_of(&c->in[1]), reals_of(&c->in[2]), vector_of(&c->in[3]));
+		LAUNCH(c, mse_grad_any, blocks_for(count), BLOCK, count, count / c->out[0].shape[0], reals_of(&c->out[0]), vector_of(&c->in[0]),
+		       reals_of(&c->in[1]), reals_of(&c->in[2]), vector_of(&c->in[3]));
 }
 
 extern "C" {

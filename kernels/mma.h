@@ -115,10 +115,18 @@ static __device__ inline int warp_lane(void)
  * those of accumulators, so accumulators can become the next product's A within the lane. */
 template <class T> struct frag_a;
 template <class T> struct frag_b;
-template <> struct frag_a<uint16_t> { uint32_t x[4]; };
-template <> struct frag_b<uint16_t> { uint32_t x[2]; };
-template <> struct frag_a<float> { float x[8]; }; /* register r of bfloat16 is x[2 r], x[2 r + 1] */
-template <> struct frag_b<float> { float x[4]; };
+template <> struct frag_a<uint16_t> {
+	uint32_t x[4];
+};
+template <> struct frag_b<uint16_t> {
+	uint32_t x[2];
+};
+template <> struct frag_a<float> {
+	float x[8];
+}; /* register r of bfloat16 is x[2 r], x[2 r + 1] */
+template <> struct frag_b<float> {
+	float x[4];
+};
 
 /* Load A (16, 16) from a tile that holds its rows. */
 static __device__ inline void frag_load(frag_a<uint16_t> *a, const uint16_t *tile, int pitch)

@@ -23,7 +23,8 @@ static void nearest_task(void *arg, int64_t piece, int worker)
 		int32_t at = 0;
 
 		for (int64_t o = 0; o < k; o++) {
-			real r = distance2((const real *)x->data + i * d, (const real *)centres->data + o * d, d), price = r + (offset ? offset[o] : 0);
+			real r = distance2((const real *)x->data + i * d, (const real *)centres->data + o * d, d),
+			     price = r + (offset ? offset[o] : 0);
 
 			if (price < least) {
 				least = price;

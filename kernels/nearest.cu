@@ -24,7 +24,7 @@ struct halves {
 	const float *x;
 	uint16_t *high, *low;
 	int64_t rows, cols, padded, depth;
-	int packed; /* rows are whole packs */
+	int packed;          /* rows are whole packs */
 	const float *offset; /* of centres; NULL: none */
 	float *norm, *base;  /* [padded] |row|^2, and |row|^2 + offset; infinite beyond the rows. NULL: not computed */
 };
@@ -161,8 +161,7 @@ template <int N> static __device__ inline void tile_load(uint16_t *tile, const u
 		copy_async(tile + tile_at(i / (DEPTH / 8), i % (DEPTH / 8)), from + i / (DEPTH / 8) * depth + i % (DEPTH / 8) * 8, 1);
 }
 
-template <class P>
-static __device__ inline void tiles_load(uint16_t *stage, const struct nearest &p, int64_t row, int64_t col, int64_t k)
+template <class P> static __device__ inline void tiles_load(uint16_t *stage, const struct nearest &p, int64_t row, int64_t col, int64_t k)
 {
 	int64_t left = row * p.x.depth + k, right = col * p.c.depth + k;
 
@@ -199,32 +198,31 @@ template <class P> static __device__ inline void tiles_multiply(float c[P::MT][P
 			UNROLL
 			for (int i = 0; i < P::MT; i++)
 				UNROLL
-				for (int j = 0; j < 2; j++) {
-					mma_bf16(c[i][n + j], low[i].x, h + 2 * j);
-					mma_bf16(c[i][n + j], high[i].x, l + 2 * j);
-					mma_bf16(c[i][n + j], high[i].x, h + 2 * j);
-				}
+			for (int j = 0; j < 2; j++) {
+				mma_bf16(c[i][n + j], low[i].x, h + 2 * j);
+				mma_bf16(c[i][n + j], high[i].x, l + 2 * j);
+				mma_bf16(c[i][n + j], high[i].x, h + 2 * j);
+			}
 		}
 	}
 }
 
 /* Compute the prices of a tile of centres, update the least ones, and clear the accumulators. */
-template <class P>
-static __device__ inline void tiles_price(struct least best[P::MT][2], float c[P::MT][P::NT][4], const float *base, int64_t first)
+template <class P> static __device__ inline void tiles_price(struct least best[P::MT][2], float c[P::MT][P::NT][4], const float *base, int64_t first)
 {
 	UNROLL
 	for (int j = 0; j < P::NT; j++)
 		UNROLL
-		for (int e = 0; e < 4; e++) {
-			int at = (int)first + 8 * j + warp_lane() % 4 * 2 + e % 2;
-			float b = base[at];
+	for (int e = 0; e < 4; e++) {
+		int at = (int)first + 8 * j + warp_lane() % 4 * 2 + e % 2;
+		float b = base[at];
 
-			UNROLL
-			for (int i = 0; i < P::MT; i++) {
-				least_next(&best[i][e / 2], b - 2.f * c[i][j][e], at);
-				c[i][j][e] = 0;
-			}
+		UNROLL
+		for (int i = 0; i < P::MT; i++) {
+			least_next(&best[i][e / 2], b - 2.f * c[i][j][e], at);
+			c[i][j][e] = 0;
 		}
+	}
 }
 
 static __device__ inline struct least least_of_lane(const struct least *l, int mask)
@@ -287,8 +285,8 @@ template <class P> static __global__ void __launch_bounds__(THREADS) nearest_til
 		UNROLL
 		for (int j = 0; j < P::NT; j++)
 			UNROLL
-			for (int e = 0; e < 4; e++)
-				c[i][j][e] = 0;
+		for (int e = 0; e < 4; e++)
+			c[i][j][e] = 0;
 	}
 	tiles_load<P>(stages, p, row, 0, 0);
 	for (int col = 0; col < padded; col += P::BN) {

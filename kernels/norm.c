@@ -17,8 +17,8 @@ struct norm {
 };
 
 /* y = (x - mean) rstd (scale + one) + shift. */
-static void norm_row(real *restrict y, const real *restrict x, const real *restrict scale, const real *restrict shift, real one,
-                     real mean, real rstd, int64_t n)
+static void norm_row(real *restrict y, const real *restrict x, const real *restrict scale, const real *restrict shift, real one, real mean, real rstd,
+                     int64_t n)
 {
 	if (scale && shift)
 		for (int64_t i = 0; i < n; i++)
@@ -78,11 +78,9 @@ static void norm_run(const struct op_call *c)
 }
 
 /* The sums of g and of g xhat, with g = dy (scale + one) or dy. */
-LANES_SUM2(sums_g,
-           (const real *dy, const real *x, const real *scale, real one, real mean, real rstd, int64_t n, real *m1, real *m2),
+LANES_SUM2(sums_g, (const real *dy, const real *x, const real *scale, real one, real mean, real rstd, int64_t n, real *m1, real *m2),
            L(dy) * (L(scale) + one), (L(x) - mean) * rstd)
-LANES_SUM2(sums_dy, (const real *dy, const real *x, real mean, real rstd, int64_t n, real *m1, real *m2), L(dy),
-           (L(x) - mean) * rstd)
+LANES_SUM2(sums_dy, (const real *dy, const real *x, real mean, real rstd, int64_t n, real *m1, real *m2), L(dy), (L(x) - mean) * rstd)
 
 enum { DY, X, STATS, SCALE, ACC, DX };
 
@@ -99,12 +97,10 @@ static void add_shift(real *restrict sum, const real *restrict dy, int64_t n)
 }
 
 /* dx = rstd (g - m1 - xhat m2) [+ acc]; dx may be acc. */
-static void write_dx(real *dx, const real *dy, const real *x, const real *scale, real one, const real *acc, real mean, real rstd,
-                     real m1, real m2, int64_t n)
+static void write_dx(real *dx, const real *dy, const real *x, const real *scale, real one, const real *acc, real mean, real rstd, real m1, real m2,
+                     int64_t n)
 {
-#define DX_LOOP(g, plus) \
-	INDEPENDENT for (int64_t i = 0; i < n; i++) dx[i] = \
-	    rstd * (g - m1 - (x[i] - mean) * rstd * m2) plus
+#define DX_LOOP(g, plus) INDEPENDENT for (int64_t i = 0; i < n; i++) dx[i] = rstd * (g - m1 - (x[i] - mean) * rstd * m2) plus
 	if (scale && acc)
 		DX_LOOP(dy[i] * (scale[i] + one), +acc[i]);
 	else if (scale)
@@ -117,8 +113,8 @@ static void write_dx(real *dx, const real *dy, const real *x, const real *scale,
 }
 
 /* write_dx, add_scale and add_shift in one pass over the row. */
-static void write_all(real *dx, real *dscale, real *dshift, const real *dy, const real *x, const real *scale, real one,
-                      const real *acc, real mean, real rstd, real m1, real m2, int64_t n)
+static void write_all(real *dx, real *dscale, real *dshift, const real *dy, const real *x, const real *scale, real one, const real *acc, real mean,
+                      real rstd, real m1, real m2, int64_t n)
 {
 #define ALL_LOOP(plus) \
 	INDEPENDENT for (int64_t i = 0; i < n; i++) \

@@ -10,20 +10,24 @@ template <int N> static __device__ inline void team_sum(float v[N])
 	__shared__ float warp[TEAM / WARP][N];
 
 	for (int step = WARP / 2; step; step /= 2)
-		UNROLL for (int i = 0; i < N; i++)
-			v[i] += __shfl_xor_sync(0xffffffffu, v[i], step);
+		UNROLL
+	for (int i = 0; i < N; i++)
+		v[i] += __shfl_xor_sync(0xffffffffu, v[i], step);
 	if (blockDim.x == WARP)
 		return;
 	__syncthreads(); /* wait until the last call's sums have been read */
 	if (threadIdx.x % WARP == 0)
-		UNROLL for (int i = 0; i < N; i++)
-			warp[threadIdx.x / WARP][i] = v[i];
+		UNROLL
+	for (int i = 0; i < N; i++)
+		warp[threadIdx.x / WARP][i] = v[i];
 	__syncthreads();
-	UNROLL for (int i = 0; i < N; i++)
+	UNROLL
+	for (int i = 0; i < N; i++)
 		v[i] = warp[0][i];
 	for (unsigned w = 1; w < blockDim.x / WARP; w++)
-		UNROLL for (int i = 0; i < N; i++)
-			v[i] += warp[w][i];
+		UNROLL
+	for (int i = 0; i < N; i++)
+		v[i] += warp[w][i];
 }
 
 /* PACK columns of a row, plus `plus`; `absent` if there is no array. */
@@ -65,20 +69,24 @@ static __device__ inline void stats_set(float *to, float mean, float rstd)
 }
 
 /* Mean and 1 / standard deviation of N rows. Idle threads hold copies of other threads' values, which are not counted. */
-template <int N> static __device__ inline void norm_stats(const struct norm *k, float x[N][PACK], int idle, int64_t cols,
-                                                          float mean[N], float rstd[N])
+template <int N>
+static __device__ inline void norm_stats(const struct norm *k, float x[N][PACK], int idle, int64_t cols, float mean[N], float rstd[N])
 {
-	UNROLL for (int i = 0; i < N; i++)
+	UNROLL
+	for (int i = 0; i < N; i++)
 		mean[i] = 0;
 	if (k->centred) {
-		UNROLL for (int i = 0; i < N; i++)
+		UNROLL
+		for (int i = 0; i < N; i++)
 			for (int j = 0; j < PACK; j++)
 				mean[i] += idle ? 0.f : x[i][j];
 		team_sum<N>(mean);
-		UNROLL for (int i = 0; i < N; i++)
+		UNROLL
+		for (int i = 0; i < N; i++)
 			mean[i] /= (float)cols;
 	}
-	UNROLL for (int i = 0; i < N; i++) {
+	UNROLL
+	for (int i = 0; i < N; i++) {
 		rstd[i] = 0;
 		for (int j = 0; j < PACK; j++) {
 			float d = idle ? 0.f : x[i][j] - mean[i];
@@ -87,7 +95,8 @@ template <int N> static __device__ inline void norm_stats(const struct norm *k, 
 		}
 	}
 	team_sum<N>(rstd);
-	UNROLL for (int i = 0; i < N; i++)
+	UNROLL
+	for (int i = 0; i < N; i++)
 		rstd[i] = 1.f / sqrtf(rstd[i] / (float)cols + k->eps);
 }
 
@@ -107,12 +116,14 @@ template <int BF16> static __global__ void __launch_bounds__(TEAM) norm_packs(st
 			int64_t at[ROWS][NORM_ARRAYS];
 			float x[ROWS][PACK], mean[ROWS], rstd[ROWS];
 
-			UNROLL for (int i = 0; i < ROWS; i++) {
+			UNROLL
+			for (int i = 0; i < ROWS; i++) {
 				group_row<NORM_ARRAYS>(&g, &u, r + i < u.last ? r + i : r, at[i]);
 				reals_get8(in, at[i][X] + col, x[i]);
 			}
 			norm_stats<ROWS>(&k, x, idle, g.cols, mean, rstd);
-			UNROLL for (int i = 0; i < ROWS; i++) {
+			UNROLL
+			for (int i = 0; i < ROWS; i++) {
 				if (threadIdx.x == 0 && r + i < u.last)
 					stats_set(k.stats + at[i][STATS], mean[i], rstd[i]);
 				for (int j = 0; j < PACK; j++)
@@ -161,8 +172,10 @@ static void norm_run(const struct op_call *c)
 	const struct array *x = &c->in[0], *scale = &c->in[1], *shift = &c->in[2];
 	const struct array *const arrays[NORM_ARRAYS] = {&c->out[0], x, &c->out[1], scale, shift};
 	struct groups g = groups_of(x, arrays, NORM_ARRAYS, group_varies(x, scale) | group_varies(x, shift));
-	struct norm k = {reals_of(&c->out[0]), reals_of(x), reals_of(scale), reals_of(shift), (float *)c->out[1].data,
-	                 (float)(c->attr.norm.one_plus != 0), (float)c->attr.norm.eps, c->attr.norm.kind == NORM_LAYER};
+	struct norm k = {reals_of(&c->out[0]),    reals_of(x),
+	                 reals_of(scale),         reals_of(shift),
+	                 (float *)c->out[1].data, (float)(c->attr.norm.one_plus != 0),
+	                 (float)c->attr.norm.eps, c->attr.norm.kind == NORM_LAYER};
 	int64_t items = g.kept * g.groups;
 	int packs = k.y.bf16 == k.x.bf16;
 
@@ -189,8 +202,7 @@ struct norm_grad {
 
 /* The gradient of one pack of a row, in two steps. grad_shares adds up its g and g xhat, where g = dy scale, and replaces x by xhat. The second
  * step, when the sums are known, replaces x by the gradient. */
-static __device__ inline void grad_shares(float x[PACK], const float dy[PACK], const float scale[PACK], float mean, float rstd,
-                                          float *m1, float *m2)
+static __device__ inline void grad_shares(float x[PACK], const float dy[PACK], const float scale[PACK], float mean, float rstd, float *m1, float *m2)
 {
 	*m1 = *m2 = 0;
 	for (int j = 0; j < PACK; j++) {
@@ -224,20 +236,23 @@ template <int BF16> static __global__ void __launch_bounds__(TEAM) norm_grad_pac
 			int64_t at[N][GRAD_ARRAYS];
 			float x[N][PACK], dy[N][PACK], acc[N][PACK], rstd[N], m[2 * N];
 
-			UNROLL for (int i = 0; i < N; i++) {
+			UNROLL
+			for (int i = 0; i < N; i++) {
 				group_row<GRAD_ARRAYS>(&g, &u, r + i < u.last ? r + i : r, at[i]);
 				reals_get8(in, at[i][G_X] + col, x[i]);
 				reals_get8(from, at[i][G_DY] + col, dy[i]);
 				common8(plus, at[i][G_ACC] + col, 0, 0, acc[i]);
 			}
-			UNROLL for (int i = 0; i < N; i++) {
+			UNROLL
+			for (int i = 0; i < N; i++) {
 				rstd[i] = k.stats[at[i][G_STATS] + 1];
 				grad_shares(x[i], dy[i], scale, k.stats[at[i][G_STATS]], rstd[i], &m[i], &m[N + i]);
 				m[i] = idle ? 0 : m[i];
 				m[N + i] = idle ? 0 : m[N + i];
 			}
 			team_sum<2 * N>(m);
-			UNROLL for (int i = 0; i < N; i++) {
+			UNROLL
+			for (int i = 0; i < N; i++) {
 				for (int j = 0; j < PACK; j++) {
 					dscale[j] = r + i < u.last ? fmaf(dy[i][j], x[i][j], dscale[j]) : dscale[j];
 					dshift[j] += r + i < u.last ? dy[i][j] : 0.f;
@@ -296,7 +311,10 @@ struct dscale_term {
 
 struct dshift_term {
 	struct reals dy;
-	__device__ float operator()(const int64_t *at, int64_t c) const { return reals_get(dy, at[G_DY] + c); }
+	__device__ float operator()(const int64_t *at, int64_t c) const
+	{
+		return reals_get(dy, at[G_DY] + c);
+	}
 };
 
 static int same_shape(const struct array *a, const struct array *b)
@@ -341,8 +359,14 @@ static void norm_grad_run(const struct op_call *c)
 	const struct array *sum = dscale->data ? dscale : dshift->data ? dshift : &c->in[3];
 	const struct array *const arrays[GRAD_ALL] = {&c->in[0], x, &c->in[2], &c->in[3], &c->in[4], &c->out[0], dscale, dshift};
 	struct groups g = groups_of(x, arrays, GRAD_ALL, group_varies(x, sum));
-	struct norm_grad k = {reals_of(&c->in[0]), reals_of(x), reals_of(&c->in[3]), reals_of(&c->in[4]), reals_of(&c->out[0]),
-	                      (const float *)c->in[2].data, (float)(c->attr.norm.one_plus != 0), c->attr.norm.kind == NORM_LAYER,
+	struct norm_grad k = {reals_of(&c->in[0]),
+	                      reals_of(x),
+	                      reals_of(&c->in[3]),
+	                      reals_of(&c->in[4]),
+	                      reals_of(&c->out[0]),
+	                      (const float *)c->in[2].data,
+	                      (float)(c->attr.norm.one_plus != 0),
+	                      c->attr.norm.kind == NORM_LAYER,
 	                      dscale->data || dshift->data};
 
 	if (g.kept > 0 && g.summed > 0 && g.cols > 0 && norm_grad_packed(&g, &k, arrays)) {

@@ -36,8 +36,8 @@ struct op_attr {
 	union {
 		struct {
 			enum view_kind kind;
-			int dim;       /* SLICE, UNSTACK, JOIN */
-			int64_t from;  /* SLICE */
+			int dim;               /* SLICE, UNSTACK, JOIN */
+			int64_t from;          /* SLICE */
 			int order[ARRAY_RANK]; /* PERMUTE: output dimension d is input dimension order[d] */
 		} view;
 		struct {
@@ -73,7 +73,7 @@ struct op_attr {
 		} timestep;
 		struct {
 			int act;
-			int many; /* a hint, the batch is large: kernels may transform the weights first, too slow for one image */
+			int many;                  /* a hint, the batch is large: kernels may transform the weights first, too slow for one image */
 			int64_t stride, top, left; /* top, left: rows of padding above, columns to the left */
 		} conv;
 		struct {
@@ -93,12 +93,12 @@ struct op_attr {
 			double guidance;
 		} mix;
 		struct {
-			int identity;      /* v = output */
-			int minus_x0;      /* v = output - x0: the network predicts the noise */
-			int64_t limit;     /* bound of |x0|; 0: none */
-			double a, b;       /* x0 = a x + b output */
-			double t;          /* time of x */
-			double blend;      /* 0 .. 1: fraction of the way from x0 to the mean */
+			int identity;  /* v = output */
+			int minus_x0;  /* v = output - x0: the network predicts the noise */
+			int64_t limit; /* bound of |x0|; 0: none */
+			double a, b;   /* x0 = a x + b output */
+			double t;      /* time of x */
+			double blend;  /* 0 .. 1: fraction of the way from x0 to the mean */
 		} convert;
 		struct {
 			double f[OP_COMBINED];
@@ -225,7 +225,7 @@ enum op {
 #define X(id, fn) OP_##id,
 	OPS(X)
 #undef X
-	OP_COUNT
+	    OP_COUNT
 };
 
 #endif

@@ -32,8 +32,8 @@ static void adamw_chunk(void *arg, int64_t task, int worker)
 	int64_t from = task * CHUNK, n = chunk_length(c->out[0].shape[0], task);
 	const double *k = c->in[0].data;
 	const real *restrict g = (const real *)c->in[1].data + from, *restrict mask = (const real *)c->in[2].data + from / DECAY_RUN;
-	real *restrict p = (real *)c->out[0].data + from, *restrict m = (real *)c->out[1].data + from,
-		       *restrict v = (real *)c->out[2].data + from, *restrict ema = (real *)c->out[3].data + from;
+	real *restrict p = (real *)c->out[0].data + from, *restrict m = (real *)c->out[1].data + from, *restrict v = (real *)c->out[2].data + from,
+		       *restrict ema = (real *)c->out[3].data + from;
 	const real b1 = (real)k[COEF_BETA1], c1 = (real)k[COEF_REST1], b2 = (real)k[COEF_BETA2], c2 = (real)k[COEF_REST2];
 	const real rate = (real)k[COEF_RATE], root = (real)k[COEF_ROOT], eps = (real)k[COEF_EPS], shrink = (real)k[COEF_SHRINK];
 	const real d = (real)k[COEF_EMA], e = (real)k[COEF_REST_EMA], scale = (real)k[COEF_SCALE];

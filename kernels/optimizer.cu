@@ -148,8 +148,12 @@ static void adamw_run(const struct op_call *c)
 {
 	int64_t n = c->out[0].shape[0], quads = n / 4;
 	const double *coef = (const double *)c->in[0].data;
-	struct adamw_arenas a = {(const float *)c->in[1].data, (const float *)c->in[2].data, (float *)c->out[0].data,
-	                         (float *)c->out[1].data,      (float *)c->out[2].data,      (float *)c->out[3].data,
+	struct adamw_arenas a = {(const float *)c->in[1].data,
+	                         (const float *)c->in[2].data,
+	                         (float *)c->out[0].data,
+	                         (float *)c->out[1].data,
+	                         (float *)c->out[2].data,
+	                         (float *)c->out[3].data,
 	                         c->nout > 4 ? (uint16_t *)c->out[4].data : NULL};
 
 	if (quads)

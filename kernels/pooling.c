@@ -15,8 +15,18 @@ static void windows_init(struct windows *p, const struct op_call *c, const struc
 {
 	const struct op_attr *a = &c->attr;
 
-	*p = (struct windows){.c = c, .x = x->data, .out = c->out[0].data, .kind = a->pool.kind, .k = a->pool.k, .step = a->pool.stride,
-	                      .pad = a->pool.pad, .h = x->shape[1], .w = x->shape[2], .ch = x->shape[3], .ho = y->shape[1], .wo = y->shape[2]};
+	*p = (struct windows){.c = c,
+	                      .x = x->data,
+	                      .out = c->out[0].data,
+	                      .kind = a->pool.kind,
+	                      .k = a->pool.k,
+	                      .step = a->pool.stride,
+	                      .pad = a->pool.pad,
+	                      .h = x->shape[1],
+	                      .w = x->shape[2],
+	                      .ch = x->shape[3],
+	                      .ho = y->shape[1],
+	                      .wo = y->shape[2]};
 	p->cuts = (p->ch + CHANNELS - 1) / CHANNELS;
 }
 
@@ -42,8 +52,8 @@ static inline __attribute__((always_inline)) vreal lanes_load(const real *x, int
 
 /* Reduce a window with corner x, `wide` vectors of channels, the last of `lanes`. A maximum starts from the first value, a sum from -0, which
  * does not change it. NaN propagates. */
-static inline __attribute__((always_inline)) void window_reduce(real *y, const real *x, const struct windows *p, const struct window *v,
-                                                                int most, int wide, int lanes)
+static inline __attribute__((always_inline)) void window_reduce(real *y, const real *x, const struct windows *p, const struct window *v, int most,
+                                                                int wide, int lanes)
 {
 	vreal z[WIDE];
 

@@ -25,14 +25,14 @@ struct product_vector {
 };
 
 struct product {
-	int ta, tb; /* A is stored (K, M), B (N, K) */
+	int ta, tb;             /* A is stored (K, M), B (N, K) */
 	int64_t m, n, k, count; /* count: number of products in the batch */
-	float alpha; /* 0: A and B are not read */
+	float alpha;            /* 0: A and B are not read */
 	struct product_matrix a, b, c;
-	struct product_vector bias;  /* (N) */
-	int act;                     /* enum unary + 1; 0: none */
-	struct product_matrix aux;   /* p NULL: none; (M, N) before act */
-	struct product_vector sums;  /* (M): sums over K of the rows of op(A); only with ta and a count of 1 */
+	struct product_vector bias; /* (N) */
+	int act;                    /* enum unary + 1; 0: none */
+	struct product_matrix aux;  /* p NULL: none; (M, N) before act */
+	struct product_vector sums; /* (M): sums over K of the rows of op(A); only with ta and a count of 1 */
 };
 
 /* Bytes of scratch that product_run needs; depends on sizes and types alone, and does not decrease with M or K. */

@@ -166,8 +166,8 @@ void profile_table(struct profile *p, void (*line)(void *arg, const char *text),
 		sum.bytes += p->op[i].bytes;
 	}
 	s.all = sum.seconds;
-	snprintf(text, sizeof text, "%-16s %9s %9s %6s %9s %6s %8s %6s", "op", "calls", "seconds", "share",
-	         s.unit > 1e9 ? "TFLOP/s" : "GFLOP/s", "peak", s.unit > 1e9 ? "TB/s" : "GB/s", "copy");
+	snprintf(text, sizeof text, "%-16s %9s %9s %6s %9s %6s %8s %6s", "op", "calls", "seconds", "share", s.unit > 1e9 ? "TFLOP/s" : "GFLOP/s",
+	         "peak", s.unit > 1e9 ? "TB/s" : "GB/s", "copy");
 	line(arg, text);
 	for (int i = 0; i < OP_COUNT; i++)
 		if (p->op[i].count) {

@@ -11,7 +11,7 @@
 #define real double
 #define REAL_NAME(name) name##_f64
 #define REAL_C(c) c       /* a constant: REAL_C(0.5) */
-#define REAL_M(name) name       /* a libm function: REAL_M(sqrt)(x) */
+#define REAL_M(name) name /* a libm function: REAL_M(sqrt)(x) */
 #else
 #define real float
 #define REAL_NAME(name) name##_f32

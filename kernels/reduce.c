@@ -20,8 +20,7 @@ struct sum {
 	real *part; /* [groups][outer * cols] when groups > 1 */
 };
 
-static void store(const struct sum *s, int64_t group, int64_t row, const struct walk_pos *p, int64_t col, int64_t n,
-                  const real *v)
+static void store(const struct sum *s, int64_t group, int64_t row, const struct walk_pos *p, int64_t col, int64_t n, const real *v)
 {
 	int64_t ys = s->kept.stride[1][s->kept.rank - 1];
 	real f = (real)s->c->attr.sum.factor;

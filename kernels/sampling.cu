@@ -18,8 +18,8 @@ static __device__ inline float at(struct row_major r, int64_t b, int64_t i)
 	return reals_get(r.a, b * r.step + i);
 }
 
-static __global__ void mix_any(int64_t rows, int64_t cols, struct row_major y, struct row_major v, struct row_major null,
-                               const int32_t *index, const int32_t *begun, struct reals w, float s)
+static __global__ void mix_any(int64_t rows, int64_t cols, struct row_major y, struct row_major v, struct row_major null, const int32_t *index,
+                               const int32_t *begun, struct reals w, float s)
 {
 	for (int64_t k = thread_index(); k < rows * cols; k += thread_count()) {
 		int64_t b = k / cols, i = k % cols, to = index[b] * y.step + i;
@@ -39,9 +39,8 @@ static void mix_run(const struct op_call *c)
 	const struct array *v = &c->in[0];
 
 	if (array_count(v))
-		LAUNCH(c, mix_any, blocks_for(array_count(v)), BLOCK, v->shape[0], v->shape[1], rows_of(&c->out[0]), rows_of(v),
-		       rows_of(&c->in[1]), (const int32_t *)c->in[2].data, (const int32_t *)c->in[3].data, reals_of(&c->in[4]),
-		       (float)c->attr.mix.guidance);
+		LAUNCH(c, mix_any, blocks_for(array_count(v)), BLOCK, v->shape[0], v->shape[1], rows_of(&c->out[0]), rows_of(v), rows_of(&c->in[1]),
+		       (const int32_t *)c->in[2].data, (const int32_t *)c->in[3].data, reals_of(&c->in[4]), (float)c->attr.mix.guidance);
 }
 
 struct conversion {
@@ -49,8 +48,8 @@ struct conversion {
 	double a, b, t, blend;
 };
 
-static __global__ void convert_any(int64_t rows, int64_t cols, struct conversion k, struct row_major v, struct row_major x,
-                                   struct row_major out, struct reals mean)
+static __global__ void convert_any(int64_t rows, int64_t cols, struct conversion k, struct row_major v, struct row_major x, struct row_major out,
+                                   struct reals mean)
 {
 	for (int64_t j = thread_index(); j < rows * cols; j += thread_count()) {
 		int64_t b = j / cols, i = j % cols;
@@ -61,8 +60,7 @@ static __global__ void convert_any(int64_t rows, int64_t cols, struct conversion
 			x0 = fmin(fmax(x0, -(double)k.limit), (double)k.limit);
 		if (mean.p)
 			x0 += k.blend * ((double)reals_get(mean, i) - x0);
-		reals_set(v.a, b * v.step + i,
-		          k.identity ? o : (float)(k.minus ? (double)o - x0 : ((double)in - x0) / k.t));
+		reals_set(v.a, b * v.step + i, k.identity ? o : (float)(k.minus ? (double)o - x0 : ((double)in - x0) / k.t));
 	}
 }
 
@@ -125,8 +123,8 @@ static void advance_run(const struct op_call *c)
 	int64_t n = array_count(&c->out[0]);
 
 	if (n)
-		LAUNCH(c, advance_any, blocks_for(n), BLOCK, n, reals_of(&c->out[0]), reals_of(&c->in[0]), reals_of(&c->in[1]),
-		       reals_of(&c->in[2]), c->attr.advance.h);
+		LAUNCH(c, advance_any, blocks_for(n), BLOCK, n, reals_of(&c->out[0]), reals_of(&c->in[0]), reals_of(&c->in[1]), reals_of(&c->in[2]),
+		       c->attr.advance.h);
 }
 
 extern "C" {

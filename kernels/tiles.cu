@@ -52,10 +52,10 @@ static __device__ inline void add_chunk(float total[EACH][EACH], float part[EACH
 	UNROLL
 	for (int i = 0; i < EACH; i++)
 		UNROLL
-		for (int j = 0; j < EACH; j++) {
-			total[i][j] = __fadd_rn(total[i][j], __fmul_rn(alpha, part[i][j]));
-			part[i][j] = 0.f;
-		}
+	for (int j = 0; j < EACH; j++) {
+		total[i][j] = __fadd_rn(total[i][j], __fmul_rn(alpha, part[i][j]));
+		part[i][j] = 0.f;
+	}
 }
 
 static __global__ void __launch_bounds__(BLOCK) tiles_kernel(struct tiles t, int64_t first_batch)
@@ -72,10 +72,10 @@ static __global__ void __launch_bounds__(BLOCK) tiles_kernel(struct tiles t, int
 		__syncthreads();
 		for (int d = 0; d < DEPTH; d++)
 			UNROLL
-			for (int i = 0; i < EACH; i++)
-				UNROLL
-				for (int j = 0; j < EACH; j++)
-					part[i][j] = fmaf(a[d][i0 + i], b[d][j0 + j], part[i][j]);
+		for (int i = 0; i < EACH; i++)
+			UNROLL
+		for (int j = 0; j < EACH; j++)
+			part[i][j] = fmaf(a[d][i0 + i], b[d][j0 + j], part[i][j]);
 		for (int d = 0; sums && d < DEPTH; d++)
 			sum_part += a[d][threadIdx.x];
 		if ((k + DEPTH) % GEMM_KC == 0 || k + DEPTH >= t.k) {
@@ -88,8 +88,8 @@ static __global__ void __launch_bounds__(BLOCK) tiles_kernel(struct tiles t, int
 	UNROLL
 	for (int i = 0; i < EACH; i++)
 		UNROLL
-		for (int j = 0; j < EACH; j++)
-			store_element(&t, batch, row + i0 + i, col + j0 + j, total[i][j]);
+	for (int j = 0; j < EACH; j++)
+		store_element(&t, batch, row + i0 + i, col + j0 + j, total[i][j]);
 	if (sums && row + threadIdx.x < t.m)
 		reals_set(t.sums, row + threadIdx.x, sum);
 }
@@ -110,9 +110,26 @@ static struct reals matrix_of(const struct product_matrix *x)
 
 extern "C" void product_tiles(const struct op_call *c, const struct product *p)
 {
-	struct tiles t = {matrix_of(&p->a), matrix_of(&p->b), matrix_of(&p->c), matrix_of(&p->aux), vector_of(&p->bias), vector_of(&p->sums),
-	                  p->m, p->n, p->alpha == 0 && !p->sums.p ? 0 : p->k, p->ta ? 1 : p->a.ld, p->ta ? p->a.ld : 1,
-	                  p->tb ? 1 : p->b.ld, p->tb ? p->b.ld : 1, p->c.ld, p->aux.ld, p->a.batch, p->b.batch, p->c.batch, p->alpha, p->act};
+	struct tiles t = {matrix_of(&p->a),
+	                  matrix_of(&p->b),
+	                  matrix_of(&p->c),
+	                  matrix_of(&p->aux),
+	                  vector_of(&p->bias),
+	                  vector_of(&p->sums),
+	                  p->m,
+	                  p->n,
+	                  p->alpha == 0 && !p->sums.p ? 0 : p->k,
+	                  p->ta ? 1 : p->a.ld,
+	                  p->ta ? p->a.ld : 1,
+	                  p->tb ? 1 : p->b.ld,
+	                  p->tb ? p->b.ld : 1,
+	                  p->c.ld,
+	                  p->aux.ld,
+	                  p->a.batch,
+	                  p->b.batch,
+	                  p->c.batch,
+	                  p->alpha,
+	                  p->act};
 
 	for (int64_t first = 0; p->m > 0 && p->n > 0 && first < p->count; first += MOST_Z) {
 		int64_t z = p->count - first < MOST_Z ? p->count - first : MOST_Z;

@@ -33,9 +33,8 @@ template <int U> struct unary_slope;
 	};
 /* clang-format on */
 
-UNARY(UNARY_SILU, x *sigmoid(x), fmaf(x * sigmoid(x), sigmoid(-x), sigmoid(x)))
-UNARY(UNARY_GELU_TANH, x *gelu_gate(x),
-      gelu_gate(x) * fmaf(x * (1.f - gelu_gate(x)), fmaf(x * x, .21406444881780076f, 1.5957691216057308f), 1.f))
+UNARY(UNARY_SILU, x *sigmoid(x), fmaf(x *sigmoid(x), sigmoid(-x), sigmoid(x)))
+UNARY(UNARY_GELU_TANH, x *gelu_gate(x), gelu_gate(x) * fmaf(x * (1.f - gelu_gate(x)), fmaf(x *x, .21406444881780076f, 1.5957691216057308f), 1.f))
 UNARY(UNARY_GELU_ERF, x *normal_cdf(x), normal_cdf(x) + x * .39894228040143267794f * expf(-.5f * x * x))
 UNARY(UNARY_TANH, tanhf(x), 1.f - tanhf(x) * tanhf(x))
 UNARY(UNARY_SIGMOID, sigmoid(x), sigmoid(x) * sigmoid(-x))
@@ -47,15 +46,24 @@ UNARY(UNARY_RELU, x > 0.f ? x : 0.f, x > 0.f ? 1.f : 0.f)
 static __device__ inline float unary_apply(int u, float x)
 {
 	switch (u - 1) {
-	case UNARY_SILU: return unary_value<UNARY_SILU>()(x, x);
-	case UNARY_GELU_TANH: return unary_value<UNARY_GELU_TANH>()(x, x);
-	case UNARY_GELU_ERF: return unary_value<UNARY_GELU_ERF>()(x, x);
-	case UNARY_TANH: return unary_value<UNARY_TANH>()(x, x);
-	case UNARY_SIGMOID: return unary_value<UNARY_SIGMOID>()(x, x);
-	case UNARY_EXP: return unary_value<UNARY_EXP>()(x, x);
-	case UNARY_SQUARE: return unary_value<UNARY_SQUARE>()(x, x);
-	case UNARY_RELU: return unary_value<UNARY_RELU>()(x, x);
-	default: return x;
+	case UNARY_SILU:
+		return unary_value<UNARY_SILU>()(x, x);
+	case UNARY_GELU_TANH:
+		return unary_value<UNARY_GELU_TANH>()(x, x);
+	case UNARY_GELU_ERF:
+		return unary_value<UNARY_GELU_ERF>()(x, x);
+	case UNARY_TANH:
+		return unary_value<UNARY_TANH>()(x, x);
+	case UNARY_SIGMOID:
+		return unary_value<UNARY_SIGMOID>()(x, x);
+	case UNARY_EXP:
+		return unary_value<UNARY_EXP>()(x, x);
+	case UNARY_SQUARE:
+		return unary_value<UNARY_SQUARE>()(x, x);
+	case UNARY_RELU:
+		return unary_value<UNARY_RELU>()(x, x);
+	default:
+		return x;
 	}
 }
 

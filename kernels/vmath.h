@@ -12,12 +12,30 @@
 
 #ifdef REAL_IS_DOUBLE
 
-static inline real real_exp(real x) { return exp(x); }
-static inline real real_exp_down(real x) { return exp(x); }
-static inline real real_exp2_near(real t) { return exp2(t); }
-static inline real real_log(real x) { return log(x); }
-static inline real real_tanh(real x) { return tanh(x); }
-static inline real real_erf(real x) { return erf(x); }
+static inline real real_exp(real x)
+{
+	return exp(x);
+}
+static inline real real_exp_down(real x)
+{
+	return exp(x);
+}
+static inline real real_exp2_near(real t)
+{
+	return exp2(t);
+}
+static inline real real_log(real x)
+{
+	return log(x);
+}
+static inline real real_tanh(real x)
+{
+	return tanh(x);
+}
+static inline real real_erf(real x)
+{
+	return erf(x);
+}
 
 static inline void real_sincos(real x, real *s, real *c)
 {

@@ -15,20 +15,20 @@
 enum form { ONE, F2_3, F4_3, F2_5, F3_7 };
 
 enum {
-	LINE_MOST = 9,   /* points of a line, at most */
-	TAPS_MOST = 7,   /* taps of a line, at most */
+	LINE_MOST = 9,    /* points of a line, at most */
+	TAPS_MOST = 7,    /* taps of a line, at most */
 	POINTS_MOST = 36, /* points of a tile, at most */
 	PIXELS_MOST = 16, /* outputs of a tile, at most */
 	KERNEL_MOST = 25, /* taps of a kernel, at most */
-	VALUES = 196608, /* points x tiles x (input + output) channels of a task; its transforms stay in the second-level cache */
-	FEWEST = 12,     /* the tiles of a task are a multiple of this, */
-	LEAST = 24,      /* at least this, */
-	MOST = 96,       /* and at most this */
-	COLUMNS = 128,   /* output channels that are multiplied before they are transformed back */
-	SUM = 32,        /* channels summed at once, at most: the transforms amplify the errors of long sums */
-	APART = 16,      /* padding of rows against conflicts in the cache */
-	CHANNELS = 32,   /* with fewer input or output channels the transforms cost more than they save */
-	PIXELS = 225,    /* likewise with fewer output pixels per sample, */
+	VALUES = 196608,  /* points x tiles x (input + output) channels of a task; its transforms stay in the second-level cache */
+	FEWEST = 12,      /* the tiles of a task are a multiple of this, */
+	LEAST = 24,       /* at least this, */
+	MOST = 96,        /* and at most this */
+	COLUMNS = 128,    /* output channels that are multiplied before they are transformed back */
+	SUM = 32,         /* channels summed at once, at most: the transforms amplify the errors of long sums */
+	APART = 16,       /* padding of rows against conflicts in the cache */
+	CHANNELS = 32,    /* with fewer input or output channels the transforms cost more than they save */
+	PIXELS = 225,     /* likewise with fewer output pixels per sample, */
 	PIXELS_MANY = 64, /* or fewer than this with attribute `many` */
 	WEIGHTS = 1 << 21 /* weight transforms by F(4, 3) with more numbers than this do not stay in cache; F(2, 3) is used then */
 };
@@ -58,16 +58,16 @@ struct winograd {
 	int64_t samples, h, wide, ch, o, ho, wo, top, left;
 	struct shape shape;
 	int points, taps;
-	int64_t chunk; /* channels summed at once */
+	int64_t chunk;        /* channels summed at once */
 	int64_t down, across; /* number of tiles of a sample along each dimension */
-	int64_t block; /* tiles of a task, possibly of several samples */
-	int64_t ldm;   /* row stride of the products */
+	int64_t block;        /* tiles of a task, possibly of several samples */
+	int64_t ldm;          /* row stride of the products */
 	int64_t panels;
 	int width;
 	int act;
-	real *u;       /* [points][panels][ch][width], points `point` apart */
+	real *u; /* [points][panels][ch][width], points `point` apart */
 	int64_t point;
-	real *own;  /* scratch of worker 0 */
+	real *own; /* scratch of worker 0 */
 	int64_t each;
 };
 
@@ -118,9 +118,19 @@ static void sizes(struct winograd *g, const struct op_call *c)
 	const struct array *x = &c->in[0], *w = &c->in[1], *y = &c->out[0];
 	int64_t own;
 
-	*g = (struct winograd){.c = c, .samples = x->shape[0], .h = x->shape[1], .wide = x->shape[2], .ch = x->shape[3], .o = w->shape[0],
-	                       .ho = y->shape[1], .wo = y->shape[2], .top = c->attr.conv.top, .left = c->attr.conv.left, .shape = shape_of(c),
-	                       .taps = (int)(w->shape[1] * w->shape[2]), .width = REAL_NAME(gemm_width)()};
+	*g = (struct winograd){.c = c,
+	                       .samples = x->shape[0],
+	                       .h = x->shape[1],
+	                       .wide = x->shape[2],
+	                       .ch = x->shape[3],
+	                       .o = w->shape[0],
+	                       .ho = y->shape[1],
+	                       .wo = y->shape[2],
+	                       .top = c->attr.conv.top,
+	                       .left = c->attr.conv.left,
+	                       .shape = shape_of(c),
+	                       .taps = (int)(w->shape[1] * w->shape[2]),
+	                       .width = REAL_NAME(gemm_width)()};
 	g->points = forms[g->shape.down].points * forms[g->shape.across].points;
 	g->chunk = g->shape.down == F2_3 ? g->ch : ceil_div(g->ch, ceil_div(g->ch, SUM));
 	g->down = ceil_div(g->ho, forms[g->shape.down].outputs);
@@ -297,7 +307,8 @@ ALWAYS_INLINE void line_out(enum form f, vreal *m, int step)
 
 		m[0] = (s0 + s1) + (s2 + s3);
 		m[step] = v_fma(v_splat(q0), d0, v_fma(v_splat(q1), d1, v_fma(v_splat(q2), d2, v_splat(q3) * d3)));
-		m[2 * step] = v_fma(v_splat(q0 * q0), s0, v_fma(v_splat(q1 * q1), s1, v_fma(v_splat(q2 * q2), s2, v_fma(v_splat(q3 * q3), s3, last))));
+		m[2 * step] =
+		    v_fma(v_splat(q0 * q0), s0, v_fma(v_splat(q1 * q1), s1, v_fma(v_splat(q2 * q2), s2, v_fma(v_splat(q3 * q3), s3, last))));
 	}
 }
 
@@ -405,8 +416,7 @@ ALWAYS_INLINE void tile_out(struct shape s, const struct winograd *g, const real
 				finish(g, pixel[y * ow + x], o, v[y * pw + x], n);
 }
 
-ALWAYS_INLINE void transform_out(struct shape s, const struct winograd *g, int64_t first, int64_t n, const real *m, int64_t o0,
-                                 int64_t columns)
+ALWAYS_INLINE void transform_out(struct shape s, const struct winograd *g, int64_t first, int64_t n, const real *m, int64_t o0, int64_t columns)
 {
 	const int oh = forms[s.down].outputs, ow = forms[s.across].outputs;
 
@@ -436,7 +446,7 @@ ALWAYS_INLINE void block_run(struct shape s, const struct winograd *g, int64_t t
 			/* clang-format off */
 			REAL_NAME(gemm_panels)(m + k * g->block * g->ldm, g->ldm, v + k * g->block * ld, ld,
 			                       g->u + k * g->point + o0 / g->width * size, n, columns, g->ch, g->chunk);
-			/* clang-format on */
+		/* clang-format on */
 		transform_out(s, g, first, n, m, o0, columns);
 	}
 }
@@ -458,11 +468,16 @@ TASK(F3_7, ONE)
 static void (*task_of(struct shape s))(void *, int64_t, int)
 {
 	switch (s.down) {
-	case F2_3: return task_F2_3_F2_3;
-	case F4_3: return s.across == ONE ? task_F4_3_ONE : task_F4_3_F4_3;
-	case F2_5: return task_F2_5_F2_5;
-	case F3_7: return task_F3_7_ONE;
-	default: return s.across == F4_3 ? task_ONE_F4_3 : task_ONE_F3_7;
+	case F2_3:
+		return task_F2_3_F2_3;
+	case F4_3:
+		return s.across == ONE ? task_F4_3_ONE : task_F4_3_F4_3;
+	case F2_5:
+		return task_F2_5_F2_5;
+	case F3_7:
+		return task_F3_7_ONE;
+	default:
+		return s.across == F4_3 ? task_ONE_F4_3 : task_ONE_F3_7;
 	}
 }
 

@@ -34,8 +34,7 @@ int centroids_load(struct kmeans *m, char hash[65], const char *path, const stru
 		err_set(e, ERR_DATA, "%s: centroids of \"%s\" features, not of \"%s\"", path, name, f->name);
 	else if (is_network && (network = json_string_value(json_object_get(json_object_get(facts, "inputs"), "features"))) &&
 	         json_object_get(facts, "input") && strcmp(network, f->hash))
-		err_set(e, ERR_DATA, "%s: centroids of another \"%s\", or one fed otherwise: %.12s, not %.12s", path, f->name, network,
-		        f->hash);
+		err_set(e, ERR_DATA, "%s: centroids of another \"%s\", or one fed otherwise: %.12s, not %.12s", path, f->name, network, f->hash);
 	else
 		rc = e->code ? -1 : sha256_file(path, hash, NULL, e);
 	if (!rc) {
@@ -45,8 +44,8 @@ int centroids_load(struct kmeans *m, char hash[65], const char *path, const stru
 		npy_to_f32(m->centroids, &a);
 		for (int64_t i = 0; i < npy_count(&a) && !rc; i++)
 			if (!isfinite(m->centroids[i]))
-				rc = err_set(e, ERR_DATA, "%s: row %lld, column %lld is not finite", path,
-				             (long long)(i / a.shape[1]), (long long)(i % a.shape[1]));
+				rc = err_set(e, ERR_DATA, "%s: row %lld, column %lld is not finite", path, (long long)(i / a.shape[1]),
+				             (long long)(i % a.shape[1]));
 		offset = json_object_get(facts, "offset");
 		for (int c = 0; c < m->k && offset; c++)
 			m->offset[c] = (float)json_number_value(json_array_get(offset, (size_t)c));

@@ -44,10 +44,20 @@ static enum features_kind features_kind(const struct cluster_request *r)
 static int read_samples(struct clustering *c, struct err *e)
 {
 	const struct cluster_request *r = c->r;
-	struct samples_options so = {.skip_bad = r->skip_bad, .max_errors = r->max_errors, .nul_list = r->nul_list, .once = !r->sheet,
-	                             .spool = r->spool, .bad = r->bad, .bad_arg = r->arg};
-	struct featureset_options fo = {.kind = features_kind(r), .measure = &c->network, .file = r->features, .holdout = r->holdout,
-	                                .holdout_by_dir = r->holdout_by, .value = r->by ? grouping_value : NULL, .pool = r->pool,
+	struct samples_options so = {.skip_bad = r->skip_bad,
+	                             .max_errors = r->max_errors,
+	                             .nul_list = r->nul_list,
+	                             .once = !r->sheet,
+	                             .spool = r->spool,
+	                             .bad = r->bad,
+	                             .bad_arg = r->arg};
+	struct featureset_options fo = {.kind = features_kind(r),
+	                                .measure = &c->network,
+	                                .file = r->features,
+	                                .holdout = r->holdout,
+	                                .holdout_by_dir = r->holdout_by,
+	                                .value = r->by ? grouping_value : NULL,
+	                                .pool = r->pool,
 	                                .progress = r->progress};
 
 	if (r->by && !(fo.value_arg = c->groups = grouping_open(r->by, r->table, e)))
@@ -123,8 +133,14 @@ static int find_device(struct clustering *c, struct err *e)
 static int partition_by_features(struct clustering *c, struct err *e)
 {
 	const struct cluster_request *r = c->r;
-	struct kmeans_options ko = {.k = (int)r->k, .fine = (int)r->fine, .restarts = (int)r->restarts, .iterations = (int)r->iterations,
-	                            .balance = r->balance, .seed = r->seed, .pool = r->pool, .progress = r->progress};
+	struct kmeans_options ko = {.k = (int)r->k,
+	                            .fine = (int)r->fine,
+	                            .restarts = (int)r->restarts,
+	                            .iterations = (int)r->iterations,
+	                            .balance = r->balance,
+	                            .seed = r->seed,
+	                            .pool = r->pool,
+	                            .progress = r->progress};
 	int rc = 0;
 
 	if (r->centroids)
@@ -161,11 +177,18 @@ static void fill_report(struct cluster_report *report, struct clustering *c)
 {
 	const struct cluster_request *r = c->r;
 
-	*report = (struct cluster_report){
-	    .made = 1, .k = c->m.k, .samples = c->f.n, .skipped = samples_skipped(c->samples), .count = {c->f.count[0], c->f.count[1]},
-	    .size = {c->q.sizes ? c->q.sizes : mem_zalloc((size_t)c->m.k, sizeof *c->q.sizes), c->held}, .names = c->names,
-	    .features = clustering_is_blind(r) ? NULL : mem_strdup(c->f.name), .inertia = c->q.total, .silhouette = c->q.silhouette,
-	    .largest = c->q.largest, .gpu = c->gpu ? c->gpu->name : NULL};
+	*report = (struct cluster_report){.made = 1,
+	                                  .k = c->m.k,
+	                                  .samples = c->f.n,
+	                                  .skipped = samples_skipped(c->samples),
+	                                  .count = {c->f.count[0], c->f.count[1]},
+	                                  .size = {c->q.sizes ? c->q.sizes : mem_zalloc((size_t)c->m.k, sizeof *c->q.sizes), c->held},
+	                                  .names = c->names,
+	                                  .features = clustering_is_blind(r) ? NULL : mem_strdup(c->f.name),
+	                                  .inertia = c->q.total,
+	                                  .silhouette = c->q.silhouette,
+	                                  .largest = c->q.largest,
+	                                  .gpu = c->gpu ? c->gpu->name : NULL};
 	if (r->balance > 0)
 		report->crowded = c->q.largest * (double)c->f.count[0] > (double)kmeans_room(r->balance, c->f.count[0], c->m.k) + .5;
 	c->q.sizes = NULL;

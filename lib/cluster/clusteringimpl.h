@@ -10,12 +10,12 @@ struct clustering {
 	const struct cluster_request *r;
 	struct samples *samples;
 	struct features_measure network; /* run NULL: features are of no network */
-	struct device *gpu;      /* where k-means runs; NULL: on the CPU */
-	struct grouping *groups; /* of --by; or NULL */
+	struct device *gpu;              /* where k-means runs; NULL: on the CPU */
+	struct grouping *groups;         /* of --by; or NULL */
 	struct featureset f;
-	struct kmeans m;         /* k is set for every kind of clusters */
-	json_t *names;           /* [k] of the clusters; NULL: they have none */
-	double *share;           /* [k] of a random partition */
+	struct kmeans m; /* k is set for every kind of clusters */
+	json_t *names;   /* [k] of the clusters; NULL: they have none */
+	double *share;   /* [k] of a random partition */
 	char centroids_hash[65], like_hash[65], samples_hash[65], partition[65];
 	int32_t *cluster[2];     /* [f.count] of the training (0) and the held-out part (1) */
 	float *distance[2];      /* [f.count] */

@@ -102,8 +102,8 @@ static int compute(struct featureset *f, struct samples *s, const struct feature
 }
 
 /* Append the rows of a batch; takes ownership of the batch's keys. */
-static int take_rows(struct featureset *f, struct picture_batch *b, const float *x, int64_t expected,
-                     const struct featureset_options *o, struct err *e)
+static int take_rows(struct featureset *f, struct picture_batch *b, const float *x, int64_t expected, const struct featureset_options *o,
+                     struct err *e)
 {
 	for (int i = 0; i < b->n; i++) {
 		for (int64_t k = 0; k < f->d; k++)
@@ -189,8 +189,7 @@ static int read_sidecar(struct featureset *f, const char *path, struct err *e)
 	if (o && !jsonio_str(o, "keys", 0, &keys, side, e) && !jsonio_str(o, "features", 0, &name, side, e)) {
 		featureset_keys(f, hex);
 		if (keys && strcmp(keys, hex))
-			err_set(e, ERR_DATA, "%s belongs to other samples or another order (%s says keys %.12s, not %.12s)", path,
-			        side, keys, hex);
+			err_set(e, ERR_DATA, "%s belongs to other samples or another order (%s says keys %.12s, not %.12s)", path, side, keys, hex);
 		else
 			rc = 0;
 		f->name = mem_strdup(name);
@@ -218,8 +217,8 @@ static int load_file(struct featureset *f, const char *path, struct err *e)
 	if (npy_load(&a, path, e))
 		return -1;
 	if (a.rank != 2 || a.shape[0] != f->n || a.shape[1] < 1)
-		err_set(e, ERR_DATA, "%s: an array of rank %d with %lld rows, not (%lld, D): a row of features for each sample", path,
-		        a.rank, (long long)(a.rank ? a.shape[0] : 0), (long long)f->n);
+		err_set(e, ERR_DATA, "%s: an array of rank %d with %lld rows, not (%lld, D): a row of features for each sample", path, a.rank,
+		        (long long)(a.rank ? a.shape[0] : 0), (long long)f->n);
 	else if ((all = mem_try((size_t)(f->n * a.shape[1]), sizeof *all, path, e))) {
 		f->d = a.shape[1];
 		npy_to_f32(all, &a);

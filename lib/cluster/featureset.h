@@ -28,9 +28,9 @@ struct features_measure {
 struct featureset_options {
 	enum features_kind kind;
 	const struct features_measure *measure; /* FEATURES_MEASURE */
-	const char *file;   /* FEATURES_FILE. A sidecar FILE.json may hold "features", a name, and "keys", see featureset_keys */
-	double holdout;     /* fraction held out, by hash_holdout of the key */
-	int holdout_by_dir; /* of the key's folder instead: a video's frames, a group, stay together */
+	const char *file;                       /* FEATURES_FILE. A sidecar FILE.json may hold "features", a name, and "keys", see featureset_keys */
+	double holdout;                         /* fraction held out, by hash_holdout of the key */
+	int holdout_by_dir;                     /* of the key's folder instead: a video's frames, a group, stay together */
 	/* FEATURES_NONE: a text of each sample in new memory, or NULL and *e for a bad one; may be NULL. */
 	char *(*value)(void *arg, const struct sample *x, struct err *e);
 	void *value_arg;
@@ -41,16 +41,16 @@ struct featureset_options {
 /* Sample i has row[i] of x[held[i]]. */
 struct featureset {
 	int64_t n, d;
-	int64_t count[2];  /* rows of the training (0) and of the held-out part (1) */
-	float *x[2];       /* (count, d) */
-	char **key;        /* [n] */
-	int32_t *label;    /* [n], -1 without a class */
-	char **value;      /* [n] what o->value said; NULL where it was not asked */
-	uint8_t *held;     /* [n] */
-	int64_t *row;      /* [n] */
+	int64_t count[2];     /* rows of the training (0) and of the held-out part (1) */
+	float *x[2];          /* (count, d) */
+	char **key;           /* [n] */
+	int32_t *label;       /* [n], -1 without a class */
+	char **value;         /* [n] what o->value said; NULL where it was not asked */
+	uint8_t *held;        /* [n] */
+	int64_t *row;         /* [n] */
 	int64_t cap, room[2]; /* private */
-	char *name;        /* of the features: "hogcolor-1", measure->name, what the sidecar says, or "file" */
-	char hash[65];     /* SHA-256 of the file of features, or measure->hash; empty otherwise */
+	char *name;           /* of the features: "hogcolor-1", measure->name, what the sidecar says, or "file" */
+	char hash[65];        /* SHA-256 of the file of features, or measure->hash; empty otherwise */
 };
 
 /* Whether a key is held out. */

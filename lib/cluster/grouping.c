@@ -82,8 +82,9 @@ static char *of_facts(const struct grouping *g, const struct sample *x, struct e
 	else if (json_is_boolean(v))
 		text = mem_strdup(json_is_true(v) ? "true" : "false");
 	else
-		err_set(e, ERR_DATA, "%s: the sample \"%s\" has no text or whole number \"%s\" in %s (a table with such a column is named by --table)",
-		        x->origin, x->key, g->by, m ? "its .json" : "a .json beside it");
+		err_set(e, ERR_DATA,
+		        "%s: the sample \"%s\" has no text or whole number \"%s\" in %s (a table with such a column is named by --table)", x->origin,
+		        x->key, g->by, m ? "its .json" : "a .json beside it");
 	json_decref(o);
 	return text;
 }
@@ -101,8 +102,10 @@ static char *of_table(const struct grouping *g, const struct sample *x, struct e
 char *grouping_value(void *arg, const struct sample *x, struct err *e)
 {
 	const struct grouping *g = arg;
-	char *text = g->table ? of_table(g, x, e) : !strcmp(g->by, "class") ? of_class(x, e) :
-	             !strcmp(g->by, "folder") ? of_folder(x, e) : of_facts(g, x, e);
+	char *text = g->table                   ? of_table(g, x, e)
+	             : !strcmp(g->by, "class")  ? of_class(x, e)
+	             : !strcmp(g->by, "folder") ? of_folder(x, e)
+	                                        : of_facts(g, x, e);
 	const char *why = text ? names_refuse_class(text) : NULL;
 
 	if (!why)
@@ -136,8 +139,9 @@ static json_t *name_values(const struct grouping *g, const struct value *v, int6
 
 	for (int64_t i = 0; i < k; i++) {
 		const char *known = !g->table && !strcmp(g->by, "class") ? names_get(class_names, v[i].number) : NULL;
-		char *text = known && !names_refuse(known) ? mem_strdup(known) :
-		             !names_refuse(v[i].text) ? mem_strdup(v[i].text) : str_new("%s_%s", g->by, v[i].text);
+		char *text = known && !names_refuse(known) ? mem_strdup(known)
+		             : !names_refuse(v[i].text)    ? mem_strdup(v[i].text)
+		                                           : str_new("%s_%s", g->by, v[i].text);
 
 		json_array_append_new(list, json_string(text));
 		mem_free(text);

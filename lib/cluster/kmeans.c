@@ -53,8 +53,8 @@ static void length_task(void *arg, int64_t task, int worker)
 		p->length[i] = points_length2(p->x + i * p->d, p->d);
 }
 
-int points_init(struct points *p, const float *x, const double *weight, int64_t n, int64_t d, struct pool *pool,
-                const struct points_place *place, struct err *e)
+int points_init(struct points *p, const float *x, const double *weight, int64_t n, int64_t d, struct pool *pool, const struct points_place *place,
+                struct err *e)
 {
 	*p = (struct points){.x = x, .weight = weight, .n = n, .d = d, .pool = pool};
 	if (place->device && !weight)
@@ -360,8 +360,7 @@ void kmeans_release(struct kmeans *m)
 }
 
 /* The best of several seedings. */
-static int fit(struct kmeans *out, struct points *p, int k, const struct kmeans_options *o, int restarts, int most, uint64_t step,
-               struct err *e)
+static int fit(struct kmeans *out, struct points *p, int k, const struct kmeans_options *o, int restarts, int most, uint64_t step, struct err *e)
 {
 	*out = (struct kmeans){0};
 	for (int r = 0; r < restarts; r++) {
@@ -399,8 +398,7 @@ int64_t *points_subsample(int64_t n, int64_t m, uint64_t seed, uint64_t step)
 }
 
 /* Fine centroids of a subsample and their weights. */
-static int fit_fine(struct kmeans *fine, double *weight, const float *x, int64_t n, int64_t d, const struct kmeans_options *o,
-                    struct err *e)
+static int fit_fine(struct kmeans *fine, double *weight, const float *x, int64_t n, int64_t d, const struct kmeans_options *o, struct err *e)
 {
 	int64_t m = o->fine_sample > 0 ? o->fine_sample : n / 20 > 64 * (int64_t)o->fine ? n / 20 : 64 * (int64_t)o->fine, *row;
 	struct points p = {0};
@@ -481,8 +479,7 @@ static int check(const float *x, int64_t n, int64_t d, const struct kmeans_optio
 	if (n < o->k || o->k < 1)
 		return err_set(e, ERR_USAGE, "%d clusters of only %lld points", o->k, (long long)n);
 	if (o->fine && (o->fine <= o->k || o->fine > n))
-		return err_set(e, ERR_USAGE, "%d fine centroids: must be above %d clusters and at most %lld points", o->fine,
-		               o->k, (long long)n);
+		return err_set(e, ERR_USAGE, "%d fine centroids: must be above %d clusters and at most %lld points", o->fine, o->k, (long long)n);
 	if (o->balance && o->balance < 1.01)
 		return err_set(e, ERR_USAGE, "balance %g: must be at least 1.01", o->balance);
 	return check_finite(x, n, d, o->pool, e);
@@ -561,8 +558,8 @@ int kmeans_fit(struct kmeans *out, const float *x, int64_t n, int64_t d, const s
 	return rc;
 }
 
-int kmeans_assign(int32_t *cluster, float *distance, const struct kmeans *m, const float *x, int64_t n, struct pool *pool,
-                  struct device *device, struct err *e)
+int kmeans_assign(int32_t *cluster, float *distance, const struct kmeans *m, const float *x, int64_t n, struct pool *pool, struct device *device,
+                  struct err *e)
 {
 	struct points p;
 	int rc = points_init(&p, x, NULL, n, m->d, pool, &(struct points_place){.device = device, .most = m->k}, e);

@@ -24,10 +24,10 @@ struct kmeans_options {
 	int fine;            /* 0: flat. Else so many fine centroids on a subsample first, and the k < fine coarse ones over
 	                      * those, weighted by their sizes */
 	int64_t fine_sample; /* points of that subsample; 0: the larger of 5% and 64 * fine */
-	int restarts;       /* independent seedings, the lowest inertia wins; 0: 3 */
-	int iterations;     /* at most; 0: 100 (fine: 50) */
-	double tolerance;   /* stop when the inertia falls by less than this share; 0: 1e-5 */
-	double balance;     /* 0: none. Else a cluster holds at most kmeans_room points; >= 1.01 */
+	int restarts;        /* independent seedings, the lowest inertia wins; 0: 3 */
+	int iterations;      /* at most; 0: 100 (fine: 50) */
+	double tolerance;    /* stop when the inertia falls by less than this share; 0: 1e-5 */
+	double balance;      /* 0: none. Else a cluster holds at most kmeans_room points; >= 1.01 */
 	uint64_t seed;
 	struct pool *pool;
 	struct device *device; /* where points that have no weights are assigned and added up; NULL: on the CPU. Borrowed */
@@ -38,12 +38,12 @@ struct kmeans_options {
 struct kmeans {
 	int k;
 	int64_t d;
-	float *centroids;   /* (k, d), owned */
-	float *offset;      /* [k], owned */
-	int iterations;     /* of the winning run */
-	int restart;        /* which run won */
-	int reseeded;       /* empty clusters that were given the farthest point */
-	double inertia;     /* sum over the points of |x - c|^2 */
+	float *centroids; /* (k, d), owned */
+	float *offset;    /* [k], owned */
+	int iterations;   /* of the winning run */
+	int restart;      /* which run won */
+	int reseeded;     /* empty clusters that were given the farthest point */
+	double inertia;   /* sum over the points of |x - c|^2 */
 };
 
 /* Fit k centroids to x (n, d). Fewer points than k: ERR_USAGE; fewer distinct points than k, or a value that is not
@@ -52,8 +52,8 @@ int kmeans_fit(struct kmeans *out, const float *x, int64_t n, int64_t d, const s
 void kmeans_release(struct kmeans *m);
 
 /* cluster [n]; distance [n] (may be NULL) = |x - c|, without the offset. device: as of struct kmeans_options. */
-int kmeans_assign(int32_t *cluster, float *distance, const struct kmeans *m, const float *x, int64_t n, struct pool *p,
-                  struct device *device, struct err *e);
+int kmeans_assign(int32_t *cluster, float *distance, const struct kmeans *m, const float *x, int64_t n, struct pool *p, struct device *device,
+                  struct err *e);
 
 /* balance * n / k points, or one more than the mean if that is more. */
 int64_t kmeans_room(double balance, int64_t n, int k);
@@ -61,17 +61,17 @@ int64_t kmeans_room(double balance, int64_t n, int k);
 struct kmeans_quality {
 	int k;
 	int64_t n;
-	int64_t *sizes;       /* [k], owned */
-	double *inertia;      /* [k] sum of squared distances of each cluster, owned */
-	double total;         /* their sum */
+	int64_t *sizes;           /* [k], owned */
+	double *inertia;          /* [k] sum of squared distances of each cluster, owned */
+	double total;             /* their sum */
 	double largest, smallest; /* shares of n */
-	double silhouette;    /* mean over a keyed subsample (Rousseeuw 1987), in [-1, 1]; not finite with one cluster */
-	int64_t silhouette_n; /* points of that subsample */
+	double silhouette;        /* mean over a keyed subsample (Rousseeuw 1987), in [-1, 1]; not finite with one cluster */
+	int64_t silhouette_n;     /* points of that subsample */
 };
 
 /* How good a partition is. */
-int kmeans_rate(struct kmeans_quality *q, const float *x, int64_t n, int64_t d, const int32_t *cluster, const float *distance,
-                int k, uint64_t seed, struct pool *p, struct err *e);
+int kmeans_rate(struct kmeans_quality *q, const float *x, int64_t n, int64_t d, const int32_t *cluster, const float *distance, int k, uint64_t seed,
+                struct pool *p, struct err *e);
 void kmeans_quality_release(struct kmeans_quality *q);
 
 /* A control arm: clusters of the same shares, at random. cluster [n] is a function of (seed, key) only through the key's

@@ -72,8 +72,7 @@ static void assign_task(void *arg, int64_t task, int worker)
 		int centres = k - c0 < CENTRES ? k - c0 : CENTRES;
 		struct gemm g = product_of(centres, n, p->d);
 
-		gemm_serial_f32(&g, products, j->m->centroids + c0 * p->d, p->x + at * p->d, NULL,
-		                j->scratch + (size_t)worker * j->scratch_size);
+		gemm_serial_f32(&g, products, j->m->centroids + c0 * p->d, p->x + at * p->d, NULL, j->scratch + (size_t)worker * j->scratch_size);
 		for (int c = 0; c < centres; c++) {
 			const float *x = products + (int64_t)c * POINTS;
 
@@ -221,8 +220,7 @@ int points_approach(struct points *p, const float *centre, int count, int first,
 	enum { BY_PRODUCTS = 4 };
 	size_t workers = (size_t)pool_threads(p->pool);
 	struct gemm g = product_of(count, POINTS, p->d);
-	struct approach_job j = {.p = p, .centre = centre, .count = count, .first = first, .sum = sum,
-	                         .slack = (float)(p->d + 64) * 0x1p-23f};
+	struct approach_job j = {.p = p, .centre = centre, .count = count, .first = first, .sum = sum, .slack = (float)(p->d + 64) * 0x1p-23f};
 	int by_products = count >= BY_PRODUCTS;
 	float *norm;
 

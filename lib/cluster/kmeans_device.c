@@ -16,14 +16,14 @@ struct device_points {
 	int64_t loaded; /* chunks that stay in device memory */
 
 	/* Of the device. */
-	float *there;      /* (n, d), or two chunks */
-	float *near;       /* [n] */
-	int32_t *cluster;  /* [n] */
-	double *piece;     /* [pieces] sums of near */
-	float *centre;     /* (most, d) */
-	float *offset;     /* [most] */
-	double *sum;       /* (most, d) */
-	int32_t *size;     /* [most] */
+	float *there;     /* (n, d), or two chunks */
+	float *near;      /* [n] */
+	int32_t *cluster; /* [n] */
+	double *piece;    /* [pieces] sums of near */
+	float *centre;    /* (most, d) */
+	float *offset;    /* [most] */
+	double *sum;      /* (most, d) */
+	int32_t *size;    /* [most] */
 	void *scratch;
 
 	/* Of the host: `sums` and `sizes` as they were fetched, and what is sent from, which sent [i] says has been, and used [i] that nobody
@@ -63,7 +63,7 @@ struct device_points *device_points_new(const struct points_place *place, const 
 void device_points_free(struct device_points *p)
 {
 	struct device *d = p ? p->device : NULL;
-	void *memory[] = {p ? p->there : NULL,  p ? p->near : NULL, p ? p->cluster : NULL, p ? p->piece : NULL, p ? p->centre : NULL,
+	void *memory[] = {p ? p->there : NULL,  p ? p->near : NULL, p ? p->cluster : NULL, p ? p->piece : NULL,  p ? p->centre : NULL,
 	                  p ? p->offset : NULL, p ? p->sum : NULL,  p ? p->size : NULL,    p ? p->scratch : NULL};
 
 	if (!p)
@@ -249,8 +249,7 @@ static int run(struct device_points *p, enum device_pass pass, int centres, int 
 	return d->error(d, e);
 }
 
-int device_points_pass(struct device_points *p, enum device_pass pass, const float *centre, const float *offset, int k, double *sum,
-                       struct err *e)
+int device_points_pass(struct device_points *p, enum device_pass pass, const float *centre, const float *offset, int k, double *sum, struct err *e)
 {
 	if (make_ready(p, e))
 		return -1;

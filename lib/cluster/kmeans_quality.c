@@ -59,8 +59,8 @@ static void silhouette(struct kmeans_quality *q, const float *x, int64_t d, cons
 	mem_free(row);
 }
 
-int kmeans_rate(struct kmeans_quality *q, const float *x, int64_t n, int64_t d, const int32_t *cluster, const float *distance,
-                int k, uint64_t seed, struct pool *p, struct err *e)
+int kmeans_rate(struct kmeans_quality *q, const float *x, int64_t n, int64_t d, const int32_t *cluster, const float *distance, int k, uint64_t seed,
+                struct pool *p, struct err *e)
 {
 	*q = (struct kmeans_quality){.k = k, .n = n, .smallest = 1};
 	if (n < 1)

@@ -17,11 +17,11 @@ struct points {
 	const double *weight; /* [n], or NULL: one each; borrowed */
 	int64_t n, d;
 	struct pool *pool;
-	float *length;        /* [n] |x|^2 */
-	float *near;          /* [n] squared distance to the nearest centre */
-	int32_t *cluster;     /* [n] */
-	int64_t *order;       /* [n] points by cluster */
-	float *score;         /* (n, k), |c|^2 - 2 x c, kept when asked for */
+	float *length;            /* [n] |x|^2 */
+	float *near;              /* [n] squared distance to the nearest centre */
+	int32_t *cluster;         /* [n] */
+	int64_t *order;           /* [n] points by cluster */
+	float *score;             /* (n, k), |c|^2 - 2 x c, kept when asked for */
 	struct device_points *on; /* NULL: all of it is on the host. Else near and cluster are there when points_see has been called */
 };
 
@@ -33,8 +33,8 @@ struct points_place {
 };
 
 /* Weighted points stay on the host. */
-int points_init(struct points *p, const float *x, const double *weight, int64_t n, int64_t d, struct pool *pool,
-                const struct points_place *place, struct err *e);
+int points_init(struct points *p, const float *x, const double *weight, int64_t n, int64_t d, struct pool *pool, const struct points_place *place,
+                struct err *e);
 void points_release(struct points *p);
 
 /* Bring near and cluster of [from, to) to the host. */
@@ -69,12 +69,11 @@ enum device_pass {
 };
 
 /* Pass over all points with these centres (k, d); offset [k], or NULL. sum [(n + POINTS_SCAN - 1) / POINTS_SCAN] of near. */
-int device_points_pass(struct device_points *p, enum device_pass pass, const float *centre, const float *offset, int k, double *sum,
-                       struct err *e);
+int device_points_pass(struct device_points *p, enum device_pass pass, const float *centre, const float *offset, int k, double *sum, struct err *e);
 
 /* The clusters' sums and sizes by another assignment. */
 int device_points_add(struct device_points *p, const int32_t *cluster, int k, struct err *e);
-const double *device_points_sums(const struct device_points *p);  /* (k, d), of the last PASS_ADD or device_points_add */
+const double *device_points_sums(const struct device_points *p);   /* (k, d), of the last PASS_ADD or device_points_add */
 const int32_t *device_points_sizes(const struct device_points *p); /* [k] */
 
 /* near and cluster of [from, to) to the host. */

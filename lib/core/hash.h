@@ -15,7 +15,7 @@ struct sha256 {
 
 void sha256_init(struct sha256 *s);
 void sha256_add(struct sha256 *s, const void *p, size_t n);
-void sha256_end(struct sha256 *s, char hex[65]); /* lower-case hex and a NUL */
+void sha256_end(struct sha256 *s, char hex[65]);  /* lower-case hex and a NUL */
 void sha256_text(const char *text, char hex[65]); /* hashes the characters without the NUL */
 
 /* SHA-256 of a whole file; *bytes (may be NULL) receives its size. */

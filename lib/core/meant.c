@@ -39,7 +39,8 @@ int word_distance(const char *a, const char *b)
 			int differ = letter(a[i - 1]) != letter(b[j - 1]);
 
 			now[j] = least(last[j] + 1, now[j - 1] + 1, last[j - 1] + differ);
-			if (i > 1 && j > 1 && letter(a[i - 1]) == letter(b[j - 2]) && letter(a[i - 2]) == letter(b[j - 1]) && before[j - 2] + 1 < now[j])
+			if (i > 1 && j > 1 && letter(a[i - 1]) == letter(b[j - 2]) && letter(a[i - 2]) == letter(b[j - 1]) &&
+			    before[j - 2] + 1 < now[j])
 				now[j] = before[j - 2] + 1;
 		}
 	}

@@ -19,12 +19,12 @@ void mem_fail(size_t size);
 void mem_enter_exiting(void);
 void mem_leave_exiting(void);
 
-void *mem_alloc(size_t size);                   /* caller frees with mem_free; size 0 gives a unique pointer */
-void *mem_zalloc(size_t n, size_t size);        /* zeroed; n * size is checked for overflow */
+void *mem_alloc(size_t size);                     /* caller frees with mem_free; size 0 gives a unique pointer */
+void *mem_zalloc(size_t n, size_t size);          /* zeroed; n * size is checked for overflow */
 void *mem_resize(void *p, size_t n, size_t size); /* realloc; p may be NULL */
 char *mem_strdup(const char *s);
 char *mem_strndup(const char *s, size_t n); /* n bytes of s, which holds no fewer, and a NUL */
-void mem_free(void *p); /* NULL is allowed */
+void mem_free(void *p);                     /* NULL is allowed */
 
 /* n * size zeroed bytes aligned to 64; NULL and ERR_NOMEM on failure or overflow. `what` names the
  * thing in the message. Free with mem_free. */

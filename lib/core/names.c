@@ -46,12 +46,11 @@ int names_load(json_t **out, const json_t *o, const char *key, int64_t n, const 
 	*out = NULL;
 	if (!list || json_is_null(list))
 		return 0;
-	if (!json_is_array(list) || json_array_size(list) < 1 || json_array_size(list) > NAMES_MOST ||
-	    (n >= 0 && json_array_size(list) != (size_t)n))
+	if (!json_is_array(list) || json_array_size(list) < 1 || json_array_size(list) > NAMES_MOST || (n >= 0 && json_array_size(list) != (size_t)n))
 		return n >= 0 ? err_set(e, ERR_DATA, "%s: \"%s\" is not a list of %lld names", where, key, (long long)n)
 		              : err_set(e, ERR_DATA, "%s: \"%s\" is not a list of names", where, key);
 	seen = json_object();
-	json_array_foreach(list, i, v) {
+	json_array_foreach (list, i, v) {
 		const char *name = json_string_value(v), *why = name ? names_refuse_class(name) : "is not a string";
 
 		if (why)
@@ -78,7 +77,7 @@ int64_t names_find(const json_t *list, const char *name)
 	size_t i;
 	json_t *v;
 
-	json_array_foreach((json_t *)(uintptr_t)list, i, v)
+	json_array_foreach ((json_t *)(uintptr_t)list, i, v)
 		if (json_string_value(v) && !strcmp(json_string_value(v), name))
 			return (int64_t)i;
 	return -1;

@@ -143,7 +143,8 @@ int option_choice(const char *label, const char *text, const char *const *choice
 			return i;
 	for (int i = 0; choices[i]; i++)
 		str_printf(&s, "%s%s", i ? ", " : "", choices[i]);
-	err_set(e, ERR_USAGE, "%s%s'%s' is not one of %s%s", label ? label : "", label ? ": " : "", text, str_text(&s), word_meant(meant, text, choices));
+	err_set(e, ERR_USAGE, "%s%s'%s' is not one of %s%s", label ? label : "", label ? ": " : "", text, str_text(&s),
+	        word_meant(meant, text, choices));
 	str_release(&s);
 	return -1;
 }
@@ -188,7 +189,8 @@ int option_check_request(const struct option *table, const void *request, const 
 		if (o->value || !o->size || !memcmp(field, (const char *)defaults + o->field, o->size))
 			continue;
 		if (o->type == OPTION_CHOICE && !is_choice(o, option_integer(o, field)))
-			return err_set(e, ERR_USAGE, "%s: %lld is not the number of a choice", option_label(o, buf), (long long)option_integer(o, field));
+			return err_set(e, ERR_USAGE, "%s: %lld is not the number of a choice", option_label(o, buf),
+			               (long long)option_integer(o, field));
 		if ((o->type != OPTION_INT && o->type != OPTION_REAL) || !limited)
 			continue;
 		v = o->type == OPTION_INT ? (double)option_integer(o, field) : *(const double *)field;

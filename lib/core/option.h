@@ -58,15 +58,15 @@ enum { OPTION_RULES = 3 };
 struct stamp;
 
 struct option {
-	const char *name;      /* "--steps"; NULL if there is only a letter */
-	char letter;           /* 'n' or 0; a row with neither name nor letter is a field of the request that only C programs set */
+	const char *name; /* "--steps"; NULL if there is only a letter */
+	char letter;      /* 'n' or 0; a row with neither name nor letter is a field of the request that only C programs set */
 	enum option_type type;
-	void *value;           /* the program's variable to fill; NULL: `field` of the table's request */
-	double lo, hi;         /* OPTION_INT, OPTION_REAL: inclusive; both 0: no limit */
-	const char *arg;       /* "N"; NULL for a flag */
-	const char *help;      /* one line, lower case, no full stop; -h adds the default */
+	void *value;                /* the program's variable to fill; NULL: `field` of the table's request */
+	double lo, hi;              /* OPTION_INT, OPTION_REAL: inclusive; both 0: no limit */
+	const char *arg;            /* "N"; NULL for a flag */
+	const char *help;           /* one line, lower case, no full stop; -h adds the default */
 	const char *const *choices; /* OPTION_CHOICE, OPTION_PARSED: -h lists them after the help. Other types: NULL, or words for completion */
-	int *given;            /* NULL, or set to 1 if the option was given */
+	int *given;                 /* NULL, or set to 1 if the option was given */
 
 	size_t field, size;    /* OPTION_FIELD(struct request, member) */
 	const char *preset;    /* the default, as on the command line; NULL: the variable's initial value, 0 in a request */
@@ -76,12 +76,12 @@ struct option {
 	const int64_t *values; /* OPTION_CHOICE: the value of each choice; NULL: 0, 1, 2, ... */
 	/* OPTION_PARSED: 0, or -1 and ERR_USAGE; label is the option's name, for the message. */
 	int (*parse)(void *field, const char *label, const char *text, struct err *e);
-	const char *was;       /* old names, separated by blanks: "--times", "-c"; accepted for one version with a warning */
+	const char *was;                  /* old names, separated by blanks: "--times", "-c"; accepted for one version with a warning */
 	const char *was_value, *is_value; /* an old value, accepted the same way, and the value that replaces it */
 	struct option_rule when[OPTION_RULES];
 
 	enum option_stamp stamp;
-	const char *key; /* "recipe/draws": "draws" in the object "recipe" */
+	const char *key;                    /* "recipe/draws": "draws" in the object "recipe" */
 	int (*counts)(const void *request); /* NULL, or returns 0 if other fields make this one ineffective; the stamp then omits the key */
 	void (*put)(struct stamp *s, const char *key, const void *field); /* NULL, or writes a field that is not a number, text or choice */
 };
@@ -101,11 +101,11 @@ struct option_table {
 };
 
 struct program {
-	const char *name;     /* "ddm-cluster" */
-	const char *about;    /* one sentence */
+	const char *name;                  /* "ddm-cluster" */
+	const char *about;                 /* one sentence */
 	const struct option *options;      /* its own; ends with an entry of zeros. NULL: none */
 	const struct option_table *tables; /* those of the library, which come first; ends with an entry of zeros. NULL: none */
-	const char *operands; /* "KIND [LABEL=]FILE..." */
+	const char *operands;              /* "KIND [LABEL=]FILE..." */
 };
 
 extern const struct option option_builtin[]; /* -h and -V, which every program has */

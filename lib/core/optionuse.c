@@ -125,8 +125,7 @@ static int condition_holds(const struct case_of *c, const char *condition)
 	else if (r && condition[n] == '=')
 		holds = value_fits(r, condition + n + 1);
 	else if (r && condition[n] == '~')
-		holds = !option_was_given(c->given, r->o) ||
-		        list_holds(*(const char *const *)option_field(r->o, r->request), condition + n + 1);
+		holds = !option_was_given(c->given, r->o) || list_holds(*(const char *const *)option_field(r->o, r->request), condition + n + 1);
 	else if (r)
 		holds = option_was_given(c->given, r->o);
 	return holds;

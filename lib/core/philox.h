@@ -35,8 +35,7 @@ SHARED_CODE void philox_rounds(const uint32_t ctr[4], const uint32_t key[2], uin
 }
 
 /* step and index below 2^44. */
-SHARED_CODE void philox_counter(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t index, uint32_t lane, uint32_t ctr[4],
-                                uint32_t key[2])
+SHARED_CODE void philox_counter(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t index, uint32_t lane, uint32_t ctr[4], uint32_t key[2])
 {
 	key[0] = (uint32_t)seed;
 	key[1] = (uint32_t)(seed >> 32);

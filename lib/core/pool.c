@@ -20,10 +20,10 @@ struct pool {
 	pthread_t *tid;
 	pthread_mutex_t lock;
 	pthread_cond_t wake, done;
-	_Atomic uint64_t round;  /* counts jobs; a change is the start signal */
-	_Atomic int64_t next;    /* next task */
-	_Atomic int active;      /* workers that have not finished this round */
-	int sleepers;            /* under lock */
+	_Atomic uint64_t round; /* counts jobs; a change is the start signal */
+	_Atomic int64_t next;   /* next task */
+	_Atomic int active;     /* workers that have not finished this round */
+	int sleepers;           /* under lock */
 	int stop;
 	int64_t tasks;
 	void (*fn)(void *, int64_t, int);

@@ -12,8 +12,7 @@ void philox4x32(const uint32_t ctr[4], const uint32_t key[2], uint32_t out[4])
 	philox_rounds(ctr, key, out);
 }
 
-static void counter_of(uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index, uint32_t lane, uint32_t ctr[4],
-                       uint32_t key[2])
+static void counter_of(uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index, uint32_t lane, uint32_t ctr[4], uint32_t key[2])
 {
 	assert(index >> 44 == 0 && step >> 44 == 0);
 	philox_counter(seed, (uint32_t)purpose, step, index, lane, ctr, key);
@@ -135,8 +134,7 @@ static void pairs_wide(const uint32_t a[WIDE], const uint32_t b[WIDE], float eve
 	}
 }
 
-static void normal_wide(float out[4 * WIDE], uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index,
-                        uint32_t lane)
+static void normal_wide(float out[4 * WIDE], uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index, uint32_t lane)
 {
 	uint32_t ctr[4], key[2], w[4][WIDE];
 	float v[4][WIDE];

@@ -25,7 +25,7 @@ enum rng_purpose {
 	RNG_VALIDATE = 12, /* fixed noise of val_loss */
 	RNG_SOURCE = 13,   /* synthetic sources */
 	RNG_TEST = 14,
-	RNG_LATENT = 15    /* a latent drawn from its distribution */
+	RNG_LATENT = 15 /* a latent drawn from its distribution */
 };
 
 /* The bare generator: 10 rounds. */

@@ -106,8 +106,9 @@ static int read_clusters(struct assignment *a, const char *path, struct err *e)
 		int number = !parse_i64(text, INT64_MIN, INT64_MAX, &v);
 
 		if (kind >= 0 && kind != number)
-			return err_set(e, ERR_DATA, "%s:%lld: cluster '%.100s', but '%.100s' on line %lld: clusters are numbers from 0 throughout, or names",
-			               path, (long long)tsv_line(a->table, i), text, first, (long long)tsv_line(a->table, 0));
+			return err_set(e, ERR_DATA,
+			               "%s:%lld: cluster '%.100s', but '%.100s' on line %lld: clusters are numbers from 0 throughout, or names", path,
+			               (long long)tsv_line(a->table, i), text, first, (long long)tsv_line(a->table, 0));
 		kind = number;
 	}
 	if (!tsv_is_ours(a->table) && !kind)

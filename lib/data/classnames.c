@@ -60,8 +60,7 @@ int classnames_join(json_t **all, json_t *list, const char *where, const char *a
 
 		if (!strcmp(was, is))
 			continue;
-		err_set(e, ERR_DATA, "%s: class %zu is called \"%s\" here and \"%s\" in another source: %s", where, i, is, was,
-		        advice);
+		err_set(e, ERR_DATA, "%s: class %zu is called \"%s\" here and \"%s\" in another source: %s", where, i, is, was, advice);
 		json_decref(list);
 		return -1;
 	}

@@ -21,7 +21,8 @@ int cluster_argument(const char *text, const char *shards, int64_t *k, struct er
 	if (m.cluster_names)
 		rc = names_parse(m.cluster_names, m.clusters, text, "--cluster", "cluster", k, e);
 	else
-		rc = err_set(e, ERR_USAGE, "--cluster: \"%.200s\" is neither a number from 0 nor all, and %s has no names for clusters", text, shards);
+		rc =
+		    err_set(e, ERR_USAGE, "--cluster: \"%.200s\" is neither a number from 0 nor all, and %s has no names for clusters", text, shards);
 	manifest_release(&m);
 	return rc;
 }

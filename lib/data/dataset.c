@@ -41,13 +41,13 @@ struct dataset {
 	struct manifest manifest;
 	struct part *part;
 	int64_t parts;
-	int64_t numel;       /* of a sample */
-	int64_t cached;      /* samples [0, cached) stay in memory after they are first read */
-	size_t stride;       /* bytes of a cached sample */
+	int64_t numel;                    /* of a sample */
+	int64_t cached;                   /* samples [0, cached) stay in memory after they are first read */
+	size_t stride;                    /* bytes of a cached sample */
 	size_t at[PIECES], bytes[PIECES]; /* offset and size of each piece; size 0: absent */
-	uint8_t *cache;      /* (cached, stride): pictures as bytes, arrays as floats, (C, H, W) order */
+	uint8_t *cache;                   /* (cached, stride): pictures as bytes, arrays as floats, (C, H, W) order */
 	size_t cache_bytes;
-	int32_t *label, *rows; /* [cached] */
+	int32_t *label, *rows;  /* [cached] */
 	_Atomic uint8_t *state; /* [cached] enum slot_state */
 };
 
@@ -238,8 +238,8 @@ static int compare(const struct decoded *x, const struct dataset *d, const char 
 		               name, (long long)x->rows, (long long)d->info.text_tokens);
 	if (x->channels == f->channels && x->height == f->height && x->width == f->width)
 		return 0;
-	return err_set(e, ERR_DATA, "%s is %d x %d x %d, the others are %d x %d x %d%s", name, x->channels, x->height, x->width,
-	               f->channels, f->height, f->width, d->info.arrays ? "" : ": resize them (--size)");
+	return err_set(e, ERR_DATA, "%s is %d x %d x %d, the others are %d x %d x %d%s", name, x->channels, x->height, x->width, f->channels,
+	               f->height, f->width, d->info.arrays ? "" : ": resize them (--size)");
 }
 
 /* Check that the label is below the number of classes in the manifest. */
@@ -383,8 +383,8 @@ static void lay_out(struct dataset *d, const struct decoded *x)
 	for (int i = 0; i < PIECES; i++) {
 		d->at[i] = d->stride;
 		if (x->piece[i])
-			d->bytes[i] = i == PIECE_TEXT ? (size_t)(d->info.text_tokens * d->info.text_width) * sizeof(uint16_t)
-			                              : (size_t)d->numel * element;
+			d->bytes[i] =
+			    i == PIECE_TEXT ? (size_t)(d->info.text_tokens * d->info.text_width) * sizeof(uint16_t) : (size_t)d->numel * element;
 		d->stride += (d->bytes[i] + 3) / 4 * 4;
 	}
 }

@@ -15,32 +15,32 @@ struct manifest;
 enum { DATASET_ALL = -1 };
 
 struct dataset_options {
-	int cluster;      /* 0-based, or DATASET_ALL */
-	int holdout;      /* 0: the training part, 1: the held-out part (of that cluster, or of all) */
-	int size;         /* resize to size x size when the pictures differ from it; 0: all must be of one size */
-	int verify;       /* check every shard against MANIFEST.tsv (bytes, SHA-256) when opening */
-	int labelled;     /* a sample without a class label is ERR_DATA */
-	int deviations;   /* of arrays: where the first sample has std.npy, all must, and dataset_item gives it */
-	int mirrored;     /* dataset_item gives samples mirrored too: of arrays that takes flip.npy, and flip.std.npy where there is std.npy */
-	int text;         /* every sample must have text.npy, the features of its text, which dataset_item gives */
+	int cluster;         /* 0-based, or DATASET_ALL */
+	int holdout;         /* 0: the training part, 1: the held-out part (of that cluster, or of all) */
+	int size;            /* resize to size x size when the pictures differ from it; 0: all must be of one size */
+	int verify;          /* check every shard against MANIFEST.tsv (bytes, SHA-256) when opening */
+	int labelled;        /* a sample without a class label is ERR_DATA */
+	int deviations;      /* of arrays: where the first sample has std.npy, all must, and dataset_item gives it */
+	int mirrored;        /* dataset_item gives samples mirrored too: of arrays that takes flip.npy, and flip.std.npy where there is std.npy */
+	int text;            /* every sample must have text.npy, the features of its text, which dataset_item gives */
 	int64_t text_tokens; /* most rows of it; 0: as many as the first sample has */
-	int channels;     /* of pictures: 3, or 1 for grey; 0: 3 */
-	uint64_t budget;  /* bytes of decoded samples kept in memory; 0: a quarter of the machine's */
+	int channels;        /* of pictures: 3, or 1 for grey; 0: 3 */
+	uint64_t budget;     /* bytes of decoded samples kept in memory; 0: a quarter of the machine's */
 	struct pool *pool;
 };
 
 /* Facts of the whole SHARDS directory and of the opened part. */
 struct dataset_info {
-	int64_t count;            /* samples in this part */
+	int64_t count; /* samples in this part */
 	int channels, height, width;
-	int arrays;               /* samples are arrays, not pictures */
-	int clusters;             /* K of the directory */
-	const int64_t *sizes;     /* [clusters] training samples per cluster; borrowed */
-	const int64_t *held;      /* [clusters] held-out samples per cluster; borrowed */
-	int classes;              /* 1 + the largest class label, 0 when there are none */
-	int deviations;           /* samples are the mean of a distribution: asked for, and there */
+	int arrays;                      /* samples are arrays, not pictures */
+	int clusters;                    /* K of the directory */
+	const int64_t *sizes;            /* [clusters] training samples per cluster; borrowed */
+	const int64_t *held;             /* [clusters] held-out samples per cluster; borrowed */
+	int classes;                     /* 1 + the largest class label, 0 when there are none */
+	int deviations;                  /* samples are the mean of a distribution: asked for, and there */
 	int64_t text_tokens, text_width; /* of the features; 0: not asked for */
-	uint64_t kept_bytes;      /* what keeping decoded samples takes once all that fit have been read */
+	uint64_t kept_bytes;             /* what keeping decoded samples takes once all that fit have been read */
 	const struct manifest *manifest; /* of the directory; borrowed */
 };
 
@@ -63,11 +63,11 @@ int dataset_mean(struct dataset *d, int64_t most, int flip, float *mean, struct 
 
 /* A sample with all that the set was opened for. */
 struct dataset_item {
-	int mirrored;            /* in: left-right */
-	float *x, *std;          /* in: places for (C, H, W) each; std where info's deviations, else untouched */
-	uint16_t *text;          /* in: place for (text_tokens, text_width) float16, zeros behind the rows that are there; NULL: not wanted */
-	int32_t rows;            /* out: of the text */
-	int32_t label, cluster;  /* out: as dataset_read */
+	int mirrored;           /* in: left-right */
+	float *x, *std;         /* in: places for (C, H, W) each; std where info's deviations, else untouched */
+	uint16_t *text;         /* in: place for (text_tokens, text_width) float16, zeros behind the rows that are there; NULL: not wanted */
+	int32_t rows;           /* out: of the text */
+	int32_t label, cluster; /* out: as dataset_read */
 };
 int dataset_item(struct dataset *d, int64_t i, struct dataset_item *item, struct err *e);
 
@@ -84,12 +84,12 @@ struct loader;
 struct loader_options {
 	int64_t batch;
 	uint64_t seed;
-	int flip;         /* mirror left-right with probability one half, RNG_FLIP; of arrays the set must be opened for it */
-	double text_drop; /* probability of the null text */
+	int flip;                  /* mirror left-right with probability one half, RNG_FLIP; of arrays the set must be opened for it */
+	double text_drop;          /* probability of the null text */
 	const uint16_t *null_text; /* (text_tokens, text_width) float16, borrowed; needed where text_drop > 0 */
 	int32_t null_rows;
-	int64_t first;    /* first batch number: where a resumed run goes on */
-	int ahead;        /* batches prefetched by one thread; 0: read in the caller */
+	int64_t first; /* first batch number: where a resumed run goes on */
+	int ahead;     /* batches prefetched by one thread; 0: read in the caller */
 };
 
 struct loader *loader_new(struct dataset *d, const struct loader_options *o, struct err *e);

@@ -25,8 +25,7 @@ static int open_vae(struct encoding *x, struct err *e)
 
 	if (!o->vae)
 		return o->decode ? err_set(e, ERR_USAGE, "only an autoencoder turns latents into pictures") : 0;
-	if (!(x->vae = autoencoder_open(o->vae, half, o->batch ? o->batch : ENCODING_PICTURES,
-	                                compact_mapped(o->bulk, o->map), o->device, e)) ||
+	if (!(x->vae = autoencoder_open(o->vae, half, o->batch ? o->batch : ENCODING_PICTURES, compact_mapped(o->bulk, o->map), o->device, e)) ||
 	    autoencoder_hash(o->vae, half, x->vae_hash, e))
 		return err_lacking(e, "sd-vae-ft-mse");
 	c = autoencoder_config(x->vae);
@@ -42,8 +41,8 @@ static int open_vae(struct encoding *x, struct err *e)
 static int open_text(struct encoding *x, struct err *e)
 {
 	const struct encoding_options *o = &x->o;
-	struct textencoder_options to = {.tokens = o->tokens, .batch = o->batch ? o->batch : ENCODING_TEXTS,
-	                                 .bulk = compact_mapped(o->bulk, o->map), .device = o->device};
+	struct textencoder_options to = {
+	    .tokens = o->tokens, .batch = o->batch ? o->batch : ENCODING_TEXTS, .bulk = compact_mapped(o->bulk, o->map), .device = o->device};
 
 	return o->text && !(x->text = textencoder_open(o->text, &to, e)) ? -1 : 0;
 }
@@ -200,8 +199,8 @@ static int read_latent(const struct encoding *x, struct encoding_item *it, const
 		return -1;
 	shape = a.rank == 4 && a.shape[0] == 1 ? a.shape + 1 : a.shape; /* (1, C, H, W) is (C, H, W) */
 	if (a.rank != 3 + (int)(shape - a.shape) || shape[0] != channels || shape[1] < 1 || shape[2] < 1 || npy_count(&a) > 1 << 28)
-		rc = err_set(&it->err, ERR_DATA, "%s: \"%s\" is not a latent (%lld, H, W) or (1, %lld, H, W)", s->origin, s->key,
-		             (long long)channels, (long long)channels);
+		rc = err_set(&it->err, ERR_DATA, "%s: \"%s\" is not a latent (%lld, H, W) or (1, %lld, H, W)", s->origin, s->key, (long long)channels,
+		             (long long)channels);
 	else if (npy_not_finite(&a))
 		rc = err_set(&it->err, ERR_DATA, "%s: \"%s\" holds what is no number", s->origin, s->key);
 	if (!rc) {
@@ -320,10 +319,9 @@ static int by_ext(const void *a, const void *b)
 
 static void hand_out(struct encoding *x, const struct encoding_item *it, struct sample *out)
 {
-	const struct sample_member added[ADDED] = {
-	    {"npy", it->latent[0].p, it->latent[0].len},      {"std.npy", it->std[0].p, it->std[0].len},
-	    {"flip.npy", it->latent[1].p, it->latent[1].len}, {"flip.std.npy", it->std[1].p, it->std[1].len},
-	    {"text.npy", it->text.p, it->text.len},           {"png", it->png.p, it->png.len}};
+	const struct sample_member added[ADDED] = {{"npy", it->latent[0].p, it->latent[0].len},      {"std.npy", it->std[0].p, it->std[0].len},
+	                                           {"flip.npy", it->latent[1].p, it->latent[1].len}, {"flip.std.npy", it->std[1].p, it->std[1].len},
+	                                           {"text.npy", it->text.p, it->text.len},           {"png", it->png.p, it->png.len}};
 	int n = 0;
 
 	x->out = mem_resize(x->out, (size_t)it->n + ADDED, sizeof *x->out);
@@ -350,7 +348,8 @@ int encoding_go_on(struct encoding *x, const struct encoding_place *p, struct er
 	for (int64_t i = 0; i < p->batches && !e->code; i++) {
 		read_next(x);
 		if (x->next->err.code || (x->next->end && i + 1 < p->batches))
-			err_set(e, x->next->err.code ? x->next->err.code : ERR_DATA, "%s", x->next->err.code ? x->next->err.msg : "samples are missing");
+			err_set(e, x->next->err.code ? x->next->err.code : ERR_DATA, "%s",
+			        x->next->err.code ? x->next->err.msg : "samples are missing");
 		x->now->end = x->next->end;
 	}
 	x->passing = 0;

@@ -17,7 +17,7 @@ struct encoding_item {
 	struct sample_member *member; /* of memory of their own */
 	int n;
 	struct picture picture;
-	float *z;       /* to be decoded (C, zh, zw) */
+	float *z; /* to be decoded (C, zh, zw) */
 	int64_t zh, zw;
 	struct str latent[2], std[2], text, png; /* what is added; empty: none. [1]: of the mirrored picture */
 	struct err err;
@@ -41,7 +41,7 @@ struct encoding {
 	struct samples *samples;
 	struct encoding_batch *now, *next;
 	struct sample_member *out; /* of the sample that was handed out */
-	float *pixels, *moments; /* of a run */
+	float *pixels, *moments;   /* of a run */
 	int64_t room, room_moments;
 	struct encoding_place place; /* of what was handed out */
 	int begun, passing;          /* passing: what is read was encoded before */

@@ -288,8 +288,7 @@ int entries_scan(struct entries *s, const char *dir, int (*refused)(void *arg, s
 	return rc ? rc : pictures_check(s, refused, arg, e);
 }
 
-int entries_list(struct entries *s, const char *text, size_t len, char sep, int (*refused)(void *arg, struct err *e),
-                 void *arg, struct err *e)
+int entries_list(struct entries *s, const char *text, size_t len, char sep, int (*refused)(void *arg, struct err *e), void *arg, struct err *e)
 {
 	char *copy = arena_alloc(&s->memory, len + 1);
 

@@ -39,8 +39,7 @@ const char *entry_picture_ext(enum still_kind kind);
 int entries_scan(struct entries *s, const char *dir, int (*refused)(void *arg, struct err *e), void *arg, struct err *e);
 
 /* The paths of a list (len bytes, a copy is kept), in its order; `sep` ends an entry. Empty lines are passed over. */
-int entries_list(struct entries *s, const char *text, size_t len, char sep, int (*refused)(void *arg, struct err *e), void *arg,
-                 struct err *e);
+int entries_list(struct entries *s, const char *text, size_t len, char sep, int (*refused)(void *arg, struct err *e), void *arg, struct err *e);
 
 /* One file, whose key is its last component. */
 int entries_file(struct entries *s, const char *path, struct err *e);

@@ -59,8 +59,7 @@ const struct option exact_options[] = {
      .key = "predict"},
     OPTION_GROUP("Machine and output"),
     {"--no-verify", .type = OPTION_OFF, REQUEST(verify), .preset = "1", .help = "do not check the shards' hashes first", OPTION_ALWAYS},
-    {"--output", 'o', OPTION_TEXT, REQUEST(out), .arg = "DIR", .help = "the folder to make", .required = "the folder for the model",
-     OPTION_ALWAYS},
+    {"--output", 'o', OPTION_TEXT, REQUEST(out), .arg = "DIR", .help = "the folder to make", .required = "the folder for the model", OPTION_ALWAYS},
     {0},
 };
 
@@ -137,7 +136,9 @@ static int finished(const struct exact_job *j, const struct stamp *stamp, struct
 static struct model_config describe(const struct exact_job *j, const struct gathered *g, enum net_role role, int cluster)
 {
 	struct model_config c = {.net = {.def = net_exact_of(role), .channels = g->channels, .out_channels = g->channels, .size = g->size},
-	                         .cluster = cluster, .clusters = g->clusters, .cluster_sizes = g->sizes,
+	                         .cluster = cluster,
+	                         .clusters = g->clusters,
+	                         .cluster_sizes = g->sizes,
 	                         .cluster_names = j->manifest.cluster_names};
 
 	memcpy(c.partition, j->manifest.partition, sizeof c.partition);
@@ -149,8 +150,8 @@ static struct model_config describe(const struct exact_job *j, const struct gath
 }
 
 /* Write samples [from, to) as one expert. */
-static int write_expert(const struct exact_job *j, const char *dir, const struct gathered *g, int cluster, int64_t from, int64_t to,
-                        json_t *stamp, struct err *e)
+static int write_expert(const struct exact_job *j, const char *dir, const struct gathered *g, int cluster, int64_t from, int64_t to, json_t *stamp,
+                        struct err *e)
 {
 	struct model_config c = describe(j, g, NET_EXPERT, cluster);
 	struct finite_set s = {.n = to - from, .d = g->d, .bytes = g->bytes};
@@ -194,8 +195,14 @@ static int write_model(const struct exact_job *j, const char *dir, const struct 
 static int make(const struct exact_job *j, const struct stamp *stamp, struct err *e)
 {
 	const struct exact_request *r = j->r;
-	struct gather_options o = {.cluster = j->cluster == EVERY ? DATASET_ALL : j->cluster, .part = parts[r->split], .limit = r->limit,
-	                           .seed = r->seed, .size = (int)r->size, .verify = r->verify, .pool = j->pool, .progress = r->progress};
+	struct gather_options o = {.cluster = j->cluster == EVERY ? DATASET_ALL : j->cluster,
+	                           .part = parts[r->split],
+	                           .limit = r->limit,
+	                           .seed = r->seed,
+	                           .size = (int)r->size,
+	                           .verify = r->verify,
+	                           .pool = j->pool,
+	                           .progress = r->progress};
 	json_t *line = json_incref((json_t *)stamp_root(stamp));
 	struct gathered g = {0};
 	struct outdir d = {0};

@@ -9,10 +9,10 @@
 #include "core/pool.h"
 
 struct exact_request {
-	const char *program;     /* for the stamp */
+	const char *program; /* for the stamp */
 	const char *shards, *out;
-	const char *cluster;     /* NULL: every expert and the router; "all", a number or a name: one expert, in `out` itself */
-	int64_t limit, size;     /* 0: all samples of a cluster; as they are */
+	const char *cluster; /* NULL: every expert and the router; "all", a number or a name: one expert, in `out` itself */
+	int64_t limit, size; /* 0: all samples of a cluster; as they are */
 	uint64_t seed;
 	int split, path, prediction; /* numbers in the lists of exact_options */
 	int verify;

@@ -64,8 +64,8 @@ static int read_rows(struct gathered *g, struct dataset *d, const int64_t *at, i
 
 static struct dataset *open_part(const char *shards, const struct gather_options *o, int cluster, int holdout, struct err *e)
 {
-	struct dataset_options d = {.cluster = cluster, .holdout = holdout, .size = o->size, .verify = o->verify, .channels = o->channels,
-	                            .budget = 1, .pool = o->pool};
+	struct dataset_options d = {
+	    .cluster = cluster, .holdout = holdout, .size = o->size, .verify = o->verify, .channels = o->channels, .budget = 1, .pool = o->pool};
 
 	return dataset_open(shards, &d, e);
 }
@@ -104,8 +104,7 @@ static int64_t *choose(int64_t size, int64_t n, int k, uint64_t seed)
 }
 
 /* Read rows at[0 .. n) of d into g from row `to`, in batches. */
-static int read_told(struct gathered *g, struct dataset *d, const int64_t *at, int64_t n, int64_t to, const struct gather_options *o,
-                     struct err *e)
+static int read_told(struct gathered *g, struct dataset *d, const int64_t *at, int64_t n, int64_t to, const struct gather_options *o, struct err *e)
 {
 	for (int64_t i = 0, some; i < n; i += some) {
 		some = n - i < AT_ONCE ? n - i : AT_ONCE;

@@ -14,9 +14,9 @@ struct gather_options {
 	enum samples_part part; /* of every cluster its training part comes first */
 	int64_t limit;          /* so many of each cluster, chosen by the seed; 0: all */
 	uint64_t seed;
-	int size;               /* resize pictures to size x size; 0: they are of one size */
-	int channels;           /* of pictures: 3, or 1 for grey; 0: 3 */
-	int verify;             /* shards against MANIFEST.tsv */
+	int size;     /* resize pictures to size x size; 0: they are of one size */
+	int channels; /* of pictures: 3, or 1 for grey; 0: 3 */
+	int verify;   /* shards against MANIFEST.tsv */
 	struct pool *pool;
 	const struct progress *progress; /* told of samples; non-zero ends with ERR_AGAIN. May be NULL */
 };

@@ -230,7 +230,13 @@ int loader_next(struct loader *l, struct batch *b, struct err *e)
 	}
 	if (s->err.code)
 		return err_set(e, s->err.code, "%s", s->err.msg);
-	*b = (struct batch){.number = number, .n = l->o.batch, .x = s->x, .text = s->text, .label = s->label, .cluster = s->cluster,
-	                    .rows = s->rows, .index = s->index};
+	*b = (struct batch){.number = number,
+	                    .n = l->o.batch,
+	                    .x = s->x,
+	                    .text = s->text,
+	                    .label = s->label,
+	                    .cluster = s->cluster,
+	                    .rows = s->rows,
+	                    .index = s->index};
 	return 0;
 }

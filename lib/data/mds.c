@@ -18,15 +18,33 @@
 static const int64_t PACKED_MOST = (int64_t)2 << 30; /* most bytes of a decompressed shard, which is held in memory */
 
 static const struct encoding encodings[] = {
-    {"bytes", HOW_BYTES, "bin", 0},       {"str", HOW_STR, "txt", 0},           {"jpeg", HOW_JPEG, "jpg", 0},
-    {"png", HOW_PNG, "png", 0},           {"pil", HOW_PIL, "png", 0},           {"json", HOW_JSON, "json", 0},
-    {"ndarray", HOW_ARRAY, "npy", 0},     {"int", HOW_NUMBER, "cls", NPY_I8},   {"int8", HOW_NUMBER, "cls", NPY_I1},
-    {"int16", HOW_NUMBER, "cls", NPY_I2}, {"int32", HOW_NUMBER, "cls", NPY_I4}, {"int64", HOW_NUMBER, "cls", NPY_I8},
-    {"uint8", HOW_NUMBER, "cls", NPY_U1}, {"uint16", HOW_NUMBER, "cls", NPY_U2}, {"uint32", HOW_NUMBER, "cls", NPY_U4},
-    {"uint64", HOW_NUMBER, "cls", NPY_U8}, {"float16", HOW_NUMBER, "", NPY_F2}, {"float32", HOW_NUMBER, "", NPY_F4},
-    {"float64", HOW_NUMBER, "", NPY_F8},  {"str_int", HOW_DIGITS, "cls", 0},    {"str_float", HOW_DIGITS, "", 0},
-    {"str_decimal", HOW_DIGITS, "", 0},   {"pkl", HOW_OPAQUE, "pkl", 0},        {"jpeg_array", HOW_OPAQUE, "jpegs", 0},
-    {"jpegarray", HOW_OPAQUE, "jpegs", 0}, {"list[pil]", HOW_OPAQUE, "list", 0}, {"list[jpeg]", HOW_OPAQUE, "list", 0},
+    {"bytes", HOW_BYTES, "bin", 0},
+    {"str", HOW_STR, "txt", 0},
+    {"jpeg", HOW_JPEG, "jpg", 0},
+    {"png", HOW_PNG, "png", 0},
+    {"pil", HOW_PIL, "png", 0},
+    {"json", HOW_JSON, "json", 0},
+    {"ndarray", HOW_ARRAY, "npy", 0},
+    {"int", HOW_NUMBER, "cls", NPY_I8},
+    {"int8", HOW_NUMBER, "cls", NPY_I1},
+    {"int16", HOW_NUMBER, "cls", NPY_I2},
+    {"int32", HOW_NUMBER, "cls", NPY_I4},
+    {"int64", HOW_NUMBER, "cls", NPY_I8},
+    {"uint8", HOW_NUMBER, "cls", NPY_U1},
+    {"uint16", HOW_NUMBER, "cls", NPY_U2},
+    {"uint32", HOW_NUMBER, "cls", NPY_U4},
+    {"uint64", HOW_NUMBER, "cls", NPY_U8},
+    {"float16", HOW_NUMBER, "", NPY_F2},
+    {"float32", HOW_NUMBER, "", NPY_F4},
+    {"float64", HOW_NUMBER, "", NPY_F8},
+    {"str_int", HOW_DIGITS, "cls", 0},
+    {"str_float", HOW_DIGITS, "", 0},
+    {"str_decimal", HOW_DIGITS, "", 0},
+    {"pkl", HOW_OPAQUE, "pkl", 0},
+    {"jpeg_array", HOW_OPAQUE, "jpegs", 0},
+    {"jpegarray", HOW_OPAQUE, "jpegs", 0},
+    {"list[pil]", HOW_OPAQUE, "list", 0},
+    {"list[jpeg]", HOW_OPAQUE, "list", 0},
     {"list[png]", HOW_OPAQUE, "list", 0},
 };
 
@@ -190,9 +208,9 @@ static const struct {
 	const char *name;
 	uint8_t code;
 	enum npy_type type;
-} types[] = {{"uint8", 8, NPY_U1},    {"int8", 9, NPY_I1},     {"uint16", 16, NPY_U2},  {"int16", 17, NPY_I2},
-             {"float16", 18, NPY_F2}, {"uint32", 32, NPY_U4},  {"int32", 33, NPY_I4},   {"float32", 34, NPY_F4},
-             {"uint64", 64, NPY_U8},  {"int64", 65, NPY_I8},   {"float64", 66, NPY_F8}};
+} types[] = {{"uint8", 8, NPY_U1},    {"int8", 9, NPY_I1},    {"uint16", 16, NPY_U2}, {"int16", 17, NPY_I2},
+             {"float16", 18, NPY_F2}, {"uint32", 32, NPY_U4}, {"int32", 33, NPY_I4},  {"float32", 34, NPY_F4},
+             {"uint64", 64, NPY_U8},  {"int64", 65, NPY_I8},  {"float64", 66, NPY_F8}};
 
 int mds_find_type(const char *name, size_t n, uint8_t code, enum npy_type *type)
 {
@@ -241,8 +259,8 @@ static int parse_encoding(struct column *c, const char *text)
 /* Rank of a column by its name. If several columns hold pictures, texts or classes, the one of lowest rank is the sample's. */
 static int favour(const char *name)
 {
-	static const char *const names[] = {"image", "jpg",    "jpeg",    "png",    "picture", "caption", "text", "txt",
-	                                    "prompt", "latents", "latent", "npy",    "class",   "label",   "cls",  NULL};
+	static const char *const names[] = {"image",  "jpg",     "jpeg",   "png", "picture", "caption", "text", "txt",
+	                                    "prompt", "latents", "latent", "npy", "class",   "label",   "cls",  NULL};
 	int i = 0;
 
 	while (names[i] && strcmp(name, names[i]))
@@ -315,7 +333,7 @@ static int check_hashes(const struct mds *m, const json_t *shard, const char *ke
 
 	if (!m->verify || !json_is_object(hashes))
 		return 0;
-	json_object_foreach((json_t *)(uintptr_t)hashes, algorithm, v) {
+	json_object_foreach ((json_t *)(uintptr_t)hashes, algorithm, v) {
 		const char *said = json_string_value(v);
 
 		if (hash_known(algorithm, p, n, hex) && (!said || strcmp(said, hex)))
@@ -365,8 +383,7 @@ static int load_shard(struct mds *m, const json_t *o, struct err *e)
 	if (!zip || path_holds(m->dir, raw)) {
 		if (map_file(m, raw, raw_bytes, e))
 			return -1;
-	} else if (map_file(m, zip, zip_bytes, e) || check_hashes(m, o, "zip_data", m->map.data, m->map.len, e) ||
-	           unpack_shard(m, o, raw_bytes, e)) {
+	} else if (map_file(m, zip, zip_bytes, e) || check_hashes(m, o, "zip_data", m->map.data, m->map.len, e) || unpack_shard(m, o, raw_bytes, e)) {
 		return -1;
 	}
 	m->data = m->plain ? m->plain : m->map.data;

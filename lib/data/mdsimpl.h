@@ -28,11 +28,11 @@ struct encoding {
 struct column {
 	const char *name; /* borrowed from the index */
 	const struct encoding *encoding;
-	int64_t size;     /* 0: stands in every sample */
-	int typed, rank;  /* HOW_ARRAY: what is not said here stands in every sample; rank 0: not said */
+	int64_t size;    /* 0: stands in every sample */
+	int typed, rank; /* HOW_ARRAY: what is not said here stands in every sample; rank 0: not said */
 	enum npy_type type;
 	int64_t shape[NPY_RANK];
-	int favour;       /* the lower, the sooner it has the extension of its encoding */
+	int favour; /* the lower, the sooner it has the extension of its encoding */
 };
 
 struct shard_entry {
@@ -48,10 +48,10 @@ struct mds {
 	int verify;
 	size_t most;
 
-	int64_t open;      /* the shard that is; -1: none */
-	char *name;        /* path of its file */
+	int64_t open; /* the shard that is; -1: none */
+	char *name;   /* path of its file */
 	struct filemap map;
-	uint8_t *plain;    /* unpacked; NULL: it is the file */
+	uint8_t *plain; /* unpacked; NULL: it is the file */
 	const uint8_t *data;
 	size_t len;
 	struct column column[COLUMNS]; /* in the order of the data */
@@ -59,11 +59,11 @@ struct mds {
 
 	const uint8_t *value[COLUMNS]; /* of the sample */
 	size_t size[COLUMNS];
-	int64_t number;    /* in its shard */
-	int at;            /* in order */
+	int64_t number;         /* in its shard */
+	int at;                 /* in order */
 	char *ext[COLUMNS + 1]; /* of its members */
 	int exts;
-	json_t *facts;     /* numbers that are no class */
+	json_t *facts; /* numbers that are no class */
 };
 
 /* The type of an array: by the n characters of its name, or, where name is NULL, by its code. Returns 1 and *type, or 0 for an unknown one. */

@@ -26,8 +26,8 @@ static void remember_passed(struct samples *s)
 	int64_t n = s->tar && !s->second ? tar_passed(s->tar, &first) : 0;
 
 	if (n)
-		str_printf(&s->passed, "%s%s: passed over: %s%s", s->passed.len ? "; " : "",
-		           s->unit[s->at].fd >= 0 ? "stdin" : s->unit[s->at].path, first, n > 3 ? " and more" : "");
+		str_printf(&s->passed, "%s%s: passed over: %s%s", s->passed.len ? "; " : "", s->unit[s->at].fd >= 0 ? "stdin" : s->unit[s->at].path,
+		           first, n > 3 ? " and more" : "");
 }
 
 static void tell_passed(struct samples *s)
@@ -211,8 +211,7 @@ int samples_check(const struct samples *s, struct err *e)
 {
 	if (s->o.max_errors < 0 || s->skipped <= s->o.max_errors)
 		return 0;
-	return err_set(e, ERR_SKIPPED, "%lld bad samples skipped, more than the %lld allowed", (long long)s->skipped,
-	               (long long)s->o.max_errors);
+	return err_set(e, ERR_SKIPPED, "%lld bad samples skipped, more than the %lld allowed", (long long)s->skipped, (long long)s->o.max_errors);
 }
 
 const struct sample_member *sample_find(const struct sample *s, const char *ext)

@@ -26,16 +26,16 @@
 enum samples_part { SAMPLES_ALL, SAMPLES_TRAIN, SAMPLES_HOLDOUT };
 
 struct samples_options {
-	int size;             /* pictures: the centre square, resized to size x size; 0: as they are */
-	int channels;         /* 3, or 1 for grey; 0 means 3 */
-	int skip_bad;         /* pass over unreadable samples, telling `bad`; 0: the first one is an error */
-	int64_t max_errors;   /* samples_check fails when more were skipped; negative: no limit */
-	int nul_list;         /* a list of paths ends its entries with NUL, not newline */
-	int captions;         /* a caption is a sample without a picture too; a text is one, a line each, keys 000000000 and so on; stdin too */
-	int once;             /* samples_rewind will not be called: a tar through a pipe is read as it comes */
-	const char *spool;    /* folder for the unlinked copy of stdin when that is a pipe; NULL: /tmp */
+	int size;               /* pictures: the centre square, resized to size x size; 0: as they are */
+	int channels;           /* 3, or 1 for grey; 0 means 3 */
+	int skip_bad;           /* pass over unreadable samples, telling `bad`; 0: the first one is an error */
+	int64_t max_errors;     /* samples_check fails when more were skipped; negative: no limit */
+	int nul_list;           /* a list of paths ends its entries with NUL, not newline */
+	int captions;           /* a caption is a sample without a picture too; a text is one, a line each, keys 000000000 and so on; stdin too */
+	int once;               /* samples_rewind will not be called: a tar through a pipe is read as it comes */
+	const char *spool;      /* folder for the unlinked copy of stdin when that is a pipe; NULL: /tmp */
 	enum samples_part part; /* which part of a SHARDS directory; other sources have one part only */
-	void (*bad)(void *arg, const char *why); /* one sentence naming the skipped sample; NULL: silent */
+	void (*bad)(void *arg, const char *why);     /* one sentence naming the skipped sample; NULL: silent */
 	void (*passed)(void *arg, const char *what); /* the same of what tars hold besides files, at the end; NULL: `bad` is told. Not counted */
 	void *bad_arg;
 	struct still_limits limits; /* of pictures; zero: 2^26 pixels, 1 GiB */
@@ -101,11 +101,11 @@ int sample_pixels(struct picture *out, const struct sample *s, const struct samp
 /* Pictures in order, decoded by the pool's threads; the fast way through a set of pictures. */
 struct picture_batch {
 	int n;
-	char **key;             /* [n] */
+	char **key;              /* [n] */
 	struct picture *picture; /* [n] */
-	int32_t *label;         /* [n], -1 without a .cls member */
-	char **text;            /* [n], the .txt member as a string; NULL without one */
-	int cap;                /* private */
+	int32_t *label;          /* [n], -1 without a .cls member */
+	char **text;             /* [n], the .txt member as a string; NULL without one */
+	int cap;                 /* private */
 };
 
 /* Replaces the batch by the next pictures (at most max; fewer when they are large): their number, 0 at the end, -1 on

@@ -34,8 +34,7 @@ int sample_class(const struct sample *s, int32_t *label, struct err *e)
 	return 0;
 }
 
-static int decode(struct picture *out, const void *data, size_t len, const char *name, const struct samples_options *o,
-                  struct err *e)
+static int decode(struct picture *out, const void *data, size_t len, const char *name, const struct samples_options *o, struct err *e)
 {
 	struct still_limits limits = o->limits;
 	struct picture p;

@@ -27,7 +27,7 @@ enum unit_kind { UNIT_FILES, UNIT_TAR, UNIT_SHARD, UNIT_LATENTS, UNIT_MDS, UNIT_
 
 struct unit {
 	enum unit_kind kind;
-	struct entries files; /* UNIT_FILES */
+	struct entries files;  /* UNIT_FILES */
 	struct labels *labels; /* of theirs, or NULL */
 	char *path;
 	int fd;                          /* of stdin: the feed's, borrowed; else -1 */
@@ -41,12 +41,12 @@ struct samples {
 	size_t units;
 	struct manifest **manifest;
 	size_t manifests;
-	char *what;     /* the operands, for messages */
+	char *what;       /* the operands, for messages */
 	struct feed feed; /* stdin */
 	int stdin_used;
 
-	size_t at;      /* unit being read */
-	int64_t next;   /* entry of files, sample of a shard */
+	size_t at;    /* unit being read */
+	int64_t next; /* entry of files, sample of a shard */
 	struct tar_reader *tar;
 	struct tar_member ahead; /* tar: the member that begins the next sample */
 	int have_ahead;
@@ -55,10 +55,10 @@ struct samples {
 	struct latents *latents;
 	struct mds *mds;
 	struct captionlines *lines;
-	int64_t line;   /* of all texts */
-	struct str key; /* of a latent or a line */
+	int64_t line;        /* of all texts */
+	struct str key;      /* of a latent or a line */
 	json_t *class_names; /* of all sources so far; NULL: none */
-	int told;       /* the stamp of the tar was looked at */
+	int told;            /* the stamp of the tar was looked at */
 
 	struct str bytes; /* of the current sample */
 	size_t start[MEMBERS];
@@ -66,7 +66,7 @@ struct samples {
 	struct arena names; /* of the current sample */
 	struct keyset keys;
 
-	int second;     /* this is not the first pass */
+	int second; /* this is not the first pass */
 	int64_t count, skipped;
 	struct sha256 digest;
 	struct str passed; /* members of tars that are no files, in words */

@@ -44,8 +44,7 @@ static int finish(struct samples *s, struct sample *out, struct err *e)
 	qsort(s->member, (size_t)out->n, sizeof *s->member, by_ext);
 	for (int i = 1; i < out->n; i++)
 		if (!strcmp(s->member[i].ext, s->member[i - 1].ext))
-			return err_set(e, ERR_DATA, "%s: sample \"%s\" has two members \"%s\"", out->origin, out->key,
-			               s->member[i].ext);
+			return err_set(e, ERR_DATA, "%s: sample \"%s\" has two members \"%s\"", out->origin, out->key, s->member[i].ext);
 	return 0;
 }
 
@@ -259,9 +258,9 @@ static int next_line(struct samples *s, struct unit *u, struct sample *out, stru
 
 int samplesread_next(struct samples *s, struct unit *u, struct sample *out, struct err *e)
 {
-	static int (*const next_of[])(struct samples *s, struct unit *u, struct sample *out, struct err *e) = {
-	    [UNIT_FILES] = next_files, [UNIT_TAR] = next_tar, [UNIT_SHARD] = next_shard, [UNIT_LATENTS] = next_latents,
-	    [UNIT_MDS] = next_mds,     [UNIT_LINES] = next_line};
+	static int (*const next_of[])(struct samples * s, struct unit * u, struct sample * out,
+	                              struct err * e) = {[UNIT_FILES] = next_files,     [UNIT_TAR] = next_tar, [UNIT_SHARD] = next_shard,
+	                                                 [UNIT_LATENTS] = next_latents, [UNIT_MDS] = next_mds, [UNIT_LINES] = next_line};
 
 	return next_of[u->kind](s, u, out, e);
 }

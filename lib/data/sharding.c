@@ -133,7 +133,8 @@ static int check_finite(const struct sample *x, struct err *e)
 		int64_t n = notfinite_count(x->member[i].ext, x->member[i].data, x->member[i].len);
 
 		if (n)
-			return err_set(e, ERR_DATA, "%s: the sample \"%s\": %lld number%s of its %s %s NaN or infinite; --skip-bad leaves such samples out",
+			return err_set(e, ERR_DATA,
+			               "%s: the sample \"%s\": %lld number%s of its %s %s NaN or infinite; --skip-bad leaves such samples out",
 			               x->origin, x->key, (long long)n, n == 1 ? "" : "s", x->member[i].ext, n == 1 ? "is" : "are");
 	}
 	return 0;

@@ -13,8 +13,8 @@
 #include "file/stamp.h"
 
 struct sharding_options {
-	uint64_t shard_size; /* start another shard once it holds this many bytes; 0: 256 MiB */
-	int level;           /* as of struct shard_options */
+	uint64_t shard_size;       /* start another shard once it holds this many bytes; 0: 256 MiB */
+	int level;                 /* as of struct shard_options */
 	struct encoding *encoding; /* samples get what it makes of them, and dir null-text.npy where it has a text encoder; NULL: none */
 	struct pool *pool;
 	const struct progress *progress;
@@ -23,7 +23,7 @@ struct sharding_options {
 struct sharding_result {
 	int64_t train, held, shards;
 	int names_lacking; /* the samples name fewer classes than there are: none is kept */
-	int64_t unused; /* rows of the assignment without a sample, passed over with skip_bad */
+	int64_t unused;    /* rows of the assignment without a sample, passed over with skip_bad */
 };
 
 /* Fill `dir` (an outdir's temporary folder): cluster-K/NNNNNN.tar.zst, holdout/cluster-K/..., MANIFEST.tsv, SHA256SUMS.

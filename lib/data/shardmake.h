@@ -8,17 +8,17 @@
 #include "data/sharding.h"
 
 struct shard_request {
-	const char *assign, *out;  /* the assignment (data/assignment.h); the folder */
+	const char *assign, *out;   /* the assignment (data/assignment.h); the folder */
 	const char *const *sources; /* (nsources) of samples, as samples_open takes them; "-" is standard input */
 	int nsources;
-	double holdout;            /* the held-out fraction that the assignment must have been made with; negative: any */
-	uint64_t shard_size;       /* bytes, from which on another shard is begun */
-	int level;                 /* of zstd */
+	double holdout;                   /* the held-out fraction that the assignment must have been made with; negative: any */
+	uint64_t shard_size;              /* bytes, from which on another shard is begun */
+	int level;                        /* of zstd */
 	struct encoding_options encoding; /* vae and text NULL: nothing is encoded. Pool and device are borrowed */
-	int skip_bad, nul_list;    /* as struct samples_options has them, and the next two */
+	int skip_bad, nul_list;           /* as struct samples_options has them, and the next two */
 	int64_t max_errors;
 	const char *spool;
-	const struct progress *progress;   /* NULL: not told */
+	const struct progress *progress;         /* NULL: not told */
 	void (*bad)(void *arg, const char *why); /* a sample that is passed over; NULL: not told */
 	void *bad_arg;
 };

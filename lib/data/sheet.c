@@ -10,8 +10,7 @@
 
 int sheet_init(struct sheet *s, int rows, int columns, int cell, struct err *e)
 {
-	*s = (struct sheet){.rows = rows,
-	                    .layout = {.columns = columns, .side = cell, .margin = CONTACTSHEET_GAP, .channels = 3, .paper = 255}};
+	*s = (struct sheet){.rows = rows, .layout = {.columns = columns, .side = cell, .margin = CONTACTSHEET_GAP, .channels = 3, .paper = 255}};
 	return contactsheet_new(&s->picture, &s->layout, rows, 0, e);
 }
 

@@ -77,7 +77,8 @@ static int take_mask(struct textarray *t, const char *name, struct err *e)
 	rc = npy_to_i64(mask, &m, name, e);
 	for (int64_t i = 0; i < n && !rc; i++)
 		if ((t->length[i] = count_ones(mask + i * tokens, tokens)) < 0)
-			rc = err_set(e, ERR_DATA, "%s: the mask of text %lld is not ones for its first tokens and zeros after them", name, (long long)i);
+			rc = err_set(e, ERR_DATA, "%s: the mask of text %lld is not ones for its first tokens and zeros after them", name,
+			             (long long)i);
 	mem_free(mask);
 	return rc;
 }

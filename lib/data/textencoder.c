@@ -191,8 +191,7 @@ static int open_t5(struct textencoder *t, const char *dir, const struct textenco
 {
 	const struct t5_config *c;
 
-	if (!(t->t5 = t5_open(dir, o->tokens ? o->tokens : TEXTENCODER_T5_TOKENS, o->batch ? o->batch : BATCH, o->bulk, o->device,
-	                      e)))
+	if (!(t->t5 = t5_open(dir, o->tokens ? o->tokens : TEXTENCODER_T5_TOKENS, o->batch ? o->batch : BATCH, o->bulk, o->device, e)))
 		return -1;
 	c = t5_config(t->t5);
 	t->info.tokens = c->tokens;
@@ -293,8 +292,7 @@ static void tokens_of(const struct textencoder *t, int64_t n, const char *const 
 static void clear_padding(const struct textencoder_info *info, int64_t n, const int32_t *length, float *hidden)
 {
 	for (int64_t i = 0; i < n; i++)
-		memset(hidden + (i * info->tokens + length[i]) * info->width, 0,
-		       (size_t)((info->tokens - length[i]) * info->width) * sizeof *hidden);
+		memset(hidden + (i * info->tokens + length[i]) * info->width, 0, (size_t)((info->tokens - length[i]) * info->width) * sizeof *hidden);
 }
 
 int textencoder_run(struct textencoder *t, int64_t n, const char *const *texts, const size_t *lens, struct text_features *f, struct err *e)

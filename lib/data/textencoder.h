@@ -23,11 +23,11 @@ enum textencoder_kind { TEXTENCODER_CLIP, TEXTENCODER_T5 };
 enum { TEXTENCODER_T5_TOKENS = 120 }; /* PixArt-alpha's */
 
 struct textencoder_options {
-	int lower;             /* texts are put in lower case before they are tokens: those of PixArt's pipelines always are */
-	int64_t tokens;        /* of a text; 0: as many as CLIP has places, TEXTENCODER_T5_TOKENS of T5. CLIP has no other than its own */
-	int64_t batch;         /* texts at a time; 0: 16. Results do not depend on it */
+	int lower;              /* texts are put in lower case before they are tokens: those of PixArt's pipelines always are */
+	int64_t tokens;         /* of a text; 0: as many as CLIP has places, TEXTENCODER_T5_TOKENS of T5. CLIP has no other than its own */
+	int64_t batch;          /* texts at a time; 0: 16. Results do not depend on it */
 	enum compact_type bulk; /* of the matrices, as runner_new takes it (net/runner.h) */
-	struct device *device; /* borrowed */
+	struct device *device;  /* borrowed */
 };
 
 struct textencoder_info {
@@ -54,7 +54,7 @@ struct textencoder;
  * special_tokens_map.json call pad_token. ERR_NOINPUT: a part is missing; ERR_DATA: another network, a tokenizer of another vocabulary;
  * ERR_USAGE: tokens that it has not. Caller frees with textencoder_free. */
 struct textencoder *textencoder_open(const char *dir, const struct textencoder_options *o, struct err *e);
-void textencoder_free(struct textencoder *t); /* NULL is allowed */
+void textencoder_free(struct textencoder *t);                                 /* NULL is allowed */
 const struct textencoder_info *textencoder_info(const struct textencoder *t); /* borrowed until textencoder_free */
 
 /* What fetch-weights calls a published text encoder of this width; NULL: there is none. */

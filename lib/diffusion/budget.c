@@ -16,30 +16,30 @@ struct share {
 struct budget {
 	const struct budget_plan *p;
 	int64_t capacity;
-	unsigned char *present;  /* (k) */
-	unsigned char *every;    /* (k) ones: the router's own weights cover absent experts too */
-	struct device *device, *own; /* own: the device if budget_new made it, else NULL */
+	unsigned char *present;                  /* (k) */
+	unsigned char *every;                    /* (k) ones: the router's own weights cover absent experts too */
+	struct device *device, *own;             /* own: the device if budget_new made it, else NULL */
 	float *there_x, *there_v, *there_logits; /* (capacity, d) twice, (capacity, k), on the device */
-	float *v;                /* (k, capacity, d) */
-	double *mean, *mass;     /* (k, capacity, d), (k, capacity) of the reference */
-	float *logits, *exact;   /* (capacity, k) of the router, of the reference */
-	float *time;             /* (capacity) */
-	int32_t *label;          /* (capacity) null labels */
-	struct path_point *at;   /* (capacity) */
-	double *best;            /* (capacity, k) w* */
-	double *w;               /* (routes, capacity, k) */
-	double *prob;            /* (capacity, k) of the router */
-	struct share *share;     /* (routes, capacity) */
-	double *flow;            /* (capacity) */
-	struct err *bad;         /* (capacity) */
+	float *v;                                /* (k, capacity, d) */
+	double *mean, *mass;                     /* (k, capacity, d), (k, capacity) of the reference */
+	float *logits, *exact;                   /* (capacity, k) of the router, of the reference */
+	float *time;                             /* (capacity) */
+	int32_t *label;                          /* (capacity) null labels */
+	struct path_point *at;                   /* (capacity) */
+	double *best;                            /* (capacity, k) w* */
+	double *w;                               /* (routes, capacity, k) */
+	double *prob;                            /* (capacity, k) of the router */
+	struct share *share;                     /* (routes, capacity) */
+	double *flow;                            /* (capacity) */
+	struct err *bad;                         /* (capacity) */
 	/* arguments of the current budget_add */
 	float t;
 	const float *x, *target;
 	const int32_t *cluster;
 	const int64_t *index;
 	/* sums */
-	struct budget_sum *sum;  /* (routes, 1 + k) */
-	double *weight;          /* (routes, 1 + k, k) */
+	struct budget_sum *sum; /* (routes, 1 + k) */
+	double *weight;         /* (routes, 1 + k, k) */
 	struct budget_routing routing[2];
 };
 
@@ -64,7 +64,8 @@ static int check_route(const struct budget *b, const struct budget_route *r, str
 	const struct budget_plan *p = b->p;
 
 	if (policy_needs_router(&r->policy) && !r->exact_router && !p->router)
-		return err_set(e, ERR_USAGE, "a route needs a router and the model has none; optimum, exact:POLICY, oracle, prior and expert:I do without");
+		return err_set(e, ERR_USAGE,
+		               "a route needs a router and the model has none; optimum, exact:POLICY, oracle, prior and expert:I do without");
 	if (r->policy.kind == POLICY_TOP && r->policy.k > p->k)
 		return err_set(e, ERR_USAGE, "route top-%d of %d experts", r->policy.k, p->k);
 	for (int k = 0; k < p->k && (r->policy.kind == POLICY_ORACLE || r->policy.kind == POLICY_PRIOR); k++)
@@ -338,8 +339,7 @@ static void add_row(struct budget *b, int64_t i)
 	add_routing(&b->routing[1], K, b->best + i * K, b->best + i * K, own);
 }
 
-int budget_add(struct budget *b, float t, int64_t n, const float *x, const float *target, const int32_t *cluster,
-               const int64_t *index, struct err *e)
+int budget_add(struct budget *b, float t, int64_t n, const float *x, const float *target, const int32_t *cluster, const int64_t *index, struct err *e)
 {
 	assert(n > 0 && n <= b->capacity && t > 0);
 	b->t = t;

@@ -24,16 +24,16 @@ struct budget_route {
 int budget_route_parse(const char *text, struct budget_route *r, struct err *e);
 
 struct budget_plan {
-	int k;                       /* experts, and clusters of the reference */
+	int k; /* experts, and clusters of the reference */
 	int64_t d;
 	const struct expert *expert; /* (k); velocity NULL: absent */
 	const struct router *router; /* NULL: routes that need it are ERR_USAGE */
 	struct finite *reference;
 	const struct budget_route *route;
 	int routes;
-	uint64_t seed;               /* for POLICY_SAMPLE */
+	uint64_t seed; /* for POLICY_SAMPLE */
 	struct pool *pool;
-	struct device *device;       /* device of the experts and the router, borrowed; NULL: the host */
+	struct device *device; /* device of the experts and the router, borrowed; NULL: the host */
 };
 
 /* Sums over n states; squares are means over the d elements. total = expert + router + cross. */
@@ -53,7 +53,7 @@ struct budget_routing {
 	int64_t n, right;     /* states; states whose own cluster has the largest weight */
 	double cross_entropy; /* -log of the weight of the state's own cluster, nats */
 	double entropy;
-	double divergence;    /* of w from w*: sum w* log(w* / w) */
+	double divergence;                                 /* of w from w*: sum w* log(w* / w) */
 	double confidence[BUDGET_BINS], hits[BUDGET_BINS]; /* binned by the largest weight */
 };
 
@@ -69,8 +69,8 @@ void budget_clear(struct budget *b);
 
 /* Add n <= capacity states x (n, d) at one time t >= 1e-4 of the linear path, made from samples of `cluster` (n), whose conditional
  * velocity is target (n, d) = eps - x0; index (n) keys the draws of POLICY_SAMPLE. Sums do not depend on how states are batched. */
-int budget_add(struct budget *b, float t, int64_t n, const float *x, const float *target, const int32_t *cluster,
-               const int64_t *index, struct err *e);
+int budget_add(struct budget *b, float t, int64_t n, const float *x, const float *target, const int32_t *cluster, const int64_t *index,
+               struct err *e);
 
 /* The sums of one route over the states of one cluster, or of all with FINITE_ALL. weight (k), or NULL, receives the sums of the route's weights. */
 struct budget_sum budget_sum(const struct budget *b, int route, int cluster, double *weight);

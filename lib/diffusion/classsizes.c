@@ -16,10 +16,10 @@ int class_sizes_load(double **shares, const char *path, int classes, int cluster
 	if (json_array_size(v) != (size_t)classes)
 		goto bad;
 	*shares = mem_zalloc((size_t)classes * (size_t)clusters, sizeof **shares);
-	json_array_foreach(v, c, row) {
+	json_array_foreach (v, c, row) {
 		if (json_array_size(row) != (size_t)clusters)
 			goto bad;
-		json_array_foreach(row, k, cell) {
+		json_array_foreach (row, k, cell) {
 			if (!json_is_number(cell) || json_number_value(cell) < 0)
 				goto bad;
 			(*shares)[c * (size_t)clusters + k] = json_number_value(cell);

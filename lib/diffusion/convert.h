@@ -7,8 +7,8 @@
 #include "diffusion/path.h"
 
 enum convert_mode {
-	CONVERT_MATCH,  /* evaluate at the time of equal log-SNR, with the input scaled to the network's path: exact */
-	CONVERT_NATIVE  /* pass x and t unchanged; x0hat = (x - sigma eps) / max(alpha, .01), v = eps - x0hat (arXiv 2603.06741) */
+	CONVERT_MATCH, /* evaluate at the time of equal log-SNR, with the input scaled to the network's path: exact */
+	CONVERT_NATIVE /* pass x and t unchanged; x0hat = (x - sigma eps) / max(alpha, .01), v = eps - x0hat (arXiv 2603.06741) */
 };
 
 /* |x0hat| of an epsilon prediction is clamped to this. */
@@ -25,9 +25,9 @@ struct convert {
 	int identity;  /* the output is the velocity itself */
 	int eps_minus; /* v = out - x0hat instead of (x - x0hat) / t */
 	int clamp;
-	double a, b;   /* x0hat = a x + b out, x being the unscaled input */
-	double blend;  /* weight of the mean in x0hat; used when there is a mean */
-	double t;      /* divisor */
+	double a, b;  /* x0hat = a x + b out, x being the unscaled input */
+	double blend; /* weight of the mean in x0hat; used when there is a mean */
+	double t;     /* divisor */
 };
 
 /* The coefficients of the conversion at time t of the linear path, t in [0, 1]; ondevice_convert applies them. The network's time is clamped to

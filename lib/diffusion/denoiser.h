@@ -20,9 +20,9 @@ struct expert {
 	 * expert's prediction there. NULL if the expert is absent. */
 	int (*velocity)(void *arg, int64_t n, const float *x, const float *t, const struct condition *c, float *v, struct err *e);
 	void *arg;
-	int64_t capacity; /* most rows of one call */
-	int classes;      /* 0: unconditional */
-	double flops;     /* of one row */
+	int64_t capacity;                /* most rows of one call */
+	int classes;                     /* 0: unconditional */
+	double flops;                    /* of one row */
 	int64_t text_tokens, text_width; /* 0: reads no text */
 };
 

@@ -41,8 +41,8 @@ static int add_noise(const struct discrete_run *r, const struct room *m, const s
 	if (r->noise(r->arg, m->z, i, e))
 		return -1;
 	if (s->log_hi > s->log_lo) {
-		ondevice_combine(r->device, m->std, r->cols, &(struct term){.25 * (s->log_hi - s->log_lo), m->out + r->cols, r->out_cols}, 1, 0,
-		                 r->n, r->cols);
+		ondevice_combine(r->device, m->std, r->cols, &(struct term){.25 * (s->log_hi - s->log_lo), m->out + r->cols, r->out_cols}, 1, 0, r->n,
+		                 r->cols);
 		ondevice_exp(r->device, m->std, count);
 		ondevice_multiply(r->device, m->z, m->z, m->std, count);
 		f = exp(.25 * (s->log_hi + s->log_lo));
@@ -71,8 +71,8 @@ static int advance(const struct discrete_plan *p, const struct discrete_run *r, 
 	if (s->save)
 		scaled(r, m->saved, 1, x);
 
-	const struct term next[] = {{s->x, x, r->cols},           {s->saved, m->saved, r->cols},  {s->out, m->out, r->out_cols},
-	                            {s->x0[0], now, r->cols},     {s->x0[1], m->x0[1], r->cols}, {s->x0[2], m->x0[2], r->cols}};
+	const struct term next[] = {{s->x, x, r->cols},       {s->saved, m->saved, r->cols}, {s->out, m->out, r->out_cols},
+	                            {s->x0[0], now, r->cols}, {s->x0[1], m->x0[1], r->cols}, {s->x0[2], m->x0[2], r->cols}};
 
 	ondevice_combine(r->device, x, r->cols, next, 6, 0, r->n, r->cols);
 	return s->noise > 0 || s->log_hi > s->log_lo ? add_noise(r, m, s, x, i, e) : 0;

@@ -27,35 +27,35 @@ enum discrete_variance { VARIANCE_AUTO, VARIANCE_SMALL, VARIANCE_LARGE, VARIANCE
 
 struct discrete {
 	enum discrete_kind kind;
-	int order;          /* DPM-Solver++: 1 to 3 */
+	int order; /* DPM-Solver++: 1 to 3 */
 	enum discrete_spacing spacing;
-	int64_t offset;     /* for SPACING_LEADING: steps_offset */
+	int64_t offset; /* for SPACING_LEADING: steps_offset */
 	enum discrete_variance variance;
-	double eta;         /* DDIM: 0 adds no noise, 1 as much as DDPM */
-	double clip;        /* x0 is clamped to -clip .. clip; 0: not clamped */
-	int final_min;      /* end at the noise of step 0 instead of zero: final_sigmas_type sigma_min; for DDIM set_alpha_to_one false */
-	int any_final;      /* DPM-Solver++: lower_order_final false: only a last step to zero noise has a lower order */
-	int heun;           /* DPM-Solver++: solver_type heun instead of midpoint */
-	int karras;         /* Euler and DPM-Solver++: the sigmas of Karras et al. 2022, rho 7, instead of those of the spacing */
-	int corrected;      /* DISCRETE_MULTISTEP of order 3: full weight of the second difference, see discreteplan.c */
-	int sde;            /* DISCRETE_MULTISTEP of orders 1 and 2: algorithm_type sde-dpmsolver++ */
+	double eta;    /* DDIM: 0 adds no noise, 1 as much as DDPM */
+	double clip;   /* x0 is clamped to -clip .. clip; 0: not clamped */
+	int final_min; /* end at the noise of step 0 instead of zero: final_sigmas_type sigma_min; for DDIM set_alpha_to_one false */
+	int any_final; /* DPM-Solver++: lower_order_final false: only a last step to zero noise has a lower order */
+	int heun;      /* DPM-Solver++: solver_type heun instead of midpoint */
+	int karras;    /* Euler and DPM-Solver++: the sigmas of Karras et al. 2022, rho 7, instead of those of the spacing */
+	int corrected; /* DISCRETE_MULTISTEP of order 3: full weight of the second difference, see discreteplan.c */
+	int sde;       /* DISCRETE_MULTISTEP of orders 1 and 2: algorithm_type sde-dpmsolver++ */
 };
 
 struct discrete_step {
-	double time;            /* time input of the network */
-	double scale;           /* its input = scale x */
-	double x0_x, x0_out;    /* x0 = x0_x x + x0_out out */
-	double x, saved, out;   /* weights of x, the saved x and the network's output in the next x */
-	double x0[3];           /* weights of x0 of this step and of the two before it */
-	double noise;           /* standard deviation of the added noise */
-	double log_lo, log_hi;  /* if log_hi > log_lo the variance is learned: its logs at network outputs -1 and 1 */
-	int save;               /* save x before the step changes it */
+	double time;           /* time input of the network */
+	double scale;          /* its input = scale x */
+	double x0_x, x0_out;   /* x0 = x0_x x + x0_out out */
+	double x, saved, out;  /* weights of x, the saved x and the network's output in the next x */
+	double x0[3];          /* weights of x0 of this step and of the two before it */
+	double noise;          /* standard deviation of the added noise */
+	double log_lo, log_hi; /* if log_hi > log_lo the variance is learned: its logs at network outputs -1 and 1 */
+	int save;              /* save x before the step changes it */
 };
 
 struct discrete_plan {
 	int64_t steps;
-	double start, clip; /* the initial x is start times standard normals; clip as in struct discrete */
-	int noisy;          /* some step adds noise */
+	double start, clip;         /* the initial x is start times standard normals; clip as in struct discrete */
+	int noisy;                  /* some step adds noise */
 	struct discrete_step *step; /* (steps) */
 };
 

@@ -161,8 +161,7 @@ static void add_file(struct ensemble *s, char *name, const char *hash)
 	snprintf(s->file[s->files++].hash, 65, "%s", hash);
 }
 
-static int load_member(struct member *m, const char *folder, const struct ensemble_options *o, enum compact_type bulk, char *hash,
-                       struct err *e)
+static int load_member(struct member *m, const char *folder, const struct ensemble_options *o, enum compact_type bulk, char *hash, struct err *e)
 {
 	struct model_config c;
 	int exact;
@@ -199,8 +198,8 @@ static int add_scheduler(struct ensemble *s, const char *folder, const char *sub
 }
 
 /* Load the mean of the expert's data if the file exists and the conversion needs it: for an epsilon prediction in mode CONVERT_MATCH. */
-static int add_mean(struct ensemble *s, struct member *m, const char *folder, const char *sub, const char *slash,
-                    const struct ensemble_options *o, struct err *e)
+static int add_mean(struct ensemble *s, struct member *m, const char *folder, const char *sub, const char *slash, const struct ensemble_options *o,
+                    struct err *e)
 {
 	const struct net_config *c = &m->config->net;
 	char *path = path_join(folder, MODEL_MEAN_NAME), hash[65];
@@ -234,8 +233,7 @@ out:
 }
 
 /* Open the network in the folder `sub` below `dir` ("": dir itself) as s->member[i]. */
-static int open_member(struct ensemble *s, int i, const char *dir, const char *sub, const struct ensemble_options *o,
-                       struct err *e)
+static int open_member(struct ensemble *s, int i, const char *dir, const char *sub, const struct ensemble_options *o, struct err *e)
 {
 	struct member *m = &s->member[i];
 	char *folder = *sub ? path_join(dir, sub) : mem_strdup(dir), *config = path_join(folder, "config.json"), hash[65];
@@ -243,8 +241,10 @@ static int open_member(struct ensemble *s, int i, const char *dir, const char *s
 	int rc = -1;
 
 	if (!path_exists(config)) {
-		err_set(e, ERR_NOINPUT, "%s: weights, but no config.json that tells of which network: its model_type, sizes, prediction and path "
-		        "(ddm-formats)", folder);
+		err_set(e, ERR_NOINPUT,
+		        "%s: weights, but no config.json that tells of which network: its model_type, sizes, prediction and path "
+		        "(ddm-formats)",
+		        folder);
 		goto out;
 	}
 	if (sha256_file(config, hash, NULL, e))
@@ -312,8 +312,7 @@ static int alloc_conversion(struct member *m, size_t n, size_t d, struct err *e)
 	           : -1;
 }
 
-static int prepare_expert(struct ensemble *s, int k, const char *where, const struct ensemble_options *o, int first,
-                          struct err *e)
+static int prepare_expert(struct ensemble *s, int k, const char *where, const struct ensemble_options *o, int first, struct err *e)
 {
 	struct member *m = &s->member[k];
 	const struct model_config *c = m->config;
@@ -346,8 +345,7 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 
 static int same_schedule(const struct schedule *a, const struct schedule *b)
 {
-	return a->steps == b->steps && a->first == b->first && a->unit == b->unit &&
-	       !memcmp(a->abar, b->abar, (size_t)a->steps * sizeof *a->abar);
+	return a->steps == b->steps && a->first == b->first && a->unit == b->unit && !memcmp(a->abar, b->abar, (size_t)a->steps * sizeof *a->abar);
 }
 
 /* The kind of prediction to mix in: the expert's own if discrete-time solvers accept it, else epsilon. */
@@ -410,8 +408,7 @@ static int count_clusters(struct ensemble *s, const struct layout *l, const char
 	return 0;
 }
 
-static int open_experts(struct ensemble *s, struct layout *l, const char *dir, const struct ensemble_options *o,
-                        struct err *e)
+static int open_experts(struct ensemble *s, struct layout *l, const char *dir, const struct ensemble_options *o, struct err *e)
 {
 	int first = 1;
 
@@ -426,7 +423,9 @@ static int open_experts(struct ensemble *s, struct layout *l, const char *dir, c
 			return -1;
 		where = *sub ? path_join(dir, sub) : mem_strdup(dir);
 		rc = open_member(s, k, dir, sub, o, e) || prepare_expert(s, k, where, o, first, e) ||
-		     membership_add(&l->together, dir, sub, l->lone ? -1 : k, s->member[k].config, e) ? -1 : 0;
+		             membership_add(&l->together, dir, sub, l->lone ? -1 : k, s->member[k].config, e)
+		         ? -1
+		         : 0;
 		mem_free(where);
 		mem_free(sub);
 		if (rc)
@@ -506,9 +505,9 @@ int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_opt
 	s->step = mem_alloc((size_t)s->members * sizeof *s->step);
 	for (int i = 0; i < s->members; i++)
 		s->step[i] = -1;
-	if (open_experts(s, &l, dir, o, e) ||
-	    (o->own && share_path(s, e)) || (l.has_router && policy_needs_router(&o->policy) && open_router(s, &l, dir, o, e)) ||
-	    find_shares(s, &l, dir, e) || ensemble_check_resident(s, o, e))
+	if (open_experts(s, &l, dir, o, e) || (o->own && share_path(s, e)) ||
+	    (l.has_router && policy_needs_router(&o->policy) && open_router(s, &l, dir, o, e)) || find_shares(s, &l, dir, e) ||
+	    ensemble_check_resident(s, o, e))
 		goto out;
 	s->class_names = json_incref(l.together.class_names);
 	s->resident = o->resident;

@@ -29,7 +29,7 @@ struct ensemble_options {
 	enum compact_type bulk; /* storage of the experts' weights (model_open). The router's stay floats: a small error can change a route */
 	struct device *device;  /* borrowed */
 	struct resident resident;
-	int64_t step;           /* > 0: use the averaged weights of the checkpoint of this step; 0: the final weights, else the newest average */
+	int64_t step; /* > 0: use the averaged weights of the checkpoint of this step; 0: the final weights, else the newest average */
 };
 
 struct ensemble_file {
@@ -38,32 +38,32 @@ struct ensemble_file {
 };
 
 struct ensemble {
-	int k;                     /* clusters the model knows; some experts may be absent */
-	int64_t channels, size, d; /* of a picture; d = channels * size * size */
-	int classes;               /* 0: unconditional */
-	json_t *class_names;       /* (core/names.h); NULL: classes have no names */
-	int null_label;            /* every expert was trained with the null label: unconditional sampling and guidance work */
+	int k;                           /* clusters the model knows; some experts may be absent */
+	int64_t channels, size, d;       /* of a picture; d = channels * size * size */
+	int classes;                     /* 0: unconditional */
+	json_t *class_names;             /* (core/names.h); NULL: classes have no names */
+	int null_label;                  /* every expert was trained with the null label: unconditional sampling and guidance work */
 	int64_t text_tokens, text_width; /* size of the text features that the experts read; 0: none */
-	int lower;                 /* some expert was trained on lower-case texts (struct model_config) */
-	int masked;                /* some expert reads the padding mask (struct condition) */
-	struct expert *expert;     /* (k) */
-	struct router router;      /* logits is NULL if the policy does not need a router or there is none */
+	int lower;                       /* some expert was trained on lower-case texts (struct model_config) */
+	int masked;                      /* some expert reads the padding mask (struct condition) */
+	struct expert *expert;           /* (k) */
+	struct router router;            /* logits is NULL if the policy does not need a router or there is none */
 	/* With `own`: */
 	const struct schedule *schedule; /* the first expert's; experts on other paths are converted to it at equal log-SNR */
-	enum prediction kind;      /* of all experts' predictions: epsilon if their kinds differ, x0 if their paths differ */
-	int64_t out;               /* elements of a prediction: d, or 2 d if all learned a variance on this path */
-	double *shares;            /* (k) sizes of the clusters, or NULL: unknown */
-	double *class_shares;      /* (classes, k) from "class_cluster_sizes" of the router, or NULL */
+	enum prediction kind;            /* of all experts' predictions: epsilon if their kinds differ, x0 if their paths differ */
+	int64_t out;                     /* elements of a prediction: d, or 2 d if all learned a variance on this path */
+	double *shares;                  /* (k) sizes of the clusters, or NULL: unknown */
+	double *class_shares;            /* (classes, k) from "class_cluster_sizes" of the router, or NULL */
 	struct ensemble_file *file;
-	int files;                 /* number of `file`: all files that results depend on */
-	char hash[65];             /* SHA-256 of the names and hashes in `file` */
+	int files;     /* number of `file`: all files that results depend on */
+	char hash[65]; /* SHA-256 of the names and hashes in `file` */
 	struct resident resident;
-	enum compact_type bulk;    /* as in ensemble_options */
-	struct pager *pager;       /* NULL: loaded weights stay in device memory */
-	int paged;                 /* whether a pager is needed has been decided */
-	struct member *member;     /* (k + 1) networks; the router last */
+	enum compact_type bulk; /* as in ensemble_options */
+	struct pager *pager;    /* NULL: loaded weights stay in device memory */
+	int paged;              /* whether a pager is needed has been decided */
+	struct member *member;  /* (k + 1) networks; the router last */
 	int members;
-	int64_t *step;             /* (k + 1) step of the checkpoint used for each network, the router last; -1: its final weights */
+	int64_t *step; /* (k + 1) step of the checkpoint used for each network, the router last; -1: its final weights */
 };
 
 /* Open a model. The weights of a network are loaded when it first runs; an expert that no sample uses is only hashed. Networks of one architecture
@@ -85,7 +85,7 @@ int ensemble_number(const char *name);
 void ensemble_order(void *arg, const int *expert, int n);
 /* After ERR_FAIL for non-finite samples: if a weights file holds NaN or infinity, *e becomes ERR_DATA naming the file and tensor. */
 void ensemble_blame(const struct ensemble *s, const char *dir, struct err *e);
-int64_t ensemble_bytes(const struct ensemble *s); /* bytes of all weights in memory */
+int64_t ensemble_bytes(const struct ensemble *s);               /* bytes of all weights in memory */
 int64_t ensemble_member_bytes(const struct ensemble *s, int i); /* bytes of expert i's weights; i = k: the router's */
 void ensemble_release(struct ensemble *s);
 

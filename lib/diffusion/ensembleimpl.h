@@ -21,11 +21,11 @@ struct member {
 	enum prediction kind;
 	enum convert_mode mode;
 	int64_t d, capacity;
-	int plain;       /* the output is the velocity on the linear path; no conversion */
-	float *x, *out;  /* (capacity, d), (capacity, elements), on the device; NULL if plain */
-	float *mean;     /* (d) mean of its data, on the device, to convert an epsilon prediction; NULL: unknown */
-	float *time;     /* (capacity), on the host */
-	float *micro;    /* (capacity, 3), on the host: height, width, aspect ratio; NULL if the network does not read them */
+	int plain;                /* the output is the velocity on the linear path; no conversion */
+	float *x, *out;           /* (capacity, d), (capacity, elements), on the device; NULL if plain */
+	float *mean;              /* (d) mean of its data, on the device, to convert an epsilon prediction; NULL: unknown */
+	float *time;              /* (capacity), on the host */
+	float *micro;             /* (capacity, 3), on the host: height, width, aspect ratio; NULL if the network does not read them */
 	float *host_x, *host_out; /* (capacity, d), (capacity, elements): for `exact`, which runs on the host */
 };
 

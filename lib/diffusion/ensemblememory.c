@@ -112,8 +112,8 @@ static int check_host(const struct member *m, struct err *e)
 		}
 	}
 	if (best < 0)
-		return err_set(e, ERR_NOMEM, "%s: out of memory: the next weights need %.1f MB, %.1f MB are free; no option needs less", m->device->name,
-		               (double)need * 1e-6, (double)here.free * 1e-6);
+		return err_set(e, ERR_NOMEM, "%s: out of memory: the next weights need %.1f MB, %.1f MB are free; no option needs less",
+		               m->device->name, (double)need * 1e-6, (double)here.free * 1e-6);
 	return err_set(e, ERR_NOMEM, "%s: out of memory: the next weights need %.1f MB, %.1f MB are free; all weights %s with %s (%.1f MB)",
 	               m->device->name, (double)need * 1e-6, (double)here.free * 1e-6, least <= here.free ? "fit" : "do not fit even",
 	               ways[best].option, (double)least * 1e-6);

@@ -30,8 +30,7 @@ static double variance(const struct exact *m, const struct path_point *p)
 
 /* For one component E[x0 | x] = mean + alpha std^2 / var (x - alpha mean) and E[eps | x] = sigma / var (x - alpha mean); both
  * are linear in the posterior mean of `mean`. */
-void exact_moments(const struct exact *m, const struct path *path, double t, int cluster, const float *x, double *x0,
-                   double *eps)
+void exact_moments(const struct exact *m, const struct path *path, double t, int cluster, const float *x, double *x0, double *eps)
 {
 	struct path_point p = path_at(path, t);
 	double var = variance(m, &p), top = -INFINITY, sum = 0;

@@ -14,7 +14,7 @@
 enum { EXACT_ALL = -1 };
 
 struct exact {
-	int64_t n, d;           /* components, dimensions */
+	int64_t n, d; /* components, dimensions */
 	int clusters;
 	const float *mean;      /* (n, d) */
 	const double *weight;   /* (n), or NULL: equal */
@@ -24,8 +24,7 @@ struct exact {
 
 /* x0 (d) = E[x0 | x_t = x] and eps (d) = E[eps | x_t = x], for x (d) on `path` at time t > 0, over the components of one cluster (or EXACT_ALL).
  * Either output may be NULL. */
-void exact_moments(const struct exact *m, const struct path *path, double t, int cluster, const float *x, double *x0,
-                   double *eps);
+void exact_moments(const struct exact *m, const struct path *path, double t, int cluster, const float *x, double *x0, double *eps);
 
 /* v (d): the marginal flow of one cluster (or EXACT_ALL) on the linear path. */
 void exact_velocity(const struct exact *m, double t, int cluster, const float *x, double *v);

@@ -17,15 +17,15 @@ struct finite {
 	struct finite_set s;
 	struct pool *pool;
 	int64_t block;
-	double value[256];  /* the number that a byte stands for */
-	double *norm;       /* (n) |m_j|^2 */
-	double *points;     /* (block, d) */
-	double *x, *mean;   /* (ROWS, d) */
-	double *dot;        /* (ROWS, block): products, then weights */
-	double *top, *sum;  /* (ROWS) running softmax: largest exponent, sum of exponentials */
-	double *mass;       /* (ROWS) */
+	double value[256];     /* the number that a byte stands for */
+	double *norm;          /* (n) |m_j|^2 */
+	double *points;        /* (block, d) */
+	double *x, *mean;      /* (ROWS, d) */
+	double *dot;           /* (ROWS, block): products, then weights */
+	double *top, *sum;     /* (ROWS) running softmax: largest exponent, sum of exponentials */
+	double *mass;          /* (ROWS) */
 	struct path_point *at; /* (ROWS) */
-	double *logit;      /* (ROWS, clusters) */
+	double *logit;         /* (ROWS, clusters) */
 	void *scratch;
 };
 
@@ -71,8 +71,8 @@ static struct gemm first_product(const struct finite *f, int64_t rows, int64_t p
 
 static struct gemm second_product(const struct finite *f, int64_t rows, int64_t points)
 {
-	return (struct gemm){.ta = GEMM_N, .tb = GEMM_N, .m = rows, .n = f->s.d, .k = points, .lda = f->block, .ldb = f->s.d,
-	                     .ldc = f->s.d, .accumulate = 1};
+	return (struct gemm){
+	    .ta = GEMM_N, .tb = GEMM_N, .m = rows, .n = f->s.d, .k = points, .lda = f->block, .ldb = f->s.d, .ldc = f->s.d, .accumulate = 1};
 }
 
 static int allocate(struct finite *f, struct err *e)
@@ -149,7 +149,7 @@ struct pass {
 	const struct path_point *at;
 	int64_t first, points; /* the block */
 	double log_weight;
-	double *mean;          /* (rows, d), or NULL */
+	double *mean; /* (rows, d), or NULL */
 };
 
 static void widen_task(void *arg, int64_t i, int worker)
@@ -236,12 +236,10 @@ static void chunk(struct finite *f, int cluster, int64_t rows, const float *x, c
 	}
 }
 
-void finite_posterior(struct finite *f, int cluster, int64_t n, const float *x, const struct path_point *at, double *mass,
-                      double *mean)
+void finite_posterior(struct finite *f, int cluster, int64_t n, const float *x, const struct path_point *at, double *mass, double *mean)
 {
 	for (int64_t i = 0; i < n; i += ROWS)
-		chunk(f, cluster, n - i < ROWS ? n - i : ROWS, x + i * f->s.d, at + i, mass ? mass + i : NULL,
-		      mean ? mean + i * f->s.d : NULL);
+		chunk(f, cluster, n - i < ROWS ? n - i : ROWS, x + i * f->s.d, at + i, mass ? mass + i : NULL, mean ? mean + i * f->s.d : NULL);
 }
 
 static void locate(struct finite *f, const struct path *path, int64_t n, const float *t)
@@ -250,8 +248,8 @@ static void locate(struct finite *f, const struct path *path, int64_t n, const f
 		f->at[i] = path_at(path, fmax(t[i], CONVERT_MIN_T));
 }
 
-void finite_predict(struct finite *f, int cluster, const struct path *path, enum prediction kind, int64_t n, const float *x,
-                    const float *t, float *out)
+void finite_predict(struct finite *f, int cluster, const struct path *path, enum prediction kind, int64_t n, const float *x, const float *t,
+                    float *out)
 {
 	int64_t d = f->s.d;
 

@@ -16,9 +16,9 @@ enum { FINITE_ALL = -1 };
 
 /* Samples in the order of their clusters. */
 struct finite_set {
-	int64_t n, d;         /* samples, elements of one */
-	const void *sample;   /* (n, d) floats, or bytes */
-	int bytes;            /* samples are bytes b that stand for b / 127.5f - 1.f, as in training */
+	int64_t n, d;       /* samples, elements of one */
+	const void *sample; /* (n, d) floats, or bytes */
+	int bytes;          /* samples are bytes b that stand for b / 127.5f - 1.f, as in training */
 	int clusters;
 	const int64_t *first; /* (clusters + 1): cluster k is samples first[k] .. first[k + 1] - 1 and may be empty */
 	const double *weight; /* (clusters) weight of each sample of the cluster, or NULL: 1 */
@@ -34,13 +34,12 @@ const struct finite_set *finite_set(const struct finite *f);
 /* The posterior of x0 for n rows x (n, d), each at its own point of a path with sigma > 0, over one cluster (or FINITE_ALL): mean (n, d) = E[x0 | x];
  * mass (n) = the log of the sum of the samples' weights times likelihoods, up to a constant of the row that is the same for every
  * cluster. An empty cluster has mass -infinity and mean 0. Either output may be NULL. A row's bits depend on that row alone. */
-void finite_posterior(struct finite *f, int cluster, int64_t n, const float *x, const struct path_point *at, double *mass,
-                      double *mean);
+void finite_posterior(struct finite *f, int cluster, int64_t n, const float *x, const struct path_point *at, double *mass, double *mean);
 
 /* out (n, d) = the optimal prediction for the data of one cluster (or FINITE_ALL), given x (n, d) on `path` at t (n). Times below CONVERT_MIN_T
  * count as CONVERT_MIN_T. */
-void finite_predict(struct finite *f, int cluster, const struct path *path, enum prediction kind, int64_t n, const float *x,
-                    const float *t, float *out);
+void finite_predict(struct finite *f, int cluster, const struct path *path, enum prediction kind, int64_t n, const float *x, const float *t,
+                    float *out);
 
 /* logits (n, clusters) = log p(k | x, t) minus the largest of the row, for x (n, d) on `path` at t (n). */
 void finite_logits(struct finite *f, const struct path *path, int64_t n, const float *x, const float *t, float *logits);

@@ -74,8 +74,7 @@ static int load_set(struct finite_model *m, const json_t *o, const char *where, 
 	int64_t want[4] = {0, c->channels, c->size, c->size};
 	struct finite_set s = {0};
 
-	if (!t || t->rank != 4 || memcmp(t->shape + 1, want + 1, 3 * sizeof *want) || t->shape[0] < 1 ||
-	    (t->type != ST_F32 && t->type != ST_U8))
+	if (!t || t->rank != 4 || memcmp(t->shape + 1, want + 1, 3 * sizeof *want) || t->shape[0] < 1 || (t->type != ST_F32 && t->type != ST_U8))
 		return err_set(e, ERR_DATA, "%s: no tensor \"%s\" of U8 or F32 and shape (n, %lld, %lld, %lld)", data, tensor_name,
 		               (long long)c->channels, (long long)c->size, (long long)c->size);
 	s.n = t->shape[0];
@@ -103,8 +102,7 @@ static int load_kind(struct finite_model *m, const char *where, struct err *e)
 
 	m->path = schedule_path(&m->schedule, m->config.path, &m->config.betas);
 	if (kind < 0 || !m->path)
-		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is not known here", where, m->config.prediction,
-		               m->config.path);
+		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is not known here", where, m->config.prediction, m->config.path);
 	m->kind = (enum prediction)kind;
 	return 0;
 }
@@ -167,8 +165,7 @@ void finite_model_run(struct finite_model *m, int64_t n, const float *x, const f
 		finite_predict(m->finite, FINITE_ALL, m->path, m->kind, n, x, t, out);
 }
 
-static int write_config(const char *path, const struct model_config *c, const struct finite_set *s, const char *hash, json_t *stamp,
-                        struct err *e)
+static int write_config(const char *path, const struct model_config *c, const struct finite_set *s, const char *hash, json_t *stamp, struct err *e)
 {
 	json_t *extra = json_object(), *v = json_array();
 	char *text;

@@ -8,9 +8,9 @@ enum flow_law { FLOW_EXPONENTIAL, FLOW_LINEAR };
 enum flow_sigmas { FLOW_EVEN, FLOW_KARRAS, FLOW_EXPONENTIALS, FLOW_BETA };
 
 struct flow_grid {
-	double shift;    /* t becomes shift t / (1 + (shift - 1) t); 0: no shift. Esser et al. 2024 */
-	int dynamic;     /* use mu instead of shift */
-	double mu;       /* t becomes m / (m + 1/t - 1) with m = exp(mu); FLOW_LINEAR: m = mu > 0 */
+	double shift; /* t becomes shift t / (1 + (shift - 1) t); 0: no shift. Esser et al. 2024 */
+	int dynamic;  /* use mu instead of shift */
+	double mu;    /* t becomes m / (m + 1/t - 1) with m = exp(mu); FLOW_LINEAR: m = mu > 0 */
 	enum flow_law law;
 	double terminal; /* then 1 - t is scaled so that the last time before 0 is this; 0: not scaled */
 	/* Finally the times between the first and the last are placed again: evenly in t^(1/7) (Karras et al. 2022), evenly in log t, or at the

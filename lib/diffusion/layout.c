@@ -29,8 +29,10 @@ void layout_release(struct layout *l)
 /* Reports everything that could have been an expert in a folder that holds none. */
 static int nothing_there(const char *dir, struct err *e)
 {
-	return err_set(e, ERR_NOINPUT, "%s: no expert_* folder, no transformer/config.json, no unet/config.json, no "
-	               "diffusion_pytorch_model.safetensors and no checkpoint of a training in it", dir);
+	return err_set(e, ERR_NOINPUT,
+	               "%s: no expert_* folder, no transformer/config.json, no unet/config.json, no "
+	               "diffusion_pytorch_model.safetensors and no checkpoint of a training in it",
+	               dir);
 }
 
 char *layout_settle_sub(const char *dir, const char *sub, enum net_role role, int64_t want, int64_t *step, struct err *e)

@@ -17,8 +17,8 @@ struct layout {
 	const char *lone;       /* folder of a single expert: "" for dir itself, "transformer" or "unet" in a pipeline of diffusers; else NULL */
 	int has_router;
 	struct model_config router;
-	char *router_sub;       /* "router", or the checkpoint used for it */
-	int64_t router_step;    /* step of that checkpoint, or -1 */
+	char *router_sub;           /* "router", or the checkpoint used for it */
+	int64_t router_step;        /* step of that checkpoint, or -1 */
 	struct membership together; /* consistency of the networks opened so far */
 };
 

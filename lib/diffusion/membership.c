@@ -57,8 +57,10 @@ int membership_add(struct membership *m, const char *dir, const char *name, int 
 	int own = net_is_classifier(&c->net) || c->cluster >= 0;
 
 	if (number >= 0 && !net_is_classifier(&c->net) && c->cluster >= 0 && c->cluster != number)
-		return err_set(e, ERR_DATA, "%s/%s: the folder is that of cluster %d, but config.json in it says the expert was trained on cluster %lld: "
-		               "its folder is expert_%lld", dir, name, number, (long long)c->cluster, (long long)c->cluster);
+		return err_set(e, ERR_DATA,
+		               "%s/%s: the folder is that of cluster %d, but config.json in it says the expert was trained on cluster %lld: "
+		               "its folder is expert_%lld",
+		               dir, name, number, (long long)c->cluster, (long long)c->cluster);
 	if (own && (check_clusters(m, dir, name, c, e) || check_partition(m, dir, name, c, e)))
 		return -1;
 	return check_names(m, dir, name, c, e);

@@ -13,25 +13,25 @@ enum { GROUP = 4 };
 
 struct mixer {
 	const struct mixture *m;
-	int64_t capacity, chunk; /* chunk: rows of the largest expert call */
-	unsigned char *present;  /* (k) */
+	int64_t capacity, chunk;                           /* chunk: rows of the largest expert call */
+	unsigned char *present;                            /* (k) */
 	void (*tell)(void *arg, const int *expert, int n); /* see mixer_tell; NULL: not set */
 	void *tell_arg;
-	int *order;              /* (k) */
+	int *order;                  /* (k) */
 	struct device *device, *own; /* own: the device if mixer_new made it, else NULL */
-	float *logits;           /* (capacity, k) */
-	double *prob, *w;        /* (capacity, k) */
-	int32_t *heaviest;       /* (capacity) */
-	int32_t *label;          /* (chunk) */
-	float *t;                /* (max(capacity, chunk)) */
-	unsigned char *begun;    /* (capacity) v already holds a contribution */
-	int32_t *group;          /* (4, chunk): the vectors of struct group_rows (weights as floats), then rows of the texts */
+	float *logits;               /* (capacity, k) */
+	double *prob, *w;            /* (capacity, k) */
+	int32_t *heaviest;           /* (capacity) */
+	int32_t *label;              /* (chunk) */
+	float *t;                    /* (max(capacity, chunk)) */
+	unsigned char *begun;        /* (capacity) v already holds a contribution */
+	int32_t *group;              /* (4, chunk): the vectors of struct group_rows (weights as floats), then rows of the texts */
 	/* on the device */
-	float *out;              /* (capacity, k) */
-	float *x, *v;            /* (chunk, d), (chunk, columns) */
-	float *routed;           /* (capacity, d) the router's input if the path is not linear */
-	float *text, *mask;      /* (chunk, text_tokens, text_width), (chunk, text_tokens); NULL if no expert reads text */
-	int32_t *group_there;    /* copy of group */
+	float *out;           /* (capacity, k) */
+	float *x, *v;         /* (chunk, d), (chunk, columns) */
+	float *routed;        /* (capacity, d) the router's input if the path is not linear */
+	float *text, *mask;   /* (chunk, text_tokens, text_width), (chunk, text_tokens); NULL if no expert reads text */
+	int32_t *group_there; /* copy of group */
 };
 
 void mixture_stats_init(struct mixture_stats *s, int k, int64_t steps)
@@ -118,12 +118,9 @@ static int mixer_alloc(struct mixer *x, struct err *e)
 	for (size_t i = 0; i < k; i++)
 		x->present[i] = m->expert[i].velocity != NULL;
 	if (!(x->logits = mem_try(n * k, sizeof *x->logits, "router logits", e)) ||
-	    !(x->prob = mem_try(n * k, sizeof *x->prob, "router weights", e)) ||
-	    !(x->w = mem_try(n * k, sizeof *x->w, "router weights", e)) ||
-	    !(x->heaviest = mem_try(n, sizeof *x->heaviest, "routing", e)) ||
-	    !(x->begun = mem_try(n, 1, "routing", e)) ||
-	    !(x->label = mem_try(c, sizeof *x->label, "labels", e)) ||
-	    !(x->t = mem_try(n > c ? n : c, sizeof *x->t, "times", e)) ||
+	    !(x->prob = mem_try(n * k, sizeof *x->prob, "router weights", e)) || !(x->w = mem_try(n * k, sizeof *x->w, "router weights", e)) ||
+	    !(x->heaviest = mem_try(n, sizeof *x->heaviest, "routing", e)) || !(x->begun = mem_try(n, 1, "routing", e)) ||
+	    !(x->label = mem_try(c, sizeof *x->label, "labels", e)) || !(x->t = mem_try(n > c ? n : c, sizeof *x->t, "times", e)) ||
 	    !(x->group = mem_try(GROUP * c, sizeof *x->group, "routing", e)) ||
 	    !(x->group_there = dev->alloc(dev, GROUP * c * sizeof *x->group_there, "routing", e)) ||
 	    !(x->out = dev->alloc(dev, n * k * sizeof *x->out, "router logits", e)) ||
@@ -248,8 +245,9 @@ static int not_routed(struct mixer *x, const struct mixture_call *c, const float
 	for (int64_t i = 0; i < x->m->d; i++)
 		finite &= isfinite(host[i]) != 0;
 	mem_free(host);
-	return err_set(e, ERR_FAIL, finite ? "the router's logits for image %llu at t = %g are not finite"
-	                                   : "image %llu is not finite at t = %g: what an expert predicted for it before was not",
+	return err_set(e, ERR_FAIL,
+	               finite ? "the router's logits for image %llu at t = %g are not finite"
+	                      : "image %llu is not finite at t = %g: what an expert predicted for it before was not",
 	               (unsigned long long)index, c->t);
 }
 

@@ -19,12 +19,12 @@ struct mixture {
 	const struct expert *expert; /* (k); velocity NULL: absent, and the other weights are renormalised */
 	const struct router *router; /* logits (k); may be NULL for policies that need no router */
 	struct policy policy;
-	double cfg;                  /* classifier-free guidance inside each expert: v_null + cfg (v_cond - v_null), by label or text; 1: none */
-	uint64_t seed;               /* for POLICY_SAMPLE */
-	struct device *device;       /* device of the experts and the router, borrowed; NULL: the host */
-	int64_t out;                 /* elements of an expert's output, whose first d are the prediction; 0: d */
-	int64_t guided;              /* guidance changes so many of them, from the first; 0: d */
-	const struct path *own;      /* path of x, t and the experts' outputs; the router stays on the linear path. NULL: all on the linear path */
+	double cfg;             /* classifier-free guidance inside each expert: v_null + cfg (v_cond - v_null), by label or text; 1: none */
+	uint64_t seed;          /* for POLICY_SAMPLE */
+	struct device *device;  /* device of the experts and the router, borrowed; NULL: the host */
+	int64_t out;            /* elements of an expert's output, whose first d are the prediction; 0: d */
+	int64_t guided;         /* guidance changes so many of them, from the first; 0: d */
+	const struct path *own; /* path of x, t and the experts' outputs; the router stays on the linear path. NULL: all on the linear path */
 };
 
 /* Statistics, in integers so that sums do not depend on the order of batches. Weights and entropies are in units of 2^-32. */
@@ -32,13 +32,13 @@ struct mixture {
 struct mixture_stats {
 	int k;
 	int64_t steps;
-	int64_t evaluations;    /* rows x calls */
-	int64_t used;           /* experts with a weight above 0, summed over evaluations */
-	int64_t *rows;          /* (k) rows run by each expert, twice per guided sample */
-	int64_t *mass;          /* (k) sum of weights */
+	int64_t evaluations; /* rows x calls */
+	int64_t used;        /* experts with a weight above 0, summed over evaluations */
+	int64_t *rows;       /* (k) rows run by each expert, twice per guided sample */
+	int64_t *mass;       /* (k) sum of weights */
 	int64_t router_rows;
-	int64_t *entropy;       /* (steps) entropy of the router's posterior at the first evaluation of a step, summed over rows */
-	int64_t *entropy_rows;  /* (steps) */
+	int64_t *entropy;      /* (steps) entropy of the router's posterior at the first evaluation of a step, summed over rows */
+	int64_t *entropy_rows; /* (steps) */
 };
 
 void mixture_stats_init(struct mixture_stats *s, int k, int64_t steps);
@@ -63,16 +63,16 @@ struct texts {
 };
 
 struct mixture_call {
-	int64_t n;              /* rows */
-	int64_t step;           /* number of the step, for statistics and POLICY_SAMPLE */
-	int stage;              /* evaluation within the step */
+	int64_t n;    /* rows */
+	int64_t step; /* number of the step, for statistics and POLICY_SAMPLE */
+	int stage;    /* evaluation within the step */
 	double t;
-	const float *x;         /* (n, d), on the device */
-	const int64_t *index;   /* (n) image number of each row, or NULL: 0 .. n-1 */
-	const uint64_t *seed;   /* (n) seeds for POLICY_SAMPLE, or NULL: the mixture's */
-	const int32_t *label;   /* (n) class labels, -1: null; or NULL: all null */
-	const int32_t *chosen;  /* (n) expert of each row, for policies without a router */
-	const struct texts *texts; /* for experts that read text */
+	const float *x;                 /* (n, d), on the device */
+	const int64_t *index;           /* (n) image number of each row, or NULL: 0 .. n-1 */
+	const uint64_t *seed;           /* (n) seeds for POLICY_SAMPLE, or NULL: the mixture's */
+	const int32_t *label;           /* (n) class labels, -1: null; or NULL: all null */
+	const int32_t *chosen;          /* (n) expert of each row, for policies without a router */
+	const struct texts *texts;      /* for experts that read text */
 	const int32_t *text, *negative; /* (n) rows of `texts`; negative may be NULL without guidance */
 };
 

@@ -73,7 +73,7 @@ static double weigh_sigmoid(const struct path_point *p, double b)
 /* In the order of enum weighting_kind, from WEIGHTING_NONE. */
 static const struct weighting_def {
 	struct named named;
-	int of_x0;      /* weighs the error of x0 instead of the prediction's error */
+	int of_x0;              /* weighs the error of x0 instead of the prediction's error */
 	double least_t, most_t; /* the time is clamped to this range */
 	double (*weigh)(const struct path_point *p, double by);
 } weightings[] = {
@@ -208,8 +208,7 @@ const char *time_law_name(const struct time_law *law, int *numbered)
 	return n->name;
 }
 
-double time_sample(const struct time_law *law, const struct path *path, uint64_t seed, enum rng_purpose purpose, uint64_t step,
-                   uint64_t index)
+double time_sample(const struct time_law *law, const struct path *path, uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index)
 {
 	const struct draw d = {seed, step, index, purpose};
 

@@ -79,8 +79,7 @@ int time_law_parse(const char *text, struct time_law *law, struct err *e);
 const char *time_law_name(const struct time_law *law, int *numbered);
 /* The time of sample `index` at training step `step`, a pure function of the arguments. It is between path->lo and path->hi, and below 1 for
  * TIME_UNIFORM and TIME_LOGIT_NORMAL. */
-double time_sample(const struct time_law *law, const struct path *path, uint64_t seed, enum rng_purpose purpose, uint64_t step,
-                   uint64_t index);
+double time_sample(const struct time_law *law, const struct path *path, uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index);
 
 enum loss_kind {
 	LOSS_SQUARED, /* weighted squared error of the prediction */
@@ -97,9 +96,9 @@ struct objective_def {
 
 /* The coefficients for training on one sample at time t. */
 struct objective_point {
-	struct path_point at;    /* x_t = alpha x0 + sigma eps */
+	struct path_point at;     /* x_t = alpha x0 + sigma eps */
 	double from_x0, from_eps; /* the target is from_x0 x0 + from_eps eps */
-	double weight;           /* of its squared error */
+	double weight;            /* of its squared error */
 };
 
 struct objective_point objective_at(const struct objective_def *o, const struct path *path, double t);

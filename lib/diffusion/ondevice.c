@@ -56,21 +56,20 @@ void ondevice_multiply(struct device *d, float *y, const float *a, const float *
 
 void ondevice_gather(struct device *d, float *y, const float *x, const int32_t *index, int64_t n, int64_t rows, int64_t cols)
 {
-	struct op_call c = {
-	    .nin = 2, .nout = 1, .in = {matrix(x, rows, cols, cols), integers(index, n)}, .out = {matrix(y, n, cols, cols)}};
+	struct op_call c = {.nin = 2, .nout = 1, .in = {matrix(x, rows, cols, cols), integers(index, n)}, .out = {matrix(y, n, cols, cols)}};
 
 	device_run(d, OP_EMBED, &c, NULL);
 }
 
-void ondevice_mix(struct device *d, float *y, int64_t rows, const float *v, const float *null, double cfg, const struct group_rows *g,
-                  int64_t n, int64_t cols, int64_t step)
+void ondevice_mix(struct device *d, float *y, int64_t rows, const float *v, const float *null, double cfg, const struct group_rows *g, int64_t n,
+                  int64_t cols, int64_t step)
 {
-	struct op_call c = {.nin = 5,
-	                    .nout = 1,
-	                    .in = {matrix(v, n, cols, step), matrix(null, n, cols, step), integers(g->index, n), integers(g->begun, n),
-	                           vector(g->w, n)},
-	                    .out = {matrix(y, rows, cols, step)},
-	                    .attr = {.mix = {cfg}}};
+	struct op_call c = {
+	    .nin = 5,
+	    .nout = 1,
+	    .in = {matrix(v, n, cols, step), matrix(null, n, cols, step), integers(g->index, n), integers(g->begun, n), vector(g->w, n)},
+	    .out = {matrix(y, rows, cols, step)},
+	    .attr = {.mix = {cfg}}};
 
 	device_run(d, OP_MIX, &c, NULL);
 }

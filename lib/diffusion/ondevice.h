@@ -36,8 +36,8 @@ struct group_rows {
 
 /* y (rows, cols) at the group's rows = w v, or w (null + cfg (v - null)) if null is not NULL; added to y for rows with `begun`. v and null are
  * (n, cols). Rows of y, v and null are `step` floats apart. */
-void ondevice_mix(struct device *d, float *y, int64_t rows, const float *v, const float *null, double cfg, const struct group_rows *g,
-                  int64_t n, int64_t cols, int64_t step);
+void ondevice_mix(struct device *d, float *y, int64_t rows, const float *v, const float *null, double cfg, const struct group_rows *g, int64_t n,
+                  int64_t cols, int64_t step);
 
 /* v (n, cols) = the velocity from x (n, cols) on the linear path and the first cols columns of a network's output (n, out_cols). v may alias x or
  * out if out_cols is cols. mean (cols): of the data; NULL: no blending. */

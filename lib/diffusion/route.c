@@ -185,8 +185,7 @@ int policy_needs_router(const struct policy *p)
 	return policies[p->kind].weigh != NULL;
 }
 
-int route_weights(const struct policy *p, double t, int k, const float *logits, const unsigned char *present, double u,
-                  double *prob, double *w)
+int route_weights(const struct policy *p, double t, int k, const float *logits, const unsigned char *present, double u, double *prob, double *w)
 {
 	const struct routing r = {p, t, u, k, prob, present, w};
 	int best;

@@ -50,8 +50,7 @@ int policy_needs_router(const struct policy *p);
 /* Compute prob (k) = the softmax of logits (k) over the experts with a non-zero `present` (k), at least one, and w (k) = the policy's weights at time
  * t, which sum to 1. u in [0, 1) is the draw for POLICY_SAMPLE. Only for policies that need a router. Equal logits rank by index. Returns the
  * index of the heaviest weight, or -1 if a logit is NaN or +infinity, or all are -infinity. */
-int route_weights(const struct policy *p, double t, int k, const float *logits, const unsigned char *present, double u,
-                  double *prob, double *w);
+int route_weights(const struct policy *p, double t, int k, const float *logits, const unsigned char *present, double u, double *prob, double *w);
 
 /* The expert that a uniform draw u in [0, 1) selects in proportion to shares (k), among those present; -1 if none has a share. */
 int route_draw(int k, const double *shares, const unsigned char *present, double u);

@@ -12,7 +12,7 @@ struct sampler_state {
 	const struct sampler *s;
 	struct mixer *mixer;
 	struct device *device;
-	float *x, *work;       /* (batch, d), and the solver's work space; on the device, like keys */
+	float *x, *work;           /* (batch, d), and the solver's work space; on the device, like keys */
 	struct discrete_plan plan; /* of a discrete-time solver */
 	const struct sampler_call *now;
 	struct run_keys *keys; /* of the noise */
@@ -20,12 +20,12 @@ struct sampler_state {
 	uint64_t rng_seed;
 	int64_t drawn;
 	int started;
-	float *noise;          /* (d), on the host */
+	float *noise;            /* (d), on the host */
 	struct torch_rng *after; /* (batch) generators of the steps' noise, used in the first row of a run (follows); NULL: unused */
-	int32_t *chosen;       /* (batch) */
+	int32_t *chosen;         /* (batch) */
 	unsigned char *present;
-	struct texts texts;    /* texts of the current call, on the device */
-	int64_t text_rows;     /* rows allocated in texts */
+	struct texts texts; /* texts of the current call, on the device */
+	int64_t text_rows;  /* rows allocated in texts */
 	struct mixture_call call;
 	struct mixture_stats *stats;
 };
@@ -39,8 +39,7 @@ static int make_plan(struct sampler_state *st, struct err *e)
 {
 	const struct sampler *s = st->s;
 
-	return s->discrete ? discrete_plan_make(&st->plan, s->discrete, s->solver.steps, s->schedule, s->kind,
-	                                        columns(s) >= 2 * s->mixture->d, e)
+	return s->discrete ? discrete_plan_make(&st->plan, s->discrete, s->solver.steps, s->schedule, s->kind, columns(s) >= 2 * s->mixture->d, e)
 	                   : 0;
 }
 
@@ -287,8 +286,7 @@ static int put_texts(struct sampler_state *st, const struct texts *host, struct 
 	return 0;
 }
 
-int sampler_run(struct sampler_state *st, float *x, const struct sampler_call *c, int32_t *assigned, struct mixture_stats *stats,
-                struct err *e)
+int sampler_run(struct sampler_state *st, float *x, const struct sampler_call *c, int32_t *assigned, struct mixture_stats *stats, struct err *e)
 {
 	const struct sampler *s = st->s;
 	struct device *d = st->device;

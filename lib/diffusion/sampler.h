@@ -19,8 +19,8 @@ struct sampler {
 	const struct schedule *schedule;
 	enum prediction kind;
 	uint64_t seed;
-	int64_t batch;     /* most images per call; results do not depend on it */
-	int torch;         /* PyTorch's noise: image i starts from the i-th of consecutive torch.randn(d) of a CPU generator seeded with
+	int64_t batch; /* most images per call; results do not depend on it */
+	int torch;     /* PyTorch's noise: image i starts from the i-th of consecutive torch.randn(d) of a CPU generator seeded with
 	                    * `seed`; they equal torch.randn(n, d) if d is a multiple of 16. Noise of later steps follows that of the
 	                    * generator's last image (sampler_call.of), as in diffusers if one batch draws all images */
 	/* For POLICY_PRIOR: shares (k); class_shares (classes, k), if not NULL, replace them for images with a class. Need not sum to 1. */
@@ -59,7 +59,6 @@ int64_t sampler_evaluations(const struct sampler *s);
 /* Sample x (n, d), in host memory. The initial noise of image i is a pure function of (seed, i), the noise that a step adds of (seed, i, step). The
  * image depends only on (seed, i), its label, its texts and its chosen expert. assigned (n), or NULL, receives the heaviest expert at the last
  * evaluation. stats may be NULL. */
-int sampler_run(struct sampler_state *st, float *x, const struct sampler_call *c, int32_t *assigned, struct mixture_stats *stats,
-                struct err *e);
+int sampler_run(struct sampler_state *st, float *x, const struct sampler_call *c, int32_t *assigned, struct mixture_stats *stats, struct err *e);
 
 #endif

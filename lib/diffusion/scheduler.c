@@ -15,9 +15,12 @@ enum { DDPM, DDIM, EULER, MULTISTEP, SINGLESTEP, FLOW, CLASSES };
 enum { OF_DDPM = 1 << DDPM, OF_DDIM = 1 << DDIM, OF_EULER = 1 << EULER, OF_MULTI = 1 << MULTISTEP, OF_SINGLE = 1 << SINGLESTEP, OF_FLOW = 1 << FLOW };
 enum { OF_DPM = OF_MULTI | OF_SINGLE, OF_SIGMA = OF_DPM | OF_EULER, OF_ANY = (1 << CLASSES) - 1 };
 
-static const char *const classes[CLASSES][3] = {{"DDPMScheduler", "DDPMParallelScheduler"}, {"DDIMScheduler", "DDIMParallelScheduler"},
-                                                {"EulerDiscreteScheduler"},                 {"DPMSolverMultistepScheduler"},
-                                                {"DPMSolverSinglestepScheduler"},           {"FlowMatchEulerDiscreteScheduler"}};
+static const char *const classes[CLASSES][3] = {{"DDPMScheduler", "DDPMParallelScheduler"},
+                                                {"DDIMScheduler", "DDIMParallelScheduler"},
+                                                {"EulerDiscreteScheduler"},
+                                                {"DPMSolverMultistepScheduler"},
+                                                {"DPMSolverSinglestepScheduler"},
+                                                {"FlowMatchEulerDiscreteScheduler"}};
 
 struct reader {
 	const json_t *o;

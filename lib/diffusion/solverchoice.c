@@ -6,16 +6,16 @@
 
 #include "core/option.h"
 
-const char *const solver_names[] = {"euler",   "heun",    "ddpm",    "ddim",    "euler-discrete", "dpm++1",
-                                    "dpm++2m", "dpm++3m", "dpm++3m-corrected", "dpm++2s", "dpm++3s", NULL};
+const char *const solver_names[] = {"euler",   "heun",    "ddpm", "ddim", "euler-discrete", "dpm++1", "dpm++2m", "dpm++3m", "dpm++3m-corrected",
+                                    "dpm++2s", "dpm++3s", NULL};
 
 enum { ODE = 2 }; /* so many of solver_names, the first, are flow solvers; the others are discrete-time */
 
 static const struct {
 	enum discrete_kind kind;
 	int order, corrected;
-} discretes[] = {{DISCRETE_DDPM, 1, 0},      {DISCRETE_DDIM, 1, 0},      {DISCRETE_EULER, 1, 0},
-                 {DISCRETE_MULTISTEP, 1, 0}, {DISCRETE_MULTISTEP, 2, 0}, {DISCRETE_MULTISTEP, 3, 0},
+} discretes[] = {{DISCRETE_DDPM, 1, 0},      {DISCRETE_DDIM, 1, 0},       {DISCRETE_EULER, 1, 0},
+                 {DISCRETE_MULTISTEP, 1, 0}, {DISCRETE_MULTISTEP, 2, 0},  {DISCRETE_MULTISTEP, 3, 0},
                  {DISCRETE_MULTISTEP, 3, 1}, {DISCRETE_SINGLESTEP, 2, 0}, {DISCRETE_SINGLESTEP, 3, 0}};
 
 #define KEY(member) OPTION_FIELD(struct solver_choice, member)

@@ -7,8 +7,8 @@
 #include "diffusion/solver.h"
 
 struct solver_choice {
-	const char *name;      /* one of solver_names */
-	int discrete;          /* 1: `how` is used; 0: `kind` and `grid` */
+	const char *name; /* one of solver_names */
+	int discrete;     /* 1: `how` is used; 0: `kind` and `grid` */
 	enum solver_kind kind;
 	struct discrete how;
 	struct flow_grid grid; /* for euler and heun */

@@ -76,7 +76,8 @@ static int lock_get(int *fd, const char *path, const char *name, struct err *e)
 			lock_signed(*fd, who, sizeof who);
 			close(*fd);
 			if (busy)
-				return err_set(e, ERR_EXISTS, "%s: is being written by another process (host and pid: %s)", name, *who ? who : "not known");
+				return err_set(e, ERR_EXISTS, "%s: is being written by another process (host and pid: %s)", name,
+				               *who ? who : "not known");
 			return 0;
 		}
 		if (lock_is_current(*fd, path))

@@ -22,7 +22,7 @@ struct outfile {
 	char *place; /* the final name, links followed; NULL for stdout, devices and pipes, which are written directly */
 	char *tmp;   /* ".NAME.tmp.HOST.PID.N" beside it */
 	struct claim *claim;
-	int keep;    /* set after opening: other bytes under the name stay, and are ERR_EXISTS */
+	int keep; /* set after opening: other bytes under the name stay, and are ERR_EXISTS */
 };
 
 /* "-" is standard output. An existing device or pipe is written directly. A missing folder is ERR_NOINPUT; ERR_EXISTS when another process

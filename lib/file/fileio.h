@@ -27,15 +27,15 @@ struct filemap {
 
 int filemap_open(struct filemap *m, const char *path, struct err *e);
 int filemap_fd(struct filemap *m, int fd, const char *name, struct err *e); /* fd stays the caller's */
-void filemap_close(struct filemap *m); /* a zeroed one is allowed */
+void filemap_close(struct filemap *m);                                      /* a zeroed one is allowed */
 /* The name of the file that is mapped at an address, or NULL. For the handler of SIGBUS. */
 const char *filemap_name(const void *address);
 
-int path_exists(const char *path);           /* 1 when something of that name is there */
-int path_holds(const char *dir, const char *name); /* the same of "dir/name" */
+int path_exists(const char *path);                  /* 1 when something of that name is there */
+int path_holds(const char *dir, const char *name);  /* the same of "dir/name" */
 char *path_join(const char *dir, const char *name); /* "dir/name", or name alone where dir is NULL; caller frees with mem_free */
 
-int dir_make(const char *path, struct err *e);   /* mkdir -p; 0 when it is there already */
+int dir_make(const char *path, struct err *e); /* mkdir -p; 0 when it is there already */
 /* Undo dir_make: `there` = dir_there(path) from before it. Folders that hold something stay. */
 size_t dir_there(const char *path); /* length of the longest leading part of path that is there */
 void dir_unmake(const char *path, size_t there);

@@ -149,8 +149,8 @@ int foreign_parse(struct tsv *t, size_t len, struct err *e)
 		if (n < 0)
 			return -1;
 		if (n != t->columns)
-			return err_set(e, ERR_DATA, "%s:%lld: %lld fields where the first line names %d columns", t->where, (long long)line, (long long)n,
-			               t->columns);
+			return err_set(e, ERR_DATA, "%s:%lld: %lld fields where the first line names %d columns", t->where, (long long)line,
+			               (long long)n, t->columns);
 		t->line[t->rows++] = line;
 	}
 	return 0;

@@ -14,9 +14,9 @@ enum kind {
 	KIND_NPZ,
 	KIND_TORCH, /* PyTorch's .pt, .pth, .bin, including layouts that cannot be read */
 	KIND_SHARD,
-	KIND_TAR,   /* or something compressed that may hold one */
+	KIND_TAR, /* or something compressed that may hold one */
 	KIND_TABLE,
-	KIND_JSON,  /* an object, or one a line */
+	KIND_JSON, /* an object, or one a line */
 	KIND_STILL,
 	KIND_MARKUP, /* an SVG or a page with a stamp; or anything else that ends in a seal */
 	/* Folders, by the names in them. */

@@ -93,8 +93,8 @@ static int take_row(struct manifest *m, const struct tsv *t, const int *c, int64
 	r->cluster = (int)cluster;
 	r->holdout = !strcmp(split, splits[1]);
 	if (!name_is_ours(r->path, r->cluster, r->holdout))
-		return err_set(e, ERR_DATA, "%s:%lld: '%.200s' is not the place of a %s shard of cluster %d", where, (long long)i + 3, r->path,
-		               split, r->cluster);
+		return err_set(e, ERR_DATA, "%s:%lld: '%.200s' is not the place of a %s shard of cluster %d", where, (long long)i + 3, r->path, split,
+		               r->cluster);
 	(r->holdout ? m->held : m->train)[r->cluster] += r->samples;
 	return 0;
 }
@@ -107,7 +107,7 @@ static int take_files(struct manifest *m, const json_t *stamp, const char *where
 	json_t *v;
 
 	m->file = mem_zalloc(json_object_size(files) + 1, sizeof *m->file);
-	json_object_foreach((json_t *)(uintptr_t)files, name, v) {
+	json_object_foreach ((json_t *)(uintptr_t)files, name, v) {
 		const char *sha = json_string_value(v);
 
 		if (!sha || !is_sha256(sha) || !*name || *name == '.' || strchr(name, '/'))
@@ -123,8 +123,7 @@ static int take_names(struct manifest *m, const json_t *stamp, const char *where
 {
 	const char *partition = json_string_value(json_object_get(json_object_get(stamp, "inputs"), "assign"));
 
-	if (jsonio_str(stamp, "partition", 0, &partition, where, e) ||
-	    names_load(&m->cluster_names, stamp, "cluster_names", m->clusters, where, e) ||
+	if (jsonio_str(stamp, "partition", 0, &partition, where, e) || names_load(&m->cluster_names, stamp, "cluster_names", m->clusters, where, e) ||
 	    names_load(&m->class_names, stamp, "class_names", -1, where, e))
 		return -1;
 	if (partition && is_sha256(partition))
@@ -196,7 +195,7 @@ static struct stamp *stamp_with_clusters(const struct stamp *s, int clusters)
 	json_t *v;
 
 	if (s)
-		json_object_foreach((json_t *)(uintptr_t)stamp_root(s), key, v)
+		json_object_foreach ((json_t *)(uintptr_t)stamp_root(s), key, v)
 			stamp_json(copy, key, json_incref(v));
 	stamp_i64(copy, "clusters", clusters);
 	return copy;
@@ -230,8 +229,7 @@ static int row_ptr_cmp(const void *a, const void *b)
 	return strcmp((*(const struct manifest_row *const *)a)->path, (*(const struct manifest_row *const *)b)->path);
 }
 
-int manifest_write(const char *dir, const struct manifest_row *rows, int64_t n, int clusters, const struct stamp *s,
-                   struct err *e)
+int manifest_write(const char *dir, const struct manifest_row *rows, int64_t n, int clusters, const struct stamp *s, struct err *e)
 {
 	char *table = path_join(dir, "MANIFEST.tsv"), *sums = path_join(dir, "SHA256SUMS"), sha[65];
 	const struct manifest_row **row = mem_zalloc((size_t)n, sizeof *row);
@@ -251,7 +249,7 @@ int manifest_write(const char *dir, const struct manifest_row *rows, int64_t n, 
 		str_printf(&text, "%s  MANIFEST.tsv\n", sha);
 		for (int64_t i = 0; i < n; i++)
 			str_printf(&text, "%s  %s\n", row[i]->sha256, row[i]->path);
-		json_object_foreach(json_object_get(stamp_root(full), "files"), name, v)
+		json_object_foreach (json_object_get(stamp_root(full), "files"), name, v)
 			str_printf(&text, "%s  %s\n", json_string_value(v), name);
 		rc = commit_bytes(sums, text.p, text.len, e);
 	}
@@ -291,8 +289,7 @@ static int check(const struct manifest *m, int64_t i, int whole, struct err *e)
 	if (stat(path, &st))
 		rc = err_errno(e, "%s: listed in the manifest", path);
 	else if ((uint64_t)st.st_size != r->bytes)
-		rc = err_set(e, ERR_DATA, "%s: %lld bytes where the manifest says %llu", path, (long long)st.st_size,
-		             (unsigned long long)r->bytes);
+		rc = err_set(e, ERR_DATA, "%s: %lld bytes where the manifest says %llu", path, (long long)st.st_size, (unsigned long long)r->bytes);
 	if (!rc && whole)
 		rc = sha256_file(path, sha, NULL, e);
 	if (!rc && whole && strcmp(sha, r->sha256))

@@ -21,11 +21,11 @@ struct manifest {
 	char *dir;
 	struct manifest_row *rows; /* sorted by path */
 	int64_t n;
-	int clusters;       /* K, empty clusters included */
-	int64_t *train;     /* [clusters] samples in the training part */
-	int64_t *held;      /* [clusters] samples in the held-out part */
-	char sha256[65];    /* of MANIFEST.tsv */
-	char *stamp;        /* JSON line */
+	int clusters;    /* K, empty clusters included */
+	int64_t *train;  /* [clusters] samples in the training part */
+	int64_t *held;   /* [clusters] samples in the held-out part */
+	char sha256[65]; /* of MANIFEST.tsv */
+	char *stamp;     /* JSON line */
 	struct manifest_file *file;
 	int files;
 	/* What the stamp says about the clusters and classes. */
@@ -41,8 +41,7 @@ void manifest_row_release(struct manifest_row *r);
 
 /* Write MANIFEST.tsv and SHA256SUMS into dir: rows (any order), the number of clusters, the stamp (may be NULL; "clusters" is
  * added to a copy). Its "files", {name: SHA-256}, are the other files that lie in dir. Do it last, inside an outdir. */
-int manifest_write(const char *dir, const struct manifest_row *rows, int64_t n, int clusters, const struct stamp *s,
-                   struct err *e);
+int manifest_write(const char *dir, const struct manifest_row *rows, int64_t n, int clusters, const struct stamp *s, struct err *e);
 
 /* Is the shard of row i what the manifest says: size, SHA-256, samples, first and last key. ERR_DATA names what differs. */
 int manifest_check(const struct manifest *m, int64_t i, struct err *e);

@@ -10,7 +10,7 @@ struct nametable {
 		const char *name;
 		size_t len;
 		int value;
-	} *slot;
+	} * slot;
 	size_t n, cap;
 };
 

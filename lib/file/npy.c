@@ -14,9 +14,8 @@ static const struct {
 	const char *code;
 	size_t size;
 } types[] = {
-    [NPY_F4] = {"<f4", 4}, [NPY_F8] = {"<f8", 8}, [NPY_F2] = {"<f2", 2}, [NPY_I8] = {"<i8", 8}, [NPY_I4] = {"<i4", 4},
-    [NPY_I2] = {"<i2", 2}, [NPY_I1] = {"|i1", 1}, [NPY_U1] = {"|u1", 1}, [NPY_U2] = {"<u2", 2}, [NPY_U4] = {"<u4", 4},
-    [NPY_U8] = {"<u8", 8},
+    [NPY_F4] = {"<f4", 4}, [NPY_F8] = {"<f8", 8}, [NPY_F2] = {"<f2", 2}, [NPY_I8] = {"<i8", 8}, [NPY_I4] = {"<i4", 4}, [NPY_I2] = {"<i2", 2},
+    [NPY_I1] = {"|i1", 1}, [NPY_U1] = {"|u1", 1}, [NPY_U2] = {"<u2", 2}, [NPY_U4] = {"<u4", 4}, [NPY_U8] = {"<u8", 8},
 };
 
 enum { TYPES = sizeof types / sizeof *types, MAGIC = 6, ALIGN = 64 };
@@ -204,8 +203,8 @@ int npy_parse_head(struct npy *a, const void *bytes, size_t have, size_t len, co
 		if (__builtin_mul_overflow(size, (uint64_t)a->shape[i], &size))
 			return refuse(&s, "a shape whose size overflows");
 	if (size != len - start - head)
-		return err_set(e, ERR_DATA, "%s: %llu bytes of data where the shape needs %llu", name,
-		               (unsigned long long)(len - start - head), (unsigned long long)size);
+		return err_set(e, ERR_DATA, "%s: %llu bytes of data where the shape needs %llu", name, (unsigned long long)(len - start - head),
+		               (unsigned long long)size);
 	a->data = p + start + head;
 	return 0;
 }
@@ -264,11 +263,11 @@ static double element(const struct npy *a, int64_t i)
 	const uint8_t *p = (const uint8_t *)a->data + i * (int64_t)types[a->type].size;
 
 #define FETCH(v) (a->swapped ? swap(&(v), p, sizeof(v)) : (void)memcpy(&(v), p, sizeof(v)))
-#define AS(type)          \
-	do {                  \
-		type v;           \
-                          \
-		FETCH(v);         \
+#define AS(type) \
+	do { \
+		type v; \
+\
+		FETCH(v); \
 		return (double)v; \
 	} while (0)
 	switch (a->type) {
@@ -396,9 +395,7 @@ int npy_write(const char *path, enum npy_type type, int rank, const int64_t *sha
 	for (int i = 0; i < rank; i++)
 		size *= (size_t)shape[i];
 	npy_encode(&head, type, rank, shape, NULL);
-	rc = outfile_open(&o, path, e) || outfile_write(&o, head.p, head.len, e) || outfile_write(&o, data, size, e) ?
-	         -1 :
-	         outfile_commit(&o, e);
+	rc = outfile_open(&o, path, e) || outfile_write(&o, head.p, head.len, e) || outfile_write(&o, data, size, e) ? -1 : outfile_commit(&o, e);
 	outfile_abort(&o);
 	str_release(&head);
 	return rc;

@@ -18,16 +18,16 @@ struct npy {
 	enum npy_type type;
 	int rank;
 	int64_t shape[NPY_RANK];
-	int fortran;      /* column-major data: npy_to_* give row-major */
-	int swapped;      /* big-endian data, of elements of more than one byte: npy_to_* give numbers */
-	const void *data; /* possibly unaligned; use npy_to_* */
+	int fortran;        /* column-major data: npy_to_* give row-major */
+	int swapped;        /* big-endian data, of elements of more than one byte: npy_to_* give numbers */
+	const void *data;   /* possibly unaligned; use npy_to_* */
 	struct filemap map; /* private */
 	void *owned;        /* private */
 };
 
 size_t npy_type_size(enum npy_type t);
 const char *npy_type_code(enum npy_type t); /* "<f4" */
-int64_t npy_count(const struct npy *a); /* elements */
+int64_t npy_count(const struct npy *a);     /* elements */
 
 /* "-" is standard input. ERR_DATA on any departure from the format, including a size that does not fit the file, and if the hash in
  * PATH.json differs. */
@@ -40,7 +40,7 @@ void npy_release(struct npy *a);
 /* Every element, row-major, as npy_count numbers. */
 void npy_to_f32(float *out, const struct npy *a);
 void npy_to_f64(double *out, const struct npy *a);
-int64_t npy_not_finite(const struct npy *a); /* how many are NaN or infinite; 0 of integers */
+int64_t npy_not_finite(const struct npy *a);                                        /* how many are NaN or infinite; 0 of integers */
 int npy_to_i64(int64_t *out, const struct npy *a, const char *name, struct err *e); /* a fraction, NaN or 2^63 is ERR_DATA */
 
 /* Version 1 bytes, row-major, little-endian, header padded to 64. */
@@ -51,7 +51,7 @@ int npy_write(const char *path, enum npy_type type, int rank, const int64_t *sha
 /* .npz: a zip of .npy, stored or deflated, ZIP64 too. Written ones bear a seal as their comment, which npz_load and npz_parse verify. */
 struct npz;
 
-struct npz *npz_load(const char *path, struct err *e); /* caller frees with npz_free */
+struct npz *npz_load(const char *path, struct err *e);                                /* caller frees with npz_free */
 struct npz *npz_parse(const void *data, size_t len, const char *name, struct err *e); /* data must stay */
 /* Types and shapes alone: nothing large is inflated, no checksum is checked, and no element may be read. */
 struct npz *npz_peek(const void *data, size_t len, const char *name, struct err *e);

@@ -105,8 +105,7 @@ int still_orient(struct picture *p, int o, struct err *e)
 
 		for (int x = 0; x < to.width; x++, dst += c) {
 			int sx = swap ? y : x, sy = swap ? x : y;
-			const uint8_t *src =
-				p->pixels + ((size_t)(flip_y ? h - 1 - sy : sy) * w + (flip_x ? w - 1 - sx : sx)) * c;
+			const uint8_t *src = p->pixels + ((size_t)(flip_y ? h - 1 - sy : sy) * w + (flip_x ? w - 1 - sx : sx)) * c;
 
 			for (int k = 0; k < c; k++)
 				dst[k] = src[k];

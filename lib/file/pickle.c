@@ -412,7 +412,7 @@ static int frame(struct pickle_machine *m, int op)
 
 static struct pickle_value *run(struct pickle_machine *m)
 {
-	static int (*const groups[])(struct pickle_machine *m, int op) = {memo, text, constant, container, object, frame};
+	static int (*const groups[])(struct pickle_machine * m, int op) = {memo, text, constant, container, object, frame};
 
 	for (;;) {
 		const uint8_t *op = pickle_take(m, 1);

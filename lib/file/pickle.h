@@ -13,11 +13,11 @@ enum pickle_kind {
 	PICKLE_NONE,
 	PICKLE_BOOL,
 	PICKLE_INT,
-	PICKLE_BIG,    /* an integer beyond 64 bits; its value is not kept */
+	PICKLE_BIG, /* an integer beyond 64 bits; its value is not kept */
 	PICKLE_FLOAT,
-	PICKLE_TEXT,   /* str, bytes, bytearray */
+	PICKLE_TEXT, /* str, bytes, bytearray */
 	PICKLE_TUPLE,
-	PICKLE_LIST,   /* and set, frozenset */
+	PICKLE_LIST, /* and set, frozenset */
 	PICKLE_DICT,
 	PICKLE_GLOBAL, /* a class or function */
 	PICKLE_CALL,   /* what one of them would return; items and state that were added to it are in `item` and `state` */
@@ -27,14 +27,14 @@ enum pickle_kind {
 struct pickle_value {
 	enum pickle_kind kind;
 	union {
-		int64_t i;        /* BOOL, INT */
-		double f;         /* FLOAT */
-		const char *text; /* TEXT: n bytes, no NUL behind them; GLOBAL: "module.name" with a NUL, "?" where that is long */
+		int64_t i;                       /* BOOL, INT */
+		double f;                        /* FLOAT */
+		const char *text;                /* TEXT: n bytes, no NUL behind them; GLOBAL: "module.name" with a NUL, "?" where that is long */
 		const struct pickle_value *func; /* CALL; PERSISTENT: the identity */
 	};
-	size_t n;                    /* TEXT: bytes; others: items */
-	struct pickle_value **item;  /* TUPLE, LIST: items; DICT: key, value, key, value ..; CALL: one of both */
-	size_t cap;                  /* private */
+	size_t n;                                /* TEXT: bytes; others: items */
+	struct pickle_value **item;              /* TUPLE, LIST: items; DICT: key, value, key, value ..; CALL: one of both */
+	size_t cap;                              /* private */
 	const struct pickle_value *args, *state; /* CALL: a tuple; NULL, or what BUILD gave. DICT: the same state */
 };
 

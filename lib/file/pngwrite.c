@@ -97,12 +97,11 @@ static void settings(struct writer *w, const struct picture *p)
 	png_set_compression_strategy(w->png, 1); /* Z_FILTERED */
 	png_set_compression_buffer_size(w->png, 65536);
 	png_set_filter(w->png, PNG_FILTER_TYPE_BASE, PNG_ALL_FILTERS);
-	png_set_IHDR(w->png, w->info, p->width, p->height, 8, types[p->channels], PNG_INTERLACE_NONE,
-		     PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+	png_set_IHDR(w->png, w->info, p->width, p->height, 8, types[p->channels], PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
+	             PNG_FILTER_TYPE_DEFAULT);
 }
 
-int still_encode_png(const struct picture *p, const struct still_text *texts, int ntexts, uint8_t **out, size_t *len,
-		     struct err *e)
+int still_encode_png(const struct picture *p, const struct still_text *texts, int ntexts, uint8_t **out, size_t *len, struct err *e)
 {
 	struct writer w = {.e = e};
 	volatile int rc = -1;

@@ -68,8 +68,8 @@ static const struct kernel {
 	double (*fn)(double x);
 	double support;
 } kernels[] = {
-	[RESIZE_BOX] = {box, 0.5},         [RESIZE_BILINEAR] = {bilinear, 1.0}, [RESIZE_HAMMING] = {hamming, 1.0},
-	[RESIZE_BICUBIC] = {bicubic, 2.0}, [RESIZE_LANCZOS] = {lanczos, 3.0},
+    [RESIZE_BOX] = {box, 0.5},         [RESIZE_BILINEAR] = {bilinear, 1.0}, [RESIZE_HAMMING] = {hamming, 1.0},
+    [RESIZE_BICUBIC] = {bicubic, 2.0}, [RESIZE_LANCZOS] = {lanczos, 3.0},
 };
 
 /* One axis: output i is the sum over j < count[i] of input first[i] + j times weight[i * taps + j]. */
@@ -288,8 +288,8 @@ int picture_resize(struct picture *out, const struct picture *in, int width, int
 }
 
 /* One axis of a plane: `lines` independent lines of samples `step` apart, lines `pitch` apart. */
-static void plane_axis(float *out, size_t out_step, size_t out_pitch, int n, const float *in, size_t step, size_t pitch,
-		       int lines, const struct axis *a)
+static void plane_axis(float *out, size_t out_step, size_t out_pitch, int n, const float *in, size_t step, size_t pitch, int lines,
+                       const struct axis *a)
 {
 	for (int l = 0; l < lines; l++)
 		for (int i = 0; i < n; i++) {

@@ -13,8 +13,7 @@ extern const char *const resize_filter_names[];
 
 /* im.resize((width, height), filter) of Pillow's modes L and RGB. out is new (picture_release) and may not be in. RGBA is
  * not premultiplied here as Pillow does it: drop the alpha first. ERR_NOMEM. */
-int picture_resize(struct picture *out, const struct picture *in, int width, int height, enum resize_filter filter,
-		   struct err *e);
+int picture_resize(struct picture *out, const struct picture *in, int width, int height, enum resize_filter filter, struct err *e);
 
 /* The same in mode F: in is (h, w), out (height, width), both of one channel and owned by the caller. Sums in double. */
 int plane_resize(float *out, int width, int height, const float *in, int w, int h, enum resize_filter filter, struct err *e);

@@ -17,7 +17,7 @@
 static struct held {
 	struct runlock lock;
 	struct held *next;
-} *all_held;
+} * all_held;
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void list_add(const struct runlock *l)
@@ -107,10 +107,11 @@ int runlock_check(const struct runlock *l, struct err *e)
 {
 	if (lock_is_current(l->fd, l->path) && !flock(l->fd, LOCK_EX | LOCK_NB))
 		return 0;
-	return err_set(e, ERR_UNAVAILABLE,
-	               "%s: was removed or replaced while this process held it, so that another may have worked in the folder since: nothing there was "
-	               "touched; run the same command again",
-	               l->path);
+	return err_set(
+	    e, ERR_UNAVAILABLE,
+	    "%s: was removed or replaced while this process held it, so that another may have worked in the folder since: nothing there was "
+	    "touched; run the same command again",
+	    l->path);
 }
 
 int runlock_permits(const char *path, struct err *e)

@@ -234,8 +234,8 @@ static int scan_type(struct scan *s, enum st_type *type)
 			*type = (enum st_type)i;
 			return 0;
 		}
-	return err_set(s->e, ERR_DATA, "%s: header, byte %zu: elements of type '%.40s' are not supported", s->where,
-	               (size_t)(s->p - s->start) + 8, name);
+	return err_set(s->e, ERR_DATA, "%s: header, byte %zu: elements of type '%.40s' are not supported", s->where, (size_t)(s->p - s->start) + 8,
+	               name);
 }
 
 static int scan_field(struct scan *s, struct entry *t)
@@ -349,9 +349,9 @@ static int entry_cmp(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 
-	return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin) :
-	       x->end != y->end     ? (x->end > y->end) - (x->end < y->end) :
-	                              strcmp(x->t.name, y->t.name);
+	return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin)
+	       : x->end != y->end   ? (x->end > y->end) - (x->end < y->end)
+	                            : strcmp(x->t.name, y->t.name);
 }
 
 static int name_cmp(const void *a, const void *b)

@@ -10,18 +10,16 @@
 
 /* In the order files are written, which is that of the reference writer: wide types first. Types the format knows and we do not
  * (F4, F6_..., F8_E8M0, F8_...FNUZ, C64) are refused by name. F8_E4M3 is the one without infinities (OCP's E4M3, "e4m3fn"). */
-enum st_type {
-	ST_U64, ST_I64, ST_F64, ST_F32, ST_U32, ST_I32, ST_BF16, ST_F16, ST_U16, ST_I16, ST_F8_E4M3, ST_F8_E5M2, ST_I8, ST_U8, ST_BOOL
-};
+enum st_type { ST_U64, ST_I64, ST_F64, ST_F32, ST_U32, ST_I32, ST_BF16, ST_F16, ST_U16, ST_I16, ST_F8_E4M3, ST_F8_E5M2, ST_I8, ST_U8, ST_BOOL };
 
 enum { ST_TYPES = ST_BOOL + 1, ST_RANK = 8 };
 
 struct st_tensor {
 	const char *name;
 	enum st_type type;
-	int rank;              /* 0: one number */
+	int rank; /* 0: one number */
 	int64_t shape[ST_RANK];
-	const void *data;      /* row-major little-endian; in foreign files possibly not aligned for its type: copy with st_copy */
+	const void *data; /* row-major little-endian; in foreign files possibly not aligned for its type: copy with st_copy */
 };
 
 struct st_text {
@@ -43,7 +41,7 @@ void st_free(struct safetensors *s);
 struct safetensors *st_of(const struct st_tensor *t, int n, const char *where, void *owner, void (*release)(void *owner));
 void st_own(struct safetensors *s, void *owner, void (*release)(void *owner));
 int st_tensors(const struct safetensors *s);
-const struct st_tensor *st_get(const struct safetensors *s, int i); /* in file order */
+const struct st_tensor *st_get(const struct safetensors *s, int i);             /* in file order */
 const struct st_tensor *st_find(const struct safetensors *s, const char *name); /* NULL when there is none */
 /* As st_find, but absence, another type than a float's, or another shape is ERR_DATA naming both. rank < 0: any shape. */
 const struct st_tensor *st_need(const struct safetensors *s, const char *name, int rank, const int64_t *shape, struct err *e);
@@ -53,8 +51,8 @@ int st_texts(const struct safetensors *s);
 const struct st_text *st_text(const struct safetensors *s, int i);
 const char *st_meta(const struct safetensors *s, const char *key); /* value of __metadata__, or NULL */
 
-void st_copy(void *out, const struct st_tensor *t);                        /* raw, st_count * st_type_size bytes */
-void st_to_f32(float *out, const struct st_tensor *t);                     /* any type; f64 and integers round to nearest */
+void st_copy(void *out, const struct st_tensor *t);    /* raw, st_count * st_type_size bytes */
+void st_to_f32(float *out, const struct st_tensor *t); /* any type; f64 and integers round to nearest */
 
 /* How many numbers are NaN or infinite; 0 of integers. */
 int64_t st_not_finite(const struct st_tensor *t);

@@ -109,8 +109,8 @@ static int check_tail(const struct shard *s, const uint8_t *p, size_t len, size_
 	XXH3_freeState(h);
 	if (got != shard_get64(p + table - 8))
 		return damaged(s, s->packed, "the index is altered (its hash differs)", e);
-	if (table < 16 + SHARD_END_BYTES || shard_get32(p) != SHARD_INDEX_MAGIC || shard_get32(p + 4) != table - 8 ||
-	    memcmp(p + 8, SHARD_NAME, 8) || shard_get32(p + table) != SHARD_TABLE_MAGIC || shard_get32(p + table + 4) != len - table - 8)
+	if (table < 16 + SHARD_END_BYTES || shard_get32(p) != SHARD_INDEX_MAGIC || shard_get32(p + 4) != table - 8 || memcmp(p + 8, SHARD_NAME, 8) ||
+	    shard_get32(p + table) != SHARD_TABLE_MAGIC || shard_get32(p + table + 4) != len - table - 8)
 		return damaged(s, s->packed, "no index of ours", e);
 	return 0;
 }
@@ -123,8 +123,11 @@ static int take_frames(struct shard *s, const uint8_t *hashes, const uint8_t *en
 	if (!s->frame)
 		return -1;
 	for (uint64_t i = 0; i < s->frames; i++, entry += SHARD_ENTRY_BYTES) {
-		s->frame[i] = (struct frame){.offset = packed, .hash = shard_get64(hashes + 8 * i), .packed = shard_get32(entry),
-		                             .plain = shard_get32(entry + 4), .sum = shard_get32(entry + 8)};
+		s->frame[i] = (struct frame){.offset = packed,
+		                             .hash = shard_get64(hashes + 8 * i),
+		                             .packed = shard_get32(entry),
+		                             .plain = shard_get32(entry + 4),
+		                             .sum = shard_get32(entry + 8)};
 		packed += s->frame[i].packed;
 		plain += s->frame[i].plain;
 	}
@@ -372,8 +375,8 @@ static int split(struct shard *s, int64_t i, const uint8_t *tar, struct shard_sa
 		size_t key_len;
 
 		if (tar_key(m.name, &key_len, ext) || key_len != strlen(a->key) || memcmp(m.name, a->key, key_len))
-			rc = err_set(e, ERR_DATA, "%s: at byte %llu: member '%s' where the index has key '%s'", s->path,
-			             (unsigned long long)where, m.name, a->key);
+			rc = err_set(e, ERR_DATA, "%s: at byte %llu: member '%s' where the index has key '%s'", s->path, (unsigned long long)where,
+			             m.name, a->key);
 		memcpy(mem + at, m.data, m.size);
 		member[k] = (struct shard_member){ext, mem + at, m.size};
 		at += (m.size + 15) & ~(size_t)15;

@@ -108,8 +108,7 @@ int shard_pack(struct shard_packer *p, int worker, struct shard_frame *f, struct
 	str_empty(&f->packed);
 	if (str_reserve(&f->packed, bound, e))
 		return -1;
-	ZSTD_CCtx_setParameter(z, ZSTD_c_compressionLevel,
-	                       p->level <= LEVEL && f->pictures > f->tar.len / 2 ? LEVEL_PACKED : p->level);
+	ZSTD_CCtx_setParameter(z, ZSTD_c_compressionLevel, p->level <= LEVEL && f->pictures > f->tar.len / 2 ? LEVEL_PACKED : p->level);
 	n = ZSTD_compress2(z, f->packed.p, f->packed.cap, f->tar.p, f->tar.len);
 	if (ZSTD_isError(n))
 		return err_set(e, ERR_NOMEM, "'%s': zstd: %s", str_text(&f->key), ZSTD_getErrorName(n));
@@ -218,9 +217,8 @@ static int put_members(struct shard_frame *f, const char *key, const struct shar
 {
 	for (int i = 0; i < n; i++) {
 		char *name = str_new("%s.%s", key, m[i].ext);
-		int rc = m[i].size > frame_max - f->tar.len ?
-		             err_set(e, ERR_DATA, "'%s': a sample of more than %zu bytes", key, frame_max) :
-		             tar_put_member(&f->tar, name, m[i].data, m[i].size, e);
+		int rc = m[i].size > frame_max - f->tar.len ? err_set(e, ERR_DATA, "'%s': a sample of more than %zu bytes", key, frame_max)
+		                                            : tar_put_member(&f->tar, name, m[i].data, m[i].size, e);
 
 		mem_free(name);
 		if (rc)

@@ -155,8 +155,8 @@ int stamp_sidecar_check(const char *path, const void *data, size_t len, struct e
 	if (want)
 		snprintf(hex, sizeof hex, "%016llx", (unsigned long long)hash64(data, len));
 	if (want && strcmp(want, hex))
-		rc = err_set(e, ERR_DATA, "%s: altered since it was written, or %s is another's: its %s is %.20s, not %s", path, side, data_hash, want,
-		             hex);
+		rc = err_set(e, ERR_DATA, "%s: altered since it was written, or %s is another's: its %s is %.20s, not %s", path, side, data_hash,
+		             want, hex);
 	json_decref(o);
 	mem_free(side);
 	return rc;
@@ -187,8 +187,7 @@ static int compare(const json_t *mine, const json_t *old, const char *prefix, st
 	json_t *v;
 	int n = 0;
 
-	json_object_foreach((json_t *)(uintptr_t)mine, key, v)
-	{
+	json_object_foreach ((json_t *)(uintptr_t)mine, key, v) {
 		const json_t *w = json_object_get(old, key);
 		char *a, *b;
 
@@ -210,8 +209,7 @@ static int compare(const json_t *mine, const json_t *old, const char *prefix, st
 		mem_free(a);
 		mem_free(b);
 	}
-	json_object_foreach((json_t *)(uintptr_t)old, key, v)
-	{
+	json_object_foreach ((json_t *)(uintptr_t)old, key, v) {
 		char *a;
 
 		if (json_object_get(mine, key) || is_seal(prefix, key))

@@ -57,8 +57,8 @@ int still_check_size(const struct still_input *in, int64_t width, int64_t height
 	if (width < 1 || height < 1)
 		return err_set(e, ERR_DATA, "%s: a picture of %lldx%lld pixels", in->name, (long long)width, (long long)height);
 	if (width > INT32_MAX || height > INT32_MAX || width * height > in->limits.max_pixels)
-		return err_set(e, ERR_DATA, "%s: %lldx%lld pixels, more than the limit of %lld", in->name, (long long)width,
-			       (long long)height, (long long)in->limits.max_pixels);
+		return err_set(e, ERR_DATA, "%s: %lldx%lld pixels, more than the limit of %lld", in->name, (long long)width, (long long)height,
+		               (long long)in->limits.max_pixels);
 	return 0;
 }
 
@@ -66,8 +66,8 @@ int still_check_memory(const struct still_input *in, uint64_t bytes, struct err 
 {
 	if (bytes <= in->limits.max_memory)
 		return 0;
-	return err_set(e, ERR_DATA, "%s: decoding needs %llu MiB, more than the limit of %llu MiB", in->name,
-		       (unsigned long long)(bytes >> 20), (unsigned long long)(in->limits.max_memory >> 20));
+	return err_set(e, ERR_DATA, "%s: decoding needs %llu MiB, more than the limit of %llu MiB", in->name, (unsigned long long)(bytes >> 20),
+	               (unsigned long long)(in->limits.max_memory >> 20));
 }
 
 enum still_kind still_sniff(const void *data, size_t len)
@@ -103,8 +103,7 @@ static int unknown(const struct still_input *in, struct err *e)
 	return err_set(e, ERR_DATA, "%s: not a JPEG, PNG or WebP picture", in->name);
 }
 
-int still_decode(struct picture *out, const void *data, size_t len, const char *name, int want, const struct still_limits *limits,
-		 struct err *e)
+int still_decode(struct picture *out, const void *data, size_t len, const char *name, int want, const struct still_limits *limits, struct err *e)
 {
 	struct still_input in = input_make(data, len, name, limits);
 	struct still_meta meta = {0};

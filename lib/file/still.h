@@ -34,8 +34,7 @@ enum still_kind still_sniff(const void *data, size_t len);
  * gives (want = 3), or convert("L") for want = 1; an alpha channel is dropped as Pillow's convert does; 16-bit and palette
  * pictures, CMYK and YCCK JPEGs as Pillow. The first frame of an animation. A truncated or damaged file is an error
  * (ERR_DATA), never a partly grey picture. `name` is used in messages. limits may be NULL. */
-int still_decode(struct picture *out, const void *data, size_t len, const char *name, int want, const struct still_limits *limits,
-                 struct err *e);
+int still_decode(struct picture *out, const void *data, size_t len, const char *name, int want, const struct still_limits *limits, struct err *e);
 
 /* The declared size before orientation, from the header alone. */
 int still_size(const void *data, size_t len, const char *name, int *width, int *height, struct err *e);
@@ -43,12 +42,12 @@ int still_size(const void *data, size_t len, const char *name, int *width, int *
 /* What a picture is, from its header and the chunks beside the pixels, which are neither decoded nor checked. */
 struct still_facts {
 	enum still_kind kind;
-	int width, height;   /* as stored */
-	int orientation;     /* EXIF's, 2..8: to be turned; else 0 or 1 */
-	int bits;            /* of a channel, or of an index into a palette */
-	const char *mode;    /* "grey", "grey alpha", "palette", "rgb", "rgba", "ycbcr", "cmyk", .. */
-	int gradual;         /* interlaced, or progressive */
-	int frames;          /* of an animated WebP; else 1 */
+	int width, height; /* as stored */
+	int orientation;   /* EXIF's, 2..8: to be turned; else 0 or 1 */
+	int bits;          /* of a channel, or of an index into a palette */
+	const char *mode;  /* "grey", "grey alpha", "palette", "rgb", "rgba", "ycbcr", "cmyk", .. */
+	int gradual;       /* interlaced, or progressive */
+	int frames;        /* of an animated WebP; else 1 */
 };
 
 int still_probe(struct still_facts *f, const void *data, size_t len, const char *name, struct err *e);
@@ -63,8 +62,7 @@ struct still_text {
 
 /* PNG into *out (mem_free it), no time chunk, fixed compression settings: the same pixels give the same bytes with the same
  * zlib. */
-int still_encode_png(const struct picture *p, const struct still_text *texts, int ntexts, uint8_t **out, size_t *len,
-                     struct err *e);
+int still_encode_png(const struct picture *p, const struct still_text *texts, int ntexts, uint8_t **out, size_t *len, struct err *e);
 
 /* Lossless WebP into *out (mem_free it); grey becomes RGB. */
 int still_encode_webp(const struct picture *p, uint8_t **out, size_t *len, struct err *e);

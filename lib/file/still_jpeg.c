@@ -37,7 +37,7 @@ static void on_error(j_common_ptr c)
 		err_set(s->e, ERR_NOMEM, "%s: no memory to decode this JPEG", s->in->name);
 	} else if (c->err->msg_code == JERR_NO_BACKING_STORE || c->err->msg_code == JERR_OUT_OF_MEMORY) {
 		err_set(s->e, ERR_DATA, "%s: decoding this JPEG needs more than the limit of %llu MiB", s->in->name,
-			(unsigned long long)(s->in->limits.max_memory >> 20));
+		        (unsigned long long)(s->in->limits.max_memory >> 20));
 	} else {
 		c->err->format_message(c, text);
 		err_set(s->e, ERR_DATA, "%s: damaged JPEG: %s", s->in->name, text);

@@ -21,13 +21,13 @@ void st_copy(void *out, const struct st_tensor *t)
 }
 
 /* memcpy, because arrays in foreign files may be unaligned. */
-#define CONVERT(type, expression)                                     \
-	for (int64_t i = 0; i < n; i++) {                                 \
-		type v;                                                       \
-                                                                      \
+#define CONVERT(type, expression) \
+	for (int64_t i = 0; i < n; i++) { \
+		type v; \
+\
 		memcpy(&v, (const char *)t->data + i * (int64_t)sizeof v, sizeof v); \
-		out[i] = (expression);                                        \
-	}                                                                 \
+		out[i] = (expression); \
+	} \
 	break
 
 void st_to_f32(float *out, const struct st_tensor *t)
@@ -73,7 +73,7 @@ void st_to_f32(float *out, const struct st_tensor *t)
 int64_t st_not_finite(const struct st_tensor *t)
 {
 	static const uint64_t masks[] = {[ST_F64] = 0x7ff0000000000000, [ST_F32] = 0x7f800000, [ST_BF16] = 0x7f80, [ST_F16] = 0x7c00,
-	                                 [ST_F8_E4M3] = 0x7f, [ST_F8_E5M2] = 0x7c, [ST_BOOL] = 0};
+	                                 [ST_F8_E4M3] = 0x7f,           [ST_F8_E5M2] = 0x7c,   [ST_BOOL] = 0};
 	const uint8_t *p = t->data;
 	int64_t n = st_count(t), bad = 0;
 	uint64_t mask = masks[t->type];

@@ -30,9 +30,9 @@ struct tar_reader {
 	struct archive *outer, *inner;
 	uint8_t in[65536];
 	uint8_t plain[65536];
-	uint64_t total;      /* bytes of plain stream so far */
-	uint64_t zeros;      /* zero bytes at its end */
-	uint64_t last_end;   /* where the last member ended */
+	uint64_t total;    /* bytes of plain stream so far */
+	uint64_t zeros;    /* zero bytes at its end */
+	uint64_t last_end; /* where the last member ended */
 	struct tar_limits limits;
 	uint64_t members;
 	uint8_t *data;
@@ -104,7 +104,9 @@ static void add_filter(struct tar_reader *r)
 		int (*add)(struct archive *);
 	} kinds[] = {
 	    {"BZh", 3, archive_read_support_filter_bzip2},
-	    {"\xfd" "7zXZ", 5, archive_read_support_filter_xz},
+	    {"\xfd"
+	     "7zXZ",
+	     5, archive_read_support_filter_xz},
 	    {"LZIP", 4, archive_read_support_filter_lzip},
 	    {"\x28\xb5\x2f\xfd", 4, archive_read_support_filter_zstd},
 	    {"\x04\x22\x4d\x18", 4, archive_read_support_filter_lz4},

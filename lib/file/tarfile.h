@@ -22,16 +22,15 @@ struct tar_member {
 	const char *name;    /* as stored, a leading "./" removed; may hold "../", so never open it */
 	const uint8_t *data; /* the whole content */
 	size_t size;
-	int64_t offset;      /* of its header in the uncompressed stream, for messages */
-	const char *link;    /* show_links: the name a hard link means, "./" removed; else NULL */
+	int64_t offset;   /* of its header in the uncompressed stream, for messages */
+	const char *link; /* show_links: the name a hard link means, "./" removed; else NULL */
 };
 
 /* "-" is standard input. tar in any compression libarchive knows, and our shards. `limits` may be NULL. */
 struct tar_reader *tar_open(const char *path, const struct tar_limits *limits, struct err *e);
 /* fd stays the caller's; `data` must stay until tar_close. */
 struct tar_reader *tar_open_fd(int fd, const char *name, const struct tar_limits *limits, struct err *e);
-struct tar_reader *tar_open_memory(const void *data, size_t len, const char *name, const struct tar_limits *limits,
-                                   struct err *e);
+struct tar_reader *tar_open_memory(const void *data, size_t len, const char *name, const struct tar_limits *limits, struct err *e);
 void tar_close(struct tar_reader *r); /* NULL is allowed */
 
 /* The fraction of the file that has been read, 0 .. 1, for progress; 0 if unknown (a pipe). */
@@ -66,8 +65,8 @@ void tar_put_end(struct str *out);                      /* two zero blocks */
 /* Parse what the building blocks made: the member at *pos of buf (len bytes), and *pos after it. 1, 0 at the end of buf or at the
  * end blocks, -1 and ERR_DATA. m->name is good until the next call with the same `name` buffer; m->data points into buf. A global
  * header goes to *stamp (may be NULL), which is reset first. */
-int tar_parse(const uint8_t *buf, size_t len, size_t *pos, struct tar_member *m, struct str *name, struct str *stamp,
-              const char *where, struct err *e);
+int tar_parse(const uint8_t *buf, size_t len, size_t *pos, struct tar_member *m, struct str *name, struct str *stamp, const char *where,
+              struct err *e);
 
 /* Write an archive to an output: the stamp (NULL: none) by tar_start, members, and the end blocks by tar_finish; the caller commits `o`. The
  * archive's seal (file/tarseal.h) stands before the last member, or in the stamp's header if there are no members. Therefore a pipe receives

@@ -19,12 +19,12 @@ struct tar_links {
 	struct tar_link {
 		const char *target;
 		int file; /* -1: a link to nothing, or in a circle */
-	} *link;
+	} * link;
 	struct tar_linked {
 		uint8_t *data;
 		size_t size;
 		int there;
-	} *file;
+	} * file;
 	int links, nfiles;
 	uint64_t bytes; /* of the members kept */
 	struct arena memory;

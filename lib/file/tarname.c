@@ -10,9 +10,18 @@ int tar_sniff(const void *data, size_t len)
 		const char *magic;
 		size_t at, n;
 	} known[] = {
-	    {"ustar", 257, 5},         {"\x1f\x8b", 0, 2},          {"BZh", 0, 3},     {"\xfd" "7zXZ", 0, 6},
-	    {"\x28\xb5\x2f\xfd", 0, 4}, {"\x04\x22\x4d\x18", 0, 4}, {"\x1f\x9d", 0, 2}, {"LZIP", 0, 4},
-	    {"\x02\x21\x4c\x18", 0, 4}, {"]\0\0", 0, 3},
+	    {"ustar", 257, 5},
+	    {"\x1f\x8b", 0, 2},
+	    {"BZh", 0, 3},
+	    {"\xfd"
+	     "7zXZ",
+	     0, 6},
+	    {"\x28\xb5\x2f\xfd", 0, 4},
+	    {"\x04\x22\x4d\x18", 0, 4},
+	    {"\x1f\x9d", 0, 2},
+	    {"LZIP", 0, 4},
+	    {"\x02\x21\x4c\x18", 0, 4},
+	    {"]\0\0", 0, 3},
 	};
 	const uint8_t *p = data;
 	uint64_t sum = 0, want = 0;

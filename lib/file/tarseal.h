@@ -17,9 +17,9 @@
 /* A plain stream as it goes by, of archives one after the other. */
 struct tarseal {
 	uint8_t block[512];
-	size_t have;     /* bytes of block */
-	uint64_t left;   /* bytes of content, padding included, to come */
-	struct str pax;  /* content of the header that bears the seal */
+	size_t have;    /* bytes of block */
+	uint64_t left;  /* bytes of content, padding included, to come */
+	struct str pax; /* content of the header that bears the seal */
 	uint64_t pax_len, hash;
 	int state, broken;
 	struct XXH3_state_s *all; /* NULL: nothing yet */

@@ -12,8 +12,7 @@
 
 static const uint64_t size_max = (uint64_t)1 << 33; /* eleven octal digits */
 
-static void put_header(struct str *out, const char *prefix, size_t prefix_len, const char *name, size_t name_len, size_t size,
-                       char type)
+static void put_header(struct str *out, const char *prefix, size_t prefix_len, const char *name, size_t name_len, size_t size, char type)
 {
 	char h[512] = {0};
 	unsigned sum = 0;
@@ -192,8 +191,8 @@ static void header_name(const uint8_t *h, struct str *name)
 	str_add(name, h, strnlen((const char *)h, 100));
 }
 
-int tar_parse(const uint8_t *buf, size_t len, size_t *pos, struct tar_member *m, struct str *name, struct str *stamp,
-              const char *where, struct err *e)
+int tar_parse(const uint8_t *buf, size_t len, size_t *pos, struct tar_member *m, struct str *name, struct str *stamp, const char *where,
+              struct err *e)
 {
 	int extended = 0, long_name = 0; /* the member after a pax header, its name in there */
 

@@ -10,13 +10,13 @@
 struct torch_storage {
 	const char *key; /* len bytes */
 	size_t len;
-	const char *made; /* its class, "torch.FloatStorage" */
-	int type;         /* enum st_type; ST_U8 where its tensors say; -1: elements that are not read */
+	const char *made;  /* its class, "torch.FloatStorage" */
+	int type;          /* enum st_type; ST_U8 where its tensors say; -1: elements that are not read */
 	int untyped, meta; /* meta: without data */
 	int64_t elements;
 	const struct zip_member *member; /* of the zip layout */
-	const uint8_t *data; /* NULL: deflated, or not there */
-	uint64_t bytes;      /* elements * size; 0 where type is -1 */
+	const uint8_t *data;             /* NULL: deflated, or not there */
+	uint64_t bytes;                  /* elements * size; 0 where type is -1 */
 };
 
 struct torch_tensor {

@@ -20,9 +20,9 @@ static int storage_type(const char *made)
 		const char *name;
 		int type;
 	} classes[] = {
-	    {"FloatStorage", ST_F32}, {"DoubleStorage", ST_F64},  {"HalfStorage", ST_F16}, {"BFloat16Storage", ST_BF16},
-	    {"LongStorage", ST_I64},  {"IntStorage", ST_I32},     {"ShortStorage", ST_I16}, {"CharStorage", ST_I8},
-	    {"ByteStorage", ST_U8},   {"BoolStorage", ST_BOOL},   {"UntypedStorage", ST_U8},
+	    {"FloatStorage", ST_F32}, {"DoubleStorage", ST_F64}, {"HalfStorage", ST_F16},   {"BFloat16Storage", ST_BF16},
+	    {"LongStorage", ST_I64},  {"IntStorage", ST_I32},    {"ShortStorage", ST_I16},  {"CharStorage", ST_I8},
+	    {"ByteStorage", ST_U8},   {"BoolStorage", ST_BOOL},  {"UntypedStorage", ST_U8},
 	};
 	const char *name = strrchr(made, '.');
 
@@ -38,9 +38,21 @@ static int dtype(const struct pickle_value *v)
 		const char *name;
 		int type;
 	} types[] = {
-	    {"float32", ST_F32}, {"float64", ST_F64}, {"float16", ST_F16}, {"bfloat16", ST_BF16}, {"float8_e4m3fn", ST_F8_E4M3},
-	    {"float8_e5m2", ST_F8_E5M2}, {"int64", ST_I64}, {"int32", ST_I32}, {"int16", ST_I16}, {"int8", ST_I8}, {"uint8", ST_U8},
-	    {"uint16", ST_U16}, {"uint32", ST_U32}, {"uint64", ST_U64}, {"bool", ST_BOOL},
+	    {"float32", ST_F32},
+	    {"float64", ST_F64},
+	    {"float16", ST_F16},
+	    {"bfloat16", ST_BF16},
+	    {"float8_e4m3fn", ST_F8_E4M3},
+	    {"float8_e5m2", ST_F8_E5M2},
+	    {"int64", ST_I64},
+	    {"int32", ST_I32},
+	    {"int16", ST_I16},
+	    {"int8", ST_I8},
+	    {"uint8", ST_U8},
+	    {"uint16", ST_U16},
+	    {"uint32", ST_U32},
+	    {"uint64", ST_U64},
+	    {"bool", ST_BOOL},
 	};
 
 	for (size_t i = 0; v && v->kind == PICKLE_GLOBAL && !strncmp(v->text, "torch.", 6) && i < sizeof types / sizeof *types; i++)
@@ -257,8 +269,8 @@ struct walk {
 	struct torchfile *f;
 	struct str name;
 	int depth, steps;
-	size_t names;  /* bytes */
-	int count;     /* tensors met; with `only` they are not kept */
+	size_t names; /* bytes */
+	int count;    /* tensors met; with `only` they are not kept */
 	int only;
 	struct err *e;
 };
@@ -436,9 +448,9 @@ int torch_read_tree(struct torchfile *f, const char *root, struct err *e)
 
 static char *describe(const struct pickle_value *v)
 {
-	static const char *const kinds[] = {[PICKLE_NONE] = "None",     [PICKLE_BOOL] = "a truth value", [PICKLE_INT] = "an integer",
+	static const char *const kinds[] = {[PICKLE_NONE] = "None",      [PICKLE_BOOL] = "a truth value", [PICKLE_INT] = "an integer",
 	                                    [PICKLE_BIG] = "an integer", [PICKLE_FLOAT] = "a number",     [PICKLE_TEXT] = "text",
-	                                    [PICKLE_TUPLE] = "a tuple", [PICKLE_LIST] = "a list",        [PICKLE_DICT] = "a dict"};
+	                                    [PICKLE_TUPLE] = "a tuple",  [PICKLE_LIST] = "a list",        [PICKLE_DICT] = "a dict"};
 
 	if (v->kind == PICKLE_GLOBAL)
 		return str_new("the name %s", v->text);

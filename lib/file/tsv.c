@@ -288,8 +288,8 @@ int tsv_i64(const struct tsv *t, int64_t row, int column, int64_t lo, int64_t hi
 {
 	if (!parse_i64(tsv_get(t, row, column), lo, hi, out))
 		return 0;
-	return err_set(e, ERR_DATA, "%s:%lld: %s '%.100s' is not an integer in %lld..%lld", t->where, (long long)tsv_line(t, row),
-	               t->names[column], tsv_get(t, row, column), (long long)lo, (long long)hi);
+	return err_set(e, ERR_DATA, "%s:%lld: %s '%.100s' is not an integer in %lld..%lld", t->where, (long long)tsv_line(t, row), t->names[column],
+	               tsv_get(t, row, column), (long long)lo, (long long)hi);
 }
 
 int tsv_f64(const struct tsv *t, int64_t row, int column, double lo, double hi, double *out, struct err *e)

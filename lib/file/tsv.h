@@ -32,11 +32,11 @@ int64_t tsv_line(const struct tsv *t, int64_t row); /* where a row stands in the
 int tsv_is_ours(const struct tsv *t);               /* it was verified by its last line */
 int tsv_columns(const struct tsv *t);
 const char *tsv_name(const struct tsv *t, int column);
-const char *tsv_stamp(const struct tsv *t); /* one line of JSON */
+const char *tsv_stamp(const struct tsv *t);  /* one line of JSON */
 const char *tsv_sha256(const struct tsv *t); /* of all its bytes, in hexadecimal */
 
-int tsv_column(const struct tsv *t, const char *name);                  /* -1 when there is none */
-int tsv_need(const struct tsv *t, const char *name, struct err *e);     /* -1 and ERR_DATA when there is none */
+int tsv_column(const struct tsv *t, const char *name);              /* -1 when there is none */
+int tsv_need(const struct tsv *t, const char *name, struct err *e); /* -1 and ERR_DATA when there is none */
 
 const char *tsv_get(const struct tsv *t, int64_t row, int column); /* borrowed from t */
 int tsv_i64(const struct tsv *t, int64_t row, int column, int64_t lo, int64_t hi, int64_t *out, struct err *e);

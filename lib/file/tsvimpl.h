@@ -8,9 +8,9 @@ enum { COLUMNS_MAX = 1000 };
 
 struct tsv {
 	char *where;
-	char *text;    /* every field NUL-terminated in place */
-	char **names;  /* [columns] */
-	char **cell;   /* [rows][columns] */
+	char *text;   /* every field NUL-terminated in place */
+	char **names; /* [columns] */
+	char **cell;  /* [rows][columns] */
 	const char *stamp;
 	int64_t *line; /* [rows] of a table by others: where each stands; NULL: row + 3 */
 	char sha256[65];

@@ -56,9 +56,9 @@ static int part_count(const struct part *p)
 /* numpy's types are among those of safetensors. */
 static enum st_type npz_type(enum npy_type t)
 {
-	static const enum st_type types[] = {[NPY_F4] = ST_F32, [NPY_F8] = ST_F64, [NPY_F2] = ST_F16, [NPY_I8] = ST_I64, [NPY_I4] = ST_I32,
-	                                     [NPY_I2] = ST_I16, [NPY_I1] = ST_I8, [NPY_U1] = ST_U8, [NPY_U2] = ST_U16, [NPY_U4] = ST_U32,
-	                                     [NPY_U8] = ST_U64};
+	static const enum st_type types[] = {
+	    [NPY_F4] = ST_F32, [NPY_F8] = ST_F64, [NPY_F2] = ST_F16, [NPY_I8] = ST_I64, [NPY_I4] = ST_I32, [NPY_I2] = ST_I16,
+	    [NPY_I1] = ST_I8,  [NPY_U1] = ST_U8,  [NPY_U2] = ST_U16, [NPY_U4] = ST_U32, [NPY_U8] = ST_U64};
 
 	return types[t];
 }
@@ -73,7 +73,9 @@ static struct st_tensor part_get(const struct part *p, int i)
 	if (p->torch)
 		return *torch_get(p->torch, i);
 	a = npz_get(p->npz, i);
-	t = (struct st_tensor){.name = npz_name(p->npz, i), .type = npz_type(a->type), .rank = a->rank,
+	t = (struct st_tensor){.name = npz_name(p->npz, i),
+	                       .type = npz_type(a->type),
+	                       .rank = a->rank,
 	                       .data = a->swapped || (a->fortran && a->rank > 1) ? NULL : a->data};
 	memcpy(t.shape, a->shape, sizeof t.shape);
 	return t;
@@ -184,7 +186,7 @@ static int take_map(struct weightfile *w, const json_t *map, const char *root, s
 
 	/* The index has the names as they are in the parts. */
 	root = root ? root : "";
-	json_object_foreach((json_t *)(uintptr_t)map, name, v) {
+	json_object_foreach ((json_t *)(uintptr_t)map, name, v) {
 		const char *file = json_string_value(v);
 		int part = file ? part_of(w, &seen, dir && !*dir ? "/" : dir, file, root, e) : -1, i;
 
@@ -192,8 +194,8 @@ static int take_map(struct weightfile *w, const json_t *map, const char *root, s
 		if (rc)
 			break;
 		i = index_in_part(w->part + part, tables + part, name);
-		rc = i < 0 ? err_set(e, ERR_DATA, "%s: no tensor '%.200s', which the index has there", w->file[part + 1], name) :
-		             add_tensor(w, part, i, part_get(w->part + part, i).name, e);
+		rc = i < 0 ? err_set(e, ERR_DATA, "%s: no tensor '%.200s', which the index has there", w->file[part + 1], name)
+		           : add_tensor(w, part, i, part_get(w->part + part, i).name, e);
 		if (rc)
 			break;
 	}

@@ -134,8 +134,8 @@ static int take_central(const struct zip *z, const struct directory *d, uint64_t
 		return damaged(z, *at, "a directory cut short", e);
 	method = get16(p + 10);
 	*name = (const char *)p + CENTRAL_BYTES;
-	*m = (struct zip_member){.packed = get32(p + 20), .plain = get32(p + 24), .at = get32(p + 42), .crc = (uint32_t)get32(p + 16),
-	                         .deflated = method == 8};
+	*m = (struct zip_member){
+	    .packed = get32(p + 20), .plain = get32(p + 24), .at = get32(p + 42), .crc = (uint32_t)get32(p + 16), .deflated = method == 8};
 	if (take_zip64(m, p + CENTRAL_BYTES + *n, extra))
 		return damaged(z, *at, "a damaged ZIP64 field", e);
 	if (get16(p + 8) & 1)

@@ -12,7 +12,7 @@ struct zip_member {
 	const char *name;
 	const uint8_t *data; /* as stored: `packed` bytes */
 	uint64_t packed, plain;
-	uint64_t at;         /* of its header in the file, for messages */
+	uint64_t at; /* of its header in the file, for messages */
 	uint32_t crc;
 	int deflated;
 };
@@ -24,7 +24,7 @@ struct zip;
 struct zip *zip_open(const void *data, size_t len, const char *where, struct err *e);
 void zip_free(struct zip *z);
 int zip_members(const struct zip *z);
-const struct zip_member *zip_get(const struct zip *z, int i); /* in the directory's order */
+const struct zip_member *zip_get(const struct zip *z, int i);             /* in the directory's order */
 const struct zip_member *zip_find(const struct zip *z, const char *name); /* NULL: none */
 
 /* The first `want` of a deflated member's plain bytes, all of which must inflate to exactly `plain` where want is that. No more than the

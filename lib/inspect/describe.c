@@ -21,11 +21,15 @@ static int describe_bytes(json_t *o, const struct facts_source *s, const struct 
 		const char *name;
 		int (*facts)(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 	} kinds[] = {
-	    [KIND_SAFETENSORS] = {"safetensors", facts_safetensors}, [KIND_NPY] = {"npy", facts_npy},
+	    [KIND_SAFETENSORS] = {"safetensors", facts_safetensors},
+	    [KIND_NPY] = {"npy", facts_npy},
 	    [KIND_TORCH] = {"pytorch", facts_torch},
-	    [KIND_NPZ] = {"npz", facts_npz},                         [KIND_SHARD] = {"shard", facts_shard},
-	    [KIND_TAR] = {"tar", facts_tar},                         [KIND_TABLE] = {"table", facts_table},
-	    [KIND_STILL] = {"picture", facts_still},                 [KIND_MARKUP] = {"drawing", facts_markup},
+	    [KIND_NPZ] = {"npz", facts_npz},
+	    [KIND_SHARD] = {"shard", facts_shard},
+	    [KIND_TAR] = {"tar", facts_tar},
+	    [KIND_TABLE] = {"table", facts_table},
+	    [KIND_STILL] = {"picture", facts_still},
+	    [KIND_MARKUP] = {"drawing", facts_markup},
 	};
 	enum kind kind = kind_of_bytes(s->data, s->len);
 	const char *name;
@@ -49,8 +53,7 @@ static int describe_bytes(json_t *o, const struct facts_source *s, const struct 
 	return kinds[kind].facts(o, s, want, e);
 }
 
-static int describe_map(json_t *o, const struct filemap *m, const char *name, const char *path, const struct facts_options *want,
-                        struct err *e)
+static int describe_map(json_t *o, const struct filemap *m, const char *name, const char *path, const struct facts_options *want, struct err *e)
 {
 	struct facts_source s = {.name = name, .path = path, .data = m->data, .len = m->len};
 
@@ -89,10 +92,10 @@ static int describe_folder(json_t *o, const char *path, const struct facts_optio
 		const char *name;
 		int (*facts)(json_t *o, const char *path, const struct facts_options *f, struct err *e);
 	} kinds[] = {
-	    [KIND_SHARDS] = {"shards", facts_shards}, [KIND_MODEL] = {"model", facts_model},
-	    [KIND_PIPELINE] = {"pipeline", facts_pipeline},
-	    [KIND_NETWORK] = {"network", facts_network}, [KIND_TRAIN] = {"checkpoints", facts_train},
-	    [KIND_CHECKPOINT] = {"checkpoint", facts_checkpoint}, [KIND_FOLDER] = {"folder", facts_folder},
+	    [KIND_SHARDS] = {"shards", facts_shards},       [KIND_MODEL] = {"model", facts_model},
+	    [KIND_PIPELINE] = {"pipeline", facts_pipeline}, [KIND_NETWORK] = {"network", facts_network},
+	    [KIND_TRAIN] = {"checkpoints", facts_train},    [KIND_CHECKPOINT] = {"checkpoint", facts_checkpoint},
+	    [KIND_FOLDER] = {"folder", facts_folder},
 	};
 	enum kind kind;
 

@@ -72,8 +72,7 @@ static json_t *tensor_json(const struct st_tensor *t)
 	return o;
 }
 
-static void tensors_facts(json_t *o, int n, const struct st_tensor *(*get)(const void *of, int i), const void *of,
-                          const struct facts_options *f)
+static void tensors_facts(json_t *o, int n, const struct st_tensor *(*get)(const void *of, int i), const void *of, const struct facts_options *f)
 {
 	json_t *types = json_object(), *list = json_array();
 	int64_t elements = 0, bytes = 0;

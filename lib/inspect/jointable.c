@@ -19,7 +19,7 @@ static void flatten(json_t *into, const json_t *object, const char *prefix)
 	const char *key;
 	json_t *value;
 
-	json_object_foreach((json_t *)object, key, value) {
+	json_object_foreach ((json_t *)object, key, value) {
 		char *full = *prefix ? str_new("%s.%s", prefix, key) : mem_strdup(key);
 
 		if (json_is_object(value))
@@ -111,7 +111,7 @@ static int all_numbers(struct jointable *t, struct err *e)
 		const char *key;
 		json_t *value;
 
-		json_object_foreach(t->row[r].values, key, value) {
+		json_object_foreach (t->row[r].values, key, value) {
 			int known = !json_is_number(value);
 
 			for (int c = 0; c < t->columns; c++)

@@ -81,8 +81,8 @@ static void note_data(struct agreement *a, const json_t *v)
 }
 
 /* Add one of the model's networks to the table `rows` and, with full, its facts to `list`. */
-static int member_facts(json_t *rows, json_t *list, struct agreement *a, const char *dir, const char *name,
-                        const struct facts_options *f, struct err *e)
+static int member_facts(json_t *rows, json_t *list, struct agreement *a, const char *dir, const char *name, const struct facts_options *f,
+                        struct err *e)
 {
 	char *path = path_join(dir, name);
 	struct model_config c = {0};
@@ -176,7 +176,7 @@ static void model_facts(json_t *o, const struct agreement *a, json_t *rows, json
 	}
 	if (a->same_data && *a->data) {
 		facts_text(o, "data", a->data);
-		json_array_foreach(rows, i, row)
+		json_array_foreach (rows, i, row)
 			json_object_del(row, "data");
 	}
 	json_object_set(o, "networks", rows);

@@ -53,8 +53,7 @@ static void config_facts(json_t *o, const struct model_config *c, struct params 
 }
 
 /* The network's parameters go to *p, which stays empty for an exact one. dir: where it was found, or NULL. */
-static int take_config(json_t *o, const json_t *config, const char *dir, struct model_config *c, struct params *p, const char *where,
-                       struct err *e)
+static int take_config(json_t *o, const json_t *config, const char *dir, struct model_config *c, struct params *p, const char *where, struct err *e)
 {
 	const json_t *training = json_object_get(config, "training");
 
@@ -358,7 +357,7 @@ static void parts_facts(json_t *o, const json_t *index)
 	const char *key;
 
 	facts_copy(o, "pipeline", json_object_get(index, "_class_name"));
-	json_object_foreach((json_t *)(uintptr_t)index, key, v)
+	json_object_foreach ((json_t *)(uintptr_t)index, key, v)
 		if (json_is_string(json_array_get(v, 1)))
 			json_object_set(parts, key, json_array_get(v, 1));
 	json_object_set_new(o, "parts", parts);

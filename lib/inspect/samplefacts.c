@@ -41,9 +41,9 @@ struct tally {
 	int64_t *classes;        /* [cap] samples of each class */
 	int64_t cap, top;        /* top: 1 + the largest class */
 	struct keyset keys;
-	struct notfinite wild;   /* samples whose arrays are not finite, each once */
-	int64_t wild_at;         /* the last of them, by its number */
-	struct arena names;      /* of one member */
+	struct notfinite wild; /* samples whose arrays are not finite, each once */
+	int64_t wild_at;       /* the last of them, by its number */
+	struct arena names;    /* of one member */
 };
 
 static void tally_release(struct tally *t)
@@ -140,8 +140,10 @@ static int take_member(struct tally *t, const struct tar_member *m, struct err *
 		t->first = t->first ? t->first : mem_strdup(key);
 	}
 	look_finite(t, key, ext, m);
-	rc = still_sniff(m->data, m->size) != STILL_UNKNOWN || (t->f->check && entry_is_picture(ext)) ? take_picture(t, key, m, e) :
-	     !strcmp(ext, "cls") ? take_class(t, key, m, e) : !strcmp(ext, "npy") ? take_array(t, key, m, e) : 0;
+	rc = still_sniff(m->data, m->size) != STILL_UNKNOWN || (t->f->check && entry_is_picture(ext)) ? take_picture(t, key, m, e)
+	     : !strcmp(ext, "cls")                                                                    ? take_class(t, key, m, e)
+	     : !strcmp(ext, "npy")                                                                    ? take_array(t, key, m, e)
+	                                                                                              : 0;
 	arena_release(&t->names);
 	if (!rc && t->repeated)
 		rc = err_set(e, ERR_DATA, "%s: the key \"%s\" appears twice", t->where, t->last);
@@ -424,8 +426,7 @@ int facts_folder(json_t *o, const char *dir, const struct facts_options *f, stru
 static json_t *shard_row(const struct manifest_row *r)
 {
 	return json_pack("{s:o, s:i, s:s, s:I, s:I, s:s}", "path", jsonio_text(r->path), "cluster", r->cluster, "split",
-	                 r->holdout ? "holdout" : "train", "samples", (json_int_t)r->samples, "bytes", (json_int_t)r->bytes, "sha256",
-	                 r->sha256);
+	                 r->holdout ? "holdout" : "train", "samples", (json_int_t)r->samples, "bytes", (json_int_t)r->bytes, "sha256", r->sha256);
 }
 
 static json_t *cluster_row(const struct manifest *m, int c, int64_t total)

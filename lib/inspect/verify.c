@@ -137,7 +137,7 @@ static int asks_for_router(const json_t *facts, const char *dir)
 	int asks = json_integer_value(json_object_get(own, "num_experts")) > 1 || json_is_object(json_object_get(own, "router"));
 	size_t i;
 
-	json_array_foreach(json_object_get(facts, "networks"), i, row)
+	json_array_foreach (json_object_get(facts, "networks"), i, row)
 		asks |= json_is_integer(json_object_get(row, "cluster"));
 	json_decref(own);
 	mem_free(path);
@@ -190,8 +190,8 @@ static void check_model(struct verifier *v, const char *dir, char *const *names,
 /* File names that the programs would read. */
 static int promises(const char *name)
 {
-	static const char *const ends[] = {".png", ".jpg",  ".jpeg", ".webp", ".npy", ".npz", ".safetensors", ".pt",
-	                                   ".pth", ".ckpt", ".tar",  ".tgz",  ".tsv", ".tar.zst", ".tar.gz",  ".tar.xz", ".tar.bz2"};
+	static const char *const ends[] = {".png",  ".jpg", ".jpeg", ".webp", ".npy",     ".npz",    ".safetensors", ".pt",     ".pth",
+	                                   ".ckpt", ".tar", ".tgz",  ".tsv",  ".tar.zst", ".tar.gz", ".tar.xz",      ".tar.bz2"};
 
 	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
 		if (str_ends(name, ends[i]))

@@ -34,8 +34,14 @@ static void tell_bad(void *arg, const char *why)
 
 static struct samples *open_samples(struct encodejob *w, int silent, struct err *e)
 {
-	struct samples_options so = {.skip_bad = w->o.skip_bad, .max_errors = w->o.max_errors, .nul_list = w->o.nul, .captions = w->o.captions, .once = 1,
-	                             .spool = w->o.spool, .bad = silent ? NULL : tell_bad, .bad_arg = w};
+	struct samples_options so = {.skip_bad = w->o.skip_bad,
+	                             .max_errors = w->o.max_errors,
+	                             .nul_list = w->o.nul,
+	                             .captions = w->o.captions,
+	                             .once = 1,
+	                             .spool = w->o.spool,
+	                             .bad = silent ? NULL : tell_bad,
+	                             .bad_arg = w};
 
 	return samples_open(w->o.source, w->o.sources, &so, e);
 }
@@ -136,8 +142,8 @@ static int open_model(struct encodejob *w, struct err *e)
 	if (!w->model.vision)
 		w->encoding = encoding_open(o, e);
 	else
-		w->extractor = extractor_open(w->model.vision,
-		                              &(struct extractor_options){w->o.input, w->device, compact_mapped(o->bulk, o->map)}, e);
+		w->extractor =
+		    extractor_open(w->model.vision, &(struct extractor_options){w->o.input, w->device, compact_mapped(o->bulk, o->map)}, e);
 	if (!w->encoding && !w->extractor)
 		return -1;
 	say_idle(w);
@@ -184,8 +190,7 @@ struct encodejob *encodejob_new(const struct encode_request *q, const struct enc
 
 	w->o = *q;
 	w->hooks = hooks ? *hooks : (struct encode_hooks){0};
-	if (encodemodel_recognise(w, e) || encodemodel_check(w, e) ||
-	    claim_take((const char *const[]){w->o.out, w->o.null_text, w->o.keys}, 3, e) ||
+	if (encodemodel_recognise(w, e) || encodemodel_check(w, e) || claim_take((const char *const[]){w->o.out, w->o.null_text, w->o.keys}, 3, e) ||
 	    (w->o.keys && standing_view(w->o.keys, "ddm-encode", NULL, e))) {
 		encodejob_free(w);
 		return NULL;

@@ -17,21 +17,21 @@ extern const char *const encode_parts[]; /* "auto", "vae", "text", "vision": of 
 
 /* What is asked for: ddm-encode(1) describes each. Strings are borrowed until encodejob_free. */
 struct encode_request {
-	const char *model;   /* folder or name of the encoder */
-	int as;              /* enum encode_as: the part of it to take */
-	int captions;        /* a text encoder alone: captions need no pictures */
+	const char *model;                /* folder or name of the encoder */
+	int as;                           /* enum encode_as: the part of it to take */
+	int captions;                     /* a text encoder alone: captions need no pictures */
 	struct encoding_options encoding; /* its encoders, device and pool are those of the model and of encodejob_run */
 
 	const char *null_text; /* file for the features of the empty text, or NULL */
-	int input;           /* into netinput_names (metric/netinput.h); -1: as is usual for the network */
-	const char *keys;    /* file for the keys of the rows of features, or NULL */
+	int input;             /* into netinput_names (metric/netinput.h); -1: as is usual for the network */
+	const char *keys;      /* file for the keys of the rows of features, or NULL */
 
 	const char *const *source; /* samples (data/samples.h), borrowed */
 	int sources;
-	int skip_bad, nul;   /* pass over bad samples; paths on standard input end with NUL */
-	int64_t max_errors;  /* of bad samples; negative: no limit */
-	const char *spool;   /* folder for temporary files, or NULL */
-	const char *out;     /* tar, or .npy of features; "-": the tar on standard output */
+	int skip_bad, nul;  /* pass over bad samples; paths on standard input end with NUL */
+	int64_t max_errors; /* of bad samples; negative: no limit */
+	const char *spool;  /* folder for temporary files, or NULL */
+	const char *out;    /* tar, or .npy of features; "-": the tar on standard output */
 };
 
 /* The table that fills a request (core/option.h) but for its `encoding`, which encoding_option_rows fills; and the defaults of both: no model, no
@@ -49,7 +49,7 @@ struct encode_hooks {
 
 /* What was done. */
 struct encode_report {
-	int written;                 /* 0: nothing was done, the output stands there already or there was an error */
+	int written;                   /* 0: nothing was done, the output stands there already or there was an error */
 	int64_t samples, skipped, cut; /* cut: captions longer than the encoder reads */
 };
 

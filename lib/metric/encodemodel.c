@@ -31,7 +31,10 @@ static int recognise_config(struct encodejob *w, const char *dir, struct err *e)
 		p->text = mem_strdup(dir);
 	else
 		err_set(e, ERR_DATA, "%s: \"%s\" is no encoder that is known here (AutoencoderKL, AutoencoderTiny, clip, t5, dinov2)", path,
-		        class ? class : type ? type : timm ? timm : "?");
+		        class  ? class
+		        : type ? type
+		        : timm ? timm
+		               : "?");
 	json_decref(c);
 	mem_free(path);
 	return e->code ? -1 : 0;
@@ -78,15 +81,18 @@ int encodemodel_check(const struct encodejob *w, struct err *e)
 	if (w->o.encoding.decode && !p->vae)
 		return err_set(e, ERR_USAGE, "--decode wants an autoencoder, which %s is not", w->o.model);
 	if ((w->o.null_text || w->o.encoding.tokens) && !p->text)
-		return err_set(e, ERR_USAGE, "%s is about texts, which %s does not read", w->o.encoding.tokens ? "--tokens" : "--null-text", w->o.model);
+		return err_set(e, ERR_USAGE, "%s is about texts, which %s does not read", w->o.encoding.tokens ? "--tokens" : "--null-text",
+		               w->o.model);
 	if (w->o.captions && (!p->text || p->vae))
-		return err_set(e, ERR_USAGE, "--captions wants a text encoder alone, which %s is not%s", w->o.model, p->text ? "; --as text takes that" : "");
+		return err_set(e, ERR_USAGE, "--captions wants a text encoder alone, which %s is not%s", w->o.model,
+		               p->text ? "; --as text takes that" : "");
 	if (w->o.captions && w->o.nul)
 		return err_set(e, ERR_USAGE, "--captions reads texts, not lists of paths, which -0 is about");
 	if (w->o.null_text && !strcmp(w->o.null_text, "-"))
 		return err_set(e, ERR_USAGE, "--null-text wants a file, with its stamp beside it");
 	if ((w->o.input >= 0 || w->o.keys) && !p->vision)
-		return err_set(e, ERR_USAGE, "%s is about features of pictures, which %s does not give", w->o.keys ? "--keys" : "--input", w->o.model);
+		return err_set(e, ERR_USAGE, "%s is about features of pictures, which %s does not give", w->o.keys ? "--keys" : "--input",
+		               w->o.model);
 	if (p->vision && (w->o.encoding.wide >= 0 || !strcmp(w->o.out, "-")))
 		return err_set(e, ERR_USAGE, w->o.encoding.wide >= 0 ? "features are of 32 bits: no --dtype" : "features are written with -o FILE");
 	return 0;

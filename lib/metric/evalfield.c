@@ -147,8 +147,8 @@ static int kid(const struct field *f, struct err *e)
 	if (!a->features || !b->features)
 		return missing(f, METRIC_KID, "the features of both sets, not statistics alone", e);
 	if (r->protocol == PROTOCOL_FIDELITY || r->protocol == PROTOCOL_CLEAN) {
-		if (kd_subsets_numpy(&mean, &sd, r->pool, a->features, a->order, a->n, b->features, b->order, b->n, a->recipe.dims, subsets,
-		                     size, (uint32_t)r->seed, e))
+		if (kd_subsets_numpy(&mean, &sd, r->pool, a->features, a->order, a->n, b->features, b->order, b->n, a->recipe.dims, subsets, size,
+		                     (uint32_t)r->seed, e))
 			return -1;
 	} else {
 		struct kd k;
@@ -302,9 +302,8 @@ int evalfield_fill(struct stamp *st, const struct evalreport *r, json_t *notes, 
 	static const struct {
 		enum metric metric;
 		int (*fill)(const struct field *f, struct err *e);
-	} parts[] = {{METRIC_FID, fid}, {METRIC_SFID, sfid},   {METRIC_IS, inception}, {METRIC_KID, kid},
-	             {METRIC_CMMD, cmmd}, {METRIC_VENDI, vendi}, {METRIC_CLIP, clip},
-	             {METRIC_AESTHETIC, aesthetic}, {METRIC_LPIPS, pairs}, {METRIC_DIVERSITY, diversity}};
+	} parts[] = {{METRIC_FID, fid},     {METRIC_SFID, sfid}, {METRIC_IS, inception},        {METRIC_KID, kid},     {METRIC_CMMD, cmmd},
+	             {METRIC_VENDI, vendi}, {METRIC_CLIP, clip}, {METRIC_AESTHETIC, aesthetic}, {METRIC_LPIPS, pairs}, {METRIC_DIVERSITY, diversity}};
 
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
 		if (wanted(&f, parts[i].metric) && parts[i].fill(&f, e))

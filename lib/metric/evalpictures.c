@@ -18,7 +18,7 @@ enum { BATCH = 256, THUMB_SIDE = 32 };
 struct intake {
 	struct evalset *s;
 	const struct evalset_options *o;
-	int64_t expected; /* estimated number of pictures; 0: unknown */
+	int64_t expected;        /* estimated number of pictures; 0: unknown */
 	const struct picture *p; /* the batch */
 	char *const *key;
 	struct digest *digest;
@@ -123,12 +123,11 @@ static int batch_fits(struct intake *t, int n, struct err *e)
 			t->s->thumb = 3 * least(r->width, THUMB_SIDE) * least(r->height, THUMB_SIDE);
 		}
 		if (!t->o->size && (p->width < side || p->height < side))
-			return err_set(e, ERR_DATA,
-			               "\"%s\" is %d x %d: too small for these features (at least %d); --size resizes",
-			               t->key[i], p->width, p->height, side);
+			return err_set(e, ERR_DATA, "\"%s\" is %d x %d: too small for these features (at least %d); --size resizes", t->key[i],
+			               p->width, p->height, side);
 		if (!t->o->size && (p->width != r->width || p->height != r->height))
-			return err_set(e, ERR_DATA, "\"%s\" is %d x %d among pictures of %d x %d: --size makes them equal", t->key[i],
-			               p->width, p->height, r->width, r->height);
+			return err_set(e, ERR_DATA, "\"%s\" is %d x %d among pictures of %d x %d: --size makes them equal", t->key[i], p->width,
+			               p->height, r->width, r->height);
 	}
 	return 0;
 }
@@ -236,8 +235,8 @@ static int pictures_measure(struct evalset *s, struct samples *in, const char *s
 	return rc;
 }
 
-static int measure(struct evalset *s, char digest[65], const char *path, const struct samples_options *so,
-                   const struct evalset_options *o, struct err *e)
+static int measure(struct evalset *s, char digest[65], const char *path, const struct samples_options *so, const struct evalset_options *o,
+                   struct err *e)
 {
 	struct samples *in = samples_open(&path, 1, so, e);
 	int rc = in ? pictures_measure(s, in, path, o, e) : -1;
@@ -270,8 +269,8 @@ static int scan(char digest[65], const char *path, const struct samples_options 
 }
 
 /* Through the cache: looked up by the hash of the current contents, stored under the hash of the contents that were read. */
-static int pictures_read(struct evalset *s, const char *path, const struct samples_options *so, const char *part,
-                         const struct evalset_options *o, struct err *e)
+static int pictures_read(struct evalset *s, const char *path, const struct samples_options *so, const char *part, const struct evalset_options *o,
+                         struct err *e)
 {
 	char digest[65], key[65], *file;
 	int rc = 0;
@@ -325,7 +324,7 @@ static const char *features_named(const json_t *j)
 	const char *key, *found = NULL, *f;
 	json_t *v;
 
-	json_object_foreach((json_t *)j, key, v) {
+	json_object_foreach ((json_t *)j, key, v) {
 		if (!strcmp(key, "features") && json_is_string(v))
 			found = json_string_value(v);
 		else if (json_is_object(v) && (f = features_named(v)))
@@ -354,14 +353,12 @@ static int partition_read(char **out, const char *dir, struct err *e)
 int evalpictures_read(struct evalset *s, const char *source, const struct evalset_options *o, struct err *e)
 {
 	static const char *const parts[] = {[SAMPLES_ALL] = "all", [SAMPLES_TRAIN] = "train", [SAMPLES_HOLDOUT] = "holdout"};
-	struct samples_options so = {
-	    .skip_bad = o->skip_bad, .max_errors = o->max_errors, .bad = o->bad, .bad_arg = o->bad_arg, .spool = o->spool};
+	struct samples_options so = {.skip_bad = o->skip_bad, .max_errors = o->max_errors, .bad = o->bad, .bad_arg = o->bad_arg, .spool = o->spool};
 	char *path = split_part(source, &so.part), *manifest = path_join(path, "MANIFEST.tsv");
 	int shards = path_exists(manifest), rc;
 
 	if (!shards && strcmp(path, source))
-		rc = err_set(e, path_exists(path) ? ERR_DATA : ERR_NOINPUT, "%s: %s is no folder of shards with a MANIFEST.tsv",
-		             source, path);
+		rc = err_set(e, path_exists(path) ? ERR_DATA : ERR_NOINPUT, "%s: %s is no folder of shards with a MANIFEST.tsv", source, path);
 	else
 		rc = pictures_read(s, path, &so, shards ? parts[so.part] : "", o, e);
 	if (rc && strcmp(path, source))

@@ -37,8 +37,7 @@ static void put_kd(struct stamp *st, const struct evalreport *r, const char *tai
 	put_error(st, r, "kd", tail, k->se);
 }
 
-static int kd_between(struct kd *k, const struct evalreport *r, const float *x, int64_t n, const float *y, int64_t m,
-                      struct err *e)
+static int kd_between(struct kd *k, const struct evalreport *r, const float *x, int64_t n, const float *y, int64_t m, struct err *e)
 {
 	int64_t least = n < m ? n : m;
 	int d = r->reference->recipe.dims;
@@ -58,8 +57,7 @@ static int kd_halves(struct kd *k, const struct evalreport *r, struct err *e)
 	int rc = x ? 0 : -1;
 
 	for (int64_t i = 0; i < 2 * half && x; i++)
-		memcpy(x + (size_t)i * d,
-		       s->features + rng_permute((uint64_t)i, (uint64_t)s->n, r->seed, RNG_METRIC, 1u << 20) * d, d * sizeof *x);
+		memcpy(x + (size_t)i * d, s->features + rng_permute((uint64_t)i, (uint64_t)s->n, r->seed, RNG_METRIC, 1u << 20) * d, d * sizeof *x);
 	if (!rc)
 		rc = kd_between(k, r, x, half, x + (size_t)half * d, half, e);
 	mem_free(x);
@@ -125,19 +123,19 @@ struct pair {
 };
 
 /* Both pairs use the number of vectors that is available for the floor, so that they have the same bias */
-static int fd_pairs(struct stamp *st, const struct evalreport *r, const double *axes, int p, const struct pair *pair, int pairs,
-                    int64_t take, const char *key, struct err *e)
+static int fd_pairs(struct stamp *st, const struct evalreport *r, const double *axes, int p, const struct pair *pair, int pairs, int64_t take,
+                    const char *key, struct err *e)
 {
 	double along, full, se = NAN;
 
 	for (int i = 0; i < pairs; i++) {
 		const struct evalset *x = pair[i].x, *y = pair[i].y;
 
-		if (frechet_equal(&along, &full, r->pool, x->features, x->n, y->features, y->n, r->reference->recipe.dims, axes, p, take,
-		                  r->draws, r->seed, e))
+		if (frechet_equal(&along, &full, r->pool, x->features, x->n, y->features, y->n, r->reference->recipe.dims, axes, p, take, r->draws,
+		                  r->seed, e))
 			return -1;
-		if (pair[i].error && frechet_equal_error(&se, r->pool, x->features, x->n, y->features, y->n, r->reference->recipe.dims, axes, p,
-		                                         take, r->draws, r->seed, e))
+		if (pair[i].error && frechet_equal_error(&se, r->pool, x->features, x->n, y->features, y->n, r->reference->recipe.dims, axes, p, take,
+		                                         r->draws, r->seed, e))
 			return -1;
 		put(st, r, "fd", pair[i].along, along);
 		if (pair[i].error)
@@ -186,8 +184,8 @@ static int fd_fill(struct stamp *st, const struct evalreport *r, struct err *e)
 	return rc;
 }
 
-static int memorised_put(struct stamp *st, const char *key, const struct evalreport *r, const struct evalset *s,
-                         const struct evalset *train, struct err *e)
+static int memorised_put(struct stamp *st, const char *key, const struct evalreport *r, const struct evalset *s, const struct evalset *train,
+                         struct err *e)
 {
 	double f;
 
@@ -206,8 +204,7 @@ static int memorised_fill(struct stamp *st, const struct evalreport *r, struct e
 		return r->asked ? err_set(e, ERR_USAGE, "memorised needs the pictures of both sets, two at least to be copied") : 0;
 	if (memorised_put(st, "memorised", r, s, train, e))
 		return -1;
-	if (unseen && unseen->thumbs && unseen->thumb == train->thumb &&
-	    memorised_put(st, "memorised-floor", r, unseen, train, e))
+	if (unseen && unseen->thumbs && unseen->thumb == train->thumb && memorised_put(st, "memorised-floor", r, unseen, train, e))
 		return -1;
 	stamp_i64(st, "memorised-of", train->n);
 	return 0;

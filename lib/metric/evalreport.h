@@ -29,13 +29,13 @@ struct evalreport {
 	unsigned metrics;        /* 1u << METRIC_...; 0: kd, fd, memorised */
 	int asked;               /* what the sets do not allow is an error, not left out */
 	enum protocol protocol;
-	int axes;                /* principal axes of the reference for fd; cut to its dimensions */
-	int draws;               /* rounds of frechet_equal */
-	int64_t subsets, size;   /* of kd: subsets > 0: kd_subsets, else kd_whole; of kid: KID_SUBSETS where it is 0 */
+	int axes;              /* principal axes of the reference for fd; cut to its dimensions */
+	int draws;             /* rounds of frechet_equal */
+	int64_t subsets, size; /* of kd: subsets > 0: kd_subsets, else kd_whole; of kid: KID_SUBSETS where it is 0 */
 	uint64_t seed;
 	const float *captions; /* (captions_n, dims of the reference): embeddings in the order samples were read; borrowed, may be NULL */
 	int64_t captions_n;
-	const struct aesthetic *aesthetic; /* borrowed, may be NULL */
+	const struct aesthetic *aesthetic;        /* borrowed, may be NULL */
 	const struct perceptual_work *perceptual; /* for lpips and diversity; borrowed, may be NULL */
 	struct pool *pool;
 };

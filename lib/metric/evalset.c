@@ -158,19 +158,19 @@ int evalset_agree(const struct evalset *a, const char *name_a, const struct eval
 	int silent = (recipe_unrecorded(p) && *q->input) || (recipe_unrecorded(q) && *p->input);
 
 	if ((strcmp(p->features, q->features) && !silent) || p->dims != q->dims)
-		return err_set(e, ERR_DATA, "%s has %d features \"%s\", %s has %d \"%s\": they cannot be compared", name_a,
-		               p->dims, p->features, name_b, q->dims, q->features);
+		return err_set(e, ERR_DATA, "%s has %d features \"%s\", %s has %d \"%s\": they cannot be compared", name_a, p->dims, p->features,
+		               name_b, q->dims, q->features);
 	if (silent)
 		return 0;
 	if (*p->input && *q->input && strcmp(p->input, q->input))
-		return err_set(e, ERR_DATA, "%s was fed to \"%s\" by the convention \"%s\", %s by \"%s\"", name_a, p->features, p->input,
-		               name_b, q->input);
+		return err_set(e, ERR_DATA, "%s was fed to \"%s\" by the convention \"%s\", %s by \"%s\"", name_a, p->features, p->input, name_b,
+		               q->input);
 	if (*p->features_hash && *q->features_hash && strcmp(p->features_hash, q->features_hash))
-		return err_set(e, ERR_DATA, "%s and %s were made by different definitions of \"%s\" (%.12s, %.12s)", name_a,
-		               name_b, p->features, p->features_hash, q->features_hash);
+		return err_set(e, ERR_DATA, "%s and %s were made by different definitions of \"%s\" (%.12s, %.12s)", name_a, name_b, p->features,
+		               p->features_hash, q->features_hash);
 	if (p->width && q->width && (p->width != q->width || p->height != q->height))
-		return err_set(e, ERR_DATA, "%s was measured at %d x %d, %s at %d x %d: --size makes them equal", name_a,
-		               p->width, p->height, name_b, q->width, q->height);
+		return err_set(e, ERR_DATA, "%s was measured at %d x %d, %s at %d x %d: --size makes them equal", name_a, p->width, p->height, name_b,
+		               q->width, q->height);
 	if (p->width && q->width && strcmp(p->resize, q->resize))
 		return err_set(e, ERR_DATA, "%s and %s were resized differently (%s; %s)", name_a, name_b, p->resize, q->resize);
 	return 0;

@@ -39,24 +39,24 @@ struct evalset {
 	double *mu, *sigma; /* (dims), (dims, dims), owned; NULL until evalset_statistics */
 	int foreign;        /* mu and sigma came in the file, of pictures that are not those of features */
 	struct evaltap spatial, logits;
-	int64_t *order; /* (n): the row of the i-th as they were read; owned; NULL: unknown */
-	char hash[65]; /* SHA-256 of the sorted hashes of (width, height, RGB pixels as decoded); of vectors: of the sorted rows */
+	int64_t *order;  /* (n): the row of the i-th as they were read; owned; NULL: unknown */
+	char hash[65];   /* SHA-256 of the sorted hashes of (width, height, RGB pixels as decoded); of vectors: of the sorted rows */
 	char *partition; /* features that the clusters of a SHARDS source were made from, owned; NULL when unknown */
 	int64_t skipped;
 };
 
 struct evalset_options {
 	struct extractor *extractor; /* borrowed */
-	unsigned taps;  /* those wanted beyond the main one: 1u << TAP_SPATIAL ... */
-	int statistics; /* mu and sigma are enough: pictures beside them in a .npz are not looked at */
-	int size;       /* pictures become the centre square of size x size; 0: as they are, all of one size */
+	unsigned taps;               /* those wanted beyond the main one: 1u << TAP_SPATIAL ... */
+	int statistics;              /* mu and sigma are enough: pictures beside them in a .npz are not looked at */
+	int size;                    /* pictures become the centre square of size x size; 0: as they are, all of one size */
 	enum resize_filter filter;
 	int skip_bad; /* see data/samples.h; so are the four below */
 	int64_t max_errors;
 	void (*bad)(void *arg, const char *why);
 	void *bad_arg;
 	const char *spool;
-	const char *cache; /* features are kept and looked for in this folder; "": beside the set; NULL: neither */
+	const char *cache;                         /* features are kept and looked for in this folder; "": beside the set; NULL: neither */
 	void (*warn)(void *arg, const char *what); /* of a cache that could not be written; may be NULL */
 	struct pool *pool;
 	const struct progress *progress; /* may be NULL */

@@ -65,10 +65,8 @@ static int recipe_parse(struct evalset *s, const struct npy *a, const char *key,
 	         !text_into(s->recipe.resize, sizeof s->recipe.resize, o, "resize", path, e) &&
 	         !text_into(s->hash, sizeof s->hash, o, "content", path, e) &&
 	         (!json_object_get(o, "input") || !text_into(s->recipe.input, sizeof s->recipe.input, o, "input", path, e)) &&
-	         key_fits(o, key, path, e) &&
-	         !jsonio_i64(o, "width", 1, 0, 1 << 20, &width, path, e) &&
-	         !jsonio_i64(o, "height", 1, 0, 1 << 20, &height, path, e) &&
-	         !jsonio_i64(o, "n", 1, 1, INT64_MAX, &s->n, path, e))
+	         key_fits(o, key, path, e) && !jsonio_i64(o, "width", 1, 0, 1 << 20, &width, path, e) &&
+	         !jsonio_i64(o, "height", 1, 0, 1 << 20, &height, path, e) && !jsonio_i64(o, "n", 1, 1, INT64_MAX, &s->n, path, e))
 		rc = 0;
 	s->recipe.width = (int)width;
 	s->recipe.height = (int)height;
@@ -92,8 +90,7 @@ static double *doubles(const struct npy *a, const char *path, const char *name, 
 	return v;
 }
 
-static int gaussian_parse(double **mu, double **sigma, int *dims, const struct npz *z, const char *const names[2], const char *path,
-                          struct err *e)
+static int gaussian_parse(double **mu, double **sigma, int *dims, const struct npz *z, const char *const names[2], const char *path, struct err *e)
 {
 	const struct npy *m = npz_find(z, names[0]), *v = npz_find(z, names[1]);
 	int64_t d;
@@ -110,8 +107,7 @@ static int gaussian_parse(double **mu, double **sigma, int *dims, const struct n
 		return -1;
 	for (int64_t i = 0; i < d; i++)
 		for (int64_t j = 0; j < i; j++)
-			if (fabs((*sigma)[i * d + j] - (*sigma)[j * d + i]) >
-			    1e-6 * sqrt(fabs((*sigma)[i * d + i] * (*sigma)[j * d + j])))
+			if (fabs((*sigma)[i * d + j] - (*sigma)[j * d + i]) > 1e-6 * sqrt(fabs((*sigma)[i * d + i] * (*sigma)[j * d + j])))
 				return err_set(e, ERR_DATA, "%s: %s is not symmetric", path, names[1]);
 	return 0;
 }
@@ -195,13 +191,11 @@ static int thumbs_parse(struct evalset *s, const struct npy *t, const char *path
 	return 0;
 }
 
-static int own_parse(struct evalset *s, const struct npz *z, const struct npy *recipe, const char *key, const char *path,
-                     struct err *e)
+static int own_parse(struct evalset *s, const struct npz *z, const struct npy *recipe, const char *key, const char *path, struct err *e)
 {
 	const struct npy *f = npz_find(z, "feats"), *t = npz_find(z, "thumbs"), *order = npz_find(z, "order");
 
-	if (recipe_parse(s, recipe, key, path, e) ||
-	    gaussian_parse(&s->mu, &s->sigma, &s->recipe.dims, z, main_names, path, e))
+	if (recipe_parse(s, recipe, key, path, e) || gaussian_parse(&s->mu, &s->sigma, &s->recipe.dims, z, main_names, path, e))
 		return -1;
 	if ((f && features_parse(s, f, z, "feats", path, e)) || (t && thumbs_parse(s, t, path, e)))
 		return -1;
@@ -274,8 +268,8 @@ int evalset_may_write(const char *path, const char *recipe, struct err *e)
 	if (!old || old->type != NPY_U1)
 		rc = err_set(e, ERR_EXISTS, "%s: exists and does not hold statistics of this program", path);
 	else if (recipe && ((size_t)npy_count(old) != strlen(recipe) || memcmp(old->data, recipe, strlen(recipe))))
-		rc = err_set(e, ERR_EXISTS, "%s: exists and holds other statistics: %.*s -> %s", path, (int)npy_count(old),
-		             (const char *)old->data, recipe);
+		rc = err_set(e, ERR_EXISTS, "%s: exists and holds other statistics: %.*s -> %s", path, (int)npy_count(old), (const char *)old->data,
+		             recipe);
 	npz_free(z);
 	return rc;
 }
@@ -283,9 +277,8 @@ int evalset_may_write(const char *path, const char *recipe, struct err *e)
 static char *recipe_text(const struct evalset *s, const char *key)
 {
 	const struct recipe *r = &s->recipe;
-	json_t *o =
-	    json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:s}", "features", r->features, "features_hash", r->features_hash, "resize",
-	              r->resize, "width", r->width, "height", r->height, "n", (json_int_t)s->n, "content", s->hash);
+	json_t *o = json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:s}", "features", r->features, "features_hash", r->features_hash, "resize", r->resize,
+	                      "width", r->width, "height", r->height, "n", (json_int_t)s->n, "content", s->hash);
 	char *text;
 
 	if (*r->input)

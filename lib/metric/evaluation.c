@@ -138,8 +138,8 @@ static int open_models(struct evaluation *v, struct err *e)
 	v->report.aesthetic = q->aesthetic ? &v->aesthetic : NULL;
 	if (!q->lpips)
 		return 0;
-	v->perceptual = (struct perceptual_work){.reference = q->reference, .samples = q->samples, .reading = &v->reading,
-	                                         .by = (enum perceptual_group)q->groups};
+	v->perceptual = (struct perceptual_work){
+	    .reference = q->reference, .samples = q->samples, .reading = &v->reading, .by = (enum perceptual_group)q->groups};
 	v->perceptual.net = lpips_folder(q->lpips, 16, v->lpips_hash, v->device, e);
 	v->report.perceptual = &v->perceptual;
 	return v->perceptual.net ? 0 : -1;
@@ -151,14 +151,24 @@ static const char idle_map[] = "--map does nothing: inception consists of convol
 static int read_sets(struct evaluation *v, struct err *e)
 {
 	const struct eval_request *q = &v->settled.asked;
-	const unsigned statistics = 1u << METRIC_FID | 1u << METRIC_SFID | 1u << METRIC_IS; /* metrics for which statistics of the reference suffice */
-	struct evalset_options o = {.size = (int)q->size, .filter = (enum resize_filter)q->filter, .skip_bad = q->skip_bad,
-	                            .max_errors = q->max_errors, .bad = tell_bad, .bad_arg = v, .spool = q->spool,
-	                            .cache = q->cache_dir ? q->cache_dir : q->cache ? "" : NULL, .warn = tell_warning, .pool = v->pool,
+	const unsigned statistics =
+	    1u << METRIC_FID | 1u << METRIC_SFID | 1u << METRIC_IS; /* metrics for which statistics of the reference suffice */
+	struct evalset_options o = {.size = (int)q->size,
+	                            .filter = (enum resize_filter)q->filter,
+	                            .skip_bad = q->skip_bad,
+	                            .max_errors = q->max_errors,
+	                            .bad = tell_bad,
+	                            .bad_arg = v,
+	                            .spool = q->spool,
+	                            .cache = q->cache_dir ? q->cache_dir
+	                                     : q->cache   ? ""
+	                                                  : NULL,
+	                            .warn = tell_warning,
+	                            .pool = v->pool,
 	                            .progress = &v->hooks.progress};
 
-	o.extractor = v->extractor = extractor_open(
-	    q->features, &(struct extractor_options){q->input, v->device, compact_mapped((enum compact_type)q->weights, q->map)}, e);
+	o.extractor = v->extractor =
+	    extractor_open(q->features, &(struct extractor_options){q->input, v->device, compact_mapped((enum compact_type)q->weights, q->map)}, e);
 	if (!v->extractor || choose_metrics(v, &o, e) || open_models(v, e))
 		return -1;
 	if (v->extractor->all_floats && (q->weights || q->map))
@@ -277,10 +287,17 @@ static int compute(struct evaluation *v, struct err *e)
 {
 	const struct eval_request *q = &v->settled.asked;
 
-	v->report = (struct evalreport){.reference = &v->set[REFERENCE], .samples = &v->set[SAMPLES],
-	                                .heldout = q->heldout ? &v->set[HELDOUT] : NULL, .train = q->train ? &v->set[TRAIN] : NULL,
-	                                .protocol = (enum protocol)q->protocol, .axes = q->axes, .draws = q->draws, .subsets = q->subsets,
-	                                .size = q->subset_size, .seed = q->seed.value, .pool = v->pool};
+	v->report = (struct evalreport){.reference = &v->set[REFERENCE],
+	                                .samples = &v->set[SAMPLES],
+	                                .heldout = q->heldout ? &v->set[HELDOUT] : NULL,
+	                                .train = q->train ? &v->set[TRAIN] : NULL,
+	                                .protocol = (enum protocol)q->protocol,
+	                                .axes = q->axes,
+	                                .draws = q->draws,
+	                                .subsets = q->subsets,
+	                                .size = q->subset_size,
+	                                .seed = q->seed.value,
+	                                .pool = v->pool};
 	if (read_sets(v, e) || read_captions(v, e))
 		return -1;
 	settle(v);

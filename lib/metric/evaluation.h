@@ -26,11 +26,11 @@ struct eval_request {
 	int weights;          /* enum compact_type of the network's matrices, of encoder_weights */
 	int map;              /* those of f32 stay in their file */
 
-	const char *metrics;  /* a list as metrics_parse (metric/evalmetrics.h) takes it; NULL: those that are usual for the features */
-	int protocol;         /* enum protocol */
-	int64_t size;         /* pictures become the centre square of size x size; 0: as they are */
-	int filter;           /* enum resize_filter of that */
-	int axes, draws;      /* of the Frechet distance, as struct evalreport has them */
+	const char *metrics;          /* a list as metrics_parse (metric/evalmetrics.h) takes it; NULL: those that are usual for the features */
+	int protocol;                 /* enum protocol */
+	int64_t size;                 /* pictures become the centre square of size x size; 0: as they are */
+	int filter;                   /* enum resize_filter of that */
+	int axes, draws;              /* of the Frechet distance, as struct evalreport has them */
 	int64_t subsets, subset_size; /* of the kernel distance; subsets 0: all pairs */
 	struct eval_seed seed;
 	const char *logits;    /* .npy for the metric is, or NULL */

@@ -41,8 +41,7 @@ static int pixels_run(struct extractor *x, struct pool *pool, float *const out[T
 
 static void pixels_open(struct extractor *x, enum pixfeat_kind kind)
 {
-	*x = (struct extractor){
-	    .dims = {pixfeat_dims(kind)}, .least = PIXFEAT_SIDE_MIN, .metrics = "kd,fd,memorised", .run = pixels_run};
+	*x = (struct extractor){.dims = {pixfeat_dims(kind)}, .least = PIXFEAT_SIDE_MIN, .metrics = "kd,fd,memorised", .run = pixels_run};
 	snprintf(x->name, sizeof x->name, "%s", pixfeat_names[kind]);
 	pixfeat_hash(kind, x->hash);
 }
@@ -72,10 +71,7 @@ static const struct kind {
 	const char *what; /* the kind of path that it is opened from; NULL: none */
 	int (*open)(struct extractor *x, const char *path, const struct extractor_options *o, struct err *e);
 } kinds[] = {
-    {"pix", NULL, pix_open},
-    {"rgb8", NULL, rgb8_open},
-    {"inception", "PATH", networks_inception},
-    {"dinov2", "PATH", networks_dinov2},
+    {"pix", NULL, pix_open},         {"rgb8", NULL, rgb8_open}, {"inception", "PATH", networks_inception}, {"dinov2", "PATH", networks_dinov2},
     {"clip", "PATH", networks_clip},
 };
 

@@ -25,12 +25,12 @@ enum tap {
 extern const char *const tap_names[TAPS]; /* "main", "spatial", "logits" */
 
 struct extractor {
-	char name[16];  /* "pix"; it ends the names of the numbers */
-	char hash[65];  /* SHA-256 of all that determines the numbers: a definition, or weights and what the network is fed */
-	char input[16]; /* a network's netinput; "" for functions of the pixels as they are */
-	int dims[TAPS]; /* 0: no such tap */
-	int least;      /* smallest width and height of a picture */
-	int all_floats; /* its weights are floats whatever extractor_options.bulk says: Inception's convolutions on the CPU */
+	char name[16];       /* "pix"; it ends the names of the numbers */
+	char hash[65];       /* SHA-256 of all that determines the numbers: a definition, or weights and what the network is fed */
+	char input[16];      /* a network's netinput; "" for functions of the pixels as they are */
+	int dims[TAPS];      /* 0: no such tap */
+	int least;           /* smallest width and height of a picture */
+	int all_floats;      /* its weights are floats whatever extractor_options.bulk says: Inception's convolutions on the CPU */
 	const char *metrics; /* those that are computed without --metrics */
 	/* out[t] (n, dims[t]) of n pictures of 3 channels; out[t] NULL: not wanted. A picture's numbers do not depend on its
 	 * neighbours or the pool. */
@@ -40,8 +40,8 @@ struct extractor {
 };
 
 struct extractor_options {
-	int input;             /* enum netinput of a network; -1: the one its metrics are usual with */
-	struct device *device; /* a network runs there; borrowed */
+	int input;              /* enum netinput of a network; -1: the one its metrics are usual with */
+	struct device *device;  /* a network runs there; borrowed */
 	enum compact_type bulk; /* of its matrices: net/runner.h */
 };
 
@@ -49,7 +49,7 @@ struct extractor_options {
  * net/clip.h. Unknown names, an input that is not the network's: ERR_USAGE with those that there are. Caller frees with extractor_free. */
 struct extractor *extractor_open(const char *spec, const struct extractor_options *o, struct err *e);
 int extractor_is_network(const char *spec); /* 1 when it needs a device */
-void extractor_free(struct extractor *x); /* NULL is allowed */
+void extractor_free(struct extractor *x);   /* NULL is allowed */
 
 extern const char *const extractor_names[]; /* NULL-terminated */
 

@@ -45,8 +45,7 @@ static double dot(const double *a, const double *b, int d)
 
 /* tr((S1 S2)^(1/2)) is the sum of the singular values of R1 R2' for any R' R = S. The eigenvalues of S1^(1/2) S2 S1^(1/2) are
  * their squares: taking roots of those would lose half the digits of the small ones. */
-int frechet_distance(double *out, struct pool *pool, const double *mu1, const double *s1, const double *mu2, const double *s2, int d,
-                     struct err *e)
+int frechet_distance(double *out, struct pool *pool, const double *mu1, const double *s1, const double *mu2, const double *s2, int d, struct err *e)
 {
 	size_t n = (size_t)d * (size_t)d;
 	double *r = mem_try(2 * n, sizeof *r, "covariance roots", e), shift = 0, trace = 0, cross;
@@ -114,8 +113,8 @@ static int draw(double *mu, double *sigma, struct pool *pool, struct pool_pass *
 	return rc;
 }
 
-int frechet_equal(double *along, double *full, struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int d,
-                  const double *axes, int p, int64_t take, int draws, uint64_t seed, struct err *e)
+int frechet_equal(double *along, double *full, struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int d, const double *axes,
+                  int p, int64_t take, int draws, uint64_t seed, struct err *e)
 {
 	size_t dd = (size_t)d * (size_t)d, pp = (size_t)p * (size_t)p;
 	struct pool_pass pass = {"Frechet distance, vectors drawn", 0, 2 * take * draws};
@@ -123,8 +122,7 @@ int frechet_equal(double *along, double *full, struct pool *pool, const float *x
 	double *mem, *mu, *s, *mup, *sp, one;
 
 	if (take < 2 || take > n || take > m || (same && 2 * take > n))
-		return err_set(e, ERR_USAGE,
-		               "%lld samples cannot be drawn from each of %lld and %lld for a Frechet distance (at least 2%s)",
+		return err_set(e, ERR_USAGE, "%lld samples cannot be drawn from each of %lld and %lld for a Frechet distance (at least 2%s)",
 		               (long long)take, (long long)n, (long long)m, same ? ", and twice as many of one set" : "");
 	mem = mem_try(2 * ((size_t)d + dd + (size_t)p + pp), sizeof *mem, "feature statistics", e);
 	if (!mem)

@@ -147,8 +147,8 @@ int frechet_equal_error(double *se, struct pool *pool, const float *x, int64_t n
 	return rc;
 }
 
-int frechet_fixed_error(double *se, struct pool *pool, const double *mu, const double *sigma, const float *y, int64_t m, int d,
-                        const double *axes, int p, struct err *e)
+int frechet_fixed_error(double *se, struct pool *pool, const double *mu, const double *sigma, const float *y, int64_t m, int d, const double *axes,
+                        int p, struct err *e)
 {
 	struct pool_pass pass = {"error of fd, vectors", 0, m};
 	struct seen b = {0};

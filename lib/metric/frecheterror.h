@@ -14,7 +14,7 @@ int frechet_equal_error(double *se, struct pool *pool, const float *x, int64_t n
                         int64_t take, int draws, uint64_t seed, struct err *e);
 
 /* Of the distance between all of y (m, d) and a reference known as mu (p) and sigma (p, p) along the axes only, which counts as exact. */
-int frechet_fixed_error(double *se, struct pool *pool, const double *mu, const double *sigma, const float *y, int64_t m, int d,
-                        const double *axes, int p, struct err *e);
+int frechet_fixed_error(double *se, struct pool *pool, const double *mu, const double *sigma, const float *y, int64_t m, int d, const double *axes,
+                        int p, struct err *e);
 
 #endif

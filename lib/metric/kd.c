@@ -12,7 +12,7 @@
 
 /* A task is a tile of pairs. */
 struct sums {
-	struct gram g; /* equal pointers: the symmetric sum without its diagonal */
+	struct gram g;     /* equal pointers: the symmetric sum without its diagonal */
 	double *row, *col; /* (ti, tj, GRAM_TILE) partial sums of each tile over its columns, over its rows */
 };
 
@@ -91,8 +91,7 @@ static double jackknife(const double *own, const double *cross, int64_t n, int64
 
 	for (int pass = 0; pass < 2; pass++) {
 		for (int64_t i = 0; i < n; i++) {
-			double t =
-			    (so - 2 * own[i]) / ((dn - 1) * (dn - 2)) - 2 * (sc - cross[i]) / ((dn - 1) * (double)m) + rest;
+			double t = (so - 2 * own[i]) / ((dn - 1) * (dn - 2)) - 2 * (sc - cross[i]) / ((dn - 1) * (double)m) + rest;
 
 			if (pass == 0)
 				mean += t / dn;
@@ -111,8 +110,8 @@ static int all_pairs(struct kd *out, struct pool *pool, struct pool_pass *pass, 
 	int rc = -1;
 
 	if (n < 3 || m < 3)
-		return err_set(e, ERR_USAGE, "a kernel distance needs at least 3 samples on each side, not %lld and %lld",
-		               (long long)n, (long long)m);
+		return err_set(e, ERR_USAGE, "a kernel distance needs at least 3 samples on each side, not %lld and %lld", (long long)n,
+		               (long long)m);
 	xx = mem_try((size_t)(n + m) * 2, sizeof *xx, "kernel sums", e);
 	if (!xx)
 		return -1;
@@ -165,8 +164,8 @@ static void drawing_numpy(struct drawing *w, int64_t n, int64_t size, const int6
 		w->at[i] = order[w->at[i]];
 }
 
-static void pair_draw(float *xs, float *ys, struct drawing *w, const float *x, int64_t n, const float *y, int64_t m, int d,
-                      int64_t size, int64_t round)
+static void pair_draw(float *xs, float *ys, struct drawing *w, const float *x, int64_t n, const float *y, int64_t m, int d, int64_t size,
+                      int64_t round)
 {
 	if (w->numpy) {
 		drawing_numpy(w, m, size, w->yorder);
@@ -182,8 +181,8 @@ static void pair_draw(float *xs, float *ys, struct drawing *w, const float *x, i
 }
 
 /* Mean over the subsets, and the sum of squared deviations from it. */
-static int subsets_run(double *mean, double *spread, struct drawing *w, struct pool *pool, const float *x, int64_t n,
-                       const float *y, int64_t m, int d, int64_t subsets, int64_t size, struct err *e)
+static int subsets_run(double *mean, double *spread, struct drawing *w, struct pool *pool, const float *x, int64_t n, const float *y, int64_t m,
+                       int d, int64_t subsets, int64_t size, struct err *e)
 {
 	struct pool_pass pass = {"kernel distance, subsets", 0, subsets};
 	double *v;
@@ -191,8 +190,7 @@ static int subsets_run(double *mean, double *spread, struct drawing *w, struct p
 	int rc = 0;
 
 	if (subsets < 2 || size < 3 || size > n || size > m)
-		return err_set(e, ERR_USAGE,
-		               "%lld subsets of %lld cannot be drawn from %lld and %lld samples (at least 2 of at least 3)",
+		return err_set(e, ERR_USAGE, "%lld subsets of %lld cannot be drawn from %lld and %lld samples (at least 2 of at least 3)",
 		               (long long)subsets, (long long)size, (long long)n, (long long)m);
 	v = mem_try((size_t)subsets, sizeof *v, "subsets", e);
 	xs = v ? mem_try(2 * (size_t)size * (size_t)d, sizeof *xs, "a pair of subsets", e) : NULL;
@@ -222,8 +220,8 @@ static int subsets_run(double *mean, double *spread, struct drawing *w, struct p
 	return rc;
 }
 
-int kd_subsets(struct kd *out, struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int d, int64_t subsets,
-               int64_t size, uint64_t seed, struct err *e)
+int kd_subsets(struct kd *out, struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int d, int64_t subsets, int64_t size,
+               uint64_t seed, struct err *e)
 {
 	struct drawing w = {.seed = seed};
 	double mean, spread;

@@ -21,8 +21,8 @@ int kd_whole(struct kd *out, struct pool *pool, const float *x, int64_t n, const
 /* The mean over `subsets` pairs of subsets of `size` vectors each, drawn without replacement with RNG_METRIC (KID as usually
  * reported: 100 subsets of 1000); se is the standard deviation over the subsets divided by sqrt(subsets). size must lie in
  * [3, min(n, m)], subsets >= 2 (else ERR_USAGE). */
-int kd_subsets(struct kd *out, struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int d, int64_t subsets,
-               int64_t size, uint64_t seed, struct err *e);
+int kd_subsets(struct kd *out, struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int d, int64_t subsets, int64_t size,
+               uint64_t seed, struct err *e);
 
 /* The same with the subsets that numpy.random.RandomState(seed).choice(n, size, replace=False) draws, in each round first from y,
  * the samples, then from x, the reference: what torch-fidelity (seed 2020) and clean-fid (whatever numpy.random.seed was given)

@@ -68,8 +68,8 @@ static void block_task(void *arg, int64_t task, int worker)
 		s->which[first + i] = best[i] == 0 || best[i] < next[i] / 9 + (next[i] % 9 != 0);
 }
 
-int memorised_fraction(double *out, uint8_t *which, struct pool *pool, const uint8_t *samples, int64_t m, const uint8_t *train,
-                       int64_t n, int64_t d, struct err *e)
+int memorised_fraction(double *out, uint8_t *which, struct pool *pool, const uint8_t *samples, int64_t m, const uint8_t *train, int64_t n, int64_t d,
+                       struct err *e)
 {
 	struct search s = {samples, train, m, n, d, which};
 	struct pool_pass pass = {"copies, samples looked up", 0, m};
@@ -77,8 +77,8 @@ int memorised_fraction(double *out, uint8_t *which, struct pool *pool, const uin
 	int rc;
 
 	if (m < 1 || n < 2)
-		return err_set(e, ERR_USAGE, "the memorised fraction needs a sample and 2 training pictures, not %lld and %lld",
-		               (long long)m, (long long)n);
+		return err_set(e, ERR_USAGE, "the memorised fraction needs a sample and 2 training pictures, not %lld and %lld", (long long)m,
+		               (long long)n);
 	if (!which)
 		s.which = mem_try((size_t)m, 1, "memorised flags", e);
 	if (!s.which)

@@ -94,8 +94,7 @@ static void band_task(void *arg, int64_t p, int worker)
 		tile_add(tile, s->panels + i0 * CHUNK, s->panels + j0 * CHUNK, s->held);
 		for (int64_t i = 0; i < ni; i++)
 			for (int64_t j = 0; j < BAND && j0 + j <= i0 + i; j++)
-				s->spread[(i0 + i) * d + j0 + j] =
-				    tile[i * BAND + j] + m->delta[i0 + i] * m->weight * m->delta[j0 + j];
+				s->spread[(i0 + i) * d + j0 + j] = tile[i * BAND + j] + m->delta[i0 + i] * m->weight * m->delta[j0 + j];
 	}
 }
 

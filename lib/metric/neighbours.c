@@ -70,13 +70,13 @@ static int radii_find(double *out, struct pool *pool, struct pool_pass *pass, co
 /* Fakes, a tile of rows at a time, against all reals */
 struct meeting {
 	struct gram g;
-	const double *fake, *real;      /* squared lengths */
-	const double *fr, *rr;          /* (m, fk), (n, rk) radii */
+	const double *fake, *real; /* squared lengths */
+	const double *fr, *rr;     /* (m, fk), (n, rk) radii */
 	int fk, rk, pr_k, dc_k;
-	uint8_t *precise, *authentic;   /* (m) */
-	int64_t *balls;                 /* (m) */
-	double *nearest;                /* (ti, n) squared distance of a real to the nearest fake of a tile */
-	uint8_t *recalled;              /* (ti, n) */
+	uint8_t *precise, *authentic; /* (m) */
+	int64_t *balls;               /* (m) */
+	double *nearest;              /* (ti, n) squared distance of a real to the nearest fake of a tile */
+	uint8_t *recalled;            /* (ti, n) */
 };
 
 static void meeting_task(void *arg, int64_t ti, int worker)
@@ -160,16 +160,16 @@ static int meeting_run(struct neighbours *out, struct meeting *w, struct pool *p
 	return rc;
 }
 
-int neighbours_measure(struct neighbours *out, struct pool *pool, const float *real, int64_t n, const float *fake, int64_t m, int d,
-                       int pr_k, int dc_k, struct err *e)
+int neighbours_measure(struct neighbours *out, struct pool *pool, const float *real, int64_t n, const float *fake, int64_t m, int d, int pr_k,
+                       int dc_k, struct err *e)
 {
 	int rk = pr_k > dc_k ? pr_k : dc_k, fk = pr_k, rc = -1;
 	struct pool_pass pass = {"neighbours, blocks of pairs", 0, gram_tiles(n, n) + gram_tiles(m, m) + gram_tiles(m, n)};
 	double *squares, *rr, *fr;
 
 	if (pr_k < 1 || dc_k < 1 || rk > NEAREST || n <= rk || m <= fk)
-		return err_set(e, ERR_USAGE, "neighbourhoods of %d and %d cannot be had from %lld reference and %lld sample vectors", pr_k,
-		               dc_k, (long long)n, (long long)m);
+		return err_set(e, ERR_USAGE, "neighbourhoods of %d and %d cannot be had from %lld reference and %lld sample vectors", pr_k, dc_k,
+		               (long long)n, (long long)m);
 	squares = mem_try((size_t)(n + m) + (size_t)n * (size_t)rk + (size_t)m * (size_t)fk, sizeof *squares, "neighbourhoods", e);
 	if (!squares)
 		return -1;
@@ -177,8 +177,7 @@ int neighbours_measure(struct neighbours *out, struct pool *pool, const float *r
 	gram_squares(squares, real, n, d);
 	gram_squares(squares + n, fake, m, d);
 	if (!radii_find(rr, pool, &pass, real, squares, n, d, rk, e) && !radii_find(fr, pool, &pass, fake, squares + n, m, d, fk, e)) {
-		struct meeting w = {
-		    .fake = squares + n, .real = squares, .fr = fr, .rr = rr, .fk = fk, .rk = rk, .pr_k = pr_k, .dc_k = dc_k};
+		struct meeting w = {.fake = squares + n, .real = squares, .fr = fr, .rr = rr, .fk = fk, .rk = rk, .pr_k = pr_k, .dc_k = dc_k};
 
 		if (!gram_init(&w.g, pool, fake, m, real, n, d, e))
 			rc = meeting_run(out, &w, pool, &pass, e);

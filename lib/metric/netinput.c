@@ -114,8 +114,7 @@ static float sample_bilinear(const float *plane, int width, const struct tap *x,
 {
 	const float *a = plane + (size_t)y->at[0] * (size_t)width, *b = plane + (size_t)y->at[1] * (size_t)width;
 
-	return blend(blend(a[x->at[0]], x->w[0], a[x->at[1]], x->w[1]), y->w[0], blend(b[x->at[0]], x->w[0], b[x->at[1]], x->w[1]),
-	             y->w[1]);
+	return blend(blend(a[x->at[0]], x->w[0], a[x->at[1]], x->w[1]), y->w[0], blend(b[x->at[0]], x->w[0], b[x->at[1]], x->w[1]), y->w[1]);
 }
 
 static float sample_bicubic(const float *plane, int width, const struct tap *x, const struct tap *y)
@@ -145,8 +144,7 @@ static float *planes_new(const struct picture *p, float unit, struct err *e)
 	return out;
 }
 
-static int resample(float *out, const struct picture *p, int side, float unit, void (*taps)(struct tap *, int, int), sampler sample,
-                    struct err *e)
+static int resample(float *out, const struct picture *p, int side, float unit, void (*taps)(struct tap *, int, int), sampler sample, struct err *e)
 {
 	float *planes = planes_new(p, unit, e);
 	struct tap *x = planes ? taps_new(side, e) : NULL, *y = x ? taps_new(side, e) : NULL;
@@ -175,8 +173,7 @@ static int clean(float *out, const struct picture *p, int side, struct err *e)
 	int rc = planes ? 0 : -1;
 
 	for (size_t c = 0; c < 3 && !rc; c++) {
-		rc = plane_resize(out + c * n, side, side, planes + c * (size_t)p->width * (size_t)p->height, p->width, p->height,
-		                  RESIZE_BICUBIC, e);
+		rc = plane_resize(out + c * n, side, side, planes + c * (size_t)p->width * (size_t)p->height, p->width, p->height, RESIZE_BICUBIC, e);
 		for (size_t i = 0; i < n && !rc; i++)
 			out[c * n + i] = fminf(fmaxf(out[c * n + i], 0), 255);
 	}

@@ -77,8 +77,7 @@ int paired_compare(struct paired *out, const double *a, const double *b, int n, 
 	double mean = 0, var = 0, se, half;
 
 	if (n < 2 || !(level > 0 && level < 1))
-		return err_set(e, ERR_USAGE,
-		               "a paired interval needs at least 2 pairs and a level between 0 and 1, not %d and %g", n, level);
+		return err_set(e, ERR_USAGE, "a paired interval needs at least 2 pairs and a level between 0 and 1, not %d and %g", n, level);
 	for (int i = 0; i < n; i++)
 		mean += (a[i] - b[i]) / n;
 	for (int i = 0; i < n; i++)

@@ -229,8 +229,8 @@ static int groups_summarise(struct perceptual *out, const struct grouping *g, st
 	return n ? 0 : err_set(e, ERR_USAGE, "diversity: no two samples are of one group");
 }
 
-int perceptual_diversity(struct perceptual *out, struct lpips *n, const char *source, enum perceptual_group by,
-                         const struct evalset_options *o, struct err *e)
+int perceptual_diversity(struct perceptual *out, struct lpips *n, const char *source, enum perceptual_group by, const struct evalset_options *o,
+                         struct err *e)
 {
 	struct grouping g = {0};
 	struct pending p = {0};

@@ -22,8 +22,8 @@ struct perceptual {
  * squared differences of vectors, whose mean over all pairs is twice their variance. A group holds a vector in double, so groups
  * times lpips_width may be much: ERR_NOMEM. ERR_USAGE: there is no pair; ERR_DATA: a sample does not say its group, pictures of unlike
  * size or smaller than LPIPS_LEAST. o: how samples are read and resized. */
-int perceptual_diversity(struct perceptual *out, struct lpips *n, const char *source, enum perceptual_group by,
-                         const struct evalset_options *o, struct err *e);
+int perceptual_diversity(struct perceptual *out, struct lpips *n, const char *source, enum perceptual_group by, const struct evalset_options *o,
+                         struct err *e);
 
 /* The mean distance of a's and b's pictures of the same key, which must come in the same order: ERR_DATA. */
 int perceptual_pairs(struct perceptual *out, struct lpips *n, const char *a, const char *b, const struct evalset_options *o, struct err *e);

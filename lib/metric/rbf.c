@@ -57,8 +57,7 @@ int rbf_mmd(double *out, struct pool *pool, const float *x, int64_t n, const flo
 		return -1;
 	gram_squares(xx, x, n, d);
 	gram_squares(yy, y, m, d);
-	if (!kernel_mean(&a, pool, &pass, x, xx, n, x, xx, n, d, sigma, e) &&
-	    !kernel_mean(&b, pool, &pass, y, yy, m, y, yy, m, d, sigma, e) &&
+	if (!kernel_mean(&a, pool, &pass, x, xx, n, x, xx, n, d, sigma, e) && !kernel_mean(&b, pool, &pass, y, yy, m, y, yy, m, d, sigma, e) &&
 	    !kernel_mean(&c, pool, &pass, x, xx, n, y, yy, m, d, sigma, e)) {
 		*out = a + b - 2 * c;
 		rc = 0;

@@ -101,8 +101,9 @@ static int factor(struct cholesky *f, struct pool *pool, struct err *e)
 		const double *rows = f->r + (size_t)f->rank * (size_t)d;
 
 		got = pivots(f);
-		if (got && product(pool, (struct gemm){.ta = GEMM_T, .m = d, .n = d, .k = got, .lda = d, .ldb = d, .ldc = d, .accumulate = 1,
-		                                       .alpha = -1}, f->c, rows, rows, e))
+		if (got &&
+		    product(pool, (struct gemm){.ta = GEMM_T, .m = d, .n = d, .k = got, .lda = d, .ldb = d, .ldc = d, .accumulate = 1, .alpha = -1},
+		            f->c, rows, rows, e))
 			return -1;
 		for (int i = 0; i < d; i++)
 			f->left[i] = f->done[i] ? 0 : f->c[(size_t)i * (size_t)(d + 1)];
@@ -118,7 +119,8 @@ static int remainder_check(const struct cholesky *f, double largest, struct err 
 			double v = f->c[(size_t)i * (size_t)f->d + (size_t)j];
 
 			if (!f->done[i] && !f->done[j] && fabs(v) > 1e-6 * largest)
-				return err_set(e, ERR_DATA, "a covariance is not positive semidefinite: %g is left beside variances up to %g", v, largest);
+				return err_set(e, ERR_DATA, "a covariance is not positive semidefinite: %g is left beside variances up to %g", v,
+				               largest);
 		}
 	return 0;
 }
@@ -258,8 +260,10 @@ static int reduce(struct reduction *h, struct err *e)
 			if (h->k + 1 < n)
 				reduce_right(h, h->k - first);
 		}
-		if (next < n && product(h->pool, (struct gemm){.m = h->m - next, .n = n - next, .k = WIDE, .lda = WIDE, .ldb = n, .ldc = n,
-		                                               .accumulate = 1, .alpha = -1}, h->a + next * (n + 1), h->p + next * WIDE, h->q + next, e))
+		if (next < n &&
+		    product(h->pool,
+		            (struct gemm){.m = h->m - next, .n = n - next, .k = WIDE, .lda = WIDE, .ldb = n, .ldc = n, .accumulate = 1, .alpha = -1},
+		            h->a + next * (n + 1), h->p + next * WIDE, h->q + next, e))
 			return -1;
 	}
 	return 0;
@@ -286,7 +290,8 @@ static int singular_sum(double *out, struct pool *pool, double *a, int64_t m, in
 	if (!reduce(&h, e)) {
 		info = LAPACKE_dbdsqr(LAPACK_COL_MAJOR, 'U', (lapack_int)n, 0, 0, 0, h.main, h.above, none, 1, none, 1, none, 1);
 		rc = info == LAPACK_WORK_MEMORY_ERROR ? err_set(e, ERR_NOMEM, "no memory for %lld singular values", (long long)n)
-		     : info ? err_set(e, ERR_FAIL, "LAPACK dbdsqr failed on %lld singular values (info %d)", (long long)n, (int)info) : 0;
+		     : info ? err_set(e, ERR_FAIL, "LAPACK dbdsqr failed on %lld singular values (info %d)", (long long)n, (int)info)
+		            : 0;
 	}
 	*out = 0;
 	for (int64_t i = n - 1; i >= 0 && !rc; i--)

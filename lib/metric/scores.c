@@ -100,8 +100,8 @@ int inception_score(struct inception_score *out, struct pool *pool, const float 
 	double *score;
 
 	if (c < 2 || groups < 1 || n < groups)
-		return err_set(e, ERR_USAGE, "an inception score over %lld groups cannot be had from %lld samples of %d classes",
-		               (long long)groups, (long long)n, c);
+		return err_set(e, ERR_USAGE, "an inception score over %lld groups cannot be had from %lld samples of %d classes", (long long)groups,
+		               (long long)n, c);
 	longest = g->chunk > 0 && g->chunk < n ? g->chunk : g->chunk > 0 ? n : n / groups + 1;
 	w.probabilities = are_probabilities(logits, n, c);
 	score = mem_try((size_t)groups + (size_t)(longest / BLOCK + 1) * (size_t)(c + 1) + (size_t)workers * 2 * (size_t)c, sizeof *score,

@@ -437,8 +437,8 @@ static void adopt_all(struct adoption *a)
 	mem_free(fate);
 }
 
-int adopt_weights(const char *dir, const struct model_config *from, const struct net_config *to, int same, const struct params *p,
-                  float *values, void (*told)(void *arg, enum adopt_fate fate, const char *name), void *arg, struct err *e)
+int adopt_weights(const char *dir, const struct model_config *from, const struct net_config *to, int same, const struct params *p, float *values,
+                  void (*told)(void *arg, enum adopt_fate fate, const char *name), void *arg, struct err *e)
 {
 	struct adoption a = {.to = to, .p = p, .values = values, .same = same, .told = told, .arg = arg};
 	char *path = model_weights_path(dir, net_role(&from->net), e);

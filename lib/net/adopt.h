@@ -34,7 +34,7 @@ int adopt_config(struct net_config *to, const struct model_config *from, struct 
  *
  * told(arg, fate, name) is called once for each tensor of the network, and each of the other that was dropped. A weights file that does not
  * fit its configuration is ERR_DATA. */
-int adopt_weights(const char *dir, const struct model_config *from, const struct net_config *to, int same, const struct params *p,
-                  float *values, void (*told)(void *arg, enum adopt_fate fate, const char *name), void *arg, struct err *e);
+int adopt_weights(const char *dir, const struct model_config *from, const struct net_config *to, int same, const struct params *p, float *values,
+                  void (*told)(void *arg, enum adopt_fate fate, const char *name), void *arg, struct err *e);
 
 #endif

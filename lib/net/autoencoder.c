@@ -87,8 +87,8 @@ static int parse_kl(const json_t *o, const char *where, struct autoencoder_confi
 	static const char *const silent[] = {"latents_mean", "latents_std"};
 	const json_t *size = json_object_get(o, "sample_size");
 
-	if (read_list(o, "block_out_channels", 16384, &c->stages, c->width, where, e) || read_i64(o, "layers_per_block", 1, 64, &c->layers, where, e) ||
-	    read_i64(o, "norm_num_groups", 1, 4096, &c->groups, where, e) ||
+	if (read_list(o, "block_out_channels", 16384, &c->stages, c->width, where, e) ||
+	    read_i64(o, "layers_per_block", 1, 64, &c->layers, where, e) || read_i64(o, "norm_num_groups", 1, 4096, &c->groups, where, e) ||
 	    (!json_is_array(size) && read_i64(o, "sample_size", 1, 65536, &c->sample_size, where, e)) ||
 	    read_bool(o, "use_quant_conv", &c->quant_conv, where, e) || read_bool(o, "use_post_quant_conv", &c->post_quant_conv, where, e) ||
 	    read_bool(o, "mid_block_add_attention", &c->attention, where, e) || must_be(o, "act_fn", "silu", where, e) ||
@@ -110,8 +110,7 @@ static int parse_kl(const json_t *o, const char *where, struct autoencoder_confi
 
 static int parse_tiny(const json_t *o, const char *where, struct autoencoder_config *c, struct err *e)
 {
-	static const char *const lists[] = {"encoder_block_out_channels", "decoder_block_out_channels", "num_encoder_blocks",
-	                                    "num_decoder_blocks"};
+	static const char *const lists[] = {"encoder_block_out_channels", "decoder_block_out_channels", "num_encoder_blocks", "num_decoder_blocks"};
 	int64_t other[AUTOENCODER_STAGES], up = 2;
 	int n = 0;
 
@@ -140,16 +139,31 @@ int autoencoder_parse(const json_t *o, const char *where, struct autoencoder_con
 
 	if (jsonio_str(o, "_class_name", 1, &class, where, e))
 		return -1;
-	*c = (struct autoencoder_config){.kind = AUTOENCODER_KL, .in_channels = 3, .out_channels = 3, .latent_channels = 4, .stages = 0,
-	                                 .layers = 1, .groups = 32, .sample_size = 32, .quant_conv = 1, .post_quant_conv = 1,
-	                                 .attention = 1, .scale = 0.18215};
+	*c = (struct autoencoder_config){.kind = AUTOENCODER_KL,
+	                                 .in_channels = 3,
+	                                 .out_channels = 3,
+	                                 .latent_channels = 4,
+	                                 .stages = 0,
+	                                 .layers = 1,
+	                                 .groups = 32,
+	                                 .sample_size = 32,
+	                                 .quant_conv = 1,
+	                                 .post_quant_conv = 1,
+	                                 .attention = 1,
+	                                 .scale = 0.18215};
 	if (!strcmp(class, "AutoencoderTiny")) {
-		*c = (struct autoencoder_config){.kind = AUTOENCODER_TINY, .in_channels = 3, .out_channels = 3, .latent_channels = 4, .stages = 4,
-		                                 .width = {64, 64, 64, 64}, .encoder_blocks = {1, 3, 3, 3}, .decoder_blocks = {3, 3, 3, 1},
+		*c = (struct autoencoder_config){.kind = AUTOENCODER_TINY,
+		                                 .in_channels = 3,
+		                                 .out_channels = 3,
+		                                 .latent_channels = 4,
+		                                 .stages = 4,
+		                                 .width = {64, 64, 64, 64},
+		                                 .encoder_blocks = {1, 3, 3, 3},
+		                                 .decoder_blocks = {3, 3, 3, 1},
 		                                 .scale = 1};
 	} else if (strcmp(class, "AutoencoderKL")) {
-		return err_set(e, ERR_DATA, "%s: _class_name \"%s\" is not an autoencoder this program knows (AutoencoderKL, AutoencoderTiny)",
-		               where, class);
+		return err_set(e, ERR_DATA, "%s: _class_name \"%s\" is not an autoencoder this program knows (AutoencoderKL, AutoencoderTiny)", where,
+		               class);
 	} else if (!given(o, "block_out_channels")) {
 		c->stages = 1;
 		c->width[0] = 64;
@@ -196,8 +210,7 @@ static char *weights_path(const char *dir, int half, struct err *e)
 	return weightfile_locate(dir, NULL, e);
 }
 
-static int load_half(struct autoencoder *a, const char *dir, int half, int64_t capacity, enum compact_type bulk,
-                     struct device *d, struct err *e)
+static int load_half(struct autoencoder *a, const char *dir, int half, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e)
 {
 	const struct autoencoder_config *c = &a->config;
 	int tiny = c->kind == AUTOENCODER_TINY, encodes = half == AUTOENCODER_ENCODE, n, rc = -1;
@@ -300,8 +313,8 @@ const struct autoencoder_config *autoencoder_config(const struct autoencoder *a)
 struct way {
 	struct autoencoder *a;
 	struct runner *net;
-	int64_t in, out;           /* channels */
-	int64_t up, down;          /* sizes out are sizes in times up over down */
+	int64_t in, out;  /* channels */
+	int64_t up, down; /* sizes out are sizes in times up over down */
 	int64_t tile, step, blend, keep;
 	float in_scale, in_shift, out_scale, out_shift; /* tiny: pictures in [0, 1] */
 };
@@ -310,8 +323,20 @@ static struct way way_in(struct autoencoder *a)
 {
 	const struct autoencoder_config *c = &a->config;
 	int64_t latent = c->sample_size / autoencoder_factor(c);
-	struct way w = {a, a->encoder, c->in_channels, autoencoder_moments(c), 1, autoencoder_factor(c), c->sample_size,
-	                c->sample_size * 3 / 4, latent / 4, latent - latent / 4, 1, 0, 1, 0};
+	struct way w = {a,
+	                a->encoder,
+	                c->in_channels,
+	                autoencoder_moments(c),
+	                1,
+	                autoencoder_factor(c),
+	                c->sample_size,
+	                c->sample_size * 3 / 4,
+	                latent / 4,
+	                latent - latent / 4,
+	                1,
+	                0,
+	                1,
+	                0};
 
 	if (c->kind == AUTOENCODER_TINY)
 		w.in_scale = w.in_shift = .5f;
@@ -322,8 +347,20 @@ static struct way way_out(struct autoencoder *a)
 {
 	const struct autoencoder_config *c = &a->config;
 	int64_t latent = c->sample_size / autoencoder_factor(c);
-	struct way w = {a, a->decoder, c->latent_channels, c->out_channels, autoencoder_factor(c), 1, latent, latent * 3 / 4,
-	                c->sample_size / 4, c->sample_size - c->sample_size / 4, 1, 0, 1, 0};
+	struct way w = {a,
+	                a->decoder,
+	                c->latent_channels,
+	                c->out_channels,
+	                autoencoder_factor(c),
+	                1,
+	                latent,
+	                latent * 3 / 4,
+	                c->sample_size / 4,
+	                c->sample_size - c->sample_size / 4,
+	                1,
+	                0,
+	                1,
+	                0};
 
 	if (c->kind == AUTOENCODER_TINY) {
 		w.out_scale = 2;

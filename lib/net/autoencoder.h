@@ -22,11 +22,11 @@ struct autoencoder_config {
 	enum autoencoder_kind kind;
 	int64_t in_channels, out_channels, latent_channels;
 	int64_t stages;
-	int64_t width[AUTOENCODER_STAGES];                                            /* block_out_channels */
+	int64_t width[AUTOENCODER_STAGES];                                              /* block_out_channels */
 	int64_t encoder_blocks[AUTOENCODER_STAGES], decoder_blocks[AUTOENCODER_STAGES]; /* of the tiny kind, by stage */
-	int64_t layers, groups, sample_size;                                          /* KL */
-	int quant_conv, post_quant_conv, attention;                                   /* KL */
-	int middle_norm;                                                              /* tiny: use_midblock_gn */
+	int64_t layers, groups, sample_size;                                            /* KL */
+	int quant_conv, post_quant_conv, attention;                                     /* KL */
+	int middle_norm;                                                                /* tiny: use_midblock_gn */
 	double scale, shift; /* a latent as diffusion models take it is (z - shift) scale */
 };
 

@@ -68,7 +68,8 @@ void autokl_encoder(struct recording *r, const void *config, const int64_t *size
 			x = resnet(&l, x, c->width[i], c->groups);
 		}
 		if (i + 1 < c->stages)
-			x = layer_conv(&down, x, "downsamplers.0.conv", &(struct conv){.out = c->width[i], .kh = 3, .stride = 2, .pad = {0, 0, 1, 1}});
+			x = layer_conv(&down, x, "downsamplers.0.conv",
+			               &(struct conv){.out = c->width[i], .kh = 3, .stride = 2, .pad = {0, 0, 1, 1}});
 	}
 	x = last(&encoder, middle(&encoder, x, c), c->groups, 2 * c->latent_channels);
 	if (c->quant_conv)

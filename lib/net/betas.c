@@ -44,8 +44,7 @@ int betas_parse(const json_t *o, const char *path, struct betas *b, const char *
 	if (!strcmp(path, "betas"))
 		b->steps = (int64_t)json_array_size(v);
 	if (jsonio_i64(o, "num_train_timesteps", 0, 1, STEPS_MOST, &b->steps, where, e) ||
-	    jsonio_f64(o, "beta_start", 0, 1e-12, .999999, &b->start, where, e) ||
-	    jsonio_f64(o, "beta_end", 0, 1e-12, .999999, &b->end, where, e))
+	    jsonio_f64(o, "beta_start", 0, 1e-12, .999999, &b->start, where, e) || jsonio_f64(o, "beta_end", 0, 1e-12, .999999, &b->end, where, e))
 		return -1;
 	if (strcmp(path, "betas"))
 		return 0;
@@ -60,7 +59,8 @@ int betas_check_scale(const struct betas *b, const char *path, double time_scale
 		return 0;
 	return err_set(e, ERR_DATA,
 	               "%s: \"time_scale\" %g on path \"%s\" of %lld steps: step k is at t = k/%lld, so that %g would tell the network %g where "
-	               "it learned %lld; %lld is meant", where, time_scale, path, (long long)b->steps, (long long)b->steps, time_scale,
+	               "it learned %lld; %lld is meant",
+	               where, time_scale, path, (long long)b->steps, (long long)b->steps, time_scale,
 	               time_scale * (double)(b->steps - 1) / (double)b->steps, (long long)b->steps - 1, (long long)b->steps);
 }
 

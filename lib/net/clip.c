@@ -53,8 +53,11 @@ int clip_preset(const char *name, struct clip_config *text, struct clip_config *
 		if (text)
 			*text = (struct clip_config){.hidden = presets[i].text, .depth = 12, .vocabulary = 49408, .tokens = 77, .eos = 49407};
 		if (vision)
-			*vision = (struct clip_config){.hidden = presets[i].hidden, .depth = presets[i].depth, .size = presets[i].size,
-			                               .patch = presets[i].patch, .channels = 3};
+			*vision = (struct clip_config){.hidden = presets[i].hidden,
+			                               .depth = presets[i].depth,
+			                               .size = presets[i].size,
+			                               .patch = presets[i].patch,
+			                               .channels = 3};
 		finish(text, presets[i].projection);
 		finish(vision, presets[i].projection);
 		return 0;
@@ -109,11 +112,11 @@ int clip_text_from_json(const json_t *o, const char *where, struct clip_config *
 {
 	const json_t *own = tower_object(o, "clip_text_model", "text_config", where, e);
 
-	*c = (struct clip_config){.hidden = 512, .depth = 12, .heads = 8, .wide = 2048, .projection = 512, .eps = 1e-5, .vocabulary = 49408,
-	                          .tokens = 77, .eos = 49407};
+	*c = (struct clip_config){
+	    .hidden = 512, .depth = 12, .heads = 8, .wide = 2048, .projection = 512, .eps = 1e-5, .vocabulary = 49408, .tokens = 77, .eos = 49407};
 	return !own || jsonio_i64(own, "vocab_size", 0, 1, 1 << 24, &c->vocabulary, where, e) ||
-	                       jsonio_i64(own, "max_position_embeddings", 0, 1, 1 << 16, &c->tokens, where, e) ||
-	                       jsonio_i64(own, "eos_token_id", 0, 0, 1 << 24, &c->eos, where, e) || common_from_json(own, o, where, c, e)
+	               jsonio_i64(own, "max_position_embeddings", 0, 1, 1 << 16, &c->tokens, where, e) ||
+	               jsonio_i64(own, "eos_token_id", 0, 0, 1 << 24, &c->eos, where, e) || common_from_json(own, o, where, c, e)
 	           ? -1
 	           : 0;
 }
@@ -122,11 +125,11 @@ int clip_vision_from_json(const json_t *o, const char *where, struct clip_config
 {
 	const json_t *own = tower_object(o, "clip_vision_model", "vision_config", where, e);
 
-	*c = (struct clip_config){.hidden = 768, .depth = 12, .heads = 12, .wide = 3072, .projection = 512, .eps = 1e-5, .size = 224,
-	                          .patch = 32, .channels = 3};
+	*c = (struct clip_config){
+	    .hidden = 768, .depth = 12, .heads = 12, .wide = 3072, .projection = 512, .eps = 1e-5, .size = 224, .patch = 32, .channels = 3};
 	return !own || jsonio_i64(own, "image_size", 0, 1, 1 << 16, &c->size, where, e) ||
-	                       jsonio_i64(own, "patch_size", 0, 1, 1 << 12, &c->patch, where, e) ||
-	                       jsonio_i64(own, "num_channels", 0, 1, 4096, &c->channels, where, e) || common_from_json(own, o, where, c, e)
+	               jsonio_i64(own, "patch_size", 0, 1, 1 << 12, &c->patch, where, e) ||
+	               jsonio_i64(own, "num_channels", 0, 1, 4096, &c->channels, where, e) || common_from_json(own, o, where, c, e)
 	           ? -1
 	           : 0;
 }
@@ -143,8 +146,13 @@ static struct tensor *block(const struct layers *l, const struct clip_config *c,
 	struct tape *t = l->t;
 	struct tensor *h = layer_norm(l, x, "ln_1", c->eps);
 
-	h = layer_attention(l, h, &(struct attention){.weight = "attn.in_proj_weight", .bias = "attn.in_proj_bias", .out = "attn.out_proj",
-	                                              .heads = c->heads, .queries = queries, .causal = causal});
+	h = layer_attention(l, h,
+	                    &(struct attention){.weight = "attn.in_proj_weight",
+	                                        .bias = "attn.in_proj_bias",
+	                                        .out = "attn.out_proj",
+	                                        .heads = c->heads,
+	                                        .queries = queries,
+	                                        .causal = causal});
 	x = op_add(t, queries < x->shape[1] ? op_slice(t, x, 1, 0, queries) : x, h);
 	h = layer_norm(l, x, "ln_2", c->eps);
 	h = layer_linear(l, h, "mlp.c_fc", &(struct linear){.out = c->wide, .act = c->quick ? 0 : UNARY_GELU_ERF + 1});
@@ -193,8 +201,7 @@ static void record_vision(struct recording *r, const void *config, const int64_t
 	struct tensor *part[2], *h;
 
 	(void)size;
-	part[1] = layer_patches(l, recording_input(r, DT_F32, 3, x, 1), "conv1", c->patch,
-	                        &(struct linear){.out = c->hidden, .no_bias = 1});
+	part[1] = layer_patches(l, recording_input(r, DT_F32, 3, x, 1), "conv1", c->patch, &(struct linear){.out = c->hidden, .no_bias = 1});
 	part[0] = op_repeat(l->t, op_reshape(l->t, layer_param(l, "class_embedding", 1, &c->hidden), 3, one));
 	h = op_add(l->t, op_concat(l->t, 1, 2, part), layer_param(l, "positional_embedding", 2, pos));
 	h = layer_norm(l, h, "ln_pre", c->eps);
@@ -217,8 +224,8 @@ static void record_vision(struct recording *r, const void *config, const int64_t
 /* clang-format on */
 #define TOWER(tower, theirs) \
 	PACKED(tower, "weight", theirs), PACKED(tower, "bias", theirs), LAYERS(tower, "attn.out_proj", theirs "self_attn.out_proj"), \
-	LAYERS(tower, "ln_1", theirs "layer_norm1"), LAYERS(tower, "ln_2", theirs "layer_norm2"), \
-	LAYERS(tower, "mlp.c_fc", theirs "mlp.fc1"), LAYERS(tower, "mlp.c_proj", theirs "mlp.fc2")
+	    LAYERS(tower, "ln_1", theirs "layer_norm1"), LAYERS(tower, "ln_2", theirs "layer_norm2"), LAYERS(tower, "mlp.c_fc", theirs "mlp.fc1"), \
+	    LAYERS(tower, "mlp.c_proj", theirs "mlp.fc2")
 
 /* clang-format off */
 #define TEXT(theirs) \
@@ -239,11 +246,11 @@ enum { TEXT_RULES = sizeof text_rules / sizeof *text_rules, VISION_RULES = sizeo
 
 static const char *const text_spare[] = {"text_model.embeddings.position_ids", "vision_model.*", "visual_projection.weight", "logit_scale", NULL};
 static const char *const vision_spare[] = {"vision_model.embeddings.position_ids", "text_model.*", "text_projection.weight", "logit_scale", NULL};
-static const char *const openai_text_spare[] = {"visual.*", "logit_scale", "logit_bias", "attn_mask", "input_resolution", "context_length",
-                                                "vocab_size", NULL};
-static const char *const openai_vision_spare[] = {"transformer.*", "token_embedding.weight", "positional_embedding", "ln_final.*",
-                                                  "text_projection", "logit_scale", "logit_bias", "attn_mask", "input_resolution",
-                                                  "context_length", "vocab_size", NULL};
+static const char *const openai_text_spare[] = {"visual.*",         "logit_scale",    "logit_bias", "attn_mask",
+                                                "input_resolution", "context_length", "vocab_size", NULL};
+static const char *const openai_vision_spare[] = {
+    "transformer.*",    "token_embedding.weight", "positional_embedding", "ln_final.*", "text_projection", "logit_scale", "logit_bias", "attn_mask",
+    "input_resolution", "context_length",         "vocab_size",           NULL};
 
 static const struct renames text_families[] = {
     {.sign = "text_model.final_layer_norm.weight", .v = text_rules, .n = TEXT_RULES, .spare = text_spare},
@@ -258,9 +265,8 @@ static const struct renames vision_families[] = {
 enum { FAMILIES = 3 };
 
 /* 0, and the tower is loaded. The projection is dropped where the file has none under either name. */
-static int tower_load(struct tower *m, const struct clip_config *c, const char *weights, int64_t capacity, enum compact_type bulk,
-                      struct device *d, runner_record *record, const struct renames *families, const char *const *projection,
-                      struct err *e)
+static int tower_load(struct tower *m, const struct clip_config *c, const char *weights, int64_t capacity, enum compact_type bulk, struct device *d,
+                      runner_record *record, const struct renames *families, const char *const *projection, struct err *e)
 {
 	const struct renames *names[FAMILIES] = {&families[0], &families[1], &families[2]};
 	struct safetensors *s;
@@ -277,8 +283,8 @@ static int tower_load(struct tower *m, const struct clip_config *c, const char *
 	return runner_weights(m->net, s, weights, names, FAMILIES, e) || runner_load(m->net, NULL, NULL, e) ? -1 : 0;
 }
 
-struct clip_text *clip_text_new(const struct clip_config *c, const char *weights, int64_t capacity, enum compact_type bulk,
-                                struct device *d, struct err *e)
+struct clip_text *clip_text_new(const struct clip_config *c, const char *weights, int64_t capacity, enum compact_type bulk, struct device *d,
+                                struct err *e)
 {
 	static const char *const projection[] = {"text_projection", "text_projection.weight"};
 	struct clip_text *m = mem_zalloc(1, sizeof *m);
@@ -302,8 +308,8 @@ struct clip_vision *clip_vision_new(const struct clip_config *c, const char *wei
 	return NULL;
 }
 
-static int read_config(const char *dir, struct clip_config *c,
-                       int (*parse)(const json_t *, const char *, struct clip_config *, struct err *), struct err *e)
+static int read_config(const char *dir, struct clip_config *c, int (*parse)(const json_t *, const char *, struct clip_config *, struct err *),
+                       struct err *e)
 {
 	char *path = path_join(dir, "config.json");
 	json_t *o = jsonio_load(path, e);

@@ -16,8 +16,8 @@ struct clip_config {
 	int64_t projection;                 /* of the embedding that text and picture share; 0: there is none */
 	int quick;                          /* x sigmoid(1.702 x), as OpenAI trained it; else GELU */
 	double eps;
-	int64_t vocabulary, tokens; /* text */
-	int64_t eos;                /* text: whose first place is pooled; 2: the place of the largest token, as older configurations have it */
+	int64_t vocabulary, tokens;    /* text */
+	int64_t eos;                   /* text: whose first place is pooled; 2: the place of the largest token, as older configurations have it */
 	int64_t size, patch, channels; /* vision */
 };
 
@@ -33,8 +33,8 @@ struct clip_vision;
 
 /* The weights are a file of any kind weightfile_open reads, or a folder with one; the other tower may be in it. A file without a projection
  * is taken as such. bulk: of the matrices, as runner_new takes it. */
-struct clip_text *clip_text_new(const struct clip_config *c, const char *weights, int64_t capacity, enum compact_type bulk,
-                                struct device *d, struct err *e);
+struct clip_text *clip_text_new(const struct clip_config *c, const char *weights, int64_t capacity, enum compact_type bulk, struct device *d,
+                                struct err *e);
 struct clip_vision *clip_vision_new(const struct clip_config *c, const char *weights, enum vit_tokens tokens, int64_t capacity,
                                     enum compact_type bulk, struct device *d, struct err *e);
 /* A folder of transformers. */

@@ -27,8 +27,7 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 	assert(!in->label == !c->classes);
 	cond = trunk_time(&k, k.c->reversed ? reversed(t, in->time) : in->time);
 	if (in->label)
-		cond = op_add(t, cond,
-		              op_embed(t, layer_param_init(&k.l, "y_embedder.embedding_table.weight", 2, table, 0, init_small), in->label));
+		cond = op_add(t, cond, op_embed(t, layer_param_init(&k.l, "y_embedder.embedding_table.weight", 2, table, 0, init_small), in->label));
 	act = op_unary(t, cond, UNARY_SILU);
 	for (int64_t i = 0; i < k.c->depth; i++)
 		tokens = trunk_block(&k, i, tokens, act);
@@ -40,9 +39,11 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 }
 
 static const struct net_field fields[] = {
-    NET_PICTURE_FIELDS(0), TRUNK_SHAPE_FIELDS, NET_CLASS_FIELDS, NET_CLUSTER_FIELDS, TRUNK_POSITION_FIELD,
-    {"time_reversed", NULL, NULL, NET_INT, TRUNK_AT(reversed), 0, 0, INT32_MAX, 0},
-    TRUNK_MLP_FIELD, NET_DROPOUT_FIELD("class_dropout_prob", NULL), NET_TIME_FIELD, TRUNK_NUMBER_FIELDS(0),
+    NET_PICTURE_FIELDS(0), TRUNK_SHAPE_FIELDS,
+    NET_CLASS_FIELDS,      NET_CLUSTER_FIELDS,
+    TRUNK_POSITION_FIELD,  {"time_reversed", NULL, NULL, NET_INT, TRUNK_AT(reversed), 0, 0, INT32_MAX, 0},
+    TRUNK_MLP_FIELD,       NET_DROPOUT_FIELD("class_dropout_prob", NULL),
+    NET_TIME_FIELD,        TRUNK_NUMBER_FIELDS(0),
 };
 static const struct net_reads inputs[] = {NET_READS_X, NET_READS_TIME, NET_READS_LABEL};
 
@@ -58,7 +59,7 @@ static int parse_diffusers(const json_t *o, const char *where, struct net_config
 	if (trunk_from_diffusers(o, where, norm_type, c, e))
 		return -1;
 	return jsonio_i64(o, "num_embeds_ada_norm", 0, 1, 10000000, &c->classes, where, e) ||
-	                       jsonio_f64(o, "norm_eps", 0, 1e-12, 1, &trunk_edit(c)->norm2_eps, where, e)
+	               jsonio_f64(o, "norm_eps", 0, 1e-12, 1, &trunk_edit(c)->norm2_eps, where, e)
 	           ? -1
 	           : 0;
 }
@@ -82,10 +83,8 @@ static const struct rename diffusers_rules[] = {
 /* Each block has embeddings of its own, which the conversion from the published weights makes all the same. */
 static const struct rename_copy diffusers_copies[] = {{TRUNK_DIFFUSERS_BLOCK "norm1.emb.*", "transformer_blocks.0.norm1.emb.*"}, {NULL, NULL}};
 
-static const struct renames diffusers_names = {.sign = "transformer_blocks.0.norm1.linear.weight",
-                                               .v = diffusers_rules,
-                                               .n = NET_COUNT(diffusers_rules),
-                                               .copies = diffusers_copies};
+static const struct renames diffusers_names = {
+    .sign = "transformer_blocks.0.norm1.linear.weight", .v = diffusers_rules, .n = NET_COUNT(diffusers_rules), .copies = diffusers_copies};
 static const struct renames *const families[] = {&diffusers_names, NULL};
 
 const struct net_def net_dit = {

@@ -9,8 +9,8 @@
 
 static const struct net_field expert_fields[] = {PICTURE};
 /* config.json has the number of clusters further on, as those of all models do. */
-static const struct net_field router_fields[] = {
-    PICTURE, {"num_clusters", NULL, NULL, NET_INT, NET_AT(clusters), 0, 1, 100000, NET_REQUIRED | NET_UNWRITTEN}};
+static const struct net_field router_fields[] = {PICTURE,
+                                                 {"num_clusters", NULL, NULL, NET_INT, NET_AT(clusters), 0, 1, 100000, NET_REQUIRED | NET_UNWRITTEN}};
 static const struct net_reads inputs[] = {NET_READS_X, NET_READS_TIME};
 
 const struct net_def net_exact = {

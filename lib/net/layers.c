@@ -34,7 +34,7 @@ struct layers layers_in(const struct layers *l, const char *format, ...)
 static struct tensor *make_param(const struct layers *l, const char *name, const char *suffix, int rank, const int64_t *shape, int flags,
                                  struct init init)
 {
-	char whole[sizeof ((struct param *)0)->name];
+	char whole[sizeof((struct param *)0)->name];
 	int n = snprintf(whole, sizeof whole, "%s%s%s", l->scope, name, suffix);
 
 	assert(n >= 0 && (size_t)n < sizeof whole);
@@ -117,8 +117,7 @@ struct tensor *layer_timestep(const struct layers *l, struct tensor *numbers, co
 }
 
 /* Queries of the first tokens alone, keys and values of all: each by its third of the packed matrix. */
-static void project_apart(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *b, int64_t heads, int64_t queries,
-                          struct tensor **qkv)
+static void project_apart(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *b, int64_t heads, int64_t queries, struct tensor **qkv)
 {
 	int64_t h = x->shape[2], split[3] = {3, h, h}, bias[2] = {3, h};
 	struct tensor *ws[3], *bs[3];

@@ -33,9 +33,9 @@ struct tensor *layer_param_init(const struct layers *l, const char *name, int ra
 
 struct linear {
 	int64_t out;
-	int act;     /* enum unary + 1, or 0 */
+	int act; /* enum unary + 1, or 0 */
 	int no_bias;
-	int edge;    /* at the network's edge, where rounding costs most: always float, not PARAM_BULK */
+	int edge;         /* at the network's edge, where rounding costs most: always float, not PARAM_BULK */
 	struct init init; /* of the weight; a bias begins at 0 */
 };
 
@@ -58,7 +58,7 @@ struct attention {
 	const char *weight, *bias; /* whole names of queries, keys and values in one: [3 H, H], [3 H] */
 	const char *out;           /* the layer that follows */
 	int64_t heads;
-	int64_t queries;           /* of the first tokens alone; 0, and where `causal`: of all */
+	int64_t queries; /* of the first tokens alone; 0, and where `causal`: of all */
 	int causal;
 	struct init init, out_init; /* of the packed weight, and of the layer that follows */
 };

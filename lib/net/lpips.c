@@ -149,11 +149,31 @@ static const struct rename torchvision_rules[] = {REST};
 /* lpips cuts the networks into slices. */
 static const struct rename alex_slices[] = {REST, SLICE("1", "0"), SLICE("2", "3"), SLICE("3", "6"), SLICE("4", "8"), SLICE("5", "10")};
 static const struct rename vgg_slices[] = {
-    REST, SLICE("1", "0"), SLICE("1", "2"), SLICE("2", "5"), SLICE("2", "7"), SLICE("3", "10"), SLICE("3", "12"), SLICE("3", "14"),
-    SLICE("4", "17"), SLICE("4", "19"), SLICE("4", "21"), SLICE("5", "24"), SLICE("5", "26"), SLICE("5", "28"),
+    REST,
+    SLICE("1", "0"),
+    SLICE("1", "2"),
+    SLICE("2", "5"),
+    SLICE("2", "7"),
+    SLICE("3", "10"),
+    SLICE("3", "12"),
+    SLICE("3", "14"),
+    SLICE("4", "17"),
+    SLICE("4", "19"),
+    SLICE("4", "21"),
+    SLICE("5", "24"),
+    SLICE("5", "26"),
+    SLICE("5", "28"),
 };
-static const struct rename squeeze_slices[] = {REST, SLICE("1", "0"), SLICE("2", "3"), SLICE("2", "4"), SLICE("3", "6"), SLICE("3", "7"),
-                                               SLICE("4", "9"), SLICE("5", "10"), SLICE("6", "11"), SLICE("7", "12")};
+static const struct rename squeeze_slices[] = {REST,
+                                               SLICE("1", "0"),
+                                               SLICE("2", "3"),
+                                               SLICE("2", "4"),
+                                               SLICE("3", "6"),
+                                               SLICE("3", "7"),
+                                               SLICE("4", "9"),
+                                               SLICE("5", "10"),
+                                               SLICE("6", "11"),
+                                               SLICE("7", "12")};
 static const char *const own[] = {"features.*", "lin*", NULL};
 /* clang-format off */
 #define SLICES(rules) {.sign = "net.slice1.0.weight", .v = rules, .n = sizeof rules / sizeof *rules, .own = own}
@@ -272,8 +292,8 @@ struct lpips *lpips_folder(const char *dir, int64_t capacity, char hash[65], str
 	struct lpips *n = NULL;
 	enum lpips_trunk kind = LPIPS_ALEX;
 
-	if (heads && !weightfile_hash_at(trunk, each[0], e) && !weightfile_hash_at(heads, each[1], e) &&
-	    !kind_of(&kind, heads, e) && (n = lpips_open(kind, trunk, heads, capacity, d, e))) {
+	if (heads && !weightfile_hash_at(trunk, each[0], e) && !weightfile_hash_at(heads, each[1], e) && !kind_of(&kind, heads, e) &&
+	    (n = lpips_open(kind, trunk, heads, capacity, d, e))) {
 		text = str_new("LPIPS 0.1, trunk %s, heads %s", each[0], each[1]);
 		sha256_text(text, hash);
 		mem_free(text);

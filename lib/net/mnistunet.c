@@ -22,15 +22,16 @@ static void steps(float *out, const int64_t *shape, double scale)
 static struct tensor *time_row(const struct layers *l, const struct net_config *c, struct tensor *time)
 {
 	int64_t row[2] = {1, STEPS}, table[2] = {STEPS, WIDTH}, column[2] = {time->shape[0], 1};
-	struct tensor *k = op_repeat(l->t, layer_param_init(l, "steps", 2, row, PARAM_FROZEN, (struct init){.kind = INIT_FILL, .a = 1, .fill = steps}));
+	struct tensor *k =
+	    op_repeat(l->t, layer_param_init(l, "steps", 2, row, PARAM_FROZEN, (struct init){.kind = INIT_FILL, .a = 1, .fill = steps}));
 	struct tensor *far = op_axpby(l->t, 1, k, -c->time_scale, op_reshape(l->t, time, 2, column));
 	struct tensor *one = op_softmax(l->t, op_scale(l->t, op_unary(l->t, far, UNARY_SQUARE), -1e4));
 
 	return op_matmul(l->t, one, 0, layer_param_init(l, "time_embed.weight", 2, table, PARAM_FROZEN, init_small), 0, 1);
 }
 
-static struct tensor *conv(const struct layers *l, struct tensor *x, const char *name, int64_t out, int64_t k, int64_t stride,
-                           struct padding pad, int act)
+static struct tensor *conv(const struct layers *l, struct tensor *x, const char *name, int64_t out, int64_t k, int64_t stride, struct padding pad,
+                           int act)
 {
 	struct init init = init_xavier(k * k * x->shape[3], k * k * out);
 

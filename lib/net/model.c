@@ -73,8 +73,8 @@ static void as_in_files(const struct param *q, float *v)
 	mem_free(copy);
 }
 
-int model_write_weights(const char *path, const struct params *p, struct device *d, const float *values, const struct st_text *texts,
-                        int ntexts, struct err *e)
+int model_write_weights(const char *path, const struct params *p, struct device *d, const float *values, const struct st_text *texts, int ntexts,
+                        struct err *e)
 {
 	float *host = mem_try((size_t)p->total, sizeof *host, "a copy of the weights", e);
 	struct st_tensor *t;

@@ -67,17 +67,17 @@ int model_loaded(const struct model *m);
 int model_page(const struct model *m); /* its number with the pager; -1: it has none */
 void model_free(struct model *m);
 const struct model_config *model_config(const struct model *m);
-double model_flops(const struct model *m);     /* of one sample */
-int64_t model_elements(const struct model *m); /* output elements of one sample */
-int64_t model_bytes(const struct model *m);    /* that the weights take: none before they are loaded */
+double model_flops(const struct model *m);             /* of one sample */
+int64_t model_elements(const struct model *m);         /* output elements of one sample */
+int64_t model_bytes(const struct model *m);            /* that the weights take: none before they are loaded */
 const char *model_weights_file(const struct model *m); /* base name of the file or index they came from */
 
 /* What n samples are given to the network with (net/net.h: struct net_input), on the host. */
 struct model_input {
-	const float *x, *t;         /* (n, C, S, S); (n), in [0, 1] */
-	const int32_t *label;       /* (n), or NULL where there are no classes */
-	const float *text;          /* (n, text_tokens, text_width), or NULL where no text is read */
-	const float *mask, *micro;  /* (n, text_tokens) or NULL: no padding; (n, 3) */
+	const float *x, *t;        /* (n, C, S, S); (n), in [0, 1] */
+	const int32_t *label;      /* (n), or NULL where there are no classes */
+	const float *text;         /* (n, text_tokens, text_width), or NULL where no text is read */
+	const float *mask, *micro; /* (n, text_tokens) or NULL: no padding; (n, 3) */
 };
 
 /* out (n, model_elements) of the host; any n: it is cut into batches of the capacity. A sample's bits do not depend on its
@@ -98,7 +98,7 @@ void model_read_weight(const struct safetensors *s, const struct param *q, float
 /* Write values[p->total] of the device, or of the host where d is NULL, under the table's names, float32, with texts in the metadata.
  * Takes memory of the host for all of them. */
 struct st_text;
-int model_write_weights(const char *path, const struct params *p, struct device *d, const float *values, const struct st_text *texts,
-                        int ntexts, struct err *e);
+int model_write_weights(const char *path, const struct params *p, struct device *d, const float *values, const struct st_text *texts, int ntexts,
+                        struct err *e);
 
 #endif

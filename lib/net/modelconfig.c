@@ -41,7 +41,9 @@ static int load_names(const json_t *o, struct model_config *c, const char *where
 		return err_set(e, ERR_DATA, "%s: \"partition\" is not a SHA-256", where);
 	snprintf(c->partition, sizeof c->partition, "%s", partition);
 	return names_load(&c->cluster_names, o, "cluster_names", c->clusters ? c->clusters : -1, where, e) ||
-	       names_load(&c->class_names, o, "class_names", c->net.classes ? c->net.classes : -1, where, e) ? -1 : 0;
+	               names_load(&c->class_names, o, "class_names", c->net.classes ? c->net.classes : -1, where, e)
+	           ? -1
+	           : 0;
 }
 
 int model_config_parse(const json_t *o, const char *where, struct model_config *c, struct err *e)
@@ -58,8 +60,8 @@ int model_config_parse(const json_t *o, const char *where, struct model_config *
 		path = "linear_betas";
 		c->lower = net_lower_case(&c->net);
 	}
-	if (jsonio_str(o, "prediction", !prediction, &prediction, where, e) ||
-	    jsonio_str(o, "path", 0, &path, where, e) || jsonio_i64(o, "cluster", 0, -1, INT32_MAX, &c->cluster, where, e))
+	if (jsonio_str(o, "prediction", !prediction, &prediction, where, e) || jsonio_str(o, "path", 0, &path, where, e) ||
+	    jsonio_i64(o, "cluster", 0, -1, INT32_MAX, &c->cluster, where, e))
 		return -1;
 	if (net_is_classifier(&c->net))
 		c->clusters = c->net.clusters;

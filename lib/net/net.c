@@ -176,18 +176,16 @@ static int check_text(const struct net_config *c, struct err *e)
 int net_check(const struct net_config *c, struct err *e)
 {
 	if (c->channels < 1 || c->channels > 4096 || c->size < 1 || c->size > 65536)
-		return err_set(e, ERR_USAGE, "a network for %lld channels of %lld x %lld is out of range", (long long)c->channels,
-		               (long long)c->size, (long long)c->size);
+		return err_set(e, ERR_USAGE, "a network for %lld channels of %lld x %lld is out of range", (long long)c->channels, (long long)c->size,
+		               (long long)c->size);
 	if (c->def->check && c->def->check(c, e))
 		return -1;
 	if (c->classes < 0 || c->classes > 10000000 || !(c->class_dropout >= 0 && c->class_dropout < 1))
-		return err_set(e, ERR_USAGE, "%lld classes with dropout %g are out of range", (long long)c->classes,
-		               c->class_dropout);
+		return err_set(e, ERR_USAGE, "%lld classes with dropout %g are out of range", (long long)c->classes, c->class_dropout);
 	if (net_is_classifier(c) && (c->clusters < 1 || c->clusters > 100000))
 		return err_set(e, ERR_USAGE, "a router for %lld clusters is out of range", (long long)c->clusters);
 	if (!net_is_classifier(c) && c->out_channels != c->channels && c->out_channels != 2 * c->channels)
-		return err_set(e, ERR_USAGE, "%lld output channels for %lld input channels", (long long)c->out_channels,
-		               (long long)c->channels);
+		return err_set(e, ERR_USAGE, "%lld output channels for %lld input channels", (long long)c->out_channels, (long long)c->channels);
 	return check_text(c, e);
 }
 

@@ -19,14 +19,14 @@ enum net_role {
 /* The facts that everybody may need, and a place for the architecture's own. */
 struct net_config {
 	const struct net_def *def;
-	int64_t channels;                /* of the picture or latent */
-	int64_t out_channels;            /* as channels, or twice that where a variance is predicted too */
-	int64_t size;                    /* height = width */
-	int64_t classes;                 /* 0: unconditional */
-	double class_dropout;            /* probability of the null label (index `classes`) in training; > 0 adds its row to the table */
-	int64_t clusters;                /* classifier: K */
-	int64_t text_tokens, text_width; /* features of a text */
-	double time_scale;               /* the network receives time_scale * t, t in [0, 1] */
+	int64_t channels;                       /* of the picture or latent */
+	int64_t out_channels;                   /* as channels, or twice that where a variance is predicted too */
+	int64_t size;                           /* height = width */
+	int64_t classes;                        /* 0: unconditional */
+	double class_dropout;                   /* probability of the null label (index `classes`) in training; > 0 adds its row to the table */
+	int64_t clusters;                       /* classifier: K */
+	int64_t text_tokens, text_width;        /* features of a text */
+	double time_scale;                      /* the network receives time_scale * t, t in [0, 1] */
 	_Alignas(8) unsigned char own[NET_OWN]; /* a struct that the architecture's file knows; no pointers in it */
 };
 
@@ -79,7 +79,7 @@ struct net_value {
 	int whole;        /* i says it, else f */
 	int64_t i;
 	double f;
-	char text[160];   /* of a list, "64,128,128", and then alone; else empty */
+	char text[160]; /* of a list, "64,128,128", and then alone; else empty */
 };
 int net_shape(const struct net_config *c, int i, struct net_value *v);
 /* ERR_USAGE where the architecture has no such value. */

@@ -17,7 +17,7 @@ enum net_field_flags {
 	NET_REQUIRED = 1, /* config.json must have it, and always gets it */
 	NET_ALWAYS = 2,   /* config.json always gets it; of the others only what is not 0 is written */
 	NET_UNWRITTEN = 4,
-	NET_DROPOUT = 8   /* written where there are classes, or a text that is dropped */
+	NET_DROPOUT = 8 /* written where there are classes, or a text that is dropped */
 };
 
 /* One number of a configuration. Reading, writing, comparing, stamps and facts follow from the table of these. */
@@ -127,16 +127,16 @@ struct net_def {
 	struct tensor *(*record)(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in);
 	const char *prefix; /* of its presets; NULL: it has none */
 	const struct net_presets *presets;
-	const char *prediction; /* of a config.json that names none; NULL: it must */
-	int64_t text_tokens;    /* to which texts are padded in training, where nothing else is said; 0: as in the data */
-	const char *null_text;  /* the parameter with the features of no text, or NULL */
-	int lower_case;         /* diffusers gives it texts in lower case */
-	const struct net_diffusers *diffusers;  /* or NULL */
-	const struct renames *const *families;  /* of weight names beside ours; ends with NULL; or NULL */
+	const char *prediction;                /* of a config.json that names none; NULL: it must */
+	int64_t text_tokens;                   /* to which texts are padded in training, where nothing else is said; 0: as in the data */
+	const char *null_text;                 /* the parameter with the features of no text, or NULL */
+	int lower_case;                        /* diffusers gives it texts in lower case */
+	const struct net_diffusers *diffusers; /* or NULL */
+	const struct renames *const *families; /* of weight names beside ours; ends with NULL; or NULL */
 	/* What net/adopt.h asks, to begin one network with the weights of another: */
-	const char *last;                       /* the last layer, which another prediction needs anew: what its weights' names begin with */
+	const char *last; /* the last layer, which another prediction needs anew: what its weights' names begin with */
 	enum net_modulation modulation;
-	const struct net_alias *aliases;        /* names other than those of relatives (`trunk`); ends with NULL; or NULL */
+	const struct net_alias *aliases; /* names other than those of relatives (`trunk`); ends with NULL; or NULL */
 };
 
 /* Every architecture: net_NAME is defined in its file. The first of a role is what a new configuration begins as. */
@@ -158,7 +158,6 @@ const struct renames *net_names(const struct safetensors *s);
 #define NET_COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
 /* Initialisers of a struct net_def: its two tables with their lengths. */
-#define NET_TABLES(fields_, inputs_) \
-	.fields = (fields_), .nfields = NET_COUNT(fields_), .inputs = (inputs_), .ninputs = NET_COUNT(inputs_)
+#define NET_TABLES(fields_, inputs_) .fields = (fields_), .nfields = NET_COUNT(fields_), .inputs = (inputs_), .ninputs = NET_COUNT(inputs_)
 
 #endif

@@ -29,13 +29,19 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 
 /* Released files say num_classes too, which means nothing there. */
 static const struct net_field fields[] = {
-    NET_PICTURE_FIELDS(32), TRUNK_SHAPE_FIELDS, NET_CLUSTER_FIELDS, NET_TEXT_FIELDS(77, 768), TRUNK_POSITION_FIELD, TRUNK_MLP_FIELD,
+    NET_PICTURE_FIELDS(32),
+    TRUNK_SHAPE_FIELDS,
+    NET_CLUSTER_FIELDS,
+    NET_TEXT_FIELDS(77, 768),
+    TRUNK_POSITION_FIELD,
+    TRUNK_MLP_FIELD,
     NET_DROPOUT_FIELD("cfg_dropout_prob", "class_dropout_prob"),
     {"use_text_conditioning", NULL, NULL, NET_FIXED, 0, 1, 0, 0, 0},
     {"use_adaln_single", NULL, NULL, NET_FIXED, 0, 1, 0, 0, 0},
     {"use_dit_time_embed", NULL, NULL, NET_FIXED, 0, 1, 0, 0, 0},
     {"use_class_conditioning", NULL, NULL, NET_FIXED, 0, 0, 0, 0, 0},
-    NET_TIME_FIELD, TRUNK_NUMBER_FIELDS(1e-5),
+    NET_TIME_FIELD,
+    TRUNK_NUMBER_FIELDS(1e-5),
 };
 static const struct net_reads inputs[] = {NET_READS_X, NET_READS_TIME, NET_READS_TEXT};
 

@@ -63,12 +63,19 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 }
 
 static const struct net_field fields[] = {
-    NET_PICTURE_FIELDS(0), TRUNK_SHAPE_FIELDS, NET_CLASS_FIELDS, NET_CLUSTER_FIELDS, NET_TEXT_FIELDS(0, 0), TRUNK_POSITION_FIELD,
+    NET_PICTURE_FIELDS(0),
+    TRUNK_SHAPE_FIELDS,
+    NET_CLASS_FIELDS,
+    NET_CLUSTER_FIELDS,
+    NET_TEXT_FIELDS(0, 0),
+    TRUNK_POSITION_FIELD,
     {"micro_conditions", NULL, NULL, NET_INT, TRUNK_AT(micro), 0, 0, INT32_MAX, 0},
-    TRUNK_MLP_FIELD, NET_DROPOUT_FIELD("class_dropout_prob", NULL), NET_TIME_FIELD, TRUNK_NUMBER_FIELDS(0),
+    TRUNK_MLP_FIELD,
+    NET_DROPOUT_FIELD("class_dropout_prob", NULL),
+    NET_TIME_FIELD,
+    TRUNK_NUMBER_FIELDS(0),
 };
-static const struct net_reads inputs[] = {
-    NET_READS_X, NET_READS_TIME, NET_READS_TEXT, NET_READS_MASK, NET_READS_MICRO(TRUNK_AT(micro))};
+static const struct net_reads inputs[] = {NET_READS_X, NET_READS_TIME, NET_READS_TEXT, NET_READS_MASK, NET_READS_MICRO(TRUNK_AT(micro))};
 
 static int check(const struct net_config *c, struct err *e)
 {
@@ -96,8 +103,7 @@ static int parse_diffusers(const json_t *o, const char *where, struct net_config
 		c->text_width = json_integer_value(json_object_get(o, "caption_channels"));
 	if (json_is_number(json_object_get(o, "interpolation_scale")))
 		scale = json_number_value(json_object_get(o, "interpolation_scale"));
-	if (!json_is_null(json_object_get(o, "use_additional_conditions")) &&
-	    jsonio_bool(o, "use_additional_conditions", 0, &micro, where, e))
+	if (!json_is_null(json_object_get(o, "use_additional_conditions")) && jsonio_bool(o, "use_additional_conditions", 0, &micro, where, e))
 		return -1;
 	if (!(scale > 1e-6 && scale < 1e6))
 		return err_set(e, ERR_DATA, "%s: interpolation_scale %g is out of range", where, scale);
@@ -133,8 +139,7 @@ static const struct rename diffusers_rules[] = {
     {"final_layer.scale_shift_table", {"scale_shift_table"}, 0},
 };
 
-static const struct renames diffusers_names = {
-    .sign = "adaln_single.linear.weight", .v = diffusers_rules, .n = NET_COUNT(diffusers_rules)};
+static const struct renames diffusers_names = {.sign = "adaln_single.linear.weight", .v = diffusers_rules, .n = NET_COUNT(diffusers_rules)};
 static const struct renames *const families[] = {&diffusers_names, NULL};
 
 const struct net_def net_pixart = {

@@ -222,8 +222,8 @@ static int misfit(const char *where, const struct param *q, const struct source 
 }
 
 /* Marks the tensors it finds. */
-static int match_one(const struct renames *r, const struct safetensors *s, const char *where, const struct param *q, char *used,
-                     struct str *name, struct err *e)
+static int match_one(const struct renames *r, const struct safetensors *s, const char *where, const struct param *q, char *used, struct str *name,
+                     struct err *e)
 {
 	struct source at = locate(r, s, q->name, name);
 	int64_t shape[ARRAY_RANK];
@@ -246,8 +246,7 @@ static int match_one(const struct renames *r, const struct safetensors *s, const
 	return 0;
 }
 
-static int match_copies(const struct renames *r, const struct safetensors *s, const char *where, char *used, struct str *name,
-                        struct err *e)
+static int match_copies(const struct renames *r, const struct safetensors *s, const char *where, char *used, struct str *name, struct err *e)
 {
 	for (const struct rename_copy *k = r->copies; k && k->copy; k++)
 		for (int i = 0; i < st_tensors(s); i++) {
@@ -350,7 +349,8 @@ static void read_conv(float *out, const struct param *q, const struct st_tensor 
 static void read_folded(const struct renames *r, float *out, const struct param *q, const struct source *at)
 {
 	int64_t channels = q->shape[0], each = q->count / channels;
-	float *v = mem_zalloc((size_t)(4 * channels), sizeof *v), *weight = v, *bias = v + channels, *mean = v + 2 * channels, *var = v + 3 * channels;
+	float *v = mem_zalloc((size_t)(4 * channels), sizeof *v), *weight = v, *bias = v + channels, *mean = v + 2 * channels,
+	      *var = v + 3 * channels;
 
 	for (int i = 0; i < 4; i++)
 		st_to_f32(v + i * channels, at->t[i]);

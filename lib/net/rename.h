@@ -9,12 +9,12 @@
 /* How a parameter is made of a file's tensors. A convolution, [O, kh, kw, C] here (PARAM_CONV), is always [O, C, kh, kw] there. */
 enum rename_how {
 	RENAME_SAME,
-	RENAME_TRANSPOSED, /* a matrix, transposed in the file */
+	RENAME_TRANSPOSED,      /* a matrix, transposed in the file */
 	RENAME_CONV_TRANSPOSED, /* [O, kh, kw, C] turned round, of a transposed convolution, [C, O, kh, kw] in the file */
-	RENAME_FLAT,       /* other dimensions in the file, the same elements in the same order */
-	RENAME_POINTWISE,  /* a matrix, which in the file may be a convolution of 1 x 1 */
-	RENAME_ROOT,       /* of a matrix [1, C], as RENAME_POINTWISE: the root of 1 / C of each */
-	RENAME_FOLDED      /* a convolution or its bias, with the batch norm that follows it: theirs are the norm's weight, bias, running_mean and
+	RENAME_FLAT,            /* other dimensions in the file, the same elements in the same order */
+	RENAME_POINTWISE,       /* a matrix, which in the file may be a convolution of 1 x 1 */
+	RENAME_ROOT,            /* of a matrix [1, C], as RENAME_POINTWISE: the root of 1 / C of each */
+	RENAME_FOLDED /* a convolution or its bias, with the batch norm that follows it: theirs are the norm's weight, bias, running_mean and
 	                    * running_var, and of the convolution its weight */
 };
 

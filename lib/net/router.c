@@ -40,8 +40,15 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 }
 
 static const struct net_field fields[] = {
-    NET_PICTURE_FIELDS(32), TRUNK_SHAPE_FIELDS, NET_CLASS_FIELDS, NET_CLUSTER_FIELDS, TRUNK_POSITION_FIELD,
-    TRUNK_MLP_FIELD, NET_DROPOUT_FIELD("class_dropout_prob", NULL), NET_TIME_FIELD, TRUNK_NUMBER_FIELDS(0),
+    NET_PICTURE_FIELDS(32),
+    TRUNK_SHAPE_FIELDS,
+    NET_CLASS_FIELDS,
+    NET_CLUSTER_FIELDS,
+    TRUNK_POSITION_FIELD,
+    TRUNK_MLP_FIELD,
+    NET_DROPOUT_FIELD("class_dropout_prob", NULL),
+    NET_TIME_FIELD,
+    TRUNK_NUMBER_FIELDS(0),
 };
 static const struct net_reads inputs[] = {NET_READS_X, NET_READS_TIME};
 

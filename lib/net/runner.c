@@ -14,9 +14,9 @@ struct network {
 	struct weightstore store;
 	struct params params;
 	struct recording c;
-	void *place[RUNNER_INPUTS];    /* of the inputs, on the device */
-	int any_size;                  /* pictures may have any: */
-	int64_t size[3];               /* of the recording */
+	void *place[RUNNER_INPUTS]; /* of the inputs, on the device */
+	int any_size;               /* pictures may have any: */
+	int64_t size[3];            /* of the recording */
 	int laid_out, allocated;
 	double flops;
 };
@@ -28,10 +28,10 @@ struct runner {
 	const struct renames *family; /* of its names */
 	char *in_place;               /* by parameter: 1 where it lies in the file as products read it; NULL before runner_weights */
 	int loaded;
-	float *values;                /* weightstore_bytes, on the device */
-	struct compact *matrices;     /* by part of the table; NULL: none */
-	struct pager *pager;          /* NULL: the values are always there */
-	int page;                     /* -1: none yet */
+	float *values;            /* weightstore_bytes, on the device */
+	struct compact *matrices; /* by part of the table; NULL: none */
+	struct pager *pager;      /* NULL: the values are always there */
+	int page;                 /* -1: none yet */
 };
 
 /* ---- recording ---- */
@@ -188,8 +188,8 @@ int runner_plan(struct runner *r, const int64_t *size, struct err *e)
 
 /* ---- weights ---- */
 
-struct runner *runner_new(runner_record *record, const void *config, const int64_t *size, int64_t capacity, enum compact_type bulk,
-                          struct device *d, struct err *e)
+struct runner *runner_new(runner_record *record, const void *config, const int64_t *size, int64_t capacity, enum compact_type bulk, struct device *d,
+                          struct err *e)
 {
 	struct weightstore store;
 	struct runner *r;
@@ -399,7 +399,8 @@ static void run(struct runner *r, int64_t n, const void *const *in, unsigned the
 		tape_run(t, k, 0, tape_mark(t));
 		for (int i = 0; i < w->c.outputs; i++)
 			if (out[i])
-				back(w->device, out[i] + at * runner_elements(r, i), tape_data(t, w->c.output[i]), (size_t)k * bytes_of(w->c.output[i]));
+				back(w->device, out[i] + at * runner_elements(r, i), tape_data(t, w->c.output[i]),
+				     (size_t)k * bytes_of(w->c.output[i]));
 	}
 	if (r->pager)
 		pager_give(r->pager, r->page);

@@ -48,8 +48,8 @@ struct runner;
 /* Batches of up to `capacity`. bulk: how the matrices of PARAM_BULK are held (weightstore_choose), in one of these types on the CPU;
  * COMPACT_VIEW: those that lie in their file as floats, one tensor a matrix, stay there, and the others are COMPACT_F32. On a GPU COMPACT_BF16
  * is PRECISION_BF16. ERR_USAGE for a type that the device does not hold. config and device are borrowed. NULL: error. */
-struct runner *runner_new(runner_record *record, const void *config, const int64_t *size, int64_t capacity, enum compact_type bulk,
-                          struct device *d, struct err *e);
+struct runner *runner_new(runner_record *record, const void *config, const int64_t *size, int64_t capacity, enum compact_type bulk, struct device *d,
+                          struct err *e);
 void runner_free(struct runner *r); /* NULL is allowed */
 
 /* The weights are these, in one of n families of names or in ours. Takes s, also on failure, and keeps it until they are loaded, or as long as
@@ -67,7 +67,7 @@ int runner_fill(struct runner *r, int (*fill)(void *arg, const struct param *q, 
 int runner_alike(const struct runner *a, const struct runner *b);
 int runner_lends(const struct runner *lender, const struct runner *r);
 int runner_loaded(const struct runner *r);
-int runner_page(const struct runner *r);              /* its number with the pager; -1: it has none */
+int runner_page(const struct runner *r); /* its number with the pager; -1: it has none */
 
 /* ---- use ---- */
 

@@ -23,8 +23,16 @@ int t5_from_json(const json_t *o, const char *where, struct t5_config *c, struct
 {
 	const char *type = NULL, *act = "relu";
 
-	*c = (struct t5_config){.hidden = 512, .depth = 6, .heads = 8, .width = 64, .wide = 2048, .vocabulary = 32128, .buckets = 32,
-	                        .distance = 128, .tokens = c->tokens, .eps = 1e-6};
+	*c = (struct t5_config){.hidden = 512,
+	                        .depth = 6,
+	                        .heads = 8,
+	                        .width = 64,
+	                        .wide = 2048,
+	                        .vocabulary = 32128,
+	                        .buckets = 32,
+	                        .distance = 128,
+	                        .tokens = c->tokens,
+	                        .eps = 1e-6};
 	if (jsonio_str(o, "model_type", 1, &type, where, e) || jsonio_i64(o, "d_model", 0, 1, 1 << 16, &c->hidden, where, e) ||
 	    jsonio_i64(o, "num_layers", 0, 1, 1000, &c->depth, where, e) || jsonio_i64(o, "num_heads", 0, 1, 1 << 12, &c->heads, where, e) ||
 	    jsonio_i64(o, "d_kv", 0, 1, 1 << 12, &c->width, where, e) || jsonio_i64(o, "d_ff", 0, 1, 1 << 20, &c->wide, where, e) ||

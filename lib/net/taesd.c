@@ -202,7 +202,8 @@ static int read_layout(const struct weightfile *w, const char *prefix, const cha
 		return err_set(e, ERR_DATA, "%s: its layers are not those of a tiny autoencoder of taesd.py", path);
 	for (int i = 1; i < o->convolutions; i++)
 		if (o->blocks[i] < 1 || o->blocks[i] > 64)
-			return err_set(e, ERR_DATA, "%s: a stage of %lld blocks is not of a tiny autoencoder of taesd.py", path, (long long)o->blocks[i]);
+			return err_set(e, ERR_DATA, "%s: a stage of %lld blocks is not of a tiny autoencoder of taesd.py", path,
+			               (long long)o->blocks[i]);
 	return 1;
 }
 
@@ -240,10 +241,13 @@ int taesd_config(const char *at, struct autoencoder_config *c, struct err *e)
 	mem_free(prefix);
 	if (rc)
 		return -1;
-	*c = (struct autoencoder_config){.kind = AUTOENCODER_TINY, .in_channels = encoder ? in.in : out.out,
+	*c = (struct autoencoder_config){.kind = AUTOENCODER_TINY,
+	                                 .in_channels = encoder ? in.in : out.out,
 	                                 .out_channels = decoder ? out.out : in.in,
-	                                 .latent_channels = encoder ? in.out : out.in, .stages = (encoder ? &in : &out)->convolutions - 1,
-	                                 .middle_norm = (encoder ? &in : &out)->pool, .scale = 1};
+	                                 .latent_channels = encoder ? in.out : out.in,
+	                                 .stages = (encoder ? &in : &out)->convolutions - 1,
+	                                 .middle_norm = (encoder ? &in : &out)->pool,
+	                                 .scale = 1};
 	for (int64_t i = 0; i < c->stages; i++) {
 		c->width[i] = (encoder ? &in : &out)->width;
 		c->encoder_blocks[i] = encoder ? in.blocks[i + 1] : out.blocks[c->stages - i];

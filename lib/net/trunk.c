@@ -63,8 +63,13 @@ static struct tensor *self_attention(const struct trunk *k, const struct layers 
 {
 	int64_t n = k->c->hidden;
 
-	return layer_attention(l, h, &(struct attention){.weight = k->names->qkv_weight, .bias = k->names->qkv_bias, .out = k->names->proj,
-	                                                 .heads = k->c->heads, .init = init_xavier(n, 3 * n), .out_init = init_xavier(n, n)});
+	return layer_attention(l, h,
+	                       &(struct attention){.weight = k->names->qkv_weight,
+	                                           .bias = k->names->qkv_bias,
+	                                           .out = k->names->proj,
+	                                           .heads = k->c->heads,
+	                                           .init = init_xavier(n, 3 * n),
+	                                           .out_init = init_xavier(n, n)});
 }
 
 static struct tensor *mlp(const struct trunk *k, const struct layers *l, struct tensor *h)
@@ -125,8 +130,7 @@ static void project_apart(const struct trunk *k, const struct layers *l, struct 
 	op_unstack(l->t, op_reshape(l->t, text, 4, split), 2, qkv + 1);
 }
 
-static struct tensor *cross_attention(const struct trunk *k, const struct layers *l, struct tensor *x, struct tensor *text,
-                                      struct tensor *mask)
+static struct tensor *cross_attention(const struct trunk *k, const struct layers *l, struct tensor *x, struct tensor *text, struct tensor *mask)
 {
 	const struct trunk_config *c = k->c;
 	struct tape *t = l->t;
@@ -151,8 +155,8 @@ static struct tensor *modulation_table(const struct trunk *k, const struct layer
 	return layer_param_init(l, name, 2, shape, 0, (struct init){.kind = INIT_NORMAL, .a = 1 / sqrt((double)k->c->hidden)});
 }
 
-struct tensor *trunk_block_single(const struct trunk *k, int64_t block, struct tensor *x, struct tensor *modulation,
-                                  struct tensor *text, struct tensor *mask)
+struct tensor *trunk_block_single(const struct trunk *k, int64_t block, struct tensor *x, struct tensor *modulation, struct tensor *text,
+                                  struct tensor *mask)
 {
 	struct layers l = in_block(k, block);
 	struct tape *t = l.t;

@@ -12,19 +12,19 @@ struct trunk_names {
 	const char *qkv_weight, *qkv_bias;         /* whole names of queries, keys and values in one */
 	const char *proj, *fc1, *fc2, *modulation; /* layers */
 	/* adaLN-single: */
-	const char *table;                         /* whole name */
-	const char *cross_weight, *cross_bias;     /* whole names of queries, keys and values in one; or NULL and */
-	const char *cross_q, *cross_kv;            /* layers */
+	const char *table;                     /* whole name */
+	const char *cross_weight, *cross_bias; /* whole names of queries, keys and values in one; or NULL and */
+	const char *cross_q, *cross_kv;        /* layers */
 	const char *cross_proj;
 };
 
 /* Initialisers of a struct trunk_names: what DiT and PixArt share, and what the expert and the router of Paris share. */
 #define TRUNK_META_NAMES \
-	.patch = "x_embedder.proj", .time = "t_embedder.mlp", .blocks = "blocks", .qkv_weight = "attn.qkv.weight", \
-	.qkv_bias = "attn.qkv.bias", .proj = "attn.proj", .fc1 = "mlp.fc1", .fc2 = "mlp.fc2"
+	.patch = "x_embedder.proj", .time = "t_embedder.mlp", .blocks = "blocks", .qkv_weight = "attn.qkv.weight", .qkv_bias = "attn.qkv.bias", \
+	.proj = "attn.proj", .fc1 = "mlp.fc1", .fc2 = "mlp.fc2"
 #define TRUNK_PARIS_NAMES \
-	.patch = "patch_embed", .time = "time_embed.mlp", .blocks = "layers", .qkv_weight = "attn.in_proj_weight", \
-	.qkv_bias = "attn.in_proj_bias", .proj = "attn.out_proj", .fc1 = "mlp.0", .fc2 = "mlp.2"
+	.patch = "patch_embed", .time = "time_embed.mlp", .blocks = "layers", .qkv_weight = "attn.in_proj_weight", .qkv_bias = "attn.in_proj_bias", \
+	.proj = "attn.out_proj", .fc1 = "mlp.0", .fc2 = "mlp.2"
 
 /* A recording in progress. */
 struct trunk {
@@ -47,8 +47,8 @@ struct tensor *trunk_block(const struct trunk *k, int64_t block, struct tensor *
 /* Linear of SiLU(time (B, H)) under PREFIX: (B, 6, 1, H). */
 struct tensor *trunk_modulation(const struct trunk *k, struct tensor *time, const char *prefix);
 /* A block on tokens (B, T, H) that looks at text (B, S, H), with mask (B, S) or NULL added to its scores. */
-struct tensor *trunk_block_single(const struct trunk *k, int64_t block, struct tensor *tokens, struct tensor *modulation,
-                                  struct tensor *text, struct tensor *mask);
+struct tensor *trunk_block_single(const struct trunk *k, int64_t block, struct tensor *tokens, struct tensor *modulation, struct tensor *text,
+                                  struct tensor *mask);
 /* "final_layer.linear" on tokens (B, T, H): (B, T, patch^2 out_channels). */
 struct tensor *trunk_last(const struct trunk *k, struct tensor *tokens);
 /* The last layer under the names final_layer.{scale_shift_table, linear}, and unpatchified: (B, out_channels, S, S). */

@@ -33,8 +33,7 @@ static int apply(struct net_config *c, const char *text)
 	return 0;
 }
 
-const struct net_presets trunk_presets = {
-    .names = names, .tail = "/P", .example = "/4", .note = " with a patch size P of 1 to 64", .apply = apply};
+const struct net_presets trunk_presets = {.names = names, .tail = "/P", .example = "/4", .note = " with a patch size P of 1 to 64", .apply = apply};
 
 int trunk_check(const struct net_config *c, struct err *e)
 {
@@ -45,8 +44,7 @@ int trunk_check(const struct net_config *c, struct err *e)
 	if (t->hidden < 4 || t->hidden > 65536 || t->hidden % 4)
 		return err_set(e, ERR_USAGE, "hidden width %lld is not a multiple of 4 in 4..65536", (long long)t->hidden);
 	if (t->heads < 1 || t->hidden % t->heads)
-		return err_set(e, ERR_USAGE, "%lld heads do not divide the hidden width %lld", (long long)t->heads,
-		               (long long)t->hidden);
+		return err_set(e, ERR_USAGE, "%lld heads do not divide the hidden width %lld", (long long)t->heads, (long long)t->hidden);
 	if (t->depth < 1 || t->depth > 1000)
 		return err_set(e, ERR_USAGE, "depth %lld is not in 1..1000", (long long)t->depth);
 	if (!(t->mlp_ratio <= 64 && (double)t->hidden * t->mlp_ratio >= 1))
@@ -60,7 +58,8 @@ int trunk_check_noise(const struct net_config *c, struct err *e)
 
 	if (t->patch * t->patch * c->channels > t->hidden)
 		return err_set(e, ERR_USAGE,
-		               "this network can learn neither noise nor velocity: a patch has %" PRId64 " numbers, more than the network's width of %" PRId64
+		               "this network can learn neither noise nor velocity: a patch has %" PRId64
+		               " numbers, more than the network's width of %" PRId64
 		               ", so most of the noise would be lost; use --predict x0, a smaller patch or a wider network",
 		               t->patch * t->patch * c->channels, t->hidden);
 	return 0;
@@ -78,10 +77,8 @@ int trunk_from_diffusers(const json_t *o, const char *where, const char *norm_ty
 	if (diffusers_expect(o, "norm_type", norm_type, where, e) || diffusers_expect(o, "activation_fn", "gelu-approximate", where, e) ||
 	    jsonio_i64(o, "num_attention_heads", 0, 1, 1 << 16, &t->heads, where, e) ||
 	    jsonio_i64(o, "attention_head_dim", 0, 1, 1 << 16, &width, where, e) ||
-	    jsonio_i64(o, "in_channels", 0, 1, 1 << 16, &c->channels, where, e) ||
-	    jsonio_i64(o, "num_layers", 0, 1, 1000, &t->depth, where, e) ||
-	    jsonio_i64(o, "sample_size", 0, 1, 1 << 16, &c->size, where, e) ||
-	    jsonio_i64(o, "patch_size", 0, 1, 1 << 16, &t->patch, where, e))
+	    jsonio_i64(o, "in_channels", 0, 1, 1 << 16, &c->channels, where, e) || jsonio_i64(o, "num_layers", 0, 1, 1000, &t->depth, where, e) ||
+	    jsonio_i64(o, "sample_size", 0, 1, 1 << 16, &c->size, where, e) || jsonio_i64(o, "patch_size", 0, 1, 1 << 16, &t->patch, where, e))
 		return -1;
 	if (json_is_integer(json_object_get(o, "out_channels")))
 		c->out_channels = json_integer_value(json_object_get(o, "out_channels"));

@@ -12,16 +12,16 @@
 enum { SILU = UNARY_SILU + 1, MOST_SKIPS = NET_INTS_MOST * 18 };
 
 struct unet_config {
-	int64_t width[NET_INTS_MOST];    /* channels of each level, the first of full size; zeros behind the last */
-	int64_t heads[NET_INTS_MOST];    /* with text: heads of each level */
-	int64_t layers;             /* residual blocks of a level on the way down; one more on the way up */
-	int64_t attention;          /* bit i: level i has attention */
-	int64_t middle;             /* 1: the middle has */
-	int64_t head;               /* without text: channels of a head; 0: one head */
-	int64_t groups;             /* of a group norm */
-	int64_t symmetric;          /* downsampling pads all sides by 1; 0: right and bottom alone */
-	int64_t cosines_first;      /* in the time embedding */
-	int64_t linear;             /* with text: 1 where the layers around the attention are linear, 0: convolutions of 1 x 1 */
+	int64_t width[NET_INTS_MOST]; /* channels of each level, the first of full size; zeros behind the last */
+	int64_t heads[NET_INTS_MOST]; /* with text: heads of each level */
+	int64_t layers;               /* residual blocks of a level on the way down; one more on the way up */
+	int64_t attention;            /* bit i: level i has attention */
+	int64_t middle;               /* 1: the middle has */
+	int64_t head;                 /* without text: channels of a head; 0: one head */
+	int64_t groups;               /* of a group norm */
+	int64_t symmetric;            /* downsampling pads all sides by 1; 0: right and bottom alone */
+	int64_t cosines_first;        /* in the time embedding */
+	int64_t linear;               /* with text: 1 where the layers around the attention are linear, 0: convolutions of 1 x 1 */
 	double eps, frequency_shift;
 };
 _Static_assert(sizeof(struct unet_config) <= NET_OWN, "fits into struct net_config");
@@ -267,22 +267,22 @@ static int check(const struct net_config *c, struct err *e)
 #define OWN(field) NET_OWN_AT(struct unet_config, field)
 #define FIELDS \
 	{"block_out_channels", NULL, "widths", NET_INTS, OWN(width), 0, 1, 65536, NET_REQUIRED}, \
-	{"layers_per_block", NULL, "layers", NET_INT, OWN(layers), 2, 1, 16, NET_ALWAYS}, \
-	{"middle_attention", NULL, NULL, NET_INT, OWN(middle), 1, 0, 1, NET_UNWRITTEN}, \
-	{"cosines_first", NULL, NULL, NET_INT, OWN(cosines_first), 1, 0, 1, NET_UNWRITTEN}, \
-	{"attention_levels", NULL, "attention", NET_INT, OWN(attention), 0, 0, (1 << NET_INTS_MOST) - 1, NET_UNWRITTEN}, \
-	{"norm_num_groups", NULL, "groups", NET_INT, OWN(groups), 32, 1, 65536, NET_ALWAYS}, \
-	{"norm_eps", NULL, NULL, NET_REAL, OWN(eps), 1e-5, 1e-12, 1, NET_ALWAYS}, \
-	{"downsample_padding", NULL, NULL, NET_INT, OWN(symmetric), 1, 0, 1, NET_ALWAYS}, \
-	{"freq_shift", NULL, NULL, NET_REAL, OWN(frequency_shift), 0, 0, 64, NET_ALWAYS}, \
-	NET_DROPOUT_FIELD("class_dropout_prob", NULL), NET_TIME_FIELD
+	    {"layers_per_block", NULL, "layers", NET_INT, OWN(layers), 2, 1, 16, NET_ALWAYS}, \
+	    {"middle_attention", NULL, NULL, NET_INT, OWN(middle), 1, 0, 1, NET_UNWRITTEN}, \
+	    {"cosines_first", NULL, NULL, NET_INT, OWN(cosines_first), 1, 0, 1, NET_UNWRITTEN}, \
+	    {"attention_levels", NULL, "attention", NET_INT, OWN(attention), 0, 0, (1 << NET_INTS_MOST) - 1, NET_UNWRITTEN}, \
+	    {"norm_num_groups", NULL, "groups", NET_INT, OWN(groups), 32, 1, 65536, NET_ALWAYS}, \
+	    {"norm_eps", NULL, NULL, NET_REAL, OWN(eps), 1e-5, 1e-12, 1, NET_ALWAYS}, \
+	    {"downsample_padding", NULL, NULL, NET_INT, OWN(symmetric), 1, 0, 1, NET_ALWAYS}, \
+	    {"freq_shift", NULL, NULL, NET_REAL, OWN(frequency_shift), 0, 0, 64, NET_ALWAYS}, NET_DROPOUT_FIELD("class_dropout_prob", NULL), \
+	    NET_TIME_FIELD
 
 static const struct net_field fields[] = {
-    NET_PICTURE_FIELDS(0), NET_CLASS_FIELDS, NET_CLUSTER_FIELDS, FIELDS,
-    {"head_width", NULL, "head", NET_INT, OWN(head), 8, 0, 65536, NET_UNWRITTEN},
+    NET_PICTURE_FIELDS(0), NET_CLASS_FIELDS, NET_CLUSTER_FIELDS, FIELDS, {"head_width", NULL, "head", NET_INT, OWN(head), 8, 0, 65536, NET_UNWRITTEN},
 };
 static const struct net_field text_fields[] = {
-    NET_PICTURE_FIELDS(0), NET_CLUSTER_FIELDS,
+    NET_PICTURE_FIELDS(0),
+    NET_CLUSTER_FIELDS,
     {"text_tokens", NULL, NULL, NET_INT, NET_AT(text_tokens), 77, 0, INT32_MAX, 0},
     {"cross_attention_dim", NULL, NULL, NET_INT, NET_AT(text_width), 1280, 0, INT32_MAX, 0},
     FIELDS,
@@ -301,13 +301,30 @@ static const char *const up_types[] = {"UpBlock2D", "AttnUpBlock2D", "CrossAttnU
 static const struct {
 	const char *key, *value;
 } known[] = {
-    {"act_fn", "\"silu\""}, {"time_embedding_type", "\"positional\""}, {"resnet_time_scale_shift", "\"default\""},
-    {"downsample_type", "\"conv\""}, {"upsample_type", "\"conv\""}, {"center_input_sample", "false"}, {"class_embed_type", NULL},
-    {"time_embedding_dim", NULL}, {"attn_norm_num_groups", NULL}, {"mid_block_scale_factor", "1"}, {"dual_cross_attention", "false"},
-    {"only_cross_attention", "false"}, {"addition_embed_type", NULL}, {"encoder_hid_dim", NULL}, {"encoder_hid_dim_type", NULL},
-    {"time_cond_proj_dim", NULL}, {"transformer_layers_per_block", "1"}, {"time_embedding_act_fn", NULL}, {"timestep_post_act", NULL},
-    {"resnet_out_scale_factor", "1"}, {"resnet_skip_time_act", "false"}, {"reverse_transformer_layers_per_block", NULL},
-    {"conv_in_kernel", "3"}, {"conv_out_kernel", "3"},
+    {"act_fn", "\"silu\""},
+    {"time_embedding_type", "\"positional\""},
+    {"resnet_time_scale_shift", "\"default\""},
+    {"downsample_type", "\"conv\""},
+    {"upsample_type", "\"conv\""},
+    {"center_input_sample", "false"},
+    {"class_embed_type", NULL},
+    {"time_embedding_dim", NULL},
+    {"attn_norm_num_groups", NULL},
+    {"mid_block_scale_factor", "1"},
+    {"dual_cross_attention", "false"},
+    {"only_cross_attention", "false"},
+    {"addition_embed_type", NULL},
+    {"encoder_hid_dim", NULL},
+    {"encoder_hid_dim_type", NULL},
+    {"time_cond_proj_dim", NULL},
+    {"transformer_layers_per_block", "1"},
+    {"time_embedding_act_fn", NULL},
+    {"timestep_post_act", NULL},
+    {"resnet_out_scale_factor", "1"},
+    {"resnet_skip_time_act", "false"},
+    {"reverse_transformer_layers_per_block", NULL},
+    {"conv_in_kernel", "3"},
+    {"conv_out_kernel", "3"},
 };
 
 static int check_known(const json_t *o, const char *where, struct err *e)
@@ -326,8 +343,8 @@ static int check_known(const json_t *o, const char *where, struct err *e)
 }
 
 /* The levels with attention from a list of block types; `reversed`: the last is that of full size. */
-static int read_types(const json_t *o, const char *where, const char *key, const char *const *types, int with, int levels, int reversed,
-                      int64_t *out, struct err *e)
+static int read_types(const json_t *o, const char *where, const char *key, const char *const *types, int with, int levels, int reversed, int64_t *out,
+                      struct err *e)
 {
 	const json_t *list = json_object_get(o, key);
 
@@ -385,7 +402,7 @@ static int read_plain(const json_t *o, const char *where, struct net_config *c, 
 	if (json_is_integer(rows) && !json_object_get(o, "num_classes"))
 		c->classes = json_integer_value(rows);
 	return read_shared(o, where, c, 1, e) || jsonio_i64(o, "attention_head_dim", 0, 1, 65536, &u->head, where, e) ||
-	                       read_flag(o, where, "add_attention", 1, &u->middle, e)
+	               read_flag(o, where, "add_attention", 1, &u->middle, e)
 	           ? -1
 	           : 0;
 }
@@ -411,10 +428,8 @@ static int read_text(const json_t *o, const char *where, struct net_config *c, s
 {
 	struct unet_config *u = edit(c);
 
-	return read_shared(o, where, c, 2, e) || read_heads(o, where, u, e) ||
-	                       read_flag(o, where, "use_linear_projection", 0, &u->linear, e)
-	           ? -1
-	           : 0;
+	return read_shared(o, where, c, 2, e) || read_heads(o, where, u, e) || read_flag(o, where, "use_linear_projection", 0, &u->linear, e) ? -1
+	                                                                                                                                      : 0;
 }
 
 static void write_types(json_t *o, const struct unet_config *u, int with)

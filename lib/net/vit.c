@@ -46,10 +46,21 @@ int vit_preset(const char *name, struct vit_config *c, struct err *e)
 
 		if (strncmp(name, presets[i].name, len) || (name[len] && !registers))
 			continue;
-		*c = (struct vit_config){.size = 224, .grid = 37, .channels = 3, .patch = 14, .hidden = presets[i].hidden,
-		                         .depth = presets[i].depth, .heads = presets[i].heads, .wide = 4 * presets[i].hidden,
-		                         .registers = registers ? 4 : 0, .swiglu = presets[i].swiglu, .layer_scale = 1, .mask_token = 1,
-		                         .eps = 1e-6, .offset = registers ? 0 : .1, .antialias = registers};
+		*c = (struct vit_config){.size = 224,
+		                         .grid = 37,
+		                         .channels = 3,
+		                         .patch = 14,
+		                         .hidden = presets[i].hidden,
+		                         .depth = presets[i].depth,
+		                         .heads = presets[i].heads,
+		                         .wide = 4 * presets[i].hidden,
+		                         .registers = registers ? 4 : 0,
+		                         .swiglu = presets[i].swiglu,
+		                         .layer_scale = 1,
+		                         .mask_token = 1,
+		                         .eps = 1e-6,
+		                         .offset = registers ? 0 : .1,
+		                         .antialias = registers};
 		if (c->swiglu)
 			c->wide = swiglu_width(c->wide);
 		return 0;
@@ -76,12 +87,11 @@ int vit_from_json(const json_t *o, const char *where, struct vit_config *c, stru
 		c->antialias = 1;
 		c->patch = 16;
 	} else if (strcmp(type, "dinov2")) {
-		return err_set(e, ERR_DATA, "%s: model_type \"%s\" is not a vision transformer known here (dinov2, dinov2_with_registers)", where, type);
+		return err_set(e, ERR_DATA, "%s: model_type \"%s\" is not a vision transformer known here (dinov2, dinov2_with_registers)", where,
+		               type);
 	}
-	if (jsonio_i64(o, "image_size", 0, 1, 1 << 16, &image, where, e) ||
-	    jsonio_i64(o, "num_channels", 0, 1, 4096, &c->channels, where, e) ||
-	    jsonio_i64(o, "patch_size", 0, 1, 1 << 12, &c->patch, where, e) ||
-	    jsonio_i64(o, "hidden_size", 0, 1, 1 << 16, &c->hidden, where, e) ||
+	if (jsonio_i64(o, "image_size", 0, 1, 1 << 16, &image, where, e) || jsonio_i64(o, "num_channels", 0, 1, 4096, &c->channels, where, e) ||
+	    jsonio_i64(o, "patch_size", 0, 1, 1 << 12, &c->patch, where, e) || jsonio_i64(o, "hidden_size", 0, 1, 1 << 16, &c->hidden, where, e) ||
 	    jsonio_i64(o, "num_hidden_layers", 0, 1, 1000, &c->depth, where, e) ||
 	    jsonio_i64(o, "num_attention_heads", 0, 1, 1 << 16, &c->heads, where, e) ||
 	    jsonio_i64(o, "num_register_tokens", 0, 0, 1 << 16, &c->registers, where, e) ||
@@ -101,8 +111,7 @@ int vit_from_json(const json_t *o, const char *where, struct vit_config *c, stru
 
 int vit_check(const struct vit_config *c, struct err *e)
 {
-	if (c->channels < 1 || c->channels > 4096 || c->patch < 1 || c->patch > 4096 || c->size < c->patch || c->size > 1 << 16 ||
-	    c->size % c->patch)
+	if (c->channels < 1 || c->channels > 4096 || c->patch < 1 || c->patch > 4096 || c->size < c->patch || c->size > 1 << 16 || c->size % c->patch)
 		return err_set(e, ERR_USAGE, "pictures of %lld x %lld are not whole patches of %lld", (long long)c->size, (long long)c->size,
 		               (long long)c->patch);
 	if (c->hidden < 1 || c->hidden > 1 << 16 || c->heads < 1 || c->hidden % c->heads || c->depth < 1 || c->depth > 1000)
@@ -204,8 +213,8 @@ static struct tensor *block(const struct layers *l, const struct vit_config *c, 
 {
 	struct tensor *h = layer_norm(l, x, "norm1", c->eps);
 
-	h = layer_attention(l, h, &(struct attention){.weight = "attn.qkv.weight", .bias = "attn.qkv.bias", .out = "attn.proj",
-	                                              .heads = c->heads, .queries = read});
+	h = layer_attention(
+	    l, h, &(struct attention){.weight = "attn.qkv.weight", .bias = "attn.qkv.bias", .out = "attn.proj", .heads = c->heads, .queries = read});
 	x = residual(l, c, read < x->shape[1] ? op_slice(l->t, x, 1, 0, read) : x, h, "ls1.gamma");
 	h = perceptron(l, c, layer_norm(l, x, "norm2", c->eps));
 	return residual(l, c, x, h, "ls2.gamma");
@@ -352,8 +361,10 @@ int vit_from_weights(const struct safetensors *s, const char *where, struct vit_
 	rows -= !(timm && c->registers);
 	c->grid = (int64_t)(sqrt((double)rows) + .5);
 	if (c->hidden % 64 || c->grid * c->grid != rows)
-		return err_set(e, ERR_DATA, "%s: a width of %lld and %lld places of patches are no DINOv2's, whose heads are 64 wide and whose "
-		               "table is square", where, (long long)c->hidden, (long long)rows);
+		return err_set(e, ERR_DATA,
+		               "%s: a width of %lld and %lld places of patches are no DINOv2's, whose heads are 64 wide and whose "
+		               "table is square",
+		               where, (long long)c->hidden, (long long)rows);
 	for (;; c->depth++) {
 		snprintf(name, sizeof name, "blocks.%d.norm1.weight", (int)c->depth);
 		if (c->depth == 1000 || !st_find(s, name))

@@ -10,13 +10,13 @@
 #include "tape/params.h"
 
 struct vit_config {
-	int64_t size;  /* of the pictures it is run on */
-	int64_t grid;  /* side of the position table in the file, in patches */
+	int64_t size; /* of the pictures it is run on */
+	int64_t grid; /* side of the position table in the file, in patches */
 	int64_t channels, patch, hidden, depth, heads;
-	int64_t wide;  /* of the hidden layer of the perceptron; with swiglu of each half */
+	int64_t wide; /* of the hidden layer of the perceptron; with swiglu of each half */
 	int64_t registers;
-	int swiglu;      /* silu(a) b in the place of GELU */
-	int timm;        /* its names; with registers the class token's place is added to it, and not in the table */
+	int swiglu;                  /* silu(a) b in the place of GELU */
+	int timm;                    /* its names; with registers the class token's place is added to it, and not in the table */
 	int layer_scale, mask_token; /* there are such parameters; the mask token is not read */
 	double eps;
 	/* How the position table comes to another size. The models of torch.hub without registers scale by (n + .1) / grid, which shifts

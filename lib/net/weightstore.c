@@ -10,8 +10,8 @@ int weightstore_choose(struct weightstore *w, enum compact_type bulk, const stru
 {
 	*w = (struct weightstore){.bf16 = bulk == COMPACT_BF16 && !d->compact && d->storage >> DT_BF16 & 1};
 	if (bulk && !w->bf16 && !d->compact)
-		return err_set(e, ERR_USAGE, "weights in %s are for the CPU, not for %s", bulk == COMPACT_VIEW ? "their file" : compact_rounding(bulk),
-		               d->name);
+		return err_set(e, ERR_USAGE, "weights in %s are for the CPU, not for %s",
+		               bulk == COMPACT_VIEW ? "their file" : compact_rounding(bulk), d->name);
 	w->bulk = w->bf16 ? COMPACT_NONE : !bulk && d->compact ? COMPACT_F32 : bulk;
 	return 0;
 }
@@ -29,8 +29,8 @@ static int make_parts(struct compact *w, enum compact_type type, const float *vi
 	return 0;
 }
 
-int weightstore_matrices(const struct weightstore *w, const struct params *p, const float *(*view)(void *arg, const struct param *q),
-                         void *arg, struct compact **out, struct err *e)
+int weightstore_matrices(const struct weightstore *w, const struct params *p, const float *(*view)(void *arg, const struct param *q), void *arg,
+                         struct compact **out, struct err *e)
 {
 	int any = 0;
 
@@ -94,7 +94,8 @@ uint64_t weightstore_needs(enum compact_type bulk, const struct params *p, const
 		if (q->flags & PARAM_BULK) {
 			part.n = q->shape[0] / q->parts;
 			part.k = q->shape[1];
-			bytes += (uint64_t)q->parts * (uint64_t)(compact_bytes(&part) + (bulk == COMPACT_INT8 ? part.n * (int64_t)sizeof *part.scale : 0));
+			bytes +=
+			    (uint64_t)q->parts * (uint64_t)(compact_bytes(&part) + (bulk == COMPACT_INT8 ? part.n * (int64_t)sizeof *part.scale : 0));
 		} else {
 			bytes += (uint64_t)q->count * sizeof(float);
 		}

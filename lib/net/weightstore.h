@@ -20,15 +20,15 @@ int weightstore_choose(struct weightstore *w, enum compact_type bulk, const stru
 /* Allocate the matrices, one for each part of the table, without values. *out is NULL where there are none. view (for COMPACT_VIEW): where the
  * floats of a matrix lie; NULL for a matrix that does not lie there as products read it, which becomes COMPACT_F32. weightstore_drop frees, also
  * after failure. */
-int weightstore_matrices(const struct weightstore *w, const struct params *p, const float *(*view)(void *arg, const struct param *q),
-                         void *arg, struct compact **out, struct err *e);
+int weightstore_matrices(const struct weightstore *w, const struct params *p, const float *(*view)(void *arg, const struct param *q), void *arg,
+                         struct compact **out, struct err *e);
 void weightstore_drop(struct compact *matrices, const struct params *p); /* NULL is allowed */
 int64_t weightstore_matrix_bytes(const struct compact *matrices, const struct params *p);
 
 /* Assign offsets and plan the tape. Its matrices are bound before (tape_bind_compact). */
 void weightstore_layout(struct weightstore *w, struct params *p, struct tape *t, struct device *d);
-size_t weightstore_bytes(const struct weightstore *w, const struct params *p);          /* of all but the matrices, */
-uint16_t *weightstore_rounded(const struct weightstore *w, float *values);              /* of which this part is bfloat16; or NULL */
+size_t weightstore_bytes(const struct weightstore *w, const struct params *p); /* of all but the matrices, */
+uint16_t *weightstore_rounded(const struct weightstore *w, float *values);     /* of which this part is bfloat16; or NULL */
 /* Bytes of all weights where the matrices are held so, on the CPU. in_place[p->n] (for COMPACT_VIEW): 1 for each matrix that view() finds; NULL:
  * none. */
 uint64_t weightstore_needs(enum compact_type bulk, const struct params *p, const char *in_place);

@@ -361,7 +361,7 @@ static void layout(struct view *v, int with_legend)
 	x_ticks(v);
 	if (c->x_label && *c->x_label)
 		charttext_label(v->scene, (v->box.x0 + v->box.x1) / 2, v->scene->height - 9, SCENE_MIDDLE, SCENE_SOFT, c->x_label,
-		            v->scene->width - 2 * left);
+		                v->scene->width - 2 * left);
 	for (int faint = 1; faint >= 0; faint--)
 		for (int i = 0; i < c->n; i++)
 			if (c->series[i].faint == faint)

@@ -11,13 +11,13 @@ enum { CHART_LINE = 1, CHART_POINTS = 2 };
 
 /* Points in the order of drawing. A y that is not a number, or not positive on a logarithmic scale, is a gap. */
 struct chart_series {
-	char *label;                  /* "" or NULL: not in the legend */
-	double *x, *y;                /* (n) */
-	double *low, *high;           /* (n) or NULL: intervals, NaN where there is none */
+	char *label;        /* "" or NULL: not in the legend */
+	double *x, *y;      /* (n) */
+	double *low, *high; /* (n) or NULL: intervals, NaN where there is none */
 	int n, room;
-	int marks;                    /* CHART_LINE | CHART_POINTS */
-	int style;                    /* colour, dash and marker: equal for what belongs together */
-	int faint;                    /* in the background */
+	int marks; /* CHART_LINE | CHART_POINTS */
+	int style; /* colour, dash and marker: equal for what belongs together */
+	int faint; /* in the background */
 };
 
 struct chart_rule { /* a value to compare with, across the chart */
@@ -30,11 +30,11 @@ struct chart {
 	char *title, *x_label, *y_label; /* owned; may be NULL */
 	double width, height;            /* pixels of the drawing */
 	int log_x, log_y;
-	int reverse_x;                   /* larger values on the left */
+	int reverse_x; /* larger values on the left */
 	int has_x_range, has_y_range;
 	double x_range[2], y_range[2];
-	int from_zero;                   /* the scale of y begins there */
-	int name_points;                 /* labels beside the points, where there is room for all; else a legend */
+	int from_zero;   /* the scale of y begins there */
+	int name_points; /* labels beside the points, where there is room for all; else a legend */
 	struct chart_series *series;
 	int n;
 	struct chart_rule *rule;

@@ -4,7 +4,7 @@
 
 #include "plot/scene.h"
 
-#define CHARTTEXT_SIZE 12.5 /* pixels to the em of all but titles */
+#define CHARTTEXT_SIZE 12.5                          /* pixels to the em of all but titles */
 enum { CHARTTEXT_MARGIN = 14, CHARTTEXT_LINE = 19 }; /* pixels: to the edge of the drawing, from line to line */
 
 /* The title at the top, as large as it fits between `left` and the margin on the right. Returns the place below it, y in pixels. */

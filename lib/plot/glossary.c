@@ -32,8 +32,7 @@ static const struct glossary entries[] = {
      "better. It never sees the reference."},
     {"kid", "KID (smaller is closer)",
      "Kernel distance as the mean over random subsets; smaller is closer. Unbiased, so that it may fall below zero by chance."},
-    {"precision", "precision (larger is better)",
-     "Share of the samples that lie among real pictures: how many look right; from 0 to 1."},
+    {"precision", "precision (larger is better)", "Share of the samples that lie among real pictures: how many look right; from 0 to 1."},
     {"recall", "recall (larger is better)",
      "Share of the real pictures that lie among the samples: how much of the variety is reached; from 0 to 1."},
     {"density", "density (larger is better)",
@@ -45,8 +44,7 @@ static const struct glossary entries[] = {
     {"vendi", "Vendi score (larger is more varied)", "The effective number of different samples, from 1 to their number."},
     {"clip-score", "CLIP score (larger fits better)",
      "How well samples fit their captions: 100 times the cosine of the embeddings of CLIP; larger is better."},
-    {"gflop_per_image", "cost of a sample (GFLOP)",
-     "Work for one sample: billions of floating-point operations over all steps, router included."},
+    {"gflop_per_image", "cost of a sample (GFLOP)", "Work for one sample: billions of floating-point operations over all steps, router included."},
     {"images_per_second", "samples per second", "Samples a second on the machine of this run; for orientation, since load and machine decide it."},
 };
 

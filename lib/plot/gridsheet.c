@@ -24,8 +24,8 @@ enum { MAX_SIDE = 1 << 15, MARGIN = 6, BAND = 21 }; /* pixels; BAND: above the p
 /* The pictures that are shown are inputs of the stamp: how they were chosen need not stand there. */
 const struct option grid_options[] = {
     OPTION_GROUP("Pictures"),
-    {"--columns", .type = OPTION_INT, REQUEST(columns), .lo = 1, .hi = 1000, .arg = "N", .preset = "12", .help = "pictures in a row",
-     OPTION_ALWAYS, .was = "-c", .stamp = STAMP_ALWAYS, .key = "columns"},
+    {"--columns", .type = OPTION_INT, REQUEST(columns), .lo = 1, .hi = 1000, .arg = "N", .preset = "12", .help = "pictures in a row", OPTION_ALWAYS,
+     .was = "-c", .stamp = STAMP_ALWAYS, .key = "columns"},
     {"--rows", 'r', OPTION_INT, REQUEST(rows), .lo = 1, .hi = 1000, .arg = "N", .preset = "2", .help = "rows for each source", OPTION_ALWAYS,
      .stamp = STAMP_ALWAYS, .key = "rows"},
     {"--skip", .type = OPTION_INT, REQUEST(skip), .lo = 0, .hi = 1e15, .arg = "N", .preset = "0", .help = "pass over the first N of each",
@@ -33,8 +33,8 @@ const struct option grid_options[] = {
     {"--spread", .type = OPTION_FLAG, REQUEST(spread), .help = "take pictures at equal distances over all of the source, not the first ones",
      OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
     OPTION_GROUP("Sheet"),
-    {"--scale", 's', OPTION_INT, REQUEST(scale), .lo = 1, .hi = 16, .arg = "N", .preset = "2",
-     .help = "enlarge by a whole factor, without smoothing", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "scale"},
+    {"--scale", 's', OPTION_INT, REQUEST(scale), .lo = 1, .hi = 16, .arg = "N", .preset = "2", .help = "enlarge by a whole factor, without smoothing",
+     OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "scale"},
     {"--size", .type = OPTION_INT, REQUEST(size), .lo = 1, .hi = 4096, .arg = "N", .help = "side of a picture before enlarging",
      .said = "default: that of the first", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "size"},
     {"--holdout", .type = OPTION_FLAG, REQUEST(holdout), .help = "of a SHARDS directory, show the held-out part instead of the training part",
@@ -206,8 +206,9 @@ static int sheet_write(const struct picture *sheet, const struct grid *g, struct
 	struct still_text text = {"ddm", line};
 	uint8_t *png = NULL;
 	size_t len = 0;
-	int rc = claim_take(&path, 1, e) || standing_check(path, s, 0, e) ||
-	         still_encode_png(sheet, &text, 1, &png, &len, e) ? -1 : commit_bytes(path, png, len, e);
+	int rc = claim_take(&path, 1, e) || standing_check(path, s, 0, e) || still_encode_png(sheet, &text, 1, &png, &len, e)
+	             ? -1
+	             : commit_bytes(path, png, len, e);
 
 	mem_free(png);
 	mem_free(line);

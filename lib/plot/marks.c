@@ -48,13 +48,27 @@ void mark_draw(struct scene *s, int style, double x, double y, double r)
 	int colour = SCENE_SERIES + style % 8;
 
 	switch (marker(style)) {
-	case 0: regular(s, colour, x, y, r, 16, 0); break;
-	case 1: regular(s, colour, x, y, r * 1.25, 4, .5); break;
-	case 2: regular(s, colour, x, y, r * 1.3, 3, 0); break;
-	case 3: regular(s, colour, x, y, r * 1.3, 4, 0); break;
-	case 4: regular(s, colour, x, y, r * 1.3, 3, .5); break;
-	case 5: cross(s, colour, x, y, r, 1, 0); break;
-	case 6: cross(s, colour, x, y, r, M_SQRT1_2, M_SQRT1_2); break;
+	case 0:
+		regular(s, colour, x, y, r, 16, 0);
+		break;
+	case 1:
+		regular(s, colour, x, y, r * 1.25, 4, .5);
+		break;
+	case 2:
+		regular(s, colour, x, y, r * 1.3, 3, 0);
+		break;
+	case 3:
+		regular(s, colour, x, y, r * 1.3, 4, 0);
+		break;
+	case 4:
+		regular(s, colour, x, y, r * 1.3, 3, .5);
+		break;
+	case 5:
+		cross(s, colour, x, y, r, 1, 0);
+		break;
+	case 6:
+		cross(s, colour, x, y, r, M_SQRT1_2, M_SQRT1_2);
+		break;
 	default:
 		regular(s, colour, x, y, r, 16, 0);
 		regular(s, SCENE_PAPER, x, y, r * .5, 12, 0);
@@ -229,8 +243,7 @@ int naming_draw(struct naming *m)
 		const struct naming_point *p = &m->point[i];
 
 		if (*p->text)
-			scene_text(m->scene, (p->place.x0 + p->place.x1) / 2, p->place.y1 - 2.5, CHARTTEXT_SIZE, SCENE_MIDDLE, SCENE_INK, 0,
-			           p->text);
+			scene_text(m->scene, (p->place.x0 + p->place.x1) / 2, p->place.y1 - 2.5, CHARTTEXT_SIZE, SCENE_MIDDLE, SCENE_INK, 0, p->text);
 	}
 	return 0;
 }

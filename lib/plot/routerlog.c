@@ -16,7 +16,7 @@ enum { MOST_LINE = 1 << 26 };
 /* Sums over the pictures of a log. */
 struct sums {
 	size_t steps, k;
-	double *weight; /* (steps, k) */
+	double *weight;  /* (steps, k) */
 	double *entropy; /* (steps) */
 	int64_t pictures;
 };

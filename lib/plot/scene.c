@@ -9,8 +9,8 @@
 
 uint32_t scene_rgb(int colour)
 {
-	static const uint32_t rgb[SCENE_COLOURS] = {0xffffff, 0x1c1c1c, 0x5c5c5c, 0xe2e2e2, 0x0b62a4, 0xd1510a, 0x078466,
-	                                            0xa63a84, 0x8a6a00, 0x333333, 0x2c8ed0, 0xb3303a};
+	static const uint32_t rgb[SCENE_COLOURS] = {0xffffff, 0x1c1c1c, 0x5c5c5c, 0xe2e2e2, 0x0b62a4, 0xd1510a,
+	                                            0x078466, 0xa63a84, 0x8a6a00, 0x333333, 0x2c8ed0, 0xb3303a};
 
 	return rgb[colour];
 }

@@ -25,10 +25,10 @@ struct scene_pen {
 
 struct scene_item {
 	struct scene_pen pen;
-	double *xy;         /* (n, 2); of a text its place */
+	double *xy; /* (n, 2); of a text its place */
 	int n;
-	char *text;         /* NULL: a line or an area */
-	double size;        /* of a text: pixels to the em */
+	char *text;  /* NULL: a line or an area */
+	double size; /* of a text: pixels to the em */
 	enum scene_anchor anchor;
 	int bold;
 };

@@ -236,8 +236,8 @@ static struct chart_series *series_named(struct chart *c, int first, const char 
 	return chart_series_add(c, label, marks);
 }
 
-int64_t source_columns(struct chart *c, const char *path, const char *label, const char *x, const char *y, const char *group,
-                       const char *low, const char *high, int marks, char hash[65], struct err *e)
+int64_t source_columns(struct chart *c, const char *path, const char *label, const char *x, const char *y, const char *group, const char *low,
+                       const char *high, int marks, char hash[65], struct err *e)
 {
 	struct frame *f = frame_load(path, e);
 	int64_t absent = 0;
@@ -284,8 +284,8 @@ int source_has(const char *path, const char *column)
 	return has;
 }
 
-static int cost_read(struct groups *g, struct groups *floors, const char *path, const char *arm, const char *x, const char *y,
-                     const char *floor, char hash[65], struct err *e)
+static int cost_read(struct groups *g, struct groups *floors, const char *path, const char *arm, const char *x, const char *y, const char *floor,
+                     char hash[65], struct err *e)
 {
 	struct frame *f = frame_load(path, e);
 	int rc = -1;

@@ -15,8 +15,8 @@ int source_loss(struct chart *c, const char *path, const char *label, int64_t sm
 /* Columns x and y of a table or of JSON lines; `group`, where not NULL, is the column whose values name the series, below which
  * rows of equal value stand; else there is one series, `label`. low and high (NULL: none) are columns of intervals. Returns how
  * many rows were without x or y, or -1. */
-int64_t source_columns(struct chart *c, const char *path, const char *label, const char *x, const char *y, const char *group,
-                       const char *low, const char *high, int marks, char hash[65], struct err *e);
+int64_t source_columns(struct chart *c, const char *path, const char *label, const char *x, const char *y, const char *group, const char *low,
+                       const char *high, int marks, char hash[65], struct err *e);
 
 /* A metric against what a sample costs: one point an arm, its rows being those of all tables (paths, n) with the same name in the
  * first column `arm`; with several of them, as those of several seeds, the point is the mean and the interval Student's at

@@ -78,8 +78,8 @@ int sampling_prepare(struct sampling *r, struct err *e)
 	r->sheet_n = r->ask.grid ? (r->count < SHEET_LIMIT ? r->count : SHEET_LIMIT) : 0;
 	if (!r->sheet_n)
 		return 0;
-	r->layout = (struct contactsheet){
-	    .columns = contactsheet_columns(r->sheet_n), .side = r->out.picture_size, .channels = (int)r->out.picture_channels};
+	r->layout =
+	    (struct contactsheet){.columns = contactsheet_columns(r->sheet_n), .side = r->out.picture_size, .channels = (int)r->out.picture_channels};
 	return contactsheet_new(&r->sheet, &r->layout, (r->sheet_n + r->layout.columns - 1) / r->layout.columns, 0, e);
 }
 
@@ -139,8 +139,14 @@ void sampling_choose(struct sampling *r, int64_t i)
 
 static int sample_batch(struct sampling *r, int64_t n, struct err *e)
 {
-	struct sampler_call c = {
-	    .n = n, .index = r->draw, .seed = r->seeds, .of = r->of, .label = r->label, .chosen = r->chosen, .text = r->wanted, .negative = r->negative};
+	struct sampler_call c = {.n = n,
+	                         .index = r->draw,
+	                         .seed = r->seeds,
+	                         .of = r->of,
+	                         .label = r->label,
+	                         .chosen = r->chosen,
+	                         .text = r->wanted,
+	                         .negative = r->negative};
 
 	for (int64_t i = 0; i < n; i++)
 		sampling_choose(r, i);

@@ -11,7 +11,8 @@
 
 static int missing_reports(const struct sampling *r)
 {
-	return (r->ask.grid && !path_exists(r->ask.grid)) || (r->ask.report && !path_exists(r->ask.report)) || (r->ask.log && !path_exists(r->ask.log));
+	return (r->ask.grid && !path_exists(r->ask.grid)) || (r->ask.report && !path_exists(r->ask.report)) ||
+	       (r->ask.log && !path_exists(r->ask.log));
 }
 
 static int is_there(const char *path)

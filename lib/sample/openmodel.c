@@ -17,9 +17,10 @@ static int parse_class(const struct sampling *r, const char *text, int64_t *clas
 
 	if (s->class_names)
 		return names_parse(s->class_names, s->classes, text, "--class", "class", class, e);
-	return !parse_i64(text, 0, s->classes - 1, class) ? 0
-	       : err_set(e, ERR_USAGE, "--class %s: neither 'all' nor 'labels' nor in 0..%d, the classes of the model, which have no names", text,
-	                 s->classes - 1);
+	return !parse_i64(text, 0, s->classes - 1, class)
+	           ? 0
+	           : err_set(e, ERR_USAGE, "--class %s: neither 'all' nor 'labels' nor in 0..%d, the classes of the model, which have no names", text,
+	                     s->classes - 1);
 }
 
 /* Parse one class, whose name may contain commas, or a list separated by commas. The stamp gets numbers, so naming a class does not change it. */
@@ -43,7 +44,7 @@ static int parse_classes(struct sampling *r, struct err *e)
 		char *one = str_new("%.*s", (int)strcspn(at, ","), at);
 
 		rc = parse_class(r, one, &class, e);
-		r->classes[r->class_count++] = rc ? 0 : (int32_t)class;
+		r->classes[r->class_count++] = rc ? 0 : (int32_t) class;
 		str_printf(&text, "%s%lld", i ? "," : "", (long long)r->classes[i]);
 		mem_free(one);
 	}
@@ -89,7 +90,8 @@ static int find_vae(struct sampling *r, const char *dir, struct err *e)
 	                         .size = s->size,
 	                         .picture_channels = s->channels,
 	                         .picture_size = s->size,
-	                         .tile = r->ask.tile, .pool = r->device->pool};
+	                         .tile = r->ask.tile,
+	                         .pool = r->device->pool};
 	if (r->ask.vae)
 		r->vae = mem_strdup(r->ask.vae);
 	else if (path_exists(own))
@@ -100,9 +102,10 @@ static int find_vae(struct sampling *r, const char *dir, struct err *e)
 	if (r->vae)
 		return autoencoder_hash(r->vae, AUTOENCODER_DECODE, r->vae_hash, e) ? err_lacking(e, published) : 0;
 	if (s->channels != 1 && s->channels != 3)
-		return err_set(e, ERR_USAGE,
-		               "%s: makes %lld channels, which is not a picture; --vae DIR (fetch-weights %s) decodes them, --format latent keeps them",
-		               dir, (long long)s->channels, published ? published : "--list");
+		return err_set(
+		    e, ERR_USAGE,
+		    "%s: makes %lld channels, which is not a picture; --vae DIR (fetch-weights %s) decodes them, --format latent keeps them", dir,
+		    (long long)s->channels, published ? published : "--list");
 	return 0;
 }
 
@@ -144,23 +147,24 @@ static int open_text(struct sampling *r, const char *dir, struct err *e)
 	if (!r->ask.prompt && !r->ask.prompts && !r->ask.text_features)
 		return err_set(e, ERR_USAGE, "%s: reads text: --prompt, --prompts or --text-features tells which", dir);
 	if (r->ask.text_features && r->ask.cfg != 1 && !r->ask.negative_features)
-		return err_set(e, ERR_USAGE, "--text-features with --cfg %g needs --negative-features: the features of the negative prompt", r->ask.cfg);
+		return err_set(e, ERR_USAGE, "--text-features with --cfg %g needs --negative-features: the features of the negative prompt",
+		               r->ask.cfg);
 	r->encoder = r->ask.text_encoder ? mem_strdup(r->ask.text_encoder) : path_join(dir, "text_encoder");
 	if (!r->ask.text_features && !r->ask.text_encoder && !path_exists(r->encoder))
 		return err_set(e, ERR_USAGE, "%s: has no text_encoder; --text-encoder (fetch-weights %s) or --text-features stands for it", dir,
 		               published ? published : "--list");
 	r->words = (struct textsource_options){.prompts = &r->prompts,
-	                                 .negative = r->ask.negative,
-	                                 .encoder = r->encoder,
-	                                 .features = r->ask.text_features,
-	                                 .negative_features = r->ask.negative_features,
-	                                 .tokens = s->text_tokens,
-	                                 .width = s->text_width,
-	                                 .masked = s->masked,
-	                                 .lower = s->lower,
-	                                 .guided = r->ask.cfg != 1,
-	                                 .bulk = compact_mapped((enum compact_type)r->ask.encoder_dtype, r->ask.map),
-	                                 .device = r->device};
+	                                       .negative = r->ask.negative,
+	                                       .encoder = r->encoder,
+	                                       .features = r->ask.text_features,
+	                                       .negative_features = r->ask.negative_features,
+	                                       .tokens = s->text_tokens,
+	                                       .width = s->text_width,
+	                                       .masked = s->masked,
+	                                       .lower = s->lower,
+	                                       .guided = r->ask.cfg != 1,
+	                                       .bulk = compact_mapped((enum compact_type)r->ask.encoder_dtype, r->ask.map),
+	                                       .device = r->device};
 	return (r->text = textsource_open(&r->words, e)) ? 0 : -1;
 }
 
@@ -173,8 +177,8 @@ static int count_pictures(struct sampling *r, struct err *e)
 		               (long long)r->ask.first, (long long)r->ask.each * (of < SAMPLE_MOST ? of : SAMPLE_MOST));
 	r->count = r->ask.each * of;
 	if (r->sink == SINK_FILE && r->count > 1)
-		return err_set(e, ERR_USAGE, "-o %s holds one picture, and %lld are asked for: -o DIR/ makes a folder of them, -o FILE.tar a tar", r->ask.out,
-		               (long long)r->count);
+		return err_set(e, ERR_USAGE, "-o %s holds one picture, and %lld are asked for: -o DIR/ makes a folder of them, -o FILE.tar a tar",
+		               r->ask.out, (long long)r->count);
 	return 0;
 }
 
@@ -234,7 +238,8 @@ static int set_mixture(struct sampling *r, struct err *e)
 		r->mixture.own = &s->schedule->path;
 	}
 	if (r->ask.cfg_channels > s->channels)
-		return err_set(e, ERR_USAGE, "--cfg-channels %lld: %s has %lld", (long long)r->ask.cfg_channels, r->ask.model, (long long)s->channels);
+		return err_set(e, ERR_USAGE, "--cfg-channels %lld: %s has %lld", (long long)r->ask.cfg_channels, r->ask.model,
+		               (long long)s->channels);
 	r->mixture.guided = r->ask.cfg_channels * s->size * s->size;
 	return 0;
 }

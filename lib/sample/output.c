@@ -62,7 +62,7 @@ struct task {
 		uint8_t *data;
 		size_t len;
 		struct err e;
-	} *done;
+	} * done;
 };
 
 static void encode(void *arg, int64_t i, int worker)

@@ -10,7 +10,7 @@ struct prompt {
 	char *text;     /* UTF-8 */
 	char *negative; /* NULL: the request's negative prompt */
 	uint64_t seed;
-	int seeded;     /* 1: `seed` is set and replaces the request's */
+	int seeded; /* 1: `seed` is set and replaces the request's */
 };
 
 struct prompts {

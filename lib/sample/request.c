@@ -17,7 +17,7 @@ static int check_outputs(const struct sampling *r, struct err *e)
 static const struct {
 	const char *ending;
 	enum sample_format format;
-} named[] = {{".png", FORMAT_PNG}, {".jpg", FORMAT_JPG},    {".jpeg", FORMAT_JPG},
+} named[] = {{".png", FORMAT_PNG},   {".jpg", FORMAT_JPG},    {".jpeg", FORMAT_JPG},
              {".webp", FORMAT_WEBP}, {".npy", FORMAT_LATENT}, {".npz", FORMAT_NPZ}};
 
 static int by_name(const char *path)

@@ -172,7 +172,7 @@ int resume_start(struct sampling *r, int on, const char *stamp, struct err *e)
 	r->kept = p->mark[0];
 	if (p->dropped)
 		sampling_say(r, "%s: starting over: what was begun there %s", r->ask.out,
-		        p->dropped == PARTIAL_OTHER ? "was of another command" : "is damaged");
+		             p->dropped == PARTIAL_OTHER ? "was of another command" : "is damaged");
 	if (!r->kept)
 		return 0;
 	sampling_say(r, "%s: going on after %lld of %lld pictures", r->ask.out, (long long)r->kept, (long long)r->count);
@@ -197,6 +197,6 @@ int resume_keep(const struct sampling *r, const struct err *e)
 
 	if (keep && p->out.file && partial_is_kept(p))
 		sampling_say(r, "%s: %lld of %lld pictures are kept: the same command goes on after them", r->ask.out, (long long)p->mark[0],
-		        (long long)r->count);
+		             (long long)r->count);
 	return keep;
 }

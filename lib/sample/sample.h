@@ -31,12 +31,12 @@ enum sample_format { FORMAT_PNG, FORMAT_WEBP, FORMAT_NPZ, FORMAT_LATENT, FORMAT_
 enum sample_dtype { SAMPLE_F32, SAMPLE_BF16, SAMPLE_INT8, SAMPLE_TF32 };
 
 /* Names of choices, in the order of their numbers; NULL at the end. */
-extern const char *const sample_presets[];    /* "paris" */
-extern const char *const sample_timesteps[];  /* "even", "paris" */
-extern const char *const sample_noises[];     /* "philox", "torch" */
-extern const char *const sample_formats[];    /* of enum sample_format */
-extern const char *const sample_converts[];   /* "match", "native": enum convert_mode */
-extern const char *const sample_dtypes[];     /* of enum sample_dtype */
+extern const char *const sample_presets[];   /* "paris" */
+extern const char *const sample_timesteps[]; /* "even", "paris" */
+extern const char *const sample_noises[];    /* "philox", "torch" */
+extern const char *const sample_formats[];   /* of enum sample_format */
+extern const char *const sample_converts[];  /* "match", "native": enum convert_mode */
+extern const char *const sample_dtypes[];    /* of enum sample_dtype */
 
 /* A request; ddm-sample(1) describes each option. All strings are borrowed until sampling_free; NULL: not given. */
 struct sample_request {
@@ -93,8 +93,8 @@ struct sample_request sample_defaults(void);
 /* Callbacks of a run; each may be NULL. */
 struct sample_hooks {
 	void (*picture)(void *arg, int64_t index, const struct picture *p); /* in order; p is borrowed for the call; not with FORMAT_LATENT */
-	void (*say)(void *arg, const char *line);     /* a line of information: what is resumed, what was made */
-	void (*warn)(void *arg, const char *line);    /* a warning */
+	void (*say)(void *arg, const char *line);                           /* a line of information: what is resumed, what was made */
+	void (*warn)(void *arg, const char *line);                          /* a warning */
 	void (*profile)(void *arg, const char *line); /* a line of the table of times by operation, at the end; NULL: no profiling */
 	void *arg;
 	struct progress progress;    /* called with "pictures"; non-zero: stop with ERR_AGAIN */

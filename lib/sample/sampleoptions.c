@@ -15,8 +15,8 @@
 
 const char *const sample_presets[] = {"paris", NULL}, *const sample_timesteps[] = {"even", "paris", NULL};
 const char *const sample_noises[] = {"philox", "torch", NULL}, *const sample_converts[] = {"match", "native", NULL};
-const char *const sample_formats[] = {[FORMAT_PNG] = "png", [FORMAT_WEBP] = "webp", [FORMAT_NPZ] = "npz", [FORMAT_LATENT] = "latent",
-                                      [FORMAT_JPG] = "jpg", NULL};
+const char *const sample_formats[] = {
+    [FORMAT_PNG] = "png", [FORMAT_WEBP] = "webp", [FORMAT_NPZ] = "npz", [FORMAT_LATENT] = "latent", [FORMAT_JPG] = "jpg", NULL};
 const char *const sample_dtypes[] = {[SAMPLE_F32] = "f32", [SAMPLE_BF16] = "bf16", [SAMPLE_INT8] = "int8", [SAMPLE_TF32] = "tf32", NULL};
 
 static const char *const residents[] = {"auto", NULL};
@@ -47,16 +47,16 @@ const struct option sample_options[] = {
     {"--preset", .type = OPTION_CHOICE, REQUEST(preset), .arg = "NAME", .choices = sample_presets,
      .help = "the released sampler of a model: for paris --route top-2 --steps 50 --timesteps paris --cfg 7.5", OPTION_ALWAYS,
      .stamp = STAMP_OTHERWISE},
-    {"--route", .type = OPTION_TEXT, REQUEST(route), .arg = "HOW", .choices = policy_words, .help = POLICY_FORMS,
-     OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "route"},
+    {"--route", .type = OPTION_TEXT, REQUEST(route), .arg = "HOW", .choices = policy_words, .help = POLICY_FORMS, OPTION_ALWAYS,
+     .stamp = STAMP_ALWAYS, .key = "route"},
     {"--solver", .type = OPTION_TEXT, REQUEST(solver), .arg = "NAME", .choices = solver_names,
      .help = "euler, heun; on the experts' own path ddpm, ddim, euler-discrete, dpm++1, dpm++2m and others; NAME,KEY=VALUE..",
      .said = "default euler, or as a pipeline's scheduler says", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "solver"},
-    {"--steps", .type = OPTION_INT, REQUEST(steps), .lo = 1, .hi = 100000, .arg = "N", .help = "steps from noise to picture",
-     .said = "default 50", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "steps"},
+    {"--steps", .type = OPTION_INT, REQUEST(steps), .lo = 1, .hi = 100000, .arg = "N", .help = "steps from noise to picture", .said = "default 50",
+     OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "steps"},
     {"--timesteps", .type = OPTION_CHOICE, REQUEST(timesteps), .arg = "HOW", .choices = sample_timesteps,
-     .help = "steps of equal length (even), or to .001 and a last one to 0 (paris)", .said = "default even",
-     .when = {{USE_INPUT, "euler or heun"}}, .was = "--times", .stamp = STAMP_UNLESS_DEFAULT, .key = "times"},
+     .help = "steps of equal length (even), or to .001 and a last one to 0 (paris)", .said = "default even", .when = {{USE_INPUT, "euler or heun"}},
+     .was = "--times", .stamp = STAMP_UNLESS_DEFAULT, .key = "times"},
     {"--cfg", .type = OPTION_REAL, REQUEST(cfg), .lo = -100, .hi = 100, .arg = "S", .help = "classifier-free guidance; 1 is none",
      .said = "default 1", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "cfg", .counts = is_guided},
     {"--cfg-channels", .type = OPTION_INT, REQUEST(cfg_channels), .lo = 1, .hi = 65536, .arg = "N", .help = "guide the first N channels alone",
@@ -65,33 +65,31 @@ const struct option sample_options[] = {
      .help = "class of all pictures by number or name, or several, taken in turns: pants,shirt; all: picture i has class i mod their "
              "number; labels: the cluster of an item of --labels",
      OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "class", .counts = of_all},
-    {"--seed", .type = OPTION_U64, REQUEST(seed), .arg = "S", .preset = "0", .help = "seed; picture i depends on seed and i alone",
-     OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "seed"},
+    {"--seed", .type = OPTION_U64, REQUEST(seed), .arg = "S", .preset = "0", .help = "seed; picture i depends on seed and i alone", OPTION_ALWAYS,
+     .stamp = STAMP_ALWAYS, .key = "seed"},
     {"--step", .type = OPTION_INT, REQUEST(step), .lo = 1, .hi = 1e15, .arg = "N",
-     .help = "sample the averages of the experts' checkpoints at step N",
-     .said = "default: the weights; of a run in training its newest average", OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
+     .help = "sample the averages of the experts' checkpoints at step N", .said = "default: the weights; of a run in training its newest average",
+     OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
     {"--noise", .type = OPTION_CHOICE, REQUEST(noise), .arg = "KIND", .choices = sample_noises, .preset = "philox",
      .help = "philox, or torch: what torch.randn of a CPU gives for the seed", OPTION_ALWAYS, .stamp = STAMP_UNLESS_DEFAULT, .key = "noise"},
     {"--labels", .type = OPTION_TEXT, REQUEST(labels), .arg = "FILE", .help = "assignments of reference items, for --route oracle",
      .when = {{USE_NEEDS, "--route=oracle --class=labels"}}, .stamp = STAMP_OTHERWISE},
     OPTION_GROUP("Reports"),
     {"--grid", .type = OPTION_TEXT, REQUEST(grid), .arg = "FILE", .help = "write a contact sheet of the first 400 pictures as PNG", OPTION_ALWAYS},
-    {"--report", .type = OPTION_TEXT, REQUEST(report), .arg = "FILE",
-     .help = "write the routing's statistics and GFLOP per picture as JSON", OPTION_ALWAYS},
-    {"--log", .type = OPTION_TEXT, REQUEST(log), .arg = "FILE", .help = "write every picture's weights at every step as JSON lines",
+    {"--report", .type = OPTION_TEXT, REQUEST(report), .arg = "FILE", .help = "write the routing's statistics and GFLOP per picture as JSON",
      OPTION_ALWAYS},
+    {"--log", .type = OPTION_TEXT, REQUEST(log), .arg = "FILE", .help = "write every picture's weights at every step as JSON lines", OPTION_ALWAYS},
     {"--timing", .type = OPTION_TEXT, REQUEST(timing), .arg = "FILE", .help = "write seconds and pictures per second as JSON", OPTION_ALWAYS},
     OPTION_GROUP("Weights"),
     {"--expert-time", .type = OPTION_CHOICE, REQUEST(convert), .arg = "HOW", .choices = sample_converts,
      .help = "ask experts on another path at equal noise (match) or at equal time (native)", .said = "default match",
      .when = {{USE_INPUT, "euler or heun"}}, .was = "--convert", .stamp = STAMP_UNLESS_DEFAULT, .key = "convert"},
     {"--weight-dtype", .type = OPTION_CHOICE, REQUEST(dtype), .arg = "TYPE", .choices = sample_dtypes,
-     .help = "how the experts' matrices are held and multiplied", .said = "default bf16 on a GPU, f32 on the CPU", OPTION_ALWAYS,
-     .was = "--weights", .stamp = STAMP_UNLESS_DEFAULT, .key = "weights"},
+     .help = "how the experts' matrices are held and multiplied", .said = "default bf16 on a GPU, f32 on the CPU", OPTION_ALWAYS, .was = "--weights",
+     .stamp = STAMP_UNLESS_DEFAULT, .key = "weights"},
     {"--encoder-weight-dtype", .type = OPTION_CHOICE, REQUEST(encoder_dtype), .arg = "TYPE", .choices = encoder_weights,
      .help = "how the matrices of the text encoder and the autoencoder are held and multiplied", .said = "default f32",
-     .when = {{USE_INPUT, "a text encoder or an autoencoder"}}, .was = "--encoder-weights", .stamp = STAMP_UNLESS_DEFAULT,
-     .key = "encoder_weights"},
+     .when = {{USE_INPUT, "a text encoder or an autoencoder"}}, .was = "--encoder-weights", .stamp = STAMP_UNLESS_DEFAULT, .key = "encoder_weights"},
     {"--map", .type = OPTION_FLAG, REQUEST(map), .help = "leave f32 matrices in their files, mapped; changes no result", OPTION_ALWAYS},
     {0},
 };
@@ -126,9 +124,8 @@ const struct option sample_machine_options[] = {
      .help = "pictures at once; changes no result on the CPU", OPTION_ALWAYS},
     {"--batch-invariant", .type = OPTION_FLAG, REQUEST(invariant), .help = "nor on a GPU, which takes longer then", OPTION_ALWAYS,
      .stamp = STAMP_UNLESS_DEFAULT, .key = "batch_invariant"},
-    {"--output", 'o', OPTION_TEXT, REQUEST(out), .arg = "FILE",
-     .help = "one picture (.png, .jpg, .webp), a folder (DIR/), or else a tar", .said = "default -, standard output; none where --grid is all",
-     OPTION_ALWAYS},
+    {"--output", 'o', OPTION_TEXT, REQUEST(out), .arg = "FILE", .help = "one picture (.png, .jpg, .webp), a folder (DIR/), or else a tar",
+     .said = "default -, standard output; none where --grid is all", OPTION_ALWAYS},
     {0},
 };
 

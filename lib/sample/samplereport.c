@@ -68,11 +68,12 @@ static void say_summary(const struct sampling *r, int64_t weight_bytes, double s
 	if (rows > 0)
 		str_printf(&text, ", router entropy %.3f", sum / rows);
 	sampling_say(r, "%s, %.4g GFLOP per picture, %.3g MiB of %s weights, %.3g pictures/s", str_text(&text),
-	        mixture_gflop(&r->mixture, s) / (double)r->count, (double)weight_bytes / 0x1p20, sample_dtypes[r->ask.dtype], (double)r->count / seconds);
+	             mixture_gflop(&r->mixture, s) / (double)r->count, (double)weight_bytes / 0x1p20, sample_dtypes[r->ask.dtype],
+	             (double)r->count / seconds);
 	str_release(&text);
 	if (r->ensemble.pager)
 		sampling_say(r, "%d of %d experts at a time in the device's memory, %lld uploads", pager_slots(r->ensemble.pager), s->k,
-		        (long long)pager_uploads(r->ensemble.pager));
+		             (long long)pager_uploads(r->ensemble.pager));
 }
 
 /* Numbers that differ from run to run; they are not in the report. */
@@ -105,7 +106,7 @@ static json_t *timing_json(const struct sampling *r, double seconds)
 int samplereport_check(const struct sample_request *q, struct err *e)
 {
 	static const char *const of_report[] = {"n", "route", "solver", "steps", "cluster_mass", NULL}, *const of_log[] = {"index", "weights", NULL},
-	                         *const of_timing[] = {"seconds", "images_per_second", NULL};
+				 *const of_timing[] = {"seconds", "images_per_second", NULL};
 
 	return (q->report && standing_view(q->report, "ddm-sample", of_report, e)) || (q->log && standing_view(q->log, "ddm-sample", of_log, e)) ||
 	               (q->timing && standing_view(q->timing, "ddm-sample", of_timing, e))

@@ -21,20 +21,20 @@
 struct sampling {
 	struct sample_request ask; /* the request, with all defaults filled in */
 	struct sample_hooks hooks;
-	int64_t count;             /* total number of pictures */
+	int64_t count;                     /* total number of pictures */
 	struct scheduler_solver scheduled; /* solver of a diffusers pipeline; ask.solver may point to its text */
 	struct policy policy;
 	struct solver_choice solver;
 	struct device *device;
-	int encoders_asked;        /* ask.encoder_dtype was given */
+	int encoders_asked; /* ask.encoder_dtype was given */
 	struct ensemble ensemble;
 	struct mixture mixture;
 	struct sampler sampler;
 	double *grid; /* (steps + 1) times, or NULL: even or as timesteps say */
 	struct sampler_state *state;
 	struct reference labels;
-	int64_t class; /* class of all pictures, or one of CLASS_ */
-	int labelled;  /* --class labels */
+	int64_t class;    /* class of all pictures, or one of CLASS_ */
+	int labelled;     /* --class labels */
 	int32_t *classes; /* (class_count) for CLASS_LIST */
 	int64_t class_count;
 	char *class_text; /* --class with numbers instead of names, for stamps */
@@ -45,27 +45,27 @@ struct sampling {
 	struct prompts prompts;
 	struct textsource_options words;
 	struct textsource *text; /* NULL: the experts read no text */
-	char *encoder, *vae;      /* folders, or NULL */
+	char *encoder, *vae;     /* folders, or NULL */
 	char vae_hash[65];
 	struct contactsheet layout; /* of the contact sheet */
 	struct picture sheet;
 	int64_t sheet_n;
-	char lone_route[24];    /* "expert:I" for a model of one network */
-	enum sink_kind sink;    /* container of the samples */
-	int64_t kept;           /* pictures finished by an earlier process */
-	int64_t *bytes;         /* (k + 1) most bytes of each network's weights in memory, the router last */
-	double started, before; /* clock_seconds at the first picture; seconds spent on the kept pictures */
+	char lone_route[24];     /* "expert:I" for a model of one network */
+	enum sink_kind sink;     /* container of the samples */
+	int64_t kept;            /* pictures finished by an earlier process */
+	int64_t *bytes;          /* (k + 1) most bytes of each network's weights in memory, the router last */
+	double started, before;  /* clock_seconds at the first picture; seconds spent on the kept pictures */
 	struct profile *profile; /* NULL: no profiling */
-	struct progress tell; /* callback for the sampler's progress */
+	struct progress tell;    /* callback for the sampler's progress */
 	/* The current batch. */
-	float *x;         /* (batch, d) */
-	int64_t at, rows; /* pictures before the batch, and in it */
+	float *x;                            /* (batch, d) */
+	int64_t at, rows;                    /* pictures before the batch, and in it */
 	int64_t *index, *prompt, *draw, *of; /* (batch): picture number, prompt, noise number within its seed; `of` as in sampler_call */
-	uint64_t *seeds;  /* (batch) */
-	int32_t *wanted, *negative; /* (batch) rows of texts: prompts, negative prompts */
-	int32_t *label, *chosen, *heaviest; /* (batch) */
-	double *weights;  /* (batch, steps, k), with --log */
-	struct output_item *item; /* (batch) */
+	uint64_t *seeds;                     /* (batch) */
+	int32_t *wanted, *negative;          /* (batch) rows of texts: prompts, negative prompts */
+	int32_t *label, *chosen, *heaviest;  /* (batch) */
+	double *weights;                     /* (batch, steps, k), with --log */
+	struct output_item *item;            /* (batch) */
 };
 
 enum { CLASS_NONE = -1, CLASS_ALL = -2, CLASS_LABELS = -3, CLASS_LIST = -4 };

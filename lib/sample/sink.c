@@ -10,8 +10,7 @@
 #include "file/fileio.h"
 #include "file/sums.h"
 
-int sink_open(struct sink *s, enum sink_kind kind, const char *path, const char *stamp, const char *same, const int64_t shape[4],
-              struct err *e)
+int sink_open(struct sink *s, enum sink_kind kind, const char *path, const char *stamp, const char *same, const int64_t shape[4], struct err *e)
 {
 	int on;
 

@@ -24,8 +24,7 @@ struct sink {
 /* Open a container. stamp: a line of JSON for a tar. same: the key of everything that a tar's bytes depend on, so that an equal request can resume;
  * NULL: not resumable. shape: (n, height, width, channels) of an array. Returns 1 if a tar is resumed at s->part.mark, 0 for a new output, -1 on
  * error. */
-int sink_open(struct sink *s, enum sink_kind kind, const char *path, const char *stamp, const char *same, const int64_t shape[4],
-              struct err *e);
+int sink_open(struct sink *s, enum sink_kind kind, const char *path, const char *stamp, const char *same, const int64_t shape[4], struct err *e);
 /* Add NAME.ENDING to a tar or a folder. With SINK_FILE the `main` one becomes the file itself, json is written beside it as PATH.json, and others are
  * left out. */
 int sink_add(struct sink *s, const char *name, const char *ending, int main, const void *data, size_t len, struct err *e);

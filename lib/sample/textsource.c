@@ -20,13 +20,13 @@ struct textsource {
 	char given_hash[65], negative_hash[65], encoder_hash[65];
 	struct textencoder *encoder;
 	int64_t made_tokens;
-	const char **distinct; /* sorted */
-	int64_t rows;          /* number of rows of distinct, or of given */
-	float *made;           /* (rows, made_tokens, width) */
-	int32_t *length;       /* (rows) tokens of each text */
-	int32_t *slot;         /* (rows + 1) row in the batch, or -1 */
+	const char **distinct;  /* sorted */
+	int64_t rows;           /* number of rows of distinct, or of given */
+	float *made;            /* (rows, made_tokens, width) */
+	int32_t *length;        /* (rows) tokens of each text */
+	int32_t *slot;          /* (rows + 1) row in the batch, or -1 */
 	float *features, *mask; /* of the texts of a batch */
-	int64_t room;          /* rows allocated for a batch */
+	int64_t room;           /* rows allocated for a batch */
 };
 
 /* Load features (n, tokens, width). With `one`, n must be 1 and the shape may be (tokens, width), which becomes (1, tokens, width). */
@@ -45,8 +45,8 @@ static int load_features(struct textarray *t, const char *path, int one, const s
 	if (a->rank != 3 || a->fortran || (one && a->shape[0] != 1) || a->shape[0] < 1)
 		return err_set(e, ERR_DATA, "%s: not features of %s, by rows", path, one ? "one text (tokens, width)" : "texts (n, tokens, width)");
 	if (a->shape[2] != o->width || a->shape[1] > o->tokens || a->shape[1] < 1)
-		return err_set(e, ERR_DATA, "%s: %lld tokens of %lld numbers, but the experts read up to %lld of %lld", path,
-		               (long long)a->shape[1], (long long)a->shape[2], (long long)o->tokens, (long long)o->width);
+		return err_set(e, ERR_DATA, "%s: %lld tokens of %lld numbers, but the experts read up to %lld of %lld", path, (long long)a->shape[1],
+		               (long long)a->shape[2], (long long)o->tokens, (long long)o->width);
 	return 0;
 }
 

@@ -12,15 +12,15 @@
 #include "sample/prompts.h"
 
 struct textsource_options {
-	const struct prompts *prompts;     /* may be empty if `features` is given */
-	const char *negative;              /* negative prompt of the prompts without one */
-	const char *encoder;               /* folder of a text encoder (data/textencoder.h); NULL: not needed */
-	const char *features;              /* file of the prompts' features (data/textarray.h), or NULL */
-	const char *negative_features;     /* file of the negative prompt's features, or NULL */
-	int64_t tokens, width;             /* size of the features that the experts read */
-	int masked, guided;                /* masked: the experts read a padding mask; guided: the negative prompt is needed */
-	int lower;                         /* convert prompts to lower case before encoding */
-	enum compact_type bulk;            /* storage of the encoder's matrices */
+	const struct prompts *prompts; /* may be empty if `features` is given */
+	const char *negative;          /* negative prompt of the prompts without one */
+	const char *encoder;           /* folder of a text encoder (data/textencoder.h); NULL: not needed */
+	const char *features;          /* file of the prompts' features (data/textarray.h), or NULL */
+	const char *negative_features; /* file of the negative prompt's features, or NULL */
+	int64_t tokens, width;         /* size of the features that the experts read */
+	int masked, guided;            /* masked: the experts read a padding mask; guided: the negative prompt is needed */
+	int lower;                     /* convert prompts to lower case before encoding */
+	enum compact_type bulk;        /* storage of the encoder's matrices */
 	struct device *device;
 };
 
@@ -37,7 +37,6 @@ void textsource_stamp(const struct textsource *t, struct stamp *s);
 int textsource_encode(struct textsource *t, int64_t *cut, struct err *e);
 /* Gather the features for n pictures with prompt numbers prompt (n). text (n) and negative (n) receive rows of *texts, which is borrowed until the
  * next call. Without guidance negative equals text. */
-int textsource_batch(struct textsource *t, int64_t n, const int64_t *prompt, int32_t *text, int32_t *negative, struct texts *texts,
-                     struct err *e);
+int textsource_batch(struct textsource *t, int64_t n, const int64_t *prompt, int32_t *text, int32_t *negative, struct texts *texts, struct err *e);
 
 #endif

@@ -61,8 +61,7 @@ void grad_place(struct tape *t, struct tensor *g, struct tensor *dst)
 		return;
 	}
 	producer = find_producer(t, g);
-	if (movable(g) && g->st->tensors == 1 && producer >= t->forward_end && unread(t, g, producer) &&
-	    can_write(&t->node[producer], dst)) {
+	if (movable(g) && g->st->tensors == 1 && producer >= t->forward_end && unread(t, g, producer) && can_write(&t->node[producer], dst)) {
 		g->st = dst->st;
 		g->offset = dst->offset;
 		memcpy(g->stride, dst->stride, sizeof g->stride);

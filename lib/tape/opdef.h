@@ -50,8 +50,8 @@ X(VIEW, view) OPS_RECORDED(X)
 /* clang-format on */
 #undef X
 
-/* The definition of an op in OPS_RECORDED, or of OP_VIEW. */
-const struct op_def *op_def_of(enum op op);
+    /* The definition of an op in OPS_RECORDED, or of OP_VIEW. */
+    const struct op_def *op_def_of(enum op op);
 
 /* Make dst (a view with memory) hold g's value. If g has memory of its own and its producer can write to dst, g moves there; otherwise
  * a copy is recorded. */

@@ -7,10 +7,9 @@
 
 /* Views: they share memory. op_reshape copies if no strides can express the new shape; op_concat always copies. */
 struct tensor *op_reshape(struct tape *t, struct tensor *x, int rank, const int64_t *shape);
-struct tensor *op_permute(struct tape *t, struct tensor *x,
-                          const int *order); /* output dimension d is input dimension order[d] */
+struct tensor *op_permute(struct tape *t, struct tensor *x, const int *order);    /* output dimension d is input dimension order[d] */
 struct tensor *op_expand(struct tape *t, struct tensor *x, const int64_t *shape); /* same rank; size 1 stretches */
-struct tensor *op_repeat(struct tape *t, struct tensor *x); /* [1, ..] -> [capacity, ..], batched: the same for each sample */
+struct tensor *op_repeat(struct tape *t, struct tensor *x);                       /* [1, ..] -> [capacity, ..], batched: the same for each sample */
 struct tensor *op_slice(struct tape *t, struct tensor *x, int dim, int64_t from, int64_t length);
 /* n slices x[.., i, ..] of dimension dim, whose size is n <= OP_OUT; the dimension is dropped. */
 void op_unstack(struct tape *t, struct tensor *x, int dim, struct tensor **out);
@@ -29,14 +28,12 @@ struct tensor *op_linear_act(struct tape *t, struct tensor *x, struct tensor *w,
 struct tensor *op_matmul(struct tape *t, struct tensor *a, int transpose_a, struct tensor *b, int transpose_b, double alpha);
 
 /* Normalization over the last dimension: y = xhat (scale [+ 1]) [+ shift]; scale and shift stretch and may be NULL. */
-struct tensor *op_norm(struct tape *t, struct tensor *x, struct tensor *scale, struct tensor *shift, enum norm_kind kind,
-                       double eps, int one_plus);
+struct tensor *op_norm(struct tape *t, struct tensor *x, struct tensor *scale, struct tensor *shift, enum norm_kind kind, double eps, int one_plus);
 struct tensor *op_gate(struct tape *t, struct tensor *x, struct tensor *g, struct tensor *h); /* x + g h; g stretches */
 struct tensor *op_attention(struct tape *t, struct tensor *q, struct tensor *k, struct tensor *v, double scale, int causal);
 /* The same with a bias added to the scaled scores; it stretches to (B, heads, T, S). A mask has values 0 and -10000. No gradient flows
  * into the bias. */
-struct tensor *op_attention_bias(struct tape *t, struct tensor *q, struct tensor *k, struct tensor *v, struct tensor *bias,
-                                 double scale, int causal);
+struct tensor *op_attention_bias(struct tape *t, struct tensor *q, struct tensor *k, struct tensor *v, struct tensor *bias, double scale, int causal);
 struct tensor *op_embed(struct tape *t, struct tensor *table, struct tensor *index);
 struct tensor *op_timestep(struct tape *t, struct tensor *time, int64_t width, double max_period, double scale);
 struct tensor *op_softmax(struct tape *t, struct tensor *x);
@@ -55,8 +52,7 @@ struct tensor *op_conv_act(struct tape *t, struct tensor *x, struct tensor *w, s
 struct tensor *op_conv_many(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, struct tensor *add, int64_t stride,
                             struct padding pad, int act);
 /* x (B, .., C); scale and shift [C] may be NULL; act: UNARY_SILU + 1, UNARY_RELU + 1 or 0. */
-struct tensor *op_groupnorm(struct tape *t, struct tensor *x, struct tensor *scale, struct tensor *shift, int64_t groups, double eps,
-                            int act);
+struct tensor *op_groupnorm(struct tape *t, struct tensor *x, struct tensor *scale, struct tensor *shift, int64_t groups, double eps, int act);
 /* Windows of k x k at a stride; `ceil`: also a last window that the edge cuts off. 2 pad <= k. */
 struct tensor *op_pool(struct tape *t, struct tensor *x, enum pool_kind kind, int64_t k, int64_t stride, int64_t pad, int ceil);
 struct tensor *op_upsample_nearest(struct tape *t, struct tensor *x); /* (B, H, W, C) -> (B, 2H, 2W, C) */

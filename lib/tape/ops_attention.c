@@ -4,8 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-struct tensor *op_attention_bias(struct tape *t, struct tensor *q, struct tensor *k, struct tensor *v, struct tensor *bias,
-                                 double scale, int causal)
+struct tensor *op_attention_bias(struct tape *t, struct tensor *q, struct tensor *k, struct tensor *v, struct tensor *bias, double scale, int causal)
 {
 	struct op_attr attr = {.attention = {causal, scale}};
 	struct tensor *in[4] = {tensor_rows(t, q), tensor_rows(t, k), tensor_rows(t, v)}, *out[2];

@@ -121,12 +121,8 @@ struct tensor *op_upsample_nearest(struct tape *t, struct tensor *x)
 	return op_reshape(t, op_expand(t, op_reshape(t, x, 6, one), two), 4, out);
 }
 
-const struct op_def op_def_conv = {.vjp = conv_vjp,
-                                .flops = conv_flops,
-                                .optional = 1 << 1,
-                                .in_place = 4,
-                                .strided = STRIDED_ROWS,
-                                .weight = 1 << 1};
+const struct op_def op_def_conv = {
+    .vjp = conv_vjp, .flops = conv_flops, .optional = 1 << 1, .in_place = 4, .strided = STRIDED_ROWS, .weight = 1 << 1};
 const struct op_def op_def_conv_dx = {.flops = conv_dx_flops, .strided = STRIDED_ROWS, .weight = 1 << 1};
 const struct op_def op_def_conv_dw = {.flops = conv_dw_flops, .exact = 3};
 const struct op_def op_def_pool = {.vjp = pool_vjp};

@@ -100,13 +100,8 @@ static double matmul_flops(const struct op_call *c)
 	return 2. * (double)array_count(&c->out[0]) * (double)a->shape[a->rank - (c->attr.matmul.ta ? 2 : 1)];
 }
 
-const struct op_def op_def_linear = {.vjp = linear_vjp,
-                                  .flops = linear_flops,
-                                  .optional = 1 << 1,
-                                  .strided = STRIDED_ROWS,
-                                  .weight = 1 << 1,
-                                  .compact = 1 << 1,
-                                  .bias = 1 << 2};
+const struct op_def op_def_linear = {
+    .vjp = linear_vjp, .flops = linear_flops, .optional = 1 << 1, .strided = STRIDED_ROWS, .weight = 1 << 1, .compact = 1 << 1, .bias = 1 << 2};
 const struct op_def op_def_linear_dx = {.flops = linear_dx_flops, .strided = STRIDED_ROWS, .weight = 1 << 1};
 const struct op_def op_def_linear_dw = {.flops = linear_dw_flops, .exact = 3};
 const struct op_def op_def_matmul = {.vjp = matmul_vjp, .flops = matmul_flops};

@@ -18,8 +18,7 @@ static struct tensor *modulation(struct tape *t, struct tensor *m, const struct 
 	return tensor_stretch(t, op_copy(t, op_expand(t, m, shape)), x);
 }
 
-struct tensor *op_norm(struct tape *t, struct tensor *x, struct tensor *scale, struct tensor *shift, enum norm_kind kind,
-                       double eps, int one_plus)
+struct tensor *op_norm(struct tape *t, struct tensor *x, struct tensor *scale, struct tensor *shift, enum norm_kind kind, double eps, int one_plus)
 {
 	struct op_attr attr = {.norm = {kind, one_plus, eps}};
 	struct tensor *in[3], *out[2];
@@ -81,8 +80,7 @@ static void gate_vjp(struct vjp *v)
 		v->dx[1] = grad_to_root(v->t, out[1], n->in[1]);
 }
 
-struct tensor *op_groupnorm(struct tape *t, struct tensor *x, struct tensor *scale, struct tensor *shift, int64_t groups, double eps,
-                            int act)
+struct tensor *op_groupnorm(struct tape *t, struct tensor *x, struct tensor *scale, struct tensor *shift, int64_t groups, double eps, int act)
 {
 	struct op_attr attr = {.groupnorm = {groups, act, eps}};
 	struct tensor *in[3] = {tensor_dense(t, x), scale ? tensor_dense(t, scale) : NULL, shift ? tensor_dense(t, shift) : NULL}, *out[2];

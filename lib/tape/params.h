@@ -37,8 +37,8 @@ struct param {
 	int64_t shape[ARRAY_RANK];
 	struct init init;
 	int parts, part; /* parts: matrices stacked in it that are read separately; part: index of the first among the parts of all parameters */
-	int64_t count;  /* elements */
-	int64_t offset; /* in the flat arena, a multiple of DECAY_RUN elements (kernels/optimizer.h); set by params_layout */
+	int64_t count;   /* elements */
+	int64_t offset;  /* in the flat arena, a multiple of DECAY_RUN elements (kernels/optimizer.h); set by params_layout */
 };
 
 /* Trainable parameters come first: gradients, moments and updates cover [0, trainable). Alignment gaps hold zeros. A zeroed struct is an

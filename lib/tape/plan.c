@@ -102,8 +102,7 @@ static void find_lifetimes(struct tape *t)
 
 static int fills_its_storage(const struct tensor *x)
 {
-	return x->st->kind == STORE_ARENA && !x->st->into && x->offset == 0 && tensor_contiguous(x) &&
-	       tensor_count(x) == x->st->elements;
+	return x->st->kind == STORE_ARENA && !x->st->into && x->offset == 0 && tensor_contiguous(x) && tensor_count(x) == x->st->elements;
 }
 
 static void reuse_in_place(struct tape *t)
@@ -117,8 +116,8 @@ static void reuse_in_place(struct tape *t)
 			continue;
 		from = n->in[which];
 		to = n->out[0];
-		if (!from || !fills_its_storage(from) || !fills_its_storage(to) || from->st == to->st ||
-		    from->st->elements != to->st->elements || from->dtype != to->dtype)
+		if (!from || !fills_its_storage(from) || !fills_its_storage(to) || from->st == to->st || from->st->elements != to->st->elements ||
+		    from->dtype != to->dtype)
 			continue;
 		for (int j = 0; j < n->nin; j++)
 			shared |= j != which && n->in[j] && home(n->in[j]) == from->st;

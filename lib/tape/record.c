@@ -57,8 +57,7 @@ static int64_t count_of(int rank, const int64_t *shape)
 	return n;
 }
 
-static struct tensor *tensor_in(struct tape *t, enum storage_kind kind, enum dtype dtype, int rank, const int64_t *shape,
-                                int batched)
+static struct tensor *tensor_in(struct tape *t, enum storage_kind kind, enum dtype dtype, int rank, const int64_t *shape, int batched)
 {
 	struct tensor *x = tensor_add(t, storage_new(t, kind, dtype, count_of(rank, shape)), rank, shape, batched);
 
@@ -76,8 +75,7 @@ struct tensor *tensor_like(struct tape *t, const struct tensor *x)
 	return tensor_new(t, x->dtype, x->rank, x->shape, x->batched);
 }
 
-struct tensor *tensor_view(struct tape *t, const struct tensor *x, int rank, const int64_t *shape, const int64_t *stride,
-                           int64_t offset, int batched)
+struct tensor *tensor_view(struct tape *t, const struct tensor *x, int rank, const int64_t *shape, const int64_t *stride, int64_t offset, int batched)
 {
 	struct tensor *v = tensor_add(t, x->st, rank, shape, batched);
 
@@ -142,8 +140,7 @@ struct tensor *tape_input(struct tape *t, enum dtype dtype, int rank, const int6
 	return x;
 }
 
-struct tensor *tape_param(struct tape *t, struct params *p, const char *name, int rank, const int64_t *shape, int flags,
-                          struct init init)
+struct tensor *tape_param(struct tape *t, struct params *p, const char *name, int rank, const int64_t *shape, int flags, struct init init)
 {
 	struct tensor *x = tensor_in(t, STORE_PARAM, t->real, rank, shape, 0);
 
@@ -155,8 +152,7 @@ struct tensor *tape_param(struct tape *t, struct params *p, const char *name, in
 	return x;
 }
 
-struct node *node_add(struct tape *t, enum op op, int nin, struct tensor *const *in, int nout, struct tensor *const *out,
-                      const struct op_attr *attr)
+struct node *node_add(struct tape *t, enum op op, int nin, struct tensor *const *in, int nout, struct tensor *const *out, const struct op_attr *attr)
 {
 	struct node *n;
 	int needs = 0;
@@ -187,8 +183,7 @@ struct node *node_add(struct tape *t, enum op op, int nin, struct tensor *const 
 	return n;
 }
 
-struct tensor *node_one(struct tape *t, enum op op, int nin, struct tensor *const *in, struct tensor *y,
-                            const struct op_attr *attr)
+struct tensor *node_one(struct tape *t, enum op op, int nin, struct tensor *const *in, struct tensor *y, const struct op_attr *attr)
 {
 	node_add(t, op, nin, in, 1, &y, attr);
 	return y;

@@ -18,7 +18,7 @@ struct storage {
 	struct storage *into; /* NULL, or the storage that this one was merged into, at into_offset elements */
 	int64_t into_offset;
 	int keep, needed;
-	int exact;            /* never stored in bfloat16 */
+	int exact;             /* never stored in bfloat16 */
 	int first, last;       /* first and last node that reads or writes it */
 	int64_t place;         /* byte offset in the arena */
 	void *bound;           /* STORE_INPUT */
@@ -31,8 +31,8 @@ struct node {
 	int nin, nout;
 	struct tensor *in[OP_IN], *out[OP_OUT]; /* optional ones may be NULL */
 	struct op_attr attr;
-	int block;                              /* 0: none */
-	int again;                              /* 1: recomputes an earlier node */
+	int block; /* 0: none */
+	int again; /* 1: recomputes an earlier node */
 	int live;
 	int stream;
 	void (*then)(void *arg, struct device *d, int stream);
@@ -46,8 +46,8 @@ struct replay {
 	void *values, *grad_values;
 	const uint16_t *rounded;
 	const struct profile *profile; /* the profile whose timers the graph records; NULL: none */
-	void *graph; /* NULL: it has run only once, or the capture failed */
-	int refused; /* the capture failed; not tried again */
+	void *graph;                   /* NULL: it has run only once, or the capture failed */
+	int refused;                   /* the capture failed; not tried again */
 };
 
 enum { TAPE_GRAPHS = 32 }; /* most replays per set of parameter arenas */
@@ -80,7 +80,7 @@ struct tape {
 	struct replay *replay;
 	int replays;
 	int64_t runs;
-	void *hop; /* event between nodes of different streams */
+	void *hop;    /* event between nodes of different streams */
 	void **timer; /* (nnodes + 1); NULL until a run is profiled on a device with timers */
 };
 
@@ -88,8 +88,8 @@ struct tape {
 struct tensor *tensor_new(struct tape *t, enum dtype dtype, int rank, const int64_t *shape, int batched);
 struct tensor *tensor_like(struct tape *t, const struct tensor *x);
 /* A tensor in x's storage; strides and offset are relative to the storage. */
-struct tensor *tensor_view(struct tape *t, const struct tensor *x, int rank, const int64_t *shape, const int64_t *stride,
-                           int64_t offset, int batched);
+struct tensor *tensor_view(struct tape *t, const struct tensor *x, int rank, const int64_t *shape, const int64_t *stride, int64_t offset,
+                           int batched);
 /* x broadcast to the shape of `to` (missing leading dimensions added) without a node, for operands that kernels read with strides
  * of 0. */
 struct tensor *tensor_stretch(struct tape *t, struct tensor *x, const struct tensor *to);
@@ -97,8 +97,7 @@ void tensor_array(const struct tensor *x, struct array *a); /* at capacity, data
 int tensor_contiguous(const struct tensor *x);
 int64_t tensor_count(const struct tensor *x);
 
-struct node *node_add(struct tape *t, enum op op, int nin, struct tensor *const *in, int nout, struct tensor *const *out,
-                      const struct op_attr *attr);
+struct node *node_add(struct tape *t, enum op op, int nin, struct tensor *const *in, int nout, struct tensor *const *out, const struct op_attr *attr);
 
 /* A node with one output; returns it. */
 struct tensor *node_one(struct tape *t, enum op op, int nin, struct tensor *const *in, struct tensor *y, const struct op_attr *attr);

@@ -270,8 +270,14 @@ static struct replay *find_replay(struct tape *t, int64_t n, int from, int to)
 	} else if (oldest->graph) {
 		t->device->graph_free(t->device, oldest->graph);
 	}
-	*oldest = (struct replay){.n = n, .used = t->runs, .from = from, .to = to, .values = t->values, .grad_values = t->grad_values,
-	                          .rounded = t->rounded, .profile = t->device->profile};
+	*oldest = (struct replay){.n = n,
+	                          .used = t->runs,
+	                          .from = from,
+	                          .to = to,
+	                          .values = t->values,
+	                          .grad_values = t->grad_values,
+	                          .rounded = t->rounded,
+	                          .profile = t->device->profile};
 	return NULL;
 }
 

@@ -53,8 +53,7 @@ enum dtype tape_real(const struct tape *t);
 struct tensor *tape_input(struct tape *t, enum dtype dtype, int rank, const int64_t *shape, int flags);
 
 /* A parameter of the table, added to it if its name is new. One table per tape. */
-struct tensor *tape_param(struct tape *t, struct params *p, const char *name, int rank, const int64_t *shape, int flags,
-                          struct init init);
+struct tensor *tape_param(struct tape *t, struct params *p, const char *name, int rank, const int64_t *shape, int flags, struct init init);
 
 /* Keep a tensor's value readable after the run. Its strides stay the same: a view remains a view. */
 void tape_keep(struct tape *t, struct tensor *x);
@@ -86,9 +85,9 @@ void tape_stream(struct tape *t, int stream);
 void tape_then(struct tape *t, int node, void (*then)(void *arg, struct device *d, int stream), void *arg);
 
 struct plan_options {
-	int no_reuse; /* every intermediate has memory of its own */
-	int poison;   /* fill the arena with NaN before a run and each value's memory after its last use */
-	int bf16;     /* store intermediates in bfloat16, except kept ones and those that an op declares exact */
+	int no_reuse;     /* every intermediate has memory of its own */
+	int poison;       /* fill the arena with NaN before a run and each value's memory after its last use */
+	int bf16;         /* store intermediates in bfloat16, except kept ones and those that an op declares exact */
 	int bf16_weights; /* op_linear, op_conv and their gradients read parameters in bfloat16 (tape_bind_bf16); op_linear's bias too,
 	                     if its output is bfloat16 */
 };

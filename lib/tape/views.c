@@ -140,8 +140,7 @@ struct tensor *op_slice(struct tape *t, struct tensor *x, int dim, int64_t from,
 {
 	struct op_attr attr = {.view = {.kind = VIEW_SLICE, .dim = dim, .from = from}};
 
-	assert(x->root == x && dim < x->rank && from >= 0 && length > 0 && from + length <= x->shape[dim] &&
-	       !(dim == 0 && x->batched));
+	assert(x->root == x && dim < x->rank && from >= 0 && length > 0 && from + length <= x->shape[dim] && !(dim == 0 && x->batched));
 	return node_one(t, OP_VIEW, 1, &x, part(t, x, dim, from, length), &attr);
 }
 

@@ -14,10 +14,10 @@ struct merge {
 };
 
 struct bpe {
-	json_t *ids;                   /* token to number */
-	int32_t byte[256], last[256];  /* of a byte within a word, and at its end */
+	json_t *ids;                  /* token to number */
+	int32_t byte[256], last[256]; /* of a byte within a word, and at its end */
 	int32_t start, end;
-	struct merge *table;           /* open addressing; a < 0: empty */
+	struct merge *table; /* open addressing; a < 0: empty */
 	size_t slots;
 	char *where;
 	char *special; /* a third special token that is matched literally in a text; NULL: none */
@@ -73,8 +73,7 @@ static void table_new(struct bpe *b, size_t merges)
 /* The number of a token. With `ours`, a token without a number gets the next one. */
 static int32_t number(struct bpe *b, const char *token, int ours)
 {
-	if (ours && !json_object_get(b->ids, token) &&
-	    json_object_set_new(b->ids, token, json_integer((json_int_t)json_object_size(b->ids))))
+	if (ours && !json_object_get(b->ids, token) && json_object_set_new(b->ids, token, json_integer((json_int_t)json_object_size(b->ids))))
 		return -1;
 	return id_of(b, token);
 }
@@ -162,7 +161,7 @@ static struct bpe *begin(const json_t *vocab, size_t merges, const char *where)
 
 	b->where = mem_strdup(where);
 	b->ids = json_object();
-	json_object_foreach((json_t *)vocab, key, v)
+	json_object_foreach ((json_t *)vocab, key, v)
 		if (json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) <= INT32_MAX)
 			json_object_set(b->ids, key, v);
 	table_new(b, merges);
@@ -210,7 +209,7 @@ struct bpe *bpe_from_json(const json_t *tokenizer, const char *where, struct err
 		return NULL;
 	}
 	b = begin(vocab, json_array_size(merges), where);
-	json_array_foreach(merges, i, pair) {
+	json_array_foreach (merges, i, pair) {
 		const char *x = json_string_value(json_is_array(pair) ? json_array_get(pair, 0) : pair);
 		const char *y = json_is_array(pair) ? json_string_value(json_array_get(pair, 1)) : x ? strchr(x, ' ') : NULL;
 
@@ -253,7 +252,7 @@ int32_t bpe_largest(const struct bpe *b)
 	const char *key;
 	json_t *v;
 
-	json_object_foreach(b->ids, key, v)
+	json_object_foreach (b->ids, key, v)
 		most = json_integer_value(v) > most ? json_integer_value(v) : most;
 	return (int32_t)most;
 }
@@ -370,11 +369,13 @@ static void encode_word(const struct bpe *b, struct out *o, const uint8_t *bytes
 
 enum class { SPACE, LETTER, NUMBER, OTHER };
 
-static enum class class_at(const char *p, size_t n, size_t *len)
-{
+static enum class class_at(const char *p, size_t n, size_t *len) {
 	uint32_t c = utf8_read(p, n, len);
 
-	return unicode_space(c) ? SPACE : unicode_letter(c) ? LETTER : unicode_number(c) ? NUMBER : OTHER;
+	return unicode_space(c)    ? SPACE
+	       : unicode_letter(c) ? LETTER
+	       : unicode_number(c) ? NUMBER
+	                           : OTHER;
 }
 
 /* Length of 's, 't, 're, 've, 'm, 'll or 'd at p; 0: none is there. */

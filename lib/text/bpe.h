@@ -19,8 +19,8 @@ struct bpe *bpe_new(const char *merges, size_t len, const json_t *vocab, const c
 struct bpe *bpe_from_json(const json_t *tokenizer, const char *where, struct err *e);
 void bpe_free(struct bpe *b);
 
-int32_t bpe_start(const struct bpe *b); /* <|startoftext|> */
-int32_t bpe_end(const struct bpe *b);   /* <|endoftext|> */
+int32_t bpe_start(const struct bpe *b);   /* <|startoftext|> */
+int32_t bpe_end(const struct bpe *b);     /* <|endoftext|> */
 int32_t bpe_largest(const struct bpe *b); /* of the numbers of its tokens */
 
 /* The number of a token, -1 where there is none. From now on that token in a text is this number whatever is around it, as tokenizers

@@ -18,9 +18,9 @@ struct unigram *unigram_from_model(const void *data, size_t len, const char *whe
 struct unigram *unigram_from_json(const json_t *tokenizer, const char *where, struct err *e);
 void unigram_free(struct unigram *u);
 
-int32_t unigram_end(const struct unigram *u);     /* </s>; -1: none */
-int32_t unigram_padding(const struct unigram *u); /* <pad>; 0 where there is none */
-int32_t unigram_largest(const struct unigram *u); /* of the numbers of its pieces and other tokens */
+int32_t unigram_end(const struct unigram *u);                     /* </s>; -1: none */
+int32_t unigram_padding(const struct unigram *u);                 /* <pad>; 0 where there is none */
+int32_t unigram_largest(const struct unigram *u);                 /* of the numbers of its pieces and other tokens */
 int32_t unigram_find(const struct unigram *u, const char *token); /* its number; -1: none */
 
 /* Tokens of a text, without an end; caller frees *ids with mem_free. Returns how many. */

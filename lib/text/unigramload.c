@@ -244,8 +244,12 @@ struct unigram *unigram_from_model(const void *data, size_t len, const char *whe
 
 static int digit(char c)
 {
-	return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : c >= '0' && c <= '9' ? c - '0' + 52
-	     : c == '+' ? 62 : c == '/' ? 63 : -1;
+	return c >= 'A' && c <= 'Z'   ? c - 'A'
+	       : c >= 'a' && c <= 'z' ? c - 'a' + 26
+	       : c >= '0' && c <= '9' ? c - '0' + 52
+	       : c == '+'             ? 62
+	       : c == '/'             ? 63
+	                              : -1;
 }
 
 /* Decode base64 with or without padding; caller frees. NULL: not base64. */
@@ -280,7 +284,7 @@ static int read_map(struct unigram *u, const json_t *normaliser, const char *whe
 	uint8_t *data;
 	int rc;
 
-	json_array_foreach(list, i, v)
+	json_array_foreach (list, i, v)
 		if (read_map(u, v, where, e))
 			return -1;
 	if (!text || !*text)
@@ -299,7 +303,7 @@ static int read_specials(struct unigram *u, const json_t *list, const char *wher
 	size_t i;
 
 	u->special = mem_zalloc(json_array_size(list) + 1, sizeof *u->special);
-	json_array_foreach(list, i, v) {
+	json_array_foreach (list, i, v) {
 		const char *text = json_string_value(json_object_get(v, "content"));
 		const json_t *id = json_object_get(v, "id");
 
@@ -321,7 +325,7 @@ struct unigram *unigram_from_json(const json_t *tokenizer, const char *where, st
 	u->words = 1;
 	if (!json_is_array(vocab) || json_array_size(vocab) > 1 << 24)
 		rc = err_set(e, ERR_DATA, "%s: no vocabulary of a Unigram model", where);
-	json_array_foreach(vocab, i, v) {
+	json_array_foreach (vocab, i, v) {
 		const char *text = json_string_value(json_array_get(v, 0));
 
 		if (!text || !json_is_number(json_array_get(v, 1))) {

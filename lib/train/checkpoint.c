@@ -67,8 +67,7 @@ static int save_parts(const char *dir, const struct train_state *s, json_t *file
 		if (!rc)
 			rc = sha256_file(path, hex, &bytes, e);
 		if (!rc)
-			json_array_append_new(
-			    files, json_pack("{s:s, s:I, s:s}", "name", part[i].name, "size", (json_int_t)bytes, "sha256", hex));
+			json_array_append_new(files, json_pack("{s:s, s:I, s:s}", "name", part[i].name, "size", (json_int_t)bytes, "sha256", hex));
 		mem_free(table.v);
 		mem_free(path);
 	}
@@ -204,14 +203,11 @@ static int load_numbers(const json_t *o, const char *where, struct train_state *
 
 	s->loss_count = 0;
 	s->line_step = -1;
-	if (jsonio_i64(o, "format", 1, FORMAT, FORMAT, &format, where, e) ||
-	    jsonio_i64(o, "step", 1, 0, INT64_MAX, &s->step, where, e) ||
+	if (jsonio_i64(o, "format", 1, FORMAT, FORMAT, &format, where, e) || jsonio_i64(o, "step", 1, 0, INT64_MAX, &s->step, where, e) ||
 	    jsonio_i64(o, "updates", 1, 0, INT64_MAX, &s->updates, where, e) ||
-	    jsonio_i64(o, "skipped_in_a_row", 1, 0, INT64_MAX, &s->skipped_in_a_row, where, e) ||
-	    jsonio_str(o, "loss_sum", 0, &sum, where, e) ||
+	    jsonio_i64(o, "skipped_in_a_row", 1, 0, INT64_MAX, &s->skipped_in_a_row, where, e) || jsonio_str(o, "loss_sum", 0, &sum, where, e) ||
 	    jsonio_i64(o, "loss_count", 0, 0, INT64_MAX, &s->loss_count, where, e) ||
-	    jsonio_i64(o, "line_step", 0, 0, INT64_MAX, &s->line_step, where, e) ||
-	    jsonio_str(o, "best_loss", 0, &best, where, e) ||
+	    jsonio_i64(o, "line_step", 0, 0, INT64_MAX, &s->line_step, where, e) || jsonio_str(o, "best_loss", 0, &best, where, e) ||
 	    jsonio_i64(o, "best_step", 0, 0, INT64_MAX, &s->best_step, where, e))
 		return -1;
 	s->best_loss = INFINITY;
@@ -295,8 +291,8 @@ out:
 	return rc;
 }
 
-int checkpoint_load(const char *dir, struct train_state *s, const char *stamp, int64_t extended,
-                    void (*report)(void *arg, const char *message), void *arg, struct err *e)
+int checkpoint_load(const char *dir, struct train_state *s, const char *stamp, int64_t extended, void (*report)(void *arg, const char *message),
+                    void *arg, struct err *e)
 {
 	int n, rc;
 	int64_t *steps;

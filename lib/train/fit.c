@@ -16,8 +16,8 @@ void trainer_plan(const struct trainer *r, struct train_plan *p)
 	memset(p, 0, sizeof *p);
 	p->weights = (sizeof(float) + (bf16 ? sizeof(uint16_t) : 0)) * (uint64_t)r->params.total;
 	p->gradients = update_bytes(&r->params, o->accumulate);
-	p->optimizer = state_bytes(&r->params, o->keep_best && r->held, bf16, o->offload) - p->weights +
-	               update_mask_bytes(&r->params) + update_lane_bytes(&r->params, o->offload);
+	p->optimizer = state_bytes(&r->params, o->keep_best && r->held, bf16, o->offload) - p->weights + update_mask_bytes(&r->params) +
+	               update_lane_bytes(&r->params, o->offload);
 	p->offloaded = o->offload ? 2 * sizeof(float) * (uint64_t)r->params.trainable : 0;
 	p->activations = (uint64_t)tape_arena_bytes(r->loss.tape);
 	p->scratch = (uint64_t)tape_scratch_bytes(r->loss.tape);

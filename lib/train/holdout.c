@@ -17,8 +17,10 @@ int holdout_there(const struct trainer *r)
 	dir = str_new("%s/holdout/cluster-%d", o->shards, o->cluster);
 	there = path_exists(dir);
 	if (!there) {
-		snprintf(line, sizeof line, "%s is not there, although the manifest lists it: training goes on without a loss on held-out data "
-		         "(--validate-samples 0 says so)", dir);
+		snprintf(line, sizeof line,
+		         "%s is not there, although the manifest lists it: training goes on without a loss on held-out data "
+		         "(--validate-samples 0 says so)",
+		         dir);
 		train_warn(r, line);
 	}
 	mem_free(dir);

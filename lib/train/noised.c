@@ -210,8 +210,7 @@ static int32_t label_of(const struct rows *r, int64_t i)
 	if (o->condition == CONDITION_NONE)
 		return 0;
 	y = o->condition == CONDITION_CLASS ? r->clean->label[i] : r->clean->cluster[i];
-	if (y < 0 || (!r->total && o->class_dropout > 0 &&
-	              rng_uniform(r->seed, RNG_LABEL, r->step, r->first + (uint64_t)i, 0) < o->class_dropout))
+	if (y < 0 || (!r->total && o->class_dropout > 0 && rng_uniform(r->seed, RNG_LABEL, r->step, r->first + (uint64_t)i, 0) < o->class_dropout))
 		return (int32_t)o->classes;
 	return y;
 }
@@ -247,16 +246,16 @@ static void fill(const struct rows *r, struct noised *z, struct loss_tape *l, in
 	tape_seed(l->tape, &keys);
 }
 
-void objective_noise(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean,
-                     uint64_t seed, uint64_t step, uint64_t first)
+void objective_noise(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean, uint64_t seed,
+                     uint64_t step, uint64_t first)
 {
 	struct rows r = {o, clean, seed, step, first, 0};
 
 	fill(&r, z, l, n);
 }
 
-void objective_validate(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean,
-                        int64_t first, int64_t total)
+void objective_validate(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean, int64_t first,
+                        int64_t total)
 {
 	struct rows r = {o, clean, VALIDATION_SEED, 0, (uint64_t)first, total};
 
@@ -270,8 +269,7 @@ static struct tensor *vector(struct tape *t)
 	return tape_input(t, tape_real(t), 1, &n, TAPE_BATCHED);
 }
 
-void loss_record(struct loss_tape *l, const struct net_config *c, struct params *p, enum dtype real, int64_t capacity,
-                 int backward, int recompute)
+void loss_record(struct loss_tape *l, const struct net_config *c, struct params *p, enum dtype real, int64_t capacity, int backward, int recompute)
 {
 	struct tape *t = tape_new(real, capacity);
 	int64_t shape[4] = {capacity, c->channels, c->size, c->size};

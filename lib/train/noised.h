@@ -30,8 +30,7 @@ struct loss_tape {
 };
 
 /* Record noise, network, loss and, with `backward`, the gradient. Lays out p. Caller frees the tape with tape_free. */
-void loss_record(struct loss_tape *l, const struct net_config *c, struct params *p, enum dtype real, int64_t capacity,
-                 int backward, int recompute);
+void loss_record(struct loss_tape *l, const struct net_config *c, struct params *p, enum dtype real, int64_t capacity, int backward, int recompute);
 
 /* Clean samples in host memory. */
 struct clean {
@@ -68,13 +67,13 @@ void loss_bind(struct loss_tape *l, const struct noised *z);
 
 /* Fill rows 0 .. n-1 from clean samples; row i draws its random numbers with index first + i. A missing class (-1) becomes the null label. Sets
  * the random keys of the tape. */
-void objective_noise(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean,
-                     uint64_t seed, uint64_t step, uint64_t first);
+void objective_noise(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean, uint64_t seed,
+                     uint64_t step, uint64_t first);
 
 /* The same with the fixed draws of validation: no label dropout, times (first + i + 1/2) / total of the path, noise independent of the seed.
  */
-void objective_validate(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean,
-                        int64_t first, int64_t total);
+void objective_validate(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean, int64_t first,
+                        int64_t total);
 
 /* Copy t and label of rows 0 .. n-1 to the device unchanged, for runs of the tape from `network` on; the caller writes x. */
 void noised_put(struct noised *z);

@@ -43,8 +43,8 @@ struct trainer {
 	json_t *from_report;      /* which of its tensors were used; NULL: none, or the run was resumed */
 	char *train_dir;
 	struct runlock lock; /* on OUT */
-	int log;         /* descriptor of train.jsonl (train/trainlog.h); -1: not open */
-	int64_t unsaved; /* due checkpoints that could not be written */
+	int log;             /* descriptor of train.jsonl (train/trainlog.h); -1: not open */
+	int64_t unsaved;     /* due checkpoints that could not be written */
 	double started, data_s, forward_s, backward_s, optimizer_s;
 	double peak, flops_per_sample;
 	double mark;    /* clock at the last log line of this process */

@@ -140,8 +140,8 @@ static int draw_routing(struct trainer *r, struct err *e)
 {
 	struct dataset *set = r->held ? r->held : r->data;
 	int64_t rows = dataset_info(set)->count < SIDE ? dataset_info(set)->count : SIDE, d = r->objective.d, k = r->net.clusters;
-	float *x = mem_try((size_t)(rows * SIDE), (size_t)d * sizeof *x, "routing grid", e),
-	      *x0 = mem_alloc((size_t)d * sizeof *x0), *out = mem_alloc((size_t)k * sizeof *out);
+	float *x = mem_try((size_t)(rows * SIDE), (size_t)d * sizeof *x, "routing grid", e), *x0 = mem_alloc((size_t)d * sizeof *x0),
+	      *out = mem_alloc((size_t)k * sizeof *out);
 	struct tape *tape = r->loss.tape;
 	int rc = x ? 0 : -1;
 

@@ -153,7 +153,7 @@ static void say_report(const struct trainer *r)
 		struct str line = {0};
 		const char *key;
 
-		json_object_foreach(list, key, count) {
+		json_object_foreach (list, key, count) {
 			str_printf(&line, "%s%s", line.len ? ", " : "", key);
 			if (json_integer_value(count) > 1)
 				str_printf(&line, " (%d)", (int)json_integer_value(count));

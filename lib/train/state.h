@@ -27,7 +27,7 @@ struct train_state {
 	/* Sums for the next line of the log, so that a resumed run logs the same lines as an uninterrupted one. */
 	double loss_sum;               /* over loss_count steps */
 	int64_t loss_count, line_step; /* line_step: the step of the last line */
-	char *config;    /* text of config.json to store in checkpoints, so that they can be sampled; owned; may be NULL */
+	char *config;                  /* text of config.json to store in checkpoints, so that they can be sampled; owned; may be NULL */
 };
 
 /* Arenas for p, zeroed; keep_best allocates `best`, bf16 `rounded`. p and the device are borrowed. Release with state_release. */

@@ -265,8 +265,7 @@ int train_steps(struct trainer *r, struct err *e)
 			log_step(r, s->step, val_loss, detail);
 		if (due(s->step, o->sample_every))
 			draw(r);
-		if (last || due(s->step, o->checkpoint.steps) ||
-		    (o->checkpoint.seconds > 0 && clock_seconds() - since >= o->checkpoint.seconds)) {
+		if (last || due(s->step, o->checkpoint.steps) || (o->checkpoint.seconds > 0 && clock_seconds() - since >= o->checkpoint.seconds)) {
 			if (save(r, last, &saved, e))
 				return -1;
 			since = clock_seconds();

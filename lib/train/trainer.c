@@ -57,8 +57,7 @@ static int make_stamp(struct trainer *r, struct err *e)
 static int check_options(const struct train_options *o, struct err *e)
 {
 	if (o->batch < 1 || o->accumulate < 1 || o->batch % o->accumulate)
-		return err_set(e, ERR_USAGE, "a batch of %" PRId64 " cannot be cut into %" PRId64 " equal parts", o->batch,
-		               o->accumulate);
+		return err_set(e, ERR_USAGE, "a batch of %" PRId64 " cannot be cut into %" PRId64 " equal parts", o->batch, o->accumulate);
 	if (o->steps < 0 || (o->steps == 0 && !(o->epochs > 0)))
 		return err_set(e, ERR_USAGE, "neither a number of steps nor of epochs was asked for");
 	if (o->warmup < 0 || !(o->lr > 0))
@@ -89,8 +88,8 @@ static int fit_network(struct trainer *r, struct err *e)
 	net_init(c, o->net.def);
 	net_shape_copy(c, &o->net);
 	if (info->height != info->width)
-		return err_set(e, ERR_DATA, "%s: samples are %d x %d; networks take squares (shard with --size)", o->shards,
-		               info->width, info->height);
+		return err_set(e, ERR_DATA, "%s: samples are %d x %d; networks take squares (shard with --size)", o->shards, info->width,
+		               info->height);
 	c->channels = c->out_channels = info->channels;
 	c->size = info->height;
 	if (net_reads(c, NET_IN_TEXT)) {
@@ -162,8 +161,7 @@ static int open_data(struct trainer *r, struct err *e)
 		r->held = dataset_open(o->shards, &d, e);
 		if (!r->held)
 			return -1;
-		r->validations =
-		    dataset_info(r->held)->count < o->validate_samples ? dataset_info(r->held)->count : o->validate_samples;
+		r->validations = dataset_info(r->held)->count < o->validate_samples ? dataset_info(r->held)->count : o->validate_samples;
 	}
 	r->steps = o->steps ? o->steps : (int64_t)ceil(o->epochs * (double)info->count / (double)o->batch);
 	r->validate_every = o->validate_every ? o->validate_every : r->steps / 20 > 0 ? r->steps / 20 : 1;
@@ -190,8 +188,7 @@ static int allocate(struct trainer *r, struct err *e)
 	if (tape_allocate(r->loss.tape, e) ||
 	    state_init(&r->state, r->device, &r->params, r->o->keep_best && r->held, r->o->precision == PRECISION_BF16, r->o->offload, e) ||
 	    noised_init(&r->noised, r->device, r->part, &r->net, e) ||
-	    update_init(&r->update, &r->state, r->o->accumulate, tape_data(r->loss.tape, r->loss.loss), r->part, e) ||
-	    put_loss_seeds(r, e))
+	    update_init(&r->update, &r->state, r->o->accumulate, tape_data(r->loss.tape, r->loss.loss), r->part, e) || put_loss_seeds(r, e))
 		return -1;
 	tape_bind_bf16(r->loss.tape, r->state.rounded);
 	tape_bind(r->loss.tape, r->loss.dloss, r->dloss);
@@ -319,10 +316,10 @@ static int train(struct trainer *r, struct err *e)
 	log_start(r);
 	start_log(r);
 	train_say(r,
-	    "%" PRId64 " parameters, %" PRId64 " samples, %" PRId64 " steps of %" PRId64
-	    ", %.4g GFLOP per image; %s in %s, %d threads, %.0f GFLOP/s",
-	    params_count(&r->params, 0), dataset_info(r->data)->count, r->steps, r->o->batch, r->flops_per_sample * 1e-9,
-	    r->device->name, precision_names[r->o->precision], pool_threads(r->device->pool), r->peak * 1e-9);
+	          "%" PRId64 " parameters, %" PRId64 " samples, %" PRId64 " steps of %" PRId64
+	          ", %.4g GFLOP per image; %s in %s, %d threads, %.0f GFLOP/s",
+	          params_count(&r->params, 0), dataset_info(r->data)->count, r->steps, r->o->batch, r->flops_per_sample * 1e-9, r->device->name,
+	          precision_names[r->o->precision], pool_threads(r->device->pool), r->peak * 1e-9);
 	if (train_steps(r, e)) {
 		if (e && e->code == ERR_UNAVAILABLE && !runlock_check(&r->lock, NULL))
 			say_what_is_left(r, e);

@@ -35,16 +35,16 @@ struct train_options {
 	int cluster;              /* DATASET_ALL for the monolith and the router */
 	const char *cluster_name; /* NULL, or the cluster that train_resolve looks up: "all", a number or a name */
 	enum condition_kind condition;
-	double class_dropout; /* negative: .1 of a class, 0 of a cluster */
+	double class_dropout;           /* negative: .1 of a class, 0 of a cluster */
 	struct objective_def objective; /* its loss follows from the network */
-	double text_drop;      /* probability that a text is replaced by the null text */
-	const char *null_text; /* features of the null text, .npy; NULL: null-text.npy of the shards */
-	const char *init_from; /* weights (file/weightfile.h), or NULL */
-	const char *from;      /* folder of a pretrained network of another prediction, size or condition (net/adopt.h), or NULL */
+	double text_drop;               /* probability that a text is replaced by the null text */
+	const char *null_text;          /* features of the null text, .npy; NULL: null-text.npy of the shards */
+	const char *init_from;          /* weights (file/weightfile.h), or NULL */
+	const char *from;               /* folder of a pretrained network of another prediction, size or condition (net/adopt.h), or NULL */
 	/* How to train; all of these determine the result. */
 	int64_t steps; /* 0: from epochs */
 	double epochs;
-	int64_t batch, accumulate; /* batch is cut into `accumulate` parts whose gradients are added by a binary tree */
+	int64_t batch, accumulate;                        /* batch is cut into `accumulate` parts whose gradients are added by a binary tree */
 	double lr, weight_decay, beta1, beta2, eps, clip; /* clip 0: none */
 	enum rate_schedule schedule;
 	int64_t warmup;
@@ -60,7 +60,7 @@ struct train_options {
 	 * The stamp records the steps at which a run was extended. */
 	int extend;
 	/* These do not change the result. */
-	double max_skipped_share;                 /* non-finite steps as a share of all so far (at least 100 .. 1000) before ERR_DIVERGED */
+	double max_skipped_share; /* non-finite steps as a share of all so far (at least 100 .. 1000) before ERR_DIVERGED */
 	int recompute, verify;
 	int64_t offload; /* the optimizer's moments stay on the host and are copied through the device in ranges of this many elements, a
 	                  * multiple of 16; 0: they stay on the device */
@@ -97,18 +97,17 @@ struct train_step {
 };
 
 struct train_hooks {
-	void (*step)(void *arg, const struct train_step *s); /* a line of the log */
+	void (*step)(void *arg, const struct train_step *s);  /* a line of the log */
 	void (*tick)(void *arg, int64_t step, int64_t steps); /* after each finished step */
-	void (*say)(void *arg,
-	            const char *line); /* information for the user: the step resumed from, the profile */
-	void (*warn)(void *arg, const char *line); /* a failure that does not end the run: a checkpoint is damaged or cannot be saved */
+	void (*say)(void *arg, const char *line);             /* information for the user: the step resumed from, the profile */
+	void (*warn)(void *arg, const char *line);            /* a failure that does not end the run: a checkpoint is damaged or cannot be saved */
 	void *arg;
 	volatile sig_atomic_t *stop; /* non-zero: finish the step, publish a checkpoint, return ERR_AGAIN */
 };
 
 struct train_plan {
 	uint64_t weights, gradients, optimizer, activations, scratch, batches, data, total; /* bytes */
-	uint64_t offloaded;    /* part of `optimizer` in pinned host memory */
+	uint64_t offloaded;                                                                 /* part of `optimizer` in pinned host memory */
 	uint64_t device, free; /* device: needed of the device, without the samples kept on the host; free: available there, 0: unknown */
 	uint64_t beside;       /* on a device with its own memory, what its driver and other processes hold now */
 	struct err unfit;      /* code 0; or ERR_NOMEM: it does not fit, with a proposal that would */

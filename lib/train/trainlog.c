@@ -152,10 +152,7 @@ static void reading_facts(json_t *o, const struct reading *r)
 	double batch = json_number_value(json_object_get(json_object_get(r->start, "stamp"), "batch"));
 	double speed = json_number_value(json_object_get(r->step, "images_per_s"));
 
-	json_object_set_new(o, "state", json_string(r->end                   ? "finished" :
-	                                              has_diverged(r->step) ? "diverged" :
-	                                              r->step               ? "in training" :
-	                                                                      "begun"));
+	json_object_set_new(o, "state", json_string(r->end ? "finished" : has_diverged(r->step) ? "diverged" : r->step ? "in training" : "begun"));
 	json_object_set_new(o, "step", json_integer(step));
 	copy(o, r->start, "steps", "steps");
 	if (steps > 0)

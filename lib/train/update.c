@@ -33,8 +33,7 @@ uint64_t update_lane_bytes(const struct params *p, int64_t range)
 
 static struct op_call norm_call(struct update *u)
 {
-	return (struct op_call){
-	    .nin = 1, .nout = 1, .in = {array_vector(DT_F32, u->grads, u->n)}, .out = {array_vector(DT_F64, u->sumsq, 1)}};
+	return (struct op_call){.nin = 1, .nout = 1, .in = {array_vector(DT_F32, u->grads, u->n)}, .out = {array_vector(DT_F64, u->sumsq, 1)}};
 }
 
 /* If the device has several streams, the copies to and from it get one each. */
@@ -98,8 +97,7 @@ static int allocate(struct update *u, int64_t parts, struct err *e)
 
 int update_init(struct update *u, const struct train_state *s, int64_t parts, const float *each, int64_t samples, struct err *e)
 {
-	*u = (struct update){
-	    .device = s->device, .state = s, .each = each, .samples = samples, .parts = parts, .n = s->params->trainable};
+	*u = (struct update){.device = s->device, .state = s, .each = each, .samples = samples, .parts = parts, .n = s->params->trainable};
 	if (allocate(u, parts, e) || make_lanes(u, s->offload, e) || put_mask(u, s->params, e))
 		return -1;
 	u->plan = u->vectors;
@@ -160,8 +158,7 @@ void update_begin(struct update *u, const struct train_state *s)
 static void add(struct update *u, float *other)
 {
 	struct array grads = array_vector(DT_F32, u->grads, u->n);
-	struct op_call c = {
-	    .nin = 2, .nout = 1, .in = {grads, array_vector(DT_F32, other, u->n)}, .out = {grads}, .attr = {.add = {1, 1}}};
+	struct op_call c = {.nin = 2, .nout = 1, .in = {grads, array_vector(DT_F32, other, u->n)}, .out = {grads}, .attr = {.add = {1, 1}}};
 
 	device_run(u->device, OP_ADD, &c, NULL);
 }
@@ -213,8 +210,7 @@ static void adamw(struct update *u, const struct train_state *s, int64_t at, int
 	                    .in = {array_vector(DT_F64, u->coef, COEF_COUNT), array_vector(DT_F32, u->grads + at, n),
 	                           array_vector(DT_F32, u->mask + at / DECAY_RUN, (n + DECAY_RUN - 1) / DECAY_RUN)},
 	                    .out = {array_vector(DT_F32, s->values + at, n), array_vector(DT_F32, m, n), array_vector(DT_F32, v, n),
-	                            array_vector(DT_F32, s->ema + at, n),
-	                            array_vector(DT_BF16, s->rounded ? s->rounded + at : NULL, n)}};
+	                            array_vector(DT_F32, s->ema + at, n), array_vector(DT_BF16, s->rounded ? s->rounded + at : NULL, n)}};
 
 	device_run(u->device, OP_ADAMW, &c, NULL);
 }
@@ -252,11 +248,11 @@ static void submit_whole(struct update *u, int64_t last)
 {
 	const struct train_state *s = u->state;
 	struct op_call norm = norm_call(u);
-	struct op_call rates = {.nin = 3,
-	                        .nout = 2,
-	                        .in = {array_vector(DT_F64, u->sumsq, 1), array_vector(DT_F64, u->loss, 1),
-	                               array_vector(DT_F64, u->plan, PLAN_COUNT)},
-	                        .out = {array_vector(DT_F64, u->coef, COEF_COUNT), array_vector(DT_F64, u->status, STATUS_COUNT)}};
+	struct op_call rates = {
+	    .nin = 3,
+	    .nout = 2,
+	    .in = {array_vector(DT_F64, u->sumsq, 1), array_vector(DT_F64, u->loss, 1), array_vector(DT_F64, u->plan, PLAN_COUNT)},
+	    .out = {array_vector(DT_F64, u->coef, COEF_COUNT), array_vector(DT_F64, u->status, STATUS_COUNT)}};
 
 	submit_part(u, last);
 	if (u->parts > 1)

@@ -26,21 +26,21 @@ struct update_graph {
 struct update {
 	struct device *device;
 	const struct train_state *state;
-	const float *each;                            /* (samples), on the device: losses of a part */
+	const float *each; /* (samples), on the device: losses of a part */
 	int64_t samples, parts;
-	double *vectors;                              /* on the device: the next five */
+	double *vectors; /* on the device: the next five */
 	double *plan, *status, *coef, *sumsq, *loss;
-	float *grads, *mask;                          /* [trainable], [params_decay_runs], on the device */
-	float *tree[32];                              /* [k]: the sum of the gradients of 2^k parts */
+	float *grads, *mask; /* [trainable], [params_decay_runs], on the device */
+	float *tree[32];     /* [k]: the sum of the gradients of 2^k parts */
 	void *scratch;
-	int64_t n;                                    /* trainable */
-	int64_t range;                                /* elements whose moments are on the device at a time; 0: all */
+	int64_t n;     /* trainable */
+	int64_t range; /* elements whose moments are on the device at a time; 0: all */
 	struct update_lane lane[UPDATE_LANES];
-	double *seen;                                 /* (UPDATE_AHEAD, STATUS_COUNT), host copies of the status */
+	double *seen; /* (UPDATE_AHEAD, STATUS_COUNT), host copies of the status */
 	void *event[UPDATE_AHEAD];
-	struct update_graph whole, part[32];          /* graphs of update_apply, and of update_part: [0] for part 0, else [1 +
+	struct update_graph whole, part[32]; /* graphs of update_apply, and of update_part: [0] for part 0, else [1 +
 	                                               * the number of tree levels that the part completes] */
-	int64_t first, count;                         /* submitted steps whose status is not read yet; that of `first` is in slot first % UPDATE_AHEAD */
+	int64_t first, count;                /* submitted steps whose status is not read yet; that of `first` is in slot first % UPDATE_AHEAD */
 };
 
 /* For gradients of `parts` equal parts of a batch. Before each call of update_part, `each` (samples, on the device) holds the losses of the part.
@@ -49,7 +49,7 @@ int update_init(struct update *u, const struct train_state *s, int64_t parts, co
 void update_release(struct update *u);
 uint64_t update_mask_bytes(const struct params *p);
 uint64_t update_lane_bytes(const struct params *p, int64_t range); /* device buffers for offloaded moments */
-uint64_t update_bytes(const struct params *p, int64_t parts); /* gradients: the step's, and the partial sums of the tree */
+uint64_t update_bytes(const struct params *p, int64_t parts);      /* gradients: the step's, and the partial sums of the tree */
 
 /* Take over the step counts of s after it was loaded. */
 void update_begin(struct update *u, const struct train_state *s);

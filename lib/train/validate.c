@@ -109,9 +109,8 @@ static json_t *tally_json(const struct tally *y)
 			continue;
 		for (int c = 0; c < CONFIDENCE; c++)
 			ece += fabs(y->confidence[b][c] - y->hits[b][c]);
-		json_array_append_new(a, json_pack("{s:f, s:o, s:f, s:f}", "t", (b + .5) / BINS, "loss",
-		                                   jsonio_real(y->loss[b] / (double)y->n[b]), "accuracy",
-		                                   (double)y->right[b] / (double)y->n[b], "ece", ece / (double)y->n[b]));
+		json_array_append_new(a, json_pack("{s:f, s:o, s:f, s:f}", "t", (b + .5) / BINS, "loss", jsonio_real(y->loss[b] / (double)y->n[b]),
+		                                   "accuracy", (double)y->right[b] / (double)y->n[b], "ece", ece / (double)y->n[b]));
 	}
 	return a;
 }
@@ -142,8 +141,7 @@ int validate(struct trainer *r, double *loss, json_t **detail, struct err *e)
 		for (int64_t i = 0; i < n; i++) {
 			sum += each[i];
 			if (net_is_classifier(&r->net))
-				tally_add(&y, r->noised.t[i], out + i * r->net.clusters, r->net.clusters, r->noised.label[i],
-				          each[i]);
+				tally_add(&y, r->noised.t[i], out + i * r->net.clusters, r->net.clusters, r->noised.label[i], each[i]);
 		}
 	}
 	trainer_bind(r, r->state.values);

@@ -89,8 +89,7 @@ static float *points_make(void)
 
 static double fit_seconds(const struct bench *b, const float *x, int iterations)
 {
-	struct kmeans_options o = {.k = CENTRES, .restarts = 1, .iterations = iterations, .tolerance = 1e-12, .seed = 1,
-	                           .pool = b->pool};
+	struct kmeans_options o = {.k = CENTRES, .restarts = 1, .iterations = iterations, .tolerance = 1e-12, .seed = 1, .pool = b->pool};
 	struct kmeans m;
 	struct err e = {0};
 	double t = now(b);
@@ -140,8 +139,10 @@ static void picture_draw(uint8_t *rgb, int number)
 				float v = 128 + 7 * grain[x % 64];
 
 				for (int w = c; w < 12; w += c + 1)
-					v += 22 * sinf(wave[w][0] * (float)(x * (w + 1)) * .008f + wave[w][1] * (float)(y * (w + 1)) * .008f +
-					               wave[w][2] * 3) * wave[w][3];
+					v += 22 *
+					     sinf(wave[w][0] * (float)(x * (w + 1)) * .008f + wave[w][1] * (float)(y * (w + 1)) * .008f +
+					          wave[w][2] * 3) *
+					     wave[w][3];
 				*rgb++ = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 			}
 		}

@@ -14,12 +14,28 @@
 #include "net/vit.h"
 #include "tests/bench/meter.h"
 
-static const struct autoencoder_config sd = {.kind = AUTOENCODER_KL, .in_channels = 3, .out_channels = 3, .latent_channels = 4, .stages = 4,
-                                             .width = {128, 256, 512, 512}, .layers = 2, .groups = 32, .sample_size = 512,
-                                             .quant_conv = 1, .post_quant_conv = 1, .attention = 1, .scale = 1};
-static const struct autoencoder_config taesd = {.kind = AUTOENCODER_TINY, .in_channels = 3, .out_channels = 3, .latent_channels = 4,
-                                                .stages = 4, .width = {64, 64, 64, 64}, .encoder_blocks = {1, 3, 3, 3},
-                                                .decoder_blocks = {3, 3, 3, 1}, .scale = 1};
+static const struct autoencoder_config sd = {.kind = AUTOENCODER_KL,
+                                             .in_channels = 3,
+                                             .out_channels = 3,
+                                             .latent_channels = 4,
+                                             .stages = 4,
+                                             .width = {128, 256, 512, 512},
+                                             .layers = 2,
+                                             .groups = 32,
+                                             .sample_size = 512,
+                                             .quant_conv = 1,
+                                             .post_quant_conv = 1,
+                                             .attention = 1,
+                                             .scale = 1};
+static const struct autoencoder_config taesd = {.kind = AUTOENCODER_TINY,
+                                                .in_channels = 3,
+                                                .out_channels = 3,
+                                                .latent_channels = 4,
+                                                .stages = 4,
+                                                .width = {64, 64, 64, 64},
+                                                .encoder_blocks = {1, 3, 3, 3},
+                                                .decoder_blocks = {3, 3, 3, 1},
+                                                .scale = 1};
 
 /* One convolution; config: its output's channels and kernel. */
 struct layer {
@@ -33,8 +49,8 @@ static void one_layer(struct recording *r, const void *config, const int64_t *si
 	struct tensor *x = recording_input(r, DT_F32, 3, size, 1);
 
 	x = op_reshape(l->t, x, 4, (int64_t[]){x->shape[0], x->shape[2], x->shape[3], x->shape[1]}); /* the values do not matter */
-	recording_output(r, layer_conv(l, x, "conv", &(struct conv){.out = c->out, .kh = c->kh, .kw = c->kw,
-	                                                            .pad = {c->kh / 2, c->kw / 2, c->kh / 2, c->kw / 2}}));
+	recording_output(r, layer_conv(l, x, "conv",
+	                               &(struct conv){.out = c->out, .kh = c->kh, .kw = c->kw, .pad = {c->kh / 2, c->kw / 2, c->kh / 2, c->kw / 2}}));
 }
 
 static const struct {

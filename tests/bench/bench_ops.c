@@ -96,8 +96,7 @@ static void attention(struct bench *b, int64_t n, int64_t t, int64_t heads, int6
 	char name[80];
 
 	for (int i = 0; i < 3; i++) {
-		part[i] = (struct array){(float *)qkv.data + i * heads * d, DT_F32, 4, {n, t, heads, d},
-		                         {qkv.stride[0], qkv.stride[1], d, 1}};
+		part[i] = (struct array){(float *)qkv.data + i * heads * d, DT_F32, 4, {n, t, heads, d}, {qkv.stride[0], qkv.stride[1], d, 1}};
 		f.in[i] = g.in[1 + i] = part[i];
 		part[i].data = (float *)dqkv.data + i * heads * d;
 		g.out[i] = part[i];
@@ -138,13 +137,11 @@ static void rows(struct bench *b, int64_t n, int64_t t, int64_t c)
 	CASE("sum to bias", OP_SUM, 1, 1, IN(make(3, x, 0)), OUT(make(3, bias, 0)), .attr = {.sum = {1}});
 	CASE("sum tokens", OP_SUM, 1, 1, IN(make(3, x, 0)), OUT(make(3, one, 0)), .attr = {.sum = {1}});
 	CASE("gelu", OP_UNARY, 1, 1, IN(make(3, x, 0)), OUT(make(3, x, 0)), .attr = {.unary = {UNARY_GELU_TANH}});
-	CASE("gelu_grad", OP_UNARY_GRAD, 2, 1, IN(make(3, x, 0), make(3, x, 0)), OUT(make(3, x, 0)),
-	     .attr = {.unary = {UNARY_GELU_TANH}});
+	CASE("gelu_grad", OP_UNARY_GRAD, 2, 1, IN(make(3, x, 0), make(3, x, 0)), OUT(make(3, x, 0)), .attr = {.unary = {UNARY_GELU_TANH}});
 	CASE("silu", OP_UNARY, 1, 1, IN(make(3, x, 0)), OUT(make(3, x, 0)), .attr = {.unary = {UNARY_SILU}});
 	CASE("norm", OP_NORM, 3, 2, IN(make(3, x, 0), make(3, x, 2), make(3, x, 2)), OUT(make(3, x, 0), make(3, stats, 0)),
 	     .attr = {.norm = {NORM_LAYER, 1, 1e-6}});
-	CASE("norm_grad", OP_NORM_GRAD, 5, 3,
-	     IN(make(3, x, 0), make(3, x, 0), make(3, stats, 0), make(3, x, 2), make(3, x, 0)),
+	CASE("norm_grad", OP_NORM_GRAD, 5, 3, IN(make(3, x, 0), make(3, x, 0), make(3, stats, 0), make(3, x, 2), make(3, x, 0)),
 	     OUT(make(3, x, 0), make(3, one, 0), make(3, one, 0)), .attr = {.norm = {NORM_LAYER, 1, 1e-6}});
 	CASE("gate", OP_GATE, 3, 1, IN(make(3, x, 0), make(3, x, 2), make(3, x, 0)), OUT(make(3, x, 0)));
 	CASE("gate_grad", OP_GATE_GRAD, 3, 2, IN(make(3, x, 0), make(3, x, 2), make(3, x, 0)), OUT(make(3, x, 0), make(3, one, 0)));
@@ -174,8 +171,7 @@ static void pictures(struct bench *b, int64_t n, int64_t c, int64_t s)
 	k = (struct op_call){.nin = 1, .nout = 1, IN(patches), OUT(view)};
 	snprintf(name, sizeof name, "unpatchify %dx%dx%dx%d", (int)n, (int)c, (int)s, (int)s);
 	measure(b, name, OP_COPY, &k, 0);
-	k = (struct op_call){.nin = 4, .nout = 1, IN(make(4, shape, 0), make(4, shape, 0), make(1, v, 0), make(1, v, 0)),
-	                     OUT(make(4, shape, 0))};
+	k = (struct op_call){.nin = 4, .nout = 1, IN(make(4, shape, 0), make(4, shape, 0), make(1, v, 0), make(1, v, 0)), OUT(make(4, shape, 0))};
 	snprintf(name, sizeof name, "qsample %dx%dx%dx%d", (int)n, (int)c, (int)s, (int)s);
 	measure(b, name, OP_QSAMPLE, &k, 0);
 	k = (struct op_call){.nin = 2, .nout = 1, IN(make(4, shape, 0), make(4, shape, 0)), OUT(make(1, v, 0))};

@@ -75,8 +75,7 @@ static void write_net(struct device *d, const char *dir, const char *sub, const 
 	config = path_join(folder, "config.json");
 	weights = path_join(folder, model_weights_name(net_role(c)));
 	text = model_config_text(&m, NULL);
-	must(dir_make(folder, &e) || commit_bytes(config, text, strlen(text), &e) ||
-	         model_write_weights(weights, &p, d, values, NULL, 0, &e), &e);
+	must(dir_make(folder, &e) || commit_bytes(config, text, strlen(text), &e) || model_write_weights(weights, &p, d, values, NULL, 0, &e), &e);
 	mem_free(values);
 	mem_free(text);
 	mem_free(config);
@@ -129,8 +128,8 @@ static void set_up(struct setup *s, const struct work *w, struct pool *pool)
 	s->router = s->ensemble.router;
 	s->router.logits = route_table;
 	s->router.arg = s;
-	s->mixture = (struct mixture){s->ensemble.k, s->ensemble.d, s->ensemble.expert, w->router ? &s->router : NULL,
-	                              o.policy, 1, 0, s->device, 0, 0, NULL};
+	s->mixture =
+	    (struct mixture){s->ensemble.k, s->ensemble.d, s->ensemble.expert, w->router ? &s->router : NULL, o.policy, 1, 0, s->device, 0, 0, NULL};
 	s->sampler = (struct sampler){.mixture = &s->mixture, .solver = {SOLVER_EULER, w->steps, 1, 0}, .seed = 1, .batch = w->batch};
 	must(!(s->state = sampler_new(&s->sampler, &e)), &e);
 	s->x = mem_zalloc((size_t)(w->batch * s->ensemble.d), sizeof *s->x);

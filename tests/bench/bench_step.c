@@ -45,8 +45,7 @@ static void die(const struct err *e)
 
 static void start(struct setup *s, const struct work *w)
 {
-	struct net_config c = {
-	    .def = &net_dit, .channels = w->channels, .out_channels = w->channels, .size = w->size, .time_scale = 1000};
+	struct net_config c = {.def = &net_dit, .channels = w->channels, .out_channels = w->channels, .size = w->size, .time_scale = 1000};
 	struct err e = {0};
 	size_t n;
 
@@ -90,11 +89,10 @@ static void finish(struct setup *s)
 static void run_once(void *arg)
 {
 	struct setup *s = arg;
-	static const double plan[PLAN_COUNT] = {[PLAN_LR] = 1e-4, [PLAN_BETA1] = .9, [PLAN_BETA2] = .999, [PLAN_EPS] = 1e-8,
-	                                        [PLAN_EMA] = .999};
+	static const double plan[PLAN_COUNT] = {[PLAN_LR] = 1e-4, [PLAN_BETA1] = .9, [PLAN_BETA2] = .999, [PLAN_EPS] = 1e-8, [PLAN_EMA] = .999};
 
-	objective_noise(&s->objective, &s->noised, &s->loss, s->batch,
-	                &(struct clean){.x0 = s->x0, .label = s->label, .cluster = s->label}, 1, (uint64_t)++s->step, 0);
+	objective_noise(&s->objective, &s->noised, &s->loss, s->batch, &(struct clean){.x0 = s->x0, .label = s->label, .cluster = s->label}, 1,
+	                (uint64_t)++s->step, 0);
 	tape_run(s->loss.tape, s->batch, 0, s->loss.end);
 	update_apply(&s->update, plan);
 	update_finished(&s->update, 1);

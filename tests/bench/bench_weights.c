@@ -136,7 +136,9 @@ static void block_measure(struct bench *b, int64_t rows, int64_t width, const st
 static void write_model(const char *dir)
 {
 	struct model_config c = {.net = {.def = &net_dit, .channels = 3, .out_channels = 3, .size = 32, .time_scale = 1000},
-	                         .prediction = "velocity", .path = "linear", .cluster = -1};
+	                         .prediction = "velocity",
+	                         .path = "linear",
+	                         .cluster = -1};
 	struct device *d = device_cpu(NULL, DT_F32);
 	struct tape *t = tape_new(DT_F32, 1);
 	struct params p = {0};

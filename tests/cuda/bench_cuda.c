@@ -261,8 +261,8 @@ static void attention(void)
 		for (int k = 0; k < 8; k++)
 			a[k] = array_of(values(count, s, 1), s, 4, b, n, heads, d);
 		lse = array_of(values(b * heads * n, DT_F32, 1), DT_F32, 3, b, heads, n, 0);
-		f.c = (struct op_call){.nin = 3, .nout = 2, .in = {a[0], a[1], a[2]}, .out = {a[3], lse},
-		                       .attr.attention.scale = 1 / sqrt((double)d)};
+		f.c =
+		    (struct op_call){.nin = 3, .nout = 2, .in = {a[0], a[1], a[2]}, .out = {a[3], lse}, .attr.attention.scale = 1 / sqrt((double)d)};
 		g.c = (struct op_call){.nin = 6, .nout = 3, .in = {a[4], a[0], a[1], a[2], a[3], lse}, .out = {a[5], a[6], a[7]}, .attr = f.c.attr};
 		job(name, &f, flops, 0);
 		snprintf(name, sizeof name, "attention gradient head %d, %d tokens", (int)d, (int)lengths[i / 3]);
@@ -291,7 +291,7 @@ static void one_pass(void)
 #define JOB(title, kind, passes, ...) \
 	if (wanted(title)) { \
 		j = (struct job){.op = kind, .c = {__VA_ARGS__}}; \
-		job(title, &j, 0, (passes) * bytes); \
+		job(title, &j, 0, (passes)*bytes); \
 	}
 	JOB("norm, modulated", OP_NORM, 2, .nin = 3, .nout = 2, .in = {x, m, m}, .out = {y, stats}, .attr.norm = {NORM_LAYER, 1, 1e-6})
 	JOB("norm gradient", OP_NORM_GRAD, 4, .nin = 5, .nout = 3, .in = {z, x, stats, m, w}, .out = {y, dm[0], dm[1]},
@@ -346,7 +346,8 @@ static void clusters_of(int64_t k)
 	struct array at = array_of(memory((size_t)chunk * 4), DT_I32, 1, chunk, 0, 0, 0);
 	struct array near = array_of(memory((size_t)chunk * 4), DT_F32, 1, chunk, 0, 0, 0);
 	struct array pieces = array_of(memory((size_t)chunk / NEAREST_PIECE * 8), DT_F64, 1, chunk / NEAREST_PIECE, 0, 0, 0);
-	struct array sum = array_of(memory((size_t)(k * d) * 8), DT_F64, 2, k, d, 0, 0), size = array_of(memory((size_t)k * 4), DT_I32, 1, k, 0, 0, 0);
+	struct array sum = array_of(memory((size_t)(k * d) * 8), DT_F64, 2, k, d, 0, 0),
+		     size = array_of(memory((size_t)k * 4), DT_I32, 1, k, 0, 0, 0);
 	struct array all[] = {x, c, at, near, pieces, sum, size};
 	double flops = 2. * (double)k * (double)d;
 	char name[64];
@@ -420,8 +421,8 @@ static void step_once(void *arg)
 	static const double plan[PLAN_COUNT] = {[PLAN_LR] = 1e-4, [PLAN_BETA1] = .9, [PLAN_BETA2] = .999, [PLAN_EPS] = 1e-8, [PLAN_EMA] = .999};
 	struct training *s = arg;
 
-	objective_noise(&s->objective, &s->noised, &s->loss, s->batch,
-	                &(struct clean){.x0 = s->x0, .label = s->label, .cluster = s->label}, 1, (uint64_t)++s->step, 0);
+	objective_noise(&s->objective, &s->noised, &s->loss, s->batch, &(struct clean){.x0 = s->x0, .label = s->label, .cluster = s->label}, 1,
+	                (uint64_t)++s->step, 0);
 	tape_run(s->loss.tape, s->batch, 0, s->loss.forward_end);
 	tape_run(s->loss.tape, s->batch, s->loss.forward_end, s->loss.end);
 	update_apply(&s->update, plan);
@@ -430,7 +431,8 @@ static void step_once(void *arg)
 
 static void train(const char *preset, int64_t size, int64_t most)
 {
-	struct net_config c = {.def = &net_dit, .channels = 4, .out_channels = 4, .size = size, .time_scale = 1000, .classes = 1000, .class_dropout = .1};
+	struct net_config c = {
+	    .def = &net_dit, .channels = 4, .out_channels = 4, .size = size, .time_scale = 1000, .classes = 1000, .class_dropout = .1};
 	struct training s = {.dloss = NULL};
 	struct err e = {0};
 	struct timing t;
@@ -443,11 +445,12 @@ static void train(const char *preset, int64_t size, int64_t most)
 		return;
 	c.size = quick ? 8 : size;
 	fit(&s, &c, quick ? 2 : most);
-	s.objective = (struct objective){.path = &path_linear, .condition = CONDITION_CLASS, .classes = 1000,
-	                                 .class_dropout = .1, .d = c.channels * c.size * c.size};
+	s.objective = (struct objective){
+	    .path = &path_linear, .condition = CONDITION_CLASS, .classes = 1000, .class_dropout = .1, .d = c.channels * c.size * c.size};
 	must(tape_allocate(s.loss.tape, &e) || state_init(&s.state, dev, &s.params, 0, bf16(), 0, &e) ||
 	         noised_init(&s.noised, dev, s.batch, &c, &e) ||
-	         update_init(&s.update, &s.state, 1, tape_data(s.loss.tape, s.loss.loss), s.batch, &e), &e);
+	         update_init(&s.update, &s.state, 1, tape_data(s.loss.tape, s.loss.loss), s.batch, &e),
+	     &e);
 	w = values(s.params.total, DT_F32, .02f);
 	device_copy(dev, s.state.values, w, (size_t)s.params.total * sizeof *w);
 	dev->release(dev, w);
@@ -578,8 +581,13 @@ static void sample(struct ensemble *ensemble, int used, double cfg, int64_t batc
 	s.router.logits = route_table;
 	s.router.arg = &s;
 	s.mixture = (struct mixture){ensemble->k, ensemble->d, ensemble->expert, &s.router, policy, cfg, 0, dev, 0, 0, NULL};
-	s.sampler = (struct sampler){.mixture = &s.mixture, .solver = {SOLVER_EULER, s.steps, 1, 0}, .seed = 1, .batch = batch, .progress = &progress,
-	                             .order = ensemble_order, .order_arg = ensemble};
+	s.sampler = (struct sampler){.mixture = &s.mixture,
+	                             .solver = {SOLVER_EULER, s.steps, 1, 0},
+	                             .seed = 1,
+	                             .batch = batch,
+	                             .progress = &progress,
+	                             .order = ensemble_order,
+	                             .order_arg = ensemble};
 	must(!(s.state = sampler_new(&s.sampler, &e)), &e);
 	s.x = mem_zalloc((size_t)(batch * ensemble->d), sizeof *s.x);
 	s.logits = mem_zalloc((size_t)(batch * EXPERTS), sizeof *s.logits);

@@ -447,8 +447,8 @@ static void loss_curves(void **state)
 			spread += (a.loss[s] - want) * (a.loss[s] - want) / 50;
 		spread = sqrt(spread / 50);
 		last = mean_of(b.loss, CURVE - 49, CURVE + 1);
-		printf("# %s: first five steps within %.2e, last fifty %.5f, of the CPU %.5f, standard error %.5f\n", precision_names[ways[w]],
-		       first, last, want, spread);
+		printf("# %s: first five steps within %.2e, last fifty %.5f, of the CPU %.5f, standard error %.5f\n", precision_names[ways[w]], first,
+		       last, want, spread);
 		assert_true(want < .8 * a.loss[1]);
 		if (!(first < (bf16 ? 3e-2 : 1e-3)) || !(fabs(last - want) < 4 * spread + .02 * want))
 			fail_msg("%s: loss %.5f of the last fifty steps, of the CPU %.5f; the first five within %.3g", precision_names[ways[w]], last,
@@ -639,8 +639,8 @@ static float *sample_on(struct device *d, const char *route, double cfg, enum so
 	r->k = s.k;
 	r->at = 0;
 	m = (struct mixture){s.k, s.d, s.expert, s.router.logits ? &router : NULL, o.policy, cfg, 3, d, 0, 0, NULL};
-	sampler = (struct sampler){.mixture = &m, .solver = {solver, 6, 1, 0}, .seed = 3, .batch = BATCH, .shares = s.shares,
-	                           .order = ensemble_order, .order_arg = &s};
+	sampler = (struct sampler){
+	    .mixture = &m, .solver = {solver, 6, 1, 0}, .seed = 3, .batch = BATCH, .shares = s.shares, .order = ensemble_order, .order_arg = &s};
 	if (!(st = sampler_new(&sampler, &e)))
 		fail_msg("%s", e.msg);
 	for (int64_t at = 0; at < PICTURES; at += BATCH) {
@@ -666,8 +666,8 @@ static void sampling(void **state)
 		const char *route;
 		double cfg;
 		enum solver_kind solver;
-	} ways[] = {{"top-1", 1, SOLVER_EULER}, {"top-1", 3, SOLVER_EULER}, {"top-2", 2, SOLVER_HEUN}, {"full", 1, SOLVER_HEUN},
-	            {"prior", 1, SOLVER_HEUN},  {"expert:1", 2, SOLVER_EULER}};
+	} ways[] = {{"top-1", 1, SOLVER_EULER}, {"top-1", 3, SOLVER_EULER}, {"top-2", 2, SOLVER_HEUN},
+	            {"full", 1, SOLVER_HEUN},   {"prior", 1, SOLVER_HEUN},  {"expert:1", 2, SOLVER_EULER}};
 	struct device *d = gpu(), *cpu = device_cpu(pool, DT_F32);
 	struct err e = {0};
 
@@ -717,8 +717,13 @@ static float *sample_many(struct device *d, const char *route, enum compact_type
 	*count = MANY * s.d;
 	x = mem_zalloc((size_t)*count, sizeof *x);
 	m = (struct mixture){.k = s.k, .d = s.d, .expert = s.expert, .router = &s.router, .policy = o.policy, .cfg = 2, .seed = 3, .device = d};
-	sampler = (struct sampler){.mixture = &m, .solver = {SOLVER_EULER, FEW_STEPS, 1, 0}, .seed = 3, .batch = batch, .shares = s.shares,
-	                           .order = ensemble_order, .order_arg = &s};
+	sampler = (struct sampler){.mixture = &m,
+	                           .solver = {SOLVER_EULER, FEW_STEPS, 1, 0},
+	                           .seed = 3,
+	                           .batch = batch,
+	                           .shares = s.shares,
+	                           .order = ensemble_order,
+	                           .order_arg = &s};
 	if (!(st = sampler_new(&sampler, &e)))
 		fail_msg("%s", e.msg);
 	for (int64_t i = 0; i < MANY; i++) {
@@ -766,7 +771,8 @@ static void any_batch(void **state)
 				for (int64_t i = 0; i < MANY; i++)
 					differ += memcmp(x[0] + i * (n / MANY), x[b] + i * (n / MANY), (size_t)(n / MANY) * sizeof(float)) != 0;
 				printf("# %s, %s%s: %d of %d pictures differ between batches of %d and %d\n", ways[w].route,
-				       ways[w].bulk == COMPACT_BF16 ? "bf16" : "f32", on ? ", invariant" : "", (int)differ, MANY, MANY, (int)batches[b]);
+				       ways[w].bulk == COMPACT_BF16 ? "bf16" : "f32", on ? ", invariant" : "", (int)differ, MANY, MANY,
+				       (int)batches[b]);
 				assert_true(!on || !differ);
 			}
 			for (int b = 0; b < 3; b++)
@@ -780,8 +786,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(memory),     cmocka_unit_test(steps_f32),   cmocka_unit_test(steps_tf32),
 	                                   cmocka_unit_test(steps_bf16), cmocka_unit_test(loss_curves), cmocka_unit_test(runs_repeat),
-	                                   cmocka_unit_test(profiles),
-	                                   cmocka_unit_test(sampling),   cmocka_unit_test(any_batch)};
+	                                   cmocka_unit_test(profiles),   cmocka_unit_test(sampling),    cmocka_unit_test(any_batch)};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

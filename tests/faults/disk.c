@@ -27,11 +27,11 @@ static const struct call {
 	enum what what;
 	int arg;
 } calls[] = {
-	{SYS_write, WRITE, 0},   {SYS_pwrite64, WRITE, 0},  {SYS_writev, WRITE, 0},    {SYS_fsync, SYNC, 0},      {SYS_fdatasync, SYNC, 0},
-	{SYS_ftruncate, CUT, 0}, {SYS_openat, OPEN, 1},     {SYS_mkdirat, FOLDER, 1},  {SYS_renameat, RENAME, 1}, {SYS_renameat2, RENAME, 1},
-	{SYS_unlinkat, REMOVE, 1}, {SYS_read, READ, 0},     {SYS_pread64, READ, 0},    {SYS_readv, READ, 0},      {SYS_getdents64, READ, 0},
+    {SYS_write, WRITE, 0},     {SYS_pwrite64, WRITE, 0}, {SYS_writev, WRITE, 0},   {SYS_fsync, SYNC, 0},      {SYS_fdatasync, SYNC, 0},
+    {SYS_ftruncate, CUT, 0},   {SYS_openat, OPEN, 1},    {SYS_mkdirat, FOLDER, 1}, {SYS_renameat, RENAME, 1}, {SYS_renameat2, RENAME, 1},
+    {SYS_unlinkat, REMOVE, 1}, {SYS_read, READ, 0},      {SYS_pread64, READ, 0},   {SYS_readv, READ, 0},      {SYS_getdents64, READ, 0},
 #ifdef SYS_open
-	{SYS_open, OPEN, 0},     {SYS_mkdir, FOLDER, 0},    {SYS_rename, RENAME, 0},   {SYS_unlink, REMOVE, 0},   {SYS_rmdir, REMOVE, 0},
+    {SYS_open, OPEN, 0},       {SYS_mkdir, FOLDER, 0},   {SYS_rename, RENAME, 0},  {SYS_unlink, REMOVE, 0},   {SYS_rmdir, REMOVE, 0},
 #endif
 };
 enum { CALLS = sizeof calls / sizeof *calls };

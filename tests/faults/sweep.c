@@ -52,7 +52,7 @@ int fault_strikes(struct fault *f)
 }
 
 static const char *out, *codes, *lack;
-static char whole[4096]; /* the first run's output */
+static char whole[4096];                   /* the first run's output */
 static int decoder, parts, fresh, message; /* fresh: an empty folder before each run; message: what a run says on stderr */
 static enum { MEMORY, FULL, KILL, READS } kind;
 static const char *const kinds[] = {"memory", "full", "kill", "read"};
@@ -349,8 +349,8 @@ static void judge(long k, int status)
 	if (!why)
 		return;
 	bad++;
-	printf("# bad: number %ld: %s (exit %d, output %s, %ld temporaries): %s\n", k, why, WIFEXITED(status) ? WEXITSTATUS(status) : -1,
-	       state, litter, text);
+	printf("# bad: number %ld: %s (exit %d, output %s, %ld temporaries): %s\n", k, why, WIFEXITED(status) ? WEXITSTATUS(status) : -1, state,
+	       litter, text);
 }
 
 /* What is left must not be in the way of the same command. */
@@ -450,8 +450,8 @@ static int sweep(int argc, char **argv, char **envp)
 
 typedef int start_main(int (*)(int, char **, char **), int, char **, void (*)(void), void (*)(void), void (*)(void), void *);
 
-int __libc_start_main(int (*fn)(int, char **, char **), int argc, char **argv, void (*init)(void), void (*fini)(void),
-                      void (*rtld_fini)(void), void *stack_end)
+int __libc_start_main(int (*fn)(int, char **, char **), int argc, char **argv, void (*init)(void), void (*fini)(void), void (*rtld_fini)(void),
+                      void *stack_end)
 {
 	start_main *real = (start_main *)dlsym(RTLD_NEXT, "__libc_start_main");
 

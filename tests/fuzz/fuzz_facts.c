@@ -82,9 +82,15 @@ static void use(facts *of, const struct facts_source *s)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	static facts *const of[] = {
-	    [KIND_SAFETENSORS] = facts_safetensors, [KIND_NPY] = facts_npy, [KIND_NPZ] = facts_npz, [KIND_SHARD] = facts_shard,
+	    [KIND_SAFETENSORS] = facts_safetensors,
+	    [KIND_NPY] = facts_npy,
+	    [KIND_NPZ] = facts_npz,
+	    [KIND_SHARD] = facts_shard,
 	    [KIND_TORCH] = facts_torch,
-	    [KIND_TAR] = facts_tar, [KIND_TABLE] = facts_table, [KIND_JSON] = json_facts, [KIND_STILL] = facts_still,
+	    [KIND_TAR] = facts_tar,
+	    [KIND_TABLE] = facts_table,
+	    [KIND_JSON] = json_facts,
+	    [KIND_STILL] = facts_still,
 	};
 	uint8_t *copy = table_hashed(data, len);
 	char *path = folder_path("file");

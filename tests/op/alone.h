@@ -17,9 +17,18 @@ static inline void sums_alone(const struct kernel *kernel)
 		int64_t rows, cols, stride[3];
 		unsigned summed;
 	} ways[] = {
-	    {40, 16, {640, 16, 1}, 6}, {40, 16, {643, 16, 1}, 6}, {40, 16, {643, 16, 1}, 4}, {40, 16, {643, 16, 1}, 2}, {600, 1, {603, 1, 1}, 2},
-	    {1, 600, {603, 600, 1}, 4}, {1, 600, {1, 600 * SAMPLES, SAMPLES}, 4}, {600, 1, {1, SAMPLES, 1}, 2}, {1, 600, {0, 600, 1}, 4},
-	    {30, 20, {20, 20 * SAMPLES, 1}, 6}, {30, 20, {20, 20 * SAMPLES, 1}, 4}, {30, 20, {20, 20 * SAMPLES, 1}, 2},
+	    {40, 16, {640, 16, 1}, 6},
+	    {40, 16, {643, 16, 1}, 6},
+	    {40, 16, {643, 16, 1}, 4},
+	    {40, 16, {643, 16, 1}, 2},
+	    {600, 1, {603, 1, 1}, 2},
+	    {1, 600, {603, 600, 1}, 4},
+	    {1, 600, {1, 600 * SAMPLES, SAMPLES}, 4},
+	    {600, 1, {1, SAMPLES, 1}, 2},
+	    {1, 600, {0, 600, 1}, 4},
+	    {30, 20, {20, 20 * SAMPLES, 1}, 6},
+	    {30, 20, {20, 20 * SAMPLES, 1}, 4},
+	    {30, 20, {20, 20 * SAMPLES, 1}, 2},
 	};
 	float *x = mem_alloc(ROOM * sizeof *x), y[2][ROOM];
 
@@ -30,7 +39,10 @@ static inline void sums_alone(const struct kernel *kernel)
 
 		for (int many = 0; many < 2; many++) {
 			int64_t n = many ? SAMPLES : 1;
-			struct op_call c = {.nin = 1, .nout = 1, .attr.sum = {1}, .in = {{x, DT_F32, 3, {n, ways[k].rows, ways[k].cols}, {0}}},
+			struct op_call c = {.nin = 1,
+			                    .nout = 1,
+			                    .attr.sum = {1},
+			                    .in = {{x, DT_F32, 3, {n, ways[k].rows, ways[k].cols}, {0}}},
 			                    .out = {{y[many], DT_F32, 3, {n, rows, cols}, {rows * cols, cols, 1}}}};
 
 			memcpy(c.in[0].stride, ways[k].stride, sizeof ways[k].stride);

@@ -26,7 +26,9 @@
 
 struct dim3 {
 	unsigned x, y, z;
-	dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
+	dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c)
+	{
+	}
 };
 
 struct alignas(16) float4 {
@@ -305,7 +307,8 @@ template <class F> static inline void emulated_later(const struct op_call *c, F 
 		return;
 	}
 	memcpy((void *)kept, (const void *)&body, sizeof body); /* captures are plain data */
-	if (!fake_cuda_queue(c, [](void *f) { (*(F *)f)(); }, kept)) {
+	if (!fake_cuda_queue(
+		c, [](void *f) { (*(F *)f)(); }, kept)) {
 		body();
 		free(kept);
 	}

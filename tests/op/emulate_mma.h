@@ -188,6 +188,7 @@ static inline void emulated_launch_shared(const struct op_call *c, dim3 grid, di
 }
 
 #define LAUNCH_SHARED(call, kernel, grid, block, bytes, ...) \
-	emulated_launch_shared(call, grid, block, bytes, [=](auto... launched) { kernel(launched...); }, __VA_ARGS__)
+	emulated_launch_shared( \
+	    call, grid, block, bytes, [=](auto... launched) { kernel(launched...); }, __VA_ARGS__)
 
 #endif

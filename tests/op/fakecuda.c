@@ -595,7 +595,7 @@ const char *cudaGetErrorString(cudaError_t rc)
 	return rc == cudaErrorStreamCaptureUnsupported ? "operation not permitted when stream is capturing"
 	       : rc == cudaErrorEccUncorrectable       ? "uncorrectable ECC error encountered"
 	       : rc == cudaErrorMemoryAllocation       ? "out of memory"
-						       : "another error";
+	                                               : "another error";
 }
 
 cudaError_t cudaGetLastError(void)

@@ -126,10 +126,10 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t s);
  * waits; with `odd`, a few steps of any at every call besides. One device at a time. */
 struct fake_cuda {
 	unsigned eager, odd;
-	size_t total;         /* bytes it has */
-	int64_t lost_at;      /* not 0: every call from that submission on fails */
+	size_t total;    /* bytes it has */
+	int64_t lost_at; /* not 0: every call from that submission on fails */
 	int64_t submitted, captures, launches;
-	int alive;            /* allocations, streams, events, graphs */
+	int alive; /* allocations, streams, events, graphs */
 };
 
 extern struct fake_cuda fake_cuda;

@@ -104,14 +104,29 @@ static int fake_desc_set(void *p, int attribute, const void *value, size_t size)
 	struct desc *d = p;
 
 	switch (attribute) {
-	case LT_DESC_TRANSA: take(&d->ta, sizeof d->ta, value, size); break;
-	case LT_DESC_TRANSB: take(&d->tb, sizeof d->tb, value, size); break;
-	case LT_DESC_EPILOGUE: take(&d->epilogue, sizeof d->epilogue, value, size); break;
-	case LT_DESC_BIAS_POINTER: take(&d->bias, sizeof d->bias, value, size); break;
-	case LT_DESC_BIAS_TYPE: take(&d->bias_type, sizeof d->bias_type, value, size); break;
-	case LT_DESC_AUX_POINTER: take(&d->aux, sizeof d->aux, value, size); break;
-	case LT_DESC_AUX_LD: take(&d->aux_ld, sizeof d->aux_ld, value, size); break;
-	default: fail();
+	case LT_DESC_TRANSA:
+		take(&d->ta, sizeof d->ta, value, size);
+		break;
+	case LT_DESC_TRANSB:
+		take(&d->tb, sizeof d->tb, value, size);
+		break;
+	case LT_DESC_EPILOGUE:
+		take(&d->epilogue, sizeof d->epilogue, value, size);
+		break;
+	case LT_DESC_BIAS_POINTER:
+		take(&d->bias, sizeof d->bias, value, size);
+		break;
+	case LT_DESC_BIAS_TYPE:
+		take(&d->bias_type, sizeof d->bias_type, value, size);
+		break;
+	case LT_DESC_AUX_POINTER:
+		take(&d->aux, sizeof d->aux, value, size);
+		break;
+	case LT_DESC_AUX_LD:
+		take(&d->aux_ld, sizeof d->aux_ld, value, size);
+		break;
+	default:
+		fail();
 	}
 	return LT_OK;
 }
@@ -126,12 +141,20 @@ static int fake_preference_set(void *p, int attribute, const void *value, size_t
 	struct preference *f = p;
 
 	switch (attribute) {
-	case LT_PREF_WORKSPACE: take(&f->workspace, sizeof f->workspace, value, size); break;
-	case LT_PREF_REDUCTION: take(&f->reduction, sizeof f->reduction, value, size); break;
-	case LT_PREF_ALIGN_A: case LT_PREF_ALIGN_B: case LT_PREF_ALIGN_C: case LT_PREF_ALIGN_D:
+	case LT_PREF_WORKSPACE:
+		take(&f->workspace, sizeof f->workspace, value, size);
+		break;
+	case LT_PREF_REDUCTION:
+		take(&f->reduction, sizeof f->reduction, value, size);
+		break;
+	case LT_PREF_ALIGN_A:
+	case LT_PREF_ALIGN_B:
+	case LT_PREF_ALIGN_C:
+	case LT_PREF_ALIGN_D:
 		take(&f->align[attribute - LT_PREF_ALIGN_A], sizeof f->align[0], value, size);
 		break;
-	default: fail();
+	default:
+		fail();
 	}
 	return LT_OK;
 }
@@ -145,8 +168,8 @@ static void check_shapes(const struct desc *d, const struct layout *a, const str
 }
 
 /* As cuBLASLt: one type for A and B, and no C narrower than they are. */
-static int fake_recommend(void *handle, void *desc, void *a, void *b, void *c, void *d, void *preference, int want,
-                          struct cublaslt_choice *found, int *count)
+static int fake_recommend(void *handle, void *desc, void *a, void *b, void *c, void *d, void *preference, int want, struct cublaslt_choice *found,
+                          int *count)
 {
 	const struct desc *e = desc;
 	const struct layout *la = a, *lb = b, *lc = c;
@@ -168,8 +191,7 @@ static int fake_recommend(void *handle, void *desc, void *a, void *b, void *c, v
 	return LT_OK;
 }
 
-static int fake_check(void *handle, void *desc, void *a, void *b, void *c, void *d, const struct cublaslt_algo *algo,
-                      struct cublaslt_choice *result)
+static int fake_check(void *handle, void *desc, void *a, void *b, void *c, void *d, const struct cublaslt_algo *algo, struct cublaslt_choice *result)
 {
 	(void)handle;
 	assert_ptr_equal(c, d);
@@ -250,8 +272,7 @@ static void check_epilogue(const struct desc *d, const struct layout *c)
 }
 
 static int fake_matmul(void *handle, void *desc, const void *alpha, const void *pa, void *la, const void *pb, void *lb, const void *beta,
-                       const void *pc, void *lc, void *pd, void *ld, const struct cublaslt_algo *algo, void *workspace, size_t bytes,
-                       void *stream)
+                       const void *pc, void *lc, void *pd, void *ld, const struct cublaslt_algo *algo, void *workspace, size_t bytes, void *stream)
 {
 	const struct desc *d = desc;
 	const struct layout *a = la, *b = lb, *c = lc;

@@ -16,14 +16,22 @@ static inline float hostile_value(enum hostile kind, int64_t i, int64_t n)
 	float noise = (float)(i * 7919 % 2001) * .001f - 1;
 
 	switch (kind) {
-	case FIRST_POSITION: return i ? 1.00871277f * 1024 : 0;
-	case FIRST_CHUNK: return i < 64 ? 1000 + noise : noise;
-	case LAST_POSITION: return i == n - 1 ? -1e6f : noise;
-	case FAR_FROM_ZERO: return 1e4f + noise;
-	case ALTERNATING: return i % 2 ? 10001 : 9999;
-	case TILE_OF_8: return i % 8 ? noise * 1e-3f : 1000; /* the first of eight neighbours, which a tile may be */
-	case TILE_OF_32: return i % 32 < 8 ? 1000 : noise * 1e-3f; /* or of four that are eight apart */
-	default: return 0;
+	case FIRST_POSITION:
+		return i ? 1.00871277f * 1024 : 0;
+	case FIRST_CHUNK:
+		return i < 64 ? 1000 + noise : noise;
+	case LAST_POSITION:
+		return i == n - 1 ? -1e6f : noise;
+	case FAR_FROM_ZERO:
+		return 1e4f + noise;
+	case ALTERNATING:
+		return i % 2 ? 10001 : 9999;
+	case TILE_OF_8:
+		return i % 8 ? noise * 1e-3f : 1000; /* the first of eight neighbours, which a tile may be */
+	case TILE_OF_32:
+		return i % 32 < 8 ? 1000 : noise * 1e-3f; /* or of four that are eight apart */
+	default:
+		return 0;
 	}
 }
 

@@ -180,7 +180,7 @@ struct way {
 	enum dtype real;
 	int layout, in_place;
 	struct pool *pool;
-	int64_t first, count; /* of the samples; count 0: all */
+	int64_t first, count;      /* of the samples; count 0: all */
 	const struct kernel *twin; /* instead of the device's */
 };
 
@@ -334,8 +334,7 @@ static void free_all(double *v[], int n)
 }
 
 /* Run another way and compare with the plain run: bit for bit, or within a tolerance. */
-static void compare(const struct optest *t, const char *what, const struct way *w, double *const in[], double *const plain[],
-                    double tol)
+static void compare(const struct optest *t, const char *what, const struct way *w, double *const in[], double *const plain[], double tol)
 {
 	double *out[OP_OUT] = {0};
 
@@ -395,9 +394,11 @@ static void run_real(const struct optest *t, enum dtype real, double *const in[]
 		near(t, real == DT_F32 ? "float" : "double", o, plain[o], ref[o], stored_count(&t->out[o]), tol);
 	for (int layout = DENSE; layout < LAYOUTS; layout++)
 		for (int p = 0; p < 2; p++)
-			compare(t, layout == DENSE ? "pool" : layout == PADDED ? "padded" : "reversed",
-			        &(struct way){.real = real, .layout = layout, .pool = pool[p]}, in, plain,
-			        layout == DENSE || !t->layouts ? 0 : tol);
+			compare(t,
+			        layout == DENSE    ? "pool"
+			        : layout == PADDED ? "padded"
+			                           : "reversed",
+			        &(struct way){.real = real, .layout = layout, .pool = pool[p]}, in, plain, layout == DENSE || !t->layouts ? 0 : tol);
 	if (t->in_place)
 		compare(t, "in place", &(struct way){.real = real, .in_place = 1, .pool = pool[1]}, in, plain, 0);
 	for (int layout = DENSE; t->samples && layout < LAYOUTS; layout++)
@@ -494,8 +495,7 @@ static void differences(const struct optest *t, double *const in[], const double
 	}
 }
 
-void optest_gradient(const struct optest *fwd, const struct optest *back, const int from[OP_IN], const int wrt[OP_OUT], int acc,
-                     double tol)
+void optest_gradient(const struct optest *fwd, const struct optest *back, const int from[OP_IN], const int wrt[OP_OUT], int acc, double tol)
 {
 	struct optest b = *back;
 	double *in[OP_IN] = {0}, *out[OP_OUT] = {0}, *bin[OP_IN] = {0}, *bout[OP_OUT] = {0}, *dy = NULL;

@@ -61,8 +61,7 @@ void optest_values(const struct optest *t, double *in[OP_IN], double *out[OP_OUT
  * cotangent of output 0 of `fwd`), FROM_IN + i or FROM_OUT + i (of `fwd`). Output o of `back` is the gradient with respect to
  * input wrt[o] of `fwd`, plus, for output 0, input acc - 1 of `back` if acc. Then `back` is run in all ways. */
 enum { FROM_OWN, FROM_DY, FROM_IN = 10, FROM_OUT = 20 };
-void optest_gradient(const struct optest *fwd, const struct optest *back, const int from[OP_IN], const int wrt[OP_OUT], int acc,
-                     double tol);
+void optest_gradient(const struct optest *fwd, const struct optest *back, const int from[OP_IN], const int wrt[OP_OUT], int acc, double tol);
 
 /* Walk every index of a: idx starts at zeros; 0 after the last. */
 int index_next(const struct array *a, int64_t idx[ARRAY_RANK]);

@@ -44,17 +44,25 @@ static struct optest forward(int64_t b, int64_t t, int64_t s, int64_t heads, int
 {
 	struct operand q = {.rank = 4, .shape = {b, t, heads, d}, .batch = 1}, k = {.rank = 4, .shape = {b, s, heads, d}, .batch = 1};
 
-	return (struct optest){.name = "ATTENTION", .op = OP_ATTENTION, .attr.attention = {causal, 1 / sqrt((double)d)}, .nin = 3,
-	                       .nout = 2, .in = {q, k, k}, .out = {q, {.rank = 3, .shape = {b, heads, t}, .batch = 1}}, .ref = ref_attention,
-	                       .tol32 = 1e-5, .tol64 = 1e-13, .samples = 1};
+	return (struct optest){.name = "ATTENTION",
+	                       .op = OP_ATTENTION,
+	                       .attr.attention = {causal, 1 / sqrt((double)d)},
+	                       .nin = 3,
+	                       .nout = 2,
+	                       .in = {q, k, k},
+	                       .out = {q, {.rank = 3, .shape = {b, heads, t}, .batch = 1}},
+	                       .ref = ref_attention,
+	                       .tol32 = 1e-5,
+	                       .tol64 = 1e-13,
+	                       .samples = 1};
 }
 
 static void values(void **state)
 {
 	static const int64_t cases[][6] = {
-	    {3, 5, 5, 2, 8, 0}, {2, 1, 1, 1, 8, 0},   {2, 7, 13, 3, 24, 0}, {2, 33, 17, 2, 12, 0}, {1, 300, 300, 1, 8, 0}, {2, 261, 261, 1, 8, 1},
-	    {2, 64, 64, 2, 32, 0}, {1, 3, 2100, 1, 8, 0}, {1, 40, 2100, 1, 8, 0}, {2, 9, 9, 2, 8, 1},  {1, 300, 300, 1, 8, 1},
-	    {2, 1, 5, 2, 128, 0}, {70, 4, 4, 2, 8, 0}, {70, 3, 3, 3, 5, 1},
+	    {3, 5, 5, 2, 8, 0},     {2, 1, 1, 1, 8, 0},    {2, 7, 13, 3, 24, 0},  {2, 33, 17, 2, 12, 0},  {1, 300, 300, 1, 8, 0},
+	    {2, 261, 261, 1, 8, 1}, {2, 64, 64, 2, 32, 0}, {1, 3, 2100, 1, 8, 0}, {1, 40, 2100, 1, 8, 0}, {2, 9, 9, 2, 8, 1},
+	    {1, 300, 300, 1, 8, 1}, {2, 1, 5, 2, 128, 0},  {70, 4, 4, 2, 8, 0},   {70, 3, 3, 3, 5, 1},
 	};
 
 	(void)state;
@@ -79,9 +87,8 @@ static struct optest biased(const int64_t *n)
 static void biases(void **state)
 {
 	static const int64_t cases[][7] = {
-	    {3, 5, 5, 2, 8, 0, 0},     {2, 7, 13, 3, 24, 0, 1},   {2, 33, 17, 2, 12, 0, 6},  {1, 300, 300, 1, 8, 0, 1},
-	    {1, 40, 2100, 2, 8, 0, 0}, {1, 261, 261, 1, 8, 1, 1}, {2, 9, 9, 2, 8, 1, 0},     {1, 300, 300, 1, 8, 1, 1}, {2, 1, 1, 1, 8, 0, 0},
-	    {5, 3, 70, 2, 5, 0, 7},
+	    {3, 5, 5, 2, 8, 0, 0},     {2, 7, 13, 3, 24, 0, 1}, {2, 33, 17, 2, 12, 0, 6},  {1, 300, 300, 1, 8, 0, 1}, {1, 40, 2100, 2, 8, 0, 0},
+	    {1, 261, 261, 1, 8, 1, 1}, {2, 9, 9, 2, 8, 1, 0},   {1, 300, 300, 1, 8, 1, 1}, {2, 1, 1, 1, 8, 0, 0},     {5, 3, 70, 2, 5, 0, 7},
 	};
 
 	(void)state;
@@ -150,12 +157,19 @@ static void gradients(void **state)
 	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
 		const int64_t *n = cases[k];
 		struct optest t = forward(n[0], n[1], n[2], n[3], n[4], (int)n[5]);
-		struct optest back = {.name = "ATTENTION_GRAD", .op = OP_ATTENTION_GRAD, .attr = t.attr, .nin = 6, .nout = 3,
+		struct optest back = {.name = "ATTENTION_GRAD",
+		                      .op = OP_ATTENTION_GRAD,
+		                      .attr = t.attr,
+		                      .nin = 6,
+		                      .nout = 3,
 		                      .in = {t.in[0], t.in[0], t.in[1], t.in[2], t.out[0], t.out[1]},
-		                      .out = {t.in[0], t.in[1], t.in[2]}, .tol32 = 2e-5, .tol64 = 1e-12, .samples = 1};
+		                      .out = {t.in[0], t.in[1], t.in[2]},
+		                      .tol32 = 2e-5,
+		                      .tol64 = 1e-12,
+		                      .samples = 1};
 
-		optest_gradient(&t, &back, (int[OP_IN]){FROM_DY, FROM_IN, FROM_IN + 1, FROM_IN + 2, FROM_OUT, FROM_OUT + 1},
-		                (int[OP_OUT]){0, 1, 2}, 0, 1e-8);
+		optest_gradient(&t, &back, (int[OP_IN]){FROM_DY, FROM_IN, FROM_IN + 1, FROM_IN + 2, FROM_OUT, FROM_OUT + 1}, (int[OP_OUT]){0, 1, 2},
+		                0, 1e-8);
 	}
 }
 
@@ -166,9 +180,16 @@ static void biased_gradients(void **state)
 	(void)state;
 	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
 		struct optest t = biased(cases[k]);
-		struct optest back = {.name = "ATTENTION_GRAD, biased", .op = OP_ATTENTION_GRAD, .attr = t.attr, .nin = 7, .nout = 3,
+		struct optest back = {.name = "ATTENTION_GRAD, biased",
+		                      .op = OP_ATTENTION_GRAD,
+		                      .attr = t.attr,
+		                      .nin = 7,
+		                      .nout = 3,
 		                      .in = {t.in[0], t.in[0], t.in[1], t.in[2], t.out[0], t.out[1], t.in[3]},
-		                      .out = {t.in[0], t.in[1], t.in[2]}, .tol32 = 2e-5, .tol64 = 1e-12, .samples = 1};
+		                      .out = {t.in[0], t.in[1], t.in[2]},
+		                      .tol32 = 2e-5,
+		                      .tol64 = 1e-12,
+		                      .samples = 1};
 
 		optest_gradient(&t, &back, (int[OP_IN]){FROM_DY, FROM_IN, FROM_IN + 1, FROM_IN + 2, FROM_OUT, FROM_OUT + 1, FROM_IN + 3},
 		                (int[OP_OUT]){0, 1, 2}, 0, 1e-8);
@@ -213,9 +234,17 @@ static void long_gradients(void **state)
 	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
 		const int64_t *n = cases[k];
 		struct optest t = forward(n[0], n[1], n[2], n[3], n[4], (int)n[5]);
-		struct optest back = {.name = "ATTENTION_GRAD, long", .op = OP_ATTENTION_GRAD, .attr = t.attr, .nin = 6, .nout = 3,
-		                      .in = {t.in[0], t.in[0], t.in[1], t.in[2], t.out[0], t.out[1]}, .ref = ref_gradient,
-		                      .out = {t.in[0], t.in[1], t.in[2]}, .tol32 = 2e-5, .tol64 = 1e-12, .samples = 1};
+		struct optest back = {.name = "ATTENTION_GRAD, long",
+		                      .op = OP_ATTENTION_GRAD,
+		                      .attr = t.attr,
+		                      .nin = 6,
+		                      .nout = 3,
+		                      .in = {t.in[0], t.in[0], t.in[1], t.in[2], t.out[0], t.out[1]},
+		                      .ref = ref_gradient,
+		                      .out = {t.in[0], t.in[1], t.in[2]},
+		                      .tol32 = 2e-5,
+		                      .tol64 = 1e-12,
+		                      .samples = 1};
 		double *in[OP_IN] = {0}, *out[OP_OUT] = {0};
 
 		optest_values(&t, in, out);
@@ -234,13 +263,8 @@ static void long_gradients(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(values),
-	    cmocka_unit_test(biases),
-	    cmocka_unit_test(mask),
-	    cmocka_unit_test(biased_gradients),
-	    cmocka_unit_test(large_scores),
-	    cmocka_unit_test(gradients),
-	    cmocka_unit_test(long_gradients),
+	    cmocka_unit_test(values),       cmocka_unit_test(biases),    cmocka_unit_test(mask),           cmocka_unit_test(biased_gradients),
+	    cmocka_unit_test(large_scores), cmocka_unit_test(gradients), cmocka_unit_test(long_gradients),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -265,7 +265,10 @@ static void extremes(void **state)
 	for (int s = 0, n = sets(isa); s < n; s++) {
 		compact_run(NULL, isa[s], &c, M, y[s], N, x, K, NULL, scratch);
 		for (int i = 0; i < M * N; i++)
-			assert_int_equal(i / N == 5 ? isnan(y[s][i]) : i / N == 9 ? !isfinite(y[s][i]) : !isfinite(y[s][i]), i / N == 5 || i / N == 9);
+			assert_int_equal(i / N == 5   ? isnan(y[s][i])
+			                 : i / N == 9 ? !isfinite(y[s][i])
+			                              : !isfinite(y[s][i]),
+			                 i / N == 5 || i / N == 9);
 	}
 	compact_release(&c);
 	w[2 * K + 3] = INFINITY;

@@ -107,13 +107,13 @@ static const struct shape shapes[] = {
     {1, 1, 1, 1, 1, 1, 1, 1, {0}},
     {3, 1, 1, 5, 7, 1, 1, 1, {0}},
     {2, 5, 4, 8, 3, 1, 1, 1, {0}},
-    {1, 1, 1, 2, 3, 3, 3, 1, {1, 1, 1, 1}},   /* patches of which one pixel is inside */
+    {1, 1, 1, 2, 3, 3, 3, 1, {1, 1, 1, 1}}, /* patches of which one pixel is inside */
     {3, 9, 8, 4, 6, 3, 3, 2, {1, 1, 1, 1}},
     {2, 8, 9, 4, 6, 3, 3, 2, {0, 0, 1, 1}},   /* below and to the right alone, as autoencoders halve */
     {1, 7, 7, 20, 33, 1, 7, 1, {0, 3, 0, 3}}, /* Inception's rows and columns */
     {1, 7, 7, 20, 33, 7, 1, 1, {3, 0, 3, 0}},
     {1, 11, 13, 3, 4, 5, 5, 3, {2, 2, 2, 2}},
-    {1, 4, 4, 2, 2, 3, 2, 1, {4, 0, 0, 3}},   /* windows wholly outside */
+    {1, 4, 4, 2, 2, 3, 2, 1, {4, 0, 0, 3}},     /* windows wholly outside */
     {2, 12, 11, 50, 70, 3, 3, 1, {1, 1, 1, 1}}, /* 450 products: two chunks, the second begins inside a pixel */
     {1, 17, 15, 130, 34, 3, 3, 1, {1, 1, 1, 1}},
     /* by transforms of tiles: odd sizes, uneven padding, channels beside the widths of vectors, more than a block of tiles and columns */
@@ -155,9 +155,11 @@ static struct operands operands_of(const struct shape *s, int act)
 	o.x = (struct operand){.rank = 4, .shape = {s->b, s->h, s->w, s->c}, .batch = 1};
 	o.w = (struct operand){.rank = 4, .shape = {s->o, s->kh, s->kw, s->c}, .dense = 1, .scale = 1 / fan};
 	o.bias = (struct operand){.rank = 1, .shape = {s->o}, .dense = 1};
-	o.y = (struct operand){.rank = 4, .shape = {s->b, size_out(s->h, s->kh, s->step, s->pad[0], s->pad[2]),
-	                                            size_out(s->w, s->kw, s->step, s->pad[1], s->pad[3]), s->o},
-	                       .dense = s->h * s->w > 1, .batch = 1};
+	o.y = (struct operand){
+	    .rank = 4,
+	    .shape = {s->b, size_out(s->h, s->kh, s->step, s->pad[0], s->pad[2]), size_out(s->w, s->kw, s->step, s->pad[1], s->pad[3]), s->o},
+	    .dense = s->h * s->w > 1,
+	    .batch = 1};
 	return o;
 }
 
@@ -169,8 +171,17 @@ static void forward(void **state)
 	(void)state;
 	for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
 		struct operands o = operands_of(&shapes[k], acts[k % 4]);
-		struct optest t = {.name = "CONV", .op = OP_CONV, .attr = o.attr, .nin = 4, .nout = 2, .in = {o.x, o.w}, .out = {o.y},
-		                   .ref = ref_conv, .tol32 = 3e-6, .tol64 = 1e-14, .samples = 1};
+		struct optest t = {.name = "CONV",
+		                   .op = OP_CONV,
+		                   .attr = o.attr,
+		                   .nin = 4,
+		                   .nout = 2,
+		                   .in = {o.x, o.w},
+		                   .out = {o.y},
+		                   .ref = ref_conv,
+		                   .tol32 = 3e-6,
+		                   .tol64 = 1e-14,
+		                   .samples = 1};
 
 		optest_run(&t);
 		t.in[2] = o.bias;
@@ -188,10 +199,27 @@ static void gradients(void **state)
 	(void)state;
 	for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
 		struct operands o = operands_of(&shapes[k], 0);
-		struct optest dx = {.name = "CONV_DX", .op = OP_CONV_DX, .attr = o.attr, .nin = 2, .nout = 1, .in = {o.y, o.w}, .out = {o.x},
-		                    .ref = ref_dx, .tol32 = 3e-6, .tol64 = 1e-14, .samples = 1};
-		struct optest dw = {.name = "CONV_DW", .op = OP_CONV_DW, .attr = o.attr, .nin = 2, .nout = 2, .in = {o.y, o.x},
-		                    .out = {o.w, o.bias}, .ref = ref_dw, .tol32 = 3e-6, .tol64 = 1e-14};
+		struct optest dx = {.name = "CONV_DX",
+		                    .op = OP_CONV_DX,
+		                    .attr = o.attr,
+		                    .nin = 2,
+		                    .nout = 1,
+		                    .in = {o.y, o.w},
+		                    .out = {o.x},
+		                    .ref = ref_dx,
+		                    .tol32 = 3e-6,
+		                    .tol64 = 1e-14,
+		                    .samples = 1};
+		struct optest dw = {.name = "CONV_DW",
+		                    .op = OP_CONV_DW,
+		                    .attr = o.attr,
+		                    .nin = 2,
+		                    .nout = 2,
+		                    .in = {o.y, o.x},
+		                    .out = {o.w, o.bias},
+		                    .ref = ref_dw,
+		                    .tol32 = 3e-6,
+		                    .tol64 = 1e-14};
 
 		dx.in[0].dense = 0;
 		dx.out[0].dense = o.y.dense;
@@ -211,10 +239,25 @@ static void differences(void **state)
 	for (size_t k = 0; k < sizeof small / sizeof *small; k++) {
 		struct operands o = operands_of(&small[k], 0);
 		struct optest fwd = {.name = "CONV", .op = OP_CONV, .attr = o.attr, .nin = 4, .nout = 2, .in = {o.x, o.w, o.bias}, .out = {o.y}};
-		struct optest dx = {.name = "CONV_DX", .op = OP_CONV_DX, .attr = o.attr, .nin = 2, .nout = 1, .in = {o.y, o.w}, .out = {o.x},
-		                    .tol32 = 3e-6, .tol64 = 1e-14, .samples = 1};
-		struct optest dw = {.name = "CONV_DW", .op = OP_CONV_DW, .attr = o.attr, .nin = 2, .nout = 2, .in = {o.y, o.x},
-		                    .out = {o.w, o.bias}, .tol32 = 3e-6, .tol64 = 1e-14};
+		struct optest dx = {.name = "CONV_DX",
+		                    .op = OP_CONV_DX,
+		                    .attr = o.attr,
+		                    .nin = 2,
+		                    .nout = 1,
+		                    .in = {o.y, o.w},
+		                    .out = {o.x},
+		                    .tol32 = 3e-6,
+		                    .tol64 = 1e-14,
+		                    .samples = 1};
+		struct optest dw = {.name = "CONV_DW",
+		                    .op = OP_CONV_DW,
+		                    .attr = o.attr,
+		                    .nin = 2,
+		                    .nout = 2,
+		                    .in = {o.y, o.x},
+		                    .out = {o.w, o.bias},
+		                    .tol32 = 3e-6,
+		                    .tol64 = 1e-14};
 
 		dx.out[0].dense = 1;
 		optest_gradient(&fwd, &dx, (int[OP_IN]){FROM_DY, FROM_IN + 1}, (int[OP_OUT]){0}, 0, 1e-8);

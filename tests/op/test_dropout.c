@@ -14,26 +14,37 @@ static void ref_dropout(const struct op_call *c)
 		uint32_t word[4];
 		int64_t at = n++ % size;
 
-		rng_block(c->keys->seed, RNG_DROPOUT, c->keys->step, c->keys->first + (uint64_t)i[0], (uint32_t)(c->attr.dropout.lane + at / 4), word);
-		*element(&c->out[0], i) =
-		    (double)word[at % 4] * 0x1p-32 >= c->attr.dropout.p ? *element(&c->in[0], i) / (1 - c->attr.dropout.p) : 0;
+		rng_block(c->keys->seed, RNG_DROPOUT, c->keys->step, c->keys->first + (uint64_t)i[0], (uint32_t)(c->attr.dropout.lane + at / 4),
+		          word);
+		*element(&c->out[0], i) = (double)word[at % 4] * 0x1p-32 >= c->attr.dropout.p ? *element(&c->in[0], i) / (1 - c->attr.dropout.p) : 0;
 	} while (index_next(&c->out[0], i));
 }
 
 static void drops(void **state)
 {
 	static const struct operand shapes[] = {
-	    {.rank = 3, .shape = {3, 5, 7}, .batch = 1}, {.rank = 1, .shape = {5}, .batch = 1},
-	    {.rank = 2, .shape = {4, 1}, .batch = 1},    {.rank = 4, .shape = {2, 3, 50, 90}, .batch = 1},
+	    {.rank = 3, .shape = {3, 5, 7}, .batch = 1},
+	    {.rank = 1, .shape = {5}, .batch = 1},
+	    {.rank = 2, .shape = {4, 1}, .batch = 1},
+	    {.rank = 4, .shape = {2, 3, 50, 90}, .batch = 1},
 	};
 	static const double rates[] = {0, .1, .5, 1};
 
 	(void)state;
 	for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
 		for (size_t r = 0; r < 4; r++) {
-			struct optest t = {.name = "DROPOUT", .op = OP_DROPOUT, .attr.dropout = {k ? 1000 : 0, rates[r]}, .nin = 1, .nout = 1,
-			                   .in = {shapes[k]}, .out = {shapes[k]}, .ref = ref_dropout, .tol32 = 2e-7, .tol64 = 1e-15,
-			                   .in_place = 1, .samples = 1};
+			struct optest t = {.name = "DROPOUT",
+			                   .op = OP_DROPOUT,
+			                   .attr.dropout = {k ? 1000 : 0, rates[r]},
+			                   .nin = 1,
+			                   .nout = 1,
+			                   .in = {shapes[k]},
+			                   .out = {shapes[k]},
+			                   .ref = ref_dropout,
+			                   .tol32 = 2e-7,
+			                   .tol64 = 1e-15,
+			                   .in_place = 1,
+			                   .samples = 1};
 
 			if (rates[r] == 1) /* 0 / 0 in the reference */
 				t.ref = NULL;

@@ -28,9 +28,8 @@ static const struct {
 	int64_t shape[ARRAY_RANK];
 	unsigned bcast;
 } shapes[] = {
-    {1, {1}, 0},          {1, {7}, 0},           {1, {40001}, 0},        {1, {33}, 1},
-    {2, {5, 3}, 1},       {3, {3, 5, 17}, 2},    {3, {3, 4, 17}, 3},     {3, {3, 4, 17}, 4},
-    {3, {9, 70, 49}, 2},  {4, {2, 1, 3, 5}, 12}, {5, {2, 3, 1, 2, 9}, 10}, {6, {2, 3, 2, 2, 3, 5}, 21},
+    {1, {1}, 0},        {1, {7}, 0},        {1, {40001}, 0},     {1, {33}, 1},          {2, {5, 3}, 1},           {3, {3, 5, 17}, 2},
+    {3, {3, 4, 17}, 3}, {3, {3, 4, 17}, 4}, {3, {9, 70, 49}, 2}, {4, {2, 1, 3, 5}, 12}, {5, {2, 3, 1, 2, 9}, 10}, {6, {2, 3, 2, 2, 3, 5}, 21},
 };
 
 static void adds_and_multiplies(void **state)
@@ -38,8 +37,16 @@ static void adds_and_multiplies(void **state)
 	(void)state;
 	for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
 		for (int op = 0; op < 2; op++) {
-			struct optest t = {.name = op ? "MUL" : "ADD", .op = op ? OP_MUL : OP_ADD, .attr.add = {1.5, -.25}, .nin = 2, .nout = 1,
-			                   .ref = op ? ref_mul : ref_add, .tol32 = 2.4e-7, .tol64 = 1e-15, .in_place = 1, .samples = 1};
+			struct optest t = {.name = op ? "MUL" : "ADD",
+			                   .op = op ? OP_MUL : OP_ADD,
+			                   .attr.add = {1.5, -.25},
+			                   .nin = 2,
+			                   .nout = 1,
+			                   .ref = op ? ref_mul : ref_add,
+			                   .tol32 = 2.4e-7,
+			                   .tol64 = 1e-15,
+			                   .in_place = 1,
+			                   .samples = 1};
 
 			t.in[0].rank = t.in[1].rank = t.out[0].rank = shapes[s].rank;
 			for (int d = 0; d < shapes[s].rank; d++)
@@ -90,10 +97,18 @@ static void unary_values(void **state)
 	for (int kind = 0; kind < UNARY_COUNT; kind++)
 		for (int wide = 0; wide < 2; wide++) {
 			struct optest t = {
-			    .name = "UNARY", .op = OP_UNARY, .attr.unary = {kind}, .nin = 1, .nout = 1,
+			    .name = "UNARY",
+			    .op = OP_UNARY,
+			    .attr.unary = {kind},
+			    .nin = 1,
+			    .nout = 1,
 			    .in = {{.rank = 2, .shape = {3, wide ? 7001 : 1}, .batch = 1, .scale = 3}},
 			    .out = {{.rank = 2, .shape = {3, wide ? 7001 : 1}, .batch = 1}},
-			    .ref = ref_unary, .tol32 = 6e-7, .tol64 = 4e-15, .in_place = 1, .samples = 1,
+			    .ref = ref_unary,
+			    .tol32 = 6e-7,
+			    .tol64 = 4e-15,
+			    .in_place = 1,
+			    .samples = 1,
 			};
 
 			optest_run(&t);
@@ -107,8 +122,17 @@ static void unary_gradients(void **state)
 	for (int kind = 0; kind < UNARY_COUNT; kind++) {
 		struct operand x = {.rank = 3, .shape = {2, 3, 19}, .batch = 1, .scale = 2};
 		struct optest fwd = {.name = "UNARY", .op = OP_UNARY, .attr.unary = {kind}, .nin = 1, .nout = 1, .in = {x}, .out = {x}};
-		struct optest back = {.name = "UNARY_GRAD", .op = OP_UNARY_GRAD, .attr.unary = {kind}, .nin = 2, .nout = 1, .in = {x, x},
-		                      .out = {x}, .tol32 = 1e-6, .tol64 = 1e-12, .in_place = 1, .samples = 1};
+		struct optest back = {.name = "UNARY_GRAD",
+		                      .op = OP_UNARY_GRAD,
+		                      .attr.unary = {kind},
+		                      .nin = 2,
+		                      .nout = 1,
+		                      .in = {x, x},
+		                      .out = {x},
+		                      .tol32 = 1e-6,
+		                      .tol64 = 1e-12,
+		                      .in_place = 1,
+		                      .samples = 1};
 
 		optest_gradient(&fwd, &back, (int[OP_IN]){FROM_DY, FROM_IN}, (int[OP_OUT]){0}, 0, 1e-8);
 	}

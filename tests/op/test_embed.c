@@ -33,10 +33,25 @@ static void rows_of_a_table(void **state)
 		struct operand table = {.rank = 2, .shape = {cases[k][1], cases[k][2]}};
 		struct operand index = {.rank = 1, .shape = {cases[k][0]}, .limit = (int)cases[k][1], .batch = 1};
 		struct operand y = {.rank = 2, .shape = {cases[k][0], cases[k][2]}, .batch = 1};
-		struct optest t = {.name = "EMBED", .op = OP_EMBED, .nin = 2, .nout = 1, .in = {table, index}, .out = {y},
-		                   .ref = ref_embed, .tol32 = 1e-300, .tol64 = 1e-300, .samples = 1};
-		struct optest back = {.name = "EMBED_GRAD", .op = OP_EMBED_GRAD, .nin = 2, .nout = 1, .in = {y, index}, .out = {table},
-		                      .ref = ref_embed_grad, .tol32 = 8e-6, .tol64 = 1e-14};
+		struct optest t = {.name = "EMBED",
+		                   .op = OP_EMBED,
+		                   .nin = 2,
+		                   .nout = 1,
+		                   .in = {table, index},
+		                   .out = {y},
+		                   .ref = ref_embed,
+		                   .tol32 = 1e-300,
+		                   .tol64 = 1e-300,
+		                   .samples = 1};
+		struct optest back = {.name = "EMBED_GRAD",
+		                      .op = OP_EMBED_GRAD,
+		                      .nin = 2,
+		                      .nout = 1,
+		                      .in = {y, index},
+		                      .out = {table},
+		                      .ref = ref_embed_grad,
+		                      .tol32 = 8e-6,
+		                      .tol64 = 1e-14};
 
 		if (k == 1)
 			table.shape[1] = y.shape[1] = 1;
@@ -63,10 +78,17 @@ static void timesteps(void **state)
 
 	(void)state;
 	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-		struct optest t = {.name = "TIMESTEP", .op = OP_TIMESTEP, .attr.timestep = {10000, 1000}, .nin = 1, .nout = 1,
+		struct optest t = {.name = "TIMESTEP",
+		                   .op = OP_TIMESTEP,
+		                   .attr.timestep = {10000, 1000},
+		                   .nin = 1,
+		                   .nout = 1,
 		                   .in = {{.rank = 1, .shape = {cases[k][0]}, .batch = 1}},
-		                   .out = {{.rank = 2, .shape = {cases[k][0], cases[k][1]}, .batch = 1}}, .ref = ref_timestep,
-		                   .tol32 = 4e-7, .tol64 = 1e-11, .samples = 1};
+		                   .out = {{.rank = 2, .shape = {cases[k][0], cases[k][1]}, .batch = 1}},
+		                   .ref = ref_timestep,
+		                   .tol32 = 4e-7,
+		                   .tol64 = 1e-11,
+		                   .samples = 1};
 
 		optest_run(&t);
 	}

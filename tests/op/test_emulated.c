@@ -20,8 +20,9 @@ KERNELS(X)
 #undef X
 
 static const struct operand shapes[] = {
-    {.rank = 1, .shape = {1}, .batch = 1},          {.rank = 1, .shape = {5}, .batch = 1},     {.rank = 1, .shape = {4096}, .batch = 1},
-    {.rank = 2, .shape = {3, 16}, .batch = 1},      {.rank = 2, .shape = {7, 33}, .batch = 1}, {.rank = 3, .shape = {2, 3, 40}, .batch = 1},
+    {.rank = 1, .shape = {1}, .batch = 1},          {.rank = 1, .shape = {5}, .batch = 1},
+    {.rank = 1, .shape = {4096}, .batch = 1},       {.rank = 2, .shape = {3, 16}, .batch = 1},
+    {.rank = 2, .shape = {7, 33}, .batch = 1},      {.rank = 3, .shape = {2, 3, 40}, .batch = 1},
     {.rank = 4, .shape = {2, 3, 4, 8}, .batch = 1}, {.rank = 6, .shape = {2, 1, 3, 2, 1, 5}, .batch = 1},
     {.rank = 2, .shape = {3, 700}, .batch = 1},
 };
@@ -34,8 +35,15 @@ static void elementwise(void **state)
 	for (int s = 0; s < SHAPES; s++)
 		for (unsigned bcast = 0; bcast < 4; bcast++) {
 			struct operand x = shapes[s], b = x;
-			struct optest add = {.name = "ADD", .op = OP_ADD, .attr.add = {1.25, -.5}, .nin = 2, .nout = 1, .in = {x, x}, .out = {x},
-			                     .in_place = 1, .samples = 1};
+			struct optest add = {.name = "ADD",
+			                     .op = OP_ADD,
+			                     .attr.add = {1.25, -.5},
+			                     .nin = 2,
+			                     .nout = 1,
+			                     .in = {x, x},
+			                     .out = {x},
+			                     .in_place = 1,
+			                     .samples = 1};
 			struct optest mul = {.name = "MUL", .op = OP_MUL, .nin = 2, .nout = 1, .in = {x, x}, .out = {x}, .in_place = 1, .samples = 1};
 
 			b.bcast = bcast & 1 ? 1u : 0;
@@ -52,10 +60,24 @@ static void functions(void **state)
 	for (int u = 0; u < UNARY_COUNT; u++)
 		for (int s = 0; s < SHAPES; s++) {
 			struct operand x = shapes[s];
-			struct optest f = {.name = "UNARY", .op = OP_UNARY, .attr.unary = {u}, .nin = 1, .nout = 1, .in = {x}, .out = {x}, .in_place = 1,
+			struct optest f = {.name = "UNARY",
+			                   .op = OP_UNARY,
+			                   .attr.unary = {u},
+			                   .nin = 1,
+			                   .nout = 1,
+			                   .in = {x},
+			                   .out = {x},
+			                   .in_place = 1,
 			                   .samples = 1};
-			struct optest g = {.name = "UNARY_GRAD", .op = OP_UNARY_GRAD, .attr.unary = {u}, .nin = 2, .nout = 1, .in = {x, x}, .out = {x},
-			                   .in_place = 1, .samples = 1};
+			struct optest g = {.name = "UNARY_GRAD",
+			                   .op = OP_UNARY_GRAD,
+			                   .attr.unary = {u},
+			                   .nin = 2,
+			                   .nout = 1,
+			                   .in = {x, x},
+			                   .out = {x},
+			                   .in_place = 1,
+			                   .samples = 1};
 
 			optest_twin(&f, &kernel_unary_cuda, 1e-6);
 			optest_twin(&g, &kernel_unary_grad_cuda, 1e-6);
@@ -88,8 +110,15 @@ static void draws(void **state)
 	for (int s = 0; s < SHAPES; s++) {
 		struct operand x = shapes[s], v = {.rank = 1, .shape = {x.shape[0]}, .exact = 1, .batch = 1};
 		struct optest noise = {.name = "NOISE", .op = OP_NOISE, .nout = 1, .samples = 1};
-		struct optest drop = {.name = "DROPOUT", .op = OP_DROPOUT, .attr.dropout = {1 << 24, .3}, .nin = 1, .nout = 1, .in = {x}, .out = {x},
-		                      .in_place = 1, .samples = 1};
+		struct optest drop = {.name = "DROPOUT",
+		                      .op = OP_DROPOUT,
+		                      .attr.dropout = {1 << 24, .3},
+		                      .nin = 1,
+		                      .nout = 1,
+		                      .in = {x},
+		                      .out = {x},
+		                      .in_place = 1,
+		                      .samples = 1};
 		struct optest mix = {.name = "QSAMPLE", .op = OP_QSAMPLE, .nin = 4, .nout = 1, .samples = 1};
 
 		optest_twin(&drop, &kernel_dropout_cuda, 0);
@@ -153,8 +182,14 @@ static void tables(void **state)
 		struct operand table = {.rank = 2, .shape = {entries, cols}, .exact = 1}, t = {.rank = 1, .shape = {rows}, .exact = 1, .batch = 1};
 		struct optest f = {.name = "EMBED", .op = OP_EMBED, .nin = 2, .nout = 1, .in = {table, index}, .out = {y}, .samples = 1};
 		struct optest g = {.name = "EMBED_GRAD", .op = OP_EMBED_GRAD, .nin = 2, .nout = 1, .in = {y, index}, .out = {table}};
-		struct optest w = {.name = "TIMESTEP", .op = OP_TIMESTEP, .attr.timestep = {10000, 1000}, .nin = 1, .nout = 1, .in = {t},
-		                   .out = {waves}, .samples = 1};
+		struct optest w = {.name = "TIMESTEP",
+		                   .op = OP_TIMESTEP,
+		                   .attr.timestep = {10000, 1000},
+		                   .nin = 1,
+		                   .nout = 1,
+		                   .in = {t},
+		                   .out = {waves},
+		                   .samples = 1};
 
 		optest_twin(&f, &kernel_embed_cuda, 0);
 		optest_twin(&g, &kernel_embed_grad_cuda, 0);
@@ -167,7 +202,8 @@ enum { BEYOND = 256 }; /* rows that are there and not the op's */
 /* index [B, 2], of which column 0 is read; dy [B, C + 3] and dtable [V, C + 1] of which C columns are. */
 static void grad_by(const struct kernel *k, const int64_t size[3], int32_t *index, float *dy, float *table)
 {
-	struct op_call c = {.nin = 2, .nout = 1,
+	struct op_call c = {.nin = 2,
+	                    .nout = 1,
 	                    .in = {{.rank = 2, .dtype = DT_F32, .data = dy, .shape = {size[0], size[2]}, .stride = {size[2] + 3, 1}},
 	                           {.rank = 1, .dtype = DT_I32, .data = index, .shape = {size[0]}, .stride = {2}}},
 	                    .out = {{.rank = 2, .dtype = DT_F32, .data = table, .shape = {size[1], size[2]}, .stride = {size[2] + 1, 1}}}};
@@ -216,14 +252,39 @@ static void sampling(void **state)
 		struct operand v = {.rank = 2, .shape = {9, 50}, .batch = 1}, none = {0}, flat = {.rank = 1, .shape = {4099}, .dense = 1};
 		struct operand index = {.rank = 1, .shape = {9}, .limit = 9, .dense = 1, .values = order}, begun = index;
 		struct operand w = {.rank = 1, .shape = {9}, .dense = 1, .exact = 1}, mean = {.rank = 1, .shape = {50}, .dense = 1};
-		struct optest m = {.name = "MIX", .op = OP_MIX, .attr.mix = {1.75}, .nin = 5, .nout = 1,
-		                   .in = {v, which & 1 ? v : none, index, begun, w}, .out = {v}};
-		struct optest c = {.name = "CONVERT", .op = OP_CONVERT, .nin = 3, .nout = 1, .attr.convert = {0, which & 1, which, 1.25, -.75, .3, .4},
-		                   .in = {v, v, which & 2 ? mean : none}, .out = {v}, .in_place = 2, .samples = 1};
-		struct optest k = {.name = "COMBINE", .op = OP_COMBINE, .nin = 5, .nout = 1, .attr.combine = {{1.25, -.75, .3, .4, -1.5}, which & 1},
-		                   .in = {v, v, which & 2 ? v : none, v, v}, .out = {v}, .in_place = 5, .samples = 1};
-		struct optest a = {.name = "ADVANCE", .op = OP_ADVANCE, .attr.advance = {-.02}, .nin = 3, .nout = 1,
-		                   .in = {which & 1 ? flat : none, flat, which & 2 ? flat : none}, .out = {flat}, .in_place = 2};
+		struct optest m = {.name = "MIX",
+		                   .op = OP_MIX,
+		                   .attr.mix = {1.75},
+		                   .nin = 5,
+		                   .nout = 1,
+		                   .in = {v, which & 1 ? v : none, index, begun, w},
+		                   .out = {v}};
+		struct optest c = {.name = "CONVERT",
+		                   .op = OP_CONVERT,
+		                   .nin = 3,
+		                   .nout = 1,
+		                   .attr.convert = {0, which & 1, which, 1.25, -.75, .3, .4},
+		                   .in = {v, v, which & 2 ? mean : none},
+		                   .out = {v},
+		                   .in_place = 2,
+		                   .samples = 1};
+		struct optest k = {.name = "COMBINE",
+		                   .op = OP_COMBINE,
+		                   .nin = 5,
+		                   .nout = 1,
+		                   .attr.combine = {{1.25, -.75, .3, .4, -1.5}, which & 1},
+		                   .in = {v, v, which & 2 ? v : none, v, v},
+		                   .out = {v},
+		                   .in_place = 5,
+		                   .samples = 1};
+		struct optest a = {.name = "ADVANCE",
+		                   .op = OP_ADVANCE,
+		                   .attr.advance = {-.02},
+		                   .nin = 3,
+		                   .nout = 1,
+		                   .in = {which & 1 ? flat : none, flat, which & 2 ? flat : none},
+		                   .out = {flat},
+		                   .in_place = 2};
 
 		m.in[3].values = zeros;
 		optest_twin(&m, &kernel_mix_cuda, 0);
@@ -236,8 +297,7 @@ static void sampling(void **state)
 static double sum_by(const struct kernel *k, float *x, int64_t n, double before, int anew)
 {
 	double y = before;
-	struct op_call c = {.nin = 1, .nout = 1, .in = {array_vector(DT_F32, x, n)}, .out = {array_vector(DT_F64, &y, 1)},
-	                    .attr = {.total = {anew}}};
+	struct op_call c = {.nin = 1, .nout = 1, .in = {array_vector(DT_F32, x, n)}, .out = {array_vector(DT_F64, &y, 1)}, .attr = {.total = {anew}}};
 	size_t need = k->scratch ? k->scratch(&c, 1) : 0;
 
 	c.scratch = mem_alloc(need + 1);
@@ -276,16 +336,17 @@ struct training {
 	double status[STATUS_COUNT];
 };
 
-static void update(struct training *t, const struct kernel *rates, const struct kernel *adamw, float *g, float *mask, double sumsq,
-                   double loss)
+static void update(struct training *t, const struct kernel *rates, const struct kernel *adamw, float *g, float *mask, double sumsq, double loss)
 {
-	double plan[PLAN_COUNT] = {[PLAN_LR] = .01, [PLAN_BETA1] = .8, [PLAN_BETA2] = .95, [PLAN_EPS] = 1e-6,
-	                           [PLAN_DECAY] = .1, [PLAN_EMA] = .7, [PLAN_CLIP] = 20};
+	double plan[PLAN_COUNT] = {
+	    [PLAN_LR] = .01, [PLAN_BETA1] = .8, [PLAN_BETA2] = .95, [PLAN_EPS] = 1e-6, [PLAN_DECAY] = .1, [PLAN_EMA] = .7, [PLAN_CLIP] = 20};
 	double coef[COEF_COUNT];
-	struct op_call r = {.nin = 3, .nout = 2, .in = {array_vector(DT_F64, &sumsq, 1), array_vector(DT_F64, &loss, 1),
-	                                                array_vector(DT_F64, plan, PLAN_COUNT)},
+	struct op_call r = {.nin = 3,
+	                    .nout = 2,
+	                    .in = {array_vector(DT_F64, &sumsq, 1), array_vector(DT_F64, &loss, 1), array_vector(DT_F64, plan, PLAN_COUNT)},
 	                    .out = {array_vector(DT_F64, coef, COEF_COUNT), array_vector(DT_F64, t->status, STATUS_COUNT)}};
-	struct op_call a = {.nin = 3, .nout = 5,
+	struct op_call a = {.nin = 3,
+	                    .nout = 5,
 	                    .in = {array_vector(DT_F64, coef, COEF_COUNT), array_vector(DT_F32, g, N), array_vector(DT_F32, mask, RUNS)},
 	                    .out = {array_vector(DT_F32, t->p, N), array_vector(DT_F32, t->m, N), array_vector(DT_F32, t->v, N),
 	                            array_vector(DT_F32, t->ema, N), array_vector(DT_BF16, t->rounded, N)}};
@@ -331,11 +392,10 @@ static void optimizer(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise), cmocka_unit_test(functions), cmocka_unit_test(copies),
-	                                   cmocka_unit_test(draws),       cmocka_unit_test(sums),      cmocka_unit_test(optimizer),
-	                                   cmocka_unit_test(softmax),     cmocka_unit_test(squared_error), cmocka_unit_test(tables),
-	                                   cmocka_unit_test(table_gradients),
-	                                   cmocka_unit_test(sampling)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise),     cmocka_unit_test(functions),     cmocka_unit_test(copies),
+	                                   cmocka_unit_test(draws),           cmocka_unit_test(sums),          cmocka_unit_test(optimizer),
+	                                   cmocka_unit_test(softmax),         cmocka_unit_test(squared_error), cmocka_unit_test(tables),
+	                                   cmocka_unit_test(table_gradients), cmocka_unit_test(sampling)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,16 +18,21 @@ static struct optest forward(int64_t b, int64_t t, int64_t s, int64_t heads, int
 {
 	struct operand q = {.rank = 4, .shape = {b, t, heads, d}, .batch = 1}, k = {.rank = 4, .shape = {b, s, heads, d}, .batch = 1};
 
-	return (struct optest){.name = "ATTENTION", .op = OP_ATTENTION, .attr.attention = {causal, 1 / sqrt((double)d)}, .nin = 3,
-	                       .nout = 2, .in = {q, k, k}, .out = {q, {.rank = 3, .shape = {b, heads, t}, .exact = 1, .batch = 1}}, .samples = 1};
+	return (struct optest){.name = "ATTENTION",
+	                       .op = OP_ATTENTION,
+	                       .attr.attention = {causal, 1 / sqrt((double)d)},
+	                       .nin = 3,
+	                       .nout = 2,
+	                       .in = {q, k, k},
+	                       .out = {q, {.rank = 3, .shape = {b, heads, t}, .exact = 1, .batch = 1}},
+	                       .samples = 1};
 }
 
 /* Every width of tile and its padding, lengths around the tiles' of either side, rows that cannot be read in words of 16 bytes. */
 static const int64_t cases[][6] = {
-    {1, 1, 1, 1, 32, 0},  {2, 17, 33, 2, 32, 0},   {1, 65, 130, 1, 64, 0},  {1, 130, 31, 1, 64, 1}, {1, 100, 150, 1, 64, 1},
-    {1, 37, 70, 2, 72, 0}, {1, 40, 40, 1, 72, 1},  {1, 33, 65, 1, 96, 0},   {1, 48, 33, 1, 128, 1}, {1, 21, 70, 1, 128, 0},
-    {2, 16, 16, 1, 24, 0}, {1, 9, 40, 2, 5, 0},    {1, 20, 20, 1, 101, 1},
-    {1, 7, 5, 2, 300, 0}, {2, 5, 6, 1, 160, 1},
+    {1, 1, 1, 1, 32, 0},   {2, 17, 33, 2, 32, 0}, {1, 65, 130, 1, 64, 0}, {1, 130, 31, 1, 64, 1}, {1, 100, 150, 1, 64, 1},
+    {1, 37, 70, 2, 72, 0}, {1, 40, 40, 1, 72, 1}, {1, 33, 65, 1, 96, 0},  {1, 48, 33, 1, 128, 1}, {1, 21, 70, 1, 128, 0},
+    {2, 16, 16, 1, 24, 0}, {1, 9, 40, 2, 5, 0},   {1, 20, 20, 1, 101, 1}, {1, 7, 5, 2, 300, 0},   {2, 5, 6, 1, 160, 1},
 };
 
 static void values(void **state)
@@ -43,9 +48,15 @@ static void values(void **state)
 
 static void gradient(const struct optest *t, double tol)
 {
-	struct optest back = {.name = "ATTENTION_GRAD", .op = OP_ATTENTION_GRAD, .attr = t->attr, .nin = 6, .nout = 3,
+	struct optest back = {.name = "ATTENTION_GRAD",
+	                      .op = OP_ATTENTION_GRAD,
+	                      .attr = t->attr,
+	                      .nin = 6,
+	                      .nout = 3,
 	                      .in = {t->in[0], t->in[0], t->in[1], t->in[2], t->out[0], t->out[1]},
-	                      .out = {t->in[0], t->in[1], t->in[2]}, .tol16 = 0x1p-8, .samples = t->samples};
+	                      .out = {t->in[0], t->in[1], t->in[2]},
+	                      .tol16 = 0x1p-8,
+	                      .samples = t->samples};
 	double *in[OP_IN] = {0}, *out[OP_OUT] = {0};
 
 	optest_values(t, in, out);
@@ -80,8 +91,8 @@ static void gradients(void **state)
 static void biased(void **state)
 {
 	static const int64_t shapes[][7] = {
-	    {2, 17, 33, 2, 32, 0, 0}, {1, 70, 40, 2, 64, 1, 2}, {2, 20, 70, 1, 72, 0, 6}, {2, 40, 65, 2, 24, 0, 1},
-	    {1, 33, 20, 1, 128, 1, 0}, {2, 7, 5, 2, 300, 0, 0}, {2, 6, 6, 2, 160, 1, 4}, {2, 3, 1, 2, 8, 0, 0},
+	    {2, 17, 33, 2, 32, 0, 0},  {1, 70, 40, 2, 64, 1, 2}, {2, 20, 70, 1, 72, 0, 6}, {2, 40, 65, 2, 24, 0, 1},
+	    {1, 33, 20, 1, 128, 1, 0}, {2, 7, 5, 2, 300, 0, 0},  {2, 6, 6, 2, 160, 1, 4},  {2, 3, 1, 2, 8, 0, 0},
 	};
 
 	(void)state;
@@ -159,8 +170,8 @@ static struct packed packed_new(enum dtype type, int64_t d)
 
 static struct array part(const struct packed *p, int which)
 {
-	return (struct array){(char *)p->data + (size_t)(which * HEADS * p->d) * dtype_size(p->type), p->type, 4, {B, T, HEADS, p->d},
-	                      {T * ROW, ROW, p->d, 1}};
+	return (struct array){
+	    (char *)p->data + (size_t)(which * HEADS * p->d) * dtype_size(p->type), p->type, 4, {B, T, HEADS, p->d}, {T * ROW, ROW, p->d, 1}};
 }
 
 static float packed_get(const struct packed *p, int64_t i)
@@ -233,8 +244,8 @@ static void pass(struct pass *p, const struct kernel *there, const struct kernel
 	struct array q = part(&p->qkv, 0), k = part(&p->qkv, 1), v = part(&p->qkv, 2), o = part(&p->o, 0), dy = part(&p->dy, 0);
 	struct array lse = {p->lse, DT_F32, 3, {B, HEADS, T}, {HEADS * T, T, 1}};
 	struct op_call f = {.nin = 3, .nout = 2, .attr.attention = {causal, .1}, .in = {q, k, v}, .out = {o, lse}};
-	struct op_call g = {.nin = 6, .nout = 3, .attr = f.attr, .in = {dy, q, k, v, o, lse},
-	                    .out = {part(&p->grad, 0), part(&p->grad, 1), part(&p->grad, 2)}};
+	struct op_call g = {
+	    .nin = 6, .nout = 3, .attr = f.attr, .in = {dy, q, k, v, o, lse}, .out = {part(&p->grad, 0), part(&p->grad, 1), part(&p->grad, 2)}};
 
 	run(there, &f);
 	run(back, &g);
@@ -273,7 +284,7 @@ static void packed_rows(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(gradients), cmocka_unit_test(biased),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(gradients),    cmocka_unit_test(biased),
 	                                   cmocka_unit_test(masked), cmocka_unit_test(large_scores), cmocka_unit_test(packed_rows)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,15 +22,15 @@ struct shape {
 static const struct shape shapes[] = {
     {2, 6, 7, 3, 5, 3, 3, 1, {1, 1, 1, 1}},
     {1, 1, 1, 1, 1, 1, 1, 1, {0}},
-    {2, 5, 4, 8, 3, 1, 1, 1, {0}},            /* plain products */
+    {2, 5, 4, 8, 3, 1, 1, 1, {0}}, /* plain products */
     {2, 5, 6, 16, 8, 1, 1, 2, {0}},
-    {1, 1, 1, 2, 3, 3, 3, 1, {1, 1, 1, 1}},   /* patches of which one pixel is inside */
+    {1, 1, 1, 2, 3, 3, 3, 1, {1, 1, 1, 1}}, /* patches of which one pixel is inside */
     {3, 9, 8, 4, 6, 3, 3, 2, {1, 1, 1, 1}},
     {2, 8, 9, 8, 16, 3, 3, 2, {0, 0, 1, 1}},  /* whole words, padding on one side */
     {1, 7, 7, 20, 33, 1, 7, 1, {0, 3, 0, 3}}, /* a row, a column */
     {1, 7, 7, 24, 72, 7, 1, 1, {3, 0, 3, 0}},
     {1, 11, 13, 3, 4, 5, 5, 3, {2, 2, 2, 2}},
-    {1, 4, 4, 2, 2, 3, 2, 1, {4, 0, 0, 3}},   /* windows wholly outside */
+    {1, 4, 4, 2, 2, 3, 2, 1, {4, 0, 0, 3}}, /* windows wholly outside */
     {1, 9, 10, 40, 70, 3, 3, 1, {1, 1, 1, 1}},
 };
 
@@ -56,9 +56,11 @@ static struct operands operands_of(const struct shape *s, int act)
 	o.x = (struct operand){.rank = 4, .shape = {s->b, s->h, s->w, s->c}, .batch = 1};
 	o.w = (struct operand){.rank = 4, .shape = {s->o, s->kh, s->kw, s->c}, .dense = 1, .scale = 1 / sqrt((double)(s->c * s->kh * s->kw))};
 	o.bias = (struct operand){.rank = 1, .shape = {s->o}, .dense = 1};
-	o.y = (struct operand){.rank = 4, .shape = {s->b, size_out(s->h, s->kh, s->step, s->pad[0], s->pad[2]),
-	                                            size_out(s->w, s->kw, s->step, s->pad[1], s->pad[3]), s->o},
-	                       .dense = s->h * s->w > 1, .batch = 1};
+	o.y = (struct operand){
+	    .rank = 4,
+	    .shape = {s->b, size_out(s->h, s->kh, s->step, s->pad[0], s->pad[2]), size_out(s->w, s->kw, s->step, s->pad[1], s->pad[3]), s->o},
+	    .dense = s->h * s->w > 1,
+	    .batch = 1};
 	return o;
 }
 
@@ -69,8 +71,7 @@ static void forward(void **state)
 	(void)state;
 	for (int k = 0; k < SHAPES; k++) {
 		struct operands o = operands_of(&shapes[k], acts[k % 4]);
-		struct optest t = {.name = "CONV", .op = OP_CONV, .attr = o.attr, .nin = 4, .nout = 2, .in = {o.x, o.w}, .out = {o.y},
-		                   .samples = 1};
+		struct optest t = {.name = "CONV", .op = OP_CONV, .attr = o.attr, .nin = 4, .nout = 2, .in = {o.x, o.w}, .out = {o.y}, .samples = 1};
 
 		optest_twin(&t, &kernel_conv_cuda, 4e-6);
 		t.in[2] = o.bias;
@@ -89,8 +90,7 @@ static void forward(void **state)
 static void gradients_of(const struct shape *s)
 {
 	struct operands o = operands_of(s, 0);
-	struct optest dx = {.name = "CONV_DX", .op = OP_CONV_DX, .attr = o.attr, .nin = 2, .nout = 1, .in = {o.y, o.w}, .out = {o.x},
-	                    .samples = 1};
+	struct optest dx = {.name = "CONV_DX", .op = OP_CONV_DX, .attr = o.attr, .nin = 2, .nout = 1, .in = {o.y, o.w}, .out = {o.x}, .samples = 1};
 	struct optest dw = {.name = "CONV_DW", .op = OP_CONV_DW, .attr = o.attr, .nin = 2, .nout = 2, .in = {o.y, o.x}, .out = {o.w, o.bias}};
 
 	dx.in[0].dense = 0;
@@ -126,20 +126,44 @@ static void group_norms(void **state)
 		int act, affine;
 		double scale, shift;
 	} cases[] = {
-	    {2, 3, 5, 6, 3, 0, 1, 1, 0},          {1, 1, 1, 4, 2, 0, 0, 1, 0},   {3, 2, 2, 5, 5, UNARY_SILU + 1, 1, 1, 0},
-	    {2, 7, 3, 12, 1, UNARY_RELU + 1, 1, 1, 0}, {2, 9, 9, 64, 32, UNARY_SILU + 1, 1, 3, 50}, {1, 33, 31, 40, 4, 0, 1, 1, -2},
-	    {1, 1, 5, 2000, 10, UNARY_SILU + 1, 1, 1, 0}, {2, 80, 60, 8, 2, UNARY_SILU + 1, 1, 1, 0},
+	    {2, 3, 5, 6, 3, 0, 1, 1, 0},
+	    {1, 1, 1, 4, 2, 0, 0, 1, 0},
+	    {3, 2, 2, 5, 5, UNARY_SILU + 1, 1, 1, 0},
+	    {2, 7, 3, 12, 1, UNARY_RELU + 1, 1, 1, 0},
+	    {2, 9, 9, 64, 32, UNARY_SILU + 1, 1, 3, 50},
+	    {1, 33, 31, 40, 4, 0, 1, 1, -2},
+	    {1, 1, 5, 2000, 10, UNARY_SILU + 1, 1, 1, 0},
+	    {2, 80, 60, 8, 2, UNARY_SILU + 1, 1, 1, 0},
 	};
 
 	(void)state;
 	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-		struct operand x = {.rank = 4, .shape = {cases[k].b, cases[k].h, cases[k].w, cases[k].c}, .dense = 1, .scale = cases[k].scale,
-		                    .shift = cases[k].shift, .batch = 1};
-		struct operand stats = {.rank = 3, .shape = {cases[k].b, cases[k].groups, 2}, .dense = 1, .exact = 1, .batch = 1}, rstd = stats, v = {0};
-		struct optest f = {.name = "GROUPNORM", .op = OP_GROUPNORM, .attr.groupnorm = {cases[k].groups, cases[k].act, 1e-5}, .nin = 3, .nout = 2,
-		                   .in = {x}, .out = {x, stats}, .in_place = 1, .samples = 1};
-		struct optest g = {.name = "GROUPNORM_GRAD", .op = OP_GROUPNORM_GRAD, .attr = f.attr, .nin = 5, .nout = 3, .in = {x, x, rstd},
-		                   .out = {x}, .in_place = 1, .samples = !cases[k].affine};
+		struct operand x = {.rank = 4,
+		                    .shape = {cases[k].b, cases[k].h, cases[k].w, cases[k].c},
+		                    .dense = 1,
+		                    .scale = cases[k].scale,
+		                    .shift = cases[k].shift,
+		                    .batch = 1};
+		struct operand stats = {.rank = 3, .shape = {cases[k].b, cases[k].groups, 2}, .dense = 1, .exact = 1, .batch = 1}, rstd = stats,
+			       v = {0};
+		struct optest f = {.name = "GROUPNORM",
+		                   .op = OP_GROUPNORM,
+		                   .attr.groupnorm = {cases[k].groups, cases[k].act, 1e-5},
+		                   .nin = 3,
+		                   .nout = 2,
+		                   .in = {x},
+		                   .out = {x, stats},
+		                   .in_place = 1,
+		                   .samples = 1};
+		struct optest g = {.name = "GROUPNORM_GRAD",
+		                   .op = OP_GROUPNORM_GRAD,
+		                   .attr = f.attr,
+		                   .nin = 5,
+		                   .nout = 3,
+		                   .in = {x, x, rstd},
+		                   .out = {x},
+		                   .in_place = 1,
+		                   .samples = !cases[k].affine};
 		double tol = cases[k].shift > 9 ? 6e-5 : 4e-6;
 
 		if (cases[k].affine)
@@ -216,7 +240,10 @@ static void conv_of_two_types(void **state)
 	fill(&weights, 5);
 	for (int k = 0; k < 2; k++) {
 		struct array picture = lay(x, k ? DT_BF16 : DT_F32, 0, 1, SIDE, SIDE, C, C);
-		struct op_call f = {.nin = 2, .nout = 1, .in = {picture, weights}, .out = {lay(y[k], DT_F32, 0, 1, SIDE, SIDE, C, C)},
+		struct op_call f = {.nin = 2,
+		                    .nout = 1,
+		                    .in = {picture, weights},
+		                    .out = {lay(y[k], DT_F32, 0, 1, SIDE, SIDE, C, C)},
 		                    .attr = {.conv = {.stride = 1, .top = 1, .left = 1}}};
 
 		fill(&picture, 3);
@@ -263,7 +290,10 @@ static void convs_with_rows_of_their_own(void **state)
 			struct array sum = lay(add[k], DT_F32, 0, 1, SIDE, SIDE, O, apart[k][0]);
 			struct array before = lay(pre[k], DT_F32, 0, 1, SIDE, SIDE, O, apart[k][1]);
 			struct array out = lay(y[k], DT_F32, 0, 1, SIDE, SIDE, O, apart[k][2]);
-			struct op_call f = {.nin = 4, .nout = 2, .in = {in, weights, b, sum}, .out = {out, before},
+			struct op_call f = {.nin = 4,
+			                    .nout = 2,
+			                    .in = {in, weights, b, sum},
+			                    .out = {out, before},
 			                    .attr.conv = {.act = UNARY_SILU + 1, .stride = 1, .top = side / 2, .left = side / 2}};
 
 			for (int i = 0; i < ROOM; i++)
@@ -347,7 +377,7 @@ static void pools(void **state)
 {
 	/* B H W C, k stride pad, Ho Wo (those of a last window that the edge cuts too) */
 	static const int64_t cases[][9] = {
-	    {2, 6, 7, 3, 3, 1, 1, 6, 7}, {1, 1, 1, 1, 1, 1, 0, 1, 1},   {3, 7, 9, 70, 3, 2, 0, 3, 4}, {2, 6, 8, 5, 3, 2, 0, 3, 4},
+	    {2, 6, 7, 3, 3, 1, 1, 6, 7}, {1, 1, 1, 1, 1, 1, 0, 1, 1}, {3, 7, 9, 70, 3, 2, 0, 3, 4},  {2, 6, 8, 5, 3, 2, 0, 3, 4},
 	    {1, 8, 8, 4, 2, 2, 0, 4, 4}, {2, 5, 5, 2, 5, 3, 2, 2, 2}, {1, 2, 3, 130, 3, 1, 1, 2, 3},
 	};
 
@@ -359,8 +389,8 @@ static void pools(void **state)
 			struct operand x = {.rank = 4, .shape = {n[0], n[1], n[2], n[3]}, .dense = 1, .batch = 1};
 			struct operand y = {.rank = 4, .shape = {n[0], n[7], n[8], n[3]}, .dense = 1, .batch = 1};
 			struct optest t = {.name = "POOL", .op = OP_POOL, .attr = attr, .nin = 1, .nout = 1, .in = {x}, .out = {y}, .samples = 1};
-			struct optest back = {.name = "POOL_GRAD", .op = OP_POOL_GRAD, .attr = attr, .nin = 2, .nout = 1, .in = {y, x}, .out = {x},
-			                      .samples = 1};
+			struct optest back = {
+			    .name = "POOL_GRAD", .op = OP_POOL_GRAD, .attr = attr, .nin = 2, .nout = 1, .in = {y, x}, .out = {x}, .samples = 1};
 
 			optest_twin(&t, &kernel_pool_cuda, 0);
 			optest_twin(&back, &kernel_pool_grad_cuda, 1e-6);
@@ -373,11 +403,14 @@ static void ties(void **state)
 	static const double values[16] = {1, 3, 3, 2, 3, 3, 1, 1, 2, 2, 2, 2, 1, 2, 2, 1};
 	struct operand x = {.rank = 4, .shape = {1, 4, 4, 1}, .dense = 1, .values = values};
 	struct operand y = {.rank = 4, .shape = {1, 3, 3, 1}, .dense = 1};
-	struct optest back = {.name = "POOL_GRAD", .op = OP_POOL_GRAD, .attr.pool = {POOL_MAX, 2, 1, 0}, .nin = 2, .nout = 1, .in = {y, x},
-	                      .out = {x}};
+	struct optest back = {
+	    .name = "POOL_GRAD", .op = OP_POOL_GRAD, .attr.pool = {POOL_MAX, 2, 1, 0}, .nin = 2, .nout = 1, .in = {y, x}, .out = {x}};
 	float in[9] = {1, 2, 3, 4, NAN, 6, 7, 8, 9}, out[1];
-	struct op_call c = {.nin = 1, .nout = 1, .attr.pool = {POOL_MAX, 3, 1, 0},
-	                    .in = {{in, DT_F32, 4, {1, 3, 3, 1}, {9, 3, 1, 1}}}, .out = {{out, DT_F32, 4, {1, 1, 1, 1}, {1, 1, 1, 1}}}};
+	struct op_call c = {.nin = 1,
+	                    .nout = 1,
+	                    .attr.pool = {POOL_MAX, 3, 1, 0},
+	                    .in = {{in, DT_F32, 4, {1, 3, 3, 1}, {9, 3, 1, 1}}},
+	                    .out = {{out, DT_F32, 4, {1, 1, 1, 1}, {1, 1, 1, 1}}}};
 
 	(void)state;
 	optest_twin(&back, &kernel_pool_grad_cuda, 1e-6);
@@ -387,12 +420,18 @@ static void ties(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(forward),     cmocka_unit_test(gradients), cmocka_unit_test(large_tiles),
-	                                   cmocka_unit_test(convs_anywhere), cmocka_unit_test(convs_with_rows_of_their_own),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(forward),
+	                                   cmocka_unit_test(gradients),
+	                                   cmocka_unit_test(large_tiles),
+	                                   cmocka_unit_test(convs_anywhere),
+	                                   cmocka_unit_test(convs_with_rows_of_their_own),
 	                                   cmocka_unit_test(conv_of_two_types),
-	                                   cmocka_unit_test(group_norms), cmocka_unit_test(group_norms_anywhere),
-	                                   cmocka_unit_test(hostile_group_norms), cmocka_unit_test(group_norm_of_nothing),
-	                                   cmocka_unit_test(pools),       cmocka_unit_test(ties)};
+	                                   cmocka_unit_test(group_norms),
+	                                   cmocka_unit_test(group_norms_anywhere),
+	                                   cmocka_unit_test(hostile_group_norms),
+	                                   cmocka_unit_test(group_norm_of_nothing),
+	                                   cmocka_unit_test(pools),
+	                                   cmocka_unit_test(ties)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,7 +55,8 @@ static double way(const char *dir, int half, const char *in, const char *want, e
 		y = st_find(s, want);
 		values = reals(&g, in);
 		out = mem_zalloc((size_t)st_count(y), sizeof *out);
-		if ((half == AUTOENCODER_ENCODE ? autoencoder_encode : autoencoder_decode)(a, x->shape[0], values, x->shape[2], x->shape[3], 0, out, &e))
+		if ((half == AUTOENCODER_ENCODE ? autoencoder_encode : autoencoder_decode)(a, x->shape[0], values, x->shape[2], x->shape[3], 0, out,
+		                                                                           &e))
 			fail_msg("%s", e.msg);
 		off = error_rows(&g, want, out, 1, 1);
 		mem_free(values);

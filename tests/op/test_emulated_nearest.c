@@ -287,7 +287,9 @@ static void segments_by(const struct kernel *kernel, int64_t n, int64_t d, int k
 	int32_t *index = mem_alloc((size_t)n * sizeof *index), *count = mem_alloc((size_t)k * sizeof *count);
 	double *sum = mem_alloc((size_t)(k * d) * sizeof *sum), *own = mem_zalloc((size_t)(k * d), sizeof *own);
 	int64_t *rows = mem_zalloc((size_t)k, sizeof *rows);
-	struct op_call c = {.nin = 2, .nout = 2, .in = {matrix(DT_F32, x, n, d), array_vector(DT_I32, index, n)},
+	struct op_call c = {.nin = 2,
+	                    .nout = 2,
+	                    .in = {matrix(DT_F32, x, n, d), array_vector(DT_I32, index, n)},
 	                    .out = {matrix(DT_F64, sum, k, d), array_vector(DT_I32, count, k)}};
 
 	for (int64_t i = 0; i < n; i++) {
@@ -321,8 +323,8 @@ static void segments(void **state)
 	static const struct {
 		int64_t n, d;
 		int k, spread;
-	} cases[] = {{1, 1, 1, 1}, {0, 5, 3, 1}, {700, 4, 1, 1}, {2500, 3, 7, 3}, {1025, 33, 300, 300}, {400, 260, 2, 1}, {90, 8, 1500, 1000},
-	             {3000, 5, 1100, 900}, {50, 1030, 5, 4}};
+	} cases[] = {{1, 1, 1, 1},     {0, 5, 3, 1},        {700, 4, 1, 1},       {2500, 3, 7, 3}, {1025, 33, 300, 300},
+	             {400, 260, 2, 1}, {90, 8, 1500, 1000}, {3000, 5, 1100, 900}, {50, 1030, 5, 4}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -75,8 +75,14 @@ static void make(int i, struct optest *t)
 	stats = x;
 	stats.shape[x.rank - 1] = 2;
 	stats.dense = stats.exact = 1;
-	*t = (struct optest){.name = "NORM", .op = OP_NORM, .attr.norm = {norms[i].kind, norms[i].plus_one, 1e-5}, .nin = 3, .nout = 2,
-	                     .in = {x, modulated(&x, norms[i].scale), modulated(&x, norms[i].shift)}, .out = {x, stats}, .samples = norms[i].rank > 1};
+	*t = (struct optest){.name = "NORM",
+	                     .op = OP_NORM,
+	                     .attr.norm = {norms[i].kind, norms[i].plus_one, 1e-5},
+	                     .nin = 3,
+	                     .nout = 2,
+	                     .in = {x, modulated(&x, norms[i].scale), modulated(&x, norms[i].shift)},
+	                     .out = {x, stats},
+	                     .samples = norms[i].rank > 1};
 }
 
 static void values(void **state)
@@ -96,7 +102,8 @@ static void large_mean(void **state)
 	(void)state;
 	for (int wide = 0; wide < 2; wide++) {
 		struct operand x = {.rank = 2, .shape = {3, 64 - wide}, .shift = 1000}, stats = {.rank = 2, .shape = {3, 2}, .dense = 1, .exact = 1};
-		struct optest t = {.name = "NORM", .op = OP_NORM, .attr.norm = {NORM_LAYER, 0, 1e-5}, .nin = 3, .nout = 2, .in = {x}, .out = {x, stats}};
+		struct optest t = {
+		    .name = "NORM", .op = OP_NORM, .attr.norm = {NORM_LAYER, 0, 1e-5}, .nin = 3, .nout = 2, .in = {x}, .out = {x, stats}};
 
 		x.exact = t.in[0].exact = 1;
 		optest_twin(&t, &kernel_norm_cuda, 4e-4);
@@ -111,8 +118,14 @@ static void gradients(void **state)
 			struct optest t, g;
 
 			make(i, &t);
-			g = (struct optest){.name = "NORM_GRAD", .op = OP_NORM_GRAD, .attr = t.attr, .nin = 5, .nout = 3,
-			                    .in = {t.in[0], t.in[0], t.out[1], t.in[1]}, .out = {t.in[0]}, .samples = t.samples && (mode & 2)};
+			g = (struct optest){.name = "NORM_GRAD",
+			                    .op = OP_NORM_GRAD,
+			                    .attr = t.attr,
+			                    .nin = 5,
+			                    .nout = 3,
+			                    .in = {t.in[0], t.in[0], t.out[1], t.in[1]},
+			                    .out = {t.in[0]},
+			                    .samples = t.samples && (mode & 2)};
 			if (mode & 1) {
 				g.in[4] = t.in[0];
 				g.in_place = 5;
@@ -137,10 +150,10 @@ static void one_apart(void **state)
 	(void)state;
 	sums.exact = 1;
 	for (int apart = 0; apart < 5; apart++) {
-		struct optest f = {.name = "NORM", .op = OP_NORM, .attr = {.norm = {NORM_LAYER, 1, 1e-5}}, .nin = 3, .nout = 2, .in = {x, x, x},
-		                   .out = {x, stats}};
-		struct optest g = {.name = "NORM_GRAD", .op = OP_NORM_GRAD, .attr = f.attr, .nin = 5, .nout = 3, .in = {x, x, stats, x, x},
-		                   .out = {x, sums, sums}};
+		struct optest f = {
+		    .name = "NORM", .op = OP_NORM, .attr = {.norm = {NORM_LAYER, 1, 1e-5}}, .nin = 3, .nout = 2, .in = {x, x, x}, .out = {x, stats}};
+		struct optest g = {
+		    .name = "NORM_GRAD", .op = OP_NORM_GRAD, .attr = f.attr, .nin = 5, .nout = 3, .in = {x, x, stats, x, x}, .out = {x, sums, sums}};
 
 		if (apart < 3)
 			f.in[apart].dense = 0;
@@ -160,9 +173,9 @@ static const struct {
 	int64_t shape[ARRAY_RANK];
 	unsigned bcast;
 } gates[] = {
-    {1, {1}, 0},            {1, {9}, 1},           {2, {3, 33}, 2},       {2, {2, 4104}, 1},    {3, {2, 21, 24}, 2},
-    {3, {2, 37, 264}, 2},   {3, {2, 21, 40}, 3},   {3, {3, 18, 9}, 1},    {3, {3, 5, 16}, 0},   {3, {3, 5, 16}, 6},
-    {3, {2, 5, 33}, 7},     {4, {2, 3, 4, 8}, 5},  {4, {2, 3, 4, 8}, 2},  {4, {2, 3, 4, 1}, 6}, {4, {2, 1, 4, 1152}, 4},
+    {1, {1}, 0},          {1, {9}, 1},          {2, {3, 33}, 2},      {2, {2, 4104}, 1},    {3, {2, 21, 24}, 2},
+    {3, {2, 37, 264}, 2}, {3, {2, 21, 40}, 3},  {3, {3, 18, 9}, 1},   {3, {3, 5, 16}, 0},   {3, {3, 5, 16}, 6},
+    {3, {2, 5, 33}, 7},   {4, {2, 3, 4, 8}, 5}, {4, {2, 3, 4, 8}, 2}, {4, {2, 3, 4, 1}, 6}, {4, {2, 1, 4, 1152}, 4},
 };
 
 /* Small integers: products and sums are exact in any order. */
@@ -231,8 +244,12 @@ static struct block *run_block(const struct kernel *norm, const struct kernel *n
 	struct array shift = chunk_at(m, T), scale = chunk_at(m + C, T), gate = chunk_at(m + 2 * C, T);
 	struct op_attr attr = {.norm = {NORM_LAYER, 1, 1e-5}};
 	struct op_call f = {.nin = 3, .nout = 2, .in = {x, scale, shift}, .out = {y, stats}, .attr = attr};
-	struct op_call g = {.nin = 5, .nout = 3, .in = {dy, x, stats, scale, y},
-	                    .out = {dx, chunk_at(d + 3 * C, 1), chunk_at(d + 2 * C, 1)}, .attr = attr, .scratch = b->scratch};
+	struct op_call g = {.nin = 5,
+	                    .nout = 3,
+	                    .in = {dy, x, stats, scale, y},
+	                    .out = {dx, chunk_at(d + 3 * C, 1), chunk_at(d + 2 * C, 1)},
+	                    .attr = attr,
+	                    .scratch = b->scratch};
 	struct op_call h = {.nin = 3, .nout = 2, .in = {dy, gate, x}, .out = {dh, chunk_at(d + 4 * C, 1)}, .scratch = b->scratch};
 
 	fill(b->rows, B * T, offset);
@@ -339,8 +356,8 @@ static void any_batch(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(values),    cmocka_unit_test(large_mean),        cmocka_unit_test(gradients),
-	                                   cmocka_unit_test(one_apart), cmocka_unit_test(gated),             cmocka_unit_test(within_wider_rows),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(values),    cmocka_unit_test(large_mean), cmocka_unit_test(gradients),
+	                                   cmocka_unit_test(one_apart), cmocka_unit_test(gated),      cmocka_unit_test(within_wider_rows),
 	                                   cmocka_unit_test(many_rows), cmocka_unit_test(any_batch)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

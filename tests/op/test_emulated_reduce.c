@@ -18,11 +18,31 @@ static const struct {
 	int64_t shape[ARRAY_RANK];
 	unsigned summed;
 } cases[] = {
-    {1, {1}, 0},           {1, {1}, 1},           {1, {30}, 1},          {1, {140003}, 1},      {1, {140000}, 1},
-    {2, {7, 5}, 0},        {2, {7, 5}, 1},        {2, {7, 5}, 2},        {2, {7, 5}, 3},        {2, {300, 136}, 1},
-    {2, {3, 9001}, 2},     {2, {3, 9000}, 2},     {3, {3, 70, 600}, 2},  {3, {3, 700, 17}, 2},  {3, {5, 66, 17}, 3},
-    {3, {5, 6, 17}, 5},    {3, {4, 600, 9}, 6},   {3, {2, 4, 5000}, 6},  {3, {2, 300, 16}, 2},  {4, {3, 4, 9, 5}, 10},
-    {4, {3, 4, 9, 8}, 10}, {4, {3, 4, 9, 5}, 5},  {4, {9, 4, 40, 8}, 5}, {6, {2, 3, 2, 3, 2, 5}, 42}, {6, {2, 3, 2, 3, 2, 5}, 63},
+    {1, {1}, 0},
+    {1, {1}, 1},
+    {1, {30}, 1},
+    {1, {140003}, 1},
+    {1, {140000}, 1},
+    {2, {7, 5}, 0},
+    {2, {7, 5}, 1},
+    {2, {7, 5}, 2},
+    {2, {7, 5}, 3},
+    {2, {300, 136}, 1},
+    {2, {3, 9001}, 2},
+    {2, {3, 9000}, 2},
+    {3, {3, 70, 600}, 2},
+    {3, {3, 700, 17}, 2},
+    {3, {5, 66, 17}, 3},
+    {3, {5, 6, 17}, 5},
+    {3, {4, 600, 9}, 6},
+    {3, {2, 4, 5000}, 6},
+    {3, {2, 300, 16}, 2},
+    {4, {3, 4, 9, 5}, 10},
+    {4, {3, 4, 9, 8}, 10},
+    {4, {3, 4, 9, 5}, 5},
+    {4, {9, 4, 40, 8}, 5},
+    {6, {2, 3, 2, 3, 2, 5}, 42},
+    {6, {2, 3, 2, 3, 2, 5}, 63},
     {2, {131072, 2}, 1},
 };
 
@@ -55,7 +75,9 @@ static void sums_of_any_batch(void **state)
 
 	(void)state;
 	for (int64_t n = 1; n < 300000; n += 1 + n % 1021) {
-		struct op_call c = {.nin = 1, .nout = 1, .in = {{.rank = 2, .shape = {n, 3}, .stride = {3, 1}, .dtype = DT_F32}},
+		struct op_call c = {.nin = 1,
+		                    .nout = 1,
+		                    .in = {{.rank = 2, .shape = {n, 3}, .stride = {3, 1}, .dtype = DT_F32}},
 		                    .out = {{.rank = 2, .shape = {1, 3}, .stride = {3, 1}, .dtype = DT_F32}}};
 		size_t need = kernel_sum_cuda.scratch(&c, 1);
 
@@ -92,7 +114,7 @@ static void divides(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(sums),    cmocka_unit_test(sums_of_any_batch), cmocka_unit_test(any_batch),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(sums), cmocka_unit_test(sums_of_any_batch), cmocka_unit_test(any_batch),
 	                                   cmocka_unit_test(divides)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -317,7 +317,8 @@ static void training(void **state)
 			closed(d);
 			for (int i = 0; i < 2; i++)
 				if (strcmp(got[i], want[i]))
-					fail_msg("%s of way %d, %s: other bytes", i ? "moments" : "weights", k / 2, k % 2 ? "offloaded" : "all there");
+					fail_msg("%s of way %d, %s: other bytes", i ? "moments" : "weights", k / 2,
+					         k % 2 ? "offloaded" : "all there");
 			mem_free(out);
 		}
 	}
@@ -349,8 +350,13 @@ static void lost(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(memory), cmocka_unit_test(streams), cmocka_unit_test(graphs), cmocka_unit_test(pages),
-	                                   cmocka_unit_test(training), cmocka_unit_test(lost), CLUSTER_TESTS};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(memory),
+	                                   cmocka_unit_test(streams),
+	                                   cmocka_unit_test(graphs),
+	                                   cmocka_unit_test(pages),
+	                                   cmocka_unit_test(training),
+	                                   cmocka_unit_test(lost),
+	                                   CLUSTER_TESTS};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

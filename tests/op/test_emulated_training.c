@@ -306,7 +306,7 @@ static void a_model_answers(void **state)
 	struct err e = {0};
 
 	(void)state;
-	assert_true(evaluate(path, device_cpu(NULL, DT_F32), COMPACT_NONE, cpu) >= bytes); /* panels are filled up */
+	assert_true(evaluate(path, device_cpu(NULL, DT_F32), COMPACT_NONE, cpu) >= bytes);      /* panels are filled up */
 	assert_true(2 * evaluate(path, device_emulated(NULL), COMPACT_BF16, half) < 3 * bytes); /* matrices as bfloat16 alone */
 	for (int i = 0; i < PICTURES * S * S; i++) {
 		top = fmax(top, fabs((double)cpu[i]));
@@ -408,10 +408,10 @@ static void products_read_the_copy(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(products_read_the_copy), cmocka_unit_test(follows_float),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(products_read_the_copy),  cmocka_unit_test(follows_float),
 	                                   cmocka_unit_test(goes_with_its_precision), cmocka_unit_test(a_model_answers),
-	                                   cmocka_unit_test(a_router_follows), cmocka_unit_test(paris_follows),
-	                                   cmocka_unit_test(pixart_follows), cmocka_unit_test(an_expert_answers)};
+	                                   cmocka_unit_test(a_router_follows),        cmocka_unit_test(paris_follows),
+	                                   cmocka_unit_test(pixart_follows),          cmocka_unit_test(an_expert_answers)};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -18,9 +18,9 @@ static const struct {
 	unsigned bcast;
 	int quiet; /* dg is not wanted */
 } cases[] = {
-    {3, {3, 5, 24}, 2, 0}, {3, {3, 5, 24}, 3, 0},  {3, {3, 5, 24}, 0, 0},   {3, {3, 5, 24}, 2, 1},     {3, {2, 67, 9}, 2, 0},
-    {3, {2, 67, 9}, 3, 0}, {3, {3, 70, 9}, 1, 0},  {2, {3, 33}, 0, 0},      {2, {3, 33}, 2, 0},        {3, {2, 5, 33}, 6, 0},
-    {1, {9}, 0, 0},        {1, {9}, 1, 0},         {4, {2, 3, 4, 5}, 5, 0}, {4, {2, 3, 4, 1}, 6, 0},   {3, {2, 5, 33}, 7, 0},
+    {3, {3, 5, 24}, 2, 0}, {3, {3, 5, 24}, 3, 0}, {3, {3, 5, 24}, 0, 0},   {3, {3, 5, 24}, 2, 1},   {3, {2, 67, 9}, 2, 0},
+    {3, {2, 67, 9}, 3, 0}, {3, {3, 70, 9}, 1, 0}, {2, {3, 33}, 0, 0},      {2, {3, 33}, 2, 0},      {3, {2, 5, 33}, 6, 0},
+    {1, {9}, 0, 0},        {1, {9}, 1, 0},        {4, {2, 3, 4, 5}, 5, 0}, {4, {2, 3, 4, 1}, 6, 0}, {3, {2, 5, 33}, 7, 0},
 };
 
 static void values_and_gradients(void **state)
@@ -28,8 +28,8 @@ static void values_and_gradients(void **state)
 	(void)state;
 	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
 		struct operand x = {.rank = cases[k].rank, .batch = cases[k].rank > 1};
-		struct optest t = {.name = "GATE", .op = OP_GATE, .nin = 3, .nout = 1, .ref = ref_gate, .tol32 = 2.4e-7, .tol64 = 1e-15,
-		                   .in_place = 1};
+		struct optest t = {
+		    .name = "GATE", .op = OP_GATE, .nin = 3, .nout = 1, .ref = ref_gate, .tol32 = 2.4e-7, .tol64 = 1e-15, .in_place = 1};
 		struct optest back = {.name = "GATE_GRAD", .op = OP_GATE_GRAD, .nin = 3, .nout = 2, .tol32 = 1e-5, .tol64 = 1e-14};
 
 		memcpy(x.shape, cases[k].shape, sizeof x.shape);

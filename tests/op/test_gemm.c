@@ -72,8 +72,7 @@ static void scratch_check(unsigned char *p, size_t bytes)
 	mem_free(p);
 }
 
-static void run_f32(struct pool *p, const struct gemm *g, float *c, const float *a, const float *b,
-                    const struct gemm_epilogue_f32 *ep)
+static void run_f32(struct pool *p, const struct gemm *g, float *c, const float *a, const float *b, const struct gemm_epilogue_f32 *ep)
 {
 	size_t bytes = gemm_scratch_f32(g, pool_threads(p));
 	void *scratch = poisoned(bytes);
@@ -90,8 +89,7 @@ static float *product(struct pool *p, int ta, int tb, int64_t row0, int64_t m, i
 {
 	struct matrix a = matrix_new(1, ta, m, k, row0), b = matrix_new(2, tb, k, n, 0);
 	float *c = mem_alloc((size_t)(m * n + 1) * sizeof *c);
-	struct gemm g = {.ta = ta ? GEMM_T : GEMM_N, .tb = tb ? GEMM_T : GEMM_N, .m = m, .n = n, .k = k, .lda = a.ld, .ldb = b.ld,
-	                 .ldc = n};
+	struct gemm g = {.ta = ta ? GEMM_T : GEMM_N, .tb = tb ? GEMM_T : GEMM_N, .m = m, .n = n, .k = k, .lda = a.ld, .ldb = b.ld, .ldc = n};
 
 	run_f32(p, &g, c, a.f, b.f, NULL);
 	matrix_free(&a);
@@ -102,8 +100,16 @@ static float *product(struct pool *p, int ta, int tb, int64_t row0, int64_t m, i
 static void check_values(struct pool *p, int ta, int tb, int64_t m, int64_t n, int64_t k, double alpha, int add)
 {
 	struct matrix a = matrix_new(1, ta, m, k, 0), b = matrix_new(2, tb, k, n, 0), c = matrix_new(3, 0, m, n, 0);
-	struct gemm g = {.ta = ta ? GEMM_T : GEMM_N, .tb = tb ? GEMM_T : GEMM_N, .m = m, .n = n, .k = k, .lda = a.ld, .ldb = b.ld,
-	                 .ldc = c.ld, .accumulate = add, .alpha = alpha};
+	struct gemm g = {.ta = ta ? GEMM_T : GEMM_N,
+	                 .tb = tb ? GEMM_T : GEMM_N,
+	                 .m = m,
+	                 .n = n,
+	                 .k = k,
+	                 .lda = a.ld,
+	                 .ldb = b.ld,
+	                 .ldc = c.ld,
+	                 .accumulate = add,
+	                 .alpha = alpha};
 	size_t bytes = gemm_scratch_f64(&g, pool_threads(p));
 	void *scratch = poisoned(bytes);
 

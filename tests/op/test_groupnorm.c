@@ -60,21 +60,38 @@ static const struct {
 	int act, affine;
 	double scale, shift; /* of x */
 } cases[] = {
-    {2, 3, 5, 6, 3, 0, 1, 1, 0},          {1, 1, 1, 4, 2, 0, 0, 1, 0},   {3, 2, 2, 5, 5, UNARY_SILU + 1, 1, 1, 0},
-    {2, 7, 3, 12, 1, UNARY_RELU + 1, 1, 1, 0}, {2, 9, 9, 64, 32, UNARY_SILU + 1, 1, 3, 50}, {1, 33, 31, 40, 4, 0, 1, 1, -2},
+    {2, 3, 5, 6, 3, 0, 1, 1, 0},
+    {1, 1, 1, 4, 2, 0, 0, 1, 0},
+    {3, 2, 2, 5, 5, UNARY_SILU + 1, 1, 1, 0},
+    {2, 7, 3, 12, 1, UNARY_RELU + 1, 1, 1, 0},
+    {2, 9, 9, 64, 32, UNARY_SILU + 1, 1, 3, 50},
+    {1, 33, 31, 40, 4, 0, 1, 1, -2},
     {1, 1, 5, 20000, 10, UNARY_SILU + 1, 1, 1, 0},
 };
 
 /* A mean of 50 costs the values 50 / 3 units of their last place, and as much of tol32. */
 static struct optest test_of(size_t k)
 {
-	struct operand x = {.rank = 4, .shape = {cases[k].b, cases[k].h, cases[k].w, cases[k].c}, .dense = 1, .batch = 1,
-	                    .scale = cases[k].scale, .shift = cases[k].shift};
+	struct operand x = {.rank = 4,
+	                    .shape = {cases[k].b, cases[k].h, cases[k].w, cases[k].c},
+	                    .dense = 1,
+	                    .batch = 1,
+	                    .scale = cases[k].scale,
+	                    .shift = cases[k].shift};
 	struct operand v = {.rank = 1, .shape = {cases[k].c}, .dense = 1}, y = x;
 	struct operand stats = {.rank = 3, .shape = {cases[k].b, cases[k].groups, 2}, .dense = 1, .batch = 1};
-	struct optest t = {.name = "GROUPNORM", .op = OP_GROUPNORM, .attr.groupnorm = {cases[k].groups, cases[k].act, EPS}, .nin = 3, .nout = 2,
-	                   .in = {x}, .out = {y, stats}, .ref = ref_groupnorm, .tol32 = cases[k].shift > 9 ? 3e-5 : 2e-6, .tol64 = 1e-13,
-	                   .in_place = 1, .samples = 1};
+	struct optest t = {.name = "GROUPNORM",
+	                   .op = OP_GROUPNORM,
+	                   .attr.groupnorm = {cases[k].groups, cases[k].act, EPS},
+	                   .nin = 3,
+	                   .nout = 2,
+	                   .in = {x},
+	                   .out = {y, stats},
+	                   .ref = ref_groupnorm,
+	                   .tol32 = cases[k].shift > 9 ? 3e-5 : 2e-6,
+	                   .tol64 = 1e-13,
+	                   .in_place = 1,
+	                   .samples = 1};
 
 	if (cases[k].affine)
 		t.in[1] = t.in[2] = v;
@@ -96,8 +113,16 @@ static void far_from_zero(void **state)
 {
 	struct operand x = {.rank = 4, .shape = {1, 16, 16, 2}, .dense = 1, .batch = 1, .shift = 1000};
 	struct operand stats = {.rank = 3, .shape = {1, 1, 2}, .dense = 1, .batch = 1};
-	struct optest t = {.name = "GROUPNORM far from zero", .op = OP_GROUPNORM, .attr.groupnorm = {1, 0, EPS}, .nin = 3, .nout = 2, .in = {x},
-	                   .out = {x, stats}, .ref = ref_groupnorm, .tol32 = 5e-5, .tol64 = 1e-11};
+	struct optest t = {.name = "GROUPNORM far from zero",
+	                   .op = OP_GROUPNORM,
+	                   .attr.groupnorm = {1, 0, EPS},
+	                   .nin = 3,
+	                   .nout = 2,
+	                   .in = {x},
+	                   .out = {x, stats},
+	                   .ref = ref_groupnorm,
+	                   .tol32 = 5e-5,
+	                   .tol64 = 1e-11};
 
 	(void)state;
 	optest_run(&t);
@@ -112,12 +137,19 @@ static void gradients(void **state)
 	for (size_t k = 0; k < sizeof small / sizeof *small; k++) {
 		struct optest fwd = test_of(small[k]);
 		struct operand dy = fwd.in[0];
-		struct optest back = {.name = "GROUPNORM_GRAD", .op = OP_GROUPNORM_GRAD, .attr = fwd.attr, .nin = 5, .nout = 3,
-		                      .in = {dy, fwd.in[0], fwd.out[1], fwd.in[1], fwd.in[2]}, .out = {dy, fwd.in[1], fwd.in[2]},
-		                      .tol32 = small[k] == 1 ? 2e-3 : 2e-5, .tol64 = 1e-13, .in_place = 1, .samples = 0};
+		struct optest back = {.name = "GROUPNORM_GRAD",
+		                      .op = OP_GROUPNORM_GRAD,
+		                      .attr = fwd.attr,
+		                      .nin = 5,
+		                      .nout = 3,
+		                      .in = {dy, fwd.in[0], fwd.out[1], fwd.in[1], fwd.in[2]},
+		                      .out = {dy, fwd.in[1], fwd.in[2]},
+		                      .tol32 = small[k] == 1 ? 2e-3 : 2e-5,
+		                      .tol64 = 1e-13,
+		                      .in_place = 1,
+		                      .samples = 0};
 
-		optest_gradient(&fwd, &back, (int[OP_IN]){FROM_DY, FROM_IN, FROM_OUT + 1, FROM_IN + 1, FROM_IN + 2}, (int[OP_OUT]){0, 1, 2}, 0,
-		                1e-7);
+		optest_gradient(&fwd, &back, (int[OP_IN]){FROM_DY, FROM_IN, FROM_OUT + 1, FROM_IN + 1, FROM_IN + 2}, (int[OP_OUT]){0, 1, 2}, 0, 1e-7);
 	}
 }
 

@@ -41,10 +41,25 @@ static void softmax(void **state)
 	(void)state;
 	for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
 		struct operand x = shapes[k];
-		struct optest t = {.name = "SOFTMAX", .op = OP_SOFTMAX, .nin = 1, .nout = 1, .in = {x}, .out = {x}, .ref = ref_softmax,
-		                   .tol32 = 4e-6, .tol64 = 1e-14, .samples = x.batch};
-		struct optest back = {.name = "SOFTMAX_GRAD", .op = OP_SOFTMAX_GRAD, .nin = 2, .nout = 1, .in = {x, x}, .out = {x},
-		                      .tol32 = 2e-5, .tol64 = 1e-13, .samples = x.batch};
+		struct optest t = {.name = "SOFTMAX",
+		                   .op = OP_SOFTMAX,
+		                   .nin = 1,
+		                   .nout = 1,
+		                   .in = {x},
+		                   .out = {x},
+		                   .ref = ref_softmax,
+		                   .tol32 = 4e-6,
+		                   .tol64 = 1e-14,
+		                   .samples = x.batch};
+		struct optest back = {.name = "SOFTMAX_GRAD",
+		                      .op = OP_SOFTMAX_GRAD,
+		                      .nin = 2,
+		                      .nout = 1,
+		                      .in = {x, x},
+		                      .out = {x},
+		                      .tol32 = 2e-5,
+		                      .tol64 = 1e-13,
+		                      .samples = x.batch};
 
 		t.in[0].scale = 4;
 		optest_run(&t);
@@ -79,10 +94,8 @@ static void cross_entropy(void **state)
 	for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
 		struct operand x = {.rank = 2, .shape = {shapes[k][0], shapes[k][1]}, .batch = 1, .scale = 3};
 		struct operand v = {.rank = 1, .shape = {shapes[k][0]}, .batch = 1}, label = v;
-		struct optest t = {.name = "XENT", .op = OP_XENT, .nin = 2, .nout = 1, .ref = ref_xent, .tol32 = 2e-6, .tol64 = 1e-14,
-		                   .samples = 1};
-		struct optest back = {.name = "XENT_GRAD", .op = OP_XENT_GRAD, .nin = 3, .nout = 1, .tol32 = 4e-6, .tol64 = 1e-14,
-		                      .samples = 1};
+		struct optest t = {.name = "XENT", .op = OP_XENT, .nin = 2, .nout = 1, .ref = ref_xent, .tol32 = 2e-6, .tol64 = 1e-14, .samples = 1};
+		struct optest back = {.name = "XENT_GRAD", .op = OP_XENT_GRAD, .nin = 3, .nout = 1, .tol32 = 4e-6, .tol64 = 1e-14, .samples = 1};
 
 		label.limit = (int)shapes[k][1];
 		t.in[0] = back.in[1] = back.out[0] = x;
@@ -123,18 +136,36 @@ static void ref_mse_grad(const struct op_call *c)
 static void mean_squared_error(void **state)
 {
 	static const struct operand shapes[] = {
-	    {.rank = 4, .shape = {3, 2, 3, 5}, .batch = 1, .dense = 1}, {.rank = 1, .shape = {4}, .batch = 1, .dense = 1},
-	    {.rank = 2, .shape = {2, 9000}, .batch = 1, .dense = 1},    {.rank = 2, .shape = {2, 40000}, .batch = 1, .dense = 1},
+	    {.rank = 4, .shape = {3, 2, 3, 5}, .batch = 1, .dense = 1},
+	    {.rank = 1, .shape = {4}, .batch = 1, .dense = 1},
+	    {.rank = 2, .shape = {2, 9000}, .batch = 1, .dense = 1},
+	    {.rank = 2, .shape = {2, 40000}, .batch = 1, .dense = 1},
 	};
 
 	(void)state;
 	for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
 		for (int weighted = 0; weighted < 2; weighted++) {
 			struct operand x = shapes[k], v = {.rank = 1, .shape = {x.shape[0]}, .batch = 1};
-			struct optest t = {.name = "MSE", .op = OP_MSE, .nin = 3, .nout = 1, .in = {x, x}, .out = {v}, .ref = ref_mse,
-			                   .tol32 = 2e-6, .tol64 = 1e-12, .samples = 1};
-			struct optest back = {.name = "MSE_GRAD", .op = OP_MSE_GRAD, .nin = 4, .nout = 1, .in = {v, x, x}, .out = {x},
-			                      .ref = ref_mse_grad, .tol32 = 1e-6, .tol64 = 1e-14, .samples = 1};
+			struct optest t = {.name = "MSE",
+			                   .op = OP_MSE,
+			                   .nin = 3,
+			                   .nout = 1,
+			                   .in = {x, x},
+			                   .out = {v},
+			                   .ref = ref_mse,
+			                   .tol32 = 2e-6,
+			                   .tol64 = 1e-12,
+			                   .samples = 1};
+			struct optest back = {.name = "MSE_GRAD",
+			                      .op = OP_MSE_GRAD,
+			                      .nin = 4,
+			                      .nout = 1,
+			                      .in = {v, x, x},
+			                      .out = {x},
+			                      .ref = ref_mse_grad,
+			                      .tol32 = 1e-6,
+			                      .tol64 = 1e-14,
+			                      .samples = 1};
 
 			if (weighted)
 				t.in[2] = back.in[3] = v;
@@ -151,23 +182,32 @@ static void ref_qsample(const struct op_call *c)
 	int64_t i[ARRAY_RANK] = {0};
 
 	do
-		*element(&c->out[0], i) =
-		    *element(&c->in[2], i) * *element(&c->in[0], i) + *element(&c->in[3], i) * *element(&c->in[1], i);
+		*element(&c->out[0], i) = *element(&c->in[2], i) * *element(&c->in[0], i) + *element(&c->in[3], i) * *element(&c->in[1], i);
 	while (index_next(&c->out[0], i));
 }
 
 static void noising(void **state)
 {
 	static const struct operand shapes[] = {
-	    {.rank = 4, .shape = {3, 2, 3, 5}, .batch = 1, .dense = 1}, {.rank = 1, .shape = {4}, .batch = 1, .dense = 1},
-	    {.rank = 2, .shape = {2, 40000}, .batch = 1, .dense = 1},   {.rank = 2, .shape = {50, 700}, .dense = 1},
+	    {.rank = 4, .shape = {3, 2, 3, 5}, .batch = 1, .dense = 1},
+	    {.rank = 1, .shape = {4}, .batch = 1, .dense = 1},
+	    {.rank = 2, .shape = {2, 40000}, .batch = 1, .dense = 1},
+	    {.rank = 2, .shape = {50, 700}, .dense = 1},
 	};
 
 	(void)state;
 	for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
 		struct operand x = shapes[k], v = {.rank = 1, .shape = {x.shape[0]}, .batch = x.batch};
-		struct optest t = {.name = "QSAMPLE", .op = OP_QSAMPLE, .nin = 4, .nout = 1, .in = {x, x, v, v}, .out = {x},
-		                   .ref = ref_qsample, .tol32 = 2.4e-7, .tol64 = 1e-15, .samples = x.batch};
+		struct optest t = {.name = "QSAMPLE",
+		                   .op = OP_QSAMPLE,
+		                   .nin = 4,
+		                   .nout = 1,
+		                   .in = {x, x, v, v},
+		                   .out = {x},
+		                   .ref = ref_qsample,
+		                   .tol32 = 2.4e-7,
+		                   .tol64 = 1e-15,
+		                   .samples = x.batch};
 
 		optest_run(&t);
 	}

@@ -33,16 +33,22 @@ static void products(void **state)
 		int64_t g[3], m, n, k;
 		unsigned bcast;
 	} cases[] = {
-	    {0, {0}, 5, 7, 3, 0},      {0, {0}, 1, 1, 1, 0},      {0, {0}, 130, 70, 33, 0}, {1, {3}, 5, 7, 11, 0},
-	    {1, {12}, 9, 20, 17, 0},   {2, {3, 4}, 6, 5, 19, 0},  {2, {3, 4}, 6, 5, 19, 1}, {2, {2, 2}, 3, 1, 8, 2},
-	    {3, {2, 3, 2}, 4, 5, 6, 4}, {0, {0}, 3, 4, 500, 0},    {1, {20}, 70, 66, 64, 0},
+	    {0, {0}, 5, 7, 3, 0},       {0, {0}, 1, 1, 1, 0},     {0, {0}, 130, 70, 33, 0}, {1, {3}, 5, 7, 11, 0},
+	    {1, {12}, 9, 20, 17, 0},    {2, {3, 4}, 6, 5, 19, 0}, {2, {3, 4}, 6, 5, 19, 1}, {2, {2, 2}, 3, 1, 8, 2},
+	    {3, {2, 3, 2}, 4, 5, 6, 4}, {0, {0}, 3, 4, 500, 0},   {1, {20}, 70, 66, 64, 0},
 	};
 
 	(void)state;
 	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
 		for (int trans = 0; trans < 4; trans++) {
-			struct optest t = {.name = "MATMUL", .op = OP_MATMUL, .attr.matmul = {trans & 1, trans >> 1, .5}, .nin = 2, .nout = 1,
-			                   .ref = ref_matmul, .tol32 = 4e-6, .tol64 = 1e-14};
+			struct optest t = {.name = "MATMUL",
+			                   .op = OP_MATMUL,
+			                   .attr.matmul = {trans & 1, trans >> 1, .5},
+			                   .nin = 2,
+			                   .nout = 1,
+			                   .ref = ref_matmul,
+			                   .tol32 = 4e-6,
+			                   .tol64 = 1e-14};
 			int r = cases[k].batch_rank;
 
 			t.in[0].rank = t.in[1].rank = t.out[0].rank = r + 2;

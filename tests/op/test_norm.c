@@ -25,9 +25,9 @@ static void ref_norm(const struct op_call *c)
 			*stats++ = mean;
 			*stats++ = rstd;
 		}
-		*element(&c->out[0], i) = (*element(x, i) - mean) * rstd *
-		                              (c->in[1].data ? *element(&c->in[1], i) + (double)c->attr.norm.one_plus : 1) +
-		                          (c->in[2].data ? *element(&c->in[2], i) : 0);
+		*element(&c->out[0], i) =
+		    (*element(x, i) - mean) * rstd * (c->in[1].data ? *element(&c->in[1], i) + (double)c->attr.norm.one_plus : 1) +
+		    (c->in[2].data ? *element(&c->in[2], i) : 0);
 	} while (index_next(x, i));
 }
 
@@ -39,13 +39,11 @@ static const struct {
 	unsigned scale_bcast, shift_bcast;
 	int64_t kind, plus_one;
 } cases[] = {
-    {3, {3, 5, 24}, 0, 0, 0, 0, NORM_LAYER, 0},  {3, {3, 5, 24}, 1, 1, 2, 2, NORM_LAYER, 1},
-    {3, {3, 5, 37}, 1, 1, 3, 3, NORM_LAYER, 0},  {3, {2, 131, 9}, 1, 1, 2, 2, NORM_LAYER, 1},
-    {3, {3, 70, 9}, 1, 1, 3, 3, NORM_RMS, 0},    {3, {3, 5, 7}, 1, 1, 0, 0, NORM_LAYER, 1},
-    {3, {3, 5, 33}, 1, 0, 3, 0, NORM_RMS, 0},    {3, {3, 5, 33}, 0, 1, 0, 2, NORM_LAYER, 0},
-    {3, {3, 6, 11}, 1, 1, 1, 2, NORM_LAYER, 1},  {4, {2, 3, 4, 8}, 1, 1, 5, 5, NORM_LAYER, 0},
-    {4, {2, 3, 4, 8}, 1, 1, 2, 5, NORM_RMS, 1},  {2, {4, 65}, 1, 1, 1, 1, NORM_LAYER, 0},
-    {2, {4, 2}, 1, 1, 0, 0, NORM_LAYER, 1},      {1, {50}, 1, 1, 0, 0, NORM_LAYER, 1},
+    {3, {3, 5, 24}, 0, 0, 0, 0, NORM_LAYER, 0},   {3, {3, 5, 24}, 1, 1, 2, 2, NORM_LAYER, 1}, {3, {3, 5, 37}, 1, 1, 3, 3, NORM_LAYER, 0},
+    {3, {2, 131, 9}, 1, 1, 2, 2, NORM_LAYER, 1},  {3, {3, 70, 9}, 1, 1, 3, 3, NORM_RMS, 0},   {3, {3, 5, 7}, 1, 1, 0, 0, NORM_LAYER, 1},
+    {3, {3, 5, 33}, 1, 0, 3, 0, NORM_RMS, 0},     {3, {3, 5, 33}, 0, 1, 0, 2, NORM_LAYER, 0}, {3, {3, 6, 11}, 1, 1, 1, 2, NORM_LAYER, 1},
+    {4, {2, 3, 4, 8}, 1, 1, 5, 5, NORM_LAYER, 0}, {4, {2, 3, 4, 8}, 1, 1, 2, 5, NORM_RMS, 1}, {2, {4, 65}, 1, 1, 1, 1, NORM_LAYER, 0},
+    {2, {4, 2}, 1, 1, 0, 0, NORM_LAYER, 1},       {1, {50}, 1, 1, 0, 0, NORM_LAYER, 1},
 };
 
 static void make(size_t k, struct optest *t)
@@ -53,8 +51,17 @@ static void make(size_t k, struct optest *t)
 	struct operand x = {.rank = cases[k].rank, .batch = cases[k].rank > 1, .shift = .5};
 
 	memcpy(x.shape, cases[k].shape, sizeof x.shape);
-	*t = (struct optest){.name = "NORM", .op = OP_NORM, .attr.norm = {cases[k].kind, cases[k].plus_one, 1e-5}, .nin = 3, .nout = 2,
-	                     .in = {x}, .out = {x, x}, .ref = ref_norm, .tol32 = 2e-6, .tol64 = 1e-14, .samples = x.batch};
+	*t = (struct optest){.name = "NORM",
+	                     .op = OP_NORM,
+	                     .attr.norm = {cases[k].kind, cases[k].plus_one, 1e-5},
+	                     .nin = 3,
+	                     .nout = 2,
+	                     .in = {x},
+	                     .out = {x, x},
+	                     .ref = ref_norm,
+	                     .tol32 = 2e-6,
+	                     .tol64 = 1e-14,
+	                     .samples = x.batch};
 	t->out[1].shape[x.rank - 1] = 2;
 	t->out[1].dense = 1;
 	if (cases[k].scale) {
@@ -121,9 +128,15 @@ static void gradients(void **state)
 			make(k, &fwd);
 			if (k == 3)
 				fwd.in[0].shape[1] = fwd.in[1].shape[1] = fwd.in[2].shape[1] = fwd.out[0].shape[1] = fwd.out[1].shape[1] = 67;
-			back = (struct optest){.name = "NORM_GRAD", .op = OP_NORM_GRAD, .attr = fwd.attr, .nin = 5, .nout = 3,
-			                       .in = {fwd.in[0], fwd.in[0], fwd.out[1], fwd.in[1]}, .out = {fwd.in[0]},
-			                       .tol32 = 1e-5, .tol64 = 1e-12};
+			back = (struct optest){.name = "NORM_GRAD",
+			                       .op = OP_NORM_GRAD,
+			                       .attr = fwd.attr,
+			                       .nin = 5,
+			                       .nout = 3,
+			                       .in = {fwd.in[0], fwd.in[0], fwd.out[1], fwd.in[1]},
+			                       .out = {fwd.in[0]},
+			                       .tol32 = 1e-5,
+			                       .tol64 = 1e-12};
 			back.in[0].shift = 0;
 			if (x_is_a_pair(&fwd))
 				back.tol32 = 2e-3;
@@ -133,8 +146,8 @@ static void gradients(void **state)
 			}
 			back.out[1] = summed(&fwd.in[1]);
 			back.out[2] = summed(&fwd.in[2]);
-			optest_gradient(&fwd, &back, (int[OP_IN]){FROM_DY, FROM_IN, FROM_OUT + 1, FROM_IN + 1}, (int[OP_OUT]){0, 1, 2},
-			                acc ? 5 : 0, 1e-8);
+			optest_gradient(&fwd, &back, (int[OP_IN]){FROM_DY, FROM_IN, FROM_OUT + 1, FROM_IN + 1}, (int[OP_OUT]){0, 1, 2}, acc ? 5 : 0,
+			                1e-8);
 		}
 }
 

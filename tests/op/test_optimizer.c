@@ -43,8 +43,8 @@ static double real_at(enum dtype t, const void *p, int64_t i)
 static double sum_of(struct device *d, enum op op, void *x, int64_t n, double before, int anew)
 {
 	double y = before;
-	struct op_call c = {.nin = 1, .nout = 1, .in = {array_vector(d->real, x, n)}, .out = {array_vector(DT_F64, &y, 1)},
-	                    .attr = {.total = {anew}}};
+	struct op_call c = {
+	    .nin = 1, .nout = 1, .in = {array_vector(d->real, x, n)}, .out = {array_vector(DT_F64, &y, 1)}, .attr = {.total = {anew}}};
 	void *scratch = mem_try(device_scratch(d, op, &c), 1, "scratch", NULL);
 
 	memset(scratch, 0xff, device_scratch(d, op, &c));
@@ -124,13 +124,15 @@ static void one_step(struct subject *u, void *g, double loss, const double *plan
 {
 	double sumsq = sum_of(u->d, OP_SUMSQ, g, N, 0, 0), coef[COEF_COUNT];
 	enum dtype t = u->d->real;
-	struct op_call rates = {.nin = 3, .nout = 2, .in = {array_vector(DT_F64, &sumsq, 1), array_vector(DT_F64, &loss, 1),
-	                                                    array_vector(DT_F64, (void *)(uintptr_t)plan, PLAN_COUNT)},
-	                        .out = {array_vector(DT_F64, coef, COEF_COUNT), array_vector(DT_F64, u->status, STATUS_COUNT)}};
-	struct op_call adamw = {.nin = 3, .nout = 4,
+	struct op_call rates = {
+	    .nin = 3,
+	    .nout = 2,
+	    .in = {array_vector(DT_F64, &sumsq, 1), array_vector(DT_F64, &loss, 1), array_vector(DT_F64, (void *)(uintptr_t)plan, PLAN_COUNT)},
+	    .out = {array_vector(DT_F64, coef, COEF_COUNT), array_vector(DT_F64, u->status, STATUS_COUNT)}};
+	struct op_call adamw = {.nin = 3,
+	                        .nout = 4,
 	                        .in = {array_vector(DT_F64, coef, COEF_COUNT), array_vector(t, g, N), array_vector(t, u->mask, RUNS)},
-	                        .out = {array_vector(t, u->p, N), array_vector(t, u->m, N), array_vector(t, u->v, N),
-	                                array_vector(t, u->ema, N)}};
+	                        .out = {array_vector(t, u->p, N), array_vector(t, u->m, N), array_vector(t, u->v, N), array_vector(t, u->ema, N)}};
 
 	memset(coef, 0xff, sizeof coef);
 	device_run(u->d, OP_RATES, &rates, NULL);
@@ -147,8 +149,8 @@ static void close_to(enum dtype t, const void *got, const double *want, double t
 /* Steps 1 and 3 are not finite: one by its gradient, one by its loss. They change nothing, the bias correction's count included. */
 static void follow(enum dtype t, double tol)
 {
-	static const double plan[PLAN_COUNT] = {[PLAN_LR] = .01, [PLAN_BETA1] = .8, [PLAN_BETA2] = .95, [PLAN_EPS] = 1e-6,
-	                                        [PLAN_DECAY] = .1, [PLAN_EMA] = .7, [PLAN_CLIP] = 100};
+	static const double plan[PLAN_COUNT] = {
+	    [PLAN_LR] = .01, [PLAN_BETA1] = .8, [PLAN_BETA2] = .95, [PLAN_EPS] = 1e-6, [PLAN_DECAY] = .1, [PLAN_EMA] = .7, [PLAN_CLIP] = 100};
 	struct moments *want = mem_zalloc(1, sizeof *want);
 	struct pool *pool = pool_new(2, NULL);
 	double *p = normals(N, 50), *mask = mem_zalloc(RUNS, sizeof *mask);
@@ -228,8 +230,8 @@ static void noise(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-		struct optest t = {.name = "NOISE", .op = OP_NOISE, .nout = 1, .out = {shapes[i]}, .ref = ref_noise, .tol32 = 1e-300,
-		                   .tol64 = 1e-300};
+		struct optest t = {
+		    .name = "NOISE", .op = OP_NOISE, .nout = 1, .out = {shapes[i]}, .ref = ref_noise, .tol32 = 1e-300, .tol64 = 1e-300};
 
 		optest_run(&t);
 	}

@@ -57,7 +57,8 @@ static void end(void)
 	assert_int_equal(fake.fail_count, 0);
 }
 
-static const int64_t shapes[][3] = { /* M, N, K */
+static const int64_t shapes[][3] = {
+    /* M, N, K */
     {1, 1, 1}, {7, 64, 129}, {64, 7, 1}, {129, 65, 20}, {3, 128, 400}, {70, 9, 11}, {1, 40, 7}, {16, 1, 33},
 };
 
@@ -93,8 +94,12 @@ static void linear_of(const int64_t s[3], int act, int bias, int pre, int master
 static void forward(void **state)
 {
 	static const int acts[] = {0, 1 + UNARY_GELU_TANH, 1 + UNARY_SILU, 1 + UNARY_GELU_ERF, 1 + UNARY_RELU, 1 + UNARY_TANH};
-	static const int epilogues[] = {LT_EPILOGUE_DEFAULT, LT_EPILOGUE_BIAS, LT_EPILOGUE_GELU, LT_EPILOGUE_GELU | LT_EPILOGUE_BIAS,
-	                                LT_EPILOGUE_GELU | LT_EPILOGUE_AUX, LT_EPILOGUE_GELU | LT_EPILOGUE_BIAS | LT_EPILOGUE_AUX};
+	static const int epilogues[] = {LT_EPILOGUE_DEFAULT,
+	                                LT_EPILOGUE_BIAS,
+	                                LT_EPILOGUE_GELU,
+	                                LT_EPILOGUE_GELU | LT_EPILOGUE_BIAS,
+	                                LT_EPILOGUE_GELU | LT_EPILOGUE_AUX,
+	                                LT_EPILOGUE_GELU | LT_EPILOGUE_BIAS | LT_EPILOGUE_AUX};
 
 	(void)state;
 	begin();
@@ -165,9 +170,8 @@ static void products(void **state)
 		int64_t g[3], m, n, k;
 		unsigned bcast;
 	} cases[] = {
-	    {0, {0}, 5, 7, 3, 0},      {0, {0}, 1, 1, 1, 0},       {0, {0}, 129, 64, 7, 0},  {1, {3}, 5, 7, 11, 0},
-	    {2, {3, 4}, 6, 5, 19, 0},  {2, {3, 4}, 6, 5, 19, 1},   {2, {2, 2}, 3, 1, 8, 2},  {3, {2, 3, 2}, 4, 5, 6, 4},
-	    {3, {2, 3, 2}, 4, 5, 6, 5}, {0, {0}, 3, 4, 500, 0},
+	    {0, {0}, 5, 7, 3, 0},     {0, {0}, 1, 1, 1, 0},    {0, {0}, 129, 64, 7, 0},    {1, {3}, 5, 7, 11, 0},      {2, {3, 4}, 6, 5, 19, 0},
+	    {2, {3, 4}, 6, 5, 19, 1}, {2, {2, 2}, 3, 1, 8, 2}, {3, {2, 3, 2}, 4, 5, 6, 4}, {3, {2, 3, 2}, 4, 5, 6, 5}, {0, {0}, 3, 4, 500, 0},
 	};
 
 	(void)state;
@@ -175,8 +179,8 @@ static void products(void **state)
 	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
 		for (int trans = 0; trans < 4; trans++)
 			for (int zero = 0; zero < 2; zero++) {
-				struct optest t = {.name = "MATMUL", .op = OP_MATMUL, .attr.matmul = {trans & 1, trans >> 1, zero ? 0 : .5}, .nin = 2,
-				                   .nout = 1};
+				struct optest t = {
+				    .name = "MATMUL", .op = OP_MATMUL, .attr.matmul = {trans & 1, trans >> 1, zero ? 0 : .5}, .nin = 2, .nout = 1};
 				int r = cases[k].batch_rank;
 
 				t.in[0].rank = t.in[1].rank = t.out[0].rank = r + 2;
@@ -394,8 +398,15 @@ static float place[3][64 * 64 + 8];
 
 static int run_one(int64_t m, int64_t n, int64_t k, int shift)
 {
-	struct product p = {.ta = 1, .m = m, .n = n, .k = k, .count = 1, .alpha = 1, .a = {place[0] + shift, DT_F32, m, 0},
-	                    .b = {place[1], DT_F32, n, 0}, .c = {place[2], DT_F32, n, 0}};
+	struct product p = {.ta = 1,
+	                    .m = m,
+	                    .n = n,
+	                    .k = k,
+	                    .count = 1,
+	                    .alpha = 1,
+	                    .a = {place[0] + shift, DT_F32, m, 0},
+	                    .b = {place[1], DT_F32, n, 0},
+	                    .c = {place[2], DT_F32, n, 0}};
 
 	assert_true(cublaslt_workspace(&p) <= sizeof room);
 	return cublaslt_run(device.cublaslt, 0, &p, room);
@@ -668,13 +679,19 @@ static void library_itself(void **state)
 	const int32_t word = 1, type = LT_R_16BF;
 	const uint32_t epilogue = LT_EPILOGUE_GELU | LT_EPILOGUE_BIAS | LT_EPILOGUE_AUX, reduction = LT_REDUCTION_COMPUTE_TYPE;
 	const int64_t wide = 64;
-	const struct { int attribute; const void *value; size_t size; } desc[] = {
-	    {LT_DESC_TRANSA, &word, 4}, {LT_DESC_TRANSB, &word, 4}, {LT_DESC_EPILOGUE, &epilogue, 4}, {LT_DESC_BIAS_TYPE, &type, 4},
-	    {LT_DESC_BIAS_POINTER, &room, 8}, {LT_DESC_AUX_POINTER, &room, 8}, {LT_DESC_AUX_LD, &wide, 8},
-	}, pref[] = {
-	    {LT_PREF_WORKSPACE, &wide, 8}, {LT_PREF_REDUCTION, &reduction, 4}, {LT_PREF_ALIGN_A, &word, 4}, {LT_PREF_ALIGN_B, &word, 4},
-	    {LT_PREF_ALIGN_C, &word, 4}, {LT_PREF_ALIGN_D, &word, 4},
-	};
+	const struct {
+		int attribute;
+		const void *value;
+		size_t size;
+	} desc[] =
+	    {
+		{LT_DESC_TRANSA, &word, 4},       {LT_DESC_TRANSB, &word, 4},      {LT_DESC_EPILOGUE, &epilogue, 4}, {LT_DESC_BIAS_TYPE, &type, 4},
+		{LT_DESC_BIAS_POINTER, &room, 8}, {LT_DESC_AUX_POINTER, &room, 8}, {LT_DESC_AUX_LD, &wide, 8},
+	    },
+	  pref[] = {
+	      {LT_PREF_WORKSPACE, &wide, 8}, {LT_PREF_REDUCTION, &reduction, 4}, {LT_PREF_ALIGN_A, &word, 4},
+	      {LT_PREF_ALIGN_B, &word, 4},   {LT_PREF_ALIGN_C, &word, 4},        {LT_PREF_ALIGN_D, &word, 4},
+	  };
 	struct cublaslt_library l;
 	void *d = NULL, *y = NULL, *p = NULL;
 
@@ -715,11 +732,22 @@ static int remove_folder(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(forward), cmocka_unit_test(gradients), cmocka_unit_test(own_epilogues), cmocka_unit_test(products),
-	    cmocka_unit_test(order_of_sums), cmocka_unit_test(rows_apart), cmocka_unit_test(any_batch),
-	    cmocka_unit_test(pixels), cmocka_unit_test(plans), cmocka_unit_test(tuning),
-	    cmocka_unit_test(stale), cmocka_unit_test(shared), cmocka_unit_test(in_the_users_cache),
-	    cmocka_unit_test(failures), cmocka_unit_test(refusals), cmocka_unit_test(library_itself),
+	    cmocka_unit_test(forward),
+	    cmocka_unit_test(gradients),
+	    cmocka_unit_test(own_epilogues),
+	    cmocka_unit_test(products),
+	    cmocka_unit_test(order_of_sums),
+	    cmocka_unit_test(rows_apart),
+	    cmocka_unit_test(any_batch),
+	    cmocka_unit_test(pixels),
+	    cmocka_unit_test(plans),
+	    cmocka_unit_test(tuning),
+	    cmocka_unit_test(stale),
+	    cmocka_unit_test(shared),
+	    cmocka_unit_test(in_the_users_cache),
+	    cmocka_unit_test(failures),
+	    cmocka_unit_test(refusals),
+	    cmocka_unit_test(library_itself),
 	};
 
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);

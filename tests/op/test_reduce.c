@@ -25,10 +25,26 @@ static const struct {
 	int64_t shape[ARRAY_RANK];
 	unsigned summed;
 } cases[] = {
-    {1, {1}, 0},           {1, {1}, 1},          {1, {30}, 1},          {1, {100003}, 1},      {2, {7, 5}, 0},
-    {2, {7, 5}, 1},        {2, {7, 5}, 2},       {2, {7, 5}, 3},        {2, {300, 130}, 1},    {2, {3, 9001}, 2},
-    {3, {3, 70, 600}, 2},  {3, {3, 200, 17}, 2}, {3, {5, 66, 17}, 3},   {3, {5, 6, 17}, 5},    {3, {4, 600, 9}, 6},
-    {3, {2, 4, 5000}, 6},  {3, {1, 5, 17}, 2},   {4, {3, 4, 9, 5}, 10}, {4, {3, 4, 9, 5}, 5},  {6, {2, 3, 2, 3, 2, 5}, 42},
+    {1, {1}, 0},
+    {1, {1}, 1},
+    {1, {30}, 1},
+    {1, {100003}, 1},
+    {2, {7, 5}, 0},
+    {2, {7, 5}, 1},
+    {2, {7, 5}, 2},
+    {2, {7, 5}, 3},
+    {2, {300, 130}, 1},
+    {2, {3, 9001}, 2},
+    {3, {3, 70, 600}, 2},
+    {3, {3, 200, 17}, 2},
+    {3, {5, 66, 17}, 3},
+    {3, {5, 6, 17}, 5},
+    {3, {4, 600, 9}, 6},
+    {3, {2, 4, 5000}, 6},
+    {3, {1, 5, 17}, 2},
+    {4, {3, 4, 9, 5}, 10},
+    {4, {3, 4, 9, 5}, 5},
+    {6, {2, 3, 2, 3, 2, 5}, 42},
     {6, {2, 3, 2, 3, 2, 5}, 63},
 };
 
@@ -36,8 +52,8 @@ static void sums(void **state)
 {
 	(void)state;
 	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-		struct optest t = {.name = "SUM", .op = OP_SUM, .attr.sum = {.5}, .nin = 1, .nout = 1, .ref = ref_sum, .tol32 = 4e-6,
-		                   .tol64 = 1e-14, .layouts = 1};
+		struct optest t = {
+		    .name = "SUM", .op = OP_SUM, .attr.sum = {.5}, .nin = 1, .nout = 1, .ref = ref_sum, .tol32 = 4e-6, .tol64 = 1e-14, .layouts = 1};
 
 		t.in[0].rank = t.out[0].rank = cases[k].rank;
 		memcpy(t.in[0].shape, cases[k].shape, sizeof t.in[0].shape);
@@ -55,9 +71,17 @@ static void sums(void **state)
 /* The gradient of a broadcast: x seen through strides of 0. */
 static void sums_a_broadcast_input(void **state)
 {
-	struct optest t = {.name = "SUM of a broadcast", .op = OP_SUM, .attr.sum = {1}, .nin = 1, .nout = 1,
-	                   .in = {{.rank = 3, .shape = {3, 9, 5}, .bcast = 5}}, .out = {{.rank = 3, .shape = {3, 1, 1}}},
-	                   .ref = ref_sum, .tol32 = 2e-6, .tol64 = 1e-14, .layouts = 1};
+	struct optest t = {.name = "SUM of a broadcast",
+	                   .op = OP_SUM,
+	                   .attr.sum = {1},
+	                   .nin = 1,
+	                   .nout = 1,
+	                   .in = {{.rank = 3, .shape = {3, 9, 5}, .bcast = 5}},
+	                   .out = {{.rank = 3, .shape = {3, 1, 1}}},
+	                   .ref = ref_sum,
+	                   .tol32 = 2e-6,
+	                   .tol64 = 1e-14,
+	                   .layouts = 1};
 
 	(void)state;
 	optest_run(&t);

@@ -39,12 +39,26 @@ static void mix(void **state)
 		for (int guided = 0; guided < 2; guided++) {
 			int64_t n = sizes[s][0];
 			struct operand v = {.rank = 2, .shape = {n, sizes[s][1]}}, none = {0};
-			struct operand index = {.rank = 1, .shape = {n}, .limit = (int)n, .dense = 1,
-			                        .values = n == 16 ? order : n == 5 ? five : n == 3 ? three : zeros};
+			struct operand index = {.rank = 1,
+			                        .shape = {n},
+			                        .limit = (int)n,
+			                        .dense = 1,
+			                        .values = n == 16  ? order
+			                                  : n == 5 ? five
+			                                  : n == 3 ? three
+			                                           : zeros};
 			struct operand begun = {.rank = 1, .shape = {n}, .limit = 2, .dense = 1, .values = zeros};
 			struct operand w = {.rank = 1, .shape = {n}, .dense = 1, .exact = 1};
-			struct optest t = {.name = "MIX", .op = OP_MIX, .attr.mix = {1.75}, .nin = 5, .nout = 1,
-			                   .in = {v, guided ? v : none, index, begun, w}, .out = {v}, .ref = ref_mix, .tol32 = 1e-6, .tol64 = 1e-15};
+			struct optest t = {.name = "MIX",
+			                   .op = OP_MIX,
+			                   .attr.mix = {1.75},
+			                   .nin = 5,
+			                   .nout = 1,
+			                   .in = {v, guided ? v : none, index, begun, w},
+			                   .out = {v},
+			                   .ref = ref_mix,
+			                   .tol32 = 1e-6,
+			                   .tol64 = 1e-15};
 
 			optest_run(&t);
 		}
@@ -57,12 +71,12 @@ static void mix_adds(void **state)
 	static const float want[4][3] = {{1, 2, 3}, {8, 10, -12}, {7, 8, 9}, {10.5f, 10.5f, 13}};
 	int32_t index[2] = {3, 1}, begun[2] = {1, 0};
 	struct device *d = device_cpu(NULL, DT_F32);
-	struct op_call c = {.nin = 5,
-	                    .nout = 1,
-	                    .in = {{v, DT_F32, 2, {2, 3}, {3, 1}}, {0}, array_vector(DT_I32, index, 2), array_vector(DT_I32, begun, 2),
-	                           array_vector(DT_F32, w, 2)},
-	                    .out = {{y, DT_F32, 2, {4, 3}, {3, 1}}},
-	                    .attr = {.mix = {1}}};
+	struct op_call c = {
+	    .nin = 5,
+	    .nout = 1,
+	    .in = {{v, DT_F32, 2, {2, 3}, {3, 1}}, {0}, array_vector(DT_I32, index, 2), array_vector(DT_I32, begun, 2), array_vector(DT_F32, w, 2)},
+	    .out = {{y, DT_F32, 2, {4, 3}, {3, 1}}},
+	    .attr = {.mix = {1}}};
 
 	(void)state;
 	device_run(d, OP_MIX, &c, NULL);
@@ -83,7 +97,9 @@ static void ref_convert(const struct op_call *c)
 			x0 = most > 0 && x0 > most ? most : most > 0 && x0 < -most ? -most : x0;
 			if (mean->rank)
 				x0 = (1 - blend) * x0 + blend * *element(mean, one);
-			*element(v, to) = c->attr.convert.identity ? at(out, i, j) : c->attr.convert.minus_x0 ? at(out, i, j) - x0 : (at(x, i, j) - x0) / t;
+			*element(v, to) = c->attr.convert.identity   ? at(out, i, j)
+			                  : c->attr.convert.minus_x0 ? at(out, i, j) - x0
+			                                             : (at(x, i, j) - x0) / t;
 		}
 }
 
@@ -98,9 +114,17 @@ static void convert(void **state)
 			for (int blend = 0; blend < 2; blend++) {
 				struct operand x = {.rank = 2, .shape = {sizes[s][0], sizes[s][1]}, .scale = 2};
 				struct operand mean = {.rank = blend, .shape = {sizes[s][1]}, .dense = 1};
-				struct optest t = {.name = "CONVERT", .op = OP_CONVERT, .nin = 3, .nout = 1,
-				                   .attr.convert = {(int)kinds[k][0], (int)kinds[k][1], kinds[k][2], 1.25, -.75, .3, .4}, .in = {x, x, mean},
-				                   .out = {x}, .ref = ref_convert, .tol32 = 1e-6, .tol64 = 1e-14, .in_place = 2};
+				struct optest t = {.name = "CONVERT",
+				                   .op = OP_CONVERT,
+				                   .nin = 3,
+				                   .nout = 1,
+				                   .attr.convert = {(int)kinds[k][0], (int)kinds[k][1], kinds[k][2], 1.25, -.75, .3, .4},
+				                   .in = {x, x, mean},
+				                   .out = {x},
+				                   .ref = ref_convert,
+				                   .tol32 = 1e-6,
+				                   .tol64 = 1e-14,
+				                   .in_place = 2};
 
 				optest_run(&t);
 			}
@@ -129,9 +153,16 @@ static void combine(void **state)
 		for (int n = 1; n <= OP_COMBINED; n++)
 			for (int limited = 0; limited < 2; limited++) {
 				struct operand x = {.rank = 2, .shape = {sizes[s][0], sizes[s][1]}, .scale = 2}, none = {0};
-				struct optest t = {.name = "COMBINE", .op = OP_COMBINE, .nin = n, .nout = 1,
+				struct optest t = {.name = "COMBINE",
+				                   .op = OP_COMBINE,
+				                   .nin = n,
+				                   .nout = 1,
 				                   .attr.combine = {{1.25, -.75, .3, .4, -1.5}, limited ? .8 : 0},
-				                   .in = {x, x, n > 3 ? none : x, x, x}, .out = {x}, .ref = ref_combine, .tol32 = 1e-6, .tol64 = 1e-14,
+				                   .in = {x, x, n > 3 ? none : x, x, x},
+				                   .out = {x},
+				                   .ref = ref_combine,
+				                   .tol32 = 1e-6,
+				                   .tol64 = 1e-14,
 				                   .in_place = 1};
 
 				optest_run(&t);
@@ -156,9 +187,17 @@ static void advance(void **state)
 	for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
 		for (int which = 0; which < 4; which++) {
 			struct operand x = {.rank = 1, .shape = {sizes[s]}, .dense = 1}, none = {0};
-			struct optest t = {.name = "ADVANCE", .op = OP_ADVANCE, .attr.advance = {-.02}, .nin = 3, .nout = 1,
-			                   .in = {which & 1 ? x : none, x, which & 2 ? x : none}, .out = {x}, .ref = ref_advance, .tol32 = 1e-7,
-			                   .tol64 = 1e-15, .in_place = 2};
+			struct optest t = {.name = "ADVANCE",
+			                   .op = OP_ADVANCE,
+			                   .attr.advance = {-.02},
+			                   .nin = 3,
+			                   .nout = 1,
+			                   .in = {which & 1 ? x : none, x, which & 2 ? x : none},
+			                   .out = {x},
+			                   .ref = ref_advance,
+			                   .tol32 = 1e-7,
+			                   .tol64 = 1e-15,
+			                   .in_place = 2};
 
 			optest_run(&t);
 		}
@@ -166,8 +205,8 @@ static void advance(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(mix), cmocka_unit_test(mix_adds), cmocka_unit_test(convert),
-	                                   cmocka_unit_test(combine), cmocka_unit_test(advance)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(mix), cmocka_unit_test(mix_adds), cmocka_unit_test(convert), cmocka_unit_test(combine),
+	                                   cmocka_unit_test(advance)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

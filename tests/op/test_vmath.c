@@ -86,24 +86,15 @@ static void accuracy(void **state)
 		double (*ref)(double);
 		double lo, hi, floor, bound;
 	} t[] = {
-	    {"exp", real_exp, exp, -87.3, 88.3, 0, 1.5},
-	    {"exp small", real_exp, exp, -1, 1, 0, 1.5},
-	    {"exp down", real_exp_down, exp, -87, 1, 0, 1.5},
-	    {"exp2", real_exp2_near, exp2, -126, 126, 0, 2.5},
-	    {"log", real_log, log, 1e-30, 1e30, 0, 1.5},
-	    {"log near 1", real_log, log, .5, 2, 0, 1.5},
-	    {"log tiny", real_log, log, 1e-44, 1e-37, 0, 1.5},
-	    {"tanh", real_tanh, tanh, -10, 10, 0, 2.5},
-	    {"tanh small", real_tanh, tanh, -.01, .01, 0, 2.5},
-	    {"erf", real_erf, erf, -5, 5, 0, 3},
-	    {"erf small", real_erf, erf, -1e-3, 1e-3, 0, 3},
-	    {"sigmoid", real_sigmoid, sigmoid, -87, 87, 0, 3},
-	    {"silu", real_silu, silu, -80, 80, 0, 4},
-	    {"silu slope", real_silu_slope, silu_slope, -20, 20, 1e-7, 4},
-	    {"gelu", real_gelu, gelu, -4, 20, 1.2e-7, 4},
-	    {"gelu slope", real_gelu_slope, gelu_slope, -10, 10, 1.2e-7, 4},
-	    {"sin", fsin, sin, -8000, 8000, 1e-7, 1.1},
-	    {"cos", fcos, cos, -8000, 8000, 1e-7, 1.1},
+	    {"exp", real_exp, exp, -87.3, 88.3, 0, 1.5},        {"exp small", real_exp, exp, -1, 1, 0, 1.5},
+	    {"exp down", real_exp_down, exp, -87, 1, 0, 1.5},   {"exp2", real_exp2_near, exp2, -126, 126, 0, 2.5},
+	    {"log", real_log, log, 1e-30, 1e30, 0, 1.5},        {"log near 1", real_log, log, .5, 2, 0, 1.5},
+	    {"log tiny", real_log, log, 1e-44, 1e-37, 0, 1.5},  {"tanh", real_tanh, tanh, -10, 10, 0, 2.5},
+	    {"tanh small", real_tanh, tanh, -.01, .01, 0, 2.5}, {"erf", real_erf, erf, -5, 5, 0, 3},
+	    {"erf small", real_erf, erf, -1e-3, 1e-3, 0, 3},    {"sigmoid", real_sigmoid, sigmoid, -87, 87, 0, 3},
+	    {"silu", real_silu, silu, -80, 80, 0, 4},           {"silu slope", real_silu_slope, silu_slope, -20, 20, 1e-7, 4},
+	    {"gelu", real_gelu, gelu, -4, 20, 1.2e-7, 4},       {"gelu slope", real_gelu_slope, gelu_slope, -10, 10, 1.2e-7, 4},
+	    {"sin", fsin, sin, -8000, 8000, 1e-7, 1.1},         {"cos", fcos, cos, -8000, 8000, 1e-7, 1.1},
 	    {"sin small", fsin, sin, -4, 4, 1e-7, 1},
 	};
 
@@ -144,12 +135,12 @@ static void special(void **state)
 	}
 /* clang-format off */
 LOOP(exp) LOOP(exp_down) LOOP(log) LOOP(tanh) LOOP(erf) LOOP(gelu) LOOP(gelu_slope) LOOP(silu_slope)
-/* clang-format on */
+    /* clang-format on */
 
-static void bits_of_a_lane(void **state)
+    static void bits_of_a_lane(void **state)
 {
-	void (*const loop[])(float *, const float *, int) = {exp_loop, exp_down_loop, log_loop, tanh_loop, erf_loop, gelu_loop,
-	                                                     gelu_slope_loop, silu_slope_loop};
+	void (*const loop[])(float *, const float *, int) = {exp_loop, exp_down_loop, log_loop,        tanh_loop,
+	                                                     erf_loop, gelu_loop,     gelu_slope_loop, silu_slope_loop};
 	enum { N = 1003 };
 	float x[N], y[N], one;
 

@@ -124,7 +124,8 @@ static void cluster_same_bytes(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		d->memory = i == 2 ? cluster_no_room : memory;
-		cluster_fit(&c[i], x, (struct kmeans_options){.k = 40, .seed = 1, .restarts = 2, .iterations = 3, .device = d, .chunk = CLUSTER_CHUNK});
+		cluster_fit(&c[i], x,
+		            (struct kmeans_options){.k = 40, .seed = 1, .restarts = 2, .iterations = 3, .device = d, .chunk = CLUSTER_CHUNK});
 		cluster_check(&c[i], x);
 		assert_int_equal(c[i].m.iterations, 3);
 	}

@@ -87,7 +87,7 @@ static inline void add_vgg(struct drawing *d)
 
 static inline void add_squeeze(struct drawing *d)
 {
-	static const int64_t fires[][4] = {{3, 64, 16, 64}, {4, 128, 16, 64}, {6, 128, 32, 128}, {7, 256, 32, 128},
+	static const int64_t fires[][4] = {{3, 64, 16, 64},   {4, 128, 16, 64},   {6, 128, 32, 128},  {7, 256, 32, 128},
 	                                   {9, 256, 48, 192}, {10, 384, 48, 192}, {11, 384, 64, 256}, {12, 512, 64, 256}};
 
 	add_layer(d, 0, "", 3, 64, 3);

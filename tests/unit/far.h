@@ -68,15 +68,15 @@ struct far {
 	} fetch[FAR_FETCHES];
 	int fetches, events;
 	size_t used, most;
-	uint64_t total; /* bytes it has; 0: it does not say */
-	int64_t calls; /* of kernels */
-	int64_t lost_at; /* not 0: the device is lost at that call; what is read of it from then on is NaN */
+	uint64_t total;            /* bytes it has; 0: it does not say */
+	int64_t calls;             /* of kernels */
+	int64_t lost_at;           /* not 0: the device is lost at that call; what is read of it from then on is NaN */
 	struct far_graph *capture; /* NULL: what is submitted is run */
 	int refuse;                /* captures fail */
 	struct str ranges;         /* their names, a line each, two blanks for each range they are in */
 	int nested;
 	int64_t captures, launches, graphs; /* graphs: that there are */
-	size_t limit; /* not 0: what does not fit into so many bytes is refused */
+	size_t limit;                       /* not 0: what does not fit into so many bytes is refused */
 	struct far_clock clock[FAR_STREAMS], host;
 	struct far_sent sent[FAR_SENT];
 	int sents;
@@ -227,7 +227,8 @@ static void far_memory(struct device *d, struct device_memory *m)
 {
 	const struct far *f = (const struct far *)d;
 
-	*m = (struct device_memory){.used = f->used, .peak = f->most, .total = f->total, .free = f->total - (f->used < f->total ? f->used : f->total)};
+	*m =
+	    (struct device_memory){.used = f->used, .peak = f->most, .total = f->total, .free = f->total - (f->used < f->total ? f->used : f->total)};
 }
 
 /* put and get, as of this host's memory. */

@@ -30,8 +30,8 @@ static inline float *vectors(int n, int d, int seed)
 
 	for (int64_t i = 0; i < n; i++)
 		for (int64_t j = 0; j < d; j++)
-			x[i * d + j] = (float)((double)((i * 7919 + j * 104729 + i * j * 31 + seed * 15485863LL) % 1009) / 504.5 -
-			                       1 + .25 * seed * (double)(j % 3));
+			x[i * d + j] = (float)((double)((i * 7919 + j * 104729 + i * j * 31 + seed * 15485863LL) % 1009) / 504.5 - 1 +
+			                       .25 * seed * (double)(j % 3));
 	return x;
 }
 

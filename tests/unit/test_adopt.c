@@ -50,9 +50,8 @@ struct made {
 
 static struct net_config config_of(const struct net_def *def)
 {
-	struct net_config c = trunk_net(
-	    (struct net_config){.def = def, .channels = C, .out_channels = C, .size = SIDE, .time_scale = 1000},
-	    (struct trunk_config){.patch = 2, .hidden = H, .depth = 2, .heads = 2, .mlp_ratio = 2, .norm_eps = 1e-6});
+	struct net_config c = trunk_net((struct net_config){.def = def, .channels = C, .out_channels = C, .size = SIDE, .time_scale = 1000},
+	                                (struct trunk_config){.patch = 2, .hidden = H, .depth = 2, .heads = 2, .mlp_ratio = 2, .norm_eps = 1e-6});
 
 	if (net_reads(&c, NET_IN_TEXT)) {
 		c.text_tokens = TOKENS;
@@ -434,7 +433,10 @@ static void diffusers(void **state)
 
 		if (model_config_load(path, &from, &e))
 			fail_msg("%s", e.msg);
-		c = (struct net_config){.channels = from.net.channels, .out_channels = from.net.channels, .size = from.net.size, .text_tokens = 4,
+		c = (struct net_config){.channels = from.net.channels,
+		                        .out_channels = from.net.channels,
+		                        .size = from.net.size,
+		                        .text_tokens = 4,
 		                        .text_width = k ? from.net.text_width : 7};
 		net_shape_copy(&c, &from.net);
 		c.def = k ? &net_pixart : &net_paris;
@@ -515,8 +517,9 @@ static void refusals(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(sit_goes_on), cmocka_unit_test(a_dit_becomes_an_expert), cmocka_unit_test(cross_attention),
-	    cmocka_unit_test(positions),   cmocka_unit_test(diffusers),               cmocka_unit_test(refusals),
+	    cmocka_unit_test(sit_goes_on),     cmocka_unit_test(a_dit_becomes_an_expert),
+	    cmocka_unit_test(cross_attention), cmocka_unit_test(positions),
+	    cmocka_unit_test(diffusers),       cmocka_unit_test(refusals),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -79,8 +79,8 @@ static void make_states(struct states *s, float t)
 	}
 }
 
-static const char *const names[] = {"optimum", "full",    "top-1",      "top-2",       "threshold:.3", "switch:.6", "sample",
-                                    "oracle",  "prior", "expert:1", "exact:full", "exact:top-1"};
+static const char *const names[] = {"optimum", "full",   "top-1", "top-2",    "threshold:.3", "switch:.6",
+                                    "sample",  "oracle", "prior", "expert:1", "exact:full",   "exact:top-1"};
 enum { ROUTES = sizeof names / sizeof *names };
 
 struct model {

@@ -120,9 +120,15 @@ static void refuses(void **state)
 	static const struct {
 		enum caption_fault fault;
 		const char *says;
-	} bad[] = {{NO_TEXT, "no features of a text"}, {WIDE_TEXT, "of width 5, the others of 6"}, {FLAT_TEXT, "of shape (tokens, width)"},
-	           {HUGE_TEXT, "70000 do not fit"},    {EMPTY_TEXT, "impossible size"},            {WHOLE_TEXT, "floating point"},
-	           {NO_STD, "flip.std.npy without std.npy"}, {ODD_STD, "std.npy is of another shape"},   {NO_FLIP, "no flip.npy"},
+	} bad[] = {{NO_TEXT, "no features of a text"},
+	           {WIDE_TEXT, "of width 5, the others of 6"},
+	           {FLAT_TEXT, "of shape (tokens, width)"},
+	           {HUGE_TEXT, "70000 do not fit"},
+	           {EMPTY_TEXT, "impossible size"},
+	           {WHOLE_TEXT, "floating point"},
+	           {NO_STD, "flip.std.npy without std.npy"},
+	           {ODD_STD, "std.npy is of another shape"},
+	           {NO_FLIP, "no flip.npy"},
 	           {NO_FLIP_STD, "std.npy without flip.std.npy"}};
 	struct dataset_options o = everything;
 	struct dataset_item it = {0};
@@ -465,8 +471,7 @@ static void it_listens(void **state)
 		right = error_with(m, RIGHT, TOKENS);
 		wrong = error_with(m, WRONG, TOKENS);
 		none = error_with(m, NOBODYS, TOKENS);
-		print_message("%s: val_loss %.4f; told right %.4f, wrong %.4f, nothing %.4f\n", kinds[k]->name, w.val_loss, right, wrong,
-		              none);
+		print_message("%s: val_loss %.4f; told right %.4f, wrong %.4f, nothing %.4f\n", kinds[k]->name, w.val_loss, right, wrong, none);
 		assert_true(right < .25);
 		assert_true(wrong > 8 * right);
 		assert_true(none > 2 * right && none < .6 * wrong);
@@ -695,10 +700,18 @@ static void steps_as_pytorch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(reads),           cmocka_unit_test(reads_no_more_than_asked), cmocka_unit_test(refuses),
-	    cmocka_unit_test(latents_are_drawn), cmocka_unit_test(batches),                cmocka_unit_test(same_bytes),
-	    cmocka_unit_test(the_null_text_is_kept), cmocka_unit_test(refusals),           cmocka_unit_test(a_router_reads_no_text),
-	    cmocka_unit_test(the_plan),        cmocka_unit_test(padding_is_masked),           cmocka_unit_test(it_listens),
+	    cmocka_unit_test(reads),
+	    cmocka_unit_test(reads_no_more_than_asked),
+	    cmocka_unit_test(refuses),
+	    cmocka_unit_test(latents_are_drawn),
+	    cmocka_unit_test(batches),
+	    cmocka_unit_test(same_bytes),
+	    cmocka_unit_test(the_null_text_is_kept),
+	    cmocka_unit_test(refusals),
+	    cmocka_unit_test(a_router_reads_no_text),
+	    cmocka_unit_test(the_plan),
+	    cmocka_unit_test(padding_is_masked),
+	    cmocka_unit_test(it_listens),
 	    cmocka_unit_test(steps_as_pytorch),
 	};
 

@@ -225,8 +225,12 @@ static void one_of_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(second_writer_is_refused), cmocka_unit_test(all_or_none), cmocka_unit_test(one_file_twice),
-	    cmocka_unit_test(odd_names),                cmocka_unit_test(one_of_many), cmocka_unit_test(dead_ones_are_swept),
+	    cmocka_unit_test(second_writer_is_refused),
+	    cmocka_unit_test(all_or_none),
+	    cmocka_unit_test(one_file_twice),
+	    cmocka_unit_test(odd_names),
+	    cmocka_unit_test(one_of_many),
+	    cmocka_unit_test(dead_ones_are_swept),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -470,11 +470,18 @@ static int write_once(const char *kind, const char *path, const char *text)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(replaces_whole_file), cmocka_unit_test(follows_links_and_devices), cmocka_unit_test(refusals),
-	    cmocka_unit_test(full_disk),           cmocka_unit_test(killed_writer),             cmocka_unit_test(folders),
-	    cmocka_unit_test(killed_folder),       cmocka_unit_test(one_writer),
-	    cmocka_unit_test(lost_lock),           cmocka_unit_test(lock_excludes),
-	    cmocka_unit_test(loading),             cmocka_unit_test(locked_temporary),
+	    cmocka_unit_test(replaces_whole_file),
+	    cmocka_unit_test(follows_links_and_devices),
+	    cmocka_unit_test(refusals),
+	    cmocka_unit_test(full_disk),
+	    cmocka_unit_test(killed_writer),
+	    cmocka_unit_test(folders),
+	    cmocka_unit_test(killed_folder),
+	    cmocka_unit_test(one_writer),
+	    cmocka_unit_test(lost_lock),
+	    cmocka_unit_test(lock_excludes),
+	    cmocka_unit_test(loading),
+	    cmocka_unit_test(locked_temporary),
 	};
 
 	if (argc == 4)

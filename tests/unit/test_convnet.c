@@ -231,16 +231,27 @@ static char *old_name(const char *name, int i)
 
 static char *single_name(const char *name, int i)
 {
-	static const char *const pairs[][2] = {
-	    {"encoder.conv_norm_out", "encoder.norm_out"}, {"decoder.conv_norm_out", "decoder.norm_out"}, {"mid_block.resnets.0", "mid.block_1"},
-	    {"mid_block.resnets.1", "mid.block_2"}, {"mid_block.attentions.0.group_norm", "mid.attn_1.norm"},
-	    {"mid_block.attentions.0.to_q", "mid.attn_1.q"}, {"mid_block.attentions.0.to_k", "mid.attn_1.k"},
-	    {"mid_block.attentions.0.to_v", "mid.attn_1.v"}, {"mid_block.attentions.0.to_out.0", "mid.attn_1.proj_out"},
-	    {"down_blocks.0.resnets", "down.0.block"}, {"down_blocks.1.resnets", "down.1.block"}, {"down_blocks.2.resnets", "down.2.block"},
-	    {"up_blocks.0.resnets", "up.2.block"}, {"up_blocks.1.resnets", "up.1.block"}, {"up_blocks.2.resnets", "up.0.block"},
-	    {"down_blocks.0.downsamplers.0.conv", "down.0.downsample.conv"}, {"down_blocks.1.downsamplers.0.conv", "down.1.downsample.conv"},
-	    {"up_blocks.0.upsamplers.0.conv", "up.2.upsample.conv"}, {"up_blocks.1.upsamplers.0.conv", "up.1.upsample.conv"},
-	    {"conv_shortcut", "nin_shortcut"}, {0}};
+	static const char *const pairs[][2] = {{"encoder.conv_norm_out", "encoder.norm_out"},
+	                                       {"decoder.conv_norm_out", "decoder.norm_out"},
+	                                       {"mid_block.resnets.0", "mid.block_1"},
+	                                       {"mid_block.resnets.1", "mid.block_2"},
+	                                       {"mid_block.attentions.0.group_norm", "mid.attn_1.norm"},
+	                                       {"mid_block.attentions.0.to_q", "mid.attn_1.q"},
+	                                       {"mid_block.attentions.0.to_k", "mid.attn_1.k"},
+	                                       {"mid_block.attentions.0.to_v", "mid.attn_1.v"},
+	                                       {"mid_block.attentions.0.to_out.0", "mid.attn_1.proj_out"},
+	                                       {"down_blocks.0.resnets", "down.0.block"},
+	                                       {"down_blocks.1.resnets", "down.1.block"},
+	                                       {"down_blocks.2.resnets", "down.2.block"},
+	                                       {"up_blocks.0.resnets", "up.2.block"},
+	                                       {"up_blocks.1.resnets", "up.1.block"},
+	                                       {"up_blocks.2.resnets", "up.0.block"},
+	                                       {"down_blocks.0.downsamplers.0.conv", "down.0.downsample.conv"},
+	                                       {"down_blocks.1.downsamplers.0.conv", "down.1.downsample.conv"},
+	                                       {"up_blocks.0.upsamplers.0.conv", "up.2.upsample.conv"},
+	                                       {"up_blocks.1.upsamplers.0.conv", "up.1.upsample.conv"},
+	                                       {"conv_shortcut", "nin_shortcut"},
+	                                       {0}};
 	char *out = swap(name, pairs), *whole = str_new("first_stage_model.%s", out);
 
 	(void)i;
@@ -457,8 +468,8 @@ static int64_t counted(const char *text, int half)
 		size[0] = c.latent_channels;
 		size[1] = size[2] = 2;
 	}
-	runner_params(half == AUTOENCODER_ENCODE ? (tiny_kind ? autotiny_encoder : autokl_encoder)
-	                                         : (tiny_kind ? autotiny_decoder : autokl_decoder), &c, size, &p);
+	runner_params(half == AUTOENCODER_ENCODE ? (tiny_kind ? autotiny_encoder : autokl_encoder) : (tiny_kind ? autotiny_decoder : autokl_decoder),
+	              &c, size, &p);
 	n = params_count(&p, 0);
 	params_release(&p);
 	json_decref(o);
@@ -688,10 +699,9 @@ static void lpips(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(kl),       cmocka_unit_test(tiny),       cmocka_unit_test(same_bits), cmocka_unit_test(other_names),
-	    cmocka_unit_test(wrong_files), cmocka_unit_test(unconfigured), cmocka_unit_test(configs),
-	    cmocka_unit_test(parameters), cmocka_unit_test(latents),
-	    cmocka_unit_test(inception), cmocka_unit_test(lpips),
+	    cmocka_unit_test(kl),          cmocka_unit_test(tiny),         cmocka_unit_test(same_bits), cmocka_unit_test(other_names),
+	    cmocka_unit_test(wrong_files), cmocka_unit_test(unconfigured), cmocka_unit_test(configs),   cmocka_unit_test(parameters),
+	    cmocka_unit_test(latents),     cmocka_unit_test(inception),    cmocka_unit_test(lpips),
 	};
 	int failed;
 

@@ -381,11 +381,19 @@ static void memory_of_groups(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(philox_vectors),   cmocka_unit_test(log_and_sincos_against_libm), cmocka_unit_test(normals),
+	    cmocka_unit_test(philox_vectors),
+	    cmocka_unit_test(log_and_sincos_against_libm),
+	    cmocka_unit_test(normals),
 	    cmocka_unit_test(words_are_blocks),
-	    cmocka_unit_test(permutations),     cmocka_unit_test(uniforms_cover),              cmocka_unit_test(pool_runs_each_task_once),
-	    cmocka_unit_test(held_out_keys),    cmocka_unit_test(sha256_vectors),              cmocka_unit_test(sha256_by_instructions),
-	    cmocka_unit_test(numbers),          cmocka_unit_test(first_error_wins),            cmocka_unit_test(blocks),
+	    cmocka_unit_test(permutations),
+	    cmocka_unit_test(uniforms_cover),
+	    cmocka_unit_test(pool_runs_each_task_once),
+	    cmocka_unit_test(held_out_keys),
+	    cmocka_unit_test(sha256_vectors),
+	    cmocka_unit_test(sha256_by_instructions),
+	    cmocka_unit_test(numbers),
+	    cmocka_unit_test(first_error_wins),
+	    cmocka_unit_test(blocks),
 	    cmocka_unit_test(draws_of_torch),
 	    cmocka_unit_test(memory_of_groups),
 	};

@@ -22,7 +22,6 @@
 
 enum { W = 6, H = 4, EACH = 11 };
 
-
 /* Pixel (y, x, c) of picture i. */
 static uint8_t pixel(int64_t i, int y, int x, int c)
 {
@@ -381,8 +380,8 @@ static void many_readers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(reads),      cmocka_unit_test(arrays),       cmocka_unit_test(refuses), cmocka_unit_test(batches), cmocka_unit_test(means),
-	    cmocka_unit_test(late_error), cmocka_unit_test(many_readers),
+	    cmocka_unit_test(reads), cmocka_unit_test(arrays),     cmocka_unit_test(refuses),      cmocka_unit_test(batches),
+	    cmocka_unit_test(means), cmocka_unit_test(late_error), cmocka_unit_test(many_readers),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -102,7 +102,7 @@ static void as_in_pytorch(void **state)
 		const double *want;
 	} eps[] = {{0, golden_mnist_eps_0}, {500, golden_mnist_eps_500}, {999, golden_mnist_eps_999}};
 	static const char config[] = "{\"model_type\": \"mnist_unet\", \"in_channels\": 1, \"prediction\": \"epsilon\", \"path\": \"linear_betas\", "
-	                             "\"num_train_timesteps\": 1000, \"beta_start\": 0.0001, \"beta_end\": 0.02}\n";
+				     "\"num_train_timesteps\": 1000, \"beta_start\": 0.0001, \"beta_end\": 0.02}\n";
 	struct pool *pool = pool_new(2, NULL);
 	struct device *d = device_cpu(pool, DT_F32);
 	char *path = weights(), *file, *copy, *bytes;

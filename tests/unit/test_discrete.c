@@ -203,7 +203,8 @@ static void schedulers(void **state)
 	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler', 'use_dynamic_shifting': true, 'time_shift_type': 'cubic'}", NULL, "time_shift_type"},
 	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler', 'use_dynamic_shifting': true, 'max_image_seq_len': 256}", NULL, "max_image_seq_len"},
 	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler', 'use_dynamic_shifting': true, 'base_shift': 19, 'max_shift': 20,"
-	     " 'max_image_seq_len': 257}", NULL, "use_dynamic_shifting"},
+	     " 'max_image_seq_len': 257}",
+	     NULL, "use_dynamic_shifting"},
 	};
 
 	(void)state;
@@ -278,7 +279,9 @@ static int perfect_field(void *arg, float *out, const float *x, double time, int
 
 		exact_moments(&gauss, &f->s->path, time, EXACT_ALL, x + 2 * i, x0, eps);
 		for (int j = 0; j < 2; j++)
-			out[2 * i + j] = (float)(f->kind == PREDICT_X0 ? x0[j] : f->kind == PREDICT_EPSILON ? eps[j] : p.alpha * eps[j] - p.sigma * x0[j]);
+			out[2 * i + j] = (float)(f->kind == PREDICT_X0        ? x0[j]
+			                         : f->kind == PREDICT_EPSILON ? eps[j]
+			                                                      : p.alpha * eps[j] - p.sigma * x0[j]);
 	}
 	return 0;
 }
@@ -348,7 +351,8 @@ static double plan_error(const char *solver, int64_t steps)
 	hi = sqrt((1 - s.abar[s.steps - 1]) / s.abar[s.steps - 1]);
 	lo = sqrt((1 - s.abar[0]) / s.abar[0]);
 	for (int64_t i = 0; i <= steps; i++) {
-		double place = fmin((double)i / (double)(steps - 1), 1), ratio = pow(pow(hi, 1 / 7.) + place * (pow(lo, 1 / 7.) - pow(hi, 1 / 7.)), 7);
+		double place = fmin((double)i / (double)(steps - 1), 1),
+		       ratio = pow(pow(hi, 1 / 7.) + place * (pow(lo, 1 / 7.) - pow(hi, 1 / 7.)), 7);
 		double alpha = 1 / hypot(1, ratio), sigma = alpha * ratio, spread = alpha * alpha * std * std + sigma * sigma;
 		double truth = mean * alpha + z * sqrt(spread);
 		const struct discrete_step *t = &p.step[i < steps ? i : 0];
@@ -375,7 +379,7 @@ static void orders(void **state)
 	static const struct {
 		const char *solver;
 		double order;
-	} v[] = {{"dpm++1", 1}, {"dpm++2m", 2}, {"dpm++2m,type=heun", 2},       {"dpm++3m", 2},          {"dpm++3m-corrected", 3},
+	} v[] = {{"dpm++1", 1},  {"dpm++2m", 2}, {"dpm++2m,type=heun", 2}, {"dpm++3m", 2}, {"dpm++3m-corrected", 3},
 	         {"dpm++2s", 2}, {"dpm++3s", 3}, {"dpm++3s,type=heun", 3}};
 
 	(void)state;
@@ -464,8 +468,9 @@ static void steps_of_dit(void **state)
 
 static void texts(void **state)
 {
-	static const char *const bad[] = {"", "ddpm2", "euler,spacing=leading", "ddim,eta", "ddim,eta=2", "ddpm,eta=1", "dpm++2m,variance=small",
-	                                  "ddim,spacing=even", "ddim,", "ddim,clip=0", "ddpm,final=min", "dpm++1,type=euler"};
+	static const char *const bad[] = {"",           "ddpm2",       "euler,spacing=leading",  "ddim,eta",
+	                                  "ddim,eta=2", "ddpm,eta=1",  "dpm++2m,variance=small", "ddim,spacing=even",
+	                                  "ddim,",      "ddim,clip=0", "ddpm,final=min",         "dpm++1,type=euler"};
 	struct solver_choice c;
 	struct err e;
 
@@ -486,9 +491,11 @@ static void texts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(as_diffusers), cmocka_unit_test(published_values),        cmocka_unit_test(published_euler),
-	    cmocka_unit_test(orders), cmocka_unit_test(flows_of_a_gaussian), cmocka_unit_test(noise_of_the_right_size), cmocka_unit_test(steps_of_dit),
-	    cmocka_unit_test(texts),        cmocka_unit_test(schedulers),
+	    cmocka_unit_test(as_diffusers),        cmocka_unit_test(published_values),
+	    cmocka_unit_test(published_euler),     cmocka_unit_test(orders),
+	    cmocka_unit_test(flows_of_a_gaussian), cmocka_unit_test(noise_of_the_right_size),
+	    cmocka_unit_test(steps_of_dit),        cmocka_unit_test(texts),
+	    cmocka_unit_test(schedulers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

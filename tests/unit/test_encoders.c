@@ -54,8 +54,19 @@ static void vit_of_transformers(void **state)
 
 static void vit_of_hub(void **state)
 {
-	struct vit_config c = {.size = 32, .grid = 37, .channels = 3, .patch = 2, .hidden = 12, .depth = 2, .heads = 3, .wide = 32, .swiglu = 1,
-	                       .layer_scale = 1, .mask_token = 1, .eps = 1e-6, .offset = .1};
+	struct vit_config c = {.size = 32,
+	                       .grid = 37,
+	                       .channels = 3,
+	                       .patch = 2,
+	                       .hidden = 12,
+	                       .depth = 2,
+	                       .heads = 3,
+	                       .wide = 32,
+	                       .swiglu = 1,
+	                       .layer_scale = 1,
+	                       .mask_token = 1,
+	                       .eps = 1e-6,
+	                       .offset = .1};
 	struct golden g;
 	struct err e = {0};
 
@@ -191,9 +202,22 @@ static void vit_of_shapes(void **state)
 	(void)state;
 	for (int i = 0; i < 8; i++) {
 		int timm = i & 1, registers = i & 2, swiglu = i & 4;
-		const struct vit_config want = {.size = 224, .grid = 5, .channels = 3, .patch = 14, .hidden = 128, .depth = 3, .heads = 2, .wide = 24,
-		                                .registers = registers ? 4 : 0, .swiglu = swiglu != 0, .timm = timm, .layer_scale = 1, .mask_token = !timm,
-		                                .eps = 1e-6, .offset = timm || registers ? 0 : .1, .antialias = timm || registers};
+		const struct vit_config want = {.size = 224,
+		                                .grid = 5,
+		                                .channels = 3,
+		                                .patch = 14,
+		                                .hidden = 128,
+		                                .depth = 3,
+		                                .heads = 2,
+		                                .wide = 24,
+		                                .registers = registers ? 4 : 0,
+		                                .swiglu = swiglu != 0,
+		                                .timm = timm,
+		                                .layer_scale = 1,
+		                                .mask_token = !timm,
+		                                .eps = 1e-6,
+		                                .offset = timm || registers ? 0 : .1,
+		                                .antialias = timm || registers};
 		struct params p = {0};
 		struct safetensors *s;
 		struct vit_config c;
@@ -208,10 +232,10 @@ static void vit_of_shapes(void **state)
 		s = st_open(path, &e);
 		if (!s || vit_from_weights(s, path, &c, &e))
 			fail_msg("%s", e.msg);
-		assert_true(c.size == want.size && c.grid == want.grid && c.channels == want.channels && c.patch == want.patch && c.hidden == want.hidden &&
-		            c.depth == want.depth && c.heads == want.heads && c.wide == want.wide && c.registers == want.registers &&
-		            c.swiglu == want.swiglu && c.timm == want.timm && c.layer_scale && c.mask_token == want.mask_token && c.eps == want.eps &&
-		            c.offset == want.offset && c.antialias == want.antialias);
+		assert_true(c.size == want.size && c.grid == want.grid && c.channels == want.channels && c.patch == want.patch &&
+		            c.hidden == want.hidden && c.depth == want.depth && c.heads == want.heads && c.wide == want.wide &&
+		            c.registers == want.registers && c.swiglu == want.swiglu && c.timm == want.timm && c.layer_scale &&
+		            c.mask_token == want.mask_token && c.eps == want.eps && c.offset == want.offset && c.antialias == want.antialias);
 		assert_null(st_find(s, timm ? "register_tokens" : "reg_token"));
 		st_free(s);
 		params_release(&p);
@@ -412,8 +436,16 @@ static void t5_text(void **state)
 /* A table's tensors under their own names. */
 static void t5_size(void **state)
 {
-	struct t5_config c = {.hidden = 4096, .depth = 24, .heads = 64, .width = 64, .wide = 10240, .vocabulary = 32128, .buckets = 32,
-	                      .distance = 128, .tokens = 1, .eps = 1e-6};
+	struct t5_config c = {.hidden = 4096,
+	                      .depth = 24,
+	                      .heads = 64,
+	                      .width = 64,
+	                      .wide = 10240,
+	                      .vocabulary = 32128,
+	                      .buckets = 32,
+	                      .distance = 128,
+	                      .tokens = 1,
+	                      .eps = 1e-6};
 	struct params p = {0};
 
 	(void)state;
@@ -468,15 +500,23 @@ static void memory(void **state)
 		enum compact_type type;
 		double bytes; /* of an element */
 	} ways[] = {{COMPACT_NONE, 4}, {COMPACT_BF16, 2}, {COMPACT_INT8, 1}, {COMPACT_VIEW, 0}};
-	struct t5_config c = {.hidden = 512, .depth = 3, .heads = 8, .width = 64, .wide = 1792, .vocabulary = 1000, .buckets = 32,
-	                      .distance = 128, .tokens = 2, .eps = 1e-6};
+	struct t5_config c = {.hidden = 512,
+	                      .depth = 3,
+	                      .heads = 8,
+	                      .width = 64,
+	                      .wide = 1792,
+	                      .vocabulary = 1000,
+	                      .buckets = 32,
+	                      .distance = 128,
+	                      .tokens = 2,
+	                      .eps = 1e-6};
 	char folder[] = "/tmp/ddm-t5-XXXXXX", *weights, *config;
 	struct device *d = device_cpu(NULL, DT_F32);
 	struct params p = {0};
 	struct err e = {0};
 	double in_matrices = 3 * (4 * 512 * 512. + 3 * 512 * 1792.), others;
 	static const char text[] = "{\"model_type\": \"t5\", \"d_model\": 512, \"num_layers\": 3, \"num_heads\": 8, \"d_kv\": 64, \"d_ff\": 1792, "
-	                           "\"vocab_size\": 1000, \"feed_forward_proj\": \"gated-gelu\"}";
+				   "\"vocab_size\": 1000, \"feed_forward_proj\": \"gated-gelu\"}";
 
 	(void)state;
 	assert_non_null(mkdtemp(folder));
@@ -496,7 +536,7 @@ static void memory(void **state)
 		print_message("matrices of %g bytes: %.1f MB said, %.1f MB grown, %.1f MB counted\n", ways[i].bytes, (double)t5_bytes(m) * 1e-6,
 		              (double)grown * 1e-6, (double)want * 1e-6);
 		assert_true(llabs(t5_bytes(m) - want) < 1 << 17); /* scales, and what aligns */
-#ifndef __SANITIZE_ADDRESS__ /* which has memory of its own */
+#ifndef __SANITIZE_ADDRESS__                                      /* which has memory of its own */
 		if (ways[i].type == COMPACT_VIEW)
 			want += 512 * 1792 * 4; /* the largest matrix, packed while it is multiplied */
 		assert_true(grown > want * 9 / 10 && grown < want + (3 << 20));

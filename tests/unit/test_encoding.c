@@ -275,8 +275,8 @@ static void any_batch(void **state)
 	for (int k = 0; k < 3; k++) {
 		struct str again = {0};
 
-		gather(&again, folder, (struct encoding_options){.vae = vae, .text = text, .posterior = ENCODING_SAMPLE, .seed = 3, .batch = batches[k]},
-		       1 + k);
+		gather(&again, folder,
+		       (struct encoding_options){.vae = vae, .text = text, .posterior = ENCODING_SAMPLE, .seed = 3, .batch = batches[k]}, 1 + k);
 		assert_int_equal(again.len, first.len);
 		assert_memory_equal(again.p, first.p, first.len);
 		str_release(&again);
@@ -491,8 +491,8 @@ static void refusals(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(latents), cmocka_unit_test(mirrored), cmocka_unit_test(any_batch), cmocka_unit_test(draws), cmocka_unit_test(texts),
-	    cmocka_unit_test(back), cmocka_unit_test(refusals),
+	    cmocka_unit_test(latents), cmocka_unit_test(mirrored), cmocka_unit_test(any_batch), cmocka_unit_test(draws),
+	    cmocka_unit_test(texts),   cmocka_unit_test(back),     cmocka_unit_test(refusals),
 	};
 
 	return cmocka_run_group_tests(tests, make, NULL);

@@ -264,11 +264,8 @@ static void refusals(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(numbers),
-	    cmocka_unit_test(request_is_stamped),
-	    cmocka_unit_test(stops),
-	    cmocka_unit_test(tells),
-	    cmocka_unit_test(refusals),
+	    cmocka_unit_test(numbers), cmocka_unit_test(request_is_stamped), cmocka_unit_test(stops),
+	    cmocka_unit_test(tells),   cmocka_unit_test(refusals),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

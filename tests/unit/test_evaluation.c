@@ -457,14 +457,23 @@ static float *extracted(const char *kind, const char *folder, int asked, enum ne
 
 static void towers(void **state)
 {
-	const struct vit_config v = {.size = 224, .grid = 4, .channels = 3, .patch = 56, .hidden = 8, .depth = 1, .heads = 2, .wide = 32,
-	                             .layer_scale = 1, .mask_token = 1, .eps = 1e-6};
-	const struct clip_config c = {.hidden = 8, .depth = 1, .heads = 2, .wide = 16, .projection = 5, .quick = 1, .eps = 1e-5, .size = 336,
-	                              .patch = 56, .channels = 3};
+	const struct vit_config v = {.size = 224,
+	                             .grid = 4,
+	                             .channels = 3,
+	                             .patch = 56,
+	                             .hidden = 8,
+	                             .depth = 1,
+	                             .heads = 2,
+	                             .wide = 32,
+	                             .layer_scale = 1,
+	                             .mask_token = 1,
+	                             .eps = 1e-6};
+	const struct clip_config c = {
+	    .hidden = 8, .depth = 1, .heads = 2, .wide = 16, .projection = 5, .quick = 1, .eps = 1e-5, .size = 336, .patch = 56, .channels = 3};
 	const char *vit_text = "{\"model_type\":\"dinov2\",\"image_size\":224,\"patch_size\":56,\"hidden_size\":8,"
-	                       "\"num_hidden_layers\":1,\"num_attention_heads\":2}";
+			       "\"num_hidden_layers\":1,\"num_attention_heads\":2}";
 	const char *clip_text = "{\"model_type\":\"clip_vision_model\",\"image_size\":336,\"patch_size\":56,\"hidden_size\":8,"
-	                        "\"num_hidden_layers\":1,\"num_attention_heads\":2,\"intermediate_size\":16,\"projection_dim\":5}";
+				"\"num_hidden_layers\":1,\"num_attention_heads\":2,\"intermediate_size\":16,\"projection_dim\":5}";
 	struct device *d = device_cpu(NULL, DT_F32);
 	uint8_t bytes[40 * 30 * 3];
 	struct picture p = {40, 30, 3, bytes};

@@ -27,7 +27,6 @@
 #include "inspect/modelfacts.h"
 #include "train/trainlog.h"
 
-
 static void put(const char *name, const void *data, size_t len)
 {
 	char *path = path_join(dir, name), *slash = path + strlen(dir) + 1;
@@ -87,14 +86,28 @@ static void kinds_of_bytes(void **state)
 		size_t len;
 		enum kind kind;
 	} all[] = {
-	    {"\x93NUMPY\1\0", 8, KIND_NPY}, {"PK\3\4", 4, KIND_NPZ}, {"PK\5\6", 4, KIND_NPZ}, {"PK\1\2", 4, KIND_UNKNOWN},
-	    {"\x89PNG\r\n\x1a\n", 8, KIND_STILL}, {"\xff\xd8\xff\xe0", 4, KIND_STILL},
-	    {"\2\0\0\0\0\0\0\0{}", 10, KIND_SAFETENSORS}, {"\xff\xff\xff\xff\0\0\0\0{", 9, KIND_SAFETENSORS},
-	    {"\2\0\0\0\1\0\0\0{}", 10, KIND_UNKNOWN}, {"\2\0\0\0\0\0\0\0[]", 10, KIND_UNKNOWN},
-	    {"#a\tb\n#stamp {}\n", 15, KIND_TABLE}, {"#a\tb\n#stam", 10, KIND_UNKNOWN}, {"#a\tb", 4, KIND_UNKNOWN},
-	    {" \t\r\n{", 5, KIND_JSON}, {"{", 1, KIND_JSON}, {"[1]", 3, KIND_UNKNOWN}, {"   ", 3, KIND_UNKNOWN}, {"\0{", 2, KIND_UNKNOWN},
-	    {"\x1f\x8b\x08\0\0\0\0\0\0\3", 10, KIND_TAR}, {"\x28\xb5\x2f\xfd", 4, KIND_TAR},
-	    {"", 0, KIND_UNKNOWN}, {"x", 1, KIND_UNKNOWN},
+	    {"\x93NUMPY\1\0", 8, KIND_NPY},
+	    {"PK\3\4", 4, KIND_NPZ},
+	    {"PK\5\6", 4, KIND_NPZ},
+	    {"PK\1\2", 4, KIND_UNKNOWN},
+	    {"\x89PNG\r\n\x1a\n", 8, KIND_STILL},
+	    {"\xff\xd8\xff\xe0", 4, KIND_STILL},
+	    {"\2\0\0\0\0\0\0\0{}", 10, KIND_SAFETENSORS},
+	    {"\xff\xff\xff\xff\0\0\0\0{", 9, KIND_SAFETENSORS},
+	    {"\2\0\0\0\1\0\0\0{}", 10, KIND_UNKNOWN},
+	    {"\2\0\0\0\0\0\0\0[]", 10, KIND_UNKNOWN},
+	    {"#a\tb\n#stamp {}\n", 15, KIND_TABLE},
+	    {"#a\tb\n#stam", 10, KIND_UNKNOWN},
+	    {"#a\tb", 4, KIND_UNKNOWN},
+	    {" \t\r\n{", 5, KIND_JSON},
+	    {"{", 1, KIND_JSON},
+	    {"[1]", 3, KIND_UNKNOWN},
+	    {"   ", 3, KIND_UNKNOWN},
+	    {"\0{", 2, KIND_UNKNOWN},
+	    {"\x1f\x8b\x08\0\0\0\0\0\0\3", 10, KIND_TAR},
+	    {"\x28\xb5\x2f\xfd", 4, KIND_TAR},
+	    {"", 0, KIND_UNKNOWN},
+	    {"x", 1, KIND_UNKNOWN},
 	    /* the foot of the seekable format: frames, descriptor with checksums, magic */
 	    {"\x28\xb5\x2f\xfd........\1\0\0\0\x80\xb1\xea\x92\x8f", 21, KIND_SHARD},
 	    {"\x28\xb5\x2f\xfd........\1\0\0\0\x00\xb1\xea\x92\x8f", 21, KIND_TAR},
@@ -160,8 +173,8 @@ static void finiteness(void **state)
 static void tensors(void **state)
 {
 	static const char header[] = "{\"__metadata__\":{\"stamp\":\"{\\\"a\\\":1}\",\"format\":\"pt\"},"
-	                             "\"b\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]},"
-	                             "\"a\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[8,9]}}";
+				     "\"b\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]},"
+				     "\"a\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[8,9]}}";
 	static const uint8_t data[] = {0, 0, 0x80, 0x7f, 0, 0, 0x80, 0x3f, 7};
 	uint8_t file[512];
 	size_t n = safetensors_put(file, header, data, sizeof data);
@@ -176,7 +189,7 @@ static void tensors(void **state)
 	o = json_object();
 	assert_int_equal(facts_safetensors(o, &s, &full, &e), 0);
 	check_line(json_incref(json_object_get(o, "list")), "[{\"name\":\"b\",\"type\":\"F32\",\"shape\":[2,1],\"bytes\":8},"
-	                                                     "{\"name\":\"a\",\"type\":\"U8\",\"shape\":[],\"bytes\":1}]");
+	                                                    "{\"name\":\"a\",\"type\":\"U8\",\"shape\":[],\"bytes\":1}]");
 	json_decref(o);
 	s.len--;
 	o = json_object();
@@ -187,8 +200,11 @@ static void tensors(void **state)
 
 static void stamps(void **state)
 {
-	static const char *const all[][2] = {{"{\"a\":2}", "{\"stamp\":{\"a\":2}}"}, {"plain", "{\"stamp\":\"plain\"}"}, {"{}", "{}"},
-	                                     {"[1]", "{}"}, {"{\"a\":1,\"a\":2}", "{\"stamp\":\"{\\\"a\\\":1,\\\"a\\\":2}\"}"}};
+	static const char *const all[][2] = {{"{\"a\":2}", "{\"stamp\":{\"a\":2}}"},
+	                                     {"plain", "{\"stamp\":\"plain\"}"},
+	                                     {"{}", "{}"},
+	                                     {"[1]", "{}"},
+	                                     {"{\"a\":1,\"a\":2}", "{\"stamp\":\"{\\\"a\\\":1,\\\"a\\\":2}\"}"}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -279,12 +295,12 @@ static void json_kinds(void **state)
 static void logs(void **state)
 {
 	static const char begun[] = "{\"event\":\"start\",\"step\":0,\"steps\":100,\"stamp\":{\"batch\":8},\"samples\":5}\n"
-	                            "{\"step\":10,\"loss\":2,\"val_loss\":1.5,\"images_per_s\":40}\n"
-	                            "{\"step\":20,\"loss\":1,\"val_loss\":1.25,\"images_per_s\":40}\n"
-	                            "{\"event\":\"unsaved\",\"at\":25,\"why\":\"no room\"}\n"
-	                            "{\"event\":\"start\",\"step\":20,\"steps\":100,\"stamp\":{\"batch\":8},\"samples\":5}\n"
-	                            "{\"step\":30,\"loss\":0.5,\"val_loss\":1.75,\"images_per_s\":40}\n"
-	                            "{\"step\":40,\"loss\":0.25,\"images_per_s\":80}\n";
+				    "{\"step\":10,\"loss\":2,\"val_loss\":1.5,\"images_per_s\":40}\n"
+				    "{\"step\":20,\"loss\":1,\"val_loss\":1.25,\"images_per_s\":40}\n"
+				    "{\"event\":\"unsaved\",\"at\":25,\"why\":\"no room\"}\n"
+				    "{\"event\":\"start\",\"step\":20,\"steps\":100,\"stamp\":{\"batch\":8},\"samples\":5}\n"
+				    "{\"step\":30,\"loss\":0.5,\"val_loss\":1.75,\"images_per_s\":40}\n"
+				    "{\"step\":40,\"loss\":0.25,\"images_per_s\":80}\n";
 	struct str s = {0};
 	json_t *o = json_facts(begun, "log", &check, 0);
 
@@ -408,10 +424,9 @@ static void networks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(kinds_of_bytes), cmocka_unit_test(kinds_of_folders), cmocka_unit_test(finiteness),
-	    cmocka_unit_test(tensors),        cmocka_unit_test(stamps),           cmocka_unit_test(tables),
-	    cmocka_unit_test(json_kinds),     cmocka_unit_test(logs),             cmocka_unit_test(archives),
-	    cmocka_unit_test(networks),
+	    cmocka_unit_test(kinds_of_bytes), cmocka_unit_test(kinds_of_folders), cmocka_unit_test(finiteness), cmocka_unit_test(tensors),
+	    cmocka_unit_test(stamps),         cmocka_unit_test(tables),           cmocka_unit_test(json_kinds), cmocka_unit_test(logs),
+	    cmocka_unit_test(archives),       cmocka_unit_test(networks),
 	};
 
 	return cmocka_run_group_tests_name("facts", tests, make_dir, remove_dir);

@@ -334,7 +334,8 @@ static void is_lost(void **state)
 		if (rc != (f->lost_at ? -1 : 0) || (rc && e.code != ERR_UNAVAILABLE))
 			fail_msg("run %d: %d %s", i, rc, e.msg);
 		if (i == 1 || i == 2)
-			has(e.msg, i == 1 ? "far: the device is lost; step 4 is saved: run the same command again" : "is saved: run the same command again");
+			has(e.msg,
+			    i == 1 ? "far: the device is lost; step 4 is saved: run the same command again" : "is saved: run the same command again");
 		if (!i)
 			calls = f->calls;
 		device_free(d);
@@ -548,8 +549,8 @@ static float *sample_on(int far, const char *route, double cfg, enum solver_kind
 		fail_msg("%s", e.msg);
 	x = mem_zalloc((size_t)(n * s.d), sizeof *x);
 	m = (struct mixture){s.k, s.d, s.expert, s.router.logits ? &s.router : NULL, o.policy, cfg, 3, dev, 0, 0, NULL};
-	sampler = (struct sampler){.mixture = &m, .solver = {solver, 5, 1, 0}, .seed = 3, .batch = 4, .shares = s.shares,
-	                           .order = ensemble_order, .order_arg = &s};
+	sampler = (struct sampler){
+	    .mixture = &m, .solver = {solver, 5, 1, 0}, .seed = 3, .batch = 4, .shares = s.shares, .order = ensemble_order, .order_arg = &s};
 	st = sampler_new(&sampler, &e);
 	if (!st)
 		fail_msg("%s", e.msg);
@@ -708,11 +709,17 @@ static void epsilon_knows_its_mean(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(it_is_far), cmocka_unit_test(trains), cmocka_unit_test(offloads),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(it_is_far),
+	                                   cmocka_unit_test(trains),
+	                                   cmocka_unit_test(offloads),
 	                                   cmocka_unit_test(updates_by_graph),
-	                                   cmocka_unit_test(diverges), cmocka_unit_test(is_lost),
-	                                   cmocka_unit_test(is_watched), cmocka_unit_test(holds_to_the_plan), cmocka_unit_test(is_too_small),
-	                                   cmocka_unit_test(samples), cmocka_unit_test(epsilon_knows_its_mean)};
+	                                   cmocka_unit_test(diverges),
+	                                   cmocka_unit_test(is_lost),
+	                                   cmocka_unit_test(is_watched),
+	                                   cmocka_unit_test(holds_to_the_plan),
+	                                   cmocka_unit_test(is_too_small),
+	                                   cmocka_unit_test(samples),
+	                                   cmocka_unit_test(epsilon_knows_its_mean)};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -241,8 +241,11 @@ static void refuses_what_is_not_a_number(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(agrees_with_the_sums),      cmocka_unit_test(two_points), cmocka_unit_test(a_blob),
-	    cmocka_unit_test(both_ends),                 cmocka_unit_test(bits_depend_on_the_row_alone),
+	    cmocka_unit_test(agrees_with_the_sums),
+	    cmocka_unit_test(two_points),
+	    cmocka_unit_test(a_blob),
+	    cmocka_unit_test(both_ends),
+	    cmocka_unit_test(bits_depend_on_the_row_alone),
 	    cmocka_unit_test(refuses_what_is_not_a_number),
 	};
 

@@ -63,7 +63,8 @@ static void drawn(void **state)
 			assert_int_equal(frechet_equal(&s.value[r], &full, NULL, x, N, y, M, D, axes, P, takes[k], rounds[k], (uint64_t)r, NULL), 0);
 			assert_int_equal(frechet_equal_error(&se, NULL, x, N, y, M, D, axes, P, takes[k], rounds[k], (uint64_t)r, NULL), 0);
 			if (r < 3) {
-				assert_int_equal(frechet_equal_error(&again, three, x, N, y, M, D, axes, P, takes[k], rounds[k], (uint64_t)r, NULL), 0);
+				assert_int_equal(frechet_equal_error(&again, three, x, N, y, M, D, axes, P, takes[k], rounds[k], (uint64_t)r, NULL),
+				                 0);
 				assert_memory_equal(&se, &again, sizeof se);
 			}
 			s.error += se / REPEAT;
@@ -140,7 +141,8 @@ static void few(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(drawn), cmocka_unit_test(fixed), cmocka_unit_test(nothing_between), cmocka_unit_test(few)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(drawn), cmocka_unit_test(fixed), cmocka_unit_test(nothing_between),
+	                                   cmocka_unit_test(few)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,9 +119,7 @@ static void fit_with(struct kmeans *m, int32_t *cluster, const float *x, int64_t
 static void same_for_any_threads(void **state)
 {
 	enum { N = 5000 };
-	const struct kmeans_options kinds[] = {{.k = 9, .seed = 1},
-	                                       {.k = 5, .fine = 40, .seed = 2},
-	                                       {.k = 6, .balance = 1.1, .seed = 3}};
+	const struct kmeans_options kinds[] = {{.k = 9, .seed = 1}, {.k = 5, .fine = 40, .seed = 2}, {.k = 6, .balance = 1.1, .seed = 3}};
 	int32_t truth[N], one[N], three[N];
 	float *x = blobs(N, 4, 3.f, truth);
 
@@ -500,12 +498,23 @@ static void seeds_as_one_by_one(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(finds_blobs), cmocka_unit_test(rests),        cmocka_unit_test(same_for_any_threads),
-	    cmocka_unit_test(fine_then_coarse), cmocka_unit_test(balances), cmocka_unit_test(few_distinct),
-	    cmocka_unit_test(refuses),     cmocka_unit_test(one_cluster),  cmocka_unit_test(random_shares),
-	    cmocka_unit_test(fine_weights), cmocka_unit_test(ties),         cmocka_unit_test(refills),
-	    cmocka_unit_test(best_restart), cmocka_unit_test(silhouette), cmocka_unit_test(balances_pairs),
-	    cmocka_unit_test(approaches),  cmocka_unit_test(seeds_as_one_by_one),
+	    cmocka_unit_test(finds_blobs),
+	    cmocka_unit_test(rests),
+	    cmocka_unit_test(same_for_any_threads),
+	    cmocka_unit_test(fine_then_coarse),
+	    cmocka_unit_test(balances),
+	    cmocka_unit_test(few_distinct),
+	    cmocka_unit_test(refuses),
+	    cmocka_unit_test(one_cluster),
+	    cmocka_unit_test(random_shares),
+	    cmocka_unit_test(fine_weights),
+	    cmocka_unit_test(ties),
+	    cmocka_unit_test(refills),
+	    cmocka_unit_test(best_restart),
+	    cmocka_unit_test(silhouette),
+	    cmocka_unit_test(balances_pairs),
+	    cmocka_unit_test(approaches),
+	    cmocka_unit_test(seeds_as_one_by_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

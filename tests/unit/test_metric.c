@@ -29,10 +29,9 @@ static uint8_t *picture_fill(int w, int h, int seed)
 	for (int64_t y = 0; y < h; y++)
 		for (int64_t x = 0; x < w; x++)
 			for (int64_t c = 0; c < 3; c++)
-				p[(y * w + x) * 3 + c] =
-				    (uint8_t)((x * (3 + seed) + y * 5 * (c + 1) + x * y * (c + 2) / 7 +
-				               (x * 7919 + y * 104729 + c * 611953 + seed * 15485863LL) % 97) %
-				              256);
+				p[(y * w + x) * 3 + c] = (uint8_t)((x * (3 + seed) + y * 5 * (c + 1) + x * y * (c + 2) / 7 +
+				                                    (x * 7919 + y * 104729 + c * 611953 + seed * 15485863LL) % 97) %
+				                                   256);
 	return p;
 }
 
@@ -466,8 +465,7 @@ static void memorised_planted(void **state)
 	for (int i = 0; i < M; i++) {
 		memcpy(samples + i * D, train + 3 * i * D, D);
 		for (int j = 0; i % 3 && j < D; j++) /* i % 3 == 1: a little noise; 2: new */
-			samples[i * D + j] = i % 3 == 1 ? samples[i * D + j] ^ 32
-			                                : (uint8_t)rng_below(256, 2, RNG_TEST, 0, (uint64_t)(i * D + j), 0);
+			samples[i * D + j] = i % 3 == 1 ? samples[i * D + j] ^ 32 : (uint8_t)rng_below(256, 2, RNG_TEST, 0, (uint64_t)(i * D + j), 0);
 	}
 	assert_int_equal(memorised_fraction(&f, which, NULL, samples, M, train, N, D, NULL), 0);
 	for (int i = 0; i < M; i++)
@@ -554,8 +552,7 @@ static void synthetic(uint8_t *p, uint64_t i, int kinds)
 			else
 				v = .5 + .4 * sin((x * cos(6 * u[3]) + y * sin(6 * u[3])) * (.3 + u[4]));
 			for (int c = 0; c < 3; c++)
-				p[(y * SIDE + x) * 3 + c] =
-				    (uint8_t)(255 * (v - .06 * ((5 * x + 3 * y) / 4 % 2)) * (.4 + .6 * u[5 + c]));
+				p[(y * SIDE + x) * 3 + c] = (uint8_t)(255 * (v - .06 * ((5 * x + 3 * y) / 4 % 2)) * (.4 + .6 * u[5 + c]));
 		}
 }
 
@@ -572,14 +569,13 @@ static void damage(uint8_t *p, int blurs, int noise, int red, uint64_t i)
 					int s = 0;
 
 					for (int k = 0; k < 9; k++)
-						s += q[((y + k / 3 - 1) * SIDE + x + k % 3 - 1) * 3 + c] * (2 - abs(k / 3 - 1)) *
-						     (2 - abs(k % 3 - 1));
+						s +=
+						    q[((y + k / 3 - 1) * SIDE + x + k % 3 - 1) * 3 + c] * (2 - abs(k / 3 - 1)) * (2 - abs(k % 3 - 1));
 					p[(y * SIDE + x) * 3 + c] = (uint8_t)((s + 8) / 16);
 				}
 	}
 	for (int k = 0; k < SIDE * SIDE * 3; k++) {
-		int v = p[k] + (noise ? (int)rng_below(2 * (uint64_t)noise + 1, 4, RNG_TEST, 2, i, (uint32_t)k) - noise : 0) +
-		        (k % 3 ? 0 : red);
+		int v = p[k] + (noise ? (int)rng_below(2 * (uint64_t)noise + 1, 4, RNG_TEST, 2, i, (uint32_t)k) - noise : 0) + (k % 3 ? 0 : red);
 
 		p[k] = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 	}
@@ -633,8 +629,7 @@ static void features_tell_damage(void **state)
 			if (i == 0)
 				assert_true(fabs(v.value) < 4 * v.se);
 			else if (!(v.value > 4 * v.se && v.value > last_kd && along > last_fd))
-				fail_msg("damage %d, dose %d: kd %g +- %g after %g, fd %g after %g", k, i, v.value, v.se, last_kd,
-				         along, last_fd);
+				fail_msg("damage %d, dose %d: kd %g +- %g after %g, fd %g after %g", k, i, v.value, v.se, last_kd, along, last_fd);
 			last_kd = v.value, last_fd = along;
 			mem_free(f);
 		}

@@ -109,9 +109,8 @@ static void blur(uint8_t *p, int dose)
 			for (int i = 3; i < 3 * SIDE - 3; i++) {
 				const uint8_t *c = q + y * SIDE * 3 + i, *a = c - SIDE * 3, *d = c + SIDE * 3;
 
-				p[y * SIDE * 3 + i] = (uint8_t)((a[-3] + 2 * a[0] + a[3] + 2 * c[-3] + 4 * c[0] + 2 * c[3] +
-				                                 d[-3] + 2 * d[0] + d[3] + 8) /
-				                                16);
+				p[y * SIDE * 3 + i] =
+				    (uint8_t)((a[-3] + 2 * a[0] + a[3] + 2 * c[-3] + 4 * c[0] + 2 * c[3] + d[-3] + 2 * d[0] + d[3] + 8) / 16);
 			}
 	}
 }
@@ -227,11 +226,10 @@ static void photographs(void **state)
 			float *f = features(&m, 2, damage[k].kind, damage[k].dose[i]);
 
 			assert_int_equal(kd_whole(&v, pool, ref, n, f, m, d, NULL), 0);
-			assert_int_equal(
-			    frechet_equal(&along, &full, pool, ref, n, f, m, d, axes, AXES, m < 300 ? m : 300, 2, 1, NULL), 0);
+			assert_int_equal(frechet_equal(&along, &full, pool, ref, n, f, m, d, axes, AXES, m < 300 ? m : 300, 2, 1, NULL), 0);
 			if (!(v.value > 3 * v.se && v.value > last_kd && along > last_fd))
-				fail_msg("damage %d, dose %d: kd %g +- %g after %g, fd %g after %g", k, damage[k].dose[i],
-				         v.value, v.se, last_kd, along, last_fd);
+				fail_msg("damage %d, dose %d: kd %g +- %g after %g, fd %g after %g", k, damage[k].dose[i], v.value, v.se, last_kd,
+				         along, last_fd);
 			last_kd = v.value, last_fd = along;
 			mem_free(f);
 		}

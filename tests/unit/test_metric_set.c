@@ -132,12 +132,11 @@ static void statistics_round_trip(void **state)
 	assert_memory_equal(c.sigma, a.sigma, D * D * sizeof *a.sigma);
 	assert_memory_equal(c.features, a.features, N * D * sizeof *x);
 	/* mu and sigma alone, as other tools write them */
-	assert_int_equal(
-	    npz_write(bare,
-	              (struct npz_entry[]){{.name = "mu", .type = NPY_F8, .rank = 1, .shape = {D}, .data = a.mu},
-	                                   {.name = "sigma", .type = NPY_F8, .rank = 2, .shape = {D, D}, .data = a.sigma}},
-	              2, NULL),
-	    0);
+	assert_int_equal(npz_write(bare,
+	                           (struct npz_entry[]){{.name = "mu", .type = NPY_F8, .rank = 1, .shape = {D}, .data = a.mu},
+	                                                {.name = "sigma", .type = NPY_F8, .rank = 2, .shape = {D, D}, .data = a.sigma}},
+	                           2, NULL),
+	                 0);
 	assert_int_equal(evalset_read(&g, bare, &none, NULL), 0);
 	assert_null(g.features);
 	assert_int_equal(evalset_agree(&g, "g", &b, "b", NULL), 0);
@@ -160,8 +159,7 @@ static void statistics_round_trip(void **state)
 
 static void unlike_sets(void **state)
 {
-	struct evalset a = {
-	    .recipe = {.features = "pix", .features_hash = "1", .dims = 203, .width = 64, .height = 64, .resize = "none"}};
+	struct evalset a = {.recipe = {.features = "pix", .features_hash = "1", .dims = 203, .width = 64, .height = 64, .resize = "none"}};
 	struct evalset b;
 
 	(void)state;
@@ -395,8 +393,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(vectors_from_files), cmocka_unit_test(statistics_round_trip), cmocka_unit_test(unlike_sets),
-	    cmocka_unit_test(bad_files),          cmocka_unit_test(parts_of_shards),
-	    cmocka_unit_test(batches_of_pictures),
+	    cmocka_unit_test(bad_files),          cmocka_unit_test(parts_of_shards),       cmocka_unit_test(batches_of_pictures),
 	};
 
 	return cmocka_run_group_tests(tests, dir_start, dir_end);

@@ -246,13 +246,11 @@ static void grouping_changes_nothing(void **state)
 	}
 }
 
-static void sample(const struct ensemble *s, float *out, int64_t first, int64_t n, int64_t batch, enum solver_kind kind,
-                   struct pool *pool)
+static void sample(const struct ensemble *s, float *out, int64_t first, int64_t n, int64_t batch, enum solver_kind kind, struct pool *pool)
 {
 	static const double shares[] = {15, 10, 8, 5, 2};
 	struct mixture m = s->mixture;
-	struct sampler sm = {
-	    .mixture = &m, .solver = {kind, 6, 1, 0}, .seed = 9, .batch = batch, .shares = shares};
+	struct sampler sm = {.mixture = &m, .solver = {kind, 6, 1, 0}, .seed = 9, .batch = batch, .shares = shares};
 	struct err e = {0};
 	struct sampler_state *st;
 
@@ -267,7 +265,8 @@ static void sample(const struct ensemble *s, float *out, int64_t first, int64_t 
 			index[j] = first + i + j;
 			chosen[j] = (int32_t)(index[j] % 5);
 		}
-		assert_int_equal(sampler_run(st, out + i * DIM, &(struct sampler_call){.n = rows, .index = index, .chosen = chosen}, NULL, NULL, &e), 0);
+		assert_int_equal(sampler_run(st, out + i * DIM, &(struct sampler_call){.n = rows, .index = index, .chosen = chosen}, NULL, NULL, &e),
+		                 0);
 	}
 	sampler_free(st);
 	device_free(m.device);
@@ -277,8 +276,7 @@ static void sample(const struct ensemble *s, float *out, int64_t first, int64_t 
  * threads. */
 static void images_depend_on_seed_and_index_alone(void **state)
 {
-	static const char *const routes[] = {"full",   "top-1",  "top-2", "threshold:.2", "switch:.5",
-	                                     "sample", "oracle", "prior", "expert:3"};
+	static const char *const routes[] = {"full", "top-1", "top-2", "threshold:.2", "switch:.5", "sample", "oracle", "prior", "expert:3"};
 	float all[20 * DIM], part[20 * DIM];
 	struct err e = {0};
 	struct pool *pool = pool_new(3, &e);
@@ -592,8 +590,9 @@ static void nucleus(void **state)
 
 static void policies_parse(void **state)
 {
-	static const char *const bad[] = {"", "top", "top-", "top-0", "top-x", "top--1", "threshold:", "threshold:1.5", "threshold:nan",
-	                                  "expert:", "expert:-1", "full ", "Full", "switch:2", "nucleus", "nucleus:2"};
+	static const char *const bad[] = {"",           "top",           "top-",          "top-0",    "top-x",     "top--1",
+	                                  "threshold:", "threshold:1.5", "threshold:nan", "expert:",  "expert:-1", "full ",
+	                                  "Full",       "switch:2",      "nucleus",       "nucleus:2"};
 	static const char *const ranges[][2] = {
 	    {"nucleus:1.5", "'nucleus:1.5' is not nucleus:P with P a number from 0 to 1"},
 	    {"switch", "'switch' is not switch:T with T a number from 0 to 1"},
@@ -701,9 +700,8 @@ static void policy_masses(void **state)
 		const char *route;
 		double mass[4], tv, used;
 	} expected[] = {
-	    {"full", {.40, .31, .20, .09}, .015, 4},    {"top-1", {.71, .20, .06, .03}, .31, 1},
-	    {"top-2", {.47, .32, .15, .06}, .09, 2},    {"prior", {.40, .31, .19, .10}, .010, 1},
-	    {"switch:.8", {.54, .29, .11, .07}, .14, 0}, {"sample", {.40, .30, .20, .10}, .006, 1},
+	    {"full", {.40, .31, .20, .09}, .015, 4},  {"top-1", {.71, .20, .06, .03}, .31, 1},     {"top-2", {.47, .32, .15, .06}, .09, 2},
+	    {"prior", {.40, .31, .19, .10}, .010, 1}, {"switch:.8", {.54, .29, .11, .07}, .14, 0}, {"sample", {.40, .30, .20, .10}, .006, 1},
 	};
 	static float x[N * 2];
 	static int64_t index[N];

@@ -49,8 +49,8 @@ static void sample(const struct schedule *s, const char *solver, int k, const ch
 	struct router router = {exact_router_run, (void *)(uintptr_t)&gauss, ROWS, 0};
 	struct mixture m = {.k = k, .d = D, .expert = expert, .router = k > 1 ? &router : NULL, .cfg = 1, .own = &s->path};
 	struct solver_choice c;
-	struct sampler sm = {.mixture = &m, .solver = {SOLVER_EULER, 25, 1, 0}, .discrete = &c.how, .schedule = s, .kind = PREDICT_EPSILON,
-	                     .seed = 4, .batch = batch};
+	struct sampler sm = {
+	    .mixture = &m, .solver = {SOLVER_EULER, 25, 1, 0}, .discrete = &c.how, .schedule = s, .kind = PREDICT_EPSILON, .seed = 4, .batch = batch};
 	struct sampler_state *st;
 	struct err e = {0};
 
@@ -76,8 +76,8 @@ static void sample(const struct schedule *s, const char *solver, int k, const ch
  * path, must be asked at the same noise for that. Rounding to float of 25 steps' sums. A batch of its own changes no bit. */
 static void mixture_is_the_whole(void **state)
 {
-	static const char *const solvers[] = {"ddim", "ddim,eta=1", "ddpm", "ddpm,variance=large,spacing=respaced", "dpm++2m", "dpm++3s",
-	                                      "euler-discrete"};
+	static const char *const solvers[] = {"ddim",    "ddim,eta=1", "ddpm",          "ddpm,variance=large,spacing=respaced",
+	                                      "dpm++2m", "dpm++3s",    "euler-discrete"};
 	struct schedule s;
 
 	(void)state;
@@ -107,8 +107,14 @@ static void by_torch(const struct schedule *s, int64_t steps, int64_t first, int
 	struct expert expert = {.velocity = predict, .arg = &own, .capacity = ROWS};
 	struct mixture m = {.k = 1, .d = D, .expert = &expert, .cfg = 1, .own = &s->path};
 	struct solver_choice c;
-	struct sampler sm = {.mixture = &m, .solver = {SOLVER_EULER, steps, 1, 0}, .discrete = &c.how, .schedule = s, .kind = PREDICT_EPSILON,
-	                     .seed = 4, .batch = batch, .torch = 1};
+	struct sampler sm = {.mixture = &m,
+	                     .solver = {SOLVER_EULER, steps, 1, 0},
+	                     .discrete = &c.how,
+	                     .schedule = s,
+	                     .kind = PREDICT_EPSILON,
+	                     .seed = 4,
+	                     .batch = batch,
+	                     .torch = 1};
 	struct sampler_state *st;
 	struct err e = {0};
 
@@ -191,8 +197,8 @@ static void guided_columns(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(mixture_is_the_whole),
-	                                   cmocka_unit_test(one_generator_of_many), cmocka_unit_test(guided_columns)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(mixture_is_the_whole), cmocka_unit_test(one_generator_of_many),
+	                                   cmocka_unit_test(guided_columns)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

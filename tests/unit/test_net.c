@@ -11,13 +11,8 @@
 
 static struct net_config meta(const char *preset)
 {
-	struct net_config c = {.def = &net_dit,
-	                       .channels = 4,
-	                       .out_channels = 8,
-	                       .size = 32,
-	                       .classes = 1000,
-	                       .class_dropout = .1,
-	                       .time_scale = 1000};
+	struct net_config c = {
+	    .def = &net_dit, .channels = 4, .out_channels = 8, .size = 32, .classes = 1000, .class_dropout = .1, .time_scale = 1000};
 	struct err e = {0};
 
 	assert_int_equal(net_preset(preset, &c, &e), 0);
@@ -34,12 +29,10 @@ static void dit_sizes(void **state)
 		int64_t trainable, all;
 		double gmac;
 	} v[] = {
-	    {"dit-s/2", 32865056, 32963360, 6.06},     {"dit-s/4", 32920448, 32945024, 1.41},
-	    {"dit-s/8", 33142016, 33148160, .36},      {"dit-b/2", 130315808, 130512416, 23.01},
-	    {"dit-b/4", 130426496, 130475648, 5.57},   {"dit-b/8", 130869248, 130881536, 1.42},
-	    {"dit-l/2", 457840672, 458102816, 80.70},  {"dit-l/4", 457988224, 458053760, 19.70},
-	    {"dit-l/8", 458578432, 458594816, 5.01},   {"dit-xl/2", 674834720, 675129632, 118.62},
-	    {"dit-xl/4", 675000704, 675074432, 29.04}, {"dit-xl/8", 675664640, 675683072, 7.39},
+	    {"dit-s/2", 32865056, 32963360, 6.06},      {"dit-s/4", 32920448, 32945024, 1.41},     {"dit-s/8", 33142016, 33148160, .36},
+	    {"dit-b/2", 130315808, 130512416, 23.01},   {"dit-b/4", 130426496, 130475648, 5.57},   {"dit-b/8", 130869248, 130881536, 1.42},
+	    {"dit-l/2", 457840672, 458102816, 80.70},   {"dit-l/4", 457988224, 458053760, 19.70},  {"dit-l/8", 458578432, 458594816, 5.01},
+	    {"dit-xl/2", 674834720, 675129632, 118.62}, {"dit-xl/4", 675000704, 675074432, 29.04}, {"dit-xl/8", 675664640, 675683072, 7.39},
 	};
 
 	(void)state;
@@ -71,9 +64,9 @@ static void paris_router_size(void **state)
 static struct net_config paris_config(void)
 {
 	static const char text[] = "{\"model_type\": \"dit_expert\", \"hidden_size\": 1152, \"num_layers\": 28, \"num_attention_heads\": 16,"
-	    "\"patch_size\": 2, \"in_channels\": 4, \"out_channels\": 4, \"mlp_ratio\": 4.0, \"use_text_conditioning\": true,"
-	    "\"use_class_conditioning\": false, \"num_classes\": 1000, \"text_embed_dim\": 768, \"use_dit_time_embed\": true,"
-	    "\"use_adaln_single\": true, \"cfg_dropout_prob\": 0.1}";
+				   "\"patch_size\": 2, \"in_channels\": 4, \"out_channels\": 4, \"mlp_ratio\": 4.0, \"use_text_conditioning\": true,"
+				   "\"use_class_conditioning\": false, \"num_classes\": 1000, \"text_embed_dim\": 768, \"use_dit_time_embed\": true,"
+				   "\"use_adaln_single\": true, \"cfg_dropout_prob\": 0.1}";
 	json_t *o = json_loads(text, 0, NULL);
 	struct net_config c;
 	struct err e = {0};
@@ -104,9 +97,9 @@ static void paris_expert_size(void **state)
 static void paris_configurations(void **state)
 {
 	static const char router[] = "{\"model_type\": \"router\", \"num_clusters\": 8, \"hidden_size\": 768, \"num_layers\": 12,"
-	    "\"num_attention_heads\": 12, \"patch_size\": 2, \"in_channels\": 4, \"use_dit_time_embed\": true}";
-	static const char *const bad[] = {"{\"use_text_conditioning\": false}", "{\"use_adaln_single\": false}",
-	                                  "{\"use_class_conditioning\": true}", "{\"text_embed_dim\": 0.5}", "{\"norm_eps\": -1}"};
+				     "\"num_attention_heads\": 12, \"patch_size\": 2, \"in_channels\": 4, \"use_dit_time_embed\": true}";
+	static const char *const bad[] = {"{\"use_text_conditioning\": false}", "{\"use_adaln_single\": false}", "{\"use_class_conditioning\": true}",
+	                                  "{\"text_embed_dim\": 0.5}", "{\"norm_eps\": -1}"};
 	json_t *o = json_loads(router, 0, NULL);
 	struct params p = {0};
 	struct net_config c;
@@ -257,9 +250,8 @@ static void output_is_dense(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof patches / sizeof *patches; i++) {
-		struct net_config c = trunk_net(
-		    (struct net_config){.def = &net_dit, .channels = 3, .out_channels = 3, .size = 4, .time_scale = 1000},
-		    (struct trunk_config){.patch = patches[i], .hidden = 8, .depth = 1, .heads = 2, .mlp_ratio = 2});
+		struct net_config c = trunk_net((struct net_config){.def = &net_dit, .channels = 3, .out_channels = 3, .size = 4, .time_scale = 1000},
+		                                (struct trunk_config){.patch = patches[i], .hidden = 8, .depth = 1, .heads = 2, .mlp_ratio = 2});
 		int64_t shape[4] = {2, 3, 4, 4}, step = 1;
 		struct tape *t = tape_new(DT_F32, 2);
 		struct params p = {0};
@@ -280,8 +272,7 @@ static void output_is_dense(void **state)
 static void kernel_unavailable(void **state)
 {
 	struct net_config c = trunk_net(
-	    (struct net_config){.def = &net_pixart, .channels = 2, .out_channels = 2, .size = 4, .time_scale = 10, .text_tokens = 3,
-	                        .text_width = 4},
+	    (struct net_config){.def = &net_pixart, .channels = 2, .out_channels = 2, .size = 4, .time_scale = 10, .text_tokens = 3, .text_width = 4},
 	    (struct trunk_config){.patch = 2, .hidden = 8, .depth = 1, .heads = 2, .mlp_ratio = 2});
 	struct device *d = device_cpu(NULL, DT_F32);
 	const struct kernel *attention = d->kernel[OP_ATTENTION];
@@ -383,13 +374,10 @@ static void unet_configs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(dit_sizes),         cmocka_unit_test(paris_router_size), cmocka_unit_test(meta_names),
-	    cmocka_unit_test(paris_expert_size), cmocka_unit_test(paris_names),
-	    cmocka_unit_test(paris_configurations), cmocka_unit_test(kernel_unavailable),
-	    cmocka_unit_test(config_round_trip), cmocka_unit_test(refusals),
-	    cmocka_unit_test(output_is_dense),
-	    cmocka_unit_test(unet_sizes), cmocka_unit_test(unet_configs)
-	};
+	    cmocka_unit_test(dit_sizes),          cmocka_unit_test(paris_router_size), cmocka_unit_test(meta_names),
+	    cmocka_unit_test(paris_expert_size),  cmocka_unit_test(paris_names),       cmocka_unit_test(paris_configurations),
+	    cmocka_unit_test(kernel_unavailable), cmocka_unit_test(config_round_trip), cmocka_unit_test(refusals),
+	    cmocka_unit_test(output_is_dense),    cmocka_unit_test(unet_sizes),        cmocka_unit_test(unet_configs)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -226,8 +226,7 @@ static void compare_values(const struct run *r, const char *what, const void *go
 		largest = fabs(v[i]) > largest ? fabs(v[i]) : largest;
 	}
 	if (!(worst <= tol * largest))
-		fail_msg("%s: %s is off by %.3g of at most %.3g (%.2g, tolerance %.2g)", r->g->name, what, worst, largest,
-		         worst / largest, tol);
+		fail_msg("%s: %s is off by %.3g of at most %.3g (%.2g, tolerance %.2g)", r->g->name, what, worst, largest, worst / largest, tol);
 }
 
 static void compare(const struct run *r, const char *what, const void *got, const struct st_tensor *want, double tol)
@@ -259,7 +258,8 @@ static void *dense_gradient(const struct run *r)
 			for (int64_t y = 0; y < g->shape[2]; y++)
 				for (int64_t x = 0; x < g->shape[3]; x++)
 					memcpy(out + (size_t)k++ * size,
-					       data + (size_t)(b * g->stride[0] + c * g->stride[1] + y * g->stride[2] + x * g->stride[3]) * size, size);
+					       data + (size_t)(b * g->stride[0] + c * g->stride[1] + y * g->stride[2] + x * g->stride[3]) * size,
+					       size);
 	return out;
 }
 
@@ -356,9 +356,19 @@ static void positions(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {GOLDEN("plain"), GOLDEN("class"), GOLDEN("odd"), GOLDEN("router"), GOLDEN("router1"),
-	                                   GOLDEN("paris"), GOLDEN_TRAINED("paris1"), GOLDEN("pixart"), GOLDEN("pixart1"), GOLDEN("sit"),
-	                                   GOLDEN_TRAINED("unet"), GOLDEN_TRAINED("unet1"), GOLDEN_TRAINED("unet-text"),
+	const struct CMUnitTest tests[] = {GOLDEN("plain"),
+	                                   GOLDEN("class"),
+	                                   GOLDEN("odd"),
+	                                   GOLDEN("router"),
+	                                   GOLDEN("router1"),
+	                                   GOLDEN("paris"),
+	                                   GOLDEN_TRAINED("paris1"),
+	                                   GOLDEN("pixart"),
+	                                   GOLDEN("pixart1"),
+	                                   GOLDEN("sit"),
+	                                   GOLDEN_TRAINED("unet"),
+	                                   GOLDEN_TRAINED("unet1"),
+	                                   GOLDEN_TRAINED("unet-text"),
 	                                   GOLDEN_TRAINED("unet-text1")};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

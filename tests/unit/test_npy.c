@@ -147,8 +147,11 @@ static void refused(void **state)
 {
 	static const struct {
 		const char *name, *why;
-	} v[] = {{"complex.npy", "'<c8'"}, {"object.npy", "Python objects"}, {"struct.npy", "structured"},
-	         {"text.npy", "'<U2'"}, {"stored.npz", "not an npy"}};
+	} v[] = {{"complex.npy", "'<c8'"},
+	         {"object.npy", "Python objects"},
+	         {"struct.npy", "structured"},
+	         {"text.npy", "'<U2'"},
+	         {"stored.npz", "not an npy"}};
 
 	(void)state;
 	for (size_t c = 0; c < sizeof v / sizeof *v; c++) {
@@ -409,9 +412,17 @@ static void in_pieces(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(every_type), cmocka_unit_test(layouts_and_versions),  cmocka_unit_test(odd_shapes), cmocka_unit_test(big_endian),
-	    cmocka_unit_test(refused),    cmocka_unit_test(refused_headers),       cmocka_unit_test(truncations_and_flips),
-	    cmocka_unit_test(zips),       cmocka_unit_test(damaged_zips),          cmocka_unit_test(own_zip), cmocka_unit_test(in_pieces),
+	    cmocka_unit_test(every_type),
+	    cmocka_unit_test(layouts_and_versions),
+	    cmocka_unit_test(odd_shapes),
+	    cmocka_unit_test(big_endian),
+	    cmocka_unit_test(refused),
+	    cmocka_unit_test(refused_headers),
+	    cmocka_unit_test(truncations_and_flips),
+	    cmocka_unit_test(zips),
+	    cmocka_unit_test(damaged_zips),
+	    cmocka_unit_test(own_zip),
+	    cmocka_unit_test(in_pieces),
 	};
 	int fd, rc;
 

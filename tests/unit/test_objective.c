@@ -42,12 +42,12 @@ static void names(void **state)
 	static const struct {
 		const char *text, *name;
 		double by;
-	} weightings[] = {{"none", "none", 0},    {"velocity", "velocity", 0}, {"min-snr", "min-snr", 5}, {"min-snr:3.5", "min-snr", 3.5},
-	                  {"edm", "edm", .5},     {"edm:1", "edm", 1},         {"sigmoid:-2", "sigmoid", -2}, {"sigmoid", "sigmoid", 0}};
+	} weightings[] = {{"none", "none", 0}, {"velocity", "velocity", 0}, {"min-snr", "min-snr", 5},     {"min-snr:3.5", "min-snr", 3.5},
+	                  {"edm", "edm", .5},  {"edm:1", "edm", 1},         {"sigmoid:-2", "sigmoid", -2}, {"sigmoid", "sigmoid", 0}};
 	static const struct {
 		const char *text, *name;
 		double mean, std;
-	} laws[] = {{"uniform", "uniform", 0, 0},           {"logit-normal", "logit-normal", 0, 1}, {"logit-normal:-.5,2", "logit-normal", -.5, 2},
+	} laws[] = {{"uniform", "uniform", 0, 0},          {"logit-normal", "logit-normal", 0, 1},     {"logit-normal:-.5,2", "logit-normal", -.5, 2},
 	            {"lognormal", "lognormal", -1.2, 1.2}, {"lognormal:.25,.5", "lognormal", .25, .5}, {"discrete", "discrete", 0, 0}};
 	static const char *const wrong[] = {"", "min", "noneone", "nonesuch"};
 	static const char *const wrong_weighting[][2] = {
@@ -145,7 +145,8 @@ static void weights(void **state)
 			for (int w = WEIGHTING_USUAL; w <= WEIGHTING_SIGMOID; w++)
 				for (double t = 0; t <= 1; t += 1. / 512) {
 					const struct weighting one = {(enum weighting_kind)w, .5};
-					double at = fmin(fmax(t, paths[i]->lo), paths[i]->hi), v = weighting_at(&one, paths[i], (enum prediction)k, at);
+					double at = fmin(fmax(t, paths[i]->lo), paths[i]->hi),
+					       v = weighting_at(&one, paths[i], (enum prediction)k, at);
 
 					assert_true(isfinite((float)v) && v >= 0);
 				}
@@ -331,8 +332,8 @@ static char *make_model(const char *name, int only_path, int *count)
 	for (int i = 0; i < path_count; i++)
 		for (int k = 0; k < PREDICTIONS && (only_path < 0 || i == only_path); k++) {
 			const struct path_choice *c = path_choice_find(path_choice_names[i]);
-			struct model_config m = {.net = {.def = net_exact_of(NET_EXPERT), .channels = 1, .out_channels = 1, .size = 2}, .cluster = -1,
-			                         .betas = c->betas};
+			struct model_config m = {
+			    .net = {.def = net_exact_of(NET_EXPERT), .channels = 1, .out_channels = 1, .size = 2}, .cluster = -1, .betas = c->betas};
 			char *expert = str_new("%s/expert_%d", model, (*count)++);
 
 			snprintf(m.path, sizeof m.path, "%s", c->config);
@@ -492,10 +493,21 @@ static void draw(const char *model, const char *solver, int64_t steps, int n, fl
 
 	if (ensemble_open(&s, model, &o, &e))
 		fail_msg("%s", e.msg);
-	struct mixture m = {.k = s.k, .d = s.d, .expert = s.expert, .policy = o.policy, .cfg = 1, .device = dev, .out = c.discrete ? s.out : 0,
+	struct mixture m = {.k = s.k,
+	                    .d = s.d,
+	                    .expert = s.expert,
+	                    .policy = o.policy,
+	                    .cfg = 1,
+	                    .device = dev,
+	                    .out = c.discrete ? s.out : 0,
 	                    .own = c.discrete ? &s.schedule->path : NULL};
-	struct sampler sm = {.mixture = &m, .solver = {c.kind, steps, 1, 0}, .discrete = c.discrete ? &c.how : NULL, .schedule = s.schedule,
-	                     .kind = s.kind, .seed = 3, .batch = n};
+	struct sampler sm = {.mixture = &m,
+	                     .solver = {c.kind, steps, 1, 0},
+	                     .discrete = c.discrete ? &c.how : NULL,
+	                     .schedule = s.schedule,
+	                     .kind = s.kind,
+	                     .seed = 3,
+	                     .batch = n};
 	struct sampler_state *st = sampler_new(&sm, &e);
 
 	if (!st)
@@ -569,15 +581,9 @@ static void flows_by_dpm(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(names),
-	    cmocka_unit_test(weights),
-	    cmocka_unit_test(edm_preconditioning),
-	    cmocka_unit_test(times),
-	    cmocka_unit_test(optimum_given_x),
-	    cmocka_unit_test(optimum_over_draws),
-	    cmocka_unit_test(mixed_ensemble),
-	    cmocka_unit_test(own_path),
-	    cmocka_unit_test(own_path_of_many),
+	    cmocka_unit_test(names),          cmocka_unit_test(weights),         cmocka_unit_test(edm_preconditioning),
+	    cmocka_unit_test(times),          cmocka_unit_test(optimum_given_x), cmocka_unit_test(optimum_over_draws),
+	    cmocka_unit_test(mixed_ensemble), cmocka_unit_test(own_path),        cmocka_unit_test(own_path_of_many),
 	    cmocka_unit_test(flows_by_dpm),
 	};
 

@@ -186,8 +186,7 @@ static const struct option request_options[] = {
     {"--every", .type = OPTION_PARSED, OPTION_FIELD(struct request, every), .arg = "P", .preset = "5%", .parse = parse_percent, .help = "share"},
     {"--shape", .type = OPTION_CHOICE, OPTION_FIELD(struct request, shape), .arg = "S", .choices = shapes, .preset = "square", .help = "shape",
      .was_value = "flat", .is_value = "round"},
-    {"--range", .type = OPTION_CHOICE, OPTION_FIELD(struct request, range), .arg = "R", .choices = ranges, .values = range_values,
-     .help = "range"},
+    {"--range", .type = OPTION_CHOICE, OPTION_FIELD(struct request, range), .arg = "R", .choices = ranges, .values = range_values, .help = "range"},
     {"--no-verify", .type = OPTION_OFF, OPTION_FIELD(struct request, verify), .preset = "1", .help = "trust"},
     {.type = OPTION_INT, OPTION_FIELD(struct request, steps), .key = "hidden"},
     OPTION_GROUP("Output"),
@@ -292,14 +291,8 @@ static void answers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(types),
-	    cmocka_unit_test(spellings),
-	    cmocka_unit_test(refusals),
-	    cmocka_unit_test(help_has_every_option),
-	    cmocka_unit_test(requests),
-	    cmocka_unit_test(names_of_before),
-	    cmocka_unit_test(rules),
-	    cmocka_unit_test(texts),
+	    cmocka_unit_test(types),    cmocka_unit_test(spellings),       cmocka_unit_test(refusals), cmocka_unit_test(help_has_every_option),
+	    cmocka_unit_test(requests), cmocka_unit_test(names_of_before), cmocka_unit_test(rules),    cmocka_unit_test(texts),
 	    cmocka_unit_test(answers),
 	};
 

@@ -72,8 +72,8 @@ static void texts(void **state)
 	static const struct {
 		double seconds;
 		const char *text;
-	} times[] = {{0, "0:00"},         {42, "0:42"},         {725, "12:05"},      {3599.6, "1:00:00"}, {11265, "3:07:45"},
-	             {86400, "1d 0h"}, {183600, "2d 3h"}, {1e300, "999d 0h"}};
+	} times[] = {{0, "0:00"},        {42, "0:42"},     {725, "12:05"},    {3599.6, "1:00:00"},
+	             {11265, "3:07:45"}, {86400, "1d 0h"}, {183600, "2d 3h"}, {1e300, "999d 0h"}};
 	static const struct {
 		double rate;
 		const char *text;

@@ -33,10 +33,13 @@ static char dir[] = "/tmp/ddm-paging-XXXXXX";
 /* Expert 3 is deeper than the others: a page of another size, a network of its own. */
 static int write_member(const char *name, const struct net_def *def, int64_t depth, uint64_t seed)
 {
-	struct net_config c = trunk_net(
-	    (struct net_config){.def = def, .channels = 1, .out_channels = def == &net_dit, .size = SIZE, .time_scale = 1000,
-	                        .clusters = def == &net_router ? EXPERTS : 0},
-	    (struct trunk_config){.patch = 2, .hidden = 16, .depth = depth, .heads = 2, .mlp_ratio = 2});
+	struct net_config c = trunk_net((struct net_config){.def = def,
+	                                                    .channels = 1,
+	                                                    .out_channels = def == &net_dit,
+	                                                    .size = SIZE,
+	                                                    .time_scale = 1000,
+	                                                    .clusters = def == &net_router ? EXPERTS : 0},
+	                                (struct trunk_config){.patch = 2, .hidden = 16, .depth = depth, .heads = 2, .mlp_ratio = 2});
 	struct model_config m = {.path = "linear", .cluster = -1, .clusters = EXPERTS};
 	char *folder = path_join(dir, name), *config = path_join(folder, "config.json"), *text, *weights;
 	struct device *d = device_cpu(NULL, DT_F32);
@@ -55,8 +58,7 @@ static int write_member(const char *name, const struct net_def *def, int64_t dep
 		values[i] *= .3f;
 	text = model_config_text(&m, NULL);
 	weights = path_join(folder, model_weights_name(def->role));
-	rc = dir_make(folder, NULL) || commit_bytes(config, text, strlen(text), NULL) ||
-	     model_write_weights(weights, &p, d, values, NULL, 0, NULL);
+	rc = dir_make(folder, NULL) || commit_bytes(config, text, strlen(text), NULL) || model_write_weights(weights, &p, d, values, NULL, 0, NULL);
 	params_release(&p);
 	device_free(d);
 	mem_free(values);
@@ -101,7 +103,6 @@ static void say_memory(struct device *d, struct device_memory *m)
 	*m = (struct device_memory){.free = said_free, .total = said_free + 1};
 }
 
-
 struct found {
 	float x[PICTURES * D];
 	int slots; /* EXPERTS: all resident */
@@ -140,8 +141,8 @@ static int sample(const struct request *q, struct found *y, struct err *e)
 	if (ensemble_open(&s, dir, &o, e))
 		goto out;
 	m = (struct mixture){s.k, s.d, s.expert, &s.router, o.policy, q->cfg, 3, dev, 0, 0, NULL};
-	sampler = (struct sampler){.mixture = &m, .solver = {SOLVER_EULER, STEPS, 1, 0}, .seed = 3, .batch = BATCH,
-	                           .order = ensemble_order, .order_arg = &s};
+	sampler = (struct sampler){
+	    .mixture = &m, .solver = {SOLVER_EULER, STEPS, 1, 0}, .seed = 3, .batch = BATCH, .order = ensemble_order, .order_arg = &s};
 	if (!(st = sampler_new(&sampler, e)))
 		goto out;
 	for (int64_t at = 0; at < PICTURES; at += BATCH) {
@@ -202,8 +203,8 @@ static void counts(void **state)
 	(void)state;
 	for (int slots = 1; slots <= EXPERTS; slots++) {
 		must_sample(&(struct request){.route = "full", .cfg = 1, .resident = {slots, 0}}, &y);
-		print_message("%d slots: %d uploads, %d overlap, %d graphs, %d launches\n", slots, (int)y.uploads, (int)y.overlapped,
-		              (int)y.captures, (int)y.launches);
+		print_message("%d slots: %d uploads, %d overlap, %d graphs, %d launches\n", slots, (int)y.uploads, (int)y.overlapped, (int)y.captures,
+		              (int)y.launches);
 		assert_int_equal(y.slots, slots);
 		assert_int_equal(y.uploads, want[slots]);
 		assert_int_equal(y.overlapped, slots == 1 || slots == EXPERTS ? 0 : want[slots] - EXPERTS - 1);
@@ -429,8 +430,13 @@ static void encoders_take_turns(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(encoders_take_turns), cmocka_unit_test(the_same_pictures), cmocka_unit_test(counts),
-	                                   cmocka_unit_test(graphs), cmocka_unit_test(fits), cmocka_unit_test(bytes), cmocka_unit_test(advises)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(encoders_take_turns),
+	                                   cmocka_unit_test(the_same_pictures),
+	                                   cmocka_unit_test(counts),
+	                                   cmocka_unit_test(graphs),
+	                                   cmocka_unit_test(fits),
+	                                   cmocka_unit_test(bytes),
+	                                   cmocka_unit_test(advises)};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

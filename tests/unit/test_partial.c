@@ -166,13 +166,14 @@ static void damaged_state(void **s)
 
 static void absurd_states(void **s)
 {
-	static const char *const states[] = {
-	    "[]", "{}", "{\"same\": \"work\", \"bytes\": -1, \"hash\": \"0\", \"mark\": [1, 2, 3, 4]}",
-	    "{\"same\": \"work\", \"bytes\": 9223372036854775807, \"hash\": \"0\", \"mark\": [1, 2, 3, 4]}",
-	    "{\"same\": \"work\", \"bytes\": 0, \"hash\": \"2d06800538d394c2\", \"mark\": [1, 2, 3, 4]}",
-	    "{\"same\": \"work\", \"bytes\": 8, \"hash\": \"2d06800538d394c2\", \"mark\": [1, 2, 3]}",
-	    "{\"same\": \"work\", \"bytes\": 8, \"hash\": \"2d06800538d394c2\", \"mark\": [1, 2, 3, -4]}",
-	    "{\"same\": \"work\", \"bytes\": 8, \"hash\": \"2d06800538d394c2\", \"mark\": [1, 2, 3, \"4\"]}"};
+	static const char *const states[] = {"[]",
+	                                     "{}",
+	                                     "{\"same\": \"work\", \"bytes\": -1, \"hash\": \"0\", \"mark\": [1, 2, 3, 4]}",
+	                                     "{\"same\": \"work\", \"bytes\": 9223372036854775807, \"hash\": \"0\", \"mark\": [1, 2, 3, 4]}",
+	                                     "{\"same\": \"work\", \"bytes\": 0, \"hash\": \"2d06800538d394c2\", \"mark\": [1, 2, 3, 4]}",
+	                                     "{\"same\": \"work\", \"bytes\": 8, \"hash\": \"2d06800538d394c2\", \"mark\": [1, 2, 3]}",
+	                                     "{\"same\": \"work\", \"bytes\": 8, \"hash\": \"2d06800538d394c2\", \"mark\": [1, 2, 3, -4]}",
+	                                     "{\"same\": \"work\", \"bytes\": 8, \"hash\": \"2d06800538d394c2\", \"mark\": [1, 2, 3, \"4\"]}"};
 	struct err e = {0};
 
 	(void)s;

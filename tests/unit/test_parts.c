@@ -37,10 +37,14 @@ static int set_up(void **state)
 	char *config, *weights, *said;
 	int rc;
 
-	expert = m.net = trunk_net(
-	    (struct net_config){.def = &net_paris, .channels = CHANNELS, .out_channels = CHANNELS, .size = SIZE, .time_scale = 1000,
-	                        .text_tokens = TOKENS, .text_width = WIDTH},
-	    (struct trunk_config){.patch = 2, .hidden = H, .depth = DEPTH, .heads = 2, .mlp_ratio = 2, .norm_eps = 1e-5});
+	expert = m.net = trunk_net((struct net_config){.def = &net_paris,
+	                                               .channels = CHANNELS,
+	                                               .out_channels = CHANNELS,
+	                                               .size = SIZE,
+	                                               .time_scale = 1000,
+	                                               .text_tokens = TOKENS,
+	                                               .text_width = WIDTH},
+	                           (struct trunk_config){.patch = 2, .hidden = H, .depth = DEPTH, .heads = 2, .mlp_ratio = 2, .norm_eps = 1e-5});
 	said = model_config_text(&m, NULL);
 	if (make_dir(state))
 		return -1;

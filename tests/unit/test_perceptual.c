@@ -181,7 +181,7 @@ static void brute_force(struct lpips *n, const int *group, double *mean, double 
 	}
 	for (int g = 0; g < *groups; g++)
 		*mean += v[g] / *groups;
-	for (int g = 0; g < *groups && *groups > 1; g++)
+	for (int g = 0; g<*groups && * groups> 1; g++)
 		*se += (v[g] - *mean) * (v[g] - *mean) / (*groups - 1) / *groups;
 	*se = sqrt(*se);
 }
@@ -310,7 +310,8 @@ static void layers(void **state)
 			double h = (double)f16_to_f32(drawn(drawn_seed("layers.0.bias"), j, 1, 0));
 
 			for (int k = 0; k < IN; k++)
-				h += (double)f16_to_f32(drawn(drawn_seed("layers.0.weight"), j * IN + k, 1, 0)) * (double)x[i * IN + k] / sqrt(length);
+				h +=
+				    (double)f16_to_f32(drawn(drawn_seed("layers.0.weight"), j * IN + k, 1, 0)) * (double)x[i * IN + k] / sqrt(length);
 			want[i] += h * (double)f16_to_f32(drawn(drawn_seed("layers.10.weight"), j, 1, 0));
 		}
 		mean += want[i] / N;
@@ -338,7 +339,8 @@ static void layers(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(released), cmocka_unit_test(groups), cmocka_unit_test(captions), cmocka_unit_test(layers)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(released), cmocka_unit_test(groups), cmocka_unit_test(captions),
+	                                   cmocka_unit_test(layers)};
 	int rc;
 
 	folder = str_new("%s/perceptual-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");

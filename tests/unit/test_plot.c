@@ -73,8 +73,8 @@ static void test_numbers(void **state)
 	static const struct {
 		double v;
 		const char *text;
-	} cases[] = {{0, "0"}, {1, "1"}, {-.5, "-0.5"}, {.0123456, "0.01235"}, {1234.5, "1234"}, {999999, "999999"}, {1e6, "1e6"},
-	             {-2.5e7, "-2.5e7"}, {1e-5, "1e-5"}, {1.25e-300, "1.25e-300"}, {100, "100"}, {1e100, "1e100"}};
+	} cases[] = {{0, "0"},     {1, "1"},           {-.5, "-0.5"},  {.0123456, "0.01235"},    {1234.5, "1234"}, {999999, "999999"},
+	             {1e6, "1e6"}, {-2.5e7, "-2.5e7"}, {1e-5, "1e-5"}, {1.25e-300, "1.25e-300"}, {100, "100"},     {1e100, "1e100"}};
 	char text[32];
 
 	(void)state;
@@ -331,8 +331,8 @@ static void test_smoothing(void **state)
 	(void)state;
 	for (int i = 0; i < LINES; i++) {
 		loss[i] = i < 2 ? 1e25 : i % 11 == 4 ? (double)NAN : 1 + .5 * sin(i * i);
-		len += (size_t)snprintf(text + len, sizeof text - len, i % 11 == 4 ? "{\"step\":%d,\"loss\":null,\"val_loss\":1}\n" :
-		                        "{\"step\":%d,\"loss\":%.17g}\n", i, loss[i]);
+		len += (size_t)snprintf(text + len, sizeof text - len,
+		                        i % 11 == 4 ? "{\"step\":%d,\"loss\":null,\"val_loss\":1}\n" : "{\"step\":%d,\"loss\":%.17g}\n", i, loss[i]);
 	}
 	put(text);
 	for (int window = 2; window < 2 * LINES; window += 7) {
@@ -548,11 +548,10 @@ static void test_request(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_axes),   cmocka_unit_test(test_numbers),  cmocka_unit_test(test_letters), cmocka_unit_test(test_coverage),
-	    cmocka_unit_test(test_contrast), cmocka_unit_test(test_escape), cmocka_unit_test(test_thin),    cmocka_unit_test(test_frames),
-	    cmocka_unit_test(test_smoothing),
-	    cmocka_unit_test(test_losses),  cmocka_unit_test(test_cost),     cmocka_unit_test(test_router),  cmocka_unit_test(test_labels),
-	    cmocka_unit_test(test_chart),  cmocka_unit_test(test_glossary),  cmocka_unit_test(test_request),
+	    cmocka_unit_test(test_axes),      cmocka_unit_test(test_numbers), cmocka_unit_test(test_letters),  cmocka_unit_test(test_coverage),
+	    cmocka_unit_test(test_contrast),  cmocka_unit_test(test_escape),  cmocka_unit_test(test_thin),     cmocka_unit_test(test_frames),
+	    cmocka_unit_test(test_smoothing), cmocka_unit_test(test_losses),  cmocka_unit_test(test_cost),     cmocka_unit_test(test_router),
+	    cmocka_unit_test(test_labels),    cmocka_unit_test(test_chart),   cmocka_unit_test(test_glossary), cmocka_unit_test(test_request),
 	};
 	int rc;
 

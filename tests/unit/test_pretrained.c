@@ -51,8 +51,8 @@ static void pixart_size(void **state)
 {
 	for (int micro = 0; micro < 2; micro++) {
 		struct net_config c = trunk_net(
-		    (struct net_config){.def = &net_pixart, .channels = 4, .out_channels = 8, .size = 64, .time_scale = 1000,
-		                        .text_tokens = 120, .text_width = 4096},
+		    (struct net_config){
+			.def = &net_pixart, .channels = 4, .out_channels = 8, .size = 64, .time_scale = 1000, .text_tokens = 120, .text_width = 4096},
 		    (struct trunk_config){.patch = 2, .hidden = 1152, .depth = 28, .heads = 16, .mlp_ratio = 4, .micro = micro});
 		struct params p = {0};
 

@@ -91,9 +91,8 @@ static void families(void **state)
 /* y = norm(w x) is (w scale) x + shift. */
 static void folded(void **state)
 {
-	static const struct rename rules[] = {
-	    {"*.weight", {"*.n.weight", "*.n.bias", "*.n.mean", "*.n.var", "*.c.weight"}, RENAME_FOLDED},
-	    {"*.bias", {"*.n.weight", "*.n.bias", "*.n.mean", "*.n.var"}, RENAME_FOLDED}};
+	static const struct rename rules[] = {{"*.weight", {"*.n.weight", "*.n.bias", "*.n.mean", "*.n.var", "*.c.weight"}, RENAME_FOLDED},
+	                                      {"*.bias", {"*.n.weight", "*.n.bias", "*.n.mean", "*.n.var"}, RENAME_FOLDED}};
 	const struct renames r = {.v = rules, .n = 2, .eps = .25};
 	static const float weight[1] = {3}, bias[1] = {5}, mean[1] = {2}, var[1] = {2}, w[4] = {1, 2, 3, 4}; /* w [1, 2, 1, 2] */
 	const struct st_tensor t[5] = {{.name = "u.n.weight", .type = ST_F32, .rank = 1, .shape = {1}, .data = weight},
@@ -216,8 +215,8 @@ static void old_attention(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(names), cmocka_unit_test(families), cmocka_unit_test(folded), cmocka_unit_test(convolution),
-	    cmocka_unit_test(old_attention),
+	    cmocka_unit_test(names),       cmocka_unit_test(families),      cmocka_unit_test(folded),
+	    cmocka_unit_test(convolution), cmocka_unit_test(old_attention),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

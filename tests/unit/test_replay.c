@@ -321,8 +321,8 @@ static void without_graphs(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(captured_once), cmocka_unit_test(captured_again), cmocka_unit_test(the_oldest_goes),
-	                                   cmocka_unit_test(profiled), cmocka_unit_test(profiled_outside), cmocka_unit_test(without_graphs)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(captured_once), cmocka_unit_test(captured_again),   cmocka_unit_test(the_oldest_goes),
+	                                   cmocka_unit_test(profiled),      cmocka_unit_test(profiled_outside), cmocka_unit_test(without_graphs)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

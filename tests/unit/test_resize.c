@@ -180,8 +180,8 @@ static void photographs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(equals_pillow),
-		cmocka_unit_test(photographs),
+	    cmocka_unit_test(equals_pillow),
+	    cmocka_unit_test(photographs),
 	};
 
 	return cmocka_run_group_tests_name("resize", tests, NULL, NULL);

@@ -24,8 +24,7 @@ static const char golden[] = "tests/golden/small.safetensors";
 static const uint16_t halves[] = {0x3800, 0xc000, 0};
 static const float floats[] = {1, 2, 3, 4};
 static const uint8_t seven = 7;
-static const struct st_tensor small[] = {
-    {"z", ST_U8, 0, {0}, &seven}, {"a", ST_F16, 1, {3}, halves}, {"b", ST_F32, 2, {2, 2}, floats}};
+static const struct st_tensor small[] = {{"z", ST_U8, 0, {0}, &seven}, {"a", ST_F16, 1, {3}, halves}, {"b", ST_F32, 2, {2, 2}, floats}};
 static const struct st_text texts[] = {{"k\"", "\\"}, {"format", "pt"}};
 
 /* The file without its seal, as if it had never had one. Caller frees. */
@@ -182,9 +181,11 @@ static void refused_headers(void **state)
 	    {"{\"a\":{\"dtype\":\"U8\",\"shape\":[18446744073709551616],\"data_offsets\":[0,0]}}", 0},
 	    {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1},
 	    {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-	     "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}", 2},
+	     "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+	     2},
 	    {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
-	     "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}", 3},
+	     "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}",
+	     3},
 	    {"{\"__metadata__\":{\"a\":1}}", 0},
 	    {"{\"__metadata__\":{\"a\":\"1\",\"a\":\"2\"}}", 0},
 	    {"{\"__metadata__\":{},\"__metadata__\":{}}", 0},
@@ -309,12 +310,19 @@ static void all_types(void **state)
 		enum st_type type;
 		uint64_t one; /* the number 1, or for signed types -1 */
 		float want;
-	} v[] = {
-	    {ST_F64, 0xbff0000000000000, -1}, {ST_I64, ~0ull, -1},  {ST_U64, 1, 1},
-	    {ST_F32, 0xbf800000, -1},         {ST_I32, ~0u, -1},    {ST_U32, 1, 1},
-	    {ST_F16, 0xbc00, -1},             {ST_BF16, 0xbf80, -1}, {ST_I16, 0xffff, -1},
-	    {ST_U16, 0xffff, 65535},          {ST_I8, 0xff, -1},    {ST_U8, 0xff, 255},
-	    {ST_BOOL, 1, 1}};
+	} v[] = {{ST_F64, 0xbff0000000000000, -1},
+	         {ST_I64, ~0ull, -1},
+	         {ST_U64, 1, 1},
+	         {ST_F32, 0xbf800000, -1},
+	         {ST_I32, ~0u, -1},
+	         {ST_U32, 1, 1},
+	         {ST_F16, 0xbc00, -1},
+	         {ST_BF16, 0xbf80, -1},
+	         {ST_I16, 0xffff, -1},
+	         {ST_U16, 0xffff, 65535},
+	         {ST_I8, 0xff, -1},
+	         {ST_U8, 0xff, 255},
+	         {ST_BOOL, 1, 1}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
@@ -362,9 +370,9 @@ static void awkward(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(equals_golden), cmocka_unit_test(seal_tells),    cmocka_unit_test(round_trip),            cmocka_unit_test(refused_headers),
-	    cmocka_unit_test(accepted_headers), cmocka_unit_test(truncations_and_flips), cmocka_unit_test(conversions),
-	    cmocka_unit_test(all_types),        cmocka_unit_test(awkward),
+	    cmocka_unit_test(equals_golden),   cmocka_unit_test(seal_tells),       cmocka_unit_test(round_trip),
+	    cmocka_unit_test(refused_headers), cmocka_unit_test(accepted_headers), cmocka_unit_test(truncations_and_flips),
+	    cmocka_unit_test(conversions),     cmocka_unit_test(all_types),        cmocka_unit_test(awkward),
 	};
 	int fd, rc;
 

@@ -175,9 +175,9 @@ static void what_is_missing_is_named(void **state)
 static void ranges_are_checked(void **state)
 {
 	struct sample_request q[6];
-	static const char *const said[6] = {"--count: -3 is not from 1 to 1000000", "--count: 0 is not from", "--steps: -1 is not from 1 to 100000",
-	                                    "--batch: 0 is not from 1 to 65536", "--cfg: 1000 is not from -100 to 100",
-	                                    "--weight-dtype: 9 is not the number of a choice"};
+	static const char *const said[6] = {"--count: -3 is not from 1 to 1000000", "--count: 0 is not from",
+	                                    "--steps: -1 is not from 1 to 100000",  "--batch: 0 is not from 1 to 65536",
+	                                    "--cfg: 1000 is not from -100 to 100",  "--weight-dtype: 9 is not the number of a choice"};
 
 	(void)state;
 	for (int i = 0; i < 6; i++)
@@ -200,10 +200,8 @@ static void ranges_are_checked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(pictures_go_to_the_hook),
-	    cmocka_unit_test(stops),
-	    cmocka_unit_test(a_failure_leaves_nothing),
-	    cmocka_unit_test(what_is_missing_is_named),
+	    cmocka_unit_test(pictures_go_to_the_hook),  cmocka_unit_test(stops),
+	    cmocka_unit_test(a_failure_leaves_nothing), cmocka_unit_test(what_is_missing_is_named),
 	    cmocka_unit_test(ranges_are_checked),
 	};
 

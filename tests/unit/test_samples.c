@@ -127,13 +127,20 @@ static void keys(void **state)
 		const char *name, *hint, *key, *ext;
 		int rc;
 	} cases[] = {
-	    {"a/b.seg.PNG", NULL, "a/b", "seg.png", 0},   {"./a.d/b.jpg", NULL, "a.d/b", "jpg", 0},
-	    {"../../x/y.JPG", NULL, "x/y", "jpg", 0},     {"/abs/y.webp", NULL, "abs/y", "webp", 0},
-	    {"a/.hidden.png", NULL, NULL, NULL, 1},       {"a/plain", NULL, NULL, NULL, 1},
-	    {"a/plain", "jpg", "a/plain", "jpg", 0},      {"a/../b.png", NULL, NULL, NULL, -1},
-	    {"a/b\tc.png", NULL, NULL, NULL, -1},         {"a/b\nc.png", NULL, NULL, NULL, -1},
-	    {"a..b/c.png", NULL, "a..b/c", "png", 0},     {"a/..", "png", NULL, NULL, 1},
-	    {"", "png", NULL, NULL, 1},                   {"x@000012.png", NULL, "x@000012", "png", 0},
+	    {"a/b.seg.PNG", NULL, "a/b", "seg.png", 0},
+	    {"./a.d/b.jpg", NULL, "a.d/b", "jpg", 0},
+	    {"../../x/y.JPG", NULL, "x/y", "jpg", 0},
+	    {"/abs/y.webp", NULL, "abs/y", "webp", 0},
+	    {"a/.hidden.png", NULL, NULL, NULL, 1},
+	    {"a/plain", NULL, NULL, NULL, 1},
+	    {"a/plain", "jpg", "a/plain", "jpg", 0},
+	    {"a/../b.png", NULL, NULL, NULL, -1},
+	    {"a/b\tc.png", NULL, NULL, NULL, -1},
+	    {"a/b\nc.png", NULL, NULL, NULL, -1},
+	    {"a..b/c.png", NULL, "a..b/c", "png", 0},
+	    {"a/..", "png", NULL, NULL, 1},
+	    {"", "png", NULL, NULL, 1},
+	    {"x@000012.png", NULL, "x@000012", "png", 0},
 	};
 	struct arena a = {0};
 
@@ -603,9 +610,8 @@ static void classes_in_a_folder(void **state)
 static char *write_latents(const char *name, int n, enum st_type type, const void *data, const int64_t *class, int flip)
 {
 	char *path = write_file(name, "", 0);
-	struct st_tensor t[3] = {{"latents", type, 4, {n, 1, 2, 2}, data},
-	                         {"labels", ST_I64, 1, {n}, class},
-	                         {"latents_flip", type, 4, {n, 1, 2, 2}, data}};
+	struct st_tensor t[3] = {
+	    {"latents", type, 4, {n, 1, 2, 2}, data}, {"labels", ST_I64, 1, {n}, class}, {"latents_flip", type, 4, {n, 1, 2, 2}, data}};
 	struct err e = {0};
 
 	unlink(path);
@@ -676,9 +682,18 @@ static void tables_beside(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(keys),  cmocka_unit_test(folder),         cmocka_unit_test(tars),   cmocka_unit_test(bad_pictures),
-	    cmocka_unit_test(sizes), cmocka_unit_test(standard_input), cmocka_unit_test(shards), cmocka_unit_test(digests),
-	    cmocka_unit_test(loops), cmocka_unit_test(classes_in_a_table), cmocka_unit_test(classes_in_a_folder), cmocka_unit_test(latents),
+	    cmocka_unit_test(keys),
+	    cmocka_unit_test(folder),
+	    cmocka_unit_test(tars),
+	    cmocka_unit_test(bad_pictures),
+	    cmocka_unit_test(sizes),
+	    cmocka_unit_test(standard_input),
+	    cmocka_unit_test(shards),
+	    cmocka_unit_test(digests),
+	    cmocka_unit_test(loops),
+	    cmocka_unit_test(classes_in_a_table),
+	    cmocka_unit_test(classes_in_a_folder),
+	    cmocka_unit_test(latents),
 	    cmocka_unit_test(tables_beside),
 	};
 

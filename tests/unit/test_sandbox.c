@@ -296,12 +296,8 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(its_work_is_allowed),
-	    cmocka_unit_test(sockets_and_programs_kill),
-	    cmocka_unit_test(nothing_is_changed),
-	    cmocka_unit_test(no_file_is_opened),
-	    cmocka_unit_test(randomness_is_handed_out),
-	    cmocka_unit_test(memory_is_limited),
+	    cmocka_unit_test(its_work_is_allowed), cmocka_unit_test(sockets_and_programs_kill), cmocka_unit_test(nothing_is_changed),
+	    cmocka_unit_test(no_file_is_opened),   cmocka_unit_test(randomness_is_handed_out),  cmocka_unit_test(memory_is_limited),
 	};
 
 	return cmocka_run_group_tests_name("sandbox", tests, setup, teardown);

@@ -61,8 +61,8 @@ static void write_shard(const char *path, int count, const struct shard_options 
 	for (int i = 0; i < count; i++) {
 		uint8_t a[300], b[300];
 		char *key = i == 3 ? mem_strdup("d/\xe6\x97\xa5-a-rather-long-key-a-rather-long-key-a-rather-long-key-a-rather-long-key-"
-		                                "a-rather-long-key-a-rather-long-key") :
-		                     str_new("d/%05d", i);
+		                                "a-rather-long-key-a-rather-long-key")
+		                   : str_new("d/%05d", i);
 		struct shard_member m[] = {{"npy", a, content(a, i, 0)}, {"cls", b, content(b, i, 1)}};
 
 		assert_int_equal(shard_add(w, key, m, 2, &e), 0);
@@ -96,8 +96,7 @@ static void check_sample(struct shard *s, int64_t i)
 	shard_sample_release(&x);
 }
 
-static const struct shard_options variants[] = {
-    {.stamp = "{\"seed\":1}"}, {.frame = 4000}, {.frame = 1 << 20, .level = 9, .stamp = "{}"}, {0}};
+static const struct shard_options variants[] = {{.stamp = "{\"seed\":1}"}, {.frame = 4000}, {.frame = 1 << 20, .level = 9, .stamp = "{}"}, {0}};
 
 static void round_trip(void **state)
 {
@@ -428,8 +427,8 @@ static void concurrent_reads(void **state)
 static void manifests(void **state)
 {
 	static const char *const foreign[] = {
-	    "../evil.tar.zst",           "cluster-2/../000000.tar.zst", "cluster-2/000000.tar..zst", "cluster-2/00000.tar.zst",
-	    "cluster-2/000000.tar.zst/", "cluster-2/000000a.tar.zst",   "cluster-2/.000000.tar.zst", "cluster-2/",
+	    "../evil.tar.zst",           "cluster-2/../000000.tar.zst", "cluster-2/000000.tar..zst",       "cluster-2/00000.tar.zst",
+	    "cluster-2/000000.tar.zst/", "cluster-2/000000a.tar.zst",   "cluster-2/.000000.tar.zst",       "cluster-2/",
 	    "cluster-1/000000.tar.zst",  "cluster-20/000000.tar.zst",   "holdout/cluster-2/000000.tar.zst"};
 	struct manifest_row rows[3] = {{.cluster = 2}, {.cluster = 0}, {.cluster = 2, .holdout = 1}};
 	char *root = at("SHARDS"), *sub, *shard;
@@ -495,9 +494,15 @@ static void manifests(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(round_trip),      cmocka_unit_test(stock_tools),      cmocka_unit_test(every_truncation_and_flip),
-	    cmocka_unit_test(appended_and_swapped), cmocka_unit_test(refused_samples), cmocka_unit_test(concurrent_reads),
-	    cmocka_unit_test(manifests),       cmocka_unit_test(frames_made_apart), cmocka_unit_test(levels),
+	    cmocka_unit_test(round_trip),
+	    cmocka_unit_test(stock_tools),
+	    cmocka_unit_test(every_truncation_and_flip),
+	    cmocka_unit_test(appended_and_swapped),
+	    cmocka_unit_test(refused_samples),
+	    cmocka_unit_test(concurrent_reads),
+	    cmocka_unit_test(manifests),
+	    cmocka_unit_test(frames_made_apart),
+	    cmocka_unit_test(levels),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

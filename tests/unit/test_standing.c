@@ -145,9 +145,8 @@ static void views(void **state)
 
 static void every_kind(void **state)
 {
-	static void (*const writers[])(const char *, const struct stamp *) = {write_tar,   write_table, write_png,
-	                                                                      write_array, write_json,  write_line,
-	                                                                      write_svg,   write_html};
+	static void (*const writers[])(const char *, const struct stamp *) = {write_tar,  write_table, write_png, write_array,
+	                                                                      write_json, write_line,  write_svg, write_html};
 	static const char *const texts[] = {"plain", "\xc3\xa9t\xc3\xa9", "<a & \"b\"> &amp; -->"};
 	char *path = path_join(dir, "x");
 

@@ -412,16 +412,16 @@ static void jpeg_round_trip(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(equals_pillow),
-		cmocka_unit_test(truncated_is_refused),
-		cmocka_unit_test(flipped_png_is_refused),
-		cmocka_unit_test(awkward_pictures),
-		cmocka_unit_test(png_bombs),
-		cmocka_unit_test(jpeg_bombs),
-		cmocka_unit_test(odd_input),
-		cmocka_unit_test(png_round_trip),
-		cmocka_unit_test(webp_round_trip),
-		cmocka_unit_test(jpeg_round_trip),
+	    cmocka_unit_test(equals_pillow),
+	    cmocka_unit_test(truncated_is_refused),
+	    cmocka_unit_test(flipped_png_is_refused),
+	    cmocka_unit_test(awkward_pictures),
+	    cmocka_unit_test(png_bombs),
+	    cmocka_unit_test(jpeg_bombs),
+	    cmocka_unit_test(odd_input),
+	    cmocka_unit_test(png_round_trip),
+	    cmocka_unit_test(webp_round_trip),
+	    cmocka_unit_test(jpeg_round_trip),
 	};
 
 	return cmocka_run_group_tests_name("still", tests, NULL, NULL);

@@ -128,8 +128,7 @@ static void check_gradients(const struct check *c)
 
 RULE(b_reshape, int64_t s[2] = {2, 12}; return op_unary(t, op_reshape(t, x[0], 2, s), UNARY_SQUARE);)
 RULE(b_permute, int o[3] = {0, 2, 1}; return op_unary(t, op_copy(t, op_permute(t, x[0], o)), UNARY_SQUARE);)
-RULE(b_permute_reshape, int o[3] = {0, 2, 1}; int64_t s[2] = {2, 12};
-     return op_unary(t, op_reshape(t, op_permute(t, x[0], o), 2, s), UNARY_TANH);)
+RULE(b_permute_reshape, int o[3] = {0, 2, 1}; int64_t s[2] = {2, 12}; return op_unary(t, op_reshape(t, op_permute(t, x[0], o), 2, s), UNARY_TANH);)
 RULE(b_expand, int64_t s[3] = {2, 4, 3}; return op_unary(t, op_copy(t, op_expand(t, x[0], s)), UNARY_SQUARE);)
 RULE(b_repeat, return op_unary(t, op_copy(t, op_repeat(t, x[0])), UNARY_SQUARE);)
 RULE(b_slice, return op_unary(t, op_slice(t, x[0], 1, 1, 2), UNARY_SQUARE);)
@@ -167,7 +166,7 @@ RULE(b_gate, return op_gate(t, x[0], x[1], x[2]);)
 RULE(b_gate_self, return op_gate(t, x[0], x[1], op_unary(t, x[0], UNARY_TANH));)
 RULE(b_attention, return op_attention(t, x[0], x[1], x[2], .6, 0);)
 RULE(b_attention_causal, return op_attention(t, x[0], x[0], x[1], .6, 1);)
-RULE(b_attention_packed, int64_t s[5] = {2, 3, 3, 2, 4}; struct tensor *p[3]; op_unstack(t, op_reshape(t, x[0], 5, s), 2, p);
+RULE(b_attention_packed, int64_t s[5] = {2, 3, 3, 2, 4}; struct tensor * p[3]; op_unstack(t, op_reshape(t, x[0], 5, s), 2, p);
      return op_attention(t, p[0], p[1], p[2], .5, 0);)
 RULE(b_softmax, return op_softmax(t, x[0]);)
 RULE(b_mse, return op_mse(t, x[0], x[1], NULL);)
@@ -192,8 +191,7 @@ RULE(b_shared_read, struct tensor *s = op_slice(t, op_unary(t, x[0], UNARY_TANH)
      return op_unary(t, op_add(t, s, op_linear(t, x[1], x[2], NULL)), UNARY_SQUARE);)
 RULE(b_shared_view, struct tensor *s = op_slice(t, op_unary(t, x[0], UNARY_TANH), 1, 1, 2);
      return op_unary(t, op_add(t, s, op_reshape(t, x[1], 3, s->shape)), UNARY_SQUARE);)
-RULE(b_modulated_chunks, int64_t s[4] = {2, 3, 1, 3}; struct tensor *m[3];
-     op_unstack(t, op_reshape(t, op_linear(t, x[1], x[2], NULL), 4, s), 1, m);
+RULE(b_modulated_chunks, int64_t s[4] = {2, 3, 1, 3}; struct tensor * m[3]; op_unstack(t, op_reshape(t, op_linear(t, x[1], x[2], NULL), 4, s), 1, m);
      return op_gate(t, x[0], m[2], op_norm(t, x[0], m[1], m[0], NORM_LAYER, 1e-3, 1));)
 
 static void gradients(void **state)
@@ -367,8 +365,7 @@ static void whole_check(struct whole *w, struct tensor *y, int recompute)
 static void dit_gradient(void **state)
 {
 	struct net_config c = trunk_net(
-	    (struct net_config){.def = &net_dit, .channels = 2, .out_channels = 2, .size = 4, .classes = 3, .class_dropout = .1,
-	                        .time_scale = 10},
+	    (struct net_config){.def = &net_dit, .channels = 2, .out_channels = 2, .size = 4, .classes = 3, .class_dropout = .1, .time_scale = 10},
 	    (struct trunk_config){.patch = 2, .hidden = 8, .depth = 2, .heads = 2, .mlp_ratio = 4});
 	int64_t shape[4] = {CAPACITY, 2, 4, 4};
 	struct whole w;
@@ -382,9 +379,8 @@ static void dit_gradient(void **state)
 
 static void router_gradient(void **state)
 {
-	struct net_config c = trunk_net(
-	    (struct net_config){.def = &net_router, .channels = 3, .size = 6, .clusters = 5, .time_scale = 10},
-	    (struct trunk_config){.patch = 3, .hidden = 8, .depth = 2, .heads = 2, .mlp_ratio = 2});
+	struct net_config c = trunk_net((struct net_config){.def = &net_router, .channels = 3, .size = 6, .clusters = 5, .time_scale = 10},
+	                                (struct trunk_config){.patch = 3, .hidden = 8, .depth = 2, .heads = 2, .mlp_ratio = 2});
 	int64_t shape[4] = {CAPACITY, 3, 6, 6};
 	struct whole w;
 
@@ -396,12 +392,10 @@ static void router_gradient(void **state)
 static void text_gradient(void **state)
 {
 	struct net_config paris = trunk_net(
-	    (struct net_config){.def = &net_paris, .channels = 2, .out_channels = 2, .size = 4, .time_scale = 10, .text_tokens = 3,
-	                        .text_width = 5},
+	    (struct net_config){.def = &net_paris, .channels = 2, .out_channels = 2, .size = 4, .time_scale = 10, .text_tokens = 3, .text_width = 5},
 	    (struct trunk_config){.patch = 2, .hidden = 8, .depth = 2, .heads = 2, .mlp_ratio = 4, .norm_eps = 1e-5, .learned_positions = 1});
 	struct net_config pixart = trunk_net(
-	    (struct net_config){.def = &net_pixart, .channels = 2, .out_channels = 4, .size = 6, .time_scale = 10, .text_tokens = 4,
-	                        .text_width = 6},
+	    (struct net_config){.def = &net_pixart, .channels = 2, .out_channels = 4, .size = 6, .time_scale = 10, .text_tokens = 4, .text_width = 6},
 	    (struct trunk_config){.patch = 3, .hidden = 12, .depth = 1, .heads = 3, .mlp_ratio = 2, .micro = 1});
 
 	(void)state;
@@ -497,9 +491,8 @@ struct plan_case {
 
 static void run_plan(const struct plan_case *c, float **grads, float **out, int64_t *ngrads, int64_t *nout, int64_t *arena)
 {
-	struct net_config net = trunk_net(
-	    (struct net_config){.def = &net_dit, .channels = 3, .out_channels = 3, .size = 8, .time_scale = 1000},
-	    (struct trunk_config){.patch = 2, .hidden = 32, .depth = 3, .heads = 4, .mlp_ratio = 4});
+	struct net_config net = trunk_net((struct net_config){.def = &net_dit, .channels = 3, .out_channels = 3, .size = 8, .time_scale = 1000},
+	                                  (struct trunk_config){.patch = 2, .hidden = 32, .depth = 3, .heads = 4, .mlp_ratio = 4});
 	int64_t shape[4] = {4, 3, 8, 8};
 	struct tape *t = tape_new(DT_F32, 4);
 	struct pool *pool = pool_new(c->threads, NULL);
@@ -562,8 +555,8 @@ static void plans_agree(void **state)
 		mem_free(g);
 		mem_free(y);
 	}
-	assert_true(arena[2] < arena0 * 6 / 10);    /* reuse pays */
-	assert_true(arena[4] < arena[2] * 8 / 10);  /* so does recomputation */
+	assert_true(arena[2] < arena0 * 6 / 10);   /* reuse pays */
+	assert_true(arena[4] < arena[2] * 8 / 10); /* so does recomputation */
 	mem_free(g0);
 	mem_free(y0);
 }
@@ -782,11 +775,18 @@ static void storage_of_intermediates(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(after_a_node), cmocka_unit_test(storage_of_intermediates),
-	    cmocka_unit_test(gradients),       cmocka_unit_test(dit_gradient), cmocka_unit_test(router_gradient),
+	    cmocka_unit_test(after_a_node),
+	    cmocka_unit_test(storage_of_intermediates),
+	    cmocka_unit_test(gradients),
+	    cmocka_unit_test(dit_gradient),
+	    cmocka_unit_test(router_gradient),
 	    cmocka_unit_test(text_gradient),
-	    cmocka_unit_test(unet_gradient),   cmocka_unit_test(plans_agree),  cmocka_unit_test(batch_is_a_run_time_value),
-	    cmocka_unit_test(tied_and_unused), cmocka_unit_test(capacity_of_one), cmocka_unit_test(unread_outputs),
+	    cmocka_unit_test(unet_gradient),
+	    cmocka_unit_test(plans_agree),
+	    cmocka_unit_test(batch_is_a_run_time_value),
+	    cmocka_unit_test(tied_and_unused),
+	    cmocka_unit_test(capacity_of_one),
+	    cmocka_unit_test(unread_outputs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -374,10 +374,9 @@ static struct tensor *do_qsample(struct graph *g, struct tensor *x)
 }
 
 static struct tensor *(*const steps[])(struct graph *, struct tensor *) = {
-    do_unary,   do_add,     do_add,     do_add,    do_add,  do_mul,  do_scale,  do_sum,       do_reshape, do_reshape,
-    do_permute, do_permute, do_expand,  do_slice,  do_slice, do_unstack, do_unstack, do_concat, do_linear,  do_linear,
-    do_matmul,  do_norm,    do_norm,    do_gate,   do_attention, do_softmax, do_dropout, do_copy, do_embed,
-    do_xent,    do_mse,     do_qsample, do_conv,   do_conv, do_groupnorm, do_pool,
+    do_unary,     do_add,     do_add,     do_add,     do_add,     do_mul,    do_scale,  do_sum,     do_reshape, do_reshape, do_permute,   do_permute,
+    do_expand,    do_slice,   do_slice,   do_unstack, do_unstack, do_concat, do_linear, do_linear,  do_matmul,  do_norm,    do_norm,      do_gate,
+    do_attention, do_softmax, do_dropout, do_copy,    do_embed,   do_xent,   do_mse,    do_qsample, do_conv,    do_conv,    do_groupnorm, do_pool,
 };
 
 static const struct {
@@ -398,8 +397,7 @@ static void record(struct graph *g, enum dtype real, int64_t cap, int recompute)
 	for (int i = 0; i < LEAVES; i++) {
 		memcpy(shape, leaves[i].shape, sizeof leaves[i].shape);
 		shape[0] *= leaves[i].batched ? cap : 1;
-		g->leaf[i] = tape_input(g->t, real, leaves[i].rank, shape,
-		                        (below(g, 4) ? TAPE_GRAD : 0) | (leaves[i].batched ? TAPE_BATCHED : 0));
+		g->leaf[i] = tape_input(g->t, real, leaves[i].rank, shape, (below(g, 4) ? TAPE_GRAD : 0) | (leaves[i].batched ? TAPE_BATCHED : 0));
 		g->list[g->n++] = g->leaf[i];
 	}
 	g->label = tape_input(g->t, DT_I32, 1, &cap, TAPE_BATCHED);
@@ -649,12 +647,15 @@ static void check_gradients(struct instance *r)
 }
 
 static const struct plan plans[] = {
-    {DT_F64, 3, 0, 1, {.no_reuse = 1}}, {DT_F64, 3, 0, 1, {.poison = 1}}, {DT_F64, 3, 1, 1, {.poison = 1}},
-    {DT_F64, 3, 1, 1, {.no_reuse = 1, .poison = 1}}, {DT_F64, 4, 1, 1, {.poison = 1}}, {DT_F64, 2, 0, 1, {.poison = 1}},
+    {DT_F64, 3, 0, 1, {.no_reuse = 1}}, {DT_F64, 3, 0, 1, {.poison = 1}},
+    {DT_F64, 3, 1, 1, {.poison = 1}},   {DT_F64, 3, 1, 1, {.no_reuse = 1, .poison = 1}},
+    {DT_F64, 4, 1, 1, {.poison = 1}},   {DT_F64, 2, 0, 1, {.poison = 1}},
 };
 
 static const struct plan float_plans[] = {
-    {DT_F32, 3, 0, 1, {.no_reuse = 1}}, {DT_F32, 3, 0, 2, {.poison = 1}}, {DT_F32, 4, 1, 2, {.poison = 1}},
+    {DT_F32, 3, 0, 1, {.no_reuse = 1}},
+    {DT_F32, 3, 0, 2, {.poison = 1}},
+    {DT_F32, 4, 1, 2, {.poison = 1}},
 };
 
 static void check_bits(uint64_t key, const struct plan *p, int n, int64_t samples, struct pool *pool)

@@ -294,9 +294,14 @@ static void keys(void **state)
 {
 	static const struct {
 		const char *name, *key, *ext;
-	} good[] = {
-	    {"a/b.seg.PNG", "a/b", "seg.png"}, {"a.b/c.jpg", "a.b/c", "jpg"}, {"x.cls", "x", "cls"}, {"a/b c.x", "a/b c", "x"},
-	}, bad[] = {{"a/b", 0, 0}, {".hidden", 0, 0}, {"a/.b.c", 0, 0}, {"a.b/c", 0, 0}, {"a.", 0, 0}, {"", 0, 0}};
+	} good[] =
+	    {
+		{"a/b.seg.PNG", "a/b", "seg.png"},
+		{"a.b/c.jpg", "a.b/c", "jpg"},
+		{"x.cls", "x", "cls"},
+		{"a/b c.x", "a/b c", "x"},
+	    },
+	  bad[] = {{"a/b", 0, 0}, {".hidden", 0, 0}, {"a/.b.c", 0, 0}, {"a.b/c", 0, 0}, {"a.", 0, 0}, {"", 0, 0}};
 	char ext[64];
 	size_t n;
 
@@ -367,10 +372,9 @@ static void awkward(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(own_archive),      cmocka_unit_test(every_truncation), cmocka_unit_test(concatenated),
-	    cmocka_unit_test(compressed),       cmocka_unit_test(from_gnu_tar),     cmocka_unit_test(limits),
-	    cmocka_unit_test(own_parser_flips), cmocka_unit_test(keys),             cmocka_unit_test(sniffing),
-	    cmocka_unit_test(awkward),
+	    cmocka_unit_test(own_archive),  cmocka_unit_test(every_truncation), cmocka_unit_test(concatenated),     cmocka_unit_test(compressed),
+	    cmocka_unit_test(from_gnu_tar), cmocka_unit_test(limits),           cmocka_unit_test(own_parser_flips), cmocka_unit_test(keys),
+	    cmocka_unit_test(sniffing),     cmocka_unit_test(awkward),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -70,7 +70,7 @@ static void check(const char *path, const char *key, int end)
 
 	if (!t)
 		fail_msg("%s", e.msg);
-	json_array_foreach(json_object_get(o, "rows"), i, row) {
+	json_array_foreach (json_object_get(o, "rows"), i, row) {
 		const char *text = json_string_value(json_object_get(row, "text"));
 		size_t len = json_string_length(json_object_get(row, "text"));
 		int32_t *ids, padded[77];
@@ -254,7 +254,9 @@ static void damaged(void **state)
 
 static void refusals(void **state)
 {
-	static const char *const bad[] = {"{}", "{\"model\":{\"type\":\"WordPiece\"}}", "{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\"]]}}",
+	static const char *const bad[] = {"{}",
+	                                  "{\"model\":{\"type\":\"WordPiece\"}}",
+	                                  "{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\"]]}}",
 	                                  "{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",-1]],\"unk_id\":3}}",
 	                                  "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":1},\"merges\":[\"a b\"]}}",
 	                                  "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":1},\"merges\":[[\"a\"]]}}",
@@ -311,7 +313,7 @@ static void forms(void **state)
 	    {"\u212b\u03a9", "\u00c5\u03a9", "\u00e5\u03c9"},
 	    {"\u1100\u1161\u11a8", "\uac01", "\uac01"},
 	    {"\uac00\u11a7\u11a8", "\uac00\u11a7\u11a8", "\uac00\u11a7\u11a8"}, /* U+11A7 composes with nothing */
-	    {"\u0958", "\u0915\u093c", "\u0915\u093c"},                           /* excluded from composition */
+	    {"\u0958", "\u0915\u093c", "\u0915\u093c"},                         /* excluded from composition */
 	    {"I\u0130\u03a3", "I\u0130\u03a3", "ii\u0307\u03c3"},
 	    {"caf\xe9", "caf\ufffd", "caf\ufffd"},
 	    {"", "", ""},

@@ -114,8 +114,8 @@ static void in_place(void **state)
 	static const struct {
 		const char *file, *name;
 		int there;
-	} v[] = {{"zip.pt", "base", 1},    {"zip.pt", "row", 1},   {"zip.pt", "transposed", 0}, {"zip.pt", "expanded", 0},
-	         {"zip.pt", "scalar", 1},  {"legacy.pt", "base", 1}, {"deflated.pt", "base", 0}, {"big.pt", "b", 0}};
+	} v[] = {{"zip.pt", "base", 1},   {"zip.pt", "row", 1},     {"zip.pt", "transposed", 0}, {"zip.pt", "expanded", 0},
+	         {"zip.pt", "scalar", 1}, {"legacy.pt", "base", 1}, {"deflated.pt", "base", 0},  {"big.pt", "b", 0}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
@@ -380,8 +380,8 @@ static void eight_bits(void **state)
 /* For readers of safetensors: what does not lie in order is copied, within reason. */
 static void as_safetensors(void **state)
 {
-	static const char *const files[] = {"tests/golden/torch/zip.pt", "tests/golden/torch/deflated.pt", "tests/golden/torch/big.pt",
-	                                    "tests/golden/torch/parts", "tests/golden/npy/deflated.npz", "tests/golden/npy/big.npz",
+	static const char *const files[] = {"tests/golden/torch/zip.pt",     "tests/golden/torch/deflated.pt", "tests/golden/torch/big.pt",
+	                                    "tests/golden/torch/parts",      "tests/golden/npy/deflated.npz",  "tests/golden/npy/big.npz",
 	                                    "tests/golden/small.safetensors"};
 	struct err e = {0};
 
@@ -638,10 +638,11 @@ static void released(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(as_torch_reads), cmocka_unit_test(in_place), cmocka_unit_test(pieces), cmocka_unit_test(passed_by),
-	    cmocka_unit_test(hostile), cmocka_unit_test(truncations_and_flips), cmocka_unit_test(verified), cmocka_unit_test(old_pickles),
-	    cmocka_unit_test(eight_bits), cmocka_unit_test(as_safetensors), cmocka_unit_test(indexes), cmocka_unit_test(folders),
-	    cmocka_unit_test(other_files), cmocka_unit_test(released),
+	    cmocka_unit_test(as_torch_reads), cmocka_unit_test(in_place),    cmocka_unit_test(pieces),
+	    cmocka_unit_test(passed_by),      cmocka_unit_test(hostile),     cmocka_unit_test(truncations_and_flips),
+	    cmocka_unit_test(verified),       cmocka_unit_test(old_pickles), cmocka_unit_test(eight_bits),
+	    cmocka_unit_test(as_safetensors), cmocka_unit_test(indexes),     cmocka_unit_test(folders),
+	    cmocka_unit_test(other_files),    cmocka_unit_test(released),
 	};
 	struct err e = {0};
 	int rc;

@@ -236,7 +236,7 @@ static void every_objective_goes_on(void **state)
 	    {&net_dit, "gvp", "velocity", NULL, "discrete", "\"path\": \"gvp\""},
 	    {&net_dit, "gvp", "epsilon", "edm", "lognormal:-.5,1", "\"weighting_number\": 0.5"},
 	    {&net_dit, "edm", "edm", NULL, "lognormal", "\"prediction\": \"edm\""},
-    {&net_router, "cosine", "velocity", NULL, "uniform", "\"path\": \"cosine\""},
+	    {&net_router, "cosine", "velocity", NULL, "uniform", "\"path\": \"cosine\""},
 	    {&net_router, "ddpm", "velocity", NULL, "discrete", "\"num_train_timesteps\": 1000"},
 	};
 	enum { OBJECTIVES = sizeof v / sizeof *v };
@@ -556,13 +556,20 @@ static void rates(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(it_learns),         cmocka_unit_test(the_router_learns),  cmocka_unit_test(same_bytes_however_it_ran),
-	    cmocka_unit_test(interrupted_three_times), cmocka_unit_test(every_objective_goes_on),
-	    cmocka_unit_test(damaged_checkpoint), cmocka_unit_test(damaged_manifest),
+	    cmocka_unit_test(it_learns),
+	    cmocka_unit_test(the_router_learns),
+	    cmocka_unit_test(same_bytes_however_it_ran),
+	    cmocka_unit_test(interrupted_three_times),
+	    cmocka_unit_test(every_objective_goes_on),
+	    cmocka_unit_test(damaged_checkpoint),
+	    cmocka_unit_test(damaged_manifest),
 	    cmocka_unit_test(finished_again_and_other_options),
-	    cmocka_unit_test(accumulation),      cmocka_unit_test(refusals),           cmocka_unit_test(classes_may_be_missing),
+	    cmocka_unit_test(accumulation),
+	    cmocka_unit_test(refusals),
+	    cmocka_unit_test(classes_may_be_missing),
 	    cmocka_unit_test(some_samples_are_not_finite),
-	    cmocka_unit_test(rates),             cmocka_unit_test(unreadable_checkpoints),
+	    cmocka_unit_test(rates),
+	    cmocka_unit_test(unreadable_checkpoints),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

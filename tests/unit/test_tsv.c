@@ -203,8 +203,8 @@ static void stamps(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(round_trip),     cmocka_unit_test(every_truncation_and_flip), cmocka_unit_test(hostile),
-	    cmocka_unit_test(refused_fields), cmocka_unit_test(stamps),
+	    cmocka_unit_test(round_trip), cmocka_unit_test(every_truncation_and_flip), cmocka_unit_test(hostile), cmocka_unit_test(refused_fields),
+	    cmocka_unit_test(stamps),
 	};
 	int fd, rc;
 

@@ -104,8 +104,9 @@ static int64_t sample(const struct request *q, float *x, int64_t *bytes)
 			index[i] = at + i;
 			label[i] = (int32_t)((at + i) % 3);
 		}
-		assert_int_equal(sampler_run(st, x + at * s.d, &(struct sampler_call){.n = n, .index = index, .label = s.classes ? label : NULL},
-		                             NULL, NULL, &e), 0);
+		assert_int_equal(
+		    sampler_run(st, x + at * s.d, &(struct sampler_call){.n = n, .index = index, .label = s.classes ? label : NULL}, NULL, NULL, &e),
+		    0);
 	}
 	d = s.d;
 	*bytes = ensemble_bytes(&s);
@@ -179,9 +180,8 @@ static void near_the_float_weights(void **state)
 	static const struct {
 		const char *model, *route;
 		double cfg, limit[3]; /* by type */
-	} cases[] = {{"ensemble", "full", 1, {0, 8e-4, 1.5e-3}},
-	             {"ensemble", "expert:2", 1, {0, 4e-4, 1e-3}},
-	             {"guided", "expert:0", 3, {0, 9e-3, 1.4e-2}}};
+	} cases[] = {
+	    {"ensemble", "full", 1, {0, 8e-4, 1.5e-3}}, {"ensemble", "expert:2", 1, {0, 4e-4, 1e-3}}, {"guided", "expert:0", 3, {0, 9e-3, 1.4e-2}}};
 	static float x[3][PICTURES * MOST];
 
 	(void)state;

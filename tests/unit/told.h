@@ -20,8 +20,16 @@
 #include "file/npy.h"
 #include "file/shard.h"
 
-enum { TINTS = 4, TINT_CHANNELS = 3, TINT_SIDE = 4, TINT = TINT_CHANNELS * TINT_SIDE * TINT_SIDE, TOKENS = 3, WIDTH = 6,
-       TINTED = 32, TINTED_HELD = 12 };
+enum {
+	TINTS = 4,
+	TINT_CHANNELS = 3,
+	TINT_SIDE = 4,
+	TINT = TINT_CHANNELS * TINT_SIDE * TINT_SIDE,
+	TOKENS = 3,
+	WIDTH = 6,
+	TINTED = 32,
+	TINTED_HELD = 12
+};
 
 /* Things that may be amiss with sample `bad_at`. */
 enum caption_fault { SOUND, NO_TEXT, WIDE_TEXT, FLAT_TEXT, HUGE_TEXT, EMPTY_TEXT, WHOLE_TEXT, NO_STD, ODD_STD, NO_FLIP, NO_FLIP_STD };
@@ -65,8 +73,8 @@ static inline float null_text(int row, int col)
 	return row == 0 && col == WIDTH - 1 ? 1 : 0;
 }
 
-static inline void captions_member(struct shard_member *m, struct str *bytes, const char *ext, enum npy_type type, int rank,
-                                   const int64_t *shape, const float *v)
+static inline void captions_member(struct shard_member *m, struct str *bytes, const char *ext, enum npy_type type, int rank, const int64_t *shape,
+                                   const float *v)
 {
 	uint16_t half[TINT];
 
@@ -94,7 +102,10 @@ static inline int text_member(struct shard_member *m, struct str *bytes, int64_t
 	if (fault == WHOLE_TEXT)
 		captions_member(m, bytes, "text.npy", NPY_I4, 2, shape + 1, v);
 	else
-		captions_member(m, bytes, "text.npy", i % 2 || fault ? NPY_F4 : NPY_F2, flat ? 1 : i % 3 ? 2 : 3,
+		captions_member(m, bytes, "text.npy", i % 2 || fault ? NPY_F4 : NPY_F2,
+		                flat    ? 1
+		                : i % 3 ? 2
+		                        : 3,
 		                flat ? shape + 2 : shape + (i % 3 > 0), v);
 	return 1;
 }

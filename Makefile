@@ -6,6 +6,7 @@
 #	make demo           deps, build, the whole method on built-in pictures; DATA=folder: on yours; see share/recipes/demo.mk
 #	make bench          speed beside this machine's best, beside PyTorch, and against the baseline; BENCH=pattern: lines that hold it;
 #	                    PEER_PYTHON=a Python with torch; THREADS=1 beside other work; make bench-baseline: keep the last whole run
+#	make format         the sources as .clang-format says
 #	make check-peers    live comparisons with the libraries whose formats we read: PEER_PYTHON=a Python with torch, transformers ..;
 #	                    T=pattern
 #	make check-cuda     every op, networks, training and sampling on the GPU beside the CPU; skipped without one; T=pattern
@@ -211,7 +212,8 @@ check-built: all tests
 
 # Rewrites the sources as .clang-format says; tests/check-format.sh checks them.
 format:
-	$(Q)find $(addprefix $(SRC)/,cmd kernels lib tests) \( -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \) ! -path '*/golden/*' | xargs clang-format -i
+	$(Q)find $(addprefix $(SRC)/,cmd kernels lib tests) \( -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \) \
+		! -path '*/golden/*' | xargs clang-format -i
 
 check-peers: all $(PEERS) $(addprefix $(B)/tests/unit/test_,pretrained encoders textencoder paris pixart)
 	$(Q)B=$(B) PEER_PYTHON='$(or $(PEER_PYTHON),python3)' $(SRC)/tests/peers/run $(T)

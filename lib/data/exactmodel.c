@@ -5,13 +5,14 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/named.h"
 #include "core/str.h"
 #include "data/clusterarg.h"
 #include "data/dataset.h"
 #include "data/gather.h"
 #include "data/operand.h"
 #include "diffusion/finitemodel.h"
-#include "diffusion/path.h"
+#include "diffusion/objective.h"
 #include "file/commit.h"
 #include "file/fileio.h"
 #include "file/manifest.h"
@@ -21,7 +22,22 @@
 #define REQUEST(member) OPTION_FIELD(struct exact_request, member)
 
 static const char *const splits[] = {"train", "holdout", "all", NULL};
-static const char *const paths[] = {"linear", "cosine", "linear_betas", "scaled_linear_betas", "cosine_betas", "gvp", "edm", NULL};
+
+/* Names as in config.json. */
+#define PATH_LIST(ROW) \
+	ROW("linear", 0) \
+	ROW("cosine", 0) \
+	ROW("linear_betas", 0) \
+	ROW("scaled_linear_betas", 0) \
+	ROW("cosine_betas", 0) \
+	ROW("gvp", 0) \
+	ROW("edm", 1)
+
+#define NAME(name, count) name,
+#define NAMED(name, count) SIGMA_DATA_NAMED(name, count),
+static const char *const path_names[] = {PATH_LIST(NAME) NULL};
+static const struct named paths[] = {PATH_LIST(NAMED)};
+static const struct named_table path_table = NAMED_TABLE(paths);
 static const enum samples_part parts[] = {SAMPLES_TRAIN, SAMPLES_HOLDOUT, SAMPLES_ALL};
 
 enum { EVERY = -2 };
@@ -29,6 +45,27 @@ enum { EVERY = -2 };
 static int is_limited(const void *request)
 {
 	return ((const struct exact_request *)request)->limit > 0;
+}
+
+static int parse_path(void *field, const char *label, const char *text, struct err *e)
+{
+	struct exact_path *path = field;
+	double number[NAMED_NUMBERS];
+	int i = named_parse(&path_table, text, number, e);
+
+	if (i < 0)
+		return err_prefix(e, "%s", label);
+	*path = (struct exact_path){i, number[0] == SIGMA_DATA_USUAL ? 0 : number[0]};
+	return 0;
+}
+
+static void put_path(struct stamp *s, const char *key, const void *field)
+{
+	const struct exact_path *path = field;
+
+	stamp_text(s, key, path_names[path->kind]);
+	if (path->sigma_data)
+		stamp_f64(s, "sigma_data", path->sigma_data);
 }
 
 static void put_prediction(struct stamp *s, const char *key, const void *field)
@@ -52,8 +89,8 @@ const struct option exact_options[] = {
     {"--size", .type = OPTION_INT, REQUEST(size), .lo = 1, .hi = 65536, .arg = "N", .help = "resize pictures to N x N", OPTION_ALWAYS,
      .stamp = STAMP_UNLESS_DEFAULT, .key = "size"},
     OPTION_GROUP("Model"),
-    {"--path", .type = OPTION_CHOICE, REQUEST(path), .arg = "NAME", .choices = paths, .preset = "linear",
-     .help = "the path on which experts are asked", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "path"},
+    {"--path", .type = OPTION_PARSED, REQUEST(path), .arg = "NAME", .choices = path_names, .preset = "linear", .parse = parse_path, .put = put_path,
+     .help = "the path on which experts are asked; edm:S is for data of deviation S", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "path"},
     {"--predict", .type = OPTION_CHOICE, REQUEST(prediction), .arg = "WHAT", .choices = prediction_names, .preset = "velocity",
      .help = "what experts answer", OPTION_ALWAYS, .was_value = "v", .is_value = "velocity", .put = put_prediction, .stamp = STAMP_ALWAYS,
      .key = "predict"},
@@ -143,9 +180,13 @@ static struct model_config describe(const struct exact_job *j, const struct gath
 
 	memcpy(c.partition, j->manifest.partition, sizeof c.partition);
 	c.net.clusters = role == NET_CLASSIFIER ? g->clusters : 0;
-	snprintf(c.path, sizeof c.path, "%s", role == NET_CLASSIFIER ? "linear" : paths[j->r->path]);
-	if (role == NET_EXPERT)
-		snprintf(c.prediction, sizeof c.prediction, "%s", prediction_names[j->r->prediction]);
+	if (role == NET_CLASSIFIER) {
+		snprintf(c.path, sizeof c.path, "linear");
+		return c;
+	}
+	snprintf(c.path, sizeof c.path, "%s", path_names[j->r->path.kind]);
+	c.sigma_data = j->r->path.sigma_data;
+	snprintf(c.prediction, sizeof c.prediction, "%s", prediction_names[j->r->prediction]);
 	return c;
 }
 

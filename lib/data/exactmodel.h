@@ -14,7 +14,11 @@ struct exact_request {
 	const char *cluster; /* NULL: every expert and the router; "all", a number or a name: one expert, in `out` itself */
 	int64_t limit, size; /* 0: all samples of a cluster; as they are */
 	uint64_t seed;
-	int split, path, prediction; /* numbers in the lists of exact_options */
+	int split, prediction; /* numbers in the lists of exact_options */
+	struct exact_path {
+		int kind;          /* number in the list of exact_options */
+		double sigma_data; /* of path edm; 0: SIGMA_DATA_USUAL (net/betas.h) */
+	} path;
 	int verify;
 	const struct progress *progress; /* told of the samples that are read; NULL: not told */
 };

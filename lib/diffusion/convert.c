@@ -3,11 +3,12 @@
 
 #include <math.h>
 
-static struct convert native(enum prediction kind, double t)
+static struct convert native(const struct path *own, enum prediction kind, double t)
 {
 	struct path_point p = path_at(&path_linear, t);
 	struct convert c = {.time = t, .scale = 1, .t = fmax(t, CONVERT_MIN_T)};
 
+	p.sigma_data = own->sigma_data;
 	if (kind == PREDICT_VELOCITY) {
 		c.identity = 1;
 	} else if (kind == PREDICT_EPSILON) {
@@ -28,7 +29,7 @@ struct convert convert_at(const struct path *own, enum prediction kind, enum con
 	struct path_point p, lin;
 
 	if (mode == CONVERT_NATIVE || (own == &path_linear && kind == PREDICT_VELOCITY))
-		return native(kind, t);
+		return native(own, kind, t);
 	lin = path_at(&path_linear, t);
 	c.time = own == &path_linear ? t : fmin(fmax(path_time(own, lin.logsnr), own->lo), own->hi);
 	/* At t = 1 of the linear path x0 cannot be computed from epsilon. */

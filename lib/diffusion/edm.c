@@ -5,13 +5,14 @@
  *
  *     F = (x0 - c_skip y) / c_out,  c_skip = std^2 / (s^2 + std^2),  c_out = s std / sqrt(s^2 + std^2),  c_in = 1 / sqrt(s^2 + std^2),
  *
- * and its unweighted squared error is the paper's loss, because the paper's weight lambda(s) times c_out^2 is 1. c_noise is log s: time is linear
- * in log s, from 0 at s = .002 to 1 at s = 80. */
+ * std being sigma_data, the standard deviation of the data: with it the variance of F is 1 at every s. Its unweighted squared error is the paper's
+ * loss, because the paper's weight lambda(s) times c_out^2 is 1. Time is linear in log s, from 0 at s = .002 to 1 at s = 80, so that the network's
+ * input, time_scale times t, is an affine function of the paper's c_noise = log(s) / 4. */
 #include <math.h>
 
 #include "diffusion/path.h"
+#include "net/betas.h"
 
-#define STD .5 /* sigma_data of the paper, for pictures in [-1, 1]; with other data the variance of F is not 1 at every time */
 #define LEAST .002
 #define MOST 80.
 
@@ -22,10 +23,10 @@ static double log_range(void)
 
 static struct path_point edm_at(const struct path *path, double t)
 {
-	double s = LEAST * exp(t * log_range()), r = hypot(s, STD), ds = s * log_range();
+	double std = path->sigma_data, s = LEAST * exp(t * log_range()), r = hypot(s, std), ds = s * log_range();
 
-	(void)path;
-	return (struct path_point){1 / r, s / r, -s * ds / (r * r * r), ds * STD * STD / (r * r * r), -2 * log(s)};
+	return (struct path_point){
+	    .alpha = 1 / r, .sigma = s / r, .dalpha = -s * ds / (r * r * r), .dsigma = ds * std * std / (r * r * r), .logsnr = -2 * log(s)};
 }
 
 static double edm_time(const struct path *path, double logsnr)
@@ -34,13 +35,13 @@ static double edm_time(const struct path *path, double logsnr)
 	return fmin(fmax((-.5 * logsnr - log(LEAST)) / log_range(), 0), 1);
 }
 
-const struct path path_edm = {"edm", 0, 1, edm_at, edm_time, 0};
+const struct path path_edm = {"edm", 0, 1, edm_at, edm_time, 0, SIGMA_DATA_USUAL};
 
 /* F = (s x0 - std^2 eps) / (std sqrt(s^2 + std^2)), multiplied through by alpha so that it is finite at alpha = 0. */
 void edm_weights(const struct path_point *p, double *c, double *d)
 {
-	double r = hypot(p->sigma, STD * p->alpha);
+	double std = p->sigma_data, r = hypot(p->sigma, std * p->alpha);
 
-	*c = p->sigma / (STD * r);
-	*d = -STD * p->alpha / r;
+	*c = p->sigma / (std * r);
+	*d = -std * p->alpha / r;
 }

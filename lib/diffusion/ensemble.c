@@ -321,7 +321,7 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 
 	if (net_is_classifier(&c->net))
 		return err_set(e, ERR_DATA, "%s: a router where an expert should be", where);
-	m->path = schedule_path(&m->schedule, c->path, &c->betas);
+	m->path = schedule_path(&m->schedule, c->path, &c->betas, c->sigma_data);
 	if (kind < 0 || !m->path)
 		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is not known here", where, c->prediction, c->path);
 	if (check_shape(s, &c->net, where, e) || check_text(s, &c->net, where, first, e) ||
@@ -364,17 +364,19 @@ static int share_path(struct ensemble *s, struct err *e)
 
 	for (int k = 0; k < s->k; k++) {
 		struct member *m = &s->member[k];
+		const struct schedule *steps;
 
 		if (!m->config)
 			continue;
-		if (!schedule_of(m->path) && schedule_init(&m->schedule, m->path->name, NULL, e))
+		if (!schedule_of(m->path) && schedule_init(&m->steps, m->path->name, NULL, e))
 			return -1;
+		steps = schedule_of(m->path) ? &m->schedule : &m->steps;
 		if (!s->schedule) {
 			s->kind = own_kind(m);
 			s->out = m->elements >= 2 * s->d ? 2 * s->d : s->d;
-			s->schedule = &m->schedule;
+			s->schedule = steps;
 		}
-		m->elsewhere = !same_schedule(s->schedule, &m->schedule);
+		m->elsewhere = !same_schedule(s->schedule, steps);
 		mixed |= m->elsewhere;
 		s->kind = own_kind(m) == s->kind ? s->kind : PREDICT_EPSILON;
 		s->out = m->elements >= 2 * s->d ? s->out : s->d;
@@ -445,7 +447,7 @@ static int open_router(struct ensemble *s, const struct layout *l, const char *d
 	if (open_member(s, s->k, dir, l->router_sub, o, e) || check_shape(s, &m->config->net, "router", e))
 		return -1;
 	m->kind = PREDICT_X0;
-	m->path = schedule_path(&m->schedule, m->config->path, &m->config->betas);
+	m->path = schedule_path(&m->schedule, m->config->path, &m->config->betas, m->config->sigma_data);
 	if (!m->path)
 		return err_set(e, ERR_DATA, "%s/%s: path \"%s\" is not known here", dir, l->router_sub, m->config->path);
 	if (m->path != &path_linear && alloc_conversion(m, (size_t)o->capacity, (size_t)s->d, e))
@@ -539,6 +541,7 @@ void ensemble_release(struct ensemble *s)
 		model_free(s->member[i].model);
 		finite_model_free(s->member[i].exact);
 		schedule_release(&s->member[i].schedule);
+		schedule_release(&s->member[i].steps);
 		if (s->member[i].device) {
 			s->member[i].device->release(s->member[i].device, s->member[i].x);
 			s->member[i].device->release(s->member[i].device, s->member[i].out);

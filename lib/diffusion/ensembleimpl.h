@@ -16,8 +16,9 @@ struct member {
 	struct device *device;
 	struct ensemble *all; /* the ensemble of this member */
 	const struct path *path;
-	struct schedule schedule; /* of a `path` of discrete time; with `own`, the steps of any path */
-	int elsewhere;            /* with `own`: its schedule differs from the ensemble's */
+	struct schedule schedule; /* holds a `path` of discrete time, or one with a sigma_data of its own */
+	struct schedule steps;    /* with `own`: of a continuous path; others have them in `schedule` */
+	int elsewhere;            /* with `own`: its steps differ from the ensemble's */
 	enum prediction kind;
 	enum convert_mode mode;
 	int64_t d, capacity;

@@ -7,33 +7,39 @@
 
 #include "core/named.h"
 
-#define COUNT(a) (sizeof(a) / sizeof *(a))
-
-/* Name on the command line, name in config.json, steps, first and last beta. Stable Diffusion uses scaled-linear. */
+/* Name on the command line, how many numbers follow it, name in config.json, steps, first and last beta. Stable Diffusion uses scaled-linear. */
 #define PATH_LIST(ROW) \
-	ROW("linear", "linear", 0, 0, 0) \
-	ROW("cosine", "cosine", 0, 0, 0) \
-	ROW("ddpm", "linear_betas", 1000, 1e-4, .02) \
-	ROW("scaled-linear", "scaled_linear_betas", 1000, .00085, .012) \
-	ROW("gvp", "gvp", 0, 0, 0) \
-	ROW("edm", "edm", 0, 0, 0)
+	ROW("linear", 0, "linear", 0, 0, 0) \
+	ROW("cosine", 0, "cosine", 0, 0, 0) \
+	ROW("ddpm", 0, "linear_betas", 1000, 1e-4, .02) \
+	ROW("scaled-linear", 0, "scaled_linear_betas", 1000, .00085, .012) \
+	ROW("gvp", 0, "gvp", 0, 0, 0) \
+	ROW("edm", 1, "edm", 0, 0, 0)
 
-#define CHOICE(name, config, steps, start, end) {name, config, {steps, start, end, NULL}},
-#define NAME(name, config, steps, start, end) name,
-static const struct path_choice paths[] = {PATH_LIST(CHOICE)};
+#define CHOICE(name, count, config, steps, start, end) {SIGMA_DATA_NAMED(name, count), config, {steps, start, end, NULL}},
+#define NAME(name, count, config, steps, start, end) name,
+static const struct path_def {
+	struct named named;
+	const char *config;
+	struct betas betas;
+} paths[] = {PATH_LIST(CHOICE)};
+static const struct named_table path_table = NAMED_TABLE(paths);
 const char *const path_choice_names[] = {PATH_LIST(NAME) NULL};
 
-const struct path_choice *path_choice_find(const char *name)
+int path_choice_parse(const char *text, struct path_choice *c, struct err *e)
 {
-	for (size_t i = 0; i < COUNT(paths); i++)
-		if (!name || !strcmp(name, paths[i].name))
-			return &paths[i];
-	return NULL;
+	double number[NAMED_NUMBERS];
+	int i = named_parse(&path_table, text, number, e);
+
+	if (i < 0)
+		return -1;
+	*c = (struct path_choice){paths[i].named.name, paths[i].config, paths[i].betas, number[0] == SIGMA_DATA_USUAL ? 0 : number[0]};
+	return 0;
 }
 
 const struct path *path_choice_open(const struct path_choice *c, struct schedule *s)
 {
-	return schedule_path(s, c ? c->config : paths[0].config, c ? &c->betas : &paths[0].betas);
+	return schedule_path(s, c->config, &c->betas, c->sigma_data);
 }
 
 static double weigh_none(const struct path_point *p, double by)
@@ -57,8 +63,10 @@ static double weigh_min_snr(const struct path_point *p, double gamma)
 	return fmin(p->alpha * p->alpha / (p->sigma * p->sigma), gamma);
 }
 
-static double weigh_edm(const struct path_point *p, double std)
+static double weigh_edm(const struct path_point *p, double by)
 {
+	double std = by ? by : p->sigma_data;
+
 	return p->alpha * p->alpha / (p->sigma * p->sigma) + 1 / (std * std);
 }
 
@@ -80,7 +88,7 @@ static const struct weighting_def {
     {{.name = "none"}, 0, 0, 1, weigh_none},
     {{.name = "velocity"}, 1, WEIGHTING_LEAST_T, 1, weigh_velocity},
     {{.name = "min-snr", .numbers = ":GAMMA", .count = 1, .optional = 1, .number = {{5, 1e-3, 1e6}}}, 1, EDGES, weigh_min_snr},
-    {{.name = "edm", .numbers = ":STD", .count = 1, .optional = 1, .number = {{.5, 1e-3, 1e3}}}, 1, EDGES, weigh_edm},
+    {{.name = "edm", .numbers = ":STD", .count = 1, .optional = 1, .number = {{0, 1e-3, 1e3}}}, 1, EDGES, weigh_edm},
     {{.name = "sigmoid", .numbers = ":BIAS", .count = 1, .optional = 1, .number = {{0, -20, 20}}}, 1, EDGES, weigh_sigmoid},
 };
 static const struct named_table weighting_table = NAMED_TABLE(weightings);

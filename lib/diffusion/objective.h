@@ -16,14 +16,21 @@
 struct path_choice {
 	const char *name;   /* on the command line: "ddpm" */
 	const char *config; /* "path" in config.json: "linear_betas" */
-	struct betas betas; /* of a discrete-time path; steps 0: continuous time */
+	struct betas betas; /* of a discrete-time path; steps 0: continuous time. Its table is never owned */
+	double sigma_data;  /* of edm; 0: SIGMA_DATA_USUAL */
 };
+
+/* clang-format off */
+/* The struct named (core/named.h) of a path: with count 1 a sigma_data may follow the name, which is 0 if it does not. */
+#define SIGMA_DATA_NAMED(text, count) \
+	{text, (count) ? ":S" : NULL, count, count, 0, {{0, SIGMA_DATA_LEAST, SIGMA_DATA_MOST}}}
+/* clang-format on */
 
 /* In the order of the manual; NULL at the end. */
 extern const char *const path_choice_names[];
-/* The choice called `name`, or the first for NULL; NULL if there is none of that name. */
-const struct path_choice *path_choice_find(const char *name);
-/* The path of a choice (NULL: linear): a constant, or one inside *s, which must then not move. Release *s with schedule_release in both cases. */
+/* Parse one of these names, or edm:S, S the standard deviation of the data; else ERR_USAGE. */
+int path_choice_parse(const char *text, struct path_choice *c, struct err *e);
+/* The path of a choice: a constant, or one inside *s, which must then not move. Release *s with schedule_release in both cases. */
 const struct path *path_choice_open(const struct path_choice *c, struct schedule *s);
 
 enum weighting_kind {
@@ -37,7 +44,7 @@ enum weighting_kind {
 
 struct weighting {
 	enum weighting_kind kind;
-	double by; /* GAMMA, STD or BIAS */
+	double by; /* GAMMA, STD or BIAS; an STD of 0 is the path's sigma_data */
 };
 
 /* Parse a weighting, else ERR_USAGE:
@@ -45,7 +52,7 @@ struct weighting {
  *   velocity          the squared error of the velocity that follows from the prediction: 1/t^2 for x0 on the linear path. t is clamped to at
  *                     least WEIGHTING_LEAST_T, so that the smallest times do not dominate the loss
  *   min-snr[:GAMMA]   min(SNR, gamma) on the error of x0 (Hang et al. 2023); gamma 5
- *   edm[:STD]         (s^2 + std^2) / (s std)^2 on the error of x0, s = sigma/alpha (Karras et al. 2022); std .5
+ *   edm[:STD]         (s^2 + std^2) / (s std)^2 on the error of x0, s = sigma/alpha (Karras et al. 2022); std the path's sigma_data
  *   sigmoid[:BIAS]    -1/2 dlogSNR/dt e^b sigmoid(logSNR - b) on the error of x0 (Kingma and Gao 2023); b 0
  * Each is applied as a factor of the prediction's own squared error. */
 int weighting_parse(const char *text, struct weighting *w, struct err *e);
@@ -87,7 +94,7 @@ enum loss_kind {
 };
 
 struct objective_def {
-	const struct path_choice *path; /* NULL: linear */
+	struct path_choice path;
 	enum prediction prediction;
 	struct weighting weighting;
 	struct time_law time;

@@ -4,9 +4,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "net/betas.h"
+
 struct path_point path_at(const struct path *p, double t)
 {
-	return p->at(p, t);
+	struct path_point at = p->at(p, t);
+
+	at.sigma_data = p->sigma_data;
+	return at;
 }
 
 double path_time(const struct path *p, double logsnr)
@@ -17,7 +22,7 @@ double path_time(const struct path *p, double logsnr)
 static struct path_point linear_at(const struct path *path, double t)
 {
 	(void)path;
-	return (struct path_point){1 - t, t, -1, 1, 2 * (log1p(-t) - log(t))};
+	return (struct path_point){.alpha = 1 - t, .sigma = t, .dalpha = -1, .dsigma = 1, .logsnr = 2 * (log1p(-t) - log(t))};
 }
 
 static double linear_time(const struct path *path, double logsnr)
@@ -26,7 +31,7 @@ static double linear_time(const struct path *path, double logsnr)
 	return 1 / (1 + exp(.5 * logsnr));
 }
 
-const struct path path_linear = {"linear", 0, 1, linear_at, linear_time, 0};
+const struct path path_linear = {"linear", 0, 1, linear_at, linear_time, 0, SIGMA_DATA_USUAL};
 
 #define COSINE_OFFSET .008
 #define COSINE_RATE (1.5707963267948966 / (1 + COSINE_OFFSET))
@@ -55,7 +60,7 @@ static double cosine_time(const struct path *path, double logsnr)
 	return fmin(fmax(acos(alpha * cos(COSINE_START)) / COSINE_RATE - COSINE_OFFSET, 0), 1);
 }
 
-const struct path path_cosine = {"cosine", .001, .999, cosine_at, cosine_time, 1};
+const struct path path_cosine = {"cosine", .001, .999, cosine_at, cosine_time, 1, SIGMA_DATA_USUAL};
 
 #define QUARTER_TURN 1.5707963267948966
 
@@ -77,7 +82,7 @@ static double gvp_time(const struct path *path, double logsnr)
 	return atan(exp(-.5 * logsnr)) / QUARTER_TURN;
 }
 
-const struct path path_gvp = {"gvp", 0, 1, gvp_at, gvp_time, 1};
+const struct path path_gvp = {"gvp", 0, 1, gvp_at, gvp_time, 1, SIGMA_DATA_USUAL};
 
 const struct path *path_find(const char *name)
 {

@@ -12,6 +12,7 @@ struct path_point {
 	double alpha, sigma;   /* x_t = alpha x0 + sigma eps */
 	double dalpha, dsigma; /* derivatives in t */
 	double logsnr;         /* log(alpha^2 / sigma^2); +-inf at the ends */
+	double sigma_data;     /* the path's */
 };
 
 struct path {
@@ -19,7 +20,8 @@ struct path {
 	double lo, hi;    /* range of training times on this path */
 	struct path_point (*at)(const struct path *p, double t);
 	double (*time)(const struct path *p, double logsnr);
-	int preserving; /* alpha^2 + sigma^2 = 1 */
+	int preserving;    /* alpha^2 + sigma^2 = 1 */
+	double sigma_data; /* the standard deviation of the data that PREDICT_EDM, and on path edm alpha, are scaled for */
 };
 
 struct path_point path_at(const struct path *p, double t); /* t in [0, 1] */
@@ -34,7 +36,8 @@ extern const struct path path_cosine;
 /* gvp (Ma et al. 2024, SiT): alpha = cos(pi t/2), sigma = sin(pi t/2); its velocity is pi/2 times v_prediction. */
 extern const struct path path_gvp;
 
-/* edm (edm.c): log sigma/alpha is linear in t, with sigma/alpha from .002 to 80; alpha is c_in of Karras et al. 2022. */
+/* edm (edm.c): log sigma/alpha is linear in t, with sigma/alpha from .002 to 80; alpha is c_in of Karras et al. 2022. This one is for data of the
+ * usual deviation, .5; a copy with another sigma_data is the path for data of that deviation (schedule_path makes one). */
 extern const struct path path_edm;
 
 /* The path above called `name`, or NULL. For discrete-time paths see diffusion/schedule.h. */
@@ -43,7 +46,7 @@ const struct path *path_find(const char *name);
 /* Every kind of prediction once: ROW(kind, name in config.json, alternative name or NULL, function of its coefficients).
  *
  *   velocity      dx_t/dt
- *   edm           F of Karras et al. 2022 (edm.c), scaled for data of deviation .5
+ *   edm           F of Karras et al. 2022 (edm.c), scaled for data of the path's deviation
  *   v_prediction  alpha eps - sigma x0, as in diffusers; not dx/dt */
 #define PREDICTION_LIST(ROW) \
 	ROW(VELOCITY, "velocity", "v", velocity_weights) \

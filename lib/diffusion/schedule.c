@@ -115,7 +115,7 @@ int schedule_init(struct schedule *s, const char *path, const struct betas *b, s
 	s->steps = b->steps;
 	s->first = continuous != NULL;
 	s->unit = formula ? 1000 : (double)s->steps;
-	s->path = (struct path){path, 0, (double)(s->steps - 1) / s->unit, table_at, table_time, 1};
+	s->path = (struct path){path, 0, (double)(s->steps - 1) / s->unit, table_at, table_time, 1, SIGMA_DATA_USUAL};
 	if (continuous) {
 		s->path.name = continuous->name;
 		s->path.lo = fmax(continuous->lo, .001);
@@ -139,10 +139,17 @@ void schedule_release(struct schedule *s)
 	memset(s, 0, sizeof *s);
 }
 
-const struct path *schedule_path(struct schedule *s, const char *path, const struct betas *b)
+const struct path *schedule_path(struct schedule *s, const char *path, const struct betas *b, double sigma_data)
 {
+	const struct path *formula = path_find(path);
+
 	memset(s, 0, sizeof *s);
-	if (path_find(path))
-		return path_find(path);
+	if (formula == &path_edm && sigma_data && sigma_data != path_edm.sigma_data) {
+		s->path = path_edm;
+		s->path.sigma_data = sigma_data;
+		return &s->path;
+	}
+	if (formula)
+		return formula;
 	return schedule_init(s, path, b, NULL) ? NULL : &s->path;
 }

@@ -10,7 +10,7 @@
 #include "net/betas.h"
 
 struct schedule {
-	struct path path; /* must be the first member: its functions cast it to the schedule */
+	struct path path; /* must be the first member: a table's functions cast it to the schedule */
 	int64_t steps;
 	double first, unit;
 	double *abar, *logsnr; /* (steps) each, in one allocation at abar */
@@ -27,8 +27,9 @@ struct schedule {
 int schedule_init(struct schedule *s, const char *path, const struct betas *b, struct err *e);
 void schedule_release(struct schedule *s);
 
-/* The path called `path`: path_find's, with *s zeroed, or one inside *s; NULL if there is none. Release *s with schedule_release in each case. */
-const struct path *schedule_path(struct schedule *s, const char *path, const struct betas *b);
+/* The path called `path`: path_find's, with *s zeroed, or one inside *s, which must then not move: a table made from b, or edm with another
+ * sigma_data than the usual one (0: the usual one; other paths ignore it). NULL if there is none. Release *s with schedule_release in each case. */
+const struct path *schedule_path(struct schedule *s, const char *path, const struct betas *b, double sigma_data);
 
 /* The table of a discrete-time path; NULL for a continuous path. */
 const struct schedule *schedule_of(const struct path *p);

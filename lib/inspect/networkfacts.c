@@ -43,6 +43,8 @@ static void config_facts(json_t *o, const struct model_config *c, struct params 
 	if (!net_is_classifier(n))
 		facts_text(o, "prediction", c->prediction);
 	facts_text(o, "path", c->path);
+	if (c->sigma_data)
+		json_object_set_new(o, "sigma_data", json_real(c->sigma_data));
 	if (!net_is_classifier(n))
 		json_object_set_new(o, "cluster", c->cluster >= 0 ? json_integer(c->cluster) : json_string("all"));
 	if (c->clusters)

@@ -53,6 +53,19 @@ int betas_parse(const json_t *o, const char *path, struct betas *b, const char *
 	return parse_table(v, b, where, e);
 }
 
+int sigma_data_parse(const json_t *o, const char *path, double *sigma_data, const char *where, struct err *e)
+{
+	double v = SIGMA_DATA_USUAL;
+
+	*sigma_data = 0;
+	if (json_object_get(o, "sigma_data") && strcmp(path, "edm"))
+		return err_set(e, ERR_DATA, "%s: \"sigma_data\" belongs to path \"edm\", not to path \"%s\"", where, path);
+	if (jsonio_f64(o, "sigma_data", 0, SIGMA_DATA_LEAST, SIGMA_DATA_MOST, &v, where, e))
+		return -1;
+	*sigma_data = v == SIGMA_DATA_USUAL ? 0 : v;
+	return 0;
+}
+
 int betas_check_scale(const struct betas *b, const char *path, double time_scale, const char *where, struct err *e)
 {
 	if (b->steps < 2 || time_scale != (double)(b->steps - 1))
@@ -163,6 +176,9 @@ int scheduler_parse(const json_t *o, const char *where, const char **path, const
 		*prediction = "velocity";
 		return 0;
 	}
+	/* Its networks are told log(sigma) / 4, and ours time_scale * t. */
+	if (!strncmp(class, "EDM", 3))
+		return err_set(e, ERR_DATA, "%s: %s is not known here: its networks are told the time as log(sigma)/4", where, class);
 	if (jsonio_str(o, "prediction_type", 0, &kind, where, e) || scheduler_path(o, where, path, e) ||
 	    jsonio_bool(o, "rescale_betas_zero_snr", 0, &singular, where, e))
 		return -1;

@@ -7,6 +7,12 @@
 
 #include "core/err.h"
 
+/* The standard deviation of the data that EDM's path and prediction are scaled for: sigma_data of Karras et al. 2022. A field `sigma_data` of 0
+ * means the usual one. */
+#define SIGMA_DATA_USUAL .5
+#define SIGMA_DATA_LEAST .1
+#define SIGMA_DATA_MOST 10.
+
 struct betas {
 	int64_t steps;     /* T; 0: none, time is continuous */
 	double start, end; /* of the rules that have them */
@@ -19,6 +25,9 @@ int betas_path(const char *path);
 int betas_parse(const json_t *o, const char *path, struct betas *b, const char *where, struct err *e);
 /* ERR_DATA for a time_scale of T - 1: step k is at t = k / T, so that a network which was told the steps 0 .. T - 1 has T. */
 int betas_check_scale(const struct betas *b, const char *path, double time_scale, const char *where, struct err *e);
+/* "sigma_data" of a network on `path`: *sigma_data is 0 if it is absent or the usual one. ERR_DATA if it is out of range, or if the path is not
+ * "edm", which alone has it. */
+int sigma_data_parse(const json_t *o, const char *path, double *sigma_data, const char *where, struct err *e);
 void betas_to_json(const struct betas *b, json_t *o);
 void betas_release(struct betas *b);
 

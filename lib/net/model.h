@@ -14,6 +14,7 @@ struct model_config {
 	int scheduled;          /* prediction and path are a scheduler's */
 	int lower;              /* of diffusers, where its texts are in lower case (struct textencoder_options) */
 	struct betas betas;     /* of a path of discrete time (betas_path). Owned, as the next: model_config_release */
+	double sigma_data;      /* of path "edm"; 0: SIGMA_DATA_USUAL */
 	int64_t cluster;        /* the cluster it was trained on; -1: all, or unknown */
 	int64_t clusters;       /* K of the data it was trained on; 0 unknown */
 	int64_t *cluster_sizes; /* [clusters] training samples per cluster; NULL unknown */

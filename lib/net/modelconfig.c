@@ -71,6 +71,8 @@ int model_config_parse(const json_t *o, const char *where, struct model_config *
 		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is unknown", where, prediction, path);
 	snprintf(c->prediction, sizeof c->prediction, "%s", prediction);
 	snprintf(c->path, sizeof c->path, "%s", path);
+	if (sigma_data_parse(o, path, &c->sigma_data, where, e))
+		return -1;
 	if (betas_path(path) && (betas_parse(o, path, &c->betas, where, e) || betas_check_scale(&c->betas, path, c->net.time_scale, where, e)))
 		return -1;
 	return load_sizes(o, c, where, e) || load_names(o, c, where, e) ? -1 : 0;
@@ -135,6 +137,8 @@ char *model_config_text(const struct model_config *c, const json_t *extra)
 		json_object_set_new(o, "prediction", json_string(c->prediction));
 	json_object_set_new(o, "path", json_string(c->path));
 	betas_to_json(&c->betas, o);
+	if (c->sigma_data)
+		json_object_set_new(o, "sigma_data", json_real(c->sigma_data));
 	if (!net_is_classifier(&c->net))
 		json_object_set_new(o, "cluster", json_integer(c->cluster));
 	if (c->clusters)

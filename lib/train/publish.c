@@ -47,8 +47,9 @@ int already_done(struct trainer *r, struct err *e)
 char *trainer_config(const struct trainer *r)
 {
 	const struct dataset_info *info = dataset_info(r->data);
-	const struct path_choice *path = r->o->objective.path ? r->o->objective.path : path_choice_find(NULL);
-	struct model_config c = {.net = r->net, .cluster = r->o->cluster, .clusters = info->clusters, .betas = path->betas};
+	const struct path_choice *path = &r->o->objective.path;
+	struct model_config c = {
+	    .net = r->net, .cluster = r->o->cluster, .clusters = info->clusters, .betas = path->betas, .sigma_data = path->sigma_data};
 	char *text;
 	json_t *extra = json_object();
 

@@ -110,7 +110,7 @@ static int fit_network(struct trainer *r, struct err *e)
 		c->classes = info->clusters;
 		c->class_dropout = o->class_dropout;
 	}
-	r->path = path_choice_open(o->objective.path, &r->schedule);
+	r->path = path_choice_open(&o->objective.path, &r->schedule);
 	if (start_config(r, e) || net_check(c, e))
 		return -1;
 	tell_steps(r->path, c);

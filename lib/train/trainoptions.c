@@ -49,10 +49,12 @@ static int keeps_best(const void *request)
 
 static void put_path(struct stamp *s, const char *key, const void *field)
 {
-	const struct path_choice *path = *(const struct path_choice *const *)field;
+	const struct path_choice *path = field;
 
-	if (path && path != path_choice_find(NULL))
+	if (strcmp(path->name, path_choice_names[0]))
 		stamp_text(s, key, path->name);
+	if (path->sigma_data)
+		stamp_f64(s, "sigma_data", path->sigma_data);
 }
 
 /* Left out if it is the default of the prediction. */
@@ -60,13 +62,14 @@ static void put_weighting(struct stamp *s, const char *key, const void *field)
 {
 	const struct objective_def *d = field;
 	struct weighting w = weighting_reduced(d->weighting, d->prediction);
+	double sigma_data = d->path.sigma_data ? d->path.sigma_data : SIGMA_DATA_USUAL;
 	int numbered;
 	const char *name = weighting_name(&w, &numbered);
 
 	if (name)
 		stamp_text(s, key, name);
 	if (name && numbered)
-		stamp_f64(s, "weighting_number", w.by);
+		stamp_f64(s, "weighting_number", w.by ? w.by : sigma_data);
 }
 
 static void put_time(struct stamp *s, const char *key, const void *field)
@@ -83,12 +86,7 @@ static void put_time(struct stamp *s, const char *key, const void *field)
 
 static int parse_path(void *field, const char *label, const char *text, struct err *e)
 {
-	int i = option_choice(label, text, path_choice_names, e);
-
-	if (i < 0)
-		return -1;
-	*(const struct path_choice **)field = path_choice_find(path_choice_names[i]);
-	return 0;
+	return path_choice_parse(text, field, e) ? err_prefix(e, "%s", label) : 0;
 }
 
 /* The row's field is the whole objective, because the default weighting depends on the prediction. */
@@ -195,7 +193,7 @@ const struct option train_common_options[] = {
      .help = "of the averaged weights, in steps; -1: no average", .said = "default steps / 20", OPTION_ALWAYS, .stamp = STAMP_ALWAYS,
      .key = "ema_half_life"},
     {"--path", .type = OPTION_PARSED, REQUEST(objective.path), .arg = "NAME", .choices = path_choice_names, .preset = "linear", .parse = parse_path,
-     .put = put_path, .help = "how data become noise", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "path"},
+     .put = put_path, .help = "how data become noise; edm:S is for data of deviation S", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "path"},
     {"--time", .type = OPTION_PARSED, REQUEST(objective.time), .arg = "LAW", .preset = "uniform", .parse = parse_time, .put = put_time,
      .help = "training times: uniform, logit-normal[:MEAN,STD], lognormal[:MEAN,STD], discrete", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "time"},
     {"--precision", .type = OPTION_CHOICE, REQUEST(precision), .arg = "NAME", .choices = precision_names, .help = "of the network's arithmetic",

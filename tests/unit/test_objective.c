@@ -18,21 +18,26 @@
 #include "diffusion/solverchoice.h"
 #include "tests/unit/scratch.h"
 
-enum { PATHS_MOST = 16 };
-static struct schedule tables[PATHS_MOST];
-static const struct path *paths[PATHS_MOST];
-static int path_count;
+/* Every path, and EDM's for data of other deviations. */
+static const char *const path_texts[] = {"linear", "cosine", "ddpm", "scaled-linear", "gvp", "edm", "edm:.25", "edm:2"};
+enum { PATHS = sizeof path_texts / sizeof *path_texts };
+static struct path_choice choices[PATHS];
+static struct schedule tables[PATHS];
+static const struct path *paths[PATHS];
 
 static int set_up(void **state)
 {
-	for (; path_choice_names[path_count]; path_count++)
-		paths[path_count] = path_choice_open(path_choice_find(path_choice_names[path_count]), &tables[path_count]);
+	for (int i = 0; i < PATHS; i++) {
+		if (path_choice_parse(path_texts[i], &choices[i], NULL))
+			return -1;
+		paths[i] = path_choice_open(&choices[i], &tables[i]);
+	}
 	return make_dir(state);
 }
 
 static int tear_down(void **state)
 {
-	for (int i = 0; i < path_count; i++)
+	for (int i = 0; i < PATHS; i++)
 		schedule_release(&tables[i]);
 	return remove_dir(state);
 }
@@ -43,7 +48,7 @@ static void names(void **state)
 		const char *text, *name;
 		double by;
 	} weightings[] = {{"none", "none", 0}, {"velocity", "velocity", 0}, {"min-snr", "min-snr", 5},     {"min-snr:3.5", "min-snr", 3.5},
-	                  {"edm", "edm", .5},  {"edm:1", "edm", 1},         {"sigmoid:-2", "sigmoid", -2}, {"sigmoid", "sigmoid", 0}};
+	                  {"edm", "edm", 0},   {"edm:1", "edm", 1},         {"sigmoid:-2", "sigmoid", -2}, {"sigmoid", "sigmoid", 0}};
 	static const struct {
 		const char *text, *name;
 		double mean, std;
@@ -66,6 +71,7 @@ static void names(void **state)
 	    {"discrete:5", "'discrete:5' is not discrete, which takes no number"},
 	};
 	struct weighting w;
+	struct path_choice choice;
 	struct time_law law;
 	struct err e;
 	int numbered;
@@ -102,9 +108,10 @@ static void names(void **state)
 		assert_int_equal(e.code, ERR_USAGE);
 		assert_non_null(strstr(e.msg, wrong_law[i][1]));
 	}
-	assert_ptr_equal(path_choice_find(NULL), path_choice_find("linear"));
-	assert_null(path_choice_find("linear_betas"));
-	assert_string_equal(path_choice_find("ddpm")->config, "linear_betas");
+	for (int i = 0; path_choice_names[i]; i++)
+		assert_string_equal(path_choice_names[i], choices[i].name);
+	assert_string_equal(choices[2].config, "linear_betas");
+	assert_int_equal(path_choice_parse("linear_betas", &choice, &e), -1);
 	/* What is usual is said by saying nothing. */
 	w = (struct weighting){WEIGHTING_VELOCITY, 0};
 	assert_int_equal(weighting_reduced(w, PREDICT_X0).kind, WEIGHTING_USUAL);
@@ -123,7 +130,7 @@ static void weights(void **state)
 	for (double t = .03; t < 1; t += .04) {
 		double u = 1 - t, x0 = t * t, eps = u * u, s = t / u;
 
-		for (int i = 0; i < path_count; i++)
+		for (int i = 0; i < PATHS; i++)
 			for (int k = 0; k < PREDICTIONS; k++)
 				assert_true(weighting_at(&none, paths[i], (enum prediction)k, t) == 1);
 		assert_true(fabs(weighting_at(&snr, &path_linear, PREDICT_VELOCITY, t) - fmin(eps, 5 * x0)) < 1e-12);
@@ -140,7 +147,7 @@ static void weights(void **state)
 		assert_true(fabs(weighting_at(&snr, &path_cosine, PREDICT_ANGULAR, t) - fmin(r, 5) / (r + 1)) < 1e-12);
 	}
 	/* Finite and not negative everywhere, the ends included. */
-	for (int i = 0; i < path_count; i++)
+	for (int i = 0; i < PATHS; i++)
 		for (int k = 0; k < PREDICTIONS; k++)
 			for (int w = WEIGHTING_USUAL; w <= WEIGHTING_SIGMOID; w++)
 				for (double t = 0; t <= 1; t += 1. / 512) {
@@ -152,31 +159,6 @@ static void weights(void **state)
 				}
 }
 
-/* Karras et al. 2022, table 1 and equation 8, written down as they stand there. */
-static void edm_preconditioning(void **state)
-{
-	const struct weighting none = {WEIGHTING_NONE, 0}, edm = {WEIGHTING_EDM, .5};
-
-	(void)state;
-	for (double s = .002; s <= 80; s *= 1.7) {
-		double t = path_time(&path_edm, -2 * log(s)), x0 = .7, eps = -1.3, y = x0 + s * eps, c, d, f, a, b;
-		double skip = .25 / (s * s + .25), out = s * .5 / sqrt(s * s + .25), in = 1 / sqrt(s * s + .25);
-		struct path_point p = path_at(&path_edm, t);
-
-		assert_true(fabs(t - log(s / .002) / log(40000)) < 1e-12);
-		assert_true(fabs(p.alpha * x0 + p.sigma * eps - in * y) < 1e-11);
-		path_target_weights(&p, PREDICT_EDM, &c, &d);
-		f = c * x0 + d * eps;
-		assert_true(fabs(skip * y + out * f - x0) < 1e-11 && fabs((x0 - skip * y) / out - f) < 1e-9);
-		prediction_relate(&p, PREDICT_EDM, PREDICT_X0, &a, &b);
-		assert_true(fabs(a * in - skip) < 1e-11 && fabs(b - out) < 1e-11);
-		/* lambda(s) c_out^2 = 1: EDM's weighting is none of this prediction. */
-		if (t > WEIGHTING_EDGE && t < 1 - WEIGHTING_EDGE)
-			assert_true(fabs(weighting_at(&edm, &path_edm, PREDICT_EDM, t) - 1) < 1e-10);
-		assert_true(weighting_at(&none, &path_edm, PREDICT_EDM, t) == 1);
-	}
-}
-
 static void times(void **state)
 {
 	enum { DRAWS = 4000 };
@@ -184,7 +166,7 @@ static void times(void **state)
 	const struct time_law normal = {TIME_LOGNORMAL, -1.2, 1.2};
 
 	(void)state;
-	for (int i = 0; i < path_count; i++) {
+	for (int i = 0; i < PATHS; i++) {
 		const struct path *p = paths[i];
 		const struct schedule *s = schedule_of(p);
 		double sum = 0, steps = s ? (double)s->steps : 1000, least = 1, most = 0;
@@ -226,7 +208,7 @@ static void optimum_given_x(void **state)
 	int checked = 0;
 
 	(void)state;
-	for (int i = 0; i < path_count; i++)
+	for (int i = 0; i < PATHS; i++)
 		for (int k = 0; k < PREDICTIONS; k++)
 			for (int w = 0; w < 5; w++)
 				for (double u = .1; u < .95; u += .2) {
@@ -263,7 +245,7 @@ static void optimum_given_x(void **state)
 						assert_true(fabs(gradient[j]) < 1e-6 * (size + second));
 					checked++;
 				}
-	assert_true(checked == path_count * PREDICTIONS * 5 * 5);
+	assert_true(checked == PATHS * PREDICTIONS * 5 * 5);
 	finite_free(f);
 }
 
@@ -275,7 +257,7 @@ static void optimum_over_draws(void **state)
 	struct finite *f = finite_new(&set, NULL, NULL);
 
 	(void)state;
-	for (int i = 0; i < path_count; i++)
+	for (int i = 0; i < PATHS; i++)
 		for (int k = 0; k < PREDICTIONS; k++) {
 			struct objective_def o = {.prediction = (enum prediction)k, .weighting = {WEIGHTING_MIN_SNR, 5}};
 			float t = (float)(.6 * paths[i]->hi + .4 * paths[i]->lo), x[D], eps[D], target[D], best[D];
@@ -329,11 +311,13 @@ static char *make_model(const char *name, int only_path, int *count)
 	struct err e = {0};
 
 	*count = 0;
-	for (int i = 0; i < path_count; i++)
+	for (int i = 0; i < PATHS; i++)
 		for (int k = 0; k < PREDICTIONS && (only_path < 0 || i == only_path); k++) {
-			const struct path_choice *c = path_choice_find(path_choice_names[i]);
-			struct model_config m = {
-			    .net = {.def = net_exact_of(NET_EXPERT), .channels = 1, .out_channels = 1, .size = 2}, .cluster = -1, .betas = c->betas};
+			const struct path_choice *c = &choices[i];
+			struct model_config m = {.net = {.def = net_exact_of(NET_EXPERT), .channels = 1, .out_channels = 1, .size = 2},
+			                         .cluster = -1,
+			                         .betas = c->betas,
+			                         .sigma_data = c->sigma_data};
 			char *expert = str_new("%s/expert_%d", model, (*count)++);
 
 			snprintf(m.path, sizeof m.path, "%s", c->config);
@@ -407,7 +391,7 @@ static void mixed_ensemble(void **state)
 static void own_path(void **state)
 {
 	(void)state;
-	for (int i = 0; i < path_count; i++) {
+	for (int i = 0; i < PATHS; i++) {
 		int count;
 		char *name = str_new("own-%d", i), *model = make_model(name, i, &count);
 		struct device *dev = device_cpu(NULL, DT_F32);
@@ -550,7 +534,7 @@ static void flows_by_dpm(void **state)
 	static const char *const solvers[] = {"dpm++2m", "dpm++1", "ddim,spacing=trailing", "dpm++2s", "euler-discrete"};
 
 	(void)state;
-	for (int i = 0; i < path_count; i++) {
+	for (int i = 0; i < PATHS; i++) {
 		float flow[PICTURES * D], x[PICTURES * D];
 		int count;
 		char *name = str_new("draw-%d", i), *model = make_model(name, i, &count);
@@ -568,7 +552,7 @@ static void flows_by_dpm(void **state)
 					q += pow(x[p * D + j] - flow[p * D + j], 2);
 				near += q < .05 * .05;
 			}
-			print_message("%s %s: %d of %d where the flow ends, %.4f off the set\n", path_choice_names[i], solvers[k], near, PICTURES,
+			print_message("%s %s: %d of %d where the flow ends, %.4f off the set\n", path_texts[i], solvers[k], near, PICTURES,
 			              off(x, PICTURES));
 			assert_true(off(x, PICTURES) < .02);
 			assert_true(near >= PICTURES * 3 / 4);
@@ -581,9 +565,14 @@ static void flows_by_dpm(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(names),          cmocka_unit_test(weights),         cmocka_unit_test(edm_preconditioning),
-	    cmocka_unit_test(times),          cmocka_unit_test(optimum_given_x), cmocka_unit_test(optimum_over_draws),
-	    cmocka_unit_test(mixed_ensemble), cmocka_unit_test(own_path),        cmocka_unit_test(own_path_of_many),
+	    cmocka_unit_test(names),
+	    cmocka_unit_test(weights),
+	    cmocka_unit_test(times),
+	    cmocka_unit_test(optimum_given_x),
+	    cmocka_unit_test(optimum_over_draws),
+	    cmocka_unit_test(mixed_ensemble),
+	    cmocka_unit_test(own_path),
+	    cmocka_unit_test(own_path_of_many),
 	    cmocka_unit_test(flows_by_dpm),
 	};
 

@@ -32,7 +32,7 @@ static int make_tables(void **state)
 	for (int k = 0; k < 100; k++)
 		hundred[k] = .001 + .002 * k;
 	for (int i = 0; i < PATHS - FORMULAS; i++)
-		paths[FORMULAS + i] = schedule_path(&tables[i], tables_names[i], &b[i]);
+		paths[FORMULAS + i] = schedule_path(&tables[i], tables_names[i], &b[i], 0);
 	return paths[3] && paths[4] && paths[5] && paths[6] ? 0 : -1;
 }
 
@@ -65,7 +65,7 @@ static void tables_are_those_of_diffusers(void **state)
 		assert_true(fabs(s.abar[k] - pow(path_at(&path_cosine, schedule_time(&s, (double)k)).alpha, 2)) < 1e-12);
 	assert_true(schedule_time(&s, 999) == .999 && schedule_time(&s, 0) == .001);
 	schedule_release(&s);
-	assert_null(schedule_path(&s, "sigmoid", &(struct betas){1000, 1e-4, .02, NULL}));
+	assert_null(schedule_path(&s, "sigmoid", &(struct betas){1000, 1e-4, .02, NULL}, 0));
 }
 
 /* At a step the point is the table's; between two, derivatives and the inverse are those of the interpolation. */
@@ -100,6 +100,8 @@ static void schedulers(void **state)
 	    {"{\"beta_schedule\": \"squaredcos_cap_v2\", \"prediction_type\": \"sample\"}", "cosine_betas", "x0"},
 	    {"{\"trained_betas\": [0.1, 0.2], \"num_train_timesteps\": 2}", "betas", "epsilon"},
 	    {"{\"_class_name\": \"FlowMatchEulerDiscreteScheduler\"}", "linear", "velocity"},
+	    {"{\"_class_name\": \"EDMEulerScheduler\", \"sigma_data\": 1.0}", NULL, NULL},
+	    {"{\"_class_name\": \"EDMDPMSolverMultistepScheduler\"}", NULL, NULL},
 	    {"{\"beta_schedule\": \"sigmoid\"}", NULL, NULL},
 	    {"{\"prediction_type\": \"flow\"}", NULL, NULL},
 	    {"{\"rescale_betas_zero_snr\": true}", NULL, NULL},

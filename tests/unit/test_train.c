@@ -236,6 +236,7 @@ static void every_objective_goes_on(void **state)
 	    {&net_dit, "gvp", "velocity", NULL, "discrete", "\"path\": \"gvp\""},
 	    {&net_dit, "gvp", "epsilon", "edm", "lognormal:-.5,1", "\"weighting_number\": 0.5"},
 	    {&net_dit, "edm", "edm", NULL, "lognormal", "\"prediction\": \"edm\""},
+	    {&net_dit, "edm:1", "edm", NULL, "lognormal", "\"sigma_data\": 1.0"},
 	    {&net_router, "cosine", "velocity", NULL, "uniform", "\"path\": \"cosine\""},
 	    {&net_router, "ddpm", "velocity", NULL, "discrete", "\"num_train_timesteps\": 1000"},
 	};
@@ -254,7 +255,7 @@ static void every_objective_goes_on(void **state)
 		o.steps = 6;
 		o.log_every = 1;
 		o.checkpoint.steps = o.validate_samples = 0;
-		o.objective.path = path_choice_find(v[i].path);
+		assert_int_equal(path_choice_parse(v[i].path, &o.objective.path, NULL), 0);
 		o.objective.prediction = (enum prediction)prediction_find(v[i].predict);
 		assert_int_equal(time_law_parse(v[i].time, &o.objective.time, NULL), 0);
 		assert_int_equal(v[i].weighting ? weighting_parse(v[i].weighting, &o.objective.weighting, NULL) : 0, 0);

@@ -34,7 +34,7 @@ static int read_stamp(struct assignment *a, const char *path, struct err *e)
 	if (!rc && was >= 0 && a->holdout >= 0 && was != a->holdout)
 		return err_set(e, ERR_DATA, "%s was made with a held-out fraction of %g, not %g", path, was, a->holdout);
 	if (was >= 0 && a->split >= 0)
-		a->holdout = -1; /* the column is right, and may come from the folders of the keys */
+		a->holdout = -1; /* the split column decides; it may have been made from the folders of the keys */
 	a->clusters = k ? (int)k : (int)json_array_size(a->names);
 	return rc ? -1 : 0;
 }
@@ -58,7 +58,7 @@ static int by_text(const void *x, const void *y)
 	return strcmp(*(const char *const *)x, *(const char *const *)y);
 }
 
-/* A column of names: the clusters are numbered in their bytewise order. */
+/* Number the clusters of a column of names in bytewise order. */
 static int number_names(struct assignment *a, const char *path, struct err *e)
 {
 	int64_t n = tsv_rows(a->table), k = 0;
@@ -94,7 +94,7 @@ static int number_names(struct assignment *a, const char *path, struct err *e)
 	return rc;
 }
 
-/* The column into a->number. Where another program made the table it may hold names, in every row. */
+/* Read the cluster column into a->number. In a table of another program every row may hold a name instead. */
 static int read_clusters(struct assignment *a, const char *path, struct err *e)
 {
 	int64_t n = tsv_rows(a->table), kind = -1, v;

@@ -12,22 +12,22 @@
 struct assignment {
 	struct tsv *table;
 	int key, cluster, split; /* columns; split -1 */
-	int32_t *number;         /* [rows] of the cluster */
+	int32_t *number;         /* [rows] cluster number of each row */
 	int clusters;            /* K: "k" of the stamp, else 1 + the largest */
-	double holdout;          /* where there is no column, or to check it with; negative: take the column's word */
-	char features[64];       /* what it was clustered by, of the stamp; empty when that does not say */
+	double holdout;          /* held-out fraction: used without a split column, else compared with it; negative: the column decides */
+	char features[64];       /* the features it was clustered by, from the stamp; empty if the stamp has none */
 	char hash[65];           /* SHA-256 of the file */
-	char partition[65];      /* what tells the partition from others (data/partition.h); the hash where the stamp does not say */
-	json_t *names;           /* [clusters] of the clusters (core/names.h); NULL: they have none */
+	char partition[65];      /* identifies the partition (data/partition.h); the file's hash if the stamp does not have it */
+	json_t *names;           /* [clusters] names of the clusters (core/names.h); NULL: they have none */
 };
 
-/* A table of ddm-cluster, or of any program (tsv_load_any), in which the column cluster holds numbers from 0 or names throughout.
- * A negative `holdout` leaves the split to the column; without a column everything is training data. ERR_DATA when the
- * fraction differs from the one in the table's stamp, or from the column of a table that has none. */
+/* Load a table of ddm-cluster, or of any other program (tsv_load_any). Its column "cluster" holds numbers from 0 in every row, or names in every
+ * row. With a negative `holdout` the split column decides; a table without that column is all training data. ERR_DATA if the fraction differs
+ * from the one in the table's stamp, or, for a table without a stamp, from its split column. Release with assignment_release. */
 int assignment_load(struct assignment *a, const char *path, double holdout, struct err *e);
 void assignment_release(struct assignment *a);
 
-/* Cluster and split of a row. ERR_DATA when the column and the fraction disagree. */
+/* Cluster and split of a row (*held: 1 if it is held out). ERR_DATA if the column and the fraction disagree. */
 int assignment_get(const struct assignment *a, int64_t row, int *cluster, int *held, struct err *e);
 
 #endif

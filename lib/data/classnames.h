@@ -6,12 +6,12 @@
 
 #include "core/err.h"
 
-/* New references; NULL where there are none, or what is there is no list of different names (core/names.h). */
+/* New references. NULL if there are no names, or if they are not a list of different names (core/names.h). */
 json_t *classnames_of_folder(const char *dir);
 json_t *classnames_of_stamp(const char *line);
 
-/* Joins the lists of several sources: *all becomes the longer of *all and `list`. The longer must begin with the shorter, else ERR_DATA, which
- * names `where` and ends with `advice`. Takes the reference of `list`, which may be NULL. */
+/* Merge the lists of several sources: *all becomes the longer of *all and `list`. The longer list must begin with the shorter one, else ERR_DATA
+ * with a message that names `where` and ends with `advice`. Takes the reference of `list`, which may be NULL. */
 int classnames_join(json_t **all, json_t *list, const char *where, const char *advice, struct err *e);
 
 #endif

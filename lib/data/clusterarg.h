@@ -6,8 +6,8 @@
 
 #include "core/err.h"
 
-/* --cluster: "all" (-1), a number from 0, or a name by the manifest of the SHARDS folder. Whether there is such a number is for the reader of the
- * folder to say. */
+/* Parse the argument of --cluster into *k: "all" (-1), a number from 0, or a name listed in the manifest of the SHARDS folder. The upper limit of
+ * numbers is not checked here; the reader of the folder does that. */
 int cluster_argument(const char *text, const char *shards, int64_t *k, struct err *e);
 
 #endif

@@ -20,10 +20,10 @@ struct dataset_options {
 	int size;            /* resize to size x size when the pictures differ from it; 0: all must be of one size */
 	int verify;          /* check every shard against MANIFEST.tsv (bytes, SHA-256) when opening */
 	int labelled;        /* a sample without a class label is ERR_DATA */
-	int deviations;      /* of arrays: where the first sample has std.npy, all must, and dataset_item gives it */
-	int mirrored;        /* dataset_item gives samples mirrored too: of arrays that takes flip.npy, and flip.std.npy where there is std.npy */
-	int text;            /* every sample must have text.npy, the features of its text, which dataset_item gives */
-	int64_t text_tokens; /* most rows of it; 0: as many as the first sample has */
+	int deviations;      /* of arrays: if the first sample has std.npy, all samples must have it, and dataset_item returns it */
+	int mirrored;        /* dataset_item can return mirrored samples: arrays then need flip.npy, and flip.std.npy if they have std.npy */
+	int text;            /* every sample must have text.npy, the features of its text, which dataset_item returns */
+	int64_t text_tokens; /* most rows of the text features; 0: as many as the first sample has */
 	int channels;        /* of pictures: 3, or 1 for grey; 0: 3 */
 	uint64_t budget;     /* bytes of decoded samples kept in memory; 0: a quarter of the machine's */
 	struct pool *pool;
@@ -38,57 +38,56 @@ struct dataset_info {
 	const int64_t *sizes;            /* [clusters] training samples per cluster; borrowed */
 	const int64_t *held;             /* [clusters] held-out samples per cluster; borrowed */
 	int classes;                     /* 1 + the largest class label, 0 when there are none */
-	int deviations;                  /* samples are the mean of a distribution: asked for, and there */
-	int64_t text_tokens, text_width; /* of the features; 0: not asked for */
-	uint64_t kept_bytes;             /* what keeping decoded samples takes once all that fit have been read */
-	const struct manifest *manifest; /* of the directory; borrowed */
+	int deviations;                  /* samples are means of a distribution whose std dataset_item returns: requested and present */
+	int64_t text_tokens, text_width; /* of the text features; 0: not requested */
+	uint64_t kept_bytes;             /* memory of the cache of decoded samples once it is full */
+	const struct manifest *manifest; /* the manifest of the directory; borrowed */
 };
 
-/* An absent directory is ERR_NOINPUT; a cluster out of range ERR_USAGE; an empty one, a shard that disagrees with the
- * manifest, unequal sizes ERR_DATA. Caller frees with dataset_free.
- * The first sample decides what the set is: an array (.npy beats a picture) of shape (C, H, W), (1, C, H, W) or (H, W), or a
- * picture. */
+/* An absent directory is ERR_NOINPUT; a cluster out of range ERR_USAGE; an empty cluster, a shard that disagrees with the manifest, or samples of
+ * unequal size ERR_DATA. Caller frees with dataset_free. The first sample decides what the set holds: arrays (a .npy takes precedence over a
+ * picture) of shape (C, H, W), (1, C, H, W) or (H, W), or pictures. */
 struct dataset *dataset_open(const char *shards, const struct dataset_options *o, struct err *e);
 void dataset_free(struct dataset *d);
 const struct dataset_info *dataset_info(const struct dataset *d);
 
-/* Sample i of the part (0 <= i < count; shards in name order, samples in shard order): pixels as value/127.5 - 1 in (C, H, W)
- * order, arrays as they are; *label -1 and *cluster -1 where unknown. x, label, cluster may be NULL. Thread-safe. */
+/* Read sample i of the part (0 <= i < count; shards in name order, samples in shard order): pixels as value/127.5 - 1 in (C, H, W) order, arrays
+ * unchanged; *label and *cluster are -1 if unknown. x, label, cluster may be NULL. Thread-safe. */
 int dataset_read(struct dataset *d, int64_t i, float *x, int32_t *label, int32_t *cluster, struct err *e);
 const char *dataset_key(struct dataset *d, int64_t i);
 
-/* mean (C, H, W) of what dataset_read gives, and with `flip` of what is mirrored too, for which an array's set must be opened: over all
- * samples, or, where there are more, over `most` of them, evenly spaced. */
+/* mean (C, H, W) of the samples as dataset_read returns them. With `flip` the mirrored samples are included; a set of arrays must then be opened
+ * with `mirrored`. If there are more than `most` samples, only that many are used, evenly spaced. */
 int dataset_mean(struct dataset *d, int64_t most, int flip, float *mean, struct err *e);
 
-/* A sample with all that the set was opened for. */
+/* A sample with everything that the set was opened for. */
 struct dataset_item {
-	int mirrored;           /* in: left-right */
-	float *x, *std;         /* in: places for (C, H, W) each; std where info's deviations, else untouched */
-	uint16_t *text;         /* in: place for (text_tokens, text_width) float16, zeros behind the rows that are there; NULL: not wanted */
-	int32_t rows;           /* out: of the text */
+	int mirrored;           /* in: return the sample mirrored left to right */
+	float *x, *std;         /* in: buffers for (C, H, W) each; std is written only if info's `deviations` is set */
+	uint16_t *text;         /* in: buffer for (text_tokens, text_width) float16, zeros after the last row; NULL: not wanted */
+	int32_t rows;           /* out: rows of the text */
 	int32_t label, cluster; /* out: as dataset_read */
 };
 int dataset_item(struct dataset *d, int64_t i, struct dataset_item *item, struct err *e);
 
-/* Features of a text, (rows, width) or (1, rows, width) of an .npy, as float16: caller frees with mem_free. One that float16 does not
- * hold, or more rows than `most` (0: any number), is ERR_DATA. */
+/* Text features from an .npy of shape (rows, width) or (1, rows, width), as float16. Caller frees with mem_free. ERR_DATA for a value that
+ * float16 cannot hold, or for more rows than `most` (0: any number). */
 uint16_t *dataset_text(const void *npy, size_t len, const char *name, int64_t most, int64_t *rows, int64_t *width, struct err *e);
 
 /* A loader fills batches ahead of the trainer. Which samples batch number s holds is a pure function of (seed, s):
  * position p = s * batch + j counts through the passes; pass q = p / count visits the samples in the order
  * rng_permute(p % count, count, seed, RNG_SHUFFLE, q). Flips are keyed by p, and so are draws from the distribution of a latent:
  * mean + std * normal, RNG_LATENT. Whether sample j of batch s gets the null text instead of its own is keyed by (s, j), RNG_LABEL. */
-enum { LOADER_AHEAD = 2 }; /* enough for a thread to keep up with a trainer */
+enum { LOADER_AHEAD = 2 }; /* enough for one thread to keep up with a trainer */
 struct loader;
 struct loader_options {
 	int64_t batch;
 	uint64_t seed;
-	int flip;                  /* mirror left-right with probability one half, RNG_FLIP; of arrays the set must be opened for it */
+	int flip;                  /* mirror left to right with probability one half, RNG_FLIP; a set of arrays must be opened with `mirrored` */
 	double text_drop;          /* probability of the null text */
-	const uint16_t *null_text; /* (text_tokens, text_width) float16, borrowed; needed where text_drop > 0 */
+	const uint16_t *null_text; /* (text_tokens, text_width) float16, borrowed; required if text_drop > 0 */
 	int32_t null_rows;
-	int64_t first; /* first batch number: where a resumed run goes on */
+	int64_t first; /* number of the first batch; a resumed run sets it */
 	int ahead;     /* batches prefetched by one thread; 0: read in the caller */
 };
 
@@ -101,17 +100,17 @@ struct batch {
 	int64_t number, n;
 	const float *x, *text;
 	const int32_t *label, *cluster, *rows;
-	const int64_t *index; /* which sample of the dataset each one is */
+	const int64_t *index; /* index in the dataset of each sample */
 };
 int loader_next(struct loader *l, struct batch *b, struct err *e);
 
-/* Memory of the batches of a loader. */
+/* Bytes of host memory that the batches of a loader take. */
 uint64_t loader_bytes(const struct dataset *d, int64_t batch, int ahead);
 
 /* x += std * z, z standard normals of (seed, RNG_LATENT, step, index); n elements. */
 void latent_draw(float *x, const float *std, int64_t n, uint64_t seed, uint64_t step, uint64_t index);
 
-/* n numbers of float16. */
+/* Convert n float16 numbers to float. */
 void text_expand(float *out, const uint16_t *text, int64_t n);
 
 #endif

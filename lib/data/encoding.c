@@ -13,7 +13,7 @@
 #include "file/npy.h"
 
 enum { ADDED = 6 };
-static const size_t BYTES_AT_ONCE = (size_t)64 << 20; /* of members and of pixels */
+static const size_t BYTES_AT_ONCE = (size_t)64 << 20; /* limit for members and for pixels of a batch */
 
 /* ---- opening ---- */
 

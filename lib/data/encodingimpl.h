@@ -1,4 +1,4 @@
-/* Samples being encoded, shared by the files: encoding.c opens the encoders, reads batches and hands them out, encodinglatents.c runs the
+/* State of an encoding, shared by its files: encoding.c opens the encoders, reads batches and returns samples, encodinglatents.c runs the
  * autoencoder, encodingtexts.c the text encoder. */
 #ifndef DDM_DATA_ENCODINGIMPL_H
 #define DDM_DATA_ENCODINGIMPL_H
@@ -11,23 +11,23 @@
 
 enum { ENCODING_AT_ONCE = 64, ENCODING_PICTURES = 4, ENCODING_TEXTS = 16 };
 
-/* A sample on its way: read and decoded, encoded, handed out. */
+/* A sample in progress: read and decoded, encoded, returned to the caller. */
 struct encoding_item {
 	char *key, *origin;
-	struct sample_member *member; /* of memory of their own */
+	struct sample_member *member; /* owned, like their data */
 	int n;
 	struct picture picture;
-	float *z; /* to be decoded (C, zh, zw) */
+	float *z; /* latent to decode, (C, zh, zw) */
 	int64_t zh, zw;
-	struct str latent[2], std[2], text, png; /* what is added; empty: none. [1]: of the mirrored picture */
+	struct str latent[2], std[2], text, png; /* the members to add; empty: none. [1]: of the mirrored picture */
 	struct err err;
 };
 
 struct encoding_batch {
-	int n, at; /* handed out */
-	int end;   /* nothing comes after it */
+	int n, at; /* at: items already returned to the caller */
+	int end;   /* this is the last batch */
 	struct encoding_item item[ENCODING_AT_ONCE];
-	struct err err; /* of reading, after the items */
+	struct err err; /* error met when reading after the last item */
 };
 
 struct encoding {
@@ -40,19 +40,19 @@ struct encoding {
 	struct ahead ahead;
 	struct samples *samples;
 	struct encoding_batch *now, *next;
-	struct sample_member *out; /* of the sample that was handed out */
-	float *pixels, *moments;   /* of a run */
+	struct sample_member *out; /* members of the sample returned last */
+	float *pixels, *moments;   /* buffers for one run of the autoencoder */
 	int64_t room, room_moments;
-	struct encoding_place place; /* of what was handed out */
-	int begun, passing;          /* passing: what is read was encoded before */
+	struct encoding_place place; /* position after the samples returned so far */
+	int begun, passing;          /* passing: skipping samples that an earlier run encoded */
 };
 
-/* Borrows. */
+/* The item as a sample; its key and members are borrowed. */
 struct sample encoding_item_sample(const struct encoding_item *it);
 
-/* Encodes the pictures of a batch, or decodes its latents. What is wrong with one item alone is in its err. */
+/* Encode the pictures of a batch, or decode its latents. An error of one item alone is stored in its err. */
 int encoding_pictures(struct encoding *x, struct encoding_batch *b, struct err *e);
-/* Encodes its captions. */
+/* Encode the captions of a batch. */
 int encoding_texts(struct encoding *x, struct encoding_batch *b, struct err *e);
 
 #endif

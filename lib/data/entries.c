@@ -223,8 +223,8 @@ static int is_part(const char *ext)
 	return strchr(ext, '.') != NULL;
 }
 
-/* Which of v[0 .. n), all of one key, is the sample's picture: the first whose extension has one part, as "jpg" beside "seg.png"; else the first
- * picture. NULL without one. */
+/* Return the entry among v[0 .. n), all of one key, that is the sample's picture: the first with a single-part extension, such as "jpg" beside
+ * "seg.png"; else the first picture. NULL if there is no picture. */
 static const struct entry *picture_of(const struct entry *v, size_t n)
 {
 	const struct entry *part = NULL;
@@ -238,8 +238,8 @@ static const struct entry *picture_of(const struct entry *v, size_t n)
 	return part;
 }
 
-/* A key ends at the first dot of a name, so IMG.1.jpg and IMG.2.jpg, or a.jpg and a.png, would be one sample with one of the two pictures.
- * The later ones are refused. */
+/* Refuse all pictures of a key but one. A key ends at the first dot of a name, so without this check IMG.1.jpg and IMG.2.jpg, or a.jpg and a.png,
+ * would be one sample and only one of the pictures would be used. */
 static int pictures_check(struct entries *s, int (*refused)(void *arg, struct err *e), void *arg, struct err *e)
 {
 	size_t kept = 0, n;

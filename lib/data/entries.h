@@ -11,7 +11,7 @@
 
 struct entry {
 	const char *key, *ext, *path;
-	int64_t order; /* place in the list */
+	int64_t order; /* position in the list */
 };
 
 struct entries {
@@ -22,31 +22,30 @@ struct entries {
 	struct arena memory;
 };
 
-/* Key and extension of a name (see samples.h) in new memory of `a`. 1 when it is to be passed over (hidden, or without a dot
- * unless ext_hint gives the extension of a dotless name), -1 and ERR_DATA when it is refused. */
+/* Key and extension of a name (see samples.h), allocated from `a`. 1 if the name is to be skipped (hidden, or without a dot unless ext_hint gives
+ * the extension of a dotless name); -1 and ERR_DATA if it is refused. */
 int entry_key(struct arena *a, const char *name, const char *ext_hint, const char **key, const char **ext, struct err *e);
 
-/* Extensions of pictures, those we cannot decode included, so that they are named and not silently dropped. */
+/* 1 for extensions of pictures. This includes formats that cannot be decoded, so that they are reported and not silently skipped. */
 int entry_is_picture(const char *ext);
 
 /* "jpg", "png", "webp", or "" */
 const char *entry_picture_ext(enum still_kind kind);
 
-/* Every sample file and archive under `dir`, sorted by key and extension. Links are followed; a loop of links is an error.
- * A file whose extension says nothing is opened and recognised by its first bytes. `refused` is told about names that are
- * no keys, and about a second picture of one key (IMG.1.jpg and IMG.2.jpg; "seg.png" beside "jpg" is a part of the sample); when it returns
- * non-zero the scan stops with the error. */
+/* Find every sample file and archive under `dir`, sorted by key and extension. Links are followed; a loop of links is an error. A file whose
+ * extension is unknown is opened and recognised by its first bytes. `refused` is called for names that cannot be keys, and for a second picture
+ * of a key (IMG.1.jpg and IMG.2.jpg; "seg.png" beside "jpg" is a part of the sample). If it returns non-zero, the scan stops with that error. */
 int entries_scan(struct entries *s, const char *dir, int (*refused)(void *arg, struct err *e), void *arg, struct err *e);
 
-/* The paths of a list (len bytes, a copy is kept), in its order; `sep` ends an entry. Empty lines are passed over. */
+/* The paths of a list (len bytes, copied), in its order; `sep` ends an entry. Empty lines are skipped. `refused` as above. */
 int entries_list(struct entries *s, const char *text, size_t len, char sep, int (*refused)(void *arg, struct err *e), void *arg, struct err *e);
 
-/* One file, whose key is its last component. */
+/* One file; its key is made from the last component of the path. */
 int entries_file(struct entries *s, const char *path, struct err *e);
 
 void entries_release(struct entries *s);
 
-/* What the first bytes of a file are. -1 and *e when it cannot be read. */
+/* Classify a file by its first bytes. -1 and *e if it cannot be read. */
 enum entry_kind { ENTRY_OTHER, ENTRY_PICTURE, ENTRY_TAR };
 int entry_sniff(const char *path, enum entry_kind *kind, const char **ext, struct err *e);
 

@@ -12,30 +12,30 @@ struct exact_request {
 	const char *program; /* for the stamp */
 	const char *shards, *out;
 	const char *cluster; /* NULL: every expert and the router; "all", a number or a name: one expert, in `out` itself */
-	int64_t limit, size; /* 0: all samples of a cluster; as they are */
+	int64_t limit, size; /* limit: samples of each cluster, 0: all; size: side in pixels, 0: unchanged */
 	uint64_t seed;
-	int split, prediction; /* numbers in the lists of exact_options */
+	int split, prediction; /* indices into the lists of exact_options */
 	struct exact_path {
-		int kind;          /* number in the list of exact_options */
+		int kind;          /* index into the list of exact_options */
 		double sigma_data; /* of path edm; 0: SIGMA_DATA_USUAL (net/betas.h) */
 	} path;
 	int verify;
-	const struct progress *progress; /* told of the samples that are read; NULL: not told */
+	const struct progress *progress; /* reports the samples read; may be NULL */
 };
 
-/* What made the model, for a report. */
+/* The outcome of exact_make, for a report. */
 struct exact_report {
-	int made; /* 0: it was there */
+	int made; /* 0: the model existed already */
 	int64_t samples, channels, size;
-	double flops; /* of a denoised sample */
+	double flops; /* floating-point operations to denoise one sample */
 };
 
 /* The options that fill a request on a command line, and its defaults. */
 extern const struct option exact_options[];
 struct exact_request exact_defaults(void);
 
-/* Writes the folder `out`, or finds it there from the same request. ERR_AGAIN where *stop became non-zero; ERR_EXISTS: the name is taken;
- * ERR_USAGE, ERR_DATA, ERR_NOINPUT as reading the shards says. */
+/* Write the folder `out`, unless it exists already and was made from the same request. ERR_AGAIN if *stop became non-zero; ERR_EXISTS: something
+ * else has the name; ERR_USAGE, ERR_DATA, ERR_NOINPUT from reading the shards. */
 int exact_make(const struct exact_request *r, struct pool *pool, volatile sig_atomic_t *stop, struct exact_report *report, struct err *e);
 
 #endif

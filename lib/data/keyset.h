@@ -1,5 +1,5 @@
-/* A set of keys that notices repetition. It holds 64-bit hashes, 16 bytes a key at most: among a million keys two
- * different ones pass for equal with probability 3e-8. */
+/* A set of keys for finding duplicates. It stores 64-bit hashes, at most 16 bytes a key: among a million keys, the probability that two different
+ * ones are taken for equal is 3e-8. */
 #ifndef DDM_DATA_KEYSET_H
 #define DDM_DATA_KEYSET_H
 
@@ -12,7 +12,7 @@ struct keyset {
 	size_t n, cap;
 };
 
-int keyset_add(struct keyset *s, const char *key); /* 1 when it was there already */
+int keyset_add(struct keyset *s, const char *key); /* 1 if the set already has the key, else 0 */
 void keyset_clear(struct keyset *s);               /* empty, memory kept */
 void keyset_release(struct keyset *s);
 

@@ -69,7 +69,7 @@ int mds_sniff(const char *path)
 	return is;
 }
 
-/* Of a file in the folder, with its bytes, which four of a shard's can count. 1, or 0 where it is null. */
+/* Read the name and size in bytes (below 2^32) of a shard's file. 1; 0 if `key` is null; -1 on error. */
 static int read_file(const json_t *shard, const char *key, const char **name, int64_t *bytes, const char *where, struct err *e)
 {
 	const json_t *o = json_object_get(shard, key);
@@ -222,7 +222,7 @@ int mds_find_type(const char *name, size_t n, uint8_t code, enum npy_type *type)
 	return 0;
 }
 
-/* "", "float32", "float32:4,32,32" */
+/* Parse what follows "ndarray": "", "float32", or "float32:4,32,32". */
 static int parse_array(struct column *c, const char *text)
 {
 	size_t n = strcspn(text, ":");
@@ -324,7 +324,7 @@ static int hash_known(const char *algorithm, const void *p, size_t n, char hex[6
 	return 1;
 }
 
-/* Those of the file that `key` tells of. */
+/* Check the hashes of the file that the index lists under `key`. */
 static int check_hashes(const struct mds *m, const json_t *shard, const char *key, const void *p, size_t n, struct err *e)
 {
 	const json_t *hashes = json_object_get(json_object_get(shard, key), "hashes"), *v;
@@ -343,7 +343,7 @@ static int check_hashes(const struct mds *m, const json_t *shard, const char *ke
 	return 0;
 }
 
-/* The file `name` as m->map, which must be of that size. */
+/* Map the file `name` to m->map; its size must be `bytes`. */
 static int map_file(struct mds *m, const char *name, int64_t bytes, struct err *e)
 {
 	mem_free(m->name);

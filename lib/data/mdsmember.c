@@ -95,7 +95,7 @@ static int add_array(const struct mds *m, const struct column *c, const uint8_t 
 	return 1;
 }
 
-/* Width, height and mode of Pillow, and the pixels: as PNG. */
+/* Convert Pillow's width, height, mode and pixels to PNG. */
 static int add_pil(const struct mds *m, const uint8_t *p, size_t n, struct str *out, struct err *e)
 {
 	struct picture picture = {0};
@@ -137,7 +137,7 @@ static int is_label(const char *name)
 	return 0;
 }
 
-/* A class, 1; or kept for the facts, 3. */
+/* 1: the number is the class; 3: it is kept for the facts. */
 static int add_number(struct mds *m, const struct column *c, const uint8_t *p, size_t n, struct str *out, struct err *e)
 {
 	enum npy_type type = c->encoding->type;

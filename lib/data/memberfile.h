@@ -7,7 +7,7 @@
 #include "core/err.h"
 #include "core/str.h"
 
-/* Appends what the file holds, *len bytes. ERR_DATA for more than `most`, and for what is no regular file. */
+/* Append the file's content; *len is its size in bytes. ERR_DATA if it is larger than `most` bytes or not a regular file. */
 int member_file(struct str *bytes, const char *path, size_t most, size_t *len, struct err *e);
 
 #endif

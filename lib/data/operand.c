@@ -12,7 +12,7 @@
 
 enum { DEEP = 4, LOOKED_AT = 10000 };
 
-/* Whether there is a picture in the folder or below it; looks at no more than *left names. */
+/* 1 if there is a picture in the folder or below it. Examines at most *left names. */
 static int holds_pictures(const char *dir, int deep, int *left)
 {
 	struct err ignored = {0};

@@ -4,8 +4,8 @@
 
 #include "core/err.h"
 
-/* 0 where path may be a SHARDS folder or is absent, which its reader says. -1 and ERR_NOINPUT where it is something else: pictures or a tar of
- * samples, which ddm-cluster and ddm-shard make shards of; a model; a file. */
+/* 0 if path may be a SHARDS folder, or is absent (its reader reports that). -1 and ERR_NOINPUT if it is something else: a folder of pictures or a
+ * tar of samples, which ddm-cluster and ddm-shard turn into shards; a model; a file. */
 int operand_shards(const char *path, struct err *e);
 
 #endif

@@ -1,16 +1,16 @@
-/* What tells one partition of samples from another: a SHA-256 of the rule that sends a sample to its cluster. Tables of several sites that
- * follow the same rule, as with shared centroids, have the same. Assignments, shards and models carry it as "partition". */
+/* Identifies a partition of samples by a SHA-256 of the rule that assigns a sample to its cluster. Tables of several sites that follow the same
+ * rule, such as shared centroids, get the same hash. Assignments, shards and models store it as "partition". */
 #ifndef DDM_DATA_PARTITION_H
 #define DDM_DATA_PARTITION_H
 
 #include <jansson.h>
 #include <stdint.h>
 
-/* By the nearest of k centroids (k, d) of these features; offset [k] is added to the squared distances (cluster/kmeans.h). */
+/* Nearest of k centroids (k, d) of these features; offset [k] is added to the squared distances (cluster/kmeans.h). */
 void partition_of_centroids(char hex[65], const float *centroids, const float *offset, int k, int64_t d, const char *features);
-/* At random, share [k]. */
+/* Random clusters with share [k]. */
 void partition_of_shares(char hex[65], const double *share, int k, uint64_t seed);
-/* By a fact of the samples, whose values have these names (core/names.h). */
+/* Clusters by a fact of the samples, whose values have these names (core/names.h). */
 void partition_of_names(char hex[65], const char *fact, const json_t *names);
 
 #endif

@@ -1,17 +1,16 @@
-/* Samples from any kind of source. A sample is a key and its members: a picture (jpg, png, webp), a caption (txt), a class
- * (cls), facts (json), an array (npy).
+/* Reads samples from any kind of source. A sample is a key and its members: a picture (jpg, png, webp), a caption (txt), a class (cls), facts
+ * (json), an array (npy).
  *
- * A source is a folder (its pictures, and tars, recursively, in bytewise order), a SHARDS directory or a part of it
- * (checked against MANIFEST.tsv), a tar in any compression libarchive reads, a picture, latents in safetensors (data/latents.h), shards of
- * MosaicML's streaming by their index.json or its folder (data/mds.h), or "-": stdin, which is a tar or a list of paths. What a file is, is
- * decided by its first bytes. A folder's classes may lie beside its samples (data/labels.h), where these have no .cls of their own.
+ * A source is a folder (its pictures and tars, recursively, in bytewise order), a SHARDS directory or a part of it (checked against
+ * MANIFEST.tsv), a tar in any compression that libarchive reads, a picture, latents in safetensors (data/latents.h), MosaicML shards given by
+ * their index.json or its folder (data/mds.h), or "-": stdin, which is a tar or a list of paths. The first bytes of a file decide its kind. If
+ * the samples of a folder have no .cls, their classes may be stored beside them (data/labels.h).
  *
- * The key is the path (below the folder, inside the tar, or as listed) up to the first dot of its last component, without
- * leading "/", "./" and "../"; the rest, in lower case, is the member's extension. Keys that are empty, hold a tab, a
- * newline or a ".." component are refused; names that begin with a dot are passed over, and so are keys without a picture
- * or an array (README.txt in a folder of pictures). Hard links in a tar are read; other links, devices and pictures whose name begins with a dot
- * are passed over and told about. A key that comes back is an error, and so is a second picture of a
- * key in a folder or list (IMG.1.jpg and IMG.2.jpg; in a tar they are members of one sample). */
+ * The key is the path (below the folder, inside the tar, or as listed) up to the first dot of its last component, without leading "/", "./" and
+ * "../"; the rest, in lower case, is the member's extension. A key that is empty, or holds a tab, a newline or a ".." component, is refused.
+ * Names that begin with a dot are skipped, and so are keys without a picture or an array (README.txt in a folder of pictures). Hard links in a
+ * tar are read; other links, devices and pictures whose name begins with a dot are skipped and reported. A repeated key is an error, and so is a
+ * second picture of a key in a folder or list (IMG.1.jpg and IMG.2.jpg; in a tar they are members of one sample). */
 #ifndef DDM_DATA_SAMPLES_H
 #define DDM_DATA_SAMPLES_H
 
@@ -26,17 +25,17 @@
 enum samples_part { SAMPLES_ALL, SAMPLES_TRAIN, SAMPLES_HOLDOUT };
 
 struct samples_options {
-	int size;               /* pictures: the centre square, resized to size x size; 0: as they are */
-	int channels;           /* 3, or 1 for grey; 0 means 3 */
-	int skip_bad;           /* pass over unreadable samples, telling `bad`; 0: the first one is an error */
-	int64_t max_errors;     /* samples_check fails when more were skipped; negative: no limit */
-	int nul_list;           /* a list of paths ends its entries with NUL, not newline */
-	int captions;           /* a caption is a sample without a picture too; a text is one, a line each, keys 000000000 and so on; stdin too */
-	int once;               /* samples_rewind will not be called: a tar through a pipe is read as it comes */
-	const char *spool;      /* folder for the unlinked copy of stdin when that is a pipe; NULL: /tmp */
-	enum samples_part part; /* which part of a SHARDS directory; other sources have one part only */
-	void (*bad)(void *arg, const char *why);     /* one sentence naming the skipped sample; NULL: silent */
-	void (*passed)(void *arg, const char *what); /* the same of what tars hold besides files, at the end; NULL: `bad` is told. Not counted */
+	int size;           /* pictures: the centre square, resized to size x size; 0: as they are */
+	int channels;       /* 3, or 1 for grey; 0 means 3 */
+	int skip_bad;       /* skip unreadable samples and report each to `bad`; 0: the first one is an error */
+	int64_t max_errors; /* samples_check fails when more were skipped; negative: no limit */
+	int nul_list;       /* a list of paths ends its entries with NUL, not newline */
+	int captions;       /* captions without pictures are samples too; so is each line of a text file or stdin, with keys 000000000 and so on */
+	int once;           /* samples_rewind will not be called: a tar through a pipe is read as it comes */
+	const char *spool;  /* folder for the unlinked copy of stdin when that is a pipe; NULL: /tmp */
+	enum samples_part part;                      /* which part of a SHARDS directory; other sources have one part only */
+	void (*bad)(void *arg, const char *why);     /* called with one sentence that names the skipped sample; NULL: silent */
+	void (*passed)(void *arg, const char *what); /* the same for non-files in tars, at the end; not counted. NULL: `bad` is called */
 	void *bad_arg;
 	struct still_limits limits; /* of pictures; zero: 2^26 pixels, 1 GiB */
 	size_t max_member;          /* bytes of one member, larger is an error; 0: 256 MiB */
@@ -58,22 +57,22 @@ struct sample {
 
 struct samples;
 
-/* Operands of a program. *o is copied. NULL and ERR_NOINPUT where a source is missing; "-" more than once is ERR_USAGE.
- * Caller closes. */
+/* Open the operands of a program. *o is copied. NULL and ERR_NOINPUT if a source is missing; "-" more than once is ERR_USAGE. Caller closes with
+ * samples_close. */
 struct samples *samples_open(const char *const *sources, int n, const struct samples_options *o, struct err *e);
 void samples_close(struct samples *s); /* NULL is allowed */
 
 /* 1 and *out, 0 at the end (no sample at all: ERR_DATA), -1 on error. */
 int samples_next(struct samples *s, struct sample *out, struct err *e);
 
-/* Back to the first sample. What was skipped is skipped again, silently and without being counted twice. */
+/* Go back to the first sample. Samples that were skipped are skipped again, without a report and without being counted twice. */
 int samples_rewind(struct samples *s, struct err *e);
 
-/* Count a sample the caller could not use. With skip_bad: tells `bad` e's message, clears *e and returns 0; else leaves *e
- * and returns -1. */
+/* Count a sample that the caller could not use. With skip_bad: passes e's message to `bad`, clears *e and returns 0; otherwise leaves *e and
+ * returns -1. */
 int samples_bad(struct samples *s, struct err *e);
 
-/* n more were skipped by a process that went before. */
+/* Count n more samples as skipped: an earlier process skipped them. */
 void samples_passed(struct samples *s, int64_t n);
 
 const struct samples_options *samples_settings(const struct samples *s);
@@ -82,13 +81,13 @@ const struct samples_options *samples_settings(const struct samples *s);
  * when more were skipped than max_errors. */
 const json_t *samples_class_names(const struct samples *s); /* of all sources (data/classnames.h), borrowed; NULL: they have none */
 int64_t samples_count(const struct samples *s);
-/* About how many there will be in all, by what is known of the files that are read; 0: nothing yet. For progress. */
+/* Estimated total number of samples, from the files read so far; 0: not known yet. For progress. */
 int64_t samples_expected(const struct samples *s);
 int64_t samples_skipped(const struct samples *s);
 void samples_digest(const struct samples *s, char hex[65]);
 int samples_check(const struct samples *s, struct err *e);
 
-/* NULL where there is none. The picture is the first member that is one. */
+/* The member with this extension, or the first member that is a picture; NULL if there is none. Borrowed like the sample. */
 const struct sample_member *sample_find(const struct sample *s, const char *ext);
 const struct sample_member *sample_picture(const struct sample *s);
 

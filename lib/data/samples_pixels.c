@@ -10,7 +10,7 @@
 #include "file/resize.h"
 
 enum { MAX_PIXELS = 1 << 26 };
-static const size_t BATCH_BYTES = (size_t)128 << 20; /* of encoded pictures, and of decoded ones when they keep their size */
+static const size_t BATCH_BYTES = (size_t)128 << 20; /* limit for the encoded pictures, and for the decoded ones if they keep their size */
 
 int sample_class(const struct sample *s, int32_t *label, struct err *e)
 {
@@ -49,8 +49,7 @@ static int decode(struct picture *out, const void *data, size_t len, const char 
 		*out = p;
 		return 0;
 	}
-	/* Enlarging without end is a bomb of its own: a 1 x 1 picture holds nothing to enlarge, but costs no more than
-	 * size^2. */
+	/* Enlarging cannot be used as a decompression bomb: even a 1 x 1 picture costs no more than size^2. */
 	rc = picture_square(out, &p, o->size, o->size < side ? RESIZE_LANCZOS : RESIZE_BICUBIC, e);
 	picture_release(&p);
 	return rc;

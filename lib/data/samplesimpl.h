@@ -1,5 +1,5 @@
-/* Samples being read, shared by the files: samplesopen.c lists the units that the sources consist of, samplesread.c reads samples from a unit of each
- * kind, samples.c goes from unit to unit. */
+/* State of reading samples, shared by the files: samplesopen.c lists the units that the sources consist of, samplesread.c reads samples from each
+ * kind of unit, samples.c goes from unit to unit. */
 #ifndef DDM_DATA_SAMPLESIMPL_H
 #define DDM_DATA_SAMPLESIMPL_H
 
@@ -22,15 +22,15 @@
 
 enum { MEMBERS = 64 };
 
-/* What is read one after the other: the files of a folder or list, a tar, a shard, a text of captions. */
+/* The sources are read unit by unit: the files of a folder or list, a tar, a shard, a text of captions. */
 enum unit_kind { UNIT_FILES, UNIT_TAR, UNIT_SHARD, UNIT_LATENTS, UNIT_MDS, UNIT_LINES };
 
 struct unit {
 	enum unit_kind kind;
 	struct entries files;  /* UNIT_FILES */
-	struct labels *labels; /* of theirs, or NULL */
+	struct labels *labels; /* labels of these files, or NULL */
 	char *path;
-	int fd;                          /* of stdin: the feed's, borrowed; else -1 */
+	int fd;                          /* for stdin: the feed's descriptor, borrowed; else -1 */
 	const struct manifest *manifest; /* UNIT_SHARD listed in a manifest, borrowed from the iterator */
 	int64_t row;
 };
@@ -46,7 +46,7 @@ struct samples {
 	int stdin_used;
 
 	size_t at;    /* unit being read */
-	int64_t next; /* entry of files, sample of a shard */
+	int64_t next; /* next entry of the files, or next sample of the shard */
 	struct tar_reader *tar;
 	struct tar_member ahead; /* tar: the member that begins the next sample */
 	int have_ahead;
@@ -55,10 +55,10 @@ struct samples {
 	struct latents *latents;
 	struct mds *mds;
 	struct captionlines *lines;
-	int64_t line;        /* of all texts */
-	struct str key;      /* of a latent or a line */
+	int64_t line;        /* line number, counted over all texts */
+	struct str key;      /* key of a latent or a line */
 	json_t *class_names; /* of all sources so far; NULL: none */
-	int told;            /* the stamp of the tar was looked at */
+	int told;            /* the stamp of the tar has been read */
 
 	struct str bytes; /* of the current sample */
 	size_t start[MEMBERS];
@@ -69,11 +69,11 @@ struct samples {
 	int second; /* this is not the first pass */
 	int64_t count, skipped;
 	struct sha256 digest;
-	struct str passed; /* members of tars that are no files, in words */
+	struct str passed; /* description of tar members that are not files */
 };
 
-/* Fills *out from a unit of the kind: 1 a sample, 0 the unit's end, -1 the unit is broken, 2 a bad sample (*e says why) that can be passed
- * over. */
+/* Fill *out with the next sample of a unit: 1 a sample, 0 the end of the unit, -1 the unit is broken, 2 a bad sample (*e says why) that can be
+ * skipped. */
 int samplesread_next(struct samples *s, struct unit *u, struct sample *out, struct err *e);
 
 #endif

@@ -34,7 +34,7 @@ static int open_archive(struct samples *s, const char *path)
 	return 0;
 }
 
-/* Rows of the manifest below `prefix` ("" or "cluster-3/"). */
+/* Add the shards that the manifest lists below `prefix` ("" or "cluster-3/"). */
 static int open_manifest(struct samples *s, const char *dir, const char *prefix, struct err *e)
 {
 	struct manifest *m = mem_zalloc(1, sizeof *m);
@@ -114,7 +114,7 @@ static int open_latents(struct samples *s, const char *dir, struct err *e)
 	return 0;
 }
 
-/* The files below a folder, and its archives. labels: theirs; taken. */
+/* Add the files and archives below a folder. labels: those of the folder; ownership is taken. */
 static int open_files(struct samples *s, const char *dir, struct labels *labels, struct err *e)
 {
 	struct entries files = {0};

@@ -7,7 +7,7 @@
 #include "data/samplesimpl.h"
 #include "file/still.h"
 
-/* The sample being gathered: members copied one after the other, addresses filled in when it is complete. */
+/* Start a sample. Members are copied one after the other; their addresses are set when the sample is complete. */
 static void begin(struct samples *s, struct sample *out, const char *key, const char *origin)
 {
 	arena_release(&s->names);
@@ -104,7 +104,7 @@ static int tar_begin(struct samples *s, struct unit *u, const char *name, struct
 	return s->tar ? 0 : -1;
 }
 
-/* Add the member ahead to *out, or to nothing when the sample is bad already. */
+/* Add the member read ahead to *out; a sample that is already bad discards it. */
 static int tar_take(struct samples *s, struct sample *out, const char *ext, const char *name, struct err *e)
 {
 	if (s->bytes.len + s->ahead.size > 4 * s->o.max_member)

@@ -31,7 +31,7 @@ struct item {
 };
 
 struct batch {
-	int n, end; /* nothing comes after it */
+	int n, end; /* end: this is the last batch */
 	struct item item[BATCH];
 };
 
@@ -216,7 +216,7 @@ static void pass_task(void *arg, int64_t task, int worker)
 	}
 }
 
-/* Every round all three batches move on by one; what is appended in which order does not depend on the threads. */
+/* Every round moves all three batches one stage on. The order of appending does not depend on the threads. */
 static int fill(struct sharding *z, struct err *e)
 {
 	const struct sharding_result *r = z->result;
@@ -270,7 +270,7 @@ static int write_null_text(const struct sharding *z, struct stamp *stamp, struct
 	return rc;
 }
 
-/* Of the samples, where there are enough. */
+/* Add the samples' class names, if there are enough of them. */
 static void put_class_names(struct sharding *z, struct stamp *stamp)
 {
 	const json_t *names = samples_class_names(z->samples);

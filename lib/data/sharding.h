@@ -1,4 +1,4 @@
-/* Samples into shards by an assignment: the folder that training reads. */
+/* Writes samples into shards by an assignment: the folder that training reads. */
 #ifndef DDM_DATA_SHARDING_H
 #define DDM_DATA_SHARDING_H
 
@@ -15,21 +15,21 @@
 struct sharding_options {
 	uint64_t shard_size;       /* start another shard once it holds this many bytes; 0: 256 MiB */
 	int level;                 /* as of struct shard_options */
-	struct encoding *encoding; /* samples get what it makes of them, and dir null-text.npy where it has a text encoder; NULL: none */
+	struct encoding *encoding; /* its outputs are added to the samples, and null-text.npy to dir if it has a text encoder; NULL: none */
 	struct pool *pool;
 	const struct progress *progress;
 };
 
 struct sharding_result {
 	int64_t train, held, shards;
-	int names_lacking; /* the samples name fewer classes than there are: none is kept */
-	int64_t unused;    /* rows of the assignment without a sample, passed over with skip_bad */
+	int names_lacking; /* the samples name fewer classes than there are, so no names are kept */
+	int64_t unused;    /* rows of the assignment without a sample, ignored with skip_bad */
 };
 
-/* Fill `dir` (an outdir's temporary folder): cluster-K/NNNNNN.tar.zst, holdout/cluster-K/..., MANIFEST.tsv, SHA256SUMS.
- * `stamp` goes into every shard; the manifest's has the samples' digest added, and the facts "classes" (1 + the largest
- * class), "equal_sizes" (of all pictures), "partition" and "cluster_names" (of the assignment), "class_names" (of the samples). A sample that
- * is not in the assignment, or the reverse, is ERR_DATA naming the key, or counted as bad when the iterator skips bad samples. */
+/* Fill `dir` (an outdir's temporary folder): cluster-K/NNNNNN.tar.zst, holdout/cluster-K/..., MANIFEST.tsv, SHA256SUMS. `stamp` goes into every
+ * shard. The manifest's stamp also has the samples' digest and the facts "classes" (1 + the largest class), "equal_sizes" (of all pictures),
+ * "partition" and "cluster_names" (of the assignment), "class_names" (of the samples). A sample that is missing in the assignment, or a row
+ * without a sample, is ERR_DATA naming the key, or is counted as bad if the iterator skips bad samples. */
 int sharding_run(struct sharding_result *r, const char *dir, struct samples *s, struct assignment *a, struct stamp *stamp,
                  const struct sharding_options *o, struct err *e);
 

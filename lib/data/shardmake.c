@@ -85,8 +85,8 @@ static struct stamp *make_stamp(const struct shard_request *r, const struct assi
 	return s;
 }
 
-/* The output is there. 0 when it is whole and came from the same options and assignment: nothing to do. What only a full
- * pass over the samples could tell is taken from the old stamp. */
+/* Compare the request with an existing output. 0 if the output is complete and was made from the same options and assignment, so nothing is left
+ * to do. Facts that only a full pass over the samples could find are taken from its stamp. */
 static int compare_existing(const struct shard_request *r, const struct assignment *a, const struct encoding *x, struct err *e)
 {
 	static const char *const facts[] = {"classes", "equal_sizes", "files", "clusters", "partition", "cluster_names", "class_names"};

@@ -9,17 +9,17 @@
 
 struct shard_request {
 	const char *assign, *out;   /* the assignment (data/assignment.h); the folder */
-	const char *const *sources; /* (nsources) of samples, as samples_open takes them; "-" is standard input */
+	const char *const *sources; /* (nsources) sources for samples_open; "-" is standard input */
 	int nsources;
 	double holdout;                   /* the held-out fraction that the assignment must have been made with; negative: any */
-	uint64_t shard_size;              /* bytes, from which on another shard is begun */
-	int level;                        /* of zstd */
+	uint64_t shard_size;              /* a new shard is started from this many bytes on */
+	int level;                        /* compression level of zstd */
 	struct encoding_options encoding; /* vae and text NULL: nothing is encoded. Pool and device are borrowed */
-	int skip_bad, nul_list;           /* as struct samples_options has them, and the next two */
+	int skip_bad, nul_list;           /* as in struct samples_options, like the next two */
 	int64_t max_errors;
 	const char *spool;
-	const struct progress *progress;         /* NULL: not told */
-	void (*bad)(void *arg, const char *why); /* a sample that is passed over; NULL: not told */
+	const struct progress *progress;         /* may be NULL */
+	void (*bad)(void *arg, const char *why); /* called for each skipped sample; may be NULL */
 	void *bad_arg;
 };
 
@@ -27,17 +27,17 @@ struct shard_request {
 extern const struct option shard_options[];
 struct shard_request shard_defaults(void);
 
-/* What was made, for a report. */
+/* The outcome of shard_make, for a report. */
 struct shard_report {
-	int made; /* 0: the folder was there, whole, from the same request: no other field is set */
+	int made; /* 0: the folder exists, complete and from the same request: no other field is set */
 	int clusters;
 	struct sharding_result result;
-	int64_t skipped, cut; /* samples; captions that were longer than the encoder reads */
-	size_t class_names;   /* that the samples came with */
+	int64_t skipped, cut; /* skipped samples; captions longer than the encoder reads */
+	size_t class_names;   /* number of class names that the samples have */
 };
 
-/* 0 where the folder is there in the end. ERR_EXISTS: it was made of another request; ERR_SKIPPED where more samples than max_errors were
- * skipped: the folder is complete without them; else as reading the assignment, the samples and the encoders says. */
+/* 0 if the folder exists in the end. ERR_EXISTS: it was made from another request; ERR_SKIPPED: more than max_errors samples were skipped, and
+ * the folder is complete without them; other errors from reading the assignment, the samples and the encoders. */
 int shard_make(const struct shard_request *r, struct shard_report *report, struct err *e);
 
 #endif

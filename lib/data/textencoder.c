@@ -21,7 +21,7 @@ struct textencoder {
 	struct tokenizer *tokenizer;
 	struct clip_text *clip; /* or */
 	struct t5 *t5;
-	int lower; /* texts are put in lower case before they are tokens */
+	int lower; /* convert texts to lower case before tokenizing */
 };
 
 enum { BATCH = 16 };
@@ -43,7 +43,7 @@ static int holds_tokenizer(const char *dir)
 	return path_holds(dir, "tokenizer.json") || path_holds(dir, "merges.txt") || path_holds(dir, "spiece.model");
 }
 
-/* .../text_encoder_2 to .../tokenizer_2; NULL where dir is called otherwise. Caller frees. */
+/* Turn .../text_encoder_2 into .../tokenizer_2; NULL if dir has another name. Caller frees. */
 static char *beside(const char *dir)
 {
 	static const char name[] = "text_encoder";
@@ -88,7 +88,7 @@ static json_t *config_of(const char *dir, struct err *e)
 	return o;
 }
 
-/* -1: no text encoder's. */
+/* The kind of text encoder by its config.json; -1: not a text encoder. */
 static int kind_of(const json_t *config)
 {
 	const char *type = json_string_value(json_object_get(config, "model_type"));
@@ -116,7 +116,7 @@ int textencoder_sniff(const char *dir)
 	return found;
 }
 
-/* PixArt's pipelines put texts in lower case; the blanks at their ends, which they also take away, T5's tokenizers leave out themselves. */
+/* PixArt's pipelines convert texts to lower case. They also strip blanks at both ends, which T5's tokenizer ignores anyway. */
 static int read_lower(const char *pipeline, int *lower, struct err *e)
 {
 	json_t *o = path_exists(pipeline) ? jsonio_load(pipeline, e) : json_object();
@@ -127,7 +127,7 @@ static int read_lower(const char *pipeline, int *lower, struct err *e)
 	return o ? 0 : -1;
 }
 
-/* pad_token of a file that has one: a text, or an object with its "content". In *out, caller frees. */
+/* Read pad_token of a file into *out: a string, or an object with "content". Caller frees. */
 static int read_padding(const char *dir, const char *name, char **out, struct err *e)
 {
 	char *path = path_join(dir, name);

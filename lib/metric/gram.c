@@ -5,17 +5,25 @@
 
 #include "core/mem.h"
 
-/* ROWS x 2 LANES products grow together in registers. */
-enum { ROWS = 4, LANES = 8, COLS = 2 * LANES };
+#if defined(__AVX512F__)
+#define VBYTES 64
+#elif defined(__AVX__)
+#define VBYTES 32
+#else
+#define VBYTES 16
+#endif
 
-typedef double vec __attribute__((vector_size(LANES * sizeof(double)), aligned(sizeof(double))));
+/* ROWS x COLS products grow together in registers, DEPTH dimensions at a time, whose panels stay in the second-level cache. */
+enum { LANES = VBYTES / sizeof(double), ROWS = 4, COLS = 2 * LANES, DEPTH = 128 };
+
+typedef double vec __attribute__((vector_size(VBYTES), aligned(sizeof(double))));
 
 int gram_init(struct gram *g, const struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int d, struct err *e)
 {
 	*g = (struct gram){.x = x, .y = y, .n = n, .m = m, .d = d};
 	g->ti = (n + GRAM_TILE - 1) / GRAM_TILE;
 	g->tj = (m + GRAM_TILE - 1) / GRAM_TILE;
-	g->per_worker = 2 * (size_t)GRAM_TILE * (size_t)d + (size_t)GRAM_TILE * GRAM_TILE;
+	g->per_worker = 2 * (size_t)GRAM_TILE * DEPTH + (size_t)GRAM_TILE * GRAM_TILE;
 	g->scratch = mem_try(g->per_worker * (size_t)(pool ? pool_threads(pool) : 1), sizeof(double), "feature panels", e);
 	return g->scratch ? 0 : -1;
 }
@@ -36,21 +44,23 @@ int64_t gram_count(int64_t n, int64_t i)
 	return n - i * GRAM_TILE < GRAM_TILE ? n - i * GRAM_TILE : GRAM_TILE;
 }
 
-/* rows of x as double, in panels of `width` vectors, feature by feature; missing vectors are zero */
-static void pack(double *out, const float *x, int64_t count, int d, int width)
+/* dimensions [k0, k0 + depth) of `count` rows of x as double, in panels of `width` vectors, dimension by dimension; missing vectors are zero */
+static void pack(double *out, const float *x, int64_t count, int d, int k0, int depth, int width)
 {
-	for (int64_t p = 0; p < GRAM_TILE; p += width)
-		for (int k = 0; k < d; k++)
+	for (int64_t p = 0; p < count; p += width)
+		for (int k = k0; k < k0 + depth; k++)
 			for (int i = 0; i < width; i++)
 				*out++ = p + i < count ? x[(p + i) * d + k] : 0;
 }
 
-static void products(double *out, const double *a, const double *b, int d)
+/* out (ROWS, COLS), rows GRAM_TILE apart, grows by the products of `depth` dimensions. */
+static void products(double *out, const double *a, const double *b, int depth)
 {
 	vec acc[ROWS][2];
 
-	memset(acc, 0, sizeof acc);
-	for (int k = 0; k < d; k++, a += ROWS, b += COLS) {
+	for (int i = 0; i < ROWS; i++)
+		memcpy(acc[i], out + i * GRAM_TILE, sizeof acc[i]);
+	for (int k = 0; k < depth; k++, a += ROWS, b += COLS) {
 		vec b0 = *(const vec *)b, b1 = *(const vec *)(b + LANES);
 
 		for (int i = 0; i < ROWS; i++) {
@@ -64,16 +74,30 @@ static void products(double *out, const double *a, const double *b, int d)
 
 const double *gram_tile(const struct gram *g, int64_t i, int64_t j, int worker)
 {
-	double *a = g->scratch + (size_t)worker * g->per_worker, *b = a + (size_t)GRAM_TILE * (size_t)g->d;
-	double *out = b + (size_t)GRAM_TILE * (size_t)g->d;
+	double *a = g->scratch + (size_t)worker * g->per_worker, *b = a + GRAM_TILE * DEPTH, *out = b + GRAM_TILE * DEPTH;
 	int64_t n = gram_count(g->n, i), m = gram_count(g->m, j);
 
-	pack(a, g->x + i * GRAM_TILE * g->d, n, g->d, ROWS);
-	pack(b, g->y + j * GRAM_TILE * g->d, m, g->d, COLS);
-	for (int64_t r = 0; r < n; r += ROWS)
+	memset(out, 0, GRAM_TILE * GRAM_TILE * sizeof *out);
+	for (int k = 0; k < g->d; k += DEPTH) {
+		int depth = g->d - k < DEPTH ? g->d - k : DEPTH;
+
+		pack(a, g->x + i * GRAM_TILE * g->d, n, g->d, k, depth, ROWS);
+		pack(b, g->y + j * GRAM_TILE * g->d, m, g->d, k, depth, COLS);
 		for (int64_t c = 0; c < m; c += COLS)
-			products(out + r * GRAM_TILE + c, a + r * g->d, b + c * g->d, g->d);
+			for (int64_t r = 0; r < n; r += ROWS)
+				products(out + r * GRAM_TILE + c, a + r * depth, b + c * depth, depth);
+	}
 	return out;
+}
+
+double gram_pair(const struct gram *g, int64_t i, int64_t j)
+{
+	const float *a = g->x + i * g->d, *b = g->y + j * g->d;
+	double sum = 0;
+
+	for (int k = 0; k < g->d; k++)
+		sum += (double)a[k] * (double)b[k];
+	return sum;
 }
 
 void gram_squares(double *out, const float *x, int64_t n, int d)

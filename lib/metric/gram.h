@@ -19,7 +19,7 @@ struct gram {
 	size_t per_worker;
 };
 
-/* Scratch for every worker of the pool (NULL: serial); about 4 KiB for each dimension and worker. ERR_NOMEM. */
+/* Scratch for every worker of the pool (NULL: serial), 1 MiB each. ERR_NOMEM. */
 int gram_init(struct gram *g, const struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int d, struct err *e);
 void gram_release(struct gram *g);
 
@@ -27,6 +27,9 @@ void gram_release(struct gram *g);
  * call. Each is the plain sum over the dimensions in order, in double, wherever the pair lies in its tile; beyond the last
  * vector they are zero. Thread-safe for different workers. */
 const double *gram_tile(const struct gram *g, int64_t i, int64_t j, int worker);
+
+/* One product, with the same bits. Thread-safe. */
+double gram_pair(const struct gram *g, int64_t i, int64_t j);
 
 /* Tiles of n against m vectors. */
 int64_t gram_tiles(int64_t n, int64_t m);

@@ -6,20 +6,15 @@
 
 #include "core/mem.h"
 #include "core/pool.h"
-#include "metric/gram.h"
+#include "metric/distances.h"
 
 enum { NEAREST = 64 }; /* most neighbours that are ranked */
 
-static double between(double xx, double yy, double dot)
-{
-	return fmax(xx + yy - 2 * dot, 0);
-}
-
 /* Radii: for each element of one set the squared distances to its nearest others */
 struct radii {
-	struct gram g;
-	const double *squares;
+	struct distances s;
 	int k;
+	int64_t round;
 	double *out; /* (n, k), ascending */
 };
 
@@ -34,22 +29,46 @@ static void insert(double *best, int k, double v)
 	best[i] = v;
 }
 
-static void radii_task(void *arg, int64_t ti, int worker)
+/* A pair of tiles serves both sides. The unordered pairs {a, b} of `tiles` tiles are split into as many rounds, a + b = round modulo tiles: within a
+ * round no tile comes twice, so its tasks write to different rows. */
+static int64_t round_tasks(int64_t tiles, int64_t round)
+{
+	return round / 2 + 1 + (tiles + round) / 2 - round;
+}
+
+static void round_pair(int64_t *a, int64_t *b, int64_t tiles, int64_t round, int64_t task)
+{
+	int64_t wrapped = task - round / 2 - 1;
+
+	*a = wrapped < 0 ? task : round + 1 + wrapped;
+	*b = wrapped < 0 ? round - task : tiles + round - *a;
+}
+
+static void radii_task(void *arg, int64_t task, int worker)
 {
 	struct radii *r = arg;
-	int64_t ni = gram_count(r->g.n, ti), i0 = ti * GRAM_TILE;
+	struct distance_tile t;
+	double limit[GRAM_TILE], *x, *y;
+	uint8_t near[GRAM_TILE];
+	int64_t ti, tj;
+	int k = r->k;
 
-	for (int64_t i = 0; i < ni * r->k; i++)
-		r->out[i0 * r->k + i] = INFINITY;
-	for (int64_t tj = 0; tj < r->g.tj; tj++) {
-		const double *dot = gram_tile(&r->g, ti, tj, worker);
-		int64_t j0 = tj * GRAM_TILE;
+	round_pair(&ti, &tj, r->s.g.ti, r->round, task);
+	distance_tile_make(&t, &r->s, ti, tj, worker);
+	x = r->out + t.i0 * k, y = r->out + t.j0 * k;
+	for (int64_t j = 0; j < t.nj; j++)
+		limit[j] = y[j * k + k - 1];
+	for (int64_t i = 0; i < t.ni; i++) {
+		if (!distance_tile_near(&t, i, x[i * k + k - 1], limit, near))
+			continue;
+		for (int64_t j = ti == tj ? i + 1 : 0; j < t.nj; j++)
+			if (near[j]) {
+				double v = distance_tile_exact(&t, i, j);
 
-		for (int64_t i = 0; i < ni; i++)
-			for (int64_t j = 0; j < gram_count(r->g.m, tj); j++)
-				if (i0 + i != j0 + j)
-					insert(r->out + (i0 + i) * r->k, r->k,
-					       between(r->squares[i0 + i], r->squares[j0 + j], dot[i * GRAM_TILE + j]));
+				insert(x + i * k, k, v);
+				insert(y + j * k, k, v);
+				limit[j] = y[j * k + k - 1];
+			}
 	}
 }
 
@@ -57,64 +76,84 @@ static void radii_task(void *arg, int64_t ti, int worker)
 static int radii_find(double *out, struct pool *pool, struct pool_pass *pass, const float *x, const double *squares, int64_t n, int d, int k,
                       struct err *e)
 {
-	struct radii r = {.squares = squares, .k = k, .out = out};
-	int rc;
+	struct radii r = {.k = k, .out = out};
+	int rc = distances_init(&r.s, pool, x, squares, n, x, squares, n, d, e);
 
-	if (gram_init(&r.g, pool, x, n, x, n, d, e))
-		return -1;
-	rc = pool_run_pass(pool, pass, r.g.tj, r.g.ti, radii_task, &r, e);
-	gram_release(&r.g);
+	for (int64_t i = 0; i < n * k; i++)
+		out[i] = INFINITY;
+	for (; !rc && r.round < r.s.g.ti; r.round++)
+		rc = pool_run_pass(pool, pass, 1, round_tasks(r.s.g.ti, r.round), radii_task, &r, e);
+	distances_release(&r.s);
 	return rc;
 }
 
 /* Fakes, a tile of rows at a time, against all reals */
 struct meeting {
-	struct gram g;
-	const double *fake, *real; /* squared lengths */
-	const double *fr, *rr;     /* (m, fk), (n, rk) radii */
+	struct distances s;
+	const double *fr, *rr; /* (m, fk), (n, rk) radii */
 	int fk, rk, pr_k, dc_k;
 	uint8_t *precise, *authentic; /* (m) */
 	int64_t *balls;               /* (m) */
-	double *nearest;              /* (ti, n) squared distance of a real to the nearest fake of a tile */
-	uint8_t *recalled;            /* (ti, n) */
+	uint8_t *recalled, *covered;  /* (ti, n), by the fakes of a tile */
 };
+
+/* The fakes of a tile, and the flags of the reals they meet. */
+struct fakes {
+	double best[GRAM_TILE]; /* squared distance to the nearest real */
+	int64_t at[GRAM_TILE];  /* which that is, the first of equals */
+	uint8_t *recalled, *covered;
+};
+
+/* A distance is computed exactly only where its bounds leave open what it decides. */
+static void pair_meet(struct meeting *w, struct fakes *f, struct distance_tile *t, int64_t i, int64_t j)
+{
+	int64_t fake = t->i0 + i, real = t->j0 + j;
+	const double *ball = w->rr + real * w->rk, low = distance_tile_low(t, i, j), high = distance_tile_high(t, i, j);
+	double precise = ball[w->pr_k - 1], dense = ball[w->dc_k - 1], recall = w->fr[fake * w->fk + w->pr_k - 1], v = high;
+
+	if (!(low >= f->best[i]) || (!(low > precise) && !(high <= precise) && !w->precise[fake]) || (!(low >= dense) && !(high < dense)) ||
+	    (!(low > recall) && !(high <= recall) && !f->recalled[real])) {
+		v = distance_tile_exact(t, i, j);
+		if (v < f->best[i])
+			f->best[i] = v, f->at[i] = real;
+	}
+	w->precise[fake] |= v <= precise;
+	w->balls[fake] += v < dense;
+	f->covered[real] |= v < dense;
+	f->recalled[real] |= v <= recall;
+}
 
 static void meeting_task(void *arg, int64_t ti, int worker)
 {
 	struct meeting *w = arg;
-	int64_t i0 = ti * GRAM_TILE, ni = gram_count(w->g.n, ti), at[GRAM_TILE];
-	double *nearest = w->nearest + ti * w->g.m, best[GRAM_TILE];
-	uint8_t *recalled = w->recalled + ti * w->g.m;
+	int64_t i0 = ti * GRAM_TILE, ni = gram_count(w->s.g.n, ti), n = w->s.g.m;
+	struct fakes f = {.recalled = w->recalled + ti * n, .covered = w->covered + ti * n};
+	struct distance_tile t;
+	uint8_t near[GRAM_TILE];
+	double limit[GRAM_TILE];
 
-	for (int64_t j = 0; j < w->g.m; j++)
-		nearest[j] = INFINITY;
 	for (int64_t i = 0; i < ni; i++)
-		best[i] = INFINITY, at[i] = 0;
-	for (int64_t tj = 0; tj < w->g.tj; tj++) {
-		const double *dot = gram_tile(&w->g, ti, tj, worker);
-		int64_t j0 = tj * GRAM_TILE;
+		f.best[i] = INFINITY;
+	for (int64_t tj = 0; tj < w->s.g.tj; tj++) {
+		distance_tile_make(&t, &w->s, ti, tj, worker);
+		for (int64_t j = 0; j < t.nj; j++) {
+			const double *ball = w->rr + (t.j0 + j) * w->rk;
 
+			limit[j] = ball[(w->pr_k > w->dc_k ? w->pr_k : w->dc_k) - 1];
+		}
 		for (int64_t i = 0; i < ni; i++)
-			for (int64_t j = j0; j < j0 + gram_count(w->g.m, tj); j++) {
-				double t = between(w->fake[i0 + i], w->real[j], dot[i * GRAM_TILE + j - j0]);
-				const double *ball = w->rr + j * w->rk;
-
-				w->precise[i0 + i] |= t <= ball[w->pr_k - 1];
-				w->balls[i0 + i] += t < ball[w->dc_k - 1];
-				recalled[j] |= t <= w->fr[(i0 + i) * w->fk + w->pr_k - 1];
-				if (t < nearest[j])
-					nearest[j] = t;
-				if (t < best[i])
-					best[i] = t, at[i] = j;
-			}
+			if (distance_tile_near(&t, i, fmax(f.best[i], w->fr[(i0 + i) * w->fk + w->pr_k - 1]), limit, near))
+				for (int64_t j = 0; j < t.nj; j++)
+					if (near[j])
+						pair_meet(w, &f, &t, i, j);
 	}
 	for (int64_t i = 0; i < ni; i++)
-		w->authentic[i0 + i] = w->rr[at[i] * w->rk] < best[i];
+		w->authentic[i0 + i] = w->rr[f.at[i] * w->rk] < f.best[i];
 }
 
 static void meeting_result(struct neighbours *out, const struct meeting *w)
 {
-	int64_t m = w->g.n, n = w->g.m, precise = 0, recalled = 0, balls = 0, covered = 0, authentic = 0;
+	int64_t m = w->s.g.n, n = w->s.g.m, precise = 0, recalled = 0, balls = 0, covered = 0, authentic = 0;
 
 	for (int64_t i = 0; i < m; i++) {
 		precise += w->precise[i];
@@ -124,9 +163,9 @@ static void meeting_result(struct neighbours *out, const struct meeting *w)
 	for (int64_t j = 0; j < n; j++) {
 		int any = 0, inside = 0;
 
-		for (int64_t t = 0; t < w->g.ti; t++) {
+		for (int64_t t = 0; t < w->s.g.ti; t++) {
 			any |= w->recalled[t * n + j];
-			inside |= w->nearest[t * n + j] < w->rr[j * w->rk + w->dc_k - 1];
+			inside |= w->covered[t * n + j];
 		}
 		recalled += any;
 		covered += inside;
@@ -140,23 +179,22 @@ static void meeting_result(struct neighbours *out, const struct meeting *w)
 
 static int meeting_run(struct neighbours *out, struct meeting *w, struct pool *pool, struct pool_pass *pass, struct err *e)
 {
-	size_t m = (size_t)w->g.n, n = (size_t)w->g.m, tiles = (size_t)w->g.ti;
-	uint8_t *flags = mem_try(2 * m + tiles * n, 1, "neighbourhoods", e);
+	size_t m = (size_t)w->s.g.n, n = (size_t)w->s.g.m, tiles = (size_t)w->s.g.ti;
+	uint8_t *flags = mem_try(2 * (m + tiles * n), 1, "neighbourhoods", e);
 	int rc = -1;
 
 	w->balls = flags ? mem_try(m, sizeof *w->balls, "neighbourhoods", e) : NULL;
-	w->nearest = w->balls ? mem_try(tiles * n, sizeof *w->nearest, "nearest neighbours", e) : NULL;
-	if (w->nearest) {
+	if (w->balls) {
 		w->precise = flags;
 		w->authentic = flags + m;
 		w->recalled = flags + 2 * m;
-		rc = pool_run_pass(pool, pass, w->g.tj, w->g.ti, meeting_task, w, e);
+		w->covered = w->recalled + tiles * n;
+		rc = pool_run_pass(pool, pass, w->s.g.tj, w->s.g.ti, meeting_task, w, e);
 		if (!rc)
 			meeting_result(out, w);
 	}
 	mem_free(flags);
 	mem_free(w->balls);
-	mem_free(w->nearest);
 	return rc;
 }
 
@@ -164,7 +202,8 @@ int neighbours_measure(struct neighbours *out, struct pool *pool, const float *r
                        int dc_k, struct err *e)
 {
 	int rk = pr_k > dc_k ? pr_k : dc_k, fk = pr_k, rc = -1;
-	struct pool_pass pass = {"neighbours, blocks of pairs", 0, gram_tiles(n, n) + gram_tiles(m, m) + gram_tiles(m, n)};
+	int64_t tn = gram_tiles(n, 1), tm = gram_tiles(m, 1);
+	struct pool_pass pass = {"neighbours, blocks of pairs", 0, tn * (tn + 1) / 2 + tm * (tm + 1) / 2 + tm * tn};
 	double *squares, *rr, *fr;
 
 	if (pr_k < 1 || dc_k < 1 || rk > NEAREST || n <= rk || m <= fk)
@@ -177,11 +216,11 @@ int neighbours_measure(struct neighbours *out, struct pool *pool, const float *r
 	gram_squares(squares, real, n, d);
 	gram_squares(squares + n, fake, m, d);
 	if (!radii_find(rr, pool, &pass, real, squares, n, d, rk, e) && !radii_find(fr, pool, &pass, fake, squares + n, m, d, fk, e)) {
-		struct meeting w = {.fake = squares + n, .real = squares, .fr = fr, .rr = rr, .fk = fk, .rk = rk, .pr_k = pr_k, .dc_k = dc_k};
+		struct meeting w = {.fr = fr, .rr = rr, .fk = fk, .rk = rk, .pr_k = pr_k, .dc_k = dc_k};
 
-		if (!gram_init(&w.g, pool, fake, m, real, n, d, e))
+		if (!distances_init(&w.s, pool, fake, squares + n, m, real, squares, n, d, e))
 			rc = meeting_run(out, &w, pool, &pass, e);
-		gram_release(&w.g);
+		distances_release(&w.s);
 	}
 	mem_free(squares);
 	return rc;

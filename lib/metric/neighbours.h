@@ -16,9 +16,9 @@ struct neighbours {
 	double authenticity; /* share of fakes farther from their nearest real than that one is from its own nearest: Alaa et al. 2022 */
 };
 
-/* real (n, d) against fake (m, d): precision and recall with balls of pr_k (3 by custom), density and coverage with dc_k (5). Squared
- * distances are in double from exact products: the same bits for any pool. n and m above pr_k, n above dc_k, else
- * ERR_USAGE. Memory: 9 bytes for each real and 256 fakes beyond the features. */
+/* real (n, d) against fake (m, d): precision and recall with balls of pr_k (3 by custom), density and coverage with dc_k (5). All decisions are
+ * those of squared distances in double (distances.h): the same numbers for any pool. n and m above pr_k, n above dc_k, else ERR_USAGE.
+ * Memory: 2 bytes for each real and 256 fakes beyond the features. */
 int neighbours_measure(struct neighbours *out, struct pool *pool, const float *real, int64_t n, const float *fake, int64_t m, int d, int pr_k,
                        int dc_k, struct err *e);
 

@@ -109,8 +109,10 @@ $(B)/%.f64.o: $(SRC)/%.c $(B)/flags
 $(B)/kernels/attention.cu.o $(B)/kernels/attention_grad.cu.o $(B)/kernels/conv.cu.o: EXTRA_NVCC = --threads 0
 # Two blocks on a processor are worth more than what they spill.
 $(B)/kernels/groupnorm.cu.o: private SPILLS = -Xptxas -warn-spills
-# To the bit as on the CPU: no contraction.
-$(B)/kernels/noise.cu.o $(B)/kernels/sampling.cu.o: EXTRA_NVCC = -fmad=false
+# Tests compare these with the CPU to the bit, so nvcc must not contract a product and a sum into one rounding. The emulation of all others is
+# contracted where the processor can: a kernel that belongs here, and is not, fails its test there.
+UNCONTRACTED = elementwise noise optimizer sampling
+$(UNCONTRACTED:%=$(B)/kernels/%.cu.o): EXTRA_NVCC = -fmad=false
 
 $(B)/%.cu.o: $(SRC)/%.cu $(B)/flags
 	@mkdir -p $(@D)
@@ -124,6 +126,9 @@ $(filter $(B)/tests/op/%,$(TESTS)): $(B)/tests/op/optest.o
 # The CUDA kernels as ordinary C++, for tests without a GPU; what talks to the driver is not among them.
 EMULATING = $(CXX) -x c++ -std=c++17 -O1 -g -Wall -Wextra $(HARD_FLAGS) -ffp-contract=off -fno-exceptions -fno-rtti \
 	-fno-threadsafe-statics -I$(SRC) -I$(SRC)/lib -I$(B) -MD -MP -include $(SRC)/tests/op/emulate.h
+# gcc contracts only among its expensive optimizations.
+CONTRACTED = $(if $(shell $(CC) $(ARCH_FLAGS) -dM -E -x c /dev/null | grep -E '__FMA__|__ARM_FEATURE_FMA'),$(ARCH_FLAGS) \
+	-ffp-contract=fast -fexpensive-optimizations)
 EMULATED = $(patsubst $(SRC)/kernels/%.cu,$(B)/tests/op/emulated-%.o,$(filter-out %/cuda.cu %/cublaslt_cuda.cu,$(wildcard $(SRC)/kernels/*.cu)))
 $(filter $(B)/tests/op/test_emulated% $(B)/tests/op/test_product,$(TESTS)): $(EMULATED)
 $(B)/tests/op/test_product: $(B)/tests/op/fakelt.o
@@ -136,7 +141,7 @@ $(B)/tests/op/emulatedcuda.o: $(SRC)/kernels/cuda.cu $(SRC)/tests/op/emulate.h $
 $(B)/tests/op/emulated-%.o: $(SRC)/kernels/%.cu $(SRC)/tests/op/emulate.h $(SRC)/tests/op/emulate_mma.h $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  CXX $<"
-	$(Q)$(EMULATING) -include $(SRC)/tests/op/emulate_mma.h -c -o $@ $<
+	$(Q)$(EMULATING) $(if $(filter $*,$(UNCONTRACTED)),,$(CONTRACTED)) -include $(SRC)/tests/op/emulate_mma.h -c -o $@ $<
 $(BENCHES): $(B)/tests/bench/meter.o
 $(filter %/test_sandbox,$(TESTS)): MORE = $(if $(filter 1,$(MEDIA)),-lseccomp)
 $(FUZZERS): MORE = $(FUZZ_LDFLAGS)

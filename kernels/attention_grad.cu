@@ -25,13 +25,94 @@ static __global__ void attention_delta(struct attention a, int64_t all)
 	}
 }
 
-/* Load lse and delta of the streamed queries [first, first + BN); an lse of infinity gives weight 0 to queries beyond the last. */
-template <class P> static __device__ inline void stats_load(float *lse, float *delta, const struct attention &a, const struct place &w, int64_t first)
+/* The same for rows of whole packs: a team of lanes reads PACK columns each. */
+static __global__ void attention_delta_packs(struct attention a, int64_t all)
 {
-	for (int i = (int)threadIdx.x; i < P::BN; i += P::THREADS) {
-		lse[i] = first + i < a.t ? stats_get(a.lse, w, first + i) * LOG2_E : INFINITY;
-		delta[i] = first + i < a.t ? delta_get(a, w, first + i) : 0.f;
+	enum { LANES = 16 };
+	const struct reals dy = {a.dy.p, a.bf16}, o = {a.o.p, a.bf16};
+	const int lane = (int)threadIdx.x % LANES;
+
+	for (int64_t first = thread_index() / WARP * (WARP / LANES); first < all; first += thread_count() / LANES) {
+		const int64_t i = first + warp_lane() / LANES, row = i < all ? i : all - 1;
+		const struct place w = row_place(row, a.t, a);
+		float sum = 0;
+
+		for (int col = lane * PACK; col < a.d; col += LANES * PACK) {
+			float x[PACK], y[PACK];
+
+			reals_get8(dy, row_at(a.dy, w, w.first) + col, x);
+			reals_get8(o, row_at(a.o, w, w.first) + col, y);
+			for (int k = 0; k < PACK; k++)
+				sum = fmaf(x[k], y[k], sum);
+		}
+		for (int step = LANES / 2; step; step /= 2)
+			sum += __shfl_xor_sync(0xffffffffu, sum, step);
+		if (lane == 0 && i < all)
+			a.delta[i] = sum;
 	}
+}
+
+/* lse and delta of one streamed query, on their way to shared memory: read a turn ahead, so that no product waits for them. */
+struct query_stats {
+	float lse, delta;
+};
+
+/* Read those of query first + thread; an lse of infinity gives weight 0 to queries beyond the last. */
+template <class P> static __device__ inline struct query_stats stats_read(const struct attention &a, const struct place &w, int64_t first)
+{
+	const int64_t row = first + threadIdx.x;
+	struct query_stats s = {INFINITY, 0.f};
+
+	static_assert(P::BN <= P::THREADS, "a thread reads one query's");
+	if (threadIdx.x < P::BN && row < a.t) {
+		s.lse = stats_get(a.lse, w, row);
+		s.delta = delta_get(a, w, row);
+	}
+	return s;
+}
+
+template <class P> static __device__ inline void stats_store(float *to, const struct query_stats &s)
+{
+	if (threadIdx.x < P::BN) {
+		to[threadIdx.x] = s.lse * LOG2_E;
+		to[P::BN + threadIdx.x] = s.delta;
+	}
+}
+
+/* Add what a tile of queries contributes to the dk and dv of a warp's keys. lse: (BN), and behind it delta (BN). */
+template <class P, bool ANY>
+static __device__ inline void key_turn(float dk[P::MT][P::DP / 8][4], float dv[P::MT][P::DP / 8][4], const struct attention &a, const struct place &w,
+                                       int mine, int query, const typename P::T *k, const typename P::T *v, const typename P::T *q, const float *lse)
+{
+	const typename P::T *dy = q + P::BN * P::PITCH;
+	const float *delta = lse + P::BN;
+	float p[P::MT][P::BN / 8][4], ds[P::MT][P::BN / 8][4];
+
+	scores<P>(p, k, q);
+	if (ANY && a.bias.p)
+		bias_add<P>(p, a, w, mine, query, 1);
+	UNROLL
+	for (int m = 0; m < P::MT; m++)
+		UNROLL
+	for (int n = 0; n < P::BN / 8; n++)
+		UNROLL
+	for (int e = 0; e < 4; e++) {
+		int col = 8 * n + col_of(e);
+
+		p[m][n][e] = exp2_fast(fmaf(p[m][n][e], a.scale * LOG2_E, -lse[col]));
+		if (a.causal && mine - query + 16 * m + row_of(e) > col)
+			p[m][n][e] = 0;
+	}
+	scores<P>(ds, v, dy); /* computing this after dv would take ten more registers */
+	weighted<P>(dv, p, dy);
+	UNROLL
+	for (int m = 0; m < P::MT; m++)
+		UNROLL
+	for (int n = 0; n < P::BN / 8; n++)
+		UNROLL
+	for (int e = 0; e < 4; e++)
+		ds[m][n][e] = p[m][n][e] * (ds[m][n][e] - delta[8 * n + col_of(e)]);
+	weighted<P>(dk, ds, q);
 }
 
 /* dk and dv. Rows are keys, columns are queries. */
@@ -50,49 +131,25 @@ template <class P, bool ANY> static __global__ __launch_bounds__(P::THREADS) voi
 		tile_load<P, ANY, P::OWN>(v, a.v, w, w.first, (int)a.s, a);
 		tile_load<P, ANY, P::BN>(stage, a.q, w, begin, (int)a.t, a);
 		tile_load<P, ANY, P::BN>(stage + STREAMED, a.dy, w, begin, (int)a.t, a);
-		stats_load<P>(stats, stats + P::BN, a, w, begin);
+		stats_store<P>(stats, stats_read<P>(a, w, begin));
 	}
 	k += (mine - w.first) * P::PITCH;
 	v += (mine - w.first) * P::PITCH;
 	for (int query = begin, turn = 0; query < queries; query += P::BN, turn = !turn) {
 		T *q = stage + turn * 2 * STREAMED, *next = stage + !turn * 2 * STREAMED;
-		const float *lse = stats + turn * 2 * P::BN, *delta = lse + P::BN;
-		float p[P::MT][P::BN / 8][4], ds[P::MT][P::BN / 8][4];
+		const float *lse = stats + turn * 2 * P::BN;
+		struct query_stats following = {};
 
 		copy_wait();
 		__syncthreads();
 		if (query + P::BN < queries) {
 			tile_load<P, ANY, P::BN>(next, a.q, w, query + P::BN, (int)a.t, a);
 			tile_load<P, ANY, P::BN>(next + STREAMED, a.dy, w, query + P::BN, (int)a.t, a);
-			stats_load<P>(stats + !turn * 2 * P::BN, stats + !turn * 2 * P::BN + P::BN, a, w, query + P::BN);
+			following = stats_read<P>(a, w, query + P::BN);
 		}
-		if (mine >= a.s || (a.causal && query + P::BN <= mine))
-			continue;
-		scores<P>(p, k, q);
-		if (ANY && a.bias.p)
-			bias_add<P>(p, a, w, mine, query, 1);
-		UNROLL
-		for (int m = 0; m < P::MT; m++)
-			UNROLL
-		for (int n = 0; n < P::BN / 8; n++)
-			UNROLL
-		for (int e = 0; e < 4; e++) {
-			int col = 8 * n + col_of(e);
-
-			p[m][n][e] = exp2_fast(fmaf(p[m][n][e], a.scale * LOG2_E, -lse[col]));
-			if (a.causal && mine - query + 16 * m + row_of(e) > col)
-				p[m][n][e] = 0;
-		}
-		scores<P>(ds, v, q + STREAMED); /* computing this after dv would take ten more registers */
-		weighted<P>(dv, p, q + STREAMED);
-		UNROLL
-		for (int m = 0; m < P::MT; m++)
-			UNROLL
-		for (int n = 0; n < P::BN / 8; n++)
-			UNROLL
-		for (int e = 0; e < 4; e++)
-			ds[m][n][e] = p[m][n][e] * (ds[m][n][e] - delta[8 * n + col_of(e)]);
-		weighted<P>(dk, ds, q);
+		if (mine < a.s && !(a.causal && query + P::BN <= mine))
+			key_turn<P, ANY>(dk, dv, a, w, mine, query, k, v, q, lse);
+		stats_store<P>(stats + !turn * 2 * P::BN, following);
 	}
 	for (int m = 0; m < P::MT; m++)
 		factor[m][0] = factor[m][1] = a.scale;
@@ -244,7 +301,10 @@ static void attention_grad_run(const struct op_call *c)
 	a.dv = side_of(&c->out[2], &a.packed);
 	a.delta = (float *)c->scratch;
 	take_bias(&a, c, 6);
-	LAUNCH(c, attention_delta, blocks_for(rows * WARP), BLOCK, a, rows);
+	if (a.packed && a.d % PACK == 0)
+		LAUNCH(c, attention_delta_packs, blocks_for(rows * WARP / 2), BLOCK, a, rows);
+	else
+		LAUNCH(c, attention_delta, blocks_for(rows * WARP), BLOCK, a, rows);
 	by_type<backward>(c, a, &c->in[1]);
 }
 

@@ -14,7 +14,7 @@
 #include "file/fileio.h"
 #include "file/runlock.h"
 
-enum { CANDIDATES = 32, RECOMMENDED = 16, SPLIT_FROM = 4, ROUNDS = 5, RUNS = 4, MOST_PLANS = 4096, ALIGNMENT = 16 };
+enum { CANDIDATES = CUBLASLT_CANDIDATES, RECOMMENDED = 16, SPLIT_FROM = 4, ROUNDS = 5, RUNS = 4, MOST_PLANS = 4096, ALIGNMENT = 16 };
 enum { FILE_LIMIT = 16 << 20, WORKSPACE = 32 << 20 };
 
 /* The key of a plan, all that the choice of an algorithm depends on, in the order of the tuning file's first column. */
@@ -46,7 +46,7 @@ struct cublaslt {
 	const struct cublaslt_library *lib;
 	const struct cublaslt_host *host;
 	void *handle;
-	int tf32;
+	int tf32, forced;   /* forced: 1 + the index of the candidate that every plan uses; 0: chosen */
 	struct plan **slot; /* hash table; a power of two */
 	size_t slots, plans;
 	char *path; /* of the tuning file, or NULL */
@@ -112,6 +112,12 @@ void cublaslt_free(struct cublaslt *t)
 void cublaslt_allow_tf32(struct cublaslt *t, int on)
 {
 	t->tf32 = on;
+}
+
+void cublaslt_force(struct cublaslt *t, int candidate)
+{
+	drop_plans(t);
+	t->forced = candidate;
 }
 
 size_t cublaslt_workspace(const struct product *p)
@@ -506,17 +512,18 @@ static int choose(struct cublaslt *t, int stream, struct plan *plan, const struc
 	struct cublaslt_algo algo[CANDIDATES];
 	size_t bytes = cublaslt_workspace(p);
 	const struct tuned *known = find_tuned(t, &plan->key);
-	int timed = t->path && !t->host->capturing(t->host->arg, stream), n, best = 0;
+	int timed = t->path && !t->forced && !t->host->capturing(t->host->arg, stream), n, best = t->forced ? t->forced - 1 : 0;
 
 	plan->usable = 1;
-	if (known && runs_with(t, plan, &known->algo, bytes)) {
+	if (known && !t->forced && runs_with(t, plan, &known->algo, bytes)) {
 		plan->algo = known->algo;
 		return 0;
 	}
-	n = recommended(t, plan, bytes, timed ? RECOMMENDED : 1, algo);
-	plan->usable = n > 0;
-	if (n && timed) {
+	n = recommended(t, plan, bytes, timed || t->forced ? RECOMMENDED : 1, algo);
+	if (timed || t->forced)
 		n = add_splits(t, plan, bytes, algo, n);
+	plan->usable = best < n;
+	if (n && timed) {
 		best = n > 1 ? fastest(t, stream, plan, p, workspace, algo, n) : 0;
 		plan->usable = best >= 0;
 		if (best >= 0 && keep_choice(t, plan, &algo[best], bytes, e))

@@ -111,6 +111,11 @@ void cublaslt_free(struct cublaslt *t); /* NULL is allowed */
 /* Products of float may round their inputs to TF32 (10 bits). Off by default. */
 void cublaslt_allow_tf32(struct cublaslt *t, int on);
 
+/* For tests: from now on every product uses candidate 1, 2, .. of those that tuning would time, and one that has fewer is left to our kernels.
+ * 0: the choice, as before. */
+enum { CUBLASLT_CANDIDATES = 32 };
+void cublaslt_force(struct cublaslt *t, int candidate);
+
 /* Read choices of algorithms from this file, and rewrite it after each new choice. Returns the number of choices read: 0 if the file is
  * missing, damaged, or of another GPU or library. Without a tuning file nothing is timed. Processes may share a file: entries that another
  * process added are kept, and its choice for the same shape is used. */

@@ -83,6 +83,13 @@ void cuda_launched(const struct op_call *c)
 	check(cuda_of(c->device), cudaGetLastError(), "a kernel");
 }
 
+int cuda_shared(const struct op_call *c, const void *kernel, size_t bytes)
+{
+	return bytes <= 48 << 10 ? 0
+	                         : check(cuda_of(c->device), cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
+	                                 "a kernel's shared memory");
+}
+
 /* Record an error of a library that works on this device. */
 static void cuda_failed(struct device *d, const struct err *e)
 {

@@ -8,7 +8,7 @@
 
 #include "kernels/launch.h"
 
-enum { GROUP_ARRAYS = 8, TEAM = 512 /* threads per row at most, PACK columns each */ };
+enum { GROUP_ARRAYS = 8, TEAM = 512 /* threads per row at most, PACK columns each */, PROCESSORS = 128 /* of a large GPU, about */ };
 
 struct groups {
 	int rank, rank_kept; /* of the leading dimensions, kept ones first; sizes of 1 dropped, neighbours merged */
@@ -22,11 +22,14 @@ static inline unsigned team_of(int64_t n)
 	return (unsigned)((n + PACK * WARP - 1) / (PACK * WARP) * WARP);
 }
 
-/* Rows of a group: few enough for the blocks to fill a large GPU, otherwise many, so that fewer sums are written and added. */
+/* Rows of a group: few enough for the blocks to fill a large GPU, down to what a block processes at a time; with many rows more, so that fewer
+ * sums are written and added. */
 static inline int64_t group_size(int64_t cols, int64_t kept, int64_t summed)
 {
 	int64_t size = 16, most = cols <= 32 * PACK ? 4096 : cols <= 64 * PACK ? 2048 : 1024;
 
+	while (size > 4 && kept * (summed / size) < PROCESSORS)
+		size /= 2;
 	while (size < 256 && kept * (summed / size) > most)
 		size *= 2;
 	return size;

@@ -19,9 +19,11 @@ extern "C" {
 #include <cuda_runtime.h>
 #define UNROLL _Pragma("unroll")
 #define WIDE(p) (p) /* marks the address of a 16-byte access; tests check its alignment */
-/* cuda_stream: the stream of a call. cuda_launched: called after a launch; an error sticks to the device. */
+/* cuda_stream: the stream of a call. cuda_launched: called after a launch; an error sticks to the device. cuda_shared: allow blocks of the
+ * kernel that much dynamic shared memory; -1 if the GPU has less, which sticks to the device too, and the kernel must not be launched. */
 cudaStream_t cuda_stream(const struct op_call *c);
 void cuda_launched(const struct op_call *c);
+int cuda_shared(const struct op_call *c, const void *kernel, size_t bytes);
 #define LAUNCH(call, kernel, grid, block, ...) \
 	do { \
 		kernel<<<grid, block, 0, cuda_stream(call)>>>(__VA_ARGS__); \

@@ -85,8 +85,8 @@ static __device__ inline void copy_wait(void)
 
 #define LAUNCH_SHARED(call, kernel, grid, block, bytes, ...) \
 	do { \
-		if ((bytes) > 48 << 10) \
-			cudaFuncSetAttribute((const void *)(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(bytes)); \
+		if (cuda_shared(call, (const void *)(kernel), bytes)) \
+			break; \
 		kernel<<<grid, block, bytes, cuda_stream(call)>>>(__VA_ARGS__); \
 		cuda_launched(call); \
 	} while (0)

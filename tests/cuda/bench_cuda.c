@@ -389,7 +389,8 @@ struct training {
 	struct update update;
 	float *dloss, *x0;
 	int32_t *label;
-	int64_t batch, step;
+	int64_t batch, step, updates; /* updates: finished and heard of */
+	double loss_of_step;          /* the last that was heard of, mean over the batch */
 };
 
 static int bf16(void)
@@ -416,6 +417,20 @@ static void fit(struct training *s, const struct net_config *c, int64_t most)
 	}
 }
 
+/* Status of a step, or NULL. A step whose loss or gradient is not finite skips AdamW, so its time is worth nothing: the benchmark fails. */
+static void heard(struct training *s, const double *status)
+{
+	if (!status)
+		return;
+	s->loss_of_step = status[STATUS_LOSS] / (double)s->batch;
+	if (!isfinite(s->loss_of_step) || !isfinite(status[STATUS_NORM]) || !(status[STATUS_FINITE] > 0)) {
+		fprintf(stderr, "bench_cuda: training: after %.0f updates: the loss is %g, the gradient's norm %g\n", status[STATUS_UPDATES],
+		        s->loss_of_step, status[STATUS_NORM]);
+		exit(1);
+	}
+	s->updates = (int64_t)status[STATUS_UPDATES];
+}
+
 static void step_once(void *arg)
 {
 	static const double plan[PLAN_COUNT] = {[PLAN_LR] = 1e-4, [PLAN_BETA1] = .9, [PLAN_BETA2] = .999, [PLAN_EPS] = 1e-8, [PLAN_EMA] = .999};
@@ -426,7 +441,7 @@ static void step_once(void *arg)
 	tape_run(s->loss.tape, s->batch, 0, s->loss.forward_end);
 	tape_run(s->loss.tape, s->batch, s->loss.forward_end, s->loss.end);
 	update_apply(&s->update, plan);
-	update_finished(&s->update, 0);
+	heard(s, update_finished(&s->update, 0));
 }
 
 static void train(const char *preset, int64_t size, int64_t most)
@@ -466,6 +481,13 @@ static void train(const char *preset, int64_t size, int64_t most)
 	t = time_of(step_once, &s);
 	snprintf(name + strlen(name), sizeof name - strlen(name), ", batch %d", (int)s.batch);
 	line(name, (double)s.batch / t.each, "images/s", tape_flops(s.loss.tape, s.batch, 0, s.loss.end) / t.each / peak, t.spread);
+	for (const double *status; (status = update_finished(&s.update, 1));)
+		heard(&s, status);
+	if (s.updates != s.step) {
+		fprintf(stderr, "bench_cuda: %s: %d updates in %d steps\n", name, (int)s.updates, (int)s.step);
+		exit(1);
+	}
+	printf("# %s: loss %.6g after %d updates\n", name, s.loss_of_step, (int)s.updates);
 	if (dev->uncaptured[0])
 		fprintf(stderr, "bench_cuda: %s: not a graph: %s\n", name, dev->uncaptured);
 	finish();

@@ -637,6 +637,13 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *a, const void *f)
 	return cudaSuccess;
 }
 
+cudaError_t cudaFuncSetAttribute(const void *f, int attribute, int value)
+{
+	if (!f || attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)
+		broken("an attribute of a kernel that is not one");
+	return value > FAKE_SHARED ? fails(cudaErrorInvalidValue) : cudaSuccess;
+}
+
 /* Products by kernels of our own. */
 struct cublaslt_cuda *cublaslt_cuda_new(struct device *d, const struct cudaDeviceProp *gpu, void *const *stream,
                                         void (*failed)(struct device *d, const struct err *e), struct err *e)

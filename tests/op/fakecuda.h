@@ -48,6 +48,8 @@
 #define cublaslt_cuda_free fake_cublaslt_cuda_free
 #define cuda_stream fake_cuda_stream
 #define cuda_launched fake_cuda_launched
+#define cuda_shared fake_cuda_shared
+#define cudaFuncSetAttribute fake_cudaFuncSetAttribute
 
 #ifdef __cplusplus
 extern "C" {
@@ -68,6 +70,7 @@ typedef enum cudaError {
 } cudaError_t;
 
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
+enum { cudaFuncAttributeMaxDynamicSharedMemorySize = 8, FAKE_SHARED = 227 << 10 /* bytes that a block can have */ };
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaEventRecordDefault = 0, cudaEventRecordExternal = 1 };
 typedef enum { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal } cudaStreamCaptureMode;
 
@@ -95,6 +98,7 @@ cudaError_t cudaGetDeviceCount(int *n);
 cudaError_t cudaSetDevice(int index);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int index);
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *a, const void *f);
+cudaError_t cudaFuncSetAttribute(const void *f, int attribute, int value);
 cudaError_t cudaMalloc(void **p, size_t bytes);
 cudaError_t cudaFree(void *p);
 cudaError_t cudaMallocHost(void **p, size_t bytes);
@@ -138,7 +142,9 @@ extern struct fake_cuda fake_cuda;
 struct device;
 struct pool;
 struct err;
+struct op_call;
 struct device *device_fake_cuda(int index, struct pool *pool, struct err *e);
+int cuda_shared(const struct op_call *c, const void *kernel, size_t bytes);
 
 #ifdef __cplusplus
 }

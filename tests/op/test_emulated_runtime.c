@@ -324,6 +324,24 @@ static void training(void **state)
 	}
 }
 
+/* A kernel that wants more shared memory than a block can have is not launched, and the device says why. */
+static void shared_memory(void **state)
+{
+	struct device *d = fake_device(0);
+	struct op_call c = {.device = d};
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(cuda_shared(&c, dir, 48 << 10), 0);
+	assert_int_equal(cuda_shared(&c, dir, 99 << 10), 0);
+	well(d);
+	assert_int_equal(cuda_shared(&c, dir, FAKE_SHARED + 1), -1);
+	assert_int_equal(d->sync(d, &e), -1);
+	assert_int_equal(e.code, ERR_UNAVAILABLE);
+	assert_non_null(strstr(e.msg, "a kernel's shared memory: "));
+	closed(d);
+}
+
 /* At whatever call the device is lost: 69 and why, and nothing is left behind. */
 static void lost(void **state)
 {
@@ -350,13 +368,9 @@ static void lost(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(memory),
-	                                   cmocka_unit_test(streams),
-	                                   cmocka_unit_test(graphs),
-	                                   cmocka_unit_test(pages),
-	                                   cmocka_unit_test(training),
-	                                   cmocka_unit_test(lost),
-	                                   CLUSTER_TESTS};
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(memory),   cmocka_unit_test(streams),       cmocka_unit_test(graphs), cmocka_unit_test(pages),
+	    cmocka_unit_test(training), cmocka_unit_test(shared_memory), cmocka_unit_test(lost),   CLUSTER_TESTS};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -436,6 +436,27 @@ static void plans(void **state)
 	end();
 }
 
+/* Every algorithm that tuning would time can be used instead of the first, and beyond the last there is none. */
+static void forced(void **state)
+{
+	(void)state;
+	begin();
+	for (int i = 1; i <= CUBLASLT_CANDIDATES; i++) {
+		cublaslt_force(device.cublaslt, i);
+		assert_int_equal(run_one(64, 64, 8, 0), i <= FAKE_ALGOS);
+		if (i <= FAKE_ALGOS)
+			assert_true(fake.algo == (uint64_t)i && fake.split == 0);
+	}
+	cublaslt_force(device.cublaslt, FAKE_ALGOS + 1); /* of a small result of a long sum: the first in two parts */
+	assert_int_equal(run_one(8, 8, 64, 0), 1);
+	assert_true(fake.algo == 1 && fake.split == 2);
+	cublaslt_force(device.cublaslt, 0);
+	assert_int_equal(run_one(8, 8, 64, 0), 1);
+	assert_true(fake.algo == 1 && fake.split == 0);
+	assert_int_equal(fake.timed, 0);
+	end();
+}
+
 static char folder[64];
 
 static const char *tuning_path(void)
@@ -732,21 +753,14 @@ static int remove_folder(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(forward),
-	    cmocka_unit_test(gradients),
-	    cmocka_unit_test(own_epilogues),
-	    cmocka_unit_test(products),
-	    cmocka_unit_test(order_of_sums),
-	    cmocka_unit_test(rows_apart),
-	    cmocka_unit_test(any_batch),
-	    cmocka_unit_test(pixels),
-	    cmocka_unit_test(plans),
-	    cmocka_unit_test(tuning),
-	    cmocka_unit_test(stale),
-	    cmocka_unit_test(shared),
-	    cmocka_unit_test(in_the_users_cache),
-	    cmocka_unit_test(failures),
-	    cmocka_unit_test(refusals),
+	    cmocka_unit_test(forward),        cmocka_unit_test(gradients),
+	    cmocka_unit_test(own_epilogues),  cmocka_unit_test(products),
+	    cmocka_unit_test(order_of_sums),  cmocka_unit_test(rows_apart),
+	    cmocka_unit_test(any_batch),      cmocka_unit_test(pixels),
+	    cmocka_unit_test(plans),          cmocka_unit_test(forced),
+	    cmocka_unit_test(tuning),         cmocka_unit_test(stale),
+	    cmocka_unit_test(shared),         cmocka_unit_test(in_the_users_cache),
+	    cmocka_unit_test(failures),       cmocka_unit_test(refusals),
 	    cmocka_unit_test(library_itself),
 	};
 

@@ -9,7 +9,7 @@
 
 #define SUMS_NAME "SHA256SUMS"
 
-/* Append the line of a file called `name`. */
+/* Append a line: SHA-256 of the data (len bytes), two spaces, name. */
 void sums_add(struct str *sums, const char *name, const void *data, size_t len);
 
 /* Compare the files of `dir` with its SHA256SUMS and report every difference: ERR_DATA for an altered file or a malformed line, ERR_NOINPUT for

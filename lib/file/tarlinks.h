@@ -12,32 +12,33 @@
 struct err;
 struct tar_member;
 
-/* Zero-initialised is none. */
+/* Zero-initialised: no links. Release with tar_links_release. */
 struct tar_links {
-	struct nametable names; /* of links, to their number */
-	struct nametable files; /* of the members that links mean, to their number */
+	struct nametable names; /* name of a link -> index in link */
+	struct nametable files; /* name of a target -> index in file */
 	struct tar_link {
 		const char *target;
-		int file; /* -1: a link to nothing, or in a circle */
+		int file; /* index in file; -1: part of a cycle, or not resolved yet */
 	} * link;
 	struct tar_linked {
 		uint8_t *data;
 		size_t size;
-		int there;
+		int there; /* 1: the member was found, data holds its content */
 	} * file;
 	int links, nfiles;
-	uint64_t bytes; /* of the members kept */
+	uint64_t bytes; /* total size of the members kept */
 	struct arena memory;
 };
 
-/* The archive is read twice: first every link is learned, from its name to what it names, and all are resolved; then the members are offered, of
- * which those that links mean are kept. They may have so many bytes together: ERR_DATA where they have more. */
+/* The archive is read twice. The first pass calls tar_links_learn for each link, then tar_links_resolve once. The second pass calls tar_links_keep
+ * for each member. */
 void tar_links_learn(struct tar_links *l, const char *name, const char *target);
 void tar_links_resolve(struct tar_links *l);
+/* Copy member m if it is the target of a link. All copies together may take `bytes` bytes; more is ERR_DATA. ERR_NOMEM. */
 int tar_links_keep(struct tar_links *l, const struct tar_member *m, uint64_t bytes, const char *where, struct err *e);
 void tar_links_release(struct tar_links *l);
 
-/* What a link means: NULL where it is not in the archive. */
+/* The target's content for the link `name`; NULL if the archive does not hold the target. Borrowed until tar_links_release. */
 const struct tar_linked *tar_links_find(const struct tar_links *l, const char *name);
 
 #endif

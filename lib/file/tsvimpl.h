@@ -1,4 +1,4 @@
-/* Inside struct tsv: shared by the two readers, of our tables (tsv.c) and of others' (foreign.c). */
+/* The contents of struct tsv, shared by the readers of our tables (tsv.c) and of other programs' tables (foreign.c). */
 #ifndef DDM_FILE_TSVIMPL_H
 #define DDM_FILE_TSVIMPL_H
 
@@ -12,16 +12,16 @@ struct tsv {
 	char **names; /* [columns] */
 	char **cell;  /* [rows][columns] */
 	const char *stamp;
-	int64_t *line; /* [rows] of a table by others: where each stands; NULL: row + 3 */
+	int64_t *line; /* [rows] line number of each row in another program's table; NULL: row + 3 */
 	char sha256[65];
 	int columns;
 	int64_t rows;
-	int indexed;   /* column, -1: none */
-	int64_t *slot; /* [mask + 1] row + 1, 0: free */
+	int indexed;   /* indexed column; -1: none */
+	int64_t *slot; /* [mask + 1] hash table of row + 1; 0: free */
 	uint64_t mask;
 };
 
-/* t->text holds len bytes and a NUL, of a table that another program made. */
+/* Parse another program's table in t->text, which holds len bytes and a NUL. ERR_DATA. */
 int foreign_parse(struct tsv *t, size_t len, struct err *e);
 
 #endif

@@ -9,8 +9,8 @@
 
 enum unpack_kind { UNPACK_ZSTD, UNPACK_GZIP };
 
-/* The `want` bytes that data (len), one frame or several in a row, must make, no fewer and no more: ERR_DATA. What is not there is not
- * allocated for, whatever is wanted. Caller frees with mem_free. */
+/* Decompress data (len bytes), one frame or several in a row, to exactly `want` bytes; ERR_DATA if it is damaged or has another length. The output
+ * buffer grows with the output, so a wrong `want` does not allocate memory. `name` is used in messages. Caller frees with mem_free. */
 uint8_t *unpack(enum unpack_kind kind, const void *data, size_t len, size_t want, const char *name, struct err *e);
 
 #endif

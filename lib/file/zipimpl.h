@@ -1,4 +1,4 @@
-/* What a zip archive is made of: the signatures of its parts, and their bytes without names and fields of variable length. */
+/* The signatures of a zip archive's records, and their sizes in bytes without names and other fields of variable length. */
 #ifndef DDM_FILE_ZIPIMPL_H
 #define DDM_FILE_ZIPIMPL_H
 

@@ -1,5 +1,5 @@
-/* The precompiled character map of SentencePiece: what a text is rewritten by before it is cut, a double-array trie of byte sequences
- * (Yata's darts-clone) and the texts that take their place. */
+/* The precompiled character map of SentencePiece, which normalises a text before segmentation: a double-array trie of byte sequences (Yata's
+ * darts-clone), and their replacements. */
 #ifndef DDM_TEXT_CHARSMAP_H
 #define DDM_TEXT_CHARSMAP_H
 
@@ -10,16 +10,17 @@
 
 struct charsmap {
 	uint32_t *trie;
-	size_t units;
-	char *texts; /* ends with NUL */
-	size_t len;
+	size_t units; /* of the trie */
+	char *texts;  /* the replacements, each NUL-terminated */
+	size_t len;   /* bytes of texts */
 };
 
-/* From u32 length of the trie in bytes, the trie, NUL-terminated texts, little-endian. No bytes: an empty map. */
+/* Parse data, which is copied: a u32 length of the trie in bytes, the trie, NUL-terminated texts; all little-endian. len 0: an empty map. ERR_DATA
+ * naming `where`. Free with charsmap_release. */
 int charsmap_new(struct charsmap *m, const void *data, size_t len, const char *where, struct err *e);
 void charsmap_release(struct charsmap *m);
 
-/* The longest sequence at p that is rewritten: its length, *text (NUL-terminated, borrowed) being what takes its place; 0: none. */
+/* Find the longest prefix of p (n bytes) that has a replacement: its length, and the replacement in *text (NUL-terminated, borrowed). 0: none. */
 size_t charsmap_find(const struct charsmap *m, const char *p, size_t n, const char **text);
 
 #endif

@@ -1,4 +1,4 @@
-/* What tokenizers need of Unicode. A character is a uint32_t; bytes that are not UTF-8 are U+FFFD, one each. */
+/* The Unicode functions that tokenizers need. A character is a uint32_t; each byte that is not UTF-8 is read as U+FFFD. */
 #ifndef DDM_TEXT_UNICODE_H
 #define DDM_TEXT_UNICODE_H
 
@@ -11,13 +11,14 @@ int unicode_letter(uint32_t c); /* \p{L} */
 int unicode_number(uint32_t c); /* \p{N} */
 int unicode_space(uint32_t c);  /* White_Space */
 
-/* The character at p, n > 0 bytes being there; *len of them are its own. */
+/* The character at p (n > 0 bytes); *len receives its length in bytes. */
 uint32_t utf8_read(const char *p, size_t n, size_t *len);
+/* s += the UTF-8 bytes of c. */
 void utf8_add(struct str *s, uint32_t c);
 
-/* out += text in normal form C, bytes that are not UTF-8 replaced. */
+/* out += text (n bytes) in normal form C, with invalid bytes replaced. */
 void unicode_nfc(struct str *out, const char *text, size_t n);
-/* out += text with every character in lower case for itself (a final sigma like any other). */
+/* out += text (n bytes) in lower case, character by character without context: a final sigma is treated like any other. */
 void unicode_lower(struct str *out, const char *text, size_t n);
 
 #endif

@@ -5,35 +5,35 @@
 #include "net/model.h"
 
 enum adopt_fate {
-	ADOPT_TAKEN,   /* as it is; of twice the output channels the first half */
-	ADOPT_DERIVED, /* computed from weights of other shape or meaning */
-	ADOPT_NEW,     /* as initialised */
-	ADOPT_DROPPED, /* of the other network, not used */
+	ADOPT_TAKEN,   /* copied; the last layer possibly without the variance channels */
+	ADOPT_DERIVED, /* computed from weights of another shape or meaning */
+	ADOPT_NEW,     /* keeps its initial value */
+	ADOPT_DROPPED, /* a tensor of the source that is not used */
 	ADOPT_FATES
 };
 
-/* Complete the configuration of the network that begins by what its weights were made for: epsilons, frequencies and scale of time (on a
- * path of T steps the network was told the step, 0 to T - 1: of a thousand, time_scale 999), direction of time, what it is told of sizes. Width,
- * depth, heads, patch, perceptrons and channels must be the other's (ERR_USAGE, ERR_DATA for the channels). Time that runs from noise to data
- * needs an architecture that has the field for it (ERR_USAGE).
+/* Copy from the source's configuration to the new network's what the weights depend on: norm epsilons, time frequencies, time_scale, direction of
+ * time, position_scale, size conditioning. On a path of T discrete steps the source saw the steps 0 to T - 1, so time_scale is multiplied by
+ * (T - 1) / T: 1000 becomes 999. Width, depth, heads, patch, mlp_ratio (ERR_USAGE) and channels (ERR_DATA) must be equal. Time that runs from noise
+ * to data needs an architecture with the field `reversed` (ERR_USAGE).
  *
- * Architectures whose definition says `trunk` are relatives, which begin with each other's weights; the others begin with weights of their own
- * architecture and size alone. What is asked of an architecture stands in its definition (net/netdef.h). */
+ * Architectures with `trunk` in their definition (net/netdef.h) can start from each other's weights. All others start only from the same
+ * architecture and size (ERR_USAGE). */
 int adopt_config(struct net_config *to, const struct model_config *from, struct err *e);
 
-/* Fill values (p->total, of the host, initialised, p that of net_params) from the weights of folder dir, whose configuration is `from`. What
- * they have in common by name and meaning is taken. Moreover:
+/* Fill values (p->total floats in host memory, holding the initial values; p from net_params) from the weights in folder `dir`, whose
+ * configuration is `from`. Tensors with the same name and meaning are copied. The rest:
  *
  * - Positions for another grid are interpolated (bilinear, between the centres of the tokens).
- * - The last layer is taken where both predict the same, `same`, and have one kind of it; else it is new.
- * - A null class is added to the bias of the time embedding, where the classes are not taken: what the network does without a class stays.
- * - Of adaLN-zero (W_i, b_i of block i) adaLN-single gets the mean over the blocks, W and b, and as tables what is missing at t = 1/2,
- *   (W_i - W) a + b_i - b with a = SiLU of the time embedding, as Chen et al. 2023 have it; then all blocks are modulated as before at that
- *   time. The way back is exact.
- * - Cross-attention that was not there is new; its last layer begins with zero.
+ * - The last layer is copied if both networks have the same kind and predict the same quantity (`same`); else it is new.
+ * - If the class embeddings are not copied, the null class is added to the bias of the time embedding. The unconditional output stays the same.
+ * - From adaLN-zero (W_i, b_i of block i) to adaLN-single: the shared layer gets the means W and b over the blocks, and the table of block i gets
+ *   (W_i - W) a + b_i - b with a = SiLU(time embedding at t = 1/2), as in Chen et al. 2023. The modulation then is unchanged at t = 1/2. The
+ *   conversion from adaLN-single to adaLN-zero is exact.
+ * - Cross-attention that the source lacks is new; its output layer starts at zero.
  *
- * told(arg, fate, name) is called once for each tensor of the network, and each of the other that was dropped. A weights file that does not
- * fit its configuration is ERR_DATA. */
+ * told(arg, fate, name) is called once for each tensor of the new network, and for each tensor of the source that is not used. ERR_DATA if the
+ * weights file does not match its configuration. */
 int adopt_weights(const char *dir, const struct model_config *from, const struct net_config *to, int same, const struct params *p, float *values,
                   void (*told)(void *arg, enum adopt_fate fate, const char *name), void *arg, struct err *e);
 

@@ -1,13 +1,13 @@
-/* Configurations of Hugging Face's diffusers. What is known of each class is with its architecture (net/netdef.h: struct net_diffusers), and
- * lib/net/net.c finds it. */
+/* Entries common to all configurations of Hugging Face's diffusers. Each architecture's definition describes its own class (net/netdef.h: struct
+ * net_diffusers); net_from_json selects it. */
 #ifndef DDM_NET_DIFFUSERS_H
 #define DDM_NET_DIFFUSERS_H
 
 #include "net/net.h"
 
-/* Whether a config.json is one of diffusers. */
+/* 1 if a config.json is diffusers'. */
 int diffusers_config(const json_t *o);
-/* ERR_DATA where the key is there and another text than `want`. */
+/* ERR_DATA if the key is present with a value other than `want`. */
 int diffusers_expect(const json_t *o, const char *key, const char *want, const char *where, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
-/* Layers that networks are recorded with. A layer called NAME has the parameters NAME.weight and NAME.bias, with the shapes that PyTorch
- * gives them, in the scope of the block it is in:
+/* Layers from which networks are recorded. A layer called NAME has the parameters NAME.weight and NAME.bias with PyTorch's shapes. Their names are
+ * prefixed by the scope of the block:
  *
  *     struct layers b = layers_in(l, "blocks.%d.", i);
  *     h = layer_norm(&b, x, "norm1", 1e-6);                                      blocks.3.norm1.weight, blocks.3.norm1.bias
@@ -21,10 +21,10 @@ struct layers {
 	char scope[64]; /* comes before every name */
 };
 
-/* The same recording in a scope of its own below l's: its scope and the formatted text, which ends with a dot. */
+/* The same recording with the formatted text, which ends with a dot, appended to the scope. */
 struct layers layers_in(const struct layers *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A parameter by its whole name in the scope. */
+/* A parameter with this name in the scope. */
 struct tensor *layer_param(const struct layers *l, const char *name, int rank, const int64_t *shape);
 /* The same with flags (tape/params.h) and an initial value other than zeros. */
 struct tensor *layer_param_init(const struct layers *l, const char *name, int rank, const int64_t *shape, int flags, struct init init);
@@ -35,32 +35,31 @@ struct linear {
 	int64_t out;
 	int act; /* enum unary + 1, or 0 */
 	int no_bias;
-	int edge;         /* at the network's edge, where rounding costs most: always float, not PARAM_BULK */
-	struct init init; /* of the weight; a bias begins at 0 */
+	int edge;         /* 1: first or last layer, where rounding costs most: always float, not PARAM_BULK */
+	struct init init; /* of the weight; a bias starts at 0 */
 };
 
+/* Linear layer on (.., in): (.., out). */
 struct tensor *layer_linear(const struct layers *l, struct tensor *x, const char *name, const struct linear *o);
 struct tensor *layer_norm(const struct layers *l, struct tensor *x, const char *name, double eps); /* LayerNorm */
-struct tensor *layer_rms(const struct layers *l, struct tensor *x, const char *name, double eps);  /* RMSNorm: NAME.weight alone */
+struct tensor *layer_rms(const struct layers *l, struct tensor *x, const char *name, double eps);  /* RMSNorm: only NAME.weight */
 struct tensor *layer_groupnorm(const struct layers *l, struct tensor *x, const char *name, int64_t groups, double eps, int act);
 
 /* ---- tokens (B, T, H) ---- */
 
-/* Patches of a picture (B, C, S, S) through a linear layer, whose weight is [out, C, patch, patch] and always float: (B, (S / patch)^2,
- * out). */
+/* Patchify pictures (B, C, S, S) and apply a linear layer: (B, (S / patch)^2, out). The weight is [out, C, patch, patch] and always float. */
 struct tensor *layer_patches(const struct layers *l, struct tensor *x, const char *name, int64_t patch, const struct linear *o);
-/* Numbers (B) as sines and cosines of `scale` times them, of 128 frequencies from 1 down to 1 / period, through NAME.0, SiLU and NAME.2:
- * (B, width). */
+/* Sinusoidal embedding of scale * numbers, numbers (B), with 128 frequencies from 1 down to 1 / period, then NAME.0, SiLU and NAME.2: (B, width). */
 struct tensor *layer_timestep(const struct layers *l, struct tensor *numbers, const char *name, int64_t width, double period, double scale);
 
 /* Multi-head self-attention. */
 struct attention {
-	const char *weight, *bias; /* whole names of queries, keys and values in one: [3 H, H], [3 H] */
-	const char *out;           /* the layer that follows */
+	const char *weight, *bias; /* names of the packed queries, keys and values: [3 H, H], [3 H] */
+	const char *out;           /* name of the output layer */
 	int64_t heads;
-	int64_t queries; /* of the first tokens alone; 0, and where `causal`: of all */
+	int64_t queries; /* compute only the first tokens' outputs; 0, or with `causal`: all */
 	int causal;
-	struct init init, out_init; /* of the packed weight, and of the layer that follows */
+	struct init init, out_init; /* of the packed weight and of the output layer */
 };
 
 struct tensor *layer_attention(const struct layers *l, struct tensor *x, const struct attention *a); /* (B, queries, H) */
@@ -72,14 +71,14 @@ struct conv {
 	struct padding pad;
 	int no_bias;
 	int act;            /* enum unary + 1, or 0 */
-	int many;           /* as op_conv_many */
-	struct tensor *add; /* to the sum before act; or NULL */
+	int many;           /* as in op_conv_many */
+	struct tensor *add; /* added before `act`; or NULL */
 	struct init init;   /* of the weight */
 };
 
 /* NAME.weight is PARAM_CONV. */
 struct tensor *layer_conv(const struct layers *l, struct tensor *x, const char *name, const struct conv *c);
-/* 3 x 3, the size kept; and 1 x 1. */
+/* 3 x 3 with padding 1, and 1 x 1; both keep the height and width. */
 struct tensor *layer_conv3(const struct layers *l, struct tensor *x, const char *name, int64_t out, int act, struct tensor *add);
 struct tensor *layer_conv1(const struct layers *l, struct tensor *x, const char *name, int64_t out, int act);
 struct tensor *channels_last(struct tape *t, struct tensor *x);  /* (B, C, H, W) to (B, H, W, C) */

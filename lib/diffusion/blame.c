@@ -32,8 +32,8 @@ static int blame_file(const char *dir, const char *name, struct err *e)
 		if (slash)
 			*slash = 0;
 		*e = (struct err){0};
-		err_set(e, ERR_DATA, "%s: a network that is not usable: %lld of its weights are not finite, in %s of %s", path, (long long)bad,
-		        t->name, slash ? slash + 1 : path);
+		err_set(e, ERR_DATA, "%s: unusable network: %lld weights are NaN or infinite, in tensor %s of %s", path, (long long)bad, t->name,
+		        slash ? slash + 1 : path);
 	}
 	weightfile_free(w);
 	mem_free(path);

@@ -55,7 +55,7 @@ int budget_route_parse(const char *text, struct budget_route *r, struct err *e)
 	if (policy_parse(text + (r->exact_router ? 6 : 0), &r->policy, e))
 		return err_prefix(e, "expected optimum, exact:POLICY or a policy");
 	if (r->exact_router && !policy_needs_router(&r->policy))
-		return err_set(e, ERR_USAGE, "route '%s': that policy asks no router", text);
+		return err_set(e, ERR_USAGE, "route '%s': exact: replaces the router, and that policy uses none", text);
 	return 0;
 }
 
@@ -65,14 +65,14 @@ static int check_route(const struct budget *b, const struct budget_route *r, str
 
 	if (policy_needs_router(&r->policy) && !r->exact_router && !p->router)
 		return err_set(e, ERR_USAGE,
-		               "a route needs a router and the model has none; optimum, exact:POLICY, oracle, prior and expert:I do without");
+		               "a route needs a router, and the model has none; optimum, exact:POLICY, oracle, prior and expert:I need none");
 	if (r->policy.kind == POLICY_TOP && r->policy.k > p->k)
-		return err_set(e, ERR_USAGE, "route top-%d of %d experts", r->policy.k, p->k);
+		return err_set(e, ERR_USAGE, "route top-%d: the model has only %d experts", r->policy.k, p->k);
 	for (int k = 0; k < p->k && (r->policy.kind == POLICY_ORACLE || r->policy.kind == POLICY_PRIOR); k++)
 		if (!b->present[k])
-			return err_set(e, ERR_USAGE, "routes oracle and prior ask every expert, and expert %d is not there", k);
+			return err_set(e, ERR_USAGE, "routes oracle and prior need every expert, and expert %d is missing", k);
 	if (r->policy.kind == POLICY_EXPERT && (r->policy.k >= p->k || !b->present[r->policy.k]))
-		return err_set(e, ERR_USAGE, "route expert:%d: no such expert among %d (numbered from 0)", r->policy.k, p->k);
+		return err_set(e, ERR_USAGE, "route expert:%d: the model has no such expert (it has %d, numbered from 0)", r->policy.k, p->k);
 	return 0;
 }
 
@@ -115,7 +115,7 @@ struct budget *budget_new(const struct budget_plan *p, int64_t capacity, struct 
 	for (int k = 0; k < p->k && !rc; k++) {
 		b->present[k] = p->expert[k].velocity != NULL;
 		if (b->present[k] && s->first[k + 1] == s->first[k])
-			rc = err_set(e, ERR_DATA, "there is an expert %d, but no sample of its cluster to hold it against", k);
+			rc = err_set(e, ERR_DATA, "expert %d cannot be measured: there is no sample of its cluster", k);
 	}
 	for (int r = 0; r < p->routes && !rc; r++)
 		rc = check_route(b, &p->route[r], e);

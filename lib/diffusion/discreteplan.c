@@ -56,8 +56,8 @@ static int space(const struct maker *m, struct err *e)
 		m->at[i] = rint(sum);
 	for (int64_t i = 0; i < n; i++)
 		if (m->at[i] < 0 || m->at[i] > (double)(T - 1) || (i && m->at[i] >= m->at[i - 1]))
-			return err_set(e, ERR_USAGE, "%lld steps do not fit into the %lld of path \"%s\" with this solver and spacing", (long long)n,
-			               (long long)T, m->s->path.name);
+			return err_set(e, ERR_USAGE, "%lld steps are too many for this solver and spacing: path \"%s\" has %lld", (long long)n,
+			               m->s->path.name, (long long)T);
 	return 0;
 }
 
@@ -322,10 +322,10 @@ int discrete_plan_make(struct discrete_plan *p, const struct discrete *how, int6
 	if (h.variance == VARIANCE_AUTO)
 		h.variance = has_variance ? VARIANCE_LEARNED : VARIANCE_SMALL;
 	if (h.variance == VARIANCE_LEARNED && !has_variance)
-		return err_set(e, ERR_USAGE, "a learned variance is asked of networks that have none: variance=small or large");
+		return err_set(e, ERR_USAGE, "variance=learned: the networks predict no variance; use variance=small or variance=large");
 	*p = (struct discrete_plan){.steps = steps, .start = 1, .clip = h.clip};
 	if (h.sde && h.order == 3)
-		return err_set(e, ERR_USAGE, "sde=yes is of dpm++1 and dpm++2m");
+		return err_set(e, ERR_USAGE, "sde=yes is possible only with dpm++1 and dpm++2m");
 	m.at = mem_zalloc(2 * (size_t)steps + 1, sizeof *m.at);
 	m.sigma = m.at + steps;
 	rc = h.karras && fenced(&h) ? 0 : space(&m, e);

@@ -214,8 +214,8 @@ static int add_mean(struct ensemble *s, struct member *m, const char *folder, co
 	if (npy_load(&a, path, e) || sha256_file(path, hash, NULL, e))
 		goto out;
 	if (a.rank != 3 || a.shape[0] != c->channels || a.shape[1] != c->size || a.shape[2] != c->size || npy_not_finite(&a)) {
-		err_set(e, ERR_DATA, "%s: not %lld x %lld x %lld finite numbers, the mean of the samples that the expert learned from", path,
-		        (long long)c->channels, (long long)c->size, (long long)c->size);
+		err_set(e, ERR_DATA, "%s: the mean of the expert's samples should be %lld x %lld x %lld finite numbers", path, (long long)c->channels,
+		        (long long)c->size, (long long)c->size);
 		goto out;
 	}
 	host = mem_alloc((size_t)m->d * sizeof *host);
@@ -242,7 +242,7 @@ static int open_member(struct ensemble *s, int i, const char *dir, const char *s
 
 	if (!path_exists(config)) {
 		err_set(e, ERR_NOINPUT,
-		        "%s: weights, but no config.json that tells of which network: its model_type, sizes, prediction and path "
+		        "%s: has weights but no config.json, which must name the network: its model_type, sizes, prediction and path "
 		        "(ddm-formats)",
 		        folder);
 		goto out;
@@ -268,7 +268,7 @@ static int agree(const char *where, const char *what, int64_t a, int64_t b, stru
 {
 	if (a == b)
 		return 0;
-	return err_set(e, ERR_DATA, "%s: %s %lld, but %lld in the model's other networks", where, what, (long long)a, (long long)b);
+	return err_set(e, ERR_DATA, "%s: %s is %lld here and %lld in the model's other networks", where, what, (long long)a, (long long)b);
 }
 
 /* The first network sets the shape of the pictures; the others must agree. */
@@ -320,7 +320,7 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 	size_t n = (size_t)o->capacity;
 
 	if (net_is_classifier(&c->net))
-		return err_set(e, ERR_DATA, "%s: a router where an expert should be", where);
+		return err_set(e, ERR_DATA, "%s: is a router, and an expert is expected", where);
 	m->path = schedule_path(&m->schedule, c->path, &c->betas, c->sigma_data);
 	if (kind < 0 || !m->path)
 		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is not known here", where, c->prediction, c->path);
@@ -328,7 +328,8 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 	    (!first && agree(where, "classes", c->net.classes, s->classes, e)))
 		return -1;
 	if (c->net.out_channels < c->net.channels)
-		return err_set(e, ERR_DATA, "%s: %lld channels out of %lld", where, (long long)c->net.out_channels, (long long)c->net.channels);
+		return err_set(e, ERR_DATA, "%s: predicts %lld channels for samples of %lld", where, (long long)c->net.out_channels,
+		               (long long)c->net.channels);
 	s->lower |= c->lower;
 	s->classes = (int)c->net.classes;
 	s->null_label = (first || s->null_label) && c->net.classes > 0 && c->net.class_dropout > 0;
@@ -402,9 +403,9 @@ static int count_clusters(struct ensemble *s, const struct layout *l, const char
 	if (!l->has_router)
 		return 0;
 	if (!net_is_classifier(&l->router.net))
-		return err_set(e, ERR_DATA, "%s/router: not a router", dir);
+		return err_set(e, ERR_DATA, "%s/router: is not a router", dir);
 	if (l->router.net.clusters <= l->highest)
-		return err_set(e, ERR_DATA, "%s: the router knows %lld clusters, but there is expert_%d (numbered from 0)", dir,
+		return err_set(e, ERR_DATA, "%s: the router has %lld clusters, but there is an expert_%d (numbered from 0)", dir,
 		               (long long)l->router.net.clusters, l->highest);
 	s->k = (int)l->router.net.clusters;
 	return 0;
@@ -435,7 +436,7 @@ static int open_experts(struct ensemble *s, struct layout *l, const char *dir, c
 		first = 0;
 	}
 	if (first)
-		return err_set(e, ERR_USAGE, "%s: no expert_%d in it", dir, o->policy.k);
+		return err_set(e, ERR_USAGE, "%s: has no expert_%d", dir, o->policy.k);
 	return l->has_router ? membership_add(&l->together, dir, "router", -1, &l->router, e) : 0;
 }
 
@@ -474,8 +475,8 @@ static int find_shares(struct ensemble *s, const struct layout *l, const char *d
 		if (!c || !c->cluster_sizes)
 			continue;
 		if (c->clusters < s->k)
-			return err_set(e, ERR_DATA, "%s/expert_%d: trained on data of %lld clusters, but the model has %d experts", dir, k,
-			               (long long)c->clusters, s->k);
+			return err_set(e, ERR_DATA, "%s/expert_%d: was trained on a partition into %lld clusters, but the model has %d experts", dir,
+			               k, (long long)c->clusters, s->k);
 		take_sizes(s, c->cluster_sizes);
 	}
 	return rc;

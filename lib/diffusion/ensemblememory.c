@@ -51,10 +51,12 @@ int ensemble_check_resident(const struct ensemble *s, const struct ensemble_opti
 	if (!r->experts && !r->bytes)
 		return 0;
 	if (o->device->compact)
-		return err_set(e, ERR_USAGE, "experts wait in the host's memory for a GPU; %s computes there", o->device->name);
+		return err_set(e, ERR_USAGE, "--resident has an effect only on a GPU: %s computes in the host's memory, where all experts are",
+		               o->device->name);
 	weigh(s, &slot, &all, &rest);
 	if (!r->experts && r->bytes < slot)
-		return err_set(e, ERR_USAGE, "%.1f MB hold no expert: the largest takes %.1f MB", (double)r->bytes * 1e-6, (double)slot * 1e-6);
+		return err_set(e, ERR_USAGE, "--resident: %.1f MB are too little for the largest expert, which takes %.1f MB",
+		               (double)r->bytes * 1e-6, (double)slot * 1e-6);
 	return 0;
 }
 
@@ -112,9 +114,9 @@ static int check_host(const struct member *m, struct err *e)
 		}
 	}
 	if (best < 0)
-		return err_set(e, ERR_NOMEM, "%s: out of memory: the next weights need %.1f MB, %.1f MB are free; no option needs less",
+		return err_set(e, ERR_NOMEM, "%s: out of memory: the next weights need %.1f MB and %.1f MB are free; no option lowers the need",
 		               m->device->name, (double)need * 1e-6, (double)here.free * 1e-6);
-	return err_set(e, ERR_NOMEM, "%s: out of memory: the next weights need %.1f MB, %.1f MB are free; all weights %s with %s (%.1f MB)",
+	return err_set(e, ERR_NOMEM, "%s: out of memory: the next weights need %.1f MB and %.1f MB are free; all weights %s with %s (%.1f MB)",
 	               m->device->name, (double)need * 1e-6, (double)here.free * 1e-6, least <= here.free ? "fit" : "do not fit even",
 	               ways[best].option, (double)least * 1e-6);
 }

@@ -48,7 +48,7 @@ int ensemble_solver(struct scheduler_solver *s, const char *dir, struct err *e)
 		folder = path_join(dir, l.lone ? l.lone : sub);
 		rc = folder_solver(&one, folder, e);
 		if (rc > 0 && *s->text && strcmp(s->text, one.text))
-			rc = err_set(e, ERR_DATA, "%s: its scheduler says %s, that of others %s: --solver tells how to sample", folder, one.text,
+			rc = err_set(e, ERR_DATA, "%s: its scheduler says %s, and that of other experts says %s: give --solver", folder, one.text,
 			             s->text);
 		*s = one;
 		mem_free(folder);

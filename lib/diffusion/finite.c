@@ -112,7 +112,7 @@ struct finite *finite_new(const struct finite_set *s, struct pool *pool, struct 
 	pool_run(f->pool, (s->n + f->block - 1) / f->block, norm_task, f);
 	for (int64_t j = 0; j < s->n; j++)
 		if (!isfinite(f->norm[j])) {
-			err_set(e, ERR_DATA, "sample %lld holds what is not a finite number", (long long)j);
+			err_set(e, ERR_DATA, "sample %lld holds a NaN or an infinity", (long long)j);
 			finite_free(f);
 			return NULL;
 		}

@@ -35,21 +35,22 @@ static int load_samples(struct finite_model *m, const json_t *o, int64_t n, cons
 	m->first = mem_zalloc((size_t)k + 1, sizeof *m->first);
 	m->weight = mem_zalloc((size_t)k, sizeof *m->weight);
 	if (!c->cluster_sizes || json_array_size(v) != (size_t)k)
-		return err_set(e, ERR_DATA, "%s: \"cluster_samples\" and \"cluster_sizes\" are not %lld numbers each", where, (long long)k);
+		return err_set(e, ERR_DATA, "%s: \"cluster_samples\" and \"cluster_sizes\" must be lists of %lld numbers", where, (long long)k);
 	for (int64_t i = 0; i < k; i++) {
 		const json_t *s = json_array_get(v, (size_t)i);
 		int64_t some = json_is_integer(s) ? json_integer_value(s) : -1, size = c->cluster_sizes[i];
 
 		if (some < 0 || some > size || (size > 0) != (some > 0))
-			return err_set(e, ERR_DATA, "%s: \"cluster_samples\"[%lld] is not a part of a cluster of %lld", where, (long long)i,
-			               (long long)size);
+			return err_set(e, ERR_DATA,
+			               "%s: \"cluster_samples\"[%lld] must be from 1 to the cluster's size, %lld (0 for an empty cluster)", where,
+			               (long long)i, (long long)size);
 		m->first[i + 1] = m->first[i] + (some < n ? some : n + 1);
 		m->weight[i] = some ? (double)size / (double)some : 1;
 		if (m->first[i + 1] > n)
 			break;
 	}
 	if (m->first[k] != n)
-		return err_set(e, ERR_DATA, "%s: \"cluster_samples\" do not add up to the %lld samples there are", where, (long long)n);
+		return err_set(e, ERR_DATA, "%s: \"cluster_samples\" must add up to the %lld samples in the file", where, (long long)n);
 	return 0;
 }
 
@@ -61,7 +62,7 @@ static int check_file(const json_t *o, const char *data, const char *where, char
 	if (jsonio_str(o, "weights_sha256", 1, &said, where, e) || sha256_file(data, hex, NULL, e))
 		return -1;
 	if (strcmp(said, hex))
-		return err_set(e, ERR_DATA, "%s: is not the file that config.json names (SHA-256 %.16s, not %.16s)", data, hex, said);
+		return err_set(e, ERR_DATA, "%s: is not the file that config.json names: its SHA-256 is %.16s, expected %.16s", data, hex, said);
 	if (hash)
 		memcpy(hash, hex, sizeof hex);
 	return 0;
@@ -117,7 +118,7 @@ struct finite_model *finite_model_open(const char *dir, struct pool *pool, char 
 	if (model_config_load(dir, &m->config, e) || !(o = jsonio_load(where, e)))
 		goto out;
 	if (!net_is_exact(&m->config.net)) {
-		err_set(e, ERR_DATA, "%s: a network, not the samples themselves", where);
+		err_set(e, ERR_DATA, "%s: is a network, and an exact model (the samples themselves) is expected", where);
 		goto out;
 	}
 	data = path_join(dir, model_weights_name(net_role(&m->config.net)));

@@ -42,15 +42,15 @@ int training_find(const char *dir, int64_t want, int64_t *step, char **sub, stru
 		}
 	}
 	if (!rc && want && !best)
-		rc =
-		    err_set(e, ERR_USAGE, "%s: no checkpoint of step %" PRId64 "; there are: %s", train, want, there.len ? str_text(&there) : "none");
+		rc = err_set(e, ERR_USAGE, "%s: has no checkpoint of step %" PRId64 "; it has: %s", train, want,
+		             there.len ? str_text(&there) : "none");
 	if (best) {
 		*sub = str_new("train/%s", best);
 		folder = path_join(dir, *sub);
 		rc = path_holds(folder, "config.json")
 		         ? 1
 		         : err_set(e, ERR_DATA,
-		                   "%s: a checkpoint without config.json, of an earlier version: going on with the training makes one that can "
+		                   "%s: a checkpoint of an earlier version, without config.json: continue the training to get one that can "
 		                   "be sampled",
 		                   folder);
 		mem_free(folder);

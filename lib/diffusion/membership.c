@@ -16,7 +16,7 @@ static int check_clusters(struct membership *m, const char *dir, const char *nam
 	}
 	if (m->clusters == c->clusters)
 		return 0;
-	return err_set(e, ERR_DATA, "%s: %s was trained on a partition into %lld clusters, %s on one into %lld: they do not belong together", dir,
+	return err_set(e, ERR_DATA, "%s: %s was trained on a partition into %lld clusters, but %s on one into %lld: they do not belong together", dir,
 	               m->clusters_by, (long long)m->clusters, name, (long long)c->clusters);
 }
 
@@ -30,8 +30,8 @@ static int check_partition(struct membership *m, const char *dir, const char *na
 	}
 	if (!strcmp(m->partition, c->partition))
 		return 0;
-	return err_set(e, ERR_DATA, "%s: %s was trained on partition %.16s, %s on partition %.16s: the clusters of one are not those of the other",
-	               dir, m->partition_by, m->partition, name, c->partition);
+	return err_set(e, ERR_DATA, "%s: %s was trained on partition %.16s, but %s on partition %.16s: their clusters differ", dir, m->partition_by,
+	               m->partition, name, c->partition);
 }
 
 static int check_names(struct membership *m, const char *dir, const char *name, const struct model_config *c, struct err *e)
@@ -46,7 +46,7 @@ static int check_names(struct membership *m, const char *dir, const char *name, 
 		const char *a = names_get(m->class_names, i), *b = names_get(c->class_names, i);
 
 		if (a && b && strcmp(a, b))
-			return err_set(e, ERR_DATA, "%s: class %lld is \"%s\" by config.json of %s, \"%s\" by that of %s", dir, (long long)i, a,
+			return err_set(e, ERR_DATA, "%s: class %lld is \"%s\" in config.json of %s, but \"%s\" in that of %s", dir, (long long)i, a,
 			               m->names_by, b, name);
 	}
 	return 0;
@@ -58,8 +58,8 @@ int membership_add(struct membership *m, const char *dir, const char *name, int 
 
 	if (number >= 0 && !net_is_classifier(&c->net) && c->cluster >= 0 && c->cluster != number)
 		return err_set(e, ERR_DATA,
-		               "%s/%s: the folder is that of cluster %d, but config.json in it says the expert was trained on cluster %lld: "
-		               "its folder is expert_%lld",
+		               "%s/%s: the folder's name says cluster %d, but its config.json says that the expert was trained on cluster %lld: "
+		               "rename it to expert_%lld",
 		               dir, name, number, (long long)c->cluster, (long long)c->cluster);
 	if (own && (check_clusters(m, dir, name, c, e) || check_partition(m, dir, name, c, e)))
 		return -1;

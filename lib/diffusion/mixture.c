@@ -75,15 +75,15 @@ static int mixture_check(const struct mixture *m, struct err *e)
 		unguided += m->expert[k].velocity && !m->expert[k].classes && !m->expert[k].text_tokens;
 	}
 	if (!present)
-		return err_set(e, ERR_USAGE, "no expert is present");
+		return err_set(e, ERR_USAGE, "the model has no expert");
 	if (policy_needs_router(p) && !m->router)
-		return err_set(e, ERR_USAGE, "this route needs a router and the model has none; oracle, prior and expert:I do without");
+		return err_set(e, ERR_USAGE, "this route needs a router, and the model has none; oracle, prior and expert:I need none");
 	if (p->kind == POLICY_TOP && p->k > m->k)
-		return err_set(e, ERR_USAGE, "route top-%d of %d experts", p->k, m->k);
+		return err_set(e, ERR_USAGE, "route top-%d: the model has only %d experts", p->k, m->k);
 	if (p->kind == POLICY_EXPERT && (p->k >= m->k || !m->expert[p->k].velocity))
-		return err_set(e, ERR_USAGE, "route expert:%d: no such expert among %d (numbered from 0)", p->k, m->k);
+		return err_set(e, ERR_USAGE, "route expert:%d: the model has no such expert (it has %d, numbered from 0)", p->k, m->k);
 	if (m->cfg != 1 && unguided)
-		return err_set(e, ERR_USAGE, "guidance %g asked of experts that know no classes and read no text", m->cfg);
+		return err_set(e, ERR_USAGE, "guidance %g needs experts that read classes or text, and these read neither", m->cfg);
 	return 0;
 }
 
@@ -189,8 +189,8 @@ static int route_given(struct mixer *x, const struct mixture_call *c, struct err
 		int32_t j = x->m->policy.kind == POLICY_EXPERT ? x->m->policy.k : c->chosen[i];
 
 		if (j < 0 || j >= k || !x->present[j])
-			return err_set(e, ERR_USAGE, "image %lld is assigned to expert %d, which is not there",
-			               (long long)(c->index ? c->index[i] : i), j);
+			return err_set(e, ERR_USAGE, "image %lld is assigned to expert %d, which is missing", (long long)(c->index ? c->index[i] : i),
+			               j);
 		x->w[i * k + j] = 1;
 		x->heaviest[i] = j;
 	}

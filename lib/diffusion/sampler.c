@@ -76,7 +76,7 @@ struct sampler_state *sampler_new(const struct sampler *s, struct err *e)
 	for (int k = 0; k < m->k; k++)
 		st->present[k] = m->expert[k].velocity != NULL;
 	if (m->policy.kind == POLICY_PRIOR && !s->shares && !s->class_shares)
-		err_set(e, ERR_USAGE, "route prior needs the sizes of the clusters and the model does not tell them");
+		err_set(e, ERR_USAGE, "route prior needs the sizes of the clusters, and no config.json of the model has them");
 	else if (!make_plan(st, e) && !allocate(st, e)) {
 		st->after = s->torch && st->plan.noisy ? mem_alloc((size_t)s->batch * sizeof *st->after) : NULL;
 		return st;
@@ -253,7 +253,7 @@ static int draw_prior(struct sampler_state *st, const struct sampler_call *call,
 
 		st->chosen[i] = shares ? route_draw(k, shares, st->present, u) : -1;
 		if (st->chosen[i] < 0)
-			return err_set(e, ERR_USAGE, "image %lld: no expert that is present has a share", (long long)call->index[i]);
+			return err_set(e, ERR_USAGE, "image %lld: every expert that the model has is of an empty cluster", (long long)call->index[i]);
 	}
 	return 0;
 }

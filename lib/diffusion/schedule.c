@@ -127,7 +127,8 @@ int schedule_init(struct schedule *s, const char *path, const struct betas *b, s
 	for (int64_t k = 0; k < s->steps; k++)
 		if (!isfinite(s->logsnr[k]) || (k && s->logsnr[k] >= s->logsnr[k - 1])) {
 			schedule_release(s);
-			return err_set(e, ERR_DATA, "path \"%s\": the noise of step %lld is not more than that before, or all there is", path,
+			return err_set(e, ERR_DATA,
+			               "path \"%s\": the noise level must rise from step to step and stay below 1; it does not at step %lld", path,
 			               (long long)k);
 		}
 	return 0;

@@ -44,7 +44,7 @@ static int refuse(struct reader *r, const char *key)
 {
 	char *value = json_dumps(json_object_get(r->o, key), JSON_ENCODE_ANY | JSON_COMPACT);
 
-	err_set(r->e, ERR_DATA, "%s: \"%s\": %.80s is not known here: --solver tells how to sample", r->where, key, value ? value : "?");
+	err_set(r->e, ERR_DATA, "%s: \"%s\": %.80s is not supported: give --solver", r->where, key, value ? value : "?");
 	free(value);
 	return -1;
 }

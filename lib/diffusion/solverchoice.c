@@ -72,7 +72,7 @@ static int set_key(struct solver_choice *c, const char *key, const char *value, 
 static int check_grid(const char *text, const struct flow_grid *g, struct err *e)
 {
 	if (g->shift > 0 && g->dynamic)
-		return err_set(e, ERR_USAGE, "'%s': shift and mu exclude each other", text);
+		return err_set(e, ERR_USAGE, "'%s': give either shift or mu, not both", text);
 	if (g->law == FLOW_LINEAR && !(g->mu > 0))
 		return err_set(e, ERR_USAGE, "'%s': law=linear needs a mu above 0", text);
 	return 0;

@@ -105,7 +105,7 @@ int encodejob_open_output(struct encodejob *w, const struct stamp *stamp, int64_
 	int rc = partial_open(&w->partial, w->o.out, *w->digest ? same : NULL, from, e);
 
 	if (rc > 0)
-		encodejob_say(w, "going on after %lld samples", (long long)w->partial.mark[1]);
+		encodejob_say(w, "continuing after %lld samples", (long long)w->partial.mark[1]);
 	mem_free(line);
 	mem_free(same);
 	return rc;
@@ -116,7 +116,7 @@ void encodejob_close_output(struct encodejob *w, const struct err *e)
 	int keep = e->code == ERR_AGAIN || e->code == ERR_UNAVAILABLE;
 
 	if (keep && partial_is_kept(&w->partial))
-		encodejob_say(w, "%lld samples are kept: the same command goes on after them", (long long)w->partial.mark[1]);
+		encodejob_say(w, "%lld samples are saved: run the same command again to continue", (long long)w->partial.mark[1]);
 	partial_close(&w->partial, keep);
 }
 

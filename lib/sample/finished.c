@@ -71,9 +71,9 @@ static int finished_folder(struct sampling *r, struct err *e)
 	for (int64_t i = 0; i < r->count && rc > 0; i++)
 		rc = finished_member(r, i, e);
 	if (!rc)
-		rc = err_set(e, ERR_EXISTS, "%s: exists, and does not hold all of these pictures: name another folder", r->ask.out);
+		rc = err_set(e, ERR_EXISTS, "%s: exists, but not all of these pictures are in it: name another folder", r->ask.out);
 	else if (rc > 0 && finished_member(r, r->count, &(struct err){0}))
-		rc = err_set(e, ERR_EXISTS, "%s: exists, and holds more than these pictures: name another folder", r->ask.out);
+		rc = err_set(e, ERR_EXISTS, "%s: exists, and more than these pictures are in it: name another folder", r->ask.out);
 	r->at = 0;
 	return rc;
 }

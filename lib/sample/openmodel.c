@@ -19,7 +19,7 @@ static int parse_class(const struct sampling *r, const char *text, int64_t *clas
 		return names_parse(s->class_names, s->classes, text, "--class", "class", class, e);
 	return !parse_i64(text, 0, s->classes - 1, class)
 	           ? 0
-	           : err_set(e, ERR_USAGE, "--class %s: neither 'all' nor 'labels' nor in 0..%d, the classes of the model, which have no names", text,
+	           : err_set(e, ERR_USAGE, "--class %s: expected all, labels or a number from 0 to %d (the model's classes have no names)", text,
 	                     s->classes - 1);
 }
 
@@ -62,7 +62,7 @@ static int check_classes(struct sampling *r, struct err *e)
 
 	r->class = CLASS_NONE;
 	if (r->ask.class && !s->classes)
-		return err_set(e, ERR_USAGE, "--class %s: the model knows no classes", r->ask.class);
+		return err_set(e, ERR_USAGE, "--class %s: the model has no classes", r->ask.class);
 	if (r->ask.class && !strcmp(r->ask.class, "all"))
 		r->class = CLASS_ALL;
 	else if (r->labelled)
@@ -70,11 +70,12 @@ static int check_classes(struct sampling *r, struct err *e)
 	else if (r->ask.class && parse_classes(r, e))
 		return -1;
 	if (!r->ask.class && s->classes && !s->null_label)
-		return err_set(e, ERR_USAGE, "--class is missing: this model was trained without the null label");
+		return err_set(e, ERR_USAGE, "--class is missing: this model was trained without the null label, so it always needs a class");
 	if (r->ask.cfg != 1 && r->class == CLASS_NONE && !s->text_tokens)
-		return err_set(e, ERR_USAGE, "--cfg %g without --class: there is nothing to guide towards", r->ask.cfg);
+		return err_set(e, ERR_USAGE, "--cfg %g needs --class: guidance is towards a class", r->ask.cfg);
 	if (r->ask.cfg != 1 && s->classes && !s->null_label)
-		return err_set(e, ERR_USAGE, "--cfg %g: this model was trained without the null label", r->ask.cfg);
+		return err_set(e, ERR_USAGE, "--cfg %g: this model was trained without the null label, so it has no unconditional prediction",
+		               r->ask.cfg);
 	return 0;
 }
 
@@ -98,14 +99,14 @@ static int find_vae(struct sampling *r, const char *dir, struct err *e)
 		r->vae = mem_strdup(own);
 	mem_free(own);
 	if (r->ask.format == FORMAT_LATENT)
-		return r->ask.grid ? err_set(e, ERR_USAGE, "--grid is of pictures, not of --format latent") : 0;
+		return r->ask.grid ? err_set(e, ERR_USAGE, "--grid shows pictures, and --format latent makes none") : 0;
 	if (r->vae)
 		return autoencoder_hash(r->vae, AUTOENCODER_DECODE, r->vae_hash, e) ? err_lacking(e, published) : 0;
 	if (s->channels != 1 && s->channels != 3)
 		return err_set(
 		    e, ERR_USAGE,
-		    "%s: makes %lld channels, which is not a picture; --vae DIR (fetch-weights %s) decodes them, --format latent keeps them", dir,
-		    (long long)s->channels, published ? published : "--list");
+		    "%s: the model makes latents of %lld channels: give --vae DIR (fetch-weights %s) to decode them, or --format latent to keep them",
+		    dir, (long long)s->channels, published ? published : "--list");
 	return 0;
 }
 
@@ -133,7 +134,7 @@ static int refuse_encoders(const struct sampling *r, const char *dir, struct err
 	if (r->ask.tile && !r->vae)
 		return err_set(e, ERR_USAGE, "--tile does nothing: %s has no autoencoder", dir);
 	if (r->encoders_asked && !*r->vae_hash && !(r->text && !r->ask.text_features))
-		return err_set(e, ERR_USAGE, "--encoder-weight-dtype does nothing: of %s neither a text encoder nor an autoencoder computes", dir);
+		return err_set(e, ERR_USAGE, "--encoder-weight-dtype does nothing: sampling %s runs neither a text encoder nor an autoencoder", dir);
 	return 0;
 }
 
@@ -145,14 +146,14 @@ static int open_text(struct sampling *r, const char *dir, struct err *e)
 	if (!s->text_tokens)
 		return refuse_texts(&r->ask, dir, e);
 	if (!r->ask.prompt && !r->ask.prompts && !r->ask.text_features)
-		return err_set(e, ERR_USAGE, "%s: reads text: --prompt, --prompts or --text-features tells which", dir);
+		return err_set(e, ERR_USAGE, "%s: the model reads text: give --prompt, --prompts or --text-features", dir);
 	if (r->ask.text_features && r->ask.cfg != 1 && !r->ask.negative_features)
-		return err_set(e, ERR_USAGE, "--text-features with --cfg %g needs --negative-features: the features of the negative prompt",
+		return err_set(e, ERR_USAGE, "--text-features with --cfg %g needs the features of the negative prompt: --negative-features",
 		               r->ask.cfg);
 	r->encoder = r->ask.text_encoder ? mem_strdup(r->ask.text_encoder) : path_join(dir, "text_encoder");
 	if (!r->ask.text_features && !r->ask.text_encoder && !path_exists(r->encoder))
-		return err_set(e, ERR_USAGE, "%s: has no text_encoder; --text-encoder (fetch-weights %s) or --text-features stands for it", dir,
-		               published ? published : "--list");
+		return err_set(e, ERR_USAGE, "%s: has no text_encoder folder: give --text-encoder DIR (fetch-weights %s) or --text-features FILE",
+		               dir, published ? published : "--list");
 	r->words = (struct textsource_options){.prompts = &r->prompts,
 	                                       .negative = r->ask.negative,
 	                                       .encoder = r->encoder,
@@ -173,11 +174,11 @@ static int count_pictures(struct sampling *r, struct err *e)
 	int64_t of = r->text ? textsource_count(r->text) : 1;
 
 	if (of > SAMPLE_MOST || r->ask.first + r->ask.each * of > SAMPLE_MOST)
-		return err_set(e, ERR_USAGE, "pictures are numbered up to %d: --first %lld and %lld pictures go beyond", SAMPLE_MOST - 1,
+		return err_set(e, ERR_USAGE, "picture numbers end at %d: --first %lld with %lld pictures goes beyond", SAMPLE_MOST - 1,
 		               (long long)r->ask.first, (long long)r->ask.each * (of < SAMPLE_MOST ? of : SAMPLE_MOST));
 	r->count = r->ask.each * of;
 	if (r->sink == SINK_FILE && r->count > 1)
-		return err_set(e, ERR_USAGE, "-o %s holds one picture, and %lld are asked for: -o DIR/ makes a folder of them, -o FILE.tar a tar",
+		return err_set(e, ERR_USAGE, "-o %s holds one picture, and there will be %lld: use -o DIR/ for a folder or -o FILE.tar for a tar",
 		               r->ask.out, (long long)r->count);
 	return 0;
 }
@@ -186,7 +187,7 @@ static int parse_resident(const char *text, struct resident *r, struct err *e)
 {
 	if (!strcmp(text, "auto") || !parse_i64(text, 1, 4096, &r->experts) || (!parse_size(text, &r->bytes) && r->bytes))
 		return 0;
-	return err_set(e, ERR_USAGE, "--resident %s: neither 'auto' nor a number of experts nor a size like 20G", text);
+	return err_set(e, ERR_USAGE, "--resident %s: expected auto, a number of experts or a size such as 20G", text);
 }
 
 /* Reports networks sampled from a checkpoint, because a run in training gives other pictures later. */
@@ -201,7 +202,7 @@ static void tell_steps(const struct sampling *r)
 		if (s->step[k] >= 0 && r->ask.step && k < s->k)
 			sampling_say(r, "%s: sampled at step %lld of its training", name, (long long)s->step[k]);
 		else if (s->step[k] >= 0)
-			sampling_say(r, "%s is in training, at step %lld: its newest average is sampled", name, (long long)s->step[k]);
+			sampling_say(r, "%s is still in training: sampling its newest averaged weights, of step %lld", name, (long long)s->step[k]);
 	}
 }
 
@@ -214,9 +215,9 @@ static int check_reference(const struct sampling *r, struct err *e)
 		int32_t k = r->labels.cluster[i];
 
 		if (r->labelled && k >= s->classes)
-			return err_set(e, ERR_DATA, "%s: an item of cluster %d, but %s knows %d classes", r->ask.labels, k, r->ask.model, s->classes);
+			return err_set(e, ERR_DATA, "%s: an item has cluster %d, but %s has %d classes", r->ask.labels, k, r->ask.model, s->classes);
 		if (r->policy.kind == POLICY_ORACLE && (k >= s->k || !s->expert[k].velocity))
-			return err_set(e, ERR_DATA, "%s: an item of cluster %d, but %s has no such expert", r->ask.labels, k, r->ask.model);
+			return err_set(e, ERR_DATA, "%s: an item has cluster %d, but %s has no such expert", r->ask.labels, k, r->ask.model);
 	}
 	return 0;
 }
@@ -238,8 +239,8 @@ static int set_mixture(struct sampling *r, struct err *e)
 		r->mixture.own = &s->schedule->path;
 	}
 	if (r->ask.cfg_channels > s->channels)
-		return err_set(e, ERR_USAGE, "--cfg-channels %lld: %s has %lld", (long long)r->ask.cfg_channels, r->ask.model,
-		               (long long)s->channels);
+		return err_set(e, ERR_USAGE, "--cfg-channels %lld: the samples of %s have only %lld channels", (long long)r->ask.cfg_channels,
+		               r->ask.model, (long long)s->channels);
 	r->mixture.guided = r->ask.cfg_channels * s->size * s->size;
 	return 0;
 }
@@ -258,7 +259,7 @@ int sampling_open_model(struct sampling *r, struct err *e)
 	struct ensemble *s = &r->ensemble;
 
 	if (r->ask.map && r->ask.dtype != SAMPLE_F32)
-		return err_set(e, ERR_USAGE, "--map leaves f32 matrices in their files, but --weight-dtype %s makes others of them",
+		return err_set(e, ERR_USAGE, "--map uses f32 weights in place, and --weight-dtype %s converts them: drop one of the two",
 		               sample_dtypes[r->ask.dtype]);
 	if (device_set_precision(r->device, r->ask.dtype == SAMPLE_TF32 ? PRECISION_TF32 : PRECISION_F32, e))
 		return -1;
@@ -272,7 +273,7 @@ int sampling_open_model(struct sampling *r, struct err *e)
 	if (find_vae(r, dir, e) || open_text(r, dir, e) || refuse_encoders(r, dir, e) || count_pictures(r, e))
 		return -1;
 	if (r->encoders_asked && r->ask.encoder_dtype && r->device->compact && (!r->text || r->ask.text_features))
-		sampling_warn(r, "--encoder-weight-dtype does nothing: %s consists of convolutions, which the CPU holds as f32", r->vae);
+		sampling_warn(r, "--encoder-weight-dtype does nothing: %s consists of convolutions, whose weights the CPU keeps in f32", r->vae);
 	r->ask.tile &= *r->vae_hash != 0; /* without decoding it has no effect */
 	return check_reference(r, e) || set_mixture(r, e) ? -1 : 0;
 }

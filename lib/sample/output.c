@@ -24,10 +24,10 @@ int output_vae(struct output *o, const char *dir, enum compact_type bulk, struct
 		return -1;
 	c = autoencoder_config(o->vae);
 	if (c->latent_channels != o->channels)
-		return err_set(e, ERR_DATA, "%s: decodes latents of %lld channels, but the experts make %lld", dir, (long long)c->latent_channels,
-		               (long long)o->channels);
+		return err_set(e, ERR_DATA, "%s: the autoencoder decodes latents of %lld channels, but the experts make %lld", dir,
+		               (long long)c->latent_channels, (long long)o->channels);
 	if (c->out_channels != 1 && c->out_channels != 3)
-		return err_set(e, ERR_DATA, "%s: decodes to %lld channels, which is not a picture", dir, (long long)c->out_channels);
+		return err_set(e, ERR_DATA, "%s: the autoencoder decodes to %lld channels; pictures have 1 or 3", dir, (long long)c->out_channels);
 	o->picture_channels = c->out_channels;
 	o->picture_size = o->size * autoencoder_factor(c);
 	o->chunk = DECODED_PIXELS / (o->picture_size * o->picture_size);
@@ -42,7 +42,8 @@ int output_claim(const char *const *path, size_t n, struct err *e)
 
 	for (size_t i = 0; i < n; i++)
 		piped += path[i] && !strcmp(path[i], "-");
-	return piped > 1 ? err_set(e, ERR_USAGE, "%d outputs on standard output: name files (-o FILE)", piped) : claim_take(path, n, e);
+	return piped > 1 ? err_set(e, ERR_USAGE, "%d outputs would share standard output: give all but one a file name", piped)
+	                 : claim_take(path, n, e);
 }
 
 int output_start(struct output *o, enum sink_kind kind, const char *path, const char *stamp, const char *same, int64_t n, struct err *e)

@@ -56,7 +56,7 @@ static int add_object(struct prompts *p, const char *text, size_t len, const cha
 	if (!json_is_object(o)) {
 		err_set(e, ERR_DATA, "%s: line %lld: not a JSON object%s%s", where, line, o ? "" : ": ", o ? "" : bad.text);
 	} else if (!json_is_string(prompt)) {
-		err_set(e, ERR_DATA, "%s: line %lld: no \"prompt\" that is a text", where, line);
+		err_set(e, ERR_DATA, "%s: line %lld: \"prompt\" is missing or not a text", where, line);
 	} else if (negative && !json_is_null(negative) && !json_is_string(negative)) {
 		err_set(e, ERR_DATA, "%s: line %lld: \"negative\" is not a text", where, line);
 	} else {
@@ -97,7 +97,7 @@ int prompts_load(struct prompts *p, const char *path, struct err *e)
 		rc = (objects ? add_object : add_line)(p, all + at, end - at, where, e);
 	}
 	mem_free(all);
-	return rc || p->n ? rc : err_set(e, ERR_DATA, "%s: no prompts in it", where);
+	return rc || p->n ? rc : err_set(e, ERR_DATA, "%s: contains no prompts", where);
 }
 
 void prompts_hash(const struct prompts *p, char hex[65])

@@ -24,7 +24,7 @@ int reference_load(struct reference *l, const char *path, struct err *e)
 		if (split < 0 || strcmp(tsv_get(t, i, split), "holdout"))
 			l->cluster[l->n++] = (int32_t)k;
 	}
-	rc = l->n ? 0 : err_set(e, ERR_DATA, "%s: no items in it", path);
+	rc = l->n ? 0 : err_set(e, ERR_DATA, "%s: contains no items", path);
 out:
 	tsv_free(t);
 	return rc;

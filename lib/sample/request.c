@@ -39,21 +39,21 @@ static int settle_output(struct sampling *r, struct err *e)
 	if (!a->out) {
 		r->sink = SINK_NOTHING;
 		if (a->format >= 0 && a->grid)
-			return err_set(e, ERR_USAGE, "--format %s: no samples are written with --grid alone; -o FILE tells where to",
+			return err_set(e, ERR_USAGE, "--format %s needs -o FILE: with --grid alone no samples are written",
 			               sample_formats[a->format]);
 		a->format = a->format < 0 ? FORMAT_PNG : a->format;
 		return 0;
 	}
 	i = by_name(a->out);
 	if (i >= 0 && a->format >= 0 && a->format != (int)named[i].format)
-		return err_set(e, ERR_USAGE, "-o %s with --format %s: the name says %s", a->out, sample_formats[a->format],
+		return err_set(e, ERR_USAGE, "-o %s contradicts --format %s: that name means %s", a->out, sample_formats[a->format],
 		               sample_formats[named[i].format]);
 	a->format = i >= 0 ? (int)named[i].format : a->format < 0 ? FORMAT_PNG : a->format;
 	r->sink = i >= 0 ? SINK_FILE : SINK_TAR;
 	if (*a->out && a->out[strlen(a->out) - 1] == '/')
 		r->sink = SINK_FOLDER;
 	if (a->format == FORMAT_NPZ && (r->sink == SINK_FOLDER || !strcmp(a->out, "-")))
-		return err_set(e, ERR_USAGE, "--format npz goes to a file: -o FILE");
+		return err_set(e, ERR_USAGE, "--format npz needs -o FILE: it is not written to a folder or to standard output");
 	if (a->format == FORMAT_NPZ)
 		r->sink = SINK_NPZ;
 	return 0;
@@ -68,7 +68,7 @@ static int settle_route(struct sampling *r, struct err *e)
 		snprintf(r->lone_route, sizeof r->lone_route, "expert:%d", lone);
 		r->ask.route = r->lone_route;
 	}
-	return r->ask.route ? 0 : err_set(e, ERR_USAGE, "--route is missing: one of %s", POLICY_FORMS);
+	return r->ask.route ? 0 : err_set(e, ERR_USAGE, "--route is missing: give one of %s", POLICY_FORMS);
 }
 
 /* Use the requested solver; else that of a diffusers pipeline, unless an option for flow solvers or a preset is given; else euler. */
@@ -121,7 +121,7 @@ static int check_labels(struct sampling *r, struct err *e)
 	if (oracle && !r->ask.labels)
 		return err_set(e, ERR_USAGE, "--route oracle needs --labels, a table with a column 'cluster'");
 	if (!oracle && !r->labelled && r->ask.labels)
-		return err_set(e, ERR_USAGE, "--labels is for --route oracle or --class labels");
+		return err_set(e, ERR_USAGE, "--labels has an effect only with --route oracle or --class labels");
 	return 0;
 }
 
@@ -143,7 +143,7 @@ int request_settle(struct sampling *r, struct err *e)
 	if (check_ranges(a, e))
 		return -1;
 	if (a->prompt && a->prompts)
-		return err_set(e, ERR_USAGE, "--prompt and --prompts: one of them");
+		return err_set(e, ERR_USAGE, "give either --prompt or --prompts, not both");
 	apply_preset(a);
 	if (settle_route(r, e))
 		return -1;
@@ -152,9 +152,10 @@ int request_settle(struct sampling *r, struct err *e)
 	if (settle_solver(r, e))
 		return -1;
 	if (r->solver.discrete && a->convert >= 0)
-		return err_set(e, ERR_USAGE, "--expert-time is for euler and heun: %s asks experts on their own path", r->solver.name);
+		return err_set(e, ERR_USAGE, "--expert-time has an effect only with euler and heun: %s calls each expert on its own path",
+		               r->solver.name);
 	if (r->solver.discrete && a->timesteps > 0)
-		return err_set(e, ERR_USAGE, "--timesteps is for euler and heun: %s takes spacing=HOW", r->solver.name);
+		return err_set(e, ERR_USAGE, "--timesteps has an effect only with euler and heun: with %s use spacing=HOW", r->solver.name);
 	settle_numbers(r);
 	return check_labels(r, e) || settle_output(r, e) || check_outputs(r, e) ? -1 : 0;
 }

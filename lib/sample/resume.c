@@ -171,11 +171,11 @@ int resume_start(struct sampling *r, int on, const char *stamp, struct err *e)
 		return -1;
 	r->kept = p->mark[0];
 	if (p->dropped)
-		sampling_say(r, "%s: starting over: what was begun there %s", r->ask.out,
-		             p->dropped == PARTIAL_OTHER ? "was of another command" : "is damaged");
+		sampling_say(r, "%s: starting over: the unfinished output there %s", r->ask.out,
+		             p->dropped == PARTIAL_OTHER ? "is of another command" : "is damaged");
 	if (!r->kept)
 		return 0;
-	sampling_say(r, "%s: going on after %lld of %lld pictures", r->ask.out, (long long)r->kept, (long long)r->count);
+	sampling_say(r, "%s: continuing after %lld of %lld pictures", r->ask.out, (long long)r->kept, (long long)r->count);
 	return sheet_of_kept(r, e);
 }
 
@@ -196,7 +196,7 @@ int resume_keep(const struct sampling *r, const struct err *e)
 	int keep = (r->hooks.stop && *r->hooks.stop) || e->code == ERR_AGAIN || e->code == ERR_UNAVAILABLE;
 
 	if (keep && p->out.file && partial_is_kept(p))
-		sampling_say(r, "%s: %lld of %lld pictures are kept: the same command goes on after them", r->ask.out, (long long)p->mark[0],
+		sampling_say(r, "%s: %lld of %lld pictures are saved: run the same command again to continue", r->ask.out, (long long)p->mark[0],
 		             (long long)r->count);
 	return keep;
 }

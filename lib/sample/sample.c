@@ -68,7 +68,7 @@ static int encode_texts(struct sampling *r, struct err *e)
 	if (r->text && textsource_encode(r->text, &cut, e))
 		return -1;
 	if (r->text && cut)
-		sampling_warn(r, "%lld prompts are longer than the experts read: their ends are lost", (long long)cut);
+		sampling_warn(r, "%lld prompts are longer than the experts can read and were cut", (long long)cut);
 	return *r->vae_hash ? output_vae(&r->out, r->vae, bulk, r->device, r->ask.batch, e) : 0;
 }
 

@@ -126,7 +126,7 @@ int samplereport_write(struct sampling *r, double seconds, struct err *e)
 	report = report_json(r, weight_bytes);
 	say_summary(r, weight_bytes, seconds);
 	if (r->device->uncaptured[0])
-		sampling_warn(r, "a part of each step runs outside a graph, which is slower: %s", r->device->uncaptured);
+		sampling_warn(r, "part of each step runs outside a CUDA graph, which is slower: %s", r->device->uncaptured);
 	if (r->ask.report)
 		rc = write_json(r->ask.report, report, e);
 	if (!rc && timing)

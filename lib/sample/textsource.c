@@ -43,10 +43,11 @@ static int load_features(struct textarray *t, const char *path, int one, const s
 		a->shape[0] = 1;
 	}
 	if (a->rank != 3 || a->fortran || (one && a->shape[0] != 1) || a->shape[0] < 1)
-		return err_set(e, ERR_DATA, "%s: not features of %s, by rows", path, one ? "one text (tokens, width)" : "texts (n, tokens, width)");
+		return err_set(e, ERR_DATA, "%s: not features of %s in row-major order", path,
+		               one ? "one text (tokens, width)" : "texts (n, tokens, width)");
 	if (a->shape[2] != o->width || a->shape[1] > o->tokens || a->shape[1] < 1)
-		return err_set(e, ERR_DATA, "%s: %lld tokens of %lld numbers, but the experts read up to %lld of %lld", path, (long long)a->shape[1],
-		               (long long)a->shape[2], (long long)o->tokens, (long long)o->width);
+		return err_set(e, ERR_DATA, "%s: has %lld tokens of width %lld, but the experts read up to %lld of width %lld", path,
+		               (long long)a->shape[1], (long long)a->shape[2], (long long)o->tokens, (long long)o->width);
 	return 0;
 }
 
@@ -60,8 +61,8 @@ static int open_encoder(struct textsource *t, struct err *e)
 		return err_lacking(e, textencoder_published(o->width));
 	i = textencoder_info(t->encoder);
 	if (i->width != o->width || i->tokens > o->tokens)
-		return err_set(e, ERR_DATA, "%s: %lld tokens of %lld numbers, but the experts read %lld of %lld", o->encoder, (long long)i->tokens,
-		               (long long)i->width, (long long)o->tokens, (long long)o->width);
+		return err_set(e, ERR_DATA, "%s: makes %lld tokens of width %lld, but the experts read %lld of width %lld", o->encoder,
+		               (long long)i->tokens, (long long)i->width, (long long)o->tokens, (long long)o->width);
 	t->made_tokens = i->tokens;
 	memcpy(t->encoder_hash, i->hash, sizeof t->encoder_hash);
 	return 0;
@@ -104,7 +105,7 @@ struct textsource *textsource_open(const struct textsource_options *o, struct er
 	if (o->features && (load_features(&t->given, o->features, 0, o, t->given_hash, e) || (t->rows = t->given.a.shape[0]) < 1))
 		goto fail;
 	if (o->features && o->prompts->n && o->prompts->n != t->rows) {
-		err_set(e, ERR_DATA, "%s: features of %lld texts, but there are %lld prompts", o->features, (long long)t->rows,
+		err_set(e, ERR_DATA, "%s: has the features of %lld texts, but there are %lld prompts", o->features, (long long)t->rows,
 		        (long long)o->prompts->n);
 		goto fail;
 	}

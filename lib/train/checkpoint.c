@@ -184,14 +184,14 @@ static int check_file(const char *dir, const json_t *f, int hashes, struct err *
 	    jsonio_str(f, "sha256", 1, &want, dir, e))
 		return -1;
 	if (strchr(name, '/'))
-		return err_set(e, ERR_DATA, "%s: lists a file called %s", dir, name);
+		return err_set(e, ERR_DATA, "%s: its manifest lists \"%s\", which is not a plain file name", dir, name);
 	path = path_join(dir, name);
 	if (hashes)
 		rc = sha256_file(path, hex, &bytes, e);
 	else if (!(rc = stat(path, &st) ? err_errno(e, "%s", path) : 0))
 		bytes = (uint64_t)st.st_size;
 	if (!rc && ((int64_t)bytes != size || (hashes && strcmp(hex, want))))
-		rc = err_set(e, ERR_DATA, "%s: is not the file its manifest describes", path);
+		rc = err_set(e, ERR_DATA, "%s: damaged: its size or hash is not the one in the manifest", path);
 	mem_free(path);
 	return rc;
 }
@@ -281,7 +281,7 @@ static int try_load(const char *dir, int64_t step, struct train_state *s, const 
 	if (check_files(dir, s, files, why) || load_numbers(o, path, s, why))
 		goto out;
 	if (s->step != step)
-		err_set(why, ERR_DATA, "%s: is of step %" PRId64, path, s->step);
+		err_set(why, ERR_DATA, "%s: its manifest says step %" PRId64, path, s->step);
 	else if (!load_parts(dir, s, why))
 		rc = 1;
 out:

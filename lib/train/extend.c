@@ -25,7 +25,7 @@ static int newest(const char *dir, struct checkpoint *c, struct err *e)
 		mem_free(path);
 	}
 	mem_free(steps);
-	return found ? 0 : err_set(e, ERR_NOINPUT, "%s: --extend: no checkpoint is there to go on from", dir);
+	return found ? 0 : err_set(e, ERR_NOINPUT, "%s: --extend needs a checkpoint to continue from, and there is none", dir);
 }
 
 /* The requested stamp, with the list of steps at which the run was extended: those in the checkpoint's stamp, then the checkpoint's step. */

@@ -174,10 +174,10 @@ int trainer_fits(const struct trainer *r, const struct train_plan *p, struct err
 	bytes_text(missing, p->device - p->free);
 	bytes_text(less, saved);
 	if (!how.len)
-		err_set(e, ERR_NOMEM, "%s: out of memory: the run needs %s, free are %s: %s are missing, and no option would need less",
+		err_set(e, ERR_NOMEM, "%s: out of memory: the run needs %s and %s are free (%s too little); no option lowers the need",
 		        r->device->name, need, have, missing);
 	else
-		err_set(e, ERR_NOMEM, "%s: out of memory: the run needs %s, free are %s: %s are missing; %s %s, %s", r->device->name, need, have,
+		err_set(e, ERR_NOMEM, "%s: out of memory: the run needs %s and %s are free (%s too little); %s %s (%s)", r->device->name, need, have,
 		        missing, fits ? "it would fit with" : "it would not fit even with", str_text(&how), less);
 	str_release(&how);
 	return -1;

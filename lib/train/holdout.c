@@ -18,7 +18,7 @@ int holdout_there(const struct trainer *r)
 	there = path_exists(dir);
 	if (!there) {
 		snprintf(line, sizeof line,
-		         "%s is not there, although the manifest lists it: training goes on without a loss on held-out data "
+		         "%s is not there, although the manifest lists it: training continues without a loss on held-out data "
 		         "(--validate-samples 0 says so)",
 		         dir);
 		train_warn(r, line);

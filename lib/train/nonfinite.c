@@ -29,7 +29,7 @@ static void name_sample(struct trainer *r, struct dataset *set, int64_t index, c
 			return;
 	if (r->nonfinite == NONFINITE_NAMED) {
 		if (!r->told_more)
-			train_warn(r, "more samples hold a NaN or an infinity, and are not named");
+			train_warn(r, "more samples hold a NaN or an infinity; they are not listed");
 		r->told_more = 1;
 		return;
 	}

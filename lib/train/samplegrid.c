@@ -177,7 +177,8 @@ int sample_grid(struct trainer *r, struct err *e)
 	int rc;
 
 	if (r->net.channels != 1 && r->net.channels != 3)
-		return err_set(e, ERR_USAGE, "--sample-every draws nothing: latents of %lld channels are no pictures", (long long)r->net.channels);
+		return err_set(e, ERR_USAGE, "--sample-every shows pictures of 1 or 3 channels, and these samples are latents of %lld channels",
+		               (long long)r->net.channels);
 	trainer_bind(r, r->state.ema);
 	rc = net_is_classifier(&r->net) ? draw_routing(r, e) : put_texts(r, e) ? -1 : draw_samples(r, e);
 	trainer_bind(r, r->state.values);

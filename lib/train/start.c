@@ -30,7 +30,8 @@ int null_text_stamp(struct trainer *r, struct stamp *s, struct err *e)
 		return 0;
 	path = null_text_path(r);
 	if (!path_exists(path))
-		rc = err_set(e, ERR_NOINPUT, "%s is not there: the features of no text, which are needed to drop texts (--null-text, --text-drop 0)",
+		rc = err_set(e, ERR_NOINPUT,
+		             "%s: no such file: dropping texts needs the features of the empty text there; give --null-text FILE, or --text-drop 0",
 		             path);
 	else
 		rc = sha256_file(path, hex, NULL, e);
@@ -45,7 +46,7 @@ static int null_text_fit(struct trainer *r, uint16_t *text, int64_t rows, int64_
 	const struct net_config *c = &r->net;
 
 	if (width != c->text_width)
-		return err_set(e, ERR_DATA, "%s: features of width %lld, those of the samples are of %lld", path, (long long)width,
+		return err_set(e, ERR_DATA, "%s: the features have width %lld, but those of the samples have %lld", path, (long long)width,
 		               (long long)c->text_width);
 	r->null_text = mem_zalloc((size_t)(c->text_tokens * width), sizeof *text);
 	memcpy(r->null_text, text, (size_t)(rows * width) * sizeof *text);

@@ -65,7 +65,7 @@ static void log_device(struct trainer *r, json_t *o, struct train_step *s)
 	if (r->told_uncaptured)
 		return;
 	r->told_uncaptured = 1;
-	snprintf(line, sizeof line, "a part of each step runs outside a graph, which is slower: %s", d->uncaptured);
+	snprintf(line, sizeof line, "part of each step runs outside a CUDA graph, which is slower: %s", d->uncaptured);
 	train_warn(r, line);
 }
 

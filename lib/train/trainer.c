@@ -57,15 +57,16 @@ static int make_stamp(struct trainer *r, struct err *e)
 static int check_options(const struct train_options *o, struct err *e)
 {
 	if (o->batch < 1 || o->accumulate < 1 || o->batch % o->accumulate)
-		return err_set(e, ERR_USAGE, "a batch of %" PRId64 " cannot be cut into %" PRId64 " equal parts", o->batch, o->accumulate);
+		return err_set(e, ERR_USAGE, "a batch of %" PRId64 " samples cannot be split into %" PRId64 " equal parts", o->batch, o->accumulate);
 	if (o->steps < 0 || (o->steps == 0 && !(o->epochs > 0)))
-		return err_set(e, ERR_USAGE, "neither a number of steps nor of epochs was asked for");
+		return err_set(e, ERR_USAGE, "the number of steps or of epochs is missing");
 	if (o->warmup < 0 || !(o->lr > 0))
-		return err_set(e, ERR_USAGE, "learning rate %g with a warm-up of %" PRId64 " steps", o->lr, o->warmup);
+		return err_set(e, ERR_USAGE, "the learning rate (%g) must be above 0 and the warm-up (%" PRId64 " steps) must not be negative", o->lr,
+		               o->warmup);
 	if (o->init_from && o->from)
-		return err_set(e, ERR_USAGE, "weights to go on from and a network to start from are two beginnings");
+		return err_set(e, ERR_USAGE, "start from given weights or from a pretrained network, not from both");
 	if (net_reads(&o->net, NET_IN_TEXT) && o->condition != CONDITION_NONE)
-		return err_set(e, ERR_USAGE, "a network that reads texts is told no %s", conditions[o->condition]);
+		return err_set(e, ERR_USAGE, "a network that reads texts takes no %s as its condition", conditions[o->condition]);
 	return 0;
 }
 
@@ -88,8 +89,8 @@ static int fit_network(struct trainer *r, struct err *e)
 	net_init(c, o->net.def);
 	net_shape_copy(c, &o->net);
 	if (info->height != info->width)
-		return err_set(e, ERR_DATA, "%s: samples are %d x %d; networks take squares (shard with --size)", o->shards, info->width,
-		               info->height);
+		return err_set(e, ERR_DATA, "%s: the samples are %d x %d, and networks read square ones: make the shards with --size", o->shards,
+		               info->width, info->height);
 	c->channels = c->out_channels = info->channels;
 	c->size = info->height;
 	if (net_reads(c, NET_IN_TEXT)) {
@@ -224,9 +225,10 @@ static int begin_weights(struct trainer *r, struct err *e)
 	int rc = checkpoint_load(r->train_dir, s, r->stamp, r->extended, say_damaged, r, e);
 
 	if (rc > 0 && r->extending && s->step >= r->steps)
-		return err_set(e, ERR_USAGE, "%s is at step %" PRId64 " already: --extend asks for %" PRId64 " in all", r->o->out, s->step, r->steps);
+		return err_set(e, ERR_USAGE, "%s is at step %" PRId64 " already, and --extend asks for only %" PRId64 " steps in all", r->o->out,
+		               s->step, r->steps);
 	if (rc > 0)
-		train_say(r, "going on from step %" PRId64 " of %" PRId64, s->step, r->steps);
+		train_say(r, "continuing from step %" PRId64 " of %" PRId64, s->step, r->steps);
 	if (rc < 0 || (!rc && init_weights(r, e)))
 		return -1;
 	trainer_bind(r, s->values);
@@ -377,7 +379,7 @@ int train_run(const struct train_options *asked, struct device *device, const st
 	if (check_options(o, e) || manifest_hash(&r, e) || make_stamp(&r, e))
 		goto out;
 	if (o->extend && !path_exists(r.train_dir)) {
-		err_set(e, ERR_NOINPUT, "%s is not there: --extend goes on with a run that was begun without it", r.train_dir);
+		err_set(e, ERR_NOINPUT, "%s: no such folder: --extend continues a run that was started without it", r.train_dir);
 		goto out;
 	}
 	/* A finished run needs no lock and is left alone. It is checked again under the lock, as another process may have finished it meanwhile. */

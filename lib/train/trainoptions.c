@@ -170,7 +170,7 @@ const struct option train_common_options[] = {
     {"--epochs", .type = OPTION_REAL, REQUEST(epochs), .lo = 1e-6, .hi = 1e9, .arg = "E", .preset = "100", .help = "or passes over the data",
      .when = {{USE_AGAINST, "--steps"}}, .stamp = STAMP_ALWAYS, .key = "epochs", .counts = counts_epochs},
     /* extend_open puts the steps at which a run was extended into the stamp. */
-    {"--extend", .type = OPTION_FLAG, REQUEST(extend), .help = "go on with a run that was to be shorter", OPTION_ALWAYS},
+    {"--extend", .type = OPTION_FLAG, REQUEST(extend), .help = "continue a finished run to more steps", OPTION_ALWAYS},
     {"--batch", .type = OPTION_INT, REQUEST(batch), .lo = 1, .hi = 1 << 20, .arg = "B", .preset = "32", .help = "samples per step", OPTION_ALWAYS,
      .stamp = STAMP_ALWAYS, .key = "batch"},
     {"--accumulate", .type = OPTION_INT, REQUEST(accumulate), .lo = 1, .hi = 1 << 20, .arg = "A", .preset = "1",
@@ -231,7 +231,7 @@ const struct option train_common_options[] = {
     OPTION_GROUP("Output"),
     {"--profile", .type = OPTION_FLAG, REQUEST(profile), .help = "time every operation and print a table at the end", OPTION_ALWAYS},
     {"--output", 'o', OPTION_TEXT, REQUEST(out), .arg = "DIR", .required = "the folder for the model",
-     .help = "where the model goes; the same command again goes on", OPTION_ALWAYS},
+     .help = "where the model goes; the same command continues an unfinished run", OPTION_ALWAYS},
     {0},
 };
 

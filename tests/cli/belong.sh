@@ -44,15 +44,15 @@ refused() {
 
 cp -R m swapped
 mv swapped/expert_0 x && mv swapped/expert_1 swapped/expert_0 && mv x swapped/expert_1
-refused "swapped folders" 'expert_0: the folder is that of cluster 0, .* cluster 1: its folder is expert_1' swapped
+refused "swapped folders" 'expert_0: the folder.s name says cluster 0, .* cluster 1: rename it to expert_1' swapped
 cp -R m other && rm -r other/expert_1 && cp -R three/expert_1 other
-refused "an expert of three clusters beside a router of two" 'expert_0 .* into 2 clusters, expert_1 .* into 3' other
+refused "an expert of three clusters beside a router of two" 'expert_0 .* into 2 clusters, but expert_1 .* into 3' other
 mkdir lone && cp -R three/expert_1 m/router lone
 check_exit 65 "and alone with it" ddm-sample -n 1 --steps 1 --device cpu --route expert:1 -o out.tar lone
-check_err "both are named" 'expert_1 .* into 3 clusters, router .* into 2'
+check_err "both are named" 'expert_1 .* into 3 clusters, but router .* into 2'
 rm -r other && cp -R m other && rm -r other/expert_1 && cp -R random/expert_1 other
 mine=$(partition m/expert_0/config.json | cut -c 1-16) theirs=$(partition random/expert_1/config.json | cut -c 1-16)
-refused "an expert of another partition" "expert_0 .* partition $mine, expert_1 .* partition $theirs" other
+refused "an expert of another partition" "expert_0 .* partition $mine, but expert_1 .* partition $theirs" other
 rm -r other && cp -R m other && rm -r other/expert_0 && cp -R site/expert_0 other
 check_out "experts of two sites with the same centroids" "" ddm-check -c other
 check "are sampled" ddm-sample -n 1 --steps 1 --device cpu --route full -o out.tar other
@@ -82,7 +82,7 @@ ddm-cluster -q -k 2 --holdout .3 --features random --seed 2 -o held.tsv pics || 
 ddm-shard -q -a held.tsv -o held pics || exit 1
 mkdir own && cp -R held/MANIFEST.tsv held/cluster-0 own
 check_exit_any 0 "an expert of one's own cluster alone" ddm-train $net --predict x0 --cluster 0 -o alone own
-check_err "the absent part is warned of" 'own/holdout/cluster-0 is not there, although the manifest lists it: training goes on without'
+check_err "the absent part is warned of" 'own/holdout/cluster-0 is not there, although the manifest lists it: training continues without'
 check "without validation nothing is said" ddm-train $net --predict x0 --validate-samples 0 --cluster 0 -o quiet own
 [ ! -s "$ERR" ]
 tap_result $? "nothing is"

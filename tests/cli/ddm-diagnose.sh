@@ -64,7 +64,7 @@ rm -r some/expert_3
 check "with an expert absent" $run --timesteps .8 -o some.tsv some shards
 holds "its weight is missing to the router" "$(value some.tsv router 0.8 full 3) > .01"
 check_exit 2 "whom oracle would ask" $run --routes oracle some shards
-check_err "it is named" 'expert 3 is not there'
+check_err "it is named" 'expert 3 is missing'
 check "routes of one's own" $run --routes threshold:.2,sample,prior,switch:.6 -o own.tsv model shards
 check_out "a route is a name" "prior sample switch:.6 threshold:.2" sh -c 'grep -v "^#" own.tsv | cut -f 2 | sort -u | tr "\n" " " | sed "s/ $//"'
 

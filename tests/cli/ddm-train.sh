@@ -61,9 +61,9 @@ check_absent "--plan writes nothing" m
 # More memory than any machine has
 huge="--model dit-xl/8 --hidden 65536 --heads 512 --batch 8 --steps 6"
 check "--plan of what does not fit" ddm-train $huge --cluster 0 --device cpu --plan -o m s
-check_err "says what is missing" 'cpu: out of memory: the run needs [0-9.]+ GB, free are [0-9.]+ .B: [0-9.]+ GB are missing; it would not fit even with --recompute'
+check_err "says what is missing" 'cpu: out of memory: the run needs [0-9.]+ GB and [0-9.]+ .B are free \([0-9.]+ GB too little\); it would not fit even with --recompute'
 check_exit 71 "a run that does not fit" $run $huge --cluster 0 --device cpu -o m s
-check_err "says what is missing" 'GB are missing; it would not fit even with --recompute, [0-9.]+ GB'
+check_err "says what is missing" 'GB too little\); it would not fit even with --recompute \([0-9.]+ GB\)'
 check_absent "and makes nothing" m
 # Shards that are not what their manifest says
 shard=cluster-0/000000.tar.zst
@@ -227,7 +227,7 @@ features told_pics/0003.text.npy 1
 ddm-cluster -q -k 2 --holdout .25 -o told.tsv told_pics && ddm-shard -q -a told.tsv --holdout .25 -o texts told_pics || exit 1
 reads="--model paris-nano/8 --hidden 24 --depth 1 --heads 2 --predict x0 --batch 8 --steps 6 --checkpoint-every 2"
 check_exit 66 "no features of no text" $run $reads --cluster all -o m texts
-check_err "are asked for" 'texts/null-text\.npy is not there: .*--text-drop 0'
+check_err "are asked for" 'texts/null-text\.npy: no such file: .*--text-drop 0'
 features texts/null-text.npy 1
 check "an expert that reads texts" ddm-train $reads --cluster all -o texted texts
 for key in '"model_type": "dit_expert"' '"use_text_conditioning": true' '"use_class_conditioning": false' '"text_tokens": 2' \
@@ -292,7 +292,7 @@ check_err "are named" 'lr: 0\.0001 -> 0\.002'
 check_absent "no weights yet" term/$weights
 printf '{"step":' >>term/train.jsonl
 check "the same command again" ddm-train $long -o term s
-check_err "goes on" "going on from step $at of 240"
+check_err "goes on" "continuing from step $at of 240"
 check_same "SIGTERM and again: the same bytes" whole/$weights term/$weights
 if command -v jq >/dev/null; then
 	check "the log is JSON throughout, after a line cut short too" jq -e . term/train.jsonl
@@ -315,7 +315,7 @@ cp -R whole damaged && rm damaged/$weights && mv damaged/train/step-00000240 dam
 cut_to damaged/train/step-00000239/ema.safetensors 900
 check "a damaged checkpoint" ddm-train $long --keep 1 -o damaged s
 check_err "is passed over, by name" 'damaged checkpoint: .*step-00000239/ema\.safetensors'
-check_err "for the one before it" 'going on from step 234 of 240'
+check_err "for the one before it" 'continuing from step 234 of 240'
 check_same "the same bytes" whole/$weights damaged/$weights
 check_out "one good checkpoint is left" "step-00000240" ls damaged/train
 cp -R damaged late && rm late/$weights && mv late/train/step-00000240 late/train/step-00000900

@@ -32,7 +32,7 @@ check "a list of betas" sh -c 'sed "s/\"path\": \"linear_betas\"/\"path\": \"bet
 	eps/expert_0/config.json >new && mv new eps/expert_0/config.json'
 check "is a path of that many steps" ddm-sample -n 1 --steps 5 --route expert:0 --solver ddim -o five.tar eps
 check_exit 2 "and of no more" ddm-sample -n 1 --steps 6 --route expert:0 --solver ddim -o x.tar eps
-check_err "which are told" '6 steps do not fit into the 5 of path "betas"'
+check_err "which are told" '6 steps are too many for this solver and spacing: path "betas" has 5'
 
 # A pipeline of diffusers' layout
 mkdir -p pipe/transformer unet/unet
@@ -48,7 +48,7 @@ check_exit 66 "a pipeline without a network" ddm-sample -n 1 --route expert:0 -o
 check_err "says what was looked for" 'no transformer/config.json, no unet/config.json'
 rm pipe/transformer/config.json
 check_exit 66 "no config.json" ddm-sample -n 1 --route expert:0 -o x.tar pipe/transformer
-check_err "says what it would tell" 'no config.json that tells of which network: its model_type'
+check_err "says what it would tell" 'no config.json, which must name the network: its model_type'
 
 # The solver of a pipeline's scheduler, where none is asked for
 mkdir -p sched/scheduler
@@ -83,7 +83,7 @@ named "by the picture's tokens" '{"_class_name": "FlowMatchEulerDiscreteSchedule
 unknown() { # KEY JSON
 	echo "$2" >sched/scheduler/scheduler_config.json
 	check_exit 65 "unknown: $1" ddm-sample -n 1 --steps 4 --route expert:0 --class 1 --format latent -o x.tar sched
-	check_err "named" "scheduler_config.json: \"$1\": .* is not known here: --solver tells how to sample"
+	check_err "named" "scheduler_config.json: \"$1\": .* is not supported: give --solver"
 }
 unknown _class_name "{\"_class_name\": \"PNDMScheduler\", $table}"
 unknown thresholding "{\"_class_name\": \"DDIMScheduler\", $table, \"thresholding\": true}"
@@ -112,7 +112,7 @@ check_same "no byte depends on that either" mixed.tar mixed-dpm++2m.tar
 
 # Requests that cannot be served
 check_exit 2 "more steps than a continuous path is cut into" ddm-sample -n 1 --steps 1000 --route expert:0 --solver ddim -o x.tar ensemble
-check_err "and its name" '1000 steps do not fit into the 999 of path "linear"'
+check_err "and its name" '1000 steps are too many for this solver and spacing: path "linear" has 999'
 check_exit 2 "no such solver" $run --solver rk4 -o x.tar ensemble
 check_err "the solvers are listed" "--solver: 'rk4' is not one of euler, heun, ddpm, .*, dpm\\+\\+3s"
 check_exit 2 "no such key" $run --solver ddim,order=2 -o x.tar angular
@@ -124,7 +124,7 @@ check_err "the range is told" "eta: '2' is not a number from 0 to 1$"
 check_exit 2 "a learned variance that is not there" $run --solver ddpm,variance=learned -o x.tar angular
 check_exit 2 "a shift of other solvers" $run --solver ddim,shift=3 -o x.tar angular
 check_exit 2 "two shifts" $run --solver euler,shift=3,mu=1 -o x.tar ensemble
-check_err "and why" 'shift and mu exclude each other'
+check_err "and why" 'give either shift or mu, not both'
 check_exit 2 "a linear law of nothing" $run --solver heun,mu=-1,law=linear -o x.tar ensemble
 check_exit 2 "a conversion that is none" $run --solver ddim --expert-time native -o x.tar angular
 check_exit 2 "times of other solvers" $run --solver ddim --timesteps paris -o x.tar angular

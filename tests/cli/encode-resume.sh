@@ -20,7 +20,7 @@ echo "a photo of the cat and the dog and the cat and the dog and the cat and the
 # killed FILE CMD...: by SIGNAL, once FILE's state says more than it did; SAVED: how much that was. Fails where the command is over before.
 SIGNAL=KILL
 fresh() {
-	! grep -q 'going on' "$ERR"
+	! grep -q 'continuing after' "$ERR"
 	tap_result $? "$1"
 }
 killed() {
@@ -54,7 +54,7 @@ resumed() {
 	tap_result $? "$name: the second had gone on" "$first, then $SAVED"
 	check "$name: to the end" "$@"
 	cp "$ERR" report
-	check_err "$name: after what was there" "going on after $SAVED samples"
+	check_err "$name: after what was there" "continuing after $SAVED samples"
 	check_same "$name: the bytes of an undisturbed run" "$out" "whole/$out"
 	check_out "$name: nothing is left" "" find . -name ".*$out*"
 }
@@ -63,7 +63,7 @@ check "captions" ddm-encode -m "$clip" --captions -o whole/lines.tar lines.txt
 cp "$ERR" whole.err
 check_grep "one is cut" '1 captions were longer' whole.err
 resumed captions lines.tar ddm-encode -m "$clip" --captions -o lines.tar lines.txt
-check "its report" sh -c "grep -v 'going on' report | cmp - whole.err"
+check "its report" sh -c "grep -v 'continuing after' report | cmp - whole.err"
 
 check "latents" ddm-encode -m "$vae" --skip-bad --posterior sample --flip -o whole/latents.tar many
 cp "$ERR" whole.err
@@ -77,7 +77,7 @@ for try in 1 2 3 4 5 6 7 8 9 10; do
 	killed latents.tar ddm-encode -m "$vae" --skip-bad --max-errors 0 --posterior sample --flip -o latents.tar many
 done
 check_exit_any 3 "and where too many were met before the kill" ddm-encode -m "$vae" --skip-bad --max-errors 0 --posterior sample --flip -o latents.tar many
-check_err "so" "going on after $SAVED samples"
+check_err "so" "continuing after $SAVED samples"
 
 check "features" ddm-encode -m "$dino" --skip-bad --keys whole/keys -o whole/f.npy many
 resumed features f.npy ddm-encode -m "$dino" --skip-bad --keys keys -o f.npy many
@@ -90,9 +90,9 @@ for try in 1 2 3 4 5 6 7 8 9 10; do
 	rm -f lines.tar
 	killed lines.tar ddm-encode -m "$clip" --captions -o lines.tar lines.txt && break
 done
-check_err "told" 'samples are kept: the same command goes on after them'
+check_err "told" 'samples are saved: run the same command again to continue'
 check "the same command" ddm-encode -m "$clip" --captions -o lines.tar lines.txt
-check_err "goes on" 'going on after'
+check_err "goes on" 'continuing after'
 check_same "to the same bytes" lines.tar whole/lines.tar
 SIGNAL=KILL
 

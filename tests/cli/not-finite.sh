@@ -7,9 +7,9 @@ cp -R ensemble bad
 # NaN in any of the number formats
 printf '\377\377\377\377\377\377\377\377' | dd of="bad/$weights" bs=1 seek=$(($(size_of "bad/$weights") - 8)) conv=notrunc 2>/dev/null
 check_exit 65 "sampling with an expert that is not finite" ddm-sample -n 2 --steps 4 --route full -o x.tar bad
-check_err "names the expert, not the router" '^ddm-sample: bad/expert_1: a network that is not usable: [0-9]+ of its weights are not finite'
+check_err "names the expert, not the router" '^ddm-sample: bad/expert_1: unusable network: [0-9]+ weights are NaN or infinite'
 check_exit 65 "and by itself" ddm-sample -n 2 --steps 4 --route expert:1 -o x.tar bad
-check_err "as well" 'bad/expert_1: a network that is not usable'
+check_err "as well" 'bad/expert_1: unusable network'
 check_absent "nothing is written" x.tar
 check_exit 65 "ddm-check" ddm-check bad
 check_err "names it" "bad/$weights: [0-9]+ numbers of .* are not finite"

@@ -40,5 +40,5 @@ check_err "is named" "'socks'"
 check_exit 2 "an empty one" $run --class pants, -o x.tar named
 check_exit 2 "no such number" $run --class 3 -o x.tar named
 check_exit 2 "a name where there are none" $run --class shirt -o x.tar guided
-check_err "says so" 'which have no names'
+check_err "says so" "classes have no names"
 check_absent "nothing was made" x.tar

@@ -24,7 +24,7 @@ check_err "whatever its number" 'route expert:2'
 cp -R ensemble several
 rm -r several/router
 check_exit 2 "several experts want a route" $run -o x.png several
-check_err "which is told with the choices" '^ddm-sample: --route is missing: one of full, top-K, threshold:P, .*expert:I$'
+check_err "which is told with the choices" '^ddm-sample: --route is missing: give one of full, top-K, threshold:P, .*expert:I$'
 cp -R guided pipe/transformer
 check "a pipeline of one network" $run -o pipe.png pipe
 
@@ -58,9 +58,9 @@ for f in one.png one.jpg one.npy; do
 	check_err "the option is named" 'seed'
 done
 check_exit 2 "more than one picture in one file" $run -n 3 -o x.png guided
-check_err "and the way out" '-o x\.png holds one picture, and 3 are asked for: -o DIR/ makes a folder of them, -o FILE\.tar a tar'
+check_err "and the way out" '-o x\.png holds one picture, and there will be 3: use -o DIR/ for a folder or -o FILE\.tar for a tar'
 check_exit 2 "a name that says something else" $run --format webp -o x.png guided
-check_err "both are named" '-o x\.png with --format webp: the name says png'
+check_err "both are named" '-o x\.png contradicts --format webp: that name means png'
 check_absent "nothing was made" x.png
 
 # A folder
@@ -71,9 +71,9 @@ check "again" $run -n 3 -o pics/ guided
 check_err "is complete" 'pics/: complete, nothing to do'
 check_exit 73 "another seed" $run -n 3 --seed 1 -o pics/ guided
 check_exit 73 "more" $run -n 4 -o pics/ guided
-check_err "it does not hold all" 'does not hold all of these'
+check_err "it does not hold all" 'not all of these pictures are in it'
 check_exit 73 "fewer" $run -n 2 -o pics/ guided
-check_err "it holds more" 'holds more than these'
+check_err "it holds more" 'more than these pictures are in it'
 check "a report that is missing" $run -n 3 --report r.json -o pics/ guided
 check_grep "is made" '"n":3' r.json
 check "WebP in a folder" $run -n 2 --format webp -o webp/ guided

@@ -36,7 +36,7 @@ cp "$ERR" whole/err
 
 begun $run -o s.tar ensemble
 check "the same command" $run -o s.tar --grid s.png --report s.json ensemble
-check_err "goes on" "^s\.tar: going on after $SAVED of 60 pictures$"
+check_err "goes on" "^s\.tar: continuing after $SAVED of 60 pictures$"
 check_same "to the same tar" s.tar whole/s.tar
 check_same "the same sheet" s.png whole/s.png
 check_same "the same report" s.json whole/s.json
@@ -46,12 +46,12 @@ check_err "is complete" 'complete, nothing to do'
 rm s.tar
 
 begun $run -o s.tar ensemble
-first=$SAVED UNTIL="going on"
+first=$SAVED UNTIL="continuing after"
 begun $run -o s.tar ensemble
 UNTIL=
-check_err "the second had gone on" "going on after $first of 60"
+check_err "the second had gone on" "continuing after $first of 60"
 check "in other batches, with other threads" $run --batch 7 --threads 2 -o s.tar ensemble
-check_err "goes on" "going on after $SAVED of 60"
+check_err "goes on" "continuing after $SAVED of 60"
 check_same "to the same tar" s.tar whole/s.tar
 clean
 rm s.tar
@@ -62,10 +62,10 @@ SIGNAL=TERM HOLD=
 begun $long -o s.tar ensemble
 [ $RC -eq 143 ]
 tap_result $? "called off: ended by that signal" "exit $RC"
-check_err "told" "^s\.tar: $SAVED of 100000 pictures are kept: the same command goes on after them$"
-first=$SAVED SIGNAL=KILL UNTIL="going on"
+check_err "told" "^s\.tar: $SAVED of 100000 pictures are saved: run the same command again to continue$"
+first=$SAVED SIGNAL=KILL UNTIL="continuing after"
 begun $long -o s.tar ensemble
-check_err "the same command goes on" "going on after $first of 100000"
+check_err "the same command goes on" "continuing after $first of 100000"
 UNTIL= HOLD="--timing hold"
 rm .s.tar.part .s.tar.part.json
 
@@ -80,7 +80,7 @@ rm s.tar
 check "WebP" $run --format webp -o whole/w.tar --grid whole/w.png guided --route expert:0 --class all
 begun $run --format webp -o s.tar guided --route expert:0 --class all
 check "goes on" $run --format webp -o s.tar --grid w.png guided --route expert:0 --class all
-check_err "so" "going on after $SAVED of 60"
+check_err "so" "continuing after $SAVED of 60"
 check_same "the same tar" s.tar whole/w.tar
 check_same "the same sheet" w.png whole/w.png
 clean
@@ -90,14 +90,14 @@ rm s.tar
 check "another seed" $run --seed 5 -o whole/5.tar ensemble
 begun $run -o s.tar ensemble
 check "other options" $run --seed 5 -o s.tar ensemble
-check_err "start over and say so" '^s\.tar: starting over: what was begun there was of another command$'
+check_err "start over and say so" '^s\.tar: starting over: the unfinished output there is of another command$'
 check_same "to their own bytes" s.tar whole/5.tar
 clean
 rm s.tar
 begun $run -o s.tar ensemble
 flip .s.tar.part 1500
 check "a flipped bit" $run -o s.tar ensemble
-check_err "starts over and says so" '^s\.tar: starting over: what was begun there is damaged$'
+check_err "starts over and says so" '^s\.tar: starting over: the unfinished output there is damaged$'
 check_same "to the same bytes" s.tar whole/s.tar
 clean
 rm s.tar

@@ -18,24 +18,24 @@ check_same "are its average" whole.npz last.npz
 check "of an earlier step" $run --route full --step 20 -o early.npz m
 check_differ "others" early.npz last.npz
 check_exit 2 "a step without a checkpoint" $run --route full --step 7 -o x.npz m
-check_err "those there are told" 'm/expert_0/train: no checkpoint of step 7; there are: .*30$'
+check_err "those there are told" 'm/expert_0/train: has no checkpoint of step 7; it has: 20, 30$'
 
 # As a trainer that is still at work, or was killed, leaves it
 cp -R m t
 rm t/expert_?/config.json t/expert_?/*.safetensors t/router/config.json t/router/*.safetensors
 check "experts and router in training" $run --route full -o train.npz t
-check_err "an expert" '^expert 1 is in training, at step 30: its newest average is sampled$'
-check_err "the router" '^the router is in training, at step 30: its newest average is sampled$'
+check_err "an expert" '^expert 1 is still in training: sampling its newest averaged weights, of step 30$'
+check_err "the router" '^the router is still in training: sampling its newest averaged weights, of step 30$'
 check_same "the newest average" train.npz last.npz
 rm -r t/expert_1/train/step-00000030
 check "one of them is behind" $run --route full -o behind.tar t
-check_err "which is told" '^expert 1 is in training, at step 20: '
+check_err "which is told" '^expert 1 is still in training: sampling its newest averaged weights, of step 20$'
 check_grep "the stamp names the checkpoint" '"expert_1/train/step-00000020/ema.safetensors":"[0-9a-f]{64}"' behind.tar
 check "-q" $run -q --route full -o quiet.npz t
 [ ! -s "$ERR" ]
 tap_result $? "says nothing"
 check "one expert in training needs no route" $run -o one.npz t/expert_0
-check_err "it is said" '^expert 0 is in training, at step 30'
+check_err "it is said" '^expert 0 is still in training: .*, of step 30$'
 check "the same as of its weights" $run -o weights.npz m/expert_0
 check_same "these" one.npz weights.npz
 check "a checkpoint is a model" $run -o folder.npz t/expert_0/train/step-00000030
@@ -49,4 +49,4 @@ check_exit 65 "a configuration of others" $run -o x.npz t/expert_0
 check_exit_any 65 "is found" ddm-check t/expert_0/train/step-00000030
 rm t/expert_0/train/step-00000030/config.json
 check_exit 65 "a checkpoint without one" $run -o x.npz t/expert_0
-check_err "says what to do" 'a checkpoint without config\.json, of an earlier version'
+check_err "says what to do" 'a checkpoint of an earlier version, without config\.json: continue the training'

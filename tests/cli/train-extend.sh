@@ -41,14 +41,14 @@ check_out "touches nothing" "" find m -newermt 2002-01-01
 check_exit 73 "with another rate" $run --extend --steps 90 --lr 2e-3 -o m s
 check_err "it is named" 'lr: 0\.001 -> 0\.002'
 check_exit 2 "fewer steps" $run --extend --steps 50 -o m s
-check_err "both are named" 'is at step 60 already: --extend asks for 50'
+check_err "both are named" 'is at step 60 already, and --extend asks for only 50 steps'
 check_out "touches nothing" "" find m -type f -newermt 2002-01-01
 check_exit 66 "nothing to extend" $run --extend --steps 60 -o none s
-check_err "is said" 'none/train is not there: --extend'
+check_err "is said" 'none/train: no such folder: --extend'
 check_absent "and nothing made" none
 cp -R short bare && rm -r bare/train/*
 check_exit 66 "no checkpoint to extend" $run --extend --steps 60 -o bare s
-check_err "is said" 'no checkpoint is there'
+check_err "is said" 'needs a checkpoint to continue from, and there is none'
 check_same "the model stands" short/$weights bare/$weights
 
 # Killed on the way: the shorter model stands, and the same command goes on.

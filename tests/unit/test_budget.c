@@ -327,7 +327,7 @@ static void impossible_requests(void **state)
 	model_init(&m, 1, NULL);
 	m.expert[1].velocity = NULL;
 	assert_null(budget_new(&m.plan, 4, &e));
-	assert_non_null(strstr(e.msg, "oracle and prior ask every expert, and expert 1"));
+	assert_non_null(strstr(e.msg, "oracle and prior need every expert, and expert 1"));
 	e.code = 0;
 	m.plan.route = &m.route[9];
 	m.plan.routes = 1;

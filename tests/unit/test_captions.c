@@ -527,9 +527,9 @@ static void refusals(void **state)
 	(void)state;
 	assert_int_equal(npy_write(null, NPY_F4, 2, shape, v, &e), 0);
 	p.null_text = "/nonexistent.npy";
-	expect(p, ERR_NOINPUT, "features of no text");
+	expect(p, ERR_NOINPUT, "features of the empty text");
 	p.null_text = null;
-	expect(p, ERR_DATA, "width 7, those of the samples are of 6");
+	expect(p, ERR_DATA, "the features have width 7, but those of the samples have 6");
 	p = o;
 	p.condition = CONDITION_CLASS;
 	expect(p, ERR_USAGE, "told no class");

@@ -516,7 +516,7 @@ static void is_too_small(void **state)
 		fail_msg("%llu whole, %llu recomputed, %llu least, cut in %d", (unsigned long long)whole, (unsigned long long)recomputed,
 		         (unsigned long long)least, (int)first);
 	too_small(o, whole, NULL);
-	too_small(o, whole - 1, "1 B are missing; it would fit with --recompute, ");
+	too_small(o, whole - 1, "(1 B too little); it would fit with --recompute (");
 	said = str_new("it would fit with --accumulate %d, ", (int)first);
 	too_small(o, recomputed - 1, said);
 	mem_free(said);
@@ -525,7 +525,7 @@ static void is_too_small(void **state)
 	mem_free(said);
 	o.recompute = 1;
 	o.accumulate = best;
-	too_small(o, least - 1, "1 B are missing, and no option would need less");
+	too_small(o, least - 1, "(1 B too little); no option lowers the need");
 	mem_free(out);
 }
 

@@ -333,7 +333,7 @@ static void advises(void **state)
 	q.free = need[3] - 1;
 	refused(&q, "all weights do not fit even with --weight-dtype int8");
 	q.bulk = COMPACT_INT8;
-	refused(&q, "no option needs less");
+	refused(&q, "no option lowers the need");
 	q.route = "full";
 	q.bulk = COMPACT_NONE;
 	q.free = 1000;

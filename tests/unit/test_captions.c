@@ -532,7 +532,7 @@ static void refusals(void **state)
 	expect(p, ERR_DATA, "the features have width 7, but those of the samples have 6");
 	p = o;
 	p.condition = CONDITION_CLASS;
-	expect(p, ERR_USAGE, "told no class");
+	expect(p, ERR_USAGE, "takes no class as its condition");
 	p = o;
 	p.net.text_tokens = 2;
 	expect(p, ERR_DATA, "2 are the most");

@@ -483,7 +483,7 @@ static void too_small(struct train_options o, uint64_t total, const char *said)
 		assert_int_equal(e.code, ERR_NOMEM);
 		assert_string_equal(e.msg, p.unfit.msg);
 		has(e.msg, said);
-		snprintf(have, sizeof have, "free are %.1f MB", (double)total * 1e-6);
+		snprintf(have, sizeof have, " and %.1f MB are free (", (double)total * 1e-6);
 		has(e.msg, have);
 		assert_int_equal(f->most, 0);
 	}
@@ -517,10 +517,10 @@ static void is_too_small(void **state)
 		         (unsigned long long)least, (int)first);
 	too_small(o, whole, NULL);
 	too_small(o, whole - 1, "(1 B too little); it would fit with --recompute (");
-	said = str_new("it would fit with --accumulate %d, ", (int)first);
+	said = str_new("it would fit with --accumulate %d (", (int)first);
 	too_small(o, recomputed - 1, said);
 	mem_free(said);
-	said = str_new("it would not fit even with --recompute --accumulate %d, ", (int)best);
+	said = str_new("it would not fit even with --recompute --accumulate %d (", (int)best);
 	too_small(o, least - 1, said);
 	mem_free(said);
 	o.recompute = 1;
@@ -697,10 +697,10 @@ static void epsilon_knows_its_mean(void **state)
 	}
 	assert_true(error_of(v[0][0], x, mean) < 2e-7);
 	assert_int_equal(npy_write(file, NPY_F4, 3, few, mean, &e), 0);
-	expert_velocity(0, folder, 1, x, w, "data_mean.npy: not 1 x 8 x 8 finite numbers");
+	expert_velocity(0, folder, 1, x, w, "data_mean.npy: the mean of the expert's samples should be 1 x 8 x 8 finite numbers");
 	mean[3] = NAN;
 	assert_int_equal(npy_write(file, NPY_F4, 3, all, mean, &e), 0);
-	expert_velocity(0, folder, 1, x, w, "data_mean.npy: not 1 x 8 x 8 finite numbers");
+	expert_velocity(0, folder, 1, x, w, "data_mean.npy: the mean of the expert's samples should be 1 x 8 x 8 finite numbers");
 	mem_free(sidecar);
 	mem_free(file);
 	mem_free(expert);

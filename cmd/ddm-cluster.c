@@ -32,8 +32,8 @@ static const struct option options[] = {
     {"--device", .type = OPTION_TEXT, .value = &device_name, .arg = "NAME", .preset = "auto",
      .help = "auto, cpu, cuda or cuda:N: where a network and k-means run", .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--features=random"}}},
     OPTION_GROUP("Reading and output"),
-    {"--threads", .type = OPTION_INT, .value = &threads, .lo = 1, .hi = 4096, .arg = "N", .help = "threads", .said = "default: what the machine has",
-     OPTION_ALWAYS},
+    {"--threads", .type = OPTION_INT, .value = &threads, .lo = 1, .hi = 4096, .arg = "N", .help = "threads",
+     .said = "default: all processors that it may use", OPTION_ALWAYS},
     {"--quiet", 'q', OPTION_FLAG, .value = &quiet, .help = "no report on stderr", OPTION_ALWAYS},
     {0},
 };

@@ -14,8 +14,8 @@ static int quiet;
 static const struct option options[] = {
     OPTION_GROUP("Machine"),
     {"--device", .type = OPTION_TEXT, .value = &device_name, .arg = "NAME", .preset = "auto", .help = "auto, cpu, cuda or cuda:N", OPTION_ALWAYS},
-    {"--threads", .type = OPTION_INT, .value = &threads, .lo = 1, .hi = 4096, .arg = "N", .help = "threads", .said = "default: what the machine has",
-     OPTION_ALWAYS},
+    {"--threads", .type = OPTION_INT, .value = &threads, .lo = 1, .hi = 4096, .arg = "N", .help = "threads",
+     .said = "default: all processors that it may use", OPTION_ALWAYS},
     OPTION_GROUP("Reading and output"),
     {"--quiet", 'q', OPTION_FLAG, .value = &quiet, .help = "no report on stderr", OPTION_ALWAYS},
     {0},

@@ -19,8 +19,8 @@ static const struct option options[] = {
     {"--device", .type = OPTION_TEXT, .value = &device, .arg = "NAME", .preset = "auto", .help = "auto, cpu, cuda or cuda:N: where encoders run",
      .when = {{USE_NEEDS, "--vae --text"}}},
     OPTION_GROUP("Reading"),
-    {"--threads", .type = OPTION_INT, .value = &threads, .lo = 1, .hi = 4096, .arg = "N", .help = "threads", .said = "default: what the machine has",
-     OPTION_ALWAYS},
+    {"--threads", .type = OPTION_INT, .value = &threads, .lo = 1, .hi = 4096, .arg = "N", .help = "threads",
+     .said = "default: all processors that it may use", OPTION_ALWAYS},
     {"--quiet", 'q', .type = OPTION_FLAG, .value = &quiet, .help = "no report on stderr", OPTION_ALWAYS},
     {0},
 };

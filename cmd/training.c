@@ -15,7 +15,7 @@ static int plan, quiet;
 const struct option training_options[] = {
     OPTION_GROUP("Validation, checkpoints, log"),
     {"--grace", .type = OPTION_INT, .value = &grace, .lo = 1, .hi = 1000000, .arg = "SECONDS",
-     .help = "how long the checkpoint may take that a signal asks for", .said = "default: any time", OPTION_ALWAYS},
+     .help = "time limit for the checkpoint that a signal asks for", .said = "default: any time", OPTION_ALWAYS},
     OPTION_GROUP("Machine"),
     {"--threads", .type = OPTION_INT, .value = &threads, .hi = 1024, .arg = "N", .help = "threads; changes no result",
      .said = "default: all there are", OPTION_ALWAYS},

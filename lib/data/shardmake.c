@@ -18,7 +18,7 @@
 const struct option shard_options[] = {
     OPTION_GROUP("Shards"),
     {"--assign", 'a', .type = OPTION_TEXT, REQUEST(assign), .arg = "FILE", .required = "the assignment by ddm-cluster",
-     .help = "assignment by ddm-cluster", OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
+     .help = "table of samples and clusters, by ddm-cluster or any TSV or CSV", OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
     {"--output", 'o', .type = OPTION_TEXT, REQUEST(out), .arg = "SHARDS", .required = "the folder to make", .help = "folder to make", OPTION_ALWAYS},
     {"--holdout", .type = OPTION_REAL, REQUEST(holdout), .lo = 0, .hi = 1, .arg = "F",
      .help = "the held-out fraction the assignment must have been made with", OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
@@ -55,8 +55,8 @@ const struct option shard_options[] = {
      .when = {{USE_NEEDS, "--vae --text"}, {USE_AGAINST, "--weight-dtype=bf16 --weight-dtype=int8"}}},
     OPTION_GROUP("Reading"),
     {"--skip-bad", .type = OPTION_FLAG, REQUEST(skip_bad), .help = "pass over unreadable and unassigned samples, naming them", OPTION_ALWAYS},
-    {"--max-errors", .type = OPTION_INT, REQUEST(max_errors), .lo = 0, .hi = 1e15, .arg = "N", .help = "exit 3 when more were skipped",
-     .when = {{USE_NEEDS, "--skip-bad"}}},
+    {"--max-errors", .type = OPTION_INT, REQUEST(max_errors), .lo = 0, .hi = 1e15, .arg = "N",
+     .help = "exit with 3 if more were skipped; no limit by default", .when = {{USE_NEEDS, "--skip-bad"}}},
     {"--null", '0', .type = OPTION_FLAG, REQUEST(nul_list), .help = "paths on stdin end with NUL, not newline", .when = {{USE_NEEDS, "-"}}},
     {0},
 };

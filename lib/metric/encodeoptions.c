@@ -26,7 +26,7 @@ const struct option encode_options[] = {
     OPTION_GROUP("Reading and output"),
     {"--skip-bad", .type = OPTION_FLAG, REQUEST(skip_bad), .help = "pass over samples that cannot be used, naming them", OPTION_ALWAYS,
      .stamp = STAMP_OTHERWISE},
-    {"--max-errors", .type = OPTION_INT, REQUEST(max_errors), .hi = 1e15, .arg = "N", .help = "exit 3 when more were skipped",
+    {"--max-errors", .type = OPTION_INT, REQUEST(max_errors), .hi = 1e15, .arg = "N", .help = "exit with 3 if more were skipped; no limit by default",
      .when = {{USE_NEEDS, "--skip-bad"}}},
     {"--null", '0', OPTION_FLAG, REQUEST(nul), .help = "paths on stdin end with NUL, not newline", .when = {{USE_NEEDS, "-"}}},
     {"--output", 'o', OPTION_TEXT, REQUEST(out), .arg = "FILE", .preset = "-", .help = "tar of samples, or .npy of features",

@@ -153,7 +153,7 @@ const struct option train_router_options[] = {
 const struct option train_common_options[] = {
     OPTION_GROUP("Network"),
     {"--model", .type = OPTION_TEXT, REQUEST(model), .arg = "NAME",
-     .help = "network preset: dit-SIZE/P, SIZE nano micro mini s b l xl, P the patch size; experts also paris-SIZE/P, pixart-SIZE/P, or the "
+     .help = "network preset: dit-SIZE/P, SIZE nano micro mini s b l xl, P the patch size; of experts also paris-SIZE/P, pixart-SIZE/P, or the "
              "U-Nets unet-SIZE, unet-text-SIZE, SIZE nano micro mini s b l",
      OPTION_ALWAYS, .stamp = STAMP_OTHERWISE},
     {"--hidden", .type = OPTION_INT, REQUEST(shape.hidden), .lo = 4, .hi = 65536, .arg = "H",
@@ -167,8 +167,9 @@ const struct option train_common_options[] = {
     OPTION_GROUP("Optimization"),
     {"--steps", .type = OPTION_INT, REQUEST(steps), .lo = 1, .hi = 1e12, .arg = "N", .help = "optimizer steps", OPTION_ALWAYS, .stamp = STAMP_ALWAYS,
      .key = "steps", .counts = counts_steps},
-    {"--epochs", .type = OPTION_REAL, REQUEST(epochs), .lo = 1e-6, .hi = 1e9, .arg = "E", .preset = "100", .help = "or passes over the data",
-     .when = {{USE_AGAINST, "--steps"}}, .stamp = STAMP_ALWAYS, .key = "epochs", .counts = counts_epochs},
+    {"--epochs", .type = OPTION_REAL, REQUEST(epochs), .lo = 1e-6, .hi = 1e9, .arg = "E", .preset = "100",
+     .help = "passes over the data, instead of --steps", .when = {{USE_AGAINST, "--steps"}}, .stamp = STAMP_ALWAYS, .key = "epochs",
+     .counts = counts_epochs},
     /* extend_open puts the steps at which a run was extended into the stamp. */
     {"--extend", .type = OPTION_FLAG, REQUEST(extend), .help = "continue a finished run to more steps", OPTION_ALWAYS},
     {"--batch", .type = OPTION_INT, REQUEST(batch), .lo = 1, .hi = 1 << 20, .arg = "B", .preset = "32", .help = "samples per step", OPTION_ALWAYS,
@@ -177,8 +178,8 @@ const struct option train_common_options[] = {
      .help = "cut a batch into A parts to save memory", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "accumulate"},
     {"--lr", .type = OPTION_REAL, REQUEST(lr), .lo = 1e-12, .hi = 100, .arg = "R", .preset = "1e-4", .help = "learning rate", OPTION_ALWAYS,
      .stamp = STAMP_ALWAYS, .key = "lr"},
-    {"--schedule", .type = OPTION_CHOICE, REQUEST(schedule), .arg = "NAME", .choices = schedules, .preset = "constant", .help = "constant or cosine",
-     OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "schedule"},
+    {"--schedule", .type = OPTION_CHOICE, REQUEST(schedule), .arg = "NAME", .choices = schedules, .preset = "constant",
+     .help = "learning rate after the warm-up", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "schedule"},
     {"--warmup", .type = OPTION_INT, REQUEST(warmup), .hi = 1e12, .arg = "N", .preset = "0", .help = "steps of linear warm-up", OPTION_ALWAYS,
      .stamp = STAMP_ALWAYS, .key = "warmup"},
     {"--weight-decay", .type = OPTION_REAL, REQUEST(weight_decay), .hi = 100, .arg = "W", .preset = "0", .help = "of AdamW, on matrices",

@@ -65,7 +65,7 @@ check_exit 73 "another deviation on a run half done" ddm-train -q $long --path e
 check_err "is named" 'sigma_data: 1(\.0)? -> 2'
 check_absent "no weights yet" half/$weights
 check "the same command again" ddm-train $long -o half s
-check_err "goes on" 'going on from step [1-9][0-9]* of 240'
+check_err "goes on" 'continuing from step [1-9][0-9]* of 240'
 check_same "the same bytes" whole/$weights half/$weights
 check_same "the same configuration" whole/config.json half/config.json
 

@@ -29,8 +29,8 @@ rm model/vae/*.safetensors
 lacks 66 'vae.*; fetch-weights sd-vae-ft-mse gets it$' "ddm-encode without weights of the autoencoder" ddm-encode -m model --as vae -o x.tar pics
 lacks 66 'vae.*; fetch-weights sd-vae-ft-mse gets it$' "ddm-shard without them" ddm-shard -a a.tsv --vae model/vae -o t pics
 rm -r model/vae model/text_encoder
-lacks 2 '--vae DIR \(fetch-weights sd-vae-ft-mse\) decodes them' "ddm-sample without an autoencoder" $sample --text-encoder none model
-lacks 2 '--text-encoder \(fetch-weights --list\) or --text-features' "ddm-sample without a text encoder" $sample --format latent model
+lacks 2 'give --vae DIR \(fetch-weights sd-vae-ft-mse\) to decode them' "ddm-sample without an autoencoder" $sample --text-encoder none model
+lacks 2 'give --text-encoder DIR \(fetch-weights --list\) or --text-features FILE' "ddm-sample without a text encoder" $sample --format latent model
 cp -R "$SRC/tests/golden/pretrained/text-t5" t5
 rm t5/model.safetensors
 lacks 66 't5.*; fetch-weights t5-v1_1-xxl gets it$' "ddm-encode without weights of T5" ddm-encode -m t5 -o x.tar pics

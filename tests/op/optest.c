@@ -308,7 +308,7 @@ static void run_ref(const struct optest *t, double *const in[], double *out[])
 
 static void near(const struct optest *t, const char *what, int o, const double *got, const double *want, int64_t n, double tol)
 {
-	double top = 1e-30, worst = 0;
+	double top = fmax(1e-30, t->terms[o]), worst = 0;
 
 	for (int64_t i = 0; i < n; i++) {
 		top = fmax(top, fabs(want[i]));
@@ -317,7 +317,7 @@ static void near(const struct optest *t, const char *what, int o, const double *
 		worst = fmax(worst, fabs(got[i] - want[i]));
 	}
 	if (!(worst <= tol * top))
-		fail_msg("%s: %s, output %d: error %.3g of the largest value, %.3g allowed", t->name, what, o, worst / top, tol);
+		fail_msg("%s: %s, output %d: error %.3g of the largest value or term, %.3g allowed", t->name, what, o, worst / top, tol);
 }
 
 static void same(const struct optest *t, const char *what, int o, const double *got, const double *want, int64_t n)

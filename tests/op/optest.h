@@ -35,11 +35,12 @@ struct optest {
 	/* Writes the outputs from the inputs; all arrays double and dense, with strides of 0 where the size is 1. NULL: the double
 	 * kernel is the reference of the float one. */
 	void (*ref)(const struct op_call *c);
-	double tol32, tol64; /* largest error over largest value of the reference, for each output */
-	int in_place;        /* output 0 may be input in_place - 1 */
-	int samples;         /* operands with `batch` set may be cut along dimension 0 without changing a bit, in any layout */
-	double tol16;        /* of a twin in bfloat16, more than what rounding the outputs costs */
-	int layouts;         /* bits may differ between layouts, within the tolerance */
+	double tol32, tol64;  /* largest error over largest value of the reference, for each output */
+	int in_place;         /* output 0 may be input in_place - 1 */
+	int samples;          /* operands with `batch` set may be cut along dimension 0 without changing a bit, in any layout */
+	double tol16;         /* of a twin in bfloat16, more than what rounding the outputs costs */
+	int layouts;          /* bits may differ between layouts, within the tolerance */
+	double terms[OP_OUT]; /* of an output whose terms cancel: their size, against which errors are measured if the values are smaller */
 };
 
 /* Run t in all ways. Fails the cmocka test with a sentence. */

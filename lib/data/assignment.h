@@ -22,8 +22,9 @@ struct assignment {
 };
 
 /* Load a table of ddm-cluster, or of any other program (tsv_load_any). Its column "cluster" holds numbers from 0 in every row, or names in every
- * row. With a negative `holdout` the split column decides; a table without that column is all training data. ERR_DATA if the fraction differs
- * from the one in the table's stamp, or, for a table without a stamp, from its split column. Release with assignment_release. */
+ * row. A split column decides what is held out; without one, assignment_get applies the fraction `holdout` to each key (hash_holdout), and with a
+ * negative `holdout` all rows are training data. ERR_DATA if `holdout` is not negative and differs from the "holdout" of the table's stamp. If the
+ * stamp has none, assignment_get compares the split column with `holdout`. Release with assignment_release, after an error too. */
 int assignment_load(struct assignment *a, const char *path, double holdout, struct err *e);
 void assignment_release(struct assignment *a);
 

@@ -88,8 +88,8 @@ int encoding_go_on(struct encoding *x, const struct encoding_place *p, struct er
 
 int64_t encoding_cut(const struct encoding *x); /* number of texts so far that were longer than `tokens` */
 
-/* Append a .npy of rank dimensions made from floats, 32-bit (`wide`) or 16-bit. ERR_DATA naming `what` if a value is NaN, or too large for 16
- * bits. */
+/* Append a .npy of rank dimensions made from floats, 32-bit (`wide`) or 16-bit. ERR_DATA naming `what` if a value is NaN or infinite, or (without
+ * `wide`) too large for 16 bits. */
 int encoding_array(struct str *npy, int wide, int rank, const int64_t *shape, const float *x, const char *what, struct err *e);
 
 #endif

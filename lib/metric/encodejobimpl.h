@@ -1,5 +1,5 @@
-/* A run of encoders, shared by its files: encodemodel.c finds out what the model is, encodetar.c and encodefeatures.c write the two kinds of output,
- * encodejob.c puts them together. */
+/* The state of an encoding job, shared by its files: encodemodel.c recognises the model, encodetar.c and encodefeatures.c write the two kinds of
+ * output, encodejob.c runs them. */
 #ifndef DDM_METRIC_ENCODEJOBIMPL_H
 #define DDM_METRIC_ENCODEJOBIMPL_H
 
@@ -9,7 +9,7 @@
 #include "metric/encodejob.h"
 #include "metric/extractor.h"
 
-/* Folders of what the model holds, NULL where there is no such part. vision is an extractor's name. */
+/* The folders of the model's encoders, NULL if it lacks one. vision is a name for extractor_open. */
 struct encode_model {
 	char *vae, *text, *vision;
 };
@@ -19,30 +19,30 @@ struct encodejob {
 	struct encode_hooks hooks;
 	struct encode_model model;
 	struct device *device;
-	struct encoding *encoding;   /* of a tar */
-	struct extractor *extractor; /* of a table */
+	struct encoding *encoding;   /* for a tar output; else NULL */
+	struct extractor *extractor; /* for a table output; else NULL */
 	struct partial partial;      /* the output */
-	char digest[65];             /* of the samples; empty where they can be read only once */
-	int64_t done, total;         /* total: samples that the pass before counted, or 0 */
+	char digest[65];             /* of the samples' contents; empty if a source can be read only once (standard input) */
+	int64_t done, total;         /* samples written so far, and their number from a first pass over the sources, 0: unknown */
 };
 
-/* Into w->model; ERR_DATA where it is no known encoder, or not the one that is asked for. */
+/* Fill w->model. ERR_DATA if the model is no known encoder, or lacks the encoder that w->o.as names. */
 int encodemodel_recognise(struct encodejob *w, struct err *e);
-/* ERR_USAGE naming an option that says nothing of such a model. */
+/* Check the request against the model: ERR_USAGE names an option that has no meaning for this model. */
 int encodemodel_check(const struct encodejob *w, struct err *e);
 
-/* A line to the hooks. */
+/* Format a line and pass it to hooks.say. */
 void encodejob_say(const struct encodejob *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Opens the output. What it goes on with must be of the same samples and request, and of the same bits: from this device, in such batches. 1: goes
- * on, 0: a start, -1. The first `from` bytes are written again at the end. */
+/* Open the output. It resumes an unfinished output only if that has the same samples and request, and the same device and, on a GPU, the same batch
+ * size, which determine the bits. Returns 1 if it resumes, 0 if it starts anew, -1 on error. The first `from` bytes are written again at the end. */
 int encodejob_open_output(struct encodejob *w, const struct stamp *stamp, int64_t from, struct err *e);
-/* What was saved stays where the same request can go on: after a signal, and without the device. */
+/* Close the output. The finished part is kept if the same request can resume: after ERR_AGAIN and ERR_UNAVAILABLE. */
 void encodejob_close_output(struct encodejob *w, const struct err *e);
 
-int encodetar_null_text(const struct encodejob *w, struct err *e); /* where it is asked for */
+int encodetar_null_text(const struct encodejob *w, struct err *e); /* writes the features of the empty text if requested */
 int encodetar_write(struct encodejob *w, const struct stamp *stamp, struct samples *s, struct err *e);
-/* Completes the stamp. */
+/* Also adds the number of samples and the hash of their keys to the stamp. */
 int encodefeatures_write(struct encodejob *w, struct stamp *stamp, struct samples *s, struct err *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* The metrics of an evaluation by name, and the conventions in which other packages compute those that have several. */
+/* The names of the metrics, and the protocols that other packages use for KID and IS. */
 #ifndef DDM_METRIC_EVALMETRICS_H
 #define DDM_METRIC_EVALMETRICS_H
 
@@ -26,15 +26,15 @@ enum metric {
 
 extern const char *const metric_names[METRICS + 1]; /* "kd" ..., NULL-terminated */
 
-/* "fid,kid,pr" to a set of 1u << METRIC_FID ...; ERR_USAGE names what is not known. Blanks are allowed. */
+/* Parse a list like "fid,kid,pr" into a set of bits 1u << METRIC_FID ...; blanks are allowed. ERR_USAGE names an unknown or missing metric. */
 int metrics_parse(unsigned *out, const char *list, struct err *e);
 
 enum protocol {
-	PROTOCOL_DDM,      /* KID: subsets by our own draws; IS: 10 groups; both in the order of contents, so that names and order of files play
-	                    * no part */
-	PROTOCOL_FIDELITY, /* torch-fidelity: as read, shuffled by RandomState(seed); IS 10 groups; KID 100 subsets of 1000 */
-	PROTOCOL_ADM,      /* guided-diffusion: IS over groups of 5000 as read; KID is ours */
-	PROTOCOL_CLEAN,    /* clean-fid: KID 100 subsets of 1000, as read, by numpy.random.seed(--seed); IS is ours */
+	PROTOCOL_DDM,      /* KID: subsets by our own draws; IS: 10 groups. Samples are in the order of their contents, so file names and
+	                    * file order have no effect */
+	PROTOCOL_FIDELITY, /* torch-fidelity: reading order, shuffled by RandomState(seed); IS 10 groups; KID 100 subsets of 1000 */
+	PROTOCOL_ADM,      /* guided-diffusion: IS over groups of 5000 in reading order; KID as "ddm" */
+	PROTOCOL_CLEAN,    /* clean-fid: KID 100 subsets of 1000, reading order, numpy.random.seed(--seed); IS as "ddm" */
 	PROTOCOLS
 };
 

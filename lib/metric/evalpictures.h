@@ -1,4 +1,4 @@
-/* Pictures to a set of features, for evalread.c. */
+/* Extracts the features of a set of pictures, for evalread.c. */
 #ifndef DDM_METRIC_EVALPICTURES_H
 #define DDM_METRIC_EVALPICTURES_H
 
@@ -7,13 +7,14 @@
 #include "file/npy.h"
 #include "metric/evalset.h"
 
-/* Samples of any kind, through the cache where there is one. */
+/* Read samples of any kind (data/samples.h) and compute their features, or load these from the cache (o->cache). Errors as evalset_read. */
 int evalpictures_read(struct evalset *s, const char *source, const struct evalset_options *o, struct err *e);
 
-/* The samples that evalpictures_read would read, from the start and without telling what is bad: to look at them again. Caller closes. */
+/* Open the same samples again from the start, for a second look at the pictures; bad samples are skipped or fail as before but are not reported. NULL
+ * on failure. Caller closes with samples_close. */
 struct samples *evalpictures_open(const char *source, const struct evalset_options *o, struct err *e);
 
-/* An array (n, h, w, 3) of NPY_U1, row-major. */
+/* Compute the features of an array of pictures (n, h, w, 3), NPY_U1, row-major. ERR_DATA if a picture is too small for the extractor. */
 int evalpictures_array(struct evalset *s, const struct npy *a, const char *name, const struct evalset_options *o, struct err *e);
 
 #endif

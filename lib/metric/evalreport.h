@@ -12,9 +12,9 @@
 #include "metric/evalset.h"
 #include "metric/perceptual.h"
 
-enum { KID_SUBSETS = 100, FIDELITY_SEED = 2020 }; /* what torch-fidelity takes by default */
+enum { KID_SUBSETS = 100, FIDELITY_SEED = 2020 }; /* defaults of torch-fidelity */
 
-/* Pictures that are looked at again. */
+/* LPIPS and the sets whose pictures lpips and diversity read a second time. All borrowed. */
 struct perceptual_work {
 	struct lpips *net;
 	const char *reference, *samples;
@@ -25,38 +25,38 @@ struct perceptual_work {
 struct evalreport {
 	struct evalset *reference, *samples;
 	struct evalset *heldout; /* NULL: none */
-	struct evalset *train;   /* what samples may be copies of; NULL: reference */
+	struct evalset *train;   /* the set that samples may have copied; NULL: reference */
 	unsigned metrics;        /* 1u << METRIC_...; 0: kd, fd, memorised */
-	int asked;               /* what the sets do not allow is an error, not left out */
+	int asked;               /* 1: a metric that the sets do not allow is an error; 0: it is left out */
 	enum protocol protocol;
-	int axes;              /* principal axes of the reference for fd; cut to its dimensions */
+	int axes;              /* principal axes of the reference for fd, at most its dimensions */
 	int draws;             /* rounds of frechet_equal */
-	int64_t subsets, size; /* of kd: subsets > 0: kd_subsets, else kd_whole; of kid: KID_SUBSETS where it is 0 */
+	int64_t subsets, size; /* subsets of kd, 0: all pairs; of kid, 0: KID_SUBSETS. size: samples in each */
 	uint64_t seed;
-	const float *captions; /* (captions_n, dims of the reference): embeddings in the order samples were read; borrowed, may be NULL */
+	const float *captions; /* (captions_n, dims of the reference): embeddings in the reading order of the samples; borrowed, may be NULL */
 	int64_t captions_n;
 	const struct aesthetic *aesthetic;        /* borrowed, may be NULL */
 	const struct perceptual_work *perceptual; /* for lpips and diversity; borrowed, may be NULL */
 	struct pool *pool;
 };
 
-/* Adds to st the counts and, NAME being that of the features (evalset_features), for the metrics
+/* Add to st the numbers of samples and, with NAME the name of the features (evalset_features), for the metrics
  *   kd         kd-NAME kd-NAME-se                   samples to the reference
  *              kd-NAME-floor kd-NAME-floor-se       one half of the reference to the other
- *   fd         fd-NAME fd-NAME-se fd-NAME-full      along the axes, its error, and in all dimensions, between fd-n and fd-n
+ *   fd         fd-NAME fd-NAME-se fd-NAME-full      along the axes, its standard error, and in all dimensions, between fd-n and fd-n
  *              fd-NAME-floor fd-NAME-full-floor     disjoint parts of the reference, fd-n and fd-n
- *   memorised  memorised memorised-of               fraction of the samples; pictures they were compared with
- * and, with a held-out set, the same with "-heldout" after NAME, where the floor is reference to held-out, and
- * memorised-floor, the fraction of the held-out pictures; for the others, which take the sets as they are,
+ *   memorised  memorised memorised-of               fraction of the samples; number of pictures they were compared with
+ * and, with a held-out set, the same with "-heldout" after NAME, where the floor is between reference and held-out set, and
+ * memorised-floor, the fraction of the held-out pictures. The other metrics use the sets as they are:
  *   fid sfid is kid cmmd vendi authenticity     METRIC-NAME; is-NAME-sd, kid-NAME-sd
  *   aesthetic                                   aesthetic-NAME, -se
  *   pr dc clip                                  precision-NAME recall-NAME; density-NAME coverage-NAME; clip-score-NAME, -se
  *   lpips diversity, NAME that of the trunk     lpips-NAME, -se, lpips-pairs; lpips-diversity-NAME, -se, lpips-groups
- * What the sets do not allow (statistics alone, vectors without pictures, sets too small to be halved) is left out, or ERR_USAGE where
- * r->asked. "notes": sentences about numbers that mean less than they seem. The sets must agree (evalset_agree). */
+ * A metric that the sets do not allow (statistics alone, vectors without pictures, sets too small to be halved) is left out, or
+ * ERR_USAGE with r->asked. "notes" lists warnings about numbers that are easily misread. The sets must agree (evalset_agree). */
 int evalreport_fill(struct stamp *st, const struct evalreport *r, struct err *e);
 
-/* For evalreport.c: the metrics from fid on. */
+/* The metrics from fid on, for evalreport.c. Appends warnings to `notes`. */
 int evalfield_fill(struct stamp *st, const struct evalreport *r, json_t *notes, struct err *e);
 
 #endif

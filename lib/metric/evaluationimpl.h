@@ -5,18 +5,18 @@
 #include "file/stamp.h"
 #include "metric/evaluation.h"
 
-/* The request as it is carried out, and what was found for it: all that determines the numbers. Texts are borrowed; NULL and 0 are left out of the
- * stamp. */
+/* The request with its defaults resolved, and the facts found while reading: everything that determines the numbers. Texts are borrowed; members that
+ * are NULL or 0 are left out of the stamp. */
 struct eval_settled {
 	struct eval_request asked;
-	const char *features, *features_hash, *input; /* the recipe of the sets: metric/evalset.h */
+	const char *features, *features_hash, *input; /* the recipe of the sets (metric/evalset.h) */
 	int dims, width, height;
 	const char *resize, *colour, *copies;
 	const char *captions_hash, *aesthetic_hash, *lpips_hash;
-	int64_t kid_subsets, subset_size; /* those that are in use */
+	int64_t kid_subsets, subset_size; /* the values in use */
 };
 
-/* Puts "recipe" and "seed". */
+/* Put "recipe" and "seed" into the stamp. */
 void evaluation_stamp(struct stamp *s, const struct eval_settled *settled);
 
 #endif

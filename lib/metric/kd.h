@@ -1,6 +1,6 @@
 /* Kernel distance: the squared maximum mean discrepancy of two sets of feature vectors under KID's kernel
  *   k(x, y) = (x . y / d + 1)^3                     (Binkowski et al., "Demystifying MMD GANs", 2018),
- * by its unbiased estimator: zero on average for two samples of one distribution whatever their sizes, so it may be negative. */
+ * with the unbiased estimator. For two samples of one distribution it is zero on average, whatever their sizes, so it may be negative. */
 #ifndef DDM_METRIC_KD_H
 #define DDM_METRIC_KD_H
 
@@ -14,8 +14,8 @@ struct kd {
 	double se; /* standard error */
 };
 
-/* Over all pairs of x (n, d) and y (m, d); n, m >= 3 (else ERR_USAGE). se is the delete-one jackknife over both sets. Products
- * and sums are in double, cut into fixed tiles and added in index order: the same bits for any pool (NULL: serial). */
+/* Over all pairs of x (n, d) and y (m, d); n, m >= 3 (else ERR_USAGE). se is from the delete-one jackknife over both sets. Products and sums are in
+ * double, computed in fixed tiles and added in index order: the same bits for any pool (NULL: serial). */
 int kd_whole(struct kd *out, struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int d, struct err *e);
 
 /* The mean over `subsets` pairs of subsets of `size` vectors each, drawn without replacement with RNG_METRIC (KID as usually
@@ -24,10 +24,9 @@ int kd_whole(struct kd *out, struct pool *pool, const float *x, int64_t n, const
 int kd_subsets(struct kd *out, struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int d, int64_t subsets, int64_t size,
                uint64_t seed, struct err *e);
 
-/* The same with the subsets that numpy.random.RandomState(seed).choice(n, size, replace=False) draws, in each round first from y,
- * the samples, then from x, the reference: what torch-fidelity (seed 2020) and clean-fid (whatever numpy.random.seed was given)
- * report. xorder (n) and yorder (m) say which row is the i-th that those would have read; NULL: row i. sd is the standard
- * deviation over the subsets, as numpy.std. */
+/* The same with the subsets that numpy.random.RandomState(seed).choice(n, size, replace=False) draws; each round draws first from y, the samples,
+ * then from x, the reference. This is how torch-fidelity (seed 2020) and clean-fid (any seed of numpy.random) compute KID. xorder (n) and yorder (m)
+ * give the row of the i-th picture in those programs' reading order; NULL: row i. sd is the standard deviation over the subsets, as numpy.std. */
 int kd_subsets_numpy(double *mean, double *sd, struct pool *pool, const float *x, const int64_t *xorder, int64_t n, const float *y,
                      const int64_t *yorder, int64_t m, int d, int64_t subsets, int64_t size, uint32_t seed, struct err *e);
 

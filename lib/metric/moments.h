@@ -11,21 +11,21 @@ struct moments {
 	int64_t n;
 	int d;
 	double *mean;   /* (d) */
-	double *spread; /* (d, d): sum of (x - mean)(x - mean)'; the lower triangle is kept */
-	double *chunk;  /* rows not merged yet */
+	double *spread; /* (d, d): sum of (x - mean)(x - mean)'; only the lower triangle is used */
+	double *chunk;  /* rows that are not merged yet, and their mean */
 	double *panels; /* private */
 	int held;
 };
 
-/* d >= 1. Failure is ERR_NOMEM. */
+/* Start with no vectors of d >= 1 dimensions. ERR_NOMEM. Release with moments_release. */
 int moments_init(struct moments *s, int d, struct err *e);
 void moments_release(struct moments *s);
 
-/* Add x (n, d). Vectors are gathered into chunks of a fixed number, whatever n is, and chunks merged in order (Chan, Golub,
- * LeVeque 1979): the same bits for any pool (NULL: serial) and any division into calls. */
+/* Add x (n, d). Vectors are collected in chunks of a fixed size, and chunks are merged in order (Chan, Golub, LeVeque 1979): the bits depend neither
+ * on the pool (NULL: serial) nor on how vectors are divided between calls. */
 void moments_add(struct moments *s, struct pool *pool, const float *x, int64_t n);
 
-/* mu (d) and sigma (d, d), symmetric, divided by n - 1 as numpy.cov does. Fewer than 2 vectors: ERR_USAGE. */
+/* mu (d) and sigma (d, d), symmetric, divided by n - 1 as numpy.cov does. ERR_USAGE for fewer than 2 vectors. */
 int moments_result(struct moments *s, struct pool *pool, double *mu, double *sigma, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
-/* The input of a published metric's network: 8-bit pictures to float tensors, by the conventions of the tools whose numbers are
- * compared. Statistics made under one of them must never meet those of another. */
+/* Converts 8-bit pictures to the float input of a network, by the conventions of the programs that publish metrics. Statistics made with different
+ * conventions must not be compared. */
 #ifndef DDM_METRIC_NETINPUT_H
 #define DDM_METRIC_NETINPUT_H
 
@@ -22,9 +22,9 @@ enum netinput {
 /* NULL-terminated names in the order of the enum. */
 extern const char *const netinput_names[NETINPUTS + 1];
 
-int netinput_side(enum netinput in); /* of the square that comes out */
+int netinput_side(enum netinput in); /* side of the square output in pixels */
 
-/* out (3, side, side) from p, of 3 channels. Thread-safe. ERR_NOMEM. */
+/* out (3, side, side) from p, which has 3 channels. Thread-safe. ERR_NOMEM. */
 int netinput_make(float *out, const struct picture *p, enum netinput in, struct err *e);
 
 #endif

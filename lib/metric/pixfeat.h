@@ -1,5 +1,5 @@
-/* Features of pictures for metrics, computed without weights: fixed functions of the pixels, fitted to nothing, so two statistics
- * with the same definition can always be compared. They are not the features clusters are made from. */
+/* Features of pictures for metrics, without weights: fixed functions of the pixels, not fitted to any data, so statistics with the same definition
+ * can always be compared. Clustering uses other features (cluster/features.h). */
 #ifndef DDM_METRIC_PIXFEAT_H
 #define DDM_METRIC_PIXFEAT_H
 
@@ -18,7 +18,7 @@ extern const char *const pixfeat_names[PIXFEAT_KINDS + 1];
 
 int pixfeat_dims(enum pixfeat_kind kind);
 
-/* SHA-256 in lower-case hexadecimal of the definition in words, constants included. */
+/* hex receives the SHA-256, in lower case, of the definition of the features in words, which includes all constants. */
 void pixfeat_hash(enum pixfeat_kind kind, char hex[65]);
 
 enum { PIXFEAT_SIDE_MIN = 16 }; /* smallest width and height */

@@ -20,7 +20,7 @@ static float *values(struct weightfile *w, int i, struct err *e)
 	return NULL;
 }
 
-/* weight <- weight W, bias <- bias + weight b: the layer before those that are in a already. */
+/* Prepend a layer (W, b) to the layers already in a: bias <- bias + weight b, weight <- weight W. */
 static int prepend(struct aesthetic *a, struct weightfile *w, const char *path, int layer, struct err *e)
 {
 	char name[64], bias_name[64];

@@ -56,7 +56,7 @@ static int texts_read(struct texts *t, const char *source, const struct evalset_
 	return rc;
 }
 
-/* out (n, width), a batch at a time. */
+/* Embed all texts into out (n, width), a batch at a time. */
 static int texts_embed(float *out, int64_t *cut, struct textencoder *t, const struct texts *texts, int64_t width, const struct evalset_options *o,
                        struct err *e)
 {

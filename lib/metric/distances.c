@@ -1,4 +1,4 @@
-/* Bounds squared distances by float products, and computes exactly those that are asked for. */
+/* Bounds squared distances by float products, and computes requested ones exactly. */
 #include "metric/distances.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 #include "core/mem.h"
 #include "kernels/gemm.h"
 
-/* After ASKED single pairs of a tile, each a chain of additions, the whole tile costs little more. */
+/* An exact distance is one chain of additions. After ASKED of them in a tile, computing the whole tile costs little more. */
 enum { ASKED = 2048 };
 
 static struct gemm tile_product(int64_t ni, int64_t nj, int d)
@@ -14,11 +14,11 @@ static struct gemm tile_product(int64_t ni, int64_t nj, int d)
 	return (struct gemm){.tb = GEMM_T, .m = ni, .n = nj, .k = d, .lda = d, .ldb = d, .ldc = GRAM_TILE, .own = 1};
 }
 
-/* A product of n terms summed in order, with or without fused multiply-adds, has an error of at most n u / (1 - n u) sum |a_k b_k| (Higham,
- * Accuracy and Stability, 3.1), and sum |a_k b_k| <= |a| |b| <= (|a|^2 + |b|^2) / 2. gemm.h sums chunks of GEMM_KC and then the chunks: an
- * element passes through at most GEMM_KC + chunks additions. The double product, by the same rule, has d 2^-53. 2^-46 is more than the few
- * roundings of the sums of squares and products here take. What underflow takes is absolute: at most 2^-149 a term. Where a float product
- * could overflow nothing is known: the bounds become infinite. */
+/* Set the error bound. A product of n terms summed in order, with or without fused multiply-adds, has an error of at most n u / (1 - n u) sum |a_k
+ * b_k| (Higham, Accuracy and Stability, 3.1), and sum |a_k b_k| <= |a| |b| <= (|a|^2 + |b|^2) / 2. gemm.h sums chunks of GEMM_KC terms and then the
+ * chunks, so an element passes through at most GEMM_KC + chunks additions. By the same rule the double product contributes d 2^-53. The sums of
+ * squares and products in this file need only a few roundings, and 2^-46 exceeds their error. Underflow has an absolute error of at most 2^-149 a
+ * term. If a float product could overflow, the bounds become infinite. */
 static void slack_set(struct distances *s)
 {
 	double terms = (s->g.d < GEMM_KC ? s->g.d : GEMM_KC) + (double)s->g.d / GEMM_KC + 3, largest = 0;
@@ -89,7 +89,7 @@ double distance_tile_high(const struct distance_tile *t, int64_t i, int64_t j)
 	return t->high_x[i] + t->high_y[j] - 2 * (double)t->dot[i * GRAM_TILE + j];
 }
 
-/* Comparisons are written so that what is not a number counts as near. */
+/* The comparisons are negated so that NaN counts as near. */
 int distance_tile_near(const struct distance_tile *t, int64_t i, double row_limit, const double *col_limit, uint8_t *near)
 {
 	const float *dot = t->dot + i * GRAM_TILE;

@@ -13,12 +13,12 @@ enum { AT_ONCE = 64 };
 
 struct rows {
 	int64_t batches;
-	struct sha256 keys; /* as featureset_keys has it */
+	struct sha256 keys; /* running hash of the keys, as in featureset_keys */
 	struct str listed;  /* for --keys */
 	float *x;           /* (AT_ONCE, dims) */
 };
 
-/* Of the rows that an earlier process wrote, only the keys are read again. */
+/* Compute and write the features of a batch. Rows written by an earlier process are not computed again; only their keys are read. */
 static int put_rows(struct encodejob *w, struct rows *r, const struct picture_batch *b, struct err *e)
 {
 	struct extractor *x = w->extractor;
@@ -59,7 +59,7 @@ static int put_pictures(struct encodejob *w, struct rows *r, struct samples *s, 
 	return n;
 }
 
-/* Its length does not depend on how many rows there are. */
+/* The .npy header. Its length does not depend on the number of rows. */
 static void header(const struct encodejob *w, int64_t rows, struct str *head)
 {
 	int64_t shape[2] = {rows, w->extractor->dims[TAP_MAIN]};
@@ -67,8 +67,8 @@ static void header(const struct encodejob *w, int64_t rows, struct str *head)
 	npy_encode(head, NPY_F4, 2, shape, NULL);
 }
 
-/* The sidecar comes first: it says nothing without the table, and a table without it would be nobody's. It has the hash of what is written by
- * now, where that is a file. */
+/* Write the sidecar before the table is renamed to its final name: a sidecar without a table does no harm, but a table without a sidecar would not be
+ * recognised as ours. If the output is a regular file, the sidecar holds the hash of the bytes written so far. */
 static int write_sidecar(struct encodejob *w, const struct stamp *s, struct err *e)
 {
 	struct outfile *out = &w->partial.out;

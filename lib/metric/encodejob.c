@@ -46,7 +46,7 @@ static struct samples *open_samples(struct encodejob *w, int silent, struct err 
 	return samples_open(w->o.source, w->o.sources, &so, e);
 }
 
-/* The contents, where the sources can be read again. */
+/* Compute the digest and the number of the samples in a pass over the sources, unless one of them is standard input. */
 static int scan(struct encodejob *w, struct err *e)
 {
 	struct samples *s;

@@ -10,7 +10,7 @@
 #include "metric/encodejobimpl.h"
 #include "net/taesd.h"
 
-/* By config.json. */
+/* Recognise an encoder by its config.json. */
 static int recognise_config(struct encodejob *w, const char *dir, struct err *e)
 {
 	struct encode_model *p = &w->model;

@@ -37,7 +37,7 @@ static int put_sample(struct tar_writer *t, const struct sample *x, struct err *
 	return rc;
 }
 
-/* Between two batches of the encoder. */
+/* Save a position from which to resume, if the encoder is between two batches. */
 static int save_place(struct encodejob *w, struct err *e)
 {
 	struct encoding_place p;

@@ -1,4 +1,4 @@
-/* Published metrics, computed as usual: from whole sets, without draws of equal size and without axes. */
+/* Computes published metrics as other programs do: on whole sets, without draws of equal size and without axes. */
 #include <math.h>
 #include <string.h>
 
@@ -96,7 +96,7 @@ static int sfid(const struct field *f, struct err *e)
 	return frechet_put(f, METRIC_SFID, x->mu, x->sigma, y->mu, y->sigma, x->dims, e);
 }
 
-/* out (n): the order in which torch-fidelity meets the samples */
+/* out (n): out[i] is the row of the sample that torch-fidelity processes as the i-th. */
 static void fidelity_order(int64_t *out, const struct evalset *s, uint32_t seed)
 {
 	struct mt19937 numpy;

@@ -14,16 +14,16 @@
 
 enum { BATCH = 256, THUMB_SIDE = 32 };
 
-/* A set being read: its capacity grows, and digests are in reading order. */
+/* The state of reading a set. The capacity grows as needed; digests are in reading order. */
 struct intake {
 	struct evalset *s;
 	const struct evalset_options *o;
 	int64_t expected;        /* estimated number of pictures; 0: unknown */
-	const struct picture *p; /* the batch */
+	const struct picture *p; /* the current batch */
 	char *const *key;
 	struct digest *digest;
 	int64_t cap;
-	struct picture *measured; /* [BATCH]: p, or squares that the intake owns */
+	struct picture *measured; /* [BATCH]: pictures of p, or resized squares that the intake owns */
 	struct err *error;        /* [BATCH] */
 };
 
@@ -108,7 +108,7 @@ static void picture_task(void *arg, int64_t task, int worker)
 	thumbnail(s->thumbs + at * s->thumb, p, least(p->width, THUMB_SIDE), least(p->height, THUMB_SIDE));
 }
 
-/* The first picture fixes the size of a set that is not resized. */
+/* Check the sizes of a batch. Without resizing, the first picture fixes the size of the set. */
 static int batch_fits(struct intake *t, int n, struct err *e)
 {
 	struct recipe *r = &t->s->recipe;
@@ -247,7 +247,7 @@ static int measure(struct evalset *s, char digest[65], const char *path, const s
 	return rc;
 }
 
-/* The contents alone. */
+/* Compute only the digest of the contents. */
 static int scan(char digest[65], const char *path, const struct samples_options *so, const struct evalset_options *o, struct err *e)
 {
 	struct samples_options silent = *so;
@@ -268,7 +268,7 @@ static int scan(char digest[65], const char *path, const struct samples_options 
 	return rc;
 }
 
-/* Through the cache: looked up by the hash of the current contents, stored under the hash of the contents that were read. */
+/* Read through the cache. The lookup uses the hash of the current contents; a new entry is stored under the hash of the contents that were read. */
 static int pictures_read(struct evalset *s, const char *path, const struct samples_options *so, const char *part, const struct evalset_options *o,
                          struct err *e)
 {
@@ -318,7 +318,7 @@ struct samples *evalpictures_open(const char *source, const struct evalset_optio
 	return s;
 }
 
-/* The features a partition was made from: the last "features" text in the stamps that lead to it. */
+/* The name of the features that the partition was made from: the last "features" text in the nested stamps. */
 static const char *features_named(const json_t *j)
 {
 	const char *key, *found = NULL, *f;

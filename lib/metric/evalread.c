@@ -56,7 +56,7 @@ static int vectors_read(struct evalset *s, const char *source, struct err *e)
 	return rc;
 }
 
-/* Pictures in an array; statistics beside them are a network's. */
+/* Measure the pictures of an array. Statistics beside them are kept only if the extractor is a network of the same dims. */
 static int pictures_parse(struct evalset *s, const struct npy *a, const struct evalset_options *o, const char *path, struct err *e)
 {
 	struct evalset found = *s;
@@ -80,7 +80,7 @@ static int pictures_parse(struct evalset *s, const struct npy *a, const struct e
 	return rc;
 }
 
-/* A .npz: ours, or another tool's. */
+/* Read a .npz of this program or another. */
 static int npz_read(struct evalset *s, const char *path, const struct evalset_options *o, struct err *e)
 {
 	struct npz *z = npz_load(path, e);

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-/* "WHAT-NAME-TAIL" */
+/* Put the value under "WHAT-NAME-TAIL". */
 static void put(struct stamp *st, const struct evalreport *r, const char *what, const char *tail, double value)
 {
 	char *key = str_new("%s-%s%s", what, evalset_features(r->reference, r->samples), tail);
@@ -21,7 +21,7 @@ static void put(struct stamp *st, const struct evalreport *r, const char *what, 
 	mem_free(key);
 }
 
-/* "WHAT-NAME-TAIL-se", where the error is known */
+/* Put the standard error under "WHAT-NAME-TAIL-se" if it is finite. */
 static void put_error(struct stamp *st, const struct evalreport *r, const char *what, const char *tail, double se)
 {
 	char *key = str_new("%s-se", tail);
@@ -47,7 +47,7 @@ static int kd_between(struct kd *k, const struct evalreport *r, const float *x, 
 	return kd_whole(k, r->pool, x, n, y, m, d, e);
 }
 
-/* One random half of the reference against the other */
+/* Kernel distance between two random halves of the reference. */
 static int kd_halves(struct kd *k, const struct evalreport *r, struct err *e)
 {
 	const struct evalset *s = r->reference;
@@ -90,7 +90,7 @@ static int kd_fill(struct stamp *st, const struct evalreport *r, struct err *e)
 	return 0;
 }
 
-/* Distance of samples to a reference that consists only of a mean and a covariance */
+/* Distance between the samples and a reference that consists only of a mean and a covariance. */
 static int fd_statistics(struct stamp *st, const struct evalreport *r, const double *axes, int p, struct err *e)
 {
 	struct evalset *a = r->reference, *b = r->samples;
@@ -117,12 +117,12 @@ static int fd_statistics(struct stamp *st, const struct evalreport *r, const dou
 }
 
 struct pair {
-	const struct evalset *x, *y; /* the same: disjoint parts */
-	const char *along, *full;    /* ends of the keys */
+	const struct evalset *x, *y; /* if equal: two disjoint parts */
+	const char *along, *full;    /* the tails of the keys */
 	int error;                   /* 1: report the standard error */
 };
 
-/* Both pairs use the number of vectors that is available for the floor, so that they have the same bias */
+/* Put the distances of the pairs. All pairs use `take` vectors a side, as many as the floor allows, so that they have the same bias. */
 static int fd_pairs(struct stamp *st, const struct evalreport *r, const double *axes, int p, const struct pair *pair, int pairs, int64_t take,
                     const char *key, struct err *e)
 {

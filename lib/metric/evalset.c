@@ -44,7 +44,7 @@ static int digest_order(const void *a, const void *b)
 	return c ? c : x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* *rows (n, size), which may be NULL, in the order of the digests */
+/* Put *rows (n, size), which may be NULL, in the order of the digests. */
 static int reorder(void *rows, const struct digest *d, int64_t n, size_t size, struct err *e)
 {
 	uint8_t **old = rows, *out;
@@ -99,7 +99,7 @@ int evalset_hash_rows(struct evalset *s, struct err *e)
 	return rc;
 }
 
-/* m, the moments of x (n, dims), a slice at a time. */
+/* Add x (n, dims) to m, in slices between which progress is reported. */
 static int add_all(struct moments *m, const float *x, int64_t n, int dims, struct pool *pool, struct err *e)
 {
 	struct pool_pass pass = {"covariance, vectors", 0, n};
@@ -115,7 +115,7 @@ static int add_all(struct moments *m, const float *x, int64_t n, int dims, struc
 	return 0;
 }
 
-/* Both stay NULL on failure. */
+/* Compute *mu and *sigma from x (n, dims) unless *mu exists. Both stay NULL on failure. */
 static int gaussian(double **mu, double **sigma, const float *x, int64_t n, int dims, struct pool *pool, struct err *e)
 {
 	size_t d = (size_t)dims;

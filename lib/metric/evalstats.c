@@ -135,7 +135,7 @@ float *evalstats_vectors(const struct npy *a, const char *path, const char *name
 	return x;
 }
 
-/* Vectors of a tap beside the features, where there are some. */
+/* Read the vectors of a tap beside the features, if the file has them. */
 static int tap_parse(struct evaltap *t, const struct npz *z, int64_t n, const char *name, const char *path, struct err *e)
 {
 	const struct npy *a = npz_find(z, name);
@@ -163,7 +163,7 @@ static int features_parse(struct evalset *s, const struct npy *f, const struct n
 	return tap_parse(&s->spatial, z, s->n, "spatial", path, e) || tap_parse(&s->logits, z, s->n, "logits", path, e) ? -1 : 0;
 }
 
-/* Every row once. */
+/* Read the reading order, a permutation of the rows. */
 static int order_parse(struct evalset *s, const struct npy *a, const char *path, struct err *e)
 {
 	uint8_t *seen = mem_zalloc((size_t)s->n + 1, 1);

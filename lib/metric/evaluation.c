@@ -65,7 +65,7 @@ static int wants(const struct evaluation *v, enum metric m)
 	return (v->report.metrics & 1u << m) != 0;
 }
 
-/* If the reference is a statistics file, samples get its features, and without --size its resizing. */
+/* If the reference is a statistics file, use its features for the samples and, without --size, its resizing. */
 static int follow_reference(struct evaluation *v, struct evalset_options *o, struct err *e)
 {
 	const struct recipe *r = &v->set[REFERENCE].recipe;
@@ -88,7 +88,7 @@ static int follow_reference(struct evaluation *v, struct evalset_options *o, str
 	return err_set(e, ERR_DATA, "the reference was resized in an unknown way: %s", r->resize);
 }
 
-/* Whether set k may be compared with the reference. */
+/* Check that set k may be compared with the reference; warn about doubtful cases. */
 static int check_recipe(struct evaluation *v, int k, struct err *e)
 {
 	const struct evalset *a = &v->set[REFERENCE], *b = &v->set[k];
@@ -110,7 +110,7 @@ static int check_recipe(struct evaluation *v, int k, struct err *e)
 	return 0;
 }
 
-/* The metrics wanted, and which taps they need. */
+/* Find the requested metrics and the taps that they need. */
 static int choose_metrics(struct evaluation *v, struct evalset_options *o, struct err *e)
 {
 	const char *asked = v->settled.asked.metrics;

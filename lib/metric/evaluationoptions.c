@@ -45,7 +45,7 @@ static void put_metrics(struct stamp *s, const char *key, const void *field)
 	str_release(&list);
 }
 
-/* Of two rules of a row, the first applies if --metrics was given, and the second to the default metrics of the features. */
+/* In a row with two rules, the first applies with --metrics, the second to the default metrics of the features. */
 const struct option eval_options[] = {
     OPTION_GROUP("Features"),
     {"--features", .type = OPTION_TEXT, REQUEST(features), .arg = "KIND", .choices = extractor_names, .preset = "pix",
@@ -113,7 +113,7 @@ const struct option eval_options[] = {
     {0},
 };
 
-/* Values found during the run, which the stamp records for rows with STAMP_OTHERWISE. */
+/* Values found during the run. The stamp records these in place of the options with STAMP_OTHERWISE. */
 static const struct option settled_rows[] = {
     {.type = OPTION_TEXT, SETTLED(features), .stamp = STAMP_ALWAYS, .key = "recipe/features"},
     {.type = OPTION_TEXT, SETTLED(features_hash), .stamp = STAMP_ALWAYS, .key = "recipe/features-hash"},

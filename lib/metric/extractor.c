@@ -68,7 +68,7 @@ static int rgb8_open(struct extractor *x, const char *path, const struct extract
 
 static const struct kind {
 	const char *name;
-	const char *what; /* the kind of path that it is opened from; NULL: none */
+	const char *what; /* the argument after the colon; NULL: none */
 	int (*open)(struct extractor *x, const char *path, const struct extractor_options *o, struct err *e);
 } kinds[] = {
     {"pix", NULL, pix_open},         {"rgb8", NULL, rgb8_open}, {"inception", "PATH", networks_inception}, {"dinov2", "PATH", networks_dinov2},

@@ -1,4 +1,4 @@
-/* The Frechet distance and the axes on which the covariance of few samples is exact. */
+/* Computes the Frechet distance, in full and along the principal axes, where a covariance can be estimated from few samples. */
 #include "metric/frechet.h"
 
 #include <lapacke.h>
@@ -13,7 +13,7 @@
 
 enum { REPORT_EVERY = 256 }; /* vectors between two reports of progress */
 
-/* Eigenvectors of s as rows of v (d, d), eigenvalues ascending in w (d); s is left alone. */
+/* Eigenvectors of s (d, d) as rows of v (d, d), and eigenvalues ascending in w (d). s is not changed. */
 static int eigen(double *w, double *v, const double *s, int d, struct err *e)
 {
 	size_t n = (size_t)d * (size_t)d;
@@ -23,7 +23,7 @@ static int eigen(double *w, double *v, const double *s, int d, struct err *e)
 		if (!isfinite(s[i]))
 			return err_set(e, ERR_DATA, "a covariance holds a value that is not finite");
 	memcpy(v, s, n * sizeof *v);
-	/* LAPACK is column-major: eigenvectors in its columns are rows here */
+	/* LAPACK is column-major, so its columns are the rows of v */
 	info = LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'V', 'U', d, v, d, w);
 	if (info == LAPACK_WORK_MEMORY_ERROR || info == LAPACK_TRANSPOSE_MEMORY_ERROR)
 		return err_set(e, ERR_NOMEM, "no memory for the eigenvalues of a %d x %d covariance", d, d);
@@ -43,8 +43,8 @@ static double dot(const double *a, const double *b, int d)
 	return s;
 }
 
-/* tr((S1 S2)^(1/2)) is the sum of the singular values of R1 R2' for any R' R = S. The eigenvalues of S1^(1/2) S2 S1^(1/2) are
- * their squares: taking roots of those would lose half the digits of the small ones. */
+/* tr((S1 S2)^(1/2)) is the sum of the singular values of R1 R2' for any R' R = S. Their squares are the eigenvalues of S1^(1/2) S2 S1^(1/2), but the
+ * roots of computed eigenvalues would lose half the digits of the small ones. */
 int frechet_distance(double *out, struct pool *pool, const double *mu1, const double *s1, const double *mu2, const double *s2, int d, struct err *e)
 {
 	size_t n = (size_t)d * (size_t)d;
@@ -94,7 +94,7 @@ void frechet_project(double *mu_out, double *s_out, const double *axes, const do
 	mem_free(t);
 }
 
-/* Mean and covariance of elements first .. first + take - 1 of a keyed permutation of x. */
+/* Mean and covariance of elements first .. first + take - 1 of a keyed permutation of x (n, d). */
 static int draw(double *mu, double *sigma, struct pool *pool, struct pool_pass *pass, const float *x, int64_t n, int d, int64_t first, int64_t take,
                 uint64_t seed, uint64_t round, struct err *e)
 {

@@ -10,9 +10,9 @@
 
 enum { GROUPS = 40, LEAST = 8, REPORT_EVERY = 256 /* vectors between two reports of progress */ };
 
-/* Vectors projected on the axes, and their sums, in `of` groups of sizes that differ by at most one, in the order they were drawn. */
+/* Drawn vectors projected on the axes, and their sums. They form `of` groups in the order of drawing; group sizes differ by at most one. */
 struct seen {
-	double *z;      /* (n, p), the mean of all subtracted */
+	double *z;      /* (n, p), with the mean subtracted */
 	double *square; /* (p, p): sum of z z' */
 	double *mean;   /* (p), the subtracted mean */
 	int64_t n;
@@ -32,7 +32,7 @@ static int seen_init(struct seen *s, int64_t n, int p, struct err *e)
 	return 0;
 }
 
-/* Row i of z: the i-th of a keyed permutation of x, as frechet_equal draws. */
+/* Fill s: row i of z is the i-th of a keyed permutation of x, as in frechet_equal. */
 static int seen_draw(struct seen *s, struct pool *pool, struct pool_pass *pass, const float *x, int64_t of, int d, const double *axes, uint64_t seed,
                      uint64_t round, struct err *e)
 {
@@ -69,7 +69,7 @@ static int seen_draw(struct seen *s, struct pool *pool, struct pool_pass *pass, 
 	return 0;
 }
 
-/* Mean and covariance without group g; g < 0: of all. */
+/* Mean and covariance of all vectors except those of group g; g < 0: of all vectors. */
 static void seen_without(double *mu, double *sigma, const struct seen *s, int g)
 {
 	int64_t from = g < 0 ? 0 : s->n * g / s->of, to = g < 0 ? 0 : s->n * (g + 1) / s->of;
@@ -93,7 +93,7 @@ static void seen_without(double *mu, double *sigma, const struct seen *s, int g)
 		mu[a] += s->mean[a];
 }
 
-/* out: n times the variance of the distance to (mu, sigma) over draws of the vectors, by the jackknife that leaves out a group at a time. */
+/* out: n times the variance of the distance between s and (mu, sigma), by the jackknife that leaves out one group at a time. */
 static int influence(double *out, struct pool *pool, const struct seen *s, const double *mu, const double *sigma, struct err *e)
 {
 	size_t p = (size_t)s->p;
@@ -112,7 +112,7 @@ static int influence(double *out, struct pool *pool, const struct seen *s, const
 	return rc;
 }
 
-/* Variance of the mean over `draws` overlapping subsets of `take` of n vectors, relative to that of one subset. */
+/* The factor by which influence() is multiplied to give the variance of the mean over `draws` overlapping subsets of `take` of n vectors. */
 static double shared(int64_t n, int64_t take, int draws)
 {
 	return 1. / (double)n + (1. / (double)take - 1. / (double)n) / draws;

@@ -13,7 +13,7 @@
 #define VBYTES 16
 #endif
 
-/* ROWS x COLS products grow together in registers, DEPTH dimensions at a time, whose panels stay in the second-level cache. */
+/* A block of ROWS x COLS products is held in registers. DEPTH dimensions are processed at a time, whose panels fit in the second-level cache. */
 enum { LANES = VBYTES / sizeof(double), ROWS = 4, COLS = 2 * LANES, DEPTH = 128 };
 
 typedef double vec __attribute__((vector_size(VBYTES), aligned(sizeof(double))));
@@ -44,7 +44,8 @@ int64_t gram_count(int64_t n, int64_t i)
 	return n - i * GRAM_TILE < GRAM_TILE ? n - i * GRAM_TILE : GRAM_TILE;
 }
 
-/* dimensions [k0, k0 + depth) of `count` rows of x as double, in panels of `width` vectors, dimension by dimension; missing vectors are zero */
+/* Convert dimensions [k0, k0 + depth) of `count` rows of x to double, in panels of `width` vectors, dimension by dimension. Missing vectors are
+ * zero. */
 static void pack(double *out, const float *x, int64_t count, int d, int k0, int depth, int width)
 {
 	for (int64_t p = 0; p < count; p += width)
@@ -53,7 +54,7 @@ static void pack(double *out, const float *x, int64_t count, int d, int k0, int 
 				*out++ = p + i < count ? x[(p + i) * d + k] : 0;
 }
 
-/* out (ROWS, COLS), rows GRAM_TILE apart, grows by the products of `depth` dimensions. */
+/* out (ROWS, COLS), rows GRAM_TILE apart, += the products of `depth` dimensions of panels a and b. */
 static void products(double *out, const double *a, const double *b, int depth)
 {
 	vec acc[ROWS][2];

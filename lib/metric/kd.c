@@ -10,10 +10,10 @@
 #include "core/rng.h"
 #include "metric/gram.h"
 
-/* A task is a tile of pairs. */
+/* Kernel sums of all pairs; a task is one tile of pairs. */
 struct sums {
-	struct gram g;     /* equal pointers: the symmetric sum without its diagonal */
-	double *row, *col; /* (ti, tj, GRAM_TILE) partial sums of each tile over its columns, over its rows */
+	struct gram g;     /* x == y: the symmetric sum without its diagonal */
+	double *row, *col; /* (ti, tj, GRAM_TILE): sums of each tile over its columns, and over its rows */
 };
 
 static void tile_task(void *arg, int64_t task, int worker)
@@ -38,7 +38,7 @@ static void tile_task(void *arg, int64_t task, int worker)
 		}
 }
 
-/* Sums of the kernel over every row and every column of x against y. For x against itself row and col must be one array. */
+/* Sums of the kernel over every row and every column of x against y. If x == y, row and col must be one array. */
 static int kernel_sums(struct pool *pool, struct pool_pass *pass, double *row, double *col, const float *x, int64_t n, const float *y, int64_t m,
                        int d, struct err *e)
 {
@@ -61,8 +61,8 @@ static int kernel_sums(struct pool *pool, struct pool_pass *pass, double *row, d
 
 			for (int64_t i = i0; i < n && i < i0 + GRAM_TILE; i++)
 				row[i] += s.row[t * GRAM_TILE + i - i0];
-			/* of a symmetric sum (row is col then) only the tiles on and above the diagonal were computed; one above
-			 * also stands for its mirror */
+			/* for a symmetric sum, where row == col, only the tiles on and above the diagonal were computed; a tile above the diagonal
+			 * also counts for its mirror image */
 			for (int64_t j = j0; j < m && j < j0 + GRAM_TILE && !(x == y && i0 == j0); j++)
 				col[j] += s.col[t * GRAM_TILE + j - j0];
 		}
@@ -83,8 +83,8 @@ static double sum(const double *v, int64_t n)
 	return s;
 }
 
-/* Jackknife variance of leaving out one element of the set with n elements: `own` are the kernel sums of its elements with the
- * rest of their set, `cross` with the other set of m. */
+/* Jackknife variance from leaving out one element of a set of n at a time. `own` are the kernel sums of its elements with the rest of their set,
+ * `cross` those with the other set, of m elements; `rest` is the term that does not change. */
 static double jackknife(const double *own, const double *cross, int64_t n, int64_t m, double rest)
 {
 	double so = sum(own, n), sc = sum(cross, n), dn = (double)n, mean = 0, var = 0;
@@ -102,7 +102,7 @@ static double jackknife(const double *own, const double *cross, int64_t n, int64
 	return var * (dn - 1) / dn;
 }
 
-/* pass counts tiles; NULL: no progress */
+/* pass: the progress, counted in tiles; NULL: none */
 static int all_pairs(struct kd *out, struct pool *pool, struct pool_pass *pass, const float *x, int64_t n, const float *y, int64_t m, int d,
                      struct err *e)
 {
@@ -135,18 +135,17 @@ int kd_whole(struct kd *out, struct pool *pool, const float *x, int64_t n, const
 	return all_pairs(out, pool, &pass, x, n, y, m, d, e);
 }
 
-/* Vectors at[0 .. size - 1] of x. */
+/* Copy the vectors at[0 .. size - 1] of x to out. */
 static void gather(float *out, const float *x, int d, const int64_t *at, int64_t size)
 {
 	for (int64_t i = 0; i < size; i++)
 		memcpy(out + i * d, x + at[i] * d, (size_t)d * sizeof *out);
 }
 
-/* Where the subsets of x and y come from: rng_permute, or numpy's generator over the elements in their own
- * order. */
+/* The source of the subsets of x and y: rng_permute, or numpy's generator over the elements in reading order. */
 struct drawing {
 	uint64_t seed;
-	struct mt19937 *numpy; /* NULL: ours */
+	struct mt19937 *numpy; /* NULL: rng_permute */
 	const int64_t *xorder, *yorder;
 	int64_t *at; /* (max(n, m)) */
 };

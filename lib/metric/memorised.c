@@ -15,7 +15,7 @@ struct search {
 	uint8_t *which;
 };
 
-/* SPAN squared differences of at most 255 stay far below 2^31; the fixed count lets the compiler use vectors */
+/* SPAN squared differences of at most 255^2 stay far below 2^31; the fixed count lets the compiler vectorise */
 static int32_t squared_span(const uint8_t *a, const uint8_t *b)
 {
 	int32_t s = 0;

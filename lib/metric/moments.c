@@ -5,7 +5,7 @@
 
 #include "core/mem.h"
 
-/* Sums grow in tiles of BAND x BAND, ROWS x BAND at a time in registers. */
+/* Sums are accumulated in tiles of BAND x BAND, of which ROWS x BAND at a time are in registers. */
 enum { CHUNK = 256, BAND = 16, ROWS = 4, LANES = 8 };
 
 typedef double vec __attribute__((vector_size(LANES * sizeof(double)), aligned(sizeof(double))));
@@ -45,7 +45,7 @@ struct merge {
 	double weight;       /* n held / (n + held) */
 };
 
-/* BAND features of the chunk side by side, row after row */
+/* Copy BAND features of the chunk into a panel, row after row. */
 static void panel_task(void *arg, int64_t p, int worker)
 {
 	struct moments *s = ((struct merge *)arg)->s;
@@ -57,7 +57,7 @@ static void panel_task(void *arg, int64_t p, int worker)
 			*out++ = j < s->d ? s->chunk[r * (int64_t)s->d + j] : 0;
 }
 
-/* tile (BAND, BAND) += the products of two panels, row after row */
+/* tile (BAND, BAND) += a' b of two panels with `rows` rows. */
 static void tile_add(double *tile, const double *a, const double *b, int rows)
 {
 	for (int i = 0; i < BAND; i += ROWS) {
@@ -76,7 +76,8 @@ static void tile_add(double *tile, const double *a, const double *b, int rows)
 	}
 }
 
-/* BAND rows of the lower triangle: spread += sum over the chunk of the centred rows' products, in order, then the shift of means */
+/* Update BAND rows of the lower triangle: spread += the products of the centred rows of the chunk, in order, and then the term of the shift between
+ * the means. */
 static void band_task(void *arg, int64_t p, int worker)
 {
 	struct merge *m = arg;

@@ -10,7 +10,7 @@
 
 enum { NEAREST = 64 }; /* most neighbours that are ranked */
 
-/* Radii: for each element of one set the squared distances to its nearest others */
+/* The radii: for each element of one set, the squared distances to its k nearest others. */
 struct radii {
 	struct distances s;
 	int k;
@@ -29,8 +29,8 @@ static void insert(double *best, int k, double v)
 	best[i] = v;
 }
 
-/* A pair of tiles serves both sides. The unordered pairs {a, b} of `tiles` tiles are split into as many rounds, a + b = round modulo tiles: within a
- * round no tile comes twice, so its tasks write to different rows. */
+/* A tile of pairs updates the radii of both its rows and its columns. The unordered pairs {a, b} of `tiles` tiles are split into as many rounds: in
+ * each round, a + b = round modulo tiles. No tile occurs twice in a round, so its tasks write to different rows. */
 static int64_t round_tasks(int64_t tiles, int64_t round)
 {
 	return round / 2 + 1 + (tiles + round) / 2 - round;
@@ -72,7 +72,7 @@ static void radii_task(void *arg, int64_t task, int worker)
 	}
 }
 
-/* out (n, k): squared distances of every x to its k nearest others */
+/* out (n, k): squared distances from every x to its k nearest others, ascending. */
 static int radii_find(double *out, struct pool *pool, struct pool_pass *pass, const float *x, const double *squares, int64_t n, int d, int k,
                       struct err *e)
 {
@@ -87,24 +87,24 @@ static int radii_find(double *out, struct pool *pool, struct pool_pass *pass, co
 	return rc;
 }
 
-/* Fakes, a tile of rows at a time, against all reals */
+/* The comparison of all fakes, a tile of rows at a time, with all reals. */
 struct meeting {
 	struct distances s;
-	const double *fr, *rr; /* (m, fk), (n, rk) radii */
+	const double *fr, *rr; /* (m, fk), (n, rk): radii of fakes and reals */
 	int fk, rk, pr_k, dc_k;
 	uint8_t *precise, *authentic; /* (m) */
 	int64_t *balls;               /* (m) */
-	uint8_t *recalled, *covered;  /* (ti, n), by the fakes of a tile */
+	uint8_t *recalled, *covered;  /* (ti, n): one row of flags for each tile of fakes */
 };
 
-/* The fakes of a tile, and the flags of the reals they meet. */
+/* The fakes of a tile, and the flags of the reals that they reach. */
 struct fakes {
 	double best[GRAM_TILE]; /* squared distance to the nearest real */
-	int64_t at[GRAM_TILE];  /* which that is, the first of equals */
+	int64_t at[GRAM_TILE];  /* index of the nearest real, the first of equals */
 	uint8_t *recalled, *covered;
 };
 
-/* A distance is computed exactly only where its bounds leave open what it decides. */
+/* Update the results for one pair. The distance is computed exactly only if its bounds leave a decision open. */
 static void pair_meet(struct meeting *w, struct fakes *f, struct distance_tile *t, int64_t i, int64_t j)
 {
 	int64_t fake = t->i0 + i, real = t->j0 + j;

@@ -18,7 +18,7 @@ int netinput_side(enum netinput in)
 	return in == NETINPUT_CMMD ? 336 : in == NETINPUT_DINOV2 || in == NETINPUT_DINOV2_256 || in == NETINPUT_CLIP ? 224 : 299;
 }
 
-/* Taps of one output pixel along one axis, the indices clamped to the picture. */
+/* The taps of one output pixel along one axis; indices are clamped to the picture. */
 enum { TAPS = 4 };
 
 struct tap {
@@ -36,7 +36,7 @@ static struct tap *taps_new(int side, struct err *e)
 	return mem_try((size_t)side, sizeof(struct tap), "resampling", e);
 }
 
-/* TensorFlow 1: w[1] is the share of the second pixel. */
+/* TensorFlow 1's bilinear; w[1] is the weight of the second pixel. */
 static void taps_tf1(struct tap *t, int side, int n)
 {
 	float scale = (float)((double)n / side);
@@ -104,7 +104,7 @@ static float sample_tf1(const float *plane, int width, const struct tap *x, cons
 	return top + (low - top) * y->w[1];
 }
 
-/* Rounded as torch's kernel on x86 rounds it, whose compiler fused the first product. */
+/* Rounds like torch's kernel on x86, where the compiler fused the first product. */
 static float blend(float a, float wa, float b, float wb)
 {
 	return fmaf(a, wa, b * wb);
@@ -132,7 +132,7 @@ static float sample_bicubic(const float *plane, int width, const struct tap *x, 
 	return sum;
 }
 
-/* The planes of p as float, over `unit`. */
+/* The planes of p as float (3, height, width), divided by `unit`. Caller frees with mem_free. */
 static float *planes_new(const struct picture *p, float unit, struct err *e)
 {
 	size_t n = (size_t)p->width * (size_t)p->height;
@@ -181,10 +181,10 @@ static int clean(float *out, const struct picture *p, int side, struct err *e)
 	return rc;
 }
 
-/* 8 bits to (3, side, side): the middle of p, which is at least as large. */
+/* out (3, side, side): the centre of p, which is at least as large, divided by 255. */
 static void take(float *out, const struct picture *p, int side)
 {
-	/* torchvision's CenterCrop: half to even */
+	/* torchvision's CenterCrop rounds half to even */
 	int x0 = (int)nearbyint((p->width - side) / 2.), y0 = (int)nearbyint((p->height - side) / 2.);
 
 	for (int c = 0; c < 3; c++)
@@ -238,7 +238,7 @@ int netinput_make(float *out, const struct picture *p, enum netinput in, struct 
 		break;
 	case NETINPUT_CLIP:
 	case NETINPUT_DINOV2_256:
-		/* torchvision's Resize(s): the longer side is cut to a whole number */
+		/* torchvision's Resize(s) truncates the longer side to an integer */
 		rc = pillow(out, p, w <= h ? s : (int)((int64_t)s * w / h), w <= h ? (int)((int64_t)s * h / w) : s, side, e);
 		break;
 	default:

@@ -1,4 +1,4 @@
-/* The networks that metrics are defined on, as extractors. */
+/* Opens the pretrained networks that metrics are defined on, as extractors. */
 #include <string.h>
 
 #include "core/jsonio.h"
@@ -13,13 +13,13 @@
 
 enum { BATCH = 16 };
 
-/* published: what they are called where they are missing. */
+/* published: the name under which missing weights can be obtained. */
 static int weights_hash(char hex[65], const char *path, const char *published, struct err *e)
 {
 	return weightfile_hash_at(path, hex, e) ? err_lacking(e, published) : 0;
 }
 
-/* The input convention asked for, or `otherwise` by default; it must be one of the n allowed and have the network's side. */
+/* The requested input convention, or `otherwise` if none was requested. ERR_USAGE if it is not among the n allowed ones. */
 static int input_choose(enum netinput *out, const struct extractor_options *o, enum netinput otherwise, const enum netinput *allowed, int n,
                         const char *name, struct err *e)
 {
@@ -66,13 +66,13 @@ int networks_inception(struct extractor *x, const char *path, const struct extra
 	    !(n.net = inception_open(path, BATCH, o->bulk, o->device, e)))
 		return -1;
 	n.weights_hash = hash;
-	n.rounding = o->device->compact ? NULL : compact_rounding(o->bulk); /* convolutions of the CPU are in float */
+	n.rounding = o->device->compact ? NULL : compact_rounding(o->bulk); /* the CPU computes convolutions in float */
 	extractor_from_network(x, &n);
 	x->all_floats = o->device->compact;
 	return 0;
 }
 
-/* Run the network, and report an error that the device kept. */
+/* A transformer, DINOv2 or CLIP: exactly one of vit and clip is not NULL. */
 struct tower {
 	struct vit *vit;
 	struct clip_vision *clip;

@@ -6,8 +6,8 @@
 
 #include "core/mem.h"
 
-/* The continued fraction of the regularised incomplete beta function I_x(a, b) (DLMF 8.17.22), by Lentz's method; it converges
- * fast for x < (a + 1) / (a + b + 2). */
+/* The continued fraction of the regularised incomplete beta function I_x(a, b) (DLMF 8.17.22), by Lentz's method. It converges fast for x < (a + 1) /
+ * (a + b + 2). */
 static double beta_fraction(double a, double b, double x)
 {
 	double c = 1, d = 1 / (1 - (a + b) * x / (a + 1)), h = d;
@@ -29,7 +29,7 @@ static double beta_fraction(double a, double b, double x)
 	return h;
 }
 
-/* I_x(a, b), with y = 1 - x given so that neither end loses digits */
+/* I_x(a, b). The caller gives y = 1 - x too, so that no digits are lost near either end. */
 static double beta_regular(double a, double b, double x, double y)
 {
 	double front;

@@ -1,4 +1,4 @@
-/* LPIPS within groups of samples and between pairs. */
+/* Computes LPIPS within groups of samples and between pairs. */
 #include "metric/perceptual.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ enum { BATCH = 16 };
 
 const char *const perceptual_group_names[] = {"none", "class", "text", "folder", NULL};
 
-/* ---- pictures one after the other ---- */
+/* ---- reading pictures ---- */
 
 struct stream {
 	struct samples *in;
@@ -22,8 +22,8 @@ struct stream {
 	const struct evalset_options *o;
 	struct picture_batch batch;
 	int at;
-	struct picture now, square; /* now: borrowed from one of them */
-	int width, height;          /* of the first */
+	struct picture now, square; /* the current picture, borrowed from batch or square; the resized picture */
+	int width, height;          /* of the first picture */
 	int64_t seen;
 };
 
@@ -58,7 +58,7 @@ static int stream_fits(struct stream *s, struct err *e)
 	return 0;
 }
 
-/* 1 and s->now, 0 at the end, -1. */
+/* Read the next picture into s->now. Returns 1, 0 at the end, or -1. */
 static int stream_next(struct stream *s, struct err *e)
 {
 	int n = s->batch.n, size = s->o->size;
@@ -79,7 +79,7 @@ static int stream_next(struct stream *s, struct err *e)
 	return stream_fits(s, e) ? -1 : 1;
 }
 
-/* (3, h, w) in [-1, 1]. */
+/* Mean and standard error of n values. */
 static void summarise(struct perceptual *out, const double *v, int64_t n)
 {
 	double spread = 0;
@@ -96,7 +96,7 @@ static void summarise(struct perceptual *out, const double *v, int64_t n)
 
 struct group {
 	char *name;
-	double *sum, squares; /* (width) of the vectors; of their lengths */
+	double *sum, squares; /* sum of the vectors (width), and sum of their squared lengths */
 	int64_t n;
 };
 
@@ -135,7 +135,7 @@ static char *group_name(const struct stream *s, enum perceptual_group by, struct
 	return NULL;
 }
 
-/* The index of a group by name; takes ownership of the name. -1: out of memory. */
+/* The index of the group of that name, added if new; takes ownership of the name. -1: out of memory. */
 static int group_find(struct grouping *g, char *name, struct err *e)
 {
 	int i = nametable_find(&g->index, name, strlen(name));
@@ -165,7 +165,7 @@ static void group_add(struct group *g, const float *x, int64_t width)
 	g->n++;
 }
 
-/* sum |x_i - x_j|^2 over the pairs i < j is n sum |x_i|^2 - |sum x_i|^2. */
+/* The mean distance of the pairs of a group: sum |x_i - x_j|^2 over the pairs i < j is n sum |x_i|^2 - |sum x_i|^2. */
 static double group_mean(const struct group *g, int64_t width)
 {
 	double whole = 0, n = (double)g->n;

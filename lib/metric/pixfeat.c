@@ -1,4 +1,4 @@
-/* Computes pixfeat, features of pictures without weights. */
+/* Computes features of pictures from fixed functions of the pixels. */
 #include "metric/pixfeat.h"
 
 #include <assert.h>
@@ -9,8 +9,8 @@
 #include "core/mem.h"
 
 enum {
-	LUMA_SIDE = 8,   /* DCT coefficients kept of L, per side */
-	CHROMA_SIDE = 4, /* of A and of B */
+	LUMA_SIDE = 8,   /* DCT coefficients of L that are kept, per side */
+	CHROMA_SIDE = 4, /* the same of A and B */
 	LEVELS = 3,
 	GREYS = 8,
 	HUES = 6,
@@ -55,8 +55,7 @@ void pixfeat_hash(enum pixfeat_kind kind, char hex[65])
 	sha256_text(definitions[kind], hex);
 }
 
-/* Planes L, A, B (3, height, width) of the opponent colours of Ohta et al. 1980, which come near the principal axes of natural
- * colour. */
+/* Planes L, A, B (3, height, width): opponent colours (Ohta et al. 1980), close to the principal axes of the colours of natural images. */
 static void opponent(double *planes, const uint8_t *rgb, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++) {
@@ -68,7 +67,7 @@ static void opponent(double *planes, const uint8_t *rgb, int64_t n)
 	}
 }
 
-/* First `side` basis vectors (side, n) of the orthonormal DCT-II, divided by sqrt(n) */
+/* The first `side` basis vectors (side, n) of the orthonormal DCT-II, divided by sqrt(n). */
 static void cosines(double *c, int side, int n)
 {
 	for (int k = 0; k < side; k++)
@@ -100,8 +99,8 @@ struct bands {
 	double abs[LEVELS][3];
 };
 
-/* Stationary: every position counts. On a grid of 2, 4 and 8 pixels no difference of the decimated transform would straddle the edge
- * of a network's patch, and pictures of patches that do not fit together would look like photographs. */
+/* Sums over the bands of a stationary Haar transform, which uses every position. A decimated transform looks at a grid of 2, 4 and 8 pixels, so no
+ * difference would straddle the edges of a network's patches, and seams between patches would not be measured. */
 static void haar(struct bands *b, double *plane, int w, int h)
 {
 	memset(b, 0, sizeof *b);
@@ -129,8 +128,8 @@ static void haar(struct bands *b, double *plane, int w, int h)
 	}
 }
 
-/* log because amplitudes spread over decades; the constants are near what photographs average, so that the kernel sees
- * differences */
+/* The log, because amplitudes span decades. The constants are close to the averages of photographs, so that values are centred and differences show
+ * in the kernel. */
 static float squash(double x, int chroma)
 {
 	return (float)(log(1 + 50 * x) - (chroma ? 1.2 : 2.5));
@@ -162,7 +161,7 @@ static float *sharpness(float *out, double *planes, int w, int h)
 	return out;
 }
 
-/* The lower of the two nearest of n centres from -1 to 1, and the share of the upper one. */
+/* Returns the lower of the two nearest of n centres from -1 to 1; *upper is the share of the upper one. */
 static int between(double x, int n, double *upper)
 {
 	double at = (fmin(fmax(x, -1), 1) + 1) / 2 * (n - 1);
@@ -216,7 +215,7 @@ static void pix(float *out, const uint8_t *rgb, int w, int h)
 	for (int c = 1; c < 3; c++)
 		out = layout(out, planes + c * n, w, h, CHROMA_SIDE, 3, cx, cy);
 	colours(out + LEVELS * 3 * (4 + 1 + 2), planes, n);
-	out = sharpness(out, planes, w, h) + GREYS + HUES * HUES; /* last: it overwrites the planes */
+	out = sharpness(out, planes, w, h) + GREYS + HUES * HUES; /* last, because it overwrites the planes */
 	assert(out == end);
 	(void)end;
 	mem_free(planes);

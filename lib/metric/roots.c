@@ -1,4 +1,4 @@
-/* Traces of square roots of products of covariances, by triangular factors and products. */
+/* Computes traces of square roots of products of covariances by Cholesky factors and singular values. */
 #include "metric/roots.h"
 
 #include <float.h>
@@ -9,7 +9,8 @@
 #include "core/mem.h"
 #include "kernels/gemm.h"
 
-/* Rows or columns between two products, and what a task of a matrix times a vector takes. */
+/* Sizes of the blocking: BLOCK rows or columns are factored between two matrix products; a task of a matrix-vector product has STRIP columns or ROWS
+ * rows. */
 enum { BLOCK = 32, STRIP = 128, ROWS = 64, LANES = 8 };
 
 typedef double vec __attribute__((vector_size(LANES * sizeof(double)), aligned(sizeof(double)), may_alias));
@@ -58,14 +59,14 @@ static int product(struct pool *pool, struct gemm g, double *c, const double *a,
 /* ---- r' r = s ---- */
 
 struct cholesky {
-	double *r, *c; /* (rank, d); what r' r leaves of s, but for the rows of this block: (d, d) */
-	double *left;  /* (d): its diagonal, up to date; 0 where a pivot was */
-	char *done;    /* (d) */
+	double *r, *c; /* (rank, d); (d, d): s - r' r, without the rows of the current block */
+	double *left;  /* (d): the up-to-date diagonal of s - r' r; 0 at pivots */
+	char *done;    /* (d): 1 at pivots */
 	double least;
 	int d, rank;
 };
 
-/* The rows of a block: their number, less than BLOCK at the end. */
+/* Compute the rows of a block of r, each from the largest remaining variance. Returns their number; fewer than BLOCK if the rank is reached. */
 static int pivots(struct cholesky *f)
 {
 	int first = f->rank, d = f->d, k = 0;
@@ -111,7 +112,8 @@ static int factor(struct cholesky *f, struct pool *pool, struct err *e)
 	return 0;
 }
 
-/* Of a semidefinite s nothing is left but rounding: no element is larger than the largest of the diagonal. */
+/* Check the remainder s - r' r. If s is positive semidefinite, so is the remainder, except for rounding: no element is larger than the largest
+ * diagonal element, which is tiny. ERR_DATA if an element is above 1e-6 of the largest variance. */
 static int remainder_check(const struct cholesky *f, double largest, struct err *e)
 {
 	for (int i = 0; i < f->d; i++)
@@ -154,14 +156,15 @@ int roots_factor(double *r, struct pool *pool, const double *s, int d, struct er
 
 /* ---- singular values ---- */
 
-/* Householder's reduction to two diagonals, m >= n: reflections from the left and the right by turns. Those of a block are kept apart, so that
- * each step reads the matrix twice and writes nothing of it. What is left is a - p q. */
+/* Householder reduction of an (m, n) matrix, m >= n, to bidiagonal form by reflections from the left and the right in turn. The reflections of a
+ * block are not applied at once but collected in p and q: the current matrix is a - p q. So each step reads `a` twice, for a' v and a u, and does not
+ * write it; one matrix product at the end of the block updates it. */
 struct reduction {
 	struct pool *pool;
 	double *a, *p, *q;    /* (m, n), (m, 2 BLOCK), (2 BLOCK, n) */
-	double *v, *u;        /* (m), (n): the reflections of this step */
-	double *x, *y;        /* (m), (n): a times them */
-	double *main, *above; /* (n): the two diagonals */
+	double *v, *u;        /* (m), (n): left and right reflection of this step */
+	double *x, *y;        /* (m), (n): a u and a' v */
+	double *main, *above; /* (n): the diagonal and the superdiagonal */
 	int64_t m, n, k;      /* k: this step's row and column */
 };
 
@@ -187,7 +190,7 @@ static void right_task(void *arg, int64_t strip, int worker)
 		h->x[i] = dot(h->a + i * h->n + h->k + 1, h->u + h->k + 1, h->n - h->k - 1);
 }
 
-/* I - f v v' turns x (n) into (the value returned, 0 ..); v, with v[0] = 1, takes its place. */
+/* Find the reflection I - f v v' that turns x (n) into (the returned value, 0 ..). v, with v[0] = 1, replaces x. */
 static double reflect(double *x, int64_t n, double *f)
 {
 	double rest = n > 1 ? sqrt(dot(x + 1, x + 1, n - 1)) : 0, to, first = x[0];
@@ -269,7 +272,7 @@ static int reduce(struct reduction *h, struct err *e)
 	return 0;
 }
 
-/* Of a (m, n), m >= n, which is spoilt. */
+/* The sum of the singular values of a (m, n), m >= n. Overwrites a. */
 static int singular_sum(double *out, struct pool *pool, double *a, int64_t m, int64_t n, struct err *e)
 {
 	struct reduction h = {.pool = pool, .a = a, .m = m, .n = n};

@@ -1,4 +1,4 @@
-/* Inception score, CLIP score and Vendi score. */
+/* Computes the Inception score, the CLIP score and the Vendi score. */
 #include "metric/scores.h"
 
 #include <lapacke.h>
@@ -17,11 +17,11 @@ struct group {
 	const int64_t *order;
 	int64_t first, count;
 	int c, probabilities;
-	double *part; /* (blocks, c + 1): sums of p, and of p log p over everything */
+	double *part; /* (blocks, c + 1): sums over rows of p, and in the last column of p log p summed over classes */
 	double *p;    /* (workers, 2 c): probabilities of one row, and their logs */
 };
 
-/* p (c) and log p (c) of one row */
+/* p (c) and log p (c) of one row, one after the other. */
 static void row_probabilities(double *p, const float *x, int c, int probabilities)
 {
 	double top = x[0], sum = 0;
@@ -54,7 +54,7 @@ static void block_task(void *arg, int64_t task, int worker)
 	}
 }
 
-/* exp of: mean of sum p log p, minus sum q log q, q being the mean of p */
+/* exp of the mean over the rows of sum p log p, minus sum q log q, where q is the mean of p. */
 static double group_score(struct group *g, struct pool *pool)
 {
 	int64_t blocks = (g->count + BLOCK - 1) / BLOCK;
@@ -150,7 +150,7 @@ int clip_score(double *mean, double *se, const float *image, const int64_t *orde
 	return 0;
 }
 
-/* Sum of -w log w over the eigenvalues w of k (d, d), which is destroyed. */
+/* out: the sum of -w log w over the eigenvalues w of k (d, d). Overwrites k. */
 static int entropy(double *out, double *k, int d, struct err *e)
 {
 	double *w = mem_alloc((size_t)d * sizeof *w);
@@ -166,8 +166,8 @@ static int entropy(double *out, double *k, int d, struct err *e)
 	return info ? err_set(e, ERR_FAIL, "LAPACK dsyevd failed on %d x %d similarities (info %d)", d, d, info) : 0;
 }
 
-/* k (d, d): the mean of x x' over the rows, from their mean and covariance; k (n, n) from the rows themselves when they are fewer. Both
- * have the same eigenvalues but for zeros. */
+/* A matrix whose eigenvalues give the Vendi score. With n >= d: k (d, d), the mean of x x' over the rows, from their mean and covariance. With fewer
+ * rows: k (n, n), their inner products over n. Both matrices have the same nonzero eigenvalues. */
 static int similarities(double *k, struct pool *pool, const float *x, int64_t n, int d, struct err *e)
 {
 	struct moments m;

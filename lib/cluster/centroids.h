@@ -1,4 +1,4 @@
-/* Centroids of an earlier run of ddm-cluster, to assign other samples to. */
+/* Loads the centroids of an earlier run of ddm-cluster, to assign other samples to its clusters. */
 #ifndef DDM_CLUSTER_CENTROIDS_H
 #define DDM_CLUSTER_CENTROIDS_H
 
@@ -6,8 +6,9 @@
 #include "cluster/featureset.h"
 #include "cluster/kmeans.h"
 
-/* The .npy at `path`, whose sidecar PATH.json says what they are of and the offset of each cluster. They must be of f's features, and of the very
- * network where `is_network`; k: how many there must be, 0: any number. hash: SHA-256 of the file. */
+/* Load the centroids (k, d) at `path`, a .npy. Its sidecar PATH.json names the features and holds the offset of each cluster; without one, offsets
+ * are zero. ERR_DATA if they are not of f's features, or with `is_network` not of the same network and input; ERR_USAGE if their number is not k (0:
+ * any). hash: SHA-256 of the file. *m must be zeroed before; release it with kmeans_release, after a failure too. */
 int centroids_load(struct kmeans *m, char hash[65], const char *path, const struct featureset *f, int is_network, int64_t k, struct err *e);
 
 #endif

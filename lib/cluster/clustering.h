@@ -1,5 +1,5 @@
-/* From a request to an assignment: samples are read, cut into clusters by features, by a fact or at random, and the table, the centroids, the
- * contact sheet and the report are written. */
+/* Clusters samples by features, by a fact about them or at random, and writes the assignment, the centroids, the contact sheet and the report, for
+ * ddm-cluster. */
 #ifndef DDM_CLUSTER_CLUSTERING_H
 #define DDM_CLUSTER_CLUSTERING_H
 
@@ -9,58 +9,59 @@
 #include "kernels/device.h"
 
 struct cluster_request {
-	const char *const *sources; /* (nsources) of samples, as samples_open takes them; "-" is standard input */
+	const char *const *sources; /* (nsources) sources of samples, as for samples_open; "-" is standard input */
 	int nsources;
-	int64_t k;              /* 0: as many as `by`, `centroids` or `like` give; beside one of these the number that there must be */
-	const char *by, *table; /* NULL, or what samples are grouped by, and where that stands: cluster/grouping.h */
-	int64_t fine;           /* as struct kmeans_options has them, and the next four */
+	int64_t k;              /* number of clusters; 0: as given by `by`, `centroids` or `like`. If both are given they must agree */
+	const char *by, *table; /* NULL, or group samples by this instead of features, and the table that has the column: cluster/grouping.h */
+	int64_t fine;           /* this and the next four as in struct kmeans_options */
 	int64_t restarts, iterations;
 	double balance;
 	uint64_t seed;
-	const char *features;         /* "hogcolor", "random", the name of a network, or a .npy with a row per sample */
-	double holdout;               /* the fraction that is held out */
-	int holdout_by;               /* a number in cluster_holdouts */
-	const char *centroids, *like; /* NULL, or a .npy of centroids to assign to; an assignment whose shares a random partition takes */
-	const char *out;              /* the table; "-": standard output */
-	const char *centroids_out, *sheet, *report; /* NULL: not wanted. A .npy, a PNG, a JSON file */
-	int skip_bad, nul_list;                     /* as struct samples_options has them, and the next two */
+	const char *features;         /* "hogcolor", "random", the name of a network, or the path of a .npy with a row per sample */
+	double holdout;               /* fraction of the samples to hold out */
+	int holdout_by;               /* index in cluster_holdouts */
+	const char *centroids, *like; /* NULL, or: a .npy of centroids to assign to; an assignment whose shares a random partition copies */
+	const char *out;              /* file for the assignment; "-": standard output */
+	const char *centroids_out, *sheet, *report; /* a .npy, a PNG, a JSON file; NULL: not written */
+	int skip_bad, nul_list;                     /* this and the next two as in struct samples_options */
 	int64_t max_errors;
 	const char *spool;
 	struct pool *pool;               /* borrowed */
-	const struct progress *progress; /* NULL: not told */
+	const struct progress *progress; /* may be NULL */
 
-	/* Opens the network that `features` names: fills *m, whose parts stay valid until cluster_make returns. NULL: features are of no network. */
+	/* Opens the network that `features` names: fills *m, whose members stay valid until cluster_make returns. NULL: the features are not of a
+	 * network. */
 	int (*network)(void *arg, struct features_measure *m, struct err *e);
-	/* Where k-means runs: *d stays NULL for the CPU. large: the work is worth the start of a GPU. NULL: on the CPU. */
+	/* Chooses the device of k-means: *d stays NULL for the CPU. large: the work is large enough to start a GPU for. NULL: the CPU. */
 	int (*device)(void *arg, int large, struct device **d, struct err *e);
-	void (*bad)(void *arg, const char *why); /* a sample that is passed over; NULL: not told */
-	void *arg;                               /* of these three */
+	void (*bad)(void *arg, const char *why); /* reports a skipped sample; may be NULL */
+	void *arg;                               /* the argument of these three callbacks */
 };
 
 extern const char *const cluster_holdouts[]; /* "key", "dir" */
 
-/* The options that fill a request on a command line, and its defaults. */
+/* The option table that fills a request (core/option.h), and the defaults. */
 extern const struct option cluster_options[];
 struct cluster_request cluster_defaults(void);
 
-/* What was made, for a summary. Free with cluster_report_release. */
+/* The result, for a summary. Free with cluster_report_release. */
 struct cluster_report {
-	int made; /* every output is written; 0: no other field is set */
+	int made; /* 1: every output is written; 0: no other field is set */
 	int k;
 	int64_t samples, skipped;
 	int64_t count[2];           /* samples of the training (0) and the held-out part (1) */
-	int64_t *size[2];           /* [k] the same of each cluster */
-	json_t *names;              /* [k] of the clusters; NULL: they have none */
-	char *features;             /* NULL: none were looked at */
-	double inertia, silhouette; /* of the training part: the sum of squared distances, and as struct kmeans_quality has it */
-	double largest;             /* the share of the largest cluster */
-	int crowded;                /* too many samples are alike for the balance that was asked for */
-	const char *gpu;            /* where k-means ran; NULL: on the CPU. Valid while that device is open */
+	int64_t *size[2];           /* [k] the same for each cluster */
+	json_t *names;              /* [k] names of the clusters; NULL: they have none */
+	char *features;             /* name of the features; NULL: none were used */
+	double inertia, silhouette; /* of the training part: sum of squared distances; silhouette of struct kmeans_quality */
+	double largest;             /* share of the largest cluster */
+	int crowded;                /* 1: a cluster exceeds the requested balance, because too many samples are equal */
+	const char *gpu;            /* name of the GPU that ran k-means; NULL: the CPU. Valid while that device is open */
 };
 
-/* 0 when all outputs are written. ERR_USAGE, ERR_NOINPUT, ERR_DATA as options, sources and files say; ERR_EXISTS: an output is there and came
- * from another request; ERR_SKIPPED: more samples than max_errors were skipped, all outputs are complete without them; ERR_AGAIN: `progress`
- * said stop. */
+/* Cluster the samples and write the outputs; 0 if all are written. ERR_USAGE, ERR_NOINPUT, ERR_DATA for bad options, sources and files; ERR_EXISTS:
+ * an output exists and came from another request; ERR_SKIPPED: more than max_errors samples were skipped, but all outputs are complete without them;
+ * ERR_AGAIN: `progress` said stop. Call cluster_report_release in any case. */
 int cluster_make(const struct cluster_request *r, struct cluster_report *report, struct err *e);
 void cluster_report_release(struct cluster_report *report);
 

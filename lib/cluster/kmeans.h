@@ -1,12 +1,12 @@
-/* Clustering: k-means with k-means++ seeding (Arthur & Vassilvitskii 2007) and Lloyd's iterations whose assignment is a
- * blocked product. The same points, options and seed give the same bits for any number of threads.
+/* Clustering: k-means with k-means++ seeding (Arthur & Vassilvitskii 2007) and Lloyd's iterations, which assign points by matrix
+ * products. The same points, options and seed give the same bits for any number of threads.
  *
- * On a GPU the seeding and the iterations run there, in float too: the same bits run to run and whatever its memory, not the CPU's. The
- * prices of balanced clusters are found on the CPU.
+ * On a GPU the seeding and the iterations run there, also in float. The bits are the same in every run and do not depend on the GPU's memory,
+ * but they differ from the CPU's. The offsets of balanced clusters are found on the CPU.
  *
- * A point belongs to the cluster that minimises |x - c_k|^2 + offset_k, the lowest k on a tie. Offsets are zero unless
- * clusters are balanced: then they are the prices that keep every cluster below its share (a power diagram), so that a
- * balanced partition too is a function of the point alone and other points can be assigned later. */
+ * A point belongs to the cluster that minimises |x - c_k|^2 + offset_k, the lowest k on a tie. Offsets are zero unless clusters are balanced.
+ * Then they act as prices that keep every cluster at or below its maximum size (a power diagram). So the cluster of a point in a balanced
+ * partition also depends on the point alone, and new points can be assigned later. */
 #ifndef DDM_CLUSTER_KMEANS_H
 #define DDM_CLUSTER_KMEANS_H
 
@@ -17,21 +17,21 @@
 #include "core/pool.h"
 #include "kernels/device.h"
 
-enum { KMEANS_MOST = 1 << 20 }; /* clusters of any partition */
+enum { KMEANS_MOST = 1 << 20 }; /* most clusters of any partition */
 
 struct kmeans_options {
 	int k;
-	int fine;            /* 0: flat. Else so many fine centroids on a subsample first, and the k < fine coarse ones over
-	                      * those, weighted by their sizes */
+	int fine;            /* 0: flat. Else first fit this many centroids to a subsample, and then the k < fine clusters to those
+	                      * centroids, weighted by their sizes */
 	int64_t fine_sample; /* points of that subsample; 0: the larger of 5% and 64 * fine */
-	int restarts;        /* independent seedings, the lowest inertia wins; 0: 3 */
-	int iterations;      /* at most; 0: 100 (fine: 50) */
-	double tolerance;    /* stop when the inertia falls by less than this share; 0: 1e-5 */
+	int restarts;        /* number of seedings, of which the lowest inertia wins; 0: 3 */
+	int iterations;      /* most iterations; 0: 100 (for the fine centroids: 50) */
+	double tolerance;    /* stop if the inertia falls by less than this share; 0: 1e-5 */
 	double balance;      /* 0: none. Else a cluster holds at most kmeans_room points; >= 1.01 */
 	uint64_t seed;
 	struct pool *pool;
-	struct device *device; /* where points that have no weights are assigned and added up; NULL: on the CPU. Borrowed */
-	int64_t chunk;         /* points on it at a time where not all fit; 0: 256 MB of them */
+	struct device *device; /* runs assignment and sums of unweighted points; NULL: the CPU. Borrowed */
+	int64_t chunk;         /* points sent to the device at a time if not all fit; 0: 256 MB of them */
 	const struct progress *progress;
 };
 
@@ -40,42 +40,42 @@ struct kmeans {
 	int64_t d;
 	float *centroids; /* (k, d), owned */
 	float *offset;    /* [k], owned */
-	int iterations;   /* of the winning run */
-	int restart;      /* which run won */
-	int reseeded;     /* empty clusters that were given the farthest point */
-	double inertia;   /* sum over the points of |x - c|^2 */
+	int iterations;   /* iterations of the winning run */
+	int restart;      /* index of the winning run */
+	int reseeded;     /* number of times an empty cluster received the farthest point */
+	double inertia;   /* sum over the points of |x - c|^2, without offsets */
 };
 
-/* Fit k centroids to x (n, d). Fewer points than k: ERR_USAGE; fewer distinct points than k, or a value that is not
- * finite: ERR_DATA. */
+/* Fit k centroids to x (n, d). ERR_USAGE: fewer points than k, or bad options; ERR_DATA: fewer distinct points than k, or a value that is not finite;
+ * ERR_NOMEM; ERR_AGAIN: the progress said stop. Release with kmeans_release; on failure *out is empty. */
 int kmeans_fit(struct kmeans *out, const float *x, int64_t n, int64_t d, const struct kmeans_options *o, struct err *e);
 void kmeans_release(struct kmeans *m);
 
-/* cluster [n]; distance [n] (may be NULL) = |x - c|, without the offset. device: as of struct kmeans_options. */
+/* Assign x (n, m->d): cluster [n]; distance [n] (may be NULL) = |x - c|, without the offset. device: as in struct kmeans_options. */
 int kmeans_assign(int32_t *cluster, float *distance, const struct kmeans *m, const float *x, int64_t n, struct pool *p, struct device *device,
                   struct err *e);
 
-/* balance * n / k points, or one more than the mean if that is more. */
+/* The most points in a cluster: balance * n / k rounded down, but at least n / k + 1. */
 int64_t kmeans_room(double balance, int64_t n, int k);
 
 struct kmeans_quality {
 	int k;
 	int64_t n;
 	int64_t *sizes;           /* [k], owned */
-	double *inertia;          /* [k] sum of squared distances of each cluster, owned */
+	double *inertia;          /* [k] sum of squared distances in each cluster, owned */
 	double total;             /* their sum */
 	double largest, smallest; /* shares of n */
-	double silhouette;        /* mean over a keyed subsample (Rousseeuw 1987), in [-1, 1]; not finite with one cluster */
+	double silhouette;        /* mean over a keyed subsample (Rousseeuw 1987), in [-1, 1]; NaN if that lies in one cluster */
 	int64_t silhouette_n;     /* points of that subsample */
 };
 
-/* How good a partition is. */
+/* Measure a partition of x (n, d) into k clusters; distance [n] as from kmeans_assign. ERR_DATA if n < 1. Release with kmeans_quality_release. */
 int kmeans_rate(struct kmeans_quality *q, const float *x, int64_t n, int64_t d, const int32_t *cluster, const float *distance, int k, uint64_t seed,
                 struct pool *p, struct err *e);
 void kmeans_quality_release(struct kmeans_quality *q);
 
-/* A control arm: clusters of the same shares, at random. cluster [n] is a function of (seed, key) only through the key's
- * hash; share [k] sums to one. */
+/* The cluster of a key in a random partition, the control that clustering is compared with. share [k], the shares of the clusters, sum to one. The
+ * result depends only on the shares, the seed and the hash of the key. */
 int32_t kmeans_random(const char *key, const double *share, int k, uint64_t seed);
 
 #endif

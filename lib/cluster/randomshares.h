@@ -6,8 +6,9 @@
 
 #include "core/err.h"
 
-/* share (*k), in new memory: equal for k_wanted clusters; or those of the training part of the assignment at `like` (a table of any program, as
- * for ddm-shard; all of it without a column split), which must then have k_wanted clusters (0: any number). hash: SHA-256 of that file. */
+/* Make share (*k), in new memory (mem_free). Without `like` all k_wanted clusters have equal shares. `like` is an assignment (a table of any program,
+ * as for ddm-shard): the shares are those of its training part, of all of it if there is no column split, and it must have k_wanted clusters (0: any
+ * number), else ERR_USAGE. hash: SHA-256 of that file; unchanged without it. */
 int random_shares(const char *like, int64_t k_wanted, int *k, double **share, char hash[65], struct err *e);
 
 #endif

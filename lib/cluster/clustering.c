@@ -12,7 +12,7 @@
 #include "file/claim.h"
 #include "file/fileio.h"
 
-#define WORTH_A_GPU 1e10 /* samples x features x clusters */
+#define WORTH_A_GPU 1e10 /* samples x features x clusters from which a GPU is worth its start */
 
 /* Check the rules of the options, for requests that a C program filled; command lines were checked before. */
 static int check_request(const struct cluster_request *r, struct err *e)

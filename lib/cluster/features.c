@@ -42,8 +42,8 @@ static void scale(float *v, int n, float by)
 		v[i] *= by;
 }
 
-/* The unsigned direction of (x, y) as a fraction of a half turn, in [0, 1]. Our own arctangent, so that features do not hang on a
- * C library: on [0, 1] a polynomial within 2e-6 of it (Hastings 1955). */
+/* The unsigned direction of (x, y) as a fraction of a half turn, in [0, 1]. A polynomial within 2e-6 of the arctangent on [0, 1] (Hastings 1955)
+ * replaces atan, so that features do not depend on the C library. */
 static float direction(float y, float x)
 {
 	float ax = fabsf(x), ay = fabsf(y), a = (ax < ay ? ax : ay) / ((ax < ay ? ay : ax) + 1e-30f), s = a * a, r;
@@ -54,7 +54,7 @@ static float direction(float y, float x)
 	return (x < 0) != (y < 0) ? 1.f - r : r;
 }
 
-/* Per pixel: length of the gradient, and its direction in bins: bin b's centre lies at b. */
+/* For every pixel: the length of the gradient, and its direction in units of bins; the centre of bin b is at b. */
 static void gradients(float *magnitude, float *at, const float *y)
 {
 	for (int r = 0; r < SIDE; r++) {
@@ -71,8 +71,8 @@ static void gradients(float *magnitude, float *at, const float *y)
 	}
 }
 
-/* Every pixel's gradient into two bins of four cells. The frame of cells around the picture takes what falls outside; bin -1 is
- * the last one and bin BINS the first. */
+/* Distribute every pixel's gradient over two bins of four cells. A frame of extra cells around the picture collects shares that fall outside. Bins
+ * are shifted by one: index 0 is bin -1, added to the last bin, and index BINS + 1 is added to the first. */
 static void vote(float cell[CELLS + 2][CELLS + 2][BINS + 2], const float *magnitude, const float *at)
 {
 	enum { CELL = SIDE / CELLS };
@@ -114,8 +114,7 @@ static void shape(float *out, const struct planes *p)
 	}
 }
 
-/* The lower of two neighbouring bins and the weight of the upper one; values beyond the outer centres belong to the outer
- * bins. */
+/* The lower of two neighbouring bins of v and the weight of the upper one. Values beyond the outermost centres belong to the outermost bins. */
 static int bin(float v, float lo, float hi, int bins, float *upper)
 {
 	float at = (v - lo) / (hi - lo) * (float)bins - .5f;

@@ -13,7 +13,7 @@
 
 struct grouping {
 	char *by;
-	struct tsv *table; /* NULL: of the samples themselves */
+	struct tsv *table; /* NULL: the value comes from the sample itself */
 	int column;
 };
 
@@ -68,7 +68,7 @@ static char *of_folder(const struct sample *x, struct err *e)
 	return NULL;
 }
 
-/* Of the facts: a text, a whole number or true or false. */
+/* A value from the sample's facts: a text, an integer, or a boolean. */
 static char *of_facts(const struct grouping *g, const struct sample *x, struct err *e)
 {
 	const struct sample_member *m = sample_find(x, "json");
@@ -118,7 +118,7 @@ char *grouping_value(void *arg, const struct sample *x, struct err *e)
 /* A distinct value and the number of its cluster. */
 struct value {
 	const char *text;
-	int64_t number; /* where all are */
+	int64_t number; /* its value, if all values are numbers */
 };
 
 static int by_text(const void *x, const void *y)

@@ -1,4 +1,4 @@
-/* k-means: seeding, Lloyd's iterations, restarts. */
+/* Fits k-means: seeding, Lloyd's iterations, restarts. */
 #include "cluster/kmeans.h"
 
 #include <assert.h>
@@ -13,7 +13,7 @@
 
 enum { SCAN = POINTS_SCAN, SLICE = 64, EXTRA = 20 };
 
-/* Sixteen running sums that the compiler keeps in vectors, added in order. */
+/* Uses sixteen partial sums, which the compiler keeps in vectors and which are added in order at the end. */
 float points_distance2(const float *a, const float *b, int64_t d)
 {
 	float acc[16] = {0}, sum = 0;
@@ -86,7 +86,8 @@ void points_release(struct points *p)
 	*p = (struct points){0};
 }
 
-/* The point at which the running sum of weight * near passes u times the total; -1 and *e where the device fails. */
+/* Draw a point with probability proportional to weight * near: the point at which the running sum passes u times the total. -1 and *e if the device
+ * fails. */
 static int64_t draw(struct points *p, const double *sum, double total, double u, struct err *e)
 {
 	double at = u * total, run = 0;
@@ -112,11 +113,11 @@ static int64_t draw(struct points *p, const double *sum, double total, double u,
 	if (points_see(p, 0, p->n, e))
 		return -1;
 	for (last = p->n - 1; last > 0 && p->near[last] <= 0; last--)
-		; /* rounding may pass the last chunk of non-zero weight */
+		; /* rounding can push the draw past the last chunk with non-zero weight */
 	return last;
 }
 
-/* How much nearer the nearest of the new centres has come to a point: the new squared distance over the old one. */
+/* The squared distance of point i to its nearest centre if the new centres are included, divided by the one without them. */
 static double shrinkage(const struct points *p, int64_t i, const float *centre, int centres)
 {
 	float least = p->near[i];
@@ -129,7 +130,7 @@ static double shrinkage(const struct points *p, int64_t i, const float *centre, 
 	return least / p->near[i];
 }
 
-/* Number of centres drawn before the distances of all points are updated. */
+/* Number of centres to draw before the distances of all points are updated. */
 static int seeds_at_once(int have, int k)
 {
 	int n = have < 32 ? 1 : have / 4;
@@ -137,10 +138,10 @@ static int seeds_at_once(int have, int k)
 	return n < k - have ? n : k - have;
 }
 
-/* k-means++: each centre is drawn with probability proportional to its squared distance to the nearest one there is. Passing over
- * all points for each would be slow, so a few are drawn by rejection: from the distances as they were, to be taken with the
- * probability that the new distance has to the old, which is the same distribution. A draw refused ends the row: the distances
- * have changed enough. */
+/* k-means++: each centre is drawn with probability proportional to its squared distance to the nearest existing centre. A pass over all points for
+ * every centre would be slow, so several centres are drawn between two passes, by rejection sampling. A point is drawn by the distances of the last
+ * pass and accepted with probability (its squared distance now) / (its squared distance then), which gives exactly the distribution of k-means++. The
+ * first rejection ends the batch, because the distances have changed enough to be updated. */
 static int seed_centres(float *centroids, struct points *p, int k, uint64_t seed, uint64_t step, struct err *e)
 {
 	int64_t tasks = (p->n + SCAN - 1) / SCAN;
@@ -179,7 +180,7 @@ static int seed_centres(float *centroids, struct points *p, int k, uint64_t seed
 	return rc;
 }
 
-/* Points of each cluster side by side, in index order: begin [k + 1], p->order [n]. */
+/* Sort the points by cluster, in index order within each: cluster c has p->order[begin[c]] up to begin[c + 1]; begin [k + 1]. */
 static void sort_points(struct points *p, int k, int64_t *begin)
 {
 	memset(begin, 0, (size_t)(k + 1) * sizeof *begin);
@@ -222,8 +223,8 @@ static void mean_task(void *arg, int64_t task, int worker)
 		j->centroids[c * p->d + at + a] = (float)(sum[a] / mass);
 }
 
-/* Give every empty cluster the point farthest from its centre (the lowest index on a tie), from a cluster that can spare
- * it. */
+/* Give every empty cluster the point farthest from its centre (the lowest index on a tie), taken from a cluster of more than one point. Returns the
+ * number of points moved. */
 static int refill(struct points *p, int k, int64_t *begin)
 {
 	int moved = 0;
@@ -273,7 +274,7 @@ static int count_empty(const struct points *p, int k)
 	return empty;
 }
 
-/* Empty clusters are rare, and refilled on the host. */
+/* Refill empty clusters on the host, because they are rare, and compute the sums again. */
 static int refill_on_device(struct points *p, int k, int *refilled, struct err *e)
 {
 	int64_t *begin;
@@ -308,7 +309,7 @@ static int move_on_device(float *centroids, struct points *p, int k, int *refill
 	return 0;
 }
 
-/* Compute new centres from the assignment; adds the number of refilled empty clusters to the count. */
+/* Compute new centres from the assignment. Adds the number of refilled clusters to *refilled. */
 static int move_centres(float *centroids, struct points *p, int k, int *refilled, struct err *e)
 {
 	if (p->on)
@@ -317,7 +318,8 @@ static int move_centres(float *centroids, struct points *p, int k, int *refilled
 	return 0;
 }
 
-/* Run Lloyd's iterations on m's centres until they converge. With `share` > 0 the prices in m->offset keep every cluster below that share. */
+/* Run Lloyd's iterations on m's centres until they converge, at most `most` unless clusters are empty. With `share` > 0, m->offset keeps every
+ * cluster at or below kmeans_room points. */
 static int lloyd(struct kmeans *m, struct points *p, const struct kmeans_options *o, int most, double share, struct err *e)
 {
 	double last = INFINITY, tolerance = o->tolerance > 0 ? o->tolerance : 1e-5;
@@ -359,7 +361,7 @@ void kmeans_release(struct kmeans *m)
 	*m = (struct kmeans){0};
 }
 
-/* The best of several seedings. */
+/* Run several seedings and keep the result of the lowest inertia. */
 static int fit(struct kmeans *out, struct points *p, int k, const struct kmeans_options *o, int restarts, int most, uint64_t step, struct err *e)
 {
 	*out = (struct kmeans){0};
@@ -397,7 +399,7 @@ int64_t *points_subsample(int64_t n, int64_t m, uint64_t seed, uint64_t step)
 	return row;
 }
 
-/* Fine centroids of a subsample and their weights. */
+/* Fit the fine centroids to a subsample. weight[c] += the number of points of fine cluster c. */
 static int fit_fine(struct kmeans *fine, double *weight, const float *x, int64_t n, int64_t d, const struct kmeans_options *o, struct err *e)
 {
 	int64_t m = o->fine_sample > 0 ? o->fine_sample : n / 20 > 64 * (int64_t)o->fine ? n / 20 : 64 * (int64_t)o->fine, *row;
@@ -447,7 +449,7 @@ static int fit_coarse(struct kmeans *out, const float *x, int64_t n, int64_t d, 
 struct finite_job {
 	const float *x;
 	int64_t n, d;
-	int64_t *bad; /* per task: place of the first value that is not finite, or -1 */
+	int64_t *bad; /* per task: index of the first value that is not finite, or -1 */
 };
 
 static void finite_task(void *arg, int64_t task, int worker)
@@ -501,7 +503,7 @@ static void distance_task(void *arg, int64_t task, int worker)
 		j->distance[i] = sqrtf(j->p->on ? j->p->near[i] : points_distance2(j->p->x + i * d, j->m->centroids + j->p->cluster[i] * d, d));
 }
 
-/* p->cluster by m's centres; distance [n] (may be NULL, or p->near). */
+/* Assign all points to m's centres, in p->cluster, and compute distance [n] (may be NULL, or p->near). */
 static int points_label(struct points *p, const struct kmeans *m, float *distance, struct err *e)
 {
 	struct distance_job job = {p, m, distance};
@@ -533,7 +535,7 @@ int kmeans_fit(struct kmeans *out, const float *x, int64_t n, int64_t d, const s
 		points_release(&p);
 		rc = points_init(&p, x, NULL, n, d, o->pool, &host, e);
 	}
-	if (!rc && o->balance) /* of a coarse fit only the prices are found: its centres stay means of fine ones */
+	if (!rc && o->balance) /* after a coarse fit only the offsets are found: its centres stay means of fine ones */
 		rc = lloyd(out, &p, o, o->fine ? 1 : most, o->balance, e);
 	if (!rc)
 		rc = points_label(&p, out, p.near, e);

@@ -1,4 +1,4 @@
-/* The nearest centre of every point, and the prices of a balanced partition. */
+/* Finds the nearest centre of every point, and the offsets of a balanced partition. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -7,14 +7,14 @@
 #include "cluster/kmeansimpl.h"
 #include "kernels/gemm.h"
 
-/* Points of a task, and centres whose scores it holds at a time: little beside the product of the two. */
+/* POINTS of a task, and CENTRES scored at a time. Their product is large compared with either, so a task reads little memory. */
 enum { POINTS = 256, CENTRES = 4096, ROUNDS = 1000 };
 
 struct assign_job {
 	struct points *p;
 	const struct kmeans *m;
 	const float *norm; /* [k] |c|^2 */
-	float *score;      /* per worker (min(k, CENTRES), POINTS) x c */
+	float *score;      /* per worker: x c, (min(k, CENTRES), POINTS) */
 	int keep;
 	char *scratch;
 	size_t scratch_size; /* per worker */
@@ -43,7 +43,7 @@ struct best {
 	int32_t cluster[POINTS];
 };
 
-/* Update the best centres with one more centre, given x c [POINTS]. Points are stored side by side, so the loop vectorises. */
+/* Update the best centres with one more centre; product [POINTS] is x c. The arrays are indexed by point, so the loop vectorises. */
 static void best_update(struct best *restrict b, const float *restrict product, float norm, float offset, int32_t c)
 {
 	for (int i = 0; i < POINTS; i++) {
@@ -143,10 +143,10 @@ struct approach_job {
 	struct points *p;
 	const float *centre, *norm; /* (count, d), [count] |c|^2 */
 	int count, first;
-	float *product; /* per worker (count, POINTS); NULL: every distance is computed */
+	float *product; /* per worker: x c, (count, POINTS); NULL: distances are computed directly */
 	char *scratch;
 	size_t scratch_size; /* per worker */
-	float slack;         /* of |x|^2 + |c|^2: more than rounding can take from a distance found by products */
+	float slack;         /* a distance from products has an error below slack (|x|^2 + |c|^2) */
 	double *sum;
 };
 
@@ -160,7 +160,7 @@ static void approach(struct points *p, int64_t i, const float *centre)
 
 enum { LANES = 16 };
 
-/* Whether the centre may be nearer to any of LANES points than their best so far; also yes if a value is NaN. */
+/* 1 if the centre may be nearer than the best so far to any of LANES points, or if a value is NaN. */
 static int may_approach(const struct points *p, int64_t i, const float *product, float norm, float slack)
 {
 	int far = 0;
@@ -173,8 +173,8 @@ static int may_approach(const struct points *p, int64_t i, const float *product,
 	return far < LANES;
 }
 
-/* The few points that may have come nearer are found by products; their distances are computed without the loss of digits that
- * those have. */
+/* Update near of n points with the new centres. A matrix product finds the groups of LANES points that may have come nearer. Only their distances are
+ * computed directly, because |x|^2 + |c|^2 - 2 x c loses digits. */
 static void approach_block(const struct approach_job *j, int64_t at, int64_t n, int worker)
 {
 	struct points *p = j->p;
@@ -242,7 +242,7 @@ int points_approach(struct points *p, const float *centre, int count, int first,
 	return e->code ? -1 : 0;
 }
 
-/* The value that would stand at place k were v sorted (Hoare's FIND); v is reordered. */
+/* The value that v[k] would have if v were sorted (Hoare's FIND). v is reordered. */
 static float select_value(float *v, int64_t n, int64_t k)
 {
 	int64_t lo = 0, hi = n - 1;
@@ -283,8 +283,9 @@ static float cheapest(const float *score, const float *offset, const uint8_t *in
 	return best;
 }
 
-/* Raise the prices of the clusters that are `in` by what their `excess` least attached points need to prefer one that is not,
- * and let the points choose again. Never by less than `least`, or a point between two clusters would go to and fro. */
+/* Raise the offsets of the full clusters, those with in[c] set, all by the same amount, and reassign their points. A point's margin is the increase
+ * from which it prefers a cluster that is not full; the increase is the `excess`-th smallest margin, so that about `excess` points leave. It is at
+ * least `least`, because otherwise points between two clusters could move back and forth in tiny steps. margin [n] is scratch. */
 static void raise_prices(struct points *p, struct kmeans *m, const uint8_t *in, int64_t excess, float least, float *margin)
 {
 	int64_t n = 0;
@@ -306,7 +307,7 @@ static void raise_prices(struct points *p, struct kmeans *m, const uint8_t *in, 
 			p->cluster[i] = lowest(p->score + i * m->k, m->offset, m->k);
 }
 
-/* Clusters at or above `room`, and how many points those hold too many; 0 when no cluster is above. */
+/* Mark the full clusters, those of at least `room` points, in `in` [k]. Returns by how many points they exceed `room` together; 0 if none does. */
 static int64_t find_full(uint8_t *in, const struct points *p, int k, int64_t room)
 {
 	int64_t *size = mem_zalloc((size_t)k, sizeof *size), excess = 0;
@@ -321,7 +322,7 @@ static int64_t find_full(uint8_t *in, const struct points *p, int k, int64_t roo
 	return excess;
 }
 
-/* The auction needs a free place for the last point, so the room of a cluster is at least n / k + 1. */
+/* The auction of points_balance needs a free place for the last point, so the room of a cluster is at least n / k + 1. */
 int64_t kmeans_room(double share, int64_t n, int k)
 {
 	int64_t room = (int64_t)floor(share * (double)n / k), least = n / k + 1;
@@ -329,9 +330,10 @@ int64_t kmeans_room(double share, int64_t n, int k)
 	return room > least ? room : least;
 }
 
-/* Full clusters raise their prices together, just enough for their surplus to go where there is room: raised one by one
- * they would only pass it round among themselves. The least step grows, so that equal points that go to and fro together
- * end it. Each round moves points unless they are equal; ROUNDS ends that. */
+/* Balance by an auction in which the offsets are prices. In each round all full clusters raise their prices together, just enough for their surplus
+ * to move to clusters with room. If they raised them one by one, the surplus would only circulate among the full clusters. The smallest increase
+ * grows every round, which ends the case of equal points that move back and forth together. If too many points are equal for the balance, no prices
+ * exist, and ROUNDS ends the loop. */
 int points_balance(struct points *p, struct kmeans *m, double share, double *inertia)
 {
 	int64_t room = kmeans_room(share, p->n, m->k), excess;

@@ -1,4 +1,4 @@
-/* Passes of k-means over points on a device: NEAREST and SEGMENT_SUM, chunk by chunk. */
+/* Runs passes of k-means over points on a device, with the operations NEAREST and SEGMENT_SUM, chunk by chunk. */
 #include <string.h>
 
 #include "core/mem.h"
@@ -10,13 +10,13 @@ enum { SLACK = 1 << 26 /* bytes of device memory left free */ };
 struct device_points {
 	struct device *device;
 	struct pool *pool;
-	const float *x; /* (n, d) of the host */
+	const float *x; /* (n, d), host, borrowed */
 	int64_t n, d, chunk, chunks;
 	int most, ready, resident;
-	int64_t loaded; /* chunks that stay in device memory */
+	int64_t loaded; /* if resident: number of chunks already in device memory */
 
-	/* Of the device. */
-	float *there;     /* (n, d), or two chunks */
+	/* Device memory. */
+	float *there;     /* resident: (n, d); else two chunks, used in turn */
 	float *near;      /* [n] */
 	int32_t *cluster; /* [n] */
 	double *piece;    /* [pieces] sums of near */
@@ -26,8 +26,9 @@ struct device_points {
 	int32_t *size;    /* [most] */
 	void *scratch;
 
-	/* Of the host: `sums` and `sizes` as they were fetched, and what is sent from, which sent [i] says has been, and used [i] that nobody
-	 * reads what was sent. */
+	/* Host memory. stage: two pinned buffers from which chunks are sent in turn. Event sent[i]: the copy from stage[i] has finished, so stage[i]
+	 * may be overwritten and the chunk may be used. Event used[i]: the device has finished computing with that chunk, so its device memory may be
+	 * overwritten. sums, sizes and pieces are copies of the device's results. */
 	float *stage[2];
 	void *sent[2], *used[2];
 	double *sums, *pieces;
@@ -124,7 +125,7 @@ static struct op_call sum_call(const struct device_points *p, int k, int64_t chu
 	return c;
 }
 
-/* Fewer centres or points need no more. */
+/* The scratch of the largest chunk with the most centres, which suffices for all others. */
 static size_t scratch_bytes(const struct device_points *p)
 {
 	struct op_call a = nearest_call(p, PASS_FIND, 1, p->most, 0), b = sum_call(p, p->most, 0);
@@ -194,7 +195,7 @@ static void copy_task(void *arg, int64_t task, int worker)
 	memcpy(j->to + at, j->from + at, j->bytes - at < COPY_BYTES ? j->bytes - at : COPY_BYTES);
 }
 
-/* Copy a chunk to the device, on a second stream if there is one. */
+/* Copy a chunk to the device unless it is there already, on a second stream if there is one. */
 static void load(struct device_points *p, int64_t chunk)
 {
 	struct device *d = p->device;
@@ -213,7 +214,7 @@ static void load(struct device_points *p, int64_t chunk)
 		p->loaded = chunk + 1;
 }
 
-/* NEAREST unless `centres` is 0; SEGMENT_SUM of PASS_ADD. */
+/* Compute with one chunk: NEAREST unless `centres` is 0, then SEGMENT_SUM for PASS_ADD. */
 static void compute(struct device_points *p, enum device_pass pass, int centres, int offset, int k, int64_t chunk)
 {
 	struct device *d = p->device;

@@ -1,4 +1,4 @@
-/* Measures a partition: sizes, inertia, silhouette. Also draws the control, a random partition of the same shares. */
+/* Measures a partition by sizes, inertia and silhouette. Also draws a random partition of given shares, the control. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -15,13 +15,13 @@ struct silhouette_job {
 	int64_t d, m;
 	const int64_t *row;
 	const int32_t *cluster;
-	const int64_t *size; /* of the subsample's clusters */
+	const int64_t *size; /* [k] sizes of the clusters within the subsample */
 	int k;
 	double *s; /* [m] */
 };
 
-/* (b - a) / max(a, b): a the mean distance within the own cluster, b the lowest mean distance to another cluster; 0 for
- * a cluster of one point. */
+/* The silhouette of a point, (b - a) / max(a, b): a is the mean distance to the other points of its cluster, b the lowest mean distance to another
+ * cluster. 0 for a cluster of one point. */
 static void silhouette_task(void *arg, int64_t i, int worker)
 {
 	struct silhouette_job *j = arg;

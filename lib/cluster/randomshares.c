@@ -1,4 +1,4 @@
-/* Puts samples into clusters at random, in given shares. */
+/* Computes the cluster shares of a random partition. */
 #include "cluster/randomshares.h"
 
 #include <string.h>

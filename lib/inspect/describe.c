@@ -35,7 +35,7 @@ static int describe_bytes(json_t *o, const struct facts_source *s, const struct 
 	const char *name;
 	int rc;
 
-	/* The index of a shard needs a file; its samples do not. */
+	/* The index of a shard can be read only from a file; through a pipe the shard is read as a tar. */
 	if (kind == KIND_SHARD && !s->path)
 		kind = KIND_TAR;
 	if (kind == KIND_JSON) {

@@ -4,9 +4,9 @@
 
 #include "inspect/facts.h"
 
-/* o["kind"], o["bytes"] of a file, and the members that the reader of its kind adds (inspect/facts.h, inspect/samplefacts.h,
- * inspect/modelfacts.h, inspect/jsonfacts.h). path: a file, a folder, a pipe, "-" for standard input. On failure what was found before
- * stays in o. */
+/* Describe `path`: a file, a folder, a pipe, or "-" for standard input. Sets o["kind"], o["bytes"] of a file, and the members that the reader of its
+ * kind adds (inspect/facts.h, inspect/samplefacts.h, inspect/modelfacts.h, inspect/jsonfacts.h). ERR_DATA for damaged or unknown content. On failure
+ * the members found until then stay in o. */
 int describe_path(json_t *o, const char *path, const struct facts_options *f, struct err *e);
 
 #endif

@@ -262,7 +262,7 @@ int facts_npz(json_t *o, const struct facts_source *s, const struct facts_option
 	return 0;
 }
 
-/* The first sample represents the others. */
+/* Facts about the members of the first sample, as an example of the others. */
 static int first_sample(json_t *o, struct shard *s, struct err *e)
 {
 	json_t *list = json_array();
@@ -324,7 +324,7 @@ int facts_shard(json_t *o, const struct facts_source *s, const struct facts_opti
 	return rc;
 }
 
-/* Rows and held-out rows of each cluster. Empty clusters are left out if there are very many, since a single row may name any number. */
+/* Rows and held-out rows of each cluster. If there are very many clusters, empty ones are left out, because a single row may name any number. */
 static int cluster_facts(json_t *o, const struct tsv *t, int column, struct err *e)
 {
 	json_t *stamp = json_loads(tsv_stamp(t), 0, NULL), *names = json_object_get(stamp, "cluster_names");
@@ -390,7 +390,7 @@ static int whole_table(json_t *o, const struct facts_source *s, struct err *e)
 	return rc;
 }
 
-/* Facts of a table that is too large to read whole: from its first two lines, and the number in its last line. */
+/* Facts about a table that is too large to read whole: its first two lines, and the number of rows in its last line. */
 static int table_edges(json_t *o, const struct facts_source *s, struct err *e)
 {
 	const char *text = (const char *)s->data, *second = memchr(text, '\n', s->len), *third, *last;
@@ -456,7 +456,7 @@ int facts_still(json_t *o, const struct facts_source *s, const struct facts_opti
 	return rc;
 }
 
-/* A file without a seal is from an earlier version; only the end of its syntax can be checked. */
+/* A file without a seal is from an earlier version. Then only the end of its syntax is checked. */
 int facts_markup(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e)
 {
 	char *line = s->path ? standing_stamp(s->path, NULL) : NULL;

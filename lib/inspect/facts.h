@@ -1,4 +1,4 @@
-/* The kind and contents of a file, as members of a JSON object, for ddm-info. */
+/* Collects facts about the contents of a file as members of a JSON object, for ddm-info. */
 #ifndef DDM_INSPECT_FACTS_H
 #define DDM_INSPECT_FACTS_H
 
@@ -8,28 +8,28 @@
 
 #include "core/err.h"
 
-/* A file's content. */
+/* The content of a file. All borrowed. */
 struct facts_source {
 	const char *name; /* for messages */
-	const char *path; /* NULL: it came through a pipe and has none */
+	const char *path; /* NULL: it came through a pipe */
 	const uint8_t *data;
 	size_t len;
 };
 
 struct facts_options {
-	int full;  /* list every tensor, array and key, not only how many */
-	int check; /* read everything: hashes, end marks, numbers, pixels; without it, headers, tables and sizes alone */
+	int full;  /* list every tensor, array and key, not only their numbers */
+	int check; /* read everything: hashes, end marks, numbers, pixels; otherwise only headers, tables and sizes */
 };
 
-/* Each adds to o, in an order worth printing; sizes in bytes, hashes in hexadecimal, "stamp" what determined the content. On failure
- * (ERR_DATA: damaged) what was found before stays in o. The names hold for the members of o:
- *   tensors parameters types data_bytes metadata list     of safetensors; with check also not_finite
- *   layout members tensors_of .. not_read for_example      of a file of PyTorch's: what its outermost dict holds, and whose tensors these are
- *   type shape elements order                              of .npy; stamp of its sidecar
+/* Each adds members to o, in the order in which they should be printed. Sizes are in bytes, hashes in hexadecimal; "stamp" holds what
+ * determined the content. On failure (ERR_DATA: damaged) the members found until then stay in o. The members:
+ *   tensors parameters types data_bytes metadata list      of safetensors; with check also not_finite
+ *   layout members tensors_of .. not_read for_example      of a PyTorch file: the members of the outermost dict, and which one holds the tensors
+ *   type shape elements order                              of .npy; stamp from its sidecar
  *   arrays                                                 of .npz
- *   samples frames tar_bytes content first last members    of a shard; keys
+ *   samples frames tar_bytes content first last first_sample   of a shard; with full keys
  *   columns rows clusters end                              of a table
- *   format width height mode bits orientation seen_as ..   of a picture */
+ *   format width height mode bits orientation upright ..   of a picture */
 int facts_safetensors(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 int facts_torch(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 int facts_npy(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
@@ -38,22 +38,22 @@ int facts_shard(json_t *o, const struct facts_source *s, const struct facts_opti
 int facts_table(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 int facts_still(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 
-int facts_markup(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e); /* the stamp needs a path */
-/* Of any other file whose sidecar holds its hash; needs a path. */
+int facts_markup(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e); /* SVG or HTML; the stamp needs a path */
+/* The stamp of any other file whose sidecar holds its hash. Needs a path. */
 int facts_other(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 
-/* Weights in any form that weightfile_open (file/weightfile.h) takes: files, and as of safetensors. */
+/* Facts about weights in any form that weightfile_open (file/weightfile.h) takes: "files", and the members of safetensors. */
 int facts_weights(json_t *o, const char *path, const struct facts_options *f, struct err *e);
 
-/* o["stamp"] from a line of JSON, or as text where it is none; NULL: nothing. */
+/* Set o["stamp"] from a line of JSON, or as text if it is not JSON. NULL: nothing is set. */
 void facts_stamp(json_t *o, const char *line);
 
-/* o[key] = a number; a text, with bytes that are no UTF-8 replaced; v, where there is one. */
+/* Set o[key] to: a number; a text, in which invalid UTF-8 is replaced; v, unless it is NULL or null. */
 void facts_i64(json_t *o, const char *key, int64_t v);
 void facts_text(json_t *o, const char *key, const char *text);
 void facts_copy(json_t *o, const char *key, const json_t *v);
 
-/* [3, 32, 32] */
+/* A shape as an array like [3, 32, 32]. Caller json_decref()s it. */
 json_t *facts_shape(int rank, const int64_t *shape);
 
 #endif

@@ -26,7 +26,7 @@ static int is_log(const json_t *v)
 	return (event && !strcmp(event, "start")) || (json_object_get(v, "step") && json_object_get(v, "loss"));
 }
 
-/* One object in all of the file. */
+/* The whole file is one object. */
 static int object_facts(json_t *o, json_t *v, const struct facts_source *s, const struct facts_options *f, const char **kind, struct err *e)
 {
 	const char *program = json_string_value(json_object_get(v, "program"));
@@ -51,7 +51,7 @@ static int object_facts(json_t *o, json_t *v, const struct facts_source *s, cons
 	return 0;
 }
 
-/* One object a line; the last is shown. */
+/* One object a line; only the last is shown. With check every line is parsed. */
 static int lines_facts(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e)
 {
 	const char *text = (const char *)s->data, *end = text + s->len, *last = text;

@@ -16,7 +16,7 @@
 enum { ABSENT_MOST = 4096 };
 
 struct agreement {
-	char first[32]; /* name of the network that the others are compared with */
+	char first[32]; /* name of the first network, with which the others are compared */
 	struct net_config net;
 	int64_t k, highest;
 	char data[65];
@@ -44,7 +44,7 @@ static int agree(struct agreement *a, const char *dir, const char *name, const s
 	return 0;
 }
 
-/* A line of the table of networks. */
+/* A row of the table of networks. */
 static json_t *row_of(const char *name, const json_t *v)
 {
 	static const char *const keys[] = {"cluster", "cluster_name", "prediction", "path",  "sigma_data",
@@ -116,7 +116,7 @@ static int member_facts(json_t *rows, json_t *list, struct agreement *a, const c
 	return rc;
 }
 
-/* Numbers below k that no expert has. */
+/* The numbers below k that no expert has; number (n) is sorted. */
 static json_t *absent(const int64_t *number, int64_t n, int64_t k)
 {
 	json_t *list = json_array();
@@ -137,7 +137,7 @@ static int number_cmp(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Numbers of the experts, sorted, in new memory; *router: whether there is one. */
+/* The numbers of the experts in the folder, sorted, in new memory; *router: 1 if there is a router. NULL on failure. */
 static int64_t *survey(const char *dir, int64_t *n, int *router, struct err *e)
 {
 	int64_t *number;

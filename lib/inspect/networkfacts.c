@@ -15,7 +15,7 @@
 #include "train/state.h"
 #include "train/trainlog.h"
 
-/* Shape and cost of the trained network. */
+/* Adds the shape and cost of the network. */
 static void net_facts(json_t *o, const struct net_config *n, struct params *p)
 {
 	double flops = net_measure(n, p);
@@ -54,7 +54,8 @@ static void config_facts(json_t *o, const struct model_config *c, struct params 
 		net_facts(o, n, p);
 }
 
-/* The network's parameters go to *p, which stays empty for an exact one. dir: where it was found, or NULL. */
+/* Parse config.json into *c and add its facts to o. *p receives the network's parameters; it stays empty for an exact network. dir: the folder of the
+ * config, or NULL. */
 static int take_config(json_t *o, const json_t *config, const char *dir, struct model_config *c, struct params *p, const char *where, struct err *e)
 {
 	const json_t *training = json_object_get(config, "training");
@@ -158,7 +159,7 @@ static json_t *checkpoint_row(const char *path, int64_t step, int hashes, struct
 	return o;
 }
 
-/* *whole: the step of the newest complete checkpoint, or -1. */
+/* List the checkpoints in dir. *whole: the step of the newest complete one, or -1. */
 static int checkpoints_facts(json_t *o, const char *dir, const struct facts_options *f, int64_t *whole, struct err *e)
 {
 	int n, rc;
@@ -225,7 +226,7 @@ int facts_checkpoint(json_t *o, const char *dir, const struct facts_options *f, 
 	return rc;
 }
 
-/* Read config.json into *c: 1; 0 if there is none; -1 on error. */
+/* Read config.json into *c. Returns 1; 0 if there is none; -1 on error. */
 static int read_config(json_t *o, const char *dir, struct model_config *c, struct params *p, struct err *e)
 {
 	char *path = path_join(dir, "config.json");
@@ -352,7 +353,7 @@ int facts_network(json_t *o, const char *dir, const struct facts_options *f, str
 	return rc;
 }
 
-/* "parts" of model_index.json, whose members are [library, class], and [null, null] for what is left out. */
+/* The "pipeline" and "parts" of model_index.json. Its members are [library, class], or [null, null] for a part that is left out. */
 static void parts_facts(json_t *o, const json_t *index)
 {
 	json_t *parts = json_object(), *v;
@@ -380,5 +381,3 @@ int facts_pipeline(json_t *o, const char *dir, const struct facts_options *f, st
 	mem_free(path);
 	return rc;
 }
-
-/* The state while a model's parts are described. */

@@ -27,23 +27,23 @@
 
 enum { PICTURES_MOST = 4096, CLASSES_MOST = 1 << 20, CLASSES_SHOWN = 100, KINDS_MOST = 1000 };
 
-static const uint64_t PEEK = 64 << 20; /* bytes of a foreign or compressed tar that are read for a look */
+static const uint64_t PEEK = 64 << 20; /* without check, at most this much is read of a foreign or compressed tar */
 
-/* Counts over the samples read. */
+/* Counts over the samples read so far. */
 struct tally {
 	const char *where;
 	const struct facts_options *f;
 	int64_t samples, captions, repeated;
-	json_t *members;         /* extension -> how many */
-	char *first, *last;      /* keys */
-	int64_t pictures;        /* looked at */
+	json_t *members;         /* extension -> number of files */
+	char *first, *last;      /* keys of the first and last sample */
+	int64_t pictures;        /* number of pictures whose size was read */
 	int width[2], height[2]; /* smallest, largest */
 	int64_t *classes;        /* [cap] samples of each class */
 	int64_t cap, top;        /* top: 1 + the largest class */
 	struct keyset keys;
-	struct notfinite wild; /* samples whose arrays are not finite, each once */
-	int64_t wild_at;       /* the last of them, by its number */
-	struct arena names;    /* of one member */
+	struct notfinite wild; /* samples with a NaN or infinity in an array, each noted once */
+	int64_t wild_at;       /* number of the last such sample */
+	struct arena names;    /* scratch for the names of one member */
 };
 
 static void tally_release(struct tally *t)
@@ -180,7 +180,7 @@ static void tally_facts(json_t *o, struct tally *t, int complete)
 	json_object_set_new(o, "complete", json_boolean(complete));
 }
 
-/* The stamp, and the names of classes in it as a fact of their own. */
+/* Adds the stamp, and separately the names of classes in it. */
 static void stamp_facts(json_t *o, const char *line)
 {
 	json_t *names = classnames_of_stamp(line);
@@ -190,8 +190,8 @@ static void stamp_facts(json_t *o, const char *line)
 	facts_stamp(o, line);
 }
 
-/* An archive as our writer makes it: headers are looked at, contents stay where they are. 1 when it was one, 0 when another reader
- * should try, -1. *pos: how far it went. */
+/* Read an archive in the plain form of our writer: headers are parsed in place and contents are not copied. Returns 1 if the archive has that form, 0
+ * if it has not or is cut, so that walk_any should try, -1 on error. *pos: the offset up to which headers were parsed. */
 static int walk_ours(json_t *o, struct tally *t, const struct facts_source *s, size_t *pos, struct err *e)
 {
 	struct str name = {0}, stamp = {0}, seen = {0};
@@ -208,7 +208,7 @@ static int walk_ours(json_t *o, struct tally *t, const struct facts_source *s, s
 	}
 	if (seen.len && !stamp.len)
 		str_puts(&stamp, seen.p);
-	/* The writer's stream ends with its two blocks, never at a header's edge. */
+	/* Our writer ends an archive with two zero blocks; without them it is cut. */
 	if (!rc && (s->len < 1024 || memcmp(s->data + s->len - 1024, (uint8_t[1024]){0}, 1024)))
 		rc = -1;
 	if (!rc && t->f->check) {
@@ -231,7 +231,7 @@ static int walk_ours(json_t *o, struct tally *t, const struct facts_source *s, s
 	return rc == -2 ? -1 : !rc;
 }
 
-/* Read members up to about `most` bytes. */
+/* Read members of any tar, up to about `most` bytes. */
 static int walk_any(json_t *o, struct tally *t, const struct facts_source *s, uint64_t most, struct err *e)
 {
 	struct tar_limits limits = {.member = (uint64_t)256 << 20};
@@ -255,7 +255,7 @@ static int walk_any(json_t *o, struct tally *t, const struct facts_source *s, ui
 	return rc < 0 ? -1 : 0;
 }
 
-/* Read again as the other programs do, which finds what they would refuse, and the name they have for the whole. */
+/* Read the samples again as the other programs do. This finds what those would refuse, and gives the digest under which they know the samples. */
 static int digest(json_t *o, const char *path, struct err *e)
 {
 	struct samples_options so = {.once = 1};
@@ -281,7 +281,7 @@ int facts_tar(json_t *o, const struct facts_source *s, const struct facts_option
 	size_t pos = 0;
 	int rc = walk_ours(o, &t, s, &pos, e);
 
-	/* A plain one that began well is of another dialect, or cut: only its end tells. */
+	/* If some headers were parsed, the archive is plain but of another form or cut; only reading to its end can tell. */
 	if (!rc) {
 		tally_release(&t);
 		t = (struct tally){.where = s->name, .f = f, .members = json_object()};
@@ -341,7 +341,7 @@ static int check_folder(json_t *o, const char *dir, struct err *e)
 	return digest(o, dir, e);
 }
 
-/* Samples of the files of latents in a folder. */
+/* Add the number of samples in a folder's files of latents to *samples. */
 static int latents_facts(json_t *o, const char *dir, int64_t *samples, struct err *e)
 {
 	char **paths = NULL;

@@ -49,7 +49,7 @@ static void judge(struct verifier *v, const char *path, const struct err *e)
 		v->o->sound(v->o->arg, path);
 }
 
-/* A training writes its weights last, so existing weights mean that it finished. */
+/* Report a diverged training, or with `complete` an unfinished one. A training writes its weights last, so existing weights mean that it finished. */
 static void check_finished(struct verifier *v, const json_t *facts, const char *path)
 {
 	const json_t *training = json_object_get(facts, "training"), *step = json_object_get(training, "step");
@@ -129,7 +129,7 @@ static void check_shards(struct verifier *v, const char *dir)
 
 static void visit(struct verifier *v, const char *path);
 
-/* Whether the model needs a router: it has several clusters, by its own config.json or by those of its networks. */
+/* 1 if the model needs a router: it has several clusters, by its own config.json or by those of its networks. */
 static int asks_for_router(const json_t *facts, const char *dir)
 {
 	char *path = path_join(dir, "config.json");
@@ -156,7 +156,7 @@ static void check_router(struct verifier *v, const json_t *facts, const char *di
 	mem_free(what);
 }
 
-/* Verify each network of a model, and if all are sound, that they belong together. */
+/* Verify each network of a model, and if all are sound, that they fit together. */
 static void check_model(struct verifier *v, const char *dir, char *const *names, size_t n)
 {
 	static const struct facts_options quick;
@@ -187,7 +187,7 @@ static void check_model(struct verifier *v, const char *dir, char *const *names,
 	json_decref(o);
 }
 
-/* File names that the programs would read. */
+/* 1 if the name looks like a file that the programs read. */
 static int promises(const char *name)
 {
 	static const char *const ends[] = {".png",  ".jpg", ".jpeg", ".webp", ".npy",     ".npz",    ".safetensors", ".pt",     ".pth",
@@ -208,11 +208,12 @@ static int is_known(const char *path)
 	if (!filemap_open(&m, path, &e))
 		kind = kind_of_bytes(m.data, m.len);
 	filemap_close(&m);
-	/* Any compressed file may hold a tar; the reader reports one that cannot be opened. */
+	/* Any compressed file might hold a tar, so KIND_TAR alone does not make it a known file. */
 	return e.code || promises(path) || stamp_sidecar_seals(path) || (kind != KIND_UNKNOWN && kind != KIND_TAR);
 }
 
-/* ".NAME.tmp.HOST.PID.N", "NAME.tmp-HOST.PID.N" (file/commit.h), ".NAME.part", ".NAME.part.json" (file/partial.h). */
+/* 1 for the names of unfinished files: ".NAME.tmp.HOST.PID.N", "NAME.tmp-HOST.PID.N" (file/commit.h), ".NAME.part", ".NAME.part.json"
+ * (file/partial.h). */
 static int in_the_making(const char *name)
 {
 	const char *tmp = *name == '.' ? strstr(name, ".tmp.") : strstr(name, ".tmp-"), *dot = tmp ? strrchr(tmp + 5, '.') : NULL;

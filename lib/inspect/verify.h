@@ -1,4 +1,4 @@
-/* Verifies files and folders: reads everything and reports every problem. */
+/* Verifies files and folders for ddm-check: reads everything and reports every problem. */
 #ifndef DDM_INSPECT_VERIFY_H
 #define DDM_INSPECT_VERIFY_H
 
@@ -6,18 +6,18 @@
 #include "core/err.h"
 
 struct verify_options {
-	int complete; /* what is absent or not finished is a problem too: experts, weights, files in the making */
-	/* For each problem, in the order they are met; e->msg names the file. */
+	int complete; /* missing experts, routers and weights, and unfinished files, are problems too */
+	/* Called for each problem, in the order of discovery; e->msg names the file. */
 	void (*problem)(void *arg, const struct err *e);
-	/* For each thing that is sound: a file, a network, a checkpoint. May be NULL. */
+	/* Called for each sound file, network or checkpoint. May be NULL. */
 	void (*sound)(void *arg, const char *path);
 	void *arg;
-	const struct progress *progress; /* told of the shards of a folder. May be NULL */
+	const struct progress *progress; /* progress over the shards of a folder. May be NULL */
 };
 
-/* A file or folder as describe_path (inspect/describe.h) reads it with `check`; of a folder every shard, network, checkpoint and
- * file alone, so that one problem does not hide the next. In other folders files of no known content are passed over, unless their
- * names say otherwise, and links to folders are not followed. The number of problems. */
+/* Verify a file or folder as describe_path (inspect/describe.h) does with `check`. In a folder, every shard, network, checkpoint and file is verified
+ * separately, so that one problem does not hide the next. In folders of other kinds, files of unknown content are ignored unless their names suggest
+ * a known format, and links to folders are not followed. Returns the number of problems. */
 int verify_path(const char *path, const struct verify_options *o);
 
 #endif

@@ -208,7 +208,8 @@ static int is_known(const char *path)
 	if (!filemap_open(&m, path, &e))
 		kind = kind_of_bytes(m.data, m.len);
 	filemap_close(&m);
-	/* Any compressed file might hold a tar, so KIND_TAR alone does not make it a known file. */
+	/* Any compressed file might hold a tar, so KIND_TAR alone does not make a file known. A file that cannot be opened counts as known, so that
+	 * its reader reports the error. */
 	return e.code || promises(path) || stamp_sidecar_seals(path) || (kind != KIND_UNKNOWN && kind != KIND_TAR);
 }
 

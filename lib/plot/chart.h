@@ -9,32 +9,32 @@
 enum { CHART_LINE = 1, CHART_POINTS = 2 };
 #define CHART_LIMIT 1e100 /* values must be smaller */
 
-/* Points in the order of drawing. A y that is not a number, or not positive on a logarithmic scale, is a gap. */
+/* A series of points in the order of drawing. A y that is NaN, or not positive on a logarithmic scale, leaves a gap. */
 struct chart_series {
 	char *label;        /* "" or NULL: not in the legend */
 	double *x, *y;      /* (n) */
-	double *low, *high; /* (n) or NULL: intervals, NaN where there is none */
+	double *low, *high; /* (n) or NULL: interval of each point, NaN: none */
 	int n, room;
 	int marks; /* CHART_LINE | CHART_POINTS */
-	int style; /* colour, dash and marker: equal for what belongs together */
-	int faint; /* in the background */
+	int style; /* colour, dash and marker; series that belong together share one */
+	int faint; /* 1: drawn thin and pale, behind the others */
 };
 
-struct chart_rule { /* a value to compare with, across the chart */
+struct chart_rule { /* a horizontal line across the chart, to compare values with */
 	double y;
 	char *label;
 };
 
-/* Zero-initialised is an empty chart; chart_release frees all, labels too. */
+/* A zeroed chart is empty. chart_release frees everything, labels too. */
 struct chart {
 	char *title, *x_label, *y_label; /* owned; may be NULL */
-	double width, height;            /* pixels of the drawing */
+	double width, height;            /* size in pixels */
 	int log_x, log_y;
-	int reverse_x; /* larger values on the left */
+	int reverse_x; /* 1: larger values on the left */
 	int has_x_range, has_y_range;
 	double x_range[2], y_range[2];
-	int from_zero;   /* the scale of y begins there */
-	int name_points; /* labels beside the points, where there is room for all; else a legend */
+	int from_zero;   /* 1: the y scale begins at zero */
+	int name_points; /* 1: labels beside the points if there is room for all, else a legend */
 	struct chart_series *series;
 	int n;
 	struct chart_rule *rule;
@@ -42,23 +42,22 @@ struct chart {
 };
 
 void chart_release(struct chart *c);
-/* A new series, borrowed until the next; copies the label. Its style is the number of the series with a label before it. */
+/* Add a series; the pointer is valid until the next call. Copies the label. Its style is the number of labelled series before it. */
 struct chart_series *chart_series_add(struct chart *c, const char *label, int marks);
 void chart_point(struct chart_series *s, double x, double y);
 void chart_interval(struct chart_series *s, double x, double y, double low, double high);
 void chart_rule_add(struct chart *c, double y, const char *label);
-void chart_text_set(char **text, const char *value); /* copies */
+void chart_text_set(char **text, const char *value); /* *text = a copy of value; frees the old text */
 
-/* Draws into an empty scene, which gets a description in words. ERR_DATA when there is no point to show, or a value beyond
- * CHART_LIMIT. */
+/* Draw into an empty scene, and set its title and description in words. ERR_DATA if there is no point to show, or a value exceeds CHART_LIMIT. */
 int chart_draw(struct scene *s, const struct chart *c, struct err *e);
 
 struct bar {
 	char *label;
-	double value, low, high; /* low, high: NaN where there is none */
+	double value, low, high; /* low, high: the interval, NaN: none */
 };
 
-/* One horizontal bar below the other, from zero. */
+/* Horizontal bars from zero, one below the other. */
 struct bars {
 	char *title, *x_label;
 	double width; /* the height follows from the number of bars */
@@ -68,7 +67,7 @@ struct bars {
 
 void bars_release(struct bars *b);
 void bars_add(struct bars *b, const char *label, double value, double low, double high);
-/* ERR_DATA when there is no finite bar, or one beyond CHART_LIMIT. */
+/* Draw into an empty scene. ERR_DATA if there is no finite bar, or one exceeds CHART_LIMIT. */
 int bars_draw(struct scene *s, const struct bars *b, struct err *e);
 
 #endif

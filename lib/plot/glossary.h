@@ -4,11 +4,11 @@
 
 struct glossary {
 	const char *column;
-	const char *label;   /* for a scale */
+	const char *label;   /* label of an axis */
 	const char *meaning; /* a sentence or two for somebody who has not read the manual */
 };
 
-/* NULL for a column that is not known. METRIC-FEATURES, one word after the metric, is known by METRIC. */
+/* The entry of a column, or NULL if it is unknown. METRIC-FEATURES, with one word after the metric, has the entry of METRIC. */
 const struct glossary *glossary_find(const char *column);
 
 #endif

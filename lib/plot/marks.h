@@ -10,16 +10,16 @@ struct plotbox {
 
 int plotbox_has(const struct plotbox *b, double x, double y);
 
-int mark_dash(int style); /* of the lines of a style */
-/* The marker of a style, of about radius r, in the style's colour. */
+int mark_dash(int style); /* the dash of lines of this style */
+/* Draw the marker of a style, of radius about r, in the style's colour. */
 void mark_draw(struct scene *s, int style, double x, double y, double r);
-/* A line through (n, 2) pixels, broken where they are NaN, cut to the box. At most four points are kept of each column of pixels,
- * the first, the lowest, the highest and the last, so that the drawing is bounded. xy is changed. */
+/* Draw a line through xy (n, 2) in pixels, interrupted at NaN and clipped to the box. At most four points are kept of each column of pixels: the
+ * first, the lowest, the highest and the last, so that the size of the drawing is bounded. Overwrites xy. */
 void mark_line(struct scene *s, const struct plotbox *b, double *xy, int n, struct scene_pen pen);
-/* From low to high at x, with end strokes where it is not cut. */
+/* Draw an interval from low to high at x. An end that is not clipped gets a cross stroke. */
 void mark_interval(struct scene *s, const struct plotbox *b, double x, double low, double high, struct scene_pen pen);
 
-/* Labels beside points. */
+/* Places labels beside points so that they do not overlap. Release with naming_release. */
 struct naming {
 	struct scene *scene;
 	const struct plotbox *box;
@@ -30,9 +30,9 @@ struct naming {
 
 void naming_init(struct naming *m, struct scene *s, const struct plotbox *b);
 void naming_release(struct naming *m);
-void naming_add(struct naming *m, double x, double y, int style, const char *text); /* text is borrowed, may be empty */
-void naming_block(struct naming *m, double x0, double y0, double x1, double y1);    /* no label there */
-/* Draws all labels, or none and returns -1 when there is no room for all of them. */
+void naming_add(struct naming *m, double x, double y, int style, const char *text); /* text is borrowed and may be empty */
+void naming_block(struct naming *m, double x0, double y0, double x1, double y1);    /* keeps labels out of this box */
+/* Draw all labels. If there is no room for all of them, draws none and returns -1. */
 int naming_draw(struct naming *m);
 
 #endif

@@ -1,14 +1,14 @@
-/* Letters as strokes, the one font of charts as PNG and of labels on sheets: ASCII, proportional, drawn for this purpose. */
+/* Draws letters as strokes: the only font of PNG charts and of labels on sheets. It is ASCII and proportional. */
 #ifndef DDM_PLOT_STROKEFONT_H
 #define DDM_PLOT_STROKEFONT_H
 
-#define STROKEFONT_EM 20. /* units of the em square; capitals are 14 high, x is 10, descenders reach -4 */
+#define STROKEFONT_EM 20. /* units per em; capitals are 14 high, x is 10, descenders reach -4 */
 
-/* Calls stroke(arg, xy, n) for every stroke of the text: n >= 2 points (x, y) in pixels, the first letter beginning at `x` on the
- * base line `y` (downwards positive), `size` pixels to the em. A character outside of ASCII is one box. */
+/* Call stroke(arg, xy, n) for every stroke of the text: n >= 2 points (x, y) in pixels. The first letter begins at `x` on the base line `y` (y grows
+ * downwards); `size` is pixels per em. A character outside ASCII becomes a box. */
 void strokefont_draw(const char *text, double x, double y, double size, void (*stroke)(void *arg, const double *xy, int n), void *arg);
 
-/* Advance of the text in pixels. Common sans-serif fonts of the same size need no more. */
+/* The width of the text in pixels. Common sans-serif fonts of the same size are not wider. */
 double strokefont_width(const char *text, double size);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "1.50e+06" -> "1.5e6" */
+/* Shorten a number: "1.50e+06" becomes "1.5e6". */
 static void tidy(char *text)
 {
 	char *e = strchr(text, 'e'), exponent[16] = "", *end;
@@ -49,7 +49,7 @@ void axis_number(char text[32], double v)
 	}
 }
 
-/* v as a multiple of step. */
+/* Print v, a multiple of step, with the decimals that step needs. */
 static void tick_text(char text[32], double v, double step)
 {
 	double top = fabs(v) < step / 2 ? 0 : fabs(v);

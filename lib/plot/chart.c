@@ -75,7 +75,7 @@ void chart_rule_add(struct chart *c, double y, const char *label)
 	c->rule[c->rules++] = (struct chart_rule){y, mem_strdup(label)};
 }
 
-/* What is being drawn, and where. */
+/* A chart being drawn, with its axes and the box between them. */
 struct view {
 	struct scene *scene;
 	const struct chart *chart;
@@ -142,7 +142,7 @@ static int fit(struct view *v, struct err *e)
 		x = (struct extent){c->x_range[0], c->x_range[1]};
 	if (c->has_y_range)
 		y = (struct extent){c->y_range[0], c->y_range[1]};
-	/* From zero where that costs little. */
+	/* The y scale begins at zero if the data then still fill most of it. */
 	zero = !c->has_y_range && !c->log_y && y.lo >= 0 && (c->from_zero || y.lo < .4 * y.hi);
 	axis_fit(&v->x, x.lo, x.hi, c->log_x, (int)fmax(3, v->scene->width / 95), c->has_x_range ? 3 : 0);
 	axis_fit(&v->y, zero ? 0 : y.lo, y.hi, c->log_y, (int)fmax(3, v->scene->height / 62), c->has_y_range ? 3 : zero ? 1 : 0);
@@ -161,7 +161,7 @@ static void swatch(struct scene *s, const struct chart_series *series, double x,
 		mark_draw(s, series->style, x + (SWATCH - 6) / 2., y, 4.2);
 }
 
-/* Rows of samples and labels below `top`; returns the place below them. */
+/* Draw the legend, rows of samples and labels, below `top`. Returns the y below it. */
 static double legend(struct scene *s, const struct chart *c, double top)
 {
 	double left = CHARTTEXT_MARGIN, x = left, y = top + 12;
@@ -208,7 +208,7 @@ static void y_ticks(struct view *v)
 static void x_ticks(struct view *v)
 {
 	const struct scene_pen grid = {SCENE_GRID, 1, 1, 0}, line = {SCENE_SOFT, 1, 1, 0};
-	double end[2] = {INFINITY, -INFINITY}; /* of what the labels so far cover */
+	double end[2] = {INFINITY, -INFINITY}; /* pixels covered by the labels so far */
 
 	for (int i = 0; i < v->x.n; i++) {
 		double at = floor(axis_at(&v->x, v->x.tick[i])) + .5, half = strokefont_width(v->x.label[i], CHARTTEXT_SIZE) / 2 + 4;
@@ -269,7 +269,7 @@ static void rules_draw(struct view *v)
 	}
 }
 
-/* In words, for who cannot see it: where each series begins and ends. */
+/* Describe the chart in words for screen readers: where each series begins and ends. */
 static void describe(struct scene *s, const struct chart *c)
 {
 	struct str text = {0};
@@ -306,7 +306,7 @@ static void describe(struct scene *s, const struct chart *c)
 	str_release(&text);
 }
 
-/* Series that name their points get labels of those, in the order of the series. */
+/* Label each point with the name of its series, in the order of the series. -1 if there is no room for all labels. */
 static int names_draw(struct view *v)
 {
 	struct naming names;

@@ -19,12 +19,12 @@ enum { MOST_BYTES = 1 << 30 };
 struct frame {
 	char *where;
 	struct tsv *table;
-	json_t *lines; /* array, of a file of JSON lines */
+	json_t *lines; /* the objects of a file of JSON lines; else NULL */
 	char sha256[65];
 	char text[32];
 };
 
-/* A last line without its end is one that a trainer is writing, or did not live to finish. */
+/* A last line without newline that cannot be parsed is ignored: a trainer is writing it, or was killed while it did. */
 static int lines_parse(struct frame *f, const char *text, size_t len, struct err *e)
 {
 	int64_t number = 0;
@@ -108,7 +108,7 @@ const char *frame_first(const struct frame *f)
 	return f->table ? tsv_name(f->table, 0) : "label";
 }
 
-/* The member itself, or that of the member before a dot. */
+/* The member `name`, or, for "outer.inner", the member "inner" of the object "outer". */
 static const json_t *find(const json_t *o, const char *name)
 {
 	const json_t *v = json_object_get(o, name);

@@ -48,7 +48,7 @@ static const struct glossary entries[] = {
     {"images_per_second", "samples per second", "Samples a second on the machine of this run; for orientation, since load and machine decide it."},
 };
 
-/* The keys of ddm-eval-fid name the features after the metric: "fid-inception" is known by "fid". */
+/* The keys of ddm-eval-fid append the features to the metric: "fid-inception" has the entry of "fid". */
 const struct glossary *glossary_find(const char *column)
 {
 	const struct glossary *found = NULL;

@@ -1,4 +1,4 @@
-/* A contact sheet: labelled rows of pictures from several sources. */
+/* Makes a contact sheet: labelled rows of pictures from several sources. */
 #include "plot/gridsheet.h"
 
 #include <string.h>
@@ -17,11 +17,11 @@
 #include "file/still.h"
 #include "plot/charttext.h"
 
-enum { MAX_SIDE = 1 << 15, MARGIN = 6, BAND = 21 }; /* pixels; BAND: above the pictures of a source, for its label */
+enum { MAX_SIDE = 1 << 15, MARGIN = 6, BAND = 21 }; /* pixels; BAND: height of the label above the pictures of a source */
 
 #define REQUEST(member) OPTION_FIELD(struct grid_request, member)
 
-/* The pictures that are shown are inputs of the stamp: how they were chosen need not stand there. */
+/* The stamp holds the hashes of the pictures on the sheet, so the options that choose pictures are not stamped. */
 const struct option grid_options[] = {
     OPTION_GROUP("Pictures"),
     {"--columns", .type = OPTION_INT, REQUEST(columns), .lo = 1, .hi = 1000, .arg = "N", .preset = "12", .help = "pictures in a row", OPTION_ALWAYS,
@@ -80,7 +80,7 @@ static int take(struct grid *g, struct strip *s, const struct picture *p, struct
 	return picture_square(&s->tile[s->n], p, (int)g->size, RESIZE_BICUBIC, e) ? -1 : (s->n++, 0);
 }
 
-/* How many samples there are after the first `skip`; back at the start. */
+/* The number of samples after the first `skip`; rewinds the samples. -1 on error. */
 static int64_t count_rest(struct samples *from, int64_t skip, struct err *e)
 {
 	struct sample sample;
@@ -94,7 +94,7 @@ static int64_t count_rest(struct samples *from, int64_t skip, struct err *e)
 	return n > skip ? n - skip : 0;
 }
 
-/* Whether sample i of n after the skipped ones is one of `want` at equal distances. */
+/* 1 if sample i of n is one of `want` samples at equal distances. */
 static int is_taken(int64_t i, int64_t n, int64_t want)
 {
 	return n <= want || i * want / n != (i - 1) * want / n || i == 0;
@@ -129,7 +129,7 @@ static int strip_read(struct grid *g, struct strip *s, const char *path, struct 
 	return got < 0 ? -1 : 0;
 }
 
-/* A label in the letters of the charts, cut to the sheet's width; `top`: of its band. */
+/* Draw a label in the font of the charts, cut to the width of the sheet. top: y of its band. */
 static int label_draw(struct picture *sheet, int64_t top, const char *text, struct err *e)
 {
 	struct scene s = {.width = sheet->width, .height = BAND};
@@ -172,7 +172,7 @@ static int sheet_draw(struct picture *sheet, const struct grid *g, struct err *e
 	return 0;
 }
 
-/* The sources are told by the pictures shown of them. */
+/* The stamp. Each source is recorded by its label and the hash of its pictures on the sheet. */
 static struct stamp *make_stamp(const struct grid *g)
 {
 	static const struct option *const tables[] = {grid_options, NULL};

@@ -13,7 +13,7 @@ int plotbox_has(const struct plotbox *b, double x, double y)
 	return x >= b->x0 - .5 && x <= b->x1 + .5 && y >= b->y0 - .5 && y <= b->y1 + .5;
 }
 
-/* Beyond eight series colours come again, with other dashes and other markers. */
+/* There are eight colours. Further series repeat them with other dashes and markers. */
 int mark_dash(int style)
 {
 	return (style % 8 + style / 8) % SCENE_DASHES;
@@ -75,7 +75,7 @@ void mark_draw(struct scene *s, int style, double x, double y, double r)
 	}
 }
 
-/* Liang and Barsky: the part of a segment within the box; 0 when there is none. */
+/* Clip the segment p q to the box (Liang and Barsky). 0 if no part is inside. */
 static int cut(const struct plotbox *b, const double *p, const double *q, double out[4])
 {
 	const double d[2] = {q[0] - p[0], q[1] - p[1]}, lo[2] = {b->x0, b->y0}, hi[2] = {b->x1, b->y1};
@@ -99,7 +99,7 @@ static int cut(const struct plotbox *b, const double *p, const double *q, double
 	return 1;
 }
 
-/* A whole piece of line, without gaps. */
+/* Draw a piece of line without gaps, clipped to the box. */
 static void piece_draw(struct scene *s, const struct plotbox *b, const double *xy, int n, struct scene_pen pen)
 {
 	double *out = mem_zalloc((size_t)n + 1, 2 * sizeof *out), part[4];
@@ -121,7 +121,7 @@ static void piece_draw(struct scene *s, const struct plotbox *b, const double *x
 	mem_free(out);
 }
 
-/* In place; returns what is left of n. */
+/* Keep at most four points of each column of pixels (see mark_line). Works in place; returns the new number. */
 static int thin(double *xy, int n)
 {
 	int m = 0;
@@ -215,7 +215,7 @@ static int is_free(const struct naming *m, const struct plotbox *p)
 	return 1;
 }
 
-/* Right, left, above, below, then the corners. */
+/* Find a free place for a label: right, left, above, below, then the corners. -1 if there is none. */
 static int place(struct naming *m, struct naming_point *p)
 {
 	static const double where[8][2] = {{1, 0}, {-1, 0}, {0, -1}, {0, 1}, {1, -1}, {1, 1}, {-1, -1}, {-1, 1}};

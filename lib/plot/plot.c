@@ -57,7 +57,7 @@ static enum plot_log scales_of(const struct plot_request *r)
 	return r->kind == PLOT_LOSS ? PLOT_LOG_Y : r->kind == PLOT_COST ? PLOT_LOG_X : PLOT_LOG_NONE;
 }
 
-/* What does not depend on the files. */
+/* Set the size, scales and ranges, which do not depend on the files. */
 static int set_scales(struct chart *c, const struct plot_request *r, struct err *e)
 {
 	enum plot_log log = scales_of(r);
@@ -74,14 +74,14 @@ static int set_scales(struct chart *c, const struct plot_request *r, struct err 
 	return 0;
 }
 
-/* Texts of the request stand in place of those that the files suggest. */
+/* A text of the request replaces the one that the files suggest. */
 static void set_text(char **text, const char *asked)
 {
 	if (asked)
 		chart_text_set(text, asked);
 }
 
-/* The column of the floor that belongs to a column of distances: kd_heldout -> kd_floor. Caller frees. */
+/* The column of the floor for a column of distances: kd_heldout -> kd_floor; NULL: none. Caller frees with mem_free. */
 static char *floor_column(const struct plot_request *r, const char *column)
 {
 	if (r->floor)
@@ -200,7 +200,7 @@ static int draw_bars(struct scene *s, const struct plot_request *r, struct plot_
 	return rc;
 }
 
-/* A line of JSON. Caller frees with mem_free. */
+/* The stamp as a line of JSON. Caller frees with mem_free. */
 static char *make_stamp(const struct plot_request *r, const struct plot_input *in)
 {
 	struct stamp *s = stamp_new(r->program);
@@ -243,7 +243,7 @@ static int write_png(const struct scene *s, const struct plot_request *r, const 
 	return rc;
 }
 
-/* What a folder among the sources stands for. */
+/* What a folder among the sources stands for, by the kind of chart. */
 static enum plot_folder folder_of(const struct plot_request *r)
 {
 	return r->kind == PLOT_LOSS ? FOLDER_EXPERTS : is_accuracy(r) ? FOLDER_ROUTER : FOLDER_NONE;

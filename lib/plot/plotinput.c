@@ -9,7 +9,7 @@
 #include "file/fileio.h"
 #include "plot/sources.h"
 
-/* Takes path and label. */
+/* Append a source; takes ownership of path and label. */
 static void input_add(struct plot_input *in, char *path, char *label)
 {
 	in->path = mem_resize(in->path, (size_t)in->n + 1, sizeof *in->path);
@@ -18,7 +18,7 @@ static void input_add(struct plot_input *in, char *path, char *label)
 	in->label[in->n++] = label;
 }
 
-/* Adds DIR/NAME/train.jsonl where it is; labels of one's own are told apart by the name. */
+/* Append DIR/NAME/train.jsonl if it exists; 1 if so, else 0. Logs of experts get NAME appended to a given label. */
 static int log_add(struct plot_input *in, const char *dir, const char *name, const char *label)
 {
 	char *path = str_new("%s%s%s/train.jsonl", dir, *name ? "/" : "", name);
@@ -31,7 +31,7 @@ static int log_add(struct plot_input *in, const char *dir, const char *name, con
 	return 1;
 }
 
-/* expert_2 before expert_10. */
+/* Append the logs of all experts, by number: expert_2 before expert_10. Returns how many, or -1. */
 static int experts_add(struct plot_input *in, const char *dir, const char *label, struct err *e)
 {
 	char **name;

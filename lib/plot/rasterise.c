@@ -7,17 +7,17 @@
 #include "plot/scene.h"
 #include "plot/strokefont.h"
 
-/* Scan lines per row of pixels; along a line coverage is exact. */
+/* SUB scan lines per row of pixels; along a scan line coverage is exact. */
 enum { SUB = 16, MOST_PIXELS = 1 << 26 };
 
-/* Where an edge crosses a scan line, and whether it goes up or down there. */
+/* The point at which an edge crosses a scan line, and whether the edge goes up or down. */
 struct crossing {
 	int line;
 	float x;
 	int way;
 };
 
-/* The pieces of one item. They may overlap; a point inside any of them is inside. */
+/* The state of drawing; cross holds the edges of one item. Pieces of an item may overlap: a point inside any of them is inside. */
 struct raster {
 	struct picture *picture;
 	double scale;
@@ -25,7 +25,7 @@ struct raster {
 	size_t n, room;
 	float *cover; /* (picture->width) */
 	double half;  /* half the width of a stroke, in pixels */
-	int round;    /* ends */
+	int round;    /* 1: strokes have round ends */
 };
 
 static void edge(struct raster *r, double x0, double y0, double x1, double y1)
@@ -60,7 +60,7 @@ static void polygon(struct raster *r, const double *xy, int n)
 	}
 }
 
-/* In the direction of rotation of the rectangles of `stroke`, so that nothing cancels. */
+/* Add a disc, with the same direction of rotation as the rectangles of `stroke`, so that overlaps do not cancel. */
 static void disc(struct raster *r, double x, double y)
 {
 	int n = r->half < 1.5 ? 10 : 20;
@@ -73,7 +73,7 @@ static void disc(struct raster *r, double x, double y)
 	polygon(r, xy, n);
 }
 
-/* Whether the line bends so sharply at p that the rectangles of its legs leave a gap. */
+/* 1 if the line bends so sharply at p that the rectangles of its two segments leave a gap. */
 static int turns(const double *p)
 {
 	double ax = p[0] - p[-2], ay = p[1] - p[-1], bx = p[2] - p[0], by = p[3] - p[1];
@@ -82,7 +82,7 @@ static int turns(const double *p)
 	return along <= 0 || fabs(cross) > .02 * along;
 }
 
-/* A line in pixels of the picture. */
+/* Add a line in pixels of the picture, as a rectangle for each segment and a disc at sharp bends. */
 static void stroke(struct raster *r, const double *xy, int n)
 {
 	for (int i = 0; i + 1 < n; i++) {

@@ -1,4 +1,4 @@
-/* Reads the log of routing that ddm-sample writes, as series of a chart. */
+/* Reads the routing log of ddm-sample into series of a chart. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -13,7 +13,7 @@
 
 enum { MOST_LINE = 1 << 26 };
 
-/* Sums over the pictures of a log. */
+/* Sums over the pictures of a log, by step. */
 struct sums {
 	size_t steps, k;
 	double *weight;  /* (steps, k) */

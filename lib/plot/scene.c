@@ -1,4 +1,4 @@
-/* A drawing as a list of shapes, and its SVG. */
+/* Stores a drawing as a list of items, and writes it as SVG. */
 #include "plot/scene.h"
 
 #include <math.h>
@@ -94,7 +94,7 @@ void scene_box(struct scene *s, double x0, double y0, double x1, double y1, int 
 	scene_area(s, xy, 4, colour, opacity);
 }
 
-/* Bytes of the UTF-8 character at s that XML allows, or 0. */
+/* The number of bytes of the UTF-8 character at s, or 0 if it is invalid or XML forbids it. */
 static int character(const unsigned char *s)
 {
 	int n = *s < 0x80 ? 1 : *s >= 0xc2 && *s < 0xe0 ? 2 : (*s & 0xf0) == 0xe0 ? 3 : *s >= 0xf0 && *s < 0xf5 ? 4 : 0;
@@ -132,7 +132,7 @@ void scene_escape(struct str *out, const char *text)
 	}
 }
 
-/* Two decimals without trailing zeros; no "-0". */
+/* Append a number with at most two decimals, without trailing zeros or "-0". */
 static void number(struct str *out, double v)
 {
 	char text[40];

@@ -54,8 +54,8 @@ void scene_box(struct scene *s, double x0, double y0, double x1, double y1, int 
 int scene_dash(int dash, const double **lengths);
 
 /* Append an SVG element. `id`: letters that no other drawing in the same document uses. With `stamp`, a line of JSON, it is a complete file with the
- * stamp as metadata. With stamp NULL it is part of a page: it takes the size of its container, has no background, and classes by which the page may
- * replace colours: l0, l1 .. for lines, f0, f1 .. for areas and text. */
+ * stamp as metadata. With stamp NULL it is part of a page: it takes the size of its container and has no background. Items have the class lN (lines)
+ * or fN (areas and text), N being their colour, by which a page may replace colours. */
 void scene_svg(struct str *out, const struct scene *s, const char *id, const char *stamp);
 
 /* Draw as RGB pixels, `scale` pixels to one of the drawing, anti-aliased. Caller frees p with picture_release. ERR_USAGE for more than 2^26 pixels,

@@ -31,7 +31,7 @@ static void hash_out(const struct frame *f, char hash[65])
 
 enum { VAL_POINTS = 30 };
 
-struct samples_of { /* the values summarised by one point */
+struct samples_of { /* the values of one bar or point */
 	char *name;
 	double *x, *y;
 	int n;
@@ -81,7 +81,7 @@ static double mean(const double *v, int n)
 	return sum / n;
 }
 
-/* Student's interval of the mean; NaN for a single value. */
+/* Student's interval of the mean; NaN for fewer than two values. */
 static void interval(const double *v, int n, double level, double *low, double *high)
 {
 	double m = mean(v, n), sum = 0, half;
@@ -96,7 +96,8 @@ static void interval(const double *v, int n, double level, double *low, double *
 	*high = m + half;
 }
 
-/* Steps, losses and validation losses of a log. A step number that is not above the last one discards the lines from that step on. */
+/* Steps, losses and validation losses of a log, NaN if a line has none. A step that is not above the last one means that the run resumed: the lines
+ * from that step on are dropped. */
 struct losses {
 	double *step, *loss, *val;
 	int n;
@@ -127,8 +128,9 @@ static int losses_read(struct losses *l, const struct frame *f, struct err *e)
 	return 0;
 }
 
-/* A tree of sums over (n) values, those that are not finite left out: element i holds 2 i and 2 i + 1, the values are from n on. A sum
- * of some of them is then free of what the others are: no difference of large sums is taken. */
+/* A segment tree of sums over v (n); values that are not finite count as 0. Element i is the sum of elements 2 i and 2 i + 1, and the values begin at
+ * n. A sum over a window adds only values inside it, so unlike a difference of prefix sums it loses no digits to values outside. Caller frees with
+ * mem_free. */
 static double *sums_new(const double *v, int n)
 {
 	double *sum = mem_alloc(2 * (size_t)n * sizeof *sum);
@@ -140,7 +142,7 @@ static double *sums_new(const double *v, int n)
 	return sum;
 }
 
-/* Of the values [from, to). */
+/* The sum of the values [from, to). */
 static double sums_between(const double *sum, int n, int from, int to)
 {
 	double total = 0;
@@ -154,7 +156,8 @@ static double sums_between(const double *sum, int n, int from, int to)
 	return total;
 }
 
-/* out[i]: the mean of the losses within half a window of line i, the window cut at the ends on both sides alike. */
+/* out[i]: the mean of the finite losses at most `half` lines from line i; near an end the window shrinks on both sides alike. NaN if loss i is not
+ * finite. */
 static void smooth_losses(double *out, const struct losses *l, int half)
 {
 	double *sum = sums_new(l->loss, l->n);
@@ -396,7 +399,7 @@ int source_compare(struct bars *b, const char *path, const char *key, char hash[
 		has = frame_number(f, i, "difference", &v, e);
 		if (has < 0 || frame_number(f, i, "low", &low, e) < 0 || frame_number(f, i, "high", &high, e) < 0)
 			goto out;
-		if (!has && !base) /* in a table: the arm that the others are compared with */
+		if (!has && !base) /* the row of a table without a difference is the arm that the others are compared with */
 			base = mem_strdup(frame_text(f, i, table ? "arm" : "label"));
 		if (!has)
 			continue;
@@ -425,7 +428,7 @@ out:
 	return rc;
 }
 
-/* Parts of a path between slashes: part i counted from the left, or from the right. */
+/* Part i of a path between slashes, counted from the left or from the right; NULL if there are fewer parts. */
 static const char *part(const char *path, int i, int from_right, size_t *len)
 {
 	const char *end = path + strlen(path), *at;

@@ -1,4 +1,4 @@
-/* Letters as strokes. */
+/* Draws letters from a table of strokes. */
 #include "plot/strokefont.h"
 
 #include <stddef.h>
@@ -8,7 +8,7 @@ enum { POINTS = 40, STEPS = 6 };
 
 static const double bearing = 1.6, blank = 6;
 
-/* Strokes of x y pairs: '|' begins a polyline, '~' a quadratic B-spline, which touches the middles of its inner legs. */
+/* Strokes as pairs x y: '|' begins a polyline, '~' a quadratic B-spline, which touches the midpoints of its inner segments. */
 static const struct glyph {
 	double width;
 	const char *strokes;
@@ -111,7 +111,7 @@ static const struct glyph {
 
 static const struct glyph unknown = {9, "|0 0 0 14 9 14 9 0 0 0"};
 
-/* NULL for a blank, and for the later bytes of a UTF-8 character, which have no width. */
+/* The glyph of a byte, and its advance. NULL for a blank, and for the later bytes of a UTF-8 character, which have no width. */
 static const struct glyph *glyph_of(unsigned char c, double *advance)
 {
 	const struct glyph *g = c < 128 && glyphs[c].strokes ? &glyphs[c] : c < 128 && c > 32 ? &unknown : c >= 0xc0 ? &unknown : NULL;
@@ -132,7 +132,7 @@ double strokefont_width(const char *text, double size)
 }
 
 struct pencil {
-	double x, y, scale; /* of the glyph's origin; pixels per unit */
+	double x, y, scale; /* the glyph's origin in pixels; pixels per unit */
 	void (*stroke)(void *arg, const double *xy, int n);
 	void *arg;
 };

@@ -1,4 +1,4 @@
-/* Clusters samples as a request says: reads samples and features, makes the partition, and fills the report. */
+/* Clusters samples for a request: reads samples and features, makes the partition, and fills the report. */
 #include "cluster/clustering.h"
 
 #include <string.h>

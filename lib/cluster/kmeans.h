@@ -23,7 +23,7 @@ struct kmeans_options {
 	int k;
 	int fine;            /* 0: flat. Else first fit this many centroids to a subsample, and then the k < fine clusters to those
 	                      * centroids, weighted by their sizes */
-	int64_t fine_sample; /* points of that subsample; 0: the larger of 5% and 64 * fine */
+	int64_t fine_sample; /* points of the subsample; 0: the larger of 5% and 64 * fine */
 	int restarts;        /* number of seedings, of which the lowest inertia wins; 0: 3 */
 	int iterations;      /* most iterations; 0: 100 (for the fine centroids: 50) */
 	double tolerance;    /* stop if the inertia falls by less than this share; 0: 1e-5 */

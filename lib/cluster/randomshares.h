@@ -1,4 +1,4 @@
-/* The cluster shares of a random partition, the control that clustering is compared with. */
+/* Computes the cluster shares of a random partition, the control that clustering is compared with. */
 #ifndef DDM_CLUSTER_RANDOMSHARES_H
 #define DDM_CLUSTER_RANDOMSHARES_H
 

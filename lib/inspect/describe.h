@@ -1,4 +1,4 @@
-/* Describes any file or folder of the toolkit: its kind and contents. */
+/* Describes any file or folder that the programs read: its kind and contents. */
 #ifndef DDM_INSPECT_DESCRIBE_H
 #define DDM_INSPECT_DESCRIBE_H
 

@@ -1,4 +1,4 @@
-/* Facts about single files: safetensors, PyTorch files, npy, npz, shards, tables, pictures. */
+/* Collects facts about single files: safetensors, PyTorch files, npy, npz, shards, tables, pictures. */
 #include "inspect/facts.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* Facts about a folder of networks: the experts of an ensemble and their router. */
+/* Collects facts about a folder of networks: the experts of an ensemble and their router. */
 #include "inspect/modelfacts.h"
 
 #include <inttypes.h>

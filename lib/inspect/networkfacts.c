@@ -1,4 +1,4 @@
-/* Facts about single networks, trainings, checkpoints, and pipelines of other projects. */
+/* Collects facts about single networks, trainings, checkpoints, and pipelines of other projects. */
 #include "inspect/modelfacts.h"
 
 #include <inttypes.h>

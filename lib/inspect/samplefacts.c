@@ -1,4 +1,4 @@
-/* Facts about archives, folders and SHARDS directories of samples. */
+/* Collects facts about archives, folders and SHARDS directories of samples. */
 #include "inspect/samplefacts.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Embeds captions by CLIP's text tower. */
+/* Embeds captions with CLIP's text encoder. */
 #include "metric/captions.h"
 
 #include <string.h>

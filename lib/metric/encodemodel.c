@@ -1,4 +1,4 @@
-/* Finds out what the model of ddm-encode is, and checks that the request fits it. */
+/* Recognises the encoders in the model of ddm-encode, and checks that the request fits them. */
 #include <jansson.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-/* Writes the tar of samples with what the encoders add. */
+/* Writes the tar of samples with the members that the encoders add. */
 #include "core/mem.h"
 #include "core/str.h"
 #include "file/standing.h"

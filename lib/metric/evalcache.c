@@ -1,4 +1,4 @@
-/* Keeps the features of a set in a file whose name holds the hash of everything that made them. */
+/* Caches the features of a set in a file whose name holds the hash of everything that determines them. */
 #include "metric/evalcache.h"
 
 #include <string.h>

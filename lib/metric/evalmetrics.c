@@ -1,4 +1,4 @@
-/* Parses the list of metrics and their conventions. */
+/* Parses lists of metrics, and holds the names of metrics and protocols. */
 #include "metric/evalmetrics.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Computes all metrics between a reference set and samples, and writes them to a report. */
+/* Computes the requested metrics between a reference set and samples, and writes them to a report. */
 #ifndef DDM_METRIC_EVALREPORT_H
 #define DDM_METRIC_EVALREPORT_H
 

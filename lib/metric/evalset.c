@@ -1,4 +1,4 @@
-/* Opens one side of a comparison: pictures, features or statistics. */
+/* Sorts, compares and releases sets of features, and computes their statistics. */
 #include "metric/evalset.h"
 
 #include <math.h>

@@ -122,7 +122,7 @@ static int choose_metrics(struct evaluation *v, struct evalset_options *o, struc
 	return 0;
 }
 
-/* Open the models that metrics need beside the features. */
+/* Open the models that metrics need besides the features. */
 static int open_models(struct evaluation *v, struct err *e)
 {
 	const struct eval_request *q = &v->settled.asked;

@@ -1,4 +1,4 @@
-/* Frechet distance of two Gaussians (Dowson and Landau 1982; as a metric of generators, Heusel et al. 2017):
+/* The Frechet distance of two Gaussians (Dowson and Landau 1982; for generated samples, Heusel et al. 2017):
  *   |mu1 - mu2|^2 + tr(S1 + S2 - 2 (S1 S2)^(1/2)). */
 #ifndef DDM_METRIC_FRECHET_H
 #define DDM_METRIC_FRECHET_H

@@ -1,4 +1,4 @@
-/* The standard error of a Frechet distance between drawn samples, for ddm-eval-fid's error bars. */
+/* Computes standard errors of Frechet distances, for ddm-eval-fid's error bars. */
 #include "metric/frecheterror.h"
 
 #include <math.h>

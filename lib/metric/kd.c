@@ -1,4 +1,4 @@
-/* The kernel distance, whole and over random subsets. */
+/* Computes the kernel distance over all pairs and over random subsets. */
 #include "metric/kd.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Running mean and covariance of feature vectors in double. */
+/* Accumulates mean and covariance of feature vectors in double. */
 #ifndef DDM_METRIC_MOMENTS_H
 #define DDM_METRIC_MOMENTS_H
 

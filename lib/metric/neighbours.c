@@ -1,4 +1,4 @@
-/* Precision, recall, density and coverage by k-th nearest neighbours. */
+/* Computes precision, recall, density and coverage from k-th nearest neighbours. */
 #include "metric/neighbours.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Student's t over pairs, and Holm's correction for many comparisons. */
+/* Computes Student's t over pairs, and Holm's correction for many comparisons. */
 #include "metric/paired.h"
 
 #include <float.h>

@@ -117,7 +117,7 @@ static void grouping_release(struct grouping *g)
 	nametable_release(&g->index);
 }
 
-/* The name of a picture's group; NULL and ERR_DATA if it has none. Caller frees. */
+/* The name of a picture's group; NULL and ERR_DATA if it has none. Caller frees with mem_free. */
 static char *group_name(const struct stream *s, enum perceptual_group by, struct err *e)
 {
 	const char *key = s->batch.key[s->at], *text = s->batch.text[s->at], *slash = strrchr(key, '/');

@@ -121,7 +121,7 @@ static void haar(struct bands *b, double *plane, int w, int h)
 					b->abs[l][k] += fabs(diff[k]);
 				}
 				b->count[l][quarter]++;
-				/* in place: element (y, x) lies before every one still to be read */
+				/* in place: element (y, x) lies before all elements that are still to be read */
 				plane[(int64_t)y * w2 + x] = (p + q + r + s) / 4;
 			}
 		w = w2, h = h2;

@@ -1,4 +1,4 @@
-/* Maximum mean discrepancy under a Gaussian kernel. */
+/* Computes the maximum mean discrepancy under a Gaussian kernel. */
 #include "metric/rbf.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Draws charts of series over two scales. */
+/* Draws charts of series over two axes. */
 #include "plot/chart.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Charts: series of points and lines over two scales, and bars with intervals. */
+/* Charts: series of points and lines over two axes, and bars with intervals. */
 #ifndef DDM_PLOT_CHART_H
 #define DDM_PLOT_CHART_H
 

@@ -1,4 +1,4 @@
-/* Explains the columns of a report. */
+/* Labels and explains the columns of a report. */
 #include "plot/glossary.h"
 
 #include <stddef.h>

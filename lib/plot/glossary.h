@@ -1,4 +1,4 @@
-/* Explains the columns of a report. */
+/* Labels and explains the columns of a report. */
 #ifndef DDM_PLOT_GLOSSARY_H
 #define DDM_PLOT_GLOSSARY_H
 

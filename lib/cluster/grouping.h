@@ -13,7 +13,7 @@ struct grouping;
 /* by: "class", "folder" (of the key), or the name of an entry of the samples' facts (.json member). With `table`, a TSV or CSV that has a column key
  * (tsv_load_any), `by` is a column of that table. NULL and *e if the table or a column is missing. Caller frees with grouping_free. */
 struct grouping *grouping_open(const char *by, const char *table, struct err *e);
-void grouping_free(struct grouping *g);
+void grouping_free(struct grouping *g);                    /* NULL is allowed */
 const char *grouping_table_hash(const struct grouping *g); /* NULL without a table */
 
 /* For featureset_options.value: the value by which the sample is grouped, in new memory. NULL and ERR_DATA if the sample has none, or one that cannot

@@ -49,7 +49,7 @@ struct kmeans {
 /* Fit k centroids to x (n, d). ERR_USAGE: fewer points than k, or bad options; ERR_DATA: fewer distinct points than k, or a value that is not finite;
  * ERR_NOMEM; ERR_AGAIN: the progress said stop. Release with kmeans_release; on failure *out is empty. */
 int kmeans_fit(struct kmeans *out, const float *x, int64_t n, int64_t d, const struct kmeans_options *o, struct err *e);
-void kmeans_release(struct kmeans *m);
+void kmeans_release(struct kmeans *m); /* a zeroed one is allowed */
 
 /* Assign x (n, m->d): cluster [n]; distance [n] (may be NULL) = |x - c|, without the offset. device: as in struct kmeans_options. */
 int kmeans_assign(int32_t *cluster, float *distance, const struct kmeans *m, const float *x, int64_t n, struct pool *p, struct device *device,
@@ -72,7 +72,7 @@ struct kmeans_quality {
 /* Measure a partition of x (n, d) into k clusters; distance [n] as from kmeans_assign. ERR_DATA if n < 1. Release with kmeans_quality_release. */
 int kmeans_rate(struct kmeans_quality *q, const float *x, int64_t n, int64_t d, const int32_t *cluster, const float *distance, int k, uint64_t seed,
                 struct pool *p, struct err *e);
-void kmeans_quality_release(struct kmeans_quality *q);
+void kmeans_quality_release(struct kmeans_quality *q); /* a zeroed one is allowed */
 
 /* The cluster of a key in a random partition, the control that clustering is compared with. share [k], the shares of the clusters, sum to one. The
  * result depends only on the shares, the seed and the hash of the key. */

@@ -7,7 +7,7 @@
 #include "cluster/kmeansimpl.h"
 #include "kernels/gemm.h"
 
-/* POINTS of a task, and CENTRES scored at a time. Their product is large compared with either, so a task reads little memory. */
+/* POINTS: points of a task. CENTRES: centres whose scores a task computes at a time. ROUNDS: most rounds of points_balance. */
 enum { POINTS = 256, CENTRES = 4096, ROUNDS = 1000 };
 
 struct assign_job {

@@ -40,8 +40,8 @@ void points_release(struct points *p);
 /* Copy near and cluster of [from, to) to the host, if the points are on a device. */
 int points_see(struct points *p, int64_t from, int64_t to, struct err *e);
 
-float points_length2(const float *x, int64_t d);
-float points_distance2(const float *a, const float *b, int64_t d);
+float points_length2(const float *x, int64_t d);                   /* |x|^2, summed in double */
+float points_distance2(const float *a, const float *b, int64_t d); /* |a - b|^2, summed in float */
 
 /* Update near, the squared distance to the nearest centre so far, with `count` new centres (count, d). With `first` there were no centres before. sum
  * [(n + POINTS_SCAN - 1) / POINTS_SCAN]: the sum of weight * near of every POINTS_SCAN points. */

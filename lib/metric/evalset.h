@@ -69,7 +69,7 @@ void evaltap_release(struct evaltap *t);
  * record is equal. Vectors of unknown origin ("npy") agree with any network's features of the same dims, but not with "pix" or "rgb8". */
 int evalset_agree(const struct evalset *a, const char *name_a, const struct evalset *b, const char *name_b, struct err *e);
 
-int recipe_unrecorded(const struct recipe *r);
+int recipe_unrecorded(const struct recipe *r); /* 1 for vectors of unknown origin ("npy") */
 /* The name of the features of two sets that agree, from the set that records it. Borrowed from that set. */
 const char *evalset_features(const struct evalset *reference, const struct evalset *samples);
 

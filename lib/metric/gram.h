@@ -21,7 +21,7 @@ struct gram {
 
 /* Prepare the products of x (n, d) and y (m, d). Allocates 1 MiB of scratch for every worker of the pool (NULL: serial). ERR_NOMEM. */
 int gram_init(struct gram *g, const struct pool *pool, const float *x, int64_t n, const float *y, int64_t m, int d, struct err *e);
-void gram_release(struct gram *g);
+void gram_release(struct gram *g); /* allowed after a failure too */
 
 /* The products of the vectors of x from i * GRAM_TILE with those of y from j * GRAM_TILE; rows are GRAM_TILE apart. Borrowed until the worker's next
  * call. Each product is summed over the dimensions in order, in double, so its bits do not depend on its position in the tile. Beyond the last vector

@@ -19,7 +19,7 @@ struct moments {
 
 /* Start with no vectors of d >= 1 dimensions. ERR_NOMEM. Release with moments_release. */
 int moments_init(struct moments *s, int d, struct err *e);
-void moments_release(struct moments *s);
+void moments_release(struct moments *s); /* a zeroed one is allowed */
 
 /* Add x (n, d). Vectors are collected in chunks of a fixed size, and chunks are merged in order (Chan, Golub, LeVeque 1979): the bits depend neither
  * on the pool (NULL: serial) nor on how vectors are divided between calls. */

@@ -16,7 +16,7 @@ enum pixfeat_kind {
 /* NULL-terminated names in the order of the enum. */
 extern const char *const pixfeat_names[PIXFEAT_KINDS + 1];
 
-int pixfeat_dims(enum pixfeat_kind kind);
+int pixfeat_dims(enum pixfeat_kind kind); /* numbers per picture */
 
 /* hex receives the SHA-256, in lower case, of the definition of the features in words, which includes all constants. */
 void pixfeat_hash(enum pixfeat_kind kind, char hex[65]);

@@ -44,10 +44,11 @@ struct chart {
 void chart_release(struct chart *c);
 /* Add a series; the pointer is valid until the next call. Copies the label. Its style is the number of labelled series before it. */
 struct chart_series *chart_series_add(struct chart *c, const char *label, int marks);
+/* Append a point to a series, without and with an interval of y. */
 void chart_point(struct chart_series *s, double x, double y);
 void chart_interval(struct chart_series *s, double x, double y, double low, double high);
-void chart_rule_add(struct chart *c, double y, const char *label);
-void chart_text_set(char **text, const char *value); /* *text = a copy of value; frees the old text */
+void chart_rule_add(struct chart *c, double y, const char *label); /* copies the label */
+void chart_text_set(char **text, const char *value);               /* *text = a copy of value; frees the old text */
 
 /* Draw into an empty scene, and set its title and description in words. ERR_DATA if there is no point to show, or a value exceeds CHART_LIMIT. */
 int chart_draw(struct scene *s, const struct chart *c, struct err *e);
@@ -65,8 +66,8 @@ struct bars {
 	int n;
 };
 
-void bars_release(struct bars *b);
-void bars_add(struct bars *b, const char *label, double value, double low, double high);
+void bars_release(struct bars *b);                                                       /* frees labels and texts too */
+void bars_add(struct bars *b, const char *label, double value, double low, double high); /* copies the label */
 /* Draw into an empty scene. ERR_DATA if there is no finite bar, or one exceeds CHART_LIMIT. */
 int bars_draw(struct scene *s, const struct bars *b, struct err *e);
 

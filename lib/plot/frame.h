@@ -12,7 +12,7 @@ struct frame;
 /* Load a file, "-" for standard input; the first byte decides between table and JSON lines. NULL and ERR_DATA if it is neither, damaged, or has no
  * row. Caller frees with frame_free. */
 struct frame *frame_load(const char *path, struct err *e);
-void frame_free(struct frame *f);
+void frame_free(struct frame *f); /* NULL is allowed */
 
 int64_t frame_rows(const struct frame *f);
 const char *frame_sha256(const struct frame *f); /* of all bytes, in hexadecimal */

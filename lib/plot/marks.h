@@ -8,7 +8,7 @@ struct plotbox {
 	double x0, y0, x1, y1; /* pixels, y0 above y1 */
 };
 
-int plotbox_has(const struct plotbox *b, double x, double y);
+int plotbox_has(const struct plotbox *b, double x, double y); /* 1 if the point is in the box, give or take half a pixel */
 
 int mark_dash(int style); /* the dash of lines of this style */
 /* Draw the marker of a style, of radius about r, in the style's colour. */
@@ -28,7 +28,7 @@ struct naming {
 	int n, blocks;
 };
 
-void naming_init(struct naming *m, struct scene *s, const struct plotbox *b);
+void naming_init(struct naming *m, struct scene *s, const struct plotbox *b); /* s and b are borrowed */
 void naming_release(struct naming *m);
 void naming_add(struct naming *m, double x, double y, int style, const char *text); /* text is borrowed and may be empty */
 void naming_block(struct naming *m, double x0, double y0, double x1, double y1);    /* keeps labels out of this box */

@@ -46,7 +46,9 @@ void scene_name(struct scene *s, const char *title, const char *about); /* copie
 /* Add an item. Coordinates must be finite and are copied. Lines need n >= 2 points and areas n >= 3; fewer draw nothing. */
 void scene_line(struct scene *s, const double *xy, int n, struct scene_pen pen);
 void scene_area(struct scene *s, const double *xy, int n, int colour, double opacity);
+/* Add a text, which is copied; y is its base line and x the point that `anchor` aligns; size is pixels per em. */
 void scene_text(struct scene *s, double x, double y, double size, enum scene_anchor anchor, int colour, int bold, const char *text);
+/* A line of two points; a filled rectangle. */
 void scene_segment(struct scene *s, double x0, double y0, double x1, double y1, struct scene_pen pen);
 void scene_box(struct scene *s, double x0, double y0, double x1, double y1, int colour, double opacity);
 

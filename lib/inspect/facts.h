@@ -23,13 +23,13 @@ struct facts_options {
 
 /* Each adds members to o, in the order in which they should be printed. Sizes are in bytes, hashes in hexadecimal; "stamp" holds what
  * determined the content. On failure (ERR_DATA: damaged) the members found until then stay in o. The members:
- *   tensors parameters types data_bytes metadata list      of safetensors; with check also not_finite
- *   layout members tensors_of .. not_read for_example      of a PyTorch file: the members of the outermost dict, and which one holds the tensors
- *   type shape elements order                              of .npy; stamp from its sidecar
- *   arrays                                                 of .npz
- *   samples frames tar_bytes content first last first_sample   of a shard; with full keys
- *   columns rows clusters end                              of a table
- *   format width height mode bits orientation upright ..   of a picture */
+ *   tensors parameters types data_bytes metadata list       of safetensors; with check also not_finite
+ *   layout members tensors_of .. not_read for_example       of a PyTorch file: the members of the outermost dict, and which one holds the tensors
+ *   type shape elements order                               of .npy; stamp from its sidecar
+ *   arrays                                                  of .npz
+ *   samples frames tar_bytes content first last first_sampleof a shard; with full keys
+ *   columns rows clusters end                               of a table
+ *   format width height mode bits orientation upright ..    of a picture */
 int facts_safetensors(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 int facts_torch(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);
 int facts_npy(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);

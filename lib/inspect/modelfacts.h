@@ -13,8 +13,8 @@
  *   running                                                       host and pid of a training that runs now
  *   checkpoints                                                   as of facts_train
  *   stamp
- * With check: the SHA-256 of the weights, which must be finite, and the hashes of the checkpoints are compared. ERR_DATA: damaged, or there is
- * neither config.json nor weights nor a training; ERR_NOINPUT: config.json without weights. */
+ * With check: adds the SHA-256 of the weights, which must be finite, and compares the hashes of the checkpoints. ERR_DATA: damaged, or
+ * there is neither config.json nor weights nor a training; ERR_NOINPUT: config.json without weights. */
 int facts_network(json_t *o, const char *dir, const struct facts_options *f, struct err *e);
 
 /* The same, and also the configuration: *have is set to 1 if *c is filled. Caller zeroes *c before and calls model_config_release (net/model.h). */

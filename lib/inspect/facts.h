@@ -27,7 +27,7 @@ struct facts_options {
  *   layout members tensors_of .. not_read for_example       of a PyTorch file: the members of the outermost dict, and which one holds the tensors
  *   type shape elements order                               of .npy; stamp from its sidecar
  *   arrays                                                  of .npz
- *   samples frames tar_bytes content first last ..      of a shard, and first_sample; with full keys
+ *   samples frames tar_bytes content first last ..          of a shard, and first_sample; with full keys
  *   columns rows clusters end                               of a table
  *   format width height mode bits orientation upright ..    of a picture */
 int facts_safetensors(json_t *o, const struct facts_source *s, const struct facts_options *f, struct err *e);

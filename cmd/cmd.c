@@ -221,7 +221,7 @@ int cmd_end(const struct err *e)
 int cmd_end_over(const struct err *e)
 {
 	if (cmd_signal && e->code == ERR_AGAIN)
-		cmd_warn("interrupted; nothing is kept, and the same command starts over");
+		cmd_warn("interrupted; nothing was saved: the same command starts over");
 	return end(e, 0);
 }
 

@@ -69,7 +69,7 @@ static int values_read(struct arms *a, struct arm *arm, const json_t *line, cons
 		s->value[s->n++] = v;
 		found = 1;
 	}
-	return found ? 0 : err_set(e, ERR_DATA, "%s: there is no \"%s\" in it", path, a->names);
+	return found ? 0 : err_set(e, ERR_DATA, "%s: has no \"%s\"", path, a->names);
 }
 
 static int file_read(struct arms *a, const char *operand, size_t label, const char *path, struct err *e)

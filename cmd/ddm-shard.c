@@ -98,7 +98,7 @@ int main(int argc, char **argv)
 	if (report.made && !quiet)
 		say_report(&report);
 	else if (!rc && !quiet)
-		cmd_say("%s is there already", request.out);
+		cmd_say("%s: exists already", request.out);
 	device_free(d);
 	pool_free(pool);
 	return cmd_end_over(&e);

@@ -130,7 +130,7 @@ static int parse_times(struct run *r, struct err *e)
 static int check_unconditional(const struct run *r, const char *model, struct err *e)
 {
 	if (r->ensemble.text_tokens)
-		return err_set(e, ERR_USAGE, "%s: reads text, and the optimum of the data alone knows none", model);
+		return err_set(e, ERR_USAGE, "%s: reads text, but the optimum is computed without texts", model);
 	return 0;
 }
 
@@ -187,7 +187,7 @@ static int load_data(struct run *r, const char *shards, struct err *e)
 		return err_set(e, ERR_DATA, "%s: %d clusters, but the model has %d", shards, g->clusters, s->k);
 	for (int k = 0; s->shares && s->k == g->clusters && k < s->k; k++)
 		if (s->shares[k] != (double)g->sizes[k]) {
-			cmd_warn("%s: cluster %d has %lld samples, but the model knows of %.0f: not the data it was trained on", shards, k,
+			cmd_warn("%s: cluster %d has %lld samples, but the model was trained on %.0f: not its training data", shards, k,
 			         (long long)g->sizes[k], s->shares[k]);
 			break;
 		}
@@ -206,7 +206,7 @@ static int prepare(struct run *r, struct err *e)
 	if (s->k == 1)
 		set.first = r->first;
 	if (s->classes && !s->null_label)
-		return err_set(e, ERR_USAGE, "the model was trained without the null label, and the optimum here knows no classes");
+		return err_set(e, ERR_USAGE, "the model was trained without the null label, but the optimum is computed without classes");
 	if (!(r->finite = finite_new(&set, r->pool, e)))
 		return -1;
 	r->plan = (struct budget_plan){s->k, s->d,    s->expert, s->router.logits ? &s->router : NULL, r->finite, r->route, r->names.n,

@@ -249,7 +249,7 @@ static int receive(struct decoder *d, void *to, size_t n, double *heard, int (*s
 
 static int nonsense(const struct decoder *d, struct err *e)
 {
-	return err_set(e, ERR_DATA, "%s: the decoder sent nonsense", d->name);
+	return err_set(e, ERR_DATA, "%s: the decoder sent an invalid reply", d->name);
 }
 
 static int told_error(struct decoder *d, const struct frame_head *h, double *heard, int (*stop)(void), struct err *e)
@@ -348,7 +348,7 @@ static int start_again(struct decoder *d, int (*stop)(void), struct err *e)
 	if (stop && stop())
 		return err_set(e, ERR_AGAIN, "interrupted");
 	if (sig && d->kills++)
-		return err_set(e, ERR_UNAVAILABLE, "%s: its decoder was killed twice by somebody else, or for want of memory: %s", d->name,
+		return err_set(e, ERR_UNAVAILABLE, "%s: its decoder was killed twice, by another process or for lack of memory: %s", d->name,
 		               strsignal(sig));
 	if (d->media >= 0 && lseek(d->media, 0, SEEK_SET) < 0)
 		return err_errno(e, "%s", d->name);

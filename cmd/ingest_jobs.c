@@ -98,7 +98,7 @@ static void file_add(struct job_list *l, const char *path, const char *relative,
 	j->bytes = stat(path, &st) ? 0 : (uint64_t)st.st_size;
 	j->kind = key ? kind : MEDIA_NONE;
 	if (!key)
-		j->why = str_new("%s: no key can be made of this name", path);
+		j->why = str_new("%s: this name cannot become a key", path);
 	else if (n < 0)
 		j->why = mem_strdup(why.msg);
 	else if (kind == MEDIA_NONE)

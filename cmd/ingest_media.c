@@ -261,7 +261,7 @@ static int codec_open(struct input *in, struct err *e)
 	if (!in->codec->codec_whitelist)
 		return err_set(e, ERR_NOMEM, "out of memory");
 	rc = avcodec_open2(in->codec, codec, NULL);
-	return rc < 0 ? failed(e, "the decoder does not start", rc) : 0;
+	return rc < 0 ? failed(e, "the decoder cannot be started", rc) : 0;
 }
 
 #if LIBAVCODEC_VERSION_INT >= AV_VERSION_INT(60, 31, 102)
@@ -396,7 +396,7 @@ static int graph_finish(AVFilterGraph *g, AVFilterInOut *end, AVFilterContext **
 		rc = avfilter_link(format, 0, *sink, 0);
 	if (rc >= 0)
 		rc = avfilter_graph_config(g, NULL);
-	return rc < 0 ? failed(e, "the graph does not start", rc) : 0;
+	return rc < 0 ? failed(e, "the graph cannot be started", rc) : 0;
 }
 
 static int graph_run(AVFilterContext *sink, AVFrame *frame, struct output *o, struct err *e)
@@ -405,7 +405,7 @@ static int graph_run(AVFilterContext *sink, AVFrame *frame, struct output *o, st
 		int rc = av_buffersink_get_frame(sink, frame);
 
 		if (rc == AVERROR_EOF)
-			return o->index ? 0 : err_set(e, ERR_DATA, "the graph gives no frame");
+			return o->index ? 0 : err_set(e, ERR_DATA, "the graph makes no frames");
 		if (rc < 0)
 			return failed(e, "the graph fails", rc);
 		rc = frame_out(o, frame, e);
@@ -418,8 +418,8 @@ static int graph_run(AVFilterContext *sink, AVFrame *frame, struct output *o, st
 static int filter_refused(const char *name, struct err *e)
 {
 	if (!strcmp(name, "movie") || !strcmp(name, "amovie"))
-		return err_set(e, ERR_USAGE, "the filters movie and amovie are not for graphs: name the file as a source");
-	return err_set(e, ERR_USAGE, "the filter %s is not for graphs: it has to do with more than pictures, or is not known here", name);
+		return err_set(e, ERR_USAGE, "the filters movie and amovie are not allowed in graphs: name the file as a source");
+	return err_set(e, ERR_USAGE, "the filter %s is not allowed in graphs: it uses more than pictures, or is unknown", name);
 }
 
 /* Every filter of the parsed graph must be an allowed one. The graph's text is not checked, because FFmpeg has its own quoting rules. */
@@ -453,7 +453,7 @@ int media_render(const char *graph, const struct decode_limits *l, frame_put *pu
 	else if (filters_check(g, e))
 		rc = -1;
 	else if (in || !out || out->next || avfilter_pad_get_type(out->filter_ctx->output_pads, out->pad_idx) != AVMEDIA_TYPE_VIDEO)
-		rc = err_set(e, ERR_USAGE, "a graph has no input and one video output");
+		rc = err_set(e, ERR_USAGE, "a graph must have no input and one video output");
 	else
 		rc = graph_finish(g, out, &sink, e);
 	if (!rc)

@@ -171,6 +171,6 @@ int sandbox_enter(uint64_t memory, int bare, struct err *e)
 		return err_errno(e, "the decoder cannot limit itself");
 	if (!bare && filter_load())
 		return err_set(e, ERR_FAIL,
-		               "the decoder cannot restrict its system calls (seccomp): this kernel does not let it; --no-sandbox does without");
+		               "this kernel does not allow the decoder to restrict its system calls (seccomp); --no-sandbox decodes without that");
 	return 0;
 }

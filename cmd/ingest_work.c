@@ -243,7 +243,7 @@ static int picture_work(struct item *it, const struct job *j, const struct work_
 		rc = decoder_next(&d, &p, &item, &index, o->stop, e);
 	decoder_close(&d);
 	if (rc == 0)
-		return err_set(e, ERR_DATA, "%s: no picture in it", j->path);
+		return err_set(e, ERR_DATA, "%s: contains no picture", j->path);
 	return rc < 0 ? -1 : picture_store(it, &p, o, e);
 }
 

@@ -110,7 +110,7 @@ static int model_open(struct runpage *r, char *const *dir, int n, struct err *e)
 	r->model = 1;
 	r->dir = r->partition = dir[0];
 	if (n > 1)
-		return err_set(e, ERR_USAGE, "%s holds a model and no report.tsv: of models a page shows one", dir[0]);
+		return err_set(e, ERR_USAGE, "%s holds a model without report.tsv: a page shows only one such model", dir[0]);
 	return find_in_group(r, "", e);
 }
 
@@ -305,7 +305,7 @@ static int comparisons(struct runpage *r, struct err *e)
 
 	for (size_t i = 0; i < sizeof needed / sizeof *needed && !rc; i++)
 		if (tsv_column(t, needed[i]) < 0)
-			rc = err_set(e, ERR_DATA, "%s: no column \"%s\": no table of ddm-compare", r->compare, needed[i]);
+			rc = err_set(e, ERR_DATA, "%s: has no column \"%s\", so it is not a table of ddm-compare", r->compare, needed[i]);
 	while (!rc && row < tsv_rows(t)) {
 		const char *key = tsv_get(t, row, tsv_column(t, "key"));
 

@@ -11,7 +11,7 @@ struct device *device_cuda(int index, struct pool *pool, struct err *e)
 {
 	(void)index;
 	(void)pool;
-	err_set(e, ERR_UNAVAILABLE, "this build knows no CUDA device (configure --with-cuda=yes makes one that does)");
+	err_set(e, ERR_UNAVAILABLE, "this build has no CUDA (configure --with-cuda=yes)");
 	return NULL;
 }
 #endif
@@ -34,7 +34,7 @@ struct device *device_open(const char *name, struct pool *pool, struct err *e)
 	if (!strcmp(name, "auto"))
 		return open_any(pool);
 	if (strcmp(name, "cuda") && (strncmp(name, "cuda:", 5) || parse_i64(name + 5, 0, 1023, &index))) {
-		err_set(e, ERR_USAGE, "device \"%s\" is none of auto, cpu, cuda, cuda:N", name);
+		err_set(e, ERR_USAGE, "device \"%s\": expected auto, cpu, cuda or cuda:N", name);
 		return NULL;
 	}
 	return device_cuda((int)index, pool, e);

@@ -94,7 +94,7 @@ static int partition_by_fact(struct clustering *c, struct err *e)
 
 	c->m.k = (int)json_array_size(c->names);
 	if (!rc && r->k && r->k != c->m.k)
-		rc = err_set(e, ERR_USAGE, "-k %lld, but by %s there are %d clusters", (long long)r->k, r->by, c->m.k);
+		rc = err_set(e, ERR_USAGE, "-k %lld, but --by %s makes %d clusters", (long long)r->k, r->by, c->m.k);
 	if (!rc)
 		new_parts(c);
 	for (int64_t i = 0; i < c->f.n && !rc; i++)

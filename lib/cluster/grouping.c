@@ -64,7 +64,7 @@ static char *of_folder(const struct sample *x, struct err *e)
 
 	if (slash)
 		return str_new("%.*s", (int)(slash - x->key), x->key);
-	err_set(e, ERR_DATA, "%s: the sample \"%s\" lies in no folder", x->origin, x->key);
+	err_set(e, ERR_DATA, "%s: the sample \"%s\" is not in a folder", x->origin, x->key);
 	return NULL;
 }
 

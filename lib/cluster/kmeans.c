@@ -338,7 +338,7 @@ static int lloyd(struct kmeans *m, struct points *p, const struct kmeans_options
 		if (!empty && (rest || it >= most))
 			return 0;
 		if (it >= most && extra++ == EXTRA)
-			return err_set(e, ERR_DATA, "%d of %d clusters stay empty on %lld points", empty, m->k, (long long)p->n);
+			return err_set(e, ERR_DATA, "%d of %d clusters of %lld points remain empty", empty, m->k, (long long)p->n);
 		if (move_centres(m->centroids, p, m->k, &m->reseeded, e))
 			return -1;
 		last = m->inertia;
@@ -479,7 +479,7 @@ static int check_finite(const float *x, int64_t n, int64_t d, struct pool *pool,
 static int check(const float *x, int64_t n, int64_t d, const struct kmeans_options *o, struct err *e)
 {
 	if (n < o->k || o->k < 1)
-		return err_set(e, ERR_USAGE, "%d clusters of only %lld points", o->k, (long long)n);
+		return err_set(e, ERR_USAGE, "%d clusters need at least as many points, and there are %lld", o->k, (long long)n);
 	if (o->fine && (o->fine <= o->k || o->fine > n))
 		return err_set(e, ERR_USAGE, "%d fine centroids: must be above %d clusters and at most %lld points", o->fine, o->k, (long long)n);
 	if (o->balance && o->balance < 1.01)
@@ -551,7 +551,7 @@ int kmeans_fit(struct kmeans *out, const float *x, int64_t n, int64_t d, const s
 		for (int c = 0; c < o->k; c++)
 			empty += !size[c];
 		if (empty)
-			rc = err_set(e, ERR_DATA, "%d of %d clusters stay empty on %lld points", empty, o->k, (long long)n);
+			rc = err_set(e, ERR_DATA, "%d of %d clusters of %lld points remain empty", empty, o->k, (long long)n);
 		mem_free(size);
 	}
 	points_release(&p);

@@ -64,7 +64,7 @@ int kmeans_rate(struct kmeans_quality *q, const float *x, int64_t n, int64_t d, 
 {
 	*q = (struct kmeans_quality){.k = k, .n = n, .smallest = 1};
 	if (n < 1)
-		return err_set(e, ERR_DATA, "no points to rate");
+		return err_set(e, ERR_DATA, "there are no points");
 	q->sizes = mem_zalloc((size_t)k, sizeof *q->sizes);
 	q->inertia = mem_zalloc((size_t)k, sizeof *q->inertia);
 	for (int64_t i = 0; i < n; i++) {

@@ -27,7 +27,7 @@ static int shares_like(const char *like, int64_t k_wanted, int *k, double **shar
 	if (!rc) {
 		memcpy(hash, a.hash, sizeof a.hash);
 		if (!total || (k_wanted && k_wanted != *k))
-			rc = err_set(e, ERR_USAGE, "%s: %d clusters with training samples, not %lld", like, *k, (long long)k_wanted);
+			rc = err_set(e, ERR_USAGE, "%s: %d clusters have training samples, expected %lld", like, *k, (long long)k_wanted);
 	}
 	assignment_release(&a);
 	return rc;

@@ -116,7 +116,7 @@ void *mem_try(size_t n, size_t size, const char *what, struct err *e)
 	}
 	bytes = (bytes + 63) & ~(size_t)63;
 	if (posix_memalign(&p, bytes >= HUGE_PAGE ? HUGE_PAGE : 64, bytes ? bytes : 64)) {
-		err_set(e, ERR_NOMEM, "%s: %zu bytes cannot be allocated", what, bytes);
+		err_set(e, ERR_NOMEM, "%s: out of memory: %zu bytes", what, bytes);
 		return NULL;
 	}
 	if (bytes >= HUGE_PAGE)

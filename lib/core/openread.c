@@ -53,7 +53,7 @@ static int open_as(const char *path, int pipes, struct err *e)
 		if (!pipes)
 			return refuse(fd, e, path, "is a pipe; a file is needed here");
 		if (!wait_for_writer(fd))
-			return refuse(fd, e, path, "is a pipe that nobody writes to");
+			return refuse(fd, e, path, "is a pipe without a writer");
 	}
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
 	return fd;

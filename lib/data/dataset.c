@@ -130,7 +130,7 @@ static uint16_t *halves(const struct npy *a, const char *name, struct err *e)
 	for (size_t i = 0; v && i < n; i++) {
 		out[i] = f32_to_f16(v[i]);
 		if (isfinite(v[i]) && (out[i] & 0x7c00) == 0x7c00) {
-			err_set(e, ERR_DATA, "%s: features of a text as large as %g do not fit into float16", name, (double)v[i]);
+			err_set(e, ERR_DATA, "%s: a text feature of %g does not fit into float16", name, (double)v[i]);
 			mem_free(v);
 			v = NULL;
 		}
@@ -158,11 +158,11 @@ uint16_t *dataset_text(const void *npy, size_t len, const char *name, int64_t mo
 	if (t.length && a.rank == 2)
 		a.shape[0] = *t.length;
 	if (a.rank != 2 || (a.type != NPY_F2 && a.type != NPY_F4 && a.type != NPY_F8))
-		err_set(e, ERR_DATA, "%s: features of a text are numbers of floating point of shape (tokens, width)", name);
+		err_set(e, ERR_DATA, "%s: the features of a text must be floating-point numbers of shape (tokens, width)", name);
 	else if (a.shape[0] < 1 || a.shape[0] > SIDE_LIMIT || a.shape[1] < 1 || a.shape[1] > SIDE_LIMIT)
-		err_set(e, ERR_DATA, "%s: features of a text of impossible size", name);
+		err_set(e, ERR_DATA, "%s: the features of a text have an impossible size", name);
 	else if (most && a.shape[0] > most)
-		err_set(e, ERR_DATA, "%s: a text of %lld tokens, where %lld are the most", name, (long long)a.shape[0], (long long)most);
+		err_set(e, ERR_DATA, "%s: the text has %lld tokens, more than the limit of %lld", name, (long long)a.shape[0], (long long)most);
 	else
 		out = halves(&a, name, e);
 	*rows = a.shape[0];
@@ -214,7 +214,7 @@ static int decode_arrays(struct decoded *out, const struct sample *s, const stru
 			return -1;
 	}
 	if (o->mirrored && !out->piece[PIECE_FLIP])
-		return err_set(e, ERR_DATA, "%s has no %s: an array is not mirrored by turning it round, as a picture is", name, members[PIECE_FLIP]);
+		return err_set(e, ERR_DATA, "%s has no %s: unlike a picture, an array needs its mirrored version there", name, members[PIECE_FLIP]);
 	if (o->mirrored && !out->piece[PIECE_STD] != !out->piece[PIECE_FLIP_STD])
 		return err_set(e, ERR_DATA, "%s has %s without %s", name, members[out->piece[PIECE_STD] ? PIECE_STD : PIECE_FLIP_STD],
 		               members[out->piece[PIECE_STD] ? PIECE_FLIP_STD : PIECE_STD]);
@@ -234,8 +234,9 @@ static int compare(const struct decoded *x, const struct dataset *d, const char 
 		return err_set(e, ERR_DATA, "%s has a text of width %lld, the others of %lld", name, (long long)x->text_width,
 		               (long long)d->info.text_width);
 	if (x->rows > d->info.text_tokens)
-		return err_set(e, ERR_DATA, "%s has a text of %lld tokens, the first sample one of %lld: say how many there may be (--text-tokens)",
-		               name, (long long)x->rows, (long long)d->info.text_tokens);
+		return err_set(e, ERR_DATA,
+		               "%s has a text of %lld tokens, and the first sample one of %lld: give the largest number with --text-tokens", name,
+		               (long long)x->rows, (long long)d->info.text_tokens);
 	if (x->channels == f->channels && x->height == f->height && x->width == f->width)
 		return 0;
 	return err_set(e, ERR_DATA, "%s is %d x %d x %d, the others are %d x %d x %d%s", name, x->channels, x->height, x->width, f->channels,
@@ -248,7 +249,7 @@ static int check_label(int32_t label, const struct dataset *d, const char *name,
 	if (label < 0 && d->o.labelled)
 		return err_set(e, ERR_DATA, "%s has no class label, and with --class-dropout 0 there is no null class for it", name);
 	if (d->info.classes && label >= d->info.classes)
-		return err_set(e, ERR_DATA, "%s is of class %d, the manifest counts %d", name, (int)label, d->info.classes);
+		return err_set(e, ERR_DATA, "%s has class %d, but the manifest counts %d classes", name, (int)label, d->info.classes);
 	return 0;
 }
 
@@ -415,7 +416,7 @@ static int measure(struct dataset *d, struct err *e)
 	d->cache = mmap(NULL, d->cache_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (d->cache == MAP_FAILED) {
 		d->cache = NULL;
-		return err_set(e, ERR_NOMEM, "decoded samples: %zu bytes cannot be had", d->cache_bytes);
+		return err_set(e, ERR_NOMEM, "out of memory: decoded samples need %zu bytes", d->cache_bytes);
 	}
 	d->label = mem_try((size_t)d->cached, sizeof *d->label, "labels", e);
 	d->rows = mem_try((size_t)d->cached, sizeof *d->rows, "tokens of texts", e);

@@ -137,7 +137,7 @@ int encoding_array(struct str *npy, int wide, int rank, const int64_t *shape, co
 		n *= shape[i];
 	for (int64_t i = 0; i < n && !rc; i++)
 		if (!isfinite(x[i]) || (!wide && !isfinite(f16_to_f32(f32_to_f16(x[i])))))
-			rc = err_set(e, ERR_DATA, "%s: %g is not a number of %d bits", what, (double)x[i], wide ? 32 : 16);
+			rc = err_set(e, ERR_DATA, "%s: %g does not fit into %d bits", what, (double)x[i], wide ? 32 : 16);
 	if (rc || wide) {
 		if (!rc)
 			npy_encode(npy, NPY_F4, rank, shape, x);
@@ -202,7 +202,7 @@ static int read_latent(const struct encoding *x, struct encoding_item *it, const
 		rc = err_set(&it->err, ERR_DATA, "%s: \"%s\" is not a latent (%lld, H, W) or (1, %lld, H, W)", s->origin, s->key, (long long)channels,
 		             (long long)channels);
 	else if (npy_not_finite(&a))
-		rc = err_set(&it->err, ERR_DATA, "%s: \"%s\" holds what is no number", s->origin, s->key);
+		rc = err_set(&it->err, ERR_DATA, "%s: \"%s\" contains a NaN", s->origin, s->key);
 	if (!rc) {
 		it->zh = shape[1];
 		it->zw = shape[2];

@@ -57,7 +57,7 @@ int encoding_null_text(struct encoding *x, struct str *npy, struct err *e)
 	int rc;
 
 	if (!x->text)
-		return err_set(e, ERR_USAGE, "no text encoder is there for the empty text");
+		return err_set(e, ERR_USAGE, "the empty text needs a text encoder");
 	rc = encode_some(x, 1, (const char *const[]){""}, &none, &hidden, &rows, e);
 	if (!rc) {
 		shape[0] = rows;

@@ -84,7 +84,7 @@ int entry_key(struct arena *a, const char *name, const char *ext_hint, const cha
 	if (!*base || *base == '.')
 		return 1;
 	if (climbs(clean))
-		return err_set(e, ERR_DATA, "\"%s\" climbs out of its place with \"..\"", name);
+		return err_set(e, ERR_DATA, "\"%s\" leaves its folder with \"..\"", name);
 	if (!tar_key(clean, &len, low))
 		ext_hint = low;
 	else if (ext_hint && !strchr(base, '.'))
@@ -93,7 +93,7 @@ int entry_key(struct arena *a, const char *name, const char *ext_hint, const cha
 		return 1;
 	for (size_t i = 0; i < len; i++)
 		if (clean[i] == '\t' || clean[i] == '\n')
-			return err_set(e, ERR_DATA, "\"%s\" holds a tab or newline, which no key may", name);
+			return err_set(e, ERR_DATA, "\"%s\" contains a tab or newline, which keys must not", name);
 	k = arena_alloc(a, len + 1);
 	memcpy(k, clean, len);
 	*key = k;
@@ -306,7 +306,7 @@ int entries_list(struct entries *s, const char *text, size_t len, char sep, int 
 		if (stop > p) {
 			rc = entry_key(&s->memory, p, "", &key, &ext, e);
 			if (rc > 0)
-				rc = err_set(e, ERR_DATA, "\"%s\" in the list is no key", p);
+				rc = err_set(e, ERR_DATA, "\"%s\" in the list is not a valid key", p);
 			if (!rc)
 				add(s, key, ext, p);
 			else if (refused(arg, e))
@@ -325,7 +325,7 @@ int entries_file(struct entries *s, const char *path, struct err *e)
 	if (entry_sniff(path, &kind, &hint, e))
 		return -1;
 	if (entry_key(&s->memory, base ? base + 1 : path, hint, &key, &ext, e))
-		return err_set(e, ERR_DATA, "%s: no key can be made of this name", path);
+		return err_set(e, ERR_DATA, "%s: this name cannot become a key", path);
 	add(s, key, ext, path);
 	return 0;
 }

@@ -81,7 +81,7 @@ static int same_shape(struct gathered *g, const struct dataset_info *f, const ch
 		g->bytes = !f->arrays;
 	}
 	if (f->channels != g->channels || f->width != g->size || g->bytes == f->arrays)
-		return err_set(e, ERR_DATA, "%s: samples of one cluster or part are unlike those of another", shards);
+		return err_set(e, ERR_DATA, "%s: samples of different clusters or parts differ in shape", shards);
 	return 0;
 }
 

@@ -83,7 +83,7 @@ static char *paired(const char *dir, char **samples, struct err *e)
 	names_free(names, n);
 	if (pairs < 2)
 		return found;
-	err_set(e, ERR_DATA, "%s: several folders of features with labels; name one by the folder it stands in alone", dir);
+	err_set(e, ERR_DATA, "%s: contains several folders of features with labels: name one of them", dir);
 	mem_free(found);
 	return NULL;
 }
@@ -125,11 +125,11 @@ static int from_array(const struct labels *l, const char *name, int32_t *label, 
 	} else if (npy_load(&a, path, e)) {
 		rc = -1;
 	} else {
-		rc = npy_count(&a) != 1 ? err_set(e, ERR_DATA, "%s: not one number", path) : npy_to_i64(&v, &a, path, e);
+		rc = npy_count(&a) != 1 ? err_set(e, ERR_DATA, "%s: expected one number", path) : npy_to_i64(&v, &a, path, e);
 		npy_release(&a);
 	}
 	if (!rc && (v < 0 || v >= INT32_MAX))
-		rc = err_set(e, ERR_DATA, "%s: %lld is no class", path, (long long)v);
+		rc = err_set(e, ERR_DATA, "%s: %lld is not a class", path, (long long)v);
 	mem_free(path);
 	*label = (int32_t)v;
 	return rc ? -1 : 1;

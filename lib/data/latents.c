@@ -72,7 +72,7 @@ struct latents *latents_open(const char *path, struct err *e)
 	if (l->plain->rank != 4 || st_count(l->plain) / (l->plain->shape[0] ? l->plain->shape[0] : 1) > INT32_MAX)
 		err_set(e, ERR_DATA, "%s: \"latents\" is not (n, C, H, W)", path);
 	else if (l->flip && (!same_shape(l->flip, l->plain) || l->flip->type != l->plain->type))
-		err_set(e, ERR_DATA, "%s: \"latents_flip\" is not like \"latents\"", path);
+		err_set(e, ERR_DATA, "%s: \"latents_flip\" must have the shape and type of \"latents\"", path);
 	else if (l->label && (l->label->rank != 1 || l->label->shape[0] != l->plain->shape[0] || !is_integer(l->label->type)))
 		err_set(e, ERR_DATA, "%s: \"labels\" is not one number for each of \"latents\"", path);
 	else

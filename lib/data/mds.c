@@ -97,13 +97,13 @@ static int read_entry(struct mds *m, const json_t *o, struct shard_entry *s, str
 
 	*s = (struct shard_entry){.o = o, .first = m->count};
 	if (!json_is_object(o))
-		return err_set(e, ERR_DATA, "%s: a shard that is not an object", m->where);
+		return err_set(e, ERR_DATA, "%s: an element of \"shards\" is not an object", m->where);
 	if (jsonio_i64(o, "version", 1, 0, 1000, &version, m->where, e) || jsonio_str(o, "format", 1, &format, m->where, e) ||
 	    jsonio_i64(o, "samples", 1, 0, UINT32_MAX / 4, &s->samples, m->where, e))
 		return -1;
 	if (version != 2 || strcmp(format, "mds"))
-		return err_set(e, ERR_DATA, "%s: shards of format \"%.40s\", version %lld: \"mds\", version 2, is read", m->where, format,
-		               (long long)version);
+		return err_set(e, ERR_DATA, "%s: the shards have format \"%.40s\", version %lld; only \"mds\", version 2, is supported", m->where,
+		               format, (long long)version);
 	rc = read_file(o, "raw_data", &name, &bytes, m->where, e);
 	if (rc < 0 || (rc && read_file(o, "zip_data", &name, &bytes, m->where, e) < 0))
 		return -1;
@@ -276,7 +276,7 @@ static int read_columns(struct mds *m, const json_t *o, struct err *e)
 
 	m->columns = 0;
 	if (!json_is_array(names) || json_array_size(list) != n || json_array_size(sizes) != n || n > COLUMNS || !n)
-		return err_set(e, ERR_DATA, "%s: the lists of columns are not of the same 1 to %d", m->where, COLUMNS);
+		return err_set(e, ERR_DATA, "%s: the lists of columns must have equal lengths from 1 to %d", m->where, COLUMNS);
 	for (size_t i = 0; i < n; i++) {
 		struct column *c = &m->column[i];
 		const char *encoding = json_string_value(json_array_get(list, i));
@@ -285,7 +285,7 @@ static int read_columns(struct mds *m, const json_t *o, struct err *e)
 
 		*c = (struct column){.name = json_string_value(json_array_get(names, i)), .size = json_integer_value(size)};
 		if (!c->name || !encoding || parse_encoding(c, encoding))
-			return err_set(e, ERR_DATA, "%s: column \"%.60s\" of encoding \"%.60s\", which is not known here", m->where,
+			return err_set(e, ERR_DATA, "%s: column \"%.60s\" has encoding \"%.60s\", which is not supported", m->where,
 			               c->name ? c->name : "?", encoding ? encoding : "?");
 		if (!(json_is_null(size) || json_is_integer(size)) || c->size < 0 || c->size > UINT32_MAX)
 			return err_set(e, ERR_DATA, "%s: the size of column \"%.60s\" is invalid", m->where, c->name);
@@ -364,10 +364,11 @@ static int unpack_shard(struct mds *m, const json_t *o, int64_t raw, struct err 
 		return -1;
 	n = strcspn(how, ":");
 	if (!(n == 4 && !memcmp(how, "zstd", n)) && !(n == 2 && !memcmp(how, "gz", n)))
-		return err_set(e, ERR_DATA, "%s: packed with \"%.20s\": zstd and gz are read; unpack it to %.200s", m->name, how,
+		return err_set(e, ERR_DATA, "%s: compressed with \"%.20s\"; only zstd and gz are supported: decompress it to %.200s", m->name, how,
 		               json_string_value(json_object_get(json_object_get(o, "raw_data"), "basename")));
 	if (raw > PACKED_MOST)
-		return err_set(e, ERR_DATA, "%s: makes %lld bytes, more than %lld in memory", m->name, (long long)raw, (long long)PACKED_MOST);
+		return err_set(e, ERR_DATA, "%s: decompresses to %lld bytes, more than the limit of %lld", m->name, (long long)raw,
+		               (long long)PACKED_MOST);
 	m->plain = unpack(n == 4 ? UNPACK_ZSTD : UNPACK_GZIP, m->map.data, m->map.len, (size_t)raw, m->name, e);
 	return m->plain ? 0 : -1;
 }

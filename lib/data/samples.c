@@ -88,7 +88,7 @@ int samples_rewind(struct samples *s, struct err *e)
 {
 	end_unit(s);
 	if (s->o.once)
-		return err_set(e, ERR_INTERNAL, "samples to be read once are read again");
+		return err_set(e, ERR_INTERNAL, "these samples can be read only once");
 	for (size_t i = 0; i < s->units; i++)
 		if (s->unit[i].fd >= 0 && lseek(s->unit[i].fd, 0, SEEK_SET))
 			return err_errno(e, "stdin");

@@ -202,7 +202,7 @@ static int open_list(struct samples *s, int fd, struct err *e)
 	if (fstat(fd, &st))
 		return err_errno(e, "stdin");
 	if ((uint64_t)st.st_size > LIST_LIMIT)
-		return err_set(e, ERR_DATA, "stdin: %lld bytes and no tar: too long for a list of paths", (long long)st.st_size);
+		return err_set(e, ERR_DATA, "stdin: not a tar, and its %lld bytes are too many for a list of paths", (long long)st.st_size);
 	text = mem_try((size_t)st.st_size + 1, 1, "list of paths", e);
 	if (!text)
 		return -1;

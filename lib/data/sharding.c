@@ -289,7 +289,7 @@ static int finish(struct sharding *z, struct sharding_result *r, struct samples 
 			return -1;
 	r->shards = z->rows;
 	if (!z->rows)
-		return err_set(e, ERR_DATA, "none of the samples is in the assignment");
+		return err_set(e, ERR_DATA, "no sample is in the assignment");
 	samples_digest(s, digest);
 	stamp_input(stamp, "samples", digest);
 	stamp_text(stamp, "partition", z->a->partition);

@@ -106,7 +106,7 @@ static int compare_existing(const struct shard_request *r, const struct assignme
 			if (json_object_get(old, facts[i]))
 				stamp_json(s, facts[i], json_incref(json_object_get(old, facts[i])));
 		if (stamp_differs(s, m.stamp, &what))
-			rc = err_set(e, ERR_EXISTS, "%s exists and was made otherwise: %s", r->out, str_text(&what));
+			rc = err_set(e, ERR_EXISTS, "%s exists and was made with other options: %s", r->out, str_text(&what));
 		for (int64_t i = 0; i < m.n && !rc; i++)
 			rc = manifest_check(&m, i, e);
 		for (int i = 0; i < m.files && !rc; i++)

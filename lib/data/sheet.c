@@ -98,7 +98,7 @@ int sheet_fill(struct sheet *s, struct samples *samples, char *const *key, const
 		int got = samples_next(samples, &x, e);
 
 		if (got <= 0)
-			rc = got < 0 ? -1 : err_set(e, ERR_DATA, "the samples changed meanwhile: no \"%s\"", key[v[at].index]);
+			rc = got < 0 ? -1 : err_set(e, ERR_DATA, "the samples have changed: \"%s\" is missing", key[v[at].index]);
 		else if (!strcmp(x.key, key[v[at].index]))
 			rc = show(s, &v[at++], &x, samples_settings(samples), e);
 	}

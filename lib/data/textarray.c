@@ -28,7 +28,7 @@ static int take_features(struct textarray *t, const char *name, struct err *e)
 	int numbers = a && (a->type == NPY_F2 || a->type == NPY_F4 || a->type == NPY_F8);
 
 	if (!a)
-		return err_set(e, ERR_DATA, "%s: no features of texts in it (caption_feature, prompt_embeds)", name);
+		return err_set(e, ERR_DATA, "%s: contains no text features (caption_feature, prompt_embeds)", name);
 	t->a = *a;
 	if (t->a.rank == 4 && t->a.shape[1] == 1)
 		drop_axis(&t->a, 1);
@@ -38,7 +38,7 @@ static int take_features(struct textarray *t, const char *name, struct err *e)
 		t->a.rank = 3;
 	}
 	if (!numbers || t->a.rank != 3 || t->a.fortran || npy_count(&t->a) < 1)
-		return err_set(e, ERR_DATA, "%s: its features are not floating-point numbers (n, tokens, width), by rows", name);
+		return err_set(e, ERR_DATA, "%s: the features must be floating-point numbers of shape (n, tokens, width) in row-major order", name);
 	return 0;
 }
 
@@ -69,7 +69,8 @@ static int take_mask(struct textarray *t, const char *name, struct err *e)
 	while (m.rank > 2 && m.shape[1] == 1)
 		drop_axis(&m, 1);
 	if (npy_count(&m) != n * tokens || tokens > INT32_MAX || m.rank < 1 || m.rank > 2 || m.shape[m.rank - 1] != tokens)
-		return err_set(e, ERR_DATA, "%s: its mask is not of its %lld texts of %lld tokens", name, (long long)n, (long long)tokens);
+		return err_set(e, ERR_DATA, "%s: the mask does not have the shape of its %lld texts of %lld tokens", name, (long long)n,
+		               (long long)tokens);
 	mask = mem_try((size_t)(n * tokens), sizeof *mask, "mask of texts", e);
 	if (!mask)
 		return -1;
@@ -77,7 +78,7 @@ static int take_mask(struct textarray *t, const char *name, struct err *e)
 	rc = npy_to_i64(mask, &m, name, e);
 	for (int64_t i = 0; i < n && !rc; i++)
 		if ((t->length[i] = count_ones(mask + i * tokens, tokens)) < 0)
-			rc = err_set(e, ERR_DATA, "%s: the mask of text %lld is not ones for its first tokens and zeros after them", name,
+			rc = err_set(e, ERR_DATA, "%s: the mask of text %lld must be ones for its first tokens and zeros after them", name,
 			             (long long)i);
 	mem_free(mask);
 	return rc;

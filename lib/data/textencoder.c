@@ -165,7 +165,8 @@ static int check_vocabulary(const struct textencoder *t, int64_t rows, const cha
 
 	if (most < rows)
 		return 0;
-	return err_set(e, ERR_DATA, "%s: its tokenizer has a token %lld, and its vocabulary %lld", dir, (long long)most, (long long)rows);
+	return err_set(e, ERR_DATA, "%s: the tokenizer has token %lld, but the encoder knows only %lld tokens", dir, (long long)most,
+	               (long long)rows);
 }
 
 static int open_clip(struct textencoder *t, const char *dir, const struct textencoder_options *o, struct str *what, struct err *e)
@@ -176,7 +177,7 @@ static int open_clip(struct textencoder *t, const char *dir, const struct texten
 		return -1;
 	c = clip_text_config(t->clip);
 	if (o->tokens && o->tokens != c->tokens)
-		return err_set(e, ERR_USAGE, "%s: texts of %lld tokens were asked for, and CLIP's have %lld", dir, (long long)o->tokens,
+		return err_set(e, ERR_USAGE, "%s: --tokens %lld, but texts of CLIP have %lld tokens", dir, (long long)o->tokens,
 		               (long long)c->tokens);
 	t->info.tokens = c->tokens;
 	t->info.width = c->hidden;
@@ -213,7 +214,7 @@ static int open_parts(struct textencoder *t, const struct parts *p, const struct
 		return -1;
 	kind = kind_of(config);
 	if (kind < 0)
-		err_set(e, ERR_DATA, "%s/config.json: model_type is not that of a text encoder known here (clip, clip_text_model, t5)", p->encoder);
+		err_set(e, ERR_DATA, "%s/config.json: model_type must be that of a text encoder (clip, clip_text_model, t5)", p->encoder);
 	t->info.kind = (enum textencoder_kind)kind;
 	if (kind >= 0 && !read_lower(p->pipeline, &t->lower, e) && !open_tokenizer(t, p->tokenizer, tokenizer, e) &&
 	    !weightfile_hash_at(p->encoder, weights, e) && !(kind == TEXTENCODER_CLIP ? open_clip : open_t5)(t, p->encoder, o, &what, e)) {

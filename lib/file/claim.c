@@ -154,7 +154,7 @@ int claim_open(struct claim **c, const char *place, const char *name, struct err
 	pthread_mutex_unlock(&mutex);
 	mem_free(path);
 	if (busy)
-		return err_set(e, ERR_EXISTS, "%s: this command is writing it already, as another of its outputs", name);
+		return err_set(e, ERR_EXISTS, "%s: is also another output of this command", name);
 	*c = mine;
 	return 0;
 }

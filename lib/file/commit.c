@@ -297,7 +297,7 @@ static int publish(struct outfile *o, struct err *e)
 	if (!o->place || is_unchanged(o))
 		return 0;
 	if (o->keep && !stat(o->place, &st) && st.st_size)
-		return err_set(e, ERR_EXISTS, "%s: exists and holds something else: it was made from other inputs, or is damaged", o->path);
+		return err_set(e, ERR_EXISTS, "%s: exists with other contents: it was made from other inputs, or is damaged", o->path);
 	if (fsync(fileno(o->file)))
 		return err_errno(e, "%s: fsync", o->path);
 	held = fcntl(fileno(o->file), F_DUPFD_CLOEXEC, 3); /* keeps the lock until the rename */

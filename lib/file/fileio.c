@@ -108,7 +108,7 @@ static void *load_fd(int fd, const char *name, size_t limit, size_t *len, struct
 		p = bigger;
 	}
 	if (!p)
-		err_set(e, ERR_NOMEM, "%s: %zu bytes cannot be allocated", name, cap);
+		err_set(e, ERR_NOMEM, "%s: out of memory: %zu bytes", name, cap);
 	mem_free(p);
 	return NULL;
 }

@@ -136,7 +136,7 @@ static int scan_descr(struct scan *s, struct npy *a)
 			return 0;
 		}
 	if (strchr(code, 'O'))
-		return refuse(s, "an array of Python objects, which are not read");
+		return refuse(s, "arrays of Python objects are not supported");
 	return err_set(s->e, ERR_DATA, "%s: npy header: elements of type '%s' are not supported", s->name, code);
 }
 

@@ -425,7 +425,7 @@ static struct pickle_value *run(struct pickle_machine *m)
 		for (size_t g = 0; g < sizeof groups / sizeof *groups && !rc; g++)
 			rc = groups[g](m, *op);
 		if (!rc)
-			err_set(m->e, ERR_DATA, "%s: pickle, byte %zu: instruction 0x%02x is not read", m->where, (size_t)(op - m->start), *op);
+			err_set(m->e, ERR_DATA, "%s: pickle, byte %zu: instruction 0x%02x is not supported", m->where, (size_t)(op - m->start), *op);
 		if (rc <= 0)
 			return NULL;
 	}

@@ -422,7 +422,7 @@ static int verify_frame(struct shard *s, uint64_t f, const uint8_t *tar, uint64_
 	if (f == 0)
 		return 0;
 	if (f + 1 != s->frames || count_members(tar, s->frame[f].plain, s->path, e))
-		return damaged(s, s->frame[f].offset, "a frame of which the index knows nothing", e);
+		return damaged(s, s->frame[f].offset, "a frame that is not in the index", e);
 	return 0;
 }
 

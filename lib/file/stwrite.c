@@ -187,7 +187,7 @@ static int check_names(const char *path, const struct st_tensor **t, int n, stru
 	qsort(t, (size_t)n, sizeof *t, name_cmp);
 	for (int i = 0; i < n; i++)
 		if ((i && !strcmp(t[i]->name, t[i - 1]->name)) || !strcmp(t[i]->name, "__metadata__"))
-			return err_set(e, ERR_USAGE, "%s: '%s' cannot be the name of a tensor here, or names two", path, t[i]->name);
+			return err_set(e, ERR_USAGE, "%s: '%s' is not a valid tensor name, or is used twice", path, t[i]->name);
 	return 0;
 }
 

@@ -61,7 +61,8 @@ static int is_zip(const uint8_t *p, size_t len)
 int torch_sniff(const void *data, size_t len, const char *where, struct err *e)
 {
 	if (is_tar(data, len))
-		return err_set(e, ERR_DATA, "%s: the tar layout of PyTorch before 0.2 is not read; load it there and save it again", where);
+		return err_set(e, ERR_DATA, "%s: the tar format of PyTorch before 0.2 is not supported; load it with PyTorch and save it again",
+		               where);
 	return is_legacy(data, len) || is_zip(data, len);
 }
 
@@ -194,7 +195,7 @@ static int place_legacy(struct torchfile *f, const struct pickle_value *key, con
 	if (!s || s->data)
 		return err_set(e, ERR_DATA, "%s: data of a storage that %s", f->where, s ? "was there already" : "no tensor has");
 	if (s->type < 0)
-		return err_set(e, ERR_DATA, "%s: storages of %s are not read", f->where, s->made);
+		return err_set(e, ERR_DATA, "%s: storages of type %s are not supported", f->where, s->made);
 	for (int b = 0; b < 8 && *left >= 8; b++)
 		n |= (uint64_t)(*p)[b] << 8 * b;
 	if (*left < 8 || s->bytes > *left - 8)

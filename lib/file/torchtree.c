@@ -76,7 +76,7 @@ int torch_take_storage(const struct torchfile *f, const struct pickle_value *id,
 		return -1;
 	if (!made || made->kind != PICKLE_GLOBAL || !key || key->kind != PICKLE_TEXT || !key->n || key->n > KEY_MOST ||
 	    memchr(key->text, 0, key->n) || !is_int(n) || n->i < 0)
-		return err_set(e, ERR_DATA, "%s: a storage that is not said to be one", f->where);
+		return err_set(e, ERR_DATA, "%s: a persistent id is not that of a storage", f->where);
 	*s = (struct torch_storage){.key = key->text, .len = key->n, .made = made->text, .type = storage_type(made->text), .elements = n->i};
 	s->meta = pickle_is_text(pickle_item(t, 3), "meta");
 	s->untyped = str_ends(made->text, ".UntypedStorage");
@@ -359,7 +359,7 @@ static int visit(struct walk *w, const struct pickle_value *v, const struct pick
 	int rc = 0;
 
 	if (w->steps++ == STEPS_MOST)
-		return err_set(w->e, ERR_DATA, "%s: more than %d values in it", w->f->where, STEPS_MOST);
+		return err_set(w->e, ERR_DATA, "%s: contains more than %d values", w->f->where, STEPS_MOST);
 	if (unwrap(v, &r))
 		return meet_tensor(w, &r, parent);
 	if (!is_dict(v) && !is_list(v))
@@ -390,7 +390,7 @@ static int choose_root(struct torchfile *f, const char *root, struct err *e)
 	f->root = root ? find(f->pickle.root, root) : f->pickle.root;
 	f->root_name = root ? arena_strdup(&f->arena, root) : "";
 	if (!f->root)
-		return err_set(e, ERR_DATA, "%s: nothing called '%.200s' in it", f->where, root);
+		return err_set(e, ERR_DATA, "%s: contains no '%.200s'", f->where, root);
 	for (size_t i = 0; !root && i < sizeof names / sizeof *names; i++)
 		if (holds_tensor(get(f->pickle.root, names[i], strlen(names[i])))) {
 			f->root = get(f->pickle.root, names[i], strlen(names[i]));

@@ -93,7 +93,7 @@ static int open_part(struct part *p, const char *path, const char *root, struct 
 		return p->torch ? 0 : -1;
 	}
 	if (root && *root)
-		return err_set(e, ERR_USAGE, "%s: has no part called '%s': it is no file of PyTorch's", path, root);
+		return err_set(e, ERR_USAGE, "%s: has no part '%s': only files of PyTorch have parts", path, root);
 	if (kind == KIND_NPZ)
 		p->npz = npz_parse(p->map.data, p->map.len, path, e);
 	else if (kind == KIND_SAFETENSORS || str_ends(path, ".safetensors"))
@@ -275,7 +275,7 @@ static char *only_file(const char *dir, struct err *e)
 				found = names[i];
 			}
 	if (other)
-		err_set(e, ERR_DATA, "%s: %s and %s: which are the weights?", dir, other, found);
+		err_set(e, ERR_DATA, "%s: has both %s and %s: name the file", dir, other, found);
 	else if (found)
 		path = path_join(dir, found);
 	else
@@ -326,7 +326,7 @@ static int absent(const struct weightfile *w, const char *name, struct err *e)
 	char *what = w->parts == 1 && w->part->torch ? torch_describe(w->part->torch, name) : NULL;
 
 	if (what)
-		err_set(e, ERR_DATA, "%s: '%s' is %s, not a tensor that is read", w->path, name, what);
+		err_set(e, ERR_DATA, "%s: '%s' is %s, not a supported tensor", w->path, name, what);
 	else
 		err_set(e, ERR_DATA, "%s: no tensor '%s'", w->path, name);
 	mem_free(what);

@@ -48,7 +48,7 @@ static int describe_bytes(json_t *o, const struct facts_source *s, const struct 
 		return facts_other(o, s, want, e);
 	}
 	if (kind == KIND_UNKNOWN)
-		return err_set(e, ERR_DATA, s->len ? "%s: nothing that these programs read" : "%s: empty", s->name);
+		return err_set(e, ERR_DATA, s->len ? "%s: not a file or folder that these programs read" : "%s: empty", s->name);
 	json_object_set_new(o, "kind", json_string(kinds[kind].name));
 	return kinds[kind].facts(o, s, want, e);
 }

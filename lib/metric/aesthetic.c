@@ -71,7 +71,7 @@ int aesthetic_load(struct aesthetic *a, const char *path, struct err *e)
 			layers++;
 	}
 	if (!rc && !layers)
-		rc = err_set(e, ERR_DATA, "%s holds no layers.0.weight: no aesthetic predictor", path);
+		rc = err_set(e, ERR_DATA, "%s is not an aesthetic predictor: it has no layers.0.weight", path);
 	weightfile_free(w);
 	if (rc)
 		aesthetic_release(a);

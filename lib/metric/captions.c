@@ -42,12 +42,12 @@ static int texts_read(struct texts *t, const char *source, const struct evalset_
 	int rc = -1;
 
 	if (!strcmp(source, "-"))
-		err_set(e, ERR_USAGE, "clip reads the captions of samples again, which standard input cannot be (--captions)");
+		err_set(e, ERR_USAGE, "clip reads the samples twice for their captions, which standard input does not allow: give --captions");
 	while (in && (rc = samples_next(in, &s, e)) > 0) {
 		const struct sample_member *m = sample_find(&s, "txt");
 
 		if (!m) {
-			rc = err_set(e, ERR_DATA, "%s: \"%s\" has no caption, no .txt", s.origin, s.key);
+			rc = err_set(e, ERR_DATA, "%s: \"%s\" has no caption (.txt)", s.origin, s.key);
 			break;
 		}
 		texts_add(t, m);
@@ -84,7 +84,7 @@ int captions_embed(float **out, int64_t *n, int *width, int64_t *cut, char hash[
 	*out = NULL;
 	*cut = 0;
 	if (i && (i->kind != TEXTENCODER_CLIP || !i->projected))
-		err_set(e, ERR_DATA, "%s: this encoder of texts does not share a space with CLIP's pictures", clip);
+		err_set(e, ERR_DATA, "%s: the embeddings of this text encoder cannot be compared with CLIP's of pictures", clip);
 	else if (i && !texts_read(&texts, source, o, e) &&
 	         (*out = mem_try((size_t)texts.n, (size_t)i->embedding * sizeof **out, "embeddings of captions", e)))
 		rc = texts_embed(*out, cut, t, &texts, i->embedding, o, e);

@@ -98,7 +98,7 @@ static int publish_rows(struct encodejob *w, struct rows *r, struct stamp *stamp
 	if (w->o.keys && stamp_write(stamp, w->o.keys, str_text(&r->listed), r->listed.len, e))
 		rc = -1;
 	else if (fseek(out->file, 0, SEEK_SET))
-		rc = err_errno(e, "%s: not a file that can be written twice", out->path);
+		rc = err_errno(e, "%s: not a regular file, which the features need because they are written in two passes", out->path);
 	else
 		rc = outfile_write(out, head.p, head.len, e) || write_sidecar(w, stamp, e) || partial_commit(&w->partial, e) ? -1 : 0;
 	str_release(&head);

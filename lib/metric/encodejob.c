@@ -177,7 +177,7 @@ int encodejob_run(struct encodejob *w, struct device *device, struct encode_repo
 	stamp = make_stamp(w);
 	there = is_there(w, stamp, e);
 	if (there > 0)
-		encodejob_say(w, "%s is there already", w->o.out);
+		encodejob_say(w, "%s: exists already", w->o.out);
 	if (there >= 0)
 		rc = there ? 0 : encode(w, stamp, report, e);
 	stamp_free(stamp);

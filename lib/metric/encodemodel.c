@@ -30,7 +30,7 @@ static int recognise_config(struct encodejob *w, const char *dir, struct err *e)
 	else if (type && (!strncmp(type, "clip", 4) || !strcmp(type, "t5")))
 		p->text = mem_strdup(dir);
 	else
-		err_set(e, ERR_DATA, "%s: \"%s\" is no encoder that is known here (AutoencoderKL, AutoencoderTiny, clip, t5, dinov2)", path,
+		err_set(e, ERR_DATA, "%s: \"%s\" is not a supported encoder (AutoencoderKL, AutoencoderTiny, clip, t5, dinov2)", path,
 		        class  ? class
 		        : type ? type
 		        : timm ? timm
@@ -76,24 +76,24 @@ int encodemodel_check(const struct encodejob *w, struct err *e)
 	const struct encode_model *p = &w->model;
 
 	if (about_latents(&w->o.encoding) && (!p->vae || w->o.encoding.decode))
-		return err_set(e, ERR_USAGE, "%s is about making latents, which %s does not", about_latents(&w->o.encoding),
+		return err_set(e, ERR_USAGE, "%s is for making latents, and %s makes none", about_latents(&w->o.encoding),
 		               w->o.encoding.decode ? "--decode" : w->o.model);
 	if (w->o.encoding.decode && !p->vae)
-		return err_set(e, ERR_USAGE, "--decode wants an autoencoder, which %s is not", w->o.model);
+		return err_set(e, ERR_USAGE, "--decode needs an autoencoder, and %s is none", w->o.model);
 	if ((w->o.null_text || w->o.encoding.tokens) && !p->text)
-		return err_set(e, ERR_USAGE, "%s is about texts, which %s does not read", w->o.encoding.tokens ? "--tokens" : "--null-text",
-		               w->o.model);
+		return err_set(e, ERR_USAGE, "%s is for texts, and %s reads none", w->o.encoding.tokens ? "--tokens" : "--null-text", w->o.model);
 	if (w->o.captions && (!p->text || p->vae))
-		return err_set(e, ERR_USAGE, "--captions wants a text encoder alone, which %s is not%s", w->o.model,
+		return err_set(e, ERR_USAGE, "--captions needs a text encoder alone, and %s is none%s", w->o.model,
 		               p->text ? "; --as text takes that" : "");
 	if (w->o.captions && w->o.nul)
-		return err_set(e, ERR_USAGE, "--captions reads texts, not lists of paths, which -0 is about");
+		return err_set(e, ERR_USAGE, "-0 is for lists of paths, and --captions reads texts");
 	if (w->o.null_text && !strcmp(w->o.null_text, "-"))
-		return err_set(e, ERR_USAGE, "--null-text wants a file, with its stamp beside it");
+		return err_set(e, ERR_USAGE, "--null-text needs a file name, because a stamp is written beside it");
 	if ((w->o.input >= 0 || w->o.keys) && !p->vision)
-		return err_set(e, ERR_USAGE, "%s is about features of pictures, which %s does not give", w->o.keys ? "--keys" : "--input",
-		               w->o.model);
+		return err_set(e, ERR_USAGE, "%s is for features of pictures, and %s makes none", w->o.keys ? "--keys" : "--input", w->o.model);
 	if (p->vision && (w->o.encoding.wide >= 0 || !strcmp(w->o.out, "-")))
-		return err_set(e, ERR_USAGE, w->o.encoding.wide >= 0 ? "features are of 32 bits: no --dtype" : "features are written with -o FILE");
+		return err_set(e, ERR_USAGE,
+		               w->o.encoding.wide >= 0 ? "--dtype has no effect on features, which are float32"
+		                                       : "features are written with -o FILE");
 	return 0;
 }

@@ -247,8 +247,8 @@ static int aesthetic(const struct field *f, struct err *e)
 	if (!b->features || !f->r->aesthetic)
 		return missing(f, METRIC_AESTHETIC, "the features of the samples and --aesthetic", e);
 	if (b->recipe.dims != f->r->aesthetic->dims)
-		return err_set(e, ERR_DATA, "aesthetic: it rates embeddings of %d numbers, those of the samples have %d", f->r->aesthetic->dims,
-		               b->recipe.dims);
+		return err_set(e, ERR_DATA, "aesthetic: the predictor reads embeddings of width %d, but those of the samples have width %d",
+		               f->r->aesthetic->dims, b->recipe.dims);
 	if (aesthetic_score(&v, &se, f->r->aesthetic, b->features, b->n, e))
 		return -1;
 	put(f, "aesthetic", "", v);

@@ -16,7 +16,7 @@ static int unknown(const char *name, size_t len, struct err *e)
 
 	for (int k = 0; k < METRICS; k++)
 		str_printf(&s, "%s%s", k ? ", " : "", metric_names[k]);
-	err_set(e, ERR_USAGE, "\"%.*s\" is no metric; there are %s", (int)len, name, str_text(&s));
+	err_set(e, ERR_USAGE, "\"%.*s\" is not a metric; expected %s", (int)len, name, str_text(&s));
 	str_release(&s);
 	return -1;
 }

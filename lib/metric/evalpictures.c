@@ -205,7 +205,7 @@ int evalpictures_array(struct evalset *s, const struct npy *a, const char *name,
 			mem_free(key[k]);
 	}
 	if (!rc)
-		rc = s->n ? evalset_sort(s, t.digest, e) : err_set(e, ERR_DATA, "%s holds no picture", name);
+		rc = s->n ? evalset_sort(s, t.digest, e) : err_set(e, ERR_DATA, "%s contains no pictures", name);
 	intake_end(&t);
 	return rc;
 }
@@ -229,7 +229,7 @@ static int pictures_measure(struct evalset *s, struct samples *in, const char *s
 	}
 	lookahead_free(l);
 	if (n == 0 && !samples_check(in, e))
-		rc = s->n ? evalset_sort(s, t.digest, e) : err_set(e, ERR_DATA, "%s holds no picture", source);
+		rc = s->n ? evalset_sort(s, t.digest, e) : err_set(e, ERR_DATA, "%s contains no pictures", source);
 	s->skipped = samples_skipped(in);
 	intake_end(&t);
 	return rc;
@@ -358,7 +358,7 @@ int evalpictures_read(struct evalset *s, const char *source, const struct evalse
 	int shards = path_exists(manifest), rc;
 
 	if (!shards && strcmp(path, source))
-		rc = err_set(e, path_exists(path) ? ERR_DATA : ERR_NOINPUT, "%s: %s is no folder of shards with a MANIFEST.tsv", source, path);
+		rc = err_set(e, path_exists(path) ? ERR_DATA : ERR_NOINPUT, "%s: %s is not a folder of shards with a MANIFEST.tsv", source, path);
 	else
 		rc = pictures_read(s, path, &so, shards ? parts[so.part] : "", o, e);
 	if (rc && strcmp(path, source))

@@ -18,7 +18,7 @@ static int text_copy(char *out, size_t size, const json_t *o, const char *key, c
 	if (jsonio_str(o, key, 0, &v, where, e))
 		return -1;
 	if (v != out && (strlen(v) >= size || strpbrk(v, "\"\\ \t\n")))
-		return err_set(e, ERR_DATA, "%s: \"%s\" is no short word", where, key);
+		return err_set(e, ERR_DATA, "%s: \"%s\" is not a short word", where, key);
 	if (v != out)
 		memcpy(out, v, strlen(v) + 1);
 	return 0;
@@ -126,7 +126,7 @@ int evalset_logits(struct evalset *s, const char *path, struct err *e)
 	if (x && a.shape[0] != s->n)
 		rc = err_set(e, ERR_DATA, "%s: %lld rows of logits for %lld samples", path, (long long)a.shape[0], (long long)s->n);
 	if (x && !rc && !s->order)
-		rc = err_set(e, ERR_DATA, "%s: the order in which the samples were read is not known", path);
+		rc = err_set(e, ERR_DATA, "%s: rows of logits need the order in which the samples were read, and it is unknown", path);
 	if (x && !rc) {
 		evaltap_release(&s->logits);
 		s->logits = (struct evaltap){.dims = (int)c, .x = mem_try((size_t)(s->n * c), sizeof *x, "logits", e)};

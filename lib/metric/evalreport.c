@@ -201,7 +201,7 @@ static int memorised_fill(struct stamp *st, const struct evalreport *r, struct e
 	const struct evalset *unseen = r->heldout ? r->heldout : r->train ? r->reference : NULL;
 
 	if (!s->thumbs || !train->thumbs || train->n < 2 || s->thumb != train->thumb)
-		return r->asked ? err_set(e, ERR_USAGE, "memorised needs the pictures of both sets, two at least to be copied") : 0;
+		return r->asked ? err_set(e, ERR_USAGE, "memorised needs the pictures of both sets, and at least two of the reference") : 0;
 	if (memorised_put(st, "memorised", r, s, train, e))
 		return -1;
 	if (unseen && unseen->thumbs && unseen->thumb == train->thumb && memorised_put(st, "memorised-floor", r, unseen, train, e))

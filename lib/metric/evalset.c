@@ -163,8 +163,8 @@ int evalset_agree(const struct evalset *a, const char *name_a, const struct eval
 	if (silent)
 		return 0;
 	if (*p->input && *q->input && strcmp(p->input, q->input))
-		return err_set(e, ERR_DATA, "%s was fed to \"%s\" by the convention \"%s\", %s by \"%s\"", name_a, p->features, p->input, name_b,
-		               q->input);
+		return err_set(e, ERR_DATA, "%s was prepared for \"%s\" by convention \"%s\", but %s by \"%s\"", name_a, p->features, p->input,
+		               name_b, q->input);
 	if (*p->features_hash && *q->features_hash && strcmp(p->features_hash, q->features_hash))
 		return err_set(e, ERR_DATA, "%s and %s were made by different definitions of \"%s\" (%.12s, %.12s)", name_a, name_b, p->features,
 		               p->features_hash, q->features_hash);

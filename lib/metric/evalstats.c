@@ -46,7 +46,7 @@ static int key_fits(const json_t *o, const char *key, const char *path, struct e
 		return 1;
 	if (jsonio_str(o, "key", 1, &have, path, e))
 		return 0;
-	return !strcmp(have, key) ? 1 : (err_set(e, ERR_DATA, "%s: made from something else", path), 0);
+	return !strcmp(have, key) ? 1 : (err_set(e, ERR_DATA, "%s: was made from other inputs", path), 0);
 }
 
 static int recipe_parse(struct evalset *s, const struct npy *a, const char *key, const char *path, struct err *e)
@@ -176,7 +176,7 @@ static int order_parse(struct evalset *s, const struct npy *a, const char *path,
 		if (s->order[i] < 0 || s->order[i] >= s->n || seen[s->order[i]]++)
 			rc = -1;
 	mem_free(seen);
-	return rc ? err_set(e, ERR_DATA, "%s: order is no permutation of the features", path) : 0;
+	return rc ? err_set(e, ERR_DATA, "%s: order is not a permutation of the features", path) : 0;
 }
 
 static int thumbs_parse(struct evalset *s, const struct npy *t, const char *path, struct err *e)

@@ -128,11 +128,12 @@ static int open_models(struct evaluation *v, struct err *e)
 	const struct eval_request *q = &v->settled.asked;
 
 	if (!q->lpips != !(wants(v, METRIC_LPIPS) || wants(v, METRIC_DIVERSITY)))
-		return err_set(e, ERR_USAGE, q->lpips ? "--lpips is for the metrics lpips and diversity" : "lpips and diversity need --lpips");
+		return err_set(e, ERR_USAGE,
+		               q->lpips ? "--lpips has an effect only with metrics lpips and diversity" : "lpips and diversity need --lpips");
 	if (!q->aesthetic != !wants(v, METRIC_AESTHETIC))
-		return err_set(e, ERR_USAGE, q->aesthetic ? "--aesthetic is for the metric of that name" : "aesthetic needs --aesthetic");
+		return err_set(e, ERR_USAGE, q->aesthetic ? "--aesthetic has an effect only with metric aesthetic" : "aesthetic needs --aesthetic");
 	if (q->groups && !wants(v, METRIC_DIVERSITY))
-		return err_set(e, ERR_USAGE, "--groups is for the metric diversity");
+		return err_set(e, ERR_USAGE, "--groups has an effect only with metric diversity");
 	if (q->aesthetic && aesthetic_load(&v->aesthetic, q->aesthetic, e))
 		return -1;
 	v->report.aesthetic = q->aesthetic ? &v->aesthetic : NULL;
@@ -196,7 +197,7 @@ static int embed_captions(struct evaluation *v, struct err *e)
 	v->report.captions = v->captions;
 	if (cut)
 		tell(v, "%lld captions are longer than the network reads, and were cut", (long long)cut);
-	return width == dims ? 0 : err_set(e, ERR_DATA, "embeddings of %d numbers of captions, of %d of the samples", width, dims);
+	return width == dims ? 0 : err_set(e, ERR_DATA, "the embeddings of captions have width %d, but those of the samples %d", width, dims);
 }
 
 static int load_captions(struct evaluation *v, const char *path, struct err *e)
@@ -210,7 +211,7 @@ static int load_captions(struct evaluation *v, const char *path, struct err *e)
 	v->report.captions = v->captions;
 	v->report.captions_n = a.shape[0];
 	if (v->captions && a.shape[1] != dims)
-		rc = err_set(e, ERR_DATA, "%s: embeddings of %lld numbers, those of the samples have %d", path, (long long)a.shape[1], dims);
+		rc = err_set(e, ERR_DATA, "%s: the embeddings have width %lld, but those of the samples %d", path, (long long)a.shape[1], dims);
 	npy_release(&a);
 	return v->captions ? rc : -1;
 }

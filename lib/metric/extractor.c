@@ -50,7 +50,7 @@ static int pix_open(struct extractor *x, const char *path, const struct extracto
 {
 	(void)path;
 	if (o->input >= 0)
-		return err_set(e, ERR_USAGE, "pix looks at the pictures themselves, not through \"%s\"", netinput_names[o->input]);
+		return err_set(e, ERR_USAGE, "--input \"%s\" has no effect on pix, which uses the pixels themselves", netinput_names[o->input]);
 	pixels_open(x, PIXFEAT_PIX);
 	return 0;
 }
@@ -59,7 +59,7 @@ static int rgb8_open(struct extractor *x, const char *path, const struct extract
 {
 	(void)path;
 	if (o->input >= 0)
-		return err_set(e, ERR_USAGE, "rgb8 looks at the pictures themselves, not through \"%s\"", netinput_names[o->input]);
+		return err_set(e, ERR_USAGE, "--input \"%s\" has no effect on rgb8, which uses the pixels themselves", netinput_names[o->input]);
 	pixels_open(x, PIXFEAT_RGB8);
 	return 0;
 }
@@ -87,7 +87,7 @@ static int unknown(const char *spec, struct err *e)
 
 	for (int k = 0; k < KINDS; k++)
 		str_printf(&s, "%s%s%s%s", k ? ", " : "", kinds[k].name, kinds[k].what ? ":" : "", kinds[k].what ? kinds[k].what : "");
-	err_set(e, ERR_USAGE, "\"%s\" are no features; there are %s", spec, str_text(&s));
+	err_set(e, ERR_USAGE, "unknown features \"%s\"; expected %s", spec, str_text(&s));
 	str_release(&s);
 	return -1;
 }

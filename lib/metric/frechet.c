@@ -26,7 +26,7 @@ static int eigen(double *w, double *v, const double *s, int d, struct err *e)
 	/* LAPACK is column-major, so its columns are the rows of v */
 	info = LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'V', 'U', d, v, d, w);
 	if (info == LAPACK_WORK_MEMORY_ERROR || info == LAPACK_TRANSPOSE_MEMORY_ERROR)
-		return err_set(e, ERR_NOMEM, "no memory for the eigenvalues of a %d x %d covariance", d, d);
+		return err_set(e, ERR_NOMEM, "out of memory: eigenvalues of a %d x %d covariance", d, d);
 	if (info)
 		return err_set(e, ERR_FAIL, "LAPACK dsyevd failed on a %d x %d covariance (info %d)", d, d, (int)info);
 	if (w[0] < -1e-6 * fabs(w[d - 1]))

@@ -33,7 +33,7 @@ static int input_choose(enum netinput *out, const struct extractor_options *o, e
 		}
 		str_printf(&s, "%s%s", i ? ", " : "", netinput_names[allowed[i]]);
 	}
-	err_set(e, ERR_USAGE, "%s is not fed by \"%s\" but by %s", name, netinput_names[*out], str_text(&s));
+	err_set(e, ERR_USAGE, "%s cannot use --input \"%s\"; expected %s", name, netinput_names[*out], str_text(&s));
 	str_release(&s);
 	return -1;
 }
@@ -139,7 +139,7 @@ int networks_clip(struct extractor *x, const char *path, const struct extractor_
 	if (input_choose(&n.input, o, c->size == netinput_side(NETINPUT_CMMD) ? NETINPUT_CMMD : NETINPUT_CLIP, inputs, 2, n.name, e))
 		goto out;
 	if (c->size != netinput_side(n.input)) {
-		err_set(e, ERR_DATA, "%s takes pictures of %lld x %lld, and those of \"%s\" are %d x %d", path, (long long)c->size,
+		err_set(e, ERR_DATA, "%s reads pictures of %lld x %lld, but --input \"%s\" makes them %d x %d", path, (long long)c->size,
 		        (long long)c->size, netinput_names[n.input], netinput_side(n.input), netinput_side(n.input));
 		goto out;
 	}

@@ -31,7 +31,7 @@ static int stream_open(struct stream *s, const char *source, const struct evalse
 {
 	*s = (struct stream){.name = source, .o = o, .at = -1};
 	if (!strcmp(source, "-"))
-		return err_set(e, ERR_USAGE, "lpips and diversity read the pictures again, which standard input cannot be");
+		return err_set(e, ERR_USAGE, "lpips and diversity read the pictures twice, which standard input does not allow");
 	s->in = evalpictures_open(source, o, e);
 	return s->in ? 0 : -1;
 }
@@ -226,7 +226,7 @@ static int groups_summarise(struct perceptual *out, const struct grouping *g, st
 	if (n)
 		summarise(out, v, n);
 	mem_free(v);
-	return n ? 0 : err_set(e, ERR_USAGE, "diversity: no two samples are of one group");
+	return n ? 0 : err_set(e, ERR_USAGE, "diversity: no group has two samples");
 }
 
 int perceptual_diversity(struct perceptual *out, struct lpips *n, const char *source, enum perceptual_group by, const struct evalset_options *o,

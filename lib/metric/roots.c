@@ -292,7 +292,7 @@ static int singular_sum(double *out, struct pool *pool, double *a, int64_t m, in
 	h.above = h.main + n;
 	if (!reduce(&h, e)) {
 		info = LAPACKE_dbdsqr(LAPACK_COL_MAJOR, 'U', (lapack_int)n, 0, 0, 0, h.main, h.above, none, 1, none, 1, none, 1);
-		rc = info == LAPACK_WORK_MEMORY_ERROR ? err_set(e, ERR_NOMEM, "no memory for %lld singular values", (long long)n)
+		rc = info == LAPACK_WORK_MEMORY_ERROR ? err_set(e, ERR_NOMEM, "out of memory: %lld singular values", (long long)n)
 		     : info ? err_set(e, ERR_FAIL, "LAPACK dbdsqr failed on %lld singular values (info %d)", (long long)n, (int)info)
 		            : 0;
 	}

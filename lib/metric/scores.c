@@ -100,7 +100,7 @@ int inception_score(struct inception_score *out, struct pool *pool, const float 
 	double *score;
 
 	if (c < 2 || groups < 1 || n < groups)
-		return err_set(e, ERR_USAGE, "an inception score over %lld groups cannot be had from %lld samples of %d classes", (long long)groups,
+		return err_set(e, ERR_USAGE, "an inception score over %lld groups is impossible with %lld samples of %d classes", (long long)groups,
 		               (long long)n, c);
 	longest = g->chunk > 0 && g->chunk < n ? g->chunk : g->chunk > 0 ? n : n / groups + 1;
 	w.probabilities = are_probabilities(logits, n, c);
@@ -162,7 +162,7 @@ static int entropy(double *out, double *k, int d, struct err *e)
 			*out -= w[i] * log(w[i]);
 	mem_free(w);
 	if (info == LAPACK_WORK_MEMORY_ERROR)
-		return err_set(e, ERR_NOMEM, "no memory for the eigenvalues of %d x %d similarities", d, d);
+		return err_set(e, ERR_NOMEM, "out of memory: eigenvalues of %d x %d similarities", d, d);
 	return info ? err_set(e, ERR_FAIL, "LAPACK dsyevd failed on %d x %d similarities (info %d)", d, d, info) : 0;
 }
 

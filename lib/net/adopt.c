@@ -21,10 +21,10 @@ static int adopt_own(struct net_config *to, const struct net_config *from, struc
 	struct net_value a, b;
 
 	if (to->def != from->def)
-		return err_set(e, ERR_USAGE, "a network of type %s, which one of type %s cannot begin with", net_name(from), net_name(to));
+		return err_set(e, ERR_USAGE, "is a network of type %s, and a %s network cannot start from it", net_name(from), net_name(to));
 	for (int i = 0; net_shape(to, i, &a) && net_shape(from, i, &b); i++)
 		if (a.i != b.i || a.f != b.f || strcmp(a.text, b.text))
-			return err_set(e, ERR_USAGE, "a network of other %s than was asked for", a.name);
+			return err_set(e, ERR_USAGE, "is a network with another %s than requested", a.name);
 	memcpy(to->own, from->own, sizeof to->own);
 	return 0;
 }
@@ -47,20 +47,21 @@ int adopt_config(struct net_config *to, const struct model_config *from, struct 
 	double time_scale = steps ? f->time_scale * (double)(steps - 1) / (double)steps : f->time_scale;
 
 	if (net_is_exact(f) || net_is_classifier(f))
-		return err_set(e, ERR_USAGE, "nothing that a network for pictures can start from");
+		return err_set(e, ERR_USAGE, "is not a network for pictures");
 	if (f->channels != to->channels)
-		return err_set(e, ERR_DATA, "a network for %lld channels, the samples have %lld", (long long)f->channels, (long long)to->channels);
+		return err_set(e, ERR_DATA, "is a network for %lld channels, and the samples have %lld", (long long)f->channels,
+		               (long long)to->channels);
 	if (!f->def->trunk || !to->def->trunk) {
 		to->time_scale = time_scale;
 		return adopt_own(to, f, e);
 	}
 	if (g->hidden != t->hidden || g->depth != t->depth || g->heads != t->heads || g->patch != t->patch || g->mlp_ratio != t->mlp_ratio)
 		return err_set(e, ERR_USAGE,
-		               "a network of width %lld, depth %lld, %lld heads, patch %lld, mlp_ratio %g, not %lld, %lld, %lld, %lld, %g",
+		               "is a network of width %lld, depth %lld, %lld heads, patch %lld, mlp_ratio %g, not %lld, %lld, %lld, %lld, %g",
 		               (long long)g->hidden, (long long)g->depth, (long long)g->heads, (long long)g->patch, g->mlp_ratio,
 		               (long long)t->hidden, (long long)t->depth, (long long)t->heads, (long long)t->patch, t->mlp_ratio);
 	if (g->reversed && !has_field(to->def, TRUNK_AT(reversed)))
-		return err_set(e, ERR_USAGE, "its time runs from noise to data, which a network of type %s cannot have", net_name(to));
+		return err_set(e, ERR_USAGE, "its time runs from noise to data, which a %s network cannot represent", net_name(to));
 	to->time_scale = time_scale;
 	t->time_shift = g->time_shift;
 	t->norm_eps = trunk_eps(g);

@@ -157,7 +157,7 @@ static int scheduler_path(const json_t *o, const char *where, const char **path,
 			*path = rules[i].path;
 			return 0;
 		}
-	return err_set(e, ERR_DATA, "%s: beta_schedule \"%s\" is not known here, which are linear, scaled_linear, squaredcos_cap_v2", where, rule);
+	return err_set(e, ERR_DATA, "%s: beta_schedule \"%s\" is not supported; expected linear, scaled_linear or squaredcos_cap_v2", where, rule);
 }
 
 int scheduler_parse(const json_t *o, const char *where, const char **path, const char **prediction, struct betas *b, struct err *e)
@@ -183,13 +183,13 @@ int scheduler_parse(const json_t *o, const char *where, const char **path, const
 	    jsonio_bool(o, "rescale_betas_zero_snr", 0, &singular, where, e))
 		return -1;
 	if (singular)
-		return err_set(e, ERR_DATA, "%s: rescale_betas_zero_snr, a table that ends in noise alone, is not known here", where);
+		return err_set(e, ERR_DATA, "%s: rescale_betas_zero_snr (a table that ends in pure noise) is not supported", where);
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (!strcmp(kind, kinds[i].diffusers)) {
 			*prediction = kinds[i].ours;
 			return betas_parse(o, *path, b, where, e);
 		}
-	return err_set(e, ERR_DATA, "%s: prediction_type \"%s\" is not known here, which are epsilon, sample, v_prediction", where, kind);
+	return err_set(e, ERR_DATA, "%s: prediction_type \"%s\" is not supported; expected epsilon, sample or v_prediction", where, kind);
 }
 
 char *scheduler_find(const char *dir)

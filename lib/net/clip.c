@@ -62,7 +62,7 @@ int clip_preset(const char *name, struct clip_config *text, struct clip_config *
 		finish(vision, presets[i].projection);
 		return 0;
 	}
-	return err_set(e, ERR_USAGE, "no CLIP is called %s; there are ViT-B/32, ViT-B/16, ViT-L/14 and ViT-L/14@336px", name);
+	return err_set(e, ERR_USAGE, "unknown CLIP model %s; expected ViT-B/32, ViT-B/16, ViT-L/14 or ViT-L/14@336px", name);
 }
 
 static int check(const struct clip_config *c, const char *where, struct err *e)

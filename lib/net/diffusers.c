@@ -16,5 +16,5 @@ int diffusers_expect(const json_t *o, const char *key, const char *want, const c
 
 	if (jsonio_str(o, key, 0, &is, where, e))
 		return -1;
-	return strcmp(is, want) ? err_set(e, ERR_DATA, "%s: %s \"%s\" is not known here, which is \"%s\"", where, key, is, want) : 0;
+	return strcmp(is, want) ? err_set(e, ERR_DATA, "%s: %s \"%s\" is not supported; expected \"%s\"", where, key, is, want) : 0;
 }

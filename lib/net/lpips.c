@@ -216,7 +216,8 @@ static int check_heads(const struct safetensors *s, const char *where, struct er
 		st_to_f32(v, t);
 		for (int64_t k = 0; k < st_count(t) && !rc; k++)
 			if (!(v[k] >= 0))
-				rc = err_set(e, ERR_DATA, "%s: the weight %g in %s makes no distance", where, (double)v[k], t->name);
+				rc = err_set(e, ERR_DATA, "%s: weight %g in %s is negative or not finite, so LPIPS would not be a distance", where,
+				             (double)v[k], t->name);
 		mem_free(v);
 		if (rc)
 			return -1;
@@ -281,7 +282,7 @@ static int kind_of(enum lpips_trunk *kind, const char *heads, struct err *e)
 	else if (!rc && second->rank > 1 && (second->shape[1] == 192 || second->shape[1] == 128))
 		*kind = second->shape[1] == 192 ? LPIPS_ALEX : LPIPS_VGG;
 	else if (!rc)
-		rc = err_set(e, ERR_DATA, "%s: heads of neither alex, vgg nor squeeze", heads);
+		rc = err_set(e, ERR_DATA, "%s: not the linear layers of LPIPS for alex, vgg or squeeze", heads);
 	st_free(s);
 	return rc;
 }

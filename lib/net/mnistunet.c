@@ -122,7 +122,7 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 static int check(const struct net_config *c, struct err *e)
 {
 	if (c->size % 8 != 4 || c->size < 12)
-		return err_set(e, ERR_USAGE, "this U-Net takes pictures of 12, 20, 28, .. pixels, and not of %lld", (long long)c->size);
+		return err_set(e, ERR_USAGE, "this U-Net takes pictures of 12, 20, 28, ... pixels, not of %lld", (long long)c->size);
 	return 0;
 }
 

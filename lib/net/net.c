@@ -145,7 +145,7 @@ int net_preset(const char *name, struct net_config *c, struct err *e)
 			list_shared(&all, c, def);
 		}
 	suggest_preset(&meant, name, c);
-	err_set(e, ERR_USAGE, "no network is called %s; there are%s%s", name, str_text(&all), str_text(&meant));
+	err_set(e, ERR_USAGE, "unknown network %s; expected%s%s", name, str_text(&all), str_text(&meant));
 	str_release(&all);
 	str_release(&meant);
 	return -1;
@@ -169,7 +169,7 @@ static int check_text(const struct net_config *c, struct err *e)
 		return err_set(e, ERR_USAGE, "a text of %lld tokens of width %lld is out of range", (long long)c->text_tokens,
 		               (long long)c->text_width);
 	if (c->classes)
-		return err_set(e, ERR_USAGE, "a network that reads texts has no classes here, and %lld were asked for", (long long)c->classes);
+		return err_set(e, ERR_USAGE, "a network that reads texts cannot have classes, and %lld were requested", (long long)c->classes);
 	return 0;
 }
 

@@ -180,7 +180,7 @@ int net_shape_set(struct net_config *c, const char *name, int64_t value, struct 
 		}
 	for (int i = 0; (f = shape_field(c->def, i)); i++)
 		str_printf(&all, "%s%s", i ? ", " : "", f->name);
-	err_set(e, ERR_USAGE, "a network of type %s cannot be given %s: its preset sets %s", net_name(c), name, str_text(&all));
+	err_set(e, ERR_USAGE, "a %s network takes no %s: its preset sets %s", net_name(c), name, str_text(&all));
 	str_release(&all);
 	return -1;
 }

@@ -80,7 +80,7 @@ static const struct net_reads inputs[] = {NET_READS_X, NET_READS_TIME, NET_READS
 static int check(const struct net_config *c, struct err *e)
 {
 	if (trunk_config(c)->micro && trunk_config(c)->hidden % 3)
-		return err_set(e, ERR_USAGE, "size and aspect ratio are for a PixArt network of a width that is a multiple of 3");
+		return err_set(e, ERR_USAGE, "conditioning on size and aspect ratio needs a PixArt network whose width is a multiple of 3");
 	return trunk_check(c, e);
 }
 

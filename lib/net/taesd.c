@@ -202,7 +202,7 @@ static int read_layout(const struct weightfile *w, const char *prefix, const cha
 		return err_set(e, ERR_DATA, "%s: its layers are not those of a tiny autoencoder of taesd.py", path);
 	for (int i = 1; i < o->convolutions; i++)
 		if (o->blocks[i] < 1 || o->blocks[i] > 64)
-			return err_set(e, ERR_DATA, "%s: a stage of %lld blocks is not of a tiny autoencoder of taesd.py", path,
+			return err_set(e, ERR_DATA, "%s: a stage has %lld blocks, which no tiny autoencoder of taesd.py has", path,
 			               (long long)o->blocks[i]);
 	return 1;
 }
@@ -233,8 +233,8 @@ int taesd_config(const char *at, struct autoencoder_config *c, struct err *e)
 	else if (!encoder && !decoder)
 		err_set(e, ERR_NOINPUT, "%sencoder.safetensors: no such file", prefix);
 	else if (encoder && decoder && (in.out != out.in || in.convolutions != out.convolutions || in.width != out.width || in.pool != out.pool))
-		err_set(e, ERR_DATA, "%sencoder and %sdecoder are not of one autoencoder: %lld and %lld channels of latents, %d and %d stages",
-		        prefix, prefix, (long long)in.out, (long long)out.in, in.convolutions - 1, out.convolutions - 1);
+		err_set(e, ERR_DATA, "%sencoder and %sdecoder do not match: %lld and %lld channels of latents, %d and %d stages", prefix, prefix,
+		        (long long)in.out, (long long)out.in, in.convolutions - 1, out.convolutions - 1);
 	else
 		rc = 0;
 	mem_free(whole);

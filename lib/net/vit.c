@@ -67,7 +67,7 @@ int vit_preset(const char *name, struct vit_config *c, struct err *e)
 	}
 	for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
 		str_printf(&all, " %s", presets[i].name);
-	err_set(e, ERR_USAGE, "no vision transformer is called %s; there are%s, each with or without _reg", name, str_text(&all));
+	err_set(e, ERR_USAGE, "unknown vision transformer %s; expected%s, each with or without _reg", name, str_text(&all));
 	str_release(&all);
 	return -1;
 }

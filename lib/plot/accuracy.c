@@ -40,7 +40,7 @@ static json_t *last_validation(FILE *f, const char *path, struct sha256 *hash, s
 		rc = err_errno(e, "%s: read", path);
 	mem_free(line);
 	if (!rc && !json_array_size(found))
-		rc = err_set(e, ERR_DATA, "%s: no \"val_by_time\" in it: not the log of a router, or one that was not validated", path);
+		rc = err_set(e, ERR_DATA, "%s: has no \"val_by_time\": it is not the log of a router, or the run had no validation", path);
 	if (!rc)
 		return found;
 	json_decref(found);
@@ -55,7 +55,7 @@ static int points_add(struct chart *c, const json_t *times, const char *label, c
 		const json_t *o = json_array_get(times, i), *t = json_object_get(o, "t"), *right = json_object_get(o, "accuracy");
 
 		if (!json_is_number(t) || !json_is_number(right))
-			return err_set(e, ERR_DATA, "%s: \"val_by_time\" holds no \"t\" and \"accuracy\"", path);
+			return err_set(e, ERR_DATA, "%s: \"val_by_time\" has no \"t\" and \"accuracy\"", path);
 		chart_point(s, json_number_value(t), json_number_value(right));
 	}
 	return 0;

@@ -49,7 +49,7 @@ static int lines_parse(struct frame *f, const char *text, size_t len, struct err
 		}
 		at += n + 1;
 	}
-	return json_array_size(f->lines) ? 0 : err_set(e, ERR_DATA, "%s: no line in it", f->where);
+	return json_array_size(f->lines) ? 0 : err_set(e, ERR_DATA, "%s: is empty", f->where);
 }
 
 struct frame *frame_load(const char *path, struct err *e)
@@ -74,7 +74,7 @@ struct frame *frame_load(const char *path, struct err *e)
 	else
 		rc = err_set(e, ERR_DATA, "%s: %s", f->where, len ? "neither a table that begins with # nor JSON lines" : "empty");
 	if (!rc && !frame_rows(f))
-		rc = err_set(e, ERR_DATA, "%s: no row in it", f->where);
+		rc = err_set(e, ERR_DATA, "%s: has no rows", f->where);
 	mem_free(text);
 	if (rc) {
 		frame_free(f);

@@ -26,7 +26,7 @@ int plot_kind_parse(enum plot_kind *kind, const char *name, struct err *e)
 			*kind = (enum plot_kind)i;
 			return 0;
 		}
-	return err_set(e, ERR_USAGE, "'%s' is no kind of chart: loss, cost, router, compare, lines, points, bars%s", name,
+	return err_set(e, ERR_USAGE, "'%s' is not a kind of chart; expected loss, cost, router, compare, lines, points or bars%s", name,
 	               word_meant(meant, name, kinds));
 }
 
@@ -112,7 +112,7 @@ static int read_columns(struct chart *c, const struct plot_request *r, struct pl
 	int marks = r->kind == PLOT_LINES ? CHART_LINE : CHART_POINTS;
 
 	if (!r->x || !r->y)
-		return err_set(e, ERR_USAGE, "-x and -y are missing: columns");
+		return err_set(e, ERR_USAGE, "-x and -y are missing: give two columns");
 	for (int i = 0; i < in->n; i++) {
 		int64_t without = source_columns(c, in->path[i], in->label[i], r->x, r->y, r->group, r->low, r->high, marks, in->hash[i], e);
 
@@ -139,9 +139,9 @@ static int read_router(struct chart *c, const struct plot_request *r, struct plo
 		return 0;
 	}
 	if (r->y && !entropy && strcmp(r->y, "weight"))
-		return err_set(e, ERR_USAGE, "-y %s: weight, entropy or accuracy", r->y);
+		return err_set(e, ERR_USAGE, "-y %s: expected weight, entropy or accuracy", r->y);
 	if (in->n > 1)
-		return err_set(e, ERR_USAGE, "of router weights one file makes a chart, not %d", in->n);
+		return err_set(e, ERR_USAGE, "a chart of router weights takes one file, not %d", in->n);
 	return source_router(entropy ? NULL : c, entropy ? c : NULL, in->path[0], in->hash[0], e);
 }
 
@@ -178,10 +178,10 @@ static int draw_chart(struct scene *s, const struct plot_request *r, struct plot
 static int check_bars(const struct plot_request *r, const struct plot_input *in, struct err *e)
 {
 	if (!r->x || !r->y)
-		return err_set(e, ERR_USAGE, "-x and -y are missing: the column of names and that of values");
+		return err_set(e, ERR_USAGE, "-x and -y are missing: give the column of names and the column of values");
 	if (!r->low != !r->high)
-		return err_set(e, ERR_USAGE, "--low and --high go together");
-	return in->n > 1 ? err_set(e, ERR_USAGE, "bars are of one file, not %d", in->n) : 0;
+		return err_set(e, ERR_USAGE, "--low and --high must be given together");
+	return in->n > 1 ? err_set(e, ERR_USAGE, "a chart of bars takes one file, not %d", in->n) : 0;
 }
 
 static int draw_bars(struct scene *s, const struct plot_request *r, struct plot_input *in, struct err *e)

@@ -56,7 +56,7 @@ static int folder_add(struct plot_input *in, const char *dir, const char *label,
 		found = folder == FOLDER_EXPERTS ? experts_add(in, dir, label, e) : log_add(in, dir, "router", label);
 	if (found)
 		return found < 0 ? -1 : 0;
-	return err_set(e, ERR_NOINPUT, "%s: no log of training in it: neither train.jsonl nor %s/train.jsonl", dir,
+	return err_set(e, ERR_NOINPUT, "%s: has no log of a training: neither train.jsonl nor %s/train.jsonl", dir,
 	               folder == FOLDER_EXPERTS ? "expert_K" : "router");
 }
 
@@ -68,7 +68,7 @@ static int source_add(struct plot_input *in, const char *source, enum plot_folde
 	int rc = 0;
 
 	if (!*path)
-		rc = err_set(e, ERR_USAGE, "'%s' names no file", source);
+		rc = err_set(e, ERR_USAGE, "'%s' has no file name", source);
 	else if (folder != FOLDER_NONE && !stat(path, &st) && S_ISDIR(st.st_mode))
 		rc = folder_add(in, path, label, folder, e);
 	else {

@@ -75,7 +75,7 @@ static int log_read(struct sums *s, FILE *f, const char *where, struct sha256 *h
 	if (!rc && ferror(f))
 		rc = err_errno(e, "%s: read", where);
 	if (!rc && !s->pictures)
-		rc = err_set(e, ERR_DATA, "%s: no line in it", where);
+		rc = err_set(e, ERR_DATA, "%s: is empty", where);
 	mem_free(line);
 	return rc;
 }

@@ -216,7 +216,7 @@ int source_loss(struct chart *c, const char *path, const char *label, int64_t sm
 
 	if (!f || frame_need(f, "loss", e) || frame_need(f, "step", e) || losses_read(&l, f, e))
 		goto out;
-	rc = l.n ? 0 : err_set(e, ERR_DATA, "%s: no loss in it", path);
+	rc = l.n ? 0 : err_set(e, ERR_DATA, "%s: has no loss", path);
 	if (rc)
 		goto out;
 	hash_out(f, hash);

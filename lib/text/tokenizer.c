@@ -40,7 +40,7 @@ static char *gunzip(const void *data, size_t len, size_t *out_len, const char *p
 	*out_len = s.len;
 	if (rc == Z_STREAM_END && s.p)
 		return s.p;
-	err_set(e, ERR_DATA, "%s: not the gzip'd list of merges it begins like, or too large", path);
+	err_set(e, ERR_DATA, "%s: damaged or too large: not a gzipped list of merges", path);
 	str_release(&s);
 	return NULL;
 }
@@ -72,7 +72,7 @@ static int open_json(struct tokenizer *t, const char *path, struct err *e)
 	else if (o && (!type || !strcmp(type, "BPE")))
 		t->bpe = bpe_from_json(o, path, e);
 	else if (o)
-		err_set(e, ERR_DATA, "%s: a model of type %s; BPE and Unigram are known here", path, type);
+		err_set(e, ERR_DATA, "%s: a tokenizer of type %s; only BPE and Unigram are supported", path, type);
 	json_decref(o);
 	return t->bpe || t->unigram ? 0 : -1;
 }

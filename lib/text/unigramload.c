@@ -74,7 +74,7 @@ static struct unigram *finish(struct unigram *u, const char *where, struct err *
 	}
 	if (u->unknown >= 0 && u->unknown < u->pieces)
 		return u;
-	err_set(e, ERR_DATA, "%s: no piece stands for what is unknown", where);
+	err_set(e, ERR_DATA, "%s: has no piece for unknown text", where);
 	unigram_free(u);
 	return NULL;
 }
@@ -181,9 +181,9 @@ static int read_trainer(struct unigram *u, const struct field *in, const char *w
 
 	while ((rc = read_field(&p, end, &f)) > 0) {
 		if (f.number == 3 && f.value != 1)
-			return err_set(e, ERR_DATA, "%s: a model of type %d; only unigram (1) is known here", where, (int)f.value);
+			return err_set(e, ERR_DATA, "%s: a model of type %d; only unigram (1) is supported", where, (int)f.value);
 		if (f.number == 24 && f.value)
-			return err_set(e, ERR_DATA, "%s: treat_whitespace_as_suffix is not known here", where);
+			return err_set(e, ERR_DATA, "%s: treat_whitespace_as_suffix is not supported", where);
 		if (f.number == 35)
 			u->bytes = f.value != 0;
 	}
@@ -290,7 +290,7 @@ static int read_map(struct unigram *u, const json_t *normaliser, const char *whe
 	if (!text || !*text)
 		return 0;
 	if (!(data = base64(text, &len)))
-		return err_set(e, ERR_DATA, "%s: precompiled_charsmap is not base64", where);
+		return err_set(e, ERR_DATA, "%s: precompiled_charsmap is not valid base64", where);
 	charsmap_release(&u->map);
 	rc = charsmap_new(&u->map, data, len, where, e);
 	mem_free(data);

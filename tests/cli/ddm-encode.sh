@@ -9,7 +9,7 @@ mkdir empty
 check_exit 66 "a folder that is none" ddm-encode -m empty .
 echo '{"model_type": "bert"}' >empty/config.json
 check_exit 65 "a network that is no encoder" ddm-encode -m empty .
-check_err "named" '"bert" is no encoder'
+check_err "named" '"bert" is not a supported encoder'
 
 mkdir pics
 tar xzf "$SRC/tests/golden/eval-a.tar.gz" -C pics
@@ -35,7 +35,7 @@ done
 : >old
 touch -d 2001-01-01 l.tar
 check "again" ddm-encode -m "$vae" -o l.tar pics
-check_err "told" 'l.tar is there already'
+check_err "told" 'l.tar: exists already'
 check_out "nothing touched" "" find l.tar -newer old
 check_exit 73 "other options" ddm-encode -m "$vae" --posterior mean -o l.tar pics
 check_err "named" 'posterior: "std" -> "mean"'
@@ -194,7 +194,7 @@ check_exit 65 "timm's folder with another's weights" ddm-encode -q -m timm -o t.
 check_err "what it is not" 'timm: not the weights of a DINOv2 under the names of torch.hub or timm: no cls_token'
 echo '{"architecture": "resnet50"}' >timm/config.json
 check_exit 65 "another network of timm" ddm-encode -q -m timm -o t.npy pics
-check_err "is named" '"resnet50" is no encoder'
+check_err "is named" '"resnet50" is not a supported encoder'
 check_out "keys" "$n" sh -c "wc -l <k.txt"
 check_grep "whose" '"features": "dinov2"' f.npy.json
 touch -d 2001-01-01 f.npy f.npy.json

@@ -140,7 +140,7 @@ check_same "the same bytes" lines.tar whole/lines.tar
 # A process that died between its commit and its tidying up
 echo '{}' >.lines.tar.part.json
 check "what is there" ddm-encode -m "$clip" --captions -o lines.tar lines.txt
-check_err "is known" 'is there already'
+check_err "is known" ': exists already'
 check_absent "and tidied" .lines.tar.part.json
 
 # Nothing is kept of what cannot be read again

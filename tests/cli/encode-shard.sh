@@ -36,7 +36,7 @@ check "matrices that stay in their files" ddm-shard -q -a a.tsv --map --vae "$va
 check "equal" diff -r s smap
 check_exit 2 "--map without an encoder" ddm-shard -a a.tsv --map -o x pics
 check "again, in other words" ddm-shard -a a.tsv --vae model/vae --text model/text_encoder -o s pics
-check_err "told" 's is there already'
+check_err "told" 's: exists already'
 check_exit 73 "another autoencoder" ddm-shard -a a.tsv --vae "$tiny" --text "$text" -o s pics
 check_err "named" 'inputs.vae'
 check_exit 73 "none" ddm-shard -a a.tsv --text "$text" -o s pics

@@ -9,7 +9,7 @@ printf 'YUV4MPEG2 W8 H8 F25:1 Ip A1:1 Cmono\nFRAME\n%064dFRAME\n%064d' 0 1 >v.y4
 here=$PWD
 for graph in "movie=$here/v.y4m" "mo\\vie=$here/v.y4m" "m\\ovie@x=$here/v.y4m" "'movie'=$here/v.y4m" "color=size=8x8[a];mov\\ie=$here/v.y4m,[a]overlay"; do
 	check_exit 2 "$graph" ddm-ingest -o x.tar "lavfi@a:$graph"
-	check_err "is refused by its name" "movie and amovie are not for graphs|not a filter graph: .*No such filter"
+	check_err "is refused by its name" "movie and amovie are not allowed in graphs|not a filter graph: .*No such filter"
 done
 for graph in color=size=8x8,metadata=mode=print:file=written color=size=8x8,sendcmd=filename=v.y4m testsrc2=size=8x8,lut3d=file=v.y4m \
 	life=filename=v.y4m testsrc2=size=8x8,curves=psfile=v.y4m; do

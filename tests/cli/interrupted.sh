@@ -23,7 +23,7 @@ over() {
 	done
 	[ $RC -eq 143 ]
 	tap_result $? "$1: ends by the signal" "exit $RC"
-	check_err "$1: says that nothing is kept" "^$1: interrupted; nothing is kept, and the same command starts over\$"
+	check_err "$1: says that nothing is kept" "^$1: interrupted; nothing was saved: the same command starts over\$"
 	check_absent "$1: no output" "$file"
 	check_clean "$1: nothing is left" .
 }
@@ -70,7 +70,7 @@ waiting() {
 		exec 7>&-
 		[ $RC -eq $code ]
 		tap_result $? "$name, waiting for standard input, $sig: ends by the signal" "exit $RC"
-		check_err "it says that nothing is kept" "^$1: interrupted; nothing is kept, and the same command starts over\$"
+		check_err "it says that nothing is kept" "^$1: interrupted; nothing was saved: the same command starts over\$"
 		check_absent "no output" "$out"
 		check_clean "its claim is gone" .
 	done

@@ -34,8 +34,8 @@ mkdir photos photos/cats tables model model/router
 cp "$SRC"/tests/golden/stills/*.png photos/cats 2>/dev/null || printf 'x' >photos/cats/a.jpg
 printf 'x' >samples.tar
 printf 'x' >file
-says "an unknown network" "no network is called dit-tiny/4.*; did you mean dit-mini/4$" ddm-train --cluster 0 --model dit-tiny/4 -o m nowhere
-says "the same of a router" "no network is called dit-nan/4.*; did you mean dit-nano/4$" ddm-route-train --model dit-nan/4 -o m nowhere
+says "an unknown network" "unknown network dit-tiny/4; expected .*; did you mean dit-mini/4$" ddm-train --cluster 0 --model dit-tiny/4 -o m nowhere
+says "the same of a router" "unknown network dit-nan/4; expected .*; did you mean dit-nano/4$" ddm-route-train --model dit-nan/4 -o m nowhere
 for command in "ddm-train --cluster 0 -o m" "ddm-train --cluster red -o m" "ddm-route-train -o m" "ddm-exact -o m"; do
 	check_exit 66 "$command of pictures" $command photos
 	check_err "$command of pictures: what to run" "photos holds pictures: run ddm-cluster and ddm-shard first$"

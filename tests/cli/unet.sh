@@ -13,7 +13,7 @@ ddm-cluster -q -k 2 -o a.tsv pics || exit 1
 ddm-shard -q -a a.tsv -o s pics || exit 1
 
 check_exit 2 "a patch size" $run $few --patch 2 --cluster 0 -o m s
-check_err "is none of its options" 'unet cannot be given patch: its preset sets widths, layers,'
+check_err "is none of its options" 'a unet network takes no patch: its preset sets widths, layers,'
 check_exit 2 "a size that cannot be halved" $run --model unet-nano --size 18 --batch 4 --steps 4 --cluster 0 -o m s
 check_err "is named" '18 is not a multiple of 4'
 check_exit 2 "an unknown one" $run --model unet-nan --steps 4 --cluster 0 -o m s

@@ -164,7 +164,7 @@ static void refuses(void **state)
 	o.text_tokens = TOKENS - 1;
 	e = (struct err){0};
 	assert_null(dataset_open(shards, &o, &e));
-	assert_non_null(strstr(e.msg, "3 tokens, where 2 are the most"));
+	assert_non_null(strstr(e.msg, "the text has 3 tokens, more than the limit of 2"));
 }
 
 static struct dataset *open_all(int mirrored)
@@ -535,7 +535,7 @@ static void refusals(void **state)
 	expect(p, ERR_USAGE, "takes no class as its condition");
 	p = o;
 	p.net.text_tokens = 2;
-	expect(p, ERR_DATA, "2 are the most");
+	expect(p, ERR_DATA, "more than the limit of 2");
 	p = o;
 	p.out = base;
 	p.accumulate = 3;

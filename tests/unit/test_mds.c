@@ -213,7 +213,7 @@ static void what_is_broken(void **state)
 	(void)state;
 	reads(NULL, NULL, -1, 0, NULL, 0);
 	/* The index */
-	reads("\"mds\"", "\"csv\"", -1, 0, "shards of format \"csv\"", 0);
+	reads("\"mds\"", "\"csv\"", -1, 0, "the shards have format \"csv\"", 0);
 	reads("\"version\": 2, \"format\"", "\"version\": 3, \"format\"", -1, 0, "version 3", 0);
 	reads("shard.00000.mds", "../shard.00000.mds", -1, 0, "not the name of a file beside it", 0);
 	reads("shard.00000.mds", ".mds", -1, 0, "not the name of a file beside it", 0);
@@ -225,8 +225,8 @@ static void what_is_broken(void **state)
 	reads("\"samples\": 2", "\"samples\": 3", -1, 0, "not a shard of 3 samples", 0);
 	reads("\"samples\": 2", "\"samples\": 1000000000", -1, 0, "not a shard of 1000000000 samples", 0);
 	reads("\"samples\": 2", "\"samples\": -2", -1, 0, "\"samples\" is not an integer", 0);
-	reads("\"str\"", "\"string\"", -1, 0, "of encoding \"string\", which is not known", 0);
-	reads("ndarray:uint8:2,2", "ndarray:complex64:2,2", -1, 0, "of encoding \"ndarray:complex64", 0);
+	reads("\"str\"", "\"string\"", -1, 0, "has encoding \"string\", which is not supported", 0);
+	reads("ndarray:uint8:2,2", "ndarray:complex64:2,2", -1, 0, "has encoding \"ndarray:complex64", 0);
 	reads("ndarray:uint8:2,2", "ndarray:uint8:0,2", -1, 0, "not known", 0);
 	reads("ndarray:uint8:2,2", "ndarray:uint8:1,1,1,1,1,1,1,2,2", -1, 0, "not known", 0);
 	reads("[null, 4]", "[null]", -1, 0, "lists of columns", 0);
@@ -296,10 +296,10 @@ static void packed_badly(void **state)
 	uint8_t *bytes;
 
 	(void)state;
-	packed("zstd", "zstd:7", "snappy", "packed with \"snappy\": zstd and gz are read");
-	packed("zstd", "zstd:7\"", "br\"    ", "packed with \"br\"");
+	packed("zstd", "zstd:7", "snappy", "compressed with \"snappy\"; only zstd and gz are supported");
+	packed("zstd", "zstd:7\"", "br\"    ", "compressed with \"br\"");
 	packed("zstd", "zstd:7\"", "gz\"    ", "gzip: ");
-	packed("gz", "\"gz\"", "\"zs\"", "packed with \"zs\"");
+	packed("gz", "\"gz\"", "\"zs\"", "compressed with \"zs\"");
 	/* It makes another size than is said: less, and more. */
 	packed("gz", "\"bytes\": ", "\"bytes\": 9", "bytes, not 9");
 	packed("gz", "\"bytes\": ", "\"bytes\": 1", "holds more than 1");

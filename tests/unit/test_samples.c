@@ -598,7 +598,7 @@ static void classes_in_a_folder(void **state)
 	}
 	expect_in("fast", NULL, "0(cls,npy) 1(cls,npy)!65 imagenet256_labels: no class for '2.npy'");
 	write_array("fast/imagenet256_labels/2.npy", NPY_I8, 1, shape, &class[2]);
-	expect_in("fast", NULL, "0(cls,npy) 1(cls,npy)!65 -1 is no class");
+	expect_in("fast", NULL, "0(cls,npy) 1(cls,npy)!65 -1 is not a class");
 	write_array("fast/imagenet256_labels/2.npy", NPY_I8, 1, shape, &class[1]);
 	expect_classes("fast", "0=11 1=3 2=3");
 	write_array("fast/b_features/0.npy", NPY_F4, 4, shape, x);

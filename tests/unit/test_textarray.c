@@ -104,16 +104,16 @@ static void refusals(void **s)
 	for (int i = 0; i < 3; i++) {
 		const struct npz_entry entries[] = {x, {"attention_mask", NPY_I8, 2, {N, TOKENS}, masks[i]}};
 
-		load(&t, entries, 2, ERR_DATA, "not ones for its first tokens");
+		load(&t, entries, 2, ERR_DATA, "must be ones for its first tokens");
 		textarray_release(&t);
 	}
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-		load(&t, &others[i], 1, ERR_DATA, i ? "not floating-point numbers" : "no features of texts");
+		load(&t, &others[i], 1, ERR_DATA, i ? "must be floating-point numbers" : "contains no text features");
 		textarray_release(&t);
 	}
-	load(&t, fewer, 2, ERR_DATA, "its mask is not of its 2 texts of 3 tokens");
+	load(&t, fewer, 2, ERR_DATA, "the mask does not have the shape of its 2 texts of 3 tokens");
 	textarray_release(&t);
-	load(&t, turned, 2, ERR_DATA, "its mask is not");
+	load(&t, turned, 2, ERR_DATA, "the mask does not have the shape");
 	textarray_release(&t);
 }
 

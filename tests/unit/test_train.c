@@ -450,7 +450,7 @@ static void refusals(void **state)
 	p = o;
 	p.shards = miscounted;
 	p.condition = CONDITION_CLASS;
-	expect(p, ERR_DATA, "is of class 1");
+	expect(p, ERR_DATA, "has class 1, but the manifest counts");
 	p = o;
 	p.shards = labelled;
 	p.condition = CONDITION_CLASS;

@@ -58,7 +58,7 @@ check_same "a picture as it was" back.png run/samples.png
 awk -F '\t' '$1 == "fd" && $2 == "full" { print $6 }' compare.tsv | cut -c 1-4 >difference
 check_grep "differences are in it" "<td class=\"n\">$(cat difference)" page.html
 check_exit 65 "another table" ddm-html --compare run/report.tsv -o x.html run
-check_err "is named" 'run/report.tsv: no column "key"'
+check_err "is named" 'run/report.tsv: has no column "key", so it is not a table of ddm-compare'
 check_exit 66 "no comparison" ddm-html --compare nowhere -o x.html run
 check "smaller pictures" ddm-html --picture-size 2K -o small.html run
 check_grep "are JPEG" 'src="data:image/jpeg;base64,/9j/' small.html

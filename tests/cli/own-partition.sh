@@ -42,7 +42,7 @@ ddm-info folder.tsv >info.txt
 check_grep "ddm-info lists the names" '^ +1 +pants +' info.txt
 
 check_exit 2 "another number of clusters" ddm-cluster --by class -k 4 -o x.tsv pics
-check_err "both are named" '-k 4, but by class there are 3'
+check_err "both are named" '-k 4, but --by class makes 3 clusters'
 check_exit 2 "a table without a column" ddm-cluster --table colours.csv -o x.tsv pics
 for with in "--features random" "--fine 2" "--balance 2" "--seed 1" "--restarts 2" "--iterations 2" "--like class.tsv" "--centroids c.npy" "--centroids-out c.npy" \
 	"--device cpu"; do

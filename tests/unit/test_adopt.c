@@ -494,10 +494,10 @@ static void refusals(void **state)
 	trunk_edit(&from.net)->reversed = 1;
 	refused(c, &from, ERR_USAGE, "noise to data");
 	from.net = config_of(&net_router);
-	refused(c, &from, ERR_USAGE, "start from");
+	refused(c, &from, ERR_USAGE, "is not a network for pictures");
 	from.net = config_of(&net_dit);
 	from.net.def = &net_exact;
-	refused(c, &from, ERR_USAGE, "start from");
+	refused(c, &from, ERR_USAGE, "is not a network for pictures");
 	from.net.def = &net_dit;
 	broken = make(&from.net, "velocity", "linear");
 	save(&broken, "broken");

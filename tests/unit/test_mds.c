@@ -227,8 +227,8 @@ static void what_is_broken(void **state)
 	reads("\"samples\": 2", "\"samples\": -2", -1, 0, "\"samples\" is not an integer", 0);
 	reads("\"str\"", "\"string\"", -1, 0, "has encoding \"string\", which is not supported", 0);
 	reads("ndarray:uint8:2,2", "ndarray:complex64:2,2", -1, 0, "has encoding \"ndarray:complex64", 0);
-	reads("ndarray:uint8:2,2", "ndarray:uint8:0,2", -1, 0, "not known", 0);
-	reads("ndarray:uint8:2,2", "ndarray:uint8:1,1,1,1,1,1,1,2,2", -1, 0, "not known", 0);
+	reads("ndarray:uint8:2,2", "ndarray:uint8:0,2", -1, 0, "which is not supported", 0);
+	reads("ndarray:uint8:2,2", "ndarray:uint8:1,1,1,1,1,1,1,2,2", -1, 0, "which is not supported", 0);
 	reads("[null, 4]", "[null]", -1, 0, "lists of columns", 0);
 	reads("[null, 4]", "[null, -4]", -1, 0, "is invalid", 0);
 	reads("\"zip_data\": null", "\"zip_data\": 3", -1, 0, "\"zip_data\" is not an object", 0);

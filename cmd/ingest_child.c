@@ -219,7 +219,7 @@ static int died(struct decoder *d, struct err *e)
 }
 
 /* Receive exactly n bytes. 0, or -1 on an error or if the decoder was killed. */
-static int receive(struct decoder *d, void *to, size_t n, double *heard, int (*stop)(void), struct err *e)
+static int receive(struct decoder *d, void *to, size_t n, double *last_byte, int (*stop)(void), struct err *e)
 {
 	uint8_t *p = to;
 
@@ -230,7 +230,7 @@ static int receive(struct decoder *d, void *to, size_t n, double *heard, int (*s
 		if (stop && stop())
 			return err_set(e, ERR_AGAIN, "interrupted");
 		if (poll(&pf, 1, 200) <= 0) {
-			d->silent = d->limits.timeout > 0 && clock_seconds() - *heard > d->limits.timeout;
+			d->silent = d->limits.timeout > 0 && clock_seconds() - *last_byte > d->limits.timeout;
 			if (d->silent)
 				return err_set(e, ERR_DATA, "%s: no frame for %.0f seconds, the decoder was killed", d->name, d->limits.timeout);
 			continue;
@@ -240,7 +240,7 @@ static int receive(struct decoder *d, void *to, size_t n, double *heard, int (*s
 			continue;
 		if (got <= 0)
 			return died(d, e);
-		*heard = clock_seconds();
+		*last_byte = clock_seconds();
 		p += got;
 		n -= (size_t)got;
 	}
@@ -252,13 +252,13 @@ static int nonsense(const struct decoder *d, struct err *e)
 	return err_set(e, ERR_DATA, "%s: the decoder sent an invalid reply", d->name);
 }
 
-static int told_error(struct decoder *d, const struct frame_head *h, double *heard, int (*stop)(void), struct err *e)
+static int receive_error(struct decoder *d, const struct frame_head *h, double *last_byte, int (*stop)(void), struct err *e)
 {
 	char text[TEXT_MAX + 1] = "";
 
 	if (h->size > TEXT_MAX)
 		return nonsense(d, e);
-	if (receive(d, text, h->size, heard, stop, e))
+	if (receive(d, text, h->size, last_byte, stop, e))
 		return -1;
 	for (char *c = text; *c; c++)
 		if ((unsigned char)*c < 32 || (unsigned char)*c > 126)
@@ -277,16 +277,16 @@ static int frame_is_sane(const struct decoder *d, const struct frame_head *h)
 
 static int frame_next(struct decoder *d, struct picture *p, uint64_t *item, uint64_t *index, int (*stop)(void), struct err *e)
 {
-	double heard = clock_seconds();
+	double last_byte = clock_seconds();
 	struct frame_head h;
 
 	for (;;) {
-		if (receive(d, &h, sizeof h, &heard, stop, e))
+		if (receive(d, &h, sizeof h, &last_byte, stop, e))
 			return -1;
 		if (h.magic != FRAME_MAGIC)
 			return nonsense(d, e);
 		if (h.kind == FRAME_ERROR)
-			return told_error(d, &h, &heard, stop, e);
+			return receive_error(d, &h, &last_byte, stop, e);
 		if (h.kind == FRAME_END)
 			return h.size || d->item != d->items ? nonsense(d, e) : 0;
 		if (h.kind != FRAME_ITEM_END)
@@ -304,7 +304,7 @@ static int frame_next(struct decoder *d, struct picture *p, uint64_t *item, uint
 		               (unsigned long long)(budget_frame(d->granted) >> 20));
 	if (picture_alloc(p, (int)h.width, (int)h.height, 3, e))
 		return -1;
-	if (receive(d, p->pixels, h.size, &heard, stop, e)) {
+	if (receive(d, p->pixels, h.size, &last_byte, stop, e)) {
 		picture_release(p);
 		return -1;
 	}

@@ -78,7 +78,7 @@ struct output {
 	void *arg;
 	const struct decode_limits *limits;
 	struct SwsContext *sws;
-	uint8_t *rgb, *turned;
+	uint8_t *rgb, *rotated;
 	int width, height, quarter_turns; /* clockwise */
 	uint64_t index;
 };
@@ -92,7 +92,7 @@ static void output_release(struct output *o)
 {
 	sws_freeContext(o->sws);
 	mem_free(o->rgb);
-	mem_free(o->turned);
+	mem_free(o->rotated);
 }
 
 /* Converts with the frame's own matrix and range. */
@@ -108,15 +108,15 @@ static int scaler_setup(struct output *o, const AVFrame *f, struct err *e)
 	sws_setColorspaceDetails(o->sws, matrix, full, sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16, 1 << 16);
 	if (f->width != o->width || f->height != o->height) {
 		mem_free(o->rgb);
-		mem_free(o->turned);
-		o->turned = NULL;
+		mem_free(o->rotated);
+		o->rotated = NULL;
 		o->width = f->width;
 		o->height = f->height;
 		/* The scaler may write past the end of a row by a vector. */
 		o->rgb = mem_try((size_t)f->width * f->height + 64, 3, "a frame", e);
 		if (o->rgb && o->quarter_turns)
-			o->turned = mem_try((size_t)f->width * f->height, 3, "a frame", e);
-		if (!o->rgb || (o->quarter_turns && !o->turned))
+			o->rotated = mem_try((size_t)f->width * f->height, 3, "a frame", e);
+		if (!o->rgb || (o->quarter_turns && !o->rotated))
 			return -1;
 	}
 	return 0;
@@ -130,7 +130,7 @@ static void turn(struct output *o)
 		for (int x = 0; x < tw; x++) {
 			int sx = q == 1 ? y : q == 2 ? w - 1 - x : w - 1 - y, sy = q == 1 ? h - 1 - x : q == 2 ? h - 1 - y : x;
 
-			memcpy(o->turned + ((size_t)y * tw + x) * 3, o->rgb + ((size_t)sy * w + sx) * 3, 3);
+			memcpy(o->rotated + ((size_t)y * tw + x) * 3, o->rgb + ((size_t)sy * w + sx) * 3, 3);
 		}
 }
 
@@ -151,7 +151,7 @@ static int frame_out(struct output *o, const AVFrame *f, struct err *e)
 		return err_set(e, ERR_DATA, "a frame cannot be converted to RGB");
 	if (q)
 		turn(o);
-	if (o->put(o->arg, q ? o->turned : o->rgb, q & 1 ? o->height : o->width, q & 1 ? o->width : o->height, o->index))
+	if (o->put(o->arg, q ? o->rotated : o->rgb, q & 1 ? o->height : o->width, q & 1 ? o->width : o->height, o->index))
 		return 1;
 	o->index++;
 	return is_full(o);

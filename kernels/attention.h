@@ -85,10 +85,10 @@ static __device__ inline void tile_load(typename P::T *tile, const struct side &
 {
 	typedef typename P::T T;
 	constexpr int WORD = 16 / sizeof(T), WORDS = P::DP / WORD, STEP = P::THREADS / WORDS, TURNS = (ROWS + STEP - 1) / STEP;
-	const unsigned thread = (unsigned)anew((int)threadIdx.x);
+	const unsigned thread = (unsigned)opaque((int)threadIdx.x);
 	const int row = (int)(thread / WORDS), col = (int)(thread % WORDS) * WORD;
 	const int there = col < a.d ? end - first : 0; /* valid rows; may exceed ROWS */
-	const struct place own = {anew(w.b), anew(w.h), w.first};
+	const struct place own = {opaque(w.b), opaque(w.h), w.first};
 	const T *x = side_at<const T>(s, own) + (first + row) * s.token + col;
 	T *y = tile + row * P::PITCH + col;
 

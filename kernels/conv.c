@@ -252,7 +252,7 @@ static struct gemm input_gradient(const struct op_call *c)
 	                     .make = share_make};
 }
 
-static size_t turned_bytes(const struct op_call *c)
+static size_t transposed_bytes(const struct op_call *c)
 {
 	return ((size_t)array_count(&c->in[1]) * sizeof(real) + 63) / 64 * 64;
 }
@@ -261,7 +261,7 @@ static size_t conv_dx_scratch(const struct op_call *c, int workers)
 {
 	struct gemm g = input_gradient(c);
 
-	return turned_bytes(c) + REAL_NAME(gemm_scratch)(&g, workers);
+	return transposed_bytes(c) + REAL_NAME(gemm_scratch)(&g, workers);
 }
 
 /* Transpose w [O, taps, C] to [taps, O, C]. */
@@ -284,7 +284,7 @@ static void conv_dx_run(const struct op_call *c)
 	patches_of(&p, c, &c->in[0], &c->out[0], &c->in[1]);
 	g.from = &p;
 	pool_run(c->pool, c->in[1].shape[1] * c->in[1].shape[2], turn_task, (void *)c);
-	REAL_NAME(gemm_run)(c->pool, &g, c->out[0].data, c->in[0].data, c->scratch, NULL, (char *)c->scratch + turned_bytes(c));
+	REAL_NAME(gemm_run)(c->pool, &g, c->out[0].data, c->in[0].data, c->scratch, NULL, (char *)c->scratch + transposed_bytes(c));
 }
 
 const struct kernel REAL_NAME(kernel_conv_dx) = {conv_dx_run, conv_dx_scratch};

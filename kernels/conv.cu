@@ -174,7 +174,7 @@ static __device__ inline void tiles_multiply(float c[P::MT][4][4], const typenam
 		UNROLL
 		for (int i = 0; i < P::MT; i++)
 			if (KIND == WEIGHTS)
-				frag_load_turned(&f[i], left + k * LP + row + 16 * i, LP);
+				frag_load_transposed(&f[i], left + k * LP + row + 16 * i, LP);
 			else
 				frag_load(&f[i], left + (row + 16 * i) * LP + k, LP);
 		UNROLL

@@ -41,7 +41,7 @@ struct cuda {
 	double peak, copy;
 	struct cublaslt_cuda *cublaslt;
 	int capturing;
-	char spoiled[sizeof(((struct device *)0)->uncaptured)]; /* why the current capture failed; empty: it has not */
+	char capture_error[sizeof(((struct device *)0)->uncaptured)]; /* why the current capture failed; empty: it has not */
 };
 
 static struct cuda *cuda_of(struct device *d)
@@ -60,7 +60,7 @@ static int check(struct cuda *c, cudaError_t rc, const char *what)
 	if (rc == cudaSuccess)
 		return 0;
 	if (c->capturing)
-		snprintf(c->spoiled, sizeof c->spoiled, "%s: %s", what, cudaGetErrorString(rc));
+		snprintf(c->capture_error, sizeof c->capture_error, "%s: %s", what, cudaGetErrorString(rc));
 	else if (!c->failed.code)
 		err_set(&c->failed, code_of(rc), "%s: %s: %s", c->name, what, cudaGetErrorString(rc));
 	return -1;
@@ -96,7 +96,7 @@ static void cuda_failed(struct device *d, const struct err *e)
 	struct cuda *c = cuda_of(d);
 
 	if (c->capturing)
-		snprintf(c->spoiled, sizeof c->spoiled, "%.*s", (int)sizeof c->spoiled - 1, e->msg);
+		snprintf(c->capture_error, sizeof c->capture_error, "%.*s", (int)sizeof c->capture_error - 1, e->msg);
 	else if (!c->failed.code)
 		err_set(&c->failed, e->code, "%s: %s", c->name, e->msg);
 }
@@ -349,8 +349,8 @@ static void cuda_range_end(struct device *d)
 /* End a capture, failed or not. */
 static void end_capture(struct cuda *c)
 {
-	if (c->spoiled[0])
-		memcpy(c->device.uncaptured, c->spoiled, sizeof c->spoiled);
+	if (c->capture_error[0])
+		memcpy(c->device.uncaptured, c->capture_error, sizeof c->capture_error);
 	cudaGetLastError();
 	c->capturing = 0;
 }
@@ -362,7 +362,7 @@ static int cuda_capture_begin(struct device *d, int stream)
 	if (c->failed.code)
 		return -1;
 	c->capturing = 1;
-	c->spoiled[0] = 0;
+	c->capture_error[0] = 0;
 	if (check(c, cudaStreamBeginCapture(c->stream[stream], cudaStreamCaptureModeThreadLocal), "capture")) {
 		end_capture(c);
 		return -1;
@@ -378,7 +378,7 @@ static void *cuda_capture_end(struct device *d, int stream)
 	cudaGraphExec_t run = NULL;
 	cudaError_t rc = cudaStreamEndCapture(c->stream[stream], &graph);
 
-	if (!c->spoiled[0] && !check(c, rc, "capture") && check(c, cudaGraphInstantiate(&run, graph, 0), "capture"))
+	if (!c->capture_error[0] && !check(c, rc, "capture") && check(c, cudaGraphInstantiate(&run, graph, 0), "capture"))
 		run = NULL;
 	if (graph)
 		cudaGraphDestroy(graph);

@@ -93,13 +93,13 @@ static __device__ inline void copy_wait(void)
 #endif
 
 #ifdef DDM_EMULATED
-static inline int anew(int x)
+static inline int opaque(int x)
 {
 	return x;
 }
 #else
 /* Returns x, but hides its value from the compiler, so that values computed from it are not kept in registers across loop iterations. */
-static __device__ inline int anew(int x)
+static __device__ inline int opaque(int x)
 {
 	asm volatile("" : "+r"(x));
 	return x;
@@ -144,14 +144,14 @@ static __device__ inline void frag_load(frag_a<float> *a, const float *tile, int
 }
 
 /* Load A (16, 16) from a tile that holds its transpose. */
-static __device__ inline void frag_load_turned(frag_a<uint16_t> *a, const uint16_t *tile, int pitch)
+static __device__ inline void frag_load_transposed(frag_a<uint16_t> *a, const uint16_t *tile, int pitch)
 {
 	int lane = warp_lane();
 
 	ldmatrix_trans(a->x, tile + (lane % 8 + lane / 16 * 8) * pitch + lane / 8 % 2 * 8);
 }
 
-static __device__ inline void frag_load_turned(frag_a<float> *a, const float *tile, int pitch)
+static __device__ inline void frag_load_transposed(frag_a<float> *a, const float *tile, int pitch)
 {
 	const float *p = tile + warp_lane() % 4 * 2 * pitch + warp_lane() / 4;
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/meant.h"
+#include "core/wordsuggest.h"
 #include "core/mem.h"
 #include "core/str.h"
 
@@ -23,7 +23,7 @@ static void put_row(struct str *s, const struct named *r)
 static int refuse_name(const struct named_table *t, const char *text, struct err *e)
 {
 	const char **words = mem_zalloc(t->rows + 1, sizeof *words);
-	char meant[WORD_MEANT];
+	char hint[WORD_SUGGESTION];
 	struct str all = {0};
 
 	for (size_t i = 0; i < t->rows; i++) {
@@ -31,7 +31,7 @@ static int refuse_name(const struct named_table *t, const char *text, struct err
 		str_puts(&all, i ? ", " : "");
 		put_row(&all, named_row(t, i));
 	}
-	err_set(e, ERR_USAGE, "'%s' is not one of %s%s", text, str_text(&all), word_meant(meant, text, words));
+	err_set(e, ERR_USAGE, "'%s' is not one of %s%s", text, str_text(&all), word_suggest(hint, text, words));
 	mem_free((void *)words);
 	str_release(&all);
 	return -1;

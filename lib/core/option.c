@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "core/meant.h"
+#include "core/wordsuggest.h"
 #include "core/mem.h"
 
 const struct option option_builtin[] = {
@@ -136,7 +136,7 @@ static int set_real(const struct option *o, void *field, const char *label, cons
 int option_choice(const char *label, const char *text, const char *const *choices, struct err *e)
 {
 	struct str s = {0};
-	char meant[WORD_MEANT];
+	char hint[WORD_SUGGESTION];
 
 	for (int i = 0; choices[i]; i++)
 		if (!strcmp(choices[i], text))
@@ -144,7 +144,7 @@ int option_choice(const char *label, const char *text, const char *const *choice
 	for (int i = 0; choices[i]; i++)
 		str_printf(&s, "%s%s", i ? ", " : "", choices[i]);
 	err_set(e, ERR_USAGE, "%s%s'%s' is not one of %s%s", label ? label : "", label ? ": " : "", text, str_text(&s),
-	        word_meant(meant, text, choices));
+	        word_suggest(hint, text, choices));
 	str_release(&s);
 	return -1;
 }

@@ -173,7 +173,7 @@ char *option_rules_text(const struct program *p);
 
 /* The option nearest to the unknown `name` (n characters, dashes included): one that other programs call so (--learning-rate), one spelt
  * almost so, or one that shares a word. NULL if there is none. */
-const char *option_meant(const struct program *p, const char *name, size_t n);
+const char *option_suggest(const struct program *p, const char *name, size_t n);
 /* The option whose old name this is ("--times", "-c"); NULL if there is none. */
 const struct option *option_renamed(const struct program *p, const char *name, size_t n);
 

@@ -1,7 +1,7 @@
 /* Finds the option meant by a name that no table has: an old name, the name in another program, a misspelt one. */
 #include <string.h>
 
-#include "core/meant.h"
+#include "core/wordsuggest.h"
 #include "core/mem.h"
 #include "core/option.h"
 
@@ -103,27 +103,27 @@ static int share_word(const char *a, const char *b)
 	return 0;
 }
 
-const char *option_meant(const struct program *p, const char *name, size_t n)
+const char *option_suggest(const struct program *p, const char *name, size_t n)
 {
 	struct option_row rows[OPTION_MOST];
-	const char *words[OPTION_MOST + 1] = {0}, *meant = NULL, *shared = NULL;
+	const char *words[OPTION_MOST + 1] = {0}, *hint = NULL, *shared = NULL;
 	char *text = str_new("%.*s", (int)n, name);
 	int count = 0, sharing = 0, all = option_rows(p, rows);
 
 	for (int i = 0; i < all; i++)
 		if (rows[i].o->name && rows[i].o != &option_builtin[0] && rows[i].o != &option_builtin[1])
 			words[count++] = rows[i].o->name;
-	for (size_t i = 0; i < sizeof called / sizeof *called && !meant; i++)
+	for (size_t i = 0; i < sizeof called / sizeof *called && !hint; i++)
 		for (int w = 0; w < count && !strcmp(called[i][0], text); w++)
 			if (!strcmp(words[w], called[i][1]))
-				meant = words[w];
-	if (!meant)
-		meant = word_nearest(text, words);
-	for (int w = 0; w < count && !meant; w++)
+				hint = words[w];
+	if (!hint)
+		hint = word_nearest(text, words);
+	for (int w = 0; w < count && !hint; w++)
 		if (share_word(text, words[w])) {
 			shared = words[w];
 			sharing++;
 		}
 	mem_free(text);
-	return meant ? meant : sharing == 1 ? shared : NULL;
+	return hint ? hint : sharing == 1 ? shared : NULL;
 }

@@ -26,10 +26,10 @@ static int name_matches(const struct option *o, const char *name, size_t n)
 /* Refuses an unknown or ambiguous name and suggests the nearest option. count: options that begin with it. */
 static void refuse_option(const struct program *p, const char *name, size_t n, int count, struct err *e)
 {
-	const char *meant = count || n < 3 ? NULL : option_meant(p, name, n);
+	const char *hint = count || n < 3 ? NULL : option_suggest(p, name, n);
 
-	err_set(e, ERR_USAGE, "%s option '%.*s'%s%s; try '%s -h'", count ? "ambiguous" : "unknown", (int)n, name, meant ? "; did you mean " : "",
-	        meant ? meant : "", p->name);
+	err_set(e, ERR_USAGE, "%s option '%.*s'%s%s; try '%s -h'", count ? "ambiguous" : "unknown", (int)n, name, hint ? "; did you mean " : "",
+	        hint ? hint : "", p->name);
 }
 
 /* The option called `name` (n characters, "--" included), or the only one that begins with it. */

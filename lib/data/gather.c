@@ -104,7 +104,8 @@ static int64_t *choose(int64_t size, int64_t n, int k, uint64_t seed)
 }
 
 /* Read rows at[0 .. n) of d into g from row `to`, in batches. */
-static int read_told(struct gathered *g, struct dataset *d, const int64_t *at, int64_t n, int64_t to, const struct gather_options *o, struct err *e)
+static int read_with_progress(struct gathered *g, struct dataset *d, const int64_t *at, int64_t n, int64_t to, const struct gather_options *o,
+                              struct err *e)
 {
 	for (int64_t i = 0, some; i < n; i += some) {
 		some = n - i < AT_ONCE ? n - i : AT_ONCE;
@@ -137,7 +138,7 @@ static int read_cluster(struct gathered *g, const char *shards, const struct gat
 		if (!rc && !g->sample)
 			g->sample = mem_try((size_t)g->n, (size_t)g->d * (g->bytes ? 1 : sizeof(float)), "samples", e);
 		if (!rc)
-			rc = g->sample ? read_told(g, d, at + done, some, g->first[k] + done, o, e) : -1;
+			rc = g->sample ? read_with_progress(g, d, at + done, some, g->first[k] + done, o, e) : -1;
 		dataset_free(d);
 		done += some;
 	}

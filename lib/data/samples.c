@@ -53,7 +53,7 @@ static void end_unit(struct samples *s)
 	s->latents = NULL;
 	s->tar = NULL;
 	s->shard = NULL;
-	s->have_ahead = s->told = 0;
+	s->have_ahead = s->stamp_read = 0;
 	s->next = 0;
 }
 

@@ -58,7 +58,7 @@ struct samples {
 	int64_t line;        /* line number, counted over all texts */
 	struct str key;      /* key of a latent or a line */
 	json_t *class_names; /* of all sources so far; NULL: none */
-	int told;            /* the stamp of the tar has been read */
+	int stamp_read;      /* the stamp of the tar has been read */
 
 	struct str bytes; /* of the current sample */
 	size_t start[MEMBERS];

@@ -149,7 +149,7 @@ static int next_tar(struct samples *s, struct unit *u, struct sample *out, struc
 			bad = tar_take(s, out, ext, name, e) != 0;
 	}
 	arena_release(&scratch);
-	if (rc >= 0 && !s->told++ && classnames_join(&s->class_names, classnames_of_stamp(tar_stamp(s->tar)), name, SAMPLES_APART, e))
+	if (rc >= 0 && !s->stamp_read++ && classnames_join(&s->class_names, classnames_of_stamp(tar_stamp(s->tar)), name, SAMPLES_APART, e))
 		return -1;
 	if (rc < 0 || bad)
 		return rc < 0 ? -1 : 2;

@@ -87,7 +87,7 @@ struct adoption {
 	const struct params *p;
 	float *values;
 	int same, classes_taken;
-	void (*told)(void *arg, enum adopt_fate fate, const char *name);
+	void (*report)(void *arg, enum adopt_fate fate, const char *name);
 	void *arg;
 };
 
@@ -409,10 +409,10 @@ static int fold_null_class(struct adoption *a)
 static void tell(const struct adoption *a, const enum adopt_fate *fate)
 {
 	for (int i = 0; i < a->p->n; i++)
-		a->told(a->arg, fate[i], a->p->v[i].name);
+		a->report(a->arg, fate[i], a->p->v[i].name);
 	for (int i = 0; i < a->from.params.n; i++)
 		if (!a->from.used[i])
-			a->told(a->arg, ADOPT_DROPPED, a->from.params.v[i].name);
+			a->report(a->arg, ADOPT_DROPPED, a->from.params.v[i].name);
 }
 
 static void adopt_all(struct adoption *a)
@@ -439,9 +439,9 @@ static void adopt_all(struct adoption *a)
 }
 
 int adopt_weights(const char *dir, const struct model_config *from, const struct net_config *to, int same, const struct params *p, float *values,
-                  void (*told)(void *arg, enum adopt_fate fate, const char *name), void *arg, struct err *e)
+                  void (*report)(void *arg, enum adopt_fate fate, const char *name), void *arg, struct err *e)
 {
-	struct adoption a = {.to = to, .p = p, .values = values, .same = same, .told = told, .arg = arg};
+	struct adoption a = {.to = to, .p = p, .values = values, .same = same, .report = report, .arg = arg};
 	char *path = model_weights_path(dir, net_role(&from->net), e);
 	int rc = -1;
 

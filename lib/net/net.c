@@ -7,7 +7,7 @@
 
 #include "core/jsonio.h"
 #include "core/mem.h"
-#include "core/meant.h"
+#include "core/wordsuggest.h"
 #include "core/str.h"
 #include "net/diffusers.h"
 #include "net/netdef.h"
@@ -126,7 +126,7 @@ static int listed_before(const struct net_config *c, int d)
 
 int net_preset(const char *name, struct net_config *c, struct err *e)
 {
-	struct str all = {0}, meant = {0};
+	struct str all = {0}, hint = {0};
 	const struct net_def *def;
 
 	for (int d = 0; (def = candidate(c, d)); d++) {
@@ -144,10 +144,10 @@ int net_preset(const char *name, struct net_config *c, struct err *e)
 			str_puts(&all, d ? ";" : "");
 			list_shared(&all, c, def);
 		}
-	suggest_preset(&meant, name, c);
-	err_set(e, ERR_USAGE, "unknown network %s; expected%s%s", name, str_text(&all), str_text(&meant));
+	suggest_preset(&hint, name, c);
+	err_set(e, ERR_USAGE, "unknown network %s; expected%s%s", name, str_text(&all), str_text(&hint));
 	str_release(&all);
-	str_release(&meant);
+	str_release(&hint);
 	return -1;
 }
 

@@ -10,7 +10,7 @@
 enum rename_how {
 	RENAME_SAME,
 	RENAME_TRANSPOSED,      /* a matrix, transposed in the file */
-	RENAME_CONV_TRANSPOSED, /* [O, kh, kw, C] turned round, of a transposed convolution, [C, O, kh, kw] in the file */
+	RENAME_CONV_TRANSPOSED, /* [O, kh, kw, C] flipped in both directions, of a transposed convolution, [C, O, kh, kw] in the file */
 	RENAME_FLAT,            /* other dimensions in the file, the same elements in the same order */
 	RENAME_POINTWISE,       /* a matrix, which in the file may be a convolution of 1 x 1 */
 	RENAME_ROOT,            /* of a matrix [1, C], as RENAME_POINTWISE: the root of 1 / C of each */

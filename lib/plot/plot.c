@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/meant.h"
+#include "core/wordsuggest.h"
 #include "core/mem.h"
 #include "core/seal.h"
 #include "core/str.h"
@@ -19,7 +19,7 @@ static const char *const kinds[] = {"loss", "cost", "router", "compare", "lines"
 
 int plot_kind_parse(enum plot_kind *kind, const char *name, struct err *e)
 {
-	char meant[WORD_MEANT];
+	char hint[WORD_SUGGESTION];
 
 	for (int i = 0; kinds[i]; i++)
 		if (!strcmp(name, kinds[i])) {
@@ -27,7 +27,7 @@ int plot_kind_parse(enum plot_kind *kind, const char *name, struct err *e)
 			return 0;
 		}
 	return err_set(e, ERR_USAGE, "'%s' is not a kind of chart; expected loss, cost, router, compare, lines, points or bars%s", name,
-	               word_meant(meant, name, kinds));
+	               word_suggest(hint, name, kinds));
 }
 
 int plot_is_png(const struct plot_request *r)

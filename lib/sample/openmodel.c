@@ -133,7 +133,7 @@ static int refuse_encoders(const struct sampling *r, const char *dir, struct err
 {
 	if (r->ask.tile && !r->vae)
 		return err_set(e, ERR_USAGE, "--tile does nothing: %s has no autoencoder", dir);
-	if (r->encoders_asked && !*r->vae_hash && !(r->text && !r->ask.text_features))
+	if (r->encoder_dtype_given && !*r->vae_hash && !(r->text && !r->ask.text_features))
 		return err_set(e, ERR_USAGE, "--encoder-weight-dtype does nothing: sampling %s runs neither a text encoder nor an autoencoder", dir);
 	return 0;
 }
@@ -272,7 +272,7 @@ int sampling_open_model(struct sampling *r, struct err *e)
 		return -1;
 	if (find_vae(r, dir, e) || open_text(r, dir, e) || refuse_encoders(r, dir, e) || count_pictures(r, e))
 		return -1;
-	if (r->encoders_asked && r->ask.encoder_dtype && r->device->compact && (!r->text || r->ask.text_features))
+	if (r->encoder_dtype_given && r->ask.encoder_dtype && r->device->compact && (!r->text || r->ask.text_features))
 		sampling_warn(r, "--encoder-weight-dtype does nothing: %s consists of convolutions, whose weights the CPU keeps in f32", r->vae);
 	r->ask.tile &= *r->vae_hash != 0; /* without decoding it has no effect */
 	return check_reference(r, e) || set_mixture(r, e) ? -1 : 0;

@@ -107,8 +107,8 @@ static void settle_numbers(struct sampling *r)
 	a->timesteps = a->timesteps < 0 ? 0 : a->timesteps;
 	a->cfg = isnan(a->cfg) ? 1 : a->cfg;
 	a->convert = a->convert < 0 ? 0 : a->convert;
-	r->encoders_asked = a->encoder_dtype >= 0;
-	a->encoder_dtype = r->encoders_asked ? a->encoder_dtype : COMPACT_NONE;
+	r->encoder_dtype_given = a->encoder_dtype >= 0;
+	a->encoder_dtype = r->encoder_dtype_given ? a->encoder_dtype : COMPACT_NONE;
 }
 
 static int check_labels(struct sampling *r, struct err *e)

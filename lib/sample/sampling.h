@@ -26,7 +26,7 @@ struct sampling {
 	struct policy policy;
 	struct solver_choice solver;
 	struct device *device;
-	int encoders_asked; /* ask.encoder_dtype was given */
+	int encoder_dtype_given; /* ask.encoder_dtype was given */
 	struct ensemble ensemble;
 	struct mixture mixture;
 	struct sampler sampler;

@@ -28,9 +28,9 @@ static void name_sample(struct trainer *r, struct dataset *set, int64_t index, c
 		if (r->nonfinite_set[i] == set && r->nonfinite_index[i] == index)
 			return;
 	if (r->nonfinite == NONFINITE_NAMED) {
-		if (!r->told_more)
+		if (!r->warned_more)
 			train_warn(r, "more samples hold a NaN or an infinity; they are not listed");
-		r->told_more = 1;
+		r->warned_more = 1;
 		return;
 	}
 	r->nonfinite_set[r->nonfinite] = set;

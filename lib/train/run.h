@@ -50,7 +50,7 @@ struct trainer {
 	double mark;    /* clock at the last log line of this process */
 	int64_t marked; /* the step of that line */
 	double last_norm;
-	int told_uncaptured, told_skipped, told_more;
+	int warned_uncaptured, warned_skipped, warned_more;
 	int nonfinite; /* samples with NaN or infinity warned of, and their keys */
 	const struct dataset *nonfinite_set[NONFINITE_NAMED];
 	int64_t nonfinite_index[NONFINITE_NAMED];

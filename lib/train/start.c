@@ -125,7 +125,7 @@ static const char *const fates[ADOPT_FATES] = {
     [ADOPT_TAKEN] = "taken", [ADOPT_DERIVED] = "derived", [ADOPT_NEW] = "new", [ADOPT_DROPPED] = "dropped"};
 
 /* Tensors of the same name in all blocks share one entry, "blocks.*.mlp.fc1.weight", whose value counts them. */
-static void told(void *arg, enum adopt_fate fate, const char *name)
+static void report_adoption(void *arg, enum adopt_fate fate, const char *name)
 {
 	json_t *list = json_object_get(arg, fates[fate]);
 	struct str key = {0};
@@ -174,7 +174,7 @@ int start_weights(struct trainer *r, float *values, struct err *e)
 	r->from_report = json_object();
 	for (int i = 0; i < ADOPT_FATES; i++)
 		json_object_set_new(r->from_report, fates[i], json_object());
-	if (adopt_weights(r->o->from, &r->from, &r->net, same, &r->params, values, told, r->from_report, e))
+	if (adopt_weights(r->o->from, &r->from, &r->net, same, &r->params, values, report_adoption, r->from_report, e))
 		return -1;
 	say_report(r);
 	return 0;

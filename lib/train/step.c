@@ -76,8 +76,8 @@ static int skipped_step(struct trainer *r, int64_t step, struct err *e)
 	int64_t skipped = step - s->updates, few = r->steps < FEW ? FEW : r->steps < MANY ? r->steps : MANY;
 	char line[200];
 
-	if (!r->told_skipped) {
-		r->told_skipped = 1;
+	if (!r->warned_skipped) {
+		r->warned_skipped = 1;
 		snprintf(line, sizeof line,
 		         "step %" PRId64 ": the loss or its gradient is not finite: the step changes nothing; train.jsonl counts such steps", step);
 		train_warn(r, line);

@@ -62,9 +62,9 @@ static void log_device(struct trainer *r, json_t *o, struct train_step *s)
 	if (!d->uncaptured[0])
 		return;
 	json_object_set_new(o, "uncaptured", jsonio_text(d->uncaptured));
-	if (r->told_uncaptured)
+	if (r->warned_uncaptured)
 		return;
-	r->told_uncaptured = 1;
+	r->warned_uncaptured = 1;
 	snprintf(line, sizeof line, "part of each step runs outside a CUDA graph, which is slower: %s", d->uncaptured);
 	train_warn(r, line);
 }

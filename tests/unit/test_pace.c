@@ -13,7 +13,7 @@
 
 #include "cmd/cmd.h"
 #include "core/clock.h"
-#include "core/meant.h"
+#include "core/wordsuggest.h"
 #include "core/pace.h"
 
 static void near(double a, double b)

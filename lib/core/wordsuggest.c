@@ -1,5 +1,5 @@
 /* Finds the word of a list that is nearest to a misspelt one. */
-#include "core/meant.h"
+#include "core/wordsuggest.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -68,12 +68,12 @@ const char *word_nearest(const char *text, const char *const *words)
 	return beginnings == 1 ? begun : best;
 }
 
-const char *word_meant(char text[WORD_MEANT], const char *said, const char *const *words)
+const char *word_suggest(char text[WORD_SUGGESTION], const char *said, const char *const *words)
 {
 	const char *near = word_nearest(said, words);
 
 	*text = 0;
 	if (near)
-		snprintf(text, WORD_MEANT, "; did you mean %.70s", near);
+		snprintf(text, WORD_SUGGESTION, "; did you mean %.70s", near);
 	return text;
 }

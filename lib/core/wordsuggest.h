@@ -1,6 +1,6 @@
 /* Finds the word that a user probably meant, for "did you mean" in messages. */
-#ifndef DDM_CORE_MEANT_H
-#define DDM_CORE_MEANT_H
+#ifndef DDM_CORE_WORDSUGGEST_H
+#define DDM_CORE_WORDSUGGEST_H
 
 /* The number of letters to insert, delete, replace or swap with their neighbour to turn a into b (optimal string alignment distance). Ignores
  * case. Words of more than 63 characters have a distance larger than any other. */
@@ -11,7 +11,7 @@ int word_distance(const char *a, const char *b);
 const char *word_nearest(const char *text, const char *const *words);
 
 /* Write "; did you mean WORD" into `text` to append to a message, or "" if no word is near. Returns text. */
-enum { WORD_MEANT = 96 };
-const char *word_meant(char text[WORD_MEANT], const char *said, const char *const *words);
+enum { WORD_SUGGESTION = 96 };
+const char *word_suggest(char text[WORD_SUGGESTION], const char *said, const char *const *words);
 
 #endif

@@ -162,12 +162,20 @@ static int kid(const struct field *f, struct err *e)
 	return 0;
 }
 
+/* Authenticity asks for copies of training pictures: it compares with --train if that is given, and with the reference otherwise. */
+static int authentic_to_reference(const struct field *f)
+{
+	return wanted(f, METRIC_AUTHENTICITY) && !f->r->train;
+}
+
 static int neighbourhoods(const struct field *f, struct err *e)
 {
 	const struct evalset *a = f->r->reference, *b = f->r->samples;
 	enum metric m = wanted(f, METRIC_PR) ? METRIC_PR : wanted(f, METRIC_DC) ? METRIC_DC : METRIC_AUTHENTICITY;
 	struct neighbours v;
 
+	if (!wanted(f, METRIC_PR) && !wanted(f, METRIC_DC) && !authentic_to_reference(f))
+		return 0;
 	if (!a->features || !b->features)
 		return missing(f, m, "the features of both sets, not statistics alone", e);
 	if (neighbours_measure(&v, f->r->pool, a->features, a->n, b->features, b->n, a->recipe.dims, PR_NEIGHBOURS, DC_NEIGHBOURS, e))
@@ -183,8 +191,26 @@ static int neighbourhoods(const struct field *f, struct err *e)
 		put(f, "density", "", v.density);
 		put(f, "coverage", "", v.coverage);
 	}
-	if (wanted(f, METRIC_AUTHENTICITY))
+	if (authentic_to_reference(f))
 		put(f, "authenticity", "", v.authenticity);
+	return 0;
+}
+
+static int authenticity(const struct field *f, struct err *e)
+{
+	const struct evalset *train = f->r->train, *b = f->r->samples;
+	struct neighbours v;
+
+	if (!train || !wanted(f, METRIC_AUTHENTICITY))
+		return 0;
+	if (!train->features || !b->features)
+		return missing(f, METRIC_AUTHENTICITY, "the features of the samples and of the --train set, not statistics alone", e);
+	if (train->n < 2 || b->n < 2)
+		return err_set(e, ERR_USAGE, "authenticity needs at least 2 training pictures and 2 samples, not %lld and %lld", (long long)train->n,
+		               (long long)b->n);
+	if (neighbours_measure(&v, f->r->pool, train->features, train->n, b->features, b->n, train->recipe.dims, 1, 1, e))
+		return err_prefix(e, "authenticity");
+	put(f, "authenticity", "", v.authenticity);
 	return 0;
 }
 
@@ -308,7 +334,5 @@ int evalfield_fill(struct stamp *st, const struct evalreport *r, json_t *notes, 
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
 		if (wanted(&f, parts[i].metric) && parts[i].fill(&f, e))
 			return -1;
-	if ((wanted(&f, METRIC_PR) || wanted(&f, METRIC_DC) || wanted(&f, METRIC_AUTHENTICITY)) && neighbourhoods(&f, e))
-		return -1;
-	return 0;
+	return neighbourhoods(&f, e) || authenticity(&f, e) ? -1 : 0;
 }

@@ -25,7 +25,7 @@ struct perceptual_work {
 struct evalreport {
 	struct evalset *reference, *samples;
 	struct evalset *heldout; /* NULL: none */
-	struct evalset *train;   /* the set that samples may have copied; NULL: reference */
+	struct evalset *train;   /* training pictures, for memorised and authenticity; NULL: reference */
 	unsigned metrics;        /* 1u << METRIC_...; 0: kd, fd, memorised */
 	int asked;               /* 1: a metric that the sets do not allow is an error; 0: it is left out */
 	enum protocol protocol;

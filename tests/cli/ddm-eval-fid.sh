@@ -108,6 +108,27 @@ for k in pix rgb8; do
 	check_grep "$k: torch-fidelity's seed is on record" '"seed":2020' field.json
 	rm field.json
 done
+# Authenticity looks for copies of training pictures (--train); the other metrics stay with the reference.
+for k in pix rgb8; do
+	check "authenticity, $k: --train" ddm-eval-fid --features $k --metrics pr,dc,authenticity --train "$A" -o copies.json "$H" "$S"
+	check "authenticity, $k: of the reference" ddm-eval-fid --features $k --metrics authenticity -o own.json "$H" "$S"
+	check "authenticity, $k: --train alone" ddm-eval-fid --features $k --metrics authenticity --train "$A" -o alone.json "$H" "$S"
+	while read -r key want; do
+		case $key in
+		authenticity-train-$k)
+			same_number "$key" "$(number authenticity-$k copies.json)" "$want"
+			same_number "$key, alone" "$(number authenticity-$k alone.json)" "$want"
+			;;
+		authenticity-reference-$k) same_number "$key" "$(number authenticity-$k own.json)" "$want" ;;
+		*-$k) same_number "--train: $key of the reference" "$(number "$key" copies.json)" "$want" ;;
+		esac
+	done <"$G/eval-train.txt"
+	rm copies.json own.json alone.json
+done
+check_grep "--train: its hash is on record" '"train":"[0-9a-f]{64}"' train.json
+mkdir single && tar xzf "$A" -C single 0000.png
+check_exit 2 "authenticity of one training picture" ddm-eval-fid --metrics authenticity --train single -o no.json "$H" "$S"
+check_err "how many are needed" 'authenticity needs at least 2 training pictures and 2 samples, not 1 and 24'
 check "fid alone" ddm-eval-fid --metrics fid -o fid.json a.npz "$S"
 same_number "fid alone: of statistics" "$(number fid-pix fid.json)" "$(sed -n 's/^fid-pix //p' "$G/eval-field.txt")"
 [ -z "$(number kd-pix fid.json)" ]

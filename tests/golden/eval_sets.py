@@ -1,5 +1,5 @@
 """Small sets of pictures and what ddm-eval-fid must say of them: python eval_sets.py; writes eval-a.tar.gz (reference), eval-b.tar.gz
-(samples, three of them copies), eval-c.tar.gz (held out), eval-values.txt and eval-field.txt beside itself."""
+(samples, three of them copies), eval-c.tar.gz (held out), eval-values.txt, eval-field.txt and eval-train.txt beside itself."""
 import gzip
 import io
 import os
@@ -73,3 +73,13 @@ with open(os.path.join(here, "eval-field.txt"), "w") as f:
                            "authenticity": formulas.authenticity(x, y), "cmmd": formulas.cmmd(unit(x), unit(y)), "vendi": formulas.vendi(y)}.items():
             f.write(f"{key}-{name} {value:.9g}\n")
         f.write(f"kid-{name}-sd {sd:.9g}\n")
+
+# The same samples against c as the reference, where authenticity takes a (--train a) or c: --metrics pr,dc,authenticity
+with open(os.path.join(here, "eval-train.txt"), "w") as f:
+    for name, fn in ("pix", pix), ("rgb8", rgb8):
+        x, y, r = (np.stack([fn(p) for p in s]).astype(np.float32).astype(float) for s in (a, b, c))
+        precision, recall = formulas.precision_recall(r, y)
+        density, coverage = formulas.prdc(r, y, 5)
+        for key, value in {"precision": precision, "recall": recall, "density": density, "coverage": coverage,
+                           "authenticity-train": formulas.authenticity(x, y), "authenticity-reference": formulas.authenticity(r, y)}.items():
+            f.write(f"{key}-{name} {value:.9g}\n")

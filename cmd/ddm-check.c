@@ -8,15 +8,15 @@
 static int complete, verbose;
 
 static const struct option options[] = {
-    {.name = "--complete", .letter = 'c', .value = &complete, .help = "what is absent or not finished is a problem too", OPTION_ALWAYS},
-    {.name = "--verbose", .letter = 'v', .value = &verbose, .help = "print the name of everything that is sound", OPTION_ALWAYS},
+    {.name = "--complete", .letter = 'c', .value = &complete, .help = "report absent and unfinished parts as problems, too", OPTION_ALWAYS},
+    {.name = "--verbose", .letter = 'v', .value = &verbose, .help = "also print the name of everything without a problem", OPTION_ALWAYS},
     {0},
 };
 
 static const struct program program = {
     .name = "ddm-check",
     .operands = "FILE...",
-    .about = "Read everything, verify it, and tell every problem.",
+    .about = "Read everything, verify it, and report every problem.",
     .options = options,
 };
 

@@ -23,10 +23,11 @@ static const struct option_table tables[] = {{cluster_options, &request}, {0}};
 
 static const struct option options[] = {
     OPTION_GROUP("Features"),
-    {"--input", .type = OPTION_CHOICE, .value = &input, .arg = "NAME", .choices = netinput_names, .help = "how pictures are fed to a network",
-     .said = "default: as is usual for it", .when = {{USE_AGAINST, "--by"}, {USE_NEEDS, NETWORKS}}},
+    {"--input", .type = OPTION_CHOICE, .value = &input, .arg = "NAME", .choices = netinput_names, .help = "preprocessing of pictures for a network",
+     .said = "default: the usual one of the network", .when = {{USE_AGAINST, "--by"}, {USE_NEEDS, NETWORKS}}},
     {"--weight-dtype", .type = OPTION_CHOICE, .value = &weights, .arg = "TYPE", .choices = encoder_weights, .preset = "f32",
-     .help = "how a network's matrices are held and multiplied", .when = {{USE_AGAINST, "--by"}, {USE_NEEDS, NETWORKS}}, .was = "--weights"},
+     .help = "type in which a network's matrices are held and multiplied", .when = {{USE_AGAINST, "--by"}, {USE_NEEDS, NETWORKS}},
+     .was = "--weights"},
     {"--map", .type = OPTION_FLAG, .value = &map, .help = "leave f32 matrices in their files, mapped; changes no result",
      .when = {{USE_AGAINST, "--by --weight-dtype=bf16 --weight-dtype=int8"}, {USE_NEEDS, NETWORKS}}},
     {"--device", .type = OPTION_TEXT, .value = &device_name, .arg = "NAME", .preset = "auto",
@@ -41,7 +42,7 @@ static const struct option options[] = {
 static const struct program program = {
     .name = "ddm-cluster",
     .operands = "SAMPLES...",
-    .about = "assigns every sample to one of K clusters of similar pictures",
+    .about = "Assign every sample to one of K clusters of similar pictures",
     .tables = tables,
     .options = options,
 };

@@ -25,7 +25,7 @@ static const struct option_table tables[] = {{encode_options, &request}, {encodi
 
 static const struct program program = {
     .name = "ddm-encode",
-    .about = "runs pretrained encoders on samples: latents, features of captions, features of pictures",
+    .about = "Run pretrained encoders on samples: latents, features of captions, features of pictures",
     .tables = tables,
     .options = options,
     .operands = "SAMPLES...",

@@ -19,8 +19,8 @@ static const struct option options[] = {
      .help = "auto, cpu, cuda or cuda:N: where the network runs",
      .when = {{USE_NEEDS, "--features=inception:* --features=dinov2:* --features=clip:* --lpips"}}},
     OPTION_GROUP("Cache and output"),
-    {"--threads", .type = OPTION_INT, .value = &threads, .lo = 1, .hi = 4096, .arg = "N", .help = "threads; the result does not depend on it",
-     .said = "default: all CPUs", OPTION_ALWAYS},
+    {"--threads", .type = OPTION_INT, .value = &threads, .lo = 1, .hi = 4096, .arg = "N", .help = "threads; changes no result",
+     .said = "default: all processors that it may use", OPTION_ALWAYS},
     {0},
 };
 

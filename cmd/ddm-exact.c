@@ -11,7 +11,7 @@ static const struct option_table tables[] = {{exact_options, &request}, {0}};
 static const struct option options[] = {
     OPTION_GROUP("Machine and output"),
     {"--threads", .type = OPTION_INT, .value = &threads, .hi = 1024, .arg = "N", .help = "threads; changes no result",
-     .said = "default: all there are", OPTION_ALWAYS},
+     .said = "default: all processors that it may use", OPTION_ALWAYS},
     {0},
 };
 

@@ -11,7 +11,7 @@ static const struct option_table tables[] = {{ingest_options, &request}, {0}};
 static const struct program program = {
     .name = "ddm-ingest",
     .operands = "SOURCE...",
-    .about = "pictures, video and filter graphs to a tar of samples",
+    .about = "Turn pictures, video and filter graphs into a tar of samples",
     .tables = tables,
 };
 

@@ -8,7 +8,7 @@ static const struct option_table tables[] = {{train_router_options, &request}, {
 
 static const struct program program = {
     .name = "ddm-route-train",
-    .about = "Train the router, which tells the cluster from the noisy sample, on a whole data set",
+    .about = "Train the router, which predicts the cluster of a noisy sample, on a whole data set",
     .tables = tables,
     .options = training_options,
     .operands = "SHARDS",

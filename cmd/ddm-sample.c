@@ -12,7 +12,7 @@ static int profile, quiet;
 static const struct option options[] = {
     OPTION_GROUP("Machine and output"),
     {"--threads", .type = OPTION_INT, .value = &threads, .hi = 1024, .arg = "N", .help = "threads; changes no result",
-     .said = "default: all there are", OPTION_ALWAYS},
+     .said = "default: all processors that it may use", OPTION_ALWAYS},
     {"--device", .type = OPTION_TEXT, .value = &device_name, .arg = "NAME", .preset = "auto", .help = "auto, cpu, cuda or cuda:N: where to compute",
      OPTION_ALWAYS},
     {"--profile", .type = OPTION_FLAG, .value = &profile, .help = "time every operation and print a table at the end", OPTION_ALWAYS},

@@ -28,7 +28,7 @@ static const struct option options[] = {
 static const struct program program = {
     .name = "ddm-shard",
     .operands = "SAMPLES...",
-    .about = "packs samples into shards by cluster",
+    .about = "Pack samples into shards by cluster",
     .tables = tables,
     .options = options,
 };

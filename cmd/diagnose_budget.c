@@ -34,27 +34,29 @@ static const char *const splits[] = {"train", "holdout", NULL};
 static const struct option options[] = {
     OPTION_GROUP("What to measure"),
     {"--routes", 0, OPTION_TEXT, &routes_text, 0, 0, "LIST",
-     "routes, with commas between: optimum, POLICY, exact:POLICY (default all that tell something)", OPTION_ALWAYS},
+     "routes, with commas between: optimum, POLICY, exact:POLICY (default: all that the model has of optimum, "
+     "full, top-1, top-2, exact:full, exact:top-1, exact:top-2, oracle, expert:I)",
+     OPTION_ALWAYS},
     {"--timesteps", 0, OPTION_TEXT, &times_text, 0, 0, "LIST", "times from .001 to 1 (default .05,.1,.2, ..., .9,.95,1)", OPTION_ALWAYS,
      .was = "--times"},
     {"--count", 'n', OPTION_INT, &count, 1, 1e9, "N", "states at each time (default 500)", OPTION_ALWAYS},
-    {"--split", 0, OPTION_CHOICE, &split, 0, 0, "PART", "of which samples states are made (default train)", splits, OPTION_ALWAYS},
+    {"--split", 0, OPTION_CHOICE, &split, 0, 0, "PART", "part of SHARDS from whose samples states are made (default train)", splits, OPTION_ALWAYS},
     {"--seed", 0, OPTION_U64, &seed, 0, 0, "S", "seed of samples and noise (default 0)", OPTION_ALWAYS},
     OPTION_GROUP("Output and machine"),
-    {"--routing", 0, OPTION_TEXT, &routing_path, 0, 0, "FILE", "write a table on the router: how right, how sure", OPTION_ALWAYS},
+    {"--routing", 0, OPTION_TEXT, &routing_path, 0, 0, "FILE", "write a table on the router: accuracy, cross-entropy, calibration", OPTION_ALWAYS},
     {"--json", 0, OPTION_TEXT, &json_path, 0, 0, "FILE", "write everything as JSON", OPTION_ALWAYS},
     {"--no-verify", 0, OPTION_FLAG, &no_verify, 0, 0, NULL, "do not check the shards' hashes first", OPTION_ALWAYS},
-    {"--batch", 0, OPTION_INT, &batch, 1, 65536, "N", "states at once; changes no result (default 64)", OPTION_ALWAYS},
-    {"--threads", 0, OPTION_INT, &threads, 0, 1024, "N", "threads; changes no result (default: all there are)", OPTION_ALWAYS},
+    {"--batch", 0, OPTION_INT, &batch, 1, 65536, "N", "states in a batch; changes no result (default 64)", OPTION_ALWAYS},
+    {"--threads", 0, OPTION_INT, &threads, 0, 1024, "N", "threads; changes no result (default: all processors that it may use)", OPTION_ALWAYS},
     {"--device", 0, OPTION_TEXT, &device, 0, 0, "NAME", "auto, cpu, cuda or cuda:N: where networks compute (default auto)", OPTION_ALWAYS},
-    {"--output", 'o', OPTION_TEXT, &out_path, 0, 0, "FILE", "where the table goes (default -, standard output)", OPTION_ALWAYS},
+    {"--output", 'o', OPTION_TEXT, &out_path, 0, 0, "FILE", "write the table to FILE (default -, standard output)", OPTION_ALWAYS},
     {0},
 };
 
 static const struct program program = {
     .name = "ddm-diagnose",
     .operands = "budget MODEL SHARDS",
-    .about = "Split the error of a model's velocity against the optimum of its data into that of experts and that of weights",
+    .about = "Split the error of a model's velocity, against the optimum of its data, into the error of the experts and the error of their weights",
     .options = options,
 };
 

@@ -18,11 +18,11 @@ const struct option training_options[] = {
      .help = "time limit for the checkpoint that a signal asks for", .said = "default: any time", OPTION_ALWAYS},
     OPTION_GROUP("Machine"),
     {"--threads", .type = OPTION_INT, .value = &threads, .hi = 1024, .arg = "N", .help = "threads; changes no result",
-     .said = "default: all there are", OPTION_ALWAYS},
+     .said = "default: all processors that it may use", OPTION_ALWAYS},
     {"--device", .type = OPTION_TEXT, .value = &device_name, .arg = "NAME", .preset = "auto", .help = "auto, cpu, cuda or cuda:N: where to compute",
      OPTION_ALWAYS},
     OPTION_GROUP("Output"),
-    {"--plan", .type = OPTION_FLAG, .value = &plan, .help = "print what the run would need, and stop", OPTION_ALWAYS},
+    {"--plan", .type = OPTION_FLAG, .value = &plan, .help = "print parameters, steps, work and memory of the run, and exit", OPTION_ALWAYS},
     {"--quiet", 'q', OPTION_FLAG, &quiet, .help = "say nothing but errors", OPTION_ALWAYS},
     {0},
 };

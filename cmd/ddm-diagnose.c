@@ -24,7 +24,7 @@ int main(int argc, char **argv)
 
 	cmd_start(d->program, argc, argv, 1 + d->operands, 1 + d->operands);
 	if (strcmp(argv[1], d->name)) {
-		err_set(&e, ERR_USAGE, "there is no diagnosis '%s'; there is: %s", argv[1], d->name);
+		err_set(&e, ERR_USAGE, "unknown diagnosis '%s'; expected %s", argv[1], d->name);
 		cmd_die(&e);
 	}
 	cmd_catch_signals();

@@ -121,7 +121,7 @@ static int parse_times(struct run *r, struct err *e)
 
 	words_cut(&w, times_text);
 	if (w.n > TIMES_MOST)
-		rc = err_set(e, ERR_USAGE, "--timesteps: %d of them, more than %d", w.n, TIMES_MOST);
+		rc = err_set(e, ERR_USAGE, "--timesteps: %d times, more than the limit of %d", w.n, TIMES_MOST);
 	for (int i = 0; i < w.n && !rc; i++)
 		if (parse_f64(w.v[i], .001, 1, &r->time[r->times++]))
 			rc = err_set(e, ERR_USAGE, "--timesteps: '%s' is not a time from .001 to 1", w.v[i]);

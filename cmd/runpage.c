@@ -550,7 +550,7 @@ static int routing_charts(struct runpage *r, const char *path, const char *name,
 	page_charts(&r->page);
 	if (!rc)
 		rc = chart_put(r, &weights, "Mean weight of each expert over all samples, from noise on the left to pictures on the right.", e) ||
-		             chart_put(r, &entropy, "0: one expert speaks alone; the dashed line: all speak alike.", e)
+		             chart_put(r, &entropy, "0: one expert has all the weight; the dashed line: all experts have the same weight.", e)
 		         ? -1
 		         : 0;
 	page_charts_end(&r->page);

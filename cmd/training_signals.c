@@ -53,9 +53,10 @@ void training_catch_signals(const char *program, int64_t seconds)
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU};
 
 	grace = (unsigned)seconds;
-	snprintf(late, sizeof late,
-	         "%s: interrupted; no checkpoint could be written within %u s (--grace): the last one stands: run the same command again\n", program,
-	         grace);
+	snprintf(
+	    late, sizeof late,
+	    "%s: interrupted; no checkpoint could be written within %u s (--grace); the last one is intact: run the same command again to continue\n",
+	    program, grace);
 	handle(SIGALRM, give_up);
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
 		handle(signals[i], remember);

@@ -25,16 +25,17 @@ int centroids_load(struct kmeans *m, char hash[65], const char *path, const stru
 		return -1;
 	}
 	if (a.rank != 2 || a.shape[0] < 1 || a.shape[0] > KMEANS_MOST || a.shape[1] != f->d)
-		err_set(e, ERR_DATA, "%s: not (K, %lld), centroids of \"%s\" features", path, (long long)f->d, f->name);
+		err_set(e, ERR_DATA, "%s: expected an array (K, %lld), centroids of \"%s\" features", path, (long long)f->d, f->name);
 	else if (k && k != a.shape[0])
 		err_set(e, ERR_USAGE, "-k %lld, but %s holds %lld centroids", (long long)k, path, (long long)a.shape[0]);
 	else if (facts && jsonio_str(facts, "features", 0, &name, side, e))
 		;
 	else if (name && strcmp(name, f->name))
-		err_set(e, ERR_DATA, "%s: centroids of \"%s\" features, not of \"%s\"", path, name, f->name);
+		err_set(e, ERR_DATA, "%s: holds centroids of \"%s\" features, expected \"%s\"", path, name, f->name);
 	else if (is_network && (network = json_string_value(json_object_get(json_object_get(facts, "inputs"), "features"))) &&
 	         json_object_get(facts, "input") && strcmp(network, f->hash))
-		err_set(e, ERR_DATA, "%s: centroids of another \"%s\", or one fed otherwise: %.12s, not %.12s", path, f->name, network, f->hash);
+		err_set(e, ERR_DATA, "%s: centroids of other weights of \"%s\", or of another --input: hash %.12s, expected %.12s", path, f->name,
+		        network, f->hash);
 	else
 		rc = e->code ? -1 : sha256_file(path, hash, NULL, e);
 	if (!rc) {

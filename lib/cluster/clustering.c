@@ -22,13 +22,13 @@ static int check_request(const struct cluster_request *r, struct err *e)
 	if (r->by)
 		return 0;
 	if (!r->k && !r->centroids && !r->like)
-		return err_set(e, ERR_USAGE, "-k is missing: how many clusters?");
+		return err_set(e, ERR_USAGE, "-k is missing: give the number of clusters");
 	if (r->centroids && (r->fine || r->balance > 0 || blind))
-		return err_set(e, ERR_USAGE, "--centroids fixes the clusters: no --fine, --balance or --features random beside it");
+		return err_set(e, ERR_USAGE, "--centroids fixes the clusters: it cannot be combined with --fine, --balance or --features random");
 	if (blind && (r->fine || r->balance > 0 || r->centroids_out))
-		return err_set(e, ERR_USAGE, "--features random has no centroids: no --fine, --balance or --centroids-out beside it");
+		return err_set(e, ERR_USAGE, "--features random has no centroids: it cannot be combined with --fine, --balance or --centroids-out");
 	if (r->like && !blind)
-		return err_set(e, ERR_USAGE, "--like goes with --features random");
+		return err_set(e, ERR_USAGE, "--like needs --features random");
 	return 0;
 }
 
@@ -65,7 +65,9 @@ static int read_samples(struct clustering *c, struct err *e)
 	if (fo.kind == FEATURES_MEASURE && r->network(r->arg, &c->network, e))
 		return -1;
 	if (fo.kind == FEATURES_FILE && !path_exists(r->features))
-		return err_set(e, ERR_NOINPUT, "features \"%s\": neither hogcolor nor random nor a network nor a file", r->features);
+		return err_set(e, ERR_NOINPUT,
+		               "--features %s: no such file; expected hogcolor, random, dinov2:PATH, clip:PATH, inception:PATH or a .npy",
+		               r->features);
 	c->samples = samples_open(r->sources, r->nsources, &so, e);
 	if (!c->samples || featureset_read(&c->f, c->samples, &fo, e))
 		return -1;

@@ -189,7 +189,8 @@ static int read_sidecar(struct featureset *f, const char *path, struct err *e)
 	if (o && !jsonio_str(o, "keys", 0, &keys, side, e) && !jsonio_str(o, "features", 0, &name, side, e)) {
 		featureset_keys(f, hex);
 		if (keys && strcmp(keys, hex))
-			err_set(e, ERR_DATA, "%s belongs to other samples or another order (%s says keys %.12s, not %.12s)", path, side, keys, hex);
+			err_set(e, ERR_DATA, "%s belongs to other samples or to another order (hash of the keys in %s: %.12s, expected %.12s)", path,
+			        side, keys, hex);
 		else
 			rc = 0;
 		f->name = mem_strdup(name);

@@ -24,7 +24,7 @@ static int open_vae(struct encoding *x, struct err *e)
 	int half = o->decode ? AUTOENCODER_DECODE : AUTOENCODER_ENCODE;
 
 	if (!o->vae)
-		return o->decode ? err_set(e, ERR_USAGE, "only an autoencoder turns latents into pictures") : 0;
+		return o->decode ? err_set(e, ERR_USAGE, "only an autoencoder decodes latents to pictures") : 0;
 	if (!(x->vae = autoencoder_open(o->vae, half, o->batch ? o->batch : ENCODING_PICTURES, compact_mapped(o->bulk, o->map), o->device, e)) ||
 	    autoencoder_hash(o->vae, half, x->vae_hash, e))
 		return err_lacking(e, "sd-vae-ft-mse");
@@ -33,8 +33,8 @@ static int open_vae(struct encoding *x, struct err *e)
 	if ((o->decode ? c->out_channels : c->in_channels) != 3)
 		return err_set(e, ERR_DATA, "%s: its pictures do not have 3 channels", o->vae);
 	if (o->size % x->factor)
-		return err_set(e, ERR_USAGE, "pictures of %lld x %lld do not become latents of %s: not a multiple of %lld", (long long)o->size,
-		               (long long)o->size, o->vae, (long long)x->factor);
+		return err_set(e, ERR_USAGE, "--size: pictures of %lld x %lld cannot be encoded by %s: their side must be a multiple of %lld",
+		               (long long)o->size, (long long)o->size, o->vae, (long long)x->factor);
 	return 0;
 }
 
@@ -177,7 +177,8 @@ static int crop(struct picture *p, int factor, const char *key, struct err *e)
 	int w = p->width / factor * factor, h = p->height / factor * factor, x0 = (p->width - w) / 2, y0 = (p->height - h) / 2;
 
 	if (!w || !h)
-		return err_set(e, ERR_DATA, "\"%s\" is %d x %d: too small for a latent of 1/%d of it", key, p->width, p->height, factor);
+		return err_set(e, ERR_DATA, "\"%s\" is %d x %d: too small for the autoencoder, which divides width and height by %d", key, p->width,
+		               p->height, factor);
 	for (int y = 0; y < h; y++)
 		memmove(p->pixels + (size_t)y * (size_t)w * 3, p->pixels + ((size_t)(y0 + y) * (size_t)p->width + (size_t)x0) * 3, (size_t)w * 3);
 	p->width = w;

@@ -129,7 +129,7 @@ static int next_tar(struct samples *s, struct unit *u, struct sample *out, struc
 		s->have_ahead = 0;
 		if (keyed > 0) {
 			if (entry_is_picture(s->ahead.name))
-				tar_pass(s->tar, s->ahead.name, "a name that is no key");
+				tar_pass(s->tar, s->ahead.name, "a name that is not a valid key");
 			continue;
 		}
 		if (keyed < 0 && !got) {

@@ -222,7 +222,7 @@ static int global(struct pickle_machine *m, int op)
 	if (!module)
 		return -1;
 	if (name->kind != PICKLE_TEXT || module->kind != PICKLE_TEXT)
-		return pickle_refuse(m, "a global whose name is no text");
+		return pickle_refuse(m, "a global whose name is not text");
 	return push_global(m, module->text, module->n, name->text, name->n);
 }
 
@@ -240,7 +240,7 @@ static int call(struct pickle_machine *m, int op)
 	if (!v)
 		return -1;
 	if (args->kind != PICKLE_TUPLE)
-		return pickle_refuse(m, "arguments that are no tuple");
+		return pickle_refuse(m, "arguments that are not a tuple");
 	v->func = func;
 	v->args = args;
 	return 0;
@@ -338,7 +338,7 @@ static int put_memo(struct pickle_machine *m, uint64_t i)
 	if (!v)
 		return -1;
 	if (i >= PICKLE_VALUES_MOST || i >= (uint64_t)(m->end - m->start))
-		return pickle_refuse(m, "a memo beyond what the file can fill");
+		return pickle_refuse(m, "a memo number larger than the file allows");
 	if (i >= m->memos_cap) {
 		size_t was = m->memos_cap, cap = i < 32 ? 64 : 2 * (size_t)i;
 
@@ -354,7 +354,7 @@ static int put_memo(struct pickle_machine *m, uint64_t i)
 static int get_memo(struct pickle_machine *m, uint64_t i)
 {
 	if (i >= m->memos_cap || !m->memo[i])
-		return pickle_refuse(m, "nothing was kept under this number");
+		return pickle_refuse(m, "the memo has no value of this number");
 	return pickle_push(m, m->memo[i]);
 }
 

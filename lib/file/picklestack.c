@@ -154,7 +154,7 @@ static int extend(struct pickle_machine *m, enum pickle_kind kind, struct pickle
 	if (!to)
 		return -1;
 	if (to->kind != kind && to->kind != PICKLE_CALL)
-		return pickle_refuse(m, "items for what is no container");
+		return pickle_refuse(m, "items for a value that is not a container");
 	if (kind == PICKLE_DICT && n % 2)
 		return pickle_refuse(m, "a key without a value");
 	add_items(m, to, v, n);

@@ -111,7 +111,7 @@ static int check_tail(const struct shard *s, const uint8_t *p, size_t len, size_
 		return damaged(s, s->packed, "the index is altered (its hash differs)", e);
 	if (table < 16 + SHARD_END_BYTES || shard_get32(p) != SHARD_INDEX_MAGIC || shard_get32(p + 4) != table - 8 || memcmp(p + 8, SHARD_NAME, 8) ||
 	    shard_get32(p + table) != SHARD_TABLE_MAGIC || shard_get32(p + table + 4) != len - table - 8)
-		return damaged(s, s->packed, "no index of ours", e);
+		return damaged(s, s->packed, "the index is not one of ddm-shard", e);
 	return 0;
 }
 
@@ -266,7 +266,7 @@ static int load(struct shard *s, struct err *e)
 	if (!p)
 		return -1;
 	if (table < 16 + SHARD_END_BYTES || s->frames > (table - 16 - SHARD_END_BYTES) / 8)
-		damaged(s, s->packed, "no index of ours", e);
+		damaged(s, s->packed, "the index is not one of ddm-shard", e);
 	else if (!check_tail(s, p, len, table, e) && !take_frames(s, p + 16, p + table + 8, e) &&
 	         !take_samples(s, p + 16 + 8 * s->frames, table - SHARD_END_BYTES - 16 - 8 * s->frames, e))
 		rc = take_stamp(s, e);

@@ -155,8 +155,8 @@ int stamp_sidecar_check(const char *path, const void *data, size_t len, struct e
 	if (want)
 		snprintf(hex, sizeof hex, "%016llx", (unsigned long long)hash64(data, len));
 	if (want && strcmp(want, hex))
-		rc = err_set(e, ERR_DATA, "%s: altered since it was written, or %s is another's: its %s is %.20s, not %s", path, side, data_hash,
-		             want, hex);
+		rc = err_set(e, ERR_DATA, "%s: altered since it was written, or %s belongs to another file: its %s is %.20s, not %s", path, side,
+		             data_hash, want, hex);
 	json_decref(o);
 	mem_free(side);
 	return rc;

@@ -191,7 +191,8 @@ int standing_view(const char *path, const char *program, const char *const *keys
 	if (!is_damage(&why))
 		return err_set(e, why.code, "%s", why.msg);
 	return own ? 0
-	           : err_set(e, ERR_EXISTS, "%s: exists and is no output of %s, which replaces only its own: remove it, or name another file", path,
+	           : err_set(e, ERR_EXISTS,
+	                     "%s: exists and is not an output of %s, which replaces only its own outputs: remove it, or name another file", path,
 	                     program);
 }
 

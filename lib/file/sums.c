@@ -26,7 +26,7 @@ static void check_line(const char *dir, const char *line, struct err *e)
 	char *path, hex[HEX + 1];
 
 	if (strspn(line, "0123456789abcdef") != HEX || line[HEX] != ' ' || !strchr(" *", line[HEX + 1]) || !line[HEX + 1] || !line[HEX + 2]) {
-		err_set(e, ERR_DATA, "%s/" SUMS_NAME ": a line is no hash and name", dir);
+		err_set(e, ERR_DATA, "%s/" SUMS_NAME ": a line is not a hash and a file name", dir);
 		return;
 	}
 	path = path_join(dir, line + HEX + 2);

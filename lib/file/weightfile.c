@@ -151,7 +151,7 @@ static int part_of(struct weightfile *w, struct nametable *seen, const char *dir
 	if (have >= 0)
 		return have;
 	if (!is_plain(name))
-		return err_set(e, ERR_DATA, "%s: a part named '%.300s', which is no file of this folder", w->path, name);
+		return err_set(e, ERR_DATA, "%s: the part '%.300s' is not a file of this folder", w->path, name);
 	if (w->parts == FILES_MOST)
 		return err_set(e, ERR_DATA, "%s: more than %d parts", w->path, FILES_MOST);
 	path = path_join(dir, name);
@@ -194,7 +194,7 @@ static int take_map(struct weightfile *w, const json_t *map, const char *root, s
 		if (rc)
 			break;
 		i = index_in_part(w->part + part, tables + part, name);
-		rc = i < 0 ? err_set(e, ERR_DATA, "%s: no tensor '%.200s', which the index has there", w->file[part + 1], name)
+		rc = i < 0 ? err_set(e, ERR_DATA, "%s: no tensor '%.200s', although the index says so", w->file[part + 1], name)
 		           : add_tensor(w, part, i, part_get(w->part + part, i).name, e);
 		if (rc)
 			break;
@@ -447,7 +447,8 @@ static int copy_tensor(struct weightfile *w, int i, struct st_tensor *t, int64_t
 
 	t->type = odd ? ST_F32 : t->type;
 	if (n * (int64_t)st_type_size(t->type) > *left)
-		return err_set(e, ERR_DATA, "%s: tensor '%s' of %lld elements repeats those of the file too often", w->path, t->name, (long long)n);
+		return err_set(e, ERR_DATA, "%s: tensor '%s' of %lld elements is expanded too far from the data of the file", w->path, t->name,
+		               (long long)n);
 	*left -= n * (int64_t)st_type_size(t->type);
 	p = mem_try((size_t)n, st_type_size(t->type), t->name, e);
 	if (!p)

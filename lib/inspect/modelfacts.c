@@ -97,13 +97,13 @@ static int member_facts(json_t *rows, json_t *list, struct agreement *a, const c
 		json_array_append(list, v);
 	}
 	if (!rc && have && strcmp(name, "router") && net_is_classifier(&c.net))
-		rc = err_set(e, ERR_DATA, "%s: a router where an expert should be", path);
+		rc = err_set(e, ERR_DATA, "%s: is a router, and an expert is expected", path);
 	if (!rc && have && !strcmp(name, "router")) {
 		if (!net_is_classifier(&c.net))
-			rc = err_set(e, ERR_DATA, "%s: not a router", path);
+			rc = err_set(e, ERR_DATA, "%s: is not a router", path);
 		else if (c.net.clusters <= a->highest)
-			rc = err_set(e, ERR_DATA, "%s: the router knows %" PRId64 " clusters, but there is expert_%" PRId64 " (numbered from 0)", dir,
-			             c.net.clusters, a->highest);
+			rc = err_set(e, ERR_DATA, "%s: the router has %" PRId64 " clusters, but there is an expert_%" PRId64 " (numbered from 0)",
+			             dir, c.net.clusters, a->highest);
 		a->k = c.net.clusters;
 	}
 	if (!rc && have)

@@ -71,7 +71,7 @@ static int take_config(json_t *o, const json_t *config, const char *dir, struct 
 	facts_copy(o, "class_names", c->class_names);
 	facts_copy(o, "stamp", training);
 	if (!net_is_classifier(&c->net) && (prediction_find(c->prediction) < 0 || !(path_find(c->path) || betas_path(c->path))))
-		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is not known here", where, c->prediction, c->path);
+		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is not supported", where, c->prediction, c->path);
 	return 0;
 }
 
@@ -200,7 +200,7 @@ int facts_train(json_t *o, const char *dir, const struct facts_options *f, struc
 	if (checkpoints_facts(o, dir, f, &whole, rc ? NULL : e))
 		rc = -1;
 	if (!rc && whole < 0 && json_object_get(o, "checkpoints"))
-		rc = err_set(e, ERR_DATA, "%s: no checkpoint is whole", dir);
+		rc = err_set(e, ERR_DATA, "%s: every checkpoint is damaged", dir);
 	facts_copy(o, "stamp", stamp);
 	json_decref(stamp);
 	json_decref(training);
@@ -290,7 +290,7 @@ int facts_network_config(json_t *o, const char *dir, const struct facts_options 
 		else if (why.code != ERR_NOINPUT)
 			rc = err_set(e, why.code, "%s", why.msg);
 		else
-			rc = err_set(e, ERR_NOINPUT, "%s: config.json is there and %s is not", dir, model_weights_name(net_role(&c->net)));
+			rc = err_set(e, ERR_NOINPUT, "%s: has config.json, but no %s", dir, model_weights_name(net_role(&c->net)));
 		mem_free(weights);
 	}
 	params_release(&p);

@@ -150,8 +150,7 @@ static void check_router(struct verifier *v, const json_t *facts, const char *di
 
 	if (!v->o->complete || !json_is_false(json_object_get(facts, "router")) || !asks_for_router(facts, dir))
 		return;
-	what = str_new("router is absent, and the experts are of %lld clusters, which a router mixes",
-	               (long long)json_integer_value(json_object_get(facts, "k")));
+	what = str_new("router is absent, and experts of %lld clusters need one", (long long)json_integer_value(json_object_get(facts, "k")));
 	tell_new(v, ERR_DATA, dir, what);
 	mem_free(what);
 }
@@ -231,7 +230,7 @@ static void check_other(struct verifier *v, const char *dir, const char *name)
 
 	if (in_the_making(name)) {
 		if (v->o->complete)
-			tell_new(v, ERR_DATA, path, "in the making, or left by a process that was killed");
+			tell_new(v, ERR_DATA, path, "unfinished: still being written, or left by a process that was killed");
 	} else if (lstat(path, &st)) {
 		struct err e = {0};
 
@@ -242,7 +241,7 @@ static void check_other(struct verifier *v, const char *dir, const char *name)
 	} else if (!stat(path, &st) && S_ISREG(st.st_mode) && is_known(path)) {
 		check_thing(v, path, KIND_UNKNOWN);
 	} else if (S_ISLNK(st.st_mode) && promises(path)) {
-		tell_new(v, ERR_NOINPUT, path, "a link to nothing");
+		tell_new(v, ERR_NOINPUT, path, "a broken link");
 	}
 	mem_free(path);
 }
@@ -309,6 +308,6 @@ int verify_path(const char *path, const struct verify_options *o)
 
 	visit(&v, path);
 	if (!v.known && !v.problems)
-		tell_new(&v, ERR_DATA, path, "nothing that these programs read");
+		tell_new(&v, ERR_DATA, path, "not a file or folder that these programs read");
 	return v.problems;
 }

@@ -79,12 +79,12 @@ int encodemodel_check(const struct encodejob *w, struct err *e)
 		return err_set(e, ERR_USAGE, "%s is for making latents, and %s makes none", about_latents(&w->o.encoding),
 		               w->o.encoding.decode ? "--decode" : w->o.model);
 	if (w->o.encoding.decode && !p->vae)
-		return err_set(e, ERR_USAGE, "--decode needs an autoencoder, and %s is none", w->o.model);
+		return err_set(e, ERR_USAGE, "--decode needs an autoencoder, and %s is not one", w->o.model);
 	if ((w->o.null_text || w->o.encoding.tokens) && !p->text)
 		return err_set(e, ERR_USAGE, "%s is for texts, and %s reads none", w->o.encoding.tokens ? "--tokens" : "--null-text", w->o.model);
 	if (w->o.captions && (!p->text || p->vae))
-		return err_set(e, ERR_USAGE, "--captions needs a text encoder alone, and %s is none%s", w->o.model,
-		               p->text ? "; --as text takes that" : "");
+		return err_set(e, ERR_USAGE, "--captions needs a text encoder alone, and %s is not one%s", w->o.model,
+		               p->text ? "; --as text selects the text encoder" : "");
 	if (w->o.captions && w->o.nul)
 		return err_set(e, ERR_USAGE, "-0 is for lists of paths, and --captions reads texts");
 	if (w->o.null_text && !strcmp(w->o.null_text, "-"))
@@ -93,7 +93,6 @@ int encodemodel_check(const struct encodejob *w, struct err *e)
 		return err_set(e, ERR_USAGE, "%s is for features of pictures, and %s makes none", w->o.keys ? "--keys" : "--input", w->o.model);
 	if (p->vision && (w->o.encoding.wide >= 0 || !strcmp(w->o.out, "-")))
 		return err_set(e, ERR_USAGE,
-		               w->o.encoding.wide >= 0 ? "--dtype has no effect on features, which are float32"
-		                                       : "features are written with -o FILE");
+		               w->o.encoding.wide >= 0 ? "--dtype has no effect on features, which are float32" : "features need -o FILE");
 	return 0;
 }

@@ -97,12 +97,12 @@ static int check_recipe(struct evaluation *v, int k, struct err *e)
 	if (evalset_agree(a, v->path[REFERENCE], b, v->path[k], &why)) {
 		if (!v->settled.asked.ignore_recipe || a->recipe.dims != b->recipe.dims)
 			return err_set(e, why.code, "%s%s", why.msg, a->recipe.dims == b->recipe.dims ? " (--ignore-recipe)" : "");
-		tell(v, "not made alike: %s", why.msg);
+		tell(v, "recipes differ: %s", why.msg);
 		json_array_append_new(v->ignored, jsonio_text(role_names[k]));
 	} else if (recipe_unrecorded(&a->recipe) != recipe_unrecorded(&b->recipe)) {
 		int of = recipe_unrecorded(&a->recipe) ? REFERENCE : k;
 
-		tell(v, "%s does not say how it was made: taken for the features \"%s\"", v->path[of], (of == k ? a : b)->recipe.features);
+		tell(v, "%s does not say how it was made: assuming the features \"%s\"", v->path[of], (of == k ? a : b)->recipe.features);
 		stamp_text(v->stamp, "unrecorded", role_names[of]);
 	}
 	if (b->partition && (!strcmp(b->partition, b->recipe.features) || !strcmp(b->partition, b->recipe.features_hash)))

@@ -207,8 +207,8 @@ int neighbours_measure(struct neighbours *out, struct pool *pool, const float *r
 	double *squares, *rr, *fr;
 
 	if (pr_k < 1 || dc_k < 1 || rk > NEAREST || n <= rk || m <= fk)
-		return err_set(e, ERR_USAGE, "%d and %d nearest neighbours need more vectors than %lld of the reference and %lld of the samples",
-		               pr_k, dc_k, (long long)n, (long long)m);
+		return err_set(e, ERR_USAGE, "%d and %d nearest neighbours are too many for %lld reference pictures and %lld samples", pr_k, dc_k,
+		               (long long)n, (long long)m);
 	squares = mem_try((size_t)(n + m) + (size_t)n * (size_t)rk + (size_t)m * (size_t)fk, sizeof *squares, "neighbourhoods", e);
 	if (!squares)
 		return -1;

@@ -65,7 +65,7 @@ static int must_be(const json_t *o, const char *key, const char *value, const ch
 
 	if (given(o, key) && jsonio_str(o, key, 1, &v, where, e))
 		return -1;
-	return strcmp(v, value) ? err_set(e, ERR_DATA, "%s: \"%s\" is \"%s\"; only \"%s\" is known", where, key, v, value) : 0;
+	return strcmp(v, value) ? err_set(e, ERR_DATA, "%s: \"%s\" is \"%s\"; only \"%s\" is supported", where, key, v, value) : 0;
 }
 
 /* Blocks of one type throughout. */
@@ -77,7 +77,7 @@ static int must_all_be(const json_t *o, const char *key, const char *value, cons
 		const char *type = json_string_value(json_array_get(v, i));
 
 		if (!type || strcmp(type, value))
-			return err_set(e, ERR_DATA, "%s: \"%s\" names \"%s\"; only \"%s\" is known", where, key, type ? type : "?", value);
+			return err_set(e, ERR_DATA, "%s: \"%s\" names \"%s\"; only \"%s\" is supported", where, key, type ? type : "?", value);
 	}
 	return 0;
 }

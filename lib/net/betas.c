@@ -71,8 +71,8 @@ int betas_check_scale(const struct betas *b, const char *path, double time_scale
 	if (b->steps < 2 || time_scale != (double)(b->steps - 1))
 		return 0;
 	return err_set(e, ERR_DATA,
-	               "%s: \"time_scale\" %g on path \"%s\" of %lld steps: step k is at t = k/%lld, so that %g would tell the network %g where "
-	               "it learned %lld; %lld is meant",
+	               "%s: \"time_scale\" %g on path \"%s\" of %lld steps: step k is at t = k/%lld, so %g gives the network "
+	               "time %g where it learned %lld; change it to %lld",
 	               where, time_scale, path, (long long)b->steps, (long long)b->steps, time_scale,
 	               time_scale * (double)(b->steps - 1) / (double)b->steps, (long long)b->steps - 1, (long long)b->steps);
 }
@@ -178,7 +178,7 @@ int scheduler_parse(const json_t *o, const char *where, const char **path, const
 	}
 	/* Its networks are told log(sigma) / 4, and ours time_scale * t. */
 	if (!strncmp(class, "EDM", 3))
-		return err_set(e, ERR_DATA, "%s: %s is not known here: its networks are told the time as log(sigma)/4", where, class);
+		return err_set(e, ERR_DATA, "%s: %s is not supported: its networks take the time as log(sigma)/4", where, class);
 	if (jsonio_str(o, "prediction_type", 0, &kind, where, e) || scheduler_path(o, where, path, e) ||
 	    jsonio_bool(o, "rescale_betas_zero_snr", 0, &singular, where, e))
 		return -1;

@@ -88,7 +88,7 @@ static int common_from_json(const json_t *o, const json_t *top, const char *wher
 		return -1;
 	c->quick = !strcmp(act, "quick_gelu");
 	if (!c->quick && strcmp(act, "gelu"))
-		return err_set(e, ERR_DATA, "%s: hidden_act \"%s\" is not known here (quick_gelu, gelu)", where, act);
+		return err_set(e, ERR_DATA, "%s: hidden_act \"%s\" is not supported; expected quick_gelu or gelu", where, act);
 	return check(c, where, e);
 }
 

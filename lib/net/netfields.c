@@ -203,7 +203,7 @@ static int read_fixed(const json_t *o, const char *where, const struct net_field
 	if (jsonio_bool(o, f->key, 0, &flag, where, e))
 		return -1;
 	if (flag != want)
-		return err_set(e, ERR_DATA, "%s: an expert %s %s is not known here", where, flag ? "with" : "without", f->key);
+		return err_set(e, ERR_DATA, "%s: an expert %s %s is not supported", where, flag ? "with" : "without", f->key);
 	return 0;
 }
 

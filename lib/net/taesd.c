@@ -112,7 +112,7 @@ static char *prefix_of(const char *at, struct err *e)
 		prefix = str_new("%s/%s%s", at, first, *first ? "_" : "");
 	else if (n)
 		err_set(e, ERR_USAGE, "%s: holds the autoencoders %s and %s%s; name one, as in %s/%s", at, *first ? first : "(without a name)", other,
-		        ", and more perhaps", at, other);
+		        ", and perhaps more", at, other);
 	else
 		prefix = str_new("%s_", at);
 	mem_free(first);

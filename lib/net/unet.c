@@ -336,7 +336,7 @@ static int check_known(const json_t *o, const char *where, struct err *e)
 
 		json_decref(want);
 		if (!same)
-			return err_set(e, ERR_DATA, "%s: a U-Net with \"%s\" other than %s is not known here", where, known[i].key,
+			return err_set(e, ERR_DATA, "%s: a U-Net with \"%s\" other than %s is not supported", where, known[i].key,
 			               known[i].value ? known[i].value : "null");
 	}
 	return 0;
@@ -359,8 +359,8 @@ static int read_types(const json_t *o, const char *where, const char *key, const
 		if (is && !strcmp(is, types[with]))
 			*out |= 1 << (reversed ? levels - 1 - i : i);
 		else if (!is || strcmp(is, types[0]))
-			return err_set(e, ERR_DATA, "%s: a block %s in \"%s\" is not known here (%s, %s)", where, is ? is : "that has no name", key,
-			               types[0], types[with]);
+			return err_set(e, ERR_DATA, "%s: a block %s in \"%s\" is not supported; expected %s or %s", where,
+			               is ? is : "that has no name", key, types[0], types[with]);
 	}
 	return 0;
 }
@@ -388,7 +388,7 @@ static int read_shared(const json_t *o, const char *where, struct net_config *c,
 	if (read_types(o, where, "up_block_types", up_types, with, levels, 1, &ups, e))
 		return -1;
 	if (ups != u->attention)
-		return err_set(e, ERR_DATA, "%s: attention on the way up is on other levels than on the way down, which is not known here", where);
+		return err_set(e, ERR_DATA, "%s: up blocks with attention on other levels than the down blocks are not supported", where);
 	return 0;
 }
 

@@ -87,8 +87,7 @@ int vit_from_json(const json_t *o, const char *where, struct vit_config *c, stru
 		c->antialias = 1;
 		c->patch = 16;
 	} else if (strcmp(type, "dinov2")) {
-		return err_set(e, ERR_DATA, "%s: model_type \"%s\" is not a vision transformer known here (dinov2, dinov2_with_registers)", where,
-		               type);
+		return err_set(e, ERR_DATA, "%s: model_type \"%s\" is not supported; expected dinov2 or dinov2_with_registers", where, type);
 	}
 	if (jsonio_i64(o, "image_size", 0, 1, 1 << 16, &image, where, e) || jsonio_i64(o, "num_channels", 0, 1, 4096, &c->channels, where, e) ||
 	    jsonio_i64(o, "patch_size", 0, 1, 1 << 12, &c->patch, where, e) || jsonio_i64(o, "hidden_size", 0, 1, 1 << 16, &c->hidden, where, e) ||
@@ -100,7 +99,7 @@ int vit_from_json(const json_t *o, const char *where, struct vit_config *c, stru
 	    jsonio_bool(o, "use_mask_token", 0, &mask, where, e) || jsonio_str(o, "hidden_act", 0, &act, where, e))
 		return -1;
 	if (!bias || strcmp(act, "gelu"))
-		return err_set(e, ERR_DATA, "%s: a vision transformer without biases, or with %s, is not known here", where, act);
+		return err_set(e, ERR_DATA, "%s: a vision transformer without biases, or with the activation %s, is not supported", where, act);
 	c->mask_token = mask;
 	c->grid = image / c->patch;
 	c->wide = (int64_t)((double)c->hidden * ratio);
@@ -362,8 +361,8 @@ int vit_from_weights(const struct safetensors *s, const char *where, struct vit_
 	c->grid = (int64_t)(sqrt((double)rows) + .5);
 	if (c->hidden % 64 || c->grid * c->grid != rows)
 		return err_set(e, ERR_DATA,
-		               "%s: a width of %lld and %lld places of patches are no DINOv2's, whose heads are 64 wide and whose "
-		               "table is square",
+		               "%s: not a DINOv2 model: width %lld is not a multiple of 64, or %lld position embeddings do not form "
+		               "a square grid",
 		               where, (long long)c->hidden, (long long)rows);
 	for (;; c->depth++) {
 		snprintf(name, sizeof name, "blocks.%d.norm1.weight", (int)c->depth);

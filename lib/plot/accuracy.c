@@ -80,7 +80,7 @@ int source_accuracy(struct chart *c, const char *path, const char *label, char h
 	if (!c->x_label)
 		chart_text_set(&c->x_label, "t (1: noise, 0: data)");
 	if (!c->y_label)
-		chart_text_set(&c->y_label, "share of held-out pictures whose cluster it tells");
+		chart_text_set(&c->y_label, "share of held-out pictures whose cluster is predicted");
 	c->reverse_x = c->from_zero = 1;
 	json_decref(times);
 	if (!from_stdin)

@@ -8,7 +8,7 @@ static const struct glossary entries[] = {
     {"strategy", "strategy",
      "Who made the samples: the monolith, one network for all the data, or the ensemble of experts under a routing policy. top-1 and top-2 ask "
      "the one or two experts that the router finds most probable at every step, full asks all of them; oracle uses the cluster of a real "
-     "picture, prior draws one expert a picture by the sizes of the clusters. conditioned is a monolith that is told the cluster."},
+     "picture, prior draws one expert a picture by the sizes of the clusters. conditioned is a monolith that takes the cluster as input."},
     {"kd", "kernel distance (smaller is closer)",
      "Kernel distance from the samples to the pictures trained on; smaller is closer. Unbiased, so that it may fall below zero by chance."},
     {"kd_heldout", "kernel distance to held-out pictures (smaller is closer)",

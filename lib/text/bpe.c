@@ -205,7 +205,7 @@ struct bpe *bpe_from_json(const json_t *tokenizer, const char *where, struct err
 	int rc = 0;
 
 	if (!json_is_object(vocab) || !json_is_array(merges)) {
-		err_set(e, ERR_DATA, "%s: no vocabulary and merges of a BPE model", where);
+		err_set(e, ERR_DATA, "%s: has no vocabulary and merges of a BPE model", where);
 		return NULL;
 	}
 	b = begin(vocab, json_array_size(merges), where);

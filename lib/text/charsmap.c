@@ -20,7 +20,7 @@ int charsmap_new(struct charsmap *m, const void *data, size_t len, const char *w
 		return 0;
 	trie = len < 4 ? 0 : read32(p);
 	if (len < 4 || trie % 4 || trie > len - 4)
-		return err_set(e, ERR_DATA, "%s: the character map is cut", where);
+		return err_set(e, ERR_DATA, "%s: the character map is truncated", where);
 	m->units = trie / 4;
 	m->len = len - 4 - trie;
 	m->trie = mem_alloc((m->units + 1) * sizeof *m->trie);

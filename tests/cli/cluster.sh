@@ -147,7 +147,7 @@ if python=$(numpy_python); then
 	cp -R pics moved
 	mv moved/b/0005.png moved/b/zz.png
 	check_exit 65 "of other samples" ddm-cluster -k 3 --features x.npy moved
-	check_err "said" 'other samples or another order'
+	check_err "said" 'other samples or to another order'
 else
 	skip "features from a file" "no numpy"
 fi

@@ -107,17 +107,17 @@ rm work/deep/x.npy
 : >work/.a.tsv.tmp.host.12.1
 check_out "a file in the making" "" ddm-check work
 check_exit 65 "is not complete" ddm-check -c work
-check_err "and is named" 'work/.a.tsv.tmp.host.12.1: in the making'
+check_err "and is named" 'work/.a.tsv.tmp.host.12.1: unfinished: still being written, or left by a process that was killed'
 rm work/.a.tsv.tmp.host.12.1
 echo half >work/.b.tar.part
 check_out "what may be gone on with" "" ddm-check work
 check_exit 65 "is not complete" ddm-check -c work
-check_err "and is named" 'work/.b.tar.part: in the making'
+check_err "and is named" 'work/.b.tar.part: unfinished: still being written, or left by a process that was killed'
 mkdir nothing
 check_exit 65 "an empty folder" ddm-check nothing
 echo notes >nothing/notes.txt
 check_exit 65 "a folder of notes" ddm-check nothing
-check_err "says so" 'nothing: nothing that these programs read'
+check_err "says so" 'nothing: not a file or folder that these programs read'
 check_exit_any 66 "the first problem decides" ddm-check none nothing
 lines "and all are told" 2
 check_exit_any 65 "whichever that is" ddm-check nothing none

@@ -173,7 +173,7 @@ check_exit 65 "captions alone, unasked" ddm-encode -m "$clip" -o x.tar alone
 check_err "told" 'no samples'
 check_exit 2 "an autoencoder" ddm-encode -m "$vae" --captions -o x.tar lines.txt
 check_exit 2 "both" ddm-encode -m model --captions -o x.tar lines.txt
-check_err "a way out" '--as text takes that'
+check_err "a way out" '--as text selects the text encoder'
 check "the text encoder of both" ddm-encode -q -m model --as text --captions -o both.txt.tar lines.txt
 check_same "the same bytes" lines.tar both.txt.tar
 check_exit 2 "no lists of paths" ddm-encode -m "$clip" --captions -0 -o x.tar -
@@ -219,7 +219,7 @@ check_exit 2 "int8 matrices cannot stay there" ddm-cluster -q -k 3 --map --weigh
 check "its centroids" ddm-cluster -q --centroids n.npy --features "dinov2:$dino" -o c.tsv pics
 check_exit 65 "but of bf16 matrices" ddm-cluster -q --centroids n.npy --features "dinov2:$dino" --weight-dtype bf16 -o c2.tsv pics
 check_exit 65 "but of another input" ddm-cluster -q --centroids n.npy --features "dinov2:$dino" --input dinov2-256 -o c2.tsv pics
-check_err "told" 'centroids of another "dinov2"'
+check_err "told" 'centroids of other weights of "dinov2", or of another --input'
 check_exit 73 "another input" ddm-cluster -q -k 3 --features "dinov2:$dino" --input dinov2-256 -o n.tsv pics
 check_err "named" 'input: "dinov2" -> "dinov2-256"'
 check_exit 2 "an input without a network" ddm-cluster -q -k 3 --input dinov2-256 -o x.tsv pics

@@ -13,7 +13,7 @@ check_exit 65 "an empty file" ddm-info --check /dev/null
 check_exit 65 "an empty regular file" ddm-info empty
 echo "a text" >text
 check_exit 65 "a text" ddm-info text
-check_err "is nothing of ours" "text: nothing that these programs read"
+check_err "is nothing of ours" "text: not a file or folder that these programs read"
 mkdir nothing
 check_exit 65 "an empty folder" ddm-info nothing
 

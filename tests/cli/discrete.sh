@@ -130,7 +130,7 @@ check_exit 2 "a conversion that is none" $run --solver ddim --expert-time native
 check_exit 2 "times of other solvers" $run --solver ddim --timesteps paris -o x.tar angular
 sed 's/"time_scale": 1000.0/"time_scale": 999.0/' angular/expert_1/config.json >new && mv new angular/expert_1/config.json
 check_exit 65 "a time_scale of T - 1" $run --solver ddim -o x.tar angular
-check_err "says which is meant" 'expert_1/config.json: "time_scale" 999 on path "scaled_linear_betas" of 1000 steps: .*; 1000 is meant'
+check_err "says which is meant" 'expert_1/config.json: "time_scale" 999 on path "scaled_linear_betas" of 1000 steps: .*; change it to 1000'
 check_exit 2 "guidance of more channels than there are" $run --cfg-channels 2 -o x.tar ensemble
 sed 's/"path": "linear_betas"/"path": "betas"/' eps/expert_1/config.json >new && mv new eps/expert_1/config.json
 check_exit 65 "a list of betas that is not there" $run -o x.tar eps

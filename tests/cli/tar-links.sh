@@ -77,7 +77,7 @@ if command -v ddm-ingest >/dev/null; then
 	check_err "are named" "wrong.tar: passed over: 'b.png' \(a hard link to nothing in the archive\), 'c.png' .*, 'd.png' .* and more"
 	check_out "and not there" "a.png " keys wrong.out
 	check "other things in a tar" ddm-ingest -o other.out other.tar
-	check_err "are named" "other.tar: passed over: 's.png' \(a symbolic link\), 'f.png' \(a FIFO\), '...jpg' \(a name that is no key\) and more"
+	check_err "are named" "other.tar: passed over: 's.png' \(a symbolic link\), 'f.png' \(a FIFO\), '...jpg' \(a name that is not a valid key\) and more"
 	check_out "and not read" "a.png " keys other.out
 	rm p/f.png
 	ln -s nowhere p/n.png

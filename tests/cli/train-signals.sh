@@ -57,7 +57,7 @@ check_clean "what was left half written is removed" typed
 held late step- $short --grace 1 -o late s
 kill -TERM $pid
 gone 75 "--grace: 75, with the disk still busy" late
-check_err "which says so" 'no checkpoint could be written within 1 s \(--grace\): .*run the same command again'
+check_err "which says so" 'no checkpoint could be written within 1 s \(--grace\); the last one is intact: run the same command again to continue'
 check_absent "the checkpoint is not there" late/train/step-00000005
 check "the same command again" $short --grace 1 -o late s
 check_same "the bytes of an undisturbed run" whole/$weights late/$weights

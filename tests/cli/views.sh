@@ -24,7 +24,7 @@ view() {
 	for other in "$weights" table b1.json; do
 		cp "$other" "$file"
 		check_exit 73 "$1: refuses to replace $(basename "$other")" "$@"
-		check_err "and names the way out" "$file: exists and is no output of $1, .*: remove it, or name another file"
+		check_err "and names the way out" "$file: exists and is not an output of $1, .*: remove it, or name another file"
 		check_same "which stands as it was" "$other" "$file"
 	done
 	: >"$file"
@@ -61,7 +61,7 @@ encode="ddm-encode -q -m $SRC/tests/golden/pretrained/dinov2-224 --keys keys"
 for other in "$weights" table b1.json; do
 	cp "$other" keys
 	check_exit 73 "ddm-encode --keys onto $(basename "$other")" $encode -o f.npy pics
-	check_err "names the way out" 'keys: exists and is no output of ddm-encode, .*: remove it, or name another file'
+	check_err "names the way out" 'keys: exists and is not an output of ddm-encode, .*: remove it, or name another file'
 	check_same "which stands as it was" "$other" keys
 done
 check_absent "nothing else is made" f.npy f.npy.json keys.json

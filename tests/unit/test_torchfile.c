@@ -217,7 +217,7 @@ static void hostile(void **state)
 	    {"bad-deep.pt", "nested deeper"},
 	    {"bad-cycle.pt", "nested deeper"},
 	    {"bad-laughs.pt", "contains more than"},
-	    {"bad-memo.pt", "a memo beyond"},
+	    {"bad-memo.pt", "a memo number larger than"},
 	    {"bad-length.pt", "cut short"},
 	    {"bad-stack.pt", "no mark"},
 	    {"bad-opcode.pt", "instruction 0xff"},
@@ -405,7 +405,7 @@ static void as_safetensors(void **state)
 		st_free(s);
 	}
 	assert_null(weightfile_load("tests/golden/torch/bad-repeat.pt", NULL, &e));
-	assert_non_null(strstr(e.msg, "too often"));
+	assert_non_null(strstr(e.msg, "is expanded too far"));
 	assert_int_equal(e.code, ERR_DATA);
 }
 
@@ -428,10 +428,10 @@ static void indexes(void **state)
 	    {"{\"weight_map\": {\"a\": \"x.safetensors\", \"b\": \"y.safetensors\"}}", NULL},
 	    {"{\"weight_map\": {\"a\": \"x.safetensors\"}}", NULL},
 	    {"{\"weight_map\": {\"a\": \"y.safetensors\"}}", "no tensor 'a'"},
-	    {"{\"weight_map\": {\"a\": \"../x.safetensors\"}}", "no file of this folder"},
-	    {"{\"weight_map\": {\"a\": \"/etc/passwd\"}}", "no file of this folder"},
-	    {"{\"weight_map\": {\"a\": \"..\"}}", "no file of this folder"},
-	    {"{\"weight_map\": {\"a\": \"\"}}", "no file of this folder"},
+	    {"{\"weight_map\": {\"a\": \"../x.safetensors\"}}", "is not a file of this folder"},
+	    {"{\"weight_map\": {\"a\": \"/etc/passwd\"}}", "is not a file of this folder"},
+	    {"{\"weight_map\": {\"a\": \"..\"}}", "is not a file of this folder"},
+	    {"{\"weight_map\": {\"a\": \"\"}}", "is not a file of this folder"},
 	    {"{\"weight_map\": {\"a\": 1}}", "gives no file"},
 	    {"{\"weight_map\": []}", "no \"weight_map\""},
 	    {"{\"weight_map\": {\"a\": \"none.safetensors\"}}", "none.safetensors"},

@@ -106,8 +106,8 @@ struct run {
 	struct budget *budget;
 	json_t *rows, *routing;
 	/* one batch */
-	double told;                  /* its time, as given and */
-	float t;                      /* as networks are told */
+	double given_time;            /* its time, as given in --timesteps and */
+	float t;                      /* as the input of networks */
 	int64_t at;                   /* states before it */
 	float *x0, *eps, *x, *target; /* (batch, d) */
 	int32_t *cluster;             /* (batch) */
@@ -255,7 +255,7 @@ static void put_row(json_t *rows, const struct run *r, int route, int cluster)
 	n = (double)s.n;
 	if (s.n) {
 		o = json_object();
-		json_object_set_new(o, "t", json_real(r->told));
+		json_object_set_new(o, "t", json_real(r->given_time));
 		json_object_set_new(o, "route", json_string(r->names.v[route]));
 		json_object_set_new(o, "cluster", cluster == FINITE_ALL ? json_string("all") : json_integer(cluster));
 		json_object_set_new(o, "n", json_integer(s.n));
@@ -286,7 +286,7 @@ static void put_routing(json_t *rows, const struct run *r, int exact)
 	if (!y.n)
 		return;
 	o = json_object();
-	json_object_set_new(o, "t", json_real(r->told));
+	json_object_set_new(o, "t", json_real(r->given_time));
 	json_object_set_new(o, "router", json_string(exact ? "exact" : "model"));
 	json_object_set_new(o, "n", json_integer(y.n));
 	json_object_set_new(o, "accuracy", jsonio_real((double)y.right / n));
@@ -302,8 +302,8 @@ static int measure(struct run *r, struct err *e)
 	struct progress show = cmd_progress();
 
 	for (int i = 0; i < r->times; i++) {
-		r->told = r->time[i];
-		r->t = (float)r->told;
+		r->given_time = r->time[i];
+		r->t = (float)r->given_time;
 		budget_clear(r->budget);
 		for (r->at = 0; r->at < count; r->at += batch) {
 			int64_t n = count - r->at < batch ? count - r->at : batch;

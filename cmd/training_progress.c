@@ -11,7 +11,7 @@
 
 static struct {
 	struct train_step line; /* the last of the log; its step -1: none yet */
-	int64_t first;          /* step heard of first, */
+	int64_t first;          /* first step reported, */
 	double began, last;     /* and when; when a line was last drawn */
 	int quiet;              /* errors and warnings alone */
 	int open;               /* what stands on the terminal's line is not complete */

@@ -84,21 +84,21 @@ static __device__ inline int64_t share_at(const struct conv &p, uint32_t row, ui
 }
 
 /* The offset of element `at` of row (tap, o) in w, which is stored as (O, taps, C). */
-static __device__ inline int64_t turned_at(const struct conv &p, uint32_t row, uint32_t at)
+static __device__ inline int64_t transposed_at(const struct conv &p, uint32_t row, uint32_t at)
 {
 	uint32_t o, tap = divide_rest(p.x.c, row, &o);
 
 	return (o * p.taps + tap) * p.n + at;
 }
 
-enum source { PATCHES, SHARES, TURNED, PLAIN };
+enum source { PATCHES, SHARES, TRANSPOSED, PLAIN };
 
 template <int SOURCE> static __device__ inline int64_t source_at(const struct conv &p, int64_t row, int64_t at)
 {
-	return SOURCE == PATCHES  ? patch_at(p, (uint32_t)row, (uint32_t)at)
-	       : SOURCE == SHARES ? share_at(p, (uint32_t)row, (uint32_t)at)
-	       : SOURCE == TURNED ? turned_at(p, (uint32_t)row, (uint32_t)at)
-	                          : row * p.other.ld + at;
+	return SOURCE == PATCHES      ? patch_at(p, (uint32_t)row, (uint32_t)at)
+	       : SOURCE == SHARES     ? share_at(p, (uint32_t)row, (uint32_t)at)
+	       : SOURCE == TRANSPOSED ? transposed_at(p, (uint32_t)row, (uint32_t)at)
+	                              : row * p.other.ld + at;
 }
 
 static __device__ inline void element_set(float *to, float v)
@@ -154,7 +154,7 @@ static __device__ inline void operands_load(typename P::T *left, typename P::T *
 		source_load<P, PLAIN, P::BN, DEPTH>(right, p, col, p.n, k, end);
 	} else if (KIND == INPUT) {
 		source_load<P, SHARES, P::BM, DEPTH>(left, p, row, p.m, k, end);
-		source_load<P, TURNED, DEPTH, P::BN>(right, p, k, end, col, p.n);
+		source_load<P, TRANSPOSED, DEPTH, P::BN>(right, p, k, end, col, p.n);
 	} else {
 		source_load<P, PLAIN, DEPTH, P::BM>(left, p, k, end, row, p.m);
 		source_load<P, PATCHES, DEPTH, P::BN>(right, p, k, end, col, p.n);

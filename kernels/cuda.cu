@@ -370,7 +370,7 @@ static int cuda_capture_begin(struct device *d, int stream)
 	return 0;
 }
 
-/* Make a graph of the capture. If a call failed during the capture, `spoiled` holds the reason, and the result is NULL. */
+/* Make a graph of the capture. If a call failed during the capture, `capture_error` holds the reason, and the result is NULL. */
 static void *cuda_capture_end(struct device *d, int stream)
 {
 	struct cuda *c = cuda_of(d);

@@ -68,7 +68,7 @@ static void add_moments(double *restrict sum, double *restrict squares, const re
 {
 	for (int64_t i = 0; i < ch; i++) {
 		real first = x[0][i], s = 0, q = 0;
-		double away = (double)first - (double)pilot[i], all = n * away;
+		double offset = (double)first - (double)pilot[i], all = n * offset;
 
 		for (int t = 1; t < TILE; t++) {
 			real d = x[t][i] - first;
@@ -77,7 +77,7 @@ static void add_moments(double *restrict sum, double *restrict squares, const re
 			q = REAL_FMA(d, d, q);
 		}
 		sum[i] += all + (double)s;
-		squares[i] += away * (all + 2 * (double)s) + (double)q;
+		squares[i] += offset * (all + 2 * (double)s) + (double)q;
 	}
 }
 
@@ -126,9 +126,9 @@ static void group_stats(const struct groups *g, int64_t sample, int64_t group, c
 		mean += (double)pilot[c] + sums[c] / n;
 	mean /= (double)per;
 	for (int64_t c = c0; c < c0 + per; c++) {
-		double own = sums[c] / n, away = (double)pilot[c] + own - mean;
+		double own = sums[c] / n, offset = (double)pilot[c] + own - mean;
 
-		square += sums[g->ch + c] / n - own * own + away * away;
+		square += sums[g->ch + c] / n - own * own + offset * offset;
 	}
 	square /= (double)per;
 	stats[0] = (real)mean;

@@ -31,7 +31,7 @@ struct moments {
 	__device__ void operator()(const struct groupnorm &, int64_t, int64_t, const float x[TILE], const float *, int n, float p, double s[2]) const
 	{
 		float sum = 0, square = 0;
-		double away = (double)x[0] - (double)p, all = n * away;
+		double offset = (double)x[0] - (double)p, all = n * offset;
 
 		UNROLL
 		for (int t = 1; t < TILE; t++) {
@@ -41,7 +41,7 @@ struct moments {
 			square = fmaf(d, d, square);
 		}
 		s[0] += all + (double)sum;
-		s[1] += away * (all + 2 * (double)sum) + (double)square;
+		s[1] += offset * (all + 2 * (double)sum) + (double)square;
 	}
 };
 
@@ -183,11 +183,11 @@ static __global__ void group_stats(struct groupnorm g)
 	}
 	mean = warp_sum(mean) / (double)g.per;
 	for (int64_t c = first + threadIdx.x; c < first + g.per; c += WARP) {
-		double away;
+		double offset;
 
 		channel_sums(g, b, c, m);
-		away = (double)reals_get(g.x, b * g.positions * g.channels + c) + m[0] / n - mean;
-		square += m[1] / n - m[0] / n * (m[0] / n) + away * away;
+		offset = (double)reals_get(g.x, b * g.positions * g.channels + c) + m[0] / n - mean;
+		square += m[1] / n - m[0] / n * (m[0] / n) + offset * offset;
 	}
 	square = warp_sum(square) / (double)g.per;
 	if (threadIdx.x == 0) {

@@ -32,7 +32,7 @@ int adopt_config(struct net_config *to, const struct model_config *from, struct 
  *   conversion from adaLN-single to adaLN-zero is exact.
  * - Cross-attention that the source lacks is new; its output layer starts at zero.
  *
- * told(arg, fate, name) is called once for each tensor of the new network, and for each tensor of the source that is not used. ERR_DATA if the
+ * report(arg, fate, name) is called once for each tensor of the new network, and for each tensor of the source that is not used. ERR_DATA if the
  * weights file does not match its configuration. */
 int adopt_weights(const char *dir, const struct model_config *from, const struct net_config *to, int same, const struct params *p, float *values,
                   void (*report)(void *arg, enum adopt_fate fate, const char *name), void *arg, struct err *e);

@@ -245,6 +245,7 @@ check_clean "nothing left" .
 mkdir sig
 { head -c 40000 pics.tar; sleep 2; } | ddm-encode -q -m "$vae" -o sig/s.tar - 2>"$ERR" &
 pid=$!
+until_true started
 sleep .5
 kill -TERM $pid
 wait $pid

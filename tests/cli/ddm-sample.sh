@@ -176,6 +176,7 @@ check_stdout "samples" $run -n 200 --route top-1 ensemble
 mkdir stop
 ddm-sample -n 100000 --route full --steps 50 -o stop/s.tar --log stop/s.jsonl ensemble 2>/dev/null &
 pid=$!
+until_true started
 sleep 0.5
 kill -TERM $pid
 wait $pid

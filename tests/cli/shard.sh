@@ -127,6 +127,7 @@ ddm-cluster -q -k 2 --features random -o many.tsv pics
 mkdir sig
 { head -c 40000 pics.tar; sleep 2; } | ddm-shard -q -a many.tsv -o sig/s - 2>"$ERR" &
 pid=$!
+until_true started
 sleep .3
 kill -TERM $pid
 wait $pid
@@ -134,6 +135,7 @@ check_out "SIGTERM kills" 143 echo $?
 check_out "and leaves nothing" "" find sig -mindepth 1
 (sleep 2) | ddm-shard -q -a many.tsv -o sig/t - &
 pid=$!
+until_true started
 sleep .1
 kill -TERM $pid
 wait $pid

@@ -244,6 +244,12 @@ until_true() {
 	done
 }
 
+# started: whether the process $pid has become its program. Until then it is a copy of this shell, which catches TERM and INT because of the
+# traps above, and such a signal would be lost.
+started() {
+	[ ! -e /proc/$$/exe ] || [ "$(readlink /proc/$pid/exe)" != "$(readlink /proc/$$/exe)" ]
+}
+
 # killed_after SECONDS CMD...: by SIGKILL, and gone, as `timeout` does not wait for.
 killed_after() {
 	tap_t=$1

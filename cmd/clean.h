@@ -4,10 +4,10 @@
 
 #include <stddef.h>
 
-/* For a message on standard error: what is not ASCII stays where the locale's variables say UTF-8. Returns out. */
+/* Escape text for a message on stderr. Characters outside ASCII are kept only if the locale's variables name UTF-8. Returns out. */
 char *clean_message(char *out, size_t size, const char *text);
 
-/* For a table on standard output: the same on a terminal; into a file or pipe all that is proper UTF-8 stays. */
+/* Escape text for a table on stdout: the same on a terminal; in a file or pipe, valid UTF-8 is always kept. Returns out. */
 char *clean_output(char *out, size_t size, const char *text);
 
 #endif

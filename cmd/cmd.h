@@ -9,44 +9,45 @@
 #include "core/clock.h"
 #include "core/err.h"
 
-/* First call of every main(): remembers the program for messages, installs the out-of-memory handler (exit 71), opens descriptors
- * 0 to 2 where they are closed, turns SIGPIPE and SIGXFSZ into write errors so that temporary files get removed, and parses the options; on
- * a usage error prints one line and exits 2. Operand count must lie in [min, max] (max < 0: no limit). Returns the number of
- * operands, left in argv[1..]. */
+/* Start a program; every main() calls this first. Installs the out-of-memory handler (exit 71), opens descriptors 0 to 2 if they are closed,
+ * makes SIGPIPE and SIGXFSZ write errors so that temporary files are removed, and parses the options. A usage error prints one line and exits
+ * with 2; -h, -V and --completion print their text and exit with 0. The number of operands must lie in [min, max] (max < 0: no limit).
+ * Returns it, and leaves the operands in argv[1..]. *p is borrowed until the end. */
 int cmd_start(const struct program *p, int argc, char **argv, int min, int max);
 
-/* "ddm-x: message" on stderr. */
+/* Print "ddm-x: message" on stderr. */
 void cmd_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Talk for a human: silent with --quiet semantics handled by the caller; one line to stderr. */
+/* Print a line of information for the user on stderr, without the program's name. The caller checks --quiet. */
 void cmd_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* ERR_USAGE with the way out where path is "-" and standard output a terminal, which binary data is never written to. NULL is allowed. */
+/* Refuse to write binary data to a terminal: ERR_USAGE, with `way_out` in the message, if path is "-" and stdout is a terminal; otherwise 0.
+ * path may be NULL. */
 int cmd_binary(const char *path, const char *way_out, struct err *e);
 
-/* The end of every main(): `return cmd_end(&e)`. Flushes and checks stdout (a full disk is exit 74, a closed pipe re-raises SIGPIPE),
- * prints the error if one is set, and returns the exit status. When a signal was caught by cmd_catch_signals in a filter, the
- * default action is restored and the signal raised again, after clean-up. */
+/* End a program; main() ends with `return cmd_end(&e)`. Prints the error if one is set, closes stdout and checks it (full disk: exit 74;
+ * closed pipe: raises SIGPIPE), and returns the exit status. If cmd_catch_signals caught a signal, raises it first, with its default action. */
 int cmd_end(const struct err *e);
 
-/* As cmd_end, for a program that keeps nothing of its work when a signal comes, and says so. */
+/* As cmd_end, for a program that cannot resume: after an interruption it warns that nothing was saved. */
 int cmd_end_over(const struct err *e);
 
-/* As cmd_end, for a program that saves its state when a signal comes: ERR_AGAIN ends it with 75, nothing is raised. */
+/* As cmd_end, for a program that saves its state at a signal: no signal is raised, so that ERR_AGAIN is exit status 75. */
 int cmd_end_saved(const struct err *e);
 
 /* exit(cmd_end(e)). */
 void cmd_exit(const struct err *e) __attribute__((noreturn));
 
-/* Print "ddm-x: message" and exit with e's code at once: for errors in main() before there is anything to clean up. */
+/* Print "ddm-x: message" and exit with e's code at once; for errors in main() that leave nothing to clean up. */
 void cmd_die(const struct err *e) __attribute__((noreturn));
 
-/* Install handlers for SIGINT, SIGTERM, SIGHUP, SIGUSR1 that set cmd_signal to the signal's number and end waits for input; a second one kills. */
+/* Handle SIGINT, SIGTERM, SIGHUP and SIGUSR1: the first sets cmd_signal to its number and ends waits for input; the same signal again kills the
+ * program. A signal that was ignored at the start stays ignored. */
 void cmd_catch_signals(void);
 extern volatile sig_atomic_t cmd_signal;
 
-/* Progress on stderr, only when it is a terminal, at most six times a second: what is done, of how many, how fast and how long it will
- * still take (core/pace.h). Names of phases ("samples") are string constants. Returns non-zero once cmd_signal is set. */
+/* A progress line on stderr with count, total, rate and remaining time (core/pace.h), updated at most six times a second; nothing is printed if
+ * stderr is not a terminal. The names of phases ("samples") must be string constants. Its fn returns non-zero once cmd_signal is set. */
 struct progress cmd_progress(void);
 
 #endif

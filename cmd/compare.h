@@ -1,4 +1,4 @@
-/* For ddm-compare: the arms of an experiment, each with its numbers over the training seeds. */
+/* For ddm-compare: the arms of an experiment, each with its values over the training seeds. */
 #ifndef DDM_CMD_COMPARE_H
 #define DDM_CMD_COMPARE_H
 
@@ -7,6 +7,7 @@
 #include "core/err.h"
 #include "metric/paired.h"
 
+/* The values of one key in one arm. */
 struct series {
 	double *value; /* one per file that has the key, in the order given */
 	int n;
@@ -23,33 +24,33 @@ struct arms {
 	char **key; /* (keys) owned */
 	int keys;
 	const char *names; /* the keys as they were given; borrowed */
-	json_t *first;     /* what the first file said, to hold the others against; owned */
-	char *first_path;  /* owned */
-	json_t *seen;      /* label -> samples' hash -> path; owned */
+	json_t *first;     /* content of the first file with a recipe; later files must have the same recipe and inputs; owned */
+	char *first_path;  /* its path; owned */
+	json_t *seen;      /* label -> hash of the samples -> path of the file that measured them; owned */
 };
 
-/* names: keys, with commas or spaces between. None: ERR_USAGE. Release in any case. */
+/* names: keys separated by commas or spaces, borrowed; ERR_USAGE if there is none. Release with arms_release, also after failure. */
 int arms_init(struct arms *a, const char *names, struct err *e);
 void arms_release(struct arms *a);
 
-/* Adds LABEL=FILE[,FILE]...; a FILE that is there under a name with commas is one. */
+/* Add the files of the operand LABEL=FILE[,FILE]... to the arm LABEL. If a file exists under the whole text after =, it is not split at commas. */
 int arms_read(struct arms *a, const char *operand, struct err *e);
 
-/* Whether every arm has as many numbers of each key as the first. */
+/* Check that every arm has as many values of each key as the first arm: 0, or -1 and *e. */
 int arms_check(const struct arms *a, struct err *e);
 
-/* One arm's numbers of one key beside the first arm's. */
+/* The values of one key in one arm, compared with those in the first arm. */
 struct comparison {
 	int key, arm;
-	double mean, sd;   /* over the seeds of this arm; sd is NaN of one seed */
-	double difference; /* mean over the seeds from the first arm */
-	int compared;      /* whether there is an interval: not of the first arm, nor of one seed */
-	struct paired p;
-	double holm; /* p after Holm's correction over all rows that are tests; NaN: this one is none */
+	double mean, sd;   /* over the seeds of this arm; sd is NaN with one seed */
+	double difference; /* mean over the seeds of this arm's value minus the first arm's */
+	int compared;      /* 1: p is set; 0 for the first arm, or with one seed */
+	struct paired p;   /* the paired test */
+	double holm;       /* p value after Holm's correction over all rows that are tests; NaN: not a test */
 };
 
-/* Rows of every key and arm, the first arm included: (keys * arms). Caller frees with mem_free. NULL: e. A difference that is the same in
- * every pair is no test (the arms' GFLOP): it has no corrected p and does not count. */
+/* Compare every arm with the first: (keys, arms), the first arm included. A difference that is the same in every pair, such as that of GFLOP, is
+ * not a test: its `holm` is NaN, and the correction does not count it. NULL and *e on failure. Caller frees with mem_free. */
 struct comparison *arms_compare(const struct arms *a, double level, struct err *e);
 
 #endif

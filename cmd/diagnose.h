@@ -5,11 +5,12 @@
 #include "core/option.h"
 #include "core/err.h"
 
+/* A command of ddm-diagnose. */
 struct diagnosis {
-	const char *name;              /* the first operand */
-	const struct program *program; /* called ddm-diagnose; its synopsis begins with the name */
-	int operands;                  /* after the name */
-	void (*run)(char **operand, struct err *e);
+	const char *name;                           /* the first operand */
+	const struct program *program;              /* named ddm-diagnose; its operands begin with `name` */
+	int operands;                               /* number of operands after `name` */
+	void (*run)(char **operand, struct err *e); /* operand: (operands) */
 };
 
 extern const struct diagnosis diagnose_budget;

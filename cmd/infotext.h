@@ -4,8 +4,8 @@
 
 #include <jansson.h>
 
-/* On stdout: "path: kind, size", then a line a fact, tables for lists of objects. Control characters become '?'. Without full,
- * hashes are cut to 16 digits, long texts and tables too, and what was left out is said. */
+/* Print on stdout: a line "path: kind, size", then one line for each fact, and a table for each list of objects. Text is escaped (cmd/clean.h).
+ * Without `full`, hashes are cut to 16 digits, and long texts, lists and tables are cut with a mark. */
 void info_print(const json_t *facts, int full);
 
 #endif

@@ -1,4 +1,4 @@
-/* From the jobs of ddm-ingest to its tar: what the options say, the run, and what became of it. */
+/* The request of ddm-ingest (its options), the run that writes the tar, and the report of the run. */
 #ifndef DDM_CMD_INGEST_RUN_H
 #define DDM_CMD_INGEST_RUN_H
 
@@ -9,44 +9,44 @@
 #include "file/stamp.h"
 
 struct ingest_request {
-	int64_t size;       /* side of the pictures; 0: as they are */
-	int resize, dedup;  /* numbers in the lists of ingest_options */
-	double fps;         /* frames a second of a video; 0: all */
-	int64_t frames;     /* most of a video or of an instance of a graph; 0: all, ingest_graph_frames */
-	int64_t seeds, max; /* instances of a graph; samples in all, 0: no limit */
-	uint64_t seed;      /* of the first instance */
+	int64_t size;       /* side of the square pictures; 0: not resized */
+	int resize, dedup;  /* indices into the choices of ingest_options */
+	double fps;         /* frames per second taken from a video; 0: all */
+	int64_t frames;     /* most frames of a video or an instance of a graph; 0: all of a video, 30 of an instance */
+	int64_t seeds, max; /* seeds: instances of a graph; max: samples in all, 0: no limit */
+	uint64_t seed;      /* seed of the first instance */
 	int classes, duplicates, skip_bad, nul_list, bare, quiet;
-	int64_t max_errors; /* negative: no limit */
-	double timeout;     /* seconds; 0: never */
-	uint64_t memory;    /* bytes; 0: no limit */
+	int64_t max_errors; /* most skipped sources before ERR_SKIPPED; negative: no limit */
+	double timeout;     /* seconds without a frame after which a decoder is killed; 0: never */
+	uint64_t memory;    /* bytes for all pictures and decoders together; 0: no limit */
 	int64_t max_pixels, threads;
-	const char *out; /* "-": standard output */
+	const char *out; /* path of the tar; "-": standard output */
 };
 
-/* The options that fill a request, and its defaults. */
+/* The options that fill a request, and a request with their defaults. */
 extern const struct option ingest_options[];
 struct ingest_request ingest_defaults(void);
 
-/* Frames of an instance of a graph. */
+/* Most frames of an instance of a graph. */
 int64_t ingest_graph_frames(const struct ingest_request *r);
-/* The options of decoding; the run sets `budget` and `stop`. */
+/* The options of decoding that a request implies, without `budget` and `stop`, which ingest_run sets. */
 struct work_options ingest_work(const struct ingest_request *r);
 
-/* Caller frees with stamp_free. names: of the classes, or NULL; takes the reference. */
+/* The stamp of the tar. names: list of class names, or NULL; its reference is taken over. Caller frees with stamp_free. */
 struct stamp *ingest_stamp(const struct ingest_request *r, const struct job_list *l, json_t *names);
 
-enum { INGEST_NAMED = 3 }; /* identical pictures that are named */
+enum { INGEST_NAMED = 3 }; /* most pairs of identical pictures named in the report */
 
 /* Counts for the summary. Zero-initialise; release with str_release(&identicals). */
 struct ingest_report {
-	int64_t samples, skipped;
-	int64_t duplicates;    /* frames equal to an earlier one, which are left out */
-	int64_t identical;     /* pictures with the pixels of an earlier one */
-	struct str identicals; /* the first INGEST_NAMED, "b = a, ..." */
+	int64_t samples, skipped; /* samples written; bad sources skipped */
+	int64_t duplicates;       /* frames left out because they equal an earlier one */
+	int64_t identical;        /* pictures with the same pixels as an earlier one */
+	struct str identicals;    /* the keys of the first INGEST_NAMED pairs, "b = a, ..." */
 };
 
-/* Writes the samples of all jobs and tars to r->out. ERR_EXISTS: something else stands under the name; ERR_DATA: a bad source without skip_bad,
- * no sample at all; ERR_AGAIN: interrupted. */
+/* Write the samples of all jobs and tars to r->out. ERR_EXISTS: another file has that name; ERR_DATA: a bad source without skip_bad, or no sample
+ * at all; ERR_AGAIN: interrupted. */
 int ingest_run(const struct ingest_request *r, const struct job_list *l, struct pool *pool, struct ingest_report *report, struct err *e);
 
 #endif

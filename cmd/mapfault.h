@@ -1,8 +1,8 @@
-/* Reports a mapped file that was truncated or cannot be read; the kernel sends SIGBUS then. */
+/* Reports a mapped file that was truncated or cannot be read. The kernel sends SIGBUS in both cases. */
 #ifndef DDM_CMD_MAPFAULT_H
 #define DDM_CMD_MAPFAULT_H
 
-/* From now on SIGBUS within a mapped file is an error: one line naming the file, the temporaries removed, exit 74. */
+/* Handle SIGBUS from now on: if the address lies in a mapped file, print one line that names the file, remove temporary files and exit with 74. */
 void mapfault_catch(const char *program_name);
 
 #endif

@@ -1,4 +1,4 @@
-/* The parts of a page about one run of share/recipes/ddm.mk. Each adds its section, or nothing where its files are not there. */
+/* Writes the sections of the page about one run of share/recipes/ddm.mk. A section leaves out what it has no files for. */
 #ifndef DDM_CMD_RUNPAGE_H
 #define DDM_CMD_RUNPAGE_H
 
@@ -8,33 +8,36 @@
 
 struct runpage {
 	struct page page;
-	const char *dir, *partition; /* where shards and clusters lie */
-	char **tables;               /* (ntables) report.tsv of this run, then of others like it */
+	const char *dir, *partition; /* folder of the run; folder of its shards and clusters. Borrowed */
+	char **tables;               /* (ntables) paths of report.tsv: of this run, then of runs with other seeds */
 	int ntables;
-	struct tsv *report;       /* the first */
-	const char *compare;      /* table of ddm-compare over all of them and more, or NULL */
-	struct manifest manifest; /* rows NULL: none */
+	struct tsv *report;       /* content of tables[0] */
+	const char *compare;      /* path of a table of ddm-compare over several seeds, or NULL */
+	struct manifest manifest; /* rows NULL: the run has no shards */
 	struct runlog *log;       /* (logs) */
 	int logs;
-	int model;            /* dir is that of a model, with logs and nothing else */
-	const char *settings; /* text of a Makefile, or NULL */
+	int model;            /* 1: dir is a model's folder, and its logs are all that is shown */
+	const char *settings; /* text of the Makefile that made the run, or NULL */
 };
 
 /* A log of training, DIR/GROUP/NAME/train.jsonl. */
 struct runlog {
-	char *path, *group, *name;                       /* "model", "expert_0" */
-	double parameters, steps, batch, samples, gflop; /* of its last start; gflop of one picture, forward and backward */
-	int router;
+	char *path, *group, *name;                       /* group and name such as "model" and "expert_0" */
+	double parameters, steps, batch, samples, gflop; /* from the last start line; gflop per picture, forward and backward */
+	int router;                                      /* 1: a router */
 };
 
-/* Finds and reads what there is; partition NULL: dir[0]. Without a report.tsv, dir may be a model's folder. */
+/* Find and read the files of dir (n), which are the run and runs with other seeds; partition NULL: dir[0]. If dir[0] has no report.tsv but logs of
+ * experts, it is read as a model's folder (n must be 1). Release with runpage_release, also after failure. */
 int runpage_open(struct runpage *r, char *const *dir, int n, const char *partition, struct err *e);
 void runpage_release(struct runpage *r);
 
-void runpage_model(struct runpage *r); /* in place of the summary */
-/* What the page calls the network of a log. Caller frees with mem_free. */
+/* For a model's folder: the introduction, in place of runpage_summary. */
+void runpage_model(struct runpage *r);
+/* The name of a log's network on the page. Caller frees with mem_free. */
 char *runpage_log_name(const struct runpage *r, const struct runlog *l);
 
+/* The sections, in the order of the page. */
 int runpage_summary(struct runpage *r, struct err *e);
 int runpage_results(struct runpage *r, struct err *e);
 int runpage_pictures(struct runpage *r, struct err *e);

@@ -1,4 +1,4 @@
-/* What ddm-train and ddm-route-train share: the options that are the program's own, the line per step, --plan. */
+/* Shared by ddm-train and ddm-route-train: options, progress lines, signals, --plan and the run. */
 #ifndef DDM_CMD_TRAINING_H
 #define DDM_CMD_TRAINING_H
 
@@ -7,12 +7,12 @@
 
 extern const struct option training_options[];
 
-/* SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGXCPU set cmd_signal, however often they come; the third SIGINT or SIGQUIT kills,
- * and so many seconds (0: never) after the first signal the program ends with 75 as it stands. */
+/* Handle SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGXCPU: the first sets cmd_signal, and later ones have no effect, except that the
+ * third SIGINT or SIGQUIT kills the program. `seconds` (0: no limit) after the first signal the program exits with 75 without a checkpoint. */
 void training_catch_signals(const char *program, int64_t seconds);
-/* Hooks that print on stderr, or only errors and warnings; cmd_signal stops the run. */
+/* Hooks that print progress on stderr (quiet: only errors and warnings) and stop the run once cmd_signal is set. */
 struct train_hooks training_hooks(int quiet);
-/* Plan or train, as the options say. */
+/* Train, or with --plan print the plan. */
 void training_run(struct train_options *o, struct err *e);
 
 #endif

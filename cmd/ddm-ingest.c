@@ -1,4 +1,4 @@
-/* ddm-ingest: pictures, video and filter graphs to a tar of samples. */
+/* ddm-ingest: converts pictures, videos and filter graphs to a tar of samples. */
 #include <string.h>
 
 #include "cmd/cmd.h"
@@ -15,7 +15,7 @@ static const struct program program = {
     .tables = tables,
 };
 
-/* Whether these options have an effect depends on the sources, so the rules of use in the option table cannot decide it. */
+/* Warn about options without effect. It depends on the sources, so the rules of use in the option table cannot check it. */
 static void warn_idle(const struct job_list *l)
 {
 	int graphs = 0, frames = 0;

@@ -161,7 +161,7 @@ struct budget {
 	pthread_cond_t freed;
 	uint64_t total, used; /* three quarters of the limit, for pictures being decoded and decoder processes; used: taken now */
 	uint64_t share;       /* the part of `total` that a decoder gets if others may run beside it */
-	uint64_t files;       /* one quarter of the limit; the size of a batch of files, and of `waiting`, is limited to it */
+	uint64_t files;       /* one quarter of the limit: most bytes of a batch of files read ahead, and most of `waiting` */
 	uint64_t waiting;     /* frames that wait to be written */
 };
 
@@ -187,7 +187,7 @@ struct work_options {
 	int64_t frames;       /* most frames of one video; 0: all */
 	int64_t graph_frames; /* most frames of one instance of a graph */
 	double fps, timeout;  /* as in decode_limits */
-	uint64_t memory;      /* bytes that decoding a still may use */
+	uint64_t memory;      /* most bytes that decoding one still may take */
 	int64_t max_pixels;   /* of a picture or frame */
 	int classes;          /* 1: class_set will replace every .cls, so it is not checked */
 	int bare;             /* 1: decoders without a filter of system calls */

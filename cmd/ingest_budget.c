@@ -1,12 +1,12 @@
-/* --max-memory: one budget for the pictures that all threads decode at a time, and for the decoder processes. The header of a picture says how much
- * memory it needs. A decoder process gets a share, and the kernel limits it to that. */
+/* Divides --max-memory among the pictures that threads decode and the decoder processes. The memory for a picture is estimated from its header. A
+ * decoder process gets a share, which the kernel enforces. */
 #include <pthread.h>
 #include <string.h>
 
 #include "cmd/ingest.h"
 
-/* The smallest share; two thirds of it are for the process. FFmpeg's libraries have 31 MB of private data before they decode anything, and a
- * 1280x720 video in H.264 adds 11 MB (libavcodec 59, VmData). */
+/* The smallest share of a decoder, of which two thirds are for the process. FFmpeg's libraries have 31 MB of private data before they decode
+ * anything, and a 1280x720 video in H.264 adds 11 MB (VmData with libavcodec 59). */
 #define SHARE_MIN ((uint64_t)96 << 20)
 
 void budget_init(struct budget *b, uint64_t memory, int threads)
@@ -53,7 +53,7 @@ void budget_release(struct budget *b)
 	pthread_mutex_destroy(&b->lock);
 }
 
-/* No request exceeds the total, so a waiting thread is admitted once the others are done. */
+/* Callers never ask for more than the total, so a waiting thread proceeds at the latest when the others have returned theirs. */
 void budget_take(struct budget *b, uint64_t bytes)
 {
 	if (!b->total)
@@ -80,7 +80,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* Memory of resizing beside the picture itself: a band of the new width, a band of sums, and the result twice. */
+/* Memory for resizing, without the picture itself: a band of the new width, a band of sums, and the result twice. */
 static uint64_t fit_bytes(uint64_t w, uint64_t h, int64_t size)
 {
 	uint64_t side = (uint64_t)size;
@@ -88,7 +88,7 @@ static uint64_t fit_bytes(uint64_t w, uint64_t h, int64_t size)
 	return 3 * side * (w < h ? w : h) + 16 * larger(side, w) * 3 + 4 * 3 * side * side;
 }
 
-/* Peak memory from the file to pixels of side `size` (0: not resized): decoding, grey to RGB, orientation, resizing. */
+/* Peak memory of decoding, conversion from grey to RGB, rotation and resizing to side `size` (0: not resized). */
 static uint64_t still_bytes(const struct still_facts *f, int64_t size)
 {
 	uint64_t w = (uint64_t)f->width, h = (uint64_t)f->height, pixels = w * h, rgb = 3 * pixels;
@@ -101,7 +101,7 @@ static uint64_t still_bytes(const struct still_facts *f, int64_t size)
 
 		peak = out + 2 * row + row * (f->gradual ? h : 1);
 	} else if (f->kind == STILL_JPEG) {
-		/* The coefficients of all scans, 16 bits each, or some rows of blocks. */
+		/* Progressive: the coefficients of all scans, 16 bits each. Baseline: some rows of blocks. */
 		peak = out + (f->gradual ? 2 * 4 * pixels : 64 * 4 * w);
 	} else {
 		peak = rgb + pixels * (f->frames > 1 ? 12 : 8);
@@ -126,7 +126,7 @@ int still_budget(struct budget *b, const void *data, size_t len, const char *nam
 	struct err why = {0};
 
 	*bytes = 0;
-	/* The decoder itself reports an unreadable header and too many pixels. */
+	/* still_decode reports an unreadable header and too many pixels. */
 	if (!b->total || still_probe(&f, data, len, name, &why) || (int64_t)f.width * f.height > o->max_pixels)
 		return 0;
 	*bytes = still_bytes(&f, o->size);

@@ -1,4 +1,4 @@
-/* The pipe between ddm-ingest and its decoders: both ends, and the start and end of the process. */
+/* Starts and ends decoder processes of ddm-ingest, and implements both ends of the pipe from decoder to parent. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,8 +20,9 @@
 
 /* The decoder's end. */
 
+/* State of a decoder process. */
 struct server {
-	uint64_t item;
+	uint64_t item; /* index of the graph that is rendered */
 };
 
 static int head_write(enum frame_kind kind, uint32_t w, uint32_t h, uint64_t item, uint64_t index, uint64_t size)
@@ -49,6 +50,7 @@ static int error_write(const struct server *s, const struct err *e)
 	return 1;
 }
 
+/* The parent recognises this exit status (see died). */
 static void out_of_memory(size_t size)
 {
 	(void)size;
@@ -90,6 +92,7 @@ static char *env_copy(const char *name)
 	return value ? str_new("%s=%s", name, value) : NULL;
 }
 
+/* Run this program as a decoder with only the environment variables that the dynamic linker and the address sanitizer need. */
 static int spawn(pid_t *pid, int out, int media, char **argv, struct err *e)
 {
 	char *env[4] = {mem_strdup("LC_ALL=C")};
@@ -133,7 +136,7 @@ static int start(struct decoder *d, struct err *e)
 	argv[5] = str_new("%lld", (long long)budget_process(d->granted));
 	for (size_t i = 0; i < n; i++)
 		argv[6 + i] = d->graphs[i];
-	/* The decoder expects its own input at descriptor 3, so move the pipe if it has that number. */
+	/* spawn() makes descriptor 3 the decoder's input, so the pipe must not have that number. */
 	if (fd[1] <= MEDIA_FD) {
 		int up = fcntl(fd[1], F_DUPFD_CLOEXEC, MEDIA_FD + 1);
 
@@ -152,7 +155,7 @@ static int start(struct decoder *d, struct err *e)
 	return rc;
 }
 
-/* Take its part of the budget; wait until that is free. */
+/* Wait until the decoder's share of the budget, or the whole budget, is free, and take it. */
 static void share_take(struct decoder *d, int whole)
 {
 	d->granted = whole ? d->limits.budget->total : d->limits.budget->share;
@@ -178,7 +181,8 @@ int decoder_open_graphs(struct decoder *d, char **graphs, int n, const char *nam
 	return start(d, e);
 }
 
-/* Whether a signal came from outside: from a user, or from the kernel when memory is short; not from a fault of the decoder. */
+/* Whether a signal came from a user or from the kernel's out-of-memory killer. The decoder's own faults raise other signals, but at the limit on
+ * processor time the kernel sends SIGKILL too. */
 static int came_from_outside(int sig, const struct rusage *used)
 {
 	static const int own[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP, SIGXCPU, SIGXFSZ, SIGPIPE};
@@ -189,6 +193,7 @@ static int came_from_outside(int sig, const struct rusage *used)
 	return sig != SIGKILL || used->ru_utime.tv_sec + used->ru_stime.tv_sec < INGEST_CPU_SECONDS - 10;
 }
 
+/* ERR_DATA for a decoder that needs more memory than its share. */
 static int out_of_share(const struct decoder *d, const char *why, struct err *e)
 {
 	if (!d->granted)
@@ -197,7 +202,7 @@ static int out_of_share(const struct decoder *d, const char *why, struct err *e)
 	               (unsigned long long)(budget_process(d->granted) >> 20));
 }
 
-/* The decoder ended without an end message. */
+/* The pipe closed without an end message: find out why the process ended. */
 static int died(struct decoder *d, struct err *e)
 {
 	struct rusage used = {0};
@@ -218,7 +223,7 @@ static int died(struct decoder *d, struct err *e)
 	return err_set(e, ERR_DATA, "%s: the decoder stopped early", d->name);
 }
 
-/* Receive exactly n bytes. 0, or -1 on an error or if the decoder was killed. */
+/* Receive exactly n bytes: 0; or -1 and *e, or -1 with d->killed set and no error. *last_byte is the time at which data last came. */
 static int receive(struct decoder *d, void *to, size_t n, double *last_byte, int (*stop)(void), struct err *e)
 {
 	uint8_t *p = to;
@@ -268,6 +273,7 @@ static int receive_error(struct decoder *d, const struct frame_head *h, double *
 	return err_set(e, h->index == ERR_USAGE || h->index == ERR_FAIL ? (int)h->index : ERR_DATA, "%s: %s", d->name, text);
 }
 
+/* Whether the header of a frame has a possible size and the expected graph and index. */
 static int frame_is_sane(const struct decoder *d, const struct frame_head *h)
 {
 	return h->width >= 1 && h->height >= 1 && h->width <= INT32_MAX && h->height <= INT32_MAX &&
@@ -324,13 +330,13 @@ static void process_end(struct decoder *d)
 	d->pid = 0;
 }
 
-/* Whether more memory may help: it failed with less than the whole budget. FFmpeg does not always report a failed allocation as such. */
+/* Whether a decoder that failed may succeed with more memory. Every ERR_DATA counts, because FFmpeg does not always report a failed allocation. */
 static int was_short(const struct decoder *d, const struct err *e)
 {
 	return e->code == ERR_DATA && !d->silent && d->granted < d->limits.budget->total;
 }
 
-/* Return its share before waiting for the whole budget, since otherwise two decoders could wait for each other. */
+/* Take the whole budget for a restart. The share is returned first, because two decoders that keep theirs would wait for each other. */
 static void take_all(struct decoder *d, struct err *e)
 {
 	process_end(d);
@@ -339,7 +345,7 @@ static void take_all(struct decoder *d, struct err *e)
 	*e = (struct err){0};
 }
 
-/* Restart the decoder and skip the frames that were already handed out. */
+/* Restart the decoder; decoder_next will drop the frames that were already handed out. */
 static int start_again(struct decoder *d, int (*stop)(void), struct err *e)
 {
 	int sig = d->killed;

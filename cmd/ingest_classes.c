@@ -1,5 +1,5 @@
-/* Classes of samples by the folder they lie in (--classes), and the names of classes that ddm-ingest keeps in its output: the folders', or those
- * that come with the sources, in classes.txt of a folder or in the stamp of a tar. */
+/* Numbers the classes of samples by their folders (--classes), and finds the class names for the stamp of the output: the names of the folders, or
+ * the names that come with the sources, in classes.txt of a folder or in the stamp of a tar. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #include "file/nametable.h"
 #include "file/tarfile.h"
 
-#define LIST_MAX ((size_t)8 << 20)
+#define LIST_MAX ((size_t)8 << 20) /* most bytes of classes.txt */
 
 static void class_free(struct class_name *c)
 {
@@ -37,12 +37,14 @@ void class_list_release(struct class_list *l)
 	*l = (struct class_list){0};
 }
 
+/* Length of a key's first folder; 0 if it has none. */
 static size_t folder_len(const char *key)
 {
 	return strchr(key, '/') ? strcspn(key, "/") : 0;
 }
 
-/* Of files the folder, in the place that its keys have among all keys; of a graph its name, in the place of its first frame. */
+/* Add the classes of files and graphs. A file's class is its first folder, and a graph's class is its name. The sort key (`place`) is the beginning
+ * of their samples' keys: "FOLDER/" or "KEY@". */
 static void classes_of_jobs(struct class_list *c, const struct job_list *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
@@ -59,7 +61,8 @@ static void classes_of_jobs(struct class_list *c, const struct job_list *l)
 	}
 }
 
-/* A pass over the names of a tar: which folders there are must be known before the first sample is numbered. */
+/* Add the classes of a tar: the first folders of its samples. The names are read in a pass of their own, because all classes must be known before
+ * the first sample is written. */
 static int classes_of_tar(struct class_list *c, const char *path, struct err *e)
 {
 	struct tar_reader *r = tar_open(path, NULL, e);
@@ -74,7 +77,7 @@ static int classes_of_tar(struct class_list *c, const char *path, struct err *e)
 		size_t n;
 		char *place;
 
-		/* A name that is refused is so again, and told, when the samples are read. */
+		/* A refused name is ignored here; it is reported when the samples are read. */
 		if (entry_key(&scratch, m.name, NULL, &key, &ext, &bad) || !(n = folder_len(key)) ||
 		    !(entry_is_picture(ext) || !strcmp(ext, "npy")) || (last && strlen(last->name) == n && !strncmp(last->name, key, n))) {
 			arena_release(&scratch);
@@ -96,7 +99,7 @@ static int by_place(const void *a, const void *b)
 	return strcmp(x->place, y->place);
 }
 
-/* In the order of the keys, each once, with their numbers. */
+/* Sort the classes by the keys of their samples, drop repeated ones, and number them. */
 static void classes_number(struct class_list *c)
 {
 	size_t n = 0;
@@ -112,7 +115,7 @@ static void classes_number(struct class_list *c)
 	c->n = n;
 }
 
-/* The list when each name may be one and none comes twice; else NULL, after a word about it. Takes the reference. */
+/* Check a list of class names: returns it if all names are valid and different, else warns and returns NULL. Takes the reference. */
 static json_t *list_checked(json_t *list, const char *where)
 {
 	struct nametable seen = {0};
@@ -137,7 +140,7 @@ static json_t *list_checked(json_t *list, const char *where)
 	return NULL;
 }
 
-/* Read a list with one name per line. */
+/* Read class names from a file, one per line. *out is NULL if they are not valid; -1 if the file cannot be read. */
 static int list_load(json_t **out, const char *path, struct err *e)
 {
 	size_t len;
@@ -162,7 +165,7 @@ static int list_load(json_t **out, const char *path, struct err *e)
 	return 0;
 }
 
-/* Names of classes from the stamp of a tar. */
+/* Read class names from the stamp of a tar. *out is NULL if it has none, or if they are not valid; -1 if the tar cannot be read. */
 static int list_of_tar(json_t **out, const char *path, struct err *e)
 {
 	struct tar_reader *r = tar_open(path, NULL, e);
@@ -177,6 +180,7 @@ static int list_of_tar(json_t **out, const char *path, struct err *e)
 	return rc < 0 ? -1 : 0;
 }
 
+/* Merge the lists of class names that come with the sources. ERR_DATA if they contradict each other. */
 static int lists_load(json_t **all, const struct job_list *l, int tars, struct err *e)
 {
 	for (size_t i = 0; i < l->nlists + (tars ? l->ntars : 0); i++) {
@@ -190,7 +194,7 @@ static int lists_load(json_t **all, const struct job_list *l, int tars, struct e
 	return 0;
 }
 
-/* The order of classes.txt, where it names every folder. */
+/* Number the classes as `list` (classes.txt) does, if it names every folder; otherwise warn and change nothing. */
 static void classes_reorder(struct class_list *c, const json_t *list)
 {
 	struct nametable numbers = {0};
@@ -216,6 +220,7 @@ static void classes_reorder(struct class_list *c, const json_t *list)
 	*c = to;
 }
 
+/* The names of the numbered classes for the stamp; NULL after a warning if one is not a valid class name. */
 static json_t *names_of(const struct class_list *c)
 {
 	json_t *names = json_array();

@@ -1,4 +1,4 @@
-/* Placeholders of filter graphs: every one is a pure function of the seed and its place in the text. */
+/* Replaces the placeholders of a filter graph. A value depends only on the seed and on the placeholder's position among the placeholders. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static int bad(const char *graph, const char *from, size_t n, struct err *e)
 	               graph, (int)(n < 100 ? n : 100), from);
 }
 
-/* "LOW:HIGH", both finite. */
+/* Parse "LOW:HIGH", two numbers of magnitude below 1e15 in order: 0, or -1. */
 static int range(const char *text, double *lo, double *hi)
 {
 	char *end;
@@ -24,6 +24,7 @@ static int range(const char *text, double *lo, double *hi)
 	return end == text || *end || !(*lo <= *hi) || !(*lo > -1e15) || !(*hi < 1e15) ? -1 : 0;
 }
 
+/* Append one of the texts of "A|B|...". */
 static void pick(struct str *out, const char *list, uint64_t seed, uint64_t place)
 {
 	uint64_t n = 1, k;
@@ -35,7 +36,7 @@ static void pick(struct str *out, const char *list, uint64_t seed, uint64_t plac
 	str_add(out, list, strcspn(list, "|"));
 }
 
-/* A random colour of the RGB cube that is not near grey. (Fully saturated colours look alike too often.) */
+/* Append a random colour of the RGB cube that is not near grey. Colours of full saturation would look alike too often. */
 static void color(struct str *out, uint64_t seed, uint64_t place)
 {
 	int c[3], lo, hi;
@@ -57,6 +58,7 @@ static void color(struct str *out, uint64_t seed, uint64_t place)
 	str_printf(out, "0x%02X%02X%02X", c[0], c[1], c[2]);
 }
 
+/* Append the value of the placeholder `what`, number `place` of the graph. -1 if it is unknown. */
 static int fill(struct str *out, const char *what, uint64_t seed, uint64_t place)
 {
 	double lo, hi, u = rng_uniform(seed, RNG_SOURCE, place, 0, 0);

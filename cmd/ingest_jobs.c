@@ -1,4 +1,4 @@
-/* Turns operands into a sorted list of files and graphs to decode. */
+/* Turns the operands of ddm-ingest into a sorted list of files and graphs to decode. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "core/openread.h"
 #include "file/fileio.h"
 
-#define CHUNK_FRAMES 750 /* graphs rendered by one decoder, so that its start does not dominate */
+#define CHUNK_FRAMES 750 /* frames rendered by one decoder process, enough to outweigh its start */
 
 static struct job *job_add(struct job_list *l)
 {
@@ -23,8 +23,8 @@ static struct job *job_add(struct job_list *l)
 	return &l->v[l->n++];
 }
 
-/* The path without leading "/", "./" and "../", up to the first dot of its last component; NULL where that leaves nothing or
- * holds control characters or "..". */
+/* The key of a path: without leading "/", "./" and "../", up to the first dot of the last component. NULL if nothing is left, or if the rest holds
+ * control characters or "..". Caller frees with mem_free. */
 static char *key_of(const char *path)
 {
 	const char *base;
@@ -47,7 +47,7 @@ static char *key_of(const char *path)
 	return key;
 }
 
-/* How many of the first n bytes of a file were read, or -1. */
+/* Read the first n bytes of a file: the number of bytes read, or -1 and *e. */
 static ssize_t head_read(const char *path, uint8_t *head, size_t n, struct err *e)
 {
 	int fd = open_seekable(path, e);
@@ -62,6 +62,7 @@ static ssize_t head_read(const char *path, uint8_t *head, size_t n, struct err *
 	return got;
 }
 
+/* Add a file by the kind of its content. `relative` becomes its key. listed: it was named as an operand or on stdin, not found in a folder. */
 static void file_add(struct job_list *l, const char *path, const char *relative, int listed)
 {
 	uint8_t head[512];
@@ -106,6 +107,7 @@ static void file_add(struct job_list *l, const char *path, const char *relative,
 	j->key = key ? key : mem_strdup(relative);
 }
 
+/* Count a file that looks like a picture or video but is passed over, and keep the first three names for the warning. */
 static void hidden_add(struct job_list *l, const char *path, const char *why)
 {
 	if (l->hidden++ < 3)
@@ -114,7 +116,7 @@ static void hidden_add(struct job_list *l, const char *path, const char *why)
 
 static int folder_add(struct job_list *l, const char *path, const char *relative, int depth, struct err *e);
 
-/* `name` in the folder `path`. */
+/* Add the entry `name` of the folder `path`. relative: the folder's path below the operand, or NULL. */
 static int folder_entry(struct job_list *l, const char *path, const char *relative, const char *name, int depth, struct err *e)
 {
 	char *full = path_join(path, name), *below = path_join(relative, name);
@@ -126,7 +128,7 @@ static int folder_entry(struct job_list *l, const char *path, const char *relati
 	else if (*name == '.' && !S_ISDIR(st.st_mode) && media_named(name))
 		hidden_add(l, full, "a name that begins with a dot");
 	else if (*name == '.')
-		; /* the system's, or an editor's */
+		; /* files of the system or of an editor */
 	else if (S_ISDIR(st.st_mode))
 		rc = folder_add(l, full, below, depth + 1, e);
 	else if (S_ISREG(st.st_mode) || (S_ISLNK(st.st_mode) && !stat(full, &target) && S_ISREG(target.st_mode)))
@@ -173,6 +175,7 @@ static int path_add(struct job_list *l, const char *path, struct err *e)
 	return 0;
 }
 
+/* Add the paths listed on stdin, one per line, or with `nul` ended by NUL. */
 static int stdin_add(struct job_list *l, int nul, struct err *e)
 {
 	char *line = NULL;
@@ -192,7 +195,7 @@ static int stdin_add(struct job_list *l, int nul, struct err *e)
 	return rc;
 }
 
-/* "lavfi:GRAPH" or "lavfi@NAME:GRAPH"; without a name that of the first filter. */
+/* Add the jobs of "lavfi:GRAPH" or "lavfi@NAME:GRAPH". The default name is that of the first filter. */
 static int graph_add(struct job_list *l, const char *source, const struct job_options *o, struct err *e)
 {
 	const char *at = source + 5, *graph;
@@ -239,7 +242,7 @@ void job_instance(struct str *out, const struct job *j, int i)
 		str_printf(out, "-%0*llu", j->digits, (unsigned long long)(j->seed + (uint64_t)i));
 }
 
-/* A video's or graph's samples are "key@frame", and '@' takes part in the order. */
+/* Order jobs as the keys of their samples. Those of a video or graph are "key@frame", so '@' is compared after the key. */
 static int compare(const void *x, const void *y)
 {
 	const struct job *a = x, *b = y;
@@ -252,7 +255,7 @@ static int compare(const void *x, const void *y)
 	d = *q ? *q : job_many(b) ? '@' : 0;
 	if (c != d)
 		return c - d;
-	if (*p || *q) /* "a" of a video against "a/b" */
+	if (*p || *q) /* one key ends where the other has '@' itself */
 		return *p - *q;
 	return a->path && b->path ? strcmp(a->path, b->path) : 0;
 }
@@ -263,7 +266,7 @@ static void jobs_sort(struct job_list *l)
 		qsort(l->v, l->n, sizeof *l->v, compare);
 }
 
-/* Of two files with one key the second is bad. */
+/* Check that no two jobs have the same key. With skip_bad, the second of two files is marked as bad instead. */
 static int check_unique(struct job_list *l, int skip_bad, struct err *e)
 {
 	for (size_t i = 1; i < l->n; i++) {

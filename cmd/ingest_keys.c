@@ -1,5 +1,5 @@
-/* Keys of files in one folder that would be the same, as a key ends at the first dot of a name: IMG.1.jpg and IMG.2.jpg become IMG_1 and IMG_2,
- * a.jpg and a.jpeg a_jpg and a_jpeg. Others keep theirs. */
+/* Makes equal keys of different files in one folder differ. A key ends at the first dot of the name, so IMG.1.jpg and IMG.2.jpg would both be IMG;
+ * their keys become IMG_1 and IMG_2. Those of a.jpg and a.jpeg become a_jpg and a_jpeg. Other keys do not change. */
 #include <string.h>
 
 #include "cmd/ingest.h"
@@ -13,7 +13,7 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Bytes of the path without its last extension. */
+/* Length of the path without its last extension. */
 static size_t stem_len(const char *path)
 {
 	const char *dot = strrchr(base_of(path), '.');
@@ -26,7 +26,7 @@ int job_many(const struct job *j)
 	return j->graph || j->kind == MEDIA_VIDEO;
 }
 
-/* Different files of one folder with the same key. */
+/* Whether two jobs are different files of one folder with the same key. */
 static int collide(const struct job *a, const struct job *b)
 {
 	size_t n = a->path && b->path ? (size_t)(base_of(a->path) - a->path) : 0;
@@ -35,7 +35,7 @@ static int collide(const struct job *a, const struct job *b)
 	       !strncmp(a->path, b->path, n) && strcmp(a->path, b->path);
 }
 
-/* The whole name without its last extension, dots replaced. */
+/* Make the key from the whole name without its last extension, with '_' for each dot. */
 static void key_lengthen(struct job *j)
 {
 	size_t folder = (size_t)(base_of(j->key) - j->key), n = stem_len(j->path) - (size_t)(base_of(j->path) - j->path);
@@ -49,6 +49,7 @@ static void key_lengthen(struct job *j)
 	j->whole_name = 1;
 }
 
+/* Append the last extension to the key: "a" of a.jpg becomes "a_jpg". */
 static void key_extend(struct job *j)
 {
 	const char *ext = j->path + stem_len(j->path);
@@ -58,7 +59,8 @@ static void key_extend(struct job *j)
 	j->key = key;
 }
 
-/* 1 when a key has changed and the list must be sorted anew. */
+/* Call change() for all jobs of a sorted list whose keys collide; only_whole: only if the key is the whole name. 1 if a key has changed: the list
+ * must be sorted again. */
 static int pass(struct job_list *l, void change(struct job *), int only_whole)
 {
 	char *marked = mem_zalloc(l->n, 1);
@@ -92,6 +94,7 @@ int is_sidecar(const char *path)
 	return !strcmp(ext, ".cls") || !strcmp(ext, ".json") || !strcmp(ext, ".txt");
 }
 
+/* Add the first n bytes of a path. */
 static void stem_add(struct keyset *s, const char *path, size_t n)
 {
 	char *stem = mem_strndup(path, n);

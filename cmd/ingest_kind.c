@@ -1,10 +1,11 @@
-/* Decides from the first bytes and the name whether FFmpeg decodes a file. */
+/* Finds the kind of a file from its first bytes, and guesses from its name whether it should be a picture or video. */
 #include <string.h>
 #include <strings.h>
 
 #include "cmd/ingest.h"
 #include "file/tarfile.h"
 
+/* Bytes at an offset that identify a format. */
 struct magic {
 	size_t at, len;
 	const char *bytes;

@@ -17,8 +17,8 @@
 #include "cmd/ingest.h"
 #include "core/mem.h"
 
-/* In place of libavutil's for the filters that call it: a source without a seed is the same at every run. (Default colours
- * are drawn inside libavutil, where this does not reach.) */
+/* Replaces libavutil's function for filters that call it, so that a source filter without a seed gives the same frames in every run. libavutil's own
+ * calls, for random default colours, are not replaced. */
 uint32_t av_get_random_seed(void)
 {
 	return 1;
@@ -44,7 +44,7 @@ void media_versions(struct str *out)
 /* The last error message of the libraries, which is more precise than the error code. */
 static char complaint[300];
 
-/* A filter that a graph may not use, and that has said something: as its own complaint, of a file that it cannot open, tells less. */
+/* A filter that graphs may not use and that has logged something. Its own message, such as a file that cannot be opened, would hide the reason. */
 static char unlisted[64];
 
 static void on_log(void *object, int level, const char *fmt, va_list ap)
@@ -60,6 +60,7 @@ static void on_log(void *object, int level, const char *fmt, va_list ap)
 	complaint[strcspn(complaint, "\n")] = 0;
 }
 
+/* Set an error with FFmpeg's description of the code rc and its last message. ENOMEM is ERR_NOMEM, any other code the error `as`. */
 static int failed_as(struct err *e, int as, const char *what, int rc)
 {
 	char code[AV_ERROR_MAX_STRING_SIZE] = "";
@@ -73,14 +74,15 @@ static int failed(struct err *e, const char *what, int rc)
 	return failed_as(e, ERR_DATA, what, rc);
 }
 
+/* Receives decoded frames, and converts them to RGB for put. */
 struct output {
 	frame_put *put;
 	void *arg;
 	const struct decode_limits *limits;
 	struct SwsContext *sws;
-	uint8_t *rgb, *rotated;
-	int width, height, quarter_turns; /* clockwise */
-	uint64_t index;
+	uint8_t *rgb, *rotated;           /* (height, width, 3); rotated is NULL without turns */
+	int width, height, quarter_turns; /* of rgb; clockwise turns, 0 to 3 */
+	uint64_t index;                   /* of the next frame */
 };
 
 static int is_full(const struct output *o)
@@ -95,7 +97,7 @@ static void output_release(struct output *o)
 	mem_free(o->rotated);
 }
 
-/* Converts with the frame's own matrix and range. */
+/* Prepare the conversion to RGB with the frame's own colour matrix and range, and the buffers for its size. */
 static int scaler_setup(struct output *o, const AVFrame *f, struct err *e)
 {
 	int full = f->color_range == AVCOL_RANGE_JPEG || f->format == AV_PIX_FMT_YUVJ420P || f->format == AV_PIX_FMT_YUVJ422P ||
@@ -122,6 +124,7 @@ static int scaler_setup(struct output *o, const AVFrame *f, struct err *e)
 	return 0;
 }
 
+/* rotated = rgb turned by quarter_turns. */
 static void turn(struct output *o)
 {
 	int w = o->width, h = o->height, q = o->quarter_turns, tw = q & 1 ? h : w, th = q & 1 ? w : h;
@@ -134,7 +137,7 @@ static void turn(struct output *o)
 		}
 }
 
-/* 1 if the receiver has enough frames. */
+/* Convert a frame and pass it to put: 0; 1 if no more frames are wanted; -1 on error. */
 static int frame_out(struct output *o, const AVFrame *f, struct err *e)
 {
 	uint8_t *to[4] = {0};
@@ -157,7 +160,7 @@ static int frame_out(struct output *o, const AVFrame *f, struct err *e)
 	return is_full(o);
 }
 
-/* Files are read through callbacks, so FFmpeg's protocols are never used. */
+/* Callbacks through which FFmpeg reads the file. Its own protocols, which could open other files or network addresses, are not used. */
 static int io_read(void *opaque, uint8_t *buf, int n)
 {
 	ssize_t got = read(*(int *)opaque, buf, (size_t)n);
@@ -180,6 +183,7 @@ static int64_t io_seek(void *opaque, int64_t offset, int whence)
 	return here < 0 ? AVERROR(EIO) : here;
 }
 
+/* FFmpeg calls this to open a file that the input refers to. */
 static int io_refuse(AVFormatContext *s, AVIOContext **pb, const char *url, int flags, AVDictionary **options)
 {
 	(void)s;
@@ -190,6 +194,7 @@ static int io_refuse(AVFormatContext *s, AVIOContext **pb, const char *url, int 
 	return AVERROR(EPERM);
 }
 
+/* An open media file. */
 struct input {
 	int fd;
 	AVIOContext *io;
@@ -198,8 +203,8 @@ struct input {
 	AVStream *stream;
 	AVPacket *packet;
 	AVFrame *frame;
-	double origin, ticks; /* time of the first frame in seconds; multiples of 1/fps since then that are past */
-	int64_t decoded;
+	double origin, ticks; /* time of the first frame in seconds; the next frame taken is at or after origin + ticks / fps */
+	int64_t decoded;      /* number of frames decoded */
 };
 
 static void input_release(struct input *in)
@@ -232,7 +237,7 @@ static int format_open(struct input *in, struct err *e)
 	in->format->codec_whitelist = av_strdup(codecs);
 	in->format->protocol_whitelist = av_strdup("none");
 	if (!in->format->format_whitelist || !in->format->codec_whitelist || !in->format->protocol_whitelist)
-		return err_set(e, ERR_NOMEM, "out of memory"); /* none is no limit */
+		return err_set(e, ERR_NOMEM, "out of memory"); /* a list that is NULL would allow everything */
 	rc = avformat_open_input(&in->format, NULL, NULL, NULL);
 	if (rc < 0)
 		return failed(e, "cannot be opened", rc);
@@ -281,7 +286,7 @@ static const int32_t *display_matrix(const AVStream *s)
 }
 #endif
 
-/* The rotation of a video: phones store the sensor's picture and a display matrix. */
+/* Clockwise quarter turns that display a video upright. Phones store the sensor's picture with a display matrix. */
 static int quarter_turns(const AVStream *s)
 {
 	const int32_t *m = display_matrix(s);
@@ -292,7 +297,7 @@ static int quarter_turns(const AVStream *s)
 	return (((int)(degrees / 90 + (degrees < 0 ? -.5 : .5))) % 4 + 4) % 4;
 }
 
-/* With --fps F, the first frame at or after each multiple of 1/F counted from the first frame. */
+/* Whether --fps F takes this frame: the first at or after each multiple of 1/F since the first frame. */
 static int is_wanted(struct input *in, double fps)
 {
 	double rate = av_q2d(in->stream->avg_frame_rate), t, tolerance = 1e-4;
@@ -307,12 +312,12 @@ static int is_wanted(struct input *in, double fps)
 		in->origin = t;
 	if (t < in->origin + in->ticks / fps - tolerance)
 		return 0;
-	/* Computed instead of stepped through, because timestamps in a file may be arbitrarily large. */
+	/* Not a loop over ticks, because timestamps in a file may be arbitrarily large. */
 	in->ticks = floor((t - in->origin + tolerance) * fps) + 1;
 	return 1;
 }
 
-/* Receive all frames that are ready: 1 if there are enough, 0 if the decoder needs more packets. */
+/* Pass on all frames that the codec has ready: 0 if it needs more packets, 1 if no more frames are wanted, -1 on error. */
 static int frames_drain(struct input *in, struct output *o, struct err *e)
 {
 	for (;;) {
@@ -382,7 +387,7 @@ int media_decode(const struct decode_limits *l, frame_put *put, void *arg, struc
 	return rc;
 }
 
-/* The open end of a parsed graph to RGB and a sink. */
+/* Connect the output of a parsed graph to a conversion to RGB and a sink, and configure the graph. */
 static int graph_finish(AVFilterGraph *g, AVFilterInOut *end, AVFilterContext **sink, struct err *e)
 {
 	AVFilterContext *format = NULL;
@@ -422,7 +427,7 @@ static int filter_refused(const char *name, struct err *e)
 	return err_set(e, ERR_USAGE, "the filter %s is not allowed in graphs: it uses more than pictures, or is unknown", name);
 }
 
-/* Every filter of the parsed graph must be an allowed one. The graph's text is not checked, because FFmpeg has its own quoting rules. */
+/* Check that every filter of a parsed graph is allowed. The text is not searched for names, because FFmpeg has its own quoting rules. */
 static int filters_check(const AVFilterGraph *g, struct err *e)
 {
 	for (unsigned i = 0; i < g->nb_filters; i++)

@@ -1,11 +1,11 @@
-/* The options of ddm-ingest: the table that fills struct ingest_request, and the stamp. */
+/* The options of ddm-ingest: the table that fills struct ingest_request, the options of decoding derived from it, and the stamp. */
 #include "cmd/ingest_run.h"
 #include "file/optionstamp.h"
 
 #define REQUEST(member) OPTION_FIELD(struct ingest_request, member)
 #define OF_FRAMES .when = {{USE_INPUT, "a video or a graph"}}
 
-enum { GRAPH_FRAMES = 30 };
+enum { GRAPH_FRAMES = 30 }; /* default of --frames for a graph */
 
 static const char *const dedups[] = {"none", "exact", NULL};
 static const char *const resizes[] = {"lanczos", "bicubic", "hamming", "bilinear", "box", "adm", NULL};
@@ -15,7 +15,7 @@ static int is_resized(const void *request)
 	return ((const struct ingest_request *)request)->size > 0;
 }
 
-/* The stamp has the seeds where a source is a graph, and the names of classes. */
+/* Rows with STAMP_OTHERWISE: ingest_stamp records the seeds if a source is a graph, and --classes by the names of the classes. */
 const struct option ingest_options[] = {
     OPTION_GROUP("Pictures and frames"),
     {"--size", .type = OPTION_INT, REQUEST(size), .lo = 1, .hi = 16384, .arg = "N", .help = "take the centre square, resized to N x N",

@@ -1,4 +1,4 @@
-/* The run of ddm-ingest: sources are decoded in batches or frame by frame, and their samples are written to the tar in order. */
+/* Runs the jobs of ddm-ingest: decodes sources in batches or frame by frame, and writes their samples to the tar in order. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -13,27 +13,27 @@
 #include "file/standing.h"
 #include "file/tarfile.h"
 
-#define BATCH 32
-#define STREAM_FRAMES 1000 /* instances with more are written as they come, not collected */
+#define BATCH 32           /* jobs, or samples of tars, decoded at a time */
+#define STREAM_FRAMES 1000 /* graphs with more frames per instance are written frame by frame (job_stream) */
 
 static int interrupted(void)
 {
 	return cmd_signal != 0;
 }
 
-/* The output file and its state. */
+/* The output file and the state of the run. */
 struct sink {
 	const struct ingest_request *r;
 	struct ingest_report *report;
 	struct outfile file;
 	struct tar_writer tar;
-	struct seen frames, pictures;
+	struct seen frames, pictures; /* for duplicates of frames; of pictures */
 	struct keyset keys;
 	struct class_list classes;
 	struct budget budget;
 	struct work_options work;
 	struct progress show;
-	int64_t sources_done, sources;
+	int64_t sources_done, sources; /* for progress */
 };
 
 static int is_full(const struct sink *s)
@@ -57,7 +57,7 @@ static int item_write(struct sink *s, const struct item *it, struct err *e)
 	return rc;
 }
 
-/* A sample of a job, or (NULL) of a tar, unless it is an equal frame or there are enough. */
+/* Write a sample of a job (j NULL: of a tar), unless -n samples are written or it is a duplicate that is to be dropped. */
 static int item_take(struct sink *s, const struct job *j, struct item *it, struct err *e)
 {
 	int is_frame = j && job_many(j);
@@ -82,7 +82,8 @@ static int item_take(struct sink *s, const struct job *j, struct item *it, struc
 	return item_write(s, it, e);
 }
 
-/* --skip-bad skips damaged sources, but not a wrong option, an interruption or a full disk. */
+/* Handle a source that failed because of `why`. With --skip-bad, a damaged or unreadable source is reported and skipped: 0. Any other failure ends
+ * the run: -1. */
 static int job_failed(struct sink *s, const struct err *why, struct err *e)
 {
 	if (!s->r->skip_bad || (why->code != ERR_DATA && why->code != ERR_NOINPUT && why->code != ERR_IO) || interrupted())
@@ -92,7 +93,7 @@ static int job_failed(struct sink *s, const struct err *why, struct err *e)
 	return 0;
 }
 
-/* Progress: the frames of a single source if their number is limited, else the sources that are done. */
+/* Show progress: in samples with -n, else in sources if there are several, else in frames of the only source. */
 static void tell_frame(const struct sink *s, const struct job *j, int64_t frames)
 {
 	if (s->r->max)
@@ -103,7 +104,7 @@ static void tell_frame(const struct sink *s, const struct job *j, int64_t frames
 		progress_tell(&s->show, "frames", frames, j->graph ? j->count * s->work.graph_frames : s->work.frames);
 }
 
-/* A job whose samples are written while it runs. */
+/* Run a job and write each of its samples as soon as it is made. */
 static int job_stream(struct sink *s, const struct job *j, struct err *e)
 {
 	struct work_options alone = s->work;
@@ -131,14 +132,15 @@ static int job_streams(const struct sink *s, const struct job *j)
 	return j->graph ? s->work.graph_frames > STREAM_FRAMES : j->kind == MEDIA_VIDEO;
 }
 
+/* Jobs that run in parallel. Their samples are written after the last has ended. */
 struct batch {
 	const struct job *jobs;
 	struct result *results;
 	const struct work_options *work;
 	const struct progress *show;
-	pthread_t teller; /* the one thread that shows progress */
-	int64_t before, total;
-	atomic_int done;
+	pthread_t teller;      /* the one thread that shows progress */
+	int64_t before, total; /* sources done before the batch; sources in all */
+	atomic_int done;       /* jobs of the batch that have ended */
 };
 
 static void batch_task(void *arg, int64_t task, int worker)
@@ -161,7 +163,7 @@ static int result_write(struct sink *s, const struct job *j, struct result *r, s
 	return r->e.code && !is_full(s) ? job_failed(s, &r->e, e) : 0;
 }
 
-/* Run a job again whose waiting frames did not fit into the budget, now with no other job beside it. */
+/* Run a job again, now alone, because its waiting frames did not fit into the budget. */
 static int job_again(struct sink *s, const struct job *j, struct err *e)
 {
 	struct work_options alone = s->work;
@@ -185,7 +187,7 @@ static int batch_write(struct sink *s, const struct batch *b, int n, struct err 
 	return 0;
 }
 
-/* Number of pictures in a batch: with --size, as many as fit into the budget for PNGs that wait to be written. */
+/* Most pictures in a batch: with --size, as many PNGs of that size, without compression, as fit into the budget for waiting frames. */
 static int batch_most(const struct work_options *o)
 {
 	uint64_t png = 3 * (uint64_t)o->size * (uint64_t)o->size, most = o->budget->files && png ? o->budget->files / png : BATCH;
@@ -227,7 +229,7 @@ static int jobs_run(struct sink *s, const struct job_list *l, struct pool *pool,
 	return rc;
 }
 
-/* Samples of tars, in their order. */
+/* Samples of tars that are checked and resized in parallel. */
 struct tar_batch {
 	struct item items[BATCH];
 	char *origins[BATCH];
@@ -244,7 +246,7 @@ static void tar_task(void *arg, int64_t task, int worker)
 	item_fit(&b->items[task], b->origins[task], b->work, &b->errors[task]);
 }
 
-/* Up to BATCH samples: 1 when there may be more, 0 at the end. */
+/* Read up to BATCH samples: 1 if there may be more, 0 at the end, -1 on error. */
 static int tar_read(struct tar_batch *b, struct samples *in, struct err *e)
 {
 	uint64_t most = b->work->budget->files, bytes = 0;
@@ -280,6 +282,7 @@ static void tell_bad(void *arg, const char *why)
 	s->report->skipped++;
 }
 
+/* Reports entries of tars that are not files. */
 static void tell_passed(void *arg, const char *what)
 {
 	(void)arg;
@@ -325,7 +328,7 @@ static void sink_release(struct sink *s)
 	keyset_release(&s->keys);
 }
 
-/* The tar with its stamp, up to the first sample. */
+/* Claim the output, number the classes, and open the tar up to its stamp. An existing output must have the same stamp. */
 static int sink_open(struct sink *s, const struct job_list *l, struct err *e)
 {
 	const char *out = s->r->out;
@@ -339,7 +342,7 @@ static int sink_open(struct sink *s, const struct job_list *l, struct err *e)
 	stamp = ingest_stamp(s->r, l, names);
 	line = stamp_line(stamp);
 	rc = standing_check(out, stamp, 0, e) || outfile_open(&s->file, out, e) ? -1 : 0;
-	s->file.keep = 1; /* an existing file is kept: its stamp does not record the sources */
+	s->file.keep = 1; /* the stamp does not record the sources, so a file with other content must not be replaced */
 	if (!rc)
 		rc = tar_start(&s->tar, &s->file, line, e);
 	mem_free(line);

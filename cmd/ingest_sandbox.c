@@ -12,8 +12,8 @@
 
 #include "cmd/ingest.h"
 
-/* Memory, time, and the descriptors that are open already. Anything else fails with EPERM: no file can be opened or changed,
- * nothing sent, nothing started. */
+/* The allowed system calls: memory, time, and use of open descriptors. Any other call fails with EPERM, so the process cannot open or change files,
+ * send data or start programs. */
 static const int allowed[] = {
     SCMP_SYS(read),
     SCMP_SYS(write),
@@ -54,13 +54,13 @@ static const int allowed[] = {
     SCMP_SYS(sysinfo),
 };
 
-/* System calls that kill the process: no decoder makes them by accident. */
+/* System calls that kill the process, because only an attack makes them. */
 static const int fatal[] = {
     SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(ptrace), SCMP_SYS(socket), SCMP_SYS(process_vm_writev),
 };
 
-/* libavutil seeds its random colours from /dev/urandom and, where it cannot open that, spins on clock(), about .04 s a colour. So
- * openat raises SIGSYS, and the handler returns a duplicate of a descriptor opened before the filter. The kernel itself opens nothing. */
+/* libavutil seeds its random colours from /dev/urandom. If it cannot open that file, it spins on clock() instead, about 0.04 s for each colour. So
+ * the filter turns openat into SIGSYS, and the signal handler returns a duplicate of a descriptor that was opened before the filter was loaded. */
 #define RANDOM_PATH "/dev/urandom"
 
 static int random_fd = -1;
@@ -73,13 +73,13 @@ static int random_fd = -1;
 #define CAN_TRAP 1
 #define CALL_ARGUMENT(uc, index) ((uc)->uc_mcontext.regs[index])
 #define CALL_RESULT(uc) ((uc)->uc_mcontext.regs[0])
-#else /* slower there, nothing else */
+#else /* without the trap, random colours are slower */
 #define CAN_TRAP 0
 #define CALL_ARGUMENT(uc, index) ((void)(uc), 0L)
 #define CALL_RESULT(uc) (*(long *)(uc))
 #endif
 
-/* In place of openat(directory, path, flags): a descriptor for reading RANDOM_PATH, or -EPERM. */
+/* Handles SIGSYS in place of openat(directory, path, flags): the result is a descriptor for reading RANDOM_PATH, else -EPERM. */
 static void on_openat(int sig, siginfo_t *info, void *context)
 {
 	ucontext_t *uc = context;
@@ -94,7 +94,7 @@ static void on_openat(int sig, siginfo_t *info, void *context)
 	errno = saved;
 }
 
-/* 1 when openat can be answered by on_openat. */
+/* Install on_openat and open RANDOM_PATH for it: 1, or 0 if that is not possible. */
 static int trap_set(void)
 {
 	struct sigaction sa = {.sa_sigaction = on_openat, .sa_flags = SA_SIGINFO};
@@ -107,6 +107,7 @@ static int trap_set(void)
 	return !sigaction(SIGSYS, &sa, NULL) && !sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
+/* Load the filter of system calls. */
 static int filter_load(void)
 {
 	int trapped = trap_set();
@@ -118,7 +119,7 @@ static int filter_load(void)
 		if (!rc)
 			rc = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(dup), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)random_fd, 0));
 	}
-	if (!rc) /* abort() */
+	if (!rc) /* tgkill of this process, for abort() */
 		rc = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid(), 0));
 	for (size_t i = 0; !rc && i < sizeof allowed / sizeof *allowed; i++)
 		rc = seccomp_rule_add(c, SCMP_ACT_ALLOW, allowed[i], 0);
@@ -130,6 +131,7 @@ static int filter_load(void)
 	return rc;
 }
 
+/* Lower the hard and soft limit of a resource to `most`. */
 static int limit(int what, rlim_t most)
 {
 	struct rlimit r;
@@ -142,7 +144,7 @@ static int limit(int what, rlim_t most)
 	return setrlimit(what, &r);
 }
 
-/* The current size of the address space in bytes, most of it code shared by all decoders; 0 if /proc cannot be read. */
+/* Size of the process's address space in bytes; 0 if /proc cannot be read. */
 static uint64_t address_space(void)
 {
 	unsigned long long pages = 0;
@@ -155,7 +157,8 @@ static uint64_t address_space(void)
 	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Limit private writable memory, which each further decoder adds, and the address space, which includes shared memory. */
+/* Limit private writable memory to `memory` bytes, and the address space to `memory` bytes more than now. The present address space is mostly
+ * library code, which all decoders share. */
 static int limit_memory(uint64_t memory)
 {
 	uint64_t now = address_space();

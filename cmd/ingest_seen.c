@@ -1,10 +1,10 @@
-/* Remembers the hash of the pixels already written, and the key of each. */
+/* A hash table of the pixel hashes seen so far, with the key of the first sample of each. */
 #include <string.h>
 
 #include "cmd/ingest.h"
 #include "core/mem.h"
 
-/* The slot of the hash, or the free slot for it; 0 marks a free slot. */
+/* The slot of a hash, or the free slot for it. A slot is free if its hash is 0. */
 static size_t seen_slot(const struct seen *s, uint64_t hash)
 {
 	size_t i = hash & (s->cap - 1);
@@ -30,7 +30,7 @@ const char *seen_add(struct seen *s, uint64_t hash, const char *key)
 {
 	struct seen_slot *at;
 
-	hash += !hash;
+	hash += !hash; /* 0 marks a free slot */
 	if (2 * (s->n + 1) > s->cap)
 		seen_grow(s);
 	at = &s->slot[seen_slot(s, hash)];

@@ -1,4 +1,4 @@
-/* Turns a job into samples: decodes, resizes and encodes. Called from several threads at once. */
+/* Turns a job into samples: decodes, resizes and encodes its pictures. Several threads run jobs at once. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,8 +12,8 @@
 #include "file/fileio.h"
 #include "file/resize.h"
 
-#define FILE_MAX ((size_t)1 << 30)
-#define SIDECAR_MAX ((size_t)1 << 20)
+#define FILE_MAX ((size_t)1 << 30)    /* most bytes of a picture file */
+#define SIDECAR_MAX ((size_t)1 << 20) /* most bytes of a .cls, .json or .txt */
 
 void item_release(struct item *it)
 {
@@ -24,7 +24,7 @@ void item_release(struct item *it)
 	*it = (struct item){0};
 }
 
-/* Takes data over. */
+/* As item_add, but takes ownership of data. */
 static void item_take(struct item *it, const char *ext, uint8_t *data, size_t len)
 {
 	int at = it->n;
@@ -65,7 +65,8 @@ static void result_add(struct result *r, const struct item *it)
 	r->v[r->n++] = *it;
 }
 
-/* Keep a frame until it is written; takes ownership. 0 if there is no room for it: the job must then be run again. */
+/* Add a frame to the result, where it waits to be written; takes ownership. 0 if the budget has no room for it: the result is then emptied and
+ * marked, and the job must be run again alone. */
 static int frame_wait(struct result *r, struct item *it, const struct work_options *o)
 {
 	uint64_t bytes = 0;
@@ -110,7 +111,7 @@ static uint64_t picture_hash(const struct picture *p)
 	return hash64(p->pixels, (size_t)p->width * p->height * p->channels) ^ hash64(dims, sizeof dims);
 }
 
-/* Fits, encodes and releases p. */
+/* Resize p, add it to the sample as a PNG, and release it. */
 static int picture_store(struct item *it, struct picture *p, const struct work_options *o, struct err *e)
 {
 	uint8_t *data;
@@ -127,7 +128,7 @@ static int picture_store(struct item *it, struct picture *p, const struct work_o
 	return rc;
 }
 
-/* Decoded and, with --size, stored in its place: data is as it was. */
+/* Decode a picture to check it and to hash its pixels. With --size, also add the resized picture. data stays the caller's. */
 static int still_take(struct item *it, const uint8_t *data, size_t len, const char *name, const struct work_options *o, struct err *e)
 {
 	struct still_limits limits = {o->max_pixels, o->memory};
@@ -142,7 +143,7 @@ static int still_take(struct item *it, const uint8_t *data, size_t len, const ch
 	return 0;
 }
 
-/* A still picture; `name` is its origin. The file's bytes are kept unless it must be resized. Takes ownership of data. */
+/* Add a still picture to the sample: the file's own bytes, or with --size a resized PNG. Takes ownership of data. `name` is used in messages. */
 static int still_store(struct item *it, uint8_t *data, size_t len, const char *name, const struct work_options *o, struct err *e)
 {
 	static const char *const ext[] = {[STILL_JPEG] = "jpg", [STILL_PNG] = "png", [STILL_WEBP] = "webp"};
@@ -163,7 +164,8 @@ static int still_store(struct item *it, uint8_t *data, size_t len, const char *n
 	return rc;
 }
 
-/* The caption, class and facts beside a picture: NAME.txt of NAME.jpg, and where a key is made of the whole name also IMG.txt of IMG.1.jpg. */
+/* Add the caption, class and facts beside a picture: NAME.txt for NAME.jpg. If the key is the whole name, IMG.1.jpg takes IMG.1.txt, or else
+ * IMG.txt. */
 static int sidecars_load(struct item *it, const struct job *j, struct err *e)
 {
 	static const char *const ext[] = {"cls", "json", "txt"};
@@ -191,7 +193,7 @@ static int sidecars_load(struct item *it, const struct job *j, struct err *e)
 	return 0;
 }
 
-/* The .cls, which other programs would refuse unless it is a number. One that --classes replaces may be anything. */
+/* Check that the .cls is a number, because other programs would refuse the sample. With --classes it is replaced anyway and not checked. */
 static int class_check(const struct item *it, const char *origin, const struct work_options *o, struct err *e)
 {
 	int32_t label;
@@ -231,7 +233,7 @@ static int file_open(struct decoder *d, const struct job *j, const struct work_o
 	return rc;
 }
 
-/* A picture only FFmpeg reads: its first frame. */
+/* Add a picture that FFmpeg decodes: its first frame. */
 static int picture_work(struct item *it, const struct job *j, const struct work_options *o, struct err *e)
 {
 	struct decoder d = {0};
@@ -273,6 +275,7 @@ int work_open(struct decoder *d, const struct job *j, const struct work_options 
 	return j->graph ? graph_open(d, j, o, e) : file_open(d, j, o, o->frames, e);
 }
 
+/* Digits of a frame's number in keys. */
 static int frame_digits(int64_t frames)
 {
 	int n = snprintf(NULL, 0, "%lld", (long long)frames - 1);

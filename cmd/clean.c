@@ -7,7 +7,8 @@
 
 #include "core/escape.h"
 
-/* As setlocale(3) looks for them; the locale itself need not be installed for the terminal to be what it says. */
+/* Whether the locale's variables, in the order of setlocale(3), name UTF-8. setlocale itself fails if the locale is not installed, although the
+ * terminal may still show UTF-8. */
 static int locale_is_utf8(void)
 {
 	static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};

@@ -1,4 +1,4 @@
-/* Common to all programs: start, signals, progress, exit codes, messages. */
+/* Start, end, messages, signals and progress lines of all programs. */
 #include "cmd/cmd.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@
 volatile sig_atomic_t cmd_signal;
 
 static const struct program *program;
-static int progress_shown;
+static int progress_shown; /* 1: the terminal's line holds progress, which the next message erases */
 
 static const char *program_name(void)
 {
@@ -62,7 +62,7 @@ void cmd_say(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Writes without stdio, which may allocate memory. Nothing is freed, because other threads are still running. */
+/* Write the message without stdio, which may allocate memory, and exit. Nothing is freed, because other threads are still running. */
 static void out_of_memory(size_t size)
 {
 	char line[200];
@@ -75,8 +75,8 @@ static void out_of_memory(size_t size)
 	_exit(ERR_NOMEM);
 }
 
-/* A closed descriptor 0, 1 or 2 would be given to the next file opened, which messages would then overwrite. The stand-in fails
- * on use: descriptor 0 cannot be read, 1 and 2 cannot be written. */
+/* Open descriptors 0, 1 and 2 if they are closed; otherwise the next opened file would get the number, and messages would be written into it. The
+ * replacement fails when it is used: descriptor 0 cannot be read, 1 and 2 cannot be written. */
 static void hold_standard_descriptors(void)
 {
 	for (int fd = 0; fd < 3; fd++)
@@ -95,7 +95,7 @@ static int operands_are_wrong(int n, int min, int max, struct err *e)
 	return e->code ? -1 : 0;
 }
 
-/* Prints text that -h, -V or --completion asks for and ends the program. Takes the text. */
+/* Print the text that -h, -V or --completion asks for, and exit. Takes ownership of the text. */
 static void __attribute__((noreturn)) answer(char *text)
 {
 	static const struct err none;
@@ -105,7 +105,8 @@ static void __attribute__((noreturn)) answer(char *text)
 	cmd_exit(&none);
 }
 
-/* The script for one shell, or when which option does something. The option is for installing and for tests: -h does not list it. */
+/* Answer --completion with the script for a shell, or with the rules of use for "rules". Only installation and tests need this option, so -h does
+ * not list it. */
 static void answer_completion(const struct program *p, const char *shell, struct err *e)
 {
 	char *script = strcmp(shell, "rules") ? complete_script(p, shell, e) : option_rules_text(p);
@@ -132,7 +133,7 @@ int cmd_start(const struct program *p, int argc, char **argv, int min, int max)
 	signal(SIGXFSZ, SIG_IGN); /* a file at its limit is a write error like a full disk */
 	mapfault_catch(p->name);
 	mem_on_failure(out_of_memory);
-	json_set_alloc_funcs(mem_alloc, mem_free); /* by default it drops values when an allocation fails */
+	json_set_alloc_funcs(mem_alloc, mem_free); /* jansson's own allocation drops values when it fails */
 	if (argc == 3 && !strcmp(argv[1], "--completion"))
 		answer_completion(p, argv[2], &e);
 	letter = option_parse(p, argc, argv, &n, &given, warn_line, &e);
@@ -150,6 +151,7 @@ int cmd_binary(const char *path, const char *way_out, struct err *e)
 	return err_set(e, ERR_USAGE, "standard output is a terminal, and this output is binary: %s", way_out);
 }
 
+/* End the program by a signal with its default action, even if the signal is blocked. */
 static void raise_default(int sig)
 {
 	sigset_t set;
@@ -161,7 +163,7 @@ static void raise_default(int sig)
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* Finish the progress line of a pass of unknown length. */
+/* Erase a progress line that has not reached its total. */
 static void clear_progress(void)
 {
 	if (progress_shown)
@@ -169,7 +171,7 @@ static void clear_progress(void)
 	progress_shown = 0;
 }
 
-/* Whether stdout is a pipe or socket that nobody reads any more. */
+/* Whether stdout is a pipe or socket whose reader has closed it. */
 static int reader_is_gone(void)
 {
 	struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -177,7 +179,7 @@ static int reader_is_gone(void)
 	return poll(&p, 1, 0) == 1 && (p.revents & POLLERR);
 }
 
-/* 0, or -1 with errno. A stdout that was closed at the start is an error only if something was printed. */
+/* Close stdout: 0, or -1 with errno. If stdout was already closed at the start, that is an error only if something was printed. */
 static int close_stdout(void)
 {
 	int pending = __fpending(stdout) > 0, failed = ferror(stdout);
@@ -190,9 +192,10 @@ static int close_stdout(void)
 	return failed ? -1 : 0;
 }
 
+/* As cmd_end; `saved`: a caught signal is not raised. A write error on a pipe whose reader has closed it raises SIGPIPE instead of a message. */
 static int end(const struct err *e, int saved)
 {
-	int gone = 0, deserted = reader_is_gone(), code = e ? e->code : ERR_NONE; /* which a closed stdout does not tell */
+	int gone = 0, deserted = reader_is_gone(), code = e ? e->code : ERR_NONE; /* asked before stdout is closed */
 
 	clear_progress();
 	claim_drop_all();
@@ -254,7 +257,7 @@ void cmd_catch_signals(void)
 
 	sigemptyset(&act.sa_mask);
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
-		/* nohup and `&` in a shell without job control leave some ignored: that is the user's wish. */
+		/* nohup, and `&` in a shell without job control, start programs with some signals ignored; these stay ignored. */
 		if (!sigaction(signals[i], NULL, &old) && old.sa_handler == SIG_IGN)
 			continue;
 		sigaction(signals[i], &act, NULL);
@@ -262,7 +265,7 @@ void cmd_catch_signals(void)
 	interrupt_on(&cmd_signal);
 }
 
-/* "12 of 50 (24%), 8.3/s, ETA 0:04"; without a total only the count and the rate. */
+/* Print "12 of 50 (24%), 8.3/s, ETA 0:04", or without a total only the count and the rate. */
 static void print_progress(const char *what, int64_t done, int64_t total, const struct pace *p)
 {
 	double rate = pace_rate(p), left = pace_left(p, total);
@@ -278,10 +281,11 @@ static void print_progress(const char *what, int64_t done, int64_t total, const 
 	fputs("\033[K", stderr);
 }
 
+/* The fn of cmd_progress. A completed phase erases its line. */
 static int show(void *arg, const char *what, int64_t done, int64_t total)
 {
 	static double last = -1;
-	static const char *of;
+	static const char *of; /* the phase shown last */
 	static struct pace pace;
 	double now;
 

@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "file/fileio.h"
 
+/* The arm with this label, which is added if it is new. */
 static struct arm *arm_find(struct arms *a, const char *label, size_t length)
 {
 	for (int i = 0; i < a->n; i++)
@@ -18,6 +19,7 @@ static struct arm *arm_find(struct arms *a, const char *label, size_t length)
 	return &a->v[a->n++];
 }
 
+/* Whether a member is equal in both objects, or absent from both. */
 static int same_member(const json_t *x, const json_t *y, const char *name)
 {
 	const json_t *p = json_object_get(x, name), *q = json_object_get(y, name);
@@ -25,7 +27,8 @@ static int same_member(const json_t *x, const json_t *y, const char *name)
 	return p && q ? json_equal((json_t *)p, (json_t *)q) : p == q;
 }
 
-/* Numbers can be compared only if their recipes agree. The same samples twice in one arm would count one seed twice. */
+/* Check that a file can be compared with the others: it has the same recipe and was measured against the same pictures, and its samples are not
+ * already in this arm, which would count one seed twice. ERR_DATA otherwise. */
 static int file_fits(struct arms *a, const char *label, const json_t *line, const char *path, struct err *e)
 {
 	static const char *const input[] = {"reference", "heldout", "train"};
@@ -52,7 +55,7 @@ static int file_fits(struct arms *a, const char *label, const json_t *line, cons
 	return 0;
 }
 
-/* Append the values of the keys that the line has; it is an error if it has none. */
+/* Append the line's values of the keys to the arm. ERR_DATA if the line has none of the keys. */
 static int values_read(struct arms *a, struct arm *arm, const json_t *line, const char *path, struct err *e)
 {
 	int found = 0;
@@ -72,6 +75,7 @@ static int values_read(struct arms *a, struct arm *arm, const json_t *line, cons
 	return found ? 0 : err_set(e, ERR_DATA, "%s: has no \"%s\"", path, a->names);
 }
 
+/* Add a file to the arm whose label is the first `label` bytes of `operand`. */
 static int file_read(struct arms *a, const char *operand, size_t label, const char *path, struct err *e)
 {
 	json_t *line = jsonio_load(path, e);
@@ -111,6 +115,7 @@ int arms_read(struct arms *a, const char *operand, struct err *e)
 	return rc;
 }
 
+/* Check that every arm has values of key k, and as many as the first arm. */
 static int check_pairs(const struct arms *a, int k, struct err *e)
 {
 	const struct arm *base = &a->v[0];
@@ -135,6 +140,7 @@ int arms_check(const struct arms *a, struct err *e)
 	return 0;
 }
 
+/* Compare c->arm with the first arm on c->key. */
 static int compare_row(struct comparison *c, const struct arms *a, double level, struct err *e)
 {
 	const struct series *s = &a->v[c->arm].of[c->key], *b = &a->v[0].of[c->key];
@@ -158,6 +164,7 @@ static int is_constant(const struct comparison *c)
 	return c->p.sd <= 1e-12 * (fabs(c->p.mean) + fabs(c->mean));
 }
 
+/* Correct the p values of all rows that are tests (Holm). */
 static void correct(struct comparison *c, int n)
 {
 	double *p = mem_zalloc((size_t)n, sizeof *p);

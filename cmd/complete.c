@@ -28,7 +28,7 @@ static enum follows what_follows(const struct option *o)
 	}
 }
 
-/* Text inside single quotes: characters of `escape` get a backslash, a quote is written as `quote`. */
+/* Append text for use inside single quotes: characters in `escape` get a backslash, and a single quote becomes `quote`. */
 static void add_quoted(struct str *s, const char *text, const char *escape, const char *quote)
 {
 	for (; text && *text; text++) {
@@ -42,6 +42,7 @@ static void add_quoted(struct str *s, const char *text, const char *escape, cons
 	}
 }
 
+/* Append the choices of an option. */
 static void add_words(struct str *s, const struct option *o, const char *between, const char *escape, const char *quote)
 {
 	for (int i = 0; o->choices && o->choices[i]; i++) {
@@ -51,7 +52,7 @@ static void add_words(struct str *s, const struct option *o, const char *between
 	}
 }
 
-/* "-n|--count" */
+/* Append the names of an option, such as "-n|--count". */
 static void add_names(struct str *s, const struct option *o, const char *between)
 {
 	if (o->letter)
@@ -60,7 +61,7 @@ static void add_names(struct str *s, const struct option *o, const char *between
 		str_puts(s, o->name);
 }
 
-/* "_ddm_train" */
+/* Append the name of the shell function, such as "_ddm_train". */
 static void add_function(struct str *s, const struct program *p)
 {
 	str_puts(s, "_");
@@ -100,6 +101,7 @@ static const char bash_tail[] = "\t\tfiles=1\n"
 				"\tfi\n"
 				"}\n";
 
+/* A single quote inside single quotes. */
 static const char bash_quote[] = "'\\''";
 
 static void bash_script(struct str *s, const struct program *p)
@@ -140,6 +142,7 @@ static void bash_script(struct str *s, const struct program *p)
 
 static const char zsh_quote[] = "'\\''";
 
+/* Append the help of an option and its default. */
 static void add_about(struct str *s, const struct option *o, const char *escape, const char *quote)
 {
 	struct str about = {0};
@@ -149,7 +152,7 @@ static void add_about(struct str *s, const struct option *o, const char *escape,
 	str_release(&about);
 }
 
-/* A line of _arguments: '(-n --count)'{-n+,--count=}'[help]:N: ' \ */
+/* Append an argument of zsh's _arguments: '(-n --count)'{-n+,--count=}'[help]:N: ' \ */
 static void zsh_option(struct str *s, const struct option *o)
 {
 	enum follows f = what_follows(o);

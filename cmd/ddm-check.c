@@ -1,4 +1,4 @@
-/* ddm-check: verifies files and folders, for cron: prints a line for each problem, and nothing if there is none. */
+/* ddm-check: verifies files and folders. Prints a line for each problem, and nothing if there is none, as cron jobs need. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static const struct program program = {
     .options = options,
 };
 
-/* Every problem is printed, the last by cmd_end; the exit status is that of the first. */
+/* Report a problem. Each message is printed when the next one comes, the last by cmd_end. The exit status is that of the first problem. */
 static void problem(void *arg, const struct err *e)
 {
 	struct err *first = arg;

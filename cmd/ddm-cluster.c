@@ -9,9 +9,9 @@
 #include "core/pool.h"
 #include "metric/extractor.h"
 
-enum { NAMED = 64 }; /* clusters in the summary */
+enum { NAMED = 64 }; /* most clusters in the summary */
 
-/* Arguments of network features. */
+/* The values of --features that are networks. */
 #define NETWORKS "--features=inception:* --features=dinov2:* --features=clip:*"
 
 static struct cluster_request request;
@@ -47,11 +47,11 @@ static const struct program program = {
     .options = options,
 };
 
-/* The device and the network, opened on demand. */
+/* The device and the network, opened when they are needed. */
 struct machine {
 	struct pool *pool;
-	struct device *device;       /* of a network and of k-means */
-	struct extractor *extractor; /* the network that features are of */
+	struct device *device;       /* runs the network and k-means */
+	struct extractor *extractor; /* the network that computes features */
 };
 
 static void say_bad(void *arg, const char *why)
@@ -90,6 +90,7 @@ static int open_network(void *arg, struct features_measure *f, struct err *e)
 	return 0;
 }
 
+/* The device for k-means: none for small problems with --device auto, which the CPU computes. */
 static int find_device(void *arg, int large, struct device **d, struct err *e)
 {
 	struct machine *m = arg;

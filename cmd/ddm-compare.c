@@ -90,7 +90,7 @@ static int line_add(struct str *text, const struct arms *a, const struct compari
 	return 0;
 }
 
-/* Keys that identify a line written by ddm-eval-fid. */
+/* Keys that identify a line that this program wrote (standing_view). */
 static const char *const line_keys[] = {"key", "label", "against", "pairs", "difference", NULL};
 
 static int write_lines(const struct arms *a, const struct comparison *c, struct err *e)
@@ -109,6 +109,7 @@ static int write_lines(const struct arms *a, const struct comparison *c, struct 
 	return rc;
 }
 
+/* Write a cell of the table, or "-" if the value is not known. */
 static void put_or_dash(struct tsv_writer *w, int known, double v)
 {
 	if (known)

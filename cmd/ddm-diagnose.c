@@ -7,7 +7,7 @@
 static const struct diagnosis *const diagnoses[] = {&diagnose_budget};
 enum { COUNT = sizeof diagnoses / sizeof *diagnoses };
 
-/* The command named by the first operand, which options may precede; else the first command, whose help lists it. */
+/* The command that an argument names; options may precede it. If there is none, the first command, whose help lists it. */
 static const struct diagnosis *find(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++)

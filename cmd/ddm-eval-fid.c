@@ -1,5 +1,5 @@
-/* How far samples are from a reference: kernel and Frechet distances of picture features, copies of training pictures, and the metrics that
- * publications compare. */
+/* ddm-eval-fid: measures how far samples are from reference pictures: kernel and Frechet distances of features, copies of training pictures, and
+ * the metrics common in publications. */
 #include <stdlib.h>
 
 #include "cmd/cmd.h"

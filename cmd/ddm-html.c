@@ -61,7 +61,7 @@ static const struct program program = {
     .options = options,
 };
 
-/* The outputs that the page's stamp covers. Training logs contain times and are left out. */
+/* The page's stamp: the title and the hashes of the input files. Training logs contain times and are left out. Caller frees with mem_free. */
 static char *stamp(const struct runpage *r, struct err *e)
 {
 	static const char *const files[] = {"samples.png", "clusters.png"};

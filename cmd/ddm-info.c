@@ -51,7 +51,7 @@ static void print(json_t *o, const struct err *e)
 		print_json(o);
 		return;
 	}
-	/* Facts of a damaged file are printed as far as they could be read. */
+	/* The facts of a damaged file are printed as far as they could be read; nothing if even its kind is unknown. */
 	if (e->code && json_object_size(o) <= 4 && !strcmp(json_string_value(json_object_get(o, "kind")), "unknown"))
 		return;
 	if (printed++)

@@ -1,4 +1,4 @@
-/* ddm-plot: charts of the files that the other programs write. */
+/* ddm-plot: draws charts of the files that other programs write. */
 #include "cmd/cmd.h"
 #include "plot/plot.h"
 

@@ -45,6 +45,7 @@ static const struct program program = {
     .options = options,
 };
 
+/* Read the operand LABEL=FILE as a row. */
 static int add_operand(struct jointable *t, char *operand, struct err *e)
 {
 	char *path = strchr(operand, '=');
@@ -57,7 +58,7 @@ static int add_operand(struct jointable *t, char *operand, struct err *e)
 	return jointable_read(t, operand, path, e);
 }
 
-/* Absent values are "-" here, and empty in TSV. */
+/* Print the table with aligned columns. An absent value is "-" (in TSV it is empty). */
 static void print_aligned(const struct jointable *t)
 {
 	int first = (int)strlen(title);

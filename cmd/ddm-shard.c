@@ -53,7 +53,7 @@ static void say_report(const struct shard_report *r)
 		cmd_warn("%lld captions were longer than the encoder reads, and were cut", (long long)r->cut);
 }
 
-/* Two shards are open for every cluster. */
+/* Raise the limit on open files: every cluster has two open shards. */
 static void allow_files(void)
 {
 	struct rlimit l;

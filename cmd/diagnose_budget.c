@@ -1,4 +1,4 @@
-/* ddm-diagnose budget: the error of an ensemble's velocity, split into that of its experts and that of its weights. */
+/* ddm-diagnose budget: splits the error of an ensemble's velocity into the error of its experts and the error of its weights. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,7 +60,7 @@ static const struct program program = {
     .options = options,
 };
 
-/* Words of a list with commas between. */
+/* The words of a list separated by commas. */
 struct words {
 	char **v;
 	int n;
@@ -91,7 +91,7 @@ static void words_release(struct words *w)
 
 /* The state of a run. Zero-initialised is empty. */
 struct run {
-	struct words names; /* of the routes */
+	struct words names; /* names of the routes */
 	struct budget_route *route;
 	double time[TIMES_MOST];
 	int times;
@@ -99,19 +99,19 @@ struct run {
 	struct device *device;
 	struct ensemble ensemble;
 	struct manifest manifest;
-	struct gathered reference, items; /* items: samples that states are made from, if not the reference */
-	int64_t first[2];                 /* of the reference as one cluster */
-	struct finite *finite;
+	struct gathered reference, items; /* reference: the training part; items: the held-out part with --split holdout, else empty */
+	int64_t first[2];                 /* bounds of the reference as one cluster (struct gathered) */
+	struct finite *finite;            /* the optimum of the reference */
 	struct budget_plan plan;
 	struct budget *budget;
-	json_t *rows, *routing;
+	json_t *rows, *routing; /* rows of the table of errors; of the table on the router */
 	/* one batch */
-	double given_time;            /* its time, as given in --timesteps and */
-	float t;                      /* as the input of networks */
-	int64_t at;                   /* states before it */
+	double given_time;            /* its time as given in --timesteps */
+	float t;                      /* the same as the input of networks */
+	int64_t at;                   /* index of its first state */
 	float *x0, *eps, *x, *target; /* (batch, d) */
 	int32_t *cluster;             /* (batch) */
-	int64_t *index;               /* (batch) */
+	int64_t *index;               /* (batch) indices of the states */
 };
 
 static int parse_times(struct run *r, struct err *e)
@@ -136,6 +136,7 @@ static int check_unconditional(const struct run *r, const char *model, struct er
 	return 0;
 }
 
+/* All routes that the model has the parts for. */
 static void default_routes(struct run *r)
 {
 	const struct ensemble *s = &r->ensemble;
@@ -167,6 +168,7 @@ static int parse_routes(struct run *r, struct err *e)
 	return 0;
 }
 
+/* Load the shards, and check that the model fits them. */
 static int load_data(struct run *r, const char *shards, struct err *e)
 {
 	const struct ensemble *s = &r->ensemble;
@@ -196,7 +198,7 @@ static int load_data(struct run *r, const char *shards, struct err *e)
 	return 0;
 }
 
-/* A model of one expert is compared with all data as one cluster. */
+/* Prepare the optimum, the budget and the buffers of a batch. A model with one expert is compared with all data as one cluster. */
 static int prepare(struct run *r, struct err *e)
 {
 	const struct gathered *g = &r->reference;
@@ -225,7 +227,8 @@ static int prepare(struct run *r, struct err *e)
 	return 0;
 }
 
-/* State i at time t is a function of (seed, i, t): a sample by a keyed permutation, and noise of its own. */
+/* Make state i of the batch. It depends only on the seed, the state's index and t: a keyed permutation picks the sample, and the noise is keyed by t
+ * and the index. */
 static void make_state(void *arg, int64_t i, int worker)
 {
 	struct run *r = arg;
@@ -245,6 +248,7 @@ static void make_state(void *arg, int64_t i, int worker)
 	r->index[i] = (int64_t)index;
 }
 
+/* Append a row of means for a route and a cluster, unless there are no states. */
 static void put_row(json_t *rows, const struct run *r, int route, int cluster)
 {
 	int K = r->ensemble.k;
@@ -277,6 +281,7 @@ static void put_row(json_t *rows, const struct run *r, int route, int cluster)
 	mem_free(w);
 }
 
+/* Append a row on the quality of the router, or of the exact router. */
 static void put_routing(json_t *rows, const struct run *r, int exact)
 {
 	struct budget_routing y = budget_routing(r->budget, exact);
@@ -345,7 +350,7 @@ static struct stamp *make_stamp(const struct run *r)
 	return s;
 }
 
-/* One column for every key of the rows, which all have the same. */
+/* Write rows as a table. All rows have the same keys, which become the columns. */
 static int write_table(const char *path, const json_t *rows, const struct stamp *stamp, struct err *e)
 {
 	json_t *first = json_array_get(rows, 0), *row, *v;
@@ -389,7 +394,7 @@ static int write_json(const struct run *r, const struct stamp *stamp, struct err
 	return rc;
 }
 
-/* 1 if every output of the same command exists and is complete; 0 if there is work to do; -1 if another file has the name. */
+/* 1 if all outputs exist with this stamp; 0 if there is work to do; -1 on error: another file has the name of an output, or a table is damaged. */
 static int finished(const struct stamp *stamp, struct err *e)
 {
 	const char *const path[] = {out_path, routing_path, json_path};
@@ -418,7 +423,7 @@ static int finished(const struct stamp *stamp, struct err *e)
 	return there;
 }
 
-/* The table is written last, so if it exists, all outputs exist. */
+/* Make all outputs, unless they exist. The table is written last, so if it exists, the other outputs exist too. */
 static int work(struct run *r, const char *model, const char *shards, struct err *e)
 {
 	struct ensemble_options o = {.policy = {POLICY_FULL, 0, 0}, .mode = CONVERT_MATCH, .capacity = batch, .device = r->device};

@@ -10,9 +10,10 @@
 #include "core/mem.h"
 #include "core/str.h"
 
+/* Columns: INDENT, NAME_WIDTH, LINE; most items, characters or table columns shown: ROWS, TEXT_MOST, COLUMNS_MOST, HASH_SHOWN. */
 enum { INDENT = 2, NAME_WIDTH = 16, LINE = 110, ROWS = 40, TEXT_MOST = 200, COLUMNS_MOST = 24, HASH_SHOWN = 16 };
 
-static int wide; /* 1: lines are not shortened */
+static int wide; /* 1: nothing is shortened (--full) */
 
 static int is_hash(const char *text)
 {
@@ -24,7 +25,7 @@ static int ends(const char *key, const char *end)
 	return str_ends(key, end);
 }
 
-/* C0 and C1 controls would steer the terminal. */
+/* Append text from a file, escaped for the terminal and shortened. */
 static void add_clean(struct str *s, const char *raw)
 {
 	size_t room = 4 * strlen(raw) + 1, most, n;
@@ -33,7 +34,7 @@ static void add_clean(struct str *s, const char *raw)
 	most = is_hash(text) && !wide ? HASH_SHOWN : wide ? strlen(text) : TEXT_MOST;
 	n = strnlen(text, most);
 	str_add(s, text, n);
-	/* Not in the middle of a letter. */
+	/* Do not cut a UTF-8 sequence. */
 	while (n == most && text[n] && ((unsigned char)text[n] & 0xc0) == 0x80 && s->len && (unsigned char)s->p[s->len - 1] >= 0x80)
 		s->p[--s->len] = 0, n--;
 	if (n == most && text[n] && !is_hash(text))
@@ -68,7 +69,7 @@ static void add_seconds(struct str *s, double v)
 		str_printf(s, "%" PRId64 "s", t);
 }
 
-/* Lists of numbers under these names are shapes. */
+/* Whether a list of numbers with this name is a shape. */
 static int is_shape(const char *key)
 {
 	static const char *const names[] = {"shape", "picture", "upright", "size", "smallest", "largest"};
@@ -96,6 +97,7 @@ static void add_list(struct str *s, const char *key, const json_t *list)
 		str_puts(s, is_shape(key) ? "one number" : "none");
 }
 
+/* Append the members of an object: "name value, name value". */
 static void add_members(struct str *s, const json_t *o)
 {
 	const char *key;
@@ -152,7 +154,7 @@ static void add_value(struct str *s, const char *key, const json_t *v)
 	}
 }
 
-/* Columns a terminal needs: one a UTF-8 sequence. */
+/* Columns of text on a terminal, counting one for each UTF-8 sequence. */
 static int columns(const char *text)
 {
 	int n = 0;
@@ -170,7 +172,7 @@ static void put_padded(const char *text, int width, int right)
 	printf("%*s%s%*s", right ? pad : 0, "", text, right ? 0 : pad, "");
 }
 
-/* "gflop_per_image" -> "gflop per image" */
+/* Print the name of a fact with blanks for underscores: "gflop per image". */
 static void put_name(const char *key, int indent)
 {
 	struct str s = {0};
@@ -184,7 +186,7 @@ static void put_name(const char *key, int indent)
 	str_release(&s);
 }
 
-/* Break lines after commas, and align the following lines with the first. */
+/* Print a value. Long lines are broken after commas, and later lines are indented like the first. */
 static void put_wrapped(const char *text, int indent)
 {
 	for (int column = indent; *text;) {
@@ -220,11 +222,13 @@ static int is_table(const json_t *v)
 	return json_array_size(v) && json_is_object(json_array_get(v, 0));
 }
 
+/* The columns of a table. */
 struct table {
 	const char *key[COLUMNS_MOST];
-	int width[COLUMNS_MOST], right[COLUMNS_MOST], n;
+	int width[COLUMNS_MOST], right[COLUMNS_MOST], n; /* right: 1 if the column is aligned right */
 };
 
+/* Set s to the text of a cell. */
 static void cell(struct str *s, const json_t *row, const char *key)
 {
 	const json_t *v = json_object_get(row, key);
@@ -236,6 +240,7 @@ static void cell(struct str *s, const json_t *row, const char *key)
 		str_puts(s, "-");
 }
 
+/* Find the columns of a table, which are the keys of its rows, and their widths. */
 static void measure(struct table *t, const json_t *list, size_t rows)
 {
 	struct str s = {0};
@@ -298,7 +303,7 @@ static void put_table(const char *key, const json_t *list, int indent)
 	str_release(&s);
 }
 
-/* The program, options and inputs that made a file. */
+/* Print the program, options and inputs that made a file. */
 static void put_stamp(const json_t *stamp, int indent)
 {
 	const json_t *inputs = json_object_get(stamp, "inputs");
@@ -332,7 +337,7 @@ static void put_stamp(const json_t *stamp, int indent)
 	str_release(&s);
 }
 
-/* An object that is too long for a line gets a line for each member. */
+/* Print an object on one line, or if that is too long, on one line for each member. */
 static void put_object(const char *key, const json_t *o, int indent)
 {
 	struct str s = {0};

@@ -11,6 +11,7 @@
 
 static const char *program;
 
+/* Append text to line, with '?' for bytes that are not printable ASCII. Returns the new length. */
 static size_t put(char *line, size_t at, size_t size, const char *text)
 {
 	for (; *text && at + 1 < size; text++)
@@ -18,7 +19,7 @@ static size_t put(char *line, size_t at, size_t size, const char *text)
 	return at;
 }
 
-/* Nothing is called here that a signal must not interrupt; a fault comes from reading a map, where no lock of ours is held. */
+/* Every call here is async-signal-safe, except for the lock in pending_remove. A thread that reads a mapped file does not hold that lock. */
 static void bus_error(int sig, siginfo_t *info, void *context)
 {
 	const char *name = info->si_code == BUS_ADRERR ? filemap_name(info->si_addr) : NULL;
@@ -28,7 +29,7 @@ static void bus_error(int sig, siginfo_t *info, void *context)
 	(void)context;
 	if (!name) {
 		signal(sig, SIG_DFL);
-		return; /* the same instruction again */
+		return; /* the instruction faults again, now with the default action */
 	}
 	n = put(line, n, sizeof line, program);
 	n = put(line, n, sizeof line, ": ");

@@ -1,4 +1,4 @@
-/* Opens the device named by --device, and saves its tuning choices. */
+/* Opens the device named by --device, and enables the caches of tuning choices and file hashes for a GPU. */
 #include "cmd/opendevice.h"
 
 #include <stdlib.h>
@@ -10,9 +10,9 @@
 #include "file/fileio.h"
 #include "kernels/cublaslt.h"
 
-enum { LARGE = 1 << 26 }; /* bytes of a file whose hash is worth keeping */
+enum { LARGE = 1 << 26 }; /* least bytes of a file whose hash is cached */
 
-/* A relative path in it is to be ignored (XDG Base Directory Specification). */
+/* The path in an environment variable; NULL if it is not absolute, as the XDG Base Directory Specification demands. */
 static const char *absolute(const char *variable)
 {
 	const char *value = getenv(variable);

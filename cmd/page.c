@@ -9,9 +9,9 @@
 #include "file/resize.h"
 #include "file/still.h"
 
-enum { MOST_PICTURE = 1 << 28, WIDEST = 1700 };
+enum { MOST_PICTURE = 1 << 28, WIDEST = 1700 }; /* most bytes of a picture file; most pixels of its width on the page */
 
-/* Colours of the charts by their classes (plot/scene.h): 0 paper, 1 ink, 2 soft, 3 grid, then the series. */
+/* The style sheet. Classes fN and lN are the colours of charts (plot/scene.h): N is 0 for paper, 1 ink, 2 soft, 3 grid, from 4 on the series. */
 static const char style[] =
     ":root{color-scheme:light dark;--paper:#fff;--ink:#1c1c1c;--soft:#565656;--line:#dcdcdc;--panel:#f5f5f3;--link:#0b5394;"
     "--a:#0b62a4;--b:#d1510a;--c:#078466;--d:#a63a84;--e:#8a6a00;--f:#333;--g:#2c8ed0;--h:#b3303a}\n"
@@ -94,7 +94,7 @@ void page_pre(struct page *p, const char *text)
 	element(p, "<pre>", text, "</pre>\n");
 }
 
-/* Names of columns may be broken where they have an underscore. */
+/* Append a column's name with line breaks allowed after underscores. */
 static void breakable(struct page *p, const char *text)
 {
 	while (*text) {
@@ -164,7 +164,8 @@ static void base64(struct str *out, const uint8_t *data, size_t n)
 	}
 }
 
-/* JPEG, first of less quality and then smaller, until it is small enough. *p may be replaced by a smaller one. */
+/* Encode as JPEG of at most `most` bytes and a width of at most WIDEST: first with lower quality, then also reduced by halves, down to a width of 200
+ * pixels, which may still be too large. *p is replaced by the reduced picture. The old *data is freed. */
 static int squeeze(struct picture *p, size_t most, uint8_t **data, size_t *len, struct err *e)
 {
 	for (int round = 0;; round++) {

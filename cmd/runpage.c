@@ -1,4 +1,4 @@
-/* The page of ddm-html: the sections about what came out and how it was trained. */
+/* Writes the page of ddm-html: reads the files of a run, and writes the sections on results, samples, training and routing. */
 #include "cmd/runpage.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@
 
 enum { CHART_WIDTH = 400, CHART_HEIGHT = 300, BARS_WIDTH = 480 };
 
-/* The facts of a log, from the last line that begins a training. */
+/* Read the facts of a log from its last start line. */
 static int log_facts(struct runlog *l, struct err *e)
 {
 	struct frame *f = frame_load(l->path, e);
@@ -35,6 +35,7 @@ static int log_facts(struct runlog *l, struct err *e)
 	return 0;
 }
 
+/* Add the log of the network `name` in `group`, if it has one. */
 static int log_add(struct runpage *r, const char *group, const char *name, struct err *e)
 {
 	char *path = str_new("%s/%s/%s/train.jsonl", r->dir, group, name);
@@ -49,7 +50,8 @@ static int log_add(struct runpage *r, const char *group, const char *name, struc
 	return log_facts(&r->log[r->logs++], e);
 }
 
-/* expert_2 before expert_10. */
+/* Add the logs in the folder `group` ("": the run's folder itself): experts in the order of their numbers, then the router. The passes add names with
+ * one digit, with two digits, and the router, so that expert_2 comes before expert_10. */
 static int find_in_group(struct runpage *r, const char *group, struct err *e)
 {
 	char *path = path_join(r->dir, group), **name = NULL;
@@ -104,7 +106,6 @@ static int run_open(struct runpage *r, char *const *dir, int n, const char *part
 	return rc;
 }
 
-/* A folder of a model alone: its logs are all there is. */
 static int model_open(struct runpage *r, char *const *dir, int n, struct err *e)
 {
 	r->model = 1;
@@ -114,6 +115,7 @@ static int model_open(struct runpage *r, char *const *dir, int n, struct err *e)
 	return find_in_group(r, "", e);
 }
 
+/* Whether a folder holds the log of an expert or a router. */
 static int has_experts(const char *dir)
 {
 	char **name;
@@ -165,7 +167,7 @@ void runpage_release(struct runpage *r)
 	str_release(&r->page.html);
 }
 
-/* Networks of a group; one alone is called after the group. */
+/* The number of experts in a group. A network that is alone in its group (the monolith) is named after the group. */
 static int experts_of(const struct runpage *r, const char *group)
 {
 	int n = 0;
@@ -245,7 +247,7 @@ static void result_table(struct runpage *r)
 	mem_free(text);
 }
 
-/* A cell of a table of ddm-compare: numbers short, what is not there empty. */
+/* A cell of a table of ddm-compare: a rounded number, or "" if it is not a number. Returns `text` or "". */
 static const char *short_number(char text[32], const struct tsv *t, int64_t row, const char *column)
 {
 	double v;
@@ -256,7 +258,7 @@ static const char *short_number(char text[32], const struct tsv *t, int64_t row,
 	return text;
 }
 
-/* The rows of one key, from `row` on; returns how many. */
+/* Write the table of one key, whose rows begin at `row`. Returns the number of rows. */
 static int64_t comparison(struct runpage *r, const struct tsv *t, int64_t row)
 {
 	static const char *const heading[] = {"arm", "mean", "standard deviation", "difference", "low", "high", "p", "p, corrected (Holm)"};
@@ -280,7 +282,6 @@ static int64_t comparison(struct runpage *r, const struct tsv *t, int64_t row)
 	return row - first;
 }
 
-/* Differences of the first two keys, which are what arms are judged by. */
 static int comparison_chart(struct runpage *r, const char *key, struct err *e)
 {
 	struct bars b = {.width = BARS_WIDTH};
@@ -296,6 +297,7 @@ static int comparison_chart(struct runpage *r, const char *key, struct err *e)
 	return rc;
 }
 
+/* Write the tables of ddm-compare, with charts for the first two keys, which are the main metrics. */
 static int comparisons(struct runpage *r, struct err *e)
 {
 	static const char *const needed[] = {"key", "arm", "seeds", "mean", "sd", "difference", "low", "high", "p"};
@@ -350,7 +352,7 @@ static int chart_put(struct runpage *r, struct chart *c, const char *caption, st
 	return rc;
 }
 
-/* Whether some row has a number there. */
+/* Whether at least one row has a number in this column. */
 static int has_numbers(const struct tsv *t, const char *column)
 {
 	int i = tsv_column(t, column);
@@ -362,6 +364,7 @@ static int has_numbers(const struct tsv *t, const char *column)
 	return 0;
 }
 
+/* A chart of the metric y against the cost per picture. `floor`: column of the metric's value for real pictures. */
 static int cost_chart(struct runpage *r, const char *y, const char *floor, const char *title, struct err *e)
 {
 	struct chart c = {.log_x = 1, .name_points = 1};
@@ -400,7 +403,7 @@ int runpage_results(struct runpage *r, struct err *e)
 	return rc;
 }
 
-/* "training pictures, monolith, top-1" from the stamp of a sheet of ddm-grid. */
+/* The row labels in the stamp of a sheet of ddm-grid, such as "training pictures, monolith, top-1". Caller frees with mem_free. */
 static char *sheet_labels(const char *path, struct err *e)
 {
 	char *line = standing_stamp(path, e), key[32];
@@ -434,7 +437,8 @@ int runpage_pictures(struct runpage *r, struct err *e)
 	return rc;
 }
 
-/* Experts of a group, with the networks that stand alone (the monolith) for comparison. */
+/* Draw the losses of a group's experts (NULL: of all groups) or of all routers. Networks that are alone in their group (the monolith) are drawn for
+ * comparison. */
 static int loss_chart(struct runpage *r, const char *group, int routers, struct err *e)
 {
 	struct chart c = {.log_y = 1};
@@ -462,6 +466,7 @@ static int loss_chart(struct runpage *r, const char *group, int routers, struct 
 	return rc;
 }
 
+/* A row of the network table that shows only the training cost, as TFLOP. */
 static void work_row(struct runpage *r, const char *name, double gflop)
 {
 	char work[32];
@@ -471,12 +476,12 @@ static void work_row(struct runpage *r, const char *name, double gflop)
 	page_row(&r->page, cell, 6);
 }
 
-static double work_of(const struct runlog *l)
+static double work_of(const struct runlog *l) /* GFLOP of the training */
 {
 	return l->gflop * l->steps * l->batch;
 }
 
-/* What an ensemble and its router took together, to hold against the monolith. */
+/* Write the training cost of a group's experts and router together, for comparison with the monolith. */
 static void sum_row(struct runpage *r, const char *group)
 {
 	char *name = str_new("%s%sexperts and router", strcmp(group, "model") ? group : "", strcmp(group, "model") ? " " : "");
@@ -539,6 +544,7 @@ int runpage_training(struct runpage *r, struct err *e)
 	return rc;
 }
 
+/* Draw the router's weights and their entropy from a log of ddm-sample. */
 static int routing_charts(struct runpage *r, const char *path, const char *name, struct err *e)
 {
 	struct chart weights = {0}, entropy = {0};

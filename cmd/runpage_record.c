@@ -1,4 +1,4 @@
-/* The last sections of a run's page: its data, and the commands that repeat it. */
+/* Writes the last sections of a run's page: its data, and the settings and stamps that are needed to repeat the run. */
 #include <stdio.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ int runpage_data(struct runpage *r, struct err *e)
 	return rc;
 }
 
-/* One line of what a stamp says, without its inputs. */
+/* The options in a stamp as one line, "KEY VALUE, ...", without the inputs. Caller frees with mem_free. */
 static char *options_line(const json_t *stamp)
 {
 	struct str text = {0};
@@ -63,6 +63,7 @@ static char *options_line(const json_t *stamp)
 	return text.p ? text.p : mem_strdup("");
 }
 
+/* Write the program, version, options and inputs of a stamp; nothing if it names no program. */
 static void stamp_put(struct page *p, const char *what, const char *line)
 {
 	json_t *stamp = json_loads(line, 0, NULL), *v;
@@ -91,7 +92,7 @@ static void stamp_put(struct page *p, const char *what, const char *line)
 	mem_free(options);
 }
 
-/* What the outputs say of themselves. */
+/* Write the stamps of the outputs and of the training logs. */
 static int record(struct runpage *r, struct err *e)
 {
 	static const char *const files[] = {"samples.tar", "assign.tsv", "shards/MANIFEST.tsv"};

@@ -1,4 +1,4 @@
-/* What ddm-train and ddm-route-train share: the options that are the program's own, --plan, the run. */
+/* Shared by ddm-train and ddm-route-train: options, --plan and the run. */
 #include "cmd/training.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* What a trainer says while it works. On a terminal one line is rewritten: how far it is, how fast, how long it will take. Elsewhere train.jsonl is
- * the place to look, and only validations are said. */
+/* Prints the progress of training. On a terminal, one line with step, loss, speed and remaining time is rewritten. Elsewhere only validations are
+ * printed; train.jsonl holds the rest. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,11 +10,11 @@
 #include "cmd/training.h"
 
 static struct {
-	struct train_step line; /* the last of the log; its step -1: none yet */
-	int64_t first;          /* first step reported, */
-	double began, last;     /* and when; when a line was last drawn */
-	int quiet;              /* errors and warnings alone */
-	int open;               /* what stands on the terminal's line is not complete */
+	struct train_step line; /* the last line of the log; step -1: none yet */
+	int64_t first;          /* first step reported; -1: none yet */
+	double began, last;     /* times of that report and of the last line drawn */
+	int quiet;              /* 1: only errors and warnings are printed */
+	int open;               /* 1: the terminal's line is not complete, and will be erased */
 } shown = {.line = {.step = -1}, .first = -1};
 
 static void clear_line(void)
@@ -40,7 +40,7 @@ static void warn(void *arg, const char *line)
 	cmd_warn("%s", line);
 }
 
-/* ", ETA 1:02:03" by the mean speed of this process so far, validations and checkpoints included; nothing before there is one. */
+/* Set text to ", ETA 1:02:03", from the mean speed of this process so far, including validations and checkpoints; "" if it is not known yet. */
 static void put_eta(char text[40], int64_t step, int64_t steps)
 {
 	int64_t done = step - shown.first, s;
@@ -52,7 +52,7 @@ static void put_eta(char text[40], int64_t step, int64_t steps)
 	snprintf(text, 40, ", ETA %" PRId64 ":%02d:%02d", s / 3600, (int)(s / 60 % 60), (int)(s % 60));
 }
 
-/* The numbers of s, at `step`, which may be a later one. */
+/* Print a line with the numbers of s and the count `step`, which may be later than s. complete: end the line, and show val_loss. */
 static void put_line(const struct train_step *s, int64_t step, int terminal, int complete)
 {
 	char done[16] = "", val[40] = "", eta[40], headroom[64] = "";
@@ -72,6 +72,7 @@ static void put_line(const struct train_step *s, int64_t step, int terminal, int
 	shown.open = !complete;
 }
 
+/* A new line of the log. */
 static void tell(void *arg, const struct train_step *s)
 {
 	int terminal = isatty(STDERR_FILENO), validated = !isnan(s->val_loss);
@@ -84,7 +85,7 @@ static void tell(void *arg, const struct train_step *s)
 	put_line(s, s->step, terminal, !terminal || validated || s->step == s->steps);
 }
 
-/* Every step, at most six lines a second. */
+/* Called after each step: redraws the terminal's line, at most six times a second. */
 static void tick(void *arg, int64_t step, int64_t steps)
 {
 	double now = clock_seconds();

@@ -1,5 +1,5 @@
-/* What signals mean to a trainer: finish the step, write a checkpoint, end with 75. A batch system repeats its signal, and one sent once a
- * second tells of a limit on processor time (SIGXCPU): neither may end the program while it saves. */
+/* Handles signals during training: finish the step, write a checkpoint, exit with 75. Batch systems repeat their signal, and beyond the limit on
+ * processor time the kernel sends SIGXCPU every second. Repeated signals must not end the program while it saves. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 #include "cmd/cmd.h"
 #include "cmd/training.h"
 
-enum { IMPATIENT = 3 /* of SIGINT and SIGQUIT, which somebody types: the last ends the program at once */ };
+enum { IMPATIENT = 3 /* this many SIGINT and SIGQUIT, which a user types, end the program at once */ };
 
-static unsigned grace;
-static char late[200];
+static unsigned grace; /* seconds for the checkpoint; 0: no limit */
+static char late[200]; /* message at the end of this time, formatted before any signal */
 
 static void remember(int sig)
 {
@@ -29,7 +29,7 @@ static void remember(int sig)
 	errno = error;
 }
 
-/* What is half written is left for the next run to remove. */
+/* End the program after the time limit. The next run removes incomplete files. */
 static void give_up(int sig)
 {
 	(void)sig;
@@ -43,7 +43,7 @@ static void handle(int sig, void (*handler)(int sig))
 	struct sigaction old, act = {.sa_handler = handler, .sa_flags = SA_RESTART};
 
 	sigfillset(&act.sa_mask);
-	/* nohup and `&` in a shell without job control leave some ignored: that is the user's wish. */
+	/* nohup, and `&` in a shell without job control, start programs with some signals ignored; these stay ignored. */
 	if (!sigaction(sig, NULL, &old) && old.sa_handler != SIG_IGN)
 		sigaction(sig, &act, NULL);
 }

@@ -1,4 +1,4 @@
-/* Common to all programs: start, signals, progress, exit codes, messages. */
+/* Start, end, messages, signals and progress lines of all programs. */
 #ifndef DDM_CMD_CMD_H
 #define DDM_CMD_CMD_H
 

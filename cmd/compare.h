@@ -13,11 +13,13 @@ struct series {
 	int n;
 };
 
+/* An arm of the experiment: the runs that share a label. */
 struct arm {
 	char *label;       /* owned */
 	struct series *of; /* (keys) */
 };
 
+/* All arms. Set up by arms_init. */
 struct arms {
 	struct arm *v;
 	int n;

@@ -54,7 +54,7 @@ static const int allowed[] = {
     SCMP_SYS(sysinfo),
 };
 
-/* System calls that kill the process, because only an attack makes them. */
+/* System calls that kill the process, because only an attack would make them. */
 static const int fatal[] = {
     SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(ptrace), SCMP_SYS(socket), SCMP_SYS(process_vm_writev),
 };

@@ -19,6 +19,7 @@ void page_end(struct page *p);
 /* Append text. This and the functions below escape it for HTML. */
 void page_text(struct page *p, const char *text);
 void page_paragraph(struct page *p, const char *text);
+/* A section heading; id is the target of links. */
 void page_heading(struct page *p, const char *id, const char *text);
 void page_pre(struct page *p, const char *text);
 

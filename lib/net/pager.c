@@ -1,4 +1,4 @@
-/* Moves sets of weights between host and device as slots become free. */
+/* Uploads sets of weights (pages) from host memory into a few slots on the device, ahead of their use. */
 #include "net/pager.h"
 
 #include <assert.h>
@@ -9,27 +9,27 @@
 struct slot {
 	void *at;
 	int page;            /* -1: none yet */
-	void *loaded, *idle; /* events: the page is there; whoever read it is done */
-	int used, awaited;   /* `idle` was recorded; stream 0 follows `loaded` already */
+	void *loaded, *idle; /* events: the upload is finished; the last reader is finished */
+	int used, awaited;   /* used: `idle` was recorded; awaited: stream 0 already waits for `loaded` */
 };
 
 struct page {
 	void *host;
 	size_t bytes;
-	int slot; /* -1: on the host alone */
+	int slot; /* -1: only on the host */
 };
 
 struct pager {
 	struct device *device;
-	int stream; /* of the uploads */
-	size_t bytes;
+	int stream;   /* of the uploads */
+	size_t bytes; /* of a slot */
 	struct slot *slot;
 	int slots;
 	struct page *page;
 	int pages;
-	int *order, ordered; /* (ordered) */
-	int at;              /* in `order`: of the page taken last; -1: before the first */
-	int taken;           /* slot; -1: none */
+	int *order, ordered; /* order (ordered): the pages in the order of use */
+	int at;              /* index in `order` of the page taken last; -1: before the first */
+	int taken;           /* the slot in use; -1: none */
 	int64_t uploads;
 };
 
@@ -98,12 +98,13 @@ void pager_order(struct pager *p, const int *page, int n)
 	p->at = -1;
 }
 
-/* The page needed `ahead` >= 1 pages from now. */
+/* The page needed `ahead` >= 1 pages from now; after its end `order` starts again. */
 static int coming(const struct pager *p, int ahead)
 {
 	return p->order[(p->at + ahead) % p->ordered];
 }
 
+/* The number of pages until this one is needed; INT_MAX if it is not in `order`. */
 static int next_use(const struct pager *p, int page)
 {
 	for (int ahead = 1; ahead <= p->ordered; ahead++)
@@ -112,7 +113,7 @@ static int next_use(const struct pager *p, int page)
 	return INT_MAX;
 }
 
-/* An empty slot, or that of the page needed last; never the one that is taken. -1: there is no other. */
+/* An empty slot, or the slot whose page is needed last, but never the slot in use. -1: there is no other slot. */
 static int victim(const struct pager *p)
 {
 	int best = -1, latest = 0;
@@ -147,7 +148,7 @@ static void upload(struct pager *p, int slot, int page)
 	p->uploads++;
 }
 
-/* The next alone: earlier than needed, another would have to give way that is needed sooner than the page now at work. */
+/* Upload only the next page. A page after it could not replace the page in use, so it would replace one that is needed sooner. */
 static void prefetch(struct pager *p)
 {
 	int page = p->ordered ? coming(p, 1) : -1, slot;

@@ -1,4 +1,4 @@
-/* The expert of the released Paris ensemble: DiT with adaLN-single and cross-attention to a text. */
+/* The expert of the released Paris ensemble: DiT with adaLN-single and cross-attention to text features. */
 #include <assert.h>
 
 #include "net/trunk.h"
@@ -27,7 +27,7 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 	return trunk_final_single(&k, tokens, time);
 }
 
-/* Released files say num_classes too, which means nothing there. */
+/* Released files also contain num_classes. This network has no classes, so the key is not read. */
 static const struct net_field fields[] = {
     NET_PICTURE_FIELDS(32),
     TRUNK_SHAPE_FIELDS,

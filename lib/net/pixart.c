@@ -1,4 +1,4 @@
-/* PixArt-alpha (Chen et al. 2023): DiT with adaLN-single and cross-attention to a text, with a perceptron on the text and a mask. */
+/* PixArt-alpha (Chen et al. 2023): DiT with adaLN-single and cross-attention to text features, which pass through an MLP. A mask excludes padding. */
 #include <assert.h>
 
 #include "core/jsonio.h"
@@ -14,7 +14,7 @@ static const struct trunk_names pixart_names = {
     .cross_proj = "cross_attn.proj",
 };
 
-/* The waves of n numbers a sample, through the two layers of NAME.0 and NAME.2: (B, n width). */
+/* Sinusoidal embeddings of numbers (B, n), through the layers NAME.0 and NAME.2: (B, n * width). */
 static struct tensor *number_embedding(const struct trunk *k, struct tensor *numbers, const char *name, int64_t width)
 {
 	struct tape *t = k->l.t;
@@ -23,7 +23,7 @@ static struct tensor *number_embedding(const struct trunk *k, struct tensor *num
 	return op_reshape(t, layer_timestep(&k->l, op_reshape(t, op_copy(t, numbers), 1, flat), name, width, 10000, 1), 2, out);
 }
 
-/* Height and width, then the aspect ratio, a third of the width each. */
+/* Embeddings of height, width and aspect ratio, H / 3 channels each: (B, H). micro is (B, 3). */
 static struct tensor *micro_conditions(const struct trunk *k, struct tensor *micro)
 {
 	int64_t third = k->c->hidden / 3;
@@ -36,7 +36,7 @@ static struct tensor *micro_conditions(const struct trunk *k, struct tensor *mic
 
 static const char null_text_name[] = "y_embedder.y_embedding";
 
-/* The features of no text: kept with the weights, read by nobody here. */
+/* The features of the empty prompt (text_tokens, text_width). They are stored with the weights, but this network does not read them. */
 static void null_text(const struct trunk *k)
 {
 	int64_t shape[2] = {k->net->text_tokens, k->net->text_width};

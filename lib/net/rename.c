@@ -1,4 +1,4 @@
-/* Applies rules from a parameter table's names to a file's tensors. */
+/* Finds a network's parameters in a weights file that uses other names, checks their shapes and reads them. */
 #include "net/rename.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 
 enum { NUMBERS = 4 };
 
-/* What '#' and '*' stood for. */
+/* The texts that '#' and '*' of a pattern matched. */
 struct captured {
 	const char *number[NUMBERS], *rest;
 	size_t digits[NUMBERS], rest_len;
@@ -81,7 +81,7 @@ static const struct st_tensor *find(const struct renames *r, const struct safete
 	return st_find(s, str_text(name));
 }
 
-/* Where a parameter lies: n tensors of the file, 0 where it is not there. */
+/* The n tensors of a file that a parameter is read from. n is 0 if the rule says that the file does not hold it; a missing tensor is NULL. */
 struct source {
 	int n;
 	enum rename_how how;
@@ -107,7 +107,7 @@ static struct source locate(const struct renames *r, const struct safetensors *s
 	return at;
 }
 
-/* The name without the family's prefix; NULL where it does not begin with it. */
+/* The name without the family's prefix, or NULL if it does not begin with the prefix. */
 static const char *within(const struct renames *r, const char *name)
 {
 	size_t n = r && r->prefix ? strlen(r->prefix) : 0;
@@ -154,7 +154,7 @@ static int pointwise(const struct st_tensor *t, const int64_t *shape)
 	return has_shape(t, 2, shape) || has_shape(t, 4, (int64_t[]){shape[0], shape[1], 1, 1});
 }
 
-/* Below one another. */
+/* Whether the tensors, stacked along dimension 0, have this shape. */
 static int stacked(const struct param *q, const int64_t *shape, const struct source *at)
 {
 	int64_t rows = 0;
@@ -221,7 +221,7 @@ static int misfit(const char *where, const struct param *q, const struct source 
 	return rc;
 }
 
-/* Marks the tensors it finds. */
+/* Find and check the tensors of one parameter, and mark them as used. */
 static int match_one(const struct renames *r, const struct safetensors *s, const char *where, const struct param *q, char *used, struct str *name,
                      struct err *e)
 {
@@ -246,6 +246,7 @@ static int match_one(const struct renames *r, const struct safetensors *s, const
 	return 0;
 }
 
+/* Check that copies equal their originals, and mark them as used. */
 static int match_copies(const struct renames *r, const struct safetensors *s, const char *where, char *used, struct str *name, struct err *e)
 {
 	for (const struct rename_copy *k = r->copies; k && k->copy; k++)
@@ -264,7 +265,7 @@ static int match_copies(const struct renames *r, const struct safetensors *s, co
 	return 0;
 }
 
-/* Whether a pattern of the list, which ends with NULL, matches. */
+/* Whether any pattern of the list matches. The list ends with NULL; it may be NULL. */
 static int any_matches(const char *const *list, const char *name)
 {
 	struct captured c;
@@ -274,7 +275,7 @@ static int any_matches(const char *const *list, const char *name)
 	return list && *list;
 }
 
-/* Whether a tensor that no parameter was made of may be there. */
+/* Whether the file may hold a tensor that no parameter is read from. */
 static int not_needed(const struct renames *r, const struct st_tensor *t)
 {
 	const char *name = within(r, t->name);
@@ -345,7 +346,7 @@ static void read_conv(float *out, const struct param *q, const struct st_tensor 
 	mem_free(copy);
 }
 
-/* y = (w x - mean) weight / sqrt(var + eps) + bias is a convolution by w scale with the bias `shift`. */
+/* Fold a batch norm into its convolution: (w x - mean) weight / sqrt(var + eps) + bias = (scale w) x + shift. A parameter of rank 1 is the bias. */
 static void read_folded(const struct renames *r, float *out, const struct param *q, const struct source *at)
 {
 	int64_t channels = q->shape[0], each = q->count / channels;
@@ -365,7 +366,7 @@ static void read_folded(const struct renames *r, float *out, const struct param 
 	mem_free(v);
 }
 
-/* What was the first tap comes last. */
+/* From [C, O, kh, kw] to [O, kh, kw, C], with the order of the taps reversed. */
 static void read_conv_transposed(float *out, const struct param *q, const struct st_tensor *t)
 {
 	int64_t o = q->shape[0], taps = q->shape[1] * q->shape[2], channels = q->shape[3];

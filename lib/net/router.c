@@ -1,4 +1,4 @@
-/* The router of the released Paris ensemble: the trunk of DiT with a class token and K logits, under that router's tensor names. */
+/* The router of the released Paris ensemble: DiT's blocks with a class token and K logits, under the released router's tensor names. */
 #include "net/trunk.h"
 #include "net/trunkconfig.h"
 #include "tape/ops.h"
@@ -16,7 +16,7 @@ static struct tensor *with_class_token(const struct trunk *k, struct tensor *tok
 	return op_concat(k->l.t, 1, 2, both);
 }
 
-/* Linear, GELU, LayerNorm, GELU, Linear on the class token. */
+/* Linear, GELU, LayerNorm, GELU, Linear on the class token: logits (B, clusters). */
 static struct tensor *head(const struct trunk *k, struct tensor *tokens)
 {
 	int64_t h = k->c->hidden, flat[2] = {tokens->shape[0], h};

@@ -1,4 +1,4 @@
-/* Records networks that are used and not trained, and owns their weights, work space, inputs and batches. */
+/* Runs networks for inference: records them, loads their weights, allocates inputs and work space, and runs any number of samples in batches. */
 #include "net/runner.h"
 
 #include <assert.h>
@@ -6,7 +6,7 @@
 
 #include "core/mem.h"
 
-/* A network without its weights, which runners of the same network share: they run one after the other. */
+/* A network without its weights. Runners of the same network may share it, because they run one after the other. */
 struct network {
 	int users;
 	runner_record *record;
@@ -14,9 +14,9 @@ struct network {
 	struct weightstore store;
 	struct params params;
 	struct recording c;
-	void *place[RUNNER_INPUTS]; /* of the inputs, on the device */
-	int any_size;               /* pictures may have any: */
-	int64_t size[3];            /* of the recording */
+	void *place[RUNNER_INPUTS]; /* device memory of the inputs */
+	int any_size;               /* 1: accepts pictures of any size */
+	int64_t size[3];            /* with any_size: (channels, height, width) of the current recording */
 	int laid_out, allocated;
 	double flops;
 };
@@ -24,14 +24,14 @@ struct network {
 struct runner {
 	const void *config; /* borrowed */
 	struct network *net;
-	struct safetensors *file;     /* until the weights are loaded, or as long as matrices are views of it */
-	const struct renames *family; /* of its names */
-	char *in_place;               /* by parameter: 1 where it lies in the file as products read it; NULL before runner_weights */
+	struct safetensors *file;     /* kept until the weights are loaded, or as long as matrices are views of it */
+	const struct renames *family; /* of its names; NULL: the names are ours */
+	char *in_place;               /* by parameter: 1 if products can read it directly from the file; NULL before runner_weights */
 	int loaded;
-	float *values;            /* weightstore_bytes, on the device */
-	struct compact *matrices; /* by part of the table; NULL: none */
-	struct pager *pager;      /* NULL: the values are always there */
-	int page;                 /* -1: none yet */
+	float *values;            /* device memory of weightstore_bytes; NULL with a pager */
+	struct compact *matrices; /* by part of the parameter table; NULL: none */
+	struct pager *pager;      /* holds the values as a page; NULL: they are in `values` */
+	int page;                 /* number with the pager; -1: none */
 };
 
 /* ---- recording ---- */
@@ -118,7 +118,7 @@ void runner_params(runner_record *record, const void *config, const int64_t *siz
 
 /* ---- work space ---- */
 
-/* Of one sample, or of the whole where it is not batched. */
+/* Bytes of one sample, or of the whole tensor if it is not batched. */
 static size_t bytes_of(const struct tensor *x)
 {
 	size_t n = dtype_size(x->dtype);
@@ -135,7 +135,7 @@ static size_t input_bytes(const struct network *w, int i)
 	return !x ? 0 : (x->batched ? (size_t)w->c.capacity : 1) * bytes_of(x);
 }
 
-/* Matrices are known from now on. */
+/* Plan the memory of weights and intermediates. The plan depends on the types of the matrices, so they are bound first. */
 static void network_layout(struct network *w, const struct compact *matrices)
 {
 	if (w->laid_out)
@@ -216,7 +216,7 @@ void runner_free(struct runner *r)
 	mem_free(r);
 }
 
-/* Fills in_place; returns how many matrices those are. */
+/* Fill in_place. Returns the number of matrices that products can read directly from the file. */
 static int find_in_place(struct runner *r)
 {
 	const struct params *p = &r->net->params;
@@ -248,7 +248,7 @@ int runner_weights(struct runner *r, struct safetensors *s, const char *where, c
 	return 0;
 }
 
-/* Mapped matrices need scratch that others do not, so work space is shared where the same ones are mapped. */
+/* Matrices that stay in the mapped file need extra scratch, so runners share work space only if they map the same ones. */
 static int maps_alike(const struct runner *a, const struct runner *b)
 {
 	return a->net->store.bulk != COMPACT_VIEW || !memcmp(a->in_place, b->in_place, (size_t)a->net->params.n);
@@ -275,7 +275,7 @@ static void borrow(struct runner *r, const struct runner *lender)
 	r->net->users++;
 }
 
-/* Where the values go: with a pager to a page of it, in memory of the host. */
+/* Allocate memory for the values: on the device, or with a pager as a page in host memory. */
 static float *make_room(struct runner *r, struct err *e)
 {
 	struct network *w = r->net;
@@ -287,7 +287,7 @@ static float *make_room(struct runner *r, struct err *e)
 	return (r->page = pager_add(r->pager, bytes, &page, e)) < 0 ? NULL : page;
 }
 
-/* One after the other through memory of the host; room for all is made once the first has come. */
+/* Read the parameters one by one through a host buffer. Memory for all values is allocated only after the first one was read. */
 static int read_values(struct runner *r, int (*fill)(void *arg, const struct param *q, float *out, struct err *e), void *arg, struct err *e)
 {
 	const struct network *w = r->net;
@@ -309,7 +309,7 @@ static int read_values(struct runner *r, int (*fill)(void *arg, const struct par
 	return rc;
 }
 
-/* Nothing is planned or allocated for a network that the file does not hold: a configuration may ask for any size. */
+/* Plan, allocate and read. runner_load gets here only if the file matches the network, so nothing is allocated for sizes that it does not hold. */
 static int load(struct runner *r, int (*fill)(void *arg, const struct param *q, float *out, struct err *e), void *arg, struct err *e)
 {
 	struct network *w = r->net;
@@ -366,7 +366,7 @@ void runner_set(struct runner *r, int i, const void *data)
 	device_put(r->net->device, r->net->place[i], data, bytes_of(x));
 }
 
-/* Rows [at, at + k). */
+/* Copy samples [at, at + k) of in[] to the device; zeros for a NULL in[i]. Bit i of `there`: in[i] is in device memory. */
 static void put_inputs(const struct network *w, int64_t at, int64_t k, const void *const *in, unsigned there)
 {
 	struct device *d = w->device;
@@ -438,7 +438,7 @@ int64_t runner_capacity(const struct runner *r)
 	return r->net->c.capacity;
 }
 
-/* A batched dimension may be the batch times something. */
+/* The batched dimension may be a multiple of the capacity, so the result is all elements divided by the capacity. */
 int64_t runner_elements(const struct runner *r, int output)
 {
 	const struct tensor *x = r->net->c.output[output];

@@ -16,7 +16,7 @@ struct t5 {
 	struct runner *net;
 };
 
-/* What padding weighs: e to this is 0 beside any score. */
+/* Added to the attention scores of padding, so that its softmax weight is 0. */
 static const float PADDING = -1e9f;
 
 int t5_from_json(const json_t *o, const char *where, struct t5_config *c, struct err *e)
@@ -51,8 +51,8 @@ int t5_from_json(const json_t *o, const char *where, struct t5_config *c, struct
 	return 0;
 }
 
-/* Half of the buckets are for keys behind the query; of each half, half are for the small distances, one each, and the rest grow in
- * proportion to the distance. In float, like the reference. */
+/* The upper half of the buckets is for keys after the query, the lower half for all others. In each half, the first half holds one small
+ * distance per bucket; the width of the others grows in proportion to the distance. Computed in float, like the reference. */
 int32_t t5_bucket(const struct t5_config *c, int64_t relative)
 {
 	int64_t half = c->buckets / 2, exact = half / 2, r = llabs(relative), b;
@@ -64,7 +64,7 @@ int32_t t5_bucket(const struct t5_config *c, int64_t relative)
 	return (int32_t)((relative > 0 ? half : 0) + (b < half ? b : half - 1));
 }
 
-/* (B, heads, T, T): the table's rows by bucket, the same for all samples, and the mask (B, T). */
+/* (B, heads, T, T): the relative position bias, the same for all samples, plus the padding mask (B, T). */
 static struct tensor *record_bias(const struct layers *l, const struct t5_config *c, struct tensor *bucket, struct tensor *mask)
 {
 	struct tape *t = l->t;
@@ -128,7 +128,7 @@ void t5_params(const struct t5_config *c, struct params *p)
 	runner_params(record, c, NULL, p);
 }
 
-/* The embedding is `shared`, or the encoder's own; a file may hold both, and the decoder. */
+/* The token embedding is stored as `shared`, as `encoder.embed_tokens`, or twice under both names. The decoder may be in the file too. */
 static const char *const spare[] = {"decoder.*", "lm_head.weight", NULL};
 static const struct rename_copy copies[] = {{"encoder.embed_tokens.weight", "shared.weight"}, {NULL, NULL}};
 static const struct rename own_rules[] = {{"shared.weight", {"encoder.embed_tokens.weight"}, 0}};

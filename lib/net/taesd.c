@@ -1,4 +1,4 @@
-/* Finds the halves of a tiny autoencoder and infers its configuration from their tensors. */
+/* Finds the encoder and decoder of a tiny autoencoder and infers its configuration from their tensors. */
 #include "net/taesd.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static const char *half_name(int half)
 
 /* ---- finding ---- */
 
-/* The length of NAME in NAME_encoder.safetensors and the like, 0 of encoder.safetensors; -1: no such file. */
+/* The length of NAME in a file name such as NAME_encoder.safetensors; 0 for encoder.safetensors; -1 for any other file name. */
 static int name_length(const char *file)
 {
 	for (int half = AUTOENCODER_ENCODE; half <= AUTOENCODER_DECODE; half++)
@@ -38,7 +38,7 @@ static int name_length(const char *file)
 	return -1;
 }
 
-/* The names in a folder: how many, the first and another one; caller frees both. */
+/* The number of autoencoder names in a folder, counted up to 2, and these names (or NULL). Caller frees both. */
 static int names_in(const char *dir, char **first, char **other)
 {
 	char **files;
@@ -60,6 +60,7 @@ static int names_in(const char *dir, char **first, char **other)
 	return found;
 }
 
+/* Whether a file is a whole autoencoder under diffusers' names. */
 static int is_whole(const char *path)
 {
 	struct weightfile *w = weightfile_open(path, NULL, NULL);
@@ -69,7 +70,7 @@ static int is_whole(const char *path)
 	return is;
 }
 
-/* The file of a whole: `at`, or the only one in that folder; or NULL. */
+/* The path of a file with a whole autoencoder: `at` itself, or the only weights file in the folder `at`. NULL: none. Caller frees. */
 static char *whole_at(const char *at)
 {
 	char **files, *path = NULL;
@@ -89,7 +90,7 @@ static char *whole_at(const char *at)
 	return NULL;
 }
 
-/* A half of this name in a folder, or NULL. */
+/* The path of a half whose files begin with `prefix`, or NULL. Caller frees. */
 static char *half_at(const char *prefix, int half)
 {
 	for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
@@ -102,7 +103,7 @@ static char *half_at(const char *prefix, int half)
 	return NULL;
 }
 
-/* What stands before "encoder" in the paths: DIR/NAME_ or DIR/. NULL: `at` names no file, or too many. */
+/* The part of the paths before "encoder" or "decoder": DIR/NAME_ or DIR/. NULL: the folder holds several names. Caller frees. */
 static char *prefix_of(const char *at, struct err *e)
 {
 	char *first, *other, *prefix = NULL;
@@ -154,8 +155,9 @@ char *taesd_file(const char *at, int half, struct err *e)
 	return path;
 }
 
-/* ---- what the network is ---- */
+/* ---- configuration ---- */
 
+/* The tensor named by prefix, number and rest, or NULL. */
 static const struct st_tensor *layer(const struct weightfile *w, const char *prefix, int at, const char *rest)
 {
 	char name[64];
@@ -166,15 +168,15 @@ static const struct st_tensor *layer(const struct weightfile *w, const char *pre
 	return i < 0 ? NULL : weightfile_get(w, i);
 }
 
-/* One half's layers in a row: blocks, and the convolutions between the stages. */
+/* The layers of one half: residual blocks, with convolutions before, between and after the stages. */
 struct layout {
 	int convolutions;
-	int64_t blocks[AUTOENCODER_STAGES + 1]; /* before convolution i */
-	int64_t in, out, width;
-	int pool;
+	int64_t blocks[AUTOENCODER_STAGES + 1]; /* blocks before convolution i */
+	int64_t in, out, width;                 /* channels of the input, of the output, after the first convolution */
+	int pool;                               /* 1: a block has a pool layer */
 };
 
-/* Of the layers whose names begin with `prefix`. 1: there are such; 0: there are none. */
+/* Read the layers whose names begin with `prefix`. 1: read; 0: the prefix is not empty and no name begins with it; -1: not a tiny autoencoder. */
 static int read_layout(const struct weightfile *w, const char *prefix, const char *path, struct layout *o, struct err *e)
 {
 	enum { LAYERS = 1024 };
@@ -207,7 +209,7 @@ static int read_layout(const struct weightfile *w, const char *prefix, const cha
 	return 1;
 }
 
-/* Of the file of a whole, or of halves that begin with `prefix`. 1: read; 0: it is not there. */
+/* Read the layers of one half, from the file `whole` or from the half's file, whose path begins with `prefix`. 1: read; 0: not there; -1: error. */
 static int read_half(const char *whole, const char *prefix, int half, struct layout *o, struct err *e)
 {
 	char *path = whole ? mem_strdup(whole) : half_at(prefix, half);

@@ -5,21 +5,21 @@
 
 #include "tape/ops.h"
 
-enum { HALF_FREQUENCIES = 128 }; /* of layer_timestep */
+enum { HALF_FREQUENCIES = 128 }; /* frequencies of layer_timestep */
 
 double trunk_eps(const struct trunk_config *c)
 {
 	return c->norm_eps > 0 ? c->norm_eps : 1e-6;
 }
 
-/* Of the second norm of a block. */
+/* Epsilon of the second norm of a block. */
 static double second_eps(const struct trunk_config *c)
 {
 	return c->norm2_eps > 0 ? c->norm2_eps : trunk_eps(c);
 }
 
-/* The fixed position table [1, T, H] of DiT: the first half of the width encodes the column, the second the row, each as sines then cosines of
- * scale pos / 10000^(k / (H / 4)), computed in double. */
+/* DiT's fixed position table [1, T, H]. The first half of the channels encodes the column, the second half the row. Each half holds the sines,
+ * then the cosines, of scale pos / 10000^(k / (H / 4)). Computed in double. */
 static void positions_fill(float *out, const int64_t *shape, double scale)
 {
 	int64_t tokens = shape[1], hidden = shape[2], side = (int64_t)llround(sqrt((double)tokens)), quarter = hidden / 4;
@@ -85,7 +85,7 @@ struct tensor *trunk_block(const struct trunk *k, int64_t block, struct tensor *
 	struct layers l = in_block(k, block);
 	struct tape *t = l.t;
 	int64_t six[4] = {x->shape[0], 6, 1, k->c->hidden};
-	struct tensor *m[6], *h; /* shift, scale, gate of attention; of the MLP: (B, 1, H) each */
+	struct tensor *m[6], *h; /* m: shift, scale, gate of the attention, then of the MLP: (B, 1, H) each */
 
 	tape_block_begin(t);
 	h = layer_linear(&l, act, k->names->modulation, &(struct linear){.out = 6 * k->c->hidden, .init = init_zero});
@@ -107,7 +107,7 @@ struct tensor *trunk_modulation(const struct trunk *k, struct tensor *time, cons
 	return op_reshape(k->l.t, h, 4, six);
 }
 
-/* Queries, keys and values of a cross-attention whose three weights are one matrix, as torch.nn.MultiheadAttention has them. */
+/* Queries, keys and values of a cross-attention, from one packed weight [3 H, H] as in torch.nn.MultiheadAttention. */
 static void project_packed(const struct trunk *k, const struct layers *l, struct tensor *x, struct tensor *text, struct tensor **qkv)
 {
 	int64_t h = k->c->hidden, w_shape[2] = {3 * h, h}, split[3] = {3, h, h}, bias[2] = {3, h};
@@ -121,6 +121,7 @@ static void project_packed(const struct trunk *k, const struct layers *l, struct
 		qkv[i] = op_linear(l->t, i ? text : x, ws[i], bs[i]);
 }
 
+/* The same from two layers: one for the queries, one for keys and values together. */
 static void project_apart(const struct trunk *k, const struct layers *l, struct tensor *x, struct tensor *text, struct tensor **qkv)
 {
 	int64_t h = k->c->hidden, split[4] = {text->shape[0], text->shape[1], 2, h};
@@ -147,7 +148,7 @@ static struct tensor *cross_attention(const struct trunk *k, const struct layers
 	return layer_linear(l, op_reshape(t, h, 3, x->shape), k->names->cross_proj, &(struct linear){.out = c->hidden, .init = init_zero});
 }
 
-/* Normal, of variance 1 / H. */
+/* A parameter (rows, H) with normal initial values of variance 1 / H. */
 static struct tensor *modulation_table(const struct trunk *k, const struct layers *l, const char *name, int64_t rows)
 {
 	int64_t shape[2] = {rows, k->c->hidden};
@@ -195,8 +196,8 @@ struct tensor *trunk_final_single(const struct trunk *k, struct tensor *tokens, 
 	return trunk_unpatchify(k, trunk_last(k, tokens));
 }
 
-/* The channel is fastest here and slowest in the patch embedding. The copy is for patches of one pixel or of the whole picture,
- * which a view could express: the output is read as contiguous. */
+/* Within a token the channel varies fastest here, but slowest in the patch embedding. The output must be contiguous. op_copy is needed for patches
+ * of one pixel or of the whole picture, where op_reshape alone would return a view. */
 struct tensor *trunk_unpatchify(const struct trunk *k, struct tensor *h)
 {
 	const struct trunk_config *c = k->c;

@@ -1,4 +1,4 @@
-/* Presets and checks of the configuration that DiT and its relatives share, and how diffusers describes it. */
+/* The configuration that DiT and its relatives share: presets, checks, and reading it from diffusers' config.json. */
 #include "net/trunkconfig.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include "core/str.h"
 #include "net/diffusers.h"
 
-/* S to XL are those of the DiT paper; the smaller ones train in minutes on a CPU. */
+/* S to XL are the sizes of the DiT paper; the smaller ones train in minutes on a CPU. */
 static const struct {
 	int64_t hidden, depth, heads;
 } sizes[] = {{96, 4, 4}, {128, 6, 4}, {192, 6, 6}, {384, 12, 6}, {768, 12, 12}, {1024, 24, 16}, {1152, 28, 16}};

@@ -1,5 +1,5 @@
-/* U-Nets as diffusers has them: UNet2DModel (Ho et al., "Denoising diffusion probabilistic models"), unconditional or class-conditional, and
- * UNet2DConditionModel (Rombach et al., "Latent diffusion models"), which reads a text, under diffusers' tensor names. */
+/* The U-Nets of diffusers, under diffusers' tensor names: UNet2DModel (Ho et al., "Denoising diffusion probabilistic models"), unconditional or
+ * class-conditional, and UNet2DConditionModel (Rombach et al., "Latent diffusion models"), conditioned on text. */
 #include <math.h>
 #include <string.h>
 
@@ -12,16 +12,16 @@
 enum { SILU = UNARY_SILU + 1, MOST_SKIPS = NET_INTS_MOST * 18 };
 
 struct unet_config {
-	int64_t width[NET_INTS_MOST]; /* channels of each level, the first of full size; zeros behind the last */
+	int64_t width[NET_INTS_MOST]; /* channels of each level, from full size down; zeros after the last */
 	int64_t heads[NET_INTS_MOST]; /* with text: heads of each level */
-	int64_t layers;               /* residual blocks of a level on the way down; one more on the way up */
+	int64_t layers;               /* residual blocks per level on the way down; one more on the way up */
 	int64_t attention;            /* bit i: level i has attention */
-	int64_t middle;               /* 1: the middle has */
-	int64_t head;                 /* without text: channels of a head; 0: one head */
-	int64_t groups;               /* of a group norm */
-	int64_t symmetric;            /* downsampling pads all sides by 1; 0: right and bottom alone */
-	int64_t cosines_first;        /* in the time embedding */
-	int64_t linear;               /* with text: 1 where the layers around the attention are linear, 0: convolutions of 1 x 1 */
+	int64_t middle;               /* 1: the middle block has attention */
+	int64_t head;                 /* without text: channels per head; 0: one head */
+	int64_t groups;               /* of each group norm */
+	int64_t symmetric;            /* 1: downsampling pads all sides by 1; 0: only right and bottom */
+	int64_t cosines_first;        /* 1: the time embedding has its cosines before its sines */
+	int64_t linear;               /* with text: proj_in and proj_out are linear layers (1) or 1 x 1 convolutions (0) */
 	double eps, frequency_shift;
 };
 _Static_assert(sizeof(struct unet_config) <= NET_OWN, "fits into struct net_config");
@@ -47,8 +47,8 @@ static int levels_of(const struct unet_config *u)
 
 /* ---- recording ---- */
 
-/* A linear layer and a convolution as the U-Net begins with them: uniform, as Glorot and Bengio 2010 have it; what ends a residual branch
- * begins as zeros. */
+/* Layers with the U-Net's usual initial values: uniform by Glorot and Bengio 2010. The layers at the end of a residual block, of a transformer and
+ * of the network start at zero and do not use these two functions. */
 static struct tensor *linear(const struct layers *l, struct tensor *x, const char *name, struct linear o)
 {
 	o.init = init_xavier(x->shape[x->rank - 1], o.out);
@@ -67,13 +67,13 @@ struct unet {
 	struct layers l;
 	const struct net_config *net;
 	const struct unet_config *c;
-	struct tensor *time; /* SiLU of the embedding (B, T) */
-	struct tensor *text; /* or NULL */
+	struct tensor *time; /* SiLU of the time embedding: (B, 4 width[0]) */
+	struct tensor *text; /* (B, text_tokens, text_width), or NULL */
 	struct tensor *skip[MOST_SKIPS];
 	int skips;
 };
 
-/* (B, T): Linear, SiLU, Linear of a sinusoid; the class is added. */
+/* SiLU of the time embedding, (B, 4 width[0]): Linear, SiLU, Linear on a sinusoid, plus the class embedding. */
 static struct tensor *embed(const struct unet *u, const struct net_input *in)
 {
 	const struct layers *l = &u->l;
@@ -109,7 +109,7 @@ static struct tensor *resnet(const struct unet *u, const struct layers *block, s
 	return layer_conv(&l, h, "conv2", &(struct conv){.out = out, .kh = 3, .pad = around, .add = x});
 }
 
-/* Queries of x (B, N, C), keys and values of y (B, M, ..), under to_q, to_k, to_v, to_out.0, which begins as zeros or not: (B, N, C). */
+/* Attention from x (B, N, C) to y (B, M, ..): (B, N, C). bias: to_q, to_k and to_v have biases; zero: to_out.0 starts at zero. */
 static struct tensor *attend(const struct layers *l, struct tensor *x, struct tensor *y, int64_t heads, int bias, int zero)
 {
 	static const char *const names[3] = {"to_q", "to_k", "to_v"};
@@ -138,7 +138,7 @@ static struct tensor *self_attention(const struct unet *u, const struct layers *
 	return op_add(l.t, op_reshape(l.t, h, 4, x->shape), x);
 }
 
-/* The first half times GELU of the second, then back to C. */
+/* GEGLU: the first half of the projection times GELU of the second half, then a linear layer back to C channels. */
 static struct tensor *feed_forward(const struct layers *l, struct tensor *x)
 {
 	int64_t c = x->shape[2];
@@ -148,7 +148,7 @@ static struct tensor *feed_forward(const struct layers *l, struct tensor *x)
 	return linear(l, op_mul(l->t, gate, op_copy(l->t, op_slice(l->t, h, 2, 0, 4 * c))), "ff.net.2", (struct linear){.out = c});
 }
 
-/* Transformer2DModel of one block. Its group norm has an epsilon of its own. */
+/* diffusers' Transformer2DModel with one block. The epsilon of its group norm is fixed. */
 static struct tensor *text_attention(const struct unet *u, const struct layers *block, struct tensor *x, int j, int level)
 {
 	struct layers l = layers_in(block, "attentions.%d.", j), b = layers_in(&l, "transformer_blocks.%d.", 0);
@@ -156,7 +156,7 @@ static struct tensor *text_attention(const struct unet *u, const struct layers *
 	int64_t c = x->shape[3], heads = u->c->heads[level], flat[3] = {x->shape[0], x->shape[1] * x->shape[2], c};
 	struct tensor *h = layer_groupnorm(&l, x, "norm", u->c->groups, 1e-6, 0), *n;
 
-	/* A convolution of 1 x 1 is the linear layer; only its weight has another shape. */
+	/* A 1 x 1 convolution computes the same as the linear layer; only the weight's shape differs. */
 	h = u->c->linear ? linear(&l, h, "proj_in", (struct linear){.out = c}) : conv(&l, h, "proj_in", (struct conv){.out = c, .kh = 1});
 	h = op_reshape(l.t, h, 3, flat);
 	n = layer_norm(&b, h, "norm1", 1e-5);
@@ -169,7 +169,7 @@ static struct tensor *text_attention(const struct unet *u, const struct layers *
 	return layer_conv(&l, h, "proj_out", &(struct conv){.out = c, .kh = 1, .add = x});
 }
 
-/* A residual block and, where `attention`, what follows it. Their intermediates are those that may be computed again. */
+/* A residual block, followed by attention if `attention`. Together they are one block of the tape, whose intermediates can be recomputed. */
 static struct tensor *layer(const struct unet *u, const struct layers *block, struct tensor *x, int j, int level, int attention)
 {
 	tape_block_begin(u->l.t);
@@ -291,13 +291,13 @@ static const struct net_field text_fields[] = {
 static const struct net_reads inputs[] = {NET_READS_X, NET_READS_TIME, NET_READS_LABEL};
 static const struct net_reads text_inputs[] = {NET_READS_X, NET_READS_TIME, NET_READS_TEXT};
 
-/* ---- as diffusers says it ---- */
+/* ---- diffusers' config.json ---- */
 
-/* Names of blocks without attention, with it, and with text. */
+/* diffusers' names of blocks without attention, with self-attention, and with cross-attention to text. */
 static const char *const down_types[] = {"DownBlock2D", "AttnDownBlock2D", "CrossAttnDownBlock2D"};
 static const char *const up_types[] = {"UpBlock2D", "AttnUpBlock2D", "CrossAttnUpBlock2D"};
 
-/* Options that change the network, and the one value that is known here; NULL: null. A number and false are said by their JSON. */
+/* Entries that would change the network, each with its only supported value as JSON text; NULL: null. */
 static const struct {
 	const char *key, *value;
 } known[] = {
@@ -342,7 +342,7 @@ static int check_known(const json_t *o, const char *where, struct err *e)
 	return 0;
 }
 
-/* The levels with attention from a list of block types; `reversed`: the last is that of full size. */
+/* Read the levels with attention, a bit each, from a list of block types. reversed: the last block is at full size. No list: *out stays. */
 static int read_types(const json_t *o, const char *where, const char *key, const char *const *types, int with, int levels, int reversed, int64_t *out,
                       struct err *e)
 {
@@ -407,7 +407,7 @@ static int read_plain(const json_t *o, const char *where, struct net_config *c, 
 	           : 0;
 }
 
-/* A list of a number per level, or one for all. */
+/* Read the number of heads: a list with one number per level, or one number for all levels. */
 static int read_heads(const json_t *o, const char *where, struct unet_config *u, struct err *e)
 {
 	const json_t *v = json_object_get(o, "num_attention_heads");
@@ -474,7 +474,7 @@ static void write_text(const struct net_config *c, json_t *o)
 static const struct net_diffusers diffusers = {"UNet2DModel", NULL, net_read_fields};
 static const struct net_diffusers text_diffusers = {"UNet2DConditionModel", NULL, net_read_fields};
 
-/* The layers of an attention as older versions of diffusers called them. */
+/* Names of the attention layers in older versions of diffusers. */
 /* clang-format off */
 #define OLD(ours, theirs) {"*." ours ".weight", {"*." theirs ".weight"}, 0}, {"*." ours ".bias", {"*." theirs ".bias"}, 0}
 /* clang-format on */
@@ -485,7 +485,7 @@ static const struct renames *const families[] = {&old_attention, NULL};
 /* ---- presets ---- */
 
 static const char *const names[] = {"nano", "micro", "mini", "s", "b", "l", NULL};
-/* b is the network of the DDPM paper for pictures of 32 x 32. */
+/* b is the DDPM paper's network for pictures of 32 x 32. */
 static const struct {
 	int64_t width[NET_INTS_MOST], layers, attention;
 } sizes[] = {

@@ -30,7 +30,7 @@ static const struct {
     {"dinov2_vitg14", 1536, 40, 24, 1},
 };
 
-/* What SwiGLU has in the place of 4 h: two thirds of it, rounded up to a multiple of 8. */
+/* The hidden width of SwiGLU that replaces an MLP of hidden width `wide`: two thirds, rounded up to a multiple of 8. */
 static int64_t swiglu_width(int64_t wide)
 {
 	return (wide * 2 / 3 + 7) / 8 * 8;
@@ -122,7 +122,7 @@ int vit_check(const struct vit_config *c, struct err *e)
 	return 0;
 }
 
-/* Keys' cubic with parameter a. */
+/* The cubic convolution kernel of Keys 1981 with parameter a. */
 static double cubic(double x, double a)
 {
 	x = fabs(x);
@@ -164,11 +164,12 @@ static int resampled(const struct vit_config *c)
 	return c->size / c->patch != c->grid;
 }
 
-/* The class token, registers and patches, with positions: registers have none. weights: NULL, or how positions come to another size. */
+/* Class token, registers and patch tokens: (B, 1 + registers + T, H). Registers get no position embedding. weights: NULL, or the matrix (T, grid^2)
+ * that resamples the position table. */
 static struct tensor *record_tokens(const struct layers *l, const struct vit_config *c, struct tensor *x, struct tensor *weights)
 {
 	struct tape *t = l->t;
-	int first = !(c->timm && c->registers); /* the class token has a place in the table */
+	int first = !(c->timm && c->registers); /* 1: the table begins with a row for the class token */
 	int64_t h = c->hidden, cells = c->grid * c->grid, table[3] = {1, first + cells, h}, one[3] = {1, 1, h}, flat[2] = {cells, h};
 	int64_t registers[3] = {1, c->registers, h}, mask[2] = {1, h};
 	struct tensor *patches = layer_patches(l, x, "patch_embed.proj", c->patch, &(struct linear){.out = h}), *pos, *rest, *class, *part[3];
@@ -201,13 +202,13 @@ static struct tensor *perceptron(const struct layers *l, const struct vit_config
 	return layer_linear(l, x, "mlp.w3", &(struct linear){.out = c->hidden});
 }
 
-/* x + scale h. */
+/* x + scale h, or x + h without layer_scale. */
 static struct tensor *residual(const struct layers *l, const struct vit_config *c, struct tensor *x, struct tensor *h, const char *scale)
 {
 	return c->layer_scale ? op_gate(l->t, x, layer_param(l, scale, 1, &c->hidden), h) : op_add(l->t, x, h);
 }
 
-/* `read`: tokens that someone reads after the block. */
+/* One transformer block: (B, read, H). Only the first `read` tokens are computed, as queries and in the MLP. */
 static struct tensor *block(const struct layers *l, const struct vit_config *c, struct tensor *x, int64_t read)
 {
 	struct tensor *h = layer_norm(l, x, "norm1", c->eps);
@@ -276,7 +277,7 @@ static const struct rename timm_rules[] = {
 static const struct renames timm_names = {.v = timm_rules, .n = sizeof timm_rules / sizeof *timm_rules};
 static const struct renames transformers_names = {.sign = "embeddings.cls_token", .v = rules, .n = sizeof rules / sizeof *rules};
 
-/* Two dimensions at once: row (y, x) of the result takes w[y][v] w[x][u] of cell (v, u). */
+/* Set the matrix that resamples the position table in both dimensions: row (y, x), column (v, u) holds w[y][v] w[x][u]. */
 static int set_positions(struct vit *v, struct err *e)
 {
 	int64_t n = v->c.size / v->c.patch, g = v->c.grid, k = 0;
@@ -296,7 +297,7 @@ static int set_positions(struct vit *v, struct err *e)
 	return both ? 0 : -1;
 }
 
-/* Takes s. */
+/* Takes over s, also on failure. */
 static struct vit *make(const struct vit_config *c, struct safetensors *s, const char *where, enum vit_tokens tokens, int64_t capacity,
                         enum compact_type bulk, struct device *d, struct err *e)
 {
@@ -327,7 +328,7 @@ struct vit *vit_new(const struct vit_config *c, const char *weights, enum vit_to
 	return s ? make(c, s, weights, tokens, capacity, bulk, d, e) : NULL;
 }
 
-/* Extent `dim` of a tensor of this rank; 0 and an error where it is not there. */
+/* Extent `dim` of a tensor; 0 and an error if the tensor is missing or has another rank. */
 static int64_t extent(const struct safetensors *s, const char *name, int rank, int dim, const char *where, struct err *e)
 {
 	const struct st_tensor *t = st_find(s, name);
@@ -374,7 +375,7 @@ int vit_from_weights(const struct safetensors *s, const char *where, struct vit_
 	return 0;
 }
 
-/* What config.json says where it is transformers'; that of timm's hub tells an architecture's name, and the weights' shapes the rest. */
+/* Configure from transformers' config.json. Without one, or with timm's, which only names the architecture, use the shapes of the weights. */
 static int configure(const char *path, const struct safetensors *s, struct vit_config *c, struct err *e)
 {
 	char *config = path_join(path, "config.json");

@@ -1,4 +1,4 @@
-/* Lays out, packs, rounds and uploads the weights of a network that is run and not trained. */
+/* Lays out, packs, rounds and uploads the weights of a network for inference. */
 #include "net/weightstore.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ int weightstore_choose(struct weightstore *w, enum compact_type bulk, const stru
 	return 0;
 }
 
-/* Memory for the parts of a matrix. */
+/* Allocate the parts of a matrix; with COMPACT_VIEW they point into `view` instead. */
 static int make_parts(struct compact *w, enum compact_type type, const float *view, const struct param *q, struct err *e)
 {
 	int64_t n = q->shape[0] / q->parts, k = q->shape[1];
@@ -120,7 +120,7 @@ float *weightstore_room(const struct params *p, struct err *e)
 	return mem_try((size_t)most, sizeof(float), "a weight", e);
 }
 
-/* To the device or, where it is NULL, to memory of the host. */
+/* Copy to the device, or to host memory if d is NULL. */
 static void place(struct device *d, void *dst, const void *src, size_t bytes)
 {
 	if (d)

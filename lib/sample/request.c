@@ -125,7 +125,7 @@ static int check_labels(struct sampling *r, struct err *e)
 	return 0;
 }
 
-/* Check the ranges of values, which a request filled by a C program has not been through, unlike a parsed command line. */
+/* Check the ranges of values. Parsing checks those of a command line, but a C program fills the request itself. */
 static int check_ranges(const struct sample_request *q, struct err *e)
 {
 	const struct sample_request usual = sample_defaults();

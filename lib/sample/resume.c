@@ -8,7 +8,7 @@
 #include "file/fileio.h"
 #include "sample/sampling.h"
 
-/* Not with a log, which would lack the lines of the finished pictures. Not with a sheet of JPEGs, because decoded JPEGs differ from the originals. */
+/* Only a tar can be resumed. A log would lack the lines of the finished pictures. A sheet of JPEGs would differ, because JPEG loses information. */
 static int is_resumable(const struct sampling *r)
 {
 	return r->sink == SINK_TAR && !r->ask.log && !(r->sheet_n && r->ask.format == FORMAT_JPG);

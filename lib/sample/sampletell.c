@@ -1,4 +1,4 @@
-/* Formats messages for the hooks of a sampling. */
+/* Formats messages for the hooks of a sampling run. */
 #include "sample/sampling.h"
 
 #include <stdarg.h>

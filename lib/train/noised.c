@@ -69,7 +69,7 @@ static int places_init(struct noised *z, struct err *e)
 	return 0;
 }
 
-/* The same for all samples. */
+/* Set the micro-conditions, which are the same for all samples. */
 static void put_micro(struct noised *z, const struct net_config *c)
 {
 	float *all = mem_alloc(part_bytes(z, NOISED_MICRO, z->rows) + 1);

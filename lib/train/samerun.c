@@ -1,4 +1,4 @@
-/* Compares the stamps of two trainings but for how long they are. */
+/* Compares the stamps of two training runs, except for the length of the runs. */
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "train/run.h"

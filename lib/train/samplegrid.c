@@ -76,7 +76,7 @@ static int64_t pictures(const struct trainer *r)
 	return r->part < SIDE * SIDE ? r->part : SIDE * SIDE;
 }
 
-/* The texts of the first held-out samples, or of training samples. */
+/* Set the texts of the sheet: those of the first held-out samples, or of training samples if none are held out. */
 static int put_texts(struct trainer *r, struct err *e)
 {
 	struct dataset *set = r->held ? r->held : r->data;
@@ -135,7 +135,7 @@ static int draw_samples(struct trainer *r, struct err *e)
 	return rc;
 }
 
-/* The sheet of a router: each row shows one sample at growing noise, as a negative where the router picks the wrong cluster. */
+/* The sheet of a router: each row shows one sample at growing noise, with inverted values where the router picks the wrong cluster. */
 static int draw_routing(struct trainer *r, struct err *e)
 {
 	struct dataset *set = r->held ? r->held : r->data;

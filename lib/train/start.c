@@ -124,7 +124,7 @@ int start_config(struct trainer *r, struct err *e)
 static const char *const fates[ADOPT_FATES] = {
     [ADOPT_TAKEN] = "taken", [ADOPT_DERIVED] = "derived", [ADOPT_NEW] = "new", [ADOPT_DROPPED] = "dropped"};
 
-/* Tensors of the same name in all blocks share one entry, "blocks.*.mlp.fc1.weight", whose value counts them. */
+/* Tensors that differ only in the number of their block share one entry, "blocks.*.mlp.fc1.weight", whose value counts them. */
 static void report_adoption(void *arg, enum adopt_fate fate, const char *name)
 {
 	json_t *list = json_object_get(arg, fates[fate]);

@@ -284,7 +284,7 @@ static void release(struct trainer *r)
 		close(r->log);
 }
 
-/* After a lost device the checkpoints on disk are still good: the message names the newest. */
+/* After a lost device the checkpoints on disk are still valid. Add the step of the newest to the message. */
 static void say_what_is_left(const struct trainer *r, struct err *e)
 {
 	int n;

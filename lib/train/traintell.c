@@ -1,4 +1,4 @@
-/* Lines to the hooks of a training. */
+/* Formats messages for the hooks of a training run. */
 #include <stdarg.h>
 
 #include "core/hook.h"

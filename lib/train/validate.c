@@ -6,7 +6,7 @@
 #include "core/mem.h"
 #include "train/step.h"
 
-/* Training draws at step 0. */
+/* VALIDATION_STEP keys the draws of latents; the loader uses 0 for training. */
 enum { BINS = 10, CONFIDENCE = 10, VALIDATION_STEP = 1 };
 
 /* The held-out samples to use: a fixed prefix of a keyed permutation. */
@@ -47,7 +47,7 @@ static void part_release(struct part *p)
 	mem_free(p->rows);
 }
 
-/* Draws of latents are keyed like those of the noise: the same for any seed. */
+/* Read held-out samples [first, first + n). Like the noise, draws of latents do not depend on the run's seed. */
 static int read_part(struct trainer *r, int64_t first, int64_t n, struct part *p, struct err *e)
 {
 	int64_t text = r->net.text_tokens * r->net.text_width;

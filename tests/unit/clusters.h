@@ -1,5 +1,5 @@
-/* k-means on a device beside the CPU's, for a test on any device: cluster_device() opens it, and fails or skips the test where it cannot.
- * Neither partitions nor centres need be the CPU's where two are as good; those of well separated blobs are. */
+/* Tests of k-means on any device. The file that includes this defines cluster_device(), which opens the device, or fails or skips the test.
+ * A device may choose another solution than the CPU if both are equally good. Well separated blobs have only one, so tests compare on those. */
 #ifndef DDM_TESTS_CLUSTERS_H
 #define DDM_TESTS_CLUSTERS_H
 
@@ -19,7 +19,7 @@ static struct device *cluster_device(void);
 
 enum { CLUSTER_POINTS = 600, CLUSTER_DIM = 20, CLUSTER_CHUNK = NEAREST_PIECE };
 
-/* n points around `count` centres 6 apart in random directions, `spread` about them; 0: on them. */
+/* n points around `count` random centres (normal vectors times 6). spread: standard deviation around a centre. Caller frees with mem_free. */
 static float *cluster_blobs(int64_t n, int count, float spread)
 {
 	float *x = mem_alloc((size_t)(n * CLUSTER_DIM) * sizeof *x);
@@ -60,7 +60,7 @@ static double cluster_distance2(const struct clustered *c, const float *x, int k
 	return sum;
 }
 
-/* Every point has its nearest centre, at that distance, and the inertia is theirs. */
+/* Check that every point belongs to its nearest centre, and that distances and inertia are right. */
 static void cluster_check(const struct clustered *c, const float *x)
 {
 	double inertia = 0;
@@ -77,7 +77,7 @@ static void cluster_check(const struct clustered *c, const float *x)
 	assert_true(fabs(inertia - c->m.inertia) <= 1e-5 * inertia);
 }
 
-/* The same options on both. */
+/* The device finds the same clusters as the CPU. */
 static void cluster_as_cpu(void **state)
 {
 	const struct kmeans_options kinds[] = {{.k = 7, .seed = 3}, {.k = 7, .fine = 70, .seed = 2}, {.k = 7, .seed = 3, .balance = 2}};
@@ -112,8 +112,8 @@ static void cluster_no_room(struct device *d, struct device_memory *m)
 	*m = (struct device_memory){.free = 1, .total = 2};
 }
 
-/* Points that overlap, so that it goes on for a while, in more centres than go by distances alone: the same bytes again, and where only two
- * chunks of the points are on the device. */
+/* Repeated runs give the same bytes, also if the device has room for only two chunks of points. The blobs overlap, so that k-means takes several
+ * iterations. With more than 32 centres the seeding draws several at once. */
 static void cluster_same_bytes(void **state)
 {
 	float *x = cluster_blobs(CLUSTER_POINTS, 3, 3);
@@ -143,7 +143,7 @@ static void cluster_same_bytes(void **state)
 	device_free(d);
 }
 
-/* A centre may lose all of its points (with the seed of 52), and is given one. */
+/* A cluster that loses all its points receives one; this happens with seed 52. */
 static void cluster_refills(void **state)
 {
 	enum { N = 80, K = 33 };
@@ -174,7 +174,7 @@ static void cluster_refills(void **state)
 	device_free(d);
 }
 
-/* Fewer distinct points than clusters are refused. */
+/* Fewer distinct points than clusters are an error. */
 static void cluster_few_distinct(void **state)
 {
 	float *x = cluster_blobs(CLUSTER_POINTS, 5, 0);

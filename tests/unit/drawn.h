@@ -1,4 +1,4 @@
-/* Weights for networks too large to keep in the tree: the same numbers as `drawn` of tests/golden/convnets.py. */
+/* Pseudorandom weights, for networks whose files would be too large for the source tree: the same numbers as drawn() in tests/golden/convnets.py. */
 #ifndef DDM_TESTS_DRAWN_H
 #define DDM_TESTS_DRAWN_H
 
@@ -16,7 +16,7 @@ static inline uint32_t drawn_seed(const char *name)
 	return seed;
 }
 
-/* Element i of what is drawn by a name: uniform in shift +- scale, in half precision. */
+/* Element i of the tensor with this seed, drawn_seed(name): uniform in shift +- scale, as float16. */
 static inline uint16_t drawn(uint32_t seed, int64_t i, float scale, float shift)
 {
 	uint32_t h = (uint32_t)i * 0x9E3779B9u + seed;

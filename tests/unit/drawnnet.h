@@ -1,4 +1,4 @@
-/* Whole networks of drawn weights, as files. */
+/* Writes files of whole networks with pseudorandom weights (tests/unit/drawn.h). */
 #ifndef DDM_TESTS_DRAWNNET_H
 #define DDM_TESTS_DRAWNNET_H
 
@@ -16,7 +16,7 @@ struct drawing {
 	int n;
 };
 
-/* A tensor drawn by its name. */
+/* Add a float16 tensor with values drawn by its name. */
 static inline void add(struct drawing *d, const char *name, int rank, const int64_t *shape, float scale, float shift)
 {
 	struct st_tensor *t = &d->t[d->n++];
@@ -98,7 +98,7 @@ static inline void add_squeeze(struct drawing *d)
 	}
 }
 
-/* Weights of a head are positive. */
+/* The weights of an LPIPS head are not negative. */
 static inline char *save_heads(const char *file, int n, const int64_t *width)
 {
 	static struct drawing d;

@@ -1,4 +1,4 @@
-/* Encoders of tests/golden/pretrained on any device, their matrices held in any way: how far they are from what their libraries make. */
+/* Runs the encoders of tests/golden/pretrained on any device, with matrices stored in any type, and measures the error of their outputs. */
 #ifndef DDM_TESTS_ENCODERRUN_H
 #define DDM_TESTS_ENCODERRUN_H
 
@@ -33,7 +33,7 @@ static inline double error_of_t5(const struct golden *g, struct device *d, enum 
 	return off;
 }
 
-/* Of both towers. */
+/* The larger error of the two towers, text and vision. */
 static inline double error_of_clip(const struct golden *g, struct device *d, enum compact_type bulk, enum vit_tokens tokens, struct err *e)
 {
 	struct clip_text *t = clip_text_open(g->dir, 2, bulk, d, e);
@@ -92,8 +92,8 @@ static inline double error_of_vit(const struct golden *g, struct device *d, enum
 	return off;
 }
 
-/* The largest error of any output of a golden's encoder, in parts of that output's largest value, also where it is run for the class token
- * alone; not a number where it does not open. */
+/* The largest error over all outputs of a golden's encoder, with VIT_ALL and with VIT_CLASS. Errors are relative to the largest value of the output.
+ * NAN if the encoder cannot be opened. */
 static inline double encoder_error(const char *name, struct device *d, enum compact_type bulk, struct err *e)
 {
 	struct golden g;

@@ -1,9 +1,10 @@
-/* A device for tests whose memory the host cannot touch: the CPU's kernels, on memory that is mapped without any right except while
- * one of them, or put, get, fetch, copy, fill, is at work. A host that dereferences device memory crashes. What it fetches stays NaN
- * until it has waited, or has submitted two more events. Who uses what `send` wrote, or writes it anew, must come after by events: every
- * stream counts what is submitted to it, and knows how far the others were when it last followed them. What is captured runs when it is
- * launched, and not before. Every allocation
- * ends at a page that is never there, and released ones are gone. */
+/* A device for tests that detects wrong uses of device memory. It runs the CPU's kernels.
+ * Memory: it is mapped without access rights, except while a kernel or a transfer runs, so a host that dereferences it crashes. Every allocation
+ * ends at an inaccessible page, and released memory is unmapped.
+ * Fetches: the destination stays NaN until the host has waited, or has recorded two more events.
+ * Order: events must order a send after all earlier uses of its destination, and all later uses after the send. Each stream counts its operations
+ * and knows how far the other streams were when it last followed them.
+ * Graphs: captured work runs only when the graph is launched. */
 #ifndef DDM_TESTS_FAR_H
 #define DDM_TESTS_FAR_H
 
@@ -23,20 +24,20 @@
 
 enum { FAR_BLOCKS = 256, FAR_FETCHES = 64, FAR_LAZY = 2, FAR_STREAMS = 4, FAR_SENT = 64 };
 
-/* How far every stream was. */
+/* A vector clock: the number of operations of each stream that are known to come before. */
 struct far_clock {
 	int64_t at[FAR_STREAMS];
 };
 
-/* A range that was sent, and who has used it since. */
+/* A range of memory that `send` wrote, and the last use of it by each stream since. */
 struct far_sent {
 	char *from, *to;
 	int stream;
-	int64_t at, calls; /* when; kernels submitted before */
+	int64_t at, calls; /* the stream's clock after the send; kernels submitted before it */
 	int64_t used[FAR_STREAMS];
 };
 
-/* What a graph keeps: a kernel's call, a timer, a copy, or a fill. */
+/* A node of a graph: a kernel call, a timer, a copy or a fill. */
 struct far_node {
 	double *timer;
 	enum op op; /* OP_VIEW: no kernel */
@@ -58,7 +59,7 @@ struct far {
 	struct kernel kernels[OP_COUNT];
 	struct far_block {
 		char *map, *at;
-		size_t length, bytes; /* mapped but for the last page; asked for */
+		size_t length, bytes; /* bytes mapped, without the last page; bytes requested */
 	} block[FAR_BLOCKS];
 	struct far_fetch {
 		void *dst, *data;
@@ -68,23 +69,23 @@ struct far {
 	} fetch[FAR_FETCHES];
 	int fetches, events;
 	size_t used, most;
-	uint64_t total;            /* bytes it has; 0: it does not say */
-	int64_t calls;             /* of kernels */
-	int64_t lost_at;           /* not 0: the device is lost at that call; what is read of it from then on is NaN */
-	struct far_graph *capture; /* NULL: what is submitted is run */
-	int refuse;                /* captures fail */
-	struct str ranges;         /* their names, a line each, two blanks for each range they are in */
+	uint64_t total;            /* reported size of the memory in bytes; 0: unknown */
+	int64_t calls;             /* kernel calls so far */
+	int64_t lost_at;           /* not 0: the device is lost at that kernel call; later reads return NaN */
+	struct far_graph *capture; /* the graph being captured; NULL: work runs at once */
+	int refuse;                /* 1: captures fail */
+	struct str ranges;         /* names of the ranges, one per line, indented by two blanks per level */
 	int nested;
-	int64_t captures, launches, graphs; /* graphs: that there are */
-	size_t limit;                       /* not 0: what does not fit into so many bytes is refused */
+	int64_t captures, launches, graphs; /* graphs: number of graphs that exist */
+	size_t limit;                       /* not 0: allocations beyond this total of bytes fail */
 	struct far_clock clock[FAR_STREAMS], host;
 	struct far_sent sent[FAR_SENT];
 	int sents;
-	int64_t sends, send_bytes, overlapped; /* overlapped: kernels were submitted before a stream waited for it */
+	int64_t sends, send_bytes, overlapped; /* overlapped: sends after which kernels were submitted before a stream waited for them */
 };
 
 struct far_event {
-	int number; /* of events, when it was recorded */
+	int number; /* events recorded so far, this one included */
 	struct far_clock clock;
 };
 
@@ -107,7 +108,7 @@ static inline void far_touch(struct far *f, int stream, const void *p, size_t by
 
 		if ((const char *)p >= s->to || (const char *)p + bytes <= s->from)
 			continue;
-		assert_true(f->clock[stream].at[s->stream] >= s->at); /* else it may not be there yet */
+		assert_true(f->clock[stream].at[s->stream] >= s->at); /* otherwise the send may not have finished */
 		s->used[stream] = f->clock[stream].at[stream];
 	}
 }
@@ -163,7 +164,7 @@ static inline void far_run(const struct op_call *c, enum op op)
 	far_allow(f, PROT_NONE);
 }
 
-/* The time it takes: a kernel that is run, a millisecond more for each. */
+/* Record a timer: the time is one millisecond per kernel call so far. */
 static inline void far_record(struct far *f, double *timer)
 {
 	*timer = 1e-3 * (double)f->calls;
@@ -231,7 +232,7 @@ static void far_memory(struct device *d, struct device_memory *m)
 	    (struct device_memory){.used = f->used, .peak = f->most, .total = f->total, .free = f->total - (f->used < f->total ? f->used : f->total)};
 }
 
-/* put and get, as of this host's memory. */
+/* put; also the transfers of get, fetch and copy. dst and src may be host or device memory. */
 static void far_move(struct device *d, int stream, void *dst, const void *src, size_t bytes)
 {
 	struct far *f = (struct far *)d;
@@ -278,7 +279,7 @@ static inline void far_deliver(struct far *f, int i)
 	memmove(f->fetch + i, f->fetch + i + 1, (size_t)(f->fetches - i) * sizeof *f->fetch);
 }
 
-/* Hand over what had been fetched by then. */
+/* Deliver the fetches that were submitted before the clock c. */
 static inline void far_deliver_until(struct far *f, const struct far_clock *c)
 {
 	for (int i = 0; i < f->fetches;)
@@ -300,10 +301,10 @@ static void far_send(struct device *d, int stream, void *dst, const void *src, s
 		assert_true(++f->sents <= FAR_SENT);
 	far_tick(f, stream);
 	for (int i = 0; i < FAR_STREAMS; i++)
-		assert_true(f->clock[stream].at[i] >= s->used[i]); /* else somebody may still read what was there */
+		assert_true(f->clock[stream].at[i] >= s->used[i]); /* otherwise a stream may still use the old contents */
 	for (int i = 0; i < f->fetches; i++)
 		if ((const char *)src < (char *)f->fetch[i].dst + f->fetch[i].bytes && (char *)f->fetch[i].dst < (const char *)src + bytes) {
-			assert_true(f->clock[stream].at[f->fetch[i].stream] >= f->fetch[i].at); /* else it is still on its way back */
+			assert_true(f->clock[stream].at[f->fetch[i].stream] >= f->fetch[i].at); /* otherwise it is not finished */
 			far_deliver(f, i--);
 		}
 	far_allow(f, PROT_READ | PROT_WRITE);
@@ -492,7 +493,7 @@ static void far_close(struct device *d)
 	assert_int_equal(f->graphs, 0);
 	assert_int_equal(f->nested, 0);
 	str_release(&f->ranges);
-	for (int i = 0; i < f->fetches; i++) /* of a device that was lost */
+	for (int i = 0; i < f->fetches; i++) /* fetches of a device that was lost */
 		mem_free(f->fetch[i].data);
 	device_free(f->cpu);
 	mem_free(f);
@@ -524,7 +525,7 @@ static void far_release_host(struct device *d, void *p)
 	mem_free(p);
 }
 
-/* Caller frees with device_free, which fails the test when memory was not released. */
+/* Caller frees with device_free, which fails the test if memory was not released. */
 static inline struct device *device_far(struct pool *pool)
 {
 	struct far *f = mem_zalloc(1, sizeof *f);

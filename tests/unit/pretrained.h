@@ -1,4 +1,4 @@
-/* A golden of tests/golden/pretrained: a folder of weights as a library saved them, and io.safetensors. */
+/* Reads a golden of tests/golden/pretrained: a folder of weights as a library saved them, and io.safetensors with inputs and expected outputs. */
 #ifndef DDM_TESTS_PRETRAINED_H
 #define DDM_TESTS_PRETRAINED_H
 
@@ -15,7 +15,7 @@
 #include "file/safetensors.h"
 #include "kernels/device.h"
 
-/* Of the largest value: both sides compute in float, with sums in another order. */
+/* Relative to the largest value. Both sides compute in float, but add in a different order. */
 static const double TOL = 1e-5;
 
 struct golden {
@@ -45,7 +45,7 @@ static inline void golden_close(struct golden *g)
 	mem_free(g->dir);
 }
 
-/* NULL where there is none; caller frees. */
+/* The values of a tensor, or NULL if there is none. Caller frees with mem_free. */
 static inline float *reals(const struct golden *g, const char *name)
 {
 	const struct st_tensor *t = st_find(g->io, name);
@@ -56,7 +56,7 @@ static inline float *reals(const struct golden *g, const char *name)
 	return v;
 }
 
-/* (n, rows, width) of which the golden holds every `step`-th row from the first on: the largest error in parts of the largest value. */
+/* The largest error of got (n, rows, width), relative to the largest value. The golden holds every `step`-th row, beginning with the first. */
 static inline double error_rows(const struct golden *g, const char *name, const float *got, int64_t rows, int64_t step)
 {
 	const struct st_tensor *t = st_find(g->io, name);

@@ -1,4 +1,4 @@
-/* Rows of numbers for tests of metrics. */
+/* Arrays of pseudorandom vectors, and a comparison of numbers, for tests of metrics. */
 #ifndef DDM_TESTS_ROWS_H
 #define DDM_TESTS_ROWS_H
 
@@ -14,7 +14,7 @@ static inline void near(double got, double want, double relative)
 		fail_msg("%.17g, not %.17g within %g relative", got, want, relative);
 }
 
-/* (n, d); caller frees with mem_free, as below. */
+/* Normal values (n, d). Caller frees with mem_free, also below. */
 static inline float *normals(int64_t n, int d, uint64_t stream)
 {
 	float *x = mem_alloc((size_t)n * (size_t)d * sizeof *x);
@@ -23,7 +23,7 @@ static inline float *normals(int64_t n, int d, uint64_t stream)
 	return x;
 }
 
-/* vectors() of tests/golden/metric_values.py */
+/* The same numbers (n, d) as vectors() in tests/golden/metric_values.py. */
 static inline float *vectors(int n, int d, int seed)
 {
 	float *x = mem_alloc((size_t)n * (size_t)d * sizeof *x);

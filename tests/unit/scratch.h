@@ -1,4 +1,4 @@
-/* A folder of a test's own: set-up and tear-down of a group. */
+/* A temporary folder for tests: setup and teardown functions of a cmocka group. */
 #ifndef DDM_TESTS_SCRATCH_H
 #define DDM_TESTS_SCRATCH_H
 

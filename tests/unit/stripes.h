@@ -1,4 +1,4 @@
-/* A data set for tests: SHARDS of two clusters of small striped pictures. */
+/* Makes a data set for tests: a SHARDS folder with two clusters of small striped pictures. */
 #ifndef DDM_TESTS_STRIPES_H
 #define DDM_TESTS_STRIPES_H
 
@@ -21,9 +21,9 @@
 
 enum { S = 8, EACH = 24, HELD = 8 };
 
-enum { ALL_POISONED = 1, SOME_POISONED /* every eighth, from number 5 on, by one infinity */ };
+enum { ALL_POISONED = 1, SOME_POISONED /* every eighth sample, from number 5 on, has one infinity */ };
 
-/* Cluster 0: stripes across; cluster 1: stripes down; phase and contrast vary. A third carries no class, the others 0 or 1. */
+/* Cluster 0: horizontal stripes; cluster 1: vertical stripes. Phase and contrast vary. A third of the samples have no class, the others 0 or 1. */
 static void add_sample(struct shard_writer *w, int cluster, int64_t i, int poisoned)
 {
 	int64_t shape[3] = {1, S, S};
@@ -49,7 +49,7 @@ static void add_sample(struct shard_writer *w, int cluster, int64_t i, int poiso
 	mem_free(key);
 }
 
-/* DIR/NAME; caller frees the path with mem_free. */
+/* Write the data set to DIR/NAME. Caller frees the returned path with mem_free. */
 static char *make_shards(const char *dir, const char *name, int poisoned, int classes)
 {
 	char *root = path_join(dir, name);

@@ -1,4 +1,4 @@
-/* The options of a training run of seconds, for tests. */
+/* Options of a training run that takes seconds, for tests. */
 #ifndef DDM_TESTS_TINYRUN_H
 #define DDM_TESTS_TINYRUN_H
 
@@ -6,7 +6,7 @@
 #include "net/trunkconfig.h"
 #include "train/trainer.h"
 
-/* Nine steps of six; checkpoints after every fourth. shards and out are borrowed. */
+/* Nine steps with batches of six, and a checkpoint after every fourth step. shards and out are borrowed. */
 static inline struct train_options tiny_run(const struct net_def *def, const char *shards, const char *out)
 {
 	struct train_options o = train_defaults(def->role);

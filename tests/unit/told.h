@@ -1,5 +1,5 @@
-/* A data set for tests whose texts say what is on the pictures: SHARDS of one cluster of small tinted latents with their deviations,
- * and the features of no text. */
+/* Makes a captioned data set for tests: a SHARDS folder with one cluster of small latents in four tints. Each sample has text features that encode
+ * its tint, and can have standard deviations and a mirrored latent. The features of the empty text are in null-text.npy. */
 #ifndef DDM_TESTS_TOLD_H
 #define DDM_TESTS_TOLD_H
 
@@ -31,11 +31,11 @@ enum {
 	TINTED_HELD = 12
 };
 
-/* Things that may be amiss with sample `bad_at`. */
+/* Faults that sample `bad_at` can have. */
 enum caption_fault { SOUND, NO_TEXT, WIDE_TEXT, FLAT_TEXT, HUGE_TEXT, EMPTY_TEXT, WHOLE_TEXT, NO_STD, ODD_STD, NO_FLIP, NO_FLIP_STD };
 
 struct captions {
-	int std, flip; /* members */
+	int std, flip; /* 1: write the members std.npy, flip.npy; with both also flip.std.npy */
 	enum caption_fault fault;
 	int64_t bad_at;
 };
@@ -62,7 +62,7 @@ static inline float tint_std(int64_t i, int at)
 	return .02f * (float)(1 + (i + at) % 5);
 }
 
-/* Exact in float16. The first row says what it is, the others nothing. */
+/* Exact in float16. The first row encodes the tint; the others do not. */
 static inline float tint_text(int64_t i, int row, int col)
 {
 	return row ? .125f * (float)((i + 3 * row + col) % 5 - 2) : col == tint_of(i) ? 2 : 0;
@@ -146,7 +146,7 @@ static inline void captions_add(struct shard_writer *w, int64_t i, const struct 
 	mem_free(key);
 }
 
-/* DIR/NAME; caller frees the path with mem_free. */
+/* Write the data set to DIR/NAME. Caller frees the returned path with mem_free. */
 static inline char *make_captions(const char *dir, const char *name, const struct captions *o)
 {
 	char *root = path_join(dir, name), *null = path_join(root, "null-text.npy");

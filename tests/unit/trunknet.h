@@ -4,7 +4,7 @@
 
 #include "net/trunkconfig.h"
 
-/* Common facts and the architecture's own in one. */
+/* A configuration with the common fields of c and the architecture's own fields. */
 static inline struct net_config trunk_net(struct net_config c, struct trunk_config own)
 {
 	*trunk_edit(&c) = own;

@@ -1,5 +1,5 @@
-/* A whole model with prompts, and what ddm-sample makes of them, against another program's: a folder, or a .tar.gz of one, made by a script in
- * tests/golden, with model/, prompts.jsonl and io.safetensors. */
+/* Compares the output of ddm-sample for a whole model and its prompts with the output of another program. The golden is a folder, or a .tar.gz of
+ * one, with model/, prompts.jsonl and io.safetensors, made by a script in tests/golden. */
 #ifndef DDM_TESTS_WHOLEMODEL_H
 #define DDM_TESTS_WHOLEMODEL_H
 
@@ -17,7 +17,7 @@
 #include "file/still.h"
 #include "file/tarfile.h"
 
-static char folder[3000], made[3000]; /* the model's, and one of the test's own */
+static char folder[3000], made[3000]; /* the golden's folder, and a temporary folder */
 static struct safetensors *io;
 
 static void unpack_member(const struct tar_member *m)
@@ -31,7 +31,7 @@ static void unpack_member(const struct tar_member *m)
 	mem_free(path);
 }
 
-/* other: a folder in the place of the archive, or NULL. */
+/* other: a folder to use instead of the archive, or NULL. */
 static int open_model(const char *archive, const char *other)
 {
 	struct tar_reader *t;
@@ -61,7 +61,7 @@ static int close_model(void **state)
 	return dir_remove(made, NULL);
 }
 
-/* Tensor `name` of io, of `count` numbers. */
+/* Read tensor `name` of io, which must have `count` elements. */
 static void need(const char *name, int64_t count, float *out)
 {
 	const struct st_tensor *t = st_find(io, name);
@@ -71,7 +71,7 @@ static void need(const char *name, int64_t count, float *out)
 	st_to_f32(out, t);
 }
 
-/* Root of the sum of squares of a - b over that of b. */
+/* The relative error |a - b| / |b| in the Euclidean norm. */
 static double apart(const float *a, const float *b, int64_t n)
 {
 	double difference = 0, size = 0;
@@ -83,7 +83,7 @@ static double apart(const float *a, const float *b, int64_t n)
 	return sqrt(difference / size);
 }
 
-/* The program, built beside this one, of the prompts. */
+/* Run this build's ddm-sample on the prompts and open the tar that it writes. Caller closes with tar_close. */
 static struct tar_reader *sampled(const char *options, const char *format)
 {
 	const char *build = getenv("B") ? getenv("B") : "build";
@@ -102,7 +102,7 @@ static struct tar_reader *sampled(const char *options, const char *format)
 	return t;
 }
 
-/* want (n, d): each latent within 1e-5 of its size. */
+/* Compare n latents with want (n, d); the relative error of each must be below 1e-5. */
 static void check_latents(const char *options, const float *want, int64_t n, int64_t d)
 {
 	struct tar_reader *t = sampled(options, "latent");
@@ -127,7 +127,7 @@ static void check_latents(const char *options, const float *want, int64_t n, int
 	tar_close(t);
 }
 
-/* io's "picture" (n, edge, edge, 3). A level of 255 may round the other way, in few places. */
+/* Compare n pictures with io's "picture" (n, edge, edge, 3). Because of rounding, fewer than 1 in 1000 values may differ, by one level of 255. */
 static void check_pictures(const char *options, int64_t n, int edge)
 {
 	const struct st_tensor *want = st_find(io, "picture");

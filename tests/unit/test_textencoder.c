@@ -203,7 +203,7 @@ static void refusals(void **state)
 	refused(dir, 0, ERR_DATA, "but the encoder knows only");
 	put(dir, "tokenizer_config.json", "{\"pad_token\": \"no such\"}");
 	refused(dir, 0, ERR_DATA, "pads with");
-	refused("tests/golden/pretrained/text-clip", 20, ERR_USAGE, "20 tokens");
+	refused("tests/golden/pretrained/text-clip", 20, ERR_USAGE, "--tokens 20");
 	refused("tests/golden/pretrained/text-t5", 1 << 20, ERR_USAGE, "out of range");
 	mem_free(dir);
 }

@@ -120,7 +120,7 @@ void sidecars_count(struct job_list *l)
 	for (size_t i = 0; i < l->nbeside; i++) {
 		char *stem = mem_strndup(l->beside[i], stem_len(l->beside[i]));
 
-		l->passed_over += keyset_add(&stems, stem) == 0;
+		l->passed_over += !keyset_has(&stems, stem);
 		mem_free(stem);
 		mem_free(l->beside[i]);
 	}

@@ -5,6 +5,7 @@
 #include "cmd/page.h"
 #include "file/manifest.h"
 #include "file/tsv.h"
+#include "plot/chart.h"
 
 struct runpage {
 	struct page page;
@@ -36,6 +37,10 @@ void runpage_release(struct runpage *r);
 void runpage_model(struct runpage *r);
 /* The name of a log's network on the page. Caller frees with mem_free. */
 char *runpage_log_name(const struct runpage *r, const struct runlog *l);
+/* The number of experts in a group. A network that is alone in its group (the monolith) is named after the group. */
+int runpage_experts(const struct runpage *r, const char *group);
+/* Draw c at the size of the page's charts, and add it with the caption. */
+int runpage_chart(struct runpage *r, struct chart *c, const char *caption, struct err *e);
 
 /* The sections, in the order of the page. */
 int runpage_summary(struct runpage *r, struct err *e);

@@ -149,10 +149,10 @@ none "the library does not ask for the time of day (but for the log of training)
 
 for f in $code; do
 	n=$(grep -c '' "$f")
-	case $f in tests/*) most=800 ;; *) most=600 ;; esac
+	case $f in tests/*) most=800 ;; *) most=590 ;; esac
 	[ "$n" -le $most ] || echo "$f: $n lines"
 done >"$found"
-none "no file is longer than 600 lines, of tests 800"
+none "no file is longer than 590 lines, of tests 800"
 # shellcheck disable=SC2086
 awk 'FNR == 1 && !/^\/\*/ { print FILENAME ": the first line is not a comment on what the file is for" }' $code >"$found"
 none "every source file opens with what it is for"

@@ -13,7 +13,8 @@ struct keyset {
 };
 
 int keyset_add(struct keyset *s, const char *key); /* 1 if the set already has the key, else 0 */
-void keyset_clear(struct keyset *s);               /* empty, memory kept */
+int keyset_has(const struct keyset *s, const char *key);
+void keyset_clear(struct keyset *s); /* empty, memory kept */
 void keyset_release(struct keyset *s);
 
 #endif

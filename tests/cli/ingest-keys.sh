@@ -37,9 +37,10 @@ check_out "or its beginning" both tar xOf captions.tar IMG_2.txt
 check_out "of others" alone tar xOf captions.tar lone.txt
 check_out "a class of two" 4 tar xOf captions.tar b/x_png.cls
 echo nobody >a/nobody.txt
+echo '{"caption": "nobody"}' >a/nobody.json
 echo nobody >a/nobody.log
 check "captions of none" ddm-ingest -o captions2.tar a
-check_err "are counted" ' 2 other files passed over'
+check_err "are counted, each file" ' 3 other files passed over'
 
 # Equal pictures.
 mkdir -p e/1 e/2

@@ -6,6 +6,7 @@
 #	make demo           deps, build, the whole method on built-in pictures; DATA=folder: on yours; see share/recipes/demo.mk
 #	make bench          speed beside this machine's best, beside PyTorch, and against the baseline; BENCH=pattern: lines that hold it;
 #	                    PEER_PYTHON=a Python with torch; THREADS=1 beside other work; make bench-baseline: keep the last whole run
+#	make bench-quick    four kinds of work on one thread, beside the baseline of this processor, in a minute
 #	make format         the sources as .clang-format says
 #	make check-peers    live comparisons with the libraries whose formats we read: PEER_PYTHON=a Python with torch, transformers ..;
 #	                    T=pattern
@@ -234,6 +235,9 @@ demo-built: all
 bench: all $(BENCHES)
 	$(Q)B=$(B) $(if $(THREADS),THREADS=$(THREADS)) $(SRC)/tests/bench/run $(if $(BENCH),'$(BENCH)')
 
+bench-quick: $(patsubst %,$(B)/tests/bench/bench_%,gemm nets ops step)
+	$(Q)B=$(B) $(SRC)/tests/bench/run --quick
+
 bench-baseline:
 	$(Q)B=$(B) $(SRC)/tests/bench/run --baseline
 
@@ -310,7 +314,7 @@ distclean: clean
 
 FORCE:
 .PHONY: format all tests completion deps check check-built check-peers check-cuda cuda-tests cuda-bundle bundle demo demo-built bench bench-cuda \
-	bench-baseline fuzz fuzzers install install-lib uninstall dist clean distclean FORCE
+	bench-quick bench-baseline fuzz fuzzers install install-lib uninstall dist clean distclean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(wildcard $(OBJECTS:.o=.d))

@@ -1,18 +1,18 @@
-/* Tests on the GPU. DDM_TEST_DEVICE names another device than "cuda"; "far" is tests/unit/far.h and "emulated"
- * tests/op/emulated.h: on them a build without CUDA can try the tests themselves. */
+/* Runs tests on the GPU. DDM_TEST_DEVICE selects a device other than "cuda". "far" (tests/unit/far.h) and "emulated" (tests/op/emulated.h) serve to
+ * try the tests in a build without CUDA. */
 #ifndef DDM_TESTS_REMOTE_H
 #define DDM_TESTS_REMOTE_H
 
 #include "kernels/device.h"
 
-/* Caller frees with device_free. NULL: there is none, and e says why. */
+/* Open the device. Caller frees with device_free. NULL and e on failure. */
 struct device *remote_open(struct pool *pool, struct err *e);
 
-/* The device that remote_run uses; borrowed. */
+/* Set the device that remote_run uses; borrowed. */
 void remote_use(struct device *d);
 
-/* For optest_remote: arrays, scratch and keys go to the device, the kernel runs there, and they come back. Arrays that overlap here do
- * there; every allocation is as long as what is in it, so that a checker of memory sees what is beyond. */
+/* For optest_remote: copy arrays, scratch and keys to the device, run the kernel there, and copy them back. Arrays that overlap here overlap there
+ * too. Every allocation has exactly the size of its contents, so that a memory checker detects accesses beyond the end. */
 void remote_run(const struct kernel *k, const struct op_call *c);
 
 #endif

@@ -1,4 +1,4 @@
-/* A private folder for targets whose readers want names, gone at the end of the process. */
+/* A temporary folder for fuzz targets whose readers take paths. It is removed at exit. */
 #ifndef DDM_TESTS_FUZZ_FOLDER_H
 #define DDM_TESTS_FUZZ_FOLDER_H
 
@@ -21,7 +21,7 @@ static void folder_remove(void)
 	mem_free(folder_name);
 }
 
-/* The folder, with NULL, or what has this name in it. Not to be freed with NULL, else by the caller. */
+/* name NULL: the path of the folder, borrowed. Otherwise the path of this name in the folder, which the caller frees. */
 static char *folder_path(const char *name)
 {
 	if (!folder_name) {
@@ -35,7 +35,7 @@ static char *folder_path(const char *name)
 	return name ? path_join(folder_name, name) : folder_name;
 }
 
-/* A file in it, in a folder of its own where the name says so; without data it is removed. */
+/* Write a file in the folder; data NULL: remove it. The name may begin with one subfolder, which is made. */
 static void folder_put(const char *name, const void *data, size_t len)
 {
 	char *path = folder_path(name), *slash = strrchr(path, '/');

@@ -1,4 +1,4 @@
-/* The main() of a fuzz target where no fuzzer drives it: replays a corpus, and a fixed number of mutations of each input.
+/* The main() of a fuzz target without a fuzzer: replays a corpus, and a fixed number of mutations of each input.
  *
  * With clang: cc -fsanitize=fuzzer,address,undefined -DFUZZER -Ilib -I. tests/fuzz/fuzz_npy.c build/libddm.a ...
  * Here:       build/tests/fuzz/fuzz_npy [-once] [FILE | FOLDER]...        by default the target's corpus; -once: no mutations */
@@ -27,7 +27,7 @@ static uint64_t pick(uint64_t n, uint64_t step, uint64_t index, uint32_t lane)
 	return n ? rng_below(n, 1, RNG_TEST, step, index, lane) : 0;
 }
 
-/* One to four edits: a bit, a byte, a boundary value over eight bytes, a cut, a block moved. In place; the new length. */
+/* Apply one to four edits in place: flip a bit, set a byte, write a boundary value of eight bytes, cut, or move a block. Returns the new length. */
 static size_t mutate(uint8_t *p, size_t n, uint64_t index)
 {
 	static const uint64_t edges[] = {0, 1, 0x7f, 0xff, 0x7fffffff, 0xffffffff, 0x7fffffffffffffff, ~0ull};
@@ -60,7 +60,7 @@ static size_t mutate(uint8_t *p, size_t n, uint64_t index)
 	return n;
 }
 
-/* Inputs are copied to blocks of exactly their size, so that a sanitizer sees the first byte past the end. */
+/* Each input is copied to a block of exactly its size, so that a sanitizer detects reads past the end. */
 static int replay_file(const char *path)
 {
 	struct err e = {0};

@@ -1,4 +1,4 @@
-/* A table of ours whose last line, "#end N hash", says the right hash whatever the bytes before it are: readers get past it. */
+/* Puts the right hash into the last line of a table, "#end N hash", so that fuzzed tables pass the reader's check of the hash. */
 #ifndef DDM_TESTS_FUZZ_TABLEHASH_H
 #define DDM_TESTS_FUZZ_TABLEHASH_H
 
@@ -10,7 +10,7 @@
 #include "core/hash.h"
 #include "core/mem.h"
 
-/* A copy, the caller's to free: with the hash in its place where there is room for one, else as it was. */
+/* A copy with the right hash, or an unchanged copy if the last line has no place for a hash. Caller frees with mem_free. */
 static uint8_t *table_hashed(const uint8_t *data, size_t len)
 {
 	const uint8_t *last = len > 1 ? memrchr(data, '\n', len - 1) : NULL;

@@ -1,4 +1,4 @@
-/* SUM of one sample beside that of many. */
+/* Tests that SUM of a sample does not depend on the other samples of the batch. */
 #ifndef DDM_TESTS_ALONE_H
 #define DDM_TESTS_ALONE_H
 
@@ -8,8 +8,8 @@
 #include "core/mem.h"
 #include "tests/op/optest.h"
 
-/* A sample's sum has the same bits alone and in company, however samples lie: also where a sample does not begin at a whole pack, is one of
- * many side by side, or is one that all share. */
+/* A sample's sum has the same bits alone and in a batch, in any layout: also if samples begin between two SIMD packs, are interleaved, or share
+ * the same memory. */
 static inline void sums_alone(const struct kernel *kernel)
 {
 	enum { SAMPLES = 5, ROOM = SAMPLES * 700 };
@@ -47,7 +47,7 @@ static inline void sums_alone(const struct kernel *kernel)
 
 			memcpy(c.in[0].stride, ways[k].stride, sizeof ways[k].stride);
 			if (!many && !ways[k].stride[0])
-				c.in[0].stride[0] = ways[k].rows * ways[k].cols; /* nothing is repeated */
+				c.in[0].stride[0] = ways[k].rows * ways[k].cols; /* one sample: no broadcast */
 			c.scratch = mem_zalloc(kernel->scratch(&c, 1) + 1, 1);
 			optest_call(kernel, &c);
 			mem_free(c.scratch);

@@ -1,9 +1,9 @@
-/* CUDA kernels on the host, for tests: the .cu files compiled as ordinary C++ with this header in front.
+/* Runs CUDA kernels on the host, for tests. The .cu files are compiled as ordinary C++ after this header.
  *
- * A block's threads are fibers that run one after the other until they end or meet a barrier; __syncthreads holds all of a block, a
- * shuffle all of a warp. A barrier that not every thread reaches is reported and aborts. __shared__ is static memory, so one block
- * runs at a time. What it cannot show: races between barriers, the hardware's own arithmetic (its expf), speed. Threads run in
- * reverse order in every second block, so that a kernel that leans on their order is noticed. */
+ * The threads of a block are fibers. They run one after the other, each until it ends or reaches a barrier: __syncthreads for the block, a shuffle
+ * for the warp. If not every thread reaches a barrier, this is reported and the program aborts. __shared__ is static memory, so one block runs at a
+ * time. In every second block the threads run in reverse order, to detect kernels that depend on their order. The emulation cannot show races
+ * between barriers, the GPU's own arithmetic (such as its expf), or speed. */
 #ifndef DDM_TESTS_EMULATE_H
 #define DDM_TESTS_EMULATE_H
 
@@ -77,7 +77,7 @@ static inline float __fadd_rn(float a, float b)
 	return a + b;
 }
 
-/* Stacks do not begin in the same set of a cache. */
+/* The size of a stack is not a power of two, so that the stacks begin in different sets of the cache. */
 enum { EMULATED_WARP = 32, EMULATED_THREADS = 1024, EMULATED_GRID = 65535 /* blocks in y and z */, EMULATED_STACK = (64 << 10) + 11 * 64 };
 
 enum emulated_state { EMULATED_READY, EMULATED_AT_BLOCK, EMULATED_AT_WARP, EMULATED_DONE };
@@ -88,7 +88,7 @@ struct emulated_thread {
 	ucontext_t *context; /* until its first run */
 	enum emulated_state state;
 	dim3 index;
-	unsigned long long word; /* offered to the warp */
+	unsigned long long word; /* the value for the other threads of the warp */
 };
 
 inline dim3 gridDim, blockDim, blockIdx, threadIdx;
@@ -98,8 +98,8 @@ inline void *emulated_scheduler[5];
 inline void (*emulated_call)(void *);
 inline void *emulated_body;
 
-/* swapcontext asks the kernel for the signals each time; a jump between stacks does not. It must stand in another function than the
- * place to come back to, and none of them may be inlined. */
+/* Jumps are used because swapcontext makes a system call for the signal mask at each switch. __builtin_longjmp must not be in the same function as
+ * its __builtin_setjmp, so none of these functions may be inlined. */
 static __attribute__((noinline, noreturn, unused)) void emulated_jump(void **to)
 {
 	__builtin_longjmp(to, 1);
@@ -133,7 +133,7 @@ static inline void __syncwarp(unsigned = 0xffffffffu)
 	emulated_wait(EMULATED_AT_WARP);
 }
 
-/* Every lane offers v and takes that of lane `from`; its own where there is none. */
+/* Every lane provides v and returns the value of lane `from`, or its own if there is no such lane. */
 template <class T> static inline T emulated_shuffle(T v, int from)
 {
 	int me = (int)(emulated_now - emulated), warp = me / EMULATED_WARP * EMULATED_WARP, lanes = (int)(blockDim.x * blockDim.y * blockDim.z);
@@ -206,7 +206,7 @@ static inline int __ffs(int bits)
 	return __builtin_ffs(bits);
 }
 
-/* A fiber is kept for the next block. */
+/* The body of a fiber. Fibers are reused for the next block. */
 static inline void emulated_main(void)
 {
 	free(emulated_now->context);
@@ -232,7 +232,7 @@ static inline void emulated_start(emulated_thread *t, unsigned i)
 	t->index = dim3(i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y));
 }
 
-/* Whether all of [from, to) wait at `at`; then they may go on. */
+/* If all threads [from, to) wait at `at`, make them ready and return 1. */
 static inline int emulated_release(unsigned from, unsigned to, emulated_state at)
 {
 	for (unsigned i = from; i < to; i++)
@@ -271,7 +271,7 @@ static inline void emulated_block(unsigned n, int backwards)
 	}
 }
 
-/* All blocks of a launch, one after the other. */
+/* Run all blocks of a launch, one after the other. */
 template <class F> static inline void emulate(dim3 grid, dim3 block, F body)
 {
 	unsigned n = block.x * block.y * block.z;
@@ -293,8 +293,8 @@ template <class F> static inline void emulate(dim3 grid, dim3 block, F body)
 	emulated_body = NULL;
 }
 
-/* A queue that takes launches to be done later, as tests/op/fakecuda.c has one for calls on its device: it answers 0 for others. Without it
- * a launch is done at once. */
+/* Queues a launch, to run later, for calls on the device of tests/op/fakecuda.c; returns 0 for other devices. If a program does not define it or it
+ * returns 0, the launch runs at once. */
 struct op_call;
 extern "C" __attribute__((weak)) int fake_cuda_queue(const struct op_call *c, void (*run)(void *body), void *body);
 
@@ -314,7 +314,7 @@ template <class F> static inline void emulated_later(const struct op_call *c, F 
 	}
 }
 
-/* Arguments are what they are now, as a GPU takes them. */
+/* Arguments are copied at the launch, as on a GPU. */
 template <class K, class... A> static inline void emulated_launch(const struct op_call *c, dim3 grid, dim3 block, K kernel, A... a)
 {
 	emulated_later(c, [=] { emulate(grid, block, [=] { kernel(a...); }); });

@@ -1,14 +1,14 @@
-/* The instructions of kernels/mma.h on the host. A product gathers the operands of all 32 lanes and lets each compute the elements of
- * C that it holds, by the layouts written there, in the order of k. A copy leaves NaN where it will land until its thread waits. */
+/* The instructions of kernels/mma.h on the host. In a product each lane reads the operands of all 32 lanes, in the layouts of kernels/mma.h, and
+ * computes its elements of C in the order of k. The destination of a copy is NaN until the thread waits for it. */
 #ifndef DDM_TESTS_EMULATE_MMA_H
 #define DDM_TESTS_EMULATE_MMA_H
 
 #include "tests/op/emulate.h"
 
-enum { EMULATED_SHARED = 99 << 10, /* what every processor has, but the data centre's, which have more */ EMULATED_COPIES = 256 };
+enum { EMULATED_SHARED = 99 << 10, /* most bytes of a block on consumer GPUs; data centre GPUs have more */ EMULATED_COPIES = 256 };
 
 struct emulated_lane_state {
-	int turn; /* of the offers: the one before may still be read */
+	int turn; /* which offer is written next; other lanes may still read the one before */
 	struct {
 		uint32_t a[4], b[2];
 		const uint16_t *row;
@@ -28,7 +28,7 @@ static inline emulated_lane_state *emulated_self(void)
 	return &emulated_lanes[emulated_now - emulated];
 }
 
-/* All lanes have offered; the offers of lane i of this warp. */
+/* The offer of lane i of this warp. All lanes must have written theirs. */
 #define EMULATED_OFFER(i) emulated_lanes[(emulated_now - emulated) / EMULATED_WARP * EMULATED_WARP + (i)].offer[turn]
 
 static inline float emulated_half(uint32_t word, int high)
@@ -160,7 +160,7 @@ static inline void copy_wait(void)
 
 #define SHARED_BYTES(name) unsigned char *name = emulated_shared
 
-/* A block begins with whatever the one before has left, the first with NaN; nothing beyond what was asked for may be written. */
+/* Shared memory is NaN at the first block and keeps its contents from block to block. Writes beyond `bytes` and unfinished copies abort. */
 template <class F> static inline void emulate_shared(dim3 grid, dim3 block, size_t bytes, F body)
 {
 	if (bytes > EMULATED_SHARED) {

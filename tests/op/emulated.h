@@ -1,5 +1,5 @@
-/* A device that runs the CUDA kernels by tests/op/emulate.h on the host's memory, and products by tiles of our own: what a network
- * or a training does on a GPU, without one. */
+/* A device that runs the CUDA kernels in host memory with tests/op/emulate.h, and products with our own tiled kernels in place of cuBLASLt. It tests
+ * networks and training without a GPU. */
 #ifndef DDM_TESTS_EMULATED_H
 #define DDM_TESTS_EMULATED_H
 

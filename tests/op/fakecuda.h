@@ -1,7 +1,7 @@
-/* A stand-in for the CUDA runtime, so that kernels/cuda.cu runs without a GPU: memory is the host's, kernels are those of
- * tests/op/emulate.h, and streams are queues that are worked off as late, as early, or in as odd an order as events allow. What a GPU would
- * refuse or get wrong ends the test: a copy from memory that is not pinned, an address that is nobody's, pinned memory that is given back
- * while a copy of it waits. What may not be called while a stream is captured fails as it does there. */
+/* A fake CUDA runtime, with which kernels/cuda.cu runs without a GPU. Memory is host memory, kernels run with tests/op/emulate.h, and streams are
+ * queues that run as late, as early or in as mixed an order as events allow. The test fails on uses that a GPU would refuse or that would give wrong
+ * results: a copy from memory that is not pinned, an unknown address, pinned memory that is freed while a copy from it waits. Calls that are not
+ * allowed during capture fail as in CUDA. */
 #ifndef DDM_TESTS_FAKECUDA_H
 #define DDM_TESTS_FAKECUDA_H
 
@@ -10,7 +10,7 @@
 
 #define CUDART_VERSION 13000
 
-/* Names of its own, so that it may stand beside the runtime itself. */
+/* Its functions have other names, so that it can be linked together with the real runtime. */
 #define cudaGetErrorString fake_cudaGetErrorString
 #define cudaGetLastError fake_cudaGetLastError
 #define cudaDriverGetVersion fake_cudaDriverGetVersion
@@ -70,7 +70,7 @@ typedef enum cudaError {
 } cudaError_t;
 
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
-enum { cudaFuncAttributeMaxDynamicSharedMemorySize = 8, FAKE_SHARED = 227 << 10 /* bytes that a block can have */ };
+enum { cudaFuncAttributeMaxDynamicSharedMemorySize = 8, FAKE_SHARED = 227 << 10 /* most bytes of a block */ };
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaEventRecordDefault = 0, cudaEventRecordExternal = 1 };
 typedef enum { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal } cudaStreamCaptureMode;
 
@@ -126,19 +126,19 @@ cudaError_t cudaGraphDestroy(cudaGraph_t g);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t run);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t s);
 
-/* How streams move: those of the mask `eager`, by the order in which they were made, as soon as events allow, the others when somebody
- * waits; with `odd`, a few steps of any at every call besides. One device at a time. */
+/* Controls and counters of the fake; one device at a time. eager: a mask of streams, numbered in the order of creation, that run as soon as events
+ * allow; the others run when the host waits. odd: number of steps of random streams at every call. */
 struct fake_cuda {
 	unsigned eager, odd;
-	size_t total;    /* bytes it has */
+	size_t total;    /* bytes of device memory */
 	int64_t lost_at; /* not 0: every call from that submission on fails */
 	int64_t submitted, captures, launches;
-	int alive; /* allocations, streams, events, graphs */
+	int alive; /* allocations, streams, events and graphs that exist */
 };
 
 extern struct fake_cuda fake_cuda;
 
-/* kernels/cuda.cu's on it. */
+/* kernels/cuda.cu compiled against the fake runtime. */
 struct device;
 struct pool;
 struct err;

@@ -1,5 +1,5 @@
-/* A stand-in for cuBLASLt and the GPU: products computed on the host from the descriptors, column by column as cuBLASLt documents
- * them, so that layouts, transposes, leading dimensions, batches and epilogues that are wrong give wrong results. */
+/* A fake of cuBLASLt and the GPU. It computes products on the host from the descriptors, which are column-major as cuBLASLt documents, so that wrong
+ * layouts, transposes, leading dimensions, batches or epilogues give wrong results. */
 #ifndef DDM_TESTS_FAKELT_H
 #define DDM_TESTS_FAKELT_H
 
@@ -11,23 +11,23 @@ struct fake {
 	struct cublaslt_library library;
 	struct cublaslt_host host;
 	size_t version;           /* of the library */
-	int alive;                /* handles, descriptors, layouts, preferences */
-	int asked, timed, ran;    /* calls of recommend, times taken, products */
+	int alive;                /* handles, descriptors, layouts and preferences that exist */
+	int asked, timed, ran;    /* number of calls of recommend, of timings, of products */
 	int seen[FAKE_EPILOGUES]; /* products by epilogue */
 	int compute;              /* of the last product */
 	uint64_t algo, split;     /* of the last product */
-	int refuse;               /* bits of epilogues for which nothing is recommended */
-	int fails;                /* status of every product */
-	int varies;               /* products round otherwise for another number of columns, as the library's may */
+	int refuse;               /* mask of epilogue bits for which no algorithm is recommended */
+	int fails;                /* not 0: every product fails with this status */
+	int varies;               /* 1: rounding depends on the number of columns, as it may in the library */
 	int capturing;
-	uint64_t swift, swift_split; /* the algorithm and the split that are fast */
+	uint64_t swift, swift_split; /* the algorithm and split with the best timing */
 	int fail_count;
 	struct err failed;
 };
 
 extern struct fake fake;
 
-/* A new fake, in place of the last. */
+/* Replace the fake by a new one. */
 void fake_init(void);
 
 #endif

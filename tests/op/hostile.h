@@ -1,5 +1,5 @@
-/* Data of which a variance made in one pass loses digits, or all: GROUPNORM and its gradient against sums in double, within what
- * kernels/groupnorm.c promises of tiles of `tile` values. */
+/* Tests GROUPNORM and its gradient on data for which a one-pass variance loses some or all digits. The reference are sums in double; the error bounds
+ * are those of kernels/groupnorm.c for tiles of `tile` values. */
 #ifndef DDM_TESTS_HOSTILE_H
 #define DDM_TESTS_HOSTILE_H
 
@@ -27,9 +27,9 @@ static inline float hostile_value(enum hostile kind, int64_t i, int64_t n)
 	case ALTERNATING:
 		return i % 2 ? 10001 : 9999;
 	case TILE_OF_8:
-		return i % 8 ? noise * 1e-3f : 1000; /* the first of eight neighbours, which a tile may be */
+		return i % 8 ? noise * 1e-3f : 1000; /* a tile may be eight neighbours */
 	case TILE_OF_32:
-		return i % 32 < 8 ? 1000 : noise * 1e-3f; /* or of four that are eight apart */
+		return i % 32 < 8 ? 1000 : noise * 1e-3f; /* or four values that are eight apart */
 	default:
 		return 0;
 	}
@@ -38,7 +38,7 @@ static inline float hostile_value(enum hostile kind, int64_t i, int64_t n)
 struct hostile_norm {
 	int64_t positions, channels, groups;
 	float *x, *y, *dy, *dx, *stats, *dscale, *dshift;
-	double unit; /* of the rounding of a tile's sums */
+	double unit; /* relative rounding error of a tile's sums */
 };
 
 static inline void hostile_run(const struct kernel *k, struct op_call *c)
@@ -54,7 +54,7 @@ static inline void hostile_near(double got, double want, double tol, const char 
 		fail_msg("%s of data %d, %lld channels: %.9g, not %.9g within %.2g", what, (int)kind, (long long)channels, got, want, tol);
 }
 
-/* The forward pass: the mean is rounded to float, and costs y as much. */
+/* Check the forward pass. The mean is rounded to float, and this error carries over to y. */
 static inline void hostile_forward(const struct hostile_norm *h, int64_t group, enum hostile kind, double bound)
 {
 	const int64_t per = h->channels / h->groups;
@@ -80,7 +80,7 @@ static inline void hostile_forward(const struct hostile_norm *h, int64_t group, 
 		}
 }
 
-/* The gradient, of the stats as they are. */
+/* Check the gradient, computed from the stats of the forward pass. */
 static inline void hostile_backward(const struct hostile_norm *h, int64_t group, enum hostile kind)
 {
 	const int64_t per = h->channels / h->groups;
@@ -134,7 +134,7 @@ static inline void hostile_norm(const struct kernel *forward, const struct kerne
 	stats.data = h.stats = h.dshift + channels;
 	for (int64_t i = 0; i < count; i++) {
 		h.x[i] = hostile_value(kind, i / channels, positions) + (float)(i % channels);
-		h.dy[i] = .1f; /* whose sum float loses, a little each time */
+		h.dy[i] = .1f; /* each addition in float loses a little */
 	}
 	for (int64_t c = 0; c < channels; c++)
 		((float *)v.data)[c] = 1;
@@ -149,7 +149,7 @@ static inline void hostile_norm(const struct kernel *forward, const struct kerne
 	mem_free(room);
 }
 
-/* An infinite value has no deviation: what is made of it is no number. */
+/* With an infinite value the deviation and all outputs are NaN. */
 static inline void hostile_infinity(const struct kernel *forward)
 {
 	float x[8] = {0, 1, 2, INFINITY, 4, 5, 6, 7}, y[8], stats[2];

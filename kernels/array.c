@@ -88,17 +88,6 @@ int array_sums_runs(const struct array *x, const struct array *y)
 	return summed < kept;
 }
 
-int64_t array_row_offset(const struct array *a, int64_t row)
-{
-	int64_t off = 0;
-
-	for (int d = a->rank - 2; d >= 0; d--) {
-		off += row % a->shape[d] * a->stride[d];
-		row /= a->shape[d];
-	}
-	return off;
-}
-
 struct array array_vector(enum dtype t, void *data, int64_t n)
 {
 	return (struct array){.data = data, .dtype = t, .rank = 1, .shape = {n}, .stride = {1}};

@@ -183,7 +183,5 @@ int array_row_stride(const struct array *a, int64_t *stride);
 /* Whether summing x into y should run along x's last summed dimension: its stride in x is smaller than that of the last kept dimension.
  * Dimension 0 is considered even if it holds one sample, so that the order of a sample's sum does not depend on the batch size. */
 int array_sums_runs(const struct array *x, const struct array *y);
-/* Offset in elements of row r (leading dimensions in row-major order). */
-int64_t array_row_offset(const struct array *a, int64_t row);
 
 #endif

@@ -15,7 +15,7 @@
 
 enum { BATCH = 256, MEASURED = 64 };
 
-int featureset_held(const char *key, const struct featureset_options *o)
+static int is_held(const char *key, const struct featureset_options *o)
 {
 	const char *slash = o->holdout_by_dir ? strrchr(key, '/') : NULL;
 	char *dir;
@@ -32,7 +32,7 @@ int featureset_held(const char *key, const struct featureset_options *o)
 /* Append a sample: returns its row of features to fill, or NULL if there are no features. */
 static float *append(struct featureset *f, char *key, int32_t label, const struct featureset_options *o)
 {
-	int held = featureset_held(key, o);
+	int held = is_held(key, o);
 	int64_t row = f->count[held]++;
 
 	if (f->n == f->cap) {
@@ -161,7 +161,7 @@ static int read_keys(struct featureset *f, struct samples *s, const struct featu
 	return rc;
 }
 
-void featureset_keys(const struct featureset *f, char hex[65])
+static void hash_keys(const struct featureset *f, char hex[65])
 {
 	struct sha256 h;
 
@@ -187,7 +187,7 @@ static int read_sidecar(struct featureset *f, const char *path, struct err *e)
 	}
 	o = jsonio_load(side, e);
 	if (o && !jsonio_str(o, "keys", 0, &keys, side, e) && !jsonio_str(o, "features", 0, &name, side, e)) {
-		featureset_keys(f, hex);
+		hash_keys(f, hex);
 		if (keys && strcmp(keys, hex))
 			err_set(e, ERR_DATA, "%s belongs to other samples or to another order (hash of the keys in %s: %.12s, expected %.12s)", path,
 			        side, keys, hex);

@@ -53,15 +53,9 @@ struct featureset {
 	char hash[65];        /* SHA-256 of the file of features, or measure->hash; empty otherwise */
 };
 
-/* 1 if the sample of that key is held out. */
-int featureset_held(const char *key, const struct featureset_options *o);
-
 /* Read every sample of s. ERR_DATA if a value is not finite, or the file's number of rows or the sidecar's "keys" do not match the samples;
  * ERR_AGAIN: the progress said stop; errors of samples_next. Release with featureset_release; on failure *f is empty. */
 int featureset_read(struct featureset *f, struct samples *s, const struct featureset_options *o, struct err *e);
 void featureset_release(struct featureset *f); /* a zeroed one is allowed */
-
-/* hex: SHA-256 of the keys in order, each followed by a newline, as in a sidecar's "keys". */
-void featureset_keys(const struct featureset *f, char hex[65]);
 
 #endif

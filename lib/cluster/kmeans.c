@@ -70,7 +70,8 @@ int points_init(struct points *p, const float *x, const double *weight, int64_t 
 	return 0;
 }
 
-int points_see(struct points *p, int64_t from, int64_t to, struct err *e)
+/* Copy near and cluster of [from, to) to the host, if the points are on a device. */
+static int points_see(struct points *p, int64_t from, int64_t to, struct err *e)
 {
 	return p->on ? device_points_get(p->on, p->near, p->cluster, from, to, e) : 0;
 }

@@ -37,9 +37,6 @@ int points_init(struct points *p, const float *x, const double *weight, int64_t 
                 struct err *e);
 void points_release(struct points *p);
 
-/* Copy near and cluster of [from, to) to the host, if the points are on a device. */
-int points_see(struct points *p, int64_t from, int64_t to, struct err *e);
-
 float points_length2(const float *x, int64_t d);                   /* |x|^2, summed in double */
 float points_distance2(const float *a, const float *b, int64_t d); /* |a - b|^2, summed in float */
 

@@ -20,7 +20,8 @@ void sheet_release(struct sheet *s)
 	*s = (struct sheet){0};
 }
 
-int sheet_put(struct sheet *s, int row, int column, const struct picture *p, struct err *e)
+/* Draw the centre square of a picture in the given row and column. */
+static int sheet_put(struct sheet *s, int row, int column, const struct picture *p, struct err *e)
 {
 	struct picture small;
 

@@ -19,9 +19,6 @@ struct sheet {
 int sheet_init(struct sheet *s, int rows, int columns, int cell, struct err *e);
 void sheet_release(struct sheet *s);
 
-/* Draw the centre square of a picture in the given row and column. */
-int sheet_put(struct sheet *s, int row, int column, const struct picture *p, struct err *e);
-
 /* Second pass over `samples` (which is rewound): draw `columns` pictures per cluster, chosen by the hashes of their keys, or fewer if the cluster
  * has fewer. key and cluster [n] as in the first pass. */
 int sheet_fill(struct sheet *s, struct samples *samples, char *const *key, const int32_t *cluster, int64_t n, struct err *e);

@@ -527,15 +527,6 @@ int64_t ensemble_member_bytes(const struct ensemble *s, int i)
 	return s->member[i].model ? model_bytes(s->member[i].model) : 0;
 }
 
-int64_t ensemble_bytes(const struct ensemble *s)
-{
-	int64_t bytes = 0;
-
-	for (int i = 0; i < s->members; i++)
-		bytes += ensemble_member_bytes(s, i);
-	return bytes;
-}
-
 void ensemble_release(struct ensemble *s)
 {
 	for (int i = 0; i < s->members; i++) {

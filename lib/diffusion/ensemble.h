@@ -85,7 +85,6 @@ int ensemble_number(const char *name);
 void ensemble_order(void *arg, const int *expert, int n);
 /* After ERR_FAIL for non-finite samples: if a weights file holds NaN or infinity, *e becomes ERR_DATA naming the file and tensor. */
 void ensemble_blame(const struct ensemble *s, const char *dir, struct err *e);
-int64_t ensemble_bytes(const struct ensemble *s);               /* bytes of all weights in memory */
 int64_t ensemble_member_bytes(const struct ensemble *s, int i); /* bytes of expert i's weights; i = k: the router's */
 void ensemble_release(struct ensemble *s);
 

@@ -2,7 +2,7 @@
  *
  * x_t = alpha x0 + sigma eps with x0 drawn from the set makes p(x_t) a mixture of Gaussians, so the posterior of x0 is a softmax
  * over the samples m_j of (alpha x.m_j - alpha^2 |m_j|^2 / 2) / sigma^2 + log w_j. Every kind of prediction follows from the posterior's mean (arXiv
- * 2501.05450, section 3). Computed in double. diffusion/exact.h computes the same more slowly, and also for Gaussians. */
+ * 2501.05450, section 3). Computed in double. tests/unit/exact.h computes the same more slowly, and also for Gaussians. */
 #ifndef DDM_DIFFUSION_FINITE_H
 #define DDM_DIFFUSION_FINITE_H
 

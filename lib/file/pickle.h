@@ -52,8 +52,6 @@ struct pickle {
  * time in proportion to the bytes, and no more than 100 bytes of memory a value. */
 int pickle_parse(struct pickle *p, struct arena *a, const void *data, size_t len, const char *where, struct err *e);
 
-/* The value of a key of text; NULL if v is not a dict or lacks the key. Of equal keys the last counts, as in Python. */
-const struct pickle_value *pickle_get(const struct pickle_value *v, const char *key);
 /* Whether v is a global of this name, or a call of it. */
 int pickle_names(const struct pickle_value *v, const char *global);
 int pickle_calls(const struct pickle_value *v, const char *global);

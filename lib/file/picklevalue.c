@@ -8,16 +8,6 @@ int pickle_is_text(const struct pickle_value *v, const char *text_wanted)
 	return v && v->kind == PICKLE_TEXT && v->n == strlen(text_wanted) && !memcmp(v->text, text_wanted, v->n);
 }
 
-const struct pickle_value *pickle_get(const struct pickle_value *v, const char *key)
-{
-	if (!v || (v->kind != PICKLE_DICT && v->kind != PICKLE_CALL))
-		return NULL;
-	for (size_t i = v->n & ~(size_t)1; i; i -= 2)
-		if (pickle_is_text(v->item[i - 2], key))
-			return v->item[i - 1];
-	return NULL;
-}
-
 int pickle_names(const struct pickle_value *v, const char *name)
 {
 	return v && v->kind == PICKLE_GLOBAL && !strcmp(v->text, name);

@@ -261,6 +261,19 @@ static int resize_columns(struct picture *out, const struct picture *in, int hei
 	return 0;
 }
 
+/* im.crop((x, y, x + width, y + height)) of Pillow; the rectangle must lie inside. */
+static int picture_crop(struct picture *out, const struct picture *in, int x, int y, int width, int height, struct err *e)
+{
+	size_t c = in->channels;
+
+	assert(x >= 0 && y >= 0 && width > 0 && height > 0 && x <= in->width - width && y <= in->height - height);
+	if (picture_alloc(out, width, height, in->channels, e))
+		return -1;
+	for (int r = 0; r < height; r++)
+		memcpy(out->pixels + r * width * c, in->pixels + ((size_t)(y + r) * in->width + x) * c, width * c);
+	return 0;
+}
+
 int picture_resize(struct picture *out, const struct picture *in, int width, int height, enum resize_filter filter, struct err *e)
 {
 	int alike = width == height && in->width == in->height, rc = -1;
@@ -361,18 +374,6 @@ int picture_reduce(struct picture *out, const struct picture *in, int fx, int fy
 				*to++ = mean8(sum, (uint32_t)w * h);
 			}
 		}
-	return 0;
-}
-
-int picture_crop(struct picture *out, const struct picture *in, int x, int y, int width, int height, struct err *e)
-{
-	size_t c = in->channels;
-
-	assert(x >= 0 && y >= 0 && width > 0 && height > 0 && x <= in->width - width && y <= in->height - height);
-	if (picture_alloc(out, width, height, in->channels, e))
-		return -1;
-	for (int r = 0; r < height; r++)
-		memcpy(out->pixels + r * width * c, in->pixels + ((size_t)(y + r) * in->width + x) * c, width * c);
 	return 0;
 }
 

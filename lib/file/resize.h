@@ -21,9 +21,6 @@ int plane_resize(float *out, int width, int height, const float *in, int w, int 
 /* im.reduce((fx, fy)) of modes L and RGB: means over whole cells, the last ones smaller. fx, fy >= 1. */
 int picture_reduce(struct picture *out, const struct picture *in, int fx, int fy, struct err *e);
 
-/* im.crop((x, y, x + width, y + height)); the rectangle must lie inside. */
-int picture_crop(struct picture *out, const struct picture *in, int x, int y, int width, int height, struct err *e);
-
 /* The largest centred square, x = (w - s) / 2 and y = (h - s) / 2 rounded down, resized to size x size. */
 int picture_square(struct picture *out, const struct picture *in, int size, enum resize_filter filter, struct err *e);
 

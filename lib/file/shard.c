@@ -331,14 +331,6 @@ void shard_sample_release(struct shard_sample *s)
 	*s = (struct shard_sample){0};
 }
 
-const struct shard_member *shard_sample_find(const struct shard_sample *s, const char *ext)
-{
-	for (int i = 0; i < s->members; i++)
-		if (!strcmp(s->member[i].ext, ext))
-			return s->member + i;
-	return NULL;
-}
-
 static int count_members(const uint8_t *tar, size_t len, const char *where, struct err *e)
 {
 	struct tar_member m;

@@ -28,8 +28,6 @@ struct shard_sample {
 };
 
 void shard_sample_release(struct shard_sample *s);
-/* The member with that extension, or NULL. */
-const struct shard_member *shard_sample_find(const struct shard_sample *s, const char *ext);
 
 struct shard;
 
@@ -100,7 +98,6 @@ void shard_packer_free(struct shard_packer *p); /* NULL is allowed */
 int shard_pack(struct shard_packer *p, int worker, struct shard_frame *f, struct err *e);
 int shard_append(struct shard_writer *w, const struct shard_frame *f, struct err *e);
 
-int64_t shard_writer_count(const struct shard_writer *w);
 uint64_t shard_writer_bytes(const struct shard_writer *w); /* written so far, compressed */
 /* Publish and free w, whatever happens. row (may be NULL) receives bytes, samples, sha256 and keys; its path, cluster and holdout
  * are left alone. ERR_DATA when it holds no sample. */

@@ -301,11 +301,6 @@ int shard_add(struct shard_writer *w, const char *key, const struct shard_member
 	return w->frame.tar.len >= w->o.frame ? frame_flush(w, e) : 0;
 }
 
-int64_t shard_writer_count(const struct shard_writer *w)
-{
-	return (int64_t)w->count;
-}
-
 uint64_t shard_writer_bytes(const struct shard_writer *w)
 {
 	return w->bytes;

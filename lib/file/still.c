@@ -38,7 +38,8 @@ static void row_convert(uint8_t *dst, const uint8_t *src, size_t n, int have, in
 	}
 }
 
-int picture_convert(struct picture *p, int want, struct err *e)
+/* Convert in place to `want` channels (1 or 3): alpha is dropped, grey is ITU-R 601 luma as in Pillow's convert("L"). ERR_NOMEM. */
+static int picture_convert(struct picture *p, int want, struct err *e)
 {
 	struct picture to;
 

@@ -17,8 +17,6 @@ struct picture {
 /* Allocate uninitialised pixels. ERR_NOMEM, with *p unchanged. Free with picture_release. */
 int picture_alloc(struct picture *p, int width, int height, int channels, struct err *e);
 void picture_release(struct picture *p);
-/* Convert in place to `want` channels (1 or 3): alpha is dropped, grey is ITU-R 601 luma as in Pillow's convert("L"). ERR_NOMEM. */
-int picture_convert(struct picture *p, int want, struct err *e);
 
 struct still_limits {
 	int64_t max_pixels; /* width * height; 0: 2^28 */

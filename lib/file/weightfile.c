@@ -362,34 +362,21 @@ static int gather(struct weightfile *w, int i, int64_t from, int64_t count, void
 	return torch_gather(w->part[s->part].torch, s->index, from, count, out, e);
 }
 
-/* In pieces: `put` takes the floats of [at, at + n). */
-static int convert(struct weightfile *w, int i, void (*put)(void *out, int64_t at, const float *v, int64_t n), void *out, struct err *e)
+/* Read in pieces; out[st_count] receives the floats. */
+static int convert(struct weightfile *w, int i, float *out, struct err *e)
 {
 	struct st_tensor piece = {.type = w->tensor[i].type, .rank = 1};
 	int64_t count = st_count(w->tensor + i);
 	uint64_t raw[PIECE];
-	float v[PIECE];
 
 	piece.data = raw;
 	for (int64_t at = 0; at < count; at += piece.shape[0]) {
 		piece.shape[0] = count - at < PIECE ? count - at : PIECE;
 		if (gather(w, i, at, piece.shape[0], raw, e))
 			return -1;
-		st_to_f32(v, &piece);
-		put(out, at, v, piece.shape[0]);
+		st_to_f32(out + at, &piece);
 	}
 	return 0;
-}
-
-static void put_f32(void *out, int64_t at, const float *v, int64_t n)
-{
-	memcpy((float *)out + at, v, (size_t)n * sizeof *v);
-}
-
-static void put_bf16(void *out, int64_t at, const float *v, int64_t n)
-{
-	for (int64_t k = 0; k < n; k++)
-		((uint16_t *)out)[at + k] = f32_to_bf16(v[k]);
 }
 
 /* NULL where tensor i is not numpy's way of laying out. */
@@ -407,24 +394,8 @@ int weightfile_f32(struct weightfile *w, int i, float *out, struct err *e)
 		return 0;
 	}
 	if (!w->tensor[i].data)
-		return convert(w, i, put_f32, out, e);
+		return convert(w, i, out, e);
 	st_to_f32(out, w->tensor + i);
-	return 0;
-}
-
-int weightfile_bf16(struct weightfile *w, int i, uint16_t *out, struct err *e)
-{
-	size_t n = (size_t)st_count(w->tensor + i);
-	float *v;
-
-	if (!odd_array(w, i))
-		return convert(w, i, put_bf16, out, e);
-	v = mem_try(n, sizeof *v, w->path, e);
-	if (!v)
-		return -1;
-	npy_to_f32(v, odd_array(w, i));
-	put_bf16(out, 0, v, (int64_t)n);
-	mem_free(v);
 	return 0;
 }
 

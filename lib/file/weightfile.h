@@ -24,8 +24,8 @@ void weightfile_free(struct weightfile *w);
 char *weightfile_locate(const char *dir, const char *first, struct err *e);
 
 int weightfile_count(const struct weightfile *w);
-/* Tensor i, in an order that depends only on the files. data is NULL if the elements cannot be used in place; weightfile_f32 and weightfile_bf16
- * read them. Borrowed until weightfile_free. */
+/* Tensor i, in an order that depends only on the files. data is NULL if the elements cannot be used in place; weightfile_f32 reads
+ * them. Borrowed until weightfile_free. */
 const struct st_tensor *weightfile_get(const struct weightfile *w, int i);
 int weightfile_find(const struct weightfile *w, const char *name); /* index; -1: none */
 /* As weightfile_find; a missing tensor, a dtype that is not floating point, or another shape is -1 and ERR_DATA. rank < 0: any shape. */
@@ -34,7 +34,6 @@ const char *weightfile_meta(const struct weightfile *w, const char *key); /* fro
 
 /* Read all elements of tensor i, row-major. Not thread-safe on one struct: a deflated storage is kept for the next call. */
 int weightfile_f32(struct weightfile *w, int i, float *out, struct err *e);
-int weightfile_bf16(struct weightfile *w, int i, uint16_t *out, struct err *e); /* rounded to nearest even */
 
 /* All tensors as a struct safetensors. Tensors that cannot be used in place are copied. The copies may take 1 GiB, or 1100 times the size of the
  * files if that is more; a file whose strides repeat elements beyond this is ERR_DATA. Borrowed until weightfile_free. */

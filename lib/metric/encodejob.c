@@ -13,7 +13,8 @@
 #include "file/standing.h"
 #include "metric/encodejobimpl.h"
 
-void encodejob_say(const struct encodejob *w, const char *fmt, ...)
+/* Format a line and pass it to hooks.say. */
+__attribute__((format(printf, 2, 3))) static void say(const struct encodejob *w, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -105,7 +106,7 @@ int encodejob_open_output(struct encodejob *w, const struct stamp *stamp, int64_
 	int rc = partial_open(&w->partial, w->o.out, *w->digest ? same : NULL, from, e);
 
 	if (rc > 0)
-		encodejob_say(w, "continuing after %lld samples", (long long)w->partial.mark[1]);
+		say(w, "continuing after %lld samples", (long long)w->partial.mark[1]);
 	mem_free(line);
 	mem_free(same);
 	return rc;
@@ -116,7 +117,7 @@ void encodejob_close_output(struct encodejob *w, const struct err *e)
 	int keep = e->code == ERR_AGAIN || e->code == ERR_UNAVAILABLE;
 
 	if (keep && partial_is_kept(&w->partial))
-		encodejob_say(w, "%lld samples are saved: run the same command again to continue", (long long)w->partial.mark[1]);
+		say(w, "%lld samples are saved: run the same command again to continue", (long long)w->partial.mark[1]);
 	partial_close(&w->partial, keep);
 }
 
@@ -128,7 +129,7 @@ static void say_idle(const struct encodejob *w)
 	if (w->extractor && w->extractor->all_floats)
 		idle = o->bulk ? "--weight-dtype" : o->map ? "--map" : NULL;
 	if (idle)
-		encodejob_say(w, "%s does nothing: %s consists of convolutions, which the CPU holds as f32", idle, w->o.model);
+		say(w, "%s does nothing: %s consists of convolutions, which the CPU holds as f32", idle, w->o.model);
 }
 
 static int open_model(struct encodejob *w, struct err *e)
@@ -177,7 +178,7 @@ int encodejob_run(struct encodejob *w, struct device *device, struct encode_repo
 	stamp = make_stamp(w);
 	there = is_there(w, stamp, e);
 	if (there > 0)
-		encodejob_say(w, "%s: exists already", w->o.out);
+		say(w, "%s: exists already", w->o.out);
 	if (there >= 0)
 		rc = there ? 0 : encode(w, stamp, report, e);
 	stamp_free(stamp);

@@ -31,9 +31,6 @@ int encodemodel_recognise(struct encodejob *w, struct err *e);
 /* Check the request against the model: ERR_USAGE names an option that has no meaning for this model. */
 int encodemodel_check(const struct encodejob *w, struct err *e);
 
-/* Format a line and pass it to hooks.say. */
-void encodejob_say(const struct encodejob *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
 /* Open the output. It resumes an unfinished output only if that has the same samples and request, and the same device and, on a GPU, the same batch
  * size, which determine the bits. Returns 1 if it resumes, 0 if it starts anew, -1 on error. The first `from` bytes are written again at the end. */
 int encodejob_open_output(struct encodejob *w, const struct stamp *stamp, int64_t from, struct err *e);

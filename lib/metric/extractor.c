@@ -8,8 +8,6 @@
 #include "core/str.h"
 #include "metric/pixfeat.h"
 
-const char *const tap_names[TAPS] = {"main", "spatial", "logits"};
-
 /* Functions of the pixels */
 
 struct pixels_job {

@@ -22,8 +22,6 @@ enum tap {
 	TAPS
 };
 
-extern const char *const tap_names[TAPS]; /* "main", "spatial", "logits" */
-
 struct extractor {
 	char name[16];       /* "pix"; the last part of the keys of the metrics */
 	char hash[65];       /* SHA-256 of all that determines the features: a definition, or a network's weights and input convention */

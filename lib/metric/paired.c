@@ -48,13 +48,6 @@ static double upper_tail(double t, double df)
 	return isinf(t) ? 0 : beta_regular(df / 2, .5, df / s, t * t / s) / 2;
 }
 
-double student_cdf(double t, double df)
-{
-	double tail = upper_tail(t, df);
-
-	return t > 0 ? 1 - tail : tail;
-}
-
 double student_quantile(double p, double df)
 {
 	double tail = p < .5 ? p : 1 - p, lo = 0, hi = 1;

@@ -19,7 +19,7 @@ int paired_compare(struct paired *out, const double *a, const double *b, int n, 
  * dependence between the tests (Holm, "A simple sequentially rejective multiple test procedure", 1979). Results are at most 1. */
 void holm_adjust(double *p, int n);
 
-double student_cdf(double t, double df);      /* P(T <= t); df > 0 */
-double student_quantile(double p, double df); /* the inverse, 0 < p < 1 */
+/* The t with P(T <= t) = p for Student's distribution with df > 0 degrees of freedom; 0 < p < 1. */
+double student_quantile(double p, double df);
 
 #endif

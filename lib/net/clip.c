@@ -283,8 +283,8 @@ static int tower_load(struct tower *m, const struct clip_config *c, const char *
 	return runner_weights(m->net, s, weights, names, FAMILIES, e) || runner_load(m->net, NULL, NULL, e) ? -1 : 0;
 }
 
-struct clip_text *clip_text_new(const struct clip_config *c, const char *weights, int64_t capacity, enum compact_type bulk, struct device *d,
-                                struct err *e)
+static struct clip_text *clip_text_new(const struct clip_config *c, const char *weights, int64_t capacity, enum compact_type bulk, struct device *d,
+                                       struct err *e)
 {
 	static const char *const projection[] = {"text_projection", "text_projection.weight"};
 	struct clip_text *m = mem_zalloc(1, sizeof *m);
@@ -295,8 +295,8 @@ struct clip_text *clip_text_new(const struct clip_config *c, const char *weights
 	return NULL;
 }
 
-struct clip_vision *clip_vision_new(const struct clip_config *c, const char *weights, enum vit_tokens tokens, int64_t capacity,
-                                    enum compact_type bulk, struct device *d, struct err *e)
+static struct clip_vision *clip_vision_new(const struct clip_config *c, const char *weights, enum vit_tokens tokens, int64_t capacity,
+                                           enum compact_type bulk, struct device *d, struct err *e)
 {
 	static const char *const projection[] = {"visual.proj", "visual_projection.weight"};
 	struct clip_vision *m = mem_zalloc(1, sizeof *m);

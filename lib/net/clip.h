@@ -30,13 +30,9 @@ int clip_vision_from_json(const json_t *o, const char *where, struct clip_config
 struct clip_text;
 struct clip_vision;
 
-/* weights: a file or folder that weightfile_open reads; it may also hold the other tower. If it has no projection, the tower has none. Batches of up
- * to `capacity`. bulk: storage type of the matrices, as for runner_new. The device is borrowed. Free with clip_text_free or clip_vision_free. */
-struct clip_text *clip_text_new(const struct clip_config *c, const char *weights, int64_t capacity, enum compact_type bulk, struct device *d,
-                                struct err *e);
-struct clip_vision *clip_vision_new(const struct clip_config *c, const char *weights, enum vit_tokens tokens, int64_t capacity,
-                                    enum compact_type bulk, struct device *d, struct err *e);
-/* The same from a folder of transformers with config.json. */
+/* Open a folder of transformers with config.json; its weights may also hold the other tower. If they have no projection, the tower has none.
+ * Batches of up to `capacity`. bulk: storage type of the matrices, as for runner_new. The device is borrowed. Free with clip_text_free or
+ * clip_vision_free. */
 struct clip_text *clip_text_open(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e);
 struct clip_vision *clip_vision_open(const char *dir, enum vit_tokens tokens, int64_t capacity, enum compact_type bulk, struct device *d,
                                      struct err *e);

@@ -201,8 +201,3 @@ int inception_run(struct inception *n, int64_t count, const float *x, const stru
 	runner_run(n->net, count, (const void *const[]){x}, (float *const[]){r->features, r->logits, r->spatial});
 	return 0;
 }
-
-int64_t inception_parameters(const struct inception *n)
-{
-	return params_count(runner_table(n->net), 0);
-}

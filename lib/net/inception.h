@@ -25,7 +25,6 @@ struct inception_result {
 
 /* Run on x (count, 3, 299, 299) in [-1, 1] (metric/netinput.h prepares it). */
 int inception_run(struct inception *n, int64_t count, const float *x, const struct inception_result *r, struct err *e);
-int64_t inception_parameters(const struct inception *n); /* number of parameters after folding the batch norms */
 
 /* Private to lib/net and tests: the recording, for pictures of any size from 75 on; outputs as in struct inception_result. */
 runner_record inception_record;

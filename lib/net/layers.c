@@ -157,7 +157,7 @@ struct tensor *layer_conv(const struct layers *l, struct tensor *x, const char *
 
 	if (!c->no_bias)
 		b = param(l, name, ".bias", 1, shape, 0);
-	return (c->many ? op_conv_many : op_conv_act)(l->t, x, w, b, c->add, c->stride ? c->stride : 1, c->pad, c->act);
+	return (c->many ? op_conv_many : op_conv)(l->t, x, w, b, c->add, c->stride ? c->stride : 1, c->pad, c->act);
 }
 
 struct tensor *layer_conv3(const struct layers *l, struct tensor *x, const char *name, int64_t out, int act, struct tensor *add)

@@ -344,8 +344,3 @@ enum lpips_trunk lpips_kind(const struct lpips *n)
 {
 	return n->kind;
 }
-
-int64_t lpips_parameters(const struct lpips *n)
-{
-	return params_count(runner_table(n->net), 0) - 6;
-}

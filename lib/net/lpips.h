@@ -29,6 +29,4 @@ int lpips_run(struct lpips *n, int64_t count, const float *a, const float *b, in
 int64_t lpips_width(struct lpips *n, int64_t h, int64_t w, struct err *e);
 int lpips_vectors(struct lpips *n, int64_t count, const float *x, int64_t h, int64_t w, float *vectors, struct err *e);
 
-int64_t lpips_parameters(const struct lpips *n); /* number of parameters of trunk and heads */
-
 #endif

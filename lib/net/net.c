@@ -306,12 +306,3 @@ void net_params(const struct net_config *c, struct params *p)
 {
 	net_measure(c, p);
 }
-
-double net_flops(const struct net_config *c)
-{
-	struct params p = {0};
-	double flops = net_measure(c, &p);
-
-	params_release(&p);
-	return flops;
-}

@@ -127,10 +127,7 @@ struct tensor *net_record(struct tape *t, struct params *p, const struct net_con
 /* The table alone (a throw-away recording), laid out. Release with params_release. */
 void net_params(const struct net_config *c, struct params *p);
 
-/* Both that and net_flops, from one recording. */
+/* The same, and the FLOPs of the products of one forward pass of one sample. */
 double net_measure(const struct net_config *c, struct params *p);
-
-/* FLOPs of the products of one forward pass of one sample. */
-double net_flops(const struct net_config *c);
 
 #endif

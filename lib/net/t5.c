@@ -192,11 +192,6 @@ const struct t5_config *t5_config(const struct t5 *m)
 	return &m->c;
 }
 
-int64_t t5_bytes(const struct t5 *m)
-{
-	return runner_bytes(m->net);
-}
-
 void t5_run(struct t5 *m, int64_t n, const int32_t *ids, const int32_t *length, float *hidden)
 {
 	int64_t tokens = m->c.tokens;

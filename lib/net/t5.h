@@ -27,7 +27,6 @@ struct t5;
 struct t5 *t5_open(const char *dir, int64_t tokens, int64_t capacity, enum compact_type bulk, struct device *d, struct err *e);
 void t5_free(struct t5 *m);
 const struct t5_config *t5_config(const struct t5 *m);
-int64_t t5_bytes(const struct t5 *m); /* that the weights take */
 
 /* ids (n, tokens); length (n): tokens before the padding, the end of the text among them, at least 1; NULL: all. hidden (n, tokens,
  * hidden), also of the padding, which no token looks at. */

@@ -131,7 +131,8 @@ static double cubic(double x, double a)
 	return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
 }
 
-void vit_resample(float *w, int64_t n, int64_t grid, double offset, int antialias)
+/* w (n, grid): what sample i of n takes from the grid, in one dimension: F.interpolate of torch, bicubic, align_corners false. */
+static void resample(float *w, int64_t n, int64_t grid, double offset, int antialias)
 {
 	double scale = (double)grid / ((double)n + offset), wide = scale > 1 && antialias ? scale : 1;
 
@@ -284,7 +285,7 @@ static int set_positions(struct vit *v, struct err *e)
 	float *w = mem_zalloc((size_t)(n * g), sizeof *w), *both = mem_try((size_t)(n * n * g * g), sizeof *both, "positions", e);
 
 	if (both) {
-		vit_resample(w, n, g, v->c.offset, v->c.antialias);
+		resample(w, n, g, v->c.offset, v->c.antialias);
 		for (int64_t y = 0; y < n; y++)
 			for (int64_t x = 0; x < n; x++)
 				for (int64_t a = 0; a < g; a++)

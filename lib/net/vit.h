@@ -57,7 +57,4 @@ void vit_run(struct vit *v, int64_t n, const float *pixels, float *class_token, 
 /* The table alone; params_release. */
 void vit_params(const struct vit_config *c, struct params *p);
 
-/* w (n, grid): what sample i of n takes from the grid, in one dimension: F.interpolate of torch, bicubic, align_corners false. */
-void vit_resample(float *w, int64_t n, int64_t grid, double offset, int antialias);
-
 #endif

@@ -78,7 +78,8 @@ size_t weightstore_bytes(const struct weightstore *w, const struct params *p)
 	return (size_t)w->plain * sizeof(float) + (w->bf16 ? (size_t)p->total * sizeof(uint16_t) : 0);
 }
 
-uint16_t *weightstore_rounded(const struct weightstore *w, float *values)
+/* The part of the values that is bfloat16; or NULL. */
+static uint16_t *weightstore_rounded(const struct weightstore *w, float *values)
 {
 	return w->bf16 ? (uint16_t *)(void *)(values + w->plain) : NULL;
 }

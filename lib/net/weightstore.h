@@ -27,8 +27,7 @@ int64_t weightstore_matrix_bytes(const struct compact *matrices, const struct pa
 
 /* Assign offsets and plan the tape. Its matrices are bound before (tape_bind_compact). */
 void weightstore_layout(struct weightstore *w, struct params *p, struct tape *t, struct device *d);
-size_t weightstore_bytes(const struct weightstore *w, const struct params *p); /* of all but the matrices, */
-uint16_t *weightstore_rounded(const struct weightstore *w, float *values);     /* of which this part is bfloat16; or NULL */
+size_t weightstore_bytes(const struct weightstore *w, const struct params *p); /* of all but the matrices */
 /* Bytes of all weights where the matrices are held so, on the CPU. in_place[p->n] (for COMPACT_VIEW): 1 for each matrix that view() finds; NULL:
  * none. */
 uint64_t weightstore_needs(enum compact_type bulk, const struct params *p, const char *in_place);

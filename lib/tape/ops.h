@@ -40,15 +40,13 @@ struct tensor *op_softmax(struct tape *t, struct tensor *x);
 struct tensor *op_xent(struct tape *t, struct tensor *logits, struct tensor *label);
 struct tensor *op_mse(struct tape *t, struct tensor *a, struct tensor *b, struct tensor *weight); /* weight may be NULL */
 
-/* Ops on images (B, H, W, C). w [O, kh, kw, C]; add, of the result's shape, may be NULL. act: enum unary + 1, or 0. */
+/* Ops on images (B, H, W, C). w [O, kh, kw, C]; bias and add, of the result's shape, may be NULL. act: enum unary + 1, or 0. */
 struct padding {
 	int64_t top, left, bottom, right;
 };
-struct tensor *op_conv(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, int64_t stride,
-                       struct padding pad); /* bias may be NULL */
-struct tensor *op_conv_act(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, struct tensor *add, int64_t stride,
-                           struct padding pad, int act);
-/* op_conv_act for large batches: kernels may transform the weights first, which would be too slow for one small image. */
+struct tensor *op_conv(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, struct tensor *add, int64_t stride,
+                       struct padding pad, int act);
+/* op_conv for large batches: kernels may transform the weights first, which would be too slow for one small image. */
 struct tensor *op_conv_many(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, struct tensor *add, int64_t stride,
                             struct padding pad, int act);
 /* x (B, .., C); scale and shift [C] may be NULL; act: UNARY_SILU + 1, UNARY_RELU + 1 or 0. */

@@ -23,8 +23,8 @@ static struct tensor *conv(struct tape *t, struct tensor *x, struct tensor *w, s
 	return out[0];
 }
 
-struct tensor *op_conv_act(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, struct tensor *add, int64_t stride,
-                           struct padding pad, int act)
+struct tensor *op_conv(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, struct tensor *add, int64_t stride,
+                       struct padding pad, int act)
 {
 	return conv(t, x, w, bias, add, stride, pad, act, 0);
 }
@@ -33,11 +33,6 @@ struct tensor *op_conv_many(struct tape *t, struct tensor *x, struct tensor *w, 
                             struct padding pad, int act)
 {
 	return conv(t, x, w, bias, add, stride, pad, act, 1);
-}
-
-struct tensor *op_conv(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *bias, int64_t stride, struct padding pad)
-{
-	return op_conv_act(t, x, w, bias, NULL, stride, pad, 0);
 }
 
 static void conv_vjp(struct vjp *v)

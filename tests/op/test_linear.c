@@ -63,10 +63,14 @@ static struct array flat_new(const struct device *d, int key, int64_t rows, int6
 	return a;
 }
 
-/* Element (r, j) of a [B, T, n] array. */
+/* Element j of row r; rows count through the leading dimensions in row-major order. */
 static double at(const struct device *d, const struct array *a, int64_t r, int64_t j)
 {
-	return get(d, a->data, array_row_offset(a, r) + j);
+	for (int i = a->rank - 2; i >= 0; i--) {
+		j += r % a->shape[i] * a->stride[i];
+		r /= a->shape[i];
+	}
+	return get(d, a->data, j);
 }
 
 static void op_run(struct device *d, enum op op, struct op_call *c)

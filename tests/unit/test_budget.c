@@ -11,7 +11,7 @@
 #include "core/pool.h"
 #include "core/rng.h"
 #include "diffusion/budget.h"
-#include "diffusion/exact.h"
+#include "tests/unit/exact.h"
 
 enum { N = 60, D = 5, K = 3, ROWS = 40 };
 static const int64_t first[K + 1] = {0, 30, 50, N};

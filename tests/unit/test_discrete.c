@@ -11,10 +11,10 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "core/torchrng.h"
-#include "diffusion/exact.h"
 #include "diffusion/scheduler.h"
 #include "diffusion/solverchoice.h"
 #include "tests/golden/discrete_values.h"
+#include "tests/unit/exact.h"
 
 enum { B = 4, COLS = 192, N = B * COLS };
 

@@ -12,11 +12,11 @@
 #include "core/str.h"
 #include "diffusion/convert.h"
 #include "diffusion/ensemble.h"
-#include "diffusion/exact.h"
 #include "diffusion/finitemodel.h"
 #include "diffusion/mixture.h"
 #include "diffusion/objective.h"
 #include "net/betas.h"
+#include "tests/unit/exact.h"
 #include "tests/unit/scratch.h"
 
 static const double deviations[] = {.25, .5, 1, 2};

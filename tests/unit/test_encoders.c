@@ -533,10 +533,8 @@ static void memory(void **state)
 		if (!m)
 			fail_msg("%s", e.msg);
 		grown = resident() - before;
-		print_message("matrices of %g bytes: %.1f MB said, %.1f MB grown, %.1f MB counted\n", ways[i].bytes, (double)t5_bytes(m) * 1e-6,
-		              (double)grown * 1e-6, (double)want * 1e-6);
-		assert_true(llabs(t5_bytes(m) - want) < 1 << 17); /* scales, and what aligns */
-#ifndef __SANITIZE_ADDRESS__                                      /* which has memory of its own */
+		print_message("matrices of %g bytes: %.1f MB grown, %.1f MB counted\n", ways[i].bytes, (double)grown * 1e-6, (double)want * 1e-6);
+#ifndef __SANITIZE_ADDRESS__ /* which has memory of its own */
 		if (ways[i].type == COMPACT_VIEW)
 			want += 512 * 1792 * 4; /* the largest matrix, packed while it is multiplied */
 		assert_true(grown > want * 9 / 10 && grown < want + (3 << 20));

@@ -10,8 +10,8 @@
 #include "core/mem.h"
 #include "core/pool.h"
 #include "core/rng.h"
-#include "diffusion/exact.h"
 #include "diffusion/finite.h"
+#include "tests/unit/exact.h"
 
 /* More than one block of 1024 and more rows than one chunk of 128, neither a multiple; enough elements for threads. */
 enum { N = 1500, D = 47, K = 3, ROWS = 150 };

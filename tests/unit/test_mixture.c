@@ -12,8 +12,8 @@
 #include "core/pool.h"
 #include "core/rng.h"
 #include "core/torchrng.h"
-#include "diffusion/exact.h"
 #include "diffusion/sampler.h"
+#include "tests/unit/exact.h"
 
 enum { MAX_K = 6 };
 

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "diffusion/exact.h"
 #include "diffusion/sampler.h"
 #include "diffusion/solverchoice.h"
+#include "tests/unit/exact.h"
 
 /* Four Gaussians of three dimensions in three clusters. */
 enum { D = 3, K = 3, ROWS = 6 };

@@ -10,12 +10,12 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "diffusion/ensemble.h"
-#include "diffusion/exact.h"
 #include "diffusion/finite.h"
 #include "diffusion/finitemodel.h"
 #include "diffusion/objective.h"
 #include "diffusion/sampler.h"
 #include "diffusion/solverchoice.h"
+#include "tests/unit/exact.h"
 #include "tests/unit/scratch.h"
 
 /* Every path, and EDM's for data of other deviations. */

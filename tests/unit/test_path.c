@@ -12,9 +12,9 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "diffusion/ondevice.h"
-#include "diffusion/exact.h"
 #include "diffusion/objective.h"
 #include "file/commit.h"
+#include "tests/unit/exact.h"
 
 enum { FORMULAS = 3, PATHS = 7 };
 static struct schedule tables[PATHS - FORMULAS];

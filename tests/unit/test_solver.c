@@ -7,10 +7,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "diffusion/exact.h"
 #include "diffusion/solver.h"
 #include "diffusion/solverchoice.h"
 #include "tests/golden/flow_times.h"
+#include "tests/unit/exact.h"
 
 static const float one_mean[] = {.8f, -.3f};
 static const struct exact gaussian = {.n = 1, .d = 2, .clusters = 1, .mean = one_mean, .std = .5};

@@ -170,12 +170,12 @@ RULE(b_attention_packed, int64_t s[5] = {2, 3, 3, 2, 4}; struct tensor * p[3]; o
      return op_attention(t, p[0], p[1], p[2], .5, 0);)
 RULE(b_softmax, return op_softmax(t, x[0]);)
 RULE(b_mse, return op_mse(t, x[0], x[1], NULL);)
-RULE(b_conv, return op_conv(t, x[0], x[1], x[2], 1, ((struct padding){1, 1, 1, 1}));)
-RULE(b_conv_plain, return op_conv(t, x[0], x[1], NULL, 2, ((struct padding){0, 0, 1, 1}));)
-RULE(b_conv_act, return op_conv_act(t, x[0], x[1], x[2], x[3], 1, ((struct padding){1, 1, 1, 1}), UNARY_SILU + 1);)
+RULE(b_conv, return op_conv(t, x[0], x[1], x[2], NULL, 1, ((struct padding){1, 1, 1, 1}), 0);)
+RULE(b_conv_plain, return op_conv(t, x[0], x[1], NULL, NULL, 2, ((struct padding){0, 0, 1, 1}), 0);)
+RULE(b_conv_act, return op_conv(t, x[0], x[1], x[2], x[3], 1, ((struct padding){1, 1, 1, 1}), UNARY_SILU + 1);)
 RULE(b_conv_residual, struct tensor *h = op_unary(t, x[0], UNARY_TANH);
-     return op_conv_act(t, h, x[1], x[2], h, 1, ((struct padding){1, 1, 1, 1}), UNARY_GELU_TANH + 1);)
-RULE(b_conv_strided, return op_conv(t, op_slice(t, x[0], 3, 1, 2), x[1], NULL, 1, ((struct padding){1, 0, 1, 2}));)
+     return op_conv(t, h, x[1], x[2], h, 1, ((struct padding){1, 1, 1, 1}), UNARY_GELU_TANH + 1);)
+RULE(b_conv_strided, return op_conv(t, op_slice(t, x[0], 3, 1, 2), x[1], NULL, NULL, 1, ((struct padding){1, 0, 1, 2}), 0);)
 RULE(b_groupnorm, return op_groupnorm(t, x[0], x[1], x[2], 2, 1e-3, UNARY_SILU + 1);)
 RULE(b_groupnorm_plain, return op_groupnorm(t, x[0], NULL, NULL, 3, 1e-3, 0);)
 RULE(b_pool_max, return op_unary(t, op_pool(t, x[0], POOL_MAX, 3, 2, 1, 1), UNARY_SQUARE);)
@@ -432,7 +432,7 @@ static struct tensor *conv(struct unet *u, struct tensor *x, const char *name, i
 	weight = tape_param(u->t, u->p, full, 4, w, PARAM_DECAY, small);
 	snprintf(full, sizeof full, "%.100s.bias", name);
 	bias = tape_param(u->t, u->p, full, 1, w, 0, small);
-	return op_conv_act(u->t, x, weight, bias, add, 1, (struct padding){k / 2, k / 2, k / 2, k / 2}, 0);
+	return op_conv(u->t, x, weight, bias, add, 1, (struct padding){k / 2, k / 2, k / 2, k / 2}, 0);
 }
 
 static struct tensor *group_norm(struct unet *u, struct tensor *x, const char *name, int64_t groups)

@@ -305,12 +305,12 @@ static struct tensor *do_conv(struct graph *g, struct tensor *x)
 	if (x->rank != 4 || sample(g, x) > SAMPLE / 8)
 		return NULL;
 	w = weight(g, 4, shape);
-	y = op_conv(g->t, x, w, bias ? weight(g, 1, shape) : NULL, 1 + below(g, 2), pad);
+	y = op_conv(g->t, x, w, bias ? weight(g, 1, shape) : NULL, NULL, 1 + below(g, 2), pad, 0);
 	if (below(g, 2))
 		return y;
 	shape[3] = shape[0];
-	return op_conv_act(g->t, y, weight(g, 4, shape), NULL, partner(g, y), 1, (struct padding){shape[1] - 1, 0, 0, shape[2] - 1},
-	                   below(g, 2) ? UNARY_SILU + 1 : 0);
+	return op_conv(g->t, y, weight(g, 4, shape), NULL, partner(g, y), 1, (struct padding){shape[1] - 1, 0, 0, shape[2] - 1},
+	               below(g, 2) ? UNARY_SILU + 1 : 0);
 }
 
 static struct tensor *do_groupnorm(struct graph *g, struct tensor *x)

@@ -28,6 +28,7 @@ struct array {
 struct run_keys {
 	uint64_t seed, step, first; /* sample i of the batch draws as index first + i */
 	uint64_t purpose;           /* of NOISE: enum rng_purpose */
+	uint64_t no_dropout;        /* 1: DROPOUT copies its input; 0: it drops, as in training */
 };
 
 /* The arguments of one execution of an op. */

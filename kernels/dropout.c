@@ -67,8 +67,13 @@ static void dropout_run(const struct op_call *c)
 	k.rows = walk_rows(&k.w);
 	k.rows_sample = y->shape[0] ? k.rows / y->shape[0] : 1;
 	k.rows_task = WALK_GRAIN / 8 / (k.cols + 1) + 1;
-	k.threshold = c->attr.dropout.p < 1 ? (uint32_t)(c->attr.dropout.p * 0x1p32) : UINT32_MAX;
-	k.scale = c->attr.dropout.p < 1 ? (real)(1 / (1 - c->attr.dropout.p)) : 0;
+	if (c->keys->no_dropout) {
+		k.threshold = 0;
+		k.scale = 1;
+	} else {
+		k.threshold = c->attr.dropout.p < 1 ? (uint32_t)(c->attr.dropout.p * 0x1p32) : UINT32_MAX;
+		k.scale = c->attr.dropout.p < 1 ? (real)(1 / (1 - c->attr.dropout.p)) : 0;
+	}
 	walk_run(c, k.rows * k.cols, (k.rows + k.rows_task - 1) / k.rows_task, dropout_task, &k);
 }
 

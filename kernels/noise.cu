@@ -40,6 +40,10 @@ static __device__ inline uint32_t word_at(const uint32_t word[4], int i)
 static __global__ void dropout_any(struct strided s, int64_t size, struct reals y, struct reals x, uint32_t threshold, float scale, uint32_t base,
                                    const struct run_keys *k)
 {
+	if (k->no_dropout) {
+		threshold = 0;
+		scale = 1;
+	}
 	for (int64_t i = thread_index() * 4; i < (s.count + 3) / 4 * 4; i += thread_count() * 4)
 		for (int64_t j = i; j < i + 4 && j < s.count; j++) {
 			uint32_t counter[4], key[2], word[4];

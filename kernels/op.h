@@ -167,7 +167,8 @@ struct op_attr {
  * POOL        y [B, Ho, Wo, C] of windows of k x k pixels of x [B, H, W, C]; every window holds a pixel. Contiguous.
  * POOL_GRAD   dx; ins dy, x. POOL_MAX: the first of equal maxima in row-major order receives the gradient. Contiguous.
  * DROPOUT     y = x / (1 - p) where kept, 0 elsewhere; kept is a pure function of (seed, step, sample, position in the sample)
- *             through Philox with RNG_DROPOUT and lane base `lane`; sample = first + row of dimension 0. Its own adjoint.
+ *             through Philox with RNG_DROPOUT and lane base `lane`; sample = first + row of dimension 0. Its own adjoint. y = x
+ *             where the run's keys say no_dropout.
  * QSAMPLE     y = alpha [B] x0 + sigma [B] eps; ins x0 [B, ..], eps, alpha, sigma. Contiguous. Two products and a sum, each
  *             rounded.
  * NOISE       y [B, ..] = standard normals: sample b is the stream (keys.seed, keys.purpose, keys.step, keys.first + b) of

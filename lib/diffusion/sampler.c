@@ -181,7 +181,7 @@ static void draw(struct sampler_state *st, const struct sampler_call *call, floa
 	int64_t d = st->s->mixture->d, n = call->n;
 
 	for (int64_t i = 0, end; i < n; i = end) {
-		const struct run_keys keys = {seed_of(st, call, i), (uint64_t)step, (uint64_t)index[i], RNG_SAMPLE};
+		const struct run_keys keys = {seed_of(st, call, i), (uint64_t)step, (uint64_t)index[i], RNG_SAMPLE, 0};
 		struct op_call c = {.nout = 1, .keys = st->keys};
 
 		for (end = i + 1; end < n && index[end] == index[i] + (end - i) && seed_of(st, call, end) == keys.seed;)

@@ -30,6 +30,8 @@ static void net_facts(json_t *o, const struct net_config *n, struct params *p)
 		facts_i64(o, "classes", n->classes);
 		json_object_set_new(o, "class_dropout", json_real(n->class_dropout));
 	}
+	if (n->dropout > 0)
+		json_object_set_new(o, "dropout", json_real(n->dropout));
 	facts_i64(o, "parameters", params_count(p, 0));
 	json_object_set_new(o, "gflop_per_image", json_real(flops * 1e-9));
 }

@@ -182,6 +182,10 @@ int net_check(const struct net_config *c, struct err *e)
 		return -1;
 	if (c->classes < 0 || c->classes > 10000000 || !(c->class_dropout >= 0 && c->class_dropout < 1))
 		return err_set(e, ERR_USAGE, "%lld classes with dropout %g are out of range", (long long)c->classes, c->class_dropout);
+	if (!(c->dropout >= 0 && c->dropout < 1))
+		return err_set(e, ERR_USAGE, "a dropout of %g is out of range; expected 0 to below 1", c->dropout);
+	if (c->dropout > 0 && !net_has_dropout(c))
+		return err_set(e, ERR_USAGE, "a %s network has no dropout", net_name(c));
 	if (net_is_classifier(c) && (c->clusters < 1 || c->clusters > 100000))
 		return err_set(e, ERR_USAGE, "a router for %lld clusters is out of range", (long long)c->clusters);
 	if (!net_is_classifier(c) && c->out_channels != c->channels && c->out_channels != 2 * c->channels)

@@ -26,6 +26,7 @@ struct net_config {
 	double class_dropout;                   /* probability of the null label (index `classes`) in training; > 0 adds its row to the table */
 	int64_t clusters;                       /* classifier: K */
 	int64_t text_tokens, text_width;        /* features of a text */
+	double dropout;                         /* probability of 0 in training, where net_has_dropout */
 	double time_scale;                      /* the network receives time_scale * t, t in [0, 1] */
 	_Alignas(8) unsigned char own[NET_OWN]; /* a struct that the architecture's file knows; no pointers in it */
 };
@@ -45,6 +46,7 @@ struct net_input {
 		};
 		struct tensor *v[NET_INPUTS];
 	};
+	double dropout; /* of a recording that trains: the configuration's; 0: none is recorded. tape_seed's keys switch it off */
 };
 
 /* In a mask, of what is padding. In `micro`: numbers per row. */
@@ -70,6 +72,8 @@ const char *net_prediction(const struct net_config *c);
 int64_t net_text_tokens(const struct net_config *c);
 /* Name of the parameter that keeps the features of no text; NULL: there is none. */
 const char *net_null_text(const struct net_config *c);
+/* Whether the architecture has dropout. */
+int net_has_dropout(const struct net_config *c);
 /* Whether diffusers gives it texts in lower case. */
 int net_lower_case(const struct net_config *c);
 

@@ -17,7 +17,8 @@ enum net_field_flags {
 	NET_REQUIRED = 1, /* config.json must have it, and always gets it */
 	NET_ALWAYS = 2,   /* config.json always gets it; of the others only what is not 0 is written */
 	NET_UNWRITTEN = 4,
-	NET_DROPOUT = 8 /* written where there are classes, or a text that is dropped */
+	NET_DROPOUT = 8,  /* written where there are classes, or a text that is dropped */
+	NET_TRAINING = 16 /* of training alone: networks that differ only in it compute the same */
 };
 
 /* One number of a configuration. Reading, writing, comparing, stamps and facts follow from the table of these. */
@@ -50,6 +51,8 @@ struct net_field {
 	{"text_tokens", "max_text_length", NULL, NET_INT, NET_AT(text_tokens), tokens, 0, INT32_MAX, 0}, \
 	{"text_embed_dim", "text_width", NULL, NET_INT, NET_AT(text_width), width, 0, INT32_MAX, 0}
 #define NET_DROPOUT_FIELD(key, alias) {key, alias, NULL, NET_REAL, NET_AT(class_dropout), 0, 0, 1, NET_DROPOUT}
+/* An architecture has dropout if it lists this field. */
+#define NET_HIDDEN_DROPOUT_FIELD {"dropout", NULL, NULL, NET_REAL, NET_AT(dropout), 0, 0, 1, NET_TRAINING}
 #define NET_TIME_FIELD {"time_scale", NULL, NULL, NET_REAL, NET_AT(time_scale), 1000, 1e-6, 1e6, NET_ALWAYS}
 /* clang-format on */
 

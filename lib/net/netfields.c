@@ -288,6 +288,14 @@ void net_to_json(const struct net_config *c, json_t *o)
 		c->def->write(c, o);
 }
 
+int net_has_dropout(const struct net_config *c)
+{
+	for (int i = 0; i < c->def->nfields; i++)
+		if (c->def->fields[i].at == NET_AT(dropout))
+			return 1;
+	return 0;
+}
+
 const char *net_differs(const struct net_config *a, const struct net_config *b)
 {
 	if (a->def != b->def)
@@ -295,6 +303,8 @@ const char *net_differs(const struct net_config *a, const struct net_config *b)
 	for (int i = 0; i < a->def->nfields; i++) {
 		const struct net_field *f = &a->def->fields[i];
 
+		if (f->flags & NET_TRAINING)
+			continue;
 		if (f->type == NET_REAL ? *real(a, f) != *real(b, f) : f->type != NET_FIXED && memcmp(whole(a, f), whole(b, f), field_size(f)))
 			return f->key;
 	}

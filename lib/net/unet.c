@@ -69,6 +69,7 @@ struct unet {
 	const struct unet_config *c;
 	struct tensor *time; /* SiLU of the time embedding: (B, 4 width[0]) */
 	struct tensor *text; /* (B, text_tokens, text_width), or NULL */
+	double dropout;      /* of struct net_input */
 	struct tensor *skip[MOST_SKIPS];
 	int skips;
 };
@@ -104,6 +105,8 @@ static struct tensor *resnet(const struct unet *u, const struct layers *block, s
 	time = linear(&l, u->time, "time_emb_proj", (struct linear){.out = out});
 	h = op_add(l.t, h, op_reshape(l.t, time, 4, each));
 	h = layer_groupnorm(&l, h, "norm2", u->c->groups, u->c->eps, SILU);
+	if (u->dropout > 0)
+		h = op_dropout(l.t, h, u->dropout);
 	if (x->shape[3] != out)
 		x = conv(&l, x, "conv_shortcut", (struct conv){.out = out, .kh = 1});
 	return layer_conv(&l, h, "conv2", &(struct conv){.out = out, .kh = 3, .pad = around, .add = x});
@@ -221,7 +224,7 @@ static struct tensor *middle(const struct unet *u, struct tensor *x)
 
 static struct tensor *record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in)
 {
-	struct unet u = {.l = {t, p, ""}, .net = c, .c = own(c), .text = in->text};
+	struct unet u = {.l = {t, p, ""}, .net = c, .c = own(c), .text = in->text, .dropout = in->dropout};
 	int levels = levels_of(u.c);
 	struct tensor *x;
 
@@ -275,7 +278,7 @@ static int check(const struct net_config *c, struct err *e)
 	    {"norm_eps", NULL, NULL, NET_REAL, OWN(eps), 1e-5, 1e-12, 1, NET_ALWAYS}, \
 	    {"downsample_padding", NULL, NULL, NET_INT, OWN(symmetric), 1, 0, 1, NET_ALWAYS}, \
 	    {"freq_shift", NULL, NULL, NET_REAL, OWN(frequency_shift), 0, 0, 64, NET_ALWAYS}, NET_DROPOUT_FIELD("class_dropout_prob", NULL), \
-	    NET_TIME_FIELD
+	    NET_HIDDEN_DROPOUT_FIELD, NET_TIME_FIELD
 
 static const struct net_field fields[] = {
     NET_PICTURE_FIELDS(0), NET_CLASS_FIELDS, NET_CLUSTER_FIELDS, FIELDS, {"head_width", NULL, "head", NET_INT, OWN(head), 8, 0, 65536, NET_UNWRITTEN},

@@ -55,7 +55,8 @@ struct tensor *op_groupnorm(struct tape *t, struct tensor *x, struct tensor *sca
 struct tensor *op_pool(struct tape *t, struct tensor *x, enum pool_kind kind, int64_t k, int64_t stride, int64_t pad, int ceil);
 struct tensor *op_upsample_nearest(struct tape *t, struct tensor *x); /* (B, H, W, C) -> (B, 2H, 2W, C) */
 
-struct tensor *op_dropout(struct tape *t, struct tensor *x, double p); /* each call draws its own mask */
+/* Each call draws its own mask with the keys of tape_seed; where those say no_dropout, a copy of x. 0 <= p <= 1. */
+struct tensor *op_dropout(struct tape *t, struct tensor *x, double p);
 struct tensor *op_qsample(struct tape *t, struct tensor *x0, struct tensor *eps, struct tensor *alpha, struct tensor *sigma);
 struct tensor *op_noise(struct tape *t, int rank, const int64_t *shape); /* [batch, ..] standard normals, drawn with the keys of tape_seed */
 

@@ -109,7 +109,7 @@ void tape_bind_bf16(struct tape *t, const uint16_t *values);
  * that part. Types and sizes must be set before tape_layout; later calls may bind matrices of the same types and sizes. Forward only, in
  * float, on a device with `compact`. */
 void tape_bind_compact(struct tape *t, const struct compact *w);
-/* The random keys of dropout and noise in the following runs. */
+/* The random keys of dropout and noise in the following runs, and whether these drop at all. */
 void tape_seed(struct tape *t, const struct run_keys *keys);
 
 /* Run the nodes [from, to) on n samples, 1 <= n <= capacity. Errors stick to the device.

@@ -235,7 +235,7 @@ static void decide(const struct rows *r, struct noised *z, int64_t i)
 
 static void fill(const struct rows *r, struct noised *z, struct loss_tape *l, int64_t n)
 {
-	const struct run_keys keys = {r->seed, r->step, r->first, r->total ? RNG_VALIDATE : RNG_NOISE};
+	const struct run_keys keys = {r->seed, r->step, r->first, r->total ? RNG_VALIDATE : RNG_NOISE, r->total > 0};
 	struct arrival a;
 
 	for (int64_t i = 0; i < n; i++)
@@ -273,7 +273,7 @@ void loss_record(struct loss_tape *l, const struct net_config *c, struct params 
 {
 	struct tape *t = tape_new(real, capacity);
 	int64_t shape[4] = {capacity, c->channels, c->size, c->size};
-	struct net_input in = {0};
+	struct net_input in = {.dropout = c->dropout};
 	struct tensor *eps;
 
 	*l = (struct loss_tape){.tape = t, .x0 = tape_input(t, real, 4, shape, TAPE_BATCHED), .alpha = vector(t), .sigma = vector(t)};

@@ -29,7 +29,7 @@ struct loss_tape {
 	int network, forward_end, end;                          /* tape positions: after x_t; after the loss; after the gradient */
 };
 
-/* Record noise, network, loss and, with `backward`, the gradient. Lays out p. Caller frees the tape with tape_free. */
+/* Record noise, network with its dropout, loss and, with `backward`, the gradient. Lays out p. Caller frees the tape with tape_free. */
 void loss_record(struct loss_tape *l, const struct net_config *c, struct params *p, enum dtype real, int64_t capacity, int backward, int recompute);
 
 /* Clean samples in host memory. */
@@ -70,8 +70,8 @@ void loss_bind(struct loss_tape *l, const struct noised *z);
 void objective_noise(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean, uint64_t seed,
                      uint64_t step, uint64_t first);
 
-/* The same with the fixed draws of validation: no label dropout, times (first + i + 1/2) / total of the path, noise independent of the seed.
- */
+/* The same with the fixed draws of validation: no dropout of labels or in the network, times (first + i + 1/2) / total of the path, noise
+ * independent of the seed. */
 void objective_validate(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean, int64_t first,
                         int64_t total);
 

@@ -34,6 +34,7 @@ static int velocity(void *arg, float *v, const float *x, double t, int64_t step,
 		r->noised.label[i] = r->net.classes ? (int32_t)(i % r->net.classes) : 0;
 	}
 	noised_put(&r->noised);
+	tape_seed(tape, &(struct run_keys){.no_dropout = 1});
 	ondevice_advance(r->device, tape_data(tape, r->loss.x), NULL, c.scale, x, NULL, f->n * d);
 	tape_run(tape, f->n, r->loss.network, r->loss.forward_end);
 	ondevice_convert(r->device, &c, v, x, tape_data(tape, r->loss.out), NULL, f->n, d, d);

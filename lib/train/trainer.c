@@ -67,6 +67,8 @@ static int check_options(const struct train_options *o, struct err *e)
 		return err_set(e, ERR_USAGE, "start from given weights or from a pretrained network, not from both");
 	if (net_reads(&o->net, NET_IN_TEXT) && o->condition != CONDITION_NONE)
 		return err_set(e, ERR_USAGE, "a network that reads texts takes no %s as its condition", conditions[o->condition]);
+	if (o->dropout > 0 && !net_has_dropout(&o->net))
+		return err_set(e, ERR_USAGE, "--dropout: a %s network has no dropout; U-Nets have it (--model unet-...)", net_name(&o->net));
 	return 0;
 }
 
@@ -97,6 +99,7 @@ static int fit_network(struct trainer *r, struct err *e)
 		c->text_tokens = info->text_tokens;
 		c->text_width = info->text_width;
 	}
+	c->dropout = o->dropout;
 	c->classes = 0;
 	c->class_dropout = net_reads(c, NET_IN_TEXT) ? o->text_drop : 0;
 	if (net_is_classifier(c)) {

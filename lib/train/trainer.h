@@ -37,6 +37,7 @@ struct train_options {
 	enum condition_kind condition;
 	double class_dropout;           /* negative: .1 of a class, 0 of a cluster */
 	struct objective_def objective; /* its loss follows from the network */
+	double dropout;                 /* of the network, where net_has_dropout: probability that a hidden value is set to 0 in training */
 	double text_drop;               /* probability that a text is replaced by the null text */
 	const char *null_text;          /* features of the null text, .npy; NULL: null-text.npy of the shards */
 	const char *init_from;          /* weights (file/weightfile.h), or NULL */

@@ -25,6 +25,11 @@ static int reads_text(const void *request)
 	return net_reads(&((const struct train_options *)request)->net, NET_IN_TEXT);
 }
 
+static int has_dropout(const void *request)
+{
+	return net_has_dropout(&((const struct train_options *)request)->net);
+}
+
 static int drops_classes(const void *request)
 {
 	const struct train_options *o = request;
@@ -129,6 +134,9 @@ const struct option train_expert_options[] = {
     {"--class-dropout", .type = OPTION_REAL, REQUEST(class_dropout), .hi = .999, .arg = "P", .help = "how often the class or cluster is withheld",
      .said = "default: class .1, cluster 0", .when = {{USE_NEEDS, "--condition=class --condition=cluster"}}, .stamp = STAMP_ALWAYS,
      .key = "class_dropout", .counts = drops_classes},
+    {"--dropout", .type = OPTION_REAL, REQUEST(dropout), .hi = .99, .arg = "P", .preset = "0",
+     .help = "how often a hidden value of a U-Net is set to 0", .when = {{USE_NEEDS, "--model=unet-* --pretrained"}}, .stamp = STAMP_UNLESS_DEFAULT,
+     .key = "dropout", .counts = has_dropout},
     {"--text-tokens", .type = OPTION_INT, REQUEST(net.text_tokens), .lo = 1, .hi = 65536, .arg = "N", .help = "most tokens of a text",
      .said = "default: those of the first sample; pixart: 120", .when = {{USE_NEEDS, "--model=paris-* --model=pixart-* --pretrained"}},
      .stamp = STAMP_ALWAYS, .key = "text_tokens", .counts = reads_text},
@@ -284,7 +292,7 @@ int train_resolve(struct train_options *o, struct err *e)
 
 /* The order of the stamp's keys. A model's bytes include its stamp, so the order must not change. */
 static const char stamp_order[] =
-    "text_tokens text_drop predict condition class_dropout cluster path weighting time steps epochs batch accumulate lr "
+    "text_tokens text_drop predict condition class_dropout dropout cluster path weighting time steps epochs batch accumulate lr "
     " schedule warmup weight_decay beta1 beta2 eps clip ema_half_life flip size max_skipped precision validate_every validate_samples seed";
 
 void options_stamp(struct stamp *s, const struct train_options *o)

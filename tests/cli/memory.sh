@@ -1,5 +1,5 @@
 # What --plan says is what training holds: within 5% of the process's own memory (files that are mapped not counted) after its steps
-# have begun, for an expert, one whose batch is cut and whose activations are recomputed, and a router.
+# have begun, for an expert, one whose batch is cut and whose activations are recomputed, a U-Net with dropout, and a router.
 . "$(dirname "$0")/tap.sh"
 
 [ -r /proc/self/status ] && grep -q '^RssAnon:' /proc/self/status || skip_all "the kernel does not tell a process's own memory"
@@ -32,4 +32,5 @@ holds() {
 
 holds "an expert" ddm-train --size 32 --model dit-micro/4 --predict x0 --batch 32 --cluster all
 holds "an expert, its batch cut, recomputing" ddm-train --size 32 --model dit-mini/4 --predict x0 --batch 32 --accumulate 2 --recompute --cluster all
+holds "a U-Net with dropout" ddm-train --size 16 --model unet-nano --batch 64 --dropout .2 --cluster all
 holds "a router" ddm-route-train --size 32 --model dit-nano/4 --batch 64

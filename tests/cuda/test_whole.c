@@ -180,7 +180,7 @@ static float *fetch(struct device *d, const void *there, int64_t n)
 static void step_run(struct step *s, const struct net_config *c, struct device *d, int bf16, int times)
 {
 	const struct plan_options o = {.bf16 = bf16, .bf16_weights = bf16};
-	const struct run_keys keys = {4, 2, 100, RNG_NOISE};
+	const struct run_keys keys = {4, 2, 100, RNG_NOISE, 0};
 	int64_t size = c->channels * c->size * c->size;
 	struct noised z;
 	struct err e = {0};

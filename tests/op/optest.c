@@ -247,7 +247,7 @@ static void launch(const struct optest *t, struct op_call *c, const struct way *
 static void run_way(const struct optest *t, const struct way *w, double *const in[], double *out[])
 {
 	struct storage si[OP_IN] = {0}, so[OP_OUT] = {0};
-	const struct run_keys keys = {5, 9, (uint64_t)w->first, RNG_TEST};
+	const struct run_keys keys = {5, 9, (uint64_t)w->first, RNG_TEST, (uint64_t)t->no_dropout};
 	struct op_call c = {.nin = t->nin, .nout = t->nout, .attr = t->attr, .keys = &keys, .pool = w->pool};
 
 	for (int i = 0; i < t->nin; i++) {
@@ -282,7 +282,7 @@ static void run_way(const struct optest *t, const struct way *w, double *const i
 static void run_ref(const struct optest *t, double *const in[], double *out[])
 {
 	struct storage si[OP_IN] = {0}, so[OP_OUT] = {0};
-	const struct run_keys keys = {5, 9, 0, RNG_TEST};
+	const struct run_keys keys = {5, 9, 0, RNG_TEST, (uint64_t)t->no_dropout};
 	struct op_call c = {.nin = t->nin, .nout = t->nout, .attr = t->attr, .keys = &keys};
 
 	for (int i = 0; i < t->nin; i++) {

@@ -40,6 +40,7 @@ struct optest {
 	int samples;          /* a run on some of the samples (operands with `batch`) gives the same bits, in any layout */
 	double tol16;         /* tolerance of a twin in bfloat16, added to that for rounding the outputs */
 	int layouts;          /* bits may differ between layouts, within the tolerance */
+	int no_dropout;       /* of the run's keys */
 	double terms[OP_OUT]; /* for an output whose terms cancel: the size of the terms. Errors are relative to it if the values are smaller */
 };
 

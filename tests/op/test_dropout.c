@@ -52,6 +52,36 @@ static void drops(void **state)
 		}
 }
 
+static void ref_copy(const struct op_call *c)
+{
+	int64_t i[ARRAY_RANK] = {0};
+
+	do
+		*element(&c->out[0], i) = *element(&c->in[0], i);
+	while (index_next(&c->out[0], i));
+}
+
+/* Keys that switch dropout off: a copy. */
+static void switched_off(void **state)
+{
+	static const double rates[] = {.3, 1};
+	const struct operand x = {.rank = 3, .shape = {3, 5, 7}, .batch = 1};
+
+	(void)state;
+	for (int r = 0; r < 2; r++)
+		optest_run(&(struct optest){.name = "DROPOUT",
+		                            .op = OP_DROPOUT,
+		                            .attr.dropout = {1000, rates[r]},
+		                            .nin = 1,
+		                            .nout = 1,
+		                            .in = {x},
+		                            .out = {x},
+		                            .ref = ref_copy,
+		                            .in_place = 1,
+		                            .samples = 1,
+		                            .no_dropout = 1});
+}
+
 /* Kept shares within 5 standard deviations, kept values scaled to keep the mean. */
 static void keeps_the_mean(void **state)
 {
@@ -73,6 +103,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(drops),
+	    cmocka_unit_test(switched_off),
 	    cmocka_unit_test(keeps_the_mean),
 	};
 

@@ -122,6 +122,8 @@ static void draws(void **state)
 		struct optest mix = {.name = "QSAMPLE", .op = OP_QSAMPLE, .nin = 4, .nout = 1, .samples = 1};
 
 		optest_twin(&drop, &kernel_dropout_cuda, 0);
+		drop.no_dropout = 1;
+		optest_twin(&drop, &kernel_dropout_cuda, 0);
 		x.dense = 1;
 		noise.out[0] = mix.in[0] = mix.in[1] = mix.out[0] = x;
 		mix.in[2] = mix.in[3] = v;

@@ -93,7 +93,7 @@ struct given {
 
 static void net_run(struct net *n, int k, int in, int params, int64_t samples, struct given *g)
 {
-	const struct run_keys keys = {3, (uint64_t)k, 17, 1};
+	const struct run_keys keys = {3, (uint64_t)k, 17, 1, 0};
 	struct device *d = n->device;
 	float x[CAPACITY * WIDTH];
 

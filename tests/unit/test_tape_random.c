@@ -509,7 +509,7 @@ static void start(struct instance *r, uint64_t key, const struct plan *p, int64_
 	r->param_memory = mem_zalloc((size_t)r->g.p.total, sizeof(double));
 	r->grads = mem_zalloc((size_t)r->g.p.trainable, sizeof(double));
 	tape_bind_params(r->g.t, r->param_memory, r->grads);
-	tape_seed(r->g.t, &(struct run_keys){1, key, 0, 0});
+	tape_seed(r->g.t, &(struct run_keys){1, key, 0, 0, 0});
 	put_all(r);
 }
 

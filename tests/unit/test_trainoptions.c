@@ -52,11 +52,11 @@ static int tear_down(void **state)
 }
 
 /* Requests beside which every option has its use: each kind of network, a length in steps and in epochs, names that are resolved. */
-enum { EXPERT, ROUTER, READER, NAMED, REQUESTS };
+enum { EXPERT, ROUTER, READER, UNET, NAMED, REQUESTS };
 
 static struct train_options request(int which)
 {
-	const struct net_def *const kinds[] = {&net_dit, &net_router, &net_pixart, &net_dit};
+	const struct net_def *const kinds[] = {&net_dit, &net_router, &net_pixart, &net_unet, &net_dit};
 	struct train_options o = tiny_run(kinds[which], shards, "out");
 
 	o.class_dropout = .1;
@@ -68,6 +68,8 @@ static struct train_options request(int which)
 		o.null_text = text[0];
 		o.net.text_tokens = 4;
 	}
+	if (which == UNET)
+		net_preset("unet-nano", &o.net, NULL);
 	if (which == NAMED) {
 		o = train_defaults(NET_EXPERT);
 		o.program = "test";

@@ -21,7 +21,7 @@
 #include "file/runlock.h"
 
 /* Temporaries of a long name keep its first bytes only, so that they stay below NAME_MAX. */
-enum { NAME_KEPT = 120, PART_LONGEST = 240 };
+enum { NAME_KEPT = 120, PART_LONGEST = 240, PIECE = 1 << 24 };
 
 static atomic_uint serial;
 
@@ -261,10 +261,31 @@ int outfile_open_part(struct outfile *o, const char *path, int *kept, struct err
 	return open_as(o, path, kept, e);
 }
 
+/* Have the kernel begin to write what the file's pages hold, without waiting for it. */
+#ifdef SYNC_FILE_RANGE_WRITE
+static void begin_writing(int fd)
+{
+	sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+}
+#else
+static void begin_writing(int fd)
+{
+	(void)fd;
+}
+#endif
+
+/* The disk writes one piece while the next is copied. */
 int outfile_write(struct outfile *o, const void *p, size_t n, struct err *e)
 {
-	if (n && fwrite(p, 1, n, o->file) != n)
-		return err_errno(e, "%s: write", o->file == stdout ? "standard output" : o->path);
+	for (const char *from = p, *end = from + n; from < end;) {
+		size_t piece = (size_t)(end - from) < PIECE ? (size_t)(end - from) : PIECE;
+
+		if (fwrite(from, 1, piece, o->file) != piece)
+			return err_errno(e, "%s: write", o->file == stdout ? "standard output" : o->path);
+		if (o->place && piece == PIECE)
+			begin_writing(fileno(o->file));
+		from += piece;
+	}
 	return 0;
 }
 
@@ -288,7 +309,8 @@ static int is_unchanged(const struct outfile *o)
 static int publish(struct outfile *o, struct err *e)
 {
 	char *dir, *base;
-	int bad = ferror(o->file), held, rc = 0;
+	/* A file in an outdir that is not committed yet is fsynced with it. */
+	int bad = ferror(o->file), held, inside = o->place && pending_holds(o->place), rc = 0;
 	struct stat st;
 
 	errno = EIO;
@@ -298,7 +320,9 @@ static int publish(struct outfile *o, struct err *e)
 		return 0;
 	if (o->keep && !stat(o->place, &st) && st.st_size)
 		return err_set(e, ERR_EXISTS, "%s: exists with other contents: it was made from other inputs, or is damaged", o->path);
-	if (fsync(fileno(o->file)))
+	if (inside)
+		begin_writing(fileno(o->file));
+	else if (fsync(fileno(o->file)))
 		return err_errno(e, "%s: fsync", o->path);
 	held = fcntl(fileno(o->file), F_DUPFD_CLOEXEC, 3); /* keeps the lock until the rename */
 	bad = fclose(o->file);
@@ -317,6 +341,8 @@ static int publish(struct outfile *o, struct err *e)
 	o->claim = NULL;
 	mem_free(o->tmp);
 	o->tmp = NULL;
+	if (inside)
+		return 0;
 	path_split(o->place, &dir, &base);
 	rc = dir_sync(dir, e);
 	mem_free(dir);

@@ -64,6 +64,20 @@ int pending_folder(const char *path)
 	return entry_add(p, mkdir(path, 0777));
 }
 
+int pending_holds(const char *path)
+{
+	int found = 0;
+
+	pthread_mutex_lock(&lock);
+	for (const struct pending *p = list; p && !found; p = p->next) {
+		size_t n = strlen(p->path);
+
+		found = !strncmp(path, p->path, n) && path[n] == '/';
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
 struct pending *pending_reserve(const char *path)
 {
 	return entry_new(path);

@@ -7,6 +7,9 @@
 int pending_file(const char *path);
 int pending_folder(const char *path);
 
+/* Whether the path lies in a listed folder. */
+int pending_holds(const char *path);
+
 /* List a file that somebody else makes: reserve allocates, before the file is there; note lists it and cannot fail; forget drops what was not
  * noted. */
 struct pending *pending_reserve(const char *path);

@@ -76,24 +76,33 @@ static void as_in_files(const struct param *q, float *v)
 int model_write_weights(const char *path, const struct params *p, struct device *d, const float *values, const struct st_text *texts, int ntexts,
                         struct err *e)
 {
-	float *host = mem_try((size_t)p->total, sizeof *host, "a copy of the weights", e);
+	int lent = !d || d->host; /* `values` can be written as it is, except convolutions */
+	size_t copied = 0;
+	float *host, *next;
 	struct st_tensor *t;
 	int rc;
 
+	for (int i = 0; i < p->n; i++)
+		copied += lent && !(p->v[i].flags & PARAM_CONV) ? 0 : (size_t)p->v[i].count;
+	next = host = mem_try(copied, sizeof *host, "a copy of the weights", e);
 	if (!host)
 		return -1;
 	t = mem_zalloc((size_t)p->n, sizeof *t);
 	for (int i = 0; i < p->n; i++) {
 		const struct param *v = &p->v[i];
 
-		t[i] = (struct st_tensor){.name = v->name, .type = ST_F32, .rank = v->rank, .data = host + v->offset};
+		t[i] = (struct st_tensor){.name = v->name, .type = ST_F32, .rank = v->rank, .data = values + v->offset};
 		renames_shape(v, t[i].shape);
-		if (d)
-			device_get(d, host + v->offset, values + v->offset, (size_t)v->count * sizeof *host);
+		if (lent && !(v->flags & PARAM_CONV))
+			continue;
+		t[i].data = next;
+		if (lent)
+			memcpy(next, values + v->offset, (size_t)v->count * sizeof *host);
 		else
-			memcpy(host + v->offset, values + v->offset, (size_t)v->count * sizeof *host);
+			device_get(d, next, values + v->offset, (size_t)v->count * sizeof *host);
 		if (v->flags & PARAM_CONV)
-			as_in_files(v, host + v->offset);
+			as_in_files(v, next);
+		next += v->count;
 	}
 	rc = (d && d->error(d, e)) || st_write(path, t, p->n, texts, ntexts, e) ? -1 : 0;
 	mem_free(t);

@@ -53,24 +53,49 @@ static struct params table_of(const struct params *p, int total)
 	return t;
 }
 
+/* Files of a checkpoint, hashed by one task each. */
+struct hashing {
+	char *path[FILES], hex[FILES][65];
+	uint64_t bytes[FILES];
+	struct err e[FILES];
+	int rc[FILES];
+};
+
+static void hash_file(void *arg, int64_t task, int worker)
+{
+	struct hashing *h = arg;
+
+	(void)worker;
+	h->rc[task] = sha256_file(h->path[task], h->hex[task], &h->bytes[task], &h->e[task]);
+}
+
+/* The disk writes the files while they are hashed. */
 static int save_parts(const char *dir, const struct train_state *s, json_t *files, struct err *e)
 {
 	struct part part[FILES];
+	struct hashing h = {0};
 	int n = parts_of(s, part), rc = s->offload ? s->device->sync(s->device, e) : 0;
 
 	for (int i = 0; !rc && i < n; i++) {
-		char *path = path_join(dir, part[i].name), hex[65];
 		struct params table = table_of(s->params, part[i].total);
-		uint64_t bytes = 0;
 
-		rc = model_write_weights(path, &table, part[i].host ? NULL : s->device, part[i].data, NULL, 0, e);
-		if (!rc)
-			rc = sha256_file(path, hex, &bytes, e);
-		if (!rc)
-			json_array_append_new(files, json_pack("{s:s, s:I, s:s}", "name", part[i].name, "size", (json_int_t)bytes, "sha256", hex));
+		h.path[i] = path_join(dir, part[i].name);
+		rc = model_write_weights(h.path[i], &table, part[i].host ? NULL : s->device, part[i].data, NULL, 0, e);
 		mem_free(table.v);
-		mem_free(path);
 	}
+	if (!rc)
+		pool_run(s->device->pool, n, hash_file, &h);
+	for (int i = 0; !rc && i < n; i++) {
+		if ((rc = h.rc[i])) {
+			if (e)
+				*e = h.e[i];
+		} else {
+			json_array_append_new(files,
+			                      json_pack("{s:s, s:I, s:s}", "name", part[i].name, "size", (json_int_t)h.bytes[i], "sha256", h.hex[i]));
+		}
+	}
+	for (int i = 0; i < FILES; i++)
+		mem_free(h.path[i]);
 	return rc;
 }
 

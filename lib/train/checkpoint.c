@@ -70,11 +70,11 @@ static void hash_file(void *arg, int64_t task, int worker)
 }
 
 /* The disk writes the files while they are hashed. */
-static int save_parts(const char *dir, const struct train_state *s, json_t *files, struct err *e)
+static int save_parts(const char *dir, const struct train_state *s, void (*copied)(void *arg), void *arg, json_t *files, struct err *e)
 {
 	struct part part[FILES];
 	struct hashing h = {0};
-	int n = parts_of(s, part), rc = s->offload ? s->device->sync(s->device, e) : 0;
+	int n = parts_of(s, part), rc = s->device && s->offload ? s->device->sync(s->device, e) : 0;
 
 	for (int i = 0; !rc && i < n; i++) {
 		struct params table = table_of(s->params, part[i].total);
@@ -83,8 +83,10 @@ static int save_parts(const char *dir, const struct train_state *s, json_t *file
 		rc = model_write_weights(h.path[i], &table, part[i].host ? NULL : s->device, part[i].data, NULL, 0, e);
 		mem_free(table.v);
 	}
+	if (copied)
+		copied(arg);
 	if (!rc)
-		pool_run(s->device->pool, n, hash_file, &h);
+		pool_run(s->device ? s->device->pool : NULL, n, hash_file, &h);
 	for (int i = 0; !rc && i < n; i++) {
 		if ((rc = h.rc[i])) {
 			if (e)
@@ -146,7 +148,7 @@ char *checkpoint_path(const char *dir, int64_t step)
 	return str_new("%s/step-%08" PRId64, dir, step);
 }
 
-int checkpoint_save(const char *dir, const struct train_state *s, const char *stamp, struct err *e)
+int checkpoint_save(const char *dir, const struct train_state *s, const char *stamp, void (*copied)(void *arg), void *arg, struct err *e)
 {
 	char *path = checkpoint_path(dir, s->step);
 	struct outdir out = {0};
@@ -157,7 +159,7 @@ int checkpoint_save(const char *dir, const struct train_state *s, const char *st
 		if (dir_remove(path, e))
 			goto out;
 	}
-	if (!outdir_begin(&out, path, e) && !save_parts(out.tmp, s, files, e) && !save_config(out.tmp, s, files, e) &&
+	if (!outdir_begin(&out, path, e) && !save_parts(out.tmp, s, copied, arg, files, e) && !save_config(out.tmp, s, files, e) &&
 	    !save_manifest(out.tmp, s, stamp, files, e))
 		rc = outdir_commit(&out, e);
 	outdir_abort(&out);

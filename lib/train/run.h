@@ -7,6 +7,7 @@
 #include "data/dataset.h"
 #include "file/runlock.h"
 #include "net/model.h"
+#include "train/checkpointwriter.h"
 #include "train/state.h"
 #include "train/trainer.h"
 #include "train/update.h"
@@ -28,6 +29,7 @@ struct trainer {
 	struct device *device;
 	struct loss_tape loss;
 	struct train_state state;
+	struct checkpoint_writer writer;
 	struct update update;
 	float *dloss; /* (part), on the device */
 	struct noised noised;
@@ -44,7 +46,6 @@ struct trainer {
 	char *train_dir;
 	struct runlock lock; /* on OUT */
 	int log;             /* descriptor of train.jsonl (train/trainlog.h); -1: not open */
-	int64_t unsaved;     /* due checkpoints that could not be written */
 	double started, data_s, forward_s, backward_s, optimizer_s;
 	double peak, flops_per_sample;
 	double mark;    /* clock at the last log line of this process */

@@ -42,8 +42,9 @@ void state_round(struct train_state *s, float *from);
 
 /* Checkpoints: DIR/step-00012000/{weights,ema,exp_avg,exp_avg_sq[,best]}.safetensors and MANIFEST.json (step, stamp, sizes and
  * hashes), published whole by rename. `stamp` is one line of JSON. Replaces an existing checkpoint of that
- * step, which must be damaged: a good one would have been loaded. */
-int checkpoint_save(const char *dir, const struct train_state *s, const char *stamp, struct err *e);
+ * step, which must be damaged: a good one would have been loaded. A state without a device has its arenas in host memory. copied(arg), if not
+ * NULL, is called when the arenas are no longer read; after an error it may not have been. */
+int checkpoint_save(const char *dir, const struct train_state *s, const char *stamp, void (*copied)(void *arg), void *arg, struct err *e);
 
 /* DIR/step-N; caller frees with mem_free. */
 char *checkpoint_path(const char *dir, int64_t step);

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/machine.h"
+
 static int due(int64_t step, int64_t every)
 {
 	return every > 0 && step % every == 0;
@@ -146,6 +148,7 @@ static int step(struct trainer *r, struct err *e)
 	r->data_s += clock_seconds() - t0;
 	batch_gradient(r, &b);
 	t0 = clock_seconds();
+	checkpoint_writer_wait_arenas(&r->writer);
 	apply(r);
 	if (account(r, 0, e))
 		return -1;
@@ -162,35 +165,37 @@ static int validate_now(struct trainer *r, double *val_loss, json_t **detail, st
 	if (s->best && *val_loss < s->best_loss) {
 		s->best_loss = *val_loss;
 		s->best_step = s->step;
+		checkpoint_writer_wait_arenas(&r->writer);
 		device_copy(s->device, s->best, s->ema, (size_t)r->params.total * sizeof *s->best);
 	}
 	return 0;
 }
 
-static void prune(struct trainer *r)
+static void prune(struct trainer *r, int64_t step)
 {
-	checkpoint_prune(r->train_dir, r->state.step, r->o->keep > 0 ? r->o->keep : 1, r->o->checkpoint.seconds > 0 ? 0 : r->o->checkpoint.steps,
-	                 r->steps);
+	checkpoint_prune(r->train_dir, step, r->o->keep > 0 ? r->o->keep : 1, r->o->checkpoint.seconds > 0 ? 0 : r->o->checkpoint.steps, r->steps);
 }
 
-/* Save a checkpoint. If one in mid-run cannot be written, the run warns and tries again when the next is due; the last one must be written. If
- * another process has taken over the folder, the run ends and removes nothing there. */
-static int checkpoint(struct trainer *r, int must, struct err *e)
+/* Wait for the checkpoint in the background, if there is one, and take over its result. If it could not be written, the run warns and tries again
+ * when the next is due. *saved becomes the step of a complete one. If another process has taken over the folder, the run ends and removes nothing
+ * there. */
+static int end_background(struct trainer *r, int64_t *saved, struct err *e)
 {
 	struct err why = {0};
-	int failed = runlock_check(&r->lock, e) || checkpoint_save(r->train_dir, &r->state, r->stamp, must ? e : &why);
+	int64_t step;
+	int rc = checkpoint_writer_end(&r->writer, &step, &why);
 
+	if (rc > 0)
+		return 0;
 	if (runlock_check(&r->lock, e))
 		return -1;
-	if (!failed) {
-		prune(r);
+	if (!rc) {
+		prune(r, step);
+		*saved = step;
 		return 0;
 	}
-	if (must)
-		return -1;
-	r->unsaved++;
 	train_warn(r, why.msg);
-	log_unsaved(r, why.msg);
+	log_unsaved(r, step, why.msg);
 	return 0;
 }
 
@@ -208,15 +213,23 @@ static int is_stopped(const struct trainer *r)
 	return r->hooks && r->hooks->stop && *r->hooks->stop;
 }
 
-/* Save the current state. *saved becomes its step, unless a checkpoint that is not required could not be written. */
+/* Save the current state: in the background, or, if it must be saved, before this returns. *saved becomes the step of the last checkpoint that is
+ * known to be complete. */
 static int save(struct trainer *r, int must, int64_t *saved, struct err *e)
 {
-	int64_t failed = r->unsaved;
-
-	if (account(r, 1, e) || checkpoint(r, must, e))
+	if (account(r, 1, e) || end_background(r, saved, e) || runlock_check(&r->lock, e))
 		return -1;
-	if (r->unsaved == failed)
-		*saved = r->state.step;
+	if (!must) {
+		struct machine_memory m;
+
+		machine_memory(&m, "");
+		checkpoint_writer_start(&r->writer, r->train_dir, &r->state, r->stamp, m.free ? m.free / 2 : UINT64_MAX);
+		return 0;
+	}
+	if (checkpoint_save(r->train_dir, &r->state, r->stamp, NULL, NULL, e) || runlock_check(&r->lock, e))
+		return -1;
+	*saved = r->state.step;
+	prune(r, *saved);
 	return 0;
 }
 
@@ -225,14 +238,14 @@ static int end_early(struct trainer *r, int64_t saved, struct err *e)
 {
 	int64_t step = r->state.step;
 
-	if (step != saved && save(r, 1, &saved, e))
+	if (end_background(r, &saved, e) || (step != saved && save(r, 1, &saved, e)))
 		return -1;
 	if (!step)
 		return err_set(e, ERR_AGAIN, "interrupted before the first step: run the same command again");
 	return err_set(e, ERR_AGAIN, "interrupted; step %" PRId64 " of %" PRId64 " is saved: run the same command again", step, r->steps);
 }
 
-int train_steps(struct trainer *r, struct err *e)
+static int run_steps(struct trainer *r, struct err *e)
 {
 	const struct train_options *o = r->o;
 	struct train_state *s = &r->state;
@@ -246,6 +259,8 @@ int train_steps(struct trainer *r, struct err *e)
 
 		if (is_stopped(r))
 			return end_early(r, saved, e);
+		if (checkpoint_writer_has_finished(&r->writer) && end_background(r, &saved, e))
+			return -1;
 		device_range(r->device, "step");
 		failed = step(r, e);
 		device_range_end(r->device);
@@ -273,6 +288,16 @@ int train_steps(struct trainer *r, struct err *e)
 	}
 	if (runlock_check(&r->lock, e))
 		return -1;
-	prune(r); /* in case the run was killed right after its last checkpoint */
+	prune(r, s->step); /* in case the run was killed right after its last checkpoint */
 	return 0;
+}
+
+int train_steps(struct trainer *r, struct err *e)
+{
+	int rc = run_steps(r, e);
+	int64_t saved;
+
+	/* After an error the checkpoint in the background is still good. */
+	end_background(r, &saved, NULL);
+	return rc;
 }

@@ -117,12 +117,12 @@ void log_step(struct trainer *r, int64_t step, double val_loss, json_t *detail)
 	r->mark = clock_seconds();
 }
 
-void log_unsaved(struct trainer *r, const char *why)
+void log_unsaved(struct trainer *r, int64_t step, const char *why)
 {
 	json_t *o = json_object();
 
 	json_object_set_new(o, "event", json_string("unsaved"));
-	json_object_set_new(o, "at", json_integer(r->state.step));
+	json_object_set_new(o, "at", json_integer(step));
 	json_object_set_new(o, "why", jsonio_text(why));
 	trainlog_line(r->log, o);
 }

@@ -1,5 +1,6 @@
-/* bench_checkpoint [-t THREADS] [-s SECONDS] [PATTERN]: a checkpoint of a DiT's training, which the training waits for, beside the same number of
- * bytes written to the same disk by plain write and fsync. Both take turns. TMPDIR names the disk; it needs 1.1 GB. */
+/* bench_checkpoint [-t THREADS] [-s SECONDS] [PATTERN]: a checkpoint of a DiT's training beside the same number of bytes written to the same disk
+ * by plain write and fsync, in turns; and the milliseconds until the copy is made that a background checkpoint is written from, during which
+ * training may compute gradients but not change the weights. TMPDIR names the disk; it needs 1.1 GB. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include "file/fileio.h"
 #include "net/netdef.h"
 #include "tests/bench/meter.h"
-#include "train/state.h"
+#include "train/checkpointwriter.h"
 
 enum { TURNS = 5, BLOCK = 1 << 20 };
 
@@ -62,13 +63,31 @@ static int64_t folder_bytes(const char *dir)
 	return c.bytes;
 }
 
+/* Seconds until the state is copied by the background. */
+static double copy_seconds(const char *dir, const struct train_state *s)
+{
+	struct checkpoint_writer w = {0};
+	double from = clock_seconds(), seconds;
+	char *made = checkpoint_path(dir, s->step);
+	int64_t step;
+	struct err e = {0};
+
+	checkpoint_writer_start(&w, dir, s, "{}", UINT64_MAX);
+	checkpoint_writer_wait_arenas(&w);
+	seconds = clock_seconds() - from;
+	if (checkpoint_writer_end(&w, &step, &e) || dir_remove(made, &e))
+		die(&e);
+	mem_free(made);
+	return seconds;
+}
+
 /* Ratio: the checkpoint's bytes a second over those of the plain write before and after it. */
 static void measure(const char *preset, struct device *d, const char *dir)
 {
 	struct net_config c = {.def = &net_dit, .channels = 4, .out_channels = 4, .size = 32, .time_scale = 1000};
 	struct params p = {0};
 	struct train_state s = {0};
-	double before, seconds[TURNS], ratio[TURNS];
+	double before, seconds[TURNS], ratio[TURNS], copied[TURNS];
 	char *plain = path_join(dir, "plain"), *block = mem_alloc(BLOCK), name[64];
 	int64_t bytes = 0;
 	struct err e = {0};
@@ -88,7 +107,7 @@ static void measure(const char *preset, struct device *d, const char *dir)
 
 		s.step = i;
 		seconds[i] = clock_seconds();
-		if (checkpoint_save(dir, &s, "{}", &e))
+		if (checkpoint_save(dir, &s, "{}", NULL, NULL, &e))
 			die(&e);
 		seconds[i] = clock_seconds() - seconds[i];
 		made = checkpoint_path(dir, i);
@@ -99,12 +118,15 @@ static void measure(const char *preset, struct device *d, const char *dir)
 		after = plain_write(plain, block, bytes);
 		ratio[i] = (before + after) / 2 / seconds[i];
 		before = after;
+		copied[i] = copy_seconds(dir, &s);
 	}
 	qsort(seconds, TURNS, sizeof *seconds, by_value);
 	qsort(ratio, TURNS, sizeof *ratio, by_value);
+	qsort(copied, TURNS, sizeof *copied, by_value);
 	snprintf(name, sizeof name, "checkpoint %s", preset);
 	printf("%s\t%.4g\tMB/s\t%.3f\t%.3f\n", name, (double)bytes * 1e-6 / seconds[TURNS / 2], ratio[TURNS / 2],
 	       (ratio[TURNS * 3 / 4] - ratio[TURNS / 4]) / 2);
+	printf("%s, until copied\t%.1f\tms\t-\n", name, copied[TURNS / 2] * 1e3);
 	state_release(&s);
 	params_release(&p);
 	mem_free(block);

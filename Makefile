@@ -46,13 +46,15 @@ CU = $(if $(filter 1,$(CUDA)),$(wildcard $(SRC)/kernels/*.cu))
 LIB_O = $(LIB_C:$(SRC)/%.c=$(B)/%.o) $(ONCE_C:$(SRC)/%.c=$(B)/%.o) $(TWICE_C:$(SRC)/%.c=$(B)/%.f32.o) $(TWICE_C:$(SRC)/%.c=$(B)/%.f64.o) \
 	$(CU:$(SRC)/%.cu=$(B)/%.cu.o)
 
-# The programs; what they share is libcmd.a. ddm-ingest alone links FFmpeg, and no CUDA.
+# The programs; what they share is libcmd.a. Only the decoder that ddm-ingest starts links FFmpeg.
 MAIN_C = $(wildcard $(SRC)/cmd/ddm-*.c)
 PROG_C = $(if $(filter 0,$(MEDIA)),$(filter-out %/ddm-ingest.c,$(MAIN_C)),$(MAIN_C))
 INGEST_C = $(if $(filter 0,$(MEDIA)),$(wildcard $(SRC)/cmd/ingest_*.c))
-CMD_C = $(filter-out $(MAIN_C) $(INGEST_C),$(wildcard $(SRC)/cmd/*.c))
+DECODER_C = $(SRC)/cmd/ingest_decoder.c
+DECODER = $(if $(filter 0,$(MEDIA)),,$(B)/ingest-decoder)
+CMD_C = $(filter-out $(MAIN_C) $(INGEST_C) $(DECODER_C),$(wildcard $(SRC)/cmd/*.c))
 CMD_O = $(CMD_C:$(SRC)/%.c=$(B)/%.o)
-PROG_O = $(PROG_C:$(SRC)/%.c=$(B)/%.o)
+PROG_O = $(PROG_C:$(SRC)/%.c=$(B)/%.o) $(if $(DECODER),$(B)/cmd/ingest_decoder.o)
 PROGS = $(PROG_C:$(SRC)/cmd/%.c=$(B)/%)
 LIBS = $(B)/libcmd.a $(B)/libddm.a
 
@@ -77,7 +79,7 @@ OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) $
 	$(B)/tests/op/fakecuda.o $(B)/tests/op/emulatedcuda.o $(EMULATED) \
 	$(B)/tests/bench/meter.o $(CUDA_TESTS:=.o) $(CUDA_BENCH:=.o) $(B)/tests/cuda/main.o $(B)/tests/cuda/remote.o
 
-all: $(LIBS) $(PROGS)
+all: $(LIBS) $(PROGS) $(DECODER)
 tests: $(TESTS) $(B)/tests/faults.so $(B)/tests/hold.so
 
 $(B)/libddm.a: $(LIB_O)
@@ -122,7 +124,11 @@ $(B)/%.cu.o: $(SRC)/%.cu $(B)/flags
 
 $(PROGS): $(B)/ddm-%: $(B)/cmd/ddm-%.o $(LIBS) $(B)/flags
 	@echo "  LD $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS) $(if $(filter %/ddm-ingest,$@),$(MEDIA_LIBS),$(CUDA_LIBS)) $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS) $(if $(filter %/ddm-ingest,$@),,$(CUDA_LIBS)) $(LDLIBS)
+$(DECODER): $(B)/cmd/ingest_decoder.o $(LIBS) $(B)/flags
+	@echo "  LD $@"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS) $(MEDIA_LIBS) $(LDLIBS)
+$(B)/cmd/ingest_child.o: EXTRA = -DLIBEXECDIR='"$(LIBEXECDIR)"'
 $(filter $(B)/tests/op/%,$(TESTS)): $(B)/tests/op/optest.o
 # The CUDA kernels as ordinary C++, for tests without a GPU; what talks to the driver is not among them.
 EMULATING = $(CXX) -x c++ -std=c++17 -O1 -g -Wall -Wextra $(HARD_FLAGS) -ffp-contract=off -fno-exceptions -fno-rtti \
@@ -265,7 +271,7 @@ fuzz:
 
 fuzzers: $(FUZZERS)
 
-INSTALL_PROGS = $(addprefix $(DESTDIR)$(BINDIR)/,$(notdir $(PROGS)))
+INSTALL_PROGS = $(addprefix $(DESTDIR)$(BINDIR)/,$(notdir $(PROGS))) $(DECODER:$(B)/%=$(DESTDIR)$(LIBEXECDIR)/ddm/%)
 INSTALL_MAN = $(foreach p,$(wildcard $(SRC)/man/*.[157]),$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(p)))/$(notdir $(p)))
 INSTALL_SHARE = $(DESTDIR)$(DATADIR)/fetch-weights $(patsubst $(SRC)/share/%,$(DESTDIR)$(DATADIR)/%,$(wildcard $(SRC)/share/*/*))
 
@@ -273,8 +279,8 @@ INSTALL_COMPLETION = $(foreach p,$(COMPLETION),$(call completion_place,$(p)))
 
 # The library for other programs: its headers but for those that only their own folder includes.
 PRIVATE_H = $(wildcard $(SRC)/lib/*/*impl.h) $(addprefix $(SRC)/lib/,tape/opdef.h tape/record.h \
-	plot/plotinput.h train/run.h train/state.h train/step.h train/update.h sample/output.h sample/prompts.h sample/reference.h sample/sampling.h \
-	sample/sink.h sample/textsource.h)
+	plot/plotinput.h train/checkpointwriter.h train/run.h train/state.h train/step.h train/update.h \
+	sample/output.h sample/prompts.h sample/reference.h sample/sampling.h sample/sink.h sample/textsource.h)
 PUBLIC_H = $(filter-out $(PRIVATE_H),$(wildcard $(SRC)/lib/*/*.h))
 PUBLIC_KERNEL_H = $(addprefix $(SRC)/kernels/,compact.h device.h gemm.h op.h optimizer.h peak.h profile.h)
 header_place = $(DESTDIR)$(INCLUDEDIR)/ddm/$(patsubst $(SRC)/%,%,$(patsubst $(SRC)/lib/%,%,$(1)))
@@ -292,6 +298,7 @@ install-lib: $(B)/libddm.a
 
 install: all completion install-lib
 	$(Q)$(foreach p,$(PROGS),install -D -m 755 $(p) $(DESTDIR)$(BINDIR)/$(notdir $(p)) &&) :
+	$(Q)$(foreach p,$(DECODER),install -D -m 755 $(p) $(DESTDIR)$(LIBEXECDIR)/ddm/$(notdir $(p)) &&) :
 	$(Q)$(foreach p,$(wildcard $(SRC)/man/*.[157]),\
 		install -D -m 644 $(p) $(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(p)))/$(notdir $(p)) &&) :
 	$(Q)$(foreach p,$(wildcard $(SRC)/share/*/*),\
@@ -307,7 +314,7 @@ dist:
 	@echo ddm-$(VERSION).tar.gz
 
 clean:
-	rm -rf $(addprefix $(B)/,lib kernels cmd tests completion flags libddm.a libcmd.a ddm.pc ddm-*)
+	rm -rf $(addprefix $(B)/,lib kernels cmd tests completion flags libddm.a libcmd.a ddm.pc ingest-decoder ddm-*)
 
 distclean: clean
 	rm -rf $(B)

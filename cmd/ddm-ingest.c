@@ -61,8 +61,6 @@ int main(int argc, char **argv)
 	struct err e = {0};
 	int n;
 
-	if (argc > 1 && (!strcmp(argv[1], INGEST_SERVE) || !strcmp(argv[1], INGEST_BARE)))
-		return ingest_serve(argc, argv);
 	request = ingest_defaults();
 	n = cmd_start(&program, argc, argv, 1, -1);
 	jo = (struct job_options){request.nul_list, request.skip_bad, request.seed, request.seeds, ingest_graph_frames(&request)};

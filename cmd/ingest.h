@@ -1,5 +1,5 @@
-/* The parts of ddm-ingest. Files that FFmpeg decodes, and filter graphs, are untrusted: the program runs itself again as a decoder (ingest_serve),
- * which decodes one file or renders a few graphs in a sandbox and writes frames to a pipe. The parent checks all that it reads from the pipe. */
+/* The parts of ddm-ingest. Files that FFmpeg decodes, and filter graphs, are untrusted: a program of its own, the decoder (cmd/ingest_decoder.c),
+ * decodes one file or renders a few graphs in a sandbox and writes frames to a pipe. The parent checks all that it reads from the pipe. */
 #ifndef DDM_CMD_INGEST_H
 #define DDM_CMD_INGEST_H
 
@@ -14,9 +14,13 @@
 #include "file/nametable.h"
 #include "file/still.h"
 
-/* argv[1] of a decoder, and of a decoder without a filter of system calls. */
-#define INGEST_SERVE "--serve-frames"
-#define INGEST_BARE "--serve-frames-bare"
+/* argv[0] of a decoder; argv[1]: decode, decode without a filter of system calls, or print the versions of FFmpeg's libraries. */
+#define DECODER_NAME "ingest-decoder"
+#define DECODER_SERVE "--serve-frames"
+#define DECODER_BARE "--serve-frames-bare"
+#define DECODER_VERSIONS "--versions"
+
+enum { DECODER_MEDIA_FD = 3 /* the file to decode */, DECODER_TEXT_MAX = 900 /* bytes of an error message */ };
 
 /* Limit on the processor time of a decoder; the kernel kills it there. */
 #define INGEST_CPU_SECONDS (6 * 3600)
@@ -83,9 +87,6 @@ int decoder_open_graphs(struct decoder *d, char **graphs, int n, const char *nam
 int decoder_next(struct decoder *d, struct picture *p, uint64_t *item, uint64_t *index, int (*stop)(void), struct err *e);
 void decoder_close(struct decoder *d); /* kills the process if it still runs */
 
-/* main() of a decoder process, with its argc and argv. */
-int ingest_serve(int argc, char **argv);
-
 /* 0 under the address sanitizer, whose shadow memory needs terabytes of address space. */
 #if defined(__SANITIZE_ADDRESS__)
 #define SANDBOX_LIMITS_MEMORY 0
@@ -111,8 +112,10 @@ typedef int frame_put(void *arg, const uint8_t *rgb, int width, int height, uint
 int media_decode(const struct decode_limits *l, frame_put *put, void *arg, struct err *e);
 int media_render(const char *graph, const struct decode_limits *l, frame_put *put, void *arg, struct err *e);
 
-/* Append the versions of FFmpeg's libraries, "libavcodec 59.37.100 ...". Another version may give other pixels, so stamps record them. */
-void media_versions(struct str *out);
+/* Append the versions of FFmpeg's libraries, "libavcodec 59.37.100 ...". Another version may give other pixels, so stamps record them. The first is
+ * the decoder's; the second asks it, and fails with ERR_UNAVAILABLE if it cannot be started. */
+void media_library_versions(struct str *out);
+int media_versions(struct str *out, struct err *e);
 
 /* A unit of work: a file, or the instances of a graph for `count` seeds from `seed`. */
 struct job {

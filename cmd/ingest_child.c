@@ -1,4 +1,4 @@
-/* Starts and ends decoder processes of ddm-ingest, and implements both ends of the pipe from decoder to parent. */
+/* Starts and ends decoder processes of ddm-ingest, and reads their frames. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -15,76 +15,6 @@
 #include "core/mem.h"
 #include "file/fileio.h"
 
-#define MEDIA_FD 3
-#define TEXT_MAX 900
-
-/* The decoder's end. */
-
-/* State of a decoder process. */
-struct server {
-	uint64_t item; /* index of the graph that is rendered */
-};
-
-static int head_write(enum frame_kind kind, uint32_t w, uint32_t h, uint64_t item, uint64_t index, uint64_t size)
-{
-	struct frame_head head = {FRAME_MAGIC, kind, w, h, item, index, size};
-
-	return fd_write(STDOUT_FILENO, &head, sizeof head);
-}
-
-static int frame_write(void *arg, const uint8_t *rgb, int width, int height, uint64_t index)
-{
-	struct server *s = arg;
-	uint64_t size = (uint64_t)width * height * 3;
-
-	return head_write(FRAME_PIXELS, width, height, s->item, index, size) || fd_write(STDOUT_FILENO, rgb, size);
-}
-
-static int error_write(const struct server *s, const struct err *e)
-{
-	size_t n = strlen(e->msg);
-
-	n = n < TEXT_MAX ? n : TEXT_MAX;
-	if (head_write(FRAME_ERROR, 0, 0, s->item, e->code, n) || fd_write(STDOUT_FILENO, e->msg, n))
-		return 1;
-	return 1;
-}
-
-/* The parent recognises this exit status (see died). */
-static void out_of_memory(size_t size)
-{
-	(void)size;
-	_exit(ERR_NOMEM);
-}
-
-int ingest_serve(int argc, char **argv)
-{
-	struct decode_limits l = {0};
-	struct server s = {0};
-	struct err e = {0};
-	int64_t memory;
-	int rc;
-
-	mem_on_failure(out_of_memory);
-	if (argc < 6 || parse_i64(argv[2], 0, INT64_MAX, &l.frames) || parse_f64(argv[3], 0, 1e6, &l.fps) ||
-	    parse_i64(argv[4], 1, INT64_MAX, &l.max_pixels) || parse_i64(argv[5], 0, INT64_MAX, &memory))
-		return ERR_USAGE;
-	close_range(argc > 6 ? MEDIA_FD : MEDIA_FD + 1, ~0u, 0);
-	if (sandbox_enter((uint64_t)memory, !strcmp(argv[1], INGEST_BARE), &e))
-		return error_write(&s, &e);
-	rc = argc > 6 ? 0 : media_decode(&l, frame_write, &s, &e);
-	for (int i = 6; i < argc && !rc; i++) {
-		rc = media_render(argv[i], &l, frame_write, &s, &e);
-		if (!rc)
-			rc = head_write(FRAME_ITEM_END, 0, 0, s.item++, 0, 0);
-	}
-	if (rc)
-		return error_write(&s, &e);
-	return head_write(FRAME_END, 0, 0, s.item, 0, 0) ? 1 : 0;
-}
-
-/* The parent's end. */
-
 static char *env_copy(const char *name)
 {
 	const char *value = getenv(name);
@@ -92,9 +22,35 @@ static char *env_copy(const char *name)
 	return value ? str_new("%s=%s", name, value) : NULL;
 }
 
-/* Run this program as a decoder with only the environment variables that the dynamic linker and the address sanitizer need. */
+/* The path of the decoder's program: beside this one, as in a build folder, below its prefix, or where configure said. Caller frees with mem_free. */
+static char *decoder_program(void)
+{
+	static const char *const below[] = {"", "../libexec/ddm/"};
+	char self[4096];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+
+	self[n < 0 ? 0 : n] = 0;
+	if (strrchr(self, '/'))
+		strrchr(self, '/')[1] = 0;
+	for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
+		char *path = str_new("%s%singest-decoder", self, below[i]);
+
+		if (n > 0 && !access(path, X_OK))
+			return path;
+		mem_free(path);
+	}
+	return mem_strdup(LIBEXECDIR "/ddm/ingest-decoder");
+}
+
+static int cannot_start(const char *program, int code, struct err *e)
+{
+	return err_set(e, ERR_UNAVAILABLE, "cannot start a decoder: %s: %s", program, strerror(code));
+}
+
+/* Run the decoder with only the environment variables that the dynamic linker and the address sanitizer need. */
 static int spawn(pid_t *pid, int out, int media, char **argv, struct err *e)
 {
+	char *program = decoder_program();
 	char *env[4] = {mem_strdup("LC_ALL=C")};
 	posix_spawn_file_actions_t fa;
 	int rc, n = 1;
@@ -106,15 +62,40 @@ static int spawn(pid_t *pid, int out, int media, char **argv, struct err *e)
 	if (!rc)
 		rc = posix_spawn_file_actions_addopen(&fa, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 	if (!rc && media >= 0)
-		rc = posix_spawn_file_actions_adddup2(&fa, media, MEDIA_FD);
+		rc = posix_spawn_file_actions_adddup2(&fa, media, DECODER_MEDIA_FD);
 	if (!rc)
 		rc = posix_spawn_file_actions_adddup2(&fa, out, STDOUT_FILENO);
 	if (!rc)
-		rc = posix_spawn(pid, "/proc/self/exe", &fa, NULL, argv, env);
+		rc = posix_spawn(pid, program, &fa, NULL, argv, env);
 	posix_spawn_file_actions_destroy(&fa);
 	for (int i = 0; i < 4; i++)
 		mem_free(env[i]);
-	return rc ? err_set(e, ERR_UNAVAILABLE, "cannot start a decoder: %s", strerror(rc)) : 0;
+	if (rc)
+		cannot_start(program, rc, e);
+	mem_free(program);
+	return rc ? -1 : 0;
+}
+
+int media_versions(struct str *out, struct err *e)
+{
+	char *argv[] = {(char *)DECODER_NAME, (char *)DECODER_VERSIONS, NULL}, text[300];
+	int fd[2], rc, status = 0;
+	ssize_t got;
+	pid_t pid;
+
+	if (pipe2(fd, O_CLOEXEC))
+		return err_set(e, ERR_UNAVAILABLE, "cannot start a decoder: %s", strerror(errno));
+	rc = spawn(&pid, fd[1], -1, argv, e);
+	close(fd[1]);
+	while (!rc && ((got = read(fd[0], text, sizeof text)) > 0 || (got < 0 && errno == EINTR)))
+		if (got > 0)
+			str_printf(out, "%.*s", (int)got, text);
+	close(fd[0]);
+	while (!rc && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (!rc && (status || !out->len))
+		rc = err_set(e, ERR_UNAVAILABLE, "the decoder ended before it named its versions");
+	return rc;
 }
 
 static int start(struct decoder *d, struct err *e)
@@ -128,8 +109,8 @@ static int start(struct decoder *d, struct err *e)
 		mem_free(argv);
 		return err_set(e, ERR_UNAVAILABLE, "cannot start a decoder: %s", strerror(errno));
 	}
-	argv[0] = (char *)"ddm-ingest";
-	argv[1] = (char *)(d->limits.bare ? INGEST_BARE : INGEST_SERVE);
+	argv[0] = (char *)DECODER_NAME;
+	argv[1] = (char *)(d->limits.bare ? DECODER_BARE : DECODER_SERVE);
 	argv[2] = str_new("%lld", (long long)d->limits.frames);
 	argv[3] = str_new("%.17g", d->limits.fps);
 	argv[4] = str_new("%lld", (long long)d->limits.max_pixels);
@@ -137,8 +118,8 @@ static int start(struct decoder *d, struct err *e)
 	for (size_t i = 0; i < n; i++)
 		argv[6 + i] = d->graphs[i];
 	/* spawn() makes descriptor 3 the decoder's input, so the pipe must not have that number. */
-	if (fd[1] <= MEDIA_FD) {
-		int up = fcntl(fd[1], F_DUPFD_CLOEXEC, MEDIA_FD + 1);
+	if (fd[1] <= DECODER_MEDIA_FD) {
+		int up = fcntl(fd[1], F_DUPFD_CLOEXEC, DECODER_MEDIA_FD + 1);
 
 		close(fd[1]);
 		fd[1] = up;
@@ -164,7 +145,7 @@ static void share_take(struct decoder *d, int whole)
 
 int decoder_open_file(struct decoder *d, int fd, const char *name, const struct decode_limits *l, struct err *e)
 {
-	*d = (struct decoder){.name = name, .limits = *l, .media = fcntl(fd, F_DUPFD_CLOEXEC, MEDIA_FD + 1)};
+	*d = (struct decoder){.name = name, .limits = *l, .media = fcntl(fd, F_DUPFD_CLOEXEC, DECODER_MEDIA_FD + 1)};
 	if (d->media < 0)
 		return err_set(e, ERR_UNAVAILABLE, "cannot start a decoder: %s", strerror(errno));
 	share_take(d, l->alone);
@@ -259,9 +240,9 @@ static int nonsense(const struct decoder *d, struct err *e)
 
 static int receive_error(struct decoder *d, const struct frame_head *h, double *last_byte, int (*stop)(void), struct err *e)
 {
-	char text[TEXT_MAX + 1] = "";
+	char text[DECODER_TEXT_MAX + 1] = "";
 
-	if (h->size > TEXT_MAX)
+	if (h->size > DECODER_TEXT_MAX)
 		return nonsense(d, e);
 	if (receive(d, text, h->size, last_byte, stop, e))
 		return -1;

@@ -24,7 +24,6 @@ uint32_t av_get_random_seed(void)
 	return 1;
 }
 
-#define MEDIA_FD 3
 #define SWS_FLAGS (SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP | SWS_BITEXACT)
 
 /* The allowed containers and codecs: none of them opens other files. */
@@ -33,7 +32,7 @@ static const char formats[] = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,
 static const char codecs[] = "h264,hevc,av1,libdav1d,libaom-av1,vp8,vp9,mpeg1video,mpeg2video,mpeg4,mjpeg,ffv1,theora,prores,rawvideo,"
 			     "png,apng,gif,bmp,tiff,webp";
 
-void media_versions(struct str *out)
+void media_library_versions(struct str *out)
 {
 	str_printf(out, "libavcodec %u.%u.%u libavfilter %u.%u.%u libswscale %u.%u.%u", AV_VERSION_MAJOR(avcodec_version()),
 	           AV_VERSION_MINOR(avcodec_version()), AV_VERSION_MICRO(avcodec_version()), AV_VERSION_MAJOR(avfilter_version()),
@@ -370,7 +369,7 @@ static int packets_decode(struct input *in, struct output *o, struct err *e)
 
 int media_decode(const struct decode_limits *l, frame_put *put, void *arg, struct err *e)
 {
-	struct input in = {.fd = MEDIA_FD};
+	struct input in = {.fd = DECODER_MEDIA_FD};
 	struct output o = {.put = put, .arg = arg, .limits = l};
 	int rc;
 

@@ -103,7 +103,7 @@ struct work_options ingest_work(const struct ingest_request *r)
 	                             .bare = r->bare};
 }
 
-struct stamp *ingest_stamp(const struct ingest_request *r, const struct job_list *l, json_t *names)
+struct stamp *ingest_stamp(const struct ingest_request *r, const struct job_list *l, json_t *names, struct err *e)
 {
 	static const struct option *const tables[] = {ingest_options, NULL};
 	struct stamp *s = stamp_new("ddm-ingest");
@@ -129,8 +129,12 @@ struct stamp *ingest_stamp(const struct ingest_request *r, const struct job_list
 	if (media) {
 		struct str versions = {0};
 
-		media_versions(&versions);
-		stamp_text(s, "media", str_text(&versions));
+		if (media_versions(&versions, e)) {
+			stamp_free(s);
+			s = NULL;
+		} else {
+			stamp_text(s, "media", str_text(&versions));
+		}
 		str_release(&versions);
 	}
 	return s;

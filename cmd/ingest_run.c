@@ -339,7 +339,9 @@ static int sink_open(struct sink *s, const struct job_list *l, struct err *e)
 
 	if (claim_take(&out, 1, e) || classes_find(&s->classes, l, s->r->classes, &names, e))
 		return -1;
-	stamp = ingest_stamp(s->r, l, names);
+	stamp = ingest_stamp(s->r, l, names, e);
+	if (!stamp)
+		return -1;
 	line = stamp_line(stamp);
 	rc = standing_check(out, stamp, 0, e) || outfile_open(&s->file, out, e) ? -1 : 0;
 	s->file.keep = 1; /* the stamp does not record the sources, so a file with other content must not be replaced */

@@ -32,8 +32,9 @@ int64_t ingest_graph_frames(const struct ingest_request *r);
 /* The options of decoding that a request implies, without `budget` and `stop`, which ingest_run sets. */
 struct work_options ingest_work(const struct ingest_request *r);
 
-/* The stamp of the tar. names: list of class names, or NULL; its reference is taken over. Caller frees with stamp_free. */
-struct stamp *ingest_stamp(const struct ingest_request *r, const struct job_list *l, json_t *names);
+/* The stamp of the tar. names: list of class names, or NULL; its reference is taken over. NULL if a source needs the decoder and its versions cannot
+ * be asked. Caller frees with stamp_free. */
+struct stamp *ingest_stamp(const struct ingest_request *r, const struct job_list *l, json_t *names, struct err *e);
 
 enum { INGEST_NAMED = 3 }; /* most pairs of identical pictures named in the report */
 

@@ -66,7 +66,7 @@ check_same "changes nothing" usual.tar bare.tar
 
 # Killed by somebody else. The program is held in a pipe that nobody reads; its decoder then waits for it.
 ps -eo pid,ppid,args >/dev/null 2>&1 || { skip "killed decoders" "no ps"; exit 0; }
-decoder_of() { ps -eo pid,ppid,stat,args | awk -v p="$1" '$2 == p && $3 !~ /Z/ && /serve-frames/ { print $1; exit }'; }
+decoder_of() { ps -eo pid,ppid,stat,args | awk -v p="$1" '$2 == p && $3 !~ /Z/ && /ingest-decoder --serve-frames/ { print $1; exit }'; }
 
 # wait_decoder PID [OLD]: until the program has one, another than OLD; in DECODER
 wait_decoder() {

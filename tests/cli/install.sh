@@ -57,6 +57,16 @@ for f in bin/ddm-report share/man/man1/ddm-report.1 share/man/man7/ddm.7 share/d
 done
 check "an installed program runs" root/usr/bin/ddm-report --version
 check "the installed recipe is a Makefile" make -n -f root/usr/share/ddm/recipes/ddm.mk BIN=x DATA=photos report
+if [ -x "$B/ddm-ingest" ]; then
+	printf 'YUV4MPEG2 W8 H8 F25:1 Ip A1:1 Cmono\nFRAME\n%064d' 1 >grey.y4m
+	check "an installed ddm-ingest finds its decoder" root/usr/bin/ddm-ingest -q --size 8 -o grey.tar grey.y4m
+	check_grep "and records its versions" '"media":"libavcodec' grey.tar
+	mv root/usr/libexec/ddm/ingest-decoder moved
+	check_exit 69 "without its decoder" root/usr/bin/ddm-ingest -q --size 8 -o none.tar grey.y4m
+	check_err "which is named" 'cannot start a decoder: .*libexec/ddm/ingest-decoder: No such file'
+	check_absent "no output" none.tar
+	mv moved root/usr/libexec/ddm/ingest-decoder
+fi
 check "make uninstall" install uninstall
 left=$(find root -type f)
 [ -z "$left" ]

@@ -38,6 +38,6 @@ sweep 50 x ddm-ingest --size 8 --threads 1 -o x pics exif6.jpg lossy.webp
 # Three frames of YUV, and a palette picture: of a file with its number 3 the decoder itself.
 printf 'YUV4MPEG2 W8 H8 F25:1 Ip A1:1 Cmono\nFRAME\n%064dFRAME\n%064dFRAME\n%064d' 1 2 3 >grey.y4m
 export FAULT_DECODER=1 FAULT_CODES=1
-sweep 40 "" ddm-ingest --serve-frames 0 0 1000000 0 3<grey.y4m
-sweep 20 "" ddm-ingest --serve-frames 1 0 1000000 0 3<"$SRC/tests/golden/stills/rgba.png"
+sweep 40 "" ingest-decoder --serve-frames 0 0 1000000 0 3<grey.y4m
+sweep 20 "" ingest-decoder --serve-frames 1 0 1000000 0 3<"$SRC/tests/golden/stills/rgba.png"
 unset FAULT_DECODER FAULT_CODES

@@ -12,7 +12,7 @@
 #include "net/netdef.h"
 #include "net/trunk.h"
 
-/* Per-block modulation converted to a shared one agrees with the original exactly at this time. */
+/* A modulation per block that is converted to a shared one agrees with the original exactly at this time. */
 static const double MEETING = .5;
 
 /* Without common names, weights are taken by their own names; both networks must have the same architecture and size. */
@@ -154,7 +154,7 @@ static enum adopt_fate take(struct adoption *a, const struct param *q, const cha
 	return ADOPT_TAKEN;
 }
 
-/* Bilinear, between the centres of the tokens. */
+/* Resize a square of `from` x `from` position embeddings to `to` x `to`, bilinearly between the centres of the tokens. */
 static void resize_positions(float *out, int64_t to, const float *in, int64_t from, int64_t width)
 {
 	double step = (double)from / (double)to;
@@ -183,7 +183,8 @@ static enum adopt_fate take_positions(struct adoption *a, const struct param *q,
 	return to == from ? ADOPT_TAKEN : ADOPT_DERIVED;
 }
 
-/* Rows are (row in patch, column in patch, channel), of which the other may have twice as many. */
+/* Take the output layer. Its rows are (row in patch, column in patch, channel). The networks may differ in the number of channels: with a learned
+ * variance there are twice as many. */
 static enum adopt_fate take_output(struct adoption *a, const struct param *q, const char *common)
 {
 	int i = source_find(&a->from, common);
@@ -231,7 +232,7 @@ static float *ours(const struct adoption *a, const char *common)
 	return i < 0 ? NULL : place(a, &a->p->v[i]);
 }
 
-/* SiLU of the time embedding at MEETING, of what has been taken: h[hidden]. */
+/* h[hidden] = SiLU of the time embedding at MEETING, computed with the weights already taken. */
 static void meeting(const struct adoption *a, double *h)
 {
 	enum { WAVES = 256 };
@@ -323,7 +324,7 @@ static enum adopt_fate take_modulation(struct adoption *a, const struct param *q
 	if (merged) {
 		if (!strncmp(common, "t_block.", 8))
 			mean_modulation(a, q, suffix);
-		return ADOPT_DERIVED; /* the tables: derive_tables */
+		return ADOPT_DERIVED; /* derive_tables fills the tables */
 	}
 	v = source_need(&a->from, strcmp(suffix, "bias") ? "t_block.1.weight" : "t_block.1.bias");
 	rename_apply("blocks.#.adaLN_modulation.*", "blocks.#.scale_shift_table", common, &name);
@@ -336,7 +337,8 @@ static enum adopt_fate take_modulation(struct adoption *a, const struct param *q
 	return ADOPT_DERIVED;
 }
 
-/* Queries, keys and values in one matrix, or queries in a matrix of their own; the rows are the same. */
+/* Take the projections of a cross attention. One network has queries, keys and values in one matrix, the other has the queries in a matrix of their
+ * own; the rows are the same. */
 static enum adopt_fate take_cross(struct adoption *a, const struct param *q, const char *common)
 {
 	int64_t row = q->rank == 2 ? q->shape[1] : 1, queries = trunk_config(a->to)->hidden * row;
@@ -364,7 +366,7 @@ static enum adopt_fate take_cross(struct adoption *a, const struct param *q, con
 	return ADOPT_TAKEN;
 }
 
-/* Queries, keys and values of the text, which the other network has in other parts. */
+/* Whether this is a projection of a cross attention that the other network splits into other matrices. */
 static int is_cross_input(const struct adoption *a, const char *common)
 {
 	return strstr(common, ".cross_attn.") && !strstr(common, ".cross_attn.proj.") && net_reads(a->from.c, NET_IN_TEXT) &&
@@ -391,7 +393,8 @@ static enum adopt_fate adopt_one(struct adoption *a, const struct param *q, cons
 	return take(a, q, common);
 }
 
-/* The null class joins the time, which the network is told in the same sum. */
+/* Add the embedding of the null class to the last bias of the time embedding, since the network adds the two embeddings. For a new network without
+ * these classes. */
 static int fold_null_class(struct adoption *a)
 {
 	const struct net_config *f = a->from.c;

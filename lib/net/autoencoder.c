@@ -15,12 +15,12 @@
 
 struct autoencoder {
 	struct autoencoder_config config;
-	struct runner *encoder, *decoder; /* NULL where that half is not open */
+	struct runner *encoder, *decoder; /* NULL if that half is not open */
 };
 
 /* ---- config.json ---- */
 
-/* A key whose value is null is absent. */
+/* Whether the object has the key with a value other than null. */
 static int given(const json_t *o, const char *key)
 {
 	const json_t *v = json_object_get(o, key);
@@ -28,7 +28,7 @@ static int given(const json_t *o, const char *key)
 	return v && !json_is_null(v);
 }
 
-/* A list of `stages` numbers; *stages 0: it says how many. */
+/* Read a list of `stages` numbers; if *stages is 0, of any length, which *stages becomes. */
 static int read_list(const json_t *o, const char *key, int64_t hi, int64_t *stages, int64_t *out, const char *where, struct err *e)
 {
 	const json_t *v = json_object_get(o, key);
@@ -58,7 +58,7 @@ static int read_bool(const json_t *o, const char *key, int *out, const char *whe
 	return given(o, key) ? jsonio_bool(o, key, 1, out, where, e) : 0;
 }
 
-/* An entry of which only one value is supported. */
+/* Check an entry of which only one value is supported. */
 static int must_be(const json_t *o, const char *key, const char *value, const char *where, struct err *e)
 {
 	const char *v = value;
@@ -68,7 +68,7 @@ static int must_be(const json_t *o, const char *key, const char *value, const ch
 	return strcmp(v, value) ? err_set(e, ERR_DATA, "%s: \"%s\" is \"%s\"; only \"%s\" is supported", where, key, v, value) : 0;
 }
 
-/* Blocks of one type throughout. */
+/* Check that every block of a list has the one supported type. */
 static int must_all_be(const json_t *o, const char *key, const char *value, const char *where, struct err *e)
 {
 	const json_t *v = json_object_get(o, key);
@@ -188,7 +188,7 @@ int64_t autoencoder_moments(const struct autoencoder_config *c)
 
 /* ---- opening ---- */
 
-/* The whole, or the one half, of a folder: the first of these that is there. */
+/* The path of the weights in a folder: those of the whole autoencoder if they are there, else those of this half. Caller frees with mem_free. */
 static char *weights_path(const char *dir, int half, struct err *e)
 {
 	static const char *const names[] = {"diffusion_pytorch_model.safetensors", "model.safetensors"};
@@ -264,7 +264,7 @@ struct autoencoder *autoencoder_open(const char *dir, int halves, int64_t capaci
 	return NULL;
 }
 
-/* What is computed from the weights, as text; sample_size counts where pictures are tiled alone. */
+/* Describe as text what the autoencoder computes. sample_size is left out, since it matters only for tiles. */
 static void describe(struct str *s, const struct autoencoder_config *c)
 {
 	str_printf(s, "autoencoder %s %lld %lld %lld", c->kind == AUTOENCODER_KL ? "kl" : "tiny", (long long)c->in_channels,
@@ -309,14 +309,16 @@ const struct autoencoder_config *autoencoder_config(const struct autoencoder *a)
 
 /* ---- running ---- */
 
-/* One of the two ways. Sizes of a tile in what goes in and comes out, between tiles, of their overlap, and what a tile gives. */
+/* A direction, encoding or decoding. Sizes are in pixels or in positions of the latent. */
 struct way {
 	struct autoencoder *a;
 	struct runner *net;
 	int64_t in, out;  /* channels */
-	int64_t up, down; /* sizes out are sizes in times up over down */
+	int64_t up, down; /* output size = input size * up / down */
+	/* The side of a tile and the distance between tiles, in the input; the width over which tiles are blended and what is kept of a tile, in the
+	 * output. */
 	int64_t tile, step, blend, keep;
-	float in_scale, in_shift, out_scale, out_shift; /* tiny: pictures in [0, 1] */
+	float in_scale, in_shift, out_scale, out_shift; /* the tiny autoencoders take pictures in [0, 1] */
 };
 
 static struct way way_in(struct autoencoder *a)
@@ -369,7 +371,7 @@ static struct way way_out(struct autoencoder *a)
 	return w;
 }
 
-/* Batch by batch, through a copy where the values change. */
+/* Run n whole inputs, batch by batch. Inputs that must be scaled are copied first. */
 static int run_whole(const struct way *w, int64_t n, const float *x, int64_t h, int64_t width, float *out, struct err *e)
 {
 	int64_t size[3] = {w->in, h, width}, each = w->in * h * width, one = w->out * (h * w->up / w->down) * (width * w->up / w->down);
@@ -402,7 +404,7 @@ static int64_t least(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* Blend the first rows of b with the last rows of a, linearly. */
+/* Blend at most `most` first rows of b linearly with the last rows of a, the tile above it. */
 static void blend_down(const struct tile *a, struct tile *b, int64_t channels, int64_t most)
 {
 	int64_t n = least(least(a->h, b->h), most);
@@ -429,7 +431,7 @@ static void blend_right(const struct tile *a, struct tile *b, int64_t channels, 
 			}
 }
 
-/* The tile of x (in, h, width) whose corner is at (y0, x0). */
+/* Run the tile of x (in, h, width) whose upper left corner is at (y0, x0). */
 static int run_tile(const struct way *w, const float *x, int64_t h, int64_t width, int64_t y0, int64_t x0, struct tile *t, struct err *e)
 {
 	int64_t th = least(w->tile, h - y0), tw = least(w->tile, width - x0);
@@ -458,7 +460,7 @@ static void place_tile(const struct way *w, const struct tile *t, float *out, in
 			memcpy(out + (c * h + i * w->keep + y) * width + j * w->keep, t->v + (c * t->h + y) * t->w, (size_t)columns * sizeof *out);
 }
 
-/* One picture in tiles. A tile is blended with the blended tile above it, then with the blended tile to its left. */
+/* Run one input in tiles. A tile is blended with the blended tile above it, then with the blended tile to its left. */
 static int run_tiles(const struct way *w, const float *x, int64_t h, int64_t width, float *out, struct err *e)
 {
 	int64_t across = (width + w->step - 1) / w->step, down = (h + w->step - 1) / w->step, oh = h * w->up / w->down;

@@ -1,4 +1,4 @@
-/* AutoencoderKL: recording, and the names that its tensors have had. */
+/* Records AutoencoderKL, and holds the names that its tensors have in files of different origin. */
 #include <math.h>
 
 #include "net/autoencoder.h"
@@ -19,7 +19,7 @@ static struct tensor *resnet(const struct layers *l, struct tensor *x, int64_t o
 	return layer_conv3(l, h, "conv2", out, 0, x);
 }
 
-/* One head over all positions. */
+/* Self-attention with one head over all positions, with a norm before it and a residual. */
 static struct tensor *attention(const struct layers *l, struct tensor *x, int64_t groups)
 {
 	struct tape *t = l->t;
@@ -111,10 +111,10 @@ void autokl_decoder(struct recording *r, const void *config, const int64_t *size
 #define MATRICES(half, under, q, k, v, out) \
 	MATRIX(half, "to_q", under q), MATRIX(half, "to_k", under k), MATRIX(half, "to_v", under v), MATRIX(half, "to_out.0", under out)
 
-/* The names of diffusers, new and old. */
+/* The names in diffusers' files, of newer and older versions. */
 #define NEW(half) MATRICES(half, ".mid_block.attentions.0.", "to_q", "to_k", "to_v", "to_out.0")
 #define OLD(half) MATRICES(half, ".mid_block.attentions.0.", "query", "key", "value", "proj_attn")
-/* Those of a latent-diffusion single file. */
+/* The names in a single file of latent-diffusion. */
 /* clang-format off */
 #define SINGLE(half) \
 	MATRICES(half, ".mid.attn_1.", "q", "k", "v", "proj_out"), {ATTENTION(half) "group_norm.*", {half ".mid.attn_1.norm.*"}, 0}, \
@@ -130,7 +130,7 @@ static const struct rename single_encoder[] = {
     {"encoder.down_blocks.#.resnets.#.*", {"encoder.down.#.block.#.*"}, 0},
     {"encoder.down_blocks.#.downsamplers.0.*", {"encoder.down.#.downsample.*"}, 0},
 };
-/* In these files the decoder's stages are numbered from the picture's end. */
+/* In these files the decoder's stage 0 is the one next to the picture. */
 static const struct rename single_decoder[] = {
     SINGLE("decoder"),
     {"decoder.up_blocks.#.resnets.#.conv_shortcut.*", {"decoder.up.~.block.#.nin_shortcut.*"}, 0},

@@ -1,5 +1,5 @@
-/* The tiny autoencoders: convolutions of 3 x 3 numbered in a row (https://github.com/madebyollin/taesd). Their own pictures are in
- * [0, 1]; x / 2 + 1 / 2 and its way back are done outside, where a picture's edge is still an edge. */
+/* Records the tiny autoencoders: 3 x 3 convolutions, numbered in order (https://github.com/madebyollin/taesd). Their pictures are in [0, 1]. The
+ * caller scales to and from [-1, 1], so that the zero padding of the first convolution means black. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,9 +7,9 @@
 
 enum { RELU = UNARY_RELU + 1, POOL_GROUPS = 4, POOL_WIDTH = 4 };
 
-struct row {
-	struct layers half; /* in the scope of the half's layers */
-	int at;             /* number of the next */
+struct row {                /* a sequence of numbered layers */
+	struct layers half; /* the scope of the encoder or decoder */
+	int at;             /* number of the next layer */
 };
 
 static struct tensor *conv(struct row *r, struct tensor *x, int64_t out, int64_t stride, int bias, int act)
@@ -21,7 +21,7 @@ static struct tensor *conv(struct row *r, struct tensor *x, int64_t out, int64_t
 	                  &(struct conv){.out = out, .kh = 3, .stride = stride, .pad = {1, 1, 1, 1}, .no_bias = !bias, .act = act});
 }
 
-/* x + what a norm over groups makes of a wider x: the middle of FLUX.2's. */
+/* x + conv(ReLU(group norm(conv(x)))), where the inner convolution widens x. In the middle of FLUX.2's tiny autoencoder. */
 static struct tensor *normalised(const struct layers *l, struct tensor *x)
 {
 	int64_t n = x->shape[3];
@@ -59,7 +59,7 @@ void autotiny_encoder(struct recording *c, const void *config, const int64_t *si
 	recording_output(c, channels_first(c->l.t, conv(&r, x, a->latent_channels, 1, 1, 0)));
 }
 
-/* Clamped to 3 tanh(z / 3) first. */
+/* The latent is first clamped to 3 tanh(z / 3). */
 void autotiny_decoder(struct recording *c, const void *config, const int64_t *size)
 {
 	const struct autoencoder_config *a = config;
@@ -86,7 +86,7 @@ void autotiny_decoder(struct recording *c, const void *config, const int64_t *si
 
 /* ---- names ---- */
 
-/* taesd.py's files hold a half each, without a prefix, and its decoder begins with the clamp, a layer that diffusers does not count. */
+/* A file of taesd.py holds the encoder or the decoder, without a prefix. Its decoder counts the clamp as layer 0; diffusers does not count it. */
 static const struct rename plain_encoder[] = {{"encoder.layers.#.*", {"#.*"}, 0}}, plain_decoder[] = {{"decoder.layers.#.*", {"~.*"}, 0}};
 static const char *const own_encoder[] = {"encoder.*", NULL}, *const own_decoder[] = {"decoder.*", NULL};
 static const struct renames families[2][2] = {

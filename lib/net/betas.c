@@ -100,7 +100,7 @@ void betas_release(struct betas *b)
 	*b = (struct betas){0};
 }
 
-/* Outside of texts; the rest of the word becomes spaces. */
+/* Replace Infinity and -Infinity outside of strings by null and spaces, since they are not JSON. */
 static void blank_words(char *p, size_t n)
 {
 	static const char *const words[] = {"-Infinity", "Infinity"};
@@ -176,7 +176,7 @@ int scheduler_parse(const json_t *o, const char *where, const char **path, const
 		*prediction = "velocity";
 		return 0;
 	}
-	/* Its networks are told log(sigma) / 4, and ours time_scale * t. */
+	/* Its networks take the time as log(sigma) / 4, ours take time_scale * t. */
 	if (!strncmp(class, "EDM", 3))
 		return err_set(e, ERR_DATA, "%s: %s is not supported: its networks take the time as log(sigma)/4", where, class);
 	if (jsonio_str(o, "prediction_type", 0, &kind, where, e) || scheduler_path(o, where, path, e) ||

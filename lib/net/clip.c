@@ -11,7 +11,7 @@
 #include "file/weightfile.h"
 #include "net/runner.h"
 
-/* A tower. Its tensors have names of OpenAI's, those of the vision tower below "visual.". */
+/* A tower. Its tensors have OpenAI's names; those of the vision tower begin with "visual.". */
 struct tower {
 	struct clip_config c;
 	enum vit_tokens tokens;
@@ -74,7 +74,7 @@ static int check(const struct clip_config *c, const char *where, struct err *e)
 	return 0;
 }
 
-/* What both towers have. `o` is the tower's own object. */
+/* Read the fields of both towers. `o` is the tower's own object, `top` the whole file's. */
 static int common_from_json(const json_t *o, const json_t *top, const char *where, struct clip_config *c, struct err *e)
 {
 	const char *act = "quick_gelu";
@@ -92,7 +92,7 @@ static int common_from_json(const json_t *o, const json_t *top, const char *wher
 	return check(c, where, e);
 }
 
-/* The tower's object: the whole, or a member of it. */
+/* The tower's object: the whole file if it is of this tower alone, else its member. */
 static const json_t *tower_object(const json_t *o, const char *alone, const char *member, const char *where, struct err *e)
 {
 	const char *type = NULL;
@@ -140,7 +140,7 @@ static struct tensor *quick_gelu(struct tape *t, struct tensor *x)
 	return op_scale(t, op_unary(t, op_scale(t, x, 1.702), UNARY_SILU), 1 / 1.702);
 }
 
-/* queries: the number of first tokens whose outputs are used later. */
+/* A transformer block. Only the outputs of the first `queries` tokens are used later. */
 static struct tensor *block(const struct layers *l, const struct clip_config *c, struct tensor *x, int64_t queries, int causal)
 {
 	struct tape *t = l->t;
@@ -239,7 +239,7 @@ static void record_vision(struct recording *r, const void *config, const int64_t
 	{"visual.ln_post.*", {theirs "post_layernorm.*"}, 0}, {"visual.proj", {"visual_projection.weight"}, RENAME_TRANSPOSED}
 /* clang-format on */
 
-/* A tower alone is without the prefix in files of transformers 5. */
+/* In files of transformers 5, a tower alone has no prefix. */
 static const struct rename text_rules[] = {TEXT("text_model.")}, bare_text_rules[] = {TEXT("")};
 static const struct rename vision_rules[] = {VISION("vision_model.")}, bare_vision_rules[] = {VISION("")};
 enum { TEXT_RULES = sizeof text_rules / sizeof *text_rules, VISION_RULES = sizeof vision_rules / sizeof *vision_rules };
@@ -264,7 +264,7 @@ static const struct renames vision_families[] = {
 };
 enum { FAMILIES = 3 };
 
-/* 0, and the tower is loaded. The projection is dropped where the file has none under either name. */
+/* Open and load a tower. Without a projection of either name in the file, the tower has none. */
 static int tower_load(struct tower *m, const struct clip_config *c, const char *weights, int64_t capacity, enum compact_type bulk, struct device *d,
                       runner_record *record, const struct renames *families, const char *const *projection, struct err *e)
 {
@@ -359,7 +359,7 @@ const struct clip_config *clip_vision_config(const struct clip_vision *m)
 	return &m->t.c;
 }
 
-/* Place of the pooled token among `n` ids. */
+/* Index of the token whose features are pooled: the first end-of-text token; for older configurations (eos 2) the token with the largest id. */
 static int64_t text_end(const struct clip_config *c, const int32_t *ids)
 {
 	int64_t best = 0;

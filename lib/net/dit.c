@@ -12,7 +12,7 @@ static const struct trunk_names meta_names = {
     .modulation = "adaLN_modulation.1",
 };
 
-/* 1 - time; e^(0 t) is the 1. */
+/* 1 - time. The 1 is exp(0 * time). */
 static struct tensor *reversed(struct tape *t, struct tensor *time)
 {
 	return op_axpby(t, 1, op_unary(t, op_scale(t, time, 0), UNARY_EXP), -1, time);
@@ -52,7 +52,7 @@ static const char norm_type[] = "ada_norm_zero";
 static int parse_diffusers(const json_t *o, const char *where, struct net_config *c, struct err *e)
 {
 	c->classes = 1000;
-	c->class_dropout = .1; /* as diffusers has it: the table has a row more */
+	c->class_dropout = .1; /* diffusers' value: the table has one more row, for the null class */
 	trunk_edit(c)->norm2_eps = 1e-5;
 	trunk_edit(c)->time_shift = 1;
 	c->size = 32;
@@ -80,7 +80,7 @@ static const struct rename diffusers_rules[] = {
     {"final_layer.adaLN_modulation.1.*", {"proj_out_1.*"}, 0},
     {"final_layer.linear.*", {"proj_out_2.*"}, 0},
 };
-/* Each block has embeddings of its own, which the conversion from the published weights makes all the same. */
+/* In diffusers each block has embeddings of its own. The conversion from the published weights makes them all equal. */
 static const struct rename_copy diffusers_copies[] = {{TRUNK_DIFFUSERS_BLOCK "norm1.emb.*", "transformer_blocks.0.norm1.emb.*"}, {NULL, NULL}};
 
 static const struct renames diffusers_names = {

@@ -1,4 +1,4 @@
-/* Exact experts and routers, which hold the samples instead of a network (diffusion/finitemodel.h). */
+/* Defines exact experts and routers, which hold the training samples instead of a network (diffusion/finitemodel.h). */
 #include "net/netdef.h"
 
 /* clang-format off */
@@ -8,7 +8,7 @@
 /* clang-format on */
 
 static const struct net_field expert_fields[] = {PICTURE};
-/* config.json has the number of clusters further on, as those of all models do. */
+/* NET_UNWRITTEN, since model_config writes num_clusters for every model. */
 static const struct net_field router_fields[] = {PICTURE,
                                                  {"num_clusters", NULL, NULL, NET_INT, NET_AT(clusters), 0, 1, 100000, NET_REQUIRED | NET_UNWRITTEN}};
 static const struct net_reads inputs[] = {NET_READS_X, NET_READS_TIME};

@@ -12,7 +12,7 @@ struct inception {
 	struct runner *net;
 };
 
-/* ---- recording: BLOCK.BRANCH is a convolution, batch norm (folded into it as weights are read) and ReLU ---- */
+/* ---- recording: BLOCK.BRANCH is a convolution with batch norm, which is folded into it when the weights are read, and ReLU ---- */
 
 static struct tensor *unit(const struct layers *l, struct tensor *x, const char *branch, struct conv c)
 {
@@ -26,7 +26,7 @@ static struct tensor *one(const struct layers *l, struct tensor *x, const char *
 	return unit(l, x, branch, (struct conv){.out = out, .kh = 1});
 }
 
-/* kh x kw, the size kept. */
+/* A convolution of kh x kw that keeps the size. */
 static struct tensor *same(const struct layers *l, struct tensor *x, const char *branch, int64_t out, int64_t kh, int64_t kw)
 {
 	return unit(l, x, branch, (struct conv){.out = out, .kh = kh, .kw = kw, .pad = {kh / 2, kw / 2, kh / 2, kw / 2}});

@@ -116,7 +116,7 @@ struct tensor *layer_timestep(const struct layers *l, struct tensor *numbers, co
 	return layer_linear(&both, h, "2", &(struct linear){.out = width, .edge = 1, .init = init_small});
 }
 
-/* Queries of the first tokens alone, keys and values of all: each by its third of the packed matrix. */
+/* Queries of the first `queries` tokens, and keys and values of all tokens, each by its third of the packed matrix. */
 static void project_apart(struct tape *t, struct tensor *x, struct tensor *w, struct tensor *b, int64_t heads, int64_t queries, struct tensor **qkv)
 {
 	int64_t h = x->shape[2], split[3] = {3, h, h}, bias[2] = {3, h};

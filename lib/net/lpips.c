@@ -20,7 +20,7 @@ struct lpips {
 	enum lpips_trunk kind;
 };
 
-/* ---- the trunks: features that are compared, in taps[]; returns how many ---- */
+/* ---- the trunks: each stores the features that are compared in taps[], and returns their number ---- */
 
 static struct tensor *conv(const struct layers *l, struct tensor *x, int number, int64_t out, int64_t k, int64_t stride, int64_t pad)
 {
@@ -88,8 +88,8 @@ static int squeeze(const struct layers *l, struct tensor *x, struct tensor **tap
 
 /* ---- pictures as vectors ---- */
 
-/* Of a tap (B, h, w, C): (B, h w C). A position's features are divided by their length, which is sqrt(C) times their root mean square; C and
- * the root of the head's weight are in `gain`. */
+/* The features of a tap (B, h, w, C) as vectors (B, h w C) whose squared distance is the tap's part of LPIPS. The features of a position are divided
+ * by their length, sqrt(C) times their root mean square. `gain` holds 1 / sqrt(C) and the square root of the head's weight. */
 static struct tensor *vector_of(const struct layers *l, struct tensor *x, int tap)
 {
 	struct tape *t = l->t;
@@ -103,7 +103,7 @@ static struct tensor *vector_of(const struct layers *l, struct tensor *x, int ta
 	return op_reshape(t, op_scale(t, x, 1 / sqrt((double)pixels)), 2, flat);
 }
 
-/* Pictures in [-1, 1] to what the classifiers were trained on: (x - mean) / deviation. */
+/* Pictures in [-1, 1] become what the classifiers were trained on: (x - mean) / deviation. */
 static const double mean[3] = {-.030, -.088, -.188}, deviation[3] = {.458, .448, .450};
 
 static void fill_scale(float *out, const int64_t *shape, double a)
@@ -146,7 +146,7 @@ static void record(struct recording *r, const void *config, const int64_t *size)
 #define SLICE(slice, layer) {"features." layer ".*", {"net.slice" slice "." layer ".*"}, 0}
 /* clang-format on */
 static const struct rename torchvision_rules[] = {REST};
-/* lpips cuts the networks into slices. */
+/* The lpips package cuts the networks into slices. */
 static const struct rename alex_slices[] = {REST, SLICE("1", "0"), SLICE("2", "3"), SLICE("3", "6"), SLICE("4", "8"), SLICE("5", "10")};
 static const struct rename vgg_slices[] = {
     REST,
@@ -182,7 +182,7 @@ static const struct renames sliced[] = {
     [LPIPS_ALEX] = SLICES(alex_slices), [LPIPS_VGG] = SLICES(vgg_slices), [LPIPS_SQUEEZE] = SLICES(squeeze_slices)};
 static const struct renames torchvision = {.v = torchvision_rules, .n = sizeof torchvision_rules / sizeof *torchvision_rules, .own = own};
 
-/* The trunk's tensors of one file and the heads' of another, which may be the same; both are borrowed. */
+/* The trunk's tensors of one file together with the heads' of another. Both files, which may be the same, are borrowed. */
 static struct safetensors *join(const struct safetensors *trunk, const struct safetensors *heads, const char *where)
 {
 	struct st_tensor *t = mem_zalloc((size_t)(st_tensors(trunk) + st_tensors(heads)) + 1, sizeof *t);
@@ -201,7 +201,7 @@ static struct safetensors *join(const struct safetensors *trunk, const struct sa
 	return both;
 }
 
-/* A head weighs squares. */
+/* The weights of the heads must not be negative, because they multiply squares. */
 static int check_heads(const struct safetensors *s, const char *where, struct err *e)
 {
 	for (int i = 0; i < st_tensors(s); i++) {
@@ -253,7 +253,7 @@ void lpips_free(struct lpips *n)
 	mem_free(n);
 }
 
-/* "trunk" or "heads", in any form that weights come in. */
+/* The path of the file "trunk" or "heads" in a folder, in any supported format. Caller frees with mem_free. */
 static char *part_of(const char *dir, const char *part, struct err *e)
 {
 	static const char *const ends[] = {"safetensors", "pth", "pt"};
@@ -270,7 +270,7 @@ static char *part_of(const char *dir, const char *part, struct err *e)
 	return NULL;
 }
 
-/* By the number of heads, and by what the second one takes. */
+/* Tell the trunk from the number of heads and the number of channels of the second one. */
 static int kind_of(enum lpips_trunk *kind, const char *heads, struct err *e)
 {
 	struct safetensors *s = weightfile_load(heads, NULL, e);

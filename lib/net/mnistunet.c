@@ -1,5 +1,5 @@
-/* The small U-Net of BrianPulfer/PapersReimplementations (src/cv/ddpm/models.py), of which published DDPMs of MNIST are: blocks with a norm over
- * whole feature maps and no residual, a table of times, transposed convolutions. */
+/* The small U-Net of BrianPulfer/PapersReimplementations (src/cv/ddpm/models.py), the network of published DDPMs of MNIST. Its blocks have a norm
+ * over whole feature maps and no residual. It has a table of times and transposed convolutions. */
 #include "net/layers.h"
 #include "net/netdef.h"
 
@@ -18,7 +18,7 @@ static void steps(float *out, const int64_t *shape, double scale)
 		out[i] = (float)(scale * (double)i);
 }
 
-/* The row of the table of times whose number is nearest to the step: softmax(-1e4 (k - step)^2) is 1 there and 0 elsewhere, to the last bit. */
+/* The row of the table of times that is nearest to the step: softmax over k of -1e4 (k - step)^2 is exactly 1 there and exactly 0 elsewhere. */
 static struct tensor *time_row(const struct layers *l, const struct net_config *c, struct tensor *time)
 {
 	int64_t row[2] = {1, STEPS}, table[2] = {STEPS, WIDTH}, column[2] = {time->shape[0], 1};
@@ -38,7 +38,7 @@ static struct tensor *conv(const struct layers *l, struct tensor *x, const char 
 	return layer_conv(l, x, name, &(struct conv){.out = out, .kh = k, .stride = stride, .pad = pad, .act = act, .init = init});
 }
 
-/* Zeros between the pixels and behind them: (B, 2H, 2W, C). */
+/* Put a zero after each pixel in both directions: (B, 2H, 2W, C). */
 static struct tensor *spread(struct tape *t, struct tensor *x)
 {
 	int64_t b = x->shape[0], h = x->shape[1], w = x->shape[2], c = x->shape[3], apart[6] = {b, h, 1, w, 1, c}, whole[4] = {b, 2 * h, 2 * w, c};
@@ -51,13 +51,13 @@ static struct tensor *spread(struct tape *t, struct tensor *x)
 	return op_reshape(t, op_concat(t, 4, 2, cols), 4, whole);
 }
 
-/* A transposed convolution of 4 x 4, stride 2 and padding 1 is a convolution of what is spread. */
+/* A transposed convolution of 4 x 4 with stride 2 and padding 1, as a convolution of the spread pixels. */
 static struct tensor *up(const struct layers *l, struct tensor *x, const char *name, int act)
 {
 	return conv(l, spread(l->t, x), name, x->shape[3], 4, 1, (struct padding){2, 2, 1, 1}, act);
 }
 
-/* The norm of all values of a sample, whose weights are (C, H, W). */
+/* A norm over all values of a sample. Its weights are (C, H, W). */
 static struct tensor *whole_norm(const struct layers *l, struct tensor *x)
 {
 	static const int last[3] = {1, 2, 0};
@@ -69,7 +69,7 @@ static struct tensor *whole_norm(const struct layers *l, struct tensor *x)
 	return op_reshape(l->t, op_norm(l->t, op_reshape(l->t, x, 2, flat), w, b, NORM_LAYER, 1e-5, 0), 4, x->shape);
 }
 
-/* Three of norm, convolution, SiLU, convolution, SiLU. bare: one that has no norm, or -1. */
+/* Three blocks, each norm, convolution, SiLU, convolution, SiLU. Block number `bare` has no norm; -1: all have one. */
 static struct tensor *blocks(const struct unet *u, struct tensor *x, const char *name, int64_t first, int64_t second, int64_t third, int bare)
 {
 	const int64_t out[3] = {first, second, third};
@@ -83,7 +83,7 @@ static struct tensor *blocks(const struct unet *u, struct tensor *x, const char 
 	return x;
 }
 
-/* x + Linear(SiLU(Linear(time))), the same in every pixel. */
+/* x + Linear(SiLU(Linear(time))), which is the same for every pixel. */
 static struct tensor *timed(const struct unet *u, struct tensor *x, const char *name)
 {
 	struct layers l = layers_in(&u->l, "%s.", name);
@@ -118,7 +118,7 @@ static struct tensor *record(struct tape *t, struct params *p, const struct net_
 	return channels_first(t, conv(l, x, "conv_out", c->out_channels, 3, 1, around, 0));
 }
 
-/* Halved twice; then a convolution of 2 x 2 takes one off, and what is left is halved again. */
+/* The size is halved twice, then a convolution of 2 x 2 reduces it by one, then it is halved again. */
 static int check(const struct net_config *c, struct err *e)
 {
 	if (c->size % 8 != 4 || c->size < 12)
@@ -129,7 +129,7 @@ static int check(const struct net_config *c, struct err *e)
 static const struct net_field fields[] = {NET_PICTURE_FIELDS(28), NET_CLUSTER_FIELDS, NET_TIME_FIELD};
 static const struct net_reads inputs[] = {NET_READS_X, NET_READS_TIME};
 
-/* The author's files. The last norm of b_out is there and not used. */
+/* The author's files. They hold the last norm of b_out, which is not used. */
 static const struct rename rules[] = {
     {"steps", {NULL}, RENAME_SAME},
     {"up#.weight", {"up#.weight"}, RENAME_CONV_TRANSPOSED},

@@ -14,7 +14,7 @@
 struct model {
 	struct model_config config;
 	struct runner *runner;
-	char *file; /* of the weights: base name */
+	char *file; /* base name of the weights file */
 };
 
 const char *model_weights_name(enum net_role role)
@@ -63,7 +63,7 @@ int model_read_weights(const char *path, const struct params *p, struct device *
 	return rc;
 }
 
-/* [O, kh, kw, C] to [O, C, kh, kw]. */
+/* Reorder a convolution in place from [O, kh, kw, C] to [O, C, kh, kw]. */
 static void as_in_files(const struct param *q, float *v)
 {
 	float *copy = mem_alloc((size_t)q->count * sizeof *copy);
@@ -76,7 +76,7 @@ static void as_in_files(const struct param *q, float *v)
 int model_write_weights(const char *path, const struct params *p, struct device *d, const float *values, const struct st_text *texts, int ntexts,
                         struct err *e)
 {
-	int lent = !d || d->host; /* `values` can be written as it is, except convolutions */
+	int lent = !d || d->host; /* `values` is in host memory, so all but convolutions are written from it */
 	size_t copied = 0;
 	float *host, *next;
 	struct st_tensor *t;
@@ -122,7 +122,7 @@ static void record(struct recording *r, const void *config, const int64_t *size)
 	recording_output(r, net_record(r->l.t, r->l.p, c, &in));
 }
 
-/* Not read before model_load. */
+/* Find the weights in a folder and match their names. model_load reads them. */
 static int find_weights(struct model *m, const char *dir, char *hash, struct err *e)
 {
 	char *path = model_weights_path(dir, net_role(&m->config.net), e), *slash;
@@ -238,7 +238,7 @@ int model_page(const struct model *m)
 	return runner_page(m->runner);
 }
 
-/* By enum net_input_kind. */
+/* Fill v, which is indexed by enum net_input_kind. */
 static void inputs_of(const struct model_input *in, const void **v)
 {
 	v[NET_IN_X] = in->x;

@@ -30,7 +30,8 @@ static int load_sizes(const json_t *o, struct model_config *c, const char *where
 	return 0;
 }
 
-/* The partition that it was trained on, and names of clusters and classes: what ddm-shard found in the assignment and the samples. */
+/* Read the partition that the network was trained on and the names of clusters and classes, which ddm-shard took from the assignment and the
+ * samples. */
 static int load_names(const json_t *o, struct model_config *c, const char *where, struct err *e)
 {
 	const char *partition = "";
@@ -55,7 +56,7 @@ int model_config_parse(const json_t *o, const char *where, struct model_config *
 	if (net_from_json(o, where, &c->net, e))
 		return -1;
 	prediction = net_prediction(&c->net);
-	if (diffusers_config(o)) { /* which has it with the scheduler */
+	if (diffusers_config(o)) { /* its prediction and path stand in the scheduler's file; these are the defaults */
 		prediction = "epsilon";
 		path = "linear_betas";
 		c->lower = net_lower_case(&c->net);
@@ -78,7 +79,8 @@ int model_config_parse(const json_t *o, const char *where, struct model_config *
 	return load_sizes(o, c, where, e) || load_names(o, c, where, e) ? -1 : 0;
 }
 
-/* Networks of diffusers are asked at the whole number of a step, and our time is that in parts of all. */
+/* Read the scheduler's file beside a network of diffusers. Such a network takes the number of a step as its time; time_scale is the number of steps,
+ * because our t is in 0..1. */
 int model_config_schedule(const char *dir, const json_t *config, struct model_config *c, struct err *e)
 {
 	char *where = diffusers_config(config) ? scheduler_find(dir) : NULL;

@@ -1,4 +1,4 @@
-/* The table of architectures: found by name, preset or config.json, checked, recorded. */
+/* The table of architectures. Finds one by name, preset or config.json, checks a configuration, and records the network. */
 #include "net/net.h"
 
 #include <assert.h>
@@ -64,7 +64,7 @@ int net_is_named(const struct net_config *c)
 
 /* ---- presets ---- */
 
-/* Architecture number i of those whose presets may be chosen in place of c's; NULL behind the last. */
+/* The i-th architecture whose presets may be chosen for c; NULL after the last. A router keeps its architecture. */
 static const struct net_def *candidate(const struct net_config *c, int i)
 {
 	if (net_is_classifier(c))
@@ -75,7 +75,7 @@ static const struct net_def *candidate(const struct net_config *c, int i)
 	return NULL;
 }
 
-/* "; did you mean dit-mini/4": the nearest name, with the tail that was asked for; nothing where none is near. */
+/* Append "; did you mean dit-mini/4": the nearest name with the tail of `name`. Append nothing if no name is near. */
 static void suggest_preset(struct str *s, const char *name, const struct net_config *c)
 {
 	enum { MOST = 128 };
@@ -100,7 +100,8 @@ static void suggest_preset(struct str *s, const char *name, const struct net_con
 	mem_free(base);
 }
 
-/* " dit-nano/P .. dit-xl/P, the same as paris- and pixart-, with a patch size P of ..": the presets of `first` and who shares them. */
+/* Append " dit-nano/P .. dit-xl/P, the same as paris- and pixart-, with a patch size P of ..": the presets of `first` and the prefixes of the
+ * architectures that share them. */
 static void list_shared(struct str *s, const struct net_config *c, const struct net_def *first)
 {
 	const struct net_presets *p = first->presets;
@@ -115,7 +116,7 @@ static void list_shared(struct str *s, const struct net_config *c, const struct 
 	str_printf(s, "%s%s", same && *p->note ? "," : "", p->note);
 }
 
-/* Whether an architecture before it has the same presets. */
+/* Whether an architecture before number d has the same presets. */
 static int listed_before(const struct net_config *c, int d)
 {
 	for (int i = 0; i < d; i++)
@@ -200,7 +201,7 @@ int net_check_noise(const struct net_config *c, struct err *e)
 
 /* ---- config.json ---- */
 
-/* "DiTTransformer2DModel, PixArtTransformer2DModel" */
+/* Append the classes of diffusers that are supported: "DiTTransformer2DModel, PixArtTransformer2DModel". */
 static void list_classes(struct str *s)
 {
 	const struct net_def *def;
@@ -225,8 +226,8 @@ static const struct net_def *find_class(const char *class, const char *norm_type
 	return found;
 }
 
-/* A class of the table, or Transformer2DModel with the norm_type of one. diffusers' DiT differs from the published one in the frequencies of the
- * time embedding and in an epsilon, and weights it was trained with are to be run so. */
+/* Parse a config.json of diffusers: a class of the table, or Transformer2DModel with the norm_type of one. diffusers' DiT differs from the published
+ * one in the frequencies of the time embedding and in an epsilon; the configuration keeps its values. */
 static int parse_diffusers(const json_t *o, const char *where, struct net_config *c, struct err *e)
 {
 	const char *class = NULL, *norm = NULL;

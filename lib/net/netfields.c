@@ -1,4 +1,5 @@
-/* Traits, inputs and fields of a network's configuration, as its definition lists them: read, written, set by options and compared. */
+/* Reads, writes, compares and sets the fields of a network's configuration, which its definition lists; answers questions about its traits and
+ * inputs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ int net_is_exact(const struct net_config *c)
 	return !c->def->record;
 }
 
-/* NULL: the network of this configuration does not read it. */
+/* The entry of an input, or NULL if the network of this configuration does not read it. */
 static const struct net_reads *input_of(const struct net_config *c, enum net_input_kind input)
 {
 	for (int i = 0; i < c->def->ninputs; i++) {
@@ -119,7 +120,7 @@ static int ints_count(const int64_t *v)
 	return n;
 }
 
-/* "64,128,128" */
+/* Write a list of numbers as text: "64,128,128". */
 static void list_text(const int64_t *v, char *out, size_t size)
 {
 	size_t len = 0;
@@ -143,7 +144,7 @@ void net_init(struct net_config *c, const struct net_def *def)
 	}
 }
 
-/* Field number i of those with a name, or NULL. */
+/* The i-th field that has a name, or NULL. */
 static const struct net_field *shape_field(const struct net_def *def, int i)
 {
 	for (int k = 0; k < def->nfields; k++)

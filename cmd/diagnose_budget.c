@@ -82,6 +82,17 @@ static void words_cut(struct words *w, const char *text)
 	}
 }
 
+/* The routes of a list; the entries of a schedule stay together. */
+static void cut_routes(struct words *w, const char *text)
+{
+	while (text) {
+		size_t n = policy_span(text);
+
+		words_add(w, text, n);
+		text = text[n] ? text + n + 1 : NULL;
+	}
+}
+
 static void words_release(struct words *w)
 {
 	for (int i = 0; i < w->n; i++)
@@ -158,7 +169,7 @@ static void default_routes(struct run *r)
 static int parse_routes(struct run *r, struct err *e)
 {
 	if (routes_text)
-		words_cut(&r->names, routes_text);
+		cut_routes(&r->names, routes_text);
 	else
 		default_routes(r);
 	r->route = mem_zalloc((size_t)r->names.n, sizeof *r->route);
@@ -426,7 +437,7 @@ static int finished(const struct stamp *stamp, struct err *e)
 /* Make all outputs, unless they exist. The table is written last, so if it exists, the other outputs exist too. */
 static int work(struct run *r, const char *model, const char *shards, struct err *e)
 {
-	struct ensemble_options o = {.policy = {POLICY_FULL, 0, 0}, .mode = CONVERT_MATCH, .capacity = batch, .device = r->device};
+	struct ensemble_options o = {.policy = policy_of("full"), .mode = CONVERT_MATCH, .capacity = batch, .device = r->device};
 	struct stamp *stamp = NULL;
 	int rc = -1;
 

@@ -39,8 +39,8 @@ enum option_use {
 };
 
 /* When an option does something. `with` is a list with blanks between: "--grid" is given; "--route=oracle" has this value, given or by default,
- * "--features=clip:*" one that begins so, "--output=*.png" one that ends so; "--metrics~fd" was not given or holds this word of a list;
- * "1=loss" is the first operand; "-" is one of the operands. */
+ * "--features=clip:*" one that begins so, "--output=*.png" one that ends so, "--route=*oracle*" one that contains this; "--metrics~fd" was not
+ * given or holds this word of a list; "1=loss" is the first operand; "-" is one of the operands. */
 struct option_rule {
 	enum option_use use;
 	const char *with;

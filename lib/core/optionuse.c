@@ -31,11 +31,26 @@ int option_was_given(const struct option_given *given, const struct option *o)
 	return 0;
 }
 
-/* Matches a value with a pattern: "clip:*" by its prefix, "*.png" by its suffix, others by equality. */
+/* "*oracle*" */
+static int is_contained(const char *pattern)
+{
+	size_t n = strlen(pattern);
+
+	return n > 1 && *pattern == '*' && pattern[n - 1] == '*';
+}
+
+/* Matches a value with a pattern: "clip:*" by its prefix, "*.png" by its suffix, "*oracle*" if it contains the word, others by equality. */
 static int text_fits(const char *text, const char *pattern)
 {
 	size_t n = strlen(pattern);
 
+	if (is_contained(pattern)) {
+		char *word = str_new("%.*s", (int)n - 2, pattern + 1);
+		int fits = strstr(text, word) != NULL;
+
+		mem_free(word);
+		return fits;
+	}
 	if (*pattern == '*')
 		return str_ends(text, pattern + 1);
 	return n && pattern[n - 1] == '*' ? !strncmp(text, pattern, n - 1) : !strcmp(text, pattern);
@@ -150,22 +165,24 @@ static void name_operand(struct str *s, const struct program *p, const char *val
 	str_printf(s, "%.*s %s", (int)strcspn(p->operands, " "), p->operands, value);
 }
 
-/* "--route=oracle" -> "--route oracle", "--metrics~fd" -> "--metrics fd", "1=loss" -> "KIND loss". The name is left out if the condition before
+/* "--route=*oracle*" -> "--route oracle", "--metrics~fd" -> "--metrics fd", "1=loss" -> "KIND loss". The name is left out if the condition before
  * has the same. */
 static void describe_condition(struct str *s, const struct program *p, const char *condition, const char *before)
 {
 	size_t n = strcspn(condition, "=~");
+	const char *value = condition + n + (condition[n] != 0);
+	int bare = is_contained(value); /* the stars are left out */
 
 	if (!strcmp(condition, "-"))
 		str_puts(s, "a list on standard input, the operand -");
 	else if (!condition[n])
 		str_puts(s, condition);
 	else if (before && !strncmp(condition, before, n + 1))
-		str_puts(s, condition + n + 1);
+		str_puts(s, value);
 	else if (*condition != '-')
-		name_operand(s, p, condition + n + 1);
+		name_operand(s, p, value);
 	else
-		str_printf(s, "%.*s %s", (int)n, condition, condition + n + 1);
+		str_printf(s, "%.*s %.*s", (int)n, condition, (int)strlen(value) - 2 * bare, value + bare);
 }
 
 static int refuse_alone(const struct program *p, const char *name, const char *list, struct err *e)

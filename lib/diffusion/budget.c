@@ -7,6 +7,7 @@
 
 #include "core/mem.h"
 #include "core/rng.h"
+#include "diffusion/route.h"
 
 /* The contribution of one state to the sums of one route. */
 struct share {
@@ -18,6 +19,7 @@ struct budget {
 	int64_t capacity;
 	unsigned char *present;                  /* (k) */
 	unsigned char *every;                    /* (k) ones: the router's own weights cover absent experts too */
+	double *shares;                          /* (k) sizes of the reference's clusters */
 	struct device *device, *own;             /* own: the device if budget_new made it, else NULL */
 	float *there_x, *there_v, *there_logits; /* (capacity, d) twice, (capacity, k), on the device */
 	float *v;                                /* (k, capacity, d) */
@@ -48,32 +50,37 @@ int budget_route_parse(const char *text, struct budget_route *r, struct err *e)
 	memset(r, 0, sizeof *r);
 	if (!strcmp(text, "optimum")) {
 		r->exact_router = r->exact_experts = 1;
-		r->policy.kind = POLICY_FULL;
+		r->policy = policy_of("full");
 		return 0;
 	}
 	r->exact_router = !strncmp(text, "exact:", 6);
 	if (policy_parse(text + (r->exact_router ? 6 : 0), &r->policy, e))
 		return err_prefix(e, "expected optimum, exact:POLICY or a policy");
-	if (r->exact_router && !policy_needs_router(&r->policy))
+	if (r->exact_router && !policy_uses(&r->policy, WEIGHT_ROUTER))
 		return err_set(e, ERR_USAGE, "route '%s': exact: replaces the router, and that policy uses none", text);
 	return 0;
+}
+
+/* Whether the entry's weights are 1 for the cluster of the state: an expert that is drawn once by the shares meets only states of its own cluster. */
+static int takes_own(const struct policy_entry *y)
+{
+	return y->select != SELECT_EXPERT && (y->weights == WEIGHT_ORACLE || (y->weights == WEIGHT_PRIOR && y->select == SELECT_SAMPLE));
 }
 
 static int check_route(const struct budget *b, const struct budget_route *r, struct err *e)
 {
 	const struct budget_plan *p = b->p;
+	int own = 0;
 
-	if (policy_needs_router(&r->policy) && !r->exact_router && !p->router)
+	if (policy_uses(&r->policy, WEIGHT_ROUTER) && !r->exact_router && !p->router)
 		return err_set(e, ERR_USAGE,
 		               "a route needs a router, and the model has none; optimum, exact:POLICY, oracle, prior and expert:I need none");
-	if (r->policy.kind == POLICY_TOP && r->policy.k > p->k)
-		return err_set(e, ERR_USAGE, "route top-%d: the model has only %d experts", r->policy.k, p->k);
-	for (int k = 0; k < p->k && (r->policy.kind == POLICY_ORACLE || r->policy.kind == POLICY_PRIOR); k++)
+	for (int i = 0; i < r->policy.entries; i++)
+		own |= takes_own(&r->policy.entry[i]);
+	for (int k = 0; k < p->k && own; k++)
 		if (!b->present[k])
 			return err_set(e, ERR_USAGE, "routes oracle and prior need every expert, and expert %d is missing", k);
-	if (r->policy.kind == POLICY_EXPERT && (r->policy.k >= p->k || !b->present[r->policy.k]))
-		return err_set(e, ERR_USAGE, "route expert:%d: the model has no such expert (it has %d, numbered from 0)", r->policy.k, p->k);
-	return 0;
+	return policy_check(&r->policy, p->k, b->present, e);
 }
 
 static int allocate(struct budget *b, struct err *e)
@@ -112,8 +119,10 @@ struct budget *budget_new(const struct budget_plan *p, int64_t capacity, struct 
 	b->present = mem_zalloc((size_t)p->k, 1);
 	b->every = mem_zalloc((size_t)p->k, 1);
 	memset(b->every, 1, (size_t)p->k);
+	b->shares = mem_zalloc((size_t)p->k, sizeof *b->shares);
 	for (int k = 0; k < p->k && !rc; k++) {
 		b->present[k] = p->expert[k].velocity != NULL;
+		b->shares[k] = (double)(s->first[k + 1] - s->first[k]);
 		if (b->present[k] && s->first[k + 1] == s->first[k])
 			rc = err_set(e, ERR_DATA, "expert %d cannot be measured: there is no sample of its cluster", k);
 	}
@@ -135,6 +144,7 @@ void budget_free(struct budget *b)
 	device_free(b->own);
 	mem_free(b->present);
 	mem_free(b->every);
+	mem_free(b->shares);
 	mem_free(b->v);
 	mem_free(b->mean);
 	mem_free(b->mass);
@@ -219,22 +229,25 @@ static void find_best(struct budget *b, int64_t i)
 
 static int find_weights(struct budget *b, const struct budget_route *r, int64_t i, double *w, struct err *e)
 {
-	const struct policy *y = &r->policy;
-	int K = b->p->k, only = y->kind == POLICY_EXPERT ? y->k : b->cluster[i];
-	double prob[K], u = rng_uniform(b->p->seed, RNG_ROUTE, 0, (uint64_t)b->index[i], 0);
+	struct policy_entry y = *policy_at(&r->policy, b->t);
+	int K = b->p->k;
+	double prob[K];
+	const struct route_input in = {.k = K,
+	                               .present = b->present,
+	                               .logits = (r->exact_router ? b->exact : b->logits) + i * K,
+	                               .shares = b->shares,
+	                               .chosen = b->cluster[i],
+	                               .u = rng_uniform(b->p->seed, RNG_ROUTE, 0, (uint64_t)b->index[i], 0)};
 
 	if (r->exact_experts) {
 		memcpy(w, b->best + i * K, (size_t)K * sizeof *w);
 		return 0;
 	}
-	if (policy_needs_router(y)) {
-		if (route_weights(y, b->t, K, (r->exact_router ? b->exact : b->logits) + i * K, b->present, u, prob, w) >= 0)
-			return 0;
-		return err_set(e, ERR_FAIL, "the router's logits for state %lld at t = %g are not finite", (long long)b->index[i], b->t);
-	}
-	for (int k = 0; k < K; k++)
-		w[k] = k == only;
-	return 0;
+	if (takes_own(&y))
+		y.weights = WEIGHT_ORACLE;
+	if (route_weights(&y, &in, prob, w) >= 0)
+		return 0;
+	return err_set(e, ERR_FAIL, "the router's logits for state %lld at t = %g are not finite", (long long)b->index[i], b->t);
 }
 
 /* u and u* are summed independently of the two error terms, so total = expert + router + cross is a real check. */
@@ -273,15 +286,16 @@ static void split(const struct budget *b, const struct budget_route *r, int64_t 
 
 static void row_task(void *arg, int64_t i, int worker)
 {
-	static const struct policy full = {POLICY_FULL, 0, 0};
+	static const struct policy_entry full = {1, WEIGHT_ROUTER, SELECT_FULL, 0};
 	struct budget *b = arg;
 	int K = b->p->k;
+	const struct route_input in = {.k = K, .present = b->every, .logits = b->logits + i * K};
 	double w[K];
 
 	(void)worker;
 	b->bad[i].code = 0;
 	find_best(b, i);
-	if (b->p->router && route_weights(&full, b->t, K, b->logits + i * K, b->every, 0, b->prob + i * K, w) < 0)
+	if (b->p->router && route_weights(&full, &in, b->prob + i * K, w) < 0)
 		err_set(&b->bad[i], ERR_FAIL, "the router's logits for state %lld at t = %g are not finite", (long long)b->index[i], b->t);
 	for (int r = 0; r < b->p->routes && !b->bad[i].code; r++) {
 		int64_t at = r * b->capacity + i;

@@ -10,17 +10,17 @@
 #include "core/pool.h"
 #include "diffusion/denoiser.h"
 #include "diffusion/finite.h"
-#include "diffusion/route.h"
+#include "diffusion/policy.h"
 #include "kernels/device.h"
 
 struct budget_route {
 	struct policy policy;
-	int exact_router;  /* the policy's weights come from w* */
-	int exact_experts; /* the experts are replaced by v_k*; with POLICY_FULL the result is u* */
+	int exact_router;  /* the router is replaced by w* */
+	int exact_experts; /* the experts are replaced by v_k*; with the policy full the result is u* */
 };
 
-/* Parse a policy of route.h; "exact:POLICY", the same with the exact router; or "optimum", u* itself. ERR_USAGE otherwise. The policies oracle and
- * prior, which fix one expert per trajectory, use the expert of the state's own cluster, because that expert would meet this state. */
+/* Parse a policy (diffusion/policy.h); "exact:POLICY", the same with the exact router; or "optimum", u* itself. ERR_USAGE otherwise. The policies
+ * oracle and prior, which fix one expert per trajectory, use the expert of the state's own cluster, because that expert would meet this state. */
 int budget_route_parse(const char *text, struct budget_route *r, struct err *e);
 
 struct budget_plan {
@@ -31,7 +31,7 @@ struct budget_plan {
 	struct finite *reference;
 	const struct budget_route *route;
 	int routes;
-	uint64_t seed; /* for POLICY_SAMPLE */
+	uint64_t seed; /* for draws of policies */
 	struct pool *pool;
 	struct device *device; /* device of the experts and the router, borrowed; NULL: the host */
 };
@@ -68,7 +68,7 @@ void budget_free(struct budget *b);
 void budget_clear(struct budget *b);
 
 /* Add n <= capacity states x (n, d) at one time t >= 1e-4 of the linear path, made from samples of `cluster` (n), whose conditional
- * velocity is target (n, d) = eps - x0; index (n) keys the draws of POLICY_SAMPLE. Sums do not depend on how states are batched. */
+ * velocity is target (n, d) = eps - x0; index (n) keys the draws of policies. Sums do not depend on how states are batched. */
 int budget_add(struct budget *b, float t, int64_t n, const float *x, const float *target, const int32_t *cluster, const int64_t *index,
                struct err *e);
 

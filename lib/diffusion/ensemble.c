@@ -419,7 +419,7 @@ static int open_experts(struct ensemble *s, struct layout *l, const char *dir, c
 		char name[32], *sub, *where;
 		int rc;
 
-		if (!l->present[k] || (o->policy.kind == POLICY_EXPERT && o->policy.k != k))
+		if (!l->present[k] || !policy_may_select(&o->policy, k))
 			continue;
 		snprintf(name, sizeof name, "expert_%d", k);
 		if (!(sub = layout_settle_sub(dir, l->lone ? l->lone : name, NET_EXPERT, o->step, &s->step[k], e)))
@@ -436,7 +436,7 @@ static int open_experts(struct ensemble *s, struct layout *l, const char *dir, c
 		first = 0;
 	}
 	if (first)
-		return err_set(e, ERR_USAGE, "%s: has no expert_%d", dir, o->policy.k);
+		return err_set(e, ERR_USAGE, "%s: has no expert_%d", dir, (int)o->policy.entry[0].number);
 	return l->has_router ? membership_add(&l->together, dir, "router", -1, &l->router, e) : 0;
 }
 
@@ -509,7 +509,7 @@ int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_opt
 	for (int i = 0; i < s->members; i++)
 		s->step[i] = -1;
 	if (open_experts(s, &l, dir, o, e) || (o->own && share_path(s, e)) ||
-	    (l.has_router && policy_needs_router(&o->policy) && open_router(s, &l, dir, o, e)) || find_shares(s, &l, dir, e) ||
+	    (l.has_router && policy_uses(&o->policy, WEIGHT_ROUTER) && open_router(s, &l, dir, o, e)) || find_shares(s, &l, dir, e) ||
 	    ensemble_check_resident(s, o, e))
 		goto out;
 	s->class_names = json_incref(l.together.class_names);

@@ -8,7 +8,7 @@
 #include "core/err.h"
 #include "diffusion/convert.h"
 #include "diffusion/denoiser.h"
-#include "diffusion/route.h"
+#include "diffusion/policy.h"
 #include "diffusion/schedule.h"
 #include "diffusion/scheduler.h"
 #include "kernels/compact.h"
@@ -22,7 +22,7 @@ struct resident {
 };
 
 struct ensemble_options {
-	struct policy policy;   /* loads only what the policy needs: one expert for POLICY_EXPERT, the router if it is used */
+	struct policy policy;   /* loads only what the policy needs: the experts that it may select, the router if it is used */
 	enum convert_mode mode; /* conversion of experts on another path */
 	int own;                /* no conversion to the linear path: for discrete-time solvers on the experts' path */
 	int64_t capacity;       /* most rows of one expert call */

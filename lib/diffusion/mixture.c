@@ -68,20 +68,23 @@ static int guided(const struct mixture *m, const struct expert *x)
 static int mixture_check(const struct mixture *m, struct err *e)
 {
 	const struct policy *p = &m->policy;
-	int present = 0, unguided = 0;
+	unsigned char present[m->k];
+	int any = 0, unguided = 0;
 
 	for (int k = 0; k < m->k; k++) {
-		present += m->expert[k].velocity != NULL;
+		present[k] = m->expert[k].velocity != NULL;
+		any |= present[k];
 		unguided += m->expert[k].velocity && !m->expert[k].classes && !m->expert[k].text_tokens;
 	}
-	if (!present)
+	if (!any)
 		return err_set(e, ERR_USAGE, "the model has no expert");
-	if (policy_needs_router(p) && !m->router)
-		return err_set(e, ERR_USAGE, "this route needs a router, and the model has none; oracle, prior and expert:I need none");
-	if (p->kind == POLICY_TOP && p->k > m->k)
-		return err_set(e, ERR_USAGE, "route top-%d: the model has only %d experts", p->k, m->k);
-	if (p->kind == POLICY_EXPERT && (p->k >= m->k || !m->expert[p->k].velocity))
-		return err_set(e, ERR_USAGE, "route expert:%d: the model has no such expert (it has %d, numbered from 0)", p->k, m->k);
+	if (policy_uses(p, WEIGHT_ROUTER) && !m->router)
+		return err_set(e, ERR_USAGE,
+		               "this route needs a router, and the model has none; oracle, prior, uniform|SELECTION and expert:I need none");
+	if (policy_uses(p, WEIGHT_PRIOR) && !m->shares && !m->class_shares)
+		return err_set(e, ERR_USAGE, "route prior needs the sizes of the clusters, and no config.json of the model has them");
+	if (policy_check(p, m->k, present, e))
+		return -1;
 	if (m->cfg != 1 && unguided)
 		return err_set(e, ERR_USAGE, "guidance %g needs experts that read classes or text, and these read neither", m->cfg);
 	return 0;
@@ -180,23 +183,6 @@ void mixer_free(struct mixer *x)
 	mem_free(x);
 }
 
-static int route_given(struct mixer *x, const struct mixture_call *c, struct err *e)
-{
-	int k = x->m->k;
-
-	memset(x->w, 0, (size_t)(c->n * k) * sizeof *x->w);
-	for (int64_t i = 0; i < c->n; i++) {
-		int32_t j = x->m->policy.kind == POLICY_EXPERT ? x->m->policy.k : c->chosen[i];
-
-		if (j < 0 || j >= k || !x->present[j])
-			return err_set(e, ERR_USAGE, "image %lld is assigned to expert %d, which is missing", (long long)(c->index ? c->index[i] : i),
-			               j);
-		x->w[i * k + j] = 1;
-		x->heaviest[i] = j;
-	}
-	return 0;
-}
-
 static void count_entropy(const struct mixer *x, const struct mixture_call *c, struct mixture_stats *s)
 {
 	int k = x->m->k;
@@ -219,20 +205,22 @@ static int router_logits(struct mixer *x, int64_t n, const float *rows, float *o
 	return rc;
 }
 
-/* Converts the call to the linear path for the router: returns the time of equal log-SNR, and in *at x rescaled to that path. */
-static double linear_time(struct mixer *x, const struct mixture_call *c, const float **at)
+/* The call's time on the linear path, at equal log-SNR. */
+static double linear_time(const struct mixer *x, const struct mixture_call *c)
+{
+	return x->m->own ? path_time(&path_linear, path_at(x->m->own, c->t).logsnr) : c->t;
+}
+
+/* The call's x rescaled to time t of the linear path, for the router. */
+static const float *linear_rows(struct mixer *x, const struct mixture_call *c, double t)
 {
 	struct path_point p;
-	double t;
 
-	*at = c->x;
 	if (!x->m->own)
-		return c->t;
+		return c->x;
 	p = path_at(x->m->own, c->t);
-	t = path_time(&path_linear, p.logsnr);
 	ondevice_advance(x->device, x->routed, NULL, hypot(1 - t, t) / hypot(p.alpha, p.sigma), c->x, NULL, c->n * x->m->d);
-	*at = x->routed;
-	return t;
+	return x->routed;
 }
 
 /* Reports non-finite logits. The router is blamed only if its input was finite. */
@@ -251,35 +239,84 @@ static int not_routed(struct mixer *x, const struct mixture_call *c, const float
 	               (unsigned long long)index, c->t);
 }
 
-static int route_learned(struct mixer *x, const struct mixture_call *c, struct mixture_stats *s, struct err *e)
+/* Fills x->logits for the rows `at` of the linear path at time t. */
+static int ask_router(struct mixer *x, int64_t n, const float *at, double t, struct err *e)
 {
 	const struct mixture *m = x->m;
-	int k = m->k;
-	const float *at;
-	double t = linear_time(x, c, &at);
 
-	for (int64_t i = 0; i < c->n; i++)
+	for (int64_t i = 0; i < n; i++)
 		x->t[i] = (float)t;
-	for (int64_t i = 0; i < c->n; i += m->router->capacity) {
-		int64_t n = c->n - i < m->router->capacity ? c->n - i : m->router->capacity;
+	for (int64_t i = 0; i < n; i += m->router->capacity) {
+		int64_t rows = n - i < m->router->capacity ? n - i : m->router->capacity;
 
-		if (router_logits(x, n, at + i * m->d, x->out + i * k, e))
+		if (router_logits(x, rows, at + i * m->d, x->out + i * m->k, e))
 			return -1;
 	}
-	device_get(x->device, x->logits, x->out, (size_t)(c->n * k) * sizeof *x->logits);
-	if (x->device->error(x->device, e))
-		return -1;
-	for (int64_t i = 0; i < c->n; i++) {
-		uint64_t index = (uint64_t)(c->index ? c->index[i] : i);
-		double u = 0;
+	device_get(x->device, x->logits, x->out, (size_t)(n * m->k) * sizeof *x->logits);
+	return x->device->error(x->device, e);
+}
 
-		if (m->policy.kind == POLICY_SAMPLE)
-			u = rng_uniform(c->seed ? c->seed[i] : m->seed, RNG_ROUTE, (uint64_t)c->step + 1, index, (uint32_t)c->stage);
-		x->heaviest[i] = route_weights(&m->policy, t, k, x->logits + i * k, x->present, u, x->prob + i * k, x->w + i * k);
-		if (x->heaviest[i] < 0)
-			return not_routed(x, c, at + i * m->d, index, e);
+static uint64_t index_of(const struct mixture_call *c, int64_t i)
+{
+	return (uint64_t)(c->index ? c->index[i] : i);
+}
+
+static double draw_of(const struct mixer *x, const struct policy_entry *y, const struct mixture_call *c, int64_t i)
+{
+	uint64_t seed = c->seed ? c->seed[i] : x->m->seed;
+	int once = route_draws_once(y);
+
+	return y->select == SELECT_SAMPLE
+	           ? rng_uniform(seed, RNG_ROUTE, once ? 0 : (uint64_t)c->step + 1, index_of(c, i), once ? 0 : (uint32_t)c->stage)
+	           : 0;
+}
+
+/* The shares of the row's class, or those of all samples; NULL: unknown. */
+static const double *shares_of(const struct mixture *m, const struct mixture_call *c, int64_t i)
+{
+	int32_t label = c->label ? c->label[i] : -1;
+
+	return m->class_shares && label >= 0 && label < m->classes ? m->class_shares + (int64_t)label * m->k : m->shares;
+}
+
+/* Reports a row without weights. */
+static int no_weights(struct mixer *x, const struct policy_entry *y, const struct mixture_call *c, const float *at, int64_t i, struct err *e)
+{
+	if (y->weights == WEIGHT_ROUTER)
+		return not_routed(x, c, at + i * x->m->d, index_of(c, i), e);
+	if (y->weights == WEIGHT_PRIOR)
+		return err_set(e, ERR_USAGE, "image %lld: every expert that the model has is of an empty cluster", (long long)index_of(c, i));
+	return err_set(e, ERR_USAGE, "image %lld is assigned to expert %d, which is missing", (long long)index_of(c, i),
+	               c->chosen ? c->chosen[i] : -1);
+}
+
+/* Computes the weights of every row. */
+static int route(struct mixer *x, const struct mixture_call *c, struct mixture_stats *s, struct err *e)
+{
+	const struct mixture *m = x->m;
+	double t = linear_time(x, c);
+	const struct policy_entry *y = policy_at(&m->policy, t);
+	const float *at = NULL;
+	int k = m->k;
+
+	if (route_asks_router(y)) {
+		at = linear_rows(x, c, t);
+		if (ask_router(x, c->n, at, t, e))
+			return -1;
 	}
-	if (s) {
+	for (int64_t i = 0; i < c->n; i++) {
+		struct route_input in = {.k = k,
+		                         .present = x->present,
+		                         .logits = x->logits + i * k,
+		                         .shares = shares_of(m, c, i),
+		                         .chosen = c->chosen ? c->chosen[i] : -1,
+		                         .u = draw_of(x, y, c, i)};
+
+		x->heaviest[i] = route_weights(y, &in, x->prob + i * k, x->w + i * k);
+		if (x->heaviest[i] < 0)
+			return no_weights(x, y, c, at, i, e);
+	}
+	if (s && at) {
 		s->router_rows += c->n;
 		count_entropy(x, c, s);
 	}
@@ -411,7 +448,7 @@ int mixer_velocity(struct mixer *x, float *v, const struct mixture_call *c, stru
 	const struct mixture *m = x->m;
 
 	assert(c->n <= x->capacity);
-	if (policy_needs_router(&m->policy) ? route_learned(x, c, stats, e) : route_given(x, c, e))
+	if (route(x, c, stats, e))
 		return -1;
 	if (x->tell)
 		tell_order(x, c->n);

@@ -17,14 +17,18 @@ struct mixture {
 	int k;
 	int64_t d;                   /* elements of a sample */
 	const struct expert *expert; /* (k); velocity NULL: absent, and the other weights are renormalised */
-	const struct router *router; /* logits (k); may be NULL for policies that need no router */
+	const struct router *router; /* logits (k); may be NULL for policies that take no weights from it */
 	struct policy policy;
 	double cfg;             /* classifier-free guidance inside each expert: v_null + cfg (v_cond - v_null), by label or text; 1: none */
-	uint64_t seed;          /* for POLICY_SAMPLE */
+	uint64_t seed;          /* for draws of the policy */
 	struct device *device;  /* device of the experts and the router, borrowed; NULL: the host */
 	int64_t out;            /* elements of an expert's output, whose first d are the prediction; 0: d */
 	int64_t guided;         /* guidance changes so many of them, from the first; 0: d */
 	const struct path *own; /* path of x, t and the experts' outputs; the router stays on the linear path. NULL: all on the linear path */
+	/* For weights by the clusters' shares: shares (k); class_shares (classes, k), if not NULL, replace them for rows with a class. Need not sum to
+	 * 1. Both may be NULL for other policies. */
+	const double *shares, *class_shares;
+	int classes;
 };
 
 /* Statistics, in integers so that sums do not depend on the order of batches. Weights and entropies are in units of 2^-32. */
@@ -38,7 +42,7 @@ struct mixture_stats {
 	int64_t *mass;       /* (k) sum of weights */
 	int64_t router_rows;
 	int64_t *entropy;      /* (steps) entropy of the router's posterior at the first evaluation of a step, summed over rows */
-	int64_t *entropy_rows; /* (steps) */
+	int64_t *entropy_rows; /* (steps) 0 where the policy did not ask the router */
 };
 
 void mixture_stats_init(struct mixture_stats *s, int k, int64_t steps);
@@ -46,9 +50,9 @@ void mixture_stats_release(struct mixture_stats *s);
 
 struct mixer;
 
-/* Allocate the work space for up to `capacity` rows. Borrows *m and everything it points to. ERR_USAGE if the policy needs a missing router, an
- * expert that is absent or out of range, or more than K experts, or for guidance of experts without classes or text. Caller frees with
- * mixer_free. */
+/* Allocate the work space for up to `capacity` rows. Borrows *m and everything it points to. ERR_USAGE if the policy needs a missing router, missing
+ * shares, an expert that is absent or out of range, or more than K experts, or for guidance of experts without classes or text. Caller frees
+ * with mixer_free. */
 struct mixer *mixer_new(const struct mixture *m, int64_t capacity, struct err *e);
 void mixer_free(struct mixer *x);
 
@@ -64,14 +68,14 @@ struct texts {
 
 struct mixture_call {
 	int64_t n;    /* rows */
-	int64_t step; /* number of the step, for statistics and POLICY_SAMPLE */
+	int64_t step; /* number of the step, for statistics and draws of the policy */
 	int stage;    /* evaluation within the step */
 	double t;
 	const float *x;                 /* (n, d), on the device */
 	const int64_t *index;           /* (n) image number of each row, or NULL: 0 .. n-1 */
-	const uint64_t *seed;           /* (n) seeds for POLICY_SAMPLE, or NULL: the mixture's */
+	const uint64_t *seed;           /* (n) seeds for draws of the policy, or NULL: the mixture's */
 	const int32_t *label;           /* (n) class labels, -1: null; or NULL: all null */
-	const int32_t *chosen;          /* (n) expert of each row, for policies without a router */
+	const int32_t *chosen;          /* (n) expert of each row, for the weights of an oracle; NULL: none */
 	const struct texts *texts;      /* for experts that read text */
 	const int32_t *text, *negative; /* (n) rows of `texts`; negative may be NULL without guidance */
 };

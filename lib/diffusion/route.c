@@ -1,32 +1,11 @@
-/* Parses routing policies, and computes their weights from router logits. */
+/* Weights of the experts for one sample: sources of weights, and selections from them. */
 #include "diffusion/route.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-#include "core/named.h"
 #include "diffusion/layout.h"
-
-static int softmax(int k, const float *logits, const unsigned char *present, double *prob)
-{
-	double top = -INFINITY, sum = 0;
-
-	for (int i = 0; i < k; i++) {
-		if (!present[i])
-			continue;
-		if (isnan(logits[i]) || logits[i] == INFINITY)
-			return -1;
-		top = fmax(top, logits[i]);
-	}
-	if (top == -INFINITY)
-		return -1;
-	for (int i = 0; i < k; i++)
-		sum += prob[i] = present[i] ? exp(logits[i] - top) : 0;
-	for (int i = 0; i < k; i++)
-		prob[i] /= sum;
-	return 0;
-}
 
 static int heaviest(int k, const double *p)
 {
@@ -73,47 +52,115 @@ static void keep_heaviest(int k, const double *prob, double *w)
 	keep_one(k, w, heaviest(k, prob));
 }
 
-/* Arguments of a policy. w (k) is the posterior on entry and the policy's weights on return. */
+/* Arguments of a selection. w (k) is prob on entry and the selected weights on return. */
 struct routing {
-	const struct policy *policy;
-	double t, u;
+	const struct policy_entry *policy;
+	const struct route_input *in;
 	int k;
-	const double *prob;           /* (k) */
-	const unsigned char *present; /* (k) */
+	const double *prob; /* (k) */
 	double *w;
 };
 
-static void weigh_full(const struct routing *r)
+static int by_router(const struct route_input *in, double *prob)
+{
+	double top = -INFINITY, sum = 0;
+
+	for (int i = 0; i < in->k; i++) {
+		if (!in->present[i])
+			continue;
+		if (isnan(in->logits[i]) || in->logits[i] == INFINITY)
+			return -1;
+		top = fmax(top, in->logits[i]);
+	}
+	if (top == -INFINITY)
+		return -1;
+	for (int i = 0; i < in->k; i++)
+		sum += prob[i] = in->present[i] ? exp(in->logits[i] - top) : 0;
+	for (int i = 0; i < in->k; i++)
+		prob[i] /= sum;
+	return 0;
+}
+
+static int by_shares(const struct route_input *in, double *prob)
+{
+	double sum = 0;
+
+	if (!in->shares)
+		return -1;
+	for (int i = 0; i < in->k; i++)
+		sum += prob[i] = in->present[i] ? in->shares[i] : 0;
+	if (!(sum > 0))
+		return -1;
+	for (int i = 0; i < in->k; i++)
+		prob[i] /= sum;
+	return 0;
+}
+
+static int by_reference(const struct route_input *in, double *prob)
+{
+	if (in->chosen < 0 || in->chosen >= in->k || !in->present[in->chosen])
+		return -1;
+	keep_one(in->k, prob, in->chosen);
+	return 0;
+}
+
+static int by_none(const struct route_input *in, double *prob)
+{
+	int n = 0;
+
+	for (int i = 0; i < in->k; i++)
+		n += in->present[i] != 0;
+	for (int i = 0; i < in->k; i++)
+		prob[i] = in->present[i] ? 1. / n : 0;
+	return 0;
+}
+
+/* constant: the weights do not change along a trajectory. */
+static const struct weight_def {
+	struct named named;
+	int constant;
+	int (*weigh)(const struct route_input *in, double *prob);
+} weights[] = {
+    [WEIGHT_ROUTER] = {{.name = "router"}, 0, by_router},
+    [WEIGHT_PRIOR] = {{.name = "prior"}, 1, by_shares},
+    [WEIGHT_ORACLE] = {{.name = "oracle"}, 1, by_reference},
+    [WEIGHT_UNIFORM] = {{.name = "uniform"}, 1, by_none},
+};
+static_assert(sizeof weights / sizeof *weights == WEIGHTS, "a source of weights has no function");
+
+const struct named_table weight_table = NAMED_TABLE(weights);
+
+static void select_full(const struct routing *r)
 {
 	(void)r;
 }
 
-static void weigh_top(const struct routing *r)
+static void select_top(const struct routing *r)
 {
-	if (r->policy->k == 1) {
+	if ((int)r->policy->number == 1) {
 		keep_heaviest(r->k, r->prob, r->w);
 		return;
 	}
 	for (int i = 0; i < r->k; i++)
-		if (rank_of(r->k, r->prob, i) >= r->policy->k)
+		if (rank_of(r->k, r->prob, i) >= (int)r->policy->number)
 			r->w[i] = 0;
 	renormalise(r->k, r->prob, r->w);
 }
 
-static void weigh_threshold(const struct routing *r)
+static void select_threshold(const struct routing *r)
 {
-	if (!(r->prob[heaviest(r->k, r->prob)] >= r->policy->p)) {
+	if (!(r->prob[heaviest(r->k, r->prob)] >= r->policy->number)) {
 		keep_heaviest(r->k, r->prob, r->w);
 		return;
 	}
 	for (int i = 0; i < r->k; i++)
-		if (r->prob[i] < r->policy->p)
+		if (r->prob[i] < r->policy->number)
 			r->w[i] = 0;
 	renormalise(r->k, r->prob, r->w);
 }
 
 /* nucleus:1 keeps every expert: rounding of the sum must not drop the last. */
-static void weigh_nucleus(const struct routing *r)
+static void select_nucleus(const struct routing *r)
 {
 	double sum = 0;
 
@@ -127,76 +174,56 @@ static void weigh_nucleus(const struct routing *r)
 		if (best < 0)
 			break;
 		sum += r->w[best] = r->prob[best];
-	} while (sum < r->policy->p || r->policy->p == 1);
+	} while (sum < r->policy->number || r->policy->number == 1);
 	renormalise(r->k, r->prob, r->w);
 }
 
-static void weigh_switch(const struct routing *r)
+static void select_sample(const struct routing *r)
 {
-	if (r->t <= r->policy->p)
-		keep_heaviest(r->k, r->prob, r->w);
+	keep_one(r->k, r->w, route_draw(r->k, r->prob, r->in->present, r->in->u));
 }
 
-static void weigh_sample(const struct routing *r)
-{
-	keep_one(r->k, r->w, route_draw(r->k, r->prob, r->present, r->u));
-}
-
-/* In the order of enum policy_kind. weigh NULL: the policy names one expert per trajectory, and needs no router. */
-static const struct policy_def {
+static const struct select_def {
 	struct named named;
-	void (*weigh)(const struct routing *r);
-} policies[] = {
-    [POLICY_FULL] = {{.name = "full"}, weigh_full},
-    [POLICY_TOP] = {{.name = "top", .numbers = "-K", .count = 1, .whole = 1, .number = {{1, 1, MAX_EXPERTS}}}, weigh_top},
-    [POLICY_THRESHOLD] = {{.name = "threshold", .numbers = ":P", .count = 1, .number = {{0, 0, 1}}}, weigh_threshold},
-    [POLICY_NUCLEUS] = {{.name = "nucleus", .numbers = ":P", .count = 1, .number = {{0, 0, 1}}}, weigh_nucleus},
-    [POLICY_SWITCH] = {{.name = "switch", .numbers = ":T", .count = 1, .number = {{0, 0, 1}}}, weigh_switch},
-    [POLICY_SAMPLE] = {{.name = "sample"}, weigh_sample},
-    [POLICY_ORACLE] = {{.name = "oracle"}, NULL},
-    [POLICY_PRIOR] = {{.name = "prior"}, NULL},
-    [POLICY_EXPERT] = {{.name = "expert", .numbers = ":I", .count = 1, .whole = 1, .number = {{0, 0, MAX_EXPERTS - 1}}}, NULL},
+	void (*select)(const struct routing *r); /* NULL: expert:I */
+} selects[] = {
+    [SELECT_FULL] = {{.name = "full"}, select_full},
+    [SELECT_TOP] = {{.name = "top", .numbers = "-K", .count = 1, .whole = 1, .number = {{1, 1, MAX_EXPERTS}}}, select_top},
+    [SELECT_THRESHOLD] = {{.name = "threshold", .numbers = ":P", .count = 1, .number = {{0, 0, 1}}}, select_threshold},
+    [SELECT_NUCLEUS] = {{.name = "nucleus", .numbers = ":P", .count = 1, .number = {{0, 0, 1}}}, select_nucleus},
+    [SELECT_SAMPLE] = {{.name = "sample"}, select_sample},
+    [SELECT_EXPERT] = {{.name = "expert", .numbers = ":I", .count = 1, .whole = 1, .number = {{0, 0, MAX_EXPERTS - 1}}}, NULL},
 };
-static_assert(sizeof policies / sizeof *policies == POLICIES, "a policy has no function");
+static_assert(sizeof selects / sizeof *selects == SELECTS, "a selection has no function");
 
-static const struct named_table policy_table = NAMED_TABLE(policies);
+const struct named_table select_table = NAMED_TABLE(selects);
 
-#define WORDS(kind, form, ...) __VA_ARGS__,
-const char *const policy_words[] = {POLICY_LIST(WORDS) NULL};
-
-int policy_parse(const char *text, struct policy *p, struct err *e)
+int route_asks_router(const struct policy_entry *y)
 {
-	double number[NAMED_NUMBERS];
-	int i = named_parse(&policy_table, text, number, e);
-
-	memset(p, 0, sizeof *p);
-	if (i < 0)
-		return -1;
-	p->kind = (enum policy_kind)i;
-	if (policies[i].named.whole)
-		p->k = (int)number[0];
-	else
-		p->p = number[0];
-	return 0;
+	return y->weights == WEIGHT_ROUTER && y->select != SELECT_EXPERT;
 }
 
-int policy_needs_router(const struct policy *p)
+int route_draws_once(const struct policy_entry *y)
 {
-	return policies[p->kind].weigh != NULL;
+	return weights[y->weights].constant;
 }
 
-int route_weights(const struct policy *p, double t, int k, const float *logits, const unsigned char *present, double u, double *prob, double *w)
+int route_weights(const struct policy_entry *y, const struct route_input *in, double *prob, double *w)
 {
-	const struct routing r = {p, t, u, k, prob, present, w};
+	const struct routing r = {y, in, in->k, prob, w};
 	int best;
 
-	assert(policies[p->kind].weigh);
-	if (softmax(k, logits, present, prob))
+	if (!selects[y->select].select) {
+		memset(prob, 0, (size_t)in->k * sizeof *prob);
+		keep_one(in->k, w, (int)y->number);
+		return (int)y->number;
+	}
+	if (weights[y->weights].weigh(in, prob))
 		return -1;
-	memcpy(w, prob, (size_t)k * sizeof *w);
-	policies[p->kind].weigh(&r);
-	best = heaviest(k, prob);
-	return w[best] > 0 ? best : heaviest(k, w);
+	memcpy(w, prob, (size_t)in->k * sizeof *w);
+	selects[y->select].select(&r);
+	best = heaviest(in->k, prob);
+	return w[best] > 0 ? best : heaviest(in->k, w);
 }
 
 int route_draw(int k, const double *shares, const unsigned char *present, double u)

@@ -1,4 +1,4 @@
-/* Draws the initial noise, picks experts per trajectory, and runs a solver on a batch. */
+/* Draws the initial noise, and runs a solver on a batch. */
 #include "diffusion/sampler.h"
 
 #include <assert.h>
@@ -22,10 +22,8 @@ struct sampler_state {
 	int started;
 	float *noise;            /* (d), on the host */
 	struct torch_rng *after; /* (batch) generators of the steps' noise, used in the first row of a run (follows); NULL: unused */
-	int32_t *chosen;         /* (batch) */
-	unsigned char *present;
-	struct texts texts; /* texts of the current call, on the device */
-	int64_t text_rows;  /* rows allocated in texts */
+	struct texts texts;      /* texts of the current call, on the device */
+	int64_t text_rows;       /* rows allocated in texts */
 	struct mixture_call call;
 	struct mixture_stats *stats;
 };
@@ -70,14 +68,8 @@ struct sampler_state *sampler_new(const struct sampler *s, struct err *e)
 	st->mixer = mixer;
 	mixer_tell(mixer, s->order, s->order_arg);
 	st->device = mixer_device(mixer);
-	st->chosen = mem_zalloc((size_t)s->batch, sizeof *st->chosen);
-	st->present = mem_zalloc((size_t)m->k, 1);
 	st->noise = s->torch ? mem_alloc((size_t)m->d * sizeof *st->noise) : NULL;
-	for (int k = 0; k < m->k; k++)
-		st->present[k] = m->expert[k].velocity != NULL;
-	if (m->policy.kind == POLICY_PRIOR && !s->shares && !s->class_shares)
-		err_set(e, ERR_USAGE, "route prior needs the sizes of the clusters, and no config.json of the model has them");
-	else if (!make_plan(st, e) && !allocate(st, e)) {
+	if (!make_plan(st, e) && !allocate(st, e)) {
 		st->after = s->torch && st->plan.noisy ? mem_alloc((size_t)s->batch * sizeof *st->after) : NULL;
 		return st;
 	}
@@ -105,8 +97,6 @@ void sampler_free(struct sampler_state *st)
 	mixer_free(st->mixer);
 	mem_free(st->noise);
 	mem_free(st->after);
-	mem_free(st->chosen);
-	mem_free(st->present);
 	mem_free(st);
 }
 
@@ -241,23 +231,6 @@ int64_t sampler_evaluations(const struct sampler *s)
 	return s->discrete ? s->solver.steps : solver_evaluations(&s->solver);
 }
 
-static int draw_prior(struct sampler_state *st, const struct sampler_call *call, struct err *e)
-{
-	const struct sampler *s = st->s;
-	int k = s->mixture->k;
-
-	for (int64_t i = 0; i < call->n; i++) {
-		int32_t c = call->label ? call->label[i] : -1;
-		const double *shares = s->class_shares && c >= 0 && c < s->classes ? s->class_shares + (int64_t)c * k : s->shares;
-		double u = rng_uniform(seed_of(st, call, i), RNG_ROUTE, 0, (uint64_t)call->index[i], 0);
-
-		st->chosen[i] = shares ? route_draw(k, shares, st->present, u) : -1;
-		if (st->chosen[i] < 0)
-			return err_set(e, ERR_USAGE, "image %lld: every expert that the model has is of an empty cluster", (long long)call->index[i]);
-	}
-	return 0;
-}
-
 /* Copy the call's texts to the device; allocates room if needed. */
 static int put_texts(struct sampler_state *st, const struct texts *host, struct err *e)
 {
@@ -293,7 +266,7 @@ int sampler_run(struct sampler_state *st, float *x, const struct sampler_call *c
 	size_t count = (size_t)(c->n * s->mixture->d);
 
 	assert(c->n > 0 && c->n <= s->batch);
-	if ((s->mixture->policy.kind == POLICY_PRIOR && draw_prior(st, c, e)) || put_texts(st, &c->texts, e))
+	if (put_texts(st, &c->texts, e))
 		return -1;
 	if (s->torch)
 		start_torch(st, c);
@@ -304,7 +277,7 @@ int sampler_run(struct sampler_state *st, float *x, const struct sampler_call *c
 	                                 .index = c->index,
 	                                 .seed = c->seed,
 	                                 .label = c->label,
-	                                 .chosen = s->mixture->policy.kind == POLICY_PRIOR ? st->chosen : c->chosen,
+	                                 .chosen = c->chosen,
 	                                 .texts = &st->texts,
 	                                 .text = c->text,
 	                                 .negative = c->negative};

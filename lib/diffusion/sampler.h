@@ -1,4 +1,4 @@
-/* Samples from a mixture: draws the initial noise, chooses an expert per trajectory if the policy asks for it, and runs the solver. */
+/* Samples from a mixture: draws the initial noise and runs the solver. */
 #ifndef DDM_DIFFUSION_SAMPLER_H
 #define DDM_DIFFUSION_SAMPLER_H
 
@@ -23,9 +23,6 @@ struct sampler {
 	int torch;     /* PyTorch's noise: image i starts from the i-th of consecutive torch.randn(d) of a CPU generator seeded with
 	                    * `seed`; they equal torch.randn(n, d) if d is a multiple of 16. Noise of later steps follows that of the
 	                    * generator's last image (sampler_call.of), as in diffusers if one batch draws all images */
-	/* For POLICY_PRIOR: shares (k); class_shares (classes, k), if not NULL, replace them for images with a class. Need not sum to 1. */
-	const double *shares, *class_shares;
-	int classes;
 	/* Called after the first evaluation of every step with the weights w (n, k); may be NULL. */
 	void (*observe)(void *arg, int64_t step, double t, int64_t n, const double *w);
 	void *observe_arg;
@@ -44,12 +41,11 @@ struct sampler_call {
 	const int64_t *index; /* (n) image numbers, keys of the noise */
 	const uint64_t *seed; /* (n), or NULL: the sampler's */
 	const int64_t *of;    /* (n): with `torch`, the number of images that the generator of this seed draws, > index; NULL: index + 1 */
-	const int32_t *label, *chosen, *text, *negative; /* (n) as in struct mixture_call; chosen is for POLICY_ORACLE only */
+	const int32_t *label, *chosen, *text, *negative; /* (n) as in struct mixture_call */
 	struct texts texts;
 };
 
-/* Borrows *s. ERR_USAGE as by mixer_new for the policy and by discrete_plan_make for the solver, or if POLICY_PRIOR has no shares. Caller frees with
- * sampler_free. */
+/* Borrows *s. ERR_USAGE as by mixer_new for the policy and by discrete_plan_make for the solver. Caller frees with sampler_free. */
 struct sampler_state *sampler_new(const struct sampler *s, struct err *e);
 void sampler_free(struct sampler_state *st);
 

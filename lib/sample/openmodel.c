@@ -216,7 +216,7 @@ static int check_reference(const struct sampling *r, struct err *e)
 
 		if (r->labelled && k >= s->classes)
 			return err_set(e, ERR_DATA, "%s: an item has cluster %d, but %s has %d classes", r->ask.labels, k, r->ask.model, s->classes);
-		if (r->policy.kind == POLICY_ORACLE && (k >= s->k || !s->expert[k].velocity))
+		if (policy_uses(&r->policy, WEIGHT_ORACLE) && (k >= s->k || !s->expert[k].velocity))
 			return err_set(e, ERR_DATA, "%s: an item has cluster %d, but %s has no such expert", r->ask.labels, k, r->ask.model);
 	}
 	return 0;
@@ -233,7 +233,10 @@ static int set_mixture(struct sampling *r, struct err *e)
 	                              .policy = r->policy,
 	                              .cfg = r->ask.cfg,
 	                              .seed = r->ask.seed,
-	                              .device = r->device};
+	                              .device = r->device,
+	                              .shares = s->shares,
+	                              .class_shares = s->class_shares,
+	                              .classes = s->classes};
 	if (r->solver.discrete) {
 		r->mixture.out = s->out;
 		r->mixture.own = &s->schedule->path;

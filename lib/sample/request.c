@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/mem.h"
+#include "core/str.h"
 #include "sample/sampling.h"
 
 static int check_outputs(const struct sampling *r, struct err *e)
@@ -59,16 +61,23 @@ static int settle_output(struct sampling *r, struct err *e)
 	return 0;
 }
 
-/* A model of one network needs no route: `full` and the default become expert:I. */
+/* Parse the route. A long form becomes canonical, so that pictures of one policy have one stamp. A model of one network needs no route: `full` and
+ * the default become expert:I. */
 static int settle_route(struct sampling *r, struct err *e)
 {
-	int lone = ensemble_lone(r->ask.model);
+	struct sample_request *a = &r->ask;
+	int lone = ensemble_lone(a->model);
 
-	if (lone >= 0 && (!r->ask.route || !strcmp(r->ask.route, "full"))) {
-		snprintf(r->lone_route, sizeof r->lone_route, "expert:%d", lone);
-		r->ask.route = r->lone_route;
+	if (a->route && policy_parse(a->route, &r->policy, e))
+		return err_prefix(e, "--route");
+	if (a->route && policy_is_long(a->route))
+		a->route = r->route = policy_text(&r->policy);
+	if (lone >= 0 && (!a->route || !strcmp(a->route, "full"))) {
+		mem_free(r->route);
+		a->route = r->route = str_new("expert:%d", lone);
+		r->policy = policy_of(a->route);
 	}
-	return r->ask.route ? 0 : err_set(e, ERR_USAGE, "--route is missing: give one of %s", POLICY_FORMS);
+	return a->route ? 0 : err_set(e, ERR_USAGE, "--route is missing: give one of %s", POLICY_FORMS);
 }
 
 /* Use the requested solver; else that of a diffusers pipeline, unless an option for flow solvers or a preset is given; else euler. */
@@ -113,7 +122,7 @@ static void settle_numbers(struct sampling *r)
 
 static int check_labels(struct sampling *r, struct err *e)
 {
-	int oracle = r->policy.kind == POLICY_ORACLE;
+	int oracle = policy_uses(&r->policy, WEIGHT_ORACLE);
 
 	r->labelled = r->ask.class && !strcmp(r->ask.class, "labels");
 	if (r->labelled && !r->ask.labels)
@@ -145,11 +154,7 @@ int request_settle(struct sampling *r, struct err *e)
 	if (a->prompt && a->prompts)
 		return err_set(e, ERR_USAGE, "give either --prompt or --prompts, not both");
 	apply_preset(a);
-	if (settle_route(r, e))
-		return -1;
-	if (policy_parse(a->route, &r->policy, e))
-		return err_prefix(e, "--route");
-	if (settle_solver(r, e))
+	if (settle_route(r, e) || settle_solver(r, e))
 		return -1;
 	if (r->solver.discrete && a->convert >= 0)
 		return err_set(e, ERR_USAGE, "--expert-time has an effect only with euler and heun: %s calls each expert on its own path",

@@ -133,6 +133,7 @@ void sampling_free(struct sampling *r)
 	mem_free(r->vae);
 	mem_free(r->classes);
 	mem_free(r->class_text);
+	mem_free(r->route);
 	picture_release(&r->sheet);
 	profile_free(r->profile);
 	sampler_free(r->state);

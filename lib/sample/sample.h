@@ -54,7 +54,7 @@ struct sample_request {
 
 	/* Sampling. */
 	int preset;           /* into sample_presets; -1: none */
-	const char *route;    /* routing policy (diffusion/route.h); optional for a model of one network and with a preset */
+	const char *route;    /* routing policy (diffusion/policy.h); optional for a model of one network and with a preset */
 	const char *solver;   /* diffusion/solverchoice.h; NULL: the model's pipeline decides, else "euler" */
 	int64_t steps;        /* 0: the preset's, else 50 */
 	int timesteps;        /* into sample_timesteps; -1: the preset's, else even */

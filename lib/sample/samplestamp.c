@@ -54,7 +54,7 @@ struct stamp *samplestamp_picture(const struct sampling *r, int64_t i)
 		stamp_text(s, "negative", p && p->negative ? p->negative : r->ask.negative);
 	if (r->label)
 		stamp_i64(s, "class", r->label[i]);
-	if (r->policy.kind == POLICY_ORACLE)
+	if (policy_uses(&r->policy, WEIGHT_ORACLE))
 		stamp_i64(s, "expert", r->chosen[i]);
 	stamp_output(r, s);
 	if (r->labels.n)

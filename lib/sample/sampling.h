@@ -50,7 +50,7 @@ struct sampling {
 	struct contactsheet layout; /* of the contact sheet */
 	struct picture sheet;
 	int64_t sheet_n;
-	char lone_route[24];     /* "expert:I" for a model of one network */
+	char *route;             /* the route in canonical form, or expert:I for a model of one network; NULL: as given */
 	enum sink_kind sink;     /* container of the samples */
 	int64_t kept;            /* pictures finished by an earlier process */
 	int64_t *bytes;          /* (k + 1) most bytes of each network's weights in memory, the router last */

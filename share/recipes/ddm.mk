@@ -9,8 +9,8 @@
 # thread each. Settings are not prerequisites: for others, use another RUN (a program refuses to mix them).
 #
 # Experiments on the same data share SAMPLES and PARTITION (clusters and shards). ARMS are the rows of the table: a policy of
-# ddm-sample (threshold:P is spelled threshold-P), monolith, monolith-60steps (as many sampling steps), conditioned (a monolith that
-# is told the cluster).
+# ddm-sample (threshold:P is spelled threshold-P; ROUTE_NAME = full@1,top-1@.5 makes NAME one of POLICIES), monolith,
+# monolith-60steps (as many sampling steps), conditioned (a monolith that is told the cluster).
 #
 # Targets, each with what it needs: samples clusters shards experts router monolith sample evaluate report
 ifndef DDM_MK
@@ -134,9 +134,12 @@ $(RUN)/samples/conditioned.tar: $(CONDITIONED)
 	@mkdir -p $(@D)
 	$(call sample,$(STEPS)) --route expert:0 --class labels --labels $(PARTITION)/assign.tsv $(RUN)/conditioned
 
+# The policy of an arm.
+route = $(or $(ROUTE_$*),$(*:threshold-%=threshold:%))
+
 $(POLICIES:%=$(RUN)/samples/%.tar): $(RUN)/samples/%.tar: $(EXPERTS) $(ROUTER)
 	@mkdir -p $(@D)
-	$(call sample,$(STEPS)) --route $(*:threshold-%=threshold:%) $(if $(filter oracle,$*),--labels $(PARTITION)/assign.tsv) \
+	$(call sample,$(STEPS)) --route '$(route)' $(if $(findstring oracle,$(route)),--labels $(PARTITION)/assign.tsv) \
 		$(if $(filter full,$*),--log $(@:.tar=.weights.jsonl)) $(RUN)/model
 
 # To the training part and to the held-out part, which nothing was fitted on.

@@ -128,8 +128,13 @@ static void set_up(struct setup *s, const struct work *w, struct pool *pool)
 	s->router = s->ensemble.router;
 	s->router.logits = route_table;
 	s->router.arg = s;
-	s->mixture =
-	    (struct mixture){s->ensemble.k, s->ensemble.d, s->ensemble.expert, w->router ? &s->router : NULL, o.policy, 1, 0, s->device, 0, 0, NULL};
+	s->mixture = (struct mixture){.k = s->ensemble.k,
+	                              .d = s->ensemble.d,
+	                              .expert = s->ensemble.expert,
+	                              .router = w->router ? &s->router : NULL,
+	                              .policy = o.policy,
+	                              .cfg = 1,
+	                              .device = s->device};
 	s->sampler = (struct sampler){.mixture = &s->mixture, .solver = {SOLVER_EULER, w->steps, 1, 0}, .seed = 1, .batch = w->batch};
 	must(!(s->state = sampler_new(&s->sampler, &e)), &e);
 	s->x = mem_zalloc((size_t)(w->batch * s->ensemble.d), sizeof *s->x);

@@ -34,6 +34,7 @@ BEGIN { FS = "\t" }
 	}
 }
 function fits(text, pattern) {
+	if (pattern ~ /^\*.*\*$/) return index(text, substr(pattern, 2, length(pattern) - 2)) > 0
 	if (substr(pattern, 1, 1) == "*") { pattern = substr(pattern, 2); return substr(text, length(text) - length(pattern) + 1) == pattern }
 	if (substr(pattern, length(pattern)) == "*") { pattern = substr(pattern, 1, length(pattern) - 1); return substr(text, 1, length(pattern)) == pattern }
 	return text == pattern

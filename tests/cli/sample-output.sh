@@ -24,7 +24,7 @@ check_err "whatever its number" 'route expert:2'
 cp -R ensemble several
 rm -r several/router
 check_exit 2 "several experts want a route" $run -o x.png several
-check_err "which is told with the choices" '^ddm-sample: --route is missing: give one of full, top-K, threshold:P, .*expert:I$'
+check_err "which is told with the choices" '^ddm-sample: --route is missing: give one of full, top-K, threshold:P, .*expert:I, .*WEIGHTS.SELECTION'
 cp -R guided pipe/transformer
 check "a pipeline of one network" $run -o pipe.png pipe
 

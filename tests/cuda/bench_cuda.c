@@ -589,7 +589,7 @@ static void sample_name(char name[96], int used, double cfg, int64_t batch)
 static void sample(struct ensemble *ensemble, int used, double cfg, int64_t batch)
 {
 	struct sampling s = {.ensemble = ensemble, .batch = batch, .steps = quick ? 4 : 50};
-	const struct policy policy = {.kind = POLICY_TOP, .k = used};
+	const struct policy policy = policy_of(used == 1 ? "top-1" : "top-2");
 	struct progress progress = {on_step, &s};
 	struct err e = {0};
 	char name[96], line_name[128];
@@ -602,7 +602,8 @@ static void sample(struct ensemble *ensemble, int used, double cfg, int64_t batc
 	s.router = ensemble->router;
 	s.router.logits = route_table;
 	s.router.arg = &s;
-	s.mixture = (struct mixture){ensemble->k, ensemble->d, ensemble->expert, &s.router, policy, cfg, 0, dev, 0, 0, NULL};
+	s.mixture = (struct mixture){
+	    .k = ensemble->k, .d = ensemble->d, .expert = ensemble->expert, .router = &s.router, .policy = policy, .cfg = cfg, .device = dev};
 	s.sampler = (struct sampler){.mixture = &s.mixture,
 	                             .solver = {SOLVER_EULER, s.steps, 1, 0},
 	                             .seed = 1,
@@ -644,7 +645,7 @@ static void sample(struct ensemble *ensemble, int used, double cfg, int64_t batc
 static void samples(void)
 {
 	static const int64_t batches[] = {1, 8, 64};
-	struct ensemble_options o = {.capacity = 128, .device = dev, .bulk = bf16() ? COMPACT_BF16 : COMPACT_NONE, .policy = {.kind = POLICY_FULL}};
+	struct ensemble_options o = {.capacity = 128, .device = dev, .bulk = bf16() ? COMPACT_BF16 : COMPACT_NONE, .policy = policy_of("full")};
 	char dir[] = "/tmp/ddm-bench-XXXXXX", *first, *router;
 	struct ensemble ensemble;
 	struct err e = {0};

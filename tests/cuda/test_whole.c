@@ -638,9 +638,16 @@ static float *sample_on(struct device *d, const char *route, double cfg, enum so
 	r->device = d;
 	r->k = s.k;
 	r->at = 0;
-	m = (struct mixture){s.k, s.d, s.expert, s.router.logits ? &router : NULL, o.policy, cfg, 3, d, 0, 0, NULL};
-	sampler = (struct sampler){
-	    .mixture = &m, .solver = {solver, 6, 1, 0}, .seed = 3, .batch = BATCH, .shares = s.shares, .order = ensemble_order, .order_arg = &s};
+	m = (struct mixture){.k = s.k,
+	                     .d = s.d,
+	                     .expert = s.expert,
+	                     .router = s.router.logits ? &router : NULL,
+	                     .policy = o.policy,
+	                     .cfg = cfg,
+	                     .seed = 3,
+	                     .device = d,
+	                     .shares = s.shares};
+	sampler = (struct sampler){.mixture = &m, .solver = {solver, 6, 1, 0}, .seed = 3, .batch = BATCH, .order = ensemble_order, .order_arg = &s};
 	if (!(st = sampler_new(&sampler, &e)))
 		fail_msg("%s", e.msg);
 	for (int64_t at = 0; at < PICTURES; at += BATCH) {
@@ -716,14 +723,10 @@ static float *sample_many(struct device *d, const char *route, enum compact_type
 		fail_msg("%s", e.msg);
 	*count = MANY * s.d;
 	x = mem_zalloc((size_t)*count, sizeof *x);
-	m = (struct mixture){.k = s.k, .d = s.d, .expert = s.expert, .router = &s.router, .policy = o.policy, .cfg = 2, .seed = 3, .device = d};
-	sampler = (struct sampler){.mixture = &m,
-	                           .solver = {SOLVER_EULER, FEW_STEPS, 1, 0},
-	                           .seed = 3,
-	                           .batch = batch,
-	                           .shares = s.shares,
-	                           .order = ensemble_order,
-	                           .order_arg = &s};
+	m = (struct mixture){
+	    .k = s.k, .d = s.d, .expert = s.expert, .router = &s.router, .policy = o.policy, .cfg = 2, .seed = 3, .device = d, .shares = s.shares};
+	sampler = (struct sampler){
+	    .mixture = &m, .solver = {SOLVER_EULER, FEW_STEPS, 1, 0}, .seed = 3, .batch = batch, .order = ensemble_order, .order_arg = &s};
 	if (!(st = sampler_new(&sampler, &e)))
 		fail_msg("%s", e.msg);
 	for (int64_t i = 0; i < MANY; i++) {

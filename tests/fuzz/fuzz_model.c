@@ -38,7 +38,7 @@ static void run(struct ensemble *s)
 
 static void use_ensemble(void)
 {
-	struct ensemble_options o = {.policy = {.kind = POLICY_PRIOR}, .capacity = 2, .device = device_cpu(NULL, DT_F32)};
+	struct ensemble_options o = {.policy = policy_of("prior"), .capacity = 2, .device = device_cpu(NULL, DT_F32)};
 	struct ensemble s;
 	struct err e = {0};
 

@@ -293,7 +293,7 @@ static void two_deviations_in_one_ensemble(void **state)
 {
 	const struct exact truth = {.n = N, .d = D, .clusters = K, .mean = points, .cluster = cluster_of};
 	struct device *dev = device_cpu(NULL, DT_F32);
-	struct ensemble_options o = {.policy = {.kind = POLICY_FULL}, .capacity = 1, .device = dev};
+	struct ensemble_options o = {.policy = policy_of("full"), .capacity = 1, .device = dev};
 	char *model = path_join(dir, "model");
 	struct ensemble s;
 	struct err e = {0};

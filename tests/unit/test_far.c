@@ -548,9 +548,16 @@ static float *sample_on(int far, const char *route, double cfg, enum solver_kind
 	if (ensemble_open(&s, folder, &o, &e))
 		fail_msg("%s", e.msg);
 	x = mem_zalloc((size_t)(n * s.d), sizeof *x);
-	m = (struct mixture){s.k, s.d, s.expert, s.router.logits ? &s.router : NULL, o.policy, cfg, 3, dev, 0, 0, NULL};
-	sampler = (struct sampler){
-	    .mixture = &m, .solver = {solver, 5, 1, 0}, .seed = 3, .batch = 4, .shares = s.shares, .order = ensemble_order, .order_arg = &s};
+	m = (struct mixture){.k = s.k,
+	                     .d = s.d,
+	                     .expert = s.expert,
+	                     .router = s.router.logits ? &s.router : NULL,
+	                     .policy = o.policy,
+	                     .cfg = cfg,
+	                     .seed = 3,
+	                     .device = dev,
+	                     .shares = s.shares};
+	sampler = (struct sampler){.mixture = &m, .solver = {solver, 5, 1, 0}, .seed = 3, .batch = 4, .order = ensemble_order, .order_arg = &s};
 	st = sampler_new(&sampler, &e);
 	if (!st)
 		fail_msg("%s", e.msg);
@@ -600,7 +607,7 @@ static void samples(void **state)
 static void expert_velocity(int far, const char *folder, float t, const float *x, float *v, const char *refused)
 {
 	struct device *d = device_of(far);
-	struct ensemble_options o = {.policy = {.kind = POLICY_EXPERT}, .mode = CONVERT_MATCH, .capacity = 1, .device = d};
+	struct ensemble_options o = {.policy = policy_of("expert:0"), .mode = CONVERT_MATCH, .capacity = 1, .device = d};
 	struct ensemble s;
 	struct err e = {0};
 	float *p = d->alloc(d, 2 * S * S * sizeof *p, "x and v", NULL);

@@ -37,7 +37,7 @@ static void ensemble_init(struct ensemble *s, const struct exact *m, const char 
 		s->expert[k] = (struct expert){exact_expert_run, &s->arg[k], capacity, 0, 10e9, 0, 0};
 	}
 	s->router = (struct router){exact_router_run, &s->m, capacity, 1e9};
-	s->mixture = (struct mixture){m->clusters, m->d, s->expert, &s->router, {0}, 1, 5, NULL, 0, 0, NULL};
+	s->mixture = (struct mixture){.k = m->clusters, .d = m->d, .expert = s->expert, .router = &s->router, .cfg = 1, .seed = 5};
 	assert_int_equal(policy_parse(route, &s->mixture.policy, &e), 0);
 }
 
@@ -205,6 +205,10 @@ static void limits_of_policies_are_bitwise(void **state)
 		same_velocity("threshold:1", "top-1", at[i]);
 		same_velocity("switch:0", "full", at[i]);
 		same_velocity("switch:1", "top-1", at[i]);
+		same_velocity("nucleus:0", "top-1", at[i]);
+		same_velocity("nucleus:1", "full", at[i]);
+		same_velocity("router|full@1,router|top-1@.5", at[i] > .5 ? "full" : "top-1", at[i]);
+		same_velocity("top-2@1,expert:3@.9,top-1@.1", at[i] > .9 ? "top-2" : at[i] > .1 ? "expert:3" : "top-1", at[i]);
 	}
 }
 
@@ -250,10 +254,11 @@ static void sample(const struct ensemble *s, float *out, int64_t first, int64_t 
 {
 	static const double shares[] = {15, 10, 8, 5, 2};
 	struct mixture m = s->mixture;
-	struct sampler sm = {.mixture = &m, .solver = {kind, 6, 1, 0}, .seed = 9, .batch = batch, .shares = shares};
+	struct sampler sm = {.mixture = &m, .solver = {kind, 6, 1, 0}, .seed = 9, .batch = batch};
 	struct err e = {0};
 	struct sampler_state *st;
 
+	m.shares = shares;
 	m.device = pool ? device_cpu(pool, DT_F32) : NULL;
 	st = sampler_new(&sm, &e);
 	assert_non_null(st);
@@ -276,13 +281,15 @@ static void sample(const struct ensemble *s, float *out, int64_t first, int64_t 
  * threads. */
 static void images_depend_on_seed_and_index_alone(void **state)
 {
-	static const char *const routes[] = {"full", "top-1", "top-2", "threshold:.2", "switch:.5", "sample", "oracle", "prior", "expert:3"};
+	static const char *const routes[] = {"full",      "top-1",          "top-2",       "threshold:.2",
+	                                     "switch:.5", "sample",         "oracle",      "prior",
+	                                     "expert:3",  "uniform|sample", "prior|top-2", "prior|sample@1,router|sample@.7,uniform|full@.3"};
 	float all[20 * DIM], part[20 * DIM];
 	struct err e = {0};
 	struct pool *pool = pool_new(3, &e);
 
 	(void)state;
-	for (int r = 0; r < 9; r++)
+	for (size_t r = 0; r < sizeof routes / sizeof *routes; r++)
 		for (int kind = 0; kind < 2; kind++) {
 			struct ensemble s;
 
@@ -339,7 +346,7 @@ static void top_1_costs_one_expert(void **state)
 	struct probe probe[MAX_K] = {{0}};
 	struct expert expert[MAX_K];
 	struct router router = {probe_route, &k, 4, 1e9};
-	struct mixture m = {MAX_K, 1, expert, &router, {POLICY_TOP, 1, 0}, 1, 0, NULL, 0, 0, NULL};
+	struct mixture m = {.k = MAX_K, .d = 1, .expert = expert, .router = &router, .policy = policy_of("top-1"), .cfg = 1};
 	struct mixture_stats stats;
 	float x[30], v[30];
 	struct mixture_call c = {.n = 30, .t = .5, .x = x};
@@ -381,7 +388,7 @@ static void guidance(void **state)
 {
 	struct probe probe = {.k = 2};
 	struct expert expert = {probe_run, &probe, 5, 7, 1, 0, 0};
-	struct mixture m = {1, 1, &expert, NULL, {POLICY_EXPERT, 0, 0}, 3, 0, NULL, 0, 0, NULL};
+	struct mixture m = {.k = 1, .d = 1, .expert = &expert, .policy = policy_of("expert:0"), .cfg = 3};
 	float x[9] = {0}, v[9];
 	int32_t label[9] = {0, 1, 2, 3, 4, 5, 6, -1, 2};
 	struct mixture_call c = {.n = 9, .t = .5, .x = x, .label = label};
@@ -433,7 +440,7 @@ static void texts_guide(void **state)
 	int k = 2;
 	struct expert expert[2] = {{reader_run, &calls[0], 6, 0, 1, 2, 2}, {reader_run, &calls[1], 5, 0, 1, 2, 2}};
 	struct router router = {probe_route, &k, 4, 1};
-	struct mixture m = {2, 1, expert, &router, {POLICY_TOP, 1, 0}, 2.5, 0, NULL, 0, 0, NULL};
+	struct mixture m = {.k = 2, .d = 1, .expert = expert, .router = &router, .policy = policy_of("top-1"), .cfg = 2.5};
 	float x[N], v[N], one;
 	int32_t text[N], negative[N];
 	struct err e = {0};
@@ -488,7 +495,7 @@ static void noise_of_torch(void **state)
 	static const int64_t index[5] = {1, 3, 0, 2, 2};
 	static const uint64_t seed[5] = {7, 7, 7, 8, 7};
 	struct expert expert = {still_run, NULL, 5, 0, 1, 0, 0};
-	struct mixture m = {1, 16, &expert, NULL, {POLICY_EXPERT, 0, 0}, 1, 0, NULL, 0, 0, NULL};
+	struct mixture m = {.k = 1, .d = 16, .expert = &expert, .policy = policy_of("expert:0"), .cfg = 1};
 	struct sampler sm = {.mixture = &m, .solver = {SOLVER_EULER, 1, 1, 0}, .batch = 5, .torch = 1};
 	float x[5 * 16], want[2][4 * 16];
 	struct sampler_state *st;
@@ -506,117 +513,6 @@ static void noise_of_torch(void **state)
 	for (int i = 0; i < 5; i++)
 		assert_memory_equal(x + 16 * i, want[seed[i] - 7] + 16 * index[i], 16 * sizeof *x);
 	sampler_free(st);
-}
-
-static void absent_experts_are_masked(void **state)
-{
-	const float logits[] = {0, 3, 1, -INFINITY};
-	const unsigned char present[] = {1, 0, 1, 1};
-	struct policy p = {POLICY_FULL, 0, 0};
-	double prob[4], w[4];
-
-	(void)state;
-	assert_int_equal(route_weights(&p, .5, 4, logits, present, 0, prob, w), 2);
-	assert_true(w[1] == 0 && w[3] == 0 && fabs(w[2] - 1 / (1 + exp(-1))) < 1e-15 && fabs(w[0] + w[2] - 1) < 1e-15);
-	p.kind = POLICY_TOP;
-	p.k = 1;
-	route_weights(&p, .5, 4, logits, present, 0, prob, w);
-	assert_true(w[0] == 0 && w[1] == 0 && w[2] == 1 && w[3] == 0);
-	assert_int_equal(route_weights(&p, .5, 1, (float[]){NAN}, present, 0, prob, w), -1);
-	assert_int_equal(route_weights(&p, .5, 1, (float[]){-INFINITY}, present, 0, prob, w), -1);
-	assert_int_equal(route_draw(4, (double[]){1, 5, 3, 0}, present, .2), 0);
-	assert_int_equal(route_draw(4, (double[]){1, 5, 3, 0}, present, .3), 2);
-	assert_int_equal(route_draw(4, (double[]){1, 5, 3, 0}, present, 1 - 0x1p-53), 2);
-	assert_int_equal(route_draw(2, (double[]){0, 5}, present, .3), -1);
-}
-
-static void thresholds_and_ties(void **state)
-{
-	const float logits[] = {logf(.5f), logf(.3f), logf(.15f), logf(.05f)}, equal[] = {1, 1, 1, 1};
-	const unsigned char present[] = {1, 1, 1, 1};
-	struct policy p = {POLICY_THRESHOLD, 0, .1};
-	double prob[4], w[4];
-
-	(void)state;
-	route_weights(&p, .5, 4, logits, present, 0, prob, w);
-	assert_true(fabs(w[0] - .5 / .95) < 1e-7 && fabs(w[2] - .15 / .95) < 1e-7 && w[3] == 0);
-	p.p = .6;
-	assert_int_equal(route_weights(&p, .5, 4, logits, present, 0, prob, w), 0);
-	assert_true(w[0] == 1 && w[1] == 0);
-	p = (struct policy){POLICY_TOP, 2, 0};
-	route_weights(&p, .5, 4, equal, present, 0, prob, w);
-	assert_true(w[0] == .5 && w[1] == .5 && w[2] == 0 && w[3] == 0);
-	assert_true(fabs(route_entropy(4, prob) - log(4)) < 1e-15);
-}
-
-/* Against a plain computation: of all subsets of six experts that have P of the mass, the one of fewest, and of these the heaviest. */
-static void nucleus(void **state)
-{
-	enum { K6 = 6 };
-	const unsigned char present[K6] = {1, 1, 1, 0, 1, 1};
-
-	(void)state;
-	for (uint64_t draw = 0; draw < 200; draw++) {
-		struct policy p = {POLICY_NUCLEUS, 0, draw % 11 / 10.};
-		float logits[K6];
-		double prob[K6], w[K6], mass = 0;
-		int best = -1, fewest = K6 + 1, heaviest;
-
-		rng_normal(logits, K6, 3, RNG_TEST, 0, draw);
-		heaviest = route_weights(&p, .5, K6, logits, present, 0, prob, w);
-		for (int set = 1; set < 1 << K6; set++) {
-			double sum = 0;
-			int count = 0;
-
-			for (int i = 0; i < K6; i++) {
-				sum += set >> i & 1 ? prob[i] : 0;
-				count += (set >> i & 1) && present[i];
-			}
-			/* Of all five the sum is 1 up to rounding. */
-			if (sum > p.p - 1e-12 && count && (count < fewest || (count == fewest && sum > mass + 1e-12))) {
-				best = set;
-				fewest = count;
-				mass = sum;
-			}
-		}
-		for (int i = 0; i < K6; i++)
-			assert_true(fabs(w[i] - (best >> i & 1 ? prob[i] / mass : 0)) < 1e-12);
-		for (int i = 0; i < K6; i++)
-			assert_true(w[heaviest] >= w[i]);
-	}
-	same_velocity("nucleus:0", "top-1", .4f);
-	same_velocity("nucleus:1", "full", .4f);
-}
-
-static void policies_parse(void **state)
-{
-	static const char *const bad[] = {"",           "top",           "top-",          "top-0",    "top-x",     "top--1",
-	                                  "threshold:", "threshold:1.5", "threshold:nan", "expert:",  "expert:-1", "full ",
-	                                  "Full",       "switch:2",      "nucleus",       "nucleus:2"};
-	static const char *const ranges[][2] = {
-	    {"nucleus:1.5", "'nucleus:1.5' is not nucleus:P with P a number from 0 to 1"},
-	    {"switch", "'switch' is not switch:T with T a number from 0 to 1"},
-	    {"top-0", "'top-0' is not top-K with K an integer from 1 to 4096"},
-	    {"full:1", "'full:1' is not full, which takes no number"},
-	};
-	struct policy p;
-	struct err e = {0};
-
-	(void)state;
-	assert_int_equal(policy_parse("threshold:.25", &p, &e), 0);
-	assert_true(p.kind == POLICY_THRESHOLD && p.p == .25 && policy_needs_router(&p));
-	assert_int_equal(policy_parse("expert:12", &p, &e), 0);
-	assert_true(p.kind == POLICY_EXPERT && p.k == 12 && !policy_needs_router(&p));
-	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		e.code = 0;
-		assert_int_equal(policy_parse(bad[i], &p, &e), -1);
-		assert_int_equal(e.code, ERR_USAGE);
-	}
-	for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
-		e.code = 0;
-		assert_int_equal(policy_parse(ranges[i][0], &p, &e), -1);
-		assert_string_equal(e.msg, ranges[i][1]);
-	}
 }
 
 static void impossible_requests(void **state)
@@ -651,7 +547,7 @@ static void prior_draws_the_shares(void **state)
 	enum { N = 4000 };
 	struct ensemble s;
 	const double shares[] = {4, 3, 2, 1, 0}, by_class[] = {1, 0, 0, 0, 0, 0, 0, 0, 1, 1};
-	struct sampler sm = {.mixture = &s.mixture, .solver = {SOLVER_EULER, 1, 1, 0}, .seed = 3, .batch = N, .shares = shares};
+	struct sampler sm = {.mixture = &s.mixture, .solver = {SOLVER_EULER, 1, 1, 0}, .seed = 3, .batch = N};
 	struct err e = {0};
 	struct sampler_state *st;
 	static float x[N * DIM];
@@ -661,6 +557,7 @@ static void prior_draws_the_shares(void **state)
 
 	(void)state;
 	ensemble_init(&s, &points, "prior", N);
+	s.mixture.shares = shares;
 	for (int i = 0; i < N; i++) {
 		index[i] = i;
 		label[i] = i & 1;
@@ -672,14 +569,14 @@ static void prior_draws_the_shares(void **state)
 		count[got[i]]++;
 	for (int k = 0; k < 5; k++)
 		assert_true(abs(count[k] - (int)(N * shares[k] / 10)) <= 5 * .5 * sqrt(N) * (shares[k] > 0));
-	sm.class_shares = by_class;
-	sm.classes = 2;
+	s.mixture.class_shares = by_class;
+	s.mixture.classes = 2;
 	st = sampler_new(&sm, &e);
 	assert_int_equal(sampler_run(st, x, &(struct sampler_call){.n = N, .index = index, .label = label}, got, NULL, &e), 0);
 	sampler_free(st);
 	for (int i = 0; i < N; i++)
 		assert_true(i & 1 ? got[i] >= 3 : got[i] == 0);
-	sm.shares = sm.class_shares = NULL;
+	s.mixture.shares = s.mixture.class_shares = NULL;
 	assert_null(sampler_new(&sm, &e));
 	assert_int_equal(e.code, ERR_USAGE);
 }
@@ -700,8 +597,16 @@ static void policy_masses(void **state)
 		const char *route;
 		double mass[4], tv, used;
 	} expected[] = {
-	    {"full", {.40, .31, .20, .09}, .015, 4},  {"top-1", {.71, .20, .06, .03}, .31, 1},     {"top-2", {.47, .32, .15, .06}, .09, 2},
-	    {"prior", {.40, .31, .19, .10}, .010, 1}, {"switch:.8", {.54, .29, .11, .07}, .14, 0}, {"sample", {.40, .30, .20, .10}, .006, 1},
+	    {"full", {.40, .31, .20, .09}, .015, 4},
+	    {"top-1", {.71, .20, .06, .03}, .31, 1},
+	    {"top-2", {.47, .32, .15, .06}, .09, 2},
+	    {"prior", {.40, .31, .19, .10}, .010, 1},
+	    {"switch:.8", {.54, .29, .11, .07}, .14, 0},
+	    {"sample", {.40, .30, .20, .10}, .006, 1},
+	    /* One expert by the shares is exact down to any t, and so is the full ensemble from there. */
+	    {"prior@1,full@.6", {.40, .30, .20, .10}, .01, 0},
+	    {"full@1,sample@.6", {.40, .30, .20, .10}, .01, 0},
+	    {"uniform|sample", {.25, .25, .25, .25}, .20, 1},
 	};
 	static float x[N * 2];
 	static int64_t index[N];
@@ -711,13 +616,14 @@ static void policy_masses(void **state)
 		index[i] = i;
 	for (size_t r = 0; r < sizeof expected / sizeof *expected; r++) {
 		struct ensemble s;
-		struct sampler sm = {.mixture = &s.mixture, .solver = {SOLVER_EULER, 50, 1, 0}, .seed = 11, .batch = N, .shares = shares};
+		struct sampler sm = {.mixture = &s.mixture, .solver = {SOLVER_EULER, 50, 1, 0}, .seed = 11, .batch = N};
 		struct mixture_stats stats;
 		struct err e = {0};
 		struct sampler_state *st;
 		double mass[4] = {0}, tv = 0;
 
 		ensemble_init(&s, &m, expected[r].route, N);
+		s.mixture.shares = shares;
 		st = sampler_new(&sm, &e);
 		mixture_stats_init(&stats, 4, 50);
 		assert_int_equal(sampler_run(st, x, &(struct sampler_call){.n = N, .index = index}, NULL, &stats, &e), 0);
@@ -755,10 +661,6 @@ int main(void)
 	    cmocka_unit_test(guidance),
 	    cmocka_unit_test(texts_guide),
 	    cmocka_unit_test(noise_of_torch),
-	    cmocka_unit_test(absent_experts_are_masked),
-	    cmocka_unit_test(thresholds_and_ties),
-	    cmocka_unit_test(nucleus),
-	    cmocka_unit_test(policies_parse),
 	    cmocka_unit_test(impossible_requests),
 	    cmocka_unit_test(prior_draws_the_shares),
 	    cmocka_unit_test(policy_masses),

@@ -182,7 +182,7 @@ static void guided_columns(void **state)
 
 	(void)state;
 	for (int g = 0; g < 4; g++) {
-		struct mixture m = {.k = 1, .d = 2, .expert = &expert, .policy = {POLICY_EXPERT, 0, 0}, .cfg = 1.875, .out = 4, .guided = g};
+		struct mixture m = {.k = 1, .d = 2, .expert = &expert, .policy = policy_of("expert:0"), .cfg = 1.875, .out = 4, .guided = g};
 		struct mixture_call c = {.n = 2, .t = .5, .x = x, .label = label};
 		struct err e = {0};
 		struct mixer *mixer = mixer_new(&m, 2, &e);

@@ -357,7 +357,7 @@ static void mixed_ensemble(void **state)
 	int count, compared = 0;
 	char *model = make_model("mixed", -1, &count);
 	struct device *dev = device_cpu(NULL, DT_F32);
-	struct ensemble_options o = {.policy = {.kind = POLICY_PRIOR}, .capacity = 1, .device = dev};
+	struct ensemble_options o = {.policy = policy_of("prior"), .capacity = 1, .device = dev};
 	struct ensemble s;
 	struct err e = {0};
 
@@ -395,7 +395,7 @@ static void own_path(void **state)
 		int count;
 		char *name = str_new("own-%d", i), *model = make_model(name, i, &count);
 		struct device *dev = device_cpu(NULL, DT_F32);
-		struct ensemble_options o = {.policy = {.kind = POLICY_PRIOR}, .capacity = 1, .device = dev, .own = 1};
+		struct ensemble_options o = {.policy = policy_of("prior"), .capacity = 1, .device = dev, .own = 1};
 		struct ensemble s;
 		struct err e = {0};
 
@@ -432,7 +432,7 @@ static void own_path_of_many(void **state)
 	int count, compared = 0;
 	char *model = make_model("mixed", -1, &count);
 	struct device *dev = device_cpu(NULL, DT_F32);
-	struct ensemble_options o = {.policy = {.kind = POLICY_PRIOR}, .capacity = 1, .device = dev, .own = 1};
+	struct ensemble_options o = {.policy = policy_of("prior"), .capacity = 1, .device = dev, .own = 1};
 	struct ensemble s;
 	struct err e = {0};
 
@@ -473,7 +473,7 @@ static void draw(const char *model, const char *solver, int64_t steps, int n, fl
 	int64_t index[64];
 
 	assert_int_equal(solver_parse(solver, &c, &e), 0);
-	struct ensemble_options o = {.policy = {.kind = POLICY_EXPERT}, .capacity = n, .device = dev, .own = c.discrete};
+	struct ensemble_options o = {.policy = policy_of("expert:0"), .capacity = n, .device = dev, .own = c.discrete};
 
 	if (ensemble_open(&s, model, &o, &e))
 		fail_msg("%s", e.msg);

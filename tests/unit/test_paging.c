@@ -140,7 +140,8 @@ static int sample(const struct request *q, struct found *y, struct err *e)
 	assert_int_equal(policy_parse(q->route, &o.policy, e), 0);
 	if (ensemble_open(&s, dir, &o, e))
 		goto out;
-	m = (struct mixture){s.k, s.d, s.expert, &s.router, o.policy, q->cfg, 3, dev, 0, 0, NULL};
+	m = (struct mixture){
+	    .k = s.k, .d = s.d, .expert = s.expert, .router = &s.router, .policy = o.policy, .cfg = q->cfg, .seed = 3, .device = dev};
 	sampler = (struct sampler){
 	    .mixture = &m, .solver = {SOLVER_EULER, STEPS, 1, 0}, .seed = 3, .batch = BATCH, .order = ensemble_order, .order_arg = &s};
 	if (!(st = sampler_new(&sampler, e)))

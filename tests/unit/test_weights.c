@@ -102,7 +102,14 @@ static int64_t sample(const struct request *q, float *x, int64_t *bytes)
 
 	assert_int_equal(policy_parse(q->route, &o.policy, &e), 0);
 	assert_int_equal(ensemble_open(&s, path, &o, &e), 0);
-	m = (struct mixture){s.k, s.d, s.expert, s.router.logits ? &s.router : NULL, o.policy, q->cfg, 3, o.device, 0, 0, NULL};
+	m = (struct mixture){.k = s.k,
+	                     .d = s.d,
+	                     .expert = s.expert,
+	                     .router = s.router.logits ? &s.router : NULL,
+	                     .policy = o.policy,
+	                     .cfg = q->cfg,
+	                     .seed = 3,
+	                     .device = o.device};
 	sampler = (struct sampler){.mixture = &m, .solver = {SOLVER_EULER, STEPS, 1, 0}, .seed = 3, .batch = q->batch};
 	st = sampler_new(&sampler, &e);
 	assert_non_null(st);
@@ -144,7 +151,7 @@ static void ask(struct ensemble *s, int k, float *v)
 static void weights_are_read_when_asked(void **state)
 {
 	static const int order[] = {0, 1, 0, 1};
-	struct ensemble_options o = {.policy = {POLICY_TOP, 1, 0}, .capacity = 3, .device = device_cpu(NULL, DT_F32)};
+	struct ensemble_options o = {.policy = policy_of("top-1"), .capacity = 3, .device = device_cpu(NULL, DT_F32)};
 	char *path = below("ensemble");
 	float alone[2][3 * 64], v[3 * 64];
 	int64_t bytes[2];

@@ -1,0 +1,325 @@
+/* diffusion/policy, route: policies as text, schedules, and the weights that sources and selections give. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/rng.h"
+#include "diffusion/route.h"
+
+static const unsigned char all[] = {1, 1, 1, 1, 1, 1};
+
+/* Weights by the first entry of a policy. */
+static int weigh(const char *policy, const struct route_input *in, double *prob, double *w)
+{
+	const struct policy p = policy_of(policy);
+
+	return route_weights(&p.entry[0], in, prob, w);
+}
+
+static int weigh_logits(const char *policy, int k, const float *logits, const unsigned char *present, double *prob, double *w)
+{
+	return weigh(policy, &(struct route_input){.k = k, .present = present, .logits = logits}, prob, w);
+}
+
+static void absent_experts_are_masked(void **state)
+{
+	const float logits[] = {0, 3, 1, -INFINITY};
+	const unsigned char present[] = {1, 0, 1, 1};
+	double prob[4], w[4];
+
+	(void)state;
+	assert_int_equal(weigh_logits("full", 4, logits, present, prob, w), 2);
+	assert_true(w[1] == 0 && w[3] == 0 && fabs(w[2] - 1 / (1 + exp(-1))) < 1e-15 && fabs(w[0] + w[2] - 1) < 1e-15);
+	weigh_logits("top-1", 4, logits, present, prob, w);
+	assert_true(w[0] == 0 && w[1] == 0 && w[2] == 1 && w[3] == 0);
+	assert_int_equal(weigh_logits("top-1", 1, (float[]){NAN}, present, prob, w), -1);
+	assert_int_equal(weigh_logits("top-1", 1, (float[]){INFINITY}, present, prob, w), -1);
+	assert_int_equal(weigh_logits("top-1", 1, (float[]){-INFINITY}, present, prob, w), -1);
+	assert_int_equal(route_draw(4, (double[]){1, 5, 3, 0}, present, .2), 0);
+	assert_int_equal(route_draw(4, (double[]){1, 5, 3, 0}, present, .3), 2);
+	assert_int_equal(route_draw(4, (double[]){1, 5, 3, 0}, present, 1 - 0x1p-53), 2);
+	assert_int_equal(route_draw(2, (double[]){0, 5}, present, .3), -1);
+}
+
+static void thresholds_and_ties(void **state)
+{
+	const float logits[] = {logf(.5f), logf(.3f), logf(.15f), logf(.05f)}, equal[] = {1, 1, 1, 1};
+	double prob[4], w[4];
+
+	(void)state;
+	weigh_logits("threshold:.1", 4, logits, all, prob, w);
+	assert_true(fabs(w[0] - .5 / .95) < 1e-7 && fabs(w[2] - .15 / .95) < 1e-7 && w[3] == 0);
+	assert_int_equal(weigh_logits("threshold:.6", 4, logits, all, prob, w), 0);
+	assert_true(w[0] == 1 && w[1] == 0);
+	weigh_logits("top-2", 4, equal, all, prob, w);
+	assert_true(w[0] == .5 && w[1] == .5 && w[2] == 0 && w[3] == 0);
+	assert_true(fabs(route_entropy(4, prob) - log(4)) < 1e-15);
+	/* Of equal weights the lower index: whatever the selection. */
+	assert_int_equal(weigh_logits("top-1", 4, equal, all, prob, w), 0);
+	assert_int_equal(weigh_logits("nucleus:.4", 4, equal, all, prob, w), 0);
+	assert_true(w[0] == .5 && w[1] == .5 && w[2] == 0 && w[3] == 0);
+	assert_int_equal(weigh_logits("threshold:.26", 4, equal, all, prob, w), 0);
+	assert_true(w[0] == 1 && w[1] == 0);
+	weigh_logits("threshold:.25", 4, equal, all, prob, w);
+	assert_true(w[0] == .25 && w[3] == .25);
+}
+
+/* Against a plain computation: of all subsets of six experts that have P of the mass, the one of fewest, and of these the heaviest. */
+static void nucleus(void **state)
+{
+	enum { K6 = 6 };
+	const unsigned char present[K6] = {1, 1, 1, 0, 1, 1};
+
+	(void)state;
+	for (uint64_t draw = 0; draw < 200; draw++) {
+		float logits[K6];
+		double prob[K6], w[K6], mass = 0, share = (double)(draw % 11) / 10;
+		int best = -1, fewest = K6 + 1, heaviest;
+		char text[32];
+
+		snprintf(text, sizeof text, "nucleus:%g", share);
+		rng_normal(logits, K6, 3, RNG_TEST, 0, draw);
+		heaviest = weigh_logits(text, K6, logits, present, prob, w);
+		for (int set = 1; set < 1 << K6; set++) {
+			double sum = 0;
+			int count = 0;
+
+			for (int i = 0; i < K6; i++) {
+				sum += set >> i & 1 ? prob[i] : 0;
+				count += (set >> i & 1) && present[i];
+			}
+			/* Of all five the sum is 1 up to rounding. */
+			if (sum > share - 1e-12 && count && (count < fewest || (count == fewest && sum > mass + 1e-12))) {
+				best = set;
+				fewest = count;
+				mass = sum;
+			}
+		}
+		for (int i = 0; i < K6; i++)
+			assert_true(fabs(w[i] - (best >> i & 1 ? prob[i] / mass : 0)) < 1e-12);
+		for (int i = 0; i < K6; i++)
+			assert_true(w[heaviest] >= w[i]);
+	}
+}
+
+/* Weights that need no router, with an absent expert. */
+static void other_sources(void **state)
+{
+	const unsigned char present[] = {1, 1, 0, 1};
+	const double shares[] = {1, 6, 2, 3};
+	struct route_input in = {.k = 4, .present = present, .shares = shares, .chosen = 3, .u = .05};
+	double prob[4], w[4];
+
+	(void)state;
+	assert_int_equal(weigh("prior|full", &in, prob, w), 1);
+	assert_true(w[0] == .1 && w[1] == .6 && w[2] == 0 && w[3] == .3);
+	assert_int_equal(weigh("prior", &in, prob, w), 0);
+	assert_true(w[0] == 1 && w[1] == 0);
+	in.u = .1;
+	assert_int_equal(weigh("prior|sample", &in, prob, w), 1);
+	assert_int_equal(weigh("oracle", &in, prob, w), 3);
+	assert_true(w[3] == 1 && w[0] == 0);
+	in.chosen = 2;
+	assert_int_equal(weigh("oracle", &in, prob, w), -1);
+	in.chosen = -1;
+	assert_int_equal(weigh("oracle|top-2", &in, prob, w), -1);
+	in.chosen = 4;
+	assert_int_equal(weigh("oracle", &in, prob, w), -1);
+	assert_int_equal(weigh("uniform|full", &in, prob, w), 0);
+	assert_true(w[0] == 1. / 3 && w[1] == 1. / 3 && w[2] == 0 && w[3] == 1. / 3);
+	assert_int_equal(weigh("uniform|top-2", &in, prob, w), 0);
+	assert_true(w[0] == .5 && w[1] == .5 && w[3] == 0);
+	assert_int_equal(weigh("expert:3", &in, prob, w), 3);
+	assert_true(w[3] == 1 && w[0] == 0 && w[1] == 0 && w[2] == 0);
+	in.shares = (double[]){0, 0, 5, 0};
+	assert_int_equal(weigh("prior", &in, prob, w), -1);
+}
+
+static void same_text(const char *given, const char *canonical)
+{
+	struct policy p = policy_of(given), again;
+	char *text = policy_text(&p), *twice;
+
+	assert_string_equal(text, canonical);
+	again = policy_of(text);
+	twice = policy_text(&again);
+	assert_string_equal(twice, canonical);
+	mem_free(text);
+	mem_free(twice);
+}
+
+static void canonical_texts(void **state)
+{
+	static const char *const shorts[] = {"full",   "top-1",  "top-12", "threshold:.25", "nucleus:.9", "switch:.8",
+	                                     "sample", "oracle", "prior",  "expert:0",      "threshold:1"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof shorts / sizeof *shorts; i++) {
+		assert_false(policy_is_long(shorts[i]));
+		same_text(shorts[i], shorts[i]);
+	}
+	same_text("router|full", "full");
+	same_text("router|top-2@1", "top-2");
+	same_text("router|nucleus:0.90", "nucleus:.9");
+	same_text("router|threshold:1e-7", "threshold:1e-07");
+	same_text("prior|sample", "prior");
+	same_text("prior|full", "prior|full");
+	same_text("oracle|full", "oracle");
+	same_text("oracle|top-1", "oracle|top-1");
+	same_text("uniform|expert:3", "expert:3");
+	same_text("router|expert:3", "expert:3");
+	same_text("uniform|top-2", "uniform|top-2");
+	same_text("router|full@1,router|top-1@.8", "switch:.8");
+	same_text("full,top-1@0.80", "switch:.8");
+	same_text("router|full@1,uniform|full@.75,prior@.5,top-1@0", "full@1,uniform|full@.75,prior@.5,top-1@0");
+	assert_true(policy_is_long("router|full") && policy_is_long("full@1"));
+}
+
+/* An entry holds at its own time, and above it the entry before. */
+static void schedules(void **state)
+{
+	const struct policy p = policy_of("router|full@1,uniform|top-2@.8,expert:1@.5,top-1@0");
+	const struct policy flip = policy_of("switch:.8");
+	static const struct {
+		double t;
+		int entry;
+	} at[] = {{1.2, 0}, {1, 0}, {.8 + 1e-12, 0}, {.8, 1}, {.6, 1}, {.5 + 1e-12, 1}, {.5, 2}, {1e-300, 2}, {0, 3}};
+
+	(void)state;
+	assert_int_equal(p.entries, 4);
+	for (size_t i = 0; i < sizeof at / sizeof *at; i++)
+		assert_ptr_equal(policy_at(&p, at[i].t), &p.entry[at[i].entry]);
+	assert_true(policy_uses(&p, WEIGHT_ROUTER) && policy_uses(&p, WEIGHT_UNIFORM) && !policy_uses(&p, WEIGHT_PRIOR));
+	assert_int_equal(policy_at(&flip, .8 + 1e-12)->select, SELECT_FULL);
+	assert_int_equal(policy_at(&flip, .8)->select, SELECT_TOP);
+	assert_true(policy_at(&flip, .1)->number == 1);
+}
+
+static void needs_of_policies(void **state)
+{
+	struct policy p = policy_of("expert:1@1,expert:3@.5");
+	const unsigned char present[] = {1, 1, 0, 1};
+	struct err e = {0};
+
+	(void)state;
+	assert_false(policy_uses(&p, WEIGHT_UNIFORM));
+	assert_true(!policy_may_select(&p, 0) && policy_may_select(&p, 1) && policy_may_select(&p, 3));
+	assert_int_equal(policy_check(&p, 4, present, &e), 0);
+	p = policy_of("router|expert:2");
+	assert_false(policy_uses(&p, WEIGHT_ROUTER));
+	assert_int_equal(policy_check(&p, 4, present, &e), -1);
+	assert_string_equal(e.msg, "route expert:2: the model has no such expert (it has 4, numbered from 0)");
+	p = policy_of("full@1,top-5@.5");
+	e.code = 0;
+	assert_int_equal(policy_check(&p, 4, present, &e), -1);
+	assert_string_equal(e.msg, "route top-5: the model has only 4 experts");
+	assert_true(policy_may_select(&p, 0));
+}
+
+/* The policies of a list, as ddm-diagnose --routes has it. */
+static void lists(void **state)
+{
+	const char *list = "full,router|full@1,top-1@.5,expert:0@.2,top-2,full@1.0,exact:full,top-1@.25";
+	static const char *const parts[] = {"full", "router|full@1,top-1@.5,expert:0@.2", "top-2", "full@1.0", "exact:full,top-1@.25"};
+
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		size_t n = policy_span(list);
+
+		assert_int_equal(n, strlen(parts[i]));
+		assert_memory_equal(list, parts[i], n);
+		list += n + (list[n] == ',');
+	}
+	assert_int_equal(*list, 0);
+	assert_int_equal(policy_span(""), 0);
+}
+
+static void refused(const char *text, const char *message)
+{
+	struct policy p;
+	struct err e = {0};
+
+	assert_int_equal(policy_parse(text, &p, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	if (message)
+		assert_string_equal(e.msg, message);
+}
+
+static void refusals(void **state)
+{
+	static const char *const bad[] = {"",
+	                                  "top-",
+	                                  "top-x",
+	                                  "top--1",
+	                                  "threshold:",
+	                                  "threshold:1.5",
+	                                  "threshold:nan",
+	                                  "expert:",
+	                                  "expert:-1",
+	                                  "full ",
+	                                  "Full",
+	                                  "switch:2",
+	                                  "nucleus",
+	                                  "router",
+	                                  "|",
+	                                  "router|",
+	                                  "|full",
+	                                  "router||full",
+	                                  "full@",
+	                                  "full@x",
+	                                  "full,",
+	                                  ",full",
+	                                  "full@nan",
+	                                  "full@-1",
+	                                  "full@1@.5",
+	                                  "full@1,top-1@1",
+	                                  "full@1,top-1@.5,full@.5",
+	                                  "full@1,switch:.5@.5",
+	                                  "switch:.5,full@.2",
+	                                  "full|router"};
+	char many[400] = "full@1";
+
+	(void)state;
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		refused(bad[i], NULL);
+	refused("nucleus:1.5", "'nucleus:1.5' is not nucleus:P with P a number from 0 to 1");
+	refused("switch", "'switch' is not switch:T with T a number from 0 to 1");
+	refused("top-0", "'top-0' is not top-K with K an integer from 1 to 4096");
+	refused("full:1", "'full:1' is not full, which takes no number");
+	refused("best", "'best' is not one of full, top-K, threshold:P, nucleus:P, sample, expert:I, oracle, prior, switch:T");
+	refused("uniform", "'uniform' names weights alone: add a selection, as in 'uniform|full'");
+	refused("ruter|full", "weights: 'ruter' is not one of router, prior, oracle, uniform; did you mean router");
+	refused("router|most", "selection: 'most' is not one of full, top-K, threshold:P, nucleus:P, sample, expert:I");
+	refused("full@.8", "'full@.8': the first entry of a schedule holds from t = 1: write full@1");
+	refused("full,top-1", "'top-1' needs the time from which it holds, as in 'top-1@.5'");
+	refused("full@1,top-2@.5,top-1@.6", "'top-1@.6': t runs from 1 down to 0, so the time must be below the 0.5 of the entry before");
+	refused("full@1.5", "'@1.5' is not @T with T a number from 0 to 1");
+	for (int i = 1; i <= POLICY_ENTRIES; i++) {
+
+		snprintf(many + strlen(many), sizeof many - strlen(many), ",full@.%d", 99 - i);
+	}
+	refused(many, "a schedule of more than 16 entries");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(absent_experts_are_masked),
+	    cmocka_unit_test(thresholds_and_ties),
+	    cmocka_unit_test(nucleus),
+	    cmocka_unit_test(other_sources),
+	    cmocka_unit_test(canonical_texts),
+	    cmocka_unit_test(schedules),
+	    cmocka_unit_test(needs_of_policies),
+	    cmocka_unit_test(lists),
+	    cmocka_unit_test(refusals),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

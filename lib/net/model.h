@@ -26,7 +26,8 @@ struct model_config {
 /* Load config.json of the folder. For a diffusers network, prediction and path come from the scheduler (scheduler_find); without one they are
  * epsilon and linear_betas. Free with model_config_release. */
 int model_config_load(const char *dir, struct model_config *c, struct err *e);
-/* Only the scheduler's part of it: set *c from the scheduler. No change for other networks or without a scheduler. */
+/* The scheduler's part of model_config_load: set *c from the scheduler of a diffusers network. Other networks, and those without one, are unchanged.
+ * */
 int model_config_schedule(const char *dir, const json_t *config, struct model_config *c, struct err *e);
 /* Parse config.json without the scheduler; `where` is its name in messages. */
 int model_config_parse(const json_t *o, const char *where, struct model_config *c, struct err *e);

@@ -1,5 +1,4 @@
-/* Networks: what they are (a configuration that travels in config.json) and how they are recorded. Each is written once, against
- * the tape. */
+/* Networks: their configurations, which are stored in config.json, and how they are recorded on a tape. */
 #ifndef DDM_NET_NET_H
 #define DDM_NET_NET_H
 
@@ -7,34 +6,34 @@
 
 #include "tape/tape.h"
 
-/* One per architecture (net/netdef.h). */
+/* The definition of an architecture (net/netdef.h). */
 struct net_def;
 enum { NET_OWN = 256, NET_INTS_MOST = 8 };
 
 enum net_role {
-	NET_EXPERT,    /* predicts something of a picture, of its shape */
-	NET_CLASSIFIER /* K logits: p(cluster | x_t, t). A router */
+	NET_EXPERT,    /* its output has the shape of the picture: a velocity, a noise, .. */
+	NET_CLASSIFIER /* a router: K logits, p(cluster | x_t, t) */
 };
 
-/* The facts that everybody may need, and a place for the architecture's own. */
+/* A configuration: the numbers common to all architectures, and room for the architecture's own. */
 struct net_config {
 	const struct net_def *def;
 	int64_t channels;                       /* of the picture or latent */
-	int64_t out_channels;                   /* as channels, or twice that where a variance is predicted too */
+	int64_t out_channels;                   /* as channels, or twice that if a variance is predicted too */
 	int64_t size;                           /* height = width */
 	int64_t classes;                        /* 0: unconditional */
 	double class_dropout;                   /* probability of the null label (index `classes`) in training; > 0 adds its row to the table */
 	int64_t clusters;                       /* classifier: K */
 	int64_t text_tokens, text_width;        /* features of a text */
-	double dropout;                         /* probability of 0 in training, where net_has_dropout */
+	double dropout;                         /* probability that a hidden value is set to 0 in training; see net_has_dropout */
 	double time_scale;                      /* the network receives time_scale * t, t in [0, 1] */
-	_Alignas(8) unsigned char own[NET_OWN]; /* a struct that the architecture's file knows; no pointers in it */
+	_Alignas(8) unsigned char own[NET_OWN]; /* the architecture's own struct, without pointers */
 };
 
-/* Which of them a network reads, and their shapes, stand in its definition (net/netdef.h). */
+/* A network's definition lists the inputs that it reads, with their shapes (net/netdef.h). */
 enum net_input_kind { NET_IN_X, NET_IN_TIME, NET_IN_LABEL, NET_IN_TEXT, NET_IN_MASK, NET_IN_MICRO, NET_INPUTS };
 
-/* What a network reads; what the configuration has no use for is NULL. By name, or by number (enum net_input_kind). */
+/* Inputs by name, or by number (enum net_input_kind). Those that the network does not read are NULL. */
 struct net_input {
 	union {
 		struct {
@@ -46,92 +45,93 @@ struct net_input {
 		};
 		struct tensor *v[NET_INPUTS];
 	};
-	double dropout; /* of a recording that trains: the configuration's; 0: none is recorded. tape_seed's keys switch it off */
+	double dropout; /* the configuration's, if the recording is for training; 0: record no dropout. tape_seed's keys can switch it off */
 };
 
-/* In a mask, of what is padding. In `micro`: numbers per row. */
+/* The value of padding in a mask; the numbers of a row of `micro`. */
 enum { NET_PADDING = -10000, NET_MICRO = 3 };
 
-/* ---- what a configuration is asked for ---- */
+/* ---- questions about a configuration ---- */
 
 enum net_role net_role(const struct net_config *c);
 int net_is_classifier(const struct net_config *c);
-/* There is no network: the weights file holds the samples (diffusion/finitemodel.h). Only channels, size and clusters say something. */
+/* Whether the weights file holds training samples instead of a network (diffusion/finitemodel.h). Then only channels, size and clusters have a
+ * meaning. */
 int net_is_exact(const struct net_config *c);
 int net_reads(const struct net_config *c, enum net_input_kind input);
-/* As config.json says it: "dit", "router", "dit_expert", "pixart"; and as reports do. */
+/* The architecture's name in config.json ("dit", "router", "dit_expert", "pixart"), and its name in reports. */
 const char *net_name(const struct net_config *c);
 const char *net_title(const struct net_config *c);
-/* Whether it is another architecture than that a new configuration of its role begins as: then stamps name it. */
+/* Whether stamps name the architecture: 0 for the default one of its role. */
 int net_is_named(const struct net_config *c);
 /* Output elements of one sample: out_channels size size, or clusters. */
 int64_t net_elements(const struct net_config *c);
-/* What it predicts where config.json does not say; NULL: config.json must. Empty for a classifier. */
+/* The prediction if config.json has none; NULL: config.json must have it. Empty for a classifier. */
 const char *net_prediction(const struct net_config *c);
-/* Tokens that texts are padded to in training where nothing else is said; 0: as many as the data has. */
+/* The default number of tokens that texts are padded to in training; 0: that of the data. */
 int64_t net_text_tokens(const struct net_config *c);
-/* Name of the parameter that keeps the features of no text; NULL: there is none. */
+/* Name of the parameter that holds the features of the empty text; NULL: there is none. */
 const char *net_null_text(const struct net_config *c);
 /* Whether the architecture has dropout. */
 int net_has_dropout(const struct net_config *c);
-/* Whether diffusers gives it texts in lower case. */
+/* Whether diffusers converts its texts to lower case. */
 int net_lower_case(const struct net_config *c);
 
-/* What a preset sets, as stamps, facts and options call it: number i of the configuration; 0 behind the last. */
+/* The i-th value that a preset sets, under its name in stamps, facts and options. net_shape returns 0 after the last. */
 struct net_value {
 	const char *name; /* "patch", "hidden", .. */
-	int whole;        /* i says it, else f */
+	int whole;        /* 1: the value is i; 0: it is f */
 	int64_t i;
 	double f;
-	char text[160]; /* of a list, "64,128,128", and then alone; else empty */
+	char text[160]; /* a list, "64,128,128"; then i and f are not used. Else empty */
 };
 int net_shape(const struct net_config *c, int i, struct net_value *v);
-/* ERR_USAGE where the architecture has no such value. */
+/* ERR_USAGE if the architecture has no such value. */
 int net_shape_set(struct net_config *c, const char *name, int64_t value, struct err *e);
-/* The other's architecture and all of these values. */
+/* Copy the architecture and all of these values from another configuration. */
 void net_shape_copy(struct net_config *c, const struct net_config *from);
 
-/* n rows of `micro` for whole square pictures of 8 pixels across an element of a latent, as PixArt's autoencoder makes them. */
+/* Fill n rows of `micro` for square pictures that are not cropped, with 8 pixels per latent position as in PixArt's autoencoder. */
 void net_micro(const struct net_config *c, int64_t n, float *out);
 
 /* ---- making one ---- */
 
-/* The architecture that is the first of its role; that of a name in config.json, or NULL. */
+/* The default architecture of a role; the architecture of a name in config.json, or NULL. */
 const struct net_def *net_first(enum net_role role);
 const struct net_def *net_find(const char *name);
-/* No network, but samples. */
+/* The architecture whose models hold samples instead of a network. */
 const struct net_def *net_exact_of(enum net_role role);
-/* All fields as they are where nothing is said of them. */
+/* Set the architecture, and all fields to their defaults. */
 void net_init(struct net_config *c, const struct net_def *def);
 
-/* A preset by name sets what net_shape lists: dit-nano dit-micro dit-mini dit-s dit-b dit-l dit-xl, each with /PATCH (1, 2, 4, 8 ..). Unless
- * it is a classifier, the same with paris- and pixart- in the place of dit-, which sets the architecture. Unknown: ERR_USAGE, listing them. */
+/* Set the values of a preset: dit-nano dit-micro dit-mini dit-s dit-b dit-l dit-xl, each with /PATCH (1, 2, 4, 8 ..). For experts also the presets
+ * of other architectures (paris-, pixart-, unet-), which set the architecture too. ERR_USAGE lists the presets. */
 int net_preset(const char *name, struct net_config *c, struct err *e);
 
-/* Whether the numbers fit together (size a multiple of patch, hidden of heads and of 4, ..): ERR_USAGE names what does not. */
+/* ERR_USAGE names numbers that do not fit together: size must be a multiple of patch, hidden of heads and of 4, .. */
 int net_check(const struct net_config *c, struct err *e);
-/* Whether it can predict noise, or what holds noise as a velocity does: ERR_USAGE where most of it cannot pass through the network. */
+/* ERR_USAGE if the network is too narrow to predict noise, or a velocity, which contains noise. */
 int net_check_noise(const struct net_config *c, struct err *e);
 
-/* config.json, both ways: ours, that of the released Paris networks, and diffusers' of DiT and PixArt. Unknown keys are ignored;
- * missing ones ERR_DATA. net_to_json adds to an object. */
+/* Read a config.json of ours, of the released Paris networks, or of diffusers; unknown keys are ignored, missing ones are ERR_DATA. net_to_json adds
+ * ours to an object. */
 int net_from_json(const json_t *o, const char *where, struct net_config *c, struct err *e);
 void net_to_json(const struct net_config *c, json_t *o);
 
 /* 0 when equal, else the name of the first field that differs. */
 const char *net_differs(const struct net_config *a, const struct net_config *b);
 
-/* Make inputs of the tape for what the configuration reads and *in does not have yet. */
+/* Make the inputs of the tape that the configuration reads and that are still NULL in *in. */
 void net_inputs(struct tape *t, const struct net_config *c, struct net_input *in);
 
 /* Record the network. Returns (B, out_channels, size, size), or logits (B, clusters) for a router, contiguous. B is the tape's
  * capacity. */
 struct tensor *net_record(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in);
 
-/* The table alone (a throw-away recording), laid out. Release with params_release. */
+/* The table of parameters, laid out, without a tape. Release with params_release. */
 void net_params(const struct net_config *c, struct params *p);
 
-/* The same, and the FLOPs of the products of one forward pass of one sample. */
+/* The same; returns the FLOPs of the products of one sample's forward pass. */
 double net_measure(const struct net_config *c, struct params *p);
 
 #endif

@@ -9,25 +9,25 @@
 enum net_field_type {
 	NET_INT,  /* int64_t */
 	NET_REAL, /* double */
-	NET_INTS, /* int64_t[NET_INTS_MOST]: a list in config.json, zeros behind its end */
-	NET_FIXED /* true or false in config.json, as `initial` says; another value is another network: ERR_DATA */
+	NET_INTS, /* int64_t[NET_INTS_MOST]: a list in config.json, zeros after its end */
+	NET_FIXED /* true or false in config.json, which must be equal to `initial` (ERR_DATA) */
 };
 
 enum net_field_flags {
 	NET_REQUIRED = 1, /* config.json must have it, and always gets it */
-	NET_ALWAYS = 2,   /* config.json always gets it; of the others only what is not 0 is written */
+	NET_ALWAYS = 2,   /* always written; without it, a field is written if it is not 0 */
 	NET_UNWRITTEN = 4,
-	NET_DROPOUT = 8,  /* written where there are classes, or a text that is dropped */
-	NET_TRAINING = 16 /* of training alone: networks that differ only in it compute the same */
+	NET_DROPOUT = 8,  /* written if there are classes, or a text that is dropped */
+	NET_TRAINING = 16 /* matters only in training: networks that differ only in it compute the same */
 };
 
 /* One number of a configuration. Reading, writing, comparing, stamps and facts follow from the table of these. */
 struct net_field {
 	const char *key;   /* in config.json */
-	const char *alias; /* read in its place, as the released Paris networks have it; or NULL */
-	const char *name;  /* of the fields that a preset sets: in stamps, facts and options; NULL: not one of those */
+	const char *alias; /* another key that is read, as in the released Paris networks; or NULL */
+	const char *name;  /* in stamps, facts and options, of a field that presets set; NULL: presets do not set it */
 	enum net_field_type type;
-	size_t at; /* in struct net_config */
+	size_t at; /* offset in struct net_config */
 	double initial, lo, hi;
 	unsigned flags; /* enum net_field_flags */
 };
@@ -36,7 +36,7 @@ struct net_field {
 /* A field of the architecture's own struct, which lies in struct net_config's `own`. */
 #define NET_OWN_AT(type, field) (offsetof(struct net_config, own) + offsetof(type, field))
 
-/* The fields of every architecture, in the order of config.json. Sizes that the released configurations do not tell are `size`; 0: required. */
+/* The fields of every architecture, in the order of config.json. `side` is the default of sample_size; 0: it is required. */
 /* clang-format off */
 #define NET_PICTURE_FIELDS(side) \
 	{"in_channels", NULL, NULL, NET_INT, NET_AT(channels), 0, 0, INT32_MAX, NET_REQUIRED}, \
@@ -44,7 +44,7 @@ struct net_field {
 	{"sample_size", "latent_size", NULL, NET_INT, NET_AT(size), side, 0, INT32_MAX, (side) ? NET_ALWAYS : NET_REQUIRED}
 #define NET_CLASS_FIELDS \
 	{"num_classes", NULL, NULL, NET_INT, NET_AT(classes), 0, 0, INT32_MAX, 0}
-/* An expert's too, whose data may be of so many clusters. */
+/* For an expert too: the number of clusters of its data. */
 #define NET_CLUSTER_FIELDS \
 	{"num_clusters", NULL, NULL, NET_INT, NET_AT(clusters), 0, 0, INT32_MAX, 0}
 #define NET_TEXT_FIELDS(tokens, width) \
@@ -56,21 +56,21 @@ struct net_field {
 #define NET_TIME_FIELD {"time_scale", NULL, NULL, NET_REAL, NET_AT(time_scale), 1000, 1e-6, 1e6, NET_ALWAYS}
 /* clang-format on */
 
-/* A size: a number, or the field of struct net_config (an int64_t) that holds it. */
+/* A size: a number, or, if that is 0, the int64_t at this offset in struct net_config. */
 struct net_size {
-	int64_t number; /* 0: */
+	int64_t number;
 	size_t at;
 };
 
-/* Something that the network reads: floats, or integers of DT_I32. */
+/* An input that the network reads: floats, or, with `integers`, DT_I32. */
 struct net_reads {
 	enum net_input_kind input;
-	size_t when; /* the field of struct net_config (an int64_t) that is not 0 where it is read; 0: always */
+	size_t when; /* offset of an int64_t in struct net_config: the input is read if that is not 0. 0: always read */
 	int integers, rank;
 	struct net_size shape[3]; /* of one sample: [rank] */
 };
 
-/* What the networks here read, of struct net_input. */
+/* The entries of the inputs in struct net_input. */
 /* clang-format off */
 #define NET_SIZE_OF(field) {0, NET_AT(field)}
 #define NET_READS_X {NET_IN_X, 0, 0, 3, {NET_SIZE_OF(channels), NET_SIZE_OF(size), NET_SIZE_OF(size)}}
@@ -81,20 +81,20 @@ struct net_reads {
 #define NET_READS_MICRO(when) {NET_IN_MICRO, when, 0, 1, {{NET_MICRO, 0}}}
 /* clang-format on */
 
-/* Presets NAME of an architecture, PREFIX NAME on the command line. Architectures may share one. */
+/* The presets of an architecture: PREFIX NAME TAIL on the command line. Architectures may share a set of presets. */
 struct net_presets {
 	const char *const *names; /* ends with NULL */
-	const char *tail;         /* what follows a name in a list: "/P" */
-	const char *example;      /* what follows one that is proposed: "/4" */
+	const char *tail;         /* follows a name in a list: "/P" */
+	const char *example;      /* follows a name that a message proposes: "/4" */
 	const char *note;         /* what the tail means */
-	/* Set the fields of struct net_config that have a name, by what follows the prefix: 1; 0 where it is none of these presets. */
+	/* Set the named fields of struct net_config from the text after the prefix. 1, or 0 if the text is none of these presets. */
 	int (*apply)(struct net_config *c, const char *text);
 };
 
-/* How diffusers describes it. */
+/* How diffusers describes an architecture. */
 struct net_diffusers {
 	const char *class;     /* _class_name */
-	const char *norm_type; /* by which class Transformer2DModel is known to be this one; NULL: it never is */
+	const char *norm_type; /* a Transformer2DModel with this norm_type is this architecture; NULL: none is */
 	int (*parse)(const json_t *o, const char *where, struct net_config *c, struct err *e); /* ERR_DATA */
 };
 
@@ -102,10 +102,10 @@ struct net_diffusers {
 enum net_modulation {
 	NET_MODULATION_NONE,
 	NET_MODULATION_EACH,  /* adaLN-zero: blocks.I.adaLN_modulation.1 of each block */
-	NET_MODULATION_SHARED /* adaLN-single: t_block.1 for all blocks, and blocks.I.scale_shift_table of each, which is added */
+	NET_MODULATION_SHARED /* adaLN-single: t_block.1 for all blocks, plus blocks.I.scale_shift_table of each block */
 };
 
-/* A weight's name, and what relatives call it (patterns of net/rename.h). */
+/* An architecture's own name of a weight, and the name common to related architectures (patterns of net/rename.h). */
 struct net_alias {
 	const char *common, *own;
 };
@@ -114,48 +114,48 @@ struct net_def {
 	const char *name;  /* model_type of config.json */
 	const char *title; /* in reports; NULL: the name */
 	enum net_role role;
-	int trunk; /* its own struct is struct trunk_config (net/trunkconfig.h) */
+	int trunk; /* 1: its own struct is struct trunk_config (net/trunkconfig.h) */
 	const struct net_field *fields;
 	int nfields;
 	const struct net_reads *inputs;
 	int ninputs;
-	/* ERR_USAGE names the numbers that do not fit together. net_check sees to what is common. */
+	/* ERR_USAGE names the numbers that do not fit together. net_check has checked the common fields. NULL: nothing to check. */
 	int (*check)(const struct net_config *c, struct err *e);
-	/* What config.json says that the table of fields does not, read after those and written after those; or NULL. */
+	/* Read and write parts of config.json that the table of fields does not describe, after the table; or NULL. */
 	int (*read)(const json_t *o, const char *where, struct net_config *c, struct err *e);
 	void (*write)(const struct net_config *c, json_t *o);
-	/* ERR_USAGE where most of a noise cannot pass through the network; NULL: it can. */
+	/* ERR_USAGE if the network is too narrow to predict noise; NULL: it never is. */
 	int (*check_noise)(const struct net_config *c, struct err *e);
-	/* NULL: no network; the weights file holds samples (diffusion/finitemodel.h). */
+	/* Record the network. NULL: there is none, and the weights file holds samples (diffusion/finitemodel.h). */
 	struct tensor *(*record)(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in);
-	const char *prefix; /* of its presets; NULL: it has none */
+	const char *prefix; /* of the presets; NULL: there are none */
 	const struct net_presets *presets;
-	const char *prediction;                /* of a config.json that names none; NULL: it must */
-	int64_t text_tokens;                   /* to which texts are padded in training, where nothing else is said; 0: as in the data */
-	const char *null_text;                 /* the parameter with the features of no text, or NULL */
-	int lower_case;                        /* diffusers gives it texts in lower case */
+	const char *prediction;                /* if config.json has none; NULL: it must have one */
+	int64_t text_tokens;                   /* default length of padded texts in training; 0: that of the data */
+	const char *null_text;                 /* the parameter with the features of the empty text, or NULL */
+	int lower_case;                        /* diffusers converts its texts to lower case */
 	const struct net_diffusers *diffusers; /* or NULL */
-	const struct renames *const *families; /* of weight names beside ours; ends with NULL; or NULL */
-	/* What net/adopt.h asks, to begin one network with the weights of another: */
-	const char *last; /* the last layer, which another prediction needs anew: what its weights' names begin with */
+	const struct renames *const *families; /* other families of weight names; ends with NULL; or NULL */
+	/* For net/adopt.h, which starts a network from the weights of another: */
+	const char *last; /* the names of the last layer's weights begin with this; another prediction needs a new last layer */
 	enum net_modulation modulation;
-	const struct net_alias *aliases; /* names other than those of relatives (`trunk`); ends with NULL; or NULL */
+	const struct net_alias *aliases; /* names that differ from those of related architectures (`trunk`); ends with NULL; or NULL */
 };
 
-/* Every architecture: net_NAME is defined in its file. The first of a role is what a new configuration begins as. */
+/* Every architecture: net_NAME is defined in its file. The first of a role is the default. */
 #define NET_DEFS(X) X(dit) X(router) X(paris) X(pixart) X(unet) X(unet_text) X(mnist_unet) X(exact) X(exact_router)
 
 #define NET_DECLARE(name) extern const struct net_def net_##name;
 NET_DEFS(NET_DECLARE)
 #undef NET_DECLARE
 
-/* The architectures by number; NULL behind the last. */
+/* The architectures by number; NULL after the last. */
 const struct net_def *net_def_at(int i);
 
-/* Read what the table of fields lists, and then what read() does. */
+/* Read the fields of the table, then call read(). */
 int net_read_fields(const json_t *o, const char *where, struct net_config *c, struct err *e);
 
-/* The family of names that a file of weights is in; NULL: ours. */
+/* The family of names that a file of weights uses; NULL: ours. */
 const struct renames *net_names(const struct safetensors *s);
 
 #define NET_COUNT(array) ((int)(sizeof(array) / sizeof *(array)))

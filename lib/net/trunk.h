@@ -8,12 +8,12 @@
 /* Names of a family's tensors. */
 struct trunk_names {
 	const char *patch, *time;                  /* layer_patches, layer_timestep */
-	const char *blocks;                        /* "blocks": block i is BLOCKS.i, and in it are */
-	const char *qkv_weight, *qkv_bias;         /* whole names of queries, keys and values in one */
+	const char *blocks;                        /* the names in block i begin with BLOCKS.i; the following are within a block */
+	const char *qkv_weight, *qkv_bias;         /* tensors: packed queries, keys and values */
 	const char *proj, *fc1, *fc2, *modulation; /* layers */
 	/* adaLN-single: */
-	const char *table;                     /* whole name */
-	const char *cross_weight, *cross_bias; /* whole names of queries, keys and values in one; or NULL and */
+	const char *table;                     /* a tensor */
+	const char *cross_weight, *cross_bias; /* tensors: packed queries, keys and values; or NULL, and then */
 	const char *cross_q, *cross_kv;        /* layers */
 	const char *cross_proj;
 };
@@ -30,23 +30,22 @@ struct trunk_names {
 struct trunk {
 	struct layers l;
 	const struct net_config *net;
-	const struct trunk_config *c; /* its own */
+	const struct trunk_config *c; /* within `net` */
 	const struct trunk_names *names;
 };
 
-/* Patches and positions: x (B, C, S, S) -> (B, T, H). Positions are the fixed 2D sin-cos table under the name `pos_embed` [1, T,
- * H]. */
+/* Patches plus positions: x (B, C, S, S) -> (B, T, H). The positions are the parameter `pos_embed` [1, T, H], initially the 2D sin-cos table. */
 struct tensor *trunk_tokens(const struct trunk *k, struct tensor *x);
 /* The time embedding (B, H): sinusoid of time_scale t, Linear, SiLU, Linear. */
 struct tensor *trunk_time(const struct trunk *k, struct tensor *time);
 /* One adaLN-zero block on tokens (B, T, H); act (B, H) = SiLU of the conditioning. */
 struct tensor *trunk_block(const struct trunk *k, int64_t block, struct tensor *tokens, struct tensor *act);
 
-/* adaLN-single (Chen et al. 2023, PixArt-alpha): one modulation for all blocks, to which each adds a table of its own. */
+/* adaLN-single (Chen et al. 2023, PixArt-alpha): one modulation for all blocks, to which each block adds its own table. */
 
 /* Linear of SiLU(time (B, H)) under PREFIX: (B, 6, 1, H). */
 struct tensor *trunk_modulation(const struct trunk *k, struct tensor *time, const char *prefix);
-/* A block on tokens (B, T, H) that looks at text (B, S, H), with mask (B, S) or NULL added to its scores. */
+/* A block on tokens (B, T, H) with cross attention to text (B, S, H). mask (B, S), or NULL, is added to the scores. */
 struct tensor *trunk_block_single(const struct trunk *k, int64_t block, struct tensor *tokens, struct tensor *modulation, struct tensor *text,
                                   struct tensor *mask);
 /* "final_layer.linear" on tokens (B, T, H): (B, T, patch^2 out_channels). */
@@ -58,6 +57,6 @@ struct tensor *trunk_final_single(const struct trunk *k, struct tensor *tokens, 
  * contiguous. */
 struct tensor *trunk_unpatchify(const struct trunk *k, struct tensor *h);
 
-double trunk_eps(const struct trunk_config *c); /* of all norms but the second of a block */
+double trunk_eps(const struct trunk_config *c); /* of all norms except the second of a block */
 
 #endif

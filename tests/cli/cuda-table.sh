@@ -1,4 +1,5 @@
-# What `run.sh table` makes of lines of ours and of a peer's, of parts that fail and of time that is over. Both programs are stand-ins.
+# What `run.sh` makes of programs that are stand-ins: the table of our lines and a peer's, parts and tests that fail or find no time left, a
+# sanitizer that finds a race or is missing, and the three slowest kernels.
 . "$(dirname "$0")/tap.sh"
 
 mkdir bin
@@ -46,3 +47,56 @@ check "some parts alone" table sample
 check_out "nothing else" 1 sh -c "grep -c . log/table.tsv"
 check_exit_any 1 "when time is over" env BUDGET=5 BIN="$PWD/bin" LOG="$PWD/log" PEER_PYTHON="$PWD/python" sh "$SRC/tests/cuda/run.sh" table
 check_grep "what was not begun is named" '^not begun: sample$' "$OUT"
+
+for name in attention norm; do
+	printf '#!/bin/sh\necho "ok 1 - %s"\necho 1..1\n' $name >bin/test_$name
+	chmod +x bin/test_$name
+done
+printf '#!/bin/sh\nexec sleep 60\n' >bin/test_zhang
+chmod +x bin/test_zhang
+run() { env BIN="$PWD/bin" LOG="$PWD/log" sh "$SRC/tests/cuda/run.sh" "$@"; }
+export DDM_TEST_TIMEOUT=1
+check_exit_any 1 "a test that hangs is ended" run check
+check_grep "it has failed, the others have passed" '^2 passed, 1 failed, 0 skipped$' "$OUT"
+export BUDGET=5
+check_exit_any 1 "tests that find no time left are a failure" run check norm
+check_grep "they are named" 'test_norm: not begun, the time is over$' "$OUT"
+unset BUDGET DDM_TEST_TIMEOUT
+
+mkdir tools
+cat >tools/compute-sanitizer <<'END'
+#!/bin/sh
+echo "$*" >>sanitizer.log
+case $* in *racecheck*norm) echo "RACECHECK SUMMARY: 1 hazard"; exit 99 ;; esac
+for test; do :; done
+exec "$test"
+END
+cat >tools/ncu <<'END'
+#!/bin/sh
+case $* in
+*--csv*)
+	echo '==PROF== Connected'
+	echo '"ID","Kernel Name","Context","Metric Name","Metric Unit","Metric Value"'
+	for line in nvjet_tst:9,000,000 small:1000 middle:3000 large:2000 large:2,000 tiny:10; do
+		printf '"0","%s","1","gpu__time_duration.sum","ns","%s"\n' "${line%%:*}" "${line#*:}"
+	done ;;
+*) echo "report: $*" ;;
+esac
+END
+chmod +x tools/*
+if [ -z "$(ls /usr/local/cuda*/bin/compute-sanitizer /usr/local/cuda*/bin/ncu /opt/nvidia/*/ncu 2>/dev/null)" ]; then
+	check "no sanitizer" run sanitize
+	check_grep "which is said" '^skipped: no compute-sanitizer here$' "$OUT"
+	check "no Nsight Compute" run kernels
+	check_grep "which is said" '^skipped: no ncu here$' "$OUT"
+else
+	skip "no sanitizer, no Nsight Compute" "this machine has one of them"
+fi
+PATH=$PWD/tools:$PATH
+check_exit_any 1 "a race is a failure" run sanitize
+check_grep "its test is named" '^failed.test_norm: ended with status 99$' "$OUT"
+check_out "both tools on both tests" 4 sh -c "grep -c . sanitizer.log"
+check "the slowest kernels" run kernels
+printf '%s\n' "0.0040${tab}2${tab}large" "0.0030${tab}1${tab}middle" "0.0010${tab}1${tab}small" "0.0000${tab}1${tab}tiny" >want
+check_same "their milliseconds and launches, without the library's" want log/kernels.tsv
+check_out "three are looked at" 3 sh -c "cat log/ncu.large log/ncu.middle log/ncu.small | grep -c '^report: '"

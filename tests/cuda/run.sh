@@ -1,8 +1,12 @@
 #!/bin/sh
 # Tests and measurements on a GPU, from the build tree (make check-cuda, make bench-cuda) or from a folder that `make cuda-bundle` wrote.
 #
-#	run.sh check [PATTERN]...      every test whose name holds a pattern; ends with "N passed, N failed, N skipped"
+#	run.sh check [PATTERN]...      every test whose name holds a pattern; ends with "N passed, N failed, N skipped". BUDGET seconds in all
+#	                               (540): a test that finds less than 10 s left is not run and counts as failed
 #	run.sh memcheck [PATTERN]...   the same under compute-sanitizer, for accesses out of bounds; racecheck: for races in shared memory
+#	run.sh sanitize                racecheck, then memcheck, of attention, norm and conv, within BUDGET seconds (540)
+#	run.sh kernels [PATTERN]       Nsight Compute's report on the three slowest kernels of a line of bench_cuda (train dit-xl/2, 256), within
+#	                               BUDGET seconds (540); LOG/kernels.tsv holds milliseconds, launches and name of each kernel seen
 #	run.sh bench [ARGUMENT]...     bench_cuda with these arguments, as lines of tab separated values
 #	run.sh peer [ARGUMENT]...      peer_cuda.py with PEER_PYTHON (python3)
 #	run.sh table [PATTERN]...      both, and their ratios: parts whose name holds a pattern, each in a process of its own, so that one that
@@ -10,8 +14,9 @@
 #	                               QUICK=-q PEER_DEVICE="--device cpu" DDM_TEST_DEVICE=cpu tries it without a GPU.
 #	                               LOG/lines.tsv holds the lines, LOG/table.tsv name, ours, theirs, unit, and how many times as fast we are
 #
-# Without a GPU, which is said, all tests are skipped, which is no failure unless DDM_TEST_REQUIRE holds the word cuda. BIN is where the programs are, LOG
-# where what they print is kept, DDM_TEST_TIMEOUT seconds for each test (300).
+# Without a GPU all tests are skipped, with a line that says so; that is no failure unless DDM_TEST_REQUIRE holds the word cuda. BIN is the folder
+# of the programs, LOG the folder for their output, DDM_TEST_TIMEOUT the seconds for each test (120). sanitize and kernels print one line and exit
+# with 0 where compute-sanitizer or ncu is missing.
 set -u
 LC_ALL=C
 CMOCKA_MESSAGE_OUTPUT=TAP
@@ -19,6 +24,7 @@ here=$(cd "$(dirname "$0")" && pwd) || exit 1
 BIN=${BIN:-$here/bin}
 LOG=${LOG:-$BIN/log}
 QUICK=${QUICK:-} PEER_DEVICE=${PEER_DEVICE:-}
+begun=$(date +%s)
 theirs=${LD_LIBRARY_PATH:-}
 libraries=
 [ -d "$here/lib" ] && libraries=$here/lib
@@ -53,6 +59,8 @@ cases() {
 		}'
 }
 
+left() { echo $((begun + ${BUDGET:-540} - $(date +%s))); }
+
 check() { # TOOL [PATTERN]...
 	tool=$1
 	shift
@@ -66,8 +74,14 @@ check() { # TOOL [PATTERN]...
 			case $name in *"$pattern"*) wanted=yes ;; esac
 		done
 		[ -n "$wanted" ] || continue
+		seconds=$(left)
+		if [ "$seconds" -lt 10 ]; then
+			printf 'failed\t%s: not begun, the time is over\n' "$name" >>"$LOG/results"
+			continue
+		fi
+		[ "$seconds" -lt "${DDM_TEST_TIMEOUT:-120}" ] || seconds=${DDM_TEST_TIMEOUT:-120}
 		# shellcheck disable=SC2086
-		timeout -k 5 "${DDM_TEST_TIMEOUT:-300}" $tool "$test" >"$LOG/$name" 2>&1 </dev/null
+		timeout -k 5 "$seconds" $tool "$test" >"$LOG/$name" 2>&1 </dev/null
 		rc=$?
 		cases "$name" "$rc" <"$LOG/$name" >"$LOG/$name.cases"
 		cat "$LOG/$name.cases" >>"$LOG/results"
@@ -85,14 +99,80 @@ check() { # TOOL [PATTERN]...
 		"$LOG/results"
 }
 
-sanitizer() { # KIND
-	command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer /opt/nvidia/*/compute-sanitizer 2>/dev/null | head -n 1
+program() { # NAME: its path, if it is here
+	# shellcheck disable=SC2012
+	command -v "$1" || ls /usr/local/cuda*/bin/"$1" /opt/nvidia/*/"$1" /opt/nvidia/*/*/"$1" 2>/dev/null | head -n 1
+}
+
+sanitizer() { # KIND TOOL [PATTERN]...
+	kind=$1 tool=$2
+	shift 2
+	[ "$kind" = memcheck ] && tool="$tool --report-api-errors no" # a test asks for more memory than there is
+	check "$tool --tool $kind --error-exitcode 99" "$@"
+}
+
+sanitize() {
+	tool=$(program compute-sanitizer)
+	[ -n "$tool" ] || { echo "skipped: no compute-sanitizer here"; return 0; }
+	status=0 logs=$LOG whole=${BUDGET:-540}
+	# Races first, in half the time; out of bounds in what is left.
+	for kind in racecheck memcheck; do
+		echo "# $kind"
+		[ "$kind" = memcheck ] || BUDGET=$((whole / 2))
+		[ "$kind" = racecheck ] || BUDGET=$whole
+		LOG=$logs/$kind
+		sanitizer "$kind" "$tool" attention norm conv || status=1
+	done
+	return $status
+}
+
+# One cheap metric of every kernel first, then the full report on two launches of each of the three that take longest in all. Kernels of the
+# product library are left out: nothing here can change them, and its choice among algorithms launches many that are slow.
+kernels() { # [PATTERN]
+	tool=$(program ncu)
+	[ -n "$tool" ] || { echo "skipped: no ncu here"; return 0; }
+	mkdir -p "$LOG" || exit 1
+	part=${1:-train dit-xl/2, 256}
+	seconds=$(($(left) / 2))
+	# shellcheck disable=SC2086
+	timeout -k 5 "$seconds" "$tool" --csv --print-units base --print-kernel-base function --metrics gpu__time_duration.sum -c 4000 \
+		"$BIN/bench_cuda" $QUICK -s 0.1 "$part" >"$LOG/ncu.csv" 2>"$LOG/ncu.err" </dev/null
+	rc=$?
+	# Base units: nanoseconds. Kernels are kept by name, without template arguments.
+	awk -F '","' '
+		/"Kernel Name"/ { for (i = 1; i <= NF; i++) { field = $i; gsub(/"/, "", field); at[field] = i }; next }
+		at["Metric Value"] && NF >= at["Metric Value"] {
+			if (tolower($at["Kernel Name"]) ~ /nvjet|cutlass|gemm|cublas|splitk|^sm[0-9]+_/)
+				next
+			value = $at["Metric Value"]
+			gsub(/[",]/, "", value)
+			ms[$at["Kernel Name"]] += value * 1e-6
+			n[$at["Kernel Name"]]++
+		}
+		END { for (k in ms) printf "%.4f\t%d\t%s\n", ms[k], n[k], k }' "$LOG/ncu.csv" | sort -rn >"$LOG/kernels.tsv"
+	head -n 20 "$LOG/kernels.tsv"
+	if [ ! -s "$LOG/kernels.tsv" ]; then
+		tail -n 20 "$LOG/ncu.err" "$LOG/ncu.csv"
+		echo "failed, status $rc: ncu measured no kernel"
+		return 1
+	fi
+	status=0
+	head -n 3 "$LOG/kernels.tsv" | cut -f 3 >"$LOG/slowest"
+	while read -r name; do
+		seconds=$(left)
+		[ "$seconds" -ge 10 ] || { echo "not begun: $name"; status=1; continue; }
+		[ "$seconds" -le 90 ] || seconds=90
+		echo "# $name"
+		# shellcheck disable=SC2086
+		timeout -k 5 "$seconds" "$tool" --print-kernel-base function --set full -k "$name" -s 2 -c 2 \
+			"$BIN/bench_cuda" $QUICK -s 0.1 "$part" >"$LOG/ncu.$name" 2>&1 </dev/null || { echo "failed: ncu of $name"; status=1; }
+		grep -v '^==PROF==' "$LOG/ncu.$name"
+	done <"$LOG/slowest"
+	return $status
 }
 
 # In the libraries it brings, not in ours.
 peer() { LD_LIBRARY_PATH=$theirs "${PEER_PYTHON:-python3}" "$here/peer_cuda.py" "$@"; }
-
-left() { echo $((begun + ${BUDGET:-540} - $(date +%s))); }
 
 # One part, its lines kept; what it says is shown.
 measure() { # NAME SECONDS COMMAND...
@@ -103,10 +183,10 @@ measure() { # NAME SECONDS COMMAND...
 		echo "not begun: $name" | tee -a "$LOG/failed"
 		return
 	fi
-	timeout -k 5 "$seconds" "$@" >"$LOG/part" </dev/null
-	rc=$?
+	# tee shows each line at once; the status is the command's, which a plain pipe would lose.
+	{ timeout -k 5 "$seconds" "$@" </dev/null; echo $? >"$LOG/status"; } | tee "$LOG/part"
+	rc=$(cat "$LOG/status")
 	grep -v '^#' "$LOG/part" >>"$LOG/lines.tsv"
-	cat "$LOG/part"
 	[ "$rc" -eq 0 ] || echo "failed, status $rc: $name" | tee -a "$LOG/failed"
 }
 
@@ -129,7 +209,6 @@ ratios() {
 }
 
 table() { # [PATTERN]...
-	begun=$(date +%s)
 	mkdir -p "$LOG" || exit 1
 	: >"$LOG/lines.tsv"
 	: >"$LOG/failed"
@@ -172,12 +251,13 @@ what=${1:-check}
 case $what in
 check) check '' "$@" ;;
 memcheck | racecheck | synccheck | initcheck)
-	tool=$(sanitizer)
+	tool=$(program compute-sanitizer)
 	[ -n "$tool" ] || { echo "run.sh: no compute-sanitizer here" >&2; exit 69; }
-	DDM_TEST_TIMEOUT=${DDM_TEST_TIMEOUT:-1800}
-	[ "$what" = memcheck ] && tool="$tool --report-api-errors no" # a test asks for more memory than there is
-	check "$tool --tool $what --error-exitcode 99" "$@"
+	DDM_TEST_TIMEOUT=${DDM_TEST_TIMEOUT:-1800} BUDGET=${BUDGET:-7200}
+	sanitizer "$what" "$tool" "$@"
 	;;
+sanitize) sanitize ;;
+kernels) kernels "$@" ;;
 bench) exec "$BIN/bench_cuda" "$@" ;;
 peer) peer "$@" ;;
 table) table "$@" ;;

@@ -5,6 +5,8 @@
 
 #include "tests/op/emulate.h"
 
+#include <math.h>
+
 enum { EMULATED_SHARED = 99 << 10, /* most bytes of a block on consumer GPUs; data centre GPUs have more */ EMULATED_COPIES = 256 };
 
 struct emulated_lane_state {
@@ -61,18 +63,43 @@ static inline int emulated_offer(const void *a, const void *b)
 	return turn;
 }
 
+/* A tensor core does not round: it aligns the addends to the largest, with 25 bits here, drops what is below, and drops what does not fit the
+ * result (Fasi et al., "Numerical behavior of NVIDIA tensor cores", 2021). */
+static inline float emulated_truncated(const double *x, int n)
+{
+	double top = 0, sum = 0, unit;
+	uint64_t bits;
+	int64_t units = 0;
+	float f;
+
+	for (int i = 0; i < n; i++) {
+		top = top > fabs(x[i]) ? top : fabs(x[i]);
+		sum += x[i];
+	}
+	if (!(top > 1e-200) || !(fabs(sum) < 1e200))
+		return (float)sum;
+	memcpy(&bits, &top, sizeof bits);
+	bits = (bits & 0x7ff0000000000000u) - ((uint64_t)24 << 52); /* the power of two of the lowest of 25 bits */
+	memcpy(&unit, &bits, sizeof unit);
+	for (int i = 0; i < n; i++)
+		units += (int64_t)(x[i] * (1 / unit));
+	sum = (double)units * unit;
+	f = (float)sum;
+	return fabs((double)f) > fabs(sum) ? nextafterf(f, 0) : f;
+}
+
 static inline void mma_bf16(float c[4], const uint32_t a[4], const uint32_t b[2])
 {
 	int turn = emulated_offer(a, b), g = emulated_lane() / 4, t = emulated_lane() % 4;
 
 	for (int e = 0; e < 4; e++) {
 		int row = g + e / 2 * 8, col = 2 * t + e % 2;
-		float sum = 0;
+		double x[17] = {(double)c[e]};
 
 		for (int k = 0; k < 16; k++)
-			sum += emulated_half(EMULATED_OFFER(row % 8 * 4 + k % 8 / 2).a[row / 8 + 2 * (k / 8)], k % 2) *
-			       emulated_half(EMULATED_OFFER(col * 4 + k % 8 / 2).b[k / 8], k % 2);
-		c[e] += sum;
+			x[k + 1] = (double)emulated_half(EMULATED_OFFER(row % 8 * 4 + k % 8 / 2).a[row / 8 + 2 * (k / 8)], k % 2) *
+			           emulated_half(EMULATED_OFFER(col * 4 + k % 8 / 2).b[k / 8], k % 2);
+		c[e] = emulated_truncated(x, 17);
 	}
 }
 
@@ -82,12 +109,12 @@ static inline void mma_tf32(float c[4], const float a[4], const float b[2])
 
 	for (int e = 0; e < 4; e++) {
 		int row = g + e / 2 * 8, col = 2 * t + e % 2;
-		float sum = 0;
+		double x[9] = {(double)c[e]};
 
 		for (int k = 0; k < 8; k++)
-			sum += emulated_tf32(EMULATED_OFFER(row % 8 * 4 + k % 4).a[row / 8 + 2 * (k / 4)]) *
-			       emulated_tf32(EMULATED_OFFER(col * 4 + k % 4).b[k / 4]);
-		c[e] += sum;
+			x[k + 1] = (double)emulated_tf32(EMULATED_OFFER(row % 8 * 4 + k % 4).a[row / 8 + 2 * (k / 4)]) *
+			           emulated_tf32(EMULATED_OFFER(col * 4 + k % 4).b[k / 4]);
+		c[e] = emulated_truncated(x, 9);
 	}
 }
 

@@ -88,34 +88,53 @@ static inline float emulated_truncated(const double *x, int n)
 	return fabs((double)f) > fabs(sum) ? nextafterf(f, 0) : f;
 }
 
+/* C (16, 8) += A (16, k) B (k, 8): a lane's four elements lie in rows g and g + 8 of A and in columns 2t and 2t + 1 of B. */
+template <int K> static inline void emulated_product(float c[4], const double a[2][K], const double b[2][K])
+{
+	for (int e = 0; e < 4; e++) {
+		double x[K + 1];
+
+		x[0] = (double)c[e];
+		for (int k = 0; k < K; k++)
+			x[k + 1] = a[e / 2][k] * b[e % 2][k];
+		c[e] = emulated_truncated(x, K + 1);
+	}
+}
+
 static inline void mma_bf16(float c[4], const uint32_t a[4], const uint32_t b[2])
 {
 	int turn = emulated_offer(a, b), g = emulated_lane() / 4, t = emulated_lane() % 4;
+	double x[2][16], y[2][16];
 
-	for (int e = 0; e < 4; e++) {
-		int row = g + e / 2 * 8, col = 2 * t + e % 2;
-		double x[17] = {(double)c[e]};
+	for (int lane = 0; lane < 4; lane++)
+		for (int i = 0; i < 2; i++) {
+			const uint32_t *p = EMULATED_OFFER(g * 4 + lane).a + i, *q = EMULATED_OFFER((2 * t + i) * 4 + lane).b;
 
-		for (int k = 0; k < 16; k++)
-			x[k + 1] = (double)emulated_half(EMULATED_OFFER(row % 8 * 4 + k % 8 / 2).a[row / 8 + 2 * (k / 8)], k % 2) *
-			           emulated_half(EMULATED_OFFER(col * 4 + k % 8 / 2).b[k / 8], k % 2);
-		c[e] = emulated_truncated(x, 17);
-	}
+			for (int k = 0; k < 2; k++) {
+				x[i][2 * lane + k] = (double)emulated_half(p[0], k);
+				x[i][2 * lane + k + 8] = (double)emulated_half(p[2], k);
+				y[i][2 * lane + k] = (double)emulated_half(q[0], k);
+				y[i][2 * lane + k + 8] = (double)emulated_half(q[1], k);
+			}
+		}
+	emulated_product<16>(c, x, y);
 }
 
 static inline void mma_tf32(float c[4], const float a[4], const float b[2])
 {
 	int turn = emulated_offer(a, b), g = emulated_lane() / 4, t = emulated_lane() % 4;
+	double x[2][8], y[2][8];
 
-	for (int e = 0; e < 4; e++) {
-		int row = g + e / 2 * 8, col = 2 * t + e % 2;
-		double x[9] = {(double)c[e]};
+	for (int lane = 0; lane < 4; lane++)
+		for (int i = 0; i < 2; i++) {
+			const uint32_t *p = EMULATED_OFFER(g * 4 + lane).a + i, *q = EMULATED_OFFER((2 * t + i) * 4 + lane).b;
 
-		for (int k = 0; k < 8; k++)
-			x[k + 1] = (double)emulated_tf32(EMULATED_OFFER(row % 8 * 4 + k % 4).a[row / 8 + 2 * (k / 4)]) *
-			           emulated_tf32(EMULATED_OFFER(col * 4 + k % 4).b[k / 4]);
-		c[e] = emulated_truncated(x, 9);
-	}
+			x[i][lane] = (double)emulated_tf32(p[0]);
+			x[i][lane + 4] = (double)emulated_tf32(p[2]);
+			y[i][lane] = (double)emulated_tf32(q[0]);
+			y[i][lane + 4] = (double)emulated_tf32(q[1]);
+		}
+	emulated_product<8>(c, x, y);
 }
 
 static inline void emulated_rows(uint32_t x[4], const uint16_t *row, int trans)

@@ -3,30 +3,14 @@
  * Float: products of three tf32 each leave out 2^-21; 1e-5 of the largest, 2e-5 in the gradient, as the CPU's own. Bfloat16: weights are
  * rounded before they meet v (2^-9 each, so 2^-9 of the largest value at most) and the result is rounded (2^-9): 2^-8 together. In the
  * gradient the rounded terms have both signs and cancel: 2^-7. */
-#include "tests/op/optest.h"
+#include "tests/op/twinattention.h"
 
-#include <math.h>
 #include <string.h>
 
-#include "core/mem.h"
 #include "core/rng.h"
 #include "core/shortfloat.h"
 
-extern const struct kernel kernel_attention_cuda, kernel_attention_f32, kernel_attention_grad_cuda, kernel_attention_grad_f32;
-
-static struct optest forward(int64_t b, int64_t t, int64_t s, int64_t heads, int64_t d, int causal)
-{
-	struct operand q = {.rank = 4, .shape = {b, t, heads, d}, .batch = 1}, k = {.rank = 4, .shape = {b, s, heads, d}, .batch = 1};
-
-	return (struct optest){.name = "ATTENTION",
-	                       .op = OP_ATTENTION,
-	                       .attr.attention = {causal, 1 / sqrt((double)d)},
-	                       .nin = 3,
-	                       .nout = 2,
-	                       .in = {q, k, k},
-	                       .out = {q, {.rank = 3, .shape = {b, heads, t}, .exact = 1, .batch = 1}},
-	                       .samples = 1};
-}
+extern const struct kernel kernel_attention_f32, kernel_attention_grad_f32;
 
 /* Every width of tile and its padding, lengths around the tiles' of either side, rows that cannot be read in words of 16 bytes. */
 static const int64_t cases[][6] = {
@@ -40,43 +24,10 @@ static void values(void **state)
 	(void)state;
 	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
 		const int64_t *n = cases[k];
-		struct optest t = forward(n[0], n[1], n[2], n[3], n[4], (int)n[5]);
+		struct optest t = attention_test(n[0], n[1], n[2], n[3], n[4], (int)n[5]);
 
 		optest_twin(&t, &kernel_attention_cuda, 1e-5);
 	}
-}
-
-static void gradient(const struct optest *t, double tol)
-{
-	struct optest back = {.name = "ATTENTION_GRAD",
-	                      .op = OP_ATTENTION_GRAD,
-	                      .attr = t->attr,
-	                      .nin = 6,
-	                      .nout = 3,
-	                      .in = {t->in[0], t->in[0], t->in[1], t->in[2], t->out[0], t->out[1]},
-	                      .out = {t->in[0], t->in[1], t->in[2]},
-	                      .tol16 = 0x1p-8,
-	                      .samples = t->samples};
-	double *in[OP_IN] = {0}, *out[OP_OUT] = {0};
-
-	optest_values(t, in, out);
-	for (int i = 0; i < 3; i++)
-		back.in[1 + i].values = in[i];
-	if (t->nin > 3) {
-		back.nin = 7;
-		back.in[6] = t->in[3];
-		back.in[6].values = in[3];
-	}
-	back.in[4].values = out[0];
-	back.in[5].values = out[1];
-	/* The softmax of a single key is 1 whatever its score: dq and dk are differences of equal numbers of size 1, and may be rounding alone. */
-	if (t->in[1].shape[1] == 1)
-		back.terms[0] = back.terms[1] = 1;
-	optest_twin(&back, &kernel_attention_grad_cuda, tol);
-	for (int i = 0; i < t->nin; i++)
-		mem_free(in[i]);
-	mem_free(out[0]);
-	mem_free(out[1]);
 }
 
 static void gradients(void **state)
@@ -84,74 +35,29 @@ static void gradients(void **state)
 	(void)state;
 	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
 		const int64_t *n = cases[k];
-		struct optest t = forward(n[0], n[1], n[2], n[3], n[4], (int)n[5]);
+		struct optest t = attention_test(n[0], n[1], n[2], n[3], n[4], (int)n[5]);
 
-		gradient(&t, 2e-5);
+		attention_gradient(&t, 2e-5);
 	}
 }
 
-/* A bias of its own for each head, query and key, and one stretched over samples, heads or queries; last, what it is stretched over. */
-static void biased(void **state)
+/* Heads too wide for the tensor cores. Narrower ones: test_emulated_attention_bias.c. */
+static void masked_wide(void **state)
 {
-	static const int64_t shapes[][7] = {
-	    {2, 17, 33, 2, 32, 0, 0},  {1, 70, 40, 2, 64, 1, 2}, {2, 20, 70, 1, 72, 0, 6}, {2, 40, 65, 2, 24, 0, 1},
-	    {1, 33, 20, 1, 128, 1, 0}, {2, 7, 5, 2, 300, 0, 0},  {2, 6, 6, 2, 160, 1, 4},  {2, 3, 1, 2, 8, 0, 0},
-	};
-
 	(void)state;
-	for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
-		const int64_t *n = shapes[k];
-		struct optest t = forward(n[0], n[1], n[2], n[3], n[4], (int)n[5]);
-
-		t.nin = 4;
-		t.in[3] = (struct operand){.rank = 4, .shape = {n[0], n[3], n[1], n[2]}, .bcast = (unsigned)n[6], .scale = 3, .batch = 1};
-		optest_twin(&t, &kernel_attention_cuda, 1e-5);
-		gradient(&t, 2e-5);
-	}
-}
-
-enum { TEXT = 150 };
-
-/* A mask (B, 1, 1, TEXT) over keys [from, to) of the first sample and all of the others'. */
-static void hidden(int64_t samples, int64_t d, int64_t from, int64_t to, double tol)
-{
-	double mask[2 * TEXT];
-	struct optest t = forward(samples, 40, TEXT, 2, d, 0);
-
-	for (int64_t i = 0; i < samples * TEXT; i++)
-		mask[i] = i >= TEXT || (i >= from && i < to) ? -10000 : 0;
-	t.nin = 4;
-	t.samples = 0; /* as in those above */
-	t.in[3] = (struct operand){.rank = 4, .shape = {samples, 2, 40, TEXT}, .bcast = 6, .values = mask, .batch = 1};
-	optest_twin(&t, &kernel_attention_cuda, tol);
-	gradient(&t, 2 * tol);
-}
-
-/* Padding behind, ahead by more than a tile, and all keys but two. Where nothing is left to look at, what a score adds to -10000 is
- * rounded to 2^-10, and so is the logarithm of the sum. */
-static void masked(void **state)
-{
-	static const int64_t widths[] = {32, 72, 128, 160};
-
-	(void)state;
-	for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) {
-		hidden(1, widths[k], 37, TEXT, 1e-5);
-		hidden(1, widths[k], 0, 70, 1e-5);
-		hidden(1, widths[k], 2, TEXT, 1e-5);
-		hidden(2, widths[k], 20, TEXT, 2e-3);
-	}
+	attention_masks(160);
 }
 
 /* Scores of several hundred, whose maximum moves from tile to tile. */
 static void large_scores(void **state)
 {
-	struct optest t = forward(1, 20, 150, 1, 32, 0);
+	struct optest t = attention_test(1, 20, 150, 1, 32, 0);
 
 	(void)state;
 	t.in[0].scale = t.in[1].scale = 12;
 	optest_twin(&t, &kernel_attention_cuda, 1e-3);
 	t.in[0].scale = t.in[1].scale = 4;
-	gradient(&t, 1e-3);
+	attention_gradient(&t, 1e-3);
 }
 
 enum { B = 2, T = 70, HEADS = 2, ROW = 3 * HEADS * 128 + 8 };
@@ -287,8 +193,8 @@ static void packed_rows(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(gradients),    cmocka_unit_test(biased),
-	                                   cmocka_unit_test(masked), cmocka_unit_test(large_scores), cmocka_unit_test(packed_rows)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(gradients), cmocka_unit_test(masked_wide),
+	                                   cmocka_unit_test(large_scores), cmocka_unit_test(packed_rows)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,8 +75,12 @@ static int check_route(const struct budget *b, const struct budget_route *r, str
 	if (policy_uses(&r->policy, WEIGHT_ROUTER) && !r->exact_router && !p->router)
 		return err_set(e, ERR_USAGE,
 		               "a route needs a router, and the model has none; optimum, exact:POLICY, oracle, prior and expert:I need none");
-	for (int i = 0; i < r->policy.entries; i++)
+	for (int i = 0; i < r->policy.entries; i++) {
+		if (r->policy.entry[i].keep > 0)
+			return err_set(e, ERR_USAGE,
+			               "a route with keep:MARGIN needs trajectories, and the states here have no evaluation before them");
 		own |= takes_own(&r->policy.entry[i]);
+	}
 	for (int k = 0; k < p->k && own; k++)
 		if (!b->present[k])
 			return err_set(e, ERR_USAGE, "routes oracle and prior need every expert, and expert %d is missing", k);
@@ -286,7 +290,7 @@ static void split(const struct budget *b, const struct budget_route *r, int64_t 
 
 static void row_task(void *arg, int64_t i, int worker)
 {
-	static const struct policy_entry full = {1, WEIGHT_ROUTER, SELECT_FULL, 0};
+	static const struct policy_entry full = {.from = 1, .weights = WEIGHT_ROUTER, .temperature = 1, .select = SELECT_FULL};
 	struct budget *b = arg;
 	int K = b->p->k;
 	const struct route_input in = {.k = K, .present = b->every, .logits = b->logits + i * K};

@@ -305,6 +305,7 @@ static int route(struct mixer *x, const struct mixture_call *c, struct mixture_s
 			return -1;
 	}
 	for (int64_t i = 0; i < c->n; i++) {
+		unsigned char kept[k];
 		struct route_input in = {.k = k,
 		                         .present = x->present,
 		                         .logits = x->logits + i * k,
@@ -312,6 +313,11 @@ static int route(struct mixer *x, const struct mixture_call *c, struct mixture_s
 		                         .chosen = c->chosen ? c->chosen[i] : -1,
 		                         .u = draw_of(x, y, c, i)};
 
+		if (y->keep > 0 && (c->step || c->stage)) {
+			for (int j = 0; j < k; j++)
+				kept[j] = x->w[i * k + j] != 0;
+			in.kept = kept;
+		}
 		x->heaviest[i] = route_weights(y, &in, x->prob + i * k, x->w + i * k);
 		if (x->heaviest[i] < 0)
 			return no_weights(x, y, c, at, i, e);

@@ -66,6 +66,7 @@ struct texts {
 	int64_t rows;
 };
 
+/* A policy with hysteresis takes the weights of the call before for those of the same rows, unless step and stage are 0. */
 struct mixture_call {
 	int64_t n;    /* rows */
 	int64_t step; /* number of the step, for statistics and draws of the policy */

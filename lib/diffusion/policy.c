@@ -26,7 +26,15 @@ static const struct short_form {
 #define WORDS(kind, form, ...) __VA_ARGS__,
 const char *const policy_words[] = {SELECT_LIST(WORDS) "switch:", "oracle", "prior", NULL};
 
-static const struct policy_entry first_entry = {.from = 1};
+/* What may follow a selection. */
+enum { MODIFIER_RAW, MODIFIER_KEEP };
+static const struct named modifiers[] = {
+    [MODIFIER_RAW] = {.name = "raw"},
+    [MODIFIER_KEEP] = {.name = "keep", .numbers = ":MARGIN", .count = 1, .number = {{0, 0, 1}}},
+};
+static const struct named_table modifier_table = NAMED_TABLE(modifiers);
+
+static const struct policy_entry first_entry = {.from = 1, .temperature = 1};
 
 int policy_is_long(const char *text)
 {
@@ -74,29 +82,66 @@ static int parse_word(const char *word, struct policy *p, struct err *e)
 	y->weights = shorts[i - SELECTS].weights;
 	y->select = shorts[i - SELECTS].select;
 	if (i - SELECTS == SHORT_SWITCH)
-		p->entry[p->entries++] = (struct policy_entry){number[0], WEIGHT_ROUTER, SELECT_TOP, 1};
+		p->entry[p->entries++] =
+		    (struct policy_entry){.from = number[0], .weights = WEIGHT_ROUTER, .temperature = 1, .select = SELECT_TOP, .number = 1};
 	return 0;
 }
 
-/* Parses WEIGHTS|SELECTION, or a word, into the next entry. Cuts `text`. */
+static int parse_modifier(const char *text, struct policy_entry *y, struct err *e)
+{
+	const char *name = named_row(&select_table, y->select)->name;
+	double number[NAMED_NUMBERS];
+	int i = named_parse(&modifier_table, text, number, e);
+
+	if (i < 0)
+		return err_prefix(e, "modifier");
+	if (i == MODIFIER_RAW && !route_may_drop(y))
+		return err_set(e, ERR_USAGE, "'%s' does nothing with %s: it is for selections that drop experts and scale the weights of the others",
+		               text, name);
+	if (i == MODIFIER_KEEP && y->select != SELECT_TOP)
+		return err_set(e, ERR_USAGE, "'%s' does nothing with %s: it is for top-K", text, name);
+	if (i == MODIFIER_RAW)
+		y->raw = 1;
+	else
+		y->keep = number[0];
+	return 0;
+}
+
+/* Cuts the text at its next bar. Returns what follows, or NULL. */
+static char *cut_bar(char *text)
+{
+	char *bar = strchr(text, '|');
+
+	if (bar)
+		*bar++ = 0;
+	return bar;
+}
+
+/* Parses WEIGHTS|SELECTION[|MODIFIER].., or a word, into the next entry. Cuts `text`. */
 static int parse_entry(char *text, struct policy *p, struct err *e)
 {
 	struct policy_entry *y = &p->entry[p->entries];
-	char *select = strchr(text, '|');
+	char *select = cut_bar(text), *modifier;
 	double number[NAMED_NUMBERS];
 	int i;
 
 	if (!select)
 		return parse_word(text, p, e);
-	*select++ = 0;
 	if ((i = named_parse(&weight_table, text, number, e)) < 0)
 		return err_prefix(e, "weights");
 	y->weights = (enum weight_kind)i;
+	y->temperature = named_row(&weight_table, (size_t)i)->count ? number[0] : 1;
+	modifier = cut_bar(select);
 	if ((i = named_parse(&select_table, select, number, e)) < 0)
 		return err_prefix(e, "selection");
 	y->select = (enum select_kind)i;
 	y->number = number[0];
 	p->entries++;
+	for (char *next; modifier; modifier = next) {
+		next = cut_bar(modifier);
+		if (parse_modifier(modifier, y, e))
+			return -1;
+	}
 	return 0;
 }
 
@@ -183,9 +228,10 @@ static void put_named(struct str *s, const struct named *n, double number)
 	put_number(s, number);
 }
 
+/* Whether the entry is these weights and this selection, without temperature and modifiers. */
 static int is_plain(const struct policy_entry *y, enum weight_kind weights, enum select_kind select)
 {
-	return y->weights == weights && y->select == select;
+	return y->weights == weights && y->select == select && y->temperature == 1 && !y->raw && y->keep == 0;
 }
 
 /* Appends the short form of an entry and returns 1, or returns 0 if it has none. */
@@ -196,7 +242,7 @@ static int put_short(struct str *s, const struct policy_entry *y)
 			str_puts(s, shorts[i].named.name);
 			return 1;
 		}
-	if (y->weights != WEIGHT_ROUTER && y->select != SELECT_EXPERT)
+	if (!is_plain(y, WEIGHT_ROUTER, y->select) && y->select != SELECT_EXPERT)
 		return 0;
 	put_named(s, named_row(&select_table, y->select), y->number);
 	return 1;
@@ -206,8 +252,19 @@ static void put_entry(struct str *s, const struct policy_entry *y)
 {
 	if (put_short(s, y))
 		return;
-	str_printf(s, "%s|", named_row(&weight_table, y->weights)->name);
+	str_puts(s, named_row(&weight_table, y->weights)->name);
+	if (y->temperature != 1) {
+		str_puts(s, ":");
+		put_number(s, y->temperature);
+	}
+	str_puts(s, "|");
 	put_named(s, named_row(&select_table, y->select), y->number);
+	if (y->raw)
+		str_puts(s, "|raw");
+	if (y->keep > 0) {
+		str_puts(s, "|");
+		put_named(s, &modifiers[MODIFIER_KEEP], y->keep);
+	}
 }
 
 char *policy_text(const struct policy *p)

@@ -1,6 +1,6 @@
 /* Routing policies by name: which experts a sample uses at a time t, and with which weights.
  *
- * A policy is a schedule of entries WEIGHTS|SELECTION@T with commas between: "router|full@1,router|top-1@.8". Each entry holds from its time T
+ * A selection may be followed by modifiers: "router:.5|top-2|raw". A policy is a schedule of entries WEIGHTS|SELECTION@T with commas between: "router|full@1,router|top-1@.8". Each entry holds from its time T
  * down to that of the next, and the first from t = 1. A policy of one entry needs no @T. */
 #ifndef DDM_DIFFUSION_POLICY_H
 #define DDM_DIFFUSION_POLICY_H
@@ -14,10 +14,12 @@
  *   router    the posterior of the router
  *   prior     the shares of the clusters, or those of the picture's class
  *   oracle    1 for the cluster of a reference item
- *   uniform   the same for every expert */
+ *   uniform   the same for every expert
+ *
+ * TEMP is a temperature: weights to the power 1/TEMP, scaled to sum to 1. Towards 0 the heaviest expert has all the weight. */
 #define WEIGHT_LIST(ROW) \
-	ROW(ROUTER, "router") \
-	ROW(PRIOR, "prior") \
+	ROW(ROUTER, "router[:TEMP]") \
+	ROW(PRIOR, "prior[:TEMP]") \
 	ROW(ORACLE, "oracle") \
 	ROW(UNIFORM, "uniform")
 
@@ -54,8 +56,11 @@ extern const char *const policy_words[];
 struct policy_entry {
 	double from; /* holds at times t <= from, down to the next entry's */
 	enum weight_kind weights;
+	double temperature; /* TEMP of the weights; 1 changes nothing */
 	enum select_kind select;
 	double number; /* K, P or I of the selection */
+	int raw;       /* the selected weights are not scaled to sum to 1 */
+	double keep;   /* hysteresis: the experts of the evaluation before count as heavier by this in the selection */
 };
 
 enum { POLICY_ENTRIES = 16 };

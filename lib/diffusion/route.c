@@ -33,25 +33,6 @@ static void keep_one(int k, double *w, int i)
 	w[i] = 1;
 }
 
-/* If nothing was dropped the sum is 1 up to rounding, and dividing by it would make top-K of all experts differ from full. */
-static void renormalise(int k, const double *prob, double *w)
-{
-	double sum = 0;
-	int dropped = 0;
-
-	for (int i = 0; i < k; i++) {
-		sum += w[i];
-		dropped |= prob[i] > 0 && w[i] == 0;
-	}
-	for (int i = 0; dropped && i < k; i++)
-		w[i] /= sum;
-}
-
-static void keep_heaviest(int k, const double *prob, double *w)
-{
-	keep_one(k, w, heaviest(k, prob));
-}
-
 /* Arguments of a selection. w (k) is prob on entry and the selected weights on return. */
 struct routing {
 	const struct policy_entry *policy;
@@ -61,7 +42,29 @@ struct routing {
 	double *w;
 };
 
-static int by_router(const struct route_input *in, double *prob)
+/* Scales the selected weights to sum to 1. If nothing was dropped the sum is 1 up to rounding, and dividing by it would make top-K of all experts
+ * differ from full. */
+static void renormalise(const struct routing *r)
+{
+	double sum = 0;
+	int dropped = 0;
+
+	for (int i = 0; i < r->k; i++) {
+		sum += r->w[i];
+		dropped |= r->prob[i] > 0 && r->w[i] == 0;
+	}
+	for (int i = 0; dropped && !r->policy->raw && i < r->k; i++)
+		r->w[i] /= sum;
+}
+
+static void keep_only(const struct routing *r, int i)
+{
+	keep_one(r->k, r->w, i);
+	if (r->policy->raw)
+		r->w[i] = r->prob[i];
+}
+
+static int by_router(const struct policy_entry *y, const struct route_input *in, double *prob)
 {
 	double top = -INFINITY, sum = 0;
 
@@ -75,20 +78,26 @@ static int by_router(const struct route_input *in, double *prob)
 	if (top == -INFINITY)
 		return -1;
 	for (int i = 0; i < in->k; i++)
-		sum += prob[i] = in->present[i] ? exp(in->logits[i] - top) : 0;
+		sum += prob[i] = in->present[i] ? exp((in->logits[i] - top) / y->temperature) : 0;
 	for (int i = 0; i < in->k; i++)
 		prob[i] /= sum;
 	return 0;
 }
 
-static int by_shares(const struct route_input *in, double *prob)
+static int by_shares(const struct policy_entry *y, const struct route_input *in, double *prob)
 {
-	double sum = 0;
+	double sum = 0, top = 0;
 
 	if (!in->shares)
 		return -1;
 	for (int i = 0; i < in->k; i++)
-		sum += prob[i] = in->present[i] ? in->shares[i] : 0;
+		top = in->present[i] ? fmax(top, in->shares[i]) : top;
+	for (int i = 0; i < in->k; i++) {
+		prob[i] = in->present[i] ? in->shares[i] : 0;
+		if (y->temperature != 1 && prob[i] > 0)
+			prob[i] = pow(prob[i] / top, 1 / y->temperature);
+		sum += prob[i];
+	}
 	if (!(sum > 0))
 		return -1;
 	for (int i = 0; i < in->k; i++)
@@ -96,18 +105,20 @@ static int by_shares(const struct route_input *in, double *prob)
 	return 0;
 }
 
-static int by_reference(const struct route_input *in, double *prob)
+static int by_reference(const struct policy_entry *y, const struct route_input *in, double *prob)
 {
+	(void)y;
 	if (in->chosen < 0 || in->chosen >= in->k || !in->present[in->chosen])
 		return -1;
 	keep_one(in->k, prob, in->chosen);
 	return 0;
 }
 
-static int by_none(const struct route_input *in, double *prob)
+static int by_none(const struct policy_entry *y, const struct route_input *in, double *prob)
 {
 	int n = 0;
 
+	(void)y;
 	for (int i = 0; i < in->k; i++)
 		n += in->present[i] != 0;
 	for (int i = 0; i < in->k; i++)
@@ -115,14 +126,18 @@ static int by_none(const struct route_input *in, double *prob)
 	return 0;
 }
 
+/* clang-format off */
+#define TEMPERATURE .numbers = ":TEMP", .count = 1, .optional = 1, .number = {{1, 1e-6, 1e6}}
+/* clang-format on */
+
 /* constant: the weights do not change along a trajectory. */
 static const struct weight_def {
 	struct named named;
 	int constant;
-	int (*weigh)(const struct route_input *in, double *prob);
+	int (*weigh)(const struct policy_entry *y, const struct route_input *in, double *prob);
 } weights[] = {
-    [WEIGHT_ROUTER] = {{.name = "router"}, 0, by_router},
-    [WEIGHT_PRIOR] = {{.name = "prior"}, 1, by_shares},
+    [WEIGHT_ROUTER] = {{.name = "router", TEMPERATURE}, 0, by_router},
+    [WEIGHT_PRIOR] = {{.name = "prior", TEMPERATURE}, 1, by_shares},
     [WEIGHT_ORACLE] = {{.name = "oracle"}, 1, by_reference},
     [WEIGHT_UNIFORM] = {{.name = "uniform"}, 1, by_none},
 };
@@ -135,28 +150,33 @@ static void select_full(const struct routing *r)
 	(void)r;
 }
 
+/* An expert of weight 0 is not kept: raw weights would be all 0 with it, and others could not be scaled. */
 static void select_top(const struct routing *r)
 {
-	if ((int)r->policy->number == 1) {
-		keep_heaviest(r->k, r->prob, r->w);
+	double rank[r->k];
+
+	for (int i = 0; i < r->k; i++)
+		rank[i] = r->prob[i] + (r->in->kept && r->in->kept[i] && r->prob[i] > 0 ? r->policy->keep : 0);
+	if (r->policy->number == 1) {
+		keep_only(r, heaviest(r->k, rank));
 		return;
 	}
 	for (int i = 0; i < r->k; i++)
-		if (rank_of(r->k, r->prob, i) >= (int)r->policy->number)
+		if (rank_of(r->k, rank, i) >= (int)r->policy->number)
 			r->w[i] = 0;
-	renormalise(r->k, r->prob, r->w);
+	renormalise(r);
 }
 
 static void select_threshold(const struct routing *r)
 {
 	if (!(r->prob[heaviest(r->k, r->prob)] >= r->policy->number)) {
-		keep_heaviest(r->k, r->prob, r->w);
+		keep_only(r, heaviest(r->k, r->prob));
 		return;
 	}
 	for (int i = 0; i < r->k; i++)
 		if (r->prob[i] < r->policy->number)
 			r->w[i] = 0;
-	renormalise(r->k, r->prob, r->w);
+	renormalise(r);
 }
 
 /* nucleus:1 keeps every expert: rounding of the sum must not drop the last. */
@@ -175,7 +195,7 @@ static void select_nucleus(const struct routing *r)
 			break;
 		sum += r->w[best] = r->prob[best];
 	} while (sum < r->policy->number || r->policy->number == 1);
-	renormalise(r->k, r->prob, r->w);
+	renormalise(r);
 }
 
 static void select_sample(const struct routing *r)
@@ -183,16 +203,18 @@ static void select_sample(const struct routing *r)
 	keep_one(r->k, r->w, route_draw(r->k, r->prob, r->in->present, r->in->u));
 }
 
+/* drops: the selection may drop experts, and then scales the weights of the others. */
 static const struct select_def {
 	struct named named;
+	int drops;
 	void (*select)(const struct routing *r); /* NULL: expert:I */
 } selects[] = {
-    [SELECT_FULL] = {{.name = "full"}, select_full},
-    [SELECT_TOP] = {{.name = "top", .numbers = "-K", .count = 1, .whole = 1, .number = {{1, 1, MAX_EXPERTS}}}, select_top},
-    [SELECT_THRESHOLD] = {{.name = "threshold", .numbers = ":P", .count = 1, .number = {{0, 0, 1}}}, select_threshold},
-    [SELECT_NUCLEUS] = {{.name = "nucleus", .numbers = ":P", .count = 1, .number = {{0, 0, 1}}}, select_nucleus},
-    [SELECT_SAMPLE] = {{.name = "sample"}, select_sample},
-    [SELECT_EXPERT] = {{.name = "expert", .numbers = ":I", .count = 1, .whole = 1, .number = {{0, 0, MAX_EXPERTS - 1}}}, NULL},
+    [SELECT_FULL] = {{.name = "full"}, 0, select_full},
+    [SELECT_TOP] = {{.name = "top", .numbers = "-K", .count = 1, .whole = 1, .number = {{1, 1, MAX_EXPERTS}}}, 1, select_top},
+    [SELECT_THRESHOLD] = {{.name = "threshold", .numbers = ":P", .count = 1, .number = {{0, 0, 1}}}, 1, select_threshold},
+    [SELECT_NUCLEUS] = {{.name = "nucleus", .numbers = ":P", .count = 1, .number = {{0, 0, 1}}}, 1, select_nucleus},
+    [SELECT_SAMPLE] = {{.name = "sample"}, 0, select_sample},
+    [SELECT_EXPERT] = {{.name = "expert", .numbers = ":I", .count = 1, .whole = 1, .number = {{0, 0, MAX_EXPERTS - 1}}}, 0, NULL},
 };
 static_assert(sizeof selects / sizeof *selects == SELECTS, "a selection has no function");
 
@@ -201,6 +223,11 @@ const struct named_table select_table = NAMED_TABLE(selects);
 int route_asks_router(const struct policy_entry *y)
 {
 	return y->weights == WEIGHT_ROUTER && y->select != SELECT_EXPERT;
+}
+
+int route_may_drop(const struct policy_entry *y)
+{
+	return selects[y->select].drops;
 }
 
 int route_draws_once(const struct policy_entry *y)
@@ -218,7 +245,7 @@ int route_weights(const struct policy_entry *y, const struct route_input *in, do
 		keep_one(in->k, w, (int)y->number);
 		return (int)y->number;
 	}
-	if (weights[y->weights].weigh(in, prob))
+	if (weights[y->weights].weigh(y, in, prob))
 		return -1;
 	memcpy(w, prob, (size_t)in->k * sizeof *w);
 	selects[y->select].select(&r);

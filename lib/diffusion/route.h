@@ -17,15 +17,18 @@ struct route_input {
 	const double *shares;         /* (k) of the clusters, need not sum to 1, or NULL: unknown; for WEIGHT_PRIOR */
 	int chosen;                   /* for WEIGHT_ORACLE */
 	double u;                     /* the draw in [0, 1) for SELECT_SAMPLE */
+	const unsigned char *kept;    /* (k) the experts that the sample used at the evaluation before, for hysteresis; NULL: none */
 };
 
-/* Compute prob (k) = the entry's weights before the selection, which sum to 1, and w (k) = the weights after it. Equal weights rank by index. Returns
+/* Compute prob (k) = the entry's weights before the selection, which sum to 1, and w (k) = the weights after it, which do so unless the entry is raw. Equal weights rank by index. Returns
  * the index of the heaviest weight. Returns -1 if there are no weights: a logit is NaN or +infinity, or all are -infinity; no present expert has a
  * share; the chosen expert is not present. prob is 0 for SELECT_EXPERT, which takes none. */
 int route_weights(const struct policy_entry *y, const struct route_input *in, double *prob, double *w);
 
 /* Whether the entry runs the router. */
 int route_asks_router(const struct policy_entry *y);
+/* Whether the entry's selection may drop experts and then scales the weights of the others. */
+int route_may_drop(const struct policy_entry *y);
 /* Whether a draw of the entry holds for the whole trajectory, because its weights do not change along it. */
 int route_draws_once(const struct policy_entry *y);
 

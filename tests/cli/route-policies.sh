@@ -24,8 +24,29 @@ same expert:2 'uniform|expert:2'
 same switch:.5 'router|full@1,router|top-1@.5'
 same switch:.5 'full,top-1@0.5'
 check "oracle by its labels" $run --route oracle --labels "$SRC/tests/golden/blobs.tsv" -o oracle.tar model
-check "oracle|full" $run --route 'oracle|full' --labels "$SRC/tests/golden/blobs.tsv" -o long.tar model
-check_same "are the same" oracle.tar long.tar
+check "oracle|full" $run --route 'oracle|full' --labels "$SRC/tests/golden/blobs.tsv" -o oracle2.tar model
+check_same "are the same" oracle.tar oracle2.tar
+
+same top-2 'router:1|top-2|keep:0'
+
+# Temperature, raw weights and hysteresis
+check "the shares at a temperature of 1/2" $run --route 'prior:.5|full' --log cool.jsonl -o cool.tar model
+check_out "are squared: 16, 9, 4 and 1 of 30" "16.000 9.000 4.000 1.000" sh -c 'head -n 1 cool.jsonl | sed "s/.*weights\":\[\[//; s/\].*//" |
+	awk -F , "{ printf \"%.3f %.3f %.3f %.3f\\n\", 30 * \$1, 30 * \$2, 30 * \$3, 30 * \$4 }"'
+check "no temperature left" $run --route 'router:1e-6|full' --log cold.jsonl -o cold.tar model
+check_out "is one expert everywhere" "" sed -n '/0\.[0-9]*[1-9][0-9]*[],]/p' cold.jsonl
+check "raw weights" $run --route 'prior|top-2|raw' --log raw.jsonl -o raw.tar model
+check_grep "are not scaled" '"weights":\[\[0\.4,0\.3,0\.0,0\.0\],' raw.jsonl
+# changes FILE: how often pictures change their only expert between steps
+changes() { sed 's/.*"weights":\[\[//; s/\]\].*//; s/\],\[/ /g' "$1" | awk '{ for (i = 2; i <= NF; i++) n += $i != $(i - 1) } END { print n + 0 }'; }
+ddm-sample -n 200 --steps 12 --route top-1 --log free.jsonl -o free.tar model 2>"$ERR"
+ddm-sample -n 200 --steps 12 --route 'router|top-1|keep:.3' --log held.jsonl -o held.tar model 2>"$ERR"
+ddm-sample -n 200 --steps 12 --route 'router|top-1|keep:1' --log stuck.jsonl -o stuck.tar model 2>"$ERR"
+[ "$(changes free.jsonl)" -gt "$(changes held.jsonl)" ] && [ "$(changes held.jsonl)" -gt "$(changes stuck.jsonl)" ]
+tap_result $? "a margin makes changes rare" "$(changes free.jsonl) $(changes held.jsonl) $(changes stuck.jsonl)"
+check "two evaluations a step, other batches" $run --solver heun --batch 4 --threads 2 --route 'router|top-1|keep:.1' -o heun1.tar model
+check "and all at once" $run --solver heun --route 'router|top-1|keep:.1' -o heun2.tar model
+check_same "the same bytes" heun1.tar heun2.tar
 
 # A schedule asks the experts and the router of each entry at its times: t = 1, .75, .5, .25
 check "a schedule" $run --route 'full@1,uniform|top-2@.75,expert:1@.5,top-1@.25' --report r.json --log r.jsonl -o s.tar model
@@ -73,12 +94,16 @@ refused() {
 	tap_result $? "in one line" "$(cat "$ERR")"
 }
 refused best "'best' is not one of full, top-K, threshold:P, nucleus:P, sample, expert:I, oracle, prior, switch:T"
-refused 'ruter|full' "weights: 'ruter' is not one of router, prior, oracle, uniform"
+refused 'ruter|full' "weights: 'ruter' is not one of router.:TEMP., prior.:TEMP., oracle, uniform"
 refused 'router|ful' "selection: 'ful' is not one of full, top-K"
 refused uniform "names weights alone: add a selection, as in 'uniform|full'"
 refused 'router|top-5' 'top-5: the model has only 4 experts'
 refused 'full@1,expert:4@.5' 'expert:4: the model has no such expert .it has 4, numbered from 0.'
 refused 'router|nucleus:1.5' "'nucleus:1.5' is not nucleus:P with P a number from 0 to 1"
+refused 'router|top-2|rw' "modifier: 'rw' is not one of raw, keep:MARGIN"
+refused 'router|sample|raw' "'raw' does nothing with sample"
+refused 'router|nucleus:.9|keep:.1' "'keep:.1' does nothing with nucleus: it is for top-K"
+refused 'router:0|full' "weights: 'router:0' is not router.:TEMP. with TEMP a number from 1e-06 to 1000000"
 refused 'full@.9,top-1@.5' 'the first entry of a schedule holds from t = 1: write full@1'
 refused 'full@1,top-2@.3,top-1@.5' 'the time must be below the 0.3 of the entry before'
 refused 'full@1,top-1@1.5' "'@1.5' is not @T with T a number from 0 to 1"
@@ -90,4 +115,6 @@ check_exit 2 "no router where an entry asks it" $run --route 'uniform|full@1,top
 check_err "says what needs none" 'needs a router, and the model has none; oracle, prior, uniform|SELECTION and expert:I need none'
 check_exit 2 "a route of ddm-diagnose" ddm-diagnose budget --routes 'full,top-9@1,full@.5' -o x.tsv model shards
 check_err "says why" 'top-9: the model has only 4 experts'
+check_exit 2 "hysteresis without trajectories" ddm-diagnose budget --routes 'router|top-1|keep:.1' -o x.tsv model shards
+check_err "says why" 'keep:MARGIN needs trajectories'
 check_absent "nothing was made" x.tar

@@ -208,6 +208,8 @@ static void limits_of_policies_are_bitwise(void **state)
 		same_velocity("nucleus:0", "top-1", at[i]);
 		same_velocity("nucleus:1", "full", at[i]);
 		same_velocity("router|full@1,router|top-1@.5", at[i] > .5 ? "full" : "top-1", at[i]);
+		same_velocity("router:1e-6|full", "top-1", at[i]);
+		same_velocity("router|top-2|keep:1", "top-2", at[i]);
 		same_velocity("top-2@1,expert:3@.9,top-1@.1", at[i] > .9 ? "top-2" : at[i] > .1 ? "expert:3" : "top-1", at[i]);
 	}
 }
@@ -281,9 +283,20 @@ static void sample(const struct ensemble *s, float *out, int64_t first, int64_t 
  * threads. */
 static void images_depend_on_seed_and_index_alone(void **state)
 {
-	static const char *const routes[] = {"full",      "top-1",          "top-2",       "threshold:.2",
-	                                     "switch:.5", "sample",         "oracle",      "prior",
-	                                     "expert:3",  "uniform|sample", "prior|top-2", "prior|sample@1,router|sample@.7,uniform|full@.3"};
+	static const char *const routes[] = {"full",
+	                                     "top-1",
+	                                     "top-2",
+	                                     "threshold:.2",
+	                                     "switch:.5",
+	                                     "sample",
+	                                     "oracle",
+	                                     "prior",
+	                                     "expert:3",
+	                                     "uniform|sample",
+	                                     "prior|top-2",
+	                                     "router:2|top-1|keep:.2",
+	                                     "router|top-2|raw|keep:.1",
+	                                     "prior|sample@1,router|sample@.7,uniform|full@.3"};
 	float all[20 * DIM], part[20 * DIM];
 	struct err e = {0};
 	struct pool *pool = pool_new(3, &e);

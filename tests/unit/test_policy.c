@@ -141,6 +141,121 @@ static void other_sources(void **state)
 	assert_int_equal(weigh("prior", &in, prob, w), -1);
 }
 
+/* Weights to the power 1/T: at T -> 0 those of top-1, at T -> infinity equal; at T = 1 the same bits as without. */
+static void temperatures(void **state)
+{
+	const unsigned char present[] = {1, 1, 0, 1};
+	const float logits[] = {logf(.2f), logf(.5f), 3, logf(.1f)};
+	const double shares[] = {2, 5, 9, 1}, power[] = {sqrt(2), sqrt(5), 0, 1};
+	static const char *const source[] = {"router", "prior"};
+	double prob[4], w[4], plain[4], sum = sqrt(2) + sqrt(5) + 1;
+
+	(void)state;
+	for (int s = 0; s < 2; s++) {
+		const struct route_input in = {.k = 4, .present = present, .logits = logits, .shares = shares};
+		char text[64];
+
+		snprintf(text, sizeof text, "%s|full", source[s]);
+		weigh(text, &in, plain, w);
+		snprintf(text, sizeof text, "%s:1|full", source[s]);
+		assert_int_equal(weigh(text, &in, prob, w), 1);
+		assert_memory_equal(plain, prob, sizeof prob);
+		snprintf(text, sizeof text, "%s:2|full", source[s]);
+		weigh(text, &in, prob, w);
+		for (int i = 0; i < 4; i++)
+			assert_true(fabs(w[i] - power[i] / sum) < 1e-7);
+		snprintf(text, sizeof text, "%s:1e-6|full", source[s]);
+		weigh(text, &in, prob, w);
+		assert_true(w[0] == 0 && w[1] == 1 && w[2] == 0 && w[3] == 0);
+		snprintf(text, sizeof text, "%s:1e6|full", source[s]);
+		weigh(text, &in, prob, w);
+		assert_true(fabs(w[0] - 1. / 3) < 1e-6 && fabs(w[1] - 1. / 3) < 1e-6 && w[2] == 0 && fabs(w[3] - 1. / 3) < 1e-6);
+	}
+	/* The limits hold for any logits; ties share the weight. */
+	for (uint64_t draw = 0; draw < 50; draw++) {
+		float x[6];
+		double top[6], cold[6], p[6];
+
+		rng_normal(x, 6, 4, RNG_TEST, 0, draw);
+		assert_int_equal(weigh_logits("router:1e-6|full", 6, x, all, p, cold), weigh_logits("top-1", 6, x, all, p, top));
+		assert_memory_equal(cold, top, sizeof top);
+	}
+	weigh_logits("router:1e-6|full", 3, (float[]){1, 2, 2}, all, prob, w);
+	assert_true(w[0] == 0 && w[1] == .5 && w[2] == .5);
+	/* A selection sees the weights at their temperature. */
+	weigh_logits("router:1e6|threshold:.3", 3, (float[]){1, 2, 2}, all, prob, w);
+	assert_true(w[0] > .3 && w[1] > .3 && w[2] > .3);
+}
+
+static void raw_weights(void **state)
+{
+	const float logits[] = {logf(.5f), logf(.3f), logf(.15f), logf(.05f)};
+	double prob[4], w[4];
+
+	(void)state;
+	assert_int_equal(weigh_logits("router|top-2|raw", 4, logits, all, prob, w), 0);
+	assert_true(w[0] == prob[0] && w[1] == prob[1] && w[2] == 0 && w[3] == 0 && fabs(w[0] - .5) < 1e-7);
+	weigh_logits("router|top-1|raw", 4, logits, all, prob, w);
+	assert_true(w[0] == prob[0] && w[1] == 0);
+	weigh_logits("router|threshold:.1|raw", 4, logits, all, prob, w);
+	assert_true(w[0] == prob[0] && w[1] == prob[1] && w[2] == prob[2] && w[3] == 0);
+	weigh_logits("router|threshold:.9|raw", 4, logits, all, prob, w);
+	assert_true(w[0] == prob[0] && w[1] == 0);
+	weigh_logits("router|nucleus:.7|raw", 4, logits, all, prob, w);
+	assert_true(w[0] == prob[0] && w[1] == prob[1] && w[2] == 0);
+}
+
+/* Two experts; the weight of the second rises and falls. The chosen one stays until the other's weight exceeds its own by the margin. */
+static void hysteresis(void **state)
+{
+	static const double second[] = {.4, .5, .58, .64, .55, .45, .38, .3, .5}, margin = .2;
+	const struct policy p = policy_of("router|top-1|keep:.2");
+	unsigned char kept[2];
+	int was = -1;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof second / sizeof *second; i++) {
+		const float logits[] = {(float)log(1 - second[i]), (float)log(second[i])};
+		const struct route_input in = {.k = 2, .present = all, .logits = logits, .kept = was < 0 ? NULL : kept};
+		double prob[2], w[2];
+		int now = route_weights(&p.entry[0], &in, prob, w), best = second[i] > .5;
+
+		assert_true(w[now] == 1 && w[!now] == 0);
+		if (was < 0)
+			assert_int_equal(now, best);
+		else
+			assert_int_equal(now, prob[!was] > prob[was] + margin ? !was : was);
+		was = now;
+		kept[now] = 1;
+		kept[!now] = 0;
+	}
+	assert_int_equal(was, 0);
+}
+
+/* Of several the set is kept likewise; an expert without weight is not kept, whatever the margin. */
+static void hysteresis_of_several(void **state)
+{
+	const float logits[] = {logf(.4f), logf(.25f), logf(.2f), logf(.15f)}, gone[] = {0, -INFINITY, -INFINITY, 1};
+	struct route_input in = {.k = 4, .present = all, .logits = logits, .kept = (unsigned char[]){0, 0, 1, 1}};
+	double prob[4], w[4];
+
+	(void)state;
+	weigh("router|top-2", &in, prob, w);
+	assert_true(w[0] > 0 && w[1] > 0 && w[2] == 0 && w[3] == 0);
+	weigh("router|top-2|keep:.06", &in, prob, w);
+	assert_true(w[0] > 0 && w[1] == 0 && w[2] > 0 && w[3] == 0 && fabs(w[0] - .4 / .6) < 1e-7);
+	weigh("router|top-2|keep:.3", &in, prob, w);
+	assert_true(w[0] == 0 && w[1] == 0 && fabs(w[2] - .2 / .35) < 1e-7 && w[3] > 0);
+	weigh("router|top-2|raw|keep:.3", &in, prob, w);
+	assert_true(w[2] == prob[2] && w[3] == prob[3]);
+	in.logits = gone;
+	in.kept = (unsigned char[]){0, 1, 1, 0};
+	assert_int_equal(weigh("router|top-2|keep:1", &in, prob, w), 3);
+	assert_true(w[0] > 0 && w[1] == 0 && w[2] == 0 && fabs(w[0] + w[3] - 1) < 1e-15);
+	assert_int_equal(weigh("router|top-1|keep:1", &in, prob, w), 3);
+	assert_true(w[3] == 1);
+}
+
 static void same_text(const char *given, const char *canonical)
 {
 	struct policy p = policy_of(given), again;
@@ -178,6 +293,15 @@ static void canonical_texts(void **state)
 	same_text("router|full@1,router|top-1@.8", "switch:.8");
 	same_text("full,top-1@0.80", "switch:.8");
 	same_text("router|full@1,uniform|full@.75,prior@.5,top-1@0", "full@1,uniform|full@.75,prior@.5,top-1@0");
+	same_text("router:1|top-2", "top-2");
+	same_text("router:0.5|top-2", "router:.5|top-2");
+	same_text("prior:1|sample", "prior");
+	same_text("prior:2|sample", "prior:2|sample");
+	same_text("router:3|expert:1", "expert:1");
+	same_text("router|top-2|keep:0", "top-2");
+	same_text("router|top-1|keep:.10|raw", "router|top-1|raw|keep:.1");
+	same_text("router|full@1,router|top-1|raw@.5", "full@1,router|top-1|raw@.5");
+	same_text("router:2|full@1,top-1@.5", "router:2|full@1,top-1@.5");
 	assert_true(policy_is_long("router|full") && policy_is_long("full@1"));
 }
 
@@ -282,7 +406,17 @@ static void refusals(void **state)
 	                                  "full@1,top-1@.5,full@.5",
 	                                  "full@1,switch:.5@.5",
 	                                  "switch:.5,full@.2",
-	                                  "full|router"};
+	                                  "full|router",
+	                                  "router:|full",
+	                                  "router:0|full",
+	                                  "router:-1|full",
+	                                  "uniform:2|full",
+	                                  "oracle:2|full",
+	                                  "router|top-1|",
+	                                  "router|top-1|raw:1",
+	                                  "router|top-1|keep",
+	                                  "router|top-1|keep:2",
+	                                  "router|threshold:.1|keep:.1"};
 	char many[400] = "full@1";
 
 	(void)state;
@@ -294,8 +428,12 @@ static void refusals(void **state)
 	refused("full:1", "'full:1' is not full, which takes no number");
 	refused("best", "'best' is not one of full, top-K, threshold:P, nucleus:P, sample, expert:I, oracle, prior, switch:T");
 	refused("uniform", "'uniform' names weights alone: add a selection, as in 'uniform|full'");
-	refused("ruter|full", "weights: 'ruter' is not one of router, prior, oracle, uniform; did you mean router");
+	refused("ruter|full", "weights: 'ruter' is not one of router[:TEMP], prior[:TEMP], oracle, uniform; did you mean router");
 	refused("router|most", "selection: 'most' is not one of full, top-K, threshold:P, nucleus:P, sample, expert:I");
+	refused("router|top-2|row", "modifier: 'row' is not one of raw, keep:MARGIN; did you mean raw");
+	refused("router|full|raw", "'raw' does nothing with full: it is for selections that drop experts and scale the weights of the others");
+	refused("router|nucleus:.5|keep:.1", "'keep:.1' does nothing with nucleus: it is for top-K");
+	refused("router:0|full", "weights: 'router:0' is not router[:TEMP] with TEMP a number from 1e-06 to 1000000");
 	refused("full@.8", "'full@.8': the first entry of a schedule holds from t = 1: write full@1");
 	refused("full,top-1", "'top-1' needs the time from which it holds, as in 'top-1@.5'");
 	refused("full@1,top-2@.5,top-1@.6", "'top-1@.6': t runs from 1 down to 0, so the time must be below the 0.5 of the entry before");
@@ -314,6 +452,10 @@ int main(void)
 	    cmocka_unit_test(thresholds_and_ties),
 	    cmocka_unit_test(nucleus),
 	    cmocka_unit_test(other_sources),
+	    cmocka_unit_test(temperatures),
+	    cmocka_unit_test(raw_weights),
+	    cmocka_unit_test(hysteresis),
+	    cmocka_unit_test(hysteresis_of_several),
 	    cmocka_unit_test(canonical_texts),
 	    cmocka_unit_test(schedules),
 	    cmocka_unit_test(needs_of_policies),

@@ -25,6 +25,8 @@ struct mixer {
 	int32_t *label;              /* (chunk) */
 	float *t;                    /* (max(capacity, chunk)) */
 	unsigned char *begun;        /* (capacity) v already holds a contribution */
+	double *cost;                /* (k) GFLOP of one evaluation of each expert */
+	double *spent, *entropy;     /* (capacity) of a budget: GFLOP so far, entropy of the weights at the first evaluation */
 	int32_t *group;              /* (4, chunk): the vectors of struct group_rows (weights as floats), then rows of the texts */
 	/* on the device */
 	float *out;           /* (capacity, k) */
@@ -63,6 +65,30 @@ static int64_t columns(const struct mixture *m)
 static int guided(const struct mixture *m, const struct expert *x)
 {
 	return m->cfg != 1 && (x->classes > 0 || x->text_tokens > 0);
+}
+
+/* cost (k) = GFLOP of one row by each expert, twice with guidance; 0 for absent ones. */
+static void fill_costs(const struct mixture *m, double *cost)
+{
+	for (int k = 0; k < m->k; k++)
+		cost[k] = m->expert[k].velocity ? 1e-9 * m->expert[k].flops * (1 + guided(m, &m->expert[k])) : 0;
+}
+
+/* GFLOP of an entry's weights at one evaluation. */
+static double weights_gflop(const struct mixture *m, const struct policy_entry *y)
+{
+	return route_asks_router(y) ? 1e-9 * m->router->flops : 0;
+}
+
+double mixture_least_gflop(const struct mixture *m, int64_t evaluations)
+{
+	unsigned char present[m->k];
+	double cost[m->k];
+
+	fill_costs(m, cost);
+	for (int k = 0; k < m->k; k++)
+		present[k] = m->expert[k].velocity != NULL;
+	return (double)evaluations * (weights_gflop(m, &m->policy.entry[0]) + route_dearest(m->k, cost, present));
 }
 
 static int mixture_check(const struct mixture *m, struct err *e)
@@ -118,6 +144,10 @@ static int mixer_alloc(struct mixer *x, struct err *e)
 
 	x->present = mem_zalloc(k, 1);
 	x->order = mem_zalloc(k, sizeof *x->order);
+	x->cost = mem_zalloc(k, sizeof *x->cost);
+	x->spent = mem_zalloc(n, sizeof *x->spent);
+	x->entropy = mem_zalloc(n, sizeof *x->entropy);
+	fill_costs(m, x->cost);
 	for (size_t i = 0; i < k; i++)
 		x->present[i] = m->expert[i].velocity != NULL;
 	if (!(x->logits = mem_try(n * k, sizeof *x->logits, "router logits", e)) ||
@@ -174,6 +204,9 @@ void mixer_free(struct mixer *x)
 	mem_free(x->w);
 	mem_free(x->heaviest);
 	mem_free(x->begun);
+	mem_free(x->cost);
+	mem_free(x->spent);
+	mem_free(x->entropy);
 	mem_free(x->label);
 	mem_free(x->t);
 	mem_free(x->group);
@@ -290,6 +323,31 @@ static int no_weights(struct mixer *x, const struct policy_entry *y, const struc
 	               c->chosen ? c->chosen[i] : -1);
 }
 
+/* What row i may still spend. */
+static struct route_budget budget_of(struct mixer *x, const struct policy_entry *y, const struct mixture_call *c, int64_t i)
+{
+	if (!c->evaluation)
+		x->spent[i] = 0;
+	return (struct route_budget){.gflop = y->number - x->spent[i],
+	                             .weights = weights_gflop(x->m, y),
+	                             .cost = x->cost,
+	                             .entropy = x->entropy[i],
+	                             .total = c->evaluations,
+	                             .left = c->evaluations - c->evaluation};
+}
+
+/* Counts what the chosen experts of row i cost. */
+static void spend(struct mixer *x, const struct route_budget *b, int64_t i)
+{
+	int k = x->m->k;
+
+	if (b->left == b->total)
+		x->entropy[i] = route_entropy(k, x->prob + i * k);
+	x->spent[i] += b->weights;
+	for (int j = 0; j < k; j++)
+		x->spent[i] += x->w[i * k + j] != 0 ? x->cost[j] : 0;
+}
+
 /* Computes the weights of every row. */
 static int route(struct mixer *x, const struct mixture_call *c, struct mixture_stats *s, struct err *e)
 {
@@ -312,7 +370,12 @@ static int route(struct mixer *x, const struct mixture_call *c, struct mixture_s
 		                         .shares = shares_of(m, c, i),
 		                         .chosen = c->chosen ? c->chosen[i] : -1,
 		                         .u = draw_of(x, y, c, i)};
+		struct route_budget budget;
 
+		if (y->select == SELECT_BUDGET) {
+			budget = budget_of(x, y, c, i);
+			in.budget = &budget;
+		}
 		if (y->keep > 0 && (c->step || c->stage)) {
 			for (int j = 0; j < k; j++)
 				kept[j] = x->w[i * k + j] != 0;
@@ -321,6 +384,8 @@ static int route(struct mixer *x, const struct mixture_call *c, struct mixture_s
 		x->heaviest[i] = route_weights(y, &in, x->prob + i * k, x->w + i * k);
 		if (x->heaviest[i] < 0)
 			return no_weights(x, y, c, at, i, e);
+		if (in.budget)
+			spend(x, in.budget, i);
 	}
 	if (s && at) {
 		s->router_rows += c->n;

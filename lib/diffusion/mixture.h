@@ -25,8 +25,8 @@ struct mixture {
 	int64_t out;            /* elements of an expert's output, whose first d are the prediction; 0: d */
 	int64_t guided;         /* guidance changes so many of them, from the first; 0: d */
 	const struct path *own; /* path of x, t and the experts' outputs; the router stays on the linear path. NULL: all on the linear path */
-	/* For weights by the clusters' shares: shares (k); class_shares (classes, k), if not NULL, replace them for rows with a class. Need not sum to
-	 * 1. Both may be NULL for other policies. */
+	/* For weights by the clusters' shares: shares (k); class_shares (classes, k), if not NULL, replace them for rows with a class. They need not
+	 * sum to 1. Both may be NULL for other policies. */
 	const double *shares, *class_shares;
 	int classes;
 };
@@ -66,11 +66,13 @@ struct texts {
 	int64_t rows;
 };
 
-/* A policy with hysteresis takes the weights of the call before for those of the same rows, unless step and stage are 0. */
+/* A policy with hysteresis takes the weights of the call before for those of the same rows, unless step and stage are 0; one with a
+ * budget what they spent, from evaluation 0 on. */
 struct mixture_call {
-	int64_t n;    /* rows */
-	int64_t step; /* number of the step, for statistics and draws of the policy */
-	int stage;    /* evaluation within the step */
+	int64_t n;                       /* rows */
+	int64_t step;                    /* number of the step, for statistics and draws of the policy */
+	int stage;                       /* evaluation within the step */
+	int64_t evaluation, evaluations; /* number of the evaluation, and how many the rows take in all, for budgets */
 	double t;
 	const float *x;                 /* (n, d), on the device */
 	const int64_t *index;           /* (n) image number of each row, or NULL: 0 .. n-1 */
@@ -91,6 +93,9 @@ struct device *mixer_device(const struct mixer *x);
 const double *mixer_weights(const struct mixer *x);
 const int32_t *mixer_heaviest(const struct mixer *x);
 
+/* GFLOP of a row with one expert, the most expensive, at each of so many evaluations, and the weights of the policy: the least that a budget must
+ * hold. */
+double mixture_least_gflop(const struct mixture *m, int64_t evaluations);
 /* GFLOP of all network calls counted in *s. */
 double mixture_gflop(const struct mixture *m, const struct mixture_stats *s);
 

@@ -181,6 +181,9 @@ static int parse_entries(char *text, struct policy *p, struct err *e)
 		if (parse_entry(text, p, e))
 			return -1;
 	}
+	for (int i = 0; p->entries > 1 && i < p->entries; i++)
+		if (p->entry[i].select == SELECT_BUDGET)
+			return err_set(e, ERR_USAGE, "budget:GFLOP shares its GFLOP out over all steps: it stands alone, not in a schedule");
 	return 0;
 }
 
@@ -213,7 +216,7 @@ static void put_number(struct str *s, double v)
 
 	for (int digits = 1; digits <= 17; digits++) {
 		snprintf(text, sizeof text, "%.*g", digits, v);
-		if (strtod(text, NULL) == v)
+		if (strtod(text, NULL) == v && (!strchr(text, 'e') || v < 1e-4 || v >= 1e15))
 			break;
 	}
 	str_puts(s, text + (text[0] == '0' && text[1] == '.'));

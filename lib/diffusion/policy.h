@@ -1,7 +1,8 @@
 /* Routing policies by name: which experts a sample uses at a time t, and with which weights.
  *
- * A selection may be followed by modifiers: "router:.5|top-2|raw". A policy is a schedule of entries WEIGHTS|SELECTION@T with commas between: "router|full@1,router|top-1@.8". Each entry holds from its time T
- * down to that of the next, and the first from t = 1. A policy of one entry needs no @T. */
+ * A selection may be followed by modifiers: "router:.5|top-2|raw". A policy is a schedule of entries WEIGHTS|SELECTION@T with commas between:
+ * "router|full@1,router|top-1@.8". Each entry holds from its time T down to that of the next, and the first from t = 1. A policy of one entry
+ * needs no @T. */
 #ifndef DDM_DIFFUSION_POLICY_H
 #define DDM_DIFFUSION_POLICY_H
 
@@ -30,14 +31,16 @@
  *   threshold:P  experts with a weight >= P, renormalised; the heaviest if there is none
  *   nucleus:P    the smallest set of heaviest experts with a mass of at least P, renormalised; at least one
  *   sample       one expert drawn by the weights: at every evaluation, or once per trajectory if the weights do not change along it
- *   expert:I     expert I, whatever the weights */
+ *   expert:I     expert I, whatever the weights
+ *   budget:G     as many of the heaviest experts as G GFLOP per picture pay for, renormalised; more where the weights have more entropy */
 #define SELECT_LIST(ROW) \
 	ROW(FULL, "full", "full") \
 	ROW(TOP, "top-K", "top-1", "top-2") \
 	ROW(THRESHOLD, "threshold:P", "threshold:") \
 	ROW(NUCLEUS, "nucleus:P", "nucleus:") \
 	ROW(SAMPLE, "sample", "sample") \
-	ROW(EXPERT, "expert:I", "expert:")
+	ROW(EXPERT, "expert:I", "expert:") \
+	ROW(BUDGET, "budget:GFLOP", "budget:")
 
 #define WEIGHT_KIND(kind, form) WEIGHT_##kind,
 enum weight_kind { WEIGHT_LIST(WEIGHT_KIND) WEIGHTS };
@@ -58,7 +61,7 @@ struct policy_entry {
 	enum weight_kind weights;
 	double temperature; /* TEMP of the weights; 1 changes nothing */
 	enum select_kind select;
-	double number; /* K, P or I of the selection */
+	double number; /* K, P, I or GFLOP of the selection */
 	int raw;       /* the selected weights are not scaled to sum to 1 */
 	double keep;   /* hysteresis: the experts of the evaluation before count as heavier by this in the selection */
 };

@@ -203,6 +203,61 @@ static void select_sample(const struct routing *r)
 	keep_one(r->k, r->w, route_draw(r->k, r->prob, r->in->present, r->in->u));
 }
 
+double route_dearest(int k, const double *cost, const unsigned char *present)
+{
+	double most = 0;
+
+	for (int i = 0; i < k; i++)
+		most = present[i] ? fmax(most, cost[i]) : most;
+	return most;
+}
+
+/* What this evaluation should spend on experts, in GFLOP, and the most that it may. One expert is paid at every evaluation. What the budget holds
+ * beyond that is shared out by entropy: this evaluation gets the part that its entropy has in the sum over those left, where a straight line from the
+ * first evaluation's entropy down to 0 stands for the entropies that are not known yet. What is not spent stays for later. */
+static double allowance(const struct routing *r, double *most)
+{
+	const struct route_budget *b = r->in->budget;
+	double one = route_dearest(r->k, b->cost, r->in->present), all = 0, n = (double)b->left, total = (double)b->total;
+	double entropy = route_entropy(r->k, r->prob), first = b->left == b->total ? entropy : b->entropy;
+	double forecast = first / total * n * (n + 1) / 2, extra = b->gflop - n * (b->weights + one);
+
+	for (int i = 0; i < r->k; i++)
+		all += r->in->present[i] ? b->cost[i] : 0;
+	/* Sums of costs are rounded: what is short by so little is paid. */
+	*most = one + extra + 1e-9 * b->gflop;
+	if (b->gflop * (1 + 1e-9) >= n * (b->weights + all))
+		return all;
+	return one + (forecast > 0 ? extra * fmin(1, entropy / forecast) : 0);
+}
+
+/* The heaviest expert, and then by weight those of whose cost the allowance still pays half: rounded to whole experts. */
+static void select_budget(const struct routing *r)
+{
+	const double *cost = r->in->budget->cost;
+	double most, left = allowance(r, &most);
+	unsigned char seen[r->k];
+
+	memset(seen, 0, sizeof seen);
+	memset(r->w, 0, (size_t)r->k * sizeof *r->w);
+	for (int n = 0; n < r->k; n++) {
+		int best = -1;
+
+		for (int i = 0; i < r->k; i++)
+			if (!seen[i] && r->prob[i] > 0 && (best < 0 || r->prob[i] > r->prob[best]))
+				best = i;
+		if (best < 0)
+			break;
+		seen[best] = 1;
+		if (n && (cost[best] / 2 > left || cost[best] > most))
+			continue;
+		r->w[best] = r->prob[best];
+		left -= cost[best];
+		most -= cost[best];
+	}
+	renormalise(r);
+}
+
 /* drops: the selection may drop experts, and then scales the weights of the others. */
 static const struct select_def {
 	struct named named;
@@ -215,6 +270,7 @@ static const struct select_def {
     [SELECT_NUCLEUS] = {{.name = "nucleus", .numbers = ":P", .count = 1, .number = {{0, 0, 1}}}, 1, select_nucleus},
     [SELECT_SAMPLE] = {{.name = "sample"}, 0, select_sample},
     [SELECT_EXPERT] = {{.name = "expert", .numbers = ":I", .count = 1, .whole = 1, .number = {{0, 0, MAX_EXPERTS - 1}}}, 0, NULL},
+    [SELECT_BUDGET] = {{.name = "budget", .numbers = ":GFLOP", .count = 1, .number = {{0, 0, 1e15}}}, 1, select_budget},
 };
 static_assert(sizeof selects / sizeof *selects == SELECTS, "a selection has no function");
 

@@ -2,12 +2,23 @@
 #ifndef DDM_DIFFUSION_ROUTE_H
 #define DDM_DIFFUSION_ROUTE_H
 
+#include <stdint.h>
+
 #include "core/err.h"
 #include "core/named.h"
 #include "diffusion/policy.h"
 
 /* The tables of weight sources and of selections, in the order of enum weight_kind and enum select_kind. */
 extern const struct named_table weight_table, select_table;
+
+/* What a sample may still spend, for SELECT_BUDGET. */
+struct route_budget {
+	double gflop;        /* left, for this evaluation and those after it */
+	double weights;      /* GFLOP of computing the weights at one evaluation */
+	const double *cost;  /* (k) GFLOP of one evaluation of each expert */
+	double entropy;      /* of the weights at the sample's first evaluation; ignored there */
+	int64_t total, left; /* evaluations of the sample in all, and those left, this one included */
+};
 
 /* What weights and selections are computed from, for one sample. Members that an entry does not use need not be set. */
 struct route_input {
@@ -18,12 +29,16 @@ struct route_input {
 	int chosen;                   /* for WEIGHT_ORACLE */
 	double u;                     /* the draw in [0, 1) for SELECT_SAMPLE */
 	const unsigned char *kept;    /* (k) the experts that the sample used at the evaluation before, for hysteresis; NULL: none */
+	const struct route_budget *budget;
 };
 
-/* Compute prob (k) = the entry's weights before the selection, which sum to 1, and w (k) = the weights after it, which do so unless the entry is raw. Equal weights rank by index. Returns
- * the index of the heaviest weight. Returns -1 if there are no weights: a logit is NaN or +infinity, or all are -infinity; no present expert has a
- * share; the chosen expert is not present. prob is 0 for SELECT_EXPERT, which takes none. */
+/* Compute prob (k) = the entry's weights before the selection, which sum to 1, and w (k) = the weights after it, which do so unless the entry is raw.
+ * Equal weights rank by index. Returns the index of the heaviest weight. Returns -1 if there are no weights: a logit is NaN or +infinity, or all
+ * are -infinity; no present expert has a share; the chosen expert is not present. prob is 0 for SELECT_EXPERT, which takes none. */
 int route_weights(const struct policy_entry *y, const struct route_input *in, double *prob, double *w);
+
+/* GFLOP of the most expensive of the experts that are present: what a budget must hold for each evaluation. */
+double route_dearest(int k, const double *cost, const unsigned char *present);
 
 /* Whether the entry runs the router. */
 int route_asks_router(const struct policy_entry *y);

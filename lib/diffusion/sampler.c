@@ -55,6 +55,18 @@ static int allocate(struct sampler_state *st, struct err *e)
 	           : -1;
 }
 
+/* A budget must pay one expert at every evaluation. */
+static int check_budget(const struct sampler *s, struct err *e)
+{
+	const struct policy_entry *y = &s->mixture->policy.entry[0];
+	double least = mixture_least_gflop(s->mixture, sampler_evaluations(s));
+
+	if (y->select != SELECT_BUDGET || y->number >= least * (1 - 1e-9))
+		return 0;
+	return err_set(e, ERR_USAGE, "route budget:%.10g: %lld evaluations with one expert each take %.10g GFLOP a picture", y->number,
+	               (long long)sampler_evaluations(s), least);
+}
+
 struct sampler_state *sampler_new(const struct sampler *s, struct err *e)
 {
 	const struct mixture *m = s->mixture;
@@ -69,7 +81,7 @@ struct sampler_state *sampler_new(const struct sampler *s, struct err *e)
 	mixer_tell(mixer, s->order, s->order_arg);
 	st->device = mixer_device(mixer);
 	st->noise = s->torch ? mem_alloc((size_t)m->d * sizeof *st->noise) : NULL;
-	if (!make_plan(st, e) && !allocate(st, e)) {
+	if (!check_budget(s, e) && !make_plan(st, e) && !allocate(st, e)) {
 		st->after = s->torch && st->plan.noisy ? mem_alloc((size_t)s->batch * sizeof *st->after) : NULL;
 		return st;
 	}
@@ -194,6 +206,7 @@ static int field(void *arg, float *v, const float *x, double t, int64_t step, in
 	st->call.stage = stage;
 	if (mixer_velocity(st->mixer, v, &st->call, st->stats, e))
 		return -1;
+	st->call.evaluation++;
 	if (st->s->observe && !stage)
 		st->s->observe(st->s->observe_arg, step, t, st->call.n, mixer_weights(st->mixer));
 	return 0;
@@ -274,6 +287,7 @@ int sampler_run(struct sampler_state *st, float *x, const struct sampler_call *c
 		draw(st, c, st->x, 0);
 	st->now = c;
 	st->call = (struct mixture_call){.n = c->n,
+	                                 .evaluations = sampler_evaluations(s),
 	                                 .index = c->index,
 	                                 .seed = c->seed,
 	                                 .label = c->label,

@@ -45,7 +45,8 @@ struct sampler_call {
 	struct texts texts;
 };
 
-/* Borrows *s. ERR_USAGE as by mixer_new for the policy and by discrete_plan_make for the solver. Caller frees with sampler_free. */
+/* Borrows *s. ERR_USAGE as by mixer_new for the policy and by discrete_plan_make for the solver, and for a budget that one expert at each
+ * evaluation exceeds. Caller frees with sampler_free. */
 struct sampler_state *sampler_new(const struct sampler *s, struct err *e);
 void sampler_free(struct sampler_state *st);
 

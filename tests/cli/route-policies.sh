@@ -48,6 +48,27 @@ check "two evaluations a step, other batches" $run --solver heun --batch 4 --thr
 check "and all at once" $run --solver heun --route 'router|top-1|keep:.1' -o heun2.tar model
 check_same "the same bytes" heun1.tar heun2.tar
 
+# A budget: least and most, and never exceeded. The networks of `ensemble` are alike, so the least is top-1 and the most is full
+experts() { sed 's/.*"experts_per_step":\([0-9.]*\).*/\1/' "$1"; }
+check_exit 2 "a budget that does not pay one expert a step" $run --route budget:1e-9 -o x.tar ensemble
+check_err "is told what that takes" 'budget:1e-09: 4 evaluations with one expert each take [0-9.e-]+ GFLOP a picture'
+least=$(sed 's/.*each take \([0-9.e-]*\) GFLOP.*/\1/' "$ERR")
+check "that is enough" $run --route "budget:$least" --report least.json --log least.jsonl -o least.tar ensemble
+check "top-1" $run --route top-1 --report top1.json --log top1.jsonl -o top1.tar ensemble
+check_out "for one expert a step" 1.0 experts least.json
+sed 's/"ddm-seal:.*//' least.jsonl >least.weights
+sed 's/"ddm-seal:.*//' top1.jsonl >top1.weights
+check_same "the one of top-1" least.weights top1.weights
+check "more than all experts take" $run --route budget:1 --report most.json -o most.tar ensemble
+check_out "all experts" 3.0 experts most.json
+middle=$(awk "BEGIN { print 1.7 * $least }")
+check "a budget between" $run -n 40 --seed 3 --route "budget:$middle" --report middle.json -o middle.tar ensemble
+awk "BEGIN { g = $(sed 's/.*"gflop_per_image":\([0-9.e-]*\).*/\1/' middle.json); exit !(g <= $middle && g > $least) }"
+tap_result $? "is not exceeded" "$(cat middle.json)"
+check "in other batches" $run -n 40 --seed 3 --batch 7 --threads 2 --route "budget:$middle" -o batch.tar ensemble
+check_same "the same pictures" middle.tar batch.tar
+check "two evaluations a step" $run --solver heun --route budget:1 -o heun3.tar ensemble
+
 # A schedule asks the experts and the router of each entry at its times: t = 1, .75, .5, .25
 check "a schedule" $run --route 'full@1,uniform|top-2@.75,expert:1@.5,top-1@.25' --report r.json --log r.jsonl -o s.tar model
 check_grep "4, 2, 1 and 1 experts" '"experts_per_step":2\.0,' r.json
@@ -93,13 +114,14 @@ refused() {
 	[ "$(grep -c '' "$ERR")" -eq 1 ]
 	tap_result $? "in one line" "$(cat "$ERR")"
 }
-refused best "'best' is not one of full, top-K, threshold:P, nucleus:P, sample, expert:I, oracle, prior, switch:T"
+refused best "'best' is not one of full, top-K, threshold:P, nucleus:P, sample, expert:I, budget:GFLOP, oracle, prior, switch:T"
 refused 'ruter|full' "weights: 'ruter' is not one of router.:TEMP., prior.:TEMP., oracle, uniform"
 refused 'router|ful' "selection: 'ful' is not one of full, top-K"
 refused uniform "names weights alone: add a selection, as in 'uniform|full'"
 refused 'router|top-5' 'top-5: the model has only 4 experts'
 refused 'full@1,expert:4@.5' 'expert:4: the model has no such expert .it has 4, numbered from 0.'
 refused 'router|nucleus:1.5' "'nucleus:1.5' is not nucleus:P with P a number from 0 to 1"
+refused 'full@1,budget:5@.5' 'it stands alone, not in a schedule'
 refused 'router|top-2|rw' "modifier: 'rw' is not one of raw, keep:MARGIN"
 refused 'router|sample|raw' "'raw' does nothing with sample"
 refused 'router|nucleus:.9|keep:.1' "'keep:.1' does nothing with nucleus: it is for top-K"
@@ -116,5 +138,5 @@ check_err "says what needs none" 'needs a router, and the model has none; oracle
 check_exit 2 "a route of ddm-diagnose" ddm-diagnose budget --routes 'full,top-9@1,full@.5' -o x.tsv model shards
 check_err "says why" 'top-9: the model has only 4 experts'
 check_exit 2 "hysteresis without trajectories" ddm-diagnose budget --routes 'router|top-1|keep:.1' -o x.tsv model shards
-check_err "says why" 'keep:MARGIN needs trajectories'
+check_err "says why" 'keep:MARGIN or budget:GFLOP needs trajectories'
 check_absent "nothing was made" x.tar

@@ -295,6 +295,7 @@ static void images_depend_on_seed_and_index_alone(void **state)
 	                                     "uniform|sample",
 	                                     "prior|top-2",
 	                                     "router:2|top-1|keep:.2",
+	                                     "budget:250",
 	                                     "router|top-2|raw|keep:.1",
 	                                     "prior|sample@1,router|sample@.7,uniform|full@.3"};
 	float all[20 * DIM], part[20 * DIM];
@@ -538,6 +539,11 @@ static void impossible_requests(void **state)
 	assert_null(mixer_new(&s.mixture, 4, &e));
 	assert_int_equal(e.code, ERR_USAGE);
 	e.code = 0;
+	ensemble_init(&s, &points, "budget:109.9", 4);
+	assert_null(sampler_new(&(struct sampler){.mixture = &s.mixture, .solver = {SOLVER_EULER, 10, 1, 0}, .batch = 4}, &e));
+	assert_int_equal(e.code, ERR_USAGE);
+	assert_string_equal(e.msg, "route budget:109.9: 10 evaluations with one expert each take 110 GFLOP a picture");
+	e.code = 0;
 	ensemble_init(&s, &points, "expert:1", 4);
 	s.expert[1].velocity = NULL;
 	assert_null(mixer_new(&s.mixture, 4, &e));
@@ -620,6 +626,8 @@ static void policy_masses(void **state)
 	    {"prior@1,full@.6", {.40, .30, .20, .10}, .01, 0},
 	    {"full@1,sample@.6", {.40, .30, .20, .10}, .01, 0},
 	    {"uniform|sample", {.25, .25, .25, .25}, .20, 1},
+	    /* The GFLOP of top-2, but with more experts where the router is unsure: nearer to full. */
+	    {"budget:1050", {.40, .31, .20, .09}, .015, 0},
 	};
 	static float x[N * 2];
 	static int64_t index[N];
@@ -654,6 +662,8 @@ static void policy_masses(void **state)
 			tv += .5 * fabs(mass[k] - shares[k]);
 		}
 		assert_true(fabs(tv - expected[r].tv) < .03);
+		if (!strncmp(expected[r].route, "budget:", 7))
+			assert_true(mixture_gflop(&s.mixture, &stats) <= N * 1050 && mixture_gflop(&s.mixture, &stats) > N * 1000);
 		if (expected[r].used > 0)
 			assert_true((double)stats.used / (double)stats.evaluations == expected[r].used);
 		mixture_stats_release(&stats);

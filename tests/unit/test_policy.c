@@ -256,6 +256,95 @@ static void hysteresis_of_several(void **state)
 	assert_true(w[3] == 1);
 }
 
+/* Allowances by hand: what is left of the budget beyond one expert at every evaluation, times entropy over its forecast. */
+static void budgets(void **state)
+{
+	const float equal[] = {0, 0, 0, 0}, logits[] = {logf(.4f), logf(.3f), logf(.2f), logf(.1f)};
+	const double cost[] = {10, 10, 10, 10}, unequal[] = {10, 40, 5, 10};
+	struct route_budget b = {.gflop = 4 * 11, .weights = 1, .cost = cost, .total = 4, .left = 4};
+	struct route_input in = {.k = 4, .present = all, .logits = equal, .budget = &b};
+	double prob[4], w[4];
+
+	(void)state;
+	/* One expert at every evaluation, and no more. */
+	assert_int_equal(weigh("budget:44", &in, prob, w), 0);
+	assert_true(w[0] == 1 && w[1] == 0);
+	/* All experts at every evaluation: the bits of full. */
+	b.gflop = 4 * 41;
+	in.logits = logits;
+	weigh("budget:164", &in, prob, w);
+	assert_memory_equal(w, prob, sizeof w);
+	/* Of 30 GFLOP beyond the least the first of four evaluations gets H / (H (4 + 3 + 2 + 1) / 4) = .4, which is an expert more. */
+	b.gflop = 4 * 11 + 30;
+	weigh("budget:74", &in, prob, w);
+	assert_true(fabs(w[0] - .4 / .7) < 1e-7 && w[1] > 0 && w[2] == 0 && w[3] == 0);
+	in.logits = equal;
+	weigh("budget:74", &in, prob, w);
+	assert_true(w[0] == .5 && w[1] == .5 && w[2] == 0);
+	/* 4 is less than half an expert; 5 is half of one. */
+	b.gflop = 4 * 11 + 10;
+	weigh("budget:54", &in, prob, w);
+	assert_true(w[0] == 1);
+	b.gflop = 4 * 11 + 12.5 + 1e-9;
+	weigh("budget:56.5", &in, prob, w);
+	assert_true(w[0] == .5 && w[1] == .5);
+	/* At the last of four the forecast is a quarter of the first entropy: above it all that is left is spent, but for what pays no expert. */
+	b = (struct route_budget){.gflop = 11 + 29, .weights = 1, .cost = cost, .entropy = log(4), .total = 4, .left = 1};
+	weigh("budget:74", &in, prob, w);
+	assert_true(w[0] > 0 && w[1] > 0 && w[2] > 0 && w[3] == 0);
+	/* A certain router spends nothing of it. */
+	in.logits = (float[]){0, 20, 0, 0};
+	b.gflop = 11 + 29;
+	assert_int_equal(weigh("budget:74", &in, prob, w), 1);
+	assert_true(w[1] == 1);
+	/* Of unequal costs the dearest is kept back for every evaluation; what is too dear is passed over for the next that is not. */
+	in.logits = logits;
+	b = (struct route_budget){.gflop = 41 + 15, .weights = 1, .cost = unequal, .entropy = log(4), .total = 4, .left = 1};
+	weigh("budget:200", &in, prob, w);
+	assert_true(w[0] > 0 && w[1] > 0 && w[2] > 0 && w[3] == 0);
+	b.gflop = 41;
+	weigh("budget:200", &in, prob, w);
+	assert_true(w[0] > 0 && w[1] == 0 && w[2] > 0 && w[3] > 0);
+	weigh("router|budget:200|raw", &in, prob, w);
+	assert_true(w[0] == prob[0] && w[1] == 0 && w[2] == prob[2]);
+}
+
+/* Whatever the entropies, a budget is never exceeded. */
+static void budgets_hold(void **state)
+{
+	enum { N = 20 };
+	double spent_least = 1e300, spent_most = 0;
+
+	(void)state;
+	for (uint64_t draw = 0; draw < 300; draw++) {
+		double cost[5], prob[5], w[5], dear = 0, gflop, spent = 0, first = 0;
+		char text[32];
+
+		for (int i = 0; i < 5; i++)
+			cost[i] = 1 + 9 * rng_uniform(1, RNG_TEST, draw, (uint64_t)i, 0);
+		dear = route_dearest(5, cost, all);
+		gflop = N * (.5 + dear) * (1 + rng_uniform(1, RNG_TEST, draw, 9, 0));
+		snprintf(text, sizeof text, "budget:%.17g", gflop);
+		for (int e = 0; e < N; e++) {
+			const struct route_budget b = {gflop - spent, .5, cost, first, N, N - e};
+			float logits[5];
+
+			rng_normal(logits, 5, 7, RNG_TEST, draw, (uint64_t)e);
+			for (int i = 0; i < 5; i++)
+				logits[i] *= (float)(10 * rng_uniform(1, RNG_TEST, draw, 10 + (uint64_t)e, 0));
+			weigh(text, &(struct route_input){.k = 5, .present = all, .logits = logits, .budget = &b}, prob, w);
+			first = e ? first : route_entropy(5, prob);
+			spent += .5;
+			for (int i = 0; i < 5; i++)
+				spent += w[i] > 0 ? cost[i] : 0;
+		}
+		assert_true(spent <= gflop * (1 + 1e-8));
+		spent_least = fmin(spent_least, spent / gflop);
+		spent_most = fmax(spent_most, spent / gflop);
+	}
+	assert_true(spent_least > .3 && spent_most > .9);
+}
+
 static void same_text(const char *given, const char *canonical)
 {
 	struct policy p = policy_of(given), again;
@@ -300,6 +389,8 @@ static void canonical_texts(void **state)
 	same_text("router:3|expert:1", "expert:1");
 	same_text("router|top-2|keep:0", "top-2");
 	same_text("router|top-1|keep:.10|raw", "router|top-1|raw|keep:.1");
+	same_text("router|budget:1500", "budget:1500");
+	same_text("prior:2|budget:0.25|raw", "prior:2|budget:.25|raw");
 	same_text("router|full@1,router|top-1|raw@.5", "full@1,router|top-1|raw@.5");
 	same_text("router:2|full@1,top-1@.5", "router:2|full@1,top-1@.5");
 	assert_true(policy_is_long("router|full") && policy_is_long("full@1"));
@@ -426,14 +517,16 @@ static void refusals(void **state)
 	refused("switch", "'switch' is not switch:T with T a number from 0 to 1");
 	refused("top-0", "'top-0' is not top-K with K an integer from 1 to 4096");
 	refused("full:1", "'full:1' is not full, which takes no number");
-	refused("best", "'best' is not one of full, top-K, threshold:P, nucleus:P, sample, expert:I, oracle, prior, switch:T");
+	refused("best", "'best' is not one of full, top-K, threshold:P, nucleus:P, sample, expert:I, budget:GFLOP, oracle, prior, switch:T");
 	refused("uniform", "'uniform' names weights alone: add a selection, as in 'uniform|full'");
 	refused("ruter|full", "weights: 'ruter' is not one of router[:TEMP], prior[:TEMP], oracle, uniform; did you mean router");
-	refused("router|most", "selection: 'most' is not one of full, top-K, threshold:P, nucleus:P, sample, expert:I");
+	refused("router|most", "selection: 'most' is not one of full, top-K, threshold:P, nucleus:P, sample, expert:I, budget:GFLOP");
 	refused("router|top-2|row", "modifier: 'row' is not one of raw, keep:MARGIN; did you mean raw");
 	refused("router|full|raw", "'raw' does nothing with full: it is for selections that drop experts and scale the weights of the others");
 	refused("router|nucleus:.5|keep:.1", "'keep:.1' does nothing with nucleus: it is for top-K");
 	refused("router:0|full", "weights: 'router:0' is not router[:TEMP] with TEMP a number from 1e-06 to 1000000");
+	refused("full@1,budget:5@.5", "budget:GFLOP shares its GFLOP out over all steps: it stands alone, not in a schedule");
+	refused("budget:-1", "'budget:-1' is not budget:GFLOP with GFLOP a number from 0 to 1e+15");
 	refused("full@.8", "'full@.8': the first entry of a schedule holds from t = 1: write full@1");
 	refused("full,top-1", "'top-1' needs the time from which it holds, as in 'top-1@.5'");
 	refused("full@1,top-2@.5,top-1@.6", "'top-1@.6': t runs from 1 down to 0, so the time must be below the 0.5 of the entry before");
@@ -456,6 +549,8 @@ int main(void)
 	    cmocka_unit_test(raw_weights),
 	    cmocka_unit_test(hysteresis),
 	    cmocka_unit_test(hysteresis_of_several),
+	    cmocka_unit_test(budgets),
+	    cmocka_unit_test(budgets_hold),
 	    cmocka_unit_test(canonical_texts),
 	    cmocka_unit_test(schedules),
 	    cmocka_unit_test(needs_of_policies),

@@ -40,7 +40,7 @@ NVCC_FLAGS = -std=c++17 -O3 $(NVCC_ARCH) -Xcompiler -fPIE,-fno-exceptions,-fno-r
 LIB_C = $(wildcard $(SRC)/lib/*/*.c)
 KERN_C = $(wildcard $(SRC)/kernels/*.c)
 ONCE_C = $(filter $(addprefix $(SRC)/kernels/,array.c cpu.c device.c deviceopen.c peak.c probe.c profile.c compact.c compact_portable.c \
-	compact_avx512.c cublaslt.c cublaslt_open.c),$(KERN_C))
+	compact_avx512.c cublaslt.c cublaslt_choose.c cublaslt_file.c cublaslt_log.c cublaslt_open.c),$(KERN_C))
 TWICE_C = $(filter-out $(ONCE_C),$(KERN_C))
 CU = $(if $(filter 1,$(CUDA)),$(wildcard $(SRC)/kernels/*.cu))
 LIB_O = $(LIB_C:$(SRC)/%.c=$(B)/%.o) $(ONCE_C:$(SRC)/%.c=$(B)/%.o) $(TWICE_C:$(SRC)/%.c=$(B)/%.f32.o) $(TWICE_C:$(SRC)/%.c=$(B)/%.f64.o) \
@@ -138,7 +138,7 @@ CONTRACTED = $(if $(shell $(CC) $(ARCH_FLAGS) -dM -E -x c /dev/null | grep -E '_
 	-ffp-contract=fast -fexpensive-optimizations)
 EMULATED = $(patsubst $(SRC)/kernels/%.cu,$(B)/tests/op/emulated-%.o,$(filter-out %/cuda.cu %/cublaslt_cuda.cu,$(wildcard $(SRC)/kernels/*.cu)))
 $(filter $(B)/tests/op/test_emulated% $(B)/tests/op/test_product,$(TESTS)): $(EMULATED)
-$(B)/tests/op/test_product: $(B)/tests/op/fakelt.o
+$(B)/tests/op/test_product $(B)/tests/op/test_cublaslt: $(B)/tests/op/fakelt.o
 # The CUDA device on a stand-in for the runtime.
 $(B)/tests/op/test_emulated_runtime: $(B)/tests/op/fakecuda.o $(B)/tests/op/emulatedcuda.o
 $(B)/tests/op/emulatedcuda.o: $(SRC)/kernels/cuda.cu $(SRC)/tests/op/emulate.h $(SRC)/tests/op/fakecuda.h $(B)/flags

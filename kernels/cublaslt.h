@@ -1,7 +1,9 @@
 /* Matrix products by cuBLASLt, which is opened at run time, so programs start without it.
  *
  * Each shape gets one plan: descriptors and an algorithm. Without a tuning file the algorithm is the library's first recommendation. With one,
- * the recommended algorithms are timed on the device, and the file stores the choice, so that later runs and resumed runs use the same.
+ * the recommended algorithms are timed on the device, and the file stores the choice, so that later runs and resumed runs use the same. Shapes
+ * whose rows differ by less than an eighth share a choice, because routing gives an expert another number of rows in every step. A product with
+ * GELU or column sums is also timed without them in the library (struct cublaslt_finish).
  * Partial sums over K are added in a fixed order (no reduction in place).
  *
  * The library and the device are tables of functions, which tests replace. */
@@ -98,7 +100,16 @@ struct cublaslt_host {
 	void (*failed)(void *arg, const struct err *e); /* the error sticks to the device */
 };
 
+/* Completes a product of which the library computed only a part. */
+struct cublaslt_finish {
+	/* Submit to the same stream what `asked` has and `done` has not: bias, activation, sums. done->c holds the values before them; it is
+	 * asked->aux where the two are of one type. `workspace` is cublaslt_run's. */
+	void (*run)(void *arg, const struct product *asked, const struct product *done, void *workspace);
+	void *arg;
+};
+
 struct cublaslt;
+struct str;
 
 /* Open the first of these files that exists (NULL: the usual names) for the rest of the process. ERR_UNAVAILABLE, naming file and package, if
  * none exists or a function is missing. */
@@ -128,7 +139,13 @@ enum { CUBLASLT_ALIGN = 256 };
 size_t cublaslt_workspace(const struct product *p);
 
 /* 1: submitted, or failed and reported to host->failed. 0: not submitted, the library cannot do this product. workspace holds
- * cublaslt_workspace(p) bytes. A plan made while the stream is being captured is not timed. */
-int cublaslt_run(struct cublaslt *t, int stream, const struct product *p, void *workspace);
+ * cublaslt_workspace(p) bytes, and what finish->run needs. finish is used where the library has no epilogue for the product or is slower with
+ * it; NULL: such products are not submitted. A plan made while the stream is being captured is not timed. */
+int cublaslt_run(struct cublaslt *t, int stream, const struct product *p, const struct cublaslt_finish *finish, void *workspace);
+
+/* Append a table to s: a line for each shape, those that took longest first, with its epilogue, the number of products, of algorithms that were
+ * timed, the microseconds of the library's first and of the fastest one and of the product that finish->run completes, and what is used: `library`,
+ * `apart` (completed by finish->run), `refused` (by the library, for this epilogue) or `own` (neither way; left to other kernels). */
+void cublaslt_log(const struct cublaslt *t, struct str *s);
 
 #endif

@@ -111,17 +111,18 @@ static char *workspace_from(char *p)
 	return p + (CUBLASLT_ALIGN - (uintptr_t)p % CUBLASLT_ALIGN) % CUBLASLT_ALIGN;
 }
 
-static __global__ void finish_rows(struct product p, struct reals y, struct reals aux, struct reals bias)
+/* y = act(z + bias), and aux = z + bias. p NULL: no bias, no aux. */
+static __global__ void finish_rows(struct product p, struct product_matrix from, struct reals z, struct reals y, struct reals aux, struct reals bias)
 {
 	for (int64_t i = thread_index(); i < p.m * p.n; i += thread_count()) {
-		int64_t row = i / p.n, col = i % p.n, at = row * p.c.ld + col;
-		float z = reals_get(y, at);
+		int64_t row = i / p.n, col = i % p.n;
+		float v = reals_get(z, row * from.ld + col);
 
 		if (bias.p)
-			z += reals_get(bias, col);
+			v += reals_get(bias, col);
 		if (aux.p)
-			reals_set(aux, row * p.aux.ld + col, z);
-		reals_set(y, at, unary_apply(p.act, z));
+			reals_set(aux, row * p.aux.ld + col, v);
+		reals_set(y, row * p.c.ld + col, unary_apply(p.act, v));
 	}
 }
 
@@ -162,27 +163,32 @@ extern "C" void product_sums(const struct op_call *c, const struct product *p, v
 	LAUNCH(c, add_strips, blocks, BLOCK, sums, part, p->m, strips);
 }
 
-/* Run the product without epilogue by cuBLASLt, then bias, activation and sums in separate kernels. 0: cuBLASLt cannot do it. */
-static int run_bare(const struct op_call *c, const struct product *p, void *workspace)
+static struct reals reals_at(void *p, enum dtype t)
 {
-	struct product bare = *p;
-	struct reals y = {p->c.p, p->c.dtype == DT_BF16}, aux = {p->aux.p, p->aux.dtype == DT_BF16}, bias = {p->bias.p, p->bias.dtype == DT_BF16};
+	struct reals r = {p, t == DT_BF16};
 
-	bare.bias.p = bare.aux.p = bare.sums.p = NULL;
-	bare.act = 0;
-	if (p->count != 1 || !cublaslt_run(c->device->cublaslt, c->stream, &bare, workspace))
-		return 0;
-	if (p->act || p->bias.p || p->aux.p)
-		LAUNCH(c, finish_rows, blocks_for(p->m * p->n), BLOCK, *p, y, aux, bias);
-	if (p->sums.p)
-		product_sums(c, p, workspace);
-	return 1;
+	return r;
+}
+
+/* struct cublaslt_finish: bias, activation and sums in kernels of their own. */
+static void finish_product(void *arg, const struct product *asked, const struct product *done, void *workspace)
+{
+	const struct op_call *c = (const struct op_call *)arg;
+	bool biased = asked->bias.p && !done->bias.p, stored = asked->aux.p == done->c.p && !biased;
+
+	if (asked->act || biased || asked->aux.p)
+		LAUNCH(c, finish_rows, blocks_for(asked->m * asked->n), BLOCK, *asked, done->c, reals_at(done->c.p, done->c.dtype),
+		       reals_at(asked->c.p, asked->c.dtype), reals_at(stored ? NULL : asked->aux.p, asked->aux.dtype),
+		       reals_at(biased ? asked->bias.p : NULL, asked->bias.dtype));
+	if (asked->sums.p)
+		product_sums(c, asked, workspace);
 }
 
 extern "C" void product_run(const struct op_call *c, const struct product *p)
 {
 	struct cublaslt *lt = c->device ? c->device->cublaslt : NULL;
 	char *scratch = (char *)c->scratch;
+	struct cublaslt_finish finish = {finish_product, (void *)c};
 	struct product q = *p;
 
 	if (!lt || c->device->invariant || p->m < 1 || p->n < 1 || p->k < 1 || p->alpha == 0) {
@@ -191,7 +197,7 @@ extern "C" void product_run(const struct op_call *c, const struct product *p)
 	}
 	round_operands(c, &q, scratch);
 	scratch = workspace_from(scratch + rounded_bytes(p));
-	if (!cublaslt_run(lt, c->stream, &q, scratch) && !run_bare(c, &q, scratch))
+	if (!cublaslt_run(lt, c->stream, &q, &finish, scratch))
 		product_tiles(c, p);
 }
 

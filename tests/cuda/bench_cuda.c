@@ -1,6 +1,8 @@
 /* bench_cuda [-q] [-s SECONDS] [PATTERN]: products, attention, one-pass kernels, k-means, training and sampling on the GPU, beside the rate
  * of its fastest product and of a copy, measured first. A line is `name value unit ratio spread` between tabs (tests/bench/RESULTS.md): ratio is
  * of the product's rate, for one-pass kernels and copies of the copy's; a line of latency has none. Nothing that is timed is zero.
+ * Lines that begin with # end the output: the products of cuBLASLt by shape, the algorithms tried, the first against the best, an epilogue against
+ * a pass of our own, and what is used (cublaslt_log).
  * -q takes networks and arrays so small that a CPU can try the program (DDM_TEST_DEVICE=cpu). */
 #include <math.h>
 #include <stdint.h>
@@ -21,6 +23,7 @@
 #include "file/filehash.h"
 #include "file/fileio.h"
 #include "file/safetensors.h"
+#include "kernels/cublaslt.h"
 #include "net/model.h"
 #include "net/trunkconfig.h"
 #include "tests/cuda/remote.h"
@@ -641,6 +644,19 @@ static void sample(struct ensemble *ensemble, int used, double cfg, int64_t batc
 	mem_free(s.x), mem_free(s.logits), mem_free(s.index), mem_free(s.label), mem_free(s.step);
 }
 
+/* What cuBLASLt was asked for and what it chose, as comments. */
+static void log_products(void)
+{
+	struct str s = {0};
+
+	if (!dev->cublaslt)
+		return;
+	cublaslt_log(dev->cublaslt, &s);
+	for (const char *p = str_text(&s), *end; (end = strchr(p, '\n')); p = end + 1)
+		printf("# %.*s\n", (int)(end - p), p);
+	str_release(&s);
+}
+
 /* All batches by the same networks, which take a while to read. */
 static void samples(void)
 {
@@ -714,6 +730,7 @@ int main(int argc, char **argv)
 	train("dit-b/2", 32, 512);
 	train("dit-s/2", 32, 1024);
 	samples();
+	log_products();
 	device_free(dev);
 	pool_free(pool);
 	return 0;

@@ -197,6 +197,9 @@ static int fake_check(void *handle, void *desc, void *a, void *b, void *c, void 
 	assert_ptr_equal(c, d);
 	check_shapes(desc, a, b, c);
 	result->state = LT_OK;
+	if (fake.refuse_k && (((struct desc *)desc)->ta == LT_OP_T ? ((struct layout *)a)->rows : ((struct layout *)a)->cols) == fake.refuse_k &&
+	    algo->data[0] != 2)
+		return LT_NOT_SUPPORTED;
 	result->workspace = algo->data[1] > 6 ? (size_t)1 << 40 : 4096;
 	return algo->data[0] >= 1 && algo->data[0] <= FAKE_ALGOS ? LT_OK : 7;
 }
@@ -284,6 +287,7 @@ static int fake_matmul(void *handle, void *desc, const void *alpha, const void *
 	check_epilogue(d, c);
 	fake.ran++;
 	fake.compute = d->compute;
+	fake.epilogue = (int)d->epilogue;
 	fake.algo = algo->data[0];
 	fake.split = algo->data[1];
 	if (fake.fails)
@@ -332,7 +336,9 @@ static double fake_stop(void *arg, int stream)
 	(void)stream;
 	if (fake.fails)
 		return -1;
-	return fake.algo == fake.swift && fake.split == fake.swift_split ? 1e-6 : 1e-5 + 1e-7 * (double)(fake.timed % 3);
+	if (fake.epilogue & fake.slow)
+		return 4e-3;
+	return 4 * (fake.algo == fake.swift && fake.split == fake.swift_split ? 1e-6 : 1e-5 + 1e-7 * (double)(fake.timed % 3));
 }
 
 static void fake_failed(void *arg, const struct err *e)
@@ -350,4 +356,23 @@ void fake_init(void)
 	    .host = {&fake, "Fake sm_00 132 processors", 132, fake_stream, fake_capturing, fake_start, fake_stop, fake_failed},
 	    .version = 120000,
 	};
+}
+
+struct cublaslt *fake_open(void)
+{
+	struct err e = {0};
+	struct cublaslt *t;
+
+	fake_init();
+	t = cublaslt_new(&fake.library, &fake.host, &e);
+	assert_non_null(t);
+	assert_int_equal(e.code, 0);
+	return t;
+}
+
+void fake_close(struct cublaslt *t)
+{
+	cublaslt_free(t);
+	assert_int_equal(fake.alive, 0);
+	assert_int_equal(fake.fail_count, 0);
 }

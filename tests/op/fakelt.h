@@ -17,6 +17,9 @@ struct fake {
 	int compute;              /* of the last product */
 	uint64_t algo, split;     /* of the last product */
 	int refuse;               /* mask of epilogue bits for which no algorithm is recommended */
+	int64_t refuse_k;         /* products over this K take no algorithm but the second */
+	int slow;                 /* mask of epilogue bits with which a product takes a millisecond */
+	int epilogue;             /* of the last product */
 	int fails;                /* not 0: every product fails with this status */
 	int varies;               /* 1: rounding depends on the number of columns, as it may in the library */
 	int capturing;
@@ -29,5 +32,9 @@ extern struct fake fake;
 
 /* Replace the fake by a new one. */
 void fake_init(void);
+
+/* A new fake's products, and their end, which fails if descriptors are left or a failure was reported. */
+struct cublaslt *fake_open(void);
+void fake_close(struct cublaslt *t);
 
 #endif

@@ -50,7 +50,9 @@ struct replay {
 	int refused;                   /* the capture failed; not tried again */
 };
 
-enum { TAPE_GRAPHS = 32 }; /* most replays per set of parameter arenas */
+/* Most replays per set of parameter arenas, or the tape's capacity if that is more: routing gives an expert any number of samples up to it, each a
+ * graph of its own. */
+enum { TAPE_GRAPHS = 32 };
 
 struct tape {
 	enum dtype real;

@@ -244,12 +244,12 @@ static int of_these_weights(const struct tape *t, const struct replay *r)
 	return r->values == t->values && r->grad_values == t->grad_values && r->rounded == t->rounded;
 }
 
-/* Find the replay of a run. If there is none, make one and return NULL; with TAPE_GRAPHS of the same arenas it replaces the least recently
+/* Find the replay of a run. If there is none, make one and return NULL; with the most of the same arenas it replaces the least recently
  * used. */
 static struct replay *find_replay(struct tape *t, int64_t n, int from, int to)
 {
+	int64_t same = 0, most = t->capacity > TAPE_GRAPHS ? t->capacity : TAPE_GRAPHS;
 	struct replay *oldest = NULL;
-	int same = 0;
 
 	t->runs++;
 	for (int i = 0; i < t->replays; i++) {
@@ -264,7 +264,7 @@ static struct replay *find_replay(struct tape *t, int64_t n, int from, int to)
 		same++;
 		oldest = !oldest || r->used < oldest->used ? r : oldest;
 	}
-	if (same < TAPE_GRAPHS) {
+	if (same < most) {
 		t->replay = mem_resize(t->replay, (size_t)t->replays + 1, sizeof *t->replay);
 		oldest = &t->replay[t->replays++];
 	} else if (oldest->graph) {

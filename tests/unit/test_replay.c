@@ -91,7 +91,7 @@ struct given {
 	float y[CAPACITY * OUT], dx[CAPACITY * WIDTH], grads[64];
 };
 
-static void net_run(struct net *n, int k, int in, int params, int64_t samples, struct given *g)
+static void net_forward(struct net *n, int k, int in, int params, int64_t samples, float *y)
 {
 	const struct run_keys keys = {3, (uint64_t)k, 17, 1, 0};
 	struct device *d = n->device;
@@ -99,14 +99,21 @@ static void net_run(struct net *n, int k, int in, int params, int64_t samples, s
 
 	for (int i = 0; i < CAPACITY * WIDTH; i++)
 		x[i] = (float)cos(i + 100 * k);
-	memset(g, 0, sizeof *g);
 	device_put(d, n->in[in], x, sizeof x);
 	tape_bind(n->tape, n->x, n->in[in]);
 	tape_bind_params(n->tape, n->values[params], n->grads);
 	tape_seed(n->tape, &keys);
 	tape_run(n->tape, samples, 0, n->forward);
+	device_get(d, y, tape_data(n->tape, n->y), (size_t)(samples * OUT) * sizeof *y);
+}
+
+static void net_run(struct net *n, int k, int in, int params, int64_t samples, struct given *g)
+{
+	struct device *d = n->device;
+
+	memset(g, 0, sizeof *g);
+	net_forward(n, k, in, params, samples, g->y);
 	tape_run(n->tape, samples, n->forward, n->end);
-	device_get(d, g->y, tape_data(n->tape, n->y), (size_t)(samples * OUT) * sizeof *g->y);
 	device_get(d, g->dx, tape_data(n->tape, n->dx), (size_t)(samples * WIDTH) * sizeof *g->dx);
 	device_get(d, g->grads, n->grads, (size_t)n->params.trainable * sizeof *g->grads);
 }
@@ -137,6 +144,15 @@ static void both(struct pair *p, int k, int in, int params, int64_t samples)
 	net_run(&p->without, k, in, params, samples, &b);
 	assert_memory_equal(&a, &b, sizeof a);
 	assert_true(a.y[0] != 0 && a.grads[32] != 0); /* of the bias */
+}
+
+static void forward_both(struct pair *p, int k, int64_t samples)
+{
+	float a[CAPACITY * OUT], b[CAPACITY * OUT];
+
+	net_forward(&p->with, k, 0, 0, samples, a);
+	net_forward(&p->without, k, 0, 0, samples, b);
+	assert_memory_equal(a, b, (size_t)(samples * OUT) * sizeof *a);
 }
 
 /* Forward and backward are a graph each; other inputs, keys and weights in the same places need no other. */
@@ -186,12 +202,32 @@ static void the_oldest_goes(void **state)
 		for (int k = 0; k < 2; k++)
 			both(&p, k, 0, 0, n);
 	assert_int_equal(p.far->captures, 2 * CAPACITY);
-	assert_int_equal(p.far->graphs, 32);
+	assert_int_equal(p.far->graphs, CAPACITY);
 	both(&p, 5, 0, 0, CAPACITY);
 	assert_int_equal(p.far->captures, 2 * CAPACITY);
 	both(&p, 6, 0, 0, 1);
 	both(&p, 7, 0, 0, 1);
 	assert_int_equal(p.far->captures, 2 * CAPACITY + 2);
+	pair_close(&p);
+}
+
+/* The numbers of samples that routing gives an expert, in any order: each is captured once and stays. */
+static void every_number_of_samples(void **state)
+{
+	struct pair p;
+	int captures = 0;
+
+	(void)state;
+	pair_open(&p, 1);
+	for (int k = 0; k < 5; k++) {
+		for (int64_t n = 0; n < CAPACITY; n++)
+			forward_both(&p, k, n * 7 % CAPACITY + 1);
+		if (k == 1)
+			captures = p.far->captures;
+	}
+	assert_int_equal(captures, CAPACITY);
+	assert_int_equal(p.far->captures, CAPACITY);
+	assert_int_equal(p.far->graphs, CAPACITY);
 	pair_close(&p);
 }
 
@@ -321,8 +357,10 @@ static void without_graphs(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(captured_once), cmocka_unit_test(captured_again),   cmocka_unit_test(the_oldest_goes),
-	                                   cmocka_unit_test(profiled),      cmocka_unit_test(profiled_outside), cmocka_unit_test(without_graphs)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(captured_once),   cmocka_unit_test(captured_again),
+	                                   cmocka_unit_test(the_oldest_goes), cmocka_unit_test(every_number_of_samples),
+	                                   cmocka_unit_test(profiled),        cmocka_unit_test(profiled_outside),
+	                                   cmocka_unit_test(without_graphs)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,6 +137,8 @@ struct job_list {
 	size_t n, cap;
 	char **tars; /* paths of tars, in the order found */
 	size_t ntars;
+	char **idx; /* the same of MNIST's idx files (data/idx.h) */
+	size_t nidx;
 	char **lists; /* paths of classes.txt in operands that are folders */
 	size_t nlists;
 	char **beside; /* paths of captions, classes and facts found in folders */

@@ -238,12 +238,22 @@ static json_t *names_of(const struct class_list *c)
 	return names;
 }
 
+/* Samples of idx files lie in no folder. */
+static int refuse_idx(const struct job_list *l, struct err *e)
+{
+	return l->nidx ? err_set(e, ERR_USAGE,
+	                         "--classes numbers folders, and the pictures of %s lie in none; their labels are kept without --classes", l->idx[0])
+	               : 0;
+}
+
 int classes_find(struct class_list *c, const struct job_list *l, int number, json_t **names, struct err *e)
 {
 	json_t *list = NULL;
 	int rc = 0;
 
 	*names = NULL;
+	if (number && refuse_idx(l, e))
+		return -1;
 	if (number) {
 		classes_of_jobs(c, l);
 		for (size_t i = 0; i < l->ntars && !rc; i++)

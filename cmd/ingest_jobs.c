@@ -9,6 +9,7 @@
 #include "cmd/ingest.h"
 #include "core/mem.h"
 #include "core/openread.h"
+#include "data/idx.h"
 #include "file/fileio.h"
 
 #define CHUNK_FRAMES 750 /* frames rendered by one decoder process, enough to outweigh its start */
@@ -62,6 +63,12 @@ static ssize_t head_read(const char *path, uint8_t *head, size_t n, struct err *
 	return got;
 }
 
+static void path_keep(char ***list, size_t *n, const char *path)
+{
+	*list = mem_resize(*list, *n + 1, sizeof **list);
+	(*list)[(*n)++] = mem_strdup(path);
+}
+
 /* Add a file by the kind of its content. `relative` becomes its key. listed: it was named as an operand or on stdin, not found in a folder. */
 static void file_add(struct job_list *l, const char *path, const char *relative, int listed)
 {
@@ -73,21 +80,24 @@ static void file_add(struct job_list *l, const char *path, const char *relative,
 	struct stat st;
 	struct job *j;
 
+	if (n >= 0 && kind != MEDIA_STILL && idx_sniff(path)) {
+		path_keep(&l->idx, &l->nidx, path);
+		mem_free(key);
+		return;
+	}
 	if (kind == MEDIA_TAR && (listed || strstr(path, ".tar"))) {
-		l->tars = mem_resize(l->tars, l->ntars + 1, sizeof *l->tars);
-		l->tars[l->ntars++] = mem_strdup(path);
+		path_keep(&l->tars, &l->ntars, path);
 		mem_free(key);
 		return;
 	}
 	kind = kind == MEDIA_TAR ? MEDIA_NONE : kind;
-	if (kind == MEDIA_NONE && !listed && !strcmp(relative, "classes.txt")) {
+	if (!listed && ((kind == MEDIA_NONE && !strcmp(relative, "classes.txt")) || idx_is_labels(path))) {
 		mem_free(key);
 		return;
 	}
 	if (kind == MEDIA_NONE && !listed && !media_named(path)) {
 		if (is_sidecar(path)) {
-			l->beside = mem_resize(l->beside, l->nbeside + 1, sizeof *l->beside);
-			l->beside[l->nbeside++] = mem_strdup(path);
+			path_keep(&l->beside, &l->nbeside, path);
 		} else {
 			l->passed_over++;
 		}
@@ -322,6 +332,9 @@ void job_list_release(struct job_list *l)
 	for (size_t i = 0; i < l->nlists; i++)
 		mem_free(l->lists[i]);
 	mem_free(l->lists);
+	for (size_t i = 0; i < l->nidx; i++)
+		mem_free(l->idx[i]);
+	mem_free(l->idx);
 	mem_free(l->tars);
 	mem_free(l->v);
 	mem_free(l->names);

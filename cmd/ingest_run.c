@@ -229,7 +229,7 @@ static int jobs_run(struct sink *s, const struct job_list *l, struct pool *pool,
 	return rc;
 }
 
-/* Samples of tars that are checked and resized in parallel. */
+/* Samples of tars and idx files that are checked and resized in parallel. */
 struct tar_batch {
 	struct item items[BATCH];
 	char *origins[BATCH];
@@ -293,12 +293,16 @@ static int tars_run(struct sink *s, const struct job_list *l, struct pool *pool,
 {
 	struct samples_options o = {.skip_bad = s->r->skip_bad, .max_errors = -1, .bad = tell_bad, .passed = tell_passed, .bad_arg = s};
 	struct tar_batch b = {.work = &s->work};
+	const char **paths = mem_zalloc(l->ntars + l->nidx, sizeof *paths);
 	struct samples *in;
 	int rc = 1;
 
-	if (!l->ntars)
+	for (size_t i = 0; i < l->ntars + l->nidx; i++)
+		paths[i] = i < l->ntars ? l->tars[i] : l->idx[i - l->ntars];
+	in = l->ntars + l->nidx ? samples_open(paths, (int)(l->ntars + l->nidx), &o, e) : NULL;
+	mem_free(paths);
+	if (!in && !e->code)
 		return 0;
-	in = samples_open((const char *const *)l->tars, (int)l->ntars, &o, e);
 	if (!in)
 		return -1;
 	while (rc > 0 && !is_full(s) && !interrupted()) {
@@ -357,7 +361,7 @@ static int sink_commit(struct sink *s, const struct job_list *l, struct err *e)
 	if (interrupted())
 		return err_set(e, ERR_AGAIN, "interrupted");
 	if (!s->report->samples)
-		return err_set(e, ERR_DATA, "no samples: %zu sources, %lld skipped, %zu other files passed over", l->n + l->ntars,
+		return err_set(e, ERR_DATA, "no samples: %zu sources, %lld skipped, %zu other files passed over", l->n + l->ntars + l->nidx,
 		               (long long)s->report->skipped, l->passed_over);
 	return tar_finish(&s->tar, e) || outfile_commit(&s->file, e) ? -1 : 0;
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/str.h"
+#include "data/idx.h"
 #include "file/fileio.h"
 #include "file/still.h"
 #include "file/tarfile.h"
@@ -137,10 +138,10 @@ static void add(struct entries *s, const char *key, const char *ext, const char 
 	s->n++;
 }
 
-static void add_tar(struct entries *s, const char *path)
+static void keep(struct entries *s, char ***list, size_t *n, const char *path)
 {
-	s->tars = mem_resize(s->tars, s->ntars + 1, sizeof *s->tars);
-	s->tars[s->ntars++] = arena_strdup(&s->memory, path);
+	*list = mem_resize(*list, *n + 1, sizeof **list);
+	(*list)[(*n)++] = arena_strdup(&s->memory, path);
 }
 
 static int add_file(struct folder *f, const char *path, struct err *e)
@@ -153,10 +154,13 @@ static int add_file(struct folder *f, const char *path, struct err *e)
 
 	if (!known && entry_sniff(path, &kind, &hint, e))
 		return f->refused(f->arg, e);
-	if (kind == ENTRY_TAR)
-		add_tar(f->s, path);
-	if (kind != ENTRY_PICTURE)
+	if (kind != ENTRY_PICTURE) {
+		if (idx_sniff(path))
+			keep(f->s, &f->s->idx, &f->s->nidx, path);
+		else if (kind == ENTRY_TAR && !idx_is_labels(path))
+			keep(f->s, &f->s->tars, &f->s->ntars, path);
 		return 0;
+	}
 	rc = entry_key(&f->s->memory, path + f->prefix, hint, &key, &ext, e);
 	if (rc < 0)
 		return f->refused(f->arg, e);
@@ -285,6 +289,8 @@ int entries_scan(struct entries *s, const char *dir, int (*refused)(void *arg, s
 		qsort(s->v, s->n, sizeof *s->v, by_key);
 	if (s->ntars)
 		qsort(s->tars, s->ntars, sizeof *s->tars, by_text);
+	if (s->nidx)
+		qsort(s->idx, s->nidx, sizeof *s->idx, by_text);
 	return rc ? rc : pictures_check(s, refused, arg, e);
 }
 
@@ -334,6 +340,7 @@ void entries_release(struct entries *s)
 {
 	mem_free(s->v);
 	mem_free(s->tars);
+	mem_free(s->idx);
 	arena_release(&s->memory);
 	*s = (struct entries){0};
 }

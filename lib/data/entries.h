@@ -19,6 +19,8 @@ struct entries {
 	size_t n, cap;
 	char **tars; /* archives found in a folder, bytewise order */
 	size_t ntars;
+	char **idx; /* idx files of pictures (data/idx.h) found in a folder, bytewise order */
+	size_t nidx;
 	struct arena memory;
 };
 

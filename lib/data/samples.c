@@ -46,11 +46,13 @@ static void end_unit(struct samples *s)
 	s->read = (struct shard_sample){0};
 	shard_free(s->shard);
 	latents_free(s->latents);
+	idx_free(s->idx);
 	mds_free(s->mds);
 	captionlines_free(s->lines);
 	s->lines = NULL;
 	s->mds = NULL;
 	s->latents = NULL;
+	s->idx = NULL;
 	s->tar = NULL;
 	s->shard = NULL;
 	s->have_ahead = s->stamp_read = 0;
@@ -185,6 +187,8 @@ static double fraction_read(const struct samples *s)
 
 	if (u->kind == UNIT_FILES)
 		return u->files.n ? (double)s->next / (double)u->files.n : 0;
+	if (s->idx)
+		return (double)s->next / (double)(idx_count(s->idx) + 1);
 	return s->tar ? tar_fraction(s->tar) : s->shard ? (double)s->next / (double)(shard_count(s->shard) + 1) : 0;
 }
 

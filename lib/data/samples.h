@@ -1,10 +1,10 @@
 /* Reads samples from any kind of source. A sample is a key and its members: a picture (jpg, png, webp), a caption (txt), a class (cls), facts
  * (json), an array (npy).
  *
- * A source is a folder (its pictures and tars, recursively, in bytewise order), a SHARDS directory or a part of it (checked against
- * MANIFEST.tsv), a tar in any compression that libarchive reads, a picture, latents in safetensors (data/latents.h), MosaicML shards given by
- * their index.json or its folder (data/mds.h), or "-": stdin, which is a tar or a list of paths. The first bytes of a file decide its kind. If
- * the samples of a folder have no .cls, their classes may be stored beside them (data/labels.h).
+ * A source is a folder (its pictures, tars and idx files, recursively, in bytewise order), a SHARDS directory or a part of it (checked against
+ * MANIFEST.tsv), a tar in any compression that libarchive reads, a picture, latents in safetensors (data/latents.h), MNIST's idx files
+ * (data/idx.h), MosaicML shards given by their index.json or its folder (data/mds.h), or "-": stdin, which is a tar or a list of paths. The first
+ * bytes of a file decide its kind. If the samples of a folder have no .cls, their classes may be stored beside them (data/labels.h).
  *
  * The key is the path (below the folder, inside the tar, or as listed) up to the first dot of its last component, without leading "/", "./" and
  * "../"; the rest, in lower case, is the member's extension. A key that is empty, or holds a tab, a newline or a ".." component, is refused.

@@ -8,6 +8,7 @@
 #include "core/str.h"
 #include "data/entries.h"
 #include "data/feed.h"
+#include "data/idx.h"
 #include "data/keyset.h"
 #include "data/labels.h"
 #include "data/latents.h"
@@ -23,7 +24,7 @@
 enum { MEMBERS = 64 };
 
 /* The sources are read unit by unit: the files of a folder or list, a tar, a shard, a text of captions. */
-enum unit_kind { UNIT_FILES, UNIT_TAR, UNIT_SHARD, UNIT_LATENTS, UNIT_MDS, UNIT_LINES };
+enum unit_kind { UNIT_FILES, UNIT_TAR, UNIT_SHARD, UNIT_LATENTS, UNIT_IDX, UNIT_MDS, UNIT_LINES };
 
 struct unit {
 	enum unit_kind kind;
@@ -53,10 +54,11 @@ struct samples {
 	struct shard *shard;
 	struct shard_sample read;
 	struct latents *latents;
+	struct idx *idx;
 	struct mds *mds;
 	struct captionlines *lines;
 	int64_t line;        /* line number, counted over all texts */
-	struct str key;      /* key of a latent or a line */
+	struct str key;      /* key of a latent, a picture of an idx file, or a line */
 	json_t *class_names; /* of all sources so far; NULL: none */
 	int stamp_read;      /* the stamp of the tar has been read */
 

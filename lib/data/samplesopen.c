@@ -114,7 +114,7 @@ static int open_latents(struct samples *s, const char *dir, struct err *e)
 	return 0;
 }
 
-/* Add the files and archives below a folder. labels: those of the folder; ownership is taken. */
+/* Add the files, archives and idx files below a folder. labels: those of the folder; ownership is taken. */
 static int open_files(struct samples *s, const char *dir, struct labels *labels, struct err *e)
 {
 	struct entries files = {0};
@@ -122,6 +122,8 @@ static int open_files(struct samples *s, const char *dir, struct labels *labels,
 
 	for (size_t i = 0; i < files.ntars && !rc; i++)
 		rc = open_archive(s, files.tars[i]);
+	for (size_t i = 0; i < files.nidx && !rc; i++)
+		unit_add(s, UNIT_IDX, files.idx[i]);
 	if (!rc && files.n) {
 		struct unit *u = unit_add(s, UNIT_FILES, dir);
 
@@ -168,6 +170,10 @@ static int open_path(struct samples *s, const char *path, struct err *e)
 		return open_folder(s, path, e);
 	if (latents_sniff(path)) {
 		unit_add(s, UNIT_LATENTS, path);
+		return 0;
+	}
+	if (idx_sniff(path)) {
+		unit_add(s, UNIT_IDX, path);
 		return 0;
 	}
 	if (mds_sniff(path)) {

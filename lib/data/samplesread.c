@@ -1,4 +1,4 @@
-/* Reads samples from files, tars, shards, latents, MosaicML's shards and lines of captions. */
+/* Reads samples from files, tars, shards, latents, idx files, MosaicML's shards and lines of captions. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -212,6 +212,25 @@ static int next_latents(struct samples *s, struct unit *u, struct sample *out, s
 	return 1;
 }
 
+static int next_idx(struct samples *s, struct unit *u, struct sample *out, struct err *e)
+{
+	int64_t i = s->next;
+	size_t was;
+
+	if (!s->idx && !(s->idx = idx_open(u->path, e)))
+		return -1;
+	if (i >= idx_count(s->idx))
+		return 0;
+	s->next++;
+	idx_key(s->idx, i, &s->key);
+	begin(s, out, str_text(&s->key), u->path);
+	was = s->bytes.len;
+	if (member_add(s, out, "png", 0, e) || idx_picture(s->idx, i, &s->bytes, e))
+		return -1;
+	s->member[out->n - 1].len = s->bytes.len - was;
+	return (idx_label(s->idx, i) >= 0 && add_class(s, out, idx_label(s->idx, i), e)) || finish(s, out, e) ? -1 : 1;
+}
+
 static int next_mds(struct samples *s, struct unit *u, struct sample *out, struct err *e)
 {
 	const char *ext;
@@ -258,9 +277,9 @@ static int next_line(struct samples *s, struct unit *u, struct sample *out, stru
 
 int samplesread_next(struct samples *s, struct unit *u, struct sample *out, struct err *e)
 {
-	static int (*const next_of[])(struct samples * s, struct unit * u, struct sample * out,
-	                              struct err * e) = {[UNIT_FILES] = next_files,     [UNIT_TAR] = next_tar, [UNIT_SHARD] = next_shard,
-	                                                 [UNIT_LATENTS] = next_latents, [UNIT_MDS] = next_mds, [UNIT_LINES] = next_line};
+	static int (*const next_of[])(struct samples * s, struct unit * u, struct sample * out, struct err * e) = {
+	    [UNIT_FILES] = next_files, [UNIT_TAR] = next_tar, [UNIT_SHARD] = next_shard, [UNIT_LATENTS] = next_latents,
+	    [UNIT_IDX] = next_idx,     [UNIT_MDS] = next_mds, [UNIT_LINES] = next_line};
 
 	return next_of[u->kind](s, u, out, e);
 }

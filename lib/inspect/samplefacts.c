@@ -13,6 +13,7 @@
 #include "data/entries.h"
 #include "data/keyset.h"
 #include "data/labels.h"
+#include "data/idx.h"
 #include "data/latents.h"
 #include "data/mds.h"
 #include "data/samples.h"
@@ -362,6 +363,22 @@ static int latents_facts(json_t *o, const char *dir, int64_t *samples, struct er
 	return rc;
 }
 
+/* The same of its idx files. */
+static int idx_facts(json_t *o, const struct entries *files, int64_t *samples, struct err *e)
+{
+	for (size_t i = 0; i < files->nidx; i++) {
+		struct idx *x = idx_open(files->idx[i], e);
+
+		if (!x)
+			return -1;
+		*samples += idx_count(x);
+		idx_free(x);
+	}
+	if (files->nidx)
+		facts_i64(o, "idx_files", (int64_t)files->nidx);
+	return 0;
+}
+
 static int mds_facts(json_t *o, const char *dir, const struct facts_options *f, struct err *e)
 {
 	struct mds *m = mds_open(dir, 0, SIZE_MAX, e);
@@ -395,7 +412,7 @@ int facts_folder(json_t *o, const char *dir, const struct facts_options *f, stru
 	if (rc >= 0)
 		rc = entries_scan(&files, below, refused, &r, e);
 	if (!rc)
-		rc = latents_facts(o, dir, &samples, e);
+		rc = latents_facts(o, dir, &samples, e) || idx_facts(o, &files, &samples, e) ? -1 : 0;
 	latents = samples;
 	if (labels)
 		json_object_set_new(o, "classes_beside", json_true());

@@ -1,5 +1,5 @@
 # What `run.sh` makes of programs that are stand-ins: the table of our lines and a peer's, parts and tests that fail or find no time left, a
-# sanitizer that finds a race or is missing, and the three slowest kernels.
+# sanitizer that finds a race or is missing, profiles, and the three slowest kernels.
 . "$(dirname "$0")/tap.sh"
 
 mkdir bin
@@ -100,3 +100,24 @@ check "the slowest kernels" run kernels
 printf '%s\n' "0.0040${tab}2${tab}large" "0.0030${tab}1${tab}middle" "0.0010${tab}1${tab}small" "0.0000${tab}1${tab}tiny" >want
 check_same "their milliseconds and launches, without the library's" want log/kernels.tsv
 check_out "three are looked at" 3 sh -c "cat log/ncu.large log/ncu.middle log/ncu.small | grep -c '^report: '"
+
+cat >tools/nvidia-smi <<'END'
+#!/bin/sh
+printf '1980, 2619, 97.5, 40\n1410, 2619, 690.2, 61\n'
+echo $$ >smi.pid
+exec sleep 100
+END
+chmod +x tools/nvidia-smi
+cat >bin/bench_cuda <<'END'
+#!/bin/sh
+until [ -s smi.pid ]; do sleep .01; done
+echo "# profiled $*"
+case $* in *sample*) exit 4 ;; esac
+END
+check_exit_any 1 "a profile that fails is a failure" run profile
+check_grep "its name and status" '^failed, status 4: sample 8 x xl/2, top-2, cfg, batch 64$' "$OUT"
+check_grep "the other one is shown" '^# profiled -p -s 1 train dit-xl/2, 256$' "$OUT"
+check_grep "with what the GPU did meanwhile" '^# 2 readings: SM 1410 to 1980 MHz, memory 2619 to 2619 MHz, 97 to 690 W, 40 to 61 degrees$' "$OUT"
+check_exit_any 1 "and the log of clocks has ended" kill -0 "$(cat smi.pid)"
+check "a part by name" run profile gelu
+check_out "is kept" "# profiled -p -s 1 gelu" cat log/profile.1

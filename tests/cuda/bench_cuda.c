@@ -1,8 +1,9 @@
-/* bench_cuda [-q] [-s SECONDS] [PATTERN]: products, attention, one-pass kernels, k-means, training and sampling on the GPU, beside the rate
+/* bench_cuda [-pq] [-s SECONDS] [PATTERN]: products, attention, one-pass kernels, k-means, training and sampling on the GPU, beside the rate
  * of its fastest product and of a copy, measured first. A line is `name value unit ratio spread` between tabs (tests/bench/RESULTS.md): ratio is
  * of the product's rate, for one-pass kernels and copies of the copy's; a line of latency has none. Nothing that is timed is zero.
  * Lines that begin with # end the output: the products of cuBLASLt by shape, the algorithms tried, the first against the best, an epilogue against
  * a pass of our own, and what is used (cublaslt_log).
+ * -p adds such lines after each line of training and sampling: the time of a few more steps by op, and by op and shape (kernels/profile.h).
  * -q takes networks and arrays so small that a CPU can try the program (DDM_TEST_DEVICE=cpu). */
 #include <math.h>
 #include <stdint.h>
@@ -24,6 +25,7 @@
 #include "file/fileio.h"
 #include "file/safetensors.h"
 #include "kernels/cublaslt.h"
+#include "kernels/profile.h"
 #include "net/model.h"
 #include "net/trunkconfig.h"
 #include "tests/cuda/remote.h"
@@ -36,7 +38,7 @@ static struct device *dev;
 static struct pool *pool;
 static const char *pattern;
 static double seconds = 2, peak, copy_rate;
-static int quick;
+static int quick, profiling;
 
 static void must(int rc, const struct err *e)
 {
@@ -75,6 +77,29 @@ static double quantile(double *sorted, int n, double q)
 static void line(const char *name, double value, const char *unit, double ratio, double spread)
 {
 	printf("%s\t%.6g\t%s\t%.4f\t%.4f\n", name, value, unit, ratio, spread);
+	fflush(stdout);
+}
+
+static void comment(void *arg, const char *text)
+{
+	(void)arg;
+	printf("# %s\n", text);
+}
+
+/* The ops of a few more calls, with -p. The first is not counted, because graphs with timers are made in it. */
+static void profile(void (*once)(void *), void *arg)
+{
+	struct profile *p;
+
+	if (!profiling)
+		return;
+	finish();
+	p = profile_new(dev);
+	for (int i = 0; i < 4; i++)
+		once(arg);
+	profile_table(p, comment, NULL);
+	profile_shapes(p, comment, NULL);
+	profile_free(p);
 	fflush(stdout);
 }
 
@@ -484,6 +509,7 @@ static void train(const char *preset, int64_t size, int64_t most)
 	t = time_of(step_once, &s);
 	snprintf(name + strlen(name), sizeof name - strlen(name), ", batch %d", (int)s.batch);
 	line(name, (double)s.batch / t.each, "images/s", tape_flops(s.loss.tape, s.batch, 0, s.loss.end) / t.each / peak, t.spread);
+	profile(step_once, &s);
 	for (const double *status; (status = update_finished(&s.update, 1));)
 		heard(&s, status);
 	if (s.updates != s.step) {
@@ -589,6 +615,16 @@ static void sample_name(char name[96], int used, double cfg, int64_t batch)
 	snprintf(name, 96, "sample 8 x xl/2, top-%d%s, batch %d", used, cfg == 1 ? "" : ", cfg", (int)batch);
 }
 
+static void sample_once(void *arg)
+{
+	struct sampling *s = arg;
+	struct sampler_call call = {.n = s->batch, .index = s->index, .label = s->label};
+	struct err e = {0};
+
+	s->call = 0;
+	must(sampler_run(s->state, s->x, &call, NULL, NULL, &e), &e);
+}
+
 static void sample(struct ensemble *ensemble, int used, double cfg, int64_t batch)
 {
 	struct sampling s = {.ensemble = ensemble, .batch = batch, .steps = quick ? 4 : 50};
@@ -619,7 +655,7 @@ static void sample(struct ensemble *ensemble, int used, double cfg, int64_t batc
 	s.logits = mem_zalloc((size_t)(batch * EXPERTS), sizeof *s.logits);
 	s.index = mem_zalloc((size_t)batch, sizeof *s.index);
 	s.label = mem_zalloc((size_t)batch, sizeof *s.label);
-	s.step = mem_zalloc((size_t)(runs * s.steps), sizeof *s.step);
+	s.step = mem_zalloc((size_t)((runs + 1) * s.steps), sizeof *s.step); /* profile() makes four runs */
 	for (int64_t i = 0; i < batch; i++) {
 		s.index[i] = i;
 		s.label[i] = (int32_t)(i * 37 % 1000);
@@ -627,10 +663,9 @@ static void sample(struct ensemble *ensemble, int used, double cfg, int64_t batc
 	for (int r = 0; r < runs + 2; r++) {
 		double start = clock_seconds();
 
-		s.call = 0;
 		if (r == 2)
 			s.seen = 0, total = 0;
-		must(sampler_run(s.state, s.x, &(struct sampler_call){.n = batch, .index = s.index, .label = s.label}, NULL, NULL, &e), &e);
+		sample_once(&s);
 		total += clock_seconds() - start;
 	}
 	flops = (double)(runs * batch * s.steps) * (used * (cfg == 1 ? 1 : 2) * ensemble->expert[0].flops + s.router.flops);
@@ -640,6 +675,8 @@ static void sample(struct ensemble *ensemble, int used, double cfg, int64_t batc
 	line(line_name, 1e3 * quantile(s.step, (int)s.seen, .5), "ms", 0, 0);
 	snprintf(line_name, sizeof line_name, "%s, step p99", name);
 	line(line_name, 1e3 * quantile(s.step, (int)s.seen, .99), "ms", 0, 0);
+	s.seen = 0;
+	profile(sample_once, &s);
 	sampler_free(s.state);
 	mem_free(s.x), mem_free(s.logits), mem_free(s.index), mem_free(s.label), mem_free(s.step);
 }
@@ -652,8 +689,10 @@ static void log_products(void)
 	if (!dev->cublaslt)
 		return;
 	cublaslt_log(dev->cublaslt, &s);
-	for (const char *p = str_text(&s), *end; (end = strchr(p, '\n')); p = end + 1)
-		printf("# %.*s\n", (int)(end - p), p);
+	for (char *p = s.p, *end; (end = strchr(p, '\n')); p = end + 1) {
+		*end = 0;
+		comment(NULL, p);
+	}
 	str_release(&s);
 }
 
@@ -708,9 +747,11 @@ int main(int argc, char **argv)
 	struct err e = {0};
 	int o;
 
-	while ((o = getopt(argc, argv, "qs:")) != -1)
+	while ((o = getopt(argc, argv, "pqs:")) != -1)
 		if (o == 'q')
 			quick = 1;
+		else if (o == 'p')
+			profiling = 1;
 		else if (o != 's' || !((seconds = strtod(optarg, NULL)) > 0))
 			exit(2);
 	pattern = argv[optind];

@@ -5,6 +5,9 @@
 #	                               (540): a test that finds less than 10 s left is not run and counts as failed
 #	run.sh memcheck [PATTERN]...   the same under compute-sanitizer, for accesses out of bounds; racecheck: for races in shared memory
 #	run.sh sanitize                racecheck, then memcheck, of attention, norm and conv, within BUDGET seconds (540)
+#	run.sh profile [PATTERN]...    where the time goes by op and by shape, and what cuBLASLt chose (train dit-xl/2 at 256 tokens, sampling by
+#	                               eight experts at batch 64), with clocks, power and temperature beside; within BUDGET seconds (540).
+#	                               LOG/profile.1, .2, ... hold what is printed
 #	run.sh kernels [PATTERN]       Nsight Compute's report on the three slowest kernels of a line of bench_cuda (train dit-xl/2, 256), within
 #	                               BUDGET seconds (540); LOG/kernels.tsv holds milliseconds, launches and name of each kernel seen
 #	run.sh bench [ARGUMENT]...     bench_cuda with these arguments, as lines of tab separated values
@@ -122,6 +125,39 @@ sanitize() {
 		[ "$kind" = racecheck ] || BUDGET=$whole
 		LOG=$logs/$kind
 		sanitizer "$kind" "$tool" attention norm conv || status=1
+	done
+	return $status
+}
+
+# Each part beside a log of clocks, where there is nvidia-smi.
+profile() { # [PATTERN]...
+	[ $# -gt 0 ] || set -- "train dit-xl/2, 256" "sample 8 x xl/2, top-2, cfg, batch 64"
+	mkdir -p "$LOG" || exit 1
+	status=0 n=0
+	for part; do
+		n=$((n + 1)) seconds=$(left)
+		[ "$seconds" -ge 10 ] || { echo "not begun: $part"; status=1; continue; }
+		: >"$LOG/clocks.$n"
+		smi=
+		if command -v nvidia-smi >/dev/null; then
+			nvidia-smi --query-gpu=clocks.sm,clocks.mem,power.draw,temperature.gpu --format=csv,noheader,nounits -lms 500 \
+				>"$LOG/clocks.$n" 2>/dev/null </dev/null &
+			smi=$!
+		fi
+		# shellcheck disable=SC2086
+		{ timeout -k 5 "$seconds" "$BIN/bench_cuda" $QUICK -p -s "${SLICE:-1}" "$part" </dev/null; echo $? >"$LOG/status"; } | tee "$LOG/profile.$n"
+		rc=$(cat "$LOG/status")
+		[ -z "$smi" ] || { kill "$smi"; wait "$smi"; } 2>/dev/null
+		[ "$rc" -eq 0 ] || { echo "failed, status $rc: $part"; status=1; }
+		awk -F ', *' '
+			NF == 4 { for (i = 1; i <= 4; i++) { if (!n || $i < low[i]) low[i] = $i + 0; if (!n || $i > high[i]) high[i] = $i + 0 }; n++ }
+			END {
+				if (n)
+					printf "# %d readings: SM %d to %d MHz, memory %d to %d MHz, %d to %d W, %d to %d degrees\n", n, low[1], high[1],
+						low[2], high[2], low[3], high[3], low[4], high[4]
+				else
+					print "# no nvidia-smi: clocks and power are not known"
+			}' "$LOG/clocks.$n"
 	done
 	return $status
 }
@@ -257,6 +293,7 @@ memcheck | racecheck | synccheck | initcheck)
 	sanitizer "$what" "$tool" "$@"
 	;;
 sanitize) sanitize ;;
+profile) profile "$@" ;;
 kernels) kernels "$@" ;;
 bench) exec "$BIN/bench_cuda" "$@" ;;
 peer) peer "$@" ;;

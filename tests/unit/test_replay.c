@@ -283,6 +283,10 @@ static void profiled(void **state)
 	assert_non_null(strstr(str_text(&table), "\nLINEAR "));
 	assert_non_null(strstr(str_text(&table), "\nall "));
 	str_release(&table);
+	profile_shapes(p[0], add_line, &table);
+	assert_non_null(strstr(str_text(&table), " 7x6:f32 5x6:f32 5:f32 -> 7x5:f32\n"));
+	assert_null(strstr(str_text(&table), "\nall "));
+	str_release(&table);
 	profile_free(p[0]);
 	profile_free(p[1]);
 	for (int k = 0; k < 2; k++)

@@ -5,14 +5,44 @@
 
 #include "diffusion/ondevice.h"
 
+enum { STAGES = 4 };
+
+/* An explicit Runge-Kutta method: v_j is the velocity at x + h sum_k a[j][k] v_k and t + c[j] h, and the step adds h sum_j b[j] v_j. */
+struct method {
+	int stages;
+	double c[STAGES], a[STAGES][STAGES], b[STAGES];
+};
+
+static const struct method methods[SOLVER_KINDS] = {
+    [SOLVER_EULER] = {1, {0}, {{0}}, {1}},
+    [SOLVER_HEUN] = {2, {0, 1}, {{0}, {1}}, {.5, .5}},
+    [SOLVER_MIDPOINT] = {2, {0, .5}, {{0}, {.5}}, {0, 1}},
+    [SOLVER_RK4] = {4, {0, .5, .5, 1}, {{0}, {.5}, {0, .5}, {0, 0, 1}}, {1. / 6, 1. / 3, 1. / 3, 1. / 6}},
+};
+
+/* Heun's method of order 3, which does not evaluate at the end of the step. */
+static const struct method heun3 = {3, {0, 1. / 3, 2. / 3}, {{0}, {1. / 3}, {0, 2. / 3}}, {.25, 0, .75}};
+
+/* The method of a step that ends at time `end`. */
+static const struct method *method_of(enum solver_kind kind, double end)
+{
+	if (end == 0 && kind == SOLVER_HEUN)
+		return &methods[SOLVER_EULER];
+	return end == 0 && kind == SOLVER_RK4 ? &heun3 : &methods[kind];
+}
+
 int64_t solver_evaluations(const struct solver *s)
 {
-	return s->kind == SOLVER_EULER ? s->steps : 2 * s->steps - (s->to == 0);
+	if (s->kind == SOLVER_AB2)
+		return s->steps;
+	return (s->steps - 1) * methods[s->kind].stages + method_of(s->kind, s->to)->stages;
 }
 
 int64_t solver_work(const struct solver *s, int64_t count)
 {
-	return s->kind == SOLVER_EULER ? count : 3 * count;
+	int vectors = s->kind == SOLVER_AB2 ? 2 : methods[s->kind].stages;
+
+	return (vectors > 1 && s->kind != SOLVER_AB2 ? vectors + 1 : vectors) * count;
 }
 
 static double grid_time(const struct solver *s, int64_t i)
@@ -24,24 +54,73 @@ static double grid_time(const struct solver *s, int64_t i)
 	return (s->from * (double)(s->steps - i) + s->to * (double)i) / (double)s->steps;
 }
 
+/* y = x + h sum_k f[k] v_k, where v_k (count) lie one after the other. */
+static void advance(struct device *d, float *y, const float *x, double h, const double *f, const float *v, int n, int64_t count)
+{
+	struct term t[STAGES + 1] = {{1, x, count}};
+	int used[STAGES] = {0}, terms = 0;
+
+	for (int k = 0; k < n; k++)
+		if (f[k] != 0) {
+			used[terms++] = k;
+			t[terms] = (struct term){h * f[k], v + k * count, count};
+		}
+	if (terms == 1)
+		ondevice_advance(d, y, x, h * f[used[0]], v + used[0] * count, NULL, count);
+	else if (terms == 2 && f[used[0]] == f[used[1]])
+		ondevice_advance(d, y, x, h * f[used[0]], v + used[0] * count, v + used[1] * count, count);
+	else
+		ondevice_combine(d, y, count, t, terms + 1, 0, 1, count);
+}
+
+/* A state of solver_run. */
+struct run {
+	const struct solver *s;
+	struct device *d;
+	float *x, *work;
+	int64_t count;
+	solver_field *field;
+	void *arg;
+};
+
+static int runge_kutta(const struct run *r, int64_t i, struct err *e)
+{
+	double t = grid_time(r->s, i), end = grid_time(r->s, i + 1), h = end - t;
+	const struct method *m = method_of(r->s->kind, end);
+	float *y = r->work + methods[r->s->kind].stages * r->count;
+
+	for (int j = 0; j < m->stages; j++) {
+		double at = m->c[j] == 1 ? end : t + m->c[j] * h;
+
+		if (j)
+			advance(r->d, y, r->x, h, m->a[j], r->work, j, r->count);
+		if (r->field(r->arg, r->work + j * r->count, j ? y : r->x, at, i, j, e))
+			return -1;
+	}
+	advance(r->d, r->x, r->x, h, m->b, r->work, m->stages, r->count);
+	return 0;
+}
+
+/* The last two velocities take turns in the two halves of `work`. */
+static int adams_bashforth(const struct run *r, int64_t i, struct err *e)
+{
+	double t = grid_time(r->s, i), h = grid_time(r->s, i + 1) - t, ratio = i ? h / (t - grid_time(r->s, i - 1)) : 0;
+	int now = i & 1;
+	const double f[2] = {now ? -.5 * ratio : 1 + .5 * ratio, now ? 1 + .5 * ratio : -.5 * ratio};
+
+	if (r->field(r->arg, r->work + now * r->count, r->x, t, i, 0, e))
+		return -1;
+	advance(r->d, r->x, r->x, h, f, r->work, 2, r->count);
+	return 0;
+}
+
 int solver_run(const struct solver *s, struct device *d, float *x, int64_t count, float *work, solver_field *field, void *arg, struct err *e)
 {
-	float *v = work, *v2 = work + count, *y = work + 2 * count;
+	const struct run r = {s, d, x, work, count, field, arg};
+	int rc = 0;
 
 	assert(s->steps > 0);
-	for (int64_t i = 0; i < s->steps; i++) {
-		double t = grid_time(s, i), next = grid_time(s, i + 1), h = next - t;
-
-		if (field(arg, v, x, t, i, 0, e))
-			return -1;
-		if (s->kind == SOLVER_EULER || next == 0) {
-			ondevice_advance(d, x, x, h, v, NULL, count);
-			continue;
-		}
-		ondevice_advance(d, y, x, h, v, NULL, count);
-		if (field(arg, v2, y, next, i, 1, e))
-			return -1;
-		ondevice_advance(d, x, x, .5 * h, v, v2, count);
-	}
-	return 0;
+	for (int64_t i = 0; i < s->steps && !rc; i++)
+		rc = s->kind == SOLVER_AB2 ? adams_bashforth(&r, i, e) : runge_kutta(&r, i, e);
+	return rc;
 }

@@ -7,11 +7,18 @@
 #include "core/err.h"
 #include "kernels/device.h"
 
-enum solver_kind {
-	SOLVER_EULER, /* order 1: one evaluation per step */
-	SOLVER_HEUN   /* order 2: two per step. A step that ends at t = 0 is an Euler step, because predictions of x0 and epsilon give no
-	               * velocity at t = 0; so N steps take 2 N - 1 evaluations */
-};
+/* X(kind, name). Orders 1, 2, 2, 4, 2; evaluations per step 1, 2, 2, 4, 1. Heun's method, the midpoint method and the classical Runge-Kutta
+ * method are as in Hairer, Norsett, Wanner, "Solving Ordinary Differential Equations I", II.1. ab2 is Adams-Bashforth with two points, for any
+ * grid; its first step is an Euler step.
+ *
+ * No method evaluates the velocity at t = 0, because predictions of x0 and epsilon give none there. A step that ends at t = 0 is an Euler step
+ * for heun, and a step of Heun's third-order method for rk4; neither lowers the order of the whole. So N steps take 2 N - 1 and 4 N - 1
+ * evaluations. */
+#define SOLVER_KINDS_OF(X) X(EULER, "euler") X(HEUN, "heun") X(MIDPOINT, "midpoint") X(RK4, "rk4") X(AB2, "ab2")
+
+#define SOLVER_KIND(kind, name) SOLVER_##kind,
+enum solver_kind { SOLVER_KINDS_OF(SOLVER_KIND) SOLVER_KINDS };
+#undef SOLVER_KIND
 
 /* The grid is t_i = (from (N - i) + to i) / N: 1 - i/N for the usual from = 1, to = 0. With `last` > 0 it is N even points from `from` to
  * `last`, and then `to`: the released Paris sampler uses 1, .. .001, 0. With `times` it is these (steps + 1, decreasing, the last `to`; borrowed). */
@@ -22,11 +29,10 @@ struct solver {
 	const double *times;
 };
 
-/* v (n, d) at x (n, d) and time t. `stage` is 0, or 1 for Heun's second evaluation. */
+/* v (n, d) at x (n, d) and time t. `stage` counts the evaluations within a step from 0. */
 typedef int solver_field(void *arg, float *v, const float *x, double t, int64_t step, int stage, struct err *e);
 
-/* Integrate the `count` elements of x in place. work: count floats for Euler, 3 count for Heun. x, work and the arrays of
- * `field` are in device memory. */
+/* Integrate the `count` elements of x in place. work: solver_work floats. x, work and the arrays of `field` are in device memory. */
 int solver_run(const struct solver *s, struct device *d, float *x, int64_t count, float *work, solver_field *field, void *arg, struct err *e);
 int64_t solver_evaluations(const struct solver *s);
 int64_t solver_work(const struct solver *s, int64_t count); /* floats */

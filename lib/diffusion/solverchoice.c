@@ -6,10 +6,12 @@
 
 #include "core/option.h"
 
-const char *const solver_names[] = {"euler",   "heun",    "ddpm", "ddim", "euler-discrete", "dpm++1", "dpm++2m", "dpm++3m", "dpm++3m-corrected",
-                                    "dpm++2s", "dpm++3s", NULL};
+#define NAME(kind, name) name,
+const char *const solver_names[] = {SOLVER_KINDS_OF(NAME) "ddpm", "ddim",    "euler-discrete", "dpm++1", "dpm++2m", "dpm++3m",
+                                    "dpm++3m-corrected",          "dpm++2s", "dpm++3s",        NULL};
+#undef NAME
 
-enum { ODE = 2 }; /* so many of solver_names, the first, are flow solvers; the others are discrete-time */
+enum { ODE = SOLVER_KINDS }; /* so many of solver_names, the first, are flow solvers; the others are discrete-time */
 
 static const struct {
 	enum discrete_kind kind;
@@ -109,7 +111,7 @@ int solver_parse(const char *text, struct solver_choice *c, struct err *e)
 	c->name = solver_names[i];
 	c->discrete = i >= ODE;
 	if (!c->discrete) {
-		c->kind = i ? SOLVER_HEUN : SOLVER_EULER;
+		c->kind = (enum solver_kind)i;
 		return parse_keys(text, text + n, c, e) || check_grid(text, &c->grid, e) ? -1 : 0;
 	}
 	c->how = discrete_default(discretes[i - ODE].kind);

@@ -11,7 +11,7 @@ struct solver_choice {
 	int discrete;     /* 1: `how` is used; 0: `kind` and `grid` */
 	enum solver_kind kind;
 	struct discrete how;
-	struct flow_grid grid; /* for euler and heun */
+	struct flow_grid grid; /* for flow solvers */
 };
 
 /* NULL at the end. */
@@ -21,7 +21,7 @@ extern const char *const solver_names[];
  *   spacing=leading|linspace|trailing|respaced  offset=N  clip=L  final=zero|min
  *   variance=small|large|learned (ddpm)  eta=E (ddim)  type=midpoint|heun  lower=yes|no (dpm++)  sigmas=table|karras (euler-discrete, dpm++)
  *   sde=no|yes (dpm++1, dpm++2m)
- * and euler and heun with
+ * and euler, heun, midpoint, rk4, ab2 (the flow solvers) with
  *   shift=S or mu=M  law=exponential|linear (of mu)  terminal=T  sigmas=even|karras|exponential|beta
  * ERR_USAGE names the part that is wrong. */
 int solver_parse(const char *text, struct solver_choice *c, struct err *e);

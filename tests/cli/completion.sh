@@ -53,7 +53,8 @@ check_out "a name begun" "--step
 --steps" completes ddm-sample --st
 check_out "names that share a beginning" "--centroids
 --centroids-out" completes ddm-cluster --centr
-check_out "words that a text may be" "ddim
+check_out "words that a text may be" "ab2
+ddim
 ddpm
 dpm++1
 dpm++2m
@@ -63,10 +64,13 @@ dpm++3m-corrected
 dpm++3s
 euler
 euler-discrete
-heun" completes ddm-sample --solver ''
+heun
+midpoint
+rk4" completes ddm-sample --solver ''
 check_out "a value begun" "heun" completes ddm-sample --solver h
 check_out "a value behind = as bash cuts it" "heun" completes ddm-sample --solver = h
-check_out "just behind the =" "ddim
+check_out "just behind the =" "ab2
+ddim
 ddpm
 dpm++1
 dpm++2m
@@ -76,7 +80,9 @@ dpm++3m-corrected
 dpm++3s
 euler
 euler-discrete
-heun" completes ddm-sample --solver =
+heun
+midpoint
+rk4" completes ddm-sample --solver =
 check_out "a value behind = in one word" "--solver=heun" completes ddm-sample --solver=h
 check_out "no such value" "" completes ddm-sample --solver x
 check_out "a number: nothing is offered" "" completes ddm-sample --steps ''

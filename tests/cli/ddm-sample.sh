@@ -33,6 +33,13 @@ for r in threshold:.3 nucleus:.9 switch:.5 sample prior expert:1; do
 done
 check "heun runs" $run -n 5 --route full --solver heun -o heun.tar --report heun.json ensemble
 check_grep "heun evaluates 2 N - 1 times" '"evaluations":7,' heun.json
+for s in midpoint:8 rk4:15 ab2:4; do
+	check "${s%:*} runs" $run -n 5 --route full --solver ${s%:*} -o ${s%:*}.tar --report ${s%:*}.json ensemble
+	check_grep "and evaluates ${s#*:} times" "\"evaluations\":${s#*:}," ${s%:*}.json
+	check "${s%:*} in batches of 2, two threads" $run -n 5 --route full --solver ${s%:*} --batch 2 --threads 2 -o again.tar ensemble
+	check_same "gives the same bytes" ${s%:*}.tar again.tar
+	rm again.tar
+done
 
 # Picture i depends on (seed, i) alone
 check "the same from batches of 2 and three threads" $run -n 5 --route top-1 --batch 2 --threads 3 -o b.tar --report b.json \

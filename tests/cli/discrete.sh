@@ -113,8 +113,8 @@ check_same "no byte depends on that either" mixed.tar mixed-dpm++2m.tar
 # Requests that cannot be served
 check_exit 2 "more steps than a continuous path is cut into" ddm-sample -n 1 --steps 1000 --route expert:0 --solver ddim -o x.tar ensemble
 check_err "and its name" '1000 steps are too many for this solver and spacing: path "linear" has 999'
-check_exit 2 "no such solver" $run --solver rk4 -o x.tar ensemble
-check_err "the solvers are listed" "--solver: 'rk4' is not one of euler, heun, ddpm, .*, dpm\\+\\+3s"
+check_exit 2 "no such solver" $run --solver rk5 -o x.tar ensemble
+check_err "the solvers are listed" "--solver: 'rk5' is not one of euler, heun, midpoint, rk4, ab2, ddpm, .*, dpm\\+\\+3s"
 check_exit 2 "no such key" $run --solver ddim,order=2 -o x.tar angular
 check_err "its keys are listed" "ddim: 'order' is not one of spacing, offset, clip, final, eta$"
 check_exit 2 "a value it does not know" $run --solver ddim,spacing=even -o x.tar angular

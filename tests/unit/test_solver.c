@@ -44,9 +44,10 @@ static void integrate(const struct exact *m, enum solver_kind kind, int64_t step
 {
 	struct solver s = {kind, steps, 1, to, 0, NULL};
 	struct device *d = device_cpu(NULL, DT_F32);
-	float work[6];
+	float work[10];
 	struct err e = {0};
 
+	assert_true(solver_work(&s, 2) <= 10);
 	*c = (struct counted){m, 0, 1};
 	assert_int_equal(solver_run(&s, d, x, 2, work, exact_field, c, &e), 0);
 	device_free(d);
@@ -94,6 +95,64 @@ static void orders(void **state)
 	assert_true(gaussian_error(SOLVER_HEUN, 80, 0) < .2 * gaussian_error(SOLVER_EULER, 80, 0));
 }
 
+/* The same for the others. On one Gaussian the midpoint method and rk4 have a higher order, so they are measured on
+ * two. rk4 takes few steps, so that rounding stays
+ * below its errors. At t = 0 the last step must not lower the order. */
+static void higher_orders(void **state)
+{
+	static const struct {
+		enum solver_kind kind;
+		double (*error)(enum solver_kind, int64_t, double);
+		int64_t steps;
+		double to, order, near;
+	} of[] = {{SOLVER_MIDPOINT, mixture_error, 40, .05, 2, .2}, {SOLVER_MIDPOINT, mixture_error, 40, .2, 2, .2},
+	          {SOLVER_AB2, mixture_error, 80, .05, 2, .2},      {SOLVER_AB2, gaussian_error, 80, .2, 2, .2},
+	          {SOLVER_AB2, gaussian_error, 80, 0, 2, .2},       {SOLVER_RK4, mixture_error, 6, .2, 4, .3},
+	          {SOLVER_RK4, mixture_error, 6, .05, 4, .3},       {SOLVER_RK4, mixture_error, 6, 0, 4, .3}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		double order = log2(of[i].error(of[i].kind, of[i].steps, of[i].to) / of[i].error(of[i].kind, 2 * of[i].steps, of[i].to));
+
+		if (!(fabs(order - of[i].order) <= of[i].near))
+			fail_msg("solver %d to %g: order %g", of[i].kind, of[i].to, order);
+	}
+	assert_true(gaussian_error(SOLVER_RK4, 10, 0) < .02 * gaussian_error(SOLVER_HEUN, 20, 0));
+}
+
+/* Adams-Bashforth on an uneven grid: exact where the velocity is linear in t alone, except for the first, Euler's, step. */
+static int ramp(void *arg, float *v, const float *x, double t, int64_t step, int stage, struct err *e)
+{
+	(void)arg;
+	(void)x;
+	(void)step;
+	(void)stage;
+	(void)e;
+	v[0] = (float)(3 - 4 * t);
+	return 0;
+}
+
+static void uneven_grids(void **state)
+{
+	static const double times[] = {1, .9375, .75, .3125, .125, 0};
+	static const enum solver_kind kinds[] = {SOLVER_MIDPOINT, SOLVER_AB2, SOLVER_RK4};
+	struct device *d = device_cpu(NULL, DT_F32);
+
+	(void)state;
+	for (int k = 0; k < 3; k++) {
+		struct solver s = {kinds[k], 5, 1, 0, 0, times};
+		float x = 2, work[5];
+		struct err e = {0};
+		/* x(0) - x(1) = -(3 - 2); the Euler step is short by half the slope times h^2 */
+		double want = 1 + (kinds[k] == SOLVER_AB2 ? 2 * .0625 * .0625 : 0);
+
+		assert_int_equal(solver_run(&s, d, &x, 1, work, ramp, NULL, &e), 0);
+		if (fabs(x - want) > 1e-6)
+			fail_msg("solver %d: %.9g, not %.9g", kinds[k], (double)x, want);
+	}
+	device_free(d);
+}
+
 static void evaluations(void **state)
 {
 	float x[2] = {1, 1};
@@ -109,6 +168,16 @@ static void evaluations(void **state)
 	integrate(&gaussian, SOLVER_HEUN, 10, .05, x, &c);
 	assert_int_equal(c.calls, 20);
 	assert_true(c.least == .05);
+	integrate(&gaussian, SOLVER_MIDPOINT, 10, 0, x, &c);
+	assert_int_equal(c.calls, 20);
+	assert_true(fabs(c.least - .05) < 1e-15);
+	integrate(&gaussian, SOLVER_RK4, 10, 0, x, &c);
+	assert_int_equal(c.calls, 39);
+	assert_true(c.least > 0);
+	integrate(&gaussian, SOLVER_RK4, 10, .05, x, &c);
+	assert_int_equal(c.calls, 40);
+	integrate(&gaussian, SOLVER_AB2, 10, 0, x, &c);
+	assert_int_equal(c.calls, 10);
 }
 
 /* The velocity towards a single data point is (x - x0) / t: straight, so any solver and number of steps ends on the point. */
@@ -118,7 +187,7 @@ static void a_point_is_reached(void **state)
 
 	(void)state;
 	for (int64_t steps = 1; steps < 40; steps += 7)
-		for (int kind = 0; kind < 2; kind++) {
+		for (int kind = 0; kind < SOLVER_KINDS; kind++) {
 			float x[2] = {1.3f, -.9f};
 			struct counted c;
 
@@ -238,6 +307,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(orders),
+	    cmocka_unit_test(higher_orders),
+	    cmocka_unit_test(uneven_grids),
 	    cmocka_unit_test(evaluations),
 	    cmocka_unit_test(a_point_is_reached),
 	    cmocka_unit_test(last_step_to_zero),

@@ -4,18 +4,23 @@
 #
 #	share/deps.sh [--quick] [--needed] [configure's options]
 #
-# --quick: nothing to do when the build directory is configured. --needed: nothing that is for tests alone.
+# --quick: nothing to do when the build directory is configured and the programs for tests are there, or were asked for once in vain.
+# --needed: nothing that is for tests alone.
 set -u
 SRC=$(cd "$(dirname "$0")/.." && pwd) || exit 1
-if [ "${1:-}" = --quick ]; then
+quick=0 tests=1
+while :; do
+	case ${1:-} in
+	--quick) quick=1 ;;
+	--needed) tests=0 ;;
+	*) break ;;
+	esac
 	shift
-	[ -n "$(find "${B:-build}/config.mak" -newer "$SRC/configure" 2>/dev/null)" ] && exit 0
-fi
-
-tests=1
-if [ "${1:-}" = --needed ]; then
-	shift
-	tests=0
+done
+asked=${B:-build}/deps-asked
+newer() { [ -n "$(find "$1" -newer "$SRC/configure" 2>/dev/null)" ]; }
+if [ $quick -eq 1 ] && newer "${B:-build}/config.mak"; then
+	[ $tests -eq 1 ] && ! newer "$asked" && [ -n "$("$SRC/configure" --wanted)" ] || exit 0
 fi
 
 fail() {
@@ -33,6 +38,7 @@ look() {
 }
 
 look "$@"
+[ $tests -eq 0 ] || { mkdir -p "$(dirname "$asked")" && : >"$asked"; }
 [ -n "$packages$wanted" ] || exit 0
 skipped="deps: without these packages some tests are skipped: $wanted"
 as_root=

@@ -47,6 +47,28 @@ check "make deps where nothing is missing" "$SRC/share/deps.sh"
 [ ! -s "$OUT" ] && [ ! -s "$ERR" ]
 tap_result $? "is silent"
 
+# make demo needs no programs for tests; make check after it asks for them once.
+mkdir -p stub/share stub/build
+cp "$SRC/share/deps.sh" stub/share
+printf '#!/bin/sh\n[ "$1" != --wanted ] || echo fish\n' >stub/configure
+chmod +x stub/configure
+touch -d '1 hour ago' stub/configure
+touch stub/build/config.mak
+B=$PWD/stub/build
+FAKE_UID=0
+: >apt.log
+check "deps for a demo in a configured folder" stub/share/deps.sh --quick --needed
+[ ! -s apt.log ] && [ ! -s "$OUT" ] && [ ! -s "$ERR" ]
+tap_result $? "install nothing"
+check "deps for the tests in it" stub/share/deps.sh --quick
+check_grep "install what tests want" 'installing fish' "$OUT"
+check_err "and say what is skipped without it" 'some tests are skipped: fish'
+check_grep "after an update" update apt.log
+: >apt.log
+check "the next time" stub/share/deps.sh --quick
+[ ! -s apt.log ] && [ ! -s "$OUT" ] && [ ! -s "$ERR" ]
+tap_result $? "they do not try again"
+
 B=$(dirname "$(command -v ddm-report)")
 install() { make -s -C "$SRC" B="$B" "$@" DESTDIR="$PWD/root" PREFIX=/usr; }
 check "make install" install install

@@ -2,6 +2,7 @@
 . "$(dirname "$0")/tap.sh"
 
 need script timeout
+script -q -e -c true /dev/null >/dev/null 2>&1 </dev/null || skip_all "script(1) cannot make a terminal"
 
 # shows NAME REGEX COMMAND: on a terminal, a line of progress that matches, and none left at the end; without one, nothing of it.
 shows() {

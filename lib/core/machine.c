@@ -53,15 +53,23 @@ static int read_number(const char *root, const char *group, const char *name, ui
 	return got;
 }
 
-static void read_group(struct machine_memory *m, const char *root, const char *group)
+/* Where the two versions of control groups keep the numbers of memory. Version 1 writes a number near 2^63 for no limit. */
+static const struct group_files {
+	const char *root, *limit, *used, *active, *inactive;
+} group_files[] = {
+    {"/sys/fs/cgroup", "/memory.max", "/memory.current", "active_file ", "inactive_file "},
+    {"/sys/fs/cgroup/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_active_file ", "total_inactive_file "},
+};
+
+static void read_group(struct machine_memory *m, const char *root, const char *group, const struct group_files *g)
 {
 	uint64_t limit, used, files;
 	FILE *f;
 
-	if (!read_number(root, group, "/memory.max", &limit) || !read_number(root, group, "/memory.current", &used))
+	if (!read_number(root, group, g->limit, &limit) || !read_number(root, group, g->used, &used))
 		return;
 	f = open_at(root, group, "/memory.stat");
-	files = value_of(f, "active_file ") + value_of(f, "inactive_file ");
+	files = value_of(f, g->active) + value_of(f, g->inactive);
 	if (f)
 		fclose(f);
 	used -= files < used ? files : used;
@@ -72,28 +80,47 @@ static void read_group(struct machine_memory *m, const char *root, const char *g
 		m->free = limit;
 }
 
-/* The line "0::/a/b" names our control group. Its limits and those of all its parents apply. In a cgroup namespace the path may point outside
- * the namespace; the files are then missing, which counts as no limit. */
+/* Apply the limits of a control group and of all its parents. In a cgroup namespace the path may point outside the namespace; the files are then
+ * missing, which counts as no limit. */
+static void read_groups(struct machine_memory *m, const char *root, const char *path, const struct group_files *g)
+{
+	char *group = str_new("%s%s", g->root, path);
+
+	for (char *end = group + strlen(group); end; end = strrchr(group, '/')) {
+		*end = 0;
+		if (strlen(group) < strlen(g->root))
+			break;
+		read_group(m, root, group, g);
+	}
+	mem_free(group);
+}
+
+/* Whether a line of /proc/self/cgroup, "NUMBER:CONTROLLERS:PATH", is of version 1 with the controller of memory. */
+static int is_memory(const char *line)
+{
+	const char *at = strchr(line, ':');
+	size_t n;
+
+	for (at = at ? at + 1 : ""; (n = strcspn(at, ",:")); at += n + (at[n] == ','))
+		if (n == strlen("memory") && !strncmp(at, "memory", n))
+			return 1;
+	return 0;
+}
+
+/* The line "0::/a/b" names our control group of version 2. */
 void machine_memory(struct machine_memory *m, const char *root)
 {
 	FILE *f = open_at(root, "/proc/self/cgroup", "");
-	char line[4096], *group = NULL;
+	char line[4096];
 
 	read_machine(m, root);
-	while (f && !group && fgets(line, sizeof line, f))
-		if (!strncmp(line, "0::/", 4)) {
-			line[strcspn(line, "\n")] = 0;
-			group = str_new("/sys/fs/cgroup%s", line + 3);
-		}
+	while (f && fgets(line, sizeof line, f)) {
+		const char *path = strstr(line, ":/");
+
+		line[strcspn(line, "\n")] = 0;
+		if (path && (!strncmp(line, "0::/", 4) || is_memory(line)))
+			read_groups(m, root, path + 1, &group_files[is_memory(line)]);
+	}
 	if (f)
 		fclose(f);
-	if (!group)
-		return;
-	for (char *end = group + strlen(group); end; end = strrchr(group, '/')) {
-		*end = 0;
-		if (strlen(group) < strlen("/sys/fs/cgroup"))
-			break;
-		read_group(m, root, group);
-	}
-	mem_free(group);
 }

@@ -10,7 +10,7 @@ struct machine_memory {
 	uint64_t free;  /* of that, now; the page cache and swap count as free */
 };
 
-/* `root` is put in front of every path that is read (proc, sys/fs/cgroup): "" outside tests. Only control groups of version 2 are read. */
+/* `root` is put in front of every path that is read (proc, sys/fs/cgroup): "" outside tests. Control groups of both versions are read. */
 void machine_memory(struct machine_memory *m, const char *root);
 
 #endif

@@ -374,6 +374,19 @@ static void memory_of_groups(void **state)
 	put(root, "/sys/fs/cgroup/memory.current", "450000\n");
 	sees(root, 400000, 0);
 	assert_int_equal(dir_remove(root, NULL), 0);
+	assert_int_equal(mkdir(root, 0777), 0);
+	put(root, "/proc/meminfo", "MemTotal:  1000 kB\nMemAvailable:     600 kB\n");
+	put(root, "/proc/self/cgroup", "12:cpu,memoryless:/other\n4:devices,memory:/slurm/job_7\n0::/none\n");
+	put(root, "/sys/fs/cgroup/memory/other/memory.limit_in_bytes", "1\n");
+	put(root, "/sys/fs/cgroup/memory/other/memory.usage_in_bytes", "1\n");
+	put(root, "/sys/fs/cgroup/memory/slurm/memory.limit_in_bytes", "9223372036854771712\n");
+	put(root, "/sys/fs/cgroup/memory/slurm/memory.usage_in_bytes", "800000\n");
+	sees(root, 1000 * K, 600 * K);
+	put(root, "/sys/fs/cgroup/memory/slurm/job_7/memory.limit_in_bytes", "500000\n");
+	put(root, "/sys/fs/cgroup/memory/slurm/job_7/memory.usage_in_bytes", "300000\n");
+	put(root, "/sys/fs/cgroup/memory/slurm/job_7/memory.stat", "active_file 1\ntotal_active_file 30000\ntotal_inactive_file 60000\n");
+	sees(root, 500000, 290000);
+	assert_int_equal(dir_remove(root, NULL), 0);
 	machine_memory(&m, "");
 	assert_true(m.total > 0 && m.free > 0 && m.free < UINT64_MAX / 2);
 }

@@ -76,10 +76,10 @@ static int check_route(const struct budget *b, const struct budget_route *r, str
 		return err_set(e, ERR_USAGE,
 		               "a route needs a router, and the model has none; optimum, exact:POLICY, oracle, prior and expert:I need none");
 	for (int i = 0; i < r->policy.entries; i++) {
-		if (r->policy.entry[i].keep > 0 || r->policy.entry[i].select == SELECT_BUDGET)
-			return err_set(
-			    e, ERR_USAGE,
-			    "a route with keep:MARGIN or budget:GFLOP needs trajectories, and the states here have no evaluation before them");
+		if (policy_uses(&r->policy, WEIGHT_DISTANCE) || r->policy.entry[i].keep > 0 || r->policy.entry[i].select == SELECT_BUDGET)
+			return err_set(e, ERR_USAGE,
+			               "a route with distance, keep:MARGIN or budget:GFLOP needs trajectories, and the states here have no "
+			               "evaluation before them");
 		own |= takes_own(&r->policy.entry[i]);
 	}
 	for (int k = 0; k < p->k && own; k++)

@@ -1,40 +1,14 @@
 /* Computes the mixture's velocity: selects the experts for each row of a batch, runs them, and sums their predictions by weight. */
-#include "diffusion/mixture.h"
+#include "diffusion/mixtureimpl.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "core/mem.h"
-#include "core/rng.h"
 #include "diffusion/ondevice.h"
 
 enum { GROUP = 4 };
-
-struct mixer {
-	const struct mixture *m;
-	int64_t capacity, chunk;                           /* chunk: rows of the largest expert call */
-	unsigned char *present;                            /* (k) */
-	void (*tell)(void *arg, const int *expert, int n); /* see mixer_tell; NULL: not set */
-	void *tell_arg;
-	int *order;                  /* (k) */
-	struct device *device, *own; /* own: the device if mixer_new made it, else NULL */
-	float *logits;               /* (capacity, k) */
-	double *prob, *w;            /* (capacity, k) */
-	int32_t *heaviest;           /* (capacity) */
-	int32_t *label;              /* (chunk) */
-	float *t;                    /* (max(capacity, chunk)) */
-	unsigned char *begun;        /* (capacity) v already holds a contribution */
-	double *cost;                /* (k) GFLOP of one evaluation of each expert */
-	double *spent, *entropy;     /* (capacity) of a budget: GFLOP so far, entropy of the weights at the first evaluation */
-	int32_t *group;              /* (4, chunk): the vectors of struct group_rows (weights as floats), then rows of the texts */
-	/* on the device */
-	float *out;           /* (capacity, k) */
-	float *x, *v;         /* (chunk, d), (chunk, columns) */
-	float *routed;        /* (capacity, d) the router's input if the path is not linear */
-	float *text, *mask;   /* (chunk, text_tokens, text_width), (chunk, text_tokens); NULL if no expert reads text */
-	int32_t *group_there; /* copy of group */
-};
 
 void mixture_stats_init(struct mixture_stats *s, int k, int64_t steps)
 {
@@ -62,35 +36,6 @@ static int64_t columns(const struct mixture *m)
 	return m->out ? m->out : m->d;
 }
 
-static int guided(const struct mixture *m, const struct expert *x)
-{
-	return m->cfg != 1 && (x->classes > 0 || x->text_tokens > 0);
-}
-
-/* cost (k) = GFLOP of one row by each expert, twice with guidance; 0 for absent ones. */
-static void fill_costs(const struct mixture *m, double *cost)
-{
-	for (int k = 0; k < m->k; k++)
-		cost[k] = m->expert[k].velocity ? 1e-9 * m->expert[k].flops * (1 + guided(m, &m->expert[k])) : 0;
-}
-
-/* GFLOP of an entry's weights at one evaluation. */
-static double weights_gflop(const struct mixture *m, const struct policy_entry *y)
-{
-	return route_asks_router(y) ? 1e-9 * m->router->flops : 0;
-}
-
-double mixture_least_gflop(const struct mixture *m, int64_t evaluations)
-{
-	unsigned char present[m->k];
-	double cost[m->k];
-
-	fill_costs(m, cost);
-	for (int k = 0; k < m->k; k++)
-		present[k] = m->expert[k].velocity != NULL;
-	return (double)evaluations * (weights_gflop(m, &m->policy.entry[0]) + route_dearest(m->k, cost, present));
-}
-
 static int mixture_check(const struct mixture *m, struct err *e)
 {
 	const struct policy *p = &m->policy;
@@ -109,6 +54,10 @@ static int mixture_check(const struct mixture *m, struct err *e)
 		               "this route needs a router, and the model has none; oracle, prior, uniform|SELECTION and expert:I need none");
 	if (policy_uses(p, WEIGHT_PRIOR) && !m->shares && !m->class_shares)
 		return err_set(e, ERR_USAGE, "route prior needs the sizes of the clusters, and no config.json of the model has them");
+	if (policy_uses(p, WEIGHT_DISTANCE) && m->own)
+		return err_set(e, ERR_USAGE, "weights by distance need a solver on the linear path: euler or heun");
+	if (policy_uses(p, WEIGHT_DISTANCE) && !m->distances)
+		return err_set(e, ERR_USAGE, "weights by distance need the centroids of the clusters");
 	if (policy_check(p, m->k, present, e))
 		return -1;
 	if (m->cfg != 1 && unguided)
@@ -147,7 +96,7 @@ static int mixer_alloc(struct mixer *x, struct err *e)
 	x->cost = mem_zalloc(k, sizeof *x->cost);
 	x->spent = mem_zalloc(n, sizeof *x->spent);
 	x->entropy = mem_zalloc(n, sizeof *x->entropy);
-	fill_costs(m, x->cost);
+	mixture_costs(m, x->cost);
 	for (size_t i = 0; i < k; i++)
 		x->present[i] = m->expert[i].velocity != NULL;
 	if (!(x->logits = mem_try(n * k, sizeof *x->logits, "router logits", e)) ||
@@ -160,6 +109,10 @@ static int mixer_alloc(struct mixer *x, struct err *e)
 	    !(x->x = dev->alloc(dev, c * d * sizeof *x->x, "gathered samples", e)) ||
 	    !(x->v = dev->alloc(dev, c * (size_t)columns(m) * sizeof *x->v, "gathered velocities", e)) ||
 	    (m->own && m->router && !(x->routed = dev->alloc(dev, n * d * sizeof *x->routed, "the router's input", e))))
+		return -1;
+	if (policy_uses(&m->policy, WEIGHT_DISTANCE) &&
+	    (!(x->x0 = mem_try(n * d, sizeof *x->x0, "predicted samples", e)) || !(x->host_v = mem_try(n * d, sizeof *x->host_v, "velocities", e)) ||
+	     !(x->squared = mem_try(n * k, sizeof *x->squared, "distances", e))))
 		return -1;
 	return alloc_text(x, e);
 }
@@ -178,11 +131,11 @@ struct mixer *mixer_new(const struct mixture *m, int64_t capacity, struct err *e
 	x->device = m->device ? m->device : x->own;
 	for (int k = 0; k < m->k; k++) {
 		const struct expert *ex = &m->expert[k];
-		int64_t need = guided(m, ex) ? 2 * capacity : capacity;
+		int64_t need = mixture_guides(m, ex) ? 2 * capacity : capacity;
 
 		if (ex->velocity && x->chunk < (need < ex->capacity ? need : ex->capacity))
 			x->chunk = need < ex->capacity ? need : ex->capacity;
-		assert(!ex->velocity || ex->capacity >= 1 + guided(m, ex));
+		assert(!ex->velocity || ex->capacity >= 1 + mixture_guides(m, ex));
 	}
 	if (mixer_alloc(x, e)) {
 		mixer_free(x);
@@ -205,6 +158,9 @@ void mixer_free(struct mixer *x)
 	mem_free(x->heaviest);
 	mem_free(x->begun);
 	mem_free(x->cost);
+	mem_free(x->x0);
+	mem_free(x->host_v);
+	mem_free(x->squared);
 	mem_free(x->spent);
 	mem_free(x->entropy);
 	mem_free(x->label);
@@ -214,184 +170,6 @@ void mixer_free(struct mixer *x)
 		x->device->release(x->device, there[i]);
 	device_free(x->own);
 	mem_free(x);
-}
-
-static void count_entropy(const struct mixer *x, const struct mixture_call *c, struct mixture_stats *s)
-{
-	int k = x->m->k;
-
-	if (c->stage || c->step >= s->steps)
-		return;
-	for (int64_t i = 0; i < c->n; i++)
-		s->entropy[c->step] += llrint(route_entropy(k, x->prob + i * k) * MIXTURE_UNIT);
-	s->entropy_rows[c->step] += c->n;
-}
-
-static int router_logits(struct mixer *x, int64_t n, const float *rows, float *out, struct err *e)
-{
-	const struct router *r = x->m->router;
-	int rc;
-
-	device_range(x->device, "router");
-	rc = r->logits(r->arg, n, rows, x->t, out, e);
-	device_range_end(x->device);
-	return rc;
-}
-
-/* The call's time on the linear path, at equal log-SNR. */
-static double linear_time(const struct mixer *x, const struct mixture_call *c)
-{
-	return x->m->own ? path_time(&path_linear, path_at(x->m->own, c->t).logsnr) : c->t;
-}
-
-/* The call's x rescaled to time t of the linear path, for the router. */
-static const float *linear_rows(struct mixer *x, const struct mixture_call *c, double t)
-{
-	struct path_point p;
-
-	if (!x->m->own)
-		return c->x;
-	p = path_at(x->m->own, c->t);
-	ondevice_advance(x->device, x->routed, NULL, hypot(1 - t, t) / hypot(p.alpha, p.sigma), c->x, NULL, c->n * x->m->d);
-	return x->routed;
-}
-
-/* Reports non-finite logits. The router is blamed only if its input was finite. */
-static int not_routed(struct mixer *x, const struct mixture_call *c, const float *image, uint64_t index, struct err *e)
-{
-	float *host = mem_alloc((size_t)x->m->d * sizeof *host);
-	int finite = 1;
-
-	device_get(x->device, host, image, (size_t)x->m->d * sizeof *host);
-	for (int64_t i = 0; i < x->m->d; i++)
-		finite &= isfinite(host[i]) != 0;
-	mem_free(host);
-	return err_set(e, ERR_FAIL,
-	               finite ? "the router's logits for image %llu at t = %g are not finite"
-	                      : "image %llu is not finite at t = %g: what an expert predicted for it before was not",
-	               (unsigned long long)index, c->t);
-}
-
-/* Fills x->logits for the rows `at` of the linear path at time t. */
-static int ask_router(struct mixer *x, int64_t n, const float *at, double t, struct err *e)
-{
-	const struct mixture *m = x->m;
-
-	for (int64_t i = 0; i < n; i++)
-		x->t[i] = (float)t;
-	for (int64_t i = 0; i < n; i += m->router->capacity) {
-		int64_t rows = n - i < m->router->capacity ? n - i : m->router->capacity;
-
-		if (router_logits(x, rows, at + i * m->d, x->out + i * m->k, e))
-			return -1;
-	}
-	device_get(x->device, x->logits, x->out, (size_t)(n * m->k) * sizeof *x->logits);
-	return x->device->error(x->device, e);
-}
-
-static uint64_t index_of(const struct mixture_call *c, int64_t i)
-{
-	return (uint64_t)(c->index ? c->index[i] : i);
-}
-
-static double draw_of(const struct mixer *x, const struct policy_entry *y, const struct mixture_call *c, int64_t i)
-{
-	uint64_t seed = c->seed ? c->seed[i] : x->m->seed;
-	int once = route_draws_once(y);
-
-	return y->select == SELECT_SAMPLE
-	           ? rng_uniform(seed, RNG_ROUTE, once ? 0 : (uint64_t)c->step + 1, index_of(c, i), once ? 0 : (uint32_t)c->stage)
-	           : 0;
-}
-
-/* The shares of the row's class, or those of all samples; NULL: unknown. */
-static const double *shares_of(const struct mixture *m, const struct mixture_call *c, int64_t i)
-{
-	int32_t label = c->label ? c->label[i] : -1;
-
-	return m->class_shares && label >= 0 && label < m->classes ? m->class_shares + (int64_t)label * m->k : m->shares;
-}
-
-/* Reports a row without weights. */
-static int no_weights(struct mixer *x, const struct policy_entry *y, const struct mixture_call *c, const float *at, int64_t i, struct err *e)
-{
-	if (y->weights == WEIGHT_ROUTER)
-		return not_routed(x, c, at + i * x->m->d, index_of(c, i), e);
-	if (y->weights == WEIGHT_PRIOR)
-		return err_set(e, ERR_USAGE, "image %lld: every expert that the model has is of an empty cluster", (long long)index_of(c, i));
-	return err_set(e, ERR_USAGE, "image %lld is assigned to expert %d, which is missing", (long long)index_of(c, i),
-	               c->chosen ? c->chosen[i] : -1);
-}
-
-/* What row i may still spend. */
-static struct route_budget budget_of(struct mixer *x, const struct policy_entry *y, const struct mixture_call *c, int64_t i)
-{
-	if (!c->evaluation)
-		x->spent[i] = 0;
-	return (struct route_budget){.gflop = y->number - x->spent[i],
-	                             .weights = weights_gflop(x->m, y),
-	                             .cost = x->cost,
-	                             .entropy = x->entropy[i],
-	                             .total = c->evaluations,
-	                             .left = c->evaluations - c->evaluation};
-}
-
-/* Counts what the chosen experts of row i cost. */
-static void spend(struct mixer *x, const struct route_budget *b, int64_t i)
-{
-	int k = x->m->k;
-
-	if (b->left == b->total)
-		x->entropy[i] = route_entropy(k, x->prob + i * k);
-	x->spent[i] += b->weights;
-	for (int j = 0; j < k; j++)
-		x->spent[i] += x->w[i * k + j] != 0 ? x->cost[j] : 0;
-}
-
-/* Computes the weights of every row. */
-static int route(struct mixer *x, const struct mixture_call *c, struct mixture_stats *s, struct err *e)
-{
-	const struct mixture *m = x->m;
-	double t = linear_time(x, c);
-	const struct policy_entry *y = policy_at(&m->policy, t);
-	const float *at = NULL;
-	int k = m->k;
-
-	if (route_asks_router(y)) {
-		at = linear_rows(x, c, t);
-		if (ask_router(x, c->n, at, t, e))
-			return -1;
-	}
-	for (int64_t i = 0; i < c->n; i++) {
-		unsigned char kept[k];
-		struct route_input in = {.k = k,
-		                         .present = x->present,
-		                         .logits = x->logits + i * k,
-		                         .shares = shares_of(m, c, i),
-		                         .chosen = c->chosen ? c->chosen[i] : -1,
-		                         .u = draw_of(x, y, c, i)};
-		struct route_budget budget;
-
-		if (y->select == SELECT_BUDGET) {
-			budget = budget_of(x, y, c, i);
-			in.budget = &budget;
-		}
-		if (y->keep > 0 && (c->step || c->stage)) {
-			for (int j = 0; j < k; j++)
-				kept[j] = x->w[i * k + j] != 0;
-			in.kept = kept;
-		}
-		x->heaviest[i] = route_weights(y, &in, x->prob + i * k, x->w + i * k);
-		if (x->heaviest[i] < 0)
-			return no_weights(x, y, c, at, i, e);
-		if (in.budget)
-			spend(x, in.budget, i);
-	}
-	if (s && at) {
-		s->router_rows += c->n;
-		count_entropy(x, c, s);
-	}
-	return 0;
 }
 
 /* Copies index, begun and weights of the n rows in x->group to the device, and marks the rows as begun. */
@@ -443,7 +221,7 @@ static int mix_group(struct mixer *x, float *v, const struct mixture_call *c, in
 {
 	const struct mixture *m = x->m;
 	const struct expert *ex = &m->expert[k];
-	int64_t d = m->d, rows = guided(m, ex) ? 2 * n : n;
+	int64_t d = m->d, rows = mixture_guides(m, ex) ? 2 * n : n;
 	struct condition given = {.label = ex->classes ? x->label : NULL};
 	struct group_rows there;
 
@@ -491,7 +269,7 @@ static void count_weights(const struct mixer *x, const struct mixture_call *c, s
 				continue;
 			s->used++;
 			s->mass[j] += llrint(w * MIXTURE_UNIT);
-			s->rows[j] += 1 + guided(x->m, &x->m->expert[j]);
+			s->rows[j] += 1 + mixture_guides(x->m, &x->m->expert[j]);
 		}
 }
 
@@ -519,13 +297,13 @@ int mixer_velocity(struct mixer *x, float *v, const struct mixture_call *c, stru
 	const struct mixture *m = x->m;
 
 	assert(c->n <= x->capacity);
-	if (route(x, c, stats, e))
+	if (mixer_route(x, c, stats, e))
 		return -1;
 	if (x->tell)
 		tell_order(x, c->n);
 	memset(x->begun, 0, (size_t)c->n);
 	for (int k = 0; k < m->k; k++) {
-		int64_t limit = m->expert[k].capacity / (1 + guided(m, &m->expert[k])), n = 0;
+		int64_t limit = m->expert[k].capacity / (1 + mixture_guides(m, &m->expert[k])), n = 0;
 
 		for (int64_t i = 0; i < c->n; i++) {
 			if (x->w[i * m->k + k] == 0)
@@ -542,7 +320,7 @@ int mixer_velocity(struct mixer *x, float *v, const struct mixture_call *c, stru
 	}
 	if (stats)
 		count_weights(x, c, stats);
-	return 0;
+	return x->x0 ? mixer_keep_prediction(x, v, c, e) : 0;
 }
 
 struct device *mixer_device(const struct mixer *x)

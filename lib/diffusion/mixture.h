@@ -29,6 +29,10 @@ struct mixture {
 	 * sum to 1. Both may be NULL for other policies. */
 	const double *shares, *class_shares;
 	int classes;
+	/* For weights by distance: squared (n, k) = squared distances of predicted samples x0 (n, d), in host memory, to the clusters' centroids.
+	 * NULL for other policies. Needs the linear path (own is NULL). */
+	int (*distances)(void *arg, double *squared, const float *x0, int64_t n, struct err *e);
+	void *distances_arg;
 };
 
 /* Statistics, in integers so that sums do not depend on the order of batches. Weights and entropies are in units of 2^-32. */
@@ -51,8 +55,8 @@ void mixture_stats_release(struct mixture_stats *s);
 struct mixer;
 
 /* Allocate the work space for up to `capacity` rows. Borrows *m and everything it points to. ERR_USAGE if the policy needs a missing router, missing
- * shares, an expert that is absent or out of range, or more than K experts, or for guidance of experts without classes or text. Caller frees
- * with mixer_free. */
+ * shares, missing centroids or centroids off the linear path, an expert that is absent or out of range, or more than K experts, or for guidance
+ * of experts without classes or text. Caller frees with mixer_free. */
 struct mixer *mixer_new(const struct mixture *m, int64_t capacity, struct err *e);
 void mixer_free(struct mixer *x);
 
@@ -67,7 +71,7 @@ struct texts {
 };
 
 /* A policy with hysteresis takes the weights of the call before for those of the same rows, unless step and stage are 0; one with a
- * budget what they spent, from evaluation 0 on. */
+ * budget what they spent, and one with distances what was predicted for them, from evaluation 0 on. */
 struct mixture_call {
 	int64_t n;                       /* rows */
 	int64_t step;                    /* number of the step, for statistics and draws of the policy */

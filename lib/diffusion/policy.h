@@ -16,13 +16,16 @@
  *   prior     the shares of the clusters, or those of the picture's class
  *   oracle    1 for the cluster of a reference item
  *   uniform   the same for every expert
+ *   distance  exp(-D / TEMP), scaled to sum to 1; D: squared distance of the sample that the evaluation before predicted to the cluster's centroid.
+ *             At the first evaluation the shares of the clusters, or if they are unknown the same for every expert
  *
  * TEMP is a temperature: weights to the power 1/TEMP, scaled to sum to 1. Towards 0 the heaviest expert has all the weight. */
 #define WEIGHT_LIST(ROW) \
 	ROW(ROUTER, "router[:TEMP]") \
 	ROW(PRIOR, "prior[:TEMP]") \
 	ROW(ORACLE, "oracle") \
-	ROW(UNIFORM, "uniform")
+	ROW(UNIFORM, "uniform") \
+	ROW(DISTANCE, "distance[:TEMP]")
 
 /* Selections: ROW(kind, syntax, words for shell completion..); route.c has the table with their functions.
  *
@@ -48,10 +51,9 @@ enum weight_kind { WEIGHT_LIST(WEIGHT_KIND) WEIGHTS };
 enum select_kind { SELECT_LIST(SELECT_KIND) SELECTS };
 
 /* For help and messages: what a policy may be. A selection alone takes its weights from the router. */
-#define WEIGHT_FORM(kind, form) ", " form
+#define WEIGHT_FORM(kind, form) " " form
 #define SELECT_FORM(kind, form, ...) form ", "
-#define WEIGHT_FORMS (&(WEIGHT_LIST(WEIGHT_FORM))[2])
-#define POLICY_FORMS SELECT_LIST(SELECT_FORM) "switch:T, oracle, prior, or WEIGHTS|SELECTION[@T],.."
+#define POLICY_FORMS SELECT_LIST(SELECT_FORM) "switch:T, oracle, prior, or WEIGHTS|SELECTION[@T],.. with the weights" WEIGHT_LIST(WEIGHT_FORM)
 
 /* Words for shell completion; NULL at the end. */
 extern const char *const policy_words[];

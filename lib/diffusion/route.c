@@ -126,6 +126,25 @@ static int by_none(const struct policy_entry *y, const struct route_input *in, d
 	return 0;
 }
 
+static int by_distance(const struct policy_entry *y, const struct route_input *in, double *prob)
+{
+	const struct policy_entry plain = {.temperature = 1};
+	double least = INFINITY, sum = 0;
+
+	if (!in->distance)
+		return in->shares ? by_shares(&plain, in, prob) : by_none(&plain, in, prob);
+	for (int i = 0; i < in->k; i++) {
+		if (in->present[i] && !isfinite(in->distance[i]))
+			return -1;
+		least = in->present[i] ? fmin(least, in->distance[i]) : least;
+	}
+	for (int i = 0; i < in->k; i++)
+		sum += prob[i] = in->present[i] ? exp((least - in->distance[i]) / y->temperature) : 0;
+	for (int i = 0; i < in->k; i++)
+		prob[i] /= sum;
+	return 0;
+}
+
 /* clang-format off */
 #define TEMPERATURE .numbers = ":TEMP", .count = 1, .optional = 1, .number = {{1, 1e-6, 1e6}}
 /* clang-format on */
@@ -140,6 +159,7 @@ static const struct weight_def {
     [WEIGHT_PRIOR] = {{.name = "prior", TEMPERATURE}, 1, by_shares},
     [WEIGHT_ORACLE] = {{.name = "oracle"}, 1, by_reference},
     [WEIGHT_UNIFORM] = {{.name = "uniform"}, 1, by_none},
+    [WEIGHT_DISTANCE] = {{.name = "distance", TEMPERATURE}, 0, by_distance},
 };
 static_assert(sizeof weights / sizeof *weights == WEIGHTS, "a source of weights has no function");
 

@@ -27,6 +27,7 @@ struct route_input {
 	const float *logits;          /* (k) of the router, for WEIGHT_ROUTER */
 	const double *shares;         /* (k) of the clusters, need not sum to 1, or NULL: unknown; for WEIGHT_PRIOR */
 	int chosen;                   /* for WEIGHT_ORACLE */
+	const double *distance;       /* (k) squared distances to the centroids, for WEIGHT_DISTANCE; NULL: no prediction yet */
 	double u;                     /* the draw in [0, 1) for SELECT_SAMPLE */
 	const unsigned char *kept;    /* (k) the experts that the sample used at the evaluation before, for hysteresis; NULL: none */
 	const struct route_budget *budget;
@@ -34,7 +35,8 @@ struct route_input {
 
 /* Compute prob (k) = the entry's weights before the selection, which sum to 1, and w (k) = the weights after it, which do so unless the entry is raw.
  * Equal weights rank by index. Returns the index of the heaviest weight. Returns -1 if there are no weights: a logit is NaN or +infinity, or all
- * are -infinity; no present expert has a share; the chosen expert is not present. prob is 0 for SELECT_EXPERT, which takes none. */
+ * are -infinity; no present expert has a share; the chosen expert is not present; a distance is not finite. prob is 0 for SELECT_EXPERT, which
+ * takes none. */
 int route_weights(const struct policy_entry *y, const struct route_input *in, double *prob, double *w);
 
 /* GFLOP of the most expensive of the experts that are present: what a budget must hold for each evaluation. */

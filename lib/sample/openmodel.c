@@ -248,6 +248,17 @@ static int set_mixture(struct sampling *r, struct err *e)
 	return 0;
 }
 
+static int set_distance(struct sampling *r, struct err *e)
+{
+	const struct ensemble *s = &r->ensemble;
+
+	if (!r->ask.centroids)
+		return 0;
+	r->mixture.distances = distance_squared;
+	r->mixture.distances_arg = &r->distance;
+	return distance_load(&r->distance, r->ask.centroids, s->k, (int)s->channels, (int)s->size, r->vae != NULL, r->device->pool, e);
+}
+
 int sampling_open_model(struct sampling *r, struct err *e)
 {
 	const char *dir = r->ask.model;
@@ -278,5 +289,5 @@ int sampling_open_model(struct sampling *r, struct err *e)
 	if (r->encoder_dtype_given && r->ask.encoder_dtype && r->device->compact && (!r->text || r->ask.text_features))
 		sampling_warn(r, "--encoder-weight-dtype does nothing: %s consists of convolutions, whose weights the CPU keeps in f32", r->vae);
 	r->ask.tile &= *r->vae_hash != 0; /* without decoding it has no effect */
-	return check_reference(r, e) || set_mixture(r, e) ? -1 : 0;
+	return check_reference(r, e) || set_mixture(r, e) || set_distance(r, e) ? -1 : 0;
 }

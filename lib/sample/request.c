@@ -134,6 +134,17 @@ static int check_labels(struct sampling *r, struct err *e)
 	return 0;
 }
 
+static int check_centroids(const struct sampling *r, struct err *e)
+{
+	int distance = policy_uses(&r->policy, WEIGHT_DISTANCE);
+
+	if (distance && !r->ask.centroids)
+		return err_set(e, ERR_USAGE, "--route distance needs --centroids, the centroids that ddm-cluster wrote");
+	if (!distance && r->ask.centroids)
+		return err_set(e, ERR_USAGE, "--centroids has an effect only with --route distance");
+	return 0;
+}
+
 /* Check the ranges of values. Parsing checks those of a command line, but a C program fills the request itself. */
 static int check_ranges(const struct sample_request *q, struct err *e)
 {
@@ -164,5 +175,5 @@ int request_settle(struct sampling *r, struct err *e)
 		return err_set(e, ERR_USAGE, "--timesteps has an effect only with euler, heun, midpoint, rk4 and ab2: with %s use spacing=HOW",
 		               r->solver.name);
 	settle_numbers(r);
-	return check_labels(r, e) || settle_output(r, e) || check_outputs(r, e) ? -1 : 0;
+	return check_labels(r, e) || check_centroids(r, e) || settle_output(r, e) || check_outputs(r, e) ? -1 : 0;
 }

@@ -140,6 +140,7 @@ void sampling_free(struct sampling *r)
 	mixture_stats_release(&r->stats);
 	ensemble_release(&r->ensemble);
 	reference_release(&r->labels);
+	distance_release(&r->distance);
 	mem_free(r->assigned);
 	mem_free(r->bytes);
 	mem_free(r->grid);

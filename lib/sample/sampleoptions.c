@@ -74,6 +74,8 @@ const struct option sample_options[] = {
      .help = "philox, or torch: what torch.randn of a CPU gives for the seed", OPTION_ALWAYS, .stamp = STAMP_UNLESS_DEFAULT, .key = "noise"},
     {"--labels", .type = OPTION_TEXT, REQUEST(labels), .arg = "FILE", .help = "assignments of reference items, for --route oracle",
      .when = {{USE_NEEDS, "--route=*oracle* --class=labels"}}, .stamp = STAMP_OTHERWISE},
+    {"--centroids", .type = OPTION_TEXT, REQUEST(centroids), .arg = "FILE", .help = "centroids of ddm-cluster, for --route distance",
+     .when = {{USE_NEEDS, "--route=*distance*"}}, .stamp = STAMP_OTHERWISE},
     OPTION_GROUP("Reports"),
     {"--grid", .type = OPTION_TEXT, REQUEST(grid), .arg = "FILE", .help = "write a contact sheet of the first 400 pictures as PNG", OPTION_ALWAYS},
     {"--report", .type = OPTION_TEXT, REQUEST(report), .arg = "FILE", .help = "write the routing's statistics and GFLOP per picture as JSON",

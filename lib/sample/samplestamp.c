@@ -29,6 +29,8 @@ struct stamp *samplestamp_all(const struct sampling *r)
 		stamp_text(s, "negative", r->ask.negative);
 	if (r->labels.n)
 		stamp_input(s, "labels", r->labels.hash);
+	if (r->ask.centroids)
+		stamp_input(s, "centroids", r->distance.hash);
 	for (int i = 0; i < r->ensemble.files; i++)
 		stamp_input(s, r->ensemble.file[i].name, r->ensemble.file[i].hash);
 	return s;
@@ -59,6 +61,8 @@ struct stamp *samplestamp_picture(const struct sampling *r, int64_t i)
 	stamp_output(r, s);
 	if (r->labels.n)
 		stamp_input(s, "labels", r->labels.hash);
+	if (r->ask.centroids)
+		stamp_input(s, "centroids", r->distance.hash);
 	stamp_input(s, "model", r->ensemble.hash);
 	return s;
 }

@@ -12,6 +12,7 @@
 #include "file/contactsheet.h"
 #include "file/stamp.h"
 #include "kernels/profile.h"
+#include "sample/distance.h"
 #include "sample/output.h"
 #include "sample/prompts.h"
 #include "sample/reference.h"
@@ -33,9 +34,10 @@ struct sampling {
 	double *grid; /* (steps + 1) times, or NULL: even or as timesteps say */
 	struct sampler_state *state;
 	struct reference labels;
-	int64_t class;    /* class of all pictures, or one of CLASS_ */
-	int labelled;     /* --class labels */
-	int32_t *classes; /* (class_count) for CLASS_LIST */
+	struct distance distance; /* with --centroids */
+	int64_t class;            /* class of all pictures, or one of CLASS_ */
+	int labelled;             /* --class labels */
+	int32_t *classes;         /* (class_count) for CLASS_LIST */
 	int64_t class_count;
 	char *class_text; /* --class with numbers instead of names, for stamps */
 	struct mixture_stats stats;

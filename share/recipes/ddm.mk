@@ -9,7 +9,7 @@
 # thread each. Settings are not prerequisites: for others, use another RUN (a program refuses to mix them).
 #
 # Experiments on the same data share SAMPLES and PARTITION (clusters and shards). ARMS are the rows of the table: a policy of
-# ddm-sample (threshold:P is spelled threshold-P; ROUTE_NAME = full@1,top-1@.5 makes NAME one of POLICIES), monolith,
+# ddm-sample (threshold:P is spelled threshold-P), or any NAME with ROUTE_NAME = full@1,top-1@.5 and ROUTE_FLAGS_NAME, monolith,
 # monolith-60steps (as many sampling steps), conditioned (a monolith that is told the cluster).
 #
 # Targets, each with what it needs: samples clusters shards experts router monolith sample evaluate report
@@ -139,7 +139,7 @@ route = $(or $(ROUTE_$*),$(*:threshold-%=threshold:%))
 
 $(POLICIES:%=$(RUN)/samples/%.tar): $(RUN)/samples/%.tar: $(EXPERTS) $(ROUTER)
 	@mkdir -p $(@D)
-	$(call sample,$(STEPS)) --route '$(route)' $(if $(findstring oracle,$(route)),--labels $(PARTITION)/assign.tsv) \
+	$(call sample,$(STEPS)) --route '$(route)' $(ROUTE_FLAGS_$*) $(if $(findstring oracle,$(route)),--labels $(PARTITION)/assign.tsv) \
 		$(if $(filter full,$*),--log $(@:.tar=.weights.jsonl)) $(RUN)/model
 
 # To the training part and to the held-out part, which nothing was fitted on.
@@ -162,7 +162,8 @@ define newline
 
 
 endef
-settings = RUN = run$(newline)$(foreach v,$(SETTINGS),$(if $($v),$v = $(subst \#,\\#,$(subst $$,$$$$,$($v)))$(newline)))include /usr/local/share/ddm/recipes/ddm.mk
+is_set = $(foreach v,$(SETTINGS) $(POLICIES:%=ROUTE_%) $(POLICIES:%=ROUTE_FLAGS_%),$(if $($v),$v))
+settings = RUN = run$(newline)$(foreach v,$(is_set),$v = $(subst \#,\\#,$(subst $$,$$$$,$($v)))$(newline))include /usr/local/share/ddm/recipes/ddm.mk
 
 $(RUN)/report.html: export DDM_SETTINGS = $(settings)
 $(RUN)/report.html: $(RUN)/report.tsv $(RUN)/samples.png

@@ -19,6 +19,18 @@ make -n -f "$SRC/share/recipes/demo.mk" BIN="$B" DEMO_TINY=1 DEMO=b b/samples.ta
 [ -s again.txt ] && cmp -s again.txt first.txt
 tap_result $? "and how to do it again" "$(cat again.txt first.txt)"
 
+# An arm of any policy, with options of its own; the page says both.
+any() {
+	make -n -f "$SRC/share/recipes/demo.mk" BIN="$B" DEMO_TINY=1 DEMO=b POLICIES=near ARMS='near monolith' ROUTE_near='full@1,distance|top-1@.5' \
+		ROUTE_FLAGS_near='--centroids c.npy' "$@"
+}
+any b/samples/near.tar >near.txt 2>&1
+check_grep "an arm of any policy" "--route 'full@1,distance.top-1@\.5' --centroids c\.npy" near.txt
+# shellcheck disable=SC2016
+any --eval='show:; $(info $(settings))' show >near.txt 2>&1
+check_grep "its policy is a setting" '^ *ROUTE_near = full@1,distance.top-1@\.5$' near.txt
+check_grep "and so are its options" '^ *ROUTE_FLAGS_near = --centroids c\.npy$' near.txt
+
 # GFLOP that an arm's training took: gflop_per_image * steps * batch over its logs.
 gflop() {
 	cat "$@" | jq -s 'map(select(.event == "start") | .gflop_per_image * .steps * .stamp.batch) | add'

@@ -74,7 +74,7 @@ check "a schedule" $run --route 'full@1,uniform|top-2@.75,expert:1@.5,top-1@.25'
 check_grep "4, 2, 1 and 1 experts" '"experts_per_step":2\.0,' r.json
 check_grep "the router twice" '"router_entropy":\[[0-9.e-]+,null,null,[0-9.e-]+\]' r.json
 check_grep "the weights are those of the entries" ',\[0\.5,0\.5,0\.0,0\.0\],\[0\.0,1\.0,0\.0,0\.0\],\[' r.jsonl
-check_grep "the stamp has the schedule" '"route":"full@1,uniform|top-2@\.75,expert:1@\.5,top-1@\.25"' s.tar
+check_grep "the stamp has the schedule" '"route":"full@1,uniform.top-2@\.75,expert:1@\.5,top-1@\.25"' s.tar
 check "in other batches" $run --batch 4 --route 'full@1,uniform|top-2@.75,expert:1@.5,top-1@.25' -o t.tar model
 check_same "the same pictures" s.tar t.tar
 check "the shares as weights" $run --route 'prior|full' --log r.jsonl -o p.tar model
@@ -115,7 +115,7 @@ refused() {
 	tap_result $? "in one line" "$(cat "$ERR")"
 }
 refused best "'best' is not one of full, top-K, threshold:P, nucleus:P, sample, expert:I, budget:GFLOP, oracle, prior, switch:T"
-refused 'ruter|full' "weights: 'ruter' is not one of router.:TEMP., prior.:TEMP., oracle, uniform"
+refused 'ruter|full' "weights: 'ruter' is not one of router.:TEMP., prior.:TEMP., oracle, uniform, distance.:TEMP."
 refused 'router|ful' "selection: 'ful' is not one of full, top-K"
 refused uniform "names weights alone: add a selection, as in 'uniform|full'"
 refused 'router|top-5' 'top-5: the model has only 4 experts'
@@ -134,9 +134,9 @@ refused 'oracle|top-1' '--route oracle needs --labels'
 check_exit 2 "labels that no entry reads" $run --route 'uniform|full' --labels "$SRC/tests/golden/blobs.tsv" -o x.tar model
 check_err "say so" '--labels does nothing without --route oracle or --class labels'
 check_exit 2 "no router where an entry asks it" $run --route 'uniform|full@1,top-1@.5' -o x.tar norouter
-check_err "says what needs none" 'needs a router, and the model has none; oracle, prior, uniform|SELECTION and expert:I need none'
+check_err "says what needs none" 'needs a router, and the model has none; oracle, prior, uniform.SELECTION and expert:I need none'
 check_exit 2 "a route of ddm-diagnose" ddm-diagnose budget --routes 'full,top-9@1,full@.5' -o x.tsv model shards
 check_err "says why" 'top-9: the model has only 4 experts'
 check_exit 2 "hysteresis without trajectories" ddm-diagnose budget --routes 'router|top-1|keep:.1' -o x.tsv model shards
-check_err "says why" 'keep:MARGIN or budget:GFLOP needs trajectories'
+check_err "says why" 'distance, keep:MARGIN or budget:GFLOP needs trajectories'
 check_absent "nothing was made" x.tar

@@ -600,6 +600,18 @@ static void prior_draws_the_shares(void **state)
 	assert_int_equal(e.code, ERR_USAGE);
 }
 
+/* Squared distances to the four means of policy_masses. */
+static int to_means(void *arg, double *squared, const float *x0, int64_t n, struct err *e)
+{
+	const float *mean = arg;
+
+	(void)e;
+	for (int64_t i = 0; i < n; i++)
+		for (int k = 0; k < 4; k++)
+			squared[i * 4 + k] = pow((double)x0[2 * i] - mean[2 * k], 2) + pow((double)x0[2 * i + 1] - mean[2 * k + 1], 2);
+	return 0;
+}
+
 /* Four Gaussians in the plane with shares .4 .3 .2 .1, exact experts and router, 50 Euler steps: the share of each cluster in
  * what a policy makes, and its total variation from the shares. Means and deviation were fitted so that top-1, top-2 and the
  * switch at .8 give the published masses within .02; that full, prior and a draw per step then give the shares is a result.
@@ -626,6 +638,8 @@ static void policy_masses(void **state)
 	    {"prior@1,full@.6", {.40, .30, .20, .10}, .01, 0},
 	    {"full@1,sample@.6", {.40, .30, .20, .10}, .01, 0},
 	    {"uniform|sample", {.25, .25, .25, .25}, .20, 1},
+	    /* From t = .5 on the nearest centroid is nearly always that of the cluster that the picture is of. */
+	    {"prior@1,distance|top-1@.5", {.40, .31, .20, .09}, .01, 1},
 	    /* The GFLOP of top-2, but with more experts where the router is unsure: nearer to full. */
 	    {"budget:1050", {.40, .31, .20, .09}, .015, 0},
 	};
@@ -645,6 +659,8 @@ static void policy_masses(void **state)
 
 		ensemble_init(&s, &m, expected[r].route, N);
 		s.mixture.shares = shares;
+		s.mixture.distances = to_means;
+		s.mixture.distances_arg = (void *)(uintptr_t)mean;
 		st = sampler_new(&sm, &e);
 		mixture_stats_init(&stats, 4, 50);
 		assert_int_equal(sampler_run(st, x, &(struct sampler_call){.n = N, .index = index}, NULL, &stats, &e), 0);
@@ -671,6 +687,49 @@ static void policy_masses(void **state)
 	}
 }
 
+/* At the first evaluation the shares; then exp(-D / T) of the sample that the evaluation before predicted. The first values of x must not matter
+ * to it: what counts is the state at that evaluation. */
+static void distances_follow_the_prediction(void **state)
+{
+	static float mean[] = {0, 1.5f, 1.9f, -1.35f, -.8f, -2.7f, -5, .25f};
+	static const double shares[] = {4, 3, 2, 1};
+	static const int32_t cluster[] = {0, 1, 2, 3};
+	const struct exact m = {4, 2, 4, mean, NULL, cluster, .47};
+	float x[2][3 * 2] = {{.3f, -1, 2, .5f, -3, 1}, {7, 7, -7, 0, 1, 1}}, v[2][3 * 2];
+	struct ensemble s;
+	struct err e = {0};
+	struct mixer *mixer;
+
+	(void)state;
+	ensemble_init(&s, &m, "distance:2|full", 3);
+	s.mixture.router = NULL;
+	assert_null(mixer_new(&s.mixture, 3, &e));
+	assert_string_equal(e.msg, "weights by distance need the centroids of the clusters");
+	s.mixture.shares = shares;
+	s.mixture.distances = to_means;
+	s.mixture.distances_arg = mean;
+	mixer = mixer_new(&s.mixture, 3, &e);
+	for (int call = 0; call < 2; call++) {
+		struct mixture_call c = {.n = 3, .step = call, .evaluation = call, .evaluations = 2, .t = call ? .4 : .75, .x = x[call]};
+
+		assert_int_equal(mixer_velocity(mixer, v[call], &c, NULL, &e), 0);
+		for (int i = 0; i < 3; i++) {
+			const double *w = mixer_weights(mixer) + i * 4;
+			float x0[2] = {(float)(x[0][2 * i] - .75 * v[0][2 * i]), (float)(x[0][2 * i + 1] - .75 * v[0][2 * i + 1])};
+			double d[4], sum = 0;
+
+			to_means(mean, d, x0, 1, &e);
+			for (int k = 0; k < 4; k++)
+				sum += exp(-d[k] / 2);
+			for (int k = 0; k < 4; k++)
+				assert_true(fabs(w[k] - (call ? exp(-d[k] / 2) / sum : shares[k] / 10)) < 1e-12);
+		}
+	}
+	mixer_free(mixer);
+	s.mixture.own = &path_linear;
+	assert_null(mixer_new(&s.mixture, 3, &e));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -687,6 +746,7 @@ int main(void)
 	    cmocka_unit_test(impossible_requests),
 	    cmocka_unit_test(prior_draws_the_shares),
 	    cmocka_unit_test(policy_masses),
+	    cmocka_unit_test(distances_follow_the_prediction),
 	};
 
 	return cmocka_run_group_tests(tests, make_points, NULL);

@@ -345,6 +345,39 @@ static void budgets_hold(void **state)
 	assert_true(spent_least > .3 && spent_most > .9);
 }
 
+static void distances(void **state)
+{
+	const unsigned char present[] = {1, 1, 0, 1};
+	const double d[] = {3, 1, 0, 1.5}, shares[] = {5, 3, 2, 2};
+	struct route_input in = {.k = 4, .present = present, .distance = d};
+	double prob[4], w[4], sum = exp(-3) + exp(-1) + exp(-1.5);
+
+	(void)state;
+	assert_int_equal(weigh("distance|full", &in, prob, w), 1);
+	assert_true(fabs(w[0] - exp(-3) / sum) < 1e-15 && fabs(w[1] - exp(-1) / sum) < 1e-15 && w[2] == 0 && fabs(w[3] - exp(-1.5) / sum) < 1e-15);
+	sum = exp(-6) + exp(-2) + exp(-3);
+	weigh("distance:.5|full", &in, prob, w);
+	assert_true(fabs(w[0] - exp(-6) / sum) < 1e-15 && fabs(w[1] - exp(-2) / sum) < 1e-15);
+	weigh("distance:1e-6|full", &in, prob, w);
+	assert_true(w[0] == 0 && w[1] == 1 && w[3] == 0);
+	weigh("distance:1e6|full", &in, prob, w);
+	assert_true(fabs(w[0] - 1. / 3) < 1e-6 && fabs(w[3] - 1. / 3) < 1e-6);
+	assert_int_equal(weigh("distance|top-1", &in, prob, w), 1);
+	in.distance = (double[]){2, 2, 0, 2};
+	assert_int_equal(weigh("distance|top-1", &in, prob, w), 0);
+	in.distance = (double[]){2, NAN, 0, 2};
+	assert_int_equal(weigh("distance|top-1", &in, prob, w), -1);
+	in.distance = (double[]){2, 1, NAN, 2};
+	assert_int_equal(weigh("distance|top-1", &in, prob, w), 1);
+	/* No prediction yet: the shares as they are, or none. */
+	in.distance = NULL;
+	weigh("distance:.5|full", &in, prob, w);
+	assert_true(w[0] == 1. / 3 && w[1] == 1. / 3 && w[2] == 0);
+	in.shares = shares;
+	weigh("distance:.5|full", &in, prob, w);
+	assert_true(w[0] == .5 && w[1] == .3 && w[2] == 0 && w[3] == .2);
+}
+
 static void same_text(const char *given, const char *canonical)
 {
 	struct policy p = policy_of(given), again;
@@ -389,6 +422,8 @@ static void canonical_texts(void **state)
 	same_text("router:3|expert:1", "expert:1");
 	same_text("router|top-2|keep:0", "top-2");
 	same_text("router|top-1|keep:.10|raw", "router|top-1|raw|keep:.1");
+	same_text("distance:1|top-1", "distance|top-1");
+	same_text("distance:0.10|full", "distance:.1|full");
 	same_text("router|budget:1500", "budget:1500");
 	same_text("prior:2|budget:0.25|raw", "prior:2|budget:.25|raw");
 	same_text("router|full@1,router|top-1|raw@.5", "full@1,router|top-1|raw@.5");
@@ -519,7 +554,7 @@ static void refusals(void **state)
 	refused("full:1", "'full:1' is not full, which takes no number");
 	refused("best", "'best' is not one of full, top-K, threshold:P, nucleus:P, sample, expert:I, budget:GFLOP, oracle, prior, switch:T");
 	refused("uniform", "'uniform' names weights alone: add a selection, as in 'uniform|full'");
-	refused("ruter|full", "weights: 'ruter' is not one of router[:TEMP], prior[:TEMP], oracle, uniform; did you mean router");
+	refused("ruter|full", "weights: 'ruter' is not one of router[:TEMP], prior[:TEMP], oracle, uniform, distance[:TEMP]; did you mean router");
 	refused("router|most", "selection: 'most' is not one of full, top-K, threshold:P, nucleus:P, sample, expert:I, budget:GFLOP");
 	refused("router|top-2|row", "modifier: 'row' is not one of raw, keep:MARGIN; did you mean raw");
 	refused("router|full|raw", "'raw' does nothing with full: it is for selections that drop experts and scale the weights of the others");
@@ -551,6 +586,7 @@ int main(void)
 	    cmocka_unit_test(hysteresis_of_several),
 	    cmocka_unit_test(budgets),
 	    cmocka_unit_test(budgets_hold),
+	    cmocka_unit_test(distances),
 	    cmocka_unit_test(canonical_texts),
 	    cmocka_unit_test(schedules),
 	    cmocka_unit_test(needs_of_policies),

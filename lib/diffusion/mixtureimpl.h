@@ -1,0 +1,43 @@
+/* The state of a mixer, shared by mixture.c, which runs the experts, and mixtureroute.c, which weighs them. */
+#ifndef DDM_DIFFUSION_MIXTUREIMPL_H
+#define DDM_DIFFUSION_MIXTUREIMPL_H
+
+#include "diffusion/mixture.h"
+
+struct mixer {
+	const struct mixture *m;
+	int64_t capacity, chunk;                           /* chunk: rows of the largest expert call */
+	unsigned char *present;                            /* (k) */
+	void (*tell)(void *arg, const int *expert, int n); /* see mixer_tell; NULL: not set */
+	void *tell_arg;
+	int *order;                  /* (k) */
+	struct device *device, *own; /* own: the device if mixer_new made it, else NULL */
+	float *logits;               /* (capacity, k) */
+	double *prob, *w;            /* (capacity, k) */
+	int32_t *heaviest;           /* (capacity) */
+	int32_t *label;              /* (chunk) */
+	float *t;                    /* (max(capacity, chunk)) */
+	unsigned char *begun;        /* (capacity) v already holds a contribution */
+	double *cost;                /* (k) GFLOP of one evaluation of each expert */
+	float *x0, *host_v;          /* (capacity, d) for distances: predicted samples of the call before, and room for velocities; else NULL */
+	double *squared;             /* (capacity, k) */
+	double *spent, *entropy;     /* (capacity) of a budget: GFLOP so far, entropy of the weights at the first evaluation */
+	int32_t *group;              /* (4, chunk): the vectors of struct group_rows (weights as floats), then rows of the texts */
+	/* on the device */
+	float *out;           /* (capacity, k) */
+	float *x, *v;         /* (chunk, d), (chunk, columns) */
+	float *routed;        /* (capacity, d) the router's input if the path is not linear */
+	float *text, *mask;   /* (chunk, text_tokens, text_width), (chunk, text_tokens); NULL if no expert reads text */
+	int32_t *group_there; /* copy of group */
+};
+
+/* Whether an expert is asked twice, with its condition and without. */
+int mixture_guides(const struct mixture *m, const struct expert *x);
+/* cost (k) = GFLOP of one row by each expert, twice with guidance; 0 for absent ones. */
+void mixture_costs(const struct mixture *m, double *cost);
+/* Compute the weights and the heaviest expert of every row of a call. stats may be NULL. */
+int mixer_route(struct mixer *x, const struct mixture_call *c, struct mixture_stats *s, struct err *e);
+/* Keep the samples that this call predicted with the velocities v, x0 = x - t v, for the distances of the next. */
+int mixer_keep_prediction(struct mixer *x, const float *v, const struct mixture_call *c, struct err *e);
+
+#endif

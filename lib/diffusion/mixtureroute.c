@@ -1,0 +1,231 @@
+/* Computes the weights of a mixture's experts for the rows of a batch: asks the router, keeps budgets, measures distances. */
+#include "diffusion/mixtureimpl.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/rng.h"
+#include "diffusion/ondevice.h"
+
+int mixture_guides(const struct mixture *m, const struct expert *x)
+{
+	return m->cfg != 1 && (x->classes > 0 || x->text_tokens > 0);
+}
+
+void mixture_costs(const struct mixture *m, double *cost)
+{
+	for (int k = 0; k < m->k; k++)
+		cost[k] = m->expert[k].velocity ? 1e-9 * m->expert[k].flops * (1 + mixture_guides(m, &m->expert[k])) : 0;
+}
+
+/* GFLOP of an entry's weights at one evaluation. */
+static double weights_gflop(const struct mixture *m, const struct policy_entry *y)
+{
+	return route_asks_router(y) ? 1e-9 * m->router->flops : 0;
+}
+
+double mixture_least_gflop(const struct mixture *m, int64_t evaluations)
+{
+	unsigned char present[m->k];
+	double cost[m->k];
+
+	mixture_costs(m, cost);
+	for (int k = 0; k < m->k; k++)
+		present[k] = m->expert[k].velocity != NULL;
+	return (double)evaluations * (weights_gflop(m, &m->policy.entry[0]) + route_dearest(m->k, cost, present));
+}
+
+static void count_entropy(const struct mixer *x, const struct mixture_call *c, struct mixture_stats *s)
+{
+	int k = x->m->k;
+
+	if (c->stage || c->step >= s->steps)
+		return;
+	for (int64_t i = 0; i < c->n; i++)
+		s->entropy[c->step] += llrint(route_entropy(k, x->prob + i * k) * MIXTURE_UNIT);
+	s->entropy_rows[c->step] += c->n;
+}
+
+static int router_logits(struct mixer *x, int64_t n, const float *rows, float *out, struct err *e)
+{
+	const struct router *r = x->m->router;
+	int rc;
+
+	device_range(x->device, "router");
+	rc = r->logits(r->arg, n, rows, x->t, out, e);
+	device_range_end(x->device);
+	return rc;
+}
+
+/* The call's time on the linear path, at equal log-SNR. */
+static double linear_time(const struct mixer *x, const struct mixture_call *c)
+{
+	return x->m->own ? path_time(&path_linear, path_at(x->m->own, c->t).logsnr) : c->t;
+}
+
+/* The call's x rescaled to time t of the linear path, for the router. */
+static const float *linear_rows(struct mixer *x, const struct mixture_call *c, double t)
+{
+	struct path_point p;
+
+	if (!x->m->own)
+		return c->x;
+	p = path_at(x->m->own, c->t);
+	ondevice_advance(x->device, x->routed, NULL, hypot(1 - t, t) / hypot(p.alpha, p.sigma), c->x, NULL, c->n * x->m->d);
+	return x->routed;
+}
+
+/* Reports non-finite logits. The router is blamed only if its input was finite. */
+static int not_routed(struct mixer *x, const struct mixture_call *c, const float *image, uint64_t index, struct err *e)
+{
+	float *host = mem_alloc((size_t)x->m->d * sizeof *host);
+	int finite = 1;
+
+	device_get(x->device, host, image, (size_t)x->m->d * sizeof *host);
+	for (int64_t i = 0; i < x->m->d; i++)
+		finite &= isfinite(host[i]) != 0;
+	mem_free(host);
+	return err_set(e, ERR_FAIL,
+	               finite ? "the router's logits for image %llu at t = %g are not finite"
+	                      : "image %llu is not finite at t = %g: what an expert predicted for it before was not",
+	               (unsigned long long)index, c->t);
+}
+
+/* Fills x->logits for the rows `at` of the linear path at time t. */
+static int ask_router(struct mixer *x, int64_t n, const float *at, double t, struct err *e)
+{
+	const struct mixture *m = x->m;
+
+	for (int64_t i = 0; i < n; i++)
+		x->t[i] = (float)t;
+	for (int64_t i = 0; i < n; i += m->router->capacity) {
+		int64_t rows = n - i < m->router->capacity ? n - i : m->router->capacity;
+
+		if (router_logits(x, rows, at + i * m->d, x->out + i * m->k, e))
+			return -1;
+	}
+	device_get(x->device, x->logits, x->out, (size_t)(n * m->k) * sizeof *x->logits);
+	return x->device->error(x->device, e);
+}
+
+static uint64_t index_of(const struct mixture_call *c, int64_t i)
+{
+	return (uint64_t)(c->index ? c->index[i] : i);
+}
+
+static double draw_of(const struct mixer *x, const struct policy_entry *y, const struct mixture_call *c, int64_t i)
+{
+	uint64_t seed = c->seed ? c->seed[i] : x->m->seed;
+	int once = route_draws_once(y);
+
+	return y->select == SELECT_SAMPLE
+	           ? rng_uniform(seed, RNG_ROUTE, once ? 0 : (uint64_t)c->step + 1, index_of(c, i), once ? 0 : (uint32_t)c->stage)
+	           : 0;
+}
+
+/* The shares of the row's class, or those of all samples; NULL: unknown. */
+static const double *shares_of(const struct mixture *m, const struct mixture_call *c, int64_t i)
+{
+	int32_t label = c->label ? c->label[i] : -1;
+
+	return m->class_shares && label >= 0 && label < m->classes ? m->class_shares + (int64_t)label * m->k : m->shares;
+}
+
+/* Reports a row without weights. */
+static int no_weights(struct mixer *x, const struct policy_entry *y, const struct mixture_call *c, const float *at, int64_t i, struct err *e)
+{
+	if (y->weights == WEIGHT_ROUTER)
+		return not_routed(x, c, at + i * x->m->d, index_of(c, i), e);
+	if (y->weights == WEIGHT_DISTANCE)
+		return err_set(e, ERR_FAIL, "image %llu: the sample predicted before t = %g has no finite distance to the centroids",
+		               (unsigned long long)index_of(c, i), c->t);
+	if (y->weights == WEIGHT_PRIOR)
+		return err_set(e, ERR_USAGE, "image %lld: every expert that the model has is of an empty cluster", (long long)index_of(c, i));
+	return err_set(e, ERR_USAGE, "image %lld is assigned to expert %d, which is missing", (long long)index_of(c, i),
+	               c->chosen ? c->chosen[i] : -1);
+}
+
+/* What row i may still spend. */
+static struct route_budget budget_of(struct mixer *x, const struct policy_entry *y, const struct mixture_call *c, int64_t i)
+{
+	if (!c->evaluation)
+		x->spent[i] = 0;
+	return (struct route_budget){.gflop = y->number - x->spent[i],
+	                             .weights = weights_gflop(x->m, y),
+	                             .cost = x->cost,
+	                             .entropy = x->entropy[i],
+	                             .total = c->evaluations,
+	                             .left = c->evaluations - c->evaluation};
+}
+
+/* Counts what the chosen experts of row i cost. */
+static void spend(struct mixer *x, const struct route_budget *b, int64_t i)
+{
+	int k = x->m->k;
+
+	if (b->left == b->total)
+		x->entropy[i] = route_entropy(k, x->prob + i * k);
+	x->spent[i] += b->weights;
+	for (int j = 0; j < k; j++)
+		x->spent[i] += x->w[i * k + j] != 0 ? x->cost[j] : 0;
+}
+
+int mixer_route(struct mixer *x, const struct mixture_call *c, struct mixture_stats *s, struct err *e)
+{
+	const struct mixture *m = x->m;
+	double t = linear_time(x, c);
+	const struct policy_entry *y = policy_at(&m->policy, t);
+	const float *at = NULL;
+	int k = m->k, measured = y->weights == WEIGHT_DISTANCE && y->select != SELECT_EXPERT && c->evaluation > 0;
+
+	if (route_asks_router(y)) {
+		at = linear_rows(x, c, t);
+		if (ask_router(x, c->n, at, t, e))
+			return -1;
+	}
+	if (measured && m->distances(m->distances_arg, x->squared, x->x0, c->n, e))
+		return -1;
+	for (int64_t i = 0; i < c->n; i++) {
+		unsigned char kept[k];
+		struct route_input in = {.k = k,
+		                         .present = x->present,
+		                         .logits = x->logits + i * k,
+		                         .shares = shares_of(m, c, i),
+		                         .chosen = c->chosen ? c->chosen[i] : -1,
+		                         .distance = measured ? x->squared + i * k : NULL,
+		                         .u = draw_of(x, y, c, i)};
+		struct route_budget budget;
+
+		if (y->select == SELECT_BUDGET) {
+			budget = budget_of(x, y, c, i);
+			in.budget = &budget;
+		}
+		if (y->keep > 0 && (c->step || c->stage)) {
+			for (int j = 0; j < k; j++)
+				kept[j] = x->w[i * k + j] != 0;
+			in.kept = kept;
+		}
+		x->heaviest[i] = route_weights(y, &in, x->prob + i * k, x->w + i * k);
+		if (x->heaviest[i] < 0)
+			return no_weights(x, y, c, at, i, e);
+		if (in.budget)
+			spend(x, in.budget, i);
+	}
+	if (s && at) {
+		s->router_rows += c->n;
+		count_entropy(x, c, s);
+	}
+	return 0;
+}
+
+int mixer_keep_prediction(struct mixer *x, const float *v, const struct mixture_call *c, struct err *e)
+{
+	size_t count = (size_t)(c->n * x->m->d);
+
+	device_get(x->device, x->x0, c->x, count * sizeof *x->x0);
+	device_get(x->device, x->host_v, v, count * sizeof *x->host_v);
+	for (size_t i = 0; i < count; i++)
+		x->x0[i] = (float)(x->x0[i] - c->t * x->host_v[i]);
+	return x->device->error(x->device, e);
+}

@@ -77,7 +77,7 @@ CUDA_TESTS = $(REMOTE) $(WHOLE)
 
 OBJECTS = $(LIB_O) $(CMD_O) $(PROG_O) $(TESTS:=.o) $(BENCHES:=.o) $(PEERS:=.o) $(B)/tests/op/optest.o $(B)/tests/op/fakelt.o \
 	$(B)/tests/op/fakecuda.o $(B)/tests/op/emulatedcuda.o $(EMULATED) \
-	$(B)/tests/bench/meter.o $(CUDA_TESTS:=.o) $(CUDA_BENCH:=.o) $(B)/tests/cuda/main.o $(B)/tests/cuda/remote.o
+	$(B)/tests/bench/meter.o $(CUDA_TESTS:=.o) $(CUDA_BENCH:=.o) $(B)/tests/cuda/main.o $(B)/tests/cuda/remote.o $(B)/tests/cuda/wholestep.o
 
 all: $(LIBS) $(PROGS) $(DECODER)
 tests: $(TESTS) $(B)/tests/faults.so $(B)/tests/hold.so
@@ -172,6 +172,7 @@ $(REMOTE:=.o): $(B)/tests/cuda/%.o: $(SRC)/tests/op/%.c $(B)/flags
 	@echo "  CC $< (cuda)"
 	$(Q)$(CC) $(ALL_CFLAGS) -Dmain=tests_main -c -o $@ $<
 $(REMOTE): $(B)/tests/op/optest.o $(B)/tests/cuda/main.o
+$(B)/tests/cuda/test_whole $(B)/tests/cuda/test_cross: $(B)/tests/cuda/wholestep.o
 $(CUDA_TESTS) $(CUDA_BENCH): $(B)/tests/cuda/remote.o $(if $(filter 1,$(CUDA)),,$(EMULATED))
 $(CUDA_TESTS) $(CUDA_BENCH): %: %.o $(LIBS) $(B)/flags
 	@echo "  LD $@"

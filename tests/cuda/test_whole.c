@@ -21,6 +21,7 @@
 #include "diffusion/sampler.h"
 #include "kernels/profile.h"
 #include "tests/cuda/remote.h"
+#include "tests/cuda/wholestep.h"
 #include "tests/unit/stripes.h"
 #include "tests/unit/tinyrun.h"
 #include "tests/unit/trunknet.h"
@@ -67,21 +68,9 @@ static int tear_down(void **state)
 	return dir_remove(dir, NULL);
 }
 
-/* |a - b| / |b|; not a number where either holds one that is none. */
-static double distance(const float *a, const float *b, int64_t n)
-{
-	double diff = 0, all = 0;
-
-	for (int64_t i = 0; i < n; i++) {
-		diff += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
-		all += (double)b[i] * (double)b[i];
-	}
-	return all > 0 ? sqrt(diff / all) : diff > 0 || isnan(diff) ? INFINITY : 0;
-}
-
 static void near(const char *what, const float *got, const float *want, int64_t n, double tol)
 {
-	double err = distance(got, want, n);
+	double err = step_distance(got, want, n);
 
 	printf("# %s: error %.2e, %.0e allowed\n", what, err, tol);
 	if (!(err <= tol))
@@ -136,14 +125,6 @@ static void memory(void **state)
 	device_free(d);
 }
 
-/* A training step on fixed inputs. */
-struct step {
-	struct loss_tape loss;
-	struct params params;
-	float *out, *each, *grads; /* host */
-	int64_t outs;
-};
-
 enum { ROWS = 6, USED = 5 };
 
 static const struct {
@@ -158,126 +139,11 @@ static const struct {
      {.patch = 2, .hidden = 96, .depth = 2, .heads = 3, .mlp_ratio = 4}},
 };
 
-static float *host_normals(int64_t n, float scale, uint64_t which)
-{
-	float *x = mem_zalloc((size_t)n, sizeof *x);
-
-	rng_normal(x, (size_t)n, 21, RNG_TEST, which, 0);
-	for (int64_t i = 0; i < n; i++)
-		x[i] *= scale;
-	return x;
-}
-
-static float *fetch(struct device *d, const void *there, int64_t n)
-{
-	float *x = mem_zalloc((size_t)n, sizeof *x);
-
-	device_get(d, x, there, (size_t)n * sizeof *x);
-	return x;
-}
-
-/* Every weight is drawn: those that begin at zero would hide the rest. */
-static void step_run(struct step *s, const struct net_config *c, struct device *d, int bf16, int times)
-{
-	const struct plan_options o = {.bf16 = bf16, .bf16_weights = bf16};
-	const struct run_keys keys = {4, 2, 100, RNG_NOISE, 0};
-	int64_t size = c->channels * c->size * c->size;
-	struct noised z;
-	struct err e = {0};
-	float *values, *grads, *seed, *host;
-	uint16_t *rounded = NULL;
-
-	memset(s, 0, sizeof *s);
-	loss_record(&s->loss, c, &s->params, DT_F32, ROWS, 1, 0);
-	tape_layout(s->loss.tape, d, &o);
-	if (tape_allocate(s->loss.tape, &e) || noised_init(&z, d, ROWS, c, &e))
-		fail_msg("%s", e.msg);
-	values = d->alloc(d, (size_t)s->params.total * sizeof *values, "weights", &e);
-	grads = d->alloc(d, (size_t)s->params.trainable * sizeof *grads, "gradients", &e);
-	seed = d->alloc(d, ROWS * sizeof *seed, "seeds", &e);
-	assert_true(values && grads && seed);
-	host = host_normals(s->params.total, .06f, 1);
-	device_put(d, values, host, (size_t)s->params.total * sizeof *host);
-	if (bf16) {
-		uint16_t *half = mem_zalloc((size_t)s->params.total, sizeof *half);
-
-		for (int64_t i = 0; i < s->params.total; i++)
-			half[i] = f32_to_bf16(host[i]);
-		rounded = d->alloc(d, (size_t)s->params.total * sizeof *rounded, "weights", &e);
-		device_put(d, rounded, half, (size_t)s->params.total * sizeof *half);
-		tape_bind_bf16(s->loss.tape, rounded);
-		mem_free(half);
-	}
-	mem_free(host);
-	host = host_normals(ROWS * size, 1, 2);
-	device_put(d, noised_part(&z, NOISED_X0), host, (size_t)(ROWS * size) * sizeof *host);
-	mem_free(host);
-	host = host_normals(ROWS, 1, 3);
-	device_put(d, seed, host, ROWS * sizeof *host);
-	mem_free(host);
-	for (int i = 0; i < ROWS; i++) {
-		z.t[i] = (float)(.1 + .13 * i);
-		z.weight[i] = 1 + .1f * (float)i;
-		z.alpha[i] = 1 - z.t[i];
-		z.sigma[i] = z.t[i];
-		z.from_x0[i] = -1;
-		z.from_eps[i] = 1;
-		z.label[i] = i % 5;
-	}
-	noised_put(&z);
-	loss_bind(&s->loss, &z);
-	tape_bind(s->loss.tape, s->loss.dloss, seed);
-	tape_bind_params(s->loss.tape, values, grads);
-	tape_seed(s->loss.tape, &keys);
-	for (int i = 0; i < times; i++) {
-		d->fill(d, 0, grads, 0xff, (size_t)s->params.trainable * sizeof *grads);
-		tape_run(s->loss.tape, USED, 0, s->loss.end);
-	}
-	well(d);
-	s->outs = USED * (net_is_classifier(c) ? c->clusters : size);
-	s->out = fetch(d, tape_data(s->loss.tape, s->loss.out), s->outs);
-	s->each = fetch(d, tape_data(s->loss.tape, s->loss.loss), USED);
-	s->grads = fetch(d, grads, s->params.trainable);
-	d->release(d, values);
-	d->release(d, grads);
-	d->release(d, seed);
-	d->release(d, rounded);
-	noised_release(&z);
-}
-
-static void step_free(struct step *s)
-{
-	tape_free(s->loss.tape);
-	params_release(&s->params);
-	mem_free(s->out);
-	mem_free(s->each);
-	mem_free(s->grads);
-}
-
-/* Gradients parameter by parameter. One that is almost nothing beside the others of its kind is held to the mean of all. */
 static void same_gradients(const struct step *got, const struct step *want, double tol)
 {
-	double worst = 0, mean = 0;
-	const char *which = "";
+	const char *which;
+	double worst = step_gradient_error(got, want, &which);
 
-	for (int64_t i = 0; i < want->params.trainable; i++)
-		mean += (double)want->grads[i] * (double)want->grads[i] / (double)want->params.trainable;
-	for (int k = 0; k < want->params.n; k++) {
-		const struct param *p = &want->params.v[k];
-		double diff = 0, all = 0;
-
-		if (p->offset >= want->params.trainable)
-			continue;
-		for (int64_t i = p->offset; i < p->offset + p->count; i++) {
-			diff += ((double)got->grads[i] - (double)want->grads[i]) * ((double)got->grads[i] - (double)want->grads[i]);
-			all += (double)want->grads[i] * (double)want->grads[i];
-		}
-		diff = sqrt(diff / fmax(all, 1e-4 * mean * (double)p->count));
-		if (!(diff <= worst)) {
-			worst = diff;
-			which = p->name;
-		}
-	}
 	printf("# gradients: worst error %.2e, of %s, %.0e allowed\n", worst, which, tol);
 	if (!(worst <= tol))
 		fail_msg("gradient of %s: error %.3g, %.3g allowed", which, worst, tol);
@@ -296,9 +162,11 @@ static void same_step(struct device *d, enum precision precision, double tol)
 		int bf16 = precision == PRECISION_BF16;
 
 		printf("# network %d, %s\n", (int)i, precision_names[precision]);
-		step_run(&a, &net, cpu, 0, 1);
-		step_run(&b, &net, d, bf16, 1);
-		step_run(&again, &net, d, bf16, 3);
+		step_run(&a, &net, cpu, &(struct step_options){ROWS, USED, .times = 1});
+		step_run(&b, &net, d, &(struct step_options){ROWS, USED, bf16, .times = 1});
+		step_run(&again, &net, d, &(struct step_options){ROWS, USED, bf16, .times = 3});
+		if (!(step_distance(b.out, a.out, a.outs) <= tol && step_gradient_error(&b, &a, NULL) <= 4 * tol))
+			step_explain(&net, cpu, d, ROWS, USED, bf16, 4 * tol);
 		near("output", b.out, a.out, a.outs, tol);
 		near("loss", b.each, a.each, USED, tol);
 		same_gradients(&b, &a, 4 * tol);
@@ -525,7 +393,7 @@ static void profiles(void **state)
 	(void)state;
 	for (int i = 0; i < 2; i++) {
 		p = profile_new(i ? cpu : d);
-		step_run(&step, &net, i ? cpu : d, 0, i || !d->capture_begin ? 3 : 4);
+		step_run(&step, &net, i ? cpu : d, &(struct step_options){ROWS, USED, .times = i || !d->capture_begin ? 3 : 4});
 		profile_read(p, i ? here : there);
 		profile_free(p);
 		step_free(&step);
@@ -584,8 +452,8 @@ static int replay(void *arg, int64_t n, const float *x, const float *t, float *l
 	device_get(r->device, host, logits, bytes);
 	if (r->record)
 		memcpy(r->logits + r->at * r->k, host, bytes);
-	else if (!(distance(host, r->logits + r->at * r->k, n * r->k) <= 2e-2))
-		fail_msg("the router's logits at call row %d: error %.3g", (int)r->at, distance(host, r->logits + r->at * r->k, n * r->k));
+	else if (!(step_distance(host, r->logits + r->at * r->k, n * r->k) <= 2e-2))
+		fail_msg("the router's logits at call row %d: error %.3g", (int)r->at, step_distance(host, r->logits + r->at * r->k, n * r->k));
 	device_put(r->device, logits, r->logits + r->at * r->k, bytes);
 	r->at += n;
 	mem_free(host);

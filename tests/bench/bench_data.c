@@ -1,6 +1,6 @@
 /* bench_data [-t THREADS] [-d FOLDER] [PATTERN]: from pictures to clusters, shards and samples, on synthetic data made in the
  * folder (default $TMPDIR/ddm-bench-data, kept), where peer_data.py then finds it. TSV: name, value, unit, fraction of peak. One
- * thread is timed by the CPU clock of the process doing the work, which bears with other processes; for more, the machine must be
+ * thread is timed by the processor time of the working process, which other processes hardly disturb. For more threads the machine must be
  * quiet. */
 #include <fcntl.h>
 #include <math.h>
@@ -39,7 +39,7 @@ struct bench {
 	int threads;
 	struct pool *pool;
 	const char *dir;
-	char *programs; /* where the programs are */
+	char *programs; /* folder of the programs */
 	const char *pattern;
 };
 
@@ -73,7 +73,7 @@ static void tell(const char *name, double value, const char *unit, double fracti
 	fflush(stdout);
 }
 
-/* Points around more centres than there are clusters, so that the iterations do not come to rest early. */
+/* Points around more centres than clusters, so that the iterations do not converge early. */
 static float *points_make(void)
 {
 	float *x = mem_alloc((size_t)POINTS * DIM * sizeof *x), centre[DIM];
@@ -103,7 +103,7 @@ static double fit_seconds(const struct bench *b, const float *x, int iterations)
 	return t;
 }
 
-/* The iterations alone, without seeding, checks and the last assignment; then all of it. */
+/* Time the iterations without seeding, checks and the last assignment; then the whole. */
 static void bench_kmeans(const struct bench *b)
 {
 	const double work = 2. * POINTS * CENTRES * DIM * ITERATIONS;
@@ -124,7 +124,7 @@ static void bench_kmeans(const struct bench *b)
 	mem_free(path);
 }
 
-/* Smooth shapes and some grain: about as many bytes as a photograph of that size. */
+/* Draw smooth shapes and some grain, which take about as many bytes as a photograph of that size. */
 static void picture_draw(uint8_t *rgb, int number)
 {
 	float wave[12][5], grain[64];
@@ -184,7 +184,7 @@ static char *picture_path(const struct bench *b, int i)
 	return str_new("%s/pictures/%d/%05d.jpg", b->dir, i % 8, i);
 }
 
-/* The folder of pictures and its assignment; made once. */
+/* Make the folder of pictures and its assignment, unless they exist. */
 static void pictures_make(const struct bench *b)
 {
 	static const char *const columns[] = {"key", "cluster"};
@@ -242,7 +242,7 @@ static double folder_bytes(const struct bench *b)
 	return bytes;
 }
 
-/* Seconds of one of the programs. */
+/* Seconds that a program runs. */
 static double program_seconds(const struct bench *b, const char *name, char **argv)
 {
 	char *path = path_join(b->programs, name);
@@ -348,7 +348,7 @@ static void shards_close(struct read_job *j)
 		shard_free(j->shard[c]);
 }
 
-/* As many bytes from the files in the same order, and nothing else: what the disk gives. */
+/* Read as many bytes from the files in the same order, to measure the disk alone. */
 static void bare_task(void *arg, int64_t task, int worker)
 {
 	struct read_job *j = arg;
@@ -395,7 +395,7 @@ static void bench_bare_read(const struct bench *b, struct read_job *j)
 	tell("data.disk_read", sum_bytes(j) / t * 1e-6, "MB/s", 0);
 }
 
-/* Samples in random order: out of the page cache, from the disk, and what the disk gives. */
+/* Read samples in random order: from the page cache, from the disk, and the speed of the disk alone. */
 static void bench_shard_read(const struct bench *b)
 {
 	struct read_job j = {.n = PICTURES};

@@ -1,6 +1,6 @@
 /* bench_gemm [-t THREADS] [-s SECONDS] [PATTERN]: the products of a DiT's linear layers beside the best product in cache. NT:
- * forward (with what is done on its tiles, fc1 alone), dX: input gradient, dW: weight gradient. The four layers of a block weighed
- * by their work; with a pattern each of them too. */
+ * forward (for fc1 also with bias and GELU on its tiles), dX: input gradient, dW: weight gradient. The four layers of a block are weighted
+ * by their work; with a pattern each is also measured alone. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static const char *const kind_name[] = {"NT", "NT + bias", "NT + bias, GELU", "N
 
 static const struct layer {
 	const char *name;
-	int64_t n, k; /* multiples of the width */
+	int64_t n, k; /* in multiples of the width */
 } layers[] = {{"qkv", 3, 1}, {"proj", 1, 1}, {"fc1", 4, 1}, {"fc2", 1, 4}};
 
 static const struct size {
@@ -79,7 +79,7 @@ static struct reading measure(struct bench *b, enum kind kind, int64_t rows, int
 	}
 	r = bench_read(b, &work, yard_product(b), .02, .1);
 	*flops += work.amount;
-	*seconds += work.amount / r.fraction; /* in units of the yardstick's time for a FLOP */
+	*seconds += work.amount / r.fraction; /* in units of the yardstick's time per FLOP */
 	return r;
 }
 

@@ -1,5 +1,5 @@
-/* bench_memory [-t THREADS] [-s SECONDS] [PATTERN]: what training holds in memory against what its plan says (the fraction; it fails
- * where they are more than 5% apart), and how much that grows over 10,000 steps of a tiny network (it fails above 1 MiB). */
+/* bench_memory [-t THREADS] [-s SECONDS] [PATTERN]: the memory that training holds, as a fraction of its plan (fails if they differ by more than 5%),
+ * and its growth over 10,000 steps of a tiny network (fails above 1 MiB). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static void must(int rc, const struct err *e)
 	exit(e->code);
 }
 
-/* Bytes of this process's own memory, files that are mapped not counted. */
+/* Bytes of this process's own memory, without mapped files. */
 static double held(void)
 {
 	FILE *f = fopen("/proc/self/status", "re");
@@ -95,7 +95,7 @@ static char *write_shards(int64_t channels, int64_t size)
 
 struct watch {
 	double before, early, most;
-	int64_t from; /* the step that is early */
+	int64_t from; /* the first step of the measurement */
 };
 
 static void look(void *arg, const struct train_step *s)

@@ -16,7 +16,7 @@ struct sets {
 	struct err err;
 };
 
-/* Like features of a network: not negative, and of fewer dimensions than they have numbers. */
+/* Features like those of a network: not negative, and of lower rank than their width. */
 static float *features_make(uint64_t set)
 {
 	float *x = mem_alloc((size_t)N * D * sizeof *x), *basis = mem_alloc((size_t)LATENT * D * sizeof *basis), latent[LATENT];
@@ -53,7 +53,7 @@ static void kernel_once(void *arg)
 	kd_whole(&out, s->pool, s->real, N, s->fake, N, D, &s->err);
 }
 
-/* Pairs of a set with itself count once. */
+/* Pairs within one set are counted once. */
 static void measure(struct bench *b, const char *name, void (*once)(void *arg), struct sets *s)
 {
 	struct duty duty = {once, s, 2. * D * (2. * N * N)};

@@ -1,5 +1,5 @@
 /* bench_nets [-t THREADS] [-s SECONDS] [PATTERN]: convolutions of one layer and whole pretrained networks with random weights, beside the
- * best product in cache, each product counted as the plain convolution's. */
+ * best product in cache. FLOPs are those of the plain convolutions. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static const struct autoencoder_config taesd = {.kind = AUTOENCODER_TINY,
                                                 .decoder_blocks = {3, 3, 3, 1},
                                                 .scale = 1};
 
-/* One convolution; config: its output's channels and kernel. */
+/* One convolution: its input, output channels and kernel. */
 struct layer {
 	int64_t out, kh, kw;
 };
@@ -138,7 +138,7 @@ static void features_run(void *arg)
 	vit_run(f->vit, f->batch, f->x, f->out, NULL);
 }
 
-/* A file of random weights under the network's own names. */
+/* Write a file of random weights with the network's own names. */
 static struct vit *random_vit(const struct vit_config *c, enum vit_tokens tokens, int64_t batch, struct device *d)
 {
 	const char *dir = getenv("TMPDIR");
@@ -170,8 +170,8 @@ static struct vit *random_vit(const struct vit_config *c, enum vit_tokens tokens
 	return v;
 }
 
-/* Of a picture: the patches, and in each block four square products, two of the perceptron, and scores and sums of attention. What is done
- * for the class token alone has keys and values of all in its last block. */
+/* FLOPs of a picture: the patches, and in each block four square products, two of the MLP, and the two of attention. For the class token alone, the
+ * last block still computes keys and values of all tokens. */
 static double vit_flops(const struct vit_config *c, enum vit_tokens tokens)
 {
 	double patches = (double)(c->size / c->patch * (c->size / c->patch)), t = patches + 1 + (double)c->registers, h = (double)c->hidden;

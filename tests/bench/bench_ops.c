@@ -12,7 +12,7 @@
 
 static struct device *device;
 
-/* A dense array of values in [-1, 1]; dimensions set in bcast have one element. */
+/* A dense array of values in [-1, 1]. Dimensions whose bits are set in bcast have one element. */
 static struct array make(int rank, const int64_t shape[], unsigned bcast)
 {
 	struct array a = {.dtype = DT_F32, .rank = rank};
@@ -60,7 +60,7 @@ static void once(void *arg)
 	call->k->run(call->c);
 }
 
-/* flops 0: count the bytes of the arrays. Frees them. */
+/* Time an op and free its arrays. flops 0: the yardstick is a copy of as many bytes as the arrays have. */
 static void measure(struct bench *b, const char *name, enum op op, struct op_call *c, double flops)
 {
 	static const struct run_keys keys = {.seed = 1};
@@ -118,7 +118,7 @@ static void attention(struct bench *b, int64_t n, int64_t t, int64_t heads, int6
 	mem_free(g.in[0].data);
 }
 
-/* The rest of a block on (n, t, c): adaLN operands are per sample. */
+/* The other ops of a block on (n, t, c), with adaLN operands per sample. */
 static void rows(struct bench *b, int64_t n, int64_t t, int64_t c)
 {
 	const int64_t x[] = {n, t, c}, stats[] = {n, t, 2}, one[] = {n, 1, c}, bias[] = {1, 1, c};
@@ -151,7 +151,7 @@ static void rows(struct bench *b, int64_t n, int64_t t, int64_t c)
 #undef CASE
 }
 
-/* Pictures (n, c, s, s) to patches of 2 x 2 and back, and what a loss does. */
+/* Pictures (n, c, s, s) to patches of 2 x 2 and back, and the ops of a loss. */
 static void pictures(struct bench *b, int64_t n, int64_t c, int64_t s)
 {
 	const int64_t shape[] = {n, c, s, s}, v[] = {n};

@@ -1,6 +1,6 @@
-/* bench_sample [-t THREADS] [-s SECONDS] [PATTERN]: pictures from one network, and from eight experts of which a router chooses two
- * for every picture at every step, as ddm-sample makes them, beside the best product in cache. The router runs, but what it says
- * is replaced by a fixed table, so that another program (peer_torch.py) can be given the same groups. */
+/* bench_sample [-t THREADS] [-s SECONDS] [PATTERN]: sampling as in ddm-sample, from one network, and from eight experts of which a router chooses
+ * two for every picture at every step, beside the best product in cache. The router runs, but its output is replaced by a fixed table, so that
+ * another program (peer_torch.py) can use the same groups. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "net/netdef.h"
 #include "tests/bench/meter.h"
 
-/* The last but one is the demo's network. */
+/* The last but one uses the demo's network. */
 static const struct work {
 	const char *name, *preset, *router;
 	int64_t channels, size, batch, steps; /* steps of one timed call */
@@ -40,7 +40,7 @@ struct setup {
 	int64_t *index;
 	float *x;
 	int64_t batch;
-	int call; /* of the router */
+	int call; /* number of calls of the router so far */
 };
 
 static void must(int rc, const struct err *e)
@@ -51,7 +51,7 @@ static void must(int rc, const struct err *e)
 	exit(e->code);
 }
 
-/* Random weights: a network's speed does not depend on them. */
+/* Write a network with random weights; its speed does not depend on them. */
 static void write_net(struct device *d, const char *dir, const char *sub, const struct work *w, int router, uint64_t seed)
 {
 	struct model_config m = {.path = "linear", .cluster = -1};
@@ -84,7 +84,7 @@ static void write_net(struct device *d, const char *dir, const char *sub, const 
 	params_release(&p);
 }
 
-/* Picture i at the router's call s goes to the experts (i + s) mod 8 and (3 i + s + 1) mod 8, or the next where they agree. */
+/* At the router's call s, picture i goes to the experts (i + s) mod 8 and (3 i + s + 1) mod 8, or to the next one if they are equal. */
 static int route_table(void *arg, int64_t n, const float *x, const float *t, float *logits, struct err *e)
 {
 	struct setup *s = arg;
@@ -92,7 +92,7 @@ static int route_table(void *arg, int64_t n, const float *x, const float *t, flo
 
 	if (s->ensemble.router.logits(s->ensemble.router.arg, n, x, t, logits, e))
 		return -1;
-	for (int64_t i = 0; i < n; i++) { /* on the CPU alone: the logits are the host's to write */
+	for (int64_t i = 0; i < n; i++) { /* the logits are in host memory, since this runs on the CPU */
 		int a = (int)((i + step) % k), b = (int)((3 * i + step + 1) % k);
 
 		for (int j = 0; j < k; j++)

@@ -1,5 +1,5 @@
-/* bench_start [-t THREADS] [-s SECONDS] [PATTERN]: how long every program takes to start, say its usage and end: the best of 20.
- * Fails where it is more than 50 ms. */
+/* bench_start [-t THREADS] [-s SECONDS] [PATTERN]: the time that every program takes to start, print its usage and end, the best of 20. Fails if it
+ * is more than 50 ms. */
 #include <fcntl.h>
 #include <glob.h>
 #include <spawn.h>
@@ -16,7 +16,7 @@
 enum { TRIES = 20 };
 static const double LIMIT = .05;
 
-/* Seconds; negative when it does not end well. */
+/* Seconds of one run; negative if it fails. */
 static double run_once(char *program)
 {
 	char *argv[] = {program, "-h", NULL};

@@ -15,7 +15,7 @@ struct work {
 	int64_t channels, size, batch;
 };
 
-/* The last line is the demo's network. */
+/* The last is the demo's network. */
 static const struct work works[] = {
     {"dit-s/2", 4, 32, 8},
     {"dit-mini/4", 3, 32, 64},

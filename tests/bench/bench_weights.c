@@ -1,6 +1,6 @@
-/* bench_weights [-t THREADS] [-s SECONDS] [PATTERN]: experts' weights as bf16 and int8 beside f32: the ratio is of what f32 gives,
- * memory's how often they fit into that of f32. A DiT-S/4 (width 384, 64 tokens) at batches of 1, 8 and 64, and the four linear
- * layers of a block. "bf16, portable": without the CPU's instructions for it. */
+/* bench_weights [-t THREADS] [-s SECONDS] [PATTERN]: experts' weights as bf16 and int8 against f32. The ratio is the speed over that of f32; for
+ * memory it is the size of f32 over the size. A DiT-S/4 (width 384, 64 tokens) with batches of 1, 8 and 64, and the four linear layers of a block.
+ * "bf16, portable" does not use the CPU's bf16 instructions. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -65,7 +65,7 @@ static double now(const struct bench *b)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Seconds that our threads were ready to run and had no processor, summed over them; 0 where the kernel does not tell. */
+/* Seconds for which our threads were ready to run but had no processor, summed over the threads; 0 if the kernel does not report it. */
 static double waited(void)
 {
 	DIR *d = opendir("/proc/self/task");
@@ -89,7 +89,7 @@ static double waited(void)
 	return sum;
 }
 
-/* Seconds of one call, in a slot of at least `slot` seconds and one call. */
+/* Seconds of one call, measured over at least `slot` seconds and at least one call. */
 static double slot_run(const struct bench *b, const struct duty *d, double slot)
 {
 	double from = now(b), t;
@@ -104,7 +104,7 @@ static double slot_run(const struct bench *b, const struct duty *d, double slot)
 }
 
 struct pair {
-	double work, ratio, waited; /* seconds of a call; yardstick's over it; share of the pair's time */
+	double work, ratio, waited; /* seconds of a call; the yardstick's seconds over them; share of the pair's time spent waiting */
 };
 
 static int by_waited(const void *a, const void *b)
@@ -129,7 +129,7 @@ static double quantile(const double *sorted, int n, double q)
 	return i + 1 < n ? sorted[i] + (at - i) * (sorted[i + 1] - sorted[i]) : sorted[n - 1];
 }
 
-/* Of pairs of which some waited the quieter half, at least PAIRS; all of them on a quiet machine. */
+/* The number of pairs to use: all on a quiet machine; if some waited, the quieter half, but at least PAIRS. */
 static int quiet_pairs(struct pair *p, int n)
 {
 	int keep = n;
@@ -182,12 +182,12 @@ void bench_print(const char *name, double value, const char *unit, const struct 
 
 /* ---- yardsticks ---- */
 
-/* One product on every thread, each with operands of its own that stay in its second-level cache. */
+/* The same product on every thread, with its own operands, which stay in its second-level cache. */
 struct product {
 	struct gemm g;
 	struct pool *pool;
 	char *mem;
-	size_t each; /* bytes a thread has */
+	size_t each; /* bytes of a thread's operands */
 	struct duty duty;
 };
 
@@ -256,7 +256,7 @@ const struct duty *yard_product(struct bench *b)
 struct copy {
 	struct pool *pool;
 	char *mem;
-	size_t held, share; /* bytes of mem, and a thread copies */
+	size_t held, share; /* bytes of mem; bytes that a thread copies */
 	struct duty duty;
 };
 

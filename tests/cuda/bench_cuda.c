@@ -1,6 +1,7 @@
 /* bench_cuda [-pq] [-s SECONDS] [PATTERN]: products, attention, one-pass kernels, k-means, training and sampling on the GPU, beside the rate
- * of its fastest product and of a copy, measured first. A line is `name value unit ratio spread` between tabs (tests/bench/RESULTS.md): ratio is
- * of the product's rate, for one-pass kernels and copies of the copy's; a line of latency has none. Nothing that is timed is zero.
+ * of its fastest product and of a copy, which are measured first. A line is `name value unit ratio spread`, separated by tabs
+ * (tests/bench/RESULTS.md). The ratio is the fraction of the product's rate, or, for one-pass kernels and copies, of the copy's rate; a line of
+ * latency has none. No array that is timed is zero.
  * Lines that begin with # end the output: the products of cuBLASLt by shape, the algorithms tried, the first against the best, an epilogue against
  * a pass of our own, and what is used (cublaslt_log).
  * -p adds such lines after each line of training and sampling: the time of a few more steps by op, and by op and shape (kernels/profile.h).
@@ -86,7 +87,7 @@ static void comment(void *arg, const char *text)
 	printf("# %s\n", text);
 }
 
-/* The ops of a few more calls, with -p. The first is not counted, because graphs with timers are made in it. */
+/* With -p: the times of the ops in a few more calls. The first call is not counted, because it makes the graphs with timers. */
 static void profile(void (*once)(void *), void *arg)
 {
 	struct profile *p;
@@ -104,7 +105,7 @@ static void profile(void (*once)(void *), void *arg)
 }
 
 struct timing {
-	double each, spread; /* seconds of one call, the median of slots; half of what the quartiles are apart, of the median */
+	double each, spread; /* seconds of one call, the median over slots; half the distance of the quartiles, as a fraction of the median */
 };
 
 static double slot_of(void (*once)(void *), void *arg, int64_t calls)
@@ -119,7 +120,7 @@ static double slot_of(void (*once)(void *), void *arg, int64_t calls)
 	return (clock_seconds() - start) / (double)calls;
 }
 
-/* Three calls before anything counts: algorithms are chosen, graphs captured. Slots of a twentieth of the time or of one call. */
+/* Time slots of a twentieth of the time, but at least one call. Three calls before them choose algorithms and capture graphs. */
 static struct timing time_of(void (*once)(void *), void *arg)
 {
 	double v[SLOTS], end;
@@ -148,7 +149,7 @@ static void *memory(size_t bytes)
 	return p;
 }
 
-/* Normals of the host, repeated: rounding to bfloat16 is the host's too. */
+/* Normal values, drawn and rounded to bfloat16 by the host; a short block is repeated. */
 static void *values(int64_t n, enum dtype type, float scale)
 {
 	enum { PIECE = 1 << 20 };
@@ -200,7 +201,7 @@ static void ceilings(void)
 	line("fastest product", peak * 1e-12, "TFLOP/s", 1, 0);
 }
 
-/* An op outside a tape. */
+/* An op that runs outside a tape. */
 struct job {
 	enum op op;
 	struct op_call c;
@@ -214,7 +215,7 @@ static void job_once(void *arg)
 	device_run(dev, j->op, &j->c, j->scratch);
 }
 
-/* flops or bytes: what one call is worth. */
+/* Time a job. flops, bytes: of one call; one of them is 0. */
 static void job(const char *name, struct job *j, double flops, double bytes)
 {
 	size_t need = device_scratch(dev, j->op, &j->c);
@@ -301,7 +302,7 @@ static void attention(void)
 	}
 }
 
-/* Rows of DiT-XL's width, 256 samples of 256 tokens: several times what the cache holds. */
+/* One-pass kernels on rows of DiT-XL's width, 256 samples of 256 tokens: several times the size of the cache. */
 static void one_pass(void)
 {
 	enum dtype s = storage();
@@ -334,7 +335,7 @@ static void one_pass(void)
 	dev->release(dev, stats.data), dev->release(dev, m.data), dev->release(dev, dm[0].data), dev->release(dev, dm[1].data);
 }
 
-/* An iteration of k-means over points that are all there, by chunks as cluster/kmeans_device.c cuts them. */
+/* An iteration of k-means over points in device memory, in the chunks of cluster/kmeans_device.c. */
 struct lloyd {
 	struct job find, add;
 	char *x;
@@ -354,7 +355,7 @@ static void lloyd_once(void *arg)
 	}
 }
 
-/* Whole chunks of rows of d floats: `most`, or what fits in eight tenths of what is free. */
+/* The number of rows of d floats, in whole chunks: `most`, or as many as fit into 80% of the free memory. */
 static int64_t rows_that_fit(int64_t most, int64_t chunk, int64_t d)
 {
 	struct device_memory m = {0};
@@ -398,7 +399,7 @@ static void clusters_of(int64_t k)
 		dev->release(dev, all[i].data);
 }
 
-/* k-means of features of a large vision network: clusters of the method, and the fine ones of its first step. */
+/* k-means of features of a large vision network, with the final number of clusters and with that of the first step. */
 static void clusters(void)
 {
 	if (wanted("clusters 8"))
@@ -407,7 +408,7 @@ static void clusters(void)
 		clusters_of(quick ? 70 : 1024);
 }
 
-/* Whole steps of training, as the trainer submits them. */
+/* Whole training steps, submitted as the trainer does. */
 struct training {
 	struct params params;
 	struct loss_tape loss;
@@ -417,8 +418,8 @@ struct training {
 	struct update update;
 	float *dloss, *x0;
 	int32_t *label;
-	int64_t batch, step, updates; /* updates: finished and heard of */
-	double loss_of_step;          /* the last that was heard of, mean over the batch */
+	int64_t batch, step, updates; /* updates: steps whose status has been read */
+	double loss_of_step;          /* of the last step whose status has been read, mean over the batch */
 };
 
 static int bf16(void)
@@ -426,7 +427,7 @@ static int bf16(void)
 	return storage() == DT_BF16;
 }
 
-/* The largest power of two up to `most` that fits in nine tenths of what is free. */
+/* Set the batch to the largest power of two up to `most` that fits into 90% of the free memory. */
 static void fit(struct training *s, const struct net_config *c, int64_t most)
 {
 	struct device_memory m = {0};
@@ -445,7 +446,8 @@ static void fit(struct training *s, const struct net_config *c, int64_t most)
 	}
 }
 
-/* Status of a step, or NULL. A step whose loss or gradient is not finite skips AdamW, so its time is worth nothing: the benchmark fails. */
+/* Check the status of a step (may be NULL). The benchmark fails if loss or gradient are not finite, because such a step skips AdamW and its time
+ * means nothing. */
 static void heard(struct training *s, const double *status)
 {
 	if (!status)
@@ -530,7 +532,7 @@ static void train(const char *preset, int64_t size, int64_t most)
 	mem_free(s.label);
 }
 
-/* Weights on disk: one expert, and the others by name. */
+/* Write random weights of an expert or a router to a model folder. */
 static void write_net(const char *folder, const char *preset, int router)
 {
 	struct model_config m = {.path = "linear", .cluster = -1};
@@ -572,12 +574,13 @@ struct sampling {
 	int64_t *index, batch;
 	int32_t *label;
 	float *x, *logits;
-	double last, *step; /* (steps): seconds since the one before */
+	double last, *step; /* (steps): seconds since the step before */
 	int64_t steps, seen;
 	int call;
 };
 
-/* The router runs and is heard, but what it says is a fixed table: picture i at call s goes to (i + s) mod 8, then (3 i + s + 1) mod 8. */
+/* The router runs and its output is read, but it is replaced by a fixed table: picture i at call s goes to the experts (i + s) mod 8 and
+ * (3 i + s + 1) mod 8. */
 static int route_table(void *arg, int64_t n, const float *x, const float *t, float *logits, struct err *e)
 {
 	struct sampling *s = arg;
@@ -596,7 +599,7 @@ static int route_table(void *arg, int64_t n, const float *x, const float *t, flo
 	return 0;
 }
 
-/* Before every step, when the router of the one before has long been heard. */
+/* Called before every step, when the router's output of the step before has been read. */
 static int on_step(void *arg, const char *what, int64_t done, int64_t total)
 {
 	struct sampling *s = arg;
@@ -681,7 +684,7 @@ static void sample(struct ensemble *ensemble, int used, double cfg, int64_t batc
 	mem_free(s.x), mem_free(s.logits), mem_free(s.index), mem_free(s.label), mem_free(s.step);
 }
 
-/* What cuBLASLt was asked for and what it chose, as comments. */
+/* Print the products requested of cuBLASLt and its choices, as comments. */
 static void log_products(void)
 {
 	struct str s = {0};
@@ -696,10 +699,10 @@ static void log_products(void)
 	str_release(&s);
 }
 
-/* All batches by the same networks, which take a while to read. */
+/* Sample all batches with the same networks, because reading them takes a while. */
 static void samples(void)
 {
-	static const int64_t batches[] = {64, 8, 1}; /* the one that counts most first, should the time end */
+	static const int64_t batches[] = {64, 8, 1}; /* the most important first, in case the time runs out */
 	struct ensemble_options o = {.capacity = 128, .device = dev, .bulk = bf16() ? COMPACT_BF16 : COMPACT_NONE, .policy = policy_of("full")};
 	char dir[] = "/tmp/ddm-bench-XXXXXX", *first, *router;
 	struct ensemble ensemble;
@@ -718,7 +721,7 @@ static void samples(void)
 		err_errno(&e, "%s", dir);
 		must(-1, &e);
 	}
-	filehash_remember(dir, 1 << 20); /* eight experts are one file */
+	filehash_remember(dir, 1 << 20); /* the eight experts share one file */
 	first = path_join(dir, "expert_0");
 	router = path_join(dir, "router");
 	write_net(first, "dit-xl/2", 0);

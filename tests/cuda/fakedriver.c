@@ -1,5 +1,5 @@
-/* A CUDA driver (libcuda.so.1) that is there and of no use: FAKE_DRIVER_VERSION is its version, 12080 for CUDA 12.8, and FAKE_DRIVER_INIT
- * what it answers when it is begun, 100 for no GPU. */
+/* A CUDA driver (libcuda.so.1) that always fails. FAKE_DRIVER_VERSION is its version, such as 12080 for CUDA 12.8. FAKE_DRIVER_INIT is the result of
+ * its initialisation, such as 100 for no GPU. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ int cuGetExportTable(const void **table, const void *id)
 	return NOT_FOUND;
 }
 
-/* The runtime asks for everything it knows before it begins. */
+/* The runtime looks up every function that it knows before it starts. */
 int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, void *status)
 {
 	static const struct {

@@ -1,4 +1,4 @@
-/* In front of a test of tests/op, whose main is tests_main here: the kernels run on the GPU. */
+/* Runs a test of tests/op on the GPU; its main() is compiled as tests_main(). */
 #include <stdio.h>
 #include <string.h>
 

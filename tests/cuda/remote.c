@@ -14,9 +14,9 @@
 
 enum { SEGMENTS = OP_IN + OP_OUT + 2, ALIGN = 64 };
 
-/* Memory of the host that the arrays cover, and its twin. */
+/* A part of host memory that arrays cover, and its copy on the device. */
 struct segment {
-	char *from, *to, *there, *at; /* at: where `from` is on the device, aligned as here */
+	char *from, *to, *there, *at; /* at: the address of `from` on the device, with the same alignment */
 	int written;
 };
 

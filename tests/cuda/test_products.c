@@ -1,5 +1,5 @@
-/* LINEAR, LINEAR_DX, LINEAR_DW and MATMUL on the GPU beside the CPU's: biases, activations, values before them, column sums, rows that are
- * padded or begin anywhere, operands of two types, the layers of DiT-XL; by the algorithm that is chosen, and by every other that could be. */
+/* LINEAR, LINEAR_DX, LINEAR_DW and MATMUL on the GPU against the CPU: biases, activations, pre-activations, column sums, rows with padding or any
+ * offset, operands of two types, the layers of DiT-XL. With the chosen algorithm and with every other candidate. */
 #include "tests/cuda/remote.h"
 
 #include <setjmp.h>
@@ -20,15 +20,15 @@ extern const struct kernel kernel_linear_cuda, kernel_linear_dx_cuda, kernel_lin
 
 enum { GELU = 1 + UNARY_GELU_TANH, SILU = 1 + UNARY_SILU };
 
-/* C (m, n) of sums of k. MATMUL: `batch` products of B transposed. */
+/* C (m, n), sums over k. MATMUL: `batch` products with B transposed. */
 struct product_test {
 	const char *name;
 	enum op op;
 	int64_t m, n, k, batch;
 	int act, bias, pre, sums; /* pre: the value before the activation; sums: LINEAR_DW's second output */
-	int master;               /* weights, biases and their gradients are float where the rest is bfloat16 */
-	int64_t pad, shift;       /* elements between rows and before the first */
-	int large;                /* too much for an emulation */
+	int master;               /* 1: weights, biases and their gradients are float even if the rest is bfloat16 */
+	int64_t pad, shift;       /* unused elements between rows, and before the first */
+	int large;                /* 1: too slow for the emulation */
 };
 
 /* clang-format off */
@@ -67,7 +67,7 @@ enum { TESTS = sizeof tests_of_products / sizeof *tests_of_products };
 
 static struct device *cpu, *gpu;
 
-/* A matrix in memory of its own: (batch, rows, cols), or a vector if batch is 0. What is between its rows is NaN. */
+/* A matrix (batch, rows, cols), or a vector if batch is 0, in its own memory. The elements between its rows are NaN. */
 struct matrix {
 	struct array a;
 	void *memory;
@@ -92,7 +92,7 @@ static int64_t element_at(const struct array *a, int64_t batch, int64_t row, int
 	return a->rank == 1 ? col : (a->rank == 3 ? batch * a->stride[0] : 0) + row * a->stride[a->rank - 2] + col;
 }
 
-/* values NULL: an output, all NaN. Weights are contiguous: the ops want them so. */
+/* The layout of a matrix. The ops require contiguous weights. Without values a matrix is an output and all NaN. */
 enum layout { CONTIGUOUS, ROWS };
 static struct matrix matrix_new(const struct product_test *t, enum dtype type, enum layout layout, int64_t batch, int64_t rows, int64_t cols,
                                 const float *values)
@@ -115,7 +115,7 @@ static struct matrix matrix_new(const struct product_test *t, enum dtype type, e
 	return x;
 }
 
-/* Normals that bfloat16 holds, so that both devices see the same. */
+/* Normal values that bfloat16 represents exactly, so that both devices compute with the same ones. */
 static float *values_new(int64_t n, float scale, uint64_t which)
 {
 	float *v = mem_zalloc((size_t)n, sizeof *v);
@@ -126,11 +126,11 @@ static float *values_new(int64_t n, float scale, uint64_t which)
 	return v;
 }
 
-/* The arrays of a call in one type: operands in their order, then outputs. */
+/* The arrays of a call in one type: the operands in order, then the outputs. */
 struct call {
 	struct op_call c;
 	struct matrix m[5];
-	int count, outputs; /* index of the first output */
+	int count, outputs; /* outputs: index of the first output */
 };
 
 static struct call call_new(const struct product_test *t, enum dtype type, float *const v[3])
@@ -198,7 +198,7 @@ static const struct kernel *kernel_of(enum op op)
 	                            : &kernel_matmul_cuda;
 }
 
-/* Largest difference of output `o`, over the largest value; INFINITY if an element is NaN, or one between rows is not. */
+/* The largest difference in output `o` over the largest value. INFINITY if an element is NaN, or if an element between rows was written. */
 static double error_of(const struct call *got, const struct call *want, int o)
 {
 	const struct array *a = &got->m[o].a, *b = &want->m[o].a;
@@ -222,13 +222,13 @@ static double error_of(const struct call *got, const struct call *want, int o)
 	return numbers == count * rows * cols ? worst / top : INFINITY;
 }
 
-/* Float: sums in another order. bfloat16: outputs are rounded, and where the library has no epilogue the product before it is too. */
+/* The tolerance. Float: the order of sums differs. bfloat16: outputs are rounded, and so is the product if the library has no epilogue. */
 static double allowed(enum dtype type)
 {
 	return 4e-6 + (type == DT_BF16 ? 0x1p-8 + 0x1p-6 : 0);
 }
 
-/* One test in one type by each algorithm: 0 the chosen one, i the i-th candidate. */
+/* Run a test in one type with each algorithm: 0 is the chosen one, i the i-th candidate. */
 static void product_in(const struct product_test *t, enum dtype type, int algorithms, float *const v[3], const struct call *want)
 {
 	struct call got = call_new(t, type, v);

@@ -1,5 +1,5 @@
-/* The GPU beside the CPU: memory and queues, whole training steps of a DiT and a router, training from the loader to the checkpoint, and
- * sampling. Errors are norms of differences over norms of what the CPU gives. */
+/* The GPU against the CPU: memory and queues, whole training steps of a DiT and a router, training from the loader to the checkpoint, and
+ * sampling. An error is the norm of a difference over the norm of the CPU's result. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -77,7 +77,7 @@ static void near(const char *what, const float *got, const float *want, int64_t 
 		fail_msg("%s: error %.3g, %.3g allowed; the first values are %g and %g", what, err, tol, (double)got[0], (double)want[0]);
 }
 
-/* More than the stages of a put hold, of a length that is no multiple of anything. */
+/* Copies that are longer than the staging buffers, of an odd length. */
 static void memory(void **state)
 {
 	enum { N = 11000003 };
@@ -100,7 +100,7 @@ static void memory(void **state)
 	for (int i = 0; i < N; i++)
 		host[i] = (unsigned char)(i * 7 + i / 251);
 	device_put(d, a, host, N);
-	memset(host, 0, N); /* it has been read */
+	memset(host, 0, N); /* put has read it on return */
 	device_copy(d, b, a, N);
 	d->fill(d, 0, a, 0x5a, N);
 	d->event_record(d, event, 0);
@@ -170,7 +170,7 @@ static void same_step(struct device *d, enum precision precision, double tol)
 		near("output", b.out, a.out, a.outs, tol);
 		near("loss", b.each, a.each, USED, tol);
 		same_gradients(&b, &a, 4 * tol);
-		/* The third run was launched as a graph, where there are any. */
+		/* The third run is launched as a graph if the device has graphs. */
 		assert_memory_equal(b.out, again.out, (size_t)a.outs * sizeof *a.out);
 		assert_memory_equal(b.grads, again.grads, (size_t)a.params.trainable * sizeof *a.grads);
 		if (d->uncaptured[0])
@@ -195,21 +195,21 @@ static void steps_in(enum precision precision, double tol)
 	device_free(d);
 }
 
-/* Sums in another order: a few hundred roundings of 6e-8. */
+/* The order of sums differs: a few hundred roundings of 6e-8. */
 static void steps_f32(void **state)
 {
 	(void)state;
 	steps_in(PRECISION_F32, 2e-5);
 }
 
-/* 10 bits of what is multiplied: 3e-4 for one product, and there are a dozen behind one another. */
+/* Factors have 10 bits: 3e-4 for one product, and a dozen products follow each other. */
 static void steps_tf32(void **state)
 {
 	(void)state;
 	steps_in(PRECISION_TF32, 5e-3);
 }
 
-/* 8 bits of everything. */
+/* All values have 8 bits. */
 static void steps_bf16(void **state)
 {
 	(void)state;
@@ -260,7 +260,7 @@ static struct train_options options(const struct net_def *def, const char *out, 
 	return o;
 }
 
-/* Interrupted after step stop_at and taken up again where that is not 0. */
+/* Train on a device. If stop_at is not 0, the run is interrupted after that step and continued. */
 static void train_on(struct device *d, struct train_options o, struct curve *c)
 {
 	struct train_hooks h = {.step = on_step, .say = on_line, .arg = c, .stop = &c->stop};
@@ -289,7 +289,7 @@ static double mean_of(const double *x, int from, int to)
 	return sum;
 }
 
-/* The curves part slowly, as rounding grows: the first steps agree closely, the mean of the last fifty within their own noise. */
+/* The curves diverge slowly, as rounding errors grow. The first steps agree closely, the mean of the last fifty within their noise. */
 static void loss_curves(void **state)
 {
 	static const enum precision ways[] = {PRECISION_F32, PRECISION_BF16};
@@ -337,7 +337,7 @@ static void hash_of(const char *folder, const char *name, char hex[65])
 	mem_free(path);
 }
 
-/* Twice, and once more with a stop in between: the same bytes, weights and moments. */
+/* Two runs, and a third one with an interruption: the same bytes of weights and moments. */
 static void repeats(const struct net_def *def, enum precision precision, const char *name)
 {
 	const char *weights = def == &net_dit ? "diffusion_pytorch_model.safetensors" : "model.safetensors";
@@ -374,8 +374,8 @@ static void runs_repeat(void **state)
 		repeats(&net_dit, PRECISION_BF16, "dit");
 }
 
-/* A profile changes no byte and keeps the graphs; it counts what a profile on the CPU does, and each op took time. The most memory that
- * the run takes is what was planned. */
+/* A profile changes no byte and keeps the graphs. It counts the same calls as a profile on the CPU, and each op took time. The peak memory of
+ * the run is the planned one. */
 static void profiles(void **state)
 {
 	struct device *d = gpu(), *cpu = device_cpu(pool, DT_F32);
@@ -430,12 +430,12 @@ static void profiles(void **state)
 	mem_free(again);
 }
 
-/* What the CPU's router said, call by call, so that the GPU takes the same experts: a last bit of a logit may flip a choice. */
+/* The logits of the CPU's router, call by call, so that the GPU uses the same experts. Otherwise the last bit of a logit may change a choice. */
 struct replayed {
 	const struct router *own;
 	struct device *device;
 	int64_t k, at;
-	float *logits; /* (calls, k) as they come */
+	float *logits; /* (calls, k) in the order of the calls */
 	int record;
 };
 
@@ -483,7 +483,7 @@ static void train_ensemble(void)
 
 enum { PICTURES = 7, BATCH = 4 };
 
-/* (PICTURES, d) of the host. */
+/* Sample PICTURES pictures on a device: (PICTURES, d) in host memory. */
 static float *sample_on(struct device *d, const char *route, double cfg, enum solver_kind solver, struct replayed *r, int64_t *count)
 {
 	char *folder = path_join(dir, "model");
@@ -572,7 +572,7 @@ static void sampling(void **state)
 
 enum { MANY = 64, FEW_STEPS = 3 };
 
-/* (MANY, d) by batches of `batch`, routed by the device's own router. */
+/* Sample MANY pictures in batches of `batch` with the device's own router: (MANY, d). */
 static float *sample_many(struct device *d, const char *route, enum compact_type bulk, int64_t batch, int64_t *count)
 {
 	char *folder = path_join(dir, "model");
@@ -613,7 +613,8 @@ static float *sample_many(struct device *d, const char *route, enum compact_type
 	return x;
 }
 
-/* The same bytes from batches of 64, 7 and 1, where a router groups them anew at every step; without it they may differ. */
+/* Batches of 64, 7 and 1 give the same bytes, although the router groups the pictures anew at every step. Without batch invariance they may differ.
+ * */
 static void any_batch(void **state)
 {
 	static const int64_t batches[] = {MANY, 7, 1};

@@ -1,4 +1,4 @@
-/* By seccomp's notifications: the kernel asks the parent about each such call, of whichever thread or library. */
+/* Makes calls that change the disk fail, by seccomp's notifications: the kernel asks the parent about each such call, from any thread or library. */
 #define _GNU_SOURCE
 #include "tests/faults/faults.h"
 
@@ -20,7 +20,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* path: the argument with the name that is made, or of the descriptor. */
+/* What a call does. `path` of a call: the argument that is the new name or the descriptor. */
 enum what { WRITE, SYNC, CUT, OPEN, FOLDER, RENAME, REMOVE, READ };
 static const struct call {
 	int nr;
@@ -81,12 +81,12 @@ static int listener_receive(int from_child)
 	return fd;
 }
 
-/* The string at an address of that thread; empty when it cannot be read. */
+/* The string at an address in that thread's memory; empty if it cannot be read. */
 static void text_of(pid_t tid, uint64_t at, char out[4096])
 {
 	struct iovec to = {out, 0}, from = {(void *)(uintptr_t)at, 0};
 
-	/* Not over the end of a page: the next may not be there. */
+	/* Stop at the end of a page, because the next page may not exist. */
 	from.iov_len = to.iov_len = 4096 - at % 4096;
 	out[0] = 0;
 	if (process_vm_readv(tid, &to, 1, &from, 1, 0) != (ssize_t)to.iov_len || !memchr(out, 0, to.iov_len)) {
@@ -110,7 +110,7 @@ static void name_of(pid_t tid, uint64_t fd, char out[4096])
 		out[0] = 0;
 }
 
-/* A relative name is taken to be below the working directory, a descriptor's is absolute. */
+/* Whether the path is below the working directory. Relative names are assumed to be; those of descriptors are absolute. */
 static int is_ours(const char *path)
 {
 	static char here[4096];
@@ -122,7 +122,7 @@ static int is_ours(const char *path)
 	return *path && (*path != '/' || (!strncmp(path, here, n) && path[n] == '/'));
 }
 
-/* Errno of a call that could go wrong, 0 of one that could not: what makes no new thing on the disk, what reads elsewhere. */
+/* The errno with which a call could fail; 0 for a call that is let through, because it changes nothing on the disk or reads elsewhere. */
 static int could_fail(const struct seccomp_notif *q, const struct call *c, enum disk_fault how)
 {
 	uint64_t arg = q->data.args[c->arg];

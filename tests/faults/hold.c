@@ -1,9 +1,9 @@
-/* Preloaded into a program, holds it where it waits for the disk, and takes its threads away: what a test cannot time it can arrange.
+/* Preloaded into a program, holds it while it waits for the disk, or lets it start no more threads, so that tests need no timing.
  *
- *	HOLD=NAME       the first fsync of a file or folder whose path holds this text, at which the program makes the file HOLD_AT.held and
- *	HOLD_AT=PATH    waits until HOLD_AT.go is there (ten minutes at most); signals are handled meanwhile, and change nothing
+ *	HOLD=NAME       at the first fsync of a file or folder whose path contains NAME the program makes the file HOLD_AT.held and
+ *	HOLD_AT=PATH    waits until HOLD_AT.go exists (ten minutes at most); it handles signals meanwhile and goes on waiting
  *	NO_THREADS=N    the N-th thread and all later ones cannot be started
- *	FOREGROUND=1    SIGINT and SIGQUIT, which a shell without job control has its background ignore, are as in the foreground */
+ *	FOREGROUND=1    SIGINT and SIGQUIT, which a shell without job control ignores in the background, have their usual effect */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* malloc, calloc, realloc, aligned blocks, mmap, threads, whoever asks for them. */
+/* Makes allocations fail: malloc, calloc, realloc, aligned blocks, mmap and threads, also those of libraries. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

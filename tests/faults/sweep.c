@@ -1,27 +1,26 @@
-/* LD_PRELOADed into a program: main() runs once as it is, and then again and again in a forked child, each time with another
- * thing going wrong. Environment:
+/* LD_PRELOADed into a program: main() runs once unchanged, and then again and again in a forked child, each time with another
+ * call failing. Environment:
  *
  *	FAULT=memory      an allocation fails
- *	FAULT=full        a call that puts something on the disk fails: write, fsync, open of a new file, mkdir, rename
- *	FAULT=kill        the process is killed before such a call, or before one that takes something away
+ *	FAULT=full        a call that writes to the disk fails: write, fsync, open of a new file, mkdir, rename
+ *	FAULT=kill        the process is killed before such a call, or before one that removes something
  *	FAULT=read        a call that reads a file below the working directory fails
- *	FAULT_OUT=PATH    the output, a file or a folder: removed before each run, compared with the first run's after it. With a / at
- *	                  its end it is made anew, empty, for each run
- *	FAULT_FROM=N FAULT_STEP=N   of the chances counted from 1, the first to go wrong and the distance to the next (1, 1)
- *	FAULT_ON=1        all later ones of the run go wrong too
- *	FAULT_PARTS=1     several outputs: after a failure some may be there and others not, each of them whole
- *	FAULT_LACK=TEXT   as FAULT_PARTS; after exit 0 those may lack whose path holds TEXT (a checkpoint on the way, a cache), where
- *	                  stderr says so
+ *	FAULT_OUT=PATH    the output, a file or a folder: removed before each run, and compared with the first run's after it. If PATH ends
+ *	                  with a /, an empty folder is made for each run
+ *	FAULT_FROM=N FAULT_STEP=N   number of the first call to fail, counted from 1, and the distance to the next (1, 1)
+ *	FAULT_ON=1        all later calls of the run fail too
+ *	FAULT_PARTS=1     several outputs: after a failure some may exist and others not, each of them whole
+ *	FAULT_LACK=TEXT   as FAULT_PARTS; after exit 0 outputs whose path contains TEXT (a checkpoint, a cache) may be missing if stderr
+ *	                  says so
  *	FAULT_DECODER=1   a decoder of ddm-ingest, its file on descriptor 3: the output is what it writes to stdout, whole after exit
  *	                  0, else whole frames of it and perhaps the message that says why; it may die, but not by its sandbox, and
- *	                  hang before its first word (libseccomp does)
- *	FAULT_CODES=LIST  exit statuses beside 0 and 71 (memory) or 74 that are honest here ("65 74")
+ *	                  may hang before its first output (libseccomp does)
+ *	FAULT_CODES=LIST  exit statuses beside 0 and 71 (memory) or 74 that are allowed here ("65 74")
  *
- * A run is bad when it is killed by a signal or takes 60 s, exits with another status, says anything but one "NAME: ..." on stderr where
- * it fails, leaves a file called *.tmp* below the working directory, or an output that is not whole: none or all of it, all of it after
- * exit 0. What is killed may leave temporaries. After anything but a lack of memory the program runs once more, over what is left:
- * that must exit 0 with all of the output and no temporary. Prints one "bad" line for each and then a summary; exits 1 where there
- * was one. */
+ * A run is bad if a signal kills it, it takes 60 s, it exits with another status, it fails without exactly one "NAME: ..." on stderr, it leaves a
+ * file *.tmp* below the working directory, or a part of an output; after exit 0 the output must be whole. A killed run may leave temporaries. Unless
+ * memory was short, the program then runs once more over the files that are left: it must exit 0 with the whole output and no temporary. Prints a
+ * "bad" line for each bad run and then a summary; exits 1 if there was one. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -53,7 +52,7 @@ int fault_strikes(struct fault *f)
 
 static const char *out, *codes, *lack;
 static char whole[4096];                   /* the first run's output */
-static int decoder, parts, fresh, message; /* fresh: an empty folder before each run; message: what a run says on stderr */
+static int decoder, parts, fresh, message; /* fresh: an empty folder before each run; message: descriptor of a run's stderr */
 static enum { MEMORY, FULL, KILL, READS } kind;
 static const char *const kinds[] = {"memory", "full", "kill", "read"};
 static long bad;
@@ -105,7 +104,7 @@ static int log_of_run(const char *path)
 	return n > 6 && !strcmp(path + n - 6, ".jsonl");
 }
 
-/* Kept to be gone on with (file/partial.h), by what was killed or had no memory. */
+/* Whether a file is a partial output that the next run continues (file/partial.h); killed runs and those without memory may leave one. */
 static int is_kept(const char *name)
 {
 	return name[0] == '.' && strstr(name, ".part") != NULL;
@@ -119,14 +118,14 @@ static int is_temporary(const char *name)
 static long wrong, excused, litter;
 static const char *tree_a, *tree_b;
 
-/* Of tree a: is it in tree b? */
+/* Compare an entry of tree a with that of tree b. */
 static int compare_one(const char *path, const struct stat *st, int type, struct FTW *w)
 {
 	char other[8192];
 
 	(void)st;
 	if (type != FTW_F || log_of_run(path) || strstr(path, "/.lock") || ((kind == KILL || kind == MEMORY) && is_kept(path + w->base)) ||
-	    (kind == KILL && strstr(path + strlen(tree_a), ".tmp"))) /* a temporary, or in one */
+	    (kind == KILL && strstr(path + strlen(tree_a), ".tmp"))) /* it is or lies in a temporary */
 		return 0;
 	snprintf(other, sizeof other, "%s%s", tree_b, path + strlen(tree_a));
 	if (lack && strstr(path, lack) && access(other, F_OK))
@@ -162,7 +161,7 @@ static int litter_remove(const char *path, const struct stat *st, int type, stru
 	return 0;
 }
 
-/* What a decoder wrote: of the first run, and of the last. */
+/* The output of a decoder: of the first run, and of the last. */
 static struct stream {
 	char *p;
 	size_t len;
@@ -170,7 +169,7 @@ static struct stream {
 
 enum { FIRST_WORD_MS = 3000 };
 
-/* Who is silent for long at the beginning hangs, and is killed. */
+/* Read a decoder's output. A decoder that writes nothing for long at the beginning hangs, and is killed. */
 static void stream_read(struct stream *s, int fd, pid_t pid)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -194,7 +193,7 @@ static int message_at(const struct stream *s, size_t at, struct frame_head *h)
 	return h->magic == FRAME_MAGIC && h->size <= s->len - at - sizeof *h;
 }
 
-/* The messages that both have, and after them nothing, a part of the next or why there are no more. */
+/* Compare the streams: equal messages, followed by nothing, by a part of the next message, or by an error message. */
 static const char *stream_state(void)
 {
 	struct frame_head h;
@@ -209,7 +208,7 @@ static const char *stream_state(void)
 	return message_at(&last, at, &h) && h.kind == FRAME_ERROR && at + sizeof h + h.size == last.len ? "part" : "wrong";
 }
 
-/* "excused" is whole but for what may lack. */
+/* The state of the output. "excused": whole except for parts that may be missing. */
 static const char *output_state(void)
 {
 	if (decoder)
@@ -298,7 +297,7 @@ static void clear(void)
 		mkdir(out, 0777);
 }
 
-/* Complaints on stderr, lines that begin with the program's name; the beginning of it all in text. */
+/* Count the lines on stderr that begin with the program's name. `text` receives the beginning of stderr. */
 static int said(char *text, size_t size)
 {
 	ssize_t n = pread(message, text, size - 1, 0);
@@ -353,7 +352,7 @@ static void judge(long k, int status)
 	       litter, text);
 }
 
-/* What is left must not be in the way of the same command. */
+/* Run the same command over the files that are left; they must not hinder it. */
 static void judge_again(long k, int status)
 {
 	char text[600];

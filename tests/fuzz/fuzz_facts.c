@@ -1,5 +1,5 @@
-/* Any bytes as a file that ddm-info is asked about, with and without --check and --full: what is wrong with it is data, what is right
- * can be printed, and what passes a check passes a look. As a log of training too, and as what a training's folder holds. */
+/* Any bytes as a file given to ddm-info, with and without --check and --full. Every fault is ERR_DATA, other files can be printed, and a file that
+ * passes --check is also read without it. The same as a training log, and as a file in a training's folder. */
 #include <stdlib.h>
 #include <string.h>
 

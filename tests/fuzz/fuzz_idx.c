@@ -1,5 +1,5 @@
-/* Any bytes as an idx file of pictures and its labels: as they are, packed by name, and with the numbers of their headers made right. The first byte
- * is the share of the bytes, in 256ths, that the pictures get. */
+/* Any bytes as an idx file of pictures and its labels: as they are, with names that end with .gz, and with corrected numbers in their headers. The
+ * first byte says how many 256ths of the other bytes are the pictures. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Any bytes as an index.json of MosaicML's streaming and, behind a NUL, its shard: as they are, and with sizes, counts and hashes made right. */
+/* Any bytes as an index.json of MosaicML's streaming and, after a NUL, its shard: as they are, and with corrected sizes, counts and hashes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "tests/fuzz/folder.h"
 #include "tests/fuzz/replay.h"
 
-/* raw: the file is there as it is, not packed alone. */
+/* raw: the unpacked file exists too, not only the packed ones. */
 static void use(const void *index, size_t n, const void *shard, size_t len, int raw)
 {
 	const char *const operand = folder_path(NULL);
@@ -43,7 +43,7 @@ static void mend_file(json_t *shard, const char *key, const char *name, size_t l
 	}
 }
 
-/* NULL where it is no index. A packed shard makes as much as is said. */
+/* The index with corrected numbers; NULL if the text is no index. The unpacked size of a packed shard is kept. */
 static char *mended(const char *index, const uint8_t *shard, size_t len, int *packed)
 {
 	json_t *o = json_loads(index, 0, NULL), *list = json_object_get(o, "shards"), *one = json_array_get(list, 0);

@@ -1,6 +1,6 @@
-/* Any bytes as a model: the expert's config.json up to the first NUL, the router's up to the second (empty: there is none), the
- * rest the weights: of the expert, or, where the first is empty, of the router alone. What opens also runs. A config cannot make it
- * want more memory than the weights do. */
+/* Any bytes as a model: the expert's config.json up to the first NUL, the router's up to the second (empty: there is none), then the weights, of the
+ * expert, or of the router if the expert's config.json is empty. A model that opens also runs. A config.json cannot cause larger allocations than
+ * the weights. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 #include "tests/fuzz/folder.h"
 #include "tests/fuzz/replay.h"
 
-static const double MOST_FLOPS = 1e7; /* of a run */
+static const double MOST_FLOPS = 1e7; /* of a run that is tried */
 
 static void check(const struct err *e)
 {

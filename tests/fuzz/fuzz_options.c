@@ -1,4 +1,4 @@
-/* Any bytes as a command line: arguments end with NUL. What is accepted lies within its limits. */
+/* Any bytes as a command line, whose arguments end with NUL. Accepted values lie within their limits. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static struct {
 
 static const char *const kinds[] = {"linear", "cosine", "linear-beta", NULL};
 
-/* Every type. */
+/* Options of every type. */
 static const struct option options[] = {
     {.name = "--flag", .letter = 'f', .type = OPTION_FLAG, .value = &o.flag},
     {.name = "--flags-too", .letter = 'g', .type = OPTION_FLAG, .value = &o.other},

@@ -1,5 +1,5 @@
-/* Any bytes as a file to be drawn, each way that ddm-plot and ddm-html read one: a log of training, a table or JSON lines, a log of
- * routing, a comparison. What is read is drawn. Columns are those that the first line names, and those that have a meaning. */
+/* Any bytes as each kind of file that ddm-plot and ddm-html draw: a training log, a table or JSON lines, a routing log, a comparison. A file that is
+ * read is also drawn. The columns are those named by the first line, and those with a fixed meaning. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Any bytes as a safetensors file: refused, or every tensor lies inside and can be converted. */
+/* Any bytes as a safetensors file: it is refused, or every tensor lies inside the file and can be converted. */
 #include <stdlib.h>
 
 #include "core/mem.h"

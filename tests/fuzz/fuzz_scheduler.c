@@ -1,4 +1,4 @@
-/* Any bytes as diffusers' scheduler_config.json: the table it tells, and the solver that it names, which makes its steps on that table. */
+/* Any bytes as diffusers' scheduler_config.json: its table of betas, and its solver, which runs on that table. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* Any bytes as a shard: as they are, and with the hashes of index and frames made right, which opens the way to the rest. */
+/* Any bytes as a shard: as they are, and with corrected hashes of index and frames, so that the rest of the reader is reached. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Any bytes as a picture; those of a PNG also with their checksums made right, which a mutation seldom does. */
+/* Any bytes as a picture. A PNG is also read with corrected checksums, which mutations seldom hit. */
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -24,7 +24,7 @@ static void decode(const uint8_t *data, size_t len, int want)
 	}
 	if (p.channels != want || (int64_t)p.width * p.height > limits.max_pixels)
 		abort();
-	/* Every pixel exists. */
+	/* Read every pixel. */
 	if (hash64(p.pixels, (size_t)p.width * p.height * want) == 1)
 		abort();
 	picture_release(&p);

@@ -1,5 +1,5 @@
-/* Any bytes as each of the tables that programs hand on, their hash made right: an assignment, the manifest of a SHARDS folder; and
- * as a standing output whose stamp is looked for. */
+/* Any bytes as each table that programs exchange, with a corrected hash: an assignment, the manifest of a SHARDS folder. Also as an existing output
+ * whose stamp is read. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,7 +45,7 @@ static void use_manifest(const char *dir)
 		if (m.rows[i].cluster < 0 || m.rows[i].cluster >= m.clusters || strstr(m.rows[i].path, ".."))
 			abort();
 		if (!manifest_check_quick(&m, i, NULL))
-			abort(); /* there is no shard */
+			abort(); /* the folder holds no shard */
 	}
 	manifest_release(&m);
 }

@@ -1,4 +1,4 @@
-/* Any bytes as a tar: the reader of foreign ones, and the parser of our own. */
+/* Any bytes as a tar: for the reader of any program's tars, and for the parser of our own. */
 #include <stdlib.h>
 
 #include "core/str.h"

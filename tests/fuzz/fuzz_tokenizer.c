@@ -1,5 +1,5 @@
-/* A tokenizer's file by its first byte: m a SentencePiece model, j tokenizer.json, b a list of merges; t: a text for a good one of each. What
- * is read is used. */
+/* A tokenizer's file by its first byte: m a SentencePiece model, j tokenizer.json, b a list of merges; t: a text for a good one of each. A
+ * tokenizer that is read is also used. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Any bytes as a file of PyTorch's, and as a pickle. */
+/* Any bytes as a file of PyTorch, and as a pickle. */
 #include <stdlib.h>
 
 #include "core/mem.h"
@@ -8,7 +8,7 @@
 
 enum { ELEMENTS_MOST = 1 << 16 };
 
-/* Elements of the whole and of a stretch. */
+/* Read all elements of a tensor, and a part of them. */
 static void gather(struct torchfile *f, int i)
 {
 	const struct st_tensor *t = torch_get(f, i);

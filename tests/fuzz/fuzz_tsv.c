@@ -1,5 +1,5 @@
-/* Any bytes as a table, of ours or of another program: as they are, and with the hash of the last line made right, which opens the way to the
- * rest. */
+/* Any bytes as a table of ours or of another program: as they are, and with a corrected hash in the last line, so that the rest of the reader is
+ * reached. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -13,11 +13,11 @@ enum { STREAMS = 8, BLOCKS = 4096 };
 
 struct fake_cuda fake_cuda;
 
-/* A point of a stream: where an event was recorded. */
+/* A point of a stream at which an event was recorded. */
 struct mark {
 	cudaStream_t stream;
 	int done, captured;
-	int64_t time; /* when it was reached */
+	int64_t time; /* clock when it was reached */
 	struct mark *next;
 };
 
@@ -25,7 +25,7 @@ struct task {
 	enum { COPY, FILL, RECORD, WAIT, KERNEL, GRAPH } kind;
 	void *dst;
 	const void *src;
-	int byte, timed; /* timed: of a graph, an event recorded by each launch */
+	int byte, timed; /* timed: an event that each launch of a graph records */
 	size_t bytes;
 	struct mark *mark;
 	cudaEvent_t event;
@@ -38,7 +38,7 @@ struct task {
 struct fake_stream {
 	int number;
 	struct task *first, *last;
-	int capturing, loose; /* loose: captured beside the first, and not followed by it yet */
+	int capturing, loose; /* loose: captured beside the first stream, which does not wait for it yet */
 };
 
 struct fake_event {
@@ -58,12 +58,12 @@ struct block {
 
 static struct block block[BLOCKS];
 static cudaStream_t streams[STREAMS];
-static struct fake_graph *capture; /* NULL: none is on the way */
+static struct fake_graph *capture; /* NULL: none is being captured */
 static cudaStream_t origin;
-static int invalid; /* what was called in between ended it */
+static int invalid; /* a call during the capture made it invalid */
 static cudaError_t last_error;
 static int64_t now;
-static struct mark *marks; /* all that ever were */
+static struct mark *marks; /* every mark that was made */
 
 static void broken(const char *what)
 {
@@ -83,7 +83,7 @@ static int lost(void)
 	return fake_cuda.lost_at && fake_cuda.submitted >= fake_cuda.lost_at;
 }
 
-/* Of what may not be called while this thread captures. */
+/* Fail a call that is not allowed while this thread captures. */
 static cudaError_t unsafe(void)
 {
 	if (lost())
@@ -166,7 +166,7 @@ static void step(cudaStream_t s)
 	mem_free(t);
 }
 
-/* What is before the mark, on its stream and on those that it waits for. */
+/* Run all work before the mark, on its stream and on the streams that it waits for. */
 static void reach(struct mark *m)
 {
 	while (!m->done) {
@@ -393,7 +393,7 @@ static cudaError_t take(void **p, size_t bytes, int pinned)
 	struct block *b = block;
 
 	if (bytes >> 47)
-		return fails(cudaErrorInvalidValue); /* no address has as many bits */
+		return fails(cudaErrorInvalidValue); /* larger than any address */
 	for (int i = 0; i < BLOCKS; i++)
 		used += block[i].p && !block[i].pinned ? block[i].bytes : 0;
 	if (!pinned && (!bytes || used + bytes > fake_cuda.total))
@@ -431,7 +431,7 @@ cudaError_t cudaMalloc(void **p, size_t bytes)
 	return rc == cudaSuccess ? take(p, bytes, 0) : rc;
 }
 
-/* It waits. */
+/* Waits for all work, as CUDA does. */
 cudaError_t cudaFree(void *p)
 {
 	cudaError_t rc = unsafe();
@@ -450,7 +450,7 @@ cudaError_t cudaMallocHost(void **p, size_t bytes)
 	return rc == cudaSuccess ? take(p, bytes, 1) : rc;
 }
 
-/* It need not wait. */
+/* CUDA need not wait here, so this does not. */
 cudaError_t cudaFreeHost(void *p)
 {
 	const struct block *b = holder(p, 1);
@@ -532,7 +532,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g)
 	return lost() ? fails(cudaErrorEccUncorrectable) : fails(rc);
 }
 
-/* The graph itself serves. */
+/* The graph itself is returned as its executable. */
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *run, cudaGraph_t g, unsigned long long flags)
 {
 	(void)flags;
@@ -559,7 +559,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t g)
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t run)
 {
-	drain_all(); /* one at work is let finish */
+	drain_all(); /* a running graph is finished first */
 	return cudaGraphDestroy(run);
 }
 
@@ -576,7 +576,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t s)
 
 /* ---- kernels ---- */
 
-/* Of emulate.h: what a launch does, to be done in its turn; 0 where it is none of ours. The body is the queue's from then on. */
+/* Declared in emulate.h: queue a launch. 0 for another device. The queue takes the body. */
 int fake_cuda_queue(const struct op_call *c, void (*run)(void *body), void *body);
 
 int fake_cuda_queue(const struct op_call *c, void (*run)(void *body), void *body)
@@ -644,7 +644,7 @@ cudaError_t cudaFuncSetAttribute(const void *f, int attribute, int value)
 	return value > FAKE_SHARED ? fails(cudaErrorInvalidValue) : cudaSuccess;
 }
 
-/* Products by kernels of our own. */
+/* NULL: products run on our own kernels. */
 struct cublaslt_cuda *cublaslt_cuda_new(struct device *d, const struct cudaDeviceProp *gpu, void *const *stream,
                                         void (*failed)(struct device *d, const struct err *e), struct err *e)
 {

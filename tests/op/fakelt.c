@@ -1,4 +1,4 @@
-/* The stand-in for cuBLASLt: products on the host from the library's descriptors. */
+/* The fake of cuBLASLt: computes products on the host from the library's descriptors. */
 #include "tests/op/fakelt.h"
 
 #include <math.h>
@@ -167,7 +167,7 @@ static void check_shapes(const struct desc *d, const struct layout *a, const str
 	assert_true(a->count == c->count && b->count == c->count);
 }
 
-/* As cuBLASLt: one type for A and B, and no C narrower than they are. */
+/* As in cuBLASLt, A and B have one type, and C is not narrower. */
 static int fake_recommend(void *handle, void *desc, void *a, void *b, void *c, void *d, void *preference, int want, struct cublaslt_choice *found,
                           int *count)
 {
@@ -235,7 +235,7 @@ static double gelu(double x)
 	return .5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + .044715 * x * x * x)));
 }
 
-/* In the order of the columns of D. */
+/* Apply the epilogue to an element; called in the order of the columns of D. */
 static void epilogue_at(const struct desc *d, const struct layout *c, void *out, int64_t batch, int64_t row, int64_t col, double z)
 {
 	int e = (int)d->epilogue;

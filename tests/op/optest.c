@@ -69,7 +69,7 @@ static void save(const struct array *a, int64_t at, double v)
 		((int32_t *)a->data)[at] = isnan(v) ? -1 : (int32_t)v;
 }
 
-/* An operand's memory: the array the op sees, one over what is stored, and the size. */
+/* An operand's memory: the array that the op sees, an array over the stored elements, and the size. */
 struct storage {
 	struct array seen, stored;
 	int64_t elements;
@@ -114,7 +114,7 @@ static int64_t stored_count(const struct operand *o)
 	return n;
 }
 
-/* Values that float holds exactly, so that both builds see the same inputs. */
+/* Values that float represents exactly, so that both builds see the same inputs. */
 static double *make_values(const struct optest *t, int j)
 {
 	const struct operand *o = &t->in[j];
@@ -175,7 +175,7 @@ static void check_gaps(const struct optest *t, const struct storage *s, int o)
 	mem_free(used);
 }
 
-/* How one run is done. */
+/* The conditions of a run. */
 struct way {
 	enum dtype real;
 	int layout, in_place;
@@ -184,7 +184,7 @@ struct way {
 	const struct kernel *twin; /* instead of the device's */
 };
 
-/* Fewer samples lie as all of them would. */
+/* Keep only some samples; they stay where they are among all of them. */
 static void cut_samples(struct storage *s, const struct operand *o, const struct way *w)
 {
 	if (!o->rank || !o->batch || !w->count)
@@ -243,7 +243,7 @@ static void launch(const struct optest *t, struct op_call *c, const struct way *
 	device_free(dev);
 }
 
-/* Run one way on these stored inputs; out[o] receives the outputs' values. */
+/* Run under these conditions on the stored inputs; out[o] receives the values of the outputs. */
 static void run_way(const struct optest *t, const struct way *w, double *const in[], double *out[])
 {
 	struct storage si[OP_IN] = {0}, so[OP_OUT] = {0};
@@ -333,7 +333,7 @@ static void free_all(double *v[], int n)
 		mem_free(v[i]);
 }
 
-/* Run another way and compare with the plain run: bit for bit, or within a tolerance. */
+/* Run under other conditions and compare with the plain run: bit for bit, or within a tolerance. */
 static void compare(const struct optest *t, const char *what, const struct way *w, double *const in[], double *const plain[], double tol)
 {
 	double *out[OP_OUT] = {0};
@@ -365,7 +365,7 @@ static int64_t samples_of(const struct optest *t)
 	return n;
 }
 
-/* Samples without the others, of arrays laid out in one way: the bits of all together. */
+/* Samples without the others, in one layout of the arrays, give the same bits as all samples together. */
 static void run_alone(const struct optest *t, struct way w, double *const in[])
 {
 	double *all[OP_OUT] = {0};
@@ -476,7 +476,7 @@ static double pairing(const struct optest *t, double *const in[], const double *
 	return sum;
 }
 
-/* Fourth order: off by h^4 / 30 times the fifth derivative, and by the rounding of the sum over h. */
+/* Differences of fourth order: the error is h^4 / 30 times the fifth derivative, plus the rounding of the sum divided by h. */
 static void differences(const struct optest *t, double *const in[], const double *dy, int wrt, double *g)
 {
 	const double h = 3e-4, weight[2] = {8, -1};

@@ -1,5 +1,5 @@
-/* ATTENTION and its gradient. Float: scores of d products, weights by exp within 2 ulp of a score of size 10, sums of S terms:
- * 1e-5 of the largest. */
+/* ATTENTION and its gradient. Tolerance in float: scores are sums of d products, exp is within 2 ulp at scores of size 10, and sums have S terms:
+ * 1e-5 of the largest value. */
 #include "tests/op/optest.h"
 
 #include <math.h>
@@ -74,7 +74,7 @@ static void values(void **state)
 	}
 }
 
-/* With a bias of its own for each head, query and key, and with one stretched over samples, or over heads and queries. */
+/* A bias for each head, query and key, and one that is broadcast over samples, or over heads and queries. */
 static struct optest biased(const int64_t *n)
 {
 	struct optest t = forward(n[0], n[1], n[2], n[3], n[4], (int)n[5]);
@@ -99,7 +99,7 @@ static void biases(void **state)
 	}
 }
 
-/* A bias of -10000 takes a key out altogether: the rest is attention without it. */
+/* A bias of -10000 removes a key: the result is attention over the other keys. */
 static void mask(void **state)
 {
 	struct optest t = biased((const int64_t[7]){2, 6, 9, 2, 8, 0, 6}), part = forward(2, 6, 7, 2, 8, 0);
@@ -135,7 +135,7 @@ static void mask(void **state)
 	}
 }
 
-/* Scores of several hundred: the maximum must be taken off before exp. */
+/* Scores of several hundred: the maximum must be subtracted before exp. */
 static void large_scores(void **state)
 {
 	struct optest t = forward(2, 9, 9, 2, 8, 0);
@@ -196,8 +196,7 @@ static void biased_gradients(void **state)
 	}
 }
 
-/* Several blocks of queries add up to the whole: the gradient of 2100 keys seen by 40 queries, and causal over 300, against sums
- * written out. */
+/* The gradient is summed over several blocks of queries: 2100 keys with 40 queries, and causal attention over 300, against plain loops. */
 static void ref_gradient(const struct op_call *g)
 {
 	const struct op_call c = {.in = {g->in[1], g->in[2], g->in[3]}, .attr = g->attr};

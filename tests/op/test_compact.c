@@ -1,6 +1,5 @@
-/* Compact weights: rounding against PyTorch's and numpy's; the product bit for bit against the float product of the rounded
- * matrices with the two ks of each pair exchanged, or of the matrices as they are where floats are held, on every instruction set this
- * CPU has, for any pool and place. */
+/* Compact weights: rounding against PyTorch and numpy. The product has the bits of the float product of the rounded matrices with the two ks of each
+ * pair exchanged, or, for float storage, of the matrices unchanged; on every instruction set of this CPU, for any pool and any position. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +16,7 @@
 #include "kernels/vmath.h"
 #include "tests/golden/compact_values.h"
 
-/* Whether a float product is not rounded before it is added. */
+/* 1 if a float product is added without rounding it first. */
 #ifdef __FMA__
 enum { FUSED = 1 };
 #else
@@ -112,7 +111,7 @@ static float wave(int64_t i, float size)
 	return size * (float)sin(1.7 * (double)i + .3 * (double)(i % 7));
 }
 
-/* (rows, k), rows ld apart, rounded and with the ks of each pair exchanged: (rows, k rounded up to even). */
+/* A copy (rows, k rounded up to even) of a matrix (rows, k) with row stride ld: rounded, and with the ks of each pair exchanged. */
 static float *exchanged(const float *x, int64_t rows, int64_t k, int64_t ld, float *scale)
 {
 	int64_t even = (k + 1) / 2 * 2;
@@ -135,7 +134,7 @@ struct shape {
 	int64_t m, n, k;
 };
 
-/* (rows, k), rows ld apart, without what lies between them. */
+/* A dense copy of a matrix (rows, k) with row stride ld. */
 static float *dense(const float *x, int64_t rows, int64_t k, int64_t ld)
 {
 	float *out = memory((size_t)(rows * k), sizeof *out);
@@ -145,7 +144,7 @@ static float *dense(const float *x, int64_t rows, int64_t k, int64_t ld)
 	return out;
 }
 
-/* y (m, n) by gemm_run_f32, whose sums run over k in order. */
+/* y (m, n) from gemm_run_f32, which sums over k in order. */
 static float *expected(const struct shape *s, enum compact_type type, const float *x, int64_t lda, const float *w, const float *bias,
                        enum gemm_act act)
 {
@@ -212,7 +211,7 @@ static void check_product(const struct shape *s, enum compact_type type, int thr
 	pool_free(p);
 }
 
-/* Sizes of one, odd ones, edges of tiles, panels and chunks, a task's rows and one more. */
+/* Sizes: one, odd numbers, edges of tiles, panels and chunks, the rows of a task and one more. */
 static void bits_of_the_float_product(void **state)
 {
 	static const struct shape shape[] = {{1, 1, 1},    {3, 1, 2},     {2, 37, 5},    {12, 32, 64},   {13, 33, 383},
@@ -231,7 +230,7 @@ static void bits_of_the_float_product(void **state)
 			}
 }
 
-/* Products and sums around 2^-126: the sets still agree; sums beyond the largest float and NaN stay in their rows. */
+/* Products and sums near 2^-126: the instruction sets still agree. Overflow and NaN stay in their rows. */
 static void extremes(void **state)
 {
 	enum { M = 30, N = 40, K = 50 };
@@ -287,7 +286,7 @@ static void extremes(void **state)
 	mem_free(scratch);
 }
 
-/* Through the device: rows strided in a wider array, an activation that is not fused. */
+/* Through the device: rows of a wider array, and an activation that is not fused. */
 static void as_an_op(void **state)
 {
 	enum { B = 2, T = 3, N = 35, K = 9, GAP = 4 };

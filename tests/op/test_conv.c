@@ -1,11 +1,11 @@
-/* CONV and its gradients. A sum of K products in float, chunks of which are added in order, is off by a few sqrt(K) units of 6e-8 of
- * its terms: 3e-6 of the largest value at the sizes here; 1e-14 in double. */
+/* CONV and its gradients. A sum of K products in float, whose chunks are added in order, has an error of a few sqrt(K) times 6e-8 of its terms: 3e-6
+ * of the largest value at these sizes; 1e-14 in double. */
 #include "tests/op/optest.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Element (b, oy step + ky - top, ox step + kx - left, c) of x for (b, oy, ox, _) and (_, ky, kx, c); NULL outside. */
+/* The element of x that output (b, oy, ox, _) and weight (_, ky, kx, c) combine: (b, oy step + ky - top, ox step + kx - left, c). NULL outside x. */
 static double *tap(const struct op_attr *a, const struct array *x, const int64_t y[ARRAY_RANK], const int64_t w[ARRAY_RANK])
 {
 	int64_t at[ARRAY_RANK] = {y[0], y[1] * a->conv.stride + w[1] - a->conv.top, y[2] * a->conv.stride + w[2] - a->conv.left, w[3]};
@@ -97,7 +97,7 @@ static void ref_dw(const struct op_call *c)
 	} while (index_next(dy, i));
 }
 
-/* top, left, bottom, right of the padding; then 1 where samples come by many. */
+/* The padding is top, left, bottom, right, then 1 for op_conv_many. */
 struct shape {
 	int64_t b, h, w, c, o, kh, kw, step, pad[5];
 };
@@ -107,16 +107,16 @@ static const struct shape shapes[] = {
     {1, 1, 1, 1, 1, 1, 1, 1, {0}},
     {3, 1, 1, 5, 7, 1, 1, 1, {0}},
     {2, 5, 4, 8, 3, 1, 1, 1, {0}},
-    {1, 1, 1, 2, 3, 3, 3, 1, {1, 1, 1, 1}}, /* patches of which one pixel is inside */
+    {1, 1, 1, 2, 3, 3, 3, 1, {1, 1, 1, 1}}, /* windows with a single pixel inside */
     {3, 9, 8, 4, 6, 3, 3, 2, {1, 1, 1, 1}},
-    {2, 8, 9, 4, 6, 3, 3, 2, {0, 0, 1, 1}},   /* below and to the right alone, as autoencoders halve */
-    {1, 7, 7, 20, 33, 1, 7, 1, {0, 3, 0, 3}}, /* Inception's rows and columns */
+    {2, 8, 9, 4, 6, 3, 3, 2, {0, 0, 1, 1}},   /* padding below and to the right only, as in the downsampling of autoencoders */
+    {1, 7, 7, 20, 33, 1, 7, 1, {0, 3, 0, 3}}, /* windows of one row or column, as in Inception */
     {1, 7, 7, 20, 33, 7, 1, 1, {3, 0, 3, 0}},
     {1, 11, 13, 3, 4, 5, 5, 3, {2, 2, 2, 2}},
-    {1, 4, 4, 2, 2, 3, 2, 1, {4, 0, 0, 3}},     /* windows wholly outside */
-    {2, 12, 11, 50, 70, 3, 3, 1, {1, 1, 1, 1}}, /* 450 products: two chunks, the second begins inside a pixel */
+    {1, 4, 4, 2, 2, 3, 2, 1, {4, 0, 0, 3}},     /* windows entirely outside */
+    {2, 12, 11, 50, 70, 3, 3, 1, {1, 1, 1, 1}}, /* 450 products: two chunks, the second starts within a pixel */
     {1, 17, 15, 130, 34, 3, 3, 1, {1, 1, 1, 1}},
-    /* by transforms of tiles: odd sizes, uneven padding, channels beside the widths of vectors, more than a block of tiles and columns */
+    /* Winograd: odd sizes, uneven padding, channels that are no multiple of the vector width, more than one block of tiles and columns */
     {3, 20, 20, 32, 32, 3, 3, 1, {1, 1, 1, 1}},
     {2, 21, 19, 37, 39, 3, 3, 1, {1, 1, 1, 1}},
     {1, 20, 22, 40, 33, 3, 3, 1, {0, 2, 1, 0}},
@@ -124,17 +124,17 @@ static const struct shape shapes[] = {
     {1, 20, 20, 32, 150, 3, 3, 1, {1, 1, 1, 1}},
     {2, 17, 16, 33, 40, 5, 5, 1, {2, 2, 2, 2}},
     {1, 14, 16, 34, 36, 3, 3, 1, {1, 1, 1, 1}},   /* one pixel too few */
-    {1, 15, 15, 244, 240, 3, 3, 1, {1, 1, 1, 1}}, /* weights enough for smaller transforms */
+    {1, 15, 15, 244, 240, 3, 3, 1, {1, 1, 1, 1}}, /* enough weights for smaller transforms */
     {2, 17, 17, 40, 140, 1, 7, 1, {0, 3, 0, 3}},
     {2, 17, 16, 160, 34, 7, 1, 1, {1, 0, 4, 0}},
     {1, 15, 17, 34, 140, 1, 3, 1, {0, 1, 0, 1}},
     {2, 19, 15, 37, 40, 3, 1, 1, {2, 0, 0, 0}},
-    /* few pixels of many samples */
+    /* few pixels, many samples */
     {5, 8, 8, 64, 150, 1, 3, 1, {0, 1, 0, 1, 1}},
     {3, 9, 8, 130, 34, 3, 1, 1, {1, 0, 1, 0, 1}},
     {3, 8, 8, 40, 132, 3, 3, 1, {1, 1, 1, 1, 1}},
     {2, 8, 8, 244, 240, 3, 3, 1, {1, 1, 1, 1, 1}},
-    {2, 7, 9, 40, 36, 3, 3, 1, {1, 1, 1, 1, 1}}, /* one pixel too few even so */
+    {2, 7, 9, 40, 36, 3, 3, 1, {1, 1, 1, 1, 1}}, /* one pixel too few here too */
 };
 
 static int64_t size_out(int64_t n, int64_t k, int64_t step, int64_t before, int64_t after)
@@ -163,7 +163,7 @@ static struct operands operands_of(const struct shape *s, int act)
 	return o;
 }
 
-/* All that may be absent is: without activation and addend; with the bias and both outputs; with an addend that is overwritten. */
+/* Without all optional operands; with bias and both outputs; with an addend that is overwritten. */
 static void forward(void **state)
 {
 	static const int acts[] = {0, UNARY_RELU + 1, UNARY_SILU + 1, UNARY_TANH + 1};
@@ -230,7 +230,7 @@ static void gradients(void **state)
 	}
 }
 
-/* The rules are adjoints of the very kernel that runs forward. */
+/* The gradient rules are adjoints of the forward kernel. */
 static void differences(void **state)
 {
 	static const struct shape small[] = {{2, 4, 5, 2, 3, 3, 3, 1, {1, 1, 1, 1}}, {1, 5, 4, 3, 2, 3, 2, 2, {0, 1, 1, 0}}};

@@ -57,7 +57,7 @@ static void copies_and_fills(void **state)
 		f.tol32 = f.tol64 = 1e-300;
 		optest_run(&t);
 		optest_run(&f);
-		t.in[0].free = 0; /* only the output reversed, then only the input */
+		t.in[0].free = 0; /* reverse only the output, then only the input */
 		optest_run(&t);
 		t.in[0].free = 1;
 		t.out[0].free = 0;
@@ -65,7 +65,7 @@ static void copies_and_fills(void **state)
 	}
 }
 
-/* Every permutation of a rank 4 array, from a view of x to a dense y: what patchify and head splitting are. */
+/* Every permutation of an array of rank 4, from a view of x to a dense y, as in patchify and the splitting of heads. */
 static void permutes(void **state)
 {
 	const int64_t n[4] = {3, 4, 5, 6};

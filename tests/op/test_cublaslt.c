@@ -1,4 +1,4 @@
-/* cuBLASLt's plans on a stand-in for the library: how an algorithm is chosen, timed, stored and read again. */
+/* Plans of cuBLASLt on a fake of the library: how algorithms are chosen, timed, stored and read. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #include "file/fileio.h"
 #include "tests/op/fakelt.h"
 
-static struct device device; /* with the stand-in */
+static struct device device; /* with the fake */
 static _Alignas(CUBLASLT_ALIGN) float room[1 << 20];
 
 static void begin(void)
@@ -48,14 +48,14 @@ static int run_one(int64_t m, int64_t n, int64_t k, int shift)
 	return cublaslt_run(device.cublaslt, 0, &p, NULL, room);
 }
 
-/* A plan for each shape and alignment, made once; many shapes do not pile up. */
+/* There is one plan for each shape and alignment, and the number of plans is bounded. */
 static void plans(void **state)
 {
 	(void)state;
 	begin();
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(run_one(8, 8, 8, 0), 1);
-	assert_int_equal(run_one(8, 8, 8, 4), 1); /* still 16 bytes */
+	assert_int_equal(run_one(8, 8, 8, 4), 1); /* still aligned to 16 bytes */
 	assert_int_equal(fake.asked, 1);
 	assert_int_equal(run_one(8, 8, 8, 1), 1);
 	assert_int_equal(fake.asked, 2);
@@ -72,7 +72,7 @@ static void plans(void **state)
 	end();
 }
 
-/* Every algorithm that tuning would time can be used instead of the first, and beyond the last there is none. */
+/* Every algorithm that tuning would time can be forced; there is none after the last. */
 static void forced(void **state)
 {
 	(void)state;
@@ -83,7 +83,7 @@ static void forced(void **state)
 		if (i <= FAKE_ALGOS)
 			assert_true(fake.algo == (uint64_t)i && fake.split == 0);
 	}
-	cublaslt_force(device.cublaslt, FAKE_ALGOS + 1); /* of a small result of a long sum: the first in two parts */
+	cublaslt_force(device.cublaslt, FAKE_ALGOS + 1); /* a small result of long sums: the first algorithm with the sum in two parts */
 	assert_int_equal(run_one(8, 8, 64, 0), 1);
 	assert_true(fake.algo == 1 && fake.split == 2);
 	cublaslt_force(device.cublaslt, 0);
@@ -115,8 +115,8 @@ static void rewrite(const char *text, size_t len)
 	assert_int_equal(commit_bytes(tuning_path(), text, len, NULL), 0);
 }
 
-/* The fastest is taken, kept, and taken again without timing; what the file does not say, or says of another GPU or library, is not
- * made up. */
+/* The fastest algorithm is chosen, stored, and read again without timing. A choice that the file lacks, or that is of another GPU or library, is
+ * timed. */
 static void tuning(void **state)
 {
 	static const char other[] = "Other sm_90 132 processors";
@@ -129,10 +129,10 @@ static void tuning(void **state)
 	assert_int_equal(cublaslt_tune(device.cublaslt, tuning_path()), 0);
 	run_one(8, 8, 8, 0);
 	assert_true(fake.timed >= 3 * FAKE_ALGOS && fake.algo == 3 && fake.split == 0);
-	fake.swift_split = 4; /* of a small result of a long sum */
+	fake.swift_split = 4; /* a small result of long sums */
 	run_one(8, 8, 64, 0);
 	assert_true(fake.algo == 3 && fake.split == 4);
-	fake.swift_split = 8; /* wants more workspace than there is */
+	fake.swift_split = 8; /* needs more workspace than there is */
 	run_one(8, 8, 72, 0);
 	assert_true(fake.split < 8);
 	fake.swift_split = 4;
@@ -144,7 +144,7 @@ static void tuning(void **state)
 	assert_true(fake.algo == 3 && fake.split == 4 && fake.timed == 0);
 	text = file_load(tuning_path(), 1 << 20, &len, NULL);
 	assert_non_null(text);
-	for (size_t cut = 0; cut < len; cut += 3) { /* whole lines alone count, and all of them or none */
+	for (size_t cut = 0; cut < len; cut += 3) { /* a cut file is read up to its last whole line, or not at all */
 		size_t read;
 
 		rewrite(text, cut);
@@ -153,7 +153,7 @@ static void tuning(void **state)
 	}
 	rewrite(text, len);
 	assert_int_equal(tune_anew(), 3);
-	fake.version++; /* chosen with another library, or for another GPU */
+	fake.version++; /* choices of another library, or for another GPU */
 	assert_int_equal(tune_anew(), 0);
 	fake.version--;
 	assert_int_equal(tune_anew(), 3);
@@ -166,7 +166,7 @@ static void tuning(void **state)
 	mem_free(text);
 }
 
-/* An algorithm this library no longer takes is chosen anew. */
+/* If the library no longer accepts a stored algorithm, another is chosen. */
 static void stale(void **state)
 {
 	char *text, *at;
@@ -210,7 +210,8 @@ static void run_by(struct cublaslt *t, int64_t k)
 	device.cublaslt = mine;
 }
 
-/* Rows that differ by less than an eighth share a choice, in a weight's gradient too, unless the library does not take it for one of them. */
+/* Numbers of rows that differ by less than an eighth share a choice, also for the gradient of weights, unless the library refuses it for one of
+ * them. */
 static void shared_rows(void **state)
 {
 	struct product p = {.m = 100, .n = 8, .k = 8, .count = 1, .alpha = 1};
@@ -262,7 +263,7 @@ static void finish_product(void *arg, const struct product *asked, const struct 
 	finished++;
 }
 
-/* y = gelu(x w + bias) with the values before gelu, rows by 8 by 8. */
+/* y (rows, 8) = gelu(x w + bias) with K = 8; the values before gelu are stored too. */
 static int run_gelu(int rows)
 {
 	static uint16_t x[16 * 8], w[8 * 8], y[16 * 8], pre[16 * 8], bias[8];
@@ -282,7 +283,7 @@ static int run_gelu(int rows)
 	return cublaslt_run(device.cublaslt, 0, &p, &finish, room);
 }
 
-/* An epilogue that takes longer than a pass of our own is not used, now and by those who read the file; one that is faster is. */
+/* An epilogue that is slower than our own pass is not used, also after the file is read again; a faster one is used. */
 static void slow_epilogues(void **state)
 {
 	enum { EPILOGUE = LT_EPILOGUE_GELU | LT_EPILOGUE_AUX | LT_EPILOGUE_BIAS };
@@ -303,7 +304,7 @@ static void slow_epilogues(void **state)
 	}
 	unlink(tuning_path());
 	assert_int_equal(tune_anew(), 0);
-	fake.slow = LT_EPILOGUE_BIAS; /* all the same: the pass is what is left */
+	fake.slow = LT_EPILOGUE_BIAS; /* equally slow: our own pass remains */
 	fake.swift = 2;
 	assert_int_equal(run_gelu(8), 1);
 	finished = 0;
@@ -325,7 +326,7 @@ static int log_has(const char *text)
 	return found;
 }
 
-/* A line for each shape, and what is used for it. */
+/* The log has a line for each shape with its choice. */
 static void log_of_products(void **state)
 {
 	(void)state;
@@ -351,7 +352,7 @@ static void log_of_products(void **state)
 	end();
 }
 
-/* Two that began with nothing: the second takes what the first chose meanwhile, and neither loses a choice of the other. */
+/* Two processes without a file: the second reads the choices that the first makes meanwhile, and neither loses choices of the other. */
 static void shared(void **state)
 {
 	static const char other[] = "NVIDIA/other sm_90";
@@ -376,7 +377,7 @@ static void shared(void **state)
 	c = another(&known);
 	assert_int_equal(known, 3);
 	cublaslt_free(c);
-	fake.host.gpu = other; /* has a file of its own */
+	fake.host.gpu = other; /* another GPU has another file */
 	c = another(&known);
 	assert_int_equal(known, 0);
 	run_by(c, 8);
@@ -390,7 +391,7 @@ static void shared(void **state)
 	end();
 }
 
-/* What the programs do: a folder of the user's, or nothing is kept and nothing fails. */
+/* As in the programs: the file is in the user's cache folder. Without one nothing is stored and nothing fails. */
 static void in_the_users_cache(void **state)
 {
 	char *cache = path_join(folder, "cache"), *dir = path_join(cache, "ddm"), *found;
@@ -447,8 +448,8 @@ static void failures(void **state)
 	end();
 }
 
-/* What the library recommends and then does not do is left to kernels of our own, and not tried again; so is a product none of whose
- * algorithms could be timed. */
+/* If the library recommends an algorithm and then fails, our own kernels are used, and the library is not tried again; the same if no algorithm of a
+ * product could be timed. */
 static void refusals(void **state)
 {
 	(void)state;
@@ -471,7 +472,7 @@ static void refusals(void **state)
 	end();
 }
 
-/* Where there is the library itself, without a GPU: it knows every attribute, by its number and size. */
+/* If the real library is installed (no GPU is needed), it knows every attribute by number and size. */
 static void library_itself(void **state)
 {
 	const int32_t word = 1, type = LT_R_16BF;

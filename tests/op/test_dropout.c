@@ -1,4 +1,4 @@
-/* DROPOUT: its choice is Philox's, written out here; the value is one product. */
+/* DROPOUT: the mask comes from Philox, computed here independently; a value is one product. */
 #include "tests/op/optest.h"
 
 #include <math.h>
@@ -61,7 +61,7 @@ static void ref_copy(const struct op_call *c)
 	while (index_next(&c->out[0], i));
 }
 
-/* Keys that switch dropout off: a copy. */
+/* With keys that switch dropout off it is a copy. */
 static void switched_off(void **state)
 {
 	static const double rates[] = {.3, 1};
@@ -82,7 +82,7 @@ static void switched_off(void **state)
 		                            .no_dropout = 1});
 }
 
-/* Kept shares within 5 standard deviations, kept values scaled to keep the mean. */
+/* The share of kept values is within 5 standard deviations, and they are scaled so that the mean stays. */
 static void keeps_the_mean(void **state)
 {
 	enum { N = 40000 };

@@ -22,7 +22,7 @@ static void ref_mul(const struct op_call *c)
 	while (index_next(&c->out[0], i));
 }
 
-/* Shapes with what is broadcast in b: small, odd, more than a task, rank 1 to 6, the last dimension broadcast. */
+/* Shapes, and the dimensions in which b is broadcast: small, odd, larger than a task, rank 1 to 6, the last dimension broadcast. */
 static const struct {
 	int rank;
 	int64_t shape[ARRAY_RANK];
@@ -115,7 +115,7 @@ static void unary_values(void **state)
 		}
 }
 
-/* Differences with h = 1e-5 are good to h^2 and 1e-16 / h: 1e-9 of the largest; ReLU's inputs stay off zero. */
+/* Differences with h = 1e-5 have errors of h^2 and 1e-16 / h: 1e-9 of the largest value. The inputs of ReLU are not near zero. */
 static void unary_gradients(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
-/* EMBED and TIMESTEP. Float EMBED_GRAD adds as many rows as share an index: 64 at most here, 8e-6. TIMESTEP's argument is
- * reduced in double: 2e-7 absolute, whatever t is. */
+/* EMBED and TIMESTEP. EMBED_GRAD in float adds all rows with the same index, at most 64 here: 8e-6. TIMESTEP reduces its argument in double: 2e-7
+ * absolute for any t. */
 #include "tests/op/optest.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* The CUDA kernels, run by tests/op/emulate.h, beside the CPU's. Where both are the same roundings the bits must be; sums add in
- * another order and are exact on small integers; the host's expf and erfcf stand for the device's. */
+/* The CUDA kernels, run with tests/op/emulate.h, against the CPU's. With the same roundings the bits must be equal. Sums in another order are tested
+ * on small integers, where they are exact. The host's expf and erfcf stand in for the device's. */
 #include "tests/op/optest.h"
 
 #include <math.h>
@@ -199,9 +199,9 @@ static void tables(void **state)
 	}
 }
 
-enum { BEYOND = 256 }; /* rows that are there and not the op's */
+enum { BEYOND = 256 }; /* rows after those of the op, which it must not touch */
 
-/* index [B, 2], of which column 0 is read; dy [B, C + 3] and dtable [V, C + 1] of which C columns are. */
+/* index [B, 2], of which column 0 is used; dy [B, C + 3] and dtable [V, C + 1], of which C columns are used. */
 static void grad_by(const struct kernel *k, const int64_t size[3], int32_t *index, float *dy, float *table)
 {
 	struct op_call c = {.nin = 2,
@@ -214,8 +214,8 @@ static void grad_by(const struct kernel *k, const int64_t size[3], int32_t *inde
 	optest_call(k, &c);
 }
 
-/* Rows are added in the order of b, on both: to the bit, of values whose sum depends on the order. One entry has all, or every entry some
- * and the last none. */
+/* Both devices add rows in the order of b, so the bits are equal, on values whose sum depends on the order. Either one entry gets all rows, or every
+ * entry some and the last none. */
 static void table_gradients(void **state)
 {
 	static const int64_t sizes[][3] = {{1, 1, 1}, {33, 4, 255}, {256, 7, 1152}, {257, 3, 1025}, {600, 2, 1024}, {770, 9, 5}}; /* B, V, C */
@@ -244,7 +244,7 @@ static void table_gradients(void **state)
 	}
 }
 
-/* Each operation rounded, in the same order: to the bit. */
+/* Each operation is rounded, in the same order, so the bits are equal. */
 static void sampling(void **state)
 {
 	static const double order[9] = {3, 1, 4, 0, 2, 8, 5, 7, 6}, zeros[9] = {0};
@@ -310,7 +310,7 @@ static double sum_by(const struct kernel *k, float *x, int64_t n, double before,
 	return y;
 }
 
-/* Integers of a few bits: any order of addition is exact. */
+/* On integers of a few bits any order of addition is exact. */
 static void sums(void **state)
 {
 	static const int64_t sizes[] = {1, 31, 256, 257, 16384, 16385, 40000};
@@ -358,7 +358,7 @@ static void update(struct training *t, const struct kernel *rates, const struct 
 	optest_call(adamw, &a);
 }
 
-/* Counts and coefficients to the bit, weights too: the same operations in the same order. The third step is refused. */
+/* Counts, coefficients and weights have equal bits: the same operations in the same order. The third step is not finite and is skipped. */
 static void optimizer(void **state)
 {
 	struct training *a = mem_try(1, sizeof *a, "cpu", NULL), *b = mem_try(1, sizeof *b, "twin", NULL);

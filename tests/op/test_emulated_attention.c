@@ -1,8 +1,8 @@
-/* The CUDA kernels of attention, run by tests/op/emulate.h with the fragments of the PTX ISA, beside the CPU's.
+/* The CUDA kernels of attention, run with tests/op/emulate.h and the fragments of the PTX ISA, against the CPU's.
  *
- * Float: products of three tf32 each leave out 2^-21; 1e-5 of the largest, 2e-5 in the gradient, as the CPU's own. Bfloat16: weights are
- * rounded before they meet v (2^-9 each, so 2^-9 of the largest value at most) and the result is rounded (2^-9): 2^-8 together. In the
- * gradient the rounded terms have both signs and cancel: 2^-7. */
+ * Tolerances in float: products of three tf32 drop 2^-21; 1e-5 of the largest value, 2e-5 in the gradient, as on the CPU. In bfloat16 weights are
+ * rounded before they are multiplied with v (2^-9 each, so at most 2^-9 of the largest value), and the result is rounded (2^-9): 2^-8 together.
+ * In the gradient the rounded terms have both signs and cancel: 2^-7. */
 #include "tests/op/twinattention.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@
 
 extern const struct kernel kernel_attention_f32, kernel_attention_grad_f32;
 
-/* Every width of tile and its padding, lengths around the tiles' of either side, rows that cannot be read in words of 16 bytes. */
+/* Every width of tile and its padding, lengths near those of the tiles on both sides, rows that cannot be read in words of 16 bytes. */
 static const int64_t cases[][6] = {
     {1, 1, 1, 1, 32, 0},    {2, 17, 33, 2, 32, 0}, {1, 65, 130, 1, 64, 0}, {1, 130, 31, 1, 64, 1}, {1, 100, 150, 1, 64, 1}, {1, 37, 70, 2, 72, 0},
     {1, 40, 40, 1, 72, 1},  {1, 33, 65, 1, 96, 0}, {1, 48, 33, 1, 128, 1}, {1, 21, 70, 1, 128, 0}, {2, 16, 16, 1, 24, 0},   {1, 9, 40, 2, 5, 0},
@@ -41,14 +41,14 @@ static void gradients(void **state)
 	}
 }
 
-/* Heads too wide for the tensor cores. Narrower ones: test_emulated_attention_bias.c. */
+/* Heads too wide for the tensor cores. Narrower ones are in test_emulated_attention_bias.c. */
 static void masked_wide(void **state)
 {
 	(void)state;
 	attention_masks(160);
 }
 
-/* Scores of several hundred, whose maximum moves from tile to tile. */
+/* Scores of several hundred, whose maximum changes from tile to tile. */
 static void large_scores(void **state)
 {
 	struct optest t = attention_test(1, 20, 150, 1, 32, 0);
@@ -62,7 +62,7 @@ static void large_scores(void **state)
 
 enum { B = 2, T = 70, HEADS = 2, ROW = 3 * HEADS * 128 + 8 };
 
-/* Queries, keys and values of one product: rows (3, heads, d) and a gap that holds NaN. */
+/* Packed queries, keys and values: rows (3, heads, d) with a gap of NaN between them. */
 struct packed {
 	enum dtype type;
 	int64_t d;
@@ -96,7 +96,7 @@ static void packed_set(struct packed *p, int64_t i, float v)
 		((float *)p->data)[i] = v;
 }
 
-/* The first `parts` thirds of every row, in both: normals that bfloat16 holds. */
+/* Fill the first `parts` thirds of every row of both with normal values that bfloat16 represents exactly. */
 static void packed_fill(struct packed *x, struct packed *y, int parts, uint64_t seed)
 {
 	float z[ROW];
@@ -111,7 +111,7 @@ static void packed_fill(struct packed *x, struct packed *y, int parts, uint64_t 
 	}
 }
 
-/* Within tol of the largest; what lies beyond the first `parts` thirds is NaN still. */
+/* The first `parts` thirds are within tol of the largest value; the rest is still NaN. */
 static void packed_near(const struct packed *got, const struct packed *want, int parts, double tol)
 {
 	double top = 0, worst = 0;
@@ -179,7 +179,7 @@ static void packed_as(enum dtype type, int64_t d, int causal)
 	mem_free(b.qkv.data), mem_free(b.o.data), mem_free(b.dy.data), mem_free(b.grad.data);
 }
 
-/* Both passes in place of the arrays they have in a network: q, k, v and their gradients lie in one array. */
+/* Both passes with the layout of a network: q, k, v lie in one array, and so do their gradients. */
 static void packed_rows(void **state)
 {
 	(void)state;

@@ -1,7 +1,7 @@
 /* The CUDA kernels of attention with biases and masks, emulated as in test_emulated_attention.c and with its tolerances. */
 #include "tests/op/twinattention.h"
 
-/* A bias of its own for each head, query and key, and one stretched over samples, heads or queries; last, what it is stretched over. */
+/* A bias for each head, query and key, and one that is broadcast over samples, heads or queries. The last numbers say over which. */
 static void biased(void **state)
 {
 	static const int64_t shapes[][7] = {

@@ -1,5 +1,5 @@
-/* CONV, GROUPNORM, POOL and their gradients of CUDA, run by tests/op/emulate.h, beside the CPU's. Float products are made of three of
- * tf32, which loses 2 bits: 4e-6 of the largest value, as for the attention's. */
+/* CUDA's CONV, GROUPNORM, POOL and their gradients, run with tests/op/emulate.h, against the CPU's. A float product is made of three of tf32, which
+ * loses 2 bits: 4e-6 of the largest value. */
 #include "tests/op/hostile.h"
 #include "tests/op/optest.h"
 
@@ -22,21 +22,21 @@ struct shape {
 static const struct shape shapes[] = {
     {2, 6, 7, 3, 5, 3, 3, 1, {1, 1, 1, 1}},
     {1, 1, 1, 1, 1, 1, 1, 1, {0}},
-    {2, 5, 4, 8, 3, 1, 1, 1, {0}}, /* plain products */
+    {2, 5, 4, 8, 3, 1, 1, 1, {0}}, /* 1 x 1: plain products */
     {2, 5, 6, 16, 8, 1, 1, 2, {0}},
-    {1, 1, 1, 2, 3, 3, 3, 1, {1, 1, 1, 1}}, /* patches of which one pixel is inside */
+    {1, 1, 1, 2, 3, 3, 3, 1, {1, 1, 1, 1}}, /* windows with a single pixel inside */
     {3, 9, 8, 4, 6, 3, 3, 2, {1, 1, 1, 1}},
-    {2, 8, 9, 8, 16, 3, 3, 2, {0, 0, 1, 1}},  /* whole words, padding on one side */
-    {1, 7, 7, 20, 33, 1, 7, 1, {0, 3, 0, 3}}, /* a row, a column */
+    {2, 8, 9, 8, 16, 3, 3, 2, {0, 0, 1, 1}},  /* whole 16-byte words, padding on one side */
+    {1, 7, 7, 20, 33, 1, 7, 1, {0, 3, 0, 3}}, /* a window of one row */
     {1, 7, 7, 24, 72, 7, 1, 1, {3, 0, 3, 0}},
     {1, 11, 13, 3, 4, 5, 5, 3, {2, 2, 2, 2}},
-    {1, 4, 4, 2, 2, 3, 2, 1, {4, 0, 0, 3}}, /* windows wholly outside */
+    {1, 4, 4, 2, 2, 3, 2, 1, {4, 0, 0, 3}}, /* windows entirely outside */
     {1, 9, 10, 40, 70, 3, 3, 1, {1, 1, 1, 1}},
 };
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* Of the gradient of the weights alone: the sum is cut; of bfloat16 alone: large tiles, the last of them cut. */
+/* many: only for the gradient of the weights, whose sum is cut into parts. large: only for bfloat16, with large tiles, the last of them partial. */
 static const struct shape many = {2, 48, 44, 3, 4, 3, 3, 1, {1, 1, 1, 1}}, large = {1, 129, 128, 8, 130, 1, 3, 1, {0, 1, 0, 1}};
 
 static int64_t size_out(int64_t n, int64_t k, int64_t step, int64_t before, int64_t after)
@@ -82,7 +82,7 @@ static void forward(void **state)
 		t.in[3] = o.y;
 		t.in_place = 4;
 		optest_twin(&t, &kernel_conv_cuda, 4e-6);
-		t.in[1].exact = 1; /* float weights among bfloat16 */
+		t.in[1].exact = 1; /* float weights, bfloat16 for the rest */
 		optest_twin(&t, &kernel_conv_cuda, 4e-6);
 	}
 }
@@ -175,7 +175,7 @@ static void group_norms(void **state)
 	}
 }
 
-/* With the scratch that the kernel asks for. */
+/* Run a kernel with exactly the scratch that it asks for. */
 static void call(const struct kernel *k, struct op_call *c)
 {
 	c->scratch = mem_zalloc(k->scratch(c, 1) + 1, 1);
@@ -198,7 +198,7 @@ static void fill(const struct array *a, double phase)
 	}
 }
 
-/* (n, h, w, c), pixels `pixel` apart, from a whole word of 16 bytes on or, where `off`, one element later. */
+/* An array (n, h, w, c) with a stride of `pixel` between pixels, which begins at an address aligned to 16 bytes or, with `off`, one element later. */
 static struct array lay(float *room, enum dtype t, int off, int64_t n, int64_t h, int64_t w, int64_t c, int64_t pixel)
 {
 	char *at = (char *)room + (16 - (uintptr_t)room % 16) % 16 + (off ? dtype_size(t) : 0);
@@ -208,8 +208,8 @@ static struct array lay(float *room, enum dtype t, int off, int64_t n, int64_t h
 
 enum { APART = 1 << 5 };
 
-/* A convolution of 3 x 3 and its gradients: what is read begins anywhere, by three bits of `off`, and pixels of dy and x are 8, 9 or 12
- * elements apart, by the others. */
+/* A convolution of 3 x 3 and its gradients. Three bits of `off` move the beginnings of the inputs; the others set the strides of the pixels of dy and
+ * x to 8, 9 or 12. */
 static void conv_at(unsigned off, enum dtype t, float *y, float *dx, float *dw)
 {
 	enum { C = 8, O = 8, SIDE = 5, MOST = SIDE * SIDE * 12 + 3 * 3 * C * O + 16 };
@@ -229,7 +229,7 @@ static void conv_at(unsigned off, enum dtype t, float *y, float *dx, float *dw)
 	call(&kernel_conv_dw_cuda, &h);
 }
 
-/* Float pictures among bfloat16 weights: their words are not what tiles are made of. */
+/* Float pictures with bfloat16 weights: the pictures must be converted for the tiles. */
 static void conv_of_two_types(void **state)
 {
 	enum { C = 8, SIDE = 5, OUT = SIDE * SIDE * C };
@@ -252,7 +252,7 @@ static void conv_of_two_types(void **state)
 	assert_memory_equal(y[0], y[1], sizeof y[0]);
 }
 
-/* The same bits, whether words or elements are read. */
+/* Reading by words and by elements gives the same bits. */
 static void convs_anywhere(void **state)
 {
 	_Alignas(16) static float want[3][576], got[3][576];
@@ -269,8 +269,8 @@ static void convs_anywhere(void **state)
 	}
 }
 
-/* What is added and what is kept before the activation have rows of their own; nothing is written between rows, before them or behind, where
- * the rest of a tile would lie. By a window of 3 x 3, and by one of 1 x 1, which is a product. */
+/* The addend and the pre-activation have their own strides. Nothing is written between, before or after rows, where the rest of a tile would be. With
+ * a window of 3 x 3, and of 1 x 1, which is a product. */
 static void convs_with_rows_of_their_own(void **state)
 {
 	enum { C = 8, O = 5, SIDE = 5, PIXELS = SIDE * SIDE, FAR = 256 * 16, ROOM = PIXELS * 16 + FAR };
@@ -315,8 +315,8 @@ static void convs_with_rows_of_their_own(void **state)
 	}
 }
 
-/* Of a sample (1, H, W, C), arrays that begin at whole words of 16 bytes or, by the bits of `off`, one element further: y and stats, and of
- * the gradient dx. */
+/* GROUPNORM of a sample (1, H, W, C): y, stats and the gradient dx. By the bits of `off`, arrays begin at an address aligned to 16 bytes or one
+ * element later. */
 static void norm_at(unsigned off, enum dtype t, float *out)
 {
 	enum { C = 16, COUNT = 2 * 3 * C };
@@ -339,7 +339,7 @@ static void norm_at(unsigned off, enum dtype t, float *out)
 	}
 }
 
-/* Where an array does not begin at a whole word it is read by elements, in the same order: the same bits. */
+/* An array that is not aligned is read by elements in the same order, which gives the same bits. */
 static void group_norms_anywhere(void **state)
 {
 	float want[192], got[192];
@@ -360,7 +360,7 @@ static void hostile_group_norms(void **state)
 	hostile_norms(&kernel_groupnorm_cuda, &kernel_groupnorm_grad_cuda, 4);
 }
 
-/* Of no samples nothing is launched. */
+/* Without samples nothing is launched. */
 static void group_norm_of_nothing(void **state)
 {
 	float x[4];
@@ -375,7 +375,7 @@ static void group_norm_of_nothing(void **state)
 
 static void pools(void **state)
 {
-	/* B H W C, k stride pad, Ho Wo (those of a last window that the edge cuts too) */
+	/* B H W C, k stride pad, Ho Wo (including a last window that the edge cuts) */
 	static const int64_t cases[][9] = {
 	    {2, 6, 7, 3, 3, 1, 1, 6, 7}, {1, 1, 1, 1, 1, 1, 0, 1, 1}, {3, 7, 9, 70, 3, 2, 0, 3, 4},  {2, 6, 8, 5, 3, 2, 0, 3, 4},
 	    {1, 8, 8, 4, 2, 2, 0, 4, 4}, {2, 5, 5, 2, 5, 3, 2, 2, 2}, {1, 2, 3, 130, 3, 1, 1, 2, 3},
@@ -397,7 +397,7 @@ static void pools(void **state)
 		}
 }
 
-/* Equal values: the first takes all. Not a number is the largest. */
+/* Of equal values the first gets the whole gradient. NaN counts as the largest. */
 static void ties(void **state)
 {
 	static const double values[16] = {1, 3, 3, 2, 3, 3, 1, 1, 2, 2, 2, 2, 1, 2, 2, 1};

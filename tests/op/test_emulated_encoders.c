@@ -1,5 +1,4 @@
-/* Networks that are run and not trained on the CUDA kernels, emulated: in float they give what they give on the CPU, in bfloat16 they follow
- * at a distance that eight bits explain, and hold less. */
+/* Encoders on the emulated CUDA kernels: in float they agree with the CPU; in bfloat16 they agree within its 8 bits, and take less memory. */
 #include "tests/unit/encoderrun.h"
 
 #include "net/autoencoder.h"
@@ -21,7 +20,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* Products of float are three of tf32, off by 4e-6 each; bfloat16 keeps 8 bits of what every operation stores. */
+/* A float product is three of tf32, with an error of 4e-6; bfloat16 stores every result with 8 bits. */
 static void towers(void **state)
 {
 	struct err e = {0};
@@ -38,7 +37,7 @@ static void towers(void **state)
 	assert_int_equal(e.code, ERR_USAGE);
 }
 
-/* One way of an autoencoder, against the golden: the largest error in parts of the largest value. */
+/* Encode or decode with an autoencoder; returns the largest error against the golden over the largest value. */
 static double way(const char *dir, int half, const char *in, const char *want, enum compact_type bulk)
 {
 	struct err e = {0};

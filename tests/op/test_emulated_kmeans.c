@@ -1,4 +1,4 @@
-/* k-means by the kernels of CUDA, run by tests/op/emulate.h. */
+/* k-means on the CUDA kernels, run with tests/op/emulate.h. */
 #include "tests/op/emulated.h"
 #include "tests/unit/clusters.h"
 

@@ -1,5 +1,5 @@
-/* NEAREST and SEGMENT_SUM of CUDA, run by tests/op/emulate.h, and of the CPU, beside their definitions in double. The chosen centre is the
- * nearest but for what float's rounding may hide: 4e-6 of |x|^2 + |c|^2, which is what distances are compared within. */
+/* NEAREST and SEGMENT_SUM of CUDA, run with tests/op/emulate.h, and of the CPU, against their definitions in double. The chosen centre is the nearest
+ * within the rounding of float: 4e-6 of |x|^2 + |c|^2. */
 #include "tests/op/optest.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static struct array matrix(enum dtype t, void *data, int64_t rows, int64_t cols)
 	return (struct array){.rank = 2, .dtype = t, .data = data, .shape = {rows, cols}, .stride = {cols, 1}};
 }
 
-/* With as much scratch as it asks for, and no more. */
+/* Run a kernel with exactly the scratch that it asks for. */
 static void run(const struct kernel *k, struct op_call c)
 {
 	struct op_call shapes = c;
@@ -131,7 +131,7 @@ static void check_sums(const struct points *p)
 	}
 }
 
-/* No centre is nearer than the chosen one by more than rounding; of equal ones it is the first. */
+/* No centre is nearer than the chosen one by more than rounding. Of equal centres the first is chosen. */
 static void check(const struct points *p)
 {
 	for (int64_t i = 0; i < p->n; i++) {
@@ -183,8 +183,8 @@ static void nearest(void **state)
 	nearest_by(&kernel_nearest_cuda);
 }
 
-/* Far from the origin, where prices are all but the same: what sixteen bits of a factor cannot tell apart float's distances do. Centres of
- * the first half are there again in the second, and three times in all: the first is taken. */
+/* Far from the origin, where the prices are nearly equal. Factors of 16 bits cannot tell the centres apart, but distances in float can. Centres of
+ * the first half are repeated in the second: the first one is chosen. */
 static void near_ties_by(const struct kernel *kernel)
 {
 	struct points p = points_new(140, 50, 90);
@@ -200,13 +200,13 @@ static void near_ties_by(const struct kernel *kernel)
 		double own = distance2(p.x + i * p.d, p.c + p.cluster[i] * p.d, p.d);
 
 		assert_true(p.cluster[i] < 30 || p.cluster[i] >= 75);
-		for (int k = 0; k < p.k; k++) /* differences are exact, so that the distances are within a few roundings of themselves */
+		for (int k = 0; k < p.k; k++) /* differences are exact, so the distances have errors of a few roundings */
 			assert_true(distance2(p.x + i * p.d, p.c + k * p.d, p.d) >= own * (1 - 2e-6));
 	}
 	points_free(&p);
 }
 
-/* Centres in pairs that lie far apart, with points between the two of a pair. */
+/* Pairs of centres that are far from each other, with points between the two centres of a pair. */
 static void pairs_by(const struct kernel *kernel)
 {
 	struct points p = points_new(140, 50, 90);
@@ -236,7 +236,7 @@ static void near_ties(void **state)
 	near_ties_by(&kernel_nearest_cuda);
 }
 
-/* Each of a row's first three prices may come from any column: the row is the centre itself, wherever that is. */
+/* Each of a row's three lowest prices may be in any column: the row equals a centre, which takes every position. */
 static void every_column(void **state)
 {
 	struct points p = points_new(600, 32, 600);
@@ -251,7 +251,7 @@ static void every_column(void **state)
 	points_free(&p);
 }
 
-/* With i0 a distance is lowered and never raised, and nobody asks which centre it is to. */
+/* With i0 distances can only become smaller, and the index of the centre is not computed. */
 static void lowers_by(const struct kernel *kernel, int k)
 {
 	struct points p = points_new(300, 20, k);
@@ -280,7 +280,7 @@ static void lowers(void **state)
 	}
 }
 
-/* x [n, d] with index, added twice; the last segment stays empty where there is more than one. */
+/* Sums of x [n, d] by index, computed twice. If there are several segments, the last one stays empty. */
 static void segments_by(const struct kernel *kernel, int64_t n, int64_t d, int k, int spread)
 {
 	float *x = normals(n * d, 4);

@@ -1,6 +1,6 @@
-/* NORM, GATE and their gradients as CUDA kernels, run by tests/op/emulate.h, beside the CPU's. A row's sums are added in another
- * order: tolerances are those of tests/op/test_norm.c against the exact values, twice. GATE is one rounding, the same. Dense rows of
- * whole packs take the kernels that hold them in registers; odd widths, padded strides and rows beyond 4096 the others. */
+/* CUDA's NORM, GATE and their gradients, run with tests/op/emulate.h, against the CPU's. Sums over a row are added in another order: the tolerances
+ * are twice those of tests/op/test_norm.c against exact values. GATE has one rounding, which is the same. Dense rows of whole packs use the kernels
+ * that keep them in registers; odd widths, padded strides and rows longer than 4096 use the others. */
 #include "tests/op/optest.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ KERNELS(X)
 
 enum { LAYER_ABSENT = -1 };
 
-/* What scale and shift are broadcast over, as bits; LAYER_ABSENT: there is none. */
+/* The dimensions over which scale and shift are broadcast, as bits; LAYER_ABSENT: there is none. */
 static const struct {
 	int rank;
 	int64_t shape[ARRAY_RANK];
@@ -96,7 +96,7 @@ static void values(void **state)
 	}
 }
 
-/* x = 1000 + N(0, 1): sums of squares would lose the variance. */
+/* x = 1000 + N(0, 1), for which sums of squares would lose the variance. */
 static void large_mean(void **state)
 {
 	(void)state;
@@ -114,7 +114,7 @@ static void gradients(void **state)
 {
 	(void)state;
 	for (int i = 0; i < NORMS; i++)
-		for (unsigned mode = 1; mode < (i % 4 ? 3 : 4); mode++) { /* acc, sums absent, both */
+		for (unsigned mode = 1; mode < (i % 4 ? 3 : 4); mode++) { /* with acc, without sums, both */
 			struct optest t, g;
 
 			make(i, &t);
@@ -137,12 +137,12 @@ static void gradients(void **state)
 			optest_twin(&g, &kernel_norm_grad_cuda, 2e-5);
 			if ((mode & 2) || norms[i].scale == norms[i].shift)
 				continue;
-			g.out[1].rank = 0; /* rows that share a shift need not share a scale */
+			g.out[1].rank = 0; /* rows with the same shift may have different scales */
 			optest_twin(&g, &kernel_norm_grad_cuda, 2e-5);
 		}
 }
 
-/* Rows of whole packs, all but those of one operand, which lie at a stride that is none. */
+/* Rows of whole packs, except for one operand, whose stride is no multiple of a pack. */
 static void one_apart(void **state)
 {
 	struct operand x = {.rank = 2, .shape = {4, 64}, .dense = 1}, stats = {.rank = 2, .shape = {4, 2}, .dense = 1, .exact = 1}, sums = x;
@@ -178,7 +178,7 @@ static const struct {
     {3, {2, 5, 33}, 7},   {4, {2, 3, 4, 8}, 5}, {4, {2, 3, 4, 8}, 2}, {4, {2, 3, 4, 1}, 6}, {4, {2, 1, 4, 1152}, 4},
 };
 
-/* Small integers: products and sums are exact in any order. */
+/* On small integers products and sums are exact in any order. */
 static void gated(void **state)
 {
 	enum { MOST = 2 * 37 * 264 };
@@ -208,8 +208,8 @@ static void gated(void **state)
 	mem_free(v);
 }
 
-/* As an adaLN block has them: a row is within a wider one, scale, shift and gate are chunks of one vector per sample, and so are their
- * gradients. At offset 0 everything is aligned to 16 bytes, at offset 1 nothing is. */
+/* As in an adaLN block: rows lie within wider ones; scale, shift and gate are chunks of one vector per sample, and so are their gradients. At offset
+ * 0 everything is aligned to 16 bytes, at offset 1 nothing is. */
 enum { B = 2, T = 21, C = 40, WIDE = 6 * C };
 
 struct block {
@@ -285,7 +285,7 @@ static void within_wider_rows(void **state)
 	}
 }
 
-/* Groups longer than the shortest, and their sums: integers, exact. */
+/* Groups of more than the minimum number of rows, and their sums, exact on integers. */
 static void many_rows(void **state)
 {
 	enum { ROWS = 70001, COLS = 8 };
@@ -321,9 +321,9 @@ static void many_rows(void **state)
 	mem_free(dh);
 }
 
-enum { SAMPLES = 3, TOKENS = 2, WIDTH = 1152, SAMPLE = TOKENS * WIDTH + 3 /* elements between samples: no whole packs */ };
+enum { SAMPLES = 3, TOKENS = 2, WIDTH = 1152, SAMPLE = TOKENS * WIDTH + 3 /* elements between samples: no multiple of a pack */ };
 
-/* The first `samples` of x, into y. */
+/* NORM of the first `samples` of x. */
 static void norm_of(int64_t samples, float *x, float *y, float *stats)
 {
 	struct array rows = {.rank = 3, .dtype = DT_F32, .data = x, .shape = {samples, TOKENS, WIDTH}, .stride = {SAMPLE, WIDTH, 1}};
@@ -335,7 +335,7 @@ static void norm_of(int64_t samples, float *x, float *y, float *stats)
 	optest_call(&kernel_norm_cuda, &c);
 }
 
-/* A sample's bits are the same alone and in company, also where a sample does not begin at a whole pack, which shows in company alone. */
+/* A sample has the same bits alone and in a batch, also if samples do not begin at whole packs, which matters only in a batch. */
 static void any_batch(void **state)
 {
 	float *x = mem_alloc(SAMPLES * SAMPLE * sizeof *x), *y[2], stats[2][SAMPLES * TOKENS * 2];

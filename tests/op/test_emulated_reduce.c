@@ -1,5 +1,5 @@
-/* SUM of CUDA, run by tests/op/emulate.h, beside the CPU's. A sum's order differs: 32-bit roundings of partial sums of random signs, 4e-6 of
- * the largest as in test_reduce.c. */
+/* CUDA's SUM, run with tests/op/emulate.h, against the CPU's. The order of addition differs: float roundings of partial sums with random signs, 4e-6
+ * of the largest value as in test_reduce.c. */
 #include "tests/op/alone.h"
 #include "tests/op/optest.h"
 
@@ -12,7 +12,7 @@
 
 extern const struct kernel kernel_sum_cuda;
 
-/* Bit d of `summed`: dimension d is. */
+/* Bit d of `summed`: dimension d is summed. */
 static const struct {
 	int rank;
 	int64_t shape[ARRAY_RANK];
@@ -68,7 +68,7 @@ static void sums(void **state)
 	}
 }
 
-/* Scratch is asked for at capacity and must do for every smaller batch. */
+/* The scratch for the capacity must suffice for every smaller batch. */
 static void sums_of_any_batch(void **state)
 {
 	size_t most = 0;

@@ -1,5 +1,5 @@
-/* The CUDA device itself, kernels/cuda.cu, on a stand-in for the runtime that does what was submitted late, early or in an odd order:
- * memory, queues, graphs, training, paging and k-means give the bytes of kernels that are done at once. */
+/* The CUDA device, kernels/cuda.cu, on a fake runtime that runs submitted work late, early or in an odd order: memory, queues, graphs, training,
+ * paging and k-means give the same bytes as kernels that run at once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@
 #include "tests/unit/tinyrun.h"
 #include "train/trainer.h"
 
-/* Which streams run ahead: none, those of uploads and of what comes back, that of the kernels, all; and chance. */
+/* The streams that run ahead: none, those of uploads and downloads, that of the kernels, all; and random ones. */
 static const struct {
 	unsigned eager, odd;
 } ways[] = {{0, 0}, {0xe, 0}, {1, 0}, {0xf, 0}, {0, 1}, {2, 3}};
@@ -45,7 +45,7 @@ static struct device *fake_device(int way)
 	fake_cuda = (struct fake_cuda){.eager = ways[way].eager, .odd = ways[way].odd, .total = (size_t)1 << 30};
 	if (!(d = device_fake_cuda(0, NULL, &e)))
 		fail_msg("%s", e.msg);
-	d->peak_flops = some_flops; /* a product of 512 would take a minute */
+	d->peak_flops = some_flops; /* a product of size 512 would take a minute */
 	return d;
 }
 
@@ -84,7 +84,7 @@ static int tear_down(void **state)
 	return dir_remove(dir, NULL);
 }
 
-/* More than the stages of a put hold; what was put has been read; what is fetched is there after its event. */
+/* Copies larger than the staging buffers. put has read its source on return; fetched data is valid after its event. */
 static void memory(void **state)
 {
 	enum { N = 5000003 };
@@ -127,7 +127,7 @@ static void memory(void **state)
 	mem_free(back);
 }
 
-/* New memory is zero before any stream writes it. What is put on one stream does not wait for what another has to do. */
+/* New memory is zero before any stream writes it. A put on one stream does not wait for the work of another. */
 static void streams(void **state)
 {
 	enum { N = 1 << 20 };
@@ -163,7 +163,7 @@ static void streams(void **state)
 	closed(d);
 }
 
-/* A graph does nothing until it is launched. What may not be called meanwhile spoils the graph and nothing else. */
+/* A graph does nothing until it is launched. A call that is not allowed during capture makes only the graph invalid. */
 static void graphs(void **state)
 {
 	struct device *d = fake_device(0);
@@ -198,7 +198,7 @@ static void graphs(void **state)
 	d->fill(d, 0, a, 3, 64);
 	d->event_record(d, hop, 0);
 	d->event_follow(d, hop, 2);
-	d->fill(d, 2, a, 3, 64); /* and nobody waits for it */
+	d->fill(d, 2, a, 3, 64); /* no one waits for it */
 	assert_null(d->capture_end(d, 0));
 	assert_true(d->uncaptured[0]);
 	device_get(d, back, a, 64);
@@ -267,7 +267,7 @@ static void hash_of(const char *out, const char *name, char hex[65])
 	mem_free(path);
 }
 
-/* In a profile each product took time, also those in graphs. */
+/* In a profile each product took time, also within graphs. */
 static void on_line(void *arg, const char *line)
 {
 	int64_t *timed = arg, calls;
@@ -290,7 +290,7 @@ static void train_on(struct device *d, const struct train_options *o, char hex[2
 	hash_of(o->out, "train/step-00000007/exp_avg_sq.safetensors", hex[1]);
 }
 
-/* Weights and moments of a run in parts, with validation, checkpoints on the way, moments of the host, and a profile. */
+/* Weights and moments of a run in several parts, with validation, checkpoints, moments in host memory, and a profile. */
 static void training(void **state)
 {
 	(void)state;
@@ -324,7 +324,7 @@ static void training(void **state)
 	}
 }
 
-/* A kernel that wants more shared memory than a block can have is not launched, and the device says why. */
+/* A kernel that needs more shared memory than a block can have is not launched, and the device's error says why. */
 static void shared_memory(void **state)
 {
 	struct device *d = fake_device(0);
@@ -342,7 +342,7 @@ static void shared_memory(void **state)
 	closed(d);
 }
 
-/* At whatever call the device is lost: 69 and why, and nothing is left behind. */
+/* The device is lost at any call: 69 with the reason, and nothing stays allocated. */
 static void lost(void **state)
 {
 	char *out = path_join(dir, "lost");

@@ -1,5 +1,5 @@
-/* Training on the CUDA kernels, emulated: in float it follows the CPU, in bfloat16 it follows float at a distance that eight bits
- * explain; float weights are kept, and an interrupted run ends in the same bytes. */
+/* Training on the emulated CUDA kernels: in float it agrees with the CPU, in bfloat16 with float within 8 bits. Float weights are kept, and an
+ * interrupted run ends with the same bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,7 +63,7 @@ static void on_step(void *arg, const struct train_step *s)
 	w->stop = s->step == w->stop_at;
 }
 
-/* The average stays near the beginning while the weights leave it, so that a validation of the wrong ones shows. */
+/* The average stays near the initial weights while the weights change, so that a validation of the wrong ones would be seen. */
 static struct train_options tiny(enum precision precision, char *out)
 {
 	struct train_options o = tiny_run(&net_dit, shards, out);
@@ -121,7 +121,7 @@ static void weights_hash(const char *out, char hex[65])
 	mem_free(path);
 }
 
-/* Of the weights in a file, how many bfloat16 would not hold. */
+/* The number of weights in a file that bfloat16 cannot represent. */
 static int64_t finer_than_bf16(const char *out)
 {
 	char *path = path_join(out, "diffusion_pytorch_model.safetensors");
@@ -169,7 +169,7 @@ static void follows_float(void **state)
 		mem_free(out[i]);
 }
 
-/* Another network and loss, of another set of operations. */
+/* A router: another network and loss, with other ops. */
 static void a_router_follows(void **state)
 {
 	struct watch w[2];
@@ -196,7 +196,7 @@ static void a_router_follows(void **state)
 	assert_true(fabs(w[1].val_loss / w[0].val_loss - 1) < 2e-3);
 }
 
-/* One that reads texts, whose features and draws the host decides; PixArt's are padded behind a mask. */
+/* An expert that reads texts, whose features and random choices are made on the host; PixArt's texts are padded, with a mask. */
 static void an_expert_follows(const struct net_def *def)
 {
 	struct watch w[3];
@@ -237,7 +237,7 @@ static void pixart_follows(void **state)
 	an_expert_follows(&net_pixart);
 }
 
-/* The precision is part of what was made: another one does not go on with it, but may begin with its weights. */
+/* A run cannot be continued with another precision, but a new run can begin with its weights. */
 static void goes_with_its_precision(void **state)
 {
 	char *out = path_join(dir, "half"), *next = path_join(dir, "next"), *never = path_join(dir, "never");
@@ -295,7 +295,7 @@ static int64_t evaluate(const char *dir_of, struct device *d, enum compact_type 
 	return bytes;
 }
 
-/* What was trained answers alike in both: bfloat16 has a relative spacing of 2^-8. Eight bits of weights are for the CPU. */
+/* The trained model gives similar results in both precisions: bfloat16 has a relative spacing of 2^-8. int8 weights are only for the CPU. */
 static void a_model_answers(void **state)
 {
 	char *path = path_join(dir, "half");
@@ -306,8 +306,8 @@ static void a_model_answers(void **state)
 	struct err e = {0};
 
 	(void)state;
-	assert_true(evaluate(path, device_cpu(NULL, DT_F32), COMPACT_NONE, cpu) >= bytes);      /* panels are filled up */
-	assert_true(2 * evaluate(path, device_emulated(NULL), COMPACT_BF16, half) < 3 * bytes); /* matrices as bfloat16 alone */
+	assert_true(evaluate(path, device_cpu(NULL, DT_F32), COMPACT_NONE, cpu) >= bytes);      /* panels are padded */
+	assert_true(2 * evaluate(path, device_emulated(NULL), COMPACT_BF16, half) < 3 * bytes); /* matrices are stored only as bfloat16 */
 	for (int i = 0; i < PICTURES * S * S; i++) {
 		top = fmax(top, fabs((double)cpu[i]));
 		off = fmax(off, fabs((double)gpu[i] - (double)cpu[i]));
@@ -321,7 +321,7 @@ static void a_model_answers(void **state)
 	mem_free(path);
 }
 
-/* An expert that reads texts: of 12 H H numbers a block nothing is held but the bfloat16, thirds that are read apart included. */
+/* An expert that reads texts: the 12 H H numbers of a block are stored only as bfloat16, also packed matrices of which thirds are read. */
 static void an_expert_answers(void **state)
 {
 	char *path = path_join(dir, "expert0");
@@ -352,8 +352,8 @@ static void an_expert_answers(void **state)
 
 enum { ROWS = 3, WIDE = 16, OUT = 32 };
 
-/* y = x w^T and dx = dy w read the copy, which here holds other values; so does the bias of what is stored in bfloat16. dw does not, nor the
- * bias of what is kept in float. */
+/* y = x w^T and dx = dy w read the rounded copy, which holds other values here, and so does a bias of bfloat16 outputs. dw does not, nor does the
+ * bias of float outputs. */
 static void products_read_the_copy(void **state)
 {
 	const int64_t xs[2] = {ROWS, WIDE}, ws[2] = {OUT, WIDE}, bs[1] = {OUT};

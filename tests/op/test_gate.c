@@ -1,4 +1,4 @@
-/* GATE and GATE_GRAD. Float: one rounding of the sum and one of the product; dg adds up to 64 rows in order, 1e-5. */
+/* GATE and GATE_GRAD. Float: the sum and the product are rounded once each; dg is a sum of up to 64 rows in order, 1e-5. */
 #include "tests/op/optest.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static const struct {
 	int rank;
 	int64_t shape[ARRAY_RANK];
 	unsigned bcast;
-	int quiet; /* dg is not wanted */
+	int quiet; /* 1: without the output dg */
 } cases[] = {
     {3, {3, 5, 24}, 2, 0}, {3, {3, 5, 24}, 3, 0}, {3, {3, 5, 24}, 0, 0},   {3, {3, 5, 24}, 2, 1},   {3, {2, 67, 9}, 2, 0},
     {3, {2, 67, 9}, 3, 0}, {3, {3, 70, 9}, 1, 0}, {2, {3, 33}, 0, 0},      {2, {3, 33}, 2, 0},      {3, {2, 5, 33}, 6, 0},

@@ -1,5 +1,5 @@
-/* The matrix product: values against a plain loop; and the promise sampling stands on, that an element's bits depend on its row
- * of op(A), its column of op(B) and K alone. Matrices lie in larger ones full of NaN, which must stay out and stay whole. */
+/* The matrix product: values against a plain loop, and the promise that sampling needs: the bits of an element depend only on its row of op(A), its
+ * column of op(B) and K. Matrices lie in larger ones full of NaN, which must be neither read nor written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,8 +19,8 @@
 
 enum { PAD = 3, LANE = 16 };
 
-/* rows x cols values in (-1, 1) from `key`, row stride cols + PAD, NaN in the padding; transposed in memory where asked. The
- * value at (i, j) is a function of key, i and j. */
+/* rows x cols values in (-1, 1) with row stride cols + PAD and NaN in the padding, transposed in memory if requested. The value at (i, j) depends on
+ * key, i and j. */
 static float value(uint32_t key, int64_t i, int64_t j)
 {
 	uint32_t ctr[4] = {(uint32_t)i, (uint32_t)j, key, 0}, k[2] = {1, 2}, out[4];
@@ -84,7 +84,7 @@ static void run_f32(struct pool *p, const struct gemm *g, float *c, const float 
 	scratch_check(scratch, bytes);
 }
 
-/* Rows [row0, row0 + m) of a product, made with m rows, in float: (m, n) contiguous, caller frees. */
+/* Rows [row0, row0 + m) of a product, computed from these m rows in float: (m, n), contiguous. Caller frees. */
 static float *product(struct pool *p, int ta, int tb, int64_t row0, int64_t m, int64_t n, int64_t k)
 {
 	struct matrix a = matrix_new(1, ta, m, k, row0), b = matrix_new(2, tb, k, n, 0);
@@ -148,7 +148,7 @@ static void values(void **state)
 					check_values(turn % 3 ? p : NULL, t & 1, t >> 1, m[im], n[in], k[ik], turn % 5 ? 0 : -.3, turn & 1);
 	check_values(p, 0, 1, 500, 200, 30, 0, 0);
 	check_values(p, 1, 0, 200, 800, 30, 0, 1);
-	/* Row strides of 1024, whose rows are copied first. */
+	/* Rows with a stride of 1024 are copied first. */
 	check_values(p, 0, 0, 30, 40, 1024 - PAD, 0, 0);
 	check_values(p, 1, 0, 1024 - PAD, 40, 31, 0, 0);
 	check_values(p, 1, 0, 41, 1024 - PAD, GEMM_KC + 1, 0, 1);
@@ -166,7 +166,7 @@ static void own_product_only(void)
 	}
 }
 
-/* Every batch size from 1 to 70, the whole and from the middle; N even and odd; every storage order. */
+/* Every batch size from 1 to 70, from the first row and from the middle; N even and odd; every storage order. */
 static void rows_alone(void **state)
 {
 	static const struct {
@@ -192,7 +192,7 @@ static void rows_alone(void **state)
 	}
 }
 
-/* A product of fewer columns gives the same bits in those that it has. */
+/* A product with fewer columns has the same bits in them. */
 static void columns_alone(void **state)
 {
 	enum { M = 9, N = 140, K = 77 };
@@ -211,7 +211,7 @@ static void columns_alone(void **state)
 	mem_free(all);
 }
 
-/* Shapes that are cut by rows, by columns, and (weight gradients, more chunks than a wave) by chunks of K. */
+/* Shapes that are divided by rows, by columns, and (gradients of weights, more chunks than a wave) by chunks of K. */
 static void any_threads(void **state)
 {
 	static const struct {
@@ -237,8 +237,8 @@ static void any_threads(void **state)
 	}
 }
 
-/* B packed by the caller: the bits are those of the plain one, of either transpose, with an epilogue, added, for any pool; packed
- * memory is filled whole, and unpacks to what it was. */
+/* With B packed by the caller the bits are those of the plain product, for both transposes, with an epilogue, with addition, for any pool. The packed
+ * memory is filled completely, and unpacks to B. */
 static void check_packed(struct pool *p, int tb, int64_t m, int64_t n, int64_t k, int add)
 {
 	struct matrix a = matrix_new(1, 0, m, k, 0), b = matrix_new(2, tb, k, n, 0), c = matrix_new(3, 0, m, n, 0);
@@ -330,7 +330,7 @@ static void epilogues(void **state)
 	pool_free(p);
 }
 
-/* A plan is made for the largest batch: no smaller one may need more. */
+/* A plan is made for the largest batch, so no smaller batch may need more scratch. */
 static void scratch_grows(void **state)
 {
 	(void)state;
@@ -347,7 +347,7 @@ static void scratch_grows(void **state)
 		}
 }
 
-/* Numbers a percentage can be taken of. */
+/* The measured peaks are positive numbers. */
 static void peaks(void **state)
 {
 	struct pool *p = pool_new(2, NULL);

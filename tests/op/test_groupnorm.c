@@ -1,5 +1,5 @@
-/* GROUPNORM. Means and variances are sums in double of the sums of a few positions: what is left in float is the rounding of the values
- * themselves, 1e-6 of the largest. */
+/* GROUPNORM. Means and variances are sums in double of short sums in float, so the error in float is the rounding of the values, 1e-6 of the
+ * largest. */
 #include "tests/op/hostile.h"
 #include "tests/op/optest.h"
 
@@ -69,7 +69,7 @@ static const struct {
     {1, 1, 5, 20000, 10, UNARY_SILU + 1, 1, 1, 0},
 };
 
-/* A mean of 50 costs the values 50 / 3 units of their last place, and as much of tol32. */
+/* A mean of 50 increases the rounding of the values 50 / 3 times, and with it tol32. */
 static struct optest test_of(size_t k)
 {
 	struct operand x = {.rank = 4,
@@ -108,7 +108,7 @@ static void forward(void **state)
 	}
 }
 
-/* The numbers of a sample far from zero: what a sum of squares about zero would lose. */
+/* Samples far from zero, whose variance a sum of squares about zero would lose. */
 static void far_from_zero(void **state)
 {
 	struct operand x = {.rank = 4, .shape = {1, 16, 16, 2}, .dense = 1, .batch = 1, .shift = 1000};
@@ -128,7 +128,7 @@ static void far_from_zero(void **state)
 	optest_run(&t);
 }
 
-/* The second is of groups of two values, which normalise to -1 and 1 whatever they are: its gradient is what remains of larger terms. */
+/* The second case has groups of two values, which always become -1 and 1: its gradient is the small difference of large terms. */
 static void gradients(void **state)
 {
 	static const size_t small[] = {0, 1, 2};

@@ -1,5 +1,5 @@
-/* LINEAR, LINEAR_DX, LINEAR_DW through the device, in float and double: against plain loops, with rows strided inside wider ones
- * whose padding is NaN, outputs poisoned, any pool giving the same bits. */
+/* LINEAR, LINEAR_DX, LINEAR_DW through the device, in float and double, against plain loops. Rows lie within wider ones whose padding is NaN, outputs
+ * are NaN before, and any pool gives the same bits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +39,7 @@ static double wave(int key, int64_t i)
 	return (double)(float)sin(1.7 * (double)i + 3.1 * key + .3 * (double)(i % 7));
 }
 
-/* [B, T, n] with rows n + gap apart; all NaN, then values of `key` where it is not 0. */
+/* An array [B, T, n] with row stride n + gap: all NaN, then filled with values from `key` unless that is 0. */
 static struct array rows_new(const struct device *d, int key, int64_t t, int64_t n, int64_t gap)
 {
 	struct array a = {.dtype = d->real, .rank = 3, .shape = {B, t, n}, .stride = {t * (n + gap), n + gap, 1}};
@@ -63,7 +63,7 @@ static struct array flat_new(const struct device *d, int key, int64_t rows, int6
 	return a;
 }
 
-/* Element j of row r; rows count through the leading dimensions in row-major order. */
+/* Element j of row r, where rows are numbered over the leading dimensions in row-major order. */
 static double at(const struct device *d, const struct array *a, int64_t r, int64_t j)
 {
 	for (int i = a->rank - 2; i >= 0; i--) {
@@ -214,7 +214,7 @@ static void loops(void **state)
 	pool_free(p);
 }
 
-/* One product over every pool size; also a row broadcast by a stride of 0, which is read in place nowhere. */
+/* One product with every pool size; also a row that is broadcast with a stride of 0. */
 static void same_bits(void **state)
 {
 	enum { T = 700, N = 33, K = 20 };
@@ -266,7 +266,7 @@ static void *no_memory(struct device *d, size_t bytes, const char *what, struct 
 	return NULL;
 }
 
-/* A number a percentage can be taken of, and nothing left behind. */
+/* The probes give positive numbers and leave nothing allocated. */
 static void probes(void **state)
 {
 	struct device *d = device_cpu(NULL, DT_F32);

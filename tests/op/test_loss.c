@@ -1,11 +1,11 @@
-/* SOFTMAX, XENT, MSE, their gradients, and QSAMPLE. Float: exp within 2 ulp, sums in lanes: 2e-6 of the largest; SOFTMAX_GRAD
- * takes sum y dy off dy, terms ten times what is left. */
+/* SOFTMAX, XENT, MSE, their gradients, and QSAMPLE. Float: exp is within 2 ulp, sums are
+ * added in lanes: 2e-6 of the largest value. SOFTMAX_GRAD subtracts sum y dy from dy, terms that are ten times the result. */
 #include "tests/op/optest.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Softmax at i of a row along the last dimension, and the log of its denominator. */
+/* The softmax along the last dimension at index i, and the logarithm of its denominator. */
 static double softmax_at(const struct array *x, const int64_t i[ARRAY_RANK], double *lse)
 {
 	int64_t j[ARRAY_RANK];
@@ -63,7 +63,7 @@ static void softmax(void **state)
 
 		t.in[0].scale = 4;
 		optest_run(&t);
-		t.in[0].scale = 200; /* exp overflows unless the maximum is taken off; a score of 600 in float carries 3e-5 */
+		t.in[0].scale = 200; /* exp overflows unless the maximum is subtracted; a score of 600 in float has an error of 3e-5 */
 		t.tol32 = 1e-4;
 		t.tol64 = 1e-12;
 		optest_run(&t);

@@ -1,5 +1,4 @@
-/* MATMUL. Float: K fused products in order, errors below K ulp / 2 of the sum of their sizes; 4e-6 of the largest for the K
- * here. */
+/* MATMUL. Float: K fused products in order have errors below K / 2 ulp of the sum of their sizes; 4e-6 of the largest value for these K. */
 #include "tests/op/optest.h"
 
 #include <string.h>

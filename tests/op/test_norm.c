@@ -1,5 +1,5 @@
-/* NORM and NORM_GRAD. Float: mean and variance of C values in 32 lanes err by a few ulp; y by that and five roundings: 2e-6 of
- * the largest. A gradient adds up to 64 rows in order: 1e-5. */
+/* NORM and NORM_GRAD. Float: mean and variance of C values in 32 lanes have errors of a few ulp, and y has five more roundings: 2e-6 of the largest
+ * value. A gradient is a sum of up to 64 rows in order: 1e-5. */
 #include "tests/op/optest.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ static void ref_norm(const struct op_call *c)
 	} while (index_next(x, i));
 }
 
-/* scale and shift: absent, per channel, per sample and channel, neither broadcast, or unlike each other. */
+/* scale and shift: absent, per channel, per sample and channel, neither broadcast, or different from each other. */
 static const struct {
 	int rank;
 	int64_t shape[ARRAY_RANK];
@@ -87,7 +87,7 @@ static void values(void **state)
 	}
 }
 
-/* A large mean must not cost the variance its digits: x = 1000 + N(0, 1) in float carries 3e-5 of its deviation. */
+/* A large mean must not destroy the variance: x = 1000 + N(0, 1) in float has errors of 3e-5 of its deviation. */
 static void large_mean(void **state)
 {
 	struct optest t;
@@ -100,7 +100,7 @@ static void large_mean(void **state)
 	optest_run(&t);
 }
 
-/* The sum over what an operand broadcasts, as an output. */
+/* The operand as an output that is summed over its broadcast dimensions. */
 static struct operand summed(const struct operand *o)
 {
 	struct operand s = {.rank = o->rank};
@@ -110,7 +110,7 @@ static struct operand summed(const struct operand *o)
 	return s;
 }
 
-/* Two values always normalise to -1 and 1: the gradient is what remains of terms 1e5 times as large. */
+/* Two values always become -1 and 1: the gradient is the difference of terms that are 1e5 times as large. */
 static int x_is_a_pair(const struct optest *t)
 {
 	return t->in[0].shape[t->in[0].rank - 1] == 2;

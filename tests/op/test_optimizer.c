@@ -1,4 +1,4 @@
-/* SUMSQ, TOTAL, RATES, ADAMW against AdamW as its paper writes it, one element at a time in double; NOISE against rng_normal. */
+/* SUMSQ, TOTAL, RATES, ADAMW against AdamW as in its paper, one element at a time in double; NOISE against rng_normal. */
 #include "tests/op/optest.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ static double *normals(int64_t n, uint64_t index)
 	return v;
 }
 
-/* n values as the device's reals; the memory ends where they end. */
+/* n values in the device's type, in memory of exactly that size. */
 static void *reals(enum dtype t, const double *v, int64_t n)
 {
 	void *p = mem_zalloc((size_t)n, dtype_size(t));
@@ -93,7 +93,7 @@ struct moments {
 	double p[N], m[N], v[N], ema[N];
 };
 
-/* Algorithm 2 of arXiv 1711.05101 with the gradient clipped by its norm, and the average of the weights. */
+/* Algorithm 2 of arXiv 1711.05101, with the gradient clipped by its norm, and with the average of the weights. */
 static void reference(struct moments *s, const double *g, const double *mask, const double *plan, int n)
 {
 	double norm = 0, scale;
@@ -146,7 +146,7 @@ static void close_to(enum dtype t, const void *got, const double *want, double t
 			fail_msg("element %d is %.9g, not %.9g", i, real_at(t, got, i), want[i]);
 }
 
-/* Steps 1 and 3 are not finite: one by its gradient, one by its loss. They change nothing, the bias correction's count included. */
+/* Steps 1 and 3 are not finite, one in its gradient and one in its loss. They change nothing, not even the count of the bias correction. */
 static void follow(enum dtype t, double tol)
 {
 	static const double plan[PLAN_COUNT] = {
@@ -237,7 +237,7 @@ static void noise(void **state)
 	}
 }
 
-/* A table with a gap behind every parameter, one longer than a run, one not trained: every element has its parameter's flag. */
+/* A table with a gap after every parameter, with one longer than a run and one that is not trained: every element gets its parameter's flag. */
 static void decay(void **state)
 {
 	static const struct {
@@ -255,7 +255,7 @@ static void decay(void **state)
 	params_layout(&p);
 	assert_int_equal(p.trainable, 32 + 16 + 48 + 16 + 16);
 	assert_int_equal(params_decay_runs(&p) * DECAY_RUN, p.trainable);
-	mask = mem_try((size_t)params_decay_runs(&p), sizeof *mask, "mask", NULL); /* and no more */
+	mask = mem_try((size_t)params_decay_runs(&p), sizeof *mask, "mask", NULL); /* exactly the needed size */
 	params_decay_mask(&p, mask);
 	for (int i = 0; i < 6; i++)
 		for (int64_t k = 0; !(of[i].flags & PARAM_FROZEN) && k < of[i].count; k++)

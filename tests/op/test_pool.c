@@ -1,10 +1,10 @@
-/* POOL takes one of the values, or adds at most 25 of them and multiplies once: 1e-6. */
+/* POOL: the maximum is one of the values; an average adds at most 25 values and multiplies once: 1e-6. */
 #include "tests/op/optest.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Corner of the window of y, clipped: [lo, hi) in both directions; its share of an average. */
+/* The window of an output, clipped to [lo, hi) in both directions; returns the weight of a value in an average. */
 static double window(const struct op_attr *a, const struct array *x, const int64_t y[ARRAY_RANK], int64_t lo[2], int64_t hi[2])
 {
 	for (int d = 0; d < 2; d++) {
@@ -63,7 +63,7 @@ static void ref_grad(const struct op_call *c)
 
 static void pools(void **state)
 {
-	/* B H W C, k stride pad, Ho Wo (those of a last window that the edge cuts too) */
+	/* B H W C, k stride pad, Ho Wo (including a last window that the edge cuts) */
 	static const int64_t cases[][9] = {
 	    {2, 6, 7, 3, 3, 1, 1, 6, 7}, {1, 1, 1, 1, 1, 1, 0, 1, 1}, {3, 7, 9, 70, 3, 2, 0, 3, 4},  {2, 6, 8, 5, 3, 2, 0, 3, 4},
 	    {1, 8, 8, 4, 2, 2, 0, 4, 4}, {2, 5, 5, 2, 5, 3, 2, 2, 2}, {1, 2, 3, 130, 3, 1, 1, 2, 3},
@@ -104,7 +104,7 @@ static void pools(void **state)
 		}
 }
 
-/* Not a number among the values of a largest one is the largest. */
+/* A NaN in a window is its maximum. */
 static void not_a_number(void **state)
 {
 	static const double values[9] = {1, 2, 3, 4, NAN, 6, 7, 8, 9};

@@ -1,6 +1,6 @@
-/* LINEAR, LINEAR_DX, LINEAR_DW and MATMUL of the CUDA device, on the host: the kernel of our own by tests/op/emulate.h, and the calls
- * of cuBLASLt on a stand-in for it, both beside the CPU's kernels. Sums of K products: 4e-6 of the largest value, as for the CPU's.
- * Inputs are small enough for bfloat16 to hold, so that rounding weights to it loses nothing here. */
+/* LINEAR, LINEAR_DX, LINEAR_DW and MATMUL of the CUDA device on the host: our own kernel with tests/op/emulate.h, and the calls of cuBLASLt on a
+ * fake, both against the CPU's kernels. Sums of K products: 4e-6 of the largest value, as on the CPU. bfloat16 represents the inputs exactly, so
+ * rounding weights to it changes nothing here. */
 #include "tests/op/optest.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 
 #define KERNELS(X) X(linear) X(linear_dx) X(linear_dw) X(matmul) X(conv)
 
-static struct device device; /* with the stand-in */
+static struct device device; /* with the fake */
 static _Alignas(CUBLASLT_ALIGN) float room[1 << 20];
 
 #define X(fn) \
@@ -67,7 +67,7 @@ static void linear_twin(const int64_t s[3], int act, int bias, int pre, int mast
 	if (pre)
 		t.out[1] = y;
 	if (twin != &kernel_linear_cuda)
-		t.tol16 = 0x1p-6; /* without an epilogue of the library products are rounded too, and may be larger than what becomes of them */
+		t.tol16 = 0x1p-6; /* without an epilogue of the library the products are rounded too, and may be larger than the results */
 	optest_twin(&t, twin, TOLERANCE * 1e-6);
 }
 
@@ -120,7 +120,7 @@ static void gradients(void **state)
 	end();
 }
 
-/* Without the library's epilogues, and with an output of another type than db's: passes of our own. Enough rows for two strips. */
+/* Our own passes, which are used without the library's epilogues and if the output has another type than db. Enough rows for two strips. */
 static void own_epilogues(void **state)
 {
 	static const int64_t n[] = {20, 24, 40};
@@ -142,7 +142,7 @@ static void own_epilogues(void **state)
 	assert_true(fake.ran > 0);
 	end();
 	begin();
-	fake.refuse = ~0; /* everything is left to the kernel of our own */
+	fake.refuse = ~0; /* our own kernel does everything */
 	linear_of(n, 1 + UNARY_GELU_TANH, 1, 1, 1);
 	optest_twin(&dw, &linear_dw_lt, TOLERANCE * 1e-6);
 	assert_int_equal(fake.ran, 0);
@@ -182,7 +182,8 @@ static void products(void **state)
 	end();
 }
 
-/* Chunks of K, each fused in order, then the chunks in order: to the bit. Also a row that is every row. */
+/* Chunks of K are each summed in order with fused products, then the chunks are added in order, so the bits are equal. Also with one row broadcast to
+ * all. */
 static void order_of_sums(void **state)
 {
 	enum { M = 66, N = 3, K = 2 * GEMM_KC + 21 };
@@ -217,7 +218,7 @@ static void order_of_sums(void **state)
 	mem_free(a);
 }
 
-/* y and the value before its activation with rows apart by different steps. */
+/* y and its pre-activation with different row strides. */
 static void rows_apart(void **state)
 {
 	enum { M = 3, N = 8, K = 5, LD = 11, LDPRE = 16 };
@@ -234,7 +235,7 @@ static void rows_apart(void **state)
 	c.in[1] = (struct array){w, DT_F32, 2, {N, K}, {K, 1}};
 	c.out[0] = (struct array){y, DT_F32, 2, {M, N}, {LD, 1}};
 	c.out[1] = (struct array){pre, DT_F32, 2, {M, N}, {LDPRE, 1}};
-	c.scratch = room + 16; /* as a tape's scratch may be: 64 bytes */
+	c.scratch = room + 16; /* aligned to 64 bytes, as a tape's scratch */
 	assert_true(linear_lt.scratch(&c, 1) <= sizeof room - 64);
 	for (int lt = 0; lt < 3; lt++) {
 		cublaslt_allow_tf32(device.cublaslt, lt == 2);
@@ -252,7 +253,7 @@ static void rows_apart(void **state)
 		}
 		assert_true(isnan(y[N]) && isnan(pre[N]));
 	}
-	/* The library's GELU where products are rounded, but not in float. */
+	/* The library's GELU is used in bfloat16, but not in float. */
 	assert_int_equal(fake.seen[LT_EPILOGUE_DEFAULT], 1);
 	assert_int_equal(fake.seen[LT_EPILOGUE_GELU | LT_EPILOGUE_AUX], 1);
 	end();
@@ -266,7 +267,7 @@ union values {
 	char byte[4 * MOST_ROWS * MOST_N];
 };
 
-/* Rows of x and, in y, what the device made of some of them, in float or in bfloat16. */
+/* Rows of x, and in y the device's results for some of them, in float or bfloat16. */
 struct batch {
 	enum op op;
 	enum dtype type;
@@ -286,7 +287,7 @@ static void values_fill(union values *v, enum dtype type, int64_t n, int64_t ste
 	}
 }
 
-/* LINEAR, and CONV of pixels whose picture is as wide as there are rows; MATMUL of as many products of 1 row. */
+/* LINEAR; CONV on a picture that is as wide as there are rows; MATMUL with as many products of 1 row. */
 static void batch_run(struct batch *b, int64_t first, int64_t rows)
 {
 	int64_t n = b->n, k = b->k, each = b->op == OP_MATMUL ? 1 : rows, outer = b->op == OP_MATMUL ? rows : 1;
@@ -317,7 +318,7 @@ static void batch_run(struct batch *b, int64_t first, int64_t rows)
 	}
 }
 
-/* How many of these batches have other bytes than the same rows among all others had. */
+/* The number of batches whose bytes differ from those of the same rows among all rows. */
 static int batches_that_differ(struct batch *b)
 {
 	static const int64_t cuts[][2] = {{0, 1}, {67, 3}, {5, 33}, {1, 65}};
@@ -336,8 +337,7 @@ static int batches_that_differ(struct batch *b)
 	return differ;
 }
 
-/* On a device that is to be `invariant` a row has the same bytes in any batch, and the library, whose algorithm varies with the number
- * of rows here, has no part in it. */
+/* On an `invariant` device a row has the same bytes in any batch. The library, whose algorithm here depends on the number of rows, is not used. */
 static void any_batch(void **state)
 {
 	static const enum op ops[] = {OP_LINEAR, OP_CONV, OP_MATMUL};
@@ -364,7 +364,7 @@ static void any_batch(void **state)
 		}
 }
 
-/* What rows are multiplied by there, beside the CPU's. */
+/* product_pixels, which is used then, against the CPU's product. */
 static void pixels(void **state)
 {
 	static const int acts[] = {0, 1 + UNARY_GELU_TANH, 1 + UNARY_SILU, 1 + UNARY_TANH};

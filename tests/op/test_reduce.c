@@ -1,5 +1,5 @@
-/* SUM. Float: a group of 64 rows is added in order (64 roundings of partial sums), groups likewise; runs in 32 lanes of at most
- * 128 terms: errors below 64 ulp of the largest partial sum, 8e-6; random signs make it far less. */
+/* SUM. Float: the 64 rows of a group are added in order (64 roundings of partial sums), and so are the groups; runs are added in 32 lanes of at most
+ * 128 terms. Errors are below 64 ulp of the largest partial sum, 8e-6, and much smaller with random signs. */
 #include "tests/op/alone.h"
 #include "tests/op/optest.h"
 
@@ -19,7 +19,7 @@ static void ref_sum(const struct op_call *c)
 	while (index_next(&c->in[0], i));
 }
 
-/* Bit d of `summed`: dimension d is. */
+/* Bit d of `summed`: dimension d is summed. */
 static const struct {
 	int rank;
 	int64_t shape[ARRAY_RANK];
@@ -68,7 +68,7 @@ static void sums(void **state)
 	}
 }
 
-/* The gradient of a broadcast: x seen through strides of 0. */
+/* As in the gradient of a broadcast, x has strides of 0. */
 static void sums_a_broadcast_input(void **state)
 {
 	struct optest t = {.name = "SUM of a broadcast",

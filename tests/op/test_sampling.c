@@ -27,7 +27,7 @@ static void ref_mix(const struct op_call *c)
 		}
 }
 
-/* Every row once, none begun: the outputs hold NaN before. */
+/* Every row once, none with a contribution yet: the outputs hold NaN before. */
 static void mix(void **state)
 {
 	static const int64_t sizes[][2] = {{1, 1}, {5, 7}, {16, 48}, {3, 20000}};
@@ -64,7 +64,7 @@ static void mix(void **state)
 		}
 }
 
-/* A group adds to the rows that are begun, stores the others, and leaves alone what is not its own. */
+/* A group adds to rows that have a contribution, stores the others, and does not change rows outside the group. */
 static void mix_adds(void **state)
 {
 	float y[4][3] = {{1, 2, 3}, {NAN, NAN, NAN}, {7, 8, 9}, {10, 11, 12}}, v[2][3] = {{1, -1, 2}, {4, 5, -6}}, w[2] = {.5f, 2};
@@ -143,7 +143,7 @@ static void ref_combine(const struct op_call *c)
 		}
 }
 
-/* Every number of ins, one of them absent in the middle, with and without a limit. */
+/* Every number of inputs, with one absent in the middle, with and without a limit. */
 static void combine(void **state)
 {
 	static const int64_t sizes[][2] = {{1, 1}, {5, 7}, {3, 20000}};

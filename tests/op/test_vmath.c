@@ -1,5 +1,5 @@
-/* kernels/vmath.h in float against libm in double: errors in units of the last place over whole ranges, special values, and the
- * same bits from a vectorised loop as from one element at a time. */
+/* kernels/vmath.h in float against libm in double: errors in ulp over whole ranges, special values. A vectorised loop gives the same bits as one
+ * element at a time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

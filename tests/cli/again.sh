@@ -1,4 +1,4 @@
-# A finished command given again touches nothing; with other options it names them and replaces nothing.
+# A finished command that is run again changes nothing. With other options it names them and replaces nothing.
 . "$(dirname "$0")/tap.sh"
 
 tar xf "$SRC/tests/golden/tiny-model.tar"
@@ -6,7 +6,7 @@ S=$SRC/tests/golden/eval-a.tar.gz
 mkdir out
 : >old
 
-# again NAME KEY OPTION ARGUMENT... : the command without OPTION twice, then with it
+# again NAME KEY OPTION ARGUMENT...: runs the command twice without OPTION, then with it
 again() {
 	name=$1 key=$2 option=$3
 	shift 3

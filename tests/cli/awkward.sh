@@ -1,5 +1,5 @@
-# Every file of the awkward test data, given to each program that a user would give it to: read, or refused with exit 65 and one
-# line, within a minute and a small address space; never a signal, nothing written but the output. What can be read is read.
+# Every file of the awkward test data, given to each program that a user would give it to: the program reads it, or refuses it with exit 65 and one
+# line, within a minute and a small address space. No signal kills it, and it writes only the output. Readable files are read.
 . "$(dirname "$0")/tap.sh"
 
 [ -n "$DATA" ] && [ -f "$DATA/awkward-images/manifest.tsv" ] && [ -d "$DATA/awkward-archives/traversal" ] &&
@@ -9,7 +9,7 @@ ldd "$B/ddm-info" | grep -Eq 'libasan|libtsan' && sanitizer=1
 media=
 command -v ddm-ingest >/dev/null && media=1
 
-# 800 MB for a program and each decoder it starts, where no sanitizer maps terabytes.
+# 800 MB for a program and each decoder that it starts, unless a sanitizer maps terabytes.
 held() {
 	(
 		[ -n "$sanitizer" ] || ulimit -v 800000
@@ -17,13 +17,13 @@ held() {
 	)
 }
 
-# wrong CODE ACCEPTED: not one of these exit statuses, or more than one complaint (in the file err).
+# wrong CODE ACCEPTED: whether CODE is not one of these exit statuses, or the file err has more than one message
 wrong() {
 	case " $2 " in *" $1 "*) ;; *) return 0 ;; esac
 	[ "$1" -ne 0 ] && [ "$(grep -c '' err)" -ne 1 ]
 }
 
-# each CODES NAME LIST CMD...: CMD once for every file of LIST, its exit status one of CODES; the output x.out is removed.
+# each CODES NAME LIST CMD...: runs CMD for every file of LIST; its exit status must be one of CODES; the output x.out is removed
 each() {
 	codes=$1 name=$2 list=$3
 	shift 3
@@ -50,7 +50,7 @@ find "$archives/safetensors" -name '*.safetensors' | LC_ALL=C sort >weights
 find "$archives" -type f -name '*.zip*' | LC_ALL=C sort >zips
 find "$DATA/awkward-images" -type f | LC_ALL=C sort >pictures
 
-# Pictures and containers under names of their own: some of one folder would make the same key.
+# Pictures and containers under new names, because some in one folder would have the same key.
 mkdir pics
 n=1000
 while read -r file; do
@@ -63,7 +63,7 @@ done <<END_OF_LIST
 $(cat pictures; find "$DATA/awkward-containers" -type f | LC_ALL=C sort)
 END_OF_LIST
 
-# ddm-info says of each what it is.
+# ddm-info names the kind of each.
 for list in pictures others; do
 	# shellcheck disable=SC2046
 	check_exit_any 65 "ddm-info --check of $list" held ddm-info --check --json $(cat $list)
@@ -78,7 +78,7 @@ grep -c 'safetensors/ok_.*"check":"passed"' others.info >ok
 grep -c 'safetensors/bad_.*"exit":65' others.info >>ok
 check_out "safetensors: 4 good ones pass, 18 bad ones do not" "4
 18" cat ok
-# Archives that stock tools read whole and that hold no damage.
+# Archives that standard tools read completely and that are not damaged.
 grep 'test_\(compat_gtar_1\|compat_zstd_2\|compat_xz_1\|compat_gzip_1\|extract\|patterns_3\|read_format_tar_concatenated\)\.' others.info |
 	grep -c '"complete":true,"check":"passed"' >ok
 check_out "11 sound archives are complete" 11 cat ok
@@ -86,7 +86,7 @@ for bad in bad_checksum truncated_in_data truncated_in_header claims_8_TiB; do
 	check_grep "$bad.tar is refused" "traversal/$bad.tar\".*\"exit\":65" others.info
 done
 
-# Archives as samples: none has a picture in it.
+# Archives as samples: none holds a picture.
 cp "$SRC/tests/golden/stills/grey.jpg" one.jpg
 mkdir one
 cp one.jpg one
@@ -94,7 +94,7 @@ ddm-cluster -q -k 1 -o one.tsv one || exit 1
 each "65" "ddm-cluster of archives" tars ddm-cluster -q --threads 1 -k 1 -o x.out
 each "65" "ddm-shard of archives" tars ddm-shard -q --threads 1 -a one.tsv -o x.out
 
-# As weights.
+# The files as weights.
 tar xf "$SRC/tests/golden/tiny-model.tar"
 ddm-shard -q -a one.tsv -o shards one || exit 1
 small="--hidden 16 --depth 1 --heads 2 --patch 8 --batch 1 --steps 1 --validate-samples 0 --threads 1"
@@ -115,7 +115,7 @@ for at in expert_0/diffusion_pytorch_model.safetensors router/model.safetensors;
 done
 check "the model itself" held ddm-sample -n 1 --route top-1 --steps 1 --threads 1 -o x.out ensemble
 
-# Names and links that lead out of an archive, with real pictures behind them. Nothing is written but the output.
+# Names and links that point outside an archive, to real pictures. Only the output is written.
 mkdir -p deep/er/in
 mkdir deep/links deep/links/x
 cp one.jpg deep/links/x/evil.jpg
@@ -130,7 +130,7 @@ find . -newer hostile >/dev/null
 cd deep/er/in || exit 1
 trace=
 strace -f -o /dev/null true 2>/dev/null && ! [ "$sanitizer" ] && trace=1
-# The calls that change a file system, but for what has the output's name (its temporary file too) or is no file.
+# The calls that change the file system, except those on the output, its temporary file, and things that are not files.
 calls=openat,open,creat,mkdir,mkdirat,symlink,symlinkat,link,linkat,rename,renameat,renameat2,unlink,unlinkat,mknod,mknodat,truncate,chmod,fchmodat
 changes() {
 	grep -Ev 'open(at)?\(.*O_RDONLY|/dev/null|x\.out|resumed|exited|killed|SIG|= -1 |"/(proc|sys|dev)/' trace
@@ -184,7 +184,7 @@ check_exit_any 65 "ddm-ingest of zips and weights" held ddm-ingest --skip-bad -o
 tap_result $? "each is named and skipped"
 check_absent "and nothing written" x.out
 
-# Pictures and containers in one go.
+# Pictures and containers in one run.
 : >err
 (
 	[ -n "$sanitizer" ] || ulimit -v 800000
@@ -203,7 +203,7 @@ passed=$(grep -ao '[0-9]* other files passed over' err | sed 's/ .*//')
 [ "$(sort -u is.read is.refused | grep -c '')" -eq $(($(grep -c '' names) - ${passed:-0})) ]
 tap_result $? "each is read, refused or counted as no picture"
 
-# What Pillow makes of each, beside what became of it: PATH<TAB>STATE<TAB>KIND<TAB>read, refused or passed.
+# Pillow's result for each file beside ours: PATH<TAB>STATE<TAB>KIND<TAB>read, refused or passed.
 awk -F '\t' '
 	FILENAME == "is.refused" { now[$1] = "refused"; next }
 	FILENAME == "is.read" { if (!($1 in now)) now[$1] = "read"; next }
@@ -217,19 +217,19 @@ count() { awk -F '\t' -v path="$1" -v state="$2" -v kind="$3" -v now="$4" \
 ours='^(JPEG|PNG|WEBP|MPO)$'
 [ "$(count . BOMB . read)" -eq 0 ] && [ "$(count . BOMB . refused)" -eq 7 ]
 tap_result $? "the 7 bombs are refused"
-# Of our own decoders' kinds all that a camera or an editor made are read; checksums that Pillow does not look at are.
+# Our own decoders read all files that a camera or an editor made, also those with wrong checksums that Pillow ignores.
 awk -F '\t' -v k="$ours" '$2 == "OK" && $3 ~ k && $4 != "read" && $1 !~ /^(afl|png-fuzz)\//' judged | cut -f 1 >list
 check_out "all sound JPEG, PNG and WebP but two of bad checksums" "png-suite/bugfixes/x_interlaced_chck.png
 png-suite/pngsuite/xcsn0g01.png" cat list
 [ "$(count . BAD-PIXELS "$ours" read)" -eq 0 ]
 tap_result $? "none whose pixels are damaged"
-# A text chunk and an EXIF block that Pillow minds; AVIF, and the bit fields of BMP, are beyond the Pillow that was asked.
+# Pillow refuses one text chunk and one EXIF block; this version of Pillow cannot read AVIF and the bit fields of BMP.
 awk -F '\t' '$2 == "REFUSED" && $4 == "read" && $1 !~ /avif|\.bmp$/' judged | cut -f 1 | sort >list
 check_out "two that Pillow refuses" "pillow/png_decompression_dos.png
 pillow/truncated_exif_dpi.jpg" cat list
 [ "$(count . OK BMP read)" -ge 30 ] && [ "$(count . OK GIF read)" -ge 28 ] && [ "$(count . OK TIFF read)" -ge 6 ]
 tap_result $? "BMP, GIF, TIFF"
-# Whole files among the containers; audio alone is no picture.
+# Undamaged containers; a file with only audio is no picture.
 awk -F '\t' 'FILENAME != "names" { now[$1] = 1; next }
 	$1 in now && $2 ~ /\/(h264_white_frame_sar_16_9|hevc_white_frame|video_rotation_90|minimal|video_colr_nclx_hdr10)\.mp4$/ { n++ }
 	$1 in now && $2 ~ /(afconvert|audioinit|amr_wb)/ { n += 100 }

@@ -1,4 +1,4 @@
-# Networks that do not belong together: swapped folders, other numbers of clusters, other partitions, and a router that is asked for.
+# Networks that do not belong together are refused: swapped folders, other numbers of clusters, other partitions, a missing router.
 . "$(dirname "$0")/tap.sh"
 
 mkdir pics pics/a pics/b
@@ -28,7 +28,7 @@ check_out "a site with the same centroids has the same" "$(partition m/expert_0/
 tap_result $? "another partition has another"
 check_out "an ensemble that belongs together" "" ddm-check -c m
 
-# refused NAME REGEX MODEL: by everything that opens an ensemble
+# refused NAME REGEX MODEL: every program that opens an ensemble refuses MODEL
 refused() {
 	check_exit 65 "$1: ddm-check" ddm-check "$3"
 	check_err "names both" "$2"
@@ -57,16 +57,16 @@ rm -r other && cp -R m other && rm -r other/expert_0 && cp -R site/expert_0 othe
 check_out "experts of two sites with the same centroids" "" ddm-check -c other
 check "are sampled" ddm-sample -n 1 --steps 1 --device cpu --route full -o out.tar other
 
-# Models that do not say what they were trained on, as those made before, are taken to be right.
+# Models without a record of their training data, as older versions wrote them, are accepted.
 cp -R m old
 sed -i 's/"partition"/"unknown"/; s/ddm-seal:\([0-9a-f]*\):ddm-seal/\1/' old/*/config.json
 check_out "configurations without a partition" "" ddm-check -c old
 
-# A folder of one network belongs to any number.
+# A folder with a single network may have any cluster number.
 check_out "one expert by itself" "" ddm-check -c m/expert_1
 check "is sampled" ddm-sample -n 1 --steps 1 --device cpu --route expert:0 -o one.tar m/expert_1
 
-# An ensemble is not complete without what mixes it.
+# An ensemble needs a router.
 cp -R m mute && rm -r mute/router
 check_out "without a router: what is there is sound" "" ddm-check mute
 check_exit 65 "but not complete" ddm-check -c mute
@@ -77,7 +77,7 @@ rm -r exact/router
 check_exit 65 "nor are they complete without" ddm-check -c exact
 check_err "which is named" 'exact: router is absent'
 
-# One's own cluster, without the held-out part of it.
+# A copy of the shards with only one cluster, without its held-out part.
 ddm-cluster -q -k 2 --holdout .3 --features random --seed 2 -o held.tsv pics || exit 1
 ddm-shard -q -a held.tsv -o held pics || exit 1
 mkdir own && cp -R held/MANIFEST.tsv held/cluster-0 own

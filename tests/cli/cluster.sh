@@ -1,4 +1,4 @@
-# ddm-cluster: the table, its promises of equality, given centroids, controls, bad input.
+# ddm-cluster: the table, equal results, given centroids, control partitions, bad input.
 . "$(dirname "$0")/tap.sh"
 
 check_program ddm-cluster
@@ -47,7 +47,7 @@ check_same "the same sheet" one.png pipe.png
 check "of a list" sh -c "cd pics && find . -type f -print0 | sort -z | ddm-cluster -q -k 4 --holdout .2 --seed 5 -0 -o ../list.tsv -"
 check_same "the same table" one.tsv list.tsv
 
-# The centroids see the training part only: other pictures under the held-out keys change nothing but their own rows.
+# The centroids depend only on the training part: other pictures under the held-out keys change only their own rows.
 cp -R pics other
 grep '	holdout	' one.tsv | cut -f 1 | while read -r key; do cp pics/c/0003.png "other/$key.png"; done
 check "other held-out pictures" ddm-cluster -q -k 4 --holdout .2 --seed 5 -o other.tsv --centroids-out other.npy other

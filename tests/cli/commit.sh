@@ -1,5 +1,5 @@
-# The commit protocol, interrupted at every one of its system calls: killed there, or told there that the disk is full, over quota or
-# broken. The old output or the new one stands, never a part, and an error leaves no temporary.
+# The commit protocol, interrupted at each of its system calls: the program is killed there, or the call reports a full disk, a quota or an
+# I/O error. Either the old or the new output exists, never a part, and after an error there is no temporary.
 . "$(dirname "$0")/tap.sh"
 
 need strace
@@ -8,13 +8,13 @@ one=$B/tests/unit/test_commit
 [ -x "$one" ] || skip_all "tests/unit/test_commit is not built"
 calls="write fsync rename mkdir"
 
-# The content of file or folder $1; "none" when it is absent.
+# The content of file or folder $1; "none" if it does not exist.
 content() {
 	if [ -d "$1" ]; then cat "$1/sub/x"; elif [ -e "$1" ]; then cat "$1"; else echo none; fi
 }
 
-# interrupt KIND OLD INJECTION: into the first, second ... such call of a run; the result is looked at by `look`, in $bad; $hits
-# counts the runs that did not go well by themselves.
+# interrupt KIND OLD INJECTION: injects into the first, second ... such call of a run. `look` checks the result and sets $bad; $hits
+# counts the runs that failed.
 interrupt() {
 	for k in 1 2 3 4 5 6; do
 		rm -rf x ./*.tmp* ./.x.tmp*
@@ -28,7 +28,7 @@ interrupt() {
 	done
 }
 
-# Whoever comes next removes what the dead one left.
+# The next run removes the files that a killed one left.
 after_kill() {
 	"$one" "$1" x again 2>>"$ERR"
 	case $(content x) in again | new) ;; *) bad="$bad $2, again: $(content x);" ;; esac
@@ -59,7 +59,7 @@ for error in write:error=ENOSPC write:error=EDQUOT write:error=EIO fsync:error=E
 	done
 done
 
-# The order that survives a power cut: content, fsync of the file, rename, fsync of the folder.
+# The order of calls that survives a power failure: content, fsync of the file, rename, fsync of the folder.
 rm -rf x ./*.tmp*
 strace -o log -e trace=write,fsync,rename,openat "$one" file x last 2>"$ERR"
 sed -n -e 's/^write(.*"last".*/write/p' -e 's/^fsync(.*/fsync/p' -e 's/^rename(.*/rename/p' log | tr '\n' ' ' >"$OUT"

@@ -27,7 +27,7 @@ for shell in zsh fish; do
 done
 command -v bash >/dev/null || skip_all "no bash"
 
-# completes PROGRAM WORD...: what bash offers for the last word, one a line. COMP_WORDS is cut at = as bash does it.
+# completes PROGRAM WORD...: the completions that bash offers for the last word, one a line. COMP_WORDS is split at = as bash does.
 cat >completes.bash <<'END'
 source "scripts/$1.bash" || exit 1
 COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
@@ -37,7 +37,7 @@ COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
 END
 completes() { bash --norc --noprofile completes.bash "$@"; }
 
-# The names of options that -h lists are what completion offers, for all programs there are.
+# For every program, completion offers exactly the option names that -h lists.
 for program in "$B"/ddm-*; do
 	[ -f "$program" ] && [ -x "$program" ] || continue
 	name=$(basename "$program")

@@ -1,11 +1,11 @@
-# Which architectures configure chooses. The GPUs are a stand-in's; the toolkit is the machine's.
+# The architectures that configure chooses. The GPUs are simulated; the toolkit is that of the machine.
 . "$(dirname "$0")/tap.sh"
 
 mkdir bin
 printf '#!/bin/sh\ncase $* in -L) echo "GPU 0: a stand-in" ;; *) cat caps ;; esac\n' >bin/nvidia-smi
 chmod +x bin/nvidia-smi
 
-# ARGUMENT...: the code that is built
+# ARGUMENT...: prints the architectures that are built
 chosen() {
 	B=conf PATH=$PWD/bin:$PATH "$SRC/configure" --without-media "$@" >log 2>&1 || { cat log; return 1; }
 	sed -n 's/^NVCC_ARCH =//p' conf/config.mak | tr ' ' '\n' | sed -n 's/.*code=//p' | paste -sd ' ' -

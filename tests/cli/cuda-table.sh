@@ -1,5 +1,5 @@
-# What `run.sh` makes of programs that are stand-ins: the table of our lines and a peer's, parts and tests that fail or find no time left, a
-# sanitizer that finds a race or is missing, profiles, and the three slowest kernels.
+# `run.sh` with simulated programs: the table of our lines and a peer's, parts and tests that fail or run out of time, a sanitizer
+# that finds a race or is missing, profiles, and the three slowest kernels.
 . "$(dirname "$0")/tap.sh"
 
 mkdir bin

@@ -1,11 +1,11 @@
-# ddm-check: silence where all is sound, a line for each problem where not, and the first one's status.
+# ddm-check: prints nothing if there is no fault, else a line for each fault; its status is that of the first.
 . "$(dirname "$0")/tap.sh"
 
 check_program ddm-check
 check_exit 2 "no operand" ddm-check
 check_exit 66 "no such file" ddm-check none
 
-# lines NAME COUNT: of the last command's stderr
+# lines NAME COUNT: the last command printed COUNT lines on stderr
 lines() {
 	[ "$(grep -c '' "$ERR")" -eq "$2" ]
 	tap_result $? "$1" "$(grep -c '' "$ERR") lines, not $2"

@@ -1,4 +1,4 @@
-# ddm-compare: paired intervals against scipy's, and what must not be compared.
+# ddm-compare: paired intervals against scipy, and evaluations that must not be compared.
 . "$(dirname "$0")/tap.sh"
 
 check_program ddm-compare
@@ -55,7 +55,7 @@ check_exit 65 "another reference" ddm-compare b=b1 b=b2 a=a1 a=c2
 echo '{"kd-pix":' >cut
 check_exit 65 "a cut file" ddm-compare b=b1 a=cut
 
-# Several keys, from several files of a seed; statistics.mean and stdev of Python, the interval of the line above.
+# Several metrics, from several files of a seed, against Python's statistics.mean and stdev; the interval is that of the line above.
 set --
 for i in 1 2 3 4 5; do
 	echo "{\"gflop\":$i}" >ga$i
@@ -68,7 +68,7 @@ check_grep "the first arm" '^kd-pix	b	5	0\.28	0\.0158113883	-	-	-	-$' table
 check_grep "the second" '^kd-pix	a	5	0\.306	0\.0270185122	0\.026	-0\.00516551901	0\.057165519	0\.0814699795$' table
 check_grep "the other key" '^gflop	a	5	3	1\.58113883	-3	-4\.96324' table
 check_out "a line for each key" 2 sh -c 'ddm-compare -k "kd-pix gflop" "$@" | wc -l' - "$@"
-# Holm over what is printed: four p values, sorted, times 4, 3, 2, 1, never falling; the arms' GFLOP, the same in every pair, are no test.
+# Holm over the printed p values: four, sorted, times 4, 3, 2, 1, never decreasing. GFLOP are equal in every pair and are not a test.
 for i in 1 2 3 4 5; do
 	echo "{\"kd-pix\":0.2$((i * i % 7)),\"fd\":$((i * i % 5)).$i,\"gflop\":7}" >hc$i
 	echo "{\"kd-pix\":0.3$((i * 3 % 5)),\"fd\":$((i % 3)).5,\"gflop\":9}" >hd$i

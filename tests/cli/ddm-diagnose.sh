@@ -11,7 +11,7 @@ value() {
 	awk -F '\t' -v c="$2" -v t="$3" -v r="$4" -v k="$5" 'NR == 1 { sub(/^#/, ""); for (i = 1; i <= NF; i++) if ($i == c) n = i }
 		$1 == t && $2 == r && $3 == k { print $n }' "$1"
 }
-# holds NAME EXPRESSION: of awk
+# holds NAME EXPRESSION: an awk expression is true
 holds() {
 	awk "BEGIN { exit !($2) }"
 	tap_result $? "$1" "$2"
@@ -19,7 +19,7 @@ holds() {
 
 check "the optimum" $run --routing routing.tsv --json all.json -o a.tsv model shards
 check_grep "the columns" '^#t	route	cluster	n	relative	total	expert	router	cross	loss	flow	w0	w1	w2	w3$' a.tsv
-# Networks answer in floats: relative 1e-7 squared, and 100 times that for what the parts do to it.
+# Networks compute in float: the tolerance is 1e-7 relative, squared, times 100 for the parts.
 for t in 0.1 0.5 0.8 1; do
 	holds "full has no error at $t" "$(value a.tsv relative $t full all) < 1e-12"
 	holds "nor has the optimum at $t" "$(value a.tsv total $t optimum all) == 0"
@@ -34,7 +34,7 @@ awk -F '\t' '!/^#/ { if ($2 == "model") a = $5; else if (a - $5 > 1e-6 || $5 - a
 tap_result $? "of the same cross-entropy"
 check_grep "JSON has the rows" '"route": "exact:top-2"' all.json
 
-# Twenty samples of each cluster stand for all: experts and router err, in every row by the sum of the parts.
+# With twenty samples of each cluster, experts and router have errors; in every row the total is the sum of the parts.
 check "a rough model" $run -o rough.tsv --routing rough-routing.tsv rough shards
 awk -F '\t' '!/^#/ { n++; d = $6 - $7 - $8 - $9; s = $6 + $7 + $8; if (d > 1e-7 * s || d < -1e-7 * s) bad = 1
 	if ($2 != "optimum" && $1 < 1 && $6 < 1e-6) low = 1 } END { exit bad || low || n < 100 }' rough.tsv
@@ -43,13 +43,13 @@ holds "full has an expert's error" "$(value rough.tsv expert 0.5 full all) > 1e-
 holds "and a router's" "$(value rough.tsv router 0.8 full all) > 1e-4"
 holds "which exact:full has not" "$(value rough.tsv router 0.8 exact:full all) < 1e-10"
 holds "expert:0 on its own cluster" "$(value rough.tsv expert 0.5 expert:0 0) == $(value rough.tsv expert 0.5 oracle 0)"
-# In the mean the loss exceeds that of the optimum by the total error; over 20000 states, within a third of it, four standard errors.
+# On average the loss exceeds that of the optimum by the total error: over 20000 states within a third of it, which is four standard errors.
 check "many states" ddm-diagnose budget -n 20000 --timesteps .5 --routes optimum,full -o many.tsv rough shards
 total=$(value many.tsv total 0.5 full all)
 above="($(value many.tsv loss 0.5 full all) - $(value many.tsv loss 0.5 optimum all))"
 holds "the loss exceeds the least one by the error" "$above > .67 * $total && $above < 1.33 * $total"
 
-# States of held-out samples: the optimum of the training set is no longer the least loss
+# On held-out samples the optimum of the training set does not have the lowest loss
 check "held-out states" $run --split holdout -o held.tsv model shards
 holds "near the data its loss is larger there" "$(value held.tsv loss 0.1 optimum all) > $(value a.tsv loss 0.1 optimum all)"
 
@@ -68,7 +68,7 @@ check_err "it is named" 'expert 3 is missing'
 check "routes of one's own" $run --routes threshold:.2,sample,prior,switch:.6 -o own.tsv model shards
 check_out "a route is a name" "prior sample switch:.6 threshold:.2" sh -c 'grep -v "^#" own.tsv | cut -f 2 | sort -u | tr "\n" " " | sed "s/ $//"'
 
-# What results may depend on
+# Options on which results may or may not depend
 check "other batches and threads" $run --batch 7 --threads 3 -o b.tsv model shards
 check_same "change no byte" a.tsv b.tsv
 check "one time alone" ddm-diagnose budget -n 60 --timesteps .5 -o one.tsv model shards

@@ -1,4 +1,4 @@
-# ddm-encode: latents, captions, features; the same from all kinds of samples; a command given again; the way back; what is refused.
+# ddm-encode: latents, captions, features; equal results from all kinds of samples; a repeated command; decoding; refusals.
 . "$(dirname "$0")/tap.sh"
 
 check_program ddm-encode
@@ -61,7 +61,7 @@ check_grep "(5, 4, 4)" "'<f2'.*\\(5, 4, 4\\)" "$(ls c/*.npy | head -n 1)"
 check_exit 2 "a size that has no latent" ddm-encode -m "$vae" --size 30 -o x.tar pics
 check_exit 2 "a text's option" ddm-encode -m "$vae" --tokens 3 -o x.tar pics
 
-# The way back
+# Decoding
 check "decode" ddm-encode -m "$vae" -d -o p.tar l.tar
 check_out "members" "png $n, txt $n" members p.tar
 check "decode from stdin" sh -c "ddm-encode -q -m '$vae' -d - <l.tar | tar tf - | sort >1; tar tf p.tar | sort | cmp - 1"

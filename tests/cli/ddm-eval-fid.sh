@@ -1,4 +1,4 @@
-# ddm-eval-fid: numbers against numpy's (tests/golden/eval_sets.py), sources that hold one set, statistics, refusals.
+# ddm-eval-fid: numbers against numpy (tests/golden/eval_sets.py), the same set from several kinds of sources, statistics, refusals.
 . "$(dirname "$0")/tap.sh"
 
 check_program ddm-eval-fid
@@ -35,7 +35,7 @@ tap_result $? "one line"
 ! grep -qiE '"[^"]*(fid|kid)[^"]*":' pix.json
 tap_result $? "no number is called FID or KID"
 
-# One set, whatever holds it and whatever the pictures are called.
+# The results for a set do not depend on its container and the names of the pictures.
 mkdir folder folder/x
 tar xzf "$A" -C folder
 (cd folder && ls | head -n 9 | while read -r f; do [ -f "$f" ] && mv "$f" "x/renamed-$f"; done)
@@ -57,7 +57,7 @@ same_number "--train: memorised-of" "$(number memorised-of train.json)" 30
 check "--subsets" ddm-eval-fid --subsets 20 --subset-size 10 -o subsets.json "$A" "$S"
 check_stdout "the line" ddm-eval-fid "$A" "$S"
 
-# Statistics stand for the set.
+# Statistics can replace the set.
 check "--stats-out" ddm-eval-fid --stats-out a.npz --heldout "$H" -o again.json "$A" "$S"
 check_same "--stats-out: the same line" again.json pix.json
 check "statistics as the reference" ddm-eval-fid --heldout "$H" -o npz.json a.npz "$S"
@@ -78,7 +78,7 @@ cp a.npz cut.npz
 cut_to cut.npz 5000
 check_exit 65 "cut statistics" ddm-eval-fid cut.npz "$S"
 
-# Shards say what they were clustered by; a metric that looks at the same favours the partition.
+# Shards record the features that they were clustered by; a metric of the same features favours the partition.
 ddm-cluster -q -k 2 --holdout .3 -o assign.tsv "$A" 2>/dev/null && ddm-shard -q -a assign.tsv -o shards "$A"
 check "shards" ddm-eval-fid -o shards.json shards:all "$S"
 check_grep "shards: cluster features" '"cluster-features":"hogcolor' shards.json
@@ -95,7 +95,7 @@ ddm-cluster -q -k 2 --features named.npy -o named.tsv "$A" 2>/dev/null && ddm-sh
 check "shards by the metric's features" ddm-eval-fid -o named.json named "$S"
 check_err "that is said" 'clustered by the same features "pix"'
 
-# What the field compares, against numpy's of the published formulas.
+# The usual metrics, against the published formulas in numpy.
 for k in pix rgb8; do
 	check "metrics of the field, $k" ddm-eval-fid --features $k --metrics fid,kid,pr,dc,authenticity,cmmd,vendi --protocol torch-fidelity \
 		--subsets 20 --subset-size 10 -o field.json "$A" "$S"
@@ -108,7 +108,7 @@ for k in pix rgb8; do
 	check_grep "$k: torch-fidelity's seed is on record" '"seed":2020' field.json
 	rm field.json
 done
-# Authenticity looks for copies of training pictures (--train); the other metrics stay with the reference.
+# Authenticity compares with the training pictures (--train); the other metrics use the reference.
 for k in pix rgb8; do
 	check "authenticity, $k: --train" ddm-eval-fid --features $k --metrics pr,dc,authenticity --train "$A" -o copies.json "$H" "$S"
 	check "authenticity, $k: of the reference" ddm-eval-fid --features $k --metrics authenticity -o own.json "$H" "$S"
@@ -147,7 +147,7 @@ check_exit 2 "clip without captions" ddm-eval-fid --metrics clip -o no.json "$A"
 check_exit 2 "subsets larger than a set, as torch-fidelity" ddm-eval-fid --metrics kid --protocol torch-fidelity -o no.json "$A" "$S"
 check_exit 2 "a seed numpy does not have" ddm-eval-fid --metrics kid --protocol clean-fid --seed 4294967296 -o no.json "$A" "$S"
 
-# Vectors, logits and captions as arrays: 24 x 2 of bytes.
+# Vectors, logits and captions as arrays of 24 x 2 bytes.
 array() { # NAME ROWS COLUMNS TEXT
 	printf '\223NUMPY\001\000\166\000' >"$1"
 	printf '%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': ($2, $3), }" >>"$1"
@@ -155,7 +155,7 @@ array() { # NAME ROWS COLUMNS TEXT
 }
 array logits.npy 24 2 'azbybzcyazbybzcyazbybzcyzaybzbyczaybzbyczaybzbyc'
 check "is" ddm-eval-fid --metrics is --logits logits.npy -o is.json "$A" "$S"
-# 10 groups by contents of samples whose logits are 20 apart or more: 1 for a group of one kind, 2 at most
+# 10 groups of samples whose logits differ by 20 or more: the score is 1 for groups of one kind, and at most 2
 awk -v v="$(number is-pix is.json)" 'BEGIN { exit !(v > 1 && v <= 2) }'
 tap_result $? "is: between 1 and the number of classes"
 check "is, one group in the order of files" ddm-eval-fid --metrics is --protocol adm --logits logits.npy -o adm.json "$A" "$S"
@@ -169,7 +169,7 @@ check "vectors" ddm-eval-fid --metrics fid,pr -o v.json v.npy w.npy
 tap_result $? "vectors: fid-npy"
 check "captions" ddm-eval-fid --metrics clip --captions v.npy -o clip.json w.npy v.npy
 same_number "captions: each its own picture" "$(number clip-score-npy clip.json)" 100
-# One linear layer, 2 to 1, of the weights 1 and -1, and 5 to it.
+# One linear layer from 2 to 1 with the weights 1 and -1 and the bias 5.
 {
 	printf '\210\000\000\000\000\000\000\000'
 	printf '{"layers.0.weight":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},'
@@ -183,7 +183,7 @@ check_grep "aesthetic: the weights are on record" '"aesthetic-hash"' rated.json
 check_exit 65 "aesthetic of other dimensions" ddm-eval-fid --metrics aesthetic --aesthetic rating.safetensors -o no.json "$A" "$S"
 check_exit 65 "captions of other dimensions" ddm-eval-fid --metrics clip --captions v.npy -o no.json "$A" "$S"
 
-# Recipes: what is not made alike is refused, or said.
+# Recipes: evaluations of pictures made in different ways are refused, or a message says so.
 echo '{"features":"inception","input":"tf1"}' >v.npy.json
 echo '{"features":"inception","input":"clean"}' >w.npy.json
 check_exit 65 "one network, fed in two ways" ddm-eval-fid --metrics fid -o no.json v.npy w.npy
@@ -201,7 +201,7 @@ check_grep "is on record" '"unrecorded":"samples"' unsaid.json
 check_err "and said" "does not say how it was made"
 check_exit 65 "vectors against pixels" ddm-eval-fid -o no.json v.npy "$S"
 
-# The cache: the same line, its file beside the set, never that of other pictures.
+# The cache: the same result, in a file beside the set, and never the result for other pictures.
 mkdir cached
 cp folder/00[12]*.png cached
 cp "$S" samples.tar.gz

@@ -8,8 +8,8 @@ check_err "what it is is said" 'model: 1000 samples of 1 x 2 x 2'
 check_grep "the router names the clusters" '"num_clusters": 4' model/router/config.json
 check_clean "no temporaries" .
 
-# The shares of the clusters in what each policy makes; with exact experts they are known (tests/unit/test_mixture.c:
-# policy_masses). 1000 samples carry a standard error of at most .016: tolerance .045 per cluster.
+# The shares of the clusters in the samples of each policy, which are known for exact experts (tests/unit/test_mixture.c:
+# policy_masses). With 1000 samples the standard error is at most .016: the tolerance is .045 per cluster.
 masses() {
 	ddm-sample -n 1000 --seed 2 --batch 500 --threads 1 --route "$1" -o "$1.tar" --report report.json model 2>"$ERR" || return 1
 	sed 's/.*"assigned":\[\([^]]*\)\].*/\1/' report.json | tr , ' ' >mass

@@ -12,7 +12,7 @@ check_differ "a label shows" a.png c.png
 check "small letters" ddm-grid --columns 3 -r 1 -s 1 --size 16 -o small.png "hog=p"
 check "capitals" ddm-grid --columns 3 -r 1 -s 1 --size 16 -o capital.png "HOG=p"
 check "the small ones once more" ddm-grid --columns 3 -r 1 -s 1 --size 16 -o small2.png "hog=p"
-# The pixels alone: the stamp holds the label in any case.
+# Compare only the pixels, because the stamp holds the label anyway.
 for f in small capital; do ddm-grid --columns 1 -r 1 -s 1 -o $f.bare.png "x=$f.png" >/dev/null 2>&1; done
 check_differ "a label keeps its case" small.bare.png capital.bare.png
 # width 3 * 18 - 2 + 12, two bands of 21 and rows of 18, margin 6

@@ -1,4 +1,4 @@
-# ddm-html: a page from a run made by hand; then what a browser makes of it, where there is one, in a network of its own.
+# ddm-html: the page of a hand-made run; then the page in a browser, if there is one, without a network.
 . "$(dirname "$0")/tap.sh"
 
 check_program ddm-html
@@ -84,7 +84,7 @@ cut_to run/samples.png 500
 check_exit 65 "a cut picture" ddm-html -o x.html run
 check_err "is named" samples.png
 check_absent "nothing written" x.html
-# A model's folder: its training alone.
+# A model's folder: only its training.
 check "a model" ddm-html -o model.html run/model
 check_grep "a page about it" '<h1>The training of a model</h1>' model.html
 check_grep "its networks" '<th scope="row">expert 10</th>' model.html
@@ -107,7 +107,7 @@ if [ -z "$browser" ]; then
 fi
 alone=
 unshare -rn true 2>/dev/null && alone='unshare -rn'
-# What a reader would trip over, told by a script in a copy of the page: its own policy forbids scripts.
+# Faults that a reader would notice, found by a script in a copy of the page, because the page's own policy forbids scripts.
 cat >probe.js <<'END'
 addEventListener('load', () => {
 	const wrong = [], html = document.documentElement, box = e => e.getBoundingClientRect(), say = (what, e) => wrong.push(what + ': ' + e);
@@ -148,8 +148,8 @@ END
 	cat probe.js
 	echo '</script></body></html>'
 } >probe.html
-# opened WIDTH ARGUMENTS...: the page's own words about itself. A browser's window may be wider than it was asked to be, so the page
-# stands in a frame.
+# opened WIDTH ARGUMENTS...: prints the findings of that script. The page is in a frame, because a browser's window may be wider than
+# requested.
 opened() {
 	width=$1
 	shift

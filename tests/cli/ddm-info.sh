@@ -1,4 +1,4 @@
-# ddm-info: what each kind of file and folder is said to be, against other tools; what is damaged; what is hostile.
+# ddm-info: the facts about each kind of file and folder, against other tools; damaged files; hostile files.
 . "$(dirname "$0")/tap.sh"
 
 need jq
@@ -35,7 +35,7 @@ ddm-sample -n 5 --steps 2 --route top-1 --grid grid.png -o x.tar m 2>/dev/null |
 (cd pics && tar cf ../foreign.tar --sort=name a b && tar czf ../foreign.tgz --sort=name a b)
 sum() { sha256sum "$1" | cut -d ' ' -f 1; }
 
-# fact NAME WANT FILTER OPERAND [OPTION]...: what jq finds in the line of JSON
+# fact NAME WANT FILTER OPERAND [OPTION]...: the jq FILTER gives WANT for the line of JSON
 fact() {
 	fact_name=$1 fact_want=$2 fact_filter=$3 fact_file=$4
 	shift 4
@@ -45,7 +45,7 @@ fact() {
 	tap_result $? "$fact_name" "exit $RC, $fact_got, not $fact_want"
 }
 
-# Kinds, whatever the names
+# Kinds do not depend on names
 n=1
 for f in x.tar foreign.tar foreign.tgz grid.png a.tsv c.npy s/cluster-0/000000.tar.zst m/expert_0/$weights m/expert_0/train.jsonl \
 	m/expert_0/config.json; do
@@ -154,7 +154,7 @@ check "what would steer a terminal" ddm-info escape.json
 [ "$(tr -d '\n -~' <"$OUT" | wc -c)" -eq 0 ]
 tap_result $? "is not printed"
 
-# Damage: found by a look where that can be, by --check always
+# Damage: found without --check if possible, and always with it
 damaged() { # NAME REGEX FILE OPTION...
 	damaged_name=$1 damaged_regex=$2
 	shift 2
@@ -200,7 +200,7 @@ check_exit_any 66 "several operands: the first failure decides" ddm-info none te
 tap_result $? "each is told"
 check_grep "what is sound is printed" '^x.tar: tar' "$OUT"
 
-# Hostile: any answer but a crash, a hang or a flood
+# Hostile files: no crash, no hang, no flood of output
 cat >huge.json <<'END'
 {"model_type": "dit", "in_channels": 4096, "sample_size": 65536, "patch_size": 1, "hidden_size": 65536, "num_layers": 1000,
  "num_attention_heads": 1, "prediction": "velocity", "num_classes": 10000000, "num_clusters": 2147483647}

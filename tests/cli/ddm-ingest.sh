@@ -11,7 +11,7 @@ check_err "it is named" nowhere.png
 keys() { tar tf "$1" | tr '\n' ' '; }
 stills=$SRC/tests/golden/stills
 
-# Graphs: reproducible, seeded, independent of threads and of the order of operands.
+# Graphs: reproducible, seeded, independent of the number of threads and of the order of operands.
 mandel='lavfi:mandelbrot=size=16x16:rate=1:start_x={u:-1:0}:start_y={u:-0.5:0.5}:start_scale={u:0.5:2}'
 life='lavfi@cells:life=size=16x16:random_seed={seed}:mold=5:life_color={color}:death_color={color},format=rgb24'
 check "graphs" ddm-ingest --seeds 60 --frames 4 --threads 1 -o one.tar "$mandel" "$life"
@@ -83,7 +83,7 @@ check_same "do not matter" t1.tar t5.tar
 check "adm" ddm-ingest --size 12 --resize adm -o adm.tar uniq
 check_differ "is another resize" t1.tar adm.tar
 
-# What lies beside a picture, and tars.
+# Files beside a picture, and tars.
 mkdir beside
 cp pics/b/one.jpg beside/p.jpg
 echo a caption >beside/p.txt
@@ -111,12 +111,12 @@ cp beside.tar broken.tar
 cut_to broken.tar 1500
 check_exit 65 "a cut tar" ddm-ingest -o cut.tar broken.tar
 
-# A BMP goes through FFmpeg: 2 x 1, red and blue.
+# FFmpeg decodes a BMP of 2 x 1 pixels, red and blue.
 printf 'BM\076\0\0\0\0\0\0\0\066\0\0\0\050\0\0\0\002\0\0\0\001\0\0\0\001\0\030\0\0\0\0\0\010\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\377\377\0\0\0\0' >rb.bmp
 check "BMP" ddm-ingest -o bmp.tar rb.bmp
 check_out "its key has no frame" "rb.png " keys bmp.tar
 
-# A video: 25 frames of 4x4, grey rising.
+# A video: 25 frames of 4 x 4 with increasing grey.
 {
 	printf 'YUV4MPEG2 W4 H4 F25:1 Ip A1:1 Cmono\n'
 	i=0
@@ -165,7 +165,7 @@ check_exit 65 "too large a frame" ddm-ingest --max-pixels 100 lavfi:color=size=6
 mkdir none
 check_exit 65 "no sample at all" ddm-ingest none
 
-# A graph can change nothing, and a decoder is killed when silent.
+# A graph cannot write files, and a decoder that sends nothing is killed.
 check "the file itself" ddm-ingest -o video.tar grey.y4m
 check_exit 2 "a graph that reads a file" ddm-ingest lavfi:movie=grey.y4m
 check_err "is told how" "name the file as a source"
@@ -180,7 +180,7 @@ else
 	check_err "says so" "Cannot allocate memory"
 fi
 
-# Interrupted: nothing is left, neither files nor decoders.
+# After an interruption there are neither files nor decoders left.
 if ps -eo args >/dev/null 2>&1; then
 	for signal in TERM KILL; do
 		ddm-ingest --frames 1000000 --duplicates -o stopped.tar "lavfi:testsrc2=size=64x48:sar=1/$$" 2>/dev/null &

@@ -1,4 +1,4 @@
-# ddm-plot: each kind of chart from each kind of file, the same bytes again, and what is wrong with an input.
+# ddm-plot: each kind of chart from each kind of file, the same bytes in a second run, and faults of inputs.
 . "$(dirname "$0")/tap.sh"
 
 check_program ddm-plot
@@ -15,7 +15,7 @@ done
 echo '{"index":0,"weights":[[0.5,0.5],[0.9,0.1]]}' >w.jsonl
 echo '{"key":"kd-pix","label":"a","against":"b","pairs":5,"difference":0.026,"level":0.95,"low":-0.005,"high":0.057}' >c.jsonl
 
-# drawn NAME TEXT ARGUMENTS...: an SVG that shows TEXT, the same again, and a PNG that ddm-grid can read
+# drawn NAME TEXT ARGUMENTS...: draws an SVG that shows TEXT, twice with the same bytes, and a PNG that ddm-grid can read
 drawn() {
 	name=$1 text=$2
 	shift 2
@@ -99,7 +99,7 @@ check "one key of it" ddm-plot -y kd-pix -o ctable.svg compare c.tsv
 check_grep "b against a" '>b - a<' ctable.svg
 check_grep "a tenth apart" '>0.1<' ctable.svg
 
-# Views are replaced, other files are not.
+# Existing charts are replaced, other files are not.
 check "a newer chart" ddm-plot -o loss.svg loss train.jsonl
 check_exit_any 1 "replaces the older" grep -q '>held<' loss.svg
 echo precious >mine

@@ -1,4 +1,4 @@
-# ddm-report: tables of evaluations, what may not be compared, bad input.
+# ddm-report: tables of evaluations, evaluations that must not be compared, bad input.
 . "$(dirname "$0")/tap.sh"
 
 check_program ddm-report

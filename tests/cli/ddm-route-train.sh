@@ -1,4 +1,4 @@
-# ddm-route-train: requests, shards that do not fit, the best weights through interruptions, the same command again.
+# ddm-route-train: requests, shards that do not fit, the best weights across interruptions, a repeated command.
 . "$(dirname "$0")/tap.sh"
 
 check_program ddm-route-train
@@ -35,7 +35,7 @@ check "--plan" ddm-route-train $few --plan -o m s
 check_grep "counts the samples" '^samples	[0-9]+$' "$OUT"
 check_absent "nothing was made" m
 
-# What comes out
+# The output
 check "a router" ddm-route-train $few -o e/router s
 check_grep "its configuration" '"num_clusters": 3' e/router/config.json
 check_grep "is a router's" '"model_type": "router"' e/router/config.json
@@ -74,7 +74,7 @@ check "--init-weights a router" $run $few --init-weights e/router/$weights -o in
 check_exit 73 "without --init-weights" $run $few -o init s
 check_err "is another run" 'inputs'
 
-# The best weights, not the last: a rate at which the held-out loss jumps about.
+# The best weights, not the last ones: the learning rate makes the held-out loss vary.
 wild="$net --lr .02 --steps 240 --validate-every 2 --checkpoint-every 9 --ema-half-life 2"
 check "a run that gets worse" $run $wild --threads 1 -o whole s
 if command -v jq >/dev/null; then
@@ -87,7 +87,7 @@ check "--last" $run $wild --last -o last s
 check_differ "takes the last weights" whole/$weights last/$weights
 check_grep "and says so" '"step":"240"' last/$weights
 
-# Killed by SIGTERM and by SIGKILL; the best of before the kill is still the best.
+# After SIGTERM and SIGKILL the best weights from before are still the best.
 paused cut $run $wild -o cut s
 kill -TERM $pid && kill -CONT $pid
 wait $pid
@@ -106,7 +106,7 @@ check_same "the same bytes" whole/$weights cut/$weights
 check_same "the same configuration" whole/config.json cut/config.json
 check_clean "no temporary is left" cut
 
-# Without held-out samples there is no best; with a cluster that is empty, one logit never right.
+# Without held-out samples there are no best weights. With an empty cluster one logit is never right.
 ddm-cluster -q -k 2 --centroids-out c.npy -o two.tsv pics || exit 1
 mkdir here
 for i in 1 2 3 4; do cp pics/a/0000.png here/$i.png; done
@@ -114,7 +114,7 @@ ddm-cluster -q -k 2 --centroids c.npy -o here.tsv here && ddm-shard -q -a here.t
 check "an empty cluster, no held-out samples" $run $few -o one hollow
 check_grep "the last weights" '"step":"' one/$weights
 
-# Files may not grow beyond 32 KiB: the weights cannot be written, and are when they can.
+# Files are limited to 32 KiB, so the weights cannot be written; without the limit they are.
 (
 	ulimit -f 64
 	exec $run $few -o limit s

@@ -34,7 +34,7 @@ check "a part of it" sh -c "tail -n +2 lines.txt | $run --first 1 --prompts - -o
 unpack part part.tar
 check_same "a line has its number's noise" part/000001.png lines/000001.png
 
-# Seeds of their own, and what is led away from
+# A seed for each prompt, and negative prompts
 cat >objects.jsonl <<'X'
 {"prompt": "the cat", "seed": 5}
 {"prompt": "the cat", "seed": 5, "negative": "the photo", "note": [1]}
@@ -87,7 +87,7 @@ check "ddm-eval-fid reads it" ddm-eval-fid --features pix p.npz p.npz
 check_exit 2 "npz into a pipe" $run --prompts lines.txt --format npz model
 check_exit 2 "a sheet of latents" $run --prompts lines.txt --format latent --grid s.png model
 
-# Features in place of an encoder
+# Features instead of an encoder
 if command -v python3 >/dev/null 2>&1; then
 	python3 - <<'X'
 import json, struct
@@ -114,7 +114,7 @@ X
 	check_exit 65 "other numbers of prompts" $run --text-features text.npy --negative-features away.npy --prompts lines.txt -o x.tar bare
 	check_exit 65 "several texts where one is due" $run --text-features text.npy --negative-features text.npy -o x.tar bare
 
-	# The same as others' programs write them: PixArt's, diffusers'; deflated
+	# The same features in the formats of other programs: PixArt's, diffusers'; compressed
 	python3 - <<'X'
 import struct, zipfile
 def load(path):

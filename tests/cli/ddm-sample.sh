@@ -8,7 +8,7 @@ members() { tar tf "$1" | tr '\n' ' '; }
 
 check_program ddm-sample
 
-# What comes out
+# The output
 check "top-1 runs" $run -n 5 --route top-1 -o a.tar --grid a.png --report a.json --log a.jsonl --timing t.json ensemble
 [ "$(members a.tar)" = "000000.png 000001.png 000002.png 000003.png 000004.png " ]
 tap_result $? "five pictures, numbered from 0" "$(members a.tar)"
@@ -41,7 +41,7 @@ for s in midpoint:8 rk4:15 ab2:4; do
 	rm again.tar
 done
 
-# Picture i depends on (seed, i) alone
+# Picture i depends only on the seed and i
 check "the same from batches of 2 and three threads" $run -n 5 --route top-1 --batch 2 --threads 3 -o b.tar --report b.json \
 	--log b.jsonl ensemble
 check_same "batch and threads change no byte" a.tar b.tar

@@ -1,4 +1,4 @@
-# ddm-train: requests, shards that do not fit, the same command again, interruptions of every kind, a full disk.
+# ddm-train: requests, shards that do not fit, a repeated command, interruptions of every kind, a full disk.
 . "$(dirname "$0")/tap.sh"
 
 check_program ddm-train
@@ -58,14 +58,14 @@ done
 check_grep "--plan: as many steps as asked for" '^steps	6$' "$OUT"
 check_absent "--plan writes nothing" m
 
-# More memory than any machine has
+# A request for more memory than any machine has
 huge="--model dit-xl/8 --hidden 65536 --heads 512 --batch 8 --steps 6"
 check "--plan of what does not fit" ddm-train $huge --cluster 0 --device cpu --plan -o m s
 check_err "says what is missing" 'cpu: out of memory: the run needs [0-9.]+ GB and [0-9.]+ .B are free \([0-9.]+ GB too little\); it would not fit even with --recompute'
 check_exit 71 "a run that does not fit" $run $huge --cluster 0 --device cpu -o m s
 check_err "says what is missing" 'GB too little\); it would not fit even with --recompute \([0-9.]+ GB\)'
 check_absent "and makes nothing" m
-# Shards that are not what their manifest says
+# Shards that differ from their manifest
 shard=cluster-0/000000.tar.zst
 bad() { rm -rf bad && cp -R s bad; }
 bad; rm bad/$shard
@@ -95,7 +95,7 @@ check_exit 65 "a damaged held-out shard" $run $few --cluster 0 -o m bad
 check "which is not read without validation" $run $few --validate-samples 0 --cluster 0 -o noval bad
 check_absent "nothing was made" m
 
-# A cluster without samples: another site's centroids, of which its own pictures are all near one.
+# A cluster without samples: with the centroids of another site all pictures are near one of them.
 mkdir here
 cp pics/a/0000.png here/one.png
 cp pics/a/0000.png here/two.png
@@ -106,7 +106,7 @@ check_exit 65 "an empty cluster" $run $few --cluster "$k" -o m hollow
 check_err "is named" "cluster $k is empty"
 check_absent "nothing was made" m
 
-# Class labels: some samples without, which is the null label, and an error where there is none.
+# Class labels: a sample without one has the null label; an error if no sample has one.
 mkdir some && cp pics/a/000[0-9].png some
 for i in 1 2 3 4 5 6 7 8 9; do echo $((i % 3)) >some/000$i.cls; done
 ddm-cluster -q -k 2 -o some.tsv some && ddm-shard -q -a some.tsv -o classes some || exit 1
@@ -124,7 +124,7 @@ check "that guidance leads away from" ddm-sample -n 2 --steps 2 --route expert:0
 check_exit 2 "nothing to withhold" $run $few --class-dropout .25 --cluster all -o m s
 check_err "is named" '--class-dropout .*--condition'
 
-# What comes out
+# The output
 check "an expert" ddm-train $few --cluster 0 -o e/expert_0 s
 check_grep "validations are said" '^step 6/6: loss [0-9.]+, val_loss [0-9.]+, ' "$ERR"
 check_grep "memory is said" ', [0-9.]+ of [0-9.]+ GB free$' "$ERR"
@@ -193,7 +193,7 @@ cp e/expert_0/$weights cut.safetensors && cut_to cut.safetensors 5000
 check_exit 65 "--init-weights truncated weights" $run $few --cluster 0 --init-weights cut.safetensors -o m s
 check_absent "nothing was made" m
 
-# Starting from a network of another purpose
+# Starting from a network with another prediction, size or condition
 wide="--steps 6 --batch 8 --cluster 1"
 check "a velocity" $run $wide --predict velocity --model dit-nano/4 --hidden 48 --depth 1 --heads 2 -o vel s
 check "--pretrained: the same on another grid" ddm-train $wide --size 32 --predict velocity --model dit-nano/4 --hidden 48 --depth 1 --heads 2 --pretrained vel -o grid s
@@ -272,7 +272,7 @@ check "a router of them" ddm-route-train -q --model dit-nano/8 --hidden 16 --dep
 check_exit 2 "a router that reads texts" ddm-route-train -q --model paris-nano/8 -o m texts
 check_absent "nothing was made" m
 
-# Interruptions. One run without any, then the same bytes through all sorts of them.
+# Interruptions: a run without any, then runs with all kinds of them, which give the same bytes.
 long="$net --steps 240 --checkpoint-every 9 --validate-every 40 --validate-samples 16 --log-every 1 --cluster all"
 check "an uninterrupted run" $run $long --threads 1 -o whole s
 
@@ -298,7 +298,7 @@ if command -v jq >/dev/null; then
 	check "the log is JSON throughout, after a line cut short too" jq -e . term/train.jsonl
 fi
 
-# kill -9 at three random moments, then to the end.
+# kill -9 at three random moments, then a run to the end.
 pauses=$(awk -v s="$$" 'BEGIN { srand(s); printf "%.2f %.2f %.2f", .1 + .5 * rand(), .1 + .5 * rand(), .1 + .5 * rand() }')
 for pause in $pauses; do
 	killed_after "$pause" $run $long --threads 2 -o killed s
@@ -310,7 +310,7 @@ check_same "kill -9 at $pauses s: the same bytes" whole/$weights killed/$weights
 check_same "the same configuration" whole/config.json killed/config.json
 check_clean "no temporary is left" killed
 
-# A damaged checkpoint is passed over, and does not outlive the good ones that follow it.
+# A damaged checkpoint is skipped, and removed when newer good ones exist.
 cp -R whole damaged && rm damaged/$weights && mv damaged/train/step-00000240 damaged/train/step-00000239
 cut_to damaged/train/step-00000239/ema.safetensors 900
 check "a damaged checkpoint" ddm-train $long --keep 1 -o damaged s
@@ -323,13 +323,13 @@ flip late/train/step-00000900/weights.safetensors 2000
 check "one from after the end" $run $long --keep 1 -o late s
 check_out "makes place too" "step-00000240" ls late/train
 
-# Killed between the last checkpoint and the removal of what it replaces.
+# Killed between the last checkpoint and the removal of the older ones.
 cp -R whole left && rm left/$weights && cp -R left/train/step-00000234 left/train/step-00000225
 check "killed before it tidied up" $run $long -o left s
 check_out "as many checkpoints as without" "$(ls whole/train)" ls left/train
 check_same "the same bytes" whole/$weights left/$weights
 
-# Two trainers in one folder: the first is stopped meanwhile.
+# Two trainers in one folder, the first of which is paused.
 paused both $run $long -o both s
 check_exit 73 "a second trainer" $run $long -o both s
 check_err "names the first" "in use by another process.* $pid\\)"
@@ -338,7 +338,7 @@ wait $pid
 RC=$?
 check_same "the first is not disturbed" whole/$weights both/$weights
 
-# A full disk: a small one where we may mount it, and a limit on the size of files everywhere.
+# A full disk: a small file system if the test may mount one, and a limit on the size of files in any case.
 full() {
 	for f in "$1"/$weights "$1"/config.json; do
 		[ ! -e "$f" ] || cmp -s "$f" "whole/$(basename "$f")" || return 1

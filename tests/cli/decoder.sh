@@ -1,5 +1,5 @@
-# The decoder of ddm-ingest and files made to lead it astray: it opens no other file and no socket, whatever it is told to, and each
-# is refused. Its own entry point is used too, so that the whitelists are tested and not only what looks at the first bytes.
+# The decoder of ddm-ingest and files that try to misuse it: it opens no other file and no socket, and refuses each of them. The
+# decoder's own program is run too, so that its whitelists are tested and not only the check of the first bytes.
 . "$(dirname "$0")/tap.sh"
 
 command -v ddm-ingest >/dev/null || skip_all "ddm-ingest is not built (--without-media)"
@@ -28,9 +28,9 @@ box() { # TYPE: stdin in a box
 	rm "box.$1"
 }
 
-# decode FILE: the decoder process itself; its frames in frames, its exit status in RC, the kind of its first message in FIRST.
+# decode FILE: runs the decoder itself: its frames in the file frames, its exit status in RC, the kind of its first message in FIRST
 decode() {
-	# Into a pipe: it may not write to a file.
+	# It writes to a pipe, because it may not write to a file.
 	{
 		${trace:+strace -f -o trace} ingest-decoder --serve-frames 0 0 1000000 $memory 3<"$1" 2>"$ERR" </dev/null
 		echo $? >rc
@@ -38,13 +38,13 @@ decode() {
 	RC=$(cat rc)
 	FIRST=$(od -An -tu4 -j 4 -N 4 frames | tr -d ' ')
 }
-# What it asked of the kernel inside its sandbox beyond memory and the descriptors it has.
+# The system calls that it made in its sandbox, except those for memory and for its open descriptors.
 asked() {
 	sed -n '/seccomp(SECCOMP_SET_MODE_FILTER\|prctl(PR_SET_SECCOMP/,$p' trace |
 		grep -Ev '^[0-9]+ +(seccomp|prctl|read|pread64|readv|write|writev|lseek|mmap|munmap|mremap|mprotect|madvise|brk|futex|fstat|close|getrandom|clock_gettime|exit_group|rt_sig[a-z]*|sched_[a-z]*|sysinfo|getpid|gettid|newfstatat\([0-9]+, ""|fcntl\([0-9])|^[0-9]+ +\+\+\+'
 }
 
-# A picture and a video that the others point at; nobody may see them.
+# A picture and a video that the other files refer to; their contents must never appear.
 printf 'YUV4MPEG2 W8 H8 F25:1 Ip A1:1 Cmono\nFRAME\n%064d' 0 >secret.y4m
 printf 'BM\076\0\0\0\0\0\0\0\066\0\0\0\050\0\0\0\002\0\0\0\001\0\0\0\001\0\030\0\0\0\0\0\010\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\377\377\0\0\0\0' >secret001.bmp
 decode secret.y4m
@@ -78,7 +78,7 @@ printf '[playlist]\nFile1=file:///etc/passwd\n' >pls.ogv
 printf 'RTSPtext\nrtsp://127.0.0.1:9/x\n' >rtsp.mov
 printf '<ASX version="3"><entry><ref href="http://127.0.0.1:9/x"/></entry></ASX>' >asx.avi
 
-# A QuickTime movie whose one track lies in another file: dref NAME, with an alias to an absolute path or a URL.
+# A QuickTime movie whose only track is in another file: dref NAME, with an alias to an absolute path or a URL.
 alias_to() {
 	zeros 10
 	byte 6
@@ -151,7 +151,7 @@ ls | sort >"$tap_dir/after"
 check_same "no file appeared" "$tap_dir/before" "$tap_dir/after"
 [ -n "$trace" ] || skip "system calls of the decoder" "no strace, or a sanitizer"
 
-# Names are names: of a sequence, a protocol, a device.
+# File names that FFmpeg would take for a sequence, a protocol or a device are plain names.
 check_exit 66 "an image sequence" ddm-ingest -o out.tar 'secret%03d.bmp'
 check_exit 66 "a protocol" ddm-ingest -o out.tar 'http://127.0.0.1:9/x.mp4'
 check_exit 66 "a protocol of files" ddm-ingest -o out.tar "concat:$here/secret.y4m"
@@ -164,7 +164,7 @@ check_out "is itself" 'odd%03d.png' tar tf out.tar
 check_exit 2 "a graph that opens a file" ddm-ingest "lavfi:movie=$here/secret.y4m"
 check_exit 2 "through a longer way" ddm-ingest "lavfi:color=size=8x8[a];amovie=x,[a]overlay"
 
-# Timestamps of any size: IVF holds 64 bits of them. ivf NUMERATOR DENOMINATOR TIME...: a frame at each.
+# Timestamps of any size: IVF has 64 bits for them. ivf NUMERATOR DENOMINATOR TIME...: writes a frame at each time.
 ivf() {
 	jpeg=$SRC/tests/golden/stills/grey.jpg
 	printf DKIF

@@ -1,4 +1,4 @@
-# The built-in pictures of the demo: enough, distinct, of many seeds, and the same bytes twice.
+# The built-in pictures of the demo: enough of them, distinct, from many seeds, and the same bytes in two runs.
 . "$(dirname "$0")/tap.sh"
 
 command -v ddm-ingest >/dev/null || skip_all "ddm-ingest is not built (--without-media)"

@@ -34,7 +34,7 @@ check "is a path of that many steps" ddm-sample -n 1 --steps 5 --route expert:0 
 check_exit 2 "and of no more" ddm-sample -n 1 --steps 6 --route expert:0 --solver ddim -o x.tar eps
 check_err "which are told" '6 steps are too many for this solver and spacing: path "betas" has 5'
 
-# A pipeline of diffusers' layout
+# A pipeline in diffusers' layout
 mkdir -p pipe/transformer unet/unet
 cp angular/expert_0/* pipe/transformer
 echo '{"_class_name": "DiTPipeline", "transformer": ["diffusers", "DiTTransformer2DModel"], "vae": [null, null]}' >pipe/model_index.json
@@ -50,7 +50,7 @@ rm pipe/transformer/config.json
 check_exit 66 "no config.json" ddm-sample -n 1 --route expert:0 -o x.tar pipe/transformer
 check_err "says what it would tell" 'no config.json, which must name the network: its model_type'
 
-# The solver of a pipeline's scheduler, where none is asked for
+# The solver of a pipeline's scheduler, used without --solver
 mkdir -p sched/scheduler
 cp -R "$SRC/tests/golden/pretrained/dit-diffusers" sched/transformer
 named() { # NAME JSON EXPECTED OPTIONS...
@@ -103,7 +103,7 @@ done
 check "in batches of one" $flow --solver dpm++2m --batch 1 -o flow.tar ensemble
 check_same "no byte depends on that" flow.tar flow-dpm++2m.tar
 
-# Experts of different paths, on that of the first, at equal log-SNR
+# Experts of different paths, on the path of the first, at equal log-SNR
 for o in ddim,eta=1 ddpm dpm++2m; do
 	check "$o mixes experts of different paths" $run --solver $o -o "mixed-$o.tar" eps
 done

@@ -1,6 +1,6 @@
-# Every program that writes, with the disk full at its first, second ... call that puts something there, and killed before such a call:
-# the old output or the new one, whole; exit 74 and one line; no temporary of a failure; and the same command again finishes with the
-# bytes of a run nobody disturbed. Then with an input that cannot be read on: nothing is made of the rest.
+# Every program that writes, with the disk full at its first, second ... call that writes, and killed before such a call: the old or the
+# new output exists, whole; exit 74 and one line; no temporary after a failure; and the same command run again gives the bytes of an
+# undisturbed run. Then with an input whose reading fails: no output is made from a part of it.
 . "$(dirname "$0")/tap.sh"
 . "$SRC/tests/faults/sweep.sh"
 [ "$(FAULT=kill FAULT_FROM=999999999 LD_PRELOAD=$preload ddm-compare -h | grep -c '^# 0 chances')" -eq 1 ] ||
@@ -27,7 +27,7 @@ for FAULT in full kill; do
 	sweep 6 x/ ddm-encode -q -m "$SRC/tests/golden/pretrained/dinov2-224" --threads 1 --keys x/k -o x/f.npy pics
 	sweep 8 x/ ddm-sample -n 2 --route top-2 --steps 2 --threads 1 --grid x/g.png --report x/r --log x/l -o x/a.tar ensemble
 	sweep 6 x/ ddm-diagnose budget -n 2 --timesteps .5 --routes full --threads 1 --json x/j --routing x/r -o x/t exact s
-	# A cache, and a checkpoint on the way, may not fit, and the work goes on.
+	# If a cache or a checkpoint before the last does not fit, the work goes on.
 	[ $FAULT = kill ] || export FAULT_LACK=.features-
 	sweep 8 x/ ddm-eval-fid --features pix --threads 1 --cache-dir x --stats-out x/s.npz -o x/e s pics
 	[ $FAULT = kill ] || export FAULT_LACK=/train/step-00000001/
@@ -49,7 +49,7 @@ sweep 6 x ddm-encode -q -m "$SRC/tests/golden/autokl" --threads 1 -o x pics
 sweep 6 x ddm-exact --threads 1 -o x s
 sweep 6 x ddm-sample -n 2 --route top-2 --steps 2 --threads 1 -o x ensemble
 sweep 6 x ddm-eval-fid --features pix --threads 1 -o x s pics
-# A checkpoint on the way that cannot be read back is done without; what was whole before something could not be read stays.
+# The work goes on without a checkpoint that cannot be read back. Outputs that were whole before the failure stay.
 export FAULT_LACK=/train/step-00000001/
 # shellcheck disable=SC2086
 sweep 8 x ddm-train -q $network --predict x0 --checkpoint-every 1 --cluster all -o x s

@@ -1,5 +1,5 @@
-# What a build with CUDA says where there is no driver, one that is too old, or one that finds no GPU: 69 and the reason where the GPU was
-# asked for by name, the CPU where it was not. The drivers are stand-ins.
+# A build with CUDA without a driver, with one that is too old, and with one that finds no GPU: 69 and the reason if the GPU was
+# requested by name, else the CPU is used. The drivers are simulated.
 . "$(dirname "$0")/tap.sh"
 
 grep -q '^#define HAVE_CUDA 1' "$B/config.h" || skip_all "a build without CUDA"

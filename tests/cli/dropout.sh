@@ -1,4 +1,4 @@
-# Dropout of a U-Net: in training alone; the same bytes however the run is cut; without it nothing changes.
+# Dropout of a U-Net: only in training; the same bytes however the run is interrupted; without the option nothing changes.
 . "$(dirname "$0")/tap.sh"
 
 weights=diffusion_pytorch_model.safetensors
@@ -42,10 +42,10 @@ check_exit 2 "a DiT that begins with it" ddm-train -q --model dit-nano/4 --hidde
 	$drop --pretrained with -o m s
 check_err "has none" "^ddm-train: --dropout: a dit network has no dropout; U-Nets have it \(--model unet-\.\.\.\)$"
 
-# What ends a residual branch begins as zeros, and hides what is dropped before it: from here on the weights are trained ones.
+# The last layer of a residual branch is initially zero and would hide dropout before it, so trained weights are used from here on.
 check "a U-Net" $run --steps 20 --lr 1e-2 -o trained s
 still="$run --init-weights trained/$weights --steps 1 --lr 1e-12 --ema-half-life -1 --validate-every 1 --sample-every 1"
-# field NAME DIR: that number in the log
+# field NAME DIR: prints that number of the log
 field() {
 	sed -n 's/.*"'"$1"'":\([-0-9.e]*\).*/\1/p' "$2/train.jsonl" | tail -n 1
 }
@@ -59,7 +59,7 @@ near "$(field val_loss v0)" "$(field val_loss v5)" 1e-7
 tap_result $? "validation is without it: $(field val_loss v0), $(field val_loss v5)"
 ! near "$(field loss v0)" "$(field loss v5)" 1e-5
 tap_result $? "training is not: $(field loss v0), $(field loss v5)"
-# The sheets differ in their stamp, which stands before the picture.
+# The sheets differ in their stamp, which comes before the picture.
 tail -c 600 v0/train/samples-00000001.png >sheet0
 tail -c 600 v5/train/samples-00000001.png >sheet5
 check_same "samples are without it" sheet0 sheet5

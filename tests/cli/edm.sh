@@ -1,4 +1,4 @@
-# EDM for data of any deviation: --path edm:S is a part of the run, told by config.json and ddm-info, and such experts mix with others.
+# EDM for data of any standard deviation: --path edm:S belongs to the run, is in config.json and ddm-info, and such experts mix with others.
 . "$(dirname "$0")/tap.sh"
 
 net="--model dit-nano/4 --hidden 48 --depth 1 --heads 2 --batch 8 --validate-samples 0"
@@ -27,7 +27,7 @@ check_exit 2 "no such path" ddm-exact --path edn -o m s
 check_err "the paths are told" "--path: 'edn' is not one of linear, cosine, linear_betas, .*, gvp, edm\[:S\]"
 check_absent "nothing was made" m
 
-# The usual deviation, said aloud
+# The default deviation, given explicitly
 check "the usual deviation" ddm-train -q $few --cluster 0 --path edm --predict edm -o usual s
 check "said aloud" ddm-train -q $few --cluster 0 --path edm:0.5 --predict edm -o said s
 check_same "is the same file" usual/$weights said/$weights
@@ -35,7 +35,7 @@ check_same "and configuration" usual/config.json said/config.json
 ! grep -q sigma_data usual/config.json
 tap_result $? "which says nothing of it"
 
-# Another
+# Another deviation
 check "another deviation" ddm-train -q $few --cluster 0 --path edm:1 --predict edm -o one s
 check_differ "another network" usual/$weights one/$weights
 check_grep "its path is told" '^  "path": "edm"' one/config.json
@@ -85,7 +85,7 @@ done
 check "ddm-info of all" ddm-info mixed
 check "ddm-check of all" ddm-check mixed
 
-# An expert that is asked as if it were for data of another deviation answers something else
+# An expert whose deviation is changed in config.json gives other pictures
 cp -R mixed misread
 sed -i 's/^  "sigma_data": 1\.0/  "sigma_data": 3.0/' misread/expert_0/config.json
 unseal misread/expert_0/config.json
@@ -95,7 +95,7 @@ sed -i 's/^  "sigma_data": 3\.0/  "sigma_data": 0/' misread/expert_0/config.json
 check_exit 65 "a deviation of 0" ddm-sample -q -n 3 --steps 3 --route full -o x.tar misread
 check_err "is refused by name" 'misread/expert_0/config\.json: "sigma_data" is not a number in 0\.1\.\.10'
 
-# Exact experts: the same pictures as of the flow, to the accuracy of the conversion
+# Exact experts give the same pictures as on the linear path, within the accuracy of the conversion
 check "exact experts" ddm-exact --cluster all --path edm:2 --predict edm -o exact s
 check_grep "their deviation is told" '^  "sigma_data": 2\.0' exact/config.json
 check_exit 73 "another" ddm-exact --cluster all --path edm:3 --predict edm -o exact s

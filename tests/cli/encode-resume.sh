@@ -1,5 +1,5 @@
-# ddm-encode killed with kill -9, called off, and given again: it goes on after what it has, and makes the bytes of a run nobody disturbed.
-# What it may not go on with, it does again.
+# ddm-encode killed with kill -9 or interrupted, and run again: it continues after the samples that it has, and gives the bytes of an
+# undisturbed run. It repeats the work that it must not continue.
 . "$(dirname "$0")/tap.sh"
 
 vae=$SRC/tests/golden/autokl clip=$SRC/tests/golden/pretrained/text-clip dino=$SRC/tests/golden/pretrained/dinov2-224
@@ -11,13 +11,13 @@ while [ $i -lt 120 ]; do
 	for f in one/*.png; do ln "$f" "many/$i-${f##*/}"; done
 done
 cut_to many/105-0003.png 100 # in the third batch of 64 or so
-# The third sample is cut, which its header does not tell: found only where it is decoded.
+# The third sample is truncated. Its header is intact, so the fault is found only in decoding.
 n=$(find many -name '*.png' | wc -l)
 seq -f 'a photo of the cat %.0f' 1 5000 >lines.txt
 echo "a photo of the cat and the dog and the cat and the dog and the cat and the dog and the cat and the dog" >>lines.txt
 
-# fresh NAME: nothing in the report says that the work went on.
-# killed FILE CMD...: by SIGNAL, once FILE's state says more than it did; SAVED: how much that was. Fails where the command is over before.
+# fresh NAME: the report does not say that the work was continued
+# killed FILE CMD...: sends SIGNAL to CMD once the state of FILE has grown; SAVED: the state then. Fails if CMD ends before.
 SIGNAL=KILL
 fresh() {
 	! grep -q 'continuing after' "$ERR"
@@ -39,7 +39,7 @@ killed() {
 	[ -n "$SAVED" ]
 }
 
-# resumed NAME OUT CMD...: CMD is killed twice, then goes on to its end, and makes the bytes of whole/OUT.
+# resumed NAME OUT CMD...: CMD is killed twice, then runs to its end, and gives the bytes of whole/OUT
 resumed() {
 	name=$1 out=$2 first=
 	shift 2
@@ -84,7 +84,7 @@ resumed features f.npy ddm-encode -m "$dino" --skip-bad --keys keys -o f.npy man
 check_same "the stamp" f.npy.json whole/f.npy.json
 check_same "the keys" keys whole/keys
 
-# Called off
+# Interrupted
 SIGNAL=TERM
 for try in 1 2 3 4 5 6 7 8 9 10; do
 	rm -f lines.tar
@@ -96,7 +96,7 @@ check_err "goes on" 'continuing after'
 check_same "to the same bytes" lines.tar whole/lines.tar
 SIGNAL=KILL
 
-# What it cannot go on with
+# Work that cannot be continued
 again() {
 	for try in 1 2 3 4 5 6 7 8 9 10; do
 		rm -f lines.tar
@@ -137,13 +137,13 @@ fi
 check "alone" ddm-encode -q -m "$clip" --captions -o lines.tar lines.txt
 check_same "the same bytes" lines.tar whole/lines.tar
 
-# A process that died between its commit and its tidying up
+# A process that died between its commit and its cleanup
 echo '{}' >.lines.tar.part.json
 check "what is there" ddm-encode -m "$clip" --captions -o lines.tar lines.txt
 check_err "is known" ': exists already'
 check_absent "and tidied" .lines.tar.part.json
 
-# Nothing is kept of what cannot be read again
+# Nothing is kept of an input that cannot be read again
 { cat lines.txt; sleep 3; } | ddm-encode -q -m "$clip" --captions -o piped.tar - 2>"$ERR" &
 pid=$!
 sleep 1

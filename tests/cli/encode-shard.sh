@@ -1,4 +1,4 @@
-# ddm-shard --vae, --text: what ddm-encode makes, in shards, with the empty text; checked; a command given again; other encoders.
+# ddm-shard --vae, --text: the results of ddm-encode in shards, with the empty text; ddm-check; a repeated command; other encoders.
 . "$(dirname "$0")/tap.sh"
 
 vae=$SRC/tests/golden/autokl tiny=$SRC/tests/golden/autotiny text=$SRC/tests/golden/pretrained/text-clip

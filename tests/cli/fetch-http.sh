@@ -1,4 +1,4 @@
-# share/fetch-weights, from a server on the loopback that moves, refuses, breaks off and goes on (httpd.py).
+# share/fetch-weights from a local server that redirects, refuses, breaks off and continues (httpd.py).
 . "$(dirname "$0")/tap.sh"
 need curl sha256sum python3
 unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY CURL_HOME
@@ -49,7 +49,7 @@ check_err "told" '/closed/a.bin: HTTP status 403'
 check_absent "no page of the server's in the place of weights" w/gone/b.bin w/gone/b.bin.part w/closed/a.bin w/closed/a.bin.part
 check_exit_any 75 "nobody there" fetch nobody
 
-# Broken off, and on from there
+# A download that breaks off is continued
 check_exit_any 75 "cut off in the middle" fetch cut
 check_err "what to do" 'cut off .*run the same command again'
 [ "$(size_of w/cut/a.bin.part)" -eq $((size / 2)) ]
@@ -73,7 +73,7 @@ tap_result $? "after its refusal" "$(grep busy log)"
 check_exit_any 75 "a server that is down" fetch down
 check_err "is told apart from a file that is not there" '/down/a.bin: HTTP status 503.*run the same command again'
 
-# What is there must stay what it was
+# Existing files must not change
 rm w/good/a.bin
 echo other >there/a.bin
 check_exit_any 65 "another file at the address" fetch good

@@ -1,4 +1,4 @@
-# share/fetch-weights, from addresses of files here.
+# share/fetch-weights with local file addresses.
 . "$(dirname "$0")/tap.sh"
 need curl sha256sum
 
@@ -29,7 +29,7 @@ done
 check "where Paris is" "$SRC/share/fetch-weights" --list paris
 check_grep "its experts" 'paris/expert_7/diffusion_pytorch_model.safetensors	MIT	-	https://' "$OUT"
 check "what there is of every model" "$SRC/share/fetch-weights" -n -o w $("$SRC/share/fetch-weights" --list | cut -f 1)
-# FILE...: a folder that holds the first must hold the others
+# FILE...: a folder with the first file must have the others too
 whole() {
 	first=$1
 	shift
@@ -77,7 +77,7 @@ check "again" fetch -o w net digits
 check_err "again: is there" 'w/net/config.json: is there'
 check_clean "no part is left" w
 
-# A download that was cut off; what was there is not read again, or the sum would be right.
+# A download that was cut off is continued. The wrong sum shows that the existing part is not read again.
 rm w/net/sub/a.bin
 head -c 1000 there/a.bin >w/net/sub/a.bin.part
 check "a part goes on" fetch -o w net
@@ -96,7 +96,7 @@ check_absent "nothing of it" w/wrong/a.bin w/wrong/a.bin.part
 check_exit_any 66 "nothing at the address" fetch -o w gone
 check_absent "nothing is made of it" w/gone/a.bin
 
-# What comes again must be what came first.
+# A second download must give the same file.
 rm w/net/config.json
 echo '{"hidden": 9}' >there/config.json
 check_exit_any 65 "another file at the address" fetch -o w net

@@ -1,4 +1,4 @@
-# The experiment over seeds, share/recipes/flowers.mk, with networks of a moment: every arm, the chosen rate, the table, and again.
+# The experiment over seeds, share/recipes/flowers.mk, with tiny networks: every arm, the chosen rate, the table, a second run.
 . "$(dirname "$0")/tap.sh"
 
 mkdir pics

@@ -1,4 +1,4 @@
-# Folders and lists in which two pictures make one key, as it ends at the first dot of a name: every program that reads them refuses the second.
+# Folders and lists in which two pictures have the same key, which ends at the first dot of a name: every program refuses the second.
 . "$(dirname "$0")/tap.sh"
 
 stills=$SRC/tests/golden/stills
@@ -26,7 +26,7 @@ check_err "tells it" "skipped: $said"
 check_out "and goes on with the others" "IMG b " sh -c 'grep -v "^#" a.tsv | cut -f 1 | tr "\n" " "'
 both "ddm-shard" ddm-shard -q -a a.tsv -o s pics
 
-# What is no second picture: parts of a sample, its caption and class.
+# Files that are no second picture: parts of a sample, its caption and class.
 rm pics/IMG.2.png a.tsv
 cp "$stills/grey.png" pics/b.seg.png
 echo caption >pics/b.txt

@@ -1,4 +1,4 @@
-# The fuzzing campaign (tests/fuzz/campaign.sh) with targets that are scripts: what it sums up, where it goes on, when it fails.
+# The fuzzing campaign (tests/fuzz/campaign.sh) with scripts as targets: its summary, where it continues, when it fails.
 . "$(dirname "$0")/tap.sh"
 
 mkdir -p fuzz/tests/fuzz
@@ -73,7 +73,7 @@ campaign tsv
 [ "$RC" -eq 0 ]
 tap_result $? "a first campaign" "exit $RC"
 check_out "begins with what was kept" "99	12	34	3	1	0" sh -c 'tail -n 1 fuzz/summary.tsv | cut -f 3-'
-# What earlier campaigns found worth keeping.
+# Inputs that earlier campaigns kept.
 mkdir gathered
 zstd -qdc "$SRC/tests/fuzz/gathered.tar.zst" | tar -C gathered -xf -
 for target in gathered/*; do

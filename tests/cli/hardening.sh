@@ -1,10 +1,10 @@
-# What configure asks of the compiler and linker against abuse is in every program, and nobody's home gets a cache of kernels without a GPU.
+# Every program has the hardening that configure requests of compiler and linker, and without a GPU no cache of kernels is made.
 . "$(dirname "$0")/tap.sh"
 
 need readelf
 config=$B/config.mak
 flags() { grep -q -e "$1" "$config"; }
-# every NAME CMD...: CMD of each program finds something
+# every NAME CMD...: CMD succeeds for each program
 every() {
 	name=$1 lack=
 	shift
@@ -15,7 +15,7 @@ every() {
 	[ -z "$lack" ]
 	tap_result $? "$name" "not in:$lack"
 }
-# hardened FLAG NAME CMD...: every, where configure found that FLAG works
+# hardened FLAG NAME CMD...: as `every`, if configure found that FLAG works
 hardened() {
 	if flags "$1"; then
 		shift

@@ -1,4 +1,4 @@
-# The harness itself: each way a test can fail must show in the count.
+# The test harness: each way in which a test can fail must be counted.
 . "$(dirname "$0")/tap.sh"
 
 mkdir -p tree/tests/cli tree/build
@@ -61,7 +61,7 @@ LIMIT=10
 tree_run
 counts "together" "7 passed, 10 failed, 3 skipped"
 
-# That of the GPU's tests, without a GPU
+# The harness of the GPU tests, without a GPU
 mkdir -p bundle/bin
 cp "$SRC/tests/cuda/run.sh" bundle
 as_test() { cat >"bundle/bin/test_$1" && chmod +x "bundle/bin/test_$1"; }

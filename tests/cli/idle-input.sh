@@ -1,4 +1,4 @@
-# Options whose use the operands decide (core/option.h, "input"): where they do nothing they are refused, or a line says so. Each has an example.
+# Options whose use depends on the operands (core/option.h, "input"): if they do nothing they are refused, or a line says so. Each has an example.
 . "$(dirname "$0")/tap.sh"
 
 mkdir pics
@@ -8,7 +8,7 @@ ddm-exact -o model shards 2>/dev/null || exit 1
 sample="ddm-sample -n 1 --route full --steps 1 -o x.tar"
 text=$SRC/tests/golden/pretrained/text-t5
 
-# refused PROGRAM OPTION CMD...: exit 2 and the option named
+# refused PROGRAM OPTION CMD...: CMD exits with 2 and names the option
 tried=
 refused() {
 	tried="$tried $1=$2"
@@ -18,7 +18,7 @@ refused() {
 	check_err "$refused_name is named" "$refused_option"
 }
 
-# told PROGRAM OPTION CMD...: done, with a line that says so
+# told PROGRAM OPTION CMD...: CMD succeeds, with a line that names the option
 told() {
 	tried="$tried $1=$2"
 	told_name="$1 $2" told_option=$2
@@ -67,7 +67,7 @@ for program in "$B"/ddm-*; do
 done | sort -u >wanted
 echo "$tried" | tr ' ' '\n' | grep . | sort -u >done
 comm -23 wanted done >missing
-# Of ddm-encode's others, ddm-encode.sh has the examples.
+# ddm-encode.sh has examples for the other options of ddm-encode.
 for o in --captions --tokens --null-text --dtype; do
 	grep -q -e "$o" "$SRC/tests/cli/ddm-encode.sh" && sed -i "/^ddm-encode=$o\$/d" missing
 done

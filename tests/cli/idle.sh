@@ -1,9 +1,9 @@
-# No option is ignored in silence. Every option of every program says when it does something (core/option.h): all pairs of an option that is not
-# always used and one that makes a mode (that a rule names) are tried, and the program refuses what those lines say, or takes it. Where the
-# operands decide, see idle-input.sh.
+# No option is ignored without a message. Every option has rules that say when it has an effect (core/option.h). Each option with a rule is tried
+# with each option that a rule names; the program must refuse or accept the pair as the rules say. idle-input.sh tests rules that depend on
+# operands.
 . "$(dirname "$0")/tap.sh"
 
-# Operands that come as far as the options are looked at; none of these files exists.
+# Operands with which the programs get as far as checking the options; none of these files exists.
 operands() {
 	case $1 in
 	ddm-plot) echo "lines x=none" ;;
@@ -15,8 +15,8 @@ operands() {
 	esac
 }
 
-# Reads `ddm-x --completion rules`; writes "EXPECTED<TAB>OPTION<TAB>arguments", EXPECTED being 1 where OPTION must be refused, for every option with
-# a rule: alone, and with each option that a rule names, at a value it takes and at each value that a rule asks for.
+# Reads `ddm-x --completion rules` and writes "EXPECTED<TAB>OPTION<TAB>arguments" for every option with a rule, where EXPECTED is 1 if OPTION must be
+# refused: alone, and with each option that a rule names, at one valid value and at each value that a rule requires.
 cat >pairs.awk <<'END'
 BEGIN { FS = "\t" }
 {
@@ -39,7 +39,7 @@ function fits(text, pattern) {
 	if (substr(pattern, length(pattern)) == "*") { pattern = substr(pattern, 1, length(pattern) - 1); return substr(text, 1, length(pattern)) == pattern }
 	return text == pattern
 }
-# Whether the condition holds beside option a (its value va) and option b.
+# Whether the condition holds for option a with value va together with option b.
 function holds(c, a, va, b, vb,  p, o, given, v) {
 	if (c == "-") return 0
 	p = match(c, /[=~]/)
@@ -61,7 +61,7 @@ function refused(o, a, va, b, vb,  r, k, i, word, any) {
 	return 0
 }
 function put(o, p, v) {
-	# What is refused first is told: of two that are, either may be.
+	# Only the first refusal is reported: if both are refused, it may be either.
 	both = refused(p, o, example[o], p, v)
 	print refused(o, o, example[o], p, v) (both ? "2" : "") "\t" o "\t" o (example[o] == "" ? "" : " " example[o]) " " p (v == "" ? "" : " " v)
 }
@@ -119,7 +119,7 @@ done
 [ "$total" -gt 300 ]
 tap_result $? "$total pairs were tried"
 
-# By hand, and as it is said.
+# Single cases, with their messages.
 check_exit 2 "a rule with values" ddm-sample --labels l.tsv none
 check_err "what is missing is named" "^ddm-sample: --labels does nothing without --route oracle or --class labels$"
 check_exit 2 "a rule by the first operand" ddm-plot --smooth 3 bars x=none

@@ -1,4 +1,4 @@
-# Classes of ddm-ingest: by folder in files and in tars, by the lines of classes.txt, and their names, which the output keeps.
+# Classes of ddm-ingest: from folders of files and in tars, from classes.txt, and their names, which the output keeps.
 . "$(dirname "$0")/tap.sh"
 
 command -v ddm-ingest >/dev/null || skip_all "ddm-ingest is not built (--without-media)"
@@ -16,7 +16,7 @@ check_out "are numbered in the order of keys" "a-b/1.cls=0 ant/1.cls=1 cat/1.cls
 names folder.tar >got
 check_grep "names are kept" '"class_names":\["a-b","ant","cat"\]' got
 
-# A tar of the same.
+# A tar of the same folders.
 tar cf plain.tar -C p .
 check "a tar" ddm-ingest --classes -o tar.tar plain.tar
 numbers tar.tar | tr ' ' '\n' | LC_ALL=C sort | tr '\n' ' ' | sed 's/^ //' >got
@@ -69,7 +69,7 @@ check "a classes.txt with a name twice" ddm-ingest -o twice.tar p
 check_err "is not used" 'p/classes.txt: no names of classes.*twice'
 rm p/classes.txt
 
-# Many names: their list is longer than a buffer of the reader.
+# So many names that their list is longer than a buffer of the reader.
 mkdir many
 i=0
 while [ $i -lt 1000 ]; do

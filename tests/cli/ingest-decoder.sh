@@ -1,10 +1,10 @@
-# The decoder of ddm-ingest: killed by somebody else it is started again, and is never taken for a bad source; graphs use no filter but those that
-# are listed, whatever way it is written; without seccomp nothing is decoded unless --no-sandbox is given.
+# The decoder of ddm-ingest: if another process kills it, it is started again, and the source does not count as bad. Graphs may use only the listed
+# filters, however they are written. Without seccomp nothing is decoded unless --no-sandbox is given.
 . "$(dirname "$0")/tap.sh"
 
 command -v ddm-ingest >/dev/null || skip_all "ddm-ingest is not built (--without-media)"
 
-# A graph's text may quote as it likes: what counts is what FFmpeg makes of it.
+# However a graph's text is quoted, the filters that FFmpeg finds in it are checked.
 printf 'YUV4MPEG2 W8 H8 F25:1 Ip A1:1 Cmono\nFRAME\n%064dFRAME\n%064d' 0 1 >v.y4m
 here=$PWD
 for graph in "movie=$here/v.y4m" "mo\\vie=$here/v.y4m" "m\\ovie@x=$here/v.y4m" "'movie'=$here/v.y4m" "color=size=8x8[a];mov\\ie=$here/v.y4m,[a]overlay"; do
@@ -23,7 +23,7 @@ for graph in gradients=size=16x16:seed=3 mandelbrot=size=16x16 cellauto=size=16x
 	rm -f one.tar
 done
 
-# Kernels without seccomp: a filter above ours that refuses it.
+# A kernel without seccomp, simulated by an outer filter that refuses seccomp.
 cat >noseccomp.py <<'X'
 import ctypes, os, platform, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -64,11 +64,11 @@ fi
 check "--no-sandbox where there is one" ddm-ingest --no-sandbox -o bare.tar v.y4m
 check_same "changes nothing" usual.tar bare.tar
 
-# Killed by somebody else. The program is held in a pipe that nobody reads; its decoder then waits for it.
+# Killed by another process. The program is blocked on a pipe that nobody reads, so its decoder waits.
 ps -eo pid,ppid,args >/dev/null 2>&1 || { skip "killed decoders" "no ps"; exit 0; }
 decoder_of() { ps -eo pid,ppid,stat,args | awk -v p="$1" '$2 == p && $3 !~ /Z/ && /ingest-decoder --serve-frames/ { print $1; exit }'; }
 
-# wait_decoder PID [OLD]: until the program has one, another than OLD; in DECODER
+# wait_decoder PID [OLD]: waits until the program has a decoder other than OLD, and sets DECODER
 wait_decoder() {
 	tries=0
 	DECODER=

@@ -1,5 +1,5 @@
-# Samples of ddm-ingest from folders as they are found: names that differ after the first dot only, equal pictures, captions, and classes that
-# are no numbers.
+# Samples of ddm-ingest from folders as users have them: names that differ only after the first dot, equal pictures, captions, and classes that
+# are not numbers.
 . "$(dirname "$0")/tap.sh"
 
 command -v ddm-ingest >/dev/null || skip_all "ddm-ingest is not built (--without-media)"

@@ -1,10 +1,10 @@
-# --max-memory of ddm-ingest: pictures and decoders of all threads together stay within it; a picture that would not is refused by its header, and a
-# decoder that runs out of its share has the whole before its source is called bad.
+# --max-memory of ddm-ingest: pictures and decoders of all threads together stay below it. A picture that is too large is refused from its header. A
+# decoder that runs out of its share gets the whole budget before its source counts as bad.
 . "$(dirname "$0")/tap.sh"
 
 command -v ddm-ingest >/dev/null || skip_all "ddm-ingest is not built (--without-media)"
 
-# Six pictures of 46 MiB each in pixels, 60 KB in the file.
+# Six pictures with 46 MiB of pixels each, in files of 60 KB.
 ddm-ingest --frames 1 -o big.tar lavfi:color=red:size=4000x4000 2>/dev/null || exit 1
 mkdir x six
 tar xf big.tar -C x
@@ -29,7 +29,7 @@ tar xf small.tar -C a
 tar xf small2.tar -C b
 check_same "the same too" a/6.png b/6.png
 
-# What it took at most: the kernel tells while the program waits for somebody to read the second half of what it wrote.
+# Its peak memory, which the kernel reports while the program waits for a reader of the second half of its output.
 peak() { # SOURCE: its kilobytes at most, in PEAK; 0 where the kernel does not tell
 	rm -f pipe
 	mkfifo pipe
@@ -58,7 +58,7 @@ else
 	done
 fi
 
-# The decoders of FFmpeg: as many at a time as have room, each held to its share. What is counted is memory that no other process shares.
+# FFmpeg's decoders: as many run at a time as the budget allows, each limited to its share. Only private memory is counted.
 graphs=
 for name in a b c d e f; do
 	graphs="$graphs lavfi@$name:testsrc2=size=3000x2000"
@@ -90,7 +90,7 @@ if ldd "$B/ddm-ingest" | grep -Eq 'libasan|libtsan'; then
 	skip "decoders" "a sanitizer has its own memory"
 	exit 0
 fi
-# A share of 96 MiB, 64 of them the process's, is too little for this graph; with one thread the share is the whole.
+# A share of 96 MiB, of which 64 are for the process, is too small for this graph; with one thread the share is the whole budget.
 # shellcheck disable=SC2086
 peak_all ddm-ingest --max-memory 300M --threads 6 --frames 2 --duplicates --size 16 -o shares.tar $graphs
 within "six graphs stay within 300M" 307200
@@ -104,7 +104,7 @@ check_err "is told its size" '5000x3000 pixels take 85 MiB to store, more than 7
 check_absent "nothing is written" none.tar
 check "a small video" ddm-ingest --max-memory 128M --frames 30 -o small.y4m.tar lavfi:testsrc2=size=320x240
 
-# Frames that wait to be written take a quarter at most: jobs that have no room are done again, one after another.
+# Frames that wait to be written take at most a quarter of the budget: jobs that do not fit are repeated one after another.
 check "a picture of noise" ddm-ingest --frames 1 -o noise.tar 'lavfi:color=size=1500x1400,format=rgb24,noise=alls=100:allf=t:all_seed=1'
 tar xf noise.tar
 mv color@*.png noise.png

@@ -1,4 +1,4 @@
-# configure, make deps and make install, as somebody meets them on a machine that lacks something.
+# configure, make deps and make install on a machine on which something is missing.
 . "$(dirname "$0")/tap.sh"
 
 need make cc
@@ -47,7 +47,7 @@ check "make deps where nothing is missing" "$SRC/share/deps.sh"
 [ ! -s "$OUT" ] && [ ! -s "$ERR" ]
 tap_result $? "is silent"
 
-# make demo needs no programs for tests; make check after it asks for them once.
+# make demo does not install the programs for tests; make check after it tries once.
 mkdir -p stub/share stub/build
 cp "$SRC/share/deps.sh" stub/share
 printf '#!/bin/sh\n[ "$1" != --wanted ] || echo fish\n' >stub/configure

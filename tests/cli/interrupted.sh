@@ -1,8 +1,8 @@
-# Programs that keep nothing of an interrupted run say so, leave nothing behind, and given again make what an undisturbed run makes.
+# Programs that keep nothing of an interrupted run say so, leave no files, and give the output of an undisturbed run when they are run again.
 . "$(dirname "$0")/tap.sh"
 
 [ -r /proc/self/status ] || skip_all "no /proc to see which signals are caught"
-# Whether the program catches TERM, bit 14 of the mask, or has ended.
+# Whether the program catches TERM (bit 14 of the mask) or has ended.
 catches() {
 	started || return 1
 	! grep -q '^SigCgt' /proc/$pid/status || grep -Eq '^State:.*Z|^SigCgt:.*[4567cdef]...$' /proc/$pid/status
@@ -46,7 +46,7 @@ check "ddm-cluster" $cluster -o whole/c.tsv 0.tar
 check "ddm-cluster again" $cluster -o c.tsv 0.tar
 check_same "ddm-cluster: the same bytes" whole/c.tsv c.tsv
 
-# ddm-eval-fid: while it computes, here of statistics, which need no reading; and while it waits for standard input.
+# ddm-eval-fid while it computes from statistics, which need no reading, and while it waits for standard input.
 check "statistics" ddm-eval-fid --stats-out a.npz -o whole/a.json "$SRC/tests/golden/eval-a.tar.gz" "$SRC/tests/golden/eval-a.tar.gz"
 eval="ddm-eval-fid --threads 1 --metrics kid --subset-size 20"
 over e.json $eval --subsets 100000 -o e.json a.npz a.npz
@@ -54,7 +54,7 @@ check "ddm-eval-fid" $eval --subsets 3 -o whole/e.json a.npz a.npz
 check "ddm-eval-fid again" $eval --subsets 3 -o e.json a.npz a.npz
 check_same "ddm-eval-fid: the same bytes" whole/e.json e.json
 
-# What waits for standard input, with its claim there: NAME OUTPUT COMMAND...
+# A command that waits for standard input and holds its claim: NAME OUTPUT COMMAND...
 mkfifo gate
 waiting() {
 	name=$1 out=$2

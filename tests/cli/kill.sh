@@ -1,5 +1,5 @@
-# The demo's recipe, at the smallest of settings, killed with kill -9 at random moments, make and all, and started again: in the end
-# every output is byte for byte that of a run nobody disturbed. Only what measures time may differ: the
+# The demo's recipe at its smallest setting, killed with kill -9 at random moments together with make, and started again: in the end
+# every output has the bytes of an undisturbed run. Only files with measured times may differ: the
 # logs, and the page that draws them.
 . "$(dirname "$0")/tap.sh"
 
@@ -32,7 +32,7 @@ lasted=$((($(date +%s%N) - began) / 1000000))
 sums whole whole.sums
 check_grep "has a report" '^prior	' whole/report.tsv
 
-# killed DIRECTORY PAUSE [OPTION]: all of its processes, and gone
+# killed DIRECTORY PAUSE [OPTION]: kills all its processes after PAUSE, and waits until they are gone
 killed() {
 	setsid sh recipe "$1" ${3:-} >>log 2>&1 &
 	group=$!
@@ -47,7 +47,7 @@ killed() {
 	done
 }
 
-# Pauses of up to a quarter of a whole run: the later ones fall into what is left to do.
+# Pauses of up to a quarter of a whole run, so that the later ones hit the remaining work.
 round=0
 for option in -j2 -j1; do
 	round=$((round + 1))

@@ -1,4 +1,4 @@
-# What gets published weights is named by every program that finds none where it was told to look.
+# Every program that finds no weights at the given place names the command that fetches published ones.
 . "$(dirname "$0")/tap.sh"
 
 tar xzf "$SRC/tests/golden/paris-model.tar.gz"
@@ -20,7 +20,7 @@ sample="ddm-sample --preset paris --steps 1 --prompt x -o x.tar"
 
 lacks 66 "$any" "ddm-sample without its model" $sample none
 lacks 66 'none.*; fetch-weights sd-vae-ft-mse gets it$' "ddm-sample without an autoencoder that was told" $sample --vae none model
-# The golden text encoder is narrower than any that is published.
+# The golden text encoder is narrower than any published one.
 lacks 66 'none.*; fetch-weights --list lists published weights' "ddm-sample without a text encoder that was told" $sample --text-encoder none model
 rm model/text_encoder/model.safetensors
 lacks 66 'text_encoder.*; fetch-weights clip-vit-large-patch14 gets it$' "ddm-sample without weights of the text encoder" $sample model
@@ -46,7 +46,7 @@ for f in dinov2:dinov2-l clip:clip-vit-large-patch14 inception:inception; do
 done
 lacks 66 'none.*; fetch-weights lpips-alex gets it$' "ddm-eval-fid without LPIPS" ddm-eval-fid --metrics lpips --lpips none pics pics
 check_clean "nothing is begun" .
-# Each name that was offered is one that there is.
+# Each name in the messages exists.
 "$SRC/share/fetch-weights" --list | cut -f 1 >names
 check_exit_any 1 "all names are known" grep -vxFf names offered
 [ "$(sort -u offered | wc -l)" -eq 6 ]

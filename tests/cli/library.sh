@@ -1,4 +1,4 @@
-# The installed library: its headers, ddm.pc, and a program of another's that samples pictures with it; and what packagers give configure.
+# The installed library: its headers, ddm.pc, and another program that samples pictures with it; and the options that packagers pass to configure.
 . "$(dirname "$0")/tap.sh"
 
 need make cc pkg-config
@@ -6,7 +6,7 @@ config=$B/config.mak
 value() { sed -n "s/^$1 = *//p" "$2"; }
 cc=$(value CC "$config")
 
-# Another prefix than the one it was configured for, and a place before it
+# With another prefix than the configured one, and with DESTDIR
 root=$PWD/root/opt/ddm
 install() { make -s -C "$SRC" B="$B" "$@" DESTDIR="$PWD/root" PREFIX=/opt/ddm; }
 check "make install" install install
@@ -19,7 +19,7 @@ check_out "ddm.pc names the version" "$VERSION" package --modversion
 check_out "and the prefix" /opt/ddm env PKG_CONFIG_PATH="$root/lib/pkgconfig" pkg-config --variable=prefix ddm
 check_exit_any 1 "private headers stay" test -e "$root/include/ddm/sample/sampling.h"
 
-# Every header on its own, as strict C11
+# Every header alone, as strict C11
 for h in $(cd "$root/include/ddm" && find . -name '*.h' | sed 's|^\./||' | sort); do
 	echo "#include \"$h\""
 	$cc -std=c11 -Wall -Wextra -Werror $(package --cflags) -fsyntax-only -include "$h" -x c /dev/null 2>&1 | head -3
@@ -50,7 +50,7 @@ left=$(find root -type f)
 [ -z "$left" ]
 tap_result $? "leaves nothing" "$left"
 
-# What packagers of Debian and Fedora pass. An absent compiler for another machine is named.
+# The options that packagers of Debian and Fedora pass. A missing cross compiler is named.
 configured() { B=$PWD/conf "$SRC/configure" --without-media --with-cuda=no CC="$cc" "$@"; }
 check "configure as debhelper calls it" configured --build=x86_64-linux-gnu --prefix=/usr '--includedir=${prefix}/include' \
 	'--mandir=${prefix}/share/man' '--infodir=${prefix}/share/info' --sysconfdir=/etc --localstatedir=/var --runstatedir=/run \

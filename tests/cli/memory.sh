@@ -1,5 +1,5 @@
-# What --plan says is what training holds: within 5% of the process's own memory (files that are mapped not counted) after its steps
-# have begun, for an expert, one whose batch is cut and whose activations are recomputed, a U-Net with dropout, and a router.
+# --plan predicts the memory of a training within 5% (of the process's own memory, without mapped files, during its steps): for an
+# expert, one with a divided batch and recomputed activations, a U-Net with dropout, and a router.
 . "$(dirname "$0")/tap.sh"
 
 [ -r /proc/self/status ] && grep -q '^RssAnon:' /proc/self/status || skip_all "the kernel does not tell a process's own memory"
@@ -9,7 +9,7 @@ tar xzf "$SRC/tests/golden/eval-c.tar.gz" -C pics
 ddm-cluster -q -k 2 -o a.tsv pics || exit 1
 ddm-shard -q -a a.tsv -o s pics || exit 1
 
-# holds NAME PROGRAM OPTION... : when a step is done, or after a minute
+# holds NAME PROGRAM OPTION...: measures after the first step, or after a minute
 holds() {
 	name=$1
 	shift

@@ -1,4 +1,4 @@
-# Names of options: those of the version before, as ddm(7) lists them, are taken and told; no letter means two things.
+# Names of options: old names, which ddm(7) lists, are accepted with a message; no letter has two meanings.
 . "$(dirname "$0")/tap.sh"
 
 # "PROGRAM OLD NEW" of every row of the table. "Fl -predict Cm v" is "--predict=v".

@@ -1,4 +1,4 @@
-# Latents with NaN or infinity: ddm-shard refuses them or leaves them out, ddm-check names them in folders, tars and shards.
+# Latents with NaN or infinity: ddm-shard refuses or skips them, ddm-check names them in folders, tars and shards.
 . "$(dirname "$0")/tap.sh"
 
 # array FLOAT...: an .npy of shape (1, 2, 2), its four numbers as octal bytes of little-endian float32
@@ -37,7 +37,7 @@ check_err "names the samples" 'bad: 2 samples with numbers that are NaN or infin
 check_exit 65 "ddm-check of a tar" ddm-check bad.tar
 check_err "names the samples" 'bad.tar: 2 samples with numbers that are NaN or infinite: "2" .2 of npy., "5" .1 of std.npy.$'
 
-# Shards of a version that did not look.
+# Shards of an older version, which did not check.
 tar xzf "$SRC/tests/golden/nan-shards.tar.gz"
 shard=nan-shards/cluster-0/000000.tar.zst
 check_exit 65 "ddm-check of shards" ddm-check nan-shards

@@ -1,4 +1,4 @@
-# Networks and trainings that are not finite: told for what they are, by the one that is to blame.
+# Networks and trainings that are not finite: messages say so and name the network at fault.
 . "$(dirname "$0")/tap.sh"
 
 tar xf "$SRC/tests/golden/tiny-model.tar"
@@ -14,7 +14,7 @@ check_absent "nothing is written" x.tar
 check_exit 65 "ddm-check" ddm-check bad
 check_err "names it" "bad/$weights: [0-9]+ numbers of .* are not finite"
 
-# What a training leaves that gave up
+# The files of a training that gave up
 mkdir -p given-up/train
 cat >given-up/train.jsonl <<'END'
 {"event":"start","step":0,"steps":100,"time":1700000000,"host":"h","parameters":1,"samples":8,"stamp":{"program":"ddm-train","version":"0.1","batch":4}}

@@ -1,5 +1,5 @@
-# Experts of every objective: trained, sampled alone under solvers of both kinds, and mixed with one of another path, with a router of a third. What
-# is usual, said aloud, is the same file.
+# Experts of every objective: trained, sampled alone with both kinds of solvers, and mixed with an expert of another path and a router of a third. A
+# default that is given explicitly gives the same file.
 . "$(dirname "$0")/tap.sh"
 
 net="--model dit-nano/4 --hidden 48 --depth 1 --heads 2 --batch 8 --steps 4 --validate-samples 0"
@@ -21,13 +21,13 @@ check_exit 2 "no such law" ddm-train -q $net --cluster 0 --time normal -o m s
 check_err "the laws are listed" "--time: 'normal' is not one of uniform, logit-normal\[:MEAN,STD\], lognormal\[:MEAN,STD\], discrete"
 check_exit 2 "noise through a network that is too narrow" ddm-train -q $net --patch 8 --cluster 0 --predict epsilon -o m s
 
-# What is usual, said aloud
+# Defaults given explicitly
 check "the usual objective" ddm-train -q $net --cluster 0 -o usual s
 check "said aloud" ddm-train -q $net --cluster 0 --path linear --predict velocity --weighting none --time uniform -o said s
 check_same "is the same file" usual/$weights said/$weights
 check_same "and configuration" usual/config.json said/config.json
 
-# A router of another path than the experts
+# A router on another path than the experts
 check "a router on the cosine path" ddm-route-train -q --model dit-nano/8 --hidden 16 --depth 1 --heads 2 --batch 8 --steps 4 --path cosine \
 	--time discrete --validate-samples 0 -o router s
 check_grep "is told" '"path": "cosine"' router/config.json
@@ -58,7 +58,7 @@ gvp velocity none discrete gvp
 edm edm none lognormal edm
 END
 
-# From a network of steps: on a path of steps it is told them, 0 to 999, elsewhere 999 t
+# Starting from a network of discrete time: on a path of discrete time its input is the step, 0 to 999, elsewhere 999 t
 check "from an expert of a path of steps to one" ddm-train -q $net --cluster 0 --pretrained e2 --path ddpm --predict epsilon -o steps s
 check_grep "is told the steps" '"time_scale": 1000' steps/config.json
 check "and can be sampled" ddm-sample -q -n 1 --steps 3 --solver ddim -o x.tar steps

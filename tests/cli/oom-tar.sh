@@ -1,10 +1,10 @@
-# A tar with allocations failing, libarchive's own too: where it has no memory for a name libarchive calls exit(1), which must end like any other
-# lack of memory, with 71 and without a temporary. (It may also crash by itself then, or call the archive damaged.) tests/faults does the work.
+# Reading a tar with failing allocations, also in libarchive. If it has no memory for a name, libarchive calls exit(1); the program must still end
+# with 71 and without a temporary. (libarchive may also crash, or report a damaged archive.) The failures come from tests/faults.
 . "$(dirname "$0")/tap.sh"
 . "$SRC/tests/faults/sweep.sh"
 export FAULT=memory FAULT_CODES=65 FAULT_OUT=x
 
-# names CMD...: every third allocation of CMD, each alone, and all from there on
+# names CMD...: lets every third allocation of CMD fail, alone, and with all later ones
 names() {
 	for on in 0 1; do
 		FAULT_ON=$on FAULT_FROM=$((1 + on)) FAULT_STEP=3 LD_PRELOAD=$preload "$@" >"$OUT" 2>"$ERR"
@@ -13,7 +13,7 @@ names() {
 	done
 }
 
-# Names longer than a header holds, and a link: texts that libarchive keeps.
+# Names that are too long for a header, and a link, for which libarchive allocates memory.
 mkdir long
 name=long/$(printf '%0120d' 7)
 cp exif6.jpg "$name.jpg"

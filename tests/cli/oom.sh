@@ -1,9 +1,10 @@
-# Every program with an allocation failing: the first, the second, and so on, its own and those of the libraries it uses. It says so in
-# one line and exits with 71, or does without; no crash, no damaged output, no temporary file. tests/faults does the work.
+# Every program with a failing allocation, its own or a library's: the first, the second, and so on. It reports this in one line and
+# exits with 71, or goes on without the memory; no crash, no damaged output, no temporary file. The failures come from tests/faults.
 #
-# By itself every allocation of the smallest programs and some dozens of the others, beginning at DDM_TEST_FAULTS (0); all of all with
-# DDM_TEST_FAULTS=all, which for ddm-train is 3580 runs in a minute and a half of one processor. The decoder that ddm-ingest starts may die, as that is why it is a process of its own (libseccomp crashes without
-# memory, FFmpeg aborts); but it may not end well without having given every frame.
+# By default every allocation of the smallest programs fails once, and some dozens of the others, from number DDM_TEST_FAULTS (0) on.
+# With DDM_TEST_FAULTS=all every allocation of all programs does; for ddm-train these are 3580 runs in a minute and a half of one processor.
+# The decoder that ddm-ingest starts may die, which is why it is a process of its own (libseccomp crashes without memory, FFmpeg aborts),
+# but it must not end with status 0 before it has given every frame.
 . "$(dirname "$0")/tap.sh"
 . "$SRC/tests/faults/sweep.sh"
 export FAULT=memory
@@ -25,7 +26,7 @@ sweep 30 x ddm-plot -f png -x distance -y cluster -o x points a.tsv
 sweep 40 x ddm-html -p run -o x run
 sweep 40 "" ddm-check -cv a.tsv s ensemble log.jsonl exif6.jpg lossy.webp
 sweep 40 "" ddm-info --check a.tsv s ensemble log.jsonl one.1.json exif6.jpg lossy.webp
-# A checkpoint on the way, of step 1 of 2, is done without; the last is not.
+# The run goes on without the checkpoint of step 1 of 2, but not without the last.
 export FAULT_LACK=/train/step-00000001/
 # shellcheck disable=SC2086
 sweep 25 x ddm-train -q $network --predict x0 --checkpoint-every 1 --cluster all -o x s
@@ -35,7 +36,7 @@ unset FAULT_LACK
 
 command -v ddm-ingest >/dev/null || { skip ddm-ingest "not built (--without-media)"; exit 0; }
 sweep 50 x ddm-ingest --size 8 --threads 1 -o x pics exif6.jpg lossy.webp
-# Three frames of YUV, and a palette picture: of a file with its number 3 the decoder itself.
+# The decoder itself, with its file on descriptor 3: three frames of YUV, and a palette picture.
 printf 'YUV4MPEG2 W8 H8 F25:1 Ip A1:1 Cmono\nFRAME\n%064dFRAME\n%064dFRAME\n%064d' 1 2 3 >grey.y4m
 export FAULT_DECODER=1 FAULT_CODES=1
 sweep 40 "" ingest-decoder --serve-frames 0 0 1000000 0 3<grey.y4m

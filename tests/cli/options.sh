@@ -1,7 +1,7 @@
-# Wrong options, values and operands: one line that says what was probably meant and where help is; -h in groups.
+# Wrong options, values and operands: one line with the probable correction and a pointer to -h; -h in groups.
 . "$(dirname "$0")/tap.sh"
 
-# says NAME REGEX CMD...: a usage error in one short line
+# says NAME REGEX CMD...: CMD fails with a usage error in one short line
 says() {
 	says_name=$1 says_regex=$2
 	shift 2

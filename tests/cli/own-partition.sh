@@ -1,4 +1,4 @@
-# Partitions that are brought: tables of other programs, clusters by what samples say of themselves, and names that are kept up to the model.
+# Partitions of the user's own: tables of other programs, clusters from folders, classes or facts, and names that are kept up to the model.
 . "$(dirname "$0")/tap.sh"
 
 mkdir pics pics/pants pics/shirt pics/7
@@ -80,7 +80,7 @@ check "the same command again" ddm-shard -a words.csv -o words pics
 check_exit 73 "another table" ddm-shard -a own.csv -o words pics
 check "--like takes such a table" ddm-cluster -q --features random --like own.csv -o like.tsv pics
 
-# bad NAME REGEX: the table on standard input is refused, with the line and the column
+# bad NAME REGEX: the table on standard input is refused with its line and column
 bad() {
 	cat >bad.csv
 	check_exit 65 "$1" ddm-shard -a bad.csv -o x pics
@@ -141,7 +141,7 @@ check_exit 65 "an empty file" ddm-shard -a bad.csv -o x pics
 printf 'key,cluster\na\0b,0\n' >bad.csv
 check_exit 65 "a NUL byte" ddm-shard -a bad.csv -o x pics
 check_err "is named" 'bad.csv:2: a NUL byte'
-# Ours is verified as before.
+# Our own tables are verified by their hash.
 sed '$d' folder.tsv >cut.tsv
 check_exit 65 "a table of ours without its end" ddm-shard -a cut.tsv -o x pics
 check_err "is cut" 'truncated'
@@ -149,7 +149,7 @@ sed '5s/	0	/	1	/' folder.tsv >changed.tsv
 check_exit 65 "or with a changed row" ddm-shard -a changed.tsv -o x pics
 check_err "is altered" 'altered'
 
-# Names up to the model.
+# Names are kept up to the model.
 check "shards of clusters with names" ddm-shard -q -a folder.tsv -o s pics
 check_grep "keep them" '"cluster_names":\["folder_7","pants","shirt"\]' s/MANIFEST.tsv
 check_grep "and those of the classes" '"class_names":\["trousers","shirts","bags"\]' s/MANIFEST.tsv

@@ -1,4 +1,4 @@
-# What the live comparisons of tests/peers share: any PEER_SEED draws something.
+# The shared parts of the comparisons in tests/peers: every PEER_SEED gives inputs.
 . "$(dirname "$0")/tap.sh"
 
 need python3

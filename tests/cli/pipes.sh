@@ -1,4 +1,4 @@
-# Named pipes where files are wanted: an end with a message, not a wait without one; pipes that somebody writes to are read. And a file that
+# Named pipes instead of files: the program ends with a message and does not wait forever; pipes with a writer are read. Also a file that
 # becomes shorter while it is mapped.
 . "$(dirname "$0")/tap.sh"
 
@@ -7,7 +7,7 @@ tar xf "$SRC/tests/golden/tiny-model.tar"
 G=$SRC/tests/golden
 cp "$G/eval-a.tar.gz" a.tar.gz
 
-# quiet CODE NAME CMD...: what would wait for ever ends by itself, with one line that names the pipe
+# quiet CODE NAME CMD...: CMD does not wait forever but ends with one line that names the pipe
 quiet() {
 	code=$1 name=$2
 	shift 2
@@ -25,7 +25,7 @@ ddm-cluster -q -k 2 -o a.tsv pics && ddm-shard -q -a a.tsv -o shards pics || exi
 quiet 66 "ddm-train --init-weights" ddm-train -q --model dit-nano/8 --cluster 0 --steps 1 --batch 8 --init-weights p -o e shards
 check_absent "no run is begun" e
 
-# A source of ddm-ingest that becomes a pipe after it was listed. The program stands at its output, 32 sources a batch.
+# A source of ddm-ingest that becomes a pipe after it was listed. The program is blocked at its output; a batch has 32 sources.
 if command -v ddm-ingest >/dev/null; then
 	quiet 65 "ddm-ingest of a pipe" ddm-ingest -o x.tar p
 	mkdir gifs
@@ -65,7 +65,7 @@ case $rc in 65 | 66) true ;; *) false ;; esac
 tap_result $? "a pipe for weights" "exit $rc"
 check_absent "nothing is made of it" x.tar
 
-# Somebody writes.
+# A pipe with a writer.
 for f in ensemble/expert_0/config.json a.tar.gz; do
 	cat "$f" >p &
 	check "ddm-info of a pipe with $f" timeout -s KILL 150 ddm-info p
@@ -78,7 +78,7 @@ check "ddm-report of a pipe" timeout -s KILL 150 ddm-report -q -o u.tsv a=p
 wait
 check_same "the same table" t.tsv u.tsv
 
-# The sampler stands at the opening of its log, its weights mapped.
+# The sampler is blocked at the opening of its log, with its weights mapped.
 mkfifo log
 ddm-sample --map -n 2 --steps 2 --route full --log log -o m.tar ensemble >"$OUT" 2>"$ERR" </dev/null &
 pid=$!
@@ -98,14 +98,14 @@ else
 	skip "a mapped file becomes shorter" "no /proc, or the weights are not mapped"
 fi
 
-# What came from a file is escaped in messages.
+# Text from a file is escaped in messages.
 name=$(printf 'x\233\033y\303\251')
 check_exit 66 "a name with controls" env LC_ALL=C ddm-info "$name"
 check_err "is escaped" 'x\\x9b\\x1by\\xc3\\xa9'
 check_exit 66 "in a locale of UTF-8" env LC_ALL=C.UTF-8 ddm-info "$name"
 check_err "what is a letter there stays" "x.x9b.x1by$(printf '\303\251')"
 
-# A damaged tar is told in our words.
+# The message about a damaged tar is ours, not libarchive's.
 gunzip -c a.tar.gz >whole.tar
 cp whole.tar cut.tar
 cut_to cut.tar 3000

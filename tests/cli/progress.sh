@@ -1,10 +1,10 @@
-# On a terminal a long operation shows what is done and of how many; elsewhere nothing. (How fast and how long still: tests/unit/test_pace.c.)
+# On a terminal a long operation shows its progress, elsewhere nothing. (Speed and remaining time: tests/unit/test_pace.c.)
 . "$(dirname "$0")/tap.sh"
 
 need script timeout
 script -q -e -c true /dev/null >/dev/null 2>&1 </dev/null || skip_all "script(1) cannot make a terminal"
 
-# shows NAME REGEX COMMAND: on a terminal, a line of progress that matches, and none left at the end; without one, nothing of it.
+# shows NAME REGEX COMMAND: on a terminal, shows a matching line of progress and removes it at the end; without a terminal, shows none
 shows() {
 	shows_name=$1 shows_regex=$2 shows_command=$3
 	rm -rf out*
@@ -41,7 +41,7 @@ if command -v ddm-ingest >/dev/null; then
 else
 	skip "ddm-ingest" "it is not built (--without-media)"
 fi
-# Keys alone are read, without features.
+# Only keys are read, no features.
 shows "ddm-cluster --features random" '^ddm-cluster: samples [0-9]+ of [0-9]+ \([0-9]+%\)' "ddm-cluster -k 2 --features random -o out.tsv pics"
 shows ddm-exact '^ddm-exact: samples 0 of [0-9]+ \(0%\)' "ddm-exact -o out shards"
 shows ddm-check '^ddm-check: shards 0 of [0-9]+ \(0%\)' "ddm-check shards"

@@ -1,4 +1,4 @@
-# The demo at a tiny setting: its table, equal compute, and then nothing is left to do. What kills do to it is in kill.sh.
+# The demo at a tiny setting: its table, equal compute, and a second run that does nothing. kill.sh tests interruptions.
 . "$(dirname "$0")/tap.sh"
 
 need make
@@ -11,7 +11,7 @@ check_out "its rows" "monolith top-1 top-2 full oracle prior" sh -c 'grep -v "^#
 
 check_grep "a page" '<th scope="row">prior</th>' a/report.html
 check_grep "that shows the routing" 'Weights under full' a/report.html
-# What the page says would do it again asks for the same samples.
+# The commands that the page lists give the same samples.
 sed -n '/^<pre>RUN = /,/<\/pre>/p' a/report.html | sed 's/<[^>]*>//g; s/&lt;/</g; s/&gt;/>/g; s/&quot;/"/g; s/&amp;/\&/g' |
 	sed "s|^include .*|include $SRC/share/recipes/ddm.mk|" >again.mk
 make -n -f again.mk RUN=b BIN="$B" b/samples.tar 2>&1 | grep ddm-ingest >again.txt
@@ -19,7 +19,7 @@ make -n -f "$SRC/share/recipes/demo.mk" BIN="$B" DEMO_TINY=1 DEMO=b b/samples.ta
 [ -s again.txt ] && cmp -s again.txt first.txt
 tap_result $? "and how to do it again" "$(cat again.txt first.txt)"
 
-# An arm of any policy, with options of its own; the page says both.
+# An arm with any policy and its own options; the page shows both.
 any() {
 	make -n -f "$SRC/share/recipes/demo.mk" BIN="$B" DEMO_TINY=1 DEMO=b POLICIES=near ARMS='near monolith' ROUTE_near='full@1,distance|top-1@.5' \
 		ROUTE_FLAGS_near='--centroids c.npy' "$@"
@@ -43,7 +43,7 @@ else
 	skip "equal compute" "no jq"
 fi
 
-# A budget that does not come out is known before anything is trained.
+# A budget that cannot be met is refused before anything is trained.
 cp -Rp a c
 rm -r c/monolith c/model c/samples c/eval
 check_exit_any 2 "a router that costs more than the experts save" demo DEMO=c ROUTER_FLAGS='--steps 4000 --lr 1e-3 -q'

@@ -6,7 +6,7 @@ ddm-shard -q -a "$SRC/tests/golden/blobs.tsv" -o shards "$SRC/tests/golden/blobs
 ddm-exact -o model shards 2>"$ERR" || exit 1
 run="ddm-sample -n 6 --steps 4 --threads 1"
 
-# A long form makes the bytes of its short form, stamps included
+# A long form gives the bytes of its short form, also in stamps
 same() {
 	$run --route "$1" --report short.json -o short.tar model 2>"$ERR" && $run --route "$2" --report long.json -o long.tar model 2>"$ERR"
 	tap_result $? "$1 and $2 run" "$(cat "$ERR")"
@@ -37,7 +37,7 @@ check "no temperature left" $run --route 'router:1e-6|full' --log cold.jsonl -o 
 check_out "is one expert everywhere" "" sed -n '/0\.[0-9]*[1-9][0-9]*[],]/p' cold.jsonl
 check "raw weights" $run --route 'prior|top-2|raw' --log raw.jsonl -o raw.tar model
 check_grep "are not scaled" '"weights":\[\[0\.4,0\.3,0\.0,0\.0\],' raw.jsonl
-# changes FILE: how often pictures change their only expert between steps
+# changes FILE: prints how often pictures change their only expert between steps
 changes() { sed 's/.*"weights":\[\[//; s/\]\].*//; s/\],\[/ /g' "$1" | awk '{ for (i = 2; i <= NF; i++) n += $i != $(i - 1) } END { print n + 0 }'; }
 ddm-sample -n 200 --steps 12 --route top-1 --log free.jsonl -o free.tar model 2>"$ERR"
 ddm-sample -n 200 --steps 12 --route 'router|top-1|keep:.3' --log held.jsonl -o held.tar model 2>"$ERR"
@@ -48,7 +48,7 @@ check "two evaluations a step, other batches" $run --solver heun --batch 4 --thr
 check "and all at once" $run --solver heun --route 'router|top-1|keep:.1' -o heun2.tar model
 check_same "the same bytes" heun1.tar heun2.tar
 
-# A budget: least and most, and never exceeded. The networks of `ensemble` are alike, so the least is top-1 and the most is full
+# A budget: its minimum and maximum, and never exceeded. The networks of `ensemble` cost the same, so the minimum is top-1 and the maximum is full
 experts() { sed 's/.*"experts_per_step":\([0-9.]*\).*/\1/' "$1"; }
 check_exit 2 "a budget that does not pay one expert a step" $run --route budget:1e-9 -o x.tar ensemble
 check_err "is told what that takes" 'budget:1e-09: 4 evaluations with one expert each take [0-9.e-]+ GFLOP a picture'
@@ -69,7 +69,7 @@ check "in other batches" $run -n 40 --seed 3 --batch 7 --threads 2 --route "budg
 check_same "the same pictures" middle.tar batch.tar
 check "two evaluations a step" $run --solver heun --route budget:1 -o heun3.tar ensemble
 
-# A schedule asks the experts and the router of each entry at its times: t = 1, .75, .5, .25
+# A schedule runs the experts and the router of each entry at its times: t = 1, .75, .5, .25
 check "a schedule" $run --route 'full@1,uniform|top-2@.75,expert:1@.5,top-1@.25' --report r.json --log r.jsonl -o s.tar model
 check_grep "4, 2, 1 and 1 experts" '"experts_per_step":2\.0,' r.json
 check_grep "the router twice" '"router_entropy":\[[0-9.e-]+,null,null,[0-9.e-]+\]' r.json
@@ -107,7 +107,7 @@ check_out "five of them" "exact:full@1,uniform|full@.7 full full@1,prior|full@.7
 check_out "shares are exact at t = 1, and later wrong, in a schedule too" "0 0 1 1" awk -F '\t' '!/^#/ && $3 == "all" { r[$1 " " $2] = $5 > 1e-9 }
 	END { print r["1 prior|full"], r["1 full@1,prior|full@.7"], r["0.5 prior|full"], r["0.5 full@1,prior|full@.7"] }' d.tsv
 
-# What cannot be: one line with the reason
+# Impossible policies: one line with the reason
 refused() {
 	check_exit 2 "$1" $run --route "$1" -o x.tar model
 	check_err "says why" "$2"

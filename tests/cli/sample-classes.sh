@@ -6,7 +6,7 @@ cp -R guided named
 sed 's/"num_classes"/"class_names": ["pants", "shirt", "a, b"], "num_classes"/' guided/config.json >named/config.json
 run="ddm-sample -q --steps 2 -n 4"
 
-# classes TAR: those of the pictures in it
+# classes TAR: prints the classes of its pictures
 classes() {
 	echo $(grep -ao '"index":[0-9]*,"class":[0-9]*' "$1" | sed 's/.*://')
 }

@@ -1,10 +1,10 @@
-# ddm-sample: what the name of the output decides, and what need not be said.
+# ddm-sample: the name of the output determines its format; options that may be left out.
 . "$(dirname "$0")/tap.sh"
 
 tar xf "$SRC/tests/golden/tiny-model.tar"
 run="ddm-sample --steps 2"
 
-# One picture, of a model that is one network
+# One picture of a model with one network
 check "nothing is demanded" $run -o one.png guided
 check_err "it is one picture" '^1 pictures, route expert:0'
 [ "$(head -c 4 one.png | tail -c 3)" = PNG ]
@@ -87,7 +87,7 @@ check_out "is left alone" note ls -A taken
 check_exit 2 "no array in a folder" $run -n 2 --format npz -o x/ guided
 check_exit 66 "no such folder" $run -o none/x.png guided
 
-# A sheet alone
+# Only a sheet
 check "--grid alone" $run -n 3 --grid sheet.png guided
 [ ! -s "$OUT" ]
 tap_result $? "writes no tar"

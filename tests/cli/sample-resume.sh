@@ -1,14 +1,14 @@
-# ddm-sample killed with kill -9, called off, and given again: it goes on after the pictures that it has, and makes the bytes of a run nobody
-# disturbed. What it may not go on with, it begins again, and says so.
+# ddm-sample killed with kill -9 or interrupted, and run again: it continues after the pictures that it has, and gives the bytes of an undisturbed
+# run. If it must not continue, it starts over and says so.
 . "$(dirname "$0")/tap.sh"
 
 tar xf "$SRC/tests/golden/tiny-model.tar"
 mkfifo hold || skip_all "no FIFO"
 run="ddm-sample -n 60 --batch 4 --steps 4 --route top-2"
 
-# begun CMD...: runs until a part is saved and, where there is UNTIL, that was said; it is then ended by SIGNAL.
-# With HOLD it cannot come to its end: before the tar it writes its timing,
-# into a FIFO that nobody reads. SAVED: how many pictures are kept.
+# begun CMD...: runs CMD until a part is saved and, if UNTIL is set, that text was printed; then SIGNAL ends it.
+# With HOLD it cannot finish: before the tar it writes its timing
+# to a FIFO that nobody reads. SAVED: number of pictures kept.
 SIGNAL=KILL UNTIL= HOLD="--timing hold"
 begun() {
 	: >"$ERR"
@@ -56,7 +56,7 @@ check_same "to the same tar" s.tar whole/s.tar
 clean
 rm s.tar
 
-# Called off, far from its end
+# Interrupted long before its end
 long="ddm-sample -n 100000 --batch 4 --steps 4 --route top-2"
 SIGNAL=TERM HOLD=
 begun $long -o s.tar ensemble
@@ -86,7 +86,7 @@ check_same "the same sheet" w.png whole/w.png
 clean
 rm s.tar
 
-# What it cannot go on with
+# Work that cannot be continued
 check "another seed" $run --seed 5 -o whole/5.tar ensemble
 begun $run -o s.tar ensemble
 check "other options" $run --seed 5 -o s.tar ensemble

@@ -1,4 +1,4 @@
-# ddm-sample of a run in training: the newest average, or that of --step, and it says so.
+# ddm-sample on a training run: it uses the newest average, or that of --step, and says so.
 . "$(dirname "$0")/tap.sh"
 
 mkdir pics
@@ -20,7 +20,7 @@ check_differ "others" early.npz last.npz
 check_exit 2 "a step without a checkpoint" $run --route full --step 7 -o x.npz m
 check_err "those there are told" 'm/expert_0/train: has no checkpoint of step 7; it has: 20, 30$'
 
-# As a trainer that is still at work, or was killed, leaves it
+# The folder of a trainer that is running or was killed
 cp -R m t
 rm t/expert_?/config.json t/expert_?/*.safetensors t/router/config.json t/router/*.safetensors
 check "experts and router in training" $run --route full -o train.npz t

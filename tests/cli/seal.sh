@@ -1,14 +1,14 @@
-# Seals: of every kind of file that the programs publish, one altered bit anywhere is noticed by ddm-check.
+# Seals: in every kind of file that the programs publish, ddm-check finds a single altered bit.
 . "$(dirname "$0")/tap.sh"
 
-# altered NAME FILE [CHECKED]: a bit in each of many places of FILE is turned around; ddm-check of CHECKED (FILE) refuses each
+# altered NAME FILE [CHECKED]: flips a bit at each of many places of FILE; ddm-check of CHECKED (default FILE) refuses each
 altered() {
 	tap_file=$2 tap_size=$(size_of "$2") tap_missed= tap_i=0
 	cp "$2" whole
 	tap_run ddm-check "${3:-$2}"
 	tap_result "$RC" "$1: sound as written" "exit $RC"
 	while [ $tap_i -lt $places ]; do
-		# The first and last bytes one by one, the others evenly
+		# Each of the first and last bytes, and evenly spaced others
 		if [ $tap_i -lt 8 ]; then
 			tap_at=$tap_i
 		elif [ $tap_i -lt 24 ]; then
@@ -57,7 +57,7 @@ check_out "ddm-info of keys" other sh -c 'ddm-info --json keys | tr , "\n" | sed
 mkdir folder && mv keys keys.json folder && altered "in a folder" folder/keys folder
 ddm-eval-fid --features rgb8 --stats-out stats.npz -o rgb8.json pics pics || exit 1
 altered "statistics" stats.npz
-# Its last newline apart: a line without one is taken for one that a killed process did not finish.
+# Except its last newline: a line without one counts as unfinished by a killed process.
 spare=1
 altered "a log" e/train.jsonl
 altered "a log in its run" e/train.jsonl e
@@ -104,7 +104,7 @@ check_exit 65 "a page that was cut" ddm-check page.html
 check_err "is named" 'page.html: truncated'
 rm page.html
 
-# A shard by itself: its stamp says that it has an end record
+# A single shard: its stamp says that it has an end record
 shard=$(find s -name '*.zst' | LC_ALL=C sort | head -n 1)
 cp "$shard" one.tar.zst
 altered "a lone shard" one.tar.zst

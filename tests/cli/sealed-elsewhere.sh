@@ -1,4 +1,4 @@
-# Files that bear our seals, read by the libraries whose formats they are: numpy, safetensors (where they are installed), jq, unzip's kin.
+# Files with our seals are read by the libraries of their formats: numpy, safetensors (if installed), jq, zip readers.
 . "$(dirname "$0")/tap.sh"
 
 python=$(numpy_python) || skip_all "no python3 with numpy"
@@ -22,7 +22,7 @@ if "$python" -c 'import safetensors' 2>/dev/null; then
 else
 	skip "safetensors: weights" "python3 has no module safetensors"
 fi
-# By the format's own rules: a length, JSON with strings in __metadata__, offsets without gaps up to the end of the file.
+# The rules of the format: a length, JSON with strings in __metadata__, offsets without gaps up to the end of the file.
 check "weights by the format's rules" "$python" - $weights <<'P'
 import json, struct, sys
 data = open(sys.argv[1], "rb").read()

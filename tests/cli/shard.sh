@@ -1,4 +1,4 @@
-# ddm-shard: what lands where, stock tools, the same bytes, a command given again, disagreement, bad input.
+# ddm-shard: which samples are in which shard, standard tools, equal bytes, a repeated command, contradictions, bad input.
 . "$(dirname "$0")/tap.sh"
 
 check_program ddm-shard
@@ -103,13 +103,13 @@ check_exit 65 "with --skip-bad too" ddm-shard -a a.tsv --skip-bad -o x cut.tar
 check_absent "nothing made" x
 check_clean "nothing left" .
 
-# A disk that is full half-way, played by a limit on the size of files.
+# A disk that becomes full, simulated by a limit on the size of files.
 small() { sh -c 'trap "" XFSZ; ulimit -f 8; exec "$@"' sh "$@"; }
 check_exit 74 "a full disk" small ddm-shard -q -a a.tsv -o fulldisk pics
 check_absent "nothing made" fulldisk
 check_clean "nothing left" .
 
-# Killed somewhere, given again: the same folder, nothing beside it.
+# Killed at some point and run again: the same folder, and no other files.
 mkdir k
 for ms in 1 2 4 8 16 32; do
 	ddm-shard -q -a a.tsv -o k/s pics &
@@ -122,7 +122,7 @@ check "after kills" ddm-shard -q -a a.tsv -o k/s pics
 check "equal" diff -r s k/s
 check_out "nothing beside it" "k/s" sh -c "find k -mindepth 1 -maxdepth 1"
 
-# A signal: nothing left, and the death is the signal's.
+# After a signal there are no files left, and the program dies of the signal.
 ddm-cluster -q -k 2 --features random -o many.tsv pics
 mkdir sig
 { head -c 40000 pics.tar; sleep 2; } | ddm-shard -q -a many.tsv -o sig/s - 2>"$ERR" &

@@ -1,11 +1,11 @@
-# Hard links in a tar: they are the members they mean, for every program that reads samples; what is passed over is named.
+# Hard links in a tar stand for the members that they point to, in every program that reads samples; skipped links are named.
 . "$(dirname "$0")/tap.sh"
 
 stills=$SRC/tests/golden/stills
 keys() { tar tf "$1" | tr '\n' ' '; }
 zeros() { head -c "$1" /dev/zero; }
 
-# header NAME TYPE TARGET SIZE: a header of ustar. tar itself writes links behind their members only.
+# header NAME TYPE TARGET SIZE: writes a ustar header. tar itself writes links only after their members.
 header() {
 	size=$(printf %011o "$4")
 	sum=0
@@ -27,7 +27,7 @@ file() { # NAME FILE
 link() { header "$1" 1 "$2" 0; }
 end() { zeros 1024; }
 
-# As tar writes them.
+# Links as tar writes them.
 mkdir p
 cp "$stills/grey.png" p/a.png
 ln p/a.png p/b.png
@@ -52,7 +52,7 @@ c.png
 d.png
 e.png
 X
-# To nothing, to itself, in a circle; and what is no file.
+# Links to nothing, to themselves, in a circle; and entries that are not files.
 ln -s a.png p/s.png
 mkfifo p/f.png
 cp p/d.jpg p/...jpg

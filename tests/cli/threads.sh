@@ -1,4 +1,4 @@
-# Where the first, second ... thread cannot be started every program does without it, or says so in one line and ends with 71.
+# If the first, second ... thread cannot be started, every program works without it, or says so in one line and ends with 71.
 . "$(dirname "$0")/tap.sh"
 . "$SRC/tests/faults/hold.sh"
 
@@ -9,7 +9,7 @@ ddm-cluster -q -k 2 --holdout .25 -o a.tsv pics && ddm-shard -q -a a.tsv --holdo
 ddm-exact --threads 1 -o exact s 2>/dev/null || exit 1
 tar cf pics.tar pics
 
-# without NAME OUT CMD...: with no thread at all, and without those after the first ones
+# without NAME OUT CMD...: runs CMD with no thread, and with only the first ones
 without() {
 	name=$1 out=$2
 	shift 2
@@ -46,7 +46,7 @@ if command -v ddm-ingest >/dev/null; then
 	numbers="1 2" # of its own; FFmpeg starts others, as many as the machine has processors
 	without ddm-ingest x.tar ddm-ingest --size 8 --threads 3 -o x.tar pics
 fi
-# What comes through a pipe is read by a thread of its own.
+# A pipe is read by a separate thread.
 for n in 1 2 3 4; do
 	rm -f x.json
 	cat pics.tar 2>/dev/null | NO_THREADS=$n LD_PRELOAD=$preload_hold ddm-eval-fid --features pix --threads 1 -o x.json s - >"$OUT" 2>"$ERR"

@@ -1,4 +1,4 @@
-# ddm-train --extend: a run of 30 steps made one of 60 is a run of 60, to the bit.
+# ddm-train --extend: a run of 30 steps that is extended to 60 has the bytes of a run of 60.
 . "$(dirname "$0")/tap.sh"
 . "$SRC/tests/faults/hold.sh"
 
@@ -10,7 +10,7 @@ weights=diffusion_pytorch_model.safetensors
 tensors() { tail -c +$((9 + $(od -An -v -tu8 -N 8 "$1"))) "$1"; }
 lines() { grep '^{"step"' "$1/train.jsonl" | sed 's/,"images_per_s".*//'; }
 
-# same NAME DIR STRAIGHT: the last checkpoint, the tensors of the model and the lines of the log
+# same NAME DIR STRAIGHT: compares the last checkpoint, the tensors of the model and the lines of the log
 same() {
 	for f in weights ema exp_avg exp_avg_sq; do
 		check_same "$1: $f" "$3/train/step-00000060/$f.safetensors" "$2/train/step-00000060/$f.safetensors"
@@ -37,7 +37,7 @@ find m -exec touch -h -d 2001-01-01 {} +
 check "and again" $run --extend --steps 60 -o m s
 check_out "touches nothing" "" find m -newermt 2002-01-01
 
-# What cannot be
+# Impossible requests
 check_exit 73 "with another rate" $run --extend --steps 90 --lr 2e-3 -o m s
 check_err "it is named" 'lr: 0\.001 -> 0\.002'
 check_exit 2 "fewer steps" $run --extend --steps 50 -o m s
@@ -51,7 +51,7 @@ check_exit 66 "no checkpoint to extend" $run --extend --steps 60 -o bare s
 check_err "is said" 'needs a checkpoint to continue from, and there is none'
 check_same "the model stands" short/$weights bare/$weights
 
-# Killed on the way: the shorter model stands, and the same command goes on.
+# Killed during the extension: the shorter model still exists, and the same command continues.
 cp -R short killed
 held killed step-00000045 $run --extend --steps 60 -o killed s
 kill -KILL $pid
@@ -60,7 +60,7 @@ check_same "killed on the way: the model of 30 steps stands" short/$weights kill
 check "the same command again" $run --extend --steps 60 -o killed s
 check "the same bytes as at once" diff -r -x train.jsonl -x .lock m killed
 
-# An interrupted run made longer, and one made longer twice
+# An interrupted run that is extended, and a run that is extended twice
 held early step-00000018 $run --steps 30 -o early s
 kill -TERM $pid
 await "SIGTERM is taken note of" noted $pid
@@ -74,7 +74,7 @@ same "extended twice" short straight
 grep -aq 'extended\\":\[30,40\]' short/$weights
 tap_result $? "the stamp says where"
 
-# A rate that falls to zero is what the longer run has there; a router goes on too.
+# The learning rate follows the schedule of the longer run; a router can be extended too.
 check "a cosine of 20 steps" $run --schedule cosine --steps 20 -o cosine s
 check "of 40" $run --extend --schedule cosine --steps 40 -o cosine s
 check_grep "has the rate of 40 at step 25" '"step":25,.*"lr":0\.00034' cosine/train.jsonl

@@ -1,5 +1,5 @@
-# A trainer that was stopped while somebody removed its folder's lock, or moved the folder, and finished the run there: it ends with 69 and touches
-# nothing.
+# A trainer is paused while its folder's lock is removed or the folder is moved, and another trainer finishes the run there: the first ends with 69
+# and changes nothing.
 . "$(dirname "$0")/tap.sh"
 . "$SRC/tests/faults/hold.sh"
 
@@ -10,7 +10,7 @@ short="$run --steps 20 --checkpoint-every 5 --log-every 1"
 weights=diffusion_pytorch_model.safetensors
 sums() { (cd "$1" && find . -type f ! -path '*.tmp*' -exec sha256sum {} + | sort -k 2); }
 
-# lost DIR POINT HOW... : held at POINT, the folder is taken away by HOW, another run finishes there, and the first goes on.
+# lost DIR POINT HOW...: holds a trainer at POINT, runs HOW to take the folder away, lets another run finish there, and continues the first
 lost() {
 	dir=$1 point=$2
 	shift 2
@@ -29,7 +29,7 @@ lost() {
 
 lost removed step- rm removed/.lock
 lost moved step- mv moved moved.away
-# What is being written under a name nobody else can write (file/claim.h): there only a folder that was moved is left to another.
+# A file that is being written under a claim (file/claim.h): there the trainer gives way only if the folder was moved.
 lost last step-00000020 rm last/.lock
 lost configured config.json mv configured configured.away
 lost published $weights mv published published.away

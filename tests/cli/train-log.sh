@@ -1,4 +1,4 @@
-# The log and the checkpoints of a run that was interrupted and killed are those of one nobody disturbed: each step once, the same losses, the
+# The log and the checkpoints of a run that was interrupted and killed equal those of an undisturbed one: each step once, the same losses, the
 # same files with the same bytes.
 . "$(dirname "$0")/tap.sh"
 . "$SRC/tests/faults/hold.sh"
@@ -13,7 +13,7 @@ check "a run nobody disturbs" $long -o whole s
 check_out "its lines" "7 14 20 21 28 35 40 42 49 56 60" sh -c "sed -n 's/^{\"step\":\([0-9]*\),.*/\1/p' whole/train.jsonl | paste -sd ' '"
 check_grep "carry the seconds since the start" '^{"step":7,.*"seconds":[0-9]+\.[0-9e+-]+,' whole/train.jsonl
 
-# Interrupted at a step of which no checkpoint is due, then killed while one is written, for which lines of the log are there already
+# Interrupted at a step at which no checkpoint is due, then killed while one is written, after later lines of the log were written
 held broken samples-00000020 $long -o broken s
 kill -TERM $pid
 await "SIGTERM is taken note of" noted $pid
@@ -36,13 +36,13 @@ check_out "three starts" 3 grep -c '"event":"start"' broken/train.jsonl
 check_out "one end" 1 grep -c '"event":"end"' broken/train.jsonl
 check "the log is read" ddm-info broken/train.jsonl
 
-# A checkpoint of an earlier version says nothing of the log's next line.
+# A checkpoint of an earlier version does not hold the sums for the next line of the log.
 cp -R whole old && rm old/diffusion_pytorch_model.safetensors && rm -r old/train/step-00000060
 sed -i '/"loss_sum"/d; /"loss_count"/d; /"line_step"/d' old/train/step-00000054/MANIFEST.json
 check "going on from it" $long -o old s
 check "the same files with the same bytes" diff -r -x train.jsonl -x .lock -x step-00000054 whole old
 
-# On a terminal: how far, how fast, how long it will take
+# On a terminal: progress, speed and remaining time
 if command -v script >/dev/null 2>&1 && script -qec true /dev/null </dev/null >/dev/null 2>&1; then
 	script -qec "ddm-train ${run#ddm-train -q} --steps 500 -o tty s" /dev/null </dev/null >"$OUT" 2>/dev/null
 	tr '\r' '\n' <"$OUT" >tty.lines

@@ -1,4 +1,4 @@
-# ddm-train answers signals with a checkpoint: all that a batch system or a terminal sends, once and again, and while it saves.
+# ddm-train writes a checkpoint after every signal of a batch system or a terminal, also after repeated ones, and during a checkpoint.
 . "$(dirname "$0")/tap.sh"
 . "$SRC/tests/faults/hold.sh"
 
@@ -21,7 +21,7 @@ for sig in TERM INT HUP QUIT USR1 USR2 XCPU; do
 	tap_result $? "SIG$sig: that step is saved, and there are no weights"
 done
 
-# While a checkpoint is written and training goes on: one signal is enough, and a second does no harm.
+# A signal while a checkpoint is written and training goes on: one is enough, and a second has no effect.
 short="$run --steps 20 --checkpoint-every 5 --log-every 1"
 check "an undisturbed run" $short -o whole s
 for sig in TERM XCPU USR2; do
@@ -41,7 +41,7 @@ for sig in TERM XCPU USR2; do
 	check_same "the bytes of an undisturbed run" whole/$weights save-$sig/$weights
 done
 
-# Typed three times, it is meant
+# The third typed SIGINT ends the program at once
 held typed step- $short -o typed s
 for n in 1 2; do
 	kill -INT $pid
@@ -56,7 +56,7 @@ check "the same command again" $short -o typed s
 check_same "the bytes of an undisturbed run" whole/$weights typed/$weights
 check_clean "what was left half written is removed" typed
 
-# --grace: the disk does not answer in time
+# --grace: the disk is too slow
 held late step- $short --grace 1 -o late s
 kill -TERM $pid
 gone 75 "--grace: 75, with the disk still busy" late
@@ -66,7 +66,7 @@ check "the same command again" $short --grace 1 -o late s
 check_same "the bytes of an undisturbed run" whole/$weights late/$weights
 check_clean "what was left half written is removed" late
 
-# After the last step the model is finished.
+# A signal after the last step: the model is finished.
 held last $weights $short -o last s
 kill -TERM $pid
 await "SIGTERM is taken note of" noted $pid

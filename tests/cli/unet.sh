@@ -1,4 +1,4 @@
-# A U-Net as an expert: trained, resumed, sampled, in one ensemble with a DiT; its folder is one of diffusers' too.
+# A U-Net as an expert: trained, resumed, sampled, in one ensemble with a DiT; diffusers can read its folder.
 . "$(dirname "$0")/tap.sh"
 
 weights=diffusion_pytorch_model.safetensors
@@ -42,12 +42,12 @@ check "ddm-info" ddm-info e
 check "and of one" ddm-info e/expert_0
 check_grep "the widths too" '32,64,64' "$OUT"
 
-# Another U-Net begins with it
+# Another U-Net starts from its weights
 check "another prediction" $run $net --steps 2 --predict x0 --pretrained e/expert_0 --condition cluster --class-dropout .2 --cluster 1 -o later s
 check_exit 2 "a DiT cannot" $run --model dit-nano/4 --hidden 16 --depth 1 --heads 2 --size 16 --batch 4 --steps 2 --pretrained e/expert_0 --cluster 1 -o m s
 check_err "and is told so" 'type unet'
 
-# A pipeline of diffusers, which knows nothing of ours
+# A pipeline of diffusers without our config.json
 mkdir -p pipe/unet pipe/scheduler
 cp e/expert_0/$weights pipe/unet
 cat >pipe/unet/config.json <<'END'
@@ -60,7 +60,7 @@ echo '{"_class_name": "DDPMScheduler", "num_train_timesteps": 1000, "beta_schedu
 echo '{"_class_name": "DDPMPipeline", "unet": ["diffusers", "UNet2DModel"], "scheduler": ["diffusers", "DDPMScheduler"]}' >pipe/model_index.json
 check "its U-Net is sampled" ddm-sample -q -n 2 --steps 3 --route expert:0 --class 1 --solver ddim -o pipe.tar pipe
 
-# A stranger's network in its author's file
+# Another author's network from the original file
 mnist=$DATA/weights/ddpm-tiny/ddpm_mnist.pt
 if [ -n "$DATA" ] && [ -f "$mnist" ]; then
 	mkdir mnist

@@ -1,4 +1,4 @@
-# Views of other outputs (tables, charts, pages, a run's numbers) replace views of their own program, and nothing else.
+# Views of other outputs (tables, charts, pages, a run's numbers) replace only views of the same program.
 . "$(dirname "$0")/tap.sh"
 
 echo '{"fd": 1.5}' >a1.json
@@ -14,7 +14,7 @@ printf 'key\tcluster\na\t1\n' >table
 mkdir run
 cp log.jsonl run/train.jsonl
 
-# view FILE CMD...: CMD writes FILE, again with other inputs, and leaves alone whatever else stands there
+# view FILE CMD...: CMD writes FILE, replaces it for other inputs, and does not replace any other file
 view() {
 	file=$1
 	shift

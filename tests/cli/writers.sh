@@ -1,5 +1,5 @@
-# Two writers of one output: the second is refused while the first is at work, and told who that is; of several outputs all or none.
-# The first is held where it reads or writes a FIFO, so that nothing depends on how fast anything is.
+# Two writers of one output: while the first works, the second is refused with the first one's host and process; of several outputs all or none.
+# The first is blocked at a FIFO, so that nothing depends on speed.
 . "$(dirname "$0")/tap.sh"
 
 tar xf "$SRC/tests/golden/tiny-model.tar"
@@ -9,7 +9,7 @@ tar xzf "$G/eval-a.tar.gz" -C a
 tar xzf "$G/eval-b.tar.gz" -C b
 mkfifo gate
 
-# first FILE CMD...: in the background, process pid, until it has claimed FILE. Its standard input is the gate, which is opened by fd 7.
+# first FILE CMD...: runs CMD in the background as process pid until it has claimed FILE. Its standard input is the FIFO gate, which fd 7 opens.
 first() {
 	claim=$(dirname "$1")/.$(basename "$1").tmp.claim
 	shift
@@ -33,7 +33,7 @@ refused() { # NAME FILE CMD...: while the first is at work
 	check_err "it says which file, and who writes it" "$file: is being written by another process \(host and pid: .* $pid\)"
 }
 
-# ddm-sample stands at the opening of its log until somebody reads that.
+# ddm-sample is blocked at the opening of its log until the log is read.
 mkfifo log
 sample="ddm-sample -n 4 --steps 2 --route full"
 first s.tar $sample --seed 1 --grid s.png --log log -o s.tar ensemble
@@ -50,7 +50,7 @@ check_exit 73 "another seed now meets the output" $sample --seed 2 -o s.tar ense
 check_err "and is told what differs" 'seed: 1 -> 2'
 check_clean "no claim is left" .
 
-# A killed one stands in nobody's way.
+# A killed writer does not block others.
 first k.tar $sample --seed 1 --log log -o k.tar ensemble
 kill -KILL $pid
 wait $pid 2>/dev/null
@@ -58,7 +58,7 @@ exec 7>&-
 check "after kill -9 another may write" $sample --seed 2 -o k.tar ensemble
 check_clean "and tidies up" .
 
-# One that ends by a signal, or by an error, takes its claims with it.
+# A writer that ends with a signal or an error releases its claims.
 check_exit 66 "an error after the claim" $sample -o e.tar nowhere
 check_absent "leaves none" .e.tar.tmp.claim
 check_exit 2 "two outputs of one name" $sample -o same.tar --log ./same.tar ensemble
@@ -86,7 +86,7 @@ cat "$G/eval-a.tar.gz" >&7
 first_ends "the first ends undisturbed"
 check_clean "no claim is left" .
 
-# ddm-ingest, at a source that gives nothing for as long as the gate is shut.
+# ddm-ingest, at a source that gives nothing until the gate is opened.
 if command -v ddm-ingest >/dev/null; then
 	lavfi='lavfi@r:testsrc=size=32x32:rate=1'
 	first i.tar ddm-ingest --size 8 --frames 1000000 --threads 1 --max-memory 1G -o i.tar "$lavfi"
@@ -100,7 +100,7 @@ else
 	skip "ddm-ingest" "not built (--without-media)"
 fi
 
-# So few descriptors that the work fails somewhere: nothing is left behind.
+# So few descriptors that the work fails at some point: no files are left.
 ddm-cluster -q -k 2 -o few.tsv a && ddm-shard -q -a few.tsv -o few a || exit 1
 mkdir w
 left=

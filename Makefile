@@ -1,4 +1,4 @@
-# One Makefile for everything. `make V=1` shows the commands. What is built lies in $(B) and mirrors the tree.
+# One Makefile for everything. `make V=1` shows the commands. Built files are in $(B), which mirrors the tree.
 #
 #	make                the programs; configures by itself with the defaults, installs nothing on the system
 #	make deps           install what is missing to build and test (Debian, Ubuntu)
@@ -21,9 +21,9 @@ B ?= build
 Q = $(if $(V),,@)
 VERSION := $(shell sed -n 's/^.define DDM_VERSION "\(.*\)"/\1/p' $(SRC)/lib/core/version.h)
 
-# From nothing to a result with all processors, unless make was told otherwise.
+# Builds from scratch use all processors unless -j is given.
 JOBS = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
-# The goals that must work before anything is configured.
+# Goals that must work before configure has run.
 BARE = deps check demo fuzz cuda-bundle dist clean distclean
 ifneq ($(filter-out $(BARE),$(or $(MAKECMDGOALS),all)),)
 include $(B)/config.mak

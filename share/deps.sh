@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs, on Debian and Ubuntu, the packages of whatever does not link yet, and programs without which some tests are skipped; those may
-# stay away. configure knows their names.
+# Installs, on Debian and Ubuntu, the packages of the libraries that do not link yet, and programs without which some tests are skipped; the
+# latter may fail. configure knows the names of the packages.
 #
 #	share/deps.sh [--quick] [--needed] [configure's options]
 #
@@ -28,7 +28,7 @@ fail() {
 	exit 1
 }
 
-# What is to be installed, and as whom: packages, wanted, as_root.
+# Set packages (needed) and wanted (for tests).
 look() {
 	packages=$("$SRC/configure" --missing "$@" | tr '\n' ' ') || exit 1
 	packages=${packages% }

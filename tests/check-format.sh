@@ -1,4 +1,4 @@
-# Are the C and CUDA sources as clang-format writes them? Versions of clang-format differ in details; .clang-format is written for version 14.
+# Whether the C and CUDA sources are formatted as by clang-format 14, for which .clang-format is written; other versions differ in details.
 . "$(dirname "$0")/cli/tap.sh"
 
 need clang-format

@@ -1,11 +1,11 @@
-# Would `make deps` install all that the build includes? Every header outside the tree that the compiler read (the .d files) is
-# looked up among the packages; that package must be one that configure names, or one that such a package depends on.
+# Whether `make deps` installs every header that the build reads. For each header outside the tree in the .d files, the package is
+# looked up: configure must name it, or a package that depends on it.
 . "$(dirname "$0")/cli/tap.sh"
 
 need dpkg apt-cache
 dpkg -S apt-get >/dev/null 2>&1 || skip_all "this system's dpkg knows no packages"
 
-# The names in configure: the last word of every probe, missing and has_tool line, and the compiler's.
+# The packages that configure names: the last word of every line with probe, missing and has_tool, and the compiler's package.
 sed -nE "s/^[[:space:]]*(probe .*|has_tool .*|missing [^#]*) ([a-z0-9][a-z0-9.+-]+)\$/\\2/p" "$SRC/configure" | sort -u >named
 check_grep "configure names the C library" '^libc6-dev$' named
 check_grep "configure names FFmpeg" '^libavfilter-dev$' named
@@ -15,13 +15,13 @@ find "$B" -name '*.d' -exec cat {} + | tr -d '\\:' | tr ' ' '\n' | grep '^/.*\.h
 [ -s headers ]
 tap_result $? "the build read system headers"
 
-# /usr/include and /usr/lib may be known to dpkg without /usr.
+# dpkg may know /usr/include and /usr/lib without /usr.
 xargs dpkg -S <headers 2>unknown | sed 's/: \/.*//; s/:[a-z0-9]*//g; s/, /\n/g' | sort -u >owners
 sed -n 's/^dpkg-query: no path found matching pattern //p' unknown >orphans
 [ ! -s orphans ]
 tap_result $? "every header belongs to a package" "$(tr '\n' ' ' <orphans)"
 
-# What the named packages need, without recommendations; provided names (libjpeg-dev) stand for what provides them.
+# The dependencies of the named packages, without recommendations; virtual names (libjpeg-dev) are replaced by their providers.
 xargs apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances <named 2>/dev/null |
 	sed 's/^[ |]*//; s/^[A-Za-z]*: //; s/[<>]//g; s/:[a-z0-9]*$//' | sort -u >closure
 [ -s closure ] && [ "$(wc -l <closure)" -gt "$(wc -l <named)" ] || skip_all "apt-cache knows no packages"

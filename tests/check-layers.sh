@@ -1,4 +1,4 @@
-# The rules of the house that a reader of the text can check: includes point down, names are unique, the library is silent.
+# House rules that the text of the sources shows: includes point to lower layers, names are unique, the library prints nothing.
 . "$(dirname "$0")/cli/tap.sh"
 
 cd "$SRC" || exit 1
@@ -12,7 +12,7 @@ files() { grep -E -- "$1" "$tap_dir/work/files" | while read -r f; do [ -f "$f" 
 found=$OUT
 : >"$ERR"
 
-# none NAME: ok when nothing was written to $found
+# none NAME: ok if $found is empty
 none() {
 	[ ! -s "$OUT" ]
 	tap_result $? "$1"
@@ -42,9 +42,9 @@ awk '
 	}' $code >"$found"
 none "includes point only to the same or a lower layer"
 
-# Within a folder NAME.c and NAME.h are one unit, which uses another when its object needs a symbol that the other's defines. Units that share
-# one header *impl.h are a family: one module in several files, whose parts may need each other. Anything else that runs in a circle belongs
-# together or apart. Objects of sources that are gone do not count.
+# Within a folder NAME.c and NAME.h are one unit. A unit uses another if its object needs a symbol that the other's object defines. Units that
+# share one header *impl.h are a family, one module in several files, whose parts may use each other. There must be no other cycles. Objects
+# of removed sources are ignored.
 # shellcheck disable=SC2086
 grep -HoE '^#include "[a-z]*/[A-Za-z0-9_]*impl\.h"' $(files '^(lib|kernels|cmd)/.*\.(c|cu)$') | sed 's|:#include "| |; s|"$||; s|^|family |' \
 	>"$tap_dir/work/units"
@@ -97,7 +97,7 @@ else
 	none "no cycle between the source files of a folder, but within a family that shares a header *impl.h"
 fi
 
-# Who asks which architecture a network has must be changed for every new one: traits are asked for (lib/net/net.h).
+# Code outside lib/net must not test a network's architecture, or every new one would change it; it asks for traits (lib/net/net.h).
 names=$(sed -n 's/^#define NET_DEFS(X)//p' lib/net/netdef.h | tr -d ' ' | sed 's/^X(//; s/)$//; s/)X(/|/g')
 # shellcheck disable=SC2086
 grep -nE "net/(netdef|trunk[a-z]*)\.h|(^|[^A-Za-z0-9_])net_($names)([^A-Za-z0-9_]|\$)" $(files '^(lib|kernels|cmd)/.*\.(c|h|cu)$' | grep -v '^lib/net/') >"$found"
@@ -118,7 +118,7 @@ none "the paths that the maps name are there"
 files '\.(c|cu|h|cuh|sh|py)$' | awk -F/ '{ if ($NF in seen) print seen[$NF] " and " $0; seen[$NF] = $0 }' >"$found"
 none "no file name is used twice"
 
-# What a program may do and the library may not. Comments and strings are removed first, longer names do not count.
+# Calls that programs may make and the library may not. Comments and strings are removed first; longer names do not count.
 strip() {
 	sed -E 's|"([^"\\]\|\\.)*"|""|g; s|//.*||; s|/\*[^*]*\*/||g; /^[[:space:]]*(\/\*\|\*)/s|.*||' "$1"
 }

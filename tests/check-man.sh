@@ -85,7 +85,7 @@ cut_examples() {
 		block { gsub(/\\e/, "\\"); gsub(/\\-/, "-"); gsub(/\\&/, ""); gsub(/\\\(aq/, "\047"); print > file }' "$1"
 }
 
-# Status 1: there is nothing to run examples on.
+# Status 1: there is no input for the examples.
 make_stock() {
 	[ -d ../stock ] && return "$stock_rc"
 	mkdir ../stock

@@ -1,5 +1,5 @@
-# Makes, in the current directory, what the examples of the manual name; see tests/check-man.sh. The programs are in PATH.
-# Sixteen sources, since all frames of one are held out together: six of the 48 pictures are.
+# Makes the files of the manual's examples in the current directory; see tests/check-man.sh. The programs are in PATH.
+# There are sixteen sources, because all frames of a source are held out together: six of the 48 pictures.
 ddm-ingest --size 32 --seeds 8 --frames 3 --seed 1 -o photos.tar \
 	lavfi:'mandelbrot=size=64x64:rate=1:start_scale={u:.5:3}' \
 	lavfi:'gradients=size=64x64:rate=1:seed={seed}:c0={color}:c1={color}:nb_colors=2'

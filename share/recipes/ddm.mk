@@ -66,7 +66,7 @@ ROUTER = $(RUN)/model/router/model.safetensors
 MONOLITH = $(RUN)/monolith/expert_0/diffusion_pytorch_model.safetensors
 CONDITIONED = $(RUN)/conditioned/expert_0/diffusion_pytorch_model.safetensors
 SHARDS = $(PARTITION)/shards/MANIFEST.tsv
-# The monolith first: with -j it trains beside the experts.
+# The monolith comes first, so that with -j it trains beside the experts.
 ARMS ?= monolith $(POLICIES)
 EVALUATIONS = $(ARMS:%=$(RUN)/eval/%.json)
 
@@ -92,7 +92,7 @@ $(PARTITION)/assign.tsv: $(SAMPLES)
 $(SHARDS): $(PARTITION)/assign.tsv
 	$(ddm)shard -a $< --holdout $(HOLDOUT) $(SHARD_FLAGS) -o $(@D) $(SAMPLES)
 
-# --plan tells steps and GFLOP per image of the monolith, then of the router. What the router takes of the monolith's training, experts give up.
+# --plan prints steps and GFLOP per image of the monolith, then of the router. The experts get less training by the router's share.
 expert_epochs = { $(ddm)train --cluster all $(NET) --epochs $(EPOCHS) --batch $(BATCH) --no-verify --plan -o $(RUN)/monolith/expert_0 $(PARTITION)/shards \
 	&& $(ddm)route-train $(ROUTER_NET) $(ROUTER_FLAGS) --batch $(ROUTER_BATCH) --no-verify --plan -o $(RUN)/model/router $(PARTITION)/shards; } | \
 	awk '$$1 == "steps" { n++; steps[n] = $$2 } $$1 == "gflop_per_image" { gflop[n] = $$2 } END { if (n < 2) exit 1; \
@@ -100,7 +100,7 @@ expert_epochs = { $(ddm)train --cluster all $(NET) --epochs $(EPOCHS) --batch $(
 	printf "ddm.mk: the router costs more than the experts save: its training takes %.3g times the work of the monolith. Take a smaller ROUTER_NET, \
 	fewer --steps in ROUTER_FLAGS or more EPOCHS; EXPERT_EPOCHS=N trains experts for N epochs whatever that costs.\n", share | "cat >&2"; exit 2 } }'
 
-# Run before anything is trained: all of it is known by then, and after the monolith hours are lost.
+# Run before anything is trained: everything needed is known by then, and a later failure would waste hours.
 check_budget = $(if $(filter-out 0,$(EXPERT_BATCH)),,echo 'ddm.mk: a BATCH of $(BATCH) has no picture for each of $(K) experts; take a larger one.' >&2; exit 2;) \
 	$(if $(EXPERT_EPOCHS),:,$(expert_epochs) >/dev/null)
 
@@ -142,7 +142,7 @@ $(POLICIES:%=$(RUN)/samples/%.tar): $(RUN)/samples/%.tar: $(EXPERTS) $(ROUTER)
 	$(call sample,$(STEPS)) --route '$(route)' $(ROUTE_FLAGS_$*) $(if $(findstring oracle,$(route)),--labels $(PARTITION)/assign.tsv) \
 		$(if $(filter full,$*),--log $(@:.tar=.weights.jsonl)) $(RUN)/model
 
-# To the training part and to the held-out part, which nothing was fitted on.
+# Distances to the training part and to the held-out part, on which nothing was fitted.
 $(ARMS:%=$(RUN)/eval/%.json): $(RUN)/eval/%.json: $(RUN)/samples/%.tar
 	@mkdir -p $(@D)
 	$(ddm)eval-fid --heldout $(REFERENCE):holdout $(EVAL_FLAGS) $(one_thread) -o $@ $(REFERENCE):train $<
@@ -155,7 +155,7 @@ $(RUN)/report.tsv: $(EVALUATIONS)
 $(RUN)/samples.png: $(ARMS:%=$(RUN)/samples/%.tar)
 	$(ddm)grid --spread -o $@ 'training pictures=$(PARTITION)/shards' $(foreach a,$(ARMS),'$a=$(RUN)/samples/$a.tar')
 
-# The Makefile that would do it again, for the page: what is set, as it stands.
+# For the page: a Makefile with the current settings, which repeats the experiment.
 SETTINGS = DATA SIZE INGEST_FLAGS K HOLDOUT DATA_SEED CLUSTER_FLAGS SEED NET EPOCHS EXPERT_EPOCHS BATCH EXPERT_BATCH TRAIN_FLAGS EXPERT_FLAGS ROUTER_NET \
 	ROUTER_BATCH ROUTER_FLAGS POLICIES ARMS N STEPS SAMPLE_FLAGS EVAL_FLAGS COLUMNS
 define newline

@@ -46,7 +46,7 @@ ROUTER_FLAGS = --steps 500 --lr 1e-3 --warmup 50
 N = 1000
 STEPS = 25
 endif
-# Known once the table of clusters is there.
+# Known once the table of clusters exists.
 EPOCHS = $(shell awk -F '\t' -v images=$(IMAGES) '!/^\#/ && $$4 == "train" { n++ } END { printf "%.6g", n ? images / n : 1 }' $(RUN)/assign.tsv 2>/dev/null)
 
 demo: report

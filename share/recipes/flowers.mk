@@ -97,7 +97,7 @@ $(RUN)/expert-lr: $(EXPERT_CANDIDATES)
 		LC_ALL=C sort -g | awk '{ print $$2; exit }' >$@.new
 	mv $@.new $@
 
-# The chosen candidates are the first seed's: the same command gives the same bytes.
+# The chosen candidates are used as the first seed's runs, because the same command gives the same bytes.
 $(RUN)/seed-$(FIRST)/monolith/$(WEIGHTS): $(RUN)/lr
 	mkdir -p $(RUN)/seed-$(FIRST)
 	rm -rf $(RUN)/seed-$(FIRST)/monolith.new

@@ -31,7 +31,7 @@ begun=$(date +%s)
 theirs=${LD_LIBRARY_PATH:-}
 libraries=
 [ -d "$here/lib" ] && libraries=$here/lib
-# The product library, where it is not where the build found it: PyTorch brings one.
+# cuBLASLt, if it is not where the build found it: PyTorch has a copy.
 for dir in /usr/local/cuda/lib64 /usr/local/cuda-*/lib64 /opt/*/.venv/lib/python3*/site-packages/nvidia/cu*/lib \
 	/usr/lib/python3*/site-packages/nvidia/cu*/lib /usr/local/lib/python3*/*-packages/nvidia/cu*/lib; do
 	[ -e "$dir/libcublasLt.so.13" ] && libraries=${libraries:+$libraries:}$dir
@@ -39,7 +39,7 @@ done
 LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LC_ALL CMOCKA_MESSAGE_OUTPUT LD_LIBRARY_PATH
 
-# TAP on standard input, NAME and exit status: one line "KIND<tab>NAME: CASE" for each case.
+# From TAP on standard input, NAME and the exit status, print a line "KIND<tab>NAME: CASE" for each case.
 cases() {
 	awk -v test="$1" -v rc="$2" -v require="${DDM_TEST_REQUIRE:-}" '
 		function put(kind, text) { printf "%s\t%s: %s\n", kind, test, text; n++ }
@@ -118,7 +118,7 @@ sanitize() {
 	tool=$(program compute-sanitizer)
 	[ -n "$tool" ] || { echo "skipped: no compute-sanitizer here"; return 0; }
 	status=0 logs=$LOG whole=${BUDGET:-540}
-	# Races first, in half the time; out of bounds in what is left.
+	# Races first, in half the time; then accesses out of bounds, in the rest.
 	for kind in racecheck memcheck; do
 		echo "# $kind"
 		[ "$kind" = memcheck ] || BUDGET=$((whole / 2))
@@ -129,7 +129,7 @@ sanitize() {
 	return $status
 }
 
-# Each part beside a log of clocks, where there is nvidia-smi.
+# Each part runs beside a log of clocks, if nvidia-smi exists.
 profile() { # [PATTERN]...
 	[ $# -gt 0 ] || set -- "train dit-xl/2, 256" "sample 8 x xl/2, top-2, cfg, batch 64"
 	mkdir -p "$LOG" || exit 1
@@ -162,8 +162,8 @@ profile() { # [PATTERN]...
 	return $status
 }
 
-# One cheap metric of every kernel first, then the full report on two launches of each of the three that take longest in all. Kernels of the
-# product library are left out: nothing here can change them, and its choice among algorithms launches many that are slow.
+# First one cheap metric of every kernel, then the full report on two launches of each of the three with the longest total time. Kernels of the
+# product library are left out, because we cannot change them, and its tuning launches many slow ones.
 kernels() { # [PATTERN]
 	tool=$(program ncu)
 	[ -n "$tool" ] || { echo "skipped: no ncu here"; return 0; }
@@ -207,10 +207,10 @@ kernels() { # [PATTERN]
 	return $status
 }
 
-# In the libraries it brings, not in ours.
+# In the peer's libraries, not in ours.
 peer() { LD_LIBRARY_PATH=$theirs "${PEER_PYTHON:-python3}" "$here/peer_cuda.py" "$@"; }
 
-# One part, its lines kept; what it says is shown.
+# Run one part, show its output and keep its lines.
 measure() { # NAME SECONDS COMMAND...
 	name=$1 most=$2 seconds=$(left)
 	shift 2
@@ -226,7 +226,7 @@ measure() { # NAME SECONDS COMMAND...
 	[ "$rc" -eq 0 ] || echo "failed, status $rc: $name" | tee -a "$LOG/failed"
 }
 
-# Lines of the peer beside ours of the same name, but for what follows: whose attention, how exact, and the batch that fits.
+# The peer's lines beside ours of the same name, ignoring the suffix: the attention used, its precision, and the batch that fits.
 ratios() {
 	awk -F '\t' '
 		function key(name) {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the targets that `make fuzz` built, SECONDS each, one after the other, and ends with 1 where one found something.
+# Runs the targets that `make fuzz` built, SECONDS each, one after the other, and exits with 1 if one found something.
 #
 #	B=build-fuzz SECONDS=60 tests/fuzz/campaign.sh [PATTERN]...     those whose name holds one of the patterns; all without
 #
@@ -46,7 +46,7 @@ for source in tests/fuzz/fuzz_*.c; do
 	log=$B/found/$name.log
 	before=$(count "$B/corpus/$name")
 	began=$(date +%s)
-	# allocator_may_return_null: a size read from a file may be more than there is, and must then be an error.
+	# allocator_may_return_null: a size from a file may exceed the memory, which must be an error.
 	ASAN_OPTIONS=allocator_may_return_null=1:quarantine_size_mb=16 "$B/tests/fuzz/fuzz_$name" -max_total_time="$limit" \
 		-timeout=90 -rss_limit_mb=2560 -max_len=65536 -print_final_stats=1 -artifact_prefix="$B/found/$name-" \
 		"$B/corpus/$name" "$seeds" >"$log" 2>&1

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What campaigns gathered and is worth keeping: for each target the inputs of at most 4 KiB that reach code no committed one does, in
-# tests/fuzz/gathered.tar.zst, which campaigns begin with and `make check` replays.
+# Keeps useful inputs of campaigns in tests/fuzz/gathered.tar.zst, with which campaigns begin and which `make check` replays: for each target
+# the inputs of at most 4 KiB that reach code that no committed input reaches.
 #
 #	B=build-fuzz tests/fuzz/gather.sh
 set -u
@@ -17,7 +17,7 @@ for source in tests/fuzz/fuzz_*.c; do
 	mkdir -p "$work/$name" "$work/.all" "$work/.new"
 	cp "$seeds"/* "$work/.all"
 	(cd "$work/.all" && ls) >"$work/.seeds"
-	# A copy: a campaign may be at it.
+	# Work on a copy, because a campaign may be running.
 	cp "$B/corpus/$name"/* "$work/.new" 2>/dev/null
 	ASAN_OPTIONS=allocator_may_return_null=1:quarantine_size_mb=16 "$B/tests/fuzz/fuzz_$name" -merge=1 -use_counters=0 -max_len=4096 -timeout=90 \
 		-rss_limit_mb=2560 "$work/.all" "$work/$name" "$work/.new" >"$work/.log" 2>&1 || { tail -n 5 "$work/.log" >&2; exit 1; }

@@ -1,4 +1,4 @@
-/* Networks that begin with the weights of others: what was to stay, stays to the function's value. */
+/* Networks that start from the weights of others: the functions that must stay equal have equal values. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 #include "net/adopt.h"
 #include "tests/unit/trunknet.h"
 
-/* Two float networks that compute the same in another order, of the largest output. */
+/* Tolerance, relative to the largest output: two float networks compute the same in different orders. */
 static const double TOL = 2e-6;
 
 enum { N = 3, C = 2, SIDE = 4, H = 12, TOKENS = 3, WIDTH = 5 };
@@ -40,7 +40,7 @@ static int tear_down(void **state)
 	return dir_remove(dir, NULL);
 }
 
-/* A network with values of its own, to be looked at and written. */
+/* A network with given values, which can be run and written to a file. */
 struct made {
 	struct model_config config;
 	struct params params;
@@ -60,7 +60,7 @@ static struct net_config config_of(const struct net_def *def)
 	return c;
 }
 
-/* Of random weights, none of them at its initial value but the positions. */
+/* A network with random weights; only the positions have their initial values. */
 static uint64_t number_of(const struct net_def *def)
 {
 	uint64_t i = 0;
@@ -91,7 +91,7 @@ static struct made make(const struct net_config *c, const char *prediction, cons
 	return m;
 }
 
-/* One that is to begin. */
+/* A network that starts from another one. */
 static struct made begin(const struct net_config *c, const char *prediction)
 {
 	struct made m = make(c, prediction, "linear");
@@ -149,7 +149,7 @@ static void copy(struct made *to, const char *name, struct made *from, const cha
 	memcpy(weight(to, name), weight(from, theirs), (size_t)count(to, name) * sizeof(float));
 }
 
-/* "taken NAME\n" and so on. */
+/* Collects the reports as lines "taken NAME\n" and so on. */
 static struct str report;
 
 static void told(void *arg, enum adopt_fate fate, const char *name)
@@ -176,7 +176,7 @@ static void adopt(struct made *to, struct made *from, int same)
 	model_config_release(&loaded);
 }
 
-/* (N, out_channels, SIDE, SIDE) at one time. */
+/* The output (N, out_channels, SIDE, SIDE) of a network at time t. */
 static float *answer(const struct made *m, float t, int32_t label)
 {
 	struct err e = {0};
@@ -197,7 +197,7 @@ static float *answer(const struct made *m, float t, int32_t label)
 	return out;
 }
 
-/* The first channels of what both answer, at t: how far apart, of the largest. */
+/* The largest difference of the first channels of both outputs at t, relative to the largest value. */
 static double distance(const struct made *a, float ta, int32_t la, const struct made *b, float tb, int32_t lb)
 {
 	int64_t na = a->config.net.out_channels * SIDE * SIDE, nb = b->config.net.out_channels * SIDE * SIDE;
@@ -215,7 +215,7 @@ static double distance(const struct made *a, float ta, int32_t la, const struct 
 	return off / top;
 }
 
-/* A SiT with a variance it does not learn, told a class or, in the second network, told nothing. */
+/* A SiT with unused variance channels: with classes, and in the second network without. */
 static void sit_goes_on(void **state)
 {
 	struct net_config c = config_of(&net_dit);
@@ -250,7 +250,7 @@ static void sit_goes_on(void **state)
 	release(&without);
 }
 
-/* The time embedding, in double. */
+/* The time embedding, computed in double. */
 static void embed_time(struct made *m, const char *prefix, double t, double out[H])
 {
 	double wave[256], mid[H];
@@ -281,7 +281,7 @@ static void embed_time(struct made *m, const char *prefix, double t, double out[
 	}
 }
 
-/* Of an expert: at time t the last layer is that of a DiT whose last modulation is nothing. */
+/* Set an expert's last layer so that at time t it equals that of a DiT with a modulation of zero. */
 static void plain_final(struct made *m, const char *prefix, double t)
 {
 	double e[H];
@@ -292,8 +292,8 @@ static void plain_final(struct made *m, const char *prefix, double t)
 		table[k] = (float)-e[k % H];
 }
 
-/* A DiT that predicts noise on a path of a thousand steps becomes an expert of Paris that does at t = 1/2 what the DiT did at step
- * 499.5 without a class, for any text; and that becomes a DiT again. */
+/* A DiT that predicts noise on a path of a thousand steps becomes an expert of Paris that at t = 1/2 computes what the DiT computed at step 499.5
+ * without a class, for any text. That expert becomes a DiT again. */
 static void a_dit_becomes_an_expert(void **state)
 {
 	const struct trunk_config *own;
@@ -325,7 +325,7 @@ static void a_dit_becomes_an_expert(void **state)
 	assert_false(said("dropped blocks") || said("dropped y_embedder"));
 	for (int64_t k = 0; k < count(&expert, "final_layer.linear.weight"); k++)
 		assert_true(weight(&expert, "final_layer.linear.weight")[k] == 0);
-	/* Its last layer made that of the DiT: rows of channels 0 and 1 of 4. */
+	/* Copy the DiT's last layer: the rows of channels 0 and 1 of 4. */
 	for (int64_t r = 0; r < 4 * C; r++) {
 		int64_t row = r / C * 2 * C + r % C;
 
@@ -352,7 +352,7 @@ static void a_dit_becomes_an_expert(void **state)
 	release(&back);
 }
 
-/* PixArt's cross-attention as that of Paris and back, all else being alike: both are told a text that is the same for all. */
+/* PixArt's cross attention becomes that of Paris and back, with all else equal. Both read a text that is the same for all samples. */
 static void cross_attention(void **state)
 {
 	struct net_config c = config_of(&net_pixart);
@@ -389,7 +389,7 @@ static void cross_attention(void **state)
 	release(&back);
 }
 
-/* From 2 x 2 tokens to 4 x 4 a coordinate p is read at p / 2 - 1/4, and not beyond the middle of the outer ones. */
+/* From 2 x 2 to 4 x 4 tokens, coordinate p is read at p / 2 - 1/4, clamped to the centres of the outer tokens. */
 static void positions(void **state)
 {
 	static const double at[4] = {0, .25, .75, 1};
@@ -417,7 +417,7 @@ static void positions(void **state)
 	release(&large);
 }
 
-/* Files of diffusers, whose names and layout are others. */
+/* Files of diffusers, with other names and another layout. */
 static void diffusers(void **state)
 {
 	static const char *const names[] = {"dit-diffusers", "pixart-diffusers", "pixart-diffusers-micro"};

@@ -1,4 +1,4 @@
-/* diffusion/budget: experts and a router that are wrong by a known amount, against the sums of diffusion/exact. */
+/* diffusion/budget: experts and a router with known errors, against the sums of diffusion/exact. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ static int make(void **state)
 	return 0;
 }
 
-/* What expert k adds to its optimum, element j. */
+/* The error that expert k adds to element j of its optimum. */
 static float bias(int k, int j)
 {
 	return .25f * (float)(k + 1) - .125f * (float)j;
@@ -47,7 +47,7 @@ static int biased_run(void *a, int64_t n, const float *x, const float *t, const 
 	return 0;
 }
 
-/* Twice as sure as it should be, and fond of cluster 2. */
+/* A router with half the right temperature and a bias towards cluster 2. */
 static int wrong_router(void *a, int64_t n, const float *x, const float *t, float *logits, struct err *e)
 {
 	exact_router_run(a, n, x, t, logits, e);
@@ -91,7 +91,7 @@ struct model {
 	struct budget_plan plan;
 };
 
-/* wrong: by a bias and a temperature; else the optimum, rounded to floats. */
+/* wrong: with a bias and a temperature; else the optimum, rounded to float. */
 static void model_init(struct model *m, int wrong, struct pool *pool)
 {
 	static const struct finite_set set = {N, D, points, 0, K, first, NULL};
@@ -139,7 +139,7 @@ static void the_parts_add_up(void **state)
 				rows += budget_sum(b, r, k, NULL).n;
 			assert_int_equal(rows, ROWS);
 			assert_int_equal(y.n, ROWS);
-			if (r) /* every route is wrong somewhere, and the optimum nowhere */
+			if (r) /* every route has an error at some state, the optimum has none */
 				assert_true(y.total > 1e-6);
 			else
 				assert_true(y.total == 0 && y.expert == 0 && y.router == 0);
@@ -149,7 +149,7 @@ static void the_parts_add_up(void **state)
 	finite_free(m.reference);
 }
 
-/* The parts of `full` and of `oracle` from exact_velocity and exact_logits. Networks answer in floats: 1e-6 of |v|^2. */
+/* The parts of `full` and of `oracle` from exact_velocity and exact_logits. Networks compute in float: 1e-6 of |v|^2. */
 static void known_errors(void **state)
 {
 	static struct states s;
@@ -216,8 +216,8 @@ static void known_errors(void **state)
 	finite_free(m.reference);
 }
 
-/* Optimal experts and router: what is left is the rounding of their answers to floats, 1e-13 of |v|^2, and what a policy leaves
- * out. */
+/* Optimal experts and router: the remaining errors are the rounding of their outputs to float, 1e-13 of |v|^2, and the experts that a policy
+ * leaves out. */
 static void the_optimum_has_no_error(void **state)
 {
 	static struct states s;
@@ -249,7 +249,7 @@ static void the_optimum_has_no_error(void **state)
 	budget_free(b);
 	finite_free(m.reference);
 
-	/* An absent expert is no fault of the router's. */
+	/* An absent expert does not count as an error of the router. */
 	model_init(&m, 1, NULL);
 	m.expert[1].velocity = NULL;
 	m.plan.routes = 2;
@@ -261,7 +261,7 @@ static void the_optimum_has_no_error(void **state)
 	finite_free(m.reference);
 }
 
-/* Where confidence is .75 and half of it right, the error is .25; in two bins they do not cancel. */
+/* With a confidence of .75 and an accuracy of one half the calibration error is .25; in two bins the errors do not cancel. */
 static void calibration(void **state)
 {
 	struct budget_routing r = {.n = 8};

@@ -1,5 +1,5 @@
-/* Latents with deviations and texts: read, drawn, dropped; networks that read texts learn from them, on either side of a device, to the
- * same bytes however they ran, and take the step that PyTorch takes. */
+/* Latents with deviations, and texts: reading, drawing, dropping. Networks that read texts learn from them, on the CPU and on a device with its own
+ * memory, with the same bytes however they ran, and with PyTorch's step. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +66,7 @@ static void check_item(struct dataset *d, int64_t i, int mirrored)
 			assert_true(f16_to_f32(text[r * WIDTH + c]) == (r < it.rows ? tint_text(i, r, c) : 0));
 }
 
-/* From the shards and, the second time, from memory; of all samples, of some, of none. */
+/* Read from the shards and, the second time, from memory; of all samples, some, none. */
 static void reads(void **state)
 {
 	static const uint64_t budgets[] = {1, 4000, 0};
@@ -96,7 +96,7 @@ static void reads(void **state)
 	}
 }
 
-/* Who does not ask does not pay, and sees the mean. */
+/* A reader that does not request deviations gets the mean. */
 static void reads_no_more_than_asked(void **state)
 {
 	struct dataset_options o = {.cluster = DATASET_ALL};
@@ -180,8 +180,8 @@ static struct dataset *open_all(int mirrored)
 	return d;
 }
 
-/* Of n passes the mean of each element is that of the sample to 5 of its standard errors, its variance likewise, and the draws of two
- * positions are independent. */
+/* Over n passes, mean and variance of each element are those of the sample within 5 standard errors, and the draws of two positions are
+ * independent. */
 static void latents_are_drawn(void **state)
 {
 	enum { N = 4000 };
@@ -215,7 +215,7 @@ static void latents_are_drawn(void **state)
 	dataset_free(d);
 }
 
-/* Every draw is what its key says: shuffled, mirrored, drawn, dropped; from any batch on, ahead or not. */
+/* Every random choice follows from its key: order, mirroring, noise, dropping; from any first batch, with and without prefetching. */
 static void batches(void **state)
 {
 	static const struct {
@@ -333,7 +333,7 @@ static void file_hash(const char *folder, const char *name, char hex[65])
 	mem_free(path);
 }
 
-/* On other threads, recomputed, on memory that is not the host's, interrupted and resumed: the same bytes; a picture of samples too. */
+/* On other numbers of threads, with recomputation, with device memory, interrupted and resumed: the same bytes, also of a sheet of samples. */
 static void same_bytes(void **state)
 {
 	static const struct net_def *const kinds[] = {&net_paris, &net_pixart};
@@ -381,7 +381,7 @@ static void same_bytes(void **state)
 	}
 }
 
-/* How much padding there is behind a text makes no difference where there is a mask, and one where there is none. */
+/* With a mask the length of the padding does not matter, without one it does. */
 static void padding_is_masked(void **state)
 {
 	static const struct net_def *const kinds[] = {&net_paris, &net_pixart};
@@ -408,7 +408,7 @@ static void padding_is_masked(void **state)
 enum { ASKED = TINTS * 8 };
 enum whose { RIGHT, WRONG, NOBODYS };
 
-/* Mean squared error of the velocity at t = .9, of fresh samples told their own text, another's, or none. */
+/* Mean squared error of the velocity at t = .9 for new samples with their own text, another one's, or none. */
 static double error_with(struct model *m, enum whose whose, int tokens)
 {
 	float x[ASKED * TINT], t[ASKED], v[ASKED * TINT], text[ASKED * TOKENS * WIDTH] = {0}, mask[ASKED * TOKENS], z[TINT];
@@ -441,7 +441,7 @@ static double error_with(struct model *m, enum whose whose, int tokens)
 	return sum;
 }
 
-/* The tints differ from each other by 8/3 in the mean square, and from their mean by 3/4 and more. */
+/* The mean squared differences of the tints are 8/3 from each other, and at least 3/4 from their mean. */
 static void it_listens(void **state)
 {
 	static const struct net_def *const kinds[] = {&net_paris, &net_pixart};
@@ -481,7 +481,7 @@ static void it_listens(void **state)
 	}
 }
 
-/* The features of no text stay with a network that keeps them. */
+/* A network that stores the features of the empty text keeps them. */
 static void the_null_text_is_kept(void **state)
 {
 	char *path = str_new("%s/base1/diffusion_pytorch_model.safetensors", dir);
@@ -546,7 +546,7 @@ static void refusals(void **state)
 	mem_free(null);
 }
 
-/* It looks at the pictures alone. */
+/* It reads only the pictures. */
 static void a_router_reads_no_text(void **state)
 {
 	struct captions c = {.std = 1, .fault = NO_TEXT, .bad_at = 0};
@@ -566,7 +566,7 @@ static void a_router_reads_no_text(void **state)
 	mem_free(root);
 }
 
-/* What a run needs counts the texts, and those kept as float16. */
+/* The planned memory includes the texts, also those stored as float16. */
 static void the_plan(void **state)
 {
 	struct train_options o = tiny(&net_pixart, "unused");
@@ -585,10 +585,10 @@ static void the_plan(void **state)
 	device_free(d);
 }
 
-/* The angles of the time embedding are up to 1000 t, whose float is off by 3e-5. */
+/* The angles of the time embedding are up to 1000 t, with a float error of 3e-5. */
 static const double STEP_TOL = 3e-5;
 
-/* The tensors of a file whose names begin with a prefix, without it. */
+/* The tensors of a file whose names begin with a prefix, under their names without it. */
 static char *tensors_of(const struct safetensors *s, const char *prefix)
 {
 	struct st_tensor *t = mem_zalloc((size_t)st_tensors(s), sizeof *t);

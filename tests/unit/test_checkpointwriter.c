@@ -73,8 +73,8 @@ static void check_saved(struct world *w, const char *in, int64_t step, float see
 	state_release(&want);
 }
 
-/* host: the device's memory is the host's; room: for a copy. The arenas change as soon as they may; where the device's memory is another, or was
- * copied before, that is at once. */
+/* host: the device's memory is host memory. room: for a copy. The arenas are changed as soon as that is allowed: with a device's own memory, at once.
+ * */
 static void case_of(const char *name, int host, uint64_t room)
 {
 	struct world w;
@@ -167,7 +167,7 @@ static void same_files(void **state)
 	end(&w);
 }
 
-/* A folder that cannot be written: the reason comes with the end, and the next checkpoint can be written. */
+/* A folder that cannot be written: checkpoint_writer_end gives the reason, and the next checkpoint can be written. */
 static void cannot_be_written(void **state)
 {
 	struct world w;

@@ -1,4 +1,4 @@
-/* file/claim: one writer of an output at a time, whatever became of the others. */
+/* file/claim: one writer of an output at a time, however the others ended. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ static size_t entries(void)
 	return n;
 }
 
-/* A process that claims n names, or opens the first as an output, and then waits for its end. */
+/* A process that claims n names, or opens the first as an output, and then waits to be ended. */
 static pid_t holder(const char *const *path, size_t n, int opens)
 {
 	struct outfile o;
@@ -80,7 +80,7 @@ static void second_writer_is_refused(void **state)
 		assert_int_equal(e.code, ERR_EXISTS);
 		assert_false(path_exists(path));
 		end(pid);
-		/* Who was killed holds nothing, and the next one tidies up. */
+		/* A killed process holds no claim, and the next one removes its files. */
 		e.code = 0;
 		assert_int_equal(commit_bytes(path, "x", 1, &e), 0);
 		assert_int_equal(entries(), 1);
@@ -108,7 +108,7 @@ static void all_or_none(void **state)
 	assert_int_equal(entries(), 3);
 	pid = fork();
 	if (!pid) {
-		claim_drop_all(); /* a child's end is not its parent's */
+		claim_drop_all(); /* the child's claims end, not its parent's */
 		_exit(0);
 	}
 	waitpid(pid, NULL, 0);
@@ -148,7 +148,7 @@ static void one_file_twice(void **state)
 	mem_free(link_path);
 }
 
-/* Names at the limit of what a file system takes, and a folder that is not there: the writer says what is wrong. */
+/* Names of the greatest length, and a folder that does not exist: the writer's message says what is wrong. */
 static void odd_names(void **state)
 {
 	char name[256], *path, *other;
@@ -192,7 +192,7 @@ static void dead_ones_are_swept(void **state)
 	mem_free(b);
 }
 
-/* Twenty processes look whether a file is there and write it if not, as programs do, under a claim: one of them finds nothing. */
+/* Twenty processes each check under a claim whether a file exists and write it if not, as programs do: exactly one finds no file. */
 static void one_of_many(void **state)
 {
 	char *path = at("m");
@@ -208,7 +208,7 @@ static void one_of_many(void **state)
 		while (claim_take((const char *const[]){path}, 1, NULL))
 			usleep(1000);
 		if (path_exists(path))
-			_exit(2); /* the claim stays behind, as of a killed process */
+			_exit(2); /* the claim stays, as after a kill */
 		_exit(commit_bytes(path, text, (size_t)n, NULL) ? 3 : 0);
 	}
 	while (wait(&status) > 0) {

@@ -1,4 +1,4 @@
-/* cluster/clustering: a C program's request, with a network of its own, gives the table and the report; what cannot be meant is refused. */
+/* cluster/clustering: the request of a C program, with its own network, gives the table and the report; meaningless requests are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ enum { PICTURES = 12, SIDE = 8 };
 
 static char *pics, *table;
 
-/* Red and blue pictures by turns. */
+/* Red and blue pictures alternate. */
 static void make_pictures(void)
 {
 	struct err e = {0};
@@ -128,7 +128,7 @@ static void test_network(void **state)
 	assert_string_not_equal(tsv_get(t, 0, column), tsv_get(t, 1, column));
 	tsv_free(t);
 
-	/* The table is there now, and of another seed it would not be the same. */
+	/* The table exists now, and another seed would give another one. */
 	r.seed = 1;
 	assert_int_equal(cluster_make(&r, &report, &e), -1);
 	assert_int_equal(e.code, ERR_EXISTS);

@@ -1,4 +1,4 @@
-/* file/commit and file/fileio: an output is whole or not there. */
+/* file/commit and file/fileio: an output is whole or does not exist. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -157,8 +157,8 @@ static void write_for_ever(const char *path)
 	}
 }
 
-/* kill -9 at many moments of a rewriting loop: the file is always one whole generation, and the next writer of the name removes
- * what the dead one left. */
+/* kill -9 at many moments of a loop that rewrites a file: the file is always one whole version, and the next writer of the name removes the files of
+ * the killed one. */
 static void killed_writer(void **state)
 {
 	struct err e = {0};
@@ -256,7 +256,7 @@ static void killed_folder(void **state)
 	mem_free(path);
 }
 
-/* A temporary whose number belongs to nobody here, but which somebody holds: another container's. */
+/* A temporary whose process number does not exist here but which is locked: it belongs to another container. */
 static void locked_temporary(void **state)
 {
 	struct err e = {0};
@@ -323,7 +323,7 @@ static void one_writer(void **state)
 	close(pipes[1]);
 }
 
-/* A holder whose lock file was removed, and replaced by another's, must not publish what it has begun. */
+/* A process whose lock file was removed and replaced by another's must not publish its output. */
 static void lost_lock(void **state)
 {
 	char *lock = path_join(dir, ".lock"), *file = path_join(dir, "file"), *folder = path_join(dir, "folder"), *away = path_join(dir, "away");
@@ -365,7 +365,7 @@ static void lost_lock(void **state)
 	mem_free(away);
 }
 
-/* In place, without fsync: it is the lock that is tried here. */
+/* Write in place without fsync, because only the lock is tested here. */
 static void overwrite(const char *path, const char *text)
 {
 	FILE *f = fopen(path, "w");
@@ -374,7 +374,8 @@ static void overwrite(const char *path, const char *text)
 		_exit(1);
 }
 
-/* Forty processes increment a counter under the lock, spinning: no increment is lost although the lock file comes and goes. */
+/* Forty processes increment a counter under the lock, retrying until they have it. No increment is lost although the lock file is removed again and
+ * again. */
 static void lock_excludes(void **state)
 {
 	char *path = at("n");
@@ -443,7 +444,7 @@ static void loading(void **state)
 	mem_free(path);
 }
 
-/* One output and no test, for tests/cli/commit.sh to interrupt: "file PATH TEXT" or "folder PATH TEXT". */
+/* Write one output instead of running tests, so that tests/cli/commit.sh can interrupt it: "file PATH TEXT" or "folder PATH TEXT". */
 static int write_once(const char *kind, const char *path, const char *text)
 {
 	struct err e = {0};

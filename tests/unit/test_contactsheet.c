@@ -1,4 +1,4 @@
-/* file/contactsheet: where each picture lies, enlargement, bands between rows. */
+/* file/contactsheet: positions of the pictures, enlargement, bands between rows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,7 +54,7 @@ static void test_places(void **state)
 	picture_release(&sheet);
 }
 
-/* Grey and RGBA pictures of 2 x 2, twice as large, on an RGB sheet with a margin and a band above each row. */
+/* Grey and RGBA pictures of 2 x 2, enlarged twice, on an RGB sheet with a margin and a band above each row. */
 static void test_enlarged(void **state)
 {
 	const struct contactsheet c = {.columns = 1, .side = 4, .margin = 3, .channels = 3, .paper = 255};

@@ -1,5 +1,5 @@
-/* net: autoencoders, Inception and LPIPS against PyTorch's numbers of tests/golden/convnets.py, in double there: what the float
- * kernels lose in up to 50 layers is within 1e-5 of the largest value. */
+/* net: autoencoders, Inception and LPIPS against PyTorch in double (tests/golden/convnets.py). The errors of the float kernels over up to 50 layers
+ * are within 1e-5 of the largest value. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -128,7 +128,7 @@ static void tiny(void **state)
 	autoencoder_free(a);
 }
 
-/* A picture's bits depend neither on its batch nor on the threads, nor on other sizes having been run before. */
+/* A picture's bits do not depend on its batch, the number of threads, or the sizes that were run before. */
 static void same_bits(void **state)
 {
 	struct err e = {0};
@@ -174,7 +174,7 @@ static void copy_config(const char *dir)
 	mem_free(to);
 }
 
-/* A copy of autokl with other names (rename may return NULL: leave it out), as DIR. */
+/* A copy of autokl with other names in DIR; a tensor for which rename returns NULL is left out. */
 static void rewrite(const char *dir, char *(*rename_one)(const char *name, int i), int squeeze_back)
 {
 	struct err e = {0};
@@ -323,7 +323,7 @@ static int parses(const char *text)
 	return !rc;
 }
 
-/* A half of tests/golden/autotiny as taesd.py's files have it, and with what comes on top: DIR/FILE. */
+/* Write a half of tests/golden/autotiny under the names of taesd.py, with extra tensors, to DIR/FILE. */
 static void write_half(const char *dir, const char *file, const char *half, const char *more)
 {
 	struct err e = {0};
@@ -366,7 +366,7 @@ static void refuses(const char *at, int halves, int code, const char *word)
 		fail_msg("%s: %d, %s", at, e.code, e.msg);
 }
 
-/* Files without a configuration, by a folder with one autoencoder, or by a name in a folder with several. */
+/* Files without a configuration, given as a folder with one autoencoder, or as a name in a folder with several. */
 static void unconfigured(void **state)
 {
 	const char *tmp = getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
@@ -452,7 +452,7 @@ static void configs(void **state)
 	assert_false(parses("{\"_class_name\": \"AutoencoderTiny\", \"upsampling_scaling_factor\": 3}"));
 }
 
-/* The networks of the literature, to the unit. */
+/* The exact parameter counts of published networks. */
 static int64_t counted(const char *text, int half)
 {
 	struct err e = {0};
@@ -504,7 +504,7 @@ static void latents(void **state)
 
 /* ---- classifiers, with drawn weights ---- */
 
-/* The tensors of the file behind one parameter of the recording. */
+/* The tensors of the file from which one parameter of the recording is made. */
 static void add_unit(struct drawing *d, const struct param *p)
 {
 	static const char *const norm[4] = {"weight", "bias", "running_mean", "running_var"};
@@ -522,7 +522,7 @@ static void add_unit(struct drawing *d, const struct param *p)
 	}
 }
 
-/* As the metrics see it: pictures in, by the input asked for. */
+/* The extractor of the metrics, with the requested preparation of pictures. */
 static void inception_metrics(struct inception *n, const char *path, const struct inception_result *r)
 {
 	char *spec = str_new("inception:%s", path);
@@ -569,7 +569,7 @@ static void inception(void **state)
 		if (p.v[i].rank == 4)
 			add_unit(&d, &p.v[i]);
 	add(&d, "fc.weight", 2, (int64_t[]){1008, 2048}, he(2048), 0);
-	/* torchvision's count at 1008 classes; the last bias is not used, and each norm's two vectors became one. */
+	/* torchvision's count for 1008 classes, without the unused last bias, and with one vector for each norm instead of two. */
 	assert_int_equal(params_count(&p, 0), 23850960 - 1008 - 17216);
 	params_release(&p);
 	path = save(&d, "inception.safetensors");
@@ -592,7 +592,7 @@ static void inception(void **state)
 	mem_free(path);
 }
 
-/* A trunk under the names that lpips gives it. */
+/* A trunk under the names of the lpips package. */
 static char *sliced(const char *trunk, enum lpips_trunk k)
 {
 	static const struct {
@@ -620,7 +620,7 @@ static char *sliced(const char *trunk, enum lpips_trunk k)
 	return path;
 }
 
-/* Heads as they were released: those of a .pth give what those of its conversion give. */
+/* The released heads: a .pth and its conversion give the same distances. */
 static void released_heads(enum lpips_trunk k, const char *trunk, const float *a, const float *b)
 {
 	const char *data = getenv("DDM_TEST_DATA");

@@ -1,4 +1,4 @@
-/* core: errors, strings, random numbers, pool, hashes, what the machine has. */
+/* core: errors, strings, random numbers, pool, hashes, facts about the machine. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -172,7 +172,7 @@ static void pool_runs_each_task_once(void **state)
 	assert_int_equal(t.hits[2], 1);
 }
 
-/* Zeroed and aligned on both sides of the size from which large pages are asked for; a size that cannot be had is an error. */
+/* Memory is zeroed and aligned below and above the size from which large pages are used. An impossible size is an error. */
 static void blocks(void **state)
 {
 	static const size_t size[] = {0, 1, 100, (2u << 20) - 64, 2u << 20, (5u << 20) + 3};
@@ -222,7 +222,7 @@ static void sha256_vectors(void **state)
 	assert_string_equal(hex, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-/* Whatever instructions the processor has, the blocks come out the same. */
+/* With all instruction sets of the processor the blocks are equal. */
 static void sha256_by_instructions(void **state)
 {
 	uint8_t data[64 * 9];
@@ -239,7 +239,7 @@ static void sha256_by_instructions(void **state)
 	}
 }
 
-/* The share of keys held out is the fraction, nested for growing fractions, and one for all frames of a source. */
+/* The share of held-out keys is the fraction; larger fractions contain the smaller ones; frames of a source are held out together. */
 static void held_out_keys(void **state)
 {
 	char key[40], frame[40];
@@ -295,7 +295,7 @@ static void first_error_wins(void **state)
 	assert_int_equal(err_set(NULL, ERR_IO, "c"), -1);
 }
 
-/* Bit for bit, calls of fewer than 16 through the other of PyTorch's two ways, whose second number waits for the next such call. */
+/* The bits of PyTorch's numbers. Calls for fewer than 16 use PyTorch's other method, which keeps its second number for the next such call. */
 static void draws_of_torch(void **state)
 {
 	static float x[65536 + 32];
@@ -320,7 +320,7 @@ static void draws_of_torch(void **state)
 	}
 }
 
-/* A file below `root`, its folders with it. */
+/* Write a file below `root`, and make its folders. */
 static void put(const char *root, const char *path, const char *text)
 {
 	char *whole = str_new("%s%s", root, path);

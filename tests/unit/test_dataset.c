@@ -1,4 +1,4 @@
-/* Shards at random access and the order of batches. */
+/* Random access to shards, and the order of batches. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +53,7 @@ static void put_picture(struct shard_writer *w, int64_t i, int width, int label)
 
 static void put_array(struct shard_writer *w, int64_t i)
 {
-	int64_t shape[4] = {1, 2, 3, 1}; /* every other one with the batch of one that fast-DiT leaves */
+	int64_t shape[4] = {1, 2, 3, 1}; /* every other one with a leading batch dimension of 1, as fast-DiT writes it */
 	float v[6];
 	struct str bytes = {0};
 	struct shard_member m = {.ext = "npy"};
@@ -76,7 +76,7 @@ static const struct {
 	int cluster, holdout, number, count;
 } layout[] = {{0, 0, 0, EACH}, {0, 0, 1, 3}, {1, 0, 0, 5}, {1, 1, 0, 2}};
 
-/* Clusters 0 (two shards, 14) and 1 (5, and 2 held out) of three; cluster 2 is empty. Keys count up through the shards. */
+/* Three clusters: 0 (two shards, 14 samples), 1 (5 samples, and 2 held out), and 2, which is empty. Keys increase through the shards. */
 static char *make(const char *name, enum kind kind)
 {
 	char *root = path_join(dir, name);
@@ -137,7 +137,7 @@ static void check_sample(struct dataset *d, int64_t i, int64_t serial, int32_t c
 	mem_free(key);
 }
 
-/* Read twice: the second time from memory, when the budget (bytes) allows some or all of it. */
+/* Read twice, the second time from memory as far as the budget (bytes) allows. */
 static void reads(void **state)
 {
 	static const uint64_t budgets[] = {1, 5 * W * H * 3, 0};
@@ -226,7 +226,7 @@ static void refuses(void **state)
 	assert_int_equal(dataset_info(d)->width, 4);
 	assert_int_equal(dataset_read(d, 9, x, NULL, NULL, &e), 0);
 	dataset_free(d);
-	/* One bit of one shard. */
+	/* Flip a bit of one shard. */
 	file = path_join(root, "cluster-0/000000.tar.zst");
 	f = fopen(file, "r+b");
 	assert_non_null(f);
@@ -242,7 +242,7 @@ static void refuses(void **state)
 	mem_free(root);
 }
 
-/* Batches by the definition in dataset.h; prefetched or not, from the start or from the middle. */
+/* Batches as dataset.h defines them, prefetched or not, from the first or from a later one. */
 static void batches(void **state)
 {
 	static const struct {
@@ -291,7 +291,7 @@ static void batches(void **state)
 	mem_free(root);
 }
 
-/* Of all, of every third and so on where fewer are asked for, mirrored and not, from shards and from memory. */
+/* The mean of all samples, or of every third and so on if fewer are requested; mirrored and not; from shards and from memory. */
 static void means(void **state)
 {
 	char *root = make("m", PICTURES);
@@ -321,7 +321,7 @@ static void means(void **state)
 	mem_free(root);
 }
 
-/* An error comes out at its own batch, not before. */
+/* An error is reported at its own batch, not before. */
 static void late_error(void **state)
 {
 	char *root = make("e", UNEQUAL);

@@ -1,5 +1,5 @@
-/* A published DDPM of MNIST in its author's file (lib/net/mnistunet.c), against what tests/golden/ddpm_mnist.py makes of it in PyTorch. Needs test
- * data. */
+/* A published DDPM of MNIST in its author's file (lib/net/mnistunet.c), against its results in PyTorch (tests/golden/ddpm_mnist.py). Needs test data.
+ * */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -94,7 +94,7 @@ static double sampled(struct model *m, struct device *d, const char *solver, int
 	return error_of(x, want);
 }
 
-/* Float sums in another order, which a whole chain carries along; its pixels are up to 7. */
+/* Float sums in another order, whose errors accumulate over a whole chain; its pixels are up to 7. */
 static void as_in_pytorch(void **state)
 {
 	static const struct {

@@ -1,4 +1,4 @@
-/* diffusion/discrete: every solver against diffusers' schedulers, its own tests' values, and closed forms. */
+/* diffusion/discrete: every solver against diffusers' schedulers, the values of their tests, and closed forms. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,12 +18,12 @@
 
 enum { B = 4, COLS = 192, N = B * COLS };
 
-/* diffusers' dummy network of its schedulers' tests, with a variance beside it where it has one. */
+/* The dummy network of the tests of diffusers' schedulers, with a variance if requested. */
 struct dummy {
 	struct torch_rng rng;
 	const struct schedule *s;
 	int64_t out_cols;
-	double scale; /* of what the step made */
+	double scale; /* of the step's output */
 	float *x;
 	const struct discrete_plan *plan;
 };
@@ -80,7 +80,7 @@ static void solve(const char *solver, const char *path, const struct betas *beta
 	assert_true(c.discrete);
 	assert_int_equal(discrete_plan_make(&p, &c.how, steps, &s, (enum prediction)prediction_find(kind), learned, NULL), 0);
 	start(x);
-	/* Freed memory holds anything: what is not counted must not be read. */
+	/* The work space begins with NaN, because unwritten parts must not be read. */
 	memset(work, 0xff, (size_t)discrete_work(B, COLS, out_cols) * sizeof *work);
 	assert_int_equal(discrete_solve(&p, &r, x, work, NULL), 0);
 	discrete_plan_release(&p);
@@ -91,8 +91,8 @@ static void solve(const char *solver, const char *path, const struct betas *beta
 
 static const struct betas linear = {1000, 1e-4, .02, NULL}, scaled = {1000, .00085, .012, NULL};
 
-/* diffusers computes tables, coefficients and steps in float: products of a thousand alphas and exp and log near each other carry up to
- * some 1e-5 of relative error, which steps of low order at high noise multiply. */
+/* diffusers computes tables, coefficients and steps in float. Products of a thousand alphas, and differences of exp and log, have relative errors of
+ * about 1e-5, which steps of low order at high noise multiply. */
 static void as_diffusers(void **state)
 {
 	static float x[N];
@@ -116,13 +116,13 @@ static void as_diffusers(void **state)
 	assert_true(worst < 2e-4);
 }
 
-/* What tests/schedulers of diffusers 0.42 expects of whole loops: sums and means, to its own tolerances of 1e-2 and 1e-3. */
+/* Sums and means of whole loops from tests/schedulers of diffusers 0.42, with its tolerances of 1e-2 and 1e-3. */
 static void published_values(void **state)
 {
 	static const struct {
 		const char *solver, *prediction;
 		int64_t steps;
-		double sum, mean; /* 0: not told */
+		double sum, mean; /* 0: unknown */
 	} v[] = {
 	    {"ddim,clip=1", "epsilon", 10, 172.0067, .223967},
 	    {"ddpm,clip=1", "epsilon", 1000, 258.9606, .3372},
@@ -143,7 +143,7 @@ static void published_values(void **state)
 	}
 }
 
-/* scheduler_config.json in so many words, and what refuses one. */
+/* scheduler_config.json with many keys, and the keys that are refused. */
 static void schedulers(void **state)
 {
 	static const struct {
@@ -233,7 +233,7 @@ static void schedulers(void **state)
 	}
 }
 
-/* That of Euler goes on from what scale_model_input made, not from the sample itself. */
+/* diffusers' Euler continues from the output of scale_model_input, not from the sample. */
 static int scaling_field(void *arg, float *out, const float *x, double time, int64_t step, struct err *e)
 {
 	struct dummy *d = arg;
@@ -257,7 +257,7 @@ static void published_euler(void **state)
 	assert_true(fabs(sum - 10.0807) < 1e-2 && fabs(sum / N - .0131) < 1e-3);
 }
 
-/* One Gaussian, for which the probability flow is linear: x(t) = m alpha + z sqrt(alpha^2 s^2 + sigma^2). */
+/* Gaussian data, for which the probability flow is linear: x(t) = m alpha + z sqrt(alpha^2 s^2 + sigma^2). */
 static const float gauss_mean[] = {.8f, -.3f};
 static const struct exact gauss = {.n = 1, .d = 2, .clusters = 1, .mean = gauss_mean, .std = .5};
 
@@ -295,7 +295,7 @@ static int philox_noise(void *arg, float *z, int64_t step, struct err *e)
 	return 0;
 }
 
-/* n samples of a perfect network from n times two normals, which are kept in z. */
+/* Sample n pictures with a perfect network; the initial normals are kept in z. */
 static void sample(const char *solver, int64_t steps, enum prediction kind, int64_t n, float *x, float *z)
 {
 	struct device *d = device_cpu(NULL, DT_F32);
@@ -327,14 +327,14 @@ static double flow_error(const char *solver, int64_t steps, enum prediction kind
 	for (int i = 0; i < 64; i++) {
 		double m = gauss_mean[i % 2], s = .5;
 
-		/* It begins at abar_T, not at noise alone: m alpha is missing, and alpha^2 s^2 < 1e-5 of the variance. */
+		/* The chain begins at abar_T, where the noise lacks m alpha, and alpha^2 s^2 is below 1e-5 of the variance. */
 		worst = fmax(worst, fabs(x[i] - (m + s * (z[i] - m * sqrt(4.0358e-5)))));
 	}
 	return worst;
 }
 
-/* The error of one plan in double arithmetic, from a point of the flow at the table's most noise to that at its least, by Karras' sigmas,
- * with x0 known for every x and sigma: what is left is the solver's own error. */
+/* The error of a plan in double, from a point of the flow at the highest noise of the table to the lowest, with Karras' sigmas. x0 is known for every
+ * x and sigma, so only the solver's own error remains. */
 static double plan_error(const char *solver, int64_t steps)
 {
 	const double mean = .8, std = .5, z = 1.3;
@@ -373,7 +373,7 @@ static double plan_error(const char *solver, int64_t steps)
 	return error;
 }
 
-/* Half the step makes 2^order less of an error. dpm++3m is of order 2, as published; dpm++3m-corrected is what its name says. */
+/* Half the step divides the error by 2^order. dpm++3m has order 2, as published; dpm++3m-corrected has order 3. */
 static void orders(void **state)
 {
 	static const struct {
@@ -392,8 +392,8 @@ static void orders(void **state)
 	assert_true(plan_error("dpm++3m-corrected", 385) < plan_error("dpm++3m", 385) / 8);
 }
 
-/* The deterministic ones reach the flow's end, and a higher order reaches it sooner; noise of step 0, .01, is not taken off by final=min,
- * so that zero is what is compared. Every kind of prediction is the same to rounding. */
+/* The deterministic solvers reach the end of the flow, those of higher order in fewer steps. final=min keeps the noise of step 0, .01, so zero is
+ * compared. All kinds of predictions agree within rounding. */
 static void flows_of_a_gaussian(void **state)
 {
 	static const enum prediction kinds[] = {PREDICT_X0, PREDICT_EPSILON, PREDICT_ANGULAR};
@@ -418,8 +418,8 @@ static void flows_of_a_gaussian(void **state)
 	}
 }
 
-/* Samples of the stochastic ones are distributed as the data: of 4096, mean and standard deviation to four standard errors and what the
- * first steps' noise that is left adds. */
+/* Samples of the stochastic solvers have the distribution of the data: mean and standard deviation of 4096 within four standard errors, plus the
+ * remaining noise of the first steps. */
 static void noise_of_the_right_size(void **state)
 {
 	static const char *const solvers[] = {"ddpm", "ddpm,variance=large", "ddim,eta=1", "ddim,eta=.5", "ddpm,spacing=respaced"};

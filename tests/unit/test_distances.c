@@ -1,4 +1,4 @@
-/* Bounds of squared distances, and decisions by nearest neighbours, beside all distances computed in double. */
+/* Bounds of squared distances, and decisions by nearest neighbours, against all distances in double. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -89,7 +89,7 @@ static void measure_directly(struct neighbours *out, const float *real, int64_t 
 	mem_free(recalled);
 }
 
-/* The numbers of both ways agree to the bit, alone and with three threads. */
+/* Both methods give equal bits, with one and with three threads. */
 static void compare(const float *real, int64_t n, const float *fake, int64_t m, int d)
 {
 	for (int swapped = 0; swapped < 2; swapped++) {
@@ -113,7 +113,7 @@ static float *normal(int64_t n, int d, uint64_t set)
 	return x;
 }
 
-/* Sets of one, two and three tiles, dimensions of one chunk of the float product and of two. */
+/* Sets of one, two and three tiles; dimensions of one and of two chunks of the float product. */
 static void random_sets(void **state)
 {
 	static const struct {
@@ -132,8 +132,8 @@ static void random_sets(void **state)
 	}
 }
 
-/* What floats cannot tell: whole numbers, where most distances tie; copies; distances of a millionth of the vectors' length; radii that differ in
- * the last bits; lengths whose products a float cannot hold; and nothing at all. */
+/* Cases that float cannot decide: integers, with many equal distances; copies; distances of a millionth of the vectors' lengths; radii that differ in
+ * their last bits; lengths whose products overflow a float; zero vectors. */
 enum crafted { LATTICE, COPIES, FAR_OFF, ALMOST, HUGE_LENGTHS, TINY, ZERO, KINDS };
 
 static void craft(float *x, int64_t n, int d, enum crafted kind, float shift)
@@ -185,7 +185,7 @@ static void near_ties(void **state)
 	}
 }
 
-/* Fakes in the middle of all reals lie in every ball: most pairs are near. Far away, none is. */
+/* Samples in the middle of all reals lie in every ball, so most pairs are near. Far away no pair is. */
 static void concentrated(void **state)
 {
 	enum { N = 520, M = 300, D = 64 };
@@ -203,7 +203,7 @@ static void concentrated(void **state)
 	mem_free(y);
 }
 
-/* The bounds hold, and are narrow where the lengths are alike; a pair asked for alone has the bits of its tile. */
+/* The bounds hold, and are narrow for similar lengths. A single pair has the bits that it has in its tile. */
 static void bounds(void **state)
 {
 	enum { N = 270, M = 261, D = 900 };

@@ -46,12 +46,12 @@ static void the_usual_deviation(void **state)
 	assert_ptr_equal(paths[1], &path_edm);
 	assert_ptr_equal(schedule_path(&s, "edm", NULL, 0), &path_edm);
 	assert_true(path_edm.sigma_data == .5 && path_linear.sigma_data == .5 && path_at(&path_linear, .5).sigma_data == .5);
-	/* Only EDM's path is scaled for the data. */
+	/* Only EDM's path depends on the deviation of the data. */
 	assert_ptr_equal(schedule_path(&s, "linear", NULL, 2), &path_linear);
 	assert_null(schedule_of(paths[3]));
 }
 
-/* Table 1 and equation 8 of the paper, written down as they stand there. */
+/* Table 1 and equation 8 of the paper. */
 static void preconditioning(void **state)
 {
 	const struct weighting none = {WEIGHTING_NONE, 0}, usual = {WEIGHTING_EDM, 0};
@@ -98,9 +98,9 @@ static void derivatives(void **state)
 		}
 }
 
-/* Over draws of normal data of one deviation, as the trainer makes them: on that deviation's path the input and the target have variance 1 at every
- * noise level, and the target cannot be predicted from the input; on the path of another deviation, the variance of the target goes from 1
- * without noise to the square of the quotient at pure noise. To five standard errors: the variance of a square is 2, that of a product 1. */
+/* The trainer's draws of normal data with one deviation. On the path of this deviation the input and the target have variance 1 at every noise level,
+ * and the target is independent of the input. On the path of another deviation, the variance of the target goes from 1 without noise to the square
+ * of the quotient at pure noise. Tolerance: five standard errors; the variance of a square is 2, that of a product 1. */
 static void unit_variance(void **state)
 {
 	enum { DRAWS = 20000 };
@@ -129,7 +129,7 @@ static void unit_variance(void **state)
 				if (of == i)
 					assert_true(fabs(input - 1) < 5 * sqrt(2. / DRAWS) && fabs(both) < 5 / sqrt(DRAWS));
 			}
-		/* The ends, where the quotient shows by itself. */
+		/* The two ends, where the quotient appears alone. */
 		for (int i = 0; i < DEVIATIONS; i++) {
 			double c, d, ratio = deviations[of] / deviations[i];
 			struct path_point p = path_at(paths[i], 0);
@@ -163,7 +163,7 @@ static void optimum_of_normal_data(void **state)
 			}
 }
 
-/* The answer of a network of one deviation, converted, is the velocity of the data whatever the deviation; in native mode too. */
+/* The converted output of a network for one deviation is the velocity of the data, for any deviation; also in native mode. */
 static void conversion(void **state)
 {
 	(void)state;
@@ -203,7 +203,7 @@ static void names(void **state)
 	assert_non_null(strstr(e.msg, "'linear:1' is not linear, which takes no number"));
 	assert_int_equal(path_choice_parse("edm:1", &c, &e), 0);
 	assert_true(c.sigma_data == 1 && !strcmp(c.config, "edm") && !strcmp(c.name, "edm"));
-	/* The usual deviation is said by saying nothing. */
+	/* The default deviation needs no number. */
 	assert_int_equal(path_choice_parse("edm:0.5", &c, &e), 0);
 	assert_true(c.sigma_data == 0);
 	assert_int_equal(path_choice_parse("edm", &c, &e), 0);
@@ -286,9 +286,9 @@ static void write_member(const char *model, const char *name, int k, const char 
 	mem_free(folder);
 }
 
-/* Two EDM experts of unlike deviations beside a flow and a DDPM expert, with a router on EDM's path for a third deviation: the mixture is the
- * velocity of the whole set, from its exact posterior mean. The expert's input, its output and x0hat are rounded to float, and v divides
- * their error by t; DDPM's epsilon multiplies it by (1 - t)/t besides. */
+/* Two EDM experts with different deviations beside a flow and a DDPM expert, with a router on EDM's path for a third deviation. The mixture is the
+ * velocity of the whole set, computed from its exact posterior mean. The expert's input, its output and x0hat are rounded to float, and v divides
+ * their errors by t; DDPM's epsilon also multiplies them by (1 - t)/t. */
 static void two_deviations_in_one_ensemble(void **state)
 {
 	const struct exact truth = {.n = N, .d = D, .clusters = K, .mean = points, .cluster = cluster_of};
@@ -329,7 +329,7 @@ static void two_deviations_in_one_ensemble(void **state)
 			for (int k = 0; k < K; k++)
 				shared += mixer_weights(x)[k] > .05 && mixer_weights(x)[k] < .95;
 		}
-	/* The experts do mix: often more than one has a say. */
+	/* The experts are really mixed: often more than one has weight. */
 	assert_true(shared > 100);
 	mixer_free(x);
 	ensemble_release(&s);

@@ -1,5 +1,5 @@
-/* Vision transformers, CLIP and T5: parameter counts of the published models, and small ones as other libraries save them against what
- * those make of the same input (tests/golden/pretrained.py), one at a time and several at once. */
+/* Vision transformers, CLIP and T5: parameter counts of the published models; small models saved by other libraries, against the results of these
+ * libraries (tests/golden/pretrained.py), one sample at a time and several at once. */
 #include "tests/unit/pretrained.h"
 
 #include <jansson.h>
@@ -88,7 +88,7 @@ static void vit_of_timm(void **state)
 	golden_close(&g);
 }
 
-/* The class token (of CLIP its embedding), of whatever is asked for: as each way to hold the matrices makes it. */
+/* The class token (for CLIP its embedding) for each storage type of the matrices. */
 static float *class_of(const struct golden *g, enum vit_tokens tokens, enum compact_type bulk)
 {
 	float *x = reals(g, "x"), *out;
@@ -115,7 +115,7 @@ static float *class_of(const struct golden *g, enum vit_tokens tokens, enum comp
 	return out;
 }
 
-/* Matrices that are not copied, where the file has them as floats in one (CLIP's queries, keys and values are three): the same bits. */
+/* Matrices that are used in the mapped file give the same bits. They must be floats in one tensor; CLIP's queries, keys and values are three. */
 static void stays_in_file(const struct golden *g, const float *want, size_t bytes)
 {
 	float *viewed = class_of(g, VIT_CLASS, COMPACT_VIEW);
@@ -144,7 +144,7 @@ static void class_alone(void **state)
 	golden_close(&g);
 }
 
-/* As vit_open finds them: a folder of timm's hub, with its config.json and without one, and a file. */
+/* The operands of vit_open: a folder of timm's hub, with and without config.json, and a file. */
 static void dinov2_of_timm(void **state)
 {
 	static const char *const names[] = {"dinov2-timm", "dinov2-timm-less", "dinov2-timm-less"};
@@ -196,7 +196,7 @@ static void name_as_timm(struct params *p)
 		}
 }
 
-/* What a file of either layout tells of itself. */
+/* The configuration that follows from a file of each layout. */
 static void vit_of_shapes(void **state)
 {
 	(void)state;
@@ -243,7 +243,7 @@ static void vit_of_shapes(void **state)
 	}
 }
 
-/* Another network, and a table that is not square. */
+/* Refused: another network, and a position table that is not square. */
 static void vit_of_wrong_shapes(void **state)
 {
 	struct vit_config c = {.size = 224, .grid = 3, .channels = 3, .patch = 14, .hidden = 64, .depth = 1, .heads = 1, .wide = 8, .eps = 1e-6};
@@ -386,7 +386,7 @@ static void clip_vision(void **state)
 	}
 }
 
-/* Of ViT-L/14: the text tower without its projection, 123,060,480, and the whole model, 427,616,513 with the scale of the logits. */
+/* ViT-L/14: the text tower without its projection has 123,060,480 parameters, the whole model 427,616,513 with the scale of the logits. */
 static void clip_sizes(void **state)
 {
 	struct clip_config text, vision;
@@ -433,7 +433,7 @@ static void t5_text(void **state)
 	}
 }
 
-/* A table's tensors under their own names. */
+/* The tensors of a parameter table under its own names. */
 static void t5_size(void **state)
 {
 	struct t5_config c = {.hidden = 4096,
@@ -454,8 +454,8 @@ static void t5_size(void **state)
 	params_release(&p);
 }
 
-/* Rounded matrices: 8 bits of every weight, and of what it is multiplied with; of int8 the weights are off by up to 1 / 254 of their row's
- * largest. A test that nothing was rounded would not fail by a bound alone. */
+/* Rounded matrices: weights and their factors have 8 bits; int8 weights have errors of up to 1 / 254 of the largest in their row. The results must
+ * also differ from those of floats, or rounding was not tested. */
 static void rounded(void **state)
 {
 	static const struct {
@@ -478,7 +478,7 @@ static void rounded(void **state)
 	device_free(d);
 }
 
-/* What the process holds of its own, in bytes. */
+/* The private memory of the process, in bytes. */
 static int64_t resident(void)
 {
 	FILE *f = fopen("/proc/self/status", "r");
@@ -493,7 +493,8 @@ static int64_t resident(void)
 	return kb * 1024;
 }
 
-/* A T5 of 12 million parameters, of which 11.3 are in matrices, in a file of zeros: two bytes each, one each, or none where they stay in the file. */
+/* A T5 of 12 million parameters, 11.3 million of them in matrices, from a file of zeros: two bytes each, one each, or none if they stay in the file.
+ * */
 static void memory(void **state)
 {
 	static const struct {
@@ -534,7 +535,7 @@ static void memory(void **state)
 			fail_msg("%s", e.msg);
 		grown = resident() - before;
 		print_message("matrices of %g bytes: %.1f MB grown, %.1f MB counted\n", ways[i].bytes, (double)grown * 1e-6, (double)want * 1e-6);
-#ifndef __SANITIZE_ADDRESS__ /* which has memory of its own */
+#ifndef __SANITIZE_ADDRESS__ /* which uses memory itself */
 		if (ways[i].type == COMPACT_VIEW)
 			want += 512 * 1792 * 4; /* the largest matrix, packed while it is multiplied */
 		assert_true(grown > want * 9 / 10 && grown < want + (3 << 20));

@@ -1,5 +1,5 @@
-/* data: samples through an autoencoder and a text encoder, against the two called by hand and the formulas of a latent, for any batch
- * and number of threads, in order, with bad samples among them; and latents back to pictures. */
+/* data: encoding samples with an autoencoder and a text encoder, against direct calls of both and the formulas of a latent, for any batch and number
+ * of threads, in order, with bad samples among them; and decoding latents to pictures. */
 #include "tests/unit/pretrained.h"
 
 #include <stdio.h>
@@ -78,7 +78,7 @@ static int make(void **state)
 	return 0;
 }
 
-/* An encoding of `source` with all that belongs to it. */
+/* An encoding of `source` with everything that it needs. */
 struct run {
 	struct pool *pool;
 	struct device *device;
@@ -128,7 +128,7 @@ static float *numbers(const struct sample *s, const char *ext, enum npy_type typ
 	return v;
 }
 
-/* What the encoder makes of picture i, cut around its middle; its latent's height and width. */
+/* The encoder's output for the centre crop of picture i, and the height and width of its latent. */
 static void moments_of(struct autoencoder *a, int i, float *out, int64_t *h, int64_t *w)
 {
 	float x[3 * MOST];
@@ -149,7 +149,7 @@ static void moments_of(struct autoencoder *a, int i, float *out, int64_t *h, int
 	picture_release(&p);
 }
 
-/* The mirrored picture's latents are those of a mirrored file. */
+/* The latents of a mirrored picture equal those of a mirrored file. */
 static void mirrored(void **state)
 {
 	struct encoding_options o = {.vae = vae, .wide = 1};
@@ -184,7 +184,7 @@ static void mirrored(void **state)
 		static const char *const pairs[][2] = {{"flip.npy", "npy"}, {"flip.std.npy", "std.npy"}};
 
 		assert_int_equal(encoding_next(r.x, &s, &r.err), 1);
-		/* Of a width that is cut on both sides unequally, the mirror image is cut elsewhere. */
+		/* If a width is cropped unequally on both sides, the mirrored picture is cropped elsewhere. */
 		for (int k = 0; k < 2 && sizes[n % 3][0] % FACTOR == 0; k++) {
 			const struct sample_member *a = sample_find(&s, pairs[k][0]), *b = sample_find(&t, pairs[k][1]);
 
@@ -284,7 +284,7 @@ static void any_batch(void **state)
 	str_release(&first);
 }
 
-/* Draws of the posterior are normal around the mean, by the deviation, and others for another seed or sample. */
+/* Draws of the posterior are normal with its mean and deviation, and differ between seeds and between samples. */
 static void draws(void **state)
 {
 	struct run r, q, again;
@@ -324,7 +324,7 @@ static void draws(void **state)
 	run_close(&again);
 }
 
-/* Against transformers; 16 bits hold eleven digits. */
+/* Against transformers; float16 has 11 bits. */
 static void texts(void **state)
 {
 	const char *caption[CAPTIONS];
@@ -379,7 +379,7 @@ static void texts(void **state)
 	golden_close(&g);
 }
 
-/* Written out, the latents come back as what the decoder makes of them. */
+/* Latents that were written are decoded to the decoder's pictures. */
 static void back(void **state)
 {
 	struct encoding_options way_in = {.vae = vae, .wide = 1, .drop = 1, .posterior = ENCODING_MEAN}, way_out = {.vae = vae, .decode = 1};

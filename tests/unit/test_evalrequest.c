@@ -1,4 +1,4 @@
-/* An evaluation as another program calls it: the numbers of two sets, what the line says of the request, progress and a stop, and what is refused. */
+/* An evaluation from a C program: the numbers of two sets, the request's settings in the line, progress and a stop, refusals. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,7 +63,7 @@ static double number(const struct evaluation *v, const char *key)
 	return json_is_number(n) ? json_number_value(n) : NAN;
 }
 
-/* The text of a key of the recipe; "" where there is none. */
+/* The text of a key of the recipe; "" if there is none. */
 static char *recipe(const struct evaluation *v, const char *key)
 {
 	const json_t *k = json_object_get(json_object_get(evaluation_line(v), "recipe"), key);
@@ -111,7 +111,7 @@ static void numbers(void **state)
 	evaluation_free(v);
 }
 
-/* What the request says, and the protocol for it, is what the line tells; the file holds the line, and the claim is gone. */
+/* The line holds the settings and the protocol of the request; the file holds the line, and the claim is released. */
 static void request_is_stamped(void **state)
 {
 	struct eval_request q = vectors();
@@ -145,10 +145,10 @@ static void request_is_stamped(void **state)
 }
 
 struct listener {
-	int told, until; /* until > 0: says stop then */
+	int told, until; /* until > 0: stop at this call */
 	const char *what;
 	int64_t done;
-	int passes, whole; /* and those that were told to the end */
+	int passes, whole; /* and those that were reported to the end */
 };
 
 static int hear(void *arg, const char *what, int64_t done, int64_t total)
@@ -164,7 +164,7 @@ static int hear(void *arg, const char *what, int64_t done, int64_t total)
 	return ++l->told == l->until;
 }
 
-/* Stops at the n-th time that progress is told: when pictures are read, and in the computations. */
+/* Stop at the n-th report of progress: while pictures are read, and in the computations. */
 static void stops_at(int n, const char *a, const char *b, const char *metrics)
 {
 	struct listener l = {.until = n};
@@ -200,7 +200,7 @@ static void stops(void **state)
 	stops_at(1, "tests/golden/eval-a.tar.gz", "tests/golden/eval-b.tar.gz", "memorised");
 }
 
-/* Each long computation is told, and to its end. */
+/* Each long computation reports its progress to the end. */
 static void tells(void **state)
 {
 	struct listener l = {0};

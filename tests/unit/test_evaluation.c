@@ -1,5 +1,5 @@
-/* metric: networks as extractors, the cache of features, sets in the files of other tools, and what an evaluation makes of them. The network
- * here is a stand-in whose numbers can be told from the pictures by hand. */
+/* metric: networks as extractors, the cache of features, sets in the files of other programs, and evaluations of them. The network is a fake whose
+ * outputs follow simply from the pictures. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ enum { N = 21, SIDE = 16, D = 3, CLASSES = 2 };
 static char *dir;
 static struct pool *three;
 
-/* Main tap: sums of the three planes of the input; spatial: two of its pixels; logits: their difference. Counts what it is run on. */
+/* Main tap: sums of the three planes of the input; spatial: two of its pixels; logits: their difference. Counts its inputs. */
 struct stub {
 	int pictures, calls, largest, freed;
 };
@@ -143,7 +143,7 @@ static void networks(void **state)
 	assert_string_equal(a.recipe.input, "tf1");
 	assert_int_equal(a.spatial.dims, 2);
 	assert_int_equal(a.logits.dims, CLASSES);
-	/* the corner of the input is the corner of the picture, (v - 128) / 128, and rows stand where the order says */
+	/* the corner of the input is the corner of the picture, (v - 128) / 128, and rows are in the order of the keys */
 	for (int i = 0; i < N; i++)
 		for (int c0 = 0; c0 < 2; c0++) {
 			float want = ((float)pixel(i, c0) - 128) / 128;
@@ -181,7 +181,7 @@ static void told(void *arg, const char *what)
 	never_told = 1;
 }
 
-/* What is cached is read instead of computed, and equal; what changed, the pictures or the recipe, is computed. */
+/* Cached features are read instead of computed, and are equal. If the pictures or the recipe changed, they are computed. */
 static void cache(void **state)
 {
 	struct stub counts = {0};
@@ -206,7 +206,7 @@ static void cache(void **state)
 	assert_memory_equal(a.order, b.order, N * sizeof *a.order);
 	assert_int_equal(evalset_agree(&a, "a", &b, "b", NULL), 0);
 	evalset_release(&b);
-	/* another tap, another size: computed; again: not */
+	/* another tap or size is computed; the second time it is not */
 	o.taps = 1u << TAP_LOGITS;
 	b = read_set("cached", &o);
 	assert_int_equal(counts.pictures, 2 * N);
@@ -224,7 +224,7 @@ static void cache(void **state)
 	assert_int_equal(b.recipe.width, 20);
 	evalset_release(&b);
 	o.size = 0;
-	/* a picture more; one taken away */
+	/* one picture more; one less */
 	folder_make("cached", 50, 1);
 	b = read_set("cached", &o);
 	assert_int_equal(b.n, N + 1);
@@ -299,7 +299,7 @@ static void adm_reference(void **state)
 	assert_true(number(st, "precision-stub") >= 0);
 	evalset_release(&a);
 	evalset_release(&c);
-	/* statistics alone: the pictures are left alone, the recipe is not known, and that is no contradiction to a network */
+	/* with statistics the pictures are not read; their recipe is unknown, which does not contradict a network */
 	o.statistics = 1;
 	a = read_set("VIRTUAL.npz", &o);
 	assert_int_equal(counts.pictures, 3 * N);
@@ -313,7 +313,7 @@ static void adm_reference(void **state)
 	assert_int_equal(e.code, ERR_USAGE);
 	assert_non_null(strstr(e.msg, "pr needs the features"));
 	evalset_release(&a);
-	/* to functions of the pixels those statistics say nothing */
+	/* these statistics are of no use to features of pixels */
 	o = (struct evalset_options){.extractor = pix};
 	a = read_set("VIRTUAL.npz", &o);
 	assert_null(a.mu);
@@ -327,7 +327,7 @@ static void adm_reference(void **state)
 	mem_free(path);
 }
 
-/* Vectors under the names that clean-fid, dgm-eval and numpy.savez give them; logits beside them. */
+/* Vectors under the names of clean-fid, dgm-eval and numpy.savez, with logits. */
 static void vectors_of_others(void **state)
 {
 	static const char *const names[] = {"feats", "reps", "features", "arr_0"};
@@ -356,7 +356,7 @@ static void vectors_of_others(void **state)
 	mem_free(path);
 }
 
-/* The score of guided-diffusion goes by the order of files, ours by contents, torch-fidelity's by its own shuffle of the files. */
+/* guided-diffusion's score depends on the order of files, ours on their contents, torch-fidelity's on its own shuffle. */
 static void orders(void **state)
 {
 	enum { M = 5200 };
@@ -404,7 +404,7 @@ static void text_write(const char *folder, const char *text)
 	mem_free(path);
 }
 
-/* Small random weights for a table, as DIR/NAME/model.safetensors. */
+/* Write small random weights for a parameter table to DIR/NAME/model.safetensors. */
 static char *model_write(const char *name, const char *config, struct params *p)
 {
 	struct st_tensor *t = mem_zalloc((size_t)p->n, sizeof *t);
@@ -432,7 +432,7 @@ static char *model_write(const char *name, const char *config, struct params *p)
 	return folder;
 }
 
-/* Features of a picture through the extractor SPEC, which must say that it is fed by `input`: to be freed. */
+/* Features of a picture from the extractor SPEC, which must use the preparation `input`. Caller frees. */
 static float *extracted(const char *kind, const char *folder, int asked, enum netinput input, struct device *d, const struct picture *p,
                         float **pixels, int dims)
 {

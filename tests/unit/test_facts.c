@@ -1,4 +1,4 @@
-/* What files and folders are taken for, and what is said of them: made by hand here, so that every number is known. */
+/* The kinds of files and folders, and the facts about them. They are made by hand here, so that every number is known. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +50,7 @@ static enum kind folder_kind(const char *name)
 	return k;
 }
 
-/* o as a line, compared with text; o is released. */
+/* Compare o as a line with the text, and release o. */
 static void check_line(json_t *o, const char *text)
 {
 	char *line = jsonio_line(o);
@@ -67,7 +67,7 @@ static struct facts_source source(const void *data, size_t len)
 
 static const struct facts_options look, check = {.check = 1}, full = {.full = 1};
 
-/* A header of n bytes, written with its length before it, and data after. */
+/* Write a header of n bytes, preceded by its length and followed by data. */
 static size_t safetensors_put(uint8_t *to, const char *header, const void *data, size_t bytes)
 {
 	size_t n = strlen(header);
@@ -108,7 +108,7 @@ static void kinds_of_bytes(void **state)
 	    {"\x28\xb5\x2f\xfd", 4, KIND_TAR},
 	    {"", 0, KIND_UNKNOWN},
 	    {"x", 1, KIND_UNKNOWN},
-	    /* the foot of the seekable format: frames, descriptor with checksums, magic */
+	    /* the footer of the seekable format: frames, descriptor with checksums, magic */
 	    {"\x28\xb5\x2f\xfd........\1\0\0\0\x80\xb1\xea\x92\x8f", 21, KIND_SHARD},
 	    {"\x28\xb5\x2f\xfd........\1\0\0\0\x00\xb1\xea\x92\x8f", 21, KIND_TAR},
 	};
@@ -149,7 +149,7 @@ static void kinds_of_folders(void **state)
 	assert_int_equal(folder_kind("f9"), KIND_SHARDS);
 }
 
-/* The patterns of IEEE 754 by type: infinity and NaN count, the largest number does not. */
+/* Bit patterns of IEEE 754 by type: infinity and NaN are counted, the largest number is not. */
 static void finiteness(void **state)
 {
 	static const uint64_t f64[] = {0x7ff0000000000000, 0xfff8000000000001, 0x7fefffffffffffff, 0, 1};
@@ -216,7 +216,7 @@ static void stamps(void **state)
 	facts_stamp(NULL, NULL);
 }
 
-/* rows of "key cluster split", with its end line. */
+/* A table with rows "key cluster split" and its last line. */
 static char *table(const char *rows, int n)
 {
 	struct str s = {0};
@@ -248,7 +248,7 @@ static void tables(void **state)
 	           "{\"columns\":[\"key\",\"cluster\",\"split\"],\"rows\":4,\"clusters\":["
 	           "{\"cluster\":0,\"rows\":1,\"share\":0.25,\"held_out\":1},{\"cluster\":1,\"rows\":0,\"share\":0.0,\"held_out\":0},"
 	           "{\"cluster\":2,\"rows\":3,\"share\":0.75,\"held_out\":1}],\"end\":\"whole: rows and hash are right\",\"stamp\":{\"k\":3}}");
-	/* One row cannot make a million. */
+	/* A single row cannot cause a million clusters. */
 	o = table_facts("a\t1048575\ttrain\nb\t0\ttrain\n", 2, &look, &e);
 	list = json_object_get(o, "clusters");
 	assert_int_equal(json_array_size(list), 2);
@@ -305,7 +305,7 @@ static void logs(void **state)
 	json_t *o = json_facts(begun, "log", &check, 0);
 
 	(void)state;
-	/* 60 steps of 8 at 80 a second are left. */
+	/* 60 steps of 8 samples remain, at 80 a second. */
 	assert_true(fabs(json_number_value(json_object_get(o, "eta_s")) - 6) < 1e-9);
 	assert_int_equal(json_integer_value(json_object_get(o, "step")), 40);
 	assert_int_equal(json_integer_value(json_object_get(o, "best_step")), 20);
@@ -380,7 +380,7 @@ static json_t *network(const char *name, const struct facts_options *f, int code
 	return o;
 }
 
-/* The committed model, unpacked; one of its numbers made infinite; one of its tensors gone. */
+/* The committed model, unpacked; with an infinite number; without a tensor. */
 static void networks(void **state)
 {
 	struct tar_limits limits = {.member = 1 << 24};

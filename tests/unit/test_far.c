@@ -1,4 +1,4 @@
-/* A device whose memory the host cannot touch: training, resuming, validation, sheets and sampling give the CPU's bytes on it. */
+/* A device whose memory the host cannot access: training, resuming, validation, sheets and sampling give the CPU's bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,7 +56,7 @@ static void has(const char *text, const char *what)
 		fail_msg("no \"%s\" in:\n%s", what, text);
 }
 
-/* In a child: killed by the memory fault, or not. */
+/* Whether a child process is killed by a memory fault. */
 static int dies(void (*deed)(float *p), float *p)
 {
 	pid_t child = fork();
@@ -112,7 +112,7 @@ static void it_is_far(void **state)
 struct seen {
 	volatile sig_atomic_t stop;
 	int64_t stop_at, lines;
-	double sum; /* of everything that was said of a step, weighted by its number */
+	double sum; /* of all numbers of the log lines, weighted by the step */
 };
 
 static void on_step(void *arg, const struct train_step *s)
@@ -145,7 +145,7 @@ static struct train_options tiny(const struct net_def *def, const char *out)
 	return o;
 }
 
-/* In one go, and for far also stopped after steps 2 and 5 and taken up again. */
+/* Train without interruption; on the far device also with interruptions after steps 2 and 5. */
 static void train_on(int far, struct train_options o, struct seen *w)
 {
 	static const int64_t stops[] = {2, 5, -1};
@@ -219,7 +219,7 @@ static void trains(void **state)
 	same_training("router", o);
 }
 
-/* The moments wait on the host and pass in five ranges, the last shorter: the bytes of those that stayed. */
+/* The moments stay on the host and are copied in five ranges, the last one shorter: the same bytes as moments on the device. */
 static void offloads(void **state)
 {
 	struct train_options o = tiny(&net_dit, NULL);
@@ -241,13 +241,13 @@ static void offloads(void **state)
 	mem_free(far);
 }
 
-/* How a step may be submitted. */
+/* The ways in which a step is submitted. */
 enum way { WHOLE, IN_PARTS, IN_PARTS_NO_GRAPHS, OFFLOADED, PROFILED, NO_GRAPHS, WAYS };
 
-/* Forward, backward and update are a graph each, captured at the second run, and what follows a part by what that does: of four parts the
- * first begins the sum, the second closes a level of the tree, the third neither. The update of moments that come from the host is
- * none, and neither that nor a part's end is one of a profiled run. The learning rate, the clipping and Adam's corrections change with
- * the steps: the bytes are those of a device without graphs. */
+/* Forward, backward and update are one graph each, captured at the second run. The work after a part is a graph for each kind: of four parts the
+ * first begins the sum, the second completes a level of the tree, the third does neither. The update of offloaded moments is no graph, and in a
+ * profiled run neither it nor the work after a part is. The learning rate, the clipping and Adam's corrections change with the steps. The bytes equal
+ * those of a device without graphs. */
 static void updates_by_graph(void **state)
 {
 	static const int64_t captures[WAYS] = {3, 6, 0, 2, 2, 0}, updates[WAYS] = {1, 4, 0, 0, 0, 0};
@@ -285,7 +285,7 @@ static void updates_by_graph(void **state)
 	assert_string_equal(hash[IN_PARTS], hash[IN_PARTS_NO_GRAPHS]);
 }
 
-/* Not one sample of these is a number: no step counts, on either device, and the fourth in a row ends it. */
+/* All samples are NaN: no step counts on either device, and the fourth in a row ends the run. */
 static void diverges(void **state)
 {
 	char *bad = make_shards(dir, "bad", 1, 0), *out = path_join(dir, "diverged"), said[2][sizeof((struct err *)0)->msg];
@@ -310,8 +310,8 @@ static void diverges(void **state)
 	mem_free(out);
 }
 
-/* Devices lost one after the other: every time ERR_UNAVAILABLE, and what is on disk takes the next to the bytes
- * of a run that lost none. */
+/* Several devices are lost one after the other: each time ERR_UNAVAILABLE, and the next run continues from the disk to the bytes of an undisturbed
+ * run. */
 static void is_lost(void **state)
 {
 	char *whole = path_join(dir, "kept"), *out = path_join(dir, "lost"), x[65], y[65];
@@ -370,7 +370,7 @@ static int count_of(const char *text, const char *what)
 struct told {
 	int warnings;
 	char last[400];
-	uint64_t free; /* in the last line */
+	uint64_t free; /* in the last log line */
 };
 
 static void on_warning(void *arg, const char *line)
@@ -386,7 +386,7 @@ static void on_line(void *arg, const struct train_step *s)
 	((struct told *)arg)->free = s->memory.free;
 }
 
-/* What a profiler would show, what a line of the log says of the device, and work outside graphs, told once. */
+/* The ranges for a profiler, the device's memory in the log, and the warning about work outside graphs, which comes once. */
 static void is_watched(void **state)
 {
 	static const char want[] = "step\n  data\n  upload\n  forward\n  backward\n  upload\n  forward\n  backward\n  optimizer\nstep\n";
@@ -423,7 +423,7 @@ static void is_watched(void **state)
 	mem_free(out);
 }
 
-/* Device memory at its most beside the plan's. */
+/* The peak of device memory against the plan. */
 static void holds_to_the_plan(void **state)
 {
 	(void)state;
@@ -465,7 +465,7 @@ static uint64_t planned(struct train_options o, int recompute, int64_t accumulat
 	return p.device;
 }
 
-/* What is said of a device with this much: NULL for nothing. The run takes nothing of it. */
+/* The message for a device with this much memory; NULL: none. Nothing is allocated on it. */
 static void too_small(struct train_options o, uint64_t total, const char *said)
 {
 	struct device *d = device_far(pool);
@@ -490,7 +490,7 @@ static void too_small(struct train_options o, uint64_t total, const char *said)
 	device_free(d);
 }
 
-/* Devices with less and less memory. What is proposed is the first way that fits, by plans of its own. */
+/* Devices with less and less memory. The message proposes the first change that fits, by its own plan. */
 static void is_too_small(void **state)
 {
 	char *out = path_join(dir, "small"), *said;
@@ -529,7 +529,7 @@ static void is_too_small(void **state)
 	mem_free(out);
 }
 
-/* n pictures of the model that `trains` left, in a batch that does not divide n. */
+/* Sample n pictures of the model from `trains`, with a batch that does not divide n. */
 static float *sample_on(int far, const char *route, double cfg, enum solver_kind solver, int64_t n)
 {
 	char *folder = path_join(dir, "cpu");
@@ -603,7 +603,7 @@ static void samples(void **state)
 	}
 }
 
-/* v of the only expert of `folder` at x (S * S) and t. */
+/* The velocity of the only expert of `folder` at x (S * S) and t. */
 static void expert_velocity(int far, const char *folder, float t, const float *x, float *v, const char *refused)
 {
 	struct device *d = device_of(far);
@@ -638,9 +638,9 @@ static double error_of(const float *v, const float *x, const float *x0)
 	return sqrt(sum / (S * S));
 }
 
-/* Nine steps of training know nothing of noise, and x0hat from epsilon multiplies that error by (1 - t) / t. The mean of the data is left
- * beside the weights: at t = 1 of the linear path the best velocity there is, x - mean, comes of it, and before it the convex sum that
- * convert.h tells. Where it is not there x0hat is what it was. */
+/* After nine steps the expert has not learned the noise, and x0hat from epsilon multiplies its error by (1 - t) / t. The mean of the data is stored
+ * beside the weights: at t = 1 of the linear path it gives the optimal velocity x - mean, and below it the convex sum in convert.h. Without the mean
+ * x0hat is unchanged. */
 static void epsilon_knows_its_mean(void **state)
 {
 	struct train_options o = tiny(&net_dit, NULL);
@@ -675,7 +675,7 @@ static void epsilon_knows_its_mean(void **state)
 	dataset_free(data);
 	for (int k = 0; k < S * S; k++)
 		assert_true(fabs(mean[k] - sum[k]) < 1e-7);
-	/* Another mean, far from 0, and other noise than any: what follows holds for every one. */
+	/* Another mean, far from 0, and other noise: the following holds for all of them. */
 	for (int k = 0; k < S * S; k++) {
 		mean[k] += 2 + .01f * (float)k;
 		x[k] = (float)(3 * rng_uniform(3, RNG_TEST, 9, (uint64_t)k, 0) - 1);
@@ -694,7 +694,7 @@ static void epsilon_knows_its_mean(void **state)
 		expert_velocity(0, folder, times[i], x, w, NULL);
 		assert_int_equal(npy_write(file, NPY_F4, 3, all, mean, &e), 0);
 		assert_true(fabs(c.blend - fmax(0, ((double)times[i] - .98) / .02)) < 1e-12);
-		/* x0hat is x - t v; v is rounded to 6e-8 of up to 20. */
+		/* x0hat is x - t v, where v, up to 20, is rounded to 6e-8. */
 		for (int k = 0; k < S * S; k++)
 			assert_true(fabs(v[0][i][k] - (w[k] + c.blend * ((double)x[k] - (double)times[i] * w[k] - mean[k]) / times[i])) < 4e-6);
 		if (i < 2)

@@ -1,4 +1,4 @@
-/* The features' formula against numpy's (tests/golden/hogcolor.txt, made by hogcolor.py), and what they promise. */
+/* The formula of the features against numpy (tests/golden/hogcolor.txt, made by hogcolor.py), and their promised properties. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -80,7 +80,7 @@ static struct picture plain(int side, int channels, uint8_t value)
 	return p;
 }
 
-/* A flat picture has no shape and no layout; grey and RGB of the same grey are one; lengths stay within one. */
+/* A uniform picture has no shape and no layout; grey and the same grey as RGB are equal; lengths are at most one. */
 static void extremes(void **state)
 {
 	struct picture a = plain(64, 3, 77), b = plain(20, 1, 77), c = plain(64, 3, 0);

@@ -1,4 +1,4 @@
-/* Hashes that are kept: taken where nothing has changed, and nowhere else. What a note says is made a lie, to see whether it is read. */
+/* Stored hashes are used only if the file has not changed. The tests falsify a stored hash to see whether it is used. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 
 static char *file, *note;
 
-/* The note as it would be of a file hashed later by `seconds`, with another hash. */
+/* Change the stored note as if the file had been hashed `seconds` later, with another hash. */
 static void lie(double seconds)
 {
 	struct stat st;

@@ -1,4 +1,4 @@
-/* diffusion/finite against diffusion/exact, which says the same as sums over samples, and against closed forms. */
+/* diffusion/finite against tests/unit/exact.h, which computes the same by sums over samples, and against closed forms. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ static struct finite *new_set(int as_bytes, const double *counted, struct pool *
 	return f;
 }
 
-/* Rows at times from 1 down to .001, noised samples. */
+/* Noised samples at times from 1 down to .001. */
 static void make_rows(float *x, float *t)
 {
 	for (int i = 0; i < ROWS; i++) {
@@ -60,7 +60,7 @@ static void make_rows(float *x, float *t)
 	}
 }
 
-/* Both are in double; at t the exponents, and their rounding, are up to D / t^2: 1e-13 of that, and never below 1e-12. */
+/* Both compute in double. At t the exponents are up to D / t^2, and rounding is 1e-13 of that; the tolerance is at least 1e-12. */
 static void agrees_with_the_sums(void **state)
 {
 	const struct exact m = {N, D, K, points, weight, cluster, 0};
@@ -130,8 +130,8 @@ static void two_points(void **state)
 	finite_free(f);
 }
 
-/* A grid of quantiles of N(m, s^2) in each dimension stands for the Gaussian: E[x0 | x] = m + alpha s^2 (x - alpha m) / (alpha^2 s^2
- * + sigma^2). The grid's tails end at 2.6 s; 200 x 200 points agree within .02 s where the noise is above .4. */
+/* A grid of quantiles of N(m, s^2) in each dimension approximates the Gaussian: E[x0 | x] = m + alpha s^2 (x - alpha m) / (alpha^2 s^2 + sigma^2).
+ * The grid's tails end at 2.6 s; 200 x 200 points agree within .02 s for noise above .4. */
 static void a_blob(void **state)
 {
 	enum { G = 200 };
@@ -174,8 +174,7 @@ static void a_blob(void **state)
 	finite_free(f);
 }
 
-/* At t = 1 the router's answer is the shares, weights counted; towards t = 0 the softmax collapses on the nearest sample, without
- * overflow, at 0 too. */
+/* At t = 1 the router's output is the weighted shares; towards t = 0 the softmax is 1 for the nearest sample, without overflow, also at 0. */
 static void both_ends(void **state)
 {
 	struct finite *f = new_set(0, counts, NULL);

@@ -1,4 +1,4 @@
-/* metric: the standard errors of Frechet distances, beside the deviation over repetitions. */
+/* metric: the standard errors of Frechet distances, against the deviation over repetitions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ struct study {
 	double value[REPEAT], error; /* distances, and the mean of their errors */
 };
 
-/* 200 repetitions know a deviation to 5%, so 20% is four such errors; 3,000 gave .99 to 1.03. */
+/* 200 repetitions give a deviation within 5%, so 20% is four such errors; 3,000 repetitions gave ratios of .99 to 1.03. */
 static void agree(const char *what, const struct study *s)
 {
 	double mean = 0, square = 0, ratio;
@@ -45,7 +45,7 @@ static float *far_off(uint64_t key)
 	return y;
 }
 
-/* Other vectors and other draws each time; fewer are drawn than there are, and as many. */
+/* New vectors and draws in each repetition; fewer draws than vectors, and as many. */
 static void drawn(void **state)
 {
 	static const int takes[] = {80, 120, 160}, rounds[] = {1, 3, 4};
@@ -77,7 +77,7 @@ static void drawn(void **state)
 	pool_free(three);
 }
 
-/* To a reference whose statistics alone are known. */
+/* Against a reference of which only the statistics are known. */
 static void fixed(void **state)
 {
 	static const double mu[P] = {0}, sigma[P * P] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
@@ -102,7 +102,7 @@ static void fixed(void **state)
 	agree("the reference exact", &s);
 }
 
-/* Between samples of one distribution the distance is bias alone and has no linear part; the error is then too large, not too small. */
+/* Between samples of one distribution the distance is only bias and has no linear part; the error estimate is then too large, not too small. */
 static void nothing_between(void **state)
 {
 	struct study s = {.error = 0};

@@ -1,4 +1,4 @@
-/* k-means against blobs whose partition is known and against its own definitions; bits independent of threads. */
+/* k-means against blobs with a known partition and against its definitions; the bits do not depend on the number of threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,7 +74,7 @@ static void finds_blobs(void **state)
 	mem_free(x);
 }
 
-/* At rest every centre is the mean of its points and every point belongs to its nearest centre. */
+/* After convergence every centre is the mean of its points, and every point belongs to its nearest centre. */
 static void rests(void **state)
 {
 	enum { N = 2000, K = 12 };
@@ -158,7 +158,7 @@ static void fine_then_coarse(void **state)
 	mem_free(x);
 }
 
-/* One coarse centre over fine ones is the mean of the points only when those are weighted by their sizes. */
+/* A coarse centre over fine ones is the mean of the points only if the fine centres are weighted by their sizes. */
 static void fine_weights(void **state)
 {
 	enum { N = 2000 };
@@ -178,7 +178,7 @@ static void fine_weights(void **state)
 	mem_free(x);
 }
 
-/* Nearly as many clusters as points: Lloyd's iterations empty one now and then, and it has to be filled again. */
+/* Nearly as many clusters as points: Lloyd's iterations sometimes empty a cluster, which must be filled again. */
 static void refills(void **state)
 {
 	enum { N = 57, K = 55 };
@@ -226,7 +226,7 @@ static void best_restart(void **state)
 	mem_free(x);
 }
 
-/* Points 0, 1 | 4, 6 on a line, and one alone: by hand. */
+/* Points 0, 1 | 4, 6 on a line, and a single one, computed by hand. */
 static void silhouette(void **state)
 {
 	float x[5] = {0, 1, 4, 6, 20}, distance[5] = {0};
@@ -244,7 +244,7 @@ static void silhouette(void **state)
 	kmeans_quality_release(&q);
 }
 
-/* Equal centres: the lowest one takes all. */
+/* Of equal centres the first gets all points. */
 static void ties(void **state)
 {
 	float x[50 * D], centroids[3 * D] = {0}, offset[3] = {0};
@@ -261,7 +261,7 @@ static void ties(void **state)
 		assert_int_equal(cluster[i], 1);
 }
 
-/* Nine tenths of the points in one blob: unbalanced clusters follow, balanced ones keep below their share. */
+/* Nine tenths of the points are in one blob: plain clusters follow it, balanced ones stay below their maximum share. */
 static void balances(void **state)
 {
 	enum { N = 3000, K = 5 };
@@ -287,7 +287,7 @@ static void balances(void **state)
 	mem_free(x);
 }
 
-/* Equal points change clusters together; with little room to spare they must not go to and fro for ever. */
+/* Equal points change clusters together. With little free capacity they must not alternate forever. */
 static void balances_pairs(void **state)
 {
 	enum { N = 70, K = 5 };
@@ -311,7 +311,7 @@ static void balances_pairs(void **state)
 	mem_free(x);
 }
 
-/* Three copies of each of four points into four clusters: no centre may stay on an empty cluster. */
+/* Three copies of each of four points in four clusters: no cluster may stay empty. */
 static void few_distinct(void **state)
 {
 	float x[12 * D] = {0};
@@ -405,8 +405,8 @@ static void random_shares(void **state)
 	assert_true(moved > N / 2);
 }
 
-/* Distances to many new centres at once are those found one by one, to the bit, also where the products lose all digits: far
- * from the origin. */
+/* Distances to many new centres at once have the bits of distances to one centre at a time, also far from the origin, where the products lose all
+ * digits. */
 static void approaches(void **state)
 {
 	enum { N = 4500, COUNT = 21 };
@@ -445,7 +445,7 @@ static void approaches(void **state)
 	}
 }
 
-/* Sum of squared distances to k centres drawn one by one, each from the distances to all before it. */
+/* The sum of squared distances to k centres that are drawn one by one, each from the distances to the ones before. */
 static double drawn_one_by_one(const float *x, int n, int k, uint64_t seed)
 {
 	double *near = mem_alloc((size_t)n * sizeof *near), total = 0;
@@ -469,9 +469,8 @@ static double drawn_one_by_one(const float *x, int n, int k, uint64_t seed)
 	return total;
 }
 
-/* Many centres, drawn several at a time, are as good as those drawn one by one: the mean of 400 seedings within 3% (3000
- * came within .7%). Mutations tried: without refusals 136% more; a draw after a refusal with the random number of the refused one
- * 5% more. */
+/* Many centres that are drawn several at a time are as good as centres drawn one by one: the mean of 400 seedings within 3% (3000 were within .7%).
+ * Without rejections the mean is 136% higher; if the draw after a rejection reuses its random number, 5% higher. */
 static void seeds_as_one_by_one(void **state)
 {
 	enum { N = 2000, K = 96, SEEDS = 400 };

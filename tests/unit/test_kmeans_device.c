@@ -1,4 +1,4 @@
-/* k-means on a device whose memory the host cannot touch. */
+/* k-means on a device whose memory the host cannot access. */
 #include "tests/unit/clusters.h"
 #include "tests/unit/far.h"
 
@@ -17,7 +17,7 @@ static int fit(struct device *d, const float *x, struct err *e)
 	return rc;
 }
 
-/* Points that fit are sent once, others in every pass. */
+/* Points that fit into memory are sent once, others in every pass. */
 static void sends(void **state)
 {
 	float *x = cluster_blobs(CLUSTER_POINTS, 3, 3);
@@ -37,7 +37,7 @@ static void sends(void **state)
 	mem_free(x);
 }
 
-/* Whatever pass it is in: an error that says so, and nothing is left. */
+/* A lost device in any pass: an error that says so, and nothing stays allocated. */
 static void lost(void **state)
 {
 	float *x = cluster_blobs(CLUSTER_POINTS, 3, 3);

@@ -1,4 +1,4 @@
-/* Shards of MosaicML's streaming: what its writer wrote (tests/golden/mds.py), and what is broken. */
+/* Shards of MosaicML's streaming: written by its writer (tests/golden/mds.py), and damaged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +45,7 @@ static void hash_of(const void *p, size_t n, char hex[65])
 	sha256_end(&s, hex);
 }
 
-/* A line of mds.tsv for a member: of a picture that Pillow would have held, its pixels. */
+/* A line of mds.tsv for a member; for a picture, of its pixels as in Pillow. */
 static void tell(struct str *out, const char *set, const char *key, const struct sample_member *m)
 {
 	char hex[65];
@@ -66,7 +66,7 @@ static void tell(struct str *out, const char *set, const char *key, const struct
 	str_printf(out, "%s\t%s\t%s\t%zu\t%s\n", set, key, m->ext, m->len, hex);
 }
 
-/* Everything in a set, twice. */
+/* Read everything in a set, twice. */
 static void tell_set(struct str *out, const char *path, const char *set)
 {
 	struct samples_options o = {0};
@@ -127,7 +127,7 @@ static void as_streaming_wrote_it(void **state)
 	mem_free(want);
 }
 
-/* ---- A set of one's own, to be broken ---- */
+/* ---- A hand-made set, to be damaged ---- */
 
 static void put32(struct str *s, uint32_t v)
 {
@@ -135,7 +135,7 @@ static void put32(struct str *s, uint32_t v)
 		str_add(s, (char[]){(char)(v >> 8 * i)}, 1);
 }
 
-/* Two samples of a text and an array of 2 x 2 bytes: 4 bytes of a size, the text, the array. */
+/* Two samples, each a text and an array of 2 x 2 bytes: a size of 4 bytes, the text, the array. */
 static void shard_bytes(struct str *s)
 {
 	put32(s, 2);
@@ -153,8 +153,8 @@ static const char index_text[] =
     "\"column_encodings\": [\"str\", \"ndarray:uint8:2,2\"], \"column_sizes\": [null, 4], \"compression\": null, \"hashes\": [], "
     "\"raw_data\": {\"basename\": \"shard.00000.mds\", \"bytes\": 36, \"hashes\": {}}, \"zip_data\": null}]}";
 
-/* The index with `from` replaced by `to` (NULL: as it is) and the shard with 4 bytes at `at` replaced (-1: as it is) are refused with `said`, or
- * with skip_bad give `left` samples. said NULL: read without complaint. */
+/* In the index `from` is replaced by `to` (NULL: unchanged), in the shard 4 bytes at `at` (-1: unchanged). Reading fails with the message `said`, or
+ * with skip_bad gives `left` samples. said NULL: no error. */
 static void reads(const char *from, const char *to, int at, uint32_t v, const char *said, int left)
 {
 	char *set = path_join(dir, "mine"), *index = path_join(set, "index.json"), *file = path_join(set, "shard.00000.mds");
@@ -239,7 +239,7 @@ static void what_is_broken(void **state)
 	reads(NULL, NULL, 8, 0x80000000, "offset 2147483648 of sample 1", 0);
 	reads(NULL, NULL, 8, 15, "offset 15 of sample 1", 0);
 	reads(NULL, NULL, 12, 35, "1 bytes after the last sample", 0);
-	/* A sample: the other is left */
+	/* A damaged sample: the other one is read */
 	reads(NULL, NULL, 16, 4, "sample 0: a column that ends beyond the sample", 1);
 	reads(NULL, NULL, 16, 0xffffffff, "sample 0: a column that ends beyond the sample", 1);
 	reads(NULL, NULL, 16, 2, "sample 0: more bytes than its columns have", 1);
@@ -250,13 +250,13 @@ static void what_is_broken(void **state)
 	reads("ndarray:uint8:2,2", "ndarray:uint8", -1, 0, "an array whose shape is invalid", 0);
 	reads("ndarray:uint8:2,2", "pil", -1, 0, "too short for a picture of Pillow's", 0);
 	reads("ndarray:uint8:2,2", "int", -1, 0, "a number whose size does not match its encoding", 0);
-	/* Hashes: those that are known must be right. */
+	/* Hashes of known kinds must be right. */
 	reads("\"hashes\": {}", "\"hashes\": {\"sha1\": \"0\", \"md5\": \"0\"}", -1, 0, NULL, 0);
 	reads("\"hashes\": {}", "\"hashes\": {\"xxh64\": \"0\"}", -1, 0, "its xxh64 is ", 0);
 	reads("\"hashes\": {}", "\"hashes\": {\"sha256\": 7}", -1, 0, "and the index says nothing", 0);
 }
 
-/* NAME/index.json with `to` in the place of the first characters of the first `from` is refused with `said`. */
+/* NAME/index.json in which `to` overwrites the beginning of the first `from` is refused with the message `said`. */
 static void packed(const char *set, const char *from, const char *to, const char *said)
 {
 	char *path = path_join(dir, set), *index = path_join(path, "index.json");
@@ -300,7 +300,7 @@ static void packed_badly(void **state)
 	packed("zstd", "zstd:7\"", "br\"    ", "compressed with \"br\"");
 	packed("zstd", "zstd:7\"", "gz\"    ", "gzip: ");
 	packed("gz", "\"gz\"", "\"zs\"", "compressed with \"zs\"");
-	/* It makes another size than is said: less, and more. */
+	/* The unpacked size differs from the index: smaller, and larger. */
 	packed("gz", "\"bytes\": ", "\"bytes\": 9", "bytes, not 9");
 	packed("gz", "\"bytes\": ", "\"bytes\": 1", "holds more than 1");
 	packed("zstd", "\"bytes\": ", "\"bytes\": 9", "bytes, not 9");

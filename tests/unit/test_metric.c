@@ -86,8 +86,8 @@ static void kd_odd_sizes(void **state)
 	}
 }
 
-/* Two samples of one distribution: the mean over repeats lies within 4 of its own standard errors of zero (a biased estimator is
- * off by 2 (E k(x,x) - E k(x,y)) / n = .17, 25 times as much), and the jackknife agrees with the spread. */
+/* Two samples of one distribution: the mean over repetitions is within 4 of its standard errors of zero (a biased estimator has an error of
+ * 2 (E k(x,x) - E k(x,y)) / n = .17, 25 times as much), and the jackknife agrees with the deviation. */
 static void kd_null(void **state)
 {
 	enum { R = 200, N = 60, D = 8 };
@@ -137,7 +137,7 @@ static void kd_subset_mean(void **state)
 	mem_free(y);
 }
 
-/* A rotation made of d reflections, to turn simple covariances into full ones. */
+/* A rotation as a product of d reflections, which turns diagonal covariances into full ones. */
 static void rotate(double *s, double *mu, int d)
 {
 	double *u = mem_alloc((size_t)d * sizeof *u), *su = mem_alloc((size_t)d * sizeof *su);
@@ -180,7 +180,7 @@ static double rotated_distance(double *mu1, double *s1, double *mu2, double *s2)
 	return v;
 }
 
-/* Covariances that commute: sum of (sqrt a - sqrt b)^2 and the shift. */
+/* Covariances that commute: the distance is the sum of (sqrt a - sqrt b)^2 plus the squared shift. */
 static void frechet_commuting(void **state)
 {
 	double mu1[FD] = {0}, mu2[FD], s1[FD * FD] = {0}, s2[FD * FD] = {0}, want = 0;
@@ -279,7 +279,7 @@ static void reflect_rows(double *x, int n, int d, uint64_t key)
 	mem_free(u);
 }
 
-/* Singular values that are known, over several blocks, from 1 down to rounding; square, tall and wide, with any pool the same bits. */
+/* Known singular values over several blocks, from 1 down to rounding; square, tall and wide matrices; the same bits with any pool. */
 static void roots_singular_values(void **state)
 {
 	static const int sizes[][2] = {{131, 131}, {131, 70}, {33, 131}, {1, 5}};
@@ -311,7 +311,7 @@ static void roots_singular_values(void **state)
 	mem_free(t);
 }
 
-/* Of a covariance of 70 vectors in 131 dimensions: rank 70 and, multiplied out, the covariance; with a direction that is negative, none. */
+/* The root of a covariance of 70 vectors in 131 dimensions has rank 70 and multiplies to the covariance. With a negative eigenvalue there is none. */
 static void roots_of_covariances(void **state)
 {
 	enum { D = 131, N = 70 };
@@ -359,7 +359,7 @@ static void frechet_golden(void **state)
 	}
 	assert_int_equal(frechet_distance(&v, NULL, mu, s, mu + D, s + D * D, D, NULL), 0);
 	near(v, golden_fd, 1e-9);
-	/* all axes: a rotation, which changes nothing */
+	/* all axes: a rotation, which does not change the distance */
 	assert_int_equal(frechet_axes(axes, s, D, D, NULL), 0);
 	frechet_project(mup, sp, axes, mu, s, D, D);
 	frechet_project(mup + D, sp + D * D, axes, mu + D, s + D * D, D, D);
@@ -370,7 +370,7 @@ static void frechet_golden(void **state)
 	mem_free(y);
 }
 
-/* With draws of everything the round is exact; a set against itself gives the bias alone, which falls as 1 / n. */
+/* If all vectors are drawn, a round is exact. A set against itself gives only the bias, which falls as 1 / n. */
 static void frechet_equal_draws(void **state)
 {
 	enum { N = 900, D = 12 };
@@ -450,7 +450,7 @@ static void kd_bits(void **state)
 	mem_free(y);
 }
 
-/* Planted: exact copies, near copies, and points as far from both their neighbours. */
+/* Planted samples: exact copies, near copies, and points equally far from both neighbours. */
 static void memorised_planted(void **state)
 {
 	enum { N = 150, D = 20000, M = 45 };
@@ -461,7 +461,7 @@ static void memorised_planted(void **state)
 	(void)state;
 	for (int i = 0; i < N * D; i++)
 		train[i] = (uint8_t)rng_below(256, 1, RNG_TEST, 0, (uint64_t)i, 0);
-	memcpy(train + D, train, D); /* 1 is 0 again */
+	memcpy(train + D, train, D); /* 1 is a copy of 0 */
 	for (int i = 0; i < M; i++) {
 		memcpy(samples + i * D, train + 3 * i * D, D);
 		for (int j = 0; i % 3 && j < D; j++) /* i % 3 == 1: a little noise; 2: new */
@@ -479,7 +479,7 @@ static void memorised_planted(void **state)
 	mem_free(samples);
 }
 
-/* Distances 1 : 3 exactly are not below a third; just inside they are. */
+/* A ratio of distances of exactly 1 : 3 is not below a third; a slightly smaller one is. */
 static void memorised_threshold(void **state)
 {
 	uint8_t train[] = {10, 14, 100, 200}, at[] = {11, 10, 12}, which[3];
@@ -495,7 +495,7 @@ static void memorised_threshold(void **state)
 	assert_int_equal(which[0], 1);
 }
 
-/* Sums of squares beyond 2^31, over whole and broken spans: 90 against 255 everywhere is more than a third. */
+/* Sums of squares above 2^31, over whole and partial spans: 90 against 255 everywhere is more than a third. */
 static void memorised_wide(void **state)
 {
 	enum { D = 40001 };
@@ -535,7 +535,7 @@ static void features_golden(void **state)
 
 enum { SIDE = 32, SET = 360 };
 
-/* Synthetic pictures of two kinds: a disc on a gradient, and a grating; colours and places vary. `kinds` 1 leaves the second out.
+/* Synthetic pictures of two kinds, with random colours and positions: a disc on a gradient, and a grating. `kinds` 1: only the first.
  */
 static void synthetic(uint8_t *p, uint64_t i, int kinds)
 {
@@ -595,7 +595,7 @@ static float *features_of(enum pixfeat_kind kind, uint64_t first, int kinds, int
 	return f;
 }
 
-/* Both distances rise with every kind of damage, and the smallest dose stands clear of the error. */
+/* Both distances increase with every kind of damage, and the smallest dose is well above the standard error. */
 static void features_tell_damage(void **state)
 {
 	static const int doses[][4][4] = {
@@ -669,7 +669,7 @@ static void paired(void **state)
 	assert_int_equal(e.code, ERR_USAGE);
 }
 
-/* R: p.adjust(c(.01, .04, .03, .005), "holm"); ties and values that pass 1. */
+/* R's p.adjust(c(.01, .04, .03, .005), "holm"); ties, and values above 1. */
 static void holm(void **state)
 {
 	double p[] = {.01, .04, .03, .005}, q[] = {.9, .2, .2, .6}, one[] = {.03};

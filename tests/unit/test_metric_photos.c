@@ -1,4 +1,4 @@
-/* The metric's features on photographs: every damage raises both distances, real against real stays at zero. Needs test data. */
+/* The metric's features on photographs: every damage increases both distances; real against real stays at zero. Needs test data. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -115,7 +115,7 @@ static void blur(uint8_t *p, int dose)
 	}
 }
 
-/* `dose` exchanges of two tiles of the grid that networks cut pictures by */
+/* `dose` exchanges of two tiles of the patch grid */
 static void exchange(uint8_t *p, int dose, int64_t picture)
 {
 	for (int k = 0; k < dose; k++) {

@@ -1,4 +1,4 @@
-/* metric: sets of features in files, what may be compared, and what a report holds then. */
+/* metric: sets of features in files, which sets may be compared, and the contents of a report. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static float *normals(uint64_t stream)
 	return x;
 }
 
-/* A set of vectors as a file, and read again */
+/* A set of vectors, written to a file and read again */
 static struct evalset vectors(const char *name, const float *x)
 {
 	char *path = in_dir(name);
@@ -131,7 +131,7 @@ static void statistics_round_trip(void **state)
 	assert_memory_equal(c.mu, a.mu, D * sizeof *a.mu);
 	assert_memory_equal(c.sigma, a.sigma, D * D * sizeof *a.sigma);
 	assert_memory_equal(c.features, a.features, N * D * sizeof *x);
-	/* mu and sigma alone, as other tools write them */
+	/* only mu and sigma, as other programs write them */
 	assert_int_equal(npz_write(bare,
 	                           (struct npz_entry[]){{.name = "mu", .type = NPY_F8, .rank = 1, .shape = {D}, .data = a.mu},
 	                                                {.name = "sigma", .type = NPY_F8, .rank = 2, .shape = {D, D}, .data = a.sigma}},
@@ -287,7 +287,7 @@ static struct manifest_row shard_write(const char *root, int holdout, int first,
 	return row;
 }
 
-/* SHARDS and its parts, and what its clusters were made from. */
+/* SHARDS and its parts, and the features that its clusters were made from. */
 static void parts_of_shards(void **state)
 {
 	static const struct {
@@ -322,7 +322,7 @@ static void parts_of_shards(void **state)
 	mem_free(root);
 }
 
-/* Pictures come in batches of 256, the next while one is measured: rows, their order and what is bad are those of the set in parts. */
+/* Pictures are read in batches of 256, the next one while one is measured: rows, order and bad samples are those of the set read in parts. */
 static void batches_of_pictures(void **state)
 {
 	enum { WHOLE = 600, PART = 150 };

@@ -1,4 +1,4 @@
-/* diffusion/route, mixture, sampler, exact: the decomposition, the policies and what results may depend on. */
+/* diffusion/route, mixture, sampler: the decomposition, the policies, and the inputs that results may depend on. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,7 +81,7 @@ static void posterior(const struct exact *m, double t, const float *x, double *p
 		p[k] /= sum;
 }
 
-/* u = sum_k p(k | x, t) v_k to the rounding of doubles: sums of 40 terms, and v divides by t, so 1e-12 / t. */
+/* u = sum_k p(k | x, t) v_k within the rounding of doubles: sums of 40 terms, and v divides by t, so 1e-12 / t. */
 static void decomposition_is_exact(void **state)
 {
 	struct exact blurred = points;
@@ -107,7 +107,7 @@ static void decomposition_is_exact(void **state)
 		}
 }
 
-/* The mixer does the same in float: weights and velocities rounded to 6e-8, times |v| up to 4 / t. */
+/* The mixer does the same in float: weights and velocities are rounded to 6e-8, times |v| of up to 4 / t. */
 static void mixer_gives_the_marginal_flow(void **state)
 {
 	struct ensemble s;
@@ -134,9 +134,8 @@ static void mixer_gives_the_marginal_flow(void **state)
 	mixer_free(x);
 }
 
-/* The posterior is the shares at t = 1 and the true cluster near t = 0, and where the gradient of the cross-entropy vanishes:
- * over draws (k, x_t), the mean of p_k - [k is the cluster] is 0 within five standard errors, as it is weighted by any function
- * of x. */
+/* The posterior equals the shares at t = 1 and the true cluster near t = 0. At the optimum the gradient of the cross-entropy vanishes: over draws
+ * (k, x_t), the mean of p_k - [k is the cluster], weighted by any function of x, is 0 within five standard errors. */
 static void router_optimum(void **state)
 {
 	enum { N = 40000 };
@@ -279,7 +278,7 @@ static void sample(const struct ensemble *s, float *out, int64_t first, int64_t 
 	device_free(m.device);
 }
 
-/* Image i is a function of (seed, i): not of the batch, the experts' capacity, how many are asked for, where the run starts, or
+/* Image i depends only on the seed and i, not on the batch, the experts' capacity, the number of images, the first image, or the number of
  * threads. */
 static void images_depend_on_seed_and_index_alone(void **state)
 {
@@ -319,7 +318,7 @@ static void images_depend_on_seed_and_index_alone(void **state)
 	pool_free(pool);
 }
 
-/* Velocity = 10 k + label, to see who was asked what. */
+/* Velocity = 10 k + label, which shows which expert got which label. */
 struct probe {
 	int k;
 	int64_t rows, largest;
@@ -443,8 +442,8 @@ static int reader_run(void *arg, int64_t n, const float *x, const float *t, cons
 	return 0;
 }
 
-/* Two readers of text by a learned route: v_away + s (v_text - v_away) for every row's own pair, whatever the batch and the capacity; the
- * router is asked once a row. */
+/* Two experts that read texts, with a router: v_negative + s (v_text - v_negative) for each row's pair of texts, with any batch and capacity. The
+ * router runs once per row. */
 static void texts_guide(void **state)
 {
 	enum { N = 13, ROWS = 5 };
@@ -503,7 +502,7 @@ static int still_run(void *arg, int64_t n, const float *x, const float *t, const
 	return 0;
 }
 
-/* Image i of a seed starts from the i-th part of torch.randn(n, 16), in whatever order they are asked for. */
+/* Image i of a seed starts from row i of torch.randn(n, 16), in whatever order the images are requested. */
 static void noise_of_torch(void **state)
 {
 	static const int64_t index[5] = {1, 3, 0, 2, 2};
@@ -560,7 +559,7 @@ static void impossible_requests(void **state)
 	assert_int_equal(e.code, ERR_USAGE);
 }
 
-/* Shares of 4000 draws within five standard errors; with classes, each class by its own row; an absent expert is left out. */
+/* Shares of 4000 draws within five standard errors; with classes, the shares of each class; an absent expert is left out. */
 static void prior_draws_the_shares(void **state)
 {
 	enum { N = 4000 };
@@ -612,11 +611,10 @@ static int to_means(void *arg, double *squared, const float *x0, int64_t n, stru
 	return 0;
 }
 
-/* Four Gaussians in the plane with shares .4 .3 .2 .1, exact experts and router, 50 Euler steps: the share of each cluster in
- * what a policy makes, and its total variation from the shares. Means and deviation were fitted so that top-1, top-2 and the
- * switch at .8 give the published masses within .02; that full, prior and a draw per step then give the shares is a result.
- * 3000 samples carry a standard error of .009, Euler's error comes on top: tolerance .03 per cluster (three standard errors),
- * .03 on the total variation. */
+/* Four Gaussians in the plane with shares .4 .3 .2 .1, exact experts and router, 50 Euler steps: the share of each cluster in the samples of a
+ * policy, and its total variation from the shares. Means and deviation were chosen so that top-1, top-2 and the switch at .8 give the published
+ * masses within .02. It is a result that full, prior and a draw per step then give the shares. 3000 samples have a standard error of .009, and
+ * Euler's error is added: the tolerance is .03 per cluster (three standard errors), and .03 for the total variation. */
 static void policy_masses(void **state)
 {
 	enum { N = 3000 };
@@ -634,13 +632,13 @@ static void policy_masses(void **state)
 	    {"prior", {.40, .31, .19, .10}, .010, 1},
 	    {"switch:.8", {.54, .29, .11, .07}, .14, 0},
 	    {"sample", {.40, .30, .20, .10}, .006, 1},
-	    /* One expert by the shares is exact down to any t, and so is the full ensemble from there. */
+	    /* One expert drawn by the shares is exact down to any t, and so is the full ensemble from there. */
 	    {"prior@1,full@.6", {.40, .30, .20, .10}, .01, 0},
 	    {"full@1,sample@.6", {.40, .30, .20, .10}, .01, 0},
 	    {"uniform|sample", {.25, .25, .25, .25}, .20, 1},
-	    /* From t = .5 on the nearest centroid is nearly always that of the cluster that the picture is of. */
+	    /* From t = .5 on the nearest centroid is nearly always that of the picture's cluster. */
 	    {"prior@1,distance|top-1@.5", {.40, .31, .20, .09}, .01, 1},
-	    /* The GFLOP of top-2, but with more experts where the router is unsure: nearer to full. */
+	    /* The GFLOP of top-2, but with more experts when the router is uncertain: closer to full. */
 	    {"budget:1050", {.40, .31, .20, .09}, .015, 0},
 	};
 	static float x[N * 2];
@@ -687,8 +685,7 @@ static void policy_masses(void **state)
 	}
 }
 
-/* At the first evaluation the shares; then exp(-D / T) of the sample that the evaluation before predicted. The first values of x must not matter
- * to it: what counts is the state at that evaluation. */
+/* At the first evaluation the weights are the shares; then exp(-D / T) of the sample that the evaluation before predicted, at its own state x. */
 static void distances_follow_the_prediction(void **state)
 {
 	static float mean[] = {0, 1.5f, 1.9f, -1.35f, -.8f, -2.7f, -5, .25f};

@@ -1,4 +1,4 @@
-/* Solvers of discrete time in a mixture, on the experts' own path: routed, mixed and guided there. */
+/* Solvers of discrete time in a mixture, on the experts' own path: routing, mixing and guidance. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,8 +72,8 @@ static void sample(const struct schedule *s, const char *solver, int k, const ch
 	sampler_free(st);
 }
 
-/* sum_k p(k | x, t) eps_k = eps on any path, and so the ensemble goes where one expert of everything goes; the router, which knows the linear
- * path, must be asked at the same noise for that. Rounding to float of 25 steps' sums. A batch of its own changes no bit. */
+/* sum_k p(k | x, t) eps_k = eps on any path, so the ensemble follows the trajectory of a single expert of all data, if the router, which is on the
+ * linear path, is evaluated at the same noise. Tolerance: float rounding of the sums of 25 steps. Another batch size changes no bit. */
 static void mixture_is_the_whole(void **state)
 {
 	static const char *const solvers[] = {"ddim",    "ddim,eta=1", "ddpm",          "ddpm,variance=large,spacing=respaced",
@@ -100,7 +100,7 @@ static void mixture_is_the_whole(void **state)
 	schedule_release(&s);
 }
 
-/* `of` pictures of a generator, of which ROWS - 2 are made from `first` on, `batch` at a time. */
+/* A generator for `of` pictures, of which ROWS - 2 are made from `first` on, `batch` at a time. */
 static void by_torch(const struct schedule *s, int64_t steps, int64_t first, int64_t of, int64_t batch, float *x)
 {
 	struct own own = {s, EXACT_ALL};
@@ -135,8 +135,8 @@ static void by_torch(const struct schedule *s, int64_t steps, int64_t first, int
 	sampler_free(st);
 }
 
-/* What torch.randn gives one generator of n pictures: their starts, then what each step adds to each of them. That does not depend on how they
- * are batched, but on n. A picture alone, where the steps' noise would be the next ones' starts, differs. */
+/* The numbers of torch.randn for one generator of n pictures: their initial noise, then the noise of each step for each picture. They depend on n,
+ * not on the batches. A picture alone differs, because its steps use the numbers of the next pictures. */
 static void one_generator_of_many(void **state)
 {
 	enum { N = ROWS - 2 };
@@ -145,7 +145,7 @@ static void one_generator_of_many(void **state)
 
 	(void)state;
 	assert_int_equal(schedule_init(&s, "linear_betas", &linear, NULL), 0);
-	/* The last step adds nothing: of two, one does, behind the starts alone. */
+	/* The last step adds no noise, so of two steps one does, directly after the initial noise. */
 	for (int64_t steps = 2; steps < 4; steps++) {
 		by_torch(&s, steps, 0, N, N, all);
 		by_torch(&s, steps, 0, N, 2, pairs);
@@ -160,7 +160,7 @@ static void one_generator_of_many(void **state)
 	schedule_release(&s);
 }
 
-/* Four columns: two of the prediction, two of a variance. The answer is the label in all, and that of the null label, 5, is 10. */
+/* Four columns: two of the prediction, two of a variance. The output is the label in all columns, and 10 for the null label 5. */
 static int labelled(void *arg, int64_t n, const float *x, const float *t, const struct condition *c, float *v, struct err *e)
 {
 	(void)arg;

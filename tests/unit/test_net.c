@@ -20,8 +20,8 @@ static struct net_config meta(const char *preset)
 	return c;
 }
 
-/* The table of the DiT paper (learned variance, 1000 classes and the null class, 4 x 32 x 32), with and without the positions;
- * the FLOPs are the paper's multiply-accumulates within its rounding. */
+/* The parameter counts of the DiT paper (learned variance, 1000 classes and the null class, 4 x 32 x 32), with and without the positions; the FLOPs
+ * are the paper's multiply-accumulates within its rounding. */
 static void dit_sizes(void **state)
 {
 	static const struct {
@@ -61,7 +61,7 @@ static void paris_router_size(void **state)
 	params_release(&p);
 }
 
-/* The released expert, from its own configuration: 605,970,448 parameters, positions among them, whether trained or not. */
+/* The released expert from its own configuration: 605,970,448 parameters including the positions, whether these are trained or not. */
 static struct net_config paris_config(void)
 {
 	static const char text[] = "{\"model_type\": \"dit_expert\", \"hidden_size\": 1152, \"num_layers\": 28, \"num_attention_heads\": 16,"
@@ -94,7 +94,7 @@ static void paris_expert_size(void **state)
 	params_release(&p);
 }
 
-/* Its router, whose configuration does not tell the size of the latent; and experts that are not what is known here. */
+/* The released router, whose configuration lacks the size of the latent; and unknown kinds of experts. */
 static void paris_configurations(void **state)
 {
 	static const char router[] = "{\"model_type\": \"router\", \"num_clusters\": 8, \"hidden_size\": 768, \"num_layers\": 12,"
@@ -243,8 +243,7 @@ static void refusals(void **state)
 	assert_int_equal(net_check(&c, NULL), -1);
 }
 
-/* Whoever reads the output takes it for pictures in a row: also with patches of one pixel, and of the whole picture, where the
- * memory would allow a view. */
+/* The output must be contiguous pictures, also with patches of one pixel and of the whole picture, where a view would have been possible. */
 static void output_is_dense(void **state)
 {
 	static const int64_t patches[] = {1, 2, 4};
@@ -269,7 +268,7 @@ static void output_is_dense(void **state)
 	}
 }
 
-/* A device without a kernel that is needed says so before anything is run. */
+/* If a device lacks a needed kernel, this is reported before anything runs. */
 static void kernel_unavailable(void **state)
 {
 	struct net_config c = trunk_net(
@@ -299,7 +298,7 @@ static void kernel_unavailable(void **state)
 	device_free(d);
 }
 
-/* The network of the DDPM paper for CIFAR-10, diffusers' UNet2DModel as it is by default, and the U-Net of Stable Diffusion 1.5. */
+/* The network of the DDPM paper for CIFAR-10, diffusers' default UNet2DModel, and the U-Net of Stable Diffusion 1.5. */
 static void unet_sizes(void **state)
 {
 	static const char *const configs[] = {
@@ -336,7 +335,7 @@ static void unet_sizes(void **state)
 	}
 }
 
-/* What is written is read as the same network, and a U-Net of other options than are known is refused. */
+/* A written configuration is read as the same network, and a U-Net with unknown options is refused. */
 static void unet_configs(void **state)
 {
 	static const char *const names[] = {"unet-nano", "unet-l", "unet-text-mini"};

@@ -16,8 +16,8 @@
 
 enum { BATCH = 3, CAPACITY = 4 };
 
-/* Of the largest value of a tensor. The float kernels lose a few of 24 bits over two blocks; in double what is left is the
- * rounding of the stored gradients to float, and of their projections nothing. */
+/* Tolerances relative to the largest value of a tensor. The float kernels lose a few of 24 bits over two blocks. In double the remaining error of
+ * gradients is their storage as float; projections have none. */
 static const double FLOAT_TOL = 1e-5, DOUBLE_TOL = 1e-11, STORED_TOL = 1e-7;
 
 struct golden {
@@ -91,7 +91,7 @@ static void fill(void *out, enum dtype real, const struct st_tensor *t)
 	mem_free(v);
 }
 
-/* The values of a parameter's shape: PyTorch has [O, C, kh, kw] for a convolution. */
+/* The values of a parameter in our layout; PyTorch has [O, C, kh, kw] for a convolution. */
 static double *arranged(const struct param *p, const struct st_tensor *t)
 {
 	double *v = doubles(t), *out;
@@ -132,7 +132,7 @@ static void open_golden(struct golden *g, const char *name)
 	mem_free(path);
 }
 
-/* Every tensor of the file is in the table under its name and in its shape, and the other way round. */
+/* Every tensor of the file is in the table with its name and shape, and every parameter is in the file. */
 static void load_params(struct run *r)
 {
 	int stored = 0;
@@ -276,7 +276,7 @@ static void compare_gradients(const struct run *r, double tol, double projected_
 		if (p->flags & PARAM_FROZEN)
 			continue;
 		want = arranged(p, need(r->g, "g/", p->name));
-		/* A bias of keys alone adds the same to all scores of a query: there is no gradient but what rounding leaves. */
+		/* A bias of the keys adds the same number to all scores of a query, so its gradient is only rounding. */
 		if (strstr(p->name, "to_k.bias"))
 			no_gradient(r, p, grad);
 		else
@@ -318,7 +318,7 @@ static void check(void **state)
 	st_free(g.file);
 }
 
-/* The table a new network starts with is numpy's, to the last bit or the one before. */
+/* The initial position table equals numpy's within the last two bits. */
 static void positions(void **state)
 {
 	struct golden g;
@@ -350,7 +350,7 @@ static void positions(void **state)
 }
 
 /* clang-format off */
-#define GOLDEN_TRAINED(n) {n, check, NULL, NULL, n} /* with positions of its own, or with none */
+#define GOLDEN_TRAINED(n) {n, check, NULL, NULL, n} /* with trained positions, or without positions */
 #define GOLDEN(n) {n, check, NULL, NULL, n}, {"positions of " n, positions, NULL, NULL, n}
 /* clang-format on */
 

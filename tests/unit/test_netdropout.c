@@ -1,4 +1,4 @@
-/* Dropout in a U-Net's residual block: the output and the gradient by hand with masks drawn here, the mean over many steps, and the losses of
+/* Dropout in a U-Net's residual block: output and gradient computed independently with the same masks, the mean over many steps, and the losses of
  * training and validation. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -66,8 +66,8 @@ static void draw(const struct run *r, const char *name, double scale)
 		v[i] = scale * (rng_uniform(3, RNG_TEST, 0, (uint64_t)(v - r->values), (uint32_t)i) * 2 - 1);
 }
 
-/* The output depends on the second convolution of one block alone, whose input is silu(norm2.bias) where kept: other blocks pass on what they
- * read. */
+/* The output depends only on the second convolution of one block, whose input is silu(norm2.bias) for kept values. The other blocks pass their input
+ * on. */
 static void run_open(struct run *r, double dropout, int recompute)
 {
 	static const char *const shortcuts[] = {"up_blocks.0.resnets.0.conv_shortcut.weight", "up_blocks.0.resnets.1.conv_shortcut.weight"};
@@ -137,7 +137,7 @@ static double silu(double x)
 	return x / (1 + exp(-x));
 }
 
-/* y (PIXELS, outs) += w (outs, 3, 3, WIDTH) over x (PIXELS, WIDTH), beyond whose edge are zeros; b (outs). */
+/* y (PIXELS, outs) += b (outs) + the convolution of x (PIXELS, WIDTH), padded with zeros, by w (outs, 3, 3, WIDTH). */
 static void convolve(double *y, const double *x, const double *w, const double *b, int outs)
 {
 	for (int at = 0; at < PIXELS; at++)
@@ -235,7 +235,7 @@ static void block_by_hand(void **state)
 					         difference);
 			}
 		}
-		/* A part of the batch by itself. */
+		/* A part of the batch alone. */
 		later.first = keys.first + 1;
 		run_forward(&r, &later, ROWS - 1, again);
 		assert_memory_equal(again, out + OUTS, (ROWS - 1) * OUTS * sizeof *out);
@@ -243,8 +243,8 @@ static void block_by_hand(void **state)
 	}
 }
 
-/* Around values of +-1000 the last norm is linear in the block's output to 1e-6 of its spread, and so is SiLU around 50: the mean over steps is the
- * output without dropout, within five standard errors. */
+/* For inputs of +-1000 the last norm is linear in the block's output within 1e-6 of its deviation, and so is SiLU around 50. Therefore the mean over
+ * steps is the output without dropout, within five standard errors. */
 static void mean_over_steps(void **state)
 {
 	enum { STEPS = 3000 };
@@ -278,7 +278,7 @@ static void mean_over_steps(void **state)
 	run_close(&without);
 }
 
-/* The keys switch it off: the bits of a network that never had it. */
+/* With keys that switch dropout off, the bits are those of a network without it. */
 static void switched_off(void **state)
 {
 	double out[2][ROWS * OUTS];

@@ -1,5 +1,5 @@
-/* metric: pictures as the networks of published metrics are fed them, against the tensors of the packages that feed them (tests/golden/netinput.tsv,
- * made by netinput.py). The photographs among them need test data. */
+/* metric: the preparation of pictures for the networks of published metrics, against the tensors of their packages (tests/golden/netinput.tsv, made
+ * by netinput.py). The photographs need test data. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* file/npy: what numpy writes is read, what we write equals numpy's, damage is refused. Goldens: tests/golden/containers.py. */
+/* file/npy: files of numpy are read, our files equal numpy's, damaged ones are refused. Goldens: tests/golden/containers.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -290,7 +290,7 @@ static int put(const void *p, size_t n, char name[64])
 	return fd;
 }
 
-/* Truncation is always noticed; so is a flip in what an array's value depends on: accepted files hold the same arrays. */
+/* Truncation is always found, and so is a flipped bit that matters: accepted files hold the same arrays. */
 static void damaged_zips(void **state)
 {
 	static const char *const names[] = {"stored.npz", "deflated.npz", "streamed.npz"};
@@ -375,7 +375,7 @@ static void own_zip(void **state)
 	assert_int_equal(e.code, ERR_IO);
 }
 
-/* Piece by piece: the bytes of npz_write. */
+/* Writing piece by piece gives the bytes of npz_write. */
 static void in_pieces(void **state)
 {
 	static uint8_t pixels[7 * 30];

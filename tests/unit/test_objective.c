@@ -112,7 +112,7 @@ static void names(void **state)
 		assert_string_equal(path_choice_names[i], choices[i].name);
 	assert_string_equal(choices[2].config, "linear_betas");
 	assert_int_equal(path_choice_parse("linear_betas", &choice, &e), -1);
-	/* What is usual is said by saying nothing. */
+	/* Defaults need no words. */
 	w = (struct weighting){WEIGHTING_VELOCITY, 0};
 	assert_int_equal(weighting_reduced(w, PREDICT_X0).kind, WEIGHTING_USUAL);
 	assert_int_equal(weighting_reduced(w, PREDICT_EPSILON).kind, WEIGHTING_VELOCITY);
@@ -121,7 +121,7 @@ static void names(void **state)
 	assert_int_equal(weighting_reduced(w, PREDICT_X0).kind, WEIGHTING_NONE);
 }
 
-/* On the linear path an error e of the velocity is one of t e of x0 and of (1 - t) e of epsilon. The published weights, so converted. */
+/* On the linear path an error e of the velocity is an error t e of x0 and (1 - t) e of epsilon. The published weights are converted accordingly. */
 static void weights(void **state)
 {
 	struct weighting none = {WEIGHTING_NONE, 0}, snr = {WEIGHTING_MIN_SNR, 5}, edm = {WEIGHTING_EDM, .5}, sigmoid = {WEIGHTING_SIGMOID, -1.5};
@@ -188,7 +188,7 @@ static void times(void **state)
 				assert_true(g == p->lo || g == p->hi);
 		}
 		assert_true(fabs(sum / DRAWS - .5) < 5 * sqrt(1. / 12 / DRAWS));
-		/* Of a thousand steps the first and the last few are met in 4000 draws. */
+		/* 4000 draws include some of the first and the last of a thousand steps. */
 		assert_true(least < p->lo + 5 / steps && most > p->hi - 5 / steps);
 	}
 }
@@ -199,8 +199,8 @@ static const float points[N * D] = {.9f, -.4f, .2f, .7f, -.8f, .5f, .1f, -.6f, .
 static const int64_t all[2] = {0, N};
 static const struct finite_set set = {.n = N, .d = D, .sample = points, .clusters = 1, .first = all};
 
-/* Given x_t = x the sample is j with probability p_j, and the noise follows from it: the expected loss of a prediction is a finite sum. It is
- * least where finite_predict says, for every weight, and is there the weighted posterior variance of the target. */
+/* Given x_t = x the sample is j with probability p_j, which determines the noise, so the expected loss of a prediction is a finite sum. For every
+ * weight it is minimal at finite_predict, where it equals the weighted posterior variance of the target. */
 static void optimum_given_x(void **state)
 {
 	static const char *const weightings[] = {"none", "velocity", "min-snr", "edm", "sigmoid:-1"};
@@ -278,7 +278,7 @@ static void optimum_over_draws(void **state)
 					loss += p.weight * pow(best[j] - target[j], 2);
 					along += 2 * p.weight * (best[j] - target[j]) * best[j];
 				}
-				/* E[x0^2 | x] - mean^2, from the posterior by hand. */
+				/* E[x0^2 | x] - mean^2, computed from the posterior. */
 				for (int j = 0; j < D; j++) {
 					double sum = 0, square = 0;
 
@@ -303,7 +303,7 @@ static void optimum_over_draws(void **state)
 	finite_free(f);
 }
 
-/* A model of exact experts, each of the whole set, on every path and of every prediction in turn. *count of them. Caller frees. */
+/* A model of *count exact experts of the whole set, one for each path and prediction. Caller frees. */
 static char *make_model(const char *name, int only_path, int *count)
 {
 	char *model = str_new("%s/%s", dir, name);
@@ -344,7 +344,7 @@ static double error_of(const float *out, const double *want)
 	return sqrt(num / den);
 }
 
-/* Whether the path knows so much noise. */
+/* Whether the path has this log-SNR. */
 static int inside(const struct path *p, double logsnr)
 {
 	return logsnr < path_at(p, p->lo).logsnr && logsnr > path_at(p, p->hi).logsnr;
@@ -386,8 +386,8 @@ static void mixed_ensemble(void **state)
 	mem_free(model);
 }
 
-/* On their own path, where solvers of discrete time run: each path's experts answer in one kind, at the schedule's own x, whose alpha^2 +
- * sigma^2 is 1 where the path's may not be. */
+/* On their own path, as solvers of discrete time use them: the experts of a path are converted to one prediction at the schedule's x, for which
+ * alpha^2 + sigma^2 is 1, unlike on some paths. */
 static void own_path(void **state)
 {
 	(void)state;
@@ -426,7 +426,7 @@ static void own_path(void **state)
 	}
 }
 
-/* The same of experts of different paths, which are asked at equal log-SNR and answer as x0. */
+/* The same for experts of different paths, which are evaluated at equal log-SNR and converted to x0. */
 static void own_path_of_many(void **state)
 {
 	int count, compared = 0;
@@ -505,7 +505,7 @@ static void draw(const char *model, const char *solver, int64_t steps, int n, fl
 	device_free(dev);
 }
 
-/* Mean distance of each picture to the nearest point of the set, where the flow must end. */
+/* The mean distance of the pictures to the nearest point of the set, at which the flow must end. */
 static double off(const float *x, int n)
 {
 	double sum = 0;
@@ -525,9 +525,9 @@ static double off(const float *x, int n)
 	return sum;
 }
 
-/* Solvers of discrete time draw from a flow expert, on the linear path and on gvp, at equal log-SNR: the pictures are those of the flow in many
- * small steps, and a higher order comes nearer in as many steps. A smooth set is asked for that, the average over x of few points is; pictures
- * whose trajectories part near the border of two points are left out by the median. */
+/* Solvers of discrete time sample a flow expert, on the linear path and on gvp, at equal log-SNR: the pictures are those of the flow with many small
+ * steps, and a higher order is closer with the same number of steps. The median ignores pictures whose trajectories diverge near the border between
+ * two points. */
 static void flows_by_dpm(void **state)
 {
 	enum { PICTURES = 32 };

@@ -1,4 +1,4 @@
-/* core/option: every type, every way of writing an option, every refusal, what follows from a declaration. */
+/* core/option: every type, every way of writing an option, every refusal, and everything that follows from a declaration. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -211,7 +211,7 @@ static void tell(const char *line)
 	snprintf(told, sizeof told, "%s", line);
 }
 
-/* Parses and checks; 1 where all is well. */
+/* Parses and checks; 1 if there is no error. */
 static int takes(char **line)
 {
 	struct option_given given = {.n = 0};

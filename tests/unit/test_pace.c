@@ -1,4 +1,4 @@
-/* core: what lines of progress tell, and the words that were probably meant. */
+/* core: the contents of progress lines, and suggestions for misspelt words. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ static void a_steady_pace(void **state)
 	near(pace_left(&p, 100), -1);
 	pace_add(&p, 0, 50);
 	pace_add(&p, 5, 50.5);
-	near(pace_rate(&p), 0); /* a second has not passed */
+	near(pace_rate(&p), 0); /* less than a second has passed */
 	for (int i = 1; i <= 200; i++)
 		pace_add(&p, i * 10, 50 + i);
 	near(pace_rate(&p), 10);
@@ -39,7 +39,7 @@ static void a_steady_pace(void **state)
 	near(pace_left(&p, 1999), -1);
 }
 
-/* What went fast at first, as from a cache, is forgotten. */
+/* A fast beginning, as from a cache, is forgotten. */
 static void a_pace_that_changes(void **state)
 {
 	struct pace p = {0};
@@ -103,7 +103,7 @@ static void words(void **state)
 	assert_null(word_nearest("x", list));
 }
 
-/* Everything that has come out of the master's end of a terminal. */
+/* All output so far, read from the master side of a terminal. */
 static size_t drain(int master, char *text, size_t size, size_t have)
 {
 	ssize_t got;
@@ -114,7 +114,7 @@ static size_t drain(int master, char *text, size_t size, size_t have)
 	return have;
 }
 
-/* Done, of how many, how fast and how long still; at most six lines a second; nothing where there is no terminal. */
+/* The line shows how many of how many are done, the speed and the remaining time; at most six lines a second; nothing without a terminal. */
 static void on_a_terminal(void **state)
 {
 	static char text[1 << 16];
@@ -149,7 +149,7 @@ static void on_a_terminal(void **state)
 	assert_true(lines >= 2 && lines <= 6 * seconds + 2);
 	assert_non_null(strstr(text, " of 1000000 (0%)"));
 	assert_non_null(strstr(text, "/s, ETA "));
-	assert_true(have >= 4 && !strcmp(text + have - 4, "\r\033[K")); /* what is over leaves no line */
+	assert_true(have >= 4 && !strcmp(text + have - 4, "\r\033[K")); /* no line remains at the end */
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* Experts that take turns in the memory of a device: the pictures of all of them resident, by as few uploads as the order of the experts
- * allows, each on its way while another expert works. */
+/* Experts that take turns in device memory: the pictures are those of resident experts, the number of uploads is the smallest that the order of the
+ * experts allows, and uploads overlap with the work of other experts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ enum { EXPERTS = 4, SIZE = 8, D = SIZE * SIZE, PICTURES = 7, BATCH = 4, STEPS = 
 
 static char dir[] = "/tmp/ddm-paging-XXXXXX";
 
-/* Expert 3 is deeper than the others: a page of another size, a network of its own. */
+/* Expert 3 is deeper than the others: its page has another size, and its network is another one. */
 static int write_member(const char *name, const struct net_def *def, int64_t depth, uint64_t seed)
 {
 	struct net_config c = trunk_net((struct net_config){.def = def,
@@ -92,7 +92,7 @@ struct request {
 	size_t limit; /* of the device's memory; 0: none */
 	int cpu;
 	enum compact_type bulk;
-	uint64_t free; /* that the CPU says it has; 0: what it has */
+	uint64_t free; /* free memory that the CPU reports; 0: the real one */
 };
 
 static uint64_t said_free;
@@ -193,9 +193,9 @@ static void the_same_pictures(void **state)
 		}
 }
 
-/* Of all experts at every evaluation, in their order. With two slots each is sent anew, the first of a step at the end of the one before;
- * with three, two are. Where there is a second slot nothing is waited for without work in between, but what was only just read from its
- * file; the last that is sent, for a step that does not come, is not waited for at all. */
+/* All experts run at every evaluation, in order. With two slots each is sent every time, the first of a step at the end of the step before; with
+ * three slots two are. With at least two slots no upload is waited for immediately, except for weights that were just read from their file. The last
+ * upload, for a step that does not come, is never waited for. */
 static void counts(void **state)
 {
 	static const int64_t n = STEPS * BATCHES, want[EXPERTS + 1] = {0, 4 * n, 4 * n, 4 + 2 * (n - 1), 0};
@@ -212,7 +212,7 @@ static void counts(void **state)
 	}
 }
 
-/* One for each network, slot and number of rows, however many experts take turns. */
+/* There is one graph for each network, slot and number of rows, for any number of experts. */
 static void graphs(void **state)
 {
 	static struct found y;
@@ -220,11 +220,11 @@ static void graphs(void **state)
 	(void)state;
 	must_sample(&(struct request){.route = "full", .cfg = 1, .resident = {2, 0}}, &y);
 	assert_int_equal(y.captures, 2 * (1 + 2 + 1));
-	/* The first run and the capture come before. */
+	/* After the first run and the capture. */
 	assert_int_equal(y.launches, BATCHES * ((STEPS - 1) + (STEPS - 1) + (2 * STEPS - 1) + (STEPS - 1)));
 }
 
-/* With less and less memory: fewer slots, the same pictures, never more than there is. */
+/* With less and less memory there are fewer slots and the same pictures, and the memory is never exceeded. */
 static void fits(void **state)
 {
 	static struct found all, y;
@@ -291,7 +291,7 @@ static uint64_t takes(const char *name, enum compact_type bulk)
 	bytes = model_takes(m, bulk);
 	if (model_load(m, NULL, NULL, &e))
 		fail_msg("%s", e.msg);
-	if (bulk == COMPACT_F32) /* what it is read as: gaps and whole panels beside */
+	if (bulk == COMPACT_F32) /* in addition: gaps and whole panels */
 		assert_true((uint64_t)model_bytes(m) >= bytes && (uint64_t)model_bytes(m) < bytes + 4096);
 	model_free(m);
 	device_free(d);
@@ -310,7 +310,7 @@ static void refused(const struct request *q, const char *why)
 		fail_msg("not \"%s\": %s", why, e.msg);
 }
 
-/* On the CPU weights that do not fit are refused before they are read, with what would. */
+/* On the CPU weights that do not fit are refused before they are read; the message says which type would fit. */
 static void advises(void **state)
 {
 	static struct found y;
@@ -343,7 +343,7 @@ static void advises(void **state)
 
 static const char autokl[] = "tests/golden/autokl";
 
-/* One half of the golden autoencoder, its weights found and not read. */
+/* One half of the golden autoencoder, whose weights are found but not read. */
 static struct runner *half_find(const struct autoencoder_config *c, int half, struct device *d)
 {
 	int encodes = half == AUTOENCODER_ENCODE;
@@ -367,7 +367,8 @@ static struct runner *half_find(const struct autoencoder_config *c, int half, st
 
 enum { TURNS = 3, HALF_MOST = 3 * 64 * 64 };
 
-/* The encoder of pictures and the decoder of noise, by turns, in so many slots; 0: all weights are resident. Returns how many pages were sent. */
+/* Run the encoder on pictures and the decoder on noise alternately with this number of slots; 0: all weights are resident. Returns the number of
+ * uploads. */
 static int64_t take_turns(const struct autoencoder_config *c, int slots, float out[2][HALF_MOST])
 {
 	static const int halves[2] = {AUTOENCODER_ENCODE, AUTOENCODER_DECODE};
@@ -408,7 +409,7 @@ static int64_t take_turns(const struct autoencoder_config *c, int slots, float o
 	return sent;
 }
 
-/* Encoders are networks of the runner like experts: two that take turns in one slot make what they make resident. */
+/* Encoders can be paged like experts: two that take turns in one slot give the results of resident ones. */
 static void encoders_take_turns(void **state)
 {
 	static float resident[2][HALF_MOST], paged[2][HALF_MOST];

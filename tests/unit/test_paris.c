@@ -1,5 +1,5 @@
-/* A text-to-image ensemble in the released layout (tests/golden/paris.py, which says what io.safetensors holds) against PyTorch: every
- * step of the sampler, and what ddm-sample makes of the prompts. DDM_TEST_PARIS: another folder than the golden one. */
+/* A text-to-image ensemble in the released layout (tests/golden/paris.py describes io.safetensors) against PyTorch: every step of the sampler, and
+ * ddm-sample with the prompts. DDM_TEST_PARIS: another folder than the golden one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ static int open_paris(void **state)
 	return open_model("tests/golden/paris-model.tar.gz", getenv("DDM_TEST_PARIS"));
 }
 
-/* Rounding to float is 6e-8 of a number; it grows by the guidance, 7.5, and by the number of operations: 1e-6 is seen. */
+/* Rounding to float is 6e-8 of a number, multiplied by the guidance, 7.5, and by the number of operations: 1e-6 was measured. */
 static void every_step(void **state)
 {
 	static float text[2 * N * TOKENS * WIDTH], want[(STEPS + 1) * N * D], weight[STEPS * N * K], x[N * D], v[N * D];

@@ -1,4 +1,4 @@
-/* file/partial: what a writer left is gone on with where all of it is as it was, and dropped where anything is not. */
+/* file/partial: a partial output is continued if all of it is unchanged, and dropped otherwise. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +36,7 @@ static void put(struct partial *p, char c, size_t n)
 		assert_int_equal(outfile_write(&p->out, &c, 1, &e), 0);
 }
 
-/* A head, a row that counts and half of one that does not; left as by a signal. */
+/* A head, a complete row and half a row, left as after a signal. */
 static void leave_half(void)
 {
 	const int64_t mark[PARTIAL_MARKS] = {1, 2, 3, 4};
@@ -57,7 +57,7 @@ static void leave_half(void)
 	assert_int_equal(path_exists(part) && path_exists(state), 1);
 }
 
-/* Opens it again and ends it: whether it went on. */
+/* Open it again and finish it; returns whether it was continued. */
 static int ends(const char *same)
 {
 	struct partial p;
@@ -122,7 +122,7 @@ static void damaged_bytes(void **s)
 		assert_int_equal(ends("work"), 0);
 	}
 	leave_half();
-	poke(part, HEAD + ROW); /* does not count */
+	poke(part, HEAD + ROW); /* not part of the saved state */
 	assert_int_equal(ends("work"), 1);
 	leave_half();
 	assert_int_equal(truncate(part, HEAD + ROW - 1), 0);
@@ -132,7 +132,7 @@ static void damaged_bytes(void **s)
 	assert_int_equal(ends("work"), 0);
 }
 
-/* The state with every one of its bytes another, and cut everywhere: never another result, never more than there is. */
+/* The state with each byte changed, and truncated at each byte: never another result, never more than exists. */
 static void damaged_state(void **s)
 {
 	struct err e = {0};
@@ -150,7 +150,7 @@ static void damaged_state(void **s)
 		was[i] = c == '9' ? 'x' : '9';
 		assert_int_equal(commit_bytes(state, was, len, &e), 0);
 		was[i] = c;
-		if (strchr(was, '[') && i > (size_t)(strchr(was, '[') - was)) /* the caller's numbers mean nothing here */
+		if (strchr(was, '[') && i > (size_t)(strchr(was, '[') - was)) /* the caller's numbers, which have no meaning here */
 			continue;
 		on += ends("work");
 		leave_half();

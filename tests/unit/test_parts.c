@@ -1,6 +1,6 @@
-/* Matrices whose thirds are read apart, those of a Paris expert's cross-attention, held in every way: as floats the bits are those
- * of plain ones, rounded they stay near, no batch and no thread changes a bit, and they are held once, or in their file. The width is
- * no multiple of a panel's, so that a third begins within one of the whole. */
+/* Matrices of which thirds are read separately, as in a Paris expert's cross attention, in every storage type: as floats they give the bits of plain
+ * matrices, rounded ones are close, no bit depends on batch or threads, and they are stored once, or stay in their file. The width is no multiple of
+ * a panel, so that a third begins within a panel. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -71,7 +71,7 @@ static int tear_down(void **state)
 	return remove_dir(state);
 }
 
-/* What its weights take. out (N, D) */
+/* Run the network: out (N, D). Returns the bytes of its weights. */
 static int64_t evaluate(enum compact_type bulk, int64_t batch, int threads, float *out)
 {
 	struct pool *pool = pool_new(threads, NULL);
@@ -90,7 +90,7 @@ static int64_t evaluate(enum compact_type bulk, int64_t batch, int threads, floa
 	return bytes;
 }
 
-/* The network as it is trained: every product reads the flat arena. */
+/* The network as in training: every product reads the flat arena. */
 static void plainly(float *out)
 {
 	struct device *d = device_cpu(NULL, DT_F32);
@@ -144,7 +144,7 @@ static void floats_keep_their_bits(void **state)
 		assert_memory_equal(held, plain, sizeof held);
 }
 
-/* As in test_weights: about three times what is measured. */
+/* As in test_weights: about three times the measured errors. */
 static void rounded_stay_near(void **state)
 {
 	float plain[N * D], half[N * D], eighth[N * D];
@@ -170,7 +170,7 @@ static void batch_and_threads(void **state)
 	}
 }
 
-/* A block's matrices: 12 H H numbers, in panels of 32 rows. */
+/* The matrices of a block: 12 H H numbers, in panels of 32 rows. */
 static void held_once(void **state)
 {
 	static const int64_t shape[][2] = {{3 * H, H}, {H, H}, {H, H}, {H, H}, {H, H}, {H, H}, {2 * H, H}, {H, 2 * H}};

@@ -44,7 +44,7 @@ static int free_tables(void **state)
 	return 0;
 }
 
-/* alphas_cumprod of diffusers' DDPMScheduler, products of up to a thousand floats: good to 1e-5 or so. */
+/* alphas_cumprod of diffusers' DDPMScheduler: products of up to a thousand floats, with errors of about 1e-5. */
 static void tables_are_those_of_diffusers(void **state)
 {
 	static const double abar[3][4] = {{.9998999834, .8951413631, .0777966529, 4.03583035e-5},
@@ -68,7 +68,7 @@ static void tables_are_those_of_diffusers(void **state)
 	assert_null(schedule_path(&s, "sigmoid", &(struct betas){1000, 1e-4, .02, NULL}, 0));
 }
 
-/* At a step the point is the table's; between two, derivatives and the inverse are those of the interpolation. */
+/* At a step the values are the table's; between two steps, derivatives and the inverse are those of the interpolation. */
 static void points_of_tables(void **state)
 {
 	(void)state;
@@ -88,7 +88,7 @@ static void points_of_tables(void **state)
 	}
 }
 
-/* What diffusers' scheduler_config.json says, and what is refused. */
+/* diffusers' scheduler_config.json, and refused keys. */
 static void schedulers(void **state)
 {
 	static const struct {
@@ -133,7 +133,7 @@ static void schedulers(void **state)
 	}
 }
 
-/* A file as Python writes it; the same word in a text stays. */
+/* A file as Python writes it; the same word within a string is unchanged. */
 static void infinite_numbers(void **state)
 {
 	static const char text[] = "{\"lambda_min_clipped\": -Infinity, \"a\": [Infinity, 1], \"_class_name\": \"D-Infinity \\\" Infinity\"}";
@@ -167,7 +167,7 @@ static void names(void **state)
 	assert_int_equal(prediction_find("noise"), -1);
 }
 
-/* Central differences with h = 1e-6 carry an error of about 1e-10; the inverse is good to rounding. */
+/* Central differences with h = 1e-6 have an error of about 1e-10; the inverse is exact within rounding. */
 static void derivatives_and_inverse(void **state)
 {
 	(void)state;
@@ -263,7 +263,7 @@ static const float gauss_mean[] = {.8f, -.3f, .1f, -.5f, .6f, 1};
 static const double gauss_weight[] = {.7, .3};
 static const struct exact gauss = {.n = 2, .d = 3, .clusters = 1, .mean = gauss_mean, .weight = gauss_weight, .std = .6};
 
-/* What a perfect network of this kind on this path answers. */
+/* The output of a perfect network with this prediction on this path. */
 static void perfect(const struct path *path, enum prediction kind, double s, const float *y, float *out)
 {
 	struct path_point p = path_at(path, s);
@@ -299,7 +299,7 @@ static double conversion_error(const struct path *path, enum prediction kind, en
 	return sqrt(num / den);
 }
 
-/* Whether the path's table reaches this noise. */
+/* Whether the path's table includes this log-SNR. */
 static int inside(const struct path *path, double t)
 {
 	double logsnr = path_at(&path_linear, t).logsnr;
@@ -319,8 +319,8 @@ static void conversions_are_exact_on_gaussians(void **state)
 					assert_true(conversion_error(paths[i], kinds[k], CONVERT_MATCH, t, NULL) < 2e-5);
 }
 
-/* Beyond a path's table x0hat is taken at the table's end; an epsilon prediction is blended towards the data's mean and exact
- * at t = 1. */
+/* Outside a path's table x0hat is computed at the end of the table; an epsilon prediction is blended with the mean of the data, and exact at
+ * t = 1. */
 static void conversions_at_the_ends(void **state)
 {
 	const float mean[3] = {.7f * .8f - .3f * .5f, -.7f * .3f + .3f * .6f, .07f + .3f};
@@ -337,7 +337,7 @@ static void conversions_at_the_ends(void **state)
 	}
 }
 
-/* Feeding x and t unchanged to a cosine-path network is not close: this is what matching is for. */
+/* Giving x and t unchanged to a network on the cosine path gives a large error, which matching avoids. */
 static void native_is_not_matched(void **state)
 {
 	double worst = 0;

@@ -35,7 +35,7 @@ static void near(double got, double want, double tol)
 		fail_msg("%.17g, not %.17g", got, want);
 }
 
-/* DIR/trunk.safetensors of drawn weights, with heads as they are at `from`, or drawn too: that folder. */
+/* Make a folder with random trunk.safetensors and with the heads from `from`, or random ones; returns its path. */
 static char *network(enum lpips_trunk k, const char *from)
 {
 	static void (*const trunks[])(struct drawing *) = {add_alex, add_vgg, add_squeeze};
@@ -108,7 +108,7 @@ static struct picture drawn_picture(int i, int width)
 	return p;
 }
 
-/* The pictures from `first`, the `odd` one of another width; the first `labelled` of them with a class, and with that as a text. */
+/* Pictures from `first` on; number `odd` has another width; the first `labelled` have a class, and its number as a text. */
 static char *archive(const char *name, int first, int odd, int labelled)
 {
 	char *path = str_new("%s/%s", folder, name);
@@ -161,7 +161,7 @@ static double between(struct lpips *n, int i, int j)
 	return (double)d;
 }
 
-/* The mean over groups that some of the pictures are in: group[i], -1 in none. */
+/* The mean over groups of pictures; group[i] is -1 for pictures in no group. */
 static void brute_force(struct lpips *n, const int *group, double *mean, double *se, int *groups)
 {
 	double v[PICTURES];

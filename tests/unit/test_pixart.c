@@ -1,5 +1,5 @@
-/* A PixArt-alpha pipeline as diffusers saves it (tests/golden/pixart.py, which says what io.safetensors holds): what ddm-sample makes of prompts
- * against diffusers' own. DDM_TEST_PIXART: another folder than the golden one. */
+/* A PixArt-alpha pipeline saved by diffusers (tests/golden/pixart.py describes io.safetensors): ddm-sample's pictures for prompts against diffusers'.
+ * DDM_TEST_PIXART: another folder than the golden one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ static int open_pixart(void **state)
 	return open_model("tests/golden/pixart-model.tar.gz", getenv("DDM_TEST_PIXART"));
 }
 
-/* 1e-6 to 2e-6 is seen. */
+/* 1e-6 to 2e-6 was measured. */
 static void latents(void **state)
 {
 	static float want[N * D];
@@ -55,7 +55,7 @@ static int alike(const char *encoder, const char *a, const char *b)
 	return same;
 }
 
-/* Of a pipeline's encoder, but not of one by itself. */
+/* Texts become lower case for a pipeline's encoder, but not for a separate one. */
 static void lower_case(void **state)
 {
 	char *model = path_join(folder, "model"), *encoder = path_join(model, "text_encoder");
@@ -79,7 +79,8 @@ static void move(const char *from, const char *to)
 	mem_free(b);
 }
 
-/* Of a folder with the network alone, the text encoder elsewhere: it is told of the case. The last, as it takes the model apart. */
+/* With a folder of only the network and the text encoder elsewhere, texts still become lower case. The last test, because it takes the model apart.
+ * */
 static void encoder_elsewhere(void **state)
 {
 	static float want[N * D];

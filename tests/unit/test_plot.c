@@ -1,4 +1,4 @@
-/* lib/plot: scales, the letters, coverage of pixels against areas, colours, escaping, thinning, what files become. */
+/* lib/plot: scales, letters, coverage of pixels against areas, colours, escaping, thinning, charts of files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@
 #include "plot/sources.h"
 #include "plot/strokefont.h"
 
-/* Ticks lie within the scale, rise, are multiples of 1, 2 or 5 times a power of ten, and their labels say what they are. */
+/* Ticks are within the scale, increasing, and multiples of 1, 2 or 5 times a power of ten; their labels have their values. */
 static void check_axis(double lo, double hi, int log)
 {
 	struct axis a;
@@ -103,7 +103,7 @@ static void bound(void *arg, const double *xy, int n)
 	}
 }
 
-/* Every letter has strokes of its own, within its width and between ascender and descender. */
+/* The strokes of every letter are unique, within its width, and between ascender and descender. */
 static void test_letters(void **state)
 {
 	struct bounds seen[128];
@@ -125,11 +125,11 @@ static void test_letters(void **state)
 
 		assert_true(fabs(strokefont_width(text, 10) - strokefont_width("0", 10)) < .21);
 	}
-	/* One box for a character of several bytes. */
+	/* A character of several bytes is one box. */
 	assert_true(strokefont_width("\xc3\xa9", 20) == strokefont_width("\xe2\x82\xac", 20) && strokefont_width("\xc3\xa9", 20) > 0);
 }
 
-/* Paper that a drawing takes away, in whole pixels. */
+/* The area that a drawing covers, in pixels. */
 static double ink(const struct scene *s, double scale)
 {
 	struct picture p = {0};
@@ -167,7 +167,7 @@ static void test_coverage(void **state)
 	scene_area(&s, circle, 64, SCENE_INK, .5);
 	assert_true(fabs(ink(&s, 1) - .5 * 32 * 225 * sin(2 * M_PI / 64)) < 2);
 	scene_release(&s);
-	/* A line: length times width, pieces that overlap counted once (the bends take a little away). */
+	/* A line covers its length times its width; overlapping pieces count once (bends reduce it slightly). */
 	s = (struct scene){.width = 60, .height = 40};
 	scene_segment(&s, 10.3, 10.2, 45, 30.9, pen);
 	straight = 3 * hypot(34.7, 20.7);
@@ -192,7 +192,7 @@ static void test_coverage(void **state)
 	s = (struct scene){.width = 60, .height = 40};
 	scene_segment(&s, 5, 20.5, 55, 20.5, (struct scene_pen){SCENE_INK, 1, 1, 1});
 	assert_true(fabs(ink(&s, 1) - 35) < .2);
-	/* What lies outside is cut off. */
+	/* Parts outside are clipped. */
 	scene_segment(&s, -1e6, 300, 1e6, 300, pen);
 	assert_true(fabs(ink(&s, 1) - 35) < .2);
 	scene_release(&s);
@@ -233,7 +233,7 @@ static void test_escape(void **state)
 	str_release(&s);
 }
 
-/* A million points become at most four a column, and the extremes stay. */
+/* A million points become at most four per column, and the extremes are kept. */
 static void test_thin(void **state)
 {
 	enum { N = 1000000 };
@@ -257,7 +257,7 @@ static void test_thin(void **state)
 	assert_true(high > 190 && low < 110);
 	scene_release(&s);
 	mem_free(xy);
-	/* Cut to the box, in pieces. */
+	/* Clipped to the box, in pieces. */
 	s = (struct scene){.width = 400, .height = 300};
 	xy = mem_zalloc(5, 2 * sizeof *xy);
 	memcpy(xy, (const double[]){0, 150, 100, 150, 100, 1000, 200, 1000, 200, 100}, 10 * sizeof *xy);
@@ -319,7 +319,7 @@ static void test_frames(void **state)
 	assert_int_equal(code_of("{\"x\":1,\"y\":2}\n"), 0);
 }
 
-/* Every window's mean as its definition says, of a log with gaps that begins with losses beside which the others vanish. */
+/* The mean of every window by its definition, in a log with gaps whose first losses are much larger than the others. */
 static void test_smoothing(void **state)
 {
 	enum { LINES = 150 };
@@ -360,7 +360,7 @@ static void test_smoothing(void **state)
 	assert_true(worst < 1e-14);
 }
 
-/* A log whose training was killed at step 30 and went on from 20: every step counts once, the later line. */
+/* A log of a training that was killed at step 30 and continued from 20: every step counts once, by its later line. */
 static void test_losses(void **state)
 {
 	struct chart c = {0};
@@ -454,7 +454,7 @@ static void test_labels(void **state)
 	}
 }
 
-/* What cannot be drawn is an error, what can has a description. */
+/* Charts that cannot be drawn are errors; others have a description. */
 static void test_chart(void **state)
 {
 	struct scene s = {0};
@@ -478,7 +478,7 @@ static void test_chart(void **state)
 	chart_release(&c);
 }
 
-/* A metric is known with the name of its features after it, and other columns that begin alike are not taken for it. */
+/* A metric is recognised with the name of its features after it; other columns with the same beginning are not. */
 static void test_glossary(void **state)
 {
 	(void)state;
@@ -503,7 +503,7 @@ static void check_refused(const struct plot_request *r, const char *why)
 	assert_non_null(strstr(e.msg, why));
 }
 
-/* As a program without a command line asks: columns of JSON lines, one of which has no y. */
+/* A request of a C program: columns of JSON lines, one of which has no y. */
 static void test_request(void **state)
 {
 	char *source = str_new("mine=%s", path), *out = str_new("%s.svg", path), *svg;

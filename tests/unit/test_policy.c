@@ -1,4 +1,4 @@
-/* diffusion/policy, route: policies as text, schedules, and the weights that sources and selections give. */
+/* diffusion/policy, route: texts of policies, schedules, and the weights of sources and selections. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +60,7 @@ static void thresholds_and_ties(void **state)
 	weigh_logits("top-2", 4, equal, all, prob, w);
 	assert_true(w[0] == .5 && w[1] == .5 && w[2] == 0 && w[3] == 0);
 	assert_true(fabs(route_entropy(4, prob) - log(4)) < 1e-15);
-	/* Of equal weights the lower index: whatever the selection. */
+	/* Of equal weights every selection takes the lower index. */
 	assert_int_equal(weigh_logits("top-1", 4, equal, all, prob, w), 0);
 	assert_int_equal(weigh_logits("nucleus:.4", 4, equal, all, prob, w), 0);
 	assert_true(w[0] == .5 && w[1] == .5 && w[2] == 0 && w[3] == 0);
@@ -70,7 +70,7 @@ static void thresholds_and_ties(void **state)
 	assert_true(w[0] == .25 && w[3] == .25);
 }
 
-/* Against a plain computation: of all subsets of six experts that have P of the mass, the one of fewest, and of these the heaviest. */
+/* Against a plain computation: of all subsets of six experts with a mass of at least P, those of the fewest experts, and of these the heaviest. */
 static void nucleus(void **state)
 {
 	enum { K6 = 6 };
@@ -94,7 +94,7 @@ static void nucleus(void **state)
 				sum += set >> i & 1 ? prob[i] : 0;
 				count += (set >> i & 1) && present[i];
 			}
-			/* Of all five the sum is 1 up to rounding. */
+			/* The sum over all five is 1 within rounding. */
 			if (sum > share - 1e-12 && count && (count < fewest || (count == fewest && sum > mass + 1e-12))) {
 				best = set;
 				fewest = count;
@@ -108,7 +108,7 @@ static void nucleus(void **state)
 	}
 }
 
-/* Weights that need no router, with an absent expert. */
+/* Weights without a router, with an absent expert. */
 static void other_sources(void **state)
 {
 	const unsigned char present[] = {1, 1, 0, 1};
@@ -141,7 +141,7 @@ static void other_sources(void **state)
 	assert_int_equal(weigh("prior", &in, prob, w), -1);
 }
 
-/* Weights to the power 1/T: at T -> 0 those of top-1, at T -> infinity equal; at T = 1 the same bits as without. */
+/* Weights to the power 1/T: for T -> 0 those of top-1, for T -> infinity equal ones, for T = 1 the same bits as without a temperature. */
 static void temperatures(void **state)
 {
 	const unsigned char present[] = {1, 1, 0, 1};
@@ -182,7 +182,7 @@ static void temperatures(void **state)
 	}
 	weigh_logits("router:1e-6|full", 3, (float[]){1, 2, 2}, all, prob, w);
 	assert_true(w[0] == 0 && w[1] == .5 && w[2] == .5);
-	/* A selection sees the weights at their temperature. */
+	/* A selection uses the weights at their temperature. */
 	weigh_logits("router:1e6|threshold:.3", 3, (float[]){1, 2, 2}, all, prob, w);
 	assert_true(w[0] > .3 && w[1] > .3 && w[2] > .3);
 }
@@ -205,7 +205,7 @@ static void raw_weights(void **state)
 	assert_true(w[0] == prob[0] && w[1] == prob[1] && w[2] == 0);
 }
 
-/* Two experts; the weight of the second rises and falls. The chosen one stays until the other's weight exceeds its own by the margin. */
+/* Two experts; the weight of the second rises and falls. The chosen one is kept until the other's weight exceeds its own by the margin. */
 static void hysteresis(void **state)
 {
 	static const double second[] = {.4, .5, .58, .64, .55, .45, .38, .3, .5}, margin = .2;
@@ -232,7 +232,7 @@ static void hysteresis(void **state)
 	assert_int_equal(was, 0);
 }
 
-/* Of several the set is kept likewise; an expert without weight is not kept, whatever the margin. */
+/* A set of several experts is kept in the same way; an expert without weight is never kept. */
 static void hysteresis_of_several(void **state)
 {
 	const float logits[] = {logf(.4f), logf(.25f), logf(.2f), logf(.15f)}, gone[] = {0, -INFINITY, -INFINITY, 1};
@@ -256,7 +256,7 @@ static void hysteresis_of_several(void **state)
 	assert_true(w[3] == 1);
 }
 
-/* Allowances by hand: what is left of the budget beyond one expert at every evaluation, times entropy over its forecast. */
+/* Allowances, computed by hand: the budget beyond one expert at every evaluation, times the entropy over its forecast. */
 static void budgets(void **state)
 {
 	const float equal[] = {0, 0, 0, 0}, logits[] = {logf(.4f), logf(.3f), logf(.2f), logf(.1f)};
@@ -266,38 +266,40 @@ static void budgets(void **state)
 	double prob[4], w[4];
 
 	(void)state;
-	/* One expert at every evaluation, and no more. */
+	/* One expert at every evaluation and not more. */
 	assert_int_equal(weigh("budget:44", &in, prob, w), 0);
 	assert_true(w[0] == 1 && w[1] == 0);
-	/* All experts at every evaluation: the bits of full. */
+	/* Enough for all experts at every evaluation: the bits of full. */
 	b.gflop = 4 * 41;
 	in.logits = logits;
 	weigh("budget:164", &in, prob, w);
 	assert_memory_equal(w, prob, sizeof w);
-	/* Of 30 GFLOP beyond the least the first of four evaluations gets H / (H (4 + 3 + 2 + 1) / 4) = .4, which is an expert more. */
+	/* Of 30 GFLOP beyond the minimum the first of four evaluations gets H / (H (4 + 3 + 2 + 1) / 4) = .4, which pays one more expert. */
 	b.gflop = 4 * 11 + 30;
 	weigh("budget:74", &in, prob, w);
 	assert_true(fabs(w[0] - .4 / .7) < 1e-7 && w[1] > 0 && w[2] == 0 && w[3] == 0);
 	in.logits = equal;
 	weigh("budget:74", &in, prob, w);
 	assert_true(w[0] == .5 && w[1] == .5 && w[2] == 0);
-	/* 4 is less than half an expert; 5 is half of one. */
+	/* 4 pays less than half an expert; 5 pays half of one. */
 	b.gflop = 4 * 11 + 10;
 	weigh("budget:54", &in, prob, w);
 	assert_true(w[0] == 1);
 	b.gflop = 4 * 11 + 12.5 + 1e-9;
 	weigh("budget:56.5", &in, prob, w);
 	assert_true(w[0] == .5 && w[1] == .5);
-	/* At the last of four the forecast is a quarter of the first entropy: above it all that is left is spent, but for what pays no expert. */
+	/* At the last of four evaluations the forecast is a quarter of the first entropy. Above that the whole rest is spent, as far as it pays
+	 * experts. */
 	b = (struct route_budget){.gflop = 11 + 29, .weights = 1, .cost = cost, .entropy = log(4), .total = 4, .left = 1};
 	weigh("budget:74", &in, prob, w);
 	assert_true(w[0] > 0 && w[1] > 0 && w[2] > 0 && w[3] == 0);
-	/* A certain router spends nothing of it. */
+	/* A router that is certain spends nothing. */
 	in.logits = (float[]){0, 20, 0, 0};
 	b.gflop = 11 + 29;
 	assert_int_equal(weigh("budget:74", &in, prob, w), 1);
 	assert_true(w[1] == 1);
-	/* Of unequal costs the dearest is kept back for every evaluation; what is too dear is passed over for the next that is not. */
+	/* With unequal costs, the most expensive expert is reserved for every evaluation. An expert that is too expensive is skipped for the next
+	 * one. */
 	in.logits = logits;
 	b = (struct route_budget){.gflop = 41 + 15, .weights = 1, .cost = unequal, .entropy = log(4), .total = 4, .left = 1};
 	weigh("budget:200", &in, prob, w);
@@ -309,7 +311,7 @@ static void budgets(void **state)
 	assert_true(w[0] == prob[0] && w[1] == 0 && w[2] == prob[2]);
 }
 
-/* Whatever the entropies, a budget is never exceeded. */
+/* A budget is never exceeded, for any entropies. */
 static void budgets_hold(void **state)
 {
 	enum { N = 20 };
@@ -369,7 +371,7 @@ static void distances(void **state)
 	assert_int_equal(weigh("distance|top-1", &in, prob, w), -1);
 	in.distance = (double[]){2, 1, NAN, 2};
 	assert_int_equal(weigh("distance|top-1", &in, prob, w), 1);
-	/* No prediction yet: the shares as they are, or none. */
+	/* Without a prediction the weights are the shares, or equal. */
 	in.distance = NULL;
 	weigh("distance:.5|full", &in, prob, w);
 	assert_true(w[0] == 1. / 3 && w[1] == 1. / 3 && w[2] == 0);
@@ -431,7 +433,7 @@ static void canonical_texts(void **state)
 	assert_true(policy_is_long("router|full") && policy_is_long("full@1"));
 }
 
-/* An entry holds at its own time, and above it the entry before. */
+/* An entry holds at its own time, the entry before it above that time. */
 static void schedules(void **state)
 {
 	const struct policy p = policy_of("router|full@1,uniform|top-2@.8,expert:1@.5,top-1@0");
@@ -472,7 +474,7 @@ static void needs_of_policies(void **state)
 	assert_true(policy_may_select(&p, 0));
 }
 
-/* The policies of a list, as ddm-diagnose --routes has it. */
+/* The policies of a list, as in ddm-diagnose --routes. */
 static void lists(void **state)
 {
 	const char *list = "full,router|full@1,top-1@.5,expert:0@.2,top-2,full@1.0,exact:full,top-1@.25";

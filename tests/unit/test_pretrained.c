@@ -1,4 +1,4 @@
-/* Networks as other libraries save them, against what those libraries make of the same input: tests/golden/pretrained.py. */
+/* Networks saved by other libraries, against the outputs of these libraries for the same input: tests/golden/pretrained.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ static void diffusion(void **state)
 	}
 }
 
-/* diffusers counts what it trains; the null text and the positions are ours in addition. */
+/* diffusers counts trained parameters; our count also includes the null text and the positions. */
 static void pixart_size(void **state)
 {
 	for (int micro = 0; micro < 2; micro++) {
@@ -64,7 +64,7 @@ static void pixart_size(void **state)
 	}
 }
 
-/* Files of diffusers' names whose blocks disagree on the embeddings, that lack a tensor, or that hold one more. */
+/* Files with diffusers' names whose blocks have different embeddings, that lack a tensor, or that have an extra one. */
 static void bad_names(void **state)
 {
 	static const char *const what[] = {"is not the same as", "holds no", "does not have", "of shape"};

@@ -1,4 +1,4 @@
-/* net: names of weights under families, and a convolution's way to a file and back. */
+/* net: weight names in families, and convolutions written to a file and read back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ static void names(void **state)
 	}
 }
 
-/* A prefix, a number counted from the other end, and a tensor that is nobody's. */
+/* A prefix, a number counted from the other end, and a tensor that belongs to no parameter. */
 static void families(void **state)
 {
 	static const struct rename rules[] = {{"up.#.*", {"stage.~.*"}, 0}, {"gone", {NULL}, 0}, {"q", {"q"}, RENAME_POINTWISE}};
@@ -67,7 +67,7 @@ static void families(void **state)
 		struct safetensors *s;
 
 		if (k)
-			t[3].name = "vae.stage.2.w"; /* of the network, by its name, but none of its parameters */
+			t[3].name = "vae.stage.2.w"; /* belongs to the network by its name, but to no parameter */
 		s = st_of(t, 4, "here", NULL, NULL);
 		assert_ptr_equal(renames_find(known, 1, s), &r);
 		assert_int_equal(renames_match(&r, s, "here", &p, &e), -k);
@@ -117,7 +117,7 @@ static void folded(void **state)
 	st_free(s);
 }
 
-/* As PyTorch has it in the file, as op_conv reads it in memory. */
+/* PyTorch's layout in the file, op_conv's layout in memory. */
 static void convolution(void **state)
 {
 	char *path = path_join(dir, "conv.safetensors");
@@ -154,7 +154,7 @@ static void convolution(void **state)
 	params_release(&p);
 }
 
-/* A U-Net whose attention has the names of older versions of diffusers. */
+/* A U-Net whose attention layers have the names of older versions of diffusers. */
 static void old_attention(void **state)
 {
 	static const char *const pairs[][2] = {{".to_q.", ".query."}, {".to_k.", ".key."}, {".to_v.", ".value."}, {".to_out.0.", ".proj_attn."}};
@@ -195,7 +195,7 @@ static void old_attention(void **state)
 		renames_shape(&p.v[i], t[i].shape);
 		str_release(&name);
 	}
-	assert_int_equal(renamed, 4 * 8); /* one on the way down, one in the middle, two on the way up; weight and bias of each of the four */
+	assert_int_equal(renamed, 4 * 8); /* one attention going down, one in the middle, two going up; weight and bias of four layers each */
 	s = st_of(t, n, "here", NULL, NULL);
 	assert_int_equal(model_match_weights(s, "here", &p, &e), 0);
 	for (int i = 0; i < n; i++)

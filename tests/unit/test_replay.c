@@ -1,4 +1,4 @@
-/* tape/run: a device that keeps graphs captures a run once, launches it from then on, and gives the same bytes as one that has none. */
+/* tape/run: a device with graphs captures a run once, launches it from then on, and gives the same bytes as a device without. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -86,7 +86,7 @@ static void net_close(struct net *n)
 	device_free(d);
 }
 
-/* One run: which input and parameters, how many samples; everything it gives. */
+/* A run: its input, parameters and number of samples, and all its results. */
 struct given {
 	float y[CAPACITY * OUT], dx[CAPACITY * WIDTH], grads[64];
 };
@@ -155,7 +155,7 @@ static void forward_both(struct pair *p, int k, int64_t samples)
 	assert_memory_equal(a, b, (size_t)(samples * OUT) * sizeof *a);
 }
 
-/* Forward and backward are a graph each; other inputs, keys and weights in the same places need no other. */
+/* Forward and backward are one graph each. Other inputs, keys and weights in the same memory use the same graphs. */
 static void captured_once(void **state)
 {
 	struct pair p;
@@ -170,7 +170,7 @@ static void captured_once(void **state)
 	pair_close(&p);
 }
 
-/* Another number of samples is another graph; another input in place of the old drops all; other parameters keep both. */
+/* Another number of samples is another graph. Replacing the input drops all graphs; other parameters keep both. */
 static void captured_again(void **state)
 {
 	struct pair p;
@@ -191,7 +191,7 @@ static void captured_again(void **state)
 	pair_close(&p);
 }
 
-/* More runs than there are places: the one longest unused makes room. */
+/* With more runs than places, the least recently used one is dropped. */
 static void the_oldest_goes(void **state)
 {
 	struct pair p;
@@ -211,7 +211,7 @@ static void the_oldest_goes(void **state)
 	pair_close(&p);
 }
 
-/* The numbers of samples that routing gives an expert, in any order: each is captured once and stays. */
+/* The numbers of samples that routing gives an expert, in any order: each is captured once and kept. */
 static void every_number_of_samples(void **state)
 {
 	struct pair p;
@@ -243,8 +243,8 @@ static void add_line(void *arg, const char *text)
 	str_printf(arg, "%s\n", text);
 }
 
-/* Far's clock goes on by a millisecond with each kernel. The counts are the CPU's but for the first run, runs are graphs all the same, and
- * they are others than those without timers. */
+/* The clock of the far device advances by a millisecond with each kernel. The counts are the CPU's, except for the first run. Runs still are graphs,
+ * and other ones than those without timers. */
 static void profiled(void **state)
 {
 	enum { RUNS = 5 };
@@ -295,7 +295,7 @@ static void profiled(void **state)
 	pair_close(&q);
 }
 
-/* What runs outside a tape is read when more waits than there are timers, and at the end. */
+/* Timers of work outside a tape are read when more are waiting than there are, and at the end. */
 static void profiled_outside(void **state)
 {
 	enum { N = 500, CALLS = 150 };
@@ -328,8 +328,7 @@ static void profiled_outside(void **state)
 	device_free(d);
 }
 
-/* A device that fails to capture, or has no graphs, runs each node; so do a profile without timers and a node with something to follow
- * it. */
+/* A device that fails to capture, or has no graphs, runs each node. So does a profile without timers, and a node with a tape_then. */
 static void without_graphs(void **state)
 {
 	struct profile *profile = NULL;

@@ -1,4 +1,4 @@
-/* file/safetensors: every rule of the format, from hostile files too. */
+/* file/safetensors: every rule of the format, also for hostile files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -67,7 +67,7 @@ static void equals_golden(void **state)
 	mem_free(bare);
 }
 
-/* Every bit of a small file: it cannot be read, or its seal does not hold. */
+/* Flip every bit of a small file: it cannot be read, or its seal does not match. */
 static void seal_tells(void **state)
 {
 	struct err e = {0};
@@ -226,7 +226,7 @@ static void accepted_headers(void **state)
 	mem_free(owner);
 }
 
-/* Whatever a bit does, nothing is read outside the file (a sanitizer sees to that) and what is accepted adds up. */
+/* With any bit flipped, nothing outside the file is read (a sanitizer checks this), and accepted files are consistent. */
 static void truncations_and_flips(void **state)
 {
 	struct err e = {0};

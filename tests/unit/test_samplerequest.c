@@ -1,4 +1,4 @@
-/* Sampling as another program calls it: pictures to a hook, the same for any batch; a stop; a failure that leaves nothing behind. */
+/* Sampling from a C program: pictures passed to a hook, the same for any batch; a stop; a failure that leaves no files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,7 +52,7 @@ static int tear_down(void **state)
 }
 
 struct seen {
-	int64_t pictures, until; /* until > 0: stop once so many are told */
+	int64_t pictures, until; /* until > 0: stop after this many pictures */
 	uint64_t hash[8];
 	int told; /* lines */
 };

@@ -1,4 +1,4 @@
-/* One iterator over folders, lists, tars and shards: keys, order, refusals, and the same contents whatever the container. */
+/* One iterator over folders, lists, tars and shards: keys, order, refusals, and the same contents from every container. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -240,7 +240,7 @@ static void tars(void **state)
 	mem_free(write_file("again.tar", t.p, t.len));
 	expect_in("again.tar", NULL, "a(png) b(png)!65 appears twice");
 
-	/* A member above the limit ends the archive, whatever skip_bad says: nothing behind it can be trusted to be in step. */
+	/* A member above the limit ends the archive even with skip_bad, because the rest cannot be trusted. */
 	str_reset(&t);
 	tar_put(&t, "a.png", data, len);
 	str_reset(&many);
@@ -296,7 +296,7 @@ static void bad_pictures(void **state)
 	assert_int_equal(samples_skipped(s), 4);
 	assert_int_equal(samples_check(s, &e), -1);
 	assert_int_equal(e.code, ERR_SKIPPED);
-	/* The second pass says nothing again. */
+	/* The second pass reports nothing again. */
 	e = (struct err){0};
 	assert_int_equal(samples_rewind(s, &e), 0);
 	for (total = 0; (n = samples_pictures(s, p, 5, &b, &e)) > 0; total += n)
@@ -389,7 +389,7 @@ static void standard_input(void **state)
 		feed("", 0, piped);
 		expect("-", NULL, "!65 stdin: no samples");
 	}
-	/* Closed while the writer holds its end and has more to say: the thread is called off. */
+	/* Closed while the writer keeps its end open and has more data: the thread is stopped. */
 	assert_int_equal(pipe(fd), 0);
 	dup2(fd[0], 0);
 	close(fd[0]);
@@ -397,7 +397,7 @@ static void standard_input(void **state)
 	assert_int_equal(fd_write(fd[1], t.p, t.len - 1024), 0);
 	s = open_one("-", &once, &e);
 	assert_non_null(s);
-	usleep(50000); /* until the thread has handed all on and waits */
+	usleep(50000); /* until the thread has passed on everything and waits */
 	samples_close(s);
 	close(fd[1]);
 	feed("f/a.png\n", 8, 1);
@@ -461,7 +461,7 @@ static void shards(void **state)
 	expect_in("S/holdout", NULL, "11/z(png)");
 	expect_in("S/holdout/cluster-1", NULL, "11/z(png)");
 	expect_in("S/cluster-0/000000.tar.zst", NULL, "00/z(png)");
-	/* What the manifest does not say is not read; what it says must be there. */
+	/* Files that the manifest does not list are not read; listed ones must exist. */
 	write_png("S/cluster-0/stray.png", 1);
 	expect_in("S/cluster-0", NULL, "00/z(png)");
 	extra = path_join(root, "cluster-1/000000.tar.zst");
@@ -479,7 +479,7 @@ static void shards(void **state)
 	mem_free(t);
 }
 
-/* A folder and a tar of the same files in the same order have one digest; another byte, another. */
+/* A folder and a tar with the same files in the same order have the same digest; a changed byte changes it. */
 static void digests(void **state)
 {
 	char hex[3][65];
@@ -526,7 +526,7 @@ static void loops(void **state)
 	mem_free(path);
 }
 
-/* The class that every sample has beside it: "key=class ..". */
+/* The class of every sample: "key=class ..". */
 static void expect_classes(const char *name, const char *what)
 {
 	char *path = path_join(dir, name);
@@ -549,7 +549,7 @@ static void expect_classes(const char *name, const char *what)
 	mem_free(path);
 }
 
-/* StyleGAN's, EDM's and REPA's: a class for each path. */
+/* The format of StyleGAN, EDM and REPA: a class for each path. */
 static void classes_in_a_table(void **state)
 {
 	(void)state;
@@ -580,7 +580,7 @@ static void write_array(const char *name, enum npy_type type, int rank, const in
 	str_release(&bytes);
 }
 
-/* fast-DiT's: features and labels, a file each. */
+/* The format of fast-DiT: a file of features and one of labels for each sample. */
 static void classes_in_a_folder(void **state)
 {
 	static const float x[8] = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -619,7 +619,7 @@ static char *write_latents(const char *name, int n, enum st_type type, const voi
 	return path;
 }
 
-/* LightningDiT's: latents of many in one file. */
+/* The format of LightningDiT: latents of many samples in one file. */
 static void latents(void **state)
 {
 	static const float x[12] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
@@ -659,7 +659,7 @@ static void latents(void **state)
 	mem_free(b);
 }
 
-/* img2dataset's: tables and counts beside the archives are not samples. */
+/* The format of img2dataset: tables and counts beside the archives are not samples. */
 static void tables_beside(void **state)
 {
 	struct str t = {0};

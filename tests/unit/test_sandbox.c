@@ -1,4 +1,4 @@
-/* What a decoder of ddm-ingest may still do once it has entered its sandbox. Each attempt is made in a process of its own. */
+/* The actions that a decoder of ddm-ingest may still do in its sandbox. Each is tried in a process of its own. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -70,7 +70,7 @@ static int try_random(void)
 	return fd < 0 || read(fd, &c, 1) != 1 || close(fd) ? -1 : 0;
 }
 
-/* More of them than there may be descriptors. */
+/* More times than there may be descriptors. */
 static int try_random_often(void)
 {
 	for (int i = 0; i < 100; i++)
@@ -89,7 +89,7 @@ static int try_null(void)
 	return open("/dev/null", O_RDONLY) < 0 ? -1 : 0;
 }
 
-/* Not even where the name would lead to it. */
+/* Not even through a path that leads to it. */
 static int try_random_by_another_name(void)
 {
 	return open("/dev/../dev/urandom", O_RDONLY) < 0 ? -1 : 0;
@@ -177,7 +177,7 @@ static int try_large_shared(void)
 
 enum { DIED = 200, NO_SANDBOX };
 
-/* errno of the attempt, 0, or DIED when the kernel killed it for asking. */
+/* The errno of the attempt, 0, or DIED if the kernel killed the process for it. */
 static int attempt(int (*what)(void), int bare)
 {
 	int status;
@@ -234,7 +234,7 @@ static void nothing_is_changed(void **state)
 	assert_int_equal(access("/tmp/ddm-sandbox-made", F_OK), -1);
 }
 
-/* Neither what decodes a file nor what renders a graph; without the filter (--no-sandbox) reading works. */
+/* Neither a decoder of files nor one of graphs may; without the filter (--no-sandbox) reading works. */
 static void no_file_is_opened(void **state)
 {
 	(void)state;
@@ -244,7 +244,7 @@ static void no_file_is_opened(void **state)
 	assert_int_equal(attempt(try_read_open, 1), 0);
 }
 
-/* Without it every filter of a random default colour spins on clock(). What is handed out was opened before the sandbox. */
+/* Without it every filter with a random default colour busy-waits on clock(). The descriptor was opened before the sandbox. */
 static void randomness_is_handed_out(void **state)
 {
 	static int (*const refused[])(void) = {try_random_write, try_null, try_random_by_another_name, try_dup};
@@ -253,7 +253,7 @@ static void randomness_is_handed_out(void **state)
 	if (attempt(try_work, 0) == NO_SANDBOX)
 		skip();
 #if !defined(__x86_64__) && !defined(__aarch64__)
-	skip(); /* the handler knows the registers of these two */
+	skip(); /* the handler supports only these two processors */
 #endif
 	assert_int_equal(attempt(try_random, 0), 0);
 	assert_int_equal(attempt(try_random_often, 0), 0);
@@ -261,7 +261,7 @@ static void randomness_is_handed_out(void **state)
 		assert_int_equal(attempt(refused[i], 0), EPERM);
 }
 
-/* Of whatever kind it is. */
+/* Memory of every kind. */
 static void memory_is_limited(void **state)
 {
 	(void)state;

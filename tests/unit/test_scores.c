@@ -1,4 +1,4 @@
-/* metric: what other packages define, against values from them (tests/golden/score_values.py), and where a closed form says the result. */
+/* metric: metrics of other packages, against their values (tests/golden/score_values.py) and closed forms. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 
 static struct pool *three;
 
-/* Row i of the result is row order[i] of what is wanted: rows go to where a keyed permutation sends them. */
+/* Row i of the result is row order[i] of the expected one: a keyed permutation orders the rows. */
 static float *scatter(int64_t *order, const float *x, int n, int d)
 {
 	float *out = mem_alloc((size_t)n * (size_t)d * sizeof *out);
@@ -88,7 +88,7 @@ static void fid(void **state)
 	near(v, golden_fid_tf, 1e-11);
 }
 
-/* Covariance and mean where the dimensions are no multiple of anything, by the definition in long double. */
+/* Covariance and mean for odd dimensions, against the definition in long double. */
 static void moments_odd(void **state)
 {
 	enum { N = 601, D = 37 };
@@ -154,7 +154,7 @@ static void is_golden(void **state)
 	mem_free(p);
 }
 
-/* Certain and evenly spread over c classes: c. All alike: 1. More rows than a block. */
+/* Certain predictions, evenly spread over c classes: c. Equal predictions: 1. More rows than a block. */
 static void is_extremes(void **state)
 {
 	enum { N = 900, C = 9 };
@@ -202,7 +202,7 @@ static void neighbours_golden(void **state)
 	mem_free(y);
 }
 
-/* Whole numbers on a line, so that ties are exact: balls of k = 1 reach to 1. A fake on the border is inside for precision and not for
+/* Integers on a line, so that ties are exact: balls with k = 1 have radius 1. A fake on the border counts as inside for precision and not for
  * density; a copy of a real is not authentic. */
 static void neighbours_borders(void **state)
 {

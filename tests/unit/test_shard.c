@@ -1,4 +1,4 @@
-/* file/shard and file/manifest: random access, stock tools, and no damage unnoticed. */
+/* file/shard and file/manifest: random access, standard tools, and every kind of damage found. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ static char *shell(const char *command)
 	return out.p;
 }
 
-/* Content of member j of sample i: length and bytes both follow from (i, j). */
+/* The content of member j of sample i: its length and bytes follow from (i, j). */
 static size_t content(uint8_t *buf, int64_t i, int j)
 {
 	size_t n = (size_t)rng_below(300, 5, RNG_TEST, (uint64_t)j, (uint64_t)i, 0);
@@ -152,7 +152,7 @@ static void stock_tools(void **state)
 	assert_string_equal(out, sha);
 	mem_free(out);
 	mem_free(sha);
-	/* Mutation tried: without checksums in the frames zstd does not see this. */
+	/* Without checksums in the frames zstd does not find this. */
 	out = shell("printf x | dd of=u.tar.zst bs=1 seek=$(($(stat -c %s u.tar.zst) / 2)) conv=notrunc 2>/dev/null; zstd -qt u.tar.zst "
 	            "2>/dev/null || echo refused");
 	assert_string_equal(out, "refused\n");
@@ -205,9 +205,8 @@ static void assert_refused(const void *p, size_t n)
 	close(fd);
 }
 
-/* Every truncation (frame boundaries among them), and every bit. Reading all samples must notice all but damage in the frame of
- * the end blocks, which shard_verify must. Mutation tried: without the hash of the compressed frame, flips of unused bits in zstd
- * frame headers pass. */
+/* Every truncation (also at frame boundaries), and every flipped bit. Reading all samples must find all damage except in the frame of the end blocks,
+ * which shard_verify must find. Without the hash of the compressed frame, flips of unused bits in zstd frame headers would pass. */
 static void every_truncation_and_flip(void **state)
 {
 	char *path = at("v.tar.zst"), name[64];
@@ -257,7 +256,7 @@ static void appended_and_swapped(void **state)
 	twice.len = len;
 	str_add(&twice, p, len);
 	assert_refused(twice.p, twice.len);
-	/* Two bytes far apart exchanged. */
+	/* Exchange two bytes that are far apart. */
 	for (size_t i = 40; i + 700 < len; i += 37) {
 		uint8_t x = p[i];
 
@@ -317,7 +316,7 @@ static void pack_one(void *arg, int64_t task, int worker)
 	assert_int_equal(shard_pack(j->packer, worker, &j->frame[task], &e), 0);
 }
 
-/* Frames made apart by several threads, in reused memory: the bytes of shard_add. */
+/* Frames that several threads make separately, in reused memory, have the bytes of shard_add. */
 static void frames_made_apart(void **state)
 {
 	enum { N = 120, AT_ONCE = 40 };
@@ -359,7 +358,7 @@ static void frames_made_apart(void **state)
 	mem_free(again);
 }
 
-/* Bytes of a shard with one member of text behind `magic`. */
+/* The size of a shard with one member: text after `magic`. */
 static size_t packed_bytes(const char *magic, int level)
 {
 	struct shard_options o = {.level = level};
@@ -385,7 +384,7 @@ static size_t packed_bytes(const char *magic, int level)
 	return bytes;
 }
 
-/* What looks like a compressed picture is packed at one low level, up to level 3. */
+/* Members that look like compressed pictures are packed at a low level, up to level 3. */
 static void levels(void **state)
 {
 	size_t picture = packed_bytes("\xff\xd8\xff", 3), text = packed_bytes("abc", 3);
@@ -459,7 +458,7 @@ static void manifests(void **state)
 		assert_int_equal(manifest_check(&m, i, &e), 0);
 		assert_int_equal(manifest_check_quick(&m, i, &e), 0);
 	}
-	/* Two shards change places: same folder, same shape, other content. */
+	/* Exchange two shards: same folder, same shape, other content. */
 	mem_free(shell("cd SHARDS && mv cluster-0/000000.tar.zst x && mv cluster-2/000000.tar.zst cluster-0 && "
 	               "mv x cluster-2/000000.tar.zst"));
 	assert_int_equal(manifest_check(&m, 0, &e), -1);

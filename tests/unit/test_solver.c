@@ -1,4 +1,4 @@
-/* diffusion/solver: orders, evaluation counts and the last step. */
+/* diffusion/solver: orders, numbers of evaluations, the last step. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -95,9 +95,8 @@ static void orders(void **state)
 	assert_true(gaussian_error(SOLVER_HEUN, 80, 0) < .2 * gaussian_error(SOLVER_EULER, 80, 0));
 }
 
-/* The same for the others. On one Gaussian the midpoint method and rk4 have a higher order, so they are measured on
- * two. rk4 takes few steps, so that rounding stays
- * below its errors. At t = 0 the last step must not lower the order. */
+/* The orders of the other methods. On one Gaussian the midpoint method and rk4 have a higher order, so they are measured on two. rk4 takes few
+ * steps, so that rounding stays below its errors. At t = 0 the last step must not lower the order. */
 static void higher_orders(void **state)
 {
 	static const struct {
@@ -120,7 +119,7 @@ static void higher_orders(void **state)
 	assert_true(gaussian_error(SOLVER_RK4, 10, 0) < .02 * gaussian_error(SOLVER_HEUN, 20, 0));
 }
 
-/* Adams-Bashforth on an uneven grid: exact where the velocity is linear in t alone, except for the first, Euler's, step. */
+/* Uneven grids. The velocity is linear in t, for which the methods are exact, except for the first step of Adams-Bashforth, an Euler step. */
 static int ramp(void *arg, float *v, const float *x, double t, int64_t step, int stage, struct err *e)
 {
 	(void)arg;
@@ -143,7 +142,7 @@ static void uneven_grids(void **state)
 		struct solver s = {kinds[k], 5, 1, 0, 0, times};
 		float x = 2, work[5];
 		struct err e = {0};
-		/* x(0) - x(1) = -(3 - 2); the Euler step is short by half the slope times h^2 */
+		/* x(0) - x(1) = -(3 - 2); the error of the Euler step is half the slope times h^2 */
 		double want = 1 + (kinds[k] == SOLVER_AB2 ? 2 * .0625 * .0625 : 0);
 
 		assert_int_equal(solver_run(&s, d, &x, 1, work, ramp, NULL, &e), 0);
@@ -180,7 +179,7 @@ static void evaluations(void **state)
 	assert_int_equal(c.calls, 10);
 }
 
-/* The velocity towards a single data point is (x - x0) / t: straight, so any solver and number of steps ends on the point. */
+/* For a single data point the velocity (x - x0) / t is constant along the trajectory, so every solver ends on the point with any number of steps. */
 static void a_point_is_reached(void **state)
 {
 	const struct exact point = {.n = 1, .d = 2, .clusters = 1, .mean = one_mean, .std = 0};
@@ -235,7 +234,7 @@ static void last_step_to_zero(void **state)
 	device_free(d);
 }
 
-/* Those of diffusers, whose table and even times are floats: a few roundings of 6e-8, which a shift below 1 takes 1 / shift as far near 1. */
+/* Times of diffusers, whose table and even times are floats: a few roundings of 6e-8, which a shift below 1 multiplies by 1 / shift near 1. */
 static void times_of_diffusers(void **state)
 {
 	double t[32];
@@ -256,7 +255,7 @@ static void times_of_diffusers(void **state)
 	}
 }
 
-/* Euler's and Heun's steps are those between the times. */
+/* Euler's and Heun's steps go from time to time. */
 static void times_are_taken(void **state)
 {
 	const double given[] = {1, .7, .2, 0};

@@ -1,4 +1,4 @@
-/* file/standing: the stamp that each kind of output carries is found, and what differs is named. */
+/* file/standing: the stamp of each kind of output is found, and differences are named. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Decoding against Pillow's (tests/golden/stills.tsv and awkward.tsv), refusals, and the PNG writer. */
+/* Decoding against Pillow (tests/golden/stills.tsv and awkward.tsv), refusals, and the PNG writer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +53,7 @@ static void digest(char hex[65], const struct picture *p)
 	hex[16] = 0;
 }
 
-/* 1 equal to the row's digests, 0 refused, -1 different. */
+/* 1 if the picture has the row's digests, 0 if it is refused, -1 if it differs. */
 static int compare(const struct str *file, const char *name, const char *size, const char *rgb, const char *grey)
 {
 	static const int wants[] = {3, 1};
@@ -77,7 +77,7 @@ static int compare(const struct str *file, const char *name, const char *size, c
 	return equal ? 1 : -1;
 }
 
-/* fn for every row of a table made by awkward.py; returns the rows. */
+/* Call fn for every row of a table made by awkward.py; returns the number of rows. */
 static int table_walk(const char *table, const char *dir, void (*fn)(const struct str *file, char **row, void *arg), void *arg)
 {
 	char *path = str_new("%s/tests/golden/%s", source_dir(), table), line[4096];
@@ -124,7 +124,7 @@ static void equals_pillow(void **state)
 	mem_free(dir);
 }
 
-/* Any beginning of a file is refused, unless what is missing held no pixels and the result is the whole picture. */
+/* A truncated file is refused, unless the missing part held no pixels and the result is the whole picture. */
 static void refuse_prefixes(const struct str *file, char **row, void *arg)
 {
 	int *accepted = arg;
@@ -156,7 +156,7 @@ static void truncated_is_refused(void **state)
 	assert_int_equal(accepted, 0);
 }
 
-/* A PNG says of every byte whether it is whole. */
+/* In a PNG every changed byte is found. */
 static void refuse_flips(const struct str *file, char **row, void *arg)
 {
 	(void)arg;
@@ -183,7 +183,7 @@ struct tally {
 	int equal, refused;
 };
 
-/* Pixels are whole in these; Pillow minds a text chunk that grows to 64 MiB, and APNG frames without a frame control. */
+/* In these files the pixels are intact; Pillow refuses a text chunk that expands to 64 MiB, and APNG frames without a frame control. */
 static int intact(const char *name)
 {
 	return !strcmp(name, "pillow/png_decompression_dos.png") || !strcmp(name, "pillow/apng/chunk_no_fctl.png");
@@ -286,7 +286,7 @@ static void png_bombs(void **state)
 	str_release(&s);
 }
 
-/* The first scan of a progressive JPEG, made a complete DC scan, again and again. */
+/* The first scan of a progressive JPEG, changed to a complete DC scan and repeated many times. */
 static void jpeg_bombs(void **state)
 {
 	struct str one = still_read("progressive.jpg"), many = {0};
@@ -357,7 +357,7 @@ static void png_round_trip(void **state)
 	}
 }
 
-/* Nothing is lost; grey comes back as RGB of three equal numbers, which is grey again. */
+/* Lossless; grey is read back as RGB with three equal numbers, which is grey again. */
 static void webp_round_trip(void **state)
 {
 	(void)state;
@@ -378,7 +378,7 @@ static void webp_round_trip(void **state)
 	}
 }
 
-/* A smooth picture comes back almost as it was, a poorer one is smaller; colours are not thinned out. */
+/* A smooth picture is nearly unchanged, lower quality gives smaller files, and colours are not subsampled. */
 static void jpeg_round_trip(void **state)
 {
 	(void)state;

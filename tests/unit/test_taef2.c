@@ -1,4 +1,4 @@
-/* net: the real tiny autoencoder of FLUX.2 on photographs, against what tests/golden/taef2.py prints. Needs test data. */
+/* net: the real tiny autoencoder of FLUX.2 on photographs, against the output of tests/golden/taef2.py. Needs test data. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +40,7 @@ static char *data(const char *what)
 	return NULL;
 }
 
-/* (3, H, W) in [-1, 1] of a crop. */
+/* A crop as (3, H, W) in [-1, 1]. */
 static void photo(const char *name, float *out)
 {
 	struct err e = {0};

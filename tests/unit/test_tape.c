@@ -185,7 +185,7 @@ RULE(b_dropout, return op_dropout(t, x[0], .4);)
 RULE(b_qsample, return op_qsample(t, x[0], x[1], x[2], x[3]);)
 RULE(b_linear_bias_view, return op_linear(t, x[0], x[1], op_reshape(t, op_slice(t, x[1], 1, 0, 1), 1, x[1]->shape));)
 RULE(b_norm_column, return op_norm(t, x[0], x[1], x[2], NORM_LAYER, 1e-3, 1);)
-/* One gradient for a slice and for what was added to it: it lives in the slice's place and others read it there. */
+/* A slice and its addend have the same gradient: it is stored in the slice's memory, where other nodes read it. */
 RULE(b_shared_kept, return op_unary(t, op_add(t, op_slice(t, op_unary(t, x[0], UNARY_TANH), 0, 1, 2), x[1]), UNARY_SQUARE);)
 RULE(b_shared_read, struct tensor *s = op_slice(t, op_unary(t, x[0], UNARY_TANH), 1, 1, 4);
      return op_unary(t, op_add(t, s, op_linear(t, x[1], x[2], NULL)), UNARY_SQUARE);)
@@ -271,7 +271,7 @@ static void gradients(void **state)
 		check_gradients(&checks[i]);
 }
 
-/* A network, its parameters as doubles, and loss = sum(dy * y): gradients of parameters against differences at scattered places. */
+/* A network with double parameters and loss = sum(dy * y): gradients of parameters against differences at scattered elements. */
 struct whole {
 	struct tape *t;
 	struct device *d;
@@ -561,7 +561,7 @@ static void plans_agree(void **state)
 	mem_free(y0);
 }
 
-/* A smaller batch under the same plan: the outputs of the samples that are there keep their bits. */
+/* A smaller batch under the same plan: the outputs of its samples keep their bits. */
 static void batch_is_a_run_time_value(void **state)
 {
 	struct plan_case c = {0, 1, 0, 2, 4};
@@ -615,7 +615,7 @@ static void tied_and_unused(void **state)
 	params_release(&p);
 }
 
-/* With a capacity of 1 a batch and a table may have one shape; gradients are still those of tables where tables are joined. */
+/* With a capacity of 1 a batch and a table can have the same shape; joined tables still get gradients of tables. */
 static void capacity_of_one(void **state)
 {
 	static const int64_t shape[2] = {1, 3}, both[2] = {1, 6};
@@ -647,7 +647,7 @@ static void capacity_of_one(void **state)
 	device_free(d);
 }
 
-/* The value before an activation is for the gradient; without one it takes no memory. */
+/* The pre-activation is needed only for the gradient; without gradients it takes no memory. */
 static void unread_outputs(void **state)
 {
 	enum { B = 4, K = 16, N = 32 };
@@ -732,8 +732,8 @@ static void after_a_node(void **state)
 	device_free(d);
 }
 
-/* Intermediates in bfloat16 take half the room; losses and what is kept stay floats. A device that cannot says so, and so does one
- * that lacks a kernel. */
+/* Intermediates in bfloat16 take half the memory; losses and kept values stay floats. A device without bfloat16, or without a kernel for it, reports
+ * this. */
 static void storage_of_intermediates(void **state)
 {
 	struct device *d = device_cpu(NULL, DT_F32), lacking = *d;

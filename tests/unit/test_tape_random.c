@@ -1,6 +1,5 @@
-/* tape: random graphs. Each composes ops, views, broadcasts, shared operands and blocks drawn by key; its gradients must agree
- * with differences in double at a run-time batch, and every plan (reuse, poison, recomputation, capacity, threads) give the same
- * bits. */
+/* tape: random graphs of ops, views, broadcasts, shared operands and blocks, drawn by key. The gradients must agree with differences in double for a
+ * run-time batch, and every plan (reuse, poison, recomputation, capacity, threads) must give the same bits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +13,7 @@
 #include "core/rng.h"
 #include "tape/ops.h"
 
-enum { GRAPHS = 2000, LIST = 64, LEAVES = 7, KEPT = 4, SAMPLE = 72 /* elements of a sample that ops may grow to */ };
+enum { GRAPHS = 2000, LIST = 64, LEAVES = 7, KEPT = 4, SAMPLE = 72 /* most elements of a sample */ };
 
 struct graph {
 	uint64_t key;
@@ -22,7 +21,7 @@ struct graph {
 	int64_t cap;
 	struct tape *t;
 	struct params p;
-	struct tensor *list[LIST]; /* what later ops may use */
+	struct tensor *list[LIST]; /* tensors that later ops may use */
 	int n;
 	struct tensor *leaf[LEAVES], *label, *y, *dy, *kept[KEPT];
 	int nkept, forward;
@@ -33,7 +32,7 @@ static int64_t below(struct graph *g, int64_t n)
 	return (int64_t)rng_below((uint64_t)n, 3, RNG_TEST, g->key, 0, g->draws++);
 }
 
-/* Sizes as every capacity sees them. */
+/* A size that does not depend on the capacity. */
 static int64_t size(const struct graph *g, const struct tensor *x, int d)
 {
 	return d == 0 && x->batched ? x->shape[0] / g->cap : x->shape[d];
@@ -60,7 +59,7 @@ static struct tensor *recent(struct graph *g)
 	return g->list[back < g->n ? g->n - 1 - back : 0];
 }
 
-/* Another tensor of x's shape, x itself at times. */
+/* Another tensor of x's shape, sometimes x itself. */
 static struct tensor *partner(struct graph *g, struct tensor *x)
 {
 	int from = (int)below(g, g->n);
@@ -84,7 +83,7 @@ static struct tensor *weight(struct graph *g, int rank, const int64_t *shape)
 	return tape_param(g->t, &g->p, name, rank, shape, frozen ? PARAM_FROZEN : 0, none);
 }
 
-/* Something that stretches to x: a parameter of some trailing dimensions, or x summed over some. */
+/* A tensor that broadcasts to x: a parameter of some trailing dimensions, or x summed over some dimensions. */
 static struct tensor *narrow(struct graph *g, struct tensor *x)
 {
 	int lead = (int)below(g, x->rank);
@@ -186,7 +185,7 @@ static struct tensor *do_expand(struct graph *g, struct tensor *x)
 	return op_expand(g->t, x, shape);
 }
 
-/* A dimension that views may cut: not the batch. */
+/* A dimension that views may slice: not the batch. */
 static int inner(struct graph *g, const struct tensor *x)
 {
 	int first = x->batched != 0;
@@ -246,7 +245,7 @@ static struct tensor *do_linear(struct graph *g, struct tensor *x)
 	return op_linear_act(g->t, x, w, b, below(g, 2) ? UNARY_GELU_TANH : below(g, 2) ? UNARY_SILU : UNARY_TANH);
 }
 
-/* Products with itself or its like, and of a batch with a table. */
+/* Products with itself or a similar tensor, and of a batch with a table. */
 static struct tensor *do_matmul(struct graph *g, struct tensor *x)
 {
 	int64_t shape[2];
@@ -421,7 +420,7 @@ static void record(struct graph *g, enum dtype real, int64_t cap, int recompute)
 	if (block)
 		tape_block_end(g->t);
 	g->y = g->list[g->n - 1];
-	if (below(g, 4) == 0 && g->nkept < KEPT) /* an output that others read too */
+	if (below(g, 4) == 0 && g->nkept < KEPT) /* an output that later ops read too */
 		g->y = recent(g);
 	tape_keep(g->t, g->y);
 	g->forward = tape_mark(g->t);
@@ -528,7 +527,7 @@ static void finish(struct instance *r)
 	params_release(&r->g.p);
 }
 
-/* The elements of x that a run wrote, row-major, appended to *v at *n. */
+/* Append the elements of x that a run wrote, in row-major order, to *v at *n. */
 static void append(struct instance *r, const struct tensor *x, double **v, int64_t *n)
 {
 	struct tensor now = *x;
@@ -548,7 +547,7 @@ static void append(struct instance *r, const struct tensor *x, double **v, int64
 	}
 }
 
-/* Everything a run is asked for. */
+/* All results of a run. */
 static double *collect(struct instance *r, int64_t *n)
 {
 	double *v = NULL;

@@ -1,4 +1,4 @@
-/* file/tarfile: what others write is read, what is cut or altered is refused, what we write others read. */
+/* file/tarfile: tars of other programs are read, truncated and altered ones are refused, other programs read ours. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -122,7 +122,7 @@ static void own_archive(void **state)
 	str_release(&s);
 }
 
-/* Mutation tried: with check_end returning 0, cuts at member boundaries pass. */
+/* Without check_end, truncations at member boundaries would pass. */
 static void every_truncation(void **state)
 {
 	struct err e = {0};
@@ -267,8 +267,8 @@ static void limits(void **state)
 	str_release(&a);
 }
 
-/* A header's every bit is covered by its sum, except where the change keeps the meaning: our own parser must never return
- * another name or size than was written. */
+/* The checksum covers every bit of a header, except for changes that keep the meaning: our parser must never return another name or size than was
+ * written. */
 static void own_parser_flips(void **state)
 {
 	struct str a = {0}, name = {0};
@@ -330,7 +330,7 @@ static void sniffing(void **state)
 	str_release(&a);
 }
 
-/* Archives that have hurt other readers: each is read or refused, within the memory and time of a small file. */
+/* Archives that broke other readers: each is read or refused, with the memory and time of a small file. */
 static void awkward(void **state)
 {
 	const char *data = getenv("DDM_TEST_DATA");

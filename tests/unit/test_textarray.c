@@ -1,4 +1,4 @@
-/* data/textarray: features of texts as others' programs write them, and what is none. */
+/* data/textarray: features of texts as other programs write them, and invalid ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static char *write_npz(const struct npz_entry *entries, int n)
 	return path;
 }
 
-/* Loaded both ways. The code, and what the text of the error must hold. */
+/* Load in both ways; the code of the error, and the words that its message must hold. */
 static void load(struct textarray *t, const struct npz_entry *entries, int n, int code, const char *why)
 {
 	char *path = write_npz(entries, n), *bytes;
@@ -117,7 +117,7 @@ static void refusals(void **s)
 	textarray_release(&t);
 }
 
-/* Of a training's text only the tokens that count stay. */
+/* Of a training text only the tokens that are not padding are kept. */
 static void of_a_training(void **s)
 {
 	static const int64_t mask[TOKENS] = {1, 1, 0};

@@ -1,4 +1,4 @@
-/* data: text encoders with their tokenizers against transformers' (tests/golden/pretrained.py), and folders that are none. */
+/* data: text encoders with their tokenizers against transformers (tests/golden/pretrained.py), and folders that hold none. */
 #include "tests/unit/pretrained.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 enum { MOST = 16 };
 
-/* The golden's texts; the memory is *held's. */
+/* The texts of the golden; *held owns the memory. */
 static int64_t texts_of(const struct golden *g, char **held, const char **texts)
 {
 	const struct st_tensor *t = st_find(g->io, "texts");
@@ -81,7 +81,7 @@ static void clip(void **state)
 	golden_close(&g);
 }
 
-/* The padding's rows are zero; a text that is longer by tokens is not another one; a count of bytes ends a text. */
+/* The rows of the padding are zero; tokens beyond the length do not change a text; a text ends at its number of bytes. */
 static void t5(void **state)
 {
 	struct golden g;
@@ -126,7 +126,7 @@ static void t5(void **state)
 	golden_close(&g);
 }
 
-/* The hash is of what determines features: not of where the parts lie, not of how many tokens. */
+/* The hash covers everything that determines the features, but not the paths of the parts and not the number of tokens. */
 static void hashes(void **state)
 {
 	static const char *const folders[] = {"text-clip", "text-clip/text_encoder", "text-clip/text_encoder_2", "text-t5", "text-t5"};

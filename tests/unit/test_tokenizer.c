@@ -1,4 +1,4 @@
-/* Tokenizers against the references' tokens of tests/golden/tokens.py, and damaged files. */
+/* Tokenizers against the tokens of the reference libraries (tests/golden/tokens.py), and damaged files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static json_t *golden(void)
 	return o;
 }
 
-/* NULL where the test data are not there. */
+/* NULL if the test data are absent. */
 static char *data_path(const char *name)
 {
 	const char *places[] = {getenv("DDM_TEST_DATA"), "shared/data", "../shared/data"};
@@ -60,7 +60,7 @@ static void same(const char *text, const char *what, const json_t *want, const i
 	str_release(&s);
 }
 
-/* All rows; `end`: the reference's tokens are without the end that is put around them here. */
+/* All rows; `end`: the reference's tokens lack the end token that we add. */
 static void check(const char *path, const char *key, int end)
 {
 	struct err e = {0};
@@ -76,7 +76,7 @@ static void check(const char *path, const char *key, int end)
 		int32_t *ids, padded[77];
 		int64_t n;
 
-		if (!json_object_get(row, key)) /* where the references disagree */
+		if (!json_object_get(row, key)) /* the references disagree here */
 			continue;
 		n = tokenizer_encode_all(t, text, len, &ids);
 		same(text, key, json_object_get(row, key), ids, n - end);
@@ -132,7 +132,7 @@ static void plain_json(void **state)
 	check("tests/golden/tokenizers/plain.json", "json", 1);
 }
 
-/* The end stays when a text is cut; what is short is padded with <pad>, or as asked. */
+/* A truncated text keeps its end token; a short one is padded with <pad>, or as requested. */
 static void cut_and_pad(void **state)
 {
 	struct tokenizer *t = tokenizer_open("tests/golden/tokenizers/plain.json", NULL);
@@ -168,7 +168,7 @@ static void put(const char *path, const void *data, size_t len)
 	fclose(f);
 }
 
-/* vocab.json and merges.txt give the numbers of the vocabulary, tokenizer.json the same with either form of merges. */
+/* vocab.json and merges.txt give the ids of the vocabulary, tokenizer.json the same ids with both forms of merges. */
 static void bpe_files(void **state)
 {
 	static const char merges[] = "#version: 0.2\nl o\nlo w</w>\nn e\n", text[] = "low <|startoftext|>new LO";
@@ -212,7 +212,7 @@ static void bpe_files(void **state)
 	json_decref(o);
 }
 
-/* Every cut of a model, and every byte of its head changed: refused, or read as something; never more than that. */
+/* Every truncation of a model, and every changed byte of its head: it is refused or read, without any other fault. */
 static void damaged(void **state)
 {
 	char dir[] = "/tmp/ddm-spm-XXXXXX", *path;

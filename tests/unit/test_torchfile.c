@@ -1,4 +1,4 @@
-/* file/torchfile, file/pickle and file/weightfile: what torch.load makes of a file is what we make of it, and nothing hostile gets far.
+/* file/torchfile, file/pickle and file/weightfile: the tensors are those of torch.load, and hostile files are refused.
  * Goldens: tests/golden/torchfiles.py. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,7 +72,7 @@ static void equals_row(struct weightfile *w, char *const *v)
 	str_release(&shape);
 }
 
-/* Rows of one file and root stand together. */
+/* Rows of the same file and root are adjacent. */
 static void as_torch_reads(void **state)
 {
 	struct err e = {0};
@@ -110,7 +110,7 @@ static void as_torch_reads(void **state)
 	mem_free(text);
 }
 
-/* Contiguous ones are where the file has them. */
+/* Contiguous tensors are used in the mapped file. */
 static void in_place(void **state)
 {
 	static const struct {
@@ -133,7 +133,7 @@ static void in_place(void **state)
 	}
 }
 
-/* Any stretch of any tensor is that stretch of the whole. */
+/* Reading a part of a tensor gives that part of the whole. */
 static void pieces(void **state)
 {
 	static const char *const files[] = {"zip.pt", "deflated.pt", "big.pt", "legacy.pt"};
@@ -266,7 +266,7 @@ static void hostile(void **state)
 	assert_int_equal(access("/tmp/ddm-pickle-was-run", F_OK), -1);
 }
 
-/* Truncation is always noticed; what a flip leaves acceptable has the same elements, but where the layout has no checksums. */
+/* Truncation is always found. Files that are accepted after a flip have the same elements, except in the layout without checksums. */
 static void truncations_and_flips(void **state)
 {
 	static const char *const files[] = {"ok-tensor.pt", "protocol4.pt", "newlegacy.pt"};
@@ -315,7 +315,7 @@ static void truncations_and_flips(void **state)
 static void verified(void **state)
 {
 	static const char *const files[] = {"zip.pt", "legacy.pt", "deflated.pt", "nosum.pt", "big.pt", "new.pt"};
-	static const int not_finite[] = {1, 1, 1, 0, 1, 2}; /* new.pt: NaN in a storage of which a view leaves them out */
+	static const int not_finite[] = {1, 1, 1, 0, 1, 2}; /* new.pt: NaN in a storage, outside the view of the tensor */
 	char *file = golden("ok-tensor.pt");
 	struct err e = {0};
 	struct torchfile *f;
@@ -344,7 +344,7 @@ static void verified(void **state)
 	mem_free(p);
 }
 
-/* Instructions of protocols that torch does not write. */
+/* Instructions of pickle protocols that torch does not write. */
 static void old_pickles(void **state)
 {
 	static const char zero[] = "(dp0\nS'a'\np1\nI12\nsVb\n(lp2\nF1.5\naI01\naL7L\nasg1\n(I1\nI2\ntp3\ns.";
@@ -379,7 +379,7 @@ static void eight_bits(void **state)
 	assert_true(f8_e5m2_to_f32(0x01) == 0x1p-16f);
 }
 
-/* For readers of safetensors: what does not lie in order is copied, within reason. */
+/* For readers of safetensors: tensors that are not contiguous are copied, up to a limit. */
 static void as_safetensors(void **state)
 {
 	static const char *const files[] = {"tests/golden/torch/zip.pt",     "tests/golden/torch/deflated.pt", "tests/golden/torch/big.pt",
@@ -542,7 +542,7 @@ static void folders(void **state)
 	drop("model.safetensors");
 }
 
-/* Arrays of numpy's and a file of safetensors through the same door. */
+/* numpy's arrays and safetensors files through the same functions. */
 static void other_files(void **state)
 {
 	struct err e = {0};
@@ -604,7 +604,7 @@ static void equal_files(const char *a, const char *b)
 	weightfile_free(y);
 }
 
-/* Released files: LPIPS of 2018 beside its conversion, a DDPM of 606,852 parameters. */
+/* Released files: LPIPS of 2018 and its conversion, a DDPM of 606,852 parameters. */
 static void released(void **state)
 {
 	static const char *const nets[] = {"alex", "squeeze", "vgg"};

@@ -1,4 +1,4 @@
-/* train: a tiny run learns; interrupted, on other threads, recomputed: the same bytes; refusals. */
+/* train: a tiny run learns; the same bytes after interruptions, with other threads and with recomputation; refusals. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -130,8 +130,8 @@ static int run_watched(const struct train_options *o, struct watch *w, struct er
 	return rc;
 }
 
-/* Predicting no velocity at all costs E|eps - x0|^2 = 1 + E|x0|^2, about 1.2 here. 200 steps must bring the fixed-noise loss of the
- * averaged weights below half of that. */
+/* Predicting a velocity of zero costs E|eps - x0|^2 = 1 + E|x0|^2, about 1.2 here. After 200 steps the loss of the averaged weights on fixed noise
+ * must be below half of that. */
 static void it_learns(void **state)
 {
 	char *out = out_dir("learn");
@@ -150,7 +150,7 @@ static void it_learns(void **state)
 	mem_free(out);
 }
 
-/* Two clusters of equal size: guessing costs ln 2 = .693, and near t = 1 nothing better is possible. */
+/* Two clusters of equal size: guessing costs ln 2 = .693, which is the best possible near t = 1. */
 static void the_router_learns(void **state)
 {
 	char *out = out_dir("router");
@@ -220,8 +220,8 @@ static void interrupted_three_times(void **state)
 	}
 }
 
-/* Every prediction, path, weighting and law of time at least once: the run that was stopped has the bytes of the whole one, other objectives
- * have others, and config.json names what the sampler must know. A router learns on a path of its own. */
+/* Every prediction, path, weighting and law of time at least once: an interrupted run has the bytes of an uninterrupted one, other objectives give
+ * other bytes, and config.json has everything that the sampler needs. A router learns on its own path. */
 static void every_objective_goes_on(void **state)
 {
 	static const struct {
@@ -325,8 +325,8 @@ static void replace_in(const char *path, const char *was, const char *is)
 	mem_free(text);
 }
 
-/* The only checkpoint says something impossible, or does not know one of its files, whose bytes nobody would have checked: the run
- * begins anew, and nothing of it is left. */
+/* The manifest of the only checkpoint is impossible, or lacks one of its files, which then would not be checked: the run starts over, and the
+ * checkpoint is removed. */
 static void damaged_manifest(void **state)
 {
 	static const char *const damage[][2] = {
@@ -385,8 +385,8 @@ static void finished_again_and_other_options(void **state)
 	mem_free(out);
 }
 
-/* Batches cut in parts: the gradient is the same sum in another order, so the weights agree to rounding (Adam amplifies it while
- * moments are small), not to the bit. */
+/* Batches in several parts: the gradient is the same sum in another order, so the weights agree within rounding (which Adam amplifies while moments
+ * are small), not to the bit. */
 static void accumulation(void **state)
 {
 	char *one = out_dir("acc1"), *four = out_dir("acc4"), a[65], b[65];
@@ -468,7 +468,7 @@ static int count_of(const char *text, const char *what)
 	return n;
 }
 
-/* Three samples of 24 spoil most batches, but never twenty in a row. */
+/* Three bad samples of 24 spoil most batches, but never twenty in a row. */
 static void some_samples_are_not_finite(void **state)
 {
 	static const char *const keys[] = {"\"k0/00005\"", "\"k0/00013\"", "\"k0/00021\"", "\"k0/00029\""};
@@ -488,7 +488,7 @@ static void some_samples_are_not_finite(void **state)
 	assert_non_null(strstr(e.msg, " 11 of "));
 	assert_int_equal(count_of(w.warned, "is not finite: the step changes nothing"), 1);
 	w.warned_len = 0;
-	/* Who says so gets a model of the steps that were left, and is told why. */
+	/* With that option the model is made from the remaining steps, and a message says so. */
 	o.max_skipped_share = 1;
 	e.code = 0;
 	assert_int_equal(run_watched(&o, &w, &e), 0);
@@ -504,7 +504,7 @@ static void some_samples_are_not_finite(void **state)
 	mem_free(out);
 }
 
-/* A sample without a class is one whose class is withheld. */
+/* A sample without a class is treated like one whose class is dropped. */
 static void classes_may_be_missing(void **state)
 {
 	char *out = out_dir("classes"), hex[65];
@@ -518,7 +518,7 @@ static void classes_may_be_missing(void **state)
 	mem_free(out);
 }
 
-/* A folder that is not there holds no checkpoints; one that cannot be read may hold some, and beginning anew would lose them. */
+/* A folder that does not exist holds no checkpoints; one that cannot be read may hold some, which starting over would lose. */
 static void unreadable_checkpoints(void **state)
 {
 	char *none = path_join(dir, "no-checkpoints"), *odd = path_join(dir, "odd-checkpoints");

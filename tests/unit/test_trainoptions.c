@@ -1,4 +1,4 @@
-/* train/trainoptions: every option that determines the result is told by the stamp, no other is; defaults; what is resolved. */
+/* train/trainoptions: the stamp holds every option that determines the result and no other; defaults; resolved options. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ static int set_up(void **state)
 		return -1;
 	model = path_join(dir, "model");
 	weights = path_join(model, "diffusion_pytorch_model.safetensors");
-	text[0] = path_join(shards, "MANIFEST.tsv"); /* any file: its hash is what counts */
+	text[0] = path_join(shards, "MANIFEST.tsv"); /* any file, because only its hash matters */
 	text[1] = weights;
 	pool = pool_new(1, NULL);
 	device = device_open("cpu", pool, NULL);
@@ -51,7 +51,7 @@ static int tear_down(void **state)
 	return dir_remove(dir, NULL);
 }
 
-/* Requests beside which every option has its use: each kind of network, a length in steps and in epochs, names that are resolved. */
+/* Requests in which every option is used at least once: each kind of network, a length in steps and in epochs, names that are resolved. */
 enum { EXPERT, ROUTER, READER, UNET, NAMED, REQUESTS };
 
 static struct train_options request(int which)
@@ -153,7 +153,7 @@ static void change(const struct option *o, struct train_options *r)
 	}
 }
 
-/* In how many of the requests the stamp is another when the option is. */
+/* The number of requests whose stamp changes with the option. */
 static int tells(const struct option *o)
 {
 	int n = 0;

@@ -1,4 +1,4 @@
-/* file/tsv: a truncated or altered table is always noticed. */
+/* file/tsv: truncated and altered tables are always found. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -76,7 +76,7 @@ static void round_trip(void **state)
 	stamp_free(s);
 }
 
-/* Mutation tried: without the comparison of the hash the flips in field bytes pass. */
+/* Without the comparison of the hash, flips in fields would pass. */
 static void every_truncation_and_flip(void **state)
 {
 	struct err e = {0};
@@ -108,7 +108,7 @@ static void every_truncation_and_flip(void **state)
 	mem_free(text);
 }
 
-/* Well hashed, badly formed. */
+/* Tables with a correct hash and a wrong form. */
 static void hostile(void **state)
 {
 	static const char *const bodies[] = {

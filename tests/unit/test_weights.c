@@ -1,6 +1,6 @@
-/* Experts held as bf16 and int8: pictures stay near those of float weights, do not depend on batch and threads, and the router
- * and what is not a block's matrix stay as they are; weights stored as BF16; weights in PyTorch's files. On tests/golden/tiny-model.tar and
- * torch/ensemble.tar.gz, which holds the same. */
+/* Experts stored as bf16 and int8: the pictures are close to those of float weights and do not depend on batch and threads; the router and all
+ * weights except the blocks' matrices are unchanged. Files with BF16 weights, and PyTorch's files. On tests/golden/tiny-model.tar and
+ * torch/ensemble.tar.gz, which holds the same model. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -146,8 +146,8 @@ static void ask(struct ensemble *s, int k, float *v)
 	assert_int_equal(s->expert[k].velocity(s->expert[k].arg, N, x, t, &(struct condition){0}, v, &e), 0);
 }
 
-/* Nothing is held before an expert is asked, then that one alone; those that come later compute in its work space, and each makes what it
- * makes alone. */
+/* No weights are loaded before an expert is used, then only its own. Later experts share its work space, and each gives the results that it gives
+ * alone. */
 static void weights_are_read_when_asked(void **state)
 {
 	static const int order[] = {0, 1, 0, 1};
@@ -190,8 +190,8 @@ static double deviation(const float *a, const float *b, int64_t n)
 	return sqrt(difference / size);
 }
 
-/* bf16 has a relative spacing of 2^-8 and so an error of about 2^-8 / sqrt(12) = .1% per weight and per input of a product; int8
- * one of 1/127 / sqrt(12) = .2% of a row's largest weight. The bounds are about three times what is measured. */
+/* bf16 has a relative spacing of 2^-8 and so an error of about 2^-8 / sqrt(12) = .1% per weight and per input of a product; int8 has one of
+ * 1/127 / sqrt(12) = .2% of a row's largest weight. The bounds are about three times the measured errors. */
 static void near_the_float_weights(void **state)
 {
 	static const struct {
@@ -239,7 +239,7 @@ static void batch_and_threads(void **state)
 		}
 }
 
-/* One call of a model; returns what its weights take. */
+/* One call of a model; returns the bytes of its weights. */
 static int64_t evaluate(const char *name, enum compact_type bulk, float *out)
 {
 	char *path = below(name);
@@ -260,7 +260,7 @@ static int64_t evaluate(const char *name, enum compact_type bulk, float *out)
 	return bytes;
 }
 
-/* expert_2 in a folder of its own, every tensor rounded to bf16 and stored as that or as floats. */
+/* expert_2 in a separate folder, with every tensor rounded to bf16 and stored as bf16 or as float. */
 static void store(const char *to, enum st_type type)
 {
 	char *from = below("ensemble/expert_2/config.json"), *weights = below("ensemble/expert_2/diffusion_pytorch_model.safetensors");
@@ -332,8 +332,8 @@ static void of_torch(void **state)
 	}
 }
 
-/* The blocks' matrices, of rows (24, 8, 16, 8, 48) by (8, 8, 8, 16, 8), are held once, as any type: rows in panels of 32, of floats
- * as the build's product has them. */
+/* The blocks' matrices, of (24, 8, 16, 8, 48) rows by (8, 8, 8, 16, 8) columns, are stored once in every type: rows in panels of 32, floats in the
+ * panels of the build's product. */
 static void held_once(void **state)
 {
 	static const int64_t shape[][2] = {{24, 8}, {8, 8}, {16, 8}, {8, 16}, {48, 8}};

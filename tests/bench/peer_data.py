@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The work of bench_data by those one would use instead: FAISS, tar and zstd, Pillow. On the folder that bench_data made, right
+"""The work of bench_data with the usual alternatives: FAISS, tar and zstd, Pillow. On the folder that bench_data made, right
 before or after it. TSV: name, value, unit, and a dash. One thread is timed by CPU clocks, as bench_data does.
 
     [THREADS=N] tests/bench/peer_data.py [PROGRAMS [PATTERN]]

@@ -63,7 +63,7 @@ def tell(text):
 
 
 def smooth(rng, shift):
-    """Smooth colours with some noise; the sets differ in their means."""
+    """Smooth colours with some noise; the means of the sets differ."""
     import numpy as np
     from PIL import Image
 
@@ -132,7 +132,7 @@ def make_weights(path, folder):
 
 
 def apart(work, *arguments):
-    """In a process of its own: what this one has loaded would count as the memory of the programs it starts."""
+    """In a separate process, because the memory of this one would count as that of the programs that it starts."""
     p = multiprocessing.Process(target=work, args=arguments)
     p.start()
     p.join()
@@ -144,7 +144,7 @@ def apart(work, *arguments):
 
 
 class Run:
-    """A program from its start to its end, those it started included; memory is that of the largest of its processes."""
+    """Run a program to its end, with its children; memory is that of its largest process."""
 
     def __init__(self, command, **more):
         began = time.monotonic()
@@ -194,7 +194,7 @@ def make_statistics(one, other, stats):
 
 
 def tell_distance(top, weights, stats):
-    """Of a's statistics and of the same with every feature scaled by a factor of its own."""
+    """From a's statistics, and from the same with every feature scaled by its own factor."""
     one, other = os.path.join(top, "one.npz"), os.path.join(top, "other.npz")
     apart(make_statistics, one, other, stats)
     ours, theirs = pair(top, weights, one, other)

@@ -76,7 +76,7 @@ def clock():
 
 
 def rate(net, x):
-    """Pictures a second."""
+    """Pictures per second."""
     start, n = clock(), 0
     while n == 0 or clock() - start < SLOT:
         net(x)

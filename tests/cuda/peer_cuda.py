@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The attention, training, sampling and k-means of bench_cuda in PyTorch as its best user would write it: bf16 autocast, fused attention
+"""The attention, training, sampling and k-means of bench_cuda in well-written PyTorch: bf16 autocast, fused attention
 (cuDNN or flash, whichever torch prefers), fused AdamW, torch.compile with max-autotune, latents in device memory. Lines as bench_cuda's,
 `peer NAME value unit ratio spread`; ratio is the network's own products over a bf16 product of 8192 measured here. A part that fails, or that
 --budget has no seconds left for, is named on the standard error, and the rest goes on; the exit status is 1 then.
@@ -61,7 +61,7 @@ def text_of(err):
 
 
 def part(name, work, *rest):
-    """A part that fails is reported, and the next one begun."""
+    """A part that fails is reported, and the next one is run."""
     if args.pattern not in name:
         return
     if time.perf_counter() - BEGUN > args.budget:
@@ -74,7 +74,7 @@ def part(name, work, *rest):
 
 
 def timed(step, seconds):
-    """(median seconds of a call, half of what its quartiles are apart over it), in slots of several calls."""
+    """(median seconds of a call, half the distance of its quartiles over the median), in slots of several calls."""
     for _ in range(5):
         step()
     sync()
@@ -110,7 +110,7 @@ def compiled(net, how, dynamic=None):
 
 
 def fused_attention():
-    """In the order of preference; the CPU has one of its own."""
+    """In order of preference; the CPU has its own."""
     backends = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]
     return sdpa_kernel(backends, set_priority=True) if CUDA else contextlib.nullcontext()
 
@@ -170,7 +170,7 @@ def train_once(shape, size, batch, how, seconds):
 
 
 def batch_that_fits(shape, size, most):
-    """The largest batch, most halved, of which two steps fit without a compiler, which takes seconds where compiling takes minutes."""
+    """The largest batch, `most` halved until two steps fit without compiling, which would take minutes instead of seconds."""
     batch = most
     while batch:
         release()
@@ -187,7 +187,7 @@ def batch_that_fits(shape, size, most):
 
 
 def train(name, shape, size, most, peak, seconds):
-    """At the largest batch that fits. A compiler that does not work here must not hide what does."""
+    """At the largest batch that fits. If compiling fails here, the other ways still count."""
     batch = batch_that_fits(shape, size, 2 if args.q else most)
     print(f"# train {name}: batch {batch} fits", flush=True)
     while batch:
@@ -269,7 +269,7 @@ def for_inference(nets, how):
 
 
 def samples(peak):
-    """Of each batch the fastest way; CUDA graphs are tried where the number of rows is always the same."""
+    """The fastest way for each batch; CUDA graphs are tried if the number of rows is constant."""
 
     def ready(net):
         return net.to(DEVICE).to(torch.bfloat16).eval()

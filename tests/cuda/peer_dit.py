@@ -26,7 +26,7 @@ class Block(nn.Module):
 
 
 class Net(nn.Module):
-    """out > 0: a router of so many logits, from a class token; else a DiT, of so many classes where there are some."""
+    """out > 0: a router with so many logits, from a class token; else a DiT, with `classes` if there are any."""
 
     def __init__(self, h, depth, heads, p, ch, size, out=0, classes=0):
         super().__init__()
@@ -64,7 +64,7 @@ class Net(nn.Module):
         return x.view(b, n, n, p, p, self.ch).permute(0, 5, 1, 3, 2, 4).reshape(b, self.ch, n * p, n * p)
 
     def flops(self):
-        """Of the products of one forward pass of one sample."""
+        """FLOPs of the products of one sample's forward pass."""
         h, t = self.patch.out_features, self.n * self.n + self.router
         each = 2 * t * h * (3 * h + h + 8 * h) + 4 * t * t * h + 2 * h * 6 * h
         return len(self.blocks) * each + 2 * t * h * (self.ch * self.p**2) * (2 - self.router) + 2 * h * (256 + h)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What Pillow makes of every JPEG, PNG and WebP below DIR: path, size, and the first 16 hex digits of the SHA-256 of
+"""Pillow's result for every JPEG, PNG and WebP below DIR: path, size, and the first 16 hex digits of the SHA-256 of
 exif_transpose + convert("RGB") and convert("L"), or "refused". usage: awkward.py DIR > awkward.tsv"""
 import hashlib, os, sys, warnings
 from PIL import Image, ImageOps

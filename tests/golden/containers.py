@@ -36,7 +36,7 @@ for version in ((2, 0), (3, 0)):
 np.savez(f"{out}/stored.npz", mu=a[0, 0], sigma=a.astype("<f4"), n=np.int64(7))
 np.savez_compressed(f"{out}/deflated.npz", mu=a[0, 0], sigma=np.zeros((64, 64)), n=np.int64(7))
 
-# Members as a zip writer that cannot seek leaves them: sizes only behind the data and in the directory.
+# Members as a zip writer that cannot seek writes them: sizes only after the data and in the directory.
 class Pipe(io.RawIOBase):
     def __init__(self, f):
         self.f = f
@@ -63,7 +63,7 @@ with np.errstate(all="ignore"):
     u = f.view(np.uint32).astype(np.uint64)
     print("to bf16", hashlib.sha256(((u + 0x7FFF + ((u >> 16) & 1)) >> 16).astype("<u2").tobytes()).hexdigest())
 
-# A safetensors file by the book, for byte-by-byte comparison.
+# A safetensors file built by the specification, for comparison byte by byte.
 header = (b'{"__metadata__":{"format":"pt","k\\"":"\\\\"},"b":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},'
           b'"a":{"dtype":"F16","shape":[3],"data_offsets":[16,22]},"z":{"dtype":"U8","shape":[],"data_offsets":[22,23]}}')
 header += b" " * (-len(header) % 8)

@@ -36,7 +36,7 @@ def drawn(name, count, scale, shift):
 
 
 def draw_state(module):
-    """He's uniform weights; batch norms and biases near what they are after training."""
+    """He's uniform weights; batch norms and biases as after training."""
     state = {}
     for name, t in module.state_dict().items():
         if t.dim() > 1:
@@ -134,7 +134,7 @@ def lpips_net(name):
 
 
 def trunk_state(net):
-    """Of the trunk under torchvision's names, drawn by them."""
+    """Random weights of the trunk under torchvision's names; each follows from its name."""
     state = {}
     for name, t in net.net.state_dict().items():
         own = "features." + name.split(".", 1)[1]

@@ -58,7 +58,7 @@ def ddim(n):
 
 
 def ddpm():
-    """sigma^2 = beta, as the one who published it samples."""
+    """sigma^2 = beta, as in the author's sampler."""
     g, x = start()
     for t in reversed(range(STEPS)):
         alpha = abar[t] / (abar[t - 1] if t else 1)

@@ -1,4 +1,4 @@
-"""Where diffusers' schedulers take a fixed start with a fixed network: python discrete_values.py > discrete_values.h. Needs diffusers.
+"""The results of diffusers' schedulers from a fixed start with a fixed network: python discrete_values.py > discrete_values.h. Needs diffusers.
 
 The network answers x t / (t + 1) at step t, in every kind of prediction, and .1 x - .3 where a variance is learned; noise is torch.randn's."""
 import warnings
@@ -92,7 +92,7 @@ for path, kind, some in ((P, E, (2, 9, 20)), ("scaled_linear_betas", "v_predicti
             for spacing in ("linspace", "leading", "trailing"):
                 add(f"euler-discrete,spacing={spacing}" + keys, path, kind, steps,
                     lambda t, **k: D.EulerDiscreteScheduler(**t, **k, **sigmas, timestep_spacing=spacing))
-            # Of the cosine table the first two steps are one, which diffusers takes for the second.
+            # The first two steps of the cosine table are equal; diffusers takes them for the second.
             for order, name in ((1, "dpm++1"), (2, "dpm++2m"), (3, "dpm++3m")) if path != "cosine_betas" else ():
                 add(name + keys, path, kind, steps, lambda t, **k: D.DPMSolverMultistepScheduler(**t, **k, **sigmas, solver_order=order))
                 if order > 1:

@@ -1,4 +1,4 @@
-"""Small sets of pictures and what ddm-eval-fid must say of them: python eval_sets.py; writes eval-a.tar.gz (reference), eval-b.tar.gz
+"""Small sets of pictures and the expected numbers of ddm-eval-fid: python eval_sets.py; writes eval-a.tar.gz (reference), eval-b.tar.gz
 (samples, three of them copies), eval-c.tar.gz (held out), eval-values.txt, eval-field.txt and eval-train.txt beside itself."""
 import gzip
 import io
@@ -61,7 +61,7 @@ with open(os.path.join(here, "eval-values.txt"), "w") as f:
             f.write(f"kd-{name}{end} {value:.9g}\nkd-{name}{end}-se {se:.9g}\n")
     f.write(f"memorised {memorised(b, a):.9g}\nmemorised-floor {memorised(c, a):.9g}\n")
 
-# What the field compares, on these features: --metrics ... --protocol torch-fidelity --subsets 20 --subset-size 10
+# The usual metrics on these features: --metrics ... --protocol torch-fidelity --subsets 20 --subset-size 10
 with open(os.path.join(here, "eval-field.txt"), "w") as f:
     for name, fn in ("pix", pix), ("rgb8", rgb8):
         x, y = (np.stack([fn(p) for p in s]).astype(np.float32).astype(float) for s in (a, b))

@@ -1,4 +1,4 @@
-"""The times that diffusers' FlowMatchEulerDiscreteScheduler takes: python flow_times.py > flow_times.h. Needs diffusers and scipy."""
+"""The times of diffusers' FlowMatchEulerDiscreteScheduler: python flow_times.py > flow_times.h. Needs diffusers and scipy."""
 import diffusers
 import numpy as np
 

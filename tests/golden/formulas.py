@@ -1,4 +1,4 @@
-"""Metrics whose packages are not at hand, from their published formulas, in numpy."""
+"""Metrics whose packages are not available here, from their published formulas, in numpy."""
 import numpy as np
 
 
@@ -47,7 +47,7 @@ def precision_recall(real, fake, k=3):
 
 
 def fid(x, y):
-    """Of covariances of any rank: their square roots are the centred samples."""
+    """The Frechet distance for covariances of any rank: their square roots are the centred samples."""
     rx, ry = ((t - t.mean(0)) / np.sqrt(len(t) - 1) for t in (x, y))
     cross = np.linalg.svd(rx @ ry.T, compute_uv=False).sum()
     return ((x.mean(0) - y.mean(0)) ** 2).sum() + (rx**2).sum() + (ry**2).sum() - 2 * cross

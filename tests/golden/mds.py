@@ -1,4 +1,5 @@
-"""Sets of MosaicML's streaming, and what their samples hold: python mds.py FOLDER > mds.tsv, and FOLDER packed as mds.tar.gz. Needs streaming."""
+"""Sets of MosaicML's streaming, and the contents of their samples: python mds.py FOLDER > mds.tsv, and FOLDER packed as mds.tar.gz.
+Needs streaming."""
 import hashlib
 import io
 import json
@@ -30,7 +31,7 @@ def saved(im, kind):
 
 
 def sets():
-    """name, options of the writer, columns, and of every sample its values and its members."""
+    """Name, options of the writer, columns, and for every sample its values and its members."""
     rng = np.random.default_rng(1)
     rows = []
     for i in range(7):
@@ -61,7 +62,7 @@ def sets():
 
 
 def members(m):
-    """In our order: extension, bytes."""
+    """Members in our order: extension, bytes."""
     return sorted((k, v.encode() if isinstance(v, str) else v) for k, v in m.items())
 
 

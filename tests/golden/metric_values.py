@@ -1,4 +1,4 @@
-"""Values the metric tests compare with, from numpy and scipy alone: python metric_values.py > metric_values.h"""
+"""Values for the tests of metrics, from numpy and scipy only: python metric_values.py > metric_values.h"""
 import numpy as np
 from scipy import linalg, stats
 

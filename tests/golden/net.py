@@ -195,7 +195,7 @@ class CrossAttention(nn.Module):
 
 
 class SingleBlock(nn.Module):
-    """adaLN-single: the modulation is shared, each block adds its table."""
+    """adaLN-single: the modulation is shared, and each block adds its own table."""
 
     def __init__(self, c, attn, cross, mlp):
         super().__init__()
@@ -509,7 +509,7 @@ def write(path, arrays, meta):
 
 
 def exact(rng, *shape, std=1.0):
-    """Normal numbers that float16 holds, none of them 0."""
+    """Normal numbers that float16 represents exactly, none of them 0."""
     a = (std * rng.standard_normal(shape)).astype(np.float16)
     a[a == 0] = np.float16(std / 8)
     return a

@@ -1,4 +1,4 @@
-"""What the networks of published metrics are fed, made by the code of the packages that feed them: python netinput.py DATA > netinput.tsv, DATA
+"""The inputs of the networks of published metrics, made by the code of their packages: python netinput.py DATA > netinput.tsv, DATA
 being the folder with photos/. A row: picture, convention, how it is compared, SHA-256 of the float32 tensor (16 digits), its sum, five
 values. "bits": the tensor itself; "near": torch's bicubic rounds in an order of its own, so values within 2e-6. Needs torch,
 torchvision, torch-fidelity, clean-fid and Pillow 11.3 (from 13 on it resizes columns first for some shapes)."""

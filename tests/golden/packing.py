@@ -1,4 +1,4 @@
-"""What the scripts of whole models share: weights drawn at random, and a folder packed to the same bytes every time."""
+"""Shared by the scripts of whole models: random weights, and a folder packed to the same bytes every time."""
 import gzip
 import io
 import os

@@ -23,7 +23,7 @@ from transformers import PreTrainedTokenizerFast, T5Config, T5EncoderModel
 HERE = os.path.dirname(os.path.abspath(__file__))
 SEED = 1000 * int(os.environ.get("PIXART_SEED", "0"))
 STEPS, GUIDANCE, SIZE = 6, 4.5, 8
-# Capitals and blanks at the ends, which the pipeline takes away before its tokenizer sees them.
+# Capitals and blanks at the ends, which the pipeline removes before it calls its tokenizer.
 PROMPTS = [{"prompt": "The quick brown fox", "seed": 11}, {"prompt": "  Jumps OVER a lazy CAF\u00c9 \u00a0", "seed": 12, "negative": "Running MEN"},
            {"prompt": "", "seed": 13, "negative": "cats in photograph"}]
 

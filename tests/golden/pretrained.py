@@ -103,7 +103,7 @@ def vit_reference(net, x):
 
 @maker
 def dinov2():
-    """A table of 5 x 5 run at 3 x 3 patches."""
+    """A position table of 5 x 5, run with 3 x 3 patches."""
     from transformers import Dinov2Config, Dinov2Model
     net = scatter(Dinov2Model(Dinov2Config(hidden_size=12, num_hidden_layers=2, num_attention_heads=2, mlp_ratio=4, image_size=25,
                                            patch_size=5)), 30)
@@ -112,7 +112,7 @@ def dinov2():
 
 @maker
 def dinov2_registers():
-    """Enlarged: 4 x 4 patches to 6 x 6; SwiGLU."""
+    """Enlarged from 4 x 4 to 6 x 6 patches; SwiGLU."""
     from transformers import Dinov2WithRegistersConfig, Dinov2WithRegistersModel
     net = scatter(Dinov2WithRegistersModel(Dinov2WithRegistersConfig(hidden_size=20, num_hidden_layers=3, num_attention_heads=5, mlp_ratio=3,
                                                                      image_size=12, patch_size=3, num_register_tokens=3,
@@ -122,7 +122,7 @@ def dinov2_registers():
 
 @maker
 def dinov2_registers_less():
-    """Antialiased: 7 x 7 patches to 3 x 3."""
+    """Antialiased from 7 x 7 to 3 x 3 patches."""
     from transformers import Dinov2WithRegistersConfig, Dinov2WithRegistersModel
     net = scatter(Dinov2WithRegistersModel(Dinov2WithRegistersConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, mlp_ratio=2,
                                                                      image_size=14, patch_size=2, num_register_tokens=1)), 34)
@@ -131,7 +131,7 @@ def dinov2_registers_less():
 
 @maker
 def dinov2_224():
-    """Small for a picture of 224 x 224, in 16 bits, for programs to run; what it makes of one is compared nowhere."""
+    """A small network for pictures of 224 x 224, in 16 bits, for programs to run; its outputs are not compared."""
     from transformers import Dinov2Config, Dinov2Model
     net = scatter(Dinov2Model(Dinov2Config(hidden_size=4, num_hidden_layers=1, num_attention_heads=2, mlp_ratio=2, image_size=56,
                                            patch_size=28)), 38)
@@ -143,7 +143,7 @@ def dinov2_224():
 
 @maker
 def dinov2_hub():
-    """The same network under the names of torch.hub and with its way to scale the table: by (n + .1) / grid."""
+    """The same network under the names of torch.hub, whose positions are scaled by (n + .1) / grid."""
     from transformers import Dinov2Config, Dinov2Model
     net = scatter(Dinov2Model(Dinov2Config(hidden_size=12, num_hidden_layers=2, num_attention_heads=3, mlp_ratio=4, image_size=37 * 2,
                                            patch_size=2, use_swiglu_ffn=True)), 36)
@@ -194,7 +194,7 @@ def vit_timm():
 
 
 def timm_dinov2(name, seed, **c):
-    """As timm makes and saves it, in 16 bits: positions of 3 x 3 patches, run at 6 x 6 or 2 x 2."""
+    """Made and saved by timm, in 16 bits: positions of 3 x 3 patches, run with 6 x 6 or 2 x 2."""
     from timm.models.vision_transformer import VisionTransformer, checkpoint_filter_fn
     make = lambda n: VisionTransformer(img_size=n, patch_size=2, num_classes=0, init_values=1e-5, **c)
     net, size = scatter(make(6), seed), 4 if name.endswith("less") else 12
@@ -231,7 +231,7 @@ IDS = [[57, 3, 4, 58, 58, 58, 58, 58, 58], [57, 58, 0, 0, 0, 0, 0, 0, 0], [57, 1
 
 
 def openai_names(w):
-    """What openai/CLIP and open_clip call the tensors of transformers."""
+    """The names of openai/CLIP and open_clip for the tensors of transformers."""
     out = {"token_embedding.weight": w["text_model.embeddings.token_embedding.weight"],
            "positional_embedding": w["text_model.embeddings.position_embedding.weight"],
            "text_projection": w["text_projection.weight"].T, "visual.proj": w["visual_projection.weight"].T,
@@ -272,7 +272,7 @@ def clip():
 
 @maker
 def clip_openai():
-    """The names of openai/CLIP; GELU, and a text that ends where the largest token is, as transformers has it of eos_token_id 2."""
+    """The names of openai/CLIP; GELU, and a text that ends at the largest token, as in transformers with eos_token_id 2."""
     net, io = both_towers("clip-openai", 60, "gelu", 2)
     where = HERE + "/clip-openai/model.safetensors"
     save_file(openai_names(load_file(where)), where)
@@ -281,7 +281,7 @@ def clip_openai():
 
 @maker
 def clip_text():
-    """A text encoder alone, without a projection, as diffusion pipelines carry it."""
+    """A text encoder alone, without a projection, as in diffusion pipelines."""
     from transformers import CLIPTextConfig, CLIPTextModel
     net = scatter(CLIPTextModel(CLIPTextConfig(**dict(TEXT, eos_token_id=58, num_hidden_layers=1, num_attention_heads=3))), 70)
     ids = torch.tensor(IDS)
@@ -379,7 +379,7 @@ def text_clip():
 
 @maker
 def text_t5():
-    """One folder with both: T5's encoder, and tokenizer.json of tests/golden/tokens.py."""
+    """A folder with T5's encoder and the tokenizer.json of tests/golden/tokens.py."""
     from transformers import PreTrainedTokenizerFast, T5Config, T5EncoderModel
     from tokenizers import Tokenizer, processors
     t = Tokenizer.from_file(os.path.dirname(os.path.abspath(__file__)) + "/tokenizers/plain.json")

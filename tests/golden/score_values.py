@@ -1,4 +1,4 @@
-"""Values of the metrics that other packages define, from those packages: python score_values.py > score_values.h. Needs numpy, scipy, torch,
+"""Values of other packages' metrics, from these packages: python score_values.py > score_values.h. Needs numpy, scipy, torch,
 torch-fidelity, pytorch-fid and clean-fid; guided-diffusion's score and what formulas.py holds are written out in numpy."""
 import numpy as np
 import torch

@@ -27,7 +27,7 @@ TEXTS = [
     "http://example.com/?q=a&b=%20#x", "C++ && D# @user $5.00 100%", "\u2126 \u212b \u1100\u1161 \u0958 \u2adc \ufa10",
     "\u2603\u2603 \u2603", "\x01\x7f\x1b[0m", "\u0e20\u0e32\u0e29\u0e32\u0e44\u0e17\u0e22", "\xaa\xba \u2122 \xa9",
 ]
-# Of several rules the longest, and what is left of several marks: the tokenizers library goes ways of its own.
+# The longest of several rules, and the rest of several marks, where the tokenizers library differs.
 LONGEST = ["a\u030d\u0301 e\u0301\u0301 a\u0328\u0301", "\u2460 \u2460\u2461 \u2460\u2461\u2462 \u2460\u2462"]
 
 

@@ -1,4 +1,4 @@
-"""What torch.randn draws on a CPU: python torch_randn.py > torch_randn.h. Needs torch."""
+"""The numbers of torch.randn on a CPU: python torch_randn.py > torch_randn.h. Needs torch."""
 import hashlib
 
 import torch

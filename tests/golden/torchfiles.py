@@ -110,7 +110,7 @@ record("protocol4.pt", "", save("protocol4.pt", everything["ordered"], pickle_pr
 record("single.pt", "", save("single.pt", base.t()))
 record("list.pt", "", save("list.pt", [base, cube]))
 
-# As fast-DiT, SiT and REPA train: AdamW's state beside the weights.
+# As in fast-DiT, SiT and REPA: AdamW's state beside the weights.
 net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.LayerNorm(4))
 ema = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.LayerNorm(4))
 opt = torch.optim.AdamW(net.parameters())
@@ -124,7 +124,7 @@ record("checkpoint.pt", "opt.state", check["opt"]["state"])
 record("checkpoint.pt", "?", check["ema"])  # ?: the reader chooses
 record("ddp.pt", "?", {k[len("module."):]: v for k, v in save("ddp.pt", {"module." + k: v for k, v in net.state_dict().items()}).items()})
 
-# Without checksums; deflated, with ZIP64 fields; of a big-endian machine.
+# Without checksums; compressed, with ZIP64 fields; from a big-endian machine.
 torch.serialization.set_crc32_options(False)
 record("nosum.pt", "", save("nosum.pt", {"a": base}))
 torch.serialization.set_crc32_options(True)
@@ -157,7 +157,7 @@ again("big.pt", turn, source="bigsource.pt")
 record("big.pt", "", torch.load(f"{out}/bigsource.pt"))
 os.remove(f"{out}/bigsource.pt")
 
-# In parts.
+# In several files.
 os.makedirs(f"{out}/parts", exist_ok=True)
 state = dict(net.state_dict())
 names = list(state)
@@ -168,7 +168,7 @@ with open(f"{out}/parts/pytorch_model.bin.index.json", "w") as f:
     json.dump({"metadata": {"total_size": 124}, "weight_map": where}, f)
 record("parts", "?", state)
 
-# The ensemble of tiny-model.tar as PyTorch users keep it: legacy, a training checkpoint whose average counts, in parts, half in a router.
+# The ensemble of tiny-model.tar in PyTorch's layouts: legacy, a training checkpoint whose average is used, several files.
 import gzip
 import tarfile
 
@@ -214,7 +214,7 @@ with open(f"{out}/ensemble.tar.gz", "wb") as f:
     f.write(gzip.compress(b.getvalue(), mtime=0))
 
 
-# Hostile.
+# Hostile files.
 class Evil:
     def __reduce__(self):
         return os.system, ("touch /tmp/ddm-pickle-was-run",)
@@ -277,9 +277,9 @@ of_pickle("bad-numel.pt", tensor(numel=2**62), data)
 of_pickle("bad-class.pt", tensor(cls="ComplexFloatStorage"), data)
 of_pickle("bad-rank.pt", tensor(size=(1,) * 9, stride=(1,) * 9), data)
 
-# A directory that points twice at one place, that names another member, that claims the impossible.
+# A directory that points twice at one place, that names another member, that holds impossible numbers.
 raw = bytearray(open(f"{out}/ok-tensor.pt", "rb").read())
-# One member inside another: storage 0 is a stretch of storage 1, header and all.
+# One member inside another: storage 0 is a part of storage 1, including its header.
 inner = b"PK\3\4" + struct.pack("<HHHHHIIIHH", 20, 0, 0, 0, 0x21, zlib.crc32(bytes(24)), 24, 24, 8, 0) + b"a/data/0" + bytes(24)
 of_pickle("bad-nested.pt", tensor(), [("a/data/1", inner), ("a/data/0", bytes(24))])
 b = bytearray(open(f"{out}/bad-nested.pt", "rb").read())
@@ -322,7 +322,7 @@ with tarfile.open(fileobj=b, mode="w:", format=tarfile.PAX_FORMAT) as t:
         t.addfile(tarfile.TarInfo(name), io.BytesIO(b""))
 open(f"{out}/bad-tar.pt", "wb").write(b.getvalue()[:2560])
 
-# What tests/fuzz/fuzz_torchfile begins with: small, and without checksums, which would stop what was altered at the door.
+# First inputs of tests/fuzz/fuzz_torchfile: small, and without checksums, which would reject altered files at once.
 corpus = "tests/fuzz/corpus/torchfile"
 os.makedirs(corpus, exist_ok=True)
 small = {"model": {"a": base.t(), "b": torch.nn.Parameter(cube[0])}, "l": [torch.ones(2).bfloat16(), 3, "x"],

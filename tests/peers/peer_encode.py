@@ -1,5 +1,5 @@
-"""ddm-encode beside the libraries it stands in for: photographs and their captions through networks of random weights made by transformers,
-timm and diffusers, and there and back through the real TAEF2."""
+"""ddm-encode against the libraries that it replaces: photographs and their captions through networks with random weights made by transformers,
+timm and diffusers, and photographs encoded and decoded by the real TAEF2."""
 import io
 import json
 import os
@@ -143,7 +143,7 @@ def autoencoder():
 
 
 def taef2():
-    """The crops and the numbers of tests/unit/test_taef2.c; rounding to 8 bits takes its share."""
+    """The crops and the numbers of tests/unit/test_taef2.c, with the error of rounding to 8 bits."""
     import numpy as np
     from PIL import Image
     with tempfile.TemporaryDirectory() as d:
@@ -168,7 +168,7 @@ def taef2():
 
 
 def timm_dinov2(architecture):
-    """A folder of timm's hub, whose positions are of 518 x 518, and its model.safetensors by itself."""
+    """A folder of timm's hub with positions for 518 x 518, and its model.safetensors alone."""
     def run():
         import numpy as np
         import timm

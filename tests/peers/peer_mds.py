@@ -1,5 +1,5 @@
-"""Sets that MosaicML's streaming writes, random in their columns, packing and hashes, against the digest that ddm-info --check has of them: keys,
-extensions and contents as tests/golden/mds.py tells them, and as streaming itself reads them back."""
+"""Sets written by MosaicML's streaming, with random columns, packing and hashes, against the digest of ddm-info --check: keys, extensions and
+contents as tests/golden/mds.py lists them, and as streaming reads them."""
 import hashlib
 import json
 import os
@@ -27,7 +27,7 @@ def digest(samples):
 
 
 def random_set(rng):
-    """Columns by name, and rows of values and members."""
+    """Columns by name, and rows with values and expected members."""
     import numpy as np
     import mds
 

@@ -1,4 +1,4 @@
-"""ddm-eval-fid beside torch-fidelity, pytorch-fid and clean-fid: on vectors drawn anew, and on pictures through an Inception of random weights
+"""ddm-eval-fid against torch-fidelity, pytorch-fid and clean-fid: on random vectors, and on pictures through an Inception with random weights
 that torch-fidelity runs too."""
 import json
 import os
@@ -18,7 +18,7 @@ def measure(dir, *args):
 
 
 def unlike(got, want, tolerance):
-    """None, or which of the numbers want lie farther than tolerance (relative, absolute below 1)."""
+    """None, or the numbers in `want` that differ by more than the tolerance (relative, absolute below 1)."""
     wrong = {k: (got.get(k), w) for k, w in want.items() if not abs(got.get(k, float("nan")) - w) <= tolerance * max(1, abs(w))}
     return ", ".join("%s is %s, not %.9g" % (k, *v) for k, v in wrong.items()) or None
 
@@ -82,7 +82,7 @@ def clean_fid():
 
 
 def random_inception(dir):
-    """Weights for torch-fidelity and for us: He's, norms near what they are after training."""
+    """Weights for torch-fidelity and for us: He's initialisation, with norms as after training."""
     import torch
     import torchvision
     from safetensors.torch import save_file
@@ -102,7 +102,7 @@ def random_inception(dir):
 
 
 def inception():
-    """Pictures of two sorts of flowers through the same network: features, then the number made of them."""
+    """Pictures of two kinds of flowers through the same network: the features, then their distance."""
     import numpy as np
     import torch
     from PIL import Image

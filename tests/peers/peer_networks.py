@@ -1,5 +1,5 @@
-"""Programs through networks of random weights beside the libraries those come from: LPIPS of pairs and groups (lpips), CLIP's score of captions and
-the aesthetic one (transformers, torch), latents and back (diffusers)."""
+"""Programs with networks of random weights against their libraries: LPIPS of pairs and groups (lpips), CLIP's score of captions and
+the aesthetic score (transformers, torch), encoding and decoding of latents (diffusers)."""
 import io
 import itertools
 import json
@@ -30,7 +30,7 @@ def flowers(n):
 
 
 def archive(path, pictures, texts=None):
-    """A tar of samples 0, 1 ..: PNG and, where there are texts, captions."""
+    """A tar of samples 0, 1 ..: PNG and, if there are texts, captions."""
     from PIL import Image
 
     with tarfile.open(path, "w") as tar:

@@ -1,4 +1,4 @@
-"""The golden models of tests/golden/paris.py and pixart.py made anew, with other random weights, and tested like those."""
+"""New models as in tests/golden/paris.py and pixart.py, with other random weights, tested like the golden ones."""
 import os
 import subprocess
 import sys

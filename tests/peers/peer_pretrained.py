@@ -1,4 +1,4 @@
-"""The golden networks of tests/golden/pretrained.py made anew, with other random weights and inputs, and tested like those."""
+"""New networks as in tests/golden/pretrained.py, with other random weights and inputs, tested like the golden ones."""
 import os
 import subprocess
 import sys

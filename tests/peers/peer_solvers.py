@@ -1,4 +1,4 @@
-"""ddm-sample beside diffusers: a DiT pipeline of random weights, sampled by diffusers' schedulers and by DiT's own loops, which are written
+"""ddm-sample against diffusers: a DiT pipeline with random weights, sampled by diffusers' schedulers and by DiT's own loops, which are written
 out here, from the same torch.randn."""
 import io
 import json
@@ -66,7 +66,7 @@ def unlike(got, want):
 
 
 class Guided:
-    """What DiTPipeline and DiT's forward_with_cfg make of the network's two answers: guidance of the first `channels`."""
+    """Guidance of the first `channels` from the network's two outputs, as in DiTPipeline and DiT's forward_with_cfg."""
 
     def __init__(self, net, cfg, channels):
         self.net, self.cfg, self.channels = net, cfg, channels
@@ -83,7 +83,7 @@ class Guided:
 
 
 class Captioned:
-    """The same of PixArt, between a text and that of guidance, both of fewer tokens than there is room for."""
+    """The same for PixArt, between a text and the negative prompt, both shorter than the padded length."""
 
     def __init__(self, net, text, away):
         import torch
@@ -120,7 +120,7 @@ def with_text():
                          scheduled(Captioned(net, text[0], away[0]), scheduler, STEPS, 0))
             if bad:
                 wrong.append("%s: %s" % (solver, bad))
-        # As PixArt's programs store them: with all the places there are, and a mask; what stands behind it does not count.
+        # As PixArt's programs store them: padded, with a mask; the padding is ignored.
         for name, x in ("text", text), ("away", away):
             full = torch.full((1, 9, 24), 5.0)
             full[:, : x.shape[1]] = x
@@ -216,7 +216,7 @@ def with_dit():
 
 
 def of_a_batch():
-    """Three pictures of one generator, and one of each: what steps add comes behind the starts, and is of all of them."""
+    """Three pictures of one generator, and one picture of each of three: the noise of the steps follows the initial noise of all pictures."""
     import diffusers as D
     import torch
 
@@ -242,7 +242,7 @@ def of_a_batch():
 
 
 class Timed:
-    """The network as it is, asked at times that need not be whole."""
+    """The network at times that need not be integers."""
 
     def __init__(self, net):
         self.net = net
@@ -255,7 +255,7 @@ class Timed:
 
 
 def with_flow():
-    """The pipeline says how: nothing but steps is asked for."""
+    """The pipeline's own sampler: only the number of steps is given."""
     import diffusers as D
 
     wrong = []
@@ -278,7 +278,7 @@ def with_flow():
 
 def with_flow_by_dpm():
     """DPM-Solver++ in log-SNR for a network of the flow, at the same sigmas. ddm keeps alpha^2 + sigma^2 = 1 and begins there with noise of
-    deviation 1, diffusers begins with that at sigma .999 of the flow: the start is scaled from the one to the other."""
+    deviation 1, diffusers begins with that at sigma .999 of the flow: the initial noise is scaled accordingly."""
     import diffusers as D
     import torch
 

@@ -19,7 +19,7 @@ BITS = ["'s", "'ll", "don't", " ", "  ", "\t\n", "\u00a0", "\u3000", "photo of",
 
 
 def texts(marks=True):
-    """marks=False: no combining ones, before which the tokenizers library rewrites in its own way."""
+    """marks=False: no combining marks, before which the tokenizers library normalises differently."""
     r = random.Random(SEED)
     out = ["", " ", "word " * 4000, "x" * 20000, "\u4e2d" * 5000, "!?" * 5000]
     while len(out) < TEXTS:
@@ -65,7 +65,7 @@ def model(path):
 
 
 def tokenizer_json():
-    """The test model's own pieces and character map, as T5's tokenizer.json is made."""
+    """The test model's pieces and character map, in the form of T5's tokenizer.json."""
     from tokens import unigram
     t = unigram(open(DATA + "/weights/sentencepiece/test_model.model", "rb").read())
     with tempfile.TemporaryDirectory() as d:

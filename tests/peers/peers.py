@@ -1,15 +1,15 @@
-"""What the comparisons share: TAP lines, and modules that may be absent."""
+"""Shared by the comparisons: TAP lines, and modules that may be absent."""
 import importlib
 import os
 import traceback
 
-# numpy's generators and torch-fidelity's take 32 bits, our tests' a thousand times as much in 64.
+# numpy's and torch-fidelity's generators take seeds of 32 bits; our tests use seeds a thousand times as large, in 64.
 SEED = int(os.environ["PEER_SEED"]) % (1 << 32)
 BUILD, SOURCE, DATA = os.environ["B"], os.environ["SRC"], os.environ["DDM_TEST_DATA"]
 
 
 def there(need):
-    """A module, or with a slash a file below the test data."""
+    """A module or, if it contains a slash, a file below the test data."""
     if "/" in need:
         return DATA and os.path.exists(os.path.join(DATA, need))
     try:
@@ -20,13 +20,13 @@ def there(need):
 
 
 def some_of(all_of_them, n):
-    """n of a list, in their order, other ones for another seed: whatever the seed is, n where there are as many."""
+    """n elements of a list, in order, chosen by the seed; all of them if there are fewer."""
     start = SEED % max(1, len(all_of_them) - n + 1)
     return all_of_them[start:start + n]
 
 
 def case(name, needs, fn):
-    """fn() returns None, or what is wrong."""
+    """fn() returns None, or a description of the fault."""
     missing = [n if "/" in n else "module " + n for n in needs if not there(n)]
     if missing:
         print("ok - %s # SKIP no %s" % (name, ", no ".join(missing)), flush=True)

@@ -26,7 +26,7 @@ void profile_add(struct profile *p, enum op op, const struct op_call *c, double 
 void profile_read(struct profile *p, struct op_profile out[OP_COUNT]);
 /* The same as a table with shares and percentages of the device's measured peaks, line by line. */
 void profile_table(struct profile *p, void (*line)(void *arg, const char *text), void *arg);
-/* That table in milliseconds, with a line for each op and shape of its arrays, those that took longest first; each line ends with the shapes. */
+/* A table with a line for each op and shapes of its arrays, in milliseconds, the longest time first; each line ends with the shapes. */
 void profile_shapes(struct profile *p, void (*line)(void *arg, const char *text), void *arg);
 
 #endif

@@ -6,7 +6,9 @@
 #include <immintrin.h>
 #include <string.h>
 
+#ifndef TARGET /* tests/op/test_compact_kernels.c emulates the instructions */
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
+#endif
 
 TARGET static void avx512_round(void *dst, const float *x, int64_t k)
 {
@@ -46,7 +48,9 @@ TARGET static void avx512_widen(uint32_t *restrict dst, const int8_t *restrict s
 		}
 }
 
-TARGET __attribute__((always_inline)) static inline void rows_of(float *sum, const uint32_t *a, const uint32_t *b, int64_t pairs, int m)
+/* Row i of a begins at a[i * rs], and its pairs are cs apart. */
+TARGET __attribute__((always_inline)) static inline void rows_of(float *sum, const uint32_t *a, const uint32_t *b, int64_t pairs, int m, int64_t rs,
+                                                                 int64_t cs)
 {
 	__m512 lo[COMPACT_MR], hi[COMPACT_MR];
 
@@ -59,7 +63,7 @@ TARGET __attribute__((always_inline)) static inline void rows_of(float *sum, con
 
 #pragma GCC unroll 12
 		for (int i = 0; i < m; i++) {
-			__m512bh s = (__m512bh)_mm512_set1_epi32((int)a[i * pairs + p]);
+			__m512bh s = (__m512bh)_mm512_set1_epi32((int)a[i * rs + p * cs]);
 
 			lo[i] = _mm512_dpbf16_ps(lo[i], s, b0);
 			hi[i] = _mm512_dpbf16_ps(hi[i], s, b1);
@@ -76,7 +80,11 @@ TARGET __attribute__((always_inline)) static inline void rows_of(float *sum, con
 #define TILE(m) \
 	TARGET static void rows_##m(float *sum, const uint32_t *a, const uint32_t *b, int64_t pairs) \
 	{ \
-		rows_of(sum, a, b, pairs, m); \
+		rows_of(sum, a, b, pairs, m, pairs, 1); \
+	} \
+	TARGET static void across_##m(float *sum, const uint32_t *a, const uint32_t *b, int64_t pairs) \
+	{ \
+		rows_of(sum, a, b, pairs, m, 1, COMPACT_MR); \
 	}
 ROWS(TILE)
 
@@ -89,6 +97,42 @@ static void avx512_tile(float *sum, const void *a, const uint32_t *b, int64_t pa
 	rows[m - 1](sum, a, b, pairs);
 }
 
-const struct compact_kernel compact_avx512 = {avx512_round, avx512_row, avx512_widen, avx512_tile};
+static void avx512_tile_across(float *sum, const void *a, const uint32_t *b, int64_t pairs, int64_t m)
+{
+#define NAME(m) across_##m,
+	static void (*const rows[])(float *, const uint32_t *, const uint32_t *, int64_t) = {ROWS(NAME)};
+#undef NAME
+
+	rows[m - 1](sum, a, b, pairs);
+}
+
+/* bf16 of the first n <= 16 floats at x, in the low halves of 32-bit lanes; the other lanes are zero and their memory is not read. */
+TARGET static inline __m512i rounded_lanes(const float *x, int64_t n)
+{
+	return _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), x)));
+}
+
+TARGET static void avx512_weave(uint32_t *dst, const float *even, const float *odd, int64_t n)
+{
+	for (int64_t j = 0; j < n; j += 16) {
+		int64_t lanes = n - j < 16 ? n - j : 16;
+		__m512i odds = _mm512_slli_epi32(rounded_lanes(odd + j, lanes), 16);
+
+		_mm512_mask_storeu_epi32(dst + j, (__mmask16)((1u << lanes) - 1), _mm512_or_si512(rounded_lanes(even + j, lanes), odds));
+	}
+}
+
+static void avx512_across(void *dst, const float *even, const float *odd, int64_t n)
+{
+	avx512_weave(dst, even, odd, n);
+}
+
+const struct compact_kernel compact_avx512 = {.round = avx512_round,
+                                              .row = avx512_row,
+                                              .widen = avx512_widen,
+                                              .tile = avx512_tile,
+                                              .across = avx512_across,
+                                              .tile_across = avx512_tile_across,
+                                              .weave = avx512_weave};
 
 #endif

@@ -59,8 +59,9 @@ static inline vreal even_of(const uint32_t *b)
 	return (vreal)(v << 16);
 }
 
-/* sum [m][NR] of m rows of a times a panel; the rows of sum are COMPACT_NR apart. */
-static inline __attribute__((always_inline)) void rows_of(float *sum, const float *a, const uint32_t *b, int64_t pairs, int m)
+/* sum [m][NR] of m rows of a times a panel; the rows of sum are COMPACT_NR apart. Row i of a begins at a[2 * i * rs], and its pairs are 2 * cs
+ * apart. */
+static inline __attribute__((always_inline)) void rows_of(float *sum, const float *a, const uint32_t *b, int64_t pairs, int m, int64_t rs, int64_t cs)
 {
 	vreal lo[MR], hi[MR];
 
@@ -72,7 +73,7 @@ static inline __attribute__((always_inline)) void rows_of(float *sum, const floa
 
 #pragma GCC unroll 12
 		for (int i = 0; i < m; i++) {
-			vreal s = v_splat(a[(i * pairs + p) * 2 + 1]);
+			vreal s = v_splat(a[(i * rs + p * cs) * 2 + 1]);
 
 			lo[i] = v_fma(s, b0, lo[i]);
 			hi[i] = v_fma(s, b1, hi[i]);
@@ -81,7 +82,7 @@ static inline __attribute__((always_inline)) void rows_of(float *sum, const floa
 		b1 = even_of(b + VLEN);
 #pragma GCC unroll 12
 		for (int i = 0; i < m; i++) {
-			vreal s = v_splat(a[(i * pairs + p) * 2]);
+			vreal s = v_splat(a[(i * rs + p * cs) * 2]);
 
 			lo[i] = v_fma(s, b0, lo[i]);
 			hi[i] = v_fma(s, b1, hi[i]);
@@ -97,15 +98,20 @@ static inline __attribute__((always_inline)) void rows_of(float *sum, const floa
 #define TILE(m) \
 	static __attribute__((noinline)) void rows_##m(float *sum, const float *a, const uint32_t *b, int64_t pairs) \
 	{ \
-		rows_of(sum, a, b, pairs, m); \
+		rows_of(sum, a, b, pairs, m, pairs, 1); \
+	} \
+	static __attribute__((noinline)) void across_##m(float *sum, const float *a, const uint32_t *b, int64_t pairs) \
+	{ \
+		rows_of(sum, a, b, pairs, m, 1, COMPACT_MR); \
 	}
 TILE_HEIGHTS(TILE)
 
 static const struct {
 	int m;
 	void (*rows)(float *sum, const float *a, const uint32_t *b, int64_t pairs);
+	void (*across)(float *sum, const float *a, const uint32_t *b, int64_t pairs);
 } tiles[] = {
-#define TILE_ENTRY(m) {m, rows_##m},
+#define TILE_ENTRY(m) {m, rows_##m, across_##m},
     TILE_HEIGHTS(TILE_ENTRY)};
 
 /* VDPBF16PS takes subnormal inputs as zero and flushes subnormal results; this sets the same mode. On CPUs other than x86, sums below 2^-126
@@ -154,4 +160,46 @@ static void portable_tile(float *sum, const void *a, const uint32_t *b, int64_t 
 	flush_end(mode);
 }
 
-const struct compact_kernel compact_portable = {portable_round, portable_row, portable_widen, portable_tile};
+static void portable_tile_across(float *sum, const void *a, const uint32_t *b, int64_t pairs, int64_t m)
+{
+	const float *row = a;
+	unsigned mode = flush_begin();
+
+	for (size_t v = 0; m > 0; v++)
+		for (; m >= tiles[v].m; m -= tiles[v].m) {
+			for (int64_t j = 0; j < COMPACT_NR; j += NR)
+				tiles[v].across(sum + j, row, b + j, pairs);
+			row += tiles[v].m * 2;
+			sum += tiles[v].m * COMPACT_NR;
+		}
+	flush_end(mode);
+}
+
+static uint32_t rounded_bits(float x)
+{
+	return bf16_round((uint32_t)bits_of_float(x));
+}
+
+static void portable_across(void *dst, const float *even, const float *odd, int64_t n)
+{
+	float *restrict to = dst;
+
+	for (int64_t i = 0; i < n; i++) {
+		to[2 * i] = float_of_bits((int32_t)rounded_bits(even[i]));
+		to[2 * i + 1] = float_of_bits((int32_t)rounded_bits(odd[i]));
+	}
+}
+
+static void portable_weave(uint32_t *restrict dst, const float *restrict even, const float *restrict odd, int64_t n)
+{
+	for (int64_t j = 0; j < n; j++)
+		dst[j] = rounded_bits(even[j]) >> 16 | rounded_bits(odd[j]);
+}
+
+const struct compact_kernel compact_portable = {.round = portable_round,
+                                                .row = portable_row,
+                                                .widen = portable_widen,
+                                                .tile = portable_tile,
+                                                .across = portable_across,
+                                                .tile_across = portable_tile_across,
+                                                .weave = portable_weave};

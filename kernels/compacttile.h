@@ -17,6 +17,12 @@ struct compact_kernel {
 	void (*widen)(uint32_t *restrict dst, const int8_t *restrict src, int64_t pairs);
 	/* sum [m][COMPACT_NR] = the rows at `a` times the panel b [pairs][COMPACT_NR], m in 1..COMPACT_MR */
 	void (*tile)(float *sum, const void *a, const uint32_t *b, int64_t pairs, int64_t m);
+	/* For op(A) whose A is stored transposed: `across` rounds n <= COMPACT_MR numbers of two rows of A to pairs, which take row(COMPACT_MR) bytes;
+	 * `tile_across` is `tile` for rows that are stored so, pair by pair. */
+	void (*across)(void *dst, const float *even, const float *odd, int64_t n);
+	void (*tile_across)(float *sum, const void *a, const uint32_t *b, int64_t pairs, int64_t m);
+	/* Round n <= COMPACT_NR numbers of two rows of B, the first of which has the even k, to pairs of a panel. */
+	void (*weave)(uint32_t *dst, const float *even, const float *odd, int64_t n);
 };
 
 extern const struct compact_kernel compact_portable;

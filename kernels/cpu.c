@@ -14,7 +14,7 @@ OPS(X)
 struct cpu {
 	struct device device;
 	uint64_t used, most;
-	double peak, copy;
+	double peak, peak_bf16, copy;
 };
 
 /* The header before each allocation, in a cache line of its own. */
@@ -121,10 +121,11 @@ static int cpu_event_passed(struct device *d, void *event, int wait)
 static double cpu_peak_flops(struct device *d)
 {
 	struct cpu *c = (struct cpu *)d;
+	double *peak = d->bf16_products ? &c->peak_bf16 : &c->peak;
 
-	if (!(c->peak > 0))
-		c->peak = peak_gemm_flops(d->pool);
-	return c->peak;
+	if (!(*peak > 0))
+		*peak = d->bf16_products ? peak_bf16_flops(d->pool) : peak_gemm_flops(d->pool);
+	return *peak;
 }
 
 static double cpu_peak_bytes(struct device *d)

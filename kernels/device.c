@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "kernels/compact.h"
 #include "kernels/cublaslt.h"
 #include "kernels/profile.h"
 
@@ -24,8 +25,10 @@ void device_copy(struct device *d, void *dst, const void *src, size_t bytes)
 size_t device_scratch(struct device *d, enum op op, const struct op_call *c)
 {
 	const struct kernel *k = d->kernel[op];
+	struct op_call here = *c;
 
-	return k->scratch ? k->scratch(c, pool_threads(d->pool)) : 0;
+	here.device = d;
+	return k->scratch ? k->scratch(&here, pool_threads(d->pool)) : 0;
 }
 
 void device_run(struct device *d, enum op op, struct op_call *c, void *scratch)
@@ -68,17 +71,42 @@ void device_free(struct device *d)
 		d->close(d);
 }
 
-const char *const precision_names[PRECISIONS + 1] = {"f32", "tf32", "bf16", NULL};
+const char *const precision_names[PRECISIONS + 1] = {"f32", "tf32", "bf16", "bf16-emulated", NULL};
+
+int device_stores_bf16(const struct device *d, enum precision p)
+{
+	return p == PRECISION_BF16 && d->storage >> DT_BF16 & 1;
+}
+
+/* Whether the device is a CPU with the kernels for floats. */
+static int is_float_cpu(const struct device *d)
+{
+	return d->compact;
+}
 
 static int computes_in(const struct device *d, enum precision p)
 {
-	return p == PRECISION_F32 || (p == PRECISION_TF32 ? d->cublaslt != NULL : d->storage >> DT_BF16 & 1);
+	switch (p) {
+	case PRECISION_TF32:
+		return d->cublaslt != NULL;
+	case PRECISION_BF16:
+		return device_stores_bf16(d, p) || is_float_cpu(d);
+	case PRECISION_BF16_EMULATED:
+		return is_float_cpu(d);
+	default:
+		return 1;
+	}
 }
 
 int device_set_precision(struct device *d, enum precision p, struct err *e)
 {
 	if (!computes_in(d, p))
-		return err_set(e, ERR_USAGE, "device %s does not compute in %s, only in f32", d->name, precision_names[p]);
+		return err_set(e, ERR_USAGE, "device %s does not compute in %s", d->name, precision_names[p]);
+	if (p == PRECISION_BF16 && is_float_cpu(d) && compact_isa() == COMPACT_PORTABLE)
+		return err_set(
+		    e, ERR_UNAVAILABLE,
+		    "precision bf16 needs a CPU with AVX512-BF16, which this one lacks; bf16-emulated gives the same numbers, slower than f32");
+	d->bf16_products = is_float_cpu(d) && (p == PRECISION_BF16 || p == PRECISION_BF16_EMULATED);
 	if (d->cublaslt)
 		cublaslt_allow_tf32(d->cublaslt, p == PRECISION_TF32);
 	return 0;
@@ -91,5 +119,5 @@ void device_set_invariant(struct device *d, int on)
 
 enum precision device_precision(const struct device *d)
 {
-	return computes_in(d, PRECISION_BF16) ? PRECISION_BF16 : PRECISION_F32;
+	return device_stores_bf16(d, PRECISION_BF16) ? PRECISION_BF16 : PRECISION_F32;
 }

@@ -52,11 +52,13 @@ struct kernel {
 
 /* The precision in which a network is computed; sums, norms, softmax, losses and the optimizer always use float.
  *
- * F32   float
- * TF32  float, but products round their inputs to 10 bits
- * BF16  values stored between operations, and weights read by products, are bfloat16 */
-enum precision { PRECISION_F32, PRECISION_TF32, PRECISION_BF16, PRECISIONS };
-extern const char *const precision_names[PRECISIONS + 1]; /* f32 tf32 bf16, NULL */
+ * F32            float
+ * TF32           float, but products round their inputs to 10 bits (GPU)
+ * BF16           GPU: values stored between operations, and weights read by products, are bfloat16. CPU with AVX512-BF16: values are stored in
+ *                float, and the products of LINEAR and its gradients round their inputs to bfloat16 (kernels/gemm_bf16.h)
+ * BF16_EMULATED  CPU: the numbers of BF16 on any CPU, slower than F32 */
+enum precision { PRECISION_F32, PRECISION_TF32, PRECISION_BF16, PRECISION_BF16_EMULATED, PRECISIONS };
+extern const char *const precision_names[PRECISIONS + 1]; /* f32 tf32 bf16 bf16-emulated, NULL */
 
 struct device_memory {
 	uint64_t free, total; /* of the device, now; total 0: unknown */
@@ -76,6 +78,7 @@ struct device {
 	int streams;       /* number of queues, numbered from 0; with 1, nothing overlaps */
 	int compact;       /* LINEAR accepts w of DT_COMPACT, in host memory */
 	int invariant;     /* set by device_set_invariant */
+	int bf16_products; /* LINEAR and its gradients on floats round their inputs to bfloat16; set by device_set_precision on the CPU */
 	struct pool *pool; /* host threads; may be NULL */
 	const struct kernel *kernel[OP_COUNT];
 	struct cublaslt *cublaslt; /* for matrix products (kernels/cublaslt.h); NULL: none */
@@ -138,15 +141,19 @@ void device_free(struct device *d); /* NULL is allowed */
  * borrowed. NULL with ERR_USAGE for an unknown name, or ERR_UNAVAILABLE if there is no such GPU or the build has no CUDA. */
 struct device *device_open(const char *name, struct pool *pool, struct err *e);
 
-/* Let products round to TF32 if p is PRECISION_TF32, otherwise not. ERR_USAGE if the device cannot compute in p. */
+/* Compute in p from now on: let products round their inputs to TF32 or, on the CPU, to bfloat16, or not. Call it before tapes are laid out, because
+ * the products' scratch depends on it. ERR_USAGE if this kind of device does not compute in p, ERR_UNAVAILABLE if this CPU lacks the instructions. */
 int device_set_precision(struct device *d, enum precision p, struct err *e);
+
+/* Whether values between operations, and the weights that products read, are stored in bfloat16. */
+int device_stores_bf16(const struct device *d, enum precision p);
 
 /* With `on`, the bits of a sample in a forward pass do not depend on the other samples in its batch, their number or their order. On the CPU this
  * always holds. On a GPU, products otherwise use the fastest algorithm for their number of rows; with `on`, they use one kernel of this project
  * in every precision. */
 void device_set_invariant(struct device *d, int on);
 
-/* The precision in which the device is fastest. */
+/* The precision that is used unless another is asked for: BF16 on a GPU that stores it, else F32. */
 enum precision device_precision(const struct device *d);
 
 /* The results of d->peak_flops and d->peak_bytes; NAN if the device does not measure them. */

@@ -4,6 +4,7 @@
 #include "kernels/compact.h"
 #include "kernels/device.h"
 #include "kernels/gemm.h"
+#include "kernels/gemm_bf16.h"
 #include "kernels/real.h"
 
 #define epilogue REAL_NAME(gemm_epilogue)
@@ -45,6 +46,20 @@ static struct gemm forward(const struct op_call *c)
 	                     .ldc = row_stride(&c->out[0])};
 }
 
+/* The product in float, or of inputs rounded to bf16 if the device is set so. */
+static size_t product_scratch(const struct op_call *c, const struct gemm *g, int workers)
+{
+	return c->device && c->device->bf16_products ? gemm_bf16_scratch(g, workers) : REAL_NAME(gemm_scratch)(g, workers);
+}
+
+static void product_run(const struct op_call *c, const struct gemm *g, const struct epilogue *ep)
+{
+	if (c->device && c->device->bf16_products)
+		gemm_bf16_run(c->pool, compact_isa(), g, c->out[0].data, c->in[0].data, c->in[1].data, (const void *)ep, c->scratch);
+	else
+		REAL_NAME(gemm_run)(c->pool, g, c->out[0].data, c->in[0].data, c->in[1].data, ep, c->scratch);
+}
+
 static int is_compact(const struct op_call *c)
 {
 	return c->in[1].dtype == DT_COMPACT;
@@ -56,7 +71,7 @@ static size_t linear_scratch(const struct op_call *c, int workers)
 
 	if (is_compact(c))
 		return compact_scratch(c->in[1].data, workers);
-	return REAL_NAME(gemm_scratch)(&g, workers);
+	return product_scratch(c, &g, workers);
 }
 
 static void run_compact(const struct op_call *c, const struct gemm *g, enum gemm_act act)
@@ -76,7 +91,7 @@ static void run_dense(const struct op_call *c, const struct gemm *g, enum gemm_a
 		ep.aux = c->out[1].data;
 		ep.ldaux = row_stride(&c->out[1]);
 	}
-	REAL_NAME(gemm_run)(c->pool, g, c->out[0].data, c->in[0].data, c->in[1].data, &ep, c->scratch);
+	product_run(c, g, &ep);
 }
 
 /* SiLU and GELU (tanh) are fused into the product; other activations take a separate pass. */
@@ -116,14 +131,14 @@ static size_t linear_dx_scratch(const struct op_call *c, int workers)
 {
 	struct gemm g = input_gradient(c);
 
-	return REAL_NAME(gemm_scratch)(&g, workers);
+	return product_scratch(c, &g, workers);
 }
 
 static void linear_dx_run(const struct op_call *c)
 {
 	struct gemm g = input_gradient(c);
 
-	REAL_NAME(gemm_run)(c->pool, &g, c->out[0].data, c->in[0].data, c->in[1].data, NULL, c->scratch);
+	product_run(c, &g, NULL);
 }
 
 const struct kernel REAL_NAME(kernel_linear_dx) = {linear_dx_run, linear_dx_scratch};
@@ -147,7 +162,7 @@ static size_t linear_dw_scratch(const struct op_call *c, int workers)
 {
 	struct gemm g = weight_gradient(c);
 
-	return REAL_NAME(gemm_scratch)(&g, workers);
+	return product_scratch(c, &g, workers);
 }
 
 static void linear_dw_run(const struct op_call *c)
@@ -155,7 +170,7 @@ static void linear_dw_run(const struct op_call *c)
 	struct gemm g = weight_gradient(c);
 	struct epilogue ep = {.row_sums = present(c->out, c->nout, 1) ? c->out[1].data : NULL};
 
-	REAL_NAME(gemm_run)(c->pool, &g, c->out[0].data, c->in[0].data, c->in[1].data, &ep, c->scratch);
+	product_run(c, &g, &ep);
 }
 
 const struct kernel REAL_NAME(kernel_linear_dw) = {linear_dw_run, linear_dw_scratch};

@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "kernels/device.h"
 #include "kernels/gemm.h"
+#include "kernels/gemm_bf16.h"
 #include "kernels/simd.h"
 
 enum { CHAINS = 12, LOOPS = 1 << 18, SIDE = 384, PRODUCTS = 2, COPY = 64 << 20, TRIES = 8 };
@@ -45,6 +46,16 @@ static void task_gemm(void *arg, int64_t task, int worker)
 	(void)worker;
 	for (int i = 0; i < PRODUCTS; i++)
 		gemm_serial_f32(&square, c, a, b, NULL, c + SIDE * SIDE);
+}
+
+static void task_bf16(void *arg, int64_t task, int worker)
+{
+	struct probe *q = arg;
+	float *a = (float *)(q->mem + (size_t)task * q->each), *b = a + SIDE * SIDE, *c = b + SIDE * SIDE;
+
+	(void)worker;
+	for (int i = 0; i < PRODUCTS; i++)
+		gemm_bf16_run(NULL, compact_isa(), &square, c, a, b, NULL, c + SIDE * SIDE);
 }
 
 static void task_copy(void *arg, int64_t task, int worker)
@@ -88,6 +99,13 @@ double peak_gemm_flops(struct pool *p)
 	size_t each = 3 * SIDE * SIDE * sizeof(float) + gemm_scratch_f32(&square, 1);
 
 	return probe_run(p, each, PRODUCTS * 2.0 * SIDE * SIDE * SIDE, task_gemm);
+}
+
+double peak_bf16_flops(struct pool *p)
+{
+	size_t each = 3 * SIDE * SIDE * sizeof(float) + gemm_bf16_scratch(&square, 1);
+
+	return probe_run(p, each, PRODUCTS * 2.0 * SIDE * SIDE * SIDE, task_bf16);
 }
 
 double peak_copy_bytes(struct pool *p)

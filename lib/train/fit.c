@@ -9,7 +9,7 @@
 void trainer_plan(const struct trainer *r, struct train_plan *p)
 {
 	const struct train_options *o = r->o;
-	int bf16 = o->precision == PRECISION_BF16;
+	int bf16 = device_stores_bf16(r->device, (enum precision)o->precision);
 	struct device_memory m = {0};
 	uint64_t loading = loader_bytes(r->data, o->batch, LOADER_AHEAD); /* prefetched batches, on the host */
 

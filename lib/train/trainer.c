@@ -34,10 +34,13 @@ static void say_damaged(void *arg, const char *message)
 static int make_stamp(struct trainer *r, struct err *e)
 {
 	const struct train_options *o = r->o;
+	struct train_options same = *o;
 	struct stamp *s = stamp_new(o->program);
 	char hex[65];
 
-	options_stamp(s, o);
+	if (same.precision == PRECISION_BF16_EMULATED) /* the same numbers, so that such a run can move between CPUs */
+		same.precision = PRECISION_BF16;
+	options_stamp(s, &same);
 	stamp_input(s, "shards", r->manifest);
 	if (o->init_from && weightfile_hash_at(o->init_from, hex, e)) {
 		stamp_free(s);
@@ -190,7 +193,8 @@ static int put_loss_seeds(struct trainer *r, struct err *e)
 static int allocate(struct trainer *r, struct err *e)
 {
 	if (tape_allocate(r->loss.tape, e) ||
-	    state_init(&r->state, r->device, &r->params, r->o->keep_best && r->held, r->o->precision == PRECISION_BF16, r->o->offload, e) ||
+	    state_init(&r->state, r->device, &r->params, r->o->keep_best && r->held, device_stores_bf16(r->device, (enum precision)r->o->precision),
+	               r->o->offload, e) ||
 	    noised_init(&r->noised, r->device, r->part, &r->net, e) ||
 	    update_init(&r->update, &r->state, r->o->accumulate, tape_data(r->loss.tape, r->loss.loss), r->part, e) || put_loss_seeds(r, e))
 		return -1;

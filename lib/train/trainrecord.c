@@ -18,7 +18,7 @@ static void fit_objective(struct trainer *r)
 
 void trainer_record(struct trainer *r)
 {
-	int bf16 = r->o->precision == PRECISION_BF16;
+	int bf16 = device_stores_bf16(r->device, (enum precision)r->o->precision);
 
 	fit_objective(r);
 	loss_record(&r->loss, &r->net, &r->params, DT_F32, r->part, 1, r->o->recompute);

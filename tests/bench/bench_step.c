@@ -1,10 +1,12 @@
-/* bench_step [-t THREADS] [-s SECONDS] [PATTERN]: whole float training steps of DiTs (noise, forward, backward, AdamW with EMA)
- * beside the best product in cache. FLOPs are the network's own products. */
+/* bench_step [-t THREADS] [-s SECONDS] [PATTERN]: whole training steps of DiTs (noise, forward, backward, AdamW with EMA) beside the best product
+ * in cache, in float and with bf16 products; the latter also beside the float step itself. FLOPs are the network's own products. A CPU without
+ * AVX512-BF16 instructions measures its emulation of them on one network. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/mem.h"
+#include "kernels/compact.h"
 #include "net/netdef.h"
 #include "tests/bench/meter.h"
 #include "train/noised.h"
@@ -20,6 +22,13 @@ static const struct work works[] = {
     {"dit-s/2", 4, 32, 8},
     {"dit-mini/4", 3, 32, 64},
     {"dit-micro/4", 3, 32, 64},
+    {"dit-nano/4", 3, 32, 128},
+};
+
+static const struct work bf16_works[] = {
+    {"dit-s/2", 4, 32, 8},
+    {"dit-b/2", 4, 32, 4},
+    {"dit-mini/4", 3, 32, 64},
     {"dit-nano/4", 3, 32, 128},
 };
 
@@ -43,7 +52,7 @@ static void die(const struct err *e)
 	exit(e->code);
 }
 
-static void start(struct setup *s, const struct work *w)
+static void start(struct setup *s, const struct work *w, enum precision precision)
 {
 	struct net_config c = {.def = &net_dit, .channels = w->channels, .out_channels = w->channels, .size = w->size, .time_scale = 1000};
 	struct err e = {0};
@@ -52,6 +61,8 @@ static void start(struct setup *s, const struct work *w)
 	if (net_preset(w->preset, &c, &e))
 		die(&e);
 	s->device = device_cpu(s->pool, DT_F32);
+	if (device_set_precision(s->device, precision, &e))
+		die(&e);
 	s->batch = w->batch;
 	s->objective = (struct objective){.path = &path_linear, .d = c.channels * c.size * c.size};
 	loss_record(&s->loss, &c, &s->params, DT_F32, w->batch, 1, 0);
@@ -98,30 +109,64 @@ static void run_once(void *arg)
 	update_finished(&s->update, 1);
 }
 
+static struct duty duty_of(struct setup *s)
+{
+	return (struct duty){run_once, s, tape_flops(s->loss.tape, s->batch, 0, s->loss.end)};
+}
+
 static void measure(struct bench *b, const struct work *w)
 {
 	struct setup s = {.pool = b->pool};
-	struct duty step = {run_once, &s, 0};
+	struct duty step;
 	struct reading r;
 	char name[80];
 
 	snprintf(name, sizeof name, "train %s, batch %d", w->preset, (int)w->batch);
 	if (!bench_wants(b, name))
 		return;
-	start(&s, w);
-	step.amount = tape_flops(s.loss.tape, w->batch, 0, s.loss.end);
+	start(&s, w, PRECISION_F32);
+	step = duty_of(&s);
 	r = bench_read(b, &step, yard_product(b), .05, 4);
 	bench_print(name, r.rate / step.amount * (double)w->batch, "images/s", &r);
 	finish(&s);
 }
 
+static void measure_bf16(struct bench *b, const struct work *w)
+{
+	struct setup s = {.pool = b->pool}, plain = {.pool = b->pool};
+	const char *how = compact_isa() == COMPACT_PORTABLE ? "emulated bf16" : "bf16";
+	struct duty step, beside;
+	struct reading r;
+	char name[80], faster[96];
+
+	snprintf(name, sizeof name, "train %s in %s, batch %d", w->preset, how, (int)w->batch);
+	snprintf(faster, sizeof faster, "%s, beside f32", name);
+	if (!bench_wants(b, faster))
+		return;
+	start(&s, w, PRECISION_BF16_EMULATED);
+	step = duty_of(&s);
+	if (bench_wants(b, name)) {
+		r = bench_read(b, &step, yard_bf16(b), .05, 4);
+		bench_print(name, r.rate / step.amount * (double)w->batch, "images/s", &r);
+	}
+	start(&plain, w, PRECISION_F32);
+	beside = duty_of(&plain);
+	r = bench_read(b, &step, &beside, .05, 4);
+	bench_print(faster, r.rate / step.amount * (double)w->batch, "images/s", &r);
+	finish(&plain);
+	finish(&s);
+}
+
 int main(int argc, char **argv)
 {
+	enum { BF16 = sizeof bf16_works / sizeof *bf16_works };
 	struct bench b;
 
 	bench_start(&b, "bench_step", argc, argv);
 	for (size_t i = 0; i < sizeof works / sizeof *works; i++)
 		measure(&b, &works[i]);
+	for (int i = 0; i < (compact_isa() == COMPACT_PORTABLE ? 1 : BF16); i++)
+		measure_bf16(&b, &bf16_works[i]);
 	bench_end(&b);
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include "core/mem.h"
 #include "core/str.h"
 #include "kernels/gemm.h"
+#include "kernels/gemm_bf16.h"
 
 enum { PAIRS = 3, MOST = 400, TRIALS = 7 };
 static const double YARD_SLOT = .01, QUIET = .01;
@@ -185,13 +186,16 @@ void bench_print(const char *name, double value, const char *unit, const struct 
 /* The same product on every thread, with its own operands, which stay in its second-level cache. */
 struct product {
 	struct gemm g;
+	int bf16;
 	struct pool *pool;
 	char *mem;
 	size_t each; /* bytes of a thread's operands */
 	struct duty duty;
 };
 
-static struct product products[] = {
+enum { YARDS = 6 }; /* products of a list, at most */
+
+static struct product products[YARDS] = {
     {.g = {.tb = GEMM_T, .m = 384, .n = 384, .k = 384, .lda = 384, .ldb = 384, .ldc = 384}},
     {.g = {.m = 384, .n = 384, .k = 384, .lda = 384, .ldb = 384, .ldc = 384}},
     {.g = {.m = 192, .n = 768, .k = 384, .lda = 384, .ldb = 768, .ldc = 768}},
@@ -200,13 +204,22 @@ static struct product products[] = {
     {.g = {.ta = GEMM_T, .m = 192, .n = 192, .k = 768, .lda = 192, .ldb = 192, .ldc = 192}},
 };
 
+static struct product bf16_products[] = {
+    {.bf16 = 1, .g = {.tb = GEMM_T, .m = 384, .n = 384, .k = 384, .lda = 384, .ldb = 384, .ldc = 384}},
+    {.bf16 = 1, .g = {.m = 768, .n = 192, .k = 384, .lda = 384, .ldb = 192, .ldc = 192}},
+    {.bf16 = 1, .g = {.tb = GEMM_T, .m = 1152, .n = 192, .k = 192, .lda = 192, .ldb = 192, .ldc = 192}},
+};
+
 static void product_task(void *arg, int64_t task, int worker)
 {
 	const struct product *p = arg;
 	float *a = (float *)(p->mem + (size_t)task * p->each), *b = a + p->g.m * p->g.k, *c = b + p->g.k * p->g.n;
 
 	(void)worker;
-	gemm_serial_f32(&p->g, c, a, b, NULL, c + p->g.m * p->g.n);
+	if (p->bf16)
+		gemm_bf16_run(NULL, compact_isa(), &p->g, c, a, b, NULL, c + p->g.m * p->g.n);
+	else
+		gemm_serial_f32(&p->g, c, a, b, NULL, c + p->g.m * p->g.n);
 }
 
 static void product_once(void *arg)
@@ -222,35 +235,47 @@ static void product_init(struct product *p, struct pool *pool)
 	int threads = pool_threads(pool);
 
 	p->pool = pool;
-	p->each = (floats * sizeof(float) + gemm_scratch_f32(&p->g, 1) + 63) / 64 * 64;
+	p->each = (floats * sizeof(float) + (p->bf16 ? gemm_bf16_scratch(&p->g, 1) : gemm_scratch_f32(&p->g, 1)) + 63) / 64 * 64;
 	p->mem = mem_try((size_t)threads, p->each, "yardstick", NULL);
 	if (!p->mem)
 		abort();
 	p->duty = (struct duty){product_once, p, 2. * threads * (double)p->g.m * (double)p->g.n * (double)p->g.k};
 }
 
-const struct duty *yard_product(struct bench *b)
+/* The fastest of n products on this machine. */
+static const struct duty *fastest(struct bench *b, struct product *from, int n)
 {
-	enum { N = sizeof products / sizeof *products };
-	static double t[N][TRIALS];
-	static int best = -1;
+	double t[YARDS][TRIALS];
+	int best = -1;
 
-	if (best >= 0)
-		return &products[best].duty;
-	for (int i = 0; i < N; i++)
-		product_init(&products[i], b->pool);
+	for (int i = 0; i < n; i++)
+		product_init(&from[i], b->pool);
 	for (int k = 0; k < TRIALS; k++)
-		for (int i = 0; i < N; i++)
-			t[i][k] = slot_run(b, &products[i].duty, YARD_SLOT) / products[i].duty.amount;
-	for (int i = 0; i < N; i++) {
+		for (int i = 0; i < n; i++)
+			t[i][k] = slot_run(b, &from[i].duty, YARD_SLOT) / from[i].duty.amount;
+	for (int i = 0; i < n; i++) {
 		qsort(t[i], TRIALS, sizeof **t, by_value);
 		if (best < 0 || t[i][TRIALS / 4] < t[best][TRIALS / 4])
 			best = i;
 	}
-	for (int i = 0; i < N; i++)
+	for (int i = 0; i < n; i++)
 		if (i != best)
-			mem_free(products[i].mem);
-	return &products[best].duty;
+			mem_free(from[i].mem);
+	return &from[best].duty;
+}
+
+const struct duty *yard_product(struct bench *b)
+{
+	static const struct duty *best;
+
+	return best ? best : (best = fastest(b, products, sizeof products / sizeof *products));
+}
+
+const struct duty *yard_bf16(struct bench *b)
+{
+	static const struct duty *best;
+
+	return best ? best : (best = fastest(b, bf16_products, sizeof bf16_products / sizeof *bf16_products));
 }
 
 struct copy {

@@ -36,6 +36,8 @@ int bench_wants(const struct bench *b, const char *line);
 
 /* A yardstick of arithmetic: the fastest product in cache of a fixed list, on each thread at once. Its amount is in FLOP. */
 const struct duty *yard_product(struct bench *b);
+/* The same of bf16 products (kernels/gemm_bf16.h), by this CPU's fastest instructions. */
+const struct duty *yard_bf16(struct bench *b);
 /* A yardstick of memory: a copy on all threads that reads and writes `bytes` in total. Calls reuse its memory. Its amount is in bytes. */
 const struct duty *yard_copy(struct bench *b, double bytes);
 

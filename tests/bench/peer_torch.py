@@ -27,7 +27,7 @@ from peer_dit import Net  # noqa: E402
 MICRO, NANO8 = (128, 6, 4, 4, 3, 32), (96, 4, 4, 8, 3, 32)  # hidden, depth, heads, patch, channels, size
 
 
-def trainer(how, shape, batch):
+def trainer(how, shape, batch, bf16=False):
     base = Net(*shape)
     net = torch.compile(base) if how == "compiled" else base
     x0 = torch.randn(batch, shape[4], shape[5], shape[5])
@@ -39,7 +39,9 @@ def trainer(how, shape, batch):
         t = torch.rand(batch)
         eps = torch.randn_like(x0)
         tt = t[:, None, None, None]
-        loss = F.mse_loss(net((1 - tt) * x0 + tt * eps, t), eps - x0)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
+            out = net((1 - tt) * x0 + tt * eps, t)
+        loss = F.mse_loss(out.float(), eps - x0)
         opt.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(params, 1.0, foreach=True)
@@ -47,6 +49,10 @@ def trainer(how, shape, batch):
         torch._foreach_lerp_(ema, [q.data for q in params], 1e-3)
 
     return step
+
+
+def trainer_bf16(how, shape, batch):
+    return trainer(how, shape, batch, True)
 
 
 def sampler(how, shape, batch):
@@ -96,12 +102,15 @@ def ensemble(how, shape, batch, experts=8):
     return step
 
 
-S2, MINI, NANO = (384, 12, 6, 2, 4, 32), (192, 6, 6, 4, 3, 32), (96, 4, 4, 4, 3, 32)
+S2, B2, MINI, NANO = (384, 12, 6, 2, 4, 32), (768, 12, 12, 2, 4, 32), (192, 6, 6, 4, 3, 32), (96, 4, 4, 4, 3, 32)
 WORKS = [  # our line, its program, what makes a step, network, batch
     ("train dit-s/2, batch 8", "bench_step", trainer, S2, 8),
     ("train dit-mini/4, batch 64", "bench_step", trainer, MINI, 64),
     ("train dit-micro/4, batch 64", "bench_step", trainer, MICRO, 64),
     ("train dit-nano/4, batch 128", "bench_step", trainer, NANO, 128),
+    ("train dit-s/2 in bf16, batch 8", "bench_step", trainer_bf16, S2, 8),
+    ("train dit-b/2 in bf16, batch 4", "bench_step", trainer_bf16, B2, 4),
+    ("train dit-mini/4 in bf16, batch 64", "bench_step", trainer_bf16, MINI, 64),
     ("sample dit-s/2, batch 32", "bench_sample", sampler, S2, 32),
     ("sample dit-mini/4, batch 64", "bench_sample", sampler, MINI, 64),
     ("sample dit-micro/4, batch 64", "bench_sample", sampler, MICRO, 64),
@@ -153,8 +162,10 @@ def compare(name, program, make, shape, batch):
 def main():
     torch.set_num_threads(THREADS)
     torch.manual_seed(0)
+    with open("/proc/cpuinfo") as f:
+        bf16 = "avx512_bf16" in f.read()
     for work in WORKS:
-        if PATTERN in "torch: " + work[0]:
+        if PATTERN in "torch: " + work[0] and (bf16 or work[2] is not trainer_bf16):
             compare(*work)
             torch.compiler.reset()
 

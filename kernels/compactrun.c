@@ -1,0 +1,254 @@
+/* The product of float rows, rounded to bf16, with panels of bf16 or int8 (kernels/compactrun.h): choosing the instruction set, and the tasks. */
+#include "kernels/compactrun.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "kernels/vmath.h"
+
+enum {
+	MR = COMPACT_MR,
+	NR = COMPACT_NR,
+	KC = GEMM_KC,
+	MC = 16 * MR,   /* rows of a task, at most */
+	PANELS = 12,    /* panels of a task, at most; each task rounds its rows of op(A), so few panels would be slow */
+	TASKS_EACH = 4, /* with fewer tasks per worker, tasks are made smaller */
+	SUMMED = 48     /* rows of op(A) summed together */
+};
+
+static int64_t min64(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+	return (a + b - 1) / b;
+}
+
+/* ---- panels ---- */
+
+int64_t compact_chunk_len(const struct compact_panels *b, int64_t chunk)
+{
+	return min64(KC, b->k - chunk * KC);
+}
+
+int64_t compact_chunk_pairs(const struct compact_panels *b, int64_t chunk)
+{
+	return ceil_div(compact_chunk_len(b, chunk), 2);
+}
+
+int64_t compact_panel_count(const struct compact_panels *b)
+{
+	return ceil_div(b->n, NR);
+}
+
+/* KC is even, so a chunk starts at pair chunk * KC / 2. */
+void *compact_panel_at(const struct compact_panels *b, int64_t chunk, int64_t panel)
+{
+	int64_t pair = chunk * (KC / 2) * compact_panel_count(b) + panel * compact_chunk_pairs(b, chunk);
+
+	return (char *)(uintptr_t)b->data + (size_t)(pair * 2 * NR) * (b->type == COMPACT_BF16 ? 2 : 1);
+}
+
+/* ---- instruction sets ---- */
+
+#if defined(__x86_64__)
+
+enum compact_isa compact_isa(void)
+{
+	return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") ? COMPACT_AVX512_BF16
+	                                                                                                                        : COMPACT_PORTABLE;
+}
+
+const struct compact_kernel *compact_kernel_of(enum compact_isa isa)
+{
+	return isa == COMPACT_AVX512_BF16 ? &compact_avx512 : &compact_portable;
+}
+
+#else
+
+enum compact_isa compact_isa(void)
+{
+	return COMPACT_PORTABLE;
+}
+
+const struct compact_kernel *compact_kernel_of(enum compact_isa isa)
+{
+	(void)isa;
+	return &compact_portable;
+}
+
+#endif
+
+/* ---- tasks ---- */
+
+struct job {
+	const struct gemm *g;
+	const struct compact_panels *b;
+	const struct compact_kernel *kernel;
+	float *c;
+	const float *a;
+	const struct gemm_epilogue_f32 *ep;
+	int64_t mc, np; /* a task's rows and panels */
+	int64_t mt;     /* number of tasks along M */
+	char *own;      /* scratch of worker 0 */
+};
+
+/* Bytes of a worker's scratch: a panel widened to bf16, then rounded rows of op(A). */
+enum { WIDE = COMPACT_PAIRS * NR * 4, OWN = WIDE + MC * KC * 4 };
+
+size_t compact_own_bytes(void)
+{
+	return OWN;
+}
+
+/* Add the earlier chunks or the old C, and with `last` apply scale, bias and activation. Inlined for a constant n in the common case. */
+static inline __attribute__((always_inline)) void row_finish(const struct job *s, int64_t i, int64_t j, const float *restrict sum, int64_t n, int add,
+                                                             int last)
+{
+	const struct gemm_epilogue_f32 *ep = last ? s->ep : NULL;
+	const float *scale = last && s->b->scale ? s->b->scale + j : NULL, *bias = ep && ep->bias ? ep->bias + j : NULL;
+	float *restrict c = s->c + i * s->g->ldc + j, z[NR];
+	enum gemm_act act = ep ? ep->act : GEMM_LINEAR;
+
+	for (int64_t v = 0; v < n; v++)
+		z[v] = sum[v];
+	for (int64_t v = 0; add && v < n; v++)
+		z[v] += c[v];
+	for (int64_t v = 0; scale && v < n; v++)
+		z[v] *= scale[v];
+	for (int64_t v = 0; bias && v < n; v++)
+		z[v] += bias[v];
+	if (ep && ep->aux)
+		memcpy(ep->aux + i * ep->ldaux + j, z, (size_t)n * sizeof *z);
+	if (act == GEMM_SILU)
+		for (int64_t v = 0; v < n; v++)
+			c[v] = real_silu(z[v]);
+	else if (act == GEMM_GELU)
+		for (int64_t v = 0; v < n; v++)
+			c[v] = real_gelu(z[v]);
+	else if (act == GEMM_RELU)
+		for (int64_t v = 0; v < n; v++)
+			c[v] = z[v] < 0 ? 0 : z[v];
+	else
+		for (int64_t v = 0; v < n; v++)
+			c[v] = z[v];
+}
+
+/* Compute one panel's columns of rows [i0, i1), one chunk of K. */
+static void panel_run(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, int64_t panel, const char *rows, void *wide)
+{
+	int64_t pairs = compact_chunk_pairs(s->b, chunk), j = panel * NR, n = min64(NR, s->b->n - j), step = s->kernel->row(pairs);
+	int last = (chunk + 1) * KC >= s->b->k, add = chunk || s->g->accumulate, across = s->g->ta == GEMM_T;
+	const void *b = compact_panel_at(s->b, chunk, panel);
+	float sum[MR * NR] __attribute__((aligned(64)));
+
+	if (s->b->type == COMPACT_INT8) {
+		s->kernel->widen(wide, b, pairs);
+		b = wide;
+	}
+	for (int64_t i = i0; i < i1; i += MR) {
+		int64_t m = min64(MR, i1 - i);
+
+		for (int64_t r = 0; r < m; r++)
+			for (int64_t v = 0; v < n; v += 16)
+				__builtin_prefetch(s->c + (i + r) * s->g->ldc + j + v, 1);
+		(across ? s->kernel->tile_across : s->kernel->tile)(sum, rows + (i - i0) * step, b, pairs, m);
+		for (int64_t r = 0; r < m; r++)
+			if (n == NR)
+				row_finish(s, i + r, j, sum + r * NR, NR, add, last);
+			else
+				row_finish(s, i + r, j, sum + r * NR, n, add, last);
+	}
+}
+
+/* Round one chunk of rows [i0, i1) of op(A): row by row, or, if A is stored transposed, in panels [pair][MR] of MR rows. */
+static void rows_round(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, char *rows)
+{
+	const struct compact_kernel *q = s->kernel;
+	int64_t kc = compact_chunk_len(s->b, chunk), step = q->row(compact_chunk_pairs(s->b, chunk)), lda = s->g->lda;
+	static const float zero[MR];
+
+	if (s->g->ta == GEMM_N) {
+		for (int64_t i = i0; i < i1; i++)
+			q->round(rows + (i - i0) * step, s->a + i * lda + chunk * KC, kc);
+		return;
+	}
+	for (int64_t k = 0; k < kc; k += 2)
+		for (int64_t i = i0; i < i1; i += MR) {
+			const float *even = s->a + (chunk * KC + k) * lda + i;
+
+			q->across((char *)rows + (i - i0) * step + k / 2 * q->row(MR), even, k + 1 < kc ? even + lda : zero, min64(MR, i1 - i));
+		}
+}
+
+/* sums[i] = the sum of row i of op(A) over one chunk [+ sums[i]], for rows [i0, i1); A is transposed. */
+static void row_sums(const struct job *s, int64_t i0, int64_t i1, int64_t chunk, float *restrict sums)
+{
+	int64_t kc = compact_chunk_len(s->b, chunk), lda = s->g->lda;
+
+	for (int64_t i = i0; i < i1; i += SUMMED) {
+		const float *a = s->a + chunk * KC * lda + i;
+		float sum[SUMMED] = {0};
+
+		if (i1 - i >= SUMMED)
+			for (int64_t k = 0; k < kc; k++)
+				for (int v = 0; v < SUMMED; v++)
+					sum[v] += a[k * lda + v];
+		else
+			for (int64_t k = 0; k < kc; k++)
+				for (int64_t v = 0; v < i1 - i; v++)
+					sum[v] += a[k * lda + v];
+		for (int64_t v = 0; v < min64(SUMMED, i1 - i); v++)
+			sums[i + v] = chunk ? sums[i + v] + sum[v] : sum[v];
+	}
+}
+
+static void task_tile(void *arg, int64_t task, int worker)
+{
+	const struct job *s = arg;
+	int64_t i0 = task % s->mt * s->mc, i1 = min64(i0 + s->mc, s->g->m), p0 = task / s->mt * s->np;
+	int64_t p1 = min64(p0 + s->np, compact_panel_count(s->b)), chunk = 0;
+	char *wide = s->own + (size_t)worker * OWN, *rows = wide + WIDE;
+
+	do { /* once for K = 0 */
+		rows_round(s, i0, i1, chunk, rows);
+		for (int64_t p = p0; p < p1; p++)
+			panel_run(s, i0, i1, chunk, p, rows, wide);
+		if (!p0 && s->ep && s->ep->row_sums)
+			row_sums(s, i0, i1, chunk, s->ep->row_sums);
+	} while (++chunk * KC < s->b->k);
+}
+
+/* Halve tasks until there is work for every worker: first along panels while there are enough, then along rows, then along panels again. */
+static void job_cut(struct job *s, int workers)
+{
+	int64_t want = workers > 1 ? (int64_t)workers * TASKS_EACH : 1, all = compact_panel_count(s->b);
+
+	s->mc = min64(MC, ceil_div(s->g->m, MR) * MR);
+	s->np = min64(PANELS, all);
+	while (ceil_div(s->g->m, s->mc) * ceil_div(all, s->np) < want) {
+		if (s->np > 4)
+			s->np = ceil_div(s->np, 2);
+		else if (s->mc > 4 * MR)
+			s->mc = ceil_div(s->mc / 2, MR) * MR;
+		else if (s->np > 1)
+			s->np = ceil_div(s->np, 2);
+		else
+			break;
+	}
+	s->mt = ceil_div(s->g->m, s->mc);
+}
+
+void compact_multiply(struct pool *p, const struct compact_kernel *kernel, const struct gemm *g, const struct compact_panels *b, float *c,
+                      const float *a, const struct gemm_epilogue_f32 *ep, void *own)
+{
+	struct job s = {.g = g, .b = b, .kernel = kernel, .c = c, .a = a, .ep = ep, .own = own};
+
+	assert(!g->make && !g->alpha && (!ep || (!ep->start && (!ep->row_sums || g->ta == GEMM_T))));
+	if (!g->m || !b->n)
+		return;
+	job_cut(&s, pool_threads(p));
+	pool_run(p, s.mt * ceil_div(compact_panel_count(b), s.np), task_tile, &s);
+}

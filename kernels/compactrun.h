@@ -1,0 +1,31 @@
+/* The product with an operand B that is stored in panels of bf16 or int8: the part that kernels/compact.c, whose B is a weight matrix packed once,
+ * and kernels/gemm_bf16.c, which packs B for every product, have in common. Private to them. */
+#ifndef DDM_KERNELS_COMPACTRUN_H
+#define DDM_KERNELS_COMPACTRUN_H
+
+#include "kernels/compact.h"
+#include "kernels/compacttile.h"
+
+/* The panels of op(B) (K, N): [chunk of GEMM_KC ks][panel][pair of ks][COMPACT_NR], two numbers to an element of `type`. */
+struct compact_panels {
+	enum compact_type type; /* COMPACT_BF16 or COMPACT_INT8 */
+	int64_t n, k;
+	const void *data;
+	const float *scale; /* of each column, or NULL */
+};
+
+/* The number of ks in a chunk, of pairs of ks in a chunk, of panels; and the address of a panel. */
+int64_t compact_chunk_len(const struct compact_panels *b, int64_t chunk);
+int64_t compact_chunk_pairs(const struct compact_panels *b, int64_t chunk);
+int64_t compact_panel_count(const struct compact_panels *b);
+void *compact_panel_at(const struct compact_panels *b, int64_t chunk, int64_t panel);
+
+/* C = act(op(A) op(B) [* scale] [+ C] + bias), as gemm_run_f32 with g's ta, m, lda, ldc and accumulate, and ep's bias, act, aux and row_sums. op(A)
+ * is rounded to bf16. own: compact_own_bytes() of memory for each thread of the pool, aligned to 64. */
+size_t compact_own_bytes(void);
+void compact_multiply(struct pool *p, const struct compact_kernel *kernel, const struct gemm *g, const struct compact_panels *b, float *c,
+                      const float *a, const struct gemm_epilogue_f32 *ep, void *own);
+
+const struct compact_kernel *compact_kernel_of(enum compact_isa isa);
+
+#endif

@@ -1,0 +1,20 @@
+/* Matrix products of bf16 numbers on the CPU, with float inputs and outputs: C = act(op(A) op(B) [+ C] + bias), for training with bf16 products.
+ *
+ * op(A) and op(B) are rounded to bf16, to nearest even; products of two such numbers are exact in float. An element of C depends only on its row of
+ * op(A), its column of op(B) and K: within a chunk of GEMM_KC ks the products are added by fused multiply-adds from zero in the order k = 1, 0, 3,
+ * 2, .. (that of the instruction VDPBF16PS), with a zero after an odd K, and the chunks' sums are added in order. M, N, strides, transposes, the
+ * number of threads and the instruction set do not change the bits (the exception in kernels/compact.h applies here too). */
+#ifndef DDM_KERNELS_GEMM_BF16_H
+#define DDM_KERNELS_GEMM_BF16_H
+
+#include "kernels/compact.h"
+#include "kernels/gemm.h"
+
+/* Bytes of scratch with a pool of `workers` threads: op(B) in bf16 and each thread's own. It does not shrink when M, N or K grow. */
+size_t gemm_bf16_scratch(const struct gemm *g, int workers);
+
+/* As gemm_run_f32 (kernels/gemm.h), without g's alpha, own and make, and without GEMM_PACKED; ep's start is NULL. scratch is aligned to 64. */
+void gemm_bf16_run(struct pool *p, enum compact_isa isa, const struct gemm *g, float *c, const float *a, const float *b,
+                   const struct gemm_epilogue_f32 *ep, void *scratch);
+
+#endif

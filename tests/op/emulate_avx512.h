@@ -1,0 +1,182 @@
+/* The AVX-512 instructions of kernels/compact_avx512.c in plain C, so that a CPU without them can check that file: include this header, then the
+ * file. Semantics: Intel's Software Developer's Manual. VDPBF16PS and VCVTNEPS2BF16 take subnormal numbers as zero and round to nearest even,
+ * whatever MXCSR says. */
+#ifndef DDM_TESTS_EMULATE_AVX512_H
+#define DDM_TESTS_EMULATE_AVX512_H
+
+#include <immintrin.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define TARGET
+
+struct emulated_512 {
+	uint32_t lane[16];
+};
+
+struct emulated_256 {
+	uint16_t lane[16];
+};
+
+static inline float emulated_float(uint32_t u)
+{
+	float x;
+
+	u = u & 0x7f800000 ? u : u & 0x80000000;
+	memcpy(&x, &u, sizeof x);
+	return x;
+}
+
+static inline uint32_t emulated_bits(float x)
+{
+	uint32_t u;
+
+	memcpy(&u, &x, sizeof u);
+	return u & 0x7f800000 ? u : u & 0x80000000;
+}
+
+static inline struct emulated_512 emulated_loadu(const void *p)
+{
+	struct emulated_512 v;
+
+	memcpy(&v, p, sizeof v);
+	return v;
+}
+
+static inline struct emulated_512 emulated_maskz_loadu(unsigned mask, const void *p)
+{
+	struct emulated_512 v = {{0}};
+
+	for (int i = 0; i < 16; i++)
+		if (mask >> i & 1)
+			memcpy(&v.lane[i], (const char *)p + 4 * i, 4);
+	return v;
+}
+
+static inline void emulated_mask_storeu(void *p, unsigned mask, struct emulated_512 v)
+{
+	for (int i = 0; i < 16; i++)
+		if (mask >> i & 1)
+			memcpy((char *)p + 4 * i, &v.lane[i], 4);
+}
+
+static inline void emulated_storeu(void *p, struct emulated_512 v)
+{
+	memcpy(p, &v, sizeof v);
+}
+
+static inline struct emulated_512 emulated_set1(uint32_t u)
+{
+	struct emulated_512 v;
+
+	for (int i = 0; i < 16; i++)
+		v.lane[i] = u;
+	return v;
+}
+
+static inline struct emulated_512 emulated_shift(struct emulated_512 v, int left)
+{
+	for (int i = 0; i < 16; i++)
+		v.lane[i] = left > 0 ? v.lane[i] << left : v.lane[i] >> -left;
+	return v;
+}
+
+static inline struct emulated_512 emulated_or(struct emulated_512 a, struct emulated_512 b)
+{
+	for (int i = 0; i < 16; i++)
+		a.lane[i] |= b.lane[i];
+	return a;
+}
+
+static inline struct emulated_512 emulated_int8_to_int32(__m128i q)
+{
+	struct emulated_512 v;
+	int8_t byte[16];
+
+	memcpy(byte, &q, sizeof byte);
+	for (int i = 0; i < 16; i++)
+		v.lane[i] = (uint32_t)(int32_t)byte[i];
+	return v;
+}
+
+static inline struct emulated_512 emulated_int32_to_float(struct emulated_512 v)
+{
+	for (int i = 0; i < 16; i++)
+		v.lane[i] = emulated_bits((float)(int32_t)v.lane[i]);
+	return v;
+}
+
+static inline struct emulated_512 emulated_uint16_to_uint32(struct emulated_256 h)
+{
+	struct emulated_512 v;
+
+	for (int i = 0; i < 16; i++)
+		v.lane[i] = h.lane[i];
+	return v;
+}
+
+static inline struct emulated_512 emulated_blend16(uint32_t mask, struct emulated_512 a, struct emulated_512 b)
+{
+	for (int i = 0; i < 16; i++) {
+		uint32_t take = (mask >> 2 * i & 1 ? 0xffffu : 0) | (mask >> (2 * i + 1) & 1 ? 0xffff0000u : 0);
+
+		a.lane[i] = (a.lane[i] & ~take) | (b.lane[i] & take);
+	}
+	return a;
+}
+
+/* VCVTNEPS2BF16 */
+static inline struct emulated_256 emulated_round(struct emulated_512 v)
+{
+	struct emulated_256 h;
+
+	for (int i = 0; i < 16; i++) {
+		uint32_t u = v.lane[i], size = u & 0x7fffffff;
+
+		if (size > 0x7f800000)
+			h.lane[i] = (uint16_t)(u >> 16 | 0x40);
+		else if (size < 0x00800000)
+			h.lane[i] = (uint16_t)(u >> 16 & 0x8000);
+		else
+			h.lane[i] = (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+	}
+	return h;
+}
+
+/* VDPBF16PS: the product of the odd numbers is added first, then that of the even ones, each with one rounding. */
+static inline struct emulated_512 emulated_dot(struct emulated_512 sum, struct emulated_512 a, struct emulated_512 b)
+{
+	for (int i = 0; i < 16; i++) {
+		float s = emulated_float(sum.lane[i]);
+
+		s = emulated_float(emulated_bits(fmaf(emulated_float(a.lane[i] & 0xffff0000), emulated_float(b.lane[i] & 0xffff0000), s)));
+		sum.lane[i] = emulated_bits(fmaf(emulated_float(a.lane[i] << 16), emulated_float(b.lane[i] << 16), s));
+	}
+	return sum;
+}
+
+#define __m512 struct emulated_512
+#define __m512i struct emulated_512
+#define __m512bh struct emulated_512
+#define __m256bh struct emulated_256
+#define __m256i struct emulated_256
+#define _mm512_loadu_ps emulated_loadu
+#define _mm512_loadu_si512 emulated_loadu
+#define _mm512_maskz_loadu_ps(mask, p) emulated_maskz_loadu(mask, p)
+#define _mm512_mask_storeu_epi32(p, mask, v) emulated_mask_storeu(p, mask, v)
+#define _mm512_store_ps emulated_storeu
+#define _mm512_storeu_si512 emulated_storeu
+#define _mm512_setzero_ps() emulated_set1(0)
+#define _mm512_set1_epi32(x) emulated_set1((uint32_t)(x))
+#define _mm512_slli_epi32(v, n) emulated_shift(v, n)
+#define _mm512_srli_epi32(v, n) emulated_shift(v, -(n))
+#define _mm512_or_si512 emulated_or
+#define _mm512_cvtepi8_epi32 emulated_int8_to_int32
+#define _mm512_cvtepi32_ps emulated_int32_to_float
+#define _mm512_cvtepu16_epi32 emulated_uint16_to_uint32
+#define _mm512_mask_blend_epi16 emulated_blend16
+#define _mm512_cvtneps_pbh emulated_round
+#define _mm512_dpbf16_ps emulated_dot
+
+#endif

@@ -1,0 +1,275 @@
+/* The product of bf16 numbers for training: its bits are those of the float product of the rounded matrices with the two ks of each pair exchanged,
+ * for every transpose, size, pool and instruction set of this CPU. Matrices lie in larger ones full of NaN, which must be neither read nor
+ * written. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/pool.h"
+#include "core/rng.h"
+#include "core/shortfloat.h"
+#include "kernels/device.h"
+#include "kernels/gemm_bf16.h"
+#include "kernels/peak.h"
+
+enum { PAD = 3, GUARD = 64 };
+
+struct matrix {
+	int64_t rows, cols, ld; /* as stored */
+	float *v;
+};
+
+static struct matrix matrix_new(uint64_t seed, int64_t rows, int64_t cols)
+{
+	struct matrix m = {rows, cols, cols + PAD, NULL};
+	float *draws = mem_alloc((size_t)(rows * cols + 1) * sizeof *draws);
+
+	m.v = mem_alloc((size_t)((rows + 1) * m.ld) * sizeof *m.v);
+	rng_normal(draws, (size_t)(rows * cols), seed, RNG_TEST, 0, 0);
+	for (int64_t i = 0; i < (rows + 1) * m.ld; i++)
+		m.v[i] = NAN;
+	for (int64_t i = 0; i < rows; i++)
+		memcpy(m.v + i * m.ld, draws + i * cols, (size_t)cols * sizeof *draws);
+	mem_free(draws);
+	return m;
+}
+
+static float at(const struct matrix *m, int trans, int64_t i, int64_t j)
+{
+	return trans ? m->v[j * m->ld + i] : m->v[i * m->ld + j];
+}
+
+/* (rows, even) of op(m), or of its transpose if `across`: rounded, and with the ks of each pair exchanged; even = k rounded up. */
+static float *exchanged(const struct matrix *m, int trans, int64_t rows, int64_t k)
+{
+	int64_t even = (k + 1) / 2 * 2;
+	float *out = mem_zalloc((size_t)(rows * even + 1), sizeof *out);
+
+	for (int64_t i = 0; i < rows; i++)
+		for (int64_t j = 0; j < k; j++)
+			out[i * even + (j ^ 1)] = bf16_to_f32(f32_to_bf16(at(m, trans, i, j)));
+	return out;
+}
+
+struct wanted {
+	float *c, *aux, *sums;
+};
+
+/* By the float product: op(A) and the transpose of op(B) as rows along k. The sums of op(A)'s rows are those of the float product itself. */
+static void expect(const struct wanted *w, const struct gemm *g, const struct matrix *a, const struct matrix *b, const struct gemm_epilogue_f32 *ep)
+{
+	int64_t even = (g->k + 1) / 2 * 2;
+	float *x = exchanged(a, g->ta == GEMM_T, g->m, g->k), *y = exchanged(b, g->tb == GEMM_N, g->n, g->k);
+	struct gemm q = {.tb = GEMM_T, .m = g->m, .n = g->n, .k = even, .lda = even, .ldb = even, .ldc = g->ldc, .accumulate = g->accumulate};
+	struct gemm_epilogue_f32 own = *ep, sums = {.row_sums = w->sums};
+	float *unused = mem_zalloc((size_t)(g->m * g->ldc + 1), sizeof *unused);
+	void *scratch = mem_try(gemm_scratch_f32(&q, 1) + gemm_scratch_f32(g, 1) + 64, 1, "test", NULL);
+
+	own.aux = ep->aux ? w->aux : NULL;
+	own.row_sums = NULL;
+	gemm_run_f32(NULL, &q, w->c, x, y, &own, scratch);
+	if (ep->row_sums)
+		gemm_run_f32(NULL, g, unused, a->v, b->v, &sums, scratch);
+	mem_free(scratch);
+	mem_free(unused);
+	mem_free(x);
+	mem_free(y);
+}
+
+/* Pads each row of C with a value of its own, to see that it stays. */
+static float *output(int64_t m, int64_t n, int64_t ld)
+{
+	float *c = mem_alloc((size_t)(m * ld + 1) * sizeof *c);
+
+	for (int64_t i = 0; i < m * ld; i++)
+		c[i] = i % ld < n ? (float)(i % 5) - 2 : 1e30f;
+	return c;
+}
+
+static void check(const struct gemm *shape, int threads, enum compact_isa isa, enum gemm_act act)
+{
+	struct gemm g = *shape;
+	struct matrix a = matrix_new(1, g.ta == GEMM_T ? g.k : g.m, g.ta == GEMM_T ? g.m : g.k);
+	struct matrix b = matrix_new(2, g.tb == GEMM_T ? g.n : g.k, g.tb == GEMM_T ? g.k : g.n), bias = matrix_new(3, 1, g.n);
+	struct pool *p = threads > 1 ? pool_new(threads, 0) : NULL;
+	size_t bytes = gemm_bf16_scratch(&g, threads), count;
+	char *scratch = mem_try(bytes + GUARD, 1, "test", NULL);
+	struct gemm_epilogue_f32 ep = {.act = act};
+	struct wanted want;
+	float *c, *aux;
+
+	g.lda = a.ld;
+	g.ldb = b.ld;
+	g.ldc = g.n + PAD;
+	count = (size_t)(g.m * g.ldc) * sizeof(float);
+	want = (struct wanted){output(g.m, g.n, g.ldc), output(g.m, g.n, g.ldc), mem_zalloc((size_t)g.m + 1, sizeof(float))};
+	c = output(g.m, g.n, g.ldc);
+	aux = output(g.m, g.n, g.ldc);
+	if (act != GEMM_LINEAR) {
+		ep.bias = bias.v;
+		ep.aux = aux;
+		ep.ldaux = g.ldc;
+	}
+	if (g.ta == GEMM_T)
+		ep.row_sums = mem_zalloc((size_t)g.m + 1, sizeof(float));
+	memset(scratch, 0xff, bytes);
+	memset(scratch + bytes, 0x5a, GUARD);
+	expect(&want, &g, &a, &b, &ep);
+	gemm_bf16_run(p, isa, &g, c, a.v, b.v, &ep, scratch);
+	assert_memory_equal(c, want.c, count);
+	assert_memory_equal(aux, want.aux, count);
+	if (ep.row_sums)
+		assert_memory_equal(ep.row_sums, want.sums, (size_t)g.m * sizeof(float));
+	for (int i = 0; i < GUARD; i++)
+		assert_int_equal(scratch[bytes + (size_t)i], 0x5a);
+	mem_free(ep.row_sums);
+	mem_free(want.c);
+	mem_free(want.aux);
+	mem_free(want.sums);
+	mem_free(c);
+	mem_free(aux);
+	mem_free(scratch);
+	mem_free(a.v);
+	mem_free(b.v);
+	mem_free(bias.v);
+	pool_free(p);
+}
+
+static const struct gemm shapes[] = {{.m = 1, .n = 1, .k = 1},
+                                     {.m = 13, .n = 33, .k = 3},
+                                     {.m = 12, .n = 32, .k = 384},
+                                     {.m = 50, .n = 70, .k = 385},
+                                     {.m = 200, .n = 40, .k = 390},
+                                     {.m = 7, .n = 500, .k = 770},
+                                     {.m = 96, .n = 96, .k = 64},
+                                     {.m = 5, .n = 3, .k = 0},
+                                     {.m = 0, .n = 4, .k = 4},
+                                     {.m = 4, .n = 0, .k = 4},
+                                     {.m = 401, .n = 31, .k = 17},
+                                     {.m = 48, .n = 416, .k = 1153},
+                                     {.m = 30, .n = 20, .k = 9, .accumulate = 1},
+                                     {.m = 25, .n = 65, .k = 800, .accumulate = 1}};
+
+static void bits_are_those_of_rounded_floats(void **state)
+{
+	static const int threads[] = {1, 2, 5};
+	static const enum gemm_act acts[] = {GEMM_LINEAR, GEMM_SILU, GEMM_GELU, GEMM_RELU};
+	enum compact_isa sets[] = {COMPACT_PORTABLE, compact_isa()};
+
+	(void)state;
+	for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+		for (int trans = 0; trans < 4; trans++)
+			for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+				for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
+					struct gemm g = shapes[s];
+
+					g.ta = trans & 1 ? GEMM_T : GEMM_N;
+					g.tb = trans & 2 ? GEMM_T : GEMM_N;
+					check(&g, threads[t], sets[i], acts[(s + t) % 4]);
+				}
+}
+
+/* Against double: each factor is wrong by at most 2^-9 of itself, so a product by 2^-8 and a little. */
+static void error_is_that_of_rounding(void **state)
+{
+	struct gemm g = {.ta = GEMM_T, .tb = GEMM_N, .m = 60, .n = 44, .k = 500};
+	struct matrix a = matrix_new(4, g.k, g.m), b = matrix_new(5, g.k, g.n);
+	float *c = mem_zalloc((size_t)(g.m * g.n), sizeof *c);
+	void *scratch = mem_try(gemm_bf16_scratch(&g, 1), 1, "test", NULL);
+	double worst = 0;
+
+	(void)state;
+	g.lda = a.ld;
+	g.ldb = b.ld;
+	g.ldc = g.n;
+	gemm_bf16_run(NULL, compact_isa(), &g, c, a.v, b.v, NULL, scratch);
+	for (int64_t i = 0; i < g.m; i++)
+		for (int64_t j = 0; j < g.n; j++) {
+			double sum = 0, size = 0, miss;
+
+			for (int64_t k = 0; k < g.k; k++) {
+				sum += (double)at(&a, 1, i, k) * at(&b, 0, k, j);
+				size += fabs((double)at(&a, 1, i, k) * at(&b, 0, k, j));
+			}
+			miss = fabs(c[i * g.n + j] - sum) / size;
+			assert_true(miss < 0x1p-8);
+			worst = miss > worst ? miss : worst;
+		}
+	assert_true(worst > 1e-5); /* the inputs were rounded */
+	mem_free(scratch);
+	mem_free(c);
+	mem_free(a.v);
+	mem_free(b.v);
+}
+
+static void refused(struct device *d, enum precision p, int code)
+{
+	struct err e = {0};
+
+	assert_int_equal(device_set_precision(d, p, &e), -1);
+	assert_int_equal(e.code, code);
+}
+
+/* LINEAR on a CPU device: its inputs are rounded only after the device is set so, and as before once it is set back. */
+static void device_switches(void **state)
+{
+	enum { M = 21, N = 34, K = 19 };
+	struct device *d = device_cpu(NULL, DT_F32);
+	struct matrix x = matrix_new(6, M, K), w = matrix_new(7, N, K);
+	float plain[M * N], y[M * N], xs[M * K], ws[N * K];
+	struct op_call c;
+	struct err e = {0};
+	static const enum precision asked[] = {PRECISION_F32, PRECISION_BF16_EMULATED, PRECISION_F32};
+
+	(void)state;
+	for (int64_t i = 0; i < M; i++)
+		memcpy(xs + i * K, x.v + i * x.ld, K * sizeof *xs);
+	for (int64_t i = 0; i < N; i++)
+		memcpy(ws + i * K, w.v + i * w.ld, K * sizeof *ws);
+	for (int turn = 0; turn < 3; turn++) {
+		void *scratch;
+
+		assert_int_equal(device_set_precision(d, asked[turn], &e), 0);
+		c = (struct op_call){.nin = 2, .nout = 1};
+		c.in[0] = (struct array){.rank = 2, .shape = {M, K}, .stride = {K, 1}, .dtype = DT_F32, .data = xs};
+		c.in[1] = (struct array){.rank = 2, .shape = {N, K}, .stride = {K, 1}, .dtype = DT_F32, .data = ws};
+		c.out[0] = (struct array){.rank = 2, .shape = {M, N}, .stride = {N, 1}, .dtype = DT_F32, .data = turn ? y : plain};
+		scratch = mem_try(device_scratch(d, OP_LINEAR, &c), 1, "test", NULL);
+		device_run(d, OP_LINEAR, &c, scratch);
+		mem_free(scratch);
+		if (turn == 1)
+			assert_true(memcmp(y, plain, sizeof y));
+		if (turn == 2)
+			assert_memory_equal(y, plain, sizeof y);
+	}
+	refused(d, PRECISION_TF32, ERR_USAGE);
+	if (compact_isa() == COMPACT_PORTABLE)
+		refused(d, PRECISION_BF16, ERR_UNAVAILABLE);
+	else
+		assert_int_equal(device_set_precision(d, PRECISION_BF16, &e), 0);
+	device_free(d);
+	d = device_cpu(NULL, DT_F64);
+	refused(d, PRECISION_BF16_EMULATED, ERR_USAGE);
+	device_free(d);
+	mem_free(x.v);
+	mem_free(w.v);
+}
+
+static void peak_is_positive(void **state)
+{
+	(void)state;
+	assert_true(peak_bf16_flops(NULL) > 1e8);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(bits_are_those_of_rounded_floats), cmocka_unit_test(error_is_that_of_rounding),
+	                                   cmocka_unit_test(device_switches), cmocka_unit_test(peak_is_positive)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

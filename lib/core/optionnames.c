@@ -35,6 +35,8 @@ static const char *const called[][2] = {
     {"--parameterization", "--predict"},
     {"--class-dropout-prob", "--class-dropout"},
     {"--cond-dropout", "--class-dropout"},
+    {"--gray", "--grey"},
+    {"--grayscale", "--grey"},
     {"--resolution", "--size"},
     {"--image-size", "--size"},
     {"--img-size", "--size"},

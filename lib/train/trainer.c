@@ -148,6 +148,7 @@ static int open_data(struct trainer *r, struct err *e)
 	const struct train_options *o = r->o;
 	struct dataset_options d = {.cluster = o->cluster,
 	                            .size = o->size,
+	                            .channels = o->grey,
 	                            .verify = o->verify,
 	                            .deviations = 1,
 	                            .mirrored = o->flip,
@@ -161,6 +162,8 @@ static int open_data(struct trainer *r, struct err *e)
 	if (!r->data)
 		return -1;
 	info = dataset_info(r->data);
+	if (o->grey && info->channels != 1)
+		return err_set(e, ERR_USAGE, "%s: the samples are arrays of %d channels, and only pictures become grey", o->shards, info->channels);
 	if (o->validate_samples > 0 && held_count(info, o->cluster) > 0 && holdout_there(r)) {
 		d.holdout = 1;
 		d.mirrored = 0;

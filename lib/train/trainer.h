@@ -53,6 +53,7 @@ struct train_options {
 	uint64_t seed;
 	int flip;
 	int size;                                 /* resize the data to size x size; 0: do not */
+	int grey;                                 /* pictures become grey: one channel */
 	int precision;                            /* enum precision; -1: the device's usual one */
 	int keep_best;                            /* the result is the average at the best validation, not the last */
 	int64_t validate_every, validate_samples; /* 0: a twentieth of the run; samples 0: no validation */

@@ -210,6 +210,8 @@ const struct option train_common_options[] = {
     {"--flip", .type = OPTION_FLAG, REQUEST(flip), .help = "mirror half of the samples", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "flip"},
     {"--size", .type = OPTION_INT, REQUEST(size), .lo = 1, .hi = 65536, .arg = "N", .help = "resize the samples to N x N", OPTION_ALWAYS,
      .stamp = STAMP_ALWAYS, .key = "size"},
+    {"--grey", .type = OPTION_FLAG, REQUEST(grey), .help = "train on grey pictures, of one channel", OPTION_ALWAYS, .stamp = STAMP_UNLESS_DEFAULT,
+     .key = "grey"},
     {"--seed", .type = OPTION_U64, REQUEST(seed), .arg = "S", .preset = "0", .help = "seed of everything random", OPTION_ALWAYS,
      .stamp = STAMP_ALWAYS, .key = "seed"},
     {"--init-weights", .type = OPTION_TEXT, REQUEST(init_from), .arg = "FILE", .help = "start from these weights (a file, index or folder)",
@@ -293,7 +295,7 @@ int train_resolve(struct train_options *o, struct err *e)
 /* The order of the stamp's keys. A model's bytes include its stamp, so the order must not change. */
 static const char stamp_order[] =
     "text_tokens text_drop predict condition class_dropout dropout cluster path weighting time steps epochs batch accumulate lr "
-    " schedule warmup weight_decay beta1 beta2 eps clip ema_half_life flip size max_skipped precision validate_every validate_samples seed";
+    " schedule warmup weight_decay beta1 beta2 eps clip ema_half_life flip size grey max_skipped precision validate_every validate_samples seed";
 
 void options_stamp(struct stamp *s, const struct train_options *o)
 {

@@ -55,7 +55,7 @@ static int mixture_check(const struct mixture *m, struct err *e)
 	if (policy_uses(p, WEIGHT_PRIOR) && !m->shares && !m->class_shares)
 		return err_set(e, ERR_USAGE, "route prior needs the sizes of the clusters, and no config.json of the model has them");
 	if (policy_uses(p, WEIGHT_DISTANCE) && m->own)
-		return err_set(e, ERR_USAGE, "weights by distance need a solver on the linear path: euler or heun");
+		return err_set(e, ERR_USAGE, "weights by distance need a flow solver: euler or another on the linear path");
 	if (policy_uses(p, WEIGHT_DISTANCE) && !m->distances)
 		return err_set(e, ERR_USAGE, "weights by distance need the centroids of the clusters");
 	if (policy_check(p, m->k, present, e))

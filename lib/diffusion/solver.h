@@ -5,19 +5,18 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "diffusion/solverlist.h"
 #include "kernels/device.h"
 
-/* X(kind, name). Orders 1, 2, 2, 4, 2; evaluations per step 1, 2, 2, 4, 1. Heun's method, the midpoint method and the classical Runge-Kutta
+/* Orders and evaluations are in diffusion/solverlist.h. Heun's method, the midpoint method and the classical Runge-Kutta
  * method are as in Hairer, Norsett, Wanner, "Solving Ordinary Differential Equations I", II.1. ab2 is Adams-Bashforth with two points, for any
  * grid; its first step is an Euler step.
  *
  * No method evaluates the velocity at t = 0, because predictions of x0 and epsilon give none there. A step that ends at t = 0 is an Euler step
  * for heun, and a step of Heun's third-order method for rk4; neither lowers the order of the whole. So N steps take 2 N - 1 and 4 N - 1
  * evaluations. */
-#define SOLVER_KINDS_OF(X) X(EULER, "euler") X(HEUN, "heun") X(MIDPOINT, "midpoint") X(RK4, "rk4") X(AB2, "ab2")
-
-#define SOLVER_KIND(kind, name) SOLVER_##kind,
-enum solver_kind { SOLVER_KINDS_OF(SOLVER_KIND) SOLVER_KINDS };
+#define SOLVER_KIND(kind, ...) SOLVER_##kind,
+enum solver_kind { SOLVER_LIST(SOLVER_KIND, SOLVER_NO_TEXT) SOLVER_KINDS };
 #undef SOLVER_KIND
 
 /* The grid is t_i = (from (N - i) + to i) / N: 1 - i/N for the usual from = 1, to = 0. With `last` > 0 it is N even points from `from` to

@@ -6,19 +6,16 @@
 
 #include "core/option.h"
 
-#define NAME(kind, name) name,
-const char *const solver_names[] = {SOLVER_KINDS_OF(NAME) "ddpm", "ddim",    "euler-discrete", "dpm++1", "dpm++2m", "dpm++3m",
-                                    "dpm++3m-corrected",          "dpm++2s", "dpm++3s",        NULL};
+#define FLOW_ROW(kind, name, order, evaluations, noise, help) {name, evaluations, help, 0, SOLVER_##kind, order, noise, 0, 0},
+#define DISCRETE_ROW(kind, name, order, evaluations, noise, help, points, corrected) \
+	{name, evaluations, help, 1, DISCRETE_##kind, order, noise, points, corrected},
+const struct solver_info solver_table[] = {SOLVER_LIST(FLOW_ROW, DISCRETE_ROW){0}};
+#undef FLOW_ROW
+#undef DISCRETE_ROW
+
+#define NAME(kind, name, ...) name,
+const char *const solver_names[] = {SOLVER_LIST(NAME, NAME) NULL};
 #undef NAME
-
-enum { ODE = SOLVER_KINDS }; /* so many of solver_names, the first, are flow solvers; the others are discrete-time */
-
-static const struct {
-	enum discrete_kind kind;
-	int order, corrected;
-} discretes[] = {{DISCRETE_DDPM, 1, 0},      {DISCRETE_DDIM, 1, 0},       {DISCRETE_EULER, 1, 0},
-                 {DISCRETE_MULTISTEP, 1, 0}, {DISCRETE_MULTISTEP, 2, 0},  {DISCRETE_MULTISTEP, 3, 0},
-                 {DISCRETE_MULTISTEP, 3, 1}, {DISCRETE_SINGLESTEP, 2, 0}, {DISCRETE_SINGLESTEP, 3, 0}};
 
 #define KEY(member) OPTION_FIELD(struct solver_choice, member)
 /* clang-format off */
@@ -108,14 +105,15 @@ int solver_parse(const char *text, struct solver_choice *c, struct err *e)
 	snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : (int)sizeof name - 1, text);
 	if ((i = option_choice(NULL, name, solver_names, e)) < 0)
 		return -1;
-	c->name = solver_names[i];
-	c->discrete = i >= ODE;
+	c->info = &solver_table[i];
+	c->name = c->info->name;
+	c->discrete = c->info->discrete;
 	if (!c->discrete) {
-		c->kind = (enum solver_kind)i;
+		c->kind = (enum solver_kind)c->info->kind;
 		return parse_keys(text, text + n, c, e) || check_grid(text, &c->grid, e) ? -1 : 0;
 	}
-	c->how = discrete_default(discretes[i - ODE].kind);
-	c->how.order = discretes[i - ODE].order;
-	c->how.corrected = discretes[i - ODE].corrected;
+	c->how = discrete_default((enum discrete_kind)c->info->kind);
+	c->how.order = c->info->points;
+	c->how.corrected = c->info->corrected;
 	return parse_keys(text, text + n, c, e);
 }

@@ -8,20 +8,28 @@
 
 struct solver_choice {
 	const char *name; /* one of solver_names */
-	int discrete;     /* 1: `how` is used; 0: `kind` and `grid` */
+	const struct solver_info *info;
+	int discrete; /* 1: `how` is used; 0: `kind` and `grid` */
 	enum solver_kind kind;
 	struct discrete how;
 	struct flow_grid grid; /* for flow solvers */
 };
 
-/* NULL at the end. */
+/* The rows of diffusion/solverlist.h, and their names alone; name NULL, or NULL, at the end. */
+struct solver_info {
+	const char *name, *evaluations, *help;
+	int discrete, kind, order; /* kind: an enum solver_kind, or with `discrete` an enum discrete_kind */
+	enum solver_noise noise;
+	int points, corrected; /* of struct discrete */
+};
+extern const struct solver_info solver_table[];
 extern const char *const solver_names[];
 
-/* NAME[,KEY=VALUE].. : ddpm, ddim, euler-discrete, dpm++1, dpm++2m, dpm++3m, dpm++3m-corrected, dpm++2s, dpm++3s with
+/* NAME[,KEY=VALUE].. : the solvers of discrete time with
  *   spacing=leading|linspace|trailing|respaced  offset=N  clip=L  final=zero|min
  *   variance=small|large|learned (ddpm)  eta=E (ddim)  type=midpoint|heun  lower=yes|no (dpm++)  sigmas=table|karras (euler-discrete, dpm++)
  *   sde=no|yes (dpm++1, dpm++2m)
- * and euler, heun, midpoint, rk4, ab2 (the flow solvers) with
+ * and the flow solvers with
  *   shift=S or mu=M  law=exponential|linear (of mu)  terminal=T  sigmas=even|karras|exponential|beta
  * ERR_USAGE names the part that is wrong. */
 int solver_parse(const char *text, struct solver_choice *c, struct err *e);

@@ -169,10 +169,12 @@ int request_settle(struct sampling *r, struct err *e)
 		return -1;
 	if (r->solver.discrete && a->convert >= 0)
 		return err_set(e, ERR_USAGE,
-		               "--expert-time has an effect only with euler, heun, midpoint, rk4 and ab2: %s calls each expert on its own path",
+		               "--expert-time has an effect only with the flow solvers, " SOLVER_FLOW_NAMES
+		               "and %s calls each expert on its own path",
 		               r->solver.name);
 	if (r->solver.discrete && a->timesteps > 0)
-		return err_set(e, ERR_USAGE, "--timesteps has an effect only with euler, heun, midpoint, rk4 and ab2: with %s use spacing=HOW",
+		return err_set(e, ERR_USAGE,
+		               "--timesteps has an effect only with the flow solvers, " SOLVER_FLOW_NAMES "and not with %s: use spacing=HOW there",
 		               r->solver.name);
 	settle_numbers(r);
 	return check_labels(r, e) || check_centroids(r, e) || settle_output(r, e) || check_outputs(r, e) ? -1 : 0;

@@ -50,7 +50,7 @@ const struct option sample_options[] = {
     {"--route", .type = OPTION_TEXT, REQUEST(route), .arg = "HOW", .choices = policy_words, .help = POLICY_FORMS, OPTION_ALWAYS,
      .stamp = STAMP_ALWAYS, .key = "route"},
     {"--solver", .type = OPTION_TEXT, REQUEST(solver), .arg = "NAME", .choices = solver_names,
-     .help = "euler, heun, midpoint, rk4, ab2; on the experts' own path ddpm, ddim, euler-discrete, dpm++1, dpm++2m and others; NAME,KEY=VALUE..",
+     .help = SOLVER_FLOW_NAMES "or on the experts' own path " SOLVER_DISCRETE_NAMES "each with keys as NAME,KEY=VALUE..",
      .said = "default euler, or as a pipeline's scheduler says", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "solver"},
     {"--steps", .type = OPTION_INT, REQUEST(steps), .lo = 1, .hi = 100000, .arg = "N", .help = "steps from noise to picture", .said = "default 50",
      OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "steps"},

@@ -115,6 +115,14 @@ check_exit 2 "more steps than a continuous path is cut into" ddm-sample -n 1 --s
 check_err "and its name" '1000 steps are too many for this solver and spacing: path "linear" has 999'
 check_exit 2 "no such solver" $run --solver rk5 -o x.tar ensemble
 check_err "the solvers are listed" "--solver: 'rk5' is not one of euler, heun, midpoint, rk4, ab2, ddpm, .*, dpm\\+\\+3s"
+
+# The manual's tables of solvers are the list in the source
+sed -n 's/^[[:space:]]*\(FLOW\|DISCRETE\)([A-Z0-9_]*, "\([^"]*\)", \([0-9]\), "\([^"]*\)", NOISE_[A-Z_]*, "\([^"]*\)".*/.It Cm \2 Ta \3 Ta \4 Ta \5/p' \
+	"$SRC/lib/diffusion/solverlist.h" | sed 's/ - / \\- /g' >rows
+[ "$(tap_lines rows)" -eq "$(grep -c 'NOISE_.*, "' "$SRC/lib/diffusion/solverlist.h")" ]
+tap_result $? "every solver of the list is read"
+grep '^\.It Cm .* Ta [0-9] Ta .* Ta ' "$SRC/man/ddm-sample.1" >said
+check_same "the manual has the same rows" said rows
 check_exit 2 "no such key" $run --solver ddim,order=2 -o x.tar angular
 check_err "its keys are listed" "ddim: 'order' is not one of spacing, offset, clip, final, eta$"
 check_exit 2 "a value it does not know" $run --solver ddim,spacing=even -o x.tar angular

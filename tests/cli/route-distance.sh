@@ -26,7 +26,7 @@ check_out "the pictures end in the same clusters" "$(assigned far.json)" assigne
 check_exit 2 "no centroids" ddm-sample -n 3 --route 'distance|top-1' -o x.tar photomodel
 check_err "are asked for" '--route distance needs --centroids'
 check_exit 2 "a solver of discrete time" ddm-sample -n 3 --solver ddim --centroids centroids.npy --route 'distance|top-1' -o x.tar photomodel
-check_err "is told" 'need a solver on the linear path: euler or heun'
+check_err "is told" 'need a flow solver: euler or another on the linear path'
 sed 's/hogcolor-1/dinov2/' centroids.npy.json >other.npy.json
 cp centroids.npy other.npy
 unseal other.npy.json

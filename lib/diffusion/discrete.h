@@ -18,8 +18,13 @@ enum discrete_kind {
 	DISCRETE_SINGLESTEP /* DPMSolverSinglestepScheduler */
 };
 
-/* How steps are chosen from the T of training: the first three have diffusers' names, the last is DiT's timestep_respacing = "N". */
-enum discrete_spacing { SPACING_LEADING, SPACING_LINSPACE, SPACING_TRAILING, SPACING_RESPACED };
+/* How steps are chosen from the T of training: the first three have diffusers' names, RESPACED is DiT's timestep_respacing = "N", and QUADRATIC takes
+ * steps whose square roots are even between those of 0 and T - 1, rounded, each at least one above the next. */
+enum discrete_spacing { SPACING_LEADING, SPACING_LINSPACE, SPACING_TRAILING, SPACING_RESPACED, SPACING_QUADRATIC };
+
+/* The sigma / alpha of the steps: those of the spacing, or between its ends (for DPM-Solver++ those of the table) even in the power 1/7 (Karras et al.
+ * 2022) or in the log-SNR (Lu et al. 2022). */
+enum discrete_sigmas { SIGMAS_TABLE, SIGMAS_KARRAS, SIGMAS_LOGSNR };
 
 /* The variance of DDPM's noise: SMALL is the posterior's (fixed_small), LARGE is beta (fixed_large), LEARNED lies between them as given by the
  * network's second half of output channels (learned_range). AUTO is LEARNED if the network has that half, else SMALL. */
@@ -31,14 +36,14 @@ struct discrete {
 	enum discrete_spacing spacing;
 	int64_t offset; /* for SPACING_LEADING: steps_offset */
 	enum discrete_variance variance;
-	double eta;    /* DDIM: 0 adds no noise, 1 as much as DDPM */
-	double clip;   /* x0 is clamped to -clip .. clip; 0: not clamped */
-	int final_min; /* end at the noise of step 0 instead of zero: final_sigmas_type sigma_min; for DDIM set_alpha_to_one false */
-	int any_final; /* DPM-Solver++: lower_order_final false: only a last step to zero noise has a lower order */
-	int heun;      /* DPM-Solver++: solver_type heun instead of midpoint */
-	int karras;    /* Euler and DPM-Solver++: the sigmas of Karras et al. 2022, rho 7, instead of those of the spacing */
-	int corrected; /* DISCRETE_MULTISTEP of order 3: full weight of the second difference, see discreteplan.c */
-	int sde;       /* DISCRETE_MULTISTEP of orders 1 and 2: algorithm_type sde-dpmsolver++ */
+	double eta;                  /* DDIM: 0 adds no noise, 1 as much as DDPM */
+	double clip;                 /* x0 is clamped to -clip .. clip; 0: not clamped */
+	int final_min;               /* end at the noise of step 0 instead of zero: final_sigmas_type sigma_min; for DDIM set_alpha_to_one false */
+	int any_final;               /* DPM-Solver++: lower_order_final false: only a last step to zero noise has a lower order */
+	int heun;                    /* DPM-Solver++: solver_type heun instead of midpoint */
+	enum discrete_sigmas sigmas; /* Euler and DPM-Solver++ */
+	int corrected;               /* DISCRETE_MULTISTEP of order 3: full weight of the second difference, see discreteplan.c */
+	int sde;                     /* DISCRETE_MULTISTEP of orders 1 and 2: algorithm_type sde-dpmsolver++ */
 };
 
 struct discrete_step {

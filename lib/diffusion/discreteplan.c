@@ -52,6 +52,11 @@ static int space(const struct maker *m, struct err *e)
 		else if (how->spacing == SPACING_LINSPACE)
 			m->at[i] = linspace(m, i);
 	}
+	for (int64_t i = 0; how->spacing == SPACING_QUADRATIC && i < n; i++) {
+		double root = n > 1 ? (double)(n - 1 - i) / (double)(n - 1) : 1;
+
+		m->at[i] = fmax(rint(root * root * (double)(T - 1)), (double)(n - 1 - i));
+	}
 	for (int64_t i = n - 1; how->spacing == SPACING_RESPACED && i >= 0; i--, sum += stride)
 		m->at[i] = rint(sum);
 	for (int64_t i = 0; i < n; i++)
@@ -92,18 +97,26 @@ static double sigma_step(const struct schedule *s, double sigma)
 	return (double)i + fmin(fmax(w, 0), 1);
 }
 
-/* Equal steps of sigma^(1/7): between the ends of the spacing for Euler, of the table for DPM-Solver++. DPM-Solver++ evaluates networks at whole
- * steps only. */
-static void space_karras(const struct maker *m)
+static double eased(enum discrete_sigmas how, double sigma)
+{
+	return how == SIGMAS_KARRAS ? pow(sigma, 1 / 7.) : log(sigma);
+}
+
+/* Equal steps of sigma^(1/7) or log sigma: between the ends of the spacing for Euler, of the table for DPM-Solver++. DPM-Solver++ evaluates networks
+ * at whole steps only. */
+static void space_sigmas(const struct maker *m)
 {
 	const struct schedule *s = m->s;
 	int64_t n = m->p->steps;
 	int euler = m->how->kind == DISCRETE_EULER, cosine = !strncmp(s->path.name, "cosine", 6);
-	double hi = pow(table_sigma(s, euler ? m->at[0] : (double)(s->steps - 1)), 1 / 7.);
-	double lo = pow(table_sigma(s, euler ? m->at[n - 1] : 0), 1 / 7.);
+	enum discrete_sigmas how = m->how->sigmas;
+	double hi = eased(how, table_sigma(s, euler ? m->at[0] : (double)(s->steps - 1)));
+	double lo = eased(how, table_sigma(s, euler ? m->at[n - 1] : 0));
 
 	for (int64_t i = 0; i < n; i++) {
-		m->sigma[i] = pow(n > 1 ? hi + (double)i / (double)(n - 1) * (lo - hi) : hi, 7);
+		double at = n > 1 ? hi + (double)i / (double)(n - 1) * (lo - hi) : hi;
+
+		m->sigma[i] = how == SIGMAS_KARRAS ? pow(at, 7) : exp(at);
 		m->at[i] = sigma_step(s, m->sigma[i]);
 		if (!euler)
 			m->at[i] = cosine && m->how->kind == DISCRETE_MULTISTEP ? floor(m->at[i]) : rint(m->at[i]);
@@ -328,13 +341,13 @@ int discrete_plan_make(struct discrete_plan *p, const struct discrete *how, int6
 		return err_set(e, ERR_USAGE, "sde=yes is possible only with dpm++1 and dpm++2m");
 	m.at = mem_zalloc(2 * (size_t)steps + 1, sizeof *m.at);
 	m.sigma = m.at + steps;
-	rc = h.karras && fenced(&h) ? 0 : space(&m, e);
+	rc = h.sigmas && fenced(&h) ? 0 : space(&m, e);
 	if (!rc) {
 		p->step = mem_zalloc((size_t)steps, sizeof *p->step);
 		for (int64_t i = 0; i < steps; i++)
 			m.sigma[i] = table_sigma(s, m.at[i]);
-		if (h.karras)
-			space_karras(&m);
+		if (h.sigmas)
+			space_sigmas(&m);
 		m.sigma[steps] = h.final_min ? table_sigma(s, 0) : 0;
 		for (int64_t i = 0; i < steps; i++)
 			make_step(&m, i);

@@ -1,4 +1,4 @@
-/* Time grids of flow solvers: shifted, Karras, exponential and beta spacings. */
+/* Time grids of flow solvers: shifts, and spacings even in a function of t. */
 #include "diffusion/flowgrid.h"
 
 #include <math.h>
@@ -44,6 +44,12 @@ double beta_quantile(double p, double a)
 	return .5 * (lo + hi);
 }
 
+/* Half the log-SNR. */
+static double log_ratio(double t)
+{
+	return log1p(-t) - log(t);
+}
+
 static double placed(enum flow_sigmas how, double first, double last, double u)
 {
 	switch (how) {
@@ -51,6 +57,10 @@ static double placed(enum flow_sigmas how, double first, double last, double u)
 		return pow(pow(first, 1 / 7.) + u * (pow(last, 1 / 7.) - pow(first, 1 / 7.)), 7);
 	case FLOW_EXPONENTIALS:
 		return exp(log(first) + u * (log(last) - log(first)));
+	case FLOW_QUADRATIC:
+		return pow(sqrt(first) + u * (sqrt(last) - sqrt(first)), 2);
+	case FLOW_LOGSNR:
+		return u > 0 ? 1 / (1 + exp((1 - u) * log_ratio(fmin(first, 1 - LEAST)) + u * log_ratio(fmin(last, 1 - LEAST)))) : first;
 	default:
 		return last + beta_quantile(1 - u, .6) * (first - last);
 	}

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 enum flow_law { FLOW_EXPONENTIAL, FLOW_LINEAR };
-enum flow_sigmas { FLOW_EVEN, FLOW_KARRAS, FLOW_EXPONENTIALS, FLOW_BETA };
+enum flow_sigmas { FLOW_EVEN, FLOW_KARRAS, FLOW_EXPONENTIALS, FLOW_BETA, FLOW_QUADRATIC, FLOW_LOGSNR };
 
 struct flow_grid {
 	double shift; /* t becomes shift t / (1 + (shift - 1) t); 0: no shift. Esser et al. 2024 */
@@ -14,7 +14,8 @@ struct flow_grid {
 	enum flow_law law;
 	double terminal; /* then 1 - t is scaled so that the last time before 0 is this; 0: not scaled */
 	/* Finally the times between the first and the last are placed again: evenly in t^(1/7) (Karras et al. 2022), evenly in log t, or at the
-	 * quantiles of the beta distribution with parameters .6 and .6 (Lee et al. 2024). FLOW_EVEN: not placed again. */
+	 * quantiles of the beta distribution with parameters .6 and .6 (Lee et al. 2024), evenly in sqrt t, or evenly in the log-SNR,
+	 * 2 log((1 - t) / t); a first time of 1, where that is infinite, counts as .999 there. FLOW_EVEN: not placed again. */
 	enum flow_sigmas sigmas;
 };
 

@@ -31,7 +31,7 @@ static const struct key {
 	struct option option;
 	unsigned of;
 } keys[] = {
-    {{"spacing", KEY(how.spacing), WORDS("leading", "linspace", "trailing", "respaced")}, DISCRETE},
+    {{"spacing", KEY(how.spacing), WORDS("leading", "linspace", "trailing", "respaced", "quadratic")}, DISCRETE},
     {{"offset", KEY(how.offset), .type = OPTION_INT, .lo = 0, .hi = 1000}, DISCRETE},
     {{"clip", KEY(how.clip), NUMBER(1e-3, 1e6)}, DISCRETE},
     {{"final", KEY(how.final_min), WORDS("zero", "min")}, OF(DDIM) | OF(EULER) | DPM},
@@ -39,13 +39,13 @@ static const struct key {
     {{"eta", KEY(how.eta), NUMBER(0, 1)}, OF(DDIM)},
     {{"type", KEY(how.heun), WORDS("midpoint", "heun")}, DPM},
     {{"lower", KEY(how.any_final), WORDS("yes", "no")}, DPM},
-    {{"sigmas", KEY(how.karras), WORDS("table", "karras")}, OF(EULER) | DPM},
+    {{"sigmas", KEY(how.sigmas), WORDS("table", "karras", "logsnr")}, OF(EULER) | DPM},
     {{"sde", KEY(how.sde), WORDS("no", "yes")}, OF(MULTISTEP)},
     {{"shift", KEY(grid.shift), NUMBER(1e-3, 1e3)}, FLOW},
     {{"mu", KEY(grid.mu), NUMBER(-20, 20)}, FLOW},
     {{"law", KEY(grid.law), WORDS("exponential", "linear")}, FLOW},
     {{"terminal", KEY(grid.terminal), NUMBER(1e-6, .999)}, FLOW},
-    {{"sigmas", KEY(grid.sigmas), WORDS("even", "karras", "exponential", "beta")}, FLOW},
+    {{"sigmas", KEY(grid.sigmas), WORDS("even", "karras", "exponential", "beta", "quadratic", "logsnr")}, FLOW},
 };
 
 enum { KEYS = sizeof keys / sizeof *keys };

@@ -26,11 +26,11 @@ extern const struct solver_info solver_table[];
 extern const char *const solver_names[];
 
 /* NAME[,KEY=VALUE].. : the solvers of discrete time with
- *   spacing=leading|linspace|trailing|respaced  offset=N  clip=L  final=zero|min
- *   variance=small|large|learned (ddpm)  eta=E (ddim)  type=midpoint|heun  lower=yes|no (dpm++)  sigmas=table|karras (euler-discrete, dpm++)
+ *   spacing=leading|linspace|trailing|respaced|quadratic  offset=N  clip=L  final=zero|min
+ *   variance=small|large|learned (ddpm)  eta=E (ddim)  type=midpoint|heun  lower=yes|no (dpm++)  sigmas=table|karras|logsnr (euler-discrete, dpm++)
  *   sde=no|yes (dpm++1, dpm++2m)
  * and the flow solvers with
- *   shift=S or mu=M  law=exponential|linear (of mu)  terminal=T  sigmas=even|karras|exponential|beta
+ *   shift=S or mu=M  law=exponential|linear (of mu)  terminal=T  sigmas=even|karras|exponential|beta|quadratic|logsnr
  * ERR_USAGE names the part that is wrong. */
 int solver_parse(const char *text, struct solver_choice *c, struct err *e);
 

@@ -126,7 +126,7 @@ check_same "the manual has the same rows" said rows
 check_exit 2 "no such key" $run --solver ddim,order=2 -o x.tar angular
 check_err "its keys are listed" "ddim: 'order' is not one of spacing, offset, clip, final, eta$"
 check_exit 2 "a value it does not know" $run --solver ddim,spacing=even -o x.tar angular
-check_err "those it knows are listed" "spacing: 'even' is not one of leading, linspace, trailing, respaced"
+check_err "those it knows are listed" "spacing: 'even' is not one of leading, linspace, trailing, respaced, quadratic"
 check_exit 2 "a number out of range" $run --solver ddim,eta=2 -o x.tar angular
 check_err "the range is told" "eta: '2' is not a number from 0 to 1$"
 check_exit 2 "a learned variance that is not there" $run --solver ddpm,variance=learned -o x.tar angular

@@ -466,6 +466,45 @@ static void steps_of_dit(void **state)
 	schedule_release(&s);
 }
 
+/* Steps even in sqrt k, and sigmas even in the log-SNR; then every kind of solver converges on these grids. */
+static void grids(void **state)
+{
+	enum { STEPS = 12 };
+	struct schedule s;
+	struct solver_choice c;
+	struct discrete_plan p;
+	double root = sqrt(999.), last = 0;
+
+	(void)state;
+	assert_int_equal(schedule_init(&s, "linear_betas", &linear, NULL), 0);
+	assert_int_equal(solver_parse("ddim,spacing=quadratic", &c, NULL), 0);
+	assert_int_equal(discrete_plan_make(&p, &c.how, STEPS, &s, PREDICT_EPSILON, 0, NULL), 0);
+	for (int i = 0; i < STEPS; i++)
+		assert_true(fabs(sqrt(p.step[i].time * 1000) - root * (STEPS - 1 - i) / (STEPS - 1)) <=
+		            .5 / fmax(root * (STEPS - 1 - i) / (STEPS - 1), 1));
+	discrete_plan_release(&p);
+	/* With all steps of the table none is skipped. */
+	assert_int_equal(discrete_plan_make(&p, &c.how, 1000, &s, PREDICT_EPSILON, 0, NULL), 0);
+	for (int i = 0; i < 1000; i++)
+		assert_true(fabs(p.step[i].time * 1000 - (999 - i)) < 1e-9);
+	discrete_plan_release(&p);
+	/* The x0 of an epsilon network is x / alpha - sigma / alpha eps, with alpha^2 + sigma^2 = 1. */
+	assert_int_equal(solver_parse("dpm++2m,sigmas=logsnr", &c, NULL), 0);
+	assert_int_equal(discrete_plan_make(&p, &c.how, STEPS, &s, PREDICT_EPSILON, 0, NULL), 0);
+	for (int i = 0; i < STEPS; i++) {
+		double lambda = -log(-p.step[i].x0_out), first = -.5 * log((1 - s.abar[999]) / s.abar[999]),
+		       end = -.5 * log((1 - s.abar[0]) / s.abar[0]);
+
+		last = first + (end - first) * i / (STEPS - 1);
+		assert_true(fabs(lambda - last) < 1e-9);
+	}
+	discrete_plan_release(&p);
+	schedule_release(&s);
+	assert_true(flow_error("dpm++2m,sigmas=logsnr", 50, PREDICT_X0) < flow_error("dpm++2m,sigmas=logsnr", 20, PREDICT_X0) / 3);
+	assert_true(flow_error("dpm++1,spacing=quadratic", 200, PREDICT_X0) < flow_error("dpm++1,spacing=quadratic", 50, PREDICT_X0) / 3);
+	assert_true(flow_error("euler-discrete,sigmas=logsnr", 200, PREDICT_X0) < flow_error("euler-discrete,sigmas=logsnr", 50, PREDICT_X0) / 3);
+}
+
 static void texts(void **state)
 {
 	static const char *const bad[] = {"",           "ddpm2",       "euler,spacing=leading",  "ddim,eta",
@@ -491,10 +530,15 @@ static void texts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(as_diffusers),        cmocka_unit_test(published_values),
-	    cmocka_unit_test(published_euler),     cmocka_unit_test(orders),
-	    cmocka_unit_test(flows_of_a_gaussian), cmocka_unit_test(noise_of_the_right_size),
-	    cmocka_unit_test(steps_of_dit),        cmocka_unit_test(texts),
+	    cmocka_unit_test(as_diffusers),
+	    cmocka_unit_test(published_values),
+	    cmocka_unit_test(published_euler),
+	    cmocka_unit_test(orders),
+	    cmocka_unit_test(flows_of_a_gaussian),
+	    cmocka_unit_test(noise_of_the_right_size),
+	    cmocka_unit_test(steps_of_dit),
+	    cmocka_unit_test(grids),
+	    cmocka_unit_test(texts),
 	    cmocka_unit_test(schedulers),
 	};
 

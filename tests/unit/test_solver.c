@@ -255,6 +255,40 @@ static void times_of_diffusers(void **state)
 	}
 }
 
+/* The times from the first on have equal differences of a function of t; those between are placed between the first and the last. */
+static void even_in_a_function(void **state)
+{
+	enum { STEPS = 20 };
+	static const char *const texts[] = {"euler,sigmas=quadratic", "euler,shift=3,sigmas=quadratic", "heun,sigmas=logsnr",
+	                                    "euler,shift=3,sigmas=logsnr"};
+
+	(void)state;
+	for (int k = 0; k < 8; k++) {
+		struct solver_choice c;
+		struct err e = {0};
+		double t[STEPS + 1], even[STEPS + 1], f[STEPS], widest = 0;
+		int paris = k / 4, logsnr = k % 4 > 1;
+
+		assert_int_equal(solver_parse(texts[k % 4], &c, &e), 0);
+		flow_grid_times(&c.grid, STEPS, paris, t);
+		c.grid.sigmas = FLOW_EVEN;
+		flow_grid_times(&c.grid, STEPS, paris, even);
+		assert_true(t[0] == 1 && t[STEPS] == 0 && fabs(t[STEPS - 1] - even[STEPS - 1]) < 1e-12);
+		for (int i = 0; i < STEPS; i++)
+			f[i] = logsnr ? log((1 - fmin(t[i], .999)) / fmin(t[i], .999)) : sqrt(t[i]);
+		for (int i = 1; i < STEPS; i++)
+			widest = fmax(widest, fabs(f[i] - f[i - 1] - (f[1] - f[0])));
+		if (!(widest < 1e-9))
+			fail_msg("%s: steps differ by %g", texts[k % 4], widest);
+	}
+	for (int n = 1; n < 3; n++) {
+		double t[3];
+
+		flow_grid_times(&(struct flow_grid){.sigmas = FLOW_LOGSNR}, n, 0, t);
+		assert_true(t[0] == 1 && t[n] == 0 && (n == 1 || fabs(t[1] - .5) < 1e-12));
+	}
+}
+
 /* Euler's and Heun's steps go from time to time. */
 static void times_are_taken(void **state)
 {
@@ -313,6 +347,7 @@ int main(void)
 	    cmocka_unit_test(last_step_to_zero),
 	    cmocka_unit_test(times_of_diffusers),
 	    cmocka_unit_test(times_are_taken),
+	    cmocka_unit_test(even_in_a_function),
 	    cmocka_unit_test(quantiles),
 	    cmocka_unit_test(errors_pass_through),
 	};

@@ -1,11 +1,11 @@
-/* Runs the steps of a discrete-time solver: DDPM, DDIM, DPM-Solver++ or Euler. */
+/* Runs the steps of a discrete-time solver: DDPM, DDIM, DPM-Solver++, UniPC or Euler. */
 #include "diffusion/discrete.h"
 
 #include <math.h>
 
 #include "diffusion/ondevice.h"
 
-enum { HISTORY = 3, BUFFERS = HISTORY + 4 };
+enum { HISTORY = 4, BUFFERS = HISTORY + 4 };
 
 int64_t discrete_work(int64_t n, int64_t cols, int64_t out_cols)
 {
@@ -51,6 +51,15 @@ static int add_noise(const struct discrete_run *r, const struct room *m, const s
 	return 0;
 }
 
+static void correct(const struct discrete_run *r, const struct room *m, const struct discrete_step *s, float *x)
+{
+	struct term sum[HISTORY + 1] = {{s->corrected_saved, m->saved, r->cols}};
+
+	for (int k = 0; k < HISTORY; k++)
+		sum[k + 1] = (struct term){s->corrected[k], m->x0[k], r->cols};
+	ondevice_combine(r->device, x, r->cols, sum, HISTORY + 1, 0, r->n, r->cols);
+}
+
 static int advance(const struct discrete_plan *p, const struct discrete_run *r, struct room *m, float *x, int64_t i, struct err *e)
 {
 	const struct discrete_step *s = &p->step[i];
@@ -68,6 +77,8 @@ static int advance(const struct discrete_plan *p, const struct discrete_run *r, 
 		m->x0[k] = m->x0[k - 1];
 	m->x0[0] = now;
 	ondevice_combine(r->device, now, r->cols, x0, 2, p->clip, r->n, r->cols);
+	if (s->correct)
+		correct(r, m, s, x);
 	if (s->save)
 		scaled(r, m->saved, 1, x);
 

@@ -1,7 +1,8 @@
-/* Discrete-time solvers on the experts' own path: DDPM, DDIM, DPM-Solver++ and Euler, as in diffusers' schedulers and DiT's sampling loops.
+/* Discrete-time solvers on the experts' own path: DDPM, DDIM, DPM-Solver++, UniPC and Euler, as in diffusers' schedulers and DiT's sampling loops.
  *
  * A solver is a list of steps with coefficients computed in advance. A step evaluates the network once; the next x is a linear combination of x,
- * the x0 predicted now and in up to two earlier steps, and noise. */
+ * the x0 predicted now and in up to two earlier steps, and noise. A corrector first replaces x by a linear combination of the saved x and of the x0
+ * predicted now and in up to three earlier steps. */
 #ifndef DDM_DIFFUSION_DISCRETE_H
 #define DDM_DIFFUSION_DISCRETE_H
 
@@ -11,11 +12,12 @@
 #include "kernels/device.h"
 
 enum discrete_kind {
-	DISCRETE_DDPM,      /* Ho et al. 2020 */
-	DISCRETE_DDIM,      /* Song et al. 2021 */
-	DISCRETE_EULER,     /* on sigma / alpha: EulerDiscreteScheduler */
-	DISCRETE_MULTISTEP, /* DPM-Solver++ (Lu et al. 2022): DPMSolverMultistepScheduler */
-	DISCRETE_SINGLESTEP /* DPMSolverSinglestepScheduler */
+	DISCRETE_DDPM,       /* Ho et al. 2020 */
+	DISCRETE_DDIM,       /* Song et al. 2021 */
+	DISCRETE_EULER,      /* on sigma / alpha: EulerDiscreteScheduler */
+	DISCRETE_MULTISTEP,  /* DPM-Solver++ (Lu et al. 2022): DPMSolverMultistepScheduler */
+	DISCRETE_SINGLESTEP, /* DPMSolverSinglestepScheduler */
+	DISCRETE_UNIPC       /* UniPC on x0 (Zhao et al. 2023): UniPCMultistepScheduler */
 };
 
 /* How steps are chosen from the T of training: the first three have diffusers' names, RESPACED is DiT's timestep_respacing = "N", and QUADRATIC takes
@@ -32,29 +34,32 @@ enum discrete_variance { VARIANCE_AUTO, VARIANCE_SMALL, VARIANCE_LARGE, VARIANCE
 
 struct discrete {
 	enum discrete_kind kind;
-	int order; /* DPM-Solver++: 1 to 3 */
+	int order; /* DPM-Solver++ and UniPC: 1 to 3 */
 	enum discrete_spacing spacing;
 	int64_t offset; /* for SPACING_LEADING: steps_offset */
 	enum discrete_variance variance;
 	double eta;                  /* DDIM: 0 adds no noise, 1 as much as DDPM */
 	double clip;                 /* x0 is clamped to -clip .. clip; 0: not clamped */
 	int final_min;               /* end at the noise of step 0 instead of zero: final_sigmas_type sigma_min; for DDIM set_alpha_to_one false */
-	int any_final;               /* DPM-Solver++: lower_order_final false: only a last step to zero noise has a lower order */
+	int any_final;               /* DPM-Solver++ and UniPC: lower_order_final false: only a last step to zero noise has a lower order */
 	int heun;                    /* DPM-Solver++: solver_type heun instead of midpoint */
-	enum discrete_sigmas sigmas; /* Euler and DPM-Solver++ */
+	enum discrete_sigmas sigmas; /* Euler, DPM-Solver++ and UniPC */
 	int corrected;               /* DISCRETE_MULTISTEP of order 3: full weight of the second difference, see discreteplan.c */
+	int bh1;                     /* UniPC: solver_type bh1 instead of bh2 */
 	int sde;                     /* DISCRETE_MULTISTEP of orders 1 and 2: algorithm_type sde-dpmsolver++ */
 };
 
 struct discrete_step {
-	double time;           /* time input of the network */
-	double scale;          /* its input = scale x */
-	double x0_x, x0_out;   /* x0 = x0_x x + x0_out out */
+	double time;         /* time input of the network */
+	double scale;        /* its input = scale x */
+	double x0_x, x0_out; /* x0 = x0_x x + x0_out out */
+	int correct;         /* replace x by corrected_saved times the saved x + sum corrected[k] x0 of k steps before, k from 0 */
+	double corrected_saved, corrected[4];
 	double x, saved, out;  /* weights of x, the saved x and the network's output in the next x */
 	double x0[3];          /* weights of x0 of this step and of the two before it */
 	double noise;          /* standard deviation of the added noise */
 	double log_lo, log_hi; /* if log_hi > log_lo the variance is learned: its logs at network outputs -1 and 1 */
-	int save;              /* save x before the step changes it */
+	int save;              /* save x, corrected, before the step changes it */
 };
 
 struct discrete_plan {

@@ -24,7 +24,7 @@ struct discrete discrete_default(enum discrete_kind kind)
 	return d;
 }
 
-/* DPM-Solver++ spaces a grid of one more step and drops its last. */
+/* DPM-Solver++ and UniPC space a grid of one more step and drop its last. */
 static int fenced(const struct discrete *how)
 {
 	return how->kind >= DISCRETE_MULTISTEP;
@@ -296,6 +296,82 @@ static void make_singlestep(const struct maker *m, struct discrete_step *s, int6
 		single_third(m, s, i);
 }
 
+/* How many x0 UniPC uses in step i. */
+static int uni_points(const struct maker *m, int64_t i)
+{
+	int64_t n = m->p->steps, most = m->how->any_final ? m->how->order : n - i;
+
+	if (i + 1 == n && (!m->how->final_min || lambda(m->sigma[n]) <= lambda(m->sigma[i])))
+		return 1;
+	most = most < m->how->order ? most : m->how->order;
+	return (int)(i + 1 < most ? i + 1 : most);
+}
+
+/* Solve sum_k r[k]^i rho[k] = b[i] for i and k below n, at most 3, the r differing: the coefficients of the k-th Lagrange polynomial are row k of the
+ * inverse. */
+static void solve_vandermonde(const double *r, const double *b, int n, double *rho)
+{
+	for (int k = 0; k < n; k++) {
+		double poly[3] = {1}, scale = 1;
+		int degree = 0;
+
+		for (int j = 0; j < n; j++) {
+			if (j == k)
+				continue;
+			for (int i = ++degree; i >= 0; i--)
+				poly[i] = (i ? poly[i - 1] : 0) - (i < degree ? r[j] * poly[i] : 0);
+			scale *= r[k] - r[j];
+		}
+		rho[k] = 0;
+		for (int i = 0; i < n; i++)
+			rho[k] += poly[i] * b[i] / scale;
+	}
+}
+
+/* UniPC's step from grid point i to the next with `points` x0: *x weighs the x at i; w[0] the x0 at i + 1, which the corrector has and the predictor
+ * has not, and w[1], w[2], w[3] the x0 at i and before. Names and the two cases of rho = 1/2 are those of diffusers and of the published code. */
+static void uni_weights(const struct maker *m, int64_t i, int points, int corrector, double *x, double w[4])
+{
+	struct path_point a = at_sigma(m->sigma[i]), b = at_sigma(m->sigma[i + 1]);
+	double l = lambda(m->sigma[i]), h = lambda(m->sigma[i + 1]) - l, phi_1 = expm1(-h), B = m->how->bh1 ? -h : phi_1;
+	double r[3] = {0}, rhs[3], rho[3] = {0}, phi = phi_1 / -h - 1, factorial = 1;
+	int n = corrector ? points : points - 1;
+
+	*x = b.sigma / a.sigma;
+	memset(w, 0, 4 * sizeof *w);
+	w[1] = -b.alpha * phi_1;
+	for (int k = 0; k < points - 1; k++)
+		r[k] = (lambda(m->sigma[i - 1 - k]) - l) / h;
+	r[points - 1] = 1;
+	for (int k = 0; k < n; k++) {
+		rhs[k] = phi * factorial / B;
+		factorial *= k + 2;
+		phi = phi / -h - 1 / factorial;
+	}
+	solve_vandermonde(r, rhs, n, rho);
+	if (n == 1)
+		rho[0] = .5;
+	for (int k = 0; k < n; k++) {
+		double f = -b.alpha * B * rho[k] / r[k];
+
+		w[k == points - 1 ? 0 : k + 2] += f;
+		w[1] -= f;
+	}
+}
+
+static void make_unipc(const struct maker *m, struct discrete_step *s, int64_t i)
+{
+	double w[4];
+
+	if (i > 0) {
+		s->correct = 1;
+		uni_weights(m, i - 1, uni_points(m, i - 1), 1, &s->corrected_saved, s->corrected);
+	}
+	s->save = 1;
+	uni_weights(m, i, uni_points(m, i), 0, &s->x, w);
+	memcpy(s->x0, w + 1, sizeof s->x0);
+}
+
 static void make_step(const struct maker *m, int64_t i)
 {
 	struct discrete_step *s = &m->p->step[i];
@@ -316,6 +392,9 @@ static void make_step(const struct maker *m, int64_t i)
 		break;
 	case DISCRETE_MULTISTEP:
 		make_multistep(m, s, i);
+		break;
+	case DISCRETE_UNIPC:
+		make_unipc(m, s, i);
 		break;
 	default:
 		make_singlestep(m, s, i);

@@ -1,5 +1,5 @@
 /* Translates a scheduler configuration of diffusers to a solver. Defaults and meanings are those of diffusers 0.42: scheduling_ddpm, _ddim,
- * _euler_discrete, _dpmsolver_multistep, _dpmsolver_singlestep, _flow_match_euler_discrete. */
+ * _euler_discrete, _dpmsolver_multistep, _dpmsolver_singlestep, _unipc_multistep, _flow_match_euler_discrete. */
 #include "diffusion/scheduler.h"
 
 #include <math.h>
@@ -11,15 +11,16 @@
 #include "core/str.h"
 #include "diffusion/flowgrid.h"
 
-enum { DDPM, DDIM, EULER, MULTISTEP, SINGLESTEP, FLOW, CLASSES };
+enum { DDPM, DDIM, EULER, MULTISTEP, SINGLESTEP, UNIPC, FLOW, CLASSES };
 enum { OF_DDPM = 1 << DDPM, OF_DDIM = 1 << DDIM, OF_EULER = 1 << EULER, OF_MULTI = 1 << MULTISTEP, OF_SINGLE = 1 << SINGLESTEP, OF_FLOW = 1 << FLOW };
-enum { OF_DPM = OF_MULTI | OF_SINGLE, OF_SIGMA = OF_DPM | OF_EULER, OF_ANY = (1 << CLASSES) - 1 };
+enum { OF_DPM = OF_MULTI | OF_SINGLE, OF_UNIPC = 1 << UNIPC, OF_SIGMA = OF_DPM | OF_EULER, OF_ANY = (1 << CLASSES) - 1 };
 
 static const char *const classes[CLASSES][3] = {{"DDPMScheduler", "DDPMParallelScheduler"},
                                                 {"DDIMScheduler", "DDIMParallelScheduler"},
                                                 {"EulerDiscreteScheduler"},
                                                 {"DPMSolverMultistepScheduler"},
                                                 {"DPMSolverSinglestepScheduler"},
+                                                {"UniPCMultistepScheduler"},
                                                 {"FlowMatchEulerDiscreteScheduler"}};
 
 struct reader {
@@ -91,7 +92,7 @@ static int check_rest(struct reader *r)
 	static const struct {
 		int of;
 		const char *key;
-	} unset[] = {{OF_EULER, "sigma_min"}, {OF_EULER, "sigma_max"}, {OF_DPM, "lambda_min_clipped"}};
+	} unset[] = {{OF_EULER | OF_UNIPC, "sigma_min"}, {OF_EULER | OF_UNIPC, "sigma_max"}, {OF_UNIPC, "solver_p"}, {OF_DPM, "lambda_min_clipped"}};
 	static const char *const linear[] = {"linear", NULL}, *const discrete[] = {"discrete", NULL};
 
 	for (size_t i = 0; i < sizeof off / sizeof *off; i++)
@@ -187,6 +188,26 @@ static int add_dpm(struct reader *r)
 	return 0;
 }
 
+static int add_unipc(struct reader *r)
+{
+	static const char *const types[] = {"bh2", "midpoint", "heun", "logrho", "bh1", NULL};
+	int type = word(r, "solver_type", types, 0), lower = flag(r, "lower_order_final", 1), x0 = flag(r, "predict_x0", 1);
+	const json_t *without = json_object_get(r->o, "disable_corrector");
+	int64_t order = 2;
+
+	if (type < 0 || lower < 0 || x0 < 0 || jsonio_i64(r->o, "solver_order", 0, 1, 3, &order, r->where, r->e))
+		return -1;
+	if (!x0)
+		return refuse(r, "predict_x0");
+	if (without && !json_is_null(without) && (!json_is_array(without) || json_array_size(without)))
+		return refuse(r, "disable_corrector");
+	str_printf(&r->text, "unipc%lld", (long long)order);
+	if (add_spacing(r) || add_sigmas(r))
+		return -1;
+	str_printf(&r->text, "%s%s", type == 4 ? ",type=bh1" : "", lower ? "" : ",lower=no");
+	return 0;
+}
+
 /* Computes mu from the number of tokens of a picture, as diffusers' pipelines do. */
 static int add_mu(struct reader *r)
 {
@@ -247,7 +268,7 @@ static int add_flow(struct reader *r)
 
 static int read_solver(struct reader *r)
 {
-	static const char *const names[CLASSES] = {"ddpm", "ddim", "euler-discrete", "", "", "euler"};
+	static const char *const names[CLASSES] = {"ddpm", "ddim", "euler-discrete", "", "", "", "euler"};
 	const char *class = "";
 
 	if (jsonio_str(r->o, "_class_name", 1, &class, r->where, r->e))
@@ -264,6 +285,8 @@ static int read_solver(struct reader *r)
 		return add_ddim(r);
 	case EULER:
 		return add_spacing(r) || add_sigmas(r) ? -1 : 0;
+	case UNIPC:
+		return add_unipc(r);
 	case FLOW:
 		return add_flow(r);
 	default:

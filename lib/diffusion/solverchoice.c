@@ -24,7 +24,7 @@ const char *const solver_names[] = {SOLVER_LIST(NAME, NAME) NULL};
 #define NUMBER(least, most) .type = OPTION_REAL, .lo = least, .hi = most
 #define OF(kind) (1u << DISCRETE_##kind)
 
-enum { DPM = OF(MULTISTEP) | OF(SINGLESTEP), DISCRETE = OF(DDPM) | OF(DDIM) | OF(EULER) | DPM, FLOW = 1 << 16 };
+enum { DPM = OF(MULTISTEP) | OF(SINGLESTEP), FENCED = DPM | OF(UNIPC), DISCRETE = OF(DDPM) | OF(DDIM) | OF(EULER) | FENCED, FLOW = 1 << 16 };
 
 /* The keys that may follow a solver's name, and the solvers that accept each. */
 static const struct key {
@@ -34,12 +34,13 @@ static const struct key {
     {{"spacing", KEY(how.spacing), WORDS("leading", "linspace", "trailing", "respaced", "quadratic")}, DISCRETE},
     {{"offset", KEY(how.offset), .type = OPTION_INT, .lo = 0, .hi = 1000}, DISCRETE},
     {{"clip", KEY(how.clip), NUMBER(1e-3, 1e6)}, DISCRETE},
-    {{"final", KEY(how.final_min), WORDS("zero", "min")}, OF(DDIM) | OF(EULER) | DPM},
+    {{"final", KEY(how.final_min), WORDS("zero", "min")}, OF(DDIM) | OF(EULER) | FENCED},
     {{"variance", KEY(how.variance), WORDS("auto", "small", "large", "learned")}, OF(DDPM)},
     {{"eta", KEY(how.eta), NUMBER(0, 1)}, OF(DDIM)},
     {{"type", KEY(how.heun), WORDS("midpoint", "heun")}, DPM},
-    {{"lower", KEY(how.any_final), WORDS("yes", "no")}, DPM},
-    {{"sigmas", KEY(how.sigmas), WORDS("table", "karras", "logsnr")}, OF(EULER) | DPM},
+    {{"type", KEY(how.bh1), WORDS("bh2", "bh1")}, OF(UNIPC)},
+    {{"lower", KEY(how.any_final), WORDS("yes", "no")}, FENCED},
+    {{"sigmas", KEY(how.sigmas), WORDS("table", "karras", "logsnr")}, OF(EULER) | FENCED},
     {{"sde", KEY(how.sde), WORDS("no", "yes")}, OF(MULTISTEP)},
     {{"shift", KEY(grid.shift), NUMBER(1e-3, 1e3)}, FLOW},
     {{"mu", KEY(grid.mu), NUMBER(-20, 20)}, FLOW},

@@ -27,7 +27,8 @@ extern const char *const solver_names[];
 
 /* NAME[,KEY=VALUE].. : the solvers of discrete time with
  *   spacing=leading|linspace|trailing|respaced|quadratic  offset=N  clip=L  final=zero|min
- *   variance=small|large|learned (ddpm)  eta=E (ddim)  type=midpoint|heun  lower=yes|no (dpm++)  sigmas=table|karras|logsnr (euler-discrete, dpm++)
+ *   variance=small|large|learned (ddpm)  eta=E (ddim)  type=midpoint|heun (dpm++) or bh2|bh1 (unipc)  lower=yes|no (dpm++, unipc)
+ *   sigmas=table|karras|logsnr (euler-discrete, dpm++, unipc)
  *   sde=no|yes (dpm++1, dpm++2m)
  * and the flow solvers with
  *   shift=S or mu=M  law=exponential|linear (of mu)  terminal=T  sigmas=even|karras|exponential|beta|quadratic|logsnr

@@ -26,7 +26,10 @@ enum solver_noise { NOISE_NONE, NOISE_ALWAYS, NOISE_BY_KEY };
 	DISCRETE(MULTISTEP, "dpm++3m", 2, "N", NOISE_NONE, "multistep DPM-Solver++ with three x0, as published", 3, 0) \
 	DISCRETE(MULTISTEP, "dpm++3m-corrected", 3, "N", NOISE_NONE, "dpm++3m with the full second difference", 3, 1) \
 	DISCRETE(SINGLESTEP, "dpm++2s", 2, "N", NOISE_NONE, "singlestep DPM-Solver++ in groups of two", 2, 0) \
-	DISCRETE(SINGLESTEP, "dpm++3s", 3, "N", NOISE_NONE, "singlestep DPM-Solver++ in groups of three", 3, 0)
+	DISCRETE(SINGLESTEP, "dpm++3s", 3, "N", NOISE_NONE, "singlestep DPM-Solver++ in groups of three", 3, 0) \
+	DISCRETE(UNIPC, "unipc1", 2, "N", NOISE_NONE, "UniPC with one x0 and the corrector", 1, 0) \
+	DISCRETE(UNIPC, "unipc2", 3, "N", NOISE_NONE, "UniPC with two x0 and the corrector", 2, 0) \
+	DISCRETE(UNIPC, "unipc3", 4, "N", NOISE_NONE, "UniPC with three x0 and the corrector", 3, 0)
 /* clang-format on */
 
 /* Texts of the names, with a comma and a blank after each. */

@@ -66,7 +66,10 @@ euler
 euler-discrete
 heun
 midpoint
-rk4" completes ddm-sample --solver ''
+rk4
+unipc1
+unipc2
+unipc3" completes ddm-sample --solver ''
 check_out "a value begun" "heun" completes ddm-sample --solver h
 check_out "a value behind = as bash cuts it" "heun" completes ddm-sample --solver = h
 check_out "just behind the =" "ab2
@@ -82,7 +85,10 @@ euler
 euler-discrete
 heun
 midpoint
-rk4" completes ddm-sample --solver =
+rk4
+unipc1
+unipc2
+unipc3" completes ddm-sample --solver =
 check_out "a value behind = in one word" "--solver=heun" completes ddm-sample --solver=h
 check_out "no such value" "" completes ddm-sample --solver x
 check_out "a number: nothing is offered" "" completes ddm-sample --steps ''

@@ -103,6 +103,21 @@ for path, kind, some in ((P, E, (2, 9, 20)), ("scaled_linear_betas", "v_predicti
                     how = dict(sigmas, use_karras_sigmas=karras, solver_order=order, solver_type=type, algorithm_type="sde-dpmsolver++")
                     add(f"{name},sde=yes,final={final}" + (",sigmas=karras" if karras else ""), path, kind, steps,
                         lambda t, **k: D.DPMSolverMultistepScheduler(**t, **k, **how))
+for steps in (1, 2, 3, 5, 20):
+    for order in (1, 2, 3):
+        for final in ("zero", "min"):
+            for type in ("bh2", "bh1"):
+                for lower in ("yes", "no") if final == "min" or order == 1 else ("yes",):
+                    how = dict(solver_order=order, solver_type=type, lower_order_final=lower == "yes",
+                               final_sigmas_type="zero" if final == "zero" else "sigma_min")
+                    path, kind = ("scaled_linear_betas", "v_prediction") if type == "bh1" else (P, E)
+                    add(f"unipc{order},final={final},type={type},lower={lower}", path, kind, steps,
+                        lambda t, **k: D.UniPCMultistepScheduler(**t, **k, **how))
+for spacing in ("leading", "trailing"):
+    add(f"unipc3,spacing={spacing}", P, E, 20, lambda t, **k: D.UniPCMultistepScheduler(**t, **k, solver_order=3, timestep_spacing=spacing))
+for order in (2, 3):
+    add(f"unipc{order},final=zero,sigmas=karras", P, E, 12, lambda t, **k: D.UniPCMultistepScheduler(**t, **k, solver_order=order,
+                                                                                                    use_karras_sigmas=True))
 
 print("/* Made by discrete_values.py with diffusers. */\n")
 print("static const struct {\n\tconst char *solver, *path, *prediction;\n\tint64_t steps;\n\tint learned;")

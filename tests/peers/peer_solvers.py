@@ -153,6 +153,7 @@ def with_schedulers():
              ("ddim,eta=.5,spacing=trailing", D.DDIMScheduler(clip_sample=False, timestep_spacing="trailing"), 0, {"eta": 0.5}),
              ("ddpm", D.DDPMScheduler(clip_sample=False, variance_type="learned_range"), 1, {}),
              ("dpm++2m", D.DPMSolverMultistepScheduler(), 0, {}), ("dpm++3s", D.DPMSolverSinglestepScheduler(solver_order=3), 0, {}),
+             ("unipc2", D.UniPCMultistepScheduler(), 0, {}), ("unipc3", D.UniPCMultistepScheduler(solver_order=3), 0, {}),
              ("euler-discrete", D.EulerDiscreteScheduler(), 0, {})]
     wrong = []
     with tempfile.TemporaryDirectory() as dir:
@@ -303,10 +304,37 @@ def with_flow_by_dpm():
     return "; ".join(wrong) or None
 
 
-case("a DiT pipeline: six of diffusers' schedulers, with and without guidance", ("torch", "diffusers"), with_schedulers)
+def with_flow_by_unipc():
+    """UniPC for a network of the flow, as above."""
+    import diffusers as D
+    import torch
+
+    wrong = []
+    with tempfile.TemporaryDirectory() as dir:
+        net = make(dir)
+        D.FlowMatchEulerDiscreteScheduler().save_pretrained(os.path.join(dir, "scheduler"))
+        for steps in (9, 27):
+            for order in (1, 2, 3):
+                for type in ("bh1", "bh2"):
+                    s = D.UniPCMultistepScheduler(use_flow_sigmas=True, prediction_type="flow_prediction", solver_order=order, solver_type=type)
+                    s.set_timesteps(steps)
+                    sigmas = [(999 - 999 // steps * i) / 1000 for i in range(steps)]
+                    s.sigmas, s.timesteps = torch.tensor(sigmas + [0.0]), torch.tensor([1000 * v for v in sigmas])
+                    x = torch.randn(1, 4, 8, 8, generator=torch.Generator().manual_seed(SEED)) * (0.999**2 + 0.001**2) ** 0.5
+                    for t in s.timesteps:
+                        x = s.step(Timed(net)(x, t)[:, :4], t, x).prev_sample
+                    solver = "unipc%d,type=%s,spacing=trailing" % (order, type)
+                    bad = unlike(sampled(dir, "--steps", str(steps), "--solver", solver), x[0].numpy())
+                    if bad:
+                        wrong.append("%s, %d steps: %s" % (solver, steps, bad))
+    return "; ".join(wrong) or None
+
+
+case("a DiT pipeline: eight of diffusers' schedulers, with and without guidance", ("torch", "diffusers"), with_schedulers)
 case("DiT's own loops, guided in three channels", ("torch", "diffusers"), with_dit)
 case("a PixArt pipeline and the features of a caption: DPM-Solver++ and DDIM, guided", ("torch", "diffusers"), with_text)
 case("a DiT pipeline of the flow: shifts by hand and by tokens, and other sigmas", ("torch", "diffusers"), with_flow)
 case("an expert of the flow under DPM-Solver++, at the sigmas of DPMSolverMultistepScheduler(use_flow_sigmas)", ("torch", "diffusers"),
      with_flow_by_dpm)
+case("the same under UniPC", ("torch", "diffusers"), with_flow_by_unipc)
 case("a batch of pictures of one generator, with noise in every step", ("torch", "diffusers"), of_a_batch)

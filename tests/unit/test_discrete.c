@@ -169,7 +169,16 @@ static void schedulers(void **state)
 	    {"{'_class_name': 'DPMSolverSinglestepScheduler', 'solver_order': 3}", "dpm++3s,lower=no", NULL},
 	    {"{'_class_name': 'FlowMatchEulerDiscreteScheduler'}", "euler", NULL},
 	    {"{}", NULL, "_class_name"},
-	    {"{'_class_name': 'UniPCMultistepScheduler'}", NULL, "_class_name"},
+	    {"{'_class_name': 'UniPCMultistepScheduler'}", "unipc2,spacing=linspace", NULL},
+	    {"{'_class_name': 'UniPCMultistepScheduler', 'solver_order': 3, 'solver_type': 'bh1', 'lower_order_final': false, 'disable_corrector': "
+	     "[],"
+	     " 'use_karras_sigmas': true, 'timestep_spacing': 'trailing', 'final_sigmas_type': 'sigma_min', 'solver_p': null}",
+	     "unipc3,spacing=trailing,final=min,sigmas=karras,type=bh1,lower=no", NULL},
+	    {"{'_class_name': 'UniPCMultistepScheduler', 'predict_x0': false}", NULL, "predict_x0"},
+	    {"{'_class_name': 'UniPCMultistepScheduler', 'disable_corrector': [0]}", NULL, "disable_corrector"},
+	    {"{'_class_name': 'UniPCMultistepScheduler', 'solver_p': {}}", NULL, "solver_p"},
+	    {"{'_class_name': 'UniPCMultistepScheduler', 'use_flow_sigmas': true}", NULL, "use_flow_sigmas"},
+	    {"{'_class_name': 'PNDMScheduler'}", NULL, "_class_name"},
 	    {"{'_class_name': 3}", NULL, "_class_name"},
 	    {"{'_class_name': 'DDIMScheduler', 'clip_sample': 'yes'}", NULL, "clip_sample"},
 	    {"{'_class_name': 'DDIMScheduler', 'steps_offset': -1}", NULL, "steps_offset"},
@@ -342,7 +351,7 @@ static double plan_error(const char *solver, int64_t steps)
 	struct schedule s;
 	struct solver_choice c;
 	struct discrete_plan p;
-	double hi, lo, x = 0, saved = 0, x0[3] = {0}, error;
+	double hi, lo, x = 0, saved = 0, x0[4] = {0}, error;
 
 	assert_int_equal(schedule_init(&s, "linear_betas", &linear, NULL), 0);
 	snprintf(text, sizeof text, "%s,final=min,lower=no,sigmas=karras", solver);
@@ -362,9 +371,13 @@ static double plan_error(const char *solver, int64_t steps)
 		error = fabs(x - truth);
 		if (i == steps)
 			break;
+		x0[3] = x0[2];
 		x0[2] = x0[1];
 		x0[1] = x0[0];
 		x0[0] = mean + alpha * std * std / spread * (x - alpha * mean);
+		if (t->correct)
+			x = t->corrected_saved * saved + t->corrected[0] * x0[0] + t->corrected[1] * x0[1] + t->corrected[2] * x0[2] +
+			    t->corrected[3] * x0[3];
 		saved = t->save ? x : saved;
 		x = t->x * x + t->saved * saved + t->out * x0[0] + t->x0[0] * x0[0] + t->x0[1] * x0[1] + t->x0[2] * x0[2];
 	}
@@ -379,8 +392,20 @@ static void orders(void **state)
 	static const struct {
 		const char *solver;
 		double order;
-	} v[] = {{"dpm++1", 1},  {"dpm++2m", 2}, {"dpm++2m,type=heun", 2}, {"dpm++3m", 2}, {"dpm++3m-corrected", 3},
-	         {"dpm++2s", 2}, {"dpm++3s", 3}, {"dpm++3s,type=heun", 3}};
+	} v[] = {{"dpm++1", 1},
+	         {"dpm++2m", 2},
+	         {"dpm++2m,type=heun", 2},
+	         {"dpm++3m", 2},
+	         {"dpm++3m-corrected", 3},
+	         {"dpm++2s", 2},
+	         {"dpm++3s", 3},
+	         {"dpm++3s,type=heun", 3},
+	         {"unipc1", 2},
+	         {"unipc1,type=bh1", 2},
+	         {"unipc2", 3},
+	         {"unipc2,type=bh1", 3},
+	         {"unipc3", 4},
+	         {"unipc3,type=bh1", 4}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof v / sizeof *v; i++) {

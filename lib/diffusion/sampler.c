@@ -82,7 +82,8 @@ struct sampler_state *sampler_new(const struct sampler *s, struct err *e)
 	st->device = mixer_device(mixer);
 	st->noise = s->torch ? mem_alloc((size_t)m->d * sizeof *st->noise) : NULL;
 	if (!check_budget(s, e) && !make_plan(st, e) && !allocate(st, e)) {
-		st->after = s->torch && st->plan.noisy ? mem_alloc((size_t)s->batch * sizeof *st->after) : NULL;
+		st->after =
+		    s->torch && (s->discrete ? st->plan.noisy : solver_draws(&s->solver)) ? mem_alloc((size_t)s->batch * sizeof *st->after) : NULL;
 		return st;
 	}
 	sampler_free(st);
@@ -217,7 +218,7 @@ static int discrete_ask(void *arg, float *out, const float *x, double time, int6
 	return field(arg, out, x, time, step, 0, e);
 }
 
-static int discrete_draw(void *arg, float *z, int64_t step, struct err *e)
+static int draw_step(void *arg, float *z, int64_t step, struct err *e)
 {
 	struct sampler_state *st = arg;
 
@@ -232,11 +233,11 @@ static int discrete_draw(void *arg, float *z, int64_t step, struct err *e)
 static int solve(struct sampler_state *st, int64_t n, struct err *e)
 {
 	const struct sampler *s = st->s;
-	const struct discrete_run r = {st->device, n, s->mixture->d, columns(s), discrete_ask, discrete_draw, st};
+	const struct discrete_run r = {st->device, n, s->mixture->d, columns(s), discrete_ask, draw_step, st};
 
 	if (s->discrete)
 		return discrete_solve(&st->plan, &r, st->x, st->work, e);
-	return solver_run(&s->solver, st->device, st->x, n * s->mixture->d, st->work, field, st, e);
+	return solver_run(&s->solver, st->device, st->x, n * s->mixture->d, st->work, field, draw_step, st, e);
 }
 
 int64_t sampler_evaluations(const struct sampler *s)

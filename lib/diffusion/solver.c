@@ -1,7 +1,8 @@
-/* Solvers of the probability-flow ODE on an even or given grid of times. */
+/* Solvers of the probability-flow ODE and of SDEs with its marginals, on an even or given grid of times. */
 #include "diffusion/solver.h"
 
 #include <assert.h>
+#include <math.h>
 
 #include "diffusion/ondevice.h"
 
@@ -13,11 +14,15 @@ struct method {
 	double c[STAGES], a[STAGES][STAGES], b[STAGES];
 };
 
+/* Of the kinds that are no Runge-Kutta methods, `stages` alone is used. */
 static const struct method methods[SOLVER_KINDS] = {
     [SOLVER_EULER] = {1, {0}, {{0}}, {1}},
     [SOLVER_HEUN] = {2, {0, 1}, {{0}, {1}}, {.5, .5}},
     [SOLVER_MIDPOINT] = {2, {0, .5}, {{0}, {.5}}, {0, 1}},
     [SOLVER_RK4] = {4, {0, .5, .5, 1}, {{0}, {.5}, {0, .5}, {0, 0, 1}}, {1. / 6, 1. / 3, 1. / 3, 1. / 6}},
+    [SOLVER_AB2] = {1, {0}, {{0}}, {1}},
+    [SOLVER_SDE] = {1, {0}, {{0}}, {1}},
+    [SOLVER_EDM_HEUN] = {2, {0, 1}, {{0}, {1}}, {.5, .5}},
 };
 
 /* Heun's method of order 3, which does not evaluate at the end of the step. */
@@ -26,23 +31,21 @@ static const struct method heun3 = {3, {0, 1. / 3, 2. / 3}, {{0}, {1. / 3}, {0, 
 /* The method of a step that ends at time `end`. */
 static const struct method *method_of(enum solver_kind kind, double end)
 {
-	if (end == 0 && kind == SOLVER_HEUN)
+	if (end == 0 && (kind == SOLVER_HEUN || kind == SOLVER_EDM_HEUN))
 		return &methods[SOLVER_EULER];
 	return end == 0 && kind == SOLVER_RK4 ? &heun3 : &methods[kind];
 }
 
 int64_t solver_evaluations(const struct solver *s)
 {
-	if (s->kind == SOLVER_AB2)
-		return s->steps;
 	return (s->steps - 1) * methods[s->kind].stages + method_of(s->kind, s->to)->stages;
 }
 
 int64_t solver_work(const struct solver *s, int64_t count)
 {
-	int vectors = s->kind == SOLVER_AB2 ? 2 : methods[s->kind].stages;
+	int stages = methods[s->kind].stages, more = stages > 1 || s->kind == SOLVER_AB2 || s->kind == SOLVER_SDE;
 
-	return (vectors > 1 && s->kind != SOLVER_AB2 ? vectors + 1 : vectors) * count;
+	return (stages + more) * count;
 }
 
 static double grid_time(const struct solver *s, int64_t i)
@@ -80,6 +83,7 @@ struct run {
 	float *x, *work;
 	int64_t count;
 	solver_field *field;
+	solver_draw *draw;
 	void *arg;
 };
 
@@ -114,13 +118,83 @@ static int adams_bashforth(const struct run *r, int64_t i, struct err *e)
 	return 0;
 }
 
-int solver_run(const struct solver *s, struct device *d, float *x, int64_t count, float *work, solver_field *field, void *arg, struct err *e)
+static int euler_maruyama(const struct run *r, int64_t i, struct err *e)
 {
-	const struct run r = {s, d, x, work, count, field, arg};
+	double t = grid_time(r->s, i), end = grid_time(r->s, i + 1), h = end - t, c = end > 0 ? r->s->add.strength : 0;
+	float *v = r->work, *z = r->work + r->count;
+	const struct term next[] = {{1 + h * c, r->x, r->count}, {h * (1 + c * (1 - t)), v, r->count}, {sqrt(-2 * c * h * t), z, r->count}};
+
+	if (r->field(r->arg, v, r->x, t, i, 0, e) || (c > 0 && r->draw(r->arg, z, i, e)))
+		return -1;
+	ondevice_combine(r->d, r->x, r->count, next, 3, 0, 1, r->count);
+	return 0;
+}
+
+/* Adds the noise of a step of edm_heun that starts at *t, and moves *t up to the new level. z is scratch. */
+static int churn(const struct run *r, float *z, int64_t i, double *t, struct err *e)
+{
+	const struct stochastic *a = &r->s->add;
+	double sigma = *t / (1 - *t), up = sigma * (1 + fmin(a->churn / (double)r->s->steps, sqrt(2) - 1)), at = up / (1 + up);
+	const struct term raised[] = {{(1 - at) / (1 - *t), r->x, r->count},
+	                              {(1 - at) * a->churn_noise * sqrt(up * up - sigma * sigma), z, r->count}};
+
+	if (a->churn <= 0 || *t >= 1 || sigma < a->churn_min || sigma > a->churn_max)
+		return 0;
+	if (r->draw(r->arg, z, i, e))
+		return -1;
+	ondevice_combine(r->d, r->x, r->count, raised, 2, 0, 1, r->count);
+	*t = at;
+	return 0;
+}
+
+/* In y = x / (1 - t) the flow is dy/dsigma = eps = x + (1 - t) v; Heun's step in y and sigma is written in x, t and v here. */
+static int edm_heun(const struct run *r, int64_t i, struct err *e)
+{
+	double t = grid_time(r->s, i), end = grid_time(r->s, i + 1), h, late;
+	float *v = r->work, *v2 = v + r->count, *y = v2 + r->count;
+
+	if (churn(r, v2, i, &t, e) || r->field(r->arg, v, r->x, t, i, 0, e))
+		return -1;
+	h = end - t;
+	if (end == 0) {
+		advance(r->d, r->x, r->x, h, (const double[]){1}, v, 1, r->count);
+		return 0;
+	}
+	advance(r->d, y, r->x, h, (const double[]){1}, v, 1, r->count);
+	if (r->field(r->arg, v2, y, end, i, 1, e))
+		return -1;
+	late = t < 1 ? .5 * (1 - end) / (1 - t) : .5;
+	advance(r->d, r->x, r->x, h, (const double[]){1 - late, late}, v, 2, r->count);
+	return 0;
+}
+
+int solver_draws(const struct solver *s)
+{
+	return (s->kind == SOLVER_SDE && s->add.strength > 0) || (s->kind == SOLVER_EDM_HEUN && s->add.churn > 0);
+}
+
+static int step(const struct run *r, int64_t i, struct err *e)
+{
+	switch (r->s->kind) {
+	case SOLVER_AB2:
+		return adams_bashforth(r, i, e);
+	case SOLVER_SDE:
+		return euler_maruyama(r, i, e);
+	case SOLVER_EDM_HEUN:
+		return edm_heun(r, i, e);
+	default:
+		return runge_kutta(r, i, e);
+	}
+}
+
+int solver_run(const struct solver *s, struct device *d, float *x, int64_t count, float *work, solver_field *field, solver_draw *draw, void *arg,
+               struct err *e)
+{
+	const struct run r = {s, d, x, work, count, field, draw, arg};
 	int rc = 0;
 
-	assert(s->steps > 0);
+	assert(s->steps > 0 && (draw || !solver_draws(s)));
 	for (int64_t i = 0; i < s->steps && !rc; i++)
-		rc = s->kind == SOLVER_AB2 ? adams_bashforth(&r, i, e) : runge_kutta(&r, i, e);
+		rc = step(&r, i, e);
 	return rc;
 }

@@ -1,4 +1,4 @@
-/* Solvers of the probability-flow ODE dx/dt = v(x, t), from noise to data. */
+/* Solvers of the probability-flow ODE dx/dt = v(x, t), and of SDEs with the same marginals, from noise to data. */
 #ifndef DDM_DIFFUSION_SOLVER_H
 #define DDM_DIFFUSION_SOLVER_H
 
@@ -12,8 +12,15 @@
  * method are as in Hairer, Norsett, Wanner, "Solving Ordinary Differential Equations I", II.1. ab2 is Adams-Bashforth with two points, for any
  * grid; its first step is an Euler step.
  *
+ * sde takes Euler-Maruyama steps of the reverse SDE dx = (v + c eps) dt + sqrt(2 c t) dW, c = `strength`, whose marginals on the linear path are those
+ * of the flow, as eps = x + (1 - t) v is -t times the score. Its last step, to t = 0, is an Euler step of the flow.
+ *
+ * edm_heun is algorithm 2 of Karras et al. 2022 in sigma = t / (1 - t): while sigma is in churn_min .. churn_max, a step first raises it to
+ * (1 + min(churn / steps, sqrt 2 - 1)) sigma with new noise of deviation churn_noise; then it takes a step of Heun's method in sigma. At t = 1
+ * sigma is infinite: nothing is added there, and the step is one of Heun's method in t.
+ *
  * No method evaluates the velocity at t = 0, because predictions of x0 and epsilon give none there. A step that ends at t = 0 is an Euler step
- * for heun, and a step of Heun's third-order method for rk4; neither lowers the order of the whole. So N steps take 2 N - 1 and 4 N - 1
+ * for heun and edm_heun, and a step of Heun's third-order method for rk4; neither lowers the order of the whole. So N steps take 2 N - 1 and 4 N - 1
  * evaluations. */
 #define SOLVER_KIND(kind, ...) SOLVER_##kind,
 enum solver_kind { SOLVER_LIST(SOLVER_KIND, SOLVER_NO_TEXT) SOLVER_KINDS };
@@ -21,18 +28,30 @@ enum solver_kind { SOLVER_LIST(SOLVER_KIND, SOLVER_NO_TEXT) SOLVER_KINDS };
 
 /* The grid is t_i = (from (N - i) + to i) / N: 1 - i/N for the usual from = 1, to = 0. With `last` > 0 it is N even points from `from` to
  * `last`, and then `to`: the released Paris sampler uses 1, .. .001, 0. With `times` it is these (steps + 1, decreasing, the last `to`; borrowed). */
+struct stochastic {
+	double strength; /* sde */
+	double churn, churn_min, churn_max, churn_noise;
+};
+
 struct solver {
 	enum solver_kind kind;
 	int64_t steps;
 	double from, to, last;
 	const double *times;
+	struct stochastic add;
 };
 
 /* v (n, d) at x (n, d) and time t. `stage` counts the evaluations within a step from 0. */
 typedef int solver_field(void *arg, float *v, const float *x, double t, int64_t step, int stage, struct err *e);
 
-/* Integrate the `count` elements of x in place. work: solver_work floats. x, work and the arrays of `field` are in device memory. */
-int solver_run(const struct solver *s, struct device *d, float *x, int64_t count, float *work, solver_field *field, void *arg, struct err *e);
+/* z (count) = standard normals for a step, at most once for each. */
+typedef int solver_draw(void *arg, float *z, int64_t step, struct err *e);
+
+/* Integrate the `count` elements of x in place. work: solver_work floats. x, work and the arrays of the callbacks are in device memory. `draw`
+ * may be NULL unless solver_draws. */
+int solver_run(const struct solver *s, struct device *d, float *x, int64_t count, float *work, solver_field *field, solver_draw *draw, void *arg,
+               struct err *e);
+int solver_draws(const struct solver *s); /* whether steps add noise */
 int64_t solver_evaluations(const struct solver *s);
 int64_t solver_work(const struct solver *s, int64_t count); /* floats */
 

@@ -1,6 +1,7 @@
 /* Parses a solver's name and options. */
 #include "diffusion/solverchoice.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,6 +27,8 @@ const char *const solver_names[] = {SOLVER_LIST(NAME, NAME) NULL};
 
 enum { DPM = OF(MULTISTEP) | OF(SINGLESTEP), FENCED = DPM | OF(UNIPC), DISCRETE = OF(DDPM) | OF(DDIM) | OF(EULER) | FENCED, FLOW = 1 << 16 };
 
+#define OF_FLOW(kind) (1u << (17 + SOLVER_##kind))
+
 /* The keys that may follow a solver's name, and the solvers that accept each. */
 static const struct key {
 	struct option option;
@@ -47,13 +50,18 @@ static const struct key {
     {{"law", KEY(grid.law), WORDS("exponential", "linear")}, FLOW},
     {{"terminal", KEY(grid.terminal), NUMBER(1e-6, .999)}, FLOW},
     {{"sigmas", KEY(grid.sigmas), WORDS("even", "karras", "exponential", "beta", "quadratic", "logsnr")}, FLOW},
+    {{"strength", KEY(add.strength), NUMBER(0, 100)}, OF_FLOW(SDE)},
+    {{"churn", KEY(add.churn), NUMBER(0, 1e6)}, OF_FLOW(EDM_HEUN)},
+    {{"churn-min", KEY(add.churn_min), NUMBER(0, 1e6)}, OF_FLOW(EDM_HEUN)},
+    {{"churn-max", KEY(add.churn_max), NUMBER(0, 1e6)}, OF_FLOW(EDM_HEUN)},
+    {{"churn-noise", KEY(add.churn_noise), NUMBER(0, 10)}, OF_FLOW(EDM_HEUN)},
 };
 
 enum { KEYS = sizeof keys / sizeof *keys };
 
 static int set_key(struct solver_choice *c, const char *key, const char *value, struct err *e)
 {
-	const unsigned of = c->discrete ? 1u << c->how.kind : FLOW;
+	const unsigned of = c->discrete ? 1u << c->how.kind : FLOW | 1u << (17 + c->kind);
 	const char *known[KEYS + 1] = {NULL};
 	int n = 0;
 
@@ -111,6 +119,7 @@ int solver_parse(const char *text, struct solver_choice *c, struct err *e)
 	c->discrete = c->info->discrete;
 	if (!c->discrete) {
 		c->kind = (enum solver_kind)c->info->kind;
+		c->add = (struct stochastic){.strength = 1, .churn_max = HUGE_VAL, .churn_noise = 1};
 		return parse_keys(text, text + n, c, e) || check_grid(text, &c->grid, e) ? -1 : 0;
 	}
 	c->how = discrete_default((enum discrete_kind)c->info->kind);

@@ -13,6 +13,7 @@ struct solver_choice {
 	enum solver_kind kind;
 	struct discrete how;
 	struct flow_grid grid; /* for flow solvers */
+	struct stochastic add;
 };
 
 /* The rows of diffusion/solverlist.h, and their names alone; name NULL, or NULL, at the end. */
@@ -32,6 +33,7 @@ extern const char *const solver_names[];
  *   sde=no|yes (dpm++1, dpm++2m)
  * and the flow solvers with
  *   shift=S or mu=M  law=exponential|linear (of mu)  terminal=T  sigmas=even|karras|exponential|beta|quadratic|logsnr
+ *   strength=C (sde)  churn=C  churn-min=S  churn-max=S  churn-noise=F (edm-heun)
  * ERR_USAGE names the part that is wrong. */
 int solver_parse(const char *text, struct solver_choice *c, struct err *e);
 

@@ -18,6 +18,8 @@ enum solver_noise { NOISE_NONE, NOISE_ALWAYS, NOISE_BY_KEY };
 	FLOW(MIDPOINT, "midpoint", 2, "2 N", NOISE_NONE, "the midpoint method") \
 	FLOW(RK4, "rk4", 4, "4 N - 1", NOISE_NONE, "the classical Runge-Kutta method") \
 	FLOW(AB2, "ab2", 2, "N", NOISE_NONE, "Adams-Bashforth with two points") \
+	FLOW(SDE, "sde", 1, "N", NOISE_ALWAYS, "Euler-Maruyama steps of the reverse SDE") \
+	FLOW(EDM_HEUN, "edm-heun", 2, "2 N - 1", NOISE_BY_KEY, "Heun's method in sigma / alpha, with churn") \
 	DISCRETE(DDPM, "ddpm", 1, "N", NOISE_ALWAYS, "ancestral sampling", 1, 0) \
 	DISCRETE(DDIM, "ddim", 1, "N", NOISE_BY_KEY, "DDIM", 1, 0) \
 	DISCRETE(EULER, "euler-discrete", 1, "N", NOISE_NONE, "Euler steps in sigma / alpha", 1, 0) \

@@ -54,7 +54,7 @@ int sampling_prepare(struct sampling *r, struct err *e)
 
 	r->grid = r->solver.discrete ? NULL : flow_grid_new(&r->solver.grid, r->ask.steps, r->ask.timesteps);
 	r->sampler = (struct sampler){.mixture = &r->mixture,
-	                              .solver = {r->solver.kind, r->ask.steps, 1, 0, r->ask.timesteps ? PARIS_LAST : 0, r->grid},
+	                              .solver = {r->solver.kind, r->ask.steps, 1, 0, r->ask.timesteps ? PARIS_LAST : 0, r->grid, r->solver.add},
 	                              .discrete = r->solver.discrete ? &r->solver.how : NULL,
 	                              .schedule = s->schedule,
 	                              .kind = s->kind,

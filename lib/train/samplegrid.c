@@ -124,7 +124,7 @@ static int draw_samples(struct trainer *r, struct err *e)
 		for (int64_t i = 0; i < n; i++)
 			rng_normal(host + i * d, (size_t)d, r->o->seed, RNG_SAMPLE, 0, (uint64_t)i);
 		device_put(dev, x, host, bytes);
-		rc = solver_run(&s, dev, x, n * d, work, velocity, &f, e);
+		rc = solver_run(&s, dev, x, n * d, work, velocity, NULL, &f, e);
 	}
 	if (!rc) {
 		device_get(dev, host, x, bytes);

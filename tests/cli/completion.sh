@@ -62,11 +62,13 @@ dpm++2s
 dpm++3m
 dpm++3m-corrected
 dpm++3s
+edm-heun
 euler
 euler-discrete
 heun
 midpoint
 rk4
+sde
 unipc1
 unipc2
 unipc3" completes ddm-sample --solver ''
@@ -81,11 +83,13 @@ dpm++2s
 dpm++3m
 dpm++3m-corrected
 dpm++3s
+edm-heun
 euler
 euler-discrete
 heun
 midpoint
 rk4
+sde
 unipc1
 unipc2
 unipc3" completes ddm-sample --solver =

@@ -86,6 +86,16 @@ check_same "the same sheet" w.png whole/w.png
 clean
 rm s.tar
 
+# Solvers with noise at every step, with two evaluations, and with a memory of earlier steps
+for solver in sde edm-heun,churn=2 unipc3 "sde --noise torch"; do
+	check "$solver" $run --solver $solver -o whole/n.tar ensemble
+	begun $run --solver $solver -o s.tar ensemble
+	check "$solver: the same command, in other batches" $run --solver $solver --batch 7 --threads 2 -o s.tar ensemble
+	check_err "goes on" "continuing after $SAVED of 60"
+	check_same "to the same tar" s.tar whole/n.tar
+	rm s.tar whole/n.tar
+done
+
 # Work that cannot be continued
 check "another seed" $run --seed 5 -o whole/5.tar ensemble
 begun $run -o s.tar ensemble

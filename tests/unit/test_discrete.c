@@ -532,9 +532,23 @@ static void grids(void **state)
 
 static void texts(void **state)
 {
-	static const char *const bad[] = {"",           "ddpm2",       "euler,spacing=leading",  "ddim,eta",
-	                                  "ddim,eta=2", "ddpm,eta=1",  "dpm++2m,variance=small", "ddim,spacing=even",
-	                                  "ddim,",      "ddim,clip=0", "ddpm,final=min",         "dpm++1,type=euler"};
+	static const char *const bad[] = {"",
+	                                  "ddpm2",
+	                                  "euler,spacing=leading",
+	                                  "ddim,eta",
+	                                  "ddim,eta=2",
+	                                  "ddpm,eta=1",
+	                                  "dpm++2m,variance=small",
+	                                  "ddim,spacing=even",
+	                                  "ddim,",
+	                                  "ddim,clip=0",
+	                                  "ddpm,final=min",
+	                                  "dpm++1,type=euler",
+	                                  "euler,churn=1",
+	                                  "edm-heun,strength=1",
+	                                  "sde,churn=2",
+	                                  "edm-heun,churn=-1",
+	                                  "unipc2,type=heun"};
 	struct solver_choice c;
 	struct err e;
 

@@ -42,14 +42,14 @@ static int exact_field(void *arg, float *v, const float *x, double t, int64_t st
 
 static void integrate(const struct exact *m, enum solver_kind kind, int64_t steps, double to, float x[2], struct counted *c)
 {
-	struct solver s = {kind, steps, 1, to, 0, NULL};
+	struct solver s = {.kind = kind, .steps = steps, .from = 1, .to = to};
 	struct device *d = device_cpu(NULL, DT_F32);
 	float work[10];
 	struct err e = {0};
 
 	assert_true(solver_work(&s, 2) <= 10);
 	*c = (struct counted){m, 0, 1};
-	assert_int_equal(solver_run(&s, d, x, 2, work, exact_field, c, &e), 0);
+	assert_int_equal(solver_run(&s, d, x, 2, work, exact_field, NULL, c, &e), 0);
 	device_free(d);
 	assert_int_equal(c->calls, solver_evaluations(&s));
 }
@@ -104,7 +104,8 @@ static void higher_orders(void **state)
 		double (*error)(enum solver_kind, int64_t, double);
 		int64_t steps;
 		double to, order, near;
-	} of[] = {{SOLVER_MIDPOINT, mixture_error, 40, .05, 2, .2}, {SOLVER_MIDPOINT, mixture_error, 40, .2, 2, .2},
+	} of[] = {{SOLVER_EDM_HEUN, mixture_error, 40, .05, 2, .2}, {SOLVER_EDM_HEUN, gaussian_error, 40, .2, 2, .2},
+	          {SOLVER_MIDPOINT, mixture_error, 40, .05, 2, .2}, {SOLVER_MIDPOINT, mixture_error, 40, .2, 2, .2},
 	          {SOLVER_AB2, mixture_error, 80, .05, 2, .2},      {SOLVER_AB2, gaussian_error, 80, .2, 2, .2},
 	          {SOLVER_AB2, gaussian_error, 80, 0, 2, .2},       {SOLVER_RK4, mixture_error, 6, .2, 4, .3},
 	          {SOLVER_RK4, mixture_error, 6, .05, 4, .3},       {SOLVER_RK4, mixture_error, 6, 0, 4, .3}};
@@ -117,6 +118,140 @@ static void higher_orders(void **state)
 			fail_msg("solver %d to %g: order %g", of[i].kind, of[i].to, order);
 	}
 	assert_true(gaussian_error(SOLVER_RK4, 10, 0) < .02 * gaussian_error(SOLVER_HEUN, 20, 0));
+}
+
+/* Data of mean 0 and deviation .5 in one dimension, where the flow and the solvers are linear in x and in the noise. The draws of a step are 1 in
+ * step `at` and else 0. */
+struct response {
+	int64_t at, steps, calls;
+};
+
+static const double deviation = .5;
+
+static int linear_field(void *arg, float *v, const float *x, double t, int64_t step, int stage, struct err *e)
+{
+	double variance = pow((1 - t) * deviation, 2) + t * t;
+
+	(void)arg;
+	(void)step;
+	(void)stage;
+	(void)e;
+	v[0] = (float)(x[0] * (t - (1 - t) * deviation * deviation) / variance);
+	return 0;
+}
+
+static int one_draw(void *arg, float *z, int64_t step, struct err *e)
+{
+	struct response *r = arg;
+
+	(void)e;
+	r->calls++;
+	z[0] = step == r->at;
+	return 0;
+}
+
+static float response(const struct solver *s, struct device *d, float x, int64_t at, int64_t *calls)
+{
+	float work[3];
+	struct response r = {at, s->steps, 0};
+
+	assert_true(solver_work(s, 1) <= 3);
+	assert_int_equal(solver_run(s, d, &x, 1, work, linear_field, one_draw, &r, NULL), 0);
+	*calls = r.calls;
+	return x;
+}
+
+/* The exact standard deviation of the samples, without sampling: all noises are independent and of deviation 1. *added is the share of the variance that
+ * comes from the steps' noise. */
+static double spread(const char *text, int64_t steps, double *added)
+{
+	struct device *d = device_cpu(NULL, DT_F32);
+	struct solver_choice c;
+	struct solver s;
+	int64_t calls;
+	double first, sum = 0;
+
+	assert_int_equal(solver_parse(text, &c, NULL), 0);
+	s = (struct solver){c.kind, steps, 1, 0, 0, NULL, c.add};
+	first = response(&s, d, 1, -1, &calls);
+	for (int64_t i = 0; i < steps; i++)
+		sum += pow(response(&s, d, 0, i, &calls), 2);
+	assert_int_equal(calls > 0, solver_draws(&s));
+	assert_true(response(&s, d, 0, steps - 1, &calls) == 0 || s.kind == SOLVER_EDM_HEUN);
+	device_free(d);
+	*added = sum / (sum + first * first);
+	return sqrt(sum + first * first);
+}
+
+/* The samples have the deviation of the data up to an error of the solver's order in the length of the steps. */
+static void laws_of_the_noise(void **state)
+{
+	static const struct {
+		const char *text;
+		int64_t steps;
+		double order, near, share;
+	} of[] = {{"sde", 200, 1, .15, .9},
+	          {"sde,strength=.3", 200, 1, .15, .4},
+	          {"sde,strength=3", 400, 1, .15, .9},
+	          {"edm-heun,churn=10", 100, 2, .5, .5},
+	          {"edm-heun,churn=30,churn-min=.05,churn-max=50", 100, 2, .5, .5}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		double share, a = spread(of[i].text, of[i].steps, &share) - deviation, b = spread(of[i].text, 2 * of[i].steps, &share) - deviation,
+			      order = log2(a / b);
+
+		print_message("%s: errors %.3g, %.3g, order %.2f, %.0f%% of the variance from steps\n", of[i].text, a, b, order, 100 * share);
+		if (!(fabs(order - of[i].order) < of[i].near && share > of[i].share && fabs(b) < .02))
+			fail_msg("%s", of[i].text);
+	}
+}
+
+/* Karras et al. 2022, algorithm 2, as printed: in double, on y = x / (1 - t) and sigma = t / (1 - t), with D of the same data. */
+static double algorithm_2(double y, const double *sigma, int n, double s_churn, double s_min, double s_max, double s_noise, int at)
+{
+	double var = deviation * deviation;
+
+	for (int i = 0; i < n; i++) {
+		double gamma = sigma[i] >= s_min && sigma[i] <= s_max ? fmin(s_churn / n, sqrt(2) - 1) : 0, eps = s_noise * (i == at);
+		double up = sigma[i] + gamma * sigma[i], yh = y + sqrt(up * up - sigma[i] * sigma[i]) * eps;
+		double slope = (yh - yh * var / (var + up * up)) / up;
+
+		y = yh + (sigma[i + 1] - up) * slope;
+		if (sigma[i + 1] != 0) {
+			double late = (y - y * var / (var + sigma[i + 1] * sigma[i + 1])) / sigma[i + 1];
+
+			y = yh + (sigma[i + 1] - up) * (.5 * slope + .5 * late);
+		}
+	}
+	return y;
+}
+
+static void edm_is_algorithm_2(void **state)
+{
+	static const double times[] = {.98, .9, .75, .5, .4, .2, .05, 0};
+	enum { STEPS = 7 };
+	static const struct stochastic adds[] = {{0, 0, 0, HUGE_VAL, 1}, {0, 2, 0, HUGE_VAL, 1}, {0, 1, .2, 5, 1.1}, {0, 40, .05, 50, 1.003}};
+	struct device *d = device_cpu(NULL, DT_F32);
+	double sigma[STEPS + 1];
+	int64_t calls;
+
+	(void)state;
+	for (int i = 0; i <= STEPS; i++)
+		sigma[i] = times[i] / (1 - times[i]);
+	for (size_t k = 0; k < sizeof adds / sizeof *adds; k++) {
+		struct solver s = {SOLVER_EDM_HEUN, STEPS, .98, 0, 0, times, adds[k]};
+
+		for (int at = 0; at < STEPS; at++) {
+			double want =
+			    algorithm_2(1.3 / (1 - .98), sigma, STEPS, adds[k].churn, adds[k].churn_min, adds[k].churn_max, adds[k].churn_noise, at);
+			float got = response(&s, d, 1.3f, at, &calls);
+
+			if (!(fabs(got - want) < 2e-6))
+				fail_msg("case %d, noise in step %d: %.9g, not %.9g", (int)k, at, (double)got, want);
+		}
+	}
+	device_free(d);
 }
 
 /* Uneven grids. The velocity is linear in t, for which the methods are exact, except for the first step of Adams-Bashforth, an Euler step. */
@@ -139,13 +274,13 @@ static void uneven_grids(void **state)
 
 	(void)state;
 	for (int k = 0; k < 3; k++) {
-		struct solver s = {kinds[k], 5, 1, 0, 0, times};
+		struct solver s = {.kind = kinds[k], .steps = 5, .times = times};
 		float x = 2, work[5];
 		struct err e = {0};
 		/* x(0) - x(1) = -(3 - 2); the error of the Euler step is half the slope times h^2 */
 		double want = 1 + (kinds[k] == SOLVER_AB2 ? 2 * .0625 * .0625 : 0);
 
-		assert_int_equal(solver_run(&s, d, &x, 1, work, ramp, NULL, &e), 0);
+		assert_int_equal(solver_run(&s, d, &x, 1, work, ramp, NULL, NULL, &e), 0);
 		if (fabs(x - want) > 1e-6)
 			fail_msg("solver %d: %.9g, not %.9g", kinds[k], (double)x, want);
 	}
@@ -217,19 +352,19 @@ static int note_time(void *arg, float *v, const float *x, double t, int64_t step
 /* linspace(1, .001, 4), 0. */
 static void last_step_to_zero(void **state)
 {
-	struct solver s = {SOLVER_EULER, 4, 1, 0, .001, NULL};
+	struct solver s = {.kind = SOLVER_EULER, .steps = 4, .from = 1, .last = .001};
 	struct device *d = device_cpu(NULL, DT_F32);
 	float x[1] = {0}, work[1];
 	double t[4];
 	struct err e = {0};
 
 	(void)state;
-	assert_int_equal(solver_run(&s, d, x, 1, work, note_time, t, &e), 0);
+	assert_int_equal(solver_run(&s, d, x, 1, work, note_time, NULL, t, &e), 0);
 	for (int i = 0; i < 4; i++)
 		assert_true(fabs(t[i] - (1 - .333 * i)) < 1e-15);
 	assert_true(fabs(x[0] + 1) < 1e-6);
 	s.steps = 1;
-	assert_int_equal(solver_run(&s, d, x, 1, work, note_time, t, &e), 0);
+	assert_int_equal(solver_run(&s, d, x, 1, work, note_time, NULL, t, &e), 0);
 	assert_true(t[0] == 1 && fabs(x[0] + 2) < 1e-6);
 	device_free(d);
 }
@@ -293,18 +428,18 @@ static void even_in_a_function(void **state)
 static void times_are_taken(void **state)
 {
 	const double given[] = {1, .7, .2, 0};
-	struct solver s = {SOLVER_EULER, 3, 1, 0, 0, given};
+	struct solver s = {.kind = SOLVER_EULER, .steps = 3, .times = given};
 	struct device *d = device_cpu(NULL, DT_F32);
 	float x[1] = {0}, work[3];
 	struct err e = {0};
 	double t[3];
 
 	(void)state;
-	assert_int_equal(solver_run(&s, d, x, 1, work, note_time, t, &e), 0);
+	assert_int_equal(solver_run(&s, d, x, 1, work, note_time, NULL, t, &e), 0);
 	assert_memory_equal(t, given, sizeof t);
 	assert_true(fabs(x[0] + 1) < 1e-6);
 	s.kind = SOLVER_HEUN;
-	assert_int_equal(solver_run(&s, d, x, 1, work, note_time, t, &e), 0);
+	assert_int_equal(solver_run(&s, d, x, 1, work, note_time, NULL, t, &e), 0);
 	assert_true(t[0] == .7 && t[1] == .2 && t[2] == .2);
 	assert_true(fabs(x[0] + 2) < 1e-6);
 	device_free(d);
@@ -325,13 +460,13 @@ static void quantiles(void **state)
 
 static void errors_pass_through(void **state)
 {
-	struct solver s = {SOLVER_EULER, 8, 1, 0, 0, NULL};
+	struct solver s = {.kind = SOLVER_EULER, .steps = 8, .from = 1};
 	struct device *d = device_cpu(NULL, DT_F32);
 	float x[1] = {0}, work[1] = {0};
 	struct err e = {0};
 
 	(void)state;
-	assert_int_equal(solver_run(&s, d, x, 1, work, failing, NULL, &e), -1);
+	assert_int_equal(solver_run(&s, d, x, 1, work, failing, NULL, NULL, &e), -1);
 	device_free(d);
 	assert_string_equal(e.msg, "at 0.625");
 }
@@ -348,6 +483,8 @@ int main(void)
 	    cmocka_unit_test(times_of_diffusers),
 	    cmocka_unit_test(times_are_taken),
 	    cmocka_unit_test(even_in_a_function),
+	    cmocka_unit_test(laws_of_the_noise),
+	    cmocka_unit_test(edm_is_algorithm_2),
 	    cmocka_unit_test(quantiles),
 	    cmocka_unit_test(errors_pass_through),
 	};

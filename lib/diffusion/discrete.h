@@ -24,8 +24,8 @@ enum discrete_kind {
  * steps whose square roots are even between those of 0 and T - 1, rounded, each at least one above the next. */
 enum discrete_spacing { SPACING_LEADING, SPACING_LINSPACE, SPACING_TRAILING, SPACING_RESPACED, SPACING_QUADRATIC };
 
-/* The sigma / alpha of the steps: those of the spacing, or between its ends (for DPM-Solver++ those of the table) even in the power 1/7 (Karras et al.
- * 2022) or in the log-SNR (Lu et al. 2022). */
+/* The sigma / alpha of the steps: those of the spacing, or between its ends (for DPM-Solver++ and UniPC those of the table) even in the power
+ * 1/7 (Karras et al. 2022) or in the log-SNR (Lu et al. 2022). */
 enum discrete_sigmas { SIGMAS_TABLE, SIGMAS_KARRAS, SIGMAS_LOGSNR };
 
 /* The variance of DDPM's noise: SMALL is the posterior's (fixed_small), LARGE is beta (fixed_large), LEARNED lies between them as given by the

@@ -41,6 +41,7 @@ struct mixture_stats {
 	int k;
 	int64_t steps;
 	int64_t evaluations; /* rows x calls */
+	int64_t longest;     /* dopri5: most evaluations of an image */
 	int64_t used;        /* experts with a weight above 0, summed over evaluations */
 	int64_t *rows;       /* (k) rows run by each expert, twice per guided sample */
 	int64_t *mass;       /* (k) sum of weights */

@@ -26,6 +26,8 @@ struct sampler_state {
 	int64_t text_rows;       /* rows allocated in texts */
 	struct mixture_call call;
 	struct mixture_stats *stats;
+	int32_t *heaviest; /* (batch) with dopri5, else NULL: the mixer has them */
+	int64_t row;       /* of the batch, with dopri5 */
 };
 
 static int64_t columns(const struct sampler *s)
@@ -67,6 +69,34 @@ static int check_budget(const struct sampler *s, struct err *e)
 	               (long long)sampler_evaluations(s), least);
 }
 
+static int is_adaptive(const struct sampler *s)
+{
+	return !s->discrete && s->solver.kind == SOLVER_DOPRI5;
+}
+
+/* The error control of dopri5 needs a velocity that depends on x and t alone. */
+static int check_adaptive(const struct sampler *s, struct err *e)
+{
+	const struct policy *p = &s->mixture->policy;
+	const char *what = NULL;
+
+	for (int i = 0; i < p->entries && is_adaptive(s); i++) {
+		const struct policy_entry *y = &p->entry[i];
+
+		if (y->select == SELECT_BUDGET)
+			what = "a budget";
+		else if (y->weights == WEIGHT_DISTANCE)
+			what = "weights by distance";
+		else if (y->keep > 0)
+			what = "keep";
+		else if (y->select == SELECT_SAMPLE && y->weights == WEIGHT_ROUTER)
+			what = "an expert drawn at every evaluation";
+	}
+	return what
+	           ? err_set(e, ERR_USAGE, "dopri5 is not possible with a route of %s: its steps need a velocity that depends on x and t alone", what)
+	           : 0;
+}
+
 struct sampler_state *sampler_new(const struct sampler *s, struct err *e)
 {
 	const struct mixture *m = s->mixture;
@@ -81,9 +111,10 @@ struct sampler_state *sampler_new(const struct sampler *s, struct err *e)
 	mixer_tell(mixer, s->order, s->order_arg);
 	st->device = mixer_device(mixer);
 	st->noise = s->torch ? mem_alloc((size_t)m->d * sizeof *st->noise) : NULL;
-	if (!check_budget(s, e) && !make_plan(st, e) && !allocate(st, e)) {
+	if (!check_adaptive(s, e) && !check_budget(s, e) && !make_plan(st, e) && !allocate(st, e)) {
 		st->after =
 		    s->torch && (s->discrete ? st->plan.noisy : solver_draws(&s->solver)) ? mem_alloc((size_t)s->batch * sizeof *st->after) : NULL;
+		st->heaviest = is_adaptive(s) ? mem_zalloc((size_t)s->batch, sizeof *st->heaviest) : NULL;
 		return st;
 	}
 	sampler_free(st);
@@ -110,6 +141,7 @@ void sampler_free(struct sampler_state *st)
 	mixer_free(st->mixer);
 	mem_free(st->noise);
 	mem_free(st->after);
+	mem_free(st->heaviest);
 	mem_free(st);
 }
 
@@ -199,7 +231,9 @@ static int field(void *arg, float *v, const float *x, double t, int64_t step, in
 {
 	struct sampler_state *st = arg;
 
-	if (!stage && progress_tell(st->s->progress, "steps", step, st->s->solver.steps))
+	int64_t done = st->heaviest ? st->row : step, total = st->heaviest ? st->now->n : st->s->solver.steps;
+
+	if (!stage && progress_tell(st->s->progress, "steps", done, total))
 		return err_set(e, ERR_AGAIN, "interrupted");
 	st->call.x = x;
 	st->call.t = t;
@@ -230,6 +264,31 @@ static int draw_step(void *arg, float *z, int64_t step, struct err *e)
 	return 0;
 }
 
+/* One image at a time, so that the steps of an image depend on it alone. */
+static int solve_each(struct sampler_state *st, struct err *e)
+{
+	const struct sampler *s = st->s;
+	const struct mixture_call all = st->call;
+
+	for (int64_t i = 0; i < all.n; i++) {
+		st->row = i;
+		st->call = all;
+		st->call.n = 1;
+		st->call.index = all.index + i;
+		st->call.seed = all.seed ? all.seed + i : NULL;
+		st->call.label = all.label ? all.label + i : NULL;
+		st->call.chosen = all.chosen ? all.chosen + i : NULL;
+		st->call.text = all.text ? all.text + i : NULL;
+		st->call.negative = all.negative ? all.negative + i : NULL;
+		if (solver_run(&s->solver, st->device, st->x + i * s->mixture->d, s->mixture->d, st->work, field, draw_step, st, e))
+			return -1;
+		st->heaviest[i] = mixer_heaviest(st->mixer)[0];
+		if (st->stats && st->call.evaluation > st->stats->longest)
+			st->stats->longest = st->call.evaluation;
+	}
+	return 0;
+}
+
 static int solve(struct sampler_state *st, int64_t n, struct err *e)
 {
 	const struct sampler *s = st->s;
@@ -237,6 +296,8 @@ static int solve(struct sampler_state *st, int64_t n, struct err *e)
 
 	if (s->discrete)
 		return discrete_solve(&st->plan, &r, st->x, st->work, e);
+	if (is_adaptive(s))
+		return solve_each(st, e);
 	return solver_run(&s->solver, st->device, st->x, n * s->mixture->d, st->work, field, draw_step, st, e);
 }
 
@@ -303,6 +364,6 @@ int sampler_run(struct sampler_state *st, float *x, const struct sampler_call *c
 	if (d->error(d, e))
 		return -1;
 	if (assigned)
-		memcpy(assigned, mixer_heaviest(st->mixer), (size_t)c->n * sizeof *assigned);
+		memcpy(assigned, st->heaviest ? st->heaviest : mixer_heaviest(st->mixer), (size_t)c->n * sizeof *assigned);
 	return 0;
 }

@@ -46,11 +46,11 @@ struct sampler_call {
 };
 
 /* Borrows *s. ERR_USAGE as by mixer_new for the policy and by discrete_plan_make for the solver, and for a budget that one expert at each
- * evaluation exceeds. Caller frees with sampler_free. */
+ * evaluation exceeds, and for dopri5 with a policy that looks back at earlier evaluations or draws at each. Caller frees with sampler_free. */
 struct sampler_state *sampler_new(const struct sampler *s, struct err *e);
 void sampler_free(struct sampler_state *st);
 
-/* Evaluations of the mixture for one image. */
+/* Evaluations of the mixture for one image; 0 if they depend on it (dopri5). */
 int64_t sampler_evaluations(const struct sampler *s);
 
 /* Sample x (n, d), in host memory. The initial noise of image i is a pure function of (seed, i), the noise that a step adds of (seed, i, step). The

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <math.h>
 
+#include "diffusion/dopri5.h"
 #include "diffusion/ondevice.h"
 
 enum { STAGES = 4 };
@@ -38,6 +39,8 @@ static const struct method *method_of(enum solver_kind kind, double end)
 
 int64_t solver_evaluations(const struct solver *s)
 {
+	if (s->kind == SOLVER_DOPRI5)
+		return 0;
 	return (s->steps - 1) * methods[s->kind].stages + method_of(s->kind, s->to)->stages;
 }
 
@@ -45,7 +48,7 @@ int64_t solver_work(const struct solver *s, int64_t count)
 {
 	int stages = methods[s->kind].stages, more = stages > 1 || s->kind == SOLVER_AB2 || s->kind == SOLVER_SDE;
 
-	return (stages + more) * count;
+	return s->kind == SOLVER_DOPRI5 ? dopri5_work(count) : (stages + more) * count;
 }
 
 static double grid_time(const struct solver *s, int64_t i)
@@ -194,6 +197,8 @@ int solver_run(const struct solver *s, struct device *d, float *x, int64_t count
 	int rc = 0;
 
 	assert(s->steps > 0 && (draw || !solver_draws(s)));
+	if (s->kind == SOLVER_DOPRI5)
+		return dopri5_run(s, d, x, count, work, field, arg, e);
 	for (int64_t i = 0; i < s->steps && !rc; i++)
 		rc = step(&r, i, e);
 	return rc;

@@ -12,12 +12,17 @@
  * method are as in Hairer, Norsett, Wanner, "Solving Ordinary Differential Equations I", II.1. ab2 is Adams-Bashforth with two points, for any
  * grid; its first step is an Euler step.
  *
- * sde takes Euler-Maruyama steps of the reverse SDE dx = (v + c eps) dt + sqrt(2 c t) dW, c = `strength`, whose marginals on the linear path are those
- * of the flow, as eps = x + (1 - t) v is -t times the score. Its last step, to t = 0, is an Euler step of the flow.
+ * sde takes Euler-Maruyama steps of the reverse SDE dx = (v + c eps) dt + sqrt(2 c t) dW, c = `strength`, whose marginals on the linear path are
+ * those of the flow, as eps = x + (1 - t) v is -t times the score. Its last step, to t = 0, is an Euler step of the flow.
  *
  * edm_heun is algorithm 2 of Karras et al. 2022 in sigma = t / (1 - t): while sigma is in churn_min .. churn_max, a step first raises it to
  * (1 + min(churn / steps, sqrt 2 - 1)) sigma with new noise of deviation churn_noise; then it takes a step of Heun's method in sigma. At t = 1
  * sigma is infinite: nothing is added there, and the step is one of Heun's method in t.
+ *
+ * dopri5 chooses its own steps: the root mean square over the elements of the estimated error of a step, in units of atol + rtol |x|, is at most 1.
+ * All elements of a run share their steps, so samples that must not depend on each other are run one at a time. At t = .001 it ends with
+ * a step of Heun's third-order method to 0. `steps` is the most it may try; times, last and the stages' numbers mean nothing to it, except that
+ * stage 0 is in every step once.
  *
  * No method evaluates the velocity at t = 0, because predictions of x0 and epsilon give none there. A step that ends at t = 0 is an Euler step
  * for heun and edm_heun, and a step of Heun's third-order method for rk4; neither lowers the order of the whole. So N steps take 2 N - 1 and 4 N - 1
@@ -33,12 +38,17 @@ struct stochastic {
 	double churn, churn_min, churn_max, churn_noise;
 };
 
+struct tolerance { /* dopri5 */
+	double rtol, atol;
+};
+
 struct solver {
 	enum solver_kind kind;
 	int64_t steps;
 	double from, to, last;
 	const double *times;
 	struct stochastic add;
+	struct tolerance adapt;
 };
 
 /* v (n, d) at x (n, d) and time t. `stage` counts the evaluations within a step from 0. */
@@ -51,8 +61,8 @@ typedef int solver_draw(void *arg, float *z, int64_t step, struct err *e);
  * may be NULL unless solver_draws. */
 int solver_run(const struct solver *s, struct device *d, float *x, int64_t count, float *work, solver_field *field, solver_draw *draw, void *arg,
                struct err *e);
-int solver_draws(const struct solver *s); /* whether steps add noise */
-int64_t solver_evaluations(const struct solver *s);
+int solver_draws(const struct solver *s);                   /* whether steps add noise */
+int64_t solver_evaluations(const struct solver *s);         /* 0 for dopri5, where it depends on the sample */
 int64_t solver_work(const struct solver *s, int64_t count); /* floats */
 
 #endif

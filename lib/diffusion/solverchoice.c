@@ -50,6 +50,8 @@ static const struct key {
     {{"law", KEY(grid.law), WORDS("exponential", "linear")}, FLOW},
     {{"terminal", KEY(grid.terminal), NUMBER(1e-6, .999)}, FLOW},
     {{"sigmas", KEY(grid.sigmas), WORDS("even", "karras", "exponential", "beta", "quadratic", "logsnr")}, FLOW},
+    {{"rtol", KEY(adapt.rtol), NUMBER(1e-7, 1)}, OF_FLOW(DOPRI5)},
+    {{"atol", KEY(adapt.atol), NUMBER(1e-12, 1)}, OF_FLOW(DOPRI5)},
     {{"strength", KEY(add.strength), NUMBER(0, 100)}, OF_FLOW(SDE)},
     {{"churn", KEY(add.churn), NUMBER(0, 1e6)}, OF_FLOW(EDM_HEUN)},
     {{"churn-min", KEY(add.churn_min), NUMBER(0, 1e6)}, OF_FLOW(EDM_HEUN)},
@@ -61,7 +63,7 @@ enum { KEYS = sizeof keys / sizeof *keys };
 
 static int set_key(struct solver_choice *c, const char *key, const char *value, struct err *e)
 {
-	const unsigned of = c->discrete ? 1u << c->how.kind : FLOW | 1u << (17 + c->kind);
+	const unsigned flow = 1u << (17 + c->kind), of = c->discrete ? 1u << c->how.kind : c->kind == SOLVER_DOPRI5 ? flow : FLOW | flow;
 	const char *known[KEYS + 1] = {NULL};
 	int n = 0;
 
@@ -120,6 +122,7 @@ int solver_parse(const char *text, struct solver_choice *c, struct err *e)
 	if (!c->discrete) {
 		c->kind = (enum solver_kind)c->info->kind;
 		c->add = (struct stochastic){.strength = 1, .churn_max = HUGE_VAL, .churn_noise = 1};
+		c->adapt = (struct tolerance){.rtol = 1e-3, .atol = 1e-6};
 		return parse_keys(text, text + n, c, e) || check_grid(text, &c->grid, e) ? -1 : 0;
 	}
 	c->how = discrete_default((enum discrete_kind)c->info->kind);

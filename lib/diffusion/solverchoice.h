@@ -14,6 +14,7 @@ struct solver_choice {
 	struct discrete how;
 	struct flow_grid grid; /* for flow solvers */
 	struct stochastic add;
+	struct tolerance adapt;
 };
 
 /* The rows of diffusion/solverlist.h, and their names alone; name NULL, or NULL, at the end. */
@@ -34,6 +35,7 @@ extern const char *const solver_names[];
  * and the flow solvers with
  *   shift=S or mu=M  law=exponential|linear (of mu)  terminal=T  sigmas=even|karras|exponential|beta|quadratic|logsnr
  *   strength=C (sde)  churn=C  churn-min=S  churn-max=S  churn-noise=F (edm-heun)
+ * dopri5 takes rtol=R and atol=A alone.
  * ERR_USAGE names the part that is wrong. */
 int solver_parse(const char *text, struct solver_choice *c, struct err *e);
 

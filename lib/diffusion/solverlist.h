@@ -20,6 +20,7 @@ enum solver_noise { NOISE_NONE, NOISE_ALWAYS, NOISE_BY_KEY };
 	FLOW(AB2, "ab2", 2, "N", NOISE_NONE, "Adams-Bashforth with two points") \
 	FLOW(SDE, "sde", 1, "N", NOISE_ALWAYS, "Euler-Maruyama steps of the reverse SDE") \
 	FLOW(EDM_HEUN, "edm-heun", 2, "2 N - 1", NOISE_BY_KEY, "Heun's method in sigma / alpha, with churn") \
+	FLOW(DOPRI5, "dopri5", 5, "6 M + 3", NOISE_NONE, "adaptive Dormand-Prince, M steps tried") \
 	DISCRETE(DDPM, "ddpm", 1, "N", NOISE_ALWAYS, "ancestral sampling", 1, 0) \
 	DISCRETE(DDIM, "ddim", 1, "N", NOISE_BY_KEY, "DDIM", 1, 0) \
 	DISCRETE(EULER, "euler-discrete", 1, "N", NOISE_NONE, "Euler steps in sigma / alpha", 1, 0) \

@@ -53,19 +53,20 @@ int sampling_prepare(struct sampling *r, struct err *e)
 	size_t n = (size_t)r->ask.batch;
 
 	r->grid = r->solver.discrete ? NULL : flow_grid_new(&r->solver.grid, r->ask.steps, r->ask.timesteps);
-	r->sampler = (struct sampler){.mixture = &r->mixture,
-	                              .solver = {r->solver.kind, r->ask.steps, 1, 0, r->ask.timesteps ? PARIS_LAST : 0, r->grid, r->solver.add},
-	                              .discrete = r->solver.discrete ? &r->solver.how : NULL,
-	                              .schedule = s->schedule,
-	                              .kind = s->kind,
-	                              .seed = r->ask.seed,
-	                              .batch = r->ask.batch,
-	                              .torch = r->ask.noise,
-	                              .observe = r->ask.log ? observe : NULL,
-	                              .observe_arg = r,
-	                              .order = ensemble_order,
-	                              .order_arg = &r->ensemble,
-	                              .progress = &r->tell};
+	r->sampler = (struct sampler){
+	    .mixture = &r->mixture,
+	    .solver = {r->solver.kind, r->ask.steps, 1, 0, r->ask.timesteps ? PARIS_LAST : 0, r->grid, r->solver.add, r->solver.adapt},
+	    .discrete = r->solver.discrete ? &r->solver.how : NULL,
+	    .schedule = s->schedule,
+	    .kind = s->kind,
+	    .seed = r->ask.seed,
+	    .batch = r->ask.batch,
+	    .torch = r->ask.noise,
+	    .observe = r->ask.log ? observe : NULL,
+	    .observe_arg = r,
+	    .order = ensemble_order,
+	    .order_arg = &r->ensemble,
+	    .progress = &r->tell};
 	r->tell = (struct progress){tell, r};
 	if (!(r->state = sampler_new(&r->sampler, e)) || !(r->x = mem_try(n * (size_t)s->d, sizeof *r->x, "pictures", e)))
 		return -1;

@@ -108,11 +108,16 @@ static void apply_preset(struct sample_request *a)
 	a->cfg = isnan(a->cfg) ? 7.5 : a->cfg;
 }
 
+static int is_adaptive(const struct sampling *r)
+{
+	return !r->solver.discrete && r->solver.kind == SOLVER_DOPRI5;
+}
+
 static void settle_numbers(struct sampling *r)
 {
 	struct sample_request *a = &r->ask;
 
-	a->steps = a->steps ? a->steps : 50;
+	a->steps = a->steps ? a->steps : is_adaptive(r) ? 1000 : 50;
 	a->timesteps = a->timesteps < 0 ? 0 : a->timesteps;
 	a->cfg = isnan(a->cfg) ? 1 : a->cfg;
 	a->convert = a->convert < 0 ? 0 : a->convert;
@@ -176,6 +181,10 @@ int request_settle(struct sampling *r, struct err *e)
 		return err_set(e, ERR_USAGE,
 		               "--timesteps has an effect only with the flow solvers, " SOLVER_FLOW_NAMES "and not with %s: use spacing=HOW there",
 		               r->solver.name);
+	if (is_adaptive(r) && a->timesteps > 0)
+		return err_set(e, ERR_USAGE, "--timesteps has no effect with dopri5, which chooses its own steps");
+	if (is_adaptive(r) && a->log)
+		return err_set(e, ERR_USAGE, "--log is not possible with dopri5: each picture has its own steps");
 	settle_numbers(r);
 	return check_labels(r, e) || check_centroids(r, e) || settle_output(r, e) || check_outputs(r, e) ? -1 : 0;
 }

@@ -29,7 +29,7 @@ struct counts {
 	struct {
 		const char *name;
 		int64_t *v, n;
-	} row[8];
+	} row[9];
 	int n;
 };
 
@@ -39,6 +39,7 @@ static struct counts counts_of(struct sampling *r)
 	int64_t k = s->k;
 
 	return (struct counts){{{"evaluations", &s->evaluations, 1},
+	                        {"longest", &s->longest, 1},
 	                        {"used", &s->used, 1},
 	                        {"rows", s->rows, k},
 	                        {"mass", s->mass, k},
@@ -46,7 +47,7 @@ static struct counts counts_of(struct sampling *r)
 	                        {"entropy", s->entropy, s->steps},
 	                        {"entropy_rows", s->entropy_rows, s->steps},
 	                        {"assigned", r->assigned, k}},
-	                       8};
+	                       9};
 }
 
 static void put_counts(json_t *o, const char *name, const int64_t *v, int64_t n)

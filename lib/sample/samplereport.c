@@ -19,7 +19,7 @@ static json_t *report_json(const struct sampling *r, int64_t weight_bytes)
 		json_array_append_new(assigned, jsonio_real((double)r->assigned[k] / (double)r->count));
 		json_array_append_new(weight, jsonio_real((double)s->mass[k] / MIXTURE_UNIT / (double)s->evaluations));
 	}
-	for (int64_t i = 0; i < r->ask.steps && s->router_rows; i++)
+	for (int64_t i = 0; i < r->ask.steps && s->router_rows && !s->longest; i++)
 		json_array_append_new(entropy, jsonio_real((double)s->entropy[i] / MIXTURE_UNIT / (double)s->entropy_rows[i]));
 	json_object_set_new(o, "n", json_integer(r->count));
 	json_object_set_new(o, "route", json_string(r->ask.route));
@@ -27,7 +27,12 @@ static json_t *report_json(const struct sampling *r, int64_t weight_bytes)
 	json_object_set_new(o, "steps", json_integer(r->ask.steps));
 	json_object_set_new(o, "weights", json_string(sample_dtypes[r->ask.dtype]));
 	json_object_set_new(o, "weight_bytes", json_integer(weight_bytes));
-	json_object_set_new(o, "evaluations", json_integer(sampler_evaluations(&r->sampler)));
+	if (s->longest) {
+		json_object_set_new(o, "evaluations", jsonio_real((double)s->evaluations / (double)r->count));
+		json_object_set_new(o, "evaluations_most", json_integer(s->longest));
+	} else {
+		json_object_set_new(o, "evaluations", json_integer(sampler_evaluations(&r->sampler)));
+	}
 	json_object_set_new(o, "experts_per_step", jsonio_real((double)s->used / (double)s->evaluations));
 	json_object_set_new(mass, "assigned", assigned);
 	json_object_set_new(mass, "weight", weight);
@@ -67,6 +72,9 @@ static void say_summary(const struct sampling *r, int64_t weight_bytes, double s
 	}
 	if (rows > 0)
 		str_printf(&text, ", router entropy %.3f", sum / rows);
+	if (s->longest)
+		str_printf(&text, ", %.1f evaluations per picture and at most %lld", (double)s->evaluations / (double)r->count,
+		           (long long)s->longest);
 	sampling_say(r, "%s, %.4g GFLOP per picture, %.3g MiB of %s weights, %.3g pictures/s", str_text(&text),
 	             mixture_gflop(&r->mixture, s) / (double)r->count, (double)weight_bytes / 0x1p20, sample_dtypes[r->ask.dtype],
 	             (double)r->count / seconds);

@@ -56,6 +56,7 @@ check_out "names that share a beginning" "--centroids
 check_out "words that a text may be" "ab2
 ddim
 ddpm
+dopri5
 dpm++1
 dpm++2m
 dpm++2s
@@ -77,6 +78,7 @@ check_out "a value behind = as bash cuts it" "heun" completes ddm-sample --solve
 check_out "just behind the =" "ab2
 ddim
 ddpm
+dopri5
 dpm++1
 dpm++2m
 dpm++2s

@@ -16,7 +16,7 @@ on() {
 on epsilon linear_betas eps
 on v_prediction scaled_linear_betas angular
 on x0 cosine cosine
-for s in ddpm ddim,eta=.5 euler-discrete dpm++2m dpm++3s,type=heun; do
+for s in ddpm ddim,eta=.5 euler-discrete dpm++2m dpm++3s,type=heun unipc3 sde,strength=.5 ab2; do
 	check "$s runs" $run --solver $s -o "$s.tar" --report $s.json eps
 	check_grep "$s evaluates once a step" '"evaluations":4,' $s.json
 	check "$s in batches of 2 and three threads" $run --solver $s --batch 2 --threads 3 -o again.$s.tar eps
@@ -28,6 +28,10 @@ for m in angular cosine; do
 	check "$m: ddim runs" $run --solver ddim,spacing=trailing,clip=1 -o $m.tar $m
 done
 check "experts on another path are converted by euler" $run -o euler.tar eps
+check "and by edm-heun" $run --solver edm-heun,churn=1 --report edm.json -o edm.tar eps
+check_grep "which evaluates twice a step but in the last" '"evaluations":7,' edm.json
+check "and by dopri5" $run --solver dopri5,rtol=1,atol=1 --steps 300 --report dopri5.json -o dopri5.tar eps
+check_grep "as often as each picture needs" '"evaluations":[0-9.]*,"evaluations_most":[0-9]*,' dopri5.json
 check "a list of betas" sh -c 'sed "s/\"path\": \"linear_betas\"/\"path\": \"betas\", \"trained_betas\": [0.01, 0.02, 0.03, 0.04, 0.5]/" \
 	eps/expert_0/config.json >new && mv new eps/expert_0/config.json'
 check "is a path of that many steps" ddm-sample -n 1 --steps 5 --route expert:0 --solver ddim -o five.tar eps
@@ -123,6 +127,23 @@ sed -n 's/^[[:space:]]*\(FLOW\|DISCRETE\)([A-Z0-9_]*, "\([^"]*\)", \([0-9]\), "\
 tap_result $? "every solver of the list is read"
 grep '^\.It Cm .* Ta [0-9] Ta .* Ta ' "$SRC/man/ddm-sample.1" >said
 check_same "the manual has the same rows" said rows
+check_exit 2 "dopri5 with times" ddm-sample -n 1 --route full --solver dopri5 --timesteps paris -o x.tar ensemble
+check_err "which it chooses" '--timesteps has no effect with dopri5'
+check_exit 2 "dopri5 with a log" ddm-sample -n 1 --route full --solver dopri5 --log x.jsonl -o x.tar ensemble
+check_err "whose pictures have steps of their own" '--log is not possible with dopri5'
+check_exit 2 "dopri5 with a shift" ddm-sample -n 1 --route full --solver dopri5,shift=3 -o x.tar ensemble
+check_err "which is no key of it" "dopri5: 'shift' is not one of rtol, atol"
+for route in sample 'router|top-1|keep:.1' budget:1; do
+	check_exit 2 "dopri5 with $route" ddm-sample -n 1 --route "$route" --solver dopri5 -o x.tar ensemble
+	check_err "which depends on more than x and t" 'dopri5 is not possible with a route of '
+done
+check_exit 2 "dopri5 with too few steps" ddm-sample -n 1 --route full --solver dopri5 --steps 2 -o x.tar ensemble
+check_err "says how far it came" 'dopri5 reached t = 0\.[0-9]* in 2 steps: allow more with --steps'
+check "dopri5 by one" ddm-sample -n 3 --batch 1 --route top-1 --solver dopri5,rtol=.1,atol=.1 --report one.json -o one.tar ensemble
+check_err "tells its evaluations" ', [0-9.]* evaluations per picture and at most [0-9]*,'
+check "by three" ddm-sample -n 3 --batch 3 --route top-1 --solver dopri5,rtol=.1,atol=.1 --report three.json -o three.tar ensemble
+check_same "the batch changes no byte" three.tar one.tar
+check_same "nor the report" three.json one.json
 check_exit 2 "no such key" $run --solver ddim,order=2 -o x.tar angular
 check_err "its keys are listed" "ddim: 'order' is not one of spacing, offset, clip, final, eta$"
 check_exit 2 "a value it does not know" $run --solver ddim,spacing=even -o x.tar angular

@@ -86,8 +86,8 @@ check_same "the same sheet" w.png whole/w.png
 clean
 rm s.tar
 
-# Solvers with noise at every step, with two evaluations, and with a memory of earlier steps
-for solver in sde edm-heun,churn=2 unipc3 "sde --noise torch"; do
+# Solvers with noise at every step, with two evaluations, with a memory of earlier steps, and with steps of their own
+for solver in sde edm-heun,churn=2 unipc3 "dopri5,rtol=1,atol=1 --steps 300 --route full" "sde --noise torch"; do
 	check "$solver" $run --solver $solver -o whole/n.tar ensemble
 	begun $run --solver $solver -o s.tar ensemble
 	check "$solver: the same command, in other batches" $run --solver $solver --batch 7 --threads 2 -o s.tar ensemble

@@ -1,6 +1,8 @@
-"""The results of diffusers' schedulers from a fixed start with a fixed network: python discrete_values.py > discrete_values.h. Needs diffusers.
+"""The results of diffusers' schedulers from a fixed start with a fixed network: python discrete_values.py > discrete_values.h,
+and with the argument unipc > unipc_values.h. Needs diffusers.
 
 The network answers x t / (t + 1) at step t, in every kind of prediction, and .1 x - .3 where a variance is learned; noise is torch.randn's."""
+import sys
 import warnings
 
 import diffusers
@@ -119,9 +121,14 @@ for order in (2, 3):
     add(f"unipc{order},final=zero,sigmas=karras", P, E, 12, lambda t, **k: D.UniPCMultistepScheduler(**t, **k, solver_order=order,
                                                                                                     use_karras_sigmas=True))
 
-print("/* Made by discrete_values.py with diffusers. */\n")
-print("static const struct {\n\tconst char *solver, *path, *prediction;\n\tint64_t steps;\n\tint learned;")
-print("\tdouble at[8]; /* elements 0, 109, .. */\n} golden_discrete[] = {")
+if sys.argv[1:] == ["unipc"]:
+    print("/* Made by discrete_values.py unipc with diffusers: rows of golden_discrete, for discrete_values.h. */")
+else:
+    print("/* Made by discrete_values.py with diffusers. */\n")
+    print("static const struct {\n\tconst char *solver, *path, *prediction;\n\tint64_t steps;\n\tint learned;")
+    print("\tdouble at[8]; /* elements 0, 109, .. */\n} golden_discrete[] = {")
 for solver, path, kind, steps, learned, x in rows:
-    print(f'    {{"{solver}", "{path}", "{kind}", {steps}, {learned},\n     {{{", ".join(f"{v:.9g}" for v in x)}}}}},')
-print("};")
+    if solver.startswith("unipc") == (sys.argv[1:] == ["unipc"]):
+        print(f'    {{"{solver}", "{path}", "{kind}", {steps}, {learned},\n     {{{", ".join(f"{v:.9g}" for v in x)}}}}},')
+if not sys.argv[1:]:
+    print('#include "tests/golden/unipc_values.h"\n};')

@@ -305,7 +305,7 @@ def with_flow_by_dpm():
 
 
 def with_flow_by_unipc():
-    """UniPC for a network of the flow, as above."""
+    """UniPC for a network of the flow, as above. With bh1 diffusers' last step to zero noise gives nan."""
     import diffusers as D
     import torch
 
@@ -315,18 +315,17 @@ def with_flow_by_unipc():
         D.FlowMatchEulerDiscreteScheduler().save_pretrained(os.path.join(dir, "scheduler"))
         for steps in (9, 27):
             for order in (1, 2, 3):
-                for type in ("bh1", "bh2"):
-                    s = D.UniPCMultistepScheduler(use_flow_sigmas=True, prediction_type="flow_prediction", solver_order=order, solver_type=type)
-                    s.set_timesteps(steps)
-                    sigmas = [(999 - 999 // steps * i) / 1000 for i in range(steps)]
-                    s.sigmas, s.timesteps = torch.tensor(sigmas + [0.0]), torch.tensor([1000 * v for v in sigmas])
-                    x = torch.randn(1, 4, 8, 8, generator=torch.Generator().manual_seed(SEED)) * (0.999**2 + 0.001**2) ** 0.5
-                    for t in s.timesteps:
-                        x = s.step(Timed(net)(x, t)[:, :4], t, x).prev_sample
-                    solver = "unipc%d,type=%s,spacing=trailing" % (order, type)
-                    bad = unlike(sampled(dir, "--steps", str(steps), "--solver", solver), x[0].numpy())
-                    if bad:
-                        wrong.append("%s, %d steps: %s" % (solver, steps, bad))
+                s = D.UniPCMultistepScheduler(use_flow_sigmas=True, prediction_type="flow_prediction", solver_order=order)
+                s.set_timesteps(steps)
+                sigmas = [(999 - 999 // steps * i) / 1000 for i in range(steps)]
+                s.sigmas, s.timesteps = torch.tensor(sigmas + [0.0]), torch.tensor([1000 * v for v in sigmas])
+                x = torch.randn(1, 4, 8, 8, generator=torch.Generator().manual_seed(SEED)) * (0.999**2 + 0.001**2) ** 0.5
+                for t in s.timesteps:
+                    x = s.step(Timed(net)(x, t)[:, :4], t, x).prev_sample
+                solver = "unipc%d,spacing=trailing" % order
+                bad = unlike(sampled(dir, "--steps", str(steps), "--solver", solver), x[0].numpy())
+                if bad:
+                    wrong.append("%s, %d steps: %s" % (solver, steps, bad))
     return "; ".join(wrong) or None
 
 

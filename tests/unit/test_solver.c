@@ -44,14 +44,18 @@ static void integrate(const struct exact *m, enum solver_kind kind, int64_t step
 {
 	struct solver s = {.kind = kind, .steps = steps, .from = 1, .to = to};
 	struct device *d = device_cpu(NULL, DT_F32);
-	float work[10];
+	float work[18];
 	struct err e = {0};
 
-	assert_true(solver_work(&s, 2) <= 10);
+	s.adapt = (struct tolerance){1e-3, 1e-6};
+	if (kind == SOLVER_DOPRI5)
+		s.steps = 100;
+	assert_true(solver_work(&s, 2) <= 18);
 	*c = (struct counted){m, 0, 1};
 	assert_int_equal(solver_run(&s, d, x, 2, work, exact_field, NULL, c, &e), 0);
 	device_free(d);
-	assert_int_equal(c->calls, solver_evaluations(&s));
+	if (kind != SOLVER_DOPRI5)
+		assert_int_equal(c->calls, solver_evaluations(&s));
 }
 
 /* The flow of one Gaussian is x_t = alpha mean + sqrt(alpha^2 std^2 + sigma^2) x_1. */
@@ -161,8 +165,8 @@ static float response(const struct solver *s, struct device *d, float x, int64_t
 	return x;
 }
 
-/* The exact standard deviation of the samples, without sampling: all noises are independent and of deviation 1. *added is the share of the variance that
- * comes from the steps' noise. */
+/* The exact standard deviation of the samples, without sampling: all noises are independent and of deviation 1. *added is the share of the variance
+ * that comes from the steps' noise. */
 static double spread(const char *text, int64_t steps, double *added)
 {
 	struct device *d = device_cpu(NULL, DT_F32);
@@ -172,7 +176,7 @@ static double spread(const char *text, int64_t steps, double *added)
 	double first, sum = 0;
 
 	assert_int_equal(solver_parse(text, &c, NULL), 0);
-	s = (struct solver){c.kind, steps, 1, 0, 0, NULL, c.add};
+	s = (struct solver){.kind = c.kind, .steps = steps, .from = 1, .add = c.add};
 	first = response(&s, d, 1, -1, &calls);
 	for (int64_t i = 0; i < steps; i++)
 		sum += pow(response(&s, d, 0, i, &calls), 2);
@@ -240,7 +244,7 @@ static void edm_is_algorithm_2(void **state)
 	for (int i = 0; i <= STEPS; i++)
 		sigma[i] = times[i] / (1 - times[i]);
 	for (size_t k = 0; k < sizeof adds / sizeof *adds; k++) {
-		struct solver s = {SOLVER_EDM_HEUN, STEPS, .98, 0, 0, times, adds[k]};
+		struct solver s = {.kind = SOLVER_EDM_HEUN, .steps = STEPS, .times = times, .add = adds[k]};
 
 		for (int at = 0; at < STEPS; at++) {
 			double want =
@@ -251,6 +255,76 @@ static void edm_is_algorithm_2(void **state)
 				fail_msg("case %d, noise in step %d: %.9g, not %.9g", (int)k, at, (double)got, want);
 		}
 	}
+	device_free(d);
+}
+
+/* dopri5 on the mixture of two Gaussians without its last step, against solve_ivp of SciPy 1.17 with method RK45, rtol = atol and first_step .05: the
+ * same steps, so the same values within rounding to float, and as many evaluations. */
+static void adapts_as_scipy(void **state)
+{
+	static const struct {
+		float start[2];
+		double tolerance, at[2];
+		int calls;
+	} of[] = {{{0.2f, -0.9f}, 1e-2, {0.285742417, -0.0584503036}, 19},  {{0.2f, -0.9f}, 1e-4, {0.28533756, -0.0585202765}, 37},
+	          {{0.2f, -0.9f}, 1e-5, {0.285156762, -0.0585480339}, 55},  {{1.5f, 0.3f}, 1e-2, {1.48492234, 0.593533486}, 19},
+	          {{1.5f, 0.3f}, 1e-4, {1.48492234, 0.593533486}, 19},      {{1.5f, 0.3f}, 1e-5, {1.48410245, 0.593422553}, 37},
+	          {{-0.01f, 0.02f}, 1e-2, {-0.135186028, 0.337223458}, 19}, {{-0.01f, 0.02f}, 1e-4, {-0.135186028, 0.337223458}, 19},
+	          {{-0.01f, 0.02f}, 1e-5, {-0.135315275, 0.337207601}, 37}, {{-2, 1}, 1e-2, {-1.93872802, 0.688942948}, 19},
+	          {{-2, 1}, 1e-4, {-1.93872802, 0.688942948}, 19},          {{-2, 1}, 1e-5, {-1.93862083, 0.68896422}, 43}};
+	struct device *d = device_cpu(NULL, DT_F32);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		struct solver s = {.kind = SOLVER_DOPRI5, .steps = 500, .from = 1, .to = .05, .adapt = {of[i].tolerance, of[i].tolerance}};
+		struct counted c = {&mixture, 0, 1};
+		float x[2] = {of[i].start[0], of[i].start[1]}, work[18];
+
+		assert_int_equal(solver_work(&s, 2), 18);
+		memset(work, 0xff, sizeof work);
+		assert_int_equal(solver_run(&s, d, x, 2, work, exact_field, NULL, &c, NULL), 0);
+		if (c.calls != of[i].calls || !(fabs(x[0] - of[i].at[0]) < 1e-5 && fabs(x[1] - of[i].at[1]) < 1e-5))
+			fail_msg("case %d: %.9g, %.9g in %d evaluations", (int)i, (double)x[0], (double)x[1], (int)c.calls);
+	}
+	device_free(d);
+}
+
+/* To t = 0, where rk4 with 800 steps is the reference: the error is of the size of the tolerance, and a limit on the steps is kept. */
+static void tolerances_are_kept(void **state)
+{
+	static const float starts[][2] = {{.2f, -.9f}, {1.5f, .3f}, {-.01f, .02f}, {-2, 1}};
+	struct device *d = device_cpu(NULL, DT_F32);
+	struct solver s = {.kind = SOLVER_DOPRI5, .steps = 500, .from = 1};
+	struct err e = {0};
+	float x[2], work[18];
+	struct counted c;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+		int64_t before = 0;
+
+		for (double tolerance = 1e-2; tolerance > 1e-6; tolerance /= 10) {
+			float ref[2] = {starts[i][0], starts[i][1]};
+			double error;
+
+			memcpy(x, starts[i], sizeof x);
+			integrate(&mixture, SOLVER_RK4, 800, 0, ref, &c);
+			c = (struct counted){&mixture, 0, 1};
+			s.adapt = (struct tolerance){tolerance, tolerance};
+			assert_int_equal(solver_run(&s, d, x, 2, work, exact_field, NULL, &c, NULL), 0);
+			error = fmax(fabs(x[0] - ref[0]), fabs(x[1] - ref[1]));
+			print_message("tolerance %g: error %.2g, %d evaluations\n", tolerance, error, (int)c.calls);
+			assert_true(c.least > 0 && c.calls % 6 == 3 && c.calls >= before);
+			assert_true(error < 20 * tolerance);
+			before = c.calls;
+		}
+	}
+	s.steps = 3;
+	c = (struct counted){&mixture, 0, 1};
+	memcpy(x, starts[0], sizeof x);
+	assert_int_equal(solver_run(&s, d, x, 2, work, exact_field, NULL, &c, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	assert_int_equal(c.calls, 1 + 3 * 6);
 	device_free(d);
 }
 
@@ -485,6 +559,8 @@ int main(void)
 	    cmocka_unit_test(even_in_a_function),
 	    cmocka_unit_test(laws_of_the_noise),
 	    cmocka_unit_test(edm_is_algorithm_2),
+	    cmocka_unit_test(adapts_as_scipy),
+	    cmocka_unit_test(tolerances_are_kept),
 	    cmocka_unit_test(quantiles),
 	    cmocka_unit_test(errors_pass_through),
 	};

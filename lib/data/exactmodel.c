@@ -94,6 +94,8 @@ const struct option exact_options[] = {
     {"--predict", .type = OPTION_CHOICE, REQUEST(prediction), .arg = "WHAT", .choices = prediction_names, .preset = "velocity",
      .help = "what experts predict", OPTION_ALWAYS, .was_value = "v", .is_value = "velocity", .put = put_prediction, .stamp = STAMP_ALWAYS,
      .key = "predict"},
+    {"--time-range", .type = OPTION_PARSED, REQUEST(range), .arg = "A..B", .parse = time_range_option, .put = time_range_stamp,
+     .help = "make experts for times from A to B", .preset = "0..1", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "time_range"},
     OPTION_GROUP("Machine and output"),
     {"--no-verify", .type = OPTION_OFF, REQUEST(verify), .preset = "1", .help = "do not check the shards' hashes first", OPTION_ALWAYS},
     {"--output", 'o', OPTION_TEXT, REQUEST(out), .arg = "DIR", .help = "the folder to make", .required = "the folder for the model", OPTION_ALWAYS},
@@ -186,6 +188,7 @@ static struct model_config describe(const struct exact_job *j, const struct gath
 	}
 	snprintf(c.path, sizeof c.path, "%s", path_names[j->r->path.kind]);
 	c.sigma_data = j->r->path.sigma_data;
+	c.range = j->r->range;
 	snprintf(c.prediction, sizeof c.prediction, "%s", prediction_names[j->r->prediction]);
 	return c;
 }

@@ -7,6 +7,7 @@
 #include "core/clock.h"
 #include "core/option.h"
 #include "core/pool.h"
+#include "net/timerange.h"
 
 struct exact_request {
 	const char *program; /* for the stamp */
@@ -19,6 +20,7 @@ struct exact_request {
 		int kind;          /* index into the list of exact_options */
 		double sigma_data; /* of path edm; 0: SIGMA_DATA_USUAL (net/betas.h) */
 	} path;
+	struct time_range range; /* the times that the experts are for; zeroed: all */
 	int verify;
 	const struct progress *progress; /* reports the samples read; may be NULL */
 };

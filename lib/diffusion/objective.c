@@ -1,6 +1,7 @@
 /* The tables of training objectives: paths, loss weightings and distributions of training times. */
 #include "diffusion/objective.h"
 
+#include <float.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -185,15 +186,184 @@ static double time_discrete(const struct time_law *law, const struct path *path,
 	return s ? schedule_time(s, k) : (k + 1) / steps;
 }
 
+void time_span(struct time_range range, const struct path *path, double *lo, double *hi)
+{
+	*lo = fmax(path->lo, range.from);
+	*hi = fmin(path->hi, time_range_end(range));
+}
+
+static double uniform_within(const struct time_law *law, const struct time_range *r, const struct path *path, const struct draw *d)
+{
+	double lo, hi;
+
+	(void)law;
+	time_span(*r, path, &lo, &hi);
+	return lo + draw_uniform(d) * (hi - lo);
+}
+
+static double normal_below(double z)
+{
+	return .5 * erfc(-z * .70710678118654752440);
+}
+
+enum { NORMAL_FAR = 40 }; /* beyond so many deviations the probability is 0 in double precision */
+
+/* The probability that a standard normal number is between a and b. The smaller tail keeps its digits. */
+static double normal_between(double a, double b)
+{
+	return a > 0 ? normal_below(-a) - normal_below(-b) : normal_below(b) - normal_below(a);
+}
+
+/* The quantile u of a standard normal number that is known to be between a and b: by bisection, because the quantile function of the normal
+ * distribution is not in libm. */
+static double normal_within(double a, double b, double u)
+{
+	double below, want, lo, hi;
+
+	if (a > 0)
+		return -normal_within(-b, -a, 1 - u);
+	below = normal_below(a);
+	want = below + u * (normal_below(b) - below);
+	lo = fmax(a, -NORMAL_FAR);
+	hi = fmin(b, NORMAL_FAR);
+	for (;;) {
+		double middle = lo + .5 * (hi - lo);
+
+		if (!(middle > lo && middle < hi))
+			return lo;
+		if (normal_below(middle) < want)
+			lo = middle;
+		else
+			hi = middle;
+	}
+}
+
+/* The ends of a range in standard deviations of a normal law, `of` being the function of t that is normal. What the law draws beyond an end of the
+ * path is moved to that end (time_sample), so a range that reaches the end includes it. */
+struct ends {
+	double a, b;
+};
+
+static struct ends normal_ends(const struct time_law *law, const struct time_range *r, const struct path *path,
+                               double (*of)(const struct path *path, double t))
+{
+	return (struct ends){r->from <= path->lo ? -INFINITY : (of(path, r->from) - law->mean) / law->std,
+	                     time_range_end(*r) >= path->hi ? INFINITY : (of(path, r->to) - law->mean) / law->std};
+}
+
+static double logit(const struct path *path, double t)
+{
+	(void)path;
+	return log(t / (1 - t));
+}
+
+static double log_ratio(const struct path *path, double t)
+{
+	return -.5 * path_at(path, t).logsnr;
+}
+
+static double logit_normal_within(const struct time_law *law, const struct time_range *r, const struct path *path, const struct draw *d)
+{
+	struct ends s = normal_ends(law, r, path, logit);
+	double t = 1 / (1 + exp(-(law->mean + law->std * normal_within(s.a, s.b, draw_uniform(d)))));
+
+	return fmin(t, 1 - 0x1p-24);
+}
+
+static double lognormal_within(const struct time_law *law, const struct time_range *r, const struct path *path, const struct draw *d)
+{
+	struct ends s = normal_ends(law, r, path, log_ratio);
+
+	return path_time(path, -2 * (law->mean + law->std * normal_within(s.a, s.b, draw_uniform(d))));
+}
+
+static double step_time(const struct path *path, int64_t k)
+{
+	const struct schedule *s = schedule_of(path);
+
+	return s ? schedule_time(s, (double)k) : ((double)k + 1) / 1000;
+}
+
+/* The first step at time t or later; the number of steps if there is none. */
+static int64_t step_from(const struct path *path, double t)
+{
+	const struct schedule *s = schedule_of(path);
+	int64_t lo = 0, hi = s ? s->steps : 1000;
+
+	while (lo < hi) {
+		int64_t middle = (lo + hi) / 2;
+
+		if (step_time(path, middle) < t)
+			lo = middle + 1;
+		else
+			hi = middle;
+	}
+	return lo;
+}
+
+/* The steps in the range: from *first, as many as are returned. */
+static int64_t steps_in(const struct time_range *r, const struct path *path, int64_t *first)
+{
+	*first = step_from(path, r->from);
+	return step_from(path, time_range_end(*r) == 1 ? INFINITY : r->to) - *first;
+}
+
+static double discrete_within(const struct time_law *law, const struct time_range *r, const struct path *path, const struct draw *d)
+{
+	int64_t first, n = steps_in(r, path, &first);
+
+	(void)law;
+	return step_time(path, first + (int64_t)floor(draw_uniform(d) * (double)n));
+}
+
+static double uniform_mass(const struct time_law *law, const struct time_range *r, const struct path *path)
+{
+	double lo, hi;
+
+	(void)law;
+	time_span(*r, path, &lo, &hi);
+	return hi - lo;
+}
+
+static double logit_normal_mass(const struct time_law *law, const struct time_range *r, const struct path *path)
+{
+	struct ends s = normal_ends(law, r, path, logit);
+
+	return normal_between(s.a, s.b);
+}
+
+static double lognormal_mass(const struct time_law *law, const struct time_range *r, const struct path *path)
+{
+	struct ends s = normal_ends(law, r, path, log_ratio);
+
+	return normal_between(s.a, s.b);
+}
+
+static double discrete_mass(const struct time_law *law, const struct time_range *r, const struct path *path)
+{
+	int64_t first;
+
+	(void)law;
+	return (double)steps_in(r, path, &first);
+}
+
 /* In the order of enum time_kind. */
 static const struct time_def {
 	struct named named;
 	double (*draw)(const struct time_law *law, const struct path *path, const struct draw *d);
+	double (*draw_within)(const struct time_law *law, const struct time_range *r, const struct path *path, const struct draw *d);
+	double (*mass)(const struct time_law *law, const struct time_range *r, const struct path *path); /* above 0: the law draws in the range */
 } times[] = {
-    {{.name = "uniform"}, time_uniform},
-    {{.name = "logit-normal", .numbers = ":MEAN,STD", .count = 2, .optional = 1, .number = {{0, -20, 20}, {1, 1e-3, 20}}}, time_logit_normal},
-    {{.name = "lognormal", .numbers = ":MEAN,STD", .count = 2, .optional = 1, .number = {{-1.2, -20, 20}, {1.2, 1e-3, 20}}}, time_lognormal},
-    {{.name = "discrete"}, time_discrete},
+    {{.name = "uniform"}, time_uniform, uniform_within, uniform_mass},
+    {{.name = "logit-normal", .numbers = ":MEAN,STD", .count = 2, .optional = 1, .number = {{0, -20, 20}, {1, 1e-3, 20}}},
+     time_logit_normal,
+     logit_normal_within,
+     logit_normal_mass},
+    {{.name = "lognormal", .numbers = ":MEAN,STD", .count = 2, .optional = 1, .number = {{-1.2, -20, 20}, {1.2, 1e-3, 20}}},
+     time_lognormal,
+     lognormal_within,
+     lognormal_mass},
+    {{.name = "discrete"}, time_discrete, discrete_within, discrete_mass},
 };
 static const struct named_table time_table = NAMED_TABLE(times);
 
@@ -216,11 +386,28 @@ const char *time_law_name(const struct time_law *law, int *numbered)
 	return n->name;
 }
 
-double time_sample(const struct time_law *law, const struct path *path, uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index)
+int time_check(const struct time_law *law, struct time_range range, const struct path *path, struct err *e)
+{
+	double lo, hi;
+
+	time_span(range, path, &lo, &hi);
+	if (lo < hi && times[law->kind].mass(law, &range, path) >= DBL_MIN)
+		return 0;
+	return err_set(e, ERR_USAGE, "the law of times '%s' draws none from %g to %g on path %s", times[law->kind].named.name, range.from,
+	               time_range_end(range), path->name);
+}
+
+double time_sample(const struct time_law *law, const struct time_range *range, const struct path *path, uint64_t seed, enum rng_purpose purpose,
+                   uint64_t step, uint64_t index)
 {
 	const struct draw d = {seed, step, index, purpose};
+	double t;
 
-	return fmin(fmax(times[law->kind].draw(law, path, &d), path->lo), path->hi);
+	if (!range || range->to == 0)
+		return fmin(fmax(times[law->kind].draw(law, path, &d), path->lo), path->hi);
+	t = fmin(fmax(times[law->kind].draw_within(law, range, path, &d), fmax(path->lo, range->from)), path->hi);
+	/* Rounding may reach the upper end, which is not in the range. */
+	return time_range_holds(*range, t) ? t : nextafter(range->to, 0);
 }
 
 struct objective_point objective_at(const struct objective_def *o, const struct path *path, double t)

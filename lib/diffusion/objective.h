@@ -11,6 +11,7 @@
 #include "core/rng.h"
 #include "diffusion/path.h"
 #include "diffusion/schedule.h"
+#include "net/timerange.h"
 
 /* A path that a network can be trained on. */
 struct path_choice {
@@ -85,8 +86,15 @@ int time_law_parse(const char *text, struct time_law *law, struct err *e);
 /* *numbered: this law has mean and std. */
 const char *time_law_name(const struct time_law *law, int *numbered);
 /* The time of sample `index` at training step `step`, a pure function of the arguments. It is between path->lo and path->hi, and below 1 for
- * TIME_UNIFORM and TIME_LOGIT_NORMAL. */
-double time_sample(const struct time_law *law, const struct path *path, uint64_t seed, enum rng_purpose purpose, uint64_t step, uint64_t index);
+ * TIME_UNIFORM and TIME_LOGIT_NORMAL. With a range it is drawn from the law conditioned on the range: the law's density there, divided by the
+ * law's probability of the range. NULL or the zeroed range: all times. */
+double time_sample(const struct time_law *law, const struct time_range *range, const struct path *path, uint64_t seed, enum rng_purpose purpose,
+                   uint64_t step, uint64_t index);
+/* ERR_USAGE if the law never draws a time in the range: it holds none of the path's times or none of its steps, or has probability 0 in double
+ * precision. */
+int time_check(const struct time_law *law, struct time_range range, const struct path *path, struct err *e);
+/* The ends of the range, inside those of the path: the interval that validation covers. */
+void time_span(struct time_range range, const struct path *path, double *lo, double *hi);
 
 enum loss_kind {
 	LOSS_SQUARED, /* weighted squared error of the prediction */
@@ -98,6 +106,7 @@ struct objective_def {
 	enum prediction prediction;
 	struct weighting weighting;
 	struct time_law time;
+	struct time_range range; /* of the times; zeroed: all */
 	enum loss_kind loss;
 };
 

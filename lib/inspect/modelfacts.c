@@ -47,7 +47,7 @@ static int agree(struct agreement *a, const char *dir, const char *name, const s
 /* A row of the table of networks. */
 static json_t *row_of(const char *name, const json_t *v)
 {
-	static const char *const keys[] = {"cluster", "cluster_name", "prediction", "path",  "sigma_data",
+	static const char *const keys[] = {"cluster", "cluster_name", "prediction", "path",  "sigma_data", "time_range",
 	                                   "patch",   "hidden",       "depth",      "heads", "parameters"};
 	const json_t *training = json_object_get(v, "training");
 	json_t *o = json_object();

@@ -40,6 +40,7 @@ static void config_facts(json_t *o, const struct model_config *c, struct params 
 {
 	const struct net_config *n = &c->net;
 	int64_t picture[3] = {n->channels, n->size, n->size};
+	char range[TIME_RANGE_TEXT];
 
 	facts_text(o, "network", net_title(n));
 	if (!net_is_classifier(n))
@@ -47,6 +48,8 @@ static void config_facts(json_t *o, const struct model_config *c, struct params 
 	facts_text(o, "path", c->path);
 	if (c->sigma_data)
 		json_object_set_new(o, "sigma_data", json_real(c->sigma_data));
+	if (c->range.to > 0)
+		facts_text(o, "time_range", time_range_text(c->range, range));
 	if (!net_is_classifier(n))
 		json_object_set_new(o, "cluster", c->cluster >= 0 ? json_integer(c->cluster) : json_string("all"));
 	if (c->clusters)

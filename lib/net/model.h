@@ -5,22 +5,24 @@
 #include "kernels/compact.h"
 #include "net/betas.h"
 #include "net/net.h"
+#include "net/timerange.h"
 
 /* The contents of config.json: the network, the meaning of its output, and its training data. */
 struct model_config {
 	struct net_config net;
-	char prediction[16];    /* "velocity", "x0", "epsilon", .. (diffusion/path.h); empty for a router */
-	char path[24];          /* "linear", .. */
-	int scheduled;          /* prediction and path come from a scheduler_config.json */
-	int lower;              /* diffusers' model whose texts are in lower case (struct textencoder_options) */
-	struct betas betas;     /* of a path with discrete time (betas_path). Owned, like the following: model_config_release */
-	double sigma_data;      /* of path "edm"; 0: SIGMA_DATA_USUAL */
-	int64_t cluster;        /* the cluster it was trained on; -1: all, or unknown */
-	int64_t clusters;       /* K of the data it was trained on; 0: unknown */
-	int64_t *cluster_sizes; /* [clusters] training samples per cluster; NULL: unknown */
-	char partition[65];     /* identifies the partition into these clusters (data/sharding.h); empty: unknown */
-	json_t *cluster_names;  /* [clusters] (core/names.h); NULL: none */
-	json_t *class_names;    /* [net.classes]; NULL: none */
+	char prediction[16];     /* "velocity", "x0", "epsilon", .. (diffusion/path.h); empty for a router */
+	char path[24];           /* "linear", .. */
+	int scheduled;           /* prediction and path come from a scheduler_config.json */
+	int lower;               /* diffusers' model whose texts are in lower case (struct textencoder_options) */
+	struct betas betas;      /* of a path with discrete time (betas_path). Owned, like the following: model_config_release */
+	double sigma_data;       /* of path "edm"; 0: SIGMA_DATA_USUAL */
+	struct time_range range; /* the times that an expert was trained on; zeroed: all */
+	int64_t cluster;         /* the cluster it was trained on; -1: all, or unknown */
+	int64_t clusters;        /* K of the data it was trained on; 0: unknown */
+	int64_t *cluster_sizes;  /* [clusters] training samples per cluster; NULL: unknown */
+	char partition[65];      /* identifies the partition into these clusters (data/sharding.h); empty: unknown */
+	json_t *cluster_names;   /* [clusters] (core/names.h); NULL: none */
+	json_t *class_names;     /* [net.classes]; NULL: none */
 };
 
 /* Load config.json of the folder. For a diffusers network, prediction and path come from the scheduler (scheduler_find); without one they are

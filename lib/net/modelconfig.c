@@ -72,7 +72,7 @@ int model_config_parse(const json_t *o, const char *where, struct model_config *
 		return err_set(e, ERR_DATA, "%s: prediction \"%s\" on path \"%s\" is unknown", where, prediction, path);
 	snprintf(c->prediction, sizeof c->prediction, "%s", prediction);
 	snprintf(c->path, sizeof c->path, "%s", path);
-	if (sigma_data_parse(o, path, &c->sigma_data, where, e))
+	if (sigma_data_parse(o, path, &c->sigma_data, where, e) || time_range_load(o, &c->range, where, e))
 		return -1;
 	if (betas_path(path) && (betas_parse(o, path, &c->betas, where, e) || betas_check_scale(&c->betas, path, c->net.time_scale, where, e)))
 		return -1;
@@ -141,6 +141,8 @@ char *model_config_text(const struct model_config *c, const json_t *extra)
 	betas_to_json(&c->betas, o);
 	if (c->sigma_data)
 		json_object_set_new(o, "sigma_data", json_real(c->sigma_data));
+	if (c->range.to > 0)
+		json_object_set_new(o, "time_range", time_range_json(c->range));
 	if (!net_is_classifier(&c->net))
 		json_object_set_new(o, "cluster", json_integer(c->cluster));
 	if (c->clusters)

@@ -221,8 +221,12 @@ static void decide(const struct rows *r, struct noised *z, int64_t i)
 	const struct path *path = o->path;
 	uint64_t index = r->first + (uint64_t)i;
 	double u = ((double)index + .5) / (double)r->total;
-	double t = r->total ? path->lo + u * (path->hi - path->lo) : time_sample(&o->def.time, path, r->seed, RNG_TIME, r->step, index);
-	struct objective_point p = objective_at(&o->def, path, t);
+	struct objective_point p;
+	double lo, hi, t;
+
+	time_span(o->def.range, path, &lo, &hi);
+	t = r->total ? lo + u * (hi - lo) : time_sample(&o->def.time, &o->def.range, path, r->seed, RNG_TIME, r->step, index);
+	p = objective_at(&o->def, path, t);
 
 	z->t[i] = (float)t;
 	z->weight[i] = (float)p.weight;

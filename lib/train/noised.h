@@ -70,7 +70,7 @@ void loss_bind(struct loss_tape *l, const struct noised *z);
 void objective_noise(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean, uint64_t seed,
                      uint64_t step, uint64_t first);
 
-/* The same with the fixed draws of validation: no dropout of labels or in the network, times (first + i + 1/2) / total of the path, noise
+/* The same with the fixed draws of validation: no dropout of labels or in the network, times (first + i + 1/2) / total of the range, noise
  * independent of the seed. */
 void objective_validate(const struct objective *o, struct noised *z, struct loss_tape *l, int64_t n, const struct clean *clean, int64_t first,
                         int64_t total);

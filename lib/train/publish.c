@@ -48,8 +48,12 @@ char *trainer_config(const struct trainer *r)
 {
 	const struct dataset_info *info = dataset_info(r->data);
 	const struct path_choice *path = &r->o->objective.path;
-	struct model_config c = {
-	    .net = r->net, .cluster = r->o->cluster, .clusters = info->clusters, .betas = path->betas, .sigma_data = path->sigma_data};
+	struct model_config c = {.net = r->net,
+	                         .cluster = r->o->cluster,
+	                         .clusters = info->clusters,
+	                         .betas = path->betas,
+	                         .sigma_data = path->sigma_data,
+	                         .range = r->o->objective.range};
 	char *text;
 	json_t *extra = json_object();
 

@@ -118,6 +118,8 @@ static int fit_network(struct trainer *r, struct err *e)
 		c->class_dropout = o->class_dropout;
 	}
 	r->path = path_choice_open(&o->objective.path, &r->schedule);
+	if (time_check(&o->objective.time, o->objective.range, r->path, e))
+		return err_prefix(e, "--time-range");
 	if (start_config(r, e) || net_check(c, e))
 		return -1;
 	tell_steps(r->path, c);

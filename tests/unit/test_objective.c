@@ -172,8 +172,8 @@ static void times(void **state)
 		double sum = 0, steps = s ? (double)s->steps : 1000, least = 1, most = 0;
 
 		for (uint64_t k = 0; k < DRAWS; k++) {
-			double u = time_sample(&uniform, p, 5, RNG_TEST, 0, k), d = time_sample(&discrete, p, 5, RNG_TEST, 0, k);
-			double l = time_sample(&logit, &path_linear, 5, RNG_TEST, 0, k), g = time_sample(&normal, p, 5, RNG_TEST, 0, k);
+			double u = time_sample(&uniform, NULL, p, 5, RNG_TEST, 0, k), d = time_sample(&discrete, NULL, p, 5, RNG_TEST, 0, k);
+			double l = time_sample(&logit, NULL, &path_linear, 5, RNG_TEST, 0, k), g = time_sample(&normal, NULL, p, 5, RNG_TEST, 0, k);
 			double logsnr = path_at(&path_linear, l).logsnr, nearest = rint(d * steps);
 
 			assert_true(u >= p->lo && u <= p->hi && d >= p->lo && d <= p->hi && g >= p->lo && g <= p->hi);

@@ -243,8 +243,8 @@ static void times(void **state)
 
 	(void)state;
 	for (uint64_t i = 0; i < N; i++) {
-		double u = time_sample(&uniform, &path_linear, 3, RNG_TEST, i / 64, i % 64);
-		double t = time_sample(&logit, &path_linear, 3, RNG_TEST, i / 64, i % 64);
+		double u = time_sample(&uniform, NULL, &path_linear, 3, RNG_TEST, i / 64, i % 64);
+		double t = time_sample(&logit, NULL, &path_linear, 3, RNG_TEST, i / 64, i % 64);
 		double z = log(t / (1 - t));
 
 		assert_true(u >= 0 && u < 1 && t > 0 && t < 1);
@@ -255,8 +255,8 @@ static void times(void **state)
 	assert_true(fabs(mu / N - .5) < 5 * sqrt(1. / 12 / N));
 	assert_true(fabs(ml / N + .4) < 5 * 1.2 / sqrt(N));
 	assert_true(fabs(vl / N / 1.44 - 1) < 5 * sqrt(2. / N));
-	assert_true(time_sample(&logit, &path_linear, 3, RNG_TEST, 5, 6) == time_sample(&logit, &path_linear, 3, RNG_TEST, 5, 6));
-	assert_true(time_sample(&logit, &path_linear, 3, RNG_TEST, 5, 6) != time_sample(&logit, &path_linear, 3, RNG_TEST, 6, 5));
+	assert_true(time_sample(&logit, NULL, &path_linear, 3, RNG_TEST, 5, 6) == time_sample(&logit, NULL, &path_linear, 3, RNG_TEST, 5, 6));
+	assert_true(time_sample(&logit, NULL, &path_linear, 3, RNG_TEST, 5, 6) != time_sample(&logit, NULL, &path_linear, 3, RNG_TEST, 6, 5));
 }
 
 static const float gauss_mean[] = {.8f, -.3f, .1f, -.5f, .6f, 1};

@@ -445,6 +445,8 @@ static int work(struct run *r, const char *model, const char *shards, struct err
 		return -1;
 	if (ensemble_open(&r->ensemble, model, &o, e))
 		return err_lacking(e, NULL);
+	if (r->ensemble.owners.expert)
+		return err_set(e, ERR_USAGE, "%s: its experts are for parts of the times, and the budget needs experts of all times", model);
 	if (claim_take((const char *const[]){out_path, routing_path, json_path}, 3, e) || check_unconditional(r, model, e) || parse_routes(r, e) ||
 	    manifest_load(&r->manifest, shards, e))
 		return -1;

@@ -344,7 +344,7 @@ static int prepare_expert(struct ensemble *s, int k, const char *where, const st
 	return 0;
 }
 
-static int same_schedule(const struct schedule *a, const struct schedule *b)
+int ensemble_same_schedule(const struct schedule *a, const struct schedule *b)
 {
 	return a->steps == b->steps && a->first == b->first && a->unit == b->unit && !memcmp(a->abar, b->abar, (size_t)a->steps * sizeof *a->abar);
 }
@@ -377,7 +377,7 @@ static int share_path(struct ensemble *s, struct err *e)
 			s->out = m->elements >= 2 * s->d ? 2 * s->d : s->d;
 			s->schedule = steps;
 		}
-		m->elsewhere = !same_schedule(s->schedule, steps);
+		m->elsewhere = !ensemble_same_schedule(s->schedule, steps);
 		mixed |= m->elsewhere;
 		s->kind = own_kind(m) == s->kind ? s->kind : PREDICT_EPSILON;
 		s->out = m->elements >= 2 * s->d ? s->out : s->d;
@@ -392,8 +392,8 @@ static int share_path(struct ensemble *s, struct err *e)
 static void take_sizes(struct ensemble *s, const int64_t *sizes)
 {
 	mem_free(s->shares);
-	s->shares = mem_zalloc((size_t)s->k, sizeof *s->shares);
-	for (int k = 0; k < s->k; k++)
+	s->shares = mem_zalloc((size_t)s->clusters, sizeof *s->shares);
+	for (int k = 0; k < s->clusters; k++)
 		s->shares[k] = (double)sizes[k];
 }
 
@@ -404,10 +404,9 @@ static int count_clusters(struct ensemble *s, const struct layout *l, const char
 		return 0;
 	if (!net_is_classifier(&l->router.net))
 		return err_set(e, ERR_DATA, "%s/router: is not a router", dir);
-	if (l->router.net.clusters <= l->highest)
-		return err_set(e, ERR_DATA, "%s: the router has %lld clusters, but there is an expert_%d (numbered from 0)", dir,
-		               (long long)l->router.net.clusters, l->highest);
-	s->k = (int)l->router.net.clusters;
+	if (ensemble_numbers_fit(l, dir, e))
+		return -1;
+	s->k = l->router.net.clusters > s->k ? (int)l->router.net.clusters : s->k;
 	return 0;
 }
 
@@ -466,7 +465,7 @@ static int find_shares(struct ensemble *s, const struct layout *l, const char *d
 	if (l->has_router) {
 		if (l->router.cluster_sizes)
 			take_sizes(s, l->router.cluster_sizes);
-		rc = s->classes ? class_sizes_load(&s->class_shares, config, s->classes, s->k, e) : 0;
+		rc = s->classes ? class_sizes_load(&s->class_shares, config, s->classes, s->clusters, e) : 0;
 	}
 	mem_free(config);
 	for (int k = 0; !rc && !s->shares && k < s->k; k++) {
@@ -474,9 +473,9 @@ static int find_shares(struct ensemble *s, const struct layout *l, const char *d
 
 		if (!c || !c->cluster_sizes)
 			continue;
-		if (c->clusters < s->k)
+		if (c->clusters < s->clusters)
 			return err_set(e, ERR_DATA, "%s/expert_%d: was trained on a partition into %lld clusters, but the model has %d experts", dir,
-			               k, (long long)c->clusters, s->k);
+			               k, (long long)c->clusters, s->clusters);
 		take_sizes(s, c->cluster_sizes);
 	}
 	return rc;
@@ -508,7 +507,7 @@ int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_opt
 	s->step = mem_alloc((size_t)s->members * sizeof *s->step);
 	for (int i = 0; i < s->members; i++)
 		s->step[i] = -1;
-	if (open_experts(s, &l, dir, o, e) || (o->own && share_path(s, e)) ||
+	if (open_experts(s, &l, dir, o, e) || ensemble_take_times(s, &l, o, dir, e) || (o->own && share_path(s, e)) ||
 	    (l.has_router && policy_uses(&o->policy, WEIGHT_ROUTER) && open_router(s, &l, dir, o, e)) || find_shares(s, &l, dir, e) ||
 	    ensemble_check_resident(s, o, e))
 		goto out;
@@ -551,6 +550,7 @@ void ensemble_release(struct ensemble *s)
 	mem_free(s->member);
 	mem_free(s->expert);
 	mem_free(s->step);
+	mem_free(s->owner);
 	mem_free(s->shares);
 	mem_free(s->class_shares);
 	json_decref(s->class_names);

@@ -8,6 +8,7 @@
 #include "core/err.h"
 #include "diffusion/convert.h"
 #include "diffusion/denoiser.h"
+#include "diffusion/owners.h"
 #include "diffusion/policy.h"
 #include "diffusion/schedule.h"
 #include "diffusion/scheduler.h"
@@ -38,7 +39,10 @@ struct ensemble_file {
 };
 
 struct ensemble {
-	int k;                           /* clusters the model knows; some experts may be absent */
+	int k;                /* experts that the model may have: its clusters, or more if some are for a part of the times; some may be absent */
+	int clusters;         /* clusters the model knows; k unless `owners` has experts */
+	struct owners owners; /* the times and clusters of the experts; zeroed: all times, and expert i is of cluster i */
+	struct owner *owner;  /* (k) held for `owners`, or NULL */
 	int64_t channels, size, d;       /* of a picture; d = channels * size * size */
 	int classes;                     /* 0: unconditional */
 	json_t *class_names;             /* (core/names.h); NULL: classes have no names */
@@ -52,8 +56,8 @@ struct ensemble {
 	const struct schedule *schedule; /* the first expert's; experts on other paths are converted to it at equal log-SNR */
 	enum prediction kind;            /* of all experts' predictions: epsilon if their kinds differ, x0 if their paths differ */
 	int64_t out;                     /* elements of a prediction: d, or 2 d if all learned a variance on this path */
-	double *shares;                  /* (k) sizes of the clusters, or NULL: unknown */
-	double *class_shares;            /* (classes, k) from "class_cluster_sizes" of the router, or NULL */
+	double *shares;                  /* (clusters) sizes of the clusters, or NULL: unknown */
+	double *class_shares;            /* (classes, clusters) from "class_cluster_sizes" of the router, or NULL */
 	struct ensemble_file *file;
 	int files;     /* number of `file`: all files that results depend on */
 	char hash[65]; /* SHA-256 of the names and hashes in `file` */
@@ -70,7 +74,8 @@ struct ensemble {
  * share their work space.
  *
  * A folder that holds weights itself is an ensemble of one network, expert 0. Experts and router must agree on channels, size, classes, text
- * and K, else ERR_DATA. K is the router's number of clusters, or without a router one more than the highest expert. A folder that is missing
+ * and K, else ERR_DATA. K is the router's number of clusters, or without a router one more than the highest expert. Experts for a part of the times
+ * may have any numbers, and need one path. A folder that is missing
  * or holds no expert: ERR_NOINPUT. `resident` on a device that computes in host memory: ERR_USAGE. Release with ensemble_release, after
  * failure too. */
 int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_options *o, struct err *e);
@@ -79,6 +84,8 @@ int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_opt
 int ensemble_solver(struct scheduler_solver *s, const char *dir, struct err *e);
 /* The expert's number if the model is a single network: a folder with weights, a pipeline of diffusers, or one expert without a router; else -1. */
 int ensemble_lone(const char *dir);
+/* 1 if the model has no router and each of its experts is for a part of the times: sampling it needs no policy but `time`. */
+int ensemble_timed(const char *dir);
 /* The number in a folder's name: "expert_12" -> 12; -1 for any other name. */
 int ensemble_number(const char *name);
 /* The callback for struct sampler's `order` (mixer_tell): uploads paged weights in this order. arg is the ensemble. */

@@ -1,5 +1,5 @@
 /* A network of an ensemble, shared by its files: ensemble.c opens and runs the networks, ensemblememory.c brings their weights into memory,
- * ensemblesolver.c reads their schedulers. */
+ * ensemblesolver.c reads their schedulers, ensembletimes.c the times that they are for. */
 #ifndef DDM_DIFFUSION_ENSEMBLEIMPL_H
 #define DDM_DIFFUSION_ENSEMBLEIMPL_H
 
@@ -32,6 +32,12 @@ struct member {
 
 /* ERR_USAGE if the device cannot satisfy o->resident. Call after all networks are open. */
 int ensemble_check_resident(const struct ensemble *s, const struct ensemble_options *o, struct err *e);
+/* ERR_DATA if an expert's number is beyond the router's clusters and the expert is not for a part of the times. For a model with a router. */
+struct layout;
+int ensemble_numbers_fit(const struct layout *l, const char *dir, struct err *e);
+/* Set `clusters`, and `owners` if some expert is for a part of the times. Call after all experts are open. ERR_DATA if their paths differ. */
+int ensemble_take_times(struct ensemble *s, const struct layout *l, const struct ensemble_options *o, const char *dir, struct err *e);
+int ensemble_same_schedule(const struct schedule *a, const struct schedule *b);
 /* Load the weights of a network unless they are in memory. ERR_NOMEM names options that need less. */
 int ensemble_load_member(struct member *m, struct err *e);
 

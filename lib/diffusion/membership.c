@@ -56,7 +56,7 @@ int membership_add(struct membership *m, const char *dir, const char *name, int 
 {
 	int own = net_is_classifier(&c->net) || c->cluster >= 0;
 
-	if (number >= 0 && !net_is_classifier(&c->net) && c->cluster >= 0 && c->cluster != number)
+	if (number >= 0 && !net_is_classifier(&c->net) && c->cluster >= 0 && c->cluster != number && c->range.to == 0)
 		return err_set(e, ERR_DATA,
 		               "%s/%s: the folder's name says cluster %d, but its config.json says that the expert was trained on cluster %lld: "
 		               "rename it to expert_%lld",

@@ -14,8 +14,8 @@ struct membership {
 };
 
 /* Check the next network of the model in `dir`, in its folder `name` ("expert_3", "router"). number: the number in its name, or -1 (a router,
- * a model of one network). Facts missing from config.json are not checked; a network trained on all clusters fits any partition. ERR_DATA names
- * both sides of a contradiction. */
+ * a model of one network). It is the expert's cluster, unless the expert is for a part of the times. Facts missing from config.json are not
+ * checked; a network trained on all clusters fits any partition. ERR_DATA names both sides of a contradiction. */
 int membership_add(struct membership *m, const char *dir, const char *name, int number, const struct model_config *c, struct err *e);
 void membership_release(struct membership *m);
 

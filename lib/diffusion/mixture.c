@@ -49,17 +49,17 @@ static int mixture_check(const struct mixture *m, struct err *e)
 	}
 	if (!any)
 		return err_set(e, ERR_USAGE, "the model has no expert");
-	if (policy_uses(p, WEIGHT_ROUTER) && !m->router)
+	if (policy_check(p, m->k, present, e) || owners_check(&m->owners, m->k, present, p, e))
+		return -1;
+	if (owners_weigh(&m->owners, m->k, present, p, WEIGHT_ROUTER) && !m->router)
 		return err_set(e, ERR_USAGE,
 		               "this route needs a router, and the model has none; oracle, prior, uniform|SELECTION and expert:I need none");
-	if (policy_uses(p, WEIGHT_PRIOR) && !m->shares && !m->class_shares)
+	if (owners_weigh(&m->owners, m->k, present, p, WEIGHT_PRIOR) && !m->shares && !m->class_shares)
 		return err_set(e, ERR_USAGE, "route prior needs the sizes of the clusters, and no config.json of the model has them");
 	if (policy_uses(p, WEIGHT_DISTANCE) && m->own)
 		return err_set(e, ERR_USAGE, "weights by distance need a flow solver: euler or another on the linear path");
 	if (policy_uses(p, WEIGHT_DISTANCE) && !m->distances)
 		return err_set(e, ERR_USAGE, "weights by distance need the centroids of the clusters");
-	if (policy_check(p, m->k, present, e))
-		return -1;
 	if (m->cfg != 1 && unguided)
 		return err_set(e, ERR_USAGE, "guidance %g needs experts that read classes or text, and these read neither", m->cfg);
 	return 0;
@@ -89,7 +89,7 @@ static int mixer_alloc(struct mixer *x, struct err *e)
 {
 	const struct mixture *m = x->m;
 	struct device *dev = x->device;
-	size_t n = (size_t)x->capacity, c = (size_t)x->chunk, k = (size_t)m->k, d = (size_t)m->d;
+	size_t n = (size_t)x->capacity, c = (size_t)x->chunk, k = (size_t)m->k, clusters = (size_t)mixture_clusters(m), d = (size_t)m->d;
 
 	x->present = mem_zalloc(k, 1);
 	x->order = mem_zalloc(k, sizeof *x->order);
@@ -99,20 +99,20 @@ static int mixer_alloc(struct mixer *x, struct err *e)
 	mixture_costs(m, x->cost);
 	for (size_t i = 0; i < k; i++)
 		x->present[i] = m->expert[i].velocity != NULL;
-	if (!(x->logits = mem_try(n * k, sizeof *x->logits, "router logits", e)) ||
+	if (!(x->logits = mem_try(n * clusters, sizeof *x->logits, "router logits", e)) ||
 	    !(x->prob = mem_try(n * k, sizeof *x->prob, "router weights", e)) || !(x->w = mem_try(n * k, sizeof *x->w, "router weights", e)) ||
 	    !(x->heaviest = mem_try(n, sizeof *x->heaviest, "routing", e)) || !(x->begun = mem_try(n, 1, "routing", e)) ||
 	    !(x->label = mem_try(c, sizeof *x->label, "labels", e)) || !(x->t = mem_try(n > c ? n : c, sizeof *x->t, "times", e)) ||
 	    !(x->group = mem_try(GROUP * c, sizeof *x->group, "routing", e)) ||
 	    !(x->group_there = dev->alloc(dev, GROUP * c * sizeof *x->group_there, "routing", e)) ||
-	    !(x->out = dev->alloc(dev, n * k * sizeof *x->out, "router logits", e)) ||
+	    !(x->out = dev->alloc(dev, n * clusters * sizeof *x->out, "router logits", e)) ||
 	    !(x->x = dev->alloc(dev, c * d * sizeof *x->x, "gathered samples", e)) ||
 	    !(x->v = dev->alloc(dev, c * (size_t)columns(m) * sizeof *x->v, "gathered velocities", e)) ||
 	    (m->own && m->router && !(x->routed = dev->alloc(dev, n * d * sizeof *x->routed, "the router's input", e))))
 		return -1;
 	if (policy_uses(&m->policy, WEIGHT_DISTANCE) &&
 	    (!(x->x0 = mem_try(n * d, sizeof *x->x0, "predicted samples", e)) || !(x->host_v = mem_try(n * d, sizeof *x->host_v, "velocities", e)) ||
-	     !(x->squared = mem_try(n * k, sizeof *x->squared, "distances", e))))
+	     !(x->squared = mem_try(n * clusters, sizeof *x->squared, "distances", e))))
 		return -1;
 	return alloc_text(x, e);
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "diffusion/denoiser.h"
+#include "diffusion/owners.h"
 #include "diffusion/path.h"
 #include "diffusion/route.h"
 #include "kernels/device.h"
@@ -17,7 +18,9 @@ struct mixture {
 	int k;
 	int64_t d;                   /* elements of a sample */
 	const struct expert *expert; /* (k); velocity NULL: absent, and the other weights are renormalised */
-	const struct router *router; /* logits (k); may be NULL for policies that take no weights from it */
+	struct owners owners;        /* zeroed: every expert is for all times */
+	int clusters;                /* columns of the router, shares and distances; 0: k */
+	const struct router *router; /* logits (clusters); may be NULL for policies that take no weights from it */
 	struct policy policy;
 	double cfg;             /* classifier-free guidance inside each expert: v_null + cfg (v_cond - v_null), by label or text; 1: none */
 	uint64_t seed;          /* for draws of the policy */
@@ -25,11 +28,11 @@ struct mixture {
 	int64_t out;            /* elements of an expert's output, whose first d are the prediction; 0: d */
 	int64_t guided;         /* guidance changes so many of them, from the first; 0: d */
 	const struct path *own; /* path of x, t and the experts' outputs; the router stays on the linear path. NULL: all on the linear path */
-	/* For weights by the clusters' shares: shares (k); class_shares (classes, k), if not NULL, replace them for rows with a class. They need not
-	 * sum to 1. Both may be NULL for other policies. */
+	/* For weights by the clusters' shares: shares (clusters); class_shares (classes, clusters), if not NULL, replace them for rows with a class.
+	 * They need not sum to 1. Both may be NULL for other policies. */
 	const double *shares, *class_shares;
 	int classes;
-	/* For weights by distance: squared (n, k) = squared distances of predicted samples x0 (n, d), in host memory, to the clusters' centroids.
+	/* For weights by distance: squared (n, clusters) = squared distances of predicted samples x0 (n, d), in host memory, to the clusters' centroids.
 	 * NULL for other policies. Needs the linear path (own is NULL). */
 	int (*distances)(void *arg, double *squared, const float *x0, int64_t n, struct err *e);
 	void *distances_arg;
@@ -57,7 +60,7 @@ struct mixer;
 
 /* Allocate the work space for up to `capacity` rows. Borrows *m and everything it points to. ERR_USAGE if the policy needs a missing router, missing
  * shares, missing centroids or centroids off the linear path, an expert that is absent or out of range, or more than K experts, or for guidance
- * of experts without classes or text. Caller frees with mixer_free. */
+ * of experts without classes or text, or for owners_check. Caller frees with mixer_free. */
 struct mixer *mixer_new(const struct mixture *m, int64_t capacity, struct err *e);
 void mixer_free(struct mixer *x);
 

@@ -12,7 +12,7 @@ struct mixer {
 	void *tell_arg;
 	int *order;                  /* (k) */
 	struct device *device, *own; /* own: the device if mixer_new made it, else NULL */
-	float *logits;               /* (capacity, k) */
+	float *logits;               /* (capacity, clusters) */
 	double *prob, *w;            /* (capacity, k) */
 	int32_t *heaviest;           /* (capacity) */
 	int32_t *label;              /* (chunk) */
@@ -20,17 +20,19 @@ struct mixer {
 	unsigned char *begun;        /* (capacity) v already holds a contribution */
 	double *cost;                /* (k) GFLOP of one evaluation of each expert */
 	float *x0, *host_v;          /* (capacity, d) for distances: predicted samples of the call before, and room for velocities; else NULL */
-	double *squared;             /* (capacity, k) */
+	double *squared;             /* (capacity, clusters) */
 	double *spent, *entropy;     /* (capacity) of a budget: GFLOP so far, entropy of the weights at the first evaluation */
 	int32_t *group;              /* (4, chunk): the vectors of struct group_rows (weights as floats), then rows of the texts */
 	/* on the device */
-	float *out;           /* (capacity, k) */
+	float *out;           /* (capacity, clusters) */
 	float *x, *v;         /* (chunk, d), (chunk, columns) */
 	float *routed;        /* (capacity, d) the router's input if the path is not linear */
 	float *text, *mask;   /* (chunk, text_tokens, text_width), (chunk, text_tokens); NULL if no expert reads text */
 	int32_t *group_there; /* copy of group */
 };
 
+/* Columns of the router, the shares and the distances. */
+int mixture_clusters(const struct mixture *m);
 /* Whether an expert is asked twice, with its condition and without. */
 int mixture_guides(const struct mixture *m, const struct expert *x);
 /* cost (k) = GFLOP of one row by each expert, twice with guidance; 0 for absent ones. */

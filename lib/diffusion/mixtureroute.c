@@ -8,6 +8,11 @@
 #include "core/rng.h"
 #include "diffusion/ondevice.h"
 
+int mixture_clusters(const struct mixture *m)
+{
+	return m->clusters ? m->clusters : m->k;
+}
+
 int mixture_guides(const struct mixture *m, const struct expert *x)
 {
 	return m->cfg != 1 && (x->classes > 0 || x->text_tokens > 0);
@@ -22,7 +27,7 @@ void mixture_costs(const struct mixture *m, double *cost)
 /* GFLOP of an entry's weights at one evaluation. */
 static double weights_gflop(const struct mixture *m, const struct policy_entry *y)
 {
-	return route_asks_router(y) ? 1e-9 * m->router->flops : 0;
+	return route_asks_router(y) && m->router ? 1e-9 * m->router->flops : 0;
 }
 
 double mixture_least_gflop(const struct mixture *m, int64_t evaluations)
@@ -96,16 +101,17 @@ static int not_routed(struct mixer *x, const struct mixture_call *c, const float
 static int ask_router(struct mixer *x, int64_t n, const float *at, double t, struct err *e)
 {
 	const struct mixture *m = x->m;
+	int k = mixture_clusters(m);
 
 	for (int64_t i = 0; i < n; i++)
 		x->t[i] = (float)t;
 	for (int64_t i = 0; i < n; i += m->router->capacity) {
 		int64_t rows = n - i < m->router->capacity ? n - i : m->router->capacity;
 
-		if (router_logits(x, rows, at + i * m->d, x->out + i * m->k, e))
+		if (router_logits(x, rows, at + i * m->d, x->out + i * k, e))
 			return -1;
 	}
-	device_get(x->device, x->logits, x->out, (size_t)(n * m->k) * sizeof *x->logits);
+	device_get(x->device, x->logits, x->out, (size_t)(n * k) * sizeof *x->logits);
 	return x->device->error(x->device, e);
 }
 
@@ -129,7 +135,7 @@ static const double *shares_of(const struct mixture *m, const struct mixture_cal
 {
 	int32_t label = c->label ? c->label[i] : -1;
 
-	return m->class_shares && label >= 0 && label < m->classes ? m->class_shares + (int64_t)label * m->k : m->shares;
+	return m->class_shares && label >= 0 && label < m->classes ? m->class_shares + (int64_t)label * mixture_clusters(m) : m->shares;
 }
 
 /* Reports a row without weights. */
@@ -171,46 +177,102 @@ static void spend(struct mixer *x, const struct route_budget *b, int64_t i)
 		x->spent[i] += x->w[i * k + j] != 0 ? x->cost[j] : 0;
 }
 
+/* The experts of an evaluation's time, when experts own ranges of times. */
+struct owning {
+	int n;             /* 0: every expert is for all times */
+	const int *expert; /* (n) */
+};
+
+/* Fills the weights of row i from those of the owners of the time. route_weights sees only the owners: column j of its inputs is owner j. */
+static int route_owners(struct mixer *x, const struct policy_entry *y, const struct owning *own, const struct route_input *all,
+                        const unsigned char *used, int64_t i)
+{
+	const struct owner *owner = x->m->owners.expert;
+	int n = own->n, k = x->m->k, best;
+	unsigned char present[n], kept[n];
+	double shares[n], distance[n], prob[n], w[n];
+	float logits[n];
+	struct route_input in = {.k = n, .present = present, .logits = logits, .chosen = n == 1 ? 0 : -1, .u = all->u};
+
+	for (int j = 0; j < n; j++) {
+		int cluster = owner[own->expert[j]].cluster;
+
+		present[j] = 1;
+		kept[j] = 0;
+		for (int q = 0; used && q < k; q++)
+			kept[j] |= used[q] && (q == own->expert[j] || (cluster >= 0 && owner[q].cluster == cluster));
+		logits[j] = n > 1 && cluster >= 0 && y->weights == WEIGHT_ROUTER ? all->logits[cluster] : 0;
+		shares[j] = n > 1 && cluster >= 0 && all->shares ? all->shares[cluster] : 1;
+		distance[j] = n > 1 && cluster >= 0 && all->distance ? all->distance[cluster] : 0;
+		in.chosen = n > 1 && cluster >= 0 && cluster == all->chosen ? j : in.chosen;
+	}
+	in.shares = all->shares || n == 1 ? shares : NULL;
+	in.distance = all->distance ? distance : NULL;
+	in.kept = used ? kept : NULL;
+	best = route_weights(y, &in, prob, w);
+	memset(x->prob + i * k, 0, (size_t)k * sizeof *x->prob);
+	memset(x->w + i * k, 0, (size_t)k * sizeof *x->w);
+	for (int j = 0; j < n && best >= 0; j++) {
+		x->prob[i * k + own->expert[j]] = prob[j];
+		x->w[i * k + own->expert[j]] = w[j];
+	}
+	return best < 0 ? -1 : own->expert[best];
+}
+
+/* Fills the weights of row i. Returns its heaviest expert, or -1. */
+static int route_row(struct mixer *x, const struct policy_entry *y, const struct owning *own, const struct mixture_call *c, int measured, int64_t i)
+{
+	const struct mixture *m = x->m;
+	int k = m->k, clusters = mixture_clusters(m), best;
+	unsigned char kept[k];
+	struct route_input in = {.k = k,
+	                         .present = x->present,
+	                         .logits = x->logits + i * clusters,
+	                         .shares = shares_of(m, c, i),
+	                         .chosen = c->chosen ? c->chosen[i] : -1,
+	                         .distance = measured ? x->squared + i * clusters : NULL,
+	                         .u = draw_of(x, y, c, i)};
+	struct route_budget budget;
+
+	if (y->select == SELECT_BUDGET) {
+		budget = budget_of(x, y, c, i);
+		in.budget = &budget;
+	}
+	if (y->keep > 0 && (c->step || c->stage)) {
+		for (int j = 0; j < k; j++)
+			kept[j] = x->w[i * k + j] != 0;
+		in.kept = kept;
+	}
+	if (own->n && y->select != SELECT_EXPERT)
+		return route_owners(x, y, own, &in, in.kept, i);
+	best = route_weights(y, &in, x->prob + i * k, x->w + i * k);
+	if (best >= 0 && in.budget)
+		spend(x, in.budget, i);
+	return best;
+}
+
 int mixer_route(struct mixer *x, const struct mixture_call *c, struct mixture_stats *s, struct err *e)
 {
 	const struct mixture *m = x->m;
 	double t = linear_time(x, c);
 	const struct policy_entry *y = policy_at(&m->policy, t);
 	const float *at = NULL;
-	int k = m->k, measured = y->weights == WEIGHT_DISTANCE && y->select != SELECT_EXPERT && c->evaluation > 0;
+	int owner[m->k], measured = y->weights == WEIGHT_DISTANCE && y->select != SELECT_EXPERT && c->evaluation > 0;
+	struct owning own = {0, owner};
 
-	if (route_asks_router(y)) {
+	if (m->owners.expert)
+		own.n = owners_at(&m->owners, m->k, x->present, m->own ? c->t : owners_time(&m->owners, c->t), owner);
+	if (route_asks_router(y) && own.n != 1) {
 		at = linear_rows(x, c, t);
 		if (ask_router(x, c->n, at, t, e))
 			return -1;
 	}
-	if (measured && m->distances(m->distances_arg, x->squared, x->x0, c->n, e))
+	if (measured && own.n != 1 && m->distances(m->distances_arg, x->squared, x->x0, c->n, e))
 		return -1;
 	for (int64_t i = 0; i < c->n; i++) {
-		unsigned char kept[k];
-		struct route_input in = {.k = k,
-		                         .present = x->present,
-		                         .logits = x->logits + i * k,
-		                         .shares = shares_of(m, c, i),
-		                         .chosen = c->chosen ? c->chosen[i] : -1,
-		                         .distance = measured ? x->squared + i * k : NULL,
-		                         .u = draw_of(x, y, c, i)};
-		struct route_budget budget;
-
-		if (y->select == SELECT_BUDGET) {
-			budget = budget_of(x, y, c, i);
-			in.budget = &budget;
-		}
-		if (y->keep > 0 && (c->step || c->stage)) {
-			for (int j = 0; j < k; j++)
-				kept[j] = x->w[i * k + j] != 0;
-			in.kept = kept;
-		}
-		x->heaviest[i] = route_weights(y, &in, x->prob + i * k, x->w + i * k);
+		x->heaviest[i] = route_row(x, y, &own, c, measured, i);
 		if (x->heaviest[i] < 0)
 			return no_weights(x, y, c, at, i, e);
-		if (in.budget)
-			spend(x, in.budget, i);
 	}
 	if (s && at) {
 		s->router_rows += c->n;

@@ -12,7 +12,7 @@
 #include "diffusion/route.h"
 
 /* Policies of one word that are not a selection of the router's experts. */
-enum { SHORT_ORACLE, SHORT_PRIOR, SHORT_SWITCH, SHORTS };
+enum { SHORT_ORACLE, SHORT_PRIOR, SHORT_TIME, SHORT_SWITCH, SHORTS };
 static const struct short_form {
 	struct named named;
 	enum weight_kind weights;
@@ -20,11 +20,12 @@ static const struct short_form {
 } shorts[] = {
     [SHORT_ORACLE] = {{.name = "oracle"}, WEIGHT_ORACLE, SELECT_FULL},
     [SHORT_PRIOR] = {{.name = "prior"}, WEIGHT_PRIOR, SELECT_SAMPLE},
+    [SHORT_TIME] = {{.name = "time"}, WEIGHT_TIME, SELECT_FULL},
     [SHORT_SWITCH] = {{.name = "switch", .numbers = ":T", .count = 1, .number = {{0, 0, 1}}}, WEIGHT_ROUTER, SELECT_FULL},
 };
 
 #define WORDS(kind, form, ...) __VA_ARGS__,
-const char *const policy_words[] = {SELECT_LIST(WORDS) "switch:", "oracle", "prior", NULL};
+const char *const policy_words[] = {SELECT_LIST(WORDS) "switch:", "oracle", "prior", "time", NULL};
 
 /* What may follow a selection. */
 enum { MODIFIER_RAW, MODIFIER_KEEP };
@@ -68,7 +69,7 @@ static int parse_word(const char *word, struct policy *p, struct err *e)
 		all[k] = *named_row(&select_table, (size_t)k);
 	for (int k = 0; k < SHORTS; k++)
 		all[SELECTS + k] = shorts[k].named;
-	if (strcmp(word, "oracle") && strcmp(word, "prior") && is_weights(word))
+	if (strcmp(word, "oracle") && strcmp(word, "prior") && strcmp(word, "time") && is_weights(word))
 		return err_set(e, ERR_USAGE, "'%s' names weights alone: add a selection, as in '%s|full'", word, word);
 	if ((i = named_parse(&table, word, number, e)) < 0)
 		return -1;

@@ -18,6 +18,9 @@
  *   uniform   the same for every expert
  *   distance  exp(-D / TEMP), scaled to sum to 1; D: squared distance of the sample that the evaluation before predicted to the cluster's centroid.
  *             At the first evaluation the shares of the clusters, or if they are unknown the same for every expert
+ *   time      1 for the only expert of this time (diffusion/owners.h)
+ *
+ * Every source weighs only the experts of the time.
  *
  * TEMP is a temperature: weights to the power 1/TEMP, scaled to sum to 1. Towards 0 the heaviest expert has all the weight. */
 #define WEIGHT_LIST(ROW) \
@@ -25,7 +28,8 @@
 	ROW(PRIOR, "prior[:TEMP]") \
 	ROW(ORACLE, "oracle") \
 	ROW(UNIFORM, "uniform") \
-	ROW(DISTANCE, "distance[:TEMP]")
+	ROW(DISTANCE, "distance[:TEMP]") \
+	ROW(TIME, "time")
 
 /* Selections: ROW(kind, syntax, words for shell completion..); route.c has the table with their functions.
  *
@@ -53,7 +57,7 @@ enum select_kind { SELECT_LIST(SELECT_KIND) SELECTS };
 /* For help and messages: what a policy may be. A selection alone takes its weights from the router. */
 #define WEIGHT_FORM(kind, form) " " form
 #define SELECT_FORM(kind, form, ...) form ", "
-#define POLICY_FORMS SELECT_LIST(SELECT_FORM) "switch:T, oracle, prior, or WEIGHTS|SELECTION[@T],.. with the weights" WEIGHT_LIST(WEIGHT_FORM)
+#define POLICY_FORMS SELECT_LIST(SELECT_FORM) "switch:T, oracle, prior, time, or WEIGHTS|SELECTION[@T],.. with the weights" WEIGHT_LIST(WEIGHT_FORM)
 
 /* Words for shell completion; NULL at the end. */
 extern const char *const policy_words[];
@@ -75,7 +79,7 @@ struct policy {
 };
 
 /* Parse a policy, or one of the short forms: a selection (router|SELECTION; expert:I is uniform|expert:I), "oracle" (oracle|full), "prior"
- * (prior|sample), "switch:T" (router|full@1,router|top-1@T). ERR_USAGE names what is wrong and the words that exist. */
+ * (prior|sample), "time" (time|full), "switch:T" (router|full@1,router|top-1@T). ERR_USAGE names what is wrong and the words that exist. */
 int policy_parse(const char *text, struct policy *p, struct err *e);
 /* The same for a text that is known to be a policy. */
 struct policy policy_of(const char *text);

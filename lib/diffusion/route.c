@@ -160,6 +160,7 @@ static const struct weight_def {
     [WEIGHT_ORACLE] = {{.name = "oracle"}, 1, by_reference},
     [WEIGHT_UNIFORM] = {{.name = "uniform"}, 1, by_none},
     [WEIGHT_DISTANCE] = {{.name = "distance", TEMPERATURE}, 0, by_distance},
+    [WEIGHT_TIME] = {{.name = "time"}, 0, by_none},
 };
 static_assert(sizeof weights / sizeof *weights == WEIGHTS, "a source of weights has no function");
 

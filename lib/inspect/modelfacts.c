@@ -18,7 +18,8 @@ enum { ABSENT_MOST = 4096 };
 struct agreement {
 	char first[32]; /* name of the first network, with which the others are compared */
 	struct net_config net;
-	int64_t k, highest;
+	int64_t k, highest; /* highest: the highest number of an expert for all times; others need not have the number of a cluster */
+	int timed;          /* some expert is for a part of the times */
 	char data[65];
 	int same_data;
 	struct membership together;
@@ -96,6 +97,10 @@ static int member_facts(json_t *rows, json_t *list, struct agreement *a, const c
 		json_object_set_new(v, "name", jsonio_text(name));
 		json_array_append(list, v);
 	}
+	if (have && c.range.to > 0)
+		a->timed = 1;
+	else if (ensemble_number(name) > a->highest)
+		a->highest = ensemble_number(name);
 	if (!rc && have && strcmp(name, "router") && net_is_classifier(&c.net))
 		rc = err_set(e, ERR_DATA, "%s: is a router, and an expert is expected", path);
 	if (!rc && have && !strcmp(name, "router")) {
@@ -195,8 +200,8 @@ int facts_model(json_t *o, const char *dir, const struct facts_options *f, struc
 		return -1;
 	rows = json_array();
 	list = json_array();
-	a.highest = n ? number[n - 1] : -1;
-	a.k = a.highest + 1;
+	a.highest = -1;
+	a.k = n ? number[n - 1] + 1 : 0;
 	for (int64_t i = 0; i < n + router; i++) {
 		char *name = i < n ? str_new("expert_%" PRId64, number[i]) : mem_strdup("router");
 
@@ -204,7 +209,7 @@ int facts_model(json_t *o, const char *dir, const struct facts_options *f, struc
 			rc = -1;
 		mem_free(name);
 	}
-	missing = absent(number, n, a.k < ABSENT_MOST ? a.k : ABSENT_MOST);
+	missing = absent(number, n, a.timed ? 0 : a.k < ABSENT_MOST ? a.k : ABSENT_MOST);
 	facts_i64(o, "experts", n);
 	json_object_set_new(o, "router", json_boolean(router));
 	model_facts(o, &a, rows, missing);

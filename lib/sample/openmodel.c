@@ -206,7 +206,19 @@ static void tell_steps(const struct sampling *r)
 	}
 }
 
-/* Every reference item needs a class or an expert of its cluster's number. */
+/* Whether the model has an expert of cluster k. */
+static int has_cluster(const struct ensemble *s, int k)
+{
+	int found = 0;
+
+	if (!s->owners.expert)
+		return k < s->k && s->expert[k].velocity;
+	for (int i = 0; i < s->k; i++)
+		found |= s->expert[i].velocity && (s->owners.expert[i].cluster == k || s->owners.expert[i].cluster < 0);
+	return found;
+}
+
+/* Every reference item needs a class or an expert of its cluster. */
 static int check_reference(const struct sampling *r, struct err *e)
 {
 	const struct ensemble *s = &r->ensemble;
@@ -216,7 +228,7 @@ static int check_reference(const struct sampling *r, struct err *e)
 
 		if (r->labelled && k >= s->classes)
 			return err_set(e, ERR_DATA, "%s: an item has cluster %d, but %s has %d classes", r->ask.labels, k, r->ask.model, s->classes);
-		if (policy_uses(&r->policy, WEIGHT_ORACLE) && (k >= s->k || !s->expert[k].velocity))
+		if (policy_uses(&r->policy, WEIGHT_ORACLE) && !has_cluster(s, k))
 			return err_set(e, ERR_DATA, "%s: an item has cluster %d, but %s has no such expert", r->ask.labels, k, r->ask.model);
 	}
 	return 0;
@@ -229,6 +241,8 @@ static int set_mixture(struct sampling *r, struct err *e)
 	r->mixture = (struct mixture){.k = s->k,
 	                              .d = s->d,
 	                              .expert = s->expert,
+	                              .owners = s->owners,
+	                              .clusters = s->clusters,
 	                              .router = s->router.logits ? &s->router : NULL,
 	                              .policy = r->policy,
 	                              .cfg = r->ask.cfg,
@@ -256,7 +270,7 @@ static int set_distance(struct sampling *r, struct err *e)
 		return 0;
 	r->mixture.distances = distance_squared;
 	r->mixture.distances_arg = &r->distance;
-	return distance_load(&r->distance, r->ask.centroids, s->k, (int)s->channels, (int)s->size, r->vae != NULL, r->device->pool, e);
+	return distance_load(&r->distance, r->ask.centroids, s->clusters, (int)s->channels, (int)s->size, r->vae != NULL, r->device->pool, e);
 }
 
 int sampling_open_model(struct sampling *r, struct err *e)

@@ -62,11 +62,11 @@ static int settle_output(struct sampling *r, struct err *e)
 }
 
 /* Parse the route. A long form becomes canonical, so that pictures of one policy have one stamp. A model of one network needs no route: `full` and
- * the default become expert:I. */
+ * the default become expert:I. The default of one without a router whose experts are for parts of the times is `time`. */
 static int settle_route(struct sampling *r, struct err *e)
 {
 	struct sample_request *a = &r->ask;
-	int lone = ensemble_lone(a->model);
+	int timed = ensemble_timed(a->model), lone = timed ? -1 : ensemble_lone(a->model);
 
 	if (a->route && policy_parse(a->route, &r->policy, e))
 		return err_prefix(e, "--route");
@@ -75,6 +75,10 @@ static int settle_route(struct sampling *r, struct err *e)
 	if (lone >= 0 && (!a->route || !strcmp(a->route, "full"))) {
 		mem_free(r->route);
 		a->route = r->route = str_new("expert:%d", lone);
+		r->policy = policy_of(a->route);
+	}
+	if (!a->route && timed) {
+		a->route = "time";
 		r->policy = policy_of(a->route);
 	}
 	return a->route ? 0 : err_set(e, ERR_USAGE, "--route is missing: give one of %s", POLICY_FORMS);

@@ -114,7 +114,7 @@ refused() {
 	[ "$(grep -c '' "$ERR")" -eq 1 ]
 	tap_result $? "in one line" "$(cat "$ERR")"
 }
-refused best "'best' is not one of full, top-K, threshold:P, nucleus:P, sample, expert:I, budget:GFLOP, oracle, prior, switch:T"
+refused best "'best' is not one of full, top-K, threshold:P, nucleus:P, sample, expert:I, budget:GFLOP, oracle, prior, time, switch:T"
 refused 'ruter|full' "weights: 'ruter' is not one of router.:TEMP., prior.:TEMP., oracle, uniform, distance.:TEMP."
 refused 'router|ful' "selection: 'ful' is not one of full, top-K"
 refused uniform "names weights alone: add a selection, as in 'uniform|full'"

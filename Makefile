@@ -114,7 +114,7 @@ $(B)/kernels/attention.cu.o $(B)/kernels/attention_grad.cu.o $(B)/kernels/conv.c
 $(B)/kernels/groupnorm.cu.o: private SPILLS = -Xptxas -warn-spills
 # Tests compare these with the CPU to the bit, so nvcc must not contract a product and a sum into one rounding. The emulation of all others is
 # contracted where the processor can: a kernel that belongs here, and is not, fails its test there.
-UNCONTRACTED = noise optimizer sampling
+UNCONTRACTED = muon noise optimizer sampling
 $(UNCONTRACTED:%=$(B)/kernels/%.cu.o): EXTRA_NVCC = -fmad=false
 
 $(B)/%.cu.o: $(SRC)/%.cu $(B)/flags
@@ -280,7 +280,8 @@ INSTALL_COMPLETION = $(foreach p,$(COMPLETION),$(call completion_place,$(p)))
 
 # The library for other programs: its headers but for those that only their own folder includes.
 PRIVATE_H = $(wildcard $(SRC)/lib/*/*impl.h) $(addprefix $(SRC)/lib/,tape/opdef.h tape/record.h \
-	diffusion/dopri5.h plot/plotinput.h train/checkpointwriter.h train/run.h train/state.h train/step.h train/update.h \
+	diffusion/dopri5.h plot/plotinput.h train/checkpointwriter.h train/muonupdate.h train/run.h train/state.h train/step.h \
+	train/update.h \
 	sample/output.h sample/prompts.h sample/reference.h sample/sampling.h sample/sink.h sample/textsource.h)
 PUBLIC_H = $(filter-out $(PRIVATE_H),$(wildcard $(SRC)/lib/*/*.h))
 PUBLIC_KERNEL_H = $(addprefix $(SRC)/kernels/,compact.h device.h gemm.h op.h optimizer.h peak.h profile.h)

@@ -111,6 +111,10 @@ struct op_attr {
 			int anew; /* the sum starts from 0, not from the old output */
 		} total, segment_sum;
 		struct {
+			double momentum; /* MUON_MOMENTUM */
+			double scale;    /* MUON_APPLY: of the learning rate */
+		} muon;
+		struct {
 			int lower; /* near = min(old near, distance found) */
 		} nearest;
 	};
@@ -190,9 +194,16 @@ struct op_attr {
  * SUMSQ       y [1] = sum of x^2, y of DT_F64; x [n]. Chunks of fixed length, added in order. NaN and infinity propagate.
  * TOTAL       y [1] = y (0 where anew) + sum of x [n] in index order, y of DT_F64.
  * RATES       ins sumsq [1], loss [1], plan; outs coef, status (also read): tests whether the loss and the gradient are finite, and computes
- *             the coefficients of ADAMW.
+ *             the coefficients of the passes that follow.
  * ADAMW       ins coef, g [n], mask [n / DECAY_RUN, rounded up]: one value per DECAY_RUN elements; outs p, m, v, ema [n], also read, rounded?
  *             [n] = p as DT_BF16. If RATES found the step not finite, no output changes.
+ * SCHEDULE_FREE  ins as ADAMW's; outs y, z, v, x [n], also read, rounded? [n] = y as DT_BF16. If RATES found the step not finite, no output
+ *             changes.
+ * MUON_MOMENTUM  m = momentum m + (1 - momentum) g', u = momentum m + (1 - momentum) g', g' = scale g; ins coef, g [n]; outs m [n], also read,
+ *             u [n]. If RATES found the step not finite, no output changes.
+ * MUON_UNIT   u = u / max(sqrt(sumsq), MUON_SMALLEST); ins sumsq [1] of DT_F64; outs u [n], also read.
+ * MUON_APPLY  p = p - shrink p - lr scale u, then ema as in ADAMW; ins coef, u [n]; outs p, ema [n], also read, rounded? [n] = p as DT_BF16. If
+ *             RATES found the step not finite, no output changes.
  *
  * Clustering. Contiguous; a piece is NEAREST_PIECE rows.
  * NEAREST     cluster? [N] of DT_I32 = the k with the least |x - c_k|^2 + offset?_k, the lowest such k; near [N] = |x - c_k|^2 for this k, or
@@ -214,7 +225,8 @@ struct op_attr {
 	X(DROPOUT, dropout) X(QSAMPLE, qsample) X(NOISE, noise)
 #define OPS_DIRECT(X) /* ops that samplers, the optimizer and clustering run without a tape */ \
 	X(MIX, mix) X(CONVERT, convert) X(COMBINE, combine) X(ADVANCE, advance) \
-	X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw) \
+	X(SUMSQ, sumsq) X(TOTAL, total) X(RATES, rates) X(ADAMW, adamw) X(SCHEDULE_FREE, schedule_free) \
+	X(MUON_MOMENTUM, muon_momentum) X(MUON_UNIT, muon_unit) X(MUON_APPLY, muon_apply) \
 	X(NEAREST, nearest) X(SEGMENT_SUM, segment_sum)
 /* clang-format on */
 #define OPS(X) OPS_RECORDED(X) OPS_DIRECT(X)

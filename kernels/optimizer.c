@@ -1,4 +1,4 @@
-/* The optimizer's passes on the CPU: SUMSQ, TOTAL, RATES, ADAMW. */
+/* The optimizer's passes on the CPU: SUMSQ, TOTAL, RATES, ADAMW, SCHEDULE_FREE. */
 #include "core/shortfloat.h"
 #include "kernels/optimizer.h"
 
@@ -63,6 +63,44 @@ static void adamw_run(const struct op_call *c)
 		pool_run(c->pool, chunks(c->out[0].shape[0]), adamw_chunk, (void *)(uintptr_t)c);
 }
 
+static void schedule_free_chunk(void *arg, int64_t task, int worker)
+{
+	const struct op_call *c = arg;
+	int64_t from = task * CHUNK, n = chunk_length(c->out[0].shape[0], task);
+	const double *k = c->in[0].data;
+	const real *restrict g = (const real *)c->in[1].data + from, *restrict mask = (const real *)c->in[2].data + from / DECAY_RUN;
+	real *restrict y = (real *)c->out[0].data + from, *restrict z = (real *)c->out[1].data + from, *restrict v = (real *)c->out[2].data + from,
+		       *restrict x = (real *)c->out[3].data + from;
+	const real b1 = (real)k[COEF_BETA1], c1 = (real)k[COEF_REST1], b2 = (real)k[COEF_BETA2], c2 = (real)k[COEF_REST2];
+	const real lr = (real)k[COEF_LR], root = (real)k[COEF_ROOT], eps = (real)k[COEF_EPS], shrink = (real)k[COEF_SHRINK];
+	const real average = (real)k[COEF_AVERAGE], scale = (real)k[COEF_SCALE];
+
+	(void)worker;
+	for (int64_t at = 0; at < n; at += DECAY_RUN) {
+		const real decay = shrink * mask[at / DECAY_RUN];
+		int64_t end = n - at < DECAY_RUN ? n : at + DECAY_RUN;
+
+		for (int64_t i = at; i < end; i++) {
+			real gi = scale * g[i], vi = b2 * v[i] + c2 * gi * gi, zi = z[i], xi = x[i];
+
+			zi -= decay * y[i] + lr * gi / (REAL_M(sqrt)(vi) * root + eps);
+			xi += average * (zi - xi);
+			v[i] = vi;
+			z[i] = zi;
+			x[i] = xi;
+			y[i] = c1 * zi + b1 * xi;
+		}
+	}
+	if (c->nout > 4)
+		round_weights((uint16_t *)c->out[4].data + from, y, n);
+}
+
+static void schedule_free_run(const struct op_call *c)
+{
+	if (((const double *)c->in[0].data)[COEF_GO] != 0)
+		pool_run(c->pool, chunks(c->out[0].shape[0]), schedule_free_chunk, (void *)(uintptr_t)c);
+}
+
 static void rates_run(const struct op_call *c)
 {
 	const double *plan = c->in[2].data, loss = *(const double *)c->in[1].data, norm = sqrt(*(const double *)c->in[0].data);
@@ -75,6 +113,7 @@ static void rates_run(const struct op_call *c)
 	status[STATUS_FINITE] = go;
 	status[STATUS_NORM] = norm;
 	status[STATUS_LOSS] = loss;
+	status[STATUS_LR_SQUARES] += go ? plan[PLAN_LR] * plan[PLAN_LR] : 0;
 	coef[COEF_GO] = go;
 	coef[COEF_SCALE] = plan[PLAN_CLIP] > 0 && norm > plan[PLAN_CLIP] ? plan[PLAN_CLIP] / norm : 1;
 	coef[COEF_BETA1] = plan[PLAN_BETA1];
@@ -87,6 +126,8 @@ static void rates_run(const struct op_call *c)
 	coef[COEF_SHRINK] = plan[PLAN_LR] * plan[PLAN_DECAY];
 	coef[COEF_EMA] = plan[PLAN_EMA];
 	coef[COEF_REST_EMA] = 1 - plan[PLAN_EMA];
+	coef[COEF_LR] = plan[PLAN_LR];
+	coef[COEF_AVERAGE] = go ? plan[PLAN_LR] * plan[PLAN_LR] / status[STATUS_LR_SQUARES] : 0;
 }
 
 static void sumsq_chunk(void *arg, int64_t task, int worker)
@@ -136,6 +177,7 @@ static void total_run(const struct op_call *c)
 }
 
 const struct kernel REAL_NAME(kernel_adamw) = {adamw_run, NULL};
+const struct kernel REAL_NAME(kernel_schedule_free) = {schedule_free_run, NULL};
 const struct kernel REAL_NAME(kernel_rates) = {rates_run, NULL};
 const struct kernel REAL_NAME(kernel_sumsq) = {sumsq_run, sumsq_scratch};
 const struct kernel REAL_NAME(kernel_total) = {total_run, NULL};

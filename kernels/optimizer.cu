@@ -1,4 +1,4 @@
-/* SUMSQ, TOTAL, RATES, ADAMW on the GPU; kernels/optimizer.c is the reference. */
+/* SUMSQ, TOTAL, RATES, ADAMW, SCHEDULE_FREE on the GPU; kernels/optimizer.c is the reference. */
 #include "kernels/launch.h"
 
 extern "C" {
@@ -71,6 +71,7 @@ static __global__ void rates(const double *sumsq, const double *loss, const doub
 	status[STATUS_FINITE] = go;
 	status[STATUS_NORM] = norm;
 	status[STATUS_LOSS] = *loss;
+	status[STATUS_LR_SQUARES] += go ? plan[PLAN_LR] * plan[PLAN_LR] : 0;
 	coef[COEF_GO] = go;
 	coef[COEF_SCALE] = plan[PLAN_CLIP] > 0 && norm > plan[PLAN_CLIP] ? plan[PLAN_CLIP] / norm : 1;
 	coef[COEF_BETA1] = plan[PLAN_BETA1];
@@ -83,6 +84,8 @@ static __global__ void rates(const double *sumsq, const double *loss, const doub
 	coef[COEF_SHRINK] = plan[PLAN_LR] * plan[PLAN_DECAY];
 	coef[COEF_EMA] = plan[PLAN_EMA];
 	coef[COEF_REST_EMA] = 1 - plan[PLAN_EMA];
+	coef[COEF_LR] = plan[PLAN_LR];
+	coef[COEF_AVERAGE] = go ? plan[PLAN_LR] * plan[PLAN_LR] / status[STATUS_LR_SQUARES] : 0;
 }
 
 static void rates_run(const struct op_call *c)
@@ -143,11 +146,8 @@ static __global__ void adamw_rest(int64_t from, int64_t n, const double *coef, s
 	}
 }
 
-/* Arenas are aligned to 16 bytes, so that four elements are processed at a time. */
-static void adamw_run(const struct op_call *c)
+static struct adamw_arenas arenas_of(const struct op_call *c)
 {
-	int64_t n = c->out[0].shape[0], quads = n / 4;
-	const double *coef = (const double *)c->in[0].data;
 	struct adamw_arenas a = {(const float *)c->in[1].data,
 	                         (const float *)c->in[2].data,
 	                         (float *)c->out[0].data,
@@ -156,10 +156,50 @@ static void adamw_run(const struct op_call *c)
 	                         (float *)c->out[3].data,
 	                         c->nout > 4 ? (uint16_t *)c->out[4].data : NULL};
 
+	return a;
+}
+
+/* Arenas are aligned to 16 bytes, so that four elements are processed at a time. */
+static void adamw_run(const struct op_call *c)
+{
+	int64_t n = c->out[0].shape[0], quads = n / 4;
+	const double *coef = (const double *)c->in[0].data;
+	struct adamw_arenas a = arenas_of(c);
+
 	if (quads)
 		LAUNCH(c, adamw_quads, blocks_for(quads), BLOCK, quads, coef, a);
 	if (n % 4)
 		LAUNCH(c, adamw_rest, 1, WARP, quads * 4, n, coef, a);
+}
+
+/* One element per thread: y, z, v and x lie in p, m, v and ema. */
+static __global__ void schedule_free(int64_t n, const double *k, struct adamw_arenas a)
+{
+	if (k[COEF_GO] == 0)
+		return;
+	for (int64_t i = thread_index(); i < n; i += thread_count()) {
+		float g = (float)k[COEF_SCALE] * a.g[i], y = a.p[i], z = a.m[i], v = a.v[i], x = a.ema[i];
+
+		v = (float)k[COEF_BETA2] * v + (float)k[COEF_REST2] * g * g;
+		z -=
+		    (float)k[COEF_SHRINK] * a.mask[i / DECAY_RUN] * y + (float)k[COEF_LR] * g / (sqrtf(v) * (float)k[COEF_ROOT] + (float)k[COEF_EPS]);
+		x += (float)k[COEF_AVERAGE] * (z - x);
+		y = (float)k[COEF_REST1] * z + (float)k[COEF_BETA1] * x;
+		a.p[i] = y;
+		a.m[i] = z;
+		a.v[i] = v;
+		a.ema[i] = x;
+		if (a.rounded)
+			a.rounded[i] = bf16_store(y);
+	}
+}
+
+static void schedule_free_run(const struct op_call *c)
+{
+	int64_t n = c->out[0].shape[0];
+
+	if (n)
+		LAUNCH(c, schedule_free, blocks_for(n), BLOCK, n, (const double *)c->in[0].data, arenas_of(c));
 }
 
 extern "C" {
@@ -167,4 +207,5 @@ extern const struct kernel kernel_sumsq_cuda = {sumsq_run, sumsq_scratch};
 extern const struct kernel kernel_total_cuda = {total_run, NULL};
 extern const struct kernel kernel_rates_cuda = {rates_run, NULL};
 extern const struct kernel kernel_adamw_cuda = {adamw_run, NULL};
+extern const struct kernel kernel_schedule_free_cuda = {schedule_free_run, NULL};
 }

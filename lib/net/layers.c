@@ -138,7 +138,7 @@ struct tensor *layer_attention(const struct layers *l, struct tensor *x, const s
 	int64_t h = x->shape[2], width = h / a->heads, shape[2] = {3 * h, h}, packed[5] = {x->shape[0], x->shape[1], 3, a->heads, width};
 	int64_t queries = a->queries ? a->queries : x->shape[1], out[3] = {x->shape[0], queries, h};
 	int apart = queries < x->shape[1];
-	struct tensor *w = make_param(l, a->weight, "", 2, shape, PARAM_DECAY | PARAM_BULK | (apart ? PARAM_THIRDS : 0), a->init);
+	struct tensor *w = make_param(l, a->weight, "", 2, shape, PARAM_DECAY | PARAM_BULK | PARAM_QKV | (apart ? PARAM_THIRDS : 0), a->init);
 	struct tensor *b = param(l, a->bias, "", 1, shape, 0), *qkv[3], *y;
 
 	assert(!apart || !a->causal);

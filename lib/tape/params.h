@@ -14,6 +14,7 @@ enum {
 	PARAM_FROZEN = 2, /* stored, not trained: no gradient (position tables) */
 	PARAM_BULK = 4,   /* a large matrix that only op_linear reads: may be stored as bf16 or int8 (kernels/compact.h) */
 	PARAM_THIRDS = 8, /* op_linear reads it as three matrices, of a third of its rows each, never as one */
+	PARAM_QKV = 32,   /* [3 H, H], packed queries, keys and values: three matrices to an optimizer */
 	PARAM_CONV = 16,  /* [O, kh, kw, C], read only by op_conv; files hold it as [O, C, kh, kw] */
 };
 

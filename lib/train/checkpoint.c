@@ -30,7 +30,7 @@ static int parts_of(const struct train_state *s, struct part out[FILES])
 	const struct part all[FILES] = {
 	    {"weights.safetensors", s->values, 1, 0},
 	    {CHECKPOINT_AVERAGE, s->ema, 1, 0},
-	    {"exp_avg.safetensors", s->m, 0, s->offload != 0},
+	    {s->optimizer == OPTIMIZER_SCHEDULE_FREE ? "z.safetensors" : "exp_avg.safetensors", s->m, 0, s->offload != 0},
 	    {"exp_avg_sq.safetensors", s->v, 0, s->offload != 0},
 	    {"best.safetensors", s->best, 1, 0},
 	};
@@ -130,6 +130,10 @@ static int save_manifest(const char *dir, const struct train_state *s, const cha
 	json_object_set_new(o, "loss_sum", json_string(exact));
 	json_object_set_new(o, "loss_count", json_integer(s->loss_count));
 	json_object_set_new(o, "line_step", json_integer(s->line_step));
+	if (s->optimizer == OPTIMIZER_SCHEDULE_FREE) {
+		snprintf(exact, sizeof exact, "%a", s->lr_squares);
+		json_object_set_new(o, "lr_squares", json_string(exact));
+	}
 	if (s->best && isfinite(s->best_loss)) {
 		snprintf(exact, sizeof exact, "%a", s->best_loss);
 		json_object_set_new(o, "best_loss", json_string(exact));
@@ -225,7 +229,7 @@ static int check_file(const char *dir, const json_t *f, int hashes, struct err *
 
 static int load_numbers(const json_t *o, const char *where, struct train_state *s, struct err *e)
 {
-	const char *best = NULL, *sum = NULL;
+	const char *best = NULL, *sum = NULL, *squares = NULL;
 	int64_t format = 0;
 
 	s->loss_count = 0;
@@ -235,11 +239,14 @@ static int load_numbers(const json_t *o, const char *where, struct train_state *
 	    jsonio_i64(o, "skipped_in_a_row", 1, 0, INT64_MAX, &s->skipped_in_a_row, where, e) || jsonio_str(o, "loss_sum", 0, &sum, where, e) ||
 	    jsonio_i64(o, "loss_count", 0, 0, INT64_MAX, &s->loss_count, where, e) ||
 	    jsonio_i64(o, "line_step", 0, 0, INT64_MAX, &s->line_step, where, e) || jsonio_str(o, "best_loss", 0, &best, where, e) ||
-	    jsonio_i64(o, "best_step", 0, 0, INT64_MAX, &s->best_step, where, e))
+	    jsonio_i64(o, "best_step", 0, 0, INT64_MAX, &s->best_step, where, e) ||
+	    jsonio_str(o, "lr_squares", s->optimizer == OPTIMIZER_SCHEDULE_FREE, &squares, where, e))
 		return -1;
 	s->best_loss = INFINITY;
 	s->line_step = s->line_step < 0 ? s->step : s->line_step; /* checkpoints of earlier versions lack these three */
-	s->loss_sum = 0;
+	s->loss_sum = s->lr_squares = 0;
+	if (squares && parse_f64(squares, 0, INFINITY, &s->lr_squares))
+		return err_set(e, ERR_DATA, "%s: \"lr_squares\" is not a number", where);
 	if (sum && parse_f64(sum, -INFINITY, INFINITY, &s->loss_sum))
 		return err_set(e, ERR_DATA, "%s: \"loss_sum\" is not a number", where);
 	if (best && parse_f64(best, -INFINITY, INFINITY, &s->best_loss))
@@ -301,7 +308,7 @@ static int try_load(const char *dir, int64_t step, struct train_state *s, const 
 
 	if (!o || jsonio_str(o, "stamp", 1, &was, path, why))
 		goto out;
-	if (step == extended ? extend_differs(stamp, was, &differ) : stamp_line_differs(stamp, was, &differ)) {
+	if (step == extended ? extend_differs(stamp, was, &differ) : run_differs(stamp, was, &differ)) {
 		rc = err_set(e, ERR_EXISTS, "%s was made with other options (%s)", dir, str_text(&differ));
 		goto out;
 	}
@@ -340,10 +347,20 @@ int checkpoint_load(const char *dir, struct train_state *s, const char *stamp, i
 	return rc;
 }
 
-/* Every part of a state must be listed. */
+static enum optimizer_kind stamped_optimizer(const json_t *stamp)
+{
+	const char *name = json_string_value(json_object_get(stamp, "optimizer"));
+
+	for (int i = 0; name && optimizer_names[i]; i++)
+		if (!strcmp(name, optimizer_names[i]))
+			return (enum optimizer_kind)i;
+	return OPTIMIZER_ADAMW;
+}
+
+/* Every part of a state must be listed; the stamp names the optimizer, which decides the parts. */
 static int inspect_files(const char *dir, const json_t *files, int hashes, struct checkpoint *c, struct err *e)
 {
-	struct train_state none = {0};
+	struct train_state none = {.optimizer = stamped_optimizer(c->stamp)};
 	struct part part[FILES];
 	int n = parts_of(&none, part);
 	int64_t size;

@@ -18,6 +18,7 @@ void trainer_plan(const struct trainer *r, struct train_plan *p)
 	p->gradients = update_bytes(&r->params, o->accumulate);
 	p->optimizer = state_bytes(&r->params, o->keep_best && r->held, bf16, o->offload) - p->weights + update_mask_bytes(&r->params) +
 	               update_lane_bytes(&r->params, o->offload);
+	p->optimizer += o->optimizer == OPTIMIZER_MUON ? muon_bytes(&r->params, r->device) : 0;
 	p->offloaded = o->offload ? 2 * sizeof(float) * (uint64_t)r->params.trainable : 0;
 	p->activations = (uint64_t)tape_arena_bytes(r->loss.tape);
 	p->scratch = (uint64_t)tape_scratch_bytes(r->loss.tape);
@@ -50,7 +51,7 @@ static int recompute(struct train_options *o, const struct device *d)
 
 static int offload(struct train_options *o, const struct device *d)
 {
-	if (o->offload || d->host)
+	if (o->offload || d->host || o->optimizer == OPTIMIZER_MUON)
 		return 0;
 	o->offload = TRAIN_RANGE;
 	return 1;

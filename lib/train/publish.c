@@ -33,7 +33,7 @@ int already_done(struct trainer *r, struct err *e)
 		was = s ? st_meta(s, "stamp") : NULL;
 		if (s && !was)
 			err_set(e, ERR_EXISTS, "%s exists and was not made by %s", path, r->o->program);
-		else if (s && (r->o->extend ? extend_differs(r->stamp, was, &differ) : stamp_line_differs(r->stamp, was, &differ)))
+		else if (s && (r->o->extend ? extend_differs(r->stamp, was, &differ) : run_differs(r->stamp, was, &differ)))
 			err_set(e, ERR_EXISTS, "%s exists and was made with other options (%s)", path, str_text(&differ));
 		else if (s)
 			rc = !r->o->extend || extend_same_length(r->stamp, was);

@@ -48,7 +48,18 @@ void state_clear(struct train_state *s)
 		d->fill(d, 0, s->best, 0, total);
 	s->best_loss = INFINITY;
 	s->best_step = s->step = s->updates = s->skipped_in_a_row = s->loss_count = s->line_step = 0;
-	s->loss_sum = 0;
+	s->loss_sum = s->lr_squares = 0;
+}
+
+void state_begin(struct train_state *s)
+{
+	size_t trainable = (size_t)s->params->trainable * sizeof(float);
+
+	device_copy(s->device, s->ema, s->values, (size_t)s->params->total * sizeof(float));
+	if (s->optimizer == OPTIMIZER_SCHEDULE_FREE && s->offload)
+		device_get(s->device, s->m, s->values, trainable);
+	else if (s->optimizer == OPTIMIZER_SCHEDULE_FREE)
+		device_copy(s->device, s->m, s->values, trainable);
 }
 
 void state_release(struct train_state *s)

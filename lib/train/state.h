@@ -1,5 +1,6 @@
 /* The state of a training: weights, their average (EMA) and the optimizer's moments, as flat arenas on the device laid out by the parameter
- * table; and its checkpoints. */
+ * table; and its checkpoints. OPTIMIZER_SCHEDULE_FREE keeps its three sequences in the same arenas (kernels/optimizer.h): y, at which the
+ * gradient is computed, in `values`, x, the result, in `ema`, and z in `m`. */
 #ifndef DDM_TRAIN_STATE_H
 #define DDM_TRAIN_STATE_H
 
@@ -10,20 +11,23 @@
 #include "core/str.h"
 #include "kernels/device.h"
 #include "tape/params.h"
+#include "train/trainer.h"
 
 struct train_state {
 	const struct params *params;
 	struct device *device;
-	float *values, *ema; /* [total] */
-	float *m, *v;        /* [trainable]; in pinned memory of the host where `offload` */
-	int64_t offload;     /* elements of a range, in which the moments are copied to the device and back; 0: they stay on the device */
-	uint16_t *rounded;   /* [total]: `values` in bfloat16, which matrix products read; NULL if they read `values` */
-	float *best;         /* [total]: the average at the best validation so far; NULL without keep_best */
-	double best_loss;    /* of `best`; infinity before the first */
+	enum optimizer_kind optimizer; /* OPTIMIZER_ADAMW after state_init */
+	float *values, *ema;           /* [total] */
+	float *m, *v;                  /* [trainable]; in pinned memory of the host where `offload` */
+	int64_t offload;               /* elements of a range, in which the moments are copied to the device and back; 0: they stay on the device */
+	uint16_t *rounded;             /* [total]: `values` in bfloat16, which matrix products read; NULL if they read `values` */
+	float *best;                   /* [total]: the average at the best validation so far; NULL without keep_best */
+	double best_loss;              /* of `best`; infinity before the first */
 	int64_t best_step;
 	int64_t step;    /* steps done */
 	int64_t updates; /* of these, steps that changed the weights */
 	int64_t skipped_in_a_row;
+	double lr_squares; /* the sum of lr^2 over all updates */
 	/* Sums for the next line of the log, so that a resumed run logs the same lines as an uninterrupted one. */
 	double loss_sum;               /* over loss_count steps */
 	int64_t loss_count, line_step; /* line_step: the step of the last line */
@@ -32,7 +36,9 @@ struct train_state {
 
 /* Arenas for p, zeroed; keep_best allocates `best`, bf16 `rounded`. p and the device are borrowed. Release with state_release. */
 int state_init(struct train_state *s, struct device *d, const struct params *p, int keep_best, int bf16, int64_t offload, struct err *e);
-void state_clear(struct train_state *s); /* to the state after state_init */
+void state_clear(struct train_state *s); /* to the state after state_init, but the same optimizer */
+/* Start the averages at the initial weights: `ema` = `values`, and with OPTIMIZER_SCHEDULE_FREE also `m`. */
+void state_begin(struct train_state *s);
 void state_release(struct train_state *s);
 uint64_t state_bytes(const struct params *p, int keep_best, int bf16, int64_t offload); /* device memory */
 
@@ -41,15 +47,20 @@ uint64_t state_bytes(const struct params *p, int keep_best, int bf16, int64_t of
 void state_round(struct train_state *s, float *from);
 
 /* Checkpoints: DIR/step-00012000/{weights,ema,exp_avg,exp_avg_sq[,best]}.safetensors and MANIFEST.json (step, stamp, sizes and
- * hashes), published whole by rename. `stamp` is one line of JSON. Replaces an existing checkpoint of that
- * step, which must be damaged: a good one would have been loaded. A state without a device has its arenas in host memory. copied(arg), if not
- * NULL, is called when the arenas are no longer read; after an error it may not have been. */
+ * hashes), published whole by rename. With OPTIMIZER_SCHEDULE_FREE, z.safetensors takes the place of
+ * exp_avg.safetensors. `stamp` is one line of JSON. Replaces an existing checkpoint of that step, which must be damaged: a good one would have
+ * been loaded. A state without a device has its arenas in host memory. copied(arg), if not NULL, is called when the arenas are no longer read;
+ * after an error it may not have been. */
 int checkpoint_save(const char *dir, const struct train_state *s, const char *stamp, void (*copied)(void *arg), void *arg, struct err *e);
 
 /* DIR/step-N; caller frees with mem_free. */
 char *checkpoint_path(const char *dir, int64_t step);
 
-/* The number of differences between two stamps, each one line of JSON, as by stamp_line_differs, but not counting the length of the run. */
+/* The number of differences between two stamps of runs, each one line of JSON, as by stamp_line_differs; a stamp without an optimizer is that of
+ * AdamW, which stamps leave out. */
+int run_differs(const char *now, const char *line, struct str *what);
+
+/* The same, not counting the length of the run. */
 int extend_differs(const char *now, const char *line, struct str *what);
 
 /* Load the newest complete checkpoint with the same stamp; the checkpoint of step `extended` (-1: none) may have the stamp of a shorter run.

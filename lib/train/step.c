@@ -108,6 +108,7 @@ static int account(struct trainer *r, int all, struct err *e)
 
 		s->updates = (int64_t)y[STATUS_UPDATES];
 		s->skipped_in_a_row = (int64_t)y[STATUS_SKIPPED_IN_A_ROW];
+		s->lr_squares = y[STATUS_LR_SQUARES];
 		r->last_norm = y[STATUS_NORM];
 		if (y[STATUS_FINITE] != 0) {
 			s->loss_sum += y[STATUS_LOSS] / (double)r->o->batch;

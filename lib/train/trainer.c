@@ -66,6 +66,12 @@ static int check_options(const struct train_options *o, struct err *e)
 	if (o->warmup < 0 || !(o->lr > 0))
 		return err_set(e, ERR_USAGE, "the learning rate (%g) must be above 0 and the warm-up (%" PRId64 " steps) must not be negative", o->lr,
 		               o->warmup);
+	if (o->optimizer == OPTIMIZER_SCHEDULE_FREE && o->schedule != SCHEDULE_CONSTANT)
+		return err_set(e, ERR_USAGE, "--schedule cosine: the schedule-free optimizer needs a constant rate, after an optional warm-up");
+	if (o->optimizer == OPTIMIZER_SCHEDULE_FREE && o->ema_half_life != 0)
+		return err_set(e, ERR_USAGE, "--ema-half-life: the schedule-free optimizer writes its own average of the weights");
+	if (o->optimizer == OPTIMIZER_MUON && o->offload)
+		return err_set(e, ERR_USAGE, "--offload: Muon reads a matrix's whole momentum at once; the moments must stay on the device");
 	if (o->init_from && o->from)
 		return err_set(e, ERR_USAGE, "start from given weights or from a pretrained network, not from both");
 	if (net_reads(&o->net, NET_IN_TEXT) && o->condition != CONDITION_NONE)
@@ -197,10 +203,11 @@ static int put_loss_seeds(struct trainer *r, struct err *e)
 
 static int allocate(struct trainer *r, struct err *e)
 {
-	if (tape_allocate(r->loss.tape, e) ||
-	    state_init(&r->state, r->device, &r->params, r->o->keep_best && r->held, device_stores_bf16(r->device, (enum precision)r->o->precision),
-	               r->o->offload, e) ||
-	    noised_init(&r->noised, r->device, r->part, &r->net, e) ||
+	if (tape_allocate(r->loss.tape, e) || state_init(&r->state, r->device, &r->params, r->o->keep_best && r->held,
+	                                                 device_stores_bf16(r->device, (enum precision)r->o->precision), r->o->offload, e))
+		return -1;
+	r->state.optimizer = r->o->optimizer;
+	if (noised_init(&r->noised, r->device, r->part, &r->net, e) ||
 	    update_init(&r->update, &r->state, r->o->accumulate, tape_data(r->loss.tape, r->loss.loss), r->part, e) || put_loss_seeds(r, e))
 		return -1;
 	tape_bind_bf16(r->loss.tape, r->state.rounded);
@@ -227,7 +234,7 @@ static int init_weights(struct trainer *r, struct err *e)
 	mem_free(host);
 	if (r->o->init_from && model_read_weights(r->o->init_from, &r->params, r->device, r->state.values, e))
 		return -1;
-	device_copy(r->device, r->state.ema, r->state.values, bytes);
+	state_begin(&r->state);
 	return 0;
 }
 

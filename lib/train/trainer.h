@@ -14,6 +14,11 @@
 #include "file/stamp.h"
 #include "train/noised.h"
 
+/* How a gradient changes the weights: AdamW; Muon (train/muonupdate.c), and AdamW for what is no matrix within a block; schedule-free
+ * AdamW. kernels/optimizer.h has the equations. */
+enum optimizer_kind { OPTIMIZER_ADAMW, OPTIMIZER_MUON, OPTIMIZER_SCHEDULE_FREE };
+extern const char *const optimizer_names[]; /* ends with NULL */
+
 enum rate_schedule { SCHEDULE_CONSTANT, SCHEDULE_COSINE };
 
 enum { TRAIN_RANGE = 16 << 20 /* a usual value of `offload` */ };
@@ -47,9 +52,11 @@ struct train_options {
 	double epochs;
 	int64_t batch, accumulate;                        /* batch is cut into `accumulate` parts whose gradients are added by a binary tree */
 	double lr, weight_decay, beta1, beta2, eps, clip; /* clip 0: none */
-	enum rate_schedule schedule;
+	enum optimizer_kind optimizer;
+	enum rate_schedule schedule; /* OPTIMIZER_SCHEDULE_FREE: constant */
 	int64_t warmup;
-	double ema_half_life; /* steps; 0: a twentieth of the run; negative: no average, the weights themselves */
+	double ema_half_life; /* steps; 0: a twentieth of the run; negative: no average, the weights themselves. OPTIMIZER_SCHEDULE_FREE: 0, the
+	                       * optimizer's own average is used */
 	uint64_t seed;
 	int flip;
 	int size;                                 /* resize the data to size x size; 0: do not */
@@ -65,7 +72,7 @@ struct train_options {
 	double max_skipped_share; /* non-finite steps as a share of all so far (at least 100 .. 1000) before ERR_DIVERGED */
 	int recompute, verify;
 	int64_t offload; /* the optimizer's moments stay on the host and are copied through the device in ranges of this many elements, a
-	                  * multiple of 16; 0: they stay on the device */
+	                  * multiple of 16; 0: they stay on the device. OPTIMIZER_MUON: 0 */
 	struct train_interval checkpoint;
 	int keep;
 	int64_t sample_every; /* 0: never */

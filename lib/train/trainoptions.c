@@ -11,6 +11,7 @@
 #define REQUEST(member) OPTION_FIELD(struct train_options, member)
 
 static const char *const schedules[] = {"constant", "cosine", NULL};
+const char *const optimizer_names[] = {"adamw", "muon", "schedule-free", NULL};
 static const char *const offloads[] = {"none", "optimizer", NULL};
 static const int64_t offload_ranges[] = {0, TRAIN_RANGE};
 const char *const conditions[] = {"none", "class", "cluster", NULL};
@@ -45,6 +46,11 @@ static int counts_steps(const void *request)
 static int counts_epochs(const void *request)
 {
 	return !counts_steps(request);
+}
+
+static int has_moving_average(const void *request)
+{
+	return ((const struct train_options *)request)->optimizer != OPTIMIZER_SCHEDULE_FREE;
 }
 
 static int keeps_best(const void *request)
@@ -187,10 +193,12 @@ const struct option train_common_options[] = {
      .stamp = STAMP_ALWAYS, .key = "batch"},
     {"--accumulate", .type = OPTION_INT, REQUEST(accumulate), .lo = 1, .hi = 1 << 20, .arg = "A", .preset = "1",
      .help = "cut a batch into A parts to save memory", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "accumulate"},
+    {"--optimizer", .type = OPTION_CHOICE, REQUEST(optimizer), .arg = "NAME", .choices = optimizer_names, .preset = "adamw",
+     .help = "how gradients change the weights", OPTION_ALWAYS, .stamp = STAMP_UNLESS_DEFAULT, .key = "optimizer"},
     {"--lr", .type = OPTION_REAL, REQUEST(lr), .lo = 1e-12, .hi = 100, .arg = "R", .preset = "1e-4", .help = "learning rate", OPTION_ALWAYS,
      .stamp = STAMP_ALWAYS, .key = "lr"},
     {"--schedule", .type = OPTION_CHOICE, REQUEST(schedule), .arg = "NAME", .choices = schedules, .preset = "constant",
-     .help = "learning rate after the warm-up", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "schedule"},
+     .help = "learning rate after the warm-up", .when = {{USE_AGAINST, "--optimizer=schedule-free"}}, .stamp = STAMP_ALWAYS, .key = "schedule"},
     {"--warmup", .type = OPTION_INT, REQUEST(warmup), .hi = 1e12, .arg = "N", .preset = "0", .help = "steps of linear warm-up", OPTION_ALWAYS,
      .stamp = STAMP_ALWAYS, .key = "warmup"},
     {"--weight-decay", .type = OPTION_REAL, REQUEST(weight_decay), .hi = 100, .arg = "W", .preset = "0", .help = "of AdamW, on matrices",
@@ -202,8 +210,8 @@ const struct option train_common_options[] = {
     {"--clip", .type = OPTION_REAL, REQUEST(clip), .hi = 1e30, .arg = "NORM", .preset = "1", .help = "clip the gradient's norm; 0: never",
      OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "clip"},
     {"--ema-half-life", .type = OPTION_REAL, REQUEST(ema_half_life), .lo = -1, .hi = 1e12, .arg = "N",
-     .help = "of the averaged weights, in steps; -1: no average", .said = "default steps / 20", OPTION_ALWAYS, .stamp = STAMP_ALWAYS,
-     .key = "ema_half_life"},
+     .help = "of the averaged weights, in steps; -1: no average", .said = "default steps / 20", .when = {{USE_AGAINST, "--optimizer=schedule-free"}},
+     .stamp = STAMP_ALWAYS, .key = "ema_half_life", .counts = has_moving_average},
     {"--path", .type = OPTION_PARSED, REQUEST(objective.path), .arg = "NAME", .choices = path_choice_names, .preset = "linear", .parse = parse_path,
      .put = put_path, .help = "how data become noise; edm:S is for data of deviation S", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "path"},
     {"--time", .type = OPTION_PARSED, REQUEST(objective.time), .arg = "LAW", .preset = "uniform", .parse = parse_time, .put = put_time,
@@ -240,7 +248,7 @@ const struct option train_common_options[] = {
     OPTION_GROUP("Machine"),
     {"--recompute", .type = OPTION_FLAG, REQUEST(recompute), .help = "recompute blocks in the backward pass: less memory, same bytes", OPTION_ALWAYS},
     {"--offload", .type = OPTION_CHOICE, REQUEST(offload), .arg = "WHAT", .choices = offloads, .values = offload_ranges, .preset = "none",
-     .help = "what a GPU keeps in the host's memory: less of its own, same bytes", OPTION_ALWAYS},
+     .help = "what a GPU keeps in the host's memory: less of its own, same bytes", .when = {{USE_AGAINST, "--optimizer=muon"}}},
     {"--no-verify", .type = OPTION_OFF, REQUEST(verify), .preset = "1", .help = "do not hash the shards before training", OPTION_ALWAYS},
     OPTION_GROUP("Output"),
     {"--profile", .type = OPTION_FLAG, REQUEST(profile), .help = "time every operation and print a table at the end", OPTION_ALWAYS},
@@ -297,7 +305,7 @@ int train_resolve(struct train_options *o, struct err *e)
 
 /* The order of the stamp's keys. A model's bytes include its stamp, so the order must not change. */
 static const char stamp_order[] =
-    "text_tokens text_drop predict condition class_dropout dropout cluster path weighting time steps epochs batch accumulate lr "
+    "text_tokens text_drop predict condition class_dropout dropout cluster path weighting time steps epochs batch accumulate optimizer lr "
     " schedule warmup weight_decay beta1 beta2 eps clip ema_half_life flip size grey max_skipped precision validate_every validate_samples seed";
 
 void options_stamp(struct stamp *s, const struct train_options *o)

@@ -1,4 +1,4 @@
-/* Submits the end of a training step to the device: sum of gradients, clipping, AdamW and the average. */
+/* Submits the end of a training step to the device: sum of gradients, clipping, the optimizer and the average. */
 #include "train/update.h"
 
 #include <assert.h>
@@ -98,7 +98,8 @@ static int allocate(struct update *u, int64_t parts, struct err *e)
 int update_init(struct update *u, const struct train_state *s, int64_t parts, const float *each, int64_t samples, struct err *e)
 {
 	*u = (struct update){.device = s->device, .state = s, .each = each, .samples = samples, .parts = parts, .n = s->params->trainable};
-	if (allocate(u, parts, e) || make_lanes(u, s->offload, e) || put_mask(u, s->params, e))
+	if (allocate(u, parts, e) || make_lanes(u, s->offload, e) ||
+	    (s->optimizer == OPTIMIZER_MUON && muon_init(&u->muon, s->device, s->params, e)) || put_mask(u, s->params, e))
 		return -1;
 	u->plan = u->vectors;
 	u->status = u->plan + PLAN_COUNT;
@@ -137,6 +138,7 @@ void update_release(struct update *u)
 	}
 	for (size_t i = 0; i < sizeof u->tree / sizeof *u->tree; i++)
 		d->release(d, u->tree[i]);
+	muon_release(&u->muon);
 	d->release(d, u->vectors);
 	d->release(d, u->grads);
 	d->release(d, u->mask);
@@ -151,6 +153,7 @@ void update_begin(struct update *u, const struct train_state *s)
 
 	status[STATUS_UPDATES] = (double)s->updates;
 	status[STATUS_SKIPPED_IN_A_ROW] = (double)s->skipped_in_a_row;
+	status[STATUS_LR_SQUARES] = s->lr_squares;
 	device_put(u->device, u->status, status, sizeof status);
 }
 
@@ -203,7 +206,7 @@ static void submit_part(struct update *u, int64_t i)
 }
 
 /* Update elements [at, at + n), with their moments at m and v. */
-static void adamw(struct update *u, const struct train_state *s, int64_t at, int64_t n, float *m, float *v)
+static void change(struct update *u, const struct train_state *s, int64_t at, int64_t n, float *m, float *v)
 {
 	struct op_call c = {.nin = 3,
 	                    .nout = s->rounded ? 5 : 4,
@@ -212,12 +215,12 @@ static void adamw(struct update *u, const struct train_state *s, int64_t at, int
 	                    .out = {array_vector(DT_F32, s->values + at, n), array_vector(DT_F32, m, n), array_vector(DT_F32, v, n),
 	                            array_vector(DT_F32, s->ema + at, n), array_vector(DT_BF16, s->rounded ? s->rounded + at : NULL, n)}};
 
-	device_run(u->device, OP_ADAMW, &c, NULL);
+	device_run(u->device, s->optimizer == OPTIMIZER_SCHEDULE_FREE ? OP_SCHEDULE_FREE : OP_ADAMW, &c, NULL);
 }
 
 /* The moments of a range are copied from the host while the range before it is updated, and copied back while the next one is. A range uses the
  * same lane at every step, so its copy back is done before it is fetched again. */
-static void adamw_by_ranges(struct update *u, const struct train_state *s)
+static void change_by_ranges(struct update *u, const struct train_state *s)
 {
 	struct device *d = u->device;
 	int in = stream_of(d, 2), out = stream_of(d, 3), lane = 0;
@@ -233,7 +236,7 @@ static void adamw_by_ranges(struct update *u, const struct train_state *s)
 		d->send(d, in, l->v, s->v + at, bytes);
 		d->event_record(d, l->come, in);
 		d->event_follow(d, l->come, 0);
-		adamw(u, s, at, n, l->m, l->v);
+		change(u, s, at, n, l->m, l->v);
 		d->event_record(d, l->done, 0);
 		d->event_follow(d, l->done, out);
 		d->fetch(d, out, s->m + at, l->m, bytes);
@@ -241,6 +244,23 @@ static void adamw_by_ranges(struct update *u, const struct train_state *s)
 		d->event_record(d, l->gone, out);
 		l->used = 1;
 	}
+}
+
+/* Muon's matrices, and the parameters between them by AdamW. */
+static void change_all(struct update *u, const struct train_state *s)
+{
+	int64_t at = 0;
+
+	for (int i = 0; i < u->muon.n; i++) {
+		const struct muon_param *q = &u->muon.v[i];
+
+		if (q->at > at)
+			change(u, s, at, q->at - at, s->m + at, s->v + at);
+		muon_change(&u->muon, i, s, u->coef, u->grads);
+		at = q->end;
+	}
+	if (u->n > at)
+		change(u, s, at, u->n - at, s->m + at, s->v + at);
 }
 
 /* Submit the last part and the update of the weights. */
@@ -260,9 +280,9 @@ static void submit_whole(struct update *u, int64_t last)
 	device_run(u->device, OP_SUMSQ, &norm, u->scratch);
 	device_run(u->device, OP_RATES, &rates, NULL);
 	if (u->range)
-		adamw_by_ranges(u, s);
+		change_by_ranges(u, s);
 	else
-		adamw(u, s, 0, u->n, s->m, s->v);
+		change_all(u, s);
 }
 
 /* Run submissions as a graph, except under --profile, whose timers a graph cannot hold. The first run is not captured, because it loads the

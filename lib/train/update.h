@@ -1,9 +1,10 @@
-/* The end of a training step on the device: sum of the losses, norm of the gradient, clipping, AdamW and the average (EMA). The host submits it,
- * as a graph if the device supports graphs, and reads the status later. Private to lib/train. */
+/* The end of a training step on the device: sum of the losses, norm of the gradient, clipping, the optimizer and the average (EMA). The host
+ * submits it, as a graph if the device supports graphs, and reads the status later. Private to lib/train. */
 #ifndef DDM_TRAIN_UPDATE_H
 #define DDM_TRAIN_UPDATE_H
 
 #include "kernels/optimizer.h"
+#include "train/muonupdate.h"
 #include "train/state.h"
 
 enum { UPDATE_AHEAD = 4 /* most steps submitted whose status has not been read */ };
@@ -36,7 +37,8 @@ struct update {
 	int64_t n;     /* trainable */
 	int64_t range; /* elements whose moments are on the device at a time; 0: all */
 	struct update_lane lane[UPDATE_LANES];
-	double *seen; /* (UPDATE_AHEAD, STATUS_COUNT), host copies of the status */
+	struct muon muon; /* no parameters, unless the optimizer is Muon */
+	double *seen;     /* (UPDATE_AHEAD, STATUS_COUNT), host copies of the status */
 	void *event[UPDATE_AHEAD];
 	struct update_graph whole, part[32]; /* graphs of update_apply, and of update_part: [0] for part 0, else [1 +
 	                                               * the number of tree levels that the part completes] */
@@ -57,7 +59,7 @@ void update_begin(struct update *u, const struct train_state *s);
 /* After part i, unless it is the last: add its losses to the step's, and add its gradient, in u->grads, to the tree. */
 void update_part(struct update *u, int64_t i);
 
-/* After the last part: the same, then AdamW by `plan` (PLAN_COUNT). Waits only if the status of UPDATE_AHEAD steps has not been read. */
+/* After the last part: the same, then the optimizer by `plan` (PLAN_COUNT). Waits only if the status of UPDATE_AHEAD steps has not been read. */
 void update_apply(struct update *u, const double *plan);
 
 /* Status (STATUS_COUNT, borrowed until the next call) of the oldest submitted step not yet read; STATUS_LOSS is the sum over the batch. NULL if

@@ -12,6 +12,7 @@
 /* clang-format off */
 #define KERNELS(X) \
 	X(copy) X(fill) X(add) X(mul) X(unary) X(unary_grad) X(qsample) X(noise) X(dropout) X(sumsq) X(total) X(rates) X(adamw) \
+	X(schedule_free) X(muon_momentum) X(muon_unit) X(muon_apply) \
 	X(softmax) X(softmax_grad) X(xent) X(xent_grad) X(mse) X(mse_grad) X(embed) X(embed_grad) X(timestep) \
 	X(mix) X(convert) X(combine) X(advance)
 /* clang-format on */
@@ -359,12 +360,11 @@ static void update(struct training *t, const struct kernel *rates, const struct 
 }
 
 /* Counts, coefficients and weights have equal bits: the same operations in the same order. The third step is not finite and is skipped. */
-static void optimizer(void **state)
+static void same_updates(const struct kernel *cpu, const struct kernel *twin)
 {
 	struct training *a = mem_try(1, sizeof *a, "cpu", NULL), *b = mem_try(1, sizeof *b, "twin", NULL);
 	float *g = mem_try(N, sizeof *g, "gradient", NULL), *mask = mem_try(RUNS, sizeof *mask, "mask", NULL);
 
-	(void)state;
 	for (int i = 0; i < RUNS; i++)
 		mask[i] = (float)(i % 3 != 0);
 	for (int i = 0; i < N; i++) {
@@ -373,8 +373,8 @@ static void optimizer(void **state)
 	for (int s = 0; s < 4; s++) {
 		for (int i = 0; i < N; i++)
 			g[i] = cosf((float)(i * (s + 1)));
-		update(a, &kernel_rates_f32, &kernel_adamw_f32, g, mask, s == 2 ? NAN : s * 400, s);
-		update(b, &kernel_rates_cuda, &kernel_adamw_cuda, g, mask, s == 2 ? NAN : s * 400, s);
+		update(a, &kernel_rates_f32, cpu, g, mask, s == 2 ? NAN : s * 400, s);
+		update(b, &kernel_rates_cuda, twin, g, mask, s == 2 ? NAN : s * 400, s);
 		assert_true(b->status[STATUS_UPDATES] == (s < 2 ? s + 1 : s));
 		assert_memory_equal(a->p, b->p, sizeof a->p);
 		assert_memory_equal(a->m, b->m, sizeof a->m);
@@ -392,12 +392,74 @@ static void optimizer(void **state)
 	mem_free(mask);
 }
 
+static void optimizer(void **state)
+{
+	(void)state;
+	same_updates(&kernel_adamw_f32, &kernel_adamw_cuda);
+	same_updates(&kernel_schedule_free_f32, &kernel_schedule_free_cuda);
+}
+
+/* Muon's passes over a matrix whose sum of squares is `sumsq`; ends in rounded. */
+static void muon_update(struct training *t, const struct kernel *const k[3], double *coef, float *g, double sumsq)
+{
+	struct array n = array_vector(DT_F32, t->p, N), m = array_vector(DT_F32, t->m, N), u = array_vector(DT_F32, t->v, N);
+	struct op_call momentum = {.nin = 2,
+	                           .nout = 2,
+	                           .in = {array_vector(DT_F64, coef, COEF_COUNT), array_vector(DT_F32, g, N)},
+	                           .out = {m, u},
+	                           .attr = {.muon = {.momentum = .95}}};
+	struct op_call unit = {.nin = 1, .nout = 1, .in = {array_vector(DT_F64, &sumsq, 1)}, .out = {u}};
+	struct op_call apply = {.nin = 2,
+	                        .nout = 3,
+	                        .in = {array_vector(DT_F64, coef, COEF_COUNT), u},
+	                        .out = {n, array_vector(DT_F32, t->ema, N), array_vector(DT_BF16, t->rounded, N)},
+	                        .attr = {.muon = {.scale = 2.5}}};
+
+	optest_call(k[0], &momentum);
+	optest_call(k[1], &unit);
+	optest_call(k[2], &apply);
+}
+
+/* The second step is skipped; the third has a gradient of 0, whose norm is replaced by MUON_SMALLEST. */
+static void muon(void **state)
+{
+	static const struct kernel *const cpu[3] = {&kernel_muon_momentum_f32, &kernel_muon_unit_f32, &kernel_muon_apply_f32},
+					  *const twin[3] = {&kernel_muon_momentum_cuda, &kernel_muon_unit_cuda, &kernel_muon_apply_cuda};
+	struct training *a = mem_try(1, sizeof *a, "cpu", NULL), *b = mem_try(1, sizeof *b, "twin", NULL);
+	float *g = mem_try(N, sizeof *g, "gradient", NULL);
+	double coef[COEF_COUNT];
+
+	(void)state;
+	for (int i = 0; i < COEF_COUNT; i++)
+		coef[i] = 1 / (i + 1.5);
+	for (int i = 0; i < N; i++)
+		a->p[i] = a->ema[i] = b->p[i] = b->ema[i] = sinf((float)i);
+	for (int s = 0; s < 3; s++) {
+		float before = a->p[7];
+
+		coef[COEF_GO] = s != 1;
+		for (int i = 0; i < N; i++)
+			g[i] = s == 2 ? 0 : cosf((float)(i * (s + 1)));
+		muon_update(a, cpu, coef, g, s == 2 ? 0 : 31);
+		muon_update(b, twin, coef, g, s == 2 ? 0 : 31);
+		assert_true((a->p[7] == before) == (s == 1));
+		assert_memory_equal(a->p, b->p, sizeof a->p);
+		assert_memory_equal(a->m, b->m, sizeof a->m);
+		assert_memory_equal(a->v, b->v, sizeof a->v);
+		assert_memory_equal(a->ema, b->ema, sizeof a->ema);
+		assert_memory_equal(a->rounded, b->rounded, sizeof a->rounded);
+	}
+	mem_free(a);
+	mem_free(b);
+	mem_free(g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise),     cmocka_unit_test(functions),     cmocka_unit_test(copies),
 	                                   cmocka_unit_test(draws),           cmocka_unit_test(sums),          cmocka_unit_test(optimizer),
 	                                   cmocka_unit_test(softmax),         cmocka_unit_test(squared_error), cmocka_unit_test(tables),
-	                                   cmocka_unit_test(table_gradients), cmocka_unit_test(sampling)};
+	                                   cmocka_unit_test(table_gradients), cmocka_unit_test(sampling),      cmocka_unit_test(muon)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -324,6 +324,39 @@ static void training(void **state)
 	}
 }
 
+/* The other optimizers: as graphs, on queues that run in odd orders, and for schedule-free with moments in host memory. */
+static void optimizers(void **state)
+{
+	static const enum optimizer_kind kinds[] = {OPTIMIZER_MUON, OPTIMIZER_SCHEDULE_FREE};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		char *out = str_new("%s/optimizer-%d", dir, i), want[2][65], got[2][65];
+		struct train_options o = tiny(out);
+		struct device *d = device_emulated(NULL);
+
+		o.optimizer = kinds[i];
+		o.ema_half_life = i ? 0 : o.ema_half_life;
+		o.schedule = SCHEDULE_CONSTANT;
+		train_on(d, &o, want);
+		device_free(d);
+		mem_free(out);
+		for (int k = 0; k < 4; k++) {
+			out = str_new("%s/optimizer-%d-%d", dir, i, k);
+			o.out = out;
+			o.offload = i && k % 2 ? 4096 : 0;
+			d = fake_device(k);
+			train_on(d, &o, got);
+			assert_true(fake_cuda.captures >= 3);
+			assert_string_equal(d->uncaptured, "");
+			closed(d);
+			assert_string_equal(got[0], want[0]);
+			assert_string_equal(got[1], want[1]);
+			mem_free(out);
+		}
+	}
+}
+
 /* A kernel that needs more shared memory than a block can have is not launched, and the device's error says why. */
 static void shared_memory(void **state)
 {
@@ -368,9 +401,9 @@ static void lost(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(memory),   cmocka_unit_test(streams),       cmocka_unit_test(graphs), cmocka_unit_test(pages),
-	    cmocka_unit_test(training), cmocka_unit_test(shared_memory), cmocka_unit_test(lost),   CLUSTER_TESTS};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(memory),        cmocka_unit_test(streams),  cmocka_unit_test(graphs),
+	                                   cmocka_unit_test(pages),         cmocka_unit_test(training), cmocka_unit_test(optimizers),
+	                                   cmocka_unit_test(shared_memory), cmocka_unit_test(lost),     CLUSTER_TESTS};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -38,19 +38,22 @@ look() {
 }
 
 look "$@"
+# The photographs of `make demo`, which draws its own without them.
+pictures=
+[ -e /usr/share/datasets/fashion-mnist ] || pictures=dataset-fashion-mnist
 [ $tests -eq 0 ] || { mkdir -p "$(dirname "$asked")" && : >"$asked"; }
-[ -n "$packages$wanted" ] || exit 0
+[ -n "$packages$wanted$pictures" ] || exit 0
 skipped="deps: without these packages some tests are skipped: $wanted"
 as_root=
 if ! command -v apt-get >/dev/null 2>&1; then
 	[ -z "$packages" ] || fail "no apt-get here; install what these Debian packages hold: $packages"
-	echo "$skipped" >&2
+	[ -z "$wanted" ] || echo "$skipped" >&2
 	exit 0
 fi
 if [ "$(id -u)" -ne 0 ]; then
 	if ! sudo -n true 2>/dev/null; then
 		[ -z "$packages" ] || fail "neither root nor sudo without a password; as root: apt-get install $packages"
-		echo "$skipped" >&2
+		[ -z "$wanted" ] || echo "$skipped" >&2
 		exit 0
 	fi
 	as_root='sudo -n'
@@ -58,7 +61,7 @@ fi
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 run() { $as_root env DEBIAN_FRONTEND=noninteractive "$@" >"$log" 2>&1 </dev/null; }
-echo "deps: installing${packages:+ $packages}${wanted:+ $wanted}"
+echo "deps: installing${packages:+ $packages}${wanted:+ $wanted}${pictures:+ $pictures}"
 updated=1
 run apt-get -q update || updated=0
 if [ -n "$packages" ]; then
@@ -69,6 +72,9 @@ if [ -n "$packages" ]; then
 fi
 if [ -n "$wanted" ] && { [ "$updated" -eq 0 ] || ! run apt-get -q -y --no-install-recommends install $wanted; }; then
 	echo "$skipped" >&2
+fi
+if [ -n "$pictures" ] && { [ "$updated" -eq 0 ] || ! run apt-get -q -y --no-install-recommends install $pictures; }; then
+	echo "deps: without $pictures the demo draws its pictures" >&2
 fi
 [ -n "$packages" ] || exit 0
 look "$@"

@@ -1,6 +1,7 @@
 /* Parses, reads and writes ranges of training times. */
 #include "net/timerange.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,16 +18,13 @@ static struct time_range reduced(double from, double to)
 int time_range_parse(const char *text, struct time_range *r, struct err *e)
 {
 	const char *dots = strstr(text, "..");
-	char *from = dots ? mem_strdup(text) : NULL;
+	char from[64] = "";
 	double a = 0, b = 0;
-	int bad = !dots;
 
-	if (dots) {
-		from[dots - text] = 0;
-		bad = parse_f64(from, 0, 1, &a) || parse_f64(dots + 2, 0, 1, &b) || a >= b;
-	}
-	mem_free(from);
-	if (bad)
+	/* On the stack, because the default of an option is parsed before a program can report that memory is lacking. */
+	if (dots && dots - text < (ptrdiff_t)sizeof from)
+		memcpy(from, text, (size_t)(dots - text));
+	if (!dots || parse_f64(from, 0, 1, &a) || parse_f64(dots + 2, 0, 1, &b) || a >= b)
 		return err_set(e, ERR_USAGE, "'%s' is not A..B with numbers 0 <= A < B <= 1", text);
 	*r = reduced(a, b);
 	return 0;

@@ -52,6 +52,8 @@ N ?= 1000
 STEPS ?= 25
 SAMPLE_FLAGS ?= --solver euler
 EVAL_FLAGS ?=
+# Of ddm-grid, for the sheet of samples.
+GRID_FLAGS ?= --spread
 REFERENCE ?= $(PARTITION)/shards
 # HEADING=KEY of the table; keys as in the JSON of ddm-eval-fid and ddm-sample --report and --timing.
 COLUMNS ?= kd=kd-pix,fd=fd-pix,kd_heldout=kd-pix-heldout,fd_heldout=fd-pix-heldout,kd_floor=kd-pix-heldout-floor,$\
@@ -153,11 +155,11 @@ $(RUN)/report.tsv: $(EVALUATIONS)
 	$(ddm)report -t strategy --columns '$(COLUMNS)' -q -o $@ $(report_rows)
 
 $(RUN)/samples.png: $(ARMS:%=$(RUN)/samples/%.tar)
-	$(ddm)grid --spread -o $@ 'training pictures=$(PARTITION)/shards' $(foreach a,$(ARMS),'$a=$(RUN)/samples/$a.tar')
+	$(ddm)grid $(GRID_FLAGS) -o $@ 'training pictures=$(PARTITION)/shards' $(foreach a,$(ARMS),'$a=$(RUN)/samples/$a.tar')
 
 # For the page: a Makefile with the current settings, which repeats the experiment.
 SETTINGS = DATA SIZE INGEST_FLAGS K HOLDOUT DATA_SEED CLUSTER_FLAGS SEED NET EPOCHS EXPERT_EPOCHS BATCH EXPERT_BATCH TRAIN_FLAGS EXPERT_FLAGS ROUTER_NET \
-	ROUTER_BATCH ROUTER_FLAGS POLICIES ARMS N STEPS SAMPLE_FLAGS EVAL_FLAGS COLUMNS
+	ROUTER_BATCH ROUTER_FLAGS POLICIES ARMS N STEPS SAMPLE_FLAGS EVAL_FLAGS GRID_FLAGS COLUMNS
 define newline
 
 

@@ -4,7 +4,7 @@
 command -v ddm-ingest >/dev/null || skip_all "ddm-ingest is not built (--without-media)"
 need make
 
-data() { make -s -f "$SRC/share/recipes/demo.mk" DEMO="$1" BIN="$B" "$1/samples.tar" >log 2>&1; }
+data() { make -s -f "$SRC/share/recipes/demo.mk" DEMO="$1" PICTURES=drawn BIN="$B" "$1/samples.tar" >log 2>&1; }
 check "first run" data one
 check "second run" data two
 check_same "the same bytes" one/samples.tar two/samples.tar

@@ -4,7 +4,7 @@
 need make
 [ -x "$B/ddm-ingest" ] || skip_all "ddm-ingest is not built"
 
-demo() { make -j2 -f "$SRC/share/recipes/demo.mk" BIN="$B" DEMO_TINY=1 "$@"; }
+demo() { make -j2 -f "$SRC/share/recipes/demo.mk" BIN="$B" DEMO_TINY=1 PICTURES=drawn "$@"; }
 check "undisturbed" demo DEMO=a
 check_grep "a table" '^monolith +[0-9]' "$OUT"
 check_out "its rows" "monolith top-1 top-2 full oracle prior" sh -c 'grep -v "^#" a/report.tsv | cut -f 1 | tr "\n" " " | sed "s/ $//"'
@@ -15,13 +15,13 @@ check_grep "that shows the routing" 'Weights under full' a/report.html
 sed -n '/^<pre>RUN = /,/<\/pre>/p' a/report.html | sed 's/<[^>]*>//g; s/&lt;/</g; s/&gt;/>/g; s/&quot;/"/g; s/&amp;/\&/g' |
 	sed "s|^include .*|include $SRC/share/recipes/ddm.mk|" >again.mk
 make -n -f again.mk RUN=b BIN="$B" b/samples.tar 2>&1 | grep ddm-ingest >again.txt
-make -n -f "$SRC/share/recipes/demo.mk" BIN="$B" DEMO_TINY=1 DEMO=b b/samples.tar 2>&1 | grep ddm-ingest >first.txt
+make -n -f "$SRC/share/recipes/demo.mk" BIN="$B" DEMO_TINY=1 PICTURES=drawn DEMO=b b/samples.tar 2>&1 | grep ddm-ingest >first.txt
 [ -s again.txt ] && cmp -s again.txt first.txt
 tap_result $? "and how to do it again" "$(cat again.txt first.txt)"
 
 # An arm with any policy and its own options; the page shows both.
 any() {
-	make -n -f "$SRC/share/recipes/demo.mk" BIN="$B" DEMO_TINY=1 DEMO=b POLICIES=near ARMS='near monolith' ROUTE_near='full@1,distance|top-1@.5' \
+	make -n -f "$SRC/share/recipes/demo.mk" BIN="$B" DEMO_TINY=1 PICTURES=drawn DEMO=b POLICIES=near ARMS='near monolith' ROUTE_near='full@1,distance|top-1@.5' \
 		ROUTE_FLAGS_near='--centroids c.npy' "$@"
 }
 any b/samples/near.tar >near.txt 2>&1
@@ -62,3 +62,14 @@ check "again" demo DEMO=a
 changed=$(find a -newer stamp -type f)
 [ -z "$changed" ]
 tap_result $? "does nothing" "$changed"
+
+# The photographs of clothing
+if [ -e /usr/share/datasets/fashion-mnist ]; then
+	check "on photographs" make -j2 -f "$SRC/share/recipes/demo.mk" BIN="$B" DEMO_TINY=1 DEMO=d
+	check_grep "a table" '^monolith +[0-9]' "$OUT"
+	check_grep "of grey pictures" '"in_channels": 1' d/model/expert_3/config.json
+	[ "$(ddm-info d/samples.tar | sed -n 's/^ *samples[^0-9]*\([0-9]*\).*/\1/p')" = 10000 ]
+	tap_result $? "10,000 of them" "$(ddm-info d/samples.tar | head -n 5)"
+else
+	skip "on photographs" "dataset-fashion-mnist is not installed"
+fi

@@ -3,7 +3,7 @@
 #	make                the programs; configures by itself with the defaults, installs nothing on the system
 #	make deps           install what is missing to build and test (Debian, Ubuntu)
 #	make check          deps, build, all tests; T=pattern: those whose name holds it
-#	make demo           deps, build, the whole method on built-in pictures; DATA=folder: on yours; see share/recipes/demo.mk
+#	make demo           deps, build, the whole method on photographs of clothing; DATA=folder: on yours; see share/recipes/demo.mk
 #	make bench          speed beside this machine's best, beside PyTorch, and against the baseline; BENCH=pattern: lines that hold it;
 #	                    PEER_PYTHON=a Python with torch; THREADS=1 beside other work; make bench-baseline: keep the last whole run
 #	make bench-quick    four kinds of work on one thread, beside the baseline of this processor, in a minute

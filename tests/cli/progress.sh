@@ -48,5 +48,5 @@ shows ddm-check '^ddm-check: shards 0 of [0-9]+ \(0%\)' "ddm-check shards"
 shows ddm-shard '^ddm-shard: samples [0-9]+ of [0-9]+ \([0-9]+%\)' "ddm-shard -a a.tsv -o out pics"
 shows ddm-encode '^ddm-encode: samples( read)? [0-9]+' "ddm-encode -m $SRC/tests/golden/autotiny -o out.tar pics"
 shows ddm-sample '^ddm-sample: pictures 0 of 20 \(0%\)' "ddm-sample -n 20 --route full --steps 2 --format latent -o out.tar model"
-shows ddm-eval-fid '^ddm-eval-fid: kernel distance, subsets [0-9]+ of 1000 \([0-9]+%\)' \
-	"ddm-eval-fid --threads 1 --metrics kid --subsets 1000 --subset-size 20 -o out.json pics pics"
+shows ddm-eval-fid '^ddm-eval-fid: kernel distance, subsets [0-9]+ of 10000 \([0-9]+%\)' \
+	"ddm-eval-fid --threads 1 --metrics kid --subsets 10000 --subset-size 20 -o out.json pics pics"

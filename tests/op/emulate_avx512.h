@@ -1,6 +1,6 @@
 /* The AVX-512 instructions of kernels/compact_avx512.c in plain C, so that a CPU without them can check that file: include this header, then the
  * file. Semantics: Intel's Software Developer's Manual. VDPBF16PS and VCVTNEPS2BF16 take subnormal numbers as zero and round to nearest even,
- * whatever MXCSR says. */
+ * whatever MXCSR says. The functions are not inlined: the unrolled tiles would be slow to compile. */
 #ifndef DDM_TESTS_EMULATE_AVX512_H
 #define DDM_TESTS_EMULATE_AVX512_H
 
@@ -19,7 +19,7 @@ struct emulated_256 {
 	uint16_t lane[16];
 };
 
-static inline float emulated_float(uint32_t u)
+static __attribute__((noinline)) float emulated_float(uint32_t u)
 {
 	float x;
 
@@ -28,7 +28,7 @@ static inline float emulated_float(uint32_t u)
 	return x;
 }
 
-static inline uint32_t emulated_bits(float x)
+static __attribute__((noinline)) uint32_t emulated_bits(float x)
 {
 	uint32_t u;
 
@@ -36,7 +36,7 @@ static inline uint32_t emulated_bits(float x)
 	return u & 0x7f800000 ? u : u & 0x80000000;
 }
 
-static inline struct emulated_512 emulated_loadu(const void *p)
+static __attribute__((noinline)) struct emulated_512 emulated_loadu(const void *p)
 {
 	struct emulated_512 v;
 
@@ -44,7 +44,7 @@ static inline struct emulated_512 emulated_loadu(const void *p)
 	return v;
 }
 
-static inline struct emulated_512 emulated_maskz_loadu(unsigned mask, const void *p)
+static __attribute__((noinline)) struct emulated_512 emulated_maskz_loadu(unsigned mask, const void *p)
 {
 	struct emulated_512 v = {{0}};
 
@@ -54,19 +54,19 @@ static inline struct emulated_512 emulated_maskz_loadu(unsigned mask, const void
 	return v;
 }
 
-static inline void emulated_mask_storeu(void *p, unsigned mask, struct emulated_512 v)
+static __attribute__((noinline)) void emulated_mask_storeu(void *p, unsigned mask, struct emulated_512 v)
 {
 	for (int i = 0; i < 16; i++)
 		if (mask >> i & 1)
 			memcpy((char *)p + 4 * i, &v.lane[i], 4);
 }
 
-static inline void emulated_storeu(void *p, struct emulated_512 v)
+static __attribute__((noinline)) void emulated_storeu(void *p, struct emulated_512 v)
 {
 	memcpy(p, &v, sizeof v);
 }
 
-static inline struct emulated_512 emulated_set1(uint32_t u)
+static __attribute__((noinline)) struct emulated_512 emulated_set1(uint32_t u)
 {
 	struct emulated_512 v;
 
@@ -75,21 +75,21 @@ static inline struct emulated_512 emulated_set1(uint32_t u)
 	return v;
 }
 
-static inline struct emulated_512 emulated_shift(struct emulated_512 v, int left)
+static __attribute__((noinline)) struct emulated_512 emulated_shift(struct emulated_512 v, int left)
 {
 	for (int i = 0; i < 16; i++)
 		v.lane[i] = left > 0 ? v.lane[i] << left : v.lane[i] >> -left;
 	return v;
 }
 
-static inline struct emulated_512 emulated_or(struct emulated_512 a, struct emulated_512 b)
+static __attribute__((noinline)) struct emulated_512 emulated_or(struct emulated_512 a, struct emulated_512 b)
 {
 	for (int i = 0; i < 16; i++)
 		a.lane[i] |= b.lane[i];
 	return a;
 }
 
-static inline struct emulated_512 emulated_int8_to_int32(__m128i q)
+static __attribute__((noinline)) struct emulated_512 emulated_int8_to_int32(__m128i q)
 {
 	struct emulated_512 v;
 	int8_t byte[16];
@@ -100,14 +100,14 @@ static inline struct emulated_512 emulated_int8_to_int32(__m128i q)
 	return v;
 }
 
-static inline struct emulated_512 emulated_int32_to_float(struct emulated_512 v)
+static __attribute__((noinline)) struct emulated_512 emulated_int32_to_float(struct emulated_512 v)
 {
 	for (int i = 0; i < 16; i++)
 		v.lane[i] = emulated_bits((float)(int32_t)v.lane[i]);
 	return v;
 }
 
-static inline struct emulated_512 emulated_uint16_to_uint32(struct emulated_256 h)
+static __attribute__((noinline)) struct emulated_512 emulated_uint16_to_uint32(struct emulated_256 h)
 {
 	struct emulated_512 v;
 
@@ -116,7 +116,7 @@ static inline struct emulated_512 emulated_uint16_to_uint32(struct emulated_256 
 	return v;
 }
 
-static inline struct emulated_512 emulated_blend16(uint32_t mask, struct emulated_512 a, struct emulated_512 b)
+static __attribute__((noinline)) struct emulated_512 emulated_blend16(uint32_t mask, struct emulated_512 a, struct emulated_512 b)
 {
 	for (int i = 0; i < 16; i++) {
 		uint32_t take = (mask >> 2 * i & 1 ? 0xffffu : 0) | (mask >> (2 * i + 1) & 1 ? 0xffff0000u : 0);
@@ -127,7 +127,7 @@ static inline struct emulated_512 emulated_blend16(uint32_t mask, struct emulate
 }
 
 /* VCVTNEPS2BF16 */
-static inline struct emulated_256 emulated_round(struct emulated_512 v)
+static __attribute__((noinline)) struct emulated_256 emulated_round(struct emulated_512 v)
 {
 	struct emulated_256 h;
 
@@ -145,7 +145,7 @@ static inline struct emulated_256 emulated_round(struct emulated_512 v)
 }
 
 /* VDPBF16PS: the product of the odd numbers is added first, then that of the even ones, each with one rounding. */
-static inline struct emulated_512 emulated_dot(struct emulated_512 sum, struct emulated_512 a, struct emulated_512 b)
+static __attribute__((noinline)) struct emulated_512 emulated_dot(struct emulated_512 sum, struct emulated_512 a, struct emulated_512 b)
 {
 	for (int i = 0; i < 16; i++) {
 		float s = emulated_float(sum.lane[i]);

@@ -145,34 +145,29 @@ static void flush_end(unsigned old)
 
 #endif
 
-static void portable_tile(float *sum, const void *a, const uint32_t *b, int64_t pairs, int64_t m)
+/* across: the rows of a lie pair by pair. */
+static void multiply(float *sum, const float *row, const uint32_t *b, int64_t pairs, int64_t m, int across)
 {
-	const float *row = a;
 	unsigned mode = flush_begin();
 
 	for (size_t v = 0; m > 0; v++)
 		for (; m >= tiles[v].m; m -= tiles[v].m) {
 			for (int64_t j = 0; j < COMPACT_NR; j += NR)
-				tiles[v].rows(sum + j, row, b + j, pairs);
-			row += tiles[v].m * pairs * 2;
+				(across ? tiles[v].across : tiles[v].rows)(sum + j, row, b + j, pairs);
+			row += tiles[v].m * (across ? 1 : pairs) * 2;
 			sum += tiles[v].m * COMPACT_NR;
 		}
 	flush_end(mode);
 }
 
+static void portable_tile(float *sum, const void *a, const uint32_t *b, int64_t pairs, int64_t m)
+{
+	multiply(sum, a, b, pairs, m, 0);
+}
+
 static void portable_tile_across(float *sum, const void *a, const uint32_t *b, int64_t pairs, int64_t m)
 {
-	const float *row = a;
-	unsigned mode = flush_begin();
-
-	for (size_t v = 0; m > 0; v++)
-		for (; m >= tiles[v].m; m -= tiles[v].m) {
-			for (int64_t j = 0; j < COMPACT_NR; j += NR)
-				tiles[v].across(sum + j, row, b + j, pairs);
-			row += tiles[v].m * 2;
-			sum += tiles[v].m * COMPACT_NR;
-		}
-	flush_end(mode);
+	multiply(sum, a, b, pairs, m, 1);
 }
 
 static uint32_t rounded_bits(float x)

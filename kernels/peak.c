@@ -17,6 +17,7 @@ struct probe {
 	char *mem;
 	size_t each; /* bytes of mem per task */
 	float *sink;
+	int bf16; /* of products: numbers rounded to bf16 */
 };
 
 static void task_fma(void *arg, int64_t task, int worker)
@@ -45,17 +46,10 @@ static void task_gemm(void *arg, int64_t task, int worker)
 
 	(void)worker;
 	for (int i = 0; i < PRODUCTS; i++)
-		gemm_serial_f32(&square, c, a, b, NULL, c + SIDE * SIDE);
-}
-
-static void task_bf16(void *arg, int64_t task, int worker)
-{
-	struct probe *q = arg;
-	float *a = (float *)(q->mem + (size_t)task * q->each), *b = a + SIDE * SIDE, *c = b + SIDE * SIDE;
-
-	(void)worker;
-	for (int i = 0; i < PRODUCTS; i++)
-		gemm_bf16_run(NULL, compact_isa(), &square, c, a, b, NULL, c + SIDE * SIDE);
+		if (q->bf16)
+			gemm_bf16_run(NULL, compact_isa(), &square, c, a, b, NULL, c + SIDE * SIDE);
+		else
+			gemm_serial_f32(&square, c, a, b, NULL, c + SIDE * SIDE);
 }
 
 static void task_copy(void *arg, int64_t task, int worker)
@@ -68,10 +62,10 @@ static void task_copy(void *arg, int64_t task, int worker)
 }
 
 /* Best rate of TRIES runs of one task per thread, each task worth `work`; `each` bytes of memory per task. */
-static double probe_run(struct pool *p, size_t each, double work, void (*fn)(void *, int64_t, int))
+static double probe_run(struct pool *p, size_t each, int bf16, double work, void (*fn)(void *, int64_t, int))
 {
 	int threads = pool_threads(p);
-	struct probe q = {.each = each};
+	struct probe q = {.each = each, .bf16 = bf16};
 	double best = 0;
 
 	q.sink = mem_zalloc((size_t)threads * VLEN, sizeof *q.sink);
@@ -91,26 +85,29 @@ static double probe_run(struct pool *p, size_t each, double work, void (*fn)(voi
 
 double peak_fma_flops(struct pool *p)
 {
-	return probe_run(p, 64, 2.0 * CHAINS * VLEN * LOOPS, task_fma);
+	return probe_run(p, 64, 0, 2.0 * CHAINS * VLEN * LOOPS, task_fma);
+}
+
+static double product_flops(struct pool *p, int bf16)
+{
+	size_t scratch = bf16 ? gemm_bf16_scratch(&square, 1) : gemm_scratch_f32(&square, 1);
+
+	return probe_run(p, 3 * SIDE * SIDE * sizeof(float) + scratch, bf16, PRODUCTS * 2.0 * SIDE * SIDE * SIDE, task_gemm);
 }
 
 double peak_gemm_flops(struct pool *p)
 {
-	size_t each = 3 * SIDE * SIDE * sizeof(float) + gemm_scratch_f32(&square, 1);
-
-	return probe_run(p, each, PRODUCTS * 2.0 * SIDE * SIDE * SIDE, task_gemm);
+	return product_flops(p, 0);
 }
 
 double peak_bf16_flops(struct pool *p)
 {
-	size_t each = 3 * SIDE * SIDE * sizeof(float) + gemm_bf16_scratch(&square, 1);
-
-	return probe_run(p, each, PRODUCTS * 2.0 * SIDE * SIDE * SIDE, task_bf16);
+	return product_flops(p, 1);
 }
 
 double peak_copy_bytes(struct pool *p)
 {
-	return probe_run(p, COPY, (double)COPY, task_copy);
+	return probe_run(p, COPY, 0, (double)COPY, task_copy);
 }
 
 struct device_peaks device_peaks(struct device *d)

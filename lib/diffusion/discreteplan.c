@@ -102,8 +102,8 @@ static double eased(enum discrete_sigmas how, double sigma)
 	return how == SIGMAS_KARRAS ? pow(sigma, 1 / 7.) : log(sigma);
 }
 
-/* Equal steps of sigma^(1/7) or log sigma: between the ends of the spacing for Euler, of the table for DPM-Solver++. DPM-Solver++ evaluates networks
- * at whole steps only. */
+/* Equal steps of sigma^(1/7) or log sigma: between the ends of the spacing for Euler, of the table for DPM-Solver++ and UniPC, which
+ * evaluate networks at whole steps only. */
 static void space_sigmas(const struct maker *m)
 {
 	const struct schedule *s = m->s;

@@ -75,9 +75,8 @@ struct ensemble {
  *
  * A folder that holds weights itself is an ensemble of one network, expert 0. Experts and router must agree on channels, size, classes, text
  * and K, else ERR_DATA. K is the router's number of clusters, or without a router one more than the highest expert. Experts for a part of the times
- * may have any numbers, and need one path. A folder that is missing
- * or holds no expert: ERR_NOINPUT. `resident` on a device that computes in host memory: ERR_USAGE. Release with ensemble_release, after
- * failure too. */
+ * may have any numbers, and need one path. A folder that is missing or holds no expert: ERR_NOINPUT. `resident` on a device that computes in host
+ * memory: ERR_USAGE. Release with ensemble_release, after failure too. */
 int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_options *o, struct err *e);
 /* The solver named by the experts' scheduler files (diffusion/scheduler.h): 1 and *s; 0 if some expert is not in diffusers' format or has no
  * scheduler. ERR_DATA if a scheduler is unsupported or the experts' schedulers differ. */

@@ -129,7 +129,7 @@ static int euler_maruyama(const struct run *r, int64_t i, struct err *e)
 
 	if (r->field(r->arg, v, r->x, t, i, 0, e) || (c > 0 && r->draw(r->arg, z, i, e)))
 		return -1;
-	ondevice_combine(r->d, r->x, r->count, next, 3, 0, 1, r->count);
+	ondevice_combine(r->d, r->x, r->count, next, c > 0 ? 3 : 2, 0, 1, r->count);
 	return 0;
 }
 

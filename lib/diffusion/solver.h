@@ -31,8 +31,7 @@
 enum solver_kind { SOLVER_LIST(SOLVER_KIND, SOLVER_NO_TEXT) SOLVER_KINDS };
 #undef SOLVER_KIND
 
-/* The grid is t_i = (from (N - i) + to i) / N: 1 - i/N for the usual from = 1, to = 0. With `last` > 0 it is N even points from `from` to
- * `last`, and then `to`: the released Paris sampler uses 1, .. .001, 0. With `times` it is these (steps + 1, decreasing, the last `to`; borrowed). */
+/* Of the solvers that add noise, and of dopri5. */
 struct stochastic {
 	double strength; /* sde */
 	double churn, churn_min, churn_max, churn_noise;
@@ -42,6 +41,8 @@ struct tolerance { /* dopri5 */
 	double rtol, atol;
 };
 
+/* The grid is t_i = (from (N - i) + to i) / N: 1 - i/N for the usual from = 1, to = 0. With `last` > 0 it is N even points from `from` to
+ * `last`, and then `to`: the released Paris sampler uses 1, .. .001, 0. With `times` it is these (steps + 1, decreasing, the last `to`; borrowed). */
 struct solver {
 	enum solver_kind kind;
 	int64_t steps;

@@ -44,7 +44,7 @@ static float at(const struct matrix *m, int trans, int64_t i, int64_t j)
 	return trans ? m->v[j * m->ld + i] : m->v[i * m->ld + j];
 }
 
-/* (rows, even) of op(m), or of its transpose if `across`: rounded, and with the ks of each pair exchanged; even = k rounded up. */
+/* A matrix (rows, even) of m, or of its transpose if `trans`: rounded to bf16, with the ks of each pair exchanged. even is k rounded up to even. */
 static float *exchanged(const struct matrix *m, int trans, int64_t rows, int64_t k)
 {
 	int64_t even = (k + 1) / 2 * 2;

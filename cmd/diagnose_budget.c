@@ -16,6 +16,7 @@
 #include "data/gather.h"
 #include "diffusion/budget.h"
 #include "diffusion/ensemble.h"
+#include "diffusion/finite.h"
 #include "file/claim.h"
 #include "file/commit.h"
 #include "file/fileio.h"
@@ -112,7 +113,7 @@ struct run {
 	struct manifest manifest;
 	struct gathered reference, items; /* reference: the training part; items: the held-out part with --split holdout, else empty */
 	int64_t first[2];                 /* bounds of the reference as one cluster (struct gathered) */
-	struct finite *finite;            /* the optimum of the reference */
+	struct law *finite;               /* the optimum of the reference */
 	struct budget_plan plan;
 	struct budget *budget;
 	json_t *rows, *routing; /* rows of the table of errors; of the table on the router */
@@ -272,7 +273,7 @@ static void put_row(json_t *rows, const struct run *r, int route, int cluster)
 		o = json_object();
 		json_object_set_new(o, "t", json_real(r->given_time));
 		json_object_set_new(o, "route", json_string(r->names.v[route]));
-		json_object_set_new(o, "cluster", cluster == FINITE_ALL ? json_string("all") : json_integer(cluster));
+		json_object_set_new(o, "cluster", cluster == LAW_ALL ? json_string("all") : json_integer(cluster));
 		json_object_set_new(o, "n", json_integer(s.n));
 		json_object_set_new(o, "relative", jsonio_real(s.total / s.flow));
 		json_object_set_new(o, "total", jsonio_real(s.total / n));
@@ -331,7 +332,7 @@ static int measure(struct run *r, struct err *e)
 				return -1;
 		}
 		for (int k = 0; k < r->names.n; k++)
-			for (int c = FINITE_ALL; c < (r->ensemble.k > 1 ? r->ensemble.k : 0); c++)
+			for (int c = LAW_ALL; c < (r->ensemble.k > 1 ? r->ensemble.k : 0); c++)
 				put_row(r->rows, r, k, c);
 		put_routing(r->routing, r, 0);
 		put_routing(r->routing, r, 1);
@@ -464,7 +465,7 @@ static int work(struct run *r, const char *model, const char *shards, struct err
 static void run_release(struct run *r)
 {
 	budget_free(r->budget);
-	finite_free(r->finite);
+	law_free(r->finite);
 	ensemble_release(&r->ensemble);
 	device_free(r->device);
 	gathered_release(&r->reference);

@@ -11,7 +11,7 @@
 #include "data/dataset.h"
 #include "data/gather.h"
 #include "data/operand.h"
-#include "diffusion/finitemodel.h"
+#include "diffusion/lawmodel.h"
 #include "diffusion/objective.h"
 #include "file/commit.h"
 #include "file/fileio.h"
@@ -148,11 +148,11 @@ static int check_standing(const struct exact_job *j, struct err *e)
 	for (size_t i = 0; i <= n && !rc; i++) {
 		char *dir = i < n ? path_join(j->r->out, names[i]) : mem_strdup(j->r->out);
 		int mine = i < n ? !strncmp(names[i], "expert_", 7) || !strcmp(names[i], "router") : !parts_seen;
-		struct finite_model *m = mine ? finite_model_open(dir, j->pool, NULL, e) : NULL;
+		struct law_model *m = mine ? law_model_open(dir, j->pool, NULL, e) : NULL;
 
 		rc = mine && !m ? -1 : 0;
 		parts_seen += mine;
-		finite_model_free(m);
+		law_model_free(m);
 		mem_free(dir);
 	}
 	names_free(names, n);
@@ -201,7 +201,7 @@ static int write_expert(const struct exact_job *j, const char *dir, const struct
 	struct finite_set s = {.n = to - from, .d = g->d, .bytes = g->bytes};
 
 	s.sample = (const uint8_t *)g->sample + (size_t)(from * g->d) * (g->bytes ? 1 : sizeof(float));
-	return finite_model_write(dir, &c, &s, stamp, e);
+	return law_model_write(dir, &c, &s, stamp, e);
 }
 
 static int write_summary(const char *dir, const struct gathered *g, json_t *stamp, struct err *e)
@@ -223,7 +223,7 @@ static int write_model(const struct exact_job *j, const char *dir, const struct 
 	struct model_config c = describe(j, g, NET_CLASSIFIER, -1);
 	struct finite_set s = {.n = g->n, .d = g->d, .bytes = g->bytes, .sample = g->sample, .clusters = g->clusters, .first = g->first};
 	char *sub = path_join(dir, "router");
-	int rc = finite_model_write(sub, &c, &s, stamp, e);
+	int rc = law_model_write(sub, &c, &s, stamp, e);
 
 	mem_free(sub);
 	for (int k = 0; k < g->clusters && !rc; k++) {

@@ -112,11 +112,11 @@ static int allocate(struct budget *b, struct err *e)
 
 struct budget *budget_new(const struct budget_plan *p, int64_t capacity, struct err *e)
 {
-	const struct finite_set *s = finite_set(p->reference);
+	const struct law *l = p->reference;
 	struct budget *b = mem_zalloc(1, sizeof *b);
 	int rc = 0;
 
-	assert(s->clusters == p->k && s->d == p->d);
+	assert(l->clusters == p->k && l->d == p->d);
 	b->p = p;
 	b->capacity = capacity;
 	b->own = p->device ? NULL : device_cpu(p->pool, DT_F32);
@@ -127,8 +127,8 @@ struct budget *budget_new(const struct budget_plan *p, int64_t capacity, struct 
 	b->shares = mem_zalloc((size_t)p->k, sizeof *b->shares);
 	for (int k = 0; k < p->k && !rc; k++) {
 		b->present[k] = p->expert[k].velocity != NULL;
-		b->shares[k] = (double)(s->first[k + 1] - s->first[k]);
-		if (b->present[k] && s->first[k + 1] == s->first[k])
+		b->shares[k] = l->share[k];
+		if (b->present[k] && l->share[k] == 0)
 			rc = err_set(e, ERR_DATA, "expert %d cannot be measured: there is no sample of its cluster", k);
 	}
 	for (int r = 0; r < p->routes && !rc; r++)
@@ -200,7 +200,7 @@ static int ask(struct budget *b, int64_t n, struct err *e)
 		const struct expert *x = &p->expert[k];
 		const struct condition none = {.label = x->classes ? b->label : NULL};
 
-		finite_posterior(p->reference, k, n, b->x, b->at, b->mass + k * b->capacity, b->mean + k * b->capacity * d);
+		law_posterior(p->reference, k, n, b->x, b->at, b->mass + k * b->capacity, b->mean + k * b->capacity * d);
 		for (int64_t i = 0; i < n; i++)
 			b->label[i] = x->classes;
 		for (int64_t i = 0; b->present[k] && i < n; i += x->capacity) {
@@ -379,7 +379,7 @@ int budget_add(struct budget *b, float t, int64_t n, const float *x, const float
 
 struct budget_sum budget_sum(const struct budget *b, int route, int cluster, double *weight)
 {
-	int64_t cell = route * (1 + b->p->k) + (cluster == FINITE_ALL ? 0 : 1 + cluster);
+	int64_t cell = route * (1 + b->p->k) + (cluster == LAW_ALL ? 0 : 1 + cluster);
 
 	if (weight)
 		memcpy(weight, b->weight + cell * b->p->k, (size_t)b->p->k * sizeof *weight);

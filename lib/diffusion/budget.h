@@ -1,7 +1,7 @@
 /* Splits the error of an ensemble's velocity against the optimum of its data: u - u* = sum_k w_k (v_k - v_k*) + sum_k (w_k - w_k*) v_k*.
  *
  * The first sum is the error of the experts. The second is the error of the weights: the router's mistakes and the policy's changes. Stars mark
- * the optimum of a finite set (diffusion/finite.h). Everything is computed in double except the outputs of networks. */
+ * the optimum of a law (diffusion/law.h). Everything is computed in double except the outputs of networks. */
 #ifndef DDM_DIFFUSION_BUDGET_H
 #define DDM_DIFFUSION_BUDGET_H
 
@@ -9,7 +9,7 @@
 
 #include "core/pool.h"
 #include "diffusion/denoiser.h"
-#include "diffusion/finite.h"
+#include "diffusion/law.h"
 #include "diffusion/policy.h"
 #include "kernels/device.h"
 
@@ -28,7 +28,7 @@ struct budget_plan {
 	int64_t d;
 	const struct expert *expert; /* (k); velocity NULL: absent */
 	const struct router *router; /* NULL: routes that need it are ERR_USAGE */
-	struct finite *reference;
+	struct law *reference;
 	const struct budget_route *route;
 	int routes;
 	uint64_t seed; /* for draws of policies */
@@ -72,7 +72,7 @@ void budget_clear(struct budget *b);
 int budget_add(struct budget *b, float t, int64_t n, const float *x, const float *target, const int32_t *cluster, const int64_t *index,
                struct err *e);
 
-/* The sums of one route over the states of one cluster, or of all with FINITE_ALL. weight (k), or NULL, receives the sums of the route's weights. */
+/* The sums of one route over the states of one cluster, or of all with LAW_ALL. weight (k), or NULL, receives the sums of the route's weights. */
 struct budget_sum budget_sum(const struct budget *b, int route, int cluster, double *weight);
 struct budget_routing budget_routing(const struct budget *b, int exact); /* exact: 0 for the router, 1 for the exact router */
 /* Expected calibration error: the mean over states of |confidence - accuracy| of their bin. */

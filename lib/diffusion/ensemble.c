@@ -33,13 +33,13 @@ static void member_run(struct member *m, int64_t n, const float *x, const float 
 		return;
 	}
 	device_get(m->device, m->host_x, x, (size_t)(n * m->d) * sizeof *x);
-	finite_model_run(m->exact, n, m->host_x, t, m->host_out);
+	law_model_run(m->exact, n, m->host_x, t, m->host_out);
 	device_put(m->device, out, m->host_out, (size_t)(n * m->elements) * sizeof *out);
 }
 
 static double member_flops(const struct member *m)
 {
-	return m->exact ? finite_model_flops(m->exact) : model_flops(m->model);
+	return m->exact ? law_model_flops(m->exact) : model_flops(m->model);
 }
 
 /* The end of the run of rows from `from` on that have the same time. */
@@ -170,8 +170,8 @@ static int load_member(struct member *m, const char *folder, const struct ensemb
 		return -1;
 	exact = net_is_exact(&c.net);
 	model_config_release(&c);
-	if (exact && (m->exact = finite_model_open(folder, o->device->pool, hash, e)))
-		m->config = finite_model_config(m->exact);
+	if (exact && (m->exact = law_model_open(folder, o->device->pool, hash, e)))
+		m->config = law_model_config(m->exact);
 	else if (!exact && (m->model = model_find(folder, o->capacity, bulk, o->device, hash, e)))
 		m->config = model_config(m->model);
 	if (!m->config)
@@ -530,7 +530,7 @@ void ensemble_release(struct ensemble *s)
 {
 	for (int i = 0; i < s->members; i++) {
 		model_free(s->member[i].model);
-		finite_model_free(s->member[i].exact);
+		law_model_free(s->member[i].exact);
 		schedule_release(&s->member[i].schedule);
 		schedule_release(&s->member[i].steps);
 		if (s->member[i].device) {

@@ -4,13 +4,13 @@
 #define DDM_DIFFUSION_ENSEMBLEIMPL_H
 
 #include "diffusion/ensemble.h"
-#include "diffusion/finitemodel.h"
+#include "diffusion/lawmodel.h"
 #include "net/model.h"
 
 /* One network, or an exact model in its place, and the conversion of its output to a velocity. */
 struct member {
 	struct model *model;
-	struct finite_model *exact;
+	struct law_model *exact;
 	const struct model_config *config; /* of `model` or `exact`; NULL: absent */
 	int64_t elements;                  /* elements of one output */
 	struct device *device;

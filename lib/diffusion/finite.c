@@ -5,27 +5,24 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "diffusion/convert.h"
 #include "kernels/gemm.h"
 
 /* Samples are converted to double block by block. The block size depends on d alone, so the order of sums does too. */
-enum { ROWS = 128, BLOCK_ELEMENTS = 1 << 20, BLOCK_MOST = 1024, BLOCK_LEAST = 16 };
+enum { ROWS = LAW_ROWS, BLOCK_ELEMENTS = 1 << 20, BLOCK_MOST = 1024, BLOCK_LEAST = 16 };
 /* Sets with fewer elements run on one thread: waking threads would take longer than the work. */
 enum { SMALL = 1 << 16 };
 
 struct finite {
+	struct law law;
 	struct finite_set s;
 	struct pool *pool;
 	int64_t block;
-	double value[256];     /* the number that a byte stands for */
-	double *norm;          /* (n) |m_j|^2 */
-	double *points;        /* (block, d) */
-	double *x, *mean;      /* (ROWS, d) */
-	double *dot;           /* (ROWS, block): products, then weights */
-	double *top, *sum;     /* (ROWS) running softmax: largest exponent, sum of exponentials */
-	double *mass;          /* (ROWS) */
-	struct path_point *at; /* (ROWS) */
-	double *logit;         /* (ROWS, clusters) */
+	double value[256]; /* the number that a byte stands for */
+	double *norm;      /* (n) |m_j|^2 */
+	double *points;    /* (block, d) */
+	double *x;         /* (ROWS, d) */
+	double *dot;       /* (ROWS, block): products, then weights */
+	double *top, *sum; /* (ROWS) running softmax: largest exponent, sum of exponentials */
 	void *scratch;
 };
 
@@ -83,63 +80,27 @@ static int allocate(struct finite *f, struct err *e)
 
 	if (!(f->norm = mem_try((size_t)f->s.n, sizeof *f->norm, "norms of the samples", e)) ||
 	    !(f->points = mem_try((size_t)f->block * d, sizeof *f->points, "a block of samples", e)) ||
-	    !(f->x = mem_try(ROWS * d, sizeof *f->x, "rows", e)) || !(f->mean = mem_try(ROWS * d, sizeof *f->mean, "rows", e)) ||
-	    !(f->dot = mem_try((size_t)(ROWS * f->block), sizeof *f->dot, "products", e)) ||
-	    !(f->logit = mem_try(ROWS * (size_t)f->s.clusters, sizeof *f->logit, "logits", e)) ||
+	    !(f->x = mem_try(ROWS * d, sizeof *f->x, "rows", e)) || !(f->dot = mem_try((size_t)(ROWS * f->block), sizeof *f->dot, "products", e)) ||
 	    !(f->scratch = mem_try(a > b ? a : b, 1, "scratch of products", e)))
 		return -1;
 	f->top = mem_zalloc(ROWS, sizeof *f->top);
 	f->sum = mem_zalloc(ROWS, sizeof *f->sum);
-	f->mass = mem_zalloc(ROWS, sizeof *f->mass);
-	f->at = mem_zalloc(ROWS, sizeof *f->at);
 	return 0;
 }
 
-struct finite *finite_new(const struct finite_set *s, struct pool *pool, struct err *e)
+static void finite_free(struct law *l)
 {
-	struct finite *f = mem_zalloc(1, sizeof *f);
+	struct finite *f = (struct finite *)l;
 
-	f->s = *s;
-	f->pool = s->n * s->d < SMALL ? NULL : pool;
-	f->block = BLOCK_ELEMENTS / s->d / BLOCK_LEAST * BLOCK_LEAST;
-	f->block = f->block < BLOCK_LEAST ? BLOCK_LEAST : f->block > BLOCK_MOST ? BLOCK_MOST : f->block;
-	for (int b = 0; b < 256; b++)
-		f->value[b] = (float)b / 127.5f - 1.f;
-	if (allocate(f, e)) {
-		finite_free(f);
-		return NULL;
-	}
-	pool_run(f->pool, (s->n + f->block - 1) / f->block, norm_task, f);
-	for (int64_t j = 0; j < s->n; j++)
-		if (!isfinite(f->norm[j])) {
-			err_set(e, ERR_DATA, "sample %lld holds a NaN or an infinity", (long long)j);
-			finite_free(f);
-			return NULL;
-		}
-	return f;
-}
-
-void finite_free(struct finite *f)
-{
-	if (!f)
-		return;
+	law_release(l);
 	mem_free(f->norm);
 	mem_free(f->points);
 	mem_free(f->x);
-	mem_free(f->mean);
 	mem_free(f->dot);
-	mem_free(f->logit);
 	mem_free(f->scratch);
 	mem_free(f->top);
 	mem_free(f->sum);
-	mem_free(f->mass);
-	mem_free(f->at);
 	mem_free(f);
-}
-
-const struct finite_set *finite_set(const struct finite *f)
-{
-	return &f->s;
 }
 
 /* Arguments of the tasks that process one block of a cluster for the rows of one chunk. */
@@ -226,7 +187,7 @@ static void chunk(struct finite *f, int cluster, int64_t rows, const float *x, c
 		memset(mean, 0, (size_t)(rows * d) * sizeof *mean);
 	pool_run(f->pool, rows, widen_task, &p);
 	for (int k = 0; k < f->s.clusters; k++)
-		if (cluster == FINITE_ALL || cluster == k)
+		if (cluster == LAW_ALL || cluster == k)
 			add_cluster(&p, k, rows);
 	for (int64_t i = 0; i < rows; i++) {
 		if (mass)
@@ -236,65 +197,45 @@ static void chunk(struct finite *f, int cluster, int64_t rows, const float *x, c
 	}
 }
 
-void finite_posterior(struct finite *f, int cluster, int64_t n, const float *x, const struct path_point *at, double *mass, double *mean)
+static void finite_posterior(struct law *l, int cluster, int64_t n, const float *x, const struct path_point *at, double *mass, double *mean)
 {
+	struct finite *f = (struct finite *)l;
+
 	for (int64_t i = 0; i < n; i += ROWS)
 		chunk(f, cluster, n - i < ROWS ? n - i : ROWS, x + i * f->s.d, at + i, mass ? mass + i : NULL, mean ? mean + i * f->s.d : NULL);
 }
 
-static void locate(struct finite *f, const struct path *path, int64_t n, const float *t)
+static double finite_flops(const struct law *l, int cluster, int with_mean)
 {
-	for (int64_t i = 0; i < n; i++)
-		f->at[i] = path_at(path, fmax(t[i], CONVERT_MIN_T));
+	const struct finite_set *s = &((const struct finite *)l)->s;
+	int64_t n = cluster == LAW_ALL ? s->n : s->first[cluster + 1] - s->first[cluster];
+
+	return (with_mean ? 4. : 2.) * (double)n * (double)s->d;
 }
 
-void finite_predict(struct finite *f, int cluster, const struct path *path, enum prediction kind, int64_t n, const float *x, const float *t,
-                    float *out)
+struct law *finite_new(const struct finite_set *s, struct pool *pool, struct err *e)
 {
-	int64_t d = f->s.d;
+	struct finite *f = mem_zalloc(1, sizeof *f);
+	int rc;
 
-	for (int64_t i = 0; i < n; i += ROWS) {
-		int64_t rows = n - i < ROWS ? n - i : ROWS;
-
-		locate(f, path, rows, t + i);
-		chunk(f, cluster, rows, x + i * d, f->at, NULL, f->mean);
-		for (int64_t r = 0; r < rows; r++) {
-			double a, b;
-
-			prediction_relate(&f->at[r], PREDICT_X0, kind, &a, &b);
-			for (int64_t j = 0; j < d; j++)
-				out[(i + r) * d + j] = (float)(a * x[(i + r) * d + j] + b * f->mean[r * d + j]);
-		}
+	f->law = (struct law){.clusters = s->clusters, .d = s->d, .posterior = finite_posterior, .flops = finite_flops, .free = finite_free};
+	f->s = *s;
+	f->pool = s->n * s->d < SMALL ? NULL : pool;
+	f->block = BLOCK_ELEMENTS / s->d / BLOCK_LEAST * BLOCK_LEAST;
+	f->block = f->block < BLOCK_LEAST ? BLOCK_LEAST : f->block > BLOCK_MOST ? BLOCK_MOST : f->block;
+	for (int b = 0; b < 256; b++)
+		f->value[b] = (float)b / 127.5f - 1.f;
+	rc = law_allocate(&f->law, e) || allocate(f, e) ? -1 : 0;
+	if (!rc)
+		pool_run(f->pool, (s->n + f->block - 1) / f->block, norm_task, f);
+	for (int64_t j = 0; j < s->n && !rc; j++)
+		if (!isfinite(f->norm[j]))
+			rc = err_set(e, ERR_DATA, "sample %lld holds a NaN or an infinity", (long long)j);
+	if (rc) {
+		finite_free(&f->law);
+		return NULL;
 	}
-}
-
-void finite_logits(struct finite *f, const struct path *path, int64_t n, const float *x, const float *t, float *logits)
-{
-	int clusters = f->s.clusters;
-
-	for (int64_t i = 0; i < n; i += ROWS) {
-		int64_t rows = n - i < ROWS ? n - i : ROWS;
-
-		locate(f, path, rows, t + i);
-		for (int k = 0; k < clusters; k++) {
-			chunk(f, k, rows, x + i * f->s.d, f->at, f->mass, NULL);
-			for (int64_t r = 0; r < rows; r++)
-				f->logit[r * clusters + k] = f->mass[r];
-		}
-		for (int64_t r = 0; r < rows; r++) {
-			double top = -INFINITY;
-
-			for (int k = 0; k < clusters; k++)
-				top = fmax(top, f->logit[r * clusters + k]);
-			for (int k = 0; k < clusters; k++)
-				logits[(i + r) * clusters + k] = (float)(f->logit[r * clusters + k] - top);
-		}
-	}
-}
-
-double finite_flops(const struct finite *f, int cluster, int with_mean)
-{
-	int64_t n = cluster == FINITE_ALL ? f->s.n : f->s.first[cluster + 1] - f->s.first[cluster];
-
-	return (with_mean ? 4. : 2.) * (double)n * (double)f->s.d;
+	for (int k = 0; k < s->clusters; k++)
+		f->law.share[k] = (double)(s->first[k + 1] - s->first[k]) * (s->weight ? s->weight[k] : 1);
+	return &f->law;
 }

@@ -10,9 +10,7 @@
 
 #include "core/err.h"
 #include "core/pool.h"
-#include "diffusion/path.h"
-
-enum { FINITE_ALL = -1 };
+#include "diffusion/law.h"
 
 /* Samples in the order of their clusters. */
 struct finite_set {
@@ -24,27 +22,8 @@ struct finite_set {
 	const double *weight; /* (clusters) weight of each sample of the cluster, or NULL: 1 */
 };
 
-struct finite;
-
-/* Copies *s; borrows its arrays and the pool, which may be NULL. ERR_DATA if a sample is not finite. Caller frees with finite_free. */
-struct finite *finite_new(const struct finite_set *s, struct pool *pool, struct err *e);
-void finite_free(struct finite *f);
-const struct finite_set *finite_set(const struct finite *f);
-
-/* The posterior of x0 for n rows x (n, d), each at its own point of a path with sigma > 0, over one cluster (or FINITE_ALL): mean (n, d) = E[x0 | x];
- * mass (n) = the log of the sum of the samples' weights times likelihoods, up to a constant of the row that is the same for every
- * cluster. An empty cluster has mass -infinity and mean 0. Either output may be NULL. A row's bits depend on that row alone. */
-void finite_posterior(struct finite *f, int cluster, int64_t n, const float *x, const struct path_point *at, double *mass, double *mean);
-
-/* out (n, d) = the optimal prediction for the data of one cluster (or FINITE_ALL), given x (n, d) on `path` at t (n). Times below CONVERT_MIN_T
- * count as CONVERT_MIN_T. */
-void finite_predict(struct finite *f, int cluster, const struct path *path, enum prediction kind, int64_t n, const float *x, const float *t,
-                    float *out);
-
-/* logits (n, clusters) = log p(k | x, t) minus the largest of the row, for x (n, d) on `path` at t (n). */
-void finite_logits(struct finite *f, const struct path *path, int64_t n, const float *x, const float *t, float *logits);
-
-/* FLOPs of one row: of finite_predict with with_mean, of finite_logits with FINITE_ALL and without it. */
-double finite_flops(const struct finite *f, int cluster, int with_mean);
+/* The law of a sample drawn from the set. Copies *s; borrows its arrays and the pool, which may be NULL. ERR_DATA if a sample is not finite. Free
+ * with law_free. */
+struct law *finite_new(const struct finite_set *s, struct pool *pool, struct err *e);
 
 #endif

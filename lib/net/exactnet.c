@@ -1,4 +1,4 @@
-/* Defines exact experts and routers, which hold the training samples instead of a network (diffusion/finitemodel.h). */
+/* Defines exact experts and routers, which hold the training samples instead of a network (diffusion/lawmodel.h). */
 #include "net/netdef.h"
 
 /* clang-format off */

@@ -55,7 +55,7 @@ enum { NET_PADDING = -10000, NET_MICRO = 3 };
 
 enum net_role net_role(const struct net_config *c);
 int net_is_classifier(const struct net_config *c);
-/* Whether the weights file holds training samples instead of a network (diffusion/finitemodel.h). Then only channels, size and clusters have a
+/* Whether the weights file holds training samples instead of a network (diffusion/lawmodel.h). Then only channels, size and clusters have a
  * meaning. */
 int net_is_exact(const struct net_config *c);
 int net_reads(const struct net_config *c, enum net_input_kind input);

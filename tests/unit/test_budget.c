@@ -11,6 +11,7 @@
 #include "core/pool.h"
 #include "core/rng.h"
 #include "diffusion/budget.h"
+#include "diffusion/finite.h"
 #include "tests/unit/exact.h"
 
 enum { N = 60, D = 5, K = 3, ROWS = 40 };
@@ -84,7 +85,7 @@ static const char *const names[] = {"optimum", "full",   "top-1", "top-2",    "t
 enum { ROUTES = sizeof names / sizeof *names };
 
 struct model {
-	struct finite *reference;
+	struct law *reference;
 	struct expert expert[K];
 	struct router router;
 	struct budget_route route[ROUTES];
@@ -130,7 +131,7 @@ static void the_parts_add_up(void **state)
 		assert_int_equal(budget_add(b, .05f * (float)step, ROWS, s.x, s.target, s.own, s.index, &e), 0);
 		for (int r = 0; r < ROUTES; r++) {
 			double w[K];
-			struct budget_sum y = budget_sum(b, r, FINITE_ALL, w);
+			struct budget_sum y = budget_sum(b, r, LAW_ALL, w);
 			int64_t rows = 0;
 
 			close_to(y.total, y.expert + y.router + y.cross, 1e-12 * (y.expert + y.router + y.flow));
@@ -146,7 +147,7 @@ static void the_parts_add_up(void **state)
 		}
 	}
 	budget_free(b);
-	finite_free(m.reference);
+	law_free(m.reference);
 }
 
 /* The parts of `full` and of `oracle` from exact_velocity and exact_logits. Networks compute in float: 1e-6 of |v|^2. */
@@ -192,15 +193,15 @@ static void known_errors(void **state)
 			router[1] += (v[s.own[i]][j] - star) * (v[s.own[i]][j] - star) / D;
 		}
 	}
-	full = budget_sum(b, 1, FINITE_ALL, NULL);
-	oracle = budget_sum(b, 7, FINITE_ALL, NULL);
+	full = budget_sum(b, 1, LAW_ALL, NULL);
+	oracle = budget_sum(b, 7, LAW_ALL, NULL);
 	close_to(full.expert, expert[0], 1e-6 * flow);
 	close_to(full.router, router[0], 1e-6 * flow);
 	close_to(full.loss, loss, 1e-6 * loss);
 	close_to(full.flow, flow, 1e-11 * flow);
 	close_to(oracle.expert, expert[1], 1e-6 * flow);
 	close_to(oracle.router, router[1], 1e-6 * flow);
-	assert_true(budget_sum(b, 10, FINITE_ALL, NULL).router < 1e-12 * flow); /* exact:full */
+	assert_true(budget_sum(b, 10, LAW_ALL, NULL).router < 1e-12 * flow); /* exact:full */
 	for (int k = 0; k < K; k++) {
 		int64_t rows = 0;
 		double bias2 = 0;
@@ -213,7 +214,7 @@ static void known_errors(void **state)
 		close_to(budget_sum(b, 7, k, NULL).expert, (double)rows * bias2, 1e-6 * flow);
 	}
 	budget_free(b);
-	finite_free(m.reference);
+	law_free(m.reference);
 }
 
 /* Optimal experts and router: the remaining errors are the rounding of their outputs to float, 1e-13 of |v|^2, and the experts that a policy
@@ -231,15 +232,15 @@ static void the_optimum_has_no_error(void **state)
 	b = budget_new(&m.plan, ROWS, &e);
 	make_states(&s, .6f);
 	assert_int_equal(budget_add(b, .6f, ROWS, s.x, s.target, s.own, s.index, &e), 0);
-	assert_true(budget_sum(b, 1, FINITE_ALL, NULL).total < 1e-13 * budget_sum(b, 1, FINITE_ALL, NULL).flow);
-	assert_true(budget_sum(b, 2, FINITE_ALL, NULL).router > 1e-3);
-	close_to(budget_sum(b, 2, FINITE_ALL, NULL).router, budget_sum(b, 11, FINITE_ALL, NULL).router, 1e-6);
+	assert_true(budget_sum(b, 1, LAW_ALL, NULL).total < 1e-13 * budget_sum(b, 1, LAW_ALL, NULL).flow);
+	assert_true(budget_sum(b, 2, LAW_ALL, NULL).router > 1e-3);
+	close_to(budget_sum(b, 2, LAW_ALL, NULL).router, budget_sum(b, 11, LAW_ALL, NULL).router, 1e-6);
 	y = budget_routing(b, 0);
 	assert_true(y.divergence < 1e-10 && y.n == ROWS);
 	y = budget_routing(b, 1);
 	assert_true(fabs(y.divergence) < 1e-12);
 	budget_free(b);
-	finite_free(m.reference);
+	law_free(m.reference);
 	model_init(&m, 1, NULL);
 	b = budget_new(&m.plan, ROWS, &e);
 	assert_int_equal(budget_add(b, .6f, ROWS, s.x, s.target, s.own, s.index, &e), 0);
@@ -247,7 +248,7 @@ static void the_optimum_has_no_error(void **state)
 	assert_true(y.divergence > .01 * ROWS);
 	assert_true(y.cross_entropy > budget_routing(b, 1).cross_entropy);
 	budget_free(b);
-	finite_free(m.reference);
+	law_free(m.reference);
 
 	/* An absent expert does not count as an error of the router. */
 	model_init(&m, 1, NULL);
@@ -258,7 +259,7 @@ static void the_optimum_has_no_error(void **state)
 	assert_true(budget_routing(b, 0).cross_entropy == y.cross_entropy);
 	assert_true(budget_sum(b, 1, 1, NULL).router > 0);
 	budget_free(b);
-	finite_free(m.reference);
+	law_free(m.reference);
 }
 
 /* With a confidence of .75 and an accuracy of one half the calibration error is .25; in two bins the errors do not cancel. */
@@ -292,7 +293,7 @@ static void batches_change_nothing(void **state)
 	for (int i = 0; i < ROWS; i += 11)
 		assert_int_equal(budget_add(c, .4f, ROWS - i < 11 ? ROWS - i : 11, s.x + i * D, s.target + i * D, s.own + i, s.index + i, &e), 0);
 	for (int r = 0; r < ROUTES; r++)
-		for (int k = FINITE_ALL; k < K; k++) {
+		for (int k = LAW_ALL; k < K; k++) {
 			double w[2][K];
 			struct budget_sum x = budget_sum(b, r, k, w[0]), y = budget_sum(c, r, k, w[1]);
 
@@ -301,8 +302,8 @@ static void batches_change_nothing(void **state)
 		}
 	budget_free(b);
 	budget_free(c);
-	finite_free(m.reference);
-	finite_free(p.reference);
+	law_free(m.reference);
+	law_free(p.reference);
 	pool_free(pool);
 }
 
@@ -323,7 +324,7 @@ static void impossible_requests(void **state)
 	assert_null(budget_new(&m.plan, 4, &e));
 	assert_int_equal(e.code, ERR_USAGE);
 	e.code = 0;
-	finite_free(m.reference);
+	law_free(m.reference);
 	model_init(&m, 1, NULL);
 	m.expert[1].velocity = NULL;
 	assert_null(budget_new(&m.plan, 4, &e));
@@ -333,7 +334,7 @@ static void impossible_requests(void **state)
 	m.plan.routes = 1;
 	assert_null(budget_new(&m.plan, 4, &e));
 	assert_non_null(strstr(e.msg, "expert:1"));
-	finite_free(m.reference);
+	law_free(m.reference);
 }
 
 int main(void)

@@ -12,7 +12,7 @@
 #include "core/str.h"
 #include "diffusion/convert.h"
 #include "diffusion/ensemble.h"
-#include "diffusion/finitemodel.h"
+#include "diffusion/lawmodel.h"
 #include "diffusion/mixture.h"
 #include "diffusion/objective.h"
 #include "net/betas.h"
@@ -280,7 +280,7 @@ static void write_member(const char *model, const char *name, int k, const char 
 	m.sigma_data = c.sigma_data;
 	snprintf(m.path, sizeof m.path, "%s", c.config);
 	snprintf(m.prediction, sizeof m.prediction, "%s", prediction);
-	if (dir_make(model, &e) || finite_model_write(folder, &m, &s, stamp, &e))
+	if (dir_make(model, &e) || law_model_write(folder, &m, &s, stamp, &e))
 		fail_msg("%s", e.msg);
 	json_decref(stamp);
 	mem_free(folder);

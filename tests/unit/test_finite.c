@@ -36,11 +36,11 @@ static int make(void **state)
 	return 0;
 }
 
-static struct finite *new_set(int as_bytes, const double *counted, struct pool *pool)
+static struct law *new_set(int as_bytes, const double *counted, struct pool *pool)
 {
 	struct finite_set s = {N, D, as_bytes ? (const void *)bytes : points, as_bytes, K, first, counted};
 	struct err e = {0};
-	struct finite *f = finite_new(&s, pool, &e);
+	struct law *f = finite_new(&s, pool, &e);
 
 	assert_non_null(f);
 	return f;
@@ -67,15 +67,15 @@ static void agrees_with_the_sums(void **state)
 	static float x[ROWS * D], t[ROWS], v[ROWS * D], logits[ROWS * K];
 	static double mean[ROWS * D], mass[ROWS];
 	static struct path_point at[ROWS];
-	struct finite *f = new_set(0, counts, NULL);
+	struct law *f = new_set(0, counts, NULL);
 
 	(void)state;
 	make_rows(x, t);
 	for (int i = 0; i < ROWS; i++)
 		at[i] = path_at(&path_linear, t[i]);
-	for (int k = FINITE_ALL; k < K; k++) {
-		finite_posterior(f, k, ROWS, x, at, mass, mean);
-		finite_predict(f, k, &path_linear, PREDICT_VELOCITY, ROWS, x, t, v);
+	for (int k = LAW_ALL; k < K; k++) {
+		law_posterior(f, k, ROWS, x, at, mass, mean);
+		law_predict(f, k, &path_linear, PREDICT_VELOCITY, ROWS, x, t, v);
 		for (int i = 0; i < ROWS; i++) {
 			double want[D], u[D], bound = fmax(1e-12, 1e-13 * D / (t[i] * t[i]));
 
@@ -91,7 +91,7 @@ static void agrees_with_the_sums(void **state)
 			}
 		}
 	}
-	finite_logits(f, &path_linear, ROWS, x, t, logits);
+	law_logits(f, &path_linear, ROWS, x, t, logits);
 	for (int i = 0; i < ROWS; i++) {
 		double want[K], top;
 
@@ -101,7 +101,7 @@ static void agrees_with_the_sums(void **state)
 			assert_true(fabs(logits[i * K + k] - (want[k] - top)) < 1e-6 * (1 + fabs(want[k] - top)) + 1e-12 * D / (t[i] * t[i]));
 		assert_true(logits[i * K + 1] == -INFINITY);
 	}
-	finite_free(f);
+	law_free(f);
 }
 
 /* Samples +a and -a: E[x0 | x] = a tanh(alpha a.x / sigma^2). */
@@ -111,7 +111,7 @@ static void two_points(void **state)
 	static const int64_t one[] = {0, 2};
 	struct finite_set s = {2, 3, two, 0, 1, one, NULL};
 	struct err e = {0};
-	struct finite *f = finite_new(&s, NULL, &e);
+	struct law *f = finite_new(&s, NULL, &e);
 
 	(void)state;
 	for (int i = 1; i <= 40; i++) {
@@ -120,14 +120,14 @@ static void two_points(void **state)
 
 		rng_normal(x, 3, 5, RNG_TEST, 0, (uint64_t)i);
 		th = tanh((1 - tt) * (.5 * x[0] - .25 * x[1] + x[2]) / (tt * tt));
-		finite_predict(f, 0, &path_linear, PREDICT_X0, 1, x, &t, x0);
-		finite_predict(f, 0, &path_linear, PREDICT_EPSILON, 1, x, &t, eps);
+		law_predict(f, 0, &path_linear, PREDICT_X0, 1, x, &t, x0);
+		law_predict(f, 0, &path_linear, PREDICT_EPSILON, 1, x, &t, eps);
 		for (int j = 0; j < 3; j++) {
 			assert_true(fabs(x0[j] - th * two[j]) < 1e-7);
 			assert_true(fabs(eps[j] - (x[j] - (1 - tt) * th * two[j]) / tt) < 2e-7 * (1 + fabs((double)eps[j])));
 		}
 	}
-	finite_free(f);
+	law_free(f);
 }
 
 /* A grid of quantiles of N(m, s^2) in each dimension approximates the Gaussian: E[x0 | x] = m + alpha s^2 (x - alpha m) / (alpha^2 s^2 + sigma^2).
@@ -141,7 +141,7 @@ static void a_blob(void **state)
 	struct finite_set set = {G * G, 2, grid, 0, 1, one, NULL};
 	struct err e = {0};
 	double q[G], z = -6;
-	struct finite *f;
+	struct law *f;
 
 	(void)state;
 	for (int i = 0; i < G; i++) {
@@ -164,40 +164,40 @@ static void a_blob(void **state)
 
 			x[j] = (float)(p.alpha * m[j] + sd * fmin(fmax(x[j], -2), 2));
 		}
-		finite_predict(f, FINITE_ALL, &path_linear, PREDICT_X0, 1, x, &t, x0);
+		law_predict(f, LAW_ALL, &path_linear, PREDICT_X0, 1, x, &t, x0);
 		for (int j = 0; j < 2; j++) {
 			double var = p.alpha * p.alpha * s[j] * s[j] + p.sigma * p.sigma;
 
 			assert_true(fabs(x0[j] - (m[j] + p.alpha * s[j] * s[j] * (x[j] - p.alpha * m[j]) / var)) < .02 * s[j]);
 		}
 	}
-	finite_free(f);
+	law_free(f);
 }
 
 /* At t = 1 the router's output is the weighted shares; towards t = 0 the softmax is 1 for the nearest sample, without overflow, also at 0. */
 static void both_ends(void **state)
 {
-	struct finite *f = new_set(0, counts, NULL);
+	struct law *f = new_set(0, counts, NULL);
 	float x[D], logits[K], t = 1, v[D];
 
 	(void)state;
 	rng_normal(x, D, 3, RNG_TEST, 0, 0);
-	finite_logits(f, &path_linear, 1, x, &t, logits);
+	law_logits(f, &path_linear, 1, x, &t, logits);
 	assert_true(fabs(logits[0] - logits[2] - log(1100 / (400 * 2.5))) < 1e-6);
 	for (int i = 0; i < 6; i++) {
 		t = (float[]){.02f, .01f, 1e-3f, 1e-4f, 1e-6f, 0}[i];
 		for (int j = 0; j < D; j++)
 			x[j] = points[1300 * D + j] + (j & 1 ? .001f : -.001f);
-		finite_logits(f, &path_linear, 1, x, &t, logits);
+		law_logits(f, &path_linear, 1, x, &t, logits);
 		assert_true(logits[2] == 0 && logits[0] < -1 && !isnan(logits[0]));
-		finite_predict(f, FINITE_ALL, &path_linear, PREDICT_X0, 1, x, &t, v);
+		law_predict(f, LAW_ALL, &path_linear, PREDICT_X0, 1, x, &t, v);
 		for (int j = 0; j < D && i; j++)
 			assert_true(fabs(v[j] - points[1300 * D + j]) < 1e-6);
-		finite_predict(f, 2, &path_linear, PREDICT_VELOCITY, 1, x, &t, v);
+		law_predict(f, 2, &path_linear, PREDICT_VELOCITY, 1, x, &t, v);
 		for (int j = 0; j < D; j++)
 			assert_true(isfinite(v[j]));
 	}
-	finite_free(f);
+	law_free(f);
 }
 
 static void bits_depend_on_the_row_alone(void **state)
@@ -205,22 +205,22 @@ static void bits_depend_on_the_row_alone(void **state)
 	static float x[ROWS * D], t[ROWS], a[ROWS * D], b[ROWS * D], la[ROWS * K], lb[ROWS * K];
 	struct err e = {0};
 	struct pool *pool = pool_new(3, &e);
-	struct finite *f = new_set(0, counts, NULL), *g = new_set(1, counts, pool);
+	struct law *f = new_set(0, counts, NULL), *g = new_set(1, counts, pool);
 
 	(void)state;
 	make_rows(x, t);
-	finite_predict(f, FINITE_ALL, &path_linear, PREDICT_VELOCITY, ROWS, x, t, a);
-	finite_logits(f, &path_linear, ROWS, x, t, la);
+	law_predict(f, LAW_ALL, &path_linear, PREDICT_VELOCITY, ROWS, x, t, a);
+	law_logits(f, &path_linear, ROWS, x, t, la);
 	for (int i = 0; i < ROWS; i += 7) {
 		int n = ROWS - i < 7 ? ROWS - i : 7;
 
-		finite_predict(g, FINITE_ALL, &path_linear, PREDICT_VELOCITY, n, x + i * D, t + i, b + i * D);
-		finite_logits(g, &path_linear, n, x + i * D, t + i, lb + i * K);
+		law_predict(g, LAW_ALL, &path_linear, PREDICT_VELOCITY, n, x + i * D, t + i, b + i * D);
+		law_logits(g, &path_linear, n, x + i * D, t + i, lb + i * K);
 	}
 	assert_memory_equal(a, b, sizeof a);
 	assert_memory_equal(la, lb, sizeof la);
-	finite_free(f);
-	finite_free(g);
+	law_free(f);
+	law_free(g);
 	pool_free(pool);
 }
 

@@ -11,7 +11,7 @@
 #include "core/str.h"
 #include "diffusion/ensemble.h"
 #include "diffusion/finite.h"
-#include "diffusion/finitemodel.h"
+#include "diffusion/lawmodel.h"
 #include "diffusion/objective.h"
 #include "diffusion/sampler.h"
 #include "diffusion/solverchoice.h"
@@ -200,11 +200,11 @@ static const int64_t all[2] = {0, N};
 static const struct finite_set set = {.n = N, .d = D, .sample = points, .clusters = 1, .first = all};
 
 /* Given x_t = x the sample is j with probability p_j, which determines the noise, so the expected loss of a prediction is a finite sum. For every
- * weight it is minimal at finite_predict, where it equals the weighted posterior variance of the target. */
+ * weight it is minimal at law_predict, where it equals the weighted posterior variance of the target. */
 static void optimum_given_x(void **state)
 {
 	static const char *const weightings[] = {"none", "velocity", "min-snr", "edm", "sigmoid:-1"};
-	struct finite *f = finite_new(&set, NULL, NULL);
+	struct law *f = finite_new(&set, NULL, NULL);
 	int checked = 0;
 
 	(void)state;
@@ -222,7 +222,7 @@ static void optimum_given_x(void **state)
 					assert_true(p.weight > 0);
 					for (int j = 0; j < D; j++)
 						x[j] = (float)(p.at.alpha * points[D + j] + p.at.sigma * (.3 * j - .5));
-					finite_predict(f, FINITE_ALL, paths[i], o.prediction, 1, x, &t, best);
+					law_predict(f, LAW_ALL, paths[i], o.prediction, 1, x, &t, best);
 					for (int n = 0; n < N; n++) {
 						post[n] = 0;
 						for (int j = 0; j < D; j++)
@@ -246,7 +246,7 @@ static void optimum_given_x(void **state)
 					checked++;
 				}
 	assert_true(checked == PATHS * PREDICTIONS * 5 * 5);
-	finite_free(f);
+	law_free(f);
 }
 
 /* Over fixed draws of (x0, eps) at one time, as the trainer makes them: the mean loss of the optimal prediction is the mean of the closed form
@@ -254,7 +254,7 @@ static void optimum_given_x(void **state)
 static void optimum_over_draws(void **state)
 {
 	enum { DRAWS = 4000 };
-	struct finite *f = finite_new(&set, NULL, NULL);
+	struct law *f = finite_new(&set, NULL, NULL);
 
 	(void)state;
 	for (int i = 0; i < PATHS; i++)
@@ -271,8 +271,8 @@ static void optimum_over_draws(void **state)
 				rng_normal(eps, D, 9, RNG_TEST, 1, n);
 				path_noise(&p.at, x, x0, eps, D);
 				path_target(&p.at, o.prediction, target, x0, eps, D);
-				finite_predict(f, FINITE_ALL, paths[i], o.prediction, 1, x, &t, best);
-				finite_posterior(f, FINITE_ALL, 1, x, &p.at, &mass, mean);
+				law_predict(f, LAW_ALL, paths[i], o.prediction, 1, x, &t, best);
+				law_posterior(f, LAW_ALL, 1, x, &p.at, &mass, mean);
 				prediction_relate(&p.at, PREDICT_X0, o.prediction, &a, &b);
 				for (int j = 0; j < D; j++) {
 					loss += p.weight * pow(best[j] - target[j], 2);
@@ -300,7 +300,7 @@ static void optimum_over_draws(void **state)
 			assert_true(fabs(slope[0]) < 5 * sqrt(slope[1] / DRAWS) + 1e-6);
 			assert_true(fabs(gap[0]) < 5 * sqrt(gap[1] / DRAWS) + 1e-6);
 		}
-	finite_free(f);
+	law_free(f);
 }
 
 /* A model of *count exact experts of the whole set, one for each path and prediction. Caller frees. */
@@ -322,7 +322,7 @@ static char *make_model(const char *name, int only_path, int *count)
 
 			snprintf(m.path, sizeof m.path, "%s", c->config);
 			snprintf(m.prediction, sizeof m.prediction, "%s", prediction_name((enum prediction)k));
-			if (dir_make(model, &e) || finite_model_write(expert, &m, &set, stamp, &e))
+			if (dir_make(model, &e) || law_model_write(expert, &m, &set, stamp, &e))
 				fail_msg("%s", e.msg);
 			mem_free(expert);
 		}

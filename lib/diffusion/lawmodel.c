@@ -1,5 +1,5 @@
 /* Reads and writes exact experts and routers as model folders. */
-#include "diffusion/finitemodel.h"
+#include "diffusion/lawmodel.h"
 
 #include <string.h>
 
@@ -13,20 +13,20 @@
 
 static const char tensor_name[] = "samples";
 
-struct finite_model {
+struct law_model {
 	struct model_config config;
 	const struct path *path; /* of an expert */
 	struct schedule schedule;
 	enum prediction kind;
 	struct safetensors *file;
-	struct finite *finite;
+	struct law *law;
 	int64_t *first; /* (clusters + 1) */
 	double *weight; /* (clusters) of a router */
 };
 
 /* Read a router's "cluster_samples": how many samples of each cluster the file holds, in the order of the clusters. A sample of cluster k has
  * weight cluster_sizes[k] / cluster_samples[k]. */
-static int load_samples(struct finite_model *m, const json_t *o, int64_t n, const char *where, struct err *e)
+static int load_samples(struct law_model *m, const json_t *o, int64_t n, const char *where, struct err *e)
 {
 	const struct model_config *c = &m->config;
 	const json_t *v = json_object_get(o, "cluster_samples");
@@ -68,7 +68,7 @@ static int check_file(const json_t *o, const char *data, const char *where, char
 	return 0;
 }
 
-static int load_set(struct finite_model *m, const json_t *o, const char *where, const char *data, struct pool *pool, struct err *e)
+static int load_set(struct law_model *m, const json_t *o, const char *where, const char *data, struct pool *pool, struct err *e)
 {
 	const struct net_config *c = &m->config.net;
 	const struct st_tensor *t = st_find(m->file, tensor_name);
@@ -93,11 +93,11 @@ static int load_set(struct finite_model *m, const json_t *o, const char *where, 
 		s.clusters = 1;
 	}
 	s.first = m->first;
-	m->finite = finite_new(&s, pool, e);
-	return m->finite ? 0 : err_prefix(e, "%s", data);
+	m->law = finite_new(&s, pool, e);
+	return m->law ? 0 : err_prefix(e, "%s", data);
 }
 
-static int load_kind(struct finite_model *m, const char *where, struct err *e)
+static int load_kind(struct law_model *m, const char *where, struct err *e)
 {
 	int kind = net_is_classifier(&m->config.net) ? PREDICT_X0 : prediction_find(m->config.prediction);
 
@@ -108,9 +108,9 @@ static int load_kind(struct finite_model *m, const char *where, struct err *e)
 	return 0;
 }
 
-struct finite_model *finite_model_open(const char *dir, struct pool *pool, char *hash, struct err *e)
+struct law_model *law_model_open(const char *dir, struct pool *pool, char *hash, struct err *e)
 {
-	struct finite_model *m = mem_zalloc(1, sizeof *m);
+	struct law_model *m = mem_zalloc(1, sizeof *m);
 	char *where = path_join(dir, "config.json"), *data = NULL;
 	json_t *o = NULL;
 	int rc = -1;
@@ -131,15 +131,15 @@ out:
 	mem_free(where);
 	if (!rc)
 		return m;
-	finite_model_free(m);
+	law_model_free(m);
 	return NULL;
 }
 
-void finite_model_free(struct finite_model *m)
+void law_model_free(struct law_model *m)
 {
 	if (!m)
 		return;
-	finite_free(m->finite);
+	law_free(m->law);
 	schedule_release(&m->schedule);
 	st_free(m->file);
 	mem_free(m->first);
@@ -148,22 +148,22 @@ void finite_model_free(struct finite_model *m)
 	mem_free(m);
 }
 
-const struct model_config *finite_model_config(const struct finite_model *m)
+const struct model_config *law_model_config(const struct law_model *m)
 {
 	return &m->config;
 }
 
-double finite_model_flops(const struct finite_model *m)
+double law_model_flops(const struct law_model *m)
 {
-	return finite_flops(m->finite, FINITE_ALL, !net_is_classifier(&m->config.net));
+	return law_flops(m->law, LAW_ALL, !net_is_classifier(&m->config.net));
 }
 
-void finite_model_run(struct finite_model *m, int64_t n, const float *x, const float *t, float *out)
+void law_model_run(struct law_model *m, int64_t n, const float *x, const float *t, float *out)
 {
 	if (net_is_classifier(&m->config.net))
-		finite_logits(m->finite, m->path, n, x, t, out);
+		law_logits(m->law, m->path, n, x, t, out);
 	else
-		finite_predict(m->finite, FINITE_ALL, m->path, m->kind, n, x, t, out);
+		law_predict(m->law, LAW_ALL, m->path, m->kind, n, x, t, out);
 }
 
 static int write_config(const char *path, const struct model_config *c, const struct finite_set *s, const char *hash, json_t *stamp, struct err *e)
@@ -186,7 +186,7 @@ static int write_config(const char *path, const struct model_config *c, const st
 	return rc;
 }
 
-int finite_model_write(const char *dir, const struct model_config *c, const struct finite_set *s, json_t *stamp, struct err *e)
+int law_model_write(const char *dir, const struct model_config *c, const struct finite_set *s, json_t *stamp, struct err *e)
 {
 	struct st_tensor t = {tensor_name, s->bytes ? ST_U8 : ST_F32, 4, {s->n, c->net.channels, c->net.size, c->net.size}, s->sample};
 	char *data = path_join(dir, model_weights_name(net_role(&c->net))), *config = path_join(dir, "config.json"), *line = jsonio_line(stamp);

@@ -25,7 +25,9 @@ enum rng_purpose {
 	RNG_VALIDATE = 12, /* fixed noise of val_loss */
 	RNG_SOURCE = 13,   /* synthetic sources */
 	RNG_TEST = 14,
-	RNG_LATENT = 15 /* a latent drawn from its distribution */
+	RNG_LATENT = 15, /* a latent drawn from its distribution */
+	RNG_LAW = 16,    /* the parameters of a law with a known optimum */
+	RNG_DRAW = 17    /* samples of such a law */
 };
 
 /* The bare generator: 10 rounds. */

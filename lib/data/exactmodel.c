@@ -17,7 +17,6 @@
 #include "file/fileio.h"
 #include "file/manifest.h"
 #include "file/optionstamp.h"
-#include "file/standing.h"
 
 #define REQUEST(member) OPTION_FIELD(struct exact_request, member)
 
@@ -136,41 +135,6 @@ static struct stamp *make_stamp(const struct exact_job *j)
 	return s;
 }
 
-/* Check that an existing output is complete: every folder loads, and its samples are those named in its config.json. */
-static int check_standing(const struct exact_job *j, struct err *e)
-{
-	char **names = NULL;
-	size_t n = 0;
-	int rc = 0, parts_seen = 0;
-
-	if (dir_list(j->r->out, &names, &n, e))
-		return -1;
-	for (size_t i = 0; i <= n && !rc; i++) {
-		char *dir = i < n ? path_join(j->r->out, names[i]) : mem_strdup(j->r->out);
-		int mine = i < n ? !strncmp(names[i], "expert_", 7) || !strcmp(names[i], "router") : !parts_seen;
-		struct law_model *m = mine ? law_model_open(dir, j->pool, NULL, e) : NULL;
-
-		rc = mine && !m ? -1 : 0;
-		parts_seen += mine;
-		law_model_free(m);
-		mem_free(dir);
-	}
-	names_free(names, n);
-	return rc;
-}
-
-/* 1 if the output of the same command exists, 0 if it must be made, -1 if something else has its name. */
-static int finished(const struct exact_job *j, const struct stamp *stamp, struct err *e)
-{
-	char *config = path_join(j->r->out, "config.json");
-	int rc = path_exists(config) ? 1 : 0;
-
-	if (rc && (standing_check(config, stamp, 0, e) || check_standing(j, e)))
-		rc = -1;
-	mem_free(config);
-	return rc;
-}
-
 /* The entries that config.json of every folder shares. */
 static struct model_config describe(const struct exact_job *j, const struct gathered *g, enum net_role role, int cluster)
 {
@@ -204,20 +168,6 @@ static int write_expert(const struct exact_job *j, const char *dir, const struct
 	return law_model_write(dir, &c, &s, stamp, e);
 }
 
-static int write_summary(const char *dir, const struct gathered *g, json_t *stamp, struct err *e)
-{
-	char *path = path_join(dir, "config.json");
-	json_t *o = json_object();
-	int rc;
-
-	json_object_set_new(o, "num_experts", json_integer(g->clusters));
-	json_object_set(o, "stamp", stamp);
-	rc = commit_json(path, o, e);
-	mem_free(path);
-	json_decref(o);
-	return rc;
-}
-
 static int write_model(const struct exact_job *j, const char *dir, const struct gathered *g, json_t *stamp, struct err *e)
 {
 	struct model_config c = describe(j, g, NET_CLASSIFIER, -1);
@@ -233,7 +183,7 @@ static int write_model(const struct exact_job *j, const char *dir, const struct 
 		rc = write_expert(j, sub, g, k, g->first[k], g->first[k + 1], stamp, e);
 		mem_free(sub);
 	}
-	return rc || write_summary(dir, g, stamp, e) ? -1 : 0;
+	return rc || law_model_write_summary(dir, g->clusters, stamp, e) ? -1 : 0;
 }
 
 static int make(const struct exact_job *j, const struct stamp *stamp, struct err *e)
@@ -291,7 +241,7 @@ int exact_make(const struct exact_request *r, struct pool *pool, volatile sig_at
 	if (find_cluster(&j, e) || operand_shards(r->shards, e) || manifest_load(&j.manifest, r->shards, e))
 		return -1;
 	stamp = make_stamp(&j);
-	rc = finished(&j, stamp, e);
+	rc = law_model_finished(r->out, stamp, pool, e);
 	if (!rc)
 		rc = make(&j, stamp, e);
 	stamp_free(stamp);

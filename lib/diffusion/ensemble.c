@@ -389,12 +389,14 @@ static int share_path(struct ensemble *s, struct err *e)
 	return 0;
 }
 
-static void take_sizes(struct ensemble *s, const int64_t *sizes)
+static void take_shares(struct ensemble *s, const struct model_config *c)
 {
+	if (!c->cluster_sizes && !c->cluster_shares)
+		return;
 	mem_free(s->shares);
 	s->shares = mem_zalloc((size_t)s->clusters, sizeof *s->shares);
 	for (int k = 0; k < s->clusters; k++)
-		s->shares[k] = (double)sizes[k];
+		s->shares[k] = c->cluster_sizes ? (double)c->cluster_sizes[k] : c->cluster_shares[k];
 }
 
 static int count_clusters(struct ensemble *s, const struct layout *l, const char *dir, struct err *e)
@@ -463,20 +465,19 @@ static int find_shares(struct ensemble *s, const struct layout *l, const char *d
 	int rc = 0;
 
 	if (l->has_router) {
-		if (l->router.cluster_sizes)
-			take_sizes(s, l->router.cluster_sizes);
+		take_shares(s, &l->router);
 		rc = s->classes ? class_sizes_load(&s->class_shares, config, s->classes, s->clusters, e) : 0;
 	}
 	mem_free(config);
 	for (int k = 0; !rc && !s->shares && k < s->k; k++) {
 		const struct model_config *c = s->member[k].config;
 
-		if (!c || !c->cluster_sizes)
+		if (!c || (!c->cluster_sizes && !c->cluster_shares))
 			continue;
 		if (c->clusters < s->clusters)
 			return err_set(e, ERR_DATA, "%s/expert_%d: was trained on a partition into %lld clusters, but the model has %d experts", dir,
 			               k, (long long)c->clusters, s->clusters);
-		take_sizes(s, c->cluster_sizes);
+		take_shares(s, c);
 	}
 	return rc;
 }
@@ -512,6 +513,7 @@ int ensemble_open(struct ensemble *s, const char *dir, const struct ensemble_opt
 	    ensemble_check_resident(s, o, e))
 		goto out;
 	s->class_names = json_incref(l.together.class_names);
+	memcpy(s->partition, l.together.partition, sizeof s->partition);
 	s->resident = o->resident;
 	s->bulk = o->bulk;
 	hash_files(s);

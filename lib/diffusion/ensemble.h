@@ -56,7 +56,8 @@ struct ensemble {
 	const struct schedule *schedule; /* the first expert's; experts on other paths are converted to it at equal log-SNR */
 	enum prediction kind;            /* of all experts' predictions: epsilon if their kinds differ, x0 if their paths differ */
 	int64_t out;                     /* elements of a prediction: d, or 2 d if all learned a variance on this path */
-	double *shares;                  /* (clusters) sizes of the clusters, or NULL: unknown */
+	char partition[65];              /* of the data that its networks were trained on (struct model_config); empty: unknown */
+	double *shares;                  /* (clusters) sizes or probabilities of the clusters, or NULL: unknown */
 	double *class_shares;            /* (classes, clusters) from "class_cluster_sizes" of the router, or NULL */
 	struct ensemble_file *file;
 	int files;     /* number of `file`: all files that results depend on */

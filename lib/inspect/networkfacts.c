@@ -71,6 +71,7 @@ static int take_config(json_t *o, const json_t *config, const char *dir, struct 
 	facts_copy(o, "condition", json_object_get(config, "condition"));
 	facts_copy(o, "data", json_object_get(json_object_get(training, "inputs"), "shards"));
 	facts_copy(o, "cluster_sizes", json_object_get(config, "cluster_sizes"));
+	facts_copy(o, "cluster_shares", json_object_get(config, "cluster_shares"));
 	facts_copy(o, "cluster_name", c->cluster >= 0 ? json_array_get(c->cluster_names, (size_t)c->cluster) : NULL);
 	facts_copy(o, "cluster_names", net_is_classifier(&c->net) ? c->cluster_names : NULL);
 	facts_copy(o, "class_names", c->class_names);

@@ -1,4 +1,4 @@
-/* Defines exact experts and routers, which hold the training samples instead of a network (diffusion/lawmodel.h). */
+/* Defines exact experts and routers, which hold a law of the data, such as its samples, instead of a network (diffusion/lawmodel.h). */
 #include "net/netdef.h"
 
 /* clang-format off */

@@ -172,7 +172,7 @@ struct model *model_find(const char *dir, int64_t capacity, enum compact_type bu
 	if (model_config_load(dir, &m->config, e))
 		goto fail;
 	if (net_is_exact(&m->config.net)) {
-		err_set(e, ERR_DATA, "%s: holds samples, not a network", dir);
+		err_set(e, ERR_DATA, "%s: is an exact model, not a network", dir);
 		goto fail;
 	}
 	if (!(m->runner = runner_new(record, &m->config.net, NULL, capacity, bulk, d, e)) || find_weights(m, dir, hash, e))

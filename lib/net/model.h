@@ -20,6 +20,7 @@ struct model_config {
 	int64_t cluster;         /* the cluster it was trained on; -1: all, or unknown */
 	int64_t clusters;        /* K of the data it was trained on; 0: unknown */
 	int64_t *cluster_sizes;  /* [clusters] training samples per cluster; NULL: unknown */
+	double *cluster_shares;  /* [clusters] probabilities of the clusters where they have no sizes; NULL: unknown */
 	char partition[65];      /* identifies the partition into these clusters (data/sharding.h); empty: unknown */
 	json_t *cluster_names;   /* [clusters] (core/names.h); NULL: none */
 	json_t *class_names;     /* [net.classes]; NULL: none */
@@ -51,7 +52,7 @@ struct model;
 
 /* Load configuration and weights of `dir` for batches of up to `capacity`. bulk: storage type of the blocks' matrices, as for runner_new
  * (net/runner.h). `hash` (65 bytes, may be NULL) receives the SHA-256 of the weights (weightfile_hash). The device is borrowed. ERR_DATA for tensors
- * that are missing, superfluous or of another shape, and for an exact model, which holds samples instead of a network. Free with model_free. */
+ * that are missing, superfluous or of another shape, and for an exact model, which holds a law instead of a network. Free with model_free. */
 struct model *model_open(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e);
 /* The same without reading the weights: the file is mapped, and names and shapes are checked. model_load reads them. */
 struct model *model_find(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e);

@@ -30,6 +30,25 @@ static int load_sizes(const json_t *o, struct model_config *c, const char *where
 	return 0;
 }
 
+/* Read the probabilities of clusters that have no sizes: the data is a law, not a set. */
+static int load_shares(const json_t *o, struct model_config *c, const char *where, struct err *e)
+{
+	const json_t *v = json_object_get(o, "cluster_shares");
+	size_t n = json_array_size(v);
+
+	if (!v)
+		return 0;
+	if (!json_is_array(v) || n == 0 || (int64_t)n != c->clusters)
+		return err_set(e, ERR_DATA, "%s: \"cluster_shares\" is not a list of %lld probabilities", where, (long long)c->clusters);
+	c->cluster_shares = mem_zalloc(n, sizeof *c->cluster_shares);
+	for (size_t i = 0; i < n; i++) {
+		c->cluster_shares[i] = json_number_value(json_array_get(v, i));
+		if (!(c->cluster_shares[i] > 0 && c->cluster_shares[i] <= 1))
+			return err_set(e, ERR_DATA, "%s: \"cluster_shares\"[%zu] is not a probability above 0", where, i);
+	}
+	return 0;
+}
+
 /* Read the partition that the network was trained on and the names of clusters and classes, which ddm-shard took from the assignment and the
  * samples. */
 static int load_names(const json_t *o, struct model_config *c, const char *where, struct err *e)
@@ -76,7 +95,7 @@ int model_config_parse(const json_t *o, const char *where, struct model_config *
 		return -1;
 	if (betas_path(path) && (betas_parse(o, path, &c->betas, where, e) || betas_check_scale(&c->betas, path, c->net.time_scale, where, e)))
 		return -1;
-	return load_sizes(o, c, where, e) || load_names(o, c, where, e) ? -1 : 0;
+	return load_sizes(o, c, where, e) || load_shares(o, c, where, e) || load_names(o, c, where, e) ? -1 : 0;
 }
 
 /* Read the scheduler's file beside a network of diffusers. Such a network takes the number of a step as its time; time_scale is the number of steps,
@@ -122,7 +141,9 @@ int model_config_load(const char *dir, struct model_config *c, struct err *e)
 void model_config_release(struct model_config *c)
 {
 	mem_free(c->cluster_sizes);
+	mem_free(c->cluster_shares);
 	c->cluster_sizes = NULL;
+	c->cluster_shares = NULL;
 	json_decref(c->cluster_names);
 	json_decref(c->class_names);
 	c->cluster_names = c->class_names = NULL;
@@ -153,6 +174,13 @@ char *model_config_text(const struct model_config *c, const json_t *extra)
 		for (int64_t i = 0; i < c->clusters; i++)
 			json_array_append_new(v, json_integer(c->cluster_sizes[i]));
 		json_object_set_new(o, "cluster_sizes", v);
+	}
+	if (c->cluster_shares) {
+		json_t *v = json_array();
+
+		for (int64_t i = 0; i < c->clusters; i++)
+			json_array_append_new(v, json_real(c->cluster_shares[i]));
+		json_object_set_new(o, "cluster_shares", v);
 	}
 	if (*c->partition)
 		json_object_set_new(o, "partition", json_string(c->partition));

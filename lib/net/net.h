@@ -55,7 +55,7 @@ enum { NET_PADDING = -10000, NET_MICRO = 3 };
 
 enum net_role net_role(const struct net_config *c);
 int net_is_classifier(const struct net_config *c);
-/* Whether the weights file holds training samples instead of a network (diffusion/lawmodel.h). Then only channels, size and clusters have a
+/* Whether the weights file holds a law of the data instead of a network (diffusion/lawmodel.h). Then only channels, size and clusters have a
  * meaning. */
 int net_is_exact(const struct net_config *c);
 int net_reads(const struct net_config *c, enum net_input_kind input);
@@ -99,7 +99,7 @@ void net_micro(const struct net_config *c, int64_t n, float *out);
 /* The default architecture of a role; the architecture of a name in config.json, or NULL. */
 const struct net_def *net_first(enum net_role role);
 const struct net_def *net_find(const char *name);
-/* The architecture whose models hold samples instead of a network. */
+/* The architecture whose models hold a law of the data instead of a network. */
 const struct net_def *net_exact_of(enum net_role role);
 /* Set the architecture, and all fields to their defaults. */
 void net_init(struct net_config *c, const struct net_def *def);

@@ -126,7 +126,7 @@ struct net_def {
 	void (*write)(const struct net_config *c, json_t *o);
 	/* ERR_USAGE if the network is too narrow to predict noise; NULL: it never is. */
 	int (*check_noise)(const struct net_config *c, struct err *e);
-	/* Record the network. NULL: there is none, and the weights file holds samples (diffusion/lawmodel.h). */
+	/* Record the network. NULL: there is none, and the weights file holds a law (diffusion/lawmodel.h). */
 	struct tensor *(*record)(struct tape *t, struct params *p, const struct net_config *c, const struct net_input *in);
 	const char *prefix; /* of the presets; NULL: there are none */
 	const struct net_presets *presets;

@@ -17,6 +17,7 @@ for FAULT in full kill; do
 	sweep 10 x ddm-shard -q --threads 1 -a a.tsv --holdout .25 -o x pics
 	sweep 5 x ddm-encode -q -m "$SRC/tests/golden/autokl" --threads 1 -o x pics
 	sweep 8 x ddm-exact --threads 1 -o x s
+	sweep 8 x ddm-synth gaussians --shape 4 --threads 1 -o x
 	if command -v ddm-ingest >/dev/null; then
 		sweep 3 x ddm-ingest --size 8 --threads 1 -o x pics
 	else
@@ -26,6 +27,7 @@ for FAULT in full kill; do
 	sweep 9 x/ ddm-cluster -q --threads 1 -k 2 --holdout .25 --sheet x/s.png --report x/r.json --centroids-out x/c.npy -o x/a.tsv pics
 	sweep 6 x/ ddm-encode -q -m "$SRC/tests/golden/pretrained/dinov2-224" --threads 1 --keys x/k -o x/f.npy pics
 	sweep 8 x/ ddm-sample -n 2 --route top-2 --steps 2 --threads 1 --grid x/g.png --report x/r --log x/l -o x/a.tar ensemble
+	sweep 8 x/ ddm-synth draw -n 3 --labels x/l --threads 1 -o x/t law
 	sweep 6 x/ ddm-diagnose budget -n 2 --timesteps .5 --routes full --threads 1 --json x/j --routing x/r -o x/t exact s
 	# If a cache or a checkpoint before the last does not fit, the work goes on.
 	[ $FAULT = kill ] || export FAULT_LACK=.features-

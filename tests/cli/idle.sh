@@ -8,6 +8,7 @@ operands() {
 	case $1 in
 	ddm-plot) echo "lines x=none" ;;
 	ddm-diagnose) echo "budget none none" ;;
+	ddm-synth) echo "draw none" ;;
 	ddm-eval-fid) echo "none none" ;;
 	ddm-compare) echo "a=none b=none" ;;
 	ddm-report | ddm-grid) echo "a=none" ;;
@@ -45,7 +46,7 @@ function holds(c, a, va, b, vb,  p, o, given, v) {
 	p = match(c, /[=~]/)
 	if (!p) return c == a || c == b
 	o = substr(c, 1, p - 1)
-	if (o == "1") return substr(c, p + 1) == "lines"
+	if (o == "1") return substr(c, p + 1) == first
 	given = o == a || o == b
 	v = o == b ? vb : o == a ? va : preset[o]
 	if (substr(c, p, 1) == "~") return !given || v == substr(c, p + 1)
@@ -95,9 +96,9 @@ for program in "$B"/ddm-*; do
 		{ own[$1] = 1; if ($2 == "needs" || $2 == "against") with[NR] = $3 }
 		END { for (r in with) { n = split(with[r], w, " "); for (i = 1; i <= n; i++) {
 			o = w[i]; sub(/[=~].*/, "", o); if (o != "-" && o != "1" && !(o in own)) print w[i] } } }' rules
-	awk -f pairs.awk rules >pairs
-	: >wrong
 	operands=$(operands "$name")
+	awk -v first="${operands%% *}" -f pairs.awk rules >pairs
+	: >wrong
 	line_end='
 '
 	while IFS='	' read -r expected option arguments; do

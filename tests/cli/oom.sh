@@ -20,6 +20,8 @@ sweep 60 x ddm-grid --columns 2 -r 2 -s 8 -o x a=pics b=s
 sweep 60 x ddm-eval-fid --features pix --threads 1 -o x s pics
 sweep 50 x ddm-sample -n 2 --route top-2 --steps 2 --threads 1 -o x ensemble
 sweep 40 x ddm-exact --threads 1 -o x s
+sweep 40 x ddm-synth gaussians --shape 4 --threads 1 -o x
+sweep 40 x ddm-synth draw -n 3 --threads 1 -o x law
 sweep 40 x ddm-diagnose budget -n 2 --timesteps .5 --routes full --threads 1 -o x exact s
 sweep 40 x ddm-plot -f svg -o x loss log.jsonl
 sweep 30 x ddm-plot -f png -x distance -y cluster -o x points a.tsv

@@ -26,7 +26,7 @@ mkdir pics
 tar xzf "$SRC/tests/golden/eval-a.tar.gz" -C pics || exit 1
 ddm-cluster -q -k 2 -o a.tsv pics || exit 1
 ddm-shard -q -a "$SRC/tests/golden/blobs.tsv" -o shards "$SRC/tests/golden/blobs.tar.gz" || exit 1
-ddm-exact -o model shards 2>/dev/null || exit 1
+ddm-exact -o model shards 2>/dev/null && ddm-synth gaussians --shape 4 -o law 2>/dev/null || exit 1
 
 if command -v ddm-ingest >/dev/null; then
 	shows ddm-ingest '^ddm-ingest: sources 0 of [0-9]+ \(0%\)' "ddm-ingest -o out.tar pics"
@@ -43,6 +43,7 @@ else
 fi
 # Only keys are read, no features.
 shows "ddm-cluster --features random" '^ddm-cluster: samples [0-9]+ of [0-9]+ \([0-9]+%\)' "ddm-cluster -k 2 --features random -o out.tsv pics"
+shows ddm-synth '^ddm-synth: samples 0 of 300000 \(0%\)' "ddm-synth draw -n 300000 -o out.tar law"
 shows ddm-exact '^ddm-exact: samples 0 of [0-9]+ \(0%\)' "ddm-exact -o out shards"
 shows ddm-check '^ddm-check: shards 0 of [0-9]+ \(0%\)' "ddm-check shards"
 shows ddm-shard '^ddm-shard: samples [0-9]+ of [0-9]+ \([0-9]+%\)' "ddm-shard -a a.tsv -o out pics"

@@ -38,6 +38,7 @@ without ddm-train x ddm-train -q $small --threads 3 --predict x0 --cluster all -
 # shellcheck disable=SC2086
 without ddm-route-train x ddm-route-train -q $small --threads 3 -o x s
 without ddm-exact x ddm-exact --threads 3 -o x s
+without ddm-synth x ddm-synth gaussians --threads 3 -o x
 without ddm-sample x.tar ddm-sample -n 2 --route top-2 --steps 2 --threads 3 -o x.tar ensemble
 without ddm-eval-fid x.json ddm-eval-fid --features pix --threads 3 -o x.json s pics
 without ddm-diagnose x.tsv ddm-diagnose budget -n 2 --timesteps .5 --routes full --threads 3 -o x.tsv exact s

@@ -51,5 +51,5 @@ cp log.jsonl run/model/expert_0/train.jsonl
 cp a.tsv run/assign.tsv
 ddm-grid --columns 2 -r 2 -s 8 -o run/samples.png a=pics b=s 2>/dev/null || exit 1
 network="--hidden 16 --depth 1 --heads 2 --patch 8 --batch 4 --steps 2 --validate-samples 0 --threads 1"
-ddm-exact --threads 1 -o exact s 2>/dev/null || exit 1
+ddm-exact --threads 1 -o exact s 2>/dev/null && ddm-synth gaussians --shape 4 -o law 2>/dev/null || exit 1
 

@@ -6,21 +6,17 @@
 #include "cmd/cmd.h"
 #include "cmd/opendevice.h"
 #include "cmd/diagnose.h"
-#include "data/operand.h"
+#include "cmd/diagnose_reference.h"
 #include "core/jsonio.h"
 #include "core/mem.h"
 #include "core/pool.h"
 #include "core/rng.h"
 #include "core/str.h"
-#include "data/dataset.h"
-#include "data/gather.h"
 #include "diffusion/budget.h"
 #include "diffusion/ensemble.h"
-#include "diffusion/finite.h"
 #include "file/claim.h"
 #include "file/commit.h"
 #include "file/fileio.h"
-#include "file/manifest.h"
 #include "file/standing.h"
 #include "file/tsv.h"
 
@@ -28,7 +24,7 @@ enum { TIMES_MOST = 1000 };
 
 static int64_t count = 500, batch = 64, threads;
 static uint64_t seed;
-static int split, no_verify;
+static int split, split_given, no_verify;
 static const char *routes_text, *times_text = ".05,.1,.2,.3,.4,.5,.6,.7,.8,.9,.95,1", *routing_path, *json_path, *out_path = "-", *device = "auto";
 static const char *const splits[] = {"train", "holdout", NULL};
 
@@ -41,12 +37,13 @@ static const struct option options[] = {
     {"--timesteps", 0, OPTION_TEXT, &times_text, 0, 0, "LIST", "times from .001 to 1 (default .05,.1,.2, ..., .9,.95,1)", OPTION_ALWAYS,
      .was = "--times"},
     {"--count", 'n', OPTION_INT, &count, 1, 1e9, "N", "states at each time (default 500)", OPTION_ALWAYS},
-    {"--split", 0, OPTION_CHOICE, &split, 0, 0, "PART", "part of SHARDS from whose samples states are made (default train)", splits, OPTION_ALWAYS},
+    {"--split", 0, OPTION_CHOICE, &split, 0, 0, "PART", "part of SHARDS from whose samples states are made (default train)", splits, &split_given,
+     .when = {{USE_INPUT, "SHARDS, not a law"}}},
     {"--seed", 0, OPTION_U64, &seed, 0, 0, "S", "seed of samples and noise (default 0)", OPTION_ALWAYS},
     OPTION_GROUP("Output and machine"),
     {"--routing", 0, OPTION_TEXT, &routing_path, 0, 0, "FILE", "write a table on the router: accuracy, cross-entropy, calibration", OPTION_ALWAYS},
     {"--json", 0, OPTION_TEXT, &json_path, 0, 0, "FILE", "write everything as JSON", OPTION_ALWAYS},
-    {"--no-verify", 0, OPTION_FLAG, &no_verify, 0, 0, NULL, "do not check the shards' hashes first", OPTION_ALWAYS},
+    {"--no-verify", 0, OPTION_FLAG, &no_verify, 0, 0, NULL, "do not check the shards' hashes first", .when = {{USE_INPUT, "SHARDS, not a law"}}},
     {"--batch", 0, OPTION_INT, &batch, 1, 65536, "N", "states in a batch; changes no result (default 64)", OPTION_ALWAYS},
     {"--threads", 0, OPTION_INT, &threads, 0, 1024, "N", "threads; changes no result (default: all processors that it may use)", OPTION_ALWAYS},
     {"--device", 0, OPTION_TEXT, &device, 0, 0, "NAME", "auto, cpu, cuda or cuda:N: where networks compute (default auto)", OPTION_ALWAYS},
@@ -56,8 +53,9 @@ static const struct option options[] = {
 
 static const struct program program = {
     .name = "ddm-diagnose",
-    .operands = "budget MODEL SHARDS",
-    .about = "Split the error of a model's velocity, against the optimum of its data, into the error of the experts and the error of their weights",
+    .operands = "budget MODEL SHARDS|LAW",
+    .about = "Split the error of a model's velocity, against the optimum of its data or of a law, into the error of the experts and the error of "
+	     "their weights",
     .options = options,
 };
 
@@ -110,10 +108,8 @@ struct run {
 	struct pool *pool;
 	struct device *device;
 	struct ensemble ensemble;
-	struct manifest manifest;
-	struct gathered reference, items; /* reference: the training part; items: the held-out part with --split holdout, else empty */
-	int64_t first[2];                 /* bounds of the reference as one cluster (struct gathered) */
-	struct law *finite;               /* the optimum of the reference */
+	struct diagnose_reference reference;
+	struct diagnose_reference_options from;
 	struct budget_plan plan;
 	struct budget *budget;
 	json_t *rows, *routing; /* rows of the table of errors; of the table on the router */
@@ -158,8 +154,10 @@ static void default_routes(struct run *r)
 	for (int k = 0; k < s->k; k++)
 		all &= s->expert[k].velocity != NULL;
 	str_puts(&text, "optimum");
-	if (s->k > 1)
-		str_printf(&text, "%s,exact:full,exact:top-1,exact:top-2%s", s->router.logits ? ",full,top-1,top-2" : "", all ? ",oracle" : "");
+	if (s->k > 1 && s->router.logits)
+		str_puts(&text, ",full,top-1,top-2");
+	if (s->k > 1 && !r->reference.whole)
+		str_printf(&text, ",exact:full,exact:top-1,exact:top-2%s", all ? ",oracle" : "");
 	for (int k = 0; k < s->k; k++)
 		if (s->expert[k].velocity)
 			str_printf(&text, ",expert:%d", k);
@@ -180,53 +178,41 @@ static int parse_routes(struct run *r, struct err *e)
 	return 0;
 }
 
-/* Load the shards, and check that the model fits them. */
-static int load_data(struct run *r, const char *shards, struct err *e)
+/* Options that a law gives no use. */
+static int check_law_options(const struct run *r, const char *law, struct err *e)
 {
-	const struct ensemble *s = &r->ensemble;
-	struct gather_options o = {
-	    .cluster = DATASET_ALL, .part = SAMPLES_TRAIN, .size = (int)s->size, .channels = s->channels == 1, .verify = !no_verify, .pool = r->pool};
-	struct gathered *g = &r->reference;
-
-	if (gather(g, shards, &o, e))
-		return -1;
-	if (split) {
-		o.part = SAMPLES_HOLDOUT;
-		if (gather(&r->items, shards, &o, e))
-			return -1;
-	}
-	if (g->channels != s->channels || g->size != s->size || (split && (r->items.d != g->d || r->items.bytes != g->bytes)))
-		return err_set(e, ERR_DATA, "%s: samples of %lld x %lld x %lld, but the model is of %lld x %lld x %lld", shards,
-		               (long long)g->channels, (long long)g->size, (long long)g->size, (long long)s->channels, (long long)s->size,
-		               (long long)s->size);
-	if (s->k != 1 && s->k != g->clusters)
-		return err_set(e, ERR_DATA, "%s: %d clusters, but the model has %d", shards, g->clusters, s->k);
-	for (int k = 0; s->shares && s->k == g->clusters && k < s->k; k++)
-		if (s->shares[k] != (double)g->sizes[k]) {
-			cmd_warn("%s: cluster %d has %lld samples, but the model was trained on %.0f: not its training data", shards, k,
-			         (long long)g->sizes[k], s->shares[k]);
-			break;
-		}
+	if (r->reference.g && (split_given || no_verify))
+		return err_set(e, ERR_USAGE, "%s does nothing with a law, %s: its states are new samples", split_given ? "--split" : "--no-verify",
+		               law);
 	return 0;
 }
 
-/* Prepare the optimum, the budget and the buffers of a batch. A model with one expert is compared with all data as one cluster. */
+static int check_routing(const struct run *r, struct err *e)
+{
+	if (routing_path && r->reference.whole && r->ensemble.k > 1)
+		return err_set(e, ERR_USAGE, "--routing: the router's clusters are not the components of the law, so its posterior is not known");
+	return 0;
+}
+
+/* Prepare the budget and the buffers of a batch. */
 static int prepare(struct run *r, struct err *e)
 {
-	const struct gathered *g = &r->reference;
 	const struct ensemble *s = &r->ensemble;
-	struct finite_set set = {g->n, g->d, g->sample, g->bytes, s->k, g->first, NULL};
-	size_t n = (size_t)batch, d = (size_t)g->d;
+	size_t n = (size_t)batch, d = (size_t)s->d;
 
-	r->first[1] = g->n;
-	if (s->k == 1)
-		set.first = r->first;
 	if (s->classes && !s->null_label)
 		return err_set(e, ERR_USAGE, "the model was trained without the null label, but the optimum is computed without classes");
-	if (!(r->finite = finite_new(&set, r->pool, e)))
-		return -1;
-	r->plan = (struct budget_plan){s->k, s->d,    s->expert, s->router.logits ? &s->router : NULL, r->finite, r->route, r->names.n,
-	                               seed, r->pool, r->device};
+	r->plan = (struct budget_plan){.k = s->k,
+	                               .d = s->d,
+	                               .expert = s->expert,
+	                               .router = s->router.logits ? &s->router : NULL,
+	                               .reference = r->reference.law,
+	                               .whole = r->reference.whole,
+	                               .route = r->route,
+	                               .routes = r->names.n,
+	                               .seed = seed,
+	                               .pool = r->pool,
+	                               .device = r->device};
 	if (!(r->budget = budget_new(&r->plan, batch, e)))
 		return -1;
 	if (!(r->x0 = mem_try(n * d, sizeof *r->x0, "samples", e)) || !(r->eps = mem_try(n * d, sizeof *r->eps, "noise", e)) ||
@@ -239,25 +225,41 @@ static int prepare(struct run *r, struct err *e)
 	return 0;
 }
 
-/* Make state i of the batch. It depends only on the seed, the state's index and t: a keyed permutation picks the sample, and the noise is keyed by t
- * and the index. */
+/* Whether the clusters of the states are those of the model's experts. */
+static int rows_by_cluster(const struct run *r)
+{
+	return r->ensemble.k > 1 && !r->reference.whole;
+}
+
+/* Make state i of the batch. It depends only on the seed, the state's index and t: the sample follows from the seed and the index, the noise also
+ * from t. */
 static void make_state(void *arg, int64_t i, int worker)
 {
 	struct run *r = arg;
-	const struct gathered *g = split ? &r->items : &r->reference;
-	uint64_t index = (uint64_t)(r->at + i), n = (uint64_t)g->n;
-	int64_t pick = (int64_t)rng_permute(index % n, n, seed, RNG_METRIC, index / n), d = g->d;
+	uint64_t index = (uint64_t)(r->at + i);
+	int64_t d = r->plan.d;
 	struct path_point p = path_at(&path_linear, r->t);
 	uint32_t bits;
+	int own = diagnose_reference_sample(&r->reference, seed, index, r->x0 + i * d);
 
 	(void)worker;
 	memcpy(&bits, &r->t, sizeof bits);
-	gathered_sample(g, pick, r->x0 + i * d);
 	rng_normal(r->eps + i * d, (size_t)d, seed, RNG_METRIC, bits, index);
 	path_noise(&p, r->x + i * d, r->x0 + i * d, r->eps + i * d, d);
 	path_target(&p, PREDICT_VELOCITY, r->target + i * d, r->x0 + i * d, r->eps + i * d, d);
-	r->cluster[i] = r->ensemble.k == 1 ? 0 : gathered_cluster(g, pick);
+	r->cluster[i] = rows_by_cluster(r) ? own : 0;
 	r->index[i] = (int64_t)index;
+}
+
+/* The columns that only a law has, whose states are new: there the loss above the smallest possible one estimates total, with more noise. */
+static void put_excess(json_t *o, const struct budget_sum *s)
+{
+	double n = (double)s->n;
+
+	json_object_set_new(o, "total_error", jsonio_real(budget_error(s->total, s->total_squares, s->n)));
+	json_object_set_new(o, "minimum", jsonio_real(s->least / n));
+	json_object_set_new(o, "excess", jsonio_real((s->loss - s->least) / n));
+	json_object_set_new(o, "excess_error", jsonio_real(budget_error(s->loss - s->least, s->excess_squares, s->n)));
 }
 
 /* Append a row of means for a route and a cluster, unless there are no states. */
@@ -282,6 +284,8 @@ static void put_row(json_t *rows, const struct run *r, int route, int cluster)
 		json_object_set_new(o, "cross", jsonio_real(s.cross / n));
 		json_object_set_new(o, "loss", jsonio_real(s.loss / n));
 		json_object_set_new(o, "flow", jsonio_real(s.flow / n));
+		if (r->reference.g)
+			put_excess(o, &s);
 		for (int k = 0; k < K; k++) {
 			char name[24];
 
@@ -332,10 +336,12 @@ static int measure(struct run *r, struct err *e)
 				return -1;
 		}
 		for (int k = 0; k < r->names.n; k++)
-			for (int c = LAW_ALL; c < (r->ensemble.k > 1 ? r->ensemble.k : 0); c++)
+			for (int c = LAW_ALL; c < (rows_by_cluster(r) ? r->ensemble.k : 0); c++)
 				put_row(r->rows, r, k, c);
-		put_routing(r->routing, r, 0);
-		put_routing(r->routing, r, 1);
+		if (!r->reference.whole || r->ensemble.k == 1) {
+			put_routing(r->routing, r, 0);
+			put_routing(r->routing, r, 1);
+		}
 	}
 	progress_tell(&show, "states", r->times * count, r->times * count);
 	return 0;
@@ -354,9 +360,10 @@ static struct stamp *make_stamp(const struct run *r)
 	stamp_json(s, "routes", names);
 	stamp_json(s, "times", times);
 	stamp_i64(s, "n", count);
-	stamp_text(s, "split", splits[split]);
+	if (!r->reference.g)
+		stamp_text(s, "split", splits[split]);
 	stamp_u64(s, "seed", seed);
-	stamp_input(s, "shards", r->manifest.sha256);
+	diagnose_reference_stamp(&r->reference, s);
 	for (int i = 0; i < r->ensemble.files; i++)
 		stamp_input(s, r->ensemble.file[i].name, r->ensemble.file[i].hash);
 	return s;
@@ -442,22 +449,26 @@ static int work(struct run *r, const char *model, const char *shards, struct err
 	struct stamp *stamp = NULL;
 	int rc = -1;
 
-	if (parse_times(r, e) || operand_shards(shards, e))
+	r->from = (struct diagnose_reference_options){.holdout = split, .verify = !no_verify, .pool = r->pool};
+	if (parse_times(r, e) || diagnose_reference_find(&r->reference, shards, &r->from, e) || check_law_options(r, shards, e))
 		return -1;
 	if (ensemble_open(&r->ensemble, model, &o, e))
 		return err_lacking(e, NULL);
 	if (r->ensemble.owners.expert)
 		return err_set(e, ERR_USAGE, "%s: its experts are for parts of the times, and the budget needs experts of all times", model);
-	if (claim_take((const char *const[]){out_path, routing_path, json_path}, 3, e) || check_unconditional(r, model, e) || parse_routes(r, e) ||
-	    manifest_load(&r->manifest, shards, e))
+	if (claim_take((const char *const[]){out_path, routing_path, json_path}, 3, e) || check_unconditional(r, model, e) ||
+	    diagnose_reference_match(&r->reference, shards, &r->ensemble, e) || check_routing(r, e) || parse_routes(r, e))
 		return -1;
 	stamp = make_stamp(r);
 	rc = finished(stamp, e);
 	if (rc > 0)
 		cmd_say("%s: complete, nothing to do", out_path);
 	if (!rc)
-		rc = load_data(r, shards, e) || prepare(r, e) || measure(r, e) || (json_path && write_json(r, stamp, e)) ||
-		     (routing_path && write_table(routing_path, r->routing, stamp, e)) || write_table(out_path, r->rows, stamp, e);
+		rc = diagnose_reference_load(&r->reference, shards, &r->ensemble, &r->from, e) || prepare(r, e) || measure(r, e) ||
+		     (json_path && write_json(r, stamp, e)) || (routing_path && write_table(routing_path, r->routing, stamp, e)) ||
+		     write_table(out_path, r->rows, stamp, e);
+	if (!rc && r->reference.whole && r->ensemble.k > 1)
+		cmd_say("the model's clusters are not the components of %s: each expert is compared with the optimum of the whole law", shards);
 	stamp_free(stamp);
 	return rc ? -1 : 0;
 }
@@ -465,12 +476,9 @@ static int work(struct run *r, const char *model, const char *shards, struct err
 static void run_release(struct run *r)
 {
 	budget_free(r->budget);
-	law_free(r->finite);
 	ensemble_release(&r->ensemble);
 	device_free(r->device);
-	gathered_release(&r->reference);
-	gathered_release(&r->items);
-	manifest_release(&r->manifest);
+	diagnose_reference_release(&r->reference);
 	json_decref(r->rows);
 	json_decref(r->routing);
 	words_release(&r->names);

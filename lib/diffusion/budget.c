@@ -11,7 +11,7 @@
 
 /* The contribution of one state to the sums of one route. */
 struct share {
-	double total, expert, router, cross, loss;
+	double total, expert, router, cross, loss, least;
 };
 
 struct budget {
@@ -72,6 +72,9 @@ static int check_route(const struct budget *b, const struct budget_route *r, str
 	const struct budget_plan *p = b->p;
 	int own = 0;
 
+	if (p->whole && p->k > 1 &&
+	    ((r->exact_router && !r->exact_experts) || policy_uses(&r->policy, WEIGHT_ORACLE) || policy_uses(&r->policy, WEIGHT_PRIOR)))
+		return err_set(e, ERR_USAGE, "the routes exact:POLICY, oracle and prior need a model whose clusters are those of the law");
 	if (policy_uses(&r->policy, WEIGHT_ROUTER) && !r->exact_router && !p->router)
 		return err_set(e, ERR_USAGE,
 		               "a route needs a router, and the model has none; optimum, exact:POLICY, oracle, prior and expert:I need none");
@@ -116,7 +119,7 @@ struct budget *budget_new(const struct budget_plan *p, int64_t capacity, struct 
 	struct budget *b = mem_zalloc(1, sizeof *b);
 	int rc = 0;
 
-	assert(l->clusters == p->k && l->d == p->d);
+	assert((l->clusters == p->k || p->whole) && l->d == p->d);
 	b->p = p;
 	b->capacity = capacity;
 	b->own = p->device ? NULL : device_cpu(p->pool, DT_F32);
@@ -127,8 +130,8 @@ struct budget *budget_new(const struct budget_plan *p, int64_t capacity, struct 
 	b->shares = mem_zalloc((size_t)p->k, sizeof *b->shares);
 	for (int k = 0; k < p->k && !rc; k++) {
 		b->present[k] = p->expert[k].velocity != NULL;
-		b->shares[k] = l->share[k];
-		if (b->present[k] && l->share[k] == 0)
+		b->shares[k] = p->whole ? 1 : l->share[k];
+		if (b->present[k] && b->shares[k] == 0)
 			rc = err_set(e, ERR_DATA, "expert %d cannot be measured: there is no sample of its cluster", k);
 	}
 	for (int r = 0; r < p->routes && !rc; r++)
@@ -178,6 +181,24 @@ void budget_clear(struct budget *b)
 	memset(b->routing, 0, sizeof b->routing);
 }
 
+/* Mass and mean of cluster k of the reference; with `whole` the mean of the whole reference and a mass of 0. */
+static void find_optimum(struct budget *b, int k, int64_t n)
+{
+	struct law *l = b->p->reference;
+	int64_t d = b->p->d;
+	double *mass = b->mass + k * b->capacity, *mean = b->mean + k * b->capacity * d;
+
+	if (!b->p->whole) {
+		law_posterior(l, k, n, b->x, b->at, mass, mean);
+		return;
+	}
+	memset(mass, 0, (size_t)n * sizeof *mass);
+	if (k)
+		memcpy(mean, b->mean, (size_t)(n * d) * sizeof *mean);
+	else
+		law_posterior(l, LAW_ALL, n, b->x, b->at, NULL, mean);
+}
+
 static int ask(struct budget *b, int64_t n, struct err *e)
 {
 	const struct budget_plan *p = b->p;
@@ -200,7 +221,7 @@ static int ask(struct budget *b, int64_t n, struct err *e)
 		const struct expert *x = &p->expert[k];
 		const struct condition none = {.label = x->classes ? b->label : NULL};
 
-		law_posterior(p->reference, k, n, b->x, b->at, b->mass + k * b->capacity, b->mean + k * b->capacity * d);
+		find_optimum(b, k, n);
 		for (int64_t i = 0; i < n; i++)
 			b->label[i] = x->classes;
 		for (int64_t i = 0; b->present[k] && i < n; i += x->capacity) {
@@ -285,6 +306,7 @@ static void split(const struct budget *b, const struct budget_route *r, int64_t 
 		s->router += router * router;
 		s->cross += 2 * expert * router;
 		s->loss += (u - b->target[i * d + j]) * (u - b->target[i * d + j]);
+		s->least += (star - b->target[i * d + j]) * (star - b->target[i * d + j]);
 		*flow += star * star;
 	}
 }
@@ -349,6 +371,9 @@ static void add_row(struct budget *b, int64_t i)
 			sum->cross += s->cross / d;
 			sum->loss += s->loss / d;
 			sum->flow += b->flow[i] / d;
+			sum->least += s->least / d;
+			sum->total_squares += s->total * s->total / (d * d);
+			sum->excess_squares += (s->loss - s->least) * (s->loss - s->least) / (d * d);
 			for (int k = 0; k < K; k++)
 				b->weight[cell * K + k] += b->w[(r * b->capacity + i) * K + k];
 		}
@@ -384,6 +409,13 @@ struct budget_sum budget_sum(const struct budget *b, int route, int cluster, dou
 	if (weight)
 		memcpy(weight, b->weight + cell * b->p->k, (size_t)b->p->k * sizeof *weight);
 	return b->sum[cell];
+}
+
+double budget_error(double sum, double squares, int64_t n)
+{
+	double mean = sum / (double)n;
+
+	return n > 1 ? sqrt(fmax(squares / (double)n - mean * mean, 0) / (double)(n - 1)) : NAN;
 }
 
 struct budget_routing budget_routing(const struct budget *b, int exact)

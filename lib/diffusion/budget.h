@@ -29,6 +29,9 @@ struct budget_plan {
 	const struct expert *expert; /* (k); velocity NULL: absent */
 	const struct router *router; /* NULL: routes that need it are ERR_USAGE */
 	struct law *reference;
+	/* 1: the experts' clusters are not the reference's. v_k* is then u* for every k, the second sum is 0, and routes that need the reference's
+	 * clusters are ERR_USAGE, unless k is 1. 0: the reference has k clusters. */
+	int whole;
 	const struct budget_route *route;
 	int routes;
 	uint64_t seed; /* for draws of policies */
@@ -45,7 +48,12 @@ struct budget_sum {
 	double cross;  /* twice the inner product of the two sums */
 	double loss;   /* |u - target|^2 */
 	double flow;   /* |u*|^2 */
+	double least;  /* |u* - target|^2: of a law, whose states are new, loss - least has the same expectation as total: the excess risk */
+	double total_squares, excess_squares; /* squares of total and of loss - least of each state, for standard errors */
 };
+
+/* The standard error of a mean over n states with these sums. */
+double budget_error(double sum, double squares, int64_t n);
 
 /* Quality of the router, or of the exact router, on the same states; sums over n. */
 enum { BUDGET_BINS = 10 };

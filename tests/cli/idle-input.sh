@@ -4,7 +4,7 @@
 mkdir pics
 tar xzf "$SRC/tests/golden/eval-a.tar.gz" -C pics || exit 1
 ddm-shard -q -a "$SRC/tests/golden/blobs.tsv" -o shards "$SRC/tests/golden/blobs.tar.gz" || exit 1
-ddm-exact -o model shards 2>/dev/null || exit 1
+ddm-exact -o model shards 2>/dev/null && ddm-synth gaussians --shape 1x2x2 -o law 2>/dev/null || exit 1
 sample="ddm-sample -n 1 --route full --steps 1 -o x.tar"
 text=$SRC/tests/golden/pretrained/text-t5
 
@@ -27,6 +27,8 @@ told() {
 	check_err "$told_name is named" "$told_option does nothing"
 }
 
+refused ddm-diagnose --split ddm-diagnose budget --split train model law
+refused ddm-diagnose --no-verify ddm-diagnose budget --no-verify model law
 refused ddm-grid --holdout ddm-grid --holdout -o x.png a=pics
 for o in "--fps 2" "--frames 2" "--duplicates" "--seeds 2"; do
 	# shellcheck disable=SC2086

@@ -105,7 +105,7 @@ static void model_init(struct model *m, int wrong, struct pool *pool)
 	m->router = (struct router){wrong ? wrong_router : exact_router_run, (void *)&all, 9, 1};
 	for (int r = 0; r < ROUTES; r++)
 		assert_int_equal(budget_route_parse(names[r], &m->route[r], &e), 0);
-	m->plan = (struct budget_plan){K, D, m->expert, &m->router, m->reference, m->route, ROUTES, 5, pool, NULL};
+	m->plan = (struct budget_plan){K, D, m->expert, &m->router, m->reference, 0, m->route, ROUTES, 5, pool, NULL};
 }
 
 static void close_to(double a, double b, double bound)

@@ -27,13 +27,13 @@ static int same_member(const json_t *x, const json_t *y, const char *name)
 	return p && q ? json_equal((json_t *)p, (json_t *)q) : p == q;
 }
 
-/* Check that a file can be compared with the others: it has the same recipe and was measured against the same pictures, and its samples are not
- * already in this arm, which would count one seed twice. ERR_DATA otherwise. */
+/* Check that a file can be compared with the others: it has the same recipe and was measured against the same pictures, and its samples or its model
+ * are not already in this arm, which would count one seed twice. ERR_DATA otherwise. */
 static int file_fits(struct arms *a, const char *label, const json_t *line, const char *path, struct err *e)
 {
 	static const char *const input[] = {"reference", "heldout", "train"};
 	const json_t *in = json_object_get(line, "inputs");
-	const char *samples = json_string_value(json_object_get(in, "samples")), *before;
+	const char *kind = json_object_get(in, "samples") ? "samples" : "model", *measured = json_string_value(json_object_get(in, kind)), *before;
 	json_t *seen;
 
 	if (!same_member(line, a->first, "recipe"))
@@ -41,17 +41,17 @@ static int file_fits(struct arms *a, const char *label, const json_t *line, cons
 	for (int i = 0; i < 3; i++)
 		if (!same_member(in, json_object_get(a->first, "inputs"), input[i]))
 			return err_set(e, ERR_DATA, "%s and %s were measured against different pictures (%s)", a->first_path, path, input[i]);
-	if (!samples)
+	if (!measured)
 		return 0;
 	seen = json_object_get(a->seen, label);
 	if (!seen) {
 		seen = json_object();
 		json_object_set_new(a->seen, label, seen);
 	}
-	before = json_string_value(json_object_get(seen, samples));
+	before = json_string_value(json_object_get(seen, measured));
 	if (before)
-		return err_set(e, ERR_DATA, "%s and %s measured the same samples", before, path);
-	json_object_set_new(seen, samples, json_string(path));
+		return err_set(e, ERR_DATA, "%s and %s measured the same %s", before, path, kind);
+	json_object_set_new(seen, measured, json_string(path));
 	return 0;
 }
 

@@ -3,18 +3,34 @@
 
 #include "cmd/cmd.h"
 #include "cmd/diagnose.h"
+#include "core/str.h"
 
-static const struct diagnosis *const diagnoses[] = {&diagnose_budget};
+static const struct diagnosis *const diagnoses[] = {&diagnose_budget, &diagnose_loss};
 enum { COUNT = sizeof diagnoses / sizeof *diagnoses };
 
-/* The command that an argument names; options may precede it. If there is none, the first command, whose help lists it. */
+/* All commands, for -h and completion; main fills the list. */
+static const struct program *programs[COUNT + 1];
+static const struct program overview = {.name = "ddm-diagnose", .operands = "COMMAND MODEL SHARDS|LAW", .commands = programs};
+
+/* The command that an argument names; options may precede it. NULL: none. */
 static const struct diagnosis *find(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++)
 		for (int d = 0; d < COUNT; d++)
 			if (!strcmp(argv[i], diagnoses[d]->name))
 				return diagnoses[d];
-	return diagnoses[0];
+	return NULL;
+}
+
+static void refuse(const char *command)
+{
+	struct str known = {0};
+	struct err e = {0};
+
+	for (int i = 0; i < COUNT; i++)
+		str_printf(&known, "%s%s", i ? ", " : "", diagnoses[i]->name);
+	err_set(&e, ERR_USAGE, "unknown diagnosis '%s'; expected one of %s", command, str_text(&known));
+	cmd_die(&e);
 }
 
 int main(int argc, char **argv)
@@ -22,11 +38,14 @@ int main(int argc, char **argv)
 	const struct diagnosis *d = find(argc, argv);
 	struct err e = {0};
 
-	cmd_start(d->program, argc, argv, 1 + d->operands, 1 + d->operands);
-	if (strcmp(argv[1], d->name)) {
-		err_set(&e, ERR_USAGE, "unknown diagnosis '%s'; expected %s", argv[1], d->name);
-		cmd_die(&e);
-	}
+	for (int i = 0; i < COUNT; i++)
+		programs[i] = diagnoses[i]->program;
+	if (d)
+		cmd_start(d->program, argc, argv, 1 + d->operands, 1 + d->operands);
+	else
+		cmd_start(&overview, argc, argv, 1, -1);
+	if (!d || strcmp(argv[1], d->name) != 0)
+		refuse(argv[1]);
 	cmd_catch_signals();
 	d->run(argv + 2, &e);
 	return cmd_end(&e);

@@ -13,6 +13,6 @@ struct diagnosis {
 	void (*run)(char **operand, struct err *e); /* operand: (operands) */
 };
 
-extern const struct diagnosis diagnose_budget;
+extern const struct diagnosis diagnose_budget, diagnose_loss;
 
 #endif

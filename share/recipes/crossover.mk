@@ -18,7 +18,7 @@
 #	time		K experts for K equal intervals of time, on all pictures
 #	time-cluster	two experts for two intervals of time on each of K / 2 clusters
 #	branch-S	K experts started from one network that had the share S of the training
-#	mixed		K experts, half of which predict the noise of the cosine path
+#	mixed-M		K experts, of which M predict the noise of the cosine path
 #
 # Every arm trains with the FLOPs of IMAGES pictures through a network of width W; routers are paid for by their experts. The held-out pictures are
 # the same in all cells, and so are their noise and times: differences between arms of one seed have little noise. Learning rates are chosen for each
@@ -64,6 +64,7 @@ ROUTES ?= full top-1 oracle
 EXTRA_WIDTH ?= $(word 2,$(WIDTHS))
 EXTRA_K ?= 4
 SHARES ?= .25 .5 .75
+MIXED ?= 1 2 3
 STATES ?= 800
 N_SAMPLES ?= 2000
 
@@ -81,7 +82,7 @@ seeds = $(if $(filter $(WIDEST),$1),$(WIDE_SEEDS),$(SEEDS))
 cell = $(foreach s,$(call seeds,$2),n-$1/w-$2/seed-$s)
 CELLS := $(foreach n,$(NS),$(foreach w,$(WIDTHS),$(call cell,$n,$w)))
 EXTRAS := $(foreach n,$(NS),$(call cell,$n,$(EXTRA_WIDTH)))
-EXTRA_ARMS := told big average random time time-cluster $(SHARES:%=branch-%) mixed
+EXTRA_ARMS := told big average random time time-cluster $(SHARES:%=branch-%) $(MIXED:%=mixed-%)
 ARMS_K := $(foreach k,$(KS),$(foreach r,$(ROUTES),k-$k:$r))
 
 all: $(RUN)/map.tsv charts $(RUN)/corners.tsv
@@ -211,11 +212,12 @@ $(EXTRAS:%=$(RUN)/%/random.json): $(RUN)/%/random.json: $$(call whole,$$*,random
 	$(call loss,$n,random,full,$(@D)/random/model)
 
 # The sub-make sees $* of its own rule, the number of the expert.
-other = $$(if $$(filter $(HALF),$$*),--path cosine --predict epsilon)
-$(EXTRAS:%=$(RUN)/%/mixed.json): $(RUN)/%/mixed.json: $$(call whole,$$*,$(WHOLE)) $$(call best,experts,$$*)
+other = $$(if $$(filter $(wordlist 1,$1,$(MEMBERS)),$$*),--path cosine --predict epsilon)
+EXTRAS_MIXED := $(foreach c,$(EXTRAS),$(MIXED:%=$c/mixed-%))
+$(EXTRAS_MIXED:%=$(RUN)/%.json): $(RUN)/%.json: $$(call whole,$$*,$(WHOLE)) $$(call best,experts,$$*)
 	@mkdir -p $(@D)
-	+$(call experts,$n,$w,$s,$(call lr,experts),$(call passes,$n,1),$(WHOLE),$(EXTRA_K),$(other),$(@D)/mixed)
-	$(call loss,$n,$(WHOLE),full,$(@D)/mixed/model)
+	+$(call experts,$n,$w,$s,$(call lr,experts),$(call passes,$n,1),$(WHOLE),$(EXTRA_K),$(call other,$(patsubst mixed-%,%,$(notdir $*))),$(RUN)/$*)
+	$(call loss,$n,$(WHOLE),full,$(RUN)/$*/model)
 
 EXTRAS_BRANCH := $(foreach c,$(EXTRAS),$(SHARES:%=$c/branch-%))
 share = $(patsubst branch-%,%,$(notdir $*))

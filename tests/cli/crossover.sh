@@ -14,10 +14,10 @@ map() {
 }
 check "the map" map -j2
 rows() { awk -F '\t' '!/^#/ { n[$1 " " $2]++ } END { for (c in n) print c ":", n[c] }' m/map.tsv | LC_ALL=C sort | tr '\n' ' '; }
-check_out "a row for each cell and arm" "30 16: 7 30 24: 17 60 16: 7 60 24: 17 " rows
+check_out "a row for each cell and arm" "30 16: 7 30 24: 19 60 16: 7 60 24: 19 " rows
 check_grep "the columns" '^#n	width	arm	seeds	mean	sd	difference	low	high	p$' m/map.tsv
 arms() { awk -F '\t' '$1 == 60 && $2 == 24 { print $3 }' m/map.tsv | LC_ALL=C sort | tr '\n' ' '; }
-check_out "every arm" "average big branch-.25 branch-.5 branch-.75 k-2:full k-2:oracle k-2:top-1 k-4:full k-4:oracle k-4:top-1 mixed mono random time \
+check_out "every arm" "average big branch-.25 branch-.5 branch-.75 k-2:full k-2:oracle k-2:top-1 k-4:full k-4:oracle k-4:top-1 mixed-1 mixed-2 mixed-3 mono random time \
 time-cluster told " arms
 check_out "each over both seeds" 2 sh -c "grep -v '^#' m/map.tsv | cut -f 4 | sort -u"
 
@@ -28,7 +28,7 @@ check_out "one set of held-out pictures" 1 sh -c "grep -ho '\"heldout\":\"[0-9a-
 gflop() { find "$@" -name train.jsonl -exec cat {} + | jq -s 'map(select(.event == "start") | .gflop_per_image * .steps * .stamp.batch) | add'; }
 c=m/n-60/w-24/seed-1
 mono=$(gflop $c/mono)
-for a in told big average random time time-cluster mixed branch-.25 branch-.5 branch-.75 k-2 k-4; do
+for a in told big average random time time-cluster mixed-1 mixed-3 branch-.25 branch-.5 branch-.75 k-2 k-4; do
 	arm=$(gflop $c/$a)
 	# The router of these arms is that of $c/half.
 	[ $a = time-cluster ] && arm="($arm + $(gflop $c/half/k-2/model/router))"
@@ -38,7 +38,8 @@ done
 best() { grep -v '^#' "$1/table.tsv" | LC_ALL=C sort -g -k2 | head -n 1 | cut -f1; }
 for a in mono experts; do check_out "the rate of the smallest loss, $a" "$(best m/lr/$a/w-24)" cat m/lr/$a/w-24/best; done
 check_out "the learning rate of mono" "$(awk '{ print $1 + 0 }' m/lr/mono/w-24/best)" jq '[.. | .lr? // empty][0]' $c/mono/expert_0/config.json
-check_out "half of the mixed experts predict noise" "epsilon epsilon velocity velocity " sh -c "jq -r .prediction $c/mixed/model/expert_?/config.json | tr '\n' ' '"
+check_out "mixed experts predict noise and velocity" "epsilon epsilon velocity velocity " sh -c "jq -r .prediction $c/mixed-2/model/expert_?/config.json | tr '\n' ' '"
+check_out "three of four" "epsilon epsilon epsilon velocity " sh -c "jq -r .prediction $c/mixed-3/model/expert_?/config.json | tr '\n' ' '"
 for f in map-16 map-24 arms times; do check_grep "a chart: $f" '</svg>' m/$f.svg; done
 check_out "corners" 24 sh -c "grep -vc '^#' m/corners.tsv"
 find m -exec touch -h -d 2001-01-01 {} +

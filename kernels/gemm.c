@@ -15,14 +15,18 @@
  *   op(A) = A    M is large (tokens) and B is a weight. The pool packs all of B into panels of NR columns, [k][NR], unless the caller did; then
  *                tiles of C are tasks. A chunk of a task's panels stays in the second-level cache, and MR rows of A at a time, read in place,
  *                stay in the first.
- *   op(A) = A^T  K is large (tokens, in a weight gradient). Chunks of A and B are read in place, and the next chunk is prefetched. If C has
- *                too few tiles for the pool, chunks are tasks too, and their sums are added in order. */
+ *   op(A) = A^T  K is large (tokens, in a weight gradient). The next chunk of A and B is prefetched. With 32 vector registers chunks are read in
+ *                place. With 16 the tiles are smaller, so a chunk is read more often and its many pages cost more: it is packed, and a task has
+ *                more rows of C, so that each packed value is used more often. If C has too few tiles for the pool, chunks are tasks too, and
+ *                their sums are added in order. */
 enum {
 	KC = GEMM_KC,
-	MC = 16 * MR,  /* rows of a task's part of C, at most */
-	NC = 12 * NR,  /* columns of a task's part of C, at most */
-	MC_T = 8 * MR, /* rows in a weight gradient, where two chunks of both A and B should fit the second-level cache */
-	NC_T = 6 * NR,
+	MC = 16 * MR,                          /* rows of a task's part of C, at most */
+	NC = 12 * NR,                          /* columns of a task's part of C, at most */
+	IN_PLACE = VREGS == 32,                /* whether a weight gradient reads its chunks in place */
+	PACK_T = IN_PLACE ? 8 * MR : 16 * MR,  /* rows of op(A) packed together in a weight gradient */
+	MC_T = IN_PLACE ? PACK_T : 4 * PACK_T, /* rows in a weight gradient; in place, two chunks of both A and B should fit the second-level cache */
+	NC_T = IN_PLACE ? 6 * NR : 12 * NR,
 	STREAMED = 1 << 20, /* an aux array of at least so many elements bypasses the cache; the backward pass reads it much later */
 	SUMMED = 4 * VLEN,  /* rows of op(A) summed together */
 	WAVE = 32,          /* chunk sums held at once, at most */
@@ -71,13 +75,13 @@ static int64_t chunk_count(const struct gemm *g)
 /* Whether A is read in place: its rows are stored, and do not collide in the cache or are read for one panel of B only. */
 static int a_in_place(const struct gemm *g)
 {
-	return g->lda && (g->lda % WAY || (g->ta == GEMM_N && g->n <= NR)) && !(g->make && g->ta == GEMM_N);
+	return g->lda && (IN_PLACE || g->ta == GEMM_N) && (g->lda % WAY || (g->ta == GEMM_N && g->n <= NR)) && !(g->make && g->ta == GEMM_N);
 }
 
 /* Whether B is read in place: only in a weight gradient, where few rows of op(A) use it at a time. Its last columns are packed anyway. */
 static int b_in_place(const struct gemm *g)
 {
-	return g->ta == GEMM_T && g->tb == GEMM_N && g->ldb % WAY && !g->make;
+	return IN_PLACE && g->ta == GEMM_T && g->tb == GEMM_N && g->ldb % WAY && !g->make;
 }
 
 /* Prefetch part `turn` of `turns` of m rows of A. */
@@ -146,13 +150,13 @@ static void block_run(const struct job *s, const struct block *r, int64_t chunk,
 	                 .ldc = ldc,
 	                 .ldaux = ep.ldaux};
 
-	if (!a_here && !by_rows)
-		pack_a(g, s->a, r->i0, r->i1, k0, t.kc, abuf);
 	for (int64_t i = r->i0; i < r->i1; i += MR) {
 		int64_t m = min64(MR, r->i1 - i);
 		const real *rows = made ? NULL : by_rows ? s->a + i * g->lda + k0 : s->a + k0 * g->lda + i; /* stored rows, or NULL */
-		const real *a = a_here ? rows : by_rows ? abuf : abuf + (i - r->i0) / MR * GEMM_ASTEP;
+		const real *a = a_here ? rows : by_rows ? abuf : abuf + (i - r->i0) % PACK_T / MR * GEMM_ASTEP;
 
+		if (!by_rows && !a_here && (i - r->i0) % PACK_T == 0)
+			pack_a(g, s->a, i, min64(i + PACK_T, r->i1), k0, t.kc, abuf);
 		if (by_rows && !a_here)
 			rows_bring(g, rows, i, m, k0, t.kc, abuf);
 		for (int64_t j = r->j0; j < r->j1; j += NR, turn++) {
@@ -271,7 +275,7 @@ static void task_tile(void *arg, int64_t task, int worker)
 	const struct gemm *g = s->g;
 	struct block r = job_block(s, task);
 	int64_t chunks = chunk_count(g);
-	real *abuf = s->own + worker * s->each, *bbuf = abuf + MC_T / MR * GEMM_ASTEP;
+	real *abuf = s->own + worker * s->each, *bbuf = abuf + PACK_T / MR * GEMM_ASTEP;
 
 	for (int64_t q = 0; q < chunks; q++) {
 		const real *b = bbuf;
@@ -293,7 +297,7 @@ static void task_chunk(void *arg, int64_t task, int worker)
 	const struct gemm *g = s->g;
 	int64_t wave = task / (s->mt * s->nt);
 	struct block r = job_block(s, task % (s->mt * s->nt));
-	real *abuf = s->own + worker * s->each, *bbuf = abuf + MC_T / MR * GEMM_ASTEP;
+	real *abuf = s->own + worker * s->each, *bbuf = abuf + PACK_T / MR * GEMM_ASTEP;
 
 	pack_part(s, &r, s->chunk0 + wave, bbuf);
 	block_run(s, &r, s->chunk0 + wave, bbuf, abuf, 0, 0, s->sums + wave * g->m * g->n, g->n);
@@ -411,7 +415,7 @@ static int64_t job_layout(struct job *s, const struct gemm *g, int workers, real
 	}
 	assert(g->tb != GEMM_PACKED || g->ta == GEMM_N);
 	job_cut(s, workers);
-	s->each = g->ta == GEMM_T ? MC_T / MR * GEMM_ASTEP + NC_T * KC : MR * MADE;
+	s->each = g->ta == GEMM_T ? PACK_T / MR * GEMM_ASTEP + NC_T * KC : MR * MADE;
 	common = scratch ? scratch + workers * s->each : NULL; /* NULL when only the size is asked for */
 	if (g->ta == GEMM_N && g->tb != GEMM_PACKED) {
 		shared = g->k * s->npad;

@@ -117,6 +117,14 @@ static void say_report(const struct cluster_report *r)
 	else
 		cmd_say("%lld samples, %lld held out, %d clusters of %s: inertia %.4g each, silhouette %.3f", n, held, r->k, r->features,
 		        r->inertia / (double)r->count[0], r->silhouette);
+	if (r->micro)
+		cmd_say("%s clustered %lld centroids of k-means in place of %lld samples", cluster_method_names[request.method], (long long)r->micro,
+		        (long long)r->count[0]);
+	if (r->away)
+		cmd_say("%lld samples (%.1f%%) are nearer to the centroid of another cluster, to which a held-out one would go", (long long)r->away,
+		        100. * (double)r->away / (double)r->count[0]);
+	if (!r->settled)
+		cmd_warn("the eigenvectors of the graph did not converge: residual %.2g", r->residual);
 	if (r->gpu)
 		cmd_say("k-means on %s", r->gpu);
 	for (int c = 0; c < most && r->count[0]; c++)

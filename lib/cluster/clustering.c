@@ -29,6 +29,10 @@ static int check_request(const struct cluster_request *r, struct err *e)
 		return err_set(e, ERR_USAGE, "--features random has no centroids: it cannot be combined with --fine, --balance or --centroids-out");
 	if (r->like && !blind)
 		return err_set(e, ERR_USAGE, "--like needs --features random");
+	if (r->method != METHOD_KMEANS && (r->centroids || blind))
+		return err_set(e, ERR_USAGE, "--method cannot be combined with --centroids or --features random");
+	if (r->method != METHOD_KMEANS && r->balance > 0)
+		return err_set(e, ERR_USAGE, "--balance is for --method kmeans");
 	return 0;
 }
 
@@ -132,31 +136,49 @@ static int find_device(struct clustering *c, struct err *e)
 	return 0;
 }
 
+/* Fit clusters to the training part, whose assignment c takes. */
+static int fit(struct clustering *c, struct err *e)
+{
+	const struct cluster_request *r = c->r;
+	struct method_options o = {.method = (enum cluster_method)r->method,
+	                           .k = (int)r->k,
+	                           .fine = (int)r->fine,
+	                           .neighbours = (int)r->neighbours,
+	                           .restarts = (int)r->restarts,
+	                           .iterations = (int)r->iterations,
+	                           .balance = r->balance,
+	                           .seed = r->seed,
+	                           .pool = r->pool,
+	                           .device = c->gpu,
+	                           .progress = r->progress};
+
+	if (method_cut(&c->fit, c->f.x[0], c->f.count[0], c->f.d, &o, e))
+		return -1;
+	memcpy(c->cluster[0], c->fit.cluster, (size_t)c->f.count[0] * sizeof *c->cluster[0]);
+	memcpy(c->distance[0], c->fit.distance, (size_t)c->f.count[0] * sizeof *c->distance[0]);
+	c->m = c->fit.m;
+	c->fit.m = (struct kmeans){0};
+	return 0;
+}
+
 static int partition_by_features(struct clustering *c, struct err *e)
 {
 	const struct cluster_request *r = c->r;
-	struct kmeans_options ko = {.k = (int)r->k,
-	                            .fine = (int)r->fine,
-	                            .restarts = (int)r->restarts,
-	                            .iterations = (int)r->iterations,
-	                            .balance = r->balance,
-	                            .seed = r->seed,
-	                            .pool = r->pool,
-	                            .progress = r->progress};
 	int rc = 0;
 
 	if (r->centroids)
 		rc = centroids_load(&c->m, c->centroids_hash, r->centroids, &c->f, r->network != NULL, r->k, e);
 	if (rc || find_device(c, e))
 		return -1;
-	ko.device = c->gpu;
-	if (!r->centroids && kmeans_fit(&c->m, c->f.x[0], c->f.count[0], c->f.d, &ko, e))
-		return -1;
 	new_parts(c);
-	for (int h = 0; h < 2 && !rc; h++)
+	if (!r->centroids && fit(c, e))
+		return -1;
+	for (int h = !r->centroids; h < 2 && !rc; h++)
 		if (c->f.count[h])
 			rc = kmeans_assign(c->cluster[h], c->distance[h], &c->m, c->f.x[h], c->f.count[h], r->pool, c->gpu, e);
 	partition_of_centroids(c->partition, c->m.centroids, c->m.offset, c->m.k, c->m.d, c->f.name);
+	if (!r->centroids && r->method != METHOD_KMEANS)
+		partition_of_method(c->partition, cluster_method_names[r->method], c->samples_hash);
 	return rc;
 }
 
@@ -190,6 +212,10 @@ static void fill_report(struct cluster_report *report, struct clustering *c)
 	                                  .inertia = c->q.total,
 	                                  .silhouette = c->q.silhouette,
 	                                  .largest = c->q.largest,
+	                                  .micro = c->fit.micro,
+	                                  .away = c->fit.away,
+	                                  .settled = !c->fit.cluster || c->fit.settled,
+	                                  .residual = c->fit.residual,
 	                                  .gpu = c->gpu ? c->gpu->name : NULL};
 	if (r->balance > 0)
 		report->crowded = c->q.largest * (double)c->f.count[0] > (double)kmeans_room(r->balance, c->f.count[0], c->m.k) + .5;
@@ -215,6 +241,7 @@ static void clustering_release(struct clustering *c)
 	}
 	kmeans_quality_release(&c->q);
 	kmeans_release(&c->m);
+	method_fit_release(&c->fit);
 	featureset_release(&c->f);
 	grouping_free(c->groups);
 	json_decref(c->names);

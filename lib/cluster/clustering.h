@@ -4,7 +4,7 @@
 #define DDM_CLUSTER_CLUSTERING_H
 
 #include "cluster/featureset.h"
-#include "cluster/kmeans.h"
+#include "cluster/method.h"
 #include "core/option.h"
 #include "kernels/device.h"
 
@@ -13,7 +13,8 @@ struct cluster_request {
 	int nsources;
 	int64_t k;              /* number of clusters; 0: as given by `by`, `centroids` or `like`. If both are given they must agree */
 	const char *by, *table; /* NULL, or group samples by this instead of features, and the table that has the column: cluster/grouping.h */
-	int64_t fine;           /* this and the next four as in struct kmeans_options */
+	int method;             /* enum cluster_method; this and the next six as in struct method_options */
+	int64_t fine, neighbours;
 	int64_t restarts, iterations;
 	double balance;
 	uint64_t seed;
@@ -56,7 +57,10 @@ struct cluster_report {
 	double inertia, silhouette; /* of the training part: sum of squared distances; silhouette of struct kmeans_quality */
 	double largest;             /* share of the largest cluster */
 	int crowded;                /* 1: a cluster exceeds the requested balance, because too many samples are equal */
-	const char *gpu;            /* name of the GPU that ran k-means; NULL: the CPU. Valid while that device is open */
+	int64_t micro, away;        /* this and the next two as in struct method_fit; 0, 0, 1, 0 where no method ran */
+	int settled;
+	double residual;
+	const char *gpu; /* name of the GPU that ran k-means; NULL: the CPU. Valid while that device is open */
 };
 
 /* Cluster the samples and write the outputs; 0 if all are written. ERR_USAGE, ERR_NOINPUT, ERR_DATA for bad options, sources and files; ERR_EXISTS:

@@ -77,6 +77,26 @@ static json_t *cluster_facts(const struct clustering *c, int i, int blind)
 	return facts;
 }
 
+/* What a method besides k-means found. */
+static json_t *method_facts(const struct clustering *c)
+{
+	const struct method_fit *f = &c->fit;
+	json_t *facts = json_pack("{s:s, s:I, s:I}", "name", cluster_method_names[c->r->method], "micro_centroids", (json_int_t)f->micro, "away",
+	                          (json_int_t)f->away);
+
+	if (f->pieces)
+		json_object_update_new(facts, json_pack("{s:I, s:i, s:o}", "pieces", (json_int_t)f->pieces, "iterations", f->iterations, "residual",
+		                                        jsonio_real(f->residual)));
+	if (f->height) {
+		json_t *heights = json_array();
+
+		for (int64_t i = 0; i < f->heights; i++)
+			json_array_append_new(heights, jsonio_real(f->height[i]));
+		json_object_set_new(facts, "heights", heights);
+	}
+	return facts;
+}
+
 static int write_report(const struct clustering *c, struct err *e)
 {
 	struct stamp *s = clustering_stamp(c);
@@ -94,6 +114,8 @@ static int write_report(const struct clustering *c, struct err *e)
 	json_object_set_new(r, "smallest", jsonio_real(c->q.smallest));
 	json_object_set_new(r, "iterations", json_integer(c->m.iterations));
 	json_object_set_new(r, "reseeded", json_integer(c->m.reseeded));
+	if (c->fit.cluster && c->r->method != METHOD_KMEANS)
+		json_object_set_new(r, "method", method_facts(c));
 	for (int i = 0; i < c->m.k; i++)
 		json_array_append_new(clusters, cluster_facts(c, i, blind));
 	json_object_set_new(r, "clusters", clusters);

@@ -13,9 +13,10 @@ struct clustering {
 	struct device *gpu;              /* GPU that runs k-means; NULL: the CPU */
 	struct grouping *groups;         /* with --by; else NULL */
 	struct featureset f;
-	struct kmeans m; /* k is set for every kind of partition */
-	json_t *names;   /* [k] names of the clusters; NULL: they have none */
-	double *share;   /* [k] cluster shares of a random partition */
+	struct kmeans m;       /* k is set for every kind of partition */
+	struct method_fit fit; /* facts about the fit; its centroids are in m */
+	json_t *names;         /* [k] names of the clusters; NULL: they have none */
+	double *share;         /* [k] cluster shares of a random partition */
 	char centroids_hash[65], like_hash[65], samples_hash[65], partition[65];
 	int32_t *cluster[2];     /* [f.count] of the training (0) and the held-out part (1) */
 	float *distance[2];      /* [f.count] */

@@ -22,6 +22,27 @@ static int is_fitted(const void *request)
 	return !clustering_is_blind(r) && !r->centroids;
 }
 
+static int fits_balance(const void *request)
+{
+	const struct cluster_request *r = request;
+
+	return is_fitted(request) && r->method == METHOD_KMEANS;
+}
+
+static int fits_kmeans(const void *request)
+{
+	const struct cluster_request *r = request;
+
+	return is_fitted(request) && (r->method == METHOD_KMEANS || r->method == METHOD_SPECTRAL);
+}
+
+static int fits_graph(const void *request)
+{
+	const struct cluster_request *r = request;
+
+	return is_fitted(request) && r->method == METHOD_SPECTRAL;
+}
+
 static int is_seeded(const void *request)
 {
 	const struct cluster_request *r = request;
@@ -47,8 +68,8 @@ const struct option cluster_options[] = {
     {"--table", .type = OPTION_TEXT, REQUEST(table), .arg = "FILE", .help = "a TSV or CSV with a column key and the column that --by names",
      .when = {{USE_NEEDS, "--by"}}, .stamp = STAMP_OTHERWISE},
     {"--fine", .type = OPTION_INT, REQUEST(fine), .lo = 2, .hi = KMEANS_MOST, .arg = "N",
-     .help = "fit N fine centroids first, then cluster these into K", .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--centroids --features=random"}},
-     .stamp = STAMP_ALWAYS, .key = "fine", .counts = is_fitted},
+     .help = "fit N fine centroids by k-means first, then cluster these into K",
+     .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--centroids --features=random"}}, .stamp = STAMP_ALWAYS, .key = "fine", .counts = is_fitted},
     OPTION_GROUP("Features"),
     {"--features", .type = OPTION_TEXT, REQUEST(features), .arg = "KIND", .choices = features_words, .preset = "hogcolor",
      .help = "hogcolor, random, dinov2:PATH, clip:PATH, inception:PATH, or a .npy with a row per sample", .when = {{USE_AGAINST, "--by"}},
@@ -65,14 +86,22 @@ const struct option cluster_options[] = {
      .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--features=random"}}},
     {"--like", .type = OPTION_TEXT, REQUEST(like), .arg = "FILE", .help = "with random: number and shares of clusters as in this assignment",
      .when = {{USE_AGAINST, "--by"}, {USE_NEEDS, "--features=random"}}, .stamp = STAMP_OTHERWISE},
+    {"--method", .type = OPTION_CHOICE, REQUEST(method), .arg = "NAME", .choices = cluster_method_names, .preset = "kmeans", .help = "how to cluster",
+     .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--centroids --features=random"}}, .stamp = STAMP_UNLESS_DEFAULT, .key = "method"},
+    {"--neighbours", .type = OPTION_INT, REQUEST(neighbours), .lo = 1, .hi = 1000, .arg = "N", .preset = "10",
+     .help = "nearest neighbours of each sample in the graph", .when = {{USE_AGAINST, "--by"}, {USE_NEEDS, "--method=spectral"}},
+     .stamp = STAMP_ALWAYS, .key = "neighbours", .counts = fits_graph},
     {"--balance", .type = OPTION_REAL, REQUEST(balance), .lo = 1.01, .hi = KMEANS_MOST, .arg = "R", .help = "no cluster above R times the mean size",
-     .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--centroids --features=random"}}, .stamp = STAMP_ALWAYS, .key = "balance", .counts = is_fitted},
+     .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--centroids --features=random"}, {USE_NEEDS, "--method=kmeans"}}, .stamp = STAMP_ALWAYS,
+     .key = "balance", .counts = fits_balance},
     {"--restarts", .type = OPTION_INT, REQUEST(restarts), .lo = 1, .hi = 1000, .arg = "N", .preset = "3",
-     .help = "random starts; the best one is kept", .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--centroids --features=random"}},
-     .stamp = STAMP_ALWAYS, .key = "restarts", .counts = is_fitted},
+     .help = "random starts; the best one is kept",
+     .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--centroids --features=random"}, {USE_AGAINST, "--method=ward --method=average"}},
+     .stamp = STAMP_ALWAYS, .key = "restarts", .counts = fits_kmeans},
     {"--iterations", .type = OPTION_INT, REQUEST(iterations), .lo = 1, .hi = 1000000, .arg = "N", .preset = "100",
-     .help = "largest number of iterations", .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--centroids --features=random"}}, .stamp = STAMP_ALWAYS,
-     .key = "iterations", .counts = is_fitted},
+     .help = "largest number of iterations",
+     .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--centroids --features=random"}, {USE_AGAINST, "--method=ward --method=average"}},
+     .stamp = STAMP_ALWAYS, .key = "iterations", .counts = fits_kmeans},
     {"--seed", .type = OPTION_U64, REQUEST(seed), .arg = "S", .preset = "0", .help = "seed of the clustering", .when = {{USE_AGAINST, "--by"}},
      .stamp = STAMP_ALWAYS, .key = "seed", .counts = is_seeded},
     OPTION_GROUP("Reports"),
@@ -107,7 +136,7 @@ struct stamp *clustering_stamp(const struct clustering *c)
 		stamp_text(s, "features", clustering_is_blind(r) ? "random" : c->f.name);
 	if (c->network.input)
 		stamp_text(s, "input", c->network.input);
-	optionstamp_put(s, tables, r, "by holdout holdout_by fine balance restarts iterations seed");
+	optionstamp_put(s, tables, r, "by holdout holdout_by fine balance restarts iterations seed method neighbours");
 	stamp_input(s, "samples", c->samples_hash);
 	if (*c->f.hash)
 		stamp_input(s, "features", c->f.hash);

@@ -3,12 +3,7 @@
 #define DDM_CLUSTER_KMEANSIMPL_H
 
 #include "cluster/kmeans.h"
-
-/* Steps of RNG_CLUSTER: restarts count from 0, the others are above. */
-enum { STEP_FINE = 1 << 20, STEP_SUBSAMPLE, STEP_RANDOM, STEP_SILHOUETTE };
-
-/* Draw m of n rows with RNG_CLUSTER at this step; the result [m] is in index order. Caller frees with mem_free. */
-int64_t *points_subsample(int64_t n, int64_t m, uint64_t seed, uint64_t step);
+#include "cluster/points.h"
 
 struct device_points;
 
@@ -36,9 +31,6 @@ struct points_place {
 int points_init(struct points *p, const float *x, const double *weight, int64_t n, int64_t d, struct pool *pool, const struct points_place *place,
                 struct err *e);
 void points_release(struct points *p);
-
-float points_length2(const float *x, int64_t d);                   /* |x|^2, summed in double */
-float points_distance2(const float *a, const float *b, int64_t d); /* |a - b|^2, summed in float */
 
 /* Update near, the squared distance to the nearest centre so far, with `count` new centres (count, d). With `first` there were no centres before. sum
  * [(n + POINTS_SCAN - 1) / POINTS_SCAN]: the sum of weight * near of every POINTS_SCAN points. */

@@ -34,6 +34,18 @@ void partition_of_centroids(char hex[65], const float *centroids, const float *o
 	sha256_end(&h, hex);
 }
 
+void partition_of_method(char hex[65], const char *method, const char *samples)
+{
+	struct sha256 h;
+
+	sha256_init(&h);
+	add_text(&h, "method");
+	add_text(&h, method);
+	add_text(&h, hex);
+	add_text(&h, samples);
+	sha256_end(&h, hex);
+}
+
 void partition_of_shares(char hex[65], const double *share, int k, uint64_t seed)
 {
 	struct sha256 h;

@@ -1,0 +1,22 @@
+/* Points as rows of floats: distances, subsamples, checks. For the methods of clustering. */
+#ifndef DDM_CLUSTER_POINTS_H
+#define DDM_CLUSTER_POINTS_H
+
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/pool.h"
+
+/* Steps of RNG_CLUSTER: restarts of k-means count from 0, the others are above. They are part of every result: never renumber. */
+enum { STEP_FINE = 1 << 20, STEP_SUBSAMPLE, STEP_RANDOM, STEP_SILHOUETTE, STEP_EIGEN, STEP_MICRO };
+
+float points_length2(const float *x, int64_t d);                   /* |x|^2, summed in double */
+float points_distance2(const float *a, const float *b, int64_t d); /* |a - b|^2, summed in float */
+
+/* Draw m of n rows with RNG_CLUSTER at this step; the result [m] is in index order. Caller frees with mem_free. */
+int64_t *points_subsample(int64_t n, int64_t m, uint64_t seed, uint64_t step);
+
+/* ERR_DATA naming the first value of x (n, d) that is not finite. */
+int points_finite(const float *x, int64_t n, int64_t d, struct pool *pool, struct err *e);
+
+#endif

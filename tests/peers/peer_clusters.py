@@ -1,0 +1,86 @@
+"""ddm-cluster --method against scikit-learn, on points in a .npy: the same clusters up to their numbers, the same measures of quality."""
+import json
+import os
+import struct
+import subprocess
+import tempfile
+
+from peers import BUILD, SEED, case
+
+
+def cluster(x, *args, labels=None, report=True):
+    """The clusters of the rows of x, and the report. The pictures are blank: features are the rows."""
+    import numpy as np
+
+    with tempfile.TemporaryDirectory() as dir:
+        pictures = os.path.join(dir, "blank-images-idx3-ubyte")
+        with open(pictures, "wb") as f:
+            f.write(struct.pack(">IIII", 0x803, len(x), 1, 1) + bytes(len(x)))
+        if labels is not None:
+            with open(os.path.join(dir, "blank-labels-idx1-ubyte"), "wb") as f:
+                f.write(struct.pack(">II", 0x801, len(x)) + bytes(int(v) for v in labels))
+        np.save(os.path.join(dir, "x.npy"), x.astype(np.float32))
+        r = subprocess.run([os.path.join(BUILD, "ddm-cluster"), "-q", "--features", "x.npy", "--seed", str(SEED), "--report", "r.json", "-o",
+                            "t.tsv", *[str(a) for a in args], pictures], cwd=dir, capture_output=True, text=True)
+        assert r.returncode == 0, r.stderr
+        rows = [line.split("\t") for line in open(os.path.join(dir, "t.tsv")) if line[0] != "#"]
+        return np.array([int(row[1]) for row in rows]), json.load(open(os.path.join(dir, "r.json")))
+
+
+def same(a, b):
+    """None, or how many points two partitions put differently: the numbers of the clusters do not count."""
+    from sklearn.metrics import adjusted_rand_score
+
+    pairs = len(set(zip(a.tolist(), b.tolist())))
+    if pairs == len(set(a.tolist())) == len(set(b.tolist())):
+        return None
+    return "the clusters differ: adjusted Rand index %.6f" % adjusted_rand_score(a, b)
+
+
+def normals(n, d, blobs, spread):
+    import numpy as np
+
+    rng = np.random.default_rng(SEED)
+    return (rng.normal(size=(blobs, d))[rng.integers(blobs, size=n)] * spread + rng.normal(size=(n, d))).astype(np.float32)
+
+
+def linkage(name):
+    def run():
+        import numpy as np
+        from sklearn.cluster import AgglomerativeClustering
+
+        for n, d, blobs, k, spread in (400, 5, 6, 6, 3), (701, 33, 4, 17, 1), (300, 2, 1, 300, 1), (50, 3, 2, 1, 1):
+            x = normals(n, d, blobs, spread)
+            tree = AgglomerativeClustering(n_clusters=k, linkage=name, compute_distances=True).fit(x.astype(float))
+            ours, report = cluster(x, "-k", k, "--method", name)
+            wrong = same(ours, tree.labels_)
+            if wrong:
+                return "%d points, %d clusters: %s" % (n, k, wrong)
+            heights = np.array(report["method"]["heights"])
+            off = np.abs(np.sort(tree.distances_)[-len(heights):] / heights - 1).max()
+            if off > 1e-8:  # the report holds nine digits
+                return "%d points: heights differ by %g of their size" % (n, off)
+    return run
+
+
+def spectral():
+    """scikit-learn counts a point among its own neighbours."""
+    from sklearn.cluster import SpectralClustering
+    from sklearn.datasets import make_circles, make_moons
+
+    for name, (x, truth), k, near in (("moons", make_moons(600, noise=.05, random_state=SEED), 2, 10),
+                                      ("noisy moons", make_moons(900, noise=.11, random_state=SEED), 2, 15),
+                                      ("circles", make_circles(700, noise=.05, factor=.5, random_state=SEED), 2, 10),
+                                      ("blobs", (normals(500, 8, 5, 4), None), 5, 12)):
+        ours, report = cluster(x, "-k", k, "--method", "spectral", "--neighbours", near - 1, "--restarts", 10)
+        theirs = SpectralClustering(k, affinity="nearest_neighbors", n_neighbors=near, random_state=SEED, n_init=10,
+                                    eigen_tol=1e-10).fit(x.astype("f4").astype(float))
+        wrong = same(ours, theirs.labels_) or (truth is not None and name != "noisy moons" and same(ours, truth))
+        if wrong:
+            return "%s, %d pieces: %s" % (name, report["method"]["pieces"], wrong)
+
+
+NEEDS = ["numpy", "sklearn"]
+case("Ward linkage: scikit-learn", NEEDS, linkage("ward"))
+case("average linkage: scikit-learn", NEEDS, linkage("average"))
+case("spectral clustering of moons, circles and blobs: scikit-learn", NEEDS, spectral)

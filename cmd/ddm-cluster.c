@@ -3,13 +3,11 @@
 #include <string.h>
 
 #include "cluster/clustering.h"
+#include "cmd/clusterreport.h"
 #include "cmd/cmd.h"
 #include "cmd/opendevice.h"
-#include "core/names.h"
 #include "core/pool.h"
 #include "metric/extractor.h"
-
-enum { NAMED = 64 }; /* most clusters in the summary */
 
 /* The values of --features that are networks. */
 #define NETWORKS "--features=inception:* --features=dinov2:* --features=clip:*"
@@ -103,41 +101,6 @@ static int find_device(void *arg, int large, struct device **d, struct err *e)
 	return 0;
 }
 
-static void say_report(const struct cluster_report *r)
-{
-	int most = r->k < NAMED ? r->k : NAMED;
-	long long n = r->samples, held = r->count[1];
-
-	if (request.by)
-		cmd_say("%lld samples by %s, %lld held out, in %d clusters", n, request.by, held, r->k);
-	else if (!r->features)
-		cmd_say("%lld samples at random, %lld held out, in %d clusters", n, held, r->k);
-	else if (!r->count[0])
-		cmd_say("%lld samples, all held out, in %d clusters of %s", n, r->k, r->features);
-	else
-		cmd_say("%lld samples, %lld held out, %d clusters of %s: inertia %.4g each, silhouette %.3f", n, held, r->k, r->features,
-		        r->inertia / (double)r->count[0], r->silhouette);
-	if (r->micro)
-		cmd_say("%s clustered %lld centroids of k-means in place of %lld samples", cluster_method_names[request.method], (long long)r->micro,
-		        (long long)r->count[0]);
-	if (r->away)
-		cmd_say("%lld samples (%.1f%%) are nearer to the centroid of another cluster, to which a held-out one would go", (long long)r->away,
-		        100. * (double)r->away / (double)r->count[0]);
-	if (!r->settled)
-		cmd_warn("the eigenvectors of the graph did not converge: residual %.2g", r->residual);
-	if (r->gpu)
-		cmd_say("k-means on %s", r->gpu);
-	for (int c = 0; c < most && r->count[0]; c++)
-		cmd_say("cluster %d%s%s%s: %lld (%.1f%%), held out %lld", c, r->names ? " (" : "", r->names ? names_get(r->names, c) : "",
-		        r->names ? ")" : "", (long long)r->size[0][c], 100. * (double)r->size[0][c] / (double)r->count[0], (long long)r->size[1][c]);
-	if (most < r->k)
-		cmd_say("and %d more", r->k - most);
-	if (r->crowded)
-		cmd_warn("the largest cluster holds %.3f times the mean, not %g: too many samples are alike", r->largest * r->k, request.balance);
-	if (r->skipped && (request.max_errors < 0 || r->skipped <= request.max_errors))
-		cmd_warn("%lld bad samples skipped", (long long)r->skipped);
-}
-
 int main(int argc, char **argv)
 {
 	struct progress progress = cmd_progress();
@@ -159,7 +122,7 @@ int main(int argc, char **argv)
 	if (m.pool)
 		cluster_make(&request, &report, &e);
 	if (report.made && !quiet)
-		say_report(&report);
+		clusterreport_say(&request, &report);
 	cluster_report_release(&report);
 	extractor_free(m.extractor);
 	device_free(m.device);

@@ -1,6 +1,7 @@
 /* Clusters samples for a request: reads samples and features, makes the partition, and fills the report. */
 #include "cluster/clustering.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "cluster/centroids.h"
@@ -19,7 +20,11 @@ static int check_request(const struct cluster_request *r, struct err *e)
 {
 	int blind = clustering_is_blind(r);
 
-	if (r->by)
+	if (r->rate && (r->by || blind || r->k || r->centroids || r->fine || r->balance > 0 || r->holdout > 0 || r->seeds))
+		return err_set(e, ERR_USAGE, "--rate measures given clusters by features: it cannot be combined with options that make clusters");
+	if (r->seeds && (r->by || blind || r->centroids))
+		return err_set(e, ERR_USAGE, "--seeds needs clusters that are fitted to features");
+	if (r->by || r->rate)
 		return 0;
 	if (!r->k && !r->centroids && !r->like)
 		return err_set(e, ERR_USAGE, "-k is missing: give the number of clusters");
@@ -64,6 +69,8 @@ static int read_samples(struct clustering *c, struct err *e)
 	                                .pool = r->pool,
 	                                .progress = r->progress};
 
+	if ((r->rate && clustering_open_rated(c, e)) || (r->against && clustering_open_against(c, e)))
+		return -1;
 	if (r->by && !(fo.value_arg = c->groups = grouping_open(r->by, r->table, e)))
 		return -1;
 	if (fo.kind == FEATURES_MEASURE && r->network(r->arg, &c->network, e))
@@ -136,21 +143,27 @@ static int find_device(struct clustering *c, struct err *e)
 	return 0;
 }
 
+struct method_options clustering_method(const struct clustering *c, uint64_t seed)
+{
+	const struct cluster_request *r = c->r;
+
+	return (struct method_options){.method = (enum cluster_method)r->method,
+	                               .k = (int)r->k,
+	                               .fine = (int)r->fine,
+	                               .neighbours = (int)r->neighbours,
+	                               .restarts = (int)r->restarts,
+	                               .iterations = (int)r->iterations,
+	                               .balance = r->balance,
+	                               .seed = seed,
+	                               .pool = r->pool,
+	                               .device = c->gpu,
+	                               .progress = r->progress};
+}
+
 /* Fit clusters to the training part, whose assignment c takes. */
 static int fit(struct clustering *c, struct err *e)
 {
-	const struct cluster_request *r = c->r;
-	struct method_options o = {.method = (enum cluster_method)r->method,
-	                           .k = (int)r->k,
-	                           .fine = (int)r->fine,
-	                           .neighbours = (int)r->neighbours,
-	                           .restarts = (int)r->restarts,
-	                           .iterations = (int)r->iterations,
-	                           .balance = r->balance,
-	                           .seed = r->seed,
-	                           .pool = r->pool,
-	                           .device = c->gpu,
-	                           .progress = r->progress};
+	struct method_options o = clustering_method(c, c->r->seed);
 
 	if (method_cut(&c->fit, c->f.x[0], c->f.count[0], c->f.d, &o, e))
 		return -1;
@@ -186,14 +199,15 @@ static int partition(struct clustering *c, struct err *e)
 {
 	const struct cluster_request *r = c->r;
 
-	if (r->by ? partition_by_fact(c, e) : clustering_is_blind(r) ? partition_at_random(c, e) : partition_by_features(c, e))
+	if (r->rate                  ? clustering_take_rated(c, e)
+	    : r->by                  ? partition_by_fact(c, e)
+	    : clustering_is_blind(r) ? partition_at_random(c, e)
+	                             : partition_by_features(c, e))
 		return -1;
 	c->held = mem_zalloc((size_t)c->m.k, sizeof *c->held);
 	for (int64_t i = 0; i < c->f.count[1]; i++)
 		c->held[c->cluster[1][i]]++;
-	if (!c->f.count[0])
-		return 0;
-	return kmeans_rate(&c->q, c->f.x[0], c->f.count[0], c->f.d, c->cluster[0], c->distance[0], c->m.k, r->seed, r->pool, e);
+	return c->f.count[0] ? clustering_rate(c, e) : 0;
 }
 
 /* Move the results from c into the report. */
@@ -212,6 +226,9 @@ static void fill_report(struct cluster_report *report, struct clustering *c)
 	                                  .inertia = c->q.total,
 	                                  .silhouette = c->q.silhouette,
 	                                  .largest = c->q.largest,
+	                                  .separation = {NAN, NAN},
+	                                  .seeds = c->seeds,
+	                                  .labels = c->labels,
 	                                  .micro = c->fit.micro,
 	                                  .away = c->fit.away,
 	                                  .settled = !c->fit.cluster || c->fit.settled,
@@ -219,6 +236,15 @@ static void fill_report(struct cluster_report *report, struct clustering *c)
 	                                  .gpu = c->gpu ? c->gpu->name : NULL};
 	if (r->balance > 0)
 		report->crowded = c->q.largest * (double)c->f.count[0] > (double)kmeans_room(r->balance, c->f.count[0], c->m.k) + .5;
+	if (report->features && c->q.sizes) {
+		report->silhouette_n = c->q.silhouette_n;
+		report->separation = c->q.separation;
+		report->silhouettes = c->q.silhouettes;
+		report->spread = c->q.inertia;
+		for (int i = 0; i < c->m.k; i++)
+			report->spread[i] = report->size[0][i] ? report->spread[i] / (double)report->size[0][i] : NAN;
+		c->q.silhouettes = c->q.inertia = NULL;
+	}
 	c->q.sizes = NULL;
 	c->held = NULL;
 	c->names = NULL;
@@ -230,6 +256,8 @@ void cluster_report_release(struct cluster_report *report)
 	mem_free(report->size[1]);
 	json_decref(report->names);
 	mem_free(report->features);
+	mem_free(report->spread);
+	mem_free(report->silhouettes);
 	*report = (struct cluster_report){0};
 }
 
@@ -246,13 +274,15 @@ static void clustering_release(struct clustering *c)
 	grouping_free(c->groups);
 	json_decref(c->names);
 	samples_close(c->samples);
+	assignment_release(&c->rated);
+	tsv_free(c->against);
 	mem_free(c->held);
 	mem_free(c->share);
 }
 
 int cluster_make(const struct cluster_request *r, struct cluster_report *report, struct err *e)
 {
-	const char *const outputs[] = {r->out, r->sheet, r->report, r->centroids_out};
+	const char *const outputs[] = {r->rate ? NULL : r->out, r->sheet, r->report, r->centroids_out};
 	struct clustering c = {.r = r};
 	int rc;
 

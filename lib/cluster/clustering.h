@@ -22,6 +22,10 @@ struct cluster_request {
 	double holdout;               /* fraction of the samples to hold out */
 	int holdout_by;               /* index in cluster_holdouts */
 	const char *centroids, *like; /* NULL, or: a .npy of centroids to assign to; an assignment whose shares a random partition copies */
+	const char *rate;             /* NULL, or an assignment that is measured in place of clustering; no table is written */
+	int64_t silhouette;           /* most training samples in the silhouette; 0: all */
+	int64_t seeds;                /* 0, or cluster with that many seeds, seed, seed + 1, ..., and measure how the results agree */
+	const char *against;          /* NULL, or measure the agreement with "class", "folder", or a column of `table` */
 	const char *out;              /* file for the assignment; "-": standard output */
 	const char *centroids_out, *sheet, *report; /* a .npy, a PNG, a JSON file; NULL: not written */
 	int skip_bad, nul_list;                     /* this and the next two as in struct samples_options */
@@ -45,6 +49,13 @@ extern const char *const cluster_holdouts[]; /* "key", "dir" */
 extern const struct option cluster_options[];
 struct cluster_request cluster_defaults(void);
 
+/* How a partition agrees with others: other seeds, or labels. */
+struct cluster_agreement {
+	int64_t others, samples;  /* number of pairs of seeds, or of different labels; training samples that were compared; 0: nothing was */
+	double rand, information; /* adjusted Rand index, normalised mutual information: struct agreement; of seeds, the means over all pairs */
+	double least, least_information; /* of seeds, the lowest; else the same */
+};
+
 /* The result, for a summary. Free with cluster_report_release. */
 struct cluster_report {
 	int made; /* 1: every output is written; 0: no other field is set */
@@ -55,9 +66,13 @@ struct cluster_report {
 	json_t *names;              /* [k] names of the clusters; NULL: they have none */
 	char *features;             /* name of the features; NULL: none were used */
 	double inertia, silhouette; /* of the training part: sum of squared distances; silhouette of struct kmeans_quality */
-	double largest;             /* share of the largest cluster */
-	int crowded;                /* 1: a cluster exceeds the requested balance, because too many samples are equal */
-	int64_t micro, away;        /* this and the next two as in struct method_fit; 0, 0, 1, 0 where no method ran */
+	int64_t silhouette_n;       /* samples of which it is; 0: there are no features */
+	struct separation separation;
+	double *spread, *silhouettes; /* [k] mean squared distance to the centroid, silhouette; NULL without features, NaN of an empty cluster */
+	struct cluster_agreement seeds, labels;
+	double largest;      /* share of the largest cluster */
+	int crowded;         /* 1: a cluster exceeds the requested balance, because too many samples are equal */
+	int64_t micro, away; /* this and the next two as in struct method_fit; 0, 0, 1, 0 where no method ran */
 	int settled;
 	double residual;
 	const char *gpu; /* name of the GPU that ran k-means; NULL: the CPU. Valid while that device is open */

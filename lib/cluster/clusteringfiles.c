@@ -72,6 +72,7 @@ static json_t *cluster_facts(const struct clustering *c, int i, int blind)
 	json_t *facts = json_pack("{s:i, s:I, s:I, s:o}", "cluster", i, "train", (json_int_t)size, "holdout", (json_int_t)c->held[i], "inertia",
 	                          jsonio_real(inertia));
 
+	json_object_set_new(facts, "silhouette", jsonio_real(c->q.silhouettes && !blind ? c->q.silhouettes[i] : (double)NAN));
 	if (c->names)
 		json_object_set(facts, "name", json_array_get(c->names, (size_t)i));
 	return facts;
@@ -97,6 +98,31 @@ static json_t *method_facts(const struct clustering *c)
 	return facts;
 }
 
+static json_t *agreement_facts(const struct cluster_agreement *a, const char *others)
+{
+	return json_pack("{s:I, s:I, s:o, s:o}", others, (json_int_t)a->others, "samples", (json_int_t)a->samples, "adjusted_rand",
+	                 jsonio_real(a->rand), "normalised_mutual_information", jsonio_real(a->information));
+}
+
+/* Agreement with other seeds and with labels. */
+static void put_agreements(json_t *r, const struct clustering *c)
+{
+	json_t *o;
+
+	if (c->seeds.samples) {
+		o = agreement_facts(&c->seeds, "pairs");
+		json_object_set_new(o, "seeds", json_integer(c->r->seeds));
+		json_object_set_new(o, "adjusted_rand_least", jsonio_real(c->seeds.least));
+		json_object_set_new(o, "normalised_mutual_information_least", jsonio_real(c->seeds.least_information));
+		json_object_set_new(r, "seeds", o);
+	}
+	if (c->labels.samples) {
+		o = agreement_facts(&c->labels, "labels");
+		json_object_set_new(o, "what", jsonio_text(c->r->against));
+		json_object_set_new(r, "against", o);
+	}
+}
+
 static int write_report(const struct clustering *c, struct err *e)
 {
 	struct stamp *s = clustering_stamp(c);
@@ -110,10 +136,13 @@ static int write_report(const struct clustering *c, struct err *e)
 	json_object_set_new(r, "inertia", jsonio_real(blind ? (double)NAN : c->q.total));
 	json_object_set_new(r, "silhouette", jsonio_real(blind ? (double)NAN : c->q.silhouette));
 	json_object_set_new(r, "silhouette_samples", json_integer(c->q.silhouette_n));
+	json_object_set_new(r, "davies_bouldin", jsonio_real(blind ? (double)NAN : c->q.separation.davies_bouldin));
+	json_object_set_new(r, "calinski_harabasz", jsonio_real(blind ? (double)NAN : c->q.separation.calinski_harabasz));
 	json_object_set_new(r, "largest", jsonio_real(c->q.largest));
 	json_object_set_new(r, "smallest", jsonio_real(c->q.smallest));
 	json_object_set_new(r, "iterations", json_integer(c->m.iterations));
 	json_object_set_new(r, "reseeded", json_integer(c->m.reseeded));
+	put_agreements(r, c);
 	if (c->fit.cluster && c->r->method != METHOD_KMEANS)
 		json_object_set_new(r, "method", method_facts(c));
 	for (int i = 0; i < c->m.k; i++)
@@ -158,7 +187,7 @@ static int write_table(const struct clustering *c, struct err *e)
 
 static int check_standing(const struct clustering *c, struct err *e)
 {
-	const char *const paths[] = {c->r->out, c->r->sheet, c->r->report, c->r->centroids_out};
+	const char *const paths[] = {c->r->rate ? NULL : c->r->out, c->r->sheet, c->r->report, c->r->centroids_out};
 	struct stamp *s = clustering_stamp(c);
 	int rc = 0;
 
@@ -175,5 +204,5 @@ int clustering_write(const struct clustering *c, struct err *e)
 	if (check_standing(c, e) || (r->centroids_out && write_centroids(c, e)) || (r->sheet && write_sheet(c, e)) ||
 	    (r->report && write_report(c, e)))
 		return -1;
-	return write_table(c, e);
+	return r->rate ? 0 : write_table(c, e);
 }

@@ -4,6 +4,7 @@
 
 #include "cluster/clustering.h"
 #include "cluster/grouping.h"
+#include "data/assignment.h"
 #include "file/stamp.h"
 
 struct clustering {
@@ -20,14 +21,29 @@ struct clustering {
 	char centroids_hash[65], like_hash[65], samples_hash[65], partition[65];
 	int32_t *cluster[2];     /* [f.count] of the training (0) and the held-out part (1) */
 	float *distance[2];      /* [f.count] */
-	int64_t *held;           /* [k] held-out samples of each cluster */
-	struct kmeans_quality q; /* of the training part; sizes NULL: there is no training sample */
+	struct assignment rated; /* with --rate; else zero */
+	struct tsv *against;     /* with --against of a table; else NULL */
+	int against_column;
+	struct cluster_agreement seeds, labels; /* with --seeds, --against */
+	int64_t *held;                          /* [k] held-out samples of each cluster */
+	struct kmeans_quality q;                /* of the training part; sizes NULL: there is no training sample */
 };
 
 /* 1 if clusters do not depend on features: they are made from a fact, or at random. */
 int clustering_is_blind(const struct cluster_request *r);
 /* The cluster of sample i. */
 int clustering_of(const struct clustering *c, int64_t i);
+
+/* The options of the method, and its seed. */
+struct method_options clustering_method(const struct clustering *c, uint64_t seed);
+
+/* With --rate, take the clusters of the assignment in place of fitting any. */
+int clustering_open_rated(struct clustering *c, struct err *e);
+int clustering_take_rated(struct clustering *c, struct err *e);
+/* Before samples are read: open the table of --against. */
+int clustering_open_against(struct clustering *c, struct err *e);
+/* Measure the partition: c->q, c->seeds, c->labels. */
+int clustering_rate(struct clustering *c, struct err *e);
 
 /* The stamp of the outputs. Caller frees with stamp_free. */
 struct stamp *clustering_stamp(const struct clustering *c);

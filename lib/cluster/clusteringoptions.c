@@ -19,7 +19,7 @@ static int is_fitted(const void *request)
 {
 	const struct cluster_request *r = request;
 
-	return !clustering_is_blind(r) && !r->centroids;
+	return !clustering_is_blind(r) && !r->centroids && !r->rate;
 }
 
 static int fits_balance(const void *request)
@@ -60,60 +60,70 @@ const struct option cluster_options[] = {
      .arg = "K",
      .help = "number of clusters",
      .required = "",
-     OPTION_ALWAYS,
+     .when = {{USE_AGAINST, "--rate"}},
      .stamp = STAMP_OTHERWISE},
     {"--by", .type = OPTION_TEXT, REQUEST(by), .arg = "WHAT", .either = 1,
-     .help = "no features: a cluster for each class, each folder, or each value of the entry WHAT in the samples' .json or in --table", OPTION_ALWAYS,
-     .stamp = STAMP_ALWAYS, .key = "by"},
-    {"--table", .type = OPTION_TEXT, REQUEST(table), .arg = "FILE", .help = "a TSV or CSV with a column key and the column that --by names",
-     .when = {{USE_NEEDS, "--by"}}, .stamp = STAMP_OTHERWISE},
+     .help = "no features: a cluster for each class, each folder, or each value of the entry WHAT in the samples' .json or in --table",
+     .when = {{USE_AGAINST, "--rate"}}, .stamp = STAMP_ALWAYS, .key = "by"},
+    {"--table", .type = OPTION_TEXT, REQUEST(table), .arg = "FILE",
+     .help = "a TSV or CSV with a column key and the column that --by or --against names", .when = {{USE_NEEDS, "--by --against"}},
+     .stamp = STAMP_OTHERWISE},
     {"--fine", .type = OPTION_INT, REQUEST(fine), .lo = 2, .hi = KMEANS_MOST, .arg = "N",
      .help = "fit N fine centroids by k-means first, then cluster these into K",
-     .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--centroids --features=random"}}, .stamp = STAMP_ALWAYS, .key = "fine", .counts = is_fitted},
+     .when = {{USE_AGAINST, "--by --rate"}, {USE_AGAINST, "--centroids --features=random"}}, .stamp = STAMP_ALWAYS, .key = "fine",
+     .counts = is_fitted},
     OPTION_GROUP("Features"),
     {"--features", .type = OPTION_TEXT, REQUEST(features), .arg = "KIND", .choices = features_words, .preset = "hogcolor",
      .help = "hogcolor, random, dinov2:PATH, clip:PATH, inception:PATH, or a .npy with a row per sample", .when = {{USE_AGAINST, "--by"}},
      .stamp = STAMP_OTHERWISE},
     OPTION_GROUP("Held-out part"),
     {"--holdout", .type = OPTION_REAL, REQUEST(holdout), .lo = 0, .hi = 1, .arg = "F", .preset = "0",
-     .help = "hold out this fraction, by hash of the key", OPTION_ALWAYS, .stamp = STAMP_ALWAYS, .key = "holdout"},
+     .help = "hold out this fraction, by hash of the key", .when = {{USE_AGAINST, "--rate"}}, .stamp = STAMP_ALWAYS, .key = "holdout"},
     {"--holdout-by", .type = OPTION_CHOICE, REQUEST(holdout_by), .arg = "WHAT", .choices = cluster_holdouts, .preset = "key",
      .help = "hash the whole key or its folder", .when = {{USE_NEEDS, "--holdout"}}, .stamp = STAMP_ALWAYS, .key = "holdout_by"},
     OPTION_GROUP("Clustering"),
     {"--centroids", .type = OPTION_TEXT, REQUEST(centroids), .arg = "FILE", .help = "assign to the centroids in FILE instead of fitting",
-     .when = {{USE_AGAINST, "--by"}}, .stamp = STAMP_OTHERWISE},
+     .when = {{USE_AGAINST, "--by --rate"}}, .stamp = STAMP_OTHERWISE},
     {"--centroids-out", .type = OPTION_TEXT, REQUEST(centroids_out), .arg = "FILE", .help = "write the centroids as .npy",
      .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--features=random"}}},
     {"--like", .type = OPTION_TEXT, REQUEST(like), .arg = "FILE", .help = "with random: number and shares of clusters as in this assignment",
-     .when = {{USE_AGAINST, "--by"}, {USE_NEEDS, "--features=random"}}, .stamp = STAMP_OTHERWISE},
+     .when = {{USE_AGAINST, "--by --rate"}, {USE_NEEDS, "--features=random"}}, .stamp = STAMP_OTHERWISE},
     {"--method", .type = OPTION_CHOICE, REQUEST(method), .arg = "NAME", .choices = cluster_method_names, .preset = "kmeans", .help = "how to cluster",
-     .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--centroids --features=random"}}, .stamp = STAMP_UNLESS_DEFAULT, .key = "method"},
+     .when = {{USE_AGAINST, "--by --rate"}, {USE_AGAINST, "--centroids --features=random"}}, .stamp = STAMP_UNLESS_DEFAULT, .key = "method"},
     {"--neighbours", .type = OPTION_INT, REQUEST(neighbours), .lo = 1, .hi = 1000, .arg = "N", .preset = "10",
-     .help = "nearest neighbours of each sample in the graph", .when = {{USE_AGAINST, "--by"}, {USE_NEEDS, "--method=spectral"}},
+     .help = "nearest neighbours of each sample in the graph", .when = {{USE_AGAINST, "--by --rate"}, {USE_NEEDS, "--method=spectral"}},
      .stamp = STAMP_ALWAYS, .key = "neighbours", .counts = fits_graph},
     {"--balance", .type = OPTION_REAL, REQUEST(balance), .lo = 1.01, .hi = KMEANS_MOST, .arg = "R", .help = "no cluster above R times the mean size",
-     .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--centroids --features=random"}, {USE_NEEDS, "--method=kmeans"}}, .stamp = STAMP_ALWAYS,
+     .when = {{USE_AGAINST, "--by --rate"}, {USE_AGAINST, "--centroids --features=random"}, {USE_NEEDS, "--method=kmeans"}}, .stamp = STAMP_ALWAYS,
      .key = "balance", .counts = fits_balance},
     {"--restarts", .type = OPTION_INT, REQUEST(restarts), .lo = 1, .hi = 1000, .arg = "N", .preset = "3",
      .help = "random starts; the best one is kept",
-     .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--centroids --features=random"}, {USE_AGAINST, "--method=ward --method=average"}},
+     .when = {{USE_AGAINST, "--by --rate"}, {USE_AGAINST, "--centroids --features=random"}, {USE_AGAINST, "--method=ward --method=average"}},
      .stamp = STAMP_ALWAYS, .key = "restarts", .counts = fits_kmeans},
     {"--iterations", .type = OPTION_INT, REQUEST(iterations), .lo = 1, .hi = 1000000, .arg = "N", .preset = "100",
      .help = "largest number of iterations",
-     .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--centroids --features=random"}, {USE_AGAINST, "--method=ward --method=average"}},
+     .when = {{USE_AGAINST, "--by --rate"}, {USE_AGAINST, "--centroids --features=random"}, {USE_AGAINST, "--method=ward --method=average"}},
      .stamp = STAMP_ALWAYS, .key = "iterations", .counts = fits_kmeans},
     {"--seed", .type = OPTION_U64, REQUEST(seed), .arg = "S", .preset = "0", .help = "seed of the clustering", .when = {{USE_AGAINST, "--by"}},
      .stamp = STAMP_ALWAYS, .key = "seed", .counts = is_seeded},
     OPTION_GROUP("Reports"),
     {"--sheet", .type = OPTION_TEXT, REQUEST(sheet), .arg = "FILE", .help = "write a contact sheet, a row per cluster, as PNG", OPTION_ALWAYS},
     {"--report", .type = OPTION_TEXT, REQUEST(report), .arg = "FILE", .help = "write the quality of the clusters as JSON", OPTION_ALWAYS},
+    {"--rate", .type = OPTION_TEXT, REQUEST(rate), .arg = "FILE", .help = "measure the assignment in FILE, and write no table",
+     .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--features=random"}}, .stamp = STAMP_OTHERWISE},
+    {"--silhouette", .type = OPTION_INT, REQUEST(silhouette), .lo = 0, .hi = 1e9, .arg = "N", .preset = "1500",
+     .help = "most samples in the silhouette; 0: all", .when = {{USE_AGAINST, "--by"}, {USE_AGAINST, "--features=random"}}},
+    {"--seeds", .type = OPTION_INT, REQUEST(seeds), .lo = 2, .hi = 100, .arg = "R", .help = "cluster with R seeds, and measure how the results agree",
+     .when = {{USE_AGAINST, "--by --rate"}, {USE_AGAINST, "--centroids --features=random"}}},
+    {"--against", .type = OPTION_TEXT, REQUEST(against), .arg = "WHAT",
+     .help = "measure the agreement with the class, the folder or a column of --table", OPTION_ALWAYS},
     OPTION_GROUP("Reading and output"),
     {"--skip-bad", .type = OPTION_FLAG, REQUEST(skip_bad), .help = "skip unreadable samples, naming them", OPTION_ALWAYS},
     {"--max-errors", .type = OPTION_INT, REQUEST(max_errors), .lo = 0, .hi = 1e15, .arg = "N",
      .help = "exit with 3 if more were skipped; no limit by default", .when = {{USE_NEEDS, "--skip-bad"}}},
     {"--null", '0', OPTION_FLAG, REQUEST(nul_list), .help = "paths on stdin end with NUL, not newline", .when = {{USE_NEEDS, "-"}}},
     {"--output", 'o', OPTION_TEXT, REQUEST(out), .arg = "FILE", .preset = "-", .said = "default stdout", .help = "write the assignment to FILE",
-     OPTION_ALWAYS},
+     .when = {{USE_AGAINST, "--rate"}}},
     {0},
 };
 
@@ -144,7 +154,9 @@ struct stamp *clustering_stamp(const struct clustering *c)
 		stamp_input(s, "centroids", c->centroids_hash);
 	if (r->like)
 		stamp_input(s, "like", c->like_hash);
-	if (r->table)
+	if (c->groups && r->table)
 		stamp_input(s, "table", grouping_table_hash(c->groups));
+	if (r->rate)
+		stamp_input(s, "assign", c->rated.hash);
 	return s;
 }

@@ -255,6 +255,35 @@ int featureset_read(struct featureset *f, struct samples *s, const struct featur
 	return rc;
 }
 
+int featureset_split(struct featureset *f, const uint8_t *held, struct err *e)
+{
+	int64_t count[2] = {0};
+	float *x[2] = {NULL};
+
+	for (int64_t i = 0; i < f->n; i++)
+		count[held[i] != 0]++;
+	for (int h = 0; h < 2; h++)
+		if (!(x[h] = mem_try((size_t)(count[h] * f->d + 1), sizeof(float), "features", e))) {
+			mem_free(x[0]);
+			return -1;
+		}
+	count[0] = count[1] = 0;
+	for (int64_t i = 0; i < f->n; i++) {
+		int h = held[i] != 0;
+
+		if (f->d)
+			memcpy(x[h] + count[h] * f->d, f->x[f->held[i]] + f->row[i] * f->d, (size_t)f->d * sizeof(float));
+		f->held[i] = (uint8_t)h;
+		f->row[i] = count[h]++;
+	}
+	for (int h = 0; h < 2; h++) {
+		mem_free(f->x[h]);
+		f->x[h] = x[h];
+		f->count[h] = f->room[h] = count[h];
+	}
+	return 0;
+}
+
 void featureset_release(struct featureset *f)
 {
 	for (int64_t i = 0; i < f->n; i++) {

@@ -56,6 +56,8 @@ struct featureset {
 /* Read every sample of s. ERR_DATA if a value is not finite, or the file's number of rows or the sidecar's "keys" do not match the samples;
  * ERR_AGAIN: the progress said stop; errors of samples_next. Release with featureset_release; on failure *f is empty. */
 int featureset_read(struct featureset *f, struct samples *s, const struct featureset_options *o, struct err *e);
+/* Move the samples i with held [n] to the held-out part, and the others to the training part, each part in sample order. ERR_NOMEM. */
+int featureset_split(struct featureset *f, const uint8_t *held, struct err *e);
 void featureset_release(struct featureset *f); /* a zeroed one is allowed */
 
 #endif

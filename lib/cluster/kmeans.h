@@ -12,6 +12,7 @@
 
 #include <stdint.h>
 
+#include "cluster/separation.h"
 #include "core/clock.h"
 #include "core/err.h"
 #include "core/pool.h"
@@ -65,13 +66,16 @@ struct kmeans_quality {
 	double *inertia;          /* [k] sum of squared distances in each cluster, owned */
 	double total;             /* their sum */
 	double largest, smallest; /* shares of n */
-	double silhouette;        /* mean over a keyed subsample (Rousseeuw 1987), in [-1, 1]; NaN if that lies in one cluster */
-	int64_t silhouette_n;     /* points of that subsample */
+	double silhouette;        /* mean (Rousseeuw 1987), in [-1, 1]; NaN if the points lie in one cluster */
+	double *silhouettes;      /* [k] the same for the points of each cluster; NaN if there are none; owned */
+	int64_t silhouette_n;     /* points of which the silhouettes are: n, or a subsample, and distances within it */
+	struct separation separation;
 };
 
-/* Measure a partition of x (n, d) into k clusters; distance [n] as from kmeans_assign. ERR_DATA if n < 1. Release with kmeans_quality_release. */
-int kmeans_rate(struct kmeans_quality *q, const float *x, int64_t n, int64_t d, const int32_t *cluster, const float *distance, int k, uint64_t seed,
-                struct pool *p, struct err *e);
+/* Measure a partition of x (n, d) into k clusters; distance [n] as from kmeans_assign. With more than `most` points the silhouette is that of `most`
+ * of them, drawn by the seed; 0: of all, in O(n^2 d). ERR_DATA if n < 1; ERR_NOMEM. Release with kmeans_quality_release, after a failure too. */
+int kmeans_rate(struct kmeans_quality *q, const float *x, int64_t n, int64_t d, const int32_t *cluster, const float *distance, int k, int64_t most,
+                uint64_t seed, struct pool *p, struct err *e);
 void kmeans_quality_release(struct kmeans_quality *q); /* a zeroed one is allowed */
 
 /* The cluster of a key in a random partition, the control that clustering is compared with. share [k], the shares of the clusters, sum to one. The

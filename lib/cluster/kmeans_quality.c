@@ -8,8 +8,6 @@
 #include "core/mem.h"
 #include "core/rng.h"
 
-enum { SILHOUETTE = 1500 }; /* points of the subsample */
-
 struct silhouette_job {
 	const float *x;
 	int64_t d, m;
@@ -39,9 +37,9 @@ static void silhouette_task(void *arg, int64_t i, int worker)
 	mem_free(sum);
 }
 
-static void silhouette(struct kmeans_quality *q, const float *x, int64_t d, const int32_t *cluster, uint64_t seed, struct pool *p)
+static void silhouette(struct kmeans_quality *q, const float *x, int64_t d, const int32_t *cluster, int64_t most, uint64_t seed, struct pool *p)
 {
-	int64_t m = q->n < SILHOUETTE ? q->n : SILHOUETTE, *row = points_subsample(q->n, m, seed, STEP_SILHOUETTE);
+	int64_t m = most && q->n > most ? most : q->n, *row = points_subsample(q->n, m, seed, STEP_SILHOUETTE);
 	int64_t *size = mem_zalloc((size_t)q->k, sizeof *size);
 	struct silhouette_job job = {x, d, m, row, cluster, size, q->k, mem_zalloc((size_t)m, sizeof(double))};
 	int seen = 0;
@@ -50,23 +48,28 @@ static void silhouette(struct kmeans_quality *q, const float *x, int64_t d, cons
 		seen += !size[cluster[row[i]]]++;
 	pool_run(p, m, silhouette_task, &job);
 	q->silhouette = 0;
-	for (int64_t i = 0; i < m; i++)
+	for (int64_t i = 0; i < m; i++) {
 		q->silhouette += job.s[i];
+		q->silhouettes[cluster[row[i]]] += job.s[i];
+	}
 	q->silhouette = seen > 1 ? q->silhouette / (double)m : NAN;
+	for (int c = 0; c < q->k; c++)
+		q->silhouettes[c] = seen > 1 && size[c] ? q->silhouettes[c] / (double)size[c] : NAN;
 	q->silhouette_n = m;
 	mem_free(job.s);
 	mem_free(size);
 	mem_free(row);
 }
 
-int kmeans_rate(struct kmeans_quality *q, const float *x, int64_t n, int64_t d, const int32_t *cluster, const float *distance, int k, uint64_t seed,
-                struct pool *p, struct err *e)
+int kmeans_rate(struct kmeans_quality *q, const float *x, int64_t n, int64_t d, const int32_t *cluster, const float *distance, int k, int64_t most,
+                uint64_t seed, struct pool *p, struct err *e)
 {
 	*q = (struct kmeans_quality){.k = k, .n = n, .smallest = 1};
 	if (n < 1)
 		return err_set(e, ERR_DATA, "there are no points");
 	q->sizes = mem_zalloc((size_t)k, sizeof *q->sizes);
 	q->inertia = mem_zalloc((size_t)k, sizeof *q->inertia);
+	q->silhouettes = mem_zalloc((size_t)k, sizeof *q->silhouettes);
 	for (int64_t i = 0; i < n; i++) {
 		assert(cluster[i] >= 0 && cluster[i] < k);
 		q->sizes[cluster[i]]++;
@@ -79,14 +82,15 @@ int kmeans_rate(struct kmeans_quality *q, const float *x, int64_t n, int64_t d, 
 		q->largest = share > q->largest ? share : q->largest;
 		q->smallest = share < q->smallest ? share : q->smallest;
 	}
-	silhouette(q, x, d, cluster, seed, p);
-	return 0;
+	silhouette(q, x, d, cluster, most, seed, p);
+	return separation_rate(&q->separation, x, n, d, cluster, k, p, e);
 }
 
 void kmeans_quality_release(struct kmeans_quality *q)
 {
 	mem_free(q->sizes);
 	mem_free(q->inertia);
+	mem_free(q->silhouettes);
 	*q = (struct kmeans_quality){0};
 }
 

@@ -9,7 +9,7 @@
 #include "cluster/spectral.h"
 #include "core/mem.h"
 
-enum { HEIGHTS = 64, MICRO_POINTS = 16, MICRO_ITERATIONS = 50 };
+enum { HEIGHTS = 64, MICRO_POINTS = 16, MICRO_ITERATIONS = 50, PIECE = 1024 };
 
 const char *const cluster_method_names[] = {
 #define CLUSTER_METHOD_TEXT(name, text, most, cut) text,
@@ -131,32 +131,50 @@ static int fit_micro(struct kmeans *fine, int32_t *at, double *weight, const flo
 	return rc;
 }
 
-/* Centroids: the means of the clusters, summed in double in the order of the points. */
-static int find_means(struct method_fit *out, const float *x, int64_t n, int64_t d, int k, struct err *e)
+int method_means(struct kmeans *m, const int32_t *cluster, const float *x, int64_t n, int64_t d, int k, struct pool *pool, struct err *e)
 {
-	double *sum = mem_try((size_t)(k * d), sizeof *sum, "sums of clusters", e);
-	int64_t *size = mem_zalloc((size_t)k, sizeof *size);
-	int rc = sum ? 0 : -1;
+	double *mean = mem_try((size_t)k * (size_t)d + 1, sizeof *mean, "means of clusters", e);
+	int64_t *size = mem_zalloc((size_t)k, sizeof *size), empty = -1;
 
-	out->m =
-	    (struct kmeans){.k = k, .d = d, .centroids = mem_zalloc((size_t)(k * d), sizeof(float)), .offset = mem_zalloc((size_t)k, sizeof(float))};
-	for (int64_t i = 0; i < n && !rc; i++) {
-		size[out->cluster[i]]++;
-		for (int64_t j = 0; j < d; j++)
-			sum[out->cluster[i] * d + j] += x[i * d + j];
+	if (mean) {
+		separation_means(mean, size, x, n, d, cluster, k, pool);
+		*m = (struct kmeans){
+		    .k = k, .d = d, .centroids = mem_zalloc((size_t)(k * d), sizeof(float)), .offset = mem_zalloc((size_t)k, sizeof(float))};
+		for (int64_t i = 0; i < k * d; i++)
+			m->centroids[i] = (float)mean[i];
 	}
-	for (int c = 0; c < k && !rc; c++) {
-		if (!size[c]) {
-			rc = err_set(e, ERR_DATA, "cluster %d of %lld points remains empty: take fewer clusters or more fine centroids", c,
-			             (long long)n);
-			break;
-		}
-		for (int64_t j = 0; j < d; j++)
-			out->m.centroids[c * d + j] = (float)(sum[c * d + j] / (double)size[c]);
-	}
+	for (int c = k - 1; c >= 0; c--)
+		empty = size[c] ? empty : c;
 	mem_free(size);
-	mem_free(sum);
-	return rc;
+	mem_free(mean);
+	if (mean && empty >= 0)
+		return err_set(e, ERR_DATA, "cluster %lld of %d has none of the %lld training samples", (long long)empty, k, (long long)n);
+	return mean ? 0 : -1;
+}
+
+struct distance_job {
+	float *distance;
+	const struct kmeans *m;
+	const int32_t *cluster;
+	const float *x;
+	int64_t n;
+};
+
+static void distance_task(void *arg, int64_t task, int worker)
+{
+	struct distance_job *j = arg;
+	int64_t to = (task + 1) * PIECE < j->n ? (task + 1) * PIECE : j->n, d = j->m->d;
+
+	(void)worker;
+	for (int64_t i = task * PIECE; i < to; i++)
+		j->distance[i] = sqrtf(points_distance2(j->x + i * d, j->m->centroids + j->cluster[i] * d, d));
+}
+
+void method_distances(float *distance, const struct kmeans *m, const int32_t *cluster, const float *x, int64_t n, struct pool *pool)
+{
+	struct distance_job j = {distance, m, cluster, x, n};
+
+	pool_run(pool, (n + PIECE - 1) / PIECE, distance_task, &j);
 }
 
 /* Distances to the centroids of the clusters, and the points that another centroid is nearer to. */
@@ -176,6 +194,13 @@ static int measure(struct method_fit *out, const float *x, int64_t n, int64_t d,
 	}
 	mem_free(nearest);
 	return rc;
+}
+
+int method_draws(const struct method_options *o, int64_t n)
+{
+	int linkage = o->method == METHOD_WARD || o->method == METHOD_AVERAGE;
+
+	return !linkage || o->fine || n > (o->most ? o->most : methods[o->method].most);
 }
 
 static int cut_any(struct method_fit *out, const float *x, int64_t n, int64_t d, const struct method_options *o, struct err *e)
@@ -201,7 +226,7 @@ static int cut_any(struct method_fit *out, const float *x, int64_t n, int64_t d,
 	kmeans_release(&fine);
 	mem_free(weight);
 	mem_free(label);
-	return rc || find_means(out, x, n, d, o->k, e) || measure(out, x, n, d, o, e) ? -1 : 0;
+	return rc || method_means(&out->m, out->cluster, x, n, d, o->k, o->pool, e) || measure(out, x, n, d, o, e) ? -1 : 0;
 }
 
 int method_cut(struct method_fit *out, const float *x, int64_t n, int64_t d, const struct method_options *o, struct err *e)

@@ -63,6 +63,15 @@ struct method_fit {
  * graph in too many pieces; ERR_NOMEM; ERR_AGAIN: the progress said stop. The result does not depend on the number of threads. Release with
  * method_fit_release, after a failure too. */
 int method_cut(struct method_fit *out, const float *x, int64_t n, int64_t d, const struct method_options *o, struct err *e);
+/* 1 if the method draws something for n points, so that another seed can give other clusters. */
+int method_draws(const struct method_options *o, int64_t n);
+
+/* Centroids of given clusters: the means of x (n, d) by cluster [n] in [0, k). ERR_DATA naming an empty one; ERR_NOMEM. Release *m with
+ * kmeans_release, after a failure too. */
+int method_means(struct kmeans *m, const int32_t *cluster, const float *x, int64_t n, int64_t d, int k, struct pool *pool, struct err *e);
+/* distance [n] of x (n, m->d) to the centroid of its cluster [n], without the offset. */
+void method_distances(float *distance, const struct kmeans *m, const int32_t *cluster, const float *x, int64_t n, struct pool *pool);
+
 void method_fit_release(struct method_fit *f);
 
 #endif

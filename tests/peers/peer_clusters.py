@@ -80,7 +80,50 @@ def spectral():
             return "%s, %d pieces: %s" % (name, report["method"]["pieces"], wrong)
 
 
+def off(name, got, want):
+    """None, or the two numbers if they differ by more than 1e-6 (relative, absolute below 1)."""
+    return None if abs(got - want) <= 1e-6 * max(1, abs(want)) else "%s is %.9g, not %.9g" % (name, got, want)
+
+
+def quality():
+    from sklearn.metrics import (adjusted_rand_score, calinski_harabasz_score, davies_bouldin_score, normalized_mutual_info_score,
+                                 silhouette_samples, silhouette_score)
+
+    for n, d, blobs, k, spread in (700, 12, 5, 5, 2), (300, 3, 3, 40, .5), (90, 40, 2, 2, 9):
+        x = normals(n, d, blobs, spread)
+        labels = (abs(x[:, 0]) * 3).astype(int) % 7
+        ours, report = cluster(x, "-k", k, "--against", "class", "--silhouette", 0, labels=labels)
+        z = x.astype(float)
+        samples = silhouette_samples(z, ours)
+        wrong = (off("silhouette", report["silhouette"], silhouette_score(z, ours))
+                 or off("Davies-Bouldin", report["davies_bouldin"], davies_bouldin_score(z, ours))
+                 or off("Calinski-Harabasz", report["calinski_harabasz"], calinski_harabasz_score(z, ours))
+                 or off("adjusted Rand", report["against"]["adjusted_rand"], adjusted_rand_score(labels, ours))
+                 or off("mutual information", report["against"]["normalised_mutual_information"], normalized_mutual_info_score(labels, ours)))
+        for c in range(k):
+            wrong = wrong or off("silhouette of cluster %d" % c, report["clusters"][c]["silhouette"], samples[ours == c].mean())
+        if wrong:
+            return "%d points, %d clusters: %s" % (n, k, wrong)
+
+
+def seeds():
+    """The agreement of three seeds is that of three runs with these seeds, each compared with each."""
+    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
+    x = normals(500, 6, 4, 1)
+    runs = [cluster(x, "-k", 7, "--restarts", 1, "--seed", SEED + i)[0] for i in range(3)]
+    got = cluster(x, "-k", 7, "--restarts", 1, "--seeds", 3)[1]["seeds"]
+    pairs = [(runs[i], runs[j]) for i in range(3) for j in range(i)]
+    rand = [adjusted_rand_score(a, b) for a, b in pairs]
+    information = [normalized_mutual_info_score(a, b) for a, b in pairs]
+    return (off("mean adjusted Rand", got["adjusted_rand"], sum(rand) / 3) or off("lowest", got["adjusted_rand_least"], min(rand))
+            or off("mean information", got["normalised_mutual_information"], sum(information) / 3)
+            or off("lowest", got["normalised_mutual_information_least"], min(information)))
+
+
 NEEDS = ["numpy", "sklearn"]
 case("Ward linkage: scikit-learn", NEEDS, linkage("ward"))
 case("average linkage: scikit-learn", NEEDS, linkage("average"))
 case("spectral clustering of moons, circles and blobs: scikit-learn", NEEDS, spectral)
+case("silhouette, Davies-Bouldin, Calinski-Harabasz, adjusted Rand, mutual information: scikit-learn", NEEDS, quality)
+case("agreement of seeds: scikit-learn", NEEDS, seeds)

@@ -65,7 +65,7 @@ static void finds_blobs(void **state)
 		inertia += squared(x + i * D, m.centroids + cluster[i] * D);
 	}
 	assert_true(fabs(inertia - m.inertia) < 1e-4 * inertia);
-	assert_int_equal(kmeans_rate(&q, x, N, D, cluster, distance, K, 1, NULL, &e), 0);
+	assert_int_equal(kmeans_rate(&q, x, N, D, cluster, distance, K, 1500, 1, NULL, &e), 0);
 	assert_true(q.silhouette > .8 && q.silhouette <= 1);
 	assert_true(fabs(q.total - inertia) < 1e-4 * inertia);
 	assert_true(q.largest >= 1. / K && q.smallest <= 1. / K && q.smallest > 0);
@@ -238,7 +238,7 @@ static void silhouette(void **state)
 	(void)state;
 	for (int i = 0; i < 5; i++)
 		mean += s[i] / 5;
-	assert_int_equal(kmeans_rate(&q, x, 5, 1, cluster, distance, 3, 0, NULL, &e), 0);
+	assert_int_equal(kmeans_rate(&q, x, 5, 1, cluster, distance, 3, 0, 0, NULL, &e), 0);
 	assert_true(fabs(q.silhouette - mean) < 1e-6);
 	assert_int_equal(q.silhouette_n, 5);
 	kmeans_quality_release(&q);
@@ -378,7 +378,7 @@ static void one_cluster(void **state)
 	assert_true(fabsf(m.centroids[0] - 1.f) < 1e-6f);
 	assert_int_equal(kmeans_assign(cluster, distance, &m, x, 3, NULL, NULL, &e), 0);
 	assert_true(fabsf(distance[0] - 2.f) < 1e-6f && fabsf(distance[1] - 1.f) < 1e-6f);
-	assert_int_equal(kmeans_rate(&q, x, 3, D, cluster, distance, 1, 0, NULL, &e), 0);
+	assert_int_equal(kmeans_rate(&q, x, 3, D, cluster, distance, 1, 0, 0, NULL, &e), 0);
 	assert_false(isfinite(q.silhouette));
 	kmeans_quality_release(&q);
 	kmeans_release(&m);

@@ -27,6 +27,8 @@ static void say_summary(const struct cluster_request *q, const struct cluster_re
 	if (r->away)
 		cmd_say("%lld samples (%.1f%%) are nearer to the centroid of another cluster, to which a held-out one would go", (long long)r->away,
 		        100. * (double)r->away / (double)r->count[0]);
+	if (q->soft)
+		cmd_say("a training sample is in %.3f clusters on average", r->memberships);
 	if (!r->settled)
 		cmd_warn("the eigenvectors of the graph did not converge: residual %.2g", r->residual);
 	if (r->gpu)

@@ -8,6 +8,7 @@
 #include "cluster/clusteringimpl.h"
 #include "cluster/features.h"
 #include "cluster/randomshares.h"
+#include "cluster/soft.h"
 #include "core/mem.h"
 #include "data/partition.h"
 #include "file/claim.h"
@@ -22,6 +23,8 @@ static int check_request(const struct cluster_request *r, struct err *e)
 
 	if (r->rate && (r->by || blind || r->k || r->centroids || r->fine || r->balance > 0 || r->holdout > 0 || r->seeds))
 		return err_set(e, ERR_USAGE, "--rate measures given clusters by features: it cannot be combined with options that make clusters");
+	if ((r->soft || r->margin > 0) && (r->by || r->rate || blind || r->soft < 2 || r->soft > ASSIGNMENT_CLUSTERS))
+		return err_set(e, ERR_USAGE, "--soft M needs clusters with centroids, and M from 2 to %d", ASSIGNMENT_CLUSTERS);
 	if (r->seeds && (r->by || blind || r->centroids))
 		return err_set(e, ERR_USAGE, "--seeds needs clusters that are fitted to features");
 	if (r->by || r->rate)
@@ -174,6 +177,31 @@ static int fit(struct clustering *c, struct err *e)
 	return 0;
 }
 
+/* Find the further clusters of every sample. */
+static int soften(struct clustering *c, struct err *e)
+{
+	const struct cluster_request *r = c->r;
+
+	if (r->soft > c->m.k)
+		return err_set(e, ERR_USAGE, "--soft %lld, but there are %d clusters", (long long)r->soft, c->m.k);
+	for (int h = 0; h < 2; h++) {
+		if (!(c->further[h] = mem_try((size_t)(c->f.count[h] * (r->soft - 1)) + 1, sizeof(int32_t), "further clusters", e)))
+			return -1;
+		soft_clusters(c->further[h], &c->m, c->cluster[h], c->f.x[h], c->f.count[h], (int)r->soft, r->margin, r->pool);
+	}
+	partition_of_soft(c->partition, (int)r->soft, r->margin);
+	return 0;
+}
+
+double clustering_memberships(const struct clustering *c)
+{
+	int64_t further = 0;
+
+	for (int64_t i = 0; c->further[0] && i < c->f.count[0] * (c->r->soft - 1); i++)
+		further += c->further[0][i] >= 0;
+	return c->f.count[0] ? 1 + (double)further / (double)c->f.count[0] : 1;
+}
+
 static int partition_by_features(struct clustering *c, struct err *e)
 {
 	const struct cluster_request *r = c->r;
@@ -192,6 +220,8 @@ static int partition_by_features(struct clustering *c, struct err *e)
 	partition_of_centroids(c->partition, c->m.centroids, c->m.offset, c->m.k, c->m.d, c->f.name);
 	if (!r->centroids && r->method != METHOD_KMEANS)
 		partition_of_method(c->partition, cluster_method_names[r->method], c->samples_hash);
+	if (r->soft && !rc)
+		rc = soften(c, e);
 	return rc;
 }
 
@@ -229,6 +259,7 @@ static void fill_report(struct cluster_report *report, struct clustering *c)
 	                                  .separation = {NAN, NAN},
 	                                  .seeds = c->seeds,
 	                                  .labels = c->labels,
+	                                  .memberships = clustering_memberships(c),
 	                                  .micro = c->fit.micro,
 	                                  .away = c->fit.away,
 	                                  .settled = !c->fit.cluster || c->fit.settled,
@@ -266,6 +297,7 @@ static void clustering_release(struct clustering *c)
 	for (int h = 0; h < 2; h++) {
 		mem_free(c->cluster[h]);
 		mem_free(c->distance[h]);
+		mem_free(c->further[h]);
 	}
 	kmeans_quality_release(&c->q);
 	kmeans_release(&c->m);

@@ -17,6 +17,8 @@ struct cluster_request {
 	int64_t fine, neighbours;
 	int64_t restarts, iterations;
 	double balance;
+	int64_t soft;  /* 0, or a sample is in this many of its nearest clusters: cluster/soft.h */
+	double margin; /* 0, or as there */
 	uint64_t seed;
 	const char *features;         /* "hogcolor", "random", the name of a network, or the path of a .npy with a row per sample */
 	double holdout;               /* fraction of the samples to hold out */
@@ -70,6 +72,7 @@ struct cluster_report {
 	struct separation separation;
 	double *spread, *silhouettes; /* [k] mean squared distance to the centroid, silhouette; NULL without features, NaN of an empty cluster */
 	struct cluster_agreement seeds, labels;
+	double memberships;  /* mean number of clusters of a training sample */
 	double largest;      /* share of the largest cluster */
 	int crowded;         /* 1: a cluster exceeds the requested balance, because too many samples are equal */
 	int64_t micro, away; /* this and the next two as in struct method_fit; 0, 0, 1, 0 where no method ran */

@@ -140,6 +140,8 @@ static int write_report(const struct clustering *c, struct err *e)
 	json_object_set_new(r, "calinski_harabasz", jsonio_real(blind ? (double)NAN : c->q.separation.calinski_harabasz));
 	json_object_set_new(r, "largest", jsonio_real(c->q.largest));
 	json_object_set_new(r, "smallest", jsonio_real(c->q.smallest));
+	if (c->r->soft)
+		json_object_set_new(r, "memberships", jsonio_real(clustering_memberships(c)));
 	json_object_set_new(r, "iterations", json_integer(c->m.iterations));
 	json_object_set_new(r, "reseeded", json_integer(c->m.reseeded));
 	put_agreements(r, c);
@@ -155,9 +157,20 @@ static int write_report(const struct clustering *c, struct err *e)
 	return rc;
 }
 
+/* "4 0", or "-" for none. */
+static void put_further(struct tsv_writer *t, const int32_t *further, int n)
+{
+	struct str text = {0};
+
+	for (int i = 0; i < n && further[i] >= 0; i++)
+		str_printf(&text, "%s%d", i ? " " : "", (int)further[i]);
+	tsv_put(t, text.len ? str_text(&text) : "-");
+	str_release(&text);
+}
+
 static int write_table(const struct clustering *c, struct err *e)
 {
-	static const char *const columns[] = {"key", "cluster", "distance", "split", "class", "name"};
+	const char *const columns[] = {"key", "cluster", "distance", "split", "class", c->names ? "name" : "also"};
 	struct stamp *s = clustering_stamp(c);
 	struct tsv_writer *t;
 	int rc;
@@ -165,7 +178,7 @@ static int write_table(const struct clustering *c, struct err *e)
 	stamp_text(s, "partition", c->partition);
 	if (c->names)
 		stamp_json(s, "cluster_names", json_incref(c->names));
-	t = tsv_create(c->r->out, columns, c->names ? 6 : 5, s, e);
+	t = tsv_create(c->r->out, columns, c->names || c->r->soft ? 6 : 5, s, e);
 	rc = t ? 0 : -1;
 	stamp_free(s);
 	for (int64_t i = 0; i < c->f.n && !rc; i++) {
@@ -178,6 +191,8 @@ static int write_table(const struct clustering *c, struct err *e)
 		tsv_put_i64(t, c->f.label[i]);
 		if (c->names)
 			tsv_put(t, names_get(c->names, cluster));
+		else if (c->r->soft)
+			put_further(t, c->further[held] + c->f.row[i] * (c->r->soft - 1), (int)c->r->soft - 1);
 		rc = tsv_row(t, e);
 	}
 	if (rc)

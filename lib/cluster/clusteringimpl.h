@@ -21,6 +21,7 @@ struct clustering {
 	char centroids_hash[65], like_hash[65], samples_hash[65], partition[65];
 	int32_t *cluster[2];     /* [f.count] of the training (0) and the held-out part (1) */
 	float *distance[2];      /* [f.count] */
+	int32_t *further[2];     /* (f.count, soft - 1) with --soft; else NULL */
 	struct assignment rated; /* with --rate; else zero */
 	struct tsv *against;     /* with --against of a table; else NULL */
 	int against_column;
@@ -33,6 +34,9 @@ struct clustering {
 int clustering_is_blind(const struct cluster_request *r);
 /* The cluster of sample i. */
 int clustering_of(const struct clustering *c, int64_t i);
+
+/* Mean number of clusters of a training sample. */
+double clustering_memberships(const struct clustering *c);
 
 /* The options of the method, and its seed. */
 struct method_options clustering_method(const struct clustering *c, uint64_t seed);

@@ -96,6 +96,11 @@ const struct option cluster_options[] = {
     {"--balance", .type = OPTION_REAL, REQUEST(balance), .lo = 1.01, .hi = KMEANS_MOST, .arg = "R", .help = "no cluster above R times the mean size",
      .when = {{USE_AGAINST, "--by --rate"}, {USE_AGAINST, "--centroids --features=random"}, {USE_NEEDS, "--method=kmeans"}}, .stamp = STAMP_ALWAYS,
      .key = "balance", .counts = fits_balance},
+    {"--soft", .type = OPTION_INT, REQUEST(soft), .lo = 2, .hi = ASSIGNMENT_CLUSTERS, .arg = "M", .help = "a sample is in its M nearest clusters",
+     .when = {{USE_AGAINST, "--by --rate"}, {USE_AGAINST, "--features=random"}}, .stamp = STAMP_UNLESS_DEFAULT, .key = "soft"},
+    {"--margin", .type = OPTION_REAL, REQUEST(margin), .lo = 1, .hi = 1e9, .arg = "R",
+     .help = "with --soft, not those more than R times as far as its own", .when = {{USE_NEEDS, "--soft"}}, .stamp = STAMP_UNLESS_DEFAULT,
+     .key = "margin"},
     {"--restarts", .type = OPTION_INT, REQUEST(restarts), .lo = 1, .hi = 1000, .arg = "N", .preset = "3",
      .help = "random starts; the best one is kept",
      .when = {{USE_AGAINST, "--by --rate"}, {USE_AGAINST, "--centroids --features=random"}, {USE_AGAINST, "--method=ward --method=average"}},
@@ -146,7 +151,7 @@ struct stamp *clustering_stamp(const struct clustering *c)
 		stamp_text(s, "features", clustering_is_blind(r) ? "random" : c->f.name);
 	if (c->network.input)
 		stamp_text(s, "input", c->network.input);
-	optionstamp_put(s, tables, r, "by holdout holdout_by fine balance restarts iterations seed method neighbours");
+	optionstamp_put(s, tables, r, "by holdout holdout_by fine balance restarts iterations seed method neighbours soft margin");
 	stamp_input(s, "samples", c->samples_hash);
 	if (*c->f.hash)
 		stamp_input(s, "features", c->f.hash);

@@ -124,6 +124,51 @@ static int read_clusters(struct assignment *a, const char *path, struct err *e)
 	return 0;
 }
 
+/* Add one number of the column "also" to the list of the row. */
+static int add_further(struct assignment *a, int64_t row, const char *text, const char *path, struct err *e)
+{
+	int64_t *end = &a->further_at[row + 1], v;
+
+	if (parse_i64(text, 0, CLUSTERS_MOST - 1, &v) || (tsv_is_ours(a->table) && v >= a->clusters))
+		return err_set(e, ERR_DATA, "%s:%lld: also '%.100s': expected the numbers of further clusters with blanks between, or '-'", path,
+		               (long long)tsv_line(a->table, row), text);
+	for (int64_t i = a->further_at[row]; i < *end; i++)
+		if (a->further[i] == v)
+			v = a->number[row];
+	if (v == a->number[row])
+		return err_set(e, ERR_DATA, "%s:%lld: also '%.100s': the sample is in that cluster already", path, (long long)tsv_line(a->table, row),
+		               text);
+	if (*end - a->further_at[row] == ASSIGNMENT_CLUSTERS - 1)
+		return err_set(e, ERR_DATA, "%s:%lld: a sample in more than %d clusters", path, (long long)tsv_line(a->table, row),
+		               ASSIGNMENT_CLUSTERS);
+	a->further = mem_resize(a->further, (size_t)*end + 1, sizeof *a->further);
+	a->further[(*end)++] = (int32_t)v;
+	if (v >= a->clusters)
+		a->clusters = (int)v + 1;
+	return 0;
+}
+
+/* Read the column "also", if there is one. */
+static int read_further(struct assignment *a, const char *path, struct err *e)
+{
+	int column = tsv_column(a->table, "also"), rc = 0;
+
+	if (column < 0)
+		return 0;
+	if (a->names)
+		return err_set(e, ERR_DATA, "%s: with a column 'also', clusters must be numbers, not names", path);
+	a->further_at = mem_zalloc((size_t)tsv_rows(a->table) + 1, sizeof *a->further_at);
+	for (int64_t i = 0; i < tsv_rows(a->table) && !rc; i++) {
+		char *text = mem_strdup(tsv_get(a->table, i, column)), *rest = NULL;
+
+		a->further_at[i + 1] = a->further_at[i];
+		for (char *word = strcmp(text, "-") ? strtok_r(text, " ", &rest) : NULL; word && !rc; word = strtok_r(NULL, " ", &rest))
+			rc = add_further(a, i, word, path, e);
+		mem_free(text);
+	}
+	return rc;
+}
+
 int assignment_load(struct assignment *a, const char *path, double holdout, struct err *e)
 {
 	*a = (struct assignment){.holdout = holdout};
@@ -137,7 +182,7 @@ int assignment_load(struct assignment *a, const char *path, double holdout, stru
 		return -1;
 	if (!tsv_rows(a->table))
 		return err_set(e, ERR_DATA, "%s: no rows", path);
-	if (read_clusters(a, path, e))
+	if (read_clusters(a, path, e) || read_further(a, path, e))
 		return -1;
 	for (int64_t i = 0; i < tsv_rows(a->table) && a->split >= 0; i++)
 		if (strcmp(tsv_get(a->table, i, a->split), "train") && strcmp(tsv_get(a->table, i, a->split), "holdout"))
@@ -154,6 +199,8 @@ void assignment_release(struct assignment *a)
 	tsv_free(a->table);
 	json_decref(a->names);
 	mem_free(a->number);
+	mem_free(a->further_at);
+	mem_free(a->further);
 	*a = (struct assignment){0};
 }
 
@@ -168,4 +215,10 @@ int assignment_get(const struct assignment *a, int64_t row, int *cluster, int *h
 		return err_set(e, ERR_DATA, "\"%s\" is %s by the assignment, but not with a held-out fraction of %g", key,
 		               *held ? "held out" : "training data", a->holdout);
 	return 0;
+}
+
+int assignment_further(const struct assignment *a, int64_t row, const int32_t **further)
+{
+	*further = a->further_at ? a->further + a->further_at[row] : NULL;
+	return a->further_at ? (int)(a->further_at[row + 1] - a->further_at[row]) : 0;
 }

@@ -8,27 +8,34 @@
 #include "core/err.h"
 #include "file/tsv.h"
 
+enum { ASSIGNMENT_CLUSTERS = 16 }; /* most clusters of a sample */
+
 /* Columns of an assignment, checked: key, cluster, and split ("train", "holdout") if there is one. */
 struct assignment {
 	struct tsv *table;
 	int key, cluster, split; /* columns; split -1 */
 	int32_t *number;         /* [rows] cluster number of each row */
-	int clusters;            /* K: "k" of the stamp, else 1 + the largest */
-	double holdout;          /* held-out fraction: used without a split column, else compared with it; negative: the column decides */
-	char features[64];       /* the features it was clustered by, from the stamp; empty if the stamp has none */
-	char hash[65];           /* SHA-256 of the file */
-	char partition[65];      /* identifies the partition (data/partition.h); the file's hash if the stamp does not have it */
-	json_t *names;           /* [clusters] names of the clusters (core/names.h); NULL: they have none */
+	int64_t *further_at;     /* [rows + 1] where the further clusters of each row begin in `further`; NULL: there is no column "also" */
+	int32_t *further;
+	int clusters;       /* K: "k" of the stamp, else 1 + the largest */
+	double holdout;     /* held-out fraction: used without a split column, else compared with it; negative: the column decides */
+	char features[64];  /* the features it was clustered by, from the stamp; empty if the stamp has none */
+	char hash[65];      /* SHA-256 of the file */
+	char partition[65]; /* identifies the partition (data/partition.h); the file's hash if the stamp does not have it */
+	json_t *names;      /* [clusters] names of the clusters (core/names.h); NULL: they have none */
 };
 
 /* Load a table of ddm-cluster, or of any other program (tsv_load_any). Its column "cluster" holds numbers from 0 in every row, or names in every
  * row. A split column decides what is held out; without one, assignment_get applies the fraction `holdout` to each key (hash_holdout), and with a
  * negative `holdout` all rows are training data. ERR_DATA if `holdout` is not negative and differs from the "holdout" of the table's stamp. If the
- * stamp has none, assignment_get compares the split column with `holdout`. Release with assignment_release, after an error too. */
+ * stamp has none, assignment_get compares the split column with `holdout`. A column "also" holds the further clusters of each sample, numbers with
+ * blanks between, the nearest first, or "-" for none. Release with assignment_release, after an error too. */
 int assignment_load(struct assignment *a, const char *path, double holdout, struct err *e);
 void assignment_release(struct assignment *a);
 
 /* Cluster and split of a row (*held: 1 if it is held out). ERR_DATA if the column and the fraction disagree. */
 int assignment_get(const struct assignment *a, int64_t row, int *cluster, int *held, struct err *e);
+/* The further clusters of a row, all different and other than its cluster: returns their number, below ASSIGNMENT_CLUSTERS. *further: borrowed. */
+int assignment_further(const struct assignment *a, int64_t row, const int32_t **further);
 
 #endif

@@ -46,6 +46,18 @@ void partition_of_method(char hex[65], const char *method, const char *samples)
 	sha256_end(&h, hex);
 }
 
+void partition_of_soft(char hex[65], int most, double margin)
+{
+	struct sha256 h;
+
+	sha256_init(&h);
+	add_text(&h, "soft");
+	add_text(&h, hex);
+	add_i64(&h, most);
+	sha256_add(&h, &margin, sizeof margin);
+	sha256_end(&h, hex);
+}
+
 void partition_of_shares(char hex[65], const double *share, int k, uint64_t seed)
 {
 	struct sha256 h;

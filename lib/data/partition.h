@@ -10,6 +10,8 @@
 void partition_of_centroids(char hex[65], const float *centroids, const float *offset, int k, int64_t d, const char *features);
 /* Change `hex`, a partition by centroids, to that of a method that does not put every training sample to its nearest one. samples: their digest. */
 void partition_of_method(char hex[65], const char *method, const char *samples);
+/* Change `hex` to the partition in which a sample is also in its nearest other clusters (cluster/soft.h). */
+void partition_of_soft(char hex[65], int most, double margin);
 /* Random clusters with share [k]. */
 void partition_of_shares(char hex[65], const double *share, int k, uint64_t seed);
 /* Clusters by a fact of the samples, whose values have these names (core/names.h). */

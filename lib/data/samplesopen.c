@@ -34,7 +34,8 @@ static int open_archive(struct samples *s, const char *path)
 	return 0;
 }
 
-/* Add the shards that the manifest lists below `prefix` ("" or "cluster-3/"). */
+/* Add the shards that the manifest lists below `prefix` ("" or "cluster-3/"). Where samples are in several clusters, the folder of a cluster gives
+ * all of its samples, and the whole folder or its held-out part gives each sample once. */
 static int open_manifest(struct samples *s, const char *dir, const char *prefix, struct err *e)
 {
 	struct manifest *m = mem_zalloc(1, sizeof *m);
@@ -49,6 +50,8 @@ static int open_manifest(struct samples *s, const char *dir, const char *prefix,
 		struct unit *u;
 
 		if (strncmp(r->path, prefix, strlen(prefix)))
+			continue;
+		if (manifest_is_also(r) && !strstr(prefix, "cluster-"))
 			continue;
 		if ((s->o.part == SAMPLES_TRAIN && r->holdout) || (s->o.part == SAMPLES_HOLDOUT && !r->holdout))
 			continue;

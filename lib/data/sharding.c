@@ -14,7 +14,7 @@
 #include "file/notfinite.h"
 #include "file/shard.h"
 
-enum { BATCH = 64, BATCH_BYTES = 1 << 24 };
+enum { BATCH = 64, BATCH_BYTES = 1 << 24, STREAMS = 4 };
 
 /* The shard being written for one cluster and split. */
 struct stream {
@@ -25,7 +25,8 @@ struct stream {
 
 /* A sample, which is read, packed and appended in three rounds. */
 struct item {
-	int stream; /* -1: there is an error instead */
+	int stream;                             /* -1: there is an error instead */
+	int further, also[ASSIGNMENT_CLUSTERS]; /* further streams */
 	struct shard_frame frame;
 	struct err err;
 };
@@ -40,7 +41,7 @@ struct sharding {
 	struct sharding_options o;
 	struct assignment *a;
 	char *stamp;
-	struct stream *stream; /* [2 * clusters]: training, then held out */
+	struct stream *stream; /* [STREAMS * clusters]: training, held out; then both for samples that belong to another cluster first */
 	struct manifest_row *row;
 	int64_t rows;
 	uint8_t *seen; /* [rows of the assignment] */
@@ -61,7 +62,7 @@ static int stream_open(struct sharding *z, int i, struct err *e)
 	char *path, *slash;
 	int rc;
 
-	t->name = manifest_name(i % z->a->clusters, i >= z->a->clusters, t->number++);
+	t->name = (i < 2 * z->a->clusters ? manifest_name : manifest_also_name)(i % z->a->clusters, i / z->a->clusters % 2, t->number++);
 	path = path_join(z->dir, t->name);
 	slash = strrchr(path, '/');
 	*slash = 0;
@@ -76,7 +77,7 @@ static int stream_open(struct sharding *z, int i, struct err *e)
 static int stream_close(struct sharding *z, int i, struct err *e)
 {
 	struct stream *t = &z->stream[i];
-	struct manifest_row r = {.path = t->name, .cluster = i % z->a->clusters, .holdout = i >= z->a->clusters};
+	struct manifest_row r = {.path = t->name, .cluster = i % z->a->clusters, .holdout = i / z->a->clusters % 2};
 	int rc = shard_commit(t->w, &r, e);
 
 	t->w = NULL;
@@ -112,10 +113,11 @@ static int note(struct sharding *z, const struct sample *x, struct err *e)
 	return 0;
 }
 
-/* The number of the stream for a sample, or -1 if the sample is bad. */
-static int place(struct sharding *z, const struct sample *x, struct err *e)
+/* Find the streams for a sample. Returns that of its cluster, or -1 if the sample is bad. */
+static int place(struct sharding *z, const struct sample *x, struct item *it, struct err *e)
 {
 	int64_t row = tsv_lookup(z->a->table, x->key);
+	const int32_t *further;
 	int cluster, held;
 
 	if (row < 0)
@@ -123,6 +125,9 @@ static int place(struct sharding *z, const struct sample *x, struct err *e)
 	z->seen[row] = 1;
 	if (note(z, x, e) || assignment_get(z->a, row, &cluster, &held, e))
 		return -1;
+	it->further = assignment_further(z->a, row, &further);
+	for (int i = 0; i < it->further; i++)
+		it->also[i] = (2 + held) * z->a->clusters + further[i];
 	return held * z->a->clusters + cluster;
 }
 
@@ -148,7 +153,7 @@ static int item_read(struct sharding *z, struct item *it, struct err *e)
 	int rc;
 
 	while ((rc = z->o.encoding ? encoding_next(z->o.encoding, &x, e) : samples_next(z->samples, &x, e)) > 0) {
-		it->stream = place(z, &x, e);
+		it->stream = place(z, &x, it, e);
 		if (it->stream >= 0 && !check_finite(&x, e))
 			break;
 		if (samples_bad(z->samples, e))
@@ -181,19 +186,30 @@ static void batch_read(struct sharding *z, struct batch *b)
 	b->end = rc <= 0;
 }
 
+static int stream_append(struct sharding *z, int i, const struct item *it, struct err *e)
+{
+	struct stream *t = &z->stream[i];
+
+	if ((!t->w && stream_open(z, i, e)) || shard_append(t->w, &it->frame, e))
+		return -1;
+	return shard_writer_bytes(t->w) >= z->o.shard_size ? stream_close(z, i, e) : 0;
+}
+
 static int item_append(struct sharding *z, const struct item *it, struct err *e)
 {
-	struct stream *t = &z->stream[it->stream < 0 ? 0 : it->stream];
-
 	if (it->stream < 0 || it->err.code)
 		return err_set(e, it->err.code, "%s", it->err.msg);
-	if ((!t->w && stream_open(z, it->stream, e)) || shard_append(t->w, &it->frame, e))
+	if (stream_append(z, it->stream, it, e))
 		return -1;
+	for (int i = 0; i < it->further; i++)
+		if (stream_append(z, it->also[i], it, e))
+			return -1;
+	z->result->further += it->further;
 	if (it->stream < z->a->clusters)
 		z->result->train++;
 	else
 		z->result->held++;
-	return shard_writer_bytes(t->w) >= z->o.shard_size ? stream_close(z, it->stream, e) : 0;
+	return 0;
 }
 
 /* Task 0 reads the next batch, 1 appends the last one, the others pack the samples of the one between. */
@@ -284,7 +300,7 @@ static int finish(struct sharding *z, struct sharding_result *r, struct samples 
 {
 	char digest[65];
 
-	for (int i = 0; i < 2 * z->a->clusters; i++)
+	for (int i = 0; i < STREAMS * z->a->clusters; i++)
 		if (z->stream[i].w && stream_close(z, i, e))
 			return -1;
 	r->shards = z->rows;
@@ -318,14 +334,14 @@ int sharding_run(struct sharding_result *r, const char *dir, struct samples *s, 
 	if (!z.o.shard_size)
 		z.o.shard_size = (uint64_t)256 << 20;
 	z.stamp = stamp_line(stamp);
-	z.stream = mem_zalloc(2 * (size_t)a->clusters, sizeof *z.stream);
+	z.stream = mem_zalloc(STREAMS * (size_t)a->clusters, sizeof *z.stream);
 	z.seen = mem_zalloc((size_t)tsv_rows(a->table), 1);
 	rc = z.packer ? fill(&z, e) : -1;
 	if (!rc)
 		rc = check_unused(&z, r, s, e);
 	if (!rc)
 		rc = finish(&z, r, s, stamp, e);
-	for (int i = 0; i < 2 * a->clusters; i++) {
+	for (int i = 0; i < STREAMS * a->clusters; i++) {
 		shard_abort(z.stream[i].w);
 		mem_free(z.stream[i].name);
 	}

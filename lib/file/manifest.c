@@ -27,6 +27,20 @@ char *manifest_name(int cluster, int holdout, int64_t number)
 	return str_new("%scluster-%d/%06lld.tar.zst", holdout ? "holdout/" : "", cluster, (long long)number);
 }
 
+#define ALSO "also-"
+
+char *manifest_also_name(int cluster, int holdout, int64_t number)
+{
+	return str_new("%scluster-%d/" ALSO "%06lld.tar.zst", holdout ? "holdout/" : "", cluster, (long long)number);
+}
+
+int manifest_is_also(const struct manifest_row *r)
+{
+	const char *slash = strrchr(r->path, '/');
+
+	return slash && !strncmp(slash + 1, ALSO, strlen(ALSO));
+}
+
 char *manifest_shard_path(const struct manifest *m, int64_t i)
 {
 	return path_join(m->dir, m->rows[i].path);
@@ -61,8 +75,12 @@ void manifest_release(struct manifest *m)
 static int name_is_ours(const char *path, int cluster, int holdout)
 {
 	char *head = str_new("%scluster-%d/", holdout ? "holdout/" : "", cluster);
-	size_t n = strlen(head), digits = strncmp(path, head, n) ? 0 : strspn(path + n, "0123456789");
+	size_t n = strlen(head), digits = 0;
 
+	if (!strncmp(path, head, n)) {
+		n += strncmp(path + n, ALSO, strlen(ALSO)) ? 0 : strlen(ALSO);
+		digits = strspn(path + n, "0123456789");
+	}
 	mem_free(head);
 	return digits >= 6 && !strcmp(path + n + digits, ".tar.zst");
 }

@@ -516,7 +516,7 @@ static int first_picture(json_t *o, const struct manifest *m, struct err *e)
 static void manifest_facts(json_t *o, const struct manifest *m, const struct facts_options *f)
 {
 	json_t *clusters = json_array(), *list = json_array();
-	int64_t train = 0, held = 0, bytes = 0;
+	int64_t train = 0, held = 0, bytes = 0, further = 0;
 
 	for (int c = 0; c < m->clusters; c++) {
 		train += m->train[c];
@@ -526,12 +526,15 @@ static void manifest_facts(json_t *o, const struct manifest *m, const struct fac
 		json_array_append_new(clusters, cluster_row(m, c, train));
 	for (int64_t i = 0; i < m->n; i++) {
 		bytes += (int64_t)m->rows[i].bytes;
+		further += manifest_is_also(m->rows + i) ? m->rows[i].samples : 0;
 		if (f->full)
 			json_array_append_new(list, shard_row(m->rows + i));
 	}
 	facts_i64(o, "k", m->clusters);
 	facts_i64(o, "samples", train);
 	facts_i64(o, "held_out", held);
+	if (further)
+		facts_i64(o, "further", further);
 	facts_i64(o, "shards", m->n);
 	facts_i64(o, "shard_bytes", bytes);
 	json_object_set(o, "clusters", clusters);

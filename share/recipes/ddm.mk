@@ -29,6 +29,7 @@ SAMPLES ?= $(RUN)/samples.tar
 PARTITION ?= $(RUN)
 K ?= 4
 HOLDOUT ?= .2
+# As --method ward, --balance 1.2, --soft 2 --margin 1.2: partitions to compare, each with its own PARTITION or RUN.
 CLUSTER_FLAGS ?=
 # --vae DIR, --text DIR: experts train on latents, and on what a text encoder makes of captions.
 SHARD_FLAGS ?=

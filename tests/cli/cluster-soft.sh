@@ -1,0 +1,83 @@
+# ddm-cluster --soft and what follows: shards, training, router, shares; the mixture of exact experts is exact.
+. "$(dirname "$0")/tap.sh"
+
+# 70 pictures in three folders.
+for set in a b c; do
+	mkdir -p pics/$set
+	tar xzf "$SRC/tests/golden/eval-$set.tar.gz" -C pics/$set
+done
+body() { grep -v '^#' "$1"; }
+
+check "clusters" ddm-cluster -q -k 3 --holdout .2 -o hard.tsv --centroids-out hard.npy pics
+check "each sample in two" ddm-cluster -k 3 --holdout .2 --soft 2 -o two.tsv --report two.json --threads 1 pics
+check_grep "told" '^a training sample is in 2.000 clusters on average$' "$ERR"
+check_grep "reported" '"memberships": 2.0,' two.json
+check_grep "a column" '^#key	cluster	distance	split	class	also$' two.tsv
+body hard.tsv >hard.rows
+body two.tsv | cut -f 1-5 >two.rows
+check_same "the other columns as without" hard.rows two.rows
+check_out "each has one more" 70 sh -c "grep -v '^#' two.tsv | awk -F '\t' '\$6 != \$2 && \$6 ~ /^[012]\$/' | grep -c ."
+check "with threads" ddm-cluster -q -k 3 --holdout .2 --soft 2 --threads 3 -o again.tsv pics
+check_same "the same" two.tsv again.tsv
+check "by the centroids" ddm-cluster -q --centroids hard.npy --holdout .2 --soft 2 -o near.tsv pics
+body two.tsv >two.rows
+body near.tsv >near.rows
+check_same "the same further clusters" two.rows near.rows
+check "within a margin" ddm-cluster -q -k 3 --holdout .2 --soft 2 --margin 1.05 -o some.tsv --report some.json pics
+check_out "some have one more, some not" "1 1" sh -c "grep -v '^#' some.tsv | awk -F '\t' '{ a += \$6 == \"-\"; b += \$6 != \"-\" } END { print (a > 0) \" \" (b > 0) }'"
+check "with ward" ddm-cluster -q -k 3 --method ward --soft 3 -o ward.tsv pics
+check_out "in all three" 70 sh -c "grep -v '^#' ward.tsv | cut -f 6 | grep -c '^[012] [012]\$'"
+check_out "every rule is another partition" 4 sh -c "for t in hard two some ward; do sed -n 's/.*\"partition\":\"\([0-9a-f]*\)\".*/\1/p' \$t.tsv; done | sort -u | grep -c ."
+
+further=$(body some.tsv | cut -f 6 | grep -c '[0-9]')
+check "shards" ddm-shard -a some.tsv -o shards pics
+check_grep "samples are counted once" '^70 samples, ' "$ERR"
+check_grep "and further ones" "^$further more in further clusters: 1\.[0-9]* clusters a sample\$" "$ERR"
+check "sound" ddm-check shards
+check "again" ddm-shard -a some.tsv -o shards pics
+check_grep "done already" 'exists already' "$ERR"
+ddm-info --json shards >info.json
+check_grep "ddm-info counts them" "\"further\":$further[,}]" info.json
+first=$(body some.tsv | awk -F '\t' '$4 == "train" && $6 != "-" { print $1, $2, $6; exit }')
+set -- $first
+tar --zstd -tf "shards/cluster-$2/000000.tar.zst" | grep -q "^$1\."
+tap_result $? "a sample of two clusters is in its own"
+tar --zstd -tf "shards/cluster-$3/also-000000.tar.zst" | grep -q "^$1\."
+tap_result $? "and in the other"
+check_out "as the table says" "$further" sh -c "for f in shards/cluster-?/also-*.zst shards/holdout/cluster-?/also-*.zst; do [ ! -e \$f ] || tar --zstd -tf \$f; done | grep -c 'png\$'"
+check "as samples" ddm-cluster -k 2 -o once.tsv shards
+check_grep "each once" '^70 samples, ' "$ERR"
+n=$(body some.tsv | awk -F '\t' -v k="$3" '$4 == "train" && ($2 == k || $6 == k)' | grep -c .)
+check "a cluster as samples" ddm-cluster -k 2 -o cluster.tsv "shards/cluster-$3"
+check_grep "all of its own" "^$n samples, " "$ERR"
+check "an expert" ddm-train --cluster "$3" --model dit-nano/4 --size 8 --steps 1 --batch 2 -o expert shards
+check_grep "trains on them" ", $n samples, 1 steps" "$ERR"
+all=$(($(body some.tsv | grep -c '	train	') + $(body some.tsv | grep '	train	' | cut -f 6 | grep -c '[0-9]')))
+check "the router" ddm-route-train --model dit-nano/4 --size 8 --steps 1 --batch 2 -o router shards
+check_grep "sees every sample in each" ", $all samples, 1 steps" "$ERR"
+check_grep "sizes for the prior" "^    $n,*\$" router/config.json
+
+# Exact experts of overlapping clusters and the exact router of the same shards make the optimum of the data: no error but rounding.
+body "$SRC/tests/golden/blobs.tsv" | awk -F '\t' 'BEGIN { print "key\tcluster\tsplit\talso" }
+	{ print $1 "\t" $2 "\t" $3 "\t" (NR % 3 ? ($2 + 1) % 4 (NR % 2 ? " " ($2 + 2) % 4 : "") : "-") }' >blobs.tsv
+check "overlapping blobs" ddm-shard -q -a blobs.tsv -o blobs "$SRC/tests/golden/blobs.tar.gz"
+check "as exact experts" ddm-exact -o model blobs
+check "their error" ddm-diagnose --routes full --timesteps .2,.5,.8 -n 100 -o budget.tsv budget model blobs
+check_out "is none" 3 sh -c "awk -F '\t' '\$3 == \"all\" && \$5 < 1e-12' budget.tsv | grep -c ."
+check "disjoint blobs" ddm-shard -q -a "$SRC/tests/golden/blobs.tsv" -o disjoint "$SRC/tests/golden/blobs.tar.gz"
+check "their exact experts" ddm-exact -o other disjoint
+rm -r model/router
+cp -R other/router model
+check_exit 65 "a router of disjoint clusters does not fit" ddm-sample -n 1 --route full --steps 2 -o bad.tar model
+
+check_exit 2 "--soft 1" ddm-cluster -k 3 --soft 1 pics
+check_exit 2 "more than there are" ddm-cluster -k 3 --soft 4 pics
+check_err "both numbers" 'soft 4, but there are 3 clusters'
+check_exit 2 "--margin alone" ddm-cluster -k 3 --margin 2 pics
+check_exit 2 "of a random partition" ddm-cluster -k 3 --features random --soft 2 pics
+check_exit 2 "by folder" ddm-cluster --by folder --soft 2 pics
+printf 'key\tcluster\talso\na/0000\t0\t0\n' >bad.tsv
+check_exit 65 "its own cluster again" ddm-shard -a bad.tsv -o none pics
+check_err "the line" 'bad.tsv:2: also .0.: the sample is in that cluster already'
+check_absent "nothing made" none
+check_clean "no temporary files" .

@@ -182,6 +182,7 @@ static int by_order(const void *a, const void *b)
 	return p->id < q->id ? -1 : p->id > q->id;
 }
 
+/* Open the samples and choose those to measure. A sample that is in several clusters is measured once. */
 static int open_samples(struct run *r, const char *shards, struct err *e)
 {
 	const struct ensemble *s = &r->ensemble;
@@ -212,7 +213,9 @@ static int open_samples(struct run *r, const char *shards, struct err *e)
 		mem_free(keyed);
 	}
 	qsort(r->pick, (size_t)info->count, sizeof *r->pick, by_order);
-	r->n = info->count < most ? info->count : most;
+	for (int64_t i = 0; i < info->count && r->n < most; i++)
+		if (!r->n || by_order(&r->pick[r->n - 1], &r->pick[i]) != 0)
+			r->pick[r->n++] = r->pick[i];
 	return 0;
 }
 

@@ -64,6 +64,12 @@ for f in mono other; do
 done
 check_same "the monolith has the same loss" mono.part other.part
 
+awk -F '\t' 'BEGIN { OFS = "\t" } /^#key/ { sub(/^#/, ""); print $0, "also"; next } /^#/ { next } { print $0, ($2 + 1) % 4 }' "$SRC/tests/golden/blobs.tsv" >two.tsv
+check "samples in two clusters each" ddm-shard -q -a two.tsv -o two "$SRC/tests/golden/blobs.tar.gz"
+check "are measured" $loss -o two.json mono two
+sed 's/,"stamp".*//' two.json >two.part
+check_same "once" mono.part two.part
+
 # A network that was told the cluster is told it here.
 train="ddm-train -q --model dit-nano/1 --hidden 8 --depth 1 --heads 1 --steps 3 --batch 8 --validate-samples 0 --seed 1"
 check "a network that reads the cluster" $train --cluster all --condition cluster --class-dropout .1 --lr 1e-1 -o told/expert_0 s

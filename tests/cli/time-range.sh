@@ -1,5 +1,6 @@
 # Experts for a part of the times: trained, resumed, recorded, refused.
 . "$(dirname "$0")/tap.sh"
+. "$SRC/tests/faults/hold.sh"
 
 net="--model dit-nano/8 --hidden 16 --depth 1 --heads 2 --batch 8 --threads 1 --lr 1e-3 --validate-every 4 --checkpoint-every 3"
 weights=diffusion_pytorch_model.safetensors
@@ -24,6 +25,12 @@ check "a run that stops" $run --steps 4 --time-range .5..1 -o short s
 check "extended" $run --steps 8 --extend --time-range .5..1 -o short s
 check_same "is the run that did not stop" high/train/step-00000008/weights.safetensors short/train/step-00000008/weights.safetensors
 check_exit 73 "extended with another range" $run --steps 9 --extend --time-range .4..1 -o short s
+held killed step-00000006 $run --steps 8 --time-range .5..1 -o killed s
+kill -KILL $pid
+wait $pid
+check "killed, resumed" $run --steps 8 --time-range .5..1 -o killed s
+check_grep "from a checkpoint" '"event":"start".*"step":3' killed/train.jsonl
+check_same "the same model" high/$weights killed/$weights
 check "from an expert of all times" $run --steps 2 --time-range 0...5 --pretrained whole -o low s
 
 # Refusals

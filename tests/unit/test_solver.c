@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "diffusion/convert.h"
 #include "diffusion/solver.h"
 #include "diffusion/solverchoice.h"
 #include "tests/golden/flow_times.h"
@@ -97,6 +98,63 @@ static void orders(void **state)
 		assert_true(fabs(heun - 2) < .2);
 	}
 	assert_true(gaussian_error(SOLVER_HEUN, 80, 0) < .2 * gaussian_error(SOLVER_EULER, 80, 0));
+}
+
+/* The velocity of an expert that predicts the noise on the cosine path, converted to the linear path. */
+static int converted_field(void *arg, float *v, const float *x, double t, int64_t step, int stage, struct err *e)
+{
+	struct counted *n = arg;
+	const struct convert c = convert_at(&path_cosine, PREDICT_EPSILON, CONVERT_MATCH, t);
+	float own[2] = {(float)(c.scale * x[0]), (float)(c.scale * x[1])};
+	double eps[2];
+
+	(void)step;
+	(void)stage;
+	(void)e;
+	n->calls++;
+	exact_moments(n->m, &path_cosine, c.time, EXACT_ALL, own, NULL, eps);
+	for (int i = 0; i < 2; i++) {
+		double x0 = c.a * x[i] + c.b * eps[i];
+
+		v[i] = (float)(c.eps_minus ? eps[i] - x0 : (x[i] - x0) / c.t);
+	}
+	return 0;
+}
+
+static double converted_error(enum solver_kind kind, int64_t steps)
+{
+	struct device *d = device_cpu(NULL, DT_F32);
+	float x[2] = {.2f, -.9f}, ref[2] = {.2f, -.9f}, work[18];
+	struct counted c = {&mixture, 0, 1};
+	struct err e = {0};
+
+	for (int exact = 0; exact < 2; exact++) {
+		struct solver s = {.kind = exact ? SOLVER_HEUN : kind, .steps = exact ? 2000 : steps, .from = .9, .to = .05};
+
+		assert_true(solver_work(&s, 2) <= 18);
+		assert_int_equal(solver_run(&s, d, exact ? ref : x, 2, work, exact ? exact_field : converted_field, NULL, &c, &e), 0);
+	}
+	device_free(d);
+	return fmax(fabs(x[0] - ref[0]), fabs(x[1] - ref[1]));
+}
+
+/* Conversion at equal log-SNR is exact, so it lowers no order. From t = .9, where the noise of the last entry of the cosine table lies beyond. */
+static void orders_of_converted_experts(void **state)
+{
+	static const struct {
+		enum solver_kind kind;
+		int64_t steps;
+		double order, near;
+	} of[] = {{SOLVER_EULER, 80, 1, .1}, {SOLVER_HEUN, 40, 2, .2}, {SOLVER_MIDPOINT, 40, 2, .2}, {SOLVER_AB2, 80, 2, .2}, {SOLVER_RK4, 6, 4, .4}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		double a = converted_error(of[i].kind, of[i].steps), b = converted_error(of[i].kind, 2 * of[i].steps);
+
+		print_message("solver %d: order %.2f (errors %.2g, %.2g)\n", of[i].kind, log2(a / b), a, b);
+		if (!(fabs(log2(a / b) - of[i].order) <= of[i].near))
+			fail_msg("solver %d: order %g", of[i].kind, log2(a / b));
+	}
 }
 
 /* The orders of the other methods. On one Gaussian the midpoint method and rk4 have a higher order, so they are measured on two. rk4 takes few
@@ -550,6 +608,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(orders),
 	    cmocka_unit_test(higher_orders),
+	    cmocka_unit_test(orders_of_converted_experts),
 	    cmocka_unit_test(uneven_grids),
 	    cmocka_unit_test(evaluations),
 	    cmocka_unit_test(a_point_is_reached),

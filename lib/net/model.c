@@ -110,16 +110,35 @@ int model_write_weights(const char *path, const struct params *p, struct device 
 	return rc;
 }
 
+/* The cotangent is the input after those of the network; the output and the gradient are the outputs. */
+enum { COTANGENT = NET_INPUTS, MODEL_INPUTS, MODEL_OUTPUTS = 2 };
+
+static void record_inputs(struct recording *r, const struct net_config *c, struct net_input *in)
+{
+	net_inputs(r->l.t, c, in);
+	for (int i = 0; i < NET_INPUTS; i++)
+		recording_take(r, in->v[i]);
+	recording_output(r, net_record(r->l.t, r->l.p, c, in));
+}
+
 static void record(struct recording *r, const void *config, const int64_t *size)
 {
-	const struct net_config *c = config;
 	struct net_input in = {0};
 
 	(void)size;
-	net_inputs(r->l.t, c, &in);
-	for (int i = 0; i < NET_INPUTS; i++)
-		recording_take(r, in.v[i]);
-	recording_output(r, net_record(r->l.t, r->l.p, c, &in));
+	record_inputs(r, config, &in);
+}
+
+static void record_gradient(struct recording *r, const void *config, const int64_t *size)
+{
+	const struct net_config *c = config;
+	const int64_t shape[4] = {r->capacity, c->channels, c->size, c->size};
+	struct net_input in = {.x = tape_input(r->l.t, DT_F32, 4, shape, TAPE_BATCHED | TAPE_GRAD)};
+
+	(void)size;
+	tape_freeze(r->l.t);
+	record_inputs(r, c, &in);
+	recording_gradient(r, in.x);
 }
 
 /* Find the weights in a folder and match their names. model_load reads them. */
@@ -165,7 +184,8 @@ struct model *model_open(const char *dir, int64_t capacity, enum compact_type bu
 	return NULL;
 }
 
-struct model *model_find(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e)
+static struct model *find_model(const char *dir, runner_record *how, int64_t capacity, enum compact_type bulk, struct device *d, char *hash,
+                                struct err *e)
 {
 	struct model *m = mem_zalloc(1, sizeof *m);
 
@@ -175,12 +195,22 @@ struct model *model_find(const char *dir, int64_t capacity, enum compact_type bu
 		err_set(e, ERR_DATA, "%s: is an exact model, not a network", dir);
 		goto fail;
 	}
-	if (!(m->runner = runner_new(record, &m->config.net, NULL, capacity, bulk, d, e)) || find_weights(m, dir, hash, e))
+	if (!(m->runner = runner_new(how, &m->config.net, NULL, capacity, bulk, d, e)) || find_weights(m, dir, hash, e))
 		goto fail;
 	return m;
 fail:
 	model_free(m);
 	return NULL;
+}
+
+struct model *model_find(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e)
+{
+	return find_model(dir, record, capacity, bulk, d, hash, e);
+}
+
+struct model *model_find_gradient(const char *dir, int64_t capacity, struct device *d, char *hash, struct err *e)
+{
+	return find_model(dir, record_gradient, capacity, COMPACT_NONE, d, hash, e);
 }
 
 void model_free(struct model *m)
@@ -238,7 +268,7 @@ int model_page(const struct model *m)
 	return runner_page(m->runner);
 }
 
-/* Fill v, which is indexed by enum net_input_kind. */
+/* Fill v (MODEL_INPUTS), which is indexed by enum net_input_kind. */
 static void inputs_of(const struct model_input *in, const void **v)
 {
 	v[NET_IN_X] = in->x;
@@ -247,20 +277,29 @@ static void inputs_of(const struct model_input *in, const void **v)
 	v[NET_IN_TEXT] = in->text;
 	v[NET_IN_MASK] = in->mask;
 	v[NET_IN_MICRO] = in->micro;
+	v[COTANGENT] = NULL;
 }
 
 void model_run(struct model *m, int64_t n, const struct model_input *in, float *out)
 {
-	const void *v[NET_INPUTS];
+	const void *v[MODEL_INPUTS];
+	float *const outs[MODEL_OUTPUTS] = {out};
 
 	inputs_of(in, v);
-	runner_run(m->runner, n, v, &out);
+	runner_run(m->runner, n, v, outs);
 }
 
 void model_submit(struct model *m, int64_t n, const struct model_input *in, float *out)
 {
-	const void *v[NET_INPUTS];
+	model_pull(m, n, in, NULL, out, NULL);
+}
+
+void model_pull(struct model *m, int64_t n, const struct model_input *in, const float *dy, float *out, float *dx)
+{
+	const void *v[MODEL_INPUTS];
+	float *const outs[MODEL_OUTPUTS] = {out, dx};
 
 	inputs_of(in, v);
-	runner_submit(m->runner, n, v, 1 << NET_IN_X | 1 << NET_IN_TEXT | 1 << NET_IN_MASK, &out);
+	v[COTANGENT] = dy;
+	runner_submit(m->runner, n, v, 1 << NET_IN_X | 1 << NET_IN_TEXT | 1 << NET_IN_MASK | 1 << COTANGENT, outs);
 }

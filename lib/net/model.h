@@ -56,6 +56,8 @@ struct model;
 struct model *model_open(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e);
 /* The same without reading the weights: the file is mapped, and names and shapes are checked. model_load reads them. */
 struct model *model_find(const char *dir, int64_t capacity, enum compact_type bulk, struct device *d, char *hash, struct err *e);
+/* The same for a model that model_pull differentiates. Its weights are plain floats, and its work space holds what the gradient needs. */
+struct model *model_find_gradient(const char *dir, int64_t capacity, struct device *d, char *hash, struct err *e);
 /* Read the weights of a model from model_find, before its first run; later calls do nothing. lender: NULL, or a model (see model_lends) whose work
  * space this one shares. pager: NULL, or a pager with large enough slots, to which the weights are added as a page; borrowed until model_free. */
 struct pager;
@@ -89,6 +91,10 @@ struct model_input {
 void model_run(struct model *m, int64_t n, const struct model_input *in, float *out);
 /* The same with x, text, mask and out in device memory; does not wait. */
 void model_submit(struct model *m, int64_t n, const struct model_input *in, float *out);
+
+/* out as model_submit, and dx (n, C, S, S) = J' dy for dy (n, model_elements), where J is the Jacobian of a sample's output with respect to its x; dy
+ * and dx in device memory. For a model of model_find_gradient. */
+void model_pull(struct model *m, int64_t n, const struct model_input *in, const float *dy, float *out, float *dx);
 
 /* Read the tensors of a file (weightfile_open) into values[p->total], laid out by p, in memory of device d or, if d is NULL, in host memory. */
 int model_read_weights(const char *path, const struct params *p, struct device *d, float *values, struct err *e);

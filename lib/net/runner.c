@@ -62,11 +62,22 @@ void recording_output(struct recording *c, struct tensor *x)
 	tape_keep(c->l.t, x);
 }
 
+void recording_gradient(struct recording *c, struct tensor *x)
+{
+	struct tensor *y = c->output[0], *dy;
+
+	assert(c->outputs == 1 && y->batched);
+	dy = recording_input(c, y->dtype, y->rank - 1, y->shape + 1, 1);
+	c->forward = tape_mark(c->l.t);
+	tape_backward(c->l.t, y, dy);
+	recording_output(c, op_copy(c->l.t, tape_grad(c->l.t, x)));
+}
+
 static void make_recording(struct network *w, const void *config, int64_t capacity)
 {
 	w->c = (struct recording){.l = {.t = tape_new(DT_F32, capacity), .p = &w->params}, .capacity = capacity};
 	w->record(&w->c, config, w->any_size ? w->size : NULL);
-	w->flops = tape_flops(w->c.l.t, 1, 0, tape_mark(w->c.l.t));
+	w->flops = tape_flops(w->c.l.t, 1, 0, w->c.forward ? w->c.forward : tape_mark(w->c.l.t));
 }
 
 static void drop_recording(struct network *w)
@@ -201,6 +212,10 @@ struct runner *runner_new(runner_record *record, const void *config, const int64
 	r->page = -1;
 	r->net = network_new(record, config, size, capacity, d);
 	r->net->store = store;
+	if (r->net->c.forward) {
+		assert(!bulk);
+		r->net->store.bulk = COMPACT_NONE;
+	}
 	return r;
 }
 
@@ -389,6 +404,7 @@ static void run(struct runner *r, int64_t n, const void *const *in, unsigned the
 {
 	struct network *w = r->net;
 	struct tape *t = w->c.l.t;
+	int end = w->c.forward && !out[w->c.outputs - 1] ? w->c.forward : tape_mark(t);
 
 	assert(r->loaded && w->allocated);
 	weightstore_bind(&w->store, t, r->pager ? pager_take(r->pager, r->page) : r->values, r->matrices);
@@ -396,7 +412,7 @@ static void run(struct runner *r, int64_t n, const void *const *in, unsigned the
 		int64_t k = n - at < w->c.capacity ? n - at : w->c.capacity;
 
 		put_inputs(w, at, k, in, there);
-		tape_run(t, k, 0, tape_mark(t));
+		tape_run(t, k, 0, end);
 		for (int i = 0; i < w->c.outputs; i++)
 			if (out[i])
 				back(w->device, out[i] + at * runner_elements(r, i), tape_data(t, w->c.output[i]),

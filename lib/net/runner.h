@@ -26,6 +26,7 @@ struct recording {
 	int64_t capacity; /* B */
 	int inputs, outputs;
 	struct tensor *input[RUNNER_INPUTS], *output[RUNNER_OUTPUTS];
+	int forward; /* with recording_gradient: the nodes before the gradient (tape_mark); else 0 */
 };
 
 /* Records a network of a configuration. size: (channels, height, width) of its pictures if they may have any size, else NULL. */
@@ -37,6 +38,11 @@ struct tensor *recording_input(struct recording *c, enum dtype dtype, int rank, 
 void recording_take(struct recording *c, struct tensor *x);
 /* Make this tensor the next output; it is contiguous and batched. */
 void recording_output(struct recording *c, struct tensor *x);
+
+/* Append the gradient with respect to the input x, after the only output y has been recorded. x is made with TAPE_GRAD on a tape with tape_freeze.
+ * The next input is a cotangent dy of y's shape, the next output J' dy of x's shape, where J = dy/dx of each sample. runner_run computes it if that
+ * output is wanted. The weights are then plain floats: COMPACT_NONE. */
+void recording_gradient(struct recording *c, struct tensor *x);
 
 /* The table of parameters, laid out, without a runner. Free with params_release. */
 void runner_params(runner_record *record, const void *config, const int64_t *size, struct params *p);

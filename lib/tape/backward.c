@@ -119,7 +119,11 @@ static void node_backward(struct tape *t, int i, struct tensor **map)
  * loss does not depend on gets zero. */
 static void place_parameter_grads(struct tape *t, int tensors)
 {
-	struct tensor **sum = mem_zalloc(t->params ? (size_t)t->params->n : 0, sizeof *sum);
+	struct tensor **sum;
+
+	if (t->frozen)
+		return;
+	sum = mem_zalloc(t->params ? (size_t)t->params->n : 0, sizeof *sum);
 
 	for (int i = 0; i < tensors; i++) {
 		struct tensor *x = t->tensor[i], *g = t->grad[i];

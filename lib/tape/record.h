@@ -65,6 +65,7 @@ struct tape {
 	struct storage *storages;
 	struct params *params;
 	int block, blocks, recompute, again;
+	int frozen; /* parameters get no gradient */
 	int64_t dropouts;
 	int stream;           /* the stream of nodes being recorded */
 	int forward_end;      /* number of nodes before the gradient */

@@ -64,6 +64,12 @@ void tape_block_end(struct tape *t)
 	t->block = 0;
 }
 
+void tape_freeze(struct tape *t)
+{
+	assert(!t->params);
+	t->frozen = 1;
+}
+
 void tape_recompute(struct tape *t, int on)
 {
 	t->recompute = on;

@@ -55,6 +55,9 @@ struct tensor *tape_input(struct tape *t, enum dtype dtype, int rank, const int6
 /* A parameter of the table, added to it if its name is new. One table per tape. */
 struct tensor *tape_param(struct tape *t, struct params *p, const char *name, int rank, const int64_t *shape, int flags, struct init init);
 
+/* Parameters recorded from now on get no gradient: tape_backward differentiates with respect to TAPE_GRAD inputs alone. */
+void tape_freeze(struct tape *t);
+
 /* Keep a tensor's value readable after the run. Its strides stay the same: a view remains a view. */
 void tape_keep(struct tape *t, struct tensor *x);
 

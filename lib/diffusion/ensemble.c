@@ -99,8 +99,7 @@ static int run_own(struct member *m, int64_t n, const float *x, const float *t, 
 	return m->device->error(m->device, e);
 }
 
-/* Convert x (n, d) at t (n) of the linear path to the network's own path, into m->x and m->time. */
-static void to_own_path(struct member *m, int64_t n, const float *x, const float *t)
+void ensemble_to_own_path(struct member *m, int64_t n, const float *x, const float *t)
 {
 	int64_t d = m->d;
 
@@ -128,7 +127,7 @@ static int run_expert(void *arg, int64_t n, const float *x, const float *t, cons
 		member_run(m, n, x, t, given, v);
 		return m->device->error(m->device, e);
 	}
-	to_own_path(m, n, x, t);
+	ensemble_to_own_path(m, n, x, t);
 	member_run(m, n, m->x, m->time, given, m->out);
 	for (int64_t i = 0, end; i < n; i = end) {
 		struct convert c = convert_at(m->path, m->kind, m->mode, t[i]);
@@ -146,7 +145,7 @@ static int run_router(void *arg, int64_t n, const float *x, const float *t, floa
 	if (ensemble_load_member(m, e))
 		return -1;
 	if (m->path != &path_linear) {
-		to_own_path(m, n, x, t);
+		ensemble_to_own_path(m, n, x, t);
 		x = m->x;
 		t = m->time;
 	}
@@ -172,7 +171,8 @@ static int load_member(struct member *m, const char *folder, const struct ensemb
 	model_config_release(&c);
 	if (exact && (m->exact = law_model_open(folder, o->device->pool, hash, e)))
 		m->config = law_model_config(m->exact);
-	else if (!exact && (m->model = model_find(folder, o->capacity, bulk, o->device, hash, e)))
+	else if (!exact && (m->model = o->gradient ? model_find_gradient(folder, o->capacity, o->device, hash, e)
+	                                           : model_find(folder, o->capacity, bulk, o->device, hash, e)))
 		m->config = model_config(m->model);
 	if (!m->config)
 		return -1;

@@ -30,6 +30,7 @@ struct ensemble_options {
 	enum compact_type bulk; /* storage of the experts' weights (model_open). The router's stay floats: a small error can change a route */
 	struct device *device;  /* borrowed */
 	struct resident resident;
+	int gradient; /* for diffusion/ensemblepull.h; the experts' weights are then plain floats, and `bulk` is COMPACT_NONE */
 	int64_t step; /* > 0: use the averaged weights of the checkpoint of this step; 0: the final weights, else the newest average */
 };
 

@@ -38,6 +38,8 @@ int ensemble_numbers_fit(const struct layout *l, const char *dir, struct err *e)
 /* Set `clusters`, and `owners` if some expert is for a part of the times. Call after all experts are open. ERR_DATA if their paths differ. */
 int ensemble_take_times(struct ensemble *s, const struct layout *l, const struct ensemble_options *o, const char *dir, struct err *e);
 int ensemble_same_schedule(const struct schedule *a, const struct schedule *b);
+/* Convert x (n, d) at t (n) of the linear path to the network's own path, into m->x and m->time. */
+void ensemble_to_own_path(struct member *m, int64_t n, const float *x, const float *t);
 /* Load the weights of a network unless they are in memory. ERR_NOMEM names options that need less. */
 int ensemble_load_member(struct member *m, struct err *e);
 

@@ -2,6 +2,7 @@
 #include "diffusion/law.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "core/mem.h"
 #include "diffusion/convert.h"
@@ -84,6 +85,28 @@ void law_logits(struct law *l, const struct path *path, int64_t n, const float *
 				logits[(i + r) * clusters + k] = (float)(l->logit[r * clusters + k] - top);
 		}
 	}
+}
+
+/* The score of cluster k is (alpha E[x0 | x, k] - x) / sigma^2 (Tweedie); the terms without k cancel. */
+void law_pull_logits(struct law *l, const struct path *path, int64_t n, const float *x, const float *t, const float *r, float *out)
+{
+	int64_t d = l->d;
+	double *sum = mem_alloc((size_t)d * sizeof *sum);
+
+	for (int64_t i = 0; i < n; i++) {
+		locate(l, path, 1, t + i);
+		memset(sum, 0, (size_t)d * sizeof *sum);
+		for (int k = 0; k < l->clusters; k++) {
+			if (l->share[k] == 0)
+				continue;
+			l->posterior(l, k, 1, x + i * d, l->at, NULL, l->mean);
+			for (int64_t j = 0; j < d; j++)
+				sum[j] += (double)r[i * l->clusters + k] * l->mean[j];
+		}
+		for (int64_t j = 0; j < d; j++)
+			out[i * d + j] = (float)(l->at->alpha / (l->at->sigma * l->at->sigma) * sum[j]);
+	}
+	mem_free(sum);
 }
 
 double law_flops(const struct law *l, int cluster, int with_mean)

@@ -45,6 +45,9 @@ void law_predict(struct law *l, int cluster, const struct path *path, enum predi
 /* logits (n, clusters) = log p(k | x, t) minus the largest of the row, for x (n, d) on `path` at t (n), with the same least time. */
 void law_logits(struct law *l, const struct path *path, int64_t n, const float *x, const float *t, float *logits);
 
+/* out (n, d) = sum_k r_k d logit_k / dx for r (n, clusters), whose rows sum to 0: the gradient of a row's logits is known up to a term that is the
+ * same for every cluster. x, t and `path` as in law_logits. */
+void law_pull_logits(struct law *l, const struct path *path, int64_t n, const float *x, const float *t, const float *r, float *out);
 /* FLOPs of one row: of law_predict with with_mean, of law_logits with LAW_ALL and without it. */
 double law_flops(const struct law *l, int cluster, int with_mean);
 

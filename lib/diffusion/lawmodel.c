@@ -228,6 +228,11 @@ void law_model_run(struct law_model *m, int64_t n, const float *x, const float *
 		law_predict(m->law, LAW_ALL, m->path, m->kind, n, x, t, out);
 }
 
+void law_model_pull(struct law_model *m, int64_t n, const float *x, const float *t, const float *r, float *out)
+{
+	law_pull_logits(m->law, m->path, n, x, t, r, out);
+}
+
 const struct gaussians *law_model_gaussians(const struct law_model *m)
 {
 	return m->g.k ? &m->g : NULL;
